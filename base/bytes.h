@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bounds-checked reading and writing of byte strings.
+ *
+ * A reader never fails loudly: a read past the end sets `failed` and yields 0 or an empty span,
+ * so that a parser reads like the format's table and asks once, at the end. A writer works the
+ * same way on caller's storage. Integers are little-endian; varints are protobuf's.
+ */
+#ifndef PFL_BASE_BYTES_H
+#define PFL_BASE_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Borrowed bytes; `data` may be NULL when `len` is 0. */
+struct pfl_span {
+    const uint8_t *data;
+    size_t len;
+};
+
+struct pfl_reader {
+    const uint8_t *pos; /* borrowed from the caller while reading */
+    size_t left;
+    bool failed;
+};
+
+struct pfl_writer {
+    uint8_t *pos; /* borrowed from the caller while writing */
+    size_t left;
+    bool failed; /* something did not fit; nothing of it was written */
+};
+
+enum pfl_wire_type {
+    PFL_WIRE_VARINT = 0,
+    PFL_WIRE_FIXED64 = 1,
+    PFL_WIRE_BYTES = 2,
+    PFL_WIRE_FIXED32 = 5,
+};
+
+/* One field of a protobuf message as it lies on the wire. */
+struct pfl_field {
+    uint32_t id;
+    uint32_t type;         /* enum pfl_wire_type */
+    uint64_t value;        /* varint, fixed32, fixed64 */
+    struct pfl_span bytes; /* length-delimited payload, borrowed from the reader's input */
+    struct pfl_span raw;   /* the whole field with its tag */
+};
+
+#define PFL_VARINT_MAX_BYTES 10u
+
+static inline struct pfl_span pfl_span_of(const void *data, size_t len)
+{
+    return (struct pfl_span){.data = (const uint8_t *)data, .len = len};
+}
+
+static inline struct pfl_reader pfl_reader_of(struct pfl_span span)
+{
+    return (struct pfl_reader){.pos = span.data, .left = span.len, .failed = false};
+}
+
+static inline struct pfl_writer pfl_writer_of(void *data, size_t len)
+{
+    return (struct pfl_writer){.pos = (uint8_t *)data, .left = len, .failed = false};
+}
+
+uint8_t pfl_reader_u8(struct pfl_reader *r);
+uint16_t pfl_reader_u16(struct pfl_reader *r);
+uint32_t pfl_reader_u32(struct pfl_reader *r);
+uint64_t pfl_reader_u64(struct pfl_reader *r);
+/* At most 10 bytes; bits past 64 are dropped as protobuf does. */
+uint64_t pfl_reader_varint(struct pfl_reader *r);
+struct pfl_span pfl_reader_bytes(struct pfl_reader *r, size_t len);
+/*
+ * The next field of a protobuf message. False at the end of the input and on malformed input
+ * (then r->failed): id 0, wire types 3, 4, 6, 7, a length past the end.
+ */
+bool pfl_reader_field(struct pfl_reader *r, struct pfl_field *ret_field);
+
+void pfl_writer_u8(struct pfl_writer *w, uint8_t v);
+void pfl_writer_u16(struct pfl_writer *w, uint16_t v);
+void pfl_writer_u32(struct pfl_writer *w, uint32_t v);
+void pfl_writer_u64(struct pfl_writer *w, uint64_t v);
+void pfl_writer_varint(struct pfl_writer *w, uint64_t v);
+void pfl_writer_bytes(struct pfl_writer *w, const void *data, size_t len);
+/* Protobuf fields: tag and value. */
+void pfl_writer_field_varint(struct pfl_writer *w, uint32_t id, uint64_t v);
+void pfl_writer_field_fixed32(struct pfl_writer *w, uint32_t id, uint32_t v);
+void pfl_writer_field_fixed64(struct pfl_writer *w, uint32_t id, uint64_t v);
+void pfl_writer_field_bytes(struct pfl_writer *w, uint32_t id, const void *data, size_t len);
+/* Tag and length of a length-delimited field whose payload the caller puts elsewhere. */
+void pfl_writer_field_header(struct pfl_writer *w, uint32_t id, uint64_t len);
+
+/* Bytes that the varint of `v` takes, 1 to 10. */
+static inline size_t pfl_varint_size(uint64_t v)
+{
+    return (size_t)(9 * (64 - __builtin_clzll(v | 1)) + 64) / 64;
+}
+
+/* Writes the varint of `v` at `dst` (room for 10 bytes) and returns its size. */
+static inline size_t pfl_varint_put(uint8_t *dst, uint64_t v)
+{
+    size_t n = 0;
+
+    while (v >= 0x80) {
+        dst[n++] = (uint8_t)(v | 0x80);
+        v >>= 7;
+    }
+    dst[n++] = (uint8_t)v;
+    return n;
+}
+
+#endif

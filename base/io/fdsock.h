@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A plain stream over a connected SOCK_STREAM descriptor, by uv_poll and recvmsg/sendmsg, because
+ * libuv's pipes cannot carry a memfd. Also connects: to a filesystem or abstract ("@name") UNIX
+ * socket, or to a resolved TCP address.
+ */
+#ifndef PFL_BASE_IO_FDSOCK_H
+#define PFL_BASE_IO_FDSOCK_H
+
+#include <sys/socket.h>
+
+#include "base/io/stream.h"
+
+struct pfl_peer_cred {
+    int64_t pid; /* -1 unknown */
+    uint32_t uid;
+    uint32_t gid;
+};
+
+/* Takes `fd` (made non-blocking, close-on-exec) on success. PFL_ENOMEM, PFL_EIO. */
+PFL_MUST_USE int pfl_fdsock_open(const struct pfl_stream_conf *conf, int fd,
+                                 struct pfl_stream **ret_stream);
+
+/* SO_PEERCRED of an AF_UNIX descriptor. PFL_EIO on any other. */
+PFL_MUST_USE int pfl_fdsock_get_cred(int fd, struct pfl_peer_cred *ret_cred);
+
+/*
+ * Begins a non-blocking connect; `ret_fd` is the caller's. For TCP the result may still be
+ * pending: opening the stream on it is legal at once, a failed connect is reported by on_closed.
+ * PFL_EINVAL for a name of more than 107 bytes, PFL_ENOENT/PFL_ECLOSED for a refused UNIX socket,
+ * PFL_EIO.
+ */
+PFL_MUST_USE int pfl_fdsock_connect_unix(const char *path, int *ret_fd);
+PFL_MUST_USE int pfl_fdsock_connect_addr(const struct sockaddr *addr, socklen_t len, int *ret_fd);
+
+#endif

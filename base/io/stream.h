@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connected byte stream on a uv loop: what fdsock.h (plain socket, with descriptors) and
+ * tls_stream.h (TLS over an fdsock) open, and what ports read, write and close.
+ *
+ * Callbacks are never run from inside a call on the stream; they run from the loop. After
+ * `on_closed` the stream is gone. Writing never blocks: what the kernel does not take is copied
+ * once into a queue that has a hard maximum.
+ */
+#ifndef PFL_BASE_IO_STREAM_H
+#define PFL_BASE_IO_STREAM_H
+
+#include <sys/uio.h>
+#include <uv.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+struct pfl_stream;
+
+struct pfl_stream_ops {
+    /* Bytes arrived; borrowed until return. May call any function on the stream. */
+    void (*on_data)(void *user, struct pfl_span data);
+    /* A descriptor arrived with the bytes that follow (plain AF_UNIX only); transferred to the
+     * callee. NULL: descriptors are closed. More than one in a message closes the stream. */
+    void (*on_fd)(void *user, int fd);
+    /* The peer ended its direction; ours still works until pfl_stream_shutdown. Once. */
+    void (*on_eof)(void *user);
+    /* The queue fell to queue_low_bytes or below after having been above it. May be NULL. */
+    void (*on_writable)(void *user);
+    /* TLS: the handshake is done and the peer verified; never for plain. May be NULL. */
+    void (*on_ready)(void *user);
+    /* Last callback, once. `err`: 0 after pfl_stream_close, else why it broke (PFL_EIO,
+     * PFL_ECLOSED, PFL_ETLS, PFL_EPROTO, PFL_ENOMEM). The stream is freed right after. */
+    void (*on_closed)(void *user, int err);
+};
+
+struct pfl_stream_conf {
+    uv_loop_t *loop;                  /* borrowed; outlives the stream */
+    const struct pfl_stream_ops *ops; /* borrowed; static */
+    void *user;                       /* borrowed until on_closed */
+    size_t queue_max_bytes;           /* hard maximum of queued bytes */
+    size_t queue_low_bytes;           /* on_writable's mark */
+};
+
+/*
+ * Sends the bytes of `iov` in order, `fd` (or -1) with the first of them; a sent `fd` is
+ * duplicated by the kernel or, when queued, by us: the caller keeps its own. PFL_ELIMIT when
+ * queued bytes plus these would pass queue_max_bytes (nothing was taken), PFL_ESTATE after
+ * shutdown or close, PFL_ENOMEM. A kernel error is reported by on_closed, not here.
+ */
+PFL_MUST_USE int pfl_stream_writev(struct pfl_stream *self, const struct iovec *iov, int iov_len,
+                                   int fd);
+/* Bytes queued and not yet taken by the kernel (for TLS: ciphertext). */
+size_t pfl_stream_queued_bytes(const struct pfl_stream *self);
+/* Reading is on from the beginning. While stopped the peer is held back by the kernel. */
+void pfl_stream_read_stop(struct pfl_stream *self);
+void pfl_stream_read_start(struct pfl_stream *self);
+/* Half-close: once the queue is sent, tells the peer that no more comes. */
+void pfl_stream_shutdown(struct pfl_stream *self);
+/* Asynchronous, idempotent, legal in every state; drops the queue. on_closed follows. */
+void pfl_stream_close(struct pfl_stream *self);
+/* As close, but sends what is queued first; gives up after timeout_ms. */
+void pfl_stream_close_after_flush(struct pfl_stream *self, uint64_t timeout_ms);
+/* Changes who is called; for handing a stream from one owner to the next. */
+void pfl_stream_set_user(struct pfl_stream *self, const struct pfl_stream_ops *ops, void *user);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TLS 1.2 (1.3 with mbedtls 3.6) as a pfl_stream over a socket, both roles, both sides always
+ * authenticated. The engine underneath (tls_engine.h) does no I/O.
+ */
+#ifndef PFL_BASE_IO_TLS_STREAM_H
+#define PFL_BASE_IO_TLS_STREAM_H
+
+#include "base/io/stream.h"
+
+/* Certificate, key, CA, CRL and cipher choice; shared by all streams of a role. */
+struct pfl_tls_conf;
+
+struct pfl_tls_files {
+    const char *ca_path;   /* PEM, one or more */
+    const char *crl_path;  /* PEM or NULL */
+    const char *cert_path; /* PEM chain, own certificate first */
+    const char *key_path;  /* PEM, unencrypted; refused when others may read it */
+    bool is_server;
+};
+
+/* On failure `ret_why` (room for why_len bytes) names the file and the reason in words. */
+PFL_MUST_USE int pfl_tls_conf_new(const struct pfl_tls_files *files, char *ret_why, size_t why_len,
+                                  struct pfl_tls_conf **ret_conf);
+/* Counted: streams hold a reference, so a conf may be released while they live. */
+void pfl_tls_conf_unref(struct pfl_tls_conf *conf);
+
+/* What the peer's verified certificate says. */
+struct pfl_tls_identity {
+    char uri[256];       /* first URI subject-alternative name, "" when there is none */
+    char subject[256];   /* distinguished name, for the log */
+    int64_t not_after_s; /* UNIX time */
+};
+
+/*
+ * Takes `fd`. `expected_uri` (copied, NULL = any) must equal the peer's URI name, or the handshake
+ * fails. on_ready comes once the handshake is done; writes before that are PFL_ESTATE; a handshake
+ * that is not done within handshake_timeout_ms breaks with PFL_ETIMEOUT.
+ */
+PFL_MUST_USE int pfl_tls_stream_open(const struct pfl_stream_conf *conf, struct pfl_tls_conf *tls,
+                                     int fd, const char *expected_uri,
+                                     uint64_t handshake_timeout_ms, struct pfl_stream **ret_stream);
+/* Borrowed until on_closed; valid from on_ready. */
+const struct pfl_tls_identity *pfl_tls_stream_get_identity(const struct pfl_stream *self);
+/* Why the handshake or the record layer failed, in words that say what to do ("the peer's
+ * certificate expired on ..."); "" when it did not. Valid inside on_closed too. */
+const char *pfl_tls_stream_get_error(const struct pfl_stream *self);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Log lines on stderr, each written with one write(2) so that lines of several processes do not
+ * mix. A line longer than LINE_MAX_BYTES is cut. Failure to write is ignored: there is nobody to
+ * tell.
+ */
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINE_MAX_BYTES  2048u
+#define QUOTE_MAX_BYTES 120u
+#define QUOTE_BUFFERS   4u
+
+static const char *const level_names[] = {"error", "warn", "info", "debug"};
+static const int syslog_levels[] = {3, 4, 6, 7};
+static enum pfl_log_level max_level = PFL_LOG_INFO;
+
+void pfl_log_set_level(enum pfl_log_level level)
+{
+    max_level = level;
+}
+
+bool pfl_log_level_parse(const char *name, enum pfl_log_level *ret_level)
+{
+    for (unsigned i = 0; i < sizeof(level_names) / sizeof(level_names[0]); i++) {
+        if (strcmp(name, level_names[i]) == 0) {
+            *ret_level = (enum pfl_log_level)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static size_t clamp_len(int printed, size_t room)
+{
+    if (printed < 0)
+        return 0;
+    return (size_t)printed < room ? (size_t)printed : room - 1;
+}
+
+void pfl_log(enum pfl_log_level level, const char *event, const char *fmt, ...)
+{
+    char line[LINE_MAX_BYTES];
+    size_t len = 0;
+    va_list ap;
+
+    if (level > max_level)
+        return;
+    if (getenv("JOURNAL_STREAM") != NULL)
+        len += clamp_len(snprintf(line, sizeof(line), "<%d>", syslog_levels[level]), sizeof(line));
+    len += clamp_len(snprintf(line + len, sizeof(line) - len, "%s %s: ", level_names[level], event),
+                     sizeof(line) - len);
+    va_start(ap, fmt);
+    len +=
+        clamp_len(vsnprintf(line + len, sizeof(line) - len - 1, fmt, ap), sizeof(line) - len - 1);
+    va_end(ap);
+    line[len++] = '\n';
+    if (write(STDERR_FILENO, line, len) < 0)
+        return;
+}
+
+const char *pfl_log_quote(const char *str, size_t len)
+{
+    static char buffers[QUOTE_BUFFERS][QUOTE_MAX_BYTES * 4 + 8];
+    static unsigned next;
+    char *out = buffers[next++ % QUOTE_BUFFERS];
+    size_t n = 0;
+    size_t shown = len < QUOTE_MAX_BYTES ? len : QUOTE_MAX_BYTES;
+
+    out[n++] = '"';
+    for (size_t i = 0; i < shown; i++) {
+        unsigned char c = (unsigned char)str[i];
+
+        if (c == '"' || c == '\\') {
+            out[n++] = '\\';
+            out[n++] = (char)c;
+        } else if (c >= 0x20 && c < 0x7f) {
+            out[n++] = (char)c;
+        } else {
+            n += (size_t)snprintf(out + n, 5, "\\x%02x", c);
+        }
+    }
+    memcpy(out + n, shown < len ? "...\"" : "\"", shown < len ? 5 : 2);
+    return out;
+}
+
+const char *pfl_log_quote_str(const char *str)
+{
+    return str != NULL ? pfl_log_quote(str, strlen(str)) : "\"\"";
+}

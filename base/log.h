@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The program's log: one line an event, `event-in-words: key=value key="text"`, on stderr, with
+ * the syslog priority prefix `<N>` when the journal reads it. Only the layer that decides what
+ * happens next logs; pure folders return errors instead.
+ *
+ *     pfl_log_warn("consumer-refused", "uid=%u reason=%s", uid, pfl_log_quote(name, len));
+ */
+#ifndef PFL_BASE_LOG_H
+#define PFL_BASE_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum pfl_log_level {
+    PFL_LOG_ERROR = 0,
+    PFL_LOG_WARN = 1,
+    PFL_LOG_INFO = 2,
+    PFL_LOG_DEBUG = 3,
+};
+
+void pfl_log_set_level(enum pfl_log_level level);
+/* "error" ... "debug"; false when `name` is none of them. */
+bool pfl_log_level_parse(const char *name, enum pfl_log_level *ret_level);
+
+void pfl_log(enum pfl_log_level level, const char *event, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#define pfl_log_error(...) pfl_log(PFL_LOG_ERROR, __VA_ARGS__)
+#define pfl_log_warn(...)  pfl_log(PFL_LOG_WARN, __VA_ARGS__)
+#define pfl_log_info(...)  pfl_log(PFL_LOG_INFO, __VA_ARGS__)
+#define pfl_log_debug(...) pfl_log(PFL_LOG_DEBUG, __VA_ARGS__)
+
+/*
+ * A peer's string made safe for one log line or a terminal: in double quotes, escaped, cut at 120
+ * bytes. Returns one of four rotating static buffers: use it within the same call.
+ */
+const char *pfl_log_quote(const char *str, size_t len);
+const char *pfl_log_quote_str(const char *str); /* NULL gives "" */
+
+#endif

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+# The libraries of design: docs/architecture.md says which folder may use which.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+pkg_check_modules(libuv REQUIRED IMPORTED_TARGET libuv)
+pkg_check_modules(protobuf_c REQUIRED IMPORTED_TARGET libprotobuf-c)
+find_program(PFL_PROTOC_C protoc-c REQUIRED)
+if(PFL_TESTS)
+    pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
+endif()
+
+# Debian's mbedtls 2.28 ships no pkg-config file.
+find_path(MBEDTLS_INCLUDE_DIR mbedtls/ssl.h REQUIRED)
+foreach(part mbedtls mbedx509 mbedcrypto)
+    find_library(PFL_${part}_LIBRARY ${part} REQUIRED)
+endforeach()
+add_library(pfl_mbedtls INTERFACE)
+target_include_directories(pfl_mbedtls SYSTEM INTERFACE ${MBEDTLS_INCLUDE_DIR})
+target_link_libraries(pfl_mbedtls INTERFACE
+    ${PFL_mbedtls_LIBRARY} ${PFL_mbedx509_LIBRARY} ${PFL_mbedcrypto_LIBRARY})

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+# What every target of the project is compiled with.
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+option(PFL_TESTS "Build the tests" ON)
+option(PFL_BENCH "Build the benchmarks" ON)
+option(PFL_WERROR "Warnings are errors" ON)
+set(PFL_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
+option(PFL_FUZZ "Build the fuzz targets with libFuzzer (clang only)" OFF)
+
+add_library(pfl_options INTERFACE)
+target_include_directories(pfl_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_definitions(pfl_options INTERFACE _GNU_SOURCE PFL_VERSION="${PROJECT_VERSION}")
+target_compile_options(pfl_options INTERFACE
+    -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
+    -Wundef -fno-strict-aliasing -fstack-protector-strong)
+if(PFL_WERROR)
+    target_compile_options(pfl_options INTERFACE -Werror)
+endif()
+if(PFL_SANITIZE)
+    add_compile_options(-fsanitize=${PFL_SANITIZE} -fno-omit-frame-pointer)
+    add_link_options(-fsanitize=${PFL_SANITIZE})
+    if(PFL_SANITIZE MATCHES undefined)
+        add_compile_options(-fno-sanitize-recover=undefined)
+    endif()
+endif()
+if(PFL_FUZZ)
+    add_compile_options(-fsanitize=fuzzer-no-link)
+endif()

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A central trace buffer with the V2 semantics of docs/abi/tracebuffer.md: chunks in, whole packets
+ * out, oldest first, per-sequence order by chunk id. A core: no I/O, no clock, no log.
+ *
+ * Everything that comes from shared memory is untrusted and may change while it is read: a chunk
+ * is copied once into the ring and judged there.
+ */
+#ifndef PFL_SERVICE_TRACE_BUFFER_H
+#define PFL_SERVICE_TRACE_BUFFER_H
+
+#include <sys/uio.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+struct pfl_trace_buffer;
+
+enum pfl_fill_policy {
+    PFL_FILL_RING_BUFFER = 0,
+    PFL_FILL_DISCARD = 1,
+};
+
+struct pfl_trace_buffer_conf {
+    uint64_t size_bytes; /* > 0, at most UINT32_MAX; rounded up to 4096 */
+    enum pfl_fill_policy fill_policy;
+};
+
+/* The names and numbers of TraceStats.BufferStats (docs/abi/tracebuffer.md section 8). */
+struct pfl_trace_buffer_stats {
+    uint64_t buffer_size;
+    uint64_t bytes_written;
+    uint64_t bytes_overwritten;
+    uint64_t bytes_read;
+    uint64_t padding_bytes_written;
+    uint64_t padding_bytes_cleared;
+    uint64_t chunks_written;
+    uint64_t chunks_rewritten;
+    uint64_t chunks_relocated;
+    uint64_t chunks_overwritten;
+    uint64_t chunks_discarded;
+    uint64_t chunks_read;
+    uint64_t chunks_committed_out_of_order;
+    uint64_t write_wrap_count;
+    uint64_t patches_succeeded;
+    uint64_t patches_failed;
+    uint64_t readaheads_succeeded;
+    uint64_t readaheads_failed;
+    uint64_t abi_violations;
+    uint64_t trace_writer_packet_loss;
+};
+
+/* One SMB chunk as it is committed or scraped. */
+struct pfl_trace_buffer_chunk {
+    uint16_t producer_id;
+    uint16_t writer_id;
+    uint32_t chunk_id;
+    uint16_t fragments;     /* the header's count */
+    uint8_t flags;          /* enum pfl_chunk_flags of abi/chunk.h: 1, 2, 4 */
+    bool is_complete;       /* false: scraped while being written */
+    const uint8_t *payload; /* after the chunk header; may be shared memory that changes */
+    size_t payload_bytes;
+    /* Who wrote it, for the packets' trusted fields; kept with the sequence. */
+    uint32_t producer_uid;
+    int64_t producer_pid; /* -1 unknown */
+    uint32_t machine_id;  /* 0 = this host */
+};
+
+struct pfl_trace_buffer_patch {
+    uint32_t offset_untrusted; /* from the first payload byte */
+    uint8_t data[4];
+};
+
+/* Memory is mapped without reserve and touched as it fills. PFL_ENOMEM, PFL_ELIMIT (size). */
+PFL_MUST_USE int pfl_trace_buffer_new(const struct pfl_trace_buffer_conf *conf,
+                                      struct pfl_trace_buffer **ret_buffer);
+void pfl_trace_buffer_free(struct pfl_trace_buffer *self);
+
+/* Never fails for the caller: what cannot be stored is counted. `ret_used_bytes` (may be NULL) is
+ * the sum of the chunk's valid fragments, the sample of the chunk-usage histogram. */
+void pfl_trace_buffer_commit(struct pfl_trace_buffer *self,
+                             const struct pfl_trace_buffer_chunk *chunk, size_t *ret_used_bytes);
+void pfl_trace_buffer_patch(struct pfl_trace_buffer *self, uint16_t producer_id, uint16_t writer_id,
+                            uint32_t chunk_id, const struct pfl_trace_buffer_patch *patches,
+                            size_t patches_len, bool has_more_patches);
+
+/* A sequence as the reader knows it: stable address while the buffer lives. */
+struct pfl_trace_buffer_source {
+    uint16_t producer_id;
+    uint16_t writer_id;
+    uint32_t producer_uid;
+    int64_t producer_pid;
+    uint32_t machine_id;
+    /* The reader's: zeroed when the sequence appears, never touched by the buffer. The session
+     * keeps its packet sequence id and the ready-made trusted fields here. */
+    uint32_t packet_sequence_id;
+    uint8_t trusted_len;
+    uint8_t trusted[40];
+};
+
+struct pfl_trace_buffer_packet {
+    const struct iovec *slices; /* into the ring; borrowed until the next call on the buffer */
+    int slices_len;             /* >= 1 */
+    size_t bytes;
+    uint32_t loss_reasons; /* DataLossReason bits, 0 = nothing lost before it */
+    struct pfl_trace_buffer_source *source;
+};
+
+/* Starts a pass: sequences that stalled in the last one are looked at again. */
+void pfl_trace_buffer_begin_read(struct pfl_trace_buffer *self);
+/* Consumes the next packet; false at the end of the pass. Packets of size 0 are skipped. Calls to
+ * commit and patch may come between two calls. PFL_ENOMEM is impossible: a packet of more slices
+ * than a read can hold is handed out in place by an internal array bounded by the packet's chunks.
+ */
+bool pfl_trace_buffer_read(struct pfl_trace_buffer *self,
+                           struct pfl_trace_buffer_packet *ret_packet);
+
+void pfl_trace_buffer_stats_get(const struct pfl_trace_buffer *self,
+                                struct pfl_trace_buffer_stats *ret_stats);
+/* Calls `each` for every sequence that ever wrote and is still known. */
+void pfl_trace_buffer_each_source(const struct pfl_trace_buffer *self,
+                                  void (*each)(void *user, const struct pfl_trace_buffer_source *s),
+                                  void *user);
+
+#endif
