@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Fails on banned calls (docs/style.md section 11) and on malloc and free outside their place.
+
+`--self-test` proves that each rule finds its case.
+"""
+import re
+import sys
+
+import csource
+
+BANNED = re.compile(r"\b(strcpy|strcat|sprintf|vsprintf|atoi|atol|atoll|strtok|alloca|system|gets|"
+                    r"popen|tmpnam|mktemp)\s*\(")
+HEAP = re.compile(r"\b(malloc|calloc|realloc|reallocarray|free|strdup|strndup|aligned_alloc|"
+                  r"posix_memalign|asprintf|vasprintf)\s*\(")
+# The only files that may call the heap. The producer library keeps out of base/mem (threads); the
+# replayer of fuzz corpora wants the sanitizer's own blocks.
+HEAP_FILES = {"base/mem.c", "producer/heap.c", "tests/support/fuzz_replay.c"}
+SPDX = "SPDX-License-Identifier: Apache-2.0"
+
+
+def check(name, text):
+    problems = []
+    if SPDX not in text.split("\n", 1)[0]:
+        problems.append(f"{name}:1: the first line is not the SPDX line")
+    rules = [(BANNED, "is banned")]
+    if name not in HEAP_FILES:
+        rules.append((HEAP, "is called outside base/mem"))
+    for number, line in enumerate(csource.code_only(text).split("\n"), 1):
+        for rule, why in rules:
+            problems += [f"{name}:{number}: {m.group(1)} {why}" for m in rule.finditer(line)]
+    return problems
+
+
+def self_test():
+    spdx = f"/* {SPDX} */\n"
+    bad = [("base/a.c", spdx + "strcpy(a, b);"), ("base/a.c", spdx + "x = atoi (s);"),
+           ("service/a.c", spdx + "p = malloc(3);"), ("tests/a.c", spdx + "free(p);"),
+           ("base/mem.c", spdx + "system(p);"), ("base/a.c", "int a;\n")]
+    good = [("base/mem.c", spdx + "p = malloc(3);"), ("base/a.c", spdx + "/* malloc(3) */"),
+            ("base/a.c", spdx + 'say("free(p)");'), ("base/a.c", spdx + "pfl_mem_free(p); my_free(p);")]
+    wrong = [t for n, t in bad if not check(n, t)] + [t for n, t in good if check(n, t)]
+    for w in wrong:
+        print(f"banned self-test: judged wrongly: {w!r}")
+    print(f"banned self-test: {len(bad) + len(good)} cases, {len(wrong)} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    if "--self-test" in sys.argv:
+        sys.exit(self_test())
+    NAMES = csource.files(".c", ".h")
+    csource.finish("banned", [p for n in NAMES for p in check(n, csource.read(n))], len(NAMES))

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Who may include whom (docs/architecture.md): fails on every #include that the table forbids.
+
+A folder's line names the project folders and the libraries its files may include besides their
+own folder and libc. `--self-test` proves that a forbidden include is found.
+"""
+import re
+import sys
+
+import csource
+
+# The longest matching folder decides. Programs never name another program's folder.
+ALLOWED = {
+    "abi": ((), ()),
+    "base": ((), ()),
+    "base/io": (("base",), ("uv", "mbedtls")),
+    "proto": (("base",), ("protobuf-c", "nghttp2", "zstd")),
+    "producer": (("abi", "base"), ()),
+    "service": (("abi", "proto", "base", "base/io"), ("uv", "protobuf-c")),
+    "relay": (("proto", "base", "base/io"), ("uv",)),
+    "agent": (("proto", "base", "base/io"), ("uv",)),
+    "agent/probes": (("producer", "base"), ()),
+    "consumer": (("proto", "base", "base/io"), ("uv", "protobuf-c")),
+    "tests": (("abi", "base", "base/io", "proto", "producer", "service", "relay", "agent",
+               "consumer"), ("uv", "mbedtls", "protobuf-c", "cmocka")),
+}
+
+# Files of base that the layers below may not have: pure folders return errors and get the time
+# as an argument; the producer library has threads, and base/mem counts without locks.
+FORBIDDEN_FILES = {
+    "proto": {"base/log.h", "base/clock.h"},
+    "producer": {"base/mem.h", "base/buf.h", "base/log.h"},
+}
+
+LIBRARIES = [
+    (re.compile(r"uv(\.h|/)"), "uv"),
+    (re.compile(r"(mbedtls|psa)/"), "mbedtls"),
+    (re.compile(r"protobuf-c/"), "protobuf-c"),
+    (re.compile(r"nghttp2/"), "nghttp2"),
+    (re.compile(r"zstd"), "zstd"),
+    (re.compile(r"cmocka\.h"), "cmocka"),
+]
+LIBC = re.compile(
+    r"((sys|linux|net|netinet|arpa|bits)/[a-z0-9_/]+|assert|complex|ctype|dirent|dlfcn|elf|endian|"
+    r"errno|fcntl|fenv|float|fnmatch|getopt|glob|grp|ifaddrs|inttypes|iso646|libgen|limits|link|"
+    r"locale|malloc|math|mntent|netdb|poll|pthread|pwd|regex|sched|semaphore|setjmp|signal|spawn|"
+    r"stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|stdnoreturn|string|strings|"
+    r"syslog|termios|threads|time|uchar|ucontext|unistd|utime|wchar|x86intrin|cpuid)\.h$")
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
+
+
+def folder_of(name):
+    parts = name.split("/")
+    for depth in (2, 1):
+        folder = "/".join(parts[:depth])
+        if len(parts) > depth and folder in ALLOWED:
+            return folder
+    return None
+
+
+def judge_library(folder, target):
+    for pattern, library in LIBRARIES:
+        if pattern.match(target):
+            return None if library in ALLOWED[folder][1] else f"may not use {library}"
+    return None if LIBC.match(target) else "is no libc header and no known library"
+
+
+def judge_project(folder, target):
+    if target in FORBIDDEN_FILES.get(folder, ()):
+        return "is not for this folder"
+    other = "proto" if target.endswith(".pb-c.h") else folder_of(target)
+    if other is None:
+        return "is not named from the project's root"
+    if other == folder or other in ALLOWED[folder][0]:
+        return None
+    return f"may not include {other}/"
+
+
+def check(name, text):
+    folder = folder_of(name)
+    if folder is None:
+        return [f"{name}: C code in a folder that has no line in the table"]
+    problems = []
+    for match in INCLUDE.finditer(csource.comments_out(text)):
+        kind, target = match.groups()
+        why = (judge_library if kind == "<" else judge_project)(folder, target)
+        if why is not None:
+            line = text.count("\n", 0, match.start()) + 1
+            problems.append(f"{name}:{line}: {folder}/: {target} {why}")
+    return problems
+
+
+def self_test():
+    bad = [("proto/x.c", "#include <uv.h>"), ("relay/x.c", '#include "abi/page.h"'),
+           ("consumer/x.c", '#include "service/session.h"'), ("base/x.c", "#include <mbedtls/ssl.h>"),
+           ("base/io/x.c", '#include "proto/frame.h"'), ("proto/x.c", '#include "base/log.h"'),
+           ("base/x.c", '#include "base/io/stream.h"'), ("abi/x.h", '#include "base/err.h"'),
+           ("producer/x.c", '#include "base/mem.h"'), ("service/x.c", '#include "frame.h"'),
+           ("abi/x.h", "#include <openssl/ssl.h>"), ("nowhere/x.c", "#include <stdio.h>")]
+    good = [("proto/x.c", '#include "base/bytes.h"\n#include <protobuf-c/protobuf-c.h>'),
+            ("abi/x.h", "#include <stdatomic.h>"), ("base/x.c", '/* #include <uv.h> */'),
+            ("service/x.c", '#include "proto/config.pb-c.h"\n#include "abi/page.h"')]
+    wrong = [n + " " + t for n, t in bad if not check(n, t)]
+    wrong += [n + " " + t for n, t in good if check(n, t)]
+    for w in wrong:
+        print(f"layering self-test: judged wrongly: {w}")
+    print(f"layering self-test: {len(bad) + len(good)} cases, {len(wrong)} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    if "--self-test" in sys.argv:
+        sys.exit(self_test())
+    NAMES = csource.files(".c", ".h")
+    csource.finish("layering", [p for n in NAMES for p in check(n, csource.read(n))], len(NAMES))
