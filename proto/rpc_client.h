@@ -20,7 +20,8 @@ struct pfl_rpc_reply {
     bool has_more;
     struct pfl_span body; /* borrowed until return; empty on failure */
 };
-/* Called once for each reply; the last has has_more false. */
+/* Called once for each reply; the last has has_more false. A RequestError from the host is a
+ * failure reply. Callbacks run from feed; they may bind and invoke, but not free the client. */
 typedef int (*pfl_rpc_reply_cb)(void *user, const struct pfl_rpc_reply *reply);
 /* The bind's answer: `is_bound` false when the host has no such service. */
 typedef int (*pfl_rpc_bound_cb)(void *user, bool is_bound);
