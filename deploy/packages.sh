@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# The Debian packages that building, testing and the demo need, and how they are installed.
+# Sourced by tests/run and deploy/demo/run: pfl_packages_need build test demo
+
+PFL_PACKAGES_BUILD="gcc libc6-dev cmake ninja-build pkg-config libuv1-dev libprotobuf-c-dev
+    protobuf-c-compiler libmbedtls-dev"
+PFL_PACKAGES_DEMO="chromium iproute2 util-linux openssl procps python3"
+PFL_PACKAGES_TEST="clang clang-format clang-tidy libclang-rt-14-dev git libcmocka-dev shellcheck
+    $PFL_PACKAGES_DEMO"
+
+# Installs what is missing of the named sets. Without root: says what is missing and fails; with
+# everything there it needs neither root nor network.
+pfl_packages_need() {
+    local set var missing=() package
+    for set in "$@"; do
+        var=PFL_PACKAGES_${set^^}
+        for package in ${!var}; do
+            dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed ||
+                missing+=("$package")
+        done
+    done
+    if [ ${#missing[@]} -eq 0 ]; then
+        echo "packages: all installed"
+        return 0
+    fi
+    if [ "$(id -u)" -ne 0 ]; then
+        echo "packages: missing, and installing them needs root: apt-get install ${missing[*]}" >&2
+        return 1
+    fi
+    echo "packages: apt-get install ${missing[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get -q -o DPkg::Lock::Timeout=300 update >/dev/null </dev/null || return 1
+    apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends "${missing[@]}" \
+        >/dev/null </dev/null
+}

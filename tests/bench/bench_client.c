@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The benchmarks' blocking consumer: proto's rpc_client over a blocking socket.
+ *
+ * Happy path: connect, bind, then each call sends its request and reads until its last reply.
+ * Replies to requests nobody waits for (EnableTracing's) are dropped.
+ *
+ * Failures: any of them prints one line and exits with 1.
+ */
+#include "tests/bench/bench_client.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "proto/rpc_client.h"
+
+#define READ_BYTES (1024u * 1024u)
+
+struct pfl_bench_client {
+    int fd;
+    struct pfl_rpc_client *rpc; /* owned */
+    unsigned sleep_ms;
+    size_t read_bytes;
+    bool is_bound;
+    bool is_done; /* the call being waited for has had its last reply */
+    pfl_bench_body_cb cb;
+    void *user;
+    uint8_t room[READ_BYTES];
+};
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "bench: %s: %s\n", what, errno != 0 ? strerror(errno) : "failed");
+    exit(1);
+}
+
+uint64_t pfl_bench_now_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void pfl_bench_sleep_ms(unsigned ms)
+{
+    struct timespec ts = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+
+    nanosleep(&ts, NULL);
+}
+
+static int send_all(void *user, const struct iovec *iov, int iov_len, int fd)
+{
+    struct pfl_bench_client *self = user;
+
+    (void)fd;
+    for (int i = 0; i < iov_len; i++) {
+        if (iov[i].iov_len == 0)
+            continue;
+        if (send(self->fd, iov[i].iov_base, iov[i].iov_len, MSG_NOSIGNAL) !=
+            (ssize_t)iov[i].iov_len)
+            return PFL_EIO;
+    }
+    return 0;
+}
+
+static void pump(struct pfl_bench_client *self)
+{
+    ssize_t n;
+
+    errno = 0;
+    n = recv(self->fd, self->room, self->read_bytes, 0);
+    if (n <= 0)
+        fail("the service closed the connection");
+    if (pfl_rpc_client_feed(self->rpc, pfl_span_of(self->room, (size_t)n)) != 0)
+        fail("an impossible reply");
+    if (self->sleep_ms != 0)
+        pfl_bench_sleep_ms(self->sleep_ms);
+}
+
+static int on_bound(void *user, bool is_bound)
+{
+    struct pfl_bench_client *self = user;
+
+    if (!is_bound)
+        fail("the service knows no ConsumerPort");
+    self->is_bound = true;
+    return 0;
+}
+
+static int on_reply(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_bench_client *self = user;
+
+    if (!reply->success)
+        fail("a request was refused");
+    if (self->cb != NULL)
+        self->cb(self->user, reply->body);
+    self->is_done = !reply->has_more;
+    return 0;
+}
+
+static int on_ignored(void *user, const struct pfl_rpc_reply *reply)
+{
+    (void)user;
+    (void)reply;
+    return 0;
+}
+
+struct pfl_bench_client *pfl_bench_client_new(const char *socket_path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct pfl_bench_client *self = pfl_mem_zalloc(sizeof(*self));
+    struct pfl_rpc_client_conf conf = {.user = self, .send = send_all};
+
+    if (self == NULL || strlen(socket_path) >= sizeof(address.sun_path))
+        fail("start");
+    memcpy(address.sun_path, socket_path, strlen(socket_path) + 1);
+    self->read_bytes = READ_BYTES;
+    self->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(self->fd, (const struct sockaddr *)&address, sizeof(address)) != 0)
+        fail(socket_path);
+    if (pfl_rpc_client_new(&conf, &self->rpc) != 0 ||
+        pfl_rpc_client_bind(self->rpc, "ConsumerPort", on_bound, self) != 0)
+        fail("bind");
+    while (!self->is_bound)
+        pump(self);
+    return self;
+}
+
+void pfl_bench_client_free(struct pfl_bench_client *self)
+{
+    if (self == NULL)
+        return;
+    pfl_rpc_client_free(self->rpc);
+    close(self->fd);
+    pfl_mem_free(self);
+}
+
+pid_t pfl_bench_client_get_pid(const struct pfl_bench_client *self)
+{
+    struct ucred cred = {0};
+    socklen_t len = sizeof(cred);
+
+    if (getsockopt(self->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0)
+        fail("SO_PEERCRED");
+    return cred.pid;
+}
+
+void pfl_bench_client_send(struct pfl_bench_client *self, const char *method, struct pfl_span args)
+{
+    if (pfl_rpc_client_invoke(self->rpc, method, args, -1, on_ignored, self) != 0)
+        fail(method);
+}
+
+void pfl_bench_client_call(struct pfl_bench_client *self, const char *method, struct pfl_span args,
+                           pfl_bench_body_cb cb, void *user)
+{
+    self->cb = cb;
+    self->user = user;
+    self->is_done = false;
+    if (pfl_rpc_client_invoke(self->rpc, method, args, -1, on_reply, self) != 0)
+        fail(method);
+    while (!self->is_done)
+        pump(self);
+}
+
+void pfl_bench_client_slow_down(struct pfl_bench_client *self, unsigned sleep_ms, size_t bytes)
+{
+    self->sleep_ms = sleep_ms;
+    self->read_bytes = sleep_ms != 0 && bytes < READ_BYTES ? bytes : READ_BYTES;
+}
+
+/* TraceConfig {buffers = 1 {size_kb 1, fill_policy 4, experimental_mode 8}, data_sources = 2
+ * {config 1 {name 1}}} in EnableTracingRequest {trace_config 1}. */
+void pfl_bench_client_enable(struct pfl_bench_client *self,
+                             const struct pfl_bench_session_conf *conf)
+{
+    uint8_t buffer[64], name[128], source[160], config[256], request[300];
+    struct pfl_writer b = pfl_writer_of(buffer, sizeof(buffer));
+    struct pfl_writer n = pfl_writer_of(name, sizeof(name));
+    struct pfl_writer s = pfl_writer_of(source, sizeof(source));
+    struct pfl_writer c = pfl_writer_of(config, sizeof(config));
+    struct pfl_writer r = pfl_writer_of(request, sizeof(request));
+
+    pfl_writer_field_varint(&b, 1, conf->buffer_kb);
+    pfl_writer_field_varint(&b, 4, conf->fill_policy);
+    if (conf->experimental_mode != 0)
+        pfl_writer_field_varint(&b, 8, conf->experimental_mode);
+    pfl_writer_field_bytes(&n, 1, conf->data_source, strlen(conf->data_source));
+    pfl_writer_field_bytes(&s, 1, name, (size_t)(n.pos - name));
+    pfl_writer_field_bytes(&c, 1, buffer, (size_t)(b.pos - buffer));
+    pfl_writer_field_bytes(&c, 2, source, (size_t)(s.pos - source));
+    pfl_writer_field_bytes(&r, 1, config, (size_t)(c.pos - config));
+    if (b.failed || n.failed || s.failed || c.failed || r.failed)
+        fail("a config that long");
+    pfl_bench_client_send(self, "EnableTracing", pfl_span_of(request, (size_t)(r.pos - request)));
+}
+
+struct fill {
+    uint64_t written;
+    uint64_t lost_chunks;
+};
+
+/* GetTraceStatsResponse {trace_stats 1 {buffer_stats 1 {bytes_written 1, chunks_overwritten 3,
+ * chunks_discarded 18}}}; the first buffer only. */
+static void on_stats(void *user, struct pfl_span body)
+{
+    struct fill *fill = user;
+    struct pfl_field field = {.id = 0};
+
+    for (int level = 0; level < 2; level++) {
+        struct pfl_reader r = pfl_reader_of(body);
+
+        while (pfl_reader_field(&r, &field) && field.id != 1)
+            continue;
+        if (field.id != 1)
+            return;
+        body = field.bytes;
+    }
+    for (struct pfl_reader r = pfl_reader_of(body); pfl_reader_field(&r, &field);) {
+        fill->written += field.id == 1 ? field.value : 0;
+        fill->lost_chunks += field.id == 3 || field.id == 18 ? field.value : 0;
+    }
+}
+
+void pfl_bench_client_get_fill(struct pfl_bench_client *self, uint64_t *ret_written,
+                               uint64_t *ret_lost_chunks)
+{
+    struct fill fill = {0};
+
+    pfl_bench_client_call(self, "GetTraceStats", pfl_span_of(NULL, 0), on_stats, &fill);
+    *ret_written = fill.written;
+    *ret_lost_chunks = fill.lost_chunks;
+}

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Adds up what ran: tally.py RESULT.xml ... STEPS.tap ...
+
+In each ctest result (JUnit) a cmocka program counts test by test, a script that speaks TAP counts
+line by line, and any other test counts as one. Skipped tests are named. The last line is
+`N passed, N failed, N skipped`; exit code 1 when something failed or nothing ran.
+"""
+import re
+import sys
+import xml.etree.ElementTree as ET
+
+CMOCKA_OK = re.compile(r"^\[       OK \] (\S+)", re.M)
+CMOCKA_FAILED = re.compile(r"^\[  FAILED  \] (\S+)$", re.M)
+CMOCKA_SKIPPED = re.compile(r"^\[  SKIPPED \] (\S+)$", re.M)
+TAP = re.compile(r"^(not ok|ok)\b(?: \d+)?(?: -)? ?(.*)$", re.M)
+
+
+class Tally:
+    def __init__(self):
+        self.passed, self.failed, self.skipped = 0, [], []
+
+    def tap(self, text):
+        found = False
+        for verdict, claim in TAP.findall(text):
+            found = True
+            if "# SKIP" in claim:
+                self.skipped.append(claim)
+            elif verdict == "ok":
+                self.passed += 1
+            else:
+                self.failed.append(claim)
+        return found
+
+    def cmocka(self, name, text):
+        ok = len(CMOCKA_OK.findall(text))
+        failed = {n for n in CMOCKA_FAILED.findall(text) if not n.startswith("tests:")}
+        skipped = {n for n in CMOCKA_SKIPPED.findall(text) if not n.startswith("tests:")}
+        self.passed += ok
+        self.failed += [f"{name}: {n}" for n in sorted(failed)]
+        self.skipped += [f"{name}: {n}" for n in sorted(skipped)]
+        return ok + len(failed) + len(skipped) > 0
+
+    def junit(self, path):
+        for case in ET.parse(path).getroot().iter("testcase"):
+            name = case.get("name", "?")
+            out = case.findtext("system-out") or ""
+            failures = len(self.failed)
+            counted = self.cmocka(name, out) or self.tap(out)
+            if case.get("status") == "run":
+                self.passed += 0 if counted else 1
+            elif case.get("status") in ("notrun", "disabled") and case.find("skipped") is not None:
+                self.skipped.append(name)
+            elif len(self.failed) == failures:
+                self.failed.append(name)  # it died without saying which test failed
+
+
+def main(paths):
+    tally = Tally()
+    for path in paths:
+        if path.endswith(".xml"):
+            tally.junit(path)
+        else:
+            with open(path, encoding="utf-8") as f:
+                tally.tap(f.read())
+    for name in tally.skipped:
+        print(f"skipped: {name}")
+    for name in tally.failed:
+        print(f"failed: {name}")
+    print(f"{tally.passed} passed, {len(tally.failed)} failed, {len(tally.skipped)} skipped")
+    return 1 if tally.failed or not tally.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main([p for p in sys.argv[1:] if "*" not in p]))
