@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A plain stream over a connected SOCK_STREAM descriptor, by uv_poll and recvmsg/sendmsg, because
- * libuv's pipes cannot carry a memfd. Also connects: to a filesystem or abstract ("@name") UNIX
- * socket, or to a resolved TCP address.
+ * libuv's pipes cannot carry a memfd. A descriptor received is announced before the bytes that the
+ * same read brought; it belongs to one of these. A written descriptor needs at least one byte. Also
+ * connects: to a filesystem or abstract ("@name") UNIX socket, or to a resolved TCP address.
  */
 #ifndef PFL_BASE_IO_FDSOCK_H
 #define PFL_BASE_IO_FDSOCK_H
@@ -27,8 +28,9 @@ PFL_MUST_USE int pfl_fdsock_get_cred(int fd, struct pfl_peer_cred *ret_cred);
 /*
  * Begins a non-blocking connect; `ret_fd` is the caller's. For TCP the result may still be
  * pending: opening the stream on it is legal at once, a failed connect is reported by on_closed.
- * PFL_EINVAL for a name of more than 107 bytes, PFL_ENOENT/PFL_ECLOSED for a refused UNIX socket,
- * PFL_EIO.
+ * PFL_EINVAL for an empty name or one of more than 107 bytes, PFL_ENOENT (no such socket),
+ * PFL_ECLOSED (nobody listens, no route), PFL_EPERM, PFL_EAGAIN (the listener's backlog is full),
+ * PFL_EIO; errno tells more.
  */
 PFL_MUST_USE int pfl_fdsock_connect_unix(const char *path, int *ret_fd);
 PFL_MUST_USE int pfl_fdsock_connect_addr(const struct sockaddr *addr, socklen_t len, int *ret_fd);

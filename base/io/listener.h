@@ -35,6 +35,7 @@ struct pfl_listener_conf {
  * PFL_EINVAL, PFL_EIO, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_listener_open(const struct pfl_listener_conf *conf,
                                    struct pfl_listener **ret_listener);
+/* Stays legal after pfl_listener_close: the object lives until the last one is released. */
 void pfl_listener_release(struct pfl_listener *self);
 /* The bound TCP port; 0 for UNIX. */
 uint16_t pfl_listener_get_port(const struct pfl_listener *self);

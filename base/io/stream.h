@@ -10,6 +10,7 @@
 #ifndef PFL_BASE_IO_STREAM_H
 #define PFL_BASE_IO_STREAM_H
 
+#include <stdbool.h>
 #include <sys/uio.h>
 #include <uv.h>
 
@@ -26,7 +27,8 @@ struct pfl_stream_ops {
     void (*on_fd)(void *user, int fd);
     /* The peer ended its direction; ours still works until pfl_stream_shutdown. Once. */
     void (*on_eof)(void *user);
-    /* The queue fell to queue_low_bytes or below after having been above it. May be NULL. */
+    /* The queue fell to queue_low_bytes or below after having been above it (sent, or dropped
+     * because the peer no longer reads). May be NULL. */
     void (*on_writable)(void *user);
     /* TLS: the handshake is done and the peer verified; never for plain. May be NULL. */
     void (*on_ready)(void *user);
@@ -60,8 +62,12 @@ void pfl_stream_read_start(struct pfl_stream *self);
 void pfl_stream_shutdown(struct pfl_stream *self);
 /* Asynchronous, idempotent, legal in every state; drops the queue. on_closed follows. */
 void pfl_stream_close(struct pfl_stream *self);
-/* As close, but sends what is queued first; gives up after timeout_ms. */
+/* As close, but sends what is queued first; on_closed says PFL_ETIMEOUT when something was left
+ * after timeout_ms. Nothing is delivered any more. */
 void pfl_stream_close_after_flush(struct pfl_stream *self, uint64_t timeout_ms);
+/* The errno behind on_closed's error (ECONNREFUSED, ECONNRESET, ...), 0 when there is none; for
+ * the log. Valid inside on_closed. */
+int pfl_stream_get_errno(const struct pfl_stream *self);
 /* Changes who is called; for handing a stream from one owner to the next. */
 void pfl_stream_set_user(struct pfl_stream *self, const struct pfl_stream_ops *ops, void *user);
 

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Dispatch from stream.h to the implementation behind a stream. Holds no state of its own; cannot
+ * fail but as the implementation fails.
+ */
+#include "base/io/stream.h"
+
+#include <assert.h>
+
+#include "base/io/stream_impl.h"
+
+bool pfl_stream_sum_iov(const struct iovec *iov, int iov_len, size_t *ret_bytes)
+{
+    size_t sum = 0;
+
+    if (iov_len < 0)
+        return false;
+    for (int i = 0; i < iov_len; i++) {
+        if (iov[i].iov_len > SIZE_MAX / 2 - sum)
+            return false;
+        sum += iov[i].iov_len;
+    }
+    *ret_bytes = sum;
+    return true;
+}
+
+int pfl_stream_writev(struct pfl_stream *self, const struct iovec *iov, int iov_len, int fd)
+{
+    return self->vtable->writev(self, iov, iov_len, fd);
+}
+
+size_t pfl_stream_queued_bytes(const struct pfl_stream *self)
+{
+    return self->vtable->queued_bytes(self);
+}
+
+void pfl_stream_read_stop(struct pfl_stream *self)
+{
+    self->vtable->read_stop(self);
+}
+
+void pfl_stream_read_start(struct pfl_stream *self)
+{
+    self->vtable->read_start(self);
+}
+
+void pfl_stream_shutdown(struct pfl_stream *self)
+{
+    self->vtable->shutdown(self);
+}
+
+void pfl_stream_close(struct pfl_stream *self)
+{
+    self->vtable->close(self);
+}
+
+void pfl_stream_close_after_flush(struct pfl_stream *self, uint64_t timeout_ms)
+{
+    self->vtable->close_after_flush(self, timeout_ms);
+}
+
+int pfl_stream_get_errno(const struct pfl_stream *self)
+{
+    return self->vtable->get_errno(self);
+}
+
+void pfl_stream_set_user(struct pfl_stream *self, const struct pfl_stream_ops *ops, void *user)
+{
+    assert(ops != NULL && ops->on_closed != NULL);
+    self->ops = ops;
+    self->user = user;
+}
