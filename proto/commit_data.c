@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CommitDataRequest read where it lies: see commit_data.h.
+ *
+ * Happy path: one walk parses every entry and every patch without calling anybody, and notes the
+ * flush id and whether there are moves and patches; then one walk for the moves and, if there are
+ * any, one for the patches.
+ *
+ * Failures: bytes that are no protobuf message at any level are PFL_EPARSE, found by the first
+ * walk; the later walks cannot fail. Fields of an unexpected wire type are unknown fields: skipped.
+ */
+#include "proto/commit_data.h"
+
+enum request_field {
+    REQUEST_CHUNKS_TO_MOVE = 1,
+    REQUEST_CHUNKS_TO_PATCH = 2,
+    REQUEST_FLUSH_REQUEST_ID = 3,
+};
+
+enum move_field {
+    MOVE_PAGE = 1,
+    MOVE_CHUNK = 2,
+    MOVE_TARGET_BUFFER = 3,
+    MOVE_DATA = 4,
+    MOVE_CHUNK_INCOMPLETE = 5,
+};
+
+enum patch_list_field {
+    LIST_TARGET_BUFFER = 1,
+    LIST_WRITER_ID = 2,
+    LIST_CHUNK_ID = 3,
+    LIST_PATCHES = 4,
+    LIST_HAS_MORE_PATCHES = 5,
+};
+
+enum patch_field {
+    PATCH_OFFSET = 1,
+    PATCH_DATA = 2,
+};
+
+struct outline {
+    bool has_moves;
+    bool has_patches;
+    uint64_t flush_request_id;
+};
+
+static void set_move_varint(struct pfl_commit_data_move *m, const struct pfl_field *f)
+{
+    switch (f->id) {
+    case MOVE_PAGE:
+        m->page_untrusted = (uint32_t)f->value;
+        break;
+    case MOVE_CHUNK:
+        m->chunk_untrusted = (uint32_t)f->value;
+        break;
+    case MOVE_TARGET_BUFFER:
+        m->target_buffer_untrusted = (uint32_t)f->value;
+        break;
+    case MOVE_CHUNK_INCOMPLETE:
+        m->is_incomplete = f->value != 0;
+        break;
+    default:
+        break;
+    }
+}
+
+static bool parse_move(struct pfl_span bytes, struct pfl_commit_data_move *ret_move)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_commit_data_move m = {0};
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.type == PFL_WIRE_VARINT) {
+            set_move_varint(&m, &f);
+        } else if (f.type == PFL_WIRE_BYTES && f.id == MOVE_DATA) {
+            m.has_data = true;
+            m.data = f.bytes;
+        }
+    }
+    *ret_move = m;
+    return !r.failed;
+}
+
+static bool parse_patch(struct pfl_span bytes, struct pfl_commit_data_patch *ret_patch)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_commit_data_patch p = {0};
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.type == PFL_WIRE_VARINT && f.id == PATCH_OFFSET)
+            p.offset_untrusted = (uint32_t)f.value;
+        else if (f.type == PFL_WIRE_BYTES && f.id == PATCH_DATA)
+            p.data = f.bytes;
+    }
+    *ret_patch = p;
+    return !r.failed;
+}
+
+static void set_list_varint(struct pfl_commit_data_patch_list *l, const struct pfl_field *f)
+{
+    switch (f->id) {
+    case LIST_TARGET_BUFFER:
+        l->target_buffer_untrusted = (uint32_t)f->value;
+        break;
+    case LIST_WRITER_ID:
+        l->writer_id_untrusted = (uint32_t)f->value;
+        break;
+    case LIST_CHUNK_ID:
+        l->chunk_id_untrusted = (uint32_t)f->value;
+        break;
+    case LIST_HAS_MORE_PATCHES:
+        l->has_more_patches = f->value != 0;
+        break;
+    default:
+        break;
+    }
+}
+
+static bool parse_patch_list(struct pfl_span bytes, struct pfl_commit_data_patch_list *ret_list)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_commit_data_patch_list l = {.fields = r};
+    struct pfl_commit_data_patch patch;
+    struct pfl_field f;
+    bool is_ok = true;
+
+    while (is_ok && pfl_reader_field(&r, &f)) {
+        if (f.type == PFL_WIRE_VARINT) {
+            set_list_varint(&l, &f);
+        } else if (f.type == PFL_WIRE_BYTES && f.id == LIST_PATCHES) {
+            l.patches_len++;
+            is_ok = parse_patch(f.bytes, &patch);
+        }
+    }
+    *ret_list = l;
+    return is_ok && !r.failed;
+}
+
+static bool is_entry(const struct pfl_field *f, uint32_t id)
+{
+    return f->type == PFL_WIRE_BYTES && f->id == id;
+}
+
+static bool check(struct pfl_span request, struct outline *ret_outline)
+{
+    struct pfl_reader r = pfl_reader_of(request);
+    struct pfl_commit_data_patch_list list;
+    struct pfl_commit_data_move move;
+    struct outline o = {0};
+    struct pfl_field f;
+    bool is_ok = true;
+
+    while (is_ok && pfl_reader_field(&r, &f)) {
+        if (is_entry(&f, REQUEST_CHUNKS_TO_MOVE)) {
+            o.has_moves = true;
+            is_ok = parse_move(f.bytes, &move);
+        } else if (is_entry(&f, REQUEST_CHUNKS_TO_PATCH)) {
+            o.has_patches = true;
+            is_ok = parse_patch_list(f.bytes, &list);
+        } else if (f.type == PFL_WIRE_VARINT && f.id == REQUEST_FLUSH_REQUEST_ID) {
+            o.flush_request_id = f.value;
+        }
+    }
+    *ret_outline = o;
+    return is_ok && !r.failed;
+}
+
+static void visit_moves(struct pfl_span request, const struct pfl_commit_data_visitor *visitor)
+{
+    struct pfl_reader r = pfl_reader_of(request);
+    struct pfl_commit_data_move move;
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (is_entry(&f, REQUEST_CHUNKS_TO_MOVE) && parse_move(f.bytes, &move))
+            visitor->on_move(visitor->user, &move);
+    }
+}
+
+static void visit_patches(struct pfl_span request, const struct pfl_commit_data_visitor *visitor)
+{
+    struct pfl_reader r = pfl_reader_of(request);
+    struct pfl_commit_data_patch_list list;
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (is_entry(&f, REQUEST_CHUNKS_TO_PATCH) && parse_patch_list(f.bytes, &list))
+            visitor->on_patches(visitor->user, &list);
+    }
+}
+
+int pfl_commit_data_read(struct pfl_span request, const struct pfl_commit_data_visitor *visitor,
+                         uint64_t *ret_flush_request_id)
+{
+    struct outline outline;
+
+    if (!check(request, &outline))
+        return PFL_EPARSE;
+    if (outline.has_moves && visitor->on_move != NULL)
+        visit_moves(request, visitor);
+    if (outline.has_patches && visitor->on_patches != NULL)
+        visit_patches(request, visitor);
+    *ret_flush_request_id = outline.flush_request_id;
+    return 0;
+}
+
+bool pfl_commit_data_next_patch(struct pfl_commit_data_patch_list *list,
+                                struct pfl_commit_data_patch *ret_patch)
+{
+    struct pfl_field f;
+
+    while (pfl_reader_field(&list->fields, &f)) {
+        if (is_entry(&f, LIST_PATCHES))
+            return parse_patch(f.bytes, ret_patch);
+    }
+    return false;
+}

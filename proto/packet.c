@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Top-level walk over a packet's fields: see packet.h.
+ *
+ * Happy path: a packet in one slice is walked by `walk`, which reads tags and lengths of one byte
+ * inline. A packet in several slices is walked slice by slice by the same loop: what a slice's end
+ * cuts (a payload to skip, or up to 20 bytes of tag and value) is kept in `struct walker`.
+ *
+ * Failures: any rule broken is `false`; nothing is allocated and nothing read past a slice.
+ */
+#include "proto/packet.h"
+
+#include <assert.h>
+
+#define LEN_MAX         0x0fffffffu /* 2^28 - 1 */
+#define RESERVED_ID_MAX 191u
+
+/* The part of a packet that the slices seen so far cut: at most a tag and one more varint. */
+#define CUT_MAX 20u
+
+/* One bit an id, for the ids that only the service may write. */
+#define BIT(id) (1ull << ((id) % 64))
+static const uint64_t reserved[3] = {
+    BIT(PFL_PACKET_TRUSTED_UID) | BIT(PFL_PACKET_TRUSTED_SEQUENCE_ID) |
+        BIT(PFL_PACKET_TRACE_CONFIG) | BIT(PFL_PACKET_TRACE_STATS) |
+        BIT(PFL_PACKET_SYNCHRONIZATION_MARKER) | BIT(PFL_PACKET_COMPRESSED_PACKETS),
+    BIT(PFL_PACKET_SERVICE_EVENT) | BIT(PFL_PACKET_TRUSTED_PID) | BIT(PFL_PACKET_MACHINE_ID) |
+        BIT(PFL_PACKET_TRACE_PROVENANCE) | BIT(PFL_PACKET_PROTOVMS),
+    BIT(PFL_PACKET_ZSTD_COMPRESSED_PACKETS),
+};
+
+struct walker {
+    size_t skip; /* payload bytes that lie in slices to come */
+    size_t cut_len;
+    uint8_t cut[CUT_MAX];
+};
+
+enum step {
+    STEP_OK,
+    STEP_CUT, /* the field's head or scalar goes on in the next slice */
+    STEP_BAD,
+};
+
+static inline bool is_reserved(uint64_t id)
+{
+    return id <= RESERVED_ID_MAX && (reserved[id / 64] >> (id % 64) & 1) != 0;
+}
+
+/* A varint of at most 10 bytes at *pos; moves *pos behind it. */
+static inline enum step read_varint(const uint8_t **pos, const uint8_t *end, uint64_t *ret)
+{
+    const uint8_t *p = *pos;
+    uint64_t v = 0;
+
+    if (p < end && *p < 0x80) {
+        *ret = *p;
+        *pos = p + 1;
+        return STEP_OK;
+    }
+    for (unsigned shift = 0; shift < 7 * PFL_VARINT_MAX_BYTES; shift += 7) {
+        if (p == end)
+            return STEP_CUT;
+        v |= (uint64_t)(*p & 0x7f) << shift;
+        if (*p++ < 0x80) {
+            *ret = v;
+            *pos = p;
+            return STEP_OK;
+        }
+    }
+    return STEP_BAD;
+}
+
+static inline enum step skip_fixed(const uint8_t **pos, const uint8_t *end, size_t len)
+{
+    if ((size_t)(end - *pos) < len)
+        return STEP_CUT;
+    *pos += len;
+    return STEP_OK;
+}
+
+/* Reads one field's head and scalar; `ret_skip` is the length of a payload that follows. */
+static inline enum step read_field(const uint8_t **pos, const uint8_t *end, size_t *ret_skip)
+{
+    enum step step;
+    uint64_t tag;
+    uint64_t v;
+
+    *ret_skip = 0;
+    step = read_varint(pos, end, &tag);
+    if (step != STEP_OK)
+        return step;
+    if (tag >> 3 == 0 || tag > UINT32_MAX || is_reserved(tag >> 3))
+        return STEP_BAD;
+    switch (tag & 7) {
+    case PFL_WIRE_VARINT:
+        return read_varint(pos, end, &v);
+    case PFL_WIRE_FIXED64:
+        return skip_fixed(pos, end, 8);
+    case PFL_WIRE_FIXED32:
+        return skip_fixed(pos, end, 4);
+    case PFL_WIRE_BYTES:
+        step = read_varint(pos, end, &v);
+        if (step == STEP_OK && v > LEN_MAX)
+            return STEP_BAD;
+        *ret_skip = step == STEP_OK ? (size_t)v : 0;
+        return step;
+    default:
+        return STEP_BAD;
+    }
+}
+
+/* Walks what lies in one piece; keeps in `w` what its end cuts. */
+static inline bool walk(struct walker *w, const uint8_t *pos, const uint8_t *end)
+{
+    while (pos < end) {
+        const uint8_t *start = pos;
+        enum step step = read_field(&pos, end, &w->skip);
+
+        if (step == STEP_BAD)
+            return false;
+        if (step == STEP_CUT) {
+            w->cut_len = (size_t)(end - start);
+            assert(w->cut_len < CUT_MAX);
+            memcpy(w->cut, start, w->cut_len);
+            return true;
+        }
+        if (w->skip > (size_t)(end - pos)) {
+            w->skip -= (size_t)(end - pos);
+            return true;
+        }
+        pos += w->skip;
+        w->skip = 0;
+    }
+    return true;
+}
+
+/* Completes a cut head byte by byte from *pos; rare, so simple. */
+static bool complete_cut(struct walker *w, const uint8_t **pos, const uint8_t *end)
+{
+    while (w->cut_len != 0 && *pos < end) {
+        const uint8_t *p = w->cut;
+        enum step step;
+
+        if (w->cut_len == CUT_MAX)
+            return false;
+        w->cut[w->cut_len++] = *(*pos)++;
+        step = read_field(&p, w->cut + w->cut_len, &w->skip);
+        if (step == STEP_BAD)
+            return false;
+        if (step == STEP_OK)
+            w->cut_len = 0;
+    }
+    return true;
+}
+
+static bool walk_slice(struct walker *w, const struct iovec *slice)
+{
+    const uint8_t *pos = slice->iov_base;
+    const uint8_t *end = pos + slice->iov_len;
+
+    if (!complete_cut(w, &pos, end))
+        return false;
+    if (w->skip >= (size_t)(end - pos)) {
+        w->skip -= (size_t)(end - pos);
+        return true;
+    }
+    pos += w->skip;
+    w->skip = 0;
+    return walk(w, pos, end);
+}
+
+bool pfl_packet_is_valid(const struct iovec *slices, size_t slices_len)
+{
+    struct walker w;
+
+    w.skip = 0;
+    w.cut_len = 0;
+    if (slices_len == 1) {
+        const uint8_t *pos = slices->iov_base;
+
+        return walk(&w, pos, pos + slices->iov_len) && w.skip == 0 && w.cut_len == 0;
+    }
+    for (size_t i = 0; i < slices_len; i++) {
+        if (slices[i].iov_len != 0 && !walk_slice(&w, &slices[i]))
+            return false;
+    }
+    return w.skip == 0 && w.cut_len == 0;
+}
+
+size_t pfl_packet_encode_trusted(uint8_t *dst, const struct pfl_packet_trusted *trusted)
+{
+    struct pfl_writer w = pfl_writer_of(dst, PFL_PACKET_TRUSTED_MAX);
+
+    pfl_writer_field_varint(&w, PFL_PACKET_TRUSTED_UID, (uint64_t)(int64_t)(int32_t)trusted->uid);
+    pfl_writer_field_varint(&w, PFL_PACKET_TRUSTED_SEQUENCE_ID, trusted->sequence_id);
+    if (trusted->pid != -1)
+        pfl_writer_field_varint(&w, PFL_PACKET_TRUSTED_PID,
+                                (uint64_t)(int64_t)(int32_t)trusted->pid);
+    if (trusted->machine_id != 0)
+        pfl_writer_field_varint(&w, PFL_PACKET_MACHINE_ID, trusted->machine_id);
+    if (trusted->loss_reasons != 0)
+        pfl_writer_field_varint(&w, PFL_PACKET_PREVIOUS_PACKET_DROPPED, trusted->loss_reasons);
+    assert(!w.failed);
+    return PFL_PACKET_TRUSTED_MAX - w.left;
+}
+
+size_t pfl_packet_encode_preamble(uint8_t dst[PFL_TRACE_PREAMBLE_MAX], size_t packet_bytes)
+{
+    dst[0] = PFL_TRACE_PACKET_FIELD << 3 | PFL_WIRE_BYTES;
+    return 1 + pfl_varint_put(dst + 1, packet_bytes);
+}

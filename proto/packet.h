@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TracePacket on the wire: field numbers, the check of producers' packets, and the fields that the
+ * service appends (docs/abi/service.md section 7). Hot path: runs for every packet read out.
+ */
+#ifndef PFL_PROTO_PACKET_H
+#define PFL_PROTO_PACKET_H
+
+#include <sys/uio.h>
+
+#include "base/bytes.h"
+
+enum pfl_packet_field {
+    PFL_PACKET_TRUSTED_UID = 3,
+    PFL_PACKET_CLOCK_SNAPSHOT = 6,
+    PFL_PACKET_TIMESTAMP = 8,
+    PFL_PACKET_TRUSTED_SEQUENCE_ID = 10,
+    PFL_PACKET_TRACK_EVENT = 11,
+    PFL_PACKET_INTERNED_DATA = 12,
+    PFL_PACKET_SEQUENCE_FLAGS = 13,
+    PFL_PACKET_TRACE_CONFIG = 33,
+    PFL_PACKET_TRACE_STATS = 35,
+    PFL_PACKET_SYNCHRONIZATION_MARKER = 36,
+    PFL_PACKET_INCREMENTAL_STATE_CLEARED = 41,
+    PFL_PACKET_PREVIOUS_PACKET_DROPPED = 42,
+    PFL_PACKET_SYSTEM_INFO = 45,
+    PFL_PACKET_TRIGGER = 46,
+    PFL_PACKET_COMPRESSED_PACKETS = 50,
+    PFL_PACKET_TIMESTAMP_CLOCK_ID = 58,
+    PFL_PACKET_TRACE_PACKET_DEFAULTS = 59,
+    PFL_PACKET_TRACK_DESCRIPTOR = 60,
+    PFL_PACKET_SERVICE_EVENT = 69,
+    PFL_PACKET_EXTENSION_DESCRIPTOR = 72,
+    PFL_PACKET_TRUSTED_PID = 79,
+    PFL_PACKET_FIRST_ON_SEQUENCE = 87,
+    PFL_PACKET_TRACE_UUID = 89,
+    PFL_PACKET_MACHINE_ID = 98,
+    PFL_PACKET_REMOTE_CLOCK_SYNC = 107,
+    PFL_PACKET_CLONE_SNAPSHOT_TRIGGER = 113,
+    PFL_PACKET_TRACE_PROVENANCE = 124,
+    PFL_PACKET_PROTOVMS = 125,
+    PFL_PACKET_TRACE_ATTRIBUTES = 126,
+    PFL_PACKET_ZSTD_COMPRESSED_PACKETS = 133,
+    PFL_PACKET_CONCURRENT_SESSION_EVENT = 134,
+    PFL_PACKET_FOR_TESTING = 900,
+};
+
+/* Field of Trace that holds the packets. */
+#define PFL_TRACE_PACKET_FIELD 1u
+/* Tag byte and size varint in front of a packet in a trace file, at most. */
+#define PFL_TRACE_PREAMBLE_MAX 11u
+
+/*
+ * Whether the packet that lies in `slices` one after the other is one a producer may write: whole
+ * top-level fields of known wire types, no field of the service's own, no length past 2^28 - 1.
+ * Nested content is not looked at. An empty packet is fine.
+ */
+bool pfl_packet_is_valid(const struct iovec *slices, size_t slices_len);
+
+/* What the service appends to a packet. */
+struct pfl_packet_trusted {
+    uint32_t uid;
+    uint32_t sequence_id;
+    int64_t pid;           /* -1: unknown, left out */
+    uint32_t machine_id;   /* 0: this host, left out */
+    uint32_t loss_reasons; /* previous_packet_dropped; 0: left out */
+};
+
+#define PFL_PACKET_TRUSTED_MAX 48u
+/* Writes them at `dst` (room for PFL_PACKET_TRUSTED_MAX) and returns the length. */
+size_t pfl_packet_encode_trusted(uint8_t *dst, const struct pfl_packet_trusted *trusted);
+
+/* Writes what precedes a packet in a trace file and returns its length. */
+size_t pfl_packet_encode_preamble(uint8_t dst[PFL_TRACE_PREAMBLE_MAX], size_t packet_bytes);
+
+#endif
