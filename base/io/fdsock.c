@@ -190,7 +190,7 @@ static ssize_t send_once(int sock, const struct iovec *iov, size_t iov_len, int 
 }
 
 /* Sends what the kernel takes now; an error is left for the loop to find. */
-static size_t send_direct(const struct fdsock *s, const struct iovec *iov, int iov_len, int fd)
+static size_t send_direct(struct fdsock *s, const struct iovec *iov, int iov_len, int fd)
 {
     size_t sent = 0;
 
@@ -203,6 +203,8 @@ static size_t send_direct(const struct fdsock *s, const struct iovec *iov, int i
             want += iov[i].iov_len;
         if (want != 0) {
             n = send_once(s->fd, iov, (size_t)count, fd);
+            if (n < 0)
+                s->close_errno = (int)-n; /* the kernel tells it once */
             if (n <= 0)
                 return sent;
             fd = -1;
@@ -264,16 +266,22 @@ static int flush_queue(struct fdsock *s)
     return 0;
 }
 
+/* Nothing can be sent any more; the socket closes once its input is drained. */
+static void give_up_sending(struct fdsock *s, int e)
+{
+    s->is_write_dead = true;
+    s->is_shutdown_done = true;
+    if (s->close_errno == 0)
+        s->close_errno = e;
+    pfl_fdqueue_fini(&s->queue);
+}
+
 static void handle_writable(struct fdsock *s)
 {
     int e = s->is_write_dead ? 0 : flush_queue(s);
 
-    if (e != 0) {
-        s->is_write_dead = true;
-        s->is_shutdown_done = true;
-        s->close_errno = e;
-        pfl_fdqueue_fini(&s->queue);
-    }
+    if (e != 0)
+        give_up_sending(s, e);
     if (s->queue.bytes == 0 && s->is_shutdown_wanted && !s->is_shutdown_done) {
         (void)shutdown(s->fd, SHUT_WR);
         s->is_shutdown_done = true;
@@ -360,7 +368,7 @@ static void handle_recv_end(struct fdsock *s, ssize_t n)
 {
     if (n == -EAGAIN || n == -EWOULDBLOCK) {
         if (s->is_write_dead)
-            begin_close(s, PFL_ECLOSED, s->close_errno);
+            begin_close(s, err_of_errno(s->close_errno), s->close_errno);
     } else if (n == -EPROTO) {
         begin_close(s, PFL_EPROTO, 0);
     } else if (n < 0) {
@@ -371,7 +379,7 @@ static void handle_recv_end(struct fdsock *s, ssize_t n)
     } else {
         s->has_eof = true;
         if (s->is_write_dead)
-            begin_close(s, PFL_ECLOSED, s->close_errno);
+            begin_close(s, err_of_errno(s->close_errno), s->close_errno);
         else if (s->base.ops->on_eof != NULL)
             s->base.ops->on_eof(s->base.user);
     }
@@ -430,16 +438,15 @@ static void handle_open(struct fdsock *s, int status, int events)
     int e = 0;
     socklen_t len = sizeof(e);
 
-    if (status < 0)
+    if (status < 0) {
         events = UV_READABLE | UV_WRITABLE;
+        if (getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &e, &len) == 0 && e != 0)
+            give_up_sending(s, e);
+    }
     if (events & UV_WRITABLE)
         handle_writable(s);
     if ((events & UV_READABLE) || s->is_write_dead)
         handle_readable(s);
-    if (status >= 0 || s->state != STATE_OPEN)
-        return;
-    if (getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &e, &len) == 0 && e != 0)
-        begin_close(s, err_of_errno(e), e);
 }
 
 static void on_poll(uv_poll_t *handle, int status, int events)
@@ -501,7 +508,7 @@ static void sock_close_after_flush(struct pfl_stream *stream, uint64_t timeout_m
     if (s->state != STATE_OPEN)
         return;
     if (s->is_write_dead) {
-        begin_close(s, PFL_ECLOSED, s->close_errno);
+        begin_close(s, err_of_errno(s->close_errno), s->close_errno);
         return;
     }
     s->state = STATE_FLUSHING;
