@@ -10,7 +10,6 @@
  * key=value on stdout. It then stays connected until its stdin ends. The service is found by
  * PERFETTO_PRODUCER_SOCK_NAME.
  */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

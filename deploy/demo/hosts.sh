@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# Hosts on one machine, for the demo and the integration tests (sourced, not run).
+#
+# With root a host is a network, UTS, PID, mount and TIME namespace of its own: its boot clock is ahead of
+# this machine's by a known number of seconds, its address is on a bridge that only these hosts
+# and the operator's namespace can reach, and killing its first process ends everything on it.
+# Without root there are only directories: all hosts share this machine's clock and loopback.
+#
+#   pfl_hosts_init DIR          DIR: where a host keeps its files; sets PFL_HOSTS_KIND
+#   pfl_host_add NAME SECONDS   a host whose boot clock is SECONDS ahead
+#   pfl_host_run NAME CMD...    in the foreground;  pfl_host_start NAME CMD...  in the background
+#   pfl_host_addr NAME          its address;        pfl_operator_run CMD...     beside the hosts
+#   pfl_host_kill NAME          as if its plug were pulled
+#   pfl_hosts_fini              ends and removes everything; legal at any time, twice too
+#
+#        operator (namespace)                 NAME (namespaces)
+#        bridge 10.198.51.1/24 ── veth ────── eth0 10.198.51.N/24
+
+PFL_HOSTS_NET=10.198.51
+# Whom the daemons and the browser run as when we are root.
+PFL_HOSTS_USER=nobody
+
+declare -A PFL_HOST_PID=() PFL_HOST_NUMBER=() PFL_HOST_AHEAD=()
+PFL_HOSTS_JOBS=()
+
+pfl_hosts_can_isolate() {
+    [ "$(id -u)" -eq 0 ] || return 1
+    unshare --net --uts --pid --mount --time --boottime 1 --fork true 2>/dev/null &&
+        unshare --net ip link add pfl0 type bridge 2>/dev/null
+}
+
+pfl_hosts_init() {
+    PFL_HOSTS_DIR=$1
+    PFL_HOSTS_KIND=shared
+    mkdir -p "$PFL_HOSTS_DIR"
+    chmod 755 "$PFL_HOSTS_DIR"
+    pfl_hosts_can_isolate || return 0
+    PFL_HOSTS_KIND=isolated
+    unshare --net --fork --kill-child sleep infinity 2>/dev/null &
+    PFL_OPERATOR_JOB=$!
+    PFL_OPERATOR_PID=$(pfl_child_of "$PFL_OPERATOR_JOB") || return 1
+    nsenter -t "$PFL_OPERATOR_PID" --net sh -e -c "
+        ip link set lo up
+        ip link add pfl0 type bridge
+        ip addr add $PFL_HOSTS_NET.1/24 dev pfl0
+        ip link set pfl0 up"
+}
+
+# The child that unshare --fork made and that has become the command, once it is there.
+pfl_child_of() {
+    local child tries
+    for tries in $(seq 500); do
+        child=$(cat "/proc/$1/task/$1/children" 2>/dev/null)
+        child=${child%% *}
+        if [ -n "$child" ] && grep -qs '^sleep' "/proc/$child/comm"; then
+            echo "$child"
+            return 0
+        fi
+        sleep 0.01
+    done
+    echo "hosts: no namespace after $tries tries" >&2
+    return 1
+}
+
+pfl_host_add() {
+    local name=$1 ahead=$2 number pid
+    number=$((${#PFL_HOST_NUMBER[@]} + 11))
+    PFL_HOST_NUMBER[$name]=$number
+    PFL_HOST_AHEAD[$name]=$ahead
+    mkdir -p "$PFL_HOSTS_DIR/$name"
+    [ "$PFL_HOSTS_KIND" = isolated ] || { PFL_HOST_AHEAD[$name]=0; return 0; }
+    chown "$PFL_HOSTS_USER" "$PFL_HOSTS_DIR/$name"
+    unshare --net --uts --pid --mount --mount-proc --time --boottime "$ahead" \
+        --monotonic "$ahead" --fork --kill-child sleep infinity 2>/dev/null &
+    PFL_HOST_JOB=$!
+    PFL_HOSTS_JOBS+=("$PFL_HOST_JOB")
+    pid=$(pfl_child_of "$PFL_HOST_JOB") || return 1
+    PFL_HOST_PID[$name]=$pid
+    nsenter -t "$pid" --uts hostname "$name"
+    nsenter -t "$PFL_OPERATOR_PID" --net sh -e -c "
+        ip link add v$number type veth peer name eth0 netns $pid
+        ip link set v$number master pfl0 up"
+    nsenter -t "$pid" --net sh -e -c "
+        ip link set lo up
+        ip addr add $PFL_HOSTS_NET.$number/24 dev eth0
+        ip link set eth0 up"
+}
+
+pfl_host_addr() {
+    if [ "$PFL_HOSTS_KIND" = isolated ]; then
+        echo "$PFL_HOSTS_NET.${PFL_HOST_NUMBER[$1]}"
+    else
+        echo 127.0.0.1
+    fi
+}
+
+# Enters the host as an ordinary user (exec: the job's pid is the command's, or nsenter's).
+pfl_host_exec() {
+    local name=$1 dir=$PFL_HOSTS_DIR/$1
+    shift
+    local env=(env HOME="$dir" TMPDIR="$dir" PERFETTO_PRODUCER_SOCK_NAME="$dir/producer.sock"
+        PERFETTO_CONSUMER_SOCK_NAME="$dir/consumer.sock" PERFETTO_MACHINE_NAME="$name")
+    if [ "$PFL_HOSTS_KIND" = isolated ]; then
+        exec nsenter -t "${PFL_HOST_PID[$name]}" --net --uts --pid --mount --time \
+            setpriv --reuid "$PFL_HOSTS_USER" --regid nogroup --clear-groups "${env[@]}" "$@"
+    fi
+    exec "${env[@]}" "$@"
+}
+
+pfl_host_run() {
+    (pfl_host_exec "$@")
+}
+
+# Starts it with its output in DIR/NAME/<program>.log; PFL_STARTED is its job.
+pfl_host_start() {
+    (pfl_host_exec "$@") >>"$PFL_HOSTS_DIR/$1/${2##*/}.log" 2>&1 </dev/null &
+    PFL_STARTED=$!
+    PFL_HOSTS_JOBS+=("$PFL_STARTED")
+}
+
+pfl_operator_run() {
+    if [ "$PFL_HOSTS_KIND" = isolated ]; then
+        nsenter -t "$PFL_OPERATOR_PID" --net "$@"
+    else
+        "$@"
+    fi
+}
+
+pfl_host_kill() {
+    [ "$PFL_HOSTS_KIND" = isolated ] || return 1
+    kill -9 "${PFL_HOST_PID[$1]}"
+}
+
+pfl_hosts_fini() {
+    local job
+    for job in "${PFL_HOSTS_JOBS[@]}"; do
+        kill "$job" 2>/dev/null
+    done
+    for job in "${PFL_HOST_PID[@]}"; do
+        kill -9 "$job" 2>/dev/null
+    done
+    [ -z "${PFL_OPERATOR_PID:-}" ] || kill -9 "$PFL_OPERATOR_PID" 2>/dev/null
+    for job in "${PFL_HOSTS_JOBS[@]}" ${PFL_OPERATOR_JOB:-}; do
+        wait "$job" 2>/dev/null
+    done
+    PFL_HOSTS_JOBS=()
+    PFL_HOST_PID=()
+    PFL_OPERATOR_PID=
+    PFL_OPERATOR_JOB=
+    return 0
+}
+
+# Waits until a command succeeds: pfl_wait_for SECONDS CMD...
+pfl_wait_for() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        [ $SECONDS -lt $end ] || return 1
+        sleep 0.05
+    done
+}

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# What the integration tests share (sourced). They run real programs of one build, PFL_BUILD (set by
+# ctest; build/release otherwise), in a directory of their own, and print TAP:
+#   ok N - claim      not ok N - claim      ok N - claim # SKIP reason
+# A script ends with `finish`, whose exit code says whether any claim failed.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+PFL_BUILD=${PFL_BUILD:-$ROOT/build/release}
+BIN=$PFL_BUILD/bin
+CHECK="python3 -B $ROOT/tests/support/trace_check.py"
+HOSTILE="python3 -B $ROOT/tests/support/hostile.py"
+. "$ROOT/deploy/demo/hosts.sh"
+
+WORK=$(mktemp -d "${TMPDIR:-/tmp}/perfleet-test.XXXXXX")
+chmod 755 "$WORK"
+CLAIMS=0
+FAILED=0
+JOBS=()
+
+cleanup() {
+    local job
+    pfl_hosts_fini
+    for job in "${JOBS[@]}"; do kill "$job" 2>/dev/null; done
+    for job in "${JOBS[@]}"; do wait "$job" 2>/dev/null; done
+    umount "$WORK"/*.mnt 2>/dev/null
+    if [ "$FAILED" -ne 0 ]; then
+        for log in "$WORK"/*.log "$WORK"/*/*.log; do
+            [ -s "$log" ] && { echo "# --- $log"; tail -n 25 "$log" | sed 's/^/# /'; }
+        done
+    fi
+    rm -rf "$WORK"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+# check CLAIM CMD...: the claim holds when the command succeeds; its output is shown when not.
+check() {
+    local claim=$1 out
+    shift
+    CLAIMS=$((CLAIMS + 1))
+    if out=$("$@" 2>&1); then
+        echo "ok $CLAIMS - $claim"
+        return 0
+    fi
+    echo "not ok $CLAIMS - $claim"
+    printf '%s\n' "$out" | tail -n 30 | sed 's/^/#   /'
+    FAILED=$((FAILED + 1))
+    return 1
+}
+
+skip() {
+    CLAIMS=$((CLAIMS + 1))
+    echo "ok $CLAIMS - $1 # SKIP $2"
+}
+
+finish() {
+    echo "1..$CLAIMS"
+    [ "$FAILED" -eq 0 ] || exit 1
+    exit 0
+}
+
+# The command exits with this code: exits_with CODE CMD...
+exits_with() {
+    local expected=$1 got=0
+    shift
+    "$@" || got=$?
+    [ "$got" -eq "$expected" ] || { echo "exit code $got, expected $expected"; return 1; }
+}
+
+# Its output (both streams) has a line that matches: says REGEX CMD...
+says() {
+    local regex=$1 out
+    shift
+    out=$("$@" 2>&1)
+    grep -qE -- "$regex" <<<"$out" || { printf 'no %s in:\n%s\n' "$regex" "$out"; return 1; }
+}
+
+# start NAME CMD...: in the background, its output in WORK/NAME.log; the job is STARTED.
+start() {
+    local name=$1
+    shift
+    "$@" >>"$WORK/$name.log" 2>&1 </dev/null &
+    STARTED=$!
+    JOBS+=("$STARTED")
+}
+
+is_alive() {
+    kill -0 "$1" 2>/dev/null
+}
+
+# A service of its own in WORK/NAME, reached by use_service NAME; its process is SERVICE_PID.
+start_service() {
+    mkdir -p "$WORK/$1"
+    use_service "$1"
+    start "$1" "$BIN/perfleetd"
+    SERVICE_PID=$STARTED
+    wait_for 20 test -S "$PERFETTO_CONSUMER_SOCK_NAME"
+}
+
+use_service() {
+    export PERFETTO_PRODUCER_SOCK_NAME=$WORK/$1/producer.sock
+    export PERFETTO_CONSUMER_SOCK_NAME=$WORK/$1/consumer.sock
+}
+
+wait_for() {
+    pfl_wait_for "$@"
+}
+
+# Waits until COUNT data sources called NAME are registered at the service in use.
+wait_for_source() {
+    wait_for 30 source_count_is "$@"
+}
+
+source_count_is() {
+    [ "$("$BIN/perfleet" query --host "unix:$PERFETTO_CONSUMER_SOCK_NAME" --json |
+        grep -o "\"$1\"" | wc -l)" -ge "$2" ]
+}
