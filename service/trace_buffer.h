@@ -74,17 +74,36 @@ struct pfl_trace_buffer_patch {
 /* Memory is mapped without reserve and touched as it fills. PFL_ENOMEM, PFL_ELIMIT (size). */
 PFL_MUST_USE int pfl_trace_buffer_new(const struct pfl_trace_buffer_conf *conf,
                                       struct pfl_trace_buffer **ret_buffer);
-void pfl_trace_buffer_free(struct pfl_trace_buffer *self);
+void pfl_trace_buffer_free(struct pfl_trace_buffer *self); /* NULL is legal */
 
-/* Never fails for the caller: what cannot be stored is counted. `ret_used_bytes` (may be NULL) is
- * the sum of the chunk's valid fragments, the sample of the chunk-usage histogram. */
+/* Never fails for the caller: what cannot be stored is counted. */
 void pfl_trace_buffer_commit(struct pfl_trace_buffer *self,
-                             const struct pfl_trace_buffer_chunk *chunk, size_t *ret_used_bytes);
-void pfl_trace_buffer_patch(struct pfl_trace_buffer *self, uint16_t producer_id, uint16_t writer_id,
-                            uint32_t chunk_id, const struct pfl_trace_buffer_patch *patches,
-                            size_t patches_len, bool has_more_patches);
+                             const struct pfl_trace_buffer_chunk *chunk);
+/* A batch for one chunk; offsets and values are the peer's. */
+struct pfl_trace_buffer_patches {
+    uint16_t producer_id;
+    uint16_t writer_id;
+    uint32_t chunk_id;
+    bool has_more_patches;
+    const struct pfl_trace_buffer_patch *patches; /* borrowed until return */
+    size_t patches_len;
+};
+void pfl_trace_buffer_patch(struct pfl_trace_buffer *self,
+                            const struct pfl_trace_buffer_patches *batch);
 
-/* A sequence as the reader knows it: stable address while the buffer lives. */
+/* Used payload bytes of the chunks a writer committed: TraceStats.writer_stats. The last entry
+ * counts what is larger than every bound. */
+#define PFL_USAGE_BOUNDS 10u
+extern const uint32_t pfl_trace_buffer_usage_bounds[PFL_USAGE_BOUNDS];
+struct pfl_trace_buffer_usage {
+    uint64_t sums[PFL_USAGE_BOUNDS + 1];
+    uint32_t counts[PFL_USAGE_BOUNDS + 1];
+};
+
+#define PFL_TRUSTED_MAX_BYTES 40u
+
+/* A sequence as the reader knows it. Its address is stable while it has chunks in the buffer; of
+ * those without, the 1024 most recently emptied are kept. */
 struct pfl_trace_buffer_source {
     uint16_t producer_id;
     uint16_t writer_id;
@@ -92,32 +111,39 @@ struct pfl_trace_buffer_source {
     int64_t producer_pid;
     uint32_t machine_id;
     /* The reader's: zeroed when the sequence appears, never touched by the buffer. The session
-     * keeps its packet sequence id and the ready-made trusted fields here. */
+     * keeps its packet sequence id (0: not given yet) and the ready-made trusted fields here. */
     uint32_t packet_sequence_id;
     uint8_t trusted_len;
-    uint8_t trusted[40];
+    uint8_t trusted[PFL_TRUSTED_MAX_BYTES];
+    struct pfl_trace_buffer_usage usage;
 };
 
 struct pfl_trace_buffer_packet {
     const struct iovec *slices; /* into the ring; borrowed until the next call on the buffer */
-    int slices_len;             /* >= 1 */
+    size_t slices_len;          /* >= 1, at most PFL_PACKET_SLICES_MAX */
     size_t bytes;
     uint32_t loss_reasons; /* DataLossReason bits, 0 = nothing lost before it */
     struct pfl_trace_buffer_source *source;
 };
 
+/* 2^28 bytes in chunks of 4 KiB take half of it. */
+#define PFL_PACKET_SLICES_MAX 131072u
+
 /* Starts a pass: sequences that stalled in the last one are looked at again. */
 void pfl_trace_buffer_begin_read(struct pfl_trace_buffer *self);
-/* Consumes the next packet; false at the end of the pass. Packets of size 0 are skipped. Calls to
- * commit and patch may come between two calls. PFL_ENOMEM is impossible: a packet of more slices
- * than a read can hold is handed out in place by an internal array bounded by the packet's chunks.
+/*
+ * Consumes the next packet; false at the end of the pass, and until the next begin_read. Packets
+ * of size 0 are skipped. Calls to commit and patch may come between two calls: what they bring, and
+ * a sequence that was waiting for them, is read in the same pass. A packet of many chunks needs an
+ * array of slices that is allocated for it; where that fails, or it has more than
+ * PFL_PACKET_SLICES_MAX, the packet is dropped and the next one of the sequence carries a loss.
  */
 bool pfl_trace_buffer_read(struct pfl_trace_buffer *self,
                            struct pfl_trace_buffer_packet *ret_packet);
 
 void pfl_trace_buffer_stats_get(const struct pfl_trace_buffer *self,
                                 struct pfl_trace_buffer_stats *ret_stats);
-/* Calls `each` for every sequence that ever wrote and is still known. */
+/* Calls `each` for every sequence that ever wrote and is still known, in no order. */
 void pfl_trace_buffer_each_source(const struct pfl_trace_buffer *self,
                                   void (*each)(void *user, const struct pfl_trace_buffer_source *s),
                                   void *user);

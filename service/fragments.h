@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The fragments of a chunk's payload, one after the other (docs/abi/smb.md 2). The bytes are
+ * untrusted, and when they lie in shared memory they may change under the iterator: a fragment is
+ * inside [begin, end) whatever is read, nothing more is promised.
+ */
+#ifndef PFL_SERVICE_FRAGMENTS_H
+#define PFL_SERVICE_FRAGMENTS_H
+
+#include <stdbool.h>
+
+#include "abi/chunk.h"
+#include "abi/fragment.h"
+
+/* What a fragment is of a packet. */
+enum pfl_fragment_kind {
+    PFL_FRAGMENT_WHOLE,
+    PFL_FRAGMENT_BEGIN,    /* goes on in the next chunk */
+    PFL_FRAGMENT_CONTINUE, /* from the chunk before and on into the next */
+    PFL_FRAGMENT_END,      /* goes on from the chunk before */
+};
+
+enum pfl_fragments_state {
+    PFL_FRAGMENTS_OK = 0,
+    PFL_FRAGMENTS_AT_END,
+    PFL_FRAGMENTS_CORRUPT, /* a size that is none, or runs past the end */
+    PFL_FRAGMENTS_DROPPED, /* the writer's marker: it lost the rest of this packet */
+};
+
+struct pfl_fragment {
+    const uint8_t *data;
+    uint32_t bytes;
+    uint32_t bytes_with_size;
+    enum pfl_fragment_kind kind;
+};
+
+struct pfl_fragments {
+    const uint8_t *begin; /* borrowed; of the whole payload */
+    const uint8_t *pos;
+    const uint8_t *end;
+    uint8_t flags; /* enum pfl_chunk_flags */
+};
+
+static inline struct pfl_fragments pfl_fragments_of(const uint8_t *payload, size_t bytes,
+                                                    uint8_t flags)
+{
+    return (struct pfl_fragments){
+        .begin = payload, .pos = payload, .end = payload + bytes, .flags = flags};
+}
+
+/* The next fragment; anything but OK stays so. */
+enum pfl_fragments_state pfl_fragments_next(struct pfl_fragments *self,
+                                            struct pfl_fragment *ret_fragment);
+
+struct pfl_fragments_sum {
+    size_t valid_bytes; /* sizes and data of the fragments up to the first bad one */
+    bool is_short;      /* fewer valid fragments than the header's count: a violation */
+    bool is_dropped;    /* ended by the writer's marker: not a violation */
+};
+/* Walks `count` fragments. */
+struct pfl_fragments_sum pfl_fragments_measure(const uint8_t *payload, size_t bytes,
+                                               uint32_t count);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packets of a session's buffers -> frames of a ReadBuffers reply, as iovecs for writev
+ * (docs/abi/service.md 7). Short pieces are gathered in one scratch block, long ones are sent from
+ * the ring: docs/adr says where the line is. A core: no I/O.
+ *
+ *     pfl_readback_push(rb, packet)...             the service's own packets that come first
+ *     while (room in the socket) {
+ *         rc = pfl_readback_next_frame(rb, &frame);
+ *         pfl_stream_writev(stream, frame.iov, frame.iov_len, -1);
+ *         if (!frame.has_more) break;
+ *     }
+ *
+ * A frame is borrowed until the next call on the readback or on any of the buffers: write it (the
+ * stream copies what the kernel does not take) before anything else may run. Between two frames
+ * nothing refers to the rings: commits, patches, even the end of a buffer may come there.
+ */
+#ifndef PFL_SERVICE_READBACK_H
+#define PFL_SERVICE_READBACK_H
+
+#include "service/trace_buffer.h"
+
+struct pfl_readback;
+
+/* docs/abi/service.md 7: the sum over a frame's slices of (bytes + 16), and so a slice's maximum.
+ */
+#define PFL_READBACK_FRAME_MAX  131008u
+#define PFL_READBACK_SLICE_COST 16u
+#define PFL_READBACK_SLICE_MAX  (PFL_READBACK_FRAME_MAX - PFL_READBACK_SLICE_COST)
+
+struct pfl_readback_conf {
+    uint64_t request_id; /* of the ReadBuffers call that the frames answer */
+    /* In index order; each is drained before the next. The array is copied, the buffers are
+     * borrowed until pfl_readback_free or pfl_readback_drop_buffer. */
+    struct pfl_trace_buffer *const *buffers;
+    size_t buffers_len;
+    /* A sequence whose packet_sequence_id is 0 has a packet to send: set packet_sequence_id,
+     * trusted and trusted_len. Called before its first packet is put into a frame. */
+    void (*on_new_source)(void *user, struct pfl_trace_buffer_source *source);
+    /* All buffers are drained, once: last moment for pfl_readback_push. May be NULL. */
+    void (*on_drained)(void *user, struct pfl_readback *readback);
+    void *user;
+};
+
+struct pfl_readback_frame {
+    const struct iovec *iov;
+    int iov_len; /* at most IOV_MAX */
+    size_t bytes;
+    bool has_more; /* false: this is the reply's last frame */
+};
+
+/* Begins a pass on every buffer. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_readback_new(const struct pfl_readback_conf *conf,
+                                  struct pfl_readback **ret_readback);
+void pfl_readback_free(struct pfl_readback *self); /* NULL is legal */
+
+/* Queues one whole serialized packet (trusted fields included), of any size up to 2^28 - 1; it is
+ * copied and goes out before anything that is still in a buffer. PFL_ENOMEM, PFL_ELIMIT. */
+PFL_MUST_USE int pfl_readback_push(struct pfl_readback *self, struct pfl_span packet);
+/* The buffer is about to be freed: nothing more is read from it. */
+void pfl_readback_drop_buffer(struct pfl_readback *self, const struct pfl_trace_buffer *buffer);
+
+/* The next frame; never without progress. PFL_ESTATE after the last one. PFL_ENOMEM: a packet
+ * larger than a frame could not be kept for the next one; the reply cannot go on. */
+PFL_MUST_USE int pfl_readback_next_frame(struct pfl_readback *self,
+                                         struct pfl_readback_frame *ret_frame);
+
+/* Packets refused since the beginning (malformed, or claiming trusted fields):
+ * TraceStats.invalid_packets. Takes the count: the next call starts from 0. */
+uint64_t pfl_readback_take_invalid_packets(struct pfl_readback *self);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A producer's shared memory as the service sees it: made here (a sealed memfd) or offered by the
+ * producer, mapped read-write, and never able to shrink under us (docs/abi/smb.md 1, 3, 7).
+ */
+#ifndef PFL_SERVICE_SMB_MAP_H
+#define PFL_SERVICE_SMB_MAP_H
+
+#include "abi/page.h"
+#include "base/err.h"
+
+struct pfl_smb_map {
+    struct pfl_smb smb; /* smb.base is NULL while there is no memory */
+    size_t bytes;       /* mapped */
+    int fd;             /* owned; -1 when there is none */
+    bool is_adopted;    /* the producer's own memory */
+};
+
+/* One chunk taken out of shared memory: its words as they were read once. */
+struct pfl_smb_chunk {
+    struct pfl_chunk_header *header;
+    struct pfl_chunk_view view;
+    const uint8_t *payload; /* shared: may change at any time */
+    uint32_t payload_bytes;
+    bool is_complete;
+};
+
+/* An empty map: no memory, fd -1. */
+void pfl_smb_map_init(struct pfl_smb_map *self);
+void pfl_smb_map_fini(struct pfl_smb_map *self);
+static inline bool pfl_smb_map_is_open(const struct pfl_smb_map *self)
+{
+    return self->smb.base != NULL;
+}
+
+/* Makes the memory; `size` as pfl_limits_choose_smb gives it. `fd` of the map is what the producer
+ * is sent. PFL_ESTATE when it is open already, PFL_EINVAL, PFL_EIO. */
+PFL_MUST_USE int pfl_smb_map_create(struct pfl_smb_map *self, struct pfl_smb_size size);
+/*
+ * Takes memory that a producer offers: it needs the seals against shrinking, growing and more
+ * seals, and a size that the service would choose itself for that page size. On success `fd`
+ * is the map's, on failure still the caller's. PFL_EPERM (seals), PFL_EINVAL (sizes), PFL_ESTATE,
+ * PFL_EIO.
+ */
+PFL_MUST_USE int pfl_smb_map_adopt(struct pfl_smb_map *self, int fd, uint64_t page_bytes_untrusted);
+
+/*
+ * Complete -> BeingRead. PFL_ENOENT: no such page or chunk, or not Complete: skip the entry.
+ * PFL_EAGAIN: the producer kept changing the page under us; nothing was done.
+ */
+PFL_MUST_USE int pfl_smb_map_take(const struct pfl_smb_map *self, uint32_t page_untrusted,
+                                  uint32_t chunk_untrusted, struct pfl_smb_chunk *ret_chunk);
+/* Clears the header, BeingRead -> Free; the last free chunk of a page takes its layout away.
+ * PFL_EAGAIN when the producer interferes: the chunk is lost to it. */
+PFL_MUST_USE int pfl_smb_map_release(const struct pfl_smb_map *self, uint32_t page, uint32_t chunk,
+                                     struct pfl_chunk_header *header);
+
+#endif

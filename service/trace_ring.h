@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory of a trace buffer: records of 16 bytes of header and a payload, back to back, each
+ * rounded up to 16, written at a cursor that goes round. It maps and places; what a record means
+ * to its sequence is sequence.h's, when one is overwritten is trace_buffer.c's.
+ *
+ *   0                                        write                       used          size
+ *   +--------+--------+---------+-----+------+--------+-----------+------+-------------+
+ *   | record | record | padding | ... | newest| oldest | record   | ...  | never filled|
+ *   +--------+--------+---------+-----+------+--------+-----------+------+-------------+
+ *
+ * A record's header lies in memory that no peer can write. `link` joins the records of a sequence
+ * into a list that can be walked from both ends with one word a record: it holds the places of
+ * the two neighbours, XORed (docs/adr).
+ */
+#ifndef PFL_SERVICE_TRACE_RING_H
+#define PFL_SERVICE_TRACE_RING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/err.h"
+
+#define PFL_RECORD_ALIGN         16u
+#define PFL_RECORD_PAYLOAD_MAX   65535u
+#define PFL_TRACE_RING_MAX_BYTES 0xfffff000u
+
+/* A record's place: offset / 16 + 1; 0 is none. */
+typedef uint32_t pfl_place;
+
+/* Bits of pfl_record.link above the 28 of the places, the lower three as enum pfl_chunk_flags. */
+#define PFL_RECORD_LINK_MASK   0x0fffffffu
+#define PFL_RECORD_FLAGS_SHIFT 28u
+enum pfl_record_flags {
+    PFL_RECORD_INCOMPLETE = 8, /* scraped while its writer was at it */
+};
+
+#define PFL_RECORD_OWNER_MASK  0x00ffffffu
+#define PFL_RECORD_SLACK_SHIFT 24u
+#define PFL_RECORD_SLACK_FAR   2u
+
+struct pfl_record {
+    uint32_t chunk_id;
+    uint16_t size_bytes;     /* reserved for the payload; never changes */
+    uint16_t consumed_bytes; /* of the payload, from its beginning */
+    uint32_t link;           /* neighbours and flags */
+    /* Sequence slot + 1, 0 for padding; above it how much of size_bytes holds no payload:
+     * 0, 1, or FAR: then the last two bytes of the record hold the payload's size. */
+    uint32_t owner;
+};
+
+_Static_assert(sizeof(struct pfl_record) == PFL_RECORD_ALIGN, "the accounting counts 16 bytes");
+
+struct pfl_trace_ring {
+    uint8_t *base; /* owned mapping */
+    uint32_t size_bytes;
+    uint32_t used_bytes; /* high-water mark: records lie in [0, used) */
+    uint32_t write;      /* where the next record goes */
+};
+
+/* PFL_ELIMIT, PFL_ENOMEM. The size is rounded up to 4096. */
+PFL_MUST_USE int pfl_trace_ring_init(struct pfl_trace_ring *self, uint64_t size_bytes);
+void pfl_trace_ring_fini(struct pfl_trace_ring *self); /* legal on zeroed memory */
+
+/* Starts a record at `offset` as padding; the caller has cleared what was there. */
+struct pfl_record *pfl_trace_ring_place(struct pfl_trace_ring *self, uint32_t offset,
+                                        uint32_t size_bytes);
+
+static inline struct pfl_record *pfl_trace_ring_at(const struct pfl_trace_ring *self,
+                                                   uint32_t offset)
+{
+    return (struct pfl_record *)(void *)(self->base + offset);
+}
+
+static inline uint32_t pfl_place_offset(pfl_place place)
+{
+    return (place - 1u) * PFL_RECORD_ALIGN;
+}
+
+static inline pfl_place pfl_place_of(uint32_t offset)
+{
+    return offset / PFL_RECORD_ALIGN + 1u;
+}
+
+static inline struct pfl_record *pfl_trace_ring_get(const struct pfl_trace_ring *self,
+                                                    pfl_place place)
+{
+    return pfl_trace_ring_at(self, pfl_place_offset(place));
+}
+
+/* The whole record with its header, rounded up. */
+static inline uint32_t pfl_record_outer_bytes(uint32_t size_bytes)
+{
+    return (size_bytes + 2u * PFL_RECORD_ALIGN - 1u) & ~(PFL_RECORD_ALIGN - 1u);
+}
+
+static inline bool pfl_record_is_padding(const struct pfl_record *rec)
+{
+    return (rec->owner & PFL_RECORD_OWNER_MASK) == 0;
+}
+
+static inline uint8_t *pfl_record_payload(struct pfl_record *rec)
+{
+    return (uint8_t *)(void *)rec + PFL_RECORD_ALIGN;
+}
+
+static inline uint8_t pfl_record_flags(const struct pfl_record *rec)
+{
+    return (uint8_t)(rec->link >> PFL_RECORD_FLAGS_SHIFT);
+}
+
+static inline void pfl_record_set_flags(struct pfl_record *rec, uint8_t flags)
+{
+    rec->link = (rec->link & PFL_RECORD_LINK_MASK) | ((uint32_t)flags << PFL_RECORD_FLAGS_SHIFT);
+}
+
+static inline uint8_t *pfl_record_trailer(struct pfl_record *rec)
+{
+    return (uint8_t *)(void *)rec + pfl_record_outer_bytes(rec->size_bytes) - sizeof(uint16_t);
+}
+
+/* Bytes of payload that hold fragments; at most size_bytes. */
+static inline uint32_t pfl_record_payload_bytes(struct pfl_record *rec)
+{
+    uint32_t slack = rec->owner >> PFL_RECORD_SLACK_SHIFT;
+    uint16_t bytes;
+
+    if (slack != PFL_RECORD_SLACK_FAR)
+        return rec->size_bytes - slack;
+    memcpy(&bytes, pfl_record_trailer(rec), sizeof(bytes));
+    return bytes;
+}
+
+static inline void pfl_record_set_payload_bytes(struct pfl_record *rec, uint32_t payload_bytes)
+{
+    uint32_t slack = rec->size_bytes - payload_bytes;
+    uint16_t bytes = (uint16_t)payload_bytes;
+
+    if (slack >= PFL_RECORD_SLACK_FAR) {
+        slack = PFL_RECORD_SLACK_FAR;
+        memcpy(pfl_record_trailer(rec), &bytes, sizeof(bytes));
+    }
+    rec->owner = (rec->owner & PFL_RECORD_OWNER_MASK) | (slack << PFL_RECORD_SLACK_SHIFT);
+}
+
+#endif
