@@ -119,6 +119,18 @@ pfl_host_start() {
     PFL_HOSTS_JOBS+=("$PFL_STARTED")
 }
 
+# Copies what `perfleet-pki` made for the host to where its relay may read it.
+pfl_host_give_certificate() {
+    local name=$1 pki=$2 dir=$PFL_HOSTS_DIR/$1 file
+    cp "$pki/ca.pem" "$pki/crl.pem" "$dir/"
+    cp "$pki/host-$name.pem" "$dir/cert.pem"
+    cp "$pki/host-$name.key" "$dir/key.pem"
+    for file in ca crl cert key; do
+        [ "$PFL_HOSTS_KIND" = shared ] || chown "$PFL_HOSTS_USER" "$dir/$file.pem"
+        chmod 600 "$dir/$file.pem"
+    done
+}
+
 pfl_operator_run() {
     if [ "$PFL_HOSTS_KIND" = isolated ]; then
         nsenter -t "$PFL_OPERATOR_PID" --net "$@"
@@ -160,3 +172,10 @@ pfl_wait_for() {
         sleep 0.05
     done
 }
+
+# How a browser is run as a producer: no window, no sandbox of its own (the demo's hosts and CI have
+# no user namespaces to give), no talk with anybody, and its processes connected to the service.
+# shellcheck disable=SC2034
+PFL_CHROMIUM_FLAGS=(--headless --no-sandbox --disable-gpu --disable-quic --no-first-run
+    --disable-background-networking --disable-component-update --disable-sync
+    --disable-default-apps --enable-features=EnablePerfettoSystemTracing)
