@@ -20,7 +20,7 @@
 #include "base/mem.h"
 #include "proto/rpc_client.h"
 
-#define READ_BYTES (1024u * 1024u)
+#define READ_BYTES (256u * 1024u)
 
 struct pfl_bench_client {
     int fd;
@@ -31,7 +31,8 @@ struct pfl_bench_client {
     bool is_done; /* the call being waited for has had its last reply */
     pfl_bench_body_cb cb;
     void *user;
-    uint8_t room[READ_BYTES];
+    size_t kept; /* bytes at the front of `room`: a frame that is not whole yet */
+    uint8_t room[READ_BYTES + PFL_FRAME_PREFIX_BYTES + PFL_FRAME_PAYLOAD_MAX];
 };
 
 static void fail(const char *what)
@@ -70,16 +71,39 @@ static int send_all(void *user, const struct iovec *iov, int iov_len, int fd)
     return 0;
 }
 
+/* How many of the bytes in hand are whole frames. */
+static size_t whole_frames(const uint8_t *data, size_t len)
+{
+    size_t pos = 0;
+
+    while (len - pos >= PFL_FRAME_PREFIX_BYTES) {
+        struct pfl_reader r = pfl_reader_of(pfl_span_of(data + pos, PFL_FRAME_PREFIX_BYTES));
+        size_t payload = pfl_reader_u32(&r);
+
+        if (payload > PFL_FRAME_PAYLOAD_MAX)
+            fail("an oversized frame");
+        if (payload > len - pos - PFL_FRAME_PREFIX_BYTES)
+            break;
+        pos += PFL_FRAME_PREFIX_BYTES + payload;
+    }
+    return pos;
+}
+
 static void pump(struct pfl_bench_client *self)
 {
+    size_t whole;
     ssize_t n;
 
     errno = 0;
-    n = recv(self->fd, self->room, self->read_bytes, 0);
+    n = recv(self->fd, self->room + self->kept, self->read_bytes, 0);
     if (n <= 0)
         fail("the service closed the connection");
-    if (pfl_rpc_client_feed(self->rpc, pfl_span_of(self->room, (size_t)n)) != 0)
+    self->kept += (size_t)n;
+    whole = whole_frames(self->room, self->kept);
+    if (whole != 0 && pfl_rpc_client_feed(self->rpc, pfl_span_of(self->room, whole)) != 0)
         fail("an impossible reply");
+    self->kept -= whole;
+    memmove(self->room, self->room + whole, self->kept);
     if (self->sleep_ms != 0)
         pfl_bench_sleep_ms(self->sleep_ms);
 }
@@ -141,16 +165,6 @@ void pfl_bench_client_free(struct pfl_bench_client *self)
     pfl_rpc_client_free(self->rpc);
     close(self->fd);
     pfl_mem_free(self);
-}
-
-pid_t pfl_bench_client_get_pid(const struct pfl_bench_client *self)
-{
-    struct ucred cred = {0};
-    socklen_t len = sizeof(cred);
-
-    if (getsockopt(self->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0)
-        fail("SO_PEERCRED");
-    return cred.pid;
 }
 
 void pfl_bench_client_send(struct pfl_bench_client *self, const char *method, struct pfl_span args)

@@ -7,7 +7,6 @@
 #define PFL_TESTS_BENCH_CLIENT_H
 
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "base/bytes.h"
 
@@ -16,8 +15,6 @@ struct pfl_bench_client;
 /* Connects and binds ConsumerPort. */
 struct pfl_bench_client *pfl_bench_client_new(const char *socket_path);
 void pfl_bench_client_free(struct pfl_bench_client *self);
-/* The service's process id. */
-pid_t pfl_bench_client_get_pid(const struct pfl_bench_client *self);
 
 /* One reply message; borrowed until return. */
 typedef void (*pfl_bench_body_cb)(void *user, struct pfl_span body);
@@ -39,7 +36,8 @@ struct pfl_bench_session_conf {
 };
 void pfl_bench_client_enable(struct pfl_bench_client *self,
                              const struct pfl_bench_session_conf *conf);
-/* BufferStats.bytes_written and bytes_overwritten of the session's first buffer. */
+/* BufferStats.bytes_written and the chunks overwritten or discarded of the session's first buffer.
+ */
 void pfl_bench_client_get_fill(struct pfl_bench_client *self, uint64_t *ret_written,
                                uint64_t *ret_lost_chunks);
 

@@ -1,105 +1,170 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A producer that writes flat out and loses nothing (stall policy): the load of the benchmarks, on
- * any compatible service.
+ * The load of the benchmarks: a producer that writes flat out and loses nothing, on any compatible
+ * service. It writes the shared memory itself, so that it is cheap and the same for every service.
  *
- * Usage: bench_fill [--packets N] [--bytes B] [--track-events] [--smb-kb K]
+ * Usage: bench_fill SOCKET [--packets N] [--bytes B] [--track-events] [--smb-kb K] [--source NAME]
  *
- * Waits until a session wants the data source `perfleet.bench`, writes N packets (0: until the
- * session stops) of B bytes each on the wire, or small track events, and prints one line of
- * key=value on stdout. It then stays connected until its stdin ends. The service is found by
- * PERFETTO_PRODUCER_SOCK_NAME.
+ * Waits until a session wants the data source (perfleet.bench), writes N packets (0: until the
+ * session stops), waits until the service has taken them in, and prints one line of key=value on
+ * stdout. It then stays connected and acknowledges flushes until its stdin ends or the service
+ * goes; the next session that wants the data source begins anew.
+ *
+ * A packet is TracePacket {timestamp, for_testing {str of B bytes, seq_value}}, or, with
+ * --track-events, slices of about 21 bytes as an SDK writes them.
  */
-#include <stdatomic.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "producer/perfleet.h"
+#include "tests/bench/fill_writer.h"
+
+#define STR_MAX_BYTES (16u * 1024 * 1024)
 
 /* Fields of TracePacket, TestEvent and TrackEvent. */
 enum {
     PACKET_TIMESTAMP = 8,
     PACKET_TRACK_EVENT = 11,
+    PACKET_SEQUENCE_FLAGS = 13,
     PACKET_FOR_TESTING = 900,
     TEST_STR = 1,
     TEST_SEQ_VALUE = 2,
+    EVENT_CATEGORY_IID = 3,
+    EVENT_DEBUG_ANNOTATION = 4,
     EVENT_TYPE = 9,
     EVENT_NAME_IID = 10,
     EVENT_TRACK_UUID = 11,
+    ANNOTATION_NAME_IID = 1,
+    ANNOTATION_UINT = 3,
 };
 
 struct options {
+    const char *socket;
+    const char *source;
     uint64_t packets;
     uint32_t bytes;
     uint32_t smb_kb;
     bool is_track_events;
 };
 
-static atomic_bool is_started;
-static char padding[65536];
+static uint8_t packet[STR_MAX_BYTES + 64];
 
-static void on_start(void *user, uint32_t instance)
+static uint64_t now_ns(clockid_t clock)
 {
-    (void)user;
-    (void)instance;
-    atomic_store(&is_started, true);
+    struct timespec ts;
+
+    clock_gettime(clock, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static void write_test_packet(struct perfleet_writer *w, uint64_t number, uint32_t bytes)
+/* Everything before the string and its bytes; then the caller adds what comes after. */
+static struct pfl_writer begin_test_packet(uint64_t timestamp, uint32_t number, uint32_t bytes)
 {
-    /* What surrounds the string: timestamp 9 or so, two nested headers, seq_value. */
-    uint32_t str_bytes = bytes > 24 ? bytes - 24 : 1;
+    struct pfl_writer w = pfl_writer_of(packet, sizeof(packet));
+    size_t nested = 1 + pfl_varint_size(bytes) + bytes + 1 + pfl_varint_size(number);
 
-    perfleet_packet_begin(w);
-    perfleet_uint(w, PACKET_TIMESTAMP, perfleet_time_ns());
-    perfleet_begin(w, PACKET_FOR_TESTING);
-    perfleet_bytes(w, TEST_STR, padding, str_bytes);
-    perfleet_uint(w, TEST_SEQ_VALUE, (uint32_t)number);
-    perfleet_end(w);
-    perfleet_packet_end(w);
+    pfl_writer_field_varint(&w, PACKET_TIMESTAMP, timestamp);
+    pfl_writer_field_header(&w, PACKET_FOR_TESTING, nested);
+    pfl_writer_field_header(&w, TEST_STR, bytes);
+    memset(w.pos, 'x', bytes);
+    w.pos += bytes;
+    w.left -= bytes;
+    pfl_writer_field_varint(&w, TEST_SEQ_VALUE, number);
+    return w;
 }
 
-static void write_track_event(struct perfleet_writer *w, uint64_t number)
+/* As the C++ SDK writes a slice: names interned, an argument with the begin. */
+static struct pfl_writer track_event(uint64_t timestamp, uint64_t number)
 {
-    perfleet_packet_begin(w);
-    perfleet_uint(w, PACKET_TIMESTAMP, perfleet_time_ns());
-    perfleet_begin(w, PACKET_TRACK_EVENT);
-    perfleet_uint(w, EVENT_TYPE, 1 + (number & 1)); /* slice begin, slice end */
-    perfleet_uint(w, EVENT_TRACK_UUID, 7);
-    if ((number & 1) == 0)
-        perfleet_uint(w, EVENT_NAME_IID, 1 + (number / 2 & 15));
-    perfleet_end(w);
-    perfleet_packet_end(w);
-}
+    uint8_t event[32];
+    struct pfl_writer w = pfl_writer_of(packet, sizeof(packet));
+    struct pfl_writer e = pfl_writer_of(event, sizeof(event));
+    uint32_t arg = (uint32_t)number;
 
-/* Returns how many were written; ends early when the session does. */
-static uint64_t write_packets(struct perfleet_source *source, const struct options *o)
-{
-    struct perfleet_writer *w = NULL;
-    uint64_t n = 0;
-
-    while (o->packets == 0 || n < o->packets) {
-        uint32_t mask = perfleet_active(source);
-
-        if (mask == 0 || (w = perfleet_next_writer(source, &mask)) == NULL)
-            break;
-        if (o->is_track_events)
-            write_track_event(w, n);
-        else
-            write_test_packet(w, n, o->bytes);
-        n++;
+    if ((number & 1) == 0) {
+        pfl_writer_field_varint(&e, EVENT_CATEGORY_IID, 1);
+        pfl_writer_field_header(&e, EVENT_DEBUG_ANNOTATION, 3 + pfl_varint_size(arg));
+        pfl_writer_field_varint(&e, ANNOTATION_NAME_IID, 1);
+        pfl_writer_field_varint(&e, ANNOTATION_UINT, arg);
+        pfl_writer_field_varint(&e, EVENT_NAME_IID, 1 + (number / 2 & 15));
     }
-    if (w != NULL)
-        perfleet_writer_flush(w);
+    pfl_writer_field_varint(&e, EVENT_TYPE, 1 + (number & 1)); /* slice begin, slice end */
+    pfl_writer_field_varint(&e, EVENT_TRACK_UUID, 7);
+    pfl_writer_field_varint(&w, PACKET_TIMESTAMP, timestamp);
+    pfl_writer_field_varint(&w, PACKET_SEQUENCE_FLAGS, 2);
+    pfl_writer_field_bytes(&w, PACKET_TRACK_EVENT, event, (size_t)(e.pos - event));
+    return w;
+}
+
+static uint64_t write_packets(struct pfl_fill_writer *writer, const struct options *o)
+{
+    struct pfl_fill_link *link = writer->link;
+    uint64_t timestamp = now_ns(CLOCK_BOOTTIME), n = 0;
+
+    while ((o->packets == 0 || n < o->packets) && !link->is_stopped && !link->is_closed) {
+        struct pfl_writer w;
+
+        if (o->is_track_events)
+            w = track_event(timestamp + n * 50, n);
+        else
+            w = begin_test_packet(timestamp + n * 50, (uint32_t)n, o->bytes);
+        pfl_fill_writer_put(writer, packet, (size_t)(w.pos - packet));
+        n++;
+        if (n % 4096 == 0)
+            pfl_fill_link_pump(link, false);
+    }
     return n;
+}
+
+/* Answers the service until a start; false when stdin or the service ends. */
+static bool wait_for_start(struct pfl_fill_writer *writer, uint32_t starts)
+{
+    struct pfl_fill_link *link = writer->link;
+
+    while (!link->is_closed && link->starts == starts) {
+        struct pollfd fds[2] = {{.fd = link->fd, .events = POLLIN},
+                                {.fd = STDIN_FILENO, .events = POLLIN}};
+        char byte;
+
+        if (poll(fds, 2, -1) < 0)
+            return false;
+        if (fds[1].revents != 0 && read(STDIN_FILENO, &byte, 1) <= 0)
+            return false;
+        if (fds[0].revents != 0)
+            pfl_fill_link_pump(link, false);
+        if (link->flush_request_id != 0)
+            pfl_fill_writer_flush(writer);
+    }
+    return !link->is_closed;
+}
+
+static void run(struct pfl_fill_link *link, const struct options *o)
+{
+    static struct pfl_fill_writer writer;
+    uint32_t starts = 0;
+
+    pfl_fill_writer_init(&writer, link, 1);
+    while (wait_for_start(&writer, starts)) {
+        uint64_t begin_ns = now_ns(CLOCK_MONOTONIC), stalls = writer.stalls, chunks = writer.chunks;
+        uint64_t packets, ns;
+
+        starts = link->starts;
+        packets = write_packets(&writer, o);
+        pfl_fill_writer_flush(&writer);
+        pfl_fill_link_sync(link);
+        ns = now_ns(CLOCK_MONOTONIC) - begin_ns;
+        printf("packets=%llu chunks=%llu stalls=%llu fill_seconds=%.4f\n",
+               (unsigned long long)packets, (unsigned long long)(writer.chunks - chunks),
+               (unsigned long long)(writer.stalls - stalls), (double)ns / 1e9);
+        fflush(stdout);
+    }
 }
 
 static bool parse_options(struct options *o, int argc, char **argv)
 {
-    for (int i = 1; i < argc; i++) {
+    for (int i = 2; i < argc; i++) {
         if (strcmp(argv[i], "--track-events") == 0)
             o->is_track_events = true;
         else if (strcmp(argv[i], "--packets") == 0 && i + 1 < argc)
@@ -108,54 +173,28 @@ static bool parse_options(struct options *o, int argc, char **argv)
             o->bytes = (uint32_t)strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--smb-kb") == 0 && i + 1 < argc)
             o->smb_kb = (uint32_t)strtoul(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--source") == 0 && i + 1 < argc)
+            o->source = argv[++i];
         else
             return false;
     }
-    return o->bytes < sizeof(padding);
-}
-
-static void run(struct perfleet *tracing, struct perfleet_source *source, const struct options *o)
-{
-    struct timespec nap = {.tv_nsec = 1000000};
-    uint64_t begin_ns, packets;
-    char byte;
-
-    while (!atomic_load(&is_started))
-        nanosleep(&nap, NULL);
-    begin_ns = perfleet_time_ns();
-    packets = write_packets(source, o);
-    (void)perfleet_sync(tracing, 10000);
-    printf("packets=%llu fill_seconds=%.3f\n", (unsigned long long)packets,
-           (double)(perfleet_time_ns() - begin_ns) / 1e9);
-    fflush(stdout);
-    while (read(STDIN_FILENO, &byte, 1) > 0)
-        continue;
+    return o->bytes <= STR_MAX_BYTES;
 }
 
 int main(int argc, char **argv)
 {
-    struct options o = {.bytes = 512};
-    struct perfleet_conf conf = {.producer_name = "perfleet.bench"};
-    struct perfleet_source_conf source_conf = {
-        .name = "perfleet.bench", .policy = PERFLEET_STALL, .on_start = on_start};
-    struct perfleet_source *source;
-    struct perfleet *tracing;
+    struct options o = {.bytes = 512, .source = "perfleet.bench"};
+    struct pfl_fill_link link;
 
-    if (!parse_options(&o, argc, argv)) {
-        fprintf(stderr, "usage: bench_fill [--packets N] [--bytes B] [--track-events] "
-                        "[--smb-kb K]\n");
+    if (argc < 2 || !parse_options(&o, argc, argv)) {
+        fprintf(stderr, "usage: bench_fill SOCKET [--packets N] [--bytes B] [--track-events] "
+                        "[--smb-kb K] [--source NAME]\n");
         return 2;
     }
-    memset(padding, 'x', sizeof(padding));
-    conf.smb_kb = o.smb_kb;
-    if (perfleet_open(&conf, &tracing) != 0 ||
-        perfleet_register(tracing, &source_conf, &source) != 0 ||
-        perfleet_wait_connected(tracing, 10000) != 0) {
-        fprintf(stderr, "bench_fill: no service\n");
-        return 1;
-    }
-    fprintf(stderr, "connected\n");
-    run(tracing, source, &o);
-    perfleet_close(tracing);
+    pfl_fill_link_init(&link, argv[1], o.source, o.smb_kb);
+    printf("registered=%s\n", o.source);
+    fflush(stdout);
+    run(&link, &o);
+    pfl_fill_link_fini(&link);
     return 0;
 }

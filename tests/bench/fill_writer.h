@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One trace writer of the bench producer: whole packets into chunks of one page each, split over
+ * chunks where they do not fit, committed when half of the shared memory is full; where no chunk
+ * is free it waits, so nothing is lost.
+ */
+#ifndef PFL_TESTS_BENCH_FILL_WRITER_H
+#define PFL_TESTS_BENCH_FILL_WRITER_H
+
+#include "tests/bench/fill_link.h"
+
+#define PFL_FILL_COMMIT_BYTES 32768u
+
+struct pfl_fill_writer {
+    struct pfl_fill_link *link; /* borrowed for the writer's life */
+    uint16_t writer_id;
+    uint32_t chunk_id; /* of the chunk in hand, or of the next one */
+    uint32_t page;     /* of the chunk in hand, or where to look next */
+    uint8_t *pos;      /* NULL: no chunk in hand */
+    uint8_t *end;
+    uint32_t count;
+    uint32_t flags;
+    uint32_t pending; /* chunks completed and not yet committed */
+    struct pfl_writer commit;
+    uint64_t stalls;
+    uint64_t chunks;
+    uint8_t commit_room[PFL_FILL_COMMIT_BYTES];
+};
+
+void pfl_fill_writer_init(struct pfl_fill_writer *self, struct pfl_fill_link *link,
+                          uint16_t writer_id);
+void pfl_fill_writer_put(struct pfl_fill_writer *self, const uint8_t *packet, size_t bytes);
+/* Hands over the chunk in hand and everything that is pending; acknowledges a flush. */
+void pfl_fill_writer_flush(struct pfl_fill_writer *self);
+
+#endif

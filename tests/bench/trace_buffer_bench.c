@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The data path without sockets of its own: fills a trace buffer with chunks as writers fill them
+ * and reads it through the read-back, into nothing (the cost of making frames) and into a UNIX
+ * socket that a thread empties (with the kernel's copies).
+ *
+ *     trace_buffer_bench [runs]      best of `runs` (5) for every row
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "abi/fragment.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "service/readback.h"
+
+#define PAYLOAD_BYTES 4080u
+
+struct shape {
+    const char *name;
+    uint32_t packet_bytes;
+    bool has_short_size; /* one byte, as writers do below 127 */
+    uint32_t writers;
+    uint64_t total_bytes;
+};
+
+struct result {
+    uint64_t packets;
+    uint64_t bytes; /* stored */
+    double fill_ns;
+    double read_ns[2]; /* into nothing, into the socket */
+};
+
+static uint8_t payload[PAYLOAD_BYTES];
+
+static void on_new_source(void *user, struct pfl_trace_buffer_source *source)
+{
+    uint32_t *last_id = user;
+    struct pfl_writer w = pfl_writer_of(source->trusted, sizeof(source->trusted));
+
+    source->packet_sequence_id = ++*last_id;
+    pfl_writer_field_varint(&w, 3, source->producer_uid);
+    pfl_writer_field_varint(&w, 10, source->packet_sequence_id + 1000);
+    pfl_writer_field_varint(&w, 79, 123456);
+    source->trusted_len = (uint8_t)(sizeof(source->trusted) - w.left);
+}
+
+/* A packet: timestamp, sequence flags and one nested message that fills it up. */
+static void put_packet(uint8_t *dst, uint32_t bytes)
+{
+    struct pfl_writer w = pfl_writer_of(dst, bytes);
+
+    pfl_writer_field_varint(&w, 8, 1234567890123456789u);
+    pfl_writer_field_varint(&w, 13, 2);
+    pfl_writer_field_header(&w, 11, bytes - 12 - (bytes > 142 ? 3 : 2));
+    while (w.left > 0)
+        pfl_writer_u8(&w, 0x42);
+}
+
+static uint16_t fill_payload(const struct shape *shape, uint32_t *ret_bytes)
+{
+    uint32_t size_bytes = shape->has_short_size ? 1 : PFL_FRAGMENT_SIZE_BYTES;
+    uint32_t pos = 0;
+    uint16_t count = 0;
+
+    while (pos + size_bytes + shape->packet_bytes <= PAYLOAD_BYTES) {
+        if (shape->has_short_size)
+            payload[pos] = (uint8_t)shape->packet_bytes;
+        else
+            pfl_fragment_put_size4(payload + pos, shape->packet_bytes);
+        put_packet(payload + pos + size_bytes, shape->packet_bytes);
+        pos += size_bytes + shape->packet_bytes;
+        count++;
+    }
+    *ret_bytes = pos;
+    return count;
+}
+
+static double now_ns(void)
+{
+    return (double)pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
+}
+
+static struct pfl_trace_buffer *fill(const struct shape *shape, struct result *res)
+{
+    struct pfl_trace_buffer_conf conf = {.size_bytes = shape->total_bytes * 11 / 10};
+    struct pfl_trace_buffer *buffer;
+    uint32_t used_bytes;
+    uint16_t count = fill_payload(shape, &used_bytes);
+    uint64_t chunks = shape->total_bytes / used_bytes;
+    double begin;
+
+    if (pfl_trace_buffer_new(&conf, &buffer) != 0)
+        exit(1);
+    begin = now_ns();
+    for (uint64_t i = 0; i < chunks; i++) {
+        pfl_trace_buffer_commit(buffer, &(struct pfl_trace_buffer_chunk){
+                                            .producer_id = 1,
+                                            .writer_id = (uint16_t)(1 + i % shape->writers),
+                                            .chunk_id = (uint32_t)(i / shape->writers),
+                                            .fragments = count,
+                                            .is_complete = true,
+                                            .payload = payload,
+                                            .payload_bytes = PAYLOAD_BYTES,
+                                            .producer_uid = 1000,
+                                            .producer_pid = 4242,
+                                        });
+    }
+    res->fill_ns = now_ns() - begin;
+    res->packets = chunks * count;
+    res->bytes = chunks * used_bytes;
+    return buffer;
+}
+
+static void *empty_socket(void *arg)
+{
+    static uint8_t sink[1 << 18];
+    int fd = *(const int *)arg;
+
+    while (recv(fd, sink, sizeof(sink), 0) > 0)
+        continue;
+    return NULL;
+}
+
+static void write_all(int fd, const struct pfl_readback_frame *frame)
+{
+    struct iovec iov[256];
+    int len = frame->iov_len;
+    int at = 0;
+
+    memcpy(iov, frame->iov, (size_t)len * sizeof(*iov));
+    while (at < len) {
+        ssize_t n = writev(fd, iov + at, len - at);
+
+        if (n < 0)
+            exit(1);
+        while (at < len && (size_t)n >= iov[at].iov_len)
+            n -= (ssize_t)iov[at++].iov_len;
+        if (at < len) {
+            iov[at].iov_base = (uint8_t *)iov[at].iov_base + n;
+            iov[at].iov_len -= (size_t)n;
+        }
+    }
+}
+
+static double drain(struct pfl_trace_buffer *buffer, int fd)
+{
+    uint32_t last_id = 0;
+    struct pfl_readback_conf conf = {
+        .request_id = 7,
+        .buffers = &buffer,
+        .buffers_len = 1,
+        .on_new_source = on_new_source,
+        .user = &last_id,
+    };
+    struct pfl_readback *readback;
+    struct pfl_readback_frame frame = {.has_more = true};
+    double begin = now_ns();
+
+    if (pfl_readback_new(&conf, &readback) != 0)
+        exit(1);
+    while (frame.has_more) {
+        if (pfl_readback_next_frame(readback, &frame) != 0)
+            exit(1);
+        if (fd >= 0)
+            write_all(fd, &frame);
+    }
+    pfl_readback_free(readback);
+    return now_ns() - begin;
+}
+
+static double drain_into_socket(struct pfl_trace_buffer *buffer)
+{
+    pthread_t reader;
+    double ns;
+    int fds[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) != 0 ||
+        pthread_create(&reader, NULL, empty_socket, &fds[1]) != 0)
+        exit(1);
+    ns = drain(buffer, fds[0]);
+    close(fds[0]);
+    pthread_join(reader, NULL);
+    close(fds[1]);
+    return ns;
+}
+
+static void keep_best(double *best, double ns)
+{
+    if (*best == 0 || ns < *best)
+        *best = ns;
+}
+
+static void run(const struct shape *shape, int runs)
+{
+    struct result best = {0};
+
+    for (int i = 0; i < runs; i++) {
+        for (int into_socket = 0; into_socket < 2; into_socket++) {
+            struct result res = {0};
+            struct pfl_trace_buffer *buffer = fill(shape, &res);
+            double ns = into_socket ? drain_into_socket(buffer) : drain(buffer, -1);
+
+            best.packets = res.packets;
+            best.bytes = res.bytes;
+            keep_best(&best.fill_ns, res.fill_ns);
+            keep_best(&best.read_ns[into_socket], ns);
+            pfl_trace_buffer_free(buffer);
+        }
+    }
+    printf("%-16s %5u writers %5.0f MB | fill %5.0f MB/s | frames %5.0f MB/s %5.1f ns/packet | "
+           "socket %5.0f MB/s %5.1f ns/packet\n",
+           shape->name, shape->writers, (double)best.bytes / 1e6,
+           (double)best.bytes * 1e3 / best.fill_ns, (double)best.bytes * 1e3 / best.read_ns[0],
+           best.read_ns[0] / (double)best.packets, (double)best.bytes * 1e3 / best.read_ns[1],
+           best.read_ns[1] / (double)best.packets);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    static const uint64_t sizes[] = {55u << 20, 555u << 20, 1000u << 20};
+    static const uint32_t writers[] = {1, 1000};
+    int runs = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 5;
+
+    for (size_t s = 0; s < 3; s++) {
+        for (size_t w = 0; w < 2; w++) {
+            run(&(struct shape){"512-byte", 512, false, writers[w], sizes[s]}, runs);
+            run(&(struct shape){"30-byte", 30, true, writers[w], sizes[s]}, runs);
+            run(&(struct shape){"4000-byte", 4000, false, writers[w], sizes[s]}, runs);
+        }
+    }
+    return 0;
+}
