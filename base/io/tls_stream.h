@@ -2,6 +2,10 @@
 /*
  * TLS 1.2 (1.3 with mbedtls 3.6) as a pfl_stream over a socket, both roles, both sides always
  * authenticated. The engine underneath (tls_engine.h) does no I/O.
+ *
+ * pfl_stream_shutdown sends close_notify; the peer's close_notify is on_eof. A connection that ends
+ * without it was cut: on_closed with PFL_ECLOSED. pfl_stream_close cuts;
+ * pfl_stream_close_after_flush says goodbye. Writing a descriptor is PFL_EINVAL.
  */
 #ifndef PFL_BASE_IO_TLS_STREAM_H
 #define PFL_BASE_IO_TLS_STREAM_H
@@ -22,12 +26,15 @@ struct pfl_tls_files {
 /* On failure `ret_why` (room for why_len bytes) names the file and the reason in words. */
 PFL_MUST_USE int pfl_tls_conf_new(const struct pfl_tls_files *files, char *ret_why, size_t why_len,
                                   struct pfl_tls_conf **ret_conf);
+/* What our own certificate says; borrowed from the conf. */
+struct pfl_tls_identity;
+const struct pfl_tls_identity *pfl_tls_conf_get_identity(const struct pfl_tls_conf *conf);
 /* Counted: streams hold a reference, so a conf may be released while they live. */
 void pfl_tls_conf_unref(struct pfl_tls_conf *conf);
 
-/* What the peer's verified certificate says. */
+/* What a certificate says. Of a peer: verified. */
 struct pfl_tls_identity {
-    char uri[256];       /* first URI subject-alternative name, "" when there is none */
+    char uri[256]; /* first URI subject-alternative name, printable ASCII; "" when there is none */
     char subject[256];   /* distinguished name, for the log */
     int64_t not_after_s; /* UNIX time */
 };
@@ -40,7 +47,8 @@ struct pfl_tls_identity {
 PFL_MUST_USE int pfl_tls_stream_open(const struct pfl_stream_conf *conf, struct pfl_tls_conf *tls,
                                      int fd, const char *expected_uri,
                                      uint64_t handshake_timeout_ms, struct pfl_stream **ret_stream);
-/* Borrowed until on_closed; valid from on_ready. */
+/* Borrowed until on_closed ends. Verified from on_ready on; before that, and after a failed
+ * handshake, what the peer claims (for the log), "" when it showed nothing. */
 const struct pfl_tls_identity *pfl_tls_stream_get_identity(const struct pfl_stream *self);
 /* Why the handshake or the record layer failed, in words that say what to do ("the peer's
  * certificate expired on ..."); "" when it did not. Valid inside on_closed too. */

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Certificates, key and cipher choice of one role: struct pfl_tls_conf of tls_stream.h.
+ *
+ * Happy path: seed the generator, load authority, revocation list, own chain and key, check that
+ * the key belongs to the certificate, then fix the rules: both sides show a certificate, TLS 1.2
+ * with ECDHE and AEAD (1.3 as well with mbedtls 3), ChaCha20-Poly1305 first because it is the
+ * fastest of mbedtls 2.28. Sessions are never resumed: every connection verifies its peer.
+ * Failures: words with the file and the remedy. Ownership: counted references; streams hold one, so
+ * a program that reloads makes a new conf and releases the old one.
+ * Limits: a key file of at most KEY_MAX_BYTES.
+ */
+#include "base/io/tls_conf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <mbedtls/asn1.h>
+#include <mbedtls/error.h>
+#include <mbedtls/oid.h>
+#include <mbedtls/platform_util.h>
+#include <mbedtls/version.h>
+
+#if MBEDTLS_VERSION_MAJOR >= 3
+#include <psa/crypto.h>
+#endif
+
+#include "base/mem.h"
+
+#define KEY_MAX_BYTES (64u * 1024)
+#define SAN_URI_TAG   (MBEDTLS_ASN1_CONTEXT_SPECIFIC | 6)
+
+static const int cipher_suites[] = {
+#if MBEDTLS_VERSION_MAJOR >= 3
+    MBEDTLS_TLS1_3_CHACHA20_POLY1305_SHA256,
+    MBEDTLS_TLS1_3_AES_128_GCM_SHA256,
+    MBEDTLS_TLS1_3_AES_256_GCM_SHA384,
+#endif
+    MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+    MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+    MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+    MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+    MBEDTLS_TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+    MBEDTLS_TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+    0,
+};
+
+/* Where failures are put in words. */
+struct why {
+    char *text;
+    size_t len;
+};
+
+static int __attribute__((format(printf, 3, 4)))
+fail(struct why *why, int err, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    if (why->len != 0)
+        (void)vsnprintf(why->text, why->len, fmt, ap);
+    va_end(ap);
+    return err;
+}
+
+static int fail_mbedtls(struct why *why, const char *path, int code, const char *what)
+{
+    char text[128];
+
+    if (code == MBEDTLS_ERR_X509_FILE_IO_ERROR || code == MBEDTLS_ERR_PK_FILE_IO_ERROR)
+        return fail(why, PFL_EIO, "%s: cannot be read: %s", path, strerror(errno));
+    if (code > 0)
+        return fail(why, PFL_EPARSE, "%s: %d of its certificates cannot be read", path, code);
+    mbedtls_strerror(code, text, sizeof(text));
+    return fail(why, PFL_EPARSE, "%s: %s (%s)", path, what, text);
+}
+
+/* ---- identity ---- */
+
+int64_t pfl_tls_time_to_unix(const mbedtls_x509_time *t)
+{
+    struct tm tm = {
+        .tm_year = t->year - 1900,
+        .tm_mon = t->mon - 1,
+        .tm_mday = t->day,
+        .tm_hour = t->hour,
+        .tm_min = t->min,
+        .tm_sec = t->sec,
+    };
+
+    return timegm(&tm);
+}
+
+static void copy_uri(const mbedtls_x509_buf *name, char *dst, size_t room)
+{
+    if (name->len >= room)
+        return;
+    for (size_t i = 0; i < name->len; i++) {
+        if (name->p[i] <= 0x20 || name->p[i] >= 0x7f)
+            return;
+    }
+    memcpy(dst, name->p, name->len);
+    dst[name->len] = '\0';
+}
+
+void pfl_tls_identity_of(const mbedtls_x509_crt *crt, struct pfl_tls_identity *ret_identity)
+{
+    const mbedtls_x509_sequence *name;
+
+    *ret_identity = (struct pfl_tls_identity){.not_after_s = pfl_tls_time_to_unix(&crt->valid_to)};
+    if (mbedtls_x509_dn_gets(ret_identity->subject, sizeof(ret_identity->subject), &crt->subject) <
+        0)
+        ret_identity->subject[0] = '\0';
+    for (name = &crt->subject_alt_names; name != NULL; name = name->next) {
+        if (name->buf.tag != SAN_URI_TAG)
+            continue;
+        copy_uri(&name->buf, ret_identity->uri, sizeof(ret_identity->uri));
+        return;
+    }
+}
+
+const struct pfl_tls_identity *pfl_tls_conf_get_identity(const struct pfl_tls_conf *conf)
+{
+    return &conf->identity;
+}
+
+/* ---- loading ---- */
+
+/* Reads the file into `key` (KEY_MAX_BYTES + 1 bytes, NUL-terminated). */
+static int read_key(const char *path, unsigned char *key, size_t *ret_len, struct why *why)
+{
+    struct stat st;
+    size_t len = 0;
+    ssize_t n = 1;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int rc = 0;
+
+    if (fd < 0)
+        return fail(why, PFL_EIO, "%s: cannot be opened: %s", path, strerror(errno));
+    if (fstat(fd, &st) != 0)
+        rc = fail(why, PFL_EIO, "%s: %s", path, strerror(errno));
+    else if ((st.st_mode & (S_IRWXO | S_IWGRP)) != 0)
+        rc =
+            fail(why, PFL_EPERM, "%s: others may read or change this key (mode %04o): chmod 600 it",
+                 path, st.st_mode & 07777u);
+    while (rc == 0 && n > 0 && len < KEY_MAX_BYTES) {
+        n = read(fd, key + len, KEY_MAX_BYTES - len);
+        if (n < 0)
+            rc = fail(why, PFL_EIO, "%s: %s", path, strerror(errno));
+        else
+            len += (size_t)n;
+    }
+    close(fd);
+    key[len] = '\0';
+    *ret_len = len + 1;
+    return rc;
+}
+
+static int parse_key(struct pfl_tls_conf *c, const char *path, struct why *why)
+{
+    unsigned char *key = pfl_mem_zalloc(KEY_MAX_BYTES + 1);
+    size_t len = 0;
+    int rc;
+
+    if (key == NULL)
+        return fail(why, PFL_ENOMEM, "out of memory");
+    rc = read_key(path, key, &len, why);
+    if (rc == 0) {
+#if MBEDTLS_VERSION_MAJOR >= 3
+        rc = mbedtls_pk_parse_key(&c->key, key, len, NULL, 0, mbedtls_ctr_drbg_random, &c->drbg);
+#else
+        rc = mbedtls_pk_parse_key(&c->key, key, len, NULL, 0);
+#endif
+        if (rc != 0)
+            rc = fail_mbedtls(why, path, rc, "no unencrypted PEM key");
+    }
+    mbedtls_platform_zeroize(key, KEY_MAX_BYTES + 1);
+    pfl_mem_free(key);
+    return rc;
+}
+
+/* A certificate that the other side must refuse is better refused at the start. */
+static int check_use(const struct pfl_tls_conf *c, const char *path, struct why *why)
+{
+    const char *oid = c->is_server ? MBEDTLS_OID_SERVER_AUTH : MBEDTLS_OID_CLIENT_AUTH;
+
+    if (mbedtls_x509_crt_check_extended_key_usage(&c->cert, oid,
+                                                  MBEDTLS_OID_SIZE(MBEDTLS_OID_SERVER_AUTH)) != 0)
+        return fail(why, PFL_EINVAL, "%s may not %s (extended key usage): use a %s certificate",
+                    path, c->is_server ? "serve" : "connect",
+                    c->is_server ? "host's" : "host's or operator's");
+    return 0;
+}
+
+static int load_files(struct pfl_tls_conf *c, const struct pfl_tls_files *files, struct why *why)
+{
+    int rc = mbedtls_x509_crt_parse_file(&c->ca, files->ca_path);
+
+    if (rc != 0)
+        return fail_mbedtls(why, files->ca_path, rc, "no PEM certificate of an authority");
+    if (files->crl_path != NULL) {
+        rc = mbedtls_x509_crl_parse_file(&c->crl, files->crl_path);
+        if (rc != 0)
+            return fail_mbedtls(why, files->crl_path, rc, "no PEM revocation list");
+    }
+    rc = mbedtls_x509_crt_parse_file(&c->cert, files->cert_path);
+    if (rc != 0)
+        return fail_mbedtls(why, files->cert_path, rc, "no PEM certificate");
+    rc = check_use(c, files->cert_path, why);
+    if (rc == 0)
+        rc = parse_key(c, files->key_path, why);
+    if (rc != 0)
+        return rc;
+#if MBEDTLS_VERSION_MAJOR >= 3
+    rc = mbedtls_pk_check_pair(&c->cert.pk, &c->key, mbedtls_ctr_drbg_random, &c->drbg);
+#else
+    rc = mbedtls_pk_check_pair(&c->cert.pk, &c->key);
+#endif
+    if (rc != 0)
+        return fail(why, PFL_EINVAL, "%s is not the key of the certificate in %s", files->key_path,
+                    files->cert_path);
+    pfl_tls_identity_of(&c->cert, &c->identity);
+    return 0;
+}
+
+static int set_rules(struct pfl_tls_conf *c, const struct pfl_tls_files *files)
+{
+    int role = c->is_server ? MBEDTLS_SSL_IS_SERVER : MBEDTLS_SSL_IS_CLIENT;
+    int rc = mbedtls_ssl_config_defaults(&c->ssl, role, MBEDTLS_SSL_TRANSPORT_STREAM,
+                                         MBEDTLS_SSL_PRESET_DEFAULT);
+
+    if (rc != 0)
+        return rc;
+    mbedtls_ssl_conf_authmode(&c->ssl, MBEDTLS_SSL_VERIFY_REQUIRED);
+    mbedtls_ssl_conf_cert_profile(&c->ssl, &mbedtls_x509_crt_profile_next);
+    mbedtls_ssl_conf_ca_chain(&c->ssl, &c->ca, files->crl_path != NULL ? &c->crl : NULL);
+    mbedtls_ssl_conf_rng(&c->ssl, mbedtls_ctr_drbg_random, &c->drbg);
+    mbedtls_ssl_conf_ciphersuites(&c->ssl, cipher_suites);
+#if MBEDTLS_VERSION_MAJOR >= 3
+    mbedtls_ssl_conf_min_tls_version(&c->ssl, MBEDTLS_SSL_VERSION_TLS1_2);
+#else
+    mbedtls_ssl_conf_min_version(&c->ssl, MBEDTLS_SSL_MAJOR_VERSION_3, MBEDTLS_SSL_MINOR_VERSION_3);
+    mbedtls_ssl_conf_renegotiation(&c->ssl, MBEDTLS_SSL_RENEGOTIATION_DISABLED);
+#endif
+#if defined(MBEDTLS_SSL_SESSION_TICKETS) && defined(MBEDTLS_SSL_CLI_C)
+    mbedtls_ssl_conf_session_tickets(&c->ssl, MBEDTLS_SSL_SESSION_TICKETS_DISABLED);
+#endif
+    return mbedtls_ssl_conf_own_cert(&c->ssl, &c->cert, &c->key);
+}
+
+static int start_random(struct pfl_tls_conf *c)
+{
+    static const unsigned char label[] = "perfleet";
+
+#if MBEDTLS_VERSION_MAJOR >= 3
+    if (psa_crypto_init() != PSA_SUCCESS)
+        return PFL_ETLS;
+#endif
+    return mbedtls_ctr_drbg_seed(&c->drbg, mbedtls_entropy_func, &c->entropy, label,
+                                 sizeof(label) - 1);
+}
+
+int pfl_tls_conf_new(const struct pfl_tls_files *files, char *ret_why, size_t why_len,
+                     struct pfl_tls_conf **ret_conf)
+{
+    struct why why = {.text = ret_why, .len = why_len};
+    struct pfl_tls_conf *c = pfl_mem_zalloc(sizeof(*c));
+    int rc;
+
+    if (c == NULL)
+        return fail(&why, PFL_ENOMEM, "out of memory");
+    c->refs = 1;
+    c->is_server = files->is_server;
+    mbedtls_ssl_config_init(&c->ssl);
+    mbedtls_x509_crt_init(&c->ca);
+    mbedtls_x509_crt_init(&c->cert);
+    mbedtls_x509_crl_init(&c->crl);
+    mbedtls_pk_init(&c->key);
+    mbedtls_entropy_init(&c->entropy);
+    mbedtls_ctr_drbg_init(&c->drbg);
+    if (start_random(c) != 0)
+        rc = fail(&why, PFL_ETLS, "the system's random source cannot be read");
+    else
+        rc = load_files(c, files, &why);
+    if (rc == 0 && set_rules(c, files) != 0)
+        rc = fail(&why, PFL_ETLS, "mbedtls refused the configuration");
+    if (rc != 0) {
+        pfl_tls_conf_unref(c);
+        return rc;
+    }
+    *ret_conf = c;
+    return 0;
+}
+
+struct pfl_tls_conf *pfl_tls_conf_ref(struct pfl_tls_conf *conf)
+{
+    conf->refs++;
+    return conf;
+}
+
+void pfl_tls_conf_unref(struct pfl_tls_conf *conf)
+{
+    if (conf == NULL || --conf->refs != 0)
+        return;
+    mbedtls_ssl_config_free(&conf->ssl);
+    mbedtls_x509_crt_free(&conf->ca);
+    mbedtls_x509_crt_free(&conf->cert);
+    mbedtls_x509_crl_free(&conf->crl);
+    mbedtls_pk_free(&conf->key);
+    mbedtls_ctr_drbg_free(&conf->drbg);
+    mbedtls_entropy_free(&conf->entropy);
+    pfl_mem_free(conf);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of struct pfl_tls_conf, for tls_conf.c and tls_engine.c alone. */
+#ifndef PFL_BASE_IO_TLS_CONF_H
+#define PFL_BASE_IO_TLS_CONF_H
+
+#include <mbedtls/ctr_drbg.h>
+#include <mbedtls/entropy.h>
+#include <mbedtls/pk.h>
+#include <mbedtls/ssl.h>
+#include <mbedtls/x509_crl.h>
+#include <mbedtls/x509_crt.h>
+
+#include "base/io/tls_stream.h"
+
+struct pfl_tls_conf {
+    unsigned refs;
+    bool is_server;
+    mbedtls_ssl_config ssl;
+    mbedtls_x509_crt ca;
+    mbedtls_x509_crt cert;
+    mbedtls_x509_crl crl;
+    mbedtls_pk_context key;
+    mbedtls_entropy_context entropy;
+    mbedtls_ctr_drbg_context drbg;
+    struct pfl_tls_identity identity;
+};
+
+struct pfl_tls_conf *pfl_tls_conf_ref(struct pfl_tls_conf *conf);
+/* Reads subject, first URI name and end of validity out of a certificate. */
+void pfl_tls_identity_of(const mbedtls_x509_crt *crt, struct pfl_tls_identity *ret_identity);
+int64_t pfl_tls_time_to_unix(const mbedtls_x509_time *t);
+
+#endif

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mbedtls behind a pure interface: see tls_engine.h.
+ *
+ * Happy path: mbedtls's own read and write callbacks are served from the span and the writer of the
+ * call that runs, so nothing is buffered twice; the verification callback notes who the peer claims
+ * to be, whatever the outcome, and refuses another URI than the expected one.
+ * Failures: every failure is final, told once in words; mbedtls writes its alert to `out`.
+ * Ownership: a counted reference to the conf. Limits: one partial record of 16 KiB.
+ */
+#include "base/io/tls_engine.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include <mbedtls/version.h>
+
+#include "base/io/tls_conf.h"
+#include "base/io/tls_words.h"
+#include "base/mem.h"
+
+#if MBEDTLS_VERSION_MAJOR >= 3
+#define SSL_FIELD(name) MBEDTLS_PRIVATE(name)
+#else
+#define SSL_FIELD(name) name
+#endif
+
+struct pfl_tls_engine {
+    struct pfl_tls_conf *conf; /* a counted reference */
+    mbedtls_ssl_context ssl;
+    char *expected_uri; /* owned; NULL any */
+    struct pfl_tls_identity identity;
+    struct pfl_span *in;    /* borrowed while a call runs */
+    struct pfl_writer *out; /* borrowed while a call runs */
+    uint32_t verify_flags;
+    int64_t blamed_not_before_s;
+    int64_t blamed_not_after_s;
+    bool is_setup;
+    bool is_ready;
+    bool is_failed;
+    bool has_records;
+    bool has_peer_closed;
+    bool has_closed;
+    char error[320];
+};
+
+static int send_cipher(void *user, const unsigned char *data, size_t len)
+{
+    struct pfl_tls_engine *e = user;
+
+    if (e->out->left < len)
+        return MBEDTLS_ERR_SSL_WANT_WRITE;
+    pfl_writer_bytes(e->out, data, len);
+    return (int)len;
+}
+
+static int recv_cipher(void *user, unsigned char *data, size_t len)
+{
+    struct pfl_tls_engine *e = user;
+    size_t n = len < e->in->len ? len : e->in->len;
+
+    if (n == 0)
+        return MBEDTLS_ERR_SSL_WANT_READ;
+    memcpy(data, e->in->data, n);
+    *e->in = pfl_span_of(e->in->data + n, e->in->len - n);
+    return (int)n;
+}
+
+static int verify_peer(void *user, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
+{
+    struct pfl_tls_engine *e = user;
+
+    if (depth == 0) {
+        pfl_tls_identity_of(crt, &e->identity);
+        if (e->expected_uri != NULL && strcmp(e->expected_uri, e->identity.uri) != 0)
+            *flags |= MBEDTLS_X509_BADCERT_CN_MISMATCH;
+    }
+    if ((*flags & (MBEDTLS_X509_BADCERT_EXPIRED | MBEDTLS_X509_BADCERT_FUTURE)) != 0) {
+        e->blamed_not_before_s = pfl_tls_time_to_unix(&crt->valid_from);
+        e->blamed_not_after_s = pfl_tls_time_to_unix(&crt->valid_to);
+    }
+    e->verify_flags |= *flags;
+    return 0;
+}
+
+static int set_up(struct pfl_tls_engine *e)
+{
+    if (e->is_setup)
+        return 0;
+    if (mbedtls_ssl_setup(&e->ssl, &e->conf->ssl) != 0 ||
+        mbedtls_ssl_set_hostname(&e->ssl, NULL) != 0)
+        return PFL_ENOMEM;
+    mbedtls_ssl_set_bio(&e->ssl, e, send_cipher, recv_cipher, NULL);
+    mbedtls_ssl_set_verify(&e->ssl, verify_peer, e);
+    e->is_setup = true;
+    return 0;
+}
+
+/* The alert that mbedtls just received; -1 when `code` is not about one. */
+static int alert_of(const struct pfl_tls_engine *e, int code)
+{
+    if (code != MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE || e->ssl.SSL_FIELD(in_msg) == NULL)
+        return -1;
+    return e->ssl.SSL_FIELD(in_msg)[1];
+}
+
+static int fail(struct pfl_tls_engine *e, int code)
+{
+    uint32_t flags = e->verify_flags;
+    struct pfl_tls_failure failure = {
+        .code = code,
+        .alert = alert_of(e, code),
+        .not_before_s = e->blamed_not_before_s,
+        .not_after_s = e->blamed_not_after_s,
+        .peer_uri = e->identity.uri,
+        .wanted_uri = e->expected_uri,
+        .has_records = e->has_records,
+    };
+
+    e->is_failed = true;
+    if (code == MBEDTLS_ERR_SSL_ALLOC_FAILED)
+        return PFL_ENOMEM;
+    if (!e->is_ready && mbedtls_ssl_get_verify_result(&e->ssl) != UINT32_MAX)
+        flags |= mbedtls_ssl_get_verify_result(&e->ssl);
+    failure.verify_flags = flags;
+    pfl_tls_words_of(&failure, e->error, sizeof(e->error));
+    return PFL_ETLS;
+}
+
+static int shake_hands(struct pfl_tls_engine *e)
+{
+    /* Past this state a message of the peer has been understood. */
+    int first = e->conf->is_server ? MBEDTLS_SSL_CLIENT_HELLO : MBEDTLS_SSL_SERVER_HELLO;
+    int rc;
+
+    while (!e->is_ready) {
+        rc = mbedtls_ssl_handshake_step(&e->ssl);
+        if (rc == MBEDTLS_ERR_SSL_WANT_READ)
+            return PFL_EAGAIN;
+        if (rc == MBEDTLS_ERR_SSL_WANT_WRITE)
+            return fail(e, MBEDTLS_ERR_SSL_BUFFER_TOO_SMALL);
+        if (rc != 0)
+            return fail(e, rc);
+        e->is_ready = e->ssl.SSL_FIELD(state) == MBEDTLS_SSL_HANDSHAKE_OVER;
+        e->has_records |= e->ssl.SSL_FIELD(state) > first;
+    }
+    return 0;
+}
+
+static bool is_harmless(int code)
+{
+#if defined(MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET)
+    return code == MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET;
+#else
+    (void)code;
+    return false;
+#endif
+}
+
+/* Reads records until the input is used up or `plain` is full. */
+static int read_records(struct pfl_tls_engine *e, struct pfl_writer *plain)
+{
+    while (plain->left >= PFL_TLS_RECORD_BYTES) {
+        int rc = mbedtls_ssl_read(&e->ssl, plain->pos, plain->left);
+
+        if (rc > 0) {
+            plain->pos += rc;
+            plain->left -= (size_t)rc;
+        } else if (rc == MBEDTLS_ERR_SSL_WANT_READ) {
+            return 0;
+        } else if (rc == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY || rc == 0) {
+            e->has_peer_closed = true;
+            *e->in = pfl_span_of(NULL, 0);
+            return 0;
+        } else if (!is_harmless(rc)) {
+            return fail(e, rc);
+        }
+    }
+    return 0;
+}
+
+int pfl_tls_engine_start(struct pfl_tls_engine *self, struct pfl_writer *out)
+{
+    struct pfl_span nothing = {NULL, 0};
+    int rc;
+
+    if (self->conf->is_server)
+        return 0;
+    rc = set_up(self);
+    if (rc != 0)
+        return rc;
+    self->in = &nothing;
+    self->out = out;
+    rc = shake_hands(self);
+    self->in = NULL;
+    return rc == PFL_EAGAIN ? 0 : rc;
+}
+
+int pfl_tls_engine_feed(struct pfl_tls_engine *self, struct pfl_span *cipher,
+                        struct pfl_writer *plain, struct pfl_writer *out)
+{
+    int rc = set_up(self);
+
+    if (rc != 0)
+        return rc;
+    if (self->is_failed)
+        return PFL_ETLS;
+    if (self->has_peer_closed) {
+        *cipher = pfl_span_of(NULL, 0);
+        return 0;
+    }
+    self->in = cipher;
+    self->out = out;
+    if (!self->is_ready) {
+        rc = shake_hands(self);
+        rc = rc == PFL_EAGAIN ? 0 : rc;
+    } else {
+        rc = read_records(self, plain);
+    }
+    self->in = NULL;
+    return rc;
+}
+
+int pfl_tls_engine_write(struct pfl_tls_engine *self, struct pfl_span plain, struct pfl_writer *out)
+{
+    size_t done = 0;
+
+    if (!self->is_ready || self->has_closed || self->is_failed)
+        return PFL_ESTATE;
+    assert(plain.len <= PFL_TLS_RECORD_BYTES);
+    self->out = out;
+    while (done < plain.len) {
+        int rc = mbedtls_ssl_write(&self->ssl, plain.data + done, plain.len - done);
+
+        if (rc < 0)
+            return fail(self, rc);
+        done += (size_t)rc;
+    }
+    return 0;
+}
+
+void pfl_tls_engine_close_notify(struct pfl_tls_engine *self, struct pfl_writer *out)
+{
+    if (!self->is_ready || self->has_closed || self->is_failed)
+        return;
+    self->has_closed = true;
+    self->out = out;
+    (void)mbedtls_ssl_close_notify(&self->ssl);
+}
+
+bool pfl_tls_engine_is_ready(const struct pfl_tls_engine *self)
+{
+    return self->is_ready;
+}
+
+bool pfl_tls_engine_has_peer_closed(const struct pfl_tls_engine *self)
+{
+    return self->has_peer_closed;
+}
+
+const struct pfl_tls_identity *pfl_tls_engine_get_identity(const struct pfl_tls_engine *self)
+{
+    return &self->identity;
+}
+
+const char *pfl_tls_engine_get_error(const struct pfl_tls_engine *self)
+{
+    return self->error;
+}
+
+const char *pfl_tls_engine_get_cipher(const struct pfl_tls_engine *self)
+{
+    return self->is_ready ? mbedtls_ssl_get_ciphersuite(&self->ssl) : "";
+}
+
+int pfl_tls_engine_new(struct pfl_tls_conf *conf, const char *expected_uri,
+                       struct pfl_tls_engine **ret_engine)
+{
+    struct pfl_tls_engine *e = pfl_mem_zalloc(sizeof(*e));
+
+    if (e == NULL)
+        return PFL_ENOMEM;
+    mbedtls_ssl_init(&e->ssl);
+    if (expected_uri != NULL) {
+        e->expected_uri = pfl_mem_strdup(expected_uri);
+        if (e->expected_uri == NULL) {
+            pfl_mem_free(e);
+            return PFL_ENOMEM;
+        }
+    }
+    e->conf = pfl_tls_conf_ref(conf);
+    *ret_engine = e;
+    return 0;
+}
+
+void pfl_tls_engine_free(struct pfl_tls_engine *self)
+{
+    if (self == NULL)
+        return;
+    mbedtls_ssl_free(&self->ssl);
+    pfl_tls_conf_unref(self->conf);
+    pfl_mem_free(self->expected_uri);
+    pfl_mem_free(self);
+}

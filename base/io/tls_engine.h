@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One TLS connection without I/O: ciphertext in and out, plaintext in and out, all on the caller's
+ * storage. The engine keeps at most one partial record; a server's engine allocates its record
+ * buffers (33 KiB) with the first byte only.
+ */
+#ifndef PFL_BASE_IO_TLS_ENGINE_H
+#define PFL_BASE_IO_TLS_ENGINE_H
+
+#include <stdbool.h>
+
+#include "base/bytes.h"
+#include "base/io/tls_stream.h"
+
+/* Plaintext of one record. */
+#define PFL_TLS_RECORD_BYTES 16384u
+/* What encryption adds to a record, at most. */
+#define PFL_TLS_RECORD_OVERHEAD 64u
+/* Room every call wants in its ciphertext writer: a flight of the handshake with its chain. */
+#define PFL_TLS_OUT_BYTES (64u * 1024)
+
+struct pfl_tls_engine;
+
+/* `expected_uri` is copied; NULL accepts any name. Holds a reference to `conf`. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_tls_engine_new(struct pfl_tls_conf *conf, const char *expected_uri,
+                                    struct pfl_tls_engine **ret_engine);
+void pfl_tls_engine_free(struct pfl_tls_engine *self);
+
+/* A client's first flight; a server has nothing to say yet. PFL_ETLS, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_tls_engine_start(struct pfl_tls_engine *self, struct pfl_writer *out);
+
+/*
+ * Takes ciphertext off the front of `cipher` (updated) and writes what it held to `plain`, and
+ * answers to `out`. Returns early, with bytes left, when the handshake is done and when `plain` has
+ * no room for a record. After the peer's close_notify the rest is dropped. PFL_ETLS: `out` may hold
+ * the alert to send; pfl_tls_engine_get_error says why. PFL_ENOMEM.
+ */
+PFL_MUST_USE int pfl_tls_engine_feed(struct pfl_tls_engine *self, struct pfl_span *cipher,
+                                     struct pfl_writer *plain, struct pfl_writer *out);
+
+/* Encrypts at most one record's worth; `out` needs room for it with its overhead. PFL_ESTATE before
+ * the handshake is done and after close_notify; PFL_ETLS. */
+PFL_MUST_USE int pfl_tls_engine_write(struct pfl_tls_engine *self, struct pfl_span plain,
+                                      struct pfl_writer *out);
+/* Says that we send no more. Idempotent. */
+void pfl_tls_engine_close_notify(struct pfl_tls_engine *self, struct pfl_writer *out);
+
+bool pfl_tls_engine_is_ready(const struct pfl_tls_engine *self);
+/* The peer said that it sends no more. */
+bool pfl_tls_engine_has_peer_closed(const struct pfl_tls_engine *self);
+const struct pfl_tls_identity *pfl_tls_engine_get_identity(const struct pfl_tls_engine *self);
+const char *pfl_tls_engine_get_error(const struct pfl_tls_engine *self);
+/* The cipher suite's name, "" before the handshake is done. */
+const char *pfl_tls_engine_get_cipher(const struct pfl_tls_engine *self);
+
+#endif

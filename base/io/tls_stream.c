@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TLS as a pfl_stream: a plain socket stream with a tls_engine on top. See tls_stream.h.
+ *
+ * Happy path: bytes of the socket go through the engine into one buffer that all streams share and
+ * from there to on_data; writes are encrypted record by record into another shared buffer and sent.
+ * Nothing is kept per stream but the engine's partial record, and the socket's bounded queue.
+ * read_stop during on_ready leaves ciphertext over: it is kept in `held` (one read's worth) and
+ * goes on from a timer after read_start.
+ * Failures: the engine's alert is sent, then the socket closes; on_closed tells the error.
+ * Closing: on_closed comes when socket and timer are both gone.
+ */
+#include "base/io/tls_stream.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/io/fdsock.h"
+#include "base/io/stream_impl.h"
+#include "base/io/tls_engine.h"
+#include "base/list.h"
+#include "base/mem.h"
+
+#define PLAIN_BYTES      (160u * 1024)
+#define OUT_BYTES        (2u * PFL_TLS_OUT_BYTES)
+#define HELD_MAX_BYTES   (256u * 1024)
+#define ALERT_TIMEOUT_MS 500u
+
+struct tls_stream {
+    struct pfl_stream base;
+    struct pfl_stream *sock; /* owned until its on_closed; then NULL */
+    struct pfl_tls_engine *engine;
+    uv_timer_t timer; /* the handshake's deadline, later the kick after read_start */
+    struct pfl_buf held;
+    size_t queue_max_bytes;
+    uint64_t handshake_timeout_ms;
+    int close_err;
+    int close_errno;
+    bool is_timer_closed;
+    bool is_closing; /* nothing but on_closed is told any more */
+    bool is_reading;
+    bool is_eof_due; /* the peer's close_notify came while reading was stopped */
+    bool is_eof_told;
+    bool is_shutdown_wanted;
+    char error[320];
+};
+
+/* One loop, one thread: shared by all streams, used up before a callback that may write. */
+static uint8_t plain_buffer[PLAIN_BYTES];
+static uint8_t out_buffer[OUT_BYTES];
+static uint8_t record_buffer[PFL_TLS_RECORD_BYTES];
+
+static const struct pfl_stream_vtable vtable;
+
+static struct tls_stream *self_of(struct pfl_stream *s)
+{
+    return PFL_CONTAINER_OF(s, struct tls_stream, base);
+}
+
+static const struct tls_stream *self_of_const(const struct pfl_stream *s)
+{
+    return PFL_CONTAINER_OF(s, const struct tls_stream, base);
+}
+
+/* ---- the end ---- */
+
+static void finish_if_gone(struct tls_stream *t)
+{
+    if (t->sock != NULL || !t->is_timer_closed)
+        return;
+    t->base.ops->on_closed(t->base.user, t->close_err);
+    pfl_tls_engine_free(t->engine);
+    pfl_buf_fini(&t->held);
+    pfl_mem_free(t);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct tls_stream *t = handle->data;
+
+    t->is_timer_closed = true;
+    finish_if_gone(t);
+}
+
+static void begin_close(struct tls_stream *t, int err)
+{
+    if (t->is_closing)
+        return;
+    t->is_closing = true;
+    t->close_err = err;
+    uv_close((uv_handle_t *)&t->timer, on_timer_closed);
+}
+
+/* Sends what is in `out`. Failure closes. */
+static void send_out(struct tls_stream *t, struct pfl_writer *out)
+{
+    struct iovec iov = {.iov_base = out_buffer, .iov_len = (size_t)(out->pos - out_buffer)};
+    int rc;
+
+    *out = pfl_writer_of(out_buffer, sizeof(out_buffer));
+    if (iov.iov_len == 0 || t->sock == NULL)
+        return;
+    rc = pfl_stream_writev(t->sock, &iov, 1, -1);
+    if (rc == 0 || rc == PFL_ESTATE)
+        return;
+    begin_close(t, rc);
+    pfl_stream_close(t->sock);
+}
+
+/* Breaks the stream for a reason of the peer's or the protocol's; an alert may still go out. */
+static void break_stream(struct tls_stream *t, int err, const char *words)
+{
+    if (t->is_closing)
+        return;
+    (void)snprintf(t->error, sizeof(t->error), "%s", words);
+    begin_close(t, err);
+    if (t->sock != NULL)
+        pfl_stream_close_after_flush(t->sock, ALERT_TIMEOUT_MS);
+}
+
+/* ---- receiving ---- */
+
+static void tell_eof(struct tls_stream *t)
+{
+    if (t->is_closing || t->is_eof_told || !pfl_tls_engine_has_peer_closed(t->engine))
+        return;
+    if (!t->is_reading) {
+        t->is_eof_due = true;
+        return;
+    }
+    t->is_eof_due = false;
+    t->is_eof_told = true;
+    if (t->base.ops->on_eof != NULL)
+        t->base.ops->on_eof(t->base.user);
+}
+
+static void handle_ready(struct tls_stream *t)
+{
+    struct pfl_writer out = pfl_writer_of(out_buffer, sizeof(out_buffer));
+
+    (void)uv_timer_stop(&t->timer);
+    if (t->is_shutdown_wanted) {
+        pfl_tls_engine_close_notify(t->engine, &out);
+        send_out(t, &out);
+        pfl_stream_shutdown(t->sock);
+    }
+    if (t->base.ops->on_ready != NULL)
+        t->base.ops->on_ready(t->base.user);
+}
+
+/* One pass through the engine and its callbacks; takes bytes off `cipher`. */
+static void process_some(struct tls_stream *t, struct pfl_span *cipher)
+{
+    struct pfl_writer plain = pfl_writer_of(plain_buffer, sizeof(plain_buffer));
+    struct pfl_writer out = pfl_writer_of(out_buffer, sizeof(out_buffer));
+    bool was_ready = pfl_tls_engine_is_ready(t->engine);
+    int rc = pfl_tls_engine_feed(t->engine, cipher, &plain, &out);
+    size_t len = (size_t)(plain.pos - plain_buffer);
+
+    send_out(t, &out);
+    if (!t->is_closing && !was_ready && pfl_tls_engine_is_ready(t->engine))
+        handle_ready(t);
+    if (!t->is_closing && len != 0)
+        t->base.ops->on_data(t->base.user, pfl_span_of(plain_buffer, len));
+    if (rc != 0)
+        break_stream(t, rc, pfl_tls_engine_get_error(t->engine));
+}
+
+static bool is_held_back(const struct tls_stream *t)
+{
+    return !t->is_reading && pfl_tls_engine_is_ready(t->engine);
+}
+
+static void process(struct tls_stream *t, struct pfl_span cipher)
+{
+    int rc = 0;
+
+    while (cipher.len != 0 && !t->is_closing && !is_held_back(t))
+        process_some(t, &cipher);
+    if (t->is_closing)
+        return;
+    if (cipher.len != 0)
+        rc = pfl_buf_append(&t->held, cipher.data, cipher.len);
+    if (rc != 0) {
+        break_stream(t, rc, pfl_err_str(rc));
+        return;
+    }
+    if (is_held_back(t) && t->sock != NULL)
+        pfl_stream_read_stop(t->sock);
+    tell_eof(t);
+}
+
+/* After read_start: what was held first, then the socket. */
+static void on_kick(uv_timer_t *timer)
+{
+    struct tls_stream *t = timer->data;
+    struct pfl_buf held = t->held;
+
+    pfl_buf_init(&t->held, HELD_MAX_BYTES);
+    process(t, pfl_buf_get(&held));
+    pfl_buf_fini(&held);
+    if (!t->is_closing && t->is_reading && t->held.len == 0 && t->sock != NULL)
+        pfl_stream_read_start(t->sock);
+}
+
+static void on_handshake_timeout(uv_timer_t *timer)
+{
+    struct tls_stream *t = timer->data;
+    char words[96];
+
+    (void)snprintf(words, sizeof(words), "the TLS handshake was not done within %llu ms",
+                   (unsigned long long)t->handshake_timeout_ms);
+    break_stream(t, PFL_ETIMEOUT, words);
+}
+
+/* ---- the socket's callbacks ---- */
+
+static void on_sock_data(void *user, struct pfl_span data)
+{
+    struct tls_stream *t = user;
+
+    if (!t->is_closing)
+        process(t, data);
+}
+
+static void on_sock_eof(void *user)
+{
+    struct tls_stream *t = user;
+
+    if (t->is_closing || pfl_tls_engine_has_peer_closed(t->engine))
+        return;
+    break_stream(t, PFL_ECLOSED,
+                 pfl_tls_engine_is_ready(t->engine)
+                     ? "the peer's connection was cut (it ended without a goodbye)"
+                     : "the peer closed the connection during the TLS handshake");
+}
+
+static void on_sock_writable(void *user)
+{
+    struct tls_stream *t = user;
+
+    if (t->is_closing || !pfl_tls_engine_is_ready(t->engine) || t->base.ops->on_writable == NULL)
+        return;
+    t->base.ops->on_writable(t->base.user);
+}
+
+static void on_sock_closed(void *user, int err)
+{
+    struct tls_stream *t = user;
+
+    t->close_errno = pfl_stream_get_errno(t->sock);
+    t->sock = NULL;
+    begin_close(t, err);
+    finish_if_gone(t);
+}
+
+static const struct pfl_stream_ops sock_ops = {
+    .on_data = on_sock_data,
+    .on_eof = on_sock_eof,
+    .on_writable = on_sock_writable,
+    .on_closed = on_sock_closed,
+};
+
+/* ---- the table ---- */
+
+/* Fills record_buffer from the pieces; advances them. Returns the bytes gathered. */
+static size_t gather(const struct iovec **iov, int *iov_len, size_t *skip)
+{
+    size_t n = 0;
+
+    while (*iov_len > 0 && n < sizeof(record_buffer)) {
+        size_t left = (*iov)->iov_len - *skip;
+        size_t take = left < sizeof(record_buffer) - n ? left : sizeof(record_buffer) - n;
+
+        if (take != 0)
+            memcpy(record_buffer + n, (const uint8_t *)(*iov)->iov_base + *skip, take);
+        n += take;
+        *skip += take;
+        if (take == left) {
+            (*iov)++;
+            (*iov_len)--;
+            *skip = 0;
+        }
+    }
+    return n;
+}
+
+static int tls_writev(struct pfl_stream *stream, const struct iovec *iov, int iov_len, int fd)
+{
+    struct tls_stream *t = self_of(stream);
+    struct pfl_writer out = pfl_writer_of(out_buffer, sizeof(out_buffer));
+    size_t queued;
+    size_t skip = 0;
+    size_t len;
+
+    if (t->is_closing || t->is_shutdown_wanted || !pfl_tls_engine_is_ready(t->engine))
+        return PFL_ESTATE;
+    if (fd >= 0 || !pfl_stream_sum_iov(iov, iov_len, &len))
+        return PFL_EINVAL;
+    queued = pfl_stream_queued_bytes(t->sock);
+    if (len > t->queue_max_bytes || queued > t->queue_max_bytes - len)
+        return PFL_ELIMIT;
+    while (iov_len > 0 && !t->is_closing) {
+        size_t n = gather(&iov, &iov_len, &skip);
+        int rc = pfl_tls_engine_write(t->engine, pfl_span_of(record_buffer, n), &out);
+
+        if (rc != 0) {
+            break_stream(t, rc, pfl_tls_engine_get_error(t->engine));
+            return rc;
+        }
+        if (out.left < 2 * PFL_TLS_RECORD_BYTES)
+            send_out(t, &out);
+    }
+    send_out(t, &out);
+    return t->is_closing ? t->close_err : 0;
+}
+
+static size_t tls_queued_bytes(const struct pfl_stream *stream)
+{
+    const struct tls_stream *t = self_of_const(stream);
+
+    return t->sock != NULL ? pfl_stream_queued_bytes(t->sock) : 0;
+}
+
+static void tls_read_stop(struct pfl_stream *stream)
+{
+    struct tls_stream *t = self_of(stream);
+
+    t->is_reading = false;
+    if (t->is_closing || !pfl_tls_engine_is_ready(t->engine))
+        return;
+    pfl_stream_read_stop(t->sock);
+    (void)uv_timer_stop(&t->timer);
+}
+
+static void tls_read_start(struct pfl_stream *stream)
+{
+    struct tls_stream *t = self_of(stream);
+
+    if (t->is_reading || t->is_closing)
+        return;
+    t->is_reading = true;
+    if (!pfl_tls_engine_is_ready(t->engine))
+        return;
+    if (t->held.len != 0 || t->is_eof_due)
+        (void)uv_timer_start(&t->timer, on_kick, 0, 0);
+    else
+        pfl_stream_read_start(t->sock);
+}
+
+static void say_goodbye(struct tls_stream *t)
+{
+    struct pfl_writer out = pfl_writer_of(out_buffer, sizeof(out_buffer));
+
+    pfl_tls_engine_close_notify(t->engine, &out);
+    send_out(t, &out);
+}
+
+static void tls_shutdown(struct pfl_stream *stream)
+{
+    struct tls_stream *t = self_of(stream);
+
+    if (t->is_closing || t->is_shutdown_wanted)
+        return;
+    t->is_shutdown_wanted = true;
+    if (!pfl_tls_engine_is_ready(t->engine))
+        return;
+    say_goodbye(t);
+    if (!t->is_closing)
+        pfl_stream_shutdown(t->sock);
+}
+
+static void tls_close(struct pfl_stream *stream)
+{
+    struct tls_stream *t = self_of(stream);
+
+    begin_close(t, 0);
+    if (t->sock != NULL)
+        pfl_stream_close(t->sock);
+}
+
+static void tls_close_after_flush(struct pfl_stream *stream, uint64_t timeout_ms)
+{
+    struct tls_stream *t = self_of(stream);
+
+    if (t->is_closing)
+        return;
+    say_goodbye(t);
+    begin_close(t, 0);
+    pfl_stream_close_after_flush(t->sock, timeout_ms);
+}
+
+static int tls_get_errno(const struct pfl_stream *stream)
+{
+    const struct tls_stream *t = self_of_const(stream);
+
+    return t->sock != NULL ? pfl_stream_get_errno(t->sock) : t->close_errno;
+}
+
+static const struct pfl_stream_vtable vtable = {
+    .writev = tls_writev,
+    .queued_bytes = tls_queued_bytes,
+    .read_stop = tls_read_stop,
+    .read_start = tls_read_start,
+    .shutdown = tls_shutdown,
+    .close = tls_close,
+    .close_after_flush = tls_close_after_flush,
+    .get_errno = tls_get_errno,
+};
+
+const struct pfl_tls_identity *pfl_tls_stream_get_identity(const struct pfl_stream *self)
+{
+    assert(self->vtable == &vtable);
+    return pfl_tls_engine_get_identity(self_of_const(self)->engine);
+}
+
+const char *pfl_tls_stream_get_error(const struct pfl_stream *self)
+{
+    assert(self->vtable == &vtable);
+    return self_of_const(self)->error;
+}
+
+/* The client's first flight. The stream is not open yet: nothing is reported by callbacks. */
+static int start(struct tls_stream *t)
+{
+    struct pfl_writer out = pfl_writer_of(out_buffer, sizeof(out_buffer));
+    struct iovec iov = {.iov_base = out_buffer};
+    int rc = pfl_tls_engine_start(t->engine, &out);
+
+    if (rc != 0)
+        return rc;
+    iov.iov_len = (size_t)(out.pos - out_buffer);
+    return pfl_stream_writev(t->sock, &iov, 1, -1);
+}
+
+int pfl_tls_stream_open(const struct pfl_stream_conf *conf, struct pfl_tls_conf *tls, int fd,
+                        const char *expected_uri, uint64_t handshake_timeout_ms,
+                        struct pfl_stream **ret_stream)
+{
+    struct tls_stream *t = pfl_mem_zalloc(sizeof(*t));
+    struct pfl_stream_conf sock_conf = *conf;
+    int rc;
+
+    if (t == NULL)
+        return PFL_ENOMEM;
+    t->base = (struct pfl_stream){.vtable = &vtable, .ops = conf->ops, .user = conf->user};
+    t->queue_max_bytes = conf->queue_max_bytes;
+    t->handshake_timeout_ms = handshake_timeout_ms;
+    t->is_reading = true;
+    pfl_buf_init(&t->held, HELD_MAX_BYTES);
+    sock_conf.ops = &sock_ops;
+    sock_conf.user = t;
+    sock_conf.queue_max_bytes =
+        conf->queue_max_bytes + conf->queue_max_bytes / 128 + PFL_TLS_OUT_BYTES;
+    rc = pfl_tls_engine_new(tls, expected_uri, &t->engine);
+    if (rc == 0)
+        rc = pfl_fdsock_open(&sock_conf, fd, &t->sock);
+    if (rc != 0) {
+        pfl_tls_engine_free(t->engine);
+        pfl_mem_free(t);
+        return rc;
+    }
+    (void)uv_timer_init(conf->loop, &t->timer);
+    t->timer.data = t;
+    (void)uv_timer_start(&t->timer, on_handshake_timeout, handshake_timeout_ms, 0);
+    rc = start(t);
+    if (rc != 0)
+        break_stream(t, rc, pfl_tls_engine_get_error(t->engine));
+    *ret_stream = &t->base;
+    return 0;
+}

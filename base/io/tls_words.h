@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Why TLS refused, in words that say what to do. */
+#ifndef PFL_BASE_IO_TLS_WORDS_H
+#define PFL_BASE_IO_TLS_WORDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct pfl_tls_failure {
+    int code;              /* mbedtls's negative code */
+    uint32_t verify_flags; /* MBEDTLS_X509_BADCERT_ ...; 0 when the certificate is not to blame */
+    int alert;             /* the alert the peer sent, -1 none */
+    int64_t not_before_s;  /* of the certificate to blame */
+    int64_t not_after_s;
+    const char *peer_uri;   /* "" none */
+    const char *wanted_uri; /* NULL any */
+    bool has_records;       /* at least one proper TLS record came before */
+};
+
+/* One sentence into `dst`; always ends in NUL. `room` > 0. */
+void pfl_tls_words_of(const struct pfl_tls_failure *failure, char *dst, size_t room);
+
+#endif
