@@ -69,19 +69,30 @@ static int fill_partial(struct pfl_frame_reader *self, struct pfl_span *data, si
     return rc;
 }
 
-static void empty_partial(struct pfl_frame_reader *self)
+/* The frame leaves `partial` before it is handed out: the callback may feed us again. */
+static int hand_out_partial(struct pfl_frame_reader *self, pfl_frame_cb cb, void *user)
 {
-    if (self->partial.capacity > KEEP_BYTES)
-        pfl_buf_fini(&self->partial);
-    else
-        pfl_buf_clear(&self->partial);
+    struct pfl_buf taken = self->partial;
+    struct pfl_span payload = pfl_buf_get(&taken);
+    int rc = 0;
+
+    pfl_buf_init(&self->partial, PFL_FRAME_MAX_BYTES);
+    drop_front(&payload, PFL_FRAME_PREFIX_BYTES);
+    if (payload.len != 0)
+        rc = cb(user, payload);
+    if (self->partial.data == NULL && taken.capacity <= KEEP_BYTES) {
+        pfl_buf_clear(&taken);
+        self->partial = taken;
+    } else {
+        pfl_buf_fini(&taken);
+    }
+    return rc;
 }
 
-/* Goes on with the frame in `partial`; when it is whole, hands it out and empties `partial`. */
+/* Goes on with the frame in `partial`; when it is whole, hands it out. */
 static int complete_partial(struct pfl_frame_reader *self, struct pfl_span *data, pfl_frame_cb cb,
                             void *user)
 {
-    struct pfl_span frame;
     size_t whole;
     int rc = 0;
 
@@ -96,12 +107,7 @@ static int complete_partial(struct pfl_frame_reader *self, struct pfl_span *data
     rc = fill_partial(self, data, whole);
     if (rc != 0 || self->partial.len < whole)
         return rc;
-    frame = pfl_buf_get(&self->partial);
-    if (whole > PFL_FRAME_PREFIX_BYTES)
-        rc = cb(user,
-                pfl_span_of(frame.data + PFL_FRAME_PREFIX_BYTES, whole - PFL_FRAME_PREFIX_BYTES));
-    empty_partial(self);
-    return rc;
+    return hand_out_partial(self, cb, user);
 }
 
 int pfl_frame_reader_feed(struct pfl_frame_reader *self, struct pfl_span data, pfl_frame_cb cb,
