@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chunks of one shared memory buffer for any number of writers, and the batch of the next commit.
+ *
+ * Happy path: a writer asks for a chunk; the search starts where the last one ended, cuts a free
+ * page into one chunk if need be, and takes the first free chunk by compare-and-swap. The full
+ * chunk becomes Complete and is listed; the first of a batch wakes the commit thread to start
+ * its timer, half of the memory pending wakes it to commit at once. The commit thread exchanges
+ * the batch for an empty one and puts it on the wire.
+ *
+ * No chunk free: drop fails at once; the stalling policies sleep longer and longer, on the commit
+ * thread they commit first. A page whose bitmap was scribbled over is skipped.
+ * Ownership: reference counted; writers and the connection hold references. The mapping goes with
+ * the last one.
+ * Limits: moves <= chunks of the SMB, patches <= PFL_ARBITER_PATCHES_MAX, then they are counted
+ * and dropped (the packets they belong to stay incomplete in the service).
+ */
+#include "producer/arbiter.h"
+
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "producer/fork.h"
+#include "producer/heap.h"
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct pfl_arbiter *list; /* guarded by list_lock */
+
+/* Sleep before stall n, in microseconds; the last one repeats. */
+static const uint32_t stall_us[] = {0, 8, 72, 584, 4680, 37448, 100000};
+
+static bool is_dead(struct pfl_arbiter *self)
+{
+    return atomic_load_explicit(&self->is_dead, memory_order_acquire) != 0;
+}
+
+int pfl_arbiter_new(const struct pfl_arbiter_conf *conf, struct pfl_arbiter **ret)
+{
+    struct pfl_arbiter *a = pfl_heap_zalloc(sizeof(*a));
+
+    if (a == NULL)
+        return PFL_ENOMEM;
+    a->smb.base = conf->base;
+    a->smb.page_bytes = conf->page_bytes;
+    a->smb.pages = (uint32_t)(conf->smb_bytes / conf->page_bytes);
+    a->smb_bytes = conf->smb_bytes;
+    a->wake_fd = conf->wake_fd;
+    a->commit_now = conf->commit_now;
+    a->user = conf->user;
+    a->commit_thread = pthread_self();
+    atomic_init(&a->refs, 1);
+    atomic_init(&a->is_dead, 0);
+    atomic_init(&a->next_page, 0);
+    pthread_mutex_init(&a->lock, NULL);
+    pthread_mutex_lock(&list_lock);
+    a->next_in_process = list;
+    list = a;
+    pthread_mutex_unlock(&list_lock);
+    *ret = a;
+    return 0;
+}
+
+void pfl_arbiter_ref(struct pfl_arbiter *self)
+{
+    atomic_fetch_add_explicit(&self->refs, 1, memory_order_relaxed);
+}
+
+static void remove_from_list(struct pfl_arbiter *self)
+{
+    struct pfl_arbiter **at = &list;
+
+    pthread_mutex_lock(&list_lock);
+    while (*at != NULL && *at != self)
+        at = &(*at)->next_in_process;
+    if (*at != NULL)
+        *at = self->next_in_process;
+    pthread_mutex_unlock(&list_lock);
+}
+
+void pfl_arbiter_unref(struct pfl_arbiter *self)
+{
+    if (self == NULL || pfl_fork_is_child())
+        return;
+    if (atomic_fetch_sub_explicit(&self->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    remove_from_list(self);
+    munmap(self->smb.base, self->smb_bytes);
+    pthread_mutex_destroy(&self->lock);
+    pfl_arbiter_batch_fini(&self->pending);
+    pfl_heap_free(self);
+}
+
+void pfl_arbiter_kill(struct pfl_arbiter *self)
+{
+    pthread_mutex_lock(&self->lock);
+    atomic_store_explicit(&self->is_dead, 1, memory_order_release);
+    self->wake_fd = -1;
+    pfl_arbiter_batch_clear(&self->pending);
+    self->pending_bytes = 0;
+    pthread_mutex_unlock(&self->lock);
+}
+
+/* Locked. Urgency only grows until the batch is taken, so a batch costs at most two wake-ups. */
+static void raise_due(struct pfl_arbiter *self, enum pfl_arbiter_due due)
+{
+    uint64_t one = 1;
+    ssize_t n;
+
+    if (due <= self->due)
+        return;
+    self->due = due;
+    if (self->wake_fd < 0 || pthread_equal(self->commit_thread, pthread_self()))
+        return;
+    /* An eventfd that is full is readable, which is all that is wanted. */
+    n = write(self->wake_fd, &one, sizeof(one));
+    (void)n;
+}
+
+/* Room for one more item; the list at most doubles. */
+static bool grow(void **items, size_t *cap, size_t len, size_t max, size_t item_bytes)
+{
+    size_t wanted = *cap == 0 ? 64 : *cap * 2;
+    void *grown;
+
+    if (len < *cap)
+        return true;
+    if (*cap >= max)
+        return false;
+    grown = pfl_heap_resize(*items, wanted < max ? wanted : max, item_bytes);
+    if (grown == NULL)
+        return false;
+    *items = grown;
+    *cap = wanted < max ? wanted : max;
+    return true;
+}
+
+#define GROW(list_, max_)                                                                          \
+    grow((void **)&(list_).items, &(list_).cap, (list_).len, (max_), sizeof(*(list_).items))
+
+/* --- writers ---------------------------------------------------------------------------- */
+
+/* Locked. Ids are used in a circle: a chunk of an id's last life must be gone before its next. */
+static uint16_t take_writer_id(struct pfl_arbiter *self)
+{
+    for (uint32_t i = 0; i < PFL_WRITER_ID_MAX; i++) {
+        uint32_t id = self->last_writer_id % PFL_WRITER_ID_MAX + 1;
+        uint32_t bit = 1u << (id % 32);
+
+        self->last_writer_id = (uint16_t)id;
+        if ((self->is_writer_live[id / 32] & bit) == 0) {
+            self->is_writer_live[id / 32] |= bit;
+            self->writers_live++;
+            return (uint16_t)id;
+        }
+    }
+    return PFL_WRITER_ID_NONE;
+}
+
+/* Locked. */
+static bool add_writer_op(struct pfl_arbiter *self, struct pfl_arbiter_writer_op op)
+{
+    if (!GROW(self->pending.writers, 4 * PFL_WRITER_ID_MAX))
+        return false;
+    self->pending.writers.items[self->pending.writers.len++] = op;
+    return true;
+}
+
+int pfl_arbiter_open_writer(struct pfl_arbiter *self, uint16_t buffer, uint16_t *ret_writer_id)
+{
+    struct pfl_arbiter_writer_op op = {.buffer = buffer};
+    int rc = 0;
+
+    pthread_mutex_lock(&self->lock);
+    if (is_dead(self)) {
+        rc = PFL_ECLOSED;
+    } else if (self->writers_live == PFL_WRITER_ID_MAX) {
+        rc = PFL_ELIMIT;
+    } else {
+        op.writer_id = take_writer_id(self);
+        if (add_writer_op(self, op)) {
+            *ret_writer_id = op.writer_id;
+            raise_due(self, PFL_ARBITER_LATER);
+        } else {
+            self->is_writer_live[op.writer_id / 32] &= ~(1u << (op.writer_id % 32));
+            self->writers_live--;
+            rc = PFL_ENOMEM;
+        }
+    }
+    pthread_mutex_unlock(&self->lock);
+    return rc;
+}
+
+void pfl_arbiter_close_writer(struct pfl_arbiter *self, uint16_t writer_id)
+{
+    struct pfl_arbiter_writer_op op = {.writer_id = writer_id, .is_closed = true};
+
+    if (pfl_fork_is_child())
+        return;
+    pthread_mutex_lock(&self->lock);
+    self->is_writer_live[writer_id / 32] &= ~(1u << (writer_id % 32));
+    self->writers_live--;
+    /* Without the memory to say so the service keeps the id registered: harmless. */
+    if (!is_dead(self) && add_writer_op(self, op))
+        raise_due(self, PFL_ARBITER_LATER);
+    pthread_mutex_unlock(&self->lock);
+}
+
+/* --- chunks ----------------------------------------------------------------------------- */
+
+static bool try_page(struct pfl_arbiter *self, uint32_t page_index,
+                     struct pfl_arbiter_chunk *ret_chunk)
+{
+    struct pfl_page_header *page = pfl_smb_page(&self->smb, page_index);
+    uint32_t bitmap = pfl_page_bitmap(page);
+
+    if (bitmap == 0) {
+        pfl_state_try_partition(page, PFL_PAGE_DIV1);
+        bitmap = pfl_page_bitmap(page);
+    }
+    for (uint32_t i = 0; i < pfl_page_chunks(bitmap); i++) {
+        uint32_t taken;
+
+        if (pfl_page_chunk_state(bitmap, i) != PFL_CHUNK_FREE)
+            continue;
+        if (pfl_state_begin_write(page, i, &taken) != PFL_STATE_DONE)
+            continue;
+        ret_chunk->header = pfl_smb_chunk(&self->smb, page_index, taken, i);
+        ret_chunk->page = page_index;
+        ret_chunk->index = i;
+        ret_chunk->payload_bytes = pfl_page_payload_bytes(self->smb.page_bytes, taken);
+        return true;
+    }
+    return false;
+}
+
+static bool try_pages(struct pfl_arbiter *self, const struct pfl_arbiter_want *want,
+                      struct pfl_arbiter_chunk *ret_chunk)
+{
+    uint32_t at = atomic_load_explicit(&self->next_page, memory_order_relaxed);
+
+    for (uint32_t i = 0; i < self->smb.pages; i++) {
+        if (at >= self->smb.pages)
+            at = 0;
+        if (try_page(self, at, ret_chunk)) {
+            atomic_store_explicit(&self->next_page, at + 1, memory_order_relaxed);
+            pfl_chunk_set_header(ret_chunk->header, want->writer_id, want->chunk_id, want->packets);
+            return true;
+        }
+        at++;
+    }
+    return false;
+}
+
+/* Gives the service time, or on the commit thread something to do. False: there is no hope. */
+static bool wait_for_room(struct pfl_arbiter *self, uint32_t stalls)
+{
+    const uint32_t last = sizeof(stall_us) / sizeof(stall_us[0]) - 1;
+    uint32_t us = stall_us[stalls < last ? stalls : last];
+    bool is_commit_thread = pthread_equal(self->commit_thread, pthread_self());
+
+    if (is_commit_thread && (self->commit_now == NULL || !self->commit_now(self->user)))
+        return false;
+    if (is_dead(self))
+        return false;
+    if (!is_commit_thread) {
+        pthread_mutex_lock(&self->lock);
+        if (self->pending.moves.len > 0)
+            raise_due(self, PFL_ARBITER_NOW);
+        pthread_mutex_unlock(&self->lock);
+    }
+    if (us == 0) {
+        sched_yield();
+    } else {
+        struct timespec ts = {.tv_nsec = (long)us * 1000};
+
+        nanosleep(&ts, NULL);
+    }
+    return true;
+}
+
+bool pfl_arbiter_get_chunk(struct pfl_arbiter *self, const struct pfl_arbiter_want *want,
+                           struct pfl_arbiter_chunk *ret_chunk)
+{
+    /* The commit thread cannot wait for ever: nobody else would notice that the service hangs. */
+    bool is_patient =
+        want->policy == PERFLEET_STALL && !pthread_equal(self->commit_thread, pthread_self());
+
+    for (uint32_t stalls = 0;; stalls++) {
+        if (is_dead(self) || pfl_fork_is_child())
+            return false;
+        if (try_pages(self, want, ret_chunk))
+            return true;
+        if (want->policy == PERFLEET_DROP)
+            return false;
+        if (!is_patient && stalls >= PFL_ARBITER_STALLS_MAX)
+            return false;
+        if (!wait_for_room(self, stalls))
+            return false;
+        ++*want->stalls;
+    }
+}
+
+void pfl_arbiter_give_chunk(struct pfl_arbiter *self, struct pfl_arbiter_chunk *chunk,
+                            uint16_t buffer)
+{
+    struct pfl_page_header *page = pfl_smb_page(&self->smb, chunk->page);
+    struct pfl_arbiter_move move = {chunk->page, chunk->index, buffer};
+
+    chunk->header = NULL;
+    /* Refused only when somebody scribbled over the page: then the chunk is nobody's. */
+    if (pfl_fork_is_child() || pfl_state_complete(page, move.chunk) != PFL_STATE_DONE)
+        return;
+    pthread_mutex_lock(&self->lock);
+    if (!is_dead(self) && GROW(self->pending.moves, self->smb.pages * PFL_PAGE_CHUNKS_MAX)) {
+        self->pending.moves.items[self->pending.moves.len++] = move;
+        self->pending_bytes += chunk->payload_bytes + PFL_CHUNK_HEADER_BYTES;
+        raise_due(self,
+                  self->pending_bytes >= self->smb_bytes / 2 ? PFL_ARBITER_NOW : PFL_ARBITER_LATER);
+    }
+    pthread_mutex_unlock(&self->lock);
+}
+
+/* --- the batch -------------------------------------------------------------------------- */
+
+void pfl_arbiter_add_patch(struct pfl_arbiter *self, const struct pfl_arbiter_patch *patch)
+{
+    if (pfl_fork_is_child())
+        return;
+    pthread_mutex_lock(&self->lock);
+    if (is_dead(self)) {
+        pthread_mutex_unlock(&self->lock);
+        return;
+    }
+    if (GROW(self->pending.patches, PFL_ARBITER_PATCHES_MAX)) {
+        self->pending.patches.items[self->pending.patches.len++] = *patch;
+        raise_due(self, PFL_ARBITER_LATER);
+    } else {
+        self->patches_lost++;
+    }
+    pthread_mutex_unlock(&self->lock);
+}
+
+void pfl_arbiter_ack_flush(struct pfl_arbiter *self, uint64_t flush_id)
+{
+    pthread_mutex_lock(&self->lock);
+    if (flush_id > self->pending.flush_id)
+        self->pending.flush_id = flush_id;
+    raise_due(self, PFL_ARBITER_NOW);
+    pthread_mutex_unlock(&self->lock);
+}
+
+enum pfl_arbiter_due pfl_arbiter_get_due(struct pfl_arbiter *self)
+{
+    enum pfl_arbiter_due due;
+
+    pthread_mutex_lock(&self->lock);
+    due = self->due;
+    pthread_mutex_unlock(&self->lock);
+    return due;
+}
+
+void pfl_arbiter_take(struct pfl_arbiter *self, struct pfl_arbiter_batch *batch)
+{
+    struct pfl_arbiter_batch taken;
+
+    pthread_mutex_lock(&self->lock);
+    taken = self->pending;
+    self->pending = *batch;
+    self->pending_bytes = 0;
+    self->due = PFL_ARBITER_NOTHING;
+    pthread_mutex_unlock(&self->lock);
+    *batch = taken;
+}
+
+void pfl_arbiter_batch_clear(struct pfl_arbiter_batch *batch)
+{
+    batch->moves.len = 0;
+    batch->patches.len = 0;
+    batch->writers.len = 0;
+    batch->flush_id = 0;
+}
+
+void pfl_arbiter_batch_fini(struct pfl_arbiter_batch *batch)
+{
+    pfl_heap_free(batch->moves.items);
+    pfl_heap_free(batch->patches.items);
+    pfl_heap_free(batch->writers.items);
+    *batch = (struct pfl_arbiter_batch){0};
+}
+
+/* --- fork ------------------------------------------------------------------------------- */
+
+void pfl_arbiter_list_lock(void)
+{
+    pthread_mutex_lock(&list_lock);
+}
+
+void pfl_arbiter_list_unlock(void)
+{
+    pthread_mutex_unlock(&list_lock);
+}
+
+void pfl_arbiter_detach_all(void)
+{
+    for (struct pfl_arbiter *a = list; a != NULL; a = a->next_in_process)
+        mmap(a->smb.base, a->smb_bytes, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}

@@ -1,0 +1,717 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The library's thread: one connection, its commands and commits.
+ *
+ * Happy path: connect; bind ProducerPort and learn the methods by name; InitializeConnection and
+ * GetAsyncCommand at once; register the data sources; a Sync tells when they are known. Then poll:
+ * commands become callbacks; finished memory is committed when its batch is due.
+ *
+ * Failures: any error of the link, a refused greeting, malformed messages: everything of this
+ * connection ends (instances stop, its memory is dead for writers) and a new one is tried after
+ * 1 s, 2 s, ... 10 s, then every 30 s. A method that the service lacks is not called.
+ * Ownership: this thread owns the link and a reference on the arbiter. Locks are never held while
+ * the program's callbacks run.
+ * Limits: the link's queue; commits wait until earlier ones have left.
+ */
+#include "producer/client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "producer/heap.h"
+
+#define ARGS_MAX   1024u /* of the requests without free text */
+#define FRAME_ROOM 64u   /* what a frame adds to its arguments */
+
+enum { INIT_PAGE_HINT = 1, INIT_SMB_HINT = 2, INIT_NAME = 3, INIT_SCRAPING = 4, INIT_SDK = 8 };
+enum { INIT_REPLY_EMULATION = 3 };
+enum { SCRAPING_ENABLED = 1, SCRAPING_DISABLED = 2 };
+enum { DS_NAME = 1, DS_NOTIFY_STOP = 2, DS_NOTIFY_START = 3, DS_CLEARS = 4, DS_NO_FLUSH = 9 };
+
+static uint64_t now_ms(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+void pfl_client_wake(struct perfleet *p)
+{
+    uint64_t one = 1;
+    ssize_t n = write(p->wake_fd, &one, sizeof(one));
+
+    (void)n; /* full means readable: fine */
+}
+
+/* --- requests ---------------------------------------------------------------------------- */
+
+/* Returns the request's id, 0 when the service has no such method. */
+static uint64_t invoke(struct perfleet *p, enum pfl_ipc_method method, struct pfl_span args,
+                       bool drop_reply)
+{
+    struct pfl_ipc_invoke call = {
+        .service_id = p->service.service_id,
+        .method_id = p->service.method_ids[method],
+        .args = args,
+        .drop_reply = drop_reply,
+    };
+    struct pfl_writer w;
+
+    if (call.method_id == 0)
+        return 0;
+    call.request_id = ++p->last_request;
+    w = pfl_link_reserve(&p->link, args.len + FRAME_ROOM);
+    pfl_ipc_encode_invoke(&w, &call);
+    pfl_link_commit(&p->link, &w);
+    return call.request_id;
+}
+
+static void invoke_number(struct perfleet *p, enum pfl_ipc_method method, uint64_t number)
+{
+    uint8_t bytes[16];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+
+    pfl_writer_field_varint(&w, 1, number);
+    invoke(p, method, pfl_span_of(bytes, sizeof(bytes) - w.left), true);
+}
+
+static void register_writer(struct perfleet *p, const struct pfl_arbiter_writer_op *op)
+{
+    uint8_t bytes[32];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+
+    pfl_writer_field_varint(&w, 1, op->writer_id);
+    pfl_writer_field_varint(&w, 2, op->buffer);
+    invoke(p, PFL_IPC_REGISTER_TRACE_WRITER, pfl_span_of(bytes, sizeof(bytes) - w.left), true);
+}
+
+static void send_greeting(struct perfleet *p)
+{
+    static const char sdk[] = "libperfleet " PFL_VERSION;
+    uint8_t bytes[ARGS_MAX];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+
+    if (p->conf.page_kb != 0)
+        pfl_writer_field_varint(&w, INIT_PAGE_HINT, (uint64_t)p->conf.page_kb * 1024);
+    if (p->conf.smb_kb != 0)
+        pfl_writer_field_varint(&w, INIT_SMB_HINT, (uint64_t)p->conf.smb_kb * 1024);
+    pfl_writer_field_bytes(&w, INIT_NAME, p->conf.producer_name, strlen(p->conf.producer_name));
+    pfl_writer_field_varint(&w, INIT_SCRAPING,
+                            p->conf.no_scraping ? SCRAPING_DISABLED : SCRAPING_ENABLED);
+    pfl_writer_field_bytes(&w, INIT_SDK, sdk, sizeof(sdk) - 1);
+    p->greeting_request =
+        invoke(p, PFL_IPC_INITIALIZE_CONNECTION, pfl_span_of(bytes, sizeof(bytes) - w.left), false);
+    p->command_request = invoke(p, PFL_IPC_GET_ASYNC_COMMAND, pfl_span_of(NULL, 0), false);
+}
+
+/* Descriptor: our own fields and what the program encoded. */
+static void register_source(struct perfleet *p, const struct pfl_source *s)
+{
+    uint8_t own[PFL_SOURCE_NAME_MAX + 64];
+    struct pfl_writer d = pfl_writer_of(own, sizeof(own));
+    size_t more = s->conf.descriptor_fields_bytes;
+    size_t own_len;
+    uint8_t *args = pfl_heap_zalloc(sizeof(own) + more + 16);
+    struct pfl_writer w;
+
+    if (args == NULL) {
+        p->link.has_failed = true; /* the next connection tries again */
+        return;
+    }
+    pfl_writer_field_bytes(&d, DS_NAME, s->conf.name, strlen(s->conf.name));
+    pfl_writer_field_varint(&d, DS_NOTIFY_STOP, 1);
+    pfl_writer_field_varint(&d, DS_NOTIFY_START, 1);
+    pfl_writer_field_varint(&d, DS_CLEARS, 1);
+    if ((s->conf.flags & PERFLEET_NO_FLUSH) != 0)
+        pfl_writer_field_varint(&d, DS_NO_FLUSH, 1);
+    own_len = sizeof(own) - d.left;
+    w = pfl_writer_of(args, sizeof(own) + more + 16);
+    pfl_writer_field_header(&w, 1, own_len + more);
+    pfl_writer_bytes(&w, own, own_len);
+    pfl_writer_bytes(&w, s->conf.descriptor_fields, more);
+    invoke(p, PFL_IPC_REGISTER_DATA_SOURCE, pfl_span_of(args, sizeof(own) + more + 16 - w.left),
+           true);
+    pfl_heap_free(args);
+}
+
+static void unregister_source(struct perfleet *p, const struct pfl_source *s)
+{
+    uint8_t bytes[PFL_SOURCE_NAME_MAX + 16];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+
+    pfl_writer_field_bytes(&w, 1, s->conf.name, strlen(s->conf.name));
+    invoke(p, PFL_IPC_UNREGISTER_DATA_SOURCE, pfl_span_of(bytes, sizeof(bytes) - w.left), true);
+}
+
+/* --- commits ----------------------------------------------------------------------------- */
+
+static void send_commits(struct perfleet *p)
+{
+    static const struct pfl_ipc_commit_pos start = {0};
+    struct pfl_ipc_commit_pos pos = start;
+    uint8_t args[PFL_IPC_COMMIT_MAX];
+    bool has_data = p->batch.moves.len > 0 || p->batch.patches.len > 0 || p->batch.flush_id != 0;
+    bool has_more = has_data;
+
+    while (has_more) {
+        struct pfl_writer w = pfl_writer_of(args, sizeof(args));
+
+        has_more = pfl_ipc_encode_commit(&w, &p->batch, &pos);
+        invoke(p, PFL_IPC_COMMIT_DATA, pfl_span_of(args, sizeof(args) - w.left), true);
+    }
+}
+
+/* Everything that is pending goes into the link's queue, in order. */
+static void commit_pending(struct perfleet *p)
+{
+    p->commit_at_ms = 0;
+    if (p->arbiter == NULL)
+        return;
+    pfl_arbiter_take(p->arbiter, &p->batch);
+    for (size_t i = 0; i < p->batch.writers.len; i++) {
+        if (!p->batch.writers.items[i].is_closed)
+            register_writer(p, &p->batch.writers.items[i]);
+    }
+    send_commits(p);
+    for (size_t i = 0; i < p->batch.writers.len; i++) {
+        if (p->batch.writers.items[i].is_closed)
+            invoke_number(p, PFL_IPC_UNREGISTER_TRACE_WRITER, p->batch.writers.items[i].writer_id);
+    }
+    pfl_arbiter_batch_clear(&p->batch);
+}
+
+/* Sends the queue with waiting, at most `ms`. */
+static void drain_link(struct perfleet *p, uint64_t ms)
+{
+    uint64_t until = now_ms() + ms;
+
+    pfl_link_send(&p->link);
+    while (!p->link.has_failed && pfl_link_queued(&p->link) > 0) {
+        struct pollfd fd = {.fd = p->link.fd, .events = POLLOUT};
+        uint64_t now = now_ms();
+
+        if (now >= until)
+            return;
+        poll(&fd, 1, (int)(until - now));
+        pfl_link_send(&p->link);
+    }
+}
+
+/* A callback of the program writes and finds no memory: only this thread can make room. */
+static bool commit_now(void *user)
+{
+    struct perfleet *p = user;
+
+    commit_pending(p);
+    drain_link(p, 100);
+    return !p->link.has_failed;
+}
+
+static void commit_if_due(struct perfleet *p)
+{
+    enum pfl_arbiter_due due;
+    uint64_t now;
+
+    if (p->arbiter == NULL || pfl_link_queued(&p->link) > 0)
+        return;
+    due = pfl_arbiter_get_due(p->arbiter);
+    if (due == PFL_ARBITER_NOTHING)
+        return;
+    now = now_ms();
+    if (due == PFL_ARBITER_LATER && p->commit_at_ms == 0)
+        p->commit_at_ms = now + p->conf.batch_ms;
+    if (due == PFL_ARBITER_NOW || now >= p->commit_at_ms)
+        commit_pending(p);
+}
+
+/* --- commands ---------------------------------------------------------------------------- */
+
+static struct pfl_source *find_source_by_name(struct perfleet *p, struct pfl_span name)
+{
+    struct pfl_source *found = NULL;
+
+    pthread_mutex_lock(&p->lock);
+    for (uint32_t i = 0; i < PERFLEET_MAX_SOURCES && found == NULL; i++) {
+        struct pfl_source *s = p->sources[i];
+
+        if (s != NULL && s->stage == PFL_SOURCE_REGISTERED && strlen(s->conf.name) == name.len &&
+            memcmp(s->conf.name, name.data, name.len) == 0)
+            found = s;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return found;
+}
+
+/* Sources are freed only after this thread let them go: the pointer stays good here. */
+static struct pfl_source *find_source_by_instance(struct perfleet *p, uint64_t id,
+                                                  int *ret_instance)
+{
+    struct pfl_source *found = NULL;
+
+    pthread_mutex_lock(&p->lock);
+    for (uint32_t i = 0; i < PERFLEET_MAX_SOURCES && found == NULL; i++) {
+        int at = p->sources[i] == NULL ? -1 : pfl_source_find_instance(p->sources[i], id);
+
+        if (at >= 0) {
+            found = p->sources[i];
+            *ret_instance = at;
+        }
+    }
+    pthread_mutex_unlock(&p->lock);
+    return found;
+}
+
+static void setup_tracing(struct perfleet *p)
+{
+    uint32_t page_kb = p->command.page_kb == 0 ? 4 : p->command.page_kb;
+    uint64_t page_bytes = (uint64_t)page_kb * 1024;
+    struct pfl_arbiter_conf conf = {
+        .page_bytes = (uint32_t)page_bytes,
+        .wake_fd = p->wake_fd,
+        .commit_now = commit_now,
+        .user = p,
+    };
+    int fd = pfl_link_take_fd(&p->link);
+    struct stat st;
+
+    p->link.has_failed = true; /* until all is well */
+    if (fd < 0 || p->arbiter != NULL)
+        goto out;
+    if (fstat(fd, &st) != 0 || st.st_size < 0 ||
+        !pfl_limits_is_layout((uint64_t)st.st_size, page_bytes))
+        goto out;
+    conf.smb_bytes = (size_t)st.st_size;
+    conf.base = mmap(NULL, conf.smb_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (conf.base == MAP_FAILED)
+        goto out;
+    if (pfl_arbiter_new(&conf, &p->arbiter) != 0) {
+        munmap(conf.base, conf.smb_bytes);
+        goto out;
+    }
+    p->link.has_failed = false;
+out:
+    if (fd >= 0)
+        close(fd);
+}
+
+static int setup_source(struct perfleet *p, struct pfl_source *s)
+{
+    struct pfl_instance_conf conf = {.id = p->command.instance_id, .config = p->command.config};
+
+    return pfl_source_setup(s, &conf, p->arbiter);
+}
+
+static void on_setup_command(struct perfleet *p)
+{
+    struct pfl_source *s = find_source_by_name(p, p->command.name);
+    int instance;
+
+    if (s != NULL && p->arbiter != NULL &&
+        find_source_by_instance(p, p->command.instance_id, &instance) == NULL)
+        (void)setup_source(p, s);
+}
+
+static void on_start_command(struct perfleet *p)
+{
+    int instance = -1;
+    struct pfl_source *s = find_source_by_instance(p, p->command.instance_id, &instance);
+
+    if (s == NULL) { /* a service that does not announce it first */
+        s = find_source_by_name(p, p->command.name);
+        instance = s == NULL || p->arbiter == NULL ? -1 : setup_source(p, s);
+    }
+    if (instance >= 0)
+        pfl_source_start(s, (uint32_t)instance);
+    /* Also when we do without: nobody shall wait for us. */
+    invoke_number(p, PFL_IPC_NOTIFY_STARTED, p->command.instance_id);
+}
+
+static void say_stopped(struct perfleet *p, uint64_t id)
+{
+    commit_pending(p);
+    invoke_number(p, PFL_IPC_NOTIFY_STOPPED, id);
+}
+
+static void on_stop_command(struct perfleet *p)
+{
+    uint64_t id = p->command.instance_id;
+    int instance = -1;
+    struct pfl_source *s = find_source_by_instance(p, id, &instance);
+
+    if (s == NULL || pfl_source_stop(s, (uint32_t)instance))
+        say_stopped(p, id);
+}
+
+static void on_flush_command(struct perfleet *p)
+{
+    uint64_t flush_id = p->command.flush_id;
+
+    for (size_t i = 0; i < p->command.ids_len; i++) {
+        int instance = -1;
+        struct pfl_source *s = find_source_by_instance(p, p->command.ids[i], &instance);
+
+        if (s != NULL && s->conf.on_flush != NULL &&
+            s->instances[instance].state != PFL_INSTANCE_SET_UP)
+            s->conf.on_flush(s->conf.user, (uint32_t)instance, p->command.flush_flags);
+    }
+    pfl_source_flush_thread();
+    if (p->arbiter != NULL)
+        pfl_arbiter_ack_flush(p->arbiter, flush_id);
+}
+
+static void on_clear_command(struct perfleet *p)
+{
+    for (size_t i = 0; i < p->command.ids_len; i++) {
+        int instance = -1;
+        struct pfl_source *s = find_source_by_instance(p, p->command.ids[i], &instance);
+
+        if (s != NULL)
+            pfl_source_clear_incremental(s, (uint32_t)instance);
+    }
+}
+
+static void on_command(struct perfleet *p, struct pfl_span body)
+{
+    if (pfl_ipc_parse_command(body, &p->command) != 0) {
+        p->link.has_failed = true;
+        return;
+    }
+    switch (p->command.kind) {
+    case PFL_IPC_CMD_SETUP_TRACING:
+        setup_tracing(p);
+        break;
+    case PFL_IPC_CMD_SETUP_DATA_SOURCE:
+        on_setup_command(p);
+        break;
+    case PFL_IPC_CMD_START_DATA_SOURCE:
+        on_start_command(p);
+        break;
+    case PFL_IPC_CMD_STOP_DATA_SOURCE:
+        on_stop_command(p);
+        break;
+    case PFL_IPC_CMD_FLUSH:
+        on_flush_command(p);
+        break;
+    case PFL_IPC_CMD_CLEAR_INCREMENTAL:
+        on_clear_command(p);
+        break;
+    case PFL_IPC_CMD_UNKNOWN:
+        break;
+    }
+}
+
+/* --- replies ----------------------------------------------------------------------------- */
+
+static void on_bind_reply(struct perfleet *p, struct pfl_span body)
+{
+    if (p->state != PFL_CLIENT_BINDING)
+        return;
+    if (pfl_ipc_parse_bind(body, &p->service) != 0 ||
+        p->service.method_ids[PFL_IPC_INITIALIZE_CONNECTION] == 0 ||
+        p->service.method_ids[PFL_IPC_GET_ASYNC_COMMAND] == 0 ||
+        p->service.method_ids[PFL_IPC_COMMIT_DATA] == 0) {
+        p->link.has_failed = true;
+        return;
+    }
+    p->state = PFL_CLIENT_GREETING;
+    send_greeting(p);
+}
+
+static void on_greeting_reply(struct perfleet *p, const struct pfl_ipc_reply *reply)
+{
+    struct pfl_reader r = pfl_reader_of(reply->body);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == INIT_REPLY_EMULATION && f.value != 0)
+            p->link.has_failed = true; /* no shared memory: not supported */
+    }
+    if (!reply->is_success || r.failed)
+        p->link.has_failed = true;
+    if (p->link.has_failed)
+        return;
+    p->state = PFL_CLIENT_READY;
+    p->retries = 0;
+    pthread_mutex_lock(&p->lock);
+    p->is_ready = true;
+    p->registered_at = ++p->syncs_wanted;
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void finish_sync(struct perfleet *p)
+{
+    p->sync_request = 0;
+    pthread_mutex_lock(&p->lock);
+    p->syncs_done = p->syncs_asked;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void on_reply(struct perfleet *p, const struct pfl_ipc_reply *reply)
+{
+    bool is_error = reply->kind == PFL_IPC_REQUEST_ERROR;
+
+    if (reply->kind == PFL_IPC_BIND_REPLY) {
+        on_bind_reply(p, reply->body);
+    } else if (p->state == PFL_CLIENT_BINDING) {
+        p->link.has_failed = is_error;
+    } else if (reply->request_id == p->greeting_request) {
+        on_greeting_reply(p, reply);
+    } else if (reply->request_id == p->command_request) {
+        if (is_error || !reply->is_success || !reply->has_more)
+            p->link.has_failed = true;
+        else
+            on_command(p, reply->body);
+    } else if (p->sync_request != 0 && reply->request_id == p->sync_request) {
+        finish_sync(p);
+    }
+}
+
+static void read_link(struct perfleet *p)
+{
+    struct pfl_ipc_reply reply;
+    struct pfl_span frame;
+
+    pfl_link_read(&p->link);
+    /* Frames that came before the end of the stream still count. */
+    while (pfl_link_next_frame(&p->link, &frame)) {
+        if (pfl_ipc_parse_frame(frame, &reply) == 0 && reply.kind != PFL_IPC_OTHER)
+            on_reply(p, &reply);
+    }
+}
+
+/* --- what the program asked for ---------------------------------------------------------- */
+
+/* Takes the first source in `stage` and moves it on to `next`; NULL: none. */
+static struct pfl_source *take_source(struct perfleet *p, enum pfl_source_stage stage,
+                                      enum pfl_source_stage next)
+{
+    struct pfl_source *found = NULL;
+
+    pthread_mutex_lock(&p->lock);
+    for (uint32_t i = 0; i < PERFLEET_MAX_SOURCES && found == NULL; i++) {
+        if (p->sources[i] != NULL && p->sources[i]->stage == stage) {
+            found = p->sources[i];
+            found->stage = next;
+        }
+    }
+    pthread_mutex_unlock(&p->lock);
+    return found;
+}
+
+static void let_sources_go(struct perfleet *p)
+{
+    struct pfl_source *s;
+
+    /* LEFT is announced only when the source was let go: two steps. */
+    while ((s = take_source(p, PFL_SOURCE_LEAVING, PFL_SOURCE_NEW)) != NULL) {
+        pthread_mutex_lock(&p->lock);
+        s->stage = PFL_SOURCE_LEAVING;
+        pthread_mutex_unlock(&p->lock);
+        pfl_source_stop_all(s);
+        if (p->state == PFL_CLIENT_READY) {
+            commit_pending(p);
+            unregister_source(p, s);
+        }
+        pthread_mutex_lock(&p->lock);
+        s->stage = PFL_SOURCE_LEFT;
+        pthread_cond_broadcast(&p->changed);
+        pthread_mutex_unlock(&p->lock);
+    }
+}
+
+static void finish_stops(struct perfleet *p)
+{
+    for (uint32_t i = 0; i < PERFLEET_MAX_SOURCES; i++) {
+        struct pfl_source *s;
+
+        pthread_mutex_lock(&p->lock);
+        s = p->sources[i] != NULL && p->sources[i]->stage == PFL_SOURCE_REGISTERED ? p->sources[i]
+                                                                                   : NULL;
+        pthread_mutex_unlock(&p->lock);
+        for (uint32_t at = 0; s != NULL && at < PERFLEET_MAX_INSTANCES; at++) {
+            uint64_t id = s->instances[at].id;
+
+            if (pfl_source_finish_stop(s, at))
+                say_stopped(p, id);
+        }
+    }
+}
+
+static void send_triggers(struct perfleet *p)
+{
+    pthread_mutex_lock(&p->lock);
+    while (p->triggers_len > 0) {
+        uint8_t bytes[PFL_CLIENT_TRIGGER_NAME_MAX + 16];
+        struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+        char *name = p->triggers[--p->triggers_len];
+
+        pfl_writer_field_bytes(&w, 1, name, strlen(name));
+        pfl_heap_free(name);
+        invoke(p, PFL_IPC_ACTIVATE_TRIGGERS, pfl_span_of(bytes, sizeof(bytes) - w.left), true);
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void send_sync(struct perfleet *p)
+{
+    bool is_wanted;
+
+    pthread_mutex_lock(&p->lock);
+    is_wanted = p->syncs_wanted > p->syncs_done && p->sync_request == 0;
+    if (is_wanted)
+        p->syncs_asked = p->syncs_wanted;
+    pthread_mutex_unlock(&p->lock);
+    if (!is_wanted)
+        return;
+    commit_pending(p);
+    p->sync_request = invoke(p, PFL_IPC_SYNC, pfl_span_of(NULL, 0), false);
+    if (p->sync_request == 0)
+        finish_sync(p); /* a service without Sync: sent is all that can be known */
+}
+
+static void serve_program(struct perfleet *p)
+{
+    struct pfl_source *s;
+
+    let_sources_go(p);
+    if (p->state != PFL_CLIENT_READY)
+        return;
+    while ((s = take_source(p, PFL_SOURCE_NEW, PFL_SOURCE_REGISTERED)) != NULL)
+        register_source(p, s);
+    finish_stops(p);
+    send_triggers(p);
+    send_sync(p);
+}
+
+/* --- the connection's life --------------------------------------------------------------- */
+
+static void stop_sources(struct perfleet *p)
+{
+    struct pfl_source *s;
+
+    while ((s = take_source(p, PFL_SOURCE_REGISTERED, PFL_SOURCE_NEW)) != NULL)
+        pfl_source_stop_all(s);
+}
+
+static void disconnect(struct perfleet *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->is_ready = false;
+    p->lives++;
+    p->syncs_done = p->syncs_wanted;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+    if (p->arbiter != NULL)
+        pfl_arbiter_kill(p->arbiter);
+    stop_sources(p);
+    pfl_source_drop_thread();
+    pfl_arbiter_unref(p->arbiter);
+    p->arbiter = NULL;
+    p->state = PFL_CLIENT_AWAY;
+    p->sync_request = 0;
+    p->commit_at_ms = 0;
+    pfl_link_close(&p->link);
+}
+
+static void schedule_retry(struct perfleet *p)
+{
+    uint64_t delay = PFL_CLIENT_RETRY_SLOW_MS;
+
+    if (p->retries < PFL_CLIENT_RETRY_STEPS)
+        delay = (uint64_t)++p->retries * p->retry_step_ms;
+    p->retry_at_ms = now_ms() + delay;
+}
+
+static void try_connect(struct perfleet *p)
+{
+    struct pfl_writer w;
+
+    if (now_ms() < p->retry_at_ms)
+        return;
+    if (pfl_link_open(&p->link, &p->address) != 0) {
+        schedule_retry(p);
+        return;
+    }
+    p->state = PFL_CLIENT_BINDING;
+    p->last_request = 1;
+    p->greeting_request = p->command_request = 0;
+    w = pfl_link_reserve(&p->link, FRAME_ROOM);
+    pfl_ipc_encode_bind(&w, p->last_request);
+    pfl_link_commit(&p->link, &w);
+}
+
+static int poll_timeout_ms(const struct perfleet *p)
+{
+    uint64_t at = p->state == PFL_CLIENT_AWAY ? p->retry_at_ms : p->commit_at_ms;
+    uint64_t now = now_ms();
+
+    if (p->state != PFL_CLIENT_AWAY && at == 0)
+        return -1;
+    return at <= now ? 0 : (int)(at - now);
+}
+
+static void wait_for_events(struct perfleet *p)
+{
+    struct pollfd fds[2] = {
+        {.fd = p->wake_fd, .events = POLLIN},
+        {.fd = p->state == PFL_CLIENT_AWAY ? -1 : p->link.fd, .events = POLLIN},
+    };
+    uint64_t count;
+    ssize_t n;
+
+    if (pfl_link_queued(&p->link) > 0)
+        fds[1].events |= POLLOUT;
+    if (poll(fds, 2, poll_timeout_ms(p)) <= 0)
+        return;
+    if (fds[0].revents != 0) {
+        n = read(p->wake_fd, &count, sizeof(count));
+        (void)n;
+    }
+    if ((fds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
+        read_link(p);
+}
+
+/* The last things of a connection that the program ends. */
+static void say_goodbye(struct perfleet *p)
+{
+    if (p->state == PFL_CLIENT_READY && !p->link.has_failed) {
+        stop_sources(p);
+        pfl_source_drop_thread();
+        commit_pending(p);
+        drain_link(p, PFL_CLIENT_CLOSE_MS);
+    }
+    disconnect(p);
+}
+
+void *pfl_client_run(void *arg)
+{
+    struct perfleet *p = arg;
+    bool is_ending = false;
+
+    while (!is_ending) {
+        if (p->state == PFL_CLIENT_AWAY)
+            try_connect(p);
+        serve_program(p);
+        commit_if_due(p);
+        pfl_link_send(&p->link);
+        if (p->state != PFL_CLIENT_AWAY && p->link.has_failed) {
+            disconnect(p);
+            schedule_retry(p);
+        }
+        wait_for_events(p);
+        pthread_mutex_lock(&p->lock);
+        is_ending = p->is_ending;
+        pthread_mutex_unlock(&p->lock);
+    }
+    let_sources_go(p);
+    say_goodbye(p);
+    pfl_arbiter_batch_fini(&p->batch);
+    return NULL;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The connection to the service and the thread that keeps it.
+ *
+ *   AWAY --socket open, bind sent--> BINDING --InitializeConnection sent--> GREETING --ok--> READY
+ *    ^                                  |                                      |              |
+ *    +----------- the link failed, or the service refused ---------------------+--------------+
+ *
+ * perfleet.c is the program's side (any thread), client.c the thread's side.
+ */
+#ifndef PFL_PRODUCER_CLIENT_H
+#define PFL_PRODUCER_CLIENT_H
+
+#include <pthread.h>
+
+#include "producer/arbiter.h"
+#include "producer/ipc.h"
+#include "producer/link.h"
+#include "producer/perfleet.h"
+#include "producer/source.h"
+
+#define PFL_CLIENT_TRIGGERS_MAX     16u
+#define PFL_CLIENT_BATCH_MS         5u
+#define PFL_CLIENT_RETRY_STEP_MS    1000u
+#define PFL_CLIENT_RETRY_STEPS      10u
+#define PFL_CLIENT_RETRY_SLOW_MS    30000u
+#define PFL_CLIENT_CLOSE_MS         1000u /* how long a close may wait for the socket to drain */
+#define PFL_CLIENT_TRIGGER_NAME_MAX 255u
+
+enum pfl_client_state {
+    PFL_CLIENT_AWAY,
+    PFL_CLIENT_BINDING,
+    PFL_CLIENT_GREETING,
+    PFL_CLIENT_READY,
+};
+
+struct perfleet {
+    struct perfleet_conf conf; /* producer_name owned, socket NULL */
+    struct pfl_link_address address;
+    pthread_t thread;
+    int wake_fd; /* eventfd, owned */
+
+    pthread_mutex_t lock; /* guards what follows up to the thread's own part */
+    pthread_cond_t changed;
+    bool is_ending;
+    bool is_ready;  /* the service has accepted us */
+    uint64_t lives; /* connections lost */
+    uint64_t syncs_wanted;
+    uint64_t syncs_done;
+    uint64_t registered_at; /* the sync that tells that all data sources are known */
+    struct pfl_source *sources[PERFLEET_MAX_SOURCES]; /* owned; NULL: free */
+    char *triggers[PFL_CLIENT_TRIGGERS_MAX];          /* owned */
+    uint32_t triggers_len;
+
+    /* The thread's own. */
+    enum pfl_client_state state;
+    struct pfl_link link;
+    struct pfl_ipc_service service;
+    struct pfl_ipc_command command;
+    uint64_t last_request;
+    uint64_t greeting_request;
+    uint64_t command_request;
+    uint64_t sync_request;       /* 0: none under way */
+    uint64_t syncs_asked;        /* syncs_wanted when it was sent */
+    struct pfl_arbiter *arbiter; /* NULL until the service sent memory; a reference */
+    struct pfl_arbiter_batch batch;
+    uint64_t commit_at_ms; /* 0: no timer */
+    uint64_t retry_at_ms;
+    uint32_t retries;
+    uint32_t retry_step_ms;
+};
+
+/* The thread. */
+void *pfl_client_run(void *arg);
+/* Any thread: the thread looks at everything again. */
+void pfl_client_wake(struct perfleet *p);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One non-blocking connection to the service's socket: frames in and out, one descriptor in. */
+#ifndef PFL_PRODUCER_LINK_H
+#define PFL_PRODUCER_LINK_H
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+#define PFL_LINK_IN_BYTES 131072u  /* a frame with its prefix */
+#define PFL_LINK_OUT_MAX  4194304u /* what may wait for the service; beyond it the link fails */
+
+struct pfl_link_address {
+    struct sockaddr_un un;
+    socklen_t len;
+};
+
+struct pfl_link {
+    int fd;      /* owned; -1: closed */
+    int recv_fd; /* owned; the last descriptor received and not taken; -1: none */
+    bool has_failed;
+    uint8_t *in; /* owned, PFL_LINK_IN_BYTES */
+    size_t in_pos;
+    size_t in_len;
+    uint8_t *out; /* owned */
+    size_t out_pos;
+    size_t out_len;
+    size_t out_cap;
+};
+
+/* Where the service listens: `name`, or the environment's or the default place when NULL.
+ * PFL_EINVAL: too long, empty, or not a UNIX socket's name. */
+PFL_MUST_USE int pfl_link_find_address(const char *name, struct pfl_link_address *ret_address);
+
+/* PFL_ENOMEM, PFL_ECLOSED (nobody listens), PFL_EIO. */
+PFL_MUST_USE int pfl_link_open(struct pfl_link *self, const struct pfl_link_address *address);
+/* Legal in every state, and for a zeroed link that was never opened only after fd = -1. */
+void pfl_link_close(struct pfl_link *self);
+/* Takes a socket that is connected already (tests). */
+PFL_MUST_USE int pfl_link_adopt(struct pfl_link *self, int fd);
+
+/* Reads what is there; false when the link is at its end. */
+bool pfl_link_read(struct pfl_link *self);
+/* The next whole frame's payload, borrowed until the next read; empty frames are skipped. */
+bool pfl_link_next_frame(struct pfl_link *self, struct pfl_span *ret_frame);
+/* The descriptor, now the caller's; -1: none came. */
+int pfl_link_take_fd(struct pfl_link *self);
+
+/* A writer on `bytes` of room at the end of what waits; nothing counts until pfl_link_commit. */
+struct pfl_writer pfl_link_reserve(struct pfl_link *self, size_t bytes);
+void pfl_link_commit(struct pfl_link *self, const struct pfl_writer *w);
+/* Sends what waits as far as the socket takes it. */
+void pfl_link_send(struct pfl_link *self);
+size_t pfl_link_queued(const struct pfl_link *self);
+
+#endif
