@@ -21,6 +21,7 @@ PFL_HOSTS_NET=10.198.51
 # Whom the daemons and the browser run as when we are root.
 PFL_HOSTS_USER=nobody
 
+# shellcheck disable=SC2034
 declare -A PFL_HOST_PID=() PFL_HOST_NUMBER=() PFL_HOST_AHEAD=()
 PFL_HOSTS_JOBS=()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 # What the integration tests share (sourced). They run real programs of one build, PFL_BUILD (set by
 # ctest; build/release otherwise), in a directory of their own, and print TAP:
 #   ok N - claim      not ok N - claim      ok N - claim # SKIP reason
@@ -115,4 +115,52 @@ wait_for_source() {
 source_count_is() {
     [ "$("$BIN/perfleet" query --host "unix:$PERFETTO_CONSUMER_SOCK_NAME" --json |
         grep -o "\"$1\"" | wc -l)" -ge "$2" ]
+}
+
+# The data source of perfleet-example, and a config that records it: config FILE MS [KB]
+EXAMPLE_SOURCE=com.perfleet.example
+config() {
+    cat >"$1" <<END
+buffers { size_kb: ${3:-8192} fill_policy: RING_BUFFER }
+duration_ms: $2
+data_sources { config { name: "$EXAMPLE_SOURCE" } }
+END
+}
+
+# Records the service NAME over its socket: record NAME CONFIG OUT [MORE...]
+record() {
+    local name=$1 config=$2 out=$3
+    shift 3
+    "$BIN/perfleet" record -c "$config" -o "$out" --host "$name=unix:$WORK/$name/consumer.sock" "$@"
+}
+
+# The fleet's authority in WORK/pki, with the operator `me`: make_pki; pki COMMAND ARGS...
+pki() {
+    local command=$1
+    shift
+    "$ROOT/deploy/pki/perfleet-pki" "$command" "$WORK/pki" "$@" >>"$WORK/pki.log" 2>&1
+}
+make_pki() {
+    pki init --fleet test && pki operator me
+}
+TLS_ME=(--ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-me.pem" --key "$WORK/pki/operator-me.key")
+
+# A relay on loopback before the service NAME: start_relay NAME [PKI-OPTIONS]; RELAY_ADDR, RELAY_PID.
+# Its certificate is made here, with those options of `perfleet-pki host`.
+start_relay() {
+    local name=$1 log=$WORK/relay-$1.log
+    shift
+    pki host "$name" --ip 127.0.0.1 --force "$@" || return
+    rm -f "$log"
+    start "relay-$name" "$BIN/perfleet-relay" --listen 127.0.0.1:0 \
+        --consumer "$WORK/$name/consumer.sock" --ca "$WORK/pki/ca.pem" --crl "$WORK/pki/crl.pem" \
+        --cert "$WORK/pki/host-$name.pem" --key "$WORK/pki/host-$name.key"
+    RELAY_PID=$STARTED
+    wait_for 20 relay_port_of "$log" || return
+    RELAY_ADDR=127.0.0.1:$(relay_port_of "$log")
+}
+
+# The port that a relay says it listens on.
+relay_port_of() {
+    pfl_relay_port_in "$1"
 }

@@ -1,0 +1,94 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# perfleet-relay before real services: who is let in, who is not, and what both sides say.
+. "$(dirname "$0")/lib.sh"
+RECORD_NOTHING=1 RECORD_PARTIAL=4
+
+make_pki || { check "perfleet-pki makes an authority and an operator" false; finish; }
+declare -A ADDR=() RELAY=()
+for name in one two; do
+    start_service $name || { check "perfleetd opens its sockets" false; finish; }
+    start "example-$name" "$BIN/perfleet-example" --rate 1000
+    check "the example registers at $name" wait_for_source "$EXAMPLE_SOURCE" 1
+    start_relay $name || { check "perfleet-relay listens" false; finish; }
+    ADDR[$name]=$RELAY_ADDR
+    RELAY[$name]=$RELAY_PID
+done
+config "$WORK/short.pbtx" 1000
+config "$WORK/open.pbtx" 0
+
+# record_tls OUT MORE...: the two hosts by their certificates' names
+record_tls() {
+    timeout 60 "$BIN/perfleet" record -c "$WORK/short.pbtx" -o "$WORK/$1.pftrace" \
+        --host "tls://${ADDR[one]}" --host "tls://${ADDR[two]}" "${@:2}"
+}
+record_one() { # record_one ADDRESS TLS-OPTIONS...
+    timeout 60 "$BIN/perfleet" record -c "$WORK/short.pbtx" -o "$WORK/x.pftrace" --host "tls://$1" "${@:2}"
+}
+
+check "two hosts are recorded over mutual TLS under their certificates' names" \
+    says '^host two: ' record_tls both "${TLS_ME[@]}"
+check "the file is whole" \
+    $CHECK "$WORK/both.pftrace" --machines 2 --disjoint --contiguous --lossless --min-packets 500
+
+# --- who is not let in -------------------------------------------------------------------------
+mkdir "$WORK/other"
+"$ROOT/deploy/pki/perfleet-pki" init "$WORK/other/pki" --fleet test >/dev/null
+"$ROOT/deploy/pki/perfleet-pki" operator "$WORK/other/pki" me >/dev/null
+other=(--ca "$WORK/pki/ca.pem" --cert "$WORK/other/pki/operator-me.pem" --key "$WORK/other/pki/operator-me.key")
+check "an operator of another authority is refused" exits_with $RECORD_NOTHING record_one "${ADDR[one]}" "${other[@]}"
+check "and the relay's log says why" grep -qiE 'refused|certificate' "$WORK/relay-one.log"
+
+pki operator late --days -1
+late=(--ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-late.pem" --key "$WORK/pki/operator-late.key")
+check "an operator whose certificate expired is told so" says 'expired' record_one "${ADDR[one]}" "${late[@]}"
+
+pki operator gone && pki revoke operator gone
+gone=(--ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-gone.pem" --key "$WORK/pki/operator-gone.key")
+start_relay two || check "the relay starts again with the new CRL" false
+check "a revoked operator is refused" exits_with $RECORD_NOTHING record_one "$RELAY_ADDR" "${gone[@]}"
+kill "$RELAY_PID"
+
+host=(--ca "$WORK/pki/ca.pem" --cert "$WORK/pki/host-one.pem" --key "$WORK/pki/host-one.key")
+check "a host's certificate makes no operator" exits_with $RECORD_NOTHING record_one "${ADDR[one]}" "${host[@]}"
+check "a client without a certificate is refused" sh -c \
+    "! echo | timeout 10 openssl s_client -quiet -connect '${ADDR[one]}' 2>/dev/null | grep -q ."
+
+start_relay two --days -1 || check "the relay starts with an expired certificate" false
+check "a host whose certificate expired is refused with words" says 'expired' \
+    record_one "$RELAY_ADDR" "${TLS_ME[@]}"
+kill "$RELAY_PID"
+check "a host that is not who it should be is refused" says 'one' \
+    "$BIN/perfleet" query --host "two=tls://${ADDR[one]}" "${TLS_ME[@]}"
+check "and that is a failure" exits_with $RECORD_NOTHING timeout 60 "$BIN/perfleet" record \
+    -c "$WORK/short.pbtx" -o "$WORK/x.pftrace" --host "two=tls://${ADDR[one]}" "${TLS_ME[@]}"
+chmod 644 "$WORK/pki/operator-me.key"
+check "a private key that others may read is refused" says 'operator-me.key' record_one "${ADDR[one]}" "${TLS_ME[@]}"
+chmod 600 "$WORK/pki/operator-me.key"
+
+# --- what the network does ---------------------------------------------------------------------
+check "garbage on the TLS port ends" timeout 120 $HOSTILE garbage "${ADDR[one]}" 200
+coproc SILENT { $HOSTILE silent "${ADDR[one]}" 200; }
+read -r -t 30 line <&"${SILENT[0]}"
+echo "# $line"
+check "beside connections that say nothing, a recording is whole" record_tls silent "${TLS_ME[@]}"
+fd=${SILENT[1]}
+exec {fd}>&-
+check "it is whole" $CHECK "$WORK/silent.pftrace" --contiguous --lossless --machines 2
+
+relay_dies() {
+    local pid rc=0
+    "$BIN/perfleet" record -c "$WORK/open.pbtx" -o "$WORK/dead.pftrace" \
+        --host "tls://${ADDR[one]}" --host "tls://${ADDR[two]}" "${TLS_ME[@]}" &
+    pid=$!
+    sleep 1.5
+    kill -9 "${RELAY[two]}"
+    sleep 0.3
+    kill -INT $pid
+    wait $pid || rc=$?
+    return $rc
+}
+check "a relay that dies in the middle is a partial failure" exits_with $RECORD_PARTIAL relay_dies
+check "the other host's data is whole" $CHECK "$WORK/dead.pftrace" --contiguous --lossless
+check "the relay of the other host is alive" is_alive "${RELAY[one]}"
+finish
