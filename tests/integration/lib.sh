@@ -118,7 +118,7 @@ source_count_is() {
 }
 
 # The data source of perfleet-example, and a config that records it: config FILE MS [KB]
-EXAMPLE_SOURCE=com.perfleet.example
+EXAMPLE_SOURCE=com.example.load
 config() {
     cat >"$1" <<END
 buffers { size_kb: ${3:-8192} fill_policy: RING_BUFFER }
