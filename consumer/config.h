@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The operator's trace config: text or binary in, what every host gets out. Pure.
+ */
+#ifndef PFL_CONSUMER_CONFIG_H
+#define PFL_CONSUMER_CONFIG_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+
+#define PFL_CONFIG_MAX_BYTES (1u << 20)
+
+struct pfl_config_info {
+    uint32_t duration_ms;      /* 0: until stopped */
+    uint32_t flush_timeout_ms; /* the protocol's default where the config has none */
+    uint32_t stop_timeout_ms;
+    uint32_t buffers;
+    uint32_t data_sources;
+    bool was_compressed;   /* compression was asked for and is left out */
+    bool has_no_snapshots; /* clock snapshots are off: clocks but BOOTTIME cannot be placed */
+};
+
+/*
+ * The file's bytes as a serialized TraceConfig at the end of `out`; text (.pbtx) is told from
+ * binary by its bytes. PFL_EPARSE with `ret_why` = "name:line:column: what" , PFL_ELIMIT,
+ * PFL_ENOMEM.
+ */
+PFL_MUST_USE int pfl_config_read(struct pfl_span file, const char *name, struct pfl_buf *out,
+                                 char *ret_why, size_t why_len);
+
+/*
+ * Checks a serialized config for what a fleet recording cannot do and appends it to `out` as it
+ * goes to the hosts: deferred start, duration replaced by `duration_ms` unless that is 0, without
+ * compression. PFL_EINVAL with `ret_why` = reason and remedy, PFL_ELIMIT, PFL_ENOMEM.
+ */
+PFL_MUST_USE int pfl_config_prepare(struct pfl_span config, uint32_t duration_ms,
+                                    struct pfl_buf *out, struct pfl_config_info *ret_info,
+                                    char *ret_why, size_t why_len);
+
+#endif

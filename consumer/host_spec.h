@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The value of --host: [NAME=]tls://ADDR:PORT, [NAME=]unix:PATH (also unix:@ABSTRACT), or
+ * [NAME=]local for this machine's own service; and the URI names of certificates. Pure.
+ */
+#ifndef PFL_CONSUMER_HOST_SPEC_H
+#define PFL_CONSUMER_HOST_SPEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+#define PFL_HOST_NAME_MAX 128
+
+enum pfl_host_kind {
+    PFL_HOST_UNIX,
+    PFL_HOST_TLS,
+};
+
+struct pfl_host_spec {
+    enum pfl_host_kind kind;
+    bool is_named;                    /* NAME= was given: the certificate must agree */
+    char name[PFL_HOST_NAME_MAX];     /* NAME, else "" */
+    char address[256];                /* socket path, or host name / numeric address */
+    char port[8];                     /* TLS only */
+    char text[PFL_HOST_NAME_MAX * 4]; /* what to call it in messages: the address as given */
+};
+
+/* PFL_EINVAL with `ret_why` (room for why_len) saying what is wrong and what would be right. */
+PFL_MUST_USE int pfl_host_spec_parse(const char *arg, struct pfl_host_spec *ret_spec, char *ret_why,
+                                     size_t why_len);
+
+/* Splits perfleet://FLEET/ROLE/NAME; false when `uri` is not of that form or a part is too long.
+ * Each out has room for PFL_HOST_NAME_MAX. */
+bool pfl_host_uri_parse(const char *uri, char *ret_fleet, char *ret_role, char *ret_name);
+
+#endif
