@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A producer that writes flat out and loses nothing (stall policy): the load of the benchmarks, on
- * any compatible service.
+ * What libperfleet costs the program that writes: nanoseconds for each packet, flat out, on one
+ * thread.
  *
- * Usage: bench_fill [--packets N] [--bytes B] [--track-events] [--smb-kb K]
+ * Usage: bench_write [--packets N] [--bytes B] [--track-events] [--stall] [--smb-kb K]
  *
- * Waits until a session wants the data source `perfleet.bench`, writes N packets (0: until the
- * session stops) of B bytes each on the wire, or small track events, and prints one line of
- * key=value on stdout. It then stays connected until its stdin ends. The service is found by
- * PERFETTO_PRODUCER_SOCK_NAME.
+ * Waits until a session wants the data source `perfleet.bench`, writes N packets TracePacket
+ * {timestamp, for_testing {seq_value, str of B bytes}}, or slices of a track event's size, and
+ * prints one line of key=value on stdout. It then stays connected until its stdin ends. The service
+ * is found by PERFETTO_PRODUCER_SOCK_NAME. Without --stall a packet that finds no memory is
+ * dropped.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -36,6 +37,7 @@ struct options {
     uint32_t bytes;
     uint32_t smb_kb;
     bool is_track_events;
+    bool is_stalling;
 };
 
 static atomic_bool is_started;
@@ -50,14 +52,11 @@ static void on_start(void *user, uint32_t instance)
 
 static void write_test_packet(struct perfleet_writer *w, uint64_t number, uint32_t bytes)
 {
-    /* What surrounds the string: timestamp 9 or so, two nested headers, seq_value. */
-    uint32_t str_bytes = bytes > 24 ? bytes - 24 : 1;
-
     perfleet_packet_begin(w);
     perfleet_uint(w, PACKET_TIMESTAMP, perfleet_time_ns());
     perfleet_begin(w, PACKET_FOR_TESTING);
-    perfleet_bytes(w, TEST_STR, padding, str_bytes);
     perfleet_uint(w, TEST_SEQ_VALUE, (uint32_t)number);
+    perfleet_bytes(w, TEST_STR, padding, bytes);
     perfleet_end(w);
     perfleet_packet_end(w);
 }
@@ -75,26 +74,19 @@ static void write_track_event(struct perfleet_writer *w, uint64_t number)
     perfleet_packet_end(w);
 }
 
-/* Returns how many were written; ends early when the session does. */
-static uint64_t write_packets(struct perfleet_source *source, const struct options *o)
+static void write_packets(struct perfleet_source *source, const struct options *o)
 {
-    struct perfleet_writer *w = NULL;
-    uint64_t n = 0;
+    struct perfleet_writer *w;
 
-    while (o->packets == 0 || n < o->packets) {
-        uint32_t mask = perfleet_active(source);
-
-        if (mask == 0 || (w = perfleet_next_writer(source, &mask)) == NULL)
-            break;
-        if (o->is_track_events)
-            write_track_event(w, n);
-        else
-            write_test_packet(w, n, o->bytes);
-        n++;
+    for (uint64_t n = 0; n < o->packets; n++) {
+        PERFLEET_TRACE(source, w)
+        {
+            if (o->is_track_events)
+                write_track_event(w, n);
+            else
+                write_test_packet(w, n, o->bytes);
+        }
     }
-    if (w != NULL)
-        perfleet_writer_flush(w);
-    return n;
 }
 
 static bool parse_options(struct options *o, int argc, char **argv)
@@ -102,6 +94,8 @@ static bool parse_options(struct options *o, int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--track-events") == 0)
             o->is_track_events = true;
+        else if (strcmp(argv[i], "--stall") == 0)
+            o->is_stalling = true;
         else if (strcmp(argv[i], "--packets") == 0 && i + 1 < argc)
             o->packets = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--bytes") == 0 && i + 1 < argc)
@@ -111,22 +105,31 @@ static bool parse_options(struct options *o, int argc, char **argv)
         else
             return false;
     }
-    return o->bytes < sizeof(padding);
+    return o->bytes <= sizeof(padding) && o->packets != 0;
 }
 
 static void run(struct perfleet *tracing, struct perfleet_source *source, const struct options *o)
 {
+    struct perfleet_writer_stats stats = {0};
     struct timespec nap = {.tv_nsec = 1000000};
-    uint64_t begin_ns, packets;
+    struct perfleet_writer *w;
+    uint64_t begin_ns, ns;
     char byte;
 
     while (!atomic_load(&is_started))
         nanosleep(&nap, NULL);
     begin_ns = perfleet_time_ns();
-    packets = write_packets(source, o);
+    write_packets(source, o);
+    ns = perfleet_time_ns() - begin_ns;
+    PERFLEET_TRACE(source, w)
+    {
+        perfleet_writer_flush(w);
+        perfleet_writer_stats_get(w, &stats);
+    }
     (void)perfleet_sync(tracing, 10000);
-    printf("packets=%llu fill_seconds=%.3f\n", (unsigned long long)packets,
-           (double)(perfleet_time_ns() - begin_ns) / 1e9);
+    printf("done packets=%llu dropped=%llu stalls=%llu ns_per_packet=%.2f\n",
+           (unsigned long long)o->packets, (unsigned long long)stats.dropped,
+           (unsigned long long)stats.stalls, (double)ns / (double)o->packets);
     fflush(stdout);
     while (read(STDIN_FILENO, &byte, 1) > 0)
         continue;
@@ -134,27 +137,28 @@ static void run(struct perfleet *tracing, struct perfleet_source *source, const 
 
 int main(int argc, char **argv)
 {
-    struct options o = {.bytes = 512};
+    struct options o = {.packets = 1000000, .bytes = 512};
     struct perfleet_conf conf = {.producer_name = "perfleet.bench"};
-    struct perfleet_source_conf source_conf = {
-        .name = "perfleet.bench", .policy = PERFLEET_STALL, .on_start = on_start};
+    struct perfleet_source_conf source_conf = {.name = "perfleet.bench", .on_start = on_start};
     struct perfleet_source *source;
     struct perfleet *tracing;
 
     if (!parse_options(&o, argc, argv)) {
-        fprintf(stderr, "usage: bench_fill [--packets N] [--bytes B] [--track-events] "
-                        "[--smb-kb K]\n");
+        fprintf(stderr, "usage: bench_write [--packets N] [--bytes B] [--track-events] "
+                        "[--stall] [--smb-kb K]\n");
         return 2;
     }
     memset(padding, 'x', sizeof(padding));
     conf.smb_kb = o.smb_kb;
+    source_conf.policy = o.is_stalling ? PERFLEET_STALL : PERFLEET_DROP;
     if (perfleet_open(&conf, &tracing) != 0 ||
         perfleet_register(tracing, &source_conf, &source) != 0 ||
         perfleet_wait_connected(tracing, 10000) != 0) {
-        fprintf(stderr, "bench_fill: no service\n");
+        fprintf(stderr, "bench_write: no service\n");
         return 1;
     }
-    fprintf(stderr, "connected\n");
+    printf("registered\n");
+    fflush(stdout);
     run(tracing, source, &o);
     perfleet_close(tracing);
     return 0;
