@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One loop for everything.
+ *
+ * run: service, ports, signals; then the loop. Before each wait a prepare handle sends observed
+ * events and sets the one timer to the service's next deadline. SIGTERM and SIGINT close the
+ * ports, which close their connections, which end the sessions; the loop then runs dry.
+ *
+ * Failures: only at the start (an address that cannot be bound, no memory); what is open by then
+ * is closed again. Limits: connections per socket, PRODUCERS_MAX and CONSUMERS_MAX.
+ */
+#include "service/daemon.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+
+#include "base/log.h"
+#include "service/consumer_port.h"
+#include "service/host_facts.h"
+#include "service/producer_port.h"
+#include "service/session_timers.h"
+
+#define PRODUCERS_MAX 65535u
+#define CONSUMERS_MAX 16384u
+
+struct daemon {
+    uv_loop_t loop;
+    uv_timer_t timer;
+    uv_prepare_t prepare;
+    uv_signal_t signals[2];
+    struct pfl_service_facts facts;
+    struct pfl_service service;
+    struct pfl_producer_port *producer_ports[PFL_DAEMON_MAX_PRODUCER_SOCKETS]; /* owned */
+    size_t producer_ports_len;
+    struct pfl_consumer_port *consumer_port; /* owned */
+    bool is_stopping;
+};
+
+static uint64_t read_clock(void *user, enum pfl_clock_id id)
+{
+    (void)user;
+    return pfl_clock_now_ns(id);
+}
+
+static void read_random(void *user, void *dst, size_t len)
+{
+    (void)user;
+    if (getrandom(dst, len, 0) != (ssize_t)len)
+        memset(dst, 0x5a, len); /* cannot happen for so few bytes */
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct daemon *d = timer->data;
+
+    pfl_session_timers_run(&d->service);
+}
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+    struct daemon *d = prepare->data;
+    uint64_t next_ms;
+    uint64_t now_ms;
+
+    if (d->is_stopping)
+        return;
+    pfl_consumer_port_send_observed(d->consumer_port);
+    next_ms = pfl_session_timers_next_ms(&d->service);
+    now_ms = pfl_service_now_ms(&d->service);
+    if (next_ms == UINT64_MAX) {
+        (void)uv_timer_stop(&d->timer);
+        return;
+    }
+    uv_update_time(&d->loop);
+    (void)uv_timer_start(&d->timer, on_timer, next_ms > now_ms ? next_ms - now_ms : 0, 0);
+}
+
+static void stop(struct daemon *d)
+{
+    if (d->is_stopping)
+        return;
+    d->is_stopping = true;
+    for (size_t i = 0; i < d->producer_ports_len; i++)
+        pfl_producer_port_close(d->producer_ports[i]);
+    if (d->consumer_port != NULL)
+        pfl_consumer_port_close(d->consumer_port);
+    uv_close((uv_handle_t *)&d->timer, NULL);
+    uv_close((uv_handle_t *)&d->prepare, NULL);
+    uv_close((uv_handle_t *)&d->signals[0], NULL);
+    uv_close((uv_handle_t *)&d->signals[1], NULL);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct daemon *d = handle->data;
+
+    pfl_log_info("stopping", "signal=%d", number);
+    stop(d);
+}
+
+static int open_ports(struct daemon *d, const struct pfl_daemon_conf *conf)
+{
+    struct pfl_port_conf port = {.loop = &d->loop, .service = &d->service};
+    int rc;
+
+    for (size_t i = 0; i < conf->producer_addresses_len; i++) {
+        port.address = conf->producer_addresses[i];
+        port.group = conf->producer_access.group;
+        port.mode = conf->producer_access.mode;
+        port.max_connections = PRODUCERS_MAX;
+        rc = pfl_producer_port_open(&port, &d->producer_ports[i]);
+        if (rc != 0)
+            return rc;
+        d->producer_ports_len++;
+    }
+    port.address = conf->consumer_address;
+    port.group = conf->consumer_access.group;
+    port.mode = conf->consumer_access.mode;
+    port.max_connections = CONSUMERS_MAX;
+    return pfl_consumer_port_open(&port, &d->consumer_port);
+}
+
+/* The loop's own handles; these calls cannot fail on an open loop but for the signals. */
+static int open_handles(struct daemon *d)
+{
+    static const int numbers[] = {SIGTERM, SIGINT};
+    int rc;
+
+    (void)uv_timer_init(&d->loop, &d->timer);
+    (void)uv_prepare_init(&d->loop, &d->prepare);
+    d->timer.data = d;
+    d->prepare.data = d;
+    for (size_t i = 0; i < 2; i++) {
+        rc = uv_signal_init(&d->loop, &d->signals[i]);
+        if (rc != 0)
+            return PFL_EIO;
+        d->signals[i].data = d;
+    }
+    (void)uv_prepare_start(&d->prepare, on_prepare);
+    for (size_t i = 0; i < 2; i++) {
+        rc = uv_signal_start(&d->signals[i], on_signal, numbers[i]);
+        if (rc != 0)
+            return PFL_EIO;
+    }
+    return 0;
+}
+
+/* Every connection is a descriptor, and every producer's memory one more. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        pfl_log_warn("descriptor-limit-not-raised", "errno=%d", errno);
+}
+
+int pfl_daemon_run(const struct pfl_daemon_conf *conf)
+{
+    static struct daemon d;
+    struct pfl_service_conf service = {
+        .now_ns = read_clock, .random = read_random, .facts = &d.facts};
+    int rc;
+
+    raise_descriptor_limit();
+    pfl_host_facts_read(&d.facts);
+    if (uv_loop_init(&d.loop) != 0)
+        return PFL_EIO;
+    rc = pfl_service_init(&d.service, &service);
+    if (rc != 0) {
+        (void)uv_loop_close(&d.loop);
+        return rc;
+    }
+    rc = open_handles(&d);
+    if (rc == 0)
+        rc = open_ports(&d, conf);
+    if (rc != 0)
+        stop(&d);
+    else if (conf->on_ready != NULL)
+        conf->on_ready(conf->user);
+    (void)uv_run(&d.loop, UV_RUN_DEFAULT);
+    pfl_service_fini(&d.service);
+    (void)uv_loop_close(&d.loop);
+    return rc;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Flushes that producers still owe an answer to (docs/abi/service.md section 4). A core: time is an
+ * argument, sessions and producers are ids.
+ */
+#ifndef PFL_SERVICE_FLUSH_H
+#define PFL_SERVICE_FLUSH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/list.h"
+
+#define PFL_FLUSH_MAX_PER_SESSION 1000u
+#define PFL_FLUSH_MAX_WAITING     (1u << 20) /* producers waited for, over all flushes */
+
+/* FlushFlags: who asked and why, as producers see it. */
+enum pfl_flush_reason {
+    PFL_FLUSH_UNKNOWN = 0,
+    PFL_FLUSH_PERIODIC = 1,
+    PFL_FLUSH_TRACE_STOP = 2,
+};
+#define PFL_FLUSH_INITIATOR_SERVICE (1u << 4)
+
+enum pfl_flush_then {
+    PFL_FLUSH_THEN_NOTHING, /* periodic */
+    PFL_FLUSH_THEN_REPLY,   /* a consumer asked: answer `request_id` */
+    PFL_FLUSH_THEN_DISABLE, /* the duration is over */
+};
+
+struct pfl_flush {
+    struct pfl_list node;
+    uint64_t id;
+    uint64_t session_id;
+    uint64_t deadline_ms;
+    enum pfl_flush_then then;
+    uint64_t request_id; /* PFL_FLUSH_THEN_REPLY */
+    bool drop_reply;
+    uint64_t flags;
+    size_t waiting_len;
+    uint16_t waiting[]; /* producer ids */
+};
+
+struct pfl_flush_book {
+    struct pfl_list pending; /* owned pfl_flush, ascending id */
+    uint64_t last_id;
+    size_t waiting_total;
+};
+
+/* The flush is out of the book and is freed after the call. */
+typedef void (*pfl_flush_done_cb)(void *user, const struct pfl_flush *flush, bool is_ok);
+
+void pfl_flush_book_init(struct pfl_flush_book *self);
+void pfl_flush_book_fini(struct pfl_flush_book *self);
+/* Room for up to `producers_max` producers; not in the book before pfl_flush_book_add, and the
+ * caller's to free with pfl_flush_free until then. PFL_ELIMIT, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_flush_book_new_flush(struct pfl_flush_book *self, uint64_t session_id,
+                                          size_t producers_max, struct pfl_flush **ret_flush);
+void pfl_flush_free(struct pfl_flush *flush);
+/* Transfers `flush`, whose waiting list must not be empty. */
+void pfl_flush_book_add(struct pfl_flush_book *self, struct pfl_flush *flush);
+/* Producer `producer_id` did all flushes up to `id_untrusted`; `done` for those that are complete.
+ */
+void pfl_flush_book_ack(struct pfl_flush_book *self, uint16_t producer_id, uint64_t id_untrusted,
+                        pfl_flush_done_cb done, void *user);
+/* Ends the flushes whose deadline has come, as failed. */
+void pfl_flush_book_expire(struct pfl_flush_book *self, uint64_t now_ms, pfl_flush_done_cb done,
+                           void *user);
+/* Ends all flushes of a session, as failed. */
+void pfl_flush_book_cancel(struct pfl_flush_book *self, uint64_t session_id, pfl_flush_done_cb done,
+                           void *user);
+/* UINT64_MAX when nothing is pending. */
+uint64_t pfl_flush_book_next_deadline_ms(const struct pfl_flush_book *self);
+
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * perfleetd: command line and environment -> pfl_daemon_conf -> pfl_daemon_run.
+ *
+ * Addresses: flags, else PERFETTO_PRODUCER_SOCK_NAME (a list with commas) and
+ * PERFETTO_CONSUMER_SOCK_NAME, else /run/perfetto/, else /tmp. --background forks; the parent
+ * waits until the child listens, prints its pid and leaves. Exit codes: 0, 1 the service could not
+ * start, 2 wrong usage. docs/man/perfleetd.8.md is the manual.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "service/daemon.h"
+#include "service/readiness.h"
+#include "service/socket_names.h"
+
+#define EXIT_USAGE 2
+
+struct options {
+    struct pfl_socket_names names;
+    struct pfl_daemon_conf conf;
+    struct pfl_socket_permissions permissions;
+    bool is_background;
+    int ready_fd; /* of the waiting parent, -1 */
+};
+
+static const char help[] =
+    "usage: perfleetd [options]\n"
+    "The tracing service of this host: speaks Perfetto's protocol to producers and consumers.\n"
+    "\n"
+    "  --producer-socket ADDR[,ADDR...]  default $PERFETTO_PRODUCER_SOCK_NAME, else\n"
+    "                                    /run/perfetto/traced-producer.sock or\n"
+    "                                    /tmp/perfetto-producer\n"
+    "  --consumer-socket ADDR            default $PERFETTO_CONSUMER_SOCK_NAME, else\n"
+    "                                    /run/perfetto/traced-consumer.sock or\n"
+    "                                    /tmp/perfetto-consumer\n"
+    "  --set-socket-permissions PRODUCER_GROUP:MODE:CONSUMER_GROUP:MODE\n"
+    "                                    groups by name or number, modes in octal: "
+    "tracing:0660:...\n"
+    "  --background                      run in the background and print the pid\n"
+    "  --log-level error|warn|info|debug default info\n"
+    "  --version, --help\n"
+    "\n"
+    "An address is a path or, beginning with @, an abstract name.\n";
+
+enum { OPT_PRODUCER = 256, OPT_CONSUMER, OPT_PERMISSIONS, OPT_BACKGROUND, OPT_LOG, OPT_VERSION };
+
+static const struct option long_options[] = {
+    {"producer-socket", required_argument, NULL, OPT_PRODUCER},
+    {"consumer-socket", required_argument, NULL, OPT_CONSUMER},
+    {"set-socket-permissions", required_argument, NULL, OPT_PERMISSIONS},
+    {"background", no_argument, NULL, OPT_BACKGROUND},
+    {"log-level", required_argument, NULL, OPT_LOG},
+    {"version", no_argument, NULL, OPT_VERSION},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+static int wrong_usage(const char *what, const char *value)
+{
+    (void)fprintf(stderr, "perfleetd: %s: %s\nTry perfleetd --help.\n", what, value);
+    return EXIT_USAGE;
+}
+
+static int apply_option(struct options *o, int option)
+{
+    enum pfl_log_level level;
+
+    switch (option) {
+    case OPT_PRODUCER:
+        o->names.producer_list = optarg;
+        return 0;
+    case OPT_CONSUMER:
+        o->names.consumer = optarg;
+        return 0;
+    case OPT_PERMISSIONS:
+        if (pfl_socket_permissions_parse(&o->permissions, optarg) != 0)
+            return wrong_usage("--set-socket-permissions wants GROUP:MODE:GROUP:MODE with modes of "
+                               "four octal digits, not",
+                               optarg);
+        return 0;
+    case OPT_BACKGROUND:
+        o->is_background = true;
+        return 0;
+    case OPT_LOG:
+        if (!pfl_log_level_parse(optarg, &level))
+            return wrong_usage("--log-level wants error, warn, info or debug, not", optarg);
+        pfl_log_set_level(level);
+        return 0;
+    default:
+        (void)fprintf(stderr, "Try perfleetd --help.\n");
+        return EXIT_USAGE;
+    }
+}
+
+/* Parses the command line. Returns -1 to go on, else the exit code. */
+static int parse_options(struct options *o, int argc, char **argv)
+{
+    int option;
+    int rc;
+
+    while ((option = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
+        if (option == 'h') {
+            (void)fputs(help, stdout);
+            return EXIT_SUCCESS;
+        }
+        if (option == OPT_VERSION) {
+            (void)printf("perfleetd %s\n", PFL_VERSION);
+            return EXIT_SUCCESS;
+        }
+        rc = apply_option(o, option);
+        if (rc != 0)
+            return rc;
+    }
+    if (optind < argc)
+        return wrong_usage("unexpected argument", argv[optind]);
+    return -1;
+}
+
+static int resolve_sockets(struct options *o)
+{
+    const char *bad = NULL;
+    int rc;
+
+    pfl_socket_names_default(&o->names);
+    rc = pfl_socket_names_split(&o->names, &bad);
+    if (rc == PFL_EPERM)
+        return wrong_usage("only UNIX sockets carry shared memory: TCP and vsock addresses are not "
+                           "supported yet",
+                           bad);
+    if (rc != 0)
+        return wrong_usage("not usable as socket addresses", bad);
+    o->conf.producer_addresses = o->names.producers;
+    o->conf.producer_addresses_len = o->names.producers_len;
+    o->conf.consumer_address = o->names.consumer;
+    o->conf.producer_access = o->permissions.producer;
+    o->conf.consumer_access = o->permissions.consumer;
+    return -1;
+}
+
+static void on_ready(void *user)
+{
+    const struct options *o = user;
+
+    pfl_readiness_tell();
+    if (o->ready_fd >= 0 && write(o->ready_fd, "1", 1) != 1)
+        pfl_log_warn("parent-not-told", "errno=%d", errno);
+    if (o->ready_fd >= 0)
+        (void)close(o->ready_fd);
+    pfl_log_info("listening", "version=%s consumer=%s producer=%s", PFL_VERSION,
+                 pfl_log_quote_str(o->conf.consumer_address),
+                 pfl_log_quote_str(o->conf.producer_addresses[0]));
+}
+
+static void detach(void)
+{
+    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    (void)setsid();
+    if (null_fd < 0)
+        return;
+    (void)dup2(null_fd, STDIN_FILENO);
+    (void)dup2(null_fd, STDOUT_FILENO);
+    if (null_fd > STDERR_FILENO)
+        (void)close(null_fd);
+}
+
+/* In the child -1; in the parent the exit code, once the child listens or failed. */
+static int go_to_background(struct options *o)
+{
+    char byte;
+    pid_t pid;
+    int fds[2];
+
+    if (pipe2(fds, O_CLOEXEC) != 0)
+        return EXIT_FAILURE;
+    pid = fork();
+    if (pid < 0)
+        return EXIT_FAILURE;
+    if (pid == 0) {
+        (void)close(fds[0]);
+        o->ready_fd = fds[1];
+        detach();
+        return -1;
+    }
+    (void)close(fds[1]);
+    if (read(fds[0], &byte, 1) != 1)
+        return EXIT_FAILURE;
+    (void)printf("%ld\n", (long)pid);
+    return EXIT_SUCCESS;
+}
+
+/* Nothing that the service does needs more than it has when it starts. */
+static void drop_privileges(void)
+{
+    (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* other processes' data is in our memory */
+    (void)signal(SIGPIPE, SIG_IGN);
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = {.permissions = {.producer = {.mode = -1}, .consumer = {.mode = -1}},
+                        .ready_fd = -1};
+    int rc = parse_options(&o, argc, argv);
+
+    if (rc < 0)
+        rc = resolve_sockets(&o);
+    if (rc < 0 && o.is_background)
+        rc = go_to_background(&o);
+    if (rc >= 0)
+        return rc;
+    drop_privileges();
+    o.conf.on_ready = on_ready;
+    o.conf.user = &o;
+    rc = pfl_daemon_run(&o.conf);
+    pfl_socket_names_fini(&o.names);
+    if (rc != 0)
+        pfl_log_error("not-started", "reason=\"%s\"", pfl_err_str(rc));
+    return rc == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

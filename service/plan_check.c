@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Judging a plan: docs/abi/service.md section 2, in its order, first failure wins.
+ *
+ * Each check answers in one sentence that names the field, quotes the value and says what would be
+ * accepted. Features that this version does not have are refused, never ignored: triggers,
+ * write_into_file, trace_filter, compression, priority_boost. Strings of the consumer are escaped
+ * before they are quoted. No failure but PFL_EINVAL.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "service/pattern.h"
+#include "service/session_plan.h"
+
+#define MAX_BUFFER_BYTES 4294967295ull
+
+static int refuse(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static int refuse(char *why, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    (void)vsnprintf(why, PFL_PLAN_WHY_BYTES, fmt, args);
+    va_end(args);
+    return PFL_EINVAL;
+}
+
+static const char *quote(struct pfl_span s)
+{
+    return pfl_log_quote((const char *)s.data, s.len);
+}
+
+static uint32_t get_max_duration_ms(const struct pfl_session_plan *p)
+{
+    return p->extra_guardrails ? PFL_PLAN_GUARD_DURATION_MS : PFL_PLAN_MAX_DURATION_MS;
+}
+
+static int check_duration(const struct pfl_session_plan *p, char *why)
+{
+    if (p->duration_ms > get_max_duration_ms(p))
+        return refuse(why,
+                      "duration_ms: %u is more than the longest trace, %u ms%s; use a smaller one",
+                      p->duration_ms, get_max_duration_ms(p),
+                      p->extra_guardrails ? " with enable_extra_guardrails" : "");
+    return 0;
+}
+
+static int check_triggers(const struct pfl_session_plan *p, char *why)
+{
+    if (p->trigger_mode != 0 &&
+        (p->trigger_timeout_ms == 0 || p->trigger_timeout_ms > get_max_duration_ms(p)))
+        return refuse(why, "trigger_config.trigger_timeout_ms: %u; it must be from 1 to %u",
+                      p->trigger_timeout_ms, get_max_duration_ms(p));
+    if (p->trigger_mode > 4)
+        return refuse(why, "trigger_config.trigger_mode: %u is no known mode", p->trigger_mode);
+    if (p->trigger_clones && p->trigger_mode != 2)
+        return refuse(why, "trigger_config.use_clone_snapshot_if_available: needs trigger_mode "
+                           "STOP_TRACING");
+    if (p->trigger_mode != 0 && p->duration_ms != 0)
+        return refuse(why, "duration_ms: %u together with trigger_config; use trigger_timeout_ms",
+                      p->duration_ms);
+    return 0;
+}
+
+static int check_bugreport_name(const struct pfl_session_plan *p, char *why)
+{
+    for (size_t i = 0; i < p->bugreport_filename.len; i++) {
+        uint8_t c = p->bugreport_filename.data[i];
+        bool is_good = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+                       c == '.' || c == '_' || c == '-';
+
+        if (!is_good)
+            return refuse(why, "bugreport_filename: %s has a character outside [A-Za-z0-9._-]",
+                          quote(p->bugreport_filename));
+    }
+    return 0;
+}
+
+static int check_guardrails(const struct pfl_session_plan *p, char *why)
+{
+    uint64_t max_kb = PFL_PLAN_GUARD_BUFFERS_KB;
+    uint64_t sum_kb = 0;
+
+    if (!p->extra_guardrails)
+        return 0;
+    if (p->deferred_start)
+        return refuse(why, "deferred_start: not allowed with enable_extra_guardrails");
+    for (size_t i = 0; i < p->buffers_len; i++) {
+        if (p->buffers[i].size_kb % 4 != 0)
+            return refuse(why, "buffers[%zu].size_kb: %u is not a multiple of 4", i,
+                          p->buffers[i].size_kb);
+        sum_kb += p->buffers[i].size_kb;
+    }
+    if (p->guard_max_buffers_kb > max_kb)
+        max_kb = p->guard_max_buffers_kb;
+    if (sum_kb > max_kb)
+        return refuse(why,
+                      "buffers: %llu kB in all; enable_extra_guardrails allows %llu, or what "
+                      "guardrail_overrides.max_tracing_buffer_size_kb says",
+                      (unsigned long long)sum_kb, (unsigned long long)max_kb);
+    return 0;
+}
+
+static int check_buffers(const struct pfl_session_plan *p, char *why)
+{
+    if (p->buffers_len > PFL_PLAN_MAX_BUFFERS)
+        return refuse(why, "buffers: %zu of them; at most %u are allowed", p->buffers_len,
+                      PFL_PLAN_MAX_BUFFERS);
+    for (size_t i = 0; i < p->buffers_len; i++) {
+        for (size_t j = 0; j < i && p->buffers[i].name.len != 0; j++) {
+            if (pfl_span_eq(p->buffers[i].name, p->buffers[j].name))
+                return refuse(why, "buffers[%zu].name: %s is the name of buffers[%zu] too", i,
+                              quote(p->buffers[i].name), j);
+        }
+    }
+    return 0;
+}
+
+static int resolve_buffer(const struct pfl_session_plan *p, struct pfl_plan_source *s, size_t at,
+                          char *why)
+{
+    size_t index = s->target_buffer;
+
+    if (s->target_buffer_name.len != 0) {
+        for (index = 0; index < p->buffers_len; index++) {
+            if (pfl_span_eq(p->buffers[index].name, s->target_buffer_name))
+                break;
+        }
+        if (index == p->buffers_len)
+            return refuse(why, "data_sources[%zu].config.target_buffer_name: no buffer is named %s",
+                          at, quote(s->target_buffer_name));
+        if (s->target_buffer != 0 && s->target_buffer != index)
+            return refuse(why,
+                          "data_sources[%zu].config.target_buffer: %u, but target_buffer_name %s "
+                          "is buffer %zu; leave one of them out",
+                          at, s->target_buffer, quote(s->target_buffer_name), index);
+    }
+    if (index >= p->buffers_len)
+        return refuse(
+            why,
+            "data_sources[%zu].config.target_buffer: %zu, but the config has %zu buffers; "
+            "add one to buffers",
+            at, index, p->buffers_len);
+    s->target_buffer = (uint32_t)index;
+    return 0;
+}
+
+/* Not in upstream's list: a pattern that can never match would be ignored in silence. */
+static int check_patterns(const struct pfl_plan_source *s, size_t at, char *why)
+{
+    struct pfl_reader r = pfl_reader_of(s->raw);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == 3 && !pfl_pattern_is_valid(f.bytes))
+            return refuse(why,
+                          "data_sources[%zu].producer_name_regex_filter: %s is not a regular "
+                          "expression that can be used; mind its brackets",
+                          at, quote(f.bytes));
+    }
+    return 0;
+}
+
+int pfl_session_plan_check_early(struct pfl_session_plan *self, char ret_why[PFL_PLAN_WHY_BYTES])
+{
+    int rc = check_duration(self, ret_why);
+
+    if (rc == 0)
+        rc = check_triggers(self, ret_why);
+    if (rc == 0)
+        rc = check_bugreport_name(self, ret_why);
+    if (rc == 0 && self->write_into_file && (self->trigger_mode == 2 || self->trigger_mode == 4))
+        rc = refuse(ret_why, "write_into_file: not possible with this trigger_config.trigger_mode");
+    if (rc == 0)
+        rc = check_guardrails(self, ret_why);
+    if (rc == 0)
+        rc = check_buffers(self, ret_why);
+    for (size_t i = 0; rc == 0 && i < self->sources_len; i++) {
+        rc = resolve_buffer(self, &self->sources[i], i, ret_why);
+        if (rc == 0)
+            rc = check_patterns(&self->sources[i], i, ret_why);
+    }
+    return rc;
+}
+
+static int check_absent_features(const struct pfl_session_plan *p, char *why)
+{
+    static const char fmt[] = "%s: this version of perfleetd cannot do that; remove it";
+
+    if (p->has_filter)
+        return refuse(why, fmt, "trace_filter");
+    if (p->has_boost)
+        return refuse(why, fmt, "priority_boost");
+    if (p->trigger_mode != 0 || p->triggers_len != 0)
+        return refuse(why, fmt, "trigger_config");
+    if (p->compression_type != 0)
+        return refuse(why, fmt, "compression_type");
+    if (p->has_compression)
+        return refuse(why, fmt, "compression");
+    if (p->write_into_file)
+        return refuse(why, "write_into_file: this version of perfleetd cannot do that; remove it "
+                           "and let the client write the file");
+    return 0;
+}
+
+int pfl_session_plan_check_late(const struct pfl_session_plan *self,
+                                char ret_why[PFL_PLAN_WHY_BYTES])
+{
+    int rc = check_absent_features(self, ret_why);
+
+    for (size_t i = 0; rc == 0 && i < self->buffers_len; i++) {
+        if (self->buffers[i].size_kb == 0)
+            rc = refuse(ret_why, "buffers[%zu].size_kb: 0; give it a size, 32768 for example", i);
+        else if ((uint64_t)self->buffers[i].size_kb * 1024 > MAX_BUFFER_BYTES)
+            rc = refuse(ret_why, "buffers[%zu].size_kb: %u is 4 GiB or more; use at most 4194303",
+                        i, self->buffers[i].size_kb);
+    }
+    return rc;
+}

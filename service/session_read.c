@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a consumer reads (docs/abi/service.md section 7).
+ *
+ * start renders what is due of the service's packets in the documented order: clock snapshots,
+ * synchronization marker, config, uuid, provenance, system info, events. The readback sends these,
+ * then the buffers, and asks for the rest when all is drained: the event that says so, statistics.
+ * What was rendered is forgotten by the session: each is told once, or once a snapshot period.
+ *
+ * Failure: PFL_ENOMEM at the start; then nothing was told and the next read tells it. Limit: the
+ * rendered packets, PACKETS_MAX_BYTES.
+ */
+#include "service/session_read.h"
+
+#include "base/log.h"
+#include "proto/packet.h"
+#include "service/session_run.h"
+#include "service/stats.h"
+
+#define PACKETS_MAX_BYTES (8u << 20)
+#define STATS_ROOM_BYTES  100000u
+#define PROVENANCE_MAX    65536u /* bytes */
+
+static void encode_clocks(struct pfl_message *m, const struct pfl_service *service,
+                          const struct pfl_session *session)
+{
+    const struct pfl_session_events *events = &session->events;
+    uint32_t primary = session->plan->builtin.primary_clock;
+
+    if (events->has_first)
+        pfl_service_packet_clocks(m, service->conf.facts, &events->first, primary);
+    for (size_t i = 0; i < events->ring_len; i++)
+        pfl_service_packet_clocks(m, service->conf.facts, &events->ring[i], primary);
+}
+
+struct provenance {
+    struct pfl_message *m;
+    struct pfl_session *session;
+    size_t max_len;
+};
+
+static void encode_sequence(void *user, const struct pfl_trace_buffer_source *source)
+{
+    struct provenance *p = user;
+    uint32_t sequence_id;
+    size_t mark;
+
+    if (p->m->buf->len > p->max_len ||
+        pfl_sequence_ids_get(&p->session->sequences, source->producer_id, source->writer_id,
+                             &sequence_id) != 0)
+        return;
+    mark = pfl_message_begin(p->m, 1);
+    pfl_message_varint(p->m, 1, sequence_id);
+    pfl_message_varint(p->m, 2, source->producer_id);
+    pfl_message_end(p->m, mark);
+}
+
+static void encode_provenance(struct pfl_message *m, const struct pfl_service *service,
+                              struct pfl_session *session)
+{
+    struct provenance p = {.m = m, .session = session, .max_len = m->buf->len + PROVENANCE_MAX};
+    size_t packet = pfl_service_packet_begin(m, service->conf.facts);
+    size_t content;
+
+    pfl_message_varint(m, PFL_PACKET_TIMESTAMP, pfl_service_boottime_ns(service));
+    content = pfl_message_begin(m, PFL_PACKET_TRACE_PROVENANCE);
+    for (size_t i = 0; i < session->plan->buffers_len; i++) {
+        size_t buffer = pfl_message_begin(m, 2);
+
+        pfl_trace_buffer_each_source(session->buffers[i].ring, encode_sequence, &p);
+        pfl_message_end(m, buffer);
+    }
+    pfl_message_end(m, content);
+    pfl_service_packet_end(m, packet);
+}
+
+static void encode_events(struct pfl_message *m, const struct pfl_service *service,
+                          const struct pfl_session *session)
+{
+    const struct pfl_session_events *events = &session->events;
+
+    for (size_t i = 0; i < events->events_len && !session->plan->builtin.no_service_events; i++)
+        pfl_service_packet_event(m, service->conf.facts, &events->events[i]);
+}
+
+static void encode_first_pass(struct pfl_message *m, struct pfl_service *service,
+                              struct pfl_session *session)
+{
+    pfl_service_packet_uuid(m, service->conf.facts, &session->uuid);
+    encode_provenance(m, service, session);
+    if (!session->plan->builtin.no_system_info)
+        pfl_service_packet_system_info(m, service->conf.facts);
+}
+
+static int push_packets(struct pfl_readback *readback, struct pfl_span packets)
+{
+    struct pfl_reader r = pfl_reader_of(packets);
+    struct pfl_field f;
+    int rc = 0;
+
+    while (rc == 0 && pfl_reader_field(&r, &f))
+        rc = pfl_readback_push(readback, f.bytes);
+    return rc;
+}
+
+/* 1 to 5 of the documented order. */
+static int push_head(struct pfl_session_read *self)
+{
+    struct pfl_service *service = self->service;
+    struct pfl_session *session = self->session;
+    const struct pfl_plan_builtin *builtin = &session->plan->builtin;
+    struct pfl_buf buf;
+    struct pfl_message m = pfl_message_of(&buf);
+
+    pfl_buf_init(&buf, PACKETS_MAX_BYTES);
+    encode_clocks(&m, service, session);
+    if (session->pending.sync_marker)
+        pfl_service_packet_sync_marker(&m, service->conf.facts);
+    if (session->pending.is_first_pass && !builtin->no_trace_config)
+        pfl_service_packet_config(&m, service->conf.facts, session->plan->config);
+    if (session->pending.is_first_pass)
+        encode_first_pass(&m, service, session);
+    encode_events(&m, service, session);
+    if (m.rc == 0)
+        m.rc = push_packets(self->readback, pfl_buf_get(&buf));
+    pfl_buf_fini(&buf);
+    if (m.rc != 0)
+        return m.rc;
+    session->pending.is_first_pass = false;
+    session->pending.sync_marker = false;
+    pfl_session_events_clear(&session->events);
+    pfl_session_events_clear_snapshots(&session->events);
+    return 0;
+}
+
+static void on_new_source(void *user, struct pfl_trace_buffer_source *source)
+{
+    struct pfl_session_read *self = user;
+    struct pfl_packet_trusted trusted = {
+        .uid = source->producer_uid,
+        .pid = source->producer_pid,
+        .machine_id = source->machine_id,
+    };
+    uint32_t sequence_id;
+
+    /* Past the table's limit all share one more id: their packets stay readable one by one. */
+    if (pfl_sequence_ids_get(&self->session->sequences, source->producer_id, source->writer_id,
+                             &sequence_id) != 0)
+        sequence_id = PFL_SEQUENCE_ID_FIRST + PFL_SEQUENCE_IDS_MAX;
+    trusted.sequence_id = sequence_id;
+    source->packet_sequence_id = sequence_id;
+    source->trusted_len = (uint8_t)pfl_packet_encode_trusted(source->trusted, &trusted);
+}
+
+/* 10 and 11 of the documented order. */
+static void on_drained(void *user, struct pfl_readback *readback)
+{
+    struct pfl_session_read *self = user;
+    struct pfl_service *service = self->service;
+    struct pfl_session *session = self->session;
+    struct pfl_buf buf;
+    struct pfl_message m = pfl_message_of(&buf);
+    bool has_stats = session->pending.stats;
+    size_t packet;
+
+    session->counters.invalid_packets += pfl_readback_take_invalid_packets(readback);
+    pfl_buf_init(&buf, PACKETS_MAX_BYTES);
+    pfl_session_record(service, session, PFL_EVENT_READ_COMPLETED, (struct pfl_span){0});
+    encode_events(&m, service, session);
+    if (has_stats) {
+        packet = pfl_service_packet_begin(&m, service->conf.facts);
+        size_t content = pfl_message_begin(&m, PFL_PACKET_TRACE_STATS);
+
+        pfl_stats_encode(&m, service, session, STATS_ROOM_BYTES);
+        pfl_message_end(&m, content);
+        pfl_service_packet_end(&m, packet);
+    }
+    if (m.rc == 0)
+        m.rc = push_packets(readback, pfl_buf_get(&buf));
+    pfl_buf_fini(&buf);
+    if (m.rc != 0) {
+        pfl_log_warn("last-packets-lost", "session=%llu reason=\"%s\"",
+                     (unsigned long long)session->id, pfl_err_str(m.rc));
+        return;
+    }
+    pfl_session_events_clear(&session->events);
+    session->pending.stats = false;
+}
+
+int pfl_session_read_start(struct pfl_session_read *self, struct pfl_service *service,
+                           struct pfl_session *session, uint64_t request_id)
+{
+    struct pfl_trace_buffer *buffers[PFL_PLAN_MAX_BUFFERS];
+    const struct pfl_readback_conf conf = {
+        .request_id = request_id,
+        .buffers = buffers,
+        .buffers_len = session->plan->buffers_len,
+        .on_new_source = on_new_source,
+        .on_drained = on_drained,
+        .user = self,
+    };
+    int rc;
+
+    for (size_t i = 0; i < session->plan->buffers_len; i++)
+        buffers[i] = session->buffers[i].ring;
+    self->service = service;
+    self->session = session;
+    rc = pfl_readback_new(&conf, &self->readback);
+    if (rc != 0) {
+        self->readback = NULL;
+        return rc;
+    }
+    rc = push_head(self);
+    if (rc != 0)
+        pfl_session_read_stop(self);
+    return rc;
+}
+
+void pfl_session_read_stop(struct pfl_session_read *self)
+{
+    if (self->readback != NULL && self->session != NULL)
+        self->session->counters.invalid_packets +=
+            pfl_readback_take_invalid_packets(self->readback);
+    pfl_readback_free(self->readback);
+    *self = (struct pfl_session_read){0};
+}

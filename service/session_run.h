@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a session: enabled, started, stopped, ended; its timers. Called by ports and service.
+ */
+#ifndef PFL_SERVICE_SESSION_RUN_H
+#define PFL_SERVICE_SESSION_RUN_H
+
+#include "service/service.h"
+
+#define PFL_SESSION_SLOW_START_MS 20000u
+#define PFL_SESSION_SLOW_MAX      32u /* data sources named in a warning */
+
+/*
+ * Checks the config and makes the consumer's session; sets up data sources and starts them unless
+ * the config defers that. PFL_EINVAL: refused, `ret_why` says why in words; PFL_EPARSE: no config;
+ * PFL_ENOMEM, with `ret_why` too.
+ */
+PFL_MUST_USE int pfl_session_enable(struct pfl_service *service, struct pfl_consumer *consumer,
+                                    struct pfl_span config, char ret_why[PFL_PLAN_WHY_BYTES]);
+/* False when the session is not waiting for its start. */
+bool pfl_session_start(struct pfl_service *service, struct pfl_session *session);
+/* A graceful stop; nothing when it is over already. */
+void pfl_session_disable(struct pfl_service *service, struct pfl_session *session);
+/* Stops at once and frees session and buffers. */
+void pfl_session_end(struct pfl_service *service, struct pfl_session *session);
+
+void pfl_session_start_instance(struct pfl_session *session, struct pfl_instance *instance);
+void pfl_session_on_started(struct pfl_service *service, struct pfl_producer *producer,
+                            uint64_t instance_id_untrusted);
+void pfl_session_on_stopped(struct pfl_service *service, struct pfl_producer *producer,
+                            uint64_t instance_id_untrusted);
+/* The data source was unregistered, or its producer is gone (then instance->producer is NULL):
+ * stops the instance and frees it. */
+void pfl_session_drop_instance(struct pfl_service *service, struct pfl_instance *instance);
+
+/* The stop timeout is over: waits no longer. */
+void pfl_session_finish_stop(struct pfl_service *service, struct pfl_session *session);
+
+/* Adds a clock snapshot if it is worth one. */
+void pfl_session_snapshot_clocks(struct pfl_service *service, struct pfl_session *session);
+/* Records a service event, now. */
+void pfl_session_record(struct pfl_service *service, struct pfl_session *session,
+                        enum pfl_session_event_kind kind, struct pfl_span payload);
+/* One DataSources entry. */
+void pfl_session_encode_slow(struct pfl_message *m, const struct pfl_session *session,
+                             const struct pfl_instance *instance);
+
+#endif
