@@ -532,11 +532,25 @@ static const struct pfl_stream_vtable vtable = {
     .get_errno = sock_get_errno,
 };
 
+/* Small messages go at once; a peer whose network is gone is noticed within two minutes. */
+static void set_tcp_options(int fd)
+{
+    static const int one = 1;
+    static const int idle_s = 60;
+    static const int interval_s = 10;
+    static const int probes = 6;
+
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+}
+
 static int prepare_fd(int fd, bool *ret_is_unix)
 {
     int flags = fcntl(fd, F_GETFL);
     int domain = 0;
-    int one = 1;
     socklen_t len = sizeof(domain);
 
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
@@ -544,10 +558,8 @@ static int prepare_fd(int fd, bool *ret_is_unix)
         getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) != 0)
         return PFL_EIO;
     *ret_is_unix = domain == AF_UNIX;
-    if (!*ret_is_unix) {
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-        (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-    }
+    if (!*ret_is_unix)
+        set_tcp_options(fd);
     return 0;
 }
 

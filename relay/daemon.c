@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The relay's process: see daemon.h.
+ *
+ * Happy path: open the port, tell readiness, run. SIGHUP reloads certificates for connections to
+ * come. SIGTERM and SIGINT stop accepting and let connections finish; a second one, or the end of
+ * drain_timeout_ms, cuts what is left.
+ * Failures: the port does not open: logged there, returned here. Ownership: owns the loop and its
+ * handles; the port frees itself at its on_closed.
+ */
+#include "relay/daemon.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "relay/notify.h"
+
+struct daemon {
+    uv_loop_t loop;
+    uv_signal_t signals[3];
+    uv_timer_t deadline;
+    struct pfl_port *port; /* owned; NULL once closed */
+    uint64_t drain_timeout_ms;
+    bool is_stopping;
+};
+
+static const int signal_numbers[3] = {SIGHUP, SIGTERM, SIGINT};
+
+static void on_port_closed(void *user)
+{
+    struct daemon *d = user;
+
+    d->port = NULL;
+    for (int i = 0; i < 3; i++)
+        uv_close((uv_handle_t *)&d->signals[i], NULL);
+    uv_close((uv_handle_t *)&d->deadline, NULL);
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+    struct daemon *d = timer->data;
+
+    if (d->port == NULL)
+        return;
+    pfl_log_warn("drain-deadline", "connections=%u are cut", pfl_port_count_connections(d->port));
+    pfl_port_close(d->port);
+}
+
+static void stop(struct daemon *d)
+{
+    if (d->is_stopping) {
+        pfl_port_close(d->port);
+        return;
+    }
+    d->is_stopping = true;
+    pfl_notify_send("STOPPING=1");
+    pfl_log_info("stopping", "connections=%u drain_timeout_ms=%llu",
+                 pfl_port_count_connections(d->port), (unsigned long long)d->drain_timeout_ms);
+    (void)uv_timer_start(&d->deadline, on_deadline, d->drain_timeout_ms, 0);
+    pfl_port_drain(d->port);
+}
+
+static void reload(struct daemon *d)
+{
+    char state[80];
+
+    (void)snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%llu",
+                   (unsigned long long)(pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) / 1000));
+    pfl_notify_send(state);
+    pfl_port_reload(d->port);
+    pfl_notify_send("READY=1");
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct daemon *d = handle->data;
+
+    if (d->port == NULL)
+        return;
+    if (number != SIGHUP)
+        stop(d);
+    else if (!d->is_stopping)
+        reload(d);
+}
+
+int pfl_daemon_run(const struct pfl_daemon_conf *conf)
+{
+    static struct daemon d;
+    struct pfl_port_conf port = conf->port;
+    int rc;
+
+    if (uv_loop_init(&d.loop) != 0)
+        return PFL_EIO;
+    d.drain_timeout_ms = conf->drain_timeout_ms;
+    port.loop = &d.loop;
+    port.on_closed = on_port_closed;
+    port.user = &d;
+    rc = pfl_port_open(&port, &d.port);
+    if (rc != 0) {
+        (void)uv_loop_close(&d.loop);
+        return rc;
+    }
+    for (int i = 0; i < 3; i++) {
+        (void)uv_signal_init(&d.loop, &d.signals[i]);
+        d.signals[i].data = &d;
+        (void)uv_signal_start(&d.signals[i], on_signal, signal_numbers[i]);
+    }
+    (void)uv_timer_init(&d.loop, &d.deadline);
+    d.deadline.data = &d;
+    pfl_log_info("listening", "address=%s port=%u consumer_socket=%s",
+                 pfl_log_quote_str(conf->port.listen_address), pfl_port_get_number(d.port),
+                 pfl_log_quote_str(conf->port.consumer_socket));
+    pfl_notify_send("READY=1");
+    (void)uv_run(&d.loop, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&d.loop);
+    pfl_log_info("stopped", "all connections have ended");
+    return 0;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The relay as a process: loop, signals, readiness. */
+#ifndef PFL_RELAY_DAEMON_H
+#define PFL_RELAY_DAEMON_H
+
+#include "relay/port.h"
+
+struct pfl_daemon_conf {
+    struct pfl_port_conf port; /* loop, on_closed and user are the daemon's to set */
+    uint64_t drain_timeout_ms; /* from SIGTERM until connections are cut */
+};
+
+/* Runs until SIGTERM or SIGINT. 0, or why it could not start (logged). */
+int pfl_daemon_run(const struct pfl_daemon_conf *conf);
+
+#endif

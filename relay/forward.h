@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One forwarded connection: a remote stream (the operator, TLS) and a local one (the service's
+ * consumer socket), byte for byte in both directions. It reads of one side no more than the other
+ * takes: at most PFL_FORWARD_QUEUE_BYTES are queued each way.
+ */
+#ifndef PFL_RELAY_FORWARD_H
+#define PFL_RELAY_FORWARD_H
+
+#include <stdint.h>
+
+#include "base/io/stream.h"
+
+/* Reading of one side stops when the other has this much queued ... */
+#define PFL_FORWARD_HIGH_BYTES (256u * 1024)
+/* ... goes on at this, */
+#define PFL_FORWARD_LOW_BYTES (64u * 1024)
+/* and one read more can be on its way (at most 160 KiB). */
+#define PFL_FORWARD_QUEUE_BYTES (512u * 1024)
+
+struct pfl_forward;
+
+struct pfl_forward_stats {
+    uint64_t bytes_to_local;
+    uint64_t bytes_to_remote;
+    int remote_err; /* pfl_err of the end of each side; 0 in order */
+    int local_err;
+    bool is_idle_end; /* ended because nothing moved after one side had finished */
+};
+
+struct pfl_forward_conf {
+    uv_loop_t *loop;
+    struct pfl_stream *remote; /* taken: the forward sets itself as its user */
+    uint64_t half_closed_timeout_ms;
+    /* Last callback: both streams are gone, `self` is freed after it returns. */
+    void (*on_ended)(void *user, const struct pfl_forward_stats *stats);
+    void *user;
+};
+
+/*
+ * Takes conf->remote (on success) and opens a stream on `local_fd` (taken on success). The remote
+ * stream must have been opened with PFL_FORWARD_QUEUE_BYTES and PFL_FORWARD_LOW_BYTES.
+ * PFL_ENOMEM, PFL_EIO.
+ */
+PFL_MUST_USE int pfl_forward_new(const struct pfl_forward_conf *conf, int local_fd,
+                                 struct pfl_forward **ret_forward);
+/* Ends both sides; on_ended follows. Idempotent. */
+void pfl_forward_close(struct pfl_forward *self);
+
+#endif

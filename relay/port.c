@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The TLS port: see port.h.
+ *
+ * Happy path: accept -> TLS handshake (both sides show certificates) -> the peer's URI name is an
+ * operator's of our fleet -> connect to the consumer socket -> forward until both sides are done.
+ * Failures: each ends that one connection with a log line that names who, why and the remedy.
+ * Ownership: owns the listener, the TLS conf and its connections; a connection owns its TLS stream
+ * until a forward takes it. Freed when the listener and the last connection are gone.
+ * Limits: max_connections, handshake_timeout_ms, and the forward's queues.
+ */
+#include "relay/port.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/io/fdsock.h"
+#include "base/io/listener.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "relay/forward.h"
+#include "relay/identity.h"
+
+#define REFUSAL_TIMEOUT_MS 500u
+#define SECONDS_PER_DAY    86400
+
+struct pfl_port {
+    struct pfl_port_conf conf;
+    struct pfl_tls_conf *tls;      /* a counted reference */
+    struct pfl_listener *listener; /* owned; NULL once closed */
+    struct pfl_list connections;   /* owned */
+    unsigned count;
+    char fleet[PFL_IDENTITY_NAME_BYTES];
+    bool is_draining;
+};
+
+struct connection {
+    struct pfl_list node;
+    struct pfl_port *port;
+    struct pfl_listener *listener; /* borrowed: lives until we release it */
+    struct pfl_stream *tls;        /* owned until `forward` is made */
+    struct pfl_forward *forward;   /* owned until its on_ended */
+    uint64_t start_ms;
+    bool is_refused; /* logged already */
+    char address[80];
+    char uri[256];
+};
+
+/* ---- the end of a connection ---- */
+
+static void finish_if_gone(struct pfl_port *p)
+{
+    if (p->listener != NULL || !pfl_list_is_empty(&p->connections))
+        return;
+    p->conf.on_closed(p->conf.user);
+    pfl_tls_conf_unref(p->tls);
+    pfl_mem_free(p);
+}
+
+static void free_connection(struct connection *c)
+{
+    struct pfl_port *p = c->port;
+
+    pfl_list_remove(&c->node);
+    p->count--;
+    pfl_listener_release(c->listener);
+    pfl_mem_free(c);
+    finish_if_gone(p);
+}
+
+static const char *reason_of(int err, int saved_errno)
+{
+    return saved_errno != 0 ? strerror(saved_errno) : pfl_err_str(err);
+}
+
+static void on_forward_ended(void *user, const struct pfl_forward_stats *stats)
+{
+    struct connection *c = user;
+    uint64_t now_ms = uv_now(c->port->conf.loop);
+
+    pfl_log_info("connection-ended",
+                 "address=%s operator=%s bytes_from_operator=%llu bytes_to_operator=%llu "
+                 "duration_ms=%llu operator_side=\"%s\" service_side=\"%s\"%s",
+                 c->address, pfl_log_quote_str(c->uri), (unsigned long long)stats->bytes_to_local,
+                 (unsigned long long)stats->bytes_to_remote,
+                 (unsigned long long)(now_ms - c->start_ms), pfl_err_str(stats->remote_err),
+                 pfl_err_str(stats->local_err), stats->is_idle_end ? " idle=yes" : "");
+    c->forward = NULL;
+    free_connection(c);
+}
+
+/* ---- before the forward: the handshake ---- */
+
+static void on_tls_data(void *user, struct pfl_span data)
+{
+    (void)user;
+    (void)data; /* after a refusal: what the peer still says does not matter */
+}
+
+static void on_tls_closed(void *user, int err)
+{
+    struct connection *c = user;
+    const struct pfl_tls_identity *id = pfl_tls_stream_get_identity(c->tls);
+    const char *words = pfl_tls_stream_get_error(c->tls);
+
+    if (!c->is_refused && !c->port->is_draining)
+        pfl_log_warn("peer-refused", "address=%s subject=%s uri=%s reason=\"%s\"", c->address,
+                     pfl_log_quote_str(id->subject), pfl_log_quote_str(id->uri),
+                     words[0] != '\0' ? words : reason_of(err, pfl_stream_get_errno(c->tls)));
+    c->tls = NULL;
+    free_connection(c);
+}
+
+static void refuse(struct connection *c)
+{
+    c->is_refused = true;
+    pfl_stream_close_after_flush(c->tls, REFUSAL_TIMEOUT_MS);
+}
+
+static bool is_allowed(struct connection *c)
+{
+    const struct pfl_tls_identity *id = pfl_tls_stream_get_identity(c->tls);
+    struct pfl_identity_refusal why;
+
+    if (pfl_identity_authorize(id->uri, c->port->fleet, &why) == 0) {
+        (void)snprintf(c->uri, sizeof(c->uri), "%s", id->uri);
+        return true;
+    }
+    pfl_log_warn("peer-refused", "address=%s subject=%s uri=%s reason=\"%s\" remedy=\"%s\"",
+                 c->address, pfl_log_quote_str(id->subject), pfl_log_quote_str(id->uri), why.reason,
+                 why.remedy);
+    return false;
+}
+
+static const char *remedy_of_connect(int rc)
+{
+    switch (rc) {
+    case PFL_ENOENT:
+        return "start perfleetd, or give its socket with --consumer-socket";
+    case PFL_ECLOSED:
+        return "nobody listens there: start perfleetd again";
+    case PFL_EPERM:
+        return "let this user connect to it: perfleetd --set-socket-permissions, or the socket's "
+               "group";
+    case PFL_EAGAIN:
+        return "the service accepts too slowly: try again";
+    default:
+        return "see the reason";
+    }
+}
+
+static void on_tls_ready(void *user)
+{
+    struct connection *c = user;
+    struct pfl_port *p = c->port;
+    struct pfl_forward_conf conf = {
+        .loop = p->conf.loop,
+        .remote = c->tls,
+        .half_closed_timeout_ms = p->conf.half_closed_timeout_ms,
+        .on_ended = on_forward_ended,
+        .user = c,
+    };
+    int fd = -1;
+    int rc;
+
+    if (!is_allowed(c)) {
+        refuse(c);
+        return;
+    }
+    rc = pfl_fdsock_connect_unix(p->conf.consumer_socket, &fd);
+    if (rc != 0) {
+        pfl_log_error("consumer-socket-unreachable",
+                      "socket=%s address=%s operator=%s reason=\"%s\" remedy=\"%s\"",
+                      pfl_log_quote_str(p->conf.consumer_socket), c->address,
+                      pfl_log_quote_str(c->uri), strerror(errno), remedy_of_connect(rc));
+        refuse(c);
+        return;
+    }
+    rc = pfl_forward_new(&conf, fd, &c->forward);
+    if (rc != 0) {
+        pfl_log_error("forward-failed", "address=%s reason=\"%s\"", c->address, pfl_err_str(rc));
+        close(fd);
+        refuse(c);
+        return;
+    }
+    c->tls = NULL;
+    pfl_log_info("connection-started", "address=%s operator=%s", c->address,
+                 pfl_log_quote_str(c->uri));
+}
+
+static const struct pfl_stream_ops tls_ops = {
+    .on_data = on_tls_data,
+    .on_ready = on_tls_ready,
+    .on_closed = on_tls_closed,
+};
+
+/* ---- accepting ---- */
+
+static void tell_address(int fd, char *dst, size_t room)
+{
+    struct sockaddr_storage ss = {0};
+    socklen_t len = sizeof(ss);
+    char host[64];
+    char port[8];
+
+    if (getpeername(fd, (struct sockaddr *)&ss, &len) != 0 ||
+        getnameinfo((struct sockaddr *)&ss, len, host, sizeof(host), port, sizeof(port),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+        (void)snprintf(dst, room, "unknown");
+    else
+        (void)snprintf(dst, room, strchr(host, ':') != NULL ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+static void on_accept(void *user, int fd)
+{
+    struct pfl_port *p = user;
+    struct connection *c = pfl_mem_zalloc(sizeof(*c));
+    struct pfl_stream_conf conf = {
+        .loop = p->conf.loop,
+        .ops = &tls_ops,
+        .user = c,
+        .queue_max_bytes = PFL_FORWARD_QUEUE_BYTES,
+        .queue_low_bytes = PFL_FORWARD_LOW_BYTES,
+    };
+    int rc = PFL_ENOMEM;
+
+    if (c != NULL) {
+        tell_address(fd, c->address, sizeof(c->address));
+        rc = pfl_tls_stream_open(&conf, p->tls, fd, NULL, p->conf.handshake_timeout_ms, &c->tls);
+    }
+    if (rc != 0) {
+        pfl_log_error("accept-failed", "reason=\"%s\"", pfl_err_str(rc));
+        pfl_mem_free(c);
+        close(fd);
+        pfl_listener_release(p->listener);
+        return;
+    }
+    c->port = p;
+    c->listener = p->listener;
+    c->start_ms = uv_now(p->conf.loop);
+    p->count++;
+    pfl_list_append(&p->connections, &c->node);
+}
+
+static void on_listener_closed(void *user)
+{
+    struct pfl_port *p = user;
+
+    p->listener = NULL;
+    finish_if_gone(p);
+}
+
+/* ---- opening, reloading, closing ---- */
+
+static int load_tls(const struct pfl_tls_files *files, struct pfl_tls_conf **ret_tls)
+{
+    char why[320];
+    int rc = pfl_tls_conf_new(files, why, sizeof(why), ret_tls);
+    int64_t left_s;
+    uv_timeval64_t now;
+
+    if (rc != 0) {
+        pfl_log_error("certificates-unusable", "reason=%s", pfl_log_quote_str(why));
+        return rc;
+    }
+    (void)uv_gettimeofday(&now);
+    left_s = pfl_tls_conf_get_identity(*ret_tls)->not_after_s - now.tv_sec;
+    if (left_s < 0)
+        pfl_log_error("certificate-expired", "file=%s remedy=\"renew it: perfleet-pki host\"",
+                      pfl_log_quote_str(files->cert_path));
+    else if (left_s < 14 * SECONDS_PER_DAY)
+        pfl_log_warn("certificate-expires-soon", "file=%s days=%lld",
+                     pfl_log_quote_str(files->cert_path), (long long)(left_s / SECONDS_PER_DAY));
+    return 0;
+}
+
+static int choose_fleet(struct pfl_port *p)
+{
+    const struct pfl_tls_identity *own = pfl_tls_conf_get_identity(p->tls);
+    struct pfl_identity id;
+
+    if (p->conf.fleet != NULL) {
+        (void)snprintf(p->fleet, sizeof(p->fleet), "%s", p->conf.fleet);
+        return 0;
+    }
+    if (pfl_identity_parse(own->uri, &id) != 0) {
+        pfl_log_error("fleet-unknown",
+                      "reason=\"the certificate has no name perfleet://FLEET/host/NAME\" uri=%s "
+                      "remedy=\"give --fleet, or a certificate of perfleet-pki host\"",
+                      pfl_log_quote_str(own->uri));
+        return PFL_EINVAL;
+    }
+    memcpy(p->fleet, id.fleet, sizeof(p->fleet));
+    return 0;
+}
+
+int pfl_port_open(const struct pfl_port_conf *conf, struct pfl_port **ret_port)
+{
+    struct pfl_port *p = pfl_mem_zalloc(sizeof(*p));
+    struct pfl_listener_conf listener = {
+        .loop = conf->loop,
+        .address = conf->listen_address,
+        .is_tcp = true,
+        .max_connections = conf->max_connections,
+        .mode = -1,
+        .on_accept = on_accept,
+        .on_closed = on_listener_closed,
+        .user = p,
+    };
+    int rc;
+
+    if (p == NULL)
+        return PFL_ENOMEM;
+    p->conf = *conf;
+    pfl_list_init(&p->connections);
+    rc = load_tls(&p->conf.files, &p->tls);
+    if (rc == 0)
+        rc = choose_fleet(p);
+    if (rc == 0)
+        rc = pfl_listener_open(&listener, &p->listener);
+    if (rc != 0) {
+        pfl_tls_conf_unref(p->tls);
+        pfl_mem_free(p);
+        return rc;
+    }
+    *ret_port = p;
+    return 0;
+}
+
+void pfl_port_reload(struct pfl_port *self)
+{
+    struct pfl_tls_conf *fresh = NULL;
+
+    if (load_tls(&self->conf.files, &fresh) != 0) {
+        pfl_log_error("reload-failed", "the old certificates stay in use");
+        return;
+    }
+    pfl_tls_conf_unref(self->tls);
+    self->tls = fresh;
+    pfl_log_info("reloaded", "certificate=%s",
+                 pfl_log_quote_str(pfl_tls_conf_get_identity(fresh)->uri));
+}
+
+void pfl_port_drain(struct pfl_port *self)
+{
+    if (self->is_draining)
+        return;
+    self->is_draining = true;
+    pfl_listener_close(self->listener);
+}
+
+void pfl_port_close(struct pfl_port *self)
+{
+    struct pfl_list *it;
+
+    pfl_port_drain(self);
+    PFL_LIST_EACH (it, &self->connections) {
+        struct connection *c = PFL_CONTAINER_OF(it, struct connection, node);
+
+        if (c->forward != NULL)
+            pfl_forward_close(c->forward);
+        else
+            pfl_stream_close(c->tls);
+    }
+}
+
+uint16_t pfl_port_get_number(const struct pfl_port *self)
+{
+    return pfl_listener_get_port(self->listener);
+}
+
+unsigned pfl_port_count_connections(const struct pfl_port *self)
+{
+    return self->count;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The relay's TLS port in direct mode: accepts, verifies, authorizes, and forwards each connection
+ * to the consumer socket of this host. Logs every refusal and the end of every connection.
+ */
+#ifndef PFL_RELAY_PORT_H
+#define PFL_RELAY_PORT_H
+
+#include <stdint.h>
+
+#include "base/io/tls_stream.h"
+
+struct pfl_port;
+
+struct pfl_port_conf {
+    uv_loop_t *loop;
+    const char *listen_address;  /* "host:port" */
+    struct pfl_tls_files files;  /* the strings are borrowed until on_closed, for reloads */
+    const char *consumer_socket; /* borrowed until on_closed */
+    const char *fleet;           /* borrowed until on_closed; NULL: the own certificate's */
+    unsigned max_connections;
+    uint64_t handshake_timeout_ms;
+    uint64_t half_closed_timeout_ms;
+    void (*on_closed)(void *user);
+    void *user;
+};
+
+/* Logs what is wrong. PFL_EINVAL, PFL_EPERM, PFL_EPARSE, PFL_EIO, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_port_open(const struct pfl_port_conf *conf, struct pfl_port **ret_port);
+/* Reads certificate, key, CA and CRL again, for connections to come; keeps the old ones when one of
+ * the new does not load (logged). */
+void pfl_port_reload(struct pfl_port *self);
+/* Accepts no more; on_closed follows when the last connection has ended. Idempotent. */
+void pfl_port_drain(struct pfl_port *self);
+/* Drains, and ends every connection now. */
+void pfl_port_close(struct pfl_port *self);
+uint16_t pfl_port_get_number(const struct pfl_port *self);
+unsigned pfl_port_count_connections(const struct pfl_port *self);
+
+#endif
