@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Takes the frames of a read-back apart again, as a consumer does. */
+#ifndef PFL_TESTS_SERVICE_FRAME_KIT_H
+#define PFL_TESTS_SERVICE_FRAME_KIT_H
+
+#include "base/buf.h"
+#include "service/readback.h"
+
+/* Packets in order: u32 length and bytes each. */
+struct kit_trace {
+    struct pfl_buf packets;
+    struct pfl_buf partial; /* slices of a packet that goes on */
+    size_t packets_len;
+    size_t slices;
+    size_t frames;
+};
+
+void kit_trace_init(struct kit_trace *self);
+void kit_trace_fini(struct kit_trace *self);
+/* Checks the frame against every limit and adds its slices. */
+void kit_trace_feed(struct kit_trace *self, const struct pfl_readback_frame *frame,
+                    uint64_t request_id);
+/* Feeds all frames up to the last. */
+void kit_trace_drain(struct kit_trace *self, struct pfl_readback *readback, uint64_t request_id);
+/* Takes the first packet; empty when there is none. Borrowed until the next take or feed. */
+struct pfl_span kit_trace_take(struct kit_trace *self);
+
+#endif
