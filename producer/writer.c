@@ -397,7 +397,7 @@ void perfleet_packet_end(struct perfleet_writer *w)
                                (uint32_t)(w->pos - self->fragment) - PFL_FRAGMENT_SIZE_BYTES);
         self->has_written = true;
         self->is_after_loss = false;
-        self->stats.packets++;
+        self->stats.packets += position(self) > 0; /* an empty one is no packet to readers */
         if (__builtin_expect(self->next == self->chunk_end, 0)) {
             give_chunk(self);
         } else {
