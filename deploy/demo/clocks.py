@@ -8,25 +8,24 @@ Fails when a true offset is not within the bound that was printed for it, or was
 import re
 import sys
 
-LINE = re.compile(r"^host (\S+):.*clock ([+-][\d.]+) ms \+- ([\d.]+) ms")
+LINE = re.compile(r"^host (\S+):.* clock (?:(reference)|([+-][\d.]+) s \+- ([\d.]+) s)")
 
 
 def main():
     with open(sys.argv[1], encoding="utf-8") as f:
-        found = {m.group(1): (float(m.group(2)), float(m.group(3)))
+        found = {m.group(1): (float(m.group(3) or 0), float(m.group(4) or 0))
                  for m in map(LINE.match, f) if m}
     wrong = 0
     for name, seconds in (line.split() for line in sys.stdin if line.strip()):
-        true_ms = int(seconds) * 1000.0
-        offset_ms, bound_ms = found.get(name, (None, None))
-        if offset_ms is None:
-            print(f"{name}: true {true_ms:+.3f} ms, not measured")
+        offset, bound = found.get(name, (None, None))
+        if offset is None:
+            print(f"{name}: true {seconds} s, not measured")
             wrong += 1
             continue
-        error_ms = offset_ms - true_ms
-        holds = abs(error_ms) <= bound_ms + 0.001  # what was printed is rounded
-        print(f"{name}: true {true_ms:+.3f} ms, measured {offset_ms:+.3f} ms: wrong by "
-              f"{error_ms:+.3f} ms, bound {bound_ms:.3f} ms{'' if holds else '  <-- NOT WITHIN'}")
+        error = offset - int(seconds)
+        holds = abs(error) <= bound + 1e-6  # what was printed is rounded to the microsecond
+        print(f"{name}: true {int(seconds):+d} s, measured {offset:+.6f} s, wrong by "
+              f"{error * 1e6:+.0f} us, bound {bound * 1e6:.0f} us{'' if holds else ' NOT WITHIN'}")
         wrong += not holds
     return 1 if wrong else 0
 

@@ -132,6 +132,23 @@ pfl_host_give_certificate() {
     done
 }
 
+# perfleet-relay in front of the host's perfleetd, on a port that the kernel chooses.
+pfl_host_start_relay() {
+    local name=$1 program=$2 dir=$PFL_HOSTS_DIR/$1
+    pfl_host_start "$name" "$program" --listen "$(pfl_host_addr "$name"):0" \
+        --consumer-socket "$dir/consumer.sock" --ca "$dir/ca.pem" --crl "$dir/crl.pem" \
+        --cert "$dir/cert.pem" --key "$dir/key.pem"
+}
+
+# The port that a relay says it listens on: pfl_relay_port_in LOGFILE; pfl_host_relay_port NAME
+pfl_relay_port_in() {
+    grep -m1 'listening: ' "$1" | grep -oE 'port=[1-9][0-9]*' | cut -d= -f2 | grep .
+}
+
+pfl_host_relay_port() {
+    pfl_relay_port_in "$PFL_HOSTS_DIR/$1/perfleet-relay.log"
+}
+
 pfl_operator_run() {
     if [ "$PFL_HOSTS_KIND" = isolated ]; then
         nsenter -t "$PFL_OPERATOR_PID" --net "$@"

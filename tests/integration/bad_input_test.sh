@@ -10,11 +10,14 @@ start example "$BIN/perfleet-example" --rate 2000
 check "the example producer registers" wait_for_source "$EXAMPLE_SOURCE" 1
 config "$WORK/c.pbtx" 1000
 
-# A recording made now is whole: nothing lost, and the service is who it was.
+# A recording made now is whole: nothing lost, and the service is who it was. A producer of the
+# session that does not answer the last flush makes exit code 3 (loss): recording_is_whole 3
 recording_is_whole() {
+    local rc=0
     rm -f "$WORK/t.pftrace"
     timeout 60 "$BIN/perfleet" record -c "$WORK/c.pbtx" -o "$WORK/t.pftrace" \
-        --host "one=unix:$WORK/one/consumer.sock" || return
+        --host "one=unix:$WORK/one/consumer.sock" || rc=$?
+    [ $rc -eq "${1:-0}" ] || { echo "exit code $rc"; return 1; }
     $CHECK "$WORK/t.pftrace" --contiguous --lossless || return
     is_alive "$service"
 }
@@ -51,11 +54,7 @@ else
     for socket in producer consumer; do
         if hostile_start open silent "$WORK/one/$socket.sock" 10000; then
             echo "# $HOSTILE_LINE"
-            case $socket in
-            producer) check "with 10,000 silent producers a recording is whole" recording_is_whole ;;
-            consumer) check "with 10,000 silent consumers the service answers or refuses in time" \
-                timeout 20 sh -c "'$BIN/perfleet' query --host 'unix:$WORK/one/consumer.sock' || true" ;;
-            esac
+            check "with 10,000 silent ${socket}s a recording is whole" recording_is_whole
         else
             check "10,000 silent connections open on the $socket socket" false
         fi
@@ -65,7 +64,7 @@ else
 fi
 
 if hostile_start registered stuck-producer "$WORK/one/producer.sock" "$EXAMPLE_SOURCE"; then
-    check "beside a producer that never reads, a recording is whole" recording_is_whole
+    check "beside a producer that never reads, everybody else's data is whole" recording_is_whole 3
 else
     check "the stuck producer registers" false
 fi

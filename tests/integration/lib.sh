@@ -153,14 +153,9 @@ start_relay() {
     pki host "$name" --ip 127.0.0.1 --force "$@" || return
     rm -f "$log"
     start "relay-$name" "$BIN/perfleet-relay" --listen 127.0.0.1:0 \
-        --consumer "$WORK/$name/consumer.sock" --ca "$WORK/pki/ca.pem" --crl "$WORK/pki/crl.pem" \
+        --consumer-socket "$WORK/$name/consumer.sock" --ca "$WORK/pki/ca.pem" --crl "$WORK/pki/crl.pem" \
         --cert "$WORK/pki/host-$name.pem" --key "$WORK/pki/host-$name.key"
     RELAY_PID=$STARTED
-    wait_for 20 relay_port_of "$log" || return
-    RELAY_ADDR=127.0.0.1:$(relay_port_of "$log")
-}
-
-# The port that a relay says it listens on.
-relay_port_of() {
-    pfl_relay_port_in "$1"
+    wait_for 20 pfl_relay_port_in "$log" || return
+    RELAY_ADDR=127.0.0.1:$(pfl_relay_port_in "$log")
 }

@@ -6,7 +6,8 @@ Usage: trace_check.py FILE [--json] [CHECK ...]
 
 Walks every packet to its last byte and says, per machine, what it holds. Checks, each of which
 makes the exit code 1 when it does not hold (that every packet parses is always checked):
-  --disjoint            no packet sequence id is used by two machines
+  --disjoint            no packet sequence id is used by two machines, but for 1, which is the
+                        writer of the file itself
   --machines N          packets of exactly N machines (service packets of the trace's own included)
   --contiguous          for_testing.seq_value of every sequence rises by one, from its first value
   --lossless            no packet is marked with previous_packet_dropped
@@ -22,6 +23,7 @@ import sys
 TRACK_EVENT, CLOCK_SNAPSHOT, SEQUENCE, STATS, DROPPED, SYSTEM_INFO = 11, 6, 10, 35, 42, 45
 PID, MACHINE, REMOTE_CLOCK_SYNC, FOR_TESTING = 79, 98, 107, 900
 UID, TIMESTAMP = 3, 8
+OWN_SEQUENCE = 1
 BOOTTIME = 6
 
 
@@ -128,7 +130,8 @@ class Trace:
         if sequence is None:
             return
         machine.sequences.add(sequence)
-        if self.owner.setdefault(sequence, f.get(MACHINE, 0)) != f.get(MACHINE, 0):
+        if sequence != OWN_SEQUENCE and self.owner.setdefault(
+                sequence, f.get(MACHINE, 0)) != f.get(MACHINE, 0):
             self.shared.add(sequence)
         if FOR_TESTING not in f:
             return
