@@ -92,7 +92,7 @@ char *pfl_mem_strdup(const char *str)
 
 char *pfl_mem_strndup(const char *str, size_t len)
 {
-    char *copy = pfl_mem_alloc(len + 1);
+    char *copy = len != SIZE_MAX ? pfl_mem_alloc(len + 1) : NULL;
 
     if (copy == NULL)
         return NULL;

@@ -1,121 +1,157 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines as they arrive on stderr: one write each, cut when too long, peers' strings escaped. */
+/* Log lines: form, levels, and peers' strings that cannot break a line. */
 #include "base/log.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 static char captured[8192];
 
-/* Runs one log call with stderr in a pipe; the captured text is what one read gives. */
-static void capture_begin(int *ret_saved, int *ret_pipe)
+/* Runs `body` with stderr in a pipe; what it wrote is in `captured`. */
+static void capture(void (*body)(void))
 {
     int fds[2];
-
-    assert_int_equal(pipe(fds), 0);
-    *ret_saved = dup(STDERR_FILENO);
-    dup2(fds[1], STDERR_FILENO);
-    close(fds[1]);
-    *ret_pipe = fds[0];
-}
-
-static void capture_end(int saved, int pipe_fd)
-{
+    int old = dup(STDERR_FILENO);
     ssize_t n;
 
-    dup2(saved, STDERR_FILENO);
-    close(saved);
-    n = read(pipe_fd, captured, sizeof(captured) - 1);
-    captured[n > 0 ? n : 0] = '\0';
-    close(pipe_fd);
+    assert_int_equal(pipe(fds), 0);
+    assert_true(dup2(fds[1], STDERR_FILENO) >= 0);
+    close(fds[1]);
+    body();
+    assert_true(dup2(old, STDERR_FILENO) >= 0);
+    close(old);
+    n = read(fds[0], captured, sizeof(captured) - 1);
+    assert_true(n >= 0);
+    captured[n] = '\0';
+    close(fds[0]);
 }
 
-static void a_line_is_level_event_and_text(void **state)
+static void write_levels(void)
 {
-    int saved, fd;
+    pfl_log_set_level(PFL_LOG_WARN);
+    pfl_log_error("one", "a=%d", 1);
+    pfl_log_warn("two", "b=%s", pfl_log_quote_str("x y"));
+    pfl_log_info("three", "c=3");
+    pfl_log_debug("four", "d=4");
+}
 
+static void line_has_level_event_and_text_and_lower_levels_are_left_out(void **state)
+{
     (void)state;
     unsetenv("JOURNAL_STREAM");
-    capture_begin(&saved, &fd);
-    pfl_log_warn("consumer-refused", "uid=%u reason=%s", 7u, "x");
-    capture_end(saved, fd);
-    assert_string_equal(captured, "warn consumer-refused: uid=7 reason=x\n");
+    capture(write_levels);
+    assert_string_equal(captured, "error one: a=1\nwarn two: b=\"x y\"\n");
 }
 
-static void the_journal_gets_its_priority_first(void **state)
+static void journal_gets_priorities(void **state)
 {
-    int saved, fd;
-
     (void)state;
     setenv("JOURNAL_STREAM", "1:2", 1);
-    capture_begin(&saved, &fd);
-    pfl_log_error("e", "%s", "");
-    capture_end(saved, fd);
+    capture(write_levels);
     unsetenv("JOURNAL_STREAM");
-    assert_string_equal(captured, "<3>error e: \n");
+    assert_string_equal(captured, "<3>error one: a=1\n<4>warn two: b=\"x y\"\n");
 }
 
-static void a_line_too_long_is_cut_and_still_one_line(void **state)
+static void write_long(void)
 {
-    char text[6000];
-    int saved, fd;
+    static char text[5000];
+
+    memset(text, 'x', sizeof(text) - 1);
+    pfl_log_error("long", "%s", text);
+    pfl_log_error(text, "%s", "y");
+}
+
+static void line_that_is_too_long_is_cut_and_still_one_line(void **state)
+{
+    char *end;
 
     (void)state;
-    memset(text, 'x', sizeof(text));
-    text[sizeof(text) - 1] = '\0';
-    capture_begin(&saved, &fd);
-    pfl_log_info("long", "%s", text);
-    capture_end(saved, fd);
-    assert_in_range(strlen(captured), 2000, 2048);
+    capture(write_long);
+    end = strchr(captured, '\n');
+    assert_non_null(end);
+    assert_in_range(end - captured, 2000, 2047);
+    assert_in_range(strlen(end + 1), 2000, 2048);
     assert_int_equal(captured[strlen(captured) - 1], '\n');
-    assert_ptr_equal(strchr(captured, '\n'), captured + strlen(captured) - 1);
+    assert_ptr_equal(strchr(end + 1, '\n'), captured + strlen(captured) - 1);
 }
 
-static void what_is_below_the_level_is_not_written(void **state)
+static void quotes_escape_everything_that_is_not_plain(void **state)
 {
-    enum pfl_log_level level;
-    int saved, fd;
+    char all[256];
+    const char *quoted;
 
     (void)state;
-    assert_true(pfl_log_level_parse("warn", &level));
-    assert_int_equal(level, PFL_LOG_WARN);
-    assert_false(pfl_log_level_parse("loud", &level));
-    capture_begin(&saved, &fd);
-    pfl_log_debug("quiet", "%d", 1);
-    pfl_log_warn("said", "%d", 1);
-    capture_end(saved, fd);
-    assert_string_equal(captured, "warn said: 1\n");
-}
-
-static void a_peers_string_cannot_leave_its_quotes_or_its_line(void **state)
-{
-    char text[300];
-
-    (void)state;
-    assert_string_equal(pfl_log_quote("a\"b\\c\n\x1b[31m\xff", 12),
-                        "\"a\\\"b\\\\c\\x0a\\x1b[31m\\xff\"");
+    assert_string_equal(pfl_log_quote("a\nb\"c\\d\x1b\xff\0e", 11),
+                        "\"a\\x0ab\\\"c\\\\d\\x1b\\xff\\x00e\"");
     assert_string_equal(pfl_log_quote_str(NULL), "\"\"");
-    memset(text, 0x01, sizeof(text));
-    assert_int_equal(strlen(pfl_log_quote(text, sizeof(text))), 1 + 120 * 4 + 4);
+    assert_string_equal(pfl_log_quote("", 0), "\"\"");
+    for (int i = 0; i < 256; i++)
+        all[i] = (char)i;
+    for (size_t at = 0; at < 256; at += 100) {
+        quoted = pfl_log_quote(all + at, 256 - at < 100 ? 256 - at : 100);
+        for (const char *p = quoted; *p != '\0'; p++)
+            assert_true(*p >= 0x20 && *p < 0x7f);
+    }
+}
+
+static void long_strings_are_cut_with_dots(void **state)
+{
+    char text[200];
+    const char *quoted;
+
+    (void)state;
+    memset(text, '\xff', sizeof(text));
+    quoted = pfl_log_quote(text, 200);
+    assert_int_equal(strlen(quoted), 1 + 120 * 4 + 4);
+    assert_string_equal(quoted + strlen(quoted) - 4, "...\"");
+    quoted = pfl_log_quote(text, 120);
+    assert_int_equal(strlen(quoted), 1 + 120 * 4 + 1);
+}
+
+static void four_quotes_live_at_the_same_time(void **state)
+{
+    const char *a = pfl_log_quote_str("a");
+    const char *b = pfl_log_quote_str("b");
+    const char *c = pfl_log_quote_str("c");
+    const char *d = pfl_log_quote_str("d");
+
+    (void)state;
+    assert_string_equal(a, "\"a\"");
+    assert_string_equal(b, "\"b\"");
+    assert_string_equal(c, "\"c\"");
+    assert_string_equal(d, "\"d\"");
+}
+
+static void level_names_are_parsed(void **state)
+{
+    enum pfl_log_level level = PFL_LOG_INFO;
+
+    (void)state;
+    assert_true(pfl_log_level_parse("debug", &level));
+    assert_int_equal(level, PFL_LOG_DEBUG);
+    assert_true(pfl_log_level_parse("error", &level));
+    assert_int_equal(level, PFL_LOG_ERROR);
+    assert_false(pfl_log_level_parse("DEBUG", &level));
+    assert_false(pfl_log_level_parse("", &level));
+    assert_int_equal(level, PFL_LOG_ERROR);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_line_is_level_event_and_text),
-        cmocka_unit_test(the_journal_gets_its_priority_first),
-        cmocka_unit_test(a_line_too_long_is_cut_and_still_one_line),
-        cmocka_unit_test(what_is_below_the_level_is_not_written),
-        cmocka_unit_test(a_peers_string_cannot_leave_its_quotes_or_its_line),
+        cmocka_unit_test(line_has_level_event_and_text_and_lower_levels_are_left_out),
+        cmocka_unit_test(journal_gets_priorities),
+        cmocka_unit_test(line_that_is_too_long_is_cut_and_still_one_line),
+        cmocka_unit_test(quotes_escape_everything_that_is_not_plain),
+        cmocka_unit_test(long_strings_are_cut_with_dots),
+        cmocka_unit_test(four_quotes_live_at_the_same_time),
+        cmocka_unit_test(level_names_are_parsed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
