@@ -33,6 +33,8 @@ enum { INIT_REPLY_EMULATION = 3 };
 enum { SCRAPING_ENABLED = 1, SCRAPING_DISABLED = 2 };
 enum { DS_NAME = 1, DS_NOTIFY_STOP = 2, DS_NOTIFY_START = 3, DS_CLEARS = 4, DS_NO_FLUSH = 9 };
 
+uint32_t pfl_client_retry_step_ms = 1000;
+
 static uint64_t now_ms(void)
 {
     struct timespec ts;
@@ -625,7 +627,7 @@ static void schedule_retry(struct perfleet *p)
     uint64_t delay = PFL_CLIENT_RETRY_SLOW_MS;
 
     if (p->retries < PFL_CLIENT_RETRY_STEPS)
-        delay = (uint64_t)++p->retries * p->retry_step_ms;
+        delay = (uint64_t)++p->retries * pfl_client_retry_step_ms;
     p->retry_at_ms = now_ms() + delay;
 }
 

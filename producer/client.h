@@ -21,7 +21,6 @@
 
 #define PFL_CLIENT_TRIGGERS_MAX     16u
 #define PFL_CLIENT_BATCH_MS         5u
-#define PFL_CLIENT_RETRY_STEP_MS    1000u
 #define PFL_CLIENT_RETRY_STEPS      10u
 #define PFL_CLIENT_RETRY_SLOW_MS    30000u
 #define PFL_CLIENT_CLOSE_MS         1000u /* how long a close may wait for the socket to drain */
@@ -67,8 +66,10 @@ struct perfleet {
     uint64_t commit_at_ms; /* 0: no timer */
     uint64_t retry_at_ms;
     uint32_t retries;
-    uint32_t retry_step_ms;
 };
+
+/* 1000; a test may want it faster. Read when a connection was lost. */
+extern uint32_t pfl_client_retry_step_ms;
 
 /* The thread. */
 void *pfl_client_run(void *arg);

@@ -127,7 +127,6 @@ int perfleet_open(const struct perfleet_conf *conf, struct perfleet **ret_tracin
     p->link.fd = -1;
     p->link.recv_fd = -1;
     p->address = address;
-    p->retry_step_ms = PFL_CLIENT_RETRY_STEP_MS;
     p->conf = *conf;
     p->conf.socket = NULL;
     p->conf.batch_ms = conf->batch_ms == 0 ? PFL_CLIENT_BATCH_MS : conf->batch_ms;
