@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Configs as operators write them: what goes to the hosts, and what is refused and why. */
+#include "consumer/config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "tests/support/sweep.h"
+#include "tests/unit/consumer/trace_bytes.h"
+
+#define BASE "buffers { size_kb: 64 } data_sources { config { name: \"x\" } } "
+
+struct prepared {
+    struct pfl_buf parsed;
+    struct pfl_buf out;
+    struct pfl_config_info info;
+    char why[512];
+};
+
+static int prepare(struct prepared *p, const char *text, uint32_t duration_ms)
+{
+    int rc;
+
+    *p = (struct prepared){0};
+    pfl_buf_init(&p->parsed, PFL_CONFIG_MAX_BYTES);
+    pfl_buf_init(&p->out, PFL_CONFIG_MAX_BYTES);
+    rc = pfl_config_read(pfl_span_of(text, strlen(text)), "cfg.pbtx", &p->parsed, p->why,
+                         sizeof(p->why));
+    if (rc == 0)
+        rc = pfl_config_prepare(pfl_buf_get(&p->parsed), duration_ms, &p->out, &p->info, p->why,
+                                sizeof(p->why));
+    return rc;
+}
+
+static void fini(struct prepared *p)
+{
+    pfl_buf_fini(&p->parsed);
+    pfl_buf_fini(&p->out);
+    pfl_sweep_assert_no_leak();
+}
+
+static void refused(const char *text, const char *reason)
+{
+    struct prepared p;
+
+    assert_int_equal(prepare(&p, text, 0), PFL_EINVAL);
+    assert_non_null(strstr(p.why, reason));
+    fini(&p);
+}
+
+static void start_is_deferred_and_duration_kept(void **state)
+{
+    struct prepared p;
+
+    (void)state;
+    assert_int_equal(prepare(&p, BASE "duration_ms: 1500 flush_timeout_ms: 70", 0), 0);
+    assert_int_equal(field_value(pfl_buf_get(&p.out), 12), 1);
+    assert_int_equal(field_value(pfl_buf_get(&p.out), 3), 1500);
+    assert_int_equal(p.info.duration_ms, 1500);
+    assert_int_equal(p.info.flush_timeout_ms, 70);
+    assert_int_equal(p.info.stop_timeout_ms, 5000);
+    assert_true(has_field(pfl_buf_get(&p.out), 2));
+    fini(&p);
+}
+
+static void duration_of_the_command_line_wins(void **state)
+{
+    struct prepared p;
+
+    (void)state;
+    assert_int_equal(prepare(&p, BASE "duration_ms: 1500", 9000), 0);
+    assert_int_equal(field_value(pfl_buf_get(&p.out), 3), 9000);
+    assert_int_equal(p.info.duration_ms, 9000);
+    fini(&p);
+}
+
+static void compression_is_left_out_and_told(void **state)
+{
+    struct prepared p;
+
+    (void)state;
+    assert_int_equal(prepare(&p, BASE "compression_type: COMPRESSION_TYPE_DEFLATE", 0), 0);
+    assert_true(p.info.was_compressed);
+    assert_false(has_field(pfl_buf_get(&p.out), 24));
+    fini(&p);
+}
+
+static void mistakes_are_told_with_their_place(void **state)
+{
+    struct prepared p;
+
+    (void)state;
+    assert_int_equal(prepare(&p, "buffers { size_kb: 64 }\n  durtion_ms: 5\n", 0), PFL_EPARSE);
+    assert_non_null(strstr(p.why, "cfg.pbtx:2:3: "));
+    assert_non_null(strstr(p.why, "duration_ms"));
+    fini(&p);
+}
+
+static void configs_that_write_on_the_hosts_are_refused(void **state)
+{
+    (void)state;
+    refused(BASE "write_into_file: true", "write_into_file");
+    refused(BASE "output_path: \"/tmp/x\"", "output_path");
+}
+
+static void configs_that_cannot_be_read_or_started_together_are_refused(void **state)
+{
+    (void)state;
+    refused(BASE "trigger_config { trigger_mode: START_TRACING triggers { name: \"a\" } }",
+            "START_TRACING");
+    refused(BASE "trigger_config { trigger_mode: CLONE_SNAPSHOT triggers { name: \"a\" } }",
+            "CLONE_SNAPSHOT");
+    refused("buffers { size_kb: 64 }", "data_sources");
+    refused("data_sources { config { name: \"x\" } }", "buffers");
+    refused("", "data_sources");
+}
+
+static void stop_triggers_are_allowed(void **state)
+{
+    struct prepared p;
+
+    (void)state;
+    assert_int_equal(prepare(&p,
+                             BASE "trigger_config { trigger_mode: STOP_TRACING "
+                                  "triggers { name: \"a\" } trigger_timeout_ms: 1000 }",
+                             0),
+                     0);
+    fini(&p);
+}
+
+static void binary_configs_are_taken_as_they_are(void **state)
+{
+    static const uint8_t binary[] = {0x0a, 0x02, 0x08, 0x40, 0x12, 0x05,
+                                     0x0a, 0x03, 0x0a, 0x01, 'x'};
+    struct pfl_buf out;
+    char why[128] = "";
+
+    (void)state;
+    pfl_buf_init(&out, 1024);
+    assert_int_equal(
+        pfl_config_read(pfl_span_of(binary, sizeof(binary)), "b", &out, why, sizeof(why)), 0);
+    assert_memory_equal(pfl_buf_get(&out).data, binary, sizeof(binary));
+    assert_int_equal(
+        pfl_config_read(pfl_span_of(binary, sizeof(binary) - 1), "b", &out, why, sizeof(why)),
+        PFL_EPARSE);
+    assert_non_null(strstr(why, "neither"));
+    pfl_buf_fini(&out);
+    pfl_sweep_assert_no_leak();
+}
+
+static int prepare_once(void *arg)
+{
+    struct prepared p;
+    int rc = prepare(&p, BASE "duration_ms: 1", 5);
+
+    (void)arg;
+    pfl_buf_fini(&p.parsed);
+    pfl_buf_fini(&p.out);
+    return rc;
+}
+
+static void every_failed_allocation_is_survived(void **state)
+{
+    (void)state;
+    pfl_sweep(prepare_once, NULL, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(start_is_deferred_and_duration_kept),
+        cmocka_unit_test(duration_of_the_command_line_wins),
+        cmocka_unit_test(compression_is_left_out_and_told),
+        cmocka_unit_test(mistakes_are_told_with_their_place),
+        cmocka_unit_test(configs_that_write_on_the_hosts_are_refused),
+        cmocka_unit_test(configs_that_cannot_be_read_or_started_together_are_refused),
+        cmocka_unit_test(stop_triggers_are_allowed),
+        cmocka_unit_test(binary_configs_are_taken_as_they_are),
+        cmocka_unit_test(every_failed_allocation_is_survived),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ids of one host to fresh ids: stable, distinct, bounded. */
+#include "consumer/id_map.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include "tests/support/sweep.h"
+
+static void ten_thousand_ids_stay_stable_and_distinct(void **state)
+{
+    struct pfl_id_map map;
+    uint32_t next = 5;
+    uint32_t to;
+    bool is_new;
+
+    (void)state;
+    pfl_id_map_init(&map, 1u << 20);
+    for (uint32_t i = 0; i < 10000; i++) {
+        assert_int_equal(pfl_id_map_get(&map, i * 64, &next, &to, &is_new), 0);
+        assert_int_equal(to, 5 + i);
+        assert_true(is_new);
+    }
+    for (uint32_t i = 0; i < 10000; i++) {
+        assert_int_equal(pfl_id_map_get(&map, i * 64, &next, &to, &is_new), 0);
+        assert_int_equal(to, 5 + i);
+        assert_false(is_new);
+    }
+    pfl_id_map_fini(&map);
+    pfl_sweep_assert_no_leak();
+}
+
+static void id_past_the_maximum_is_refused_and_known_ones_still_work(void **state)
+{
+    struct pfl_id_map map;
+    uint32_t next = 1;
+    uint32_t to;
+
+    (void)state;
+    pfl_id_map_init(&map, 2);
+    assert_int_equal(pfl_id_map_get(&map, 0, &next, &to, NULL), 0);
+    assert_int_equal(pfl_id_map_get(&map, 7, &next, &to, NULL), 0);
+    assert_int_equal(pfl_id_map_get(&map, 8, &next, &to, NULL), PFL_ELIMIT);
+    assert_int_equal(pfl_id_map_get(&map, 0, &next, &to, NULL), 0);
+    assert_int_equal(to, 1);
+    pfl_id_map_fini(&map);
+}
+
+static void used_up_ids_are_refused(void **state)
+{
+    struct pfl_id_map map;
+    uint32_t next = 0xffffffff;
+    uint32_t to;
+
+    (void)state;
+    pfl_id_map_init(&map, 10);
+    assert_int_equal(pfl_id_map_get(&map, 1, &next, &to, NULL), 0);
+    assert_int_equal(pfl_id_map_get(&map, 2, &next, &to, NULL), PFL_ELIMIT);
+    pfl_id_map_fini(&map);
+}
+
+static int fill(void *arg)
+{
+    struct pfl_id_map map;
+    uint32_t next = 1;
+    uint32_t to;
+    int rc = 0;
+
+    (void)arg;
+    pfl_id_map_init(&map, 1000);
+    for (uint32_t i = 0; rc == 0 && i < 200; i++)
+        rc = pfl_id_map_get(&map, i, &next, &to, NULL);
+    pfl_id_map_fini(&map);
+    return rc;
+}
+
+static void every_failed_allocation_is_survived(void **state)
+{
+    (void)state;
+    pfl_sweep(fill, NULL, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ten_thousand_ids_stay_stable_and_distinct),
+        cmocka_unit_test(id_past_the_maximum_is_refused_and_known_ones_still_work),
+        cmocka_unit_test(used_up_ids_are_refused),
+        cmocka_unit_test(every_failed_allocation_is_survived),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

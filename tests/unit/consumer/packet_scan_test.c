@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Slices to packets: recorded read-outs, packets over many replies, and what must be refused. */
+#include "consumer/packet_scan.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "tests/support/capture.h"
+#include "tests/support/sweep.h"
+#include "tests/unit/consumer/trace_bytes.h"
+
+#define SMALL_MAX 4096u
+
+struct world {
+    struct pfl_packet_scan scan;
+    struct pfl_buf file; /* packets as a trace file */
+    size_t packets;
+    int answer;
+};
+
+static int on_packet(void *user, const struct iovec *slices, int slices_len, size_t bytes)
+{
+    struct world *w = user;
+    uint8_t preamble[12] = {0x0a};
+    size_t len = 1 + pfl_varint_put(preamble + 1, bytes);
+    size_t sum = 0;
+
+    if (w->answer != 0)
+        return w->answer;
+    assert_int_equal(pfl_buf_append(&w->file, preamble, len), 0);
+    for (int i = 0; i < slices_len; i++) {
+        sum += slices[i].iov_len;
+        assert_int_equal(pfl_buf_append(&w->file, slices[i].iov_base, slices[i].iov_len), 0);
+    }
+    assert_int_equal(sum, bytes);
+    w->packets++;
+    return 0;
+}
+
+static void init(struct world *w, size_t packet_max)
+{
+    *w = (struct world){0};
+    pfl_packet_scan_init(&w->scan, packet_max);
+    pfl_buf_init(&w->file, 8u << 20);
+}
+
+static void fini(struct world *w)
+{
+    pfl_packet_scan_fini(&w->scan);
+    pfl_buf_fini(&w->file);
+    pfl_sweep_assert_no_leak();
+}
+
+static int feed(struct world *w, struct pfl_span body)
+{
+    return pfl_packet_scan_feed(&w->scan, body, on_packet, w);
+}
+
+static void put_slice(struct pfl_writer *w, const void *data, size_t len, bool is_last)
+{
+    uint8_t slice[SMALL_MAX];
+    struct pfl_writer s = pfl_writer_of(slice, sizeof(slice));
+
+    pfl_writer_field_bytes(&s, 1, data, len);
+    if (is_last)
+        pfl_writer_field_varint(&s, 2, 1);
+    pfl_writer_field_bytes(w, 2, slice, sizeof(slice) - s.left);
+    assert_false(w->failed);
+}
+
+static void feed_capture(void *user, struct pfl_span body)
+{
+    assert_int_equal(feed(user, body), 0);
+}
+
+static void compare_with_file(const char *capture, const char *path)
+{
+    struct world w;
+    struct pfl_span real = pfl_capture_read_file(path);
+    struct pfl_span ours;
+
+    init(&w, PFL_PACKET_MAX_BYTES);
+    each_read_reply(capture, feed_capture, &w);
+    ours = pfl_buf_get(&w.file);
+    assert_false(pfl_packet_scan_is_open(&w.scan));
+    assert_true(w.packets > 10);
+    assert_int_equal(ours.len, real.len);
+    assert_memory_equal(ours.data, real.data, ours.len);
+    pfl_mem_free((void *)(uintptr_t)real.data);
+    fini(&w);
+}
+
+static void recorded_readouts_give_the_real_trace_files(void **state)
+{
+    (void)state;
+    compare_with_file("consumer-read-small.cap", "tests/fixtures/captures/small.pftrace");
+    compare_with_file("consumer-read-fragmented.cap", "tests/fixtures/captures/fragmented.pftrace");
+    compare_with_file("consumer-read-trackevent.cap", "tests/fixtures/captures/trackevent.pftrace");
+}
+
+static void packet_over_many_replies_is_put_together(void **state)
+{
+    struct world w;
+
+    (void)state;
+    init(&w, SMALL_MAX);
+    for (int i = 0; i < 10; i++) {
+        uint8_t body[64];
+        struct pfl_writer b = pfl_writer_of(body, sizeof(body));
+
+        put_slice(&b, "abcdefghij" + i, 1, i == 9);
+        assert_int_equal(feed(&w, pfl_span_of(body, sizeof(body) - b.left)), 0);
+        assert_int_equal(pfl_packet_scan_is_open(&w.scan), i != 9);
+    }
+    assert_int_equal(w.packets, 1);
+    assert_memory_equal(pfl_buf_get(&w.file).data,
+                        "\x0a\x0a"
+                        "abcdefghij",
+                        12);
+    fini(&w);
+}
+
+static void more_slices_than_the_array_holds_are_spilled(void **state)
+{
+    uint8_t body[SMALL_MAX];
+    struct pfl_writer b = pfl_writer_of(body, sizeof(body));
+    struct world w;
+
+    (void)state;
+    init(&w, SMALL_MAX);
+    for (int i = 0; i < 3 * PFL_PACKET_SCAN_SLICES; i++)
+        put_slice(&b, "x", 1, i == 3 * PFL_PACKET_SCAN_SLICES - 1);
+    assert_int_equal(feed(&w, pfl_span_of(body, sizeof(body) - b.left)), 0);
+    assert_int_equal(w.packets, 1);
+    assert_int_equal(pfl_buf_get(&w.file).len, 3 + 3 * PFL_PACKET_SCAN_SLICES);
+    fini(&w);
+}
+
+static void packet_past_the_maximum_is_refused(void **state)
+{
+    static const uint8_t data[100];
+    uint8_t body[256];
+    struct world w;
+
+    (void)state;
+    init(&w, 250);
+    for (int i = 0; i < 2; i++) {
+        struct pfl_writer b = pfl_writer_of(body, sizeof(body));
+
+        put_slice(&b, data, sizeof(data), false);
+        assert_int_equal(feed(&w, pfl_span_of(body, sizeof(body) - b.left)), 0);
+    }
+    {
+        struct pfl_writer b = pfl_writer_of(body, sizeof(body));
+
+        put_slice(&b, data, sizeof(data), true);
+        assert_int_equal(feed(&w, pfl_span_of(body, sizeof(body) - b.left)), PFL_ELIMIT);
+    }
+    assert_int_equal(w.packets, 0);
+    fini(&w);
+}
+
+static void empty_packets_and_empty_slices_are_harmless(void **state)
+{
+    uint8_t body[64];
+    struct pfl_writer b = pfl_writer_of(body, sizeof(body));
+    struct world w;
+
+    (void)state;
+    init(&w, SMALL_MAX);
+    put_slice(&b, "", 0, true);
+    put_slice(&b, "", 0, false);
+    put_slice(&b, "a", 1, true);
+    assert_int_equal(feed(&w, pfl_span_of(body, sizeof(body) - b.left)), 0);
+    assert_int_equal(feed(&w, pfl_span_of(NULL, 0)), 0);
+    assert_int_equal(w.packets, 2);
+    assert_memory_equal(pfl_buf_get(&w.file).data,
+                        "\x0a\x00\x0a\x01"
+                        "a",
+                        5);
+    fini(&w);
+}
+
+static void reply_cut_anywhere_is_refused_or_gives_whole_packets(void **state)
+{
+    uint8_t body[128];
+    struct pfl_writer b = pfl_writer_of(body, sizeof(body));
+    size_t ends[3];
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        put_slice(&b, "0123456789", 10, true);
+        ends[i] = sizeof(body) - b.left;
+    }
+    for (size_t cut = 0; cut <= ends[2]; cut++) {
+        struct world w;
+        bool is_clean = cut == 0 || cut == ends[0] || cut == ends[1] || cut == ends[2];
+        uint8_t *copy = pfl_mem_memdup(body, cut);
+
+        init(&w, SMALL_MAX);
+        assert_non_null(copy);
+        assert_int_equal(feed(&w, pfl_span_of(copy, cut)), is_clean ? 0 : PFL_EPROTO);
+        assert_int_equal(w.packets, cut >= ends[2]   ? 3
+                                    : cut >= ends[1] ? 2
+                                    : cut >= ends[0] ? 1
+                                                     : 0);
+        pfl_mem_free(copy);
+        fini(&w);
+    }
+}
+
+static void a_negative_answer_stops_and_is_passed_on(void **state)
+{
+    uint8_t body[64];
+    struct pfl_writer b = pfl_writer_of(body, sizeof(body));
+    struct world w;
+
+    (void)state;
+    init(&w, SMALL_MAX);
+    put_slice(&b, "a", 1, true);
+    w.answer = PFL_EIO;
+    assert_int_equal(feed(&w, pfl_span_of(body, sizeof(body) - b.left)), PFL_EIO);
+    fini(&w);
+}
+
+static int discard(void *user, const struct iovec *slices, int slices_len, size_t bytes)
+{
+    (void)user;
+    (void)slices;
+    (void)slices_len;
+    (void)bytes;
+    return 0;
+}
+
+static int scan_once(void *arg)
+{
+    struct pfl_packet_scan scan;
+    uint8_t body[64];
+    struct pfl_writer b = pfl_writer_of(body, sizeof(body));
+    int rc;
+
+    (void)arg;
+    put_slice(&b, "a", 1, false);
+    pfl_packet_scan_init(&scan, SMALL_MAX);
+    rc = pfl_packet_scan_feed(&scan, pfl_span_of(body, sizeof(body) - b.left), discard, NULL);
+    pfl_packet_scan_fini(&scan);
+    return rc;
+}
+
+static void every_failed_allocation_is_survived(void **state)
+{
+    (void)state;
+    pfl_sweep(scan_once, NULL, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(recorded_readouts_give_the_real_trace_files),
+        cmocka_unit_test(packet_over_many_replies_is_put_together),
+        cmocka_unit_test(more_slices_than_the_array_holds_are_spilled),
+        cmocka_unit_test(packet_past_the_maximum_is_refused),
+        cmocka_unit_test(empty_packets_and_empty_slices_are_harmless),
+        cmocka_unit_test(reply_cut_anywhere_is_refused_or_gives_whole_packets),
+        cmocka_unit_test(a_negative_answer_stops_and_is_passed_on),
+        cmocka_unit_test(every_failed_allocation_is_survived),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
