@@ -211,13 +211,14 @@ static void connect_unix(struct pfl_consumer_conn *c)
 static int open_address(struct pfl_consumer_conn *c, const struct addrinfo *address)
 {
     struct pfl_stream_conf conf = stream_conf_of(c);
+    struct pfl_tls_handshake handshake = {.conf = c->conf.tls,
+                                          .timeout_ms = c->conf.handshake_timeout_ms};
     int fd;
     int rc = pfl_fdsock_connect_addr(address->ai_addr, address->ai_addrlen, &fd);
 
     if (rc != 0)
         return rc;
-    rc =
-        pfl_tls_stream_open(&conf, c->conf.tls, fd, NULL, c->conf.handshake_timeout_ms, &c->stream);
+    rc = pfl_tls_stream_open(&conf, &handshake, fd, &c->stream);
     if (rc != 0)
         close(fd);
     return rc;

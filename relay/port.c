@@ -227,11 +227,13 @@ static void on_accept(void *user, int fd)
         .queue_max_bytes = PFL_FORWARD_QUEUE_BYTES,
         .queue_low_bytes = PFL_FORWARD_LOW_BYTES,
     };
+    struct pfl_tls_handshake handshake = {.conf = p->tls,
+                                          .timeout_ms = p->conf.handshake_timeout_ms};
     int rc = PFL_ENOMEM;
 
     if (c != NULL) {
         tell_address(fd, c->address, sizeof(c->address));
-        rc = pfl_tls_stream_open(&conf, p->tls, fd, NULL, p->conf.handshake_timeout_ms, &c->tls);
+        rc = pfl_tls_stream_open(&conf, &handshake, fd, &c->tls);
     }
     if (rc != 0) {
         pfl_log_error("accept-failed", "reason=\"%s\"", pfl_err_str(rc));

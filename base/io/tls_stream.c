@@ -434,8 +434,8 @@ static int start(struct tls_stream *t)
     return pfl_stream_writev(t->sock, &iov, 1, -1);
 }
 
-int pfl_tls_stream_open(const struct pfl_stream_conf *conf, struct pfl_tls_conf *tls, int fd,
-                        const char *expected_uri, uint64_t handshake_timeout_ms,
+int pfl_tls_stream_open(const struct pfl_stream_conf *conf,
+                        const struct pfl_tls_handshake *handshake, int fd,
                         struct pfl_stream **ret_stream)
 {
     struct tls_stream *t = pfl_mem_zalloc(sizeof(*t));
@@ -446,14 +446,14 @@ int pfl_tls_stream_open(const struct pfl_stream_conf *conf, struct pfl_tls_conf 
         return PFL_ENOMEM;
     t->base = (struct pfl_stream){.vtable = &vtable, .ops = conf->ops, .user = conf->user};
     t->queue_max_bytes = conf->queue_max_bytes;
-    t->handshake_timeout_ms = handshake_timeout_ms;
+    t->handshake_timeout_ms = handshake->timeout_ms;
     t->is_reading = true;
     pfl_buf_init(&t->held, HELD_MAX_BYTES);
     sock_conf.ops = &sock_ops;
     sock_conf.user = t;
     sock_conf.queue_max_bytes =
         conf->queue_max_bytes + conf->queue_max_bytes / 128 + PFL_TLS_OUT_BYTES;
-    rc = pfl_tls_engine_new(tls, expected_uri, &t->engine);
+    rc = pfl_tls_engine_new(handshake->conf, handshake->expected_uri, &t->engine);
     if (rc == 0)
         rc = pfl_fdsock_open(&sock_conf, fd, &t->sock);
     if (rc != 0) {
@@ -463,7 +463,7 @@ int pfl_tls_stream_open(const struct pfl_stream_conf *conf, struct pfl_tls_conf 
     }
     (void)uv_timer_init(conf->loop, &t->timer);
     t->timer.data = t;
-    (void)uv_timer_start(&t->timer, on_handshake_timeout, handshake_timeout_ms, 0);
+    (void)uv_timer_start(&t->timer, on_handshake_timeout, handshake->timeout_ms, 0);
     rc = start(t);
     if (rc != 0)
         break_stream(t, rc, pfl_tls_engine_get_error(t->engine));

@@ -39,14 +39,19 @@ struct pfl_tls_identity {
     int64_t not_after_s; /* UNIX time */
 };
 
+struct pfl_tls_handshake {
+    struct pfl_tls_conf *conf; /* the stream takes a reference of its own */
+    const char *expected_uri;  /* must equal the peer's URI name; copied; NULL = any */
+    uint64_t timeout_ms;       /* then the stream breaks with PFL_ETIMEOUT */
+};
+
 /*
- * Takes `fd`. `expected_uri` (copied, NULL = any) must equal the peer's URI name, or the handshake
- * fails. on_ready comes once the handshake is done; writes before that are PFL_ESTATE; a handshake
- * that is not done within handshake_timeout_ms breaks with PFL_ETIMEOUT.
+ * Takes `fd` on success. on_ready comes once the handshake is done; writes before that are
+ * PFL_ESTATE. PFL_ENOMEM, PFL_EIO.
  */
-PFL_MUST_USE int pfl_tls_stream_open(const struct pfl_stream_conf *conf, struct pfl_tls_conf *tls,
-                                     int fd, const char *expected_uri,
-                                     uint64_t handshake_timeout_ms, struct pfl_stream **ret_stream);
+PFL_MUST_USE int pfl_tls_stream_open(const struct pfl_stream_conf *conf,
+                                     const struct pfl_tls_handshake *handshake, int fd,
+                                     struct pfl_stream **ret_stream);
 /* Borrowed until on_closed ends. Verified from on_ready on; before that, and after a failed
  * handshake, what the peer claims (for the log), "" when it showed nothing. */
 const struct pfl_tls_identity *pfl_tls_stream_get_identity(const struct pfl_stream *self);

@@ -70,10 +70,11 @@ static int teardown(void **state)
 static void open_tls(struct endpoint *e, int fd, const char *who, uint64_t timeout_ms)
 {
     struct pfl_tls_conf *tls = pki_conf(who, "ca.pem", NULL, e == &server);
+    struct pfl_tls_handshake handshake = {.conf = tls, .timeout_ms = timeout_ms};
     struct pfl_stream_conf conf = endpoint_conf(e, sizeof(pattern) + 65536, 1000);
 
     e->is_inside_call = true;
-    assert_int_equal(pfl_tls_stream_open(&conf, tls, fd, NULL, timeout_ms, &e->stream), 0);
+    assert_int_equal(pfl_tls_stream_open(&conf, &handshake, fd, &e->stream), 0);
     e->is_inside_call = false;
     pfl_tls_conf_unref(tls);
 }
@@ -324,10 +325,11 @@ static void silent_connection_keeps_no_record_buffers(void **state)
     pfl_mem_stats_get(&before);
     {
         struct pfl_tls_conf *tls = pki_conf("host-a", "ca.pem", NULL, true);
+        struct pfl_tls_handshake handshake = {.conf = tls, .timeout_ms = LONG_MS};
         struct pfl_stream_conf conf = endpoint_conf(&server, 1 << 20, 1000);
 
         pfl_mem_stats_get(&before);
-        assert_int_equal(pfl_tls_stream_open(&conf, tls, fds[1], NULL, LONG_MS, &server.stream), 0);
+        assert_int_equal(pfl_tls_stream_open(&conf, &handshake, fds[1], &server.stream), 0);
         pfl_mem_stats_get(&after);
         pfl_tls_conf_unref(tls);
     }
@@ -338,14 +340,15 @@ static struct pfl_tls_conf *sweep_conf;
 
 static int open_body(void *arg)
 {
+    struct pfl_tls_handshake handshake = {
+        .conf = sweep_conf, .expected_uri = "perfleet://lab/host/a", .timeout_ms = LONG_MS};
     struct pfl_stream_conf conf = endpoint_conf(&client, 1 << 20, 1000);
     int fds[2];
     int rc;
 
     (void)arg;
     make_tcp_pair(fds);
-    rc = pfl_tls_stream_open(&conf, sweep_conf, fds[0], "perfleet://lab/host/a", LONG_MS,
-                             &client.stream);
+    rc = pfl_tls_stream_open(&conf, &handshake, fds[0], &client.stream);
     if (rc != 0)
         close(fds[0]);
     client.closes = 0;
