@@ -155,6 +155,7 @@ static int fail_unknown_enum_value(struct parser *p, const ProtobufCEnumDescript
     struct pfl_text_nearest nearest;
     char found[PFL_TEXT_DESCRIPTION_MAX];
 
+    assert(type->values != NULL && type->n_values > 0);
     pfl_text_token_describe(&p->token, found);
     pfl_text_nearest_init(&nearest, p->token.text);
     for (unsigned i = 0; i < type->n_value_names; i++)

@@ -31,8 +31,10 @@ void pfl_text_lexer_init(struct pfl_text_lexer *self, struct pfl_span text)
 
     if (text.len >= sizeof(mark) && memcmp(text.data, mark, sizeof(mark)) == 0)
         text = pfl_span_of(text.data + sizeof(mark), text.len - sizeof(mark));
-    *self = (struct pfl_text_lexer){.pos = text.data, .line_start = text.data, .line = 1};
-    self->end = text.len != 0 ? text.data + text.len : text.data;
+    if (text.len == 0)
+        text = pfl_span_of("", 0);
+    *self = (struct pfl_text_lexer){
+        .pos = text.data, .end = text.data + text.len, .line_start = text.data, .line = 1};
 }
 
 static void skip_comment(struct pfl_text_lexer *self)
@@ -124,7 +126,7 @@ struct pfl_text_token pfl_text_lexer_next(struct pfl_text_lexer *self)
     skip_blanks(self);
     start = self->pos;
     token.line = self->line;
-    token.column = start != NULL ? (unsigned)(start - self->line_start) + 1 : 1;
+    token.column = (unsigned)(start - self->line_start) + 1;
     if (self->pos == self->end)
         return token;
     token.kind = scan(self);

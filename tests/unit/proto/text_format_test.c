@@ -217,68 +217,65 @@ static void assert_mistake(const ProtobufCMessageDescriptor *type, const struct 
     pfl_buf_fini(&out);
 }
 
+static const struct mistake config_mistakes[] = {
+    {"durtion_ms: 5", 1, 1,
+     "no field \"durtion_ms\" in TraceConfig; did you mean \"duration_ms\"?"},
+    {"buffers {\n  size_kb: 4\n  fil_policy: DISCARD }", 3, 3,
+     "no field \"fil_policy\" in TraceConfig.BufferConfig; did you mean \"fill_policy\"?"},
+    {"buffers { fill_policy: RING }", 1, 24,
+     "no value \"RING\" in TraceConfig.BufferConfig.FillPolicy; did you mean "
+     "\"RING_BUFFER\"?"},
+    {"buffers { fill_policy: ring_buffer }", 1, 24,
+     "no value \"ring_buffer\" in TraceConfig.BufferConfig.FillPolicy; did you mean "
+     "\"RING_BUFFER\"?"},
+    {"buffers { fill_policy: FORWARD }", 1, 24,
+     "no value \"FORWARD\" in TraceConfig.BufferConfig.FillPolicy; it has \"UNSPECIFIED\" and "
+     "others"},
+    {"xyzzy: 1", 1, 1, "no field \"xyzzy\" in TraceConfig"},
+    {"buffers {\n size_kb: 1\n\nduration_ms: 5", 4, 1,
+     "no field \"duration_ms\" in TraceConfig.BufferConfig, but TraceConfig has one: is the "
+     "\"{\" of line 1 not closed?"},
+    {"duration_ms: 5\nbuffers {\n  size_kb: 1\n", 2, 9, "the \"{\" of \"buffers\" is never closed"},
+    {"data_sources { config { name: \"x\" }\n", 1, 14,
+     "the \"{\" of \"data_sources\" is never closed"},
+    {"buffers { size_kb: 1 >", 1, 22, "expected \"}\" for \"buffers\", found \">\""},
+    {"duration_ms: 1 }", 1, 16, "this \"}\" closes nothing"},
+    {"duration_ms: 1 duration_ms: 2", 1, 16, "\"duration_ms\" is given twice in this TraceConfig"},
+    {"duration_ms: [1]", 1, 14, "\"duration_ms\" takes one value, not a list"},
+    {"duration_ms 5", 1, 13, "expected \":\" and a value for \"duration_ms\", found \"5\""},
+    {"duration_ms: \"5\"", 1, 14,
+     "expected an integer from 0 to 4294967295 for \"duration_ms\", found \"\"5\"\""},
+    {"duration_ms: 4294967296", 1, 14,
+     "\"4294967296\" is out of range: \"duration_ms\" is an integer from 0 to 4294967295"},
+    {"duration_ms: -1", 1, 15,
+     "minus \"1\" is out of range: \"duration_ms\" is an integer from 0 to 4294967295"},
+    {"duration_ms: 10s", 1, 14,
+     "expected an integer from 0 to 4294967295 for \"duration_ms\", found \"10s\""},
+    {"duration_ms:", 1, 13,
+     "expected an integer from 0 to 4294967295 for \"duration_ms\", found the end of the "
+     "text"},
+    {"buffers: 5", 1, 10, "expected \"{\" for \"buffers\", found \"5\""},
+    {"output_path: /tmp/x", 1, 14, "expected a string in quotes for \"output_path\", found \"/\""},
+    {"output_path: \"/tmp/x\nduration_ms: 5", 1, 14, "the string is not closed in its line"},
+    {"output_path: \"a\" \"b", 1, 18, "the string is not closed in its line"},
+    {"output_path: \"ab\\q\"", 1, 17, "the escape in this string means nothing"},
+    {"output_path: \"\\400\"", 1, 15, "the escape in this string means nothing"},
+    {"output_path: \"\\ud800x\"", 1, 15, "the escape in this string means nothing"},
+    {"output_path: \"\\U00110000\"", 1, 15, "the escape in this string means nothing"},
+    {"output_path: \"\\u12\"", 1, 15, "the escape in this string means nothing"},
+    {"write_into_file: yes", 1, 18,
+     "expected true or false for \"write_into_file\", found \"yes\""},
+    {"[ext.field]: 5", 1, 1, "expected the name of a field of TraceConfig, found \"[\""},
+    {"duration_ms: 5 \x01", 1, 16, "expected the name of a field of TraceConfig, found \"\\x01\""},
+    {"duration_ms: 5,,", 1, 16, "expected the name of a field of TraceConfig, found \",\""},
+};
+
 static void mistakes_in_a_config_are_told_with_place_and_cure(void **state)
 {
-    static const struct mistake mistakes[] = {
-        {"durtion_ms: 5", 1, 1,
-         "no field \"durtion_ms\" in TraceConfig; did you mean \"duration_ms\"?"},
-        {"buffers {\n  size_kb: 4\n  fil_policy: DISCARD }", 3, 3,
-         "no field \"fil_policy\" in TraceConfig.BufferConfig; did you mean \"fill_policy\"?"},
-        {"buffers { fill_policy: RING }", 1, 24,
-         "no value \"RING\" in TraceConfig.BufferConfig.FillPolicy; did you mean "
-         "\"RING_BUFFER\"?"},
-        {"buffers { fill_policy: ring_buffer }", 1, 24,
-         "no value \"ring_buffer\" in TraceConfig.BufferConfig.FillPolicy; did you mean "
-         "\"RING_BUFFER\"?"},
-        {"buffers { fill_policy: FORWARD }", 1, 24,
-         "no value \"FORWARD\" in TraceConfig.BufferConfig.FillPolicy; it has \"UNSPECIFIED\" and "
-         "others"},
-        {"xyzzy: 1", 1, 1, "no field \"xyzzy\" in TraceConfig"},
-        {"buffers {\n size_kb: 1\n\nduration_ms: 5", 4, 1,
-         "no field \"duration_ms\" in TraceConfig.BufferConfig, but TraceConfig has one: is the "
-         "\"{\" of line 1 not closed?"},
-        {"duration_ms: 5\nbuffers {\n  size_kb: 1\n", 2, 9,
-         "the \"{\" of \"buffers\" is never closed"},
-        {"data_sources { config { name: \"x\" }\n", 1, 14,
-         "the \"{\" of \"data_sources\" is never closed"},
-        {"buffers { size_kb: 1 >", 1, 22, "expected \"}\" for \"buffers\", found \">\""},
-        {"duration_ms: 1 }", 1, 16, "this \"}\" closes nothing"},
-        {"duration_ms: 1 duration_ms: 2", 1, 16,
-         "\"duration_ms\" is given twice in this TraceConfig"},
-        {"duration_ms: [1]", 1, 14, "\"duration_ms\" takes one value, not a list"},
-        {"duration_ms 5", 1, 13, "expected \":\" and a value for \"duration_ms\", found \"5\""},
-        {"duration_ms: \"5\"", 1, 14,
-         "expected an integer from 0 to 4294967295 for \"duration_ms\", found \"\"5\"\""},
-        {"duration_ms: 4294967296", 1, 14,
-         "\"4294967296\" is out of range: \"duration_ms\" is an integer from 0 to 4294967295"},
-        {"duration_ms: -1", 1, 15,
-         "minus \"1\" is out of range: \"duration_ms\" is an integer from 0 to 4294967295"},
-        {"duration_ms: 10s", 1, 14,
-         "expected an integer from 0 to 4294967295 for \"duration_ms\", found \"10s\""},
-        {"duration_ms:", 1, 13,
-         "expected an integer from 0 to 4294967295 for \"duration_ms\", found the end of the "
-         "text"},
-        {"buffers: 5", 1, 10, "expected \"{\" for \"buffers\", found \"5\""},
-        {"output_path: /tmp/x", 1, 14,
-         "expected a string in quotes for \"output_path\", found \"/\""},
-        {"output_path: \"/tmp/x\nduration_ms: 5", 1, 14, "the string is not closed in its line"},
-        {"output_path: \"a\" \"b", 1, 18, "the string is not closed in its line"},
-        {"output_path: \"ab\\q\"", 1, 17, "the escape in this string means nothing"},
-        {"output_path: \"\\400\"", 1, 15, "the escape in this string means nothing"},
-        {"output_path: \"\\ud800x\"", 1, 15, "the escape in this string means nothing"},
-        {"output_path: \"\\U00110000\"", 1, 15, "the escape in this string means nothing"},
-        {"output_path: \"\\u12\"", 1, 15, "the escape in this string means nothing"},
-        {"write_into_file: yes", 1, 18,
-         "expected true or false for \"write_into_file\", found \"yes\""},
-        {"[ext.field]: 5", 1, 1, "expected the name of a field of TraceConfig, found \"[\""},
-        {"duration_ms: 5 \x01", 1, 16,
-         "expected the name of a field of TraceConfig, found \"\\x01\""},
-        {"duration_ms: 5,,", 1, 16, "expected the name of a field of TraceConfig, found \",\""},
-    };
     (void)state;
 
-    for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++)
-        assert_mistake(&perfetto__protos__trace_config__descriptor, &mistakes[i]);
+    for (size_t i = 0; i < sizeof(config_mistakes) / sizeof(config_mistakes[0]); i++)
+        assert_mistake(&perfetto__protos__trace_config__descriptor, &config_mistakes[i]);
 }
 
 static void mistakes_in_values_are_told(void **state)
