@@ -133,6 +133,8 @@ static bool measure(struct pfl_trace_buffer *self, struct incoming *in)
     if (sum.is_short)
         self->stats.abi_violations++;
     in->is_dropped = sum.is_dropped;
+    if (in->is_dropped) /* these two spoke of the fragment that is gone: nothing is to wait for */
+        in->flags &= (uint8_t) ~(PFL_CHUNK_CONTINUES_NEXT | PFL_CHUNK_NEEDS_PATCH);
     in->valid_bytes = (uint32_t)sum.valid_bytes;
     in->reserve_bytes = chunk->is_complete ? in->valid_bytes : (uint32_t)chunk->payload_bytes;
     if (pfl_record_outer_bytes(in->reserve_bytes) > self->ring.size_bytes) {

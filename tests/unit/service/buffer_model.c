@@ -446,6 +446,8 @@ void model_commit(struct model *self, const struct pfl_trace_buffer_chunk *c)
     }
     if (result == 0 || result == -1)
         self->stats.abi_violations++;
+    if (result == -2)
+        like.flags &= 1;
     like.size = c->is_complete ? valid : (uint32_t)c->payload_bytes;
     like.outer = outer_of(like.size);
     like.payload_bytes = valid;

@@ -24,6 +24,8 @@
 #define WRITERS_MAX 64u
 #define SERVICE_SEQ 1u
 
+#define WRITERS_LOSS (PFL_LOSS_PRESENT | PFL_LOSS_WRITER_ABORT | PFL_LOSS_REASSEMBLY_BROKEN_CHAIN)
+
 enum record_kind { RECORD_FRAME = 1, RECORD_SMB = 2, RECORD_CHUNK = 3 };
 
 /* A packet of the trace file that a producer wrote. */
@@ -244,9 +246,8 @@ static void match(struct replay *rp, const struct kit_packet *packet)
         i++;
     assert_true(i < rp->traced_len);
     assert_true(begins_with(&rp->traced[i], packet));
-    /* What the recorded writer lost itself; the service loses nothing. */
-    assert_int_equal(packet->loss_reasons & ~(uint32_t)(PFL_LOSS_PRESENT | PFL_LOSS_WRITER_ABORT),
-                     0);
+    /* What the recorded writer lost itself, amid a packet; the service loses nothing. */
+    assert_int_equal(packet->loss_reasons & ~(uint32_t)WRITERS_LOSS, 0);
     rp->traced[i].is_matched = true;
     rp->writers[w].next = i + 1;
 }
@@ -276,7 +277,9 @@ static void replay(const char *name, size_t *ret_packets)
     }
     assert_int_equal(packets, rp.traced_len);
     assert_int_equal(kit_stats(rp.buffer).abi_violations, 0);
-    assert_int_equal(kit_stats(rp.buffer).patches_failed, 0);
+    /* Only patches for what their writer dropped itself find nothing. */
+    assert_true(kit_stats(rp.buffer).patches_failed <=
+                kit_stats(rp.buffer).trace_writer_packet_loss);
     assert_int_equal(rp.counters.entries_skipped, 0);
     assert_true(rp.chunks > 0);
     *ret_packets = packets;

@@ -254,6 +254,26 @@ static void a_drop_marker_is_told_on_the_next_packet_even_an_older_one(void **st
     kit_expect_end(fx.buffer);
 }
 
+static void a_dropped_fragment_that_was_to_be_patched_stalls_nothing(void **state)
+{
+    static const uint8_t marker[] = {0xff, 0xff, 0xff, 0x7f};
+
+    (void)state;
+    kit_commit(fx.buffer, 1, 0, NEXT, 'x', 10);
+    kit_chunk_begin(&fx.chunk, 1, 1, 1);
+    kit_chunk_add(&fx.chunk, 'x', 10);
+    kit_chunk_add_raw(&fx.chunk, marker, sizeof(marker), 1);
+    fx.chunk.chunk.flags = PREV | PATCH;
+    pfl_trace_buffer_commit(fx.buffer, &fx.chunk.chunk);
+    kit_commit(fx.buffer, 1, 2, 0, 'y', 10);
+    patch(1, 1, 20, false); /* into what was dropped */
+    assert_int_equal(kit_stats(fx.buffer).patches_failed, 1);
+    begin();
+    kit_expect(fx.buffer, 'x', 20, 129);
+    kit_expect(fx.buffer, 'y', 10, 0);
+    kit_expect_end(fx.buffer);
+}
+
 static void sizes_that_a_patch_made_wrong_are_corrupt(void **state)
 {
     (void)state;
@@ -562,6 +582,7 @@ int main(void)
         ROW(a_chain_that_the_next_chunk_does_not_continue_is_broken),
         ROW(a_continuation_without_its_beginning_is_an_orphan),
         ROW(a_drop_marker_is_told_on_the_next_packet_even_an_older_one),
+        ROW(a_dropped_fragment_that_was_to_be_patched_stalls_nothing),
         ROW(sizes_that_a_patch_made_wrong_are_corrupt),
         ROW(a_loss_is_remembered_while_the_sequence_is_empty),
         ROW(only_the_latest_empty_sequences_are_remembered),
