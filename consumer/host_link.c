@@ -27,7 +27,6 @@
 #define SETUP_HEADER_MAX  16u
 #define FREE_TIMEOUT_MS   2000u
 #define CLOCK_TIMEOUT_MS  3000u
-#define FLUSH_GRACE_MS    2000u
 #define FLUSH_REQUEST_MAX 32u
 
 enum {
@@ -121,13 +120,15 @@ static uint64_t deadline_of(const struct pfl_host_link *l, enum pfl_link_state s
         return 0;
     case PFL_LINK_CLOCK_BEFORE:
     case PFL_LINK_CLOCK_AFTER:
-        return CLOCK_TIMEOUT_MS;
+        return l->conf.step_timeout_ms < CLOCK_TIMEOUT_MS ? l->conf.step_timeout_ms
+                                                          : CLOCK_TIMEOUT_MS;
     case PFL_LINK_FLUSHING:
-        return l->conf.flush_timeout_ms + FLUSH_GRACE_MS;
+        return l->conf.flush_timeout_ms + l->conf.step_timeout_ms;
     case PFL_LINK_DISABLING:
-        return l->conf.stop_timeout_ms + FLUSH_GRACE_MS;
+        return l->conf.stop_timeout_ms + l->conf.step_timeout_ms;
     case PFL_LINK_FREEING:
-        return FREE_TIMEOUT_MS;
+        return l->conf.step_timeout_ms < FREE_TIMEOUT_MS ? l->conf.step_timeout_ms
+                                                         : FREE_TIMEOUT_MS;
     default:
         return l->conf.step_timeout_ms;
     }

@@ -124,6 +124,5 @@ uint64_t pfl_losses_sum(const struct pfl_losses *losses)
 {
     return losses->chunks_overwritten + losses->chunks_discarded + losses->patches_failed +
            losses->abi_violations + losses->writer_losses + losses->invalid_packets +
-           losses->flushes_failed + losses->service_chunks_discarded +
-           losses->service_patches_discarded;
+           losses->flushes_failed;
 }

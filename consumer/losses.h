@@ -16,16 +16,18 @@ struct pfl_losses {
     uint64_t writer_losses;
     uint64_t invalid_packets;
     uint64_t flushes_failed;
-    uint64_t service_chunks_discarded;  /* of the service's whole life */
-    uint64_t service_patches_discarded; /* likewise */
-    uint64_t bytes_unread;              /* roughly what a read-out will bring */
+    /* Of the whole service: late data of sessions that ended before counts here too, so these are
+     * nobody's loss in particular. */
+    uint64_t service_chunks_discarded;
+    uint64_t service_patches_discarded;
+    uint64_t bytes_unread; /* roughly what a read-out will bring */
 };
 
 /* A serialized GetTraceStatsResponse. PFL_EPARSE. */
 PFL_MUST_USE int pfl_losses_parse(struct pfl_span response, struct pfl_losses *ret_losses);
 /* Takes what the service had already lost before the session out of its counters. */
 void pfl_losses_subtract_baseline(struct pfl_losses *losses, const struct pfl_losses *before);
-/* 0: nothing was lost. Flushes that failed count, because unflushed data is missing. */
+/* 0: nothing of this session was lost. Flushes that failed count: unflushed data is missing. */
 uint64_t pfl_losses_sum(const struct pfl_losses *losses);
 
 #endif

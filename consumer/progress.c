@@ -100,9 +100,23 @@ void pfl_progress_open(struct pfl_progress *self, uv_loop_t *loop, uint64_t dura
     uv_unref((uv_handle_t *)&self->timer);
 }
 
+static size_t count_failed(const struct pfl_recording *r)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < pfl_recording_get_hosts_len(r); i++) {
+        struct pfl_recording_host h;
+
+        pfl_recording_get_host(r, i, &h);
+        n += h.report->why[0] != '\0';
+    }
+    return n;
+}
+
 static void say_phase(struct pfl_progress *p, const struct pfl_recording *r)
 {
     size_t hosts = pfl_recording_get_hosts_len(r);
+    size_t failed = count_failed(r);
 
     switch (pfl_recording_get_phase(r)) {
     case PFL_RECORDING_RUN:
@@ -115,7 +129,7 @@ static void say_phase(struct pfl_progress *p, const struct pfl_recording *r)
             fprintf(stderr, "recording until Ctrl-C\n");
         break;
     case PFL_RECORDING_START:
-        fprintf(stderr, "starting (%zu hosts asked)\n", hosts);
+        fprintf(stderr, "starting %zu of %zu hosts\n", hosts - failed, hosts);
         break;
     case PFL_RECORDING_STOP:
         clear_bar(p);

@@ -22,7 +22,7 @@ struct counter {
     uint64_t value;
 };
 
-#define COUNTERS 9
+#define COUNTERS 7
 
 static void list_counters(const struct pfl_losses *l, struct counter ret_counters[COUNTERS])
 {
@@ -36,10 +36,6 @@ static void list_counters(const struct pfl_losses *l, struct counter ret_counter
         {"abi_violations", "malformed chunks from producers", l->abi_violations},
         {"invalid_packets", "malformed packets from producers", l->invalid_packets},
         {"flushes_failed", "flushes not answered in time", l->flushes_failed},
-        {"service_chunks_discarded", "chunks that the service could not place",
-         l->service_chunks_discarded},
-        {"service_patches_discarded", "patches that the service could not place",
-         l->service_patches_discarded},
     };
 
     for (size_t i = 0; i < COUNTERS; i++)
@@ -104,6 +100,11 @@ static int add_losses(const struct pfl_summary_host *h, struct pfl_buf *out)
     if (rc == 0 && h->refused_packets != 0)
         rc = add(out, "  lost: %" PRIu64 " packets that are malformed or compressed\n",
                  h->refused_packets);
+    if (rc == 0 && h->losses.service_chunks_discarded + h->losses.service_patches_discarded != 0)
+        rc = add(out,
+                 "  note: the service dropped %" PRIu64 " chunks and %" PRIu64
+                 " patches that belong to no buffer, perhaps of earlier sessions\n",
+                 h->losses.service_chunks_discarded, h->losses.service_patches_discarded);
     if (rc == 0 && !h->has_losses && h->is_merged)
         rc = add(out, "  the service did not tell its counters\n");
     return rc;
@@ -166,6 +167,10 @@ static json_t *json_losses(const struct pfl_summary_host *h)
     list_counters(&h->losses, counters);
     for (size_t i = 0; h->has_losses && i < COUNTERS; i++)
         json_object_set_new(o, counters[i].key, json_integer((json_int_t)counters[i].value));
+    json_object_set_new(o, "service_chunks_discarded",
+                        json_integer((json_int_t)h->losses.service_chunks_discarded));
+    json_object_set_new(o, "service_patches_discarded",
+                        json_integer((json_int_t)h->losses.service_patches_discarded));
     json_object_set_new(o, "gap_marks", json_integer((json_int_t)h->loss_marks));
     json_object_set_new(o, "refused_packets", json_integer((json_int_t)h->refused_packets));
     json_object_set_new(o, "total", json_integer((json_int_t)pfl_summary_losses(h)));

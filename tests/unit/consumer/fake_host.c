@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See fake_host.h. Out of memory closes the connection: the sweep runs over this too. */
+#include "tests/unit/consumer/fake_host.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/io/fdsock.h"
+#include "base/mem.h"
+#include "proto/rpc_host.h"
+
+#define NOTES_MAX 64u
+
+struct fake_conn {
+    struct fake_host *host; /* borrowed */
+    struct pfl_stream *stream;
+    struct pfl_rpc_host rpc;
+    bool is_probe;
+    bool has_session;
+    bool is_enable_pending;
+    struct pfl_rpc_request enable;
+    int64_t notes[NOTES_MAX][2];
+    unsigned notes_len;
+};
+
+static int64_t now_ns(const struct fake_conn *c)
+{
+    return (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME) + c->host->offset_ns;
+}
+
+/* True: the trick was played, the method needs no answer. */
+static bool play(struct fake_conn *c, struct pfl_rpc_request request, const char *method)
+{
+    static const uint8_t garbage[64] = {0xff, 0xff, 0xff, 0xff, 0xff};
+    struct iovec iov = {(void *)(uintptr_t)garbage, sizeof(garbage)};
+
+    if (c->is_probe || c->host->method == NULL || strcmp(c->host->method, method) != 0)
+        return false;
+    switch (c->host->trick) {
+    case FAKE_SILENT:
+        return true;
+    case FAKE_DIES:
+        pfl_stream_close(c->stream);
+        return true;
+    case FAKE_GARBAGE:
+        return pfl_stream_writev(c->stream, &iov, 1, -1) == 0;
+    case FAKE_FAILS:
+        return pfl_rpc_host_reply_failure(&c->rpc, request) == 0;
+    default:
+        return false;
+    }
+}
+
+static int reply(struct fake_conn *c, struct pfl_rpc_request request, unsigned flags,
+                 const void *body, size_t len)
+{
+    struct iovec iov = {(void *)(uintptr_t)body, len};
+
+    return pfl_rpc_host_reply(&c->rpc, request, flags, &iov, 1, -1);
+}
+
+static int end_session(struct fake_conn *c)
+{
+    if (!c->is_enable_pending)
+        return 0;
+    c->is_enable_pending = false;
+    return reply(c, c->enable, PFL_RPC_SUCCESS, "\x08\x01", 2);
+}
+
+static int on_enable(void *user, struct pfl_rpc_request request, struct pfl_span args)
+{
+    struct fake_conn *c = user;
+
+    c->is_probe = args.len <= 2;
+    c->has_session = true;
+    if (play(c, request, "EnableTracing")) {
+        c->has_session = false;
+        return 0;
+    }
+    c->enable = request;
+    c->is_enable_pending = true;
+    return 0;
+}
+
+static int on_stats(void *user, struct pfl_rpc_request request, struct pfl_span args)
+{
+    struct fake_conn *c = user;
+
+    (void)args;
+    if (play(c, request, "GetTraceStats"))
+        return 0;
+    if (!c->has_session)
+        return pfl_rpc_host_reply_failure(&c->rpc, request);
+    return reply(c, request, PFL_RPC_SUCCESS, "\x0a\x00", 2);
+}
+
+static int on_start(void *user, struct pfl_rpc_request request, struct pfl_span args)
+{
+    static int order;
+    struct fake_conn *c = user;
+    int rc;
+
+    (void)args;
+    if (play(c, request, "StartTracing"))
+        return 0;
+    c->host->started_order = order++;
+    rc = pfl_rpc_host_reply_empty(&c->rpc, request);
+    if (rc == 0 && c->host->trick == FAKE_ENDS)
+        rc = end_session(c);
+    return rc;
+}
+
+static int on_flush(void *user, struct pfl_rpc_request request, struct pfl_span args)
+{
+    struct fake_conn *c = user;
+
+    (void)args;
+    if (play(c, request, "Flush"))
+        return 0;
+    if (c->notes_len < NOTES_MAX && c->host->trick != FAKE_NO_NOTES) {
+        c->notes[c->notes_len][0] = now_ns(c);
+        c->notes[c->notes_len++][1] = now_ns(c);
+    }
+    return pfl_rpc_host_reply_empty(&c->rpc, request);
+}
+
+static int on_disable(void *user, struct pfl_rpc_request request, struct pfl_span args)
+{
+    struct fake_conn *c = user;
+    int rc;
+
+    (void)args;
+    if (play(c, request, "DisableTracing"))
+        return 0;
+    rc = pfl_rpc_host_reply_empty(&c->rpc, request);
+    return rc != 0 ? rc : end_session(c);
+}
+
+/* One packet in one slice. */
+static int send_packet(struct fake_conn *c, struct pfl_rpc_request request, const uint8_t *packet,
+                       size_t len)
+{
+    uint8_t head[32];
+    struct pfl_writer w = pfl_writer_of(head, sizeof(head));
+    struct iovec iov[3] = {{0}};
+
+    pfl_writer_field_header(&w, 2, 1 + pfl_varint_size(len) + len + 2);
+    pfl_writer_field_header(&w, 1, len);
+    iov[0] = (struct iovec){head, sizeof(head) - w.left};
+    iov[1] = (struct iovec){(void *)(uintptr_t)packet, len};
+    iov[2] = (struct iovec){(void *)(uintptr_t) "\x10\x01", 2};
+    return pfl_rpc_host_reply(&c->rpc, request, PFL_RPC_SUCCESS | PFL_RPC_HAS_MORE, iov, 3, -1);
+}
+
+static int send_note(struct fake_conn *c, struct pfl_rpc_request request, int64_t ns,
+                     const char *event)
+{
+    uint8_t packet[32];
+    struct pfl_writer w = pfl_writer_of(packet, sizeof(packet));
+
+    pfl_writer_field_varint(&w, 8, (uint64_t)ns);
+    pfl_writer_field_bytes(&w, 69, event, 2);
+    pfl_writer_field_varint(&w, 10, 1);
+    return send_packet(c, request, packet, sizeof(packet) - w.left);
+}
+
+static int read_probe(struct fake_conn *c, struct pfl_rpc_request request)
+{
+    int rc = 0;
+
+    for (unsigned i = 0; rc == 0 && i < c->notes_len; i++) {
+        rc = send_note(c, request, c->notes[i][0], "\x48\x01");
+        if (rc == 0)
+            rc = send_note(c, request, c->notes[i][1], "\x18\x01");
+    }
+    return rc != 0 ? rc : reply(c, request, PFL_RPC_SUCCESS, "", 0);
+}
+
+static int on_read(void *user, struct pfl_rpc_request request, struct pfl_span args)
+{
+    struct fake_conn *c = user;
+    const struct fake_host *h = c->host;
+    uint8_t packet[1024] = {0};
+    int rc = 0;
+
+    (void)args;
+    if (c->is_probe)
+        return read_probe(c, request);
+    if (play(c, request, "ReadBuffers"))
+        return 0;
+    for (unsigned i = 0; rc == 0 && i < h->packets; i++) {
+        struct pfl_writer w = pfl_writer_of(packet, sizeof(packet));
+
+        pfl_writer_field_varint(&w, 8, (uint64_t)now_ns(c));
+        pfl_writer_field_varint(&w, 10, 2);
+        pfl_writer_field_bytes(&w, 900, packet + 512, h->packet_bytes);
+        rc = send_packet(c, request, packet, sizeof(packet) - w.left);
+        if (h->trick == FAKE_HALF && i == h->packets / 2) {
+            pfl_stream_close_after_flush(c->stream, 1000);
+            return 0;
+        }
+    }
+    return rc != 0 ? rc : reply(c, request, PFL_RPC_SUCCESS, "", 0);
+}
+
+static int on_free(void *user, struct pfl_rpc_request request, struct pfl_span args)
+{
+    struct fake_conn *c = user;
+    int rc;
+
+    (void)args;
+    if (play(c, request, "FreeBuffers"))
+        return 0;
+    c->has_session = false;
+    c->notes_len = 0;
+    rc = pfl_rpc_host_reply_empty(&c->rpc, request);
+    return rc != 0 ? rc : end_session(c);
+}
+
+static const struct pfl_rpc_method methods[] = {
+    {"EnableTracing", on_enable}, {"GetTraceStats", on_stats},    {"StartTracing", on_start},
+    {"Flush", on_flush},          {"DisableTracing", on_disable}, {"ReadBuffers", on_read},
+    {"FreeBuffers", on_free},
+};
+static const struct pfl_rpc_service service = {"ConsumerPort", methods,
+                                               sizeof(methods) / sizeof(methods[0])};
+
+static int send_frame(void *user, const struct iovec *iov, int iov_len, int fd)
+{
+    return pfl_stream_writev(((struct fake_conn *)user)->stream, iov, iov_len, fd);
+}
+
+static void on_data(void *user, struct pfl_span data)
+{
+    struct fake_conn *c = user;
+
+    if (pfl_rpc_host_feed(&c->rpc, data) != 0)
+        pfl_stream_close(c->stream);
+}
+
+static void on_eof(void *user)
+{
+    pfl_stream_close(((struct fake_conn *)user)->stream);
+}
+
+static void on_closed(void *user, int err)
+{
+    struct fake_conn *c = user;
+
+    (void)err;
+    for (unsigned i = 0; i < c->host->conns_len; i++)
+        if (c->host->conns[i] == c)
+            c->host->conns[i] = NULL;
+    pfl_listener_release(c->host->listener);
+    pfl_rpc_host_fini(&c->rpc);
+    pfl_mem_free(c);
+}
+
+static const struct pfl_stream_ops ops = {
+    .on_data = on_data, .on_eof = on_eof, .on_closed = on_closed};
+
+static void on_accept(void *user, int fd)
+{
+    struct fake_host *h = user;
+    struct fake_conn *c = pfl_mem_zalloc(sizeof(*c));
+    struct pfl_rpc_host_conf rpc = {
+        .services = &service, .services_len = 1, .user = c, .send = send_frame};
+    struct pfl_stream_conf conf = {.loop = h->loop,
+                                   .ops = &ops,
+                                   .user = c,
+                                   .queue_max_bytes = 64u << 20,
+                                   .queue_low_bytes = 1};
+
+    if (c == NULL || h->conns_len == sizeof(h->conns) / sizeof(h->conns[0]) ||
+        pfl_fdsock_open(&conf, fd, &c->stream) != 0) {
+        pfl_mem_free(c);
+        close(fd);
+        pfl_listener_release(h->listener);
+        return;
+    }
+    c->host = h;
+    pfl_rpc_host_init(&c->rpc, &rpc);
+    h->conns[h->conns_len++] = c;
+}
+
+int fake_host_open(struct fake_host *self, uv_loop_t *loop)
+{
+    static unsigned serial;
+    struct pfl_listener_conf conf = {
+        .loop = loop,
+        .address = self->address,
+        .max_connections = 16,
+        .mode = -1,
+        .on_accept = on_accept,
+        .user = self,
+    };
+
+    self->loop = loop;
+    self->started_order = -1;
+    snprintf(self->address, sizeof(self->address), "@perfleet-test-%d-%u", (int)getpid(), serial++);
+    return pfl_listener_open(&conf, &self->listener);
+}
+
+void fake_host_close(struct fake_host *self)
+{
+    if (self->is_closed || self->listener == NULL)
+        return;
+    self->is_closed = true;
+    for (unsigned i = 0; i < self->conns_len; i++)
+        if (self->conns[i] != NULL)
+            pfl_stream_close(self->conns[i]->stream);
+    pfl_listener_close(self->listener);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A service played on the test's own loop: answers the consumer port as docs/abi says, and
+ * misbehaves at one method of the recording's session when told to.
+ */
+#ifndef PFL_TESTS_CONSUMER_FAKE_HOST_H
+#define PFL_TESTS_CONSUMER_FAKE_HOST_H
+
+#include "base/io/listener.h"
+
+enum fake_trick {
+    FAKE_HONEST,
+    FAKE_SILENT,   /* never answers the method */
+    FAKE_DIES,     /* closes the connection instead of answering */
+    FAKE_GARBAGE,  /* answers with bytes that are no frame */
+    FAKE_FAILS,    /* a failure reply */
+    FAKE_HALF,     /* ReadBuffers: half of the packets, then the connection ends */
+    FAKE_NO_NOTES, /* the flushes' times are not noted: its clock cannot be measured */
+    FAKE_ENDS,     /* the session ends by itself right after its start */
+};
+
+struct fake_conn;
+
+struct fake_host {
+    char address[64]; /* abstract socket */
+    struct pfl_listener *listener;
+    uv_loop_t *loop;
+    enum fake_trick trick;
+    const char *method;    /* where the trick is played */
+    int64_t offset_ns;     /* of its boot clock against the real one */
+    unsigned packets;      /* that a read-out brings */
+    uint64_t packet_bytes; /* of payload in each */
+    struct fake_conn *conns[8];
+    unsigned conns_len;
+    bool is_closed;
+    int started_order; /* -1: was not started */
+};
+
+/* Listens on an address of its own. Returns what pfl_listener_open says. */
+int fake_host_open(struct fake_host *self, uv_loop_t *loop);
+/* Stops listening and closes what is still connected; the loop must run. Idempotent. */
+void fake_host_close(struct fake_host *self);
+
+#endif
