@@ -51,6 +51,11 @@ uint64_t pfl_reader_varint(struct pfl_reader *r)
 {
     uint64_t v = 0;
 
+    if (r->left != 0 &&
+        *r->pos < 0x80) { /* most are of one byte; nothing is left after a failure */
+        r->left--;
+        return *r->pos++;
+    }
     for (unsigned i = 0; i < PFL_VARINT_MAX_BYTES; i++) {
         uint8_t byte;
 

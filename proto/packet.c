@@ -2,9 +2,9 @@
 /*
  * Top-level walk over a packet's fields: see packet.h.
  *
- * Happy path: a packet in one slice is walked by `walk`, which reads tags and lengths of one byte
- * inline. A packet in several slices is walked slice by slice by the same loop: what a slice's end
- * cuts (a payload to skip, or up to 20 bytes of tag and value) is kept in `struct walker`.
+ * Happy path: a packet in one slice is walked by `walk_whole`, with everything inline. A packet in
+ * several slices is walked slice by slice: what a slice's end cuts (a payload to skip, or up to 20
+ * bytes of tag and value) is kept in `struct walker`.
  *
  * Failures: any rule broken is `false`; nothing is allocated and nothing read past a slice.
  */
@@ -109,8 +109,21 @@ static inline enum step read_field(const uint8_t **pos, const uint8_t *end, size
     }
 }
 
-/* Walks what lies in one piece; keeps in `w` what its end cuts. */
-static inline bool walk(struct walker *w, const uint8_t *pos, const uint8_t *end)
+/* The common case: the packet lies in one piece, and nothing may be cut. */
+static bool walk_whole(const uint8_t *pos, const uint8_t *end)
+{
+    while (pos < end) {
+        size_t skip;
+
+        if (read_field(&pos, end, &skip) != STEP_OK || skip > (size_t)(end - pos))
+            return false;
+        pos += skip;
+    }
+    return true;
+}
+
+/* Walks what lies in one of several pieces; keeps in `w` what its end cuts. */
+static bool walk(struct walker *w, const uint8_t *pos, const uint8_t *end)
 {
     while (pos < end) {
         const uint8_t *start = pos;
@@ -169,22 +182,27 @@ static bool walk_slice(struct walker *w, const struct iovec *slice)
     return walk(w, pos, end);
 }
 
-bool pfl_packet_is_valid(const struct iovec *slices, size_t slices_len)
+static bool walk_slices(const struct iovec *slices, size_t slices_len)
 {
     struct walker w;
 
     w.skip = 0;
     w.cut_len = 0;
-    if (slices_len == 1) {
-        const uint8_t *pos = slices->iov_base;
-
-        return walk(&w, pos, pos + slices->iov_len) && w.skip == 0 && w.cut_len == 0;
-    }
     for (size_t i = 0; i < slices_len; i++) {
         if (slices[i].iov_len != 0 && !walk_slice(&w, &slices[i]))
             return false;
     }
     return w.skip == 0 && w.cut_len == 0;
+}
+
+bool pfl_packet_is_valid(const struct iovec *slices, size_t slices_len)
+{
+    const uint8_t *pos;
+
+    if (slices_len != 1)
+        return walk_slices(slices, slices_len);
+    pos = slices->iov_base;
+    return walk_whole(pos, pos + slices->iov_len);
 }
 
 size_t pfl_packet_encode_trusted(uint8_t *dst, const struct pfl_packet_trusted *trusted)

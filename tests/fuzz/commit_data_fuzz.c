@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bytes as a CommitDataRequest. A refused request has called nobody; an accepted one has called
- * moves before patches, each patch list giving as many patches as it says.
+ * moves before patches, each patch list giving as many patches as it says, and says what
+ * protobuf-c reads, if that reads it at all.
  */
 #include "proto/commit_data.h"
 
 #include <stdlib.h>
+
+#include "perfetto/commit_data.pb-c.h"
+#include "proto/unpack.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct count {
     size_t moves;
     size_t lists;
+    uint64_t sum;    /* of every number in the moves; protobuf-c takes a bool of any wire type */
     uint8_t touched; /* reads every byte of data, for the sanitizer */
 };
 
@@ -19,6 +24,11 @@ static void touch(struct count *c, struct pfl_span bytes)
 {
     for (size_t i = 0; i < bytes.len; i++)
         c->touched ^= bytes.data[i];
+}
+
+static void add(struct count *c, uint64_t v)
+{
+    c->sum = c->sum * 31 + v;
 }
 
 static void on_move(void *user, const struct pfl_commit_data_move *move)
@@ -29,6 +39,11 @@ static void on_move(void *user, const struct pfl_commit_data_move *move)
         abort();
     c->moves++;
     touch(c, move->data);
+    add(c, move->page_untrusted);
+    add(c, move->chunk_untrusted);
+    add(c, move->target_buffer_untrusted);
+    add(c, move->has_data);
+    add(c, move->data.len);
 }
 
 static void on_patches(void *user, struct pfl_commit_data_patch_list *list)
@@ -46,14 +61,40 @@ static void on_patches(void *user, struct pfl_commit_data_patch_list *list)
         abort();
 }
 
+static void compare(struct pfl_span bytes, const struct count *count)
+{
+    struct count expected = {0};
+    ProtobufCMessage *message;
+    const Perfetto__Protos__CommitDataRequest *request;
+
+    if (pfl_proto_unpack(&perfetto__protos__commit_data_request__descriptor, bytes, &message) != 0)
+        return;
+    request = (const Perfetto__Protos__CommitDataRequest *)message;
+    for (size_t i = 0; i < request->n_chunks_to_move; i++) {
+        const Perfetto__Protos__CommitDataRequest__ChunksToMove *m = request->chunks_to_move[i];
+
+        add(&expected, m->page);
+        add(&expected, m->chunk);
+        add(&expected, m->target_buffer);
+        add(&expected, m->has_data != 0);
+        add(&expected, m->data.len);
+    }
+    if (request->n_chunks_to_move != count->moves || request->n_chunks_to_patch != count->lists ||
+        expected.sum != count->sum)
+        abort();
+    pfl_proto_free(message);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct count count = {0, 0, 0};
+    struct count count = {0};
     const struct pfl_commit_data_visitor visitor = {on_move, on_patches, &count};
     uint64_t flush;
     int rc = pfl_commit_data_read(pfl_span_of(data, size), &visitor, &flush);
 
     if (rc != 0 && count.moves + count.lists != 0)
         abort();
+    if (rc == 0)
+        compare(pfl_span_of(data, size), &count);
     return 0;
 }
