@@ -54,7 +54,17 @@ skip() {
     echo "ok $CLAIMS - $1 # SKIP $2"
 }
 
+# Ends everything that was started, so that leak checks speak up, and asks the sanitizers.
+no_sanitizer_spoke() {
+    local job
+    for job in "${JOBS[@]}"; do kill "$job" 2>/dev/null; done
+    for job in "${JOBS[@]}"; do wait "$job" 2>/dev/null; done
+    JOBS=()
+    ! grep -hE 'Sanitizer|runtime error:|Assertion' "$WORK"/*.log
+}
+
 finish() {
+    [ ${#JOBS[@]} -eq 0 ] || check "no sanitizer and no assertion complained" no_sanitizer_spoke
     echo "1..$CLAIMS"
     [ "$FAILED" -eq 0 ] || exit 1
     exit 0

@@ -21,9 +21,9 @@ ALLOWED = {
     "relay": (("proto", "base", "base/io"), ("uv",)),
     "agent": (("proto", "base", "base/io"), ("uv",)),
     "agent/probes": (("producer", "base"), ()),
-    "consumer": (("proto", "base", "base/io"), ("uv", "protobuf-c")),
+    "consumer": (("proto", "base", "base/io"), ("uv", "protobuf-c", "jansson")),
     "tests": (("abi", "base", "base/io", "proto", "producer", "service", "relay", "agent",
-               "consumer"), ("uv", "mbedtls", "protobuf-c", "cmocka")),
+               "consumer"), ("uv", "mbedtls", "protobuf-c", "jansson", "cmocka")),
 }
 
 # Files of base that the layers below may not have: pure folders return errors and get the time
@@ -39,6 +39,7 @@ LIBRARIES = [
     (re.compile(r"protobuf-c/"), "protobuf-c"),
     (re.compile(r"nghttp2/"), "nghttp2"),
     (re.compile(r"zstd"), "zstd"),
+    (re.compile(r"jansson\.h"), "jansson"),
     (re.compile(r"cmocka\.h"), "cmocka"),
 ]
 LIBC = re.compile(

@@ -20,16 +20,16 @@ class Tally:
     def __init__(self):
         self.passed, self.failed, self.skipped = 0, [], []
 
-    def tap(self, text):
+    def tap(self, text, name=""):
         found = False
         for verdict, claim in TAP.findall(text):
             found = True
             if "# SKIP" in claim:
-                self.skipped.append(claim)
+                self.skipped.append(name + claim)
             elif verdict == "ok":
                 self.passed += 1
             else:
-                self.failed.append(claim)
+                self.failed.append(name + claim)
         return found
 
     def cmocka(self, name, text):
@@ -46,7 +46,7 @@ class Tally:
             name = case.get("name", "?")
             out = case.findtext("system-out") or ""
             failures = len(self.failed)
-            counted = self.cmocka(name, out) or self.tap(out)
+            counted = self.cmocka(name, out) or self.tap(out, f"{name}: ")
             if case.get("status") == "run":
                 self.passed += 0 if counted else 1
             elif case.get("status") in ("notrun", "disabled") and case.find("skipped") is not None:
