@@ -51,8 +51,7 @@ uint64_t pfl_reader_varint(struct pfl_reader *r)
 {
     uint64_t v = 0;
 
-    if (r->left != 0 &&
-        *r->pos < 0x80) { /* most are of one byte; nothing is left after a failure */
+    if (!r->failed && r->left != 0 && *r->pos < 0x80) {
         r->left--;
         return *r->pos++;
     }
@@ -85,27 +84,29 @@ struct pfl_span pfl_reader_bytes(struct pfl_reader *r, size_t len)
     return span;
 }
 
-static void read_value(struct pfl_reader *r, struct pfl_field *f)
+/* What follows the tag: `ret_value` or `ret_bytes`. */
+static void read_value(struct pfl_reader *r, uint32_t type, uint64_t *ret_value,
+                       struct pfl_span *ret_bytes)
 {
-    switch (f->type) {
-    case PFL_WIRE_VARINT:
-        f->value = pfl_reader_varint(r);
-        break;
-    case PFL_WIRE_FIXED64:
-        f->value = pfl_reader_u64(r);
-        break;
-    case PFL_WIRE_FIXED32:
-        f->value = pfl_reader_u32(r);
-        break;
-    case PFL_WIRE_BYTES: {
-        uint64_t len_untrusted = pfl_reader_varint(r);
+    uint64_t len_untrusted;
 
+    switch (type) {
+    case PFL_WIRE_VARINT:
+        *ret_value = pfl_reader_varint(r);
+        break;
+    case PFL_WIRE_BYTES:
+        len_untrusted = pfl_reader_varint(r);
         if (len_untrusted > r->left)
             r->failed = true;
         else
-            f->bytes = pfl_reader_bytes(r, (size_t)len_untrusted);
+            *ret_bytes = pfl_reader_bytes(r, (size_t)len_untrusted);
         break;
-    }
+    case PFL_WIRE_FIXED64:
+        *ret_value = pfl_reader_u64(r);
+        break;
+    case PFL_WIRE_FIXED32:
+        *ret_value = pfl_reader_u32(r);
+        break;
     default:
         r->failed = true;
         break;
@@ -114,25 +115,30 @@ static void read_value(struct pfl_reader *r, struct pfl_field *f)
 
 bool pfl_reader_field(struct pfl_reader *r, struct pfl_field *ret_field)
 {
-    struct pfl_field f = {0};
     const uint8_t *start = r->pos;
+    struct pfl_span bytes = {NULL, 0};
+    uint64_t value = 0;
     uint64_t tag;
 
     if (r->failed || r->left == 0)
         return false;
     tag = pfl_reader_varint(r);
-    f.id = (uint32_t)(tag >> 3);
-    f.type = (uint32_t)(tag & 7);
-    if (f.id == 0 || tag > UINT32_MAX)
+    if (tag >> 3 == 0 || tag > UINT32_MAX)
         r->failed = true;
-    if (!r->failed)
-        read_value(r, &f);
+    else
+        read_value(r, (uint32_t)(tag & 7), &value, &bytes);
     if (r->failed) {
         r->left = 0;
         return false;
     }
-    f.raw = pfl_span_of(start, (size_t)(r->pos - start));
-    *ret_field = f;
+    /* Member by member: a struct put together and copied waits for its own stores. */
+    ret_field->id = (uint32_t)(tag >> 3);
+    ret_field->type = (uint32_t)(tag & 7);
+    ret_field->value = value;
+    ret_field->bytes.data = bytes.data;
+    ret_field->bytes.len = bytes.len;
+    ret_field->raw.data = start;
+    ret_field->raw.len = (size_t)(r->pos - start);
     return true;
 }
 
