@@ -65,9 +65,12 @@ int pfl_clock_sync_fit(const struct pfl_clock_sample *samples, size_t len,
     size_t used = 0;
 
     for (size_t i = 0; i < len; i++) {
-        struct interval in = interval_of(&samples[i]);
+        struct interval in;
 
-        if (!is_ordered(&samples[i]) || in.low > in.high)
+        if (!is_ordered(&samples[i]))
+            continue;
+        in = interval_of(&samples[i]);
+        if (in.low > in.high)
             continue;
         if (used == 0 || in.high - in.low < fastest.high - fastest.low)
             fastest = in;

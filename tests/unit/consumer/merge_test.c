@@ -269,10 +269,7 @@ static void packets_of_every_length_are_framed_right(void **state)
 
 static void malformed_packets_are_left_out_and_counted(void **state)
 {
-    static const char *const bad[] = {"\x08",
-                                      "\x0a\x7f"
-                                      "a",
-                                      "\x0b", "\x00\x01",
+    static const char *const bad[] = {"\x08", "\x0a\x7f\x61", "\x0b", "\x00\x01",
                                       "\x52\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f"};
     struct world w;
     size_t before;
