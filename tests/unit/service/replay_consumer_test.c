@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plays recorded consumers against the service: each recorded request must get a reply of the
+ * recorded shape. Recordings of features this version lacks get their documented refusals; they
+ * are listed with what the service says.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/capture.h"
+#include "tests/unit/service/role_kit.h"
+
+#define MAX_REQUESTS 32u
+#define STEP_MS      100u
+#define MAX_STEPS    200
+
+/* How one request was answered. */
+struct answer {
+    uint64_t id;
+    bool is_last_seen;
+    bool success; /* of the last frame */
+    bool has_body;
+    struct pfl_span body; /* of the last frame; ours is not kept */
+    char said[512];       /* ours: the last body as bytes */
+    size_t said_len;
+};
+
+struct answers {
+    struct answer list[MAX_REQUESTS];
+    size_t len;
+};
+
+static struct answer *answer_of(struct answers *answers, uint64_t id)
+{
+    for (size_t i = 0; i < answers->len; i++) {
+        if (answers->list[i].id == id)
+            return &answers->list[i];
+    }
+    assert_true(answers->len < MAX_REQUESTS);
+    answers->list[answers->len] = (struct answer){.id = id};
+    return &answers->list[answers->len++];
+}
+
+static struct pfl_field get_field(struct pfl_span bytes, uint32_t id)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == id)
+            return f;
+    }
+    return (struct pfl_field){0};
+}
+
+static void note_recorded(struct answers *recorded, struct pfl_span payload)
+{
+    struct pfl_span reply = get_field(payload, 6).bytes;
+    struct answer *answer;
+
+    if (reply.len == 0)
+        return;
+    answer = answer_of(recorded, get_field(payload, 2).value);
+    answer->success = get_field(reply, 1).value != 0;
+    answer->is_last_seen = get_field(reply, 2).value == 0;
+    answer->has_body = answer->has_body || get_field(reply, 3).bytes.len != 0;
+}
+
+static void note_ours(struct answers *ours, const struct pfl_kit_reply *reply)
+{
+    struct answer *answer = answer_of(ours, reply->request_id);
+    size_t len = reply->body_len < sizeof(answer->said) ? reply->body_len : sizeof(answer->said);
+
+    answer->success = reply->success;
+    answer->is_last_seen = !reply->has_more;
+    answer->has_body = answer->has_body || reply->body_len != 0;
+    if (len != 0)
+        memcpy(answer->said, reply->body, len);
+    answer->said_len = len;
+}
+
+/* Takes what comes until the request that the recording answered next is answered here too. */
+static void await(struct pfl_port_kit *kit, struct pfl_kit_client *client, struct answers *ours,
+                  uint64_t id)
+{
+    struct pfl_kit_reply reply;
+
+    for (int i = 0; i < MAX_STEPS && !answer_of(ours, id)->is_last_seen;) {
+        if (!pfl_kit_client_take(client, &reply)) {
+            pfl_port_kit_pass_ms(kit, STEP_MS);
+            i++;
+            continue;
+        }
+        note_ours(ours, &reply);
+        pfl_kit_reply_free(&reply);
+    }
+}
+
+static void play(const char *name, struct answers *recorded, struct answers *ours)
+{
+    struct pfl_capture cap;
+    struct pfl_capture_record record;
+    struct pfl_kit_client client;
+    struct pfl_port_kit kit;
+    int fds[2];
+
+    *recorded = (struct answers){0};
+    *ours = (struct answers){0};
+    assert_int_equal(pipe(fds), 0);
+    pfl_port_kit_open(&kit);
+    pfl_kit_consumer_open(&client, &kit);
+    pfl_capture_open(&cap, name);
+    while (pfl_capture_next(&cap, &record)) {
+        bool is_invoke = get_field(record.payload, 5).bytes.len != 0;
+
+        if (record.kind != PFL_CAPTURE_FRAME)
+            continue;
+        if (!record.is_from_service && is_invoke)
+            pfl_kit_client_send_frame(&client, record.payload, record.fds != 0 ? fds[1] : -1);
+        if (!record.is_from_service)
+            continue;
+        note_recorded(recorded, record.payload);
+        if (get_field(record.payload, 6).bytes.len != 0)
+            await(&kit, &client, ours, get_field(record.payload, 2).value);
+    }
+    pfl_capture_close(&cap);
+    pfl_kit_client_close(&client);
+    pfl_port_kit_close(&kit);
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+}
+
+static void recorded_consumers_get_replies_of_the_recorded_shape(void **state)
+{
+    static const char *const names[] = {
+        "consumer-query.cap", "consumer-read-small.cap", "consumer-read-fragmented.cap",
+        "consumer-read-trackevent.cap", "consumer-clone-source.cap"};
+    static struct answers recorded;
+    static struct answers ours;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        play(names[i], &recorded, &ours);
+        assert_true(recorded.len > 0);
+        assert_int_equal(recorded.len, ours.len);
+        for (size_t j = 0; j < recorded.len; j++) {
+            const struct answer *want = &recorded.list[j];
+            const struct answer *got = answer_of(&ours, want->id);
+
+            assert_int_equal(want->is_last_seen, got->is_last_seen);
+            assert_int_equal(want->success, got->success);
+            assert_int_equal(want->has_body, got->has_body);
+        }
+    }
+}
+
+static void recordings_of_absent_features_are_refused_in_words_or_fail(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t request;
+        bool success;
+        const char *said; /* NULL: no body */
+    } cases[] = {
+        {"consumer-trigger.cap", 2, true, "trigger_config: this version"},
+        {"consumer-write-into-file.cap", 2, true, "write_into_file: this version"},
+        {"consumer-detach.cap", 3, false, NULL},
+        {"consumer-attach-query.cap", 2, false, NULL},
+        {"consumer-attach-stop.cap", 2, false, NULL},
+        {"consumer-clone.cap", 2, true, "cannot clone"},
+    };
+    static struct answers recorded;
+    static struct answers ours;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct answer *got;
+
+        play(cases[i].name, &recorded, &ours);
+        got = answer_of(&ours, cases[i].request);
+        assert_true(got->is_last_seen);
+        assert_int_equal(got->success, cases[i].success);
+        if (cases[i].said == NULL)
+            assert_int_equal(got->said_len, 0);
+        else
+            assert_non_null(memmem(got->said, got->said_len, cases[i].said, strlen(cases[i].said)));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(recorded_consumers_get_replies_of_the_recorded_shape),
+        cmocka_unit_test(recordings_of_absent_features_are_refused_in_words_or_fail),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

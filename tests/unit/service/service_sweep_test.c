@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The service's own life under the allocation sweep, without sockets: a producer comes, a session
+ * is enabled, flushed, read and ended, with the n-th allocation failing, for every n. Whatever is
+ * refused or missing, nothing is left and nothing crashes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "service/query.h"
+#include "service/session_flush.h"
+#include "service/session_read.h"
+#include "service/session_run.h"
+#include "service/session_timers.h"
+#include "service/stats.h"
+#include "tests/support/sweep.h"
+
+static uint64_t now_ns;
+
+static uint64_t read_clock(void *user, enum pfl_clock_id id)
+{
+    (void)user;
+    (void)id;
+    return now_ns;
+}
+
+static void read_random(void *user, void *dst, size_t len)
+{
+    (void)user;
+    memset(dst, 1, len);
+}
+
+static void on_command(void *port, struct pfl_span body, int fd, bool is_setup)
+{
+    (void)port;
+    (void)fd;
+    (void)is_setup;
+    assert_true(body.len > 0);
+}
+
+static void on_disabled(void *port)
+{
+    (void)port;
+}
+
+static void on_flush_done(void *port, const struct pfl_flush *flush, bool is_ok)
+{
+    (void)port;
+    (void)flush;
+    (void)is_ok;
+}
+
+static void on_session_gone(void *port)
+{
+    pfl_session_read_stop(port);
+}
+
+static void on_observed(void *port)
+{
+    (void)port;
+}
+
+static const struct pfl_producer_ops producer_ops = {.send_command = on_command};
+static const struct pfl_consumer_ops consumer_ops = {.on_disabled = on_disabled,
+                                                     .on_flush_done = on_flush_done,
+                                                     .on_session_gone = on_session_gone,
+                                                     .on_observed = on_observed};
+
+/* buffers { size_kb: 16 } data_sources { config { name: "s" } } duration_ms: 100
+ * unique_session_name: "n" */
+static const uint8_t config[] = {0x0a, 0x02, 0x08, 0x10, 0x12, 0x05, 0x0a, 0x03, 0x0a,
+                                 0x01, 's',  0x18, 0x64, 0xb2, 0x01, 0x01, 'n'};
+static const uint8_t descriptor[] = {0x0a, 0x01, 's', 0x10, 0x01, 0x18, 0x01};
+
+static int on_part(void *user, struct pfl_span part, bool has_more)
+{
+    unsigned *parts = user;
+
+    (void)part;
+    (void)has_more;
+    (*parts)++;
+    return 0;
+}
+
+static void read_all(struct pfl_service *service, struct pfl_session *session,
+                     struct pfl_session_read *read)
+{
+    struct pfl_readback_frame frame = {.has_more = true};
+
+    if (pfl_session_read_start(read, service, session, 1) != 0)
+        return;
+    while (frame.has_more && pfl_readback_next_frame(read->readback, &frame) == 0)
+        continue;
+    pfl_session_read_stop(read);
+}
+
+static void run_session(struct pfl_service *service, struct pfl_consumer *consumer,
+                        struct pfl_session_read *read)
+{
+    const struct pfl_session_flush_conf flush = {.then = PFL_FLUSH_THEN_REPLY};
+    struct pfl_session *session = consumer->session;
+    const struct pfl_query query = {.service = service};
+    struct pfl_buf buf;
+    struct pfl_message m = pfl_message_of(&buf);
+    unsigned parts = 0;
+
+    pfl_session_flush(service, session, &flush);
+    now_ns += 30000000000ull;
+    pfl_session_timers_run(service);
+    (void)pfl_session_timers_next_ms(service);
+    read_all(service, session, read);
+    assert_true(pfl_query_state(&query, on_part, &parts) == 0 || parts == 0);
+    pfl_buf_init(&buf, 131072);
+    pfl_stats_encode(&m, service, session, 65536);
+    pfl_buf_fini(&buf);
+    now_ns += 30000000000ull;
+    pfl_session_timers_run(service);
+}
+
+static int live(void *arg)
+{
+    static const struct pfl_service_facts facts = {.version = "test"};
+    const struct pfl_service_conf conf = {
+        .now_ns = read_clock, .random = read_random, .facts = &facts};
+    const struct pfl_producer_conf producer_conf = {.name = {(const uint8_t *)"p", 1},
+                                                    .ops = &producer_ops};
+    struct pfl_session_read read = {0};
+    struct pfl_consumer consumer = {.ops = &consumer_ops, .port = &read};
+    struct pfl_producer *producer = NULL;
+    char why[PFL_PLAN_WHY_BYTES];
+    struct pfl_service service;
+    int rc = pfl_service_init(&service, &conf);
+
+    (void)arg;
+    if (rc != 0)
+        return rc;
+    pfl_service_add_consumer(&service, &consumer);
+    consumer.observe.mask = PFL_OBSERVE_INSTANCES | PFL_OBSERVE_ALL_STARTED;
+    rc = pfl_service_add_producer(&service, &producer_conf, &producer);
+    if (rc == 0)
+        rc = pfl_service_register_source(&service, producer,
+                                         pfl_span_of(descriptor, sizeof(descriptor)));
+    if (rc == 0)
+        rc = pfl_session_enable(&service, &consumer, pfl_span_of(config, sizeof(config)), why);
+    if (rc == 0)
+        run_session(&service, &consumer, &read);
+    if (producer != NULL)
+        pfl_service_remove_producer(&service, producer);
+    pfl_service_remove_consumer(&service, &consumer);
+    pfl_service_fini(&service);
+    return rc;
+}
+
+static void the_whole_life_of_a_session_survives_every_failed_allocation(void **state)
+{
+    (void)state;
+    now_ns = 1000000000000ull;
+    pfl_sweep(live, NULL, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_whole_life_of_a_session_survives_every_failed_allocation),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
