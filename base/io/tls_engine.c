@@ -20,9 +20,11 @@
 #include "base/mem.h"
 
 #if MBEDTLS_VERSION_MAJOR >= 3
-#define SSL_FIELD(name) MBEDTLS_PRIVATE(name)
+#define SSL_FIELD(name)            MBEDTLS_PRIVATE(name)
+#define IS_HANDSHAKE_OVER(ssl_ptr) (mbedtls_ssl_is_handshake_over(ssl_ptr) != 0)
 #else
-#define SSL_FIELD(name) name
+#define SSL_FIELD(name)            name
+#define IS_HANDSHAKE_OVER(ssl_ptr) ((ssl_ptr)->state == MBEDTLS_SSL_HANDSHAKE_OVER)
 #endif
 
 struct pfl_tls_engine {
@@ -141,7 +143,7 @@ static int shake_hands(struct pfl_tls_engine *e)
             return fail(e, MBEDTLS_ERR_SSL_BUFFER_TOO_SMALL);
         if (rc != 0)
             return fail(e, rc);
-        e->is_ready = e->ssl.SSL_FIELD(state) == MBEDTLS_SSL_HANDSHAKE_OVER;
+        e->is_ready = IS_HANDSHAKE_OVER(&e->ssl);
         e->has_records |= e->ssl.SSL_FIELD(state) > first;
     }
     return 0;
