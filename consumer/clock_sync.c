@@ -140,11 +140,11 @@ static int64_t relative_offset(const struct pfl_clock_line *host,
 }
 
 size_t pfl_clock_sync_points(const struct pfl_clock_line *host,
-                             const struct pfl_clock_line *reference, int64_t from_ns, int64_t to_ns,
+                             const struct pfl_clock_line *reference, struct pfl_clock_span span,
                              struct pfl_clock_point *ret_points, size_t max)
 {
-    int64_t change =
-        relative_offset(host, reference, to_ns) - relative_offset(host, reference, from_ns);
+    int64_t change = relative_offset(host, reference, span.to_ns) -
+                     relative_offset(host, reference, span.from_ns);
     uint64_t wanted;
     size_t len;
 
@@ -153,7 +153,8 @@ size_t pfl_clock_sync_points(const struct pfl_clock_line *host,
     wanted = (uint64_t)change / STEP_ERROR_NS + 1;
     len = wanted < max ? (size_t)wanted : max;
     for (size_t i = 0; i < len; i++) {
-        int64_t at = from_ns + (int64_t)((double)(to_ns - from_ns) / (double)len * (double)i);
+        int64_t at =
+            span.from_ns + (int64_t)((double)(span.to_ns - span.from_ns) / (double)len * (double)i);
 
         ret_points[i].host_ns = at + pfl_clock_line_offset(host, at);
         ret_points[i].reference_ns = at + pfl_clock_line_offset(reference, at);

@@ -53,13 +53,19 @@ void pfl_clock_sync_join(const struct pfl_clock_line *before, const struct pfl_c
 /* The line's offset at an instant of the operator's clock; beyond its ends it goes on straight. */
 int64_t pfl_clock_line_offset(const struct pfl_clock_line *line, int64_t operator_ns);
 
+/* A stretch of the operator's clock. */
+struct pfl_clock_span {
+    int64_t from_ns;
+    int64_t to_ns;
+};
+
 /*
- * Fills `ret_points` (room for `max` >= 1) with instants between from_ns and to_ns of the
- * operator's clock, close enough together that treating the offset as constant between two of them
- * errs by no more than half a microsecond, or as close as `max` allows. Returns how many.
+ * Fills `ret_points` (room for `max` >= 1) with instants of `span`, close enough together that
+ * treating the offset as constant between two of them errs by no more than half a microsecond, or
+ * as close as `max` allows. Returns how many.
  */
 size_t pfl_clock_sync_points(const struct pfl_clock_line *host,
-                             const struct pfl_clock_line *reference, int64_t from_ns, int64_t to_ns,
+                             const struct pfl_clock_line *reference, struct pfl_clock_span span,
                              struct pfl_clock_point *ret_points, size_t max);
 
 #endif

@@ -210,7 +210,7 @@ static bool load_config(struct record *rec)
     struct pfl_buf parsed;
     struct pfl_span bytes;
     const char *name = "";
-    char why[512] = "";
+    struct pfl_config_why why = {""};
     bool is_read;
     int rc;
 
@@ -218,17 +218,17 @@ static bool load_config(struct record *rec)
     pfl_buf_init(&parsed, PFL_CONFIG_MAX_BYTES);
     is_read = read_config(rec, &file, &bytes, &name);
     if (is_read) {
-        rc = pfl_config_read(bytes, name, &parsed, why, sizeof(why));
+        rc = pfl_config_read(bytes, name, &parsed, &why);
         if (rc != 0) {
-            pfl_cmd_error("%s", why[0] != '\0' ? why : pfl_err_str(rc));
+            pfl_cmd_error("%s", why.text[0] != '\0' ? why.text : pfl_err_str(rc));
             is_read = false;
         }
     }
     if (is_read) {
         rc = pfl_config_prepare(pfl_buf_get(&parsed), rec->duration_ms, &rec->config, &rec->info,
-                                why, sizeof(why));
+                                &why);
         if (rc != 0) {
-            pfl_cmd_error("%s: %s", name, why[0] != '\0' ? why : pfl_err_str(rc));
+            pfl_cmd_error("%s: %s", name, why.text[0] != '\0' ? why.text : pfl_err_str(rc));
             is_read = false;
         }
     }

@@ -55,8 +55,8 @@ static bool is_message(struct pfl_span bytes)
     return !r.failed;
 }
 
-int pfl_config_read(struct pfl_span file, const char *name, struct pfl_buf *out, char *ret_why,
-                    size_t why_len)
+int pfl_config_read(struct pfl_span file, const char *name, struct pfl_buf *out,
+                    struct pfl_config_why *ret_why)
 {
     struct pfl_text_error error = {0};
     int rc;
@@ -64,12 +64,14 @@ int pfl_config_read(struct pfl_span file, const char *name, struct pfl_buf *out,
     if (!is_text(file)) {
         if (is_message(file))
             return pfl_buf_append(out, file.data, file.len);
-        snprintf(ret_why, why_len, "%s: is neither text nor a serialized TraceConfig", name);
+        snprintf(ret_why->text, sizeof(ret_why->text),
+                 "%s: is neither text nor a serialized TraceConfig", name);
         return PFL_EPARSE;
     }
     rc = pfl_text_format_parse(&perfetto__protos__trace_config__descriptor, file, out, &error);
     if (rc == PFL_EPARSE || rc == PFL_ELIMIT)
-        snprintf(ret_why, why_len, "%s:%u:%u: %s", name, error.line, error.column, error.message);
+        snprintf(ret_why->text, sizeof(ret_why->text), "%s:%u:%u: %s", name, error.line,
+                 error.column, error.message);
     return rc;
 }
 
@@ -165,7 +167,7 @@ static int append_decisions(struct pfl_buf *out, uint32_t duration_ms)
 }
 
 int pfl_config_prepare(struct pfl_span config, uint32_t duration_ms, struct pfl_buf *out,
-                       struct pfl_config_info *ret_info, char *ret_why, size_t why_len)
+                       struct pfl_config_info *ret_info, struct pfl_config_why *ret_why)
 {
     struct pfl_config_info info = {.flush_timeout_ms = DEFAULT_TIMEOUT_MS,
                                    .stop_timeout_ms = DEFAULT_TIMEOUT_MS};
@@ -177,7 +179,7 @@ int pfl_config_prepare(struct pfl_span config, uint32_t duration_ms, struct pfl_
         const char *why = why_refused(&f);
 
         if (why != NULL) {
-            snprintf(ret_why, why_len, "%s", why);
+            snprintf(ret_why->text, sizeof(ret_why->text), "%s", why);
             return PFL_EINVAL;
         }
         if (take_field(&info, &f))
@@ -188,7 +190,7 @@ int pfl_config_prepare(struct pfl_span config, uint32_t duration_ms, struct pfl_
     if (rc == 0)
         rc = append_decisions(out, info.duration_ms);
     if (rc == 0 && (r.failed || info.data_sources == 0 || info.buffers == 0)) {
-        snprintf(ret_why, why_len, "%s",
+        snprintf(ret_why->text, sizeof(ret_why->text), "%s",
                  r.failed                 ? "the config is malformed"
                  : info.data_sources == 0 ? "the config has no data_sources: nothing to record"
                                           : "the config has no buffers: add "

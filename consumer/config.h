@@ -21,13 +21,18 @@ struct pfl_config_info {
     bool has_no_snapshots; /* clock snapshots are off: clocks but BOOTTIME cannot be placed */
 };
 
+/* Why a config is not taken, in words for the operator; "" when it is. */
+struct pfl_config_why {
+    char text[512];
+};
+
 /*
  * The file's bytes as a serialized TraceConfig at the end of `out`; text (.pbtx) is told from
  * binary by its bytes. PFL_EPARSE with `ret_why` = "name:line:column: what" , PFL_ELIMIT,
  * PFL_ENOMEM.
  */
 PFL_MUST_USE int pfl_config_read(struct pfl_span file, const char *name, struct pfl_buf *out,
-                                 char *ret_why, size_t why_len);
+                                 struct pfl_config_why *ret_why);
 
 /*
  * Checks a serialized config for what a fleet recording cannot do and appends it to `out` as it
@@ -36,6 +41,6 @@ PFL_MUST_USE int pfl_config_read(struct pfl_span file, const char *name, struct 
  */
 PFL_MUST_USE int pfl_config_prepare(struct pfl_span config, uint32_t duration_ms,
                                     struct pfl_buf *out, struct pfl_config_info *ret_info,
-                                    char *ret_why, size_t why_len);
+                                    struct pfl_config_why *ret_why);
 
 #endif

@@ -70,8 +70,9 @@ static int add_host(struct pfl_recording *r, size_t host)
         points[0].reference_ns = points[0].host_ns;
         conf.points_len = 1;
     } else if (m->has_line && reference->has_line) {
-        conf.points_len = pfl_clock_sync_points(&m->line, &reference->line, r->merge_from_ns,
-                                                r->merge_to_ns, points, PFL_MERGE_MAX_POINTS);
+        conf.points_len = pfl_clock_sync_points(
+            &m->line, &reference->line, (struct pfl_clock_span){r->merge_from_ns, r->merge_to_ns},
+            points, PFL_MERGE_MAX_POINTS);
     }
     return pfl_merge_add_host(r->merge, &conf, &m->merge_index);
 }

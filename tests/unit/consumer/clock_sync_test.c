@@ -117,14 +117,15 @@ static void points_are_as_dense_as_the_drift_needs(void **state)
 {
     const struct pfl_clock_line still = {0, 100, 0, 100, 1};
     const struct pfl_clock_line drifting = {0, 1000, 10000000000, 11000, 1};
+    const struct pfl_clock_span span = {0, 10000000000};
     struct pfl_clock_point p[64];
     size_t len;
 
     (void)state;
-    len = pfl_clock_sync_points(&still, &still, 5, 10000000000, p, 64);
+    len = pfl_clock_sync_points(&still, &still, (struct pfl_clock_span){5, 10000000000}, p, 64);
     assert_int_equal(len, 1);
     assert_int_equal(p[0].host_ns, p[0].reference_ns);
-    len = pfl_clock_sync_points(&drifting, &still, 0, 10000000000, p, 64);
+    len = pfl_clock_sync_points(&drifting, &still, span, p, 64);
     assert_int_equal(len, 21);
     for (size_t i = 1; i < len; i++) {
         int64_t step =
@@ -134,7 +135,7 @@ static void points_are_as_dense_as_the_drift_needs(void **state)
         assert_true(p[i].reference_ns > p[i - 1].reference_ns);
         assert_within(step, 500, 50);
     }
-    assert_int_equal(pfl_clock_sync_points(&drifting, &still, 0, 10000000000, p, 4), 4);
+    assert_int_equal(pfl_clock_sync_points(&drifting, &still, span, p, 4), 4);
 }
 
 int main(void)

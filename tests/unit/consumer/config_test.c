@@ -17,7 +17,7 @@ struct prepared {
     struct pfl_buf parsed;
     struct pfl_buf out;
     struct pfl_config_info info;
-    char why[512];
+    struct pfl_config_why why;
 };
 
 static int prepare(struct prepared *p, const char *text, uint32_t duration_ms)
@@ -27,11 +27,9 @@ static int prepare(struct prepared *p, const char *text, uint32_t duration_ms)
     *p = (struct prepared){0};
     pfl_buf_init(&p->parsed, PFL_CONFIG_MAX_BYTES);
     pfl_buf_init(&p->out, PFL_CONFIG_MAX_BYTES);
-    rc = pfl_config_read(pfl_span_of(text, strlen(text)), "cfg.pbtx", &p->parsed, p->why,
-                         sizeof(p->why));
+    rc = pfl_config_read(pfl_span_of(text, strlen(text)), "cfg.pbtx", &p->parsed, &p->why);
     if (rc == 0)
-        rc = pfl_config_prepare(pfl_buf_get(&p->parsed), duration_ms, &p->out, &p->info, p->why,
-                                sizeof(p->why));
+        rc = pfl_config_prepare(pfl_buf_get(&p->parsed), duration_ms, &p->out, &p->info, &p->why);
     return rc;
 }
 
@@ -47,7 +45,7 @@ static void refused(const char *text, const char *reason)
     struct prepared p;
 
     assert_int_equal(prepare(&p, text, 0), PFL_EINVAL);
-    assert_non_null(strstr(p.why, reason));
+    assert_non_null(strstr(p.why.text, reason));
     fini(&p);
 }
 
@@ -94,8 +92,8 @@ static void mistakes_are_told_with_their_place(void **state)
 
     (void)state;
     assert_int_equal(prepare(&p, "buffers { size_kb: 64 }\n  durtion_ms: 5\n", 0), PFL_EPARSE);
-    assert_non_null(strstr(p.why, "cfg.pbtx:2:3: "));
-    assert_non_null(strstr(p.why, "duration_ms"));
+    assert_non_null(strstr(p.why.text, "cfg.pbtx:2:3: "));
+    assert_non_null(strstr(p.why.text, "duration_ms"));
     fini(&p);
 }
 
@@ -136,17 +134,15 @@ static void binary_configs_are_taken_as_they_are(void **state)
     static const uint8_t binary[] = {0x0a, 0x02, 0x08, 0x40, 0x12, 0x05,
                                      0x0a, 0x03, 0x0a, 0x01, 'x'};
     struct pfl_buf out;
-    char why[128] = "";
+    struct pfl_config_why why = {""};
 
     (void)state;
     pfl_buf_init(&out, 1024);
-    assert_int_equal(
-        pfl_config_read(pfl_span_of(binary, sizeof(binary)), "b", &out, why, sizeof(why)), 0);
+    assert_int_equal(pfl_config_read(pfl_span_of(binary, sizeof(binary)), "b", &out, &why), 0);
     assert_memory_equal(pfl_buf_get(&out).data, binary, sizeof(binary));
-    assert_int_equal(
-        pfl_config_read(pfl_span_of(binary, sizeof(binary) - 1), "b", &out, why, sizeof(why)),
-        PFL_EPARSE);
-    assert_non_null(strstr(why, "neither"));
+    assert_int_equal(pfl_config_read(pfl_span_of(binary, sizeof(binary) - 1), "b", &out, &why),
+                     PFL_EPARSE);
+    assert_non_null(strstr(why.text, "neither"));
     pfl_buf_fini(&out);
     pfl_sweep_assert_no_leak();
 }

@@ -20,14 +20,13 @@ static void every_preset_is_accepted_and_described(void **state)
         struct pfl_config_info info;
         struct pfl_buf parsed;
         struct pfl_buf out;
-        char why[512] = "";
+        struct pfl_config_why why = {""};
 
         pfl_buf_init(&parsed, PFL_CONFIG_MAX_BYTES);
         pfl_buf_init(&out, PFL_CONFIG_MAX_BYTES);
         assert_memory_equal(text.data, "# ", 2);
-        assert_int_equal(pfl_config_read(text, "preset", &parsed, why, sizeof(why)), 0);
-        assert_int_equal(pfl_config_prepare(pfl_buf_get(&parsed), 0, &out, &info, why, sizeof(why)),
-                         0);
+        assert_int_equal(pfl_config_read(text, "preset", &parsed, &why), 0);
+        assert_int_equal(pfl_config_prepare(pfl_buf_get(&parsed), 0, &out, &info, &why), 0);
         assert_true(info.duration_ms != 0);
         pfl_buf_fini(&parsed);
         pfl_buf_fini(&out);
