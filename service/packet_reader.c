@@ -254,8 +254,29 @@ static bool reassemble(struct pfl_packet_reader *self, const struct pfl_fragment
     return true;
 }
 
-static bool take_whole(struct pfl_packet_reader *self, const struct pfl_fragment *fragment)
+/*
+ * Erasing, and a packet is lost: what follows it in the record is lost without a look, because the
+ * sizes that were measured when the record was stored hold. Only a last fragment that goes on
+ * has consequences elsewhere.
+ */
+static void lose_rest(struct pfl_packet_reader *self, struct pfl_fragment *fragment)
 {
+    bool is_packet;
+
+    fragment->bytes_with_size = pfl_record_payload_bytes(self->rec) - self->rec->consumed_bytes;
+    self->it.pos = self->it.end;
+    if (pfl_record_flags(self->rec) & PFL_CHUNK_CONTINUES_NEXT)
+        (void)reassemble(self, fragment, &is_packet);
+    else
+        consume(self, self->rec, fragment);
+}
+
+static bool take_whole(struct pfl_packet_reader *self, struct pfl_fragment *fragment)
+{
+    if (is_erasing(self) && fragment->bytes != 0 && !pfl_record_is_patched(self->rec)) {
+        lose_rest(self, fragment);
+        return true;
+    }
     consume(self, self->rec, fragment);
     if (fragment->bytes == 0)
         return false;

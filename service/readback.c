@@ -26,8 +26,8 @@
 #include "proto/packet.h"
 #include "proto/rpc_host.h"
 
-/* Measured: docs/adr/ on the read-out. */
-#define SEND_IN_PLACE_MIN 2048u
+/* Measured: docs/adr/0008. */
+#define SEND_IN_PLACE_MIN 16384u
 /* A packet that does not fit is cut only when both parts are worth a slice. */
 #define CUT_MIN 4096u
 /* Slice: tag, length, data's tag, length, ..., last_slice_for_packet. */
@@ -253,6 +253,7 @@ static bool put_pending(struct pfl_readback *self)
     uint32_t left;
     size_t part;
 
+    assert(queued.data != NULL && queued.len >= sizeof(left));
     memcpy(&left, queued.data, sizeof(left));
     part = left;
     if (part + PFL_READBACK_SLICE_COST > f->budget) {
@@ -266,8 +267,8 @@ static bool put_pending(struct pfl_readback *self)
 
     pfl_buf_consume(&self->pending, part);
     left -= (uint32_t)part;
-    queued = pfl_buf_get(&self->pending);
     if (left != 0) {
+        queued = pfl_buf_get(&self->pending);
         memcpy((uint8_t *)(uintptr_t)queued.data, &left, sizeof(left));
         return false;
     }

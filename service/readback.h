@@ -2,7 +2,7 @@
 /*
  * Packets of a session's buffers -> frames of a ReadBuffers reply, as iovecs for writev
  * (docs/abi/service.md 7). Short pieces are gathered in one scratch block, long ones are sent from
- * the ring: docs/adr says where the line is. A core: no I/O.
+ * the ring: docs/adr/0008 says where the line is. A core: no I/O.
  *
  *     pfl_readback_push(rb, packet)...             the service's own packets that come first
  *     while (room in the socket) {

@@ -4,8 +4,8 @@
  *
  * Happy path: a chunk is appended after the last record; the reader takes the first one out.
  * A chunk that comes late is put in its place, found from the newest on. Chunk ids wrap at 2^32, so
- * "later" is the sign of their difference. Nothing can fail; a search gives up after
- * PFL_SEQUENCE_SEARCH_MAX records. The list owns nothing: records live in the ring.
+ * "later" is the sign of their difference. Nothing can fail; a search gives up after as many
+ * records as its caller allows. The list owns nothing: records live in the ring.
  *
  * A record's link is XOR(place before, place after): whoever changes a neighbour changes the link
  * by the XOR of the old and the new one.
@@ -20,28 +20,30 @@ static void change_neighbour(const struct pfl_trace_ring *ring, pfl_place place,
     pfl_trace_ring_get(ring, place)->link ^= from ^ to;
 }
 
-struct pfl_sequence_spot pfl_sequence_find(const struct pfl_sequence *self,
-                                           const struct pfl_trace_ring *ring, uint32_t chunk_id)
+void pfl_sequence_find(const struct pfl_sequence *self, const struct pfl_trace_ring *ring,
+                       uint32_t chunk_id, struct pfl_sequence_spot *spot)
 {
-    struct pfl_sequence_spot spot = {.before = self->last};
+    pfl_place before = self->last;
+    pfl_place after = 0;
+    int32_t distance = 1;
+    uint32_t steps = 0;
 
-    for (uint32_t steps = 0; spot.before != 0; steps++) {
-        const struct pfl_record *rec = pfl_trace_ring_get(ring, spot.before);
-        int32_t distance = pfl_ids_chunk_distance(chunk_id, rec->chunk_id);
+    while (before != 0) {
         pfl_place prev;
 
-        spot.is_match = distance == 0;
-        if (distance >= 0)
+        distance = pfl_ids_chunk_distance(chunk_id, pfl_trace_ring_get(ring, before)->chunk_id);
+        if (distance >= 0 || steps == spot->steps)
             break;
-        if (steps == PFL_SEQUENCE_SEARCH_MAX) {
-            spot.is_lost = true;
-            break;
-        }
-        prev = pfl_sequence_after(ring, spot.after, spot.before);
-        spot.after = spot.before;
-        spot.before = prev;
+        prev = pfl_sequence_after(ring, after, before);
+        after = before;
+        before = prev;
+        steps++;
     }
-    return spot;
+    spot->steps = steps;
+    spot->before = before;
+    spot->after = after;
+    spot->is_match = before != 0 && distance == 0;
+    spot->is_lost = before != 0 && distance < 0;
 }
 
 void pfl_sequence_insert(struct pfl_sequence *self, const struct pfl_trace_ring *ring,

@@ -22,9 +22,6 @@ enum pfl_loss_reason {
     PFL_LOSS_WRITER_ABORT = 128,
 };
 
-/* How many records a search passes before it gives up: what a peer asks must not stall us. */
-#define PFL_SEQUENCE_SEARCH_MAX 65536u
-
 /* The chunk that left the list last. */
 struct pfl_sequence_consumed {
     uint32_t chunk_id;
@@ -49,7 +46,8 @@ struct pfl_sequence_spot {
     pfl_place before; /* the chunk itself when is_match */
     pfl_place after;
     bool is_match;
-    bool is_lost; /* the search gave up */
+    bool is_lost;   /* the search gave up */
+    uint32_t steps; /* in: how many records it may pass; out: how many it passed */
 };
 
 static inline void pfl_sequence_add_loss(struct pfl_sequence *self, uint32_t reason)
@@ -57,9 +55,9 @@ static inline void pfl_sequence_add_loss(struct pfl_sequence *self, uint32_t rea
     self->loss_reasons |= PFL_LOSS_PRESENT | reason;
 }
 
-/* Searches from the newest on, as chunks come nearly in order. */
-struct pfl_sequence_spot pfl_sequence_find(const struct pfl_sequence *self,
-                                           const struct pfl_trace_ring *ring, uint32_t chunk_id);
+/* Searches from the newest on, as chunks come nearly in order. `spot->steps` is set. */
+void pfl_sequence_find(const struct pfl_sequence *self, const struct pfl_trace_ring *ring,
+                       uint32_t chunk_id, struct pfl_sequence_spot *spot);
 /* Puts the record at `place`, which belongs to this sequence, into the list. */
 void pfl_sequence_insert(struct pfl_sequence *self, const struct pfl_trace_ring *ring,
                          const struct pfl_sequence_spot *spot, pfl_place place);

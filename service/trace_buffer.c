@@ -23,6 +23,14 @@
 const uint32_t pfl_trace_buffer_usage_bounds[PFL_USAGE_BOUNDS] = {8,    32,   128,  512,   1024,
                                                                   2048, 4096, 8192, 12288, 16384};
 
+/*
+ * How far back a peer may make us search: a few records each time, and more only from a credit that
+ * chunks earn as they come.
+ */
+#define SEARCH_FREE       64u
+#define SEARCH_EARNED     64u
+#define SEARCH_CREDIT_MAX 4000000u
+
 /* Where reading stands, across passes. Offsets are of records, in the order of writing. */
 struct pass {
     uint64_t number;
@@ -41,6 +49,7 @@ struct pfl_trace_buffer {
     struct pfl_trace_buffer_stats stats;
     enum pfl_fill_policy fill_policy;
     bool is_sealed; /* DISCARD: it was full once */
+    uint32_t search_credit;
     struct pass pass;
     struct pfl_packet_reader reader;
     struct pfl_slices slices;
@@ -74,6 +83,7 @@ int pfl_trace_buffer_new(const struct pfl_trace_buffer_conf *conf,
     self->fill_policy = conf->fill_policy;
     self->stats.buffer_size = self->ring.size_bytes;
     self->pass.is_drained = true;
+    self->search_credit = SEARCH_CREDIT_MAX;
     *ret_buffer = self;
     return 0;
 }
@@ -101,6 +111,15 @@ static void wake(struct pfl_trace_buffer *self, struct pfl_sequence *seq)
         seq->stalled_in_pass = 0;
         self->pass.is_woken = true;
     }
+}
+
+static void find_chunk(struct pfl_trace_buffer *self, const struct pfl_sequence *seq,
+                       uint32_t chunk_id, struct pfl_sequence_spot *ret_spot)
+{
+    ret_spot->steps = SEARCH_FREE + self->search_credit;
+    pfl_sequence_find(seq, &self->ring, chunk_id, ret_spot);
+    if (ret_spot->steps > SEARCH_FREE)
+        self->search_credit -= ret_spot->steps - SEARCH_FREE;
 }
 
 /* ---- commit ---- */
@@ -256,7 +275,7 @@ static bool settle_known_chunk(struct pfl_trace_buffer *self, struct pfl_sequenc
         discard(self);
         return true;
     }
-    spot = pfl_sequence_find(seq, &self->ring, in->chunk->chunk_id);
+    find_chunk(self, seq, in->chunk->chunk_id, &spot);
     if (spot.is_lost) {
         discard(self);
         return true;
@@ -359,7 +378,8 @@ static void store(struct pfl_trace_buffer *self, struct pfl_sequence *seq,
     pfl_record_set_payload_bytes(rec, in->valid_bytes);
     memcpy(pfl_record_payload(rec), in->chunk->payload, in->valid_bytes);
 
-    spot = pfl_sequence_find(seq, ring, rec->chunk_id);
+    spot.steps = UINT32_MAX; /* it was searched for already, and paid */
+    pfl_sequence_find(seq, ring, rec->chunk_id, &spot);
     if (spot.after != 0)
         self->stats.chunks_committed_out_of_order++;
     if (seq->first == 0)
@@ -367,6 +387,7 @@ static void store(struct pfl_trace_buffer *self, struct pfl_sequence *seq,
     pfl_sequence_insert(seq, ring, &spot, pfl_place_of(offset));
 
     ring->write = offset + outer_bytes;
+    pfl_trace_ring_prefetch(ring, outer_bytes);
     self->stats.chunks_written++;
     self->stats.bytes_written += outer_bytes;
     if (self->pass.is_drained) {
@@ -401,6 +422,8 @@ void pfl_trace_buffer_commit(struct pfl_trace_buffer *self,
         pfl_sequence_add_loss(seq, PFL_LOSS_WRITER_ABORT);
     }
     wake(self, seq);
+    if (self->search_credit < SEARCH_CREDIT_MAX)
+        self->search_credit += SEARCH_EARNED;
     if (!settle_known_chunk(self, seq, &in))
         store(self, seq, &in);
 }
@@ -410,8 +433,9 @@ void pfl_trace_buffer_commit(struct pfl_trace_buffer *self,
 static struct pfl_record *find_patched(struct pfl_trace_buffer *self, struct pfl_sequence *seq,
                                        uint32_t chunk_id)
 {
-    struct pfl_sequence_spot spot = pfl_sequence_find(seq, &self->ring, chunk_id);
+    struct pfl_sequence_spot spot;
 
+    find_chunk(self, seq, chunk_id, &spot);
     return spot.is_match ? pfl_trace_ring_get(&self->ring, spot.before) : NULL;
 }
 
@@ -428,6 +452,7 @@ void pfl_trace_buffer_patch(struct pfl_trace_buffer *self,
         return;
     }
     wake(self, seq);
+    pfl_record_set_patched(rec);
     payload_bytes = pfl_record_payload_bytes(rec);
     for (size_t i = 0; i < batch->patches_len; i++) {
         const struct pfl_trace_buffer_patch *patch = &batch->patches[i];

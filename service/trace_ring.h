@@ -39,7 +39,9 @@ enum pfl_record_flags {
 
 #define PFL_RECORD_OWNER_MASK  0x00ffffffu
 #define PFL_RECORD_SLACK_SHIFT 24u
+#define PFL_RECORD_SLACK_MASK  3u
 #define PFL_RECORD_SLACK_FAR   2u
+#define PFL_RECORD_PATCHED     0x04000000u
 
 struct pfl_record {
     uint32_t chunk_id;
@@ -47,7 +49,8 @@ struct pfl_record {
     uint16_t consumed_bytes; /* of the payload, from its beginning */
     uint32_t link;           /* neighbours and flags */
     /* Sequence slot + 1, 0 for padding; above it how much of size_bytes holds no payload:
-     * 0, 1, or FAR: then the last two bytes of the record hold the payload's size. */
+     * 0, 1, or FAR: then the last two bytes of the record hold the payload's size; and whether
+     * patches came, which may have changed the sizes of fragments. */
     uint32_t owner;
 };
 
@@ -124,7 +127,7 @@ static inline uint8_t *pfl_record_trailer(struct pfl_record *rec)
 /* Bytes of payload that hold fragments; at most size_bytes. */
 static inline uint32_t pfl_record_payload_bytes(struct pfl_record *rec)
 {
-    uint32_t slack = rec->owner >> PFL_RECORD_SLACK_SHIFT;
+    uint32_t slack = (rec->owner >> PFL_RECORD_SLACK_SHIFT) & PFL_RECORD_SLACK_MASK;
     uint16_t bytes;
 
     if (slack != PFL_RECORD_SLACK_FAR)
@@ -142,7 +145,26 @@ static inline void pfl_record_set_payload_bytes(struct pfl_record *rec, uint32_t
         slack = PFL_RECORD_SLACK_FAR;
         memcpy(pfl_record_trailer(rec), &bytes, sizeof(bytes));
     }
-    rec->owner = (rec->owner & PFL_RECORD_OWNER_MASK) | (slack << PFL_RECORD_SLACK_SHIFT);
+    rec->owner &= ~(PFL_RECORD_SLACK_MASK << PFL_RECORD_SLACK_SHIFT);
+    rec->owner |= slack << PFL_RECORD_SLACK_SHIFT;
+}
+
+static inline void pfl_record_set_patched(struct pfl_record *rec)
+{
+    rec->owner |= PFL_RECORD_PATCHED;
+}
+
+static inline bool pfl_record_is_patched(const struct pfl_record *rec)
+{
+    return (rec->owner & PFL_RECORD_PATCHED) != 0;
+}
+
+/* Asks for the cache lines that a next record of this size will be written to: they were written
+ * a whole ring ago. */
+static inline void pfl_trace_ring_prefetch(const struct pfl_trace_ring *self, uint32_t bytes)
+{
+    for (uint32_t at = self->write; at < self->used_bytes && at - self->write < bytes; at += 64)
+        __builtin_prefetch(self->base + at, 1);
 }
 
 #endif

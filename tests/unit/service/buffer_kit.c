@@ -56,14 +56,13 @@ void kit_chunk_pad(struct kit_chunk *self, size_t payload_bytes)
     self->chunk.payload_bytes = payload_bytes;
 }
 
-void kit_commit(struct pfl_trace_buffer *buffer, uint16_t writer, uint32_t chunk_id, uint8_t flags,
-                char fill, size_t len)
+void kit_commit_one(struct pfl_trace_buffer *buffer, const struct kit_one *one)
 {
     static struct kit_chunk c;
 
-    kit_chunk_begin(&c, 1, writer, chunk_id);
-    kit_chunk_add(&c, fill, len);
-    c.chunk.flags = flags;
+    kit_chunk_begin(&c, 1, one->writer, one->chunk_id);
+    kit_chunk_add(&c, one->fill, one->len);
+    c.chunk.flags = one->flags;
     pfl_trace_buffer_commit(buffer, &c.chunk);
 }
 

@@ -23,9 +23,16 @@ void kit_chunk_add_raw(struct kit_chunk *self, const void *data, size_t len, uns
 /* Unused bytes at the end of the chunk. */
 void kit_chunk_pad(struct kit_chunk *self, size_t payload_bytes);
 
-/* One fragment of `len` bytes in a chunk of its own. */
-void kit_commit(struct pfl_trace_buffer *buffer, uint16_t writer, uint32_t chunk_id, uint8_t flags,
-                char fill, size_t len);
+/* A chunk of one fragment: `len` bytes of `fill`. */
+struct kit_one {
+    uint16_t writer;
+    uint32_t chunk_id;
+    uint8_t flags;
+    char fill;
+    size_t len;
+};
+void kit_commit_one(struct pfl_trace_buffer *buffer, const struct kit_one *one);
+#define kit_commit(buffer, ...) kit_commit_one((buffer), &(struct kit_one){__VA_ARGS__})
 
 /* A packet that was read, copied out. */
 struct kit_packet {

@@ -294,6 +294,27 @@ static void a_scraped_chunk_that_was_overwritten_is_stored_again_with_what_is_ne
     kit_expect_end(ring);
 }
 
+static void a_peer_cannot_make_us_search_without_end(void **state)
+{
+    struct pfl_trace_buffer_patches far = {.producer_id = 1, .writer_id = 1, .chunk_id = 1};
+    struct pfl_trace_buffer *wide = kit_buffer((uint64_t)8 << 20, PFL_FILL_RING_BUFFER);
+    uint64_t failed;
+    uint32_t i;
+
+    (void)state;
+    for (i = 0; i < 100000; i++)
+        kit_commit(wide, 1, i, 0, 'a', 4);
+    for (i = 0; i < 1000; i++)
+        pfl_trace_buffer_patch(wide, &far); /* 100,000 records back */
+    assert_true(kit_stats(wide).patches_failed > 900);
+    assert_true(kit_stats(wide).patches_failed < 1000);
+    far.chunk_id = 100000 - 32; /* near: always found */
+    failed = kit_stats(wide).patches_failed;
+    pfl_trace_buffer_patch(wide, &far);
+    assert_int_equal(kit_stats(wide).patches_failed, failed);
+    pfl_trace_buffer_free(wide);
+}
+
 #define ROW(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -313,6 +334,7 @@ int main(void)
         ROW(in_a_discard_buffer_it_is_rewritten_in_place),
         ROW(a_chunk_committed_again_may_not_shrink_grow_past_its_place_or_lose_flags),
         ROW(a_complete_chunk_that_was_read_is_discarded_when_it_comes_again),
+        ROW(a_peer_cannot_make_us_search_without_end),
         ROW(a_scraped_chunk_that_was_overwritten_is_stored_again_with_what_is_new),
     };
 
