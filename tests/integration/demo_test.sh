@@ -15,7 +15,7 @@ demo() {
         >"$WORK/demo-$1.log" 2>&1
 }
 nothing_is_left() {
-    ! compgen -G "$WORK/perfleet-demo.*" && ! pgrep -f "$WORK/perfleet-demo"
+    ! compgen -G "$WORK/pfl-demo.*" && ! pgrep -f "$WORK/pfl-demo"
 }
 names_are_there() {
     local name

@@ -12,7 +12,10 @@ CHECK="python3 -B $ROOT/tests/support/trace_check.py"
 HOSTILE="python3 -B $ROOT/tests/support/hostile.py"
 . "$ROOT/deploy/demo/hosts.sh"
 
-WORK=$(mktemp -d "${TMPDIR:-/tmp}/perfleet-test.XXXXXX")
+# Socket names end at 107 bytes, Chromium's among them.
+TMPDIR=${TMPDIR:-/tmp}
+[ ${#TMPDIR} -lt 24 ] || TMPDIR=/tmp
+WORK=$(mktemp -d "$TMPDIR/pfl.XXXXXX")
 chmod 755 "$WORK"
 CLAIMS=0
 FAILED=0

@@ -15,7 +15,8 @@ run_example() {
     timeout 90 "$BIN/perfleet-example" "$@" >"$WORK/$name.out" 2>&1 &
     local example=$!
     wait_for_source "$EXAMPLE_SOURCE" 1 || return 1
-    record one "$WORK/big.pbtx" "$WORK/$name.pftrace" >"$WORK/$name-record.log" 2>&1 &
+    "$BIN/perfleet" record -c "$WORK/big.pbtx" -o "$WORK/$name.pftrace" \
+        --host "one=unix:$WORK/one/consumer.sock" >"$WORK/$name-record.log" 2>&1 &
     recorder=$!
     wait $example || return 1
     kill -INT $recorder
