@@ -41,6 +41,7 @@ struct pfl_tls_engine {
     bool is_ready;
     bool is_failed;
     bool has_records;
+    bool has_read; /* something came since the handshake */
     bool has_peer_closed;
     bool has_closed;
     char error[320];
@@ -117,6 +118,7 @@ static int fail(struct pfl_tls_engine *e, int code)
         .peer_uri = e->identity.uri,
         .wanted_uri = e->expected_uri,
         .has_records = e->has_records,
+        .is_after_hello = e->is_ready && !e->has_read && !e->conf->is_server,
     };
 
     e->is_failed = true;
@@ -165,6 +167,7 @@ static int read_records(struct pfl_tls_engine *e, struct pfl_writer *plain)
     while (plain->left >= PFL_TLS_RECORD_BYTES) {
         int rc = mbedtls_ssl_read(&e->ssl, plain->pos, plain->left);
 
+        e->has_read |= rc > 0;
         if (rc > 0) {
             plain->pos += rc;
             plain->left -= (size_t)rc;

@@ -131,6 +131,10 @@ void pfl_tls_words_of(const struct pfl_tls_failure *f, char *dst, size_t room)
                            (uint32_t)f->alert, false);
         (void)snprintf(dst, room, "the peer refused the connection: %s (TLS alert %d)",
                        words != NULL ? words : "no reason that we know", f->alert);
+    } else if (f->is_after_hello) {
+        (void)snprintf(dst, room,
+                       "the peer broke off right after the handshake: most likely it refused our "
+                       "certificate, its log says why");
     } else if (!f->has_records) {
         (void)snprintf(dst, room, "the peer does not speak TLS here: check address and port");
     } else {

@@ -15,6 +15,7 @@ struct pfl_tls_failure {
     int64_t not_after_s;
     const char *peer_uri;   /* "" none */
     const char *wanted_uri; /* NULL any */
+    bool is_after_hello;    /* our handshake was done, and nothing has been read since */
     bool has_records;       /* at least one proper TLS record came before */
 };
 
