@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* URI names of certificates: whatever is accepted is spelled back to the very same bytes. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "relay/identity.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct pfl_identity id;
+    char back[256];
+    char *uri = malloc(size + 1);
+
+    if (uri == NULL)
+        return 0;
+    if (size != 0)
+        memcpy(uri, data, size);
+    uri[size] = '\0';
+    if (pfl_identity_parse(uri, &id) == 0) {
+        (void)snprintf(back, sizeof(back), "perfleet://%s/%s/%s", id.fleet,
+                       id.role == PFL_IDENTITY_HOST ? "host" : "operator", id.name);
+        if (strcmp(back, uri) != 0)
+            abort();
+    }
+    free(uri);
+    return 0;
+}
