@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "relay/identity.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -13,19 +14,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct pfl_identity id;
     char back[256];
-    char *uri = malloc(size + 1);
+    char *uri = pfl_mem_strndup((const char *)data, size);
 
     if (uri == NULL)
         return 0;
-    if (size != 0)
-        memcpy(uri, data, size);
-    uri[size] = '\0';
     if (pfl_identity_parse(uri, &id) == 0) {
         (void)snprintf(back, sizeof(back), "perfleet://%s/%s/%s", id.fleet,
                        id.role == PFL_IDENTITY_HOST ? "host" : "operator", id.name);
         if (strcmp(back, uri) != 0)
             abort();
     }
-    free(uri);
+    pfl_mem_free(uri);
     return 0;
 }
