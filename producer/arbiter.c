@@ -405,7 +405,10 @@ void pfl_arbiter_list_unlock(void)
 
 void pfl_arbiter_detach_all(void)
 {
-    for (struct pfl_arbiter *a = list; a != NULL; a = a->next_in_process)
-        mmap(a->smb.base, a->smb_bytes, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    for (struct pfl_arbiter *a = list; a != NULL; a = a->next_in_process) {
+        /* Better a fault in the child than its bytes in the parent's trace. */
+        if (mmap(a->smb.base, a->smb_bytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+            munmap(a->smb.base, a->smb_bytes);
+    }
 }

@@ -24,14 +24,9 @@
 #include <unistd.h>
 
 #include "producer/heap.h"
+#include "producer/requests.h"
 
-#define ARGS_MAX   1024u /* of the requests without free text */
-#define FRAME_ROOM 64u   /* what a frame adds to its arguments */
-
-enum { INIT_PAGE_HINT = 1, INIT_SMB_HINT = 2, INIT_NAME = 3, INIT_SCRAPING = 4, INIT_SDK = 8 };
 enum { INIT_REPLY_EMULATION = 3 };
-enum { SCRAPING_ENABLED = 1, SCRAPING_DISABLED = 2 };
-enum { DS_NAME = 1, DS_NOTIFY_STOP = 2, DS_NOTIFY_START = 3, DS_CLEARS = 4, DS_NO_FLUSH = 9 };
 
 uint32_t pfl_client_retry_step_ms = 1000;
 
@@ -49,143 +44,6 @@ void pfl_client_wake(struct perfleet *p)
     ssize_t n = write(p->wake_fd, &one, sizeof(one));
 
     (void)n; /* full means readable: fine */
-}
-
-/* --- requests ---------------------------------------------------------------------------- */
-
-/* Returns the request's id, 0 when the service has no such method. */
-static uint64_t invoke(struct perfleet *p, enum pfl_ipc_method method, struct pfl_span args,
-                       bool drop_reply)
-{
-    struct pfl_ipc_invoke call = {
-        .service_id = p->service.service_id,
-        .method_id = p->service.method_ids[method],
-        .args = args,
-        .drop_reply = drop_reply,
-    };
-    struct pfl_writer w;
-
-    if (call.method_id == 0)
-        return 0;
-    call.request_id = ++p->last_request;
-    w = pfl_link_reserve(&p->link, args.len + FRAME_ROOM);
-    pfl_ipc_encode_invoke(&w, &call);
-    pfl_link_commit(&p->link, &w);
-    return call.request_id;
-}
-
-static void invoke_number(struct perfleet *p, enum pfl_ipc_method method, uint64_t number)
-{
-    uint8_t bytes[16];
-    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
-
-    pfl_writer_field_varint(&w, 1, number);
-    invoke(p, method, pfl_span_of(bytes, sizeof(bytes) - w.left), true);
-}
-
-static void register_writer(struct perfleet *p, const struct pfl_arbiter_writer_op *op)
-{
-    uint8_t bytes[32];
-    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
-
-    pfl_writer_field_varint(&w, 1, op->writer_id);
-    pfl_writer_field_varint(&w, 2, op->buffer);
-    invoke(p, PFL_IPC_REGISTER_TRACE_WRITER, pfl_span_of(bytes, sizeof(bytes) - w.left), true);
-}
-
-static void send_greeting(struct perfleet *p)
-{
-    static const char sdk[] = "libperfleet " PFL_VERSION;
-    uint8_t bytes[ARGS_MAX];
-    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
-
-    if (p->conf.page_kb != 0)
-        pfl_writer_field_varint(&w, INIT_PAGE_HINT, (uint64_t)p->conf.page_kb * 1024);
-    if (p->conf.smb_kb != 0)
-        pfl_writer_field_varint(&w, INIT_SMB_HINT, (uint64_t)p->conf.smb_kb * 1024);
-    pfl_writer_field_bytes(&w, INIT_NAME, p->conf.producer_name, strlen(p->conf.producer_name));
-    pfl_writer_field_varint(&w, INIT_SCRAPING,
-                            p->conf.no_scraping ? SCRAPING_DISABLED : SCRAPING_ENABLED);
-    pfl_writer_field_bytes(&w, INIT_SDK, sdk, sizeof(sdk) - 1);
-    p->greeting_request =
-        invoke(p, PFL_IPC_INITIALIZE_CONNECTION, pfl_span_of(bytes, sizeof(bytes) - w.left), false);
-    p->command_request = invoke(p, PFL_IPC_GET_ASYNC_COMMAND, pfl_span_of(NULL, 0), false);
-}
-
-/* Descriptor: our own fields and what the program encoded. */
-static void register_source(struct perfleet *p, const struct pfl_source *s)
-{
-    uint8_t own[PFL_SOURCE_NAME_MAX + 64];
-    struct pfl_writer d = pfl_writer_of(own, sizeof(own));
-    size_t more = s->conf.descriptor_fields_bytes;
-    size_t own_len;
-    uint8_t *args = pfl_heap_zalloc(sizeof(own) + more + 16);
-    struct pfl_writer w;
-
-    if (args == NULL) {
-        p->link.has_failed = true; /* the next connection tries again */
-        return;
-    }
-    pfl_writer_field_bytes(&d, DS_NAME, s->conf.name, strlen(s->conf.name));
-    pfl_writer_field_varint(&d, DS_NOTIFY_STOP, 1);
-    pfl_writer_field_varint(&d, DS_NOTIFY_START, 1);
-    pfl_writer_field_varint(&d, DS_CLEARS, 1);
-    if ((s->conf.flags & PERFLEET_NO_FLUSH) != 0)
-        pfl_writer_field_varint(&d, DS_NO_FLUSH, 1);
-    own_len = sizeof(own) - d.left;
-    w = pfl_writer_of(args, sizeof(own) + more + 16);
-    pfl_writer_field_header(&w, 1, own_len + more);
-    pfl_writer_bytes(&w, own, own_len);
-    pfl_writer_bytes(&w, s->conf.descriptor_fields, more);
-    invoke(p, PFL_IPC_REGISTER_DATA_SOURCE, pfl_span_of(args, sizeof(own) + more + 16 - w.left),
-           true);
-    pfl_heap_free(args);
-}
-
-static void unregister_source(struct perfleet *p, const struct pfl_source *s)
-{
-    uint8_t bytes[PFL_SOURCE_NAME_MAX + 16];
-    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
-
-    pfl_writer_field_bytes(&w, 1, s->conf.name, strlen(s->conf.name));
-    invoke(p, PFL_IPC_UNREGISTER_DATA_SOURCE, pfl_span_of(bytes, sizeof(bytes) - w.left), true);
-}
-
-/* --- commits ----------------------------------------------------------------------------- */
-
-static void send_commits(struct perfleet *p)
-{
-    static const struct pfl_ipc_commit_pos start = {0};
-    struct pfl_ipc_commit_pos pos = start;
-    uint8_t args[PFL_IPC_COMMIT_MAX];
-    bool has_data = p->batch.moves.len > 0 || p->batch.patches.len > 0 || p->batch.flush_id != 0;
-    bool has_more = has_data;
-
-    while (has_more) {
-        struct pfl_writer w = pfl_writer_of(args, sizeof(args));
-
-        has_more = pfl_ipc_encode_commit(&w, &p->batch, &pos);
-        invoke(p, PFL_IPC_COMMIT_DATA, pfl_span_of(args, sizeof(args) - w.left), true);
-    }
-}
-
-/* Everything that is pending goes into the link's queue, in order. */
-static void commit_pending(struct perfleet *p)
-{
-    p->commit_at_ms = 0;
-    if (p->arbiter == NULL)
-        return;
-    pfl_arbiter_take(p->arbiter, &p->batch);
-    for (size_t i = 0; i < p->batch.writers.len; i++) {
-        if (!p->batch.writers.items[i].is_closed)
-            register_writer(p, &p->batch.writers.items[i]);
-    }
-    send_commits(p);
-    for (size_t i = 0; i < p->batch.writers.len; i++) {
-        if (p->batch.writers.items[i].is_closed)
-            invoke_number(p, PFL_IPC_UNREGISTER_TRACE_WRITER, p->batch.writers.items[i].writer_id);
-    }
-    pfl_arbiter_batch_clear(&p->batch);
 }
 
 /* Sends the queue with waiting, at most `ms`. */
@@ -210,7 +68,7 @@ static bool commit_now(void *user)
 {
     struct perfleet *p = user;
 
-    commit_pending(p);
+    pfl_requests_commit(p);
     drain_link(p, 100);
     return !p->link.has_failed;
 }
@@ -229,7 +87,7 @@ static void commit_if_due(struct perfleet *p)
     if (due == PFL_ARBITER_LATER && p->commit_at_ms == 0)
         p->commit_at_ms = now + p->conf.batch_ms;
     if (due == PFL_ARBITER_NOW || now >= p->commit_at_ms)
-        commit_pending(p);
+        pfl_requests_commit(p);
 }
 
 /* --- commands ---------------------------------------------------------------------------- */
@@ -331,13 +189,13 @@ static void on_start_command(struct perfleet *p)
     if (instance >= 0)
         pfl_source_start(s, (uint32_t)instance);
     /* Also when we do without: nobody shall wait for us. */
-    invoke_number(p, PFL_IPC_NOTIFY_STARTED, p->command.instance_id);
+    pfl_requests_invoke_number(p, PFL_IPC_NOTIFY_STARTED, p->command.instance_id);
 }
 
 static void say_stopped(struct perfleet *p, uint64_t id)
 {
-    commit_pending(p);
-    invoke_number(p, PFL_IPC_NOTIFY_STOPPED, id);
+    pfl_requests_commit(p);
+    pfl_requests_invoke_number(p, PFL_IPC_NOTIFY_STOPPED, id);
 }
 
 static void on_stop_command(struct perfleet *p)
@@ -422,7 +280,7 @@ static void on_bind_reply(struct perfleet *p, struct pfl_span body)
         return;
     }
     p->state = PFL_CLIENT_GREETING;
-    send_greeting(p);
+    pfl_requests_greet(p);
 }
 
 static void on_greeting_reply(struct perfleet *p, const struct pfl_ipc_reply *reply)
@@ -518,8 +376,8 @@ static void let_sources_go(struct perfleet *p)
         pthread_mutex_unlock(&p->lock);
         pfl_source_stop_all(s);
         if (p->state == PFL_CLIENT_READY) {
-            commit_pending(p);
-            unregister_source(p, s);
+            pfl_requests_commit(p);
+            pfl_requests_unregister_source(p, s);
         }
         pthread_mutex_lock(&p->lock);
         s->stage = PFL_SOURCE_LEFT;
@@ -556,7 +414,8 @@ static void send_triggers(struct perfleet *p)
 
         pfl_writer_field_bytes(&w, 1, name, strlen(name));
         pfl_heap_free(name);
-        invoke(p, PFL_IPC_ACTIVATE_TRIGGERS, pfl_span_of(bytes, sizeof(bytes) - w.left), true);
+        pfl_requests_invoke(p, PFL_IPC_ACTIVATE_TRIGGERS,
+                            pfl_span_of(bytes, sizeof(bytes) - w.left), true);
     }
     pthread_mutex_unlock(&p->lock);
 }
@@ -572,8 +431,8 @@ static void send_sync(struct perfleet *p)
     pthread_mutex_unlock(&p->lock);
     if (!is_wanted)
         return;
-    commit_pending(p);
-    p->sync_request = invoke(p, PFL_IPC_SYNC, pfl_span_of(NULL, 0), false);
+    pfl_requests_commit(p);
+    p->sync_request = pfl_requests_invoke(p, PFL_IPC_SYNC, pfl_span_of(NULL, 0), false);
     if (p->sync_request == 0)
         finish_sync(p); /* a service without Sync: sent is all that can be known */
 }
@@ -586,7 +445,7 @@ static void serve_program(struct perfleet *p)
     if (p->state != PFL_CLIENT_READY)
         return;
     while ((s = take_source(p, PFL_SOURCE_NEW, PFL_SOURCE_REGISTERED)) != NULL)
-        register_source(p, s);
+        pfl_requests_register_source(p, s);
     finish_stops(p);
     send_triggers(p);
     send_sync(p);
@@ -644,7 +503,7 @@ static void try_connect(struct perfleet *p)
     p->state = PFL_CLIENT_BINDING;
     p->last_request = 1;
     p->greeting_request = p->command_request = 0;
-    w = pfl_link_reserve(&p->link, FRAME_ROOM);
+    w = pfl_link_reserve(&p->link, PFL_REQUESTS_FRAME_ROOM);
     pfl_ipc_encode_bind(&w, p->last_request);
     pfl_link_commit(&p->link, &w);
 }
@@ -686,7 +545,7 @@ static void say_goodbye(struct perfleet *p)
     if (p->state == PFL_CLIENT_READY && !p->link.has_failed) {
         stop_sources(p);
         pfl_source_drop_thread();
-        commit_pending(p);
+        pfl_requests_commit(p);
         drain_link(p, PFL_CLIENT_CLOSE_MS);
     }
     disconnect(p);

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the library's thread asks the service: requests and commits into the link's queue.
+ *
+ * A method that the service does not have is not called. Almost all requests want no reply: their
+ * success cannot be acted on. What does not fit the queue, and memory that is missing, end the
+ * connection (link.has_failed); the next one starts anew. Nothing here waits.
+ */
+#include "producer/requests.h"
+
+#include <string.h>
+
+#include "producer/heap.h"
+
+#define ARGS_MAX   1024u /* of the requests without free text */
+#define FRAME_ROOM PFL_REQUESTS_FRAME_ROOM
+
+enum { INIT_PAGE_HINT = 1, INIT_SMB_HINT = 2, INIT_NAME = 3, INIT_SCRAPING = 4, INIT_SDK = 8 };
+enum { SCRAPING_ENABLED = 1, SCRAPING_DISABLED = 2 };
+enum { DS_NAME = 1, DS_NOTIFY_STOP = 2, DS_NOTIFY_START = 3, DS_CLEARS = 4, DS_NO_FLUSH = 9 };
+
+uint64_t pfl_requests_invoke(struct perfleet *p, enum pfl_ipc_method method, struct pfl_span args,
+                             bool drop_reply)
+{
+    struct pfl_ipc_invoke call = {
+        .service_id = p->service.service_id,
+        .method_id = p->service.method_ids[method],
+        .args = args,
+        .drop_reply = drop_reply,
+    };
+    struct pfl_writer w;
+
+    if (call.method_id == 0)
+        return 0;
+    call.request_id = ++p->last_request;
+    w = pfl_link_reserve(&p->link, args.len + FRAME_ROOM);
+    pfl_ipc_encode_invoke(&w, &call);
+    pfl_link_commit(&p->link, &w);
+    return call.request_id;
+}
+
+void pfl_requests_invoke_number(struct perfleet *p, enum pfl_ipc_method method, uint64_t number)
+{
+    uint8_t bytes[16];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+
+    pfl_writer_field_varint(&w, 1, number);
+    pfl_requests_invoke(p, method, pfl_span_of(bytes, sizeof(bytes) - w.left), true);
+}
+
+static void register_writer(struct perfleet *p, const struct pfl_arbiter_writer_op *op)
+{
+    uint8_t bytes[32];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+
+    pfl_writer_field_varint(&w, 1, op->writer_id);
+    pfl_writer_field_varint(&w, 2, op->buffer);
+    pfl_requests_invoke(p, PFL_IPC_REGISTER_TRACE_WRITER,
+                        pfl_span_of(bytes, sizeof(bytes) - w.left), true);
+}
+
+void pfl_requests_greet(struct perfleet *p)
+{
+    static const char sdk[] = "libperfleet " PFL_VERSION;
+    uint8_t bytes[ARGS_MAX];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+
+    if (p->conf.page_kb != 0)
+        pfl_writer_field_varint(&w, INIT_PAGE_HINT, (uint64_t)p->conf.page_kb * 1024);
+    if (p->conf.smb_kb != 0)
+        pfl_writer_field_varint(&w, INIT_SMB_HINT, (uint64_t)p->conf.smb_kb * 1024);
+    pfl_writer_field_bytes(&w, INIT_NAME, p->conf.producer_name, strlen(p->conf.producer_name));
+    pfl_writer_field_varint(&w, INIT_SCRAPING,
+                            p->conf.no_scraping ? SCRAPING_DISABLED : SCRAPING_ENABLED);
+    pfl_writer_field_bytes(&w, INIT_SDK, sdk, sizeof(sdk) - 1);
+    p->greeting_request = pfl_requests_invoke(p, PFL_IPC_INITIALIZE_CONNECTION,
+                                              pfl_span_of(bytes, sizeof(bytes) - w.left), false);
+    p->command_request =
+        pfl_requests_invoke(p, PFL_IPC_GET_ASYNC_COMMAND, pfl_span_of(NULL, 0), false);
+}
+
+/* Descriptor: our own fields and what the program encoded. */
+void pfl_requests_register_source(struct perfleet *p, const struct pfl_source *s)
+{
+    uint8_t own[PFL_SOURCE_NAME_MAX + 64];
+    struct pfl_writer d = pfl_writer_of(own, sizeof(own));
+    size_t more = s->conf.descriptor_fields_bytes;
+    size_t own_len;
+    uint8_t *args = pfl_heap_zalloc(sizeof(own) + more + 16);
+    struct pfl_writer w;
+
+    if (args == NULL) {
+        p->link.has_failed = true; /* the next connection tries again */
+        return;
+    }
+    pfl_writer_field_bytes(&d, DS_NAME, s->conf.name, strlen(s->conf.name));
+    pfl_writer_field_varint(&d, DS_NOTIFY_STOP, 1);
+    pfl_writer_field_varint(&d, DS_NOTIFY_START, 1);
+    pfl_writer_field_varint(&d, DS_CLEARS, 1);
+    if ((s->conf.flags & PERFLEET_NO_FLUSH) != 0)
+        pfl_writer_field_varint(&d, DS_NO_FLUSH, 1);
+    own_len = sizeof(own) - d.left;
+    w = pfl_writer_of(args, sizeof(own) + more + 16);
+    pfl_writer_field_header(&w, 1, own_len + more);
+    pfl_writer_bytes(&w, own, own_len);
+    pfl_writer_bytes(&w, s->conf.descriptor_fields, more);
+    pfl_requests_invoke(p, PFL_IPC_REGISTER_DATA_SOURCE,
+                        pfl_span_of(args, sizeof(own) + more + 16 - w.left), true);
+    pfl_heap_free(args);
+}
+
+void pfl_requests_unregister_source(struct perfleet *p, const struct pfl_source *s)
+{
+    uint8_t bytes[PFL_SOURCE_NAME_MAX + 16];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+
+    pfl_writer_field_bytes(&w, 1, s->conf.name, strlen(s->conf.name));
+    pfl_requests_invoke(p, PFL_IPC_UNREGISTER_DATA_SOURCE,
+                        pfl_span_of(bytes, sizeof(bytes) - w.left), true);
+}
+
+/* --- commits ----------------------------------------------------------------------------- */
+
+static void send_commits(struct perfleet *p)
+{
+    static const struct pfl_ipc_commit_pos start = {0};
+    struct pfl_ipc_commit_pos pos = start;
+    uint8_t args[PFL_IPC_COMMIT_MAX];
+    bool has_data = p->batch.moves.len > 0 || p->batch.patches.len > 0 || p->batch.flush_id != 0;
+    bool has_more = has_data;
+
+    while (has_more) {
+        struct pfl_writer w = pfl_writer_of(args, sizeof(args));
+
+        has_more = pfl_ipc_encode_commit(&w, &p->batch, &pos);
+        pfl_requests_invoke(p, PFL_IPC_COMMIT_DATA, pfl_span_of(args, sizeof(args) - w.left), true);
+    }
+}
+
+void pfl_requests_commit(struct perfleet *p)
+{
+    p->commit_at_ms = 0;
+    if (p->arbiter == NULL)
+        return;
+    pfl_arbiter_take(p->arbiter, &p->batch);
+    for (size_t i = 0; i < p->batch.writers.len; i++) {
+        if (!p->batch.writers.items[i].is_closed)
+            register_writer(p, &p->batch.writers.items[i]);
+    }
+    send_commits(p);
+    for (size_t i = 0; i < p->batch.writers.len; i++) {
+        if (p->batch.writers.items[i].is_closed)
+            pfl_requests_invoke_number(p, PFL_IPC_UNREGISTER_TRACE_WRITER,
+                                       p->batch.writers.items[i].writer_id);
+    }
+    pfl_arbiter_batch_clear(&p->batch);
+}

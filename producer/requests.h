@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the library's thread asks the service: see requests.c. Only that thread calls these. */
+#ifndef PFL_PRODUCER_REQUESTS_H
+#define PFL_PRODUCER_REQUESTS_H
+
+#include "producer/client.h"
+
+#define PFL_REQUESTS_FRAME_ROOM 64u /* what a frame adds to its arguments */
+
+/* The request's id, 0 when the service has no such method. */
+uint64_t pfl_requests_invoke(struct perfleet *p, enum pfl_ipc_method method, struct pfl_span args,
+                             bool drop_reply);
+/* A request whose only argument is field 1, a number; no reply. */
+void pfl_requests_invoke_number(struct perfleet *p, enum pfl_ipc_method method, uint64_t number);
+/* InitializeConnection and GetAsyncCommand. */
+void pfl_requests_greet(struct perfleet *p);
+void pfl_requests_register_source(struct perfleet *p, const struct pfl_source *s);
+void pfl_requests_unregister_source(struct perfleet *p, const struct pfl_source *s);
+/* Everything that is pending: writers that came, CommitData, writers that went. */
+void pfl_requests_commit(struct perfleet *p);
+
+#endif
