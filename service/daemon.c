@@ -31,6 +31,7 @@ struct daemon {
     uv_timer_t timer;
     uv_prepare_t prepare;
     uv_signal_t signals[2];
+    size_t signals_len; /* initialized */
     struct pfl_service_facts facts;
     struct pfl_service service;
     struct pfl_producer_port *producer_ports[PFL_DAEMON_MAX_PRODUCER_SOCKETS]; /* owned */
@@ -89,8 +90,8 @@ static void stop(struct daemon *d)
         pfl_consumer_port_close(d->consumer_port);
     uv_close((uv_handle_t *)&d->timer, NULL);
     uv_close((uv_handle_t *)&d->prepare, NULL);
-    uv_close((uv_handle_t *)&d->signals[0], NULL);
-    uv_close((uv_handle_t *)&d->signals[1], NULL);
+    for (size_t i = 0; i < d->signals_len; i++)
+        uv_close((uv_handle_t *)&d->signals[i], NULL);
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -138,6 +139,7 @@ static int open_handles(struct daemon *d)
         if (rc != 0)
             return PFL_EIO;
         d->signals[i].data = d;
+        d->signals_len++;
     }
     (void)uv_prepare_start(&d->prepare, on_prepare);
     for (size_t i = 0; i < 2; i++) {

@@ -98,6 +98,39 @@ struct pfl_data_source *pfl_producer_find_source_id(const struct pfl_producer *s
     return NULL;
 }
 
+int pfl_producer_add_source(struct pfl_producer *self, struct pfl_data_source *source)
+{
+    if (self->sources_len >= PFL_PRODUCER_MAX_SOURCES ||
+        source->bytes_len > PFL_PRODUCER_MAX_SOURCE_BYTES - self->source_bytes)
+        return PFL_ELIMIT;
+    pfl_list_append(&self->sources, &source->node);
+    self->sources_len++;
+    self->source_bytes += source->bytes_len;
+    return 0;
+}
+
+int pfl_producer_update_source(struct pfl_producer *self, struct pfl_data_source *source,
+                               struct pfl_span descriptor)
+{
+    size_t others_bytes = self->source_bytes - source->bytes_len;
+    int rc;
+
+    if (descriptor.len > PFL_PRODUCER_MAX_SOURCE_BYTES - others_bytes)
+        return PFL_ELIMIT;
+    rc = pfl_data_source_update(source, descriptor);
+    if (rc == 0)
+        self->source_bytes = others_bytes + source->bytes_len;
+    return rc;
+}
+
+void pfl_producer_remove_source(struct pfl_producer *self, struct pfl_data_source *source)
+{
+    pfl_list_remove(&source->node);
+    self->sources_len--;
+    self->source_bytes -= source->bytes_len;
+    pfl_data_source_free(source);
+}
+
 struct pfl_instance *pfl_producer_find_instance(const struct pfl_producer *self, uint64_t id)
 {
     struct pfl_list *it;

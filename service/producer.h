@@ -9,9 +9,10 @@
 #include "service/data_source.h"
 #include "service/smb_map.h"
 
-#define PFL_PRODUCER_MAX_SOURCES 1024u
-#define PFL_PRODUCER_NAME_MAX    1024u
-#define PFL_PRODUCER_WRITERS     32768u
+#define PFL_PRODUCER_MAX_SOURCES      256u
+#define PFL_PRODUCER_MAX_SOURCE_BYTES (4u << 20) /* of all descriptors */
+#define PFL_PRODUCER_NAME_MAX         1024u
+#define PFL_PRODUCER_WRITERS          32768u
 
 struct pfl_producer_ops {
     /* One GetAsyncCommandResponse; never calls back. `is_setup`: it is the setup_tracing command,
@@ -45,6 +46,7 @@ struct pfl_producer {
     bool is_setup; /* setup_tracing was sent */
     struct pfl_list sources;
     size_t sources_len;
+    size_t source_bytes;       /* of their descriptors */
     struct pfl_list instances; /* borrowed pfl_instance.of_producer */
     struct pfl_smb_map smb;
     uint16_t *writers;  /* owned: writer id -> buffer id, 0 none; up to writers_cap */
@@ -65,6 +67,14 @@ void pfl_producer_free(struct pfl_producer *self);
 struct pfl_data_source *pfl_producer_find_source(const struct pfl_producer *self,
                                                  struct pfl_span name);
 struct pfl_data_source *pfl_producer_find_source_id(const struct pfl_producer *self, uint64_t id);
+/* Transfers `source`. PFL_ELIMIT: too many, or too large; then it is still the caller's. */
+PFL_MUST_USE int pfl_producer_add_source(struct pfl_producer *self, struct pfl_data_source *source);
+/* PFL_ELIMIT, and the codes of pfl_data_source_update; on failure the old descriptor stays. */
+PFL_MUST_USE int pfl_producer_update_source(struct pfl_producer *self,
+                                            struct pfl_data_source *source,
+                                            struct pfl_span descriptor);
+/* Frees it. */
+void pfl_producer_remove_source(struct pfl_producer *self, struct pfl_data_source *source);
 struct pfl_instance *pfl_producer_find_instance(const struct pfl_producer *self, uint64_t id);
 
 /* Later registrations of a writer replace earlier ones; ids out of range are ignored. PFL_ENOMEM */

@@ -102,6 +102,7 @@ void pfl_service_remove_producer(struct pfl_service *self, struct pfl_producer *
     }
     pfl_list_remove(&producer->node);
     self->producers_len--;
+    self->sources_len -= producer->sources_len;
     while (!pfl_list_is_empty(&producer->instances)) {
         struct pfl_instance *instance =
             PFL_CONTAINER_OF(producer->instances.next, struct pfl_instance, of_producer);
@@ -119,7 +120,7 @@ int pfl_service_register_source(struct pfl_service *self, struct pfl_producer *p
     struct pfl_data_source *source;
     int rc;
 
-    if (producer->sources_len >= PFL_PRODUCER_MAX_SOURCES)
+    if (self->sources_len >= PFL_SERVICE_MAX_SOURCES)
         return PFL_ELIMIT;
     rc = pfl_data_source_new(descriptor, &source);
     if (rc == PFL_EINVAL)
@@ -130,8 +131,12 @@ int pfl_service_register_source(struct pfl_service *self, struct pfl_producer *p
         pfl_data_source_free(source);
         return 0;
     }
-    pfl_list_append(&producer->sources, &source->node);
-    producer->sources_len++;
+    rc = pfl_producer_add_source(producer, source);
+    if (rc != 0) {
+        pfl_data_source_free(source);
+        return rc;
+    }
+    self->sources_len++;
     pfl_session_setup_source(self, producer, source);
     return 0;
 }
@@ -147,7 +152,7 @@ int pfl_service_update_source(struct pfl_producer *producer, struct pfl_span des
     source = pfl_producer_find_source_id(producer, info.id);
     if (source == NULL || !pfl_span_eq(source->info.name, info.name))
         return 0;
-    return pfl_data_source_update(source, descriptor);
+    return pfl_producer_update_source(producer, source, descriptor);
 }
 
 void pfl_service_unregister_source(struct pfl_service *self, struct pfl_producer *producer,
@@ -165,9 +170,8 @@ void pfl_service_unregister_source(struct pfl_service *self, struct pfl_producer
         if (pfl_span_eq(pfl_session_source_of(instance->session, instance)->name, name))
             pfl_session_drop_instance(self, instance);
     }
-    pfl_list_remove(&source->node);
-    producer->sources_len--;
-    pfl_data_source_free(source);
+    pfl_producer_remove_source(producer, source);
+    self->sources_len--;
 }
 
 struct commit_scope {

@@ -19,6 +19,7 @@
 #define PFL_SERVICE_MAX_PRODUCERS        65535u
 #define PFL_SERVICE_MAX_SESSIONS         15u
 #define PFL_SERVICE_MAX_SESSIONS_PER_UID 5u
+#define PFL_SERVICE_MAX_SOURCES          65536u /* data sources of all producers */
 #define PFL_SERVICE_BUFFER_IDS           65536u
 
 struct pfl_service_conf {
@@ -45,6 +46,7 @@ struct pfl_service {
     struct pfl_service_conf conf;
     struct pfl_list producers; /* owned; in registration order */
     size_t producers_len;
+    size_t sources_len; /* of all producers */
     uint16_t last_producer_id;
     uint64_t producers_seen;
     struct pfl_list consumers; /* borrowed pfl_consumer */

@@ -92,17 +92,6 @@ static void encode_writers(struct pfl_message *m, struct pfl_session *session, s
     }
 }
 
-static uint64_t count_sources(const struct pfl_service *service)
-{
-    struct pfl_list *it;
-    uint64_t count = 0;
-
-    PFL_LIST_EACH (it, &service->producers) {
-        count += PFL_CONTAINER_OF(it, struct pfl_producer, node)->sources_len;
-    }
-    return count;
-}
-
 void pfl_stats_encode(struct pfl_message *m, const struct pfl_service *service,
                       struct pfl_session *session, size_t room_bytes)
 {
@@ -117,7 +106,7 @@ void pfl_stats_encode(struct pfl_message *m, const struct pfl_service *service,
     }
     pfl_message_varint(m, 2, service->producers_len);
     pfl_message_varint(m, 3, service->last_producer_id);
-    pfl_message_varint(m, 4, count_sources(service));
+    pfl_message_varint(m, 4, service->sources_len);
     pfl_message_varint(m, 5, service->last_instance_id);
     pfl_message_varint(m, 6, service->sessions_len);
     pfl_message_varint(m, 7, service->buffers_len);

@@ -104,6 +104,34 @@ static void a_descriptor_is_kept_whole_and_read_in_part(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static void data_sources_are_bounded_in_number_and_bytes(void **state)
+{
+    static uint8_t large[1u << 20] = {0x0a, 1, 'n', 0x32, 0xf8, 0xff, 0x3f};
+    static const uint8_t small[] = {0x0a, 1, 'n'};
+    struct pfl_data_source *source;
+    struct pfl_producer *p;
+
+    (void)state;
+    assert_int_equal(pfl_producer_new(&conf, &p), 0);
+    for (size_t i = 0; i < PFL_PRODUCER_MAX_SOURCES; i++) {
+        assert_int_equal(pfl_data_source_new(pfl_span_of(small, sizeof(small)), &source), 0);
+        assert_int_equal(pfl_producer_add_source(p, source), 0);
+    }
+    assert_int_equal(pfl_data_source_new(pfl_span_of(small, sizeof(small)), &source), 0);
+    assert_int_equal(pfl_producer_add_source(p, source), PFL_ELIMIT);
+    pfl_data_source_free(source);
+    pfl_producer_free(p);
+    assert_int_equal(pfl_producer_new(&conf, &p), 0);
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(pfl_data_source_new(pfl_span_of(large, sizeof(large) - 1), &source), 0);
+        assert_int_equal(pfl_producer_add_source(p, source), 0);
+    }
+    assert_int_equal(pfl_producer_update_source(p, source, pfl_span_of(small, 3)), 0);
+    assert_int_equal(p->source_bytes, 3 * (sizeof(large) - 1) + 3);
+    pfl_producer_free(p);
+    pfl_sweep_assert_no_leak();
+}
+
 static void nested_messages_have_minimal_lengths(void **state)
 {
     static const uint8_t small[] = {0x0a, 0x04, 0x12, 0x02, 0x18, 0x05};
@@ -185,6 +213,7 @@ int main(void)
         cmocka_unit_test(writers_are_remembered_replaced_and_forgotten),
         cmocka_unit_test(permission_is_per_buffer),
         cmocka_unit_test(a_descriptor_is_kept_whole_and_read_in_part),
+        cmocka_unit_test(data_sources_are_bounded_in_number_and_bytes),
         cmocka_unit_test(nested_messages_have_minimal_lengths),
         cmocka_unit_test(a_full_message_fails_once_and_stays_failed),
         cmocka_unit_test(sequence_ids_count_from_two_and_stay),
