@@ -325,9 +325,17 @@ static void on_stream_data(void *user, struct pfl_span data)
         fail(c, why_broken(rc));
 }
 
+static const char *why_ended(const struct pfl_consumer_conn *c, int err)
+{
+    if (c->conf.spec->kind == PFL_HOST_TLS && c->state == STATE_BINDING)
+        return "the host closed the connection after the handshake: it may not accept your "
+               "certificate, or its perfleetd is down; its relay's log says which";
+    return why_broken(err);
+}
+
 static void on_stream_eof(void *user)
 {
-    fail(user, "the host closed the connection");
+    fail(user, why_ended(user, PFL_ECLOSED));
 }
 
 static void on_stream_closed(void *user, int err)
@@ -350,7 +358,7 @@ static void on_stream_closed(void *user, int err)
     if (why[0] != '\0')
         fail(c, why);
     else
-        fail(c, c->has_connected ? why_broken(err) : why_refused(c, err));
+        fail(c, c->has_connected ? why_ended(c, err) : why_refused(c, err));
 }
 
 static const struct pfl_stream_ops stream_ops = {

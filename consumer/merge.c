@@ -257,7 +257,10 @@ static int emit_special(struct pfl_merge *self, struct pfl_merge_host *h,
     }
     if (rc != 0 || self->scratch.len == 0)
         return rc;
-    return emit_scratch(self, h);
+    rc = emit_scratch(self, h);
+    if (rc == 0 && v->special == PFL_PACKET_REMOTE_CLOCK_SYNC && v->machine != 0)
+        rc = pfl_merge_emit_pin(self, pfl_buf_get(&self->scratch));
+    return rc;
 }
 
 int pfl_merge_packet(struct pfl_merge *self, size_t host, const struct iovec *slices,

@@ -62,4 +62,11 @@ int pfl_merge_map_sequence(struct pfl_merge *self, struct pfl_merge_host *h, uin
 PFL_MUST_USE int pfl_merge_rewrite(struct pfl_merge *self, struct pfl_merge_host *h,
                                    const struct pfl_merge_special *special, struct pfl_span packet);
 
+/*
+ * After a remote_clock_sync of a machine behind a host, as it goes to the file: writes a packet
+ * with a timestamp of that machine, for the reason told in merge_preamble.c. Nothing when it has no
+ * boot clock in it.
+ */
+PFL_MUST_USE int pfl_merge_emit_pin(struct pfl_merge *self, struct pfl_span sync_packet);
+
 #endif

@@ -145,3 +145,50 @@ int pfl_merge_begin(struct pfl_merge *self)
             rc = emit_host(self, &self->hosts[i]);
     return rc;
 }
+
+static uint64_t later_of(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The latest boot clock reading in a message that nests like RemoteClockSync; `path` is
+ * the field ids down to its clocks, 0-terminated. 0: there is none. */
+static uint64_t find_boot_ns(struct pfl_span message, const uint32_t *path)
+{
+    struct pfl_reader r = pfl_reader_of(message);
+    struct pfl_field f;
+    uint64_t clock = 0;
+    uint64_t ns = 0;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (path[0] == 0 && f.id == CLOCK_ID)
+            clock = f.value;
+        else if (path[0] == 0 && f.id == CLOCK_TIMESTAMP)
+            ns = f.value;
+        else if (path[0] != 0 && f.id == path[0])
+            ns = later_of(ns, find_boot_ns(f.bytes, path + 1));
+    }
+    return path[0] != 0 || clock == CLOCK_BOOTTIME ? ns : 0;
+}
+
+int pfl_merge_emit_pin(struct pfl_merge *self, struct pfl_span sync_packet)
+{
+    static const uint32_t path[] = {PFL_PACKET_REMOTE_CLOCK_SYNC, SYNC_SYNCED_CLOCKS,
+                                    SYNC_CLIENT_CLOCKS, SNAPSHOT_CLOCKS, 0};
+    uint64_t ns = find_boot_ns(sync_packet, path);
+    struct pfl_merge_host machine = {0};
+    struct pfl_reader r = pfl_reader_of(sync_packet);
+    uint8_t packet[SMALL_BYTES];
+    struct pfl_writer w = pfl_writer_of(packet, sizeof(packet));
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f))
+        if (f.id == PFL_PACKET_MACHINE)
+            machine.machine_id = (uint32_t)f.value;
+    if (ns == 0 || machine.machine_id == 0)
+        return 0;
+    pfl_writer_field_varint(&w, PFL_PACKET_TIMESTAMP, ns);
+    pfl_writer_field_varint(&w, PFL_PACKET_TIMESTAMP_CLOCK, CLOCK_BOOTTIME);
+    put_ids(&w, &machine);
+    return emit(self, written(packet, &w));
+}

@@ -131,6 +131,40 @@ static void clocks_of_machines_behind_a_host_move_to_the_reference(void **state)
     fini(&w);
 }
 
+static void machine_behind_a_host_is_pinned_to_the_timeline(void **state)
+{
+    static const uint32_t path[] = {REMOTE_CLOCK_SYNC, 1, 2, 1, 2, 0};
+    struct merge_world w;
+    uint8_t clock[16];
+    uint8_t a[64];
+    uint8_t b[64];
+    struct pfl_writer c = pfl_writer_of(clock, sizeof(clock));
+    struct pfl_writer p;
+    struct pfl_span sync;
+    size_t before;
+    size_t len;
+
+    (void)state;
+    init(&w);
+    pfl_writer_field_varint(&c, 1, 6);
+    pfl_writer_field_varint(&c, 2, 7777);
+    len = nest(a, sizeof(a), 1, clock, sizeof(clock) - c.left);
+    len = nest(b, sizeof(b), 2, a, len);
+    len = nest(a, sizeof(a), 1, b, len);
+    p = pfl_writer_of(b, sizeof(b));
+    pfl_writer_field_bytes(&p, REMOTE_CLOCK_SYNC, a, len);
+    pfl_writer_field_varint(&p, MACHINE, 7);
+    before = trace_packets(&w.sink);
+    assert_int_equal(merge_world_give(&w, w.b, b, sizeof(b) - p.left), 0);
+    assert_int_equal(trace_packets(&w.sink), before + 2);
+    sync = trace_packet(&w.sink, before);
+    assert_int_equal(nested_value(sync, path), 7777);
+    assert_int_equal(field_value(merge_world_last(&w), TIMESTAMP), 7777);
+    assert_int_equal(field_value(merge_world_last(&w), 58), 6);
+    assert_int_equal(field_value(merge_world_last(&w), MACHINE), field_value(sync, MACHINE));
+    fini(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,6 +172,7 @@ int main(void)
         cmocka_unit_test(system_info_gets_the_operators_name),
         cmocka_unit_test(end_of_one_hosts_reading_is_left_out_and_its_start_noted),
         cmocka_unit_test(clocks_of_machines_behind_a_host_move_to_the_reference),
+        cmocka_unit_test(machine_behind_a_host_is_pinned_to_the_timeline),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
