@@ -269,6 +269,7 @@ static bool put_pending(struct pfl_readback *self)
     left -= (uint32_t)part;
     if (left != 0) {
         queued = pfl_buf_get(&self->pending);
+        assert(queued.data != NULL);
         memcpy((uint8_t *)(uintptr_t)queued.data, &left, sizeof(left));
         return false;
     }

@@ -84,19 +84,16 @@ static double now_ns(void)
     return (double)pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
 }
 
-static struct pfl_trace_buffer *fill(const struct shape *shape, struct result *res)
+/* Commits shape->total_bytes in chunks; ids go on from what `res` has. */
+static void commit_all(struct pfl_trace_buffer *buffer, const struct shape *shape,
+                       struct result *res)
 {
-    struct pfl_trace_buffer_conf conf = {.size_bytes = shape->total_bytes * 11 / 10};
-    struct pfl_trace_buffer *buffer;
     uint32_t used_bytes;
     uint16_t count = fill_payload(shape, &used_bytes);
+    uint64_t first = res->bytes / used_bytes;
     uint64_t chunks = shape->total_bytes / used_bytes;
-    double begin;
 
-    if (pfl_trace_buffer_new(&conf, &buffer) != 0)
-        exit(1);
-    begin = now_ns();
-    for (uint64_t i = 0; i < chunks; i++) {
+    for (uint64_t i = first; i < first + chunks; i++) {
         pfl_trace_buffer_commit(buffer, &(struct pfl_trace_buffer_chunk){
                                             .producer_id = 1,
                                             .writer_id = (uint16_t)(1 + i % shape->writers),
@@ -109,9 +106,21 @@ static struct pfl_trace_buffer *fill(const struct shape *shape, struct result *r
                                             .producer_pid = 4242,
                                         });
     }
+    res->packets += chunks * count;
+    res->bytes += chunks * used_bytes;
+}
+
+static struct pfl_trace_buffer *fill(const struct shape *shape, struct result *res)
+{
+    struct pfl_trace_buffer_conf conf = {.size_bytes = shape->total_bytes * 11 / 10};
+    struct pfl_trace_buffer *buffer;
+    double begin;
+
+    if (pfl_trace_buffer_new(&conf, &buffer) != 0)
+        exit(1);
+    begin = now_ns();
+    commit_all(buffer, shape, res);
     res->fill_ns = now_ns() - begin;
-    res->packets = chunks * count;
-    res->bytes = chunks * used_bytes;
     return buffer;
 }
 
@@ -220,12 +229,40 @@ static void run(const struct shape *shape, int runs)
     fflush(stdout);
 }
 
+/* Commits into a ring that is full: every chunk overwrites one. */
+static void run_overwriting(uint32_t packet_bytes, bool has_short_size, int runs)
+{
+    struct shape shape = {"", packet_bytes, has_short_size, 100, 200u << 20};
+    struct pfl_trace_buffer_conf conf = {.size_bytes = 64u << 20};
+    double best = 0;
+    uint64_t bytes = 0;
+
+    for (int i = 0; i < runs; i++) {
+        struct result res = {0};
+        struct pfl_trace_buffer *buffer;
+        double begin;
+
+        if (pfl_trace_buffer_new(&conf, &buffer) != 0)
+            exit(1);
+        commit_all(buffer, &shape, &res);
+        begin = now_ns();
+        commit_all(buffer, &shape, &res);
+        keep_best(&best, now_ns() - begin);
+        bytes = res.bytes / 2;
+        pfl_trace_buffer_free(buffer);
+    }
+    printf("overwriting, %u-byte packets: %5.0f MB/s %5.3f s/GB\n", packet_bytes,
+           (double)bytes * 1e3 / best, best / (double)bytes);
+}
+
 int main(int argc, char **argv)
 {
     static const uint64_t sizes[] = {55u << 20, 555u << 20, 1000u << 20};
     static const uint32_t writers[] = {1, 1000};
     int runs = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 5;
 
+    run_overwriting(512, false, runs);
+    run_overwriting(30, true, runs);
     for (size_t s = 0; s < 3; s++) {
         for (size_t w = 0; w < 2; w++) {
             run(&(struct shape){"512-byte", 512, false, writers[w], sizes[s]}, runs);

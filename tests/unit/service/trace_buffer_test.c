@@ -553,17 +553,6 @@ static void every_allocation_may_fail(void **state)
     pfl_sweep(use_a_buffer, NULL, true);
 }
 
-static void sizes_out_of_range_are_refused(void **state)
-{
-    struct pfl_trace_buffer_conf conf = {.size_bytes = 0};
-    struct pfl_trace_buffer *buffer;
-
-    (void)state;
-    assert_int_equal(pfl_trace_buffer_new(&conf, &buffer), PFL_ELIMIT);
-    conf.size_bytes = (uint64_t)1 << 32;
-    assert_int_equal(pfl_trace_buffer_new(&conf, &buffer), PFL_ELIMIT);
-}
-
 #define ROW(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -596,7 +585,6 @@ int main(void)
         ROW(a_pass_goes_on_with_the_oldest_chunk_when_its_place_is_overwritten),
         ROW(used_payload_bytes_are_counted_by_size),
         ROW(every_allocation_may_fail),
-        ROW(sizes_out_of_range_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

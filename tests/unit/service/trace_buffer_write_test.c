@@ -51,6 +51,17 @@ static void the_size_is_rounded_up_to_a_page(void **state)
     pfl_trace_buffer_free(odd);
 }
 
+static void sizes_out_of_range_are_refused(void **state)
+{
+    struct pfl_trace_buffer_conf conf = {.size_bytes = 0};
+    struct pfl_trace_buffer *buffer;
+
+    (void)state;
+    assert_int_equal(pfl_trace_buffer_new(&conf, &buffer), PFL_ELIMIT);
+    conf.size_bytes = (uint64_t)1 << 32;
+    assert_int_equal(pfl_trace_buffer_new(&conf, &buffer), PFL_ELIMIT);
+}
+
 static void a_complete_chunk_takes_its_fragments_and_an_incomplete_one_all_its_payload(void **state)
 {
     (void)state;
@@ -321,6 +332,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ROW(the_size_is_rounded_up_to_a_page),
+        ROW(sizes_out_of_range_are_refused),
         ROW(a_complete_chunk_takes_its_fragments_and_an_incomplete_one_all_its_payload),
         ROW(an_unread_chunk_that_is_overwritten_is_told),
         ROW(a_chunk_that_was_read_is_overwritten_without_a_loss),
