@@ -27,7 +27,8 @@ PFL_HOSTS_JOBS=()
 
 pfl_hosts_can_isolate() {
     [ "$(id -u)" -eq 0 ] || return 1
-    unshare --net --uts --pid --mount --time --boottime 1 --fork true 2>/dev/null &&
+    unshare --net --uts --pid --mount-proc --propagation unchanged --time --boottime 1 \
+        --fork true 2>/dev/null &&
         unshare --net ip link add pfl0 type bridge 2>/dev/null
 }
 
@@ -72,7 +73,7 @@ pfl_host_add() {
     mkdir -p "$PFL_HOSTS_DIR/$name"
     [ "$PFL_HOSTS_KIND" = isolated ] || { PFL_HOST_AHEAD[$name]=0; return 0; }
     chown "$PFL_HOSTS_USER" "$PFL_HOSTS_DIR/$name"
-    unshare --net --uts --pid --mount --mount-proc --time --boottime "$ahead" \
+    unshare --net --uts --pid --mount-proc --propagation unchanged --time --boottime "$ahead" \
         --monotonic "$ahead" --fork --kill-child sleep infinity 2>/dev/null &
     PFL_HOST_JOB=$!
     PFL_HOSTS_JOBS+=("$PFL_HOST_JOB")
@@ -103,7 +104,7 @@ pfl_host_exec() {
     local env=(env HOME="$dir" TMPDIR="$dir" PERFETTO_PRODUCER_SOCK_NAME="$dir/producer.sock"
         PERFETTO_CONSUMER_SOCK_NAME="$dir/consumer.sock" PERFETTO_MACHINE_NAME="$name")
     if [ "$PFL_HOSTS_KIND" = isolated ]; then
-        exec nsenter -t "${PFL_HOST_PID[$name]}" --net --uts --pid --mount --time \
+        exec nsenter -t "${PFL_HOST_PID[$name]}" --net --uts --pid --mount --time --root --wd \
             setpriv --reuid "$PFL_HOSTS_USER" --regid nogroup --clear-groups "${env[@]}" "$@"
     fi
     exec "${env[@]}" "$@"
