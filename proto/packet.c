@@ -70,6 +70,28 @@ static inline enum step read_varint(const uint8_t **pos, const uint8_t *end, uin
     return STEP_BAD;
 }
 
+/* As read_varint for a value that nobody wants: long ones (timestamps) take no loop. */
+static inline enum step skip_varint(const uint8_t **pos, const uint8_t *end)
+{
+    const uint8_t *p = *pos;
+    uint64_t word;
+    uint64_t v;
+
+    if (end - p < (ptrdiff_t)PFL_VARINT_MAX_BYTES)
+        return read_varint(pos, end, &v);
+    memcpy(&word, p, sizeof(word));
+    word = ~word & 0x8080808080808080u; /* the last byte is the first without the high bit */
+    if (word != 0)
+        *pos = p + __builtin_ctzll(word) / 8 + 1;
+    else if (p[8] < 0x80)
+        *pos = p + 9;
+    else if (p[9] < 0x80)
+        *pos = p + 10;
+    else
+        return STEP_BAD;
+    return STEP_OK;
+}
+
 static inline enum step skip_fixed(const uint8_t **pos, const uint8_t *end, size_t len)
 {
     if ((size_t)(end - *pos) < len)
@@ -93,7 +115,7 @@ static inline enum step read_field(const uint8_t **pos, const uint8_t *end, size
         return STEP_BAD;
     switch (tag & 7) {
     case PFL_WIRE_VARINT:
-        return read_varint(pos, end, &v);
+        return skip_varint(pos, end);
     case PFL_WIRE_FIXED64:
         return skip_fixed(pos, end, 8);
     case PFL_WIRE_FIXED32:
