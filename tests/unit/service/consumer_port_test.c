@@ -410,6 +410,72 @@ static void a_session_name_is_unique_until_it_is_freed(void **state)
     pfl_kit_client_expect_nothing(&consumer);
 }
 
+static void a_semaphore_admits_as_many_as_the_strictest_allows(void **state)
+{
+    static const char holder[] =
+        ONE_BUFFER "session_semaphores { name: \"s\" max_other_session_count: 1 }";
+    struct pfl_kit_client others[2];
+    uint64_t enable;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        pfl_kit_consumer_open(&others[i], &kit);
+        (void)pfl_kit_consumer_enable(&others[i], holder);
+        pfl_kit_client_expect_nothing(&others[i]);
+    }
+    enable = pfl_kit_consumer_enable(
+        &consumer, ONE_BUFFER "session_semaphores { name: \"s\" max_other_session_count: 9 }");
+    pfl_kit_consumer_expect_disabled(&consumer, enable, "session_semaphores: \"s\"");
+    (void)pfl_kit_client_invoke_drop(&others[0], KIT_DISABLE, NO_ARGS);
+    (void)pfl_kit_consumer_enable(&consumer, holder);
+    pfl_kit_client_expect_nothing(&consumer);
+    pfl_kit_client_close(&others[0]);
+    pfl_kit_client_close(&others[1]);
+}
+
+static void guarded_sessions_of_one_name_keep_their_distance(void **state)
+{
+    static const char guarded[] = ONE_BUFFER "enable_extra_guardrails: true";
+    uint64_t enable;
+
+    (void)state;
+    enable = pfl_kit_consumer_enable(&consumer, guarded);
+    pfl_kit_client_expect_empty(&consumer, call(KIT_FREE), true, false);
+    pfl_kit_consumer_expect_disabled(&consumer, enable, NULL);
+    enable = pfl_kit_consumer_enable(&consumer, guarded);
+    pfl_kit_consumer_expect_disabled(&consumer, enable, "less than 300 s ago");
+    pfl_port_kit_pass_ms(&kit, 300000);
+    (void)pfl_kit_consumer_enable(&consumer, guarded);
+    pfl_kit_client_expect_nothing(&consumer);
+}
+
+static void lockdown_is_set_even_by_a_config_that_is_refused(void **state)
+{
+    uint64_t enable =
+        pfl_kit_consumer_enable(&consumer, "lockdown_mode: LOCKDOWN_SET duration_ms: 604800001");
+
+    (void)state;
+    pfl_kit_consumer_expect_disabled(&consumer, enable, "duration_ms");
+    assert_true(kit.service.is_locked_down);
+    enable =
+        pfl_kit_consumer_enable(&consumer, "lockdown_mode: LOCKDOWN_CLEAR write_into_file: true");
+    pfl_kit_consumer_expect_disabled(&consumer, enable, "write_into_file");
+    assert_false(kit.service.is_locked_down);
+}
+
+static void the_config_in_the_trace_is_the_consumers_byte_for_byte(void **state)
+{
+    /* an unknown field 1000 after a buffer: kept as it came */
+    static const uint8_t request[] = {0x0a, 0x08, 0x0a, 0x02, 0x08, 0x40, 0xc0, 0x3e, 0x81, 0x00};
+    struct pfl_buf trace;
+
+    (void)state;
+    (void)pfl_kit_client_invoke(&consumer, KIT_ENABLE, pfl_span_of(request, sizeof(request)));
+    pfl_kit_client_read_trace(&consumer, call(KIT_READ), &trace);
+    assert_non_null(memmem(pfl_buf_get(&trace).data, trace.len, request + 2, 8));
+    pfl_buf_fini(&trace);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -437,6 +503,10 @@ int main(void)
         TEST(refused_configs_name_the_field),
         TEST(a_config_that_is_none_is_refused_as_arguments_are),
         TEST(a_session_name_is_unique_until_it_is_freed),
+        TEST(a_semaphore_admits_as_many_as_the_strictest_allows),
+        TEST(guarded_sessions_of_one_name_keep_their_distance),
+        TEST(lockdown_is_set_even_by_a_config_that_is_refused),
+        TEST(the_config_in_the_trace_is_the_consumers_byte_for_byte),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
