@@ -132,10 +132,20 @@ static void do_stats(struct pfl_bench_client *client)
            (unsigned long long)lost);
 }
 
-static void do_request(struct pfl_bench_client *client, const char *method)
+/* A request without arguments and answers; false when the word names none. */
+static bool run_request(struct pfl_bench_client *client, const char *word)
 {
-    pfl_bench_client_call(client, method, pfl_span_of(NULL, 0), NULL, NULL);
-    printf("ok\n");
+    static const char *const words[][2] = {
+        {"flush", "Flush"}, {"disable", "DisableTracing"}, {"free", "FreeBuffers"}};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(word, words[i][0]) != 0)
+            continue;
+        pfl_bench_client_call(client, words[i][1], pfl_span_of(NULL, 0), NULL, NULL);
+        printf("ok\n");
+        return true;
+    }
+    return false;
 }
 
 static void do_enable(struct pfl_bench_client *client, char **args)
@@ -166,20 +176,12 @@ static bool run_command(struct pfl_bench_client *client, char **args, size_t arg
         do_slow(client, args);
     else if (args_len == 3 && strcmp(args[0], "query") == 0)
         do_query(client, strtoull(args[1], NULL, 10), (unsigned)strtoul(args[2], NULL, 10));
-    else if (args_len != 1)
-        return false;
-    else if (strcmp(args[0], "read") == 0)
+    else if (args_len == 1 && strcmp(args[0], "read") == 0)
         do_read(client);
-    else if (strcmp(args[0], "stats") == 0)
+    else if (args_len == 1 && strcmp(args[0], "stats") == 0)
         do_stats(client);
-    else if (strcmp(args[0], "flush") == 0)
-        do_request(client, "Flush");
-    else if (strcmp(args[0], "disable") == 0)
-        do_request(client, "DisableTracing");
-    else if (strcmp(args[0], "free") == 0)
-        do_request(client, "FreeBuffers");
     else
-        return false;
+        return args_len == 1 && run_request(client, args[0]);
     return true;
 }
 
