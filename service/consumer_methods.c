@@ -182,10 +182,15 @@ static int read_buffers(void *user, struct pfl_rpc_request request, struct pfl_s
     int rc;
 
     (void)bytes;
-    pfl_consumer_conn_stop_reading(conn);
+    if (request.drop_reply) /* packets that nobody will see stay where they are */
+        return 0;
     rc = set_slot(conn, &conn->read_slot, request);
-    if (rc != 0 || request.drop_reply)
+    if (rc != 0)
         return rc;
+    if (conn->read.readback != NULL) {
+        pfl_readback_set_request_id(conn->read.readback, request.id);
+        return 0;
+    }
     if (conn->consumer.session == NULL) {
         conn->read_slot.is_set = false;
         return reply_empty(conn, request);

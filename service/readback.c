@@ -128,6 +128,11 @@ static int begin_pending(struct pfl_readback *self, size_t bytes)
     return rc;
 }
 
+void pfl_readback_set_request_id(struct pfl_readback *self, uint64_t request_id)
+{
+    self->conf.request_id = request_id;
+}
+
 int pfl_readback_push(struct pfl_readback *self, struct pfl_span packet)
 {
     int rc;
