@@ -48,6 +48,7 @@ int pfl_arbiter_new(const struct pfl_arbiter_conf *conf, struct pfl_arbiter **re
     a->smb.pages = (uint32_t)(conf->smb_bytes / conf->page_bytes);
     a->smb_bytes = conf->smb_bytes;
     a->wake_fd = conf->wake_fd;
+    a->link_fd = conf->link_fd;
     a->commit_now = conf->commit_now;
     a->user = conf->user;
     a->commit_thread = pthread_self();
@@ -98,6 +99,7 @@ void pfl_arbiter_kill(struct pfl_arbiter *self)
     pthread_mutex_lock(&self->lock);
     atomic_store_explicit(&self->is_dead, 1, memory_order_release);
     self->wake_fd = -1;
+    self->link_fd = -1;
     pfl_arbiter_batch_clear(&self->pending);
     self->pending_bytes = 0;
     pthread_mutex_unlock(&self->lock);
@@ -410,5 +412,8 @@ void pfl_arbiter_detach_all(void)
         if (mmap(a->smb.base, a->smb_bytes, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
             munmap(a->smb.base, a->smb_bytes);
+        /* A kill in the parent at this very moment was not over: then the number still is ours. */
+        if (a->link_fd >= 0)
+            close(a->link_fd);
     }
 }

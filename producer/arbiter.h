@@ -69,6 +69,7 @@ struct pfl_arbiter_conf {
     size_t smb_bytes;
     uint32_t page_bytes; /* pfl_limits_is_layout holds */
     int wake_fd;         /* eventfd, borrowed until pfl_arbiter_kill; -1: none */
+    int link_fd;         /* the connection, borrowed likewise: closed in the child of a fork */
     /* Called when a writer on the commit thread finds no chunk: commits what is pending at once.
      * False: the connection is gone. May be NULL. */
     bool (*commit_now)(void *user);
@@ -90,6 +91,7 @@ struct pfl_arbiter {
     struct pfl_arbiter_batch pending;
     size_t pending_bytes;
     int wake_fd;
+    int link_fd; /* read in the child of a fork without the lock */
     enum pfl_arbiter_due due;
     uint64_t patches_lost;
     uint16_t last_writer_id;
@@ -143,7 +145,8 @@ void pfl_arbiter_take(struct pfl_arbiter *self, struct pfl_arbiter_batch *batch)
 void pfl_arbiter_batch_clear(struct pfl_arbiter_batch *batch);
 void pfl_arbiter_batch_fini(struct pfl_arbiter_batch *batch);
 
-/* In the child of a fork: replaces every mapped SMB of the process by private memory. The list
+/* In the child of a fork: replaces every mapped SMB of the process by private memory, and closes
+ * the connections, so that the service sees the end of the parent and not of the child. The list
  * is locked around the fork by the two others. */
 void pfl_arbiter_list_lock(void);
 void pfl_arbiter_list_unlock(void);

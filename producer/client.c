@@ -134,10 +134,12 @@ static void setup_tracing(struct perfleet *p)
     struct pfl_arbiter_conf conf = {
         .page_bytes = (uint32_t)page_bytes,
         .wake_fd = p->wake_fd,
+        .link_fd = p->link.fd,
         .commit_now = commit_now,
         .user = p,
     };
     int fd = pfl_link_take_fd(&p->link);
+    bool had_failed = p->link.has_failed;
     struct stat st;
 
     p->link.has_failed = true; /* until all is well */
@@ -154,7 +156,7 @@ static void setup_tracing(struct perfleet *p)
         munmap(conf.base, conf.smb_bytes);
         goto out;
     }
-    p->link.has_failed = false;
+    p->link.has_failed = had_failed;
 out:
     if (fd >= 0)
         close(fd);
@@ -320,7 +322,7 @@ static void on_reply(struct perfleet *p, const struct pfl_ipc_reply *reply)
     if (reply->kind == PFL_IPC_BIND_REPLY) {
         on_bind_reply(p, reply->body);
     } else if (p->state == PFL_CLIENT_BINDING) {
-        p->link.has_failed = is_error;
+        p->link.has_failed = p->link.has_failed || is_error;
     } else if (reply->request_id == p->greeting_request) {
         on_greeting_reply(p, reply);
     } else if (reply->request_id == p->command_request) {
@@ -513,7 +515,8 @@ static int poll_timeout_ms(const struct perfleet *p)
     uint64_t at = p->state == PFL_CLIENT_AWAY ? p->retry_at_ms : p->commit_at_ms;
     uint64_t now = now_ms();
 
-    if (p->state != PFL_CLIENT_AWAY && at == 0)
+    /* While the socket is full the timer does not count: the socket wakes us (commit_if_due). */
+    if (p->state != PFL_CLIENT_AWAY && (at == 0 || pfl_link_queued(&p->link) > 0))
         return -1;
     return at <= now ? 0 : (int)(at - now);
 }

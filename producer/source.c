@@ -194,7 +194,6 @@ int pfl_source_setup(struct pfl_source *self, const struct pfl_instance_conf *co
     self->instances[i] = instance;
     pthread_mutex_unlock(&self->lock);
     pfl_threads_begin_life(self->slot, i);
-    atomic_fetch_and(&self->stop_done, ~(1u << i));
     if (self->conf.on_setup != NULL)
         self->conf.on_setup(self->conf.user, i, conf->config.data, conf->config.len);
     return (int)i;
@@ -238,6 +237,8 @@ bool pfl_source_stop(struct pfl_source *self, uint32_t instance)
         return false;
     set_state(self, instance, PFL_INSTANCE_STOPPING);
     set_active(self, perfleet_active(&self->pub) & ~(1u << instance));
+    /* A perfleet_stop_done that came before this stop was meant for none, or for a past one. */
+    atomic_fetch_and(&self->stop_done, ~(1u << instance));
     if (self->conf.on_stop != NULL)
         self->conf.on_stop(self->conf.user, instance);
     if ((self->conf.flags & PERFLEET_ASYNC_STOP) != 0)

@@ -2,7 +2,10 @@
 /* The whole library against a service that the test plays: sessions, flushes, deaths, forks. */
 #include "producer/client.h"
 
+#include <poll.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +22,8 @@
 /* DataSourceConfig {name: "com.test", target_buffer: 3, and a field nobody knows} */
 static const uint8_t config[] = {0x0a, 8,    'c', 'o',  'm',  '.', 't',  'e', 's',
                                  't',  0x10, 3,   0xfa, 0x7f, 2,   0xff, 0x00};
+
+static uint32_t batch_ms = 1;
 
 struct seen {
     _Atomic(uint32_t) setups, starts, stops, flushes, clears;
@@ -89,7 +94,7 @@ static void on_clear(void *user, uint32_t instance)
 
 static void open_fixture(struct fixture *f, uint32_t source_flags)
 {
-    struct perfleet_conf conf = {.producer_name = "tester", .batch_ms = 1};
+    struct perfleet_conf conf = {.producer_name = "tester", .batch_ms = batch_ms};
     struct perfleet_source_conf source = {.name = "com.test",
                                           .user = &f->seen,
                                           .flags = source_flags,
@@ -210,6 +215,71 @@ static void an_asynchronous_stop_waits_for_the_program(void **state)
     close_fixture(&f);
 }
 
+static void a_stop_done_that_nothing_waits_for_ends_no_later_stop(void **state)
+{
+    static const uint8_t stop[] = {0x08, 11};
+    struct fixture f;
+
+    (void)state;
+    fake_listen(&f.service);
+    open_fixture(&f, PERFLEET_ASYNC_STOP);
+    start_session(&f);
+    perfleet_stop_done(f.source, 0);
+    fake_command(&f.service, 2, pfl_span_of(stop, sizeof(stop)));
+    while (f.seen.stops == 0)
+        usleep(100);
+    assert_int_equal(perfleet_trigger(f.tracing, "a-trigger"), 0);
+    fake_expect(&f.service, FAKE_ACTIVATE_TRIGGERS); /* and no NotifyDataSourceStopped */
+    perfleet_stop_done(f.source, 0);
+    fake_expect(&f.service, FAKE_NOTIFY_STOPPED);
+    close_fixture(&f);
+}
+
+static uint64_t cpu_us(void)
+{
+    struct rusage u;
+
+    assert_int_equal(getrusage(RUSAGE_SELF, &u), 0);
+    return (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000 +
+           (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+static void a_service_that_does_not_read_costs_no_cpu(void **state)
+{
+    enum { WATCHED_MS = 300, TRIGGERS = 3000 };
+    struct perfleet_writer *w = NULL;
+    struct fixture f;
+    char name[201];
+    uint64_t before;
+
+    (void)state;
+    memset(name, 'x', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    fake_listen(&f.service);
+    batch_ms = WATCHED_MS / 3;
+    open_fixture(&f, 0);
+    batch_ms = 1;
+    start_session(&f);
+    assert_int_equal(perfleet_writer_open(f.source, 0, &w), 0);
+    perfleet_packet_begin(w);
+    perfleet_uint(w, 8, 1);
+    perfleet_packet_end(w);
+    perfleet_writer_flush(w);                 /* the timer of a batch runs */
+    for (uint32_t sent = 0; sent < TRIGGERS;) /* far more than the socket holds */
+        sent += perfleet_trigger(f.tracing, name) == 0;
+    before = cpu_us();
+    poll(NULL, 0, WATCHED_MS);
+    assert_true(cpu_us() - before < WATCHED_MS * 1000 / 4);
+    for (uint32_t got = 0; got < TRIGGERS; got++) {
+        fake_expect(&f.service, FAKE_ACTIVATE_TRIGGERS);
+        if (f.service.chunks != 0)
+            break;
+    }
+    perfleet_writer_close(w);
+    fake_hang_up(&f.service);
+    close_fixture(&f);
+}
+
 static void a_service_that_dies_and_comes_back_gets_everything_anew(void **state)
 {
     struct perfleet_writer *old = NULL;
@@ -303,6 +373,42 @@ static void more_sessions_than_instances_are_answered_too(void **state)
     assert_int_equal(perfleet_unregister(f.tracing, f.source), 0);
     fake_expect(&f.service, FAKE_UNREGISTER_DATA_SOURCE);
     assert_int_equal(f.seen.stops, PERFLEET_MAX_INSTANCES);
+    close_fixture(&f);
+}
+
+/* Has this process a descriptor of the connection to the service? */
+static bool has_connection(const struct fake_service *s)
+{
+    for (int fd = 3; fd < 256; fd++) {
+        struct sockaddr_un un = {0};
+        socklen_t len = sizeof(un);
+
+        if (fd != s->fd && getpeername(fd, (struct sockaddr *)&un, &len) == 0 && len > 10 &&
+            memcmp(un.sun_path + 1, s->name + 1, strlen(s->name) - 1) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void the_child_of_a_fork_does_not_keep_the_connection_open(void **state)
+{
+    struct fixture f;
+    int status = 0;
+    pid_t pid;
+
+    (void)state;
+    fake_listen(&f.service);
+    open_fixture(&f, 0);
+    start_session(&f);
+    assert_true(has_connection(&f.service));
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(has_connection(&f.service));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_true(perfleet_is_connected(f.tracing));
     close_fixture(&f);
 }
 
@@ -415,11 +521,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_session_is_set_up_started_flushed_and_stopped),
         cmocka_unit_test(an_asynchronous_stop_waits_for_the_program),
+        cmocka_unit_test(a_stop_done_that_nothing_waits_for_ends_no_later_stop),
+        cmocka_unit_test(a_service_that_does_not_read_costs_no_cpu),
         cmocka_unit_test(a_service_that_dies_and_comes_back_gets_everything_anew),
         cmocka_unit_test(a_service_that_lacks_methods_is_served_without_them),
         cmocka_unit_test(malformed_commands_cost_the_connection_and_nothing_else),
         cmocka_unit_test(more_sessions_than_instances_are_answered_too),
         cmocka_unit_test(the_child_of_a_fork_is_cut_off),
+        cmocka_unit_test(the_child_of_a_fork_does_not_keep_the_connection_open),
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(every_failed_allocation_of_an_open_is_reported),
     };
