@@ -1,0 +1,76 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2153
+# perfleet-pki: nothing is lost by running it twice, at the same time, in odd folders, or with the
+# authority's key elsewhere; revoking a name revokes all that was issued to it.
+# shellcheck disable=SC1091
+. "$(dirname "$0")/lib.sh"
+
+PKI=$ROOT/deploy/pki/perfleet-pki
+not() { ! "$@"; }
+
+verify() { # verify DIR CERT: against the authority and its CRL
+    openssl verify -crl_check -CAfile "$1/ca.pem" -CRLfile "$1/crl.pem" "$2"
+}
+issued() { grep -c ^V "$1/index.txt"; }
+
+# ---- an ordinary authority
+D=$WORK/fleet
+check "an authority is made" "$PKI" init "$D" --fleet lab
+check "an operator is issued" "$PKI" operator "$D" eve
+check "and verifies" verify "$D" "$D/operator-eve.pem"
+cp "$D/operator-eve.pem" "$WORK/before.pem"
+check "a second init does nothing" says 'nothing done' "$PKI" init "$D" --fleet lab
+check "a second issue does nothing" says 'nothing done' "$PKI" operator "$D" eve
+check "the certificate is the same" cmp "$WORK/before.pem" "$D/operator-eve.pem"
+check "keys are readable by their owner only" \
+    test "$(stat -c %a "$D/ca.key" "$D/operator-eve.key" | tr '\n' ' ')" = "600 600 "
+check "another fleet's name is refused" says 'already the authority' "$PKI" init "$D" --fleet other
+check "an address cannot smuggle in a name" exits_with 2 "$PKI" host "$D" h --dns "a,URI:x"
+
+# ---- revoking
+"$PKI" operator "$D" twice >/dev/null
+cp "$D/operator-twice.pem" "$WORK/lost.pem"
+"$PKI" operator "$D" twice --force >/dev/null
+"$PKI" host "$D" twice >/dev/null
+check "revoking an operator whose certificate was issued again" "$PKI" revoke "$D" operator twice
+check "revokes the new one" not verify "$D" "$D/operator-twice.pem"
+check "and the old one, whose key may be lost" not verify "$D" "$WORK/lost.pem"
+check "but not a host of the same name" verify "$D" "$D/host-twice.pem"
+check "and not others" verify "$D" "$D/operator-eve.pem"
+check "revoking again is no failure" says 'already revoked' "$PKI" revoke "$D" operator twice
+
+# ---- many at once
+many() {
+    local n pids=() rc=0
+    for n in $(seq 12); do
+        "$PKI" operator "$D" "many$n" >>"$WORK/many.log" 2>&1 &
+        pids+=($!)
+    done
+    for n in "${pids[@]}"; do wait "$n" || rc=1; done
+    return $rc
+}
+before=$(issued "$D")
+check "twelve at the same time are issued" many
+check "and the authority knows them all" test "$(issued "$D")" -eq $((before + 12))
+
+# ---- the authority's key is kept elsewhere
+mv "$D/ca.key" "$WORK/kept.key"
+check "without the authority's key nothing is issued" says 'ca.key is missing' "$PKI" operator "$D" new
+check "and init does not make another authority" says 'nothing done' "$PKI" init "$D" --fleet lab
+check "the certificates still verify" verify "$D" "$D/operator-eve.pem"
+mv "$WORK/kept.key" "$D/ca.key"
+check "with the key back it goes on" "$PKI" operator "$D" new
+
+# ---- odd folders
+# shellcheck disable=SC2016
+for odd in 'a b' 'dollar$HOME' 'hash#x' "quote'\"x" 'back\slash'; do
+    check "a folder named $odd works" "$PKI" init "$WORK/$odd" --fleet lab
+    check "and issues" "$PKI" host "$WORK/$odd" h --dns h.example --ip 127.0.0.1
+    check "what verifies" verify "$WORK/$odd" "$WORK/$odd/host-h.pem"
+done
+mkdir "$WORK/cd"
+check "CDPATH does not lead it astray" env CDPATH="$WORK" sh -c \
+    "cd '$WORK/cd' && '$PKI' init fleet --fleet lab && test -e '$WORK/cd/fleet/ca.pem'"
+check "nothing temporary stays" not ls -d "$D"/work.* 2>/dev/null
+finish
