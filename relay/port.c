@@ -259,25 +259,36 @@ static void on_listener_closed(void *user)
 
 /* ---- opening, reloading, closing ---- */
 
+/* What ends, when, and how to renew it. */
+static void tell_end(const char *what, const char *file, int64_t end_s, const char *remedy)
+{
+    uv_timeval64_t now;
+    int64_t left_s;
+    char event[64];
+
+    (void)uv_gettimeofday(&now);
+    if (end_s - now.tv_sec >= 14 * SECONDS_PER_DAY)
+        return;
+    left_s = end_s - now.tv_sec;
+    (void)snprintf(event, sizeof(event), left_s < 0 ? "%s-expired" : "%s-expires-soon", what);
+    pfl_log(left_s < 0 ? PFL_LOG_ERROR : PFL_LOG_WARN, event, "file=%s days=%lld remedy=\"%s\"",
+            pfl_log_quote_str(file), (long long)(left_s / SECONDS_PER_DAY), remedy);
+}
+
 static int load_tls(const struct pfl_tls_files *files, struct pfl_tls_conf **ret_tls)
 {
     char why[320];
     int rc = pfl_tls_conf_new(files, why, sizeof(why), ret_tls);
-    int64_t left_s;
-    uv_timeval64_t now;
 
     if (rc != 0) {
         pfl_log_error("certificates-unusable", "reason=%s", pfl_log_quote_str(why));
         return rc;
     }
-    (void)uv_gettimeofday(&now);
-    left_s = pfl_tls_conf_get_identity(*ret_tls)->not_after_s - now.tv_sec;
-    if (left_s < 0)
-        pfl_log_error("certificate-expired", "file=%s remedy=\"renew it: perfleet-pki host\"",
-                      pfl_log_quote_str(files->cert_path));
-    else if (left_s < 14 * SECONDS_PER_DAY)
-        pfl_log_warn("certificate-expires-soon", "file=%s days=%lld",
-                     pfl_log_quote_str(files->cert_path), (long long)(left_s / SECONDS_PER_DAY));
+    tell_end("certificate", files->cert_path, pfl_tls_conf_get_identity(*ret_tls)->not_after_s,
+             "issue it again: perfleet-pki host DIR NAME --force");
+    if (files->crl_path != NULL)
+        tell_end("crl", files->crl_path, pfl_tls_conf_get_crl_end(*ret_tls),
+                 "renew it, else nobody is let in: perfleet-pki crl DIR, then SIGHUP");
     return 0;
 }
 

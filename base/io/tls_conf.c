@@ -130,6 +130,11 @@ const struct pfl_tls_identity *pfl_tls_conf_get_identity(const struct pfl_tls_co
     return &conf->identity;
 }
 
+int64_t pfl_tls_conf_get_crl_end(const struct pfl_tls_conf *conf)
+{
+    return conf->crl_end_s;
+}
+
 /* ---- loading ---- */
 
 /* Reads the file into `key` (KEY_MAX_BYTES + 1 bytes, NUL-terminated). */
@@ -198,17 +203,65 @@ static int check_use(const struct pfl_tls_conf *c, const char *path, struct why 
     return 0;
 }
 
+static bool has_crl(const struct pfl_tls_conf *c, const mbedtls_x509_crt *ca)
+{
+    const mbedtls_x509_crl *crl;
+
+    for (crl = &c->crl; crl != NULL; crl = crl->next) {
+        if (crl->version != 0 && crl->issuer_raw.len == ca->subject_raw.len &&
+            memcmp(crl->issuer_raw.p, ca->subject_raw.p, ca->subject_raw.len) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* mbedtls passes over an authority without a list, and its revoked certificates with it. */
+static int check_crl(const struct pfl_tls_conf *c, const struct pfl_tls_files *files,
+                     struct why *why)
+{
+    const mbedtls_x509_crt *ca;
+    char name[128];
+
+    for (ca = &c->ca; ca != NULL; ca = ca->next) {
+        if (has_crl(c, ca))
+            continue;
+        if (mbedtls_x509_dn_gets(name, sizeof(name), &ca->subject) < 0)
+            name[0] = '\0';
+        return fail(why, PFL_EINVAL,
+                    "%s has no revocation list of \"%s\", an authority of %s: append it",
+                    files->crl_path, name, files->ca_path);
+    }
+    return 0;
+}
+
+static int load_crl(struct pfl_tls_conf *c, const struct pfl_tls_files *files, struct why *why)
+{
+    const mbedtls_x509_crl *crl;
+    int rc;
+
+    c->crl_end_s = INT64_MAX;
+    if (files->crl_path == NULL)
+        return 0;
+    rc = mbedtls_x509_crl_parse_file(&c->crl, files->crl_path);
+    if (rc != 0)
+        return fail_mbedtls(why, files->crl_path, rc, "no PEM revocation list");
+    for (crl = &c->crl; crl != NULL; crl = crl->next) {
+        /* A list need not say when the next one comes. */
+        if (crl->next_update.year != 0 && pfl_tls_time_to_unix(&crl->next_update) < c->crl_end_s)
+            c->crl_end_s = pfl_tls_time_to_unix(&crl->next_update);
+    }
+    return check_crl(c, files, why);
+}
+
 static int load_files(struct pfl_tls_conf *c, const struct pfl_tls_files *files, struct why *why)
 {
     int rc = mbedtls_x509_crt_parse_file(&c->ca, files->ca_path);
 
     if (rc != 0)
         return fail_mbedtls(why, files->ca_path, rc, "no PEM certificate of an authority");
-    if (files->crl_path != NULL) {
-        rc = mbedtls_x509_crl_parse_file(&c->crl, files->crl_path);
-        if (rc != 0)
-            return fail_mbedtls(why, files->crl_path, rc, "no PEM revocation list");
-    }
+    rc = load_crl(c, files, why);
+    if (rc != 0)
+        return rc;
     rc = mbedtls_x509_crt_parse_file(&c->cert, files->cert_path);
     if (rc != 0)
         return fail_mbedtls(why, files->cert_path, rc, "no PEM certificate");

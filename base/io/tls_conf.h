@@ -23,6 +23,7 @@ struct pfl_tls_conf {
     mbedtls_entropy_context entropy;
     mbedtls_ctr_drbg_context drbg;
     struct pfl_tls_identity identity;
+    int64_t crl_end_s;
 };
 
 struct pfl_tls_conf *pfl_tls_conf_ref(struct pfl_tls_conf *conf);

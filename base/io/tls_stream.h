@@ -17,7 +17,7 @@ struct pfl_tls_conf;
 
 struct pfl_tls_files {
     const char *ca_path;   /* PEM, one or more */
-    const char *crl_path;  /* PEM or NULL */
+    const char *crl_path;  /* PEM, a list of each authority of ca_path; or NULL */
     const char *cert_path; /* PEM chain, own certificate first */
     const char *key_path;  /* PEM, unencrypted; refused when others may read it */
     bool is_server;
@@ -29,6 +29,9 @@ PFL_MUST_USE int pfl_tls_conf_new(const struct pfl_tls_files *files, char *ret_w
 /* What our own certificate says; borrowed from the conf. */
 struct pfl_tls_identity;
 const struct pfl_tls_identity *pfl_tls_conf_get_identity(const struct pfl_tls_conf *conf);
+/* When the first of the revocation lists ends (UNIX time): from then on nobody can be verified.
+ * INT64_MAX without one. */
+int64_t pfl_tls_conf_get_crl_end(const struct pfl_tls_conf *conf);
 /* Counted: streams hold a reference, so a conf may be released while they live. */
 void pfl_tls_conf_unref(struct pfl_tls_conf *conf);
 

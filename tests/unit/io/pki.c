@@ -41,6 +41,7 @@ static const char script[] =
     "$p operator $1 old --not-before '2020-01-01 UTC' --not-after '2020-02-03 04:05:06 UTC'\n"
     "$p operator $1 future --not-before '2099-01-01 UTC' --not-after '2099-02-01 UTC'\n"
     "$p operator $1 gone; $p revoke $1 operator gone\n"
+    "$p init $1/third --fleet elsewhere; cat $1/ca.pem $1/third/ca.pem >$1/both.pem\n"
     "cp $1/operator-eve.key $1/open.key; chmod 644 $1/open.key\n"
     "cp $1/operator-eve.pem $1/open.pem\n"
     "cp $1/operator-eve.pem $1/mixed.pem; cp $1/host-a.key $1/mixed.key\n";

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -393,6 +394,38 @@ static void assert_conf_refused(const char *cert, const char *key, const char *c
         fail_msg("\"%s\" does not say \"%s\"", why, words);
 }
 
+/* Else revocation would be off without anybody knowing. */
+static void each_authority_needs_its_revocation_list(void **state)
+{
+    struct pfl_tls_files files = {
+        .is_server = true, .cert_path = pki_path("host-a.pem"), .key_path = pki_path("host-a.key")};
+    static const char *const cases[][2] = {{"ca.pem", "third/crl.pem"}, {"both.pem", "crl.pem"}};
+    struct pfl_tls_conf *conf = NULL;
+    char why[256] = "";
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        files.ca_path = pki_path(cases[i][0]);
+        files.crl_path = pki_path(cases[i][1]);
+        assert_int_equal(pfl_tls_conf_new(&files, why, sizeof(why), &conf), PFL_EINVAL);
+        assert_non_null(strstr(why, i == 0 ? "fleet authority of lab" : "authority of elsewhere"));
+        assert_non_null(strstr(why, "crl.pem"));
+    }
+}
+
+static void the_end_of_the_revocation_list_is_known(void **state)
+{
+    struct pfl_tls_conf *conf = pki_conf("host-a", "ca.pem", "crl.pem", true);
+    int64_t left_s = pfl_tls_conf_get_crl_end(conf) - (int64_t)time(NULL);
+
+    (void)state;
+    assert_in_range(left_s, 364 * 86400, 365 * 86400);
+    pfl_tls_conf_unref(conf);
+    conf = pki_conf("host-a", "ca.pem", NULL, true);
+    assert_true(pfl_tls_conf_get_crl_end(conf) == INT64_MAX);
+    pfl_tls_conf_unref(conf);
+}
+
 static void configuration_mistakes_are_told_in_words(void **state)
 {
     (void)state;
@@ -474,6 +507,8 @@ int main(void)
         T(handshake_cut_anywhere_just_waits),
         T(writing_is_legal_between_handshake_and_goodbye_only),
         T(full_plain_buffer_stops_the_feed_without_loss),
+        T(each_authority_needs_its_revocation_list),
+        T(the_end_of_the_revocation_list_is_known),
         T(configuration_mistakes_are_told_in_words),
         T(own_identity_is_known_before_connecting),
         T(construction_survives_every_failed_allocation),
