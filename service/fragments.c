@@ -76,6 +76,7 @@ struct pfl_fragments_sum pfl_fragments_measure(const uint8_t *payload, size_t by
             sum.is_short = true;
             break;
         }
+        sum.last_fragment = (size_t)(pos - payload) + size_bytes;
         pos += size_bytes + size_untrusted;
     }
     sum.valid_bytes = (size_t)(pos - payload);

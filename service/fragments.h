@@ -53,9 +53,10 @@ enum pfl_fragments_state pfl_fragments_next(struct pfl_fragments *self,
                                             struct pfl_fragment *ret_fragment);
 
 struct pfl_fragments_sum {
-    size_t valid_bytes; /* sizes and data of the fragments up to the first bad one */
-    bool is_short;      /* fewer valid fragments than the header's count: a violation */
-    bool is_dropped;    /* ended by the writer's marker: not a violation */
+    size_t valid_bytes;   /* sizes and data of the fragments up to the first bad one */
+    size_t last_fragment; /* where the data of the last valid one begins */
+    bool is_short;        /* fewer valid fragments than the header's count: a violation */
+    bool is_dropped;      /* ended by the writer's marker: not a violation */
 };
 /* Walks `count` fragments. */
 struct pfl_fragments_sum pfl_fragments_measure(const uint8_t *payload, size_t bytes,

@@ -273,7 +273,7 @@ static void lose_rest(struct pfl_packet_reader *self, struct pfl_fragment *fragm
 
 static bool take_whole(struct pfl_packet_reader *self, struct pfl_fragment *fragment)
 {
-    if (is_erasing(self) && fragment->bytes != 0 && !pfl_record_is_patched(self->rec)) {
+    if (is_erasing(self) && fragment->bytes != 0 && !pfl_record_is_resized(self->rec)) {
         lose_rest(self, fragment);
         return true;
     }

@@ -51,6 +51,8 @@ void pfl_sequence_insert(struct pfl_sequence *self, const struct pfl_trace_ring 
 {
     struct pfl_record *rec = pfl_trace_ring_get(ring, place);
 
+    self->recent[rec->chunk_id % PFL_SEQUENCE_RECENT] =
+        (struct pfl_sequence_recent){.place = place, .last_fragment = UINT32_MAX};
     rec->link = (rec->link & ~PFL_RECORD_LINK_MASK) | (spot->before ^ spot->after);
     if (spot->before != 0)
         change_neighbour(ring, spot->before, spot->after, place);
@@ -74,6 +76,8 @@ void pfl_sequence_erase_first(struct pfl_sequence *self, const struct pfl_trace_
         .is_known = true,
         .was_incomplete = (pfl_record_flags(rec) & PFL_RECORD_INCOMPLETE) != 0,
     };
+    if (self->recent[rec->chunk_id % PFL_SEQUENCE_RECENT].place == place)
+        self->recent[rec->chunk_id % PFL_SEQUENCE_RECENT].place = 0;
     self->first = next;
     if (next != 0)
         change_neighbour(ring, next, place, 0);

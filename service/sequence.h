@@ -30,6 +30,14 @@ struct pfl_sequence_consumed {
     bool was_incomplete;
 };
 
+#define PFL_SEQUENCE_RECENT 16u
+
+/* A record stored lately: patches follow their chunk soon, and find it here without a search. */
+struct pfl_sequence_recent {
+    pfl_place place;        /* 0 when it left */
+    uint32_t last_fragment; /* where the data of its last fragment begins; UINT32_MAX unknown */
+};
+
 struct pfl_sequence {
     pfl_place first; /* oldest chunk id; 0 when the sequence has no record */
     pfl_place last;
@@ -37,9 +45,17 @@ struct pfl_sequence {
     uint32_t slot;
     uint64_t stalled_in_pass; /* the reader's pass in which nothing more can be read */
     struct pfl_sequence_consumed consumed;
+    /* By chunk id modulo the length; a hint: compare the chunk id. */
+    struct pfl_sequence_recent recent[PFL_SEQUENCE_RECENT];
     struct pfl_list empties; /* in the table's list of sequences without records */
     struct pfl_trace_buffer_source source;
 };
+
+static inline struct pfl_sequence_recent *pfl_sequence_recent_of(struct pfl_sequence *self,
+                                                                 uint32_t chunk_id)
+{
+    return &self->recent[chunk_id % PFL_SEQUENCE_RECENT];
+}
 
 /* Where a chunk id is, or belongs: between `before` and `after` (0: an end of the list). */
 struct pfl_sequence_spot {

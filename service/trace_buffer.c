@@ -59,6 +59,7 @@ struct pfl_trace_buffer {
 struct incoming {
     const struct pfl_trace_buffer_chunk *chunk;
     uint32_t valid_bytes;   /* of fragments */
+    uint32_t last_fragment; /* where the data of the last one begins */
     uint32_t reserve_bytes; /* the record's payload */
     uint32_t skip_bytes;    /* read before, when the chunk is stored again */
     uint8_t flags;          /* of the record */
@@ -155,6 +156,7 @@ static bool measure(struct pfl_trace_buffer *self, struct incoming *in)
     if (in->is_dropped) /* these two spoke of the fragment that is gone: nothing is to wait for */
         in->flags &= (uint8_t) ~(PFL_CHUNK_CONTINUES_NEXT | PFL_CHUNK_NEEDS_PATCH);
     in->valid_bytes = (uint32_t)sum.valid_bytes;
+    in->last_fragment = (uint32_t)sum.last_fragment;
     in->reserve_bytes = chunk->is_complete ? in->valid_bytes : (uint32_t)chunk->payload_bytes;
     if (pfl_record_outer_bytes(in->reserve_bytes) > self->ring.size_bytes) {
         self->stats.abi_violations++;
@@ -255,6 +257,7 @@ static bool recommit(struct pfl_trace_buffer *self, struct pfl_sequence *seq,
     }
     if (!wants_relocation(self, seq, rec, in)) {
         rewrite_in_place(self, rec, in);
+        pfl_sequence_recent_of(seq, rec->chunk_id)->last_fragment = UINT32_MAX;
         return true;
     }
     in->skip_bytes = pfl_record_payload_bytes(rec);
@@ -385,6 +388,7 @@ static void store(struct pfl_trace_buffer *self, struct pfl_sequence *seq,
     if (seq->first == 0)
         pfl_sequence_table_mark_filled(&self->sequences, seq);
     pfl_sequence_insert(seq, ring, &spot, pfl_place_of(offset));
+    pfl_sequence_recent_of(seq, rec->chunk_id)->last_fragment = in->last_fragment;
 
     ring->write = offset + outer_bytes;
     pfl_trace_ring_prefetch(ring, outer_bytes);
@@ -433,10 +437,24 @@ void pfl_trace_buffer_commit(struct pfl_trace_buffer *self,
 static struct pfl_record *find_patched(struct pfl_trace_buffer *self, struct pfl_sequence *seq,
                                        uint32_t chunk_id)
 {
+    pfl_place place = pfl_sequence_recent_of(seq, chunk_id)->place;
     struct pfl_sequence_spot spot;
 
+    if (place != 0 && pfl_trace_ring_get(&self->ring, place)->chunk_id == chunk_id)
+        return pfl_trace_ring_get(&self->ring, place);
     find_chunk(self, seq, chunk_id, &spot);
     return spot.is_match ? pfl_trace_ring_get(&self->ring, spot.before) : NULL;
+}
+
+/* A patch from there on leaves the sizes of the record's fragments alone. */
+static uint32_t known_sizes_end(struct pfl_trace_buffer *self, struct pfl_sequence *seq,
+                                const struct pfl_record *rec)
+{
+    const struct pfl_sequence_recent *recent = pfl_sequence_recent_of(seq, rec->chunk_id);
+
+    if (recent->place == 0 || pfl_trace_ring_get(&self->ring, recent->place) != rec)
+        return UINT32_MAX;
+    return recent->last_fragment;
 }
 
 void pfl_trace_buffer_patch(struct pfl_trace_buffer *self,
@@ -446,14 +464,15 @@ void pfl_trace_buffer_patch(struct pfl_trace_buffer *self,
     struct pfl_sequence *seq = pfl_sequence_table_find(&self->sequences, key);
     struct pfl_record *rec = seq != NULL ? find_patched(self, seq, batch->chunk_id) : NULL;
     uint32_t payload_bytes;
+    uint32_t sizes_end;
 
     if (rec == NULL) {
         self->stats.patches_failed++;
         return;
     }
     wake(self, seq);
-    pfl_record_set_patched(rec);
     payload_bytes = pfl_record_payload_bytes(rec);
+    sizes_end = known_sizes_end(self, seq, rec);
     for (size_t i = 0; i < batch->patches_len; i++) {
         const struct pfl_trace_buffer_patch *patch = &batch->patches[i];
 
@@ -462,6 +481,8 @@ void pfl_trace_buffer_patch(struct pfl_trace_buffer *self,
             self->stats.patches_failed++;
             return;
         }
+        if (patch->offset_untrusted < sizes_end)
+            pfl_record_set_resized(rec);
         memcpy(pfl_record_payload(rec) + patch->offset_untrusted, patch->data, sizeof(patch->data));
     }
     self->stats.patches_succeeded += batch->patches_len;

@@ -41,7 +41,7 @@ enum pfl_record_flags {
 #define PFL_RECORD_SLACK_SHIFT 24u
 #define PFL_RECORD_SLACK_MASK  3u
 #define PFL_RECORD_SLACK_FAR   2u
-#define PFL_RECORD_PATCHED     0x04000000u
+#define PFL_RECORD_RESIZED     0x04000000u /* a patch may have hit a fragment's size */
 
 struct pfl_record {
     uint32_t chunk_id;
@@ -149,14 +149,14 @@ static inline void pfl_record_set_payload_bytes(struct pfl_record *rec, uint32_t
     rec->owner |= slack << PFL_RECORD_SLACK_SHIFT;
 }
 
-static inline void pfl_record_set_patched(struct pfl_record *rec)
+static inline void pfl_record_set_resized(struct pfl_record *rec)
 {
-    rec->owner |= PFL_RECORD_PATCHED;
+    rec->owner |= PFL_RECORD_RESIZED;
 }
 
-static inline bool pfl_record_is_patched(const struct pfl_record *rec)
+static inline bool pfl_record_is_resized(const struct pfl_record *rec)
 {
-    return (rec->owner & PFL_RECORD_PATCHED) != 0;
+    return (rec->owner & PFL_RECORD_RESIZED) != 0;
 }
 
 /* Asks for the cache lines that a next record of this size will be written to: they were written
