@@ -1,17 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Full-match regular expressions for producer names, in time linear in the name whatever the
- * pattern: no back references, no counted repetition. Extended syntax: . [] () | * + ? ^ $ \w \s.
+ * Regular expressions of configs: producer names and string filters. Perl's syntax, over bytes;
+ * compiled once, matched with bounds on time and memory.
  */
 #ifndef PFL_SERVICE_PATTERN_H
 #define PFL_SERVICE_PATTERN_H
 
 #include "base/bytes.h"
+#include "base/err.h"
 
-#define PFL_PATTERN_MAX_BYTES 256u
+#define PFL_PATTERN_MAX_BYTES 4096u
+#define PFL_PATTERN_WHY_BYTES 128u
 
+struct pfl_pattern;
+
+/* PFL_EPARSE: `ret_why` says what is wrong with it, and where. PFL_ENOMEM. Takes base/mem's memory,
+ * here and in free only. */
+PFL_MUST_USE int pfl_pattern_new(struct pfl_span pattern, struct pfl_pattern **ret_pattern,
+                                 char ret_why[PFL_PATTERN_WHY_BYTES]);
+void pfl_pattern_free(struct pfl_pattern *self); /* NULL is legal */
+/* Bytes that it holds. */
+size_t pfl_pattern_get_bytes(const struct pfl_pattern *self);
+
+/* Does the whole text match, or some part of it from `start` on? 0 and the groups are set, or
+ * PFL_ENOENT, or PFL_ELIMIT: it would take too much time or memory to know. Any thread, one at a
+ * time. */
+PFL_MUST_USE int pfl_pattern_match(struct pfl_pattern *self, struct pfl_span text);
+PFL_MUST_USE int pfl_pattern_search(struct pfl_pattern *self, struct pfl_span text, size_t start);
+/* Of the last match: group 0 is the whole. False: it took no part. */
+size_t pfl_pattern_count_groups(const struct pfl_pattern *self);
+bool pfl_pattern_get_group(const struct pfl_pattern *self, size_t group, size_t *ret_begin,
+                           size_t *ret_end);
+
+/* For one use only. */
 bool pfl_pattern_is_valid(struct pfl_span pattern);
-/* False for a pattern that is not valid. */
+/* The whole text. False for a pattern that is not valid. */
 bool pfl_pattern_is_match(struct pfl_span pattern, struct pfl_span text);
 
 #endif

@@ -17,13 +17,15 @@ ALLOWED = {
     "base/io": (("base",), ("uv", "mbedtls")),
     "proto": (("base",), ("protobuf-c", "nghttp2", "zstd")),
     "producer": (("abi", "base"), ()),
-    "service": (("abi", "proto", "base", "base/io"), ("uv", "protobuf-c")),
+    "service": (("abi", "proto", "base", "base/io"),
+                ("uv", "protobuf-c", "pcre2", "zlib", "zstd")),
     "relay": (("proto", "base", "base/io"), ("uv",)),
     "agent": (("proto", "base", "base/io"), ("uv",)),
     "agent/probes": (("producer", "base"), ()),
     "consumer": (("proto", "base", "base/io"), ("uv", "protobuf-c", "jansson")),
     "tests": (("abi", "base", "base/io", "proto", "producer", "service", "relay", "agent",
-               "consumer"), ("uv", "mbedtls", "protobuf-c", "jansson", "cmocka")),
+               "consumer"), ("uv", "mbedtls", "protobuf-c", "jansson", "cmocka", "zlib",
+               "zstd")),
 }
 
 # Files of base that the layers below may not have: pure folders return errors and get the time
@@ -47,6 +49,8 @@ LIBRARIES = [
     (re.compile(r"protobuf-c/"), "protobuf-c"),
     (re.compile(r"nghttp2/"), "nghttp2"),
     (re.compile(r"zstd"), "zstd"),
+    (re.compile(r"zlib\.h"), "zlib"),
+    (re.compile(r"pcre2\.h"), "pcre2"),
     (re.compile(r"jansson\.h"), "jansson"),
     (re.compile(r"cmocka\.h"), "cmocka"),
 ]

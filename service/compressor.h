@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A batch of packets -> one packet that holds them compressed (docs/abi/service.md section 8):
+ * field 50, a zlib stream of level 6, or field 133, a zstd frame. Knows no threads: one caller at a
+ * time, whichever thread that is.
+ */
+#ifndef PFL_SERVICE_COMPRESSOR_H
+#define PFL_SERVICE_COMPRESSOR_H
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+enum pfl_codec {
+    PFL_CODEC_NONE = 0,
+    PFL_CODEC_DEFLATE,
+    PFL_CODEC_ZSTD,
+};
+
+struct pfl_compressor;
+
+/* `zstd_level`: as the config says, 0 for zstd's own default; out of range is clamped. PFL_ENOMEM.
+ * What base/mem gives is taken here and given back in free, nowhere else. */
+PFL_MUST_USE int pfl_compressor_new(enum pfl_codec codec, int zstd_level,
+                                    struct pfl_compressor **ret_compressor);
+void pfl_compressor_free(struct pfl_compressor *self); /* NULL is legal */
+
+/* Room for whatever `len` bytes compress to. */
+size_t pfl_compressor_bound(struct pfl_compressor *self, size_t len);
+/* `trace`: packets as they lie in a trace file (repeated field 1), at most 2^30 bytes. `ret_packet`
+ * lies in `room`, which has pfl_compressor_bound bytes. PFL_ENOMEM: zstd's own memory. */
+PFL_MUST_USE int pfl_compressor_run(struct pfl_compressor *self, struct pfl_span trace,
+                                    uint8_t *room, struct pfl_span *ret_packet);
+
+#endif
