@@ -93,3 +93,26 @@ const char *pfl_log_quote_str(const char *str)
 {
     return str != NULL ? pfl_log_quote(str, strlen(str)) : "\"\"";
 }
+
+void pfl_log_limit_flush(struct pfl_log_limit *self, const char *event)
+{
+    if (self->left_out != 0)
+        pfl_log_warn(event, "left_out=%llu lines like the ones before",
+                     (unsigned long long)self->left_out);
+    self->left_out = 0;
+}
+
+bool pfl_log_limit_take(struct pfl_log_limit *self, const char *event, uint64_t now_ms)
+{
+    if (now_ms - self->begin_ms >= PFL_LOG_LIMIT_WINDOW_MS) {
+        pfl_log_limit_flush(self, event);
+        self->begin_ms = now_ms;
+        self->lines = 0;
+    }
+    if (self->lines < PFL_LOG_LIMIT_LINES) {
+        self->lines++;
+        return true;
+    }
+    self->left_out++;
+    return false;
+}

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum pfl_log_level {
     PFL_LOG_ERROR = 0,
@@ -37,5 +38,25 @@ void pfl_log(enum pfl_log_level level, const char *event, const char *fmt, ...)
  */
 const char *pfl_log_quote(const char *str, size_t len);
 const char *pfl_log_quote_str(const char *str); /* NULL gives "" */
+
+/*
+ * For lines that a stranger can cause at will: PFL_LOG_LIMIT_LINES of them in a window, then
+ * nothing, and with the next window how many were left out. Zeroed memory is a fresh one.
+ *
+ *     if (pfl_log_limit_take(&limit, "peer-refused", uv_now(loop)))
+ *         pfl_log_warn("peer-refused", ...);
+ */
+#define PFL_LOG_LIMIT_LINES     50u
+#define PFL_LOG_LIMIT_WINDOW_MS 10000u
+
+struct pfl_log_limit {
+    uint64_t begin_ms;
+    unsigned lines;
+    uint64_t left_out;
+};
+
+bool pfl_log_limit_take(struct pfl_log_limit *self, const char *event, uint64_t now_ms);
+/* Tells how many were left out so far; at the end of the program. */
+void pfl_log_limit_flush(struct pfl_log_limit *self, const char *event);
 
 #endif

@@ -7,7 +7,8 @@
  * Failures: each ends that one connection with a log line that names who, why and the remedy.
  * Ownership: owns the listener, the TLS conf and its connections; a connection owns its TLS stream
  * until a forward takes it. Freed when the listener and the last connection are gone.
- * Limits: max_connections, handshake_timeout_ms, and the forward's queues.
+ * Limits: max_connections, of which at most half are without a certificate so far
+ * (handshakes.h), handshake_timeout_ms, the forward's queues; refusals in the log (log.h).
  */
 #include "relay/port.h"
 
@@ -24,6 +25,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "relay/forward.h"
+#include "relay/handshakes.h"
 #include "relay/identity.h"
 
 #define REFUSAL_TIMEOUT_MS 500u
@@ -35,6 +37,10 @@ struct pfl_port {
     struct pfl_listener *listener; /* owned; NULL once closed */
     struct pfl_list connections;   /* owned */
     unsigned count;
+    struct pfl_handshakes handshakes; /* those of the connections that are not ready yet */
+    struct pfl_log_limit refused_log;
+    struct pfl_log_limit unreachable_log;
+    struct pfl_log_limit failed_log;
     char fleet[PFL_IDENTITY_NAME_BYTES];
     bool is_draining;
 };
@@ -42,11 +48,13 @@ struct pfl_port {
 struct connection {
     struct pfl_list node;
     struct pfl_port *port;
-    struct pfl_listener *listener; /* borrowed: lives until we release it */
-    struct pfl_stream *tls;        /* owned until `forward` is made */
-    struct pfl_forward *forward;   /* owned until its on_ended */
+    struct pfl_listener *listener;  /* borrowed: lives until we release it */
+    struct pfl_stream *tls;         /* owned until `forward` is made */
+    struct pfl_forward *forward;    /* owned until its on_ended */
+    struct pfl_handshake handshake; /* in the port's list until ready */
     uint64_t start_ms;
     bool is_refused; /* logged already */
+    bool is_ousted;  /* gave way to a newer handshake */
     char address[80];
     char uri[256];
 };
@@ -57,6 +65,9 @@ static void finish_if_gone(struct pfl_port *p)
 {
     if (p->listener != NULL || !pfl_list_is_empty(&p->connections))
         return;
+    pfl_log_limit_flush(&p->refused_log, "peer-refused");
+    pfl_log_limit_flush(&p->unreachable_log, "consumer-socket-unreachable");
+    pfl_log_limit_flush(&p->failed_log, "accept-failed");
     p->conf.on_closed(p->conf.user);
     pfl_tls_conf_unref(p->tls);
     pfl_mem_free(p);
@@ -67,6 +78,7 @@ static void free_connection(struct connection *c)
     struct pfl_port *p = c->port;
 
     pfl_list_remove(&c->node);
+    pfl_handshakes_remove(&p->handshakes, &c->handshake);
     p->count--;
     pfl_listener_release(c->listener);
     pfl_mem_free(c);
@@ -102,16 +114,29 @@ static void on_tls_data(void *user, struct pfl_span data)
     (void)data; /* after a refusal: what the peer still says does not matter */
 }
 
+static bool may_log_refusal(struct pfl_port *p)
+{
+    return pfl_log_limit_take(&p->refused_log, "peer-refused", uv_now(p->conf.loop));
+}
+
+static const char *reason_of_end(const struct connection *c, int err)
+{
+    const char *words = pfl_tls_stream_get_error(c->tls);
+
+    if (words[0] == '\0' && c->is_ousted)
+        return "the TLS handshake gave way to a newer one: too many are unfinished";
+    return words[0] != '\0' ? words : reason_of(err, pfl_stream_get_errno(c->tls));
+}
+
 static void on_tls_closed(void *user, int err)
 {
     struct connection *c = user;
     const struct pfl_tls_identity *id = pfl_tls_stream_get_identity(c->tls);
-    const char *words = pfl_tls_stream_get_error(c->tls);
 
-    if (!c->is_refused && !c->port->is_draining)
+    if (!c->is_refused && !c->port->is_draining && may_log_refusal(c->port))
         pfl_log_warn("peer-refused", "address=%s subject=%s uri=%s reason=\"%s\"", c->address,
                      pfl_log_quote_str(id->subject), pfl_log_quote_str(id->uri),
-                     words[0] != '\0' ? words : reason_of(err, pfl_stream_get_errno(c->tls)));
+                     reason_of_end(c, err));
     c->tls = NULL;
     free_connection(c);
 }
@@ -131,9 +156,10 @@ static bool is_allowed(struct connection *c)
         (void)snprintf(c->uri, sizeof(c->uri), "%s", id->uri);
         return true;
     }
-    pfl_log_warn("peer-refused", "address=%s subject=%s uri=%s reason=\"%s\" remedy=\"%s\"",
-                 c->address, pfl_log_quote_str(id->subject), pfl_log_quote_str(id->uri), why.reason,
-                 why.remedy);
+    if (may_log_refusal(c->port))
+        pfl_log_warn("peer-refused", "address=%s subject=%s uri=%s reason=\"%s\" remedy=\"%s\"",
+                     c->address, pfl_log_quote_str(id->subject), pfl_log_quote_str(id->uri),
+                     why.reason, why.remedy);
     return false;
 }
 
@@ -165,19 +191,24 @@ static void on_tls_ready(void *user)
         .on_ended = on_forward_ended,
         .user = c,
     };
+    int saved_errno;
     int fd = -1;
     int rc;
 
+    pfl_handshakes_remove(&p->handshakes, &c->handshake);
     if (!is_allowed(c)) {
         refuse(c);
         return;
     }
     rc = pfl_fdsock_connect_unix(p->conf.consumer_socket, &fd);
     if (rc != 0) {
-        pfl_log_error("consumer-socket-unreachable",
-                      "socket=%s address=%s operator=%s reason=\"%s\" remedy=\"%s\"",
-                      pfl_log_quote_str(p->conf.consumer_socket), c->address,
-                      pfl_log_quote_str(c->uri), strerror(errno), remedy_of_connect(rc));
+        saved_errno = errno;
+        if (pfl_log_limit_take(&p->unreachable_log, "consumer-socket-unreachable",
+                               uv_now(p->conf.loop)))
+            pfl_log_error("consumer-socket-unreachable",
+                          "socket=%s address=%s operator=%s reason=\"%s\" remedy=\"%s\"",
+                          pfl_log_quote_str(p->conf.consumer_socket), c->address,
+                          pfl_log_quote_str(c->uri), strerror(saved_errno), remedy_of_connect(rc));
         refuse(c);
         return;
     }
@@ -201,19 +232,31 @@ static const struct pfl_stream_ops tls_ops = {
 
 /* ---- accepting ---- */
 
-static void tell_address(int fd, char *dst, size_t room)
+static void tell_address(int fd, struct sockaddr_storage *ret_peer, char *dst, size_t room)
 {
-    struct sockaddr_storage ss = {0};
-    socklen_t len = sizeof(ss);
+    socklen_t len = sizeof(*ret_peer);
     char host[64];
     char port[8];
 
-    if (getpeername(fd, (struct sockaddr *)&ss, &len) != 0 ||
-        getnameinfo((struct sockaddr *)&ss, len, host, sizeof(host), port, sizeof(port),
+    if (getpeername(fd, (struct sockaddr *)ret_peer, &len) != 0 ||
+        getnameinfo((struct sockaddr *)ret_peer, len, host, sizeof(host), port, sizeof(port),
                     NI_NUMERICHOST | NI_NUMERICSERV) != 0)
         (void)snprintf(dst, room, "unknown");
     else
         (void)snprintf(dst, room, strchr(host, ':') != NULL ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+/* Those who only hold a place make room for those who come to stay. */
+static void limit_handshakes(struct connection *c, const struct sockaddr_storage *peer)
+{
+    struct pfl_handshake *goes = pfl_handshakes_add(&c->port->handshakes, &c->handshake, peer);
+    struct connection *ousted;
+
+    if (goes == NULL)
+        return;
+    ousted = PFL_CONTAINER_OF(goes, struct connection, handshake);
+    ousted->is_ousted = true;
+    pfl_stream_close(ousted->tls);
 }
 
 static void on_accept(void *user, int fd)
@@ -229,14 +272,16 @@ static void on_accept(void *user, int fd)
     };
     struct pfl_tls_handshake handshake = {.conf = p->tls,
                                           .timeout_ms = p->conf.handshake_timeout_ms};
+    struct sockaddr_storage peer = {0};
     int rc = PFL_ENOMEM;
 
     if (c != NULL) {
-        tell_address(fd, c->address, sizeof(c->address));
+        tell_address(fd, &peer, c->address, sizeof(c->address));
         rc = pfl_tls_stream_open(&conf, &handshake, fd, &c->tls);
     }
     if (rc != 0) {
-        pfl_log_error("accept-failed", "reason=\"%s\"", pfl_err_str(rc));
+        if (pfl_log_limit_take(&p->failed_log, "accept-failed", uv_now(p->conf.loop)))
+            pfl_log_error("accept-failed", "reason=\"%s\"", pfl_err_str(rc));
         pfl_mem_free(c);
         close(fd);
         pfl_listener_release(p->listener);
@@ -247,6 +292,7 @@ static void on_accept(void *user, int fd)
     c->start_ms = uv_now(p->conf.loop);
     p->count++;
     pfl_list_append(&p->connections, &c->node);
+    limit_handshakes(c, &peer);
 }
 
 static void on_listener_closed(void *user)
@@ -331,6 +377,7 @@ int pfl_port_open(const struct pfl_port_conf *conf, struct pfl_port **ret_port)
         return PFL_ENOMEM;
     p->conf = *conf;
     pfl_list_init(&p->connections);
+    pfl_handshakes_init(&p->handshakes, conf->max_connections > 1 ? conf->max_connections / 2 : 1);
     rc = load_tls(&p->conf.files, &p->tls);
     if (rc == 0)
         rc = choose_fleet(p);

@@ -34,8 +34,10 @@ struct pfl_listener {
     unsigned max_connections;
     unsigned live; /* accepted and not released */
     unsigned handles_open;
-    bool is_full;              /* at max_connections */
-    bool is_exhausted;         /* accept failed for lack of descriptors or memory */
+    bool is_full;      /* at max_connections */
+    bool is_exhausted; /* accept failed for lack of descriptors or memory */
+    struct pfl_log_limit full_log;
+    struct pfl_log_limit exhausted_log;
     bool is_exhaustion_logged; /* once an episode: until an accept succeeds */
     bool is_closing;
 };
@@ -59,7 +61,8 @@ static void on_retry(uv_timer_t *timer)
 
 static void pause_exhausted(struct pfl_listener *l, int e)
 {
-    if (!l->is_exhaustion_logged)
+    if (!l->is_exhaustion_logged &&
+        pfl_log_limit_take(&l->exhausted_log, "accept-paused", uv_now(l->poll.loop)))
         pfl_log_error("accept-paused",
                       "address=%s reason=\"%s\" remedy=\"raise the limit of open files "
                       "(LimitNOFILE=, ulimit -n) or close connections\"",
@@ -72,7 +75,7 @@ static void pause_exhausted(struct pfl_listener *l, int e)
 
 static void pause_full(struct pfl_listener *l)
 {
-    if (!l->is_full)
+    if (!l->is_full && pfl_log_limit_take(&l->full_log, "connections-full", uv_now(l->poll.loop)))
         pfl_log_warn("connections-full",
                      "address=%s max_connections=%u; new ones wait until one ends",
                      pfl_log_quote_str(l->sock.name), l->max_connections);

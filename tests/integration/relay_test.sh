@@ -27,7 +27,7 @@ relay() {
     local kind=$1 log=$WORK/relay-$1.log
     start "relay-$kind" "$BIN/perfleet-relay" --listen 127.0.0.1:0 --consumer-socket "$2" \
         --ca "$WORK/pki/ca.pem" --crl "$WORK/pki/crl.pem" --handshake-timeout-ms 3000 \
-        --cert "$WORK/pki/host-h.pem" --key "$WORK/pki/host-h.key"
+        --cert "$WORK/pki/host-h.pem" --key "$WORK/pki/host-h.key" "${@:3}"
     wait_for 20 grep -q listening "$log" || return
     declare -g "ADDR_$kind=127.0.0.1:$(sed -n 's/.* port=\([0-9]*\).*/\1/p' "$log" | head -n 1)"
     declare -g "PID_$kind=$STARTED"
@@ -162,6 +162,18 @@ all_ended() {
 check "the handshake deadline ends them all" all_ended
 wait "$silent_pid" 2>/dev/null
 check "nothing of this ended a relay" alive
+check "2000 refusals do not fill the log" \
+    test "$(grep -c peer-refused "$WORK/relay-sink.log")" -lt 300
+
+# ---- who only holds a place keeps nobody out
+relay small "$WORK/echo.sock" --max-connections 8 --handshake-timeout-ms 60000
+coproc HOLDING { "${PEER[@]}" silent "$ADDR_small" 30 "$PID_small" 2>&1; }
+exec {holding_out}<&"${HOLDING[0]}"
+read -r -t 60 line <&"$holding_out"
+at_once() { timeout 10 bash -c "$(declare -f s_client echoes); $(declare -p WORK); echoes $ADDR_small operator-me"; }
+check "30 silent connections do not keep an operator out of a relay for 8" at_once
+kill "$HOLDING_PID"
+wait "$HOLDING_PID" 2>/dev/null
 
 # ---- reload and stop
 pki operator leaver

@@ -81,6 +81,34 @@ static void line_that_is_too_long_is_cut_and_still_one_line(void **state)
     assert_ptr_equal(strchr(end + 1, '\n'), captured + strlen(captured) - 1);
 }
 
+static void write_flood(void)
+{
+    struct pfl_log_limit limit = {0};
+
+    for (unsigned i = 0; i < 100000; i++) {
+        if (pfl_log_limit_take(&limit, "flood", 20000 + i / 100000))
+            pfl_log_error("flood", "x");
+    }
+    if (pfl_log_limit_take(&limit, "flood", 20000 + PFL_LOG_LIMIT_WINDOW_MS))
+        pfl_log_error("flood", "y");
+    pfl_log_limit_flush(&limit, "flood");
+}
+
+static void a_flood_is_cut_to_a_few_lines_and_counted(void **state)
+{
+    unsigned lines = 0;
+
+    (void)state;
+    pfl_log_set_level(PFL_LOG_WARN);
+    capture(write_flood);
+    for (const char *p = captured; (p = strstr(p, "flood: x\n")) != NULL; p++)
+        lines++;
+    assert_int_equal(lines, PFL_LOG_LIMIT_LINES);
+    assert_non_null(strstr(captured, "warn flood: left_out=99950 lines like the ones before\n"
+                                     "error flood: y\n"));
+    assert_string_equal(strstr(captured, "error flood: y\n"), "error flood: y\n");
+}
+
 static void quotes_escape_everything_that_is_not_plain(void **state)
 {
     char all[256];
@@ -148,6 +176,7 @@ int main(void)
         cmocka_unit_test(line_has_level_event_and_text_and_lower_levels_are_left_out),
         cmocka_unit_test(journal_gets_priorities),
         cmocka_unit_test(line_that_is_too_long_is_cut_and_still_one_line),
+        cmocka_unit_test(a_flood_is_cut_to_a_few_lines_and_counted),
         cmocka_unit_test(quotes_escape_everything_that_is_not_plain),
         cmocka_unit_test(long_strings_are_cut_with_dots),
         cmocka_unit_test(four_quotes_live_at_the_same_time),
