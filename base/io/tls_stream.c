@@ -251,6 +251,8 @@ static void on_sock_closed(void *user, int err)
 
     t->close_errno = pfl_stream_get_errno(t->sock);
     t->sock = NULL;
+    if (t->is_closing && t->close_err == 0)
+        t->close_err = err; /* a close_after_flush that could not send all */
     begin_close(t, err);
     finish_if_gone(t);
 }

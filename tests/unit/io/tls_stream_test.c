@@ -227,6 +227,18 @@ static void close_after_flush_sends_everything_and_a_goodbye(void **state)
     assert_int_equal(client.close_err, 0);
 }
 
+static void close_after_flush_tells_when_something_was_left(void **state)
+{
+    (void)state;
+    open_ready_pair();
+    pfl_stream_read_stop(server.stream);
+    while (pfl_stream_queued_bytes(client.stream) == 0)
+        assert_int_equal(endpoint_write(&client, pattern, sizeof(pattern), -1), 0);
+    pfl_stream_close_after_flush(client.stream, 1);
+    endpoint_run_until(&loop, &client.closes, 1);
+    assert_int_equal(client.close_err, PFL_ETIMEOUT);
+}
+
 static void connection_cut_without_goodbye_is_an_error(void **state)
 {
     (void)state;
@@ -378,6 +390,7 @@ int main(void)
         T(reader_that_stops_in_every_callback_loses_nothing),
         T(half_close_says_goodbye_and_the_answer_still_comes),
         T(close_after_flush_sends_everything_and_a_goodbye),
+        T(close_after_flush_tells_when_something_was_left),
         T(connection_cut_without_goodbye_is_an_error),
         T(silent_peer_meets_the_handshake_deadline),
         T(peer_that_leaves_during_the_handshake_is_told),
