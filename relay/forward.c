@@ -35,7 +35,7 @@ struct pfl_forward {
     struct side sides[SIDES];
     uv_timer_t timer; /* after the first half-close */
     uint64_t half_closed_timeout_ms;
-    uint64_t bytes_at_tick;
+    uint64_t moved_at_tick;
     void (*on_ended)(void *user, const struct pfl_forward_stats *stats);
     void *user;
     bool is_timer_closed;
@@ -80,16 +80,29 @@ static void begin_end(struct pfl_forward *f)
     }
 }
 
+/* Bytes that came in and are out again: a slow reader is not an idle one. */
+static uint64_t count_moved(const struct pfl_forward *f)
+{
+    uint64_t moved = 0;
+
+    for (int i = 0; i < SIDES; i++) {
+        moved += f->sides[i].bytes_in;
+        if (f->sides[i].stream != NULL)
+            moved -= pfl_stream_queued_bytes(f->sides[i].stream);
+    }
+    return moved;
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     struct pfl_forward *f = timer->data;
-    uint64_t bytes = f->sides[REMOTE].bytes_in + f->sides[LOCAL].bytes_in;
+    uint64_t moved = count_moved(f);
 
-    if (bytes == f->bytes_at_tick) {
+    if (moved == f->moved_at_tick) {
         f->is_idle_end = true;
         begin_end(f);
     }
-    f->bytes_at_tick = bytes;
+    f->moved_at_tick = moved;
 }
 
 static void on_data(void *user, struct pfl_span data)
@@ -136,7 +149,7 @@ static void on_eof(void *user)
     }
     if (from->other->stream != NULL)
         pfl_stream_shutdown(from->other->stream);
-    f->bytes_at_tick = f->sides[REMOTE].bytes_in + f->sides[LOCAL].bytes_in;
+    f->moved_at_tick = count_moved(f);
     (void)uv_timer_start(&f->timer, on_tick, f->half_closed_timeout_ms, f->half_closed_timeout_ms);
 }
 
