@@ -107,7 +107,7 @@ pfl_host_exec() {
         exec nsenter -t "${PFL_HOST_PID[$name]}" --net --uts --pid --mount --time --root --wd \
             setpriv --reuid "$PFL_HOSTS_USER" --regid nogroup --clear-groups "${env[@]}" "$@"
     fi
-    exec "${env[@]}" "$@"
+    exec setsid "${env[@]}" "$@" # a group of its own: a browser's processes end with it
 }
 
 pfl_host_run() {
@@ -163,23 +163,34 @@ pfl_host_kill() {
     kill -9 "${PFL_HOST_PID[$1]}"
 }
 
+# Ends a job; without namespaces also the group of processes that it leads.
+pfl_host_signal() {
+    kill "-$1" -- "-$2" 2>/dev/null || kill "-$1" "$2" 2>/dev/null
+}
+
 pfl_hosts_fini() {
     local job
     for job in "${PFL_HOSTS_JOBS[@]}"; do
-        kill "$job" 2>/dev/null
+        pfl_host_signal TERM "$job"
     done
     for job in "${PFL_HOST_PID[@]}"; do
         kill -9 "$job" 2>/dev/null
     done
     [ -z "${PFL_OPERATOR_PID:-}" ] || kill -9 "$PFL_OPERATOR_PID" 2>/dev/null
     for job in "${PFL_HOSTS_JOBS[@]}" ${PFL_OPERATOR_JOB:-}; do
+        pfl_wait_for 5 pfl_job_is_over "$job" || pfl_host_signal KILL "$job"
         wait "$job" 2>/dev/null
+        kill -9 -- "-$job" 2>/dev/null
     done
     PFL_HOSTS_JOBS=()
     PFL_HOST_PID=()
     PFL_OPERATOR_PID=
     PFL_OPERATOR_JOB=
     return 0
+}
+
+pfl_job_is_over() {
+    ! kill -0 "$1" 2>/dev/null
 }
 
 # Waits until a command succeeds: pfl_wait_for SECONDS CMD...

@@ -6,7 +6,7 @@
 
 start_service one || { check "perfleetd opens its sockets" false; finish; }
 service=$SERVICE_PID
-start example "$BIN/perfleet-example" --rate 2000
+start example "$BIN/perfleet-example" --rate 2000 --smb-kb 4096
 check "the example producer registers" wait_for_source "$EXAMPLE_SOURCE" 1
 config "$WORK/c.pbtx" 1000
 

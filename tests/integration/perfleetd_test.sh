@@ -59,7 +59,7 @@ if [ ! -x "$perfetto" ] || [ ! -x "$BIN/perfleet-example" ]; then
     finish
 fi
 start_service one || { check "perfleetd opens its sockets" false; finish; }
-start example "$BIN/perfleet-example" --rate 2000
+start example "$BIN/perfleet-example" --rate 2000 --smb-kb 4096
 config "$WORK/c.pbtx" 1000
 stock_query() { "$perfetto" --query 2>&1 | grep -q "$EXAMPLE_SOURCE"; }
 check "perfetto --query sees the example" wait_for 20 stock_query

@@ -48,7 +48,7 @@ check "as slices and counters" \
     $CHECK "$WORK/slices.pftrace" --lossless --min-track-events 4000
 
 # --- several sessions, and a service that comes back ------------------------------------------
-start example "$BIN/perfleet-example" --rate 2000 --threads 2
+start example "$BIN/perfleet-example" --rate 2000 --smb-kb 4096 --threads 2
 check "the example registers" wait_for_source "$EXAMPLE_SOURCE" 1
 at_once() {
     local name pids=()

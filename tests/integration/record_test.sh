@@ -8,7 +8,7 @@ hosts_flags=()
 for name in one two three; do
     start_service $name || { check "perfleetd opens its sockets" false; finish; }
     eval "pid_$name=\$SERVICE_PID"
-    start "example-$name" "$BIN/perfleet-example" --rate 1000
+    start "example-$name" "$BIN/perfleet-example" --rate 1000 --smb-kb 4096
     check "the example registers at $name" wait_for_source "$EXAMPLE_SOURCE" 1
     hosts_flags+=(--host "$name=unix:$WORK/$name/consumer.sock")
 done

@@ -25,7 +25,7 @@ rows_at_least() { # rows_at_least N TRACE QUERY: the query's one number
 
 # --- the stock client and producers on perfleetd -------------------------------------------------
 start_service one || { check "perfleetd opens its sockets" false; finish; }
-start example "$BIN/perfleet-example" --rate 1000
+start example "$BIN/perfleet-example" --rate 1000 --smb-kb 4096
 start probes "$P/traced_probes"
 check "traced_probes registers" wait_for_source linux.process_stats 1
 check "the example registers" wait_for_source "$EXAMPLE_SOURCE" 1
@@ -64,7 +64,7 @@ mkdir "$WORK/stock"
 use_service stock
 start traced "$P/traced"
 wait_for 20 test -S "$PERFETTO_CONSUMER_SOCK_NAME"
-start example-stock "$BIN/perfleet-example" --rate 1000
+start example-stock "$BIN/perfleet-example" --rate 1000 --smb-kb 4096
 check "the example registers at the stock service" wait_for_source "$EXAMPLE_SOURCE" 1
 check "perfleet record records from the stock service" record stock "$WORK/c.pbtx" "$WORK/stock.pftrace"
 check "all of the example's packets are in its file" $CHECK "$WORK/stock.pftrace" --contiguous --min-packets 500

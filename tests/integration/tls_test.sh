@@ -8,7 +8,7 @@ make_pki || { check "perfleet-pki makes an authority and an operator" false; fin
 declare -A ADDR=() RELAY=()
 for name in one two; do
     start_service $name || { check "perfleetd opens its sockets" false; finish; }
-    start "example-$name" "$BIN/perfleet-example" --rate 1000
+    start "example-$name" "$BIN/perfleet-example" --rate 1000 --smb-kb 4096
     check "the example registers at $name" wait_for_source "$EXAMPLE_SOURCE" 1
     start_relay $name || { check "perfleet-relay listens" false; finish; }
     ADDR[$name]=$RELAY_ADDR
