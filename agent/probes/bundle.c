@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Builds FtraceEventBundle messages.
+ *
+ * Happy path: begin; add records; end gives the message in pieces, ready for the wire:
+ *
+ *     head      cpu, lost_events, previous_bundle_end_timestamp
+ *     events    FtraceEvent messages as the plan wrote them
+ *     compact   tag and length, names, then one packed field a column
+ *
+ * Compact form: timestamps are differences to the row before (the first is absolute); a name is
+ * an index into the bundle's own table. `known` remembers by pid which name it had, so that most
+ * rows need one comparison of 16 bytes; a changed or new one goes through a hash.
+ * Failure: none but memory at init; callers ask is_full before they add.
+ * Ownership: one block of memory holds all pieces; it is touched only as far as it is used.
+ * Limits: PFL_BUNDLE_*.
+ */
+#include "agent/probes/bundle.h"
+
+#include "base/mem.h"
+
+#define KNOWN_COUNT   2048u /* a power of two */
+#define SLOT_COUNT    2048u /* a power of two, more than names */
+#define COMM_BYTES    16u
+#define COLUMN_HEADER 16u
+#define COLUMN_BYTES  ((size_t)PFL_BUNDLE_ROWS_MAX * 10 + COLUMN_HEADER)
+#define NAMES_BYTES   ((size_t)PFL_BUNDLE_NAMES_MAX * (COMM_BYTES + 2))
+#define ERROR_BYTES   64u
+
+#define BUNDLE_CPU     1u
+#define BUNDLE_LOST    3u
+#define BUNDLE_COMPACT 4u
+#define BUNDLE_ERROR   8u
+#define BUNDLE_PREV    10u
+#define COMPACT_NAMES  5u
+
+enum row_kind { ROW_SWITCH, ROW_WAKING };
+
+enum column {
+    SWITCH_TIME,
+    SWITCH_PREV_STATE,
+    SWITCH_NEXT_PID,
+    SWITCH_NEXT_PRIO,
+    SWITCH_NEXT_COMM,
+    WAKING_TIME,
+    WAKING_PID,
+    WAKING_CPU,
+    WAKING_PRIO,
+    WAKING_COMM,
+    WAKING_FLAGS,
+};
+
+static const uint8_t column_fields[PFL_BUNDLE_COLUMNS] = {1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12};
+
+int pfl_bundle_init(struct pfl_bundle *self, size_t page_bytes)
+{
+    /* Worst case of one record behind the mark: generic fields, each a name and a text. */
+    size_t record_room = page_bytes * (PFL_TRACE_FIELDS_MAX + 1) +
+                         (size_t)PFL_TRACE_FIELDS_MAX * 2 * PFL_TRACE_NAME_MAX + 4096;
+    uint8_t *p;
+
+    memset(self, 0, sizeof(*self));
+    self->events_room = PFL_BUNDLE_EVENTS_MAX + record_room;
+    self->memory =
+        pfl_mem_alloc(self->events_room + NAMES_BYTES + PFL_BUNDLE_COLUMNS * COLUMN_BYTES);
+    self->known = pfl_mem_calloc(KNOWN_COUNT, sizeof(*self->known));
+    self->comms = pfl_mem_calloc(PFL_BUNDLE_NAMES_MAX, COMM_BYTES);
+    self->slots = pfl_mem_calloc(SLOT_COUNT, sizeof(*self->slots));
+    if (self->memory == NULL || self->known == NULL || self->comms == NULL || self->slots == NULL) {
+        pfl_bundle_fini(self);
+        return PFL_ENOMEM;
+    }
+    p = self->memory;
+    self->events = p;
+    p += self->events_room;
+    self->names = p;
+    p += NAMES_BYTES;
+    for (size_t i = 0; i < PFL_BUNDLE_COLUMNS; i++) {
+        self->columns[i].start = p + COLUMN_HEADER;
+        p += COLUMN_BYTES;
+    }
+    return 0;
+}
+
+void pfl_bundle_fini(struct pfl_bundle *self)
+{
+    pfl_mem_free(self->memory);
+    pfl_mem_free(self->known);
+    pfl_mem_free(self->comms);
+    pfl_mem_free(self->slots);
+    memset(self, 0, sizeof(*self));
+}
+
+void pfl_bundle_begin(struct pfl_bundle *self, uint32_t cpu, bool has_lost,
+                      uint64_t previous_end_ns)
+{
+    self->generation++;
+    if (self->name_count != 0)
+        memset(self->slots, 0, SLOT_COUNT * sizeof(*self->slots));
+    self->events_pos = self->events;
+    self->names_pos = self->names;
+    self->name_count = 0;
+    for (size_t i = 0; i < PFL_BUNDLE_COLUMNS; i++)
+        self->columns[i].pos = self->columns[i].start;
+    memset(self->rows, 0, sizeof(self->rows));
+    memset(self->last_ns, 0, sizeof(self->last_ns));
+    self->cpu = cpu;
+    self->has_lost = has_lost;
+    self->previous_end_ns = previous_end_ns;
+    self->is_open = true;
+}
+
+static struct pfl_span end_column(struct pfl_bundle_column *column, uint8_t field)
+{
+    size_t len = (size_t)(column->pos - column->start);
+    size_t header = 1 + pfl_varint_size(len);
+
+    column->start[-(ptrdiff_t)header] = (uint8_t)(field << 3 | PFL_WIRE_BYTES);
+    (void)pfl_varint_put(column->start - header + 1, len);
+    return pfl_span_of(column->start - header, header + len);
+}
+
+static size_t end_compact(struct pfl_bundle *self, struct pfl_span *ret_parts)
+{
+    struct pfl_writer w = pfl_writer_of(self->compact_head, sizeof(self->compact_head));
+    size_t total = (size_t)(self->names_pos - self->names);
+    size_t n = 1;
+
+    ret_parts[n++] = pfl_span_of(self->names, total);
+    for (size_t i = 0; i < PFL_BUNDLE_COLUMNS; i++) {
+        if (self->rows[i < WAKING_TIME ? ROW_SWITCH : ROW_WAKING] == 0)
+            continue;
+        ret_parts[n] = end_column(&self->columns[i], column_fields[i]);
+        total += ret_parts[n++].len;
+    }
+    pfl_writer_field_header(&w, BUNDLE_COMPACT, total);
+    ret_parts[0] = pfl_span_of(self->compact_head, sizeof(self->compact_head) - w.left);
+    return n;
+}
+
+size_t pfl_bundle_end(struct pfl_bundle *self, struct pfl_span ret_parts[PFL_BUNDLE_PARTS_MAX])
+{
+    struct pfl_writer w = pfl_writer_of(self->head, sizeof(self->head));
+    size_t n = 0;
+
+    pfl_writer_field_varint(&w, BUNDLE_CPU, self->cpu);
+    if (self->has_lost)
+        pfl_writer_field_varint(&w, BUNDLE_LOST, 1);
+    pfl_writer_field_varint(&w, BUNDLE_PREV, self->previous_end_ns);
+    ret_parts[n++] = pfl_span_of(self->head, sizeof(self->head) - w.left);
+    if (self->events_pos != self->events)
+        ret_parts[n++] = pfl_span_of(self->events, (size_t)(self->events_pos - self->events));
+    if (self->rows[ROW_SWITCH] != 0 || self->rows[ROW_WAKING] != 0)
+        n += end_compact(self, &ret_parts[n]);
+    self->is_open = false;
+    return n;
+}
+
+bool pfl_bundle_add_event(struct pfl_bundle *self, const struct pfl_event_plan *plan,
+                          const struct pfl_trace_record *record)
+{
+    size_t used = (size_t)(self->events_pos - self->events);
+
+    if (pfl_event_plan_max_bytes(plan, record) + ERROR_BYTES > self->events_room - used)
+        return false;
+    self->events_pos = pfl_event_plan_encode(plan, record, self->events_pos);
+    return true;
+}
+
+void pfl_bundle_add_error(struct pfl_bundle *self, uint64_t timestamp_ns,
+                          enum pfl_page_status status)
+{
+    size_t used = (size_t)(self->events_pos - self->events);
+    struct pfl_writer w = pfl_writer_of(self->events_pos, self->events_room - used);
+    uint8_t body[24];
+    struct pfl_writer b = pfl_writer_of(body, sizeof(body));
+
+    pfl_writer_field_varint(&b, 1, timestamp_ns);
+    pfl_writer_field_varint(&b, 2, status);
+    pfl_writer_field_bytes(&w, BUNDLE_ERROR, body, sizeof(body) - b.left);
+    if (!w.failed)
+        self->events_pos = w.pos;
+}
+
+static inline void put(struct pfl_bundle *self, enum column column, uint64_t v)
+{
+    uint8_t *p = self->columns[column].pos;
+
+    while (__builtin_expect(v >= 0x80, 0)) {
+        *p++ = (uint8_t)(v | 0x80);
+        v >>= 7;
+    }
+    *p++ = (uint8_t)v;
+    self->columns[column].pos = p;
+}
+
+static void add_name(struct pfl_bundle *self, const uint64_t comm[2])
+{
+    size_t len = strnlen((const char *)comm, COMM_BYTES);
+
+    memcpy(&self->comms[(size_t)self->name_count * 2], comm, COMM_BYTES);
+    *self->names_pos++ = COMPACT_NAMES << 3 | PFL_WIRE_BYTES;
+    *self->names_pos++ = (uint8_t)len;
+    memcpy(self->names_pos, comm, len);
+    self->names_pos += len;
+    self->name_count++;
+}
+
+static uint32_t find_or_add_name(struct pfl_bundle *self, const uint64_t comm[2])
+{
+    uint64_t hash =
+        (comm[0] ^ (comm[1] * UINT64_C(0x9e3779b97f4a7c15))) * UINT64_C(0xff51afd7ed558ccd);
+    size_t slot = (hash >> 40) & (SLOT_COUNT - 1);
+
+    while (self->slots[slot] != 0) {
+        const uint64_t *name = &self->comms[(self->slots[slot] - 1u) * 2u];
+
+        if (name[0] == comm[0] && name[1] == comm[1])
+            return self->slots[slot] - 1u;
+        slot = (slot + 1) & (SLOT_COUNT - 1);
+    }
+    add_name(self, comm);
+    self->slots[slot] = (uint16_t)self->name_count;
+    return self->name_count - 1;
+}
+
+/* The index of a thread's name; *ret_new says whether anything about it is new. */
+static inline uint32_t intern(struct pfl_bundle *self, int32_t pid, const uint8_t *at,
+                              bool *ret_new)
+{
+    struct pfl_bundle_known *known = &self->known[(uint32_t)pid & (KNOWN_COUNT - 1)];
+    uint64_t comm[2];
+
+    memcpy(comm, at, sizeof(comm));
+    *ret_new = false;
+    if (__builtin_expect(known->generation == self->generation && known->pid == pid &&
+                             known->comm[0] == comm[0] && known->comm[1] == comm[1],
+                         1))
+        return known->index;
+    *ret_new = true;
+    known->index = find_or_add_name(self, comm);
+    known->generation = self->generation;
+    known->pid = pid;
+    memcpy(known->comm, comm, sizeof(comm));
+    return known->index;
+}
+
+static inline uint64_t take_delta(struct pfl_bundle *self, enum row_kind kind, uint64_t now_ns)
+{
+    uint64_t delta = now_ns - self->last_ns[kind];
+
+    self->last_ns[kind] = now_ns;
+    self->rows[kind]++;
+    return delta;
+}
+
+int32_t pfl_bundle_add_switch(struct pfl_bundle *self, const struct pfl_event_plan *plan,
+                              const struct pfl_trace_record *record)
+{
+    const uint16_t *at = plan->special_offsets;
+    int32_t pid = pfl_event_read_i32(record, at[2]);
+    int64_t prev_state;
+    bool is_new;
+    uint32_t name = intern(self, pid, record->data + at[1], &is_new);
+
+    memcpy(&prev_state, record->data + at[0], sizeof(prev_state));
+    put(self, SWITCH_TIME, take_delta(self, ROW_SWITCH, record->timestamp_ns));
+    put(self, SWITCH_PREV_STATE, (uint64_t)prev_state);
+    put(self, SWITCH_NEXT_PID, (uint64_t)(int64_t)pid);
+    put(self, SWITCH_NEXT_PRIO, (uint64_t)(int64_t)pfl_event_read_i32(record, at[3]));
+    put(self, SWITCH_NEXT_COMM, name);
+    return is_new ? pid : 0;
+}
+
+int32_t pfl_bundle_add_waking(struct pfl_bundle *self, const struct pfl_event_plan *plan,
+                              const struct pfl_trace_record *record)
+{
+    const uint16_t *at = plan->special_offsets;
+    int32_t pid = pfl_event_read_i32(record, at[1]);
+    bool is_new;
+    uint32_t name = intern(self, pid, record->data + at[0], &is_new);
+
+    put(self, WAKING_TIME, take_delta(self, ROW_WAKING, record->timestamp_ns));
+    put(self, WAKING_PID, (uint64_t)(int64_t)pid);
+    put(self, WAKING_CPU, (uint64_t)(int64_t)pfl_event_read_i32(record, at[3]));
+    put(self, WAKING_PRIO, (uint64_t)(int64_t)pfl_event_read_i32(record, at[2]));
+    put(self, WAKING_COMM, name);
+    put(self, WAKING_FLAGS, record->data[plan->flags_offset]);
+    return is_new ? pid : 0;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An FtraceEventBundle under construction: events of one CPU, and scheduler events in their
+ * compact form (columns with one table of names). Pure; one object is used for bundle after
+ * bundle.
+ */
+#ifndef PFL_PROBES_BUNDLE_H
+#define PFL_PROBES_BUNDLE_H
+
+#include "agent/probes/event_plan.h"
+
+#define PFL_BUNDLE_ROWS_MAX   4096u  /* compact events of one kind */
+#define PFL_BUNDLE_NAMES_MAX  512u   /* different thread names */
+#define PFL_BUNDLE_EVENTS_MAX 65536u /* bytes of events after which a bundle is full */
+#define PFL_BUNDLE_PARTS_MAX  20u
+#define PFL_BUNDLE_COLUMNS    11u
+
+struct pfl_bundle_column {
+    uint8_t *start; /* borrowed from memory; room for the header is before it */
+    uint8_t *pos;
+};
+
+struct pfl_bundle_known {
+    uint64_t comm[2];
+    int32_t pid;
+    uint32_t index;
+    uint32_t generation;
+};
+
+struct pfl_bundle {
+    uint8_t *memory;                /* owned; events, names and columns */
+    struct pfl_bundle_known *known; /* owned; by pid: the name seen last */
+    uint64_t *comms;                /* owned; two words a name, by index */
+    uint16_t *slots;                /* owned; hash of a name -> index + 1 */
+    uint8_t *events;
+    uint8_t *events_pos;
+    size_t events_room;
+    uint8_t *names_pos;
+    uint8_t *names;
+    struct pfl_bundle_column columns[PFL_BUNDLE_COLUMNS];
+    uint8_t head[64];
+    uint8_t compact_head[16];
+    uint32_t generation;
+    uint32_t name_count;
+    uint32_t rows[2];
+    uint64_t last_ns[2];
+    bool is_open;
+    uint32_t cpu;
+    bool has_lost;
+    uint64_t previous_end_ns;
+};
+
+/* A record in the largest page must fit. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_bundle_init(struct pfl_bundle *self, size_t page_bytes);
+void pfl_bundle_fini(struct pfl_bundle *self);
+
+void pfl_bundle_begin(struct pfl_bundle *self, uint32_t cpu, bool has_lost,
+                      uint64_t previous_end_ns);
+/* True when it should end before the next record. */
+static inline bool pfl_bundle_is_full(const struct pfl_bundle *self)
+{
+    return self->rows[0] >= PFL_BUNDLE_ROWS_MAX || self->rows[1] >= PFL_BUNDLE_ROWS_MAX ||
+           self->name_count >= PFL_BUNDLE_NAMES_MAX ||
+           self->events_pos - self->events >= PFL_BUNDLE_EVENTS_MAX;
+}
+/* Nothing to tell. */
+static inline bool pfl_bundle_is_empty(const struct pfl_bundle *self)
+{
+    return !self->has_lost && self->events_pos == self->events && self->rows[0] == 0 &&
+           self->rows[1] == 0;
+}
+/* Ends it and gives the message in pieces, borrowed until the next begin. Returns their number. */
+size_t pfl_bundle_end(struct pfl_bundle *self, struct pfl_span ret_parts[PFL_BUNDLE_PARTS_MAX]);
+
+/* The following need an open bundle that is not full, and a record with the plan's fixed bytes.
+ * False: the record would not fit (it is larger than a page: never for the kernel's own). */
+bool pfl_bundle_add_event(struct pfl_bundle *self, const struct pfl_event_plan *plan,
+                          const struct pfl_trace_record *record);
+/* The compact form; returns the thread that the event tells about if its name or id was not met
+ * in this bundle at its last event, else 0. */
+int32_t pfl_bundle_add_switch(struct pfl_bundle *self, const struct pfl_event_plan *plan,
+                              const struct pfl_trace_record *record);
+int32_t pfl_bundle_add_waking(struct pfl_bundle *self, const struct pfl_event_plan *plan,
+                              const struct pfl_trace_record *record);
+void pfl_bundle_add_error(struct pfl_bundle *self, uint64_t timestamp_ns,
+                          enum pfl_page_status status);
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the kernel's ring buffers.
+ *
+ * Happy path: trace_pipe_raw of every CPU is open and non-blocking; a drain reads page after page
+ * into one batch, hands the batch over, and goes on until the kernel has no more, a page comes
+ * back less than half full (we have caught up with the writer), or the bound is met.
+ * Failure: EAGAIN, EBUSY, ENOMEM, ENODEV (an offline CPU) end the drain of that CPU for now; any
+ * other error is told to the caller.
+ * Limits: the caller's bound keeps a busy CPU from holding the others up for ever.
+ */
+#include "agent/probes/cpu_buffers.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "agent/probes/tracefs.h"
+#include "base/mem.h"
+
+#define BATCH_BYTES   (64u * 1024u)
+#define COMMIT_OFFSET 8u
+#define COMMIT_MASK   0x07ffffffu
+#define STATS_FIELD   2u
+#define PATH_HERE     64
+
+static int open_cpu(struct pfl_cpu_buffers *self, int instance_fd, uint32_t cpu)
+{
+    struct pfl_cpu_buffer *grown;
+    char path[PATH_HERE];
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "per_cpu/cpu%u/trace_pipe_raw", cpu);
+    fd = openat(instance_fd, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? PFL_ENOENT : PFL_EIO;
+    grown = pfl_mem_realloc(self->cpus, (self->count + 1) * sizeof(*grown));
+    if (grown == NULL) {
+        close(fd);
+        return PFL_ENOMEM;
+    }
+    self->cpus = grown;
+    self->cpus[self->count++] = (struct pfl_cpu_buffer){.fd = fd, .cpu = cpu};
+    return 0;
+}
+
+/* The sub-buffer's size, which is what one read gives at most. */
+static size_t find_page_bytes(int instance_fd)
+{
+    struct pfl_buf text;
+    size_t kb = 0;
+
+    pfl_buf_init(&text, 4096 + 16384);
+    if (pfl_tracefs_read(instance_fd, "buffer_subbuf_size_kb", &text) == 0 &&
+        pfl_buf_append(&text, "", 1) == 0)
+        kb = strtoul((const char *)pfl_buf_get(&text).data, NULL, 10);
+    pfl_buf_fini(&text);
+    return kb >= 4 && kb <= 1024 ? kb * 1024 : (size_t)sysconf(_SC_PAGESIZE);
+}
+
+int pfl_cpu_buffers_open(struct pfl_cpu_buffers *self, int instance_fd)
+{
+    int rc = 0;
+
+    memset(self, 0, sizeof(*self));
+    self->page_bytes = find_page_bytes(instance_fd);
+    self->batch_pages = self->page_bytes < BATCH_BYTES ? BATCH_BYTES / self->page_bytes : 1;
+    self->pages = pfl_mem_alloc(self->page_bytes * self->batch_pages);
+    if (self->pages == NULL)
+        return PFL_ENOMEM;
+    for (uint32_t cpu = 0; cpu < PFL_CPUS_MAX && (rc == 0 || rc == PFL_ENOENT); cpu++) {
+        if (cpu >= (uint32_t)sysconf(_SC_NPROCESSORS_CONF) && rc == PFL_ENOENT)
+            break;
+        rc = open_cpu(self, instance_fd, cpu);
+    }
+    if (rc == PFL_ENOENT || rc == 0)
+        rc = self->count != 0 ? 0 : PFL_EIO;
+    if (rc != 0)
+        pfl_cpu_buffers_close(self);
+    return rc;
+}
+
+void pfl_cpu_buffers_close(struct pfl_cpu_buffers *self)
+{
+    for (size_t i = 0; i < self->count; i++)
+        close(self->cpus[i].fd);
+    pfl_mem_free(self->cpus);
+    pfl_mem_free(self->pages);
+    memset(self, 0, sizeof(*self));
+}
+
+static bool is_temporary(int error)
+{
+    return error == EAGAIN || error == EBUSY || error == ENOMEM || error == ENODEV ||
+           error == EINTR;
+}
+
+/* A page less than half full: the writer has been caught up with. */
+static bool is_last_page(const struct pfl_cpu_buffers *self, const uint8_t *page, size_t len)
+{
+    uint32_t commit;
+
+    if (len < COMMIT_OFFSET + sizeof(commit))
+        return true;
+    memcpy(&commit, page + COMMIT_OFFSET, sizeof(commit));
+    return (commit & COMMIT_MASK) < self->page_bytes / 2;
+}
+
+struct batch {
+    size_t bytes;
+    bool is_last;
+    bool has_failed;
+};
+
+static struct batch read_batch(struct pfl_cpu_buffers *self, const struct pfl_cpu_buffer *cpu,
+                               size_t max_pages, bool is_first)
+{
+    struct batch batch = {0};
+
+    for (size_t i = 0; i < max_pages && !batch.is_last; i++) {
+        uint8_t *page = self->pages + batch.bytes;
+        ssize_t n = read(cpu->fd, page, self->page_bytes);
+
+        if (n <= 0) {
+            batch.has_failed = n < 0 && !is_temporary(errno);
+            batch.is_last = true;
+            break;
+        }
+        /* The rest of a page that was read in part before says nothing about the writer. */
+        batch.is_last = (size_t)n != self->page_bytes ||
+                        (!(is_first && i == 0) && is_last_page(self, page, (size_t)n));
+        if ((size_t)n < self->page_bytes)
+            memset(page + n, 0, self->page_bytes - (size_t)n);
+        batch.bytes += self->page_bytes;
+    }
+    return batch;
+}
+
+bool pfl_cpu_buffers_drain(struct pfl_cpu_buffers *self, size_t index, size_t max_pages,
+                           pfl_cpu_buffers_on_pages on_pages, void *user)
+{
+    struct batch batch = {0};
+    size_t done = 0;
+
+    while (done < max_pages && !batch.is_last) {
+        size_t pages = max_pages - done < self->batch_pages ? max_pages - done : self->batch_pages;
+
+        batch = read_batch(self, &self->cpus[index], pages, done == 0);
+        if (batch.bytes != 0)
+            on_pages(user, index, pfl_span_of(self->pages, batch.bytes));
+        done += pages;
+    }
+    return !batch.has_failed;
+}
+
+/* `key: 123` or `key: 123.456` in whole units and microseconds. */
+static bool find_value(const char *text, const char *key, double *ret_value)
+{
+    const char *at = strstr(text, key);
+    char *end;
+
+    if (at == NULL)
+        return false;
+    at += strlen(key);
+    *ret_value = strtod(at, &end);
+    return end != at;
+}
+
+void pfl_cpu_stats_add(uint32_t cpu, struct pfl_span text, struct pfl_message *message)
+{
+    static const struct {
+        uint32_t field;
+        bool is_time;
+        const char *key;
+    } values[] = {
+        {2, false, "entries:"},        {3, false, "\noverrun:"},      {4, false, "commit overrun:"},
+        {5, false, "bytes:"},          {6, true, "oldest event ts:"}, {7, true, "now ts:"},
+        {8, false, "dropped events:"}, {9, false, "read events:"},
+    };
+    char copy[1024];
+    double value;
+    uint64_t bits;
+
+    if (text.len >= sizeof(copy))
+        return;
+    if (text.len != 0)
+        memcpy(copy, text.data, text.len);
+    copy[text.len] = '\0';
+    pfl_message_begin(message, STATS_FIELD);
+    pfl_message_uint(message, 1, cpu);
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        if (!find_value(copy, values[i].key, &value) || !(value >= 0) || value > 1e18)
+            continue;
+        memcpy(&bits, &value, sizeof(bits));
+        if (values[i].is_time)
+            pfl_message_fixed64(message, values[i].field, bits);
+        else
+            pfl_message_uint(message, values[i].field, (uint64_t)value);
+    }
+    pfl_message_end(message);
+}
+
+void pfl_cpu_buffers_add_stats(const struct pfl_cpu_buffers *self, int instance_fd,
+                               struct pfl_buf *scratch, struct pfl_message *message)
+{
+    char path[PATH_HERE];
+
+    for (size_t i = 0; i < self->count; i++) {
+        (void)snprintf(path, sizeof(path), "per_cpu/cpu%u/stats", self->cpus[i].cpu);
+        if (pfl_tracefs_read(instance_fd, path, scratch) == 0)
+            pfl_cpu_stats_add(self->cpus[i].cpu, pfl_buf_get(scratch), message);
+    }
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernel's events: names at first, plans when a session wants them. */
+#ifndef PFL_PROBES_EVENT_CATALOG_H
+#define PFL_PROBES_EVENT_CATALOG_H
+
+#include "agent/probes/event_plan.h"
+#include "agent/probes/ftrace_conf.h"
+#include "base/buf.h"
+
+#define PFL_CATALOG_EVENTS_MAX 16384u
+
+struct pfl_catalog_event {
+    char *group; /* owned; one block with the name */
+    char *name;
+    const struct pfl_event_plan *plan; /* borrowed from by_id; NULL: not loaded or not usable */
+    bool is_broken;                    /* its format could not be read: not tried again */
+    uint16_t users;                    /* sessions that have it switched on */
+};
+
+struct pfl_event_catalog {
+    struct pfl_catalog_event *events; /* owned */
+    size_t count;
+    struct pfl_event_plan **by_id; /* owned, with the plans */
+    size_t ids;
+    struct pfl_printk_formats printk;
+    struct pfl_page_layout layout;
+};
+
+/* `available` is tracefs available_events, `header_page` events/header_page, `printk` the file
+ * printk_formats (may be empty). PFL_EPARSE, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_event_catalog_init(struct pfl_event_catalog *self, struct pfl_span available,
+                                        struct pfl_span header_page, struct pfl_span printk);
+void pfl_event_catalog_fini(struct pfl_event_catalog *self); /* legal on zeroed memory */
+
+/* Makes the event's plan from its format file. PFL_EPARSE (then is_broken), PFL_ENOMEM. */
+PFL_MUST_USE int pfl_event_catalog_load(struct pfl_event_catalog *self, size_t index,
+                                        struct pfl_span format);
+
+#endif

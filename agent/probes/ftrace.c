@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * linux.ftrace.
+ *
+ * Happy path: open reads the config and makes plans for its events; the first start makes the
+ * instance (clock boot, buffer size, tracing on); every start switches its events on; drain
+ * reads each CPU's pages once and shows them to every session, which takes what it asked for;
+ * flush drains and writes FtraceStats of the start and of now; the last close removes the
+ * instance.
+ *
+ *     sessions A: sched   B: irq     instance: union of both     pages -> A's bundles
+ *                                                                          -> B's bundles
+ *
+ * Failure: an event the kernel does not have or refuses is named in FtraceStats; an instance that
+ * cannot be made fails the start (the trace then has no kernel events, the log says why).
+ * Limits: PERFLEET_MAX_INSTANCES sessions, which share one buffer size: the largest asked for.
+ */
+#include "agent/probes/ftrace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#define FILE_MAX_BYTES     (4u * 1024u * 1024u)
+#define STATS_MAX_BYTES    (1024u * 1024u)
+#define PERIOD_DEFAULT_MS  100u
+#define PERIOD_MAX_MS      60000u
+#define BUFFER_SMALL_KB    2048u
+#define BUFFER_LARGE_KB    8192u
+#define BUFFER_MAX_KB      (1024u * 1024u)
+#define LARGE_MEMORY_BYTES (UINT64_C(7) << 30)
+#define PACKET_BUNDLE      1u
+#define PACKET_TIMESTAMP   8u
+#define PACKET_STATS       34u
+#define STATS_PHASE        1u
+#define STATS_UNKNOWN      6u
+#define STATS_FAILED       7u
+#define STATS_PARSE_ERRORS 9u
+#define STATS_BUFFER_PAGES 11u
+#define PHASE_START        1u
+#define PHASE_END          2u
+
+int pfl_ftrace_init(struct pfl_ftrace *self)
+{
+    unsigned stale;
+    int rc;
+
+    memset(self, 0, sizeof(*self));
+    pfl_buf_init(&self->scratch, FILE_MAX_BYTES);
+    rc = pfl_tracefs_open(&self->fs);
+    if (rc != 0)
+        return rc;
+    stale = pfl_tracefs_remove_stale(&self->fs);
+    if (stale != 0)
+        pfl_log_info("tracefs-stale-instances-removed", "count=%u", stale);
+    return 0;
+}
+
+void pfl_ftrace_fini(struct pfl_ftrace *self)
+{
+    for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++)
+        pfl_ftrace_close_session(self, i);
+    pfl_tracefs_close(&self->fs);
+    pfl_event_catalog_fini(&self->catalog);
+    pfl_buf_fini(&self->scratch);
+}
+
+/* --- events ------------------------------------------------------------------------------ */
+
+static int load_catalog(struct pfl_ftrace *self)
+{
+    struct pfl_buf available;
+    struct pfl_buf header;
+    int rc;
+
+    if (self->has_catalog)
+        return 0;
+    pfl_buf_init(&available, FILE_MAX_BYTES);
+    pfl_buf_init(&header, FILE_MAX_BYTES);
+    rc = pfl_tracefs_read(self->fs.root_fd, "available_events", &available);
+    if (rc == 0)
+        rc = pfl_tracefs_read(self->fs.root_fd, "events/header_page", &header);
+    if (pfl_tracefs_read(self->fs.root_fd, "printk_formats", &self->scratch) != 0)
+        pfl_buf_clear(&self->scratch);
+    if (rc == 0)
+        rc = pfl_event_catalog_init(&self->catalog, pfl_buf_get(&available), pfl_buf_get(&header),
+                                    pfl_buf_get(&self->scratch));
+    self->has_catalog = rc == 0;
+    pfl_buf_fini(&available);
+    pfl_buf_fini(&header);
+    return rc;
+}
+
+static int load_event(struct pfl_ftrace *self, size_t index)
+{
+    struct pfl_catalog_event *event = &self->catalog.events[index];
+    char path[3 * PFL_TRACE_NAME_MAX];
+    int rc;
+
+    if (event->plan != NULL)
+        return 0;
+    if (event->is_broken)
+        return PFL_EPARSE;
+    (void)snprintf(path, sizeof(path), "events/%s/%s/format", event->group, event->name);
+    rc = pfl_tracefs_read(self->fs.root_fd, path, &self->scratch);
+    if (rc != 0)
+        return rc;
+    return pfl_event_catalog_load(&self->catalog, index, pfl_buf_get(&self->scratch));
+}
+
+static void tell_event(struct pfl_ftrace_session *s, uint32_t field,
+                       const struct pfl_catalog_event *event)
+{
+    char name[2 * PFL_TRACE_NAME_MAX + 2];
+
+    (void)snprintf(name, sizeof(name), "%s/%s", event->group, event->name);
+    pfl_message_text(&s->unknown, field, name);
+}
+
+static int take_event(struct pfl_ftrace *self, struct pfl_ftrace_session *s, size_t index)
+{
+    struct pfl_catalog_event *event = &self->catalog.events[index];
+    int rc = load_event(self, index);
+
+    if (rc == PFL_ENOMEM)
+        return rc;
+    if (rc != 0) {
+        tell_event(s, STATS_FAILED, event);
+        return 0;
+    }
+    if (s->conf.no_generic_events && pfl_event_plan_is_generic(event->plan))
+        return 0;
+    s->events[s->event_count++] = (uint16_t)index;
+    return 0;
+}
+
+/* Wishes without a single event are told, so that a typing error is seen. */
+static void tell_unknown(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
+{
+    for (size_t i = 0; i < s->conf.wish_count; i++) {
+        struct pfl_ftrace_conf one = {.wishes = &s->conf.wishes[i], .wish_count = 1};
+        bool is_known = false;
+
+        for (size_t k = 0; k < self->catalog.count && !is_known; k++)
+            is_known = pfl_ftrace_conf_wants(&one, self->catalog.events[k].group,
+                                             self->catalog.events[k].name);
+        if (!is_known)
+            pfl_message_text(&s->unknown, STATS_UNKNOWN, s->conf.wishes[i]);
+    }
+}
+
+static int choose_events(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
+{
+    int rc = 0;
+
+    s->events = pfl_mem_calloc(self->catalog.count + 1, sizeof(*s->events));
+    if (s->events == NULL)
+        return PFL_ENOMEM;
+    for (size_t i = 0; i < self->catalog.count && rc == 0; i++) {
+        const struct pfl_catalog_event *event = &self->catalog.events[i];
+
+        if (pfl_ftrace_conf_wants(&s->conf, event->group, event->name))
+            rc = take_event(self, s, i);
+    }
+    if (rc != 0)
+        return rc;
+    tell_unknown(self, s);
+    s->wanted_ids = self->catalog.ids;
+    s->wanted = pfl_mem_zalloc(s->wanted_ids / 8 + 1);
+    if (s->wanted == NULL)
+        return PFL_ENOMEM;
+    for (size_t i = 0; i < s->event_count; i++) {
+        uint16_t id = self->catalog.events[s->events[i]].plan->event_id;
+
+        s->wanted[id / 8] |= (uint8_t)(1u << (id % 8));
+    }
+    return 0;
+}
+
+/* --- sessions ---------------------------------------------------------------------------- */
+
+static void log_ignored(const struct pfl_ftrace_conf *conf)
+{
+    for (uint32_t bit = 1; bit != 0 && bit <= conf->ignored; bit <<= 1) {
+        if ((conf->ignored & bit) != 0)
+            pfl_log_warn("ftrace-config-ignored", "field=%s",
+                         pfl_ftrace_ignored_str((enum pfl_ftrace_ignored)bit));
+    }
+}
+
+int pfl_ftrace_open_session(struct pfl_ftrace *self, uint32_t session, struct pfl_span config)
+{
+    struct pfl_ftrace_session *s = &self->sessions[session];
+    int rc;
+
+    pfl_ftrace_close_session(self, session);
+    memset(s, 0, sizeof(*s));
+    pfl_message_init(&s->unknown, STATS_MAX_BYTES);
+    pfl_message_init(&s->stats_before, STATS_MAX_BYTES);
+    s->is_open = true;
+    rc = pfl_ftrace_conf_parse(config, &s->conf);
+    if (rc == 0)
+        rc = load_catalog(self);
+    if (rc == 0)
+        rc = choose_events(self, s);
+    if (rc != 0)
+        pfl_ftrace_close_session(self, session);
+    else
+        log_ignored(&s->conf);
+    return rc;
+}
+
+static uint32_t judge_buffer_size(const struct pfl_ftrace_conf *conf)
+{
+    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+
+    if (conf->buffer_size_kb == 0)
+        return memory >= LARGE_MEMORY_BYTES ? BUFFER_LARGE_KB : BUFFER_SMALL_KB;
+    return conf->buffer_size_kb < BUFFER_MAX_KB ? conf->buffer_size_kb : BUFFER_MAX_KB;
+}
+
+static int set_buffer_size(struct pfl_ftrace *self, const struct pfl_ftrace_conf *conf)
+{
+    uint32_t kb = judge_buffer_size(conf);
+    char text[16];
+
+    if (kb <= self->buffer_size_kb)
+        return 0;
+    (void)snprintf(text, sizeof(text), "%u", kb);
+    if (pfl_tracefs_write(self->fs.instance_fd, "buffer_size_kb", text) != 0)
+        return PFL_EIO;
+    self->buffer_size_kb = kb;
+    return 0;
+}
+
+static void stop_instance(struct pfl_ftrace *self)
+{
+    pfl_cpu_buffers_close(&self->buffers);
+    pfl_bundle_fini(&self->bundle);
+    pfl_tracefs_remove_instance(&self->fs);
+    self->is_running = false;
+    self->buffer_size_kb = 0;
+}
+
+static int start_instance(struct pfl_ftrace *self, const struct pfl_ftrace_conf *conf)
+{
+    int rc;
+
+    if (self->is_running)
+        return set_buffer_size(self, conf);
+    rc = pfl_tracefs_make_instance(&self->fs);
+    if (rc == 0)
+        rc = pfl_tracefs_write(self->fs.instance_fd, "trace_clock", "boot");
+    if (rc == 0)
+        rc = set_buffer_size(self, conf);
+    if (rc == 0)
+        rc = pfl_cpu_buffers_open(&self->buffers, self->fs.instance_fd);
+    if (rc == 0)
+        rc = pfl_bundle_init(&self->bundle, self->buffers.page_bytes);
+    if (rc == 0)
+        rc = pfl_tracefs_write(self->fs.instance_fd, "tracing_on", "1");
+    self->is_running = rc == 0;
+    if (rc != 0)
+        stop_instance(self);
+    return rc;
+}
+
+static int switch_event(struct pfl_ftrace *self, const struct pfl_catalog_event *event, bool is_on)
+{
+    char path[3 * PFL_TRACE_NAME_MAX];
+
+    /* What programs write to trace_marker lands in the top buffer; newer kernels copy it. */
+    if (strcmp(event->group, "ftrace") == 0)
+        (void)snprintf(path, sizeof(path), "options/copy_trace_marker");
+    else
+        (void)snprintf(path, sizeof(path), "events/%s/%s/enable", event->group, event->name);
+    return pfl_tracefs_write(self->fs.instance_fd, path, is_on ? "1" : "0");
+}
+
+static void switch_events_on(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
+{
+    for (size_t i = 0; i < s->event_count; i++) {
+        struct pfl_catalog_event *event = &self->catalog.events[s->events[i]];
+
+        if (event->users++ == 0 && switch_event(self, event, true) != 0)
+            tell_event(s, STATS_FAILED, event);
+    }
+}
+
+static void switch_events_off(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
+{
+    for (size_t i = 0; i < s->event_count; i++) {
+        struct pfl_catalog_event *event = &self->catalog.events[s->events[i]];
+
+        if (--event->users == 0)
+            (void)switch_event(self, event, false);
+    }
+}
+
+static void on_bundle(void *user, const struct pfl_span *parts, size_t count, uint64_t bytes)
+{
+    struct pfl_ftrace_session *s = user;
+    uint8_t head[2 * PFL_VARINT_MAX_BYTES];
+    struct pfl_writer w = pfl_writer_of(head, sizeof(head));
+
+    pfl_writer_field_header(&w, PACKET_BUNDLE, bytes);
+    perfleet_packet_begin(s->writer);
+    perfleet_raw(s->writer, head, sizeof(head) - w.left);
+    for (size_t i = 0; i < count; i++)
+        perfleet_raw(s->writer, parts[i].data, parts[i].len);
+    perfleet_packet_end(s->writer);
+}
+
+static bool has_switch(const struct pfl_ftrace *self, const struct pfl_ftrace_session *s)
+{
+    for (size_t i = 0; i < s->event_count; i++) {
+        if (self->catalog.events[s->events[i]].plan->special == PFL_EVENT_SCHED_SWITCH)
+            return true;
+    }
+    return false;
+}
+
+static int start_reader(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
+{
+    s->cpus = pfl_mem_calloc(self->buffers.count, sizeof(*s->cpus));
+    if (s->cpus == NULL)
+        return PFL_ENOMEM;
+    for (size_t i = 0; i < self->buffers.count; i++) {
+        s->cpus[i].cpu = self->buffers.cpus[i].cpu;
+        s->cpus[i].previous_end_ns = self->buffers.cpus[i].last_ns;
+    }
+    s->reader = (struct pfl_page_reader){
+        .wanted = s->wanted,
+        .layout = self->catalog.layout,
+        /* Compact waking needs the switches to know who wakes. */
+        .is_compact = !s->conf.no_compact_sched && has_switch(self, s),
+        .bundle = &self->bundle,
+        .pids = s->reader.pids,
+        .on_bundle = on_bundle,
+        .user = s,
+    };
+    return 0;
+}
+
+static void add_stats(struct pfl_ftrace *self, uint32_t phase, struct pfl_message *message)
+{
+    pfl_message_clear(message);
+    pfl_message_uint(message, STATS_PHASE, phase);
+    pfl_cpu_buffers_add_stats(&self->buffers, self->fs.instance_fd, &self->scratch, message);
+    pfl_message_uint(message, STATS_BUFFER_PAGES,
+                     (uint64_t)self->buffer_size_kb * 1024 / (uint64_t)sysconf(_SC_PAGESIZE));
+}
+
+int pfl_ftrace_start_session(struct pfl_ftrace *self, uint32_t session,
+                             struct perfleet_writer *writer)
+{
+    struct pfl_ftrace_session *s = &self->sessions[session];
+    int rc;
+
+    if (!s->is_open || s->is_started)
+        return PFL_ESTATE;
+    rc = start_instance(self, &s->conf);
+    if (rc == 0) {
+        pfl_ftrace_drain(self); /* what is there already belongs to the others */
+        rc = start_reader(self, s);
+    }
+    if (rc != 0) {
+        pfl_ftrace_close_session(self, session);
+        return rc;
+    }
+    s->writer = writer;
+    s->is_started = true;
+    add_stats(self, PHASE_START, &s->stats_before);
+    switch_events_on(self, s);
+    return 0;
+}
+
+void pfl_ftrace_set_pids(struct pfl_ftrace *self, uint32_t session, struct pfl_pid_set *pids)
+{
+    self->sessions[session].reader.pids = pids;
+}
+
+static bool has_started_session(const struct pfl_ftrace *self)
+{
+    for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++) {
+        if (self->sessions[i].is_started)
+            return true;
+    }
+    return false;
+}
+
+void pfl_ftrace_close_session(struct pfl_ftrace *self, uint32_t session)
+{
+    struct pfl_ftrace_session *s = &self->sessions[session];
+
+    if (!s->is_open)
+        return;
+    if (s->is_started)
+        switch_events_off(self, s);
+    s->is_started = false;
+    s->is_open = false;
+    pfl_ftrace_conf_fini(&s->conf);
+    pfl_mem_free(s->events);
+    pfl_mem_free(s->wanted);
+    pfl_mem_free(s->cpus);
+    pfl_message_fini(&s->unknown);
+    pfl_message_fini(&s->stats_before);
+    memset(s, 0, sizeof(*s));
+    if (self->is_running && !has_started_session(self))
+        stop_instance(self);
+}
+
+/* --- reading ----------------------------------------------------------------------------- */
+
+static void on_pages(void *user, size_t index, struct pfl_span pages)
+{
+    struct pfl_ftrace *self = user;
+    struct pfl_cpu_buffer *cpu = &self->buffers.cpus[index];
+
+    self->pages_read += pages.len / self->buffers.page_bytes;
+    for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++) {
+        struct pfl_ftrace_session *s = &self->sessions[i];
+
+        if (!s->is_started)
+            continue;
+        s->reader.plans = (const struct pfl_event_plan *const *)self->catalog.by_id;
+        s->reader.event_ids = s->wanted_ids;
+        pfl_page_reader_feed(&s->reader, &s->cpus[index], pages, self->buffers.page_bytes);
+        if (s->cpus[index].previous_end_ns > cpu->last_ns)
+            cpu->last_ns = s->cpus[index].previous_end_ns;
+    }
+}
+
+static void tell_read_error(struct pfl_ftrace *self)
+{
+    for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++)
+        self->sessions[i].reader.status_seen |= 1u << PFL_PAGE_READ_ERROR;
+}
+
+void pfl_ftrace_drain(struct pfl_ftrace *self)
+{
+    size_t max_pages;
+
+    if (!self->is_running)
+        return;
+    max_pages = (size_t)self->buffer_size_kb * 1024 / self->buffers.page_bytes + 1;
+    for (size_t i = 0; i < self->buffers.count; i++) {
+        if (!pfl_cpu_buffers_drain(&self->buffers, i, max_pages, on_pages, self))
+            tell_read_error(self);
+    }
+}
+
+static void write_stats(struct pfl_ftrace_session *s, const struct pfl_message *stats, bool is_end)
+{
+    struct pfl_span part = pfl_buf_get(&stats->buf);
+    struct pfl_span unknown = pfl_buf_get(&s->unknown.buf);
+
+    if (stats->failed)
+        return;
+    perfleet_packet_begin(s->writer);
+    perfleet_uint(s->writer, PACKET_TIMESTAMP, perfleet_time_ns());
+    perfleet_begin(s->writer, PACKET_STATS);
+    perfleet_raw(s->writer, part.data, part.len);
+    if (!is_end && !s->unknown.failed)
+        perfleet_raw(s->writer, unknown.data, unknown.len);
+    for (uint32_t status = 0; is_end && status < 32; status++) {
+        if ((s->reader.status_seen >> status & 1) != 0)
+            perfleet_uint(s->writer, STATS_PARSE_ERRORS, status);
+    }
+    perfleet_end(s->writer);
+    perfleet_packet_end(s->writer);
+}
+
+void pfl_ftrace_flush_session(struct pfl_ftrace *self, uint32_t session)
+{
+    struct pfl_ftrace_session *s = &self->sessions[session];
+    struct pfl_message now;
+
+    if (!s->is_started)
+        return;
+    pfl_ftrace_drain(self);
+    pfl_message_init(&now, STATS_MAX_BYTES);
+    add_stats(self, PHASE_END, &now);
+    write_stats(s, &s->stats_before, false);
+    write_stats(s, &now, true);
+    pfl_message_fini(&now);
+    perfleet_writer_flush(s->writer);
+}
+
+uint32_t pfl_ftrace_get_period_ms(const struct pfl_ftrace *self)
+{
+    uint32_t period = 0;
+
+    for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++) {
+        const struct pfl_ftrace_session *s = &self->sessions[i];
+        uint32_t wish = s->conf.drain_period_ms;
+
+        if (!s->is_started)
+            continue;
+        if (wish == 0)
+            wish = PERIOD_DEFAULT_MS;
+        if (wish > PERIOD_MAX_MS)
+            wish = PERIOD_MAX_MS;
+        if (period == 0 || wish < period)
+            period = wish;
+    }
+    return period;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The data source linux.ftrace: sessions that share one tracefs instance. A shell; the work on
+ * pages is page_reader's.
+ *
+ * A session is a number below PERFLEET_MAX_INSTANCES, as the producer library gives it.
+ */
+#ifndef PFL_PROBES_FTRACE_H
+#define PFL_PROBES_FTRACE_H
+
+#include "agent/probes/cpu_buffers.h"
+#include "agent/probes/event_catalog.h"
+#include "agent/probes/page_reader.h"
+#include "agent/probes/tracefs.h"
+#include "producer/perfleet.h"
+
+struct pfl_ftrace_session {
+    bool is_open;
+    bool is_started;
+    struct pfl_ftrace_conf conf;
+    struct perfleet_writer *writer; /* borrowed from the owner of the data source, while started */
+    uint16_t *events;               /* owned; indexes in the catalog */
+    size_t event_count;
+    uint8_t *wanted; /* owned; a bit an event id */
+    size_t wanted_ids;
+    struct pfl_page_cpu *cpus; /* owned; as many as buffers */
+    struct pfl_page_reader reader;
+    struct pfl_message stats_before;
+    struct pfl_message unknown; /* FtraceStats.unknown_ftrace_events, failed_ftrace_events */
+};
+
+struct pfl_ftrace {
+    struct pfl_tracefs fs;
+    struct pfl_event_catalog catalog;
+    bool has_catalog;
+    struct pfl_cpu_buffers buffers; /* of the instance, when there is one */
+    bool is_running;                /* there is an instance */
+    uint32_t buffer_size_kb;        /* of the instance */
+    struct pfl_bundle bundle;
+    struct pfl_buf scratch;
+    struct pfl_ftrace_session sessions[PERFLEET_MAX_INSTANCES];
+    uint64_t pages_read;
+};
+
+/* PFL_ENOENT, PFL_EPERM: there is no tracefs for us; the object is usable for fini only. */
+PFL_MUST_USE int pfl_ftrace_init(struct pfl_ftrace *self);
+void pfl_ftrace_fini(struct pfl_ftrace *self);
+
+/* `config` is the FtraceConfig. PFL_EPARSE, PFL_ENOMEM, PFL_EIO. */
+PFL_MUST_USE int pfl_ftrace_open_session(struct pfl_ftrace *self, uint32_t session,
+                                         struct pfl_span config);
+/* Switches the events on. `writer` stays valid until close_session. */
+PFL_MUST_USE int pfl_ftrace_start_session(struct pfl_ftrace *self, uint32_t session,
+                                          struct perfleet_writer *writer);
+/* Threads that the session meets go here; NULL: nowhere. Borrowed until changed. */
+void pfl_ftrace_set_pids(struct pfl_ftrace *self, uint32_t session, struct pfl_pid_set *pids);
+/* Legal on a session that is not open. The last one removes the instance. */
+void pfl_ftrace_close_session(struct pfl_ftrace *self, uint32_t session);
+
+/* Reads all CPUs for all sessions. */
+void pfl_ftrace_drain(struct pfl_ftrace *self);
+/* Drains, writes the session's statistics, gives its memory to the service. */
+void pfl_ftrace_flush_session(struct pfl_ftrace *self, uint32_t session);
+
+/* The shortest period of the started sessions; 0: nothing to do. */
+uint32_t pfl_ftrace_get_period_ms(const struct pfl_ftrace *self);
+
+#endif

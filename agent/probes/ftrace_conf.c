@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads FtraceConfig (docs/abi/fields.md) with base's protobuf reader.
+ *
+ * Happy path: one pass over the fields; events become patterns, known numbers are kept, wishes
+ * that cannot be fulfilled leave a bit in `ignored`; unknown fields are skipped.
+ * Failure: bytes that are not protobuf, too many patterns, no memory: nothing is kept.
+ */
+#include "agent/probes/ftrace_conf.h"
+
+#include "base/mem.h"
+
+enum config_field {
+    F_EVENTS = 1,
+    F_ATRACE_CATEGORIES = 2,
+    F_ATRACE_APPS = 3,
+    F_BUFFER_SIZE_KB = 10,
+    F_DRAIN_PERIOD_MS = 11,
+    F_COMPACT_SCHED = 12,
+    F_SYMBOLIZE_KSYMS = 13,
+    F_DISABLE_GENERIC = 16,
+    F_SYSCALL_EVENTS = 18,
+    F_FUNCTION_GRAPH = 19,
+    F_PRINT_FILTER = 22,
+    F_MONO_RAW = 24,
+    F_INSTANCE_NAME = 25,
+    F_KPROBES = 30,
+    F_TIDS = 35,
+    F_CPUMASK = 37,
+};
+
+static const struct {
+    uint32_t field;
+    enum pfl_ftrace_ignored bit;
+    const char *name;
+} ignored_fields[] = {
+    {F_ATRACE_CATEGORIES, PFL_FTRACE_NO_ATRACE, "atrace_categories"},
+    {F_ATRACE_APPS, PFL_FTRACE_NO_ATRACE, "atrace_apps"},
+    {F_SYSCALL_EVENTS, PFL_FTRACE_NO_SYSCALL_FILTER, "syscall_events"},
+    {F_FUNCTION_GRAPH, PFL_FTRACE_NO_FUNCTION_GRAPH, "enable_function_graph"},
+    {F_PRINT_FILTER, PFL_FTRACE_NO_PRINT_FILTER, "print_filter"},
+    {F_MONO_RAW, PFL_FTRACE_NO_MONO_RAW, "use_monotonic_raw_clock"},
+    {F_INSTANCE_NAME, PFL_FTRACE_NO_INSTANCE_NAME, "instance_name"},
+    {F_KPROBES, PFL_FTRACE_NO_KPROBES, "kprobe_events"},
+    {F_TIDS, PFL_FTRACE_NO_TIDS, "tids_to_trace"},
+    {F_CPUMASK, PFL_FTRACE_NO_CPUMASK, "tracing_cpumask"},
+    {F_SYMBOLIZE_KSYMS, PFL_FTRACE_NO_KSYMS, "symbolize_ksyms"},
+};
+#define IGNORED_COUNT (sizeof(ignored_fields) / sizeof(ignored_fields[0]))
+
+const char *pfl_ftrace_ignored_str(enum pfl_ftrace_ignored bit)
+{
+    for (size_t i = 0; i < IGNORED_COUNT; i++) {
+        if (ignored_fields[i].bit == bit)
+            return ignored_fields[i].name;
+    }
+    return "?";
+}
+
+static int add_wish(struct pfl_ftrace_conf *conf, struct pfl_span text)
+{
+    char **wishes;
+
+    if (conf->wish_count == PFL_FTRACE_WISHES_MAX)
+        return PFL_ELIMIT;
+    wishes = pfl_mem_realloc(conf->wishes, (conf->wish_count + 1) * sizeof(*wishes));
+    if (wishes == NULL)
+        return PFL_ENOMEM;
+    conf->wishes = wishes;
+    wishes[conf->wish_count] =
+        pfl_mem_strndup(text.len != 0 ? (const char *)text.data : "", text.len);
+    if (wishes[conf->wish_count] == NULL)
+        return PFL_ENOMEM;
+    conf->wish_count++;
+    return 0;
+}
+
+/* CompactSchedConfig.enabled = 1: only an explicit false turns the compact form off. */
+static void read_compact(struct pfl_ftrace_conf *conf, struct pfl_span message)
+{
+    struct pfl_reader r = pfl_reader_of(message);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == 1)
+            conf->no_compact_sched = f.value == 0;
+    }
+}
+
+static uint32_t cap_u32(uint64_t v)
+{
+    return v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
+}
+
+static void note_ignored(struct pfl_ftrace_conf *conf, const struct pfl_field *f)
+{
+    if (f->type == PFL_WIRE_VARINT && f->value == 0)
+        return;
+    for (size_t i = 0; i < IGNORED_COUNT; i++) {
+        if (ignored_fields[i].field == f->id)
+            conf->ignored |= ignored_fields[i].bit;
+    }
+}
+
+static int read_field(struct pfl_ftrace_conf *conf, const struct pfl_field *f)
+{
+    switch (f->id) {
+    case F_EVENTS:
+        return add_wish(conf, f->bytes);
+    case F_BUFFER_SIZE_KB:
+        conf->buffer_size_kb = cap_u32(f->value);
+        return 0;
+    case F_DRAIN_PERIOD_MS:
+        conf->drain_period_ms = cap_u32(f->value);
+        return 0;
+    case F_COMPACT_SCHED:
+        read_compact(conf, f->bytes);
+        return 0;
+    case F_DISABLE_GENERIC:
+        conf->no_generic_events = f->value != 0;
+        return 0;
+    default:
+        note_ignored(conf, f);
+        return 0;
+    }
+}
+
+int pfl_ftrace_conf_parse(struct pfl_span config, struct pfl_ftrace_conf *ret_conf)
+{
+    struct pfl_reader r = pfl_reader_of(config);
+    struct pfl_field f;
+    int rc = 0;
+
+    memset(ret_conf, 0, sizeof(*ret_conf));
+    while (rc == 0 && pfl_reader_field(&r, &f))
+        rc = read_field(ret_conf, &f);
+    if (rc == 0 && r.failed)
+        rc = PFL_EPARSE;
+    if (rc != 0)
+        pfl_ftrace_conf_fini(ret_conf);
+    return rc;
+}
+
+void pfl_ftrace_conf_fini(struct pfl_ftrace_conf *self)
+{
+    for (size_t i = 0; i < self->wish_count; i++)
+        pfl_mem_free(self->wishes[i]);
+    pfl_mem_free(self->wishes);
+    memset(self, 0, sizeof(*self));
+}
+
+static bool is_wanted(const char *wish, const char *group, const char *name)
+{
+    const char *slash = strpbrk(wish, "/:");
+    size_t group_len;
+
+    if (slash == NULL)
+        return strcmp(wish, name) == 0;
+    group_len = (size_t)(slash - wish);
+    if (strlen(group) != group_len || memcmp(group, wish, group_len) != 0)
+        return false;
+    return strcmp(slash + 1, "*") == 0 || strcmp(slash + 1, name) == 0;
+}
+
+bool pfl_ftrace_conf_wants(const struct pfl_ftrace_conf *self, const char *group, const char *name)
+{
+    for (size_t i = 0; i < self->wish_count; i++) {
+        if (is_wanted(self->wishes[i], group, name))
+            return true;
+    }
+    return false;
+}

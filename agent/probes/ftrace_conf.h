@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* FtraceConfig as this program understands it. Pure. */
+#ifndef PFL_PROBES_FTRACE_CONF_H
+#define PFL_PROBES_FTRACE_CONF_H
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+#define PFL_FTRACE_WISHES_MAX 4096u /* patterns of events */
+#define PFL_FTRACE_TIDS_MAX   1024u
+
+struct pfl_ftrace_conf {
+    char **wishes; /* owned: group/name, a group and a star, or a bare name */
+    size_t wish_count;
+    uint32_t buffer_size_kb;  /* of one CPU; 0: default */
+    uint32_t drain_period_ms; /* 0: default */
+    bool no_compact_sched;
+    bool no_generic_events;
+    uint32_t ignored; /* enum pfl_ftrace_ignored */
+};
+
+/* Wishes that are read and not fulfilled; the log and docs/probes.md say so. */
+enum pfl_ftrace_ignored {
+    PFL_FTRACE_NO_ATRACE = 1,
+    PFL_FTRACE_NO_SYSCALL_FILTER = 2,
+    PFL_FTRACE_NO_FUNCTION_GRAPH = 4,
+    PFL_FTRACE_NO_PRINT_FILTER = 8,
+    PFL_FTRACE_NO_MONO_RAW = 16,
+    PFL_FTRACE_NO_INSTANCE_NAME = 32,
+    PFL_FTRACE_NO_KPROBES = 64,
+    PFL_FTRACE_NO_TIDS = 128,
+    PFL_FTRACE_NO_CPUMASK = 256,
+    PFL_FTRACE_NO_KSYMS = 512,
+};
+
+/* The name of one bit of `ignored`, a field of FtraceConfig. */
+const char *pfl_ftrace_ignored_str(enum pfl_ftrace_ignored bit);
+
+/* PFL_EPARSE: not protobuf; PFL_ELIMIT; PFL_ENOMEM. */
+PFL_MUST_USE int pfl_ftrace_conf_parse(struct pfl_span config, struct pfl_ftrace_conf *ret_conf);
+void pfl_ftrace_conf_fini(struct pfl_ftrace_conf *self); /* legal on zeroed memory */
+
+/* Does one of the wishes mean this event? A bare name means the event of every group; a
+ * missing `/` is also read for "group:name". */
+bool pfl_ftrace_conf_wants(const struct pfl_ftrace_conf *self, const char *group, const char *name);
+
+#endif

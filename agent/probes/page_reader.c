@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads pages for one session.
+ *
+ * Happy path: for every record of every page: is its event wanted; switch and waking go to the
+ * columns, the rest through their plan; threads not met in this bundle go to the pid set. A
+ * bundle ends when it is full, before a page that follows a loss, and at the end of the pages.
+ *
+ * Failure: bytes that make no sense end their page; the bundle then says when and what
+ * (FtraceEventBundle.error), and the next page is read. A record shorter than its format is
+ * skipped the same way. Nothing here fails the session.
+ */
+#include "agent/probes/page_reader.h"
+
+static void end_bundle(struct pfl_page_reader *self)
+{
+    struct pfl_span parts[PFL_BUNDLE_PARTS_MAX];
+    uint64_t bytes = 0;
+    size_t count;
+
+    if (!self->bundle->is_open)
+        return;
+    if (pfl_bundle_is_empty(self->bundle)) {
+        self->bundle->is_open = false;
+        return;
+    }
+    count = pfl_bundle_end(self->bundle, parts);
+    for (size_t i = 0; i < count; i++)
+        bytes += parts[i].len;
+    self->on_bundle(self->user, parts, count, bytes);
+}
+
+static void begin_bundle(struct pfl_page_reader *self, struct pfl_page_cpu *cpu, bool has_lost)
+{
+    end_bundle(self);
+    pfl_bundle_begin(self->bundle, cpu->cpu, has_lost, cpu->previous_end_ns);
+}
+
+static void tell_error(struct pfl_page_reader *self, struct pfl_page_cpu *cpu,
+                       uint64_t timestamp_ns, enum pfl_page_status status)
+{
+    self->status_seen |= 1u << status;
+    if (!self->bundle->is_open || pfl_bundle_is_full(self->bundle))
+        begin_bundle(self, cpu, false);
+    pfl_bundle_add_error(self->bundle, timestamp_ns, status);
+}
+
+static inline void meet_pid(struct pfl_page_reader *self, int32_t pid)
+{
+    if (pid != 0 && self->pids != NULL)
+        (void)pfl_pid_set_add(self->pids, pid);
+}
+
+static void add_plain(struct pfl_page_reader *self, const struct pfl_event_plan *plan,
+                      const struct pfl_trace_record *record)
+{
+    if (!pfl_bundle_add_event(self->bundle, plan, record)) {
+        self->status_seen |= 1u << PFL_PAGE_BAD_EVENT;
+        return;
+    }
+    if (self->pids == NULL)
+        return;
+    if (plan->special == PFL_EVENT_TASK_RENAME)
+        pfl_pid_set_remove(self->pids, pfl_event_read_i32(record, plan->special_offsets[0]));
+    meet_pid(self, pfl_event_read_i32(record, plan->pid_offset));
+}
+
+static void add_record(struct pfl_page_reader *self, const struct pfl_event_plan *plan,
+                       const struct pfl_trace_record *record)
+{
+    self->events++;
+    if (self->is_compact && plan->special == PFL_EVENT_SCHED_SWITCH)
+        meet_pid(self, pfl_bundle_add_switch(self->bundle, plan, record));
+    else if (self->is_compact && plan->special == PFL_EVENT_SCHED_WAKING)
+        meet_pid(self, pfl_bundle_add_waking(self->bundle, plan, record));
+    else
+        add_plain(self, plan, record);
+}
+
+static inline const struct pfl_event_plan *find_plan(const struct pfl_page_reader *self,
+                                                     uint16_t id)
+{
+    if (id >= self->event_ids || (self->wanted[id / 8] >> (id % 8) & 1) == 0)
+        return NULL;
+    return self->plans[id];
+}
+
+static void read_page(struct pfl_page_reader *self, struct pfl_page_cpu *cpu,
+                      struct pfl_trace_page *page)
+{
+    struct pfl_trace_record record;
+
+    while (pfl_trace_page_next(page, &record)) {
+        const struct pfl_event_plan *plan = find_plan(self, record.event_id);
+
+        if (plan == NULL)
+            continue;
+        if (record.len < plan->fixed_bytes) {
+            page->status = PFL_PAGE_BAD_EVENT;
+            return;
+        }
+        if (pfl_bundle_is_full(self->bundle))
+            begin_bundle(self, cpu, false);
+        add_record(self, plan, &record);
+        cpu->previous_end_ns = record.timestamp_ns;
+    }
+}
+
+void pfl_page_reader_feed(struct pfl_page_reader *self, struct pfl_page_cpu *cpu,
+                          struct pfl_span pages, size_t page_bytes)
+{
+    struct pfl_trace_page page;
+
+    for (size_t at = 0; at < pages.len; at += page_bytes) {
+        size_t len = pages.len - at < page_bytes ? pages.len - at : page_bytes;
+        bool is_good = pfl_trace_page_init(&page, pfl_span_of(pages.data + at, len), self->layout);
+        uint64_t page_ns = page.timestamp_ns;
+
+        if (!is_good) {
+            tell_error(self, cpu, page_ns, page.status);
+            continue;
+        }
+        if (page.has_lost || !self->bundle->is_open)
+            begin_bundle(self, cpu, page.has_lost);
+        read_page(self, cpu, &page);
+        if (page.status != PFL_PAGE_OK)
+            tell_error(self, cpu, page_ns, page.status);
+    }
+    end_bundle(self);
+}

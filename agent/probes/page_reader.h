@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From pages of one CPU's ring buffer to the bundles of one session: which events the session
+ * wants, in which form, which threads it met. Pure: pages in, messages out by a callback.
+ */
+#ifndef PFL_PROBES_PAGE_READER_H
+#define PFL_PROBES_PAGE_READER_H
+
+#include "agent/probes/bundle.h"
+#include "agent/probes/pid_set.h"
+
+/* One FtraceEventBundle, in pieces; valid during the call. */
+typedef void (*pfl_page_reader_on_bundle)(void *user, const struct pfl_span *parts, size_t count,
+                                          uint64_t bytes);
+
+/* Of one session and one CPU. */
+struct pfl_page_cpu {
+    uint32_t cpu;
+    uint64_t previous_end_ns; /* the last event read, 0 at the session's start */
+};
+
+struct pfl_page_reader {
+    const struct pfl_event_plan *const *plans; /* borrowed; by event id, NULL: unknown */
+    const uint8_t *wanted;                     /* borrowed; a bit an event id */
+    size_t event_ids;                          /* of both */
+    struct pfl_page_layout layout;
+    bool is_compact;
+    struct pfl_bundle *bundle; /* borrowed; shared by all readers, closed between calls */
+    struct pfl_pid_set *pids;  /* borrowed; NULL: nobody asks for threads */
+    pfl_page_reader_on_bundle on_bundle;
+    void *user;
+    uint32_t status_seen; /* a bit a pfl_page_status that was met */
+    uint64_t events;      /* records written */
+};
+
+/* Reads `pages` (each page_bytes long) of one CPU; bundles come out before it returns. */
+void pfl_page_reader_feed(struct pfl_page_reader *self, struct pfl_page_cpu *cpu,
+                          struct pfl_span pages, size_t page_bytes);
+
+#endif
