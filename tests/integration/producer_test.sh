@@ -107,6 +107,11 @@ exports_only_its_own() {
     lib=$(find "$PFL_BUILD/producer" -name 'libperfleet.so' | head -n 1)
     [ "$(nm -D --defined-only "$lib" | awk '$2 != "A" && $3 !~ /^perfleet_/' | wc -l)" -eq 0 ]
 }
+# Else a plug-in's dlclose takes away what its threads run at their end.
+stays_loaded() {
+    readelf -d "$(find "$PFL_BUILD/producer" -name 'libperfleet.so' | head -n 1)" | grep -q NODELETE
+}
+check "the shared library is never unloaded under its threads" stays_loaded
 if grep -q 'PFL_SANITIZE:STRING=.\+' "$PFL_BUILD/CMakeCache.txt"; then
     skip "the installed library is found by pkg-config and works" "sanitized build"
 else
