@@ -33,6 +33,67 @@ void pfl_sequence_table_fini(struct pfl_sequence_table *self)
     pfl_sequence_table_init(self);
 }
 
+static int copy_blocks(struct pfl_sequence_table *self, const struct pfl_sequence_table *from)
+{
+    const size_t block_bytes = PFL_SEQUENCES_PER_BLOCK * sizeof(struct pfl_sequence);
+
+    while (self->blocks_len < from->blocks_len) {
+        self->blocks[self->blocks_len] =
+            pfl_mem_memdup(from->blocks[self->blocks_len], block_bytes);
+        if (self->blocks[self->blocks_len] == NULL)
+            return PFL_ENOMEM;
+        self->blocks_len++;
+    }
+    return 0;
+}
+
+static void copy_numbers(struct pfl_sequence_table *self, const struct pfl_sequence_table *from)
+{
+    const struct pfl_list *it;
+
+    self->blocks_capacity = from->blocks_capacity;
+    self->slots_used = from->slots_used;
+    self->count = from->count;
+    self->free_len = from->free_len;
+    self->index_capacity = from->index_capacity;
+    self->empties_len = from->empties_len;
+    PFL_LIST_EACH (it, &from->empties) {
+        uint32_t slot = PFL_CONTAINER_OF(it, struct pfl_sequence, empties)->slot;
+
+        pfl_list_append(&self->empties, &pfl_sequence_table_at(self, slot)->empties);
+    }
+}
+
+int pfl_sequence_table_copy(struct pfl_sequence_table *self, const struct pfl_sequence_table *from)
+{
+    size_t slots = (size_t)from->blocks_capacity * PFL_SEQUENCES_PER_BLOCK;
+
+    if (from->index_capacity == 0)
+        return 0;
+    self->index = pfl_mem_memdup(from->index, from->index_capacity * sizeof(*from->index));
+    self->blocks = pfl_mem_calloc(from->blocks_capacity, sizeof(struct pfl_sequence *));
+    self->free_slots = pfl_mem_calloc(slots, sizeof(*self->free_slots));
+    if (self->index == NULL || self->blocks == NULL || self->free_slots == NULL ||
+        copy_blocks(self, from) != 0) {
+        pfl_sequence_table_fini(self);
+        return PFL_ENOMEM;
+    }
+    if (from->free_len != 0)
+        memcpy(self->free_slots, from->free_slots, from->free_len * sizeof(*from->free_slots));
+    copy_numbers(self, from);
+    return 0;
+}
+
+void pfl_sequence_table_settle(struct pfl_sequence_table *self)
+{
+    if (self->empties_len == 0) {
+        pfl_list_init(&self->empties);
+        return;
+    }
+    self->empties.next->prev = &self->empties;
+    self->empties.prev->next = &self->empties;
+}
+
 static uint32_t key_of(const struct pfl_sequence *seq)
 {
     return pfl_sequence_key(seq->source.producer_id, seq->source.writer_id);

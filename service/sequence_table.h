@@ -32,6 +32,11 @@ struct pfl_sequence_table {
 
 void pfl_sequence_table_init(struct pfl_sequence_table *self);
 void pfl_sequence_table_fini(struct pfl_sequence_table *self);
+/* Makes `self`, which is empty, equal to `from`, slot by slot. PFL_ENOMEM: it is empty still. */
+PFL_MUST_USE int pfl_sequence_table_copy(struct pfl_sequence_table *self,
+                                         const struct pfl_sequence_table *from);
+/* After the table was moved in memory as bytes: repairs what points to its own place. */
+void pfl_sequence_table_settle(struct pfl_sequence_table *self);
 
 static inline uint32_t pfl_sequence_key(uint16_t producer_id, uint16_t writer_id)
 {

@@ -18,7 +18,7 @@
 
 #include "abi/ids.h"
 #include "base/mem.h"
-#include "service/packet_reader.h"
+#include "service/trace_buffer_inner.h"
 
 const uint32_t pfl_trace_buffer_usage_bounds[PFL_USAGE_BOUNDS] = {8,    32,   128,  512,   1024,
                                                                   2048, 4096, 8192, 12288, 16384};
@@ -30,30 +30,6 @@ const uint32_t pfl_trace_buffer_usage_bounds[PFL_USAGE_BOUNDS] = {8,    32,   12
 #define SEARCH_FREE       64u
 #define SEARCH_EARNED     64u
 #define SEARCH_CREDIT_MAX 4000000u
-
-/* Where reading stands, across passes. Offsets are of records, in the order of writing. */
-struct pass {
-    uint64_t number;
-    uint32_t at;     /* the record that the walk is at, or where the next one starts */
-    uint32_t unread; /* the first record that the walk left with something in it */
-    bool has_unread;
-    bool is_walking;
-    bool is_drained; /* nothing is left to read: the next pass starts at the next commit */
-    bool has_reader; /* `reader` is in the middle of the record at `at` */
-    bool is_woken;   /* a sequence that had stalled has got what it waited for */
-};
-
-struct pfl_trace_buffer {
-    struct pfl_trace_ring ring;
-    struct pfl_sequence_table sequences;
-    struct pfl_trace_buffer_stats stats;
-    enum pfl_fill_policy fill_policy;
-    bool is_sealed; /* DISCARD: it was full once */
-    uint32_t search_credit;
-    struct pass pass;
-    struct pfl_packet_reader reader;
-    struct pfl_slices slices;
-};
 
 /* A chunk on its way in. */
 struct incoming {
@@ -330,7 +306,7 @@ static void clear_ahead(struct pfl_trace_buffer *self, uint32_t bytes)
 /* Places the reader's marks that lie in [begin, begin + bytes) at what is the oldest record now. */
 static void move_marks(struct pfl_trace_buffer *self, uint32_t begin, uint32_t bytes)
 {
-    struct pass *pass = &self->pass;
+    struct pfl_trace_buffer_pass *pass = &self->pass;
 
     if (pass->at - begin < bytes)
         pass->at = oldest_offset(self);
@@ -494,7 +470,7 @@ void pfl_trace_buffer_patch(struct pfl_trace_buffer *self,
 
 void pfl_trace_buffer_begin_read(struct pfl_trace_buffer *self)
 {
-    struct pass *pass = &self->pass;
+    struct pfl_trace_buffer_pass *pass = &self->pass;
 
     pass->number++;
     pass->has_reader = false;
@@ -520,7 +496,7 @@ static void begin_record(struct pfl_trace_buffer *self, struct pfl_record *rec)
 }
 
 /* The walk met the write cursor. False: the pass is over. */
-static bool go_round(struct pass *pass)
+static bool go_round(struct pfl_trace_buffer_pass *pass)
 {
     if (pass->is_woken && pass->has_unread) {
         pass->is_woken = false;
@@ -536,7 +512,7 @@ static bool go_round(struct pass *pass)
 /* On to the next record in the order of writing. False: the pass is over. */
 static bool advance(struct pfl_trace_buffer *self)
 {
-    struct pass *pass = &self->pass;
+    struct pfl_trace_buffer_pass *pass = &self->pass;
     const struct pfl_record *rec = pfl_trace_ring_at(&self->ring, pass->at);
     uint32_t next = pass->at + pfl_record_outer_bytes(rec->size_bytes);
 
@@ -553,7 +529,7 @@ static bool advance(struct pfl_trace_buffer *self)
 bool pfl_trace_buffer_read(struct pfl_trace_buffer *self,
                            struct pfl_trace_buffer_packet *ret_packet)
 {
-    struct pass *pass = &self->pass;
+    struct pfl_trace_buffer_pass *pass = &self->pass;
 
     while (pass->is_walking) {
         struct pfl_record *rec = pfl_trace_ring_at(&self->ring, pass->at);

@@ -76,6 +76,19 @@ PFL_MUST_USE int pfl_trace_buffer_new(const struct pfl_trace_buffer_conf *conf,
                                       struct pfl_trace_buffer **ret_buffer);
 void pfl_trace_buffer_free(struct pfl_trace_buffer *self); /* NULL is legal */
 
+/*
+ * For a clone of the session (trace_buffer_clone.c). Both results are read-only, are read from
+ * where the source's next pass would start, and count what is read from 0. clone copies what is
+ * filled; take moves it and leaves `self` empty at its address. PFL_ENOMEM, PFL_ELIMIT: `self` is
+ * as it was.
+ */
+PFL_MUST_USE int pfl_trace_buffer_clone(const struct pfl_trace_buffer *self,
+                                        struct pfl_trace_buffer **ret_clone);
+PFL_MUST_USE int pfl_trace_buffer_take(struct pfl_trace_buffer *self,
+                                       struct pfl_trace_buffer **ret_taken);
+/* Whether anything was ever stored. */
+bool pfl_trace_buffer_has_data(const struct pfl_trace_buffer *self);
+
 /* Never fails for the caller: what cannot be stored is counted. */
 void pfl_trace_buffer_commit(struct pfl_trace_buffer *self,
                              const struct pfl_trace_buffer_chunk *chunk);

@@ -40,7 +40,8 @@ struct history {
     struct model model;
     uint64_t packets;
     uint32_t stop_after; /* packets of this pass */
-    uint64_t sum[3];     /* over all histories: packets, losses, rewritten or moved */
+    uint64_t digest;     /* of the packets of this pass */
+    uint64_t sum[4];     /* over all histories: packets, losses, rewritten or moved, clones */
 };
 
 static bool chance(struct history *h, uint32_t percent)
@@ -151,6 +152,14 @@ static void step_patch(struct history *h)
     model_patch(&h->model, &batch);
 }
 
+static uint64_t add_to_digest(uint64_t digest, const struct kit_packet *packet)
+{
+    digest = (digest ^ packet->writer_id ^ packet->loss_reasons) * 0x100000001b3u;
+    for (size_t i = 0; i < packet->bytes; i++)
+        digest = (digest ^ packet->data[i]) * 0x100000001b3u;
+    return digest;
+}
+
 static bool expect_same(void *user, const struct kit_packet *want)
 {
     static struct kit_packet got;
@@ -161,6 +170,7 @@ static bool expect_same(void *user, const struct kit_packet *want)
     assert_int_equal(got.bytes, want->bytes);
     assert_memory_equal(got.data, want->data, want->bytes);
     assert_int_equal(got.loss_reasons, want->loss_reasons);
+    h->digest = add_to_digest(h->digest, &got);
     h->sum[0]++;
     h->sum[1] += got.loss_reasons != 0;
     return ++h->packets != h->stop_after;
@@ -169,11 +179,54 @@ static bool expect_same(void *user, const struct kit_packet *want)
 static void step_read(struct history *h)
 {
     h->packets = 0;
+    h->digest = 0;
     h->stop_after = chance(h, 30) ? 1 + kit_random(&h->random, 10) : UINT32_MAX;
     pfl_trace_buffer_begin_read(h->real);
     model_read(&h->model, expect_same, h);
     if (h->packets != h->stop_after)
         kit_expect_end(h->real);
+}
+
+static void expect_digest(struct pfl_trace_buffer *clone, uint64_t digest, uint64_t packets)
+{
+    static struct kit_packet got;
+    uint64_t clone_digest = 0;
+
+    pfl_trace_buffer_begin_read(clone);
+    for (; kit_read(clone, &got); packets--)
+        clone_digest = add_to_digest(clone_digest, &got);
+    assert_int_equal(packets, 0);
+    assert_true(clone_digest == digest);
+    pfl_trace_buffer_free(clone);
+}
+
+/* A clone, and a clone of what take moved out of it, are read as the source is, whose model knows
+ * nothing of clones; commits to them change nothing. */
+static void step_clone(struct history *h)
+{
+    struct pfl_trace_buffer *source = h->real;
+    struct pfl_trace_buffer *clone;
+    struct pfl_trace_buffer *taken;
+    struct pfl_trace_buffer *second;
+
+    assert_int_equal(pfl_trace_buffer_clone(source, &clone), 0);
+    assert_int_equal(pfl_trace_buffer_clone(clone, &second), 0);
+    assert_int_equal(pfl_trace_buffer_take(second, &taken), 0);
+    kit_commit(clone, .writer = 1, .chunk_id = 70000, .fill = 'x', .len = 10);
+    kit_commit(second, .writer = 1, .chunk_id = 1, .fill = 'y', .len = 10);
+    pfl_trace_buffer_begin_read(second);
+    kit_expect(second, 'y', 10, 0);
+    kit_expect_end(second);
+    pfl_trace_buffer_free(second);
+    step_read(h);
+    if (h->packets != h->stop_after) {
+        expect_digest(clone, h->digest, h->packets);
+        expect_digest(taken, h->digest, h->packets);
+        h->sum[3]++;
+        return;
+    }
+    pfl_trace_buffer_free(clone);
+    pfl_trace_buffer_free(taken);
 }
 
 static void expect_same_stats(struct history *h)
@@ -183,7 +236,7 @@ static void expect_same_stats(struct history *h)
     assert_memory_equal(&real, &h->model.stats, sizeof(real));
 }
 
-static void run_history(uint64_t seed, uint64_t sum[3])
+static void run_history(uint64_t seed, uint64_t sum[4])
 {
     static struct history h;
     bool is_discard = seed % 8 == 7;
@@ -201,12 +254,14 @@ static void run_history(uint64_t seed, uint64_t sum[3])
             step_commit(&h);
         else if (kind < 93)
             step_patch(&h);
+        else if (kind < 95)
+            step_clone(&h);
         else
             step_read(&h);
         expect_same_stats(&h);
     }
     h.sum[2] = h.model.stats.chunks_rewritten + h.model.stats.chunks_relocated;
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < 4; i++)
         sum[i] += h.sum[i];
     pfl_trace_buffer_free(h.real);
     model_fini(&h.model);
@@ -216,7 +271,7 @@ static uint64_t seed_running;
 
 static void random_histories_agree_with_the_model(void **state)
 {
-    uint64_t sum[3] = {0};
+    uint64_t sum[4] = {0};
 
     (void)state;
     for (uint64_t seed = 1; seed <= HISTORIES; seed++) {
@@ -224,10 +279,10 @@ static void random_histories_agree_with_the_model(void **state)
         run_history(seed, sum);
     }
     seed_running = 0;
-    print_message("%llu packets, %llu with a loss, %llu chunks changed\n",
+    print_message("%llu packets, %llu with a loss, %llu chunks changed, %llu clones\n",
                   (unsigned long long)sum[0], (unsigned long long)sum[1],
-                  (unsigned long long)sum[2]);
-    assert_true(sum[0] > 1000 && sum[1] > 100 && sum[2] > 100);
+                  (unsigned long long)sum[2], (unsigned long long)sum[3]);
+    assert_true(sum[0] > 1000 && sum[1] > 100 && sum[2] > 100 && sum[3] > 100);
 }
 
 static int tell_seed(void **state)
