@@ -10,10 +10,11 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
+/* The field numbers of CompressionConfig. */
 enum pfl_codec {
     PFL_CODEC_NONE = 0,
-    PFL_CODEC_DEFLATE,
-    PFL_CODEC_ZSTD,
+    PFL_CODEC_DEFLATE = 1,
+    PFL_CODEC_ZSTD = 2,
 };
 
 struct pfl_compressor;

@@ -14,6 +14,8 @@ struct pfl_consumer_ops {
     void (*on_flush_done)(void *port, const struct pfl_flush *flush, bool is_ok);
     /* The session's buffers are about to go: stop reading from them. */
     void (*on_session_gone)(void *port);
+    /* A read that had nothing to send (PFL_EAGAIN) may go on. */
+    void (*on_read_ready)(void *port);
     /* `observe` has something; called at the first event of a turn. Send it before the next. */
     void (*on_observed)(void *port);
 };

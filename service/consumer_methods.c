@@ -455,6 +455,14 @@ void pfl_consumer_conn_send_observed(struct pfl_consumer_conn *conn)
         pfl_consumer_conn_fail(conn, rc);
 }
 
+static void on_read_ready(void *port)
+{
+    struct pfl_consumer_conn *conn = port;
+
+    if (!conn->is_closing && conn->read.readback != NULL)
+        pfl_consumer_conn_want_reading(conn);
+}
+
 static void on_observed(void *port)
 {
     struct pfl_consumer_conn *conn = port;
@@ -469,5 +477,6 @@ const struct pfl_consumer_ops pfl_consumer_conn_ops = {
     .on_disabled = on_disabled,
     .on_flush_done = on_flush_done,
     .on_session_gone = on_session_gone,
+    .on_read_ready = on_read_ready,
     .on_observed = on_observed,
 };

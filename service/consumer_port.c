@@ -81,8 +81,12 @@ static void fail_reading(struct pfl_consumer_conn *conn)
 static bool send_next_frame(struct pfl_consumer_conn *conn, size_t *sent_bytes)
 {
     struct pfl_readback_frame frame;
-    int rc = pfl_readback_next_frame(conn->read.readback, &frame);
+    int rc = pfl_session_read_next_frame(&conn->read, &frame);
 
+    if (rc == PFL_EAGAIN) {
+        pfl_list_remove(&conn->reading); /* on_read_ready brings it back */
+        return false;
+    }
     if (rc != 0) {
         fail_reading(conn);
         return false;

@@ -22,6 +22,7 @@
 #include "service/host_facts.h"
 #include "service/producer_port.h"
 #include "service/session_timers.h"
+#include "service/worker_port.h"
 
 #define PRODUCERS_MAX 65535u
 #define CONSUMERS_MAX 16384u
@@ -51,6 +52,13 @@ static void read_random(void *user, void *dst, size_t len)
     (void)user;
     if (getrandom(dst, len, 0) != (ssize_t)len)
         memset(dst, 0x5a, len); /* cannot happen for so few bytes */
+}
+
+static int submit_work(void *user, struct pfl_work *work)
+{
+    struct daemon *d = user;
+
+    return pfl_worker_port_submit(&d->loop, work);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -165,8 +173,11 @@ static void raise_descriptor_limit(void)
 int pfl_daemon_run(const struct pfl_daemon_conf *conf)
 {
     static struct daemon d;
-    struct pfl_service_conf service = {
-        .now_ns = read_clock, .random = read_random, .facts = &d.facts};
+    struct pfl_service_conf service = {.now_ns = read_clock,
+                                       .random = read_random,
+                                       .submit = submit_work,
+                                       .user = &d,
+                                       .facts = &d.facts};
     int rc;
 
     raise_descriptor_limit();

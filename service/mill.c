@@ -90,11 +90,11 @@ bool pfl_mill_is_empty(const struct pfl_mill *self)
 }
 
 int pfl_mill_add(struct pfl_mill *self, const struct iovec *slices, size_t slices_len,
-                 unsigned mark)
+                 struct pfl_span tail, unsigned mark)
 {
     const uint8_t mark_byte = (uint8_t)mark;
     struct pfl_writer w;
-    size_t bytes = 0;
+    size_t bytes = tail.len;
     uint8_t *room;
     int rc;
 
@@ -110,6 +110,7 @@ int pfl_mill_add(struct pfl_mill *self, const struct iovec *slices, size_t slice
     pfl_writer_field_header(&w, 1, bytes);
     for (size_t i = 0; i < slices_len; i++)
         pfl_writer_bytes(&w, slices[i].iov_base, slices[i].iov_len);
+    pfl_writer_bytes(&w, tail.data, tail.len);
     pfl_buf_extend(&self->in, (size_t)(w.pos - room));
     return 0;
 }

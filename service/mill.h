@@ -3,7 +3,7 @@
  * What happens to a batch of packets between the buffers and the reader: filtered, then compressed
  * (docs/abi/service.md section 8). A core: whoever has threads runs the costly step in one.
  *
- *     pfl_mill_add(mill, slices, n, mark)...          main thread, as long as !pfl_mill_is_full
+ *     pfl_mill_add(mill, slices, n, tail, mark)...    main thread, as long as !pfl_mill_is_full
  *     pfl_mill_seal(mill)                             main thread: takes all memory that is needed
  *     pfl_mill_run(mill)                              any thread; no allocation, no callback
  *     while (pfl_mill_next(mill, &packet)) ...        main thread, then the mill is empty again
@@ -55,9 +55,10 @@ void pfl_mill_free(struct pfl_mill *self); /* NULL is legal */
 
 bool pfl_mill_is_full(const struct pfl_mill *self);
 bool pfl_mill_is_empty(const struct pfl_mill *self);
-/* Copies one packet. PFL_ENOMEM, PFL_ELIMIT (2^29 bytes in all): then it is not in the batch. */
+/* Copies one packet: slices, then the tail. PFL_ENOMEM, PFL_ELIMIT (2^29 bytes in all): then it is
+ * not in the batch. */
 PFL_MUST_USE int pfl_mill_add(struct pfl_mill *self, const struct iovec *slices, size_t slices_len,
-                              unsigned mark);
+                              struct pfl_span tail, unsigned mark);
 /* PFL_ENOMEM: the batch can't be run; it may be sealed again later. */
 PFL_MUST_USE int pfl_mill_seal(struct pfl_mill *self);
 void pfl_mill_run(struct pfl_mill *self);

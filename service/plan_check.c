@@ -4,7 +4,7 @@
  *
  * Each check answers in one sentence that names the field, quotes the value and says what would be
  * accepted. Features that this version does not have are refused, never ignored: triggers,
- * write_into_file, trace_filter, compression, priority_boost. Strings of the consumer are escaped
+ * write_into_file, priority_boost. Strings of the consumer are escaped
  * before they are quoted. No failure but PFL_EINVAL.
  */
 #include <stdarg.h>
@@ -190,27 +190,33 @@ static int check_absent_features(const struct pfl_session_plan *p, char *why)
 {
     static const char fmt[] = "%s: this version of perfleetd cannot do that; remove it";
 
-    if (p->has_filter)
-        return refuse(why, fmt, "trace_filter");
     if (p->has_boost)
         return refuse(why, fmt, "priority_boost");
     if (p->trigger_mode != 0 || p->triggers_len != 0)
         return refuse(why, fmt, "trigger_config");
-    if (p->compression_type != 0)
-        return refuse(why, fmt, "compression_type");
-    if (p->has_compression)
-        return refuse(why, fmt, "compression");
     if (p->write_into_file)
         return refuse(why, "write_into_file: this version of perfleetd cannot do that; remove it "
                            "and let the client write the file");
     return 0;
 }
 
-int pfl_session_plan_check_late(const struct pfl_session_plan *self,
-                                char ret_why[PFL_PLAN_WHY_BYTES])
+static int check_filter(struct pfl_session_plan *p, char *why)
 {
-    int rc = check_absent_features(self, ret_why);
+    char reason[PFL_FILTER_WHY_BYTES];
+    int rc;
 
+    if (!p->has_filter)
+        return 0;
+    rc = pfl_trace_filter_new(p->filter_config, &p->filter, reason);
+    return rc == PFL_EPARSE ? refuse(why, "trace_filter.%s", reason) : rc;
+}
+
+int pfl_session_plan_check_late(struct pfl_session_plan *self, char ret_why[PFL_PLAN_WHY_BYTES])
+{
+    int rc = check_filter(self, ret_why);
+
+    if (rc == 0)
+        rc = check_absent_features(self, ret_why);
     for (size_t i = 0; rc == 0 && i < self->buffers_len; i++) {
         if (self->buffers[i].size_kb == 0)
             rc = refuse(ret_why, "buffers[%zu].size_kb: 0; give it a size, 32768 for example", i);

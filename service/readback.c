@@ -59,6 +59,8 @@ struct pfl_readback {
     bool has_begun;                    /* a pass on it */
     bool is_drained;
     bool is_over;
+    bool is_held;
+    size_t lent_bytes; /* of pending, to next_packet's caller: gone at the next call */
     uint64_t invalid_packets;
     struct pfl_buf pending; /* u32 length and bytes of each packet or rest of one */
     struct frame frame;
@@ -141,6 +143,26 @@ int pfl_readback_push(struct pfl_readback *self, struct pfl_span packet)
         return 0;
     rc = begin_pending(self, packet.len);
     return rc != 0 ? rc : pfl_buf_append(&self->pending, packet.data, packet.len);
+}
+
+int pfl_readback_push_empty(struct pfl_readback *self)
+{
+    return begin_pending(self, 0);
+}
+
+size_t pfl_readback_get_pending_bytes(const struct pfl_readback *self)
+{
+    return self->pending.len - self->lent_bytes;
+}
+
+void pfl_readback_hold(struct pfl_readback *self, bool is_held)
+{
+    self->is_held = is_held;
+}
+
+bool pfl_readback_is_held(const struct pfl_readback *self)
+{
+    return self->is_held;
 }
 
 /* ---- frame ---- */
@@ -349,6 +371,19 @@ static inline void put_packet(struct pfl_readback *self,
     f->pos = put_slice_tail(put_trusted(f->pos, packet), true);
 }
 
+/* Counts what may not be sent; makes sure that the others' sequence has an id. */
+static inline bool is_sendable(struct pfl_readback *self,
+                               const struct pfl_trace_buffer_packet *packet)
+{
+    if (!pfl_packet_is_valid(packet->slices, packet->slices_len)) {
+        self->invalid_packets++;
+        return false;
+    }
+    if (packet->source->packet_sequence_id == 0)
+        self->conf.on_new_source(self->conf.user, packet->source);
+    return true;
+}
+
 /* Reads the buffer into the frame until one of them has no more. `ret_is_full`: the frame. */
 static int put_buffer(struct pfl_readback *self, struct pfl_trace_buffer *buffer, bool *ret_is_full)
 {
@@ -362,12 +397,8 @@ static int put_buffer(struct pfl_readback *self, struct pfl_trace_buffer *buffer
     while (pfl_trace_buffer_read(buffer, &packet)) {
         size_t bytes;
 
-        if (!pfl_packet_is_valid(packet.slices, packet.slices_len)) {
-            self->invalid_packets++;
+        if (!is_sendable(self, &packet))
             continue;
-        }
-        if (packet.source->packet_sequence_id == 0)
-            self->conf.on_new_source(self->conf.user, packet.source);
         bytes = packet.bytes + trusted_bytes(&packet);
         if (bytes + PFL_READBACK_SLICE_COST > self->frame.budget) {
             *ret_is_full = true;
@@ -398,6 +429,10 @@ static int fill(struct pfl_readback *self, bool *ret_is_full)
         }
         return rc;
     }
+    if (self->is_held) {
+        *ret_is_full = true;
+        return 0;
+    }
     if (!self->is_drained) {
         self->is_drained = true;
         if (self->conf.on_drained != NULL)
@@ -415,6 +450,8 @@ int pfl_readback_next_frame(struct pfl_readback *self, struct pfl_readback_frame
 
     if (self->is_over)
         return PFL_ESTATE;
+    if (self->is_held && self->pending.len == 0)
+        return PFL_EAGAIN;
     begin_frame(self);
     while (!is_full && !self->is_over) {
         rc = fill(self, &is_full);
@@ -425,4 +462,74 @@ int pfl_readback_next_frame(struct pfl_readback *self, struct pfl_readback_frame
     }
     end_frame(self, ret_frame);
     return 0;
+}
+
+/* ---- packet by packet ---- */
+
+static void lend_pending(struct pfl_readback *self, struct pfl_readback_packet *ret_packet)
+{
+    struct pfl_span queued = pfl_buf_get(&self->pending);
+    uint32_t len;
+
+    assert(queued.data != NULL && queued.len >= sizeof(len));
+    memcpy(&len, queued.data, sizeof(len));
+    self->lent_bytes = sizeof(len) + len;
+    *ret_packet = (struct pfl_readback_packet){
+        .tail = pfl_span_of(queued.data + sizeof(len), len),
+        .bytes = len,
+        .buffer = PFL_READBACK_PUSHED,
+    };
+}
+
+/* False: the buffer has no more. */
+static bool lend_from_buffer(struct pfl_readback *self, struct pfl_trace_buffer *buffer,
+                             struct pfl_readback_packet *ret_packet)
+{
+    struct pfl_trace_buffer_packet packet;
+    size_t tail_len;
+
+    if (!self->has_begun)
+        pfl_trace_buffer_begin_read(buffer);
+    self->has_begun = true;
+    do {
+        if (!pfl_trace_buffer_read(buffer, &packet))
+            return false;
+    } while (!is_sendable(self, &packet));
+    tail_len = (size_t)(put_trusted(self->scratch, &packet) - self->scratch);
+    *ret_packet = (struct pfl_readback_packet){
+        .slices = packet.slices,
+        .slices_len = packet.slices_len,
+        .tail = pfl_span_of(self->scratch, tail_len),
+        .bytes = packet.bytes + tail_len,
+        .buffer = (unsigned)self->at,
+    };
+    return true;
+}
+
+int pfl_readback_next_packet(struct pfl_readback *self, struct pfl_readback_packet *ret_packet)
+{
+    pfl_buf_consume(&self->pending, self->lent_bytes);
+    self->lent_bytes = 0;
+    for (;;) {
+        if (self->pending.len != 0) {
+            lend_pending(self, ret_packet);
+            return 0;
+        }
+        if (self->at < self->conf.buffers_len) {
+            struct pfl_trace_buffer *buffer = self->buffers[self->at];
+
+            if (buffer != NULL && lend_from_buffer(self, buffer, ret_packet))
+                return 0;
+            self->at++;
+            self->has_begun = false;
+            continue;
+        }
+        if (self->is_held)
+            return PFL_EAGAIN;
+        if (self->is_drained)
+            return PFL_EEOF;
+        self->is_drained = true;
+        if (self->conf.on_drained != NULL)
+            self->conf.on_drained(self->conf.user, self);
+    }
 }

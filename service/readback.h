@@ -60,6 +60,13 @@ void pfl_readback_set_request_id(struct pfl_readback *self, uint64_t request_id)
 /* Queues one whole serialized packet (trusted fields included), of any size up to 2^28 - 1; it is
  * copied and goes out before anything that is still in a buffer. PFL_ENOMEM, PFL_ELIMIT. */
 PFL_MUST_USE int pfl_readback_push(struct pfl_readback *self, struct pfl_span packet);
+/* Queues a packet of no bytes: it is sent, as an empty slice. */
+PFL_MUST_USE int pfl_readback_push_empty(struct pfl_readback *self);
+size_t pfl_readback_get_pending_bytes(const struct pfl_readback *self);
+/* Held: running out of packets is not the end but PFL_EAGAIN, until there was another push or
+ * nobody holds it any more. For a readback without buffers, that is fed from elsewhere. */
+void pfl_readback_hold(struct pfl_readback *self, bool is_held);
+bool pfl_readback_is_held(const struct pfl_readback *self);
 /* The buffer is about to be freed: nothing more is read from it. */
 void pfl_readback_drop_buffer(struct pfl_readback *self, const struct pfl_trace_buffer *buffer);
 
@@ -67,6 +74,21 @@ void pfl_readback_drop_buffer(struct pfl_readback *self, const struct pfl_trace_
  * larger than a frame could not be kept for the next one; the reply cannot go on. */
 PFL_MUST_USE int pfl_readback_next_frame(struct pfl_readback *self,
                                          struct pfl_readback_frame *ret_frame);
+
+/* One packet, for readers that want no frames; borrowed like a frame. Its trusted fields come
+ * behind its slices. */
+struct pfl_readback_packet {
+    const struct iovec *slices;
+    size_t slices_len;
+    struct pfl_span tail;
+    size_t bytes;    /* of all */
+    unsigned buffer; /* index of its buffer; PFL_READBACK_PUSHED: it was pushed */
+};
+#define PFL_READBACK_PUSHED 254u
+/* The same packets as in the frames; not to be mixed with pfl_readback_next_frame. PFL_EEOF at the
+ * end, PFL_EAGAIN. */
+PFL_MUST_USE int pfl_readback_next_packet(struct pfl_readback *self,
+                                          struct pfl_readback_packet *ret_packet);
 
 /* Packets refused since the beginning (malformed, or claiming trusted fields):
  * TraceStats.invalid_packets. Takes the count: the next call starts from 0. */

@@ -25,6 +25,7 @@
 struct pfl_service_conf {
     uint64_t (*now_ns)(void *user, enum pfl_clock_id id);
     void (*random)(void *user, void *dst, size_t len);
+    pfl_work_submit submit;                /* NULL: costly work is done at once */
     void *user;                            /* borrowed */
     const struct pfl_service_facts *facts; /* borrowed */
 };

@@ -79,6 +79,7 @@ void pfl_session_free(struct pfl_session *self)
         free_instance(PFL_CONTAINER_OF(it, struct pfl_instance, of_session));
     }
     free_buffers(self);
+    pfl_mill_job_free(self->mill);
     pfl_session_events_fini(&self->events);
     pfl_sequence_ids_fini(&self->sequences);
     pfl_session_plan_free(self->plan);

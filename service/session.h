@@ -8,6 +8,7 @@
 #define PFL_SERVICE_SESSION_H
 
 #include "service/consumer.h"
+#include "service/mill_job.h"
 #include "service/producer.h"
 #include "service/sequence_ids.h"
 #include "service/service_packets.h"
@@ -54,6 +55,7 @@ struct pfl_session {
     struct pfl_session_plan *plan; /* owned */
     enum pfl_session_state state;
     struct pfl_session_buffer *buffers; /* owned, plan->buffers_len */
+    struct pfl_mill_job *mill;          /* owned; NULL: packets go out as they are */
     struct pfl_list instances;          /* owned pfl_instance.of_session; by producer, then setup */
     size_t instances_len;
     struct pfl_session_events events;

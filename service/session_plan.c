@@ -18,6 +18,7 @@ enum {
     CONFIG_DATA_SOURCES = 2,
     CONFIG_PRODUCERS = 6,
     CONFIG_SEMAPHORES = 39,
+    COMPRESSION_TYPE_DEFLATE = 1,
 };
 
 bool pfl_span_eq(struct pfl_span a, struct pfl_span b)
@@ -174,7 +175,8 @@ static void read_number(struct pfl_session_plan *p, const struct pfl_field *f)
         p->stop_timeout_ms = (uint32_t)f->value;
         break;
     case 24:
-        p->compression_type = (uint32_t)f->value;
+        if (p->codec == PFL_CODEC_NONE && f->value == COMPRESSION_TYPE_DEFLATE)
+            p->codec = PFL_CODEC_DEFLATE;
         break;
     case 27:
         p->uuid_msb = f->value;
@@ -197,6 +199,26 @@ static void read_number(struct pfl_session_plan *p, const struct pfl_field *f)
     default:
         break;
     }
+}
+
+/* Of several codecs the one with the highest field number. */
+static int read_compression(struct pfl_span bytes, struct pfl_session_plan *p)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_field f;
+    uint64_t level = 0;
+    int rc = 0;
+
+    while (rc == 0 && pfl_reader_field(&r, &f)) {
+        if (f.type != PFL_WIRE_BYTES || f.id < PFL_CODEC_DEFLATE || f.id > PFL_CODEC_ZSTD)
+            continue;
+        if (f.id > (uint32_t)p->codec)
+            p->codec = (enum pfl_codec)f.id;
+        if (f.id == PFL_CODEC_ZSTD)
+            rc = read_one_varint(f.bytes, 1, &level);
+    }
+    p->zstd_level = (int32_t)level;
+    return r.failed ? PFL_EPARSE : rc;
 }
 
 static int read_message(struct pfl_session_plan *p, const struct pfl_field *f)
@@ -225,6 +247,7 @@ static int read_message(struct pfl_session_plan *p, const struct pfl_field *f)
         break;
     case 33:
         p->has_filter = true;
+        p->filter_config = f->bytes;
         break;
     case 38:
         p->bugreport_filename = f->bytes;
@@ -234,8 +257,7 @@ static int read_message(struct pfl_session_plan *p, const struct pfl_field *f)
         p->has_boost = value != 0;
         break;
     case 47:
-        p->has_compression = f->bytes.len != 0;
-        break;
+        return read_compression(f->bytes, p);
     default:
         break;
     }
@@ -329,6 +351,7 @@ void pfl_session_plan_free(struct pfl_session_plan *self)
         return;
     pfl_mem_free(self->bytes);
     pfl_mem_free(self->buffers);
+    pfl_trace_filter_free(self->filter);
     pfl_mem_free(self->sources);
     pfl_mem_free(self);
 }

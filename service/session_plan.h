@@ -9,7 +9,9 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "service/compressor.h"
 #include "service/trace_buffer.h"
+#include "service/trace_filter.h"
 
 #define PFL_PLAN_MAX_BUFFERS        128u
 #define PFL_PLAN_MAX_SOURCES        1024u
@@ -76,12 +78,14 @@ struct pfl_session_plan {
     bool duration_counts_suspend;
     struct pfl_span session_name;
     struct pfl_span bugreport_filename;
+    bool has_filter;
+    struct pfl_span filter_config;   /* TraceFilter, in config */
+    struct pfl_trace_filter *filter; /* owned, from check_late until a mill takes it */
+    enum pfl_codec codec;
+    int zstd_level;
     /* What a later version will do; present means refused by check_late. */
     bool write_into_file;
-    bool has_filter;
     bool has_boost;
-    uint32_t compression_type;
-    bool has_compression;
     uint32_t trigger_mode;
     size_t triggers_len;
     bool trigger_clones;
@@ -95,11 +99,12 @@ void pfl_session_plan_free(struct pfl_session_plan *self);
 
 /*
  * The checks of docs/abi/service.md section 2 that come before the service looks at its other
- * sessions (2 to 13) and those after (20 to 23). PFL_EINVAL with `ret_why` naming field and remedy.
+ * sessions (2 to 13) and those after (20 to 23). PFL_EINVAL with `ret_why` naming field and remedy;
+ * late: PFL_ENOMEM.
  */
 PFL_MUST_USE int pfl_session_plan_check_early(struct pfl_session_plan *self,
                                               char ret_why[PFL_PLAN_WHY_BYTES]);
-PFL_MUST_USE int pfl_session_plan_check_late(const struct pfl_session_plan *self,
+PFL_MUST_USE int pfl_session_plan_check_late(struct pfl_session_plan *self,
                                              char ret_why[PFL_PLAN_WHY_BYTES]);
 
 struct pfl_plan_producer {

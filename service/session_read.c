@@ -7,6 +7,10 @@
  * then the buffers, and asks for the rest when all is drained: the event that says so, statistics.
  * What was rendered is forgotten by the session: each is told once, or once a snapshot period.
  *
+ * In a session that filters or compresses, packets go through its mill in batches: while one is
+ * with the worker the results of the one before are sent, and no more is kept than READ_AHEAD and
+ * a batch. The statistics follow alone, unfiltered, when the filter has counted everything.
+ *
  * Failure: PFL_ENOMEM at the start; then nothing was told and the next read tells it. Limit: the
  * rendered packets, PACKETS_MAX_BYTES.
  */
@@ -20,6 +24,7 @@
 #define PACKETS_MAX_BYTES (8u << 20)
 #define STATS_ROOM_BYTES  100000u
 #define PROVENANCE_MAX    65536u /* bytes */
+#define READ_AHEAD_BYTES  (512u * 1024)
 
 static void encode_clocks(struct pfl_message *m, const struct pfl_service *service,
                           const struct pfl_session *session)
@@ -122,7 +127,8 @@ static int push_head(struct pfl_session_read *self)
         encode_first_pass(&m, service, session);
     encode_events(&m, service, session);
     if (m.rc == 0)
-        m.rc = push_packets(self->readback, pfl_buf_get(&buf));
+        m.rc =
+            push_packets(self->source != NULL ? self->source : self->readback, pfl_buf_get(&buf));
     pfl_buf_fini(&buf);
     if (m.rc != 0)
         return m.rc;
@@ -152,7 +158,18 @@ static void on_new_source(void *user, struct pfl_trace_buffer_source *source)
     source->trusted_len = (uint8_t)pfl_packet_encode_trusted(source->trusted, &trusted);
 }
 
-/* 10 and 11 of the documented order. */
+static void encode_stats(struct pfl_message *m, const struct pfl_service *service,
+                         struct pfl_session *session)
+{
+    size_t packet = pfl_service_packet_begin(m, service->conf.facts);
+    size_t content = pfl_message_begin(m, PFL_PACKET_TRACE_STATS);
+
+    pfl_stats_encode(m, service, session, STATS_ROOM_BYTES);
+    pfl_message_end(m, content);
+    pfl_service_packet_end(m, packet);
+}
+
+/* 10 and 11 of the documented order; behind a mill the statistics come later. */
 static void on_drained(void *user, struct pfl_readback *readback)
 {
     struct pfl_session_read *self = user;
@@ -160,21 +177,14 @@ static void on_drained(void *user, struct pfl_readback *readback)
     struct pfl_session *session = self->session;
     struct pfl_buf buf;
     struct pfl_message m = pfl_message_of(&buf);
-    bool has_stats = session->pending.stats;
-    size_t packet;
+    bool has_stats = session->pending.stats && session->mill == NULL;
 
     session->counters.invalid_packets += pfl_readback_take_invalid_packets(readback);
     pfl_buf_init(&buf, PACKETS_MAX_BYTES);
     pfl_session_record(service, session, PFL_EVENT_READ_COMPLETED, (struct pfl_span){0});
     encode_events(&m, service, session);
-    if (has_stats) {
-        packet = pfl_service_packet_begin(&m, service->conf.facts);
-        size_t content = pfl_message_begin(&m, PFL_PACKET_TRACE_STATS);
-
-        pfl_stats_encode(&m, service, session, STATS_ROOM_BYTES);
-        pfl_message_end(&m, content);
-        pfl_service_packet_end(&m, packet);
-    }
+    if (has_stats)
+        encode_stats(&m, service, session);
     if (m.rc == 0)
         m.rc = push_packets(readback, pfl_buf_get(&buf));
     pfl_buf_fini(&buf);
@@ -184,7 +194,135 @@ static void on_drained(void *user, struct pfl_readback *readback)
         return;
     }
     pfl_session_events_clear(&session->events);
-    session->pending.stats = false;
+    if (has_stats)
+        session->pending.stats = false;
+}
+
+/* ---- through the mill ---- */
+
+static void on_back(void *user)
+{
+    const struct pfl_session_read *self = user;
+    const struct pfl_consumer *consumer = self->session->consumer;
+
+    if (consumer->ops->on_read_ready != NULL)
+        consumer->ops->on_read_ready(consumer->port);
+}
+
+static int take_results(struct pfl_session_read *self)
+{
+    struct pfl_span packet;
+    int rc = 0;
+
+    while (rc == 0 && pfl_mill_next(self->session->mill->mill, &packet))
+        rc = packet.len != 0 ? pfl_readback_push(self->readback, packet)
+                             : pfl_readback_push_empty(self->readback);
+    return rc;
+}
+
+/* Fills the batch; the source's end is the end of this phase. */
+static int fill_batch(struct pfl_session_read *self)
+{
+    struct pfl_mill *mill = self->session->mill->mill;
+    struct pfl_readback_packet packet;
+    int rc = 0;
+
+    while (rc == 0 && !pfl_mill_is_full(mill)) {
+        rc = pfl_readback_next_packet(self->source, &packet);
+        if (rc == PFL_EEOF) {
+            self->phase = PFL_READ_STATISTICS;
+            return 0;
+        }
+        if (rc == 0)
+            rc = pfl_mill_add(mill, packet.slices, packet.slices_len, packet.tail, packet.buffer);
+    }
+    return rc;
+}
+
+static int add_stats(struct pfl_session_read *self)
+{
+    struct pfl_session *session = self->session;
+    struct pfl_buf buf;
+    struct pfl_message m = pfl_message_of(&buf);
+    struct pfl_reader r;
+    struct pfl_field f;
+
+    self->phase = PFL_READ_END;
+    if (!session->pending.stats)
+        return 0;
+    pfl_buf_init(&buf, PACKETS_MAX_BYTES);
+    encode_stats(&m, self->service, session);
+    r = pfl_reader_of(pfl_buf_get(&buf));
+    if (m.rc == 0 && pfl_reader_field(&r, &f))
+        m.rc = pfl_mill_add(session->mill->mill, NULL, 0, f.bytes, PFL_MILL_RAW);
+    pfl_buf_fini(&buf);
+    session->pending.stats = m.rc != 0;
+    return m.rc;
+}
+
+/* Results of the batch that is back, then the next batch; the mill is idle. */
+static int turn_mill(struct pfl_session_read *self)
+{
+    struct pfl_mill_job *job = self->session->mill;
+    int rc = take_results(self);
+
+    if (rc == 0 && self->phase == PFL_READ_PACKETS)
+        rc = fill_batch(self);
+    else if (rc == 0 && self->phase == PFL_READ_STATISTICS)
+        rc = add_stats(self);
+    if (rc != 0)
+        return rc;
+    if (!pfl_mill_is_empty(job->mill))
+        return pfl_mill_job_start(job);
+    if (self->phase == PFL_READ_END)
+        pfl_readback_hold(self->readback, false);
+    return 0;
+}
+
+static bool can_turn(const struct pfl_session_read *self)
+{
+    return self->source != NULL && !self->session->mill->is_running &&
+           pfl_readback_is_held(self->readback) &&
+           pfl_readback_get_pending_bytes(self->readback) < READ_AHEAD_BYTES;
+}
+
+static int turn_ahead(struct pfl_session_read *self)
+{
+    int rc = 0;
+
+    while (rc == 0 && can_turn(self))
+        rc = turn_mill(self);
+    return rc;
+}
+
+int pfl_session_read_next_frame(struct pfl_session_read *self, struct pfl_readback_frame *ret_frame)
+{
+    int rc = turn_ahead(self);
+
+    return rc != 0 ? rc : pfl_readback_next_frame(self->readback, ret_frame);
+}
+
+int pfl_session_read_next_packet(struct pfl_session_read *self,
+                                 struct pfl_readback_packet *ret_packet)
+{
+    int rc = turn_ahead(self);
+
+    return rc != 0 ? rc : pfl_readback_next_packet(self->readback, ret_packet);
+}
+
+/* The readback becomes the source, a held one takes its place. */
+static int put_mill_between(struct pfl_session_read *self, uint64_t request_id)
+{
+    const struct pfl_readback_conf conf = {.request_id = request_id};
+
+    self->source = self->readback;
+    self->readback = NULL;
+    if (pfl_readback_new(&conf, &self->readback) != 0)
+        return PFL_ENOMEM;
+    pfl_readback_hold(self->readback, true);
+    self->session->mill->on_back = on_back;
+    self->session->mill->user = self;
+    return 0;
 }
 
 int pfl_session_read_start(struct pfl_session_read *self, struct pfl_service *service,
@@ -210,7 +348,10 @@ int pfl_session_read_start(struct pfl_session_read *self, struct pfl_service *se
         self->readback = NULL;
         return rc;
     }
-    rc = push_head(self);
+    if (session->mill != NULL)
+        rc = put_mill_between(self, request_id);
+    if (rc == 0)
+        rc = push_head(self);
     if (rc != 0)
         pfl_session_read_stop(self);
     return rc;
@@ -218,9 +359,13 @@ int pfl_session_read_start(struct pfl_session_read *self, struct pfl_service *se
 
 void pfl_session_read_stop(struct pfl_session_read *self)
 {
-    if (self->readback != NULL && self->session != NULL)
-        self->session->counters.invalid_packets +=
-            pfl_readback_take_invalid_packets(self->readback);
+    struct pfl_readback *reader = self->source != NULL ? self->source : self->readback;
+
+    if (reader != NULL && self->session != NULL)
+        self->session->counters.invalid_packets += pfl_readback_take_invalid_packets(reader);
+    if (self->source != NULL && self->session != NULL)
+        pfl_mill_job_abandon(self->session->mill);
+    pfl_readback_free(self->source);
     pfl_readback_free(self->readback);
     *self = (struct pfl_session_read){0};
 }

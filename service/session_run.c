@@ -68,11 +68,30 @@ void pfl_session_encode_slow(struct pfl_message *m, const struct pfl_session *se
     pfl_message_end(m, entry);
 }
 
+/* Buffers and, where the plan asks for it, what filters and compresses. */
+static int make_parts(struct pfl_service *service, struct pfl_session_plan *plan,
+                      struct pfl_session **ret_session)
+{
+    const struct pfl_mill_job_conf conf = {
+        .submit = service->conf.submit, .now_ns = service->conf.now_ns, .user = service->conf.user};
+    struct pfl_mill_job *mill;
+    int rc = pfl_mill_job_new(plan, &conf, &mill);
+
+    if (rc != 0)
+        return rc;
+    rc = pfl_session_new(plan, ret_session);
+    if (rc != 0)
+        pfl_mill_job_free(mill);
+    else
+        (*ret_session)->mill = mill;
+    return rc;
+}
+
 static int make_session(struct pfl_service *service, struct pfl_consumer *consumer,
                         struct pfl_session_plan *plan, char *why)
 {
     struct pfl_session *session;
-    int rc = pfl_session_new(plan, &session);
+    int rc = make_parts(service, plan, &session);
 
     if (rc != 0) {
         (void)snprintf(why, PFL_PLAN_WHY_BYTES,

@@ -8,6 +8,7 @@
 
 enum {
     STATS_BUFFER = 1,
+    STATS_FILTER = 11,
     STATS_HISTOGRAM_DEF = 17,
     STATS_WRITER = 18,
 };
@@ -92,6 +93,25 @@ static void encode_writers(struct pfl_message *m, struct pfl_session *session, s
     }
 }
 
+static void encode_filter(struct pfl_message *m, const struct pfl_session *session)
+{
+    const struct pfl_mill_stats *s;
+    size_t entry;
+
+    if (!session->plan->has_filter || session->mill == NULL)
+        return;
+    s = &session->mill->stats;
+    entry = pfl_message_begin(m, STATS_FILTER);
+    pfl_message_varint(m, 1, s->input_packets);
+    pfl_message_varint(m, 2, s->input_bytes);
+    pfl_message_varint(m, 3, s->output_bytes);
+    pfl_message_varint(m, 4, s->errors);
+    pfl_message_varint(m, 5, s->time_ns);
+    for (uint32_t i = 0; i < s->discarded_len; i++)
+        pfl_message_varint(m, 20, s->discarded_bytes[i]);
+    pfl_message_end(m, entry);
+}
+
 void pfl_stats_encode(struct pfl_message *m, const struct pfl_service *service,
                       struct pfl_session *session, size_t room_bytes)
 {
@@ -113,6 +133,7 @@ void pfl_stats_encode(struct pfl_message *m, const struct pfl_service *service,
     pfl_message_varint(m, 8, service->commits.chunks_discarded);
     pfl_message_varint(m, 9, service->commits.patches_discarded);
     pfl_message_varint(m, 10, c->invalid_packets);
+    encode_filter(m, session);
     pfl_message_varint(m, 12, c->flushes_requested);
     pfl_message_varint(m, 13, c->flushes_succeeded);
     pfl_message_varint(m, 14, c->flushes_failed);

@@ -52,12 +52,10 @@ static struct pfl_mill *make(struct pfl_trace_filter *filter, enum pfl_codec cod
 
 static void add(struct pfl_mill *mill, const void *data, size_t len, unsigned mark)
 {
-    const struct iovec slices[] = {
-        {.iov_base = (void *)(uintptr_t)data, .iov_len = len / 2},
-        {.iov_base = (uint8_t *)(uintptr_t)data + len / 2, .iov_len = len - len / 2},
-    };
+    const struct iovec slice = {.iov_base = (void *)(uintptr_t)data, .iov_len = len / 2};
+    const struct pfl_span tail = pfl_span_of((const uint8_t *)data + len / 2, len - len / 2);
 
-    assert_int_equal(pfl_mill_add(mill, slices, 2, mark), 0);
+    assert_int_equal(pfl_mill_add(mill, &slice, 1, tail, mark), 0);
 }
 
 static void run(struct pfl_mill *mill)
@@ -289,7 +287,7 @@ static int mill_one(void *arg)
 
     if (rc != 0)
         return rc;
-    rc = pfl_mill_add(mill, &slice, 1, 0);
+    rc = pfl_mill_add(mill, &slice, 1, (struct pfl_span){0}, 0);
     if (rc == 0)
         rc = pfl_mill_seal(mill);
     if (rc == 0) {
