@@ -116,12 +116,42 @@ static bool parse_move(struct pfl_span bytes, struct pfl_commit_data_move *ret_m
     return !r.failed;
 }
 
+/*
+ * The form that every known producer writes: offset in at most three bytes, then four bytes of
+ * data. False, and nothing decided, for any other.
+ */
+static bool try_parse_plain_patch(struct pfl_span bytes, struct pfl_commit_data_patch *ret_patch)
+{
+    uint32_t offset = 0;
+    const uint8_t *tail;
+    size_t offset_len;
+
+    if (bytes.len < 8 || bytes.len > 10 || bytes.data[0] != (PATCH_OFFSET << 3 | PFL_WIRE_VARINT))
+        return false;
+    tail = bytes.data + bytes.len - 6;
+    if (tail[0] != (PATCH_DATA << 3 | PFL_WIRE_BYTES) || tail[1] != 4)
+        return false;
+    offset_len = bytes.len - 7;
+    for (size_t i = 0; i < offset_len; i++) {
+        uint8_t byte = bytes.data[1 + i];
+
+        if ((byte >= 0x80) != (i + 1 < offset_len))
+            return false;
+        offset |= (uint32_t)(byte & 0x7f) << (7 * i);
+    }
+    ret_patch->offset_untrusted = offset;
+    ret_patch->data = pfl_span_of(tail + 2, 4);
+    return true;
+}
+
 static bool parse_patch(struct pfl_span bytes, struct pfl_commit_data_patch *ret_patch)
 {
     struct pfl_reader r = pfl_reader_of(bytes);
     struct pfl_commit_data_patch p = {0};
     struct pfl_field f;
 
+    if (try_parse_plain_patch(bytes, ret_patch))
+        return true;
     while (pfl_reader_field(&r, &f)) {
         if (f.type == PFL_WIRE_VARINT && f.id == PATCH_OFFSET)
             p.offset_untrusted = (uint32_t)f.value;
@@ -152,23 +182,25 @@ static void set_list_varint(struct pfl_commit_data_patch_list *l, const struct p
     }
 }
 
-static bool parse_patch_list(struct pfl_span bytes, struct pfl_commit_data_patch_list *ret_list)
+/* The list without its patches, which it counts and `is_checked` says were parsed before. */
+static bool parse_patch_list(struct pfl_span bytes, bool is_checked,
+                             struct pfl_commit_data_patch_list *ret_list)
 {
     struct pfl_reader r = pfl_reader_of(bytes);
-    struct pfl_commit_data_patch_list l = {.fields = r};
     struct pfl_commit_data_patch patch;
     struct pfl_field f;
     bool is_ok = true;
 
+    memset(ret_list, 0, sizeof(*ret_list));
+    ret_list->fields = r;
     while (is_ok && pfl_reader_field(&r, &f)) {
         if (f.type == PFL_WIRE_VARINT) {
-            set_list_varint(&l, &f);
+            set_list_varint(ret_list, &f);
         } else if (f.type == PFL_WIRE_BYTES && f.id == LIST_PATCHES) {
-            l.patches_len++;
-            is_ok = parse_patch(f.bytes, &patch);
+            ret_list->patches_len++;
+            is_ok = is_checked || parse_patch(f.bytes, &patch);
         }
     }
-    *ret_list = l;
     return is_ok && !r.failed;
 }
 
@@ -192,7 +224,7 @@ static bool check(struct pfl_span request, struct outline *ret_outline)
             is_ok = parse_move(f.bytes, &move);
         } else if (is_entry(&f, REQUEST_CHUNKS_TO_PATCH)) {
             o.has_patches = true;
-            is_ok = parse_patch_list(f.bytes, &list);
+            is_ok = parse_patch_list(f.bytes, false, &list);
         } else if (f.type == PFL_WIRE_VARINT && f.id == REQUEST_FLUSH_REQUEST_ID) {
             o.flush_request_id = f.value;
         }
@@ -220,7 +252,7 @@ static void visit_patches(struct pfl_span request, const struct pfl_commit_data_
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (is_entry(&f, REQUEST_CHUNKS_TO_PATCH) && parse_patch_list(f.bytes, &list))
+        if (is_entry(&f, REQUEST_CHUNKS_TO_PATCH) && parse_patch_list(f.bytes, true, &list))
             visitor->on_patches(visitor->user, &list);
     }
 }
