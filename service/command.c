@@ -108,6 +108,12 @@ static bool takes_part(const struct pfl_instance *instance, const struct pfl_ses
     return (instance->flags & PFL_DATA_SOURCE_CLEARS_STATE) != 0;
 }
 
+/* Nobody but the producer can see into its memory: a flush without data sources makes it look. */
+static bool scrapes_itself(const struct pfl_producer *producer)
+{
+    return producer->is_emulated && producer->machine_id != 0 && producer->wants_scraping;
+}
+
 bool pfl_command_flush(struct pfl_producer *producer, const struct pfl_session *session,
                        const struct pfl_command_flush *flush)
 {
@@ -115,6 +121,7 @@ bool pfl_command_flush(struct pfl_producer *producer, const struct pfl_session *
     struct pfl_message m = pfl_message_of(&buf);
     struct pfl_list *it;
     bool has_any = false;
+    bool is_member = false;
     size_t command;
 
     pfl_buf_init(&buf, COMMAND_MAX_BYTES);
@@ -123,12 +130,13 @@ bool pfl_command_flush(struct pfl_producer *producer, const struct pfl_session *
         const struct pfl_instance *instance =
             PFL_CONTAINER_OF(it, struct pfl_instance, of_producer);
 
+        is_member = is_member || instance->session == session;
         if (!takes_part(instance, session, flush != NULL))
             continue;
         has_any = true;
         pfl_message_varint(&m, 1, instance->id);
     }
-    if (!has_any) {
+    if (!has_any && !(flush != NULL && is_member && scrapes_itself(producer))) {
         pfl_buf_fini(&buf);
         return false;
     }

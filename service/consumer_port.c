@@ -315,6 +315,7 @@ int pfl_consumer_port_open(const struct pfl_port_conf *conf, struct pfl_consumer
     const struct pfl_listener_conf listener = {
         .loop = conf->loop,
         .address = conf->address,
+        .inherited_fd = conf->inherited_fd,
         .max_connections = conf->max_connections,
         .group = conf->group,
         .mode = conf->mode,

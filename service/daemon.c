@@ -115,8 +115,11 @@ static int open_ports(struct daemon *d, const struct pfl_daemon_conf *conf)
     struct pfl_port_conf port = {.loop = &d->loop, .service = &d->service};
     int rc;
 
-    for (size_t i = 0; i < conf->producer_addresses_len; i++) {
-        port.address = conf->producer_addresses[i];
+    for (size_t i = 0; i < conf->producers_len; i++) {
+        port.address = conf->producers[i].address;
+        port.family = conf->producers[i].family;
+        port.inherited_fd = conf->producers[i].inherited_fd;
+        port.has_relay = conf->producers[i].has_relay;
         port.group = conf->producer_access.group;
         port.mode = conf->producer_access.mode;
         port.max_connections = PRODUCERS_MAX;
@@ -125,7 +128,10 @@ static int open_ports(struct daemon *d, const struct pfl_daemon_conf *conf)
             return rc;
         d->producer_ports_len++;
     }
-    port.address = conf->consumer_address;
+    port.address = conf->consumer.address;
+    port.family = PFL_SOCKET_UNIX;
+    port.inherited_fd = conf->consumer.inherited_fd;
+    port.has_relay = false;
     port.group = conf->consumer_access.group;
     port.mode = conf->consumer_access.mode;
     port.max_connections = CONSUMERS_MAX;

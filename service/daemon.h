@@ -3,6 +3,7 @@
 #ifndef PFL_SERVICE_DAEMON_H
 #define PFL_SERVICE_DAEMON_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -14,10 +15,23 @@ struct pfl_daemon_socket_access {
     int mode;          /* octal; -1 leaves it */
 };
 
+enum pfl_socket_family {
+    PFL_SOCKET_UNIX = 0,
+    PFL_SOCKET_TCP,
+    PFL_SOCKET_VSOCK,
+};
+
+struct pfl_daemon_socket {
+    const char *address; /* borrowed while it runs */
+    enum pfl_socket_family family;
+    int inherited_fd; /* > 2: listens already; owned by the process */
+    bool has_relay;   /* serves RelayPort too; producer sockets only */
+};
+
 struct pfl_daemon_conf {
-    const char *const *producer_addresses; /* borrowed while it runs */
-    size_t producer_addresses_len;         /* 1 to PFL_DAEMON_MAX_PRODUCER_SOCKETS */
-    const char *consumer_address;
+    const struct pfl_daemon_socket *producers; /* borrowed while it runs */
+    size_t producers_len;                      /* 1 to PFL_DAEMON_MAX_PRODUCER_SOCKETS */
+    struct pfl_daemon_socket consumer;
     struct pfl_daemon_socket_access producer_access;
     struct pfl_daemon_socket_access consumer_access;
     void (*on_ready)(void *user); /* all sockets listen; may be NULL */

@@ -21,6 +21,7 @@
 
 #include "base/log.h"
 #include "service/daemon.h"
+#include "service/inherited.h"
 #include "service/readiness.h"
 #include "service/socket_names.h"
 
@@ -30,6 +31,7 @@ struct options {
     struct pfl_socket_names names;
     struct pfl_daemon_conf conf;
     struct pfl_socket_permissions permissions;
+    struct pfl_inherited inherited;
     bool is_background;
     int ready_fd; /* of the waiting parent, -1 */
 };
@@ -47,18 +49,38 @@ static const char help[] =
     "  --set-socket-permissions PRODUCER_GROUP:MODE:CONSUMER_GROUP:MODE\n"
     "                                    groups by name or number, modes in octal: "
     "tracing:0660:...\n"
+    "  --enable-relay-endpoint           serve the relays of other machines on all producer "
+    "sockets\n"
+    "  --enable-relay-endpoint-on ADDR   or on this one; may be repeated\n"
+    "  --allow-plain-network             let producer addresses be reachable from other machines;\n"
+    "                                    nothing is authenticated or encrypted there\n"
     "  --background                      run in the background and print the pid\n"
     "  --log-level error|warn|info|debug default info\n"
     "  --version, --help\n"
     "\n"
-    "An address is a path or, beginning with @, an abstract name.\n";
+    "An address is a path or, beginning with @, an abstract name; of producers also HOST:PORT,\n"
+    "[V6]:PORT or vsock://CID:PORT. Sockets that systemd passes (LISTEN_FDS) go before all of\n"
+    "these.\n";
 
-enum { OPT_PRODUCER = 256, OPT_CONSUMER, OPT_PERMISSIONS, OPT_BACKGROUND, OPT_LOG, OPT_VERSION };
+enum {
+    OPT_PRODUCER = 256,
+    OPT_CONSUMER,
+    OPT_PERMISSIONS,
+    OPT_RELAY,
+    OPT_RELAY_ON,
+    OPT_NETWORK,
+    OPT_BACKGROUND,
+    OPT_LOG,
+    OPT_VERSION,
+};
 
 static const struct option long_options[] = {
     {"producer-socket", required_argument, NULL, OPT_PRODUCER},
     {"consumer-socket", required_argument, NULL, OPT_CONSUMER},
     {"set-socket-permissions", required_argument, NULL, OPT_PERMISSIONS},
+    {"enable-relay-endpoint", no_argument, NULL, OPT_RELAY},
+    {"enable-relay-endpoint-on", required_argument, NULL, OPT_RELAY_ON},
+    {"allow-plain-network", no_argument, NULL, OPT_NETWORK},
     {"background", no_argument, NULL, OPT_BACKGROUND},
     {"log-level", required_argument, NULL, OPT_LOG},
     {"version", no_argument, NULL, OPT_VERSION},
@@ -88,6 +110,17 @@ static int apply_option(struct options *o, int option)
             return wrong_usage("--set-socket-permissions wants GROUP:MODE:GROUP:MODE with modes of "
                                "four octal digits, not",
                                optarg);
+        return 0;
+    case OPT_RELAY:
+        o->names.has_relay_all = true;
+        return 0;
+    case OPT_RELAY_ON:
+        if (o->names.relay_on_len == PFL_DAEMON_MAX_PRODUCER_SOCKETS)
+            return wrong_usage("--enable-relay-endpoint-on too often", optarg);
+        o->names.relay_on[o->names.relay_on_len++] = optarg;
+        return 0;
+    case OPT_NETWORK:
+        o->names.allows_network = true;
         return 0;
     case OPT_BACKGROUND:
         o->is_background = true;
@@ -127,6 +160,24 @@ static int parse_options(struct options *o, int argc, char **argv)
     return -1;
 }
 
+/* Sockets that listen already take the place of those with names. */
+static int take_inherited(struct options *o)
+{
+    struct pfl_inherited *inherited = &o->inherited;
+
+    if (pfl_inherited_take(inherited) != 0)
+        return EXIT_FAILURE;
+    for (size_t i = 0; i < inherited->producers_len; i++)
+        inherited->producers[i].has_relay = o->names.has_relay_all;
+    if (inherited->producers_len != 0) {
+        o->conf.producers = inherited->producers;
+        o->conf.producers_len = inherited->producers_len;
+    }
+    if (inherited->consumer.inherited_fd != 0)
+        o->conf.consumer = inherited->consumer;
+    return -1;
+}
+
 static int resolve_sockets(struct options *o)
 {
     const char *bad = NULL;
@@ -135,17 +186,23 @@ static int resolve_sockets(struct options *o)
     pfl_socket_names_default(&o->names);
     rc = pfl_socket_names_split(&o->names, &bad);
     if (rc == PFL_EPERM)
-        return wrong_usage("only UNIX sockets carry shared memory: TCP and vsock addresses are not "
-                           "supported yet",
-                           bad);
+        return wrong_usage(
+            bad == o->names.consumer
+                ? "consumers are served on a UNIX socket only (perfleet-relay serves "
+                  "them over TLS), not on"
+                : "other machines can reach this address and nothing is "
+                  "authenticated on it; --allow-plain-network insists",
+            bad);
+    if (rc == PFL_ENOENT)
+        return wrong_usage("--enable-relay-endpoint-on names no producer socket", bad);
     if (rc != 0)
         return wrong_usage("not usable as socket addresses", bad);
-    o->conf.producer_addresses = o->names.producers;
-    o->conf.producer_addresses_len = o->names.producers_len;
-    o->conf.consumer_address = o->names.consumer;
+    o->conf.producers = o->names.producers;
+    o->conf.producers_len = o->names.producers_len;
+    o->conf.consumer.address = o->names.consumer;
     o->conf.producer_access = o->permissions.producer;
     o->conf.consumer_access = o->permissions.consumer;
-    return -1;
+    return take_inherited(o);
 }
 
 static void on_ready(void *user)
@@ -158,8 +215,8 @@ static void on_ready(void *user)
     if (o->ready_fd >= 0)
         (void)close(o->ready_fd);
     pfl_log_info("listening", "version=%s consumer=%s producer=%s", PFL_VERSION,
-                 pfl_log_quote_str(o->conf.consumer_address),
-                 pfl_log_quote_str(o->conf.producer_addresses[0]));
+                 pfl_log_quote_str(o->conf.consumer.address),
+                 pfl_log_quote_str(o->conf.producers[0].address));
 }
 
 static void detach(void)

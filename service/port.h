@@ -5,6 +5,7 @@
 
 #include <uv.h>
 
+#include "service/daemon.h"
 #include "service/service.h"
 
 struct pfl_port_conf {
@@ -13,6 +14,9 @@ struct pfl_port_conf {
     const char *address;         /* of the socket: a path or "@name"; borrowed until open returns */
     const char *group;           /* to chown the socket to; NULL leaves it */
     int mode;                    /* octal; -1 leaves it */
+    enum pfl_socket_family family;
+    int inherited_fd; /* > 2: a socket that listens already, transferred on success */
+    bool has_relay;   /* serves RelayPort too */
     unsigned max_connections;
     void (*on_closed)(void *user); /* the port is gone; last callback */
     void *user;

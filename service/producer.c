@@ -34,11 +34,16 @@ int pfl_producer_new(const struct pfl_producer_conf *conf, struct pfl_producer *
     p->page_hint_bytes = conf->page_hint_bytes;
     p->smb_hint_bytes = conf->smb_hint_bytes;
     p->wants_scraping = conf->wants_scraping;
+    p->is_emulated = conf->is_emulated;
+    p->machine_id = conf->machine_id;
     p->ops = conf->ops;
     p->port = conf->port;
+    if (conf->machine_name != NULL)
+        p->machine_name = pfl_mem_strdup(conf->machine_name);
     p->name = pfl_mem_strndup((const char *)conf->name.data, conf->name.len);
     p->sdk_version = pfl_mem_strndup((const char *)conf->sdk_version.data, conf->sdk_version.len);
-    if (p->name == NULL || p->sdk_version == NULL) {
+    if (p->name == NULL || p->sdk_version == NULL ||
+        (p->machine_name == NULL && conf->machine_name != NULL)) {
         pfl_producer_free(p);
         return PFL_ENOMEM;
     }
@@ -60,6 +65,7 @@ void pfl_producer_free(struct pfl_producer *self)
     pfl_smb_map_fini(&self->smb);
     pfl_mem_free(self->writers);
     pfl_mem_free(self->allowed);
+    pfl_mem_free(self->machine_name);
     pfl_mem_free(self->name);
     pfl_mem_free(self->sdk_version);
     pfl_mem_free(self);

@@ -28,6 +28,9 @@ struct pfl_producer_conf {
     uint32_t page_hint_bytes;
     uint32_t smb_hint_bytes;
     bool wants_scraping;
+    bool is_emulated;         /* a network peer: chunks come inside CommitData */
+    uint32_t machine_id;      /* 0: this host */
+    const char *machine_name; /* of another machine; borrowed until return, NULL: this host */
     const struct pfl_producer_ops *ops; /* borrowed; static */
     void *port;                         /* borrowed until the producer is removed */
 };
@@ -37,12 +40,14 @@ struct pfl_producer {
     uint16_t id;
     uint32_t uid;
     int64_t pid;
-    uint32_t machine_id; /* 0: this host, the only kind so far */
+    uint32_t machine_id; /* 0: this host */
+    char *machine_name;  /* owned; NULL: this host's */
     char *name;          /* owned */
     char *sdk_version;   /* owned */
     uint32_t page_hint_bytes;
     uint32_t smb_hint_bytes;
     bool wants_scraping;
+    bool is_emulated;
     bool is_setup; /* setup_tracing was sent */
     struct pfl_list sources;
     size_t sources_len;

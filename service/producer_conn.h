@@ -5,6 +5,7 @@
 
 #include "base/io/fdsock.h"
 #include "proto/rpc_host.h"
+#include "service/peer.h"
 #include "service/service.h"
 
 struct pfl_producer_conn {
@@ -13,8 +14,9 @@ struct pfl_producer_conn {
     struct pfl_service *service;
     struct pfl_stream *stream; /* owned until on_closed */
     struct pfl_rpc_host rpc;
-    struct pfl_peer_cred cred;
+    struct pfl_peer peer;
     struct pfl_producer *producer;   /* NULL before InitializeConnection */
+    struct pfl_relay *relay;         /* borrowed from the service; NULL: it told nothing so far */
     int fd;                          /* owned: the last descriptor nobody took, -1 */
     struct pfl_rpc_request commands; /* of GetAsyncCommand */
     bool has_commands;
@@ -23,6 +25,7 @@ struct pfl_producer_conn {
 };
 
 extern const struct pfl_rpc_service pfl_producer_service;
+extern const struct pfl_rpc_service pfl_relay_service;
 extern const struct pfl_producer_ops pfl_producer_conn_ops;
 
 /* Logs why, once, and closes. */

@@ -86,6 +86,10 @@ static bool adopt_smb(struct pfl_producer_conn *conn)
     conn->fd = -1;
     if (fd < 0)
         return false;
+    if (conn->peer.is_network) {
+        (void)close(fd);
+        return false;
+    }
     rc = pfl_smb_map_adopt(&conn->producer->smb, fd, conn->producer->page_hint_bytes);
     if (rc == 0)
         return true;
@@ -95,11 +99,20 @@ static bool adopt_smb(struct pfl_producer_conn *conn)
     return false;
 }
 
+/* NULL: this host's own. */
+static const char *get_machine_name(const struct pfl_producer_conn *conn)
+{
+    return conn->peer.is_network ? conn->peer.machine_name : NULL;
+}
+
 static int initialize_connection(void *user, struct pfl_rpc_request request, struct pfl_span bytes)
 {
     struct pfl_producer_conn *conn = user;
-    struct init_args args = {.conf = {.uid = conn->cred.uid,
-                                      .pid = conn->cred.pid,
+    struct init_args args = {.conf = {.uid = conn->peer.uid,
+                                      .pid = conn->peer.pid,
+                                      .is_emulated = conn->peer.is_network,
+                                      .machine_id = conn->peer.machine_id,
+                                      .machine_name = get_machine_name(conn),
                                       .ops = &pfl_producer_conn_ops,
                                       .port = conn}};
     uint8_t body[8];
@@ -116,15 +129,15 @@ static int initialize_connection(void *user, struct pfl_rpc_request request, str
         conn->producer = NULL;
         pfl_log_warn("producer-refused", "name=%s uid=%u reason=\"%s\"",
                      pfl_log_quote((const char *)args.conf.name.data, args.conf.name.len),
-                     conn->cred.uid, pfl_err_str(rc));
+                     conn->peer.uid, pfl_err_str(rc));
         return rc == PFL_ENOMEM ? rc : reply_failure(conn, request);
     }
     pfl_log_debug("producer-connected", "id=%u name=%s uid=%u pid=%lld", conn->producer->id,
-                  pfl_log_quote_str(conn->producer->name), conn->cred.uid,
-                  (long long)conn->cred.pid);
+                  pfl_log_quote_str(conn->producer->name), conn->peer.uid,
+                  (long long)conn->peer.pid);
     pfl_writer_field_varint(&w, 1, args.provides_smb && adopt_smb(conn));
-    pfl_writer_field_varint(&w, 2, 1); /* patches in place are fine */
-    pfl_writer_field_varint(&w, 3, 0); /* UNIX sockets carry descriptors: no emulation */
+    pfl_writer_field_varint(&w, 2, 1);                     /* patches in place are fine */
+    pfl_writer_field_varint(&w, 3, conn->peer.is_network); /* no descriptors: emulation */
     iov.iov_len = sizeof(body) - w.left;
     return pfl_rpc_host_reply(&conn->rpc, request, PFL_RPC_SUCCESS, &iov, 1, -1);
 }

@@ -16,12 +16,14 @@
 #include "base/io/listener.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "service/network.h"
 #include "service/producer_conn.h"
 
 struct pfl_producer_port {
     struct pfl_port_conf conf;
-    struct pfl_listener *listener; /* owned until closed */
-    struct pfl_list conns;         /* owned */
+    struct pfl_rpc_service services[2]; /* ProducerPort, RelayPort */
+    struct pfl_listener *listener;      /* owned until closed */
+    struct pfl_list conns;              /* owned */
     bool is_closing;
     bool is_listener_closed;
 };
@@ -45,7 +47,7 @@ void pfl_producer_conn_fail(struct pfl_producer_conn *conn, const char *why)
     conn->is_closing = true;
     pfl_log_warn("producer-disconnected", "producer=%s uid=%u pid=%lld reason=\"%s\"",
                  pfl_log_quote_str(conn->producer != NULL ? conn->producer->name : NULL),
-                 conn->cred.uid, (long long)conn->cred.pid, why);
+                 conn->peer.uid, (long long)conn->peer.pid, why);
     pfl_stream_close(conn->stream);
 }
 
@@ -94,6 +96,8 @@ static void on_closed(void *user, int err)
                       pfl_log_quote_str(conn->producer->name));
         pfl_service_remove_producer(conn->service, conn->producer);
     }
+    if (conn->relay != NULL)
+        pfl_relay_book_leave(&conn->service->relays, conn->relay, conn->service->sessions_len != 0);
     pfl_rpc_host_fini(&conn->rpc);
     if (conn->fd >= 0)
         (void)close(conn->fd);
@@ -116,11 +120,23 @@ static int send_frame(void *user, const struct iovec *iov, int iov_len, int fd)
     return pfl_stream_writev(conn->stream, iov, iov_len, fd);
 }
 
+static void on_peer_identity(void *user, const struct pfl_rpc_peer_identity *identity)
+{
+    struct pfl_producer_conn *conn = user;
+
+    pfl_peer_identify(&conn->peer, identity);
+}
+
 static int open_conn(struct pfl_producer_port *port, int fd, bool is_accepted)
 {
     struct pfl_producer_conn *conn = pfl_mem_zalloc(sizeof(*conn));
     const struct pfl_rpc_host_conf rpc = {
-        .services = &pfl_producer_service, .services_len = 1, .user = conn, .send = send_frame};
+        .services = port->services,
+        .services_len = port->conf.has_relay ? 2 : 1,
+        .user = conn,
+        .send = send_frame,
+        .on_peer_identity = on_peer_identity,
+    };
     const struct pfl_stream_conf stream = {
         .loop = port->conf.loop,
         .ops = &stream_ops,
@@ -136,7 +152,7 @@ static int open_conn(struct pfl_producer_port *port, int fd, bool is_accepted)
     conn->fd = -1;
     conn->is_accepted = is_accepted;
     pfl_rpc_host_init(&conn->rpc, &rpc);
-    rc = pfl_fdsock_get_cred(fd, &conn->cred);
+    rc = pfl_peer_read(&conn->peer, fd);
     if (rc == 0)
         rc = pfl_fdsock_open(&stream, fd, &conn->stream);
     if (rc != 0) {
@@ -144,6 +160,8 @@ static int open_conn(struct pfl_producer_port *port, int fd, bool is_accepted)
         pfl_mem_free(conn);
         return rc;
     }
+    if (conn->peer.is_network)
+        pfl_network_tune(fd);
     pfl_list_append(&port->conns, &conn->node);
     return 0;
 }
@@ -180,9 +198,11 @@ static void on_listener_closed(void *user)
 int pfl_producer_port_open(const struct pfl_port_conf *conf, struct pfl_producer_port **ret_port)
 {
     struct pfl_producer_port *port = pfl_mem_zalloc(sizeof(*port));
-    const struct pfl_listener_conf listener = {
+    struct pfl_listener_conf listener = {
         .loop = conf->loop,
         .address = conf->address,
+        .is_tcp = conf->family == PFL_SOCKET_TCP,
+        .inherited_fd = conf->inherited_fd,
         .max_connections = conf->max_connections,
         .group = conf->group,
         .mode = conf->mode,
@@ -196,14 +216,27 @@ int pfl_producer_port_open(const struct pfl_port_conf *conf, struct pfl_producer
         return PFL_ENOMEM;
     port->conf = *conf;
     port->conf.address = NULL;
+    port->services[0] = pfl_producer_service;
+    port->services[1] = pfl_relay_service;
     pfl_list_init(&port->conns);
-    rc = pfl_listener_open(&listener, &port->listener);
+    rc = conf->family == PFL_SOCKET_VSOCK && conf->inherited_fd == 0
+             ? pfl_network_listen_vsock(conf->address, &listener.inherited_fd)
+             : 0;
+    if (rc == 0)
+        rc = pfl_listener_open(&listener, &port->listener);
     if (rc != 0) {
+        if (listener.inherited_fd != conf->inherited_fd)
+            (void)close(listener.inherited_fd);
         pfl_mem_free(port);
         return rc;
     }
     *ret_port = port;
     return 0;
+}
+
+uint16_t pfl_producer_port_get_tcp_port(const struct pfl_producer_port *self)
+{
+    return pfl_listener_get_port(self->listener);
 }
 
 void pfl_producer_port_close(struct pfl_producer_port *self)

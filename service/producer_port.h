@@ -16,6 +16,8 @@ PFL_MUST_USE int pfl_producer_port_open(const struct pfl_port_conf *conf,
 /* Takes a connected socket as if it had been accepted: for inherited sockets and tests. On failure
  * `fd` is closed. */
 PFL_MUST_USE int pfl_producer_port_adopt(struct pfl_producer_port *self, int fd);
+/* 0 when it is no TCP socket. */
+uint16_t pfl_producer_port_get_tcp_port(const struct pfl_producer_port *self);
 /* Asynchronous: closes listener and connections, then on_closed. */
 void pfl_producer_port_close(struct pfl_producer_port *self);
 

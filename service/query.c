@@ -73,6 +73,10 @@ static void encode_producer(struct pfl_message *m, const void *entry)
     pfl_message_str(m, 4, producer->sdk_version);
     pfl_message_varint(m, 5, (uint64_t)(int64_t)(int32_t)producer->pid);
     pfl_message_varint(m, 6, 0);
+    if (producer->machine_id != 0)
+        pfl_message_varint(m, 7, producer->machine_id);
+    if (producer->machine_name != NULL)
+        pfl_message_str(m, 8, producer->machine_name);
     pfl_message_end(m, mark);
 }
 

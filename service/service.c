@@ -26,6 +26,7 @@ int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *co
     pfl_list_init(&self->consumers);
     pfl_list_init(&self->sessions);
     pfl_flush_book_init(&self->flushes);
+    pfl_relay_book_init(&self->relays);
     self->buffers = pfl_mem_calloc(PFL_SERVICE_BUFFER_IDS, sizeof(self->buffers[0]));
     return self->buffers != NULL ? 0 : PFL_ENOMEM;
 }
@@ -35,6 +36,7 @@ void pfl_service_fini(struct pfl_service *self)
     assert(pfl_list_is_empty(&self->producers) && pfl_list_is_empty(&self->consumers) &&
            pfl_list_is_empty(&self->sessions));
     pfl_flush_book_fini(&self->flushes);
+    pfl_relay_book_fini(&self->relays);
     pfl_mem_free(self->buffers);
     self->buffers = NULL;
 }
@@ -80,7 +82,8 @@ int pfl_service_add_producer(struct pfl_service *self, const struct pfl_producer
 
     if (self->producers_len >= PFL_SERVICE_MAX_PRODUCERS)
         return PFL_ELIMIT;
-    if (self->is_locked_down && conf->uid != self->conf.facts->uid)
+    /* A network peer's uid is its own word. */
+    if (self->is_locked_down && (conf->is_emulated || conf->uid != self->conf.facts->uid))
         return PFL_EPERM;
     rc = pfl_producer_new(conf, &producer);
     if (rc != 0)
@@ -208,6 +211,7 @@ int pfl_service_commit(struct pfl_service *self, struct pfl_producer *producer,
                      .pid = producer->pid,
                      .machine_id = producer->machine_id},
         .map = &producer->smb,
+        .is_emulated = producer->is_emulated,
         .get_allowed_buffer = get_allowed_buffer,
         .get_buffer = get_buffer,
         .user = &scope,
@@ -280,4 +284,6 @@ void pfl_service_remove_buffers(struct pfl_service *self, struct pfl_session *se
         }
     }
     self->buffers_len -= session->plan->buffers_len;
+    if (pfl_list_is_empty(&self->sessions))
+        pfl_relay_book_forget_gone(&self->relays);
 }

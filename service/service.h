@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "service/commit.h"
 #include "service/flush.h"
+#include "service/relay_book.h"
 #include "service/session.h"
 
 #define PFL_SERVICE_MAX_PRODUCERS        65535u
@@ -59,6 +60,7 @@ struct pfl_service {
     uint16_t last_buffer_id;
     size_t buffers_len;
     struct pfl_flush_book flushes;
+    struct pfl_relay_book relays;
     struct pfl_commit_counters commits;
     struct pfl_service_guard guards[PFL_SERVICE_GUARD_NAMES];
     size_t guards_next;

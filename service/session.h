@@ -8,6 +8,7 @@
 #define PFL_SERVICE_SESSION_H
 
 #include "service/consumer.h"
+#include "service/machine_set.h"
 #include "service/mill_job.h"
 #include "service/producer.h"
 #include "service/sequence_ids.h"
@@ -61,6 +62,8 @@ struct pfl_session {
     struct pfl_session_events events;
     struct pfl_session_timers timers;
     struct pfl_session_pending pending;
+    struct pfl_machine_set infos_told;  /* machines whose system_info is in the trace */
+    struct pfl_machine_set clocks_told; /* and whose remote_clock_sync */
     struct pfl_session_counters counters;
     struct pfl_sequence_ids sequences;
     struct pfl_trace_uuid uuid;

@@ -108,7 +108,23 @@ static int push_packets(struct pfl_readback *readback, struct pfl_span packets)
     return rc;
 }
 
-/* 1 to 5 of the documented order. */
+/* Machines that were not told about yet: theirs is step 4 when they are there at the first pass. */
+static void encode_remote_infos(struct pfl_message *m, const struct pfl_service *service,
+                                struct pfl_session *session)
+{
+    if (!session->plan->builtin.no_system_info)
+        pfl_relay_book_encode_infos(&service->relays, m, service->conf.facts, &session->infos_told);
+}
+
+static void encode_remote_clocks(struct pfl_message *m, const struct pfl_service *service,
+                                 struct pfl_session *session)
+{
+    if (!session->plan->builtin.no_clock_snapshots)
+        pfl_relay_book_encode_clocks(&service->relays, m, service->conf.facts,
+                                     &session->clocks_told);
+}
+
+/* 1 to 7 of the documented order. */
 static int push_head(struct pfl_session_read *self)
 {
     struct pfl_service *service = self->service;
@@ -116,6 +132,8 @@ static int push_head(struct pfl_session_read *self)
     const struct pfl_plan_builtin *builtin = &session->plan->builtin;
     struct pfl_buf buf;
     struct pfl_message m = pfl_message_of(&buf);
+    size_t infos_told = session->infos_told.len;
+    size_t clocks_told = session->clocks_told.len;
 
     pfl_buf_init(&buf, PACKETS_MAX_BYTES);
     encode_clocks(&m, service, session);
@@ -125,13 +143,18 @@ static int push_head(struct pfl_session_read *self)
         pfl_service_packet_config(&m, service->conf.facts, session->plan->config);
     if (session->pending.is_first_pass)
         encode_first_pass(&m, service, session);
+    encode_remote_infos(&m, service, session);
     encode_events(&m, service, session);
+    encode_remote_clocks(&m, service, session);
     if (m.rc == 0)
         m.rc =
             push_packets(self->source != NULL ? self->source : self->readback, pfl_buf_get(&buf));
     pfl_buf_fini(&buf);
-    if (m.rc != 0)
+    if (m.rc != 0) {
+        session->infos_told.len = infos_told;
+        session->clocks_told.len = clocks_told;
         return m.rc;
+    }
     session->pending.is_first_pass = false;
     session->pending.sync_marker = false;
     pfl_session_events_clear(&session->events);

@@ -27,7 +27,7 @@ static const enum pfl_clock_id snapshot_clocks[PFL_SESSION_CLOCKS] = {
     PFL_CLOCK_TSC,
 };
 
-static struct pfl_clock_snapshot read_clocks(const struct pfl_service *service)
+struct pfl_clock_snapshot pfl_session_read_clocks(const struct pfl_service *service)
 {
     struct pfl_clock_snapshot snapshot = {0};
 
@@ -48,7 +48,7 @@ void pfl_session_snapshot_clocks(struct pfl_service *service, struct pfl_session
 
     if (session->plan->builtin.no_clock_snapshots)
         return;
-    snapshot = read_clocks(service);
+    snapshot = pfl_session_read_clocks(service);
     pfl_session_events_snapshot(&session->events, &snapshot);
 }
 
@@ -208,7 +208,7 @@ bool pfl_session_start(struct pfl_service *service, struct pfl_session *session)
     pfl_session_state_move(&session->state, PFL_SESSION_STARTED);
     session->start_realtime_ns = service->conf.now_ns(service->conf.user, PFL_CLOCK_REALTIME);
     if (!session->plan->builtin.no_clock_snapshots) {
-        session->events.first = read_clocks(service);
+        session->events.first = pfl_session_read_clocks(service);
         session->events.has_first = true;
     }
     pfl_session_record(service, session, PFL_EVENT_TRACING_STARTED, (struct pfl_span){0});

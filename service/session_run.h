@@ -35,6 +35,8 @@ void pfl_session_drop_instance(struct pfl_service *service, struct pfl_instance 
 /* The stop timeout is over: waits no longer. */
 void pfl_session_finish_stop(struct pfl_service *service, struct pfl_session *session);
 
+/* All clocks of a snapshot, now. */
+struct pfl_clock_snapshot pfl_session_read_clocks(const struct pfl_service *service);
 /* Adds a clock snapshot if it is worth one. */
 void pfl_session_snapshot_clocks(struct pfl_service *service, struct pfl_session *session);
 /* Records a service event, now. */

@@ -16,16 +16,21 @@
 
 static int open_smb(struct pfl_producer *producer, const struct pfl_session *session)
 {
+    struct pfl_smb_size size;
     uint32_t page_kb;
     uint32_t size_kb;
     int rc = 0;
 
-    if (!pfl_smb_map_is_open(&producer->smb)) {
+    if (!pfl_smb_map_is_open(&producer->smb) && !producer->is_setup) {
         pfl_session_plan_get_shm(session->plan, pfl_span_of(producer->name, strlen(producer->name)),
                                  &page_kb, &size_kb);
-        rc = pfl_smb_map_create(&producer->smb,
-                                pfl_limits_choose_smb(size_kb, page_kb, producer->smb_hint_bytes,
-                                                      producer->page_hint_bytes));
+        size = pfl_limits_choose_smb(size_kb, page_kb, producer->smb_hint_bytes,
+                                     producer->page_hint_bytes);
+        /* Without shared memory the producer still has to be told how large its pages are. */
+        if (producer->is_emulated)
+            producer->smb.smb.page_bytes = size.page_bytes;
+        else
+            rc = pfl_smb_map_create(&producer->smb, size);
     }
     if (rc == 0 && !producer->is_setup)
         pfl_command_setup_tracing(producer);
@@ -59,15 +64,17 @@ static bool is_wanted(const struct pfl_service *service, const struct pfl_sessio
                       const struct pfl_plan_source *plan_source)
 {
     const struct pfl_service_facts *facts = service->conf.facts;
+    const char *machine_name =
+        producer->machine_name != NULL ? producer->machine_name : facts->machine_name;
     const struct pfl_plan_producer who = {
         .name = pfl_span_of(producer->name, strlen(producer->name)),
-        .machine_name = pfl_span_of(facts->machine_name, strlen(facts->machine_name)),
+        .machine_name = pfl_span_of(machine_name, strlen(machine_name)),
         .machine_id = producer->machine_id,
     };
 
     if (!pfl_span_eq(source->info.name, plan_source->name))
         return false;
-    if (service->is_locked_down && producer->uid != facts->uid)
+    if (service->is_locked_down && (producer->is_emulated || producer->uid != facts->uid))
         return false;
     return pfl_session_plan_wants(session->plan, plan_source, &who);
 }

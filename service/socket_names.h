@@ -11,14 +11,20 @@ struct pfl_socket_names {
     const char *producer_list; /* borrowed; NULL: from the environment or the default */
     const char *consumer;      /* borrowed; likewise */
     char *list;                /* owned: producer_list cut at its commas */
-    const char *producers[PFL_DAEMON_MAX_PRODUCER_SOCKETS]; /* into list */
+    struct pfl_daemon_socket producers[PFL_DAEMON_MAX_PRODUCER_SOCKETS]; /* addresses into list */
     size_t producers_len;
+    bool allows_network;                                   /* TCP addresses that others can reach */
+    bool has_relay_all;                                    /* RelayPort on every producer socket */
+    const char *relay_on[PFL_DAEMON_MAX_PRODUCER_SOCKETS]; /* borrowed; or on these */
+    size_t relay_on_len;
 };
 
 /* Fills in what the command line left open. */
 void pfl_socket_names_default(struct pfl_socket_names *self);
-/* Cuts the list and looks at every address. `ret_bad` is the one refused: PFL_EPERM (TCP or vsock),
- * PFL_EINVAL (empty, too long, too many); PFL_ENOMEM. */
+/* Cuts the list and looks at every address. `ret_bad` is the one refused: PFL_EPERM (a TCP address
+ * that is not this host's own, without allows_network; a consumer address that is no UNIX socket),
+ * PFL_EINVAL (empty, too long, too many), PFL_ENOENT (relay_on names no producer socket);
+ * PFL_ENOMEM. */
 PFL_MUST_USE int pfl_socket_names_split(struct pfl_socket_names *self, const char **ret_bad);
 void pfl_socket_names_fini(struct pfl_socket_names *self);
 

@@ -21,6 +21,7 @@ struct pfl_listener_conf {
     uv_loop_t *loop;
     const char *address;      /* "/path", "@abstract", "host:port"; borrowed until open returns */
     bool is_tcp;              /* how to read `address` */
+    int inherited_fd;         /* > 2: listens already, transferred on success; `address` names it */
     unsigned max_connections; /* > 0 */
     const char *group;        /* UNIX: name or number to chown to; NULL leaves it */
     int mode;                 /* UNIX: octal file mode, -1 leaves it */

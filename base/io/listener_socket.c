@@ -10,6 +10,7 @@
 #include "base/io/listener_socket.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -188,6 +189,8 @@ static uint16_t get_bound_port(int fd)
         memcpy(&in6, &ss, sizeof(in6));
         return ntohs(in6.sin6_port);
     }
+    if (ss.ss_family != AF_INET)
+        return 0;
     memcpy(&in, &ss, sizeof(in));
     return ntohs(in.sin_port);
 }
@@ -216,12 +219,26 @@ static int open_tcp(struct pfl_listener_socket *self, const struct pfl_listener_
     return rc;
 }
 
+static int adopt(struct pfl_listener_socket *self, int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
+        fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+        return fail_errno(self, "inherit");
+    self->fd = fd;
+    self->port = get_bound_port(fd);
+    return 0;
+}
+
 int pfl_listener_socket_open(struct pfl_listener_socket *self, const struct pfl_listener_conf *conf)
 {
     int rc;
 
     *self = (struct pfl_listener_socket){.fd = -1};
     (void)snprintf(self->name, sizeof(self->name), "%s", conf->address);
+    if (conf->inherited_fd > STDERR_FILENO)
+        return adopt(self, conf->inherited_fd);
     rc = conf->is_tcp ? open_tcp(self, conf) : open_unix(self, conf);
     if (rc == 0 && listen(self->fd, SOMAXCONN) != 0)
         rc = fail_errno(self, "listen");
