@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "producer/fork.h"
 #include "producer/heap.h"
 #include "producer/requests.h"
 
@@ -342,7 +343,7 @@ static void read_link(struct perfleet *p)
 
     pfl_link_read(&p->link);
     /* Frames that came before the end of the stream still count. */
-    while (pfl_link_next_frame(&p->link, &frame)) {
+    while (!pfl_fork_is_child() && pfl_link_next_frame(&p->link, &frame)) {
         if (pfl_ipc_parse_frame(frame, &reply) == 0 && reply.kind != PFL_IPC_OTHER)
             on_reply(p, &reply);
     }
@@ -563,6 +564,9 @@ void *pfl_client_run(void *arg)
         if (p->state == PFL_CLIENT_AWAY)
             try_connect(p);
         serve_program(p);
+        /* A callback forked and came back in the child too: this thread is the parent's. */
+        if (pfl_fork_is_child())
+            return NULL;
         commit_if_due(p);
         pfl_link_send(&p->link);
         if (p->state != PFL_CLIENT_AWAY && p->link.has_failed) {
@@ -570,6 +574,8 @@ void *pfl_client_run(void *arg)
             schedule_retry(p);
         }
         wait_for_events(p);
+        if (pfl_fork_is_child())
+            return NULL;
         pthread_mutex_lock(&p->lock);
         is_ending = p->is_ending;
         pthread_mutex_unlock(&p->lock);

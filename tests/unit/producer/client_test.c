@@ -31,6 +31,8 @@ struct seen {
     uint8_t config[sizeof(config)];
     struct perfleet_source *source;
     bool writes_in_callbacks;
+    bool forks_in_start;
+    pid_t child;
 };
 
 struct fixture {
@@ -66,7 +68,11 @@ static void on_setup(void *user, uint32_t instance, const void *bytes, size_t le
 
 static void on_start(void *user, uint32_t instance)
 {
+    struct seen *seen = user;
+
     (void)instance;
+    if (seen->forks_in_start)
+        seen->child = fork(); /* and returns in both */
     atomic_fetch_add(&((struct seen *)user)->starts, 1);
 }
 
@@ -412,6 +418,27 @@ static void the_child_of_a_fork_does_not_keep_the_connection_open(void **state)
     close_fixture(&f);
 }
 
+static void a_fork_inside_a_callback_leaves_one_library_thread(void **state)
+{
+    static const uint8_t flush[] = {0x08, 11, 0x10, 7};
+    struct fixture f;
+    pid_t child;
+
+    (void)state;
+    fake_listen(&f.service);
+    open_fixture(&f, 0);
+    f.seen.forks_in_start = true;
+    start_session(&f);
+    child = f.seen.child;
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, NULL, 0), child); /* the child's only thread ends */
+    assert_int_equal(write_packets(&f, 5), 5);
+    fake_command(&f.service, 5, pfl_span_of(flush, sizeof(flush)));
+    fake_expect(&f.service, FAKE_COMMIT_DATA);
+    assert_int_equal(f.service.acked_flush, 7);
+    close_fixture(&f);
+}
+
 static void the_child_of_a_fork_is_cut_off(void **state)
 {
     struct perfleet_writer *w = NULL;
@@ -527,6 +554,7 @@ int main(void)
         cmocka_unit_test(a_service_that_lacks_methods_is_served_without_them),
         cmocka_unit_test(malformed_commands_cost_the_connection_and_nothing_else),
         cmocka_unit_test(more_sessions_than_instances_are_answered_too),
+        cmocka_unit_test(a_fork_inside_a_callback_leaves_one_library_thread),
         cmocka_unit_test(the_child_of_a_fork_is_cut_off),
         cmocka_unit_test(the_child_of_a_fork_does_not_keep_the_connection_open),
         cmocka_unit_test(wrong_arguments_are_refused),
