@@ -37,7 +37,8 @@ FORBIDDEN_FILES = {
 
 # In the programs only shells see libuv and base/io (docs/style.md section 1); the rest is cores.
 SHELLS = {
-    "service": re.compile(r"(\w+_port|port|\w+_conn|\w+_methods|daemon|main)\.[ch]$"),
+    "service": re.compile(r"(\w+_port|port|\w+_conn|\w+_methods|peer|inherited|network|daemon|"
+                          r"main)\.[ch]$"),
     "relay": re.compile(r"(port|forward|notify|daemon|main)\.[ch]$"),
     "consumer": re.compile(r"(\w+_conn|cmd\w*|trace_file\w*|recording\w*|host_link\w*|progress|"
                            r"main)\.[ch]$"),
