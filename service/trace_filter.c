@@ -214,27 +214,29 @@ static int filter_field(struct walk *w)
     pfl_filter_action action = PFL_FILTER_DROP;
     uint64_t value;
     uint64_t tag;
+    uint32_t id;
     bool is_passed;
 
-    if (!read_varint(w, l->end, &tag) || tag >> 3 > FIELD_ID_MAX)
+    if (!read_varint(w, l->end, &tag))
         return PFL_EPARSE;
-    if (tag >> 3 != 0)
-        action = pfl_filter_bytecode_find(&w->filter->bytecode, l->message, (uint32_t)(tag >> 3));
+    id = (uint32_t)(tag >> 3);
+    if (id != 0 && id <= FIELD_ID_MAX)
+        action = pfl_filter_bytecode_find(&w->filter->bytecode, l->message, id);
     is_passed = pfl_filter_kind_of(action) == PFL_FILTER_PASS;
     switch (tag & 7) {
     case PFL_WIRE_VARINT:
         if (!read_varint(w, l->end, &value))
             return PFL_EPARSE;
         if (is_passed) {
-            put_tag(w, (uint32_t)(tag >> 3), PFL_WIRE_VARINT);
+            put_tag(w, id, PFL_WIRE_VARINT);
             w->out += pfl_varint_put(w->out, value);
         }
         return 0;
     case PFL_WIRE_FIXED32:
     case PFL_WIRE_FIXED64:
-        return filter_fixed(w, (uint32_t)(tag >> 3), (enum pfl_wire_type)(tag & 7), is_passed);
+        return filter_fixed(w, id, (enum pfl_wire_type)(tag & 7), is_passed);
     case PFL_WIRE_BYTES:
-        return filter_bytes(w, (uint32_t)(tag >> 3), action);
+        return filter_bytes(w, id, action);
     default:
         return PFL_EPARSE;
     }
