@@ -410,16 +410,17 @@ static void finish_stops(struct perfleet *p)
 static void send_triggers(struct perfleet *p)
 {
     pthread_mutex_lock(&p->lock);
-    while (p->triggers_len > 0) {
+    for (uint32_t i = 0; i < p->triggers_len; i++) {
         uint8_t bytes[PFL_CLIENT_TRIGGER_NAME_MAX + 16];
         struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
-        char *name = p->triggers[--p->triggers_len];
+        char *name = p->triggers[i];
 
         pfl_writer_field_bytes(&w, 1, name, strlen(name));
         pfl_heap_free(name);
         pfl_requests_invoke(p, PFL_IPC_ACTIVATE_TRIGGERS,
                             pfl_span_of(bytes, sizeof(bytes) - w.left), true);
     }
+    p->triggers_len = 0;
     pthread_mutex_unlock(&p->lock);
 }
 

@@ -33,6 +33,7 @@ struct seen {
     bool writes_in_callbacks;
     bool forks_in_start;
     pid_t child;
+    struct perfleet *triggers_in_clear;
 };
 
 struct fixture {
@@ -94,7 +95,13 @@ static void on_flush(void *user, uint32_t instance, uint64_t flags)
 
 static void on_clear(void *user, uint32_t instance)
 {
+    struct perfleet *tracing = ((struct seen *)user)->triggers_in_clear;
+
     (void)instance;
+    if (tracing != NULL) {
+        assert_int_equal(perfleet_trigger(tracing, "first"), 0);
+        assert_int_equal(perfleet_trigger(tracing, "second"), 0);
+    }
     atomic_fetch_add(&((struct seen *)user)->clears, 1);
 }
 
@@ -218,6 +225,25 @@ static void an_asynchronous_stop_waits_for_the_program(void **state)
     perfleet_stop_done(f.source, 0);
     fake_expect(&f.service, FAKE_NOTIFY_STOPPED);
     assert_int_equal(f.seen.stops, 1);
+    close_fixture(&f);
+}
+
+static void triggers_arrive_in_their_order(void **state)
+{
+    static const uint8_t clear[] = {0x08, 11};
+    struct fixture f;
+    struct pfl_span args;
+
+    (void)state;
+    fake_listen(&f.service);
+    open_fixture(&f, 0);
+    f.seen.triggers_in_clear = f.tracing;
+    start_session(&f);
+    fake_command(&f.service, 7, pfl_span_of(clear, sizeof(clear)));
+    args = fake_expect(&f.service, FAKE_ACTIVATE_TRIGGERS);
+    assert_memory_equal(args.data + 2, "first", 5);
+    args = fake_expect(&f.service, FAKE_ACTIVATE_TRIGGERS);
+    assert_memory_equal(args.data + 2, "second", 6);
     close_fixture(&f);
 }
 
@@ -548,6 +574,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_session_is_set_up_started_flushed_and_stopped),
         cmocka_unit_test(an_asynchronous_stop_waits_for_the_program),
+        cmocka_unit_test(triggers_arrive_in_their_order),
         cmocka_unit_test(a_stop_done_that_nothing_waits_for_ends_no_later_stop),
         cmocka_unit_test(a_service_that_does_not_read_costs_no_cpu),
         cmocka_unit_test(a_service_that_dies_and_comes_back_gets_everything_anew),
