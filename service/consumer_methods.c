@@ -15,9 +15,11 @@
 #include "proto/ds_config.h"
 #include "service/consumer_conn.h"
 #include "service/query.h"
+#include "service/session_file.h"
 #include "service/session_flush.h"
 #include "service/session_run.h"
 #include "service/stats.h"
+#include "service/trigger.h"
 
 #define REPLY_MAX_BYTES     (PFL_FRAME_PAYLOAD_MAX - 64u)
 #define STATS_ROOM_BYTES    100000u
@@ -89,6 +91,7 @@ static int enable_tracing(void *user, struct pfl_rpc_request request, struct pfl
 {
     struct pfl_consumer_conn *conn = user;
     char why[PFL_PLAN_WHY_BYTES];
+    struct pfl_session_enable_conf enable = {.fd = &conn->fd};
     struct pfl_span config = {0};
     bool is_attach = false;
     int rc = read_flag(bytes, 2, &is_attach);
@@ -100,7 +103,8 @@ static int enable_tracing(void *user, struct pfl_rpc_request request, struct pfl
     rc = set_slot(conn, &conn->enable_slot, request);
     if (rc != 0 || is_attach)
         return rc;
-    rc = pfl_session_enable(conn->service, &conn->consumer, config, why);
+    enable.config = config;
+    rc = pfl_session_enable(conn->service, &conn->consumer, &enable, why);
     if (rc == 0) {
         pfl_log_info("session-enabled", "session=%llu uid=%u pid=%lld",
                      (unsigned long long)conn->consumer.session->id, conn->cred.uid,
@@ -176,6 +180,13 @@ static int flush(void *user, struct pfl_rpc_request request, struct pfl_span byt
     return 0;
 }
 
+/* Not while it goes into a file, nor before a trigger that is waited for. */
+static bool can_read(const struct pfl_session *session)
+{
+    return session != NULL && !pfl_session_file_is_open(session->file) &&
+           !pfl_trigger_is_awaited(session);
+}
+
 static int read_buffers(void *user, struct pfl_rpc_request request, struct pfl_span bytes)
 {
     struct pfl_consumer_conn *conn = user;
@@ -191,7 +202,7 @@ static int read_buffers(void *user, struct pfl_rpc_request request, struct pfl_s
         pfl_readback_set_request_id(conn->read.readback, request.id);
         return 0;
     }
-    if (conn->consumer.session == NULL) {
+    if (!can_read(conn->consumer.session)) {
         conn->read_slot.is_set = false;
         return reply_empty(conn, request);
     }

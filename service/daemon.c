@@ -19,6 +19,7 @@
 
 #include "base/log.h"
 #include "service/consumer_port.h"
+#include "service/disk_port.h"
 #include "service/host_facts.h"
 #include "service/producer_port.h"
 #include "service/session_timers.h"
@@ -183,6 +184,8 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
                                        .random = read_random,
                                        .submit = submit_work,
                                        .user = &d,
+                                       .disk = &pfl_disk_port_ops,
+                                       .disk_user = &d.loop,
                                        .facts = &d.facts};
     int rc;
 

@@ -11,6 +11,7 @@
 enum {
     EVENTS_INSTANCE = 1,
     EVENTS_ALL_STARTED = 2,
+    EVENTS_CLONE_HIT = 3,
     TOLD_STOPPED = 1,
     TOLD_STARTED = 2,
 };
@@ -61,6 +62,26 @@ void pfl_observe_all_started(struct pfl_observe *self)
 {
     if ((self->mask & PFL_OBSERVE_ALL_STARTED) != 0)
         self->is_all_started = true;
+}
+
+void pfl_observe_clone_hit(struct pfl_observe *self, const struct pfl_observe_clone_hit *hit)
+{
+    struct pfl_message m = pfl_message_of(&self->events);
+    size_t before = self->events.len;
+    size_t mark;
+
+    if ((self->mask & PFL_OBSERVE_CLONE_TRIGGER) == 0)
+        return;
+    mark = pfl_message_begin(&m, EVENTS_CLONE_HIT);
+    pfl_message_varint(&m, 1, hit->session_id);
+    pfl_message_bytes(&m, 2, hit->trigger_name);
+    pfl_message_bytes(&m, 3, hit->producer_name);
+    pfl_message_varint(&m, 4, hit->producer_uid);
+    pfl_message_varint(&m, 5, hit->boottime_ns);
+    pfl_message_varint(&m, 6, hit->delay_ms);
+    pfl_message_end(&m, mark);
+    if (m.rc != 0)
+        cut(&self->events, before);
 }
 
 bool pfl_observe_has_events(const struct pfl_observe *self)

@@ -30,6 +30,16 @@ void pfl_observe_fini(struct pfl_observe *self);
 void pfl_observe_instance(struct pfl_observe *self, const struct pfl_instance *instance,
                           struct pfl_span source_name);
 void pfl_observe_all_started(struct pfl_observe *self);
+struct pfl_observe_clone_hit {
+    uint64_t session_id;
+    struct pfl_span trigger_name;
+    struct pfl_span producer_name;
+    uint32_t producer_uid;
+    uint64_t boottime_ns;
+    uint32_t delay_ms;
+};
+/* The consumer should clone the session now. */
+void pfl_observe_clone_hit(struct pfl_observe *self, const struct pfl_observe_clone_hit *hit);
 bool pfl_observe_has_events(const struct pfl_observe *self);
 /* The joined ObservableEvents; borrowed until the next call. Then forget them with clear. */
 struct pfl_span pfl_observe_get(struct pfl_observe *self);

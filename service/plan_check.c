@@ -3,9 +3,8 @@
  * Judging a plan: docs/abi/service.md section 2, in its order, first failure wins.
  *
  * Each check answers in one sentence that names the field, quotes the value and says what would be
- * accepted. Features that this version does not have are refused, never ignored: triggers,
- * write_into_file, priority_boost. Strings of the consumer are escaped
- * before they are quoted. No failure but PFL_EINVAL.
+ * accepted. Features that this version does not have are refused, never ignored: priority_boost.
+ * Strings of the consumer are escaped before they are quoted. No failure but PFL_EINVAL.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -62,6 +61,38 @@ static int check_triggers(const struct pfl_session_plan *p, char *why)
     if (p->trigger_mode != 0 && p->duration_ms != 0)
         return refuse(why, "duration_ms: %u together with trigger_config; use trigger_timeout_ms",
                       p->duration_ms);
+    return 0;
+}
+
+/* 9, and, not in upstream's list, patterns that can never match and too many triggers. */
+static int check_trigger_list(const struct pfl_session_plan *p, char *why)
+{
+    struct pfl_plan_trigger trigger;
+    struct pfl_plan_trigger other;
+
+    if (p->triggers_len > PFL_PLAN_TRIGGERS_MAX)
+        return refuse(why, "trigger_config.triggers: %zu of them; at most %u are allowed",
+                      p->triggers_len, PFL_PLAN_TRIGGERS_MAX);
+    for (size_t i = 0; i < p->triggers_len; i++) {
+        if (!pfl_session_plan_next_trigger(p, i, &trigger))
+            break;
+        if (pfl_session_plan_find_trigger(p, trigger.name, &other) &&
+            other.name.data != trigger.name.data)
+            return refuse(why, "trigger_config.triggers[%zu].name: %s is an earlier one's name too",
+                          i, quote(trigger.name));
+        if (trigger.producer_regex.len != 0 && !pfl_pattern_is_valid(trigger.producer_regex))
+            return refuse(why,
+                          "trigger_config.triggers[%zu].producer_name_regex: %s is not a regular "
+                          "expression that can be used; mind its brackets",
+                          i, quote(trigger.producer_regex));
+    }
+    return 0;
+}
+
+static int check_file_mode(const struct pfl_session_plan *p, char *why)
+{
+    if (p->file.is_wanted && (p->trigger_mode == PFL_TRIGGER_STOP || p->trigger_mode == 4))
+        return refuse(why, "write_into_file: not possible with this trigger_config.trigger_mode");
     return 0;
 }
 
@@ -172,8 +203,12 @@ int pfl_session_plan_check_early(struct pfl_session_plan *self, char ret_why[PFL
         rc = check_triggers(self, ret_why);
     if (rc == 0)
         rc = check_bugreport_name(self, ret_why);
-    if (rc == 0 && self->write_into_file && (self->trigger_mode == 2 || self->trigger_mode == 4))
-        rc = refuse(ret_why, "write_into_file: not possible with this trigger_config.trigger_mode");
+    if (rc == 0)
+        rc = check_file_mode(self, ret_why);
+    if (rc == 0)
+        rc = check_trigger_list(self, ret_why);
+    if (rc == 0 && self->trigger_clones)
+        self->trigger_mode = PFL_TRIGGER_CLONE;
     if (rc == 0)
         rc = check_guardrails(self, ret_why);
     if (rc == 0)
@@ -192,11 +227,6 @@ static int check_absent_features(const struct pfl_session_plan *p, char *why)
 
     if (p->has_boost)
         return refuse(why, fmt, "priority_boost");
-    if (p->trigger_mode != 0 || p->triggers_len != 0)
-        return refuse(why, fmt, "trigger_config");
-    if (p->write_into_file)
-        return refuse(why, "write_into_file: this version of perfleetd cannot do that; remove it "
-                           "and let the client write the file");
     return 0;
 }
 

@@ -13,6 +13,9 @@
 #include "service/command.h"
 #include "service/producer_conn.h"
 #include "service/session_run.h"
+#include "service/trigger.h"
+
+#define TRIGGERS_MAX 1024u /* of one request; the rest is ignored */
 
 static int reply_empty(struct pfl_producer_conn *conn, struct pfl_rpc_request request)
 {
@@ -286,16 +289,27 @@ static int notify_stopped(void *user, struct pfl_rpc_request request, struct pfl
     return notify(user, request, bytes, pfl_session_on_stopped);
 }
 
-/* Accepted, and without effect: configs with triggers are refused (plan_check.c). */
 static int activate_triggers(void *user, struct pfl_rpc_request request, struct pfl_span bytes)
 {
     struct pfl_producer_conn *conn = user;
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_field f;
     struct args args;
+    unsigned activated = 0;
     int rc = read_args(bytes, &args);
 
     if (rc != 0)
         return rc;
-    return conn->producer == NULL ? reply_failure(conn, request) : reply_empty(conn, request);
+    if (conn->producer == NULL)
+        return reply_failure(conn, request);
+    rc = reply_empty(conn, request);
+    while (rc == 0 && activated < TRIGGERS_MAX && pfl_reader_field(&r, &f)) {
+        if (f.id != 1 || f.type != PFL_WIRE_BYTES)
+            continue;
+        activated++;
+        pfl_trigger_activate(conn->service, conn->producer, f.bytes);
+    }
+    return rc;
 }
 
 static int sync_all(void *user, struct pfl_rpc_request request, struct pfl_span bytes)

@@ -19,12 +19,33 @@
 #include "service/session_run.h"
 #include "service/session_setup.h"
 
+static void ignore(void *port)
+{
+    (void)port;
+}
+
+static void ignore_flush(void *port, const struct pfl_flush *flush, bool is_ok)
+{
+    (void)port;
+    (void)flush;
+    (void)is_ok;
+}
+
+static const struct pfl_consumer_ops nobody_ops = {.on_disabled = ignore,
+                                                   .on_flush_done = ignore_flush,
+                                                   .on_session_gone = ignore,
+                                                   .on_read_ready = ignore,
+                                                   .on_observed = ignore};
+
 int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *conf)
 {
     *self = (struct pfl_service){.conf = *conf};
     pfl_list_init(&self->producers);
     pfl_list_init(&self->consumers);
     pfl_list_init(&self->sessions);
+    pfl_list_init(&self->closing);
+    pfl_observe_init(&self->nobody.observe);
+    self->nobody.ops = &nobody_ops;
     pfl_flush_book_init(&self->flushes);
     pfl_relay_book_init(&self->relays);
     self->buffers = pfl_mem_calloc(PFL_SERVICE_BUFFER_IDS, sizeof(self->buffers[0]));
@@ -34,7 +55,9 @@ int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *co
 void pfl_service_fini(struct pfl_service *self)
 {
     assert(pfl_list_is_empty(&self->producers) && pfl_list_is_empty(&self->consumers) &&
-           pfl_list_is_empty(&self->sessions));
+           pfl_list_is_empty(&self->sessions) && pfl_list_is_empty(&self->closing));
+    pfl_trigger_history_fini(&self->triggers);
+    pfl_observe_fini(&self->nobody.observe);
     pfl_flush_book_fini(&self->flushes);
     pfl_relay_book_fini(&self->relays);
     pfl_mem_free(self->buffers);

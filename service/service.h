@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "service/commit.h"
+#include "service/disk.h"
 #include "service/flush.h"
 #include "service/relay_book.h"
 #include "service/session.h"
@@ -29,6 +30,8 @@ struct pfl_service_conf {
     pfl_work_submit submit;                /* NULL: costly work is done at once */
     void *user;                            /* borrowed */
     const struct pfl_service_facts *facts; /* borrowed */
+    const struct pfl_disk_ops *disk;       /* NULL: sessions cannot write files */
+    void *disk_user;                       /* borrowed */
 };
 
 struct pfl_service_buffer {
@@ -54,6 +57,10 @@ struct pfl_service {
     struct pfl_list consumers; /* borrowed pfl_consumer */
     struct pfl_list sessions;  /* owned */
     size_t sessions_len;
+    struct pfl_list closing; /* owned sessions that ended while their file is still written */
+    size_t closing_len;
+    struct pfl_trigger_history triggers;
+    struct pfl_consumer nobody; /* the consumer of sessions that have none; hears nothing */
     uint64_t last_session_id;
     uint64_t last_instance_id;
     struct pfl_service_buffer *buffers; /* owned; PFL_SERVICE_BUFFER_IDS, touched as ids are used */

@@ -9,6 +9,7 @@
 #include "service/session.h"
 
 #include "base/mem.h"
+#include "service/session_file.h"
 
 static int make_buffers(struct pfl_session *s)
 {
@@ -78,7 +79,9 @@ void pfl_session_free(struct pfl_session *self)
     PFL_LIST_EACH_SAFE (it, tmp, &self->instances) {
         free_instance(PFL_CONTAINER_OF(it, struct pfl_instance, of_session));
     }
+    pfl_session_file_free(self->file);
     free_buffers(self);
+    pfl_trigger_list_fini(&self->triggers);
     pfl_mill_job_free(self->mill);
     pfl_session_events_fini(&self->events);
     pfl_sequence_ids_fini(&self->sequences);

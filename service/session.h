@@ -14,6 +14,7 @@
 #include "service/sequence_ids.h"
 #include "service/service_packets.h"
 #include "service/session_plan.h"
+#include "service/trigger_list.h"
 
 #define PFL_SESSION_MAX_INSTANCES 8192u
 #define PFL_SESSION_NEVER         UINT64_MAX
@@ -56,8 +57,10 @@ struct pfl_session {
     struct pfl_session_plan *plan; /* owned */
     enum pfl_session_state state;
     struct pfl_session_buffer *buffers; /* owned, plan->buffers_len */
-    struct pfl_mill_job *mill;          /* owned; NULL: packets go out as they are */
-    struct pfl_list instances;          /* owned pfl_instance.of_session; by producer, then setup */
+    struct pfl_session_file *file;      /* owned; NULL: the consumer reads */
+    struct pfl_trigger_list triggers;
+    struct pfl_mill_job *mill; /* owned; NULL: packets go out as they are */
+    struct pfl_list instances; /* owned pfl_instance.of_session; by producer, then setup */
     size_t instances_len;
     struct pfl_session_events events;
     struct pfl_session_timers timers;

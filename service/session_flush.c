@@ -10,6 +10,7 @@
 #include "service/session_flush.h"
 
 #include "service/command.h"
+#include "service/session_file.h"
 #include "service/session_run.h"
 #include "service/smb_scrape.h"
 
@@ -107,6 +108,8 @@ static void end_flush(struct pfl_service *service, struct pfl_session *session,
     } else if (flush->then == PFL_FLUSH_THEN_DISABLE) {
         counters->final_flush_outcome = is_ok ? 1 : 2;
         pfl_session_disable(service, session);
+    } else if (flush->then == PFL_FLUSH_THEN_WRITE) {
+        pfl_session_file_write(session->file);
     }
 }
 
@@ -140,6 +143,8 @@ static void fail_flush(struct pfl_service *service, struct pfl_session *session,
         session->consumer->ops->on_flush_done(session->consumer->port, &flush, false);
     else if (conf->then == PFL_FLUSH_THEN_DISABLE)
         pfl_session_disable(service, session);
+    else if (conf->then == PFL_FLUSH_THEN_WRITE)
+        pfl_session_file_write(session->file);
 }
 
 static void ask_producers(struct pfl_service *service, const struct pfl_session *session,

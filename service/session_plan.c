@@ -17,9 +17,16 @@ enum {
     CONFIG_BUFFERS = 1,
     CONFIG_DATA_SOURCES = 2,
     CONFIG_PRODUCERS = 6,
+    CONFIG_TRIGGERS = 17,
     CONFIG_SEMAPHORES = 39,
     COMPRESSION_TYPE_DEFLATE = 1,
+    WRITE_FLUSH_DISABLED = 2,
+    WRITE_FLUSH_ENABLED = 3,
+    FFLUSH_ENABLED = 2,
 };
+
+/* Two more fields fit behind the config: pfl_session_plan_set_duration. */
+#define DURATION_ROOM_BYTES (PFL_PLAN_DURATIONS_MAX * (1u + 5u))
 
 bool pfl_span_eq(struct pfl_span a, struct pfl_span b)
 {
@@ -147,6 +154,29 @@ static int read_one_varint(struct pfl_span bytes, uint32_t id, uint64_t *ret_val
     return 0;
 }
 
+static void read_file_number(struct pfl_plan_file *file, const struct pfl_field *f)
+{
+    switch (f->id) {
+    case 8:
+        file->is_wanted = f->value != 0;
+        break;
+    case 9:
+        file->period_ms = (uint32_t)f->value;
+        break;
+    case 10:
+        file->max_bytes = f->value;
+        break;
+    case 44:
+        file->flush_mode = (uint32_t)f->value;
+        break;
+    case 45:
+        file->wants_sync = f->value == FFLUSH_ENABLED;
+        break;
+    default:
+        break;
+    }
+}
+
 static void read_number(struct pfl_session_plan *p, const struct pfl_field *f)
 {
     switch (f->id) {
@@ -158,9 +188,6 @@ static void read_number(struct pfl_session_plan *p, const struct pfl_field *f)
         break;
     case 5:
         p->lockdown = f->value <= PFL_LOCKDOWN_SET ? (enum pfl_lockdown)f->value : p->lockdown;
-        break;
-    case 8:
-        p->write_into_file = f->value != 0;
         break;
     case 12:
         p->deferred_start = f->value != 0;
@@ -197,6 +224,7 @@ static void read_number(struct pfl_session_plan *p, const struct pfl_field *f)
         p->trace_all_machines = f->value != 0;
         break;
     default:
+        read_file_number(&p->file, f);
         break;
     }
 }
@@ -234,7 +262,7 @@ static int read_message(struct pfl_session_plan *p, const struct pfl_field *f)
     case 11:
         rc = read_one_varint(f->bytes, 2, &p->guard_max_buffers_kb);
         break;
-    case 17:
+    case CONFIG_TRIGGERS:
         return read_triggers(f->bytes, p);
     case 20:
         return read_builtin(f->bytes, &p->builtin);
@@ -244,6 +272,9 @@ static int read_message(struct pfl_session_plan *p, const struct pfl_field *f)
         break;
     case 22:
         p->session_name = f->bytes;
+        break;
+    case 29:
+        p->file.path = f->bytes;
         break;
     case 33:
         p->has_filter = true;
@@ -301,8 +332,25 @@ static int read_config(struct pfl_session_plan *p)
     return r.failed ? PFL_EPARSE : rc;
 }
 
+/* When the session is flushed for the file's sake: docs/abi/service.md section 7. */
+static void fill_file_defaults(struct pfl_session_plan *p)
+{
+    struct pfl_plan_file *file = &p->file;
+
+    if (file->period_ms == 0)
+        file->period_ms = PFL_PLAN_FILE_PERIOD_MS;
+    if (file->period_ms < PFL_PLAN_FILE_PERIOD_MIN_MS)
+        file->period_ms = PFL_PLAN_FILE_PERIOD_MIN_MS;
+    if (!file->is_wanted || file->flush_mode == WRITE_FLUSH_DISABLED)
+        return;
+    file->flush_first =
+        file->flush_mode == WRITE_FLUSH_ENABLED || file->period_ms > PFL_PLAN_FILE_PERIOD_MS;
+    p->flush_period_ms = file->flush_first ? 0 : PFL_PLAN_FILE_PERIOD_MS;
+}
+
 static void fill_defaults(struct pfl_session_plan *p)
 {
+    fill_file_defaults(p);
     if (p->flush_timeout_ms == 0)
         p->flush_timeout_ms = PFL_PLAN_FLUSH_TIMEOUT_MS;
     if (p->stop_timeout_ms == 0)
@@ -327,11 +375,13 @@ int pfl_session_plan_new(struct pfl_span config, struct pfl_session_plan **ret_p
     if (p == NULL)
         return PFL_ENOMEM;
     rc = PFL_ENOMEM;
-    p->bytes = pfl_mem_memdup(config.len != 0 ? config.data : (const uint8_t *)"", config.len);
+    p->bytes = pfl_mem_alloc(config.len + DURATION_ROOM_BYTES);
     p->buffers = pfl_mem_calloc(buffers + 1, sizeof(*p->buffers));
     p->sources = pfl_mem_calloc(sources + 1, sizeof(*p->sources));
     if (p->bytes == NULL || p->buffers == NULL || p->sources == NULL)
         goto fail;
+    if (config.len != 0)
+        memcpy(p->bytes, config.data, config.len);
     p->config = pfl_span_of(p->bytes, config.len);
     rc = read_config(p);
     if (rc != 0)

@@ -21,6 +21,10 @@
 #define PFL_PLAN_FLUSH_TIMEOUT_MS   5000u
 #define PFL_PLAN_STOP_TIMEOUT_MS    5000u
 #define PFL_PLAN_SNAPSHOT_PERIOD_MS 10000u
+#define PFL_PLAN_FILE_PERIOD_MS     5000u
+#define PFL_PLAN_FILE_PERIOD_MIN_MS 100u
+#define PFL_PLAN_TRIGGERS_MAX       256u
+#define PFL_PLAN_DURATIONS_MAX      2u
 #define PFL_PLAN_WHY_BYTES          320u /* room for a reason in words */
 
 enum pfl_lockdown {
@@ -53,6 +57,33 @@ struct pfl_plan_builtin {
     uint32_t snapshot_period_ms;
 };
 
+/* The effective TriggerMode. */
+enum pfl_trigger_mode {
+    PFL_TRIGGER_NONE = 0,
+    PFL_TRIGGER_START = 1,
+    PFL_TRIGGER_STOP = 2,
+    PFL_TRIGGER_CLONE = 4,
+};
+
+struct pfl_plan_trigger {
+    struct pfl_span name; /* in config */
+    struct pfl_span producer_regex;
+    uint32_t stop_delay_ms;
+    uint32_t max_per_24_h; /* 0: no limit */
+    double skip_probability;
+};
+
+/* write_into_file; docs/abi/service.md section 7. */
+struct pfl_plan_file {
+    bool is_wanted;
+    struct pfl_span path; /* empty: the consumer passes a descriptor */
+    uint32_t period_ms;   /* never 0 */
+    uint64_t max_bytes;   /* 0: no limit */
+    uint32_t flush_mode;  /* WriteFlushMode */
+    bool flush_first;     /* before each write */
+    bool wants_sync;      /* after each write */
+};
+
 struct pfl_session_plan {
     uint8_t *bytes; /* owned */
     struct pfl_span config;
@@ -83,13 +114,14 @@ struct pfl_session_plan {
     struct pfl_trace_filter *filter; /* owned, from check_late until a mill takes it */
     enum pfl_codec codec;
     int zstd_level;
+    struct pfl_plan_file file;
     /* What a later version will do; present means refused by check_late. */
-    bool write_into_file;
     bool has_boost;
-    uint32_t trigger_mode;
+    uint32_t trigger_mode; /* after check_early: the effective one */
     size_t triggers_len;
     bool trigger_clones;
     uint32_t trigger_timeout_ms;
+    unsigned durations_set; /* by triggers; the bytes have room for PFL_PLAN_DURATIONS_MAX */
 };
 
 /* Copies and reads `config`; nothing is judged but its form. PFL_EPARSE, PFL_ELIMIT (more than
@@ -124,6 +156,14 @@ void pfl_session_plan_get_shm(const struct pfl_session_plan *self, struct pfl_sp
 /* The next session_semaphore; `reader` starts as pfl_reader_of(self->config). */
 bool pfl_session_plan_next_semaphore(struct pfl_reader *reader, struct pfl_span *ret_name,
                                      uint64_t *ret_max_others);
+
+/* The trigger at that index, then by its name; false when there is none. */
+bool pfl_session_plan_next_trigger(const struct pfl_session_plan *self, size_t at,
+                                   struct pfl_plan_trigger *ret_trigger);
+bool pfl_session_plan_find_trigger(const struct pfl_session_plan *self, struct pfl_span name,
+                                   struct pfl_plan_trigger *ret_trigger);
+/* Once or twice: a trigger decides how long the session lasts. The config in the trace says so. */
+void pfl_session_plan_set_duration(struct pfl_session_plan *self, uint32_t duration_ms);
 
 bool pfl_span_eq(struct pfl_span a, struct pfl_span b);
 

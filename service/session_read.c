@@ -18,8 +18,10 @@
 
 #include "base/log.h"
 #include "proto/packet.h"
+#include "service/session_file.h"
 #include "service/session_run.h"
 #include "service/stats.h"
+#include "service/trigger.h"
 
 #define PACKETS_MAX_BYTES (8u << 20)
 #define STATS_ROOM_BYTES  100000u
@@ -141,6 +143,8 @@ static int push_head(struct pfl_session_read *self)
         pfl_service_packet_sync_marker(&m, service->conf.facts);
     if (session->pending.is_first_pass && !builtin->no_trace_config)
         pfl_service_packet_config(&m, service->conf.facts, session->plan->config);
+    if (!builtin->no_trace_config)
+        pfl_trigger_encode(&m, service->conf.facts, session);
     if (session->pending.is_first_pass)
         encode_first_pass(&m, service, session);
     encode_remote_infos(&m, service, session);
@@ -157,6 +161,7 @@ static int push_head(struct pfl_session_read *self)
     }
     session->pending.is_first_pass = false;
     session->pending.sync_marker = false;
+    pfl_trigger_set_told(session);
     pfl_session_events_clear(&session->events);
     pfl_session_events_clear_snapshots(&session->events);
     return 0;
@@ -228,6 +233,10 @@ static void on_back(void *user)
     const struct pfl_session_read *self = user;
     const struct pfl_consumer *consumer = self->session->consumer;
 
+    if (self->session->file != NULL && self == &self->session->file->read) {
+        pfl_session_file_resume(self->session->file);
+        return;
+    }
     if (consumer->ops->on_read_ready != NULL)
         consumer->ops->on_read_ready(consumer->port);
 }

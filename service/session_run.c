@@ -17,9 +17,11 @@
 #include "base/log.h"
 #include "service/admission.h"
 #include "service/command.h"
+#include "service/session_file.h"
 #include "service/session_flush.h"
 #include "service/session_setup.h"
 #include "service/session_timers.h"
+#include "service/trigger.h"
 
 static const enum pfl_clock_id snapshot_clocks[PFL_SESSION_CLOCKS] = {
     PFL_CLOCK_BOOTTIME, PFL_CLOCK_REALTIME_COARSE, PFL_CLOCK_MONOTONIC_COARSE,
@@ -143,14 +145,52 @@ static int check_plan(struct pfl_service *service, struct pfl_consumer *consumer
     return rc;
 }
 
+/* Rule 22: a descriptor or a path, and the file itself. */
+static int check_file(const struct pfl_service *service, const struct pfl_session_plan *plan,
+                      const struct pfl_session_enable_conf *conf, char *why)
+{
+    bool has_fd = conf->fd != NULL && *conf->fd >= 0;
+    const char *said = NULL;
+
+    if (!plan->file.is_wanted)
+        return 0;
+    if (has_fd == (plan->file.path.len != 0))
+        said = "write_into_file: pass a descriptor with EnableTracing, or set output_path, and not "
+               "both";
+    else if (service->conf.disk == NULL)
+        said = "write_into_file: this service cannot write files; let the client write it";
+    else if (service->closing_len >= PFL_SERVICE_MAX_SESSIONS)
+        said = "write_into_file: too many earlier traces are still being written; try again later";
+    if (said == NULL)
+        return 0;
+    (void)snprintf(why, PFL_PLAN_WHY_BYTES, "%s", said);
+    return PFL_EINVAL;
+}
+
+/* The session is made; without its file it goes again. */
+static int open_file(struct pfl_service *service, struct pfl_session *session,
+                     const struct pfl_session_enable_conf *conf, char *why)
+{
+    int rc;
+
+    if (!session->plan->file.is_wanted)
+        return 0;
+    rc = pfl_session_file_open(service, session, *conf->fd, why);
+    if (rc != 0)
+        pfl_session_remove(service, session);
+    else
+        *conf->fd = -1;
+    return rc;
+}
+
 int pfl_session_enable(struct pfl_service *service, struct pfl_consumer *consumer,
-                       struct pfl_span config, char ret_why[PFL_PLAN_WHY_BYTES])
+                       const struct pfl_session_enable_conf *conf, char ret_why[PFL_PLAN_WHY_BYTES])
 {
     struct pfl_session_plan *plan;
     int rc;
 
     ret_why[0] = '\0';
-    rc = pfl_session_plan_new(config, &plan);
+    rc = pfl_session_plan_new(conf->config, &plan);
     if (rc == PFL_ELIMIT) {
         (void)snprintf(ret_why, PFL_PLAN_WHY_BYTES, "data_sources: more than %u; use fewer",
                        PFL_PLAN_MAX_SOURCES);
@@ -161,14 +201,20 @@ int pfl_session_enable(struct pfl_service *service, struct pfl_consumer *consume
     rc = check_plan(service, consumer, plan, ret_why);
     if (rc == 0) {
         service->last_session_id++;
-        rc = make_session(service, consumer, plan, ret_why);
+        rc = check_file(service, plan, conf, ret_why);
     }
+    if (rc == 0)
+        rc = make_session(service, consumer, plan, ret_why);
     if (rc != 0) {
         pfl_session_plan_free(plan);
         return rc;
     }
+    rc = open_file(service, consumer->session, conf, ret_why);
+    if (rc != 0)
+        return rc;
+    pfl_trigger_wait(service, consumer->session);
     pfl_session_setup_all(service, consumer->session);
-    if (!consumer->session->plan->deferred_start)
+    if (!plan->deferred_start && !pfl_trigger_starts(consumer->session))
         (void)pfl_session_start(service, consumer->session);
     return 0;
 }
@@ -213,6 +259,7 @@ bool pfl_session_start(struct pfl_service *service, struct pfl_session *session)
     }
     pfl_session_record(service, session, PFL_EVENT_TRACING_STARTED, (struct pfl_span){0});
     pfl_session_timers_start(service, session);
+    pfl_session_file_start(session->file);
     PFL_LIST_EACH (it, &session->instances) {
         struct pfl_instance *instance = PFL_CONTAINER_OF(it, struct pfl_instance, of_session);
 
@@ -249,7 +296,23 @@ static void finish(struct pfl_service *service, struct pfl_session *session)
     pfl_session_scrape(service, session);
     pfl_session_snapshot_clocks(service, session);
     pfl_session_record(service, session, PFL_EVENT_TRACING_DISABLED, (struct pfl_span){0});
-    session->consumer->ops->on_disabled(session->consumer->port);
+    if (pfl_session_file_is_open(session->file))
+        pfl_session_file_finish(session->file);
+    else
+        session->consumer->ops->on_disabled(session->consumer->port);
+}
+
+void pfl_session_on_file_closed(struct pfl_service *service, struct pfl_session *session)
+{
+    if (session->file->is_orphan) {
+        pfl_list_remove(&session->node);
+        service->closing_len--;
+        pfl_session_free(session);
+    } else if (session->state == PFL_SESSION_DISABLED) {
+        session->consumer->ops->on_disabled(session->consumer->port);
+    } else {
+        pfl_session_disable(service, session);
+    }
 }
 
 static void stop_all(struct pfl_session *session, bool immediately)
@@ -282,21 +345,51 @@ void pfl_session_disable(struct pfl_service *service, struct pfl_session *sessio
     session->timers.stop_ms = pfl_service_now_ms(service) + session->plan->stop_timeout_ms;
 }
 
-void pfl_session_end(struct pfl_service *service, struct pfl_session *session)
+/* Out of the service, with nothing left that refers to it from there. */
+static void take_out(struct pfl_service *service, struct pfl_session *session)
 {
     struct pfl_consumer *consumer = session->consumer;
 
-    pfl_session_cancel_flushes(service, session);
-    if (session->state != PFL_SESSION_DISABLED) {
-        stop_all(session, true);
-        finish(service, session);
-    }
     consumer->ops->on_session_gone(consumer->port);
     consumer->session = NULL;
     pfl_list_remove(&session->node);
     service->sessions_len--;
     pfl_service_remove_buffers(service, session);
+}
+
+void pfl_session_remove(struct pfl_service *service, struct pfl_session *session)
+{
+    take_out(service, session);
     pfl_session_free(session);
+}
+
+/* Its file is still written: it lives on, unseen, until that is done. */
+static void orphan(struct pfl_service *service, struct pfl_session *session)
+{
+    struct pfl_consumer *consumer = session->consumer;
+
+    consumer->ops->on_disabled(consumer->port);
+    take_out(service, session);
+    session->consumer = &service->nobody;
+    session->file->is_orphan = true;
+    pfl_list_append(&service->closing, &session->node);
+    service->closing_len++;
+    while (!pfl_list_is_empty(&session->instances))
+        pfl_session_remove_instance(
+            session, PFL_CONTAINER_OF(session->instances.next, struct pfl_instance, of_session));
+}
+
+void pfl_session_end(struct pfl_service *service, struct pfl_session *session)
+{
+    pfl_session_cancel_flushes(service, session);
+    if (session->state != PFL_SESSION_DISABLED) {
+        stop_all(session, true);
+        finish(service, session);
+    }
+    if (pfl_session_file_is_open(session->file))
+        orphan(service, session);
+    else
+        pfl_session_remove(service, session);
 }
 
 void pfl_session_finish_stop(struct pfl_service *service, struct pfl_session *session)

@@ -9,13 +9,19 @@
 #define PFL_SESSION_SLOW_START_MS 20000u
 #define PFL_SESSION_SLOW_MAX      32u /* data sources named in a warning */
 
+struct pfl_session_enable_conf {
+    struct pfl_span config;
+    int *fd; /* for write_into_file; -1: none; set to -1 when it is taken */
+};
+
 /*
  * Checks the config and makes the consumer's session; sets up data sources and starts them unless
  * the config defers that. PFL_EINVAL: refused, `ret_why` says why in words; PFL_EPARSE: no config;
  * PFL_ENOMEM, with `ret_why` too.
  */
 PFL_MUST_USE int pfl_session_enable(struct pfl_service *service, struct pfl_consumer *consumer,
-                                    struct pfl_span config, char ret_why[PFL_PLAN_WHY_BYTES]);
+                                    const struct pfl_session_enable_conf *conf,
+                                    char ret_why[PFL_PLAN_WHY_BYTES]);
 /* False when the session is not waiting for its start. */
 bool pfl_session_start(struct pfl_service *service, struct pfl_session *session);
 /* A graceful stop; nothing when it is over already. */
@@ -31,6 +37,12 @@ void pfl_session_on_stopped(struct pfl_service *service, struct pfl_producer *pr
 /* The data source was unregistered, or its producer is gone (then instance->producer is NULL):
  * stops the instance and frees it. */
 void pfl_session_drop_instance(struct pfl_service *service, struct pfl_instance *instance);
+
+/* Takes it out of the service and frees it; nothing is told but that it is gone. */
+void pfl_session_remove(struct pfl_service *service, struct pfl_session *session);
+/* The file is closed: the session is disabled if it still runs, else that is told now; one that
+ * ended is freed. */
+void pfl_session_on_file_closed(struct pfl_service *service, struct pfl_session *session);
 
 /* The stop timeout is over: waits no longer. */
 void pfl_session_finish_stop(struct pfl_service *service, struct pfl_session *session);

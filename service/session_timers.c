@@ -10,8 +10,10 @@
 #include "service/session_timers.h"
 
 #include "service/command.h"
+#include "service/session_file.h"
 #include "service/session_flush.h"
 #include "service/session_run.h"
+#include "service/trigger.h"
 
 static uint64_t next_multiple(uint64_t now_ms, uint32_t period_ms)
 {
@@ -68,6 +70,9 @@ static uint64_t get_next_ms(const struct pfl_service *service, const struct pfl_
     uint64_t next = min_ms(t->flush_ms, min_ms(t->snapshot_ms, t->clear_ms));
 
     next = min_ms(next, min_ms(t->stop_ms, t->slow_ms));
+    next = min_ms(next, pfl_trigger_next_ms(session));
+    if (session->file != NULL)
+        next = min_ms(next, session->file->next_write_ms);
     if (t->duration_ms != PFL_SESSION_NEVER) {
         uint64_t clock_ms = get_duration_clock_ms(service, session);
         uint64_t left = t->duration_ms > clock_ms ? t->duration_ms - clock_ms : 0;
@@ -130,6 +135,8 @@ static void run_duration(struct pfl_service *service, struct pfl_session *sessio
     };
 
     session->timers.duration_ms = PFL_SESSION_NEVER;
+    if (pfl_trigger_is_stopping(session))
+        return;
     pfl_session_flush(service, session, &conf);
 }
 
@@ -164,6 +171,9 @@ static void run_session(struct pfl_service *service, struct pfl_session *session
         t->stop_ms = PFL_SESSION_NEVER;
         pfl_session_finish_stop(service, session);
     }
+    if (session->file != NULL && session->file->next_write_ms <= now_ms)
+        pfl_session_file_run(session->file);
+    pfl_trigger_run(service, session);
     if (t->duration_ms != PFL_SESSION_NEVER &&
         t->duration_ms <= get_duration_clock_ms(service, session))
         run_duration(service, session);

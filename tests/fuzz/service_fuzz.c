@@ -220,7 +220,9 @@ static void do_what(struct world *w, enum what what, struct pfl_span bytes)
     if (what < WHAT_ENABLE) {
         do_producer(w, what, bytes);
     } else if (what == WHAT_ENABLE) {
-        if (is_small(bytes) && pfl_session_enable(&w->service, &w->consumer, bytes, why) != 0)
+        if (is_small(bytes) &&
+            pfl_session_enable(&w->service, &w->consumer,
+                               &(struct pfl_session_enable_conf){.config = bytes}, why) != 0)
             why[sizeof(why) - 1] = '\0';
     } else if (what == WHAT_QUERY) {
         query(w);

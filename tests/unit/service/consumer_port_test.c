@@ -350,8 +350,6 @@ static void refused_configs_name_the_field(void **state)
         {"trigger_config { trigger_mode: STOP_TRACING }", "trigger_timeout_ms: 0"},
         {"trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 1 } duration_ms: 1",
          "duration_ms: 1 together"},
-        {"trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 1 }",
-         "trigger_config: this version"},
         {"bugreport_filename: \"a/b\"", "bugreport_filename: \"a/b\""},
         {ONE_BUFFER "deferred_start: true enable_extra_guardrails: true", "deferred_start"},
         {"buffers { size_kb: 5 } enable_extra_guardrails: true", "buffers[0].size_kb: 5"},
@@ -365,7 +363,14 @@ static void refused_configs_name_the_field(void **state)
          "producer_name_regex_filter: \"(\""},
         {"trace_filter { bytecode: \"x\" }", "trace_filter.bytecode: checksum"},
         {"priority_boost { policy: POLICY_SCHED_FIFO }", "priority_boost: this version"},
-        {"write_into_file: true", "write_into_file: this version"},
+        {"write_into_file: true", "write_into_file: pass a descriptor"},
+        {"write_into_file: true output_path: \"/nowhere/at/all\"", "No such file"},
+        {"trigger_config { trigger_mode: START_TRACING trigger_timeout_ms: 9 "
+         "triggers { name: \"a\" } triggers { name: \"a\" } }",
+         "triggers[1].name: \"a\""},
+        {"trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 9 "
+         "triggers { name: \"a\" producer_name_regex: \"(\" } }",
+         "producer_name_regex: \"(\""},
         {"buffers { size_kb: 0 }", "buffers[0].size_kb: 0"},
         {"buffers { size_kb: 4194304 }", "buffers[0].size_kb: 4194304"},
     };

@@ -19,7 +19,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "proto/frame.h"
+#include "service/disk_port.h"
 #include "service/message.h"
+#include "service/session_file.h"
 #include "service/session_timers.h"
 
 #define CLIENT_MAX_BYTES (64u << 20)
@@ -57,6 +59,8 @@ void pfl_port_kit_open(struct pfl_port_kit *self)
     self->facts = (struct pfl_service_facts){.uid = (uint32_t)getuid(), .version = "test"};
     service.user = self;
     service.facts = &self->facts;
+    service.disk = &pfl_disk_port_ops;
+    service.disk_user = &self->loop;
     assert_int_equal(uv_loop_init(&self->loop), 0);
     assert_int_equal(pfl_service_init(&self->service, &service), 0);
     serial++;
@@ -89,11 +93,32 @@ void pfl_port_kit_close(struct pfl_port_kit *self)
     assert_int_equal(stats.live_blocks, 0);
 }
 
+static bool is_disk_busy(const struct pfl_list *sessions)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, sessions) {
+        const struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
+
+        if (session->file != NULL && session->file->has_job)
+            return true;
+    }
+    return false;
+}
+
+/* Files are written in threads: waits for them, as everything else is done at once here. */
+static void wait_for_disk(struct pfl_port_kit *self)
+{
+    while (is_disk_busy(&self->service.sessions) || is_disk_busy(&self->service.closing))
+        (void)uv_run(&self->loop, UV_RUN_ONCE);
+}
+
 void pfl_port_kit_run(struct pfl_port_kit *self)
 {
     for (int i = 0; i < IDLE_TURNS; i++) {
         pfl_consumer_port_send_observed(self->consumers);
         (void)uv_run(&self->loop, UV_RUN_NOWAIT);
+        wait_for_disk(self);
     }
 }
 

@@ -145,7 +145,9 @@ static int live(void *arg)
         rc = pfl_service_register_source(&service, producer,
                                          pfl_span_of(descriptor, sizeof(descriptor)));
     if (rc == 0)
-        rc = pfl_session_enable(&service, &consumer, pfl_span_of(config, sizeof(config)), why);
+        rc = pfl_session_enable(
+            &service, &consumer,
+            &(struct pfl_session_enable_conf){.config = pfl_span_of(config, sizeof(config))}, why);
     if (rc == 0)
         run_session(&service, &consumer, &read);
     if (producer != NULL)

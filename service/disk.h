@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a core asks of the disk: an ordered list of steps on a few open files, carried out elsewhere
+ * and answered later, so that nothing waits for a slow disk but the session that writes to it.
+ */
+#ifndef PFL_SERVICE_DISK_H
+#define PFL_SERVICE_DISK_H
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+#define PFL_DISK_SLOTS     3u /* open files of one pfl_disk_file */
+#define PFL_DISK_STEPS_MAX 8u
+
+enum pfl_disk_step_kind {
+    PFL_DISK_WRITE,  /* all bytes, at the slot's offset */
+    PFL_DISK_SYNC,   /* fdatasync */
+    PFL_DISK_CLOSE,  /* an empty slot is legal */
+    PFL_DISK_CREATE, /* `path` must not exist; mode 0644 */
+    PFL_DISK_REMOVE, /* `path`; its absence is no failure */
+};
+
+struct pfl_disk_step {
+    enum pfl_disk_step_kind kind;
+    unsigned slot;
+    struct pfl_span bytes; /* borrowed until the job is done */
+    const char *path;      /* likewise */
+};
+
+struct pfl_disk_job {
+    struct pfl_disk_step steps[PFL_DISK_STEPS_MAX];
+    size_t steps_len;
+};
+
+struct pfl_disk_result {
+    int error;                        /* 0, or the errno of the step that failed */
+    uint64_t written[PFL_DISK_SLOTS]; /* bytes, the failed step's included */
+};
+
+struct pfl_disk_file;
+/* Never from within submit. */
+typedef void (*pfl_disk_done_cb)(void *user, const struct pfl_disk_result *result);
+
+struct pfl_disk_ops {
+    /* Creates a file in the caller's thread. 0 or an errno. */
+    int (*create)(void *disk, const char *path, int *ret_fd);
+    /* Closes and removes what create made. */
+    void (*discard)(void *disk, const char *path, int fd);
+    /* `fd` (-1: none) is slot 0, transferred on success. PFL_ENOMEM. */
+    int (*open)(void *disk, int fd, pfl_disk_done_cb done, void *user,
+                struct pfl_disk_file **ret_file);
+    /* Copies `job`, does its steps in order; after a failure only those that close. One job at a
+     * time. */
+    void (*submit)(struct pfl_disk_file *file, const struct pfl_disk_job *job);
+    /* Closes what is open; a job under way goes on, but its bytes must stay until then: never call
+     * it then. */
+    void (*close)(struct pfl_disk_file *file);
+};
+
+static inline void pfl_disk_job_add(struct pfl_disk_job *job, struct pfl_disk_step step)
+{
+    job->steps[job->steps_len++] = step;
+}
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The triggers that a session received, and when which trigger was activated in the last day. */
+#ifndef PFL_SERVICE_TRIGGER_LIST_H
+#define PFL_SERVICE_TRIGGER_LIST_H
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+#define PFL_TRIGGERS_MAX        1024u  /* of a session; later ones still act, but leave no packet */
+#define PFL_TRIGGER_HISTORY_MAX 65536u /* the oldest is forgotten */
+#define PFL_TRIGGER_HISTORY_NS  (24ull * 3600 * 1000000000)
+
+struct pfl_trigger {
+    uint64_t boottime_ns;
+    struct pfl_span name;          /* in the plan's config */
+    struct pfl_span producer_name; /* owned */
+    uint32_t producer_uid;
+    uint32_t stop_delay_ms;
+    uint64_t due_ms; /* what it does is due, CLOCK_MONOTONIC; UINT64_MAX: done, or nothing to do */
+};
+
+struct pfl_trigger_list {
+    struct pfl_trigger *received; /* owned; in the order of their arrival */
+    size_t received_len;
+    size_t received_cap;
+    size_t told_len;     /* have their packets in the trace */
+    uint64_t timeout_ms; /* a session that waits for its start gives up; UINT64_MAX: it does not */
+};
+
+/* Takes a copy of producer_name. PFL_ENOMEM, PFL_ELIMIT. */
+PFL_MUST_USE int pfl_trigger_list_add(struct pfl_trigger_list *self,
+                                      const struct pfl_trigger *trigger);
+void pfl_trigger_list_fini(struct pfl_trigger_list *self); /* legal on zeroed memory */
+
+struct pfl_trigger_event {
+    uint64_t boottime_ns;
+    uint64_t name_hash;
+};
+
+struct pfl_trigger_history {
+    struct pfl_trigger_event *events; /* owned; oldest first */
+    size_t events_len;
+    size_t events_cap;
+};
+
+/* Forgets what is older than a day; how often the name was activated since. */
+size_t pfl_trigger_history_count(struct pfl_trigger_history *self, uint64_t boottime_ns,
+                                 uint64_t name_hash);
+/* Without memory the event is not counted. */
+void pfl_trigger_history_add(struct pfl_trigger_history *self, uint64_t boottime_ns,
+                             uint64_t name_hash);
+void pfl_trigger_history_fini(struct pfl_trigger_history *self); /* legal on zeroed memory */
+
+#endif
