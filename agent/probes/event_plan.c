@@ -5,7 +5,7 @@
  * Happy path: `new` meets the kernel's fields with the event table's by name and leaves a list of
  * steps; `encode` walks them. An event the table does not know gets generic steps: name and value.
  *
- *     bundle.event { timestamp, pid, common_flags, <message> { field, field, ... } }
+ *     bundle.event { timestamp, pid, <message> { field, field, ... } }
  *
  * Lengths are written into reserved bytes afterwards: one when the worst case is below 128 bytes,
  * two below 16384, else four (a varint may be longer than it must be).
@@ -23,11 +23,10 @@
 #include "base/mem.h"
 
 #define INT_MAX_BYTES   15u /* tag of 5, varint of 10 */
-#define HEAD_MAX_BYTES  64u /* lengths, timestamp, pid, flags */
+#define HEAD_MAX_BYTES  64u /* lengths, timestamp, pid */
 #define BUNDLE_EVENT    2u
 #define EVENT_TIMESTAMP 1u
 #define EVENT_PID       2u
-#define EVENT_FLAGS     5u
 #define GENERIC_NAME    1u
 #define GENERIC_FIELD   2u
 #define GENERIC_F_NAME  1u
@@ -364,7 +363,6 @@ uint8_t *pfl_event_plan_encode(const struct pfl_event_plan *self,
 {
     size_t max = pfl_event_plan_max_bytes(self, record);
     size_t width = max < 128 ? 1 : max < 16384 ? 2 : 4;
-    uint8_t flags = record->data[self->flags_offset];
     uint8_t *p = put_tag(dst, BUNDLE_EVENT, PFL_WIRE_BYTES);
     uint8_t *event = p + width;
     uint8_t *message;
@@ -372,8 +370,6 @@ uint8_t *pfl_event_plan_encode(const struct pfl_event_plan *self,
     p = put_varint(put_tag(event, EVENT_TIMESTAMP, PFL_WIRE_VARINT), record->timestamp_ns);
     p = put_tag(p, EVENT_PID, PFL_WIRE_VARINT);
     p = put_varint(p, (uint32_t)pfl_event_read_i32(record, self->pid_offset));
-    if (flags != 0)
-        p = put_varint(put_tag(p, EVENT_FLAGS, PFL_WIRE_VARINT), flags);
     p = put_tag(p, self->event_field, PFL_WIRE_BYTES);
     message = p + width;
     p = pfl_event_plan_is_generic(self) ? put_generic(message, self, record)

@@ -30,6 +30,8 @@
 #define PERIOD_MAX_MS      60000u
 #define BUFFER_SMALL_KB    2048u
 #define BUFFER_LARGE_KB    8192u
+#define PAGE_MAX_KB         32u
+#define PAGES_MIN          32u /* pages of a buffer at least */
 #define BUFFER_MAX_KB      (1024u * 1024u)
 #define LARGE_MEMORY_BYTES (UINT64_C(7) << 30)
 #define PACKET_BUNDLE      1u
@@ -236,6 +238,22 @@ static int set_buffer_size(struct pfl_ftrace *self, const struct pfl_ftrace_conf
     return 0;
 }
 
+/* Larger pages need fewer reads (kernels from 6.8 on); a small buffer keeps small ones, because a
+ * loss takes a whole page. A refusal leaves the page size as it is. */
+static void set_page_size(struct pfl_ftrace *self, const struct pfl_ftrace_conf *conf)
+{
+    uint32_t kb = judge_buffer_size(conf) / PAGES_MIN;
+    char text[16];
+
+    if (kb > PAGE_MAX_KB)
+        kb = PAGE_MAX_KB;
+    while ((kb & (kb - 1)) != 0)
+        kb &= kb - 1;
+    (void)snprintf(text, sizeof(text), "%u", kb);
+    if (kb > 4 && pfl_tracefs_write(self->fs.instance_fd, "buffer_subbuf_size_kb", text) != 0)
+        pfl_log_debug("tracefs-page-size-refused", "kb=%u", kb);
+}
+
 static void stop_instance(struct pfl_ftrace *self)
 {
     pfl_cpu_buffers_close(&self->buffers);
@@ -254,8 +272,10 @@ static int start_instance(struct pfl_ftrace *self, const struct pfl_ftrace_conf 
     rc = pfl_tracefs_make_instance(&self->fs);
     if (rc == 0)
         rc = pfl_tracefs_write(self->fs.instance_fd, "trace_clock", "boot");
-    if (rc == 0)
+    if (rc == 0) {
+        set_page_size(self, conf);
         rc = set_buffer_size(self, conf);
+    }
     if (rc == 0)
         rc = pfl_cpu_buffers_open(&self->buffers, self->fs.instance_fd);
     if (rc == 0)

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* FtraceConfig: which events a wish means, what is ignored, what is refused. */
+#include "agent/probes/ftrace_conf.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include "tests/support/sweep.h"
+
+static const uint8_t config[] = "\x0a\x07sched/*"
+                                "\x0a\x05print"
+                                "\x0a\x0bpower:state"
+                                "\x50\x80\x08"     /* buffer_size_kb: 1024 */
+                                "\x58\x0a"         /* drain_period_ms: 10 */
+                                "\x62\x02\x08\x00" /* compact_sched { enabled: false } */
+                                "\x12\x02gf"       /* atrace_categories */
+                                "\x80\x01\x01";    /* disable_generic_events */
+
+static void wishes_name_events(void **state)
+{
+    struct pfl_ftrace_conf conf;
+
+    (void)state;
+    assert_int_equal(pfl_ftrace_conf_parse(pfl_span_of(config, sizeof(config) - 1), &conf), 0);
+    assert_true(pfl_ftrace_conf_wants(&conf, "sched", "sched_switch"));
+    assert_true(pfl_ftrace_conf_wants(&conf, "ftrace", "print"));
+    assert_true(pfl_ftrace_conf_wants(&conf, "power", "state"));
+    assert_false(pfl_ftrace_conf_wants(&conf, "schedule", "x"));
+    assert_false(pfl_ftrace_conf_wants(&conf, "sch", "x"));
+    assert_false(pfl_ftrace_conf_wants(&conf, "power", "states"));
+    assert_int_equal(conf.buffer_size_kb, 1024);
+    assert_int_equal(conf.drain_period_ms, 10);
+    assert_true(conf.no_compact_sched && conf.no_generic_events);
+    assert_int_equal(conf.ignored, PFL_FTRACE_NO_ATRACE);
+    assert_string_equal(pfl_ftrace_ignored_str(PFL_FTRACE_NO_ATRACE), "atrace_categories");
+    pfl_ftrace_conf_fini(&conf);
+    pfl_sweep_assert_no_leak();
+}
+
+static void config_cut_at_every_length_is_read_or_refused(void **state)
+{
+    struct pfl_ftrace_conf conf;
+
+    (void)state;
+    for (size_t len = 0; len < sizeof(config); len++) {
+        int rc = pfl_ftrace_conf_parse(pfl_span_of(config, len), &conf);
+
+        assert_true(rc == 0 || rc == PFL_EPARSE);
+        pfl_ftrace_conf_fini(&conf);
+    }
+    pfl_sweep_assert_no_leak();
+}
+
+static int parse_once(void *arg)
+{
+    struct pfl_ftrace_conf conf;
+    int rc = pfl_ftrace_conf_parse(pfl_span_of(config, sizeof(config) - 1), &conf);
+
+    (void)arg;
+    if (rc == 0)
+        pfl_ftrace_conf_fini(&conf);
+    return rc;
+}
+
+static void parsing_survives_every_failed_allocation(void **state)
+{
+    (void)state;
+    pfl_sweep(parse_once, NULL, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wishes_name_events),
+        cmocka_unit_test(config_cut_at_every_length_is_read_or_refused),
+        cmocka_unit_test(parsing_survives_every_failed_allocation),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Recorded pages into bundles: nothing is lost, nothing is invented, nothing crashes. */
+#include "tests/unit/probes/ftrace_kit.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "tests/support/sweep.h"
+
+/* Counted in the recording by a decoder of its own (fixtures/ftrace/README.md). */
+#define SWITCHES 34u
+#define WAKINGS  31u
+#define RECORDS  336u
+#define LAST_NS  UINT64_C(7562320959421)
+
+static int setup(void **state)
+{
+    struct kit *kit = pfl_mem_zalloc(sizeof(*kit));
+
+    *state = kit;
+    return kit == NULL ? -1 : kit_init(kit);
+}
+
+static int teardown(void **state)
+{
+    kit_fini(*state);
+    pfl_mem_free(*state);
+    pfl_sweep_assert_no_leak();
+    return 0;
+}
+
+static void every_record_arrives_once(void **state)
+{
+    struct kit *kit = *state;
+
+    kit_feed(kit, pfl_buf_get(&kit->pages));
+    assert_int_equal(kit->reader.events, RECORDS);
+    assert_int_equal(kit->switches, SWITCHES);
+    assert_int_equal(kit->wakings, WAKINGS);
+    assert_int_equal(kit->by_field[329], 171); /* sys_enter */
+    assert_int_equal(kit->by_field[327], 64);  /* generic: sched_stat_runtime */
+    assert_int_equal(kit->by_field[24], 17);   /* softirq_entry */
+    assert_int_equal(kit->by_field[236], 7);   /* task_rename */
+    assert_int_equal(kit->by_field[235], 4);   /* task_newtask */
+    assert_int_equal(kit->by_field[237], 7);   /* sched_process_exec */
+    assert_int_equal(kit->by_field[3], 1);     /* print */
+    assert_int_equal(kit->errors, 0);
+    assert_int_equal(kit->cpu.previous_end_ns, LAST_NS);
+}
+
+static void compact_and_plain_tell_the_same_number_of_switches(void **state)
+{
+    struct kit *kit = *state;
+
+    kit->reader.is_compact = false;
+    kit_feed(kit, pfl_buf_get(&kit->pages));
+    assert_int_equal(kit->switches, 0);
+    assert_int_equal(kit->by_field[4], SWITCHES);
+    assert_int_equal(kit->by_field[20], WAKINGS);
+}
+
+static void unwanted_events_are_left_out(void **state)
+{
+    struct kit *kit = *state;
+
+    memset(kit->wanted, 0, sizeof(kit->wanted));
+    kit_feed(kit, pfl_buf_get(&kit->pages));
+    assert_int_equal(kit->bundles, 0);
+    kit_want(kit, "sched_switch", true);
+    kit_feed(kit, pfl_buf_get(&kit->pages));
+    assert_int_equal(kit->reader.events, SWITCHES);
+    assert_int_equal(kit->bundles, 1);
+}
+
+static void page_cut_at_every_length_is_read_as_far_as_it_goes(void **state)
+{
+    struct kit *kit = *state;
+    uint64_t before = 0;
+    uint8_t *copy;
+
+    for (size_t len = 0; len <= 4096; len++) {
+        copy = pfl_mem_memdup(kit->pages.data, len);
+        assert_non_null(copy);
+        /* The header is made to claim what is there, so that records are cut and not the page. */
+        if (len >= 16) {
+            uint32_t commit = (uint32_t)(len - 16);
+
+            memcpy(copy + 8, &commit, sizeof(commit));
+        }
+        kit->reader.events = 0;
+        kit->reader.status_seen = 0;
+        kit_feed(kit, pfl_span_of(copy, len));
+        assert_true(kit->reader.events >= before);
+        assert_true(len == 0 || len >= 16 || kit->reader.status_seen == 1u << PFL_PAGE_BAD_HEADER);
+        before = kit->reader.events;
+        pfl_mem_free(copy);
+    }
+    assert_true(before > 20);
+}
+
+static void lost_events_begin_a_bundle_that_says_so(void **state)
+{
+    struct kit *kit = *state;
+
+    kit->pages.data[kit->pages.start + 4096 + 8 + 3] |= 0x80;
+    kit_feed(kit, pfl_buf_get(&kit->pages));
+    assert_int_equal(kit->bundles, 2);
+    assert_int_equal(kit->lost, 1);
+    assert_int_equal(kit->reader.events, RECORDS);
+}
+
+static void bad_page_is_told_and_the_next_one_is_read(void **state)
+{
+    static const uint32_t status_path[] = {8, 2, 0};
+    struct kit *kit = *state;
+    uint8_t *page = kit->pages.data + kit->pages.start;
+    struct pfl_field f;
+
+    memset(page + 16, 0, 4); /* length word follows: a long record */
+    memset(page + 20, 0, 4); /* ... of length 0 */
+    kit_feed(kit, pfl_buf_get(&kit->pages));
+    assert_int_equal(kit->errors, 1);
+    assert_true(kit->reader.events > RECORDS / 2);
+    assert_true(kit_find(pfl_buf_get(&kit->last), status_path, &f));
+    assert_int_equal(f.value, PFL_PAGE_ZERO_LENGTH);
+    assert_int_equal(kit->reader.status_seen, 1u << PFL_PAGE_ZERO_LENGTH);
+}
+
+static void every_byte_flipped_does_no_harm(void **state)
+{
+    struct kit *kit = *state;
+    uint8_t *page = kit->pages.data + kit->pages.start;
+
+    for (size_t i = 0; i < 4096; i++) {
+        page[i] ^= 0xff;
+        kit_feed(kit, pfl_span_of(page, 4096));
+        page[i] ^= 0xff;
+    }
+    kit->reader.events = 0;
+    kit_feed(kit, pfl_buf_get(&kit->pages));
+    assert_int_equal(kit->reader.events, RECORDS);
+}
+
+static void long_input_makes_several_bundles_with_nothing_lost(void **state)
+{
+    struct kit *kit = *state;
+
+    uint8_t *recorded = pfl_mem_memdup(kit->pages.data + kit->pages.start, kit->pages.len);
+    size_t len = kit->pages.len;
+
+    assert_non_null(recorded);
+    for (int i = 0; i < 40; i++)
+        assert_int_equal(pfl_buf_append(&kit->pages, recorded, len), 0);
+    pfl_mem_free(recorded);
+    kit_feed(kit, pfl_buf_get(&kit->pages));
+    assert_int_equal(kit->reader.events, 41 * RECORDS);
+    assert_int_equal(kit->switches, 41 * SWITCHES);
+    assert_true(kit->bundles > 1);
+}
+
+static void threads_of_events_are_met(void **state)
+{
+    struct kit *kit = *state;
+    struct pfl_pid_set pids;
+    size_t met;
+
+    memset(&pids, 0, sizeof(pids));
+    kit->reader.pids = &pids;
+    kit_feed(kit, pfl_buf_get(&kit->pages));
+    met = pids.fresh_count;
+    assert_true(met > 5);
+    assert_false(pfl_pid_set_has(&pids, 0));
+    pfl_pid_set_clear_fresh(&pids);
+    kit_feed(kit, pfl_buf_get(&kit->pages));
+    /* Only renamed threads are of interest again. */
+    assert_true(pids.fresh_count > 0 && pids.fresh_count <= 7);
+    pfl_pid_set_fini(&pids);
+}
+
+static int make_kit(void *arg)
+{
+    int rc = kit_init(arg);
+
+    if (rc == 0)
+        kit_fini(arg);
+    return rc;
+}
+
+static void construction_survives_every_failed_allocation(void **state)
+{
+    static struct kit kit;
+
+    (void)state;
+    pfl_sweep(make_kit, &kit, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_record_arrives_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(compact_and_plain_tell_the_same_number_of_switches, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(unwanted_events_are_left_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(page_cut_at_every_length_is_read_as_far_as_it_goes, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(lost_events_begin_a_bundle_that_says_so, setup, teardown),
+        cmocka_unit_test_setup_teardown(bad_page_is_told_and_the_next_one_is_read, setup, teardown),
+        cmocka_unit_test_setup_teardown(every_byte_flipped_does_no_harm, setup, teardown),
+        cmocka_unit_test_setup_teardown(long_input_makes_several_bundles_with_nothing_lost, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(threads_of_events_are_met, setup, teardown),
+        cmocka_unit_test(construction_survives_every_failed_allocation),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
