@@ -13,7 +13,7 @@
 #include "base/list.h"
 
 /* From one IPv4 address, or one IPv6 network of 64 bits. */
-#define PFL_HANDSHAKES_PER_PEER 32u
+#define PFL_HANDSHAKES_PER_PEER 128u
 
 struct pfl_handshake {
     struct pfl_list node;

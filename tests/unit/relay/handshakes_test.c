@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#define MAX  150u
 #define MANY 200u
 
 static struct pfl_handshakes all;
@@ -19,7 +20,7 @@ static int setup(void **state)
 {
     (void)state;
     memset(entries, 0, sizeof(entries));
-    pfl_handshakes_init(&all, 100);
+    pfl_handshakes_init(&all, MAX);
     return 0;
 }
 
@@ -51,9 +52,9 @@ static void the_oldest_of_the_same_peer_gives_way(void **state)
     assert_null(add(MANY - 1, "10.0.0.2"));
     for (unsigned i = 0; i < PFL_HANDSHAKES_PER_PEER; i++)
         assert_null(add(i, "10.0.0.1"));
-    assert_ptr_equal(add(100, "10.0.0.1"), &entries[0]);
-    assert_ptr_equal(add(101, "::ffff:10.0.0.1"), &entries[1]); /* the same peer */
-    assert_null(add(102, "10.0.0.2"));
+    assert_ptr_equal(add(MAX, "10.0.0.1"), &entries[0]);
+    assert_ptr_equal(add(MAX + 1, "::ffff:10.0.0.1"), &entries[1]); /* the same peer */
+    assert_null(add(MAX + 2, "10.0.0.2"));
     assert_int_equal(all.count, PFL_HANDSHAKES_PER_PEER + 2);
 }
 
@@ -62,8 +63,8 @@ static void a_network_of_ipv6_is_one_peer(void **state)
     (void)state;
     for (unsigned i = 0; i < PFL_HANDSHAKES_PER_PEER; i++)
         assert_null(add(i, i % 2 == 0 ? "2001:db8::1" : "2001:db8::ffff:2"));
-    assert_ptr_equal(add(100, "2001:db8::3"), &entries[0]);
-    assert_null(add(101, "2001:db8:0:1::3"));
+    assert_ptr_equal(add(MAX, "2001:db8::3"), &entries[0]);
+    assert_null(add(MAX + 1, "2001:db8:0:1::3"));
 }
 
 static void over_all_peers_the_oldest_gives_way(void **state)
@@ -71,12 +72,12 @@ static void over_all_peers_the_oldest_gives_way(void **state)
     char text[32] = "10.0.0.0";
 
     (void)state;
-    for (unsigned i = 0; i < 100; i++) {
+    for (unsigned i = 0; i < MAX; i++) {
         text[7] = (char)('0' + i % 8);
         assert_null(add(i, text));
     }
-    assert_ptr_equal(add(100, "10.9.9.9"), &entries[0]);
-    assert_int_equal(all.count, 100);
+    assert_ptr_equal(add(MAX, "10.9.9.9"), &entries[0]);
+    assert_int_equal(all.count, MAX);
 }
 
 static void who_is_done_is_not_counted(void **state)
