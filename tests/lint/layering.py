@@ -23,7 +23,7 @@ ALLOWED = {
     "agent": (("proto", "base", "base/io"), ("uv",)),
     "agent/probes": (("producer", "base"), ()),
     "consumer": (("proto", "base", "base/io"), ("uv", "protobuf-c", "jansson")),
-    "tests": (("abi", "base", "base/io", "proto", "producer", "service", "relay", "agent",
+    "tests": (("abi", "base", "base/io", "proto", "producer", "service", "relay", "agent", "agent/probes",
                "consumer"), ("uv", "mbedtls", "protobuf-c", "jansson", "cmocka", "zlib",
                "zstd")),
 }

@@ -1,0 +1,114 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# perfleet-probes on this host's kernel: what it records, and that it leaves tracefs as it was.
+# Without root or tracefs the kernel's part is skipped; /proc and /sys are for everybody.
+. "$(dirname "$0")/lib.sh"
+
+TRACEFS=/sys/kernel/tracing
+[ -e $TRACEFS/trace ] || mount -t tracefs nodev $TRACEFS 2>/dev/null
+FIELDS="python3 -B $ROOT/tests/support/probes_check.py"
+
+start_service one || { check "perfleetd opens its sockets" false; finish; }
+
+proc_config() {
+    cat <<END
+buffers { size_kb: 32768 }
+data_sources { config { name: "linux.process_stats" process_stats_config {
+    scan_all_processes_on_start: true record_thread_names: true proc_stats_poll_ms: 200 } } }
+data_sources { config { name: "linux.sys_stats" sys_stats_config {
+    meminfo_period_ms: 200 stat_period_ms: 200 vmstat_period_ms: 400 } } }
+data_sources { config { name: "linux.system_info" } }
+duration_ms: 1500
+END
+}
+ftrace_config() {
+    cat <<END
+data_sources { config { name: "linux.ftrace" ftrace_config {
+    ftrace_events: "sched/*" ftrace_events: "task/*" ftrace_events: "raw_syscalls/sys_enter"
+    ftrace_events: "irq/*" drain_period_ms: 50 } } }
+END
+}
+proc_config >"$WORK/proc.pbtx"
+{ proc_config; ftrace_config; } >"$WORK/all.pbtx"
+{ echo 'buffers { size_kb: 16384 } duration_ms: 1000'; ftrace_config; } >"$WORK/ftrace.pbtx"
+{
+    echo 'buffers { size_kb: 16384 } duration_ms: 1000'
+    echo 'data_sources { config { name: "linux.ftrace" ftrace_config { ftrace_events: "task/*" } } }'
+} >"$WORK/task.pbtx"
+
+# --- everybody ------------------------------------------------------------------------------
+start plain "$BIN/perfleet-probes" --no-ftrace
+PLAIN=$STARTED
+check "processes and statistics are offered without kernel events" \
+    wait_for_source linux.process_stats 1
+check "and recorded" record one "$WORK/proc.pbtx" "$WORK/proc.pftrace"
+check "the trace has processes, counters and processors" \
+    $FIELDS "$WORK/proc.pftrace" process_tree process_stats sys_stats cpu_info
+kill "$PLAIN"
+wait "$PLAIN"
+check "it ends when it is told to" test $? -eq 0
+check "wrong usage is exit 2" exits_with 2 "$BIN/perfleet-probes" --nonsense
+
+# --- the kernel -----------------------------------------------------------------------------
+can_trace() {
+    [ "$(id -u)" -eq 0 ] && mkdir "$TRACEFS/instances/pfl-try-$$" 2>/dev/null &&
+        rmdir "$TRACEFS/instances/pfl-try-$$"
+}
+if ! can_trace; then
+    skip "kernel events are recorded" "needs root and a writable tracefs"
+    finish
+fi
+
+# What other tracers would see change.
+tracefs_state() {
+    cat $TRACEFS/{tracing_on,trace_clock,buffer_size_kb,set_event,current_tracer}
+    ls $TRACEFS/instances | grep perfleet
+}
+no_instance() {
+    ! ls $TRACEFS/instances | grep -q perfleet
+}
+some_work() {
+    local i
+    for i in $(seq 40); do /bin/true; sleep 0.02; done
+}
+tracefs_state >"$WORK/before"
+start probes "$BIN/perfleet-probes"
+PROBES=$STARTED
+check "kernel events are offered" wait_for_source linux.ftrace 1
+some_work &
+check "they are recorded with everything else" record one "$WORK/all.pbtx" "$WORK/all.pftrace"
+wait $!
+check "scheduling, tasks, system calls, interrupts and statistics arrive; nothing was lost" \
+    $FIELDS "$WORK/all.pftrace" compact_switch compact_waking event:237 event:235 event:329 \
+    event:24 ftrace_stats_begin ftrace_stats_end process_tree lossless
+check "no instance is left after the session" wait_for 10 no_instance
+
+two_sessions() {
+    record one "$WORK/ftrace.pbtx" "$WORK/a.pftrace" &
+    local first=$!
+    record one "$WORK/task.pbtx" "$WORK/b.pftrace" || return 1
+    wait $first
+}
+some_work &
+check "two sessions share the kernel" two_sessions
+wait $!
+check "the first has its events" $FIELDS "$WORK/a.pftrace" compact_switch event:235
+check "the second has its own and no others" $FIELDS "$WORK/b.pftrace" event:235 no_compact_switch
+
+sed 's/duration_ms: 1000/duration_ms: 20000/' "$WORK/ftrace.pbtx" >"$WORK/long.pbtx"
+record one "$WORK/long.pbtx" "$WORK/long.pftrace" >"$WORK/long.log" 2>&1 &
+LONG=$!
+has_instance() { ! no_instance; }
+check "a session has an instance" wait_for 10 has_instance
+kill -9 "$PROBES"
+check "which is removed even after kill -9" wait_for 10 no_instance
+tracefs_state >"$WORK/after"
+check "tracefs is as it was" cmp "$WORK/before" "$WORK/after"
+kill -INT "$LONG"
+wait "$LONG"
+wait "$PROBES" 2>/dev/null
+
+mkdir "$TRACEFS/instances/perfleet-999999999"
+start probes2 "$BIN/perfleet-probes"
+check "an instance of a program that is gone is removed at start" wait_for 10 no_instance
+finish
