@@ -74,11 +74,16 @@ static bool commit_now(void *user)
     return !p->link.has_failed;
 }
 
-static void commit_if_due(struct perfleet *p)
+/*
+ * The queue goes first and a commit only after all of it. So what is due was either looked at with
+ * an empty queue, or the socket is full and wakes us: nothing else would, the wake-up is spent.
+ */
+static void send_and_commit(struct perfleet *p)
 {
     enum pfl_arbiter_due due;
     uint64_t now;
 
+    pfl_link_send(&p->link);
     if (p->arbiter == NULL || pfl_link_queued(&p->link) > 0)
         return;
     due = pfl_arbiter_get_due(p->arbiter);
@@ -87,8 +92,10 @@ static void commit_if_due(struct perfleet *p)
     now = now_ms();
     if (due == PFL_ARBITER_LATER && p->commit_at_ms == 0)
         p->commit_at_ms = now + p->conf.batch_ms;
-    if (due == PFL_ARBITER_NOW || now >= p->commit_at_ms)
+    if (due == PFL_ARBITER_NOW || now >= p->commit_at_ms) {
         pfl_requests_commit(p);
+        pfl_link_send(&p->link);
+    }
 }
 
 /* --- commands ---------------------------------------------------------------------------- */
@@ -517,7 +524,7 @@ static int poll_timeout_ms(const struct perfleet *p)
     uint64_t at = p->state == PFL_CLIENT_AWAY ? p->retry_at_ms : p->commit_at_ms;
     uint64_t now = now_ms();
 
-    /* While the socket is full the timer does not count: the socket wakes us (commit_if_due). */
+    /* While the socket is full the timer does not count: the socket wakes us (send_and_commit). */
     if (p->state != PFL_CLIENT_AWAY && (at == 0 || pfl_link_queued(&p->link) > 0))
         return -1;
     return at <= now ? 0 : (int)(at - now);
@@ -568,8 +575,7 @@ void *pfl_client_run(void *arg)
         /* A callback forked and came back in the child too: this thread is the parent's. */
         if (pfl_fork_is_child())
             return NULL;
-        commit_if_due(p);
-        pfl_link_send(&p->link);
+        send_and_commit(p);
         if (p->state != PFL_CLIENT_AWAY && p->link.has_failed) {
             disconnect(p);
             schedule_retry(p);

@@ -267,6 +267,29 @@ static void a_stop_done_that_nothing_waits_for_ends_no_later_stop(void **state)
     close_fixture(&f);
 }
 
+/* One session ends while another is flushed: the stop's answer must not use up the wake-up. */
+static void a_flush_that_comes_together_with_a_stop_is_answered(void **state)
+{
+    static const uint8_t stop[] = {0x08, 11};
+    static const uint8_t flush[] = {0x08, 12, 0x10, 7};
+    struct fixture f;
+
+    (void)state;
+    fake_listen(&f.service);
+    open_fixture(&f, 0);
+    start_session(&f);
+    fake_instance_command(&f.service, 1, 12, pfl_span_of(config, sizeof(config)));
+    fake_expect(&f.service, FAKE_NOTIFY_STARTED);
+    fake_hold(&f.service);
+    fake_command(&f.service, 2, pfl_span_of(stop, sizeof(stop)));
+    fake_command(&f.service, 5, pfl_span_of(flush, sizeof(flush)));
+    fake_release(&f.service);
+    fake_expect(&f.service, FAKE_NOTIFY_STOPPED);
+    fake_expect(&f.service, FAKE_COMMIT_DATA);
+    assert_int_equal(f.service.acked_flush, 7);
+    close_fixture(&f);
+}
+
 static uint64_t cpu_us(void)
 {
     struct rusage u;
@@ -576,6 +599,7 @@ int main(void)
         cmocka_unit_test(an_asynchronous_stop_waits_for_the_program),
         cmocka_unit_test(triggers_arrive_in_their_order),
         cmocka_unit_test(a_stop_done_that_nothing_waits_for_ends_no_later_stop),
+        cmocka_unit_test(a_flush_that_comes_together_with_a_stop_is_answered),
         cmocka_unit_test(a_service_that_does_not_read_costs_no_cpu),
         cmocka_unit_test(a_service_that_dies_and_comes_back_gets_everything_anew),
         cmocka_unit_test(a_service_that_lacks_methods_is_served_without_them),

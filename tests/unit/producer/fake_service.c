@@ -81,6 +81,28 @@ void fake_fini(struct fake_service *s)
     close(s->listen_fd);
 }
 
+void fake_hold(struct fake_service *s)
+{
+    s->is_held = true;
+    s->held_len = 0;
+}
+
+void fake_release(struct fake_service *s)
+{
+    s->is_held = false;
+    assert_int_equal(send(s->fd, s->held, s->held_len, MSG_NOSIGNAL), (ssize_t)s->held_len);
+}
+
+static void hold_frame(struct fake_service *s, struct pfl_span frame)
+{
+    struct pfl_writer w = pfl_writer_of(s->held + s->held_len, sizeof(s->held) - s->held_len);
+
+    pfl_writer_u32(&w, (uint32_t)frame.len);
+    pfl_writer_bytes(&w, frame.data, frame.len);
+    assert_false(w.failed);
+    s->held_len = sizeof(s->held) - w.left;
+}
+
 void fake_send(struct fake_service *s, struct pfl_span frame, int fd)
 {
     uint8_t prefix[4];
@@ -92,6 +114,10 @@ void fake_send(struct fake_service *s, struct pfl_span frame, int fd)
     } control = {0};
     struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
 
+    if (s->is_held) {
+        hold_frame(s, frame);
+        return;
+    }
     pfl_writer_u32(&w, (uint32_t)frame.len);
     if (fd >= 0) {
         msg.msg_control = control.bytes;

@@ -39,6 +39,9 @@ struct fake_service {
     struct pfl_smb smb;
     uint64_t acked_flush; /* by the commits that fake_take_commit saw */
     uint32_t chunks;
+    bool is_held;
+    size_t held_len;
+    uint8_t held[4096];
 };
 
 void fake_listen(struct fake_service *s);
@@ -63,6 +66,9 @@ void fake_setup_tracing(struct fake_service *s, uint32_t pages);
 /* setup (6) or start (1) with {1: id, 2: config}. */
 void fake_instance_command(struct fake_service *s, uint32_t cmd, uint64_t id,
                            struct pfl_span config);
+/* What is sent from now on (without a descriptor) arrives at once with the release. */
+void fake_hold(struct fake_service *s);
+void fake_release(struct fake_service *s);
 /* A raw frame. */
 void fake_send(struct fake_service *s, struct pfl_span frame, int fd);
 
