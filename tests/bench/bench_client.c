@@ -192,16 +192,17 @@ void pfl_bench_client_slow_down(struct pfl_bench_client *self, unsigned sleep_ms
 }
 
 /* TraceConfig {buffers = 1 {size_kb 1, fill_policy 4, experimental_mode 8}, data_sources = 2
- * {config 1 {name 1}}} in EnableTracingRequest {trace_config 1}. */
+ * {config 1 {name 1}}, compression = 47 {codec {}}} in EnableTracingRequest {trace_config 1}. */
 void pfl_bench_client_enable(struct pfl_bench_client *self,
                              const struct pfl_bench_session_conf *conf)
 {
-    uint8_t buffer[64], name[128], source[160], config[256], request[300];
+    uint8_t buffer[64], name[128], source[160], config[256], request[300], codec[4];
     struct pfl_writer b = pfl_writer_of(buffer, sizeof(buffer));
     struct pfl_writer n = pfl_writer_of(name, sizeof(name));
     struct pfl_writer s = pfl_writer_of(source, sizeof(source));
     struct pfl_writer c = pfl_writer_of(config, sizeof(config));
     struct pfl_writer r = pfl_writer_of(request, sizeof(request));
+    struct pfl_writer z = pfl_writer_of(codec, sizeof(codec));
 
     pfl_writer_field_varint(&b, 1, conf->buffer_kb);
     pfl_writer_field_varint(&b, 4, conf->fill_policy);
@@ -211,6 +212,10 @@ void pfl_bench_client_enable(struct pfl_bench_client *self,
     pfl_writer_field_bytes(&s, 1, name, (size_t)(n.pos - name));
     pfl_writer_field_bytes(&c, 1, buffer, (size_t)(b.pos - buffer));
     pfl_writer_field_bytes(&c, 2, source, (size_t)(s.pos - source));
+    if (conf->codec != 0) {
+        pfl_writer_field_bytes(&z, conf->codec, "", 0);
+        pfl_writer_field_bytes(&c, 47, codec, (size_t)(z.pos - codec));
+    }
     pfl_writer_field_bytes(&r, 1, config, (size_t)(c.pos - config));
     if (b.failed || n.failed || s.failed || c.failed || r.failed)
         fail("a config that long");

@@ -33,6 +33,7 @@ struct pfl_bench_session_conf {
     uint32_t fill_policy;       /* TraceConfig.BufferConfig.FillPolicy */
     uint32_t experimental_mode; /* TraceConfig.BufferConfig.ExperimentalMode, 0 leaves it */
     const char *data_source;
+    uint32_t codec; /* field of CompressionConfig: 1 deflate, 2 zstd of its usual level; 0: none */
 };
 void pfl_bench_client_enable(struct pfl_bench_client *self,
                              const struct pfl_bench_session_conf *conf);

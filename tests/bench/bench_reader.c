@@ -148,13 +148,14 @@ static bool run_request(struct pfl_bench_client *client, const char *word)
     return false;
 }
 
-static void do_enable(struct pfl_bench_client *client, char **args)
+static void do_enable(struct pfl_bench_client *client, char **args, const char *codec)
 {
     struct pfl_bench_session_conf conf = {
         .buffer_kb = (uint32_t)strtoul(args[1], NULL, 10),
         .fill_policy = (uint32_t)strtoul(args[2], NULL, 10),
         .experimental_mode = (uint32_t)strtoul(args[3], NULL, 10),
         .data_source = args[4],
+        .codec = (uint32_t)strtoul(codec, NULL, 10),
     };
 
     pfl_bench_client_enable(client, &conf);
@@ -170,8 +171,8 @@ static void do_slow(struct pfl_bench_client *client, char **args)
 
 static bool run_command(struct pfl_bench_client *client, char **args, size_t args_len)
 {
-    if (args_len == 5 && strcmp(args[0], "enable") == 0)
-        do_enable(client, args);
+    if ((args_len == 5 || args_len == 6) && strcmp(args[0], "enable") == 0)
+        do_enable(client, args, args_len == 6 ? args[5] : "0");
     else if (args_len == 3 && strcmp(args[0], "slow") == 0)
         do_slow(client, args);
     else if (args_len == 3 && strcmp(args[0], "query") == 0)
