@@ -46,8 +46,8 @@ struct pfl_disk_ops {
     int (*create)(void *disk, const char *path, int *ret_fd);
     /* Closes and removes what create made. */
     void (*discard)(void *disk, const char *path, int fd);
-    /* `fd` (-1: none) is slot 0, transferred on success. PFL_ENOMEM. */
-    int (*open)(void *disk, int fd, pfl_disk_done_cb done, void *user,
+    /* `fds` (-1: none) fill the slots, transferred on success. PFL_ENOMEM. */
+    int (*open)(void *disk, const int fds[PFL_DISK_SLOTS], pfl_disk_done_cb done, void *user,
                 struct pfl_disk_file **ret_file);
     /* Copies `job`, does its steps in order; after a failure only those that close. One job at a
      * time. */

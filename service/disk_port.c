@@ -222,7 +222,7 @@ no_lock:
     return PFL_ENOMEM;
 }
 
-static int open_file(void *disk, int fd, pfl_disk_done_cb done, void *user,
+static int open_file(void *disk, const int fds[PFL_DISK_SLOTS], pfl_disk_done_cb done, void *user,
                      struct pfl_disk_file **ret_file)
 {
     struct pfl_disk_file *file = pfl_mem_zalloc(sizeof(*file));
@@ -230,9 +230,7 @@ static int open_file(void *disk, int fd, pfl_disk_done_cb done, void *user,
 
     if (file == NULL)
         return PFL_ENOMEM;
-    for (size_t i = 1; i < PFL_DISK_SLOTS; i++)
-        file->fds[i] = -1;
-    file->fds[0] = fd;
+    memcpy(file->fds, fds, sizeof(file->fds));
     file->done = done;
     file->user = user;
     rc = start_thread(file, disk);

@@ -29,6 +29,7 @@ enum pfl_flush_then {
     PFL_FLUSH_THEN_REPLY,   /* a consumer asked: answer `request_id` */
     PFL_FLUSH_THEN_DISABLE, /* the duration is over */
     PFL_FLUSH_THEN_WRITE,   /* into the session's file */
+    PFL_FLUSH_THEN_CUT,     /* the session's file: the next segment begins */
 };
 
 struct pfl_flush {

@@ -37,6 +37,12 @@ static uint32_t get_max_duration_ms(const struct pfl_session_plan *p)
     return p->extra_guardrails ? PFL_PLAN_GUARD_DURATION_MS : PFL_PLAN_MAX_DURATION_MS;
 }
 
+static bool is_plain(uint8_t c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+}
+
 static int check_duration(const struct pfl_session_plan *p, char *why)
 {
     if (p->duration_ms > get_max_duration_ms(p))
@@ -96,14 +102,47 @@ static int check_file_mode(const struct pfl_session_plan *p, char *why)
     return 0;
 }
 
+/* perfleet's own: what would make segments that cannot be told apart, sorted, or written. */
+static int check_rotation(const struct pfl_session_plan *p, char *why)
+{
+    const struct pfl_plan_file *file = &p->file;
+    size_t name_len = 0;
+
+    if (file->segment_max_bytes == 0 && file->segment_period_ms == 0)
+        return file->max_segments == 0 ? 0
+                                       : refuse(why, "perfleet_rotation: needs max_segment_bytes "
+                                                     "or segment_period_ms");
+    if (!file->is_wanted || file->path.len == 0)
+        return refuse(why, "perfleet_rotation: needs write_into_file and output_path");
+    if (p->codec != PFL_CODEC_NONE)
+        return refuse(why, "perfleet_rotation: not possible with compression; remove one of them");
+    if (file->segment_max_bytes != 0 && file->segment_max_bytes < PFL_PLAN_SEGMENT_MIN_BYTES)
+        return refuse(why, "perfleet_rotation.max_segment_bytes: %llu; use at least %u",
+                      (unsigned long long)file->segment_max_bytes, PFL_PLAN_SEGMENT_MIN_BYTES);
+    if (file->segment_period_ms != 0 && file->segment_period_ms < PFL_PLAN_SEGMENT_MIN_MS)
+        return refuse(why, "perfleet_rotation.segment_period_ms: %u; use at least %u",
+                      file->segment_period_ms, PFL_PLAN_SEGMENT_MIN_MS);
+    while (name_len < file->path.len && file->path.data[file->path.len - 1 - name_len] != '/') {
+        if (!is_plain(file->path.data[file->path.len - 1 - name_len]))
+            return refuse(why,
+                          "output_path: %s; with perfleet_rotation its last part may have "
+                          "only characters of [A-Za-z0-9._-]",
+                          quote(file->path));
+        name_len++;
+    }
+    if (name_len == 0 || name_len > PFL_PLAN_SEGMENT_NAME_MAX)
+        return refuse(why,
+                      "output_path: with perfleet_rotation its last part must have from 1 to "
+                      "%u characters",
+                      PFL_PLAN_SEGMENT_NAME_MAX);
+    return 0;
+}
+
 static int check_bugreport_name(const struct pfl_session_plan *p, char *why)
 {
     for (size_t i = 0; i < p->bugreport_filename.len; i++) {
         uint8_t c = p->bugreport_filename.data[i];
-        bool is_good = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
-                       c == '.' || c == '_' || c == '-';
-
-        if (!is_good)
+        if (!is_plain(c))
             return refuse(why, "bugreport_filename: %s has a character outside [A-Za-z0-9._-]",
                           quote(p->bugreport_filename));
     }
@@ -205,6 +244,8 @@ int pfl_session_plan_check_early(struct pfl_session_plan *self, char ret_why[PFL
         rc = check_bugreport_name(self, ret_why);
     if (rc == 0)
         rc = check_file_mode(self, ret_why);
+    if (rc == 0)
+        rc = check_rotation(self, ret_why);
     if (rc == 0)
         rc = check_trigger_list(self, ret_why);
     if (rc == 0 && self->trigger_clones)

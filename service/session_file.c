@@ -23,6 +23,7 @@
 #include "base/mem.h"
 #include "service/session_flush.h"
 #include "service/session_run.h"
+#include "service/session_timers.h"
 #include "service/trigger.h"
 
 #define TRACE_PACKET_TAG 0x0au
@@ -70,8 +71,30 @@ static void fail(struct pfl_session_file *self, const char *why, uint64_t lost_b
 
 /* ---- a batch ---- */
 
+static size_t get_waiting_bytes(const struct pfl_session_file *self)
+{
+    return self->out.len + (self->rotation != NULL ? self->rotation->next.len : 0);
+}
+
+/* The packet at the end of the batch: to its segment. */
+static int sort_packet(struct pfl_session_file *self, size_t begin, size_t head_len)
+{
+    struct pfl_span all = pfl_buf_get(&self->out);
+    struct pfl_span framed = pfl_span_of(all.data + begin, all.len - begin);
+    int rc;
+
+    if (!pfl_rotation_goes_next(self->rotation,
+                                pfl_span_of(framed.data + head_len, framed.len - head_len)))
+        return 0;
+    rc = pfl_buf_append(&self->rotation->next, framed.data, framed.len);
+    if (rc == 0)
+        self->out.len = begin;
+    return rc;
+}
+
 static int append_packet(struct pfl_session_file *self, const struct pfl_readback_packet *packet)
 {
+    size_t begin = self->out.len;
     uint8_t head[1 + PFL_VARINT_MAX_BYTES] = {TRACE_PACKET_TAG};
     size_t head_len = 1 + pfl_varint_put(head + 1, packet->bytes);
     uint64_t max_bytes = self->session->plan->file.max_bytes;
@@ -79,7 +102,7 @@ static int append_packet(struct pfl_session_file *self, const struct pfl_readbac
     int rc;
 
     if (max_bytes != 0 &&
-        self->written_bytes + self->out.len + head_len + packet->bytes >= max_bytes)
+        self->written_bytes + get_waiting_bytes(self) + head_len + packet->bytes >= max_bytes)
         return PFL_ELIMIT;
     rc = pfl_buf_reserve(&self->out, head_len + packet->bytes, &room);
     if (rc != 0)
@@ -87,9 +110,9 @@ static int append_packet(struct pfl_session_file *self, const struct pfl_readbac
     rc = pfl_buf_append(&self->out, head, head_len);
     for (size_t i = 0; rc == 0 && i < packet->slices_len; i++)
         rc = pfl_buf_append(&self->out, packet->slices[i].iov_base, packet->slices[i].iov_len);
-    return rc != 0 || packet->tail.len == 0
-               ? rc
-               : pfl_buf_append(&self->out, packet->tail.data, packet->tail.len);
+    if (rc == 0 && packet->tail.len != 0)
+        rc = pfl_buf_append(&self->out, packet->tail.data, packet->tail.len);
+    return rc != 0 || self->rotation == NULL ? rc : sort_packet(self, begin, head_len);
 }
 
 /* PFL_EEOF: the pass is over. PFL_EAGAIN: its packets are with a worker. PFL_ELIMIT: full. */
@@ -98,7 +121,7 @@ static int fill_batch(struct pfl_session_file *self)
     struct pfl_readback_packet packet;
     int rc = 0;
 
-    while (rc == 0 && self->out.len < PFL_SESSION_FILE_BATCH_BYTES) {
+    while (rc == 0 && get_waiting_bytes(self) < PFL_SESSION_FILE_BATCH_BYTES) {
         rc = pfl_session_read_next_packet(&self->read, &packet);
         if (rc == 0)
             rc = append_packet(self, &packet);
@@ -109,10 +132,16 @@ static int fill_batch(struct pfl_session_file *self)
 static void on_job_done(void *user, const struct pfl_disk_result *result)
 {
     struct pfl_session_file *self = user;
-    uint64_t lost_bytes = self->out.len - result->written[0];
+    uint64_t written = result->written[0] + result->written[1];
+    uint64_t lost_bytes = get_waiting_bytes(self) - written;
 
     self->has_job = false;
-    self->written_bytes += result->written[0];
+    self->written_bytes += written;
+    if (self->rotation != NULL)
+        pfl_rotation_on_written(self->rotation, result);
+    if (self->is_cut_over)
+        pfl_rotation_end_cut(self->rotation);
+    self->is_cut_over = false;
     if (result->error != 0)
         fail(self, strerror(result->error), lost_bytes);
     if (self->out.capacity > OUT_KEPT_BYTES)
@@ -126,7 +155,7 @@ static void on_job_done(void *user, const struct pfl_disk_result *result)
         pump(self);
 }
 
-static void submit(struct pfl_session_file *self, bool wants_sync)
+static struct pfl_disk_job make_job(struct pfl_session_file *self, bool wants_sync)
 {
     struct pfl_disk_job job = {0};
 
@@ -138,6 +167,33 @@ static void submit(struct pfl_session_file *self, bool wants_sync)
     if (self->is_over)
         pfl_disk_job_add(&job, (struct pfl_disk_step){.kind = PFL_DISK_CLOSE});
     self->is_ending = self->is_over;
+    return job;
+}
+
+/* A cut ends with its pass; the end of the last segment is a job of its own then. */
+static struct pfl_disk_job make_segment_job(struct pfl_session_file *self, bool is_pass_over)
+{
+    struct pfl_disk_job job = {0};
+    bool is_cutting = self->rotation->phase == PFL_ROTATION_CUTTING;
+
+    pfl_rotation_add_steps(self->rotation, &job, pfl_buf_get(&self->out));
+    self->is_cut_over = is_cutting && (is_pass_over || self->is_over);
+    self->is_ending = self->is_over && !is_cutting;
+    if (self->is_cut_over || self->is_ending)
+        pfl_rotation_add_end(self->rotation, &job, pfl_service_boottime_ns(self->service),
+                             self->out.len);
+    else if (is_pass_over && self->session->plan->file.wants_sync)
+        pfl_disk_job_add(
+            &job, (struct pfl_disk_step){.kind = PFL_DISK_SYNC, .slot = self->rotation->slot});
+    return job;
+}
+
+static void submit(struct pfl_session_file *self, bool is_pass_over)
+{
+    bool wants_sync = self->is_over || (is_pass_over && self->session->plan->file.wants_sync);
+    struct pfl_disk_job job =
+        self->rotation != NULL ? make_segment_job(self, is_pass_over) : make_job(self, wants_sync);
+
     self->has_job = true;
     self->service->conf.disk->submit(self->disk, &job);
 }
@@ -149,6 +205,11 @@ static void begin_pass(struct pfl_session_file *self)
     int rc;
 
     self->wants_pass = false;
+    if (self->wants_cut && !self->is_final) {
+        pfl_session_tell_again(self->service, self->session);
+        pfl_rotation_begin_cut(self->rotation, pfl_service_boottime_ns(self->service));
+    }
+    self->wants_cut = false;
     if (self->is_final)
         self->session->pending.stats = true;
     rc = pfl_session_read_start(&self->read, self->service, self->session, 0);
@@ -176,8 +237,9 @@ static bool step_pass(struct pfl_session_file *self)
 {
     int rc = fill_batch(self);
     bool is_pass_over = rc == PFL_EEOF;
+    bool is_cutting = self->rotation != NULL && self->rotation->phase == PFL_ROTATION_CUTTING;
 
-    if (rc == PFL_EAGAIN && self->out.len == 0)
+    if (rc == PFL_EAGAIN && get_waiting_bytes(self) == 0)
         return false;
     if (rc == PFL_ELIMIT) {
         pfl_session_read_stop(&self->read);
@@ -189,8 +251,8 @@ static bool step_pass(struct pfl_session_file *self)
     } else if (rc != 0 && rc != PFL_EAGAIN) {
         fail(self, pfl_err_str(rc), 0);
     }
-    if (self->out.len != 0 || self->is_over)
-        submit(self, self->is_over || (is_pass_over && self->session->plan->file.wants_sync));
+    if (get_waiting_bytes(self) != 0 || self->is_over || is_cutting)
+        submit(self, is_pass_over);
     return true;
 }
 
@@ -212,35 +274,74 @@ static void pump(struct pfl_session_file *self)
 
 /* ---- from outside ---- */
 
-static int open_disk(struct pfl_session_file *file, int fd, char *why)
+/* Where files could not be made, what there is of them goes again. */
+static void discard_files(struct pfl_session_file *file, const char *path, const int *fds)
 {
     const struct pfl_disk_ops *disk = file->service->conf.disk;
     void *user = file->service->conf.disk_user;
-    struct pfl_span path = file->session->plan->file.path;
-    char *name = NULL;
-    bool is_ours = fd < 0;
-    int error = 0;
-    int rc = 0;
 
-    if (is_ours) {
-        name = pfl_mem_strndup((const char *)path.data, path.len);
-        if (name == NULL)
-            return PFL_ENOMEM;
-        error = disk->create(user, name, &fd);
-        if (error != 0) {
-            (void)snprintf(why, PFL_PLAN_WHY_BYTES,
-                           "output_path: %.200s cannot be created: %s; it must not exist yet, in a "
-                           "folder that the service may write to",
-                           pfl_log_quote_str(name), strerror(error));
-            rc = PFL_EINVAL;
-        }
-    }
+    if (fds[0] >= 0)
+        disk->discard(
+            user, file->rotation != NULL ? pfl_rotation_get_path(file->rotation, 1) : path, fds[0]);
+    if (fds[PFL_ROTATION_INDEX_SLOT] >= 0)
+        disk->discard(user, pfl_rotation_get_index_path(file->rotation),
+                      fds[PFL_ROTATION_INDEX_SLOT]);
+}
+
+static int create_file(struct pfl_session_file *file, const char *path, int *ret_fd, char *why)
+{
+    int error = file->service->conf.disk->create(file->service->conf.disk_user, path, ret_fd);
+
+    if (error == 0)
+        return 0;
+    (void)snprintf(why, PFL_PLAN_WHY_BYTES,
+                   "output_path: %.180s cannot be created: %s; it must not exist yet, in a folder "
+                   "that the service may write to",
+                   pfl_log_quote_str(path), strerror(error));
+    return PFL_EINVAL;
+}
+
+static int create_files(struct pfl_session_file *file, const char *path, int *fds, char *why)
+{
+    int rc;
+
+    if (file->rotation == NULL)
+        return create_file(file, path, &fds[0], why);
+    rc = create_file(file, pfl_rotation_get_path(file->rotation, 1), &fds[0], why);
+    return rc != 0 ? rc
+                   : create_file(file, pfl_rotation_get_index_path(file->rotation),
+                                 &fds[PFL_ROTATION_INDEX_SLOT], why);
+}
+
+static int open_disk(struct pfl_session_file *file, int fd, char *why)
+{
+    const struct pfl_disk_ops *disk = file->service->conf.disk;
+    struct pfl_span path = file->session->plan->file.path;
+    int fds[PFL_DISK_SLOTS] = {fd, -1, -1};
+    char *name;
+    int rc;
+
+    if (fd >= 0)
+        return disk->open(file->service->conf.disk_user, fds, on_job_done, file, &file->disk);
+    name = pfl_mem_strndup((const char *)path.data, path.len);
+    if (name == NULL)
+        return PFL_ENOMEM;
+    rc = create_files(file, name, fds, why);
     if (rc == 0)
-        rc = disk->open(user, fd, on_job_done, file, &file->disk);
-    if (rc != 0 && is_ours && error == 0)
-        disk->discard(user, name, fd);
+        rc = disk->open(file->service->conf.disk_user, fds, on_job_done, file, &file->disk);
+    if (rc != 0)
+        discard_files(file, name, fds);
     pfl_mem_free(name);
     return rc;
+}
+
+static int make_rotation(struct pfl_session_file *file)
+{
+    const struct pfl_plan_file *plan = &file->session->plan->file;
+
+    if (plan->segment_max_bytes == 0 && plan->segment_period_ms == 0)
+        return 0;
+    return pfl_rotation_new(plan, pfl_service_boottime_ns(file->service), &file->rotation);
 }
 
 int pfl_session_file_open(struct pfl_service *service, struct pfl_session *session, int fd,
@@ -255,7 +356,9 @@ int pfl_session_file_open(struct pfl_service *service, struct pfl_session *sessi
     file->session = session;
     file->next_write_ms = PFL_SESSION_NEVER;
     pfl_buf_init(&file->out, PFL_SESSION_FILE_PACKET_MAX);
-    rc = open_disk(file, fd, ret_why);
+    rc = make_rotation(file);
+    if (rc == 0)
+        rc = open_disk(file, fd, ret_why);
     if (rc != 0) {
         pfl_session_file_free(file);
         return rc;
@@ -272,6 +375,7 @@ void pfl_session_file_free(struct pfl_session_file *self)
         self->service->conf.disk->close(self->disk);
     pfl_session_read_stop(&self->read);
     pfl_buf_fini(&self->out);
+    pfl_rotation_free(self->rotation);
     pfl_mem_free(self);
 }
 
@@ -283,20 +387,32 @@ void pfl_session_file_start(struct pfl_session_file *self)
         next_multiple(pfl_service_now_ms(self->service), self->session->plan->file.period_ms);
 }
 
-void pfl_session_file_run(struct pfl_session_file *self)
+static void flush(struct pfl_session_file *self, enum pfl_flush_then then)
 {
     const struct pfl_session_flush_conf conf = {
         .timeout_ms = self->session->plan->flush_timeout_ms,
         .flags = PFL_FLUSH_PERIODIC | PFL_FLUSH_INITIATOR_SERVICE,
-        .then = PFL_FLUSH_THEN_WRITE,
+        .then = then,
     };
+
+    pfl_session_flush(self->service, self->session, &conf);
+}
+
+void pfl_session_file_run(struct pfl_session_file *self)
+{
+    bool is_started = self->session->state == PFL_SESSION_STARTED;
 
     self->next_write_ms =
         next_multiple(pfl_service_now_ms(self->service), self->session->plan->file.period_ms);
-    if (self->session->plan->file.flush_first && self->session->state == PFL_SESSION_STARTED)
-        pfl_session_flush(self->service, self->session, &conf);
-    else
+    if (self->rotation != NULL && is_started && !self->is_over && !self->is_final &&
+        pfl_rotation_is_due(self->rotation, pfl_service_boottime_ns(self->service))) {
+        pfl_session_clear_state(self->service, self->session);
+        flush(self, PFL_FLUSH_THEN_CUT);
+    } else if (self->session->plan->file.flush_first && is_started) {
+        flush(self, PFL_FLUSH_THEN_WRITE);
+    } else {
         pfl_session_file_write(self);
+    }
 }
 
 void pfl_session_file_write(struct pfl_session_file *self)
@@ -306,6 +422,14 @@ void pfl_session_file_write(struct pfl_session_file *self)
         return;
     self->wants_pass = true;
     pump(self);
+}
+
+void pfl_session_file_cut(struct pfl_session_file *self)
+{
+    if (!pfl_session_file_is_open(self))
+        return;
+    self->wants_cut = true;
+    pfl_session_file_write(self);
 }
 
 void pfl_session_file_finish(struct pfl_session_file *self)

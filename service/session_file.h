@@ -7,26 +7,30 @@
 #define PFL_SERVICE_SESSION_FILE_H
 
 #include "service/disk.h"
+#include "service/rotation.h"
 #include "service/session_read.h"
 
 #define PFL_SESSION_FILE_BATCH_BYTES (1u << 20)
 #define PFL_SESSION_FILE_PACKET_MAX  (1u << 29) /* bytes kept in memory for the disk */
 
 struct pfl_session_file {
-    struct pfl_service *service;  /* borrowed */
-    struct pfl_session *session;  /* borrowed: it owns this file */
-    struct pfl_disk_file *disk;   /* owned; NULL: closed */
-    struct pfl_session_read read; /* the pass that runs */
-    struct pfl_buf out;           /* owned: what the next job writes */
-    uint64_t written_bytes;       /* by jobs that are done */
-    uint64_t next_write_ms;       /* PFL_SESSION_NEVER: not by time */
-    bool is_reading;              /* a pass runs */
-    bool has_job;                 /* the disk works */
+    struct pfl_service *service;   /* borrowed */
+    struct pfl_session *session;   /* borrowed: it owns this file */
+    struct pfl_disk_file *disk;    /* owned; NULL: closed */
+    struct pfl_session_read read;  /* the pass that runs */
+    struct pfl_buf out;            /* owned: what the next job writes */
+    uint64_t written_bytes;        /* by jobs that are done */
+    uint64_t next_write_ms;        /* PFL_SESSION_NEVER: not by time */
+    struct pfl_rotation *rotation; /* owned; NULL: one file */
+    bool is_reading;               /* a pass runs */
+    bool has_job;                  /* the disk works */
     bool wants_pass;
-    bool is_final;  /* the pass that is wanted is the last */
-    bool is_over;   /* nothing more is written: full, failed, or the last pass is done */
-    bool is_ending; /* the job under way closes the file */
-    bool is_orphan; /* the session is out of the service: freed when the file is closed */
+    bool wants_cut;   /* the pass that is wanted begins the next segment */
+    bool is_cut_over; /* the job under way ends the old one */
+    bool is_final;    /* the pass that is wanted is the last */
+    bool is_over;     /* nothing more is written: full, failed, or the last pass is done */
+    bool is_ending;   /* the job under way closes the file */
+    bool is_orphan;   /* the session is out of the service: freed when the file is closed */
 };
 
 /* Takes `fd`, or creates plan->file.path when it is -1, which `ret_why` then explains. PFL_EINVAL,
@@ -44,6 +48,8 @@ void pfl_session_file_start(struct pfl_session_file *self);
 void pfl_session_file_run(struct pfl_session_file *self);
 /* A pass, now or when the one that runs is over. */
 void pfl_session_file_write(struct pfl_session_file *self);
+/* The producers have flushed for the next segment. */
+void pfl_session_file_cut(struct pfl_session_file *self);
 /* The session is DISABLED: the last pass, with statistics; then the file is closed and
  * pfl_session_on_file_closed is called, never from within. */
 void pfl_session_file_finish(struct pfl_session_file *self);

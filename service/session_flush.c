@@ -110,6 +110,8 @@ static void end_flush(struct pfl_service *service, struct pfl_session *session,
         pfl_session_disable(service, session);
     } else if (flush->then == PFL_FLUSH_THEN_WRITE) {
         pfl_session_file_write(session->file);
+    } else if (flush->then == PFL_FLUSH_THEN_CUT) {
+        pfl_session_file_cut(session->file);
     }
 }
 
@@ -145,6 +147,8 @@ static void fail_flush(struct pfl_service *service, struct pfl_session *session,
         pfl_session_disable(service, session);
     else if (conf->then == PFL_FLUSH_THEN_WRITE)
         pfl_session_file_write(session->file);
+    else if (conf->then == PFL_FLUSH_THEN_CUT)
+        pfl_session_file_cut(session->file);
 }
 
 static void ask_producers(struct pfl_service *service, const struct pfl_session *session,

@@ -19,6 +19,7 @@ enum {
     CONFIG_PRODUCERS = 6,
     CONFIG_TRIGGERS = 17,
     CONFIG_SEMAPHORES = 39,
+    CONFIG_ROTATION = 50001, /* perfleet's own */
     COMPRESSION_TYPE_DEFLATE = 1,
     WRITE_FLUSH_DISABLED = 2,
     WRITE_FLUSH_ENABLED = 3,
@@ -249,6 +250,22 @@ static int read_compression(struct pfl_span bytes, struct pfl_session_plan *p)
     return r.failed ? PFL_EPARSE : rc;
 }
 
+static int read_rotation(struct pfl_span bytes, struct pfl_plan_file *file)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == 1)
+            file->segment_max_bytes = f.value;
+        else if (f.id == 2)
+            file->segment_period_ms = (uint32_t)f.value;
+        else if (f.id == 3)
+            file->max_segments = (uint32_t)f.value;
+    }
+    return r.failed ? PFL_EPARSE : 0;
+}
+
 static int read_message(struct pfl_session_plan *p, const struct pfl_field *f)
 {
     uint64_t value = 0;
@@ -287,6 +304,8 @@ static int read_message(struct pfl_session_plan *p, const struct pfl_field *f)
         rc = read_one_varint(f->bytes, 1, &value);
         p->has_boost = value != 0;
         break;
+    case CONFIG_ROTATION:
+        return read_rotation(f->bytes, &p->file);
     case 47:
         return read_compression(f->bytes, p);
     default:

@@ -25,6 +25,9 @@
 #define PFL_PLAN_FILE_PERIOD_MIN_MS 100u
 #define PFL_PLAN_TRIGGERS_MAX       256u
 #define PFL_PLAN_DURATIONS_MAX      2u
+#define PFL_PLAN_SEGMENT_MIN_BYTES  65536u
+#define PFL_PLAN_SEGMENT_MIN_MS     1000u
+#define PFL_PLAN_SEGMENT_NAME_MAX   200u
 #define PFL_PLAN_WHY_BYTES          320u /* room for a reason in words */
 
 enum pfl_lockdown {
@@ -82,6 +85,10 @@ struct pfl_plan_file {
     uint32_t flush_mode;  /* WriteFlushMode */
     bool flush_first;     /* before each write */
     bool wants_sync;      /* after each write */
+    /* perfleet_rotation; any of the first two not 0: the file is written in segments */
+    uint64_t segment_max_bytes;
+    uint32_t segment_period_ms;
+    uint32_t max_segments; /* 0: all are kept */
 };
 
 struct pfl_session_plan {

@@ -54,6 +54,24 @@ void pfl_session_snapshot_clocks(struct pfl_service *service, struct pfl_session
     pfl_session_events_snapshot(&session->events, &snapshot);
 }
 
+void pfl_session_tell_again(struct pfl_service *service, struct pfl_session *session)
+{
+    session->pending =
+        (struct pfl_session_pending){.is_first_pass = true, .sync_marker = true, .stats = true};
+    session->infos_told.len = 0;
+    session->clocks_told.len = 0;
+    session->triggers.told_len = 0;
+    if (session->plan->builtin.no_clock_snapshots)
+        return;
+    /* In order: one that waits in the ring is older, and serves as well. */
+    if (session->events.ring_len != 0 || session->events.has_first) {
+        pfl_session_snapshot_clocks(service, session);
+        return;
+    }
+    session->events.first = pfl_session_read_clocks(service);
+    session->events.has_first = true;
+}
+
 void pfl_session_record(struct pfl_service *service, struct pfl_session *session,
                         enum pfl_session_event_kind kind, struct pfl_span payload)
 {

@@ -51,6 +51,8 @@ void pfl_session_finish_stop(struct pfl_service *service, struct pfl_session *se
 struct pfl_clock_snapshot pfl_session_read_clocks(const struct pfl_service *service);
 /* Adds a clock snapshot if it is worth one. */
 void pfl_session_snapshot_clocks(struct pfl_service *service, struct pfl_session *session);
+/* The next read begins like the first: clocks, config, uuid, system info, statistics. */
+void pfl_session_tell_again(struct pfl_service *service, struct pfl_session *session);
 /* Records a service event, now. */
 void pfl_session_record(struct pfl_service *service, struct pfl_session *session,
                         enum pfl_session_event_kind kind, struct pfl_span payload);

@@ -95,7 +95,7 @@ uint64_t pfl_session_timers_next_ms(const struct pfl_service *service)
     return next;
 }
 
-static void run_clear(struct pfl_service *service, struct pfl_session *session)
+void pfl_session_clear_state(struct pfl_service *service, struct pfl_session *session)
 {
     struct pfl_list *it;
 
@@ -153,7 +153,7 @@ static void run_session(struct pfl_service *service, struct pfl_session *session
     if (t->clear_ms <= now_ms) {
         t->clear_ms = next_multiple(now_ms, plan->clear_period_ms);
         if (session->state == PFL_SESSION_STARTED)
-            run_clear(service, session);
+            pfl_session_clear_state(service, session);
     }
     if (t->slow_ms <= now_ms)
         run_slow(service, session);

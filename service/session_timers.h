@@ -9,6 +9,9 @@
 void pfl_session_timers_start(struct pfl_service *service, struct pfl_session *session);
 void pfl_session_timers_stop(struct pfl_session *session);
 
+/* Tells the producers to forget their incremental state. */
+void pfl_session_clear_state(struct pfl_service *service, struct pfl_session *session);
+
 /* When the service wants to be called next, CLOCK_MONOTONIC; UINT64_MAX: never. */
 uint64_t pfl_session_timers_next_ms(const struct pfl_service *service);
 /* Does everything that is due. */

@@ -111,7 +111,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (pfl_service_init(&service, &conf) != 0)
         abort();
     pfl_service_add_consumer(&service, &consumer);
-    if (pfl_session_enable(&service, &consumer, pfl_span_of(config, sizeof(config)), why) != 0)
+    if (pfl_session_enable(
+            &service, &consumer,
+            &(struct pfl_session_enable_conf){.config = pfl_span_of(config, sizeof(config))},
+            why) != 0)
         abort();
     feed(&service, pfl_span_of(data, size));
     read_all(&read, &service, consumer.session);
