@@ -232,7 +232,7 @@ static void reset(struct pfl_mill *m)
 
 bool pfl_mill_next(struct pfl_mill *self, struct pfl_span *ret_packet)
 {
-    const uint8_t *marks = self->marks.data + self->marks.start;
+    const uint8_t *marks = pfl_buf_get(&self->marks).data;
     struct pfl_field f;
 
     if (!self->is_done)
