@@ -22,6 +22,7 @@ struct pfl_producer_conn {
     bool has_commands;
     bool is_accepted; /* counts against the listener's maximum */
     bool is_closing;
+    bool is_relay_refused; /* and that was logged */
 };
 
 extern const struct pfl_rpc_service pfl_producer_service;

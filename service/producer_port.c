@@ -230,6 +230,10 @@ int pfl_producer_port_open(const struct pfl_port_conf *conf, struct pfl_producer
         pfl_mem_free(port);
         return rc;
     }
+    if (conf->family != PFL_SOCKET_UNIX)
+        pfl_log_info("listening-on-network", "address=%s port=%u relays=%s",
+                     pfl_log_quote_str(conf->address), pfl_listener_get_port(port->listener),
+                     conf->has_relay ? "yes" : "no");
     *ret_port = port;
     return 0;
 }

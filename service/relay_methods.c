@@ -22,9 +22,11 @@ static int get_relay(struct pfl_producer_conn *conn)
 static int refuse(struct pfl_producer_conn *conn, struct pfl_rpc_request request, int rc)
 {
     conn->relay = NULL;
-    pfl_log_warn("relay-refused", "machine=%s reason=\"%s\"",
-                 pfl_log_quote_str(conn->peer.machine_name),
-                 rc == PFL_EINVAL ? "it did not say which machine it is" : pfl_err_str(rc));
+    if (!conn->is_relay_refused)
+        pfl_log_warn("relay-refused", "machine=%s reason=\"%s\"",
+                     pfl_log_quote_str(conn->peer.machine_name),
+                     rc == PFL_EINVAL ? "it did not say which machine it is" : pfl_err_str(rc));
+    conn->is_relay_refused = true;
     return rc == PFL_ENOMEM ? rc : pfl_rpc_host_reply_failure(&conn->rpc, request);
 }
 
