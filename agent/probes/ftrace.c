@@ -4,7 +4,8 @@
  *
  * Happy path: open reads the config and makes plans for its events; the first start makes the
  * instance (clock boot, buffer size, tracing on); every start switches its events on; drain
- * reads each CPU's pages once and shows them to every session, which takes what it asked for;
+ * reads each CPU's pages once and shows them to every session, which takes what it asked for
+ * (when a period is over, and where the kernel tells, when a buffer is half full);
  * flush drains and writes FtraceStats of the start and of now; the last close removes the
  * instance.
  *
@@ -19,6 +20,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -30,7 +32,7 @@
 #define PERIOD_MAX_MS      60000u
 #define BUFFER_SMALL_KB    2048u
 #define BUFFER_LARGE_KB    8192u
-#define PAGE_MAX_KB         32u
+#define PAGE_MAX_KB        32u
 #define PAGES_MIN          32u /* pages of a buffer at least */
 #define BUFFER_MAX_KB      (1024u * 1024u)
 #define LARGE_MEMORY_BYTES (UINT64_C(7) << 30)
@@ -254,6 +256,22 @@ static void set_page_size(struct pfl_ftrace *self, const struct pfl_ftrace_conf 
         pfl_log_debug("tracefs-page-size-refused", "kb=%u", kb);
 }
 
+/* Before 6.9 poll on trace_pipe_raw does not keep to buffer_percent. */
+static bool can_poll(const struct pfl_ftrace *self)
+{
+    struct utsname name;
+    char *end;
+    unsigned long major;
+    unsigned long minor;
+
+    if (uname(&name) != 0)
+        return false;
+    major = strtoul(name.release, &end, 10);
+    minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
+    return (major > 6 || (major == 6 && minor >= 9)) &&
+           pfl_tracefs_write(self->fs.instance_fd, "buffer_percent", "50") == 0;
+}
+
 static void stop_instance(struct pfl_ftrace *self)
 {
     pfl_cpu_buffers_close(&self->buffers);
@@ -283,6 +301,7 @@ static int start_instance(struct pfl_ftrace *self, const struct pfl_ftrace_conf 
     if (rc == 0)
         rc = pfl_tracefs_write(self->fs.instance_fd, "tracing_on", "1");
     self->is_running = rc == 0;
+    self->has_poll = rc == 0 && can_poll(self);
     if (rc != 0)
         stop_instance(self);
     return rc;
@@ -471,6 +490,28 @@ void pfl_ftrace_drain(struct pfl_ftrace *self)
         if (!pfl_cpu_buffers_drain(&self->buffers, i, max_pages, on_pages, self))
             tell_read_error(self);
     }
+}
+
+size_t pfl_ftrace_get_fds(const struct pfl_ftrace *self, int *ret_fds, size_t max)
+{
+    size_t count = 0;
+
+    if (!self->is_running || !self->has_poll)
+        return 0;
+    while (count < self->buffers.count && count < max) {
+        ret_fds[count] = self->buffers.cpus[count].fd;
+        count++;
+    }
+    return count;
+}
+
+void pfl_ftrace_drain_full(struct pfl_ftrace *self)
+{
+    uint64_t before = self->pages_read;
+
+    pfl_ftrace_drain(self);
+    if (self->pages_read == before)
+        self->has_poll = false;
 }
 
 static void write_stats(struct pfl_ftrace_session *s, const struct pfl_message *stats, bool is_end)

@@ -40,6 +40,7 @@ struct pfl_ftrace {
     struct pfl_buf scratch;
     struct pfl_ftrace_session sessions[PERFLEET_MAX_INSTANCES];
     uint64_t pages_read;
+    bool has_poll; /* the kernel tells when a buffer is half full */
 };
 
 /* PFL_ENOENT, PFL_EPERM: there is no tracefs for us; the object is usable for fini only. */
@@ -61,6 +62,13 @@ void pfl_ftrace_close_session(struct pfl_ftrace *self, uint32_t session);
 void pfl_ftrace_drain(struct pfl_ftrace *self);
 /* Drains, writes the session's statistics, gives its memory to the service. */
 void pfl_ftrace_flush_session(struct pfl_ftrace *self, uint32_t session);
+
+/* Descriptors that become readable when a CPU's buffer is half full; returns how many (0: this
+ * kernel cannot tell). Borrowed until the next start or close of a session. */
+size_t pfl_ftrace_get_fds(const struct pfl_ftrace *self, int *ret_fds, size_t max);
+/* One of them became readable: drains. A kernel that says so of empty buffers is not asked again.
+ */
+void pfl_ftrace_drain_full(struct pfl_ftrace *self);
 
 /* The shortest period of the started sessions; 0: nothing to do. */
 uint32_t pfl_ftrace_get_period_ms(const struct pfl_ftrace *self);

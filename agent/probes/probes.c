@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "agent/probes/ftrace.h"
+#include "agent/probes/privilege.h"
 #include "agent/probes/process_stats.h"
 #include "agent/probes/sys_stats.h"
 #include "base/log.h"
@@ -33,6 +34,7 @@
 #define NS_PER_MS        UINT64_C(1000000)
 #define CONFIG_SESSION   4u
 #define SESSIONS         PERFLEET_MAX_INSTANCES
+#define FDS_MAX          258
 #define MAX_CONFIG_BYTES (4u * 1024u * 1024u)
 
 enum source_kind { FTRACE, PROCESS_STATS, SYS_STATS, SYSTEM_INFO, SOURCE_KINDS };
@@ -400,13 +402,38 @@ static void take_request(struct probes *p)
     pthread_mutex_unlock(&p->lock);
 }
 
+/* The two fixed descriptors and those of the kernel's buffers. */
+static nfds_t fill_fds(const struct probes *p, int stop_fd, struct pollfd fds[FDS_MAX])
+{
+    int cpus[FDS_MAX - 2];
+    size_t count = pfl_ftrace_get_fds(&p->ftrace, cpus, FDS_MAX - 2);
+
+    fds[0] = (struct pollfd){.fd = p->wake_fd, .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = stop_fd, .events = POLLIN};
+    for (size_t i = 0; i < count; i++)
+        fds[2 + i] = (struct pollfd){.fd = cpus[i], .events = POLLIN};
+    return (nfds_t)count + 2;
+}
+
+static void drain_full(struct probes *p, const struct pollfd *fds, nfds_t count)
+{
+    for (nfds_t i = 2; i < count; i++) {
+        if (fds[i].revents != 0) {
+            pfl_ftrace_drain_full(&p->ftrace);
+            describe_fresh(p);
+            return;
+        }
+    }
+}
+
 static void loop(struct probes *p, int stop_fd)
 {
-    struct pollfd fds[2] = {{.fd = p->wake_fd, .events = POLLIN},
-                            {.fd = stop_fd, .events = POLLIN}};
+    struct pollfd fds[FDS_MAX];
 
     for (;;) {
-        int n = poll(fds, 2, judge_timeout_ms(work(p)));
+        int timeout_ms = judge_timeout_ms(work(p));
+        nfds_t count = fill_fds(p, stop_fd, fds);
+        int n = poll(fds, count, timeout_ms);
 
         if (n < 0 && errno != EINTR) {
             pfl_log_error("poll-failed", "errno=%d", errno);
@@ -414,6 +441,7 @@ static void loop(struct probes *p, int stop_fd)
         }
         if (n <= 0)
             continue;
+        drain_full(p, fds, count);
         if ((fds[0].revents & POLLIN) != 0)
             take_request(p);
         if (fds[1].revents != 0)
@@ -485,8 +513,11 @@ static int connect_and_loop(struct probes *p, const struct pfl_probes_conf *conf
     };
     struct perfleet *tracing;
     bool has_ftrace = init_ftrace(p, conf);
-    int rc = perfleet_open(&library, &tracing);
+    int rc;
 
+    if (!pfl_privilege_drop())
+        pfl_log_warn("privileges-kept", "errno=%d", errno);
+    rc = perfleet_open(&library, &tracing);
     if (rc != 0) {
         pfl_log_error("producer-not-opened", "reason=\"%s\"", perfleet_err_str(rc));
         return rc == PERFLEET_EINVAL ? PFL_EINVAL : PFL_EIO;
