@@ -144,7 +144,7 @@ static void count_discarded(struct pfl_mill_stats *stats, unsigned mark, size_t 
 static size_t filter_one(struct pfl_mill *m, struct pfl_span packet, uint8_t *mark, uint8_t *out)
 {
     const size_t room = 1 + pfl_varint_size(packet.len);
-    size_t head = room;
+    size_t head;
     size_t len = 0;
 
     m->stats.input_packets++;
@@ -244,6 +244,7 @@ bool pfl_mill_next(struct pfl_mill *self, struct pfl_span *ret_packet)
         return true;
     }
     while (!is_cancelled(self) && pfl_reader_field(&self->results, &f)) {
+        assert(marks != NULL); /* a mark for each packet */
         if (marks[self->results_at++] == MARK_MALFORMED)
             continue;
         *ret_packet = f.bytes;
