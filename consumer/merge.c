@@ -35,6 +35,7 @@ struct packet_view {
     uint32_t loss_reasons;
     uint64_t timestamp_ns;
     uint32_t special; /* field id, 0: none */
+    bool has_two_special;
 };
 
 int pfl_merge_new(const struct pfl_merge_sink *sink, struct pfl_merge **ret_merge)
@@ -154,8 +155,10 @@ static void view_field(struct packet_view *v, const struct pfl_field *f)
         v->timestamp_ns = f->value;
         break;
     default:
-        if (is_special(f->id))
-            v->special = f->id;
+        if (!is_special(f->id))
+            break;
+        v->has_two_special = v->has_two_special || (v->special != 0 && v->special != f->id);
+        v->special = f->id;
         break;
     }
 }
@@ -175,7 +178,8 @@ static bool view_packet(struct packet_view *v, struct pfl_span packet)
             return false;
         v->cuts[v->cuts_len++] = f.raw;
     }
-    return !r.failed && v->special != PFL_PACKET_COMPRESSED &&
+    /* No service packs two of them into one packet: the second would pass unseen. */
+    return !r.failed && !v->has_two_special && v->special != PFL_PACKET_COMPRESSED &&
            v->special != PFL_PACKET_ZSTD_COMPRESSED;
 }
 

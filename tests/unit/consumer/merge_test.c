@@ -224,6 +224,26 @@ static void compressed_packets_are_refused(void **state)
     fini(&w);
 }
 
+static void a_packet_of_two_kinds_is_refused(void **state)
+{
+    static const uint32_t ids[][2] = {{COMPRESSED, 35}, {35, COMPRESSED}, {133, 45}, {35, 45}};
+    const size_t len = sizeof(ids) / sizeof(ids[0]);
+    struct merge_world w;
+    uint8_t packet[16];
+
+    (void)state;
+    init(&w);
+    for (size_t i = 0; i < len; i++) {
+        struct pfl_writer b = pfl_writer_of(packet, sizeof(packet));
+
+        pfl_writer_field_bytes(&b, ids[i][0], "", 0);
+        pfl_writer_field_bytes(&b, ids[i][1], "", 0);
+        assert_int_equal(merge_world_give(&w, w.b, packet, sizeof(packet) - b.left), 0);
+    }
+    assert_int_equal(pfl_merge_get_stats(w.merge, w.b)->refused_packets, len);
+    fini(&w);
+}
+
 static void give_dropped(struct merge_world *w, size_t host, uint32_t sequence, uint32_t reasons)
 {
     uint8_t packet[32];
@@ -398,6 +418,7 @@ int main(void)
         cmocka_unit_test(packets_of_every_length_are_framed_right),
         cmocka_unit_test(malformed_packets_are_left_out_and_counted),
         cmocka_unit_test(compressed_packets_are_refused),
+        cmocka_unit_test(a_packet_of_two_kinds_is_refused),
         cmocka_unit_test(loss_marks_count_but_not_the_one_every_sequence_begins_with),
         cmocka_unit_test(a_host_may_not_invent_machines_without_end),
         cmocka_unit_test(sinks_refusal_is_passed_on),
