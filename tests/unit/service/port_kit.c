@@ -109,7 +109,8 @@ static bool is_disk_busy(const struct pfl_list *sessions)
 /* Files are written in threads: waits for them, as everything else is done at once here. */
 static void wait_for_disk(struct pfl_port_kit *self)
 {
-    while (is_disk_busy(&self->service.sessions) || is_disk_busy(&self->service.closing))
+    while (!self->is_disk_slow &&
+           (is_disk_busy(&self->service.sessions) || is_disk_busy(&self->service.closing)))
         (void)uv_run(&self->loop, UV_RUN_ONCE);
 }
 

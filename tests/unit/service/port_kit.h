@@ -22,6 +22,7 @@ struct pfl_port_kit {
     char producer_address[64];
     char consumer_address[64];
     unsigned open_ports;
+    bool is_disk_slow; /* the kit does not wait for files that are written */
 };
 
 void pfl_port_kit_open(struct pfl_port_kit *self);

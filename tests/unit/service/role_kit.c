@@ -117,6 +117,11 @@ void pfl_kit_consumer_open(struct pfl_kit_client *self, struct pfl_port_kit *kit
 
 uint64_t pfl_kit_consumer_enable(struct pfl_kit_client *self, const char *config)
 {
+    return pfl_kit_consumer_enable_fd(self, config, -1);
+}
+
+uint64_t pfl_kit_consumer_enable_fd(struct pfl_kit_client *self, const char *config, int fd)
+{
     struct pfl_text_error error;
     struct pfl_buf text;
     struct pfl_buf buf;
@@ -129,7 +134,7 @@ uint64_t pfl_kit_consumer_enable(struct pfl_kit_client *self, const char *config
                               pfl_span_of(config, strlen(config)), &text, &error) != 0)
         fail_msg("config: %u:%u %s", error.line, error.column, error.message);
     pfl_message_bytes(&m, 1, pfl_buf_get(&text));
-    id = pfl_kit_client_invoke(self, KIT_ENABLE, pfl_buf_get(&buf));
+    id = pfl_kit_client_invoke_fd(self, KIT_ENABLE, pfl_buf_get(&buf), fd);
     pfl_buf_fini(&text);
     pfl_buf_fini(&buf);
     return id;

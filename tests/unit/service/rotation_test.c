@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cutting a trace: which packet goes where, when a segment is due, what the disk is told. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "service/rotation.h"
+#include "tests/support/sweep.h"
+
+static const struct pfl_plan_file plan = {
+    .path = {(const uint8_t *)"/d/t", 4},
+    .segment_max_bytes = 1000,
+    .segment_period_ms = 10,
+    .max_segments = 2,
+};
+static struct pfl_rotation *rotation;
+
+static int set_up(void **state)
+{
+    (void)state;
+    return pfl_rotation_new(&plan, 5, &rotation);
+}
+
+static int tear_down(void **state)
+{
+    struct pfl_mem_stats stats;
+
+    (void)state;
+    pfl_rotation_free(rotation);
+    pfl_mem_stats_get(&stats);
+    assert_int_equal(stats.live_blocks, 0);
+    return 0;
+}
+
+/* sequence_flags, then the trusted sequence id as the service appends it. */
+static bool goes_next(uint8_t sequence, uint8_t flags)
+{
+    const uint8_t packet[] = {13 << 3, flags, 10 << 3, sequence};
+
+    return pfl_rotation_goes_next(rotation, pfl_span_of(packet, sizeof(packet)));
+}
+
+static void nothing_moves_while_no_cut_is_under_way(void **state)
+{
+    (void)state;
+    assert_false(goes_next(2, 1));
+    assert_false(goes_next(1, 0));
+}
+
+static void a_sequence_moves_with_the_packet_that_clears_its_state(void **state)
+{
+    (void)state;
+    pfl_rotation_begin_cut(rotation, 9);
+    assert_false(goes_next(2, 2));
+    assert_false(goes_next(3, 2));
+    assert_true(goes_next(2, 3));
+    assert_true(goes_next(2, 2));
+    assert_false(goes_next(3, 2));
+}
+
+static void the_services_packets_begin_the_next_segment_but_for_statistics(void **state)
+{
+    static const uint8_t stats[] = {10 << 3, 1, 0x9a, 0x02, 0}; /* field 35 */
+
+    (void)state;
+    pfl_rotation_begin_cut(rotation, 9);
+    assert_true(goes_next(1, 0));
+    assert_false(pfl_rotation_goes_next(rotation, pfl_span_of(stats, sizeof(stats))));
+}
+
+static void a_sequence_that_needs_what_came_before_is_counted(void **state)
+{
+    (void)state;
+    assert_false(goes_next(2, 1));
+    assert_int_equal(rotation->unresolved, 0);
+    pfl_rotation_begin_cut(rotation, 9);
+    assert_true(goes_next(2, 1));
+    pfl_rotation_end_cut(rotation);
+    assert_false(goes_next(2, 2)); /* moved: it began anew */
+    assert_int_equal(rotation->unresolved, 0);
+    assert_false(goes_next(3, 2));
+    assert_int_equal(rotation->unresolved, 1);
+}
+
+static void a_segment_is_due_by_size_or_time_and_once(void **state)
+{
+    (void)state;
+    assert_false(pfl_rotation_is_due(rotation, 5 + 9999999));
+    assert_true(pfl_rotation_is_due(rotation, 5 + 10000000));
+    assert_int_equal(rotation->reason, PFL_ROTATION_BY_TIME);
+    assert_false(pfl_rotation_is_due(rotation, 5 + 10000000));
+    rotation->phase = PFL_ROTATION_WRITING;
+    rotation->bytes = 1000;
+    assert_true(pfl_rotation_is_due(rotation, 6));
+    assert_int_equal(rotation->reason, PFL_ROTATION_BY_SIZE);
+}
+
+static void the_job_of_a_cut_fits_and_removes_the_oldest_at_its_end(void **state)
+{
+    static const uint8_t bytes[8];
+    struct pfl_disk_job job = {0};
+
+    (void)state;
+    rotation->number = 2;
+    pfl_rotation_begin_cut(rotation, 9);
+    assert_int_equal(pfl_buf_append(&rotation->next, bytes, sizeof(bytes)), 0);
+    pfl_rotation_add_steps(rotation, &job, pfl_span_of(bytes, sizeof(bytes)));
+    pfl_rotation_add_end(rotation, &job, 10, sizeof(bytes));
+    assert_int_equal(job.steps_len, PFL_DISK_STEPS_MAX);
+    assert_int_equal(job.steps[1].kind, PFL_DISK_CREATE);
+    assert_string_equal(job.steps[1].path, "/d/t.000003");
+    assert_int_equal(job.steps[7].kind, PFL_DISK_REMOVE);
+    assert_string_equal(job.steps[7].path, "/d/t.000001");
+    assert_string_equal(rotation->line,
+                        "{\"segment\":2,\"file\":\"t.000002\",\"bytes\":8,\"begin_ns\":5,"
+                        "\"end_ns\":9,\"reason\":\"size\",\"unresolved\":0}\n");
+}
+
+static int make_one(void *user)
+{
+    struct pfl_rotation *one = NULL;
+    int rc = pfl_rotation_new(&plan, 0, &one);
+
+    (void)user;
+    pfl_rotation_free(one);
+    return rc;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    pfl_sweep(make_one, NULL, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(nothing_moves_while_no_cut_is_under_way, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_sequence_moves_with_the_packet_that_clears_its_state,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            the_services_packets_begin_the_next_segment_but_for_statistics, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_sequence_that_needs_what_came_before_is_counted, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_segment_is_due_by_size_or_time_and_once, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_job_of_a_cut_fits_and_removes_the_oldest_at_its_end,
+                                        set_up, tear_down),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
