@@ -60,7 +60,7 @@ static int check_name(const struct pfl_service *service, const struct pfl_sessio
     struct pfl_list *it;
 
     PFL_LIST_EACH (it, &service->sessions) {
-        if (plan->session_name.len != 0 &&
+        if (session_at(it)->state != PFL_SESSION_CLONED && plan->session_name.len != 0 &&
             pfl_span_eq(session_at(it)->plan->session_name, plan->session_name))
             return refuse(
                 why,
@@ -84,7 +84,8 @@ static uint64_t count_holders(const struct pfl_service *service, struct pfl_span
         struct pfl_span held;
         uint64_t max;
 
-        if (session_at(it)->state == PFL_SESSION_DISABLED)
+        if (session_at(it)->state == PFL_SESSION_DISABLED ||
+            session_at(it)->state == PFL_SESSION_CLONED)
             continue;
         while (pfl_session_plan_next_semaphore(&r, &held, &max)) {
             if (!pfl_span_eq(held, name))

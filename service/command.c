@@ -99,11 +99,19 @@ void pfl_command_stop_source(const struct pfl_instance *instance)
 }
 
 static bool takes_part(const struct pfl_instance *instance, const struct pfl_session *session,
-                       bool is_flush)
+                       const struct pfl_command_flush *flush)
 {
+    const struct pfl_plan_source *source;
+
     if (instance->session != session)
         return false;
-    if (is_flush)
+    if (flush != NULL && flush->scope != PFL_SCOPE_ALL) {
+        source = pfl_session_source_of(session, instance);
+        if (session->plan->buffers[source->target_buffer].transfer_on_clone !=
+            (flush->scope == PFL_SCOPE_TRANSFERRED))
+            return false;
+    }
+    if (flush != NULL)
         return (instance->flags & PFL_DATA_SOURCE_NO_FLUSH) == 0;
     return (instance->flags & PFL_DATA_SOURCE_CLEARS_STATE) != 0;
 }
@@ -131,7 +139,7 @@ bool pfl_command_flush(struct pfl_producer *producer, const struct pfl_session *
             PFL_CONTAINER_OF(it, struct pfl_instance, of_producer);
 
         is_member = is_member || instance->session == session;
-        if (!takes_part(instance, session, flush != NULL))
+        if (!takes_part(instance, session, flush))
             continue;
         has_any = true;
         pfl_message_varint(&m, 1, instance->id);

@@ -11,7 +11,15 @@ void pfl_command_setup_source(const struct pfl_instance *instance);
 void pfl_command_start_source(const struct pfl_instance *instance);
 void pfl_command_stop_source(const struct pfl_instance *instance);
 
+/* Which data sources take part: by what their buffer does when the session is cloned. */
+enum pfl_command_scope {
+    PFL_SCOPE_ALL = 0,
+    PFL_SCOPE_TRANSFERRED,
+    PFL_SCOPE_COPIED,
+};
+
 struct pfl_command_flush {
+    enum pfl_command_scope scope;
     uint64_t request_id;
     uint64_t flags;
 };

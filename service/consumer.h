@@ -5,6 +5,7 @@
 
 #include "service/observe.h"
 
+struct pfl_clone_result;
 struct pfl_flush;
 
 struct pfl_consumer_ops {
@@ -16,6 +17,8 @@ struct pfl_consumer_ops {
     void (*on_session_gone)(void *port);
     /* A read that had nothing to send (PFL_EAGAIN) may go on. */
     void (*on_read_ready)(void *port);
+    /* The clone that this consumer asked for is made, or not. */
+    void (*on_cloned)(void *port, const struct pfl_clone_result *result);
     /* `observe` has something; called at the first event of a turn. Send it before the next. */
     void (*on_observed)(void *port);
 };

@@ -27,6 +27,7 @@ struct pfl_consumer_conn {
     struct pfl_reply_slot enable_slot;
     struct pfl_reply_slot read_slot;
     struct pfl_reply_slot observe_slot;
+    struct pfl_reply_slot clone_slot;
     int fd; /* owned: the last descriptor nobody took, -1 */
     bool is_accepted;
     bool is_closing;
@@ -34,6 +35,13 @@ struct pfl_consumer_conn {
 
 extern const struct pfl_rpc_service pfl_consumer_service;
 extern const struct pfl_consumer_ops pfl_consumer_conn_ops;
+
+/* Methods, of consumer_sessions.c. */
+int pfl_consumer_sessions_detach(void *user, struct pfl_rpc_request request, struct pfl_span bytes);
+int pfl_consumer_sessions_attach(void *user, struct pfl_rpc_request request, struct pfl_span bytes);
+int pfl_consumer_sessions_change(void *user, struct pfl_rpc_request request, struct pfl_span bytes);
+int pfl_consumer_sessions_clone(void *user, struct pfl_rpc_request request, struct pfl_span bytes);
+void pfl_consumer_sessions_on_cloned(void *port, const struct pfl_clone_result *result);
 
 /* Logs why, once, and closes. */
 void pfl_consumer_conn_fail(struct pfl_consumer_conn *conn, int err);

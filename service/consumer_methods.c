@@ -9,7 +9,6 @@
  * be read are PFL_EPARSE, which the rpc host answers; other failures close the connection.
  */
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "proto/ds_config.h"
@@ -87,6 +86,14 @@ static int read_flag(struct pfl_span bytes, uint32_t id, bool *ret_flag)
     return r.failed ? PFL_EPARSE : 0;
 }
 
+/* Who attaches to a session that is over waits for nothing. */
+static int reply_if_over(struct pfl_consumer_conn *conn)
+{
+    const struct pfl_session *session = conn->consumer.session;
+
+    return session != NULL && session->state == PFL_SESSION_DISABLED ? reply_enable(conn, NULL) : 0;
+}
+
 static int enable_tracing(void *user, struct pfl_rpc_request request, struct pfl_span bytes)
 {
     struct pfl_consumer_conn *conn = user;
@@ -102,7 +109,7 @@ static int enable_tracing(void *user, struct pfl_rpc_request request, struct pfl
         return rc;
     rc = set_slot(conn, &conn->enable_slot, request);
     if (rc != 0 || is_attach)
-        return rc;
+        return rc != 0 ? rc : reply_if_over(conn);
     enable.config = config;
     rc = pfl_session_enable(conn->service, &conn->consumer, &enable, why);
     if (rc == 0) {
@@ -333,24 +340,7 @@ static int query_capabilities(void *user, struct pfl_rpc_request request, struct
     return rc;
 }
 
-static int change_trace_config(void *user, struct pfl_rpc_request request, struct pfl_span bytes)
-{
-    struct pfl_consumer_conn *conn = user;
-
-    (void)bytes;
-    pfl_log_info("change-ignored", "uid=%u reason=\"ChangeTraceConfig is not supported\"",
-                 conn->cred.uid);
-    return reply_empty(conn, request);
-}
-
-/* Detach and Attach: this version has neither. */
-static int refuse(void *user, struct pfl_rpc_request request, struct pfl_span bytes)
-{
-    (void)bytes;
-    return reply_failure(user, request);
-}
-
-/* Two replies of the same shape: success=false and a text. */
+/* success=false and a text. */
 static int reply_refusal(struct pfl_consumer_conn *conn, struct pfl_rpc_request request,
                          const char *why)
 {
@@ -372,17 +362,6 @@ static int save_trace(void *user, struct pfl_rpc_request request, struct pfl_spa
     return reply_refusal(user, request, "SaveTraceForBugreport does not exist any more");
 }
 
-static int clone_session(void *user, struct pfl_rpc_request request, struct pfl_span bytes)
-{
-    struct pfl_consumer_conn *conn = user;
-
-    (void)bytes;
-    if (conn->fd >= 0)
-        (void)close(conn->fd);
-    conn->fd = -1;
-    return reply_refusal(conn, request, "this version of perfleetd cannot clone sessions");
-}
-
 /* In the order of the ids (docs/abi/wire.md 2.2). */
 static const struct pfl_rpc_method methods[] = {
     {"EnableTracing", enable_tracing},
@@ -391,15 +370,15 @@ static const struct pfl_rpc_method methods[] = {
     {"FreeBuffers", free_buffers},
     {"Flush", flush},
     {"StartTracing", start_tracing},
-    {"ChangeTraceConfig", change_trace_config},
-    {"Detach", refuse},
-    {"Attach", refuse},
+    {"ChangeTraceConfig", pfl_consumer_sessions_change},
+    {"Detach", pfl_consumer_sessions_detach},
+    {"Attach", pfl_consumer_sessions_attach},
     {"GetTraceStats", get_trace_stats},
     {"ObserveEvents", observe_events},
     {"QueryServiceState", query_service_state},
     {"QueryCapabilities", query_capabilities},
     {"SaveTraceForBugreport", save_trace},
-    {"CloneSession", clone_session},
+    {"CloneSession", pfl_consumer_sessions_clone},
 };
 
 const struct pfl_rpc_service pfl_consumer_service = {
@@ -489,5 +468,6 @@ const struct pfl_consumer_ops pfl_consumer_conn_ops = {
     .on_flush_done = on_flush_done,
     .on_session_gone = on_session_gone,
     .on_read_ready = on_read_ready,
+    .on_cloned = pfl_consumer_sessions_on_cloned,
     .on_observed = on_observed,
 };

@@ -22,6 +22,7 @@
 #include "service/disk_port.h"
 #include "service/host_facts.h"
 #include "service/producer_port.h"
+#include "service/session_attach.h"
 #include "service/session_timers.h"
 #include "service/worker_port.h"
 
@@ -93,6 +94,7 @@ static void stop(struct daemon *d)
     if (d->is_stopping)
         return;
     d->is_stopping = true;
+    pfl_session_end_detached(&d->service);
     for (size_t i = 0; i < d->producer_ports_len; i++)
         pfl_producer_port_close(d->producer_ports[i]);
     if (d->consumer_port != NULL)

@@ -21,8 +21,10 @@ enum pfl_flush_reason {
     PFL_FLUSH_UNKNOWN = 0,
     PFL_FLUSH_PERIODIC = 1,
     PFL_FLUSH_TRACE_STOP = 2,
+    PFL_FLUSH_TRACE_CLONE = 3,
 };
 #define PFL_FLUSH_INITIATOR_SERVICE (1u << 4)
+#define PFL_FLUSH_FOR_BUGREPORT     (1u << 8)
 
 enum pfl_flush_then {
     PFL_FLUSH_THEN_NOTHING, /* periodic */
@@ -30,6 +32,7 @@ enum pfl_flush_then {
     PFL_FLUSH_THEN_DISABLE, /* the duration is over */
     PFL_FLUSH_THEN_WRITE,   /* into the session's file */
     PFL_FLUSH_THEN_CUT,     /* the session's file: the next segment begins */
+    PFL_FLUSH_THEN_CLONE,   /* before a clone: `request_id` is clone.h's */
 };
 
 struct pfl_flush {
@@ -38,7 +41,7 @@ struct pfl_flush {
     uint64_t session_id;
     uint64_t deadline_ms;
     enum pfl_flush_then then;
-    uint64_t request_id; /* PFL_FLUSH_THEN_REPLY */
+    uint64_t request_id; /* PFL_FLUSH_THEN_REPLY, _CLONE */
     bool drop_reply;
     uint64_t flags;
     size_t waiting_len;

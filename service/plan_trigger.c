@@ -68,14 +68,19 @@ bool pfl_session_plan_find_trigger(const struct pfl_session_plan *self, struct p
     return false;
 }
 
+static void append_duration(uint8_t *bytes, size_t *len, uint32_t duration_ms)
+{
+    bytes[*len] = CONFIG_DURATION_MS << 3 | PFL_WIRE_VARINT;
+    *len += 1 + pfl_varint_put(bytes + *len + 1, duration_ms);
+}
+
 void pfl_session_plan_set_duration(struct pfl_session_plan *self, uint32_t duration_ms)
 {
-    uint8_t *end = self->bytes + self->config.len;
-
     if (self->durations_set >= PFL_PLAN_DURATIONS_MAX)
         return;
     self->durations_set++;
     self->duration_ms = duration_ms;
-    *end = CONFIG_DURATION_MS << 3 | PFL_WIRE_VARINT;
-    self->config.len += 1 + pfl_varint_put(end + 1, duration_ms);
+    append_duration(self->bytes, &self->config.len, duration_ms);
+    if (self->changed_bytes != NULL)
+        append_duration(self->changed_bytes, &self->changed.len, duration_ms);
 }

@@ -15,6 +15,7 @@
 #include <assert.h>
 
 #include "base/mem.h"
+#include "service/clone.h"
 #include "service/session_flush.h"
 #include "service/session_run.h"
 #include "service/session_setup.h"
@@ -31,10 +32,17 @@ static void ignore_flush(void *port, const struct pfl_flush *flush, bool is_ok)
     (void)is_ok;
 }
 
+static void ignore_clone(void *port, const struct pfl_clone_result *result)
+{
+    (void)port;
+    (void)result;
+}
+
 static const struct pfl_consumer_ops nobody_ops = {.on_disabled = ignore,
                                                    .on_flush_done = ignore_flush,
                                                    .on_session_gone = ignore,
                                                    .on_read_ready = ignore,
+                                                   .on_cloned = ignore_clone,
                                                    .on_observed = ignore};
 
 int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *conf)
@@ -44,6 +52,7 @@ int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *co
     pfl_list_init(&self->consumers);
     pfl_list_init(&self->sessions);
     pfl_list_init(&self->closing);
+    pfl_list_init(&self->clones);
     pfl_observe_init(&self->nobody.observe);
     self->nobody.ops = &nobody_ops;
     pfl_flush_book_init(&self->flushes);
@@ -55,7 +64,8 @@ int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *co
 void pfl_service_fini(struct pfl_service *self)
 {
     assert(pfl_list_is_empty(&self->producers) && pfl_list_is_empty(&self->consumers) &&
-           pfl_list_is_empty(&self->sessions) && pfl_list_is_empty(&self->closing));
+           pfl_list_is_empty(&self->sessions) && pfl_list_is_empty(&self->closing) &&
+           pfl_list_is_empty(&self->clones));
     pfl_trigger_history_fini(&self->triggers);
     pfl_observe_fini(&self->nobody.observe);
     pfl_flush_book_fini(&self->flushes);
@@ -256,6 +266,7 @@ void pfl_service_add_consumer(struct pfl_service *self, struct pfl_consumer *con
 
 void pfl_service_remove_consumer(struct pfl_service *self, struct pfl_consumer *consumer)
 {
+    pfl_clone_forget_consumer(self, consumer);
     if (consumer->session != NULL)
         pfl_session_end(self, consumer->session);
     pfl_list_remove(&consumer->node);

@@ -55,12 +55,15 @@ struct pfl_service {
     uint16_t last_producer_id;
     uint64_t producers_seen;
     struct pfl_list consumers; /* borrowed pfl_consumer */
-    struct pfl_list sessions;  /* owned */
+    struct pfl_list clones;    /* owned pfl_clone: being made */
+    uint64_t last_clone_id;
+    struct pfl_list sessions; /* owned */
     size_t sessions_len;
     struct pfl_list closing; /* owned sessions that ended while their file is still written */
     size_t closing_len;
     struct pfl_trigger_history triggers;
-    struct pfl_consumer nobody; /* the consumer of sessions that have none; hears nothing */
+    struct pfl_consumer
+        nobody; /* the consumer of sessions that have none, detached or closing; hears nothing */
     uint64_t last_session_id;
     uint64_t last_instance_id;
     struct pfl_service_buffer *buffers; /* owned; PFL_SERVICE_BUFFER_IDS, touched as ids are used */

@@ -121,7 +121,7 @@ void pfl_service_packet_event(struct pfl_message *m, const struct pfl_service_fa
         pfl_message_bytes(m, (uint32_t)event->kind,
                           pfl_span_of(event->payload, event->payload_len));
     else
-        pfl_message_varint(m, (uint32_t)event->kind, 1);
+        pfl_message_varint(m, (uint32_t)event->kind, event->value);
     pfl_message_end(m, content);
     pfl_service_packet_end(m, packet);
 }

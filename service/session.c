@@ -84,6 +84,8 @@ void pfl_session_free(struct pfl_session *self)
     pfl_trigger_list_fini(&self->triggers);
     pfl_mill_job_free(self->mill);
     pfl_session_events_fini(&self->events);
+    pfl_mem_free(self->detach_key);
+    pfl_mem_free(self->clone_trigger);
     pfl_sequence_ids_fini(&self->sequences);
     pfl_session_plan_free(self->plan);
     pfl_mem_free(self);

@@ -53,7 +53,10 @@ struct pfl_session {
     struct pfl_list node; /* in the service */
     uint64_t id;
     uint32_t uid;
-    struct pfl_consumer *consumer; /* borrowed; never NULL: the session goes with it */
+    struct pfl_consumer *consumer; /* borrowed; never NULL: the service's nobody when detached */
+    char *detach_key;              /* owned; NULL while a consumer has it */
+    uint8_t *clone_trigger;        /* owned: a CLONE_SNAPSHOT trigger as a packet, or NULL */
+    size_t clone_trigger_len;
     struct pfl_session_plan *plan; /* owned */
     enum pfl_session_state state;
     struct pfl_session_buffer *buffers; /* owned, plan->buffers_len */
@@ -89,6 +92,10 @@ void pfl_session_move_instance(struct pfl_session *self, struct pfl_instance *in
                                enum pfl_instance_state to);
 /* Tells the consumer, if it observes instances, in which state this one is. */
 void pfl_session_tell_instance(struct pfl_session *self, const struct pfl_instance *instance);
+static inline bool pfl_session_is_detached(const struct pfl_session *self)
+{
+    return self->detach_key != NULL;
+}
 bool pfl_session_are_all(const struct pfl_session *self, enum pfl_instance_state state);
 static inline const struct pfl_plan_source *
 pfl_session_source_of(const struct pfl_session *self, const struct pfl_instance *instance)

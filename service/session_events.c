@@ -34,11 +34,16 @@ void pfl_session_events_fini(struct pfl_session_events *self)
     *self = (struct pfl_session_events){0};
 }
 
+static size_t get_limit(enum pfl_session_event_kind kind)
+{
+    if (kind == PFL_EVENT_FLUSH_STARTED || kind == PFL_EVENT_ALL_FLUSHED)
+        return PFL_SESSION_EVENTS_HISTORY;
+    return kind == PFL_EVENT_BUFFER_CLONED ? PFL_SESSION_EVENTS_CLONED : 1;
+}
+
 static void make_room(struct pfl_session_events *self, enum pfl_session_event_kind kind)
 {
-    size_t limit = kind == PFL_EVENT_FLUSH_STARTED || kind == PFL_EVENT_ALL_FLUSHED
-                       ? PFL_SESSION_EVENTS_HISTORY
-                       : 1;
+    size_t limit = get_limit(kind);
     size_t of_kind = 0;
     size_t oldest = self->events_len;
 
@@ -52,27 +57,68 @@ static void make_room(struct pfl_session_events *self, enum pfl_session_event_ki
         free_event(self, oldest);
 }
 
-void pfl_session_events_record(struct pfl_session_events *self, uint64_t boottime_ns,
-                               enum pfl_session_event_kind kind, struct pfl_span payload)
+/* Takes the payload. */
+static void record(struct pfl_session_events *self, struct pfl_session_event event)
 {
-    struct pfl_session_event event = {.boottime_ns = boottime_ns, .kind = kind};
     size_t at;
 
     if (self->events == NULL)
         self->events = pfl_mem_calloc(PFL_SESSION_EVENTS_MAX, sizeof(self->events[0]));
-    if (self->events == NULL)
+    if (self->events == NULL) {
+        pfl_mem_free(event.payload);
         return;
+    }
+    make_room(self, event.kind);
+    for (at = self->events_len; at > 0; at--) {
+        if (self->events[at - 1].boottime_ns <= event.boottime_ns)
+            break;
+        self->events[at] = self->events[at - 1];
+    }
+    self->events[at] = event;
+    self->events_len++;
+}
+
+void pfl_session_events_record(struct pfl_session_events *self, uint64_t boottime_ns,
+                               enum pfl_session_event_kind kind, struct pfl_span payload)
+{
+    struct pfl_session_event event = {.boottime_ns = boottime_ns, .kind = kind, .value = 1};
+
     if (payload.len != 0) {
         event.payload = pfl_mem_memdup(payload.data, payload.len);
         if (event.payload == NULL)
             return;
         event.payload_len = payload.len;
     }
-    make_room(self, kind);
-    for (at = self->events_len; at > 0 && self->events[at - 1].boottime_ns > boottime_ns; at--)
-        self->events[at] = self->events[at - 1];
-    self->events[at] = event;
-    self->events_len++;
+    record(self, event);
+}
+
+void pfl_session_events_record_value(struct pfl_session_events *self, uint64_t boottime_ns,
+                                     enum pfl_session_event_kind kind, uint64_t value)
+{
+    record(self,
+           (struct pfl_session_event){.boottime_ns = boottime_ns, .kind = kind, .value = value});
+}
+
+void pfl_session_events_copy(struct pfl_session_events *self, const struct pfl_session_events *from)
+{
+    for (size_t i = 0; i < from->events_len; i++) {
+        struct pfl_session_event event = from->events[i];
+
+        if (event.payload != NULL)
+            event.payload = pfl_mem_memdup(event.payload, event.payload_len);
+        if (event.payload != NULL || from->events[i].payload == NULL)
+            record(self, event);
+    }
+    self->first = from->first;
+    self->has_first = from->has_first;
+    self->last = from->last;
+    self->has_last = from->has_last;
+    if (from->ring_len != 0)
+        self->ring = pfl_mem_calloc(PFL_SESSION_SNAPSHOTS_MAX, sizeof(self->ring[0]));
+    if (self->ring == NULL)
+        return;
+    memcpy(self->ring, from->ring, from->ring_len * sizeof(from->ring[0]));
+    self->ring_len = from->ring_len;
 }
 
 static bool is_drifted(const struct pfl_clock_snapshot *last, const struct pfl_clock_snapshot *now)

@@ -19,10 +19,13 @@ enum pfl_session_event_kind {
     PFL_EVENT_SLOW_STARTING = 7, /* payload: TracingServiceEvent.DataSources */
     PFL_EVENT_SLOW_FLUSH = 8,    /* payload likewise */
     PFL_EVENT_FLUSH_STARTED = 9,
+    PFL_EVENT_CLONE_STARTED = 10,
+    PFL_EVENT_BUFFER_CLONED = 11, /* value: the buffer's index */
 };
 
 #define PFL_SESSION_EVENTS_HISTORY 64u  /* flush_started and all_data_sources_flushed */
-#define PFL_SESSION_EVENTS_MAX     192u /* 2 * 64 and one of each other kind fit */
+#define PFL_SESSION_EVENTS_CLONED  128u /* buffer_cloned: one a buffer */
+#define PFL_SESSION_EVENTS_MAX     320u /* 2 * 64, 128 and one of each other kind fit */
 #define PFL_SESSION_CLOCKS         7u
 #define PFL_SESSION_SNAPSHOTS_MAX  16u
 #define PFL_SESSION_DRIFT_NS       10000000 /* a snapshot is worth it from this drift on */
@@ -30,7 +33,8 @@ enum pfl_session_event_kind {
 struct pfl_session_event {
     uint64_t boottime_ns;
     enum pfl_session_event_kind kind;
-    uint8_t *payload; /* owned; NULL for the kinds that are only true */
+    uint64_t value;   /* 1 for the kinds that are only true */
+    uint8_t *payload; /* owned; NULL for the kinds that are a number */
     size_t payload_len;
 };
 
@@ -60,6 +64,11 @@ void pfl_session_events_fini(struct pfl_session_events *self); /* legal on zeroe
  * event is lost: that is all that may happen. */
 void pfl_session_events_record(struct pfl_session_events *self, uint64_t boottime_ns,
                                enum pfl_session_event_kind kind, struct pfl_span payload);
+void pfl_session_events_record_value(struct pfl_session_events *self, uint64_t boottime_ns,
+                                     enum pfl_session_event_kind kind, uint64_t value);
+/* Makes `self`, which is empty, tell what `from` has to tell; what memory lacks is missing. */
+void pfl_session_events_copy(struct pfl_session_events *self,
+                             const struct pfl_session_events *from);
 /* Appends to the ring when the ring is empty or a clock drifted since the last snapshot. */
 void pfl_session_events_snapshot(struct pfl_session_events *self,
                                  const struct pfl_clock_snapshot *snapshot);

@@ -9,6 +9,7 @@
  */
 #include "service/session_flush.h"
 
+#include "service/clone.h"
 #include "service/command.h"
 #include "service/session_file.h"
 #include "service/session_run.h"
@@ -90,7 +91,16 @@ static void record_slow(struct pfl_service *service, struct pfl_session *session
     pfl_buf_fini(&buf);
 }
 
-/* The end of a flush of a session that is still there. */
+/* What was recorded is only worth keeping for a consumer. */
+static void stop(struct pfl_service *service, struct pfl_session *session)
+{
+    if (pfl_session_is_detached(session))
+        pfl_session_end(service, session);
+    else
+        pfl_session_disable(service, session);
+}
+
+/* The end of a flush of a session that is still there. It may be gone afterwards. */
 static void end_flush(struct pfl_service *service, struct pfl_session *session,
                       const struct pfl_flush *flush, bool is_ok)
 {
@@ -101,13 +111,16 @@ static void end_flush(struct pfl_service *service, struct pfl_session *session,
     pfl_session_record(service, session, PFL_EVENT_ALL_FLUSHED, (struct pfl_span){0});
     counters->flushes_succeeded += is_ok;
     counters->flushes_failed += !is_ok;
-    if (!is_ok && (flush->flags & 0xf) == PFL_FLUSH_TRACE_STOP)
+    if (!is_ok && ((flush->flags & 0xf) == PFL_FLUSH_TRACE_STOP ||
+                   (flush->flags & 0xf) == PFL_FLUSH_TRACE_CLONE))
         record_slow(service, session, flush);
     if (flush->then == PFL_FLUSH_THEN_REPLY) {
         session->consumer->ops->on_flush_done(session->consumer->port, flush, is_ok);
     } else if (flush->then == PFL_FLUSH_THEN_DISABLE) {
         counters->final_flush_outcome = is_ok ? 1 : 2;
-        pfl_session_disable(service, session);
+        stop(service, session);
+    } else if (flush->then == PFL_FLUSH_THEN_CLONE) {
+        pfl_clone_on_flushed(service, session, flush->request_id, is_ok);
     } else if (flush->then == PFL_FLUSH_THEN_WRITE) {
         pfl_session_file_write(session->file);
     } else if (flush->then == PFL_FLUSH_THEN_CUT) {
@@ -144,7 +157,9 @@ static void fail_flush(struct pfl_service *service, struct pfl_session *session,
     if (conf->then == PFL_FLUSH_THEN_REPLY)
         session->consumer->ops->on_flush_done(session->consumer->port, &flush, false);
     else if (conf->then == PFL_FLUSH_THEN_DISABLE)
-        pfl_session_disable(service, session);
+        stop(service, session);
+    else if (conf->then == PFL_FLUSH_THEN_CLONE)
+        pfl_clone_on_flushed(service, session, conf->request_id, false);
     else if (conf->then == PFL_FLUSH_THEN_WRITE)
         pfl_session_file_write(session->file);
     else if (conf->then == PFL_FLUSH_THEN_CUT)
@@ -152,9 +167,10 @@ static void fail_flush(struct pfl_service *service, struct pfl_session *session,
 }
 
 static void ask_producers(struct pfl_service *service, const struct pfl_session *session,
-                          struct pfl_flush *flush)
+                          struct pfl_flush *flush, enum pfl_command_scope scope)
 {
-    const struct pfl_command_flush command = {.request_id = flush->id, .flags = flush->flags};
+    const struct pfl_command_flush command = {
+        .scope = scope, .request_id = flush->id, .flags = flush->flags};
     struct pfl_list *it;
 
     PFL_LIST_EACH (it, &service->producers) {
@@ -184,8 +200,9 @@ void pfl_session_flush(struct pfl_service *service, struct pfl_session *session,
     flush->flags = conf->flags;
     flush->request_id = conf->request_id;
     flush->drop_reply = conf->drop_reply;
-    pfl_session_record(service, session, PFL_EVENT_FLUSH_STARTED, (struct pfl_span){0});
-    ask_producers(service, session, flush);
+    if (conf->then != PFL_FLUSH_THEN_CLONE) /* recorded once for its two flushes */
+        pfl_session_record(service, session, PFL_EVENT_FLUSH_STARTED, (struct pfl_span){0});
+    ask_producers(service, session, flush, conf->scope);
     if (flush->waiting_len != 0) {
         pfl_flush_book_add(&service->flushes, flush);
         return;

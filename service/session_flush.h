@@ -3,13 +3,15 @@
 #ifndef PFL_SERVICE_SESSION_FLUSH_H
 #define PFL_SERVICE_SESSION_FLUSH_H
 
+#include "service/command.h"
 #include "service/service.h"
 
 struct pfl_session_flush_conf {
     uint32_t timeout_ms; /* 0: the plan's */
     uint64_t flags;      /* passed to producers as they are */
     enum pfl_flush_then then;
-    uint64_t request_id; /* PFL_FLUSH_THEN_REPLY */
+    uint64_t request_id; /* PFL_FLUSH_THEN_REPLY, _CLONE */
+    enum pfl_command_scope scope;
     bool drop_reply;
 };
 

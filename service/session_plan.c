@@ -26,9 +26,6 @@ enum {
     FFLUSH_ENABLED = 2,
 };
 
-/* Two more fields fit behind the config: pfl_session_plan_set_duration. */
-#define DURATION_ROOM_BYTES (PFL_PLAN_DURATIONS_MAX * (1u + 5u))
-
 bool pfl_span_eq(struct pfl_span a, struct pfl_span b)
 {
     return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
@@ -49,6 +46,10 @@ static int read_buffer(struct pfl_span bytes, struct pfl_plan_buffer *b)
             b->size_kb = (uint32_t)f.value;
         else if (f.id == 4)
             b->fill_policy = f.value == 2 ? PFL_FILL_DISCARD : PFL_FILL_RING_BUFFER;
+        else if (f.id == 5)
+            b->transfer_on_clone = f.value != 0;
+        else if (f.id == 6)
+            b->clear_before_clone = f.value != 0;
         else if (f.id == 7)
             b->name = f.bytes;
     }
@@ -394,7 +395,7 @@ int pfl_session_plan_new(struct pfl_span config, struct pfl_session_plan **ret_p
     if (p == NULL)
         return PFL_ENOMEM;
     rc = PFL_ENOMEM;
-    p->bytes = pfl_mem_alloc(config.len + DURATION_ROOM_BYTES);
+    p->bytes = pfl_mem_alloc(config.len + PFL_PLAN_DURATIONS_BYTES);
     p->buffers = pfl_mem_calloc(buffers + 1, sizeof(*p->buffers));
     p->sources = pfl_mem_calloc(sources + 1, sizeof(*p->sources));
     if (p->bytes == NULL || p->buffers == NULL || p->sources == NULL)
@@ -419,6 +420,7 @@ void pfl_session_plan_free(struct pfl_session_plan *self)
     if (self == NULL)
         return;
     pfl_mem_free(self->bytes);
+    pfl_mem_free(self->changed_bytes);
     pfl_mem_free(self->buffers);
     pfl_trace_filter_free(self->filter);
     pfl_mem_free(self->sources);

@@ -29,6 +29,8 @@
 #define PFL_PLAN_SEGMENT_MIN_MS     1000u
 #define PFL_PLAN_SEGMENT_NAME_MAX   200u
 #define PFL_PLAN_WHY_BYTES          320u /* room for a reason in words */
+/* Room for them behind a config: pfl_session_plan_set_duration. */
+#define PFL_PLAN_DURATIONS_BYTES (PFL_PLAN_DURATIONS_MAX * (1u + 5u))
 
 enum pfl_lockdown {
     PFL_LOCKDOWN_UNCHANGED = 0,
@@ -40,10 +42,12 @@ struct pfl_plan_buffer {
     uint32_t size_kb;
     enum pfl_fill_policy fill_policy;
     struct pfl_span name; /* in config */
+    bool transfer_on_clone;
+    bool clear_before_clone;
 };
 
 struct pfl_plan_source {
-    struct pfl_span raw;    /* TraceConfig.DataSource, in config */
+    struct pfl_span raw;    /* TraceConfig.DataSource, in config; its filters: in changed */
     struct pfl_span config; /* its DataSourceConfig */
     struct pfl_span name;
     struct pfl_span target_buffer_name;
@@ -94,6 +98,8 @@ struct pfl_plan_file {
 struct pfl_session_plan {
     uint8_t *bytes; /* owned */
     struct pfl_span config;
+    uint8_t *changed_bytes;          /* owned; NULL until the config was changed */
+    struct pfl_span changed;         /* the config as it is now, if it was changed */
     struct pfl_plan_buffer *buffers; /* owned */
     size_t buffers_len;
     struct pfl_plan_source *sources; /* owned */
@@ -155,6 +161,12 @@ struct pfl_plan_producer {
 bool pfl_session_plan_wants(const struct pfl_session_plan *self,
                             const struct pfl_plan_source *source,
                             const struct pfl_plan_producer *producer);
+
+/* The config as it is now; borrowed until it is changed. */
+static inline struct pfl_span pfl_session_plan_get_config(const struct pfl_session_plan *self)
+{
+    return self->changed_bytes != NULL ? self->changed : self->config;
+}
 
 /* ProducerConfig of that name, first match; 0 where it says nothing. */
 void pfl_session_plan_get_shm(const struct pfl_session_plan *self, struct pfl_span producer_name,

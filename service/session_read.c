@@ -142,7 +142,11 @@ static int push_head(struct pfl_session_read *self)
     if (session->pending.sync_marker)
         pfl_service_packet_sync_marker(&m, service->conf.facts);
     if (session->pending.is_first_pass && !builtin->no_trace_config)
-        pfl_service_packet_config(&m, service->conf.facts, session->plan->config);
+        pfl_service_packet_config(&m, service->conf.facts,
+                                  pfl_session_plan_get_config(session->plan));
+    if (session->pending.is_first_pass && !builtin->no_trace_config &&
+        session->clone_trigger != NULL)
+        pfl_message_raw(&m, pfl_span_of(session->clone_trigger, session->clone_trigger_len));
     if (!builtin->no_trace_config)
         pfl_trigger_encode(&m, service->conf.facts, session);
     if (session->pending.is_first_pass)

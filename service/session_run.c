@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "service/admission.h"
+#include "service/clone.h"
 #include "service/command.h"
 #include "service/session_file.h"
 #include "service/session_flush.h"
@@ -88,9 +89,8 @@ void pfl_session_encode_slow(struct pfl_message *m, const struct pfl_session *se
     pfl_message_end(m, entry);
 }
 
-/* Buffers and, where the plan asks for it, what filters and compresses. */
-static int make_parts(struct pfl_service *service, struct pfl_session_plan *plan,
-                      struct pfl_session **ret_session)
+int pfl_session_make_parts(struct pfl_service *service, struct pfl_session_plan *plan,
+                           struct pfl_session **ret_session)
 {
     const struct pfl_mill_job_conf conf = {
         .submit = service->conf.submit, .now_ns = service->conf.now_ns, .user = service->conf.user};
@@ -107,17 +107,30 @@ static int make_parts(struct pfl_service *service, struct pfl_session_plan *plan
     return rc;
 }
 
-static int make_session(struct pfl_service *service, struct pfl_consumer *consumer,
-                        struct pfl_session_plan *plan, char *why)
+struct pfl_trace_uuid pfl_session_make_uuid(struct pfl_service *service)
 {
+    struct pfl_trace_uuid uuid;
+
+    service->conf.random(service->conf.user, &uuid, sizeof(uuid));
+    uuid.msb = (uuid.msb & ~0xf000ull) | 0x4000ull; /* RFC 4122, version 4 */
+    uuid.lsb = (uuid.lsb & ~(3ull << 62)) | (2ull << 62);
+    return uuid;
+}
+
+/* Takes the plan as soon as the session has it, even if it fails then. */
+static int make_session(struct pfl_service *service, struct pfl_consumer *consumer,
+                        struct pfl_session_plan **taken_plan, char *why)
+{
+    const struct pfl_session_plan *plan = *taken_plan;
     struct pfl_session *session;
-    int rc = make_parts(service, plan, &session);
+    int rc = pfl_session_make_parts(service, *taken_plan, &session);
 
     if (rc != 0) {
         (void)snprintf(why, PFL_PLAN_WHY_BYTES,
                        "buffers: no memory for them on this host; ask for smaller ones");
         return rc;
     }
+    *taken_plan = NULL;
     session->id = service->last_session_id;
     session->uid = consumer->uid;
     session->consumer = consumer;
@@ -126,14 +139,10 @@ static int make_session(struct pfl_service *service, struct pfl_consumer *consum
         (void)snprintf(why, PFL_PLAN_WHY_BYTES,
                        "buffers: all %u buffer ids are in use; free other sessions first",
                        PFL_SERVICE_BUFFER_IDS - 1);
-        session->plan = NULL;
-        session->buffers = NULL;
         pfl_session_free(session);
         return rc;
     }
-    service->conf.random(service->conf.user, &session->uuid, sizeof(session->uuid));
-    session->uuid.msb = (session->uuid.msb & ~0xf000ull) | 0x4000ull; /* RFC 4122, version 4 */
-    session->uuid.lsb = (session->uuid.lsb & ~(3ull << 62)) | (2ull << 62);
+    session->uuid = pfl_session_make_uuid(service);
     if (plan->uuid_msb != 0 || plan->uuid_lsb != 0)
         session->uuid = (struct pfl_trace_uuid){.msb = plan->uuid_msb, .lsb = plan->uuid_lsb};
     pfl_list_append(&service->sessions, &session->node);
@@ -222,7 +231,7 @@ int pfl_session_enable(struct pfl_service *service, struct pfl_consumer *consume
         rc = check_file(service, plan, conf, ret_why);
     }
     if (rc == 0)
-        rc = make_session(service, consumer, plan, ret_why);
+        rc = make_session(service, consumer, &plan, ret_why);
     if (rc != 0) {
         pfl_session_plan_free(plan);
         return rc;
@@ -232,7 +241,7 @@ int pfl_session_enable(struct pfl_service *service, struct pfl_consumer *consume
         return rc;
     pfl_trigger_wait(service, consumer->session);
     pfl_session_setup_all(service, consumer->session);
-    if (!plan->deferred_start && !pfl_trigger_starts(consumer->session))
+    if (!consumer->session->plan->deferred_start && !pfl_trigger_starts(consumer->session))
         (void)pfl_session_start(service, consumer->session);
     return 0;
 }
@@ -251,7 +260,8 @@ static void check_all_started(struct pfl_service *service, struct pfl_session *s
 {
     struct pfl_consumer *consumer = session->consumer;
 
-    if (session->is_all_started_told || session->state != PFL_SESSION_STARTED ||
+    if (session->is_all_started_told || pfl_session_is_detached(session) ||
+        session->state != PFL_SESSION_STARTED ||
         !pfl_session_are_all(session, PFL_INSTANCE_STARTED))
         return;
     session->is_all_started_told = true;
@@ -400,7 +410,8 @@ static void orphan(struct pfl_service *service, struct pfl_session *session)
 void pfl_session_end(struct pfl_service *service, struct pfl_session *session)
 {
     pfl_session_cancel_flushes(service, session);
-    if (session->state != PFL_SESSION_DISABLED) {
+    pfl_clone_cancel(service, session);
+    if (session->state != PFL_SESSION_DISABLED && session->state != PFL_SESSION_CLONED) {
         stop_all(session, true);
         finish(service, session);
     }

@@ -49,6 +49,11 @@ void pfl_session_finish_stop(struct pfl_service *service, struct pfl_session *se
 
 /* All clocks of a snapshot, now. */
 struct pfl_clock_snapshot pfl_session_read_clocks(const struct pfl_service *service);
+/* The object with its buffers and, where the plan asks for it, what filters and compresses; in
+ * nobody's list yet. Takes `plan` on success. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_session_make_parts(struct pfl_service *service, struct pfl_session_plan *plan,
+                                        struct pfl_session **ret_session);
+struct pfl_trace_uuid pfl_session_make_uuid(struct pfl_service *service);
 /* Adds a clock snapshot if it is worth one. */
 void pfl_session_snapshot_clocks(struct pfl_service *service, struct pfl_session *session);
 /* The next read begins like the first: clocks, config, uuid, system info, statistics. */

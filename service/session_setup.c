@@ -95,8 +95,8 @@ static void try_set_up(struct pfl_service *service, struct pfl_session *session,
                       pfl_err_str(rc));
 }
 
-static void set_up_in_producer(struct pfl_service *service, struct pfl_session *session,
-                               struct pfl_producer *producer, size_t plan_source)
+void pfl_session_setup_in_producer(struct pfl_service *service, struct pfl_session *session,
+                                   struct pfl_producer *producer, size_t plan_source)
 {
     struct pfl_list *it;
 
@@ -112,8 +112,8 @@ void pfl_session_setup_all(struct pfl_service *service, struct pfl_session *sess
 
     for (size_t i = 0; i < session->plan->sources_len; i++) {
         PFL_LIST_EACH (it, &service->producers) {
-            set_up_in_producer(service, session, PFL_CONTAINER_OF(it, struct pfl_producer, node),
-                               i);
+            pfl_session_setup_in_producer(service, session,
+                                          PFL_CONTAINER_OF(it, struct pfl_producer, node), i);
         }
     }
 }

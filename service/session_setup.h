@@ -11,4 +11,8 @@ void pfl_session_setup_all(struct pfl_service *service, struct pfl_session *sess
 void pfl_session_setup_source(struct pfl_service *service, struct pfl_producer *producer,
                               const struct pfl_data_source *source);
 
+/* One data source of the plan in one producer, where they match. */
+void pfl_session_setup_in_producer(struct pfl_service *service, struct pfl_session *session,
+                                   struct pfl_producer *producer, size_t plan_source);
+
 #endif

@@ -46,7 +46,7 @@ void pfl_instance_state_move(enum pfl_instance_state *state, enum pfl_instance_s
 const char *pfl_session_state_str(enum pfl_session_state state)
 {
     static const char *const names[PFL_SESSION_STATES] = {"CONFIGURED", "STARTED", "STOP_WAIT",
-                                                          "DISABLED"};
+                                                          "DISABLED", "CLONED_READ_ONLY"};
 
     return names[state];
 }

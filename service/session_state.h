@@ -17,6 +17,7 @@ enum pfl_session_state {
     PFL_SESSION_STARTED,    /* records; waits for a stop */
     PFL_SESSION_STOP_WAIT,  /* waits for data sources to say that they stopped */
     PFL_SESSION_DISABLED,   /* over; waits to be read and freed */
+    PFL_SESSION_CLONED,     /* a read-only copy, from birth to end; waits to be read and freed */
     PFL_SESSION_STATES,
 };
 
@@ -34,7 +35,8 @@ bool pfl_instance_state_may_move(enum pfl_instance_state from, enum pfl_instance
 /* Assert the move and make it. */
 void pfl_session_state_move(enum pfl_session_state *state, enum pfl_session_state to);
 void pfl_instance_state_move(enum pfl_instance_state *state, enum pfl_instance_state to);
-/* As QueryServiceState spells it: "CONFIGURED", "STARTED", "STOP_WAIT", "DISABLED". */
+/* As QueryServiceState spells it: "CONFIGURED", "STARTED", "STOP_WAIT", "DISABLED",
+ * "CLONED_READ_ONLY". */
 const char *pfl_session_state_str(enum pfl_session_state state);
 
 #endif

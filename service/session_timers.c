@@ -112,7 +112,7 @@ static void run_slow(struct pfl_service *service, struct pfl_session *session)
     unsigned named = 0;
 
     session->timers.slow_ms = PFL_SESSION_NEVER;
-    if (session->is_all_started_told)
+    if (session->is_all_started_told || pfl_session_is_detached(session))
         return;
     pfl_buf_init(&buf, 65536);
     PFL_LIST_EACH (it, &session->instances) {
@@ -140,6 +140,7 @@ static void run_duration(struct pfl_service *service, struct pfl_session *sessio
     pfl_session_flush(service, session, &conf);
 }
 
+/* A detached session may be gone afterwards. */
 static void run_session(struct pfl_service *service, struct pfl_session *session)
 {
     struct pfl_session_timers *t = &session->timers;
@@ -173,18 +174,20 @@ static void run_session(struct pfl_service *service, struct pfl_session *session
     }
     if (session->file != NULL && session->file->next_write_ms <= now_ms)
         pfl_session_file_run(session->file);
-    pfl_trigger_run(service, session);
     if (t->duration_ms != PFL_SESSION_NEVER &&
         t->duration_ms <= get_duration_clock_ms(service, session))
         run_duration(service, session);
+    else
+        pfl_trigger_run(service, session);
 }
 
 void pfl_session_timers_run(struct pfl_service *service)
 {
     struct pfl_list *it;
+    struct pfl_list *tmp;
 
     pfl_session_expire_flushes(service);
-    PFL_LIST_EACH (it, &service->sessions) {
+    PFL_LIST_EACH_SAFE (it, tmp, &service->sessions) {
         run_session(service, PFL_CONTAINER_OF(it, struct pfl_session, node));
     }
 }

@@ -42,6 +42,8 @@ bool pfl_trigger_is_awaited(const struct pfl_session *session)
 {
     const struct pfl_session_plan *plan = session->plan;
 
+    if (session->state == PFL_SESSION_CLONED)
+        return false;
     if (plan->trigger_mode == PFL_TRIGGER_CLONE)
         return true;
     return plan->triggers_len != 0 && session->triggers.received_len == 0;
@@ -190,7 +192,8 @@ void pfl_trigger_activate(struct pfl_service *service, const struct pfl_producer
     PFL_LIST_EACH_SAFE (it, tmp, &service->sessions) {
         struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
 
-        if (!pfl_session_plan_find_trigger(session->plan, name, &config) ||
+        if (session->state == PFL_SESSION_CLONED ||
+            !pfl_session_plan_find_trigger(session->plan, name, &config) ||
             !is_accepted(service, &config, &activation))
             continue;
         is_matched = true;
@@ -216,6 +219,7 @@ void pfl_trigger_run(struct pfl_service *service, struct pfl_session *session)
 {
     uint64_t now_ms = pfl_service_now_ms(service);
     struct pfl_trigger_list *triggers = &session->triggers;
+    bool is_stop = session->plan->trigger_mode == PFL_TRIGGER_STOP;
 
     if (session->plan->trigger_mode != 0 && triggers->timeout_ms <= now_ms) {
         triggers->timeout_ms = PFL_SESSION_NEVER;
@@ -227,6 +231,8 @@ void pfl_trigger_run(struct pfl_service *service, struct pfl_session *session)
             continue;
         triggers->received[i].due_ms = PFL_SESSION_NEVER;
         act(service, session, &triggers->received[i]);
+        if (is_stop) /* a detached session may be gone */
+            return;
     }
 }
 

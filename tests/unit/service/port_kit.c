@@ -21,6 +21,7 @@
 #include "proto/frame.h"
 #include "service/disk_port.h"
 #include "service/message.h"
+#include "service/session_attach.h"
 #include "service/session_file.h"
 #include "service/session_timers.h"
 
@@ -83,6 +84,7 @@ void pfl_port_kit_close(struct pfl_port_kit *self)
 {
     struct pfl_mem_stats stats;
 
+    pfl_session_end_detached(&self->service);
     pfl_producer_port_close(self->producers);
     pfl_consumer_port_close(self->consumers);
     (void)uv_run(&self->loop, UV_RUN_DEFAULT);

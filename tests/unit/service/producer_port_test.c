@@ -221,7 +221,7 @@ static void die_in(enum pfl_session_state when)
 static void a_producer_may_die_in_any_state_of_the_session(void **state)
 {
     (void)state;
-    for (int when = 0; when < PFL_SESSION_STATES; when++)
+    for (int when = 0; when <= PFL_SESSION_DISABLED; when++)
         die_in((enum pfl_session_state)when);
 }
 
@@ -229,7 +229,7 @@ static void a_producer_may_die_in_any_state_of_the_session(void **state)
 static void a_consumer_may_die_in_any_state_of_its_session(void **state)
 {
     (void)state;
-    for (int when = 0; when < PFL_SESSION_STATES; when++) {
+    for (int when = 0; when <= PFL_SESSION_DISABLED; when++) {
         struct pfl_kit_client dying;
 
         (void)pfl_kit_producer_open(&producer, &kit, "kit.source", PFL_DATA_SOURCE_NOTIFIES_STOP);

@@ -10,7 +10,8 @@
 #include "service/session_state.h"
 
 /* Row by row: '1' where the move is legal. */
-static const char *const session_rows[PFL_SESSION_STATES] = {"0101", "0011", "0001", "0000"};
+static const char *const session_rows[PFL_SESSION_STATES] = {"01010", "00110", "00010", "00000",
+                                                             "00000"};
 static const char *const instance_rows[PFL_INSTANCE_STATES] = {"01101", "00111", "00011", "00001",
                                                                "00000"};
 
@@ -56,7 +57,8 @@ static void a_move_changes_the_state(void **state)
 
 static void every_session_state_has_its_name(void **state)
 {
-    static const char *const names[] = {"CONFIGURED", "STARTED", "STOP_WAIT", "DISABLED"};
+    static const char *const names[] = {"CONFIGURED", "STARTED", "STOP_WAIT", "DISABLED",
+                                        "CLONED_READ_ONLY"};
 
     (void)state;
     for (int i = 0; i < PFL_SESSION_STATES; i++)
