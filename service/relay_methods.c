@@ -36,6 +36,7 @@ static int init_relay(void *user, struct pfl_rpc_request request, struct pfl_spa
     struct pfl_reader r = pfl_reader_of(bytes);
     struct pfl_span info = {0};
     struct pfl_field f;
+    bool is_first;
     int rc;
 
     while (pfl_reader_field(&r, &f)) {
@@ -50,14 +51,18 @@ static int init_relay(void *user, struct pfl_rpc_request request, struct pfl_spa
     rc = pfl_rpc_host_reply_empty(&conn->rpc, request);
     if (rc != 0 || info.len == 0)
         return rc;
+    is_first = conn->relay->info == NULL;
     rc = pfl_relay_set_info(conn->relay, info);
-    if (rc == 0)
+    if (rc == 0 && is_first)
         pfl_log_info("relay-connected", "machine=%s id=%u",
                      pfl_log_quote_str(conn->peer.machine_name), conn->peer.machine_id);
-    else if (rc != PFL_ENOMEM)
+    if (rc == PFL_ENOMEM || rc == 0)
+        return rc;
+    if (!conn->is_relay_refused)
         pfl_log_warn("system-info-ignored", "machine=%s reason=\"%s\"",
                      pfl_log_quote_str(conn->peer.machine_name), pfl_err_str(rc));
-    return rc == PFL_ENOMEM ? rc : 0;
+    conn->is_relay_refused = true;
+    return 0;
 }
 
 static int read_clock(struct pfl_span bytes, struct pfl_clock_reading *ret_reading)
