@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "proto/packet.h"
+#include "service/session_file.h"
 #include "service/session_flush.h"
 #include "service/session_run.h"
 
@@ -200,6 +201,12 @@ void pfl_clone_start(struct pfl_service *service, struct pfl_consumer *consumer,
     }
     if (consumer->uid != 0 && consumer->uid != session->uid) {
         fail(consumer, "this session belongs to another user, and you are not root");
+        return;
+    }
+    if (pfl_session_file_is_open(session->file)) {
+        /* What it has written is not in the buffers any more: a clone would lack it unsaid. */
+        fail(consumer, "this session writes into a file, which perfleetd does not clone: copy the "
+                       "file instead");
         return;
     }
     if (clear_buffers(session) != 0 || make_clone(service, session, request, &clone) != 0) {
