@@ -66,6 +66,7 @@ static void fail(struct pfl_session_file *self, const char *why, uint64_t lost_b
     pfl_log_error("trace-file-failed", "session=%llu bytes=%llu lost_bytes=%llu reason=\"%s\"",
                   (unsigned long long)self->session->id, (unsigned long long)self->written_bytes,
                   (unsigned long long)lost_bytes, why);
+    self->is_failed = true;
     self->is_over = true;
 }
 
@@ -147,7 +148,7 @@ static void on_job_done(void *user, const struct pfl_disk_result *result)
     if (self->out.capacity > OUT_KEPT_BYTES)
         pfl_buf_fini(&self->out);
     pfl_buf_clear(&self->out);
-    if (self->is_ending && result->error == 0)
+    if (self->is_ending && !self->is_failed)
         log_end(self, self->is_final ? "the session is over" : "max_file_size_bytes");
     if (self->is_ending)
         close_disk(self);
