@@ -193,6 +193,34 @@ static void a_consumer_that_leaves_is_given_no_clone(void **state)
     pfl_kit_client_close(&producer);
 }
 
+static void a_changed_filter_lets_a_producer_join(void **state)
+{
+    struct pfl_kit_client producer;
+    struct pfl_span config;
+    uint64_t id;
+
+    (void)state;
+    (void)pfl_kit_producer_open(&producer, &kit, "kit.source", 0);
+    (void)pfl_kit_consumer_enable(&first, "buffers { size_kb: 64 } data_sources { config { name: "
+                                          "\"kit.source\" } producer_name_filter: \"nobody\" }");
+    pfl_kit_client_expect_nothing(&producer);
+    id = pfl_kit_consumer_change(&first, "data_sources { config { name: \"other\" } }");
+    pfl_kit_client_expect_empty(&first, id, true, false);
+    pfl_kit_client_expect_nothing(&producer);
+    id = pfl_kit_consumer_change(&first, "data_sources { config { name: \"kit.source\" } "
+                                         "producer_name_regex_filter: \".*\" }");
+    pfl_kit_client_expect_empty(&first, id, true, false);
+    (void)pfl_kit_producer_expect(&producer, KIT_CMD_SETUP_TRACING, NULL);
+    (void)pfl_kit_producer_expect(&producer, KIT_CMD_SETUP, NULL);
+    (void)pfl_kit_producer_expect(&producer, KIT_CMD_START, NULL);
+    config = pfl_session_plan_get_config(pfl_service_find_session(&kit.service, 1)->plan);
+    assert_null(memmem(config.data, config.len, "nobody", 6));
+    assert_non_null(memmem(config.data, config.len, ".*", 2));
+    id = pfl_kit_client_invoke(&second, KIT_CHANGE, NO_ARGS); /* without a session: nothing */
+    pfl_kit_client_expect_empty(&second, id, true, false);
+    pfl_kit_client_close(&producer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +237,7 @@ int main(void)
                                         open_kit, close_kit),
         cmocka_unit_test_setup_teardown(a_clone_waits_for_the_flush_and_fails_with_its_source,
                                         open_kit, close_kit),
+        cmocka_unit_test_setup_teardown(a_changed_filter_lets_a_producer_join, open_kit, close_kit),
         cmocka_unit_test_setup_teardown(a_consumer_that_leaves_is_given_no_clone, open_kit,
                                         close_kit),
     };

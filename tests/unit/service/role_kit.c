@@ -115,12 +115,8 @@ void pfl_kit_consumer_open(struct pfl_kit_client *self, struct pfl_port_kit *kit
     pfl_kit_client_open(self, kit, kit->consumer_address);
 }
 
-uint64_t pfl_kit_consumer_enable(struct pfl_kit_client *self, const char *config)
-{
-    return pfl_kit_consumer_enable_fd(self, config, -1);
-}
-
-uint64_t pfl_kit_consumer_enable_fd(struct pfl_kit_client *self, const char *config, int fd)
+static uint64_t send_config(struct pfl_kit_client *self, unsigned method, const char *config,
+                            int fd)
 {
     struct pfl_text_error error;
     struct pfl_buf text;
@@ -134,10 +130,25 @@ uint64_t pfl_kit_consumer_enable_fd(struct pfl_kit_client *self, const char *con
                               pfl_span_of(config, strlen(config)), &text, &error) != 0)
         fail_msg("config: %u:%u %s", error.line, error.column, error.message);
     pfl_message_bytes(&m, 1, pfl_buf_get(&text));
-    id = pfl_kit_client_invoke_fd(self, KIT_ENABLE, pfl_buf_get(&buf), fd);
+    id = pfl_kit_client_invoke_fd(self, method, pfl_buf_get(&buf), fd);
     pfl_buf_fini(&text);
     pfl_buf_fini(&buf);
     return id;
+}
+
+uint64_t pfl_kit_consumer_enable(struct pfl_kit_client *self, const char *config)
+{
+    return pfl_kit_consumer_enable_fd(self, config, -1);
+}
+
+uint64_t pfl_kit_consumer_change(struct pfl_kit_client *self, const char *config)
+{
+    return send_config(self, KIT_CHANGE, config, -1);
+}
+
+uint64_t pfl_kit_consumer_enable_fd(struct pfl_kit_client *self, const char *config, int fd)
+{
+    return send_config(self, KIT_ENABLE, config, fd);
 }
 
 void pfl_kit_consumer_expect_disabled(struct pfl_kit_client *self, uint64_t request_id,

@@ -38,6 +38,8 @@ void pfl_kit_consumer_open(struct pfl_kit_client *self, struct pfl_port_kit *kit
 /* EnableTracing with a config in text format; the request's id. */
 uint64_t pfl_kit_consumer_enable(struct pfl_kit_client *self, const char *config);
 uint64_t pfl_kit_consumer_enable_fd(struct pfl_kit_client *self, const char *config, int fd);
+/* ChangeTraceConfig, likewise. */
+uint64_t pfl_kit_consumer_change(struct pfl_kit_client *self, const char *config);
 /* Takes the EnableTracing reply; its error must contain `error`, or be absent when that is NULL. */
 void pfl_kit_consumer_expect_disabled(struct pfl_kit_client *self, uint64_t request_id,
                                       const char *error);
