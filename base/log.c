@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 #define LINE_MAX_BYTES  2048u
 #define QUOTE_MAX_BYTES 120u
 #define QUOTE_BUFFERS   4u
@@ -19,6 +21,14 @@
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static const int syslog_levels[] = {3, 4, 6, 7};
 static enum pfl_log_level max_level = PFL_LOG_INFO;
+
+/* Of pfl_log_limit_every_event; `event` is compared by address: it is a literal. */
+static struct {
+    const char *event;
+    struct pfl_log_limit limit;
+} limited[PFL_LOG_LIMITED_EVENTS];
+static bool is_limited;
+static bool is_telling; /* how many were left out: that line has no limit */
 
 void pfl_log_set_level(enum pfl_log_level level)
 {
@@ -43,6 +53,26 @@ static size_t clamp_len(int printed, size_t room)
     return (size_t)printed < room ? (size_t)printed : room - 1;
 }
 
+void pfl_log_limit_every_event(void)
+{
+    is_limited = true;
+}
+
+static bool take_limited(const char *event)
+{
+    size_t i = 0;
+    bool is_taken;
+
+    while (i < PFL_LOG_LIMITED_EVENTS - 1 && limited[i].event != NULL && limited[i].event != event)
+        i++;
+    limited[i].event = event;
+    is_telling = true;
+    is_taken = pfl_log_limit_take(&limited[i].limit, event,
+                                  pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) / 1000000u);
+    is_telling = false;
+    return is_taken;
+}
+
 void pfl_log(enum pfl_log_level level, const char *event, const char *fmt, ...)
 {
     char line[LINE_MAX_BYTES];
@@ -50,6 +80,8 @@ void pfl_log(enum pfl_log_level level, const char *event, const char *fmt, ...)
     va_list ap;
 
     if (level > max_level)
+        return;
+    if (is_limited && !is_telling && level != PFL_LOG_ERROR && !take_limited(event))
         return;
     if (getenv("JOURNAL_STREAM") != NULL)
         len += clamp_len(snprintf(line, sizeof(line), "<%d>", syslog_levels[level]), sizeof(line));

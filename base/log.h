@@ -59,4 +59,12 @@ bool pfl_log_limit_take(struct pfl_log_limit *self, const char *event, uint64_t 
 /* Tells how many were left out so far; at the end of the program. */
 void pfl_log_limit_flush(struct pfl_log_limit *self, const char *event);
 
+/*
+ * The same for every event of the program at once, each with a limit of its own: for a daemon whose
+ * lines can nearly all be caused by strangers. Errors are never left out. Events past the
+ * first PFL_LOG_LIMITED_EVENTS share the last one's limit.
+ */
+#define PFL_LOG_LIMITED_EVENTS 64u
+void pfl_log_limit_every_event(void);
+
 #endif

@@ -278,6 +278,7 @@ int main(int argc, char **argv)
     if (rc >= 0)
         return rc;
     drop_privileges();
+    pfl_log_limit_every_event(); /* nearly every line can be caused by any local program */
     o.conf.on_ready = on_ready;
     o.conf.user = &o;
     rc = pfl_daemon_run(&o.conf);

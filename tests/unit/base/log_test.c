@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-static char captured[8192];
+static char captured[16384];
 
 /* Runs `body` with stderr in a pipe; what it wrote is in `captured`. */
 static void capture(void (*body)(void))
@@ -92,6 +92,35 @@ static void write_flood(void)
     if (pfl_log_limit_take(&limit, "flood", 20000 + PFL_LOG_LIMIT_WINDOW_MS))
         pfl_log_error("flood", "y");
     pfl_log_limit_flush(&limit, "flood");
+}
+
+static void write_many_events(void)
+{
+    pfl_log_limit_every_event();
+    for (unsigned i = 0; i < 200; i++) {
+        pfl_log_warn("one", "x");
+        pfl_log_warn("other", "x");
+        pfl_log_error("failure", "x");
+    }
+}
+
+static unsigned count_lines(const char *line)
+{
+    unsigned lines = 0;
+
+    for (const char *p = captured; (p = strstr(p, line)) != NULL; p++)
+        lines++;
+    return lines;
+}
+
+static void every_event_has_its_own_limit_and_errors_have_none(void **state)
+{
+    (void)state;
+    pfl_log_set_level(PFL_LOG_WARN);
+    capture(write_many_events);
+    assert_int_equal(count_lines("warn one: x\n"), PFL_LOG_LIMIT_LINES);
+    assert_int_equal(count_lines("warn other: x\n"), PFL_LOG_LIMIT_LINES);
+    assert_int_equal(count_lines("error failure: x\n"), 200);
 }
 
 static void a_flood_is_cut_to_a_few_lines_and_counted(void **state)
@@ -177,6 +206,7 @@ int main(void)
         cmocka_unit_test(journal_gets_priorities),
         cmocka_unit_test(line_that_is_too_long_is_cut_and_still_one_line),
         cmocka_unit_test(a_flood_is_cut_to_a_few_lines_and_counted),
+        cmocka_unit_test(every_event_has_its_own_limit_and_errors_have_none),
         cmocka_unit_test(quotes_escape_everything_that_is_not_plain),
         cmocka_unit_test(long_strings_are_cut_with_dots),
         cmocka_unit_test(four_quotes_live_at_the_same_time),
