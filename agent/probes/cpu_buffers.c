@@ -55,7 +55,7 @@ static size_t find_page_bytes(int instance_fd)
 
     pfl_buf_init(&text, 4096 + 16384);
     if (pfl_tracefs_read(instance_fd, "buffer_subbuf_size_kb", &text) == 0 &&
-        pfl_buf_append(&text, "", 1) == 0)
+        pfl_buf_append(&text, "", 1) == 0 && pfl_buf_get(&text).data != NULL)
         kb = strtoul((const char *)pfl_buf_get(&text).data, NULL, 10);
     pfl_buf_fini(&text);
     return kb >= 4 && kb <= 1024 ? kb * 1024 : (size_t)sysconf(_SC_PAGESIZE);

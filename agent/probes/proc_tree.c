@@ -207,15 +207,15 @@ enum counter_file { FILE_STATUS, FILE_SMAPS, FILE_OOM, FILE_USER, FILE_KERNEL };
 
 static const struct {
     enum counter_file file;
-    const char *key;
     uint32_t field;
+    const char *key;
 } counters[] = {
-    {FILE_STATUS, "VmSize:", 2},   {FILE_STATUS, "VmRSS:", 3},     {FILE_STATUS, "RssAnon:", 4},
-    {FILE_STATUS, "RssFile:", 5},  {FILE_STATUS, "RssShmem:", 6},  {FILE_STATUS, "VmSwap:", 7},
-    {FILE_STATUS, "VmLck:", 8},    {FILE_STATUS, "VmHWM:", 9},     {FILE_OOM, "", 10},
-    {FILE_SMAPS, "Rss:", 16},      {FILE_SMAPS, "Pss:", 17},       {FILE_SMAPS, "Pss_Anon:", 18},
-    {FILE_SMAPS, "Pss_File:", 19}, {FILE_SMAPS, "Pss_Shmem:", 20}, {FILE_SMAPS, "SwapPss:", 23},
-    {FILE_USER, "", 21},           {FILE_KERNEL, "", 22},
+    {FILE_STATUS, 2, "VmSize:"},   {FILE_STATUS, 3, "VmRSS:"},     {FILE_STATUS, 4, "RssAnon:"},
+    {FILE_STATUS, 5, "RssFile:"},  {FILE_STATUS, 6, "RssShmem:"},  {FILE_STATUS, 7, "VmSwap:"},
+    {FILE_STATUS, 8, "VmLck:"},    {FILE_STATUS, 9, "VmHWM:"},     {FILE_OOM, 10, ""},
+    {FILE_SMAPS, 16, "Rss:"},      {FILE_SMAPS, 17, "Pss:"},       {FILE_SMAPS, 18, "Pss_Anon:"},
+    {FILE_SMAPS, 19, "Pss_File:"}, {FILE_SMAPS, 20, "Pss_Shmem:"}, {FILE_SMAPS, 23, "SwapPss:"},
+    {FILE_USER, 21, ""},           {FILE_KERNEL, 22, ""},
 };
 _Static_assert(sizeof(counters) / sizeof(counters[0]) == PFL_PROC_COUNTERS, "as in the header");
 
