@@ -7,7 +7,10 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "service/clone.h"
 #include "service/query.h"
+#include "service/session_attach.h"
+#include "service/session_change.h"
 #include "service/session_flush.h"
 #include "service/session_read.h"
 #include "service/session_run.h"
@@ -35,12 +38,18 @@ enum what {
     WHAT_READ,
     WHAT_QUERY,
     WHAT_TIME,
+    WHAT_DETACH,
+    WHAT_ATTACH,
+    WHAT_CHANGE,
+    WHAT_CLONE,
+    WHAT_END_CLONE,
     WHAT_COUNT,
 };
 
 struct world {
     struct pfl_service service;
     struct pfl_consumer consumer;
+    struct pfl_consumer cloner; /* another one, for clones */
     struct pfl_producer *producer;
     struct pfl_session_read read;
     uint64_t now_ns;
@@ -81,6 +90,13 @@ static void on_flush_done(void *port, const struct pfl_flush *flush, bool is_ok)
     (void)is_ok;
 }
 
+static void on_cloned(void *port, const struct pfl_clone_result *result)
+{
+    (void)port;
+    if (result->is_ok == (result->why != NULL))
+        abort();
+}
+
 static void on_session_gone(void *port)
 {
     struct world *w = port;
@@ -99,7 +115,19 @@ static const struct pfl_producer_ops producer_ops = {.send_command = on_command}
 static const struct pfl_consumer_ops consumer_ops = {.on_disabled = on_disabled,
                                                      .on_flush_done = on_flush_done,
                                                      .on_session_gone = on_session_gone,
+                                                     .on_cloned = on_cloned,
                                                      .on_observed = on_observed};
+
+static void ignore(void *port)
+{
+    (void)port;
+}
+
+static const struct pfl_consumer_ops cloner_ops = {.on_disabled = ignore,
+                                                   .on_flush_done = on_flush_done,
+                                                   .on_session_gone = ignore,
+                                                   .on_cloned = on_cloned,
+                                                   .on_observed = ignore};
 
 static void connect_producer(struct world *w)
 {
@@ -213,6 +241,25 @@ static void do_session(struct world *w, enum what what, struct pfl_span bytes)
         read_some(w, number_of(bytes) % 64);
 }
 
+static void do_handover(struct world *w, enum what what, struct pfl_span bytes)
+{
+    const struct pfl_clone_request request = {.session_id = number_of(bytes),
+                                              .trigger = {.name = bytes}};
+    int rc = 0;
+
+    if (what == WHAT_DETACH)
+        rc = pfl_session_detach(&w->service, &w->consumer, bytes);
+    else if (what == WHAT_ATTACH)
+        rc = pfl_session_attach(&w->service, &w->consumer, bytes);
+    else if (what == WHAT_CHANGE && w->consumer.session != NULL)
+        rc = pfl_session_change(&w->service, w->consumer.session, bytes);
+    else if (what == WHAT_CLONE)
+        pfl_clone_start(&w->service, &w->cloner, &request);
+    else if (what == WHAT_END_CLONE && w->cloner.session != NULL)
+        pfl_session_end(&w->service, w->cloner.session);
+    (void)rc;
+}
+
 static void do_what(struct world *w, enum what what, struct pfl_span bytes)
 {
     char why[PFL_PLAN_WHY_BYTES];
@@ -230,6 +277,8 @@ static void do_what(struct world *w, enum what what, struct pfl_span bytes)
         w->now_ns += (number_of(bytes) & 0xffffff) * 1000000;
         pfl_session_timers_run(&w->service);
         (void)pfl_session_timers_next_ms(&w->service);
+    } else if (what >= WHAT_DETACH) {
+        do_handover(w, what, bytes);
     } else {
         do_session(w, what, bytes);
     }
@@ -251,6 +300,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     w.consumer.port = &w;
     pfl_service_add_consumer(&w.service, &w.consumer);
     w.consumer.observe.mask = 7;
+    w.cloner.ops = &cloner_ops;
+    pfl_service_add_consumer(&w.service, &w.cloner);
     connect_producer(&w);
     while (r.left != 0 && !r.failed) {
         unsigned what = pfl_reader_u8(&r) % WHAT_COUNT;
@@ -260,6 +311,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     pfl_service_remove_producer(&w.service, w.producer);
     pfl_service_remove_consumer(&w.service, &w.consumer);
+    pfl_service_remove_consumer(&w.service, &w.cloner);
+    pfl_session_end_detached(&w.service);
     pfl_service_fini(&w.service);
     pfl_mem_stats_get(&stats);
     if (stats.live_blocks != 0)

@@ -11,7 +11,10 @@
 
 #include <cmocka.h>
 
+#include "service/clone.h"
 #include "service/query.h"
+#include "service/session_attach.h"
+#include "service/session_change.h"
 #include "service/session_flush.h"
 #include "service/session_read.h"
 #include "service/session_run.h"
@@ -54,6 +57,12 @@ static void on_flush_done(void *port, const struct pfl_flush *flush, bool is_ok)
     (void)is_ok;
 }
 
+static void on_cloned(void *port, const struct pfl_clone_result *result)
+{
+    (void)port;
+    assert_true(result->is_ok == (result->why == NULL));
+}
+
 static void on_session_gone(void *port)
 {
     pfl_session_read_stop(port);
@@ -68,6 +77,7 @@ static const struct pfl_producer_ops producer_ops = {.send_command = on_command}
 static const struct pfl_consumer_ops consumer_ops = {.on_disabled = on_disabled,
                                                      .on_flush_done = on_flush_done,
                                                      .on_session_gone = on_session_gone,
+                                                     .on_cloned = on_cloned,
                                                      .on_observed = on_observed};
 
 /* buffers { size_kb: 16 } data_sources { config { name: "s" } } duration_ms: 100
@@ -98,6 +108,31 @@ static void read_all(struct pfl_service *service, struct pfl_session *session,
     pfl_session_read_stop(read);
 }
 
+/* Changed, cloned, read as a clone, detached and attached. */
+static void hand_over(struct pfl_service *service, struct pfl_consumer *consumer)
+{
+    const struct pfl_clone_request request = {
+        .session_id = consumer->session->id,
+        .trigger = {.name = {(const uint8_t *)"t", 1}, .producer_name = {(const uint8_t *)"p", 1}}};
+    const struct pfl_span key = {(const uint8_t *)"k", 1};
+    struct pfl_session_read read = {0};
+    struct pfl_consumer cloner = {.ops = &consumer_ops, .port = &read};
+
+    int rc = pfl_session_change(service, consumer->session, pfl_span_of(config, sizeof(config)));
+
+    assert_true(rc == 0 || rc == PFL_ENOMEM);
+    pfl_service_add_consumer(service, &cloner);
+    pfl_clone_start(service, &cloner, &request);
+    now_ns += 6000000000ull; /* nobody acknowledges the flush */
+    pfl_session_expire_flushes(service);
+    assert_true(pfl_list_is_empty(&service->clones));
+    if (cloner.session != NULL)
+        read_all(service, cloner.session, &read);
+    pfl_service_remove_consumer(service, &cloner);
+    if (pfl_session_detach(service, consumer, key) == 0)
+        assert_int_equal(pfl_session_attach(service, consumer, key), 0);
+}
+
 static void run_session(struct pfl_service *service, struct pfl_consumer *consumer,
                         struct pfl_session_read *read)
 {
@@ -108,6 +143,7 @@ static void run_session(struct pfl_service *service, struct pfl_consumer *consum
     struct pfl_message m = pfl_message_of(&buf);
     unsigned parts = 0;
 
+    hand_over(service, consumer);
     pfl_session_flush(service, session, &flush);
     now_ns += 30000000000ull;
     pfl_session_timers_run(service);
