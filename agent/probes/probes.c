@@ -321,7 +321,10 @@ static void handle_request(struct probes *p, const struct request *request)
             pfl_process_stats_clear(&source->instances[request->instance].u.process);
         break;
     }
-    (void)p;
+    pfl_log_debug("request-handled", "kind=%d name=%s instance=%u at_ms=%llu pages=%llu",
+                  (int)request->kind, kinds[source->kind].name, request->instance,
+                  (unsigned long long)(perfleet_time_ns() / NS_PER_MS),
+                  (unsigned long long)p->ftrace.pages_read);
     if (rc != 0)
         pfl_log_warn("data-source-silent", "name=%s reason=\"%s\"", kinds[source->kind].name,
                      pfl_err_str(rc));
