@@ -18,6 +18,7 @@ enum {
     CONFIG_DATA_SOURCES = 2,
     CONFIG_PRODUCERS = 6,
     CONFIG_TRIGGERS = 17,
+    CONFIG_FLUSH_PERIOD = 13,
     CONFIG_SEMAPHORES = 39,
     CONFIG_ROTATION = 50001, /* perfleet's own */
     COMPRESSION_TYPE_DEFLATE = 1,
@@ -352,6 +353,15 @@ static int read_config(struct pfl_session_plan *p)
     return r.failed ? PFL_EPARSE : rc;
 }
 
+/* Readers sort by what the config in the trace says about flushes; the bytes have room for it. */
+static void show_flush_period(struct pfl_session_plan *p, uint32_t period_ms)
+{
+    uint8_t *end = p->bytes + p->config.len;
+
+    *end = CONFIG_FLUSH_PERIOD << 3 | PFL_WIRE_VARINT;
+    p->config.len += 1 + pfl_varint_put(end + 1, period_ms);
+}
+
 /* When the session is flushed for the file's sake: docs/abi/service.md section 7. */
 static void fill_file_defaults(struct pfl_session_plan *p)
 {
@@ -366,6 +376,7 @@ static void fill_file_defaults(struct pfl_session_plan *p)
     file->flush_first =
         file->flush_mode == WRITE_FLUSH_ENABLED || file->period_ms > PFL_PLAN_FILE_PERIOD_MS;
     p->flush_period_ms = file->flush_first ? 0 : PFL_PLAN_FILE_PERIOD_MS;
+    show_flush_period(p, file->flush_first ? file->period_ms : PFL_PLAN_FILE_PERIOD_MS);
 }
 
 static void fill_defaults(struct pfl_session_plan *p)

@@ -30,7 +30,7 @@
 #define PFL_PLAN_SEGMENT_NAME_MAX   200u
 #define PFL_PLAN_WHY_BYTES          320u /* room for a reason in words */
 /* Room for them behind a config: pfl_session_plan_set_duration. */
-#define PFL_PLAN_DURATIONS_BYTES (PFL_PLAN_DURATIONS_MAX * (1u + 5u))
+#define PFL_PLAN_DURATIONS_BYTES ((1u + PFL_PLAN_DURATIONS_MAX) * (1u + 5u))
 
 enum pfl_lockdown {
     PFL_LOCKDOWN_UNCHANGED = 0,
