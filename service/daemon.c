@@ -18,13 +18,13 @@
 #include <sys/resource.h>
 
 #include "base/log.h"
-#include "service/consumer_port.h"
-#include "service/disk_port.h"
-#include "service/host_facts.h"
-#include "service/producer_port.h"
-#include "service/session_attach.h"
-#include "service/session_timers.h"
-#include "service/worker_port.h"
+#include "service/port/consumer_port.h"
+#include "service/port/disk_port.h"
+#include "service/port/host_facts.h"
+#include "service/port/producer_port.h"
+#include "service/port/worker_port.h"
+#include "service/session/session_attach.h"
+#include "service/session/session_timers.h"
 
 #define PRODUCERS_MAX 65535u
 #define CONSUMERS_MAX 16384u

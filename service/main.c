@@ -20,10 +20,10 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "service/control/socket_names.h"
 #include "service/daemon.h"
-#include "service/inherited.h"
-#include "service/readiness.h"
-#include "service/socket_names.h"
+#include "service/port/inherited.h"
+#include "service/port/readiness.h"
 
 #define EXIT_USAGE 2
 

@@ -15,7 +15,7 @@
 #include "abi/fragment.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "service/readback.h"
+#include "service/buffer/readback.h"
 
 #define PAYLOAD_BYTES 4080u
 

@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "service/commit.h"
+#include "service/buffer/commit.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

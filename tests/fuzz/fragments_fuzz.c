@@ -2,7 +2,7 @@
 /* A chunk's payload: flags, count, bytes. Fragments never leave it, and both walks agree. */
 #include <stdlib.h>
 
-#include "service/fragments.h"
+#include "service/buffer/fragments.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

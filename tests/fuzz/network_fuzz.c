@@ -6,9 +6,9 @@
  */
 #include <stdlib.h>
 
-#include "service/producer_conn.h"
-#include "service/session_read.h"
-#include "service/session_run.h"
+#include "service/port/producer_conn.h"
+#include "service/session/session_read.h"
+#include "service/session/session_run.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,8 +5,8 @@
  */
 #include <stdlib.h>
 
-#include "service/readback.h"
-#include "service/smb_scrape.h"
+#include "service/buffer/readback.h"
+#include "service/buffer/smb_scrape.h"
 
 #define SMB_BYTES  32768u
 #define PAGE_BYTES 4096u

@@ -62,14 +62,13 @@ fi
 # What other tracers would see change.
 tracefs_state() {
     cat $TRACEFS/{tracing_on,trace_clock,buffer_size_kb,set_event,current_tracer}
-    ls $TRACEFS/instances | grep perfleet
+    find $TRACEFS/instances -maxdepth 1 -name 'perfleet*'
 }
 no_instance() {
-    ! ls $TRACEFS/instances | grep -q perfleet
+    ! find $TRACEFS/instances -maxdepth 1 -name 'perfleet*' | grep -q .
 }
 some_work() {
-    local i
-    for i in $(seq 40); do /bin/true; sleep 0.02; done
+    for _ in $(seq 40); do /bin/true; sleep 0.02; done
 }
 tracefs_state >"$WORK/before"
 start probes "$BIN/perfleet-probes"

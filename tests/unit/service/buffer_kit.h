@@ -3,7 +3,7 @@
 #ifndef PFL_TESTS_SERVICE_BUFFER_KIT_H
 #define PFL_TESTS_SERVICE_BUFFER_KIT_H
 
-#include "service/trace_buffer.h"
+#include "service/buffer/trace_buffer.h"
 
 #define KIT_PAYLOAD_MAX 66000u
 #define KIT_PACKET_MAX  70000u

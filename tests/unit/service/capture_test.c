@@ -14,8 +14,8 @@
 #include "base/mem.h"
 #include "proto/ipc_frame.h"
 #include "proto/packet.h"
-#include "service/commit.h"
-#include "service/sequence.h"
+#include "service/buffer/commit.h"
+#include "service/buffer/sequence.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/service/buffer_kit.h"
 

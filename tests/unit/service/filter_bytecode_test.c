@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/filter_bytecode.h"
+#include "service/mill/filter_bytecode.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "service/trace_filter.h"
+#include "service/mill/trace_filter.h"
 
 #define FILE_MAX_BYTES   (256u << 10)
 #define RECORD_MAX_BYTES 8192u

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/filter_strings.h"
+#include "service/mill/filter_strings.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

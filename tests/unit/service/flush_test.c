@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/flush.h"
+#include "service/session/flush.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

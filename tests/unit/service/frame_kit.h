@@ -4,7 +4,7 @@
 #define PFL_TESTS_SERVICE_FRAME_KIT_H
 
 #include "base/buf.h"
-#include "service/readback.h"
+#include "service/buffer/readback.h"
 
 /* Packets in order: u32 length and bytes each. */
 struct kit_trace {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The mill, its compressor and what stock readers find in the result. */
-#include "service/mill.h"
+#include "service/mill/mill.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

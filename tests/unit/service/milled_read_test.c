@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include <zlib.h>
 
-#include "service/work.h"
+#include "service/session/work.h"
 #include "tests/unit/service/role_kit.h"
 
 #define NO_ARGS     ((struct pfl_span){0})

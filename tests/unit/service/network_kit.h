@@ -3,7 +3,7 @@
 #ifndef PFL_TESTS_SERVICE_NETWORK_KIT_H
 #define PFL_TESTS_SERVICE_NETWORK_KIT_H
 
-#include "service/message.h"
+#include "service/control/message.h"
 #include "tests/unit/service/role_kit.h"
 
 #define BUFFER    "buffers { size_kb: 64 } "

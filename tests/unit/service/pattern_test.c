@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/pattern.h"
+#include "service/mill/pattern.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

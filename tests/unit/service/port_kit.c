@@ -19,11 +19,11 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "proto/frame.h"
-#include "service/disk_port.h"
-#include "service/message.h"
-#include "service/session_attach.h"
-#include "service/session_file.h"
-#include "service/session_timers.h"
+#include "service/control/message.h"
+#include "service/port/disk_port.h"
+#include "service/session/session_attach.h"
+#include "service/session/session_file.h"
+#include "service/session/session_timers.h"
 
 #define CLIENT_MAX_BYTES (64u << 20)
 #define IDLE_TURNS       4

@@ -9,8 +9,8 @@
 #include <uv.h>
 
 #include "base/buf.h"
-#include "service/consumer_port.h"
-#include "service/producer_port.h"
+#include "service/port/consumer_port.h"
+#include "service/port/producer_port.h"
 
 struct pfl_port_kit {
     uv_loop_t loop;

@@ -13,7 +13,7 @@
 
 #include "base/io/fdsock.h"
 #include "base/mem.h"
-#include "service/message.h"
+#include "service/control/message.h"
 #include "tests/unit/service/role_kit.h"
 
 #define NO_ARGS    ((struct pfl_span){0})

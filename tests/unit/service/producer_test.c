@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A producer's registrations, writers and permissions; message and sequence ids with it. */
-#include "service/producer.h"
+#include "service/control/producer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "service/message.h"
-#include "service/sequence_ids.h"
+#include "service/control/message.h"
+#include "service/session/sequence_ids.h"
 #include "tests/support/sweep.h"
 
 static const struct pfl_producer_conf conf = {.uid = 7,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of a service with many producers: parts that fit a frame and merge to the whole. */
-#include "service/query.h"
+#include "service/control/query.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

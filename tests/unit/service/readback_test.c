@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The read-back: packets of buffers and of the service in, frames out and taken apart again. */
-#include "service/readback.h"
+#include "service/buffer/readback.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/relay_book.h"
+#include "service/control/relay_book.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "proto/packet.h"
-#include "service/peer.h"
+#include "service/port/peer.h"
 #include "tests/support/sweep.h"
 
 static const struct pfl_service_facts facts = {.uid = 7, .version = "test"};

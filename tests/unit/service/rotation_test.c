@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "service/rotation.h"
+#include "service/session/rotation.h"
 #include "tests/support/sweep.h"
 
 static const struct pfl_plan_file plan = {

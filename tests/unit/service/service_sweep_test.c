@@ -11,15 +11,15 @@
 
 #include <cmocka.h>
 
-#include "service/clone.h"
-#include "service/query.h"
-#include "service/session_attach.h"
-#include "service/session_change.h"
-#include "service/session_flush.h"
-#include "service/session_read.h"
-#include "service/session_run.h"
-#include "service/session_timers.h"
-#include "service/stats.h"
+#include "service/control/query.h"
+#include "service/control/stats.h"
+#include "service/session/clone.h"
+#include "service/session/session_attach.h"
+#include "service/session/session_change.h"
+#include "service/session/session_flush.h"
+#include "service/session/session_read.h"
+#include "service/session/session_run.h"
+#include "service/session/session_timers.h"
 #include "tests/support/sweep.h"
 
 static uint64_t now_ns;

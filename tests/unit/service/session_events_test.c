@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/session_events.h"
+#include "service/session/session_events.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

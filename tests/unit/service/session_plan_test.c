@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/session_plan.h"
+#include "service/session/session_plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "service/session_state.h"
+#include "service/session/session_state.h"
 
 /* Row by row: '1' where the move is legal. */
 static const char *const session_rows[PFL_SESSION_STATES] = {"01010", "00110", "00010", "00000",

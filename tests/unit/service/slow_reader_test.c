@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "service/message.h"
+#include "service/control/message.h"
 #include "tests/unit/service/role_kit.h"
 
 #define NO_ARGS    ((struct pfl_span){0})

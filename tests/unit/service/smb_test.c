@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "abi/state.h"
-#include "service/smb_scrape.h"
+#include "service/buffer/smb_scrape.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/service/buffer_kit.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/socket_names.h"
+#include "service/control/socket_names.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "abi/chunk.h"
-#include "service/sequence.h"
-#include "service/sequence_table.h"
+#include "service/buffer/sequence.h"
+#include "service/buffer/sequence_table.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/service/buffer_kit.h"
 

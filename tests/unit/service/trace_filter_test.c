@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/trace_filter.h"
+#include "service/mill/trace_filter.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

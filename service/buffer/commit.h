@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A CommitData request applied: chunks moved from shared memory (or from the message, for producers
+ * without shared memory) into central buffers, then patches (docs/abi/smb.md 4, 8). The
+ * request is read in place. A core: what the session knows comes by callbacks.
+ */
+#ifndef PFL_SERVICE_COMMIT_H
+#define PFL_SERVICE_COMMIT_H
+
+#include "service/buffer/smb_map.h"
+#include "service/buffer/trace_buffer.h"
+
+/* Who commits: goes into every chunk. */
+struct pfl_commit_identity {
+    uint16_t producer_id;
+    uint32_t uid;
+    int64_t pid; /* -1 unknown */
+    uint32_t machine_id;
+};
+
+/* TraceStats, service-wide; and entries that did not match the state of the shared memory. */
+struct pfl_commit_counters {
+    uint64_t chunks_discarded;
+    uint64_t patches_discarded;
+    uint64_t entries_skipped;
+    uint64_t chunks_stuck; /* could not be given back: the producer changed the page meanwhile */
+};
+
+struct pfl_commit_conf {
+    struct pfl_commit_identity identity;
+    const struct pfl_smb_map *map; /* borrowed */
+    bool is_emulated;              /* chunks come as `data`; `map` may be empty */
+    /* The buffer, if it exists and this producer may write to it and this writer is not registered
+     * for another one; else NULL. */
+    struct pfl_trace_buffer *(*get_allowed_buffer)(void *user, uint16_t buffer_id,
+                                                   uint16_t writer_id);
+    /* The buffer if it exists, permission or not. */
+    struct pfl_trace_buffer *(*get_buffer)(void *user, uint16_t buffer_id);
+    void *user;
+    struct pfl_commit_counters *counters; /* borrowed; added to */
+};
+
+/*
+ * Applies the serialized CommitDataRequest `args`: all moves in order, then all patches.
+ * `ret_flush_request_id` is 0 when the request acknowledges none. PFL_ESTATE: no shared memory was
+ * set up yet, the whole request is ignored (answer with a failure). PFL_EPARSE: not a request,
+ * nothing was applied.
+ */
+PFL_MUST_USE int pfl_commit_apply(const struct pfl_commit_conf *conf, struct pfl_span args,
+                                  uint64_t *ret_flush_request_id);
+
+#endif

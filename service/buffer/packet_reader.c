@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packets of one sequence, in its order (docs/abi/tracebuffer.md 2, 3, 6).
+ *
+ * Happy path: a fragment that is a whole packet is consumed and handed out in place; one that
+ * begins a packet looks ahead over the next records, first to learn whether all is there, then to
+ * consume one fragment of each. A record whose fragments are used up leaves the list.
+ * What can be missing: the rest of a packet, or its patches, may still come: the sequence stalls
+ * for this pass. A gap of chunk ids, a broken chain, a corrupt fragment: the packet is consumed
+ * and dropped, and the reason goes to the next packet. A reader that erases never stalls.
+ * Everything in a payload is untrusted (a patch may have changed sizes): only fragments inside
+ * their record are used. Slices point into the ring; an array of many of them is the only
+ * allocation, bounded by PFL_PACKET_SLICES_MAX, and when it fails the packet counts as lost.
+ */
+#include "service/buffer/packet_reader.h"
+
+#include "base/mem.h"
+
+enum reassembly {
+    REASSEMBLY_DONE,
+    REASSEMBLY_WAITS,
+    REASSEMBLY_LOST,
+};
+
+/* What looking ahead found. */
+struct lookahead {
+    enum reassembly result;
+    uint32_t reason;  /* of REASSEMBLY_LOST */
+    size_t fragments; /* that belong to the packet, with the first */
+};
+
+void pfl_slices_init(struct pfl_slices *self)
+{
+    self->iov = self->few;
+    self->capacity = PFL_SLICES_INLINE;
+    self->len = 0;
+    self->bytes = 0;
+}
+
+void pfl_slices_fini(struct pfl_slices *self)
+{
+    if (self->iov != self->few)
+        pfl_mem_free(self->iov);
+    pfl_slices_init(self);
+}
+
+static int reserve_slices(struct pfl_slices *self, size_t len)
+{
+    struct iovec *iov;
+
+    if (len <= self->capacity)
+        return 0;
+    if (len > PFL_PACKET_SLICES_MAX)
+        return PFL_ELIMIT;
+    pfl_slices_fini(self);
+    iov = pfl_mem_calloc(len, sizeof(*iov));
+    if (iov == NULL)
+        return PFL_ENOMEM;
+    self->iov = iov;
+    self->capacity = len;
+    return 0;
+}
+
+static void add_slice(struct pfl_slices *self, const struct pfl_fragment *fragment)
+{
+    self->iov[self->len++] =
+        (struct iovec){.iov_base = (void *)(uintptr_t)fragment->data, .iov_len = fragment->bytes};
+    self->bytes += fragment->bytes;
+}
+
+static struct pfl_fragments fragments_of(struct pfl_record *rec)
+{
+    uint8_t *payload = pfl_record_payload(rec);
+    struct pfl_fragments it =
+        pfl_fragments_of(payload, pfl_record_payload_bytes(rec), pfl_record_flags(rec));
+
+    it.pos = payload + rec->consumed_bytes;
+    return it;
+}
+
+/* Makes the sequence's first record the current one, and tells a gap of chunk ids before it. */
+static void enter_first(struct pfl_packet_reader *self)
+{
+    const struct pfl_sequence_consumed *last = &self->seq->consumed;
+
+    self->rec = pfl_trace_ring_get(self->ring, self->seq->first);
+    self->it = fragments_of(self->rec);
+    /* A record that was read in part has told its gap; one stored again has none. */
+    if (!last->is_known || self->rec->consumed_bytes != 0)
+        return;
+    if (last->was_incomplete && self->rec->chunk_id == last->chunk_id)
+        return;
+    if (self->rec->chunk_id != last->chunk_id + 1u)
+        pfl_sequence_add_loss(self->seq, PFL_LOSS_READ_GAP);
+}
+
+void pfl_packet_reader_start(struct pfl_packet_reader *self, struct pfl_record *target)
+{
+    self->target = target;
+    self->seq = pfl_sequence_table_of(self->table, target);
+    enter_first(self);
+}
+
+static bool is_erasing(const struct pfl_packet_reader *self)
+{
+    return self->slices == NULL;
+}
+
+static void stall(struct pfl_packet_reader *self)
+{
+    self->seq->stalled_in_pass = self->pass;
+}
+
+static void consume(struct pfl_packet_reader *self, struct pfl_record *rec,
+                    const struct pfl_fragment *fragment)
+{
+    uint32_t outer_bytes;
+
+    rec->consumed_bytes = (uint16_t)(rec->consumed_bytes + fragment->bytes_with_size);
+    if (rec->consumed_bytes != pfl_record_payload_bytes(rec))
+        return;
+    outer_bytes = pfl_record_outer_bytes(rec->size_bytes);
+    if (is_erasing(self)) {
+        self->stats->chunks_overwritten++;
+        self->stats->bytes_overwritten += outer_bytes;
+    } else {
+        self->stats->chunks_read++;
+        self->stats->bytes_read += outer_bytes;
+    }
+}
+
+/* Nothing more in the current record. False when reading ends here. */
+static bool leave_record(struct pfl_packet_reader *self, enum pfl_fragments_state state)
+{
+    bool is_target = self->rec == self->target;
+
+    if (state == PFL_FRAGMENTS_CORRUPT)
+        pfl_sequence_add_loss(self->seq, PFL_LOSS_CHUNK_CORRUPTED);
+    if (!is_erasing(self) && (pfl_record_flags(self->rec) & PFL_RECORD_INCOMPLETE)) {
+        stall(self);
+        return false;
+    }
+    pfl_sequence_erase_first(self->seq, self->ring);
+    if (self->seq->first == 0)
+        pfl_sequence_table_mark_empty(self->table, self->seq);
+    if (is_target || self->seq->first == 0)
+        return false;
+    enter_first(self);
+    return true;
+}
+
+static struct lookahead lost(uint32_t reason, size_t fragments)
+{
+    return (struct lookahead){REASSEMBLY_LOST, reason, fragments};
+}
+
+/* Looks for the rest of the packet that begins in the current record; changes nothing. */
+static struct lookahead look_ahead(const struct pfl_packet_reader *self)
+{
+    pfl_place prev = 0;
+    pfl_place place = self->seq->first;
+    struct pfl_record *rec = self->rec;
+    size_t fragments = 1;
+
+    while ((pfl_record_flags(rec) & PFL_CHUNK_NEEDS_PATCH) == 0) {
+        pfl_place next = pfl_sequence_after(self->ring, prev, place);
+        uint32_t chunk_id = rec->chunk_id;
+        struct pfl_fragments it;
+        struct pfl_fragment fragment;
+        enum pfl_fragments_state state;
+
+        if (next == 0)
+            break;
+        prev = place;
+        place = next;
+        rec = pfl_trace_ring_get(self->ring, place);
+        if (pfl_record_flags(rec) & PFL_CHUNK_NEEDS_PATCH)
+            break;
+        if (rec->chunk_id != chunk_id + 1u)
+            return lost(PFL_LOSS_REASSEMBLY_GAP, fragments);
+        it = fragments_of(rec);
+        state = pfl_fragments_next(&it, &fragment);
+        if (state == PFL_FRAGMENTS_CORRUPT)
+            return lost(PFL_LOSS_CHUNK_CORRUPTED, fragments);
+        if (state != PFL_FRAGMENTS_OK)
+            continue; /* an empty chunk in the middle */
+        if (fragment.kind != PFL_FRAGMENT_CONTINUE && fragment.kind != PFL_FRAGMENT_END)
+            return lost(PFL_LOSS_REASSEMBLY_BROKEN_CHAIN, fragments);
+        fragments++;
+        if (fragment.kind == PFL_FRAGMENT_END)
+            return (struct lookahead){REASSEMBLY_DONE, 0, fragments};
+    }
+    return (struct lookahead){REASSEMBLY_WAITS, 0, fragments};
+}
+
+/* Consumes what look_ahead counted; the packet's bytes go to the slices when it is complete. */
+static void take_fragments(struct pfl_packet_reader *self, const struct pfl_fragment *first,
+                           const struct lookahead *found)
+{
+    bool is_wanted = found->result == REASSEMBLY_DONE && !is_erasing(self);
+    pfl_place prev = 0;
+    pfl_place place = self->seq->first;
+    struct pfl_fragment fragment = *first;
+    struct pfl_record *rec = self->rec;
+    size_t taken = 0;
+
+    for (;;) {
+        pfl_place next;
+        struct pfl_fragments it;
+
+        consume(self, rec, &fragment);
+        if (is_wanted && fragment.bytes != 0)
+            add_slice(self->slices, &fragment);
+        if (++taken == found->fragments)
+            return;
+        do {
+            next = pfl_sequence_after(self->ring, prev, place);
+            prev = place;
+            place = next;
+            rec = pfl_trace_ring_get(self->ring, place);
+            it = fragments_of(rec);
+        } while (pfl_fragments_next(&it, &fragment) != PFL_FRAGMENTS_OK);
+    }
+}
+
+/* A packet begins at `first` and goes on in later records. False: the sequence stalls. */
+static bool reassemble(struct pfl_packet_reader *self, const struct pfl_fragment *first,
+                       bool *ret_is_packet)
+{
+    struct lookahead found = look_ahead(self);
+
+    *ret_is_packet = false;
+    if (found.result == REASSEMBLY_DONE && !is_erasing(self) &&
+        reserve_slices(self->slices, found.fragments) != 0)
+        found = lost(PFL_LOSS_PRESENT, found.fragments);
+
+    if (found.result == REASSEMBLY_DONE)
+        self->stats->readaheads_succeeded++;
+    else
+        self->stats->readaheads_failed++;
+
+    if (found.result == REASSEMBLY_WAITS) {
+        if (!is_erasing(self)) {
+            stall(self);
+            return false;
+        }
+        pfl_sequence_add_loss(self->seq, PFL_LOSS_OVERWRITE);
+    }
+    take_fragments(self, first, &found);
+    if (found.result == REASSEMBLY_LOST)
+        pfl_sequence_add_loss(self->seq, found.reason);
+    *ret_is_packet =
+        found.result == REASSEMBLY_DONE && (is_erasing(self) || self->slices->bytes != 0);
+    return true;
+}
+
+/*
+ * Erasing, and a packet is lost: what follows it in the record is lost without a look, because the
+ * sizes that were measured when the record was stored hold. Only a last fragment that goes on
+ * has consequences elsewhere.
+ */
+static void lose_rest(struct pfl_packet_reader *self, struct pfl_fragment *fragment)
+{
+    bool is_packet;
+
+    fragment->bytes_with_size = pfl_record_payload_bytes(self->rec) - self->rec->consumed_bytes;
+    self->it.pos = self->it.end;
+    if (pfl_record_flags(self->rec) & PFL_CHUNK_CONTINUES_NEXT)
+        (void)reassemble(self, fragment, &is_packet);
+    else
+        consume(self, self->rec, fragment);
+}
+
+static bool take_whole(struct pfl_packet_reader *self, struct pfl_fragment *fragment)
+{
+    if (is_erasing(self) && fragment->bytes != 0 && !pfl_record_is_resized(self->rec)) {
+        lose_rest(self, fragment);
+        return true;
+    }
+    consume(self, self->rec, fragment);
+    if (fragment->bytes == 0)
+        return false;
+    if (!is_erasing(self))
+        add_slice(self->slices, fragment);
+    return true;
+}
+
+bool pfl_packet_reader_next(struct pfl_packet_reader *self)
+{
+    if (!is_erasing(self)) {
+        if (self->seq->stalled_in_pass == self->pass)
+            return false;
+        self->slices->len = 0;
+        self->slices->bytes = 0;
+    }
+    for (;;) {
+        struct pfl_fragment fragment;
+        enum pfl_fragments_state state = pfl_fragments_next(&self->it, &fragment);
+        bool is_packet = false;
+
+        if (state != PFL_FRAGMENTS_OK) {
+            if (!leave_record(self, state))
+                return false;
+            continue;
+        }
+        switch (fragment.kind) {
+        case PFL_FRAGMENT_WHOLE:
+            is_packet = take_whole(self, &fragment);
+            break;
+        case PFL_FRAGMENT_CONTINUE:
+        case PFL_FRAGMENT_END:
+            pfl_sequence_add_loss(self->seq, PFL_LOSS_ORPHAN_CONTINUATION);
+            consume(self, self->rec, &fragment);
+            break;
+        case PFL_FRAGMENT_BEGIN:
+            if (!reassemble(self, &fragment, &is_packet))
+                return false;
+            break;
+        }
+        if (is_packet)
+            return true;
+    }
+}

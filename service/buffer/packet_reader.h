@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads a sequence's packets in the order of chunk ids, from its first record up to a given one,
+ * and consumes them: for a reader of the buffer, or because the ring needs the place of the target
+ * record ("erasing": then nothing stops it, and nothing is handed out).
+ */
+#ifndef PFL_SERVICE_PACKET_READER_H
+#define PFL_SERVICE_PACKET_READER_H
+
+#include <sys/uio.h>
+
+#include "service/buffer/fragments.h"
+#include "service/buffer/sequence_table.h"
+
+#define PFL_SLICES_INLINE 16u
+
+/* The pieces of one packet. */
+struct pfl_slices {
+    struct iovec *iov; /* `few`, or owned when capacity > PFL_SLICES_INLINE */
+    size_t len;
+    size_t capacity;
+    size_t bytes;
+    struct iovec few[PFL_SLICES_INLINE];
+};
+
+void pfl_slices_init(struct pfl_slices *self);
+void pfl_slices_fini(struct pfl_slices *self); /* gives a large array back; usable again */
+
+struct pfl_packet_reader {
+    const struct pfl_trace_ring *ring;    /* borrowed */
+    struct pfl_sequence_table *table;     /* borrowed */
+    struct pfl_trace_buffer_stats *stats; /* borrowed */
+    struct pfl_slices *slices;            /* borrowed; NULL: erasing */
+    uint64_t pass;                        /* 0 when erasing */
+    struct pfl_sequence *seq;
+    struct pfl_record *rec; /* the sequence's first, being read */
+    struct pfl_record *target;
+    struct pfl_fragments it; /* over rec's payload */
+};
+
+/* `target` is no padding. The fields ring to pass are set. */
+void pfl_packet_reader_start(struct pfl_packet_reader *self, struct pfl_record *target);
+/*
+ * The next packet, into `slices`, if there is one up to the target: false means go on elsewhere.
+ * When erasing the target is padding after that; true then only tells that a packet was lost.
+ */
+bool pfl_packet_reader_next(struct pfl_packet_reader *self);
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sequences of one trace buffer.
+ *
+ * Happy path: a chunk's (producer, writer) is the one found last, or is looked up in a hash index
+ * of slots; a record names its sequence by slot. Sequences live in blocks that never move, so that
+ * pointers hold; slots of forgotten ones are used again.
+ * Failures: an addition fails without effect when memory or slots run out. Everything else
+ * cannot fail, because room is made when a sequence is added.
+ * Limits: 2^24 - 2 sequences with records; of those without, 1024 to 1152.
+ */
+#include "service/buffer/sequence_table.h"
+
+#include <assert.h>
+
+#include "base/mem.h"
+
+#define INDEX_MIN 64u
+
+void pfl_sequence_table_init(struct pfl_sequence_table *self)
+{
+    memset(self, 0, sizeof(*self));
+    pfl_list_init(&self->empties);
+}
+
+void pfl_sequence_table_fini(struct pfl_sequence_table *self)
+{
+    for (uint32_t i = 0; i < self->blocks_len; i++)
+        pfl_mem_free(self->blocks[i]);
+    pfl_mem_free(self->blocks);
+    pfl_mem_free(self->free_slots);
+    pfl_mem_free(self->index);
+    pfl_sequence_table_init(self);
+}
+
+static int copy_blocks(struct pfl_sequence_table *self, const struct pfl_sequence_table *from)
+{
+    const size_t block_bytes = PFL_SEQUENCES_PER_BLOCK * sizeof(struct pfl_sequence);
+
+    while (self->blocks_len < from->blocks_len) {
+        self->blocks[self->blocks_len] =
+            pfl_mem_memdup(from->blocks[self->blocks_len], block_bytes);
+        if (self->blocks[self->blocks_len] == NULL)
+            return PFL_ENOMEM;
+        self->blocks_len++;
+    }
+    return 0;
+}
+
+static void copy_numbers(struct pfl_sequence_table *self, const struct pfl_sequence_table *from)
+{
+    const struct pfl_list *it;
+
+    self->blocks_capacity = from->blocks_capacity;
+    self->slots_used = from->slots_used;
+    self->count = from->count;
+    self->free_len = from->free_len;
+    self->index_capacity = from->index_capacity;
+    self->empties_len = from->empties_len;
+    PFL_LIST_EACH (it, &from->empties) {
+        uint32_t slot = PFL_CONTAINER_OF(it, struct pfl_sequence, empties)->slot;
+
+        pfl_list_append(&self->empties, &pfl_sequence_table_at(self, slot)->empties);
+    }
+}
+
+int pfl_sequence_table_copy(struct pfl_sequence_table *self, const struct pfl_sequence_table *from)
+{
+    size_t slots = (size_t)from->blocks_capacity * PFL_SEQUENCES_PER_BLOCK;
+
+    if (from->index_capacity == 0)
+        return 0;
+    self->index = pfl_mem_memdup(from->index, from->index_capacity * sizeof(*from->index));
+    self->blocks = pfl_mem_calloc(from->blocks_capacity, sizeof(struct pfl_sequence *));
+    self->free_slots = pfl_mem_calloc(slots, sizeof(*self->free_slots));
+    if (self->index == NULL || self->blocks == NULL || self->free_slots == NULL ||
+        copy_blocks(self, from) != 0) {
+        pfl_sequence_table_fini(self);
+        return PFL_ENOMEM;
+    }
+    if (from->free_len != 0)
+        memcpy(self->free_slots, from->free_slots, from->free_len * sizeof(*from->free_slots));
+    copy_numbers(self, from);
+    return 0;
+}
+
+void pfl_sequence_table_settle(struct pfl_sequence_table *self)
+{
+    if (self->empties_len == 0) {
+        pfl_list_init(&self->empties);
+        return;
+    }
+    self->empties.next->prev = &self->empties;
+    self->empties.prev->next = &self->empties;
+}
+
+static uint32_t key_of(const struct pfl_sequence *seq)
+{
+    return pfl_sequence_key(seq->source.producer_id, seq->source.writer_id);
+}
+
+/* Home of a key in the index: multiplicative, upper bits. */
+static uint32_t home_of(const struct pfl_sequence_table *self, uint32_t key)
+{
+    uint64_t product = (uint64_t)key * 0x9e3779b97f4a7c15u;
+
+    return (uint32_t)(product >> 32) & (self->index_capacity - 1u);
+}
+
+/* The index position that holds the key, or the free one where it belongs. */
+static uint32_t probe(const struct pfl_sequence_table *self, uint32_t key)
+{
+    uint32_t at = home_of(self, key);
+
+    while (self->index[at] != 0 && key_of(pfl_sequence_table_at(self, self->index[at] - 1u)) != key)
+        at = (at + 1u) & (self->index_capacity - 1u);
+    return at;
+}
+
+struct pfl_sequence *pfl_sequence_table_find(struct pfl_sequence_table *self, uint32_t key)
+{
+    uint32_t at;
+
+    if (self->recent != NULL && key_of(self->recent) == key)
+        return self->recent;
+    if (self->index_capacity == 0)
+        return NULL;
+    at = probe(self, key);
+    if (self->index[at] == 0)
+        return NULL;
+    self->recent = pfl_sequence_table_at(self, self->index[at] - 1u);
+    return self->recent;
+}
+
+/* Room for one more key at a load of at most one half. */
+static int grow_index(struct pfl_sequence_table *self)
+{
+    uint32_t old_capacity = self->index_capacity;
+    uint32_t *old = self->index;
+    uint32_t capacity = old_capacity == 0 ? INDEX_MIN : old_capacity * 2u;
+    uint32_t *index;
+
+    if ((self->count + 1u) * 2u <= old_capacity)
+        return 0;
+    index = pfl_mem_calloc(capacity, sizeof(*index));
+    if (index == NULL)
+        return PFL_ENOMEM;
+    self->index = index;
+    self->index_capacity = capacity;
+    for (uint32_t i = 0; i < old_capacity; i++) {
+        if (old[i] != 0)
+            index[probe(self, key_of(pfl_sequence_table_at(self, old[i] - 1u)))] = old[i];
+    }
+    pfl_mem_free(old);
+    return 0;
+}
+
+static int grow_block_list(struct pfl_sequence_table *self)
+{
+    uint32_t capacity = self->blocks_capacity == 0 ? 4u : self->blocks_capacity * 2u;
+    struct pfl_sequence **blocks;
+    uint32_t *free_slots;
+
+    if (self->blocks_len < self->blocks_capacity)
+        return 0;
+    free_slots = pfl_mem_realloc(self->free_slots,
+                                 (size_t)capacity * PFL_SEQUENCES_PER_BLOCK * sizeof(*free_slots));
+    if (free_slots == NULL)
+        return PFL_ENOMEM;
+    self->free_slots = free_slots;
+    blocks = pfl_mem_realloc(self->blocks, capacity * sizeof(struct pfl_sequence *));
+    if (blocks == NULL)
+        return PFL_ENOMEM;
+    self->blocks = blocks;
+    self->blocks_capacity = capacity;
+    return 0;
+}
+
+static int take_slot(struct pfl_sequence_table *self, uint32_t *ret_slot)
+{
+    struct pfl_sequence *block;
+    int rc;
+
+    if (self->free_len != 0) {
+        *ret_slot = self->free_slots[--self->free_len];
+        return 0;
+    }
+    if (self->slots_used >= PFL_SEQUENCES_MAX)
+        return PFL_ELIMIT;
+    if (self->slots_used == self->blocks_len * PFL_SEQUENCES_PER_BLOCK) {
+        rc = grow_block_list(self);
+        if (rc != 0)
+            return rc;
+        block = pfl_mem_calloc(PFL_SEQUENCES_PER_BLOCK, sizeof(*block));
+        if (block == NULL)
+            return PFL_ENOMEM;
+        self->blocks[self->blocks_len++] = block;
+    }
+    *ret_slot = self->slots_used++;
+    return 0;
+}
+
+int pfl_sequence_table_add(struct pfl_sequence_table *self,
+                           const struct pfl_trace_buffer_source *source,
+                           struct pfl_sequence **ret_sequence)
+{
+    uint32_t key = pfl_sequence_key(source->producer_id, source->writer_id);
+    struct pfl_sequence *seq = pfl_sequence_table_find(self, key);
+    uint32_t slot = 0;
+    int rc;
+
+    if (seq != NULL) {
+        *ret_sequence = seq;
+        return 0;
+    }
+    rc = grow_index(self);
+    if (rc == 0)
+        rc = take_slot(self, &slot);
+    if (rc != 0)
+        return rc;
+
+    seq = pfl_sequence_table_at(self, slot);
+    *seq = (struct pfl_sequence){.slot = slot, .source = *source};
+    self->index[probe(self, key)] = slot + 1u;
+    self->count++;
+    self->recent = seq;
+    pfl_sequence_table_mark_empty(self, seq);
+    *ret_sequence = seq;
+    return 0;
+}
+
+void pfl_sequence_table_mark_filled(struct pfl_sequence_table *self, struct pfl_sequence *seq)
+{
+    pfl_list_remove(&seq->empties);
+    self->empties_len--;
+}
+
+void pfl_sequence_table_mark_empty(struct pfl_sequence_table *self, struct pfl_sequence *seq)
+{
+    pfl_list_append(&self->empties, &seq->empties);
+    self->empties_len++;
+}
+
+/* Takes position `at` out of the index and closes the gap, so that probing never meets a hole. */
+static void remove_from_index(struct pfl_sequence_table *self, uint32_t at)
+{
+    uint32_t mask = self->index_capacity - 1u;
+
+    self->index[at] = 0;
+    for (uint32_t i = (at + 1u) & mask; self->index[i] != 0; i = (i + 1u) & mask) {
+        uint32_t entry = self->index[i];
+
+        self->index[i] = 0;
+        self->index[probe(self, key_of(pfl_sequence_table_at(self, entry - 1u)))] = entry;
+    }
+}
+
+static void forget(struct pfl_sequence_table *self, struct pfl_sequence *seq)
+{
+    assert(seq->first == 0);
+    pfl_sequence_table_mark_filled(self, seq);
+    remove_from_index(self, probe(self, key_of(seq)));
+    self->free_slots[self->free_len++] = seq->slot;
+    self->count--;
+    if (self->recent == seq)
+        self->recent = NULL;
+}
+
+void pfl_sequence_table_trim(struct pfl_sequence_table *self)
+{
+    if (self->empties_len <= PFL_SEQUENCES_MAX_EMPTY)
+        return;
+    while (self->empties_len > PFL_SEQUENCES_KEPT_EMPTY)
+        forget(self, PFL_CONTAINER_OF(self->empties.next, struct pfl_sequence, empties));
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sequences of one trace buffer, by (producer, writer) and by slot. Those without records are
+ * kept for a while, because their last chunk id tells a gap; the oldest of them are forgotten.
+ */
+#ifndef PFL_SERVICE_SEQUENCE_TABLE_H
+#define PFL_SERVICE_SEQUENCE_TABLE_H
+
+#include "service/buffer/sequence.h"
+
+#define PFL_SEQUENCES_KEPT_EMPTY 1024u
+/* Forgetting starts past this and goes down to PFL_SEQUENCES_KEPT_EMPTY. */
+#define PFL_SEQUENCES_MAX_EMPTY 1152u
+#define PFL_SEQUENCES_MAX       (PFL_RECORD_OWNER_MASK - 1u)
+
+#define PFL_SEQUENCES_PER_BLOCK 32u
+
+struct pfl_sequence_table {
+    struct pfl_sequence **blocks; /* owned, and each block */
+    uint32_t blocks_len;
+    uint32_t blocks_capacity;
+    uint32_t slots_used; /* slots ever given */
+    uint32_t count;
+    uint32_t *free_slots; /* owned stack; room for every slot, so that giving back cannot fail */
+    uint32_t free_len;
+    uint32_t *index; /* owned; open addressing, slot + 1; power of two */
+    uint32_t index_capacity;
+    struct pfl_list empties; /* least recently emptied first */
+    uint32_t empties_len;
+    struct pfl_sequence *recent; /* the one found last */
+};
+
+void pfl_sequence_table_init(struct pfl_sequence_table *self);
+void pfl_sequence_table_fini(struct pfl_sequence_table *self);
+/* Makes `self`, which is empty, equal to `from`, slot by slot. PFL_ENOMEM: it is empty still. */
+PFL_MUST_USE int pfl_sequence_table_copy(struct pfl_sequence_table *self,
+                                         const struct pfl_sequence_table *from);
+/* After the table was moved in memory as bytes: repairs what points to its own place. */
+void pfl_sequence_table_settle(struct pfl_sequence_table *self);
+
+static inline uint32_t pfl_sequence_key(uint16_t producer_id, uint16_t writer_id)
+{
+    return ((uint32_t)producer_id << 16) | writer_id;
+}
+
+/* NULL when there is none. */
+struct pfl_sequence *pfl_sequence_table_find(struct pfl_sequence_table *self, uint32_t key);
+/* Finds it or adds it, without records and so among the empty ones. PFL_ENOMEM, PFL_ELIMIT. */
+PFL_MUST_USE int pfl_sequence_table_add(struct pfl_sequence_table *self,
+                                        const struct pfl_trace_buffer_source *source,
+                                        struct pfl_sequence **ret_sequence);
+/* The sequence got its first record, lost its last one. */
+void pfl_sequence_table_mark_filled(struct pfl_sequence_table *self, struct pfl_sequence *seq);
+void pfl_sequence_table_mark_empty(struct pfl_sequence_table *self, struct pfl_sequence *seq);
+/* Forgets the oldest empty sequences when there are too many; pointers to them end here. */
+void pfl_sequence_table_trim(struct pfl_sequence_table *self);
+
+static inline struct pfl_sequence *pfl_sequence_table_at(const struct pfl_sequence_table *self,
+                                                         uint32_t slot)
+{
+    return &self->blocks[slot / PFL_SEQUENCES_PER_BLOCK][slot % PFL_SEQUENCES_PER_BLOCK];
+}
+
+/* The sequence of a record that is no padding. */
+static inline struct pfl_sequence *pfl_sequence_table_of(const struct pfl_sequence_table *self,
+                                                         const struct pfl_record *rec)
+{
+    return pfl_sequence_table_at(self, (rec->owner & PFL_RECORD_OWNER_MASK) - 1u);
+}
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A producer's shared memory, mapped.
+ *
+ * Happy path: create makes a memfd of the chosen size, seals its size and maps it; or adopt
+ * checks what a producer offers and maps that. Chunks are then taken and released by the steps of
+ * abi/state.h.
+ * Failures: memory that could shrink under us, or has a size we would not choose, is refused;
+ * kernel errors are PFL_EIO. A producer that changes pages under us costs a bounded number of
+ * attempts and at worst loses its own chunk.
+ * Owns the mapping and the descriptor. Limit: PFL_SMB_CAP_BYTES.
+ */
+#include "service/buffer/smb_map.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "abi/state.h"
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+void pfl_smb_map_init(struct pfl_smb_map *self)
+{
+    memset(self, 0, sizeof(*self));
+    self->fd = -1;
+}
+
+void pfl_smb_map_fini(struct pfl_smb_map *self)
+{
+    if (self->smb.base != NULL) {
+        (void)munmap(self->smb.base, self->bytes);
+        (void)close(self->fd);
+    }
+    pfl_smb_map_init(self);
+}
+
+/* Maps `fd` and makes it the map's. */
+static int map(struct pfl_smb_map *self, int fd, uint32_t smb_bytes, uint32_t page_bytes)
+{
+    void *base = mmap(NULL, smb_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (base == MAP_FAILED)
+        return PFL_EIO;
+    self->smb = (struct pfl_smb){
+        .base = base,
+        .page_bytes = page_bytes,
+        .pages = smb_bytes / page_bytes,
+    };
+    self->bytes = smb_bytes;
+    self->fd = fd;
+    return 0;
+}
+
+int pfl_smb_map_create(struct pfl_smb_map *self, struct pfl_smb_size size)
+{
+    int rc = PFL_EIO;
+    int fd;
+
+    if (pfl_smb_map_is_open(self))
+        return PFL_ESTATE;
+    if (!pfl_limits_is_smb(size.smb_bytes, size.page_bytes))
+        return PFL_EINVAL;
+    fd = memfd_create("perfetto_shmem", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return PFL_EIO;
+    if (ftruncate(fd, size.smb_bytes) == 0 && fcntl(fd, F_ADD_SEALS, SEALS) == 0)
+        rc = map(self, fd, size.smb_bytes, size.page_bytes);
+    if (rc != 0)
+        (void)close(fd);
+    return rc;
+}
+
+int pfl_smb_map_adopt(struct pfl_smb_map *self, int fd, uint64_t page_bytes_untrusted)
+{
+    struct stat st;
+    int seals;
+    int rc;
+
+    if (pfl_smb_map_is_open(self))
+        return PFL_ESTATE;
+    /* Without the seals the producer could shrink the file and our next access would be SIGBUS. */
+    seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & SEALS) != SEALS)
+        return PFL_EPERM;
+    if (fstat(fd, &st) != 0)
+        return PFL_EIO;
+    if (st.st_size <= 0 || !pfl_limits_is_smb((uint64_t)st.st_size, page_bytes_untrusted))
+        return PFL_EINVAL;
+    rc = map(self, fd, (uint32_t)st.st_size, (uint32_t)page_bytes_untrusted);
+    if (rc == 0)
+        self->is_adopted = true;
+    return rc;
+}
+
+int pfl_smb_map_take(const struct pfl_smb_map *self, uint32_t page_untrusted,
+                     uint32_t chunk_untrusted, struct pfl_smb_chunk *ret_chunk)
+{
+    struct pfl_page_header *page = pfl_smb_page(&self->smb, page_untrusted);
+    struct pfl_chunk_header *header;
+    uint32_t bitmap = 0;
+
+    if (page == NULL)
+        return PFL_ENOENT;
+    switch (pfl_state_begin_read(page, chunk_untrusted, &bitmap)) {
+    case PFL_STATE_DONE:
+        break;
+    case PFL_STATE_CONTENDED:
+        return PFL_EAGAIN;
+    case PFL_STATE_REFUSED:
+    default:
+        return PFL_ENOENT;
+    }
+    /* `bitmap` is our copy: it names a chunk inside the page whatever the page says by now. */
+    header = pfl_smb_chunk(&self->smb, page_untrusted, bitmap, chunk_untrusted);
+    *ret_chunk = (struct pfl_smb_chunk){
+        .header = header,
+        .view = pfl_chunk_look(header),
+        .payload = pfl_chunk_payload(header),
+        .payload_bytes = pfl_page_payload_bytes(self->smb.page_bytes, bitmap),
+        .is_complete = true,
+    };
+    return 0;
+}
+
+int pfl_smb_map_release(const struct pfl_smb_map *self, uint32_t page, uint32_t chunk,
+                        struct pfl_chunk_header *header)
+{
+    enum pfl_state_result result =
+        pfl_state_end_read(pfl_smb_page(&self->smb, page), chunk, header);
+
+    return result == PFL_STATE_DONE ? 0 : PFL_EAGAIN;
+}

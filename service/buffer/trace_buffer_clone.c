@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies and transfers of a trace buffer, for clones of a session.
+ *
+ * clone: the filled part of the ring and the sequences are copied, with how far each record was
+ * read, so that the copy's first pass yields what the source's next pass would. take: a fresh
+ * buffer is made and changes contents with the source, so that the source keeps its address and
+ * nobody who refers to it (commits, a reader between two packets) notices more than that it is
+ * empty. Both results take no commits and begin to count what is read.
+ * Failures: PFL_ENOMEM, PFL_ELIMIT; then the source is as it was. Limit: a copy costs the memory
+ * that the source has filled, and the time to copy it.
+ */
+#include "base/mem.h"
+#include "service/buffer/trace_buffer_inner.h"
+
+/* The reader's ids and fields belong to the session that read; another will read this one. */
+static void forget_reader(struct pfl_sequence_table *table)
+{
+    for (uint32_t i = 0; i < table->slots_used; i++) {
+        struct pfl_trace_buffer_source *source = &pfl_sequence_table_at(table, i)->source;
+
+        source->packet_sequence_id = 0;
+        source->trusted_len = 0;
+    }
+}
+
+static void make_read_only(struct pfl_trace_buffer *self)
+{
+    struct pfl_trace_buffer_stats *stats = &self->stats;
+
+    self->is_sealed = true;
+    stats->bytes_read = 0;
+    stats->chunks_read = 0;
+    stats->readaheads_succeeded = 0;
+    stats->readaheads_failed = 0;
+    forget_reader(&self->sequences);
+}
+
+static int make_fresh(const struct pfl_trace_buffer *like, struct pfl_trace_buffer **ret_buffer)
+{
+    const struct pfl_trace_buffer_conf conf = {
+        .size_bytes = like->ring.size_bytes,
+        .fill_policy = like->fill_policy,
+    };
+
+    return pfl_trace_buffer_new(&conf, ret_buffer);
+}
+
+int pfl_trace_buffer_clone(const struct pfl_trace_buffer *self, struct pfl_trace_buffer **ret_clone)
+{
+    struct pfl_trace_buffer *clone;
+    int rc = make_fresh(self, &clone);
+
+    if (rc != 0)
+        return rc;
+    rc = pfl_sequence_table_copy(&clone->sequences, &self->sequences);
+    if (rc != 0) {
+        pfl_trace_buffer_free(clone);
+        return rc;
+    }
+    memcpy(clone->ring.base, self->ring.base, self->ring.used_bytes);
+    clone->ring.used_bytes = self->ring.used_bytes;
+    clone->ring.write = self->ring.write;
+    clone->stats = self->stats;
+    clone->search_credit = self->search_credit;
+    clone->pass = self->pass;
+    clone->pass.has_reader = false;
+    make_read_only(clone);
+    *ret_clone = clone;
+    return 0;
+}
+
+/* What refers to the place where it was. */
+static void settle(struct pfl_trace_buffer *self)
+{
+    pfl_sequence_table_settle(&self->sequences);
+    pfl_slices_init(&self->slices);
+    self->pass.has_reader = false;
+}
+
+int pfl_trace_buffer_take(struct pfl_trace_buffer *self, struct pfl_trace_buffer **ret_taken)
+{
+    struct pfl_trace_buffer *taken;
+    struct pfl_trace_buffer contents;
+    int rc = make_fresh(self, &taken);
+
+    if (rc != 0)
+        return rc;
+    pfl_slices_fini(&self->slices);
+    contents = *self;
+    *self = *taken;
+    *taken = contents;
+    settle(self);
+    settle(taken);
+    make_read_only(taken);
+    *ret_taken = taken;
+    return 0;
+}
+
+bool pfl_trace_buffer_has_data(const struct pfl_trace_buffer *self)
+{
+    return self->ring.used_bytes != 0;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of a trace buffer; for trace_buffer.c and trace_buffer_clone.c alone. */
+#ifndef PFL_SERVICE_TRACE_BUFFER_INNER_H
+#define PFL_SERVICE_TRACE_BUFFER_INNER_H
+
+#include "service/buffer/packet_reader.h"
+
+/* Where reading stands, across passes. Offsets are of records, in the order of writing. */
+struct pfl_trace_buffer_pass {
+    uint64_t number;
+    uint32_t at;     /* the record that the walk is at, or where the next one starts */
+    uint32_t unread; /* the first record that the walk left with something in it */
+    bool has_unread;
+    bool is_walking;
+    bool is_drained; /* nothing is left to read: the next pass starts at the next commit */
+    bool has_reader; /* `reader` is in the middle of the record at `at` */
+    bool is_woken;   /* a sequence that had stalled has got what it waited for */
+};
+
+struct pfl_trace_buffer {
+    struct pfl_trace_ring ring;
+    struct pfl_sequence_table sequences;
+    struct pfl_trace_buffer_stats stats;
+    enum pfl_fill_policy fill_policy;
+    bool is_sealed; /* takes no commits: DISCARD and full once, or a clone */
+    uint32_t search_credit;
+    struct pfl_trace_buffer_pass pass;
+    struct pfl_packet_reader reader;
+    struct pfl_slices slices;
+};
+
+#endif

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Producers, consumers and the buffer table.
+ *
+ * A producer is added when it introduces itself, gets an id that no live producer has, registers
+ * data sources (sessions that want them are joined at once: session_setup.c), commits chunks, and
+ * is removed when its connection is over: what lies in its memory is scraped first, its instances
+ * end as STOPPED and may thereby end a session's stop. A consumer owns at most one session, which
+ * goes with it. Buffer ids are service-wide, cyclic, and never 0.
+ *
+ * Failures are returned and leave everything as it was; limits: ids are 16 bits.
+ */
+#include "service/control/service.h"
+
+#include <assert.h>
+
+#include "base/mem.h"
+#include "service/session/clone.h"
+#include "service/session/session_flush.h"
+#include "service/session/session_run.h"
+#include "service/session/session_setup.h"
+
+static void ignore(void *port)
+{
+    (void)port;
+}
+
+static void ignore_flush(void *port, const struct pfl_flush *flush, bool is_ok)
+{
+    (void)port;
+    (void)flush;
+    (void)is_ok;
+}
+
+static void ignore_clone(void *port, const struct pfl_clone_result *result)
+{
+    (void)port;
+    (void)result;
+}
+
+static const struct pfl_consumer_ops nobody_ops = {.on_disabled = ignore,
+                                                   .on_flush_done = ignore_flush,
+                                                   .on_session_gone = ignore,
+                                                   .on_read_ready = ignore,
+                                                   .on_cloned = ignore_clone,
+                                                   .on_observed = ignore};
+
+int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *conf)
+{
+    *self = (struct pfl_service){.conf = *conf};
+    pfl_list_init(&self->producers);
+    pfl_list_init(&self->consumers);
+    pfl_list_init(&self->sessions);
+    pfl_list_init(&self->closing);
+    pfl_list_init(&self->clones);
+    pfl_observe_init(&self->nobody.observe);
+    self->nobody.ops = &nobody_ops;
+    pfl_flush_book_init(&self->flushes);
+    pfl_relay_book_init(&self->relays);
+    self->buffers = pfl_mem_calloc(PFL_SERVICE_BUFFER_IDS, sizeof(self->buffers[0]));
+    return self->buffers != NULL ? 0 : PFL_ENOMEM;
+}
+
+void pfl_service_fini(struct pfl_service *self)
+{
+    assert(pfl_list_is_empty(&self->producers) && pfl_list_is_empty(&self->consumers) &&
+           pfl_list_is_empty(&self->sessions) && pfl_list_is_empty(&self->closing) &&
+           pfl_list_is_empty(&self->clones));
+    pfl_trigger_history_fini(&self->triggers);
+    pfl_observe_fini(&self->nobody.observe);
+    pfl_flush_book_fini(&self->flushes);
+    pfl_relay_book_fini(&self->relays);
+    pfl_mem_free(self->buffers);
+    self->buffers = NULL;
+}
+
+uint64_t pfl_service_now_ms(const struct pfl_service *self)
+{
+    return self->conf.now_ns(self->conf.user, PFL_CLOCK_MONOTONIC) / 1000000;
+}
+
+uint64_t pfl_service_boottime_ns(const struct pfl_service *self)
+{
+    return self->conf.now_ns(self->conf.user, PFL_CLOCK_BOOTTIME);
+}
+
+static bool is_producer_id_used(const struct pfl_service *self, uint16_t id)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &self->producers) {
+        if (PFL_CONTAINER_OF(it, struct pfl_producer, node)->id == id)
+            return true;
+    }
+    return false;
+}
+
+static uint16_t next_producer_id(struct pfl_service *self)
+{
+    /* Ids only repeat after 65535 producers: until then no search is needed. */
+    bool may_collide = self->producers_seen >= PFL_SERVICE_MAX_PRODUCERS;
+
+    do {
+        if (++self->last_producer_id == 0)
+            self->last_producer_id = 1;
+    } while (may_collide && is_producer_id_used(self, self->last_producer_id));
+    return self->last_producer_id;
+}
+
+int pfl_service_add_producer(struct pfl_service *self, const struct pfl_producer_conf *conf,
+                             struct pfl_producer **ret_producer)
+{
+    struct pfl_producer *producer;
+    int rc;
+
+    if (self->producers_len >= PFL_SERVICE_MAX_PRODUCERS)
+        return PFL_ELIMIT;
+    /* A network peer's uid is its own word. */
+    if (self->is_locked_down && (conf->is_emulated || conf->uid != self->conf.facts->uid))
+        return PFL_EPERM;
+    rc = pfl_producer_new(conf, &producer);
+    if (rc != 0)
+        return rc;
+    producer->id = next_producer_id(self);
+    pfl_list_append(&self->producers, &producer->node);
+    self->producers_len++;
+    self->producers_seen++;
+    *ret_producer = producer;
+    return 0;
+}
+
+void pfl_service_remove_producer(struct pfl_service *self, struct pfl_producer *producer)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &self->sessions) {
+        pfl_session_scrape_producer(self, PFL_CONTAINER_OF(it, struct pfl_session, node), producer);
+    }
+    pfl_list_remove(&producer->node);
+    self->producers_len--;
+    self->sources_len -= producer->sources_len;
+    while (!pfl_list_is_empty(&producer->instances)) {
+        struct pfl_instance *instance =
+            PFL_CONTAINER_OF(producer->instances.next, struct pfl_instance, of_producer);
+
+        pfl_list_remove(&instance->of_producer);
+        instance->producer = NULL;
+        pfl_session_drop_instance(self, instance);
+    }
+    pfl_producer_free(producer);
+}
+
+int pfl_service_register_source(struct pfl_service *self, struct pfl_producer *producer,
+                                struct pfl_span descriptor)
+{
+    struct pfl_data_source *source;
+    int rc;
+
+    if (self->sources_len >= PFL_SERVICE_MAX_SOURCES)
+        return PFL_ELIMIT;
+    rc = pfl_data_source_new(descriptor, &source);
+    if (rc == PFL_EINVAL)
+        return 0;
+    if (rc != 0)
+        return rc;
+    if (pfl_producer_find_source_id(producer, source->info.id) != NULL) {
+        pfl_data_source_free(source);
+        return 0;
+    }
+    rc = pfl_producer_add_source(producer, source);
+    if (rc != 0) {
+        pfl_data_source_free(source);
+        return rc;
+    }
+    self->sources_len++;
+    pfl_session_setup_source(self, producer, source);
+    return 0;
+}
+
+int pfl_service_update_source(struct pfl_producer *producer, struct pfl_span descriptor)
+{
+    struct pfl_data_source_info info;
+    struct pfl_data_source *source;
+    int rc = pfl_data_source_parse(descriptor, &info);
+
+    if (rc != 0)
+        return rc;
+    source = pfl_producer_find_source_id(producer, info.id);
+    if (source == NULL || !pfl_span_eq(source->info.name, info.name))
+        return 0;
+    return pfl_producer_update_source(producer, source, descriptor);
+}
+
+void pfl_service_unregister_source(struct pfl_service *self, struct pfl_producer *producer,
+                                   struct pfl_span name)
+{
+    struct pfl_data_source *source = pfl_producer_find_source(producer, name);
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    if (source == NULL)
+        return;
+    PFL_LIST_EACH_SAFE (it, tmp, &producer->instances) {
+        struct pfl_instance *instance = PFL_CONTAINER_OF(it, struct pfl_instance, of_producer);
+
+        if (pfl_span_eq(pfl_session_source_of(instance->session, instance)->name, name))
+            pfl_session_drop_instance(self, instance);
+    }
+    pfl_producer_remove_source(producer, source);
+    self->sources_len--;
+}
+
+struct commit_scope {
+    struct pfl_service *service;
+    struct pfl_producer *producer;
+};
+
+static struct pfl_trace_buffer *get_allowed_buffer(void *user, uint16_t buffer_id,
+                                                   uint16_t writer_id)
+{
+    const struct commit_scope *scope = user;
+    uint16_t registered = pfl_producer_get_writer(scope->producer, writer_id);
+
+    if (!pfl_producer_is_allowed(scope->producer, buffer_id) ||
+        (registered != 0 && registered != buffer_id))
+        return NULL;
+    return scope->service->buffers[buffer_id].ring;
+}
+
+static struct pfl_trace_buffer *get_buffer(void *user, uint16_t buffer_id)
+{
+    const struct commit_scope *scope = user;
+
+    return scope->service->buffers[buffer_id].ring;
+}
+
+int pfl_service_commit(struct pfl_service *self, struct pfl_producer *producer,
+                       struct pfl_span request)
+{
+    struct commit_scope scope = {.service = self, .producer = producer};
+    struct pfl_commit_conf conf = {
+        .identity = {.producer_id = producer->id,
+                     .uid = producer->uid,
+                     .pid = producer->pid,
+                     .machine_id = producer->machine_id},
+        .map = &producer->smb,
+        .is_emulated = producer->is_emulated,
+        .get_allowed_buffer = get_allowed_buffer,
+        .get_buffer = get_buffer,
+        .user = &scope,
+        .counters = &self->commits,
+    };
+    uint64_t flush_id = 0;
+    int rc = pfl_commit_apply(&conf, request, &flush_id);
+
+    if (rc == 0 && flush_id != 0)
+        pfl_session_ack_flush(self, producer, flush_id);
+    return rc;
+}
+
+void pfl_service_add_consumer(struct pfl_service *self, struct pfl_consumer *consumer)
+{
+    pfl_observe_init(&consumer->observe);
+    pfl_list_append(&self->consumers, &consumer->node);
+}
+
+void pfl_service_remove_consumer(struct pfl_service *self, struct pfl_consumer *consumer)
+{
+    pfl_clone_forget_consumer(self, consumer);
+    if (consumer->session != NULL)
+        pfl_session_end(self, consumer->session);
+    pfl_list_remove(&consumer->node);
+    pfl_observe_fini(&consumer->observe);
+}
+
+struct pfl_session *pfl_service_find_session(const struct pfl_service *self, uint64_t id)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &self->sessions) {
+        struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
+
+        if (session->id == id)
+            return session;
+    }
+    return NULL;
+}
+
+int pfl_service_add_buffers(struct pfl_service *self, struct pfl_session *session)
+{
+    size_t len = session->plan->buffers_len;
+
+    if (len > PFL_SERVICE_BUFFER_IDS - 1 - self->buffers_len)
+        return PFL_ELIMIT;
+    for (size_t i = 0; i < len; i++) {
+        do {
+            if (++self->last_buffer_id == 0)
+                self->last_buffer_id = 1;
+        } while (self->buffers[self->last_buffer_id].ring != NULL);
+        session->buffers[i].id = self->last_buffer_id;
+        self->buffers[self->last_buffer_id] =
+            (struct pfl_service_buffer){.ring = session->buffers[i].ring, .session = session};
+    }
+    self->buffers_len += len;
+    return 0;
+}
+
+void pfl_service_remove_buffers(struct pfl_service *self, struct pfl_session *session)
+{
+    struct pfl_list *it;
+
+    for (size_t i = 0; i < session->plan->buffers_len; i++) {
+        uint16_t id = session->buffers[i].id;
+
+        self->buffers[id] = (struct pfl_service_buffer){0};
+        PFL_LIST_EACH (it, &self->producers) {
+            pfl_producer_forbid(PFL_CONTAINER_OF(it, struct pfl_producer, node), id);
+        }
+    }
+    self->buffers_len -= session->plan->buffers_len;
+    if (pfl_list_is_empty(&self->sessions))
+        pfl_relay_book_forget_gone(&self->relays);
+}

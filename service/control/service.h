@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The whole service without its sockets: producers, consumers, sessions, buffers, flushes. Ports
+ * call in when requests arrive, after they have sent the request's own reply; what must happen
+ * elsewhere leaves by the ops of producers and consumers, which never call back. A core: clocks
+ * are read through `conf`.
+ *
+ *     service -> sessions -> instances        producers -> data sources
+ *        \-> buffer table (id -> ring)            \-> shared memory, writers
+ */
+#ifndef PFL_SERVICE_SERVICE_H
+#define PFL_SERVICE_SERVICE_H
+
+#include "base/clock.h"
+#include "service/buffer/commit.h"
+#include "service/control/relay_book.h"
+#include "service/session/disk.h"
+#include "service/session/flush.h"
+#include "service/session/session.h"
+
+#define PFL_SERVICE_MAX_PRODUCERS        65535u
+#define PFL_SERVICE_MAX_SESSIONS         15u
+#define PFL_SERVICE_MAX_SESSIONS_PER_UID 5u
+#define PFL_SERVICE_MAX_SOURCES          65536u /* data sources of all producers */
+#define PFL_SERVICE_BUFFER_IDS           65536u
+
+struct pfl_service_conf {
+    uint64_t (*now_ns)(void *user, enum pfl_clock_id id);
+    void (*random)(void *user, void *dst, size_t len);
+    pfl_work_submit submit;                /* NULL: costly work is done at once */
+    void *user;                            /* borrowed */
+    const struct pfl_service_facts *facts; /* borrowed */
+    const struct pfl_disk_ops *disk;       /* NULL: sessions cannot write files */
+    void *disk_user;                       /* borrowed */
+};
+
+struct pfl_service_buffer {
+    struct pfl_trace_buffer *ring; /* borrowed from its session; NULL: the id is free */
+    struct pfl_session *session;
+};
+
+/* The last time a guarded session name was traced (validation rule 17). */
+#define PFL_SERVICE_GUARD_NAMES  64u
+#define PFL_SERVICE_GUARD_GAP_MS 300000u
+struct pfl_service_guard {
+    uint64_t hash;
+    uint64_t boottime_ms;
+};
+
+struct pfl_service {
+    struct pfl_service_conf conf;
+    struct pfl_list producers; /* owned; in registration order */
+    size_t producers_len;
+    size_t sources_len; /* of all producers */
+    uint16_t last_producer_id;
+    uint64_t producers_seen;
+    struct pfl_list consumers; /* borrowed pfl_consumer */
+    struct pfl_list clones;    /* owned pfl_clone: being made */
+    uint64_t last_clone_id;
+    struct pfl_list sessions; /* owned */
+    size_t sessions_len;
+    struct pfl_list closing; /* owned sessions that ended while their file is still written */
+    size_t closing_len;
+    struct pfl_trigger_history triggers;
+    struct pfl_consumer
+        nobody; /* the consumer of sessions that have none, detached or closing; hears nothing */
+    uint64_t last_session_id;
+    uint64_t last_instance_id;
+    struct pfl_service_buffer *buffers; /* owned; PFL_SERVICE_BUFFER_IDS, touched as ids are used */
+    uint16_t last_buffer_id;
+    size_t buffers_len;
+    struct pfl_flush_book flushes;
+    struct pfl_relay_book relays;
+    struct pfl_commit_counters commits;
+    struct pfl_service_guard guards[PFL_SERVICE_GUARD_NAMES];
+    size_t guards_next;
+    bool is_locked_down;
+};
+
+PFL_MUST_USE int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *conf);
+/* Producers and consumers must be gone. */
+void pfl_service_fini(struct pfl_service *self);
+
+uint64_t pfl_service_now_ms(const struct pfl_service *self); /* CLOCK_MONOTONIC */
+uint64_t pfl_service_boottime_ns(const struct pfl_service *self);
+
+/* PFL_ELIMIT (too many), PFL_EPERM (locked down), PFL_EINVAL (name), PFL_ENOMEM. */
+PFL_MUST_USE int pfl_service_add_producer(struct pfl_service *self,
+                                          const struct pfl_producer_conf *conf,
+                                          struct pfl_producer **ret_producer);
+/* Scrapes what it left, ends its instances, frees it. */
+void pfl_service_remove_producer(struct pfl_service *self, struct pfl_producer *producer);
+
+/* Ignored as documented: no name, an id that is used. PFL_ELIMIT, PFL_ENOMEM, PFL_EPARSE. */
+PFL_MUST_USE int pfl_service_register_source(struct pfl_service *self,
+                                             struct pfl_producer *producer,
+                                             struct pfl_span descriptor);
+PFL_MUST_USE int pfl_service_update_source(struct pfl_producer *producer,
+                                           struct pfl_span descriptor);
+void pfl_service_unregister_source(struct pfl_service *self, struct pfl_producer *producer,
+                                   struct pfl_span name);
+/* The request's own reply comes after this one. Codes of pfl_commit_apply. */
+PFL_MUST_USE int pfl_service_commit(struct pfl_service *self, struct pfl_producer *producer,
+                                    struct pfl_span request);
+
+/* Caller's storage; uid, ops and port are set. */
+void pfl_service_add_consumer(struct pfl_service *self, struct pfl_consumer *consumer);
+/* Frees its session. */
+void pfl_service_remove_consumer(struct pfl_service *self, struct pfl_consumer *consumer);
+
+struct pfl_session *pfl_service_find_session(const struct pfl_service *self, uint64_t id);
+/* Gives the session an id for each of its buffers. PFL_ELIMIT: out of ids, none was given. */
+PFL_MUST_USE int pfl_service_add_buffers(struct pfl_service *self, struct pfl_session *session);
+void pfl_service_remove_buffers(struct pfl_service *self, struct pfl_session *session);
+
+#endif

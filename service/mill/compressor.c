@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * zlib and zstd behind one call.
+ *
+ *   room: [.....][tag, length][compressed bytes]     the head is written when the length is known
+ *
+ * Happy path: one call a batch, output in one piece. zlib's state is allocated once, through
+ * base/mem, and reset for each batch, so a worker may run it: it allocates nothing. zstd's context
+ * allocates on its own, with libc's malloc, which threads may share.
+ * Failure: zstd has no memory; the caller then sends the batch as it is. Limits: a window of
+ * WINDOW_LOG_MAX keeps zstd's memory at a few dozen MB at every level, even for giant packets.
+ */
+#include "service/mill/compressor.h"
+
+#include <zlib.h>
+#include <zstd.h>
+
+#include "base/mem.h"
+
+#define DEFLATE_LEVEL  6
+#define WINDOW_LOG_MAX 21
+/* Tag and length: a tag of 2 bytes, a length of at most 5. */
+#define HEAD_MAX 8u
+
+enum {
+    COMPRESSED_PACKETS = 50,
+    ZSTD_COMPRESSED_PACKETS = 133,
+};
+
+struct pfl_compressor {
+    enum pfl_codec codec;
+    z_stream deflate;
+    bool has_deflate;
+    ZSTD_CCtx *zstd; /* owned */
+};
+
+static voidpf zlib_alloc(voidpf user, uInt items, uInt size)
+{
+    (void)user;
+    return pfl_mem_calloc(items, size);
+}
+
+static void zlib_free(voidpf user, voidpf block)
+{
+    (void)user;
+    pfl_mem_free(block);
+}
+
+static int open_deflate(struct pfl_compressor *c)
+{
+    c->deflate = (z_stream){.zalloc = zlib_alloc, .zfree = zlib_free};
+    if (deflateInit(&c->deflate, DEFLATE_LEVEL) != Z_OK)
+        return PFL_ENOMEM;
+    c->has_deflate = true;
+    return 0;
+}
+
+static int open_zstd(struct pfl_compressor *c, int level)
+{
+    c->zstd = ZSTD_createCCtx();
+    if (c->zstd == NULL)
+        return PFL_ENOMEM;
+    (void)ZSTD_CCtx_setParameter(c->zstd, ZSTD_c_compressionLevel, level);
+    (void)ZSTD_CCtx_setParameter(c->zstd, ZSTD_c_windowLog, WINDOW_LOG_MAX);
+    return 0;
+}
+
+int pfl_compressor_new(enum pfl_codec codec, int zstd_level, struct pfl_compressor **ret_compressor)
+{
+    struct pfl_compressor *c = pfl_mem_zalloc(sizeof(*c));
+    int rc;
+
+    if (c == NULL)
+        return PFL_ENOMEM;
+    c->codec = codec;
+    rc = codec == PFL_CODEC_ZSTD ? open_zstd(c, zstd_level) : open_deflate(c);
+    if (rc != 0) {
+        pfl_compressor_free(c);
+        return rc;
+    }
+    *ret_compressor = c;
+    return 0;
+}
+
+void pfl_compressor_free(struct pfl_compressor *self)
+{
+    if (self == NULL)
+        return;
+    if (self->has_deflate)
+        (void)deflateEnd(&self->deflate);
+    (void)ZSTD_freeCCtx(self->zstd);
+    pfl_mem_free(self);
+}
+
+size_t pfl_compressor_bound(struct pfl_compressor *self, size_t len)
+{
+    size_t bound = self->codec == PFL_CODEC_ZSTD ? ZSTD_compressBound(len)
+                                                 : deflateBound(&self->deflate, (uLong)len);
+
+    return HEAD_MAX + bound;
+}
+
+static int run_deflate(struct pfl_compressor *c, struct pfl_span trace, struct pfl_writer *w)
+{
+    z_stream *z = &c->deflate;
+
+    if (deflateReset(z) != Z_OK)
+        return PFL_ENOMEM;
+    z->next_in = (Bytef *)(uintptr_t)trace.data;
+    z->avail_in = (uInt)trace.len;
+    z->next_out = w->pos;
+    z->avail_out = (uInt)w->left;
+    if (deflate(z, Z_FINISH) != Z_STREAM_END)
+        return PFL_ELIMIT;
+    w->pos = z->next_out;
+    return 0;
+}
+
+static int run_zstd(struct pfl_compressor *c, struct pfl_span trace, struct pfl_writer *w)
+{
+    size_t len = ZSTD_compress2(c->zstd, w->pos, w->left, trace.data, trace.len);
+
+    if (ZSTD_isError(len))
+        return PFL_ENOMEM;
+    w->pos += len;
+    return 0;
+}
+
+int pfl_compressor_run(struct pfl_compressor *self, struct pfl_span trace, uint8_t *room,
+                       struct pfl_span *ret_packet)
+{
+    bool is_zstd = self->codec == PFL_CODEC_ZSTD;
+    uint8_t *body = room + HEAD_MAX;
+    struct pfl_writer w = pfl_writer_of(body, pfl_compressor_bound(self, trace.len) - HEAD_MAX);
+    uint8_t head[HEAD_MAX];
+    struct pfl_writer head_writer = pfl_writer_of(head, sizeof(head));
+    size_t head_len;
+    size_t body_len;
+    int rc = is_zstd ? run_zstd(self, trace, &w) : run_deflate(self, trace, &w);
+
+    if (rc != 0)
+        return rc;
+    body_len = (size_t)(w.pos - body);
+    pfl_writer_field_header(&head_writer, is_zstd ? ZSTD_COMPRESSED_PACKETS : COMPRESSED_PACKETS,
+                            body_len);
+    head_len = sizeof(head) - head_writer.left;
+    memcpy(body - head_len, head, head_len);
+    *ret_packet = pfl_span_of(body - head_len, head_len + body_len);
+    return 0;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One connection on the consumer socket; for consumer_port.c and consumer_methods.c alone. */
+#ifndef PFL_SERVICE_CONSUMER_CONN_H
+#define PFL_SERVICE_CONSUMER_CONN_H
+
+#include "base/io/fdsock.h"
+#include "proto/rpc_host.h"
+#include "service/session/session_read.h"
+
+/* The one pending request of a method whose later call fails the earlier one. */
+struct pfl_reply_slot {
+    struct pfl_rpc_request request;
+    bool is_set;
+};
+
+struct pfl_consumer_conn {
+    struct pfl_list node;      /* in its port */
+    struct pfl_list reading;   /* in the port's list while it has something to send now */
+    struct pfl_list observing; /* in the port's list while it has events to send */
+    struct pfl_consumer_port *port;
+    struct pfl_service *service;
+    struct pfl_stream *stream; /* owned until on_closed */
+    struct pfl_rpc_host rpc;
+    struct pfl_peer_cred cred;
+    struct pfl_consumer consumer;
+    struct pfl_session_read read;
+    struct pfl_reply_slot enable_slot;
+    struct pfl_reply_slot read_slot;
+    struct pfl_reply_slot observe_slot;
+    struct pfl_reply_slot clone_slot;
+    int fd; /* owned: the last descriptor nobody took, -1 */
+    bool is_accepted;
+    bool is_closing;
+};
+
+extern const struct pfl_rpc_service pfl_consumer_service;
+extern const struct pfl_consumer_ops pfl_consumer_conn_ops;
+
+/* Methods, of consumer_sessions.c. */
+int pfl_consumer_sessions_detach(void *user, struct pfl_rpc_request request, struct pfl_span bytes);
+int pfl_consumer_sessions_attach(void *user, struct pfl_rpc_request request, struct pfl_span bytes);
+int pfl_consumer_sessions_change(void *user, struct pfl_rpc_request request, struct pfl_span bytes);
+int pfl_consumer_sessions_clone(void *user, struct pfl_rpc_request request, struct pfl_span bytes);
+void pfl_consumer_sessions_on_cloned(void *port, const struct pfl_clone_result *result);
+
+/* Logs why, once, and closes. */
+void pfl_consumer_conn_fail(struct pfl_consumer_conn *conn, int err);
+/* Sends the events observed so far, if anybody asked. */
+void pfl_consumer_conn_send_observed(struct pfl_consumer_conn *conn);
+/* Put on the port's lists. */
+void pfl_consumer_conn_want_reading(struct pfl_consumer_conn *conn);
+void pfl_consumer_conn_want_observed(struct pfl_consumer_conn *conn);
+/* Ends the pass, done or not. */
+void pfl_consumer_conn_stop_reading(struct pfl_consumer_conn *conn);
+
+#endif

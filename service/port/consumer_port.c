@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The shell around consumers: listener, streams, and the pump that sends what they read.
+ *
+ * Requests go to the rpc host, which calls the methods (consumer_methods.c). A connection that
+ * reads is on the `readers` list; as long as that list is not empty an idle handle keeps the loop
+ * turning, and each turn gives each reader PFL_CONSUMER_TURN_BYTES of frames, written straight
+ * from the rings. A reader whose socket is full leaves the list until on_writable: it slows only
+ * itself, and between two turns everybody else is served.
+ *
+ * A consumer that breaks the protocol, or lets PFL_CONSUMER_QUEUE_BYTES of replies pile up, is
+ * closed; its session goes with it. The port owns its connections until their on_closed.
+ */
+#include "service/port/consumer_port.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/io/listener.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "service/port/consumer_conn.h"
+
+/* More in the kernel means fewer copies into our queue. */
+#define SEND_BUFFER_BYTES (1 << 20)
+
+struct pfl_consumer_port {
+    struct pfl_port_conf conf;
+    struct pfl_listener *listener; /* owned until closed */
+    uv_idle_t idle;
+    struct pfl_list conns;     /* owned */
+    struct pfl_list readers;   /* borrowed pfl_consumer_conn.reading */
+    struct pfl_list observers; /* borrowed pfl_consumer_conn.observing */
+    unsigned handles_open;     /* idle, listener */
+    bool is_closing;
+};
+
+static void check_closed(struct pfl_consumer_port *port)
+{
+    void (*on_closed)(void *) = port->conf.on_closed;
+    void *user = port->conf.user;
+
+    if (!port->is_closing || port->handles_open != 0 || !pfl_list_is_empty(&port->conns))
+        return;
+    pfl_mem_free(port);
+    if (on_closed != NULL)
+        on_closed(user);
+}
+
+void pfl_consumer_conn_fail(struct pfl_consumer_conn *conn, int err)
+{
+    if (conn->is_closing)
+        return;
+    conn->is_closing = true;
+    pfl_log_warn("consumer-disconnected", "uid=%u pid=%lld reason=\"%s\"", conn->cred.uid,
+                 (long long)conn->cred.pid,
+                 err == PFL_ELIMIT ? "it does not read its replies" : pfl_err_str(err));
+    pfl_stream_close(conn->stream);
+}
+
+void pfl_consumer_conn_stop_reading(struct pfl_consumer_conn *conn)
+{
+    pfl_list_remove(&conn->reading);
+    pfl_session_read_stop(&conn->read);
+}
+
+static void fail_reading(struct pfl_consumer_conn *conn)
+{
+    int rc;
+
+    pfl_consumer_conn_stop_reading(conn);
+    if (!conn->read_slot.is_set)
+        return;
+    conn->read_slot.is_set = false;
+    rc = pfl_rpc_host_reply_failure(&conn->rpc, conn->read_slot.request);
+    if (rc != 0)
+        pfl_consumer_conn_fail(conn, rc);
+}
+
+/* One frame; false when the reader is done, full or closing. */
+static bool send_next_frame(struct pfl_consumer_conn *conn, size_t *sent_bytes)
+{
+    struct pfl_readback_frame frame;
+    int rc = pfl_session_read_next_frame(&conn->read, &frame);
+
+    if (rc == PFL_EAGAIN) {
+        pfl_list_remove(&conn->reading); /* on_read_ready brings it back */
+        return false;
+    }
+    if (rc != 0) {
+        fail_reading(conn);
+        return false;
+    }
+    rc = pfl_stream_writev(conn->stream, frame.iov, frame.iov_len, -1);
+    if (rc != 0) {
+        pfl_consumer_conn_stop_reading(conn);
+        pfl_consumer_conn_fail(conn, rc);
+        return false;
+    }
+    *sent_bytes += frame.bytes;
+    if (frame.has_more)
+        return true;
+    conn->read_slot.is_set = false;
+    pfl_consumer_conn_stop_reading(conn);
+    return false;
+}
+
+static void pump(struct pfl_consumer_conn *conn)
+{
+    size_t sent_bytes = 0;
+
+    while (sent_bytes < PFL_CONSUMER_TURN_BYTES) {
+        if (conn->is_closing) {
+            pfl_consumer_conn_stop_reading(conn);
+            return;
+        }
+        if (pfl_stream_queued_bytes(conn->stream) != 0) {
+            pfl_list_remove(&conn->reading); /* on_writable brings it back */
+            return;
+        }
+        if (!send_next_frame(conn, &sent_bytes))
+            return;
+    }
+}
+
+static void on_idle(uv_idle_t *handle)
+{
+    struct pfl_consumer_port *port = handle->data;
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    PFL_LIST_EACH_SAFE (it, tmp, &port->readers) {
+        pump(PFL_CONTAINER_OF(it, struct pfl_consumer_conn, reading));
+    }
+    if (pfl_list_is_empty(&port->readers))
+        (void)uv_idle_stop(handle);
+}
+
+void pfl_consumer_conn_want_reading(struct pfl_consumer_conn *conn)
+{
+    if (conn->port->is_closing || conn->reading.next != NULL)
+        return;
+    pfl_list_append(&conn->port->readers, &conn->reading);
+    (void)uv_idle_start(&conn->port->idle, on_idle);
+}
+
+void pfl_consumer_conn_want_observed(struct pfl_consumer_conn *conn)
+{
+    if (conn->observing.next == NULL)
+        pfl_list_append(&conn->port->observers, &conn->observing);
+}
+
+void pfl_consumer_port_send_observed(struct pfl_consumer_port *self)
+{
+    while (!pfl_list_is_empty(&self->observers)) {
+        struct pfl_consumer_conn *conn =
+            PFL_CONTAINER_OF(self->observers.next, struct pfl_consumer_conn, observing);
+
+        pfl_list_remove(&conn->observing);
+        pfl_consumer_conn_send_observed(conn);
+    }
+}
+
+static void on_data(void *user, struct pfl_span data)
+{
+    struct pfl_consumer_conn *conn = user;
+    int rc;
+
+    if (conn->is_closing)
+        return;
+    rc = pfl_rpc_host_feed(&conn->rpc, data);
+    if (rc != 0)
+        pfl_consumer_conn_fail(conn, rc);
+}
+
+static void on_fd(void *user, int fd)
+{
+    struct pfl_consumer_conn *conn = user;
+
+    if (conn->fd >= 0)
+        (void)close(conn->fd);
+    conn->fd = fd;
+}
+
+static void on_eof(void *user)
+{
+    struct pfl_consumer_conn *conn = user;
+
+    conn->is_closing = true;
+    pfl_stream_close(conn->stream);
+}
+
+static void on_writable(void *user)
+{
+    struct pfl_consumer_conn *conn = user;
+
+    if (conn->read.readback != NULL)
+        pfl_consumer_conn_want_reading(conn);
+}
+
+static void on_closed(void *user, int err)
+{
+    struct pfl_consumer_conn *conn = user;
+    struct pfl_consumer_port *port = conn->port;
+    bool is_accepted = conn->is_accepted;
+
+    (void)err;
+    conn->is_closing = true;
+    pfl_consumer_conn_stop_reading(conn);
+    pfl_service_remove_consumer(conn->service, &conn->consumer);
+    pfl_list_remove(&conn->observing);
+    pfl_rpc_host_fini(&conn->rpc);
+    if (conn->fd >= 0)
+        (void)close(conn->fd);
+    pfl_list_remove(&conn->node);
+    pfl_mem_free(conn);
+    if (is_accepted)
+        pfl_listener_release(port->listener);
+    check_closed(port);
+}
+
+static const struct pfl_stream_ops stream_ops = {.on_data = on_data,
+                                                 .on_fd = on_fd,
+                                                 .on_eof = on_eof,
+                                                 .on_writable = on_writable,
+                                                 .on_closed = on_closed};
+
+static int send_frame(void *user, const struct iovec *iov, int iov_len, int fd)
+{
+    struct pfl_consumer_conn *conn = user;
+
+    if (conn->is_closing)
+        return PFL_ECLOSED;
+    return pfl_stream_writev(conn->stream, iov, iov_len, fd);
+}
+
+static int open_conn(struct pfl_consumer_port *port, int fd, bool is_accepted)
+{
+    struct pfl_consumer_conn *conn = pfl_mem_zalloc(sizeof(*conn));
+    const struct pfl_rpc_host_conf rpc = {
+        .services = &pfl_consumer_service, .services_len = 1, .user = conn, .send = send_frame};
+    const struct pfl_stream_conf stream = {
+        .loop = port->conf.loop,
+        .ops = &stream_ops,
+        .user = conn,
+        .queue_max_bytes = PFL_CONSUMER_QUEUE_BYTES,
+    };
+    const int send_buffer_bytes = SEND_BUFFER_BYTES;
+    int rc;
+
+    if (conn == NULL)
+        return PFL_ENOMEM;
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_buffer_bytes, sizeof(send_buffer_bytes));
+    conn->port = port;
+    conn->service = port->conf.service;
+    conn->fd = -1;
+    conn->is_accepted = is_accepted;
+    pfl_rpc_host_init(&conn->rpc, &rpc);
+    rc = pfl_fdsock_get_cred(fd, &conn->cred);
+    if (rc == 0)
+        rc = pfl_fdsock_open(&stream, fd, &conn->stream);
+    if (rc != 0) {
+        pfl_rpc_host_fini(&conn->rpc);
+        pfl_mem_free(conn);
+        return rc;
+    }
+    conn->consumer.uid = conn->cred.uid;
+    conn->consumer.ops = &pfl_consumer_conn_ops;
+    conn->consumer.port = conn;
+    pfl_service_add_consumer(conn->service, &conn->consumer);
+    pfl_list_append(&port->conns, &conn->node);
+    return 0;
+}
+
+int pfl_consumer_port_adopt(struct pfl_consumer_port *self, int fd)
+{
+    int rc = open_conn(self, fd, false);
+
+    if (rc != 0)
+        (void)close(fd);
+    return rc;
+}
+
+static void on_accept(void *user, int fd)
+{
+    struct pfl_consumer_port *port = user;
+    int rc = open_conn(port, fd, true);
+
+    if (rc == 0)
+        return;
+    (void)close(fd);
+    pfl_log_error("consumer-refused", "reason=\"%s\"", pfl_err_str(rc));
+    pfl_listener_release(port->listener);
+}
+
+static void on_listener_closed(void *user)
+{
+    struct pfl_consumer_port *port = user;
+
+    port->handles_open--;
+    check_closed(port);
+}
+
+static void on_idle_closed(uv_handle_t *handle)
+{
+    struct pfl_consumer_port *port = handle->data;
+
+    port->handles_open--;
+    check_closed(port);
+}
+
+int pfl_consumer_port_open(const struct pfl_port_conf *conf, struct pfl_consumer_port **ret_port)
+{
+    struct pfl_consumer_port *port = pfl_mem_zalloc(sizeof(*port));
+    const struct pfl_listener_conf listener = {
+        .loop = conf->loop,
+        .address = conf->address,
+        .inherited_fd = conf->inherited_fd,
+        .max_connections = conf->max_connections,
+        .group = conf->group,
+        .mode = conf->mode,
+        .on_accept = on_accept,
+        .on_closed = on_listener_closed,
+        .user = port,
+    };
+    int rc;
+
+    if (port == NULL)
+        return PFL_ENOMEM;
+    port->conf = *conf;
+    port->conf.address = NULL;
+    pfl_list_init(&port->conns);
+    pfl_list_init(&port->readers);
+    pfl_list_init(&port->observers);
+    rc = pfl_listener_open(&listener, &port->listener);
+    if (rc != 0) {
+        pfl_mem_free(port);
+        return rc;
+    }
+    (void)uv_idle_init(conf->loop, &port->idle); /* cannot fail */
+    port->idle.data = port;
+    port->handles_open = 2;
+    *ret_port = port;
+    return 0;
+}
+
+void pfl_consumer_port_close(struct pfl_consumer_port *self)
+{
+    struct pfl_list *it;
+
+    if (self->is_closing)
+        return;
+    self->is_closing = true;
+    PFL_LIST_EACH (it, &self->conns) {
+        struct pfl_consumer_conn *conn = PFL_CONTAINER_OF(it, struct pfl_consumer_conn, node);
+
+        conn->is_closing = true;
+        pfl_stream_close(conn->stream);
+    }
+    uv_close((uv_handle_t *)&self->idle, on_idle_closed);
+    pfl_listener_close(self->listener);
+}

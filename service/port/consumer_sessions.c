@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The consumer's methods that deal with sessions other than its own, or with a changed one: Detach,
+ * Attach, ChangeTraceConfig, CloneSession. The cores are session_attach, session_change and clone;
+ * here requests are read and replies made. Arguments that cannot be read are PFL_EPARSE.
+ */
+#include <unistd.h>
+
+#include "base/log.h"
+#include "proto/ds_config.h"
+#include "service/port/consumer_conn.h"
+#include "service/session/clone.h"
+#include "service/session/session_attach.h"
+#include "service/session/session_change.h"
+
+#define REPLY_MAX_BYTES (PFL_FRAME_PAYLOAD_MAX - 64u)
+
+static int find_key(struct pfl_span bytes, struct pfl_span *ret_key)
+{
+    int rc = pfl_ds_config_find(bytes, 1, ret_key);
+
+    return rc == PFL_ENOENT ? 0 : rc;
+}
+
+int pfl_consumer_sessions_detach(void *user, struct pfl_rpc_request request, struct pfl_span bytes)
+{
+    struct pfl_consumer_conn *conn = user;
+    struct pfl_span key = {0};
+    int rc = find_key(bytes, &key);
+
+    if (rc != 0)
+        return rc;
+    rc = pfl_session_detach(conn->service, &conn->consumer, key);
+    if (rc == 0) {
+        pfl_log_info("session-detached", "uid=%u", conn->cred.uid);
+        return pfl_rpc_host_reply_empty(&conn->rpc, request);
+    }
+    pfl_log_info("detach-refused", "uid=%u reason=\"%s\"", conn->cred.uid, pfl_err_str(rc));
+    return pfl_rpc_host_reply_failure(&conn->rpc, request);
+}
+
+static int reply_config(struct pfl_consumer_conn *conn, struct pfl_rpc_request request)
+{
+    struct pfl_buf buf;
+    struct pfl_message m = pfl_message_of(&buf);
+    struct iovec iov;
+    int rc;
+
+    pfl_buf_init(&buf, REPLY_MAX_BYTES);
+    pfl_message_bytes(&m, 1, pfl_session_plan_get_config(conn->consumer.session->plan));
+    iov = (struct iovec){(void *)(uintptr_t)pfl_buf_get(&buf).data, buf.len};
+    rc = m.rc != 0 ? m.rc : pfl_rpc_host_reply(&conn->rpc, request, PFL_RPC_SUCCESS, &iov, 1, -1);
+    pfl_buf_fini(&buf);
+    return rc;
+}
+
+int pfl_consumer_sessions_attach(void *user, struct pfl_rpc_request request, struct pfl_span bytes)
+{
+    struct pfl_consumer_conn *conn = user;
+    struct pfl_span key = {0};
+    int rc = find_key(bytes, &key);
+
+    if (rc != 0)
+        return rc;
+    rc = pfl_session_attach(conn->service, &conn->consumer, key);
+    if (rc == 0) {
+        pfl_log_info("session-attached", "session=%llu uid=%u",
+                     (unsigned long long)conn->consumer.session->id, conn->cred.uid);
+        return reply_config(conn, request);
+    }
+    pfl_log_info("attach-refused", "uid=%u reason=\"%s\"", conn->cred.uid, pfl_err_str(rc));
+    return pfl_rpc_host_reply_failure(&conn->rpc, request);
+}
+
+int pfl_consumer_sessions_change(void *user, struct pfl_rpc_request request, struct pfl_span bytes)
+{
+    struct pfl_consumer_conn *conn = user;
+    struct pfl_span config = {0};
+    int rc = find_key(bytes, &config);
+
+    if (rc != 0)
+        return rc;
+    rc = pfl_rpc_host_reply_empty(&conn->rpc, request);
+    if (rc != 0)
+        return rc;
+    rc = conn->consumer.session == NULL
+             ? PFL_ENOENT
+             : pfl_session_change(conn->service, conn->consumer.session, config);
+    if (rc != 0)
+        pfl_log_info("change-ignored", "uid=%u reason=\"%s\"", conn->cred.uid, pfl_err_str(rc));
+    return 0;
+}
+
+static void read_trigger(struct pfl_clone_trigger *trigger, const struct pfl_field *f)
+{
+    if (f->id == 5)
+        trigger->name = f->bytes;
+    else if (f->id == 6)
+        trigger->producer_name = f->bytes;
+    else if (f->id == 7)
+        trigger->producer_uid = (int32_t)f->value;
+    else if (f->id == 8)
+        trigger->boottime_ns = f->value;
+    else if (f->id == 9)
+        trigger->delay_ms = f->value;
+}
+
+/* Of the two selectors the last one counts, as in a oneof. */
+static int read_request(struct pfl_span bytes, struct pfl_clone_request *req)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == 1) {
+            req->session_id = f.value;
+            req->session_name = (struct pfl_span){0};
+        } else if (f.id == 4) {
+            req->session_name = f.bytes;
+            req->session_id = 0;
+        } else if (f.id == 2) {
+            req->skips_filter = f.value != 0;
+        } else if (f.id == 3) {
+            req->for_bugreport = f.value != 0;
+        } else {
+            read_trigger(&req->trigger, &f);
+        }
+    }
+    return r.failed ? PFL_EPARSE : 0;
+}
+
+int pfl_consumer_sessions_clone(void *user, struct pfl_rpc_request request, struct pfl_span bytes)
+{
+    struct pfl_consumer_conn *conn = user;
+    struct pfl_clone_request req = {0};
+    int rc = read_request(bytes, &req);
+
+    if (rc != 0)
+        return rc;
+    /* Every client sends one, for the case that the session writes into a file. */
+    if (conn->fd >= 0)
+        (void)close(conn->fd);
+    conn->fd = -1;
+    if (conn->clone_slot.is_set)
+        rc = pfl_rpc_host_reply_failure(&conn->rpc, conn->clone_slot.request);
+    if (rc != 0)
+        return rc;
+    conn->clone_slot = (struct pfl_reply_slot){.request = request, .is_set = true};
+    pfl_clone_start(conn->service, &conn->consumer, &req);
+    return 0;
+}
+
+void pfl_consumer_sessions_on_cloned(void *port, const struct pfl_clone_result *result)
+{
+    struct pfl_consumer_conn *conn = port;
+    struct pfl_buf buf;
+    struct pfl_message m = pfl_message_of(&buf);
+    struct iovec iov;
+    int rc;
+
+    if (conn->is_closing || !conn->clone_slot.is_set)
+        return;
+    conn->clone_slot.is_set = false;
+    pfl_buf_init(&buf, 1024);
+    pfl_message_varint(&m, 1, result->is_ok);
+    if (result->is_ok) {
+        pfl_message_varint(&m, 3, result->uuid.msb);
+        pfl_message_varint(&m, 4, result->uuid.lsb);
+    } else {
+        pfl_message_str(&m, 2, result->why);
+    }
+    pfl_message_varint(&m, 5, result->was_write_into_file);
+    iov = (struct iovec){(void *)(uintptr_t)pfl_buf_get(&buf).data, buf.len};
+    rc = m.rc != 0 ? m.rc
+                   : pfl_rpc_host_reply(&conn->rpc, conn->clone_slot.request, PFL_RPC_SUCCESS, &iov,
+                                        1, -1);
+    pfl_buf_fini(&buf);
+    if (rc != 0)
+        pfl_consumer_conn_fail(conn, rc);
+}

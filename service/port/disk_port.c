@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing in a thread.
+ *
+ * open starts the file's thread, which waits. submit gives it a copy of the job; it does the steps
+ * and wakes the loop, which calls `done`. close asks the thread to leave after what it does now;
+ * when it has left, an async handle's last wake-up joins it and frees the file. A write is repeated
+ * until all is written or it fails; the first failure skips the steps behind it, but not the
+ * closing ones.
+ *
+ * The thread and the loop share `job`, `result` and the flags under `lock`; the descriptors belong
+ * to the thread once it runs. Limits: one job at a time; as many threads as the service allows
+ * sessions that write.
+ */
+#include "service/port/disk_port.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+/* One write(2) of a descriptor that hangs cannot be interrupted; keep them short. */
+#define WRITE_MAX_BYTES ((size_t)1 << 20)
+
+struct pfl_disk_file {
+    uv_async_t async;
+    uv_thread_t thread;
+    uv_mutex_t lock;
+    uv_cond_t wake;
+    pfl_disk_done_cb done; /* NULL once closed */
+    void *user;
+    int fds[PFL_DISK_SLOTS]; /* the thread's */
+    struct pfl_disk_job job;
+    struct pfl_disk_result result;
+    bool has_job;    /* the thread shall work, or does */
+    bool has_result; /* the loop shall take it */
+    bool is_closing;
+    bool has_left; /* the thread */
+};
+
+static int create_file(const char *path, int *ret_fd)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int error;
+
+    if (fd < 0)
+        return errno;
+    if (fchmod(fd, 0644) != 0) {
+        error = errno;
+        (void)close(fd);
+        return error;
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+static int write_all(int fd, struct pfl_span bytes, uint64_t *written)
+{
+    size_t at = 0;
+
+    while (at < bytes.len) {
+        size_t len = bytes.len - at < WRITE_MAX_BYTES ? bytes.len - at : WRITE_MAX_BYTES;
+        ssize_t n = write(fd, bytes.data + at, len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? errno : EIO;
+        at += (size_t)n;
+        *written += (uint64_t)n;
+    }
+    return 0;
+}
+
+/* Pipes and the like cannot be synchronized: no failure. */
+static int sync_file(int fd)
+{
+    return fdatasync(fd) == 0 || errno == EINVAL || errno == EROFS ? 0 : errno;
+}
+
+static void close_slot(int *fd)
+{
+    if (*fd >= 0)
+        (void)close(*fd);
+    *fd = -1;
+}
+
+static int do_step(struct pfl_disk_file *file, const struct pfl_disk_step *step,
+                   struct pfl_disk_result *result)
+{
+    int *fd = &file->fds[step->slot];
+
+    switch (step->kind) {
+    case PFL_DISK_WRITE:
+        return write_all(*fd, step->bytes, &result->written[step->slot]);
+    case PFL_DISK_SYNC:
+        return sync_file(*fd);
+    case PFL_DISK_CREATE:
+        close_slot(fd);
+        return create_file(step->path, fd);
+    case PFL_DISK_REMOVE:
+        return unlink(step->path) == 0 || errno == ENOENT ? 0 : errno;
+    case PFL_DISK_CLOSE:
+        break;
+    }
+    close_slot(fd);
+    return 0;
+}
+
+static struct pfl_disk_result do_job(struct pfl_disk_file *file, const struct pfl_disk_job *job)
+{
+    struct pfl_disk_result result = {0};
+
+    for (size_t i = 0; i < job->steps_len; i++) {
+        if (result.error == 0)
+            result.error = do_step(file, &job->steps[i], &result);
+        else if (job->steps[i].kind == PFL_DISK_CLOSE)
+            (void)do_step(file, &job->steps[i], &result);
+    }
+    return result;
+}
+
+static void run_thread(void *user)
+{
+    struct pfl_disk_file *file = user;
+    sigset_t all;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_BLOCK, &all, NULL);
+    uv_mutex_lock(&file->lock);
+    while (file->has_job || !file->is_closing) {
+        struct pfl_disk_result result;
+
+        if (!file->has_job) {
+            uv_cond_wait(&file->wake, &file->lock);
+            continue;
+        }
+        uv_mutex_unlock(&file->lock);
+        result = do_job(file, &file->job);
+        uv_mutex_lock(&file->lock);
+        file->result = result;
+        file->has_job = false;
+        file->has_result = true;
+        (void)uv_async_send(&file->async);
+    }
+    for (size_t i = 0; i < PFL_DISK_SLOTS; i++)
+        close_slot(&file->fds[i]);
+    file->has_left = true;
+    (void)uv_async_send(&file->async);
+    uv_mutex_unlock(&file->lock);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct pfl_disk_file *file = handle->data;
+
+    uv_cond_destroy(&file->wake);
+    uv_mutex_destroy(&file->lock);
+    pfl_mem_free(file);
+}
+
+static void on_async(uv_async_t *async)
+{
+    struct pfl_disk_file *file = async->data;
+    struct pfl_disk_result result;
+    bool has_result;
+    bool has_left;
+
+    uv_mutex_lock(&file->lock);
+    result = file->result;
+    has_result = file->has_result;
+    has_left = file->has_left;
+    file->has_result = false;
+    uv_mutex_unlock(&file->lock);
+    if (has_left) {
+        (void)uv_thread_join(&file->thread);
+        uv_close((uv_handle_t *)&file->async, on_handle_closed);
+        return;
+    }
+    if (has_result && file->done != NULL)
+        file->done(file->user, &result);
+}
+
+static int create(void *disk, const char *path, int *ret_fd)
+{
+    (void)disk;
+    return create_file(path, ret_fd);
+}
+
+static void discard(void *disk, const char *path, int fd)
+{
+    (void)disk;
+    (void)close(fd);
+    (void)unlink(path);
+}
+
+/* What libuv made before the failure is unmade; the handle's memory goes in its close callback. */
+static int start_thread(struct pfl_disk_file *file, uv_loop_t *loop)
+{
+    if (uv_mutex_init(&file->lock) != 0)
+        goto no_lock;
+    if (uv_cond_init(&file->wake) != 0)
+        goto no_cond;
+    if (uv_async_init(loop, &file->async, on_async) != 0)
+        goto no_async;
+    file->async.data = file;
+    if (uv_thread_create(&file->thread, run_thread, file) == 0)
+        return 0;
+    uv_close((uv_handle_t *)&file->async, on_handle_closed);
+    return PFL_ENOMEM;
+
+no_async:
+    uv_cond_destroy(&file->wake);
+no_cond:
+    uv_mutex_destroy(&file->lock);
+no_lock:
+    pfl_mem_free(file);
+    return PFL_ENOMEM;
+}
+
+static int open_file(void *disk, const int fds[PFL_DISK_SLOTS], pfl_disk_done_cb done, void *user,
+                     struct pfl_disk_file **ret_file)
+{
+    struct pfl_disk_file *file = pfl_mem_zalloc(sizeof(*file));
+    int rc;
+
+    if (file == NULL)
+        return PFL_ENOMEM;
+    memcpy(file->fds, fds, sizeof(file->fds));
+    file->done = done;
+    file->user = user;
+    rc = start_thread(file, disk);
+    if (rc != 0)
+        return rc;
+    *ret_file = file;
+    return 0;
+}
+
+static void submit(struct pfl_disk_file *file, const struct pfl_disk_job *job)
+{
+    uv_mutex_lock(&file->lock);
+    file->job = *job;
+    file->has_job = true;
+    uv_cond_signal(&file->wake);
+    uv_mutex_unlock(&file->lock);
+}
+
+static void close_file(struct pfl_disk_file *file)
+{
+    file->done = NULL;
+    uv_mutex_lock(&file->lock);
+    file->is_closing = true;
+    uv_cond_signal(&file->wake);
+    uv_mutex_unlock(&file->lock);
+}
+
+const struct pfl_disk_ops pfl_disk_port_ops = {
+    .create = create, .discard = discard, .open = open_file, .submit = submit, .close = close_file};

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files of sessions, each with a thread of its own: a disk that hangs holds up its file alone. */
+#ifndef PFL_SERVICE_DISK_PORT_H
+#define PFL_SERVICE_DISK_PORT_H
+
+#include <uv.h>
+
+#include "service/session/disk.h"
+
+/* `disk` is the loop: open files keep it alive until they are closed and their job is done. */
+extern const struct pfl_disk_ops pfl_disk_port_ops;
+
+#endif

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the service tells about its host in a trace, read once at the start. */
+#ifndef PFL_SERVICE_HOST_FACTS_H
+#define PFL_SERVICE_HOST_FACTS_H
+
+#include "service/control/service_packets.h"
+
+void pfl_host_facts_read(struct pfl_service_facts *ret_facts);
+
+#endif

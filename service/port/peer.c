@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A peer's identity.
+ *
+ * read: SO_PEERCRED for UNIX sockets; for all others uid 0, pid unknown, machine 0, as every host
+ * of this protocol starts, and the address of our own end. identify: a network peer's word, once;
+ * the machine id is a hash of its hint or, without one, of our end's address.
+ * Failure: PFL_EIO when the socket tells nothing. Owns nothing. Limit: PFL_PEER_NAME_MAX.
+ */
+#include "service/port/peer.h"
+
+#include <arpa/inet.h>
+#include <linux/vm_sockets.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/io/fdsock.h"
+
+#define FNV_BASIS 0xcbf29ce484222325ull
+#define FNV_PRIME 0x100000001b3ull
+
+uint32_t pfl_peer_hash_machine(struct pfl_span hint)
+{
+    uint64_t hash = FNV_BASIS;
+
+    for (size_t i = 0; i < hint.len; i++)
+        hash = (hash ^ hint.data[i]) * FNV_PRIME;
+    return (uint32_t)hash != 0 ? (uint32_t)hash : 1;
+}
+
+static void print_host(const struct sockaddr_storage *addr, char *dst, size_t dst_len)
+{
+    char text[INET6_ADDRSTRLEN] = "";
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+    struct sockaddr_vm vm;
+
+    if (addr->ss_family == AF_INET) {
+        memcpy(&in, addr, sizeof(in));
+        (void)inet_ntop(AF_INET, &in.sin_addr, text, sizeof(text));
+        (void)snprintf(dst, dst_len, "%s", text);
+    } else if (addr->ss_family == AF_INET6) {
+        memcpy(&in6, addr, sizeof(in6));
+        (void)inet_ntop(AF_INET6, &in6.sin6_addr, text, sizeof(text));
+        (void)snprintf(dst, dst_len, "[%s]", text);
+    } else if (addr->ss_family == AF_VSOCK) {
+        memcpy(&vm, addr, sizeof(vm));
+        (void)snprintf(dst, dst_len, "vsock://%u", vm.svm_cid);
+    }
+}
+
+int pfl_peer_read(struct pfl_peer *self, int fd)
+{
+    struct sockaddr_storage addr = {0};
+    socklen_t len = sizeof(addr);
+    struct pfl_peer_cred cred;
+    int rc;
+
+    *self = (struct pfl_peer){.pid = -1};
+    if (getsockname(fd, (struct sockaddr *)&addr, &len) != 0)
+        return PFL_EIO;
+    if (addr.ss_family != AF_UNIX) {
+        self->is_network = true;
+        print_host(&addr, self->local_host, sizeof(self->local_host));
+        return 0;
+    }
+    rc = pfl_fdsock_get_cred(fd, &cred);
+    if (rc != 0)
+        return rc;
+    self->uid = cred.uid;
+    self->pid = cred.pid;
+    return 0;
+}
+
+void pfl_peer_identify(struct pfl_peer *self, const struct pfl_rpc_peer_identity *identity)
+{
+    struct pfl_span hint = identity->machine_id_hint;
+    size_t len = identity->machine_name.len;
+
+    if (!self->is_network || self->is_identified)
+        return;
+    self->is_identified = true;
+    self->uid = identity->uid;
+    self->pid = identity->pid;
+    if (hint.len == 0)
+        hint = pfl_span_of(self->local_host, strlen(self->local_host));
+    self->machine_id = pfl_peer_hash_machine(hint);
+    if (len > PFL_PEER_NAME_MAX)
+        len = PFL_PEER_NAME_MAX;
+    if (len != 0)
+        memcpy(self->machine_name, identity->machine_name.data, len);
+    self->machine_name[len] = '\0';
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One connection on the producer socket; for producer_port.c and producer_methods.c alone. */
+#ifndef PFL_SERVICE_PRODUCER_CONN_H
+#define PFL_SERVICE_PRODUCER_CONN_H
+
+#include "base/io/fdsock.h"
+#include "proto/rpc_host.h"
+#include "service/control/service.h"
+#include "service/port/peer.h"
+
+struct pfl_producer_conn {
+    struct pfl_list node; /* in its port */
+    struct pfl_producer_port *port;
+    struct pfl_service *service;
+    struct pfl_stream *stream; /* owned until on_closed */
+    struct pfl_rpc_host rpc;
+    struct pfl_peer peer;
+    struct pfl_producer *producer;   /* NULL before InitializeConnection */
+    struct pfl_relay *relay;         /* borrowed from the service; NULL: it told nothing so far */
+    int fd;                          /* owned: the last descriptor nobody took, -1 */
+    struct pfl_rpc_request commands; /* of GetAsyncCommand */
+    bool has_commands;
+    bool is_accepted; /* counts against the listener's maximum */
+    bool is_closing;
+    bool is_relay_refused; /* and that was logged */
+};
+
+extern const struct pfl_rpc_service pfl_producer_service;
+extern const struct pfl_rpc_service pfl_relay_service;
+extern const struct pfl_producer_ops pfl_producer_conn_ops;
+
+/* Logs why, once, and closes. */
+void pfl_producer_conn_fail(struct pfl_producer_conn *conn, const char *why);
+
+#endif

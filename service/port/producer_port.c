@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The shell around producers: listener, streams, descriptors.
+ *
+ * accept: read the peer's credentials, open a stream, wait. Bytes go to the rpc host, which calls
+ * the methods (producer_methods.c); a descriptor waits in the connection's one slot until a method
+ * takes it. The end of the stream, whoever caused it, removes the producer from the service.
+ *
+ * A producer that lets PFL_PRODUCER_QUEUE_BYTES pile up unread, or breaks the protocol, is closed;
+ * nobody else notices. The port owns its connections; each lives until its stream says on_closed.
+ */
+#include "service/port/producer_port.h"
+
+#include <unistd.h>
+
+#include "base/io/listener.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "service/port/network.h"
+#include "service/port/producer_conn.h"
+
+struct pfl_producer_port {
+    struct pfl_port_conf conf;
+    struct pfl_rpc_service services[2]; /* ProducerPort, RelayPort */
+    struct pfl_listener *listener;      /* owned until closed */
+    struct pfl_list conns;              /* owned */
+    bool is_closing;
+    bool is_listener_closed;
+};
+
+static void check_closed(struct pfl_producer_port *port)
+{
+    void (*on_closed)(void *) = port->conf.on_closed;
+    void *user = port->conf.user;
+
+    if (!port->is_closing || !port->is_listener_closed || !pfl_list_is_empty(&port->conns))
+        return;
+    pfl_mem_free(port);
+    if (on_closed != NULL)
+        on_closed(user);
+}
+
+void pfl_producer_conn_fail(struct pfl_producer_conn *conn, const char *why)
+{
+    if (conn->is_closing)
+        return;
+    conn->is_closing = true;
+    pfl_log_warn("producer-disconnected", "producer=%s uid=%u pid=%lld reason=\"%s\"",
+                 pfl_log_quote_str(conn->producer != NULL ? conn->producer->name : NULL),
+                 conn->peer.uid, (long long)conn->peer.pid, why);
+    pfl_stream_close(conn->stream);
+}
+
+static void on_data(void *user, struct pfl_span data)
+{
+    struct pfl_producer_conn *conn = user;
+    int rc;
+
+    if (conn->is_closing)
+        return;
+    rc = pfl_rpc_host_feed(&conn->rpc, data);
+    if (rc == PFL_ELIMIT)
+        pfl_producer_conn_fail(conn, "it does not read its socket");
+    else if (rc != 0)
+        pfl_producer_conn_fail(conn, pfl_err_str(rc));
+}
+
+static void on_fd(void *user, int fd)
+{
+    struct pfl_producer_conn *conn = user;
+
+    if (conn->fd >= 0)
+        (void)close(conn->fd);
+    conn->fd = fd;
+}
+
+static void on_eof(void *user)
+{
+    struct pfl_producer_conn *conn = user;
+
+    conn->is_closing = true;
+    pfl_stream_close(conn->stream);
+}
+
+static void on_closed(void *user, int err)
+{
+    struct pfl_producer_conn *conn = user;
+    struct pfl_producer_port *port = conn->port;
+    bool is_accepted = conn->is_accepted;
+
+    (void)err;
+    conn->is_closing = true;
+    conn->has_commands = false;
+    if (conn->producer != NULL) {
+        pfl_log_debug("producer-left", "id=%u name=%s", conn->producer->id,
+                      pfl_log_quote_str(conn->producer->name));
+        pfl_service_remove_producer(conn->service, conn->producer);
+    }
+    if (conn->relay != NULL)
+        pfl_relay_book_leave(&conn->service->relays, conn->relay, conn->service->sessions_len != 0);
+    pfl_rpc_host_fini(&conn->rpc);
+    if (conn->fd >= 0)
+        (void)close(conn->fd);
+    pfl_list_remove(&conn->node);
+    pfl_mem_free(conn);
+    if (is_accepted)
+        pfl_listener_release(port->listener);
+    check_closed(port);
+}
+
+static const struct pfl_stream_ops stream_ops = {
+    .on_data = on_data, .on_fd = on_fd, .on_eof = on_eof, .on_closed = on_closed};
+
+static int send_frame(void *user, const struct iovec *iov, int iov_len, int fd)
+{
+    struct pfl_producer_conn *conn = user;
+
+    if (conn->is_closing)
+        return PFL_ECLOSED;
+    return pfl_stream_writev(conn->stream, iov, iov_len, fd);
+}
+
+static void on_peer_identity(void *user, const struct pfl_rpc_peer_identity *identity)
+{
+    struct pfl_producer_conn *conn = user;
+
+    pfl_peer_identify(&conn->peer, identity);
+}
+
+static int open_conn(struct pfl_producer_port *port, int fd, bool is_accepted)
+{
+    struct pfl_producer_conn *conn = pfl_mem_zalloc(sizeof(*conn));
+    const struct pfl_rpc_host_conf rpc = {
+        .services = port->services,
+        .services_len = port->conf.has_relay ? 2 : 1,
+        .user = conn,
+        .send = send_frame,
+        .on_peer_identity = on_peer_identity,
+    };
+    const struct pfl_stream_conf stream = {
+        .loop = port->conf.loop,
+        .ops = &stream_ops,
+        .user = conn,
+        .queue_max_bytes = PFL_PRODUCER_QUEUE_BYTES,
+    };
+    int rc;
+
+    if (conn == NULL)
+        return PFL_ENOMEM;
+    conn->port = port;
+    conn->service = port->conf.service;
+    conn->fd = -1;
+    conn->is_accepted = is_accepted;
+    pfl_rpc_host_init(&conn->rpc, &rpc);
+    rc = pfl_peer_read(&conn->peer, fd);
+    if (rc == 0)
+        rc = pfl_fdsock_open(&stream, fd, &conn->stream);
+    if (rc != 0) {
+        pfl_rpc_host_fini(&conn->rpc);
+        pfl_mem_free(conn);
+        return rc;
+    }
+    if (conn->peer.is_network)
+        pfl_network_tune(fd);
+    pfl_list_append(&port->conns, &conn->node);
+    return 0;
+}
+
+int pfl_producer_port_adopt(struct pfl_producer_port *self, int fd)
+{
+    int rc = open_conn(self, fd, false);
+
+    if (rc != 0)
+        (void)close(fd);
+    return rc;
+}
+
+static void on_accept(void *user, int fd)
+{
+    struct pfl_producer_port *port = user;
+    int rc = open_conn(port, fd, true);
+
+    if (rc == 0)
+        return;
+    (void)close(fd);
+    pfl_log_error("producer-refused", "reason=\"%s\"", pfl_err_str(rc));
+    pfl_listener_release(port->listener);
+}
+
+static void on_listener_closed(void *user)
+{
+    struct pfl_producer_port *port = user;
+
+    port->is_listener_closed = true;
+    check_closed(port);
+}
+
+int pfl_producer_port_open(const struct pfl_port_conf *conf, struct pfl_producer_port **ret_port)
+{
+    struct pfl_producer_port *port = pfl_mem_zalloc(sizeof(*port));
+    struct pfl_listener_conf listener = {
+        .loop = conf->loop,
+        .address = conf->address,
+        .is_tcp = conf->family == PFL_SOCKET_TCP,
+        .inherited_fd = conf->inherited_fd,
+        .max_connections = conf->max_connections,
+        .group = conf->group,
+        .mode = conf->mode,
+        .on_accept = on_accept,
+        .on_closed = on_listener_closed,
+        .user = port,
+    };
+    int rc;
+
+    if (port == NULL)
+        return PFL_ENOMEM;
+    port->conf = *conf;
+    port->conf.address = NULL;
+    port->services[0] = pfl_producer_service;
+    port->services[1] = pfl_relay_service;
+    pfl_list_init(&port->conns);
+    rc = conf->family == PFL_SOCKET_VSOCK && conf->inherited_fd == 0
+             ? pfl_network_listen_vsock(conf->address, &listener.inherited_fd)
+             : 0;
+    if (rc == 0)
+        rc = pfl_listener_open(&listener, &port->listener);
+    if (rc != 0) {
+        if (listener.inherited_fd != conf->inherited_fd)
+            (void)close(listener.inherited_fd);
+        pfl_mem_free(port);
+        return rc;
+    }
+    if (conf->family != PFL_SOCKET_UNIX)
+        pfl_log_info("listening-on-network", "address=%s port=%u relays=%s",
+                     pfl_log_quote_str(conf->address), pfl_listener_get_port(port->listener),
+                     conf->has_relay ? "yes" : "no");
+    *ret_port = port;
+    return 0;
+}
+
+uint16_t pfl_producer_port_get_tcp_port(const struct pfl_producer_port *self)
+{
+    return pfl_listener_get_port(self->listener);
+}
+
+void pfl_producer_port_close(struct pfl_producer_port *self)
+{
+    struct pfl_list *it;
+
+    if (self->is_closing)
+        return;
+    self->is_closing = true;
+    PFL_LIST_EACH (it, &self->conns) {
+        struct pfl_producer_conn *conn = PFL_CONTAINER_OF(it, struct pfl_producer_conn, node);
+
+        conn->is_closing = true;
+        pfl_stream_close(conn->stream);
+    }
+    pfl_listener_close(self->listener);
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The checks of a new session against those that exist: exclusiveness, names, semaphores, the
+ * guardrail's minimum distance, numbers per user and in all. First failure wins, in the documented
+ * order. The guardrail table keeps the last PFL_SERVICE_GUARD_NAMES names by hash.
+ */
+#include "service/session/admission.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "service/session/session_run.h"
+
+static int refuse(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static int refuse(char *why, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    (void)vsnprintf(why, PFL_PLAN_WHY_BYTES, fmt, args);
+    va_end(args);
+    return PFL_EINVAL;
+}
+
+static struct pfl_session *session_at(struct pfl_list *it)
+{
+    return PFL_CONTAINER_OF(it, struct pfl_session, node);
+}
+
+static int check_exclusive(struct pfl_service *service, const struct pfl_session_plan *plan,
+                           char *why)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &service->sessions) {
+        uint32_t prio = session_at(it)->plan->exclusive_prio;
+
+        if (prio > 0 && prio >= plan->exclusive_prio)
+            return refuse(why,
+                          "exclusive_prio: %u; session %llu runs exclusively with priority %u: "
+                          "stop it, or ask for a higher one",
+                          plan->exclusive_prio, (unsigned long long)session_at(it)->id, prio);
+    }
+    if (plan->exclusive_prio == 0)
+        return 0;
+    while (!pfl_list_is_empty(&service->sessions)) {
+        pfl_log_info("session-ended", "session=%llu reason=\"exclusive_prio %u\"",
+                     (unsigned long long)session_at(service->sessions.next)->id,
+                     plan->exclusive_prio);
+        pfl_session_end(service, session_at(service->sessions.next));
+    }
+    return 0;
+}
+
+static int check_name(const struct pfl_service *service, const struct pfl_session_plan *plan,
+                      char *why)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &service->sessions) {
+        if (session_at(it)->state != PFL_SESSION_CLONED && plan->session_name.len != 0 &&
+            pfl_span_eq(session_at(it)->plan->session_name, plan->session_name))
+            return refuse(
+                why,
+                "unique_session_name: %s is the name of session %llu; free it or choose "
+                "another name",
+                pfl_log_quote((const char *)plan->session_name.data, plan->session_name.len),
+                (unsigned long long)session_at(it)->id);
+    }
+    return 0;
+}
+
+/* How many live sessions hold the semaphore; lowers `max_others` to the smallest they allow. */
+static uint64_t count_holders(const struct pfl_service *service, struct pfl_span name,
+                              uint64_t *max_others)
+{
+    struct pfl_list *it;
+    uint64_t holders = 0;
+
+    PFL_LIST_EACH (it, &service->sessions) {
+        struct pfl_reader r = pfl_reader_of(session_at(it)->plan->config);
+        struct pfl_span held;
+        uint64_t max;
+
+        if (session_at(it)->state == PFL_SESSION_DISABLED ||
+            session_at(it)->state == PFL_SESSION_CLONED)
+            continue;
+        while (pfl_session_plan_next_semaphore(&r, &held, &max)) {
+            if (!pfl_span_eq(held, name))
+                continue;
+            holders++;
+            *max_others = max < *max_others ? max : *max_others;
+        }
+    }
+    return holders;
+}
+
+static int check_semaphores(const struct pfl_service *service, const struct pfl_session_plan *plan,
+                            char *why)
+{
+    struct pfl_reader r = pfl_reader_of(plan->config);
+    struct pfl_span name;
+    uint64_t max_others;
+
+    while (pfl_session_plan_next_semaphore(&r, &name, &max_others)) {
+        uint64_t holders;
+
+        if (name.len == 0)
+            continue;
+        holders = count_holders(service, name, &max_others);
+        if (holders > max_others)
+            return refuse(why,
+                          "session_semaphores: %s is held by %llu sessions and allows %llu others; "
+                          "wait until one of them ends",
+                          pfl_log_quote((const char *)name.data, name.len),
+                          (unsigned long long)holders, (unsigned long long)max_others);
+    }
+    return 0;
+}
+
+static uint64_t hash_name(struct pfl_span name)
+{
+    uint64_t hash = 0xcbf29ce484222325ull;
+
+    for (size_t i = 0; i < name.len; i++)
+        hash = (hash ^ name.data[i]) * 0x100000001b3ull;
+    return hash;
+}
+
+static int check_guard_gap(struct pfl_service *service, const struct pfl_session_plan *plan,
+                           char *why)
+{
+    uint64_t hash = hash_name(plan->session_name);
+    uint64_t now_ms = pfl_service_boottime_ns(service) / 1000000;
+    struct pfl_service_guard *slot = NULL;
+
+    if (!plan->extra_guardrails)
+        return 0;
+    for (size_t i = 0; i < PFL_SERVICE_GUARD_NAMES; i++) {
+        if (service->guards[i].hash == hash)
+            slot = &service->guards[i];
+    }
+    if (slot != NULL && now_ms - slot->boottime_ms < PFL_SERVICE_GUARD_GAP_MS)
+        return refuse(why,
+                      "enable_extra_guardrails: a session of this unique_session_name started less "
+                      "than %u s ago; wait",
+                      PFL_SERVICE_GUARD_GAP_MS / 1000);
+    if (slot == NULL)
+        slot = &service->guards[service->guards_next++ % PFL_SERVICE_GUARD_NAMES];
+    *slot = (struct pfl_service_guard){.hash = hash, .boottime_ms = now_ms};
+    return 0;
+}
+
+static int check_numbers(const struct pfl_service *service, const struct pfl_consumer *consumer,
+                         char *why)
+{
+    struct pfl_list *it;
+    unsigned of_uid = 0;
+
+    PFL_LIST_EACH (it, &service->sessions) {
+        of_uid += session_at(it)->uid == consumer->uid;
+    }
+    if (of_uid >= PFL_SERVICE_MAX_SESSIONS_PER_UID)
+        return refuse(why, "user %u has %u sessions already, the most a user may have; free one",
+                      consumer->uid, of_uid);
+    if (service->sessions_len >= PFL_SERVICE_MAX_SESSIONS)
+        return refuse(why, "there are %zu sessions already, the most there may be; free one",
+                      service->sessions_len);
+    return 0;
+}
+
+int pfl_admission_check(struct pfl_service *service, const struct pfl_consumer *consumer,
+                        const struct pfl_session_plan *plan, char ret_why[PFL_PLAN_WHY_BYTES])
+{
+    int rc = check_exclusive(service, plan, ret_why);
+
+    if (rc == 0)
+        rc = check_name(service, plan, ret_why);
+    if (rc == 0)
+        rc = check_semaphores(service, plan, ret_why);
+    if (rc == 0)
+        rc = check_guard_gap(service, plan, ret_why);
+    if (rc == 0)
+        rc = check_numbers(service, consumer, ret_why);
+    return rc;
+}

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cloning a session.
+ *
+ * start: find the session, see whether this user may, empty the buffers that want it, then two
+ * flushes: of the data sources whose buffers are transferred, and of all others, so that slow ones
+ * of the first kind do not delay the rest. At the end of each flush, good or bad, its buffers are
+ * transferred or copied; after both the clone's session is made and given to the consumer.
+ *
+ * Failures: no such session, not allowed, no memory, the session or the consumer is gone, the
+ * consumer has a session by then. What was transferred before a failure is lost, as it is
+ * upstream. A clone that is being made owns its buffers; the service owns it, by a list.
+ */
+#include "service/session/clone.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "proto/packet.h"
+#include "service/session/session_file.h"
+#include "service/session/session_flush.h"
+#include "service/session/session_run.h"
+
+#define TRIGGER_MAX_BYTES 65536u
+
+struct pfl_clone {
+    struct pfl_list node; /* in the service */
+    uint64_t id;
+    uint64_t session_id;
+    struct pfl_consumer *consumer;     /* borrowed; NULL once it is gone */
+    struct pfl_trace_buffer **buffers; /* owned, and each that is not NULL */
+    uint64_t *cloned_ns;               /* owned */
+    size_t buffers_len;
+    unsigned groups_left;
+    bool is_flush_failed;
+    bool skips_filter;
+    uint64_t started_ns;
+    struct pfl_buf trigger; /* owned: its packet, or empty */
+};
+
+static void free_clone(struct pfl_clone *clone)
+{
+    pfl_list_remove(&clone->node);
+    for (size_t i = 0; clone->buffers != NULL && i < clone->buffers_len; i++)
+        pfl_trace_buffer_free(clone->buffers[i]);
+    pfl_mem_free(clone->buffers);
+    pfl_mem_free(clone->cloned_ns);
+    pfl_buf_fini(&clone->trigger);
+    pfl_mem_free(clone);
+}
+
+static void fail(struct pfl_consumer *consumer, const char *why)
+{
+    const struct pfl_clone_result result = {.why = why};
+
+    pfl_log_info("clone-refused", "uid=%u reason=\"%s\"", consumer->uid, why);
+    consumer->ops->on_cloned(consumer->port, &result);
+}
+
+/* Frees it, and tells its consumer why nothing came of it. */
+static void abort_clone(struct pfl_clone *clone, const char *why)
+{
+    struct pfl_consumer *consumer = clone->consumer;
+
+    free_clone(clone);
+    if (consumer != NULL)
+        fail(consumer, why);
+}
+
+static struct pfl_session *find_bugreport(const struct pfl_service *service)
+{
+    struct pfl_session *best = NULL;
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &service->sessions) {
+        struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
+        int32_t score = session->plan->bugreport_score;
+
+        if (score > 0 && session->state == PFL_SESSION_STARTED &&
+            (best == NULL || score > best->plan->bugreport_score))
+            best = session;
+    }
+    return best;
+}
+
+static struct pfl_session *find_named(const struct pfl_service *service, struct pfl_span name)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &service->sessions) {
+        struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
+
+        if (name.len != 0 && session->state != PFL_SESSION_CLONED &&
+            pfl_span_eq(session->plan->session_name, name))
+            return session;
+    }
+    return NULL;
+}
+
+static struct pfl_session *find_source(const struct pfl_service *service,
+                                       const struct pfl_clone_request *request)
+{
+    if (request->session_id == PFL_CLONE_BUGREPORT)
+        return find_bugreport(service);
+    if (request->session_id != 0)
+        return pfl_service_find_session(service, request->session_id);
+    return find_named(service, request->session_name);
+}
+
+static int clear_buffers(const struct pfl_session *session)
+{
+    for (size_t i = 0; i < session->plan->buffers_len; i++) {
+        struct pfl_trace_buffer *old;
+        int rc;
+
+        if (!session->plan->buffers[i].clear_before_clone ||
+            !pfl_trace_buffer_has_data(session->buffers[i].ring))
+            continue;
+        rc = pfl_trace_buffer_take(session->buffers[i].ring, &old);
+        if (rc != 0)
+            return rc;
+        pfl_trace_buffer_free(old);
+    }
+    return 0;
+}
+
+static int encode_trigger(struct pfl_buf *buf, const struct pfl_service *service,
+                          const struct pfl_clone_trigger *trigger)
+{
+    struct pfl_message m = pfl_message_of(buf);
+    size_t packet;
+    size_t content;
+
+    if (trigger->name.len == 0)
+        return 0;
+    packet = pfl_service_packet_begin(&m, service->conf.facts);
+    pfl_message_varint(&m, PFL_PACKET_TIMESTAMP, trigger->boottime_ns);
+    content = pfl_message_begin(&m, PFL_PACKET_CLONE_SNAPSHOT_TRIGGER);
+    pfl_message_bytes(&m, 1, trigger->name);
+    pfl_message_bytes(&m, 2, trigger->producer_name);
+    pfl_message_varint(&m, 3, (uint64_t)(int64_t)trigger->producer_uid);
+    pfl_message_varint(&m, 4, trigger->delay_ms);
+    pfl_message_end(&m, content);
+    pfl_service_packet_end(&m, packet);
+    return m.rc;
+}
+
+static int make_clone(struct pfl_service *service, const struct pfl_session *session,
+                      const struct pfl_clone_request *request, struct pfl_clone **ret_clone)
+{
+    struct pfl_clone *clone = pfl_mem_zalloc(sizeof(*clone));
+    size_t len = session->plan->buffers_len;
+    int rc;
+
+    if (clone == NULL)
+        return PFL_ENOMEM;
+    pfl_buf_init(&clone->trigger, TRIGGER_MAX_BYTES);
+    clone->buffers_len = len;
+    clone->buffers = pfl_mem_calloc(len + 1, sizeof(struct pfl_trace_buffer *));
+    clone->cloned_ns = pfl_mem_calloc(len + 1, sizeof(*clone->cloned_ns));
+    rc = clone->buffers == NULL || clone->cloned_ns == NULL
+             ? PFL_ENOMEM
+             : encode_trigger(&clone->trigger, service, &request->trigger);
+    if (rc != 0) {
+        free_clone(clone);
+        return rc;
+    }
+    clone->id = ++service->last_clone_id;
+    clone->session_id = session->id;
+    clone->skips_filter = request->skips_filter || request->session_id == PFL_CLONE_BUGREPORT;
+    clone->started_ns = pfl_service_boottime_ns(service);
+    clone->groups_left = 2;
+    *ret_clone = clone;
+    return 0;
+}
+
+static void flush_group(struct pfl_service *service, struct pfl_session *session, uint64_t clone_id,
+                        enum pfl_command_scope scope, bool for_bugreport)
+{
+    const struct pfl_session_flush_conf conf = {
+        .flags = PFL_FLUSH_TRACE_CLONE | PFL_FLUSH_INITIATOR_SERVICE |
+                 (for_bugreport ? PFL_FLUSH_FOR_BUGREPORT : 0u),
+        .then = PFL_FLUSH_THEN_CLONE,
+        .request_id = clone_id << 1 | (scope == PFL_SCOPE_TRANSFERRED),
+        .scope = scope,
+    };
+
+    pfl_session_flush(service, session, &conf);
+}
+
+void pfl_clone_start(struct pfl_service *service, struct pfl_consumer *consumer,
+                     const struct pfl_clone_request *request)
+{
+    struct pfl_session *session = find_source(service, request);
+    bool for_bugreport = request->for_bugreport || request->session_id == PFL_CLONE_BUGREPORT;
+    struct pfl_clone *clone;
+    uint64_t clone_id;
+
+    if (session == NULL) {
+        fail(consumer, "there is no such session to clone");
+        return;
+    }
+    if (consumer->uid != 0 && consumer->uid != session->uid) {
+        fail(consumer, "this session belongs to another user, and you are not root");
+        return;
+    }
+    if (pfl_session_file_is_open(session->file)) {
+        /* What it has written is not in the buffers any more: a clone would lack it unsaid. */
+        fail(consumer, "this session writes into a file, which perfleetd does not clone: copy the "
+                       "file instead");
+        return;
+    }
+    if (clear_buffers(session) != 0 || make_clone(service, session, request, &clone) != 0) {
+        fail(consumer, "the service has no memory for a clone now");
+        return;
+    }
+    clone->consumer = consumer;
+    clone_id = clone->id; /* either flush may end the clone */
+    pfl_list_append(&service->clones, &clone->node);
+    pfl_session_snapshot_clocks(service, session);
+    pfl_session_record(service, session, PFL_EVENT_FLUSH_STARTED, (struct pfl_span){0});
+    flush_group(service, session, clone_id, PFL_SCOPE_TRANSFERRED, for_bugreport);
+    flush_group(service, session, clone_id, PFL_SCOPE_COPIED, for_bugreport);
+}
+
+static struct pfl_clone *find_clone(const struct pfl_service *service, uint64_t id)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &service->clones) {
+        struct pfl_clone *clone = PFL_CONTAINER_OF(it, struct pfl_clone, node);
+
+        if (clone->id == id)
+            return clone;
+    }
+    return NULL;
+}
+
+static int clone_buffers(struct pfl_service *service, struct pfl_clone *clone,
+                         const struct pfl_session *session, bool is_transfer)
+{
+    for (size_t i = 0; i < clone->buffers_len; i++) {
+        struct pfl_trace_buffer *ring = session->buffers[i].ring;
+        int rc;
+
+        if (session->plan->buffers[i].transfer_on_clone != is_transfer)
+            continue;
+        rc = is_transfer ? pfl_trace_buffer_take(ring, &clone->buffers[i])
+                         : pfl_trace_buffer_clone(ring, &clone->buffers[i]);
+        if (rc != 0)
+            return rc;
+        clone->cloned_ns[i] = pfl_service_boottime_ns(service);
+    }
+    return 0;
+}
+
+/* What a CLONE_SNAPSHOT session received belongs to the clone, save what is still to be acted
+ * upon. Names are where the config is, which is the same in both plans. */
+static void move_triggers(struct pfl_session *copy, struct pfl_session *source)
+{
+    struct pfl_trigger_list *list = &source->triggers;
+
+    if (source->plan->trigger_mode != PFL_TRIGGER_CLONE)
+        return;
+    for (size_t i = 0; i < list->received_len; i++) {
+        if (list->received[i].due_ms != PFL_SESSION_NEVER)
+            return;
+    }
+    copy->triggers = *list;
+    copy->triggers.told_len = 0;
+    copy->triggers.timeout_ms = PFL_SESSION_NEVER;
+    *list = (struct pfl_trigger_list){.timeout_ms = list->timeout_ms};
+    for (size_t i = 0; i < copy->triggers.received_len; i++) {
+        struct pfl_span *name = &copy->triggers.received[i].name;
+
+        name->data = copy->plan->config.data + (name->data - source->plan->config.data);
+    }
+}
+
+/* What the source has to tell, and what happened since. */
+static void copy_story(struct pfl_service *service, struct pfl_session *copy,
+                       const struct pfl_session *source, const struct pfl_clone *clone)
+{
+    copy->counters = source->counters;
+    copy->counters.final_flush_outcome = clone->is_flush_failed ? 2 : 1;
+    copy->start_realtime_ns = source->start_realtime_ns;
+    copy->pending.stats = true;
+    pfl_session_events_copy(&copy->events, &source->events);
+    pfl_session_events_record_value(&copy->events, clone->started_ns, PFL_EVENT_CLONE_STARTED, 1);
+    for (size_t i = 0; i < clone->buffers_len; i++)
+        pfl_session_events_record_value(&copy->events, clone->cloned_ns[i], PFL_EVENT_BUFFER_CLONED,
+                                        i);
+    pfl_session_snapshot_clocks(service, copy);
+    pfl_session_record(service, copy, PFL_EVENT_TRACING_DISABLED, (struct pfl_span){0});
+}
+
+/* The source's config as it is now; whole packets, as upstream sends
+ * those of a clone, and filtered unless that was waived. */
+static int make_plan(const struct pfl_session *source, const struct pfl_clone *clone,
+                     struct pfl_session_plan **ret_plan)
+{
+    const struct pfl_session_plan *from = source->plan;
+    int rc = pfl_session_plan_new(from->config, ret_plan);
+
+    if (rc != 0)
+        return rc;
+    if (from->changed_bytes != NULL) {
+        (*ret_plan)->changed_bytes = pfl_mem_memdup(from->changed.data, from->changed.len);
+        (*ret_plan)->changed = pfl_span_of((*ret_plan)->changed_bytes, from->changed.len);
+        if ((*ret_plan)->changed_bytes == NULL) {
+            pfl_session_plan_free(*ret_plan);
+            return PFL_ENOMEM;
+        }
+    }
+    if (clone->skips_filter)
+        (*ret_plan)->has_filter = false;
+    (*ret_plan)->codec = PFL_CODEC_NONE;
+    return 0;
+}
+
+static int make_copy(struct pfl_service *service, const struct pfl_session *source,
+                     struct pfl_clone *clone, struct pfl_session **ret_session)
+{
+    struct pfl_session_plan *plan;
+    struct pfl_session *copy;
+    int rc = make_plan(source, clone, &plan);
+
+    if (rc != 0)
+        return rc;
+    rc = pfl_session_make_parts(service, plan, &copy);
+    if (rc != 0) {
+        pfl_session_plan_free(plan);
+        return rc;
+    }
+    if (clone->trigger.len != 0) {
+        copy->clone_trigger = pfl_mem_memdup(pfl_buf_get(&clone->trigger).data, clone->trigger.len);
+        copy->clone_trigger_len = clone->trigger.len;
+        if (copy->clone_trigger == NULL) {
+            pfl_session_free(copy);
+            return PFL_ENOMEM;
+        }
+    }
+    *ret_session = copy;
+    return 0;
+}
+
+static void move_buffers(struct pfl_session *copy, struct pfl_clone *clone)
+{
+    for (size_t i = 0; i < clone->buffers_len; i++) {
+        pfl_trace_buffer_free(copy->buffers[i].ring);
+        copy->buffers[i].ring = clone->buffers[i];
+        clone->buffers[i] = NULL;
+    }
+}
+
+/* The clone's session, in the service and its consumer's. */
+static const char *finish(struct pfl_service *service, struct pfl_session *source,
+                          struct pfl_clone *clone, struct pfl_session **ret_copy)
+{
+    struct pfl_session *copy;
+
+    if (clone->consumer->session != NULL)
+        return "this connection has a session already; free it first or open another one";
+    if (make_copy(service, source, clone, &copy) != 0)
+        return "the service has no memory for a clone now";
+    move_buffers(copy, clone);
+    if (pfl_service_add_buffers(service, copy) != 0) {
+        pfl_session_free(copy);
+        return "all buffer ids are in use; free other sessions first";
+    }
+    copy->id = ++service->last_session_id;
+    copy->uid = clone->consumer->uid;
+    copy->state = PFL_SESSION_CLONED;
+    copy->consumer = clone->consumer;
+    copy->uuid = pfl_session_make_uuid(service);
+    copy->uuid.lsb = source->uuid.lsb; /* ties the clone to what it was cloned for */
+    copy_story(service, copy, source, clone);
+    move_triggers(copy, source);
+    pfl_list_append(&service->sessions, &copy->node);
+    service->sessions_len++;
+    clone->consumer->session = copy;
+    *ret_copy = copy;
+    return NULL;
+}
+
+void pfl_clone_on_flushed(struct pfl_service *service, struct pfl_session *session,
+                          uint64_t flush_request_id, bool is_ok)
+{
+    struct pfl_clone *clone = find_clone(service, flush_request_id >> 1);
+    struct pfl_clone_result result = {.is_ok = true};
+    struct pfl_consumer *consumer;
+    struct pfl_session *copy;
+    const char *why;
+
+    if (clone == NULL) /* it failed before this flush was over */
+        return;
+    if (!is_ok)
+        clone->is_flush_failed = true;
+    if (clone_buffers(service, clone, session, (flush_request_id & 1) != 0) != 0) {
+        abort_clone(clone, "the service has no memory for a copy of the buffers now");
+        return;
+    }
+    if (--clone->groups_left != 0)
+        return;
+    if (clone->consumer == NULL) {
+        free_clone(clone);
+        return;
+    }
+    why = finish(service, session, clone, &copy);
+    if (why != NULL) {
+        abort_clone(clone, why);
+        return;
+    }
+    consumer = clone->consumer;
+    result.uuid = copy->uuid;
+    pfl_log_info("session-cloned", "session=%llu clone=%llu uid=%u",
+                 (unsigned long long)session->id, (unsigned long long)copy->id, copy->uid);
+    free_clone(clone);
+    consumer->ops->on_cloned(consumer->port, &result);
+}
+
+void pfl_clone_cancel(struct pfl_service *service, const struct pfl_session *session)
+{
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    PFL_LIST_EACH_SAFE (it, tmp, &service->clones) {
+        struct pfl_clone *clone = PFL_CONTAINER_OF(it, struct pfl_clone, node);
+
+        if (clone->session_id == session->id)
+            abort_clone(clone, "the session ended while it was being cloned");
+    }
+}
+
+void pfl_clone_forget_consumer(struct pfl_service *service, const struct pfl_consumer *consumer)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &service->clones) {
+        struct pfl_clone *clone = PFL_CONTAINER_OF(it, struct pfl_clone, node);
+
+        if (clone->consumer == consumer)
+            clone->consumer = NULL;
+    }
+}

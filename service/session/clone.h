@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Clones of a session: read-only copies of what it has recorded (docs/abi/service.md section 10).
+ */
+#ifndef PFL_SERVICE_CLONE_H
+#define PFL_SERVICE_CLONE_H
+
+#include "service/control/service.h"
+
+#define PFL_CLONE_BUGREPORT UINT64_MAX /* as a session id: the one with the highest score */
+
+struct pfl_clone_trigger {
+    struct pfl_span name; /* empty: no trigger led to the clone */
+    struct pfl_span producer_name;
+    int32_t producer_uid;
+    uint64_t boottime_ns;
+    uint64_t delay_ms;
+};
+
+struct pfl_clone_request {
+    uint64_t session_id; /* 0: by name */
+    struct pfl_span session_name;
+    bool skips_filter;
+    bool for_bugreport;
+    struct pfl_clone_trigger trigger;
+};
+
+struct pfl_clone_result {
+    bool is_ok;
+    const char *why; /* in words, when it is not */
+    struct pfl_trace_uuid uuid;
+    bool was_write_into_file;
+};
+
+/*
+ * Flushes the session, copies or takes its buffers, and gives the consumer a session of them. The
+ * consumer's on_cloned is called once, with all failures too, maybe before this returns; never when
+ * the consumer is gone first.
+ */
+void pfl_clone_start(struct pfl_service *service, struct pfl_consumer *consumer,
+                     const struct pfl_clone_request *request);
+/* One of the flushes before a clone is over; `flush_request_id` as given to the flush. */
+void pfl_clone_on_flushed(struct pfl_service *service, struct pfl_session *session,
+                          uint64_t flush_request_id, bool is_ok);
+/* The session that is being cloned ends: its clones fail. */
+void pfl_clone_cancel(struct pfl_service *service, const struct pfl_session *session);
+/* The consumer is going: its clones are not made. */
+void pfl_clone_forget_consumer(struct pfl_service *service, const struct pfl_consumer *consumer);
+
+#endif

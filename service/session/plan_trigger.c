@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The triggers of a plan: found by name when one is activated, read from the config's bytes, which
+ * were checked when the plan was made. A trigger may change the duration: the last field of a
+ * message wins, so the new one is appended to the config. No failures.
+ */
+#include "service/session/session_plan.h"
+
+enum {
+    CONFIG_DURATION_MS = 3,
+    CONFIG_TRIGGERS = 17,
+    TRIGGERS_TRIGGER = 2,
+};
+
+static struct pfl_plan_trigger read_trigger(struct pfl_span bytes)
+{
+    struct pfl_plan_trigger trigger = {0};
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == 1)
+            trigger.name = f.bytes;
+        else if (f.id == 2)
+            trigger.producer_regex = f.bytes;
+        else if (f.id == 3)
+            trigger.stop_delay_ms = (uint32_t)f.value;
+        else if (f.id == 4)
+            trigger.max_per_24_h = (uint32_t)f.value;
+        else if (f.id == 5 && f.type == PFL_WIRE_FIXED64)
+            memcpy(&trigger.skip_probability, &f.value, sizeof(trigger.skip_probability));
+    }
+    return trigger;
+}
+
+bool pfl_session_plan_next_trigger(const struct pfl_session_plan *self, size_t at,
+                                   struct pfl_plan_trigger *ret_trigger)
+{
+    struct pfl_reader config = pfl_reader_of(self->config);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&config, &f)) {
+        struct pfl_reader triggers = pfl_reader_of(f.bytes);
+
+        if (f.id != CONFIG_TRIGGERS || f.type != PFL_WIRE_BYTES)
+            continue;
+        while (pfl_reader_field(&triggers, &f)) {
+            if (f.id != TRIGGERS_TRIGGER || at-- != 0)
+                continue;
+            *ret_trigger = read_trigger(f.bytes);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool pfl_session_plan_find_trigger(const struct pfl_session_plan *self, struct pfl_span name,
+                                   struct pfl_plan_trigger *ret_trigger)
+{
+    for (size_t i = 0; i < self->triggers_len; i++) {
+        struct pfl_plan_trigger trigger;
+
+        if (!pfl_session_plan_next_trigger(self, i, &trigger) || !pfl_span_eq(trigger.name, name))
+            continue;
+        *ret_trigger = trigger;
+        return true;
+    }
+    return false;
+}
+
+static void append_duration(uint8_t *bytes, size_t *len, uint32_t duration_ms)
+{
+    bytes[*len] = CONFIG_DURATION_MS << 3 | PFL_WIRE_VARINT;
+    *len += 1 + pfl_varint_put(bytes + *len + 1, duration_ms);
+}
+
+void pfl_session_plan_set_duration(struct pfl_session_plan *self, uint32_t duration_ms)
+{
+    if (self->durations_set >= PFL_PLAN_DURATIONS_MAX)
+        return;
+    self->durations_set++;
+    self->duration_ms = duration_ms;
+    append_duration(self->bytes, &self->config.len, duration_ms);
+    if (self->changed_bytes != NULL)
+        append_duration(self->changed_bytes, &self->changed.len, duration_ms);
+}

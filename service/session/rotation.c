@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cutting a trace so that nothing is lost and both parts can be read alone.
+ *
+ * Producers keep state (names by number, timestamps as differences) that later packets refer to.
+ * A cut therefore begins by telling every producer to forget that state and to flush. Then one pass
+ * over the buffers sorts: the packets of a sequence belong to the old segment until one says
+ * SEQ_INCREMENTAL_STATE_CLEARED, and from there on to the next, whose head (clocks, config, uuid,
+ * system info) the service writes first. The old segment gets the statistics and is complete; what
+ * comes later is the next one's. Between two segments no packet is lost or doubled.
+ *
+ * A sequence that does not begin anew although its packets need state is counted in the index as
+ * unresolved. Slices that are open at the cut have their two ends in two segments.
+ * Failures: those of the disk, which session_file.c handles. Limits: a sequence past
+ * PFL_ROTATION_SEQUENCES is not sorted and stays in the old segment.
+ */
+#include "service/session/rotation.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "proto/packet.h"
+
+#define SUFFIX_BYTES     16u
+#define SERVICE_SEQUENCE 1u
+#define STATE_CLEARED    1u /* SequenceFlags */
+#define STATE_NEEDED     2u
+#define NEXT_MAX_BYTES   ((size_t)1 << 29)
+#define NEXT_KEPT_BYTES  ((size_t)4 << 20)
+
+enum sequence_state {
+    SEQUENCE_UNSEEN = 0, /* in the open segment */
+    SEQUENCE_SEEN = 1,
+    SEQUENCE_MOVED = 2, /* in the cut under way: to the next segment */
+};
+
+static char *copy_path(const struct pfl_plan_file *plan)
+{
+    char *path = pfl_mem_zalloc(plan->path.len + SUFFIX_BYTES);
+
+    if (path != NULL && plan->path.len != 0)
+        memcpy(path, plan->path.data, plan->path.len);
+    return path;
+}
+
+int pfl_rotation_new(const struct pfl_plan_file *plan, uint64_t boottime_ns,
+                     struct pfl_rotation **ret_rotation)
+{
+    struct pfl_rotation *self = pfl_mem_zalloc(sizeof(*self));
+
+    if (self == NULL)
+        return PFL_ENOMEM;
+    self->plan = plan;
+    self->number = 1;
+    self->begin_ns = boottime_ns;
+    pfl_buf_init(&self->next, NEXT_MAX_BYTES);
+    self->sequences = pfl_mem_zalloc(PFL_ROTATION_SEQUENCES);
+    self->path = copy_path(plan);
+    self->next_path = copy_path(plan);
+    self->old_path = copy_path(plan);
+    if (self->sequences == NULL || self->path == NULL || self->next_path == NULL ||
+        self->old_path == NULL) {
+        pfl_rotation_free(self);
+        return PFL_ENOMEM;
+    }
+    *ret_rotation = self;
+    return 0;
+}
+
+void pfl_rotation_free(struct pfl_rotation *self)
+{
+    if (self == NULL)
+        return;
+    pfl_buf_fini(&self->next);
+    pfl_mem_free(self->sequences);
+    pfl_mem_free(self->path);
+    pfl_mem_free(self->next_path);
+    pfl_mem_free(self->old_path);
+    pfl_mem_free(self);
+}
+
+/* ---- names ---- */
+
+static const char *put_number(const struct pfl_rotation *self, char *path, uint32_t number)
+{
+    (void)snprintf(path + self->plan->path.len, SUFFIX_BYTES, ".%06" PRIu32, number);
+    return path;
+}
+
+const char *pfl_rotation_get_index_path(struct pfl_rotation *self)
+{
+    (void)snprintf(self->path + self->plan->path.len, SUFFIX_BYTES, ".index");
+    return self->path;
+}
+
+const char *pfl_rotation_get_path(struct pfl_rotation *self, uint32_t number)
+{
+    return put_number(self, self->path, number);
+}
+
+static const char *get_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* ---- when, and which side ---- */
+
+bool pfl_rotation_is_due(struct pfl_rotation *self, uint64_t boottime_ns)
+{
+    bool is_full =
+        self->plan->segment_max_bytes != 0 && self->bytes >= self->plan->segment_max_bytes;
+    bool is_old = self->plan->segment_period_ms != 0 &&
+                  boottime_ns - self->begin_ns >= (uint64_t)self->plan->segment_period_ms * 1000000;
+
+    if (self->phase != PFL_ROTATION_WRITING || !(is_full || is_old))
+        return false;
+    self->reason = is_full ? PFL_ROTATION_BY_SIZE : PFL_ROTATION_BY_TIME;
+    self->phase = PFL_ROTATION_FLUSHING;
+    return true;
+}
+
+void pfl_rotation_begin_cut(struct pfl_rotation *self, uint64_t boottime_ns)
+{
+    self->phase = PFL_ROTATION_CUTTING;
+    self->next_begin_ns = boottime_ns;
+    self->next_bytes = 0;
+}
+
+struct facts {
+    uint64_t sequence;
+    uint64_t flags;
+    bool is_stats;
+};
+
+static struct facts read_facts(struct pfl_span packet)
+{
+    struct facts facts = {0};
+    struct pfl_reader r = pfl_reader_of(packet);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == PFL_PACKET_TRUSTED_SEQUENCE_ID)
+            facts.sequence = f.value;
+        else if (f.id == PFL_PACKET_SEQUENCE_FLAGS)
+            facts.flags |= f.value;
+        else if (f.id == PFL_PACKET_INCREMENTAL_STATE_CLEARED && f.value != 0)
+            facts.flags |= STATE_CLEARED;
+        else if (f.id == PFL_PACKET_TRACE_STATS)
+            facts.is_stats = true;
+    }
+    return facts;
+}
+
+bool pfl_rotation_goes_next(struct pfl_rotation *self, struct pfl_span packet)
+{
+    bool is_cutting = self->phase == PFL_ROTATION_CUTTING;
+    struct facts facts = read_facts(packet);
+    uint8_t *state;
+
+    if (facts.sequence <= SERVICE_SEQUENCE)
+        return is_cutting && facts.sequence == SERVICE_SEQUENCE && !facts.is_stats;
+    if (facts.sequence >= PFL_ROTATION_SEQUENCES)
+        return false;
+    state = &self->sequences[facts.sequence];
+    if (is_cutting && (facts.flags & STATE_CLEARED) != 0)
+        *state = SEQUENCE_MOVED;
+    if (*state == SEQUENCE_UNSEEN) {
+        *state = SEQUENCE_SEEN;
+        self->unresolved += (facts.flags & (STATE_CLEARED | STATE_NEEDED)) == STATE_NEEDED;
+    }
+    return is_cutting && *state == SEQUENCE_MOVED;
+}
+
+void pfl_rotation_end_cut(struct pfl_rotation *self)
+{
+    for (size_t i = 0; i < PFL_ROTATION_SEQUENCES; i++)
+        self->sequences[i] = self->sequences[i] == SEQUENCE_MOVED ? SEQUENCE_SEEN : SEQUENCE_UNSEEN;
+    self->phase = PFL_ROTATION_WRITING;
+    self->slot ^= 1;
+    self->number++;
+    self->begin_ns = self->next_begin_ns;
+    self->bytes = self->next_bytes;
+    self->unresolved = 0;
+    self->has_next = false;
+}
+
+/* ---- what the disk does ---- */
+
+void pfl_rotation_add_steps(struct pfl_rotation *self, struct pfl_disk_job *job,
+                            struct pfl_span packets)
+{
+    if (packets.len != 0)
+        pfl_disk_job_add(job, (struct pfl_disk_step){
+                                  .kind = PFL_DISK_WRITE, .slot = self->slot, .bytes = packets});
+    if (self->phase != PFL_ROTATION_CUTTING)
+        return;
+    if (!self->has_next)
+        pfl_disk_job_add(job, (struct pfl_disk_step){
+                                  .kind = PFL_DISK_CREATE,
+                                  .slot = self->slot ^ 1,
+                                  .path = put_number(self, self->next_path, self->number + 1)});
+    self->has_next = true;
+    if (self->next.len != 0)
+        pfl_disk_job_add(job, (struct pfl_disk_step){.kind = PFL_DISK_WRITE,
+                                                     .slot = self->slot ^ 1,
+                                                     .bytes = pfl_buf_get(&self->next)});
+}
+
+void pfl_rotation_add_end(struct pfl_rotation *self, struct pfl_disk_job *job, uint64_t boottime_ns,
+                          size_t bytes)
+{
+    static const char *const reasons[] = {"size", "time", "end"};
+    uint32_t keep = self->plan->max_segments;
+    uint64_t end_ns = self->phase == PFL_ROTATION_CUTTING ? self->next_begin_ns : boottime_ns;
+    int len;
+
+    if (self->phase != PFL_ROTATION_CUTTING)
+        self->reason = PFL_ROTATION_AT_END;
+    len = snprintf(
+        self->line, sizeof(self->line),
+        "{\"segment\":%" PRIu32 ",\"file\":\"%s\",\"bytes\":%" PRIu64 ",\"begin_ns\":%" PRIu64
+        ",\"end_ns\":%" PRIu64 ",\"reason\":\"%s\",\"unresolved\":%" PRIu32 "}\n",
+        self->number, get_base_name(pfl_rotation_get_path(self, self->number)), self->bytes + bytes,
+        self->begin_ns, end_ns, reasons[self->reason], self->unresolved);
+    pfl_disk_job_add(job, (struct pfl_disk_step){.kind = PFL_DISK_SYNC, .slot = self->slot});
+    pfl_disk_job_add(job, (struct pfl_disk_step){.kind = PFL_DISK_CLOSE, .slot = self->slot});
+    pfl_disk_job_add(
+        job, (struct pfl_disk_step){.kind = PFL_DISK_WRITE,
+                                    .slot = PFL_ROTATION_INDEX_SLOT,
+                                    .bytes = pfl_span_of(self->line, len > 0 ? (size_t)len : 0)});
+    pfl_disk_job_add(
+        job, (struct pfl_disk_step){.kind = PFL_DISK_SYNC, .slot = PFL_ROTATION_INDEX_SLOT});
+    if (self->phase == PFL_ROTATION_CUTTING && keep != 0 && self->number + 1 > keep)
+        pfl_disk_job_add(job, (struct pfl_disk_step){.kind = PFL_DISK_REMOVE,
+                                                     .path = put_number(self, self->old_path,
+                                                                        self->number + 1 - keep)});
+}
+
+void pfl_rotation_on_written(struct pfl_rotation *self, const struct pfl_disk_result *result)
+{
+    self->bytes += result->written[self->slot];
+    self->next_bytes += result->written[self->slot ^ 1];
+    if (self->next.capacity > NEXT_KEPT_BYTES)
+        pfl_buf_fini(&self->next);
+    pfl_buf_clear(&self->next);
+}

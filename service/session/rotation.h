@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A long trace in segments, each of which opens alone (docs/control-path.md): when to cut, which
+ * packet belongs to which side of a cut, the names and the index. A core.
+ *
+ *     PATH.000001 PATH.000002 ...    the segments
+ *     PATH.index                     one JSON object a line for each segment that is complete
+ */
+#ifndef PFL_SERVICE_ROTATION_H
+#define PFL_SERVICE_ROTATION_H
+
+#include "base/buf.h"
+#include "service/session/disk.h"
+#include "service/session/sequence_ids.h"
+#include "service/session/session_plan.h"
+
+#define PFL_ROTATION_SEQUENCES  (PFL_SEQUENCE_ID_FIRST + PFL_SEQUENCE_IDS_MAX + 1u)
+#define PFL_ROTATION_INDEX_SLOT 2u
+#define PFL_ROTATION_LINE_BYTES 1024u
+
+enum pfl_rotation_phase {
+    PFL_ROTATION_WRITING,  /* one segment is open */
+    PFL_ROTATION_FLUSHING, /* producers were told to begin anew and flush */
+    PFL_ROTATION_CUTTING,  /* a pass sorts packets into the old and the next segment */
+};
+
+enum pfl_rotation_reason {
+    PFL_ROTATION_BY_SIZE,
+    PFL_ROTATION_BY_TIME,
+    PFL_ROTATION_AT_END, /* of the session, or of max_file_size_bytes */
+};
+
+struct pfl_rotation {
+    const struct pfl_plan_file *plan; /* borrowed from the session */
+    enum pfl_rotation_phase phase;
+    enum pfl_rotation_reason reason; /* of the cut under way */
+    uint32_t number;                 /* of the open segment, from 1 */
+    unsigned slot;                   /* its disk slot, 0 or 1; the next segment's is the other */
+    uint64_t begin_ns;               /* BOOTTIME */
+    uint64_t bytes;
+    uint32_t unresolved; /* sequences whose first packet in it needs state from before it */
+    struct pfl_buf next; /* owned: what the next job writes into the next segment */
+    uint64_t next_begin_ns;
+    uint64_t next_bytes;
+    bool has_next;      /* its file is made, or will be by the job under way */
+    uint8_t *sequences; /* owned: by packet sequence id, enum of rotation.c */
+    char *path;         /* owned */
+    char *next_path;    /* owned; of the path, room for a suffix */
+    char *old_path;     /* likewise */
+    char line[PFL_ROTATION_LINE_BYTES];
+};
+
+/* PFL_ENOMEM. */
+PFL_MUST_USE int pfl_rotation_new(const struct pfl_plan_file *plan, uint64_t boottime_ns,
+                                  struct pfl_rotation **ret_rotation);
+void pfl_rotation_free(struct pfl_rotation *self); /* NULL is legal */
+/* PATH.index and the path of the first segment; borrowed until the next call of either. */
+const char *pfl_rotation_get_index_path(struct pfl_rotation *self);
+const char *pfl_rotation_get_path(struct pfl_rotation *self, uint32_t number);
+
+/* Has the open segment reached its size or its time? */
+bool pfl_rotation_is_due(struct pfl_rotation *self, uint64_t boottime_ns);
+/* The producers have flushed: the next pass sorts. */
+void pfl_rotation_begin_cut(struct pfl_rotation *self, uint64_t boottime_ns);
+/* Notes the packet; true when it belongs to the next segment. */
+bool pfl_rotation_goes_next(struct pfl_rotation *self, struct pfl_span packet);
+/* The steps that write both sides; `has_ended`: and make the next segment the open one, or, when
+ * there is none, end the last. */
+void pfl_rotation_add_steps(struct pfl_rotation *self, struct pfl_disk_job *job,
+                            struct pfl_span packets);
+void pfl_rotation_add_end(struct pfl_rotation *self, struct pfl_disk_job *job, uint64_t boottime_ns,
+                          size_t bytes);
+void pfl_rotation_on_written(struct pfl_rotation *self, const struct pfl_disk_result *result);
+/* The old segment is complete: the next one is open. */
+void pfl_rotation_end_cut(struct pfl_rotation *self);
+
+#endif

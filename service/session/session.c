@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The session object.
+ *
+ * Made from a checked plan with all its buffers, which cost memory only as they fill; lives in the
+ * service until its consumer frees it or leaves. Owns plan, buffers, instances, events. Failures:
+ * PFL_ENOMEM, PFL_ELIMIT (instances); then nothing changed.
+ */
+#include "service/session/session.h"
+
+#include "base/mem.h"
+#include "service/session/session_file.h"
+
+static int make_buffers(struct pfl_session *s)
+{
+    s->buffers = pfl_mem_calloc(s->plan->buffers_len + 1, sizeof(s->buffers[0]));
+    if (s->buffers == NULL)
+        return PFL_ENOMEM;
+    for (size_t i = 0; i < s->plan->buffers_len; i++) {
+        struct pfl_trace_buffer_conf conf = {
+            .size_bytes = (uint64_t)s->plan->buffers[i].size_kb * 1024,
+            .fill_policy = s->plan->buffers[i].fill_policy,
+        };
+        int rc = pfl_trace_buffer_new(&conf, &s->buffers[i].ring);
+
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+static void free_buffers(struct pfl_session *s)
+{
+    for (size_t i = 0; s->buffers != NULL && i < s->plan->buffers_len; i++)
+        pfl_trace_buffer_free(s->buffers[i].ring);
+    pfl_mem_free(s->buffers);
+    s->buffers = NULL;
+}
+
+int pfl_session_new(struct pfl_session_plan *plan, struct pfl_session **ret_session)
+{
+    struct pfl_session *s = pfl_mem_zalloc(sizeof(*s));
+    int rc;
+
+    if (s == NULL)
+        return PFL_ENOMEM;
+    pfl_list_init(&s->instances);
+    s->plan = plan;
+    s->pending.is_first_pass = true;
+    s->timers =
+        (struct pfl_session_timers){PFL_SESSION_NEVER, PFL_SESSION_NEVER, PFL_SESSION_NEVER,
+                                    PFL_SESSION_NEVER, PFL_SESSION_NEVER, PFL_SESSION_NEVER};
+    rc = make_buffers(s);
+    if (rc != 0) {
+        free_buffers(s);
+        s->plan = NULL; /* still the caller's */
+        pfl_session_free(s);
+        return rc;
+    }
+    *ret_session = s;
+    return 0;
+}
+
+static void free_instance(struct pfl_instance *instance)
+{
+    pfl_list_remove(&instance->of_session);
+    pfl_list_remove(&instance->of_producer);
+    pfl_mem_free(instance->producer_name);
+    pfl_mem_free(instance);
+}
+
+void pfl_session_free(struct pfl_session *self)
+{
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    if (self == NULL)
+        return;
+    PFL_LIST_EACH_SAFE (it, tmp, &self->instances) {
+        free_instance(PFL_CONTAINER_OF(it, struct pfl_instance, of_session));
+    }
+    pfl_session_file_free(self->file);
+    free_buffers(self);
+    pfl_trigger_list_fini(&self->triggers);
+    pfl_mill_job_free(self->mill);
+    pfl_session_events_fini(&self->events);
+    pfl_mem_free(self->detach_key);
+    pfl_mem_free(self->clone_trigger);
+    pfl_sequence_ids_fini(&self->sequences);
+    pfl_session_plan_free(self->plan);
+    pfl_mem_free(self);
+}
+
+/* Behind the last instance whose producer's id is not larger. */
+static void insert_instance(struct pfl_session *self, struct pfl_instance *instance)
+{
+    struct pfl_list *before = self->instances.prev;
+
+    while (before != &self->instances) {
+        const struct pfl_instance *other =
+            PFL_CONTAINER_OF(before, struct pfl_instance, of_session);
+
+        if (other->producer == NULL || other->producer->id <= instance->producer->id)
+            break;
+        before = before->prev;
+    }
+    pfl_list_append(before->next, &instance->of_session);
+}
+
+int pfl_session_add_instance(struct pfl_session *self, struct pfl_producer *producer,
+                             const struct pfl_data_source *source, size_t plan_source,
+                             struct pfl_instance **ret_instance)
+{
+    struct pfl_instance *instance;
+
+    if (self->instances_len >= PFL_SESSION_MAX_INSTANCES)
+        return PFL_ELIMIT;
+    instance = pfl_mem_zalloc(sizeof(*instance));
+    if (instance == NULL)
+        return PFL_ENOMEM;
+    instance->producer_name = pfl_mem_strdup(producer->name);
+    if (instance->producer_name == NULL) {
+        pfl_mem_free(instance);
+        return PFL_ENOMEM;
+    }
+    instance->session = self;
+    instance->producer = producer;
+    instance->source = plan_source;
+    instance->flags = source->info.flags;
+    instance->state = PFL_INSTANCE_CONFIGURED;
+    insert_instance(self, instance);
+    pfl_list_append(&producer->instances, &instance->of_producer);
+    self->instances_len++;
+    *ret_instance = instance;
+    return 0;
+}
+
+void pfl_session_remove_instance(struct pfl_session *self, struct pfl_instance *instance)
+{
+    self->instances_len--;
+    free_instance(instance);
+}
+
+void pfl_session_move_instance(struct pfl_session *self, struct pfl_instance *instance,
+                               enum pfl_instance_state to)
+{
+    pfl_instance_state_move(&instance->state, to);
+    pfl_session_tell_instance(self, instance);
+}
+
+void pfl_session_tell_instance(struct pfl_session *self, const struct pfl_instance *instance)
+{
+    struct pfl_consumer *consumer = self->consumer;
+
+    pfl_observe_instance(&consumer->observe, instance, pfl_session_source_of(self, instance)->name);
+    if (pfl_observe_has_events(&consumer->observe))
+        consumer->ops->on_observed(consumer->port);
+}
+
+bool pfl_session_are_all(const struct pfl_session *self, enum pfl_instance_state state)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &self->instances) {
+        if (PFL_CONTAINER_OF(it, struct pfl_instance, of_session)->state != state)
+            return false;
+    }
+    return true;
+}
+
+struct pfl_trace_buffer *pfl_session_get_buffer(const struct pfl_session *self, uint16_t id)
+{
+    for (size_t i = 0; i < self->plan->buffers_len; i++) {
+        if (self->buffers[i].id == id)
+            return self->buffers[i].ring;
+    }
+    return NULL;
+}

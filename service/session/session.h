@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A tracing session: its plan, buffers, instances of data sources, what it tells about itself and
+ * what has been read of it. The object alone; what happens to it lives in session_run.h,
+ * session_flush.h and session_read.h.
+ */
+#ifndef PFL_SERVICE_SESSION_H
+#define PFL_SERVICE_SESSION_H
+
+#include "service/control/consumer.h"
+#include "service/control/machine_set.h"
+#include "service/control/producer.h"
+#include "service/control/service_packets.h"
+#include "service/session/mill_job.h"
+#include "service/session/sequence_ids.h"
+#include "service/session/session_plan.h"
+#include "service/session/trigger_list.h"
+
+#define PFL_SESSION_MAX_INSTANCES 8192u
+#define PFL_SESSION_NEVER         UINT64_MAX
+
+struct pfl_session_buffer {
+    uint16_t id;                   /* service-wide */
+    struct pfl_trace_buffer *ring; /* owned */
+};
+
+/* When something is due, CLOCK_MONOTONIC in ms, PFL_SESSION_NEVER when it is not. */
+struct pfl_session_timers {
+    uint64_t flush_ms;
+    uint64_t snapshot_ms;
+    uint64_t clear_ms;
+    uint64_t stop_ms;     /* the stop acks' patience ends */
+    uint64_t slow_ms;     /* the warning about slow data sources */
+    uint64_t duration_ms; /* CLOCK_BOOTTIME when the plan counts suspend */
+};
+
+/* What a read has to tell yet. */
+struct pfl_session_pending {
+    bool is_first_pass;
+    bool sync_marker;
+    bool stats;
+};
+
+struct pfl_session_counters {
+    uint64_t invalid_packets;
+    uint64_t flushes_requested;
+    uint64_t flushes_succeeded;
+    uint64_t flushes_failed;
+    uint32_t final_flush_outcome; /* TraceStats.FinalFlushOutcome */
+};
+
+struct pfl_session {
+    struct pfl_list node; /* in the service */
+    uint64_t id;
+    uint32_t uid;
+    struct pfl_consumer *consumer; /* borrowed; never NULL: the service's nobody when detached */
+    char *detach_key;              /* owned; NULL while a consumer has it */
+    uint8_t *clone_trigger;        /* owned: a CLONE_SNAPSHOT trigger as a packet, or NULL */
+    size_t clone_trigger_len;
+    struct pfl_session_plan *plan; /* owned */
+    enum pfl_session_state state;
+    struct pfl_session_buffer *buffers; /* owned, plan->buffers_len */
+    struct pfl_session_file *file;      /* owned; NULL: the consumer reads */
+    struct pfl_trigger_list triggers;
+    struct pfl_mill_job *mill; /* owned; NULL: packets go out as they are */
+    struct pfl_list instances; /* owned pfl_instance.of_session; by producer, then setup */
+    size_t instances_len;
+    struct pfl_session_events events;
+    struct pfl_session_timers timers;
+    struct pfl_session_pending pending;
+    struct pfl_machine_set infos_told;  /* machines whose system_info is in the trace */
+    struct pfl_machine_set clocks_told; /* and whose remote_clock_sync */
+    struct pfl_session_counters counters;
+    struct pfl_sequence_ids sequences;
+    struct pfl_trace_uuid uuid;
+    uint64_t start_realtime_ns;
+    bool is_all_started_told;
+};
+
+/* Takes `plan` on success. Buffers have no ids yet. PFL_ENOMEM (a buffer that does not fit too). */
+PFL_MUST_USE int pfl_session_new(struct pfl_session_plan *plan, struct pfl_session **ret_session);
+/* Takes its instances out of their producers. */
+void pfl_session_free(struct pfl_session *self);
+
+/* Adds an instance in setup order behind those of smaller producer ids. PFL_ELIMIT, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_session_add_instance(struct pfl_session *self, struct pfl_producer *producer,
+                                          const struct pfl_data_source *source, size_t plan_source,
+                                          struct pfl_instance **ret_instance);
+void pfl_session_remove_instance(struct pfl_session *self, struct pfl_instance *instance);
+/* Moves the instance and tells the consumer. */
+void pfl_session_move_instance(struct pfl_session *self, struct pfl_instance *instance,
+                               enum pfl_instance_state to);
+/* Tells the consumer, if it observes instances, in which state this one is. */
+void pfl_session_tell_instance(struct pfl_session *self, const struct pfl_instance *instance);
+static inline bool pfl_session_is_detached(const struct pfl_session *self)
+{
+    return self->detach_key != NULL;
+}
+bool pfl_session_are_all(const struct pfl_session *self, enum pfl_instance_state state);
+static inline const struct pfl_plan_source *
+pfl_session_source_of(const struct pfl_session *self, const struct pfl_instance *instance)
+{
+    return &self->plan->sources[instance->source];
+}
+/* The session's buffer of that service-wide id, or NULL. */
+struct pfl_trace_buffer *pfl_session_get_buffer(const struct pfl_session *self, uint16_t id);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Detach and attach.
+ *
+ * detach: what the consumer still waits for (a read, flushes) fails, then the session belongs to
+ * the service's nobody, under a key that is its user's own. attach: a consumer of the same user
+ * takes it, with all it has recorded. A detached session that ends by itself is freed
+ * (session_flush.c), as nobody could read it.
+ * Failures leave everything as it was. The session owns its key.
+ */
+#include "service/session/session_attach.h"
+
+#include "base/mem.h"
+#include "service/session/session_run.h"
+
+static struct pfl_session *find_detached(const struct pfl_service *service, uint32_t uid,
+                                         struct pfl_span key)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &service->sessions) {
+        struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
+
+        if (session->uid == uid && pfl_session_is_detached(session) &&
+            pfl_span_eq(pfl_span_of(session->detach_key, strlen(session->detach_key)), key))
+            return session;
+    }
+    return NULL;
+}
+
+/* The consumer's flushes go on as nobody's. */
+static void fail_flushes(struct pfl_service *service, const struct pfl_session *session)
+{
+    const struct pfl_consumer *consumer = session->consumer;
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &service->flushes.pending) {
+        struct pfl_flush *flush = PFL_CONTAINER_OF(it, struct pfl_flush, node);
+
+        if (flush->session_id != session->id || flush->then != PFL_FLUSH_THEN_REPLY)
+            continue;
+        flush->then = PFL_FLUSH_THEN_NOTHING;
+        consumer->ops->on_flush_done(consumer->port, flush, false);
+    }
+}
+
+int pfl_session_detach(struct pfl_service *service, struct pfl_consumer *consumer,
+                       struct pfl_span key)
+{
+    struct pfl_session *session = consumer->session;
+    char *copy;
+
+    if (session == NULL)
+        return PFL_ENOENT;
+    if (key.len == 0 || memchr(key.data, '\0', key.len) != NULL)
+        return PFL_EINVAL;
+    if (find_detached(service, consumer->uid, key) != NULL)
+        return PFL_EEXIST;
+    copy = pfl_mem_strndup((const char *)key.data, key.len);
+    if (copy == NULL)
+        return PFL_ENOMEM;
+    fail_flushes(service, session);
+    consumer->ops->on_session_gone(consumer->port);
+    consumer->session = NULL;
+    session->consumer = &service->nobody;
+    session->detach_key = copy;
+    return 0;
+}
+
+int pfl_session_attach(struct pfl_service *service, struct pfl_consumer *consumer,
+                       struct pfl_span key)
+{
+    struct pfl_session *session;
+
+    if (consumer->session != NULL)
+        return PFL_EEXIST;
+    if (key.len == 0)
+        return PFL_EINVAL;
+    session = find_detached(service, consumer->uid, key);
+    if (session == NULL)
+        return PFL_ENOENT;
+    pfl_mem_free(session->detach_key);
+    session->detach_key = NULL;
+    session->consumer = consumer;
+    consumer->session = session;
+    return 0;
+}
+
+void pfl_session_end_detached(struct pfl_service *service)
+{
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    PFL_LIST_EACH_SAFE (it, tmp, &service->sessions) {
+        struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
+
+        if (pfl_session_is_detached(session))
+            pfl_session_end(service, session);
+    }
+}

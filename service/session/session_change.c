@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Changing the config of a session.
+ *
+ * The session's config is written anew with the producer filters of the data sources that the new
+ * config names too; everything else of the new config is ignored. Then producers that match, and
+ * have no data source in the session yet, are set up and, if it runs, started. Nothing is stopped.
+ * Failures: the new config cannot be read, memory; then nothing changed. The plan owns the bytes.
+ */
+#include "service/session/session_change.h"
+
+#include "base/mem.h"
+#include "service/session/session_setup.h"
+
+#define CHANGED_MAX_BYTES (1u << 20)
+
+enum {
+    CONFIG_DATA_SOURCES = 2,
+    SOURCE_NAME_FILTER = 2,
+    SOURCE_REGEX_FILTER = 3,
+};
+
+static const struct pfl_plan_source *find_update(const struct pfl_session_plan *update,
+                                                 struct pfl_span name)
+{
+    for (size_t i = 0; i < update->sources_len; i++) {
+        if (pfl_span_eq(update->sources[i].name, name))
+            return &update->sources[i];
+    }
+    return NULL;
+}
+
+/* The fields of a DataSource that are its filters, or all others, as they are. */
+static void copy_fields(struct pfl_message *m, struct pfl_span source, bool are_filters)
+{
+    struct pfl_reader r = pfl_reader_of(source);
+    struct pfl_field f;
+
+    for (const uint8_t *begin = r.pos; pfl_reader_field(&r, &f); begin = r.pos) {
+        bool is_filter = f.id == SOURCE_NAME_FILTER || f.id == SOURCE_REGEX_FILTER;
+
+        if (is_filter == are_filters)
+            pfl_message_raw(m, pfl_span_of(begin, (size_t)(r.pos - begin)));
+    }
+}
+
+static void write_config(struct pfl_message *m, const struct pfl_session_plan *plan,
+                         const struct pfl_session_plan *update)
+{
+    struct pfl_reader r = pfl_reader_of(pfl_session_plan_get_config(plan));
+    struct pfl_field f;
+    size_t at = 0;
+
+    for (const uint8_t *begin = r.pos; pfl_reader_field(&r, &f); begin = r.pos) {
+        const struct pfl_plan_source *with = NULL;
+        size_t mark;
+
+        if (f.id == CONFIG_DATA_SOURCES && at < plan->sources_len)
+            with = find_update(update, plan->sources[at++].name);
+        if (with == NULL) {
+            pfl_message_raw(m, pfl_span_of(begin, (size_t)(r.pos - begin)));
+            continue;
+        }
+        mark = pfl_message_begin(m, CONFIG_DATA_SOURCES);
+        copy_fields(m, f.bytes, false);
+        copy_fields(m, with->raw, true);
+        pfl_message_end(m, mark);
+    }
+}
+
+/* The plan looks for filters in the new bytes from now on. */
+static int take_config(struct pfl_session_plan *plan, struct pfl_span config)
+{
+    uint8_t *bytes = pfl_mem_alloc(config.len + PFL_PLAN_DURATIONS_BYTES);
+    struct pfl_reader r;
+    struct pfl_field f;
+    size_t at = 0;
+
+    if (bytes == NULL)
+        return PFL_ENOMEM;
+    pfl_mem_free(plan->changed_bytes);
+    plan->changed_bytes = bytes;
+    memcpy(bytes, config.data, config.len);
+    plan->changed = pfl_span_of(bytes, config.len);
+    r = pfl_reader_of(plan->changed);
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == CONFIG_DATA_SOURCES && at < plan->sources_len)
+            plan->sources[at++].raw = f.bytes;
+    }
+    return 0;
+}
+
+static bool takes_part(const struct pfl_producer *producer, const struct pfl_session *session)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &producer->instances) {
+        if (PFL_CONTAINER_OF(it, struct pfl_instance, of_producer)->session == session)
+            return true;
+    }
+    return false;
+}
+
+static void set_up_new(struct pfl_service *service, struct pfl_session *session, size_t plan_source)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &service->producers) {
+        struct pfl_producer *producer = PFL_CONTAINER_OF(it, struct pfl_producer, node);
+
+        if (!takes_part(producer, session))
+            pfl_session_setup_in_producer(service, session, producer, plan_source);
+    }
+}
+
+static int apply(struct pfl_service *service, struct pfl_session *session,
+                 const struct pfl_session_plan *update)
+{
+    struct pfl_session_plan *plan = session->plan;
+    struct pfl_buf buf;
+    struct pfl_message m = pfl_message_of(&buf);
+    int rc;
+
+    if (plan->sources_len == 0)
+        return 0;
+    pfl_buf_init(&buf, CHANGED_MAX_BYTES);
+    write_config(&m, plan, update);
+    rc = m.rc != 0 ? m.rc : take_config(plan, pfl_buf_get(&buf));
+    pfl_buf_fini(&buf);
+    for (size_t i = 0; rc == 0 && i < plan->sources_len; i++) {
+        if (find_update(update, plan->sources[i].name) != NULL)
+            set_up_new(service, session, i);
+    }
+    return rc;
+}
+
+int pfl_session_change(struct pfl_service *service, struct pfl_session *session,
+                       struct pfl_span config)
+{
+    struct pfl_session_plan *update;
+    int rc;
+
+    if (session->state != PFL_SESSION_CONFIGURED && session->state != PFL_SESSION_STARTED)
+        return PFL_ESTATE;
+    rc = pfl_session_plan_new(config, &update);
+    if (rc != 0)
+        return rc;
+    rc = apply(service, session, update);
+    pfl_session_plan_free(update);
+    return rc;
+}

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A session's packets -> its trace file (docs/abi/service.md section 7).
+ *
+ *   period or flush done -> wants_pass -> pass: batch, job, batch, job ... -> idle
+ *   session DISABLED     -> is_final   -> last pass, fdatasync, close -> on_file_closed
+ *
+ * A pass takes packets out of the buffers until a batch is full, gives it to the disk, and goes on
+ * when it is written: what the disk does not take stays in the buffers, whose policy then decides
+ * what is lost, and counts it. A packet that would make the file reach max_file_size_bytes, and all
+ * after it, stay out; the file is closed then and the session disabled. So it is when the disk
+ * fails: the batch in flight is lost and its size logged; the rest can still be read.
+ *
+ * Owns its disk file and the batch. Limits: one batch, or one packet of up to
+ * PFL_SESSION_FILE_PACKET_MAX bytes; without memory for it the writing ends as if the disk failed.
+ */
+#include "service/session/session_file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "service/session/session_flush.h"
+#include "service/session/session_run.h"
+#include "service/session/session_timers.h"
+#include "service/session/trigger.h"
+
+#define TRACE_PACKET_TAG 0x0au
+#define OUT_KEPT_BYTES   (4u << 20)
+
+static void pump(struct pfl_session_file *self);
+
+static uint64_t next_multiple(uint64_t now_ms, uint32_t period_ms)
+{
+    return now_ms + period_ms - now_ms % period_ms;
+}
+
+bool pfl_session_file_is_open(const struct pfl_session_file *self)
+{
+    return self != NULL && self->disk != NULL;
+}
+
+static void log_end(const struct pfl_session_file *self, const char *why)
+{
+    pfl_log_info("trace-file-closed", "session=%llu bytes=%llu reason=\"%s\"",
+                 (unsigned long long)self->session->id, (unsigned long long)self->written_bytes,
+                 why);
+}
+
+/* ---- end of the file ---- */
+
+static void close_disk(struct pfl_session_file *self)
+{
+    pfl_session_read_stop(&self->read);
+    self->is_reading = false;
+    self->next_write_ms = PFL_SESSION_NEVER;
+    self->service->conf.disk->close(self->disk);
+    self->disk = NULL;
+    pfl_buf_fini(&self->out);
+    pfl_session_on_file_closed(self->service, self->session); /* may free self */
+}
+
+static void fail(struct pfl_session_file *self, const char *why, uint64_t lost_bytes)
+{
+    pfl_log_error("trace-file-failed", "session=%llu bytes=%llu lost_bytes=%llu reason=\"%s\"",
+                  (unsigned long long)self->session->id, (unsigned long long)self->written_bytes,
+                  (unsigned long long)lost_bytes, why);
+    self->is_failed = true;
+    self->is_over = true;
+}
+
+/* ---- a batch ---- */
+
+static size_t get_waiting_bytes(const struct pfl_session_file *self)
+{
+    return self->out.len + (self->rotation != NULL ? self->rotation->next.len : 0);
+}
+
+/* The packet at the end of the batch: to its segment. */
+static int sort_packet(struct pfl_session_file *self, size_t begin, size_t head_len)
+{
+    struct pfl_span all = pfl_buf_get(&self->out);
+    struct pfl_span framed = pfl_span_of(all.data + begin, all.len - begin);
+    int rc;
+
+    if (!pfl_rotation_goes_next(self->rotation,
+                                pfl_span_of(framed.data + head_len, framed.len - head_len)))
+        return 0;
+    rc = pfl_buf_append(&self->rotation->next, framed.data, framed.len);
+    if (rc == 0)
+        self->out.len = begin;
+    return rc;
+}
+
+static int append_packet(struct pfl_session_file *self, const struct pfl_readback_packet *packet)
+{
+    size_t begin = self->out.len;
+    uint8_t head[1 + PFL_VARINT_MAX_BYTES] = {TRACE_PACKET_TAG};
+    size_t head_len = 1 + pfl_varint_put(head + 1, packet->bytes);
+    uint64_t max_bytes = self->session->plan->file.max_bytes;
+    uint8_t *room;
+    int rc;
+
+    if (max_bytes != 0 &&
+        self->written_bytes + get_waiting_bytes(self) + head_len + packet->bytes >= max_bytes)
+        return PFL_ELIMIT;
+    rc = pfl_buf_reserve(&self->out, head_len + packet->bytes, &room);
+    if (rc != 0)
+        return PFL_ENOMEM;
+    rc = pfl_buf_append(&self->out, head, head_len);
+    for (size_t i = 0; rc == 0 && i < packet->slices_len; i++)
+        rc = pfl_buf_append(&self->out, packet->slices[i].iov_base, packet->slices[i].iov_len);
+    if (rc == 0 && packet->tail.len != 0)
+        rc = pfl_buf_append(&self->out, packet->tail.data, packet->tail.len);
+    return rc != 0 || self->rotation == NULL ? rc : sort_packet(self, begin, head_len);
+}
+
+/* PFL_EEOF: the pass is over. PFL_EAGAIN: its packets are with a worker. PFL_ELIMIT: full. */
+static int fill_batch(struct pfl_session_file *self)
+{
+    struct pfl_readback_packet packet;
+    int rc = 0;
+
+    while (rc == 0 && get_waiting_bytes(self) < PFL_SESSION_FILE_BATCH_BYTES) {
+        rc = pfl_session_read_next_packet(&self->read, &packet);
+        if (rc == 0)
+            rc = append_packet(self, &packet);
+    }
+    return rc;
+}
+
+static void on_job_done(void *user, const struct pfl_disk_result *result)
+{
+    struct pfl_session_file *self = user;
+    uint64_t written = result->written[0] + result->written[1];
+    uint64_t lost_bytes = get_waiting_bytes(self) - written;
+
+    self->has_job = false;
+    self->written_bytes += written;
+    if (self->rotation != NULL)
+        pfl_rotation_on_written(self->rotation, result);
+    if (self->is_cut_over)
+        pfl_rotation_end_cut(self->rotation);
+    self->is_cut_over = false;
+    if (result->error != 0)
+        fail(self, strerror(result->error), lost_bytes);
+    if (self->out.capacity > OUT_KEPT_BYTES)
+        pfl_buf_fini(&self->out);
+    pfl_buf_clear(&self->out);
+    if (self->is_ending && !self->is_failed)
+        log_end(self, self->is_final ? "the session is over" : "max_file_size_bytes");
+    if (self->is_ending)
+        close_disk(self);
+    else
+        pump(self);
+}
+
+static struct pfl_disk_job make_job(struct pfl_session_file *self, bool wants_sync)
+{
+    struct pfl_disk_job job = {0};
+
+    if (self->out.len != 0)
+        pfl_disk_job_add(
+            &job, (struct pfl_disk_step){.kind = PFL_DISK_WRITE, .bytes = pfl_buf_get(&self->out)});
+    if (wants_sync)
+        pfl_disk_job_add(&job, (struct pfl_disk_step){.kind = PFL_DISK_SYNC});
+    if (self->is_over)
+        pfl_disk_job_add(&job, (struct pfl_disk_step){.kind = PFL_DISK_CLOSE});
+    self->is_ending = self->is_over;
+    return job;
+}
+
+/* A cut ends with its pass; the end of the last segment is a job of its own then. */
+static struct pfl_disk_job make_segment_job(struct pfl_session_file *self, bool is_pass_over)
+{
+    struct pfl_disk_job job = {0};
+    bool is_cutting = self->rotation->phase == PFL_ROTATION_CUTTING;
+
+    pfl_rotation_add_steps(self->rotation, &job, pfl_buf_get(&self->out));
+    self->is_cut_over = is_cutting && (is_pass_over || self->is_over);
+    self->is_ending = self->is_over && !is_cutting;
+    if (self->is_cut_over || self->is_ending)
+        pfl_rotation_add_end(self->rotation, &job, pfl_service_boottime_ns(self->service),
+                             self->out.len);
+    else if (is_pass_over && self->session->plan->file.wants_sync)
+        pfl_disk_job_add(
+            &job, (struct pfl_disk_step){.kind = PFL_DISK_SYNC, .slot = self->rotation->slot});
+    return job;
+}
+
+static void submit(struct pfl_session_file *self, bool is_pass_over)
+{
+    bool wants_sync = self->is_over || (is_pass_over && self->session->plan->file.wants_sync);
+    struct pfl_disk_job job =
+        self->rotation != NULL ? make_segment_job(self, is_pass_over) : make_job(self, wants_sync);
+
+    self->has_job = true;
+    self->service->conf.disk->submit(self->disk, &job);
+}
+
+/* ---- a pass ---- */
+
+static void begin_pass(struct pfl_session_file *self)
+{
+    int rc;
+
+    self->wants_pass = false;
+    if (self->wants_cut && !self->is_final) {
+        pfl_session_tell_again(self->service, self->session);
+        pfl_rotation_begin_cut(self->rotation, pfl_service_boottime_ns(self->service));
+    }
+    self->wants_cut = false;
+    if (self->is_final)
+        self->session->pending.stats = true;
+    rc = pfl_session_read_start(&self->read, self->service, self->session, 0);
+    self->is_reading = rc == 0;
+    if (rc == 0)
+        return;
+    if (self->is_final)
+        fail(self, pfl_err_str(rc), 0);
+    else
+        pfl_log_warn("trace-file-pass-skipped", "session=%llu reason=\"%s\"",
+                     (unsigned long long)self->session->id, pfl_err_str(rc));
+}
+
+static void end_pass(struct pfl_session_file *self)
+{
+    pfl_session_read_stop(&self->read);
+    self->is_reading = false;
+    /* A pass that began before the session was over is not the last. */
+    if (self->is_final && !self->wants_pass)
+        self->is_over = true;
+}
+
+/* One batch of the pass that runs. False: it waits for packets. */
+static bool step_pass(struct pfl_session_file *self)
+{
+    int rc = fill_batch(self);
+    bool is_pass_over = rc == PFL_EEOF;
+    bool is_cutting = self->rotation != NULL && self->rotation->phase == PFL_ROTATION_CUTTING;
+
+    if (rc == PFL_EAGAIN && get_waiting_bytes(self) == 0)
+        return false;
+    if (rc == PFL_ELIMIT) {
+        pfl_session_read_stop(&self->read);
+        self->is_reading = false;
+        self->is_over = true;
+        self->is_final = false;
+    } else if (rc == PFL_EEOF) {
+        end_pass(self);
+    } else if (rc != 0 && rc != PFL_EAGAIN) {
+        fail(self, pfl_err_str(rc), 0);
+    }
+    if (get_waiting_bytes(self) != 0 || self->is_over || is_cutting)
+        submit(self, is_pass_over);
+    return true;
+}
+
+static void pump(struct pfl_session_file *self)
+{
+    bool can_go_on = true;
+
+    while (can_go_on && !self->has_job) {
+        if (self->is_over)
+            submit(self, true);
+        else if (self->is_reading)
+            can_go_on = step_pass(self);
+        else if (self->wants_pass)
+            begin_pass(self);
+        else
+            can_go_on = false;
+    }
+}
+
+/* ---- from outside ---- */
+
+/* Where files could not be made, what there is of them goes again. */
+static void discard_files(struct pfl_session_file *file, const char *path, const int *fds)
+{
+    const struct pfl_disk_ops *disk = file->service->conf.disk;
+    void *user = file->service->conf.disk_user;
+
+    if (fds[0] >= 0)
+        disk->discard(
+            user, file->rotation != NULL ? pfl_rotation_get_path(file->rotation, 1) : path, fds[0]);
+    if (fds[PFL_ROTATION_INDEX_SLOT] >= 0)
+        disk->discard(user, pfl_rotation_get_index_path(file->rotation),
+                      fds[PFL_ROTATION_INDEX_SLOT]);
+}
+
+static int create_file(struct pfl_session_file *file, const char *path, int *ret_fd, char *why)
+{
+    int error = file->service->conf.disk->create(file->service->conf.disk_user, path, ret_fd);
+
+    if (error == 0)
+        return 0;
+    (void)snprintf(why, PFL_PLAN_WHY_BYTES,
+                   "output_path: %.180s cannot be created: %s; it must not exist yet, in a folder "
+                   "that the service may write to",
+                   pfl_log_quote_str(path), strerror(error));
+    return PFL_EINVAL;
+}
+
+static int create_files(struct pfl_session_file *file, const char *path, int *fds, char *why)
+{
+    int rc;
+
+    if (file->rotation == NULL)
+        return create_file(file, path, &fds[0], why);
+    rc = create_file(file, pfl_rotation_get_path(file->rotation, 1), &fds[0], why);
+    return rc != 0 ? rc
+                   : create_file(file, pfl_rotation_get_index_path(file->rotation),
+                                 &fds[PFL_ROTATION_INDEX_SLOT], why);
+}
+
+static int open_disk(struct pfl_session_file *file, int fd, char *why)
+{
+    const struct pfl_disk_ops *disk = file->service->conf.disk;
+    struct pfl_span path = file->session->plan->file.path;
+    int fds[PFL_DISK_SLOTS] = {fd, -1, -1};
+    char *name;
+    int rc;
+
+    if (fd >= 0)
+        return disk->open(file->service->conf.disk_user, fds, on_job_done, file, &file->disk);
+    name = pfl_mem_strndup((const char *)path.data, path.len);
+    if (name == NULL)
+        return PFL_ENOMEM;
+    rc = create_files(file, name, fds, why);
+    if (rc == 0)
+        rc = disk->open(file->service->conf.disk_user, fds, on_job_done, file, &file->disk);
+    if (rc != 0)
+        discard_files(file, name, fds);
+    pfl_mem_free(name);
+    return rc;
+}
+
+static int make_rotation(struct pfl_session_file *file)
+{
+    const struct pfl_plan_file *plan = &file->session->plan->file;
+
+    if (plan->segment_max_bytes == 0 && plan->segment_period_ms == 0)
+        return 0;
+    return pfl_rotation_new(plan, pfl_service_boottime_ns(file->service), &file->rotation);
+}
+
+int pfl_session_file_open(struct pfl_service *service, struct pfl_session *session, int fd,
+                          char ret_why[PFL_PLAN_WHY_BYTES])
+{
+    struct pfl_session_file *file = pfl_mem_zalloc(sizeof(*file));
+    int rc;
+
+    if (file == NULL)
+        return PFL_ENOMEM;
+    file->service = service;
+    file->session = session;
+    file->next_write_ms = PFL_SESSION_NEVER;
+    pfl_buf_init(&file->out, PFL_SESSION_FILE_PACKET_MAX);
+    rc = make_rotation(file);
+    if (rc == 0)
+        rc = open_disk(file, fd, ret_why);
+    if (rc != 0) {
+        pfl_session_file_free(file);
+        return rc;
+    }
+    session->file = file;
+    return 0;
+}
+
+void pfl_session_file_free(struct pfl_session_file *self)
+{
+    if (self == NULL)
+        return;
+    if (self->disk != NULL)
+        self->service->conf.disk->close(self->disk);
+    pfl_session_read_stop(&self->read);
+    pfl_buf_fini(&self->out);
+    pfl_rotation_free(self->rotation);
+    pfl_mem_free(self);
+}
+
+void pfl_session_file_start(struct pfl_session_file *self)
+{
+    if (!pfl_session_file_is_open(self))
+        return;
+    self->next_write_ms =
+        next_multiple(pfl_service_now_ms(self->service), self->session->plan->file.period_ms);
+}
+
+static void flush(struct pfl_session_file *self, enum pfl_flush_then then)
+{
+    const struct pfl_session_flush_conf conf = {
+        .timeout_ms = self->session->plan->flush_timeout_ms,
+        .flags = PFL_FLUSH_PERIODIC | PFL_FLUSH_INITIATOR_SERVICE,
+        .then = then,
+    };
+
+    pfl_session_flush(self->service, self->session, &conf);
+}
+
+void pfl_session_file_run(struct pfl_session_file *self)
+{
+    bool is_started = self->session->state == PFL_SESSION_STARTED;
+
+    self->next_write_ms =
+        next_multiple(pfl_service_now_ms(self->service), self->session->plan->file.period_ms);
+    if (self->rotation != NULL && is_started && !self->is_over && !self->is_final &&
+        pfl_rotation_is_due(self->rotation, pfl_service_boottime_ns(self->service))) {
+        pfl_session_clear_state(self->service, self->session);
+        flush(self, PFL_FLUSH_THEN_CUT);
+    } else if (self->session->plan->file.flush_first && is_started) {
+        flush(self, PFL_FLUSH_THEN_WRITE);
+    } else {
+        pfl_session_file_write(self);
+    }
+}
+
+void pfl_session_file_write(struct pfl_session_file *self)
+{
+    if (!pfl_session_file_is_open(self) || self->is_over || self->is_final ||
+        pfl_trigger_is_awaited(self->session))
+        return;
+    self->wants_pass = true;
+    pump(self);
+}
+
+void pfl_session_file_cut(struct pfl_session_file *self)
+{
+    if (!pfl_session_file_is_open(self))
+        return;
+    self->wants_cut = true;
+    pfl_session_file_write(self);
+}
+
+void pfl_session_file_finish(struct pfl_session_file *self)
+{
+    self->next_write_ms = PFL_SESSION_NEVER;
+    if (!self->is_over) {
+        self->is_final = true;
+        if (pfl_trigger_is_awaited(self->session))
+            self->is_over = true;
+        else
+            self->wants_pass = true;
+    }
+    pump(self);
+}
+
+void pfl_session_file_resume(struct pfl_session_file *self)
+{
+    if (pfl_session_file_is_open(self))
+        pump(self);
+}

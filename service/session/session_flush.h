@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Flushes of a session, and scraping what its producers have not committed. */
+#ifndef PFL_SERVICE_SESSION_FLUSH_H
+#define PFL_SERVICE_SESSION_FLUSH_H
+
+#include "service/control/command.h"
+#include "service/control/service.h"
+
+struct pfl_session_flush_conf {
+    uint32_t timeout_ms; /* 0: the plan's */
+    uint64_t flags;      /* passed to producers as they are */
+    enum pfl_flush_then then;
+    uint64_t request_id; /* PFL_FLUSH_THEN_REPLY, _CLONE */
+    enum pfl_command_scope scope;
+    bool drop_reply;
+};
+
+/* Asks every producer that takes part; the end, at once when there is none, is what `then` says. A
+ * session that does not run, or has too many flushes pending, fails it at once. */
+void pfl_session_flush(struct pfl_service *service, struct pfl_session *session,
+                       const struct pfl_session_flush_conf *conf);
+void pfl_session_ack_flush(struct pfl_service *service, const struct pfl_producer *producer,
+                           uint64_t flush_id_untrusted);
+void pfl_session_expire_flushes(struct pfl_service *service);
+void pfl_session_cancel_flushes(struct pfl_service *service, const struct pfl_session *session);
+
+/* Copies what all producers of the session, or one, have written and not committed. */
+void pfl_session_scrape(struct pfl_service *service, struct pfl_session *session);
+void pfl_session_scrape_producer(struct pfl_service *service, struct pfl_session *session,
+                                 const struct pfl_producer *producer);
+
+#endif

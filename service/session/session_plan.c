@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading a TraceConfig.
+ *
+ * new: copy the bytes, count buffers and data sources, allocate both tables, read every field that
+ * the service acts upon; later occurrences of a field win, as in protobuf. Spans point into the
+ * copy. What the config asks for is judged in plan_check.c, so that the order of the checks can be
+ * the documented one. Failures: PFL_EPARSE for bytes that are no TraceConfig, PFL_ELIMIT for more
+ * data sources than the table may hold, PFL_ENOMEM; nothing is kept then.
+ */
+#include "service/session/session_plan.h"
+
+#include "base/mem.h"
+#include "service/mill/pattern.h"
+
+enum {
+    CONFIG_BUFFERS = 1,
+    CONFIG_DATA_SOURCES = 2,
+    CONFIG_PRODUCERS = 6,
+    CONFIG_TRIGGERS = 17,
+    CONFIG_FLUSH_PERIOD = 13,
+    CONFIG_SEMAPHORES = 39,
+    CONFIG_ROTATION = 50001, /* perfleet's own */
+    COMPRESSION_TYPE_DEFLATE = 1,
+    WRITE_FLUSH_DISABLED = 2,
+    WRITE_FLUSH_ENABLED = 3,
+    FFLUSH_ENABLED = 2,
+};
+
+bool pfl_span_eq(struct pfl_span a, struct pfl_span b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+}
+
+static bool is_str(struct pfl_span span, const char *str)
+{
+    return pfl_span_eq(span, pfl_span_of(str, strlen(str)));
+}
+
+static int read_buffer(struct pfl_span bytes, struct pfl_plan_buffer *b)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == 1)
+            b->size_kb = (uint32_t)f.value;
+        else if (f.id == 4)
+            b->fill_policy = f.value == 2 ? PFL_FILL_DISCARD : PFL_FILL_RING_BUFFER;
+        else if (f.id == 5)
+            b->transfer_on_clone = f.value != 0;
+        else if (f.id == 6)
+            b->clear_before_clone = f.value != 0;
+        else if (f.id == 7)
+            b->name = f.bytes;
+    }
+    return r.failed ? PFL_EPARSE : 0;
+}
+
+static int read_source_config(struct pfl_span bytes, struct pfl_plan_source *s)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_field f;
+
+    s->config = bytes;
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == 1)
+            s->name = f.bytes;
+        else if (f.id == 2)
+            s->target_buffer = (uint32_t)f.value;
+        else if (f.id == 11)
+            s->target_buffer_name = f.bytes;
+    }
+    return r.failed ? PFL_EPARSE : 0;
+}
+
+static int read_source(struct pfl_span bytes, struct pfl_plan_source *s)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_field f;
+
+    s->raw = bytes;
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == 1 && read_source_config(f.bytes, s) != 0)
+            return PFL_EPARSE;
+    }
+    return r.failed ? PFL_EPARSE : 0;
+}
+
+static int read_builtin(struct pfl_span bytes, struct pfl_plan_builtin *b)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        switch (f.id) {
+        case 1:
+            b->no_clock_snapshots = f.value != 0;
+            break;
+        case 2:
+            b->no_trace_config = f.value != 0;
+            break;
+        case 3:
+            b->no_system_info = f.value != 0;
+            break;
+        case 4:
+            b->no_service_events = f.value != 0;
+            break;
+        case 5:
+            b->primary_clock = (uint32_t)f.value;
+            break;
+        case 6:
+            b->snapshot_period_ms = (uint32_t)f.value;
+            break;
+        case 8:
+            b->no_histograms = f.value != 0;
+            break;
+        default:
+            break;
+        }
+    }
+    return r.failed ? PFL_EPARSE : 0;
+}
+
+static int read_triggers(struct pfl_span bytes, struct pfl_session_plan *p)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == 1)
+            p->trigger_mode = (uint32_t)f.value;
+        else if (f.id == 2)
+            p->triggers_len++;
+        else if (f.id == 3)
+            p->trigger_timeout_ms = (uint32_t)f.value;
+        else if (f.id == 5)
+            p->trigger_clones = f.value != 0;
+    }
+    return r.failed ? PFL_EPARSE : 0;
+}
+
+/* The varint `id` of a message, 0 when it is not there. */
+static int read_one_varint(struct pfl_span bytes, uint32_t id, uint64_t *ret_value)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_field f;
+    uint64_t value = 0;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == id)
+            value = f.value;
+    }
+    if (r.failed)
+        return PFL_EPARSE;
+    *ret_value = value;
+    return 0;
+}
+
+static void read_file_number(struct pfl_plan_file *file, const struct pfl_field *f)
+{
+    switch (f->id) {
+    case 8:
+        file->is_wanted = f->value != 0;
+        break;
+    case 9:
+        file->period_ms = (uint32_t)f->value;
+        break;
+    case 10:
+        file->max_bytes = f->value;
+        break;
+    case 44:
+        file->flush_mode = (uint32_t)f->value;
+        break;
+    case 45:
+        file->wants_sync = f->value == FFLUSH_ENABLED;
+        break;
+    default:
+        break;
+    }
+}
+
+static void read_number(struct pfl_session_plan *p, const struct pfl_field *f)
+{
+    switch (f->id) {
+    case 3:
+        p->duration_ms = (uint32_t)f->value;
+        break;
+    case 4:
+        p->extra_guardrails = f->value != 0;
+        break;
+    case 5:
+        p->lockdown = f->value <= PFL_LOCKDOWN_SET ? (enum pfl_lockdown)f->value : p->lockdown;
+        break;
+    case 12:
+        p->deferred_start = f->value != 0;
+        break;
+    case 13:
+        p->flush_period_ms = (uint32_t)f->value;
+        break;
+    case 14:
+        p->flush_timeout_ms = (uint32_t)f->value;
+        break;
+    case 23:
+        p->stop_timeout_ms = (uint32_t)f->value;
+        break;
+    case 24:
+        if (p->codec == PFL_CODEC_NONE && f->value == COMPRESSION_TYPE_DEFLATE)
+            p->codec = PFL_CODEC_DEFLATE;
+        break;
+    case 27:
+        p->uuid_msb = f->value;
+        break;
+    case 28:
+        p->uuid_lsb = f->value;
+        break;
+    case 30:
+        p->bugreport_score = (int32_t)f->value;
+        break;
+    case 36:
+        p->duration_counts_suspend = f->value != 0;
+        break;
+    case 41:
+        p->exclusive_prio = (uint32_t)f->value;
+        break;
+    case 43:
+        p->trace_all_machines = f->value != 0;
+        break;
+    default:
+        read_file_number(&p->file, f);
+        break;
+    }
+}
+
+/* Of several codecs the one with the highest field number. */
+static int read_compression(struct pfl_span bytes, struct pfl_session_plan *p)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_field f;
+    uint64_t level = 0;
+    int rc = 0;
+
+    while (rc == 0 && pfl_reader_field(&r, &f)) {
+        if (f.type != PFL_WIRE_BYTES || f.id < PFL_CODEC_DEFLATE || f.id > PFL_CODEC_ZSTD)
+            continue;
+        if (f.id > (uint32_t)p->codec)
+            p->codec = (enum pfl_codec)f.id;
+        if (f.id == PFL_CODEC_ZSTD)
+            rc = read_one_varint(f.bytes, 1, &level);
+    }
+    p->zstd_level = (int32_t)level;
+    return r.failed ? PFL_EPARSE : rc;
+}
+
+static int read_rotation(struct pfl_span bytes, struct pfl_plan_file *file)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == 1)
+            file->segment_max_bytes = f.value;
+        else if (f.id == 2)
+            file->segment_period_ms = (uint32_t)f.value;
+        else if (f.id == 3)
+            file->max_segments = (uint32_t)f.value;
+    }
+    return r.failed ? PFL_EPARSE : 0;
+}
+
+static int read_message(struct pfl_session_plan *p, const struct pfl_field *f)
+{
+    uint64_t value = 0;
+    int rc = 0;
+
+    switch (f->id) {
+    case CONFIG_BUFFERS:
+        return read_buffer(f->bytes, &p->buffers[p->buffers_len++]);
+    case CONFIG_DATA_SOURCES:
+        return read_source(f->bytes, &p->sources[p->sources_len++]);
+    case 11:
+        rc = read_one_varint(f->bytes, 2, &p->guard_max_buffers_kb);
+        break;
+    case CONFIG_TRIGGERS:
+        return read_triggers(f->bytes, p);
+    case 20:
+        return read_builtin(f->bytes, &p->builtin);
+    case 21:
+        rc = read_one_varint(f->bytes, 1, &value);
+        p->clear_period_ms = (uint32_t)value;
+        break;
+    case 22:
+        p->session_name = f->bytes;
+        break;
+    case 29:
+        p->file.path = f->bytes;
+        break;
+    case 33:
+        p->has_filter = true;
+        p->filter_config = f->bytes;
+        break;
+    case 38:
+        p->bugreport_filename = f->bytes;
+        break;
+    case 40:
+        rc = read_one_varint(f->bytes, 1, &value);
+        p->has_boost = value != 0;
+        break;
+    case CONFIG_ROTATION:
+        return read_rotation(f->bytes, &p->file);
+    case 47:
+        return read_compression(f->bytes, p);
+    default:
+        break;
+    }
+    return rc;
+}
+
+static int count_tables(struct pfl_span config, size_t *ret_buffers, size_t *ret_sources)
+{
+    struct pfl_reader r = pfl_reader_of(config);
+    struct pfl_field f;
+    size_t buffers = 0;
+    size_t sources = 0;
+
+    while (pfl_reader_field(&r, &f)) {
+        if ((f.id == CONFIG_BUFFERS || f.id == CONFIG_DATA_SOURCES) && f.type != PFL_WIRE_BYTES)
+            return PFL_EPARSE;
+        buffers += f.id == CONFIG_BUFFERS;
+        sources += f.id == CONFIG_DATA_SOURCES;
+    }
+    if (r.failed)
+        return PFL_EPARSE;
+    if (sources > PFL_PLAN_MAX_SOURCES)
+        return PFL_ELIMIT;
+    *ret_buffers = buffers;
+    *ret_sources = sources;
+    return 0;
+}
+
+static int read_config(struct pfl_session_plan *p)
+{
+    struct pfl_reader r = pfl_reader_of(p->config);
+    struct pfl_field f;
+    int rc = 0;
+
+    while (rc == 0 && pfl_reader_field(&r, &f)) {
+        if (f.type == PFL_WIRE_BYTES)
+            rc = read_message(p, &f);
+        else
+            read_number(p, &f);
+    }
+    return r.failed ? PFL_EPARSE : rc;
+}
+
+/* Readers sort by what the config in the trace says about flushes; the bytes have room for it. */
+static void show_flush_period(struct pfl_session_plan *p, uint32_t period_ms)
+{
+    uint8_t *end = p->bytes + p->config.len;
+
+    *end = CONFIG_FLUSH_PERIOD << 3 | PFL_WIRE_VARINT;
+    p->config.len += 1 + pfl_varint_put(end + 1, period_ms);
+}
+
+/* When the session is flushed for the file's sake: docs/abi/service.md section 7. */
+static void fill_file_defaults(struct pfl_session_plan *p)
+{
+    struct pfl_plan_file *file = &p->file;
+
+    if (file->period_ms == 0)
+        file->period_ms = PFL_PLAN_FILE_PERIOD_MS;
+    if (file->period_ms < PFL_PLAN_FILE_PERIOD_MIN_MS)
+        file->period_ms = PFL_PLAN_FILE_PERIOD_MIN_MS;
+    if (!file->is_wanted || file->flush_mode == WRITE_FLUSH_DISABLED)
+        return;
+    file->flush_first =
+        file->flush_mode == WRITE_FLUSH_ENABLED || file->period_ms > PFL_PLAN_FILE_PERIOD_MS;
+    p->flush_period_ms = file->flush_first ? 0 : PFL_PLAN_FILE_PERIOD_MS;
+    show_flush_period(p, file->flush_first ? file->period_ms : PFL_PLAN_FILE_PERIOD_MS);
+}
+
+static void fill_defaults(struct pfl_session_plan *p)
+{
+    fill_file_defaults(p);
+    if (p->flush_timeout_ms == 0)
+        p->flush_timeout_ms = PFL_PLAN_FLUSH_TIMEOUT_MS;
+    if (p->stop_timeout_ms == 0)
+        p->stop_timeout_ms = PFL_PLAN_STOP_TIMEOUT_MS;
+    if (p->builtin.snapshot_period_ms == 0)
+        p->builtin.snapshot_period_ms = PFL_PLAN_SNAPSHOT_PERIOD_MS;
+    if (p->builtin.primary_clock == 0)
+        p->builtin.primary_clock = 6; /* BOOTTIME */
+}
+
+int pfl_session_plan_new(struct pfl_span config, struct pfl_session_plan **ret_plan)
+{
+    struct pfl_session_plan *p;
+    size_t buffers = 0;
+    size_t sources = 0;
+    int rc;
+
+    rc = count_tables(config, &buffers, &sources);
+    if (rc != 0)
+        return rc;
+    p = pfl_mem_zalloc(sizeof(*p));
+    if (p == NULL)
+        return PFL_ENOMEM;
+    rc = PFL_ENOMEM;
+    p->bytes = pfl_mem_alloc(config.len + PFL_PLAN_DURATIONS_BYTES);
+    p->buffers = pfl_mem_calloc(buffers + 1, sizeof(*p->buffers));
+    p->sources = pfl_mem_calloc(sources + 1, sizeof(*p->sources));
+    if (p->bytes == NULL || p->buffers == NULL || p->sources == NULL)
+        goto fail;
+    if (config.len != 0)
+        memcpy(p->bytes, config.data, config.len);
+    p->config = pfl_span_of(p->bytes, config.len);
+    rc = read_config(p);
+    if (rc != 0)
+        goto fail;
+    fill_defaults(p);
+    *ret_plan = p;
+    return 0;
+
+fail:
+    pfl_session_plan_free(p);
+    return rc;
+}
+
+void pfl_session_plan_free(struct pfl_session_plan *self)
+{
+    if (self == NULL)
+        return;
+    pfl_mem_free(self->bytes);
+    pfl_mem_free(self->changed_bytes);
+    pfl_mem_free(self->buffers);
+    pfl_trace_filter_free(self->filter);
+    pfl_mem_free(self->sources);
+    pfl_mem_free(self);
+}
+
+static bool wants_machine(const struct pfl_session_plan *plan, const struct pfl_plan_source *source,
+                          const struct pfl_plan_producer *producer)
+{
+    struct pfl_reader r = pfl_reader_of(source->raw);
+    struct pfl_field f;
+    bool has_filter = false;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id != 4)
+            continue;
+        has_filter = true;
+        if (pfl_span_eq(f.bytes, producer->machine_name) ||
+            (producer->machine_id == 0 && is_str(f.bytes, "host")))
+            return true;
+    }
+    return !has_filter && (producer->machine_id == 0 || plan->trace_all_machines);
+}
+
+bool pfl_session_plan_wants(const struct pfl_session_plan *self,
+                            const struct pfl_plan_source *source,
+                            const struct pfl_plan_producer *producer)
+{
+    struct pfl_reader r = pfl_reader_of(source->raw);
+    struct pfl_field f;
+    bool has_filter = false;
+
+    if (!wants_machine(self, source, producer))
+        return false;
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id != 2 && f.id != 3)
+            continue;
+        has_filter = true;
+        if (f.id == 2 ? pfl_span_eq(f.bytes, producer->name)
+                      : pfl_pattern_is_match(f.bytes, producer->name))
+            return true;
+    }
+    return !has_filter;
+}
+
+void pfl_session_plan_get_shm(const struct pfl_session_plan *self, struct pfl_span producer_name,
+                              uint32_t *ret_page_kb, uint32_t *ret_size_kb)
+{
+    struct pfl_reader config = pfl_reader_of(self->config);
+    struct pfl_field f;
+
+    *ret_page_kb = 0;
+    *ret_size_kb = 0;
+    while (pfl_reader_field(&config, &f)) {
+        struct pfl_reader r = pfl_reader_of(f.bytes);
+        struct pfl_span name = {0};
+        uint32_t size_kb = 0;
+        uint32_t page_kb = 0;
+
+        if (f.id != CONFIG_PRODUCERS)
+            continue;
+        while (pfl_reader_field(&r, &f)) {
+            if (f.id == 1)
+                name = f.bytes;
+            else if (f.id == 2)
+                size_kb = (uint32_t)f.value;
+            else if (f.id == 3)
+                page_kb = (uint32_t)f.value;
+        }
+        if (!pfl_span_eq(name, producer_name))
+            continue;
+        *ret_page_kb = page_kb;
+        *ret_size_kb = size_kb;
+        return;
+    }
+}
+
+bool pfl_session_plan_next_semaphore(struct pfl_reader *reader, struct pfl_span *ret_name,
+                                     uint64_t *ret_max_others)
+{
+    struct pfl_field f;
+
+    while (pfl_reader_field(reader, &f)) {
+        struct pfl_reader r = pfl_reader_of(f.bytes);
+
+        if (f.id != CONFIG_SEMAPHORES)
+            continue;
+        *ret_name = (struct pfl_span){0};
+        *ret_max_others = 0;
+        while (pfl_reader_field(&r, &f)) {
+            if (f.id == 1)
+                *ret_name = f.bytes;
+            else if (f.id == 2)
+                *ret_max_others = f.value;
+        }
+        return true;
+    }
+    return false;
+}

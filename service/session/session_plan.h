@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a session shall do: a TraceConfig as the consumer sent it, read once and checked. The raw
+ * bytes are kept, because they go into the trace and, per data source, to the producers unchanged.
+ * A core: no I/O, no clock.
+ */
+#ifndef PFL_SERVICE_SESSION_PLAN_H
+#define PFL_SERVICE_SESSION_PLAN_H
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "service/buffer/trace_buffer.h"
+#include "service/mill/compressor.h"
+#include "service/mill/trace_filter.h"
+
+#define PFL_PLAN_MAX_BUFFERS        128u
+#define PFL_PLAN_MAX_SOURCES        1024u
+#define PFL_PLAN_MAX_DURATION_MS    (7u * 24 * 3600 * 1000)
+#define PFL_PLAN_GUARD_DURATION_MS  (24u * 3600 * 1000)
+#define PFL_PLAN_GUARD_BUFFERS_KB   131072u
+#define PFL_PLAN_FLUSH_TIMEOUT_MS   5000u
+#define PFL_PLAN_STOP_TIMEOUT_MS    5000u
+#define PFL_PLAN_SNAPSHOT_PERIOD_MS 10000u
+#define PFL_PLAN_FILE_PERIOD_MS     5000u
+#define PFL_PLAN_FILE_PERIOD_MIN_MS 100u
+#define PFL_PLAN_TRIGGERS_MAX       256u
+#define PFL_PLAN_DURATIONS_MAX      2u
+#define PFL_PLAN_SEGMENT_MIN_BYTES  65536u
+#define PFL_PLAN_SEGMENT_MIN_MS     1000u
+#define PFL_PLAN_SEGMENT_NAME_MAX   200u
+#define PFL_PLAN_WHY_BYTES          320u /* room for a reason in words */
+/* Room for them behind a config: pfl_session_plan_set_duration. */
+#define PFL_PLAN_DURATIONS_BYTES ((1u + PFL_PLAN_DURATIONS_MAX) * (1u + 5u))
+
+enum pfl_lockdown {
+    PFL_LOCKDOWN_UNCHANGED = 0,
+    PFL_LOCKDOWN_CLEAR = 1,
+    PFL_LOCKDOWN_SET = 2,
+};
+
+struct pfl_plan_buffer {
+    uint32_t size_kb;
+    enum pfl_fill_policy fill_policy;
+    struct pfl_span name; /* in config */
+    bool transfer_on_clone;
+    bool clear_before_clone;
+};
+
+struct pfl_plan_source {
+    struct pfl_span raw;    /* TraceConfig.DataSource, in config; its filters: in changed */
+    struct pfl_span config; /* its DataSourceConfig */
+    struct pfl_span name;
+    struct pfl_span target_buffer_name;
+    uint32_t target_buffer; /* as asked; after pfl_session_plan_check_early: the buffer's index */
+};
+
+struct pfl_plan_builtin {
+    bool no_clock_snapshots;
+    bool no_trace_config;
+    bool no_system_info;
+    bool no_service_events;
+    bool no_histograms;
+    uint32_t primary_clock;
+    uint32_t snapshot_period_ms;
+};
+
+/* The effective TriggerMode. */
+enum pfl_trigger_mode {
+    PFL_TRIGGER_NONE = 0,
+    PFL_TRIGGER_START = 1,
+    PFL_TRIGGER_STOP = 2,
+    PFL_TRIGGER_CLONE = 4,
+};
+
+struct pfl_plan_trigger {
+    struct pfl_span name; /* in config */
+    struct pfl_span producer_regex;
+    uint32_t stop_delay_ms;
+    uint32_t max_per_24_h; /* 0: no limit */
+    double skip_probability;
+};
+
+/* write_into_file; docs/abi/service.md section 7. */
+struct pfl_plan_file {
+    bool is_wanted;
+    struct pfl_span path; /* empty: the consumer passes a descriptor */
+    uint32_t period_ms;   /* never 0 */
+    uint64_t max_bytes;   /* 0: no limit */
+    uint32_t flush_mode;  /* WriteFlushMode */
+    bool flush_first;     /* before each write */
+    bool wants_sync;      /* after each write */
+    /* perfleet_rotation; any of the first two not 0: the file is written in segments */
+    uint64_t segment_max_bytes;
+    uint32_t segment_period_ms;
+    uint32_t max_segments; /* 0: all are kept */
+};
+
+struct pfl_session_plan {
+    uint8_t *bytes; /* owned */
+    struct pfl_span config;
+    uint8_t *changed_bytes;          /* owned; NULL until the config was changed */
+    struct pfl_span changed;         /* the config as it is now, if it was changed */
+    struct pfl_plan_buffer *buffers; /* owned */
+    size_t buffers_len;
+    struct pfl_plan_source *sources; /* owned */
+    size_t sources_len;
+    struct pfl_plan_builtin builtin;
+    enum pfl_lockdown lockdown;
+    uint32_t duration_ms;
+    uint32_t flush_period_ms;
+    uint32_t flush_timeout_ms; /* never 0 */
+    uint32_t stop_timeout_ms;  /* never 0 */
+    uint32_t clear_period_ms;
+    uint32_t exclusive_prio;
+    int32_t bugreport_score;
+    uint64_t uuid_msb;
+    uint64_t uuid_lsb;
+    uint64_t guard_max_buffers_kb;
+    bool extra_guardrails;
+    bool deferred_start;
+    bool trace_all_machines;
+    bool duration_counts_suspend;
+    struct pfl_span session_name;
+    struct pfl_span bugreport_filename;
+    bool has_filter;
+    struct pfl_span filter_config;   /* TraceFilter, in config */
+    struct pfl_trace_filter *filter; /* owned, from check_late until a mill takes it */
+    enum pfl_codec codec;
+    int zstd_level;
+    struct pfl_plan_file file;
+    /* What a later version will do; present means refused by check_late. */
+    bool has_boost;
+    uint32_t trigger_mode; /* after check_early: the effective one */
+    size_t triggers_len;
+    bool trigger_clones;
+    uint32_t trigger_timeout_ms;
+    unsigned durations_set; /* by triggers; the bytes have room for PFL_PLAN_DURATIONS_MAX */
+};
+
+/* Copies and reads `config`; nothing is judged but its form. PFL_EPARSE, PFL_ELIMIT (more than
+ * PFL_PLAN_MAX_SOURCES data sources), PFL_ENOMEM. */
+PFL_MUST_USE int pfl_session_plan_new(struct pfl_span config, struct pfl_session_plan **ret_plan);
+void pfl_session_plan_free(struct pfl_session_plan *self);
+
+/*
+ * The checks of docs/abi/service.md section 2 that come before the service looks at its other
+ * sessions (2 to 13) and those after (20 to 23). PFL_EINVAL with `ret_why` naming field and remedy;
+ * late: PFL_ENOMEM.
+ */
+PFL_MUST_USE int pfl_session_plan_check_early(struct pfl_session_plan *self,
+                                              char ret_why[PFL_PLAN_WHY_BYTES]);
+PFL_MUST_USE int pfl_session_plan_check_late(struct pfl_session_plan *self,
+                                             char ret_why[PFL_PLAN_WHY_BYTES]);
+
+struct pfl_plan_producer {
+    struct pfl_span name;
+    struct pfl_span machine_name;
+    uint32_t machine_id; /* 0 = this host */
+};
+/* Whether `source` wants this producer; its data source's name is the caller's to compare. */
+bool pfl_session_plan_wants(const struct pfl_session_plan *self,
+                            const struct pfl_plan_source *source,
+                            const struct pfl_plan_producer *producer);
+
+/* The config as it is now; borrowed until it is changed. */
+static inline struct pfl_span pfl_session_plan_get_config(const struct pfl_session_plan *self)
+{
+    return self->changed_bytes != NULL ? self->changed : self->config;
+}
+
+/* ProducerConfig of that name, first match; 0 where it says nothing. */
+void pfl_session_plan_get_shm(const struct pfl_session_plan *self, struct pfl_span producer_name,
+                              uint32_t *ret_page_kb, uint32_t *ret_size_kb);
+
+/* The next session_semaphore; `reader` starts as pfl_reader_of(self->config). */
+bool pfl_session_plan_next_semaphore(struct pfl_reader *reader, struct pfl_span *ret_name,
+                                     uint64_t *ret_max_others);
+
+/* The trigger at that index, then by its name; false when there is none. */
+bool pfl_session_plan_next_trigger(const struct pfl_session_plan *self, size_t at,
+                                   struct pfl_plan_trigger *ret_trigger);
+bool pfl_session_plan_find_trigger(const struct pfl_session_plan *self, struct pfl_span name,
+                                   struct pfl_plan_trigger *ret_trigger);
+/* Once or twice: a trigger decides how long the session lasts. The config in the trace says so. */
+void pfl_session_plan_set_duration(struct pfl_session_plan *self, uint32_t duration_ms);
+
+bool pfl_span_eq(struct pfl_span a, struct pfl_span b);
+
+#endif

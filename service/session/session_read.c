@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a consumer reads (docs/abi/service.md section 7).
+ *
+ * start renders what is due of the service's packets in the documented order: clock snapshots,
+ * synchronization marker, config, uuid, provenance, system info, events. The readback sends these,
+ * then the buffers, and asks for the rest when all is drained: the event that says so, statistics.
+ * What was rendered is forgotten by the session: each is told once, or once a snapshot period.
+ *
+ * In a session that filters or compresses, packets go through its mill in batches: while one is
+ * with the worker the results of the one before are sent, and no more is kept than READ_AHEAD and
+ * a batch. The statistics follow alone, unfiltered, when the filter has counted everything.
+ *
+ * Failure: PFL_ENOMEM at the start; then nothing was told and the next read tells it. Limit: the
+ * rendered packets, PACKETS_MAX_BYTES.
+ */
+#include "service/session/session_read.h"
+
+#include "base/log.h"
+#include "proto/packet.h"
+#include "service/control/stats.h"
+#include "service/session/session_file.h"
+#include "service/session/session_run.h"
+#include "service/session/trigger.h"
+
+#define PACKETS_MAX_BYTES (8u << 20)
+#define STATS_ROOM_BYTES  100000u
+#define PROVENANCE_MAX    65536u /* bytes */
+#define READ_AHEAD_BYTES  (512u * 1024)
+
+static void encode_clocks(struct pfl_message *m, const struct pfl_service *service,
+                          const struct pfl_session *session)
+{
+    const struct pfl_session_events *events = &session->events;
+    uint32_t primary = session->plan->builtin.primary_clock;
+
+    if (events->has_first)
+        pfl_service_packet_clocks(m, service->conf.facts, &events->first, primary);
+    for (size_t i = 0; i < events->ring_len; i++)
+        pfl_service_packet_clocks(m, service->conf.facts, &events->ring[i], primary);
+}
+
+struct provenance {
+    struct pfl_message *m;
+    struct pfl_session *session;
+    size_t max_len;
+};
+
+static void encode_sequence(void *user, const struct pfl_trace_buffer_source *source)
+{
+    struct provenance *p = user;
+    uint32_t sequence_id;
+    size_t mark;
+
+    if (p->m->buf->len > p->max_len ||
+        pfl_sequence_ids_get(&p->session->sequences, source->producer_id, source->writer_id,
+                             &sequence_id) != 0)
+        return;
+    mark = pfl_message_begin(p->m, 1);
+    pfl_message_varint(p->m, 1, sequence_id);
+    pfl_message_varint(p->m, 2, source->producer_id);
+    pfl_message_end(p->m, mark);
+}
+
+static void encode_provenance(struct pfl_message *m, const struct pfl_service *service,
+                              struct pfl_session *session)
+{
+    struct provenance p = {.m = m, .session = session, .max_len = m->buf->len + PROVENANCE_MAX};
+    size_t packet = pfl_service_packet_begin(m, service->conf.facts);
+    size_t content;
+
+    pfl_message_varint(m, PFL_PACKET_TIMESTAMP, pfl_service_boottime_ns(service));
+    content = pfl_message_begin(m, PFL_PACKET_TRACE_PROVENANCE);
+    for (size_t i = 0; i < session->plan->buffers_len; i++) {
+        size_t buffer = pfl_message_begin(m, 2);
+
+        pfl_trace_buffer_each_source(session->buffers[i].ring, encode_sequence, &p);
+        pfl_message_end(m, buffer);
+    }
+    pfl_message_end(m, content);
+    pfl_service_packet_end(m, packet);
+}
+
+static void encode_events(struct pfl_message *m, const struct pfl_service *service,
+                          const struct pfl_session *session)
+{
+    const struct pfl_session_events *events = &session->events;
+
+    for (size_t i = 0; i < events->events_len && !session->plan->builtin.no_service_events; i++)
+        pfl_service_packet_event(m, service->conf.facts, &events->events[i]);
+}
+
+static void encode_first_pass(struct pfl_message *m, struct pfl_service *service,
+                              struct pfl_session *session)
+{
+    pfl_service_packet_uuid(m, service->conf.facts, &session->uuid);
+    encode_provenance(m, service, session);
+    if (!session->plan->builtin.no_system_info)
+        pfl_service_packet_system_info(m, service->conf.facts);
+}
+
+static int push_packets(struct pfl_readback *readback, struct pfl_span packets)
+{
+    struct pfl_reader r = pfl_reader_of(packets);
+    struct pfl_field f;
+    int rc = 0;
+
+    while (rc == 0 && pfl_reader_field(&r, &f))
+        rc = pfl_readback_push(readback, f.bytes);
+    return rc;
+}
+
+/* Machines that were not told about yet: theirs is step 4 when they are there at the first pass. */
+static void encode_remote_infos(struct pfl_message *m, const struct pfl_service *service,
+                                struct pfl_session *session)
+{
+    if (!session->plan->builtin.no_system_info)
+        pfl_relay_book_encode_infos(&service->relays, m, service->conf.facts, &session->infos_told);
+}
+
+static void encode_remote_clocks(struct pfl_message *m, const struct pfl_service *service,
+                                 struct pfl_session *session)
+{
+    if (!session->plan->builtin.no_clock_snapshots)
+        pfl_relay_book_encode_clocks(&service->relays, m, service->conf.facts,
+                                     &session->clocks_told);
+}
+
+/* 1 to 7 of the documented order. */
+static int push_head(struct pfl_session_read *self)
+{
+    struct pfl_service *service = self->service;
+    struct pfl_session *session = self->session;
+    const struct pfl_plan_builtin *builtin = &session->plan->builtin;
+    struct pfl_buf buf;
+    struct pfl_message m = pfl_message_of(&buf);
+    size_t infos_told = session->infos_told.len;
+    size_t clocks_told = session->clocks_told.len;
+
+    pfl_buf_init(&buf, PACKETS_MAX_BYTES);
+    encode_clocks(&m, service, session);
+    if (session->pending.sync_marker)
+        pfl_service_packet_sync_marker(&m, service->conf.facts);
+    if (session->pending.is_first_pass && !builtin->no_trace_config)
+        pfl_service_packet_config(&m, service->conf.facts,
+                                  pfl_session_plan_get_config(session->plan));
+    if (session->pending.is_first_pass && !builtin->no_trace_config &&
+        session->clone_trigger != NULL)
+        pfl_message_raw(&m, pfl_span_of(session->clone_trigger, session->clone_trigger_len));
+    if (!builtin->no_trace_config)
+        pfl_trigger_encode(&m, service->conf.facts, session);
+    if (session->pending.is_first_pass)
+        encode_first_pass(&m, service, session);
+    encode_remote_infos(&m, service, session);
+    encode_events(&m, service, session);
+    encode_remote_clocks(&m, service, session);
+    if (m.rc == 0)
+        m.rc =
+            push_packets(self->source != NULL ? self->source : self->readback, pfl_buf_get(&buf));
+    pfl_buf_fini(&buf);
+    if (m.rc != 0) {
+        session->infos_told.len = infos_told;
+        session->clocks_told.len = clocks_told;
+        return m.rc;
+    }
+    session->pending.is_first_pass = false;
+    session->pending.sync_marker = false;
+    pfl_trigger_set_told(session);
+    pfl_session_events_clear(&session->events);
+    pfl_session_events_clear_snapshots(&session->events);
+    return 0;
+}
+
+static void on_new_source(void *user, struct pfl_trace_buffer_source *source)
+{
+    struct pfl_session_read *self = user;
+    struct pfl_packet_trusted trusted = {
+        .uid = source->producer_uid,
+        .pid = source->producer_pid,
+        .machine_id = source->machine_id,
+    };
+    uint32_t sequence_id;
+
+    /* Past the table's limit all share one more id: their packets stay readable one by one. */
+    if (pfl_sequence_ids_get(&self->session->sequences, source->producer_id, source->writer_id,
+                             &sequence_id) != 0)
+        sequence_id = PFL_SEQUENCE_ID_FIRST + PFL_SEQUENCE_IDS_MAX;
+    trusted.sequence_id = sequence_id;
+    source->packet_sequence_id = sequence_id;
+    source->trusted_len = (uint8_t)pfl_packet_encode_trusted(source->trusted, &trusted);
+}
+
+static void encode_stats(struct pfl_message *m, const struct pfl_service *service,
+                         struct pfl_session *session)
+{
+    size_t packet = pfl_service_packet_begin(m, service->conf.facts);
+    size_t content = pfl_message_begin(m, PFL_PACKET_TRACE_STATS);
+
+    pfl_stats_encode(m, service, session, STATS_ROOM_BYTES);
+    pfl_message_end(m, content);
+    pfl_service_packet_end(m, packet);
+}
+
+/* 10 and 11 of the documented order; behind a mill the statistics come later. */
+static void on_drained(void *user, struct pfl_readback *readback)
+{
+    struct pfl_session_read *self = user;
+    struct pfl_service *service = self->service;
+    struct pfl_session *session = self->session;
+    struct pfl_buf buf;
+    struct pfl_message m = pfl_message_of(&buf);
+    bool has_stats = session->pending.stats && session->mill == NULL;
+
+    session->counters.invalid_packets += pfl_readback_take_invalid_packets(readback);
+    pfl_buf_init(&buf, PACKETS_MAX_BYTES);
+    pfl_session_record(service, session, PFL_EVENT_READ_COMPLETED, (struct pfl_span){0});
+    encode_events(&m, service, session);
+    if (has_stats)
+        encode_stats(&m, service, session);
+    if (m.rc == 0)
+        m.rc = push_packets(readback, pfl_buf_get(&buf));
+    pfl_buf_fini(&buf);
+    if (m.rc != 0) {
+        pfl_log_warn("last-packets-lost", "session=%llu reason=\"%s\"",
+                     (unsigned long long)session->id, pfl_err_str(m.rc));
+        return;
+    }
+    pfl_session_events_clear(&session->events);
+    if (has_stats)
+        session->pending.stats = false;
+}
+
+/* ---- through the mill ---- */
+
+static void on_back(void *user)
+{
+    const struct pfl_session_read *self = user;
+    const struct pfl_consumer *consumer = self->session->consumer;
+
+    if (self->session->file != NULL && self == &self->session->file->read) {
+        pfl_session_file_resume(self->session->file);
+        return;
+    }
+    if (consumer->ops->on_read_ready != NULL)
+        consumer->ops->on_read_ready(consumer->port);
+}
+
+static int take_results(struct pfl_session_read *self)
+{
+    struct pfl_span packet;
+    int rc = 0;
+
+    while (rc == 0 && pfl_mill_next(self->session->mill->mill, &packet))
+        rc = packet.len != 0 ? pfl_readback_push(self->readback, packet)
+                             : pfl_readback_push_empty(self->readback);
+    return rc;
+}
+
+/* Fills the batch; the source's end is the end of this phase. */
+static int fill_batch(struct pfl_session_read *self)
+{
+    struct pfl_mill *mill = self->session->mill->mill;
+    struct pfl_readback_packet packet;
+    int rc = 0;
+
+    while (rc == 0 && !pfl_mill_is_full(mill)) {
+        rc = pfl_readback_next_packet(self->source, &packet);
+        if (rc == PFL_EEOF) {
+            self->phase = PFL_READ_STATISTICS;
+            return 0;
+        }
+        if (rc == 0)
+            rc = pfl_mill_add(mill, packet.slices, packet.slices_len, packet.tail, packet.buffer);
+    }
+    return rc;
+}
+
+static int add_stats(struct pfl_session_read *self)
+{
+    struct pfl_session *session = self->session;
+    struct pfl_buf buf;
+    struct pfl_message m = pfl_message_of(&buf);
+    struct pfl_reader r;
+    struct pfl_field f;
+
+    self->phase = PFL_READ_END;
+    if (!session->pending.stats)
+        return 0;
+    pfl_buf_init(&buf, PACKETS_MAX_BYTES);
+    encode_stats(&m, self->service, session);
+    r = pfl_reader_of(pfl_buf_get(&buf));
+    if (m.rc == 0 && pfl_reader_field(&r, &f))
+        m.rc = pfl_mill_add(session->mill->mill, NULL, 0, f.bytes, PFL_MILL_RAW);
+    pfl_buf_fini(&buf);
+    session->pending.stats = m.rc != 0;
+    return m.rc;
+}
+
+/* Results of the batch that is back, then the next batch; the mill is idle. */
+static int turn_mill(struct pfl_session_read *self)
+{
+    struct pfl_mill_job *job = self->session->mill;
+    int rc = take_results(self);
+
+    if (rc == 0 && self->phase == PFL_READ_PACKETS)
+        rc = fill_batch(self);
+    else if (rc == 0 && self->phase == PFL_READ_STATISTICS)
+        rc = add_stats(self);
+    if (rc != 0)
+        return rc;
+    if (!pfl_mill_is_empty(job->mill))
+        return pfl_mill_job_start(job);
+    if (self->phase == PFL_READ_END)
+        pfl_readback_hold(self->readback, false);
+    return 0;
+}
+
+static bool can_turn(const struct pfl_session_read *self)
+{
+    return self->source != NULL && !self->session->mill->is_running &&
+           pfl_readback_is_held(self->readback) &&
+           pfl_readback_get_pending_bytes(self->readback) < READ_AHEAD_BYTES;
+}
+
+static int turn_ahead(struct pfl_session_read *self)
+{
+    int rc = 0;
+
+    while (rc == 0 && can_turn(self))
+        rc = turn_mill(self);
+    return rc;
+}
+
+int pfl_session_read_next_frame(struct pfl_session_read *self, struct pfl_readback_frame *ret_frame)
+{
+    int rc = turn_ahead(self);
+
+    return rc != 0 ? rc : pfl_readback_next_frame(self->readback, ret_frame);
+}
+
+int pfl_session_read_next_packet(struct pfl_session_read *self,
+                                 struct pfl_readback_packet *ret_packet)
+{
+    int rc = turn_ahead(self);
+
+    return rc != 0 ? rc : pfl_readback_next_packet(self->readback, ret_packet);
+}
+
+/* The readback becomes the source, a held one takes its place. */
+static int put_mill_between(struct pfl_session_read *self, uint64_t request_id)
+{
+    const struct pfl_readback_conf conf = {.request_id = request_id};
+
+    self->source = self->readback;
+    self->readback = NULL;
+    if (pfl_readback_new(&conf, &self->readback) != 0)
+        return PFL_ENOMEM;
+    pfl_readback_hold(self->readback, true);
+    self->session->mill->on_back = on_back;
+    self->session->mill->user = self;
+    return 0;
+}
+
+int pfl_session_read_start(struct pfl_session_read *self, struct pfl_service *service,
+                           struct pfl_session *session, uint64_t request_id)
+{
+    struct pfl_trace_buffer *buffers[PFL_PLAN_MAX_BUFFERS];
+    const struct pfl_readback_conf conf = {
+        .request_id = request_id,
+        .buffers = buffers,
+        .buffers_len = session->plan->buffers_len,
+        .on_new_source = on_new_source,
+        .on_drained = on_drained,
+        .user = self,
+    };
+    int rc;
+
+    for (size_t i = 0; i < session->plan->buffers_len; i++)
+        buffers[i] = session->buffers[i].ring;
+    self->service = service;
+    self->session = session;
+    rc = pfl_readback_new(&conf, &self->readback);
+    if (rc != 0) {
+        self->readback = NULL;
+        return rc;
+    }
+    if (session->mill != NULL)
+        rc = put_mill_between(self, request_id);
+    if (rc == 0)
+        rc = push_head(self);
+    if (rc != 0)
+        pfl_session_read_stop(self);
+    return rc;
+}
+
+void pfl_session_read_stop(struct pfl_session_read *self)
+{
+    struct pfl_readback *reader = self->source != NULL ? self->source : self->readback;
+
+    if (reader != NULL && self->session != NULL)
+        self->session->counters.invalid_packets += pfl_readback_take_invalid_packets(reader);
+    if (self->source != NULL && self->session != NULL)
+        pfl_mill_job_abandon(self->session->mill);
+    pfl_readback_free(self->source);
+    pfl_readback_free(self->readback);
+    *self = (struct pfl_session_read){0};
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading a session: the service's own packets around those of its buffers. */
+#ifndef PFL_SERVICE_SESSION_READ_H
+#define PFL_SERVICE_SESSION_READ_H
+
+#include "service/buffer/readback.h"
+#include "service/control/service.h"
+
+enum pfl_session_read_phase {
+    PFL_READ_PACKETS = 0, /* the source has more */
+    PFL_READ_STATISTICS,  /* it has not; the statistics are due when the last batch is back */
+    PFL_READ_END,
+};
+
+/*
+ * One ReadBuffers call; borrowed by its readback until that is freed.
+ *
+ *     no mill:  buffers -> readback -> frames
+ *     mill:     buffers -> source -> mill, in a worker -> readback, held -> frames
+ */
+struct pfl_session_read {
+    struct pfl_service *service;   /* borrowed */
+    struct pfl_session *session;   /* borrowed; NULL once it is gone */
+    struct pfl_readback *readback; /* owned; NULL when nothing is being read */
+    struct pfl_readback *source;   /* owned; NULL without a mill */
+    enum pfl_session_read_phase phase;
+};
+
+/* Begins a pass; `self` is caller's storage and must not move until stop. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_session_read_start(struct pfl_session_read *self, struct pfl_service *service,
+                                        struct pfl_session *session, uint64_t request_id);
+/* What is read, in frames or packet by packet (not both): as the readback's own functions say.
+ * PFL_EAGAIN: a batch is with the worker; the consumer's on_read_ready tells when to come again. */
+PFL_MUST_USE int pfl_session_read_next_frame(struct pfl_session_read *self,
+                                             struct pfl_readback_frame *ret_frame);
+PFL_MUST_USE int pfl_session_read_next_packet(struct pfl_session_read *self,
+                                              struct pfl_readback_packet *ret_packet);
+/* Ends it, done or not; legal on zeroed memory. */
+void pfl_session_read_stop(struct pfl_session_read *self);
+
+#endif

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What happens to a session, from enable to end.
+ *
+ * enable: read the config, check it, make the session with its buffers, set up data sources, start.
+ * start: first clock snapshot, tracing_started, timers, start commands. disable: stop commands;
+ * data sources that acknowledge are waited for, up to the stop timeout; then finish: DISABLED,
+ * scrape, tracing_disabled, the consumer is told. end: all of that at once, then free.
+ *
+ * A session that fails to be made leaves nothing behind but its id. Everything else cannot fail:
+ * what memory lacks is missing from the trace.
+ */
+#include "service/session/session_run.h"
+
+#include <stdio.h>
+
+#include "base/log.h"
+#include "service/control/command.h"
+#include "service/session/admission.h"
+#include "service/session/clone.h"
+#include "service/session/session_file.h"
+#include "service/session/session_flush.h"
+#include "service/session/session_setup.h"
+#include "service/session/session_timers.h"
+#include "service/session/trigger.h"
+
+static const enum pfl_clock_id snapshot_clocks[PFL_SESSION_CLOCKS] = {
+    PFL_CLOCK_BOOTTIME, PFL_CLOCK_REALTIME_COARSE, PFL_CLOCK_MONOTONIC_COARSE,
+    PFL_CLOCK_REALTIME, PFL_CLOCK_MONOTONIC,       PFL_CLOCK_MONOTONIC_RAW,
+    PFL_CLOCK_TSC,
+};
+
+struct pfl_clock_snapshot pfl_session_read_clocks(const struct pfl_service *service)
+{
+    struct pfl_clock_snapshot snapshot = {0};
+
+    for (size_t i = 0; i < PFL_SESSION_CLOCKS; i++) {
+        uint64_t value = service->conf.now_ns(service->conf.user, snapshot_clocks[i]);
+
+        if (snapshot_clocks[i] == PFL_CLOCK_TSC && value == 0)
+            continue;
+        snapshot.clocks[snapshot.clocks_len].clock_id = (uint32_t)snapshot_clocks[i];
+        snapshot.clocks[snapshot.clocks_len++].value = value;
+    }
+    return snapshot;
+}
+
+void pfl_session_snapshot_clocks(struct pfl_service *service, struct pfl_session *session)
+{
+    struct pfl_clock_snapshot snapshot;
+
+    if (session->plan->builtin.no_clock_snapshots)
+        return;
+    snapshot = pfl_session_read_clocks(service);
+    pfl_session_events_snapshot(&session->events, &snapshot);
+}
+
+void pfl_session_tell_again(struct pfl_service *service, struct pfl_session *session)
+{
+    session->pending =
+        (struct pfl_session_pending){.is_first_pass = true, .sync_marker = true, .stats = true};
+    session->infos_told.len = 0;
+    session->clocks_told.len = 0;
+    session->triggers.told_len = 0;
+    if (session->plan->builtin.no_clock_snapshots)
+        return;
+    /* In order: one that waits in the ring is older, and serves as well. */
+    if (session->events.ring_len != 0 || session->events.has_first) {
+        pfl_session_snapshot_clocks(service, session);
+        return;
+    }
+    session->events.first = pfl_session_read_clocks(service);
+    session->events.has_first = true;
+}
+
+void pfl_session_record(struct pfl_service *service, struct pfl_session *session,
+                        enum pfl_session_event_kind kind, struct pfl_span payload)
+{
+    pfl_session_events_record(&session->events, pfl_service_boottime_ns(service), kind, payload);
+}
+
+void pfl_session_encode_slow(struct pfl_message *m, const struct pfl_session *session,
+                             const struct pfl_instance *instance)
+{
+    size_t entry = pfl_message_begin(m, 1);
+
+    pfl_message_str(m, 1, instance->producer_name);
+    pfl_message_bytes(m, 2, pfl_session_source_of(session, instance)->name);
+    pfl_message_end(m, entry);
+}
+
+int pfl_session_make_parts(struct pfl_service *service, struct pfl_session_plan *plan,
+                           struct pfl_session **ret_session)
+{
+    const struct pfl_mill_job_conf conf = {
+        .submit = service->conf.submit, .now_ns = service->conf.now_ns, .user = service->conf.user};
+    struct pfl_mill_job *mill;
+    int rc = pfl_mill_job_new(plan, &conf, &mill);
+
+    if (rc != 0)
+        return rc;
+    rc = pfl_session_new(plan, ret_session);
+    if (rc != 0)
+        pfl_mill_job_free(mill);
+    else
+        (*ret_session)->mill = mill;
+    return rc;
+}
+
+struct pfl_trace_uuid pfl_session_make_uuid(struct pfl_service *service)
+{
+    struct pfl_trace_uuid uuid;
+
+    service->conf.random(service->conf.user, &uuid, sizeof(uuid));
+    uuid.msb = (uuid.msb & ~0xf000ull) | 0x4000ull; /* RFC 4122, version 4 */
+    uuid.lsb = (uuid.lsb & ~(3ull << 62)) | (2ull << 62);
+    return uuid;
+}
+
+/* Takes the plan as soon as the session has it, even if it fails then. */
+static int make_session(struct pfl_service *service, struct pfl_consumer *consumer,
+                        struct pfl_session_plan **taken_plan, char *why)
+{
+    const struct pfl_session_plan *plan = *taken_plan;
+    struct pfl_session *session;
+    int rc = pfl_session_make_parts(service, *taken_plan, &session);
+
+    if (rc != 0) {
+        (void)snprintf(why, PFL_PLAN_WHY_BYTES,
+                       "buffers: no memory for them on this host; ask for smaller ones");
+        return rc;
+    }
+    *taken_plan = NULL;
+    session->id = service->last_session_id;
+    session->uid = consumer->uid;
+    session->consumer = consumer;
+    rc = pfl_service_add_buffers(service, session);
+    if (rc != 0) {
+        (void)snprintf(why, PFL_PLAN_WHY_BYTES,
+                       "buffers: all %u buffer ids are in use; free other sessions first",
+                       PFL_SERVICE_BUFFER_IDS - 1);
+        pfl_session_free(session);
+        return rc;
+    }
+    session->uuid = pfl_session_make_uuid(service);
+    if (plan->uuid_msb != 0 || plan->uuid_lsb != 0)
+        session->uuid = (struct pfl_trace_uuid){.msb = plan->uuid_msb, .lsb = plan->uuid_lsb};
+    pfl_list_append(&service->sessions, &session->node);
+    service->sessions_len++;
+    consumer->session = session;
+    return 0;
+}
+
+static int check_plan(struct pfl_service *service, struct pfl_consumer *consumer,
+                      struct pfl_session_plan *plan, char *why)
+{
+    int rc;
+
+    /* Applied even when the call then fails: as documented. */
+    if (plan->lockdown != PFL_LOCKDOWN_UNCHANGED)
+        service->is_locked_down = plan->lockdown == PFL_LOCKDOWN_SET;
+    if (consumer->session != NULL) {
+        (void)snprintf(why, PFL_PLAN_WHY_BYTES,
+                       "this connection has a session already; free it first or open another one");
+        return PFL_EINVAL;
+    }
+    rc = pfl_session_plan_check_early(plan, why);
+    if (rc == 0)
+        rc = pfl_admission_check(service, consumer, plan, why);
+    if (rc == 0)
+        rc = pfl_session_plan_check_late(plan, why);
+    return rc;
+}
+
+/* Rule 22: a descriptor or a path, and the file itself. */
+static int check_file(const struct pfl_service *service, const struct pfl_session_plan *plan,
+                      const struct pfl_session_enable_conf *conf, char *why)
+{
+    bool has_fd = conf->fd != NULL && *conf->fd >= 0;
+    const char *said = NULL;
+
+    if (!plan->file.is_wanted)
+        return 0;
+    if (has_fd == (plan->file.path.len != 0))
+        said = "write_into_file: pass a descriptor with EnableTracing, or set output_path, and not "
+               "both";
+    else if (service->conf.disk == NULL)
+        said = "write_into_file: this service cannot write files; let the client write it";
+    else if (service->closing_len >= PFL_SERVICE_MAX_SESSIONS)
+        said = "write_into_file: too many earlier traces are still being written; try again later";
+    if (said == NULL)
+        return 0;
+    (void)snprintf(why, PFL_PLAN_WHY_BYTES, "%s", said);
+    return PFL_EINVAL;
+}
+
+/* The session is made; without its file it goes again. */
+static int open_file(struct pfl_service *service, struct pfl_session *session,
+                     const struct pfl_session_enable_conf *conf, char *why)
+{
+    int rc;
+
+    if (!session->plan->file.is_wanted)
+        return 0;
+    rc = pfl_session_file_open(service, session, *conf->fd, why);
+    if (rc != 0)
+        pfl_session_remove(service, session);
+    else
+        *conf->fd = -1;
+    return rc;
+}
+
+int pfl_session_enable(struct pfl_service *service, struct pfl_consumer *consumer,
+                       const struct pfl_session_enable_conf *conf, char ret_why[PFL_PLAN_WHY_BYTES])
+{
+    struct pfl_session_plan *plan;
+    int rc;
+
+    ret_why[0] = '\0';
+    rc = pfl_session_plan_new(conf->config, &plan);
+    if (rc == PFL_ELIMIT) {
+        (void)snprintf(ret_why, PFL_PLAN_WHY_BYTES, "data_sources: more than %u; use fewer",
+                       PFL_PLAN_MAX_SOURCES);
+        return PFL_EINVAL;
+    }
+    if (rc != 0)
+        return rc;
+    rc = check_plan(service, consumer, plan, ret_why);
+    if (rc == 0) {
+        service->last_session_id++;
+        rc = check_file(service, plan, conf, ret_why);
+    }
+    if (rc == 0)
+        rc = make_session(service, consumer, &plan, ret_why);
+    if (rc != 0) {
+        pfl_session_plan_free(plan);
+        return rc;
+    }
+    rc = open_file(service, consumer->session, conf, ret_why);
+    if (rc != 0)
+        return rc;
+    pfl_trigger_wait(service, consumer->session);
+    pfl_session_setup_all(service, consumer->session);
+    if (!consumer->session->plan->deferred_start && !pfl_trigger_starts(consumer->session))
+        (void)pfl_session_start(service, consumer->session);
+    return 0;
+}
+
+void pfl_session_start_instance(struct pfl_session *session, struct pfl_instance *instance)
+{
+    bool waits = (instance->flags & PFL_DATA_SOURCE_NOTIFIES_START) != 0;
+
+    pfl_session_move_instance(session, instance,
+                              waits ? PFL_INSTANCE_STARTING : PFL_INSTANCE_STARTED);
+    pfl_command_start_source(instance);
+}
+
+/* Once a session: everything that was set up runs. */
+static void check_all_started(struct pfl_service *service, struct pfl_session *session)
+{
+    struct pfl_consumer *consumer = session->consumer;
+
+    if (session->is_all_started_told || pfl_session_is_detached(session) ||
+        session->state != PFL_SESSION_STARTED ||
+        !pfl_session_are_all(session, PFL_INSTANCE_STARTED))
+        return;
+    session->is_all_started_told = true;
+    session->timers.slow_ms = PFL_SESSION_NEVER;
+    pfl_session_snapshot_clocks(service, session);
+    pfl_session_record(service, session, PFL_EVENT_ALL_STARTED, (struct pfl_span){0});
+    pfl_observe_all_started(&consumer->observe);
+    if (pfl_observe_has_events(&consumer->observe))
+        consumer->ops->on_observed(consumer->port);
+}
+
+bool pfl_session_start(struct pfl_service *service, struct pfl_session *session)
+{
+    struct pfl_list *it;
+
+    if (session->state != PFL_SESSION_CONFIGURED)
+        return false;
+    pfl_session_state_move(&session->state, PFL_SESSION_STARTED);
+    session->start_realtime_ns = service->conf.now_ns(service->conf.user, PFL_CLOCK_REALTIME);
+    if (!session->plan->builtin.no_clock_snapshots) {
+        session->events.first = pfl_session_read_clocks(service);
+        session->events.has_first = true;
+    }
+    pfl_session_record(service, session, PFL_EVENT_TRACING_STARTED, (struct pfl_span){0});
+    pfl_session_timers_start(service, session);
+    pfl_session_file_start(session->file);
+    PFL_LIST_EACH (it, &session->instances) {
+        struct pfl_instance *instance = PFL_CONTAINER_OF(it, struct pfl_instance, of_session);
+
+        if (instance->state == PFL_INSTANCE_CONFIGURED)
+            pfl_session_start_instance(session, instance);
+    }
+    check_all_started(service, session);
+    return true;
+}
+
+static void stop_instance(struct pfl_session *session, struct pfl_instance *instance,
+                          bool immediately)
+{
+    bool waits = !immediately && (instance->flags & PFL_DATA_SOURCE_NOTIFIES_STOP) != 0;
+
+    if (instance->state != PFL_INSTANCE_STOPPING && instance->producer != NULL)
+        pfl_command_stop_source(instance);
+    pfl_session_move_instance(session, instance,
+                              waits ? PFL_INSTANCE_STOPPING : PFL_INSTANCE_STOPPED);
+}
+
+static void finish(struct pfl_service *service, struct pfl_session *session)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &session->instances) {
+        struct pfl_instance *instance = PFL_CONTAINER_OF(it, struct pfl_instance, of_session);
+
+        if (instance->state != PFL_INSTANCE_STOPPED)
+            pfl_session_move_instance(session, instance, PFL_INSTANCE_STOPPED);
+    }
+    pfl_session_state_move(&session->state, PFL_SESSION_DISABLED);
+    pfl_session_timers_stop(session);
+    pfl_session_scrape(service, session);
+    pfl_session_snapshot_clocks(service, session);
+    pfl_session_record(service, session, PFL_EVENT_TRACING_DISABLED, (struct pfl_span){0});
+    if (pfl_session_file_is_open(session->file))
+        pfl_session_file_finish(session->file);
+    else
+        session->consumer->ops->on_disabled(session->consumer->port);
+}
+
+void pfl_session_on_file_closed(struct pfl_service *service, struct pfl_session *session)
+{
+    if (session->file->is_orphan) {
+        pfl_list_remove(&session->node);
+        service->closing_len--;
+        pfl_session_free(session);
+    } else if (session->state == PFL_SESSION_DISABLED) {
+        session->consumer->ops->on_disabled(session->consumer->port);
+    } else {
+        pfl_session_disable(service, session);
+    }
+}
+
+static void stop_all(struct pfl_session *session, bool immediately)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &session->instances) {
+        struct pfl_instance *instance = PFL_CONTAINER_OF(it, struct pfl_instance, of_session);
+
+        if (instance->state == PFL_INSTANCE_STARTED || instance->state == PFL_INSTANCE_STARTING)
+            stop_instance(session, instance, immediately);
+    }
+}
+
+void pfl_session_disable(struct pfl_service *service, struct pfl_session *session)
+{
+    if (session->state == PFL_SESSION_CONFIGURED) {
+        finish(service, session);
+        return;
+    }
+    if (session->state != PFL_SESSION_STARTED)
+        return;
+    stop_all(session, false);
+    if (pfl_session_are_all(session, PFL_INSTANCE_STOPPED)) {
+        finish(service, session);
+        return;
+    }
+    pfl_session_state_move(&session->state, PFL_SESSION_STOP_WAIT);
+    session->timers.duration_ms = PFL_SESSION_NEVER;
+    session->timers.stop_ms = pfl_service_now_ms(service) + session->plan->stop_timeout_ms;
+}
+
+/* Out of the service, with nothing left that refers to it from there. */
+static void take_out(struct pfl_service *service, struct pfl_session *session)
+{
+    struct pfl_consumer *consumer = session->consumer;
+
+    consumer->ops->on_session_gone(consumer->port);
+    consumer->session = NULL;
+    pfl_list_remove(&session->node);
+    service->sessions_len--;
+    pfl_service_remove_buffers(service, session);
+}
+
+void pfl_session_remove(struct pfl_service *service, struct pfl_session *session)
+{
+    take_out(service, session);
+    pfl_session_free(session);
+}
+
+/* Its file is still written: it lives on, unseen, until that is done. */
+static void orphan(struct pfl_service *service, struct pfl_session *session)
+{
+    struct pfl_consumer *consumer = session->consumer;
+
+    consumer->ops->on_disabled(consumer->port);
+    take_out(service, session);
+    session->consumer = &service->nobody;
+    session->file->is_orphan = true;
+    pfl_list_append(&service->closing, &session->node);
+    service->closing_len++;
+    while (!pfl_list_is_empty(&session->instances))
+        pfl_session_remove_instance(
+            session, PFL_CONTAINER_OF(session->instances.next, struct pfl_instance, of_session));
+}
+
+void pfl_session_end(struct pfl_service *service, struct pfl_session *session)
+{
+    pfl_session_cancel_flushes(service, session);
+    pfl_clone_cancel(service, session);
+    if (session->state != PFL_SESSION_DISABLED && session->state != PFL_SESSION_CLONED) {
+        stop_all(session, true);
+        finish(service, session);
+    }
+    if (pfl_session_file_is_open(session->file))
+        orphan(service, session);
+    else
+        pfl_session_remove(service, session);
+}
+
+void pfl_session_finish_stop(struct pfl_service *service, struct pfl_session *session)
+{
+    if (session->state == PFL_SESSION_STOP_WAIT)
+        finish(service, session);
+}
+
+static void check_all_stopped(struct pfl_service *service, struct pfl_session *session)
+{
+    if (session->state == PFL_SESSION_STOP_WAIT &&
+        pfl_session_are_all(session, PFL_INSTANCE_STOPPED))
+        finish(service, session);
+}
+
+void pfl_session_on_started(struct pfl_service *service, struct pfl_producer *producer,
+                            uint64_t instance_id_untrusted)
+{
+    struct pfl_instance *instance = pfl_producer_find_instance(producer, instance_id_untrusted);
+
+    if (instance == NULL || instance->state != PFL_INSTANCE_STARTING ||
+        instance->session->state != PFL_SESSION_STARTED)
+        return;
+    pfl_session_move_instance(instance->session, instance, PFL_INSTANCE_STARTED);
+    check_all_started(service, instance->session);
+}
+
+void pfl_session_on_stopped(struct pfl_service *service, struct pfl_producer *producer,
+                            uint64_t instance_id_untrusted)
+{
+    struct pfl_instance *instance = pfl_producer_find_instance(producer, instance_id_untrusted);
+
+    if (instance == NULL || instance->state != PFL_INSTANCE_STOPPING)
+        return;
+    pfl_session_move_instance(instance->session, instance, PFL_INSTANCE_STOPPED);
+    check_all_stopped(service, instance->session);
+}
+
+void pfl_session_drop_instance(struct pfl_service *service, struct pfl_instance *instance)
+{
+    struct pfl_session *session = instance->session;
+
+    if (instance->state != PFL_INSTANCE_STOPPED)
+        stop_instance(session, instance, true);
+    pfl_session_remove_instance(session, instance);
+    check_all_stopped(service, session);
+}

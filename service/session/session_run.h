@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a session: enabled, started, stopped, ended; its timers. Called by ports and service.
+ */
+#ifndef PFL_SERVICE_SESSION_RUN_H
+#define PFL_SERVICE_SESSION_RUN_H
+
+#include "service/control/service.h"
+
+#define PFL_SESSION_SLOW_START_MS 20000u
+#define PFL_SESSION_SLOW_MAX      32u /* data sources named in a warning */
+
+struct pfl_session_enable_conf {
+    struct pfl_span config;
+    int *fd; /* for write_into_file; -1: none; set to -1 when it is taken */
+};
+
+/*
+ * Checks the config and makes the consumer's session; sets up data sources and starts them unless
+ * the config defers that. PFL_EINVAL: refused, `ret_why` says why in words; PFL_EPARSE: no config;
+ * PFL_ENOMEM, with `ret_why` too.
+ */
+PFL_MUST_USE int pfl_session_enable(struct pfl_service *service, struct pfl_consumer *consumer,
+                                    const struct pfl_session_enable_conf *conf,
+                                    char ret_why[PFL_PLAN_WHY_BYTES]);
+/* False when the session is not waiting for its start. */
+bool pfl_session_start(struct pfl_service *service, struct pfl_session *session);
+/* A graceful stop; nothing when it is over already. */
+void pfl_session_disable(struct pfl_service *service, struct pfl_session *session);
+/* Stops at once and frees session and buffers. */
+void pfl_session_end(struct pfl_service *service, struct pfl_session *session);
+
+void pfl_session_start_instance(struct pfl_session *session, struct pfl_instance *instance);
+void pfl_session_on_started(struct pfl_service *service, struct pfl_producer *producer,
+                            uint64_t instance_id_untrusted);
+void pfl_session_on_stopped(struct pfl_service *service, struct pfl_producer *producer,
+                            uint64_t instance_id_untrusted);
+/* The data source was unregistered, or its producer is gone (then instance->producer is NULL):
+ * stops the instance and frees it. */
+void pfl_session_drop_instance(struct pfl_service *service, struct pfl_instance *instance);
+
+/* Takes it out of the service and frees it; nothing is told but that it is gone. */
+void pfl_session_remove(struct pfl_service *service, struct pfl_session *session);
+/* The file is closed: the session is disabled if it still runs, else that is told now; one that
+ * ended is freed. */
+void pfl_session_on_file_closed(struct pfl_service *service, struct pfl_session *session);
+
+/* The stop timeout is over: waits no longer. */
+void pfl_session_finish_stop(struct pfl_service *service, struct pfl_session *session);
+
+/* All clocks of a snapshot, now. */
+struct pfl_clock_snapshot pfl_session_read_clocks(const struct pfl_service *service);
+/* The object with its buffers and, where the plan asks for it, what filters and compresses; in
+ * nobody's list yet. Takes `plan` on success. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_session_make_parts(struct pfl_service *service, struct pfl_session_plan *plan,
+                                        struct pfl_session **ret_session);
+struct pfl_trace_uuid pfl_session_make_uuid(struct pfl_service *service);
+/* Adds a clock snapshot if it is worth one. */
+void pfl_session_snapshot_clocks(struct pfl_service *service, struct pfl_session *session);
+/* The next read begins like the first: clocks, config, uuid, system info, statistics. */
+void pfl_session_tell_again(struct pfl_service *service, struct pfl_session *session);
+/* Records a service event, now. */
+void pfl_session_record(struct pfl_service *service, struct pfl_session *session,
+                        enum pfl_session_event_kind kind, struct pfl_span payload);
+/* One DataSources entry. */
+void pfl_session_encode_slow(struct pfl_message *m, const struct pfl_session *session,
+                             const struct pfl_instance *instance);
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Matching a plan's data sources with producers.
+ *
+ * One match makes one instance: permission to write to the buffer, shared memory if the producer
+ * has none yet (setup_tracing goes out once a connection), setup_data_source, and in a session
+ * that runs already the start. A match that cannot be made, for lack of memory or past a limit,
+ * is logged and left out; the session goes on without it.
+ */
+#include "service/session/session_setup.h"
+
+#include "abi/limits.h"
+#include "base/log.h"
+#include "service/control/command.h"
+#include "service/session/session_run.h"
+
+static int open_smb(struct pfl_producer *producer, const struct pfl_session *session)
+{
+    struct pfl_smb_size size;
+    uint32_t page_kb;
+    uint32_t size_kb;
+    int rc = 0;
+
+    if (!pfl_smb_map_is_open(&producer->smb) && !producer->is_setup) {
+        pfl_session_plan_get_shm(session->plan, pfl_span_of(producer->name, strlen(producer->name)),
+                                 &page_kb, &size_kb);
+        size = pfl_limits_choose_smb(size_kb, page_kb, producer->smb_hint_bytes,
+                                     producer->page_hint_bytes);
+        /* Without shared memory the producer still has to be told how large its pages are. */
+        if (producer->is_emulated)
+            producer->smb.smb.page_bytes = size.page_bytes;
+        else
+            rc = pfl_smb_map_create(&producer->smb, size);
+    }
+    if (rc == 0 && !producer->is_setup)
+        pfl_command_setup_tracing(producer);
+    return rc;
+}
+
+static int set_up(struct pfl_service *service, struct pfl_session *session,
+                  struct pfl_producer *producer, const struct pfl_data_source *source,
+                  size_t plan_source)
+{
+    uint16_t buffer_id = session->buffers[session->plan->sources[plan_source].target_buffer].id;
+    struct pfl_instance *instance;
+    int rc = pfl_producer_allow(producer, buffer_id);
+
+    if (rc == 0)
+        rc = open_smb(producer, session);
+    if (rc == 0)
+        rc = pfl_session_add_instance(session, producer, source, plan_source, &instance);
+    if (rc != 0)
+        return rc;
+    instance->id = ++service->last_instance_id;
+    pfl_command_setup_source(instance);
+    pfl_session_tell_instance(session, instance);
+    if (session->state == PFL_SESSION_STARTED)
+        pfl_session_start_instance(session, instance);
+    return 0;
+}
+
+static bool is_wanted(const struct pfl_service *service, const struct pfl_session *session,
+                      const struct pfl_producer *producer, const struct pfl_data_source *source,
+                      const struct pfl_plan_source *plan_source)
+{
+    const struct pfl_service_facts *facts = service->conf.facts;
+    const char *machine_name =
+        producer->machine_name != NULL ? producer->machine_name : facts->machine_name;
+    const struct pfl_plan_producer who = {
+        .name = pfl_span_of(producer->name, strlen(producer->name)),
+        .machine_name = pfl_span_of(machine_name, strlen(machine_name)),
+        .machine_id = producer->machine_id,
+    };
+
+    if (!pfl_span_eq(source->info.name, plan_source->name))
+        return false;
+    if (service->is_locked_down && (producer->is_emulated || producer->uid != facts->uid))
+        return false;
+    return pfl_session_plan_wants(session->plan, plan_source, &who);
+}
+
+static void try_set_up(struct pfl_service *service, struct pfl_session *session,
+                       struct pfl_producer *producer, const struct pfl_data_source *source,
+                       size_t plan_source)
+{
+    int rc;
+
+    if (!is_wanted(service, session, producer, source, &session->plan->sources[plan_source]))
+        return;
+    rc = set_up(service, session, producer, source, plan_source);
+    if (rc != 0)
+        pfl_log_error("data-source-not-set-up", "session=%llu producer=%s source=%s reason=\"%s\"",
+                      (unsigned long long)session->id, pfl_log_quote_str(producer->name),
+                      pfl_log_quote((const char *)source->info.name.data, source->info.name.len),
+                      pfl_err_str(rc));
+}
+
+void pfl_session_setup_in_producer(struct pfl_service *service, struct pfl_session *session,
+                                   struct pfl_producer *producer, size_t plan_source)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &producer->sources) {
+        try_set_up(service, session, producer, PFL_CONTAINER_OF(it, struct pfl_data_source, node),
+                   plan_source);
+    }
+}
+
+void pfl_session_setup_all(struct pfl_service *service, struct pfl_session *session)
+{
+    struct pfl_list *it;
+
+    for (size_t i = 0; i < session->plan->sources_len; i++) {
+        PFL_LIST_EACH (it, &service->producers) {
+            pfl_session_setup_in_producer(service, session,
+                                          PFL_CONTAINER_OF(it, struct pfl_producer, node), i);
+        }
+    }
+}
+
+void pfl_session_setup_source(struct pfl_service *service, struct pfl_producer *producer,
+                              const struct pfl_data_source *source)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &service->sessions) {
+        struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
+
+        if (session->state != PFL_SESSION_CONFIGURED && session->state != PFL_SESSION_STARTED)
+            continue;
+        for (size_t i = 0; i < session->plan->sources_len; i++)
+            try_set_up(service, session, producer, source, i);
+    }
+}

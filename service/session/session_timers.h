@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When a session has something to do, and doing it. */
+#ifndef PFL_SERVICE_SESSION_TIMERS_H
+#define PFL_SERVICE_SESSION_TIMERS_H
+
+#include "service/control/service.h"
+
+/* Called as the session starts: arms all timers and takes the first periodic snapshot. */
+void pfl_session_timers_start(struct pfl_service *service, struct pfl_session *session);
+void pfl_session_timers_stop(struct pfl_session *session);
+
+/* Tells the producers to forget their incremental state. */
+void pfl_session_clear_state(struct pfl_service *service, struct pfl_session *session);
+
+/* When the service wants to be called next, CLOCK_MONOTONIC; UINT64_MAX: never. */
+uint64_t pfl_session_timers_next_ms(const struct pfl_service *service);
+/* Does everything that is due. */
+void pfl_session_timers_run(struct pfl_service *service);
+
+#endif

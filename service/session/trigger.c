@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Activations of triggers and what follows.
+ *
+ * activate: for each session with a trigger of that name: does its regular expression match the
+ * producer, does the die say yes, is the day's limit open? Then the activation is noted for the
+ * trace and the session starts at once (START_TRACING), is flushed and stopped after the delay
+ * (STOP_TRACING, the first time only), or its consumer is told after the delay (CLONE_SNAPSHOT,
+ * every time). A session that waits for its start in vain is disabled after its timeout; for the
+ * others the timeout is the duration. Failures: none; without memory a packet is missing and what
+ * was delayed happens at once.
+ */
+#include "service/session/trigger.h"
+
+#include "base/log.h"
+#include "proto/packet.h"
+#include "service/mill/pattern.h"
+#include "service/session/session_flush.h"
+#include "service/session/session_run.h"
+
+struct activation {
+    const struct pfl_producer *producer;
+    struct pfl_span name;
+    size_t count_in_day;
+};
+
+static uint64_t hash_name(struct pfl_span name)
+{
+    uint64_t hash = 0xcbf29ce484222325ull; /* FNV-1a */
+
+    for (size_t i = 0; i < name.len; i++)
+        hash = (hash ^ name.data[i]) * 0x100000001b3ull;
+    return hash;
+}
+
+bool pfl_trigger_starts(const struct pfl_session *session)
+{
+    return session->plan->trigger_mode == PFL_TRIGGER_START;
+}
+
+bool pfl_trigger_is_awaited(const struct pfl_session *session)
+{
+    const struct pfl_session_plan *plan = session->plan;
+
+    if (session->state == PFL_SESSION_CLONED)
+        return false;
+    if (plan->trigger_mode == PFL_TRIGGER_CLONE)
+        return true;
+    return plan->triggers_len != 0 && session->triggers.received_len == 0;
+}
+
+bool pfl_trigger_is_stopping(const struct pfl_session *session)
+{
+    return session->plan->trigger_mode == PFL_TRIGGER_STOP && session->triggers.received_len != 0;
+}
+
+void pfl_trigger_wait(struct pfl_service *service, struct pfl_session *session)
+{
+    struct pfl_session_plan *plan = session->plan;
+
+    session->triggers.timeout_ms = PFL_SESSION_NEVER;
+    if (plan->trigger_mode == PFL_TRIGGER_START)
+        session->triggers.timeout_ms = pfl_service_now_ms(service) + plan->trigger_timeout_ms;
+    else if (plan->trigger_mode != 0)
+        pfl_session_plan_set_duration(plan, plan->trigger_timeout_ms);
+}
+
+/* One of `random` in [0, 1) decides. */
+static bool is_skipped(struct pfl_service *service, double probability)
+{
+    uint64_t r;
+
+    if (!(probability > 0))
+        return false;
+    service->conf.random(service->conf.user, &r, sizeof(r));
+    return (double)(r >> 11) * 0x1p-53 < probability;
+}
+
+static bool is_accepted(struct pfl_service *service, const struct pfl_plan_trigger *trigger,
+                        const struct activation *activation)
+{
+    const char *producer = activation->producer->name;
+
+    if (trigger->producer_regex.len != 0 &&
+        !pfl_pattern_is_match(trigger->producer_regex, pfl_span_of(producer, strlen(producer))))
+        return false;
+    if (is_skipped(service, trigger->skip_probability))
+        return false;
+    return trigger->max_per_24_h == 0 || activation->count_in_day < trigger->max_per_24_h;
+}
+
+static void stop(struct pfl_service *service, struct pfl_session *session)
+{
+    const struct pfl_session_flush_conf conf = {
+        .timeout_ms = session->plan->flush_timeout_ms,
+        .flags = PFL_FLUSH_TRACE_STOP | PFL_FLUSH_INITIATOR_SERVICE,
+        .then = PFL_FLUSH_THEN_DISABLE,
+    };
+
+    pfl_session_flush(service, session, &conf);
+}
+
+static void tell_clone(struct pfl_session *session, const struct pfl_trigger *trigger)
+{
+    struct pfl_consumer *consumer = session->consumer;
+    const struct pfl_observe_clone_hit hit = {
+        .session_id = session->id,
+        .trigger_name = trigger->name,
+        .producer_name = trigger->producer_name,
+        .producer_uid = trigger->producer_uid,
+        .boottime_ns = trigger->boottime_ns,
+        .delay_ms = trigger->stop_delay_ms,
+    };
+
+    pfl_observe_clone_hit(&consumer->observe, &hit);
+    if (pfl_observe_has_events(&consumer->observe))
+        consumer->ops->on_observed(consumer->port);
+}
+
+/* What the delay was for. */
+static void act(struct pfl_service *service, struct pfl_session *session,
+                const struct pfl_trigger *trigger)
+{
+    if (session->plan->trigger_mode == PFL_TRIGGER_CLONE)
+        tell_clone(session, trigger);
+    else if (session->state == PFL_SESSION_STARTED)
+        stop(service, session);
+}
+
+static void note(struct pfl_service *service, struct pfl_session *session,
+                 struct pfl_trigger *trigger)
+{
+    int rc;
+
+    pfl_session_snapshot_clocks(service, session);
+    rc = pfl_trigger_list_add(&session->triggers, trigger);
+    if (rc == 0)
+        return;
+    pfl_log_warn("trigger-not-noted", "session=%llu reason=\"%s\"", (unsigned long long)session->id,
+                 pfl_err_str(rc));
+    if (trigger->due_ms != PFL_SESSION_NEVER)
+        act(service, session, trigger);
+}
+
+static void hit(struct pfl_service *service, struct pfl_session *session,
+                const struct pfl_plan_trigger *config, const struct activation *activation)
+{
+    uint32_t mode = session->plan->trigger_mode;
+    bool is_first = session->triggers.received_len == 0;
+    bool has_effect = mode == PFL_TRIGGER_CLONE || (mode == PFL_TRIGGER_STOP && is_first) ||
+                      (mode == PFL_TRIGGER_START && session->state == PFL_SESSION_CONFIGURED);
+    struct pfl_trigger trigger = {
+        .boottime_ns = pfl_service_boottime_ns(service),
+        .name = config->name,
+        .producer_name =
+            pfl_span_of(activation->producer->name, strlen(activation->producer->name)),
+        .producer_uid = activation->producer->uid,
+        .stop_delay_ms = config->stop_delay_ms,
+        .due_ms = PFL_SESSION_NEVER,
+    };
+
+    if (has_effect && mode != PFL_TRIGGER_START)
+        trigger.due_ms = pfl_service_now_ms(service) + config->stop_delay_ms;
+    if (has_effect)
+        pfl_log_info("trigger-activated", "session=%llu trigger=%s mode=%u producer=%s",
+                     (unsigned long long)session->id,
+                     pfl_log_quote((const char *)config->name.data, config->name.len), mode,
+                     pfl_log_quote_str(activation->producer->name));
+    note(service, session, &trigger);
+    if (mode != PFL_TRIGGER_START || !has_effect)
+        return;
+    session->triggers.timeout_ms = PFL_SESSION_NEVER;
+    pfl_session_plan_set_duration(session->plan, config->stop_delay_ms);
+    (void)pfl_session_start(service, session);
+}
+
+void pfl_trigger_activate(struct pfl_service *service, const struct pfl_producer *producer,
+                          struct pfl_span name)
+{
+    uint64_t now_ns = pfl_service_boottime_ns(service);
+    uint64_t hash = hash_name(name);
+    const struct activation activation = {
+        .producer = producer,
+        .name = name,
+        .count_in_day = pfl_trigger_history_count(&service->triggers, now_ns, hash),
+    };
+    struct pfl_plan_trigger config;
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+    bool is_matched = false;
+
+    PFL_LIST_EACH_SAFE (it, tmp, &service->sessions) {
+        struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
+
+        if (session->state == PFL_SESSION_CLONED ||
+            !pfl_session_plan_find_trigger(session->plan, name, &config) ||
+            !is_accepted(service, &config, &activation))
+            continue;
+        is_matched = true;
+        hit(service, session, &config, &activation);
+    }
+    if (is_matched)
+        pfl_trigger_history_add(&service->triggers, now_ns, hash);
+}
+
+uint64_t pfl_trigger_next_ms(const struct pfl_session *session)
+{
+    uint64_t next =
+        session->plan->trigger_mode != 0 ? session->triggers.timeout_ms : PFL_SESSION_NEVER;
+
+    for (size_t i = 0; i < session->triggers.received_len; i++) {
+        if (session->triggers.received[i].due_ms < next)
+            next = session->triggers.received[i].due_ms;
+    }
+    return next;
+}
+
+void pfl_trigger_run(struct pfl_service *service, struct pfl_session *session)
+{
+    uint64_t now_ms = pfl_service_now_ms(service);
+    struct pfl_trigger_list *triggers = &session->triggers;
+    bool is_stop = session->plan->trigger_mode == PFL_TRIGGER_STOP;
+
+    if (session->plan->trigger_mode != 0 && triggers->timeout_ms <= now_ms) {
+        triggers->timeout_ms = PFL_SESSION_NEVER;
+        if (session->state == PFL_SESSION_CONFIGURED)
+            pfl_session_disable(service, session);
+    }
+    for (size_t i = 0; i < triggers->received_len; i++) {
+        if (triggers->received[i].due_ms > now_ms)
+            continue;
+        triggers->received[i].due_ms = PFL_SESSION_NEVER;
+        act(service, session, &triggers->received[i]);
+        if (is_stop) /* a detached session may be gone */
+            return;
+    }
+}
+
+void pfl_trigger_encode(struct pfl_message *m, const struct pfl_service_facts *facts,
+                        const struct pfl_session *session)
+{
+    const struct pfl_trigger_list *triggers = &session->triggers;
+
+    for (size_t i = triggers->told_len; i < triggers->received_len; i++) {
+        const struct pfl_trigger *trigger = &triggers->received[i];
+        size_t packet = pfl_service_packet_begin(m, facts);
+        size_t content;
+
+        pfl_message_varint(m, PFL_PACKET_TIMESTAMP, trigger->boottime_ns);
+        content = pfl_message_begin(m, PFL_PACKET_TRIGGER);
+        pfl_message_bytes(m, 1, trigger->name);
+        pfl_message_bytes(m, 2, trigger->producer_name);
+        pfl_message_varint(m, 3, trigger->producer_uid);
+        pfl_message_varint(m, 4, trigger->stop_delay_ms);
+        pfl_message_end(m, content);
+        pfl_service_packet_end(m, packet);
+    }
+}
+
+void pfl_trigger_set_told(struct pfl_session *session)
+{
+    session->triggers.told_len = session->triggers.received_len;
+}
