@@ -25,7 +25,7 @@ void pfl_sequence_table_init(struct pfl_sequence_table *self)
 
 void pfl_sequence_table_fini(struct pfl_sequence_table *self)
 {
-    for (uint32_t i = 0; i < self->blocks_len; i++)
+    for (uint32_t i = 0; self->blocks != NULL && i < self->blocks_len; i++)
         pfl_mem_free(self->blocks[i]);
     pfl_mem_free(self->blocks);
     pfl_mem_free(self->free_slots);

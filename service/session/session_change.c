@@ -80,7 +80,8 @@ static int take_config(struct pfl_session_plan *plan, struct pfl_span config)
         return PFL_ENOMEM;
     pfl_mem_free(plan->changed_bytes);
     plan->changed_bytes = bytes;
-    memcpy(bytes, config.data, config.len);
+    if (config.len != 0)
+        memcpy(bytes, config.data, config.len);
     plan->changed = pfl_span_of(bytes, config.len);
     r = pfl_reader_of(plan->changed);
     while (pfl_reader_field(&r, &f)) {
