@@ -13,8 +13,8 @@ check "--help goes to stdout and ends with 0" says "usage: perfleetd" "$D" --hel
 check "--version names the program" says "^perfleetd [0-9]" "$D" --version
 check "an unknown option is wrong usage" exits_with 2 "$D" --no-such-thing
 check "an argument is wrong usage" exits_with 2 "$D" thing
-check "a TCP producer address is refused in words" says "only UNIX sockets" \
-    "$D" --producer-socket 127.0.0.1:1 --consumer-socket "$C"
+check "a producer address that other machines can reach is refused in words" \
+    says "allow-plain-network" timeout 10 "$D" --producer-socket 0.0.0.0:1 --consumer-socket "$C"
 check "permissions of the wrong form are refused" exits_with 2 \
     "$D" --set-socket-permissions a:660:b:660
 check "a socket that cannot be bound ends with 1" exits_with 1 \
@@ -74,8 +74,8 @@ stock_interrupted() {
 check "Ctrl-C of perfetto flushes, stops and reads" stock_interrupted
 refused() {
     cp "$WORK/c.pbtx" "$WORK/bad.pbtx"
-    echo 'write_into_file: true' >>"$WORK/bad.pbtx"
+    echo 'priority_boost { policy: POLICY_SCHED_FIFO priority: 1 }' >>"$WORK/bad.pbtx"
     "$perfetto" -c "$WORK/bad.pbtx" --txt -o "$WORK/bad.pftrace"
 }
-check "a config it cannot serve is refused with the field's name" says "write_into_file" refused
+check "a config it cannot serve is refused with the field's name" says "priority_boost" refused
 finish
