@@ -275,8 +275,10 @@ int main(int argc, char **argv)
         rc = resolve_sockets(&o);
     if (rc < 0 && o.is_background)
         rc = go_to_background(&o);
-    if (rc >= 0)
+    if (rc >= 0) {
+        pfl_socket_names_fini(&o.names);
         return rc;
+    }
     drop_privileges();
     pfl_log_limit_every_event(); /* nearly every line can be caused by any local program */
     o.conf.on_ready = on_ready;
