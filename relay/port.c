@@ -24,9 +24,9 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "proto/identity.h"
 #include "relay/forward.h"
 #include "relay/handshakes.h"
-#include "relay/identity.h"
 
 #define REFUSAL_TIMEOUT_MS 500u
 #define SECONDS_PER_DAY    86400
@@ -152,7 +152,7 @@ static bool is_allowed(struct connection *c)
     const struct pfl_tls_identity *id = pfl_tls_stream_get_identity(c->tls);
     struct pfl_identity_refusal why;
 
-    if (pfl_identity_authorize(id->uri, c->port->fleet, &why) == 0) {
+    if (pfl_identity_authorize(id->uri, c->port->fleet, PFL_IDENTITY_OPERATOR, &why) == 0) {
         (void)snprintf(c->uri, sizeof(c->uri), "%s", id->uri);
         return true;
     }

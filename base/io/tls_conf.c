@@ -304,6 +304,12 @@ static int set_rules(struct pfl_tls_conf *c, const struct pfl_tls_files *files)
 #if defined(MBEDTLS_SSL_SESSION_TICKETS) && defined(MBEDTLS_SSL_CLI_C)
     mbedtls_ssl_conf_session_tickets(&c->ssl, MBEDTLS_SSL_SESSION_TICKETS_DISABLED);
 #endif
+    /* mbedtls takes the table as writable, and never writes it. */
+    if (files->alpn != NULL) {
+        rc = mbedtls_ssl_conf_alpn_protocols(&c->ssl, (const char **)(uintptr_t)files->alpn);
+        if (rc != 0)
+            return rc;
+    }
     return mbedtls_ssl_conf_own_cert(&c->ssl, &c->cert, &c->key);
 }
 

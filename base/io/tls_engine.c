@@ -273,6 +273,11 @@ const char *pfl_tls_engine_get_error(const struct pfl_tls_engine *self)
     return self->error;
 }
 
+const char *pfl_tls_engine_get_alpn(const struct pfl_tls_engine *self)
+{
+    return self->is_ready ? mbedtls_ssl_get_alpn_protocol(&self->ssl) : NULL;
+}
+
 const char *pfl_tls_engine_get_cipher(const struct pfl_tls_engine *self)
 {
     return self->is_ready ? mbedtls_ssl_get_ciphersuite(&self->ssl) : "";

@@ -50,6 +50,8 @@ bool pfl_tls_engine_is_ready(const struct pfl_tls_engine *self);
 bool pfl_tls_engine_has_peer_closed(const struct pfl_tls_engine *self);
 const struct pfl_tls_identity *pfl_tls_engine_get_identity(const struct pfl_tls_engine *self);
 const char *pfl_tls_engine_get_error(const struct pfl_tls_engine *self);
+/* What ALPN agreed on; NULL: nothing, or the handshake is not done. */
+const char *pfl_tls_engine_get_alpn(const struct pfl_tls_engine *self);
 /* The cipher suite's name, "" before the handshake is done. */
 const char *pfl_tls_engine_get_cipher(const struct pfl_tls_engine *self);
 

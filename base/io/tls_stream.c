@@ -417,6 +417,12 @@ const struct pfl_tls_identity *pfl_tls_stream_get_identity(const struct pfl_stre
     return pfl_tls_engine_get_identity(self_of_const(self)->engine);
 }
 
+const char *pfl_tls_stream_get_alpn(const struct pfl_stream *self)
+{
+    assert(self->vtable == &vtable);
+    return pfl_tls_engine_get_alpn(self_of_const(self)->engine);
+}
+
 const char *pfl_tls_stream_get_error(const struct pfl_stream *self)
 {
     assert(self->vtable == &vtable);

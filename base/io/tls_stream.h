@@ -20,6 +20,9 @@ struct pfl_tls_files {
     const char *crl_path;  /* PEM, a list of each authority of ca_path; or NULL */
     const char *cert_path; /* PEM chain, own certificate first */
     const char *key_path;  /* PEM, unencrypted; refused when others may read it */
+    /* Protocols to offer (client) or to choose from, best first (server); ends with NULL. Borrowed
+     * until the last reference is gone: static. NULL: no ALPN. */
+    const char *const *alpn;
     bool is_server;
 };
 
@@ -58,6 +61,9 @@ PFL_MUST_USE int pfl_tls_stream_open(const struct pfl_stream_conf *conf,
 /* Borrowed until on_closed ends. Verified from on_ready on; before that, and after a failed
  * handshake, what the peer claims (for the log), "" when it showed nothing. */
 const struct pfl_tls_identity *pfl_tls_stream_get_identity(const struct pfl_stream *self);
+/* The protocol agreed by ALPN, from on_ready on; NULL when there is none (the peer offered none). A
+ * server refuses a peer that offers only others. */
+const char *pfl_tls_stream_get_alpn(const struct pfl_stream *self);
 /* Why the handshake or the record layer failed, in words that say what to do ("the peer's
  * certificate expired on ..."); "" when it did not. Valid inside on_closed too. */
 const char *pfl_tls_stream_get_error(const struct pfl_stream *self);

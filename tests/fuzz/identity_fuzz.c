@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "relay/identity.h"
+#include "proto/identity.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     if (pfl_identity_parse(uri, &id) == 0) {
         (void)snprintf(back, sizeof(back), "perfleet://%s/%s/%s", id.fleet,
-                       id.role == PFL_IDENTITY_HOST ? "host" : "operator", id.name);
+                       pfl_identity_role_name(id.role), id.name);
         if (strcmp(back, uri) != 0)
             abort();
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* URI names: which are identities, and who may come in. */
-#include "relay/identity.h"
+#include "proto/identity.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -104,18 +104,43 @@ static void only_operators_of_the_fleet_may_come_in(void **state)
     struct pfl_identity_refusal why = {NULL, NULL};
 
     (void)state;
-    assert_int_equal(pfl_identity_authorize("perfleet://lab/operator/eve", "lab", &why), 0);
+    assert_int_equal(
+        pfl_identity_authorize("perfleet://lab/operator/eve", "lab", PFL_IDENTITY_OPERATOR, &why),
+        0);
     assert_null(why.reason);
-    assert_int_equal(pfl_identity_authorize("perfleet://lab/host/a", "lab", &why), PFL_EPERM);
+    assert_int_equal(
+        pfl_identity_authorize("perfleet://lab/host/a", "lab", PFL_IDENTITY_OPERATOR, &why),
+        PFL_EPERM);
     assert_non_null(strstr(why.reason, "host's certificate"));
     assert_non_null(strstr(why.remedy, "operator"));
-    assert_int_equal(pfl_identity_authorize("perfleet://lab2/operator/eve", "lab", &why),
-                     PFL_EPERM);
+    assert_int_equal(
+        pfl_identity_authorize("perfleet://lab2/operator/eve", "lab", PFL_IDENTITY_OPERATOR, &why),
+        PFL_EPERM);
     assert_non_null(strstr(why.reason, "another fleet"));
-    assert_int_equal(pfl_identity_authorize("", "lab", &why), PFL_EPERM);
+    assert_int_equal(pfl_identity_authorize("", "lab", PFL_IDENTITY_OPERATOR, &why), PFL_EPERM);
     assert_non_null(strstr(why.reason, "no URI name"));
-    assert_int_equal(pfl_identity_authorize("https://lab", "lab", &why), PFL_EPERM);
+    assert_int_equal(pfl_identity_authorize("https://lab", "lab", PFL_IDENTITY_OPERATOR, &why),
+                     PFL_EPERM);
     assert_non_null(strstr(why.reason, "not perfleet://"));
+}
+
+static void each_role_is_good_for_itself_alone(void **state)
+{
+    static const char *const uris[] = {"perfleet://lab/host/a", "perfleet://lab/operator/a",
+                                       "perfleet://lab/relay/a"};
+    struct pfl_identity_refusal why;
+
+    (void)state;
+    for (int has = PFL_IDENTITY_HOST; has <= PFL_IDENTITY_RELAY; has++) {
+        for (int wants = PFL_IDENTITY_HOST; wants <= PFL_IDENTITY_RELAY; wants++) {
+            why = (struct pfl_identity_refusal){NULL, NULL};
+            assert_int_equal(
+                pfl_identity_authorize(uris[has - 1], "lab", (enum pfl_identity_role)wants, &why),
+                has == wants ? 0 : PFL_EPERM);
+            if (has != wants)
+                assert_non_null(why.reason);
+        }
+    }
 }
 
 int main(void)
@@ -125,6 +150,7 @@ int main(void)
         cmocka_unit_test(anything_unusual_is_no_identity),
         cmocka_unit_test(names_have_at_most_63_characters),
         cmocka_unit_test(every_cut_of_a_name_is_no_identity_until_the_name_begins),
+        cmocka_unit_test(each_role_is_good_for_itself_alone),
         cmocka_unit_test(only_operators_of_the_fleet_may_come_in),
     };
 

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who a peer is: the URI name of its verified certificate, perfleet://<fleet>/host/<name> or
- * perfleet://<fleet>/operator/<name>; and whether that one may come in. Pure.
+ * Who a peer is: the URI name of its verified certificate, perfleet://<fleet>/host/<name>,
+ * perfleet://<fleet>/relay/<name> or perfleet://<fleet>/operator/<name>; and whether that one may
+ * come in. Pure.
  */
-#ifndef PFL_RELAY_IDENTITY_H
-#define PFL_RELAY_IDENTITY_H
+#ifndef PFL_PROTO_IDENTITY_H
+#define PFL_PROTO_IDENTITY_H
 
 #include "base/err.h"
 
 #define PFL_IDENTITY_NAME_BYTES 64u
 
-enum pfl_identity_role { PFL_IDENTITY_HOST = 1, PFL_IDENTITY_OPERATOR = 2 };
+enum pfl_identity_role {
+    PFL_IDENTITY_HOST = 1,
+    PFL_IDENTITY_OPERATOR = 2,
+    PFL_IDENTITY_RELAY = 3,
+};
 
 struct pfl_identity {
     enum pfl_identity_role role;
@@ -26,8 +31,11 @@ struct pfl_identity_refusal {
     const char *remedy;
 };
 
-/* 0, or PFL_EPERM with the reason: only operators of `fleet` may connect. */
+/* 0, or PFL_EPERM with the reason: only a `role` of `fleet` may be there. */
 PFL_MUST_USE int pfl_identity_authorize(const char *uri_untrusted, const char *fleet,
+                                        enum pfl_identity_role role,
                                         struct pfl_identity_refusal *ret_refusal);
+/* "host", "operator", "relay". */
+const char *pfl_identity_role_name(enum pfl_identity_role role);
 
 #endif

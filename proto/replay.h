@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes of one direction of a stream by their offsets: what was written, what of it was sent, and
+ * what was released because the peer has it. Sending can be taken back to any offset that is
+ * still kept. Pure; a ring that grows as needed and never past its maximum.
+ *
+ *     base           next              end
+ *      |---- sent ----|---- to send ----|     end - base <= max_bytes
+ */
+#ifndef PFL_PROTO_REPLAY_H
+#define PFL_PROTO_REPLAY_H
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+struct pfl_replay {
+    uint8_t *data; /* owned; a ring of `capacity` bytes (a power of two), indexed by offset */
+    size_t capacity;
+    size_t max_bytes;
+    uint64_t base;
+    uint64_t next;
+    uint64_t end;
+};
+
+/* `max_bytes` > 0. No allocation. */
+void pfl_replay_init(struct pfl_replay *self, size_t max_bytes);
+void pfl_replay_fini(struct pfl_replay *self); /* legal on zeroed memory */
+
+/* PFL_ELIMIT, PFL_ENOMEM; nothing was appended then. */
+PFL_MUST_USE int pfl_replay_append(struct pfl_replay *self, const void *data, size_t len);
+/* Bytes from `next` on that lie in one piece, at most `max`; `next` moves past them. Borrowed until
+ * the next call. */
+struct pfl_span pfl_replay_take(struct pfl_replay *self, size_t max);
+/* Everything before `offset` is no longer needed. PFL_EPROTO outside base .. next. */
+PFL_MUST_USE int pfl_replay_release(struct pfl_replay *self, uint64_t offset);
+/* Sends again from `offset`. PFL_EPROTO outside base .. next. */
+PFL_MUST_USE int pfl_replay_rewind(struct pfl_replay *self, uint64_t offset);
+
+static inline size_t pfl_replay_kept(const struct pfl_replay *self)
+{
+    return (size_t)(self->end - self->base);
+}
+
+static inline size_t pfl_replay_unsent(const struct pfl_replay *self)
+{
+    return (size_t)(self->end - self->next);
+}
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeps one connection to one relay: resolves, connects, shakes hands, checks that a relay of our
+ * fleet answers, and begins again (backoff.h) when the connection is lost or told to go.
+ */
+#ifndef PFL_TUNNEL_DIALER_H
+#define PFL_TUNNEL_DIALER_H
+
+#include "base/io/tls_stream.h"
+#include "tunnel/link.h"
+
+struct pfl_dialer;
+
+struct pfl_dialer_conf {
+    uv_loop_t *loop;
+    const char *address;      /* "HOST:PORT", "[V6]:PORT"; copied */
+    struct pfl_tls_conf *tls; /* a reference is taken; made with the ALPN to speak */
+    const char *fleet;        /* copied; the relay's name must be perfleet://FLEET/relay/... */
+    const char *alpn;         /* static: what the relay must have agreed to */
+    struct pfl_h2_conf h2;    /* user, on_request, ... of each connection */
+    uint64_t handshake_timeout_ms;
+    uint64_t quiet_ms; /* see tunnel/link.h */
+    /* Connected, and the relay's settings are there. */
+    void (*on_up)(void *user, struct pfl_h2 *h2);
+    /* Lost, or an attempt failed: `why` is a sentence, `retry_ms` until the next attempt. */
+    void (*on_down)(void *user, const char *why, uint64_t retry_ms);
+    void (*on_closed)(void *user); /* last one; freed right after */
+    void *user;
+};
+
+PFL_MUST_USE int pfl_dialer_open(const struct pfl_dialer_conf *conf,
+                                 struct pfl_dialer **ret_dialer);
+/* NULL while it is down. */
+struct pfl_h2 *pfl_dialer_get_h2(struct pfl_dialer *self);
+/* The relay's name in its certificate; "" before the first connection. */
+const char *pfl_dialer_get_relay(const struct pfl_dialer *self);
+/* For attempts to come. */
+void pfl_dialer_set_tls(struct pfl_dialer *self, struct pfl_tls_conf *tls);
+void pfl_dialer_close(struct pfl_dialer *self); /* asynchronous, idempotent */
+
+#endif
