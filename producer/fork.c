@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "producer/arbiter.h"
+#include "producer/category.h"
 #include "producer/source.h"
 
 bool pfl_fork_child_flag;
@@ -35,6 +36,7 @@ static void on_child(void)
     pfl_fork_child_flag = true;
     pfl_arbiter_detach_all();
     pfl_source_disable_all();
+    pfl_category_disable_all();
     pfl_arbiter_list_unlock();
     pfl_source_list_unlock();
 }

@@ -17,6 +17,7 @@
 #include "producer/client.h"
 #include "producer/fork.h"
 #include "producer/heap.h"
+#include "producer/track_event.h"
 
 static int public_err(int rc)
 {
@@ -60,8 +61,11 @@ const char *perfleet_err_str(int err)
 
 static void free_connection(struct perfleet *p)
 {
-    for (uint32_t i = 0; i < PERFLEET_MAX_SOURCES; i++)
+    for (uint32_t i = 0; i < PERFLEET_MAX_SOURCES; i++) {
+        if (p->sources[i] != NULL)
+            pfl_track_event_forget(&p->sources[i]->pub);
         pfl_source_free(p->sources[i]);
+    }
     for (uint32_t i = 0; i < p->triggers_len; i++)
         pfl_heap_free(p->triggers[i]);
     if (p->wake_fd >= 0)
@@ -330,6 +334,7 @@ int perfleet_unregister(struct perfleet *tracing, struct perfleet_source *source
             tracing->sources[i] = NULL;
     }
     pthread_mutex_unlock(&tracing->lock);
+    pfl_track_event_forget(source);
     pfl_source_free(s);
     return 0;
 }

@@ -14,6 +14,7 @@
 
 #include <pthread.h>
 
+#include "producer/event_sequence.h"
 #include "producer/fork.h"
 #include "producer/heap.h"
 #include "producer/source.h"
@@ -164,10 +165,12 @@ void pfl_source_flush_thread(void)
         if (table->writers[i] != NULL)
             perfleet_writer_flush(pfl_trace_writer_get_public(table->writers[i]));
     }
+    pfl_sequence_flush_thread();
 }
 
 void pfl_source_drop_thread(void)
 {
+    pfl_sequence_drop_thread();
     if (table_of_thread == NULL)
         return;
     free_table(table_of_thread);

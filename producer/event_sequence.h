@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What one thread tells one session in track events, and what that session's readers know already:
+ * clock, tracks, interned strings. Belongs to its thread; ends with it or with the session.
+ */
+#ifndef PFL_PRODUCER_EVENT_SEQUENCE_H
+#define PFL_PRODUCER_EVENT_SEQUENCE_H
+
+#include "producer/category.h"
+#include "producer/intern.h"
+#include "producer/perfleet_track_event.h"
+#include "producer/writer.h"
+
+#define PFL_SEQUENCE_TRACKS        128u  /* remembered as told; others are told again */
+#define PFL_SEQUENCE_PENDING_BYTES 2048u /* interned data of one event */
+
+/* A session's wishes beside the categories. */
+struct pfl_event_settings {
+    uint64_t unit_ns; /* of timestamps; at least 1 */
+    uint64_t thread_time_subsampling_ns;
+    bool is_absolute; /* timestamps are not differences */
+    bool hides_arguments;
+    bool hides_dynamic_names;
+    bool has_thread_time;
+};
+
+/* Fields of InternedData. */
+enum pfl_interned {
+    PFL_INTERNED_CATEGORY = 1,
+    PFL_INTERNED_NAME = 2,
+    PFL_INTERNED_ARG_NAME = 3,
+    PFL_INTERNED_LOCATION = 4,
+    PFL_INTERNED_LOG_BODY = 20,
+};
+
+struct pfl_sequence {
+    struct perfleet_writer *w;       /* of `writer` */
+    struct pfl_trace_writer *writer; /* owned */
+    uint64_t generation;             /* of the instance */
+    struct pfl_event_settings settings;
+    uint64_t last_ns; /* what the incremental clock shows */
+    uint64_t thread_time_ns;
+    uint64_t thread_time_at_ns;
+    uint32_t last_body;
+    uint32_t pending_len;
+    uint64_t tracks[PFL_SEQUENCE_TRACKS];
+    /* Bit n: readers know number n. */
+    uint32_t categories[PFL_CATEGORIES_MAX / 32];
+    uint32_t names[PFL_INTERN_MAX / 32];
+    uint32_t arg_names[PFL_INTERN_MAX / 32];
+    uint32_t locations[PFL_INTERN_MAX / 32];
+    uint8_t pending[PFL_SEQUENCE_PENDING_BYTES]; /* InternedData, for the end of the packet */
+};
+
+/* The calling thread's sequence for an instance; NULL: none is to be had. */
+struct pfl_sequence *pfl_sequence_get(uint32_t instance);
+/* Between packets, before an event: tells readers that they know nothing, if so. */
+void pfl_sequence_prepare(struct pfl_sequence *self, uint64_t now_ns);
+/* Between packets: tells the track and those above it, unless told. The track's uuid. */
+uint64_t pfl_sequence_show_track(struct pfl_sequence *self, struct perfleet_track *track);
+
+/* At the start of a packet: its timestamp and sequence flags. */
+void pfl_sequence_write_time(struct pfl_sequence *self, uint32_t clock, uint64_t value);
+/* In a packet's event: what the sequence's extra counters say. */
+void pfl_sequence_write_thread_time(struct pfl_sequence *self, uint64_t now_ns);
+
+static inline bool pfl_sequence_knows(const uint32_t *bits, uint32_t number)
+{
+    return (bits[number / 32] >> (number % 32) & 1) != 0;
+}
+
+/* In a packet: readers are to know {iid: number, string}. False: no room for it this time. */
+bool pfl_sequence_intern(struct pfl_sequence *self, enum pfl_interned kind, uint32_t number,
+                         struct pfl_span str);
+bool pfl_sequence_intern_location(struct pfl_sequence *self, uint32_t number,
+                                  const struct perfleet_source_location *location);
+/* At the end of a packet: its interned data. */
+void pfl_sequence_write_interned(struct pfl_sequence *self);
+
+/* The calling thread's sequences give back their chunks / are freed. */
+void pfl_sequence_flush_thread(void);
+void pfl_sequence_drop_thread(void);
+
+#endif

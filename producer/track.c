@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Track ids and TrackDescriptors.
+ *
+ * The process's id is random; a thread's is made of it and the thread id; every other track's of
+ * its parent's id and a hash of kind, name and id, so that equal tracks are one track in every
+ * thread and session. The hash is kept in the track: relaxed, since every thread computes the same.
+ * Tracks below the global one have the same id in every process: that is how processes share them.
+ *
+ * Failures: without random numbers the id is made of pid and time.
+ */
+#include "producer/track.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define CMDLINE_MAX 4096u
+
+enum { PACKET_TRACK_DESCRIPTOR = 60 };
+enum { TRACK_UUID = 1, TRACK_NAME = 2, TRACK_PROCESS = 3, TRACK_THREAD = 4, TRACK_PARENT = 5 };
+enum { TRACK_COUNTER = 8, TRACK_CHILD_ORDERING = 11, TRACK_ORDER_RANK = 12 };
+enum { TRACK_DESCRIPTION = 14, TRACK_MERGE_BEHAVIOR = 15, TRACK_MERGE_KEY = 16, TRACK_STATE = 18 };
+enum { PROCESS_PID = 1, PROCESS_CMDLINE = 2, PROCESS_NAME = 6 };
+enum { THREAD_PID = 1, THREAD_TID = 2, THREAD_NAME = 5 };
+enum { COUNTER_UNIT = 3, COUNTER_UNIT_MULTIPLIER = 4, COUNTER_IS_INCREMENTAL = 5 };
+enum { COUNTER_UNIT_NAME = 6, COUNTER_SHARE_KEY = 7 };
+
+struct perfleet_track perfleet_thread_track = {.kind = PERFLEET_TRACK_THREAD};
+struct perfleet_track perfleet_process_track = {.kind = PERFLEET_TRACK_PROCESS};
+struct perfleet_track perfleet_global_track = {.kind = PERFLEET_TRACK_GLOBAL};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static uint64_t process_uuid;
+static _Thread_local uint64_t thread_uuid;
+
+/* A bijection that spreads every bit. */
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 32;
+    x *= 0xd6e8feb86659fd93u;
+    x ^= x >> 32;
+    x *= 0xd6e8feb86659fd93u;
+    return x ^ x >> 32;
+}
+
+static uint64_t not_zero(uint64_t x)
+{
+    return x != 0 ? x : 1;
+}
+
+static void make_process_uuid(void)
+{
+    uint64_t random;
+
+    if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random))
+        random = mix((uint64_t)getpid()) ^ perfleet_time_ns();
+    process_uuid = not_zero(random);
+}
+
+uint64_t pfl_track_process_uuid(void)
+{
+    pthread_once(&once, make_process_uuid);
+    return process_uuid;
+}
+
+uint64_t pfl_track_thread_uuid(void)
+{
+    if (thread_uuid == 0)
+        thread_uuid = not_zero(mix(pfl_track_process_uuid() + (uint64_t)syscall(SYS_gettid)));
+    return thread_uuid;
+}
+
+static uint64_t hash_track(const struct perfleet_track *track)
+{
+    uint64_t hash = mix((uint64_t)track->kind + 1);
+
+    for (const char *c = track->name == NULL ? "" : track->name; *c != '\0'; c++)
+        hash = (hash ^ (uint8_t)*c) * 0x100000001b3u;
+    return not_zero(mix(hash ^ mix(track->id)));
+}
+
+static uint64_t uuid_of(struct perfleet_track *track, uint32_t level)
+{
+    uint64_t hash;
+    uint64_t parent;
+
+    switch (track->kind) {
+    case PERFLEET_TRACK_THREAD:
+        return pfl_track_thread_uuid();
+    case PERFLEET_TRACK_PROCESS:
+        return pfl_track_process_uuid();
+    case PERFLEET_TRACK_GLOBAL:
+        return 0;
+    case PERFLEET_TRACK_NAMED:
+    case PERFLEET_TRACK_COUNTER:
+    case PERFLEET_TRACK_STATE:
+    default:
+        break;
+    }
+    hash = __atomic_load_n(&track->hash_, __ATOMIC_RELAXED);
+    if (__builtin_expect(hash == 0, 0)) {
+        hash = hash_track(track);
+        __atomic_store_n(&track->hash_, hash, __ATOMIC_RELAXED);
+    }
+    if (track->parent == NULL || level == PFL_TRACK_LEVELS_MAX)
+        parent = pfl_track_process_uuid();
+    else
+        parent = uuid_of(track->parent, level + 1);
+    return not_zero(mix(parent + hash));
+}
+
+uint64_t perfleet_track_uuid(struct perfleet_track *track)
+{
+    return uuid_of(track, 1);
+}
+
+/* --- descriptors ------------------------------------------------------------------------- */
+
+static void write_thread(struct perfleet_writer *w)
+{
+    char name[17] = {0};
+
+    perfleet_begin(w, TRACK_THREAD);
+    perfleet_int(w, THREAD_PID, getpid());
+    perfleet_int(w, THREAD_TID, syscall(SYS_gettid));
+    if (prctl(PR_GET_NAME, name) == 0 && name[0] != '\0')
+        perfleet_string(w, THREAD_NAME, name);
+    perfleet_end(w);
+}
+
+static void write_process(struct perfleet_writer *w)
+{
+    char cmdline[CMDLINE_MAX];
+    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t len = fd < 0 ? 0 : read(fd, cmdline, sizeof(cmdline) - 1);
+
+    if (fd >= 0)
+        close(fd);
+    perfleet_begin(w, TRACK_PROCESS);
+    perfleet_int(w, PROCESS_PID, getpid());
+    if (len > 0) {
+        cmdline[len] = '\0';
+        perfleet_string(w, PROCESS_NAME, cmdline);
+        for (ssize_t at = 0; at < len; at += (ssize_t)strlen(cmdline + at) + 1)
+            perfleet_string(w, PROCESS_CMDLINE, cmdline + at);
+    }
+    perfleet_end(w);
+}
+
+static void write_string(struct perfleet_writer *w, uint32_t field, const char *str)
+{
+    if (str != NULL)
+        perfleet_string(w, field, str);
+}
+
+static void write_number(struct perfleet_writer *w, uint32_t field, int64_t value)
+{
+    if (value != 0)
+        perfleet_int(w, field, value);
+}
+
+static void write_counter(struct perfleet_writer *w, const struct perfleet_track *track)
+{
+    perfleet_begin(w, TRACK_COUNTER);
+    write_number(w, COUNTER_UNIT, track->unit);
+    write_number(w, COUNTER_UNIT_MULTIPLIER, track->unit_multiplier);
+    write_number(w, COUNTER_IS_INCREMENTAL, track->is_incremental);
+    write_string(w, COUNTER_UNIT_NAME, track->unit_name);
+    write_string(w, COUNTER_SHARE_KEY, track->y_axis_share_key);
+    perfleet_end(w);
+}
+
+static uint64_t parent_uuid(struct perfleet_track *track)
+{
+    switch (track->kind) {
+    case PERFLEET_TRACK_PROCESS:
+    case PERFLEET_TRACK_GLOBAL:
+        return 0;
+    case PERFLEET_TRACK_THREAD:
+        return pfl_track_process_uuid();
+    case PERFLEET_TRACK_NAMED:
+    case PERFLEET_TRACK_COUNTER:
+    case PERFLEET_TRACK_STATE:
+    default:
+        return track->parent == NULL ? pfl_track_process_uuid() : uuid_of(track->parent, 2);
+    }
+}
+
+void pfl_track_write_descriptor(struct perfleet_writer *w, struct perfleet_track *track)
+{
+    uint64_t parent = parent_uuid(track);
+
+    perfleet_begin(w, PACKET_TRACK_DESCRIPTOR);
+    perfleet_uint(w, TRACK_UUID, perfleet_track_uuid(track));
+    if (parent != 0)
+        perfleet_uint(w, TRACK_PARENT, parent);
+    write_string(w, TRACK_NAME, track->name);
+    write_string(w, TRACK_DESCRIPTION, track->description);
+    write_number(w, TRACK_CHILD_ORDERING, track->child_ordering);
+    write_number(w, TRACK_ORDER_RANK, track->sibling_order_rank);
+    write_number(w, TRACK_MERGE_BEHAVIOR, track->merge_behavior);
+    if (track->merge_behavior == PERFLEET_MERGE_BY_KEY)
+        write_string(w, TRACK_MERGE_KEY, track->merge_key);
+    if (track->kind == PERFLEET_TRACK_THREAD)
+        write_thread(w);
+    else if (track->kind == PERFLEET_TRACK_PROCESS)
+        write_process(w);
+    else if (track->kind == PERFLEET_TRACK_COUNTER)
+        write_counter(w, track);
+    else if (track->kind == PERFLEET_TRACK_STATE) {
+        perfleet_begin(w, TRACK_STATE);
+        perfleet_end(w);
+    }
+    perfleet_end(w);
+}
