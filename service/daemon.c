@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 
 #include "base/log.h"
+#include "service/port/boost_port.h"
 #include "service/port/consumer_port.h"
 #include "service/port/disk_port.h"
 #include "service/port/host_facts.h"
@@ -61,6 +62,12 @@ static int submit_work(void *user, struct pfl_work *work)
     struct daemon *d = user;
 
     return pfl_worker_port_submit(&d->loop, work);
+}
+
+static int set_boost(void *user, const struct pfl_boost *boost)
+{
+    (void)user;
+    return pfl_boost_port_set(boost);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -185,6 +192,7 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
     struct pfl_service_conf service = {.now_ns = read_clock,
                                        .random = read_random,
                                        .submit = submit_work,
+                                       .boost = set_boost,
                                        .user = &d,
                                        .disk = &pfl_disk_port_ops,
                                        .disk_user = &d.loop,

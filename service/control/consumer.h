@@ -9,8 +9,8 @@ struct pfl_clone_result;
 struct pfl_flush;
 
 struct pfl_consumer_ops {
-    /* The session is DISABLED now: answer EnableTracing. */
-    void (*on_disabled)(void *port);
+    /* The session is DISABLED now: answer EnableTracing. `why` NULL: as it should. */
+    void (*on_disabled)(void *port, const char *why);
     /* A flush that this consumer asked for is over. */
     void (*on_flush_done)(void *port, const struct pfl_flush *flush, bool is_ok);
     /* The session's buffers are about to go: stop reading from them. */

@@ -38,7 +38,13 @@ static void ignore_clone(void *port, const struct pfl_clone_result *result)
     (void)result;
 }
 
-static const struct pfl_consumer_ops nobody_ops = {.on_disabled = ignore,
+static void ignore_end(void *port, const char *why)
+{
+    (void)port;
+    (void)why;
+}
+
+static const struct pfl_consumer_ops nobody_ops = {.on_disabled = ignore_end,
                                                    .on_flush_done = ignore_flush,
                                                    .on_session_gone = ignore,
                                                    .on_read_ready = ignore,

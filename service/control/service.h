@@ -27,11 +27,12 @@
 struct pfl_service_conf {
     uint64_t (*now_ns)(void *user, enum pfl_clock_id id);
     void (*random)(void *user, void *dst, size_t len);
-    pfl_work_submit submit;                /* NULL: costly work is done at once */
-    void *user;                            /* borrowed */
-    const struct pfl_service_facts *facts; /* borrowed */
-    const struct pfl_disk_ops *disk;       /* NULL: sessions cannot write files */
-    void *disk_user;                       /* borrowed */
+    pfl_work_submit submit;                                  /* NULL: costly work is done at once */
+    int (*boost)(void *user, const struct pfl_boost *boost); /* NULL: no session may ask for it */
+    void *user;                                              /* borrowed */
+    const struct pfl_service_facts *facts;                   /* borrowed */
+    const struct pfl_disk_ops *disk;                         /* NULL: sessions cannot write files */
+    void *disk_user;                                         /* borrowed */
 };
 
 struct pfl_service_buffer {
@@ -74,6 +75,7 @@ struct pfl_service {
     struct pfl_commit_counters commits;
     struct pfl_service_guard guards[PFL_SERVICE_GUARD_NAMES];
     size_t guards_next;
+    struct pfl_boost boost; /* in force */
     bool is_locked_down;
 };
 

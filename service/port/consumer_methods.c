@@ -387,10 +387,10 @@ const struct pfl_rpc_service pfl_consumer_service = {
     .methods_len = sizeof(methods) / sizeof(methods[0]),
 };
 
-static void on_disabled(void *port)
+static void on_disabled(void *port, const char *why)
 {
     struct pfl_consumer_conn *conn = port;
-    int rc = conn->is_closing ? 0 : reply_enable(conn, NULL);
+    int rc = conn->is_closing ? 0 : reply_enable(conn, why);
 
     if (rc != 0)
         pfl_consumer_conn_fail(conn, rc);

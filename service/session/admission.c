@@ -32,6 +32,7 @@ static struct pfl_session *session_at(struct pfl_list *it)
 static int check_exclusive(struct pfl_service *service, const struct pfl_session_plan *plan,
                            char *why)
 {
+    char reason[PFL_PLAN_WHY_BYTES];
     struct pfl_list *it;
 
     PFL_LIST_EACH (it, &service->sessions) {
@@ -45,11 +46,12 @@ static int check_exclusive(struct pfl_service *service, const struct pfl_session
     }
     if (plan->exclusive_prio == 0)
         return 0;
+    (void)snprintf(reason, sizeof(reason), "ended by a session with exclusive_prio %u",
+                   plan->exclusive_prio);
     while (!pfl_list_is_empty(&service->sessions)) {
-        pfl_log_info("session-ended", "session=%llu reason=\"exclusive_prio %u\"",
-                     (unsigned long long)session_at(service->sessions.next)->id,
-                     plan->exclusive_prio);
-        pfl_session_end(service, session_at(service->sessions.next));
+        pfl_log_info("session-ended", "session=%llu reason=\"%s\"",
+                     (unsigned long long)session_at(service->sessions.next)->id, reason);
+        pfl_session_abort(service, session_at(service->sessions.next), reason);
     }
     return 0;
 }
@@ -107,8 +109,6 @@ static int check_semaphores(const struct pfl_service *service, const struct pfl_
     while (pfl_session_plan_next_semaphore(&r, &name, &max_others)) {
         uint64_t holders;
 
-        if (name.len == 0)
-            continue;
         holders = count_holders(service, name, &max_others);
         if (holders > max_others)
             return refuse(why,

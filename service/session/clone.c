@@ -167,7 +167,6 @@ static int make_clone(struct pfl_service *service, const struct pfl_session *ses
     clone->id = ++service->last_clone_id;
     clone->session_id = session->id;
     clone->skips_filter = request->skips_filter || request->session_id == PFL_CLONE_BUGREPORT;
-    clone->started_ns = pfl_service_boottime_ns(service);
     clone->groups_left = 2;
     *ret_clone = clone;
     return 0;
@@ -218,6 +217,7 @@ void pfl_clone_start(struct pfl_service *service, struct pfl_consumer *consumer,
     pfl_list_append(&service->clones, &clone->node);
     pfl_session_snapshot_clocks(service, session);
     pfl_session_record(service, session, PFL_EVENT_FLUSH_STARTED, (struct pfl_span){0});
+    clone->started_ns = pfl_service_boottime_ns(service);
     flush_group(service, session, clone_id, PFL_SCOPE_TRANSFERRED, for_bugreport);
     flush_group(service, session, clone_id, PFL_SCOPE_COPIED, for_bugreport);
 }
@@ -285,6 +285,7 @@ static void copy_story(struct pfl_service *service, struct pfl_session *copy,
     copy->start_realtime_ns = source->start_realtime_ns;
     copy->pending.stats = true;
     pfl_session_events_copy(&copy->events, &source->events);
+    pfl_concurrent_copy(&copy->concurrent, &source->concurrent);
     pfl_session_events_record_value(&copy->events, clone->started_ns, PFL_EVENT_CLONE_STARTED, 1);
     for (size_t i = 0; i < clone->buffers_len; i++)
         pfl_session_events_record_value(&copy->events, clone->cloned_ns[i], PFL_EVENT_BUFFER_CLONED,
@@ -371,6 +372,7 @@ static const char *finish(struct pfl_service *service, struct pfl_session *sourc
     copy->uid = clone->consumer->uid;
     copy->state = PFL_SESSION_CLONED;
     copy->consumer = clone->consumer;
+    pfl_concurrent_tell(service, copy);
     copy->uuid = pfl_session_make_uuid(service);
     copy->uuid.lsb = source->uuid.lsb; /* ties the clone to what it was cloned for */
     copy_story(service, copy, source, clone);

@@ -3,8 +3,7 @@
  * Judging a plan: docs/abi/service.md section 2, in its order, first failure wins.
  *
  * Each check answers in one sentence that names the field, quotes the value and says what would be
- * accepted. Features that this version does not have are refused, never ignored: priority_boost.
- * Strings of the consumer are escaped before they are quoted. No failure but PFL_EINVAL.
+ * accepted. Strings of the consumer are escaped before they are quoted. No failure but PFL_EINVAL.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include "service/session/session_plan.h"
 
 #define MAX_BUFFER_BYTES 4294967295ull
+#define ENGINE_MAX       1u /* TRACE_BUFFER_V2 */
 
 static int refuse(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -82,10 +82,14 @@ static int check_trigger_list(const struct pfl_session_plan *p, char *why)
     for (size_t i = 0; i < p->triggers_len; i++) {
         if (!pfl_session_plan_next_trigger(p, i, &trigger))
             break;
-        if (pfl_session_plan_find_trigger(p, trigger.name, &other) &&
-            other.name.data != trigger.name.data)
-            return refuse(why, "trigger_config.triggers[%zu].name: %s is an earlier one's name too",
-                          i, quote(trigger.name));
+        for (size_t j = 0; j < i; j++) {
+            if (pfl_session_plan_next_trigger(p, j, &other) &&
+                pfl_span_eq(other.name, trigger.name))
+                return refuse(why,
+                              "trigger_config.triggers[%zu].name: %s is the name of triggers[%zu] "
+                              "too",
+                              i, quote(trigger.name), j);
+        }
         if (trigger.producer_regex.len != 0 && !pfl_pattern_is_valid(trigger.producer_regex))
             return refuse(why,
                           "trigger_config.triggers[%zu].producer_name_regex: %s is not a regular "
@@ -262,12 +266,20 @@ int pfl_session_plan_check_early(struct pfl_session_plan *self, char ret_why[PFL
     return rc;
 }
 
-static int check_absent_features(const struct pfl_session_plan *p, char *why)
+static int check_boost(const struct pfl_session_plan *p, char *why)
 {
-    static const char fmt[] = "%s: this version of perfleetd cannot do that; remove it";
+    uint32_t priority = p->boost.priority;
 
-    if (p->has_boost)
-        return refuse(why, fmt, "priority_boost");
+    if (!p->has_boost)
+        return 0;
+    if (p->boost.policy == PFL_BOOST_NONE)
+        return refuse(why, "priority_boost.policy: use POLICY_SCHED_OTHER or POLICY_SCHED_FIFO");
+    if (p->boost.policy == PFL_BOOST_OTHER && priority > 20)
+        return refuse(why, "priority_boost.priority: %u; with POLICY_SCHED_OTHER use 0 to 20",
+                      priority);
+    if (p->boost.policy == PFL_BOOST_FIFO && (priority == 0 || priority > 99))
+        return refuse(why, "priority_boost.priority: %u; with POLICY_SCHED_FIFO use 1 to 99",
+                      priority);
     return 0;
 }
 
@@ -282,18 +294,28 @@ static int check_filter(struct pfl_session_plan *p, char *why)
     return rc == PFL_EPARSE ? refuse(why, "trace_filter.%s", reason) : rc;
 }
 
+static int check_sizes(const struct pfl_session_plan *p, char *why)
+{
+    for (size_t i = 0; i < p->buffers_len; i++) {
+        if (p->buffers[i].size_kb == 0)
+            return refuse(why, "buffers[%zu].size_kb: 0; give it a size, 32768 for example", i);
+        if ((uint64_t)p->buffers[i].size_kb * 1024 > MAX_BUFFER_BYTES)
+            return refuse(why, "buffers[%zu].size_kb: %u is 4 GiB or more; use at most 4194303", i,
+                          p->buffers[i].size_kb);
+        if (p->buffers[i].engine > ENGINE_MAX)
+            return refuse(why, "buffers[%zu].experimental_mode: %u is no known mode", i,
+                          p->buffers[i].engine);
+    }
+    return 0;
+}
+
 int pfl_session_plan_check_late(struct pfl_session_plan *self, char ret_why[PFL_PLAN_WHY_BYTES])
 {
     int rc = check_filter(self, ret_why);
 
     if (rc == 0)
-        rc = check_absent_features(self, ret_why);
-    for (size_t i = 0; rc == 0 && i < self->buffers_len; i++) {
-        if (self->buffers[i].size_kb == 0)
-            rc = refuse(ret_why, "buffers[%zu].size_kb: 0; give it a size, 32768 for example", i);
-        else if ((uint64_t)self->buffers[i].size_kb * 1024 > MAX_BUFFER_BYTES)
-            rc = refuse(ret_why, "buffers[%zu].size_kb: %u is 4 GiB or more; use at most 4194303",
-                        i, self->buffers[i].size_kb);
-    }
+        rc = check_boost(self, ret_why);
+    if (rc == 0)
+        rc = check_sizes(self, ret_why);
     return rc;
 }

@@ -45,6 +45,7 @@ int pfl_session_new(struct pfl_session_plan *plan, struct pfl_session **ret_sess
     if (s == NULL)
         return PFL_ENOMEM;
     pfl_list_init(&s->instances);
+    pfl_concurrent_init(&s->concurrent);
     s->plan = plan;
     s->pending.is_first_pass = true;
     s->timers =
@@ -84,6 +85,7 @@ void pfl_session_free(struct pfl_session *self)
     pfl_trigger_list_fini(&self->triggers);
     pfl_mill_job_free(self->mill);
     pfl_session_events_fini(&self->events);
+    pfl_concurrent_fini(&self->concurrent);
     pfl_mem_free(self->detach_key);
     pfl_mem_free(self->clone_trigger);
     pfl_sequence_ids_fini(&self->sequences);

@@ -11,6 +11,7 @@
 #include "service/control/machine_set.h"
 #include "service/control/producer.h"
 #include "service/control/service_packets.h"
+#include "service/session/concurrent.h"
 #include "service/session/mill_job.h"
 #include "service/session/sequence_ids.h"
 #include "service/session/session_plan.h"
@@ -66,6 +67,7 @@ struct pfl_session {
     struct pfl_list instances; /* owned pfl_instance.of_session; by producer, then setup */
     size_t instances_len;
     struct pfl_session_events events;
+    struct pfl_concurrent concurrent;
     struct pfl_session_timers timers;
     struct pfl_session_pending pending;
     struct pfl_machine_set infos_told;  /* machines whose system_info is in the trace */
@@ -75,6 +77,7 @@ struct pfl_session {
     struct pfl_trace_uuid uuid;
     uint64_t start_realtime_ns;
     bool is_all_started_told;
+    bool is_boosted; /* its plan's boost is in force */
 };
 
 /* Takes `plan` on success. Buffers have no ids yet. PFL_ENOMEM (a buffer that does not fit too). */

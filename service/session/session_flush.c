@@ -108,12 +108,12 @@ static void end_flush(struct pfl_service *service, struct pfl_session *session,
 
     pfl_session_scrape(service, session);
     pfl_session_snapshot_clocks(service, session);
-    pfl_session_record(service, session, PFL_EVENT_ALL_FLUSHED, (struct pfl_span){0});
-    counters->flushes_succeeded += is_ok;
-    counters->flushes_failed += !is_ok;
     if (!is_ok && ((flush->flags & 0xf) == PFL_FLUSH_TRACE_STOP ||
                    (flush->flags & 0xf) == PFL_FLUSH_TRACE_CLONE))
         record_slow(service, session, flush);
+    pfl_session_record(service, session, PFL_EVENT_ALL_FLUSHED, (struct pfl_span){0});
+    counters->flushes_succeeded += is_ok;
+    counters->flushes_failed += !is_ok;
     if (flush->then == PFL_FLUSH_THEN_REPLY) {
         session->consumer->ops->on_flush_done(session->consumer->port, flush, is_ok);
     } else if (flush->then == PFL_FLUSH_THEN_DISABLE) {

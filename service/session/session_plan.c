@@ -53,6 +53,8 @@ static int read_buffer(struct pfl_span bytes, struct pfl_plan_buffer *b)
             b->clear_before_clone = f.value != 0;
         else if (f.id == 7)
             b->name = f.bytes;
+        else if (f.id == 8)
+            b->engine = (uint32_t)f.value;
     }
     return r.failed ? PFL_EPARSE : 0;
 }
@@ -114,6 +116,9 @@ static int read_builtin(struct pfl_span bytes, struct pfl_plan_builtin *b)
             break;
         case 8:
             b->no_histograms = f.value != 0;
+            break;
+        case 10:
+            b->wants_sessions = f.value != 0;
             break;
         default:
             break;
@@ -268,6 +273,23 @@ static int read_rotation(struct pfl_span bytes, struct pfl_plan_file *file)
     return r.failed ? PFL_EPARSE : 0;
 }
 
+static int read_boost(struct pfl_span bytes, struct pfl_session_plan *p)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_field f;
+
+    p->has_boost = true;
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == 1)
+            p->boost.policy = f.value == PFL_BOOST_OTHER || f.value == PFL_BOOST_FIFO
+                                  ? (enum pfl_boost_policy)f.value
+                                  : PFL_BOOST_NONE;
+        else if (f.id == 2)
+            p->boost.priority = (uint32_t)f.value;
+    }
+    return r.failed ? PFL_EPARSE : 0;
+}
+
 static int read_message(struct pfl_session_plan *p, const struct pfl_field *f)
 {
     uint64_t value = 0;
@@ -303,9 +325,7 @@ static int read_message(struct pfl_session_plan *p, const struct pfl_field *f)
         p->bugreport_filename = f->bytes;
         break;
     case 40:
-        rc = read_one_varint(f->bytes, 1, &value);
-        p->has_boost = value != 0;
-        break;
+        return read_boost(f->bytes, p);
     case CONFIG_ROTATION:
         return read_rotation(f->bytes, &p->file);
     case 47:

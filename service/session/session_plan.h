@@ -44,6 +44,7 @@ struct pfl_plan_buffer {
     struct pfl_span name; /* in config */
     bool transfer_on_clone;
     bool clear_before_clone;
+    uint32_t engine; /* ExperimentalMode: 0 or 1, to us the same */
 };
 
 struct pfl_plan_source {
@@ -60,6 +61,7 @@ struct pfl_plan_builtin {
     bool no_system_info;
     bool no_service_events;
     bool no_histograms;
+    bool wants_sessions; /* enable_concurrent_session_events */
     uint32_t primary_clock;
     uint32_t snapshot_period_ms;
 };
@@ -70,6 +72,18 @@ enum pfl_trigger_mode {
     PFL_TRIGGER_START = 1,
     PFL_TRIGGER_STOP = 2,
     PFL_TRIGGER_CLONE = 4,
+};
+
+/* PriorityBoostConfig, for the service's own thread. */
+enum pfl_boost_policy {
+    PFL_BOOST_NONE = 0,
+    PFL_BOOST_OTHER = 1,
+    PFL_BOOST_FIFO = 2,
+};
+
+struct pfl_boost {
+    enum pfl_boost_policy policy;
+    uint32_t priority; /* OTHER: 0 to 20, the negative of a nice value; FIFO: 1 to 99 */
 };
 
 struct pfl_plan_trigger {
@@ -128,9 +142,9 @@ struct pfl_session_plan {
     enum pfl_codec codec;
     int zstd_level;
     struct pfl_plan_file file;
-    /* What a later version will do; present means refused by check_late. */
     bool has_boost;
-    uint32_t trigger_mode; /* after check_early: the effective one */
+    struct pfl_boost boost; /* after check_late: with a policy */
+    uint32_t trigger_mode;  /* after check_early: the effective one */
     size_t triggers_len;
     bool trigger_clones;
     uint32_t trigger_timeout_ms;

@@ -153,6 +153,7 @@ static int push_head(struct pfl_session_read *self)
         encode_first_pass(&m, service, session);
     encode_remote_infos(&m, service, session);
     encode_events(&m, service, session);
+    pfl_message_raw(&m, pfl_buf_get(&session->concurrent.packets));
     encode_remote_clocks(&m, service, session);
     if (m.rc == 0)
         m.rc =
@@ -167,6 +168,7 @@ static int push_head(struct pfl_session_read *self)
     session->pending.sync_marker = false;
     pfl_trigger_set_told(session);
     pfl_session_events_clear(&session->events);
+    pfl_concurrent_clear(&session->concurrent);
     pfl_session_events_clear_snapshots(&session->events);
     return 0;
 }

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "service/control/command.h"
 #include "service/session/admission.h"
+#include "service/session/boost.h"
 #include "service/session/clone.h"
 #include "service/session/session_file.h"
 #include "service/session/session_flush.h"
@@ -145,10 +146,23 @@ static int make_session(struct pfl_service *service, struct pfl_consumer *consum
     session->uuid = pfl_session_make_uuid(service);
     if (plan->uuid_msb != 0 || plan->uuid_lsb != 0)
         session->uuid = (struct pfl_trace_uuid){.msb = plan->uuid_msb, .lsb = plan->uuid_lsb};
+    pfl_concurrent_begin(service, session);
     pfl_list_append(&service->sessions, &session->node);
     service->sessions_len++;
+    session->is_boosted = plan->has_boost;
     consumer->session = session;
     return 0;
+}
+
+/* In force from here on: a session that is then refused lowers it again. */
+static int check_boost(struct pfl_service *service, const struct pfl_session_plan *plan, char *why)
+{
+    if (pfl_boost_apply(service, &plan->boost) == 0)
+        return 0;
+    (void)snprintf(why, PFL_PLAN_WHY_BYTES,
+                   "priority_boost: this host does not allow perfleetd that priority; give it "
+                   "CAP_SYS_NICE, or remove the boost");
+    return PFL_EINVAL;
 }
 
 static int check_plan(struct pfl_service *service, struct pfl_consumer *consumer,
@@ -169,6 +183,8 @@ static int check_plan(struct pfl_service *service, struct pfl_consumer *consumer
         rc = pfl_admission_check(service, consumer, plan, why);
     if (rc == 0)
         rc = pfl_session_plan_check_late(plan, why);
+    if (rc == 0 && plan->has_boost)
+        rc = check_boost(service, plan, why);
     return rc;
 }
 
@@ -181,9 +197,8 @@ static int check_file(const struct pfl_service *service, const struct pfl_sessio
 
     if (!plan->file.is_wanted)
         return 0;
-    if (has_fd == (plan->file.path.len != 0))
-        said = "write_into_file: pass a descriptor with EnableTracing, or set output_path, and not "
-               "both";
+    if (!has_fd && plan->file.path.len == 0)
+        said = "write_into_file: pass a descriptor with EnableTracing, or set output_path";
     else if (service->conf.disk == NULL)
         said = "write_into_file: this service cannot write files; let the client write it";
     else if (service->closing_len >= PFL_SERVICE_MAX_SESSIONS)
@@ -198,14 +213,15 @@ static int check_file(const struct pfl_service *service, const struct pfl_sessio
 static int open_file(struct pfl_service *service, struct pfl_session *session,
                      const struct pfl_session_enable_conf *conf, char *why)
 {
+    bool has_path = session->plan->file.path.len != 0;
     int rc;
 
     if (!session->plan->file.is_wanted)
         return 0;
-    rc = pfl_session_file_open(service, session, *conf->fd, why);
+    rc = pfl_session_file_open(service, session, has_path ? -1 : *conf->fd, why);
     if (rc != 0)
         pfl_session_remove(service, session);
-    else
+    else if (!has_path)
         *conf->fd = -1;
     return rc;
 }
@@ -234,13 +250,15 @@ int pfl_session_enable(struct pfl_service *service, struct pfl_consumer *consume
         rc = make_session(service, consumer, &plan, ret_why);
     if (rc != 0) {
         pfl_session_plan_free(plan);
+        pfl_boost_lower(service);
         return rc;
     }
     rc = open_file(service, consumer->session, conf, ret_why);
     if (rc != 0)
         return rc;
-    pfl_trigger_wait(service, consumer->session);
     pfl_session_setup_all(service, consumer->session);
+    pfl_trigger_wait(service, consumer->session);
+    pfl_concurrent_tell(service, consumer->session);
     if (!consumer->session->plan->deferred_start && !pfl_trigger_starts(consumer->session))
         (void)pfl_session_start(service, consumer->session);
     return 0;
@@ -279,7 +297,7 @@ bool pfl_session_start(struct pfl_service *service, struct pfl_session *session)
 
     if (session->state != PFL_SESSION_CONFIGURED)
         return false;
-    pfl_session_state_move(&session->state, PFL_SESSION_STARTED);
+    pfl_concurrent_move(service, session, PFL_SESSION_STARTED);
     session->start_realtime_ns = service->conf.now_ns(service->conf.user, PFL_CLOCK_REALTIME);
     if (!session->plan->builtin.no_clock_snapshots) {
         session->events.first = pfl_session_read_clocks(service);
@@ -309,7 +327,8 @@ static void stop_instance(struct pfl_session *session, struct pfl_instance *inst
                               waits ? PFL_INSTANCE_STOPPING : PFL_INSTANCE_STOPPED);
 }
 
-static void finish(struct pfl_service *service, struct pfl_session *session)
+/* `why` NULL: it ended as it should. */
+static void finish(struct pfl_service *service, struct pfl_session *session, const char *why)
 {
     struct pfl_list *it;
 
@@ -319,7 +338,7 @@ static void finish(struct pfl_service *service, struct pfl_session *session)
         if (instance->state != PFL_INSTANCE_STOPPED)
             pfl_session_move_instance(session, instance, PFL_INSTANCE_STOPPED);
     }
-    pfl_session_state_move(&session->state, PFL_SESSION_DISABLED);
+    pfl_concurrent_move(service, session, PFL_SESSION_DISABLED);
     pfl_session_timers_stop(session);
     pfl_session_scrape(service, session);
     pfl_session_snapshot_clocks(service, session);
@@ -327,7 +346,7 @@ static void finish(struct pfl_service *service, struct pfl_session *session)
     if (pfl_session_file_is_open(session->file))
         pfl_session_file_finish(session->file);
     else
-        session->consumer->ops->on_disabled(session->consumer->port);
+        session->consumer->ops->on_disabled(session->consumer->port, why);
 }
 
 void pfl_session_on_file_closed(struct pfl_service *service, struct pfl_session *session)
@@ -337,7 +356,7 @@ void pfl_session_on_file_closed(struct pfl_service *service, struct pfl_session 
         service->closing_len--;
         pfl_session_free(session);
     } else if (session->state == PFL_SESSION_DISABLED) {
-        session->consumer->ops->on_disabled(session->consumer->port);
+        session->consumer->ops->on_disabled(session->consumer->port, NULL);
     } else {
         pfl_session_disable(service, session);
     }
@@ -350,25 +369,21 @@ static void stop_all(struct pfl_session *session, bool immediately)
     PFL_LIST_EACH (it, &session->instances) {
         struct pfl_instance *instance = PFL_CONTAINER_OF(it, struct pfl_instance, of_session);
 
-        if (instance->state == PFL_INSTANCE_STARTED || instance->state == PFL_INSTANCE_STARTING)
+        if (instance->state != PFL_INSTANCE_STOPPING && instance->state != PFL_INSTANCE_STOPPED)
             stop_instance(session, instance, immediately);
     }
 }
 
 void pfl_session_disable(struct pfl_service *service, struct pfl_session *session)
 {
-    if (session->state == PFL_SESSION_CONFIGURED) {
-        finish(service, session);
+    if (session->state != PFL_SESSION_CONFIGURED && session->state != PFL_SESSION_STARTED)
         return;
-    }
-    if (session->state != PFL_SESSION_STARTED)
-        return;
-    stop_all(session, false);
+    stop_all(session, session->state == PFL_SESSION_CONFIGURED);
     if (pfl_session_are_all(session, PFL_INSTANCE_STOPPED)) {
-        finish(service, session);
+        finish(service, session, NULL);
         return;
     }
-    pfl_session_state_move(&session->state, PFL_SESSION_STOP_WAIT);
+    pfl_concurrent_move(service, session, PFL_SESSION_STOP_WAIT);
     session->timers.duration_ms = PFL_SESSION_NEVER;
     session->timers.stop_ms = pfl_service_now_ms(service) + session->plan->stop_timeout_ms;
 }
@@ -383,6 +398,7 @@ static void take_out(struct pfl_service *service, struct pfl_session *session)
     pfl_list_remove(&session->node);
     service->sessions_len--;
     pfl_service_remove_buffers(service, session);
+    pfl_boost_lower(service);
 }
 
 void pfl_session_remove(struct pfl_service *service, struct pfl_session *session)
@@ -392,11 +408,11 @@ void pfl_session_remove(struct pfl_service *service, struct pfl_session *session
 }
 
 /* Its file is still written: it lives on, unseen, until that is done. */
-static void orphan(struct pfl_service *service, struct pfl_session *session)
+static void orphan(struct pfl_service *service, struct pfl_session *session, const char *why)
 {
     struct pfl_consumer *consumer = session->consumer;
 
-    consumer->ops->on_disabled(consumer->port);
+    consumer->ops->on_disabled(consumer->port, why);
     take_out(service, session);
     session->consumer = &service->nobody;
     session->file->is_orphan = true;
@@ -409,14 +425,19 @@ static void orphan(struct pfl_service *service, struct pfl_session *session)
 
 void pfl_session_end(struct pfl_service *service, struct pfl_session *session)
 {
+    pfl_session_abort(service, session, NULL);
+}
+
+void pfl_session_abort(struct pfl_service *service, struct pfl_session *session, const char *why)
+{
     pfl_session_cancel_flushes(service, session);
     pfl_clone_cancel(service, session);
     if (session->state != PFL_SESSION_DISABLED && session->state != PFL_SESSION_CLONED) {
         stop_all(session, true);
-        finish(service, session);
+        finish(service, session, why);
     }
     if (pfl_session_file_is_open(session->file))
-        orphan(service, session);
+        orphan(service, session, why);
     else
         pfl_session_remove(service, session);
 }
@@ -424,14 +445,14 @@ void pfl_session_end(struct pfl_service *service, struct pfl_session *session)
 void pfl_session_finish_stop(struct pfl_service *service, struct pfl_session *session)
 {
     if (session->state == PFL_SESSION_STOP_WAIT)
-        finish(service, session);
+        finish(service, session, NULL);
 }
 
 static void check_all_stopped(struct pfl_service *service, struct pfl_session *session)
 {
     if (session->state == PFL_SESSION_STOP_WAIT &&
         pfl_session_are_all(session, PFL_INSTANCE_STOPPED))
-        finish(service, session);
+        finish(service, session, NULL);
 }
 
 void pfl_session_on_started(struct pfl_service *service, struct pfl_producer *producer,

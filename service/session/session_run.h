@@ -26,8 +26,9 @@ PFL_MUST_USE int pfl_session_enable(struct pfl_service *service, struct pfl_cons
 bool pfl_session_start(struct pfl_service *service, struct pfl_session *session);
 /* A graceful stop; nothing when it is over already. */
 void pfl_session_disable(struct pfl_service *service, struct pfl_session *session);
-/* Stops at once and frees session and buffers. */
+/* Stops at once and frees session and buffers; abort: its consumer is told why. */
 void pfl_session_end(struct pfl_service *service, struct pfl_session *session);
+void pfl_session_abort(struct pfl_service *service, struct pfl_session *session, const char *why);
 
 void pfl_session_start_instance(struct pfl_session *session, struct pfl_instance *instance);
 void pfl_session_on_started(struct pfl_service *service, struct pfl_producer *producer,

@@ -61,7 +61,7 @@ void pfl_trigger_wait(struct pfl_service *service, struct pfl_session *session)
     session->triggers.timeout_ms = PFL_SESSION_NEVER;
     if (plan->trigger_mode == PFL_TRIGGER_START)
         session->triggers.timeout_ms = pfl_service_now_ms(service) + plan->trigger_timeout_ms;
-    else if (plan->trigger_mode != 0)
+    else if (plan->trigger_mode == PFL_TRIGGER_STOP || plan->trigger_mode == PFL_TRIGGER_CLONE)
         pfl_session_plan_set_duration(plan, plan->trigger_timeout_ms);
 }
 

@@ -24,7 +24,13 @@ static void read_random(void *user, void *dst, size_t len)
     memset(dst, 7, len);
 }
 
-static void on_disabled(void *port)
+static void on_disabled(void *port, const char *why)
+{
+    (void)port;
+    (void)why;
+}
+
+static void on_observed(void *port)
 {
     (void)port;
 }
@@ -44,7 +50,7 @@ static void on_session_gone(void *port)
 static const struct pfl_consumer_ops consumer_ops = {.on_disabled = on_disabled,
                                                      .on_flush_done = on_flush_done,
                                                      .on_session_gone = on_session_gone,
-                                                     .on_observed = on_disabled};
+                                                     .on_observed = on_observed};
 
 /* buffers { size_kb: 16 } data_sources { config { name: "s" } } trace_all_machines: true */
 static const uint8_t config[] = {0x0a, 0x02, 0x08, 0x10, 0x12, 0x05, 0x0a,

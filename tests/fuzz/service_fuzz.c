@@ -78,9 +78,10 @@ static void on_command(void *port, struct pfl_span body, int fd, bool is_setup)
         abort();
 }
 
-static void on_disabled(void *port)
+static void on_disabled(void *port, const char *why)
 {
     (void)port;
+    (void)why;
 }
 
 static void on_flush_done(void *port, const struct pfl_flush *flush, bool is_ok)
@@ -123,7 +124,7 @@ static void ignore(void *port)
     (void)port;
 }
 
-static const struct pfl_consumer_ops cloner_ops = {.on_disabled = ignore,
+static const struct pfl_consumer_ops cloner_ops = {.on_disabled = on_disabled,
                                                    .on_flush_done = on_flush_done,
                                                    .on_session_gone = ignore,
                                                    .on_cloned = on_cloned,

@@ -331,7 +331,7 @@ static void an_exclusive_session_ends_the_others_and_keeps_them_out(void **state
     pfl_kit_consumer_open(&other, &kit);
     other_enable = pfl_kit_consumer_enable(&other, ONE_BUFFER);
     enable = pfl_kit_consumer_enable(&consumer, ONE_BUFFER "exclusive_prio: 2");
-    pfl_kit_consumer_expect_disabled(&other, other_enable, NULL);
+    pfl_kit_consumer_expect_disabled(&other, other_enable, "exclusive_prio 2");
     pfl_kit_client_expect_nothing(&consumer);
     other_enable = pfl_kit_consumer_enable(&other, ONE_BUFFER "exclusive_prio: 2");
     pfl_kit_consumer_expect_disabled(&other, other_enable, "exclusive_prio");
@@ -362,7 +362,8 @@ static void refused_configs_name_the_field(void **state)
         {ONE_BUFFER "data_sources { config { name: \"x\" } producer_name_regex_filter: \"(\" }",
          "producer_name_regex_filter: \"(\""},
         {"trace_filter { bytecode: \"x\" }", "trace_filter.bytecode: checksum"},
-        {"priority_boost { policy: POLICY_SCHED_FIFO }", "priority_boost: this version"},
+        {"priority_boost { policy: POLICY_SCHED_FIFO }", "priority_boost.priority: 0"},
+        {"priority_boost { policy: POLICY_SCHED_FIFO priority: 2 }", "CAP_SYS_NICE"},
         {"write_into_file: true", "write_into_file: pass a descriptor"},
         {"write_into_file: true output_path: \"/nowhere/at/all\"", "No such file"},
         {"trigger_config { trigger_mode: START_TRACING trigger_timeout_ms: 9 "

@@ -45,9 +45,10 @@ static void on_command(void *port, struct pfl_span body, int fd, bool is_setup)
     assert_true(body.len > 0);
 }
 
-static void on_disabled(void *port)
+static void on_disabled(void *port, const char *why)
 {
     (void)port;
+    (void)why;
 }
 
 static void on_flush_done(void *port, const struct pfl_flush *flush, bool is_ok)

@@ -254,7 +254,7 @@ static void a_consumer_that_leaves_gets_its_whole_file_all_the_same(void **state
     (void)close(fds[0]);
 }
 
-static void a_path_and_a_descriptor_exclude_each_other(void **state)
+static void of_a_path_and_a_descriptor_the_path_is_written(void **state)
 {
     char config[256];
     int fd = make_file();
@@ -263,8 +263,13 @@ static void a_path_and_a_descriptor_exclude_each_other(void **state)
     (void)state;
     (void)snprintf(config, sizeof(config), FILE_CONFIG "output_path: \"%s/x\"", folder);
     enable = pfl_kit_consumer_enable_fd(&consumer, config, fd);
-    pfl_kit_consumer_expect_disabled(&consumer, enable, "not both");
+    pfl_kit_client_expect_empty(&consumer, call(KIT_FREE), true, false);
+    pfl_kit_consumer_expect_disabled(&consumer, enable, NULL);
+    pfl_port_kit_run(&kit);
+    assert_int_equal(lseek(fd, 0, SEEK_END), 0);
     (void)close(fd);
+    (void)snprintf(config, sizeof(config), "%s/x", folder);
+    assert_int_equal(unlink(config), 0);
 }
 
 static void a_path_that_exists_is_refused_and_stays(void **state)
@@ -349,7 +354,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_consumer_that_leaves_gets_its_whole_file_all_the_same,
                                         set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_path_and_a_descriptor_exclude_each_other, set_up,
+        cmocka_unit_test_setup_teardown(of_a_path_and_a_descriptor_the_path_is_written, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_path_that_exists_is_refused_and_stays, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_segment_begins_like_a_trace_and_is_in_the_index,

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sets the scheduling of the calling thread for pfl_service_conf.boost. */
+#ifndef PFL_SERVICE_BOOST_PORT_H
+#define PFL_SERVICE_BOOST_PORT_H
+
+#include "service/session/session_plan.h"
+
+/* PFL_BOOST_NONE: as it was at the first call. PFL_EPERM: the host does not allow it, and nothing
+ * was changed. */
+PFL_MUST_USE int pfl_boost_port_set(const struct pfl_boost *boost);
+
+#endif

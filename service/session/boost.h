@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* priority_boost: the service's own thread runs at the highest priority that a session asks for. */
+#ifndef PFL_SERVICE_BOOST_H
+#define PFL_SERVICE_BOOST_H
+
+#include "service/control/service.h"
+
+/* Sets it for all sessions and `more`, which may be NULL; nothing when that changes nothing.
+ * PFL_EPERM: the host does not allow it; then it is as before. */
+PFL_MUST_USE int pfl_boost_apply(struct pfl_service *service, const struct pfl_boost *more);
+/* A session went: never more than before. */
+void pfl_boost_lower(struct pfl_service *service);
+
+#endif
