@@ -111,10 +111,12 @@ static void other_sessions_are_told_from_their_state_at_the_beginning_to_their_e
 
 static void nothing_is_told_unasked_nor_to_those_that_are_over(void **state)
 {
+    uint64_t enable = pfl_kit_consumer_enable(&second, BUFFER TELLS);
+
     (void)state;
-    (void)pfl_kit_consumer_enable(&second, BUFFER TELLS);
     pfl_kit_client_expect_empty(&second, pfl_kit_client_invoke(&second, KIT_DISABLE, NO_ARGS), true,
                                 false);
+    pfl_kit_consumer_expect_disabled(&second, enable, NULL);
     (void)pfl_kit_consumer_enable(&first, BUFFER);
     assert_string_equal(read_events(&first), "");
     assert_string_equal(read_events(&second), "");
