@@ -11,6 +11,8 @@
  */
 #include "service/buffer/fragments.h"
 
+#include <endian.h>
+
 static enum pfl_fragment_kind get_kind(const struct pfl_fragments *self, const uint8_t *next)
 {
     bool continues_prev = self->pos == self->begin && (self->flags & PFL_CHUNK_CONTINUES_PREV);
@@ -21,14 +23,35 @@ static enum pfl_fragment_kind get_kind(const struct pfl_fragments *self, const u
     return continues_prev ? PFL_FRAGMENT_END : PFL_FRAGMENT_WHOLE;
 }
 
-/* Reads the size at `pos`; 0 bytes when there is none. */
+/* Four bytes as a little-endian number, loaded once wherever they lie. */
+static inline uint32_t load_word(const uint8_t *pos)
+{
+    struct word {
+        uint32_t value;
+    } __attribute__((packed, may_alias));
+
+    return le32toh(((const volatile struct word *)pos)->value);
+}
+
+/*
+ * Reads the size at `pos`; 0 bytes when there is none. The two spellings that writers use, one byte
+ * and four redundant ones, are read without a loop, each from one load.
+ */
 static inline size_t get_size(const uint8_t *pos, size_t left, uint64_t *ret_size_untrusted)
 {
-    uint8_t first = *(const volatile uint8_t *)pos;
+    uint32_t word;
 
-    if (first < 0x80u) {
-        *ret_size_untrusted = first;
+    if (left < sizeof(word))
+        return pfl_fragment_get_size(pos, left, ret_size_untrusted);
+    word = load_word(pos);
+    if ((word & 0x80u) == 0) {
+        *ret_size_untrusted = word & 0x7fu;
         return 1;
+    }
+    if ((word & 0x80808080u) == 0x00808080u) {
+        *ret_size_untrusted = (word & 0x7fu) | (word >> 1 & 0x3f80u) | (word >> 2 & 0x1fc000u) |
+                              (word >> 3 & 0xfe00000u);
+        return sizeof(word);
     }
     return pfl_fragment_get_size(pos, left, ret_size_untrusted);
 }
