@@ -196,6 +196,8 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
                                        .user = &d,
                                        .disk = &pfl_disk_port_ops,
                                        .disk_user = &d.loop,
+                                       .sessions_max = conf->sessions_max,
+                                       .sessions_per_uid_max = conf->sessions_per_uid_max,
                                        .facts = &d.facts};
     int rc;
 

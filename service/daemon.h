@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
@@ -34,7 +35,9 @@ struct pfl_daemon_conf {
     struct pfl_daemon_socket consumer;
     struct pfl_daemon_socket_access producer_access;
     struct pfl_daemon_socket_access consumer_access;
-    void (*on_ready)(void *user); /* all sockets listen; may be NULL */
+    uint32_t sessions_max;         /* at a time; 0: PFL_SERVICE_MAX_SESSIONS */
+    uint32_t sessions_per_uid_max; /* 0: PFL_SERVICE_MAX_SESSIONS_PER_UID */
+    void (*on_ready)(void *user);  /* all sockets listen; may be NULL */
     void *user;
 };
 

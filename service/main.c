@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "service/control/service.h"
 #include "service/control/socket_names.h"
 #include "service/daemon.h"
 #include "service/port/inherited.h"
@@ -54,6 +55,8 @@ static const char help[] =
     "  --enable-relay-endpoint-on ADDR   or on this one; may be repeated\n"
     "  --allow-plain-network             let producer addresses be reachable from other machines;\n"
     "                                    nothing is authenticated or encrypted there\n"
+    "  --max-sessions N[,M]              sessions at a time, and of one user; default 15,5; N "
+    "alone: N of each user\n"
     "  --background                      run in the background and print the pid\n"
     "  --log-level error|warn|info|debug default info\n"
     "  --version, --help\n"
@@ -69,6 +72,7 @@ enum {
     OPT_RELAY,
     OPT_RELAY_ON,
     OPT_NETWORK,
+    OPT_SESSIONS,
     OPT_BACKGROUND,
     OPT_LOG,
     OPT_VERSION,
@@ -81,6 +85,7 @@ static const struct option long_options[] = {
     {"enable-relay-endpoint", no_argument, NULL, OPT_RELAY},
     {"enable-relay-endpoint-on", required_argument, NULL, OPT_RELAY_ON},
     {"allow-plain-network", no_argument, NULL, OPT_NETWORK},
+    {"max-sessions", required_argument, NULL, OPT_SESSIONS},
     {"background", no_argument, NULL, OPT_BACKGROUND},
     {"log-level", required_argument, NULL, OPT_LOG},
     {"version", no_argument, NULL, OPT_VERSION},
@@ -92,6 +97,33 @@ static int wrong_usage(const char *what, const char *value)
 {
     (void)fprintf(stderr, "perfleetd: %s: %s\nTry perfleetd --help.\n", what, value);
     return EXIT_USAGE;
+}
+
+static bool parse_number(const char **at, uint32_t *ret_number)
+{
+    char *end;
+    unsigned long value;
+
+    if (**at < '0' || **at > '9')
+        return false;
+    value = strtoul(*at, &end, 10);
+    *at = end;
+    *ret_number = (uint32_t)value;
+    return value != 0 && value <= PFL_SERVICE_SESSIONS_LIMIT;
+}
+
+/* N sessions in all and M of one user; without M there is no difference between users. */
+static bool parse_session_limits(struct pfl_daemon_conf *conf, const char *text)
+{
+    if (!parse_number(&text, &conf->sessions_max))
+        return false;
+    conf->sessions_per_uid_max = conf->sessions_max;
+    if (*text == ',') {
+        text++;
+        if (!parse_number(&text, &conf->sessions_per_uid_max))
+            return false;
+    }
+    return *text == '\0';
 }
 
 static int apply_option(struct options *o, int option)
@@ -121,6 +153,10 @@ static int apply_option(struct options *o, int option)
         return 0;
     case OPT_NETWORK:
         o->names.allows_network = true;
+        return 0;
+    case OPT_SESSIONS:
+        if (!parse_session_limits(&o->conf, optarg))
+            return wrong_usage("--max-sessions wants N[,M], each from 1 to 1000, not", optarg);
         return 0;
     case OPT_BACKGROUND:
         o->is_background = true;

@@ -54,6 +54,10 @@ static const struct pfl_consumer_ops nobody_ops = {.on_disabled = ignore_end,
 int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *conf)
 {
     *self = (struct pfl_service){.conf = *conf};
+    if (self->conf.sessions_max == 0)
+        self->conf.sessions_max = PFL_SERVICE_MAX_SESSIONS;
+    if (self->conf.sessions_per_uid_max == 0)
+        self->conf.sessions_per_uid_max = PFL_SERVICE_MAX_SESSIONS_PER_UID;
     pfl_list_init(&self->producers);
     pfl_list_init(&self->consumers);
     pfl_list_init(&self->sessions);

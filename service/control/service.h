@@ -21,6 +21,7 @@
 #define PFL_SERVICE_MAX_PRODUCERS        65535u
 #define PFL_SERVICE_MAX_SESSIONS         15u
 #define PFL_SERVICE_MAX_SESSIONS_PER_UID 5u
+#define PFL_SERVICE_SESSIONS_LIMIT       1000u  /* the most that may be configured */
 #define PFL_SERVICE_MAX_SOURCES          65536u /* data sources of all producers */
 #define PFL_SERVICE_BUFFER_IDS           65536u
 
@@ -33,6 +34,8 @@ struct pfl_service_conf {
     const struct pfl_service_facts *facts;                   /* borrowed */
     const struct pfl_disk_ops *disk;                         /* NULL: sessions cannot write files */
     void *disk_user;                                         /* borrowed */
+    uint32_t sessions_max;                                   /* 0: PFL_SERVICE_MAX_SESSIONS */
+    uint32_t sessions_per_uid_max; /* 0: PFL_SERVICE_MAX_SESSIONS_PER_UID */
 };
 
 struct pfl_service_buffer {

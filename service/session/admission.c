@@ -162,10 +162,10 @@ static int check_numbers(const struct pfl_service *service, const struct pfl_con
     PFL_LIST_EACH (it, &service->sessions) {
         of_uid += session_at(it)->uid == consumer->uid;
     }
-    if (of_uid >= PFL_SERVICE_MAX_SESSIONS_PER_UID)
+    if (of_uid >= service->conf.sessions_per_uid_max)
         return refuse(why, "user %u has %u sessions already, the most a user may have; free one",
                       consumer->uid, of_uid);
-    if (service->sessions_len >= PFL_SERVICE_MAX_SESSIONS)
+    if (service->sessions_len >= service->conf.sessions_max)
         return refuse(why, "there are %zu sessions already, the most there may be; free one",
                       service->sessions_len);
     return 0;

@@ -201,7 +201,7 @@ static int check_file(const struct pfl_service *service, const struct pfl_sessio
         said = "write_into_file: pass a descriptor with EnableTracing, or set output_path";
     else if (service->conf.disk == NULL)
         said = "write_into_file: this service cannot write files; let the client write it";
-    else if (service->closing_len >= PFL_SERVICE_MAX_SESSIONS)
+    else if (service->closing_len >= service->conf.sessions_max)
         said = "write_into_file: too many earlier traces are still being written; try again later";
     if (said == NULL)
         return 0;

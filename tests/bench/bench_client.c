@@ -31,6 +31,8 @@ struct pfl_bench_client {
     bool is_done; /* the call being waited for has had its last reply */
     pfl_bench_body_cb cb;
     void *user;
+    bool is_ended; /* the session of pfl_bench_client_enable_request */
+    char error[256];
     size_t kept; /* bytes at the front of `room`: a frame that is not whole yet */
     uint8_t room[READ_BYTES + PFL_FRAME_PREFIX_BYTES + PFL_FRAME_PAYLOAD_MAX];
 };
@@ -220,6 +222,37 @@ void pfl_bench_client_enable(struct pfl_bench_client *self,
     if (b.failed || n.failed || s.failed || c.failed || r.failed)
         fail("a config that long");
     pfl_bench_client_send(self, "EnableTracing", pfl_span_of(request, (size_t)(r.pos - request)));
+}
+
+/* EnableTracingResponse {disabled 1, error 3} */
+static int on_enabled(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_bench_client *self = user;
+    struct pfl_reader r = pfl_reader_of(reply->body);
+    struct pfl_field field;
+
+    self->is_ended = true;
+    while (pfl_reader_field(&r, &field)) {
+        if (field.id == 3)
+            (void)snprintf(self->error, sizeof(self->error), "%.*s", (int)field.bytes.len,
+                           (const char *)field.bytes.data);
+    }
+    return 0;
+}
+
+void pfl_bench_client_enable_request(struct pfl_bench_client *self, struct pfl_span request)
+{
+    self->is_ended = false;
+    self->error[0] = '\0';
+    if (pfl_rpc_client_invoke(self->rpc, "EnableTracing", request, -1, on_enabled, self) != 0)
+        fail("EnableTracing");
+}
+
+const char *pfl_bench_client_wait_end(struct pfl_bench_client *self)
+{
+    while (!self->is_ended)
+        pump(self);
+    return self->error;
 }
 
 struct fill {

@@ -37,6 +37,10 @@ struct pfl_bench_session_conf {
 };
 void pfl_bench_client_enable(struct pfl_bench_client *self,
                              const struct pfl_bench_session_conf *conf);
+/* EnableTracing with a request made elsewhere. */
+void pfl_bench_client_enable_request(struct pfl_bench_client *self, struct pfl_span request);
+/* Waits until that session has ended; its error, or the empty string. Borrowed from the client. */
+const char *pfl_bench_client_wait_end(struct pfl_bench_client *self);
 /* BufferStats.bytes_written and the chunks overwritten or discarded of the session's first buffer.
  */
 void pfl_bench_client_get_fill(struct pfl_bench_client *self, uint64_t *ret_written,

@@ -12,6 +12,7 @@ C=$WORK/one/consumer.sock
 check "--help goes to stdout and ends with 0" says "usage: perfleetd" "$D" --help
 check "--version names the program" says "^perfleetd [0-9]" "$D" --version
 check "an unknown option is wrong usage" exits_with 2 "$D" --no-such-thing
+check "a number of sessions beyond the limit is wrong usage" exits_with 2 "$D" --max-sessions 1001
 check "an argument is wrong usage" exits_with 2 "$D" thing
 check "a producer address that other machines can reach is refused in words" \
     says "allow-plain-network" timeout 10 "$D" --producer-socket 0.0.0.0:1 --consumer-socket "$C"
