@@ -23,6 +23,7 @@ if(PFL_WERROR)
 endif()
 if(PFL_SANITIZE)
     add_compile_options(-fsanitize=${PFL_SANITIZE} -fno-omit-frame-pointer)
+    add_compile_definitions(PFL_SANITIZED) # base/sandbox lets their runtimes work
     add_link_options(-fsanitize=${PFL_SANITIZE})
     if(PFL_SANITIZE MATCHES undefined)
         add_compile_options(-fno-sanitize-recover=undefined)

@@ -4,7 +4,8 @@
 # Sourced by tests/run and deploy/demo/run: pfl_packages_need build test demo
 
 PFL_PACKAGES_BUILD="gcc libc6-dev cmake ninja-build pkg-config libuv1-dev libprotobuf-c-dev
-    protobuf-c-compiler libmbedtls-dev libjansson-dev libnghttp2-dev libpcre2-dev libzstd-dev zlib1g-dev"
+    protobuf-c-compiler libmbedtls-dev libseccomp-dev libjansson-dev libnghttp2-dev libpcre2-dev
+    libzstd-dev zlib1g-dev"
 PFL_PACKAGES_DEMO="chromium iproute2 util-linux openssl procps python3"
 PFL_PACKAGES_TEST="clang clang-format clang-tidy libclang-rt-14-dev git libcmocka-dev shellcheck
     $PFL_PACKAGES_DEMO"

@@ -2,9 +2,9 @@
 /*
  * One loop for everything.
  *
- * run: service, ports, signals; then the loop. Before each wait a prepare handle sends observed
- * events and sets the one timer to the service's next deadline. SIGTERM and SIGINT close the
- * ports, which close their connections, which end the sessions; the loop then runs dry.
+ * run: service, ports, signals, sandbox; then the loop. Before each wait a prepare handle sends
+ * observed events and sets the one timer to the service's next deadline. SIGTERM and SIGINT close
+ * the ports, which close their connections, which end the sessions; the loop then runs dry.
  *
  * Failures: only at the start (an address that cannot be bound, no memory); what is open by then
  * is closed again. Limits: connections per socket, PRODUCERS_MAX and CONSUMERS_MAX.
@@ -19,6 +19,7 @@
 
 #include "base/log.h"
 #include "service/port/boost_port.h"
+#include "service/port/confinement.h"
 #include "service/port/consumer_port.h"
 #include "service/port/disk_port.h"
 #include "service/port/host_facts.h"
@@ -213,6 +214,8 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
     rc = open_handles(&d);
     if (rc == 0)
         rc = open_ports(&d, conf);
+    if (rc == 0)
+        rc = pfl_confinement_enter(conf);
     if (rc != 0)
         stop(&d);
     else if (conf->on_ready != NULL)

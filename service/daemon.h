@@ -8,8 +8,10 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/sandbox/sandbox.h"
 
 #define PFL_DAEMON_MAX_PRODUCER_SOCKETS 16u
+#define PFL_DAEMON_MAX_OUTPUT_DIRS      16u
 
 struct pfl_daemon_socket_access {
     const char *group; /* name or number; NULL leaves it */
@@ -37,12 +39,16 @@ struct pfl_daemon_conf {
     struct pfl_daemon_socket_access consumer_access;
     uint32_t sessions_max;         /* at a time; 0: PFL_SERVICE_MAX_SESSIONS */
     uint32_t sessions_per_uid_max; /* 0: PFL_SERVICE_MAX_SESSIONS_PER_UID */
-    void (*on_ready)(void *user);  /* all sockets listen; may be NULL */
+    enum pfl_sandbox_mode sandbox;
+    const char *run_as;                                  /* user to become; NULL stays */
+    const char *output_dirs[PFL_DAEMON_MAX_OUTPUT_DIRS]; /* of output_path; none: anywhere */
+    size_t output_dirs_len;
+    void (*on_ready)(void *user); /* all sockets listen; may be NULL */
     void *user;
 };
 
 /* Runs until SIGTERM or SIGINT, then closes everything. Failures are logged and come before
- * on_ready: PFL_EIO, PFL_EINVAL, PFL_ENOMEM. */
+ * on_ready: PFL_EIO, PFL_EINVAL, PFL_ENOMEM, and those of pfl_sandbox_enter. */
 PFL_MUST_USE int pfl_daemon_run(const struct pfl_daemon_conf *conf);
 
 #endif

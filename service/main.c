@@ -57,6 +57,10 @@ static const char help[] =
     "                                    nothing is authenticated or encrypted there\n"
     "  --max-sessions N[,M]              sessions at a time, and of one user; default 15,5; N "
     "alone: N of each user\n"
+    "  --user NAME                       become this user once the sockets listen (as root only)\n"
+    "  --output-dir DIR                  where configs may create files (output_path); may be\n"
+    "                                    repeated. Without it: wherever the user may\n"
+    "  --sandbox auto|require|off        default auto: what the kernel has\n"
     "  --background                      run in the background and print the pid\n"
     "  --log-level error|warn|info|debug default info\n"
     "  --version, --help\n"
@@ -73,6 +77,9 @@ enum {
     OPT_RELAY_ON,
     OPT_NETWORK,
     OPT_SESSIONS,
+    OPT_USER,
+    OPT_OUTPUT,
+    OPT_SANDBOX,
     OPT_BACKGROUND,
     OPT_LOG,
     OPT_VERSION,
@@ -86,6 +93,9 @@ static const struct option long_options[] = {
     {"enable-relay-endpoint-on", required_argument, NULL, OPT_RELAY_ON},
     {"allow-plain-network", no_argument, NULL, OPT_NETWORK},
     {"max-sessions", required_argument, NULL, OPT_SESSIONS},
+    {"user", required_argument, NULL, OPT_USER},
+    {"output-dir", required_argument, NULL, OPT_OUTPUT},
+    {"sandbox", required_argument, NULL, OPT_SANDBOX},
     {"background", no_argument, NULL, OPT_BACKGROUND},
     {"log-level", required_argument, NULL, OPT_LOG},
     {"version", no_argument, NULL, OPT_VERSION},
@@ -126,6 +136,23 @@ static bool parse_session_limits(struct pfl_daemon_conf *conf, const char *text)
     return *text == '\0';
 }
 
+/* What it may do with the host; 0 or the exit code. */
+static int apply_confinement(struct pfl_daemon_conf *conf, int option)
+{
+    if (option == OPT_USER) {
+        conf->run_as = optarg;
+        return 0;
+    }
+    if (option == OPT_SANDBOX)
+        return pfl_sandbox_mode_parse(optarg, &conf->sandbox)
+                   ? 0
+                   : wrong_usage("--sandbox wants auto, require or off, not", optarg);
+    if (conf->output_dirs_len == PFL_DAEMON_MAX_OUTPUT_DIRS)
+        return wrong_usage("--output-dir too often", optarg);
+    conf->output_dirs[conf->output_dirs_len++] = optarg;
+    return 0;
+}
+
 static int apply_option(struct options *o, int option)
 {
     enum pfl_log_level level;
@@ -158,6 +185,10 @@ static int apply_option(struct options *o, int option)
         if (!parse_session_limits(&o->conf, optarg))
             return wrong_usage("--max-sessions wants N[,M], each from 1 to 1000, not", optarg);
         return 0;
+    case OPT_USER:
+    case OPT_OUTPUT:
+    case OPT_SANDBOX:
+        return apply_confinement(&o->conf, option);
     case OPT_BACKGROUND:
         o->is_background = true;
         return 0;
@@ -193,6 +224,8 @@ static int parse_options(struct options *o, int argc, char **argv)
     }
     if (optind < argc)
         return wrong_usage("unexpected argument", argv[optind]);
+    if (o->conf.output_dirs_len != 0 && o->conf.sandbox == PFL_SANDBOX_OFF)
+        return wrong_usage("--output-dir is kept by the sandbox, which is", "off");
     return -1;
 }
 
@@ -293,10 +326,9 @@ static int go_to_background(struct options *o)
     return EXIT_SUCCESS;
 }
 
-/* Nothing that the service does needs more than it has when it starts. */
+/* The rest goes in pfl_confinement_enter, once the sockets listen. */
 static void drop_privileges(void)
 {
-    (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* other processes' data is in our memory */
     (void)signal(SIGPIPE, SIG_IGN);
 }
@@ -317,6 +349,7 @@ int main(int argc, char **argv)
     }
     drop_privileges();
     pfl_log_limit_every_event(); /* nearly every line can be caused by any local program */
+    pfl_readiness_open();
     o.conf.on_ready = on_ready;
     o.conf.user = &o;
     rc = pfl_daemon_run(&o.conf);

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readiness as the real service tells it (a byte on a descriptor) and as systemd wants it (a
- * datagram to a UNIX socket, abstract when it begins with @). Nothing is retried. */
+ * datagram to a UNIX socket, abstract when it begins with @). open connects the datagram's socket;
+ * tell sends and closes it. Nothing is retried. */
 #include "service/port/readiness.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "base/io/unix_addr.h"
 #include "base/log.h"
+
+static int systemd_fd = -1;
 
 static void tell_descriptor(const char *number)
 {
@@ -27,35 +29,36 @@ static void tell_descriptor(const char *number)
     (void)close((int)fd);
 }
 
-static void tell_systemd(const char *path)
+void pfl_readiness_open(void)
 {
-    static const char message[] = "READY=1";
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
-    size_t len = strlen(path);
+    const char *path = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un addr;
+    socklen_t len;
     int fd;
 
-    if (len == 0 || len >= sizeof(addr.sun_path))
+    if (path == NULL || pfl_unix_addr_parse(path, &addr, &len) != 0)
         return;
-    memcpy(addr.sun_path, path, len);
-    if (path[0] == '@')
-        addr.sun_path[0] = '\0';
     fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 ||
-        sendto(fd, message, sizeof(message) - 1, MSG_NOSIGNAL, (const struct sockaddr *)&addr,
-               (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0)
-        pfl_log_warn("readiness-not-told", "NOTIFY_SOCKET=%s errno=%d", pfl_log_quote_str(path),
-                     errno);
+    if (fd >= 0 && connect(fd, (const struct sockaddr *)&addr, len) == 0) {
+        systemd_fd = fd;
+        return;
+    }
+    pfl_log_warn("readiness-not-told", "NOTIFY_SOCKET=%s errno=%d", pfl_log_quote_str(path), errno);
     if (fd >= 0)
         (void)close(fd);
 }
 
 void pfl_readiness_tell(void)
 {
+    static const char message[] = "READY=1";
     const char *fd = getenv("TRACED_NOTIFY_FD");
-    const char *path = getenv("NOTIFY_SOCKET");
 
     if (fd != NULL)
         tell_descriptor(fd);
-    if (path != NULL)
-        tell_systemd(path);
+    if (systemd_fd < 0)
+        return;
+    if (send(systemd_fd, message, sizeof(message) - 1, MSG_NOSIGNAL) < 0)
+        pfl_log_warn("readiness-not-told", "errno=%d", errno);
+    (void)close(systemd_fd);
+    systemd_fd = -1;
 }

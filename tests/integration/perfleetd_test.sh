@@ -35,6 +35,7 @@ else
     check "idle it takes less than 8 MiB" test "$(rss_kb)" -lt 8192
 fi
 check "it can get no new privileges" says 'NoNewPrivs:[[:space:]]*1' grep NoNewPrivs "/proc/$DAEMON/status"
+check "it makes only the system calls on its list" says 'Seccomp:[[:space:]]*2' grep Seccomp: "/proc/$DAEMON/status"
 kill -TERM "$DAEMON"
 daemon_is_gone() { ! is_alive "$DAEMON"; }
 check "SIGTERM ends it" wait_for 10 daemon_is_gone

@@ -15,16 +15,17 @@ ALLOWED = {
     "abi": ((), ()),
     "base": ((), ()),
     "base/io": (("base",), ("uv", "mbedtls")),
+    "base/sandbox": (("base",), ("seccomp",)),
     "proto": (("base",), ("protobuf-c", "nghttp2", "zstd")),
     "producer": (("abi", "base"), ()),
-    "service": (("abi", "proto", "base", "base/io"),
+    "service": (("abi", "proto", "base", "base/io", "base/sandbox"),
                 ("uv", "protobuf-c", "pcre2", "zlib", "zstd")),
     "tunnel": (("proto", "base", "base/io"), ("uv",)),
-    "relay": (("tunnel", "proto", "base", "base/io"), ("uv", "jansson")),
-    "agent": (("tunnel", "proto", "base", "base/io"), ("uv", "jansson")),
+    "relay": (("tunnel", "proto", "base", "base/io", "base/sandbox"), ("uv", "jansson")),
+    "agent": (("tunnel", "proto", "base", "base/io", "base/sandbox"), ("uv", "jansson")),
     "agent/probes": (("producer", "base"), ()),
     "consumer": (("tunnel", "proto", "base", "base/io"), ("uv", "protobuf-c", "jansson")),
-    "tests": (("abi", "base", "base/io", "proto", "producer", "service", "tunnel", "relay", "agent", "agent/probes",
+    "tests": (("abi", "base", "base/io", "base/sandbox", "proto", "producer", "service", "tunnel", "relay", "agent", "agent/probes",
                "consumer"), ("uv", "mbedtls", "protobuf-c", "jansson", "cmocka", "zlib",
                "zstd")),
 }
@@ -52,6 +53,7 @@ LIBRARIES = [
     (re.compile(r"protobuf-c/"), "protobuf-c"),
     (re.compile(r"nghttp2/"), "nghttp2"),
     (re.compile(r"zstd"), "zstd"),
+    (re.compile(r"seccomp\.h"), "seccomp"),
     (re.compile(r"zlib\.h"), "zlib"),
     (re.compile(r"pcre2\.h"), "pcre2"),
     (re.compile(r"jansson\.h"), "jansson"),
@@ -96,7 +98,7 @@ def judge_project(folder, target):
 def judge_core(folder, name, target):
     if folder not in SHELLS or SHELLS[folder].match(name[len(folder) + 1:]):
         return None
-    if target.startswith("base/io/") or target == "uv.h" or target.startswith("uv/"):
+    if target.startswith(("base/io/", "base/sandbox/")) or target == "uv.h" or target.startswith("uv/"):
         return "is for shells, and this is a core"
     return None
 
@@ -117,7 +119,8 @@ def check(name, text):
 
 
 def self_test():
-    bad = [("proto/x.c", "#include <uv.h>"), ("relay/x.c", '#include "abi/page.h"'),
+    bad = [("proto/x.c", "#include <uv.h>"), ("base/x.c", "#include <seccomp.h>"),
+           ("service/session/x.c", '#include "base/sandbox/sandbox.h"'), ("relay/x.c", '#include "abi/page.h"'),
            ("consumer/x.c", '#include "service/session/session.h"'), ("base/x.c", "#include <mbedtls/ssl.h>"),
            ("base/io/x.c", '#include "proto/frame.h"'), ("proto/x.c", '#include "base/log.h"'),
            ("base/x.c", '#include "base/io/stream.h"'), ("abi/x.h", '#include "base/err.h"'),

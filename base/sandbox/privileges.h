@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who the process is and what that lets it do: users and capabilities. */
+#ifndef PFL_BASE_SANDBOX_PRIVILEGES_H
+#define PFL_BASE_SANDBOX_PRIVILEGES_H
+
+#include "base/err.h"
+
+/* Becomes `user` (a name or a number) with its groups, for good. Nothing to do when the process is
+ * that user already. PFL_EINVAL no such user, PFL_EPERM not allowed. */
+PFL_MUST_USE int pfl_privileges_become(const char *user);
+
+/* Gives up every capability, those that a program it starts could get back included.
+ * PFL_ESTATE, errno set. */
+PFL_MUST_USE int pfl_privileges_drop_capabilities(void);
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The list of system calls, by libseccomp.
+ *
+ * enter: the calls of a loop with sockets and threads; those of what the program needs besides; a
+ * few only with certain arguments (no executable memory, no process of its own, no file but new
+ * ones to write). Everything else fails with EPERM, so that a library that tries something new
+ * gets an error it knows, and the service lives; what no library of ours ever calls kills.
+ * Failure: nothing is restricted. Owns the libseccomp context while it runs.
+ */
+#include "base/sandbox/syscalls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* A call that is allowed when (argument & mask) == value. */
+struct rule {
+    const char *name;
+    unsigned argument;
+    uint64_t mask;
+    uint64_t value;
+};
+
+#define WHOLE UINT64_MAX
+/* Integer arguments are 32 bits wide: the upper half of the register may be anything. */
+#define INT ((uint64_t)UINT32_MAX)
+
+static const char *const always[] = {
+    /* descriptors */
+    "read", "write", "readv", "writev", "close", "fstat", "newfstatat", "lseek", "epoll_wait",
+    "epoll_pwait", "epoll_ctl", "poll", "ppoll",
+    /* sockets that are open */
+    "accept4", "recvmsg", "recvfrom", "sendmsg", "shutdown", "getsockname", "getpeername",
+    "getsockopt", "setsockopt",
+    /* memory and threads */
+    "munmap", "mremap", "madvise", "brk", "futex", "set_robust_list", "rseq", "sched_yield",
+    "sched_getaffinity", "exit", "exit_group",
+    /* signals */
+    "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "restart_syscall",
+    /* time, and who am I */
+    "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time",
+    "getpid", "gettid", "getuid", "geteuid", "getgid", "getegid", "getrusage", "getcpu",
+    "getrandom", "uname", "sysinfo"};
+
+#define THREAD_FLAGS (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD)
+#define NEW_SPACES                                                                                 \
+    (CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET |     \
+     CLONE_NEWCGROUP)
+
+static const struct rule with_arguments[] = {
+    {"mmap", 2, PROT_EXEC, 0},
+    {"mprotect", 2, PROT_EXEC, 0},
+    {"clone", 0, THREAD_FLAGS | NEW_SPACES, THREAD_FLAGS}, /* a thread, never a process */
+    {"fcntl", 1, INT, F_GETFL},
+    {"fcntl", 1, INT, F_SETFL},
+    {"fcntl", 1, INT, F_GETFD},
+    {"fcntl", 1, INT, F_SETFD},
+    {"fcntl", 1, INT, F_GET_SEALS},
+    {"ioctl", 1, INT, FIONBIO},
+    {"ioctl", 1, INT, FIOCLEX},
+    {"sendto", 4, WHOLE, 0},    /* to whom the socket is connected */
+    {"prlimit64", 2, WHOLE, 0}, /* ask only */
+    {"setpriority", 0, INT, PRIO_PROCESS},
+    {"prctl", 0, INT, PR_SET_NAME},
+};
+
+static const struct rule memory_rules[] = {{"fcntl", 1, INT, F_ADD_SEALS}};
+static const char *const memory_calls[] = {"memfd_create", "ftruncate"};
+
+static const struct rule unix_rules[] = {{"socket", 0, INT, AF_UNIX}};
+static const char *const unix_calls[] = {"connect", "sendto"};
+
+static const struct rule read_rules[] = {{"openat", 2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY}};
+static const struct rule create_rules[] = {
+    {"openat", 2, O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC, O_WRONLY | O_CREAT | O_EXCL}};
+static const char *const create_calls[] = {"fchmod", "fdatasync", "fsync"};
+static const char *const remove_calls[] = {"unlink", "unlinkat"};
+
+/* No library that we use ever tries these. */
+static const char *const killing[] = {"execve",
+                                      "execveat",
+#ifndef PFL_SANITIZED
+                                      "ptrace",
+#endif
+                                      "process_vm_readv",
+                                      "process_vm_writev",
+                                      "pidfd_getfd",
+                                      "bpf",
+                                      "perf_event_open",
+                                      "userfaultfd",
+                                      "init_module",
+                                      "finit_module",
+                                      "delete_module",
+                                      "kexec_load",
+                                      "kexec_file_load",
+                                      "mount",
+                                      "umount2",
+                                      "move_mount",
+                                      "open_tree",
+                                      "fsopen",
+                                      "pivot_root",
+                                      "chroot",
+                                      "unshare",
+                                      "setns",
+                                      "open_by_handle_at",
+                                      "add_key",
+                                      "request_key",
+                                      "keyctl",
+                                      "setuid",
+                                      "setgid",
+                                      "setresuid",
+                                      "setresgid",
+                                      "setgroups",
+                                      "capset",
+                                      "settimeofday",
+                                      "clock_settime",
+                                      "reboot",
+                                      "swapon",
+                                      "swapoff"};
+
+/* libc falls back to the older call, whose arguments a filter can see. */
+static const char *const absent[] = {"clone3", "openat2"};
+
+#ifdef PFL_SANITIZED
+/* What the sanitizers' runtimes do besides; the leak check stops all threads by ptrace. */
+static const char *const of_sanitizers[] = {
+    "ptrace",   "wait4",      "prctl",       "clone",  "readlink", "readlinkat",
+    "tkill",    "tgkill",     "kill",        "dup2",   "mincore",  "getppid",
+    "getdents", "getdents64", "personality", "access", "stat",     "lstat"};
+static const struct rule of_sanitizers_rules[] = {
+    {"openat", 2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY},
+    {"open", 1, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY},
+};
+#endif
+
+static int add_calls(scmp_filter_ctx ctx, uint32_t action, const char *const *names, size_t len)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < len; i++) {
+        int number = seccomp_syscall_resolve_name(names[i]);
+
+        if (number >= 0) /* else this architecture has no such call */
+            rc = seccomp_rule_add(ctx, action, number, 0);
+    }
+    return rc;
+}
+
+static int add_rules(scmp_filter_ctx ctx, const struct rule *rules, size_t len)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < len; i++) {
+        const struct rule *rule = &rules[i];
+        int number = seccomp_syscall_resolve_name(rule->name);
+        struct scmp_arg_cmp cmp =
+            SCMP_CMP(rule->argument, SCMP_CMP_MASKED_EQ, rule->mask, rule->value);
+
+        if (number >= 0)
+            rc = seccomp_rule_add_array(ctx, SCMP_ACT_ALLOW, number, 1, &cmp);
+    }
+    return rc;
+}
+
+static int add_needs(scmp_filter_ctx ctx, unsigned needs, unsigned rights)
+{
+    int rc = 0;
+
+    if ((needs & PFL_SANDBOX_SHARES_MEMORY) != 0) {
+        rc = add_calls(ctx, SCMP_ACT_ALLOW, memory_calls, COUNT(memory_calls));
+        if (rc == 0)
+            rc = add_rules(ctx, memory_rules, COUNT(memory_rules));
+    }
+    if (rc == 0 && (needs & PFL_SANDBOX_CONNECTS_UNIX) != 0) {
+        rc = add_calls(ctx, SCMP_ACT_ALLOW, unix_calls, COUNT(unix_calls));
+        if (rc == 0)
+            rc = add_rules(ctx, unix_rules, COUNT(unix_rules));
+    }
+    if (rc == 0 && (rights & PFL_SANDBOX_READ) != 0)
+        rc = add_rules(ctx, read_rules, COUNT(read_rules));
+    if (rc == 0 && (rights & PFL_SANDBOX_CREATE) != 0) {
+        rc = add_calls(ctx, SCMP_ACT_ALLOW, create_calls, COUNT(create_calls));
+        if (rc == 0)
+            rc = add_rules(ctx, create_rules, COUNT(create_rules));
+    }
+    if (rc == 0 && (rights & PFL_SANDBOX_REMOVE) != 0)
+        rc = add_calls(ctx, SCMP_ACT_ALLOW, remove_calls, COUNT(remove_calls));
+    return rc;
+}
+
+/* abort() of an assertion sends a signal to its own process. */
+static int add_own_signals(scmp_filter_ctx ctx)
+{
+    const struct rule rule = {"tgkill", 0, INT, (uint64_t)getpid()};
+
+    return add_rules(ctx, &rule, 1);
+}
+
+static int fill(scmp_filter_ctx ctx, const struct pfl_sandbox_conf *conf)
+{
+    unsigned rights = 0;
+    int rc;
+
+    for (size_t i = 0; i < conf->folders_len; i++)
+        rights |= conf->folders[i].rights;
+    rc = add_calls(ctx, SCMP_ACT_ALLOW, always, COUNT(always));
+    if (rc == 0)
+        rc = add_rules(ctx, with_arguments, COUNT(with_arguments));
+    if (rc == 0)
+        rc = add_own_signals(ctx);
+    if (rc == 0)
+        rc = add_needs(ctx, conf->needs, rights);
+    if (rc == 0)
+        rc = add_calls(ctx, SCMP_ACT_KILL_PROCESS, killing, COUNT(killing));
+    if (rc == 0)
+        rc = add_calls(ctx, SCMP_ACT_ERRNO(ENOSYS), absent, COUNT(absent));
+#ifdef PFL_SANITIZED
+    if (rc == 0)
+        rc = add_calls(ctx, SCMP_ACT_ALLOW, of_sanitizers, COUNT(of_sanitizers));
+    if (rc == 0)
+        rc = add_rules(ctx, of_sanitizers_rules, COUNT(of_sanitizers_rules));
+#endif
+    return rc;
+}
+
+int pfl_syscalls_enter(const struct pfl_sandbox_conf *conf)
+{
+    scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+    int rc;
+
+    if (ctx == NULL)
+        return PFL_ENOMEM;
+    rc = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+    if (rc == 0) /* threads that are there already are held too */
+        rc = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_TSYNC, 1);
+    if (rc == 0) /* a tree, not a chain of comparisons */
+        rc = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+    if (rc == 0)
+        rc = fill(ctx, conf);
+    if (rc == 0)
+        rc = seccomp_load(ctx);
+    seccomp_release(ctx);
+    if (rc == 0)
+        return 0;
+    return rc == -ENOMEM ? PFL_ENOMEM : PFL_ESTATE;
+}

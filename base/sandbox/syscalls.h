@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* seccomp: which system calls a process may make. */
+#ifndef PFL_BASE_SANDBOX_SYSCALLS_H
+#define PFL_BASE_SANDBOX_SYSCALLS_H
+
+#include "base/sandbox/sandbox.h"
+
+/* From now on the process makes only the calls on the list and those that conf->needs and the
+ * rights of conf->folders add: any other fails with EPERM, and those that only an attack makes kill
+ * it (SIGSYS). PFL_ESTATE the kernel refuses filters, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_syscalls_enter(const struct pfl_sandbox_conf *conf);
+
+#endif

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sandbox against this kernel: what is forbidden is refused, what a program said it needs
+ * works. Each claim is tried by a child process that entered with the same library as the daemons.
+ * Claims that need root, or a kernel with Landlock, are skipped without.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "sandbox_kit.h"
+
+static pid_t parent;
+
+static int errno_of(bool has_worked)
+{
+    return has_worked ? KIT_WORKED : errno;
+}
+
+static int open_in(const char *folder, const char *name, int flags)
+{
+    char path[96];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+    return errno_of(open(path, flags | O_CLOEXEC, 0600) >= 0);
+}
+
+static void need_landlock(void)
+{
+    if (syscall(444, NULL, 0, 1u) < 1)
+        skip();
+}
+
+/* ---- processes and privileges ---- */
+
+static int run_program(const struct kit *kit)
+{
+    char *argv[] = {"/bin/true", NULL};
+
+    (void)kit;
+    (void)execve(argv[0], argv, NULL);
+    return errno;
+}
+
+static int fork_process(const struct kit *kit)
+{
+    pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+
+    (void)kit;
+    if (pid == 0)
+        _exit(0);
+    return errno_of(pid > 0);
+}
+
+static int trace_parent(const struct kit *kit)
+{
+    (void)kit;
+    return errno_of(ptrace(PTRACE_ATTACH, parent, NULL, NULL) == 0);
+}
+
+static int become_root(const struct kit *kit)
+{
+    (void)kit;
+    return errno_of(setuid(0) == 0);
+}
+
+static int leave_namespace(const struct kit *kit)
+{
+    (void)kit;
+    return errno_of(syscall(SYS_unshare, 0x10000000) == 0);
+}
+
+static int signal_process(const struct kit *kit)
+{
+    (void)kit;
+    return errno_of(syscall(SYS_kill, parent, 0) == 0);
+}
+
+static int make_code(const struct kit *kit)
+{
+    (void)kit;
+    return errno_of(mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
+}
+
+static int turn_data_into_code(const struct kit *kit)
+{
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    (void)kit;
+    return errno_of(page != MAP_FAILED && mprotect(page, 4096, PROT_READ | PROT_EXEC) == 0);
+}
+
+static int raise_limit(const struct kit *kit)
+{
+    struct rlimit limit = {0};
+
+    (void)kit;
+    return errno_of(setrlimit(RLIMIT_CORE, &limit) == 0);
+}
+
+static void programs_users_and_namespaces_kill(void **state)
+{
+    assert_int_equal(kit_try(*state, run_program), KIT_KILLED);
+    assert_int_equal(kit_try(*state, become_root), KIT_KILLED);
+    assert_int_equal(kit_try(*state, leave_namespace), KIT_KILLED);
+#ifndef PFL_SANITIZED
+    assert_int_equal(kit_try(*state, trace_parent), KIT_KILLED);
+#endif
+}
+
+static void processes_signals_and_code_are_refused(void **state)
+{
+    assert_int_equal(kit_try(*state, make_code), EPERM);
+    assert_int_equal(kit_try(*state, turn_data_into_code), EPERM);
+#ifndef PFL_SANITIZED
+    assert_int_equal(kit_try(*state, fork_process), EPERM);
+    assert_int_equal(kit_try(*state, signal_process), EPERM);
+    assert_int_equal(kit_try(*state, raise_limit), EPERM);
+#else
+    (void)fork_process;
+    (void)signal_process;
+    (void)raise_limit;
+    (void)trace_parent;
+#endif
+}
+
+static void no_privilege_is_left(void **state)
+{
+    struct kit *kit = *state;
+
+    assert_true(kit_child_has(kit, "NoNewPrivs", "1"));
+    assert_true(kit_child_has(kit, "Seccomp", "2"));
+    assert_true(kit_child_has(kit, "CapEff", "0000000000000000"));
+    assert_true(kit_child_has(kit, "CapPrm", "0000000000000000"));
+    if (geteuid() == 0)
+        assert_true(kit_child_has(kit, "CapBnd", "0000000000000000"));
+}
+
+static void off_leaves_calls_but_takes_new_privileges(void **state)
+{
+    struct kit *kit = *state;
+
+    kit->conf.mode = PFL_SANDBOX_OFF;
+    assert_true(kit_child_has(kit, "NoNewPrivs", "1"));
+    assert_true(kit_child_has(kit, "Seccomp", "0"));
+    assert_int_equal(kit_try(kit, make_code), KIT_WORKED);
+}
+
+static void root_becomes_the_user(void **state)
+{
+    struct kit *kit = *state;
+
+    if (geteuid() != 0)
+        skip();
+    kit->conf.user = "65534";
+    assert_true(kit_child_has(kit, "Uid", "65534\t65534\t65534\t65534"));
+    assert_true(kit_child_has(kit, "Gid", "65534\t65534\t65534\t65534"));
+    assert_true(kit_child_has(kit, "CapBnd", "0000000000000000"));
+    kit->conf.user = "12345"; /* in no database: no groups */
+    assert_true(kit_child_has(kit, "Uid", "12345\t12345\t12345\t12345"));
+    assert_true(kit_child_has(kit, "Groups", " "));
+}
+
+static void a_user_that_is_not_there_ends_the_start(void **state)
+{
+    struct kit *kit = *state;
+
+    kit->conf.user = "no such user";
+    assert_int_equal(kit_try(kit, make_code), KIT_OUTSIDE);
+}
+
+/* ---- sockets ---- */
+
+static int make_tcp(const struct kit *kit)
+{
+    (void)kit;
+    return errno_of(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) >= 0);
+}
+
+static int make_unix(const struct kit *kit)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return errno;
+    (void)snprintf(addr.sun_path, sizeof(addr.sun_path), "%s/nobody", kit->inside);
+    return errno_of(connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0);
+}
+
+static void sockets_are_refused(void **state)
+{
+    assert_int_equal(kit_try(*state, make_tcp), EPERM);
+    assert_int_equal(kit_try(*state, make_unix), EPERM);
+}
+
+static void with_the_need_unix_sockets_alone_are_made(void **state)
+{
+    struct kit *kit = *state;
+
+    kit->conf.needs = PFL_SANDBOX_CONNECTS_UNIX;
+    assert_int_equal(kit_try(kit, make_tcp), EPERM);
+    assert_int_equal(kit_try(kit, make_unix), ENOENT);
+}
+
+/* ---- memory and threads ---- */
+
+static int make_memory(const struct kit *kit)
+{
+    int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    (void)kit;
+    if (fd < 0)
+        return errno;
+    return errno_of(ftruncate(fd, 4096) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0 &&
+                    mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) != MAP_FAILED);
+}
+
+static void *act_in_thread(void *user)
+{
+    const struct kit *kit = user;
+    bool is_refused = open_in(kit->outside, "new", O_CREAT | O_EXCL | O_WRONLY) != KIT_WORKED &&
+                      make_tcp(kit) == EPERM;
+
+    return is_refused ? NULL : user;
+}
+
+static int start_thread(const struct kit *kit)
+{
+    struct kit copy = *kit;
+    void *result = &copy;
+    pthread_t thread;
+    int rc = pthread_create(&thread, NULL, act_in_thread, &copy);
+
+    if (rc != 0)
+        return rc;
+    rc = pthread_join(thread, &result);
+    return rc == 0 && result != NULL ? EBADMSG : rc;
+}
+
+static void memory_is_shared_only_with_the_need(void **state)
+{
+    struct kit *kit = *state;
+
+    assert_int_equal(kit_try(kit, make_memory), EPERM);
+    kit->conf.needs = PFL_SANDBOX_SHARES_MEMORY;
+    assert_int_equal(kit_try(kit, make_memory), KIT_WORKED);
+}
+
+static void threads_start_and_are_held_too(void **state)
+{
+    struct kit *kit = *state;
+
+    kit->folder.rights = PFL_SANDBOX_CREATE;
+    assert_int_equal(kit_try(kit, start_thread), KIT_WORKED);
+}
+
+/* ---- files ---- */
+
+static int create_inside(const struct kit *kit)
+{
+    return open_in(kit->inside, "new", O_CREAT | O_EXCL | O_WRONLY);
+}
+
+static int create_outside(const struct kit *kit)
+{
+    return open_in(kit->outside, "new", O_CREAT | O_EXCL | O_WRONLY);
+}
+
+static int overwrite_inside(const struct kit *kit)
+{
+    return open_in(kit->inside, "there", O_WRONLY | O_TRUNC);
+}
+
+static int append_inside(const struct kit *kit)
+{
+    return open_in(kit->inside, "there", O_WRONLY | O_APPEND);
+}
+
+static int read_inside(const struct kit *kit)
+{
+    return open_in(kit->inside, "there", O_RDONLY);
+}
+
+static int read_outside(const struct kit *kit)
+{
+    return open_in(kit->outside, "there", O_RDONLY);
+}
+
+static int remove_inside(const struct kit *kit)
+{
+    char path[96];
+
+    (void)snprintf(path, sizeof(path), "%s/there", kit->inside);
+    return errno_of(unlink(path) == 0);
+}
+
+static int remove_outside(const struct kit *kit)
+{
+    char path[96];
+
+    (void)snprintf(path, sizeof(path), "%s/there", kit->outside);
+    return errno_of(unlink(path) == 0);
+}
+
+static int link_inside(const struct kit *kit)
+{
+    char from[96];
+    char to[96];
+
+    (void)snprintf(from, sizeof(from), "%s/there", kit->outside);
+    (void)snprintf(to, sizeof(to), "%s/new", kit->inside);
+    return errno_of(symlink(from, to) == 0);
+}
+
+static void without_rights_no_file_is_opened(void **state)
+{
+    assert_int_not_equal(kit_try(*state, read_inside), KIT_WORKED);
+    assert_int_equal(kit_try(*state, create_inside), EPERM);
+    assert_int_equal(kit_try(*state, remove_inside), EPERM);
+    assert_int_equal(kit_try(*state, link_inside), EPERM);
+}
+
+static void new_files_alone_are_written(void **state)
+{
+    struct kit *kit = *state;
+
+    kit->folder.rights = PFL_SANDBOX_CREATE | PFL_SANDBOX_REMOVE;
+    assert_int_equal(kit_try(kit, create_inside), KIT_WORKED);
+    assert_int_equal(kit_try(kit, create_inside), EEXIST);
+    assert_int_not_equal(kit_try(kit, overwrite_inside), KIT_WORKED);
+    assert_int_not_equal(kit_try(kit, append_inside), KIT_WORKED);
+    assert_int_not_equal(kit_try(kit, read_inside), KIT_WORKED);
+    assert_int_equal(kit_try(kit, remove_inside), KIT_WORKED);
+}
+
+static void other_folders_are_out_of_reach(void **state)
+{
+    struct kit *kit = *state;
+
+    need_landlock();
+    kit->folder.rights = PFL_SANDBOX_READ | PFL_SANDBOX_CREATE | PFL_SANDBOX_REMOVE;
+    assert_int_equal(kit_try(kit, read_inside), KIT_WORKED);
+    assert_int_equal(kit_try(kit, read_outside), EACCES);
+    assert_int_equal(kit_try(kit, create_outside), EACCES);
+    assert_int_equal(kit_try(kit, remove_outside), EACCES);
+}
+
+static void a_folder_that_is_not_there_ends_the_start(void **state)
+{
+    struct kit *kit = *state;
+
+    need_landlock();
+    kit->folder = (struct pfl_sandbox_folder){.path = "/no/such/folder", .rights = 1};
+    assert_int_equal(kit_try(kit, make_code), KIT_OUTSIDE);
+}
+
+/* ---- modes ---- */
+
+static void an_old_kernel_is_enough_for_auto_and_not_for_require(void **state)
+{
+    struct kit *kit = *state;
+
+    assert_int_equal(kit_enter_on_old_kernel(kit), 0);
+    kit->conf.mode = PFL_SANDBOX_REQUIRE;
+    assert_int_equal(kit_enter_on_old_kernel(kit), PFL_ESTATE);
+}
+
+static void require_holds_here(void **state)
+{
+    struct kit *kit = *state;
+
+    need_landlock();
+    kit->conf.mode = PFL_SANDBOX_REQUIRE;
+    assert_int_equal(kit_try(kit, make_tcp), EPERM);
+}
+
+static void modes_have_names(void **state)
+{
+    enum pfl_sandbox_mode mode = PFL_SANDBOX_OFF;
+
+    (void)state;
+    assert_true(pfl_sandbox_mode_parse("auto", &mode));
+    assert_int_equal(mode, PFL_SANDBOX_AUTO);
+    assert_true(pfl_sandbox_mode_parse("require", &mode));
+    assert_int_equal(mode, PFL_SANDBOX_REQUIRE);
+    assert_true(pfl_sandbox_mode_parse("off", &mode));
+    assert_int_equal(mode, PFL_SANDBOX_OFF);
+    assert_false(pfl_sandbox_mode_parse("on", &mode));
+}
+
+static int setup(void **state)
+{
+    static struct kit kit;
+
+    kit_init(&kit);
+    *state = &kit;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    kit_fini(*state);
+    return 0;
+}
+
+#define CLAIM(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CLAIM(programs_users_and_namespaces_kill),
+        CLAIM(processes_signals_and_code_are_refused),
+        CLAIM(no_privilege_is_left),
+        CLAIM(off_leaves_calls_but_takes_new_privileges),
+        CLAIM(root_becomes_the_user),
+        CLAIM(a_user_that_is_not_there_ends_the_start),
+        CLAIM(sockets_are_refused),
+        CLAIM(with_the_need_unix_sockets_alone_are_made),
+        CLAIM(memory_is_shared_only_with_the_need),
+        CLAIM(threads_start_and_are_held_too),
+        CLAIM(without_rights_no_file_is_opened),
+        CLAIM(new_files_alone_are_written),
+        CLAIM(other_folders_are_out_of_reach),
+        CLAIM(a_folder_that_is_not_there_ends_the_start),
+        CLAIM(an_old_kernel_is_enough_for_auto_and_not_for_require),
+        CLAIM(require_holds_here),
+        CLAIM(modes_have_names),
+    };
+
+    parent = getpid();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
