@@ -13,9 +13,9 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <pwd.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -99,18 +99,26 @@ int pfl_privileges_become(const char *user)
     return has_become(&id) ? 0 : PFL_EPERM;
 }
 
-int pfl_privileges_drop_capabilities(void)
+int pfl_privileges_drop_capabilities(bool keeps_nice, bool *ret_has_nice)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
+    uint32_t kept = keeps_nice ? 1u << CAP_SYS_NICE : 0;
 
     empty_bounding_set();
     (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    if (syscall(SYS_capget, &header, data) != 0)
+        return PFL_ESTATE;
+    kept &= data[0].effective;
+    memset(data, 0, sizeof(data));
+    data[0].permitted = kept;
+    data[0].effective = kept;
     if (syscall(SYS_capset, &header, data) != 0 || syscall(SYS_capget, &header, data) != 0)
         return PFL_ESTATE;
-    if ((data[0].permitted | data[0].effective | data[0].inheritable | data[1].permitted |
-         data[1].effective | data[1].inheritable) == 0)
-        return 0;
-    errno = EPERM;
-    return PFL_ESTATE;
+    if (data[0].permitted != kept || data[1].permitted != 0) {
+        errno = EPERM;
+        return PFL_ESTATE;
+    }
+    *ret_has_nice = kept != 0;
+    return 0;
 }

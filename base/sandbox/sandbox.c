@@ -40,7 +40,7 @@ static int fail(const char *step, int rc, const char *reason)
     return rc;
 }
 
-static int drop(const struct pfl_sandbox_conf *conf)
+static int drop(const struct pfl_sandbox_conf *conf, bool *ret_has_nice)
 {
     int rc = 0;
 
@@ -52,7 +52,7 @@ static int drop(const struct pfl_sandbox_conf *conf)
         return fail("user", rc, "only root can become another user");
     if (conf->mode == PFL_SANDBOX_OFF)
         return 0;
-    rc = pfl_privileges_drop_capabilities();
+    rc = pfl_privileges_drop_capabilities((conf->needs & PFL_SANDBOX_BOOSTS) != 0, ret_has_nice);
     return rc == 0 ? 0 : fail("capabilities", rc, strerror(errno));
 }
 
@@ -67,7 +67,7 @@ static int judge(const struct pfl_sandbox_conf *conf, const char *step, int rc, 
     return rc;
 }
 
-static int enter_all(const struct pfl_sandbox_conf *conf)
+static int enter_all(const struct pfl_sandbox_conf *conf, bool has_nice)
 {
     char landlock[16] = "missing";
     bool has_landlock;
@@ -84,22 +84,23 @@ static int enter_all(const struct pfl_sandbox_conf *conf)
     if (has_landlock)
         (void)snprintf(landlock, sizeof(landlock), "%d", abi);
     pfl_log(has_landlock && has_seccomp ? PFL_LOG_INFO : PFL_LOG_WARN, "sandbox",
-            "uid=%ld capabilities=none landlock=%s seccomp=%s", (long)geteuid(), landlock,
-            has_seccomp ? "on" : "missing");
+            "uid=%ld capabilities=%s landlock=%s seccomp=%s", (long)geteuid(),
+            has_nice ? "sys_nice" : "none", landlock, has_seccomp ? "on" : "missing");
     return 0;
 }
 
 int pfl_sandbox_enter(const struct pfl_sandbox_conf *conf)
 {
+    bool has_nice = false;
     int rc;
 
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return fail("no-new-privileges", PFL_ESTATE, strerror(errno));
-    rc = drop(conf);
+    rc = drop(conf, &has_nice);
     if (rc != 0)
         return rc;
     if (conf->mode != PFL_SANDBOX_OFF)
-        return enter_all(conf);
+        return enter_all(conf, has_nice);
     pfl_log_info("sandbox", "uid=%ld mode=off", (long)geteuid());
     return 0;
 }

@@ -22,6 +22,7 @@ enum pfl_sandbox_need {
     PFL_SANDBOX_SHARES_MEMORY = 1 << 0,     /* makes memfds */
     PFL_SANDBOX_CONNECTS_UNIX = 1 << 1,     /* makes UNIX sockets and connects them */
     PFL_SANDBOX_CONNECTS_ABSTRACT = 1 << 2, /* with CONNECTS_UNIX: also to abstract names */
+    PFL_SANDBOX_BOOSTS = 1 << 3, /* raises its own priority: keeps CAP_SYS_NICE if it has it */
 };
 
 /* What it may do with the files beneath a folder. Flags. */

@@ -70,7 +70,6 @@ static const struct rule with_arguments[] = {
     {"ioctl", 1, INT, FIOCLEX},
     {"sendto", 4, WHOLE, 0},    /* to whom the socket is connected */
     {"prlimit64", 2, WHOLE, 0}, /* ask only */
-    {"setpriority", 0, INT, PRIO_PROCESS},
     {"prctl", 0, INT, PR_SET_NAME},
 };
 
@@ -80,11 +79,19 @@ static const char *const memory_calls[] = {"memfd_create", "ftruncate"};
 static const struct rule unix_rules[] = {{"socket", 0, INT, AF_UNIX}};
 static const char *const unix_calls[] = {"connect", "sendto"};
 
+/* Of this thread alone: the first argument is a thread's id, 0 itself. */
+static const struct rule boost_rules[] = {{"sched_setscheduler", 0, INT, 0},
+                                          {"sched_getscheduler", 0, INT, 0},
+                                          {"sched_getparam", 0, INT, 0}};
+static const char *const boost_calls[] = {"getpriority"};
+
 static const struct rule read_rules[] = {{"openat", 2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY}};
+static const char *const read_calls[] = {"newfstatat"};
 static const struct rule create_rules[] = {
     {"openat", 2, O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC, O_WRONLY | O_CREAT | O_EXCL}};
 static const char *const create_calls[] = {"fchmod", "fdatasync", "fsync"};
-static const char *const remove_calls[] = {"unlink", "unlinkat"};
+static const char *const remove_calls[] = {"unlink"};
+static const struct rule remove_rules[] = {{"unlinkat", 2, INT, 0}};
 
 /* No library that we use ever tries these. */
 static const char *const killing[] = {"execve",
@@ -172,29 +179,38 @@ static int add_rules(scmp_filter_ctx ctx, const struct rule *rules, size_t len)
     return rc;
 }
 
+struct group {
+    const char *const *calls;
+    size_t calls_len;
+    const struct rule *rules;
+    size_t rules_len;
+};
+
+#define GROUP(name)                                                                                \
+    {                                                                                              \
+        name##_calls, COUNT(name##_calls), name##_rules, COUNT(name##_rules)                       \
+    }
+
+static int add_group(scmp_filter_ctx ctx, const struct group *group)
+{
+    int rc = add_calls(ctx, SCMP_ACT_ALLOW, group->calls, group->calls_len);
+
+    return rc == 0 ? add_rules(ctx, group->rules, group->rules_len) : rc;
+}
+
 static int add_needs(scmp_filter_ctx ctx, unsigned needs, unsigned rights)
 {
+    /* in the order of the enums' bits */
+    static const struct group of_needs[] = {GROUP(memory), GROUP(unix), {0}, GROUP(boost)};
+    static const struct group of_rights[] = {GROUP(read), GROUP(create), GROUP(remove)};
     int rc = 0;
 
-    if ((needs & PFL_SANDBOX_SHARES_MEMORY) != 0) {
-        rc = add_calls(ctx, SCMP_ACT_ALLOW, memory_calls, COUNT(memory_calls));
-        if (rc == 0)
-            rc = add_rules(ctx, memory_rules, COUNT(memory_rules));
-    }
-    if (rc == 0 && (needs & PFL_SANDBOX_CONNECTS_UNIX) != 0) {
-        rc = add_calls(ctx, SCMP_ACT_ALLOW, unix_calls, COUNT(unix_calls));
-        if (rc == 0)
-            rc = add_rules(ctx, unix_rules, COUNT(unix_rules));
-    }
-    if (rc == 0 && (rights & PFL_SANDBOX_READ) != 0)
-        rc = add_rules(ctx, read_rules, COUNT(read_rules));
-    if (rc == 0 && (rights & PFL_SANDBOX_CREATE) != 0) {
-        rc = add_calls(ctx, SCMP_ACT_ALLOW, create_calls, COUNT(create_calls));
-        if (rc == 0)
-            rc = add_rules(ctx, create_rules, COUNT(create_rules));
-    }
-    if (rc == 0 && (rights & PFL_SANDBOX_REMOVE) != 0)
-        rc = add_calls(ctx, SCMP_ACT_ALLOW, remove_calls, COUNT(remove_calls));
+    for (unsigned i = 0; rc == 0 && i < COUNT(of_needs); i++)
+        if ((needs & 1u << i) != 0)
+            rc = add_group(ctx, &of_needs[i]);
+    for (unsigned i = 0; rc == 0 && i < COUNT(of_rights); i++)
+        if ((rights & 1u << i) != 0)
+            rc = add_group(ctx, &of_rights[i]);
     return rc;
 }
 
@@ -204,6 +220,16 @@ static int add_own_signals(scmp_filter_ctx ctx)
     const struct rule rule = {"tgkill", 0, INT, (uint64_t)getpid()};
 
     return add_rules(ctx, &rule, 1);
+}
+
+static int add_own_priority(scmp_filter_ctx ctx)
+{
+    const struct scmp_arg_cmp self[] = {
+        SCMP_CMP(0, SCMP_CMP_MASKED_EQ, INT, PRIO_PROCESS),
+        SCMP_CMP(1, SCMP_CMP_MASKED_EQ, INT, 0),
+    };
+
+    return seccomp_rule_add_array(ctx, SCMP_ACT_ALLOW, SCMP_SYS(setpriority), COUNT(self), self);
 }
 
 static int fill(scmp_filter_ctx ctx, const struct pfl_sandbox_conf *conf)
@@ -218,6 +244,8 @@ static int fill(scmp_filter_ctx ctx, const struct pfl_sandbox_conf *conf)
         rc = add_rules(ctx, with_arguments, COUNT(with_arguments));
     if (rc == 0)
         rc = add_own_signals(ctx);
+    if (rc == 0)
+        rc = add_own_priority(ctx);
     if (rc == 0)
         rc = add_needs(ctx, conf->needs, rights);
     if (rc == 0)

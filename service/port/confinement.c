@@ -49,8 +49,9 @@ static void add_folder_of(struct folders *self, const struct pfl_daemon_socket *
 
 int pfl_confinement_enter(const struct pfl_daemon_conf *conf)
 {
-    struct pfl_sandbox_conf sandbox = {
-        .mode = conf->sandbox, .user = conf->run_as, .needs = PFL_SANDBOX_SHARES_MEMORY};
+    struct pfl_sandbox_conf sandbox = {.mode = conf->sandbox,
+                                       .user = conf->run_as,
+                                       .needs = PFL_SANDBOX_SHARES_MEMORY | PFL_SANDBOX_BOOSTS};
     struct folders folders = {.len = 0};
 
     for (size_t i = 0; i < conf->producers_len; i++)

@@ -6,7 +6,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -24,7 +27,7 @@
 
 #include <cmocka.h>
 
-#include "sandbox_kit.h"
+#include "tests/unit/sandbox/sandbox_kit.h"
 
 static pid_t parent;
 
@@ -184,6 +187,57 @@ static void a_user_that_is_not_there_ends_the_start(void **state)
 
     kit->conf.user = "no such user";
     assert_int_equal(kit_try(kit, make_code), KIT_OUTSIDE);
+}
+
+static int boost(const struct kit *kit)
+{
+    const struct sched_param param = {0};
+
+    (void)kit;
+    return errno_of(sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &param) == 0);
+}
+
+static int boost_parent(const struct kit *kit)
+{
+    const struct sched_param param = {0};
+
+    (void)kit;
+    return errno_of(sched_setscheduler(parent, SCHED_BATCH, &param) == 0);
+}
+
+static int step_back(const struct kit *kit)
+{
+    (void)kit;
+    return errno_of(setpriority(PRIO_PROCESS, 0, 19) == 0);
+}
+
+static int push_parent_back(const struct kit *kit)
+{
+    (void)kit;
+    return errno_of(setpriority(PRIO_PROCESS, (id_t)parent, 1) == 0);
+}
+
+static void priorities_are_its_own(void **state)
+{
+    struct kit *kit = *state;
+
+    assert_int_equal(kit_try(kit, step_back), KIT_WORKED);
+    assert_int_equal(kit_try(kit, push_parent_back), EPERM);
+    assert_int_equal(kit_try(kit, boost), EPERM);
+    kit->conf.needs = PFL_SANDBOX_BOOSTS;
+    assert_int_equal(kit_try(kit, boost), KIT_WORKED);
+    assert_int_equal(kit_try(kit, boost_parent), EPERM);
+}
+
+static void of_capabilities_only_the_needed_one_stays(void **state)
+{
+    struct kit *kit = *state;
+
+    if (geteuid() != 0 || prctl(PR_CAPBSET_READ, CAP_SYS_NICE, 0, 0, 0) != 1)
+        skip();
+    kit->conf.needs = PFL_SANDBOX_BOOSTS;
+    assert_true(kit_child_has(kit, "CapEff", "0000000000800000"));
+    assert_true(kit_child_has(kit, "CapBnd", "0000000000000000"));
 }
 
 /* ---- sockets ---- */
@@ -432,6 +486,8 @@ int main(void)
         CLAIM(off_leaves_calls_but_takes_new_privileges),
         CLAIM(root_becomes_the_user),
         CLAIM(a_user_that_is_not_there_ends_the_start),
+        CLAIM(priorities_are_its_own),
+        CLAIM(of_capabilities_only_the_needed_one_stays),
         CLAIM(sockets_are_refused),
         CLAIM(with_the_need_unix_sockets_alone_are_made),
         CLAIM(memory_is_shared_only_with_the_need),
