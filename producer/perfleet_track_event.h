@@ -247,10 +247,10 @@ static inline void perfleet_event_fini_(struct perfleet_event *ev)
  * that lives in the block.
  */
 #define PERFLEET_EVENT(ev, category, type, name)                                                   \
-    PERFLEET_EVENT_AT(ev, category, type, name, NULL, PERFLEET_NOW, 0)
+    PERFLEET_EVENT_AT (ev, category, type, name, NULL, PERFLEET_NOW, 0)
 /* On another track: a struct perfleet_track *; NULL: the calling thread's. */
 #define PERFLEET_EVENT_ON(ev, category, type, name, track)                                         \
-    PERFLEET_EVENT_AT(ev, category, type, name, track, PERFLEET_NOW, 0)
+    PERFLEET_EVENT_AT (ev, category, type, name, track, PERFLEET_NOW, 0)
 /* At another time: `value` on clock `clock`. */
 #define PERFLEET_EVENT_AT(ev, category, type, name, track, clock, value)                           \
     for (struct perfleet_event ev##_storage_                                                       \

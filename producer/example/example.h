@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#include "producer/perfleet.h"
+#include "producer/perfleet_track_event.h"
 
 #define EXAMPLE_THREADS_MAX 64u
 #define EXAMPLE_SIZE_MAX    16777216u
@@ -19,6 +19,8 @@ struct example_thread {
     uint32_t steps;
     uint64_t busy_ns;                   /* spent in writing */
     struct perfleet_writer_stats stats; /* of all writers it had */
+    char queue_name[32];
+    struct perfleet_track queue; /* a counter */
 };
 
 struct example {
@@ -42,6 +44,9 @@ void example_join(struct example *ex);
 
 /* events.c: what one step of a thread writes. */
 void example_write_load(struct example_thread *t, struct perfleet_writer *w, uint32_t seq_value);
-void example_write_track_events(struct example_thread *t, struct perfleet_writer *w);
+/* Returns how many events that are. */
+uint32_t example_write_track_events(struct example_thread *t);
+/* Does a session want what this example writes? */
+bool example_has_listeners(const struct example *ex);
 
 #endif

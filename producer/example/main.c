@@ -33,7 +33,7 @@ static const char help[] =
     "  --name NAME       producer name (default perfleet-example)\n"
     "  --source NAME     data source name (default com.example.load)\n"
     "  --smb-kb N        wish for the shared memory, in KiB\n"
-    "  --track-events    slices and a counter for the Perfetto UI\n"
+    "  --track-events    slices and counters for the Perfetto UI, data source track_event\n"
     "  --help, --version\n";
 
 enum option_id {
@@ -210,6 +210,8 @@ int main(int argc, char **argv)
     rc = perfleet_open(&conf, &ex.tracing);
     if (rc == 0)
         rc = perfleet_register(ex.tracing, &source_conf, &ex.source);
+    if (rc == 0 && ex.has_track_events)
+        rc = perfleet_track_event_register(ex.tracing);
     if (rc == 0)
         rc = example_start(&ex);
     if (rc != 0) {

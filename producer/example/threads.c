@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -46,13 +47,16 @@ static void step(struct example_thread *t)
     struct perfleet_writer_stats after;
     struct perfleet_writer *w;
 
+    if (ex->has_track_events) {
+        t->stats.packets += example_write_track_events(t);
+        t->steps++;
+        return;
+    }
     PERFLEET_TRACE(ex->source, w)
     {
         perfleet_writer_stats_get(w, &before);
-        if (ex->has_track_events)
-            example_write_track_events(t, w);
-        else /* every packet so far has its number, those that were dropped too */
-            example_write_load(t, w, (uint32_t)(before.packets + before.dropped));
+        /* every packet so far has its number, those that were dropped too */
+        example_write_load(t, w, (uint32_t)(before.packets + before.dropped));
         perfleet_writer_stats_get(w, &after);
         after.packets -= before.packets;
         after.dropped -= before.dropped;
@@ -75,7 +79,7 @@ static void sleep_until(uint64_t at_ns)
 /* With nobody listening there is nothing to do but wait. */
 static void wait_for_session(const struct example *ex)
 {
-    while (!is_ending(ex) && perfleet_active(ex->source) == 0)
+    while (!is_ending(ex) && !example_has_listeners(ex))
         sleep_until(monotonic_ns() + 1000000);
 }
 
@@ -88,7 +92,7 @@ static void run_paced(struct example_thread *t)
     for (uint64_t n = 0; !is_ending(ex) && (ex->count == 0 || n < ex->count); n++) {
         uint64_t now_ns;
 
-        if (perfleet_active(ex->source) == 0) {
+        if (!example_has_listeners(ex)) {
             wait_for_session(ex);
             next_ns = monotonic_ns();
         }
@@ -112,8 +116,7 @@ static void run_flat_out(struct example_thread *t)
 
         wait_for_session(ex);
         start_ns = monotonic_ns();
-        while (perfleet_active(ex->source) != 0 && !is_ending(ex) &&
-               (ex->count == 0 || n < ex->count)) {
+        while (example_has_listeners(ex) && !is_ending(ex) && (ex->count == 0 || n < ex->count)) {
             step(t);
             n++;
         }
@@ -126,10 +129,15 @@ static void *run(void *arg)
     struct example_thread *t = arg;
     struct example *ex = t->example;
 
+    snprintf(t->queue_name, sizeof(t->queue_name), "load-%u", t->index);
+    pthread_setname_np(pthread_self(), t->queue_name);
+    snprintf(t->queue_name, sizeof(t->queue_name), "queue of load-%u", t->index);
+    t->queue = (struct perfleet_track)PERFLEET_COUNTER_TRACK(t->queue_name, "requests", NULL);
     if (ex->rate == 0)
         run_flat_out(t);
     else
         run_paced(t);
+    perfleet_track_event_flush();
     if (__atomic_sub_fetch(&ex->running, 1, __ATOMIC_ACQ_REL) == 0)
         kill(getpid(), SIGTERM);
     return NULL;

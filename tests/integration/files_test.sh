@@ -24,6 +24,7 @@ write_config() { # write_config FILE DURATION_MS EXTRA
     cat >"$1" <<END
 buffers { size_kb: 16384 }
 data_sources { config { name: "$EXAMPLE_SOURCE" } }
+data_sources { config { name: "track_event" } }
 write_into_file: true
 file_write_period_ms: 250
 duration_ms: $2

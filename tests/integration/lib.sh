@@ -130,13 +130,14 @@ source_count_is() {
         grep -o "\"$1\"" | wc -l)" -ge "$2" ]
 }
 
-# The data source of perfleet-example, and a config that records it: config FILE MS [KB]
+# The data sources of perfleet-example, and a config that records it: config FILE MS [KB]
 EXAMPLE_SOURCE=com.example.load
 config() {
     cat >"$1" <<END
 buffers { size_kb: ${3:-8192} fill_policy: RING_BUFFER }
 duration_ms: $2
 data_sources { config { name: "$EXAMPLE_SOURCE" } }
+data_sources { config { name: "track_event" } }
 END
 }
 
