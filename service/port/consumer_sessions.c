@@ -132,21 +132,19 @@ static int read_request(struct pfl_span bytes, struct pfl_clone_request *req)
 int pfl_consumer_sessions_clone(void *user, struct pfl_rpc_request request, struct pfl_span bytes)
 {
     struct pfl_consumer_conn *conn = user;
-    struct pfl_clone_request req = {0};
+    struct pfl_clone_request req = {.fd = &conn->fd};
     int rc = read_request(bytes, &req);
 
-    if (rc != 0)
-        return rc;
-    /* Every client sends one, for the case that the session writes into a file. */
-    if (conn->fd >= 0)
-        (void)close(conn->fd);
-    conn->fd = -1;
-    if (conn->clone_slot.is_set)
+    if (rc == 0 && conn->clone_slot.is_set)
         rc = pfl_rpc_host_reply_failure(&conn->rpc, conn->clone_slot.request);
     if (rc != 0)
         return rc;
     conn->clone_slot = (struct pfl_reply_slot){.request = request, .is_set = true};
     pfl_clone_start(conn->service, &conn->consumer, &req);
+    /* Every client sends one, for the case that the session writes into a file. */
+    if (conn->fd >= 0)
+        (void)close(conn->fd);
+    conn->fd = -1;
     return 0;
 }
 

@@ -25,6 +25,7 @@
 
 /* One write(2) of a descriptor that hangs cannot be interrupted; keep them short. */
 #define WRITE_MAX_BYTES ((size_t)1 << 20)
+#define COPY_MAX_BYTES  65536u /* at a time, on the thread's stack */
 
 struct pfl_disk_file {
     uv_async_t async;
@@ -76,6 +77,27 @@ static int write_all(int fd, struct pfl_span bytes, uint64_t *written)
     return 0;
 }
 
+/* The file is appended to meanwhile; its first bytes stay. */
+static int copy_bytes(int from, int to, uint64_t bytes)
+{
+    uint8_t part[COPY_MAX_BYTES];
+    uint64_t written = 0;
+    int error = 0;
+
+    while (error == 0 && written < bytes) {
+        uint64_t left = bytes - written;
+        ssize_t n =
+            pread(from, part, left < sizeof(part) ? (size_t)left : sizeof(part), (off_t)written);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? errno : EIO; /* somebody cut it */
+        error = write_all(to, pfl_span_of(part, (size_t)n), &written);
+    }
+    return error;
+}
+
 /* Pipes and the like cannot be synchronized: no failure. */
 static int sync_file(int fd)
 {
@@ -104,6 +126,8 @@ static int do_step(struct pfl_disk_file *file, const struct pfl_disk_step *step,
         return create_file(step->path, fd);
     case PFL_DISK_REMOVE:
         return unlink(step->path) == 0 || errno == ENOENT ? 0 : errno;
+    case PFL_DISK_COPY:
+        return copy_bytes(file->fds[step->from], *fd, step->copy_bytes);
     case PFL_DISK_CLOSE:
         break;
     }
@@ -195,7 +219,8 @@ static void discard(void *disk, const char *path, int fd)
 {
     (void)disk;
     (void)close(fd);
-    (void)unlink(path);
+    if (path != NULL)
+        (void)unlink(path);
 }
 
 /* What libuv made before the failure is unmade; the handle's memory goes in its close callback. */
@@ -258,5 +283,28 @@ static void close_file(struct pfl_disk_file *file)
     uv_mutex_unlock(&file->lock);
 }
 
-const struct pfl_disk_ops pfl_disk_port_ops = {
-    .create = create, .discard = discard, .open = open_file, .submit = submit, .close = close_file};
+/* The thread waits for a job: its descriptors may be looked at. */
+static int share(struct pfl_disk_file *file, unsigned slot, int *ret_fd, uint64_t *ret_bytes)
+{
+    int fd = file->fds[slot];
+    int flags = fcntl(fd, F_GETFL);
+    off_t offset = lseek(fd, 0, SEEK_CUR);
+
+    if (flags < 0 || offset < 0)
+        return errno;
+    if ((flags & O_ACCMODE) == O_WRONLY)
+        return EACCES;
+    fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        return errno;
+    *ret_fd = fd;
+    *ret_bytes = (uint64_t)offset;
+    return 0;
+}
+
+const struct pfl_disk_ops pfl_disk_port_ops = {.create = create,
+                                               .discard = discard,
+                                               .share = share,
+                                               .open = open_file,
+                                               .submit = submit,
+                                               .close = close_file};

@@ -2,6 +2,10 @@
 /*
  * Cloning a session.
  *
+ * A session that writes into a file is cloned into another: when nothing is between its buffers and
+ * its file, the buffers are cloned; the file's bytes so far are copied, and what the clone's
+ * buffers have is written behind them, before the consumer is answered.
+ *
  * start: find the session, see whether this user may, empty the buffers that want it, then two
  * flushes: of the data sources whose buffers are transferred, and of all others, so that slow ones
  * of the first kind do not delay the rest. At the end of each flush, good or bad, its buffers are
@@ -23,7 +27,8 @@
 #define TRIGGER_MAX_BYTES 65536u
 
 struct pfl_clone {
-    struct pfl_list node; /* in the service */
+    struct pfl_list node;        /* in the service */
+    struct pfl_service *service; /* borrowed */
     uint64_t id;
     uint64_t session_id;
     struct pfl_consumer *consumer;     /* borrowed; NULL once it is gone */
@@ -31,6 +36,7 @@ struct pfl_clone {
     uint64_t *cloned_ns;               /* owned */
     size_t buffers_len;
     unsigned groups_left;
+    int fd; /* owned: where the file of the source is copied to; -1: it writes none */
     bool is_flush_failed;
     bool skips_filter;
     uint64_t started_ns;
@@ -45,6 +51,8 @@ static void free_clone(struct pfl_clone *clone)
     pfl_mem_free(clone->buffers);
     pfl_mem_free(clone->cloned_ns);
     pfl_buf_fini(&clone->trigger);
+    if (clone->fd >= 0)
+        clone->service->conf.disk->discard(clone->service->conf.disk_user, NULL, clone->fd);
     pfl_mem_free(clone);
 }
 
@@ -154,6 +162,8 @@ static int make_clone(struct pfl_service *service, const struct pfl_session *ses
     if (clone == NULL)
         return PFL_ENOMEM;
     pfl_buf_init(&clone->trigger, TRIGGER_MAX_BYTES);
+    clone->service = service;
+    clone->fd = -1;
     clone->buffers_len = len;
     clone->buffers = pfl_mem_calloc(len + 1, sizeof(struct pfl_trace_buffer *));
     clone->cloned_ns = pfl_mem_calloc(len + 1, sizeof(*clone->cloned_ns));
@@ -186,12 +196,31 @@ static void flush_group(struct pfl_service *service, struct pfl_session *session
     pfl_session_flush(service, session, &conf);
 }
 
+/* What it has written is not in the buffers any more: the clone needs it too, and a place for it.
+ */
+static bool can_copy_file(const struct pfl_service *service, const struct pfl_session *session,
+                          const struct pfl_clone_request *request, const char **why)
+{
+    if (!pfl_session_file_is_open(session->file))
+        return true;
+    if (request->fd == NULL || *request->fd < 0) {
+        *why = "this session writes into a file: a descriptor is needed to copy it to";
+        return false;
+    }
+    if (service->closing_len >= PFL_SERVICE_MAX_SESSIONS) {
+        *why = "too many earlier traces are still being written; try again later";
+        return false;
+    }
+    return true;
+}
+
 void pfl_clone_start(struct pfl_service *service, struct pfl_consumer *consumer,
                      const struct pfl_clone_request *request)
 {
     struct pfl_session *session = find_source(service, request);
     bool for_bugreport = request->for_bugreport || request->session_id == PFL_CLONE_BUGREPORT;
     struct pfl_clone *clone;
+    const char *why;
     uint64_t clone_id;
 
     if (session == NULL) {
@@ -202,10 +231,8 @@ void pfl_clone_start(struct pfl_service *service, struct pfl_consumer *consumer,
         fail(consumer, "this session belongs to another user, and you are not root");
         return;
     }
-    if (pfl_session_file_is_open(session->file)) {
-        /* What it has written is not in the buffers any more: a clone would lack it unsaid. */
-        fail(consumer, "this session writes into a file, which perfleetd does not clone: copy the "
-                       "file instead");
+    if (!can_copy_file(service, session, request, &why)) {
+        fail(consumer, why);
         return;
     }
     if (clear_buffers(session) != 0 || make_clone(service, session, request, &clone) != 0) {
@@ -213,6 +240,10 @@ void pfl_clone_start(struct pfl_service *service, struct pfl_consumer *consumer,
         return;
     }
     clone->consumer = consumer;
+    if (pfl_session_file_is_open(session->file)) {
+        clone->fd = *request->fd;
+        *request->fd = -1;
+    }
     clone_id = clone->id; /* either flush may end the clone */
     pfl_list_append(&service->clones, &clone->node);
     pfl_session_snapshot_clocks(service, session);
@@ -315,6 +346,7 @@ static int make_plan(const struct pfl_session *source, const struct pfl_clone *c
     if (clone->skips_filter)
         (*ret_plan)->has_filter = false;
     (*ret_plan)->codec = PFL_CODEC_NONE;
+    (*ret_plan)->file = (struct pfl_plan_file){0};
     return 0;
 }
 
@@ -339,6 +371,11 @@ static int make_copy(struct pfl_service *service, const struct pfl_session *sour
             pfl_session_free(copy);
             return PFL_ENOMEM;
         }
+    }
+    /* What follows in the file belongs to the sequences that are in it. */
+    if (clone->fd >= 0 && pfl_sequence_ids_copy(&copy->sequences, &source->sequences) != 0) {
+        pfl_session_free(copy);
+        return PFL_ENOMEM;
     }
     *ret_session = copy;
     return 0;
@@ -384,40 +421,106 @@ static const char *finish(struct pfl_service *service, struct pfl_session *sourc
     return NULL;
 }
 
+static void tell(struct pfl_session *copy)
+{
+    const struct pfl_clone_result result = {
+        .is_ok = true, .uuid = copy->uuid, .was_write_into_file = copy->file != NULL};
+
+    copy->consumer->ops->on_cloned(copy->consumer->port, &result);
+}
+
+/* All flushes are over, and of a file all is written that was read. */
+static void complete(struct pfl_service *service, struct pfl_session *session,
+                     struct pfl_clone *clone)
+{
+    struct pfl_session *copy;
+    const char *why = finish(service, session, clone, &copy);
+    int rc;
+
+    if (why != NULL) {
+        abort_clone(clone, why);
+        return;
+    }
+    pfl_log_info("session-cloned", "session=%llu clone=%llu uid=%u",
+                 (unsigned long long)session->id, (unsigned long long)copy->id, copy->uid);
+    rc = clone->fd < 0 ? 0 : pfl_session_file_copy(service, copy, session->file, clone->fd);
+    if (rc != 0) {
+        pfl_session_remove(service, copy);
+        abort_clone(clone, "its file cannot be read, or there is no memory to copy it");
+        return;
+    }
+    if (clone->fd < 0)
+        tell(copy);
+    clone->fd = -1;
+    free_clone(clone);
+}
+
+static void try_complete(struct pfl_service *service, struct pfl_session *session,
+                         struct pfl_clone *clone)
+{
+    if (clone->groups_left != 0)
+        return;
+    if (clone->consumer == NULL) {
+        free_clone(clone);
+    } else if (clone->fd < 0) {
+        complete(service, session, clone);
+    } else if (!pfl_session_file_is_open(session->file)) {
+        abort_clone(clone, "the session ended, and its file is complete: copy that");
+    } else if (pfl_session_file_is_idle(session->file)) {
+        /* Not before: what lies between buffers and file would be in neither. */
+        if (clone_buffers(service, clone, session, false) != 0 ||
+            clone_buffers(service, clone, session, true) != 0)
+            abort_clone(clone, "the service has no memory for a copy of the buffers now");
+        else
+            complete(service, session, clone);
+    }
+}
+
 void pfl_clone_on_flushed(struct pfl_service *service, struct pfl_session *session,
                           uint64_t flush_request_id, bool is_ok)
 {
     struct pfl_clone *clone = find_clone(service, flush_request_id >> 1);
-    struct pfl_clone_result result = {.is_ok = true};
-    struct pfl_consumer *consumer;
-    struct pfl_session *copy;
-    const char *why;
 
     if (clone == NULL) /* it failed before this flush was over */
         return;
     if (!is_ok)
         clone->is_flush_failed = true;
-    if (clone_buffers(service, clone, session, (flush_request_id & 1) != 0) != 0) {
+    if (clone->fd < 0 && clone_buffers(service, clone, session, (flush_request_id & 1) != 0) != 0) {
         abort_clone(clone, "the service has no memory for a copy of the buffers now");
         return;
     }
-    if (--clone->groups_left != 0)
-        return;
-    if (clone->consumer == NULL) {
-        free_clone(clone);
+    clone->groups_left--;
+    try_complete(service, session, clone);
+}
+
+void pfl_clone_on_file_idle(struct pfl_service *service, struct pfl_session *session)
+{
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    PFL_LIST_EACH_SAFE (it, tmp, &service->clones) {
+        struct pfl_clone *clone = PFL_CONTAINER_OF(it, struct pfl_clone, node);
+
+        if (clone->session_id == session->id)
+            try_complete(service, session, clone);
+    }
+}
+
+void pfl_clone_on_file_written(struct pfl_service *service, struct pfl_session *clone)
+{
+    struct pfl_consumer *consumer = clone->consumer;
+
+    if (!clone->file->is_failed) {
+        tell(clone);
         return;
     }
-    why = finish(service, session, clone, &copy);
-    if (why != NULL) {
-        abort_clone(clone, why);
-        return;
-    }
-    consumer = clone->consumer;
-    result.uuid = copy->uuid;
-    pfl_log_info("session-cloned", "session=%llu clone=%llu uid=%u",
-                 (unsigned long long)session->id, (unsigned long long)copy->id, copy->uid);
-    free_clone(clone);
-    consumer->ops->on_cloned(consumer->port, &result);
+    pfl_session_remove(service, clone);
+    fail(consumer, "the file could not be copied; the service's log says why");
+}
+
+void pfl_clone_give_up(const struct pfl_session *clone)
+{
+    fail(clone->consumer, "it was freed before its file was written");
 }
 
 void pfl_clone_cancel(struct pfl_service *service, const struct pfl_session *session)

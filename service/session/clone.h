@@ -19,6 +19,7 @@ struct pfl_clone_trigger {
 struct pfl_clone_request {
     uint64_t session_id; /* 0: by name */
     struct pfl_span session_name;
+    int *fd; /* for a session that writes into a file; -1: none; set to -1 when it is taken */
     bool skips_filter;
     bool for_bugreport;
     struct pfl_clone_trigger trigger;
@@ -45,5 +46,12 @@ void pfl_clone_on_flushed(struct pfl_service *service, struct pfl_session *sessi
 void pfl_clone_cancel(struct pfl_service *service, const struct pfl_session *session);
 /* The consumer is going: its clones are not made. */
 void pfl_clone_forget_consumer(struct pfl_service *service, const struct pfl_consumer *consumer);
+
+/* Its file has all that was read of it: a clone that waits for this is made now. */
+void pfl_clone_on_file_idle(struct pfl_service *service, struct pfl_session *session);
+/* The file of a clone is complete, or failed: its consumer is answered. */
+void pfl_clone_on_file_written(struct pfl_service *service, struct pfl_session *clone);
+/* The clone is ended before: likewise. */
+void pfl_clone_give_up(const struct pfl_session *clone);
 
 #endif

@@ -18,6 +18,7 @@ enum pfl_disk_step_kind {
     PFL_DISK_CLOSE,  /* an empty slot is legal */
     PFL_DISK_CREATE, /* `path` must not exist; mode 0644 */
     PFL_DISK_REMOVE, /* `path`; its absence is no failure */
+    PFL_DISK_COPY,   /* the first `copy_bytes` bytes of the file in slot `from` */
 };
 
 struct pfl_disk_step {
@@ -25,6 +26,8 @@ struct pfl_disk_step {
     unsigned slot;
     struct pfl_span bytes; /* borrowed until the job is done */
     const char *path;      /* likewise */
+    unsigned from;
+    uint64_t copy_bytes; /* not counted in pfl_disk_result.written */
 };
 
 struct pfl_disk_job {
@@ -44,8 +47,11 @@ typedef void (*pfl_disk_done_cb)(void *user, const struct pfl_disk_result *resul
 struct pfl_disk_ops {
     /* Creates a file in the caller's thread. 0 or an errno. */
     int (*create)(void *disk, const char *path, int *ret_fd);
-    /* Closes and removes what create made. */
+    /* Closes and removes what create made; `path` NULL: only closes. */
     void (*discard)(void *disk, const char *path, int fd);
+    /* One more descriptor of the file in that slot, and how many bytes come before its offset. No
+     * job may be under way. 0 or an errno: it cannot be read. */
+    int (*share)(struct pfl_disk_file *file, unsigned slot, int *ret_fd, uint64_t *ret_bytes);
     /* `fds` (-1: none) fill the slots, transferred on success. PFL_ENOMEM. */
     int (*open)(void *disk, const int fds[PFL_DISK_SLOTS], pfl_disk_done_cb done, void *user,
                 struct pfl_disk_file **ret_file);

@@ -65,3 +65,15 @@ int pfl_sequence_ids_get(struct pfl_sequence_ids *self, uint16_t producer_id, ui
     *ret_id = (uint32_t)*slot;
     return 0;
 }
+
+int pfl_sequence_ids_copy(struct pfl_sequence_ids *self, const struct pfl_sequence_ids *from)
+{
+    if (from->slots_len == 0)
+        return 0;
+    self->slots = pfl_mem_memdup(from->slots, from->slots_len * sizeof(from->slots[0]));
+    if (self->slots == NULL)
+        return PFL_ENOMEM;
+    self->slots_len = from->slots_len;
+    self->used = from->used;
+    return 0;
+}

@@ -22,4 +22,8 @@ void pfl_sequence_ids_fini(struct pfl_sequence_ids *self); /* legal on zeroed me
 PFL_MUST_USE int pfl_sequence_ids_get(struct pfl_sequence_ids *self, uint16_t producer_id,
                                       uint16_t writer_id, uint32_t *ret_id);
 
+/* `self` is empty: gives the same ids as `from`, and then others. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_sequence_ids_copy(struct pfl_sequence_ids *self,
+                                       const struct pfl_sequence_ids *from);
+
 #endif

@@ -21,6 +21,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "service/session/clone.h"
 #include "service/session/session_flush.h"
 #include "service/session/session_run.h"
 #include "service/session/session_timers.h"
@@ -257,6 +258,11 @@ static bool step_pass(struct pfl_session_file *self)
     return true;
 }
 
+bool pfl_session_file_is_idle(const struct pfl_session_file *self)
+{
+    return !self->has_job && !self->is_reading && !self->wants_pass && !self->is_over;
+}
+
 static void pump(struct pfl_session_file *self)
 {
     bool can_go_on = true;
@@ -271,6 +277,8 @@ static void pump(struct pfl_session_file *self)
         else
             can_go_on = false;
     }
+    if (pfl_session_file_is_idle(self))
+        pfl_clone_on_file_idle(self->service, self->session);
 }
 
 /* ---- from outside ---- */
@@ -345,18 +353,27 @@ static int make_rotation(struct pfl_session_file *file)
     return pfl_rotation_new(plan, pfl_service_boottime_ns(file->service), &file->rotation);
 }
 
-int pfl_session_file_open(struct pfl_service *service, struct pfl_session *session, int fd,
-                          char ret_why[PFL_PLAN_WHY_BYTES])
+static struct pfl_session_file *make_file(struct pfl_service *service, struct pfl_session *session)
 {
     struct pfl_session_file *file = pfl_mem_zalloc(sizeof(*file));
-    int rc;
 
     if (file == NULL)
-        return PFL_ENOMEM;
+        return NULL;
     file->service = service;
     file->session = session;
     file->next_write_ms = PFL_SESSION_NEVER;
     pfl_buf_init(&file->out, PFL_SESSION_FILE_PACKET_MAX);
+    return file;
+}
+
+int pfl_session_file_open(struct pfl_service *service, struct pfl_session *session, int fd,
+                          char ret_why[PFL_PLAN_WHY_BYTES])
+{
+    struct pfl_session_file *file = make_file(service, session);
+    int rc;
+
+    if (file == NULL)
+        return PFL_ENOMEM;
     rc = make_rotation(file);
     if (rc == 0)
         rc = open_disk(file, fd, ret_why);
@@ -365,6 +382,38 @@ int pfl_session_file_open(struct pfl_service *service, struct pfl_session *sessi
         return rc;
     }
     session->file = file;
+    return 0;
+}
+
+int pfl_session_file_copy(struct pfl_service *service, struct pfl_session *clone,
+                          const struct pfl_session_file *source, int fd)
+{
+    const struct pfl_disk_ops *disk = service->conf.disk;
+    unsigned slot = source->rotation != NULL ? source->rotation->slot : 0;
+    struct pfl_disk_step copy = {.kind = PFL_DISK_COPY, .from = 1};
+    struct pfl_session_file *file = make_file(service, clone);
+    int fds[PFL_DISK_SLOTS] = {fd, -1, -1};
+    struct pfl_disk_job job = {0};
+    int rc = PFL_EIO;
+
+    if (file == NULL)
+        return PFL_ENOMEM;
+    if (disk->share(source->disk, slot, &fds[1], &copy.copy_bytes) == 0)
+        rc = disk->open(service->conf.disk_user, fds, on_job_done, file, &file->disk);
+    if (rc != 0) {
+        if (fds[1] >= 0)
+            disk->discard(service->conf.disk_user, NULL, fds[1]);
+        pfl_session_file_free(file);
+        return rc;
+    }
+    clone->file = file;
+    file->is_copy = true;
+    file->is_final = true;
+    file->wants_pass = true;
+    file->has_job = true;
+    pfl_disk_job_add(&job, copy);
+    pfl_disk_job_add(&job, (struct pfl_disk_step){.kind = PFL_DISK_CLOSE, .slot = 1});
+    disk->submit(file->disk, &job);
     return 0;
 }
 

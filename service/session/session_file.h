@@ -32,6 +32,7 @@ struct pfl_session_file {
     bool is_over;     /* nothing more is written: full, failed, or the last pass is done */
     bool is_ending;   /* the job under way closes the file */
     bool is_orphan;   /* the session is out of the service: freed when the file is closed */
+    bool is_copy;     /* of another session's: its clone is answered when the file is closed */
 };
 
 /* Takes `fd`, or creates plan->file.path when it is -1, which `ret_why` then explains. PFL_EINVAL,
@@ -42,6 +43,16 @@ PFL_MUST_USE int pfl_session_file_open(struct pfl_service *service, struct pfl_s
 void pfl_session_file_free(struct pfl_session_file *self);
 /* Is it still written? False for NULL. */
 bool pfl_session_file_is_open(const struct pfl_session_file *self);
+
+/* Is there nothing between its buffers and its file: neither a pass nor a job? */
+bool pfl_session_file_is_idle(const struct pfl_session_file *self);
+/*
+ * A clone's file: what `source`, which is idle, has written so far, and then what the clone's
+ * buffers have. Takes `fd` and begins; pfl_session_on_file_closed as ever. PFL_EIO: the source
+ * cannot be read; PFL_ENOMEM; `fd` is then still the caller's.
+ */
+PFL_MUST_USE int pfl_session_file_copy(struct pfl_service *service, struct pfl_session *clone,
+                                       const struct pfl_session_file *source, int fd);
 
 /* The session starts: the first period begins. */
 void pfl_session_file_start(struct pfl_session_file *self);

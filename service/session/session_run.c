@@ -355,7 +355,10 @@ void pfl_session_on_file_closed(struct pfl_service *service, struct pfl_session 
         pfl_list_remove(&session->node);
         service->closing_len--;
         pfl_session_free(session);
+    } else if (session->file->is_copy) {
+        pfl_clone_on_file_written(service, session);
     } else if (session->state == PFL_SESSION_DISABLED) {
+        pfl_clone_on_file_idle(service, session); /* those that waited for it */
         session->consumer->ops->on_disabled(session->consumer->port, NULL);
     } else {
         pfl_session_disable(service, session);
@@ -412,7 +415,10 @@ static void orphan(struct pfl_service *service, struct pfl_session *session, con
 {
     struct pfl_consumer *consumer = session->consumer;
 
-    consumer->ops->on_disabled(consumer->port, why);
+    if (session->file->is_copy)
+        pfl_clone_give_up(session);
+    else
+        consumer->ops->on_disabled(consumer->port, why);
     take_out(service, session);
     session->consumer = &service->nobody;
     session->file->is_orphan = true;

@@ -14,17 +14,8 @@ ask() { # ask NAME SERVICE [MODE]: one claim for each scenario, numbered as all 
     python3 -B "$ROOT/tests/support/config_table.py" "$mode" "$FIXTURES/table.txt" \
         "$FIXTURES/recorded.json" "$1" "$PERFETTO_CONSUMER_SOCK_NAME" "$PERFETTO_PRODUCER_SOCK_NAME" \
         >"$out" 2>&1
-    local rc=$?
-    while IFS= read -r line; do
-        case $line in
-        "ok - "*) CLAIMS=$((CLAIMS + 1)); echo "ok $CLAIMS - $1: ${line#ok - }" ;;
-        "not ok - "*)
-            CLAIMS=$((CLAIMS + 1)) FAILED=$((FAILED + 1))
-            echo "not ok $CLAIMS - $1: ${line#not ok - }" ;;
-        *) echo "# $line" ;;
-        esac
-    done <"$out"
-    check "$1: all of the table was asked" test $rc -eq 0 || tail -n 5 "$out"
+    tap_claims sed "s/^\(not \)\?ok - /&$1: /" "$out"
+    check "$1: all of the table was asked" grep -qE '^1\.\.[0-9]+$' "$out"
 }
 
 start_service own || { check "perfleetd opens its sockets" false; finish; }

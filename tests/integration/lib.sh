@@ -52,6 +52,20 @@ check() {
     return 1
 }
 
+# The claims of a program that prints lines of TAP without numbers become this script's.
+tap_claims() {
+    local line
+    while IFS= read -r line; do
+        case $line in
+        "ok - "*) CLAIMS=$((CLAIMS + 1)); echo "ok $CLAIMS - ${line#ok - }" ;;
+        "not ok - "*)
+            CLAIMS=$((CLAIMS + 1)) FAILED=$((FAILED + 1))
+            echo "not ok $CLAIMS - ${line#not ok - }" ;;
+        *) echo "# ${line#"# "}" ;;
+        esac
+    done < <("$@" 2>&1; echo "# exit code $?")
+}
+
 skip() {
     CLAIMS=$((CLAIMS + 1))
     echo "ok $CLAIMS - $1 # SKIP $2"
