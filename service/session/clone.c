@@ -207,7 +207,7 @@ static bool can_copy_file(const struct pfl_service *service, const struct pfl_se
         *why = "this session writes into a file: a descriptor is needed to copy it to";
         return false;
     }
-    if (service->closing_len >= PFL_SERVICE_MAX_SESSIONS) {
+    if (service->closing_len >= service->conf.sessions_max) {
         *why = "too many earlier traces are still being written; try again later";
         return false;
     }
