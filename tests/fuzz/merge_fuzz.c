@@ -4,12 +4,12 @@
  * Whatever hosts send, the file is a sequence of whole packets that each can be walked, none of
  * them compressed, and hosts' sequences never meet.
  */
-#include "consumer/merge.h"
+#include "consumer/merge/merge.h"
 
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "consumer/packet_scan.h"
+#include "consumer/link/packet_scan.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

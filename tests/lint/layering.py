@@ -46,8 +46,7 @@ SHELLS = {
     "tunnel": re.compile(r"(link|dialer|client\w*)\.[ch]$"),
     "relay": re.compile(r"(\w*port|forward|notify|daemon|main)\.[ch]$"),
     "agent": re.compile(r"(\w*port|daemon|main)\.[ch]$"),
-    "consumer": re.compile(r"(\w+_conn|cmd\w*|trace_file\w*|recording\w*|host_link\w*|progress|"
-                           r"main)\.[ch]$"),
+    "consumer": re.compile(r"(cmd/\w+|recording/\w+|link/(ask|\w+_conn|host_link\w*))\.[ch]$"),
 }
 
 LIBRARIES = [
@@ -131,7 +130,7 @@ def self_test():
            ("base/x.c", '#include "base/io/stream.h"'), ("abi/x.h", '#include "base/err.h"'),
            ("producer/x.c", '#include "base/mem.h"'), ("service/x.c", '#include "frame.h"'),
            ("abi/x.h", "#include <openssl/ssl.h>"), ("service/session/session.c", "#include <uv.h>"),
-           ("consumer/merge.c", '#include "base/io/stream.h"'), ("nowhere/x.c", "#include <stdio.h>")]
+           ("consumer/merge/merge.c", '#include "base/io/stream.h"'), ("nowhere/x.c", "#include <stdio.h>")]
     good = [("proto/x.c", '#include "base/bytes.h"\n#include <protobuf-c/protobuf-c.h>'),
             ("producer/perfleet_track_event.h", '#include "perfleet.h"'),
             ("abi/x.h", "#include <stdatomic.h>"), ("service/port/producer_port.c", "#include <uv.h>"), ("base/x.c", '/* #include <uv.h> */'),

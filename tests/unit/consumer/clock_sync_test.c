@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Offsets and their bounds, against exchanges whose true offset is known. */
-#include "consumer/clock_sync.h"
+#include "consumer/clock/clock_sync.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

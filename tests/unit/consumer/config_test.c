@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Configs as operators write them: what goes to the hosts, and what is refused and why. */
-#include "consumer/config.h"
+#include "consumer/config/config.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of a host's states: what may follow what. The states in motion: recording_test.c. */
-#include "consumer/host_link.h"
+#include "consumer/link/host_link.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

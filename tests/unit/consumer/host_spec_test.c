@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --host values and certificate names. */
-#include "consumer/host_spec.h"
+#include "consumer/link/host_spec.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

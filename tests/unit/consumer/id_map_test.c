@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ids of one host to fresh ids: stable, distinct, bounded. */
-#include "consumer/id_map.h"
+#include "consumer/merge/id_map.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

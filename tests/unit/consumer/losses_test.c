@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The counters of TraceStats that mean lost data. */
-#include "consumer/losses.h"
+#include "consumer/link/losses.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

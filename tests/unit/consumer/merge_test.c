@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Many hosts' packets to one trace: ids, names, clocks, and packets that must not get in. */
-#include "consumer/merge.h"
+#include "consumer/merge/merge.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "consumer/packet_scan.h"
+#include "consumer/link/packet_scan.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/consumer/merge_world.h"
 

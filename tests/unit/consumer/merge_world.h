@@ -3,7 +3,7 @@
 #ifndef PFL_TESTS_CONSUMER_MERGE_WORLD_H
 #define PFL_TESTS_CONSUMER_MERGE_WORLD_H
 
-#include "consumer/merge.h"
+#include "consumer/merge/merge.h"
 #include "tests/unit/consumer/trace_bytes.h"
 
 enum {

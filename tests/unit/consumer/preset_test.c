@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every preset is a config that can be sent. */
-#include "consumer/preset.h"
+#include "consumer/config/preset.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "consumer/config.h"
+#include "consumer/config/config.h"
 #include "tests/support/sweep.h"
 
 static void every_preset_is_accepted_and_described(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole recordings of two played hosts, one of which misbehaves at every step in every way. */
-#include "consumer/recording.h"
+#include "consumer/recording/recording.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,7 +68,7 @@ static int start(struct world *w)
 {
     static const uint8_t config[] = {0x0a, 0x02, 0x08, 0x40};
     struct pfl_recording_conf conf = {
-        .link = {.loop = &w->loop,
+        .link = {.conn = {.loop = &w->loop},
                  .trace_config = pfl_span_of(config, sizeof(config)),
                  .flush_timeout_ms = 1,
                  .stop_timeout_ms = 1,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A service's state as an operator sees it. */
-#include "consumer/service_state.h"
+#include "consumer/report/service_state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

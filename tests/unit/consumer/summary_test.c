@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exit codes and words of a recording's end. */
-#include "consumer/summary.h"
+#include "consumer/report/summary.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

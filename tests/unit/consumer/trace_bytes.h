@@ -4,7 +4,7 @@
 #define PFL_TESTS_CONSUMER_TRACE_BYTES_H
 
 #include "base/buf.h"
-#include "consumer/merge.h"
+#include "consumer/merge/merge.h"
 
 /* A merge's sink that keeps everything. */
 struct trace_sink {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The trace file: order, bounds, a full disk, a path that cannot be written. */
-#include "consumer/trace_file.h"
+#include "consumer/recording/trace_file.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads a command line by the tables below. Happy path: getopt with the options of the command's
+ * groups, the words that are left, hosts and certificates, then the command itself.
+ * Failures: what is wrong and what would be right, on stderr, then exit 2. Help is made from the
+ * same tables and never fails. Ownership: the targets; everything else is borrowed from argv.
+ */
+#include "consumer/cmd/args.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "consumer/cmd/cmd.h"
+#include "consumer/report/summary.h"
+
+enum {
+    OPT_PRESET = 256,
+    OPT_HOST,
+    OPT_DURATION,
+    OPT_QUORUM,
+    OPT_TIMEOUT,
+    OPT_CA,
+    OPT_CERT,
+    OPT_KEY,
+    OPT_JSON,
+};
+
+struct option_row {
+    const char *name;
+    int id;          /* a letter where the option has one */
+    const char *arg; /* NULL: takes none */
+    unsigned group;
+    const char *help; /* NULL: another spelling of the row above */
+};
+
+static const struct option_row rows[] = {
+    {"config", 'c', "FILE", PFL_OPTIONS_CONFIG,
+     "trace config, text (.pbtx) or binary; - reads standard input"},
+    {"preset", OPT_PRESET, "NAME", PFL_OPTIONS_CONFIG, "a ready-made config: see perfleet presets"},
+    {"output", 'o', "FILE", PFL_OPTIONS_OUTPUT, "the trace file; - writes standard output"},
+    {"out", 'o', "FILE", PFL_OPTIONS_OUTPUT, NULL},
+    {"host", OPT_HOST, "HOST", PFL_OPTIONS_HOSTS,
+     "[NAME=]tls://ADDRESS:PORT, [NAME=]unix:PATH or [NAME=]local"},
+    {"duration", OPT_DURATION, "TIME", PFL_OPTIONS_DURATION,
+     "overrides the config's duration_ms: 10s, 500ms, 5m"},
+    {"quorum", OPT_QUORUM, "N|P%", PFL_OPTIONS_QUORUM,
+     "start only when so many hosts are ready (default 1)"},
+    {"timeout", OPT_TIMEOUT, "TIME", PFL_OPTIONS_HOSTS,
+     "how long to wait for each step of a host (default 10s)"},
+    {"ca", OPT_CA, "FILE", PFL_OPTIONS_HOSTS, "the fleet's CA (default ~/.config/perfleet/ca.pem)"},
+    {"cert", OPT_CERT, "FILE", PFL_OPTIONS_HOSTS, "your certificate (default cert.pem there)"},
+    {"key", OPT_KEY, "FILE", PFL_OPTIONS_HOSTS, "its key (default key.pem there)"},
+    {"json", OPT_JSON, NULL, PFL_OPTIONS_JSON, "as JSON"},
+    {"quiet", 'q', NULL, PFL_OPTIONS_QUIET, "no progress"},
+    {"help", 'h', NULL, ~0u, "this text"},
+};
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
+
+static bool takes(const struct pfl_command *command, const struct option_row *row)
+{
+    return row->group == ~0u || (command->options & row->group) != 0;
+}
+
+static void print_option(const struct option_row *row)
+{
+    char left[64];
+    int len = row->id < 256 ? snprintf(left, sizeof(left), "-%c, --%s", row->id, row->name)
+                            : snprintf(left, sizeof(left), "    --%s", row->name);
+
+    if (row->arg != NULL && len > 0 && (size_t)len < sizeof(left))
+        snprintf(left + len, sizeof(left) - (size_t)len, " %s", row->arg);
+    printf("  %-21s %s\n", left, row->help);
+}
+
+static void print_help(const struct pfl_command *command)
+{
+    printf("Usage: perfleet %s %s\n\n%s\n\n", command->name, command->synopsis, command->text);
+    for (size_t i = 0; i < ROWS; i++)
+        if (takes(command, &rows[i]) && rows[i].help != NULL)
+            print_option(&rows[i]);
+    printf("\nExit codes: %s.\n", command->exits);
+}
+
+void pfl_args_print_options(const struct pfl_command *command)
+{
+    for (size_t i = 0; i < ROWS; i++)
+        if (takes(command, &rows[i]) && rows[i].help != NULL)
+            printf("--%s\n", rows[i].name);
+}
+
+static bool take_time(const char *option, const char *arg, uint32_t *ret_ms)
+{
+    if (pfl_cmd_parse_duration(arg, ret_ms))
+        return true;
+    pfl_cmd_error("%s %s: give a time such as 10s, 500ms or 5m, at most a week", option, arg);
+    return false;
+}
+
+static bool take_timeout(struct pfl_targets *targets, const char *arg)
+{
+    uint32_t ms;
+
+    if (!take_time("--timeout", arg, &ms))
+        return false;
+    targets->timeout_ms = ms;
+    return true;
+}
+
+static bool take_quorum(struct pfl_args *args, const char *arg)
+{
+    char *end;
+
+    args->quorum = strtoul(arg, &end, 10);
+    args->is_quorum_percent = strcmp(end, "%") == 0;
+    if (*arg >= '0' && *arg <= '9' && args->quorum >= 1 &&
+        (args->is_quorum_percent ? args->quorum <= 100 : *end == '\0'))
+        return true;
+    pfl_cmd_error("--quorum %s: give a number of hosts, 1 or more, or a share such as 90%%", arg);
+    return false;
+}
+
+static bool take_option(struct pfl_args *args, int option, const char *arg)
+{
+    switch (option) {
+    case OPT_HOST:
+        return pfl_targets_add(&args->targets, arg);
+    case OPT_DURATION:
+        return take_time("--duration", arg, &args->duration_ms);
+    case OPT_QUORUM:
+        return take_quorum(args, arg);
+    case OPT_TIMEOUT:
+        return take_timeout(&args->targets, arg);
+    case OPT_JSON:
+        args->is_json = true;
+        return true;
+    case 'q':
+        args->is_quiet = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Options that are nothing but a text. */
+static const char **text_of(struct pfl_args *args, int option)
+{
+    switch (option) {
+    case 'c':
+        return &args->config_path;
+    case 'o':
+        return &args->output;
+    case OPT_PRESET:
+        return &args->preset;
+    case OPT_CA:
+        return &args->targets.ca_path;
+    case OPT_CERT:
+        return &args->targets.cert_path;
+    case OPT_KEY:
+        return &args->targets.key_path;
+    default:
+        return NULL;
+    }
+}
+
+struct getopt_tables {
+    struct option options[ROWS + 1];
+    char letters[2 * ROWS + 1];
+};
+
+static void make_tables(const struct pfl_command *command, struct getopt_tables *ret_tables)
+{
+    struct getopt_tables tables = {0};
+    size_t n = 0;
+    size_t letters = 0;
+
+    for (size_t i = 0; i < ROWS; i++) {
+        const struct option_row *row = &rows[i];
+
+        if (!takes(command, row))
+            continue;
+        tables.options[n++] = (struct option){
+            row->name, row->arg != NULL ? required_argument : no_argument, NULL, row->id};
+        if (row->id >= 256 || strchr(tables.letters, row->id) != NULL)
+            continue;
+        tables.letters[letters++] = (char)row->id;
+        if (row->arg != NULL)
+            tables.letters[letters++] = ':';
+    }
+    *ret_tables = tables;
+}
+
+static bool take_words(const struct pfl_command *command, struct pfl_args *args, int argc,
+                       char **argv)
+{
+    for (; optind < argc; optind++) {
+        if (args->words_len == command->words_max) {
+            pfl_cmd_error(
+                "%s: unexpected argument%s", argv[optind],
+                (command->options & PFL_OPTIONS_HOSTS) != 0 ? "; hosts are given with --host" : "");
+            return false;
+        }
+        args->words[args->words_len++] = argv[optind];
+    }
+    if (args->words_len >= command->words_min)
+        return true;
+    pfl_cmd_error("something is missing: perfleet %s %s", command->name, command->synopsis);
+    return false;
+}
+
+/* 0: go on, 1: help was asked for, -1: said on stderr what is wrong. */
+static int read_options(const struct pfl_command *command, struct pfl_args *args, int argc,
+                        char **argv)
+{
+    struct getopt_tables tables;
+    int option;
+
+    make_tables(command, &tables);
+    while ((option = getopt_long(argc, argv, tables.letters, tables.options, NULL)) != -1) {
+        const char **text = text_of(args, option);
+
+        if (option == 'h')
+            return 1;
+        if (text != NULL)
+            *text = optarg;
+        else if (!take_option(args, option, optarg))
+            return -1;
+    }
+    return take_words(command, args, argc, argv) ? 0 : -1;
+}
+
+size_t pfl_args_quorum(const struct pfl_args *args, size_t hosts)
+{
+    if (args->quorum == 0)
+        return 1;
+    return args->is_quorum_percent ? (hosts * args->quorum + 99) / 100 : args->quorum;
+}
+
+int pfl_args_run(const struct pfl_command *command, int argc, char **argv)
+{
+    struct pfl_args args = {.command = command->name};
+    int code = PFL_EXIT_USAGE;
+    int rc;
+
+    pfl_targets_init(&args.targets);
+    rc = read_options(command, &args, argc, argv);
+    if (rc > 0) {
+        print_help(command);
+        code = PFL_EXIT_OK;
+    } else if (rc == 0) {
+        code = command->run(&args);
+    }
+    if (code == PFL_EXIT_USAGE)
+        fprintf(stderr, "Try 'perfleet %s --help'.\n", command->name);
+    pfl_targets_fini(&args.targets);
+    return code;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Command lines as tables: a command names the options it takes, and this reads them, checks them
+ * and makes its help. A new command is one row in main.c and one function; a new option is one row
+ * in args.c and one field here.
+ */
+#ifndef PFL_CONSUMER_ARGS_H
+#define PFL_CONSUMER_ARGS_H
+
+#include "consumer/cmd/targets.h"
+
+/* Options that belong together; a command's row has a set of them. */
+enum pfl_option_group {
+    PFL_OPTIONS_HOSTS = 1 << 0, /* which hosts, as whom, how long to wait */
+    PFL_OPTIONS_JSON = 1 << 1,
+    PFL_OPTIONS_CONFIG = 1 << 2,
+    PFL_OPTIONS_OUTPUT = 1 << 3,
+    PFL_OPTIONS_DURATION = 1 << 4,
+    PFL_OPTIONS_QUORUM = 1 << 5,
+    PFL_OPTIONS_QUIET = 1 << 6,
+};
+
+#define PFL_ARGS_MAX_WORDS 8
+
+struct pfl_args {
+    struct pfl_targets targets;
+    const char *command;
+    const char *config_path;
+    const char *preset;
+    const char *output;
+    uint32_t duration_ms;
+    unsigned long quorum; /* hosts, or percent of them; 0: not given */
+    bool is_quorum_percent;
+    bool is_json;
+    bool is_quiet;
+    const char *words[PFL_ARGS_MAX_WORDS]; /* what is no option; borrowed from argv */
+    size_t words_len;
+};
+
+struct pfl_command {
+    const char *name;
+    const char *summary;  /* one line */
+    const char *synopsis; /* what comes after the name */
+    const char *text;     /* below the synopsis */
+    const char *exits;    /* "0 ..., 1 ..." */
+    unsigned options;     /* enum pfl_option_group */
+    size_t words_min;
+    size_t words_max;
+    int (*run)(struct pfl_args *args); /* the exit code */
+};
+
+/* Reads argv (argv[0] is the command), loads certificates where hosts are wanted, runs. */
+int pfl_args_run(const struct pfl_command *command, int argc, char **argv);
+/* One option a line, for shell completion. */
+void pfl_args_print_options(const struct pfl_command *command);
+/* How many of `hosts` the quorum means; at least 1. */
+size_t pfl_args_quorum(const struct pfl_args *args, size_t hosts);
+
+#endif

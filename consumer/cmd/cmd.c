@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the commands share: messages, durations, files. A failure is told to the caller, who says it
+ * on stderr.
+ */
+#include "consumer/cmd/cmd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "consumer/report/summary.h"
+
+#define WEEK_MS          (7u * 24 * 3600 * 1000)
+#define READ_STEP        65536u
+#define OUTPUT_MAX_BYTES (64u << 20)
+
+void pfl_cmd_error(const char *fmt, ...)
+{
+    va_list ap;
+
+    fputs("perfleet: ", stderr);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+}
+
+bool pfl_cmd_parse_duration(const char *arg, uint32_t *ret_ms)
+{
+    static const struct {
+        const char *suffix;
+        double ms;
+    } units[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"min", 60000}, {"h", 3600000}};
+    char *end;
+    double value = strtod(arg, &end);
+
+    if (end == arg || !(value > 0) || (*arg != '.' && (*arg < '0' || *arg > '9')))
+        return false;
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        double ms = value * units[i].ms;
+
+        if (strcmp(end, units[i].suffix) != 0)
+            continue;
+        if (ms < 1 || ms > WEEK_MS)
+            return false;
+        *ret_ms = (uint32_t)ms;
+        return true;
+    }
+    return false;
+}
+
+bool pfl_cmd_read_file(const char *path, struct pfl_buf *out)
+{
+    int fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+    uint8_t *room;
+    ssize_t n = fd < 0 ? -1 : 1;
+
+    while (n > 0) {
+        int rc = pfl_buf_reserve(out, READ_STEP, &room);
+
+        if (rc != 0) {
+            errno = rc == PFL_ELIMIT ? EFBIG : ENOMEM;
+            n = -1;
+            break;
+        }
+        n = read(fd, room, READ_STEP);
+        if (n > 0)
+            pfl_buf_extend(out, (size_t)n);
+        else if (n < 0 && errno == EINTR)
+            n = 1;
+    }
+    if (fd >= 0) {
+        int saved = errno;
+
+        close(fd);
+        errno = saved;
+    }
+    return n == 0;
+}
+
+static int report(const struct pfl_ask *ask, const struct pfl_args *args,
+                  const struct pfl_cmd_question *question)
+{
+    struct pfl_buf out;
+    int rc;
+
+    pfl_buf_init(&out, OUTPUT_MAX_BYTES);
+    rc = question->report(ask, args, &out);
+    if (rc == 0)
+        fwrite(out.data + out.start, 1, out.len, stdout);
+    else
+        pfl_cmd_error("%s", pfl_err_str(rc));
+    pfl_buf_fini(&out);
+    return rc;
+}
+
+int pfl_cmd_ask(struct pfl_args *args, const struct pfl_cmd_question *question)
+{
+    struct pfl_targets *targets = &args->targets;
+    struct pfl_ask_conf conf = {.on_ready = question->on_ready, .user = question->user};
+    struct pfl_ask *ask = NULL;
+    size_t failed;
+    uv_loop_t loop;
+    int code = PFL_EXIT_NOTHING;
+
+    if (!pfl_targets_open(targets, &loop))
+        return PFL_EXIT_USAGE;
+    pfl_targets_fill_conn(targets, &conf.conn);
+    conf.specs = targets->specs;
+    conf.specs_len = targets->specs_len;
+    conf.timeout_ms = targets->timeout_ms;
+    if (pfl_ask_run(&conf, &ask) != 0) {
+        pfl_cmd_error("out of memory");
+    } else {
+        failed = pfl_ask_count_failed(ask);
+        if (report(ask, args, question) == 0 && failed < pfl_ask_get_len(ask))
+            code = failed != 0 ? PFL_EXIT_PARTIAL : PFL_EXIT_OK;
+    }
+    pfl_ask_free(ask);
+    pfl_targets_close(targets);
+    return code;
+}

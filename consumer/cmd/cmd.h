@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The commands of `perfleet`, and small things that they share. Each returns the exit code. */
+#ifndef PFL_CONSUMER_CMD_H
+#define PFL_CONSUMER_CMD_H
+
+#include "base/buf.h"
+#include "consumer/cmd/args.h"
+#include "consumer/config/config.h"
+#include "consumer/link/ask.h"
+
+int pfl_cmd_record(struct pfl_args *args);
+int pfl_cmd_hosts(struct pfl_args *args);
+int pfl_cmd_query(struct pfl_args *args);
+int pfl_cmd_presets(struct pfl_args *args);
+
+/* A command that asks every host something and prints one report. */
+struct pfl_cmd_question {
+    void (*on_ready)(void *user, struct pfl_asked_host *host); /* as in pfl_ask_conf */
+    int (*report)(const struct pfl_ask *ask, const struct pfl_args *args, struct pfl_buf *out);
+    void *user;
+};
+int pfl_cmd_ask(struct pfl_args *args, const struct pfl_cmd_question *question);
+
+/* The config that -c or --preset names, as it goes to the hosts; false: said on stderr why not. */
+bool pfl_cmd_load_config(const struct pfl_args *args, struct pfl_buf *out,
+                         struct pfl_config_info *ret_info);
+
+/* "perfleet: <message>" on stderr. */
+void pfl_cmd_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* "90", "1500ms", "10s", "5m", "2h" in milliseconds (a bare number is seconds); false: it is none
+ * of these, is 0, or passes a week. */
+bool pfl_cmd_parse_duration(const char *arg, uint32_t *ret_ms);
+/* The whole of a file, or of standard input for "-"; at most max_bytes. On failure errno. */
+bool pfl_cmd_read_file(const char *path, struct pfl_buf *out);
+
+#endif

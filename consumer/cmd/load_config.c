@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The trace config that a command line names. Happy path: the file's or preset's bytes, parsed,
+ * checked and made ready for the hosts. Failures are said on stderr with file, line and remedy.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "consumer/cmd/cmd.h"
+#include "consumer/config/preset.h"
+
+static bool is_one_given(const struct pfl_args *args)
+{
+    if ((args->config_path == NULL) != (args->preset == NULL))
+        return true;
+    pfl_cmd_error("give either a config (-c FILE) or a preset (--preset default)");
+    return false;
+}
+
+static bool read_config(const struct pfl_args *args, struct pfl_buf *file,
+                        struct pfl_span *ret_bytes, const char **ret_name)
+{
+    const struct pfl_preset *preset;
+
+    if (args->preset == NULL) {
+        *ret_name = strcmp(args->config_path, "-") == 0 ? "standard input" : args->config_path;
+        if (!pfl_cmd_read_file(args->config_path, file)) {
+            pfl_cmd_error("%s: %s", *ret_name, strerror(errno));
+            return false;
+        }
+        *ret_bytes = pfl_buf_get(file);
+        return true;
+    }
+    preset = pfl_preset_find(args->preset);
+    if (preset == NULL) {
+        pfl_cmd_error("--preset %s: there is no such preset; see perfleet presets", args->preset);
+        return false;
+    }
+    *ret_name = preset->name;
+    *ret_bytes = pfl_span_of(preset->text, preset->text_len);
+    return true;
+}
+
+bool pfl_cmd_load_config(const struct pfl_args *args, struct pfl_buf *out,
+                         struct pfl_config_info *ret_info)
+{
+    struct pfl_buf file;
+    struct pfl_buf parsed;
+    struct pfl_span bytes;
+    const char *name = "";
+    struct pfl_config_why why = {""};
+    bool is_read;
+    int rc;
+
+    pfl_buf_init(&file, PFL_CONFIG_MAX_BYTES);
+    pfl_buf_init(&parsed, PFL_CONFIG_MAX_BYTES);
+    is_read = is_one_given(args) && read_config(args, &file, &bytes, &name);
+    if (is_read) {
+        rc = pfl_config_read(bytes, name, &parsed, &why);
+        if (rc != 0) {
+            pfl_cmd_error("%s", why.text[0] != '\0' ? why.text : pfl_err_str(rc));
+            is_read = false;
+        }
+    }
+    if (is_read) {
+        rc = pfl_config_prepare(pfl_buf_get(&parsed), args->duration_ms, out, ret_info, &why);
+        if (rc != 0) {
+            pfl_cmd_error("%s: %s", name, why.text[0] != '\0' ? why.text : pfl_err_str(rc));
+            is_read = false;
+        }
+    }
+    pfl_buf_fini(&file);
+    pfl_buf_fini(&parsed);
+    if (is_read && ret_info->was_compressed && !args->is_quiet)
+        pfl_cmd_error("note: the config's compression is left out, packets are merged one by one");
+    return is_read;
+}

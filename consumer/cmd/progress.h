@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the operator sees while a recording goes on: a bar on a terminal, lines otherwise. */
+#ifndef PFL_CONSUMER_PROGRESS_H
+#define PFL_CONSUMER_PROGRESS_H
+
+#include "consumer/recording/recording.h"
+
+struct pfl_progress {
+    uv_timer_t timer;
+    const struct pfl_recording *recording; /* borrowed */
+    uint64_t duration_ms;
+    uint64_t run_began_ms; /* of the loop; 0: not yet */
+    bool is_quiet;
+    bool is_terminal;
+    bool has_bar; /* the terminal's last line is ours */
+    bool is_open;
+    bool is_closed; /* the timer, for good */
+};
+
+void pfl_progress_open(struct pfl_progress *self, uv_loop_t *loop, uint64_t duration_ms,
+                       bool is_quiet);
+/* As pfl_recording_conf.on_progress. */
+void pfl_progress_update(struct pfl_progress *self, const struct pfl_recording *recording,
+                         const struct pfl_host_link *link);
+/* Clears the bar; the timer's memory must live until the loop has run. Idempotent. */
+void pfl_progress_close(struct pfl_progress *self);
+bool pfl_progress_is_closed(const struct pfl_progress *self);
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hosts and certificates. Happy path: options are collected while they are read; certificates are
+ * loaded once at the end. Failures are said on stderr where they arise, with the remedy, and the
+ * command ends with its usage exit code.
+ * Ownership: targets own their specs and the TLS conf; paths are borrowed from argv.
+ */
+#include "consumer/cmd/targets.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "consumer/cmd/cmd.h"
+#include "consumer/recording/recording.h"
+
+#define PATH_ROOM 4096
+
+void pfl_targets_init(struct pfl_targets *self)
+{
+    *self = (struct pfl_targets){.timeout_ms = PFL_TARGETS_TIMEOUT_MS};
+}
+
+void pfl_targets_fini(struct pfl_targets *self)
+{
+    pfl_mem_free(self->specs);
+    if (self->tls != NULL)
+        pfl_tls_conf_unref(self->tls);
+    pfl_targets_init(self);
+}
+
+bool pfl_targets_add(struct pfl_targets *self, const char *arg)
+{
+    struct pfl_host_spec *grown;
+    char why[512];
+
+    if (self->specs_len == PFL_RECORDING_MAX_HOSTS) {
+        pfl_cmd_error("more than %u hosts", PFL_RECORDING_MAX_HOSTS);
+        return false;
+    }
+    grown = pfl_mem_realloc(self->specs, (self->specs_len + 1) * sizeof(*grown));
+    if (grown == NULL) {
+        pfl_cmd_error("out of memory");
+        return false;
+    }
+    self->specs = grown;
+    if (pfl_host_spec_parse(arg, &grown[self->specs_len], why, sizeof(why)) != 0) {
+        pfl_cmd_error("--host %s", why);
+        return false;
+    }
+    self->specs_len++;
+    return true;
+}
+
+static bool needs_tls(const struct pfl_targets *t)
+{
+    for (size_t i = 0; i < t->specs_len; i++)
+        if (t->specs[i].kind == PFL_HOST_TLS)
+            return true;
+    return false;
+}
+
+/* Option, else environment, else the file in the configuration directory. */
+static const char *choose_path(const char *option, const char *env, const char *file,
+                               char room[PATH_ROOM])
+{
+    const char *dir = getenv("PERFLEET_CONFIG_DIR");
+    const char *config_home = getenv("XDG_CONFIG_HOME");
+    const char *home = getenv("HOME");
+
+    if (option != NULL)
+        return option;
+    if (getenv(env) != NULL)
+        return getenv(env);
+    if (dir != NULL)
+        snprintf(room, PATH_ROOM, "%s/%s", dir, file);
+    else if (config_home != NULL)
+        snprintf(room, PATH_ROOM, "%s/perfleet/%s", config_home, file);
+    else
+        snprintf(room, PATH_ROOM, "%s/.config/perfleet/%s", home != NULL ? home : "", file);
+    return room;
+}
+
+/* Whose fleet are we of? Without a name in our own certificate any fleet of the CA is accepted. */
+static void learn_fleet(struct pfl_targets *t)
+{
+    char role[PFL_HOST_NAME_MAX];
+    char name[PFL_HOST_NAME_MAX];
+    char fleet[PFL_HOST_NAME_MAX];
+
+    if (pfl_host_uri_parse(pfl_tls_conf_get_identity(t->tls)->uri, fleet, role, name))
+        memcpy(t->fleet, fleet, sizeof(t->fleet));
+}
+
+static bool load_certificates(struct pfl_targets *self)
+{
+    char ca[PATH_ROOM];
+    char cert[PATH_ROOM];
+    char key[PATH_ROOM];
+    char why[512] = "";
+    struct pfl_tls_files files = {
+        .ca_path = choose_path(self->ca_path, "PERFLEET_CA", "ca.pem", ca),
+        .cert_path = choose_path(self->cert_path, "PERFLEET_CERT", "cert.pem", cert),
+        .key_path = choose_path(self->key_path, "PERFLEET_KEY", "key.pem", key),
+    };
+
+    if (!needs_tls(self))
+        return true;
+    if (pfl_tls_conf_new(&files, why, sizeof(why), &self->tls) != 0) {
+        pfl_cmd_error("%s (give --ca, --cert and --key, or put ca.pem, cert.pem and key.pem into "
+                      "~/.config/perfleet)",
+                      why);
+        self->tls = NULL;
+        return false;
+    }
+    learn_fleet(self);
+    return true;
+}
+
+bool pfl_targets_open(struct pfl_targets *self, uv_loop_t *loop)
+{
+    if (self->specs_len == 0) {
+        pfl_cmd_error("no host: give at least one --host");
+        return false;
+    }
+    if (!load_certificates(self))
+        return false;
+    signal(SIGPIPE, SIG_IGN);
+    if (uv_loop_init(loop) != 0) {
+        pfl_cmd_error("out of memory");
+        return false;
+    }
+    self->loop = loop;
+    return true;
+}
+
+void pfl_targets_fill_conn(const struct pfl_targets *self, struct pfl_consumer_conn_conf *ret_conf)
+{
+    *ret_conf = (struct pfl_consumer_conn_conf){
+        .loop = self->loop,
+        .tls = self->tls,
+        .fleet = self->fleet[0] != '\0' ? self->fleet : NULL,
+        .handshake_timeout_ms = self->timeout_ms,
+    };
+}
+
+void pfl_targets_close(struct pfl_targets *self)
+{
+    uv_run(self->loop, UV_RUN_DEFAULT);
+    uv_loop_close(self->loop);
+    self->loop = NULL;
+}

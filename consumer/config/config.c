@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Trace configs on their way to the hosts. Happy path: parse text where it is text, then copy the
+ * serialized fields one by one, leaving out and replacing what a recording of many hosts decides
+ * itself. Failures: text errors with their place; configs that write files on the hosts or wait for
+ * triggers that only a host sees, refused with the reason and what to do instead.
+ */
+#include "consumer/config/config.h"
+
+#include <stdio.h>
+
+#include "perfetto/trace_config.pb-c.h"
+#include "proto/text_format.h"
+
+enum {
+    CONFIG_BUFFERS = 1,
+    CONFIG_DATA_SOURCES = 2,
+    CONFIG_DURATION = 3,
+    CONFIG_WRITE_INTO_FILE = 8,
+    CONFIG_DEFERRED_START = 12,
+    CONFIG_FLUSH_TIMEOUT = 14,
+    CONFIG_TRIGGERS = 17,
+    CONFIG_BUILTIN = 20,
+    CONFIG_STOP_TIMEOUT = 23,
+    CONFIG_COMPRESSION_TYPE = 24,
+    CONFIG_OUTPUT_PATH = 29,
+    CONFIG_COMPRESSION = 47,
+    TRIGGERS_MODE = 1,
+    TRIGGERS_CLONE_IF_AVAILABLE = 5,
+    TRIGGER_START_TRACING = 1,
+    TRIGGER_CLONE_SNAPSHOT = 4,
+    BUILTIN_NO_SNAPSHOTS = 1,
+};
+
+#define DEFAULT_TIMEOUT_MS 5000u
+
+static bool is_text(struct pfl_span file)
+{
+    for (size_t i = 0; i < file.len; i++) {
+        uint8_t c = file.data[i];
+
+        if (c == 0x7f || (c < 0x20 && c != '\n' && c != '\t' && c != '\r'))
+            return false;
+    }
+    return true;
+}
+
+static bool is_message(struct pfl_span bytes)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f))
+        ;
+    return !r.failed;
+}
+
+int pfl_config_read(struct pfl_span file, const char *name, struct pfl_buf *out,
+                    struct pfl_config_why *ret_why)
+{
+    struct pfl_text_error error = {0};
+    int rc;
+
+    if (!is_text(file)) {
+        if (is_message(file))
+            return pfl_buf_append(out, file.data, file.len);
+        snprintf(ret_why->text, sizeof(ret_why->text),
+                 "%s: is neither text nor a serialized TraceConfig", name);
+        return PFL_EPARSE;
+    }
+    rc = pfl_text_format_parse(&perfetto__protos__trace_config__descriptor, file, out, &error);
+    if (rc == PFL_EPARSE || rc == PFL_ELIMIT)
+        snprintf(ret_why->text, sizeof(ret_why->text), "%s:%u:%u: %s", name, error.line,
+                 error.column, error.message);
+    return rc;
+}
+
+static bool is_trigger_mode_refused(struct pfl_span triggers, const char **ret_why)
+{
+    struct pfl_reader r = pfl_reader_of(triggers);
+    struct pfl_field f;
+
+    *ret_why = NULL;
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == TRIGGERS_MODE && f.value == TRIGGER_START_TRACING)
+            *ret_why = "trigger_mode START_TRACING: every host would start on its own trigger; "
+                       "start by hand, or use STOP_TRACING";
+        if ((f.id == TRIGGERS_MODE && f.value == TRIGGER_CLONE_SNAPSHOT) ||
+            (f.id == TRIGGERS_CLONE_IF_AVAILABLE && f.value != 0))
+            *ret_why = "trigger_mode CLONE_SNAPSHOT: such sessions can only be cloned, not read; "
+                       "use STOP_TRACING";
+    }
+    return *ret_why != NULL;
+}
+
+static bool has_no_snapshots(struct pfl_span builtin)
+{
+    struct pfl_reader r = pfl_reader_of(builtin);
+    struct pfl_field f;
+    bool found = false;
+
+    while (pfl_reader_field(&r, &f))
+        if (f.id == BUILTIN_NO_SNAPSHOTS)
+            found = f.value != 0;
+    return found;
+}
+
+/* Why the field is refused, or NULL. */
+static const char *why_refused(const struct pfl_field *f)
+{
+    const char *why;
+
+    if (f->id == CONFIG_WRITE_INTO_FILE && f->value != 0)
+        return "write_into_file: the trace would be written on the hosts; take it out, perfleet "
+               "writes the file given with -o";
+    if (f->id == CONFIG_OUTPUT_PATH && f->bytes.len != 0)
+        return "output_path: the trace would be written on the hosts; take it out, perfleet "
+               "writes the file given with -o";
+    if (f->id == CONFIG_TRIGGERS && f->type == PFL_WIRE_BYTES &&
+        is_trigger_mode_refused(f->bytes, &why))
+        return why;
+    return NULL;
+}
+
+/* Notes what the recording needs to know; false: the field is not passed on. */
+static bool take_field(struct pfl_config_info *info, const struct pfl_field *f)
+{
+    switch (f->id) {
+    case CONFIG_BUFFERS:
+        info->buffers++;
+        return true;
+    case CONFIG_DATA_SOURCES:
+        info->data_sources++;
+        return true;
+    case CONFIG_DURATION:
+        info->duration_ms = (uint32_t)f->value;
+        return false;
+    case CONFIG_FLUSH_TIMEOUT:
+        info->flush_timeout_ms = f->value != 0 ? (uint32_t)f->value : DEFAULT_TIMEOUT_MS;
+        return true;
+    case CONFIG_STOP_TIMEOUT:
+        info->stop_timeout_ms = f->value != 0 ? (uint32_t)f->value : DEFAULT_TIMEOUT_MS;
+        return true;
+    case CONFIG_BUILTIN:
+        info->has_no_snapshots = has_no_snapshots(f->bytes);
+        return true;
+    case CONFIG_COMPRESSION_TYPE:
+    case CONFIG_COMPRESSION:
+        info->was_compressed = true;
+        return false;
+    case CONFIG_DEFERRED_START:
+        return false;
+    default:
+        return true;
+    }
+}
+
+static int append_decisions(struct pfl_buf *out, uint32_t duration_ms)
+{
+    uint8_t bytes[16];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+
+    if (duration_ms != 0)
+        pfl_writer_field_varint(&w, CONFIG_DURATION, duration_ms);
+    pfl_writer_field_varint(&w, CONFIG_DEFERRED_START, 1);
+    return pfl_buf_append(out, bytes, sizeof(bytes) - w.left);
+}
+
+int pfl_config_prepare(struct pfl_span config, uint32_t duration_ms, struct pfl_buf *out,
+                       struct pfl_config_info *ret_info, struct pfl_config_why *ret_why)
+{
+    struct pfl_config_info info = {.flush_timeout_ms = DEFAULT_TIMEOUT_MS,
+                                   .stop_timeout_ms = DEFAULT_TIMEOUT_MS};
+    struct pfl_reader r = pfl_reader_of(config);
+    struct pfl_field f;
+    int rc = 0;
+
+    while (rc == 0 && pfl_reader_field(&r, &f)) {
+        const char *why = why_refused(&f);
+
+        if (why != NULL) {
+            snprintf(ret_why->text, sizeof(ret_why->text), "%s", why);
+            return PFL_EINVAL;
+        }
+        if (take_field(&info, &f))
+            rc = pfl_buf_append(out, f.raw.data, f.raw.len);
+    }
+    if (duration_ms != 0)
+        info.duration_ms = duration_ms;
+    if (rc == 0)
+        rc = append_decisions(out, info.duration_ms);
+    if (rc == 0 && (r.failed || info.data_sources == 0 || info.buffers == 0)) {
+        snprintf(ret_why->text, sizeof(ret_why->text), "%s",
+                 r.failed                 ? "the config is malformed"
+                 : info.data_sources == 0 ? "the config has no data_sources: nothing to record"
+                                          : "the config has no buffers: add "
+                                            "buffers { size_kb: 65536 }");
+        rc = PFL_EINVAL;
+    }
+    if (rc == 0)
+        *ret_info = info;
+    return rc;
+}

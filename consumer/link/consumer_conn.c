@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection to a consumer port.
+ *
+ *     RESOLVING -> CONNECTING -> BINDING -> READY
+ *         |            |            |         |
+ *         +------------+------------+---------+-> CLOSING -> on_closed, freed
+ *
+ * Happy path: resolve (TLS hosts only), try the addresses in turn, handshake, check the
+ * certificate's name, bind ConsumerPort. Reading stays on unless the owner stops it.
+ *
+ * Failures: each ends in CLOSING with a sentence that says what happened and what may help. An
+ * address that refuses is followed by the next one. A host that breaks the protocol is dropped.
+ * Ownership: the stream, the rpc client, the resolver's result. The owner sets the deadlines.
+ */
+#include "consumer/link/consumer_conn.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/io/fdsock.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#define WHY_MAX         512u
+#define QUEUE_MAX_BYTES (1u << 20)
+#define CONSUMER_PORT   "ConsumerPort"
+
+enum state {
+    STATE_RESOLVING,
+    STATE_CONNECTING,
+    STATE_BINDING,
+    STATE_READY,
+    STATE_CLOSING,
+};
+
+struct pfl_consumer_conn {
+    struct pfl_consumer_conn_conf conf;
+    enum state state;
+    uv_timer_t start; /* first step, so that no callback runs from inside open */
+    uv_getaddrinfo_t resolver;
+    bool is_resolving;
+    bool is_timer_open;
+    struct addrinfo *addresses; /* owned */
+    struct addrinfo *next_address;
+    struct pfl_stream *stream;  /* owned; NULL: none */
+    struct pfl_rpc_client *rpc; /* owned */
+    char name[PFL_HOST_NAME_MAX];
+    char why[WHY_MAX];
+    bool has_connected; /* bytes arrived or the handshake was done */
+};
+
+static const struct pfl_stream_ops stream_ops;
+
+static void move(struct pfl_consumer_conn *c, enum state to)
+{
+    static const bool is_legal[5][5] = {
+        [STATE_RESOLVING] = {[STATE_CONNECTING] = true, [STATE_CLOSING] = true},
+        [STATE_CONNECTING] =
+            {[STATE_CONNECTING] = true, [STATE_BINDING] = true, [STATE_CLOSING] = true},
+        [STATE_BINDING] = {[STATE_READY] = true, [STATE_CLOSING] = true},
+        [STATE_READY] = {[STATE_CLOSING] = true},
+    };
+
+    if (is_legal[c->state][to])
+        c->state = to;
+}
+
+static void finish_close(struct pfl_consumer_conn *c)
+{
+    if (c->stream != NULL || c->is_resolving || c->is_timer_open)
+        return;
+    if (c->addresses != NULL)
+        uv_freeaddrinfo(c->addresses);
+    pfl_rpc_client_free(c->rpc);
+    c->conf.on_closed(c->conf.user, c->why);
+    pfl_mem_free(c);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct pfl_consumer_conn *c = handle->data;
+
+    c->is_timer_open = false;
+    finish_close(c);
+}
+
+/* Begins the end; the first reason stays. */
+static void begin_close(struct pfl_consumer_conn *c)
+{
+    if (c->state == STATE_CLOSING)
+        return;
+    move(c, STATE_CLOSING);
+    if (c->is_resolving)
+        uv_cancel((uv_req_t *)&c->resolver);
+    if (c->stream != NULL)
+        pfl_stream_close(c->stream);
+    uv_close((uv_handle_t *)&c->start, on_timer_closed);
+}
+
+void pfl_consumer_conn_close(struct pfl_consumer_conn *self)
+{
+    begin_close(self);
+}
+
+void pfl_consumer_conn_set_why(struct pfl_consumer_conn *self, const char *why)
+{
+    if (self->why[0] == '\0')
+        snprintf(self->why, sizeof(self->why), "%s", why);
+}
+
+static void fail(struct pfl_consumer_conn *c, const char *why)
+{
+    pfl_consumer_conn_set_why(c, why);
+    begin_close(c);
+}
+
+static const char *why_broken(int err)
+{
+    switch (err) {
+    case PFL_EPROTO:
+        return "the host sent what is not the tracing protocol: is this its consumer address?";
+    case PFL_ELIMIT:
+        return "the host sent more than the protocol allows";
+    case PFL_ENOMEM:
+        return "out of memory";
+    case PFL_ETIMEOUT:
+        return "the TLS handshake was not answered in time";
+    default:
+        return "the host closed the connection";
+    }
+}
+
+static const char *why_refused(const struct pfl_consumer_conn *c, int err)
+{
+    if (c->conf.spec->kind == PFL_HOST_TLS)
+        return "nothing answers at this address: is perfleet-relay running there, and the port "
+               "right?";
+    if (err == PFL_ENOENT)
+        return "there is no such socket: is perfleetd running, and the path right?";
+    if (err == PFL_EPERM)
+        return "not allowed to open this socket: see perfleetd --set-socket-permissions";
+    return "nothing listens on this socket: is perfleetd running?";
+}
+
+static int send_frame(void *user, const struct iovec *iov, int iov_len, int fd)
+{
+    struct pfl_consumer_conn *c = user;
+
+    if (c->stream == NULL)
+        return PFL_ESTATE;
+    return pfl_stream_writev(c->stream, iov, iov_len, fd);
+}
+
+static struct pfl_stream_conf stream_conf_of(struct pfl_consumer_conn *c)
+{
+    return (struct pfl_stream_conf){
+        .loop = c->conf.loop,
+        .ops = &stream_ops,
+        .user = c,
+        .queue_max_bytes = QUEUE_MAX_BYTES,
+        .queue_low_bytes = QUEUE_MAX_BYTES / 4,
+    };
+}
+
+static int on_bound(void *user, bool is_bound)
+{
+    struct pfl_consumer_conn *c = user;
+
+    if (!is_bound) {
+        pfl_consumer_conn_set_why(
+            c, "this is no consumer socket: give the consumer's, not the producers'");
+        return PFL_EPROTO;
+    }
+    move(c, STATE_READY);
+    c->conf.on_ready(c->conf.user);
+    return 0;
+}
+
+static void bind_port(struct pfl_consumer_conn *c)
+{
+    int rc;
+
+    move(c, STATE_BINDING);
+    rc = pfl_rpc_client_bind(c->rpc, CONSUMER_PORT, on_bound, c);
+    if (rc != 0)
+        fail(c, why_broken(rc));
+}
+
+static void connect_unix(struct pfl_consumer_conn *c)
+{
+    struct pfl_stream_conf conf = stream_conf_of(c);
+    int fd;
+    int rc;
+
+    move(c, STATE_CONNECTING);
+    rc = pfl_fdsock_connect_unix(c->conf.spec->address, &fd);
+    if (rc != 0) {
+        fail(c, why_refused(c, rc));
+        return;
+    }
+    rc = pfl_fdsock_open(&conf, fd, &c->stream);
+    if (rc != 0) {
+        close(fd);
+        fail(c, why_broken(rc));
+        return;
+    }
+    bind_port(c);
+}
+
+static int open_address(struct pfl_consumer_conn *c, const struct addrinfo *address)
+{
+    struct pfl_stream_conf conf = stream_conf_of(c);
+    struct pfl_tls_handshake handshake = {.conf = c->conf.tls,
+                                          .timeout_ms = c->conf.handshake_timeout_ms};
+    int fd;
+    int rc = pfl_fdsock_connect_addr(address->ai_addr, address->ai_addrlen, &fd);
+
+    if (rc != 0)
+        return rc;
+    rc = pfl_tls_stream_open(&conf, &handshake, fd, &c->stream);
+    if (rc != 0)
+        close(fd);
+    return rc;
+}
+
+static void try_next_address(struct pfl_consumer_conn *c)
+{
+    int rc = PFL_ENOENT;
+
+    move(c, STATE_CONNECTING);
+    while (rc != 0 && c->next_address != NULL) {
+        const struct addrinfo *address = c->next_address;
+
+        c->next_address = address->ai_next;
+        rc = open_address(c, address);
+    }
+    if (rc != 0)
+        fail(c, why_refused(c, rc));
+}
+
+static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *result)
+{
+    struct pfl_consumer_conn *c = request->data;
+    char why[WHY_MAX];
+
+    c->is_resolving = false;
+    c->addresses = result;
+    if (c->state == STATE_CLOSING) {
+        finish_close(c);
+        return;
+    }
+    if (status != 0) {
+        snprintf(why, sizeof(why), "the name %s cannot be resolved: %s",
+                 pfl_log_quote_str(c->conf.spec->address), uv_strerror(status));
+        fail(c, why);
+        return;
+    }
+    c->next_address = result;
+    try_next_address(c);
+}
+
+static void on_start(uv_timer_t *timer)
+{
+    static const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct pfl_consumer_conn *c = timer->data;
+    const struct pfl_host_spec *spec = c->conf.spec;
+
+    if (spec->kind == PFL_HOST_UNIX) {
+        connect_unix(c);
+        return;
+    }
+    c->resolver.data = c;
+    if (uv_getaddrinfo(c->conf.loop, &c->resolver, on_resolved, spec->address, spec->port,
+                       &hints) != 0)
+        fail(c, why_broken(PFL_ENOMEM));
+    else
+        c->is_resolving = true;
+}
+
+/* Who answers, and is it whom the operator asked for? */
+static bool check_identity(struct pfl_consumer_conn *c)
+{
+    const struct pfl_tls_identity *identity = pfl_tls_stream_get_identity(c->stream);
+    const struct pfl_host_spec *spec = c->conf.spec;
+    char fleet[PFL_HOST_NAME_MAX];
+    char role[PFL_HOST_NAME_MAX];
+    char why[WHY_MAX] = "";
+
+    if (!pfl_host_uri_parse(identity->uri, fleet, role, c->name) || strcmp(role, "host") != 0)
+        snprintf(why, sizeof(why), "its certificate is not a host's (it names %s)",
+                 pfl_log_quote_str(identity->uri));
+    else if (c->conf.fleet != NULL && strcmp(fleet, c->conf.fleet) != 0)
+        snprintf(why, sizeof(why), "its certificate is of fleet %s, yours of fleet %s", fleet,
+                 c->conf.fleet);
+    else if (spec->is_named && strcmp(spec->name, c->name) != 0)
+        snprintf(why, sizeof(why),
+                 "the host there is %s, not %s: correct the address or the NAME before '='",
+                 c->name, spec->name);
+    if (why[0] == '\0')
+        return true;
+    fail(c, why);
+    return false;
+}
+
+static void on_stream_ready(void *user)
+{
+    struct pfl_consumer_conn *c = user;
+
+    c->has_connected = true;
+    if (c->state == STATE_CONNECTING && check_identity(c))
+        bind_port(c);
+}
+
+static void on_stream_data(void *user, struct pfl_span data)
+{
+    struct pfl_consumer_conn *c = user;
+    int rc;
+
+    if (c->state == STATE_CLOSING)
+        return;
+    c->has_connected = true;
+    rc = pfl_rpc_client_feed(c->rpc, data);
+    if (rc != 0)
+        fail(c, why_broken(rc));
+}
+
+static const char *why_ended(const struct pfl_consumer_conn *c, int err)
+{
+    if (c->conf.spec->kind == PFL_HOST_TLS && c->state == STATE_BINDING)
+        return "the host closed the connection after the handshake: it may not accept your "
+               "certificate, or its perfleetd is down; its relay's log says which";
+    return why_broken(err);
+}
+
+static void on_stream_eof(void *user)
+{
+    fail(user, why_ended(user, PFL_ECLOSED));
+}
+
+static void on_stream_closed(void *user, int err)
+{
+    struct pfl_consumer_conn *c = user;
+    const char *tls_error =
+        c->conf.spec->kind == PFL_HOST_TLS ? pfl_tls_stream_get_error(c->stream) : "";
+    char why[WHY_MAX];
+
+    snprintf(why, sizeof(why), "%s", tls_error);
+    c->stream = NULL;
+    if (c->state == STATE_CLOSING) {
+        finish_close(c);
+        return;
+    }
+    if (!c->has_connected && c->next_address != NULL && why[0] == '\0') {
+        try_next_address(c);
+        return;
+    }
+    if (why[0] != '\0')
+        fail(c, why);
+    else
+        fail(c, c->has_connected ? why_ended(c, err) : why_refused(c, err));
+}
+
+static const struct pfl_stream_ops stream_ops = {
+    .on_data = on_stream_data,
+    .on_eof = on_stream_eof,
+    .on_ready = on_stream_ready,
+    .on_closed = on_stream_closed,
+};
+
+int pfl_consumer_conn_open(const struct pfl_consumer_conn_conf *conf,
+                           struct pfl_consumer_conn **ret_conn)
+{
+    struct pfl_consumer_conn *c = pfl_mem_zalloc(sizeof(*c));
+    struct pfl_rpc_client_conf rpc = {.user = c, .send = send_frame};
+    int rc;
+
+    if (c == NULL)
+        return PFL_ENOMEM;
+    c->conf = *conf;
+    rc = pfl_rpc_client_new(&rpc, &c->rpc);
+    if (rc != 0) {
+        pfl_mem_free(c);
+        return rc;
+    }
+    uv_timer_init(conf->loop, &c->start);
+    c->start.data = c;
+    c->is_timer_open = true;
+    uv_timer_start(&c->start, on_start, 0, 0);
+    *ret_conn = c;
+    return 0;
+}
+
+const char *pfl_consumer_conn_get_name(const struct pfl_consumer_conn *self)
+{
+    return self->name;
+}
+
+int pfl_consumer_conn_invoke(struct pfl_consumer_conn *self, const char *method,
+                             struct pfl_span args, pfl_rpc_reply_cb cb, void *user)
+{
+    if (self->state != STATE_READY)
+        return PFL_ESTATE;
+    return pfl_rpc_client_invoke(self->rpc, method, args, -1, cb, user);
+}
+
+void pfl_consumer_conn_read_stop(struct pfl_consumer_conn *self)
+{
+    if (self->stream != NULL && self->state != STATE_CLOSING)
+        pfl_stream_read_stop(self->stream);
+}
+
+void pfl_consumer_conn_read_start(struct pfl_consumer_conn *self)
+{
+    if (self->stream != NULL && self->state != STATE_CLOSING)
+        pfl_stream_read_start(self->stream);
+}

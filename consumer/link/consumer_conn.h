@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One connection to the consumer port of one host: resolve, connect, TLS, identity, bind. Callbacks
+ * run from the loop, never from inside a call on the connection.
+ */
+#ifndef PFL_CONSUMER_CONSUMER_CONN_H
+#define PFL_CONSUMER_CONSUMER_CONN_H
+
+#include <uv.h>
+
+#include "base/io/tls_stream.h"
+#include "consumer/link/host_spec.h"
+#include "proto/rpc_client.h"
+
+struct pfl_consumer_conn;
+
+struct pfl_consumer_conn_conf {
+    uv_loop_t *loop;
+    const struct pfl_host_spec *spec; /* borrowed until on_closed */
+    struct pfl_tls_conf *tls;         /* borrowed until on_closed; NULL without TLS hosts */
+    const char *fleet;                /* borrowed; the certificate must be of it; NULL: any */
+    uint64_t handshake_timeout_ms;
+    /* The consumer port is bound: requests may be made. */
+    void (*on_ready)(void *user);
+    /* Last callback, once; the connection is freed right after. `why` is a sentence for the
+     * operator, "" after pfl_consumer_conn_close. */
+    void (*on_closed)(void *user, const char *why);
+    void *user;
+};
+
+PFL_MUST_USE int pfl_consumer_conn_open(const struct pfl_consumer_conn_conf *conf,
+                                        struct pfl_consumer_conn **ret_conn);
+/* Asynchronous, idempotent, legal in every state. */
+void pfl_consumer_conn_close(struct pfl_consumer_conn *self);
+/* The name in the host's certificate; "" for UNIX sockets. Valid from on_ready. */
+const char *pfl_consumer_conn_get_name(const struct pfl_consumer_conn *self);
+/*
+ * See pfl_rpc_client_invoke. A `cb` that returns a negative value breaks the connection, with the
+ * reason in pfl_consumer_conn_set_why if it gave one.
+ */
+PFL_MUST_USE int pfl_consumer_conn_invoke(struct pfl_consumer_conn *self, const char *method,
+                                          struct pfl_span args, pfl_rpc_reply_cb cb, void *user);
+void pfl_consumer_conn_set_why(struct pfl_consumer_conn *self, const char *why);
+/* While stopped the host is held back by the kernel. */
+void pfl_consumer_conn_read_stop(struct pfl_consumer_conn *self);
+void pfl_consumer_conn_read_start(struct pfl_consumer_conn *self);
+
+#endif

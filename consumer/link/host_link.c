@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The machine of one host in a recording.
+ *
+ *     CONNECTING - CLOCK_BEFORE - SETUP - READY - STARTING - RECORDING - FLUSHING - DISABLING -
+ *     STATS - CLOCK_AFTER - STOPPED - READING - FREEING - CLOSING - DONE
+ *
+ * Happy path: straight on; a session that ends by itself goes from RECORDING to STATS. The clock is
+ * measured on a second connection, because a connection owns one session.
+ *
+ * Failures: every state but the barriers and RECORDING has a deadline; what misses it, what the
+ * service refuses and what breaks ends in CLOSING and FAILED with step, reason and remedy. A clock
+ * that cannot be measured is no failure: the host is placed by its wall clock. A flush that fails
+ * is counted as a loss by the service and does not stop anything.
+ * Ownership: two connections, one timer; the last of them to close frees nothing: the owner does.
+ */
+#include "consumer/link/host_link_impl.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#define FREE_TIMEOUT_MS  2000u
+#define CLOCK_TIMEOUT_MS 3000u
+
+static void on_deadline(uv_timer_t *timer);
+
+static uint64_t deadline_of(const struct pfl_host_link *l, enum pfl_link_state state)
+{
+    switch (state) {
+    case PFL_LINK_READY:
+    case PFL_LINK_RECORDING:
+    case PFL_LINK_STOPPED:
+    case PFL_LINK_CLOSING:
+    case PFL_LINK_DONE:
+    case PFL_LINK_FAILED:
+        return 0;
+    case PFL_LINK_CLOCK_BEFORE:
+    case PFL_LINK_CLOCK_AFTER:
+        return l->conf.step_timeout_ms < CLOCK_TIMEOUT_MS ? l->conf.step_timeout_ms
+                                                          : CLOCK_TIMEOUT_MS;
+    case PFL_LINK_FLUSHING:
+        return l->conf.flush_timeout_ms + l->conf.step_timeout_ms;
+    case PFL_LINK_DISABLING:
+        return l->conf.stop_timeout_ms + l->conf.step_timeout_ms;
+    case PFL_LINK_FREEING:
+        return l->conf.step_timeout_ms < FREE_TIMEOUT_MS ? l->conf.step_timeout_ms
+                                                         : FREE_TIMEOUT_MS;
+    default:
+        return l->conf.step_timeout_ms;
+    }
+}
+
+void pfl_host_link_arm(struct pfl_host_link *self)
+{
+    uint64_t ms = deadline_of(self, self->state);
+
+    if (!self->is_timer_open)
+        return;
+    if (ms != 0)
+        uv_timer_start(&self->timer, on_deadline, ms, 0);
+    else
+        uv_timer_stop(&self->timer);
+}
+
+void pfl_host_link_move(struct pfl_host_link *self, enum pfl_link_state to)
+{
+    if (!pfl_link_is_move_legal(self->state, to)) {
+        pfl_log_error("host-link-illegal-move", "from=\"%s\" to=\"%s\"",
+                      pfl_link_state_str(self->state), pfl_link_state_str(to));
+        return;
+    }
+    self->state = to;
+    pfl_host_link_arm(self);
+    pfl_host_link_enter(self);
+    self->conf.on_change(self->conf.user, self);
+}
+
+static void finish_close(struct pfl_host_link *l)
+{
+    if (l->conn != NULL || l->clock_conn != NULL || l->is_timer_open)
+        return;
+    pfl_host_link_move(l, l->report.why[0] == '\0' ? PFL_LINK_DONE : PFL_LINK_FAILED);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct pfl_host_link *l = handle->data;
+
+    l->is_timer_open = false;
+    finish_close(l);
+}
+
+void pfl_host_link_begin_close(struct pfl_host_link *self)
+{
+    if (!pfl_link_is_move_legal(self->state, PFL_LINK_CLOSING))
+        return;
+    if (self->conn != NULL)
+        pfl_consumer_conn_close(self->conn);
+    if (self->clock_conn != NULL)
+        pfl_consumer_conn_close(self->clock_conn);
+    uv_close((uv_handle_t *)&self->timer, on_timer_closed);
+    pfl_host_link_move(self, PFL_LINK_CLOSING);
+}
+
+void pfl_host_link_fail(struct pfl_host_link *self, const char *why)
+{
+    if (!pfl_link_is_move_legal(self->state, PFL_LINK_CLOSING))
+        return;
+    self->report.failed_in = self->state;
+    self->report.is_cut_short = self->state == PFL_LINK_READING;
+    snprintf(self->report.why, sizeof(self->report.why), "%s: %s", pfl_link_state_str(self->state),
+             why);
+    pfl_host_link_begin_close(self);
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+    struct pfl_host_link *l = timer->data;
+    char why[256];
+
+    if (l->state == PFL_LINK_CLOCK_BEFORE || l->state == PFL_LINK_CLOCK_AFTER) {
+        pfl_host_link_skip_clock(l);
+    } else if (l->state == PFL_LINK_FREEING) {
+        pfl_host_link_begin_close(l);
+    } else {
+        snprintf(why, sizeof(why), "no answer within %.0f s; %s",
+                 (double)deadline_of(l, l->state) / 1000.0, pfl_link_state_remedy(l->state));
+        pfl_host_link_fail(l, why);
+    }
+}
+
+static void choose_name(struct pfl_host_link *l)
+{
+    const char *certified = pfl_consumer_conn_get_name(l->conn);
+    char nodename[PFL_HOST_NAME_MAX] = "";
+
+    if (l->conf.conn.spec->is_named || certified[0] != '\0') {
+        pfl_host_link_set_name(l,
+                               l->conf.conn.spec->is_named ? l->conf.conn.spec->name : certified);
+        return;
+    }
+    if (gethostname(nodename, sizeof(nodename) - 1) != 0 || nodename[0] == '\0')
+        pfl_host_link_set_name(l, "local");
+    else
+        pfl_host_link_set_name(l, nodename);
+}
+
+static void on_conn_ready(void *user)
+{
+    struct pfl_host_link *l = user;
+
+    if (l->state != PFL_LINK_CONNECTING)
+        return;
+    choose_name(l);
+    l->is_conn_ready = true;
+    if (l->is_clock_ready)
+        pfl_host_link_move(l, PFL_LINK_CLOCK_BEFORE);
+    else if (l->clock_conn == NULL)
+        pfl_host_link_move(l, PFL_LINK_SETUP);
+}
+
+static void on_clock_conn_ready(void *user)
+{
+    struct pfl_host_link *l = user;
+
+    if (l->state != PFL_LINK_CONNECTING)
+        return;
+    l->is_clock_ready = true;
+    if (l->is_conn_ready)
+        pfl_host_link_move(l, PFL_LINK_CLOCK_BEFORE);
+}
+
+static void on_conn_closed(void *user, const char *why)
+{
+    struct pfl_host_link *l = user;
+
+    l->conn = NULL;
+    if (l->state == PFL_LINK_CLOSING)
+        finish_close(l);
+    else if (l->state == PFL_LINK_FREEING)
+        pfl_host_link_begin_close(l);
+    else
+        pfl_host_link_fail(l, why);
+}
+
+static void on_clock_conn_closed(void *user, const char *why)
+{
+    struct pfl_host_link *l = user;
+
+    (void)why;
+    l->clock_conn = NULL;
+    pfl_clock_probe_fini(&l->probe);
+    l->is_clock_ready = false;
+    if (l->state == PFL_LINK_CLOSING)
+        finish_close(l);
+    else if (l->state == PFL_LINK_CONNECTING && l->is_conn_ready)
+        pfl_host_link_move(l, PFL_LINK_SETUP);
+    else
+        pfl_host_link_skip_clock(l);
+}
+
+static int open_conns(struct pfl_host_link *l)
+{
+    struct pfl_consumer_conn_conf conf = l->conf.conn;
+    int rc;
+
+    conf.on_ready = on_conn_ready;
+    conf.on_closed = on_conn_closed;
+    conf.user = l;
+    rc = pfl_consumer_conn_open(&conf, &l->conn);
+    if (rc != 0)
+        return rc;
+    conf.on_ready = on_clock_conn_ready;
+    conf.on_closed = on_clock_conn_closed;
+    /* Without memory for it the clock is not measured: the link goes on without. */
+    if (pfl_consumer_conn_open(&conf, &l->clock_conn) != 0)
+        l->clock_conn = NULL;
+    return 0;
+}
+
+int pfl_host_link_new(const struct pfl_host_link_conf *conf, struct pfl_host_link **ret_link)
+{
+    struct pfl_host_link *l = pfl_mem_zalloc(sizeof(*l));
+    int rc;
+
+    if (l == NULL)
+        return PFL_ENOMEM;
+    l->conf = *conf;
+    snprintf(l->title, sizeof(l->title), "%s", conf->conn.spec->text);
+    pfl_packet_scan_init(&l->scan, PFL_PACKET_MAX_BYTES);
+    rc = open_conns(l);
+    if (rc != 0) {
+        pfl_mem_free(l);
+        return rc;
+    }
+    uv_timer_init(conf->conn.loop, &l->timer);
+    l->timer.data = l;
+    l->is_timer_open = true;
+    pfl_host_link_arm(l);
+    *ret_link = l;
+    return 0;
+}
+
+void pfl_host_link_free(struct pfl_host_link *self)
+{
+    if (self == NULL)
+        return;
+    pfl_packet_scan_fini(&self->scan);
+    pfl_mem_free(self);
+}
+
+enum pfl_link_state pfl_host_link_get_state(const struct pfl_host_link *self)
+{
+    return self->state;
+}
+
+const struct pfl_host_report *pfl_host_link_get_report(const struct pfl_host_link *self)
+{
+    return &self->report;
+}
+
+const char *pfl_host_link_get_title(const struct pfl_host_link *self)
+{
+    return self->title;
+}
+
+void pfl_host_link_set_name(struct pfl_host_link *self, const char *name)
+{
+    snprintf(self->report.name, sizeof(self->report.name), "%s", name);
+    snprintf(self->title, sizeof(self->title), "%s (%s)", self->report.name,
+             self->conf.conn.spec->text);
+}
+
+void pfl_host_link_begin(struct pfl_host_link *self)
+{
+    if (self->state == PFL_LINK_READY)
+        pfl_host_link_move(self, PFL_LINK_STARTING);
+}
+
+void pfl_host_link_end(struct pfl_host_link *self)
+{
+    if (self->state == PFL_LINK_RECORDING)
+        pfl_host_link_move(self, PFL_LINK_FLUSHING);
+}
+
+void pfl_host_link_read(struct pfl_host_link *self)
+{
+    if (self->state == PFL_LINK_STOPPED)
+        pfl_host_link_move(self, PFL_LINK_READING);
+}
+
+void pfl_host_link_pause(struct pfl_host_link *self)
+{
+    if (self->state != PFL_LINK_READING || self->is_paused)
+        return;
+    self->is_paused = true;
+    uv_timer_stop(&self->timer);
+    pfl_consumer_conn_read_stop(self->conn);
+}
+
+void pfl_host_link_resume(struct pfl_host_link *self)
+{
+    if (!self->is_paused)
+        return;
+    self->is_paused = false;
+    if (self->state != PFL_LINK_READING)
+        return;
+    pfl_host_link_arm(self);
+    pfl_consumer_conn_read_start(self->conn);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One host's part in a recording, from connecting to the last byte read. It goes forward by itself
+ * up to a barrier, where the coordinator (recording.h) waits for the others. All callbacks run from
+ * the loop.
+ */
+#ifndef PFL_CONSUMER_HOST_LINK_H
+#define PFL_CONSUMER_HOST_LINK_H
+
+#include "consumer/clock/clock_probe.h"
+#include "consumer/link/losses.h"
+
+/* Named by what is waited for. */
+enum pfl_link_state {
+    PFL_LINK_CONNECTING,   /* both connections: TLS, identity, bind */
+    PFL_LINK_CLOCK_BEFORE, /* the first clock measurement */
+    PFL_LINK_SETUP,        /* the session is configured */
+    PFL_LINK_READY,        /* barrier: pfl_host_link_begin */
+    PFL_LINK_STARTING,     /* the answer to StartTracing */
+    PFL_LINK_RECORDING,    /* pfl_host_link_end, or the session's own end */
+    PFL_LINK_FLUSHING,     /* the producers' last data */
+    PFL_LINK_DISABLING,    /* the session's end */
+    PFL_LINK_STATS,        /* the service's counters */
+    PFL_LINK_CLOCK_AFTER,  /* the second clock measurement */
+    PFL_LINK_STOPPED,      /* barrier: pfl_host_link_read */
+    PFL_LINK_READING,      /* the last reply of ReadBuffers */
+    PFL_LINK_FREEING,      /* the session is gone */
+    PFL_LINK_CLOSING,      /* the connections' ends */
+    PFL_LINK_DONE,
+    PFL_LINK_FAILED,
+    PFL_LINK_STATES, /* how many there are */
+};
+
+struct pfl_host_link;
+
+struct pfl_host_link_conf {
+    struct pfl_consumer_conn_conf conn; /* on_ready, on_closed and user are ours */
+    struct pfl_span trace_config;       /* borrowed; serialized, with deferred_start */
+    uint64_t flush_timeout_ms;          /* > 0 */
+    uint64_t stop_timeout_ms;           /* > 0; data sources' time to stop */
+    uint64_t step_timeout_ms;           /* > 0; of every other step */
+    void (*on_change)(void *user, struct pfl_host_link *link); /* after each change of state */
+    /* While READING; as pfl_packet_cb. A negative return fails this host. */
+    int (*on_packet)(void *user, struct pfl_host_link *link, const struct iovec *slices,
+                     int slices_len, size_t bytes);
+    void *user;
+};
+
+/* What is known of a host; complete in DONE and FAILED. */
+struct pfl_host_report {
+    char name[PFL_HOST_NAME_MAX]; /* given, from the certificate, or of this machine */
+    char why[768];                /* FAILED: step, reason, remedy; else "" */
+    enum pfl_link_state failed_in;
+    bool has_clock_before;
+    bool has_clock_after;
+    struct pfl_clock_line clock_before;
+    struct pfl_clock_line clock_after;
+    struct pfl_losses baseline; /* of the service before the session */
+    bool has_losses;
+    struct pfl_losses losses;
+    int64_t start_sent_ns;     /* CLOCK_BOOTTIME here */
+    int64_t start_answered_ns; /* likewise */
+    bool has_ended_itself;     /* duration or trigger, not our DisableTracing */
+    bool is_cut_short;         /* reading began and did not end */
+    uint64_t bytes_read;       /* of packets */
+};
+
+/* Begins to connect; on_change follows from the loop. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_host_link_new(const struct pfl_host_link_conf *conf,
+                                   struct pfl_host_link **ret_link);
+/* Only in DONE or FAILED. */
+void pfl_host_link_free(struct pfl_host_link *self);
+
+enum pfl_link_state pfl_host_link_get_state(const struct pfl_host_link *self);
+const struct pfl_host_report *pfl_host_link_get_report(const struct pfl_host_link *self);
+/* Name and address, for messages. */
+const char *pfl_host_link_get_title(const struct pfl_host_link *self);
+void pfl_host_link_set_name(struct pfl_host_link *self, const char *name);
+/* "connecting", "setting up", ... for messages. */
+const char *pfl_link_state_str(enum pfl_link_state state);
+bool pfl_link_is_move_legal(enum pfl_link_state from, enum pfl_link_state to);
+
+void pfl_host_link_begin(struct pfl_host_link *self); /* in READY */
+void pfl_host_link_end(struct pfl_host_link *self);   /* flush and disable; only in RECORDING */
+void pfl_host_link_read(struct pfl_host_link *self);  /* in STOPPED */
+/* While READING: holds the host back, and lets it go on. */
+void pfl_host_link_pause(struct pfl_host_link *self);
+void pfl_host_link_resume(struct pfl_host_link *self);
+/* Gives up, with a reason; on_change to FAILED follows from the loop. Idempotent. */
+void pfl_host_link_fail(struct pfl_host_link *self, const char *why);
+
+#endif

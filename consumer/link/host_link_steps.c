@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a host is asked in each state of a recording, and what its answers mean. Happy path:
+ * entering a state makes its request, the answer moves on. Failures: a request that cannot be made
+ * and an answer that says no end the link, with the service's words where it has some. Answers that
+ * come after their state are ignored: the state has moved on for a reason.
+ */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "consumer/link/host_link_impl.h"
+
+#define FLUSH_FLAGS       (4u | 2u << 4) /* explicit, by a command line (docs/abi/service.md 4) */
+#define SETUP_HEADER_MAX  16u
+#define FLUSH_REQUEST_MAX 32u
+
+enum {
+    ENABLE_REQUEST_CONFIG = 1,
+    ENABLE_RESPONSE_ERROR = 3,
+    FLUSH_REQUEST_TIMEOUT = 1,
+    FLUSH_REQUEST_FLAGS = 2,
+};
+
+static void fail_code(struct pfl_host_link *l, int rc)
+{
+    pfl_host_link_fail(l, rc == PFL_ENOENT ? "its service is too old: it lacks a method"
+                          : rc == PFL_ELIMIT
+                              ? "the request is larger than the protocol allows (128 KiB)"
+                              : pfl_err_str(rc));
+}
+
+/* A request of this link; a failure to send it ends the link. */
+static void ask(struct pfl_host_link *l, const char *method, struct pfl_span args,
+                pfl_rpc_reply_cb cb)
+{
+    int rc = pfl_consumer_conn_invoke(l->conn, method, args, cb, l);
+
+    if (rc != 0)
+        fail_code(l, rc);
+}
+
+static struct pfl_span no_args(void)
+{
+    return pfl_span_of(NULL, 0);
+}
+
+static void close_clock(struct pfl_host_link *l)
+{
+    pfl_clock_probe_fini(&l->probe);
+    l->is_clock_ready = false;
+    if (l->clock_conn != NULL)
+        pfl_consumer_conn_close(l->clock_conn);
+}
+
+static void stop_here(struct pfl_host_link *l)
+{
+    close_clock(l);
+    pfl_host_link_move(l, PFL_LINK_STOPPED);
+}
+
+static int on_enable_reply(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_host_link *l = user;
+    struct pfl_reader r = pfl_reader_of(reply->body);
+    struct pfl_field f;
+    char why[512];
+
+    l->is_session_over = true;
+    if (l->state == PFL_LINK_SETUP || l->state == PFL_LINK_READY) {
+        snprintf(why, sizeof(why), "the service ended the session");
+        while (pfl_reader_field(&r, &f))
+            if (f.id == ENABLE_RESPONSE_ERROR && f.type == PFL_WIRE_BYTES)
+                snprintf(why, sizeof(why), "the service refuses the config: %s",
+                         pfl_log_quote((const char *)f.bytes.data, f.bytes.len));
+        pfl_host_link_fail(l, why);
+    } else if (l->state == PFL_LINK_RECORDING || l->state == PFL_LINK_STARTING) {
+        l->report.has_ended_itself = true;
+        if (l->state == PFL_LINK_RECORDING)
+            pfl_host_link_move(l, PFL_LINK_STATS);
+    } else if (l->state == PFL_LINK_FLUSHING || l->state == PFL_LINK_DISABLING) {
+        pfl_host_link_move(l, PFL_LINK_STATS);
+    }
+    return 0;
+}
+
+static int on_fence(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_host_link *l = user;
+
+    if (l->state != PFL_LINK_SETUP)
+        return 0;
+    if (!reply->success || pfl_losses_parse(reply->body, &l->report.baseline) != 0)
+        pfl_host_link_fail(l, "the service did not make a session");
+    else
+        pfl_host_link_move(l, PFL_LINK_READY);
+    return 0;
+}
+
+static void ask_setup(struct pfl_host_link *l)
+{
+    size_t size = l->conf.trace_config.len + SETUP_HEADER_MAX;
+    uint8_t *args = pfl_mem_alloc(size);
+    struct pfl_writer w;
+
+    if (args == NULL) {
+        fail_code(l, PFL_ENOMEM);
+        return;
+    }
+    w = pfl_writer_of(args, size);
+    pfl_writer_field_bytes(&w, ENABLE_REQUEST_CONFIG, l->conf.trace_config.data,
+                           l->conf.trace_config.len);
+    ask(l, "EnableTracing", pfl_span_of(args, size - w.left), on_enable_reply);
+    pfl_mem_free(args);
+    if (l->state == PFL_LINK_SETUP)
+        ask(l, "GetTraceStats", no_args(), on_fence);
+}
+
+static int on_final_stats(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_host_link *l = user;
+
+    if (l->state != PFL_LINK_STATS)
+        return 0;
+    if (reply->success && pfl_losses_parse(reply->body, &l->report.losses) == 0) {
+        l->report.has_losses = true;
+        pfl_losses_subtract_baseline(&l->report.losses, &l->report.baseline);
+    }
+    if (l->is_clock_ready)
+        pfl_host_link_move(l, PFL_LINK_CLOCK_AFTER);
+    else
+        stop_here(l);
+    return 0;
+}
+
+static void on_clock(void *user, const struct pfl_clock_line *line)
+{
+    struct pfl_host_link *l = user;
+
+    if (l->state == PFL_LINK_CLOCK_BEFORE) {
+        l->report.has_clock_before = line != NULL;
+        if (line != NULL)
+            l->report.clock_before = *line;
+        pfl_host_link_move(l, PFL_LINK_SETUP);
+    } else if (l->state == PFL_LINK_CLOCK_AFTER) {
+        l->report.has_clock_after = line != NULL;
+        if (line != NULL)
+            l->report.clock_after = *line;
+        stop_here(l);
+    }
+}
+
+void pfl_host_link_skip_clock(struct pfl_host_link *self)
+{
+    close_clock(self);
+    if (self->state == PFL_LINK_CLOCK_BEFORE)
+        pfl_host_link_move(self, PFL_LINK_SETUP);
+    else if (self->state == PFL_LINK_CLOCK_AFTER)
+        pfl_host_link_move(self, PFL_LINK_STOPPED);
+}
+
+static int on_flushed(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_host_link *l = user;
+
+    (void)reply;
+    if (l->state == PFL_LINK_FLUSHING)
+        pfl_host_link_move(l, PFL_LINK_DISABLING);
+    return 0;
+}
+
+static int on_started(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_host_link *l = user;
+
+    if (l->state != PFL_LINK_STARTING)
+        return 0;
+    l->report.start_answered_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
+    if (!reply->success)
+        pfl_host_link_fail(l, "the service refused to start");
+    else
+        pfl_host_link_move(l, l->is_session_over ? PFL_LINK_STATS : PFL_LINK_RECORDING);
+    return 0;
+}
+
+static int on_freed(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_host_link *l = user;
+
+    (void)reply;
+    if (l->state == PFL_LINK_FREEING)
+        pfl_host_link_begin_close(l);
+    return 0;
+}
+
+static int on_scanned(void *user, const struct iovec *slices, int slices_len, size_t bytes)
+{
+    struct pfl_host_link *l = user;
+
+    l->report.bytes_read += bytes;
+    return l->conf.on_packet(l->conf.user, l, slices, slices_len, bytes);
+}
+
+static const char *why_unreadable(int rc)
+{
+    switch (rc) {
+    case PFL_EPROTO:
+        return "the host sent slices that are no trace packets";
+    case PFL_ELIMIT:
+        return "the host sent a packet of more than 64 MiB, or more sequences than a host may have";
+    case PFL_ENOMEM:
+        return "out of memory";
+    case PFL_EIO:
+        return "the trace file cannot be written";
+    default:
+        return pfl_err_str(rc);
+    }
+}
+
+static int on_read(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_host_link *l = user;
+    int rc;
+
+    if (l->state != PFL_LINK_READING)
+        return 0;
+    if (!l->is_paused)
+        pfl_host_link_arm(l);
+    if (!reply->success) {
+        pfl_host_link_fail(l, "the service ended the read-out");
+        return 0;
+    }
+    rc = pfl_packet_scan_feed(&l->scan, reply->body, on_scanned, l);
+    if (rc == 0 && !reply->has_more && pfl_packet_scan_is_open(&l->scan))
+        rc = PFL_EPROTO;
+    if (rc != 0)
+        pfl_host_link_fail(l, why_unreadable(rc));
+    else if (!reply->has_more)
+        pfl_host_link_move(l, PFL_LINK_FREEING);
+    return 0;
+}
+
+static void ask_flush(struct pfl_host_link *l)
+{
+    uint8_t args[FLUSH_REQUEST_MAX];
+    struct pfl_writer w = pfl_writer_of(args, sizeof(args));
+
+    pfl_writer_field_varint(&w, FLUSH_REQUEST_TIMEOUT, l->conf.flush_timeout_ms);
+    pfl_writer_field_varint(&w, FLUSH_REQUEST_FLAGS, FLUSH_FLAGS);
+    ask(l, "Flush", pfl_span_of(args, sizeof(args) - w.left), on_flushed);
+}
+
+static void measure_clock(struct pfl_host_link *l)
+{
+    if (pfl_clock_probe_start(&l->probe, l->clock_conn, on_clock, l) != 0)
+        pfl_host_link_skip_clock(l);
+}
+
+void pfl_host_link_enter(struct pfl_host_link *self)
+{
+    switch (self->state) {
+    case PFL_LINK_CLOCK_BEFORE:
+    case PFL_LINK_CLOCK_AFTER:
+        measure_clock(self);
+        break;
+    case PFL_LINK_SETUP:
+        ask_setup(self);
+        break;
+    case PFL_LINK_STARTING:
+        self->report.start_sent_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
+        ask(self, "StartTracing", no_args(), on_started);
+        break;
+    case PFL_LINK_FLUSHING:
+        ask_flush(self);
+        break;
+    case PFL_LINK_DISABLING:
+        ask(self, "DisableTracing", no_args(), NULL);
+        break;
+    case PFL_LINK_STATS:
+        ask(self, "GetTraceStats", no_args(), on_final_stats);
+        break;
+    case PFL_LINK_READING:
+        ask(self, "ReadBuffers", no_args(), on_read);
+        break;
+    case PFL_LINK_FREEING:
+        ask(self, "FreeBuffers", no_args(), on_freed);
+        break;
+    default:
+        break;
+    }
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Slices to packets.
+ *
+ *     reply 1: [slice][slice, last][slice]      packet A = slices 0..1, handed out in place
+ *     reply 2: [slice][slice, last]             packet B = partial (slice 2) + slices 0..1
+ *
+ * Happy path: gather the slices of a packet in an array of iovecs that point into the reply; at
+ * the slice marked last hand them out. At the end of the reply, and when the array is full, what is
+ * gathered is copied to `partial`.
+ *
+ * Failures: malformed protobuf and packets past the maximum end the host's stream; nothing of an
+ * unfinished packet was handed out. Limits: PFL_PACKET_SCAN_SLICES iovecs, the maximum of
+ * `partial`.
+ */
+#include "consumer/link/packet_scan.h"
+
+enum {
+    FIELD_RESPONSE_SLICES = 2,
+    FIELD_SLICE_DATA = 1,
+    FIELD_SLICE_LAST = 2,
+};
+
+struct slice {
+    struct pfl_span data;
+    bool is_last;
+};
+
+/* The slices of the open packet that lie in the reply at hand. */
+struct gathering {
+    int len;
+    size_t bytes;
+};
+
+void pfl_packet_scan_init(struct pfl_packet_scan *self, size_t packet_max_bytes)
+{
+    memset(self, 0, sizeof(*self));
+    pfl_buf_init(&self->partial, packet_max_bytes);
+}
+
+void pfl_packet_scan_fini(struct pfl_packet_scan *self)
+{
+    pfl_buf_fini(&self->partial);
+    self->is_open = false;
+}
+
+bool pfl_packet_scan_is_open(const struct pfl_packet_scan *self)
+{
+    return self->is_open;
+}
+
+static int parse_slice(struct pfl_span bytes, struct slice *ret_slice)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_field f;
+
+    *ret_slice = (struct slice){0};
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == FIELD_SLICE_DATA && f.type == PFL_WIRE_BYTES)
+            ret_slice->data = f.bytes;
+        else if (f.id == FIELD_SLICE_LAST && f.type == PFL_WIRE_VARINT)
+            ret_slice->is_last = f.value != 0;
+    }
+    return r.failed ? PFL_EPROTO : 0;
+}
+
+static int spill(struct pfl_packet_scan *self, struct gathering *g)
+{
+    for (int i = 1; i <= g->len; i++) {
+        int rc = pfl_buf_append(&self->partial, self->slices[i].iov_base, self->slices[i].iov_len);
+
+        if (rc != 0)
+            return rc;
+    }
+    *g = (struct gathering){0};
+    return 0;
+}
+
+static int hand_out(struct pfl_packet_scan *self, struct gathering *g, pfl_packet_cb cb, void *user)
+{
+    struct pfl_span head = pfl_buf_get(&self->partial);
+    int rc;
+
+    if (head.len != 0) {
+        self->slices[0] = (struct iovec){(void *)(uintptr_t)head.data, head.len};
+        rc = cb(user, self->slices, g->len + 1, head.len + g->bytes);
+    } else {
+        rc = cb(user, self->slices + 1, g->len, g->bytes);
+    }
+    pfl_buf_clear(&self->partial);
+    self->is_open = false;
+    *g = (struct gathering){0};
+    return rc;
+}
+
+static int take_slice(struct pfl_packet_scan *self, struct gathering *g, const struct slice *slice)
+{
+    if (g->len == PFL_PACKET_SCAN_SLICES) {
+        int rc = spill(self, g);
+
+        if (rc != 0)
+            return rc;
+    }
+    if (slice->data.len > self->partial.max_bytes - self->partial.len - g->bytes)
+        return PFL_ELIMIT;
+    if (slice->data.len != 0) {
+        self->slices[++g->len] =
+            (struct iovec){(void *)(uintptr_t)slice->data.data, slice->data.len};
+        g->bytes += slice->data.len;
+    }
+    self->is_open = true;
+    return 0;
+}
+
+int pfl_packet_scan_feed(struct pfl_packet_scan *self, struct pfl_span body, pfl_packet_cb cb,
+                         void *user)
+{
+    struct pfl_reader r = pfl_reader_of(body);
+    struct gathering g = {0};
+    struct pfl_field f;
+    struct slice slice;
+    int rc;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id != FIELD_RESPONSE_SLICES || f.type != PFL_WIRE_BYTES)
+            continue;
+        rc = parse_slice(f.bytes, &slice);
+        if (rc == 0)
+            rc = take_slice(self, &g, &slice);
+        if (rc == 0 && slice.is_last)
+            rc = hand_out(self, &g, cb, user);
+        if (rc != 0)
+            return rc;
+    }
+    return r.failed ? PFL_EPROTO : spill(self, &g);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Open addressing with linear probing, grown at three quarters full.
+ *
+ * Happy path: the same id as last time costs one compare; a known one a probe or two; a new one is
+ * given the next fresh id. Failures: out of memory, more ids than allowed (a host may not make the
+ * operator's memory grow without end); both leave the map as it was.
+ */
+#include "consumer/merge/id_map.h"
+
+#include "base/mem.h"
+
+#define FIRST_CAPACITY 64u
+
+void pfl_id_map_init(struct pfl_id_map *self, size_t max_len)
+{
+    *self = (struct pfl_id_map){.max_len = max_len};
+}
+
+void pfl_id_map_fini(struct pfl_id_map *self)
+{
+    pfl_mem_free(self->slots);
+    pfl_id_map_init(self, self->max_len);
+}
+
+static struct pfl_id_map_slot *find_slot(struct pfl_id_map_slot *slots, size_t capacity,
+                                         uint32_t from)
+{
+    size_t i = (from * 2654435761u) & (capacity - 1);
+
+    while (slots[i].to != 0 && slots[i].from != from)
+        i = (i + 1) & (capacity - 1);
+    return &slots[i];
+}
+
+static int grow(struct pfl_id_map *self)
+{
+    size_t capacity = self->capacity != 0 ? self->capacity * 2 : FIRST_CAPACITY;
+    struct pfl_id_map_slot *slots = pfl_mem_calloc(capacity, sizeof(*slots));
+
+    if (slots == NULL)
+        return PFL_ENOMEM;
+    for (size_t i = 0; i < self->capacity; i++)
+        if (self->slots[i].to != 0)
+            *find_slot(slots, capacity, self->slots[i].from) = self->slots[i];
+    pfl_mem_free(self->slots);
+    self->slots = slots;
+    self->capacity = capacity;
+    return 0;
+}
+
+static int add(struct pfl_id_map *self, uint32_t from, uint32_t *next_id)
+{
+    if (self->len >= self->max_len || *next_id == 0)
+        return PFL_ELIMIT;
+    if ((self->len + 1) * 4 > self->capacity * 3) {
+        int rc = grow(self);
+
+        if (rc != 0)
+            return rc;
+    }
+    self->last = (struct pfl_id_map_slot){from, (*next_id)++};
+    *find_slot(self->slots, self->capacity, from) = self->last;
+    self->len++;
+    return 0;
+}
+
+int pfl_id_map_get(struct pfl_id_map *self, uint32_t from, uint32_t *next_id, uint32_t *ret_to,
+                   bool *ret_is_new)
+{
+    bool is_new = false;
+
+    if (self->last.to == 0 || self->last.from != from) {
+        const struct pfl_id_map_slot *slot =
+            self->capacity != 0 ? find_slot(self->slots, self->capacity, from) : NULL;
+
+        is_new = slot == NULL || slot->to == 0;
+        if (is_new) {
+            int rc = add(self, from, next_id);
+
+            if (rc != 0)
+                return rc;
+        } else {
+            self->last = *slot;
+        }
+    }
+    *ret_to = self->last.to;
+    if (ret_is_new != NULL)
+        *ret_is_new = is_new;
+    return 0;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packets of many hosts in, the bytes of one trace file out. Gives every host its machine id, all
+ * sequences ids that are disjoint, and Trace Processor what it needs to put every host on the
+ * reference host's timeline. How and why: docs/merged-trace.md. I/O-free.
+ */
+#ifndef PFL_CONSUMER_MERGE_H
+#define PFL_CONSUMER_MERGE_H
+
+#include <sys/uio.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "consumer/clock/clock_sync.h"
+
+#define PFL_MERGE_MAX_HOSTS     256u
+#define PFL_MERGE_MAX_SEQUENCES (1u << 20) /* per host */
+#define PFL_MERGE_MAX_MACHINES  256u       /* behind one host's service */
+#define PFL_MERGE_MAX_POINTS    256u       /* clock points per host */
+
+struct pfl_merge;
+
+/* Where the file's bytes go. */
+struct pfl_merge_sink {
+    void *user;
+    /* Room for `len` bytes; a second reserve without commit replaces the first and need not keep
+     * what was written. A negative return is passed on. */
+    int (*reserve)(void *user, size_t len, uint8_t **ret_room);
+    /* `len` bytes of the room are the next whole packet of the file. */
+    void (*commit)(void *user, size_t len);
+};
+
+struct pfl_merge_host_conf {
+    const char *name; /* copied; what Trace Processor's machine table shows */
+    /* Copied; the same instants on this host's boot clock and on the reference's, ascending. The
+     * reference host has exactly one; a host whose clock is unknown has none, and is placed by
+     * its wall clock. */
+    const struct pfl_clock_point *points;
+    size_t points_len;
+    bool is_reference; /* exactly one host of a merge */
+};
+
+struct pfl_merge_stats {
+    uint64_t packets;         /* written to the file, preamble excluded */
+    uint64_t bytes;           /* of the file, preamble excluded */
+    uint64_t refused_packets; /* malformed, compressed or impossible: not written */
+    uint64_t loss_marks;      /* packets before which something was lost */
+    uint32_t loss_reasons;    /* all DataLossReason bits seen */
+    uint32_t sequences;
+    uint64_t started_ns; /* host's boot clock at its start of tracing; 0 unknown */
+};
+
+PFL_MUST_USE int pfl_merge_new(const struct pfl_merge_sink *sink, struct pfl_merge **ret_merge);
+void pfl_merge_free(struct pfl_merge *self); /* NULL is legal */
+
+/* Before pfl_merge_begin. PFL_ELIMIT, PFL_ENOMEM, PFL_EINVAL (a second reference, too many points).
+ */
+PFL_MUST_USE int pfl_merge_add_host(struct pfl_merge *self, const struct pfl_merge_host_conf *conf,
+                                    size_t *ret_host);
+/* Writes names and clock points of all hosts. PFL_ESTATE without a reference. */
+PFL_MUST_USE int pfl_merge_begin(struct pfl_merge *self);
+/*
+ * One packet of a host (index from add_host), `bytes` long, in slices. A packet that cannot be
+ * merged is counted and left out: 0. PFL_ELIMIT (more sequences or machines than one host may have:
+ * give up that host), PFL_ENOMEM, or what the sink returned.
+ */
+PFL_MUST_USE int pfl_merge_packet(struct pfl_merge *self, size_t host, const struct iovec *slices,
+                                  int slices_len, size_t bytes);
+/* Borrowed until free. */
+const struct pfl_merge_stats *pfl_merge_get_stats(const struct pfl_merge *self, size_t host);
+
+#endif

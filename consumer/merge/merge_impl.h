@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What merge.c and merge_rewrite.c share; nobody else includes it. */
+#ifndef PFL_CONSUMER_MERGE_IMPL_H
+#define PFL_CONSUMER_MERGE_IMPL_H
+
+#include "base/buf.h"
+#include "consumer/merge/id_map.h"
+#include "consumer/merge/merge.h"
+
+#define PFL_TRACE_PACKET_TAG   0x0au /* Trace.packet, length-delimited */
+#define PFL_MERGE_OWN_SEQUENCE 1u    /* of the packets that the merge itself writes */
+
+/* TracePacket fields (docs/abi/fields.md section 15). */
+enum {
+    PFL_PACKET_CLOCK_SNAPSHOT = 6,
+    PFL_PACKET_TIMESTAMP = 8,
+    PFL_PACKET_SEQUENCE = 10,
+    PFL_PACKET_TRACE_STATS = 35,
+    PFL_PACKET_DROPPED = 42,
+    PFL_PACKET_SYSTEM_INFO = 45,
+    PFL_PACKET_COMPRESSED = 50,
+    PFL_PACKET_TIMESTAMP_CLOCK = 58,
+    PFL_PACKET_SERVICE_EVENT = 69,
+    PFL_PACKET_MACHINE = 98,
+    PFL_PACKET_REMOTE_CLOCK_SYNC = 107,
+    PFL_PACKET_PROVENANCE = 124,
+    PFL_PACKET_ZSTD_COMPRESSED = 133,
+};
+
+struct pfl_merge_host {
+    char *name;                     /* owned */
+    struct pfl_clock_point *points; /* owned */
+    size_t points_len;
+    uint32_t machine_id; /* 0 = the reference */
+    struct pfl_id_map sequences;
+    struct pfl_id_map machines; /* remote machines of this host's service */
+    struct pfl_merge_stats stats;
+};
+
+struct pfl_merge {
+    struct pfl_merge_sink sink;
+    struct pfl_merge_host hosts[PFL_MERGE_MAX_HOSTS];
+    size_t hosts_len;
+    size_t reference; /* SIZE_MAX until known */
+    uint32_t next_sequence;
+    uint32_t next_machine;
+    struct pfl_buf scratch;
+};
+
+/* A packet that carries ids or clocks deeper inside. */
+struct pfl_merge_special {
+    uint32_t id;      /* of the field, one of the above */
+    uint32_t machine; /* as the host wrote it */
+    uint64_t timestamp_ns;
+};
+
+int pfl_merge_map_sequence(struct pfl_merge *self, struct pfl_merge_host *h, uint32_t from,
+                           uint32_t *ret_to, bool *ret_is_new);
+
+/* Puts the rewritten packet into self->scratch; left empty: the packet is not wanted in the merged
+ * file. PFL_EPARSE: malformed inside. */
+PFL_MUST_USE int pfl_merge_rewrite(struct pfl_merge *self, struct pfl_merge_host *h,
+                                   const struct pfl_merge_special *special, struct pfl_span packet);
+
+/*
+ * After a remote_clock_sync of a machine behind a host, as it goes to the file: writes a packet
+ * with a timestamp of that machine, for the reason told in merge_preamble.c. Nothing when it has no
+ * boot clock in it.
+ */
+PFL_MUST_USE int pfl_merge_emit_pin(struct pfl_merge *self, struct pfl_span sync_packet);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The packets that a merged file begins with: who the hosts are and how their clocks stand.
+ *
+ *     reference   clock_snapshot {primary BOOTTIME}      its boot clock is the trace's timeline
+ *                 system_info {machine_name}
+ *     each other  remote_clock_sync, one per clock point
+ *                 system_info {machine_name}, with a timestamp on the host's boot clock
+ *
+ * The order matters to Trace Processor: the reference's packet must be first, or the first other
+ * host would be taken for it; and the timestamp on another host's first packet is converted at
+ * once, which keeps that host's own clock snapshots from redefining the timeline.
+ *
+ * A clock point is written as two equal exchanges, of which Trace Processor takes the mean: exactly
+ * the offset. Failures: the sink's, out of memory.
+ */
+#include "consumer/merge/merge_impl.h"
+
+enum {
+    SNAPSHOT_CLOCKS = 1,
+    SNAPSHOT_PRIMARY = 2,
+    CLOCK_ID = 1,
+    CLOCK_TIMESTAMP = 2,
+    CLOCK_BOOTTIME = 6,
+    SYSTEM_INFO_MACHINE_NAME = 17,
+    SYNC_SYNCED_CLOCKS = 1,
+    SYNC_CLIENT_CLOCKS = 2,
+    SYNC_HOST_CLOCKS = 3,
+};
+
+#define NAME_MAX_BYTES 512u
+#define SMALL_BYTES    128u
+
+static struct pfl_span written(const uint8_t *begin, const struct pfl_writer *w)
+{
+    return pfl_span_of(begin, (size_t)(w->pos - begin));
+}
+
+static int emit(struct pfl_merge *self, struct pfl_span packet)
+{
+    size_t preamble = 1 + pfl_varint_size(packet.len);
+    uint8_t *room;
+    int rc = self->sink.reserve(self->sink.user, preamble + packet.len, &room);
+
+    if (rc != 0)
+        return rc;
+    room[0] = PFL_TRACE_PACKET_TAG;
+    pfl_varint_put(room + 1, packet.len);
+    memcpy(room + preamble, packet.data, packet.len);
+    self->sink.commit(self->sink.user, preamble + packet.len);
+    return 0;
+}
+
+/* A ClockSnapshot of the boot clock alone. */
+static void put_snapshot(struct pfl_writer *w, uint32_t id, int64_t ns, bool is_primary)
+{
+    uint8_t clock[SMALL_BYTES];
+    uint8_t snapshot[SMALL_BYTES];
+    struct pfl_writer c = pfl_writer_of(clock, sizeof(clock));
+    struct pfl_writer s = pfl_writer_of(snapshot, sizeof(snapshot));
+
+    pfl_writer_field_varint(&c, CLOCK_ID, CLOCK_BOOTTIME);
+    pfl_writer_field_varint(&c, CLOCK_TIMESTAMP, (uint64_t)ns);
+    if (is_primary)
+        pfl_writer_field_varint(&s, SNAPSHOT_PRIMARY, CLOCK_BOOTTIME);
+    pfl_writer_field_bytes(&s, SNAPSHOT_CLOCKS, clock, written(clock, &c).len);
+    pfl_writer_field_bytes(w, id, snapshot, written(snapshot, &s).len);
+}
+
+static void put_ids(struct pfl_writer *w, const struct pfl_merge_host *h)
+{
+    pfl_writer_field_varint(w, PFL_PACKET_SEQUENCE, PFL_MERGE_OWN_SEQUENCE);
+    if (h->machine_id != 0)
+        pfl_writer_field_varint(w, PFL_PACKET_MACHINE, h->machine_id);
+}
+
+static int emit_reference_clock(struct pfl_merge *self, const struct pfl_merge_host *h)
+{
+    uint8_t packet[SMALL_BYTES];
+    struct pfl_writer w = pfl_writer_of(packet, sizeof(packet));
+
+    put_snapshot(&w, PFL_PACKET_CLOCK_SNAPSHOT, h->points[0].host_ns, true);
+    put_ids(&w, h);
+    return emit(self, written(packet, &w));
+}
+
+static int emit_name(struct pfl_merge *self, const struct pfl_merge_host *h)
+{
+    uint8_t info[NAME_MAX_BYTES];
+    uint8_t packet[NAME_MAX_BYTES + SMALL_BYTES];
+    struct pfl_writer i = pfl_writer_of(info, sizeof(info));
+    struct pfl_writer w = pfl_writer_of(packet, sizeof(packet));
+
+    pfl_writer_field_bytes(&i, SYSTEM_INFO_MACHINE_NAME, h->name, strlen(h->name));
+    if (h->machine_id != 0 && h->points_len != 0) {
+        pfl_writer_field_varint(&w, PFL_PACKET_TIMESTAMP, (uint64_t)h->points[0].host_ns);
+        pfl_writer_field_varint(&w, PFL_PACKET_TIMESTAMP_CLOCK, CLOCK_BOOTTIME);
+    }
+    pfl_writer_field_bytes(&w, PFL_PACKET_SYSTEM_INFO, info, written(info, &i).len);
+    put_ids(&w, h);
+    return emit(self, written(packet, &w));
+}
+
+static int emit_clock_point(struct pfl_merge *self, const struct pfl_merge_host *h,
+                            const struct pfl_clock_point *p)
+{
+    uint8_t clocks[SMALL_BYTES];
+    uint8_t sync[2 * SMALL_BYTES + 16];
+    uint8_t packet[3 * SMALL_BYTES];
+    struct pfl_writer c = pfl_writer_of(clocks, sizeof(clocks));
+    struct pfl_writer s = pfl_writer_of(sync, sizeof(sync));
+    struct pfl_writer w = pfl_writer_of(packet, sizeof(packet));
+
+    put_snapshot(&c, SYNC_CLIENT_CLOCKS, p->host_ns, false);
+    put_snapshot(&c, SYNC_HOST_CLOCKS, p->reference_ns, false);
+    for (int i = 0; i < 2; i++)
+        pfl_writer_field_bytes(&s, SYNC_SYNCED_CLOCKS, clocks, written(clocks, &c).len);
+    pfl_writer_field_bytes(&w, PFL_PACKET_REMOTE_CLOCK_SYNC, sync, written(sync, &s).len);
+    put_ids(&w, h);
+    return emit(self, written(packet, &w));
+}
+
+static int emit_host(struct pfl_merge *self, const struct pfl_merge_host *h)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < h->points_len; i++)
+        rc = emit_clock_point(self, h, &h->points[i]);
+    return rc != 0 ? rc : emit_name(self, h);
+}
+
+int pfl_merge_begin(struct pfl_merge *self)
+{
+    const struct pfl_merge_host *reference;
+    int rc;
+
+    if (self->reference == SIZE_MAX)
+        return PFL_ESTATE;
+    reference = &self->hosts[self->reference];
+    rc = emit_reference_clock(self, reference);
+    if (rc == 0)
+        rc = emit_name(self, reference);
+    for (size_t i = 0; rc == 0 && i < self->hosts_len; i++)
+        if (i != self->reference)
+            rc = emit_host(self, &self->hosts[i]);
+    return rc;
+}
+
+static uint64_t later_of(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The latest boot clock reading in a message that nests like RemoteClockSync; `path` is
+ * the field ids down to its clocks, 0-terminated. 0: there is none. */
+static uint64_t find_boot_ns(struct pfl_span message, const uint32_t *path)
+{
+    struct pfl_reader r = pfl_reader_of(message);
+    struct pfl_field f;
+    uint64_t clock = 0;
+    uint64_t ns = 0;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (path[0] == 0 && f.id == CLOCK_ID)
+            clock = f.value;
+        else if (path[0] == 0 && f.id == CLOCK_TIMESTAMP)
+            ns = f.value;
+        else if (path[0] != 0 && f.id == path[0])
+            ns = later_of(ns, find_boot_ns(f.bytes, path + 1));
+    }
+    return path[0] != 0 || clock == CLOCK_BOOTTIME ? ns : 0;
+}
+
+int pfl_merge_emit_pin(struct pfl_merge *self, struct pfl_span sync_packet)
+{
+    static const uint32_t path[] = {PFL_PACKET_REMOTE_CLOCK_SYNC, SYNC_SYNCED_CLOCKS,
+                                    SYNC_CLIENT_CLOCKS, SNAPSHOT_CLOCKS, 0};
+    uint64_t ns = find_boot_ns(sync_packet, path);
+    struct pfl_merge_host machine = {0};
+    struct pfl_reader r = pfl_reader_of(sync_packet);
+    uint8_t packet[SMALL_BYTES];
+    struct pfl_writer w = pfl_writer_of(packet, sizeof(packet));
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f))
+        if (f.id == PFL_PACKET_MACHINE)
+            machine.machine_id = (uint32_t)f.value;
+    if (ns == 0 || machine.machine_id == 0)
+        return 0;
+    pfl_writer_field_varint(&w, PFL_PACKET_TIMESTAMP, ns);
+    pfl_writer_field_varint(&w, PFL_PACKET_TIMESTAMP_CLOCK, CLOCK_BOOTTIME);
+    put_ids(&w, &machine);
+    return emit(self, written(packet, &w));
+}

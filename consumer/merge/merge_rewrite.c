@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The few packets that carry sequence ids, names or clocks inside one of their fields.
+ *
+ *     trace_stats (35)        writer_stats.sequence_id        mapped
+ *     trace_provenance (124)  buffers.sequences.id            mapped
+ *     system_info (45)        machine_name                    the name the operator knows
+ *     service_event (69)      tracing_started                 noted; read_tracing_buffers_completed
+ *                                                             is left out: it tells a reader that
+ *                                                             all before it is complete, which
+ *                                                             holds for one host only
+ *     remote_clock_sync (107) host_clocks                     moved to the reference's boot clock
+ *
+ * Happy path: the packet is copied field by field to the scratch buffer, the one field rebuilt.
+ * Failures: malformed inside (PFL_EPARSE, the packet is refused), out of memory, too many ids.
+ */
+#include "consumer/merge/merge_impl.h"
+
+enum {
+    STATS_WRITER = 18,
+    STATS_WRITER_SEQUENCE = 1,
+    PROVENANCE_BUFFERS = 2,
+    PROVENANCE_SEQUENCES = 1,
+    PROVENANCE_ID = 1,
+    SYSTEM_INFO_MACHINE_NAME = 17,
+    EVENT_TRACING_STARTED = 2,
+    EVENT_READ_COMPLETED = 4,
+    SYNC_SYNCED_CLOCKS = 1,
+    SYNC_HOST_CLOCKS = 3,
+    SNAPSHOT_CLOCKS = 1,
+    CLOCK_ID = 1,
+    CLOCK_TIMESTAMP = 2,
+    CLOCK_BOOTTIME = 6,
+};
+
+#define SMALL_MAX (1u << 20) /* a nested message that we rebuild */
+
+struct rewriter {
+    struct pfl_merge *merge;
+    struct pfl_merge_host *host;
+};
+
+static int append_varint(struct pfl_buf *out, uint32_t id, uint64_t v)
+{
+    uint8_t bytes[20];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+
+    pfl_writer_field_varint(&w, id, v);
+    return pfl_buf_append(out, bytes, sizeof(bytes) - w.left);
+}
+
+static int append_message(struct pfl_buf *out, uint32_t id, struct pfl_span payload)
+{
+    uint8_t bytes[20];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+    int rc;
+
+    pfl_writer_field_header(&w, id, payload.len);
+    rc = pfl_buf_append(out, bytes, sizeof(bytes) - w.left);
+    return rc != 0 || payload.len == 0 ? rc : pfl_buf_append(out, payload.data, payload.len);
+}
+
+/* Copies a message, mapping the sequence id at the end of `path` (field ids, 0-terminated). */
+static int map_ids(struct rewriter *rw, struct pfl_span message, const uint32_t *path,
+                   struct pfl_buf *out)
+{
+    struct pfl_reader r = pfl_reader_of(message);
+    struct pfl_buf nested;
+    struct pfl_field f;
+    uint32_t to;
+    int rc = 0;
+
+    pfl_buf_init(&nested, SMALL_MAX);
+    while (rc == 0 && pfl_reader_field(&r, &f)) {
+        if (f.id == path[0] && path[1] == 0 && f.type == PFL_WIRE_VARINT) {
+            rc = pfl_merge_map_sequence(rw->merge, rw->host, (uint32_t)f.value, &to, NULL);
+            if (rc == 0)
+                rc = append_varint(out, f.id, to);
+        } else if (f.id == path[0] && f.type == PFL_WIRE_BYTES) {
+            pfl_buf_clear(&nested);
+            rc = map_ids(rw, f.bytes, path + 1, &nested);
+            if (rc == 0)
+                rc = append_message(out, f.id, pfl_buf_get(&nested));
+        } else {
+            rc = pfl_buf_append(out, f.raw.data, f.raw.len);
+        }
+    }
+    pfl_buf_fini(&nested);
+    return rc == 0 && r.failed ? PFL_EPARSE : rc;
+}
+
+static int put_name(struct rewriter *rw, struct pfl_span message, struct pfl_buf *out)
+{
+    struct pfl_reader r = pfl_reader_of(message);
+    const char *name = rw->host->name;
+    struct pfl_field f;
+    int rc = 0;
+
+    while (rc == 0 && pfl_reader_field(&r, &f))
+        if (f.id != SYSTEM_INFO_MACHINE_NAME)
+            rc = pfl_buf_append(out, f.raw.data, f.raw.len);
+    if (rc == 0 && r.failed)
+        rc = PFL_EPARSE;
+    return rc != 0 ? rc
+                   : append_message(out, SYSTEM_INFO_MACHINE_NAME, pfl_span_of(name, strlen(name)));
+}
+
+/* One Clock of host_clocks; only the boot clock of the host stands in a known relation to the
+ * reference's. */
+static int move_clock(struct rewriter *rw, struct pfl_span clock, struct pfl_buf *out)
+{
+    const struct pfl_clock_point *p = &rw->host->points[0];
+    struct pfl_reader r = pfl_reader_of(clock);
+    uint64_t id = 0;
+    uint64_t ns = 0;
+    uint8_t bytes[32];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == CLOCK_ID)
+            id = f.value;
+        else if (f.id == CLOCK_TIMESTAMP)
+            ns = f.value;
+    }
+    if (r.failed)
+        return PFL_EPARSE;
+    if (id != CLOCK_BOOTTIME)
+        return 0;
+    pfl_writer_field_varint(&w, CLOCK_ID, id);
+    pfl_writer_field_varint(&w, CLOCK_TIMESTAMP,
+                            ns - (uint64_t)p->host_ns + (uint64_t)p->reference_ns);
+    return append_message(out, SNAPSHOT_CLOCKS, pfl_span_of(bytes, sizeof(bytes) - w.left));
+}
+
+/* level 0: RemoteClockSync, 1: SyncedClocks, 2: the ClockSnapshot host_clocks. */
+static int move_clocks(struct rewriter *rw, struct pfl_span message, unsigned level,
+                       struct pfl_buf *out)
+{
+    static const uint32_t inner[] = {SYNC_SYNCED_CLOCKS, SYNC_HOST_CLOCKS, SNAPSHOT_CLOCKS};
+    struct pfl_reader r = pfl_reader_of(message);
+    struct pfl_buf nested;
+    struct pfl_field f;
+    int rc = 0;
+
+    pfl_buf_init(&nested, SMALL_MAX);
+    while (rc == 0 && pfl_reader_field(&r, &f)) {
+        if (f.id != inner[level] || f.type != PFL_WIRE_BYTES) {
+            rc = pfl_buf_append(out, f.raw.data, f.raw.len);
+        } else if (level == 2) {
+            rc = move_clock(rw, f.bytes, out);
+        } else {
+            pfl_buf_clear(&nested);
+            rc = move_clocks(rw, f.bytes, level + 1, &nested);
+            if (rc == 0)
+                rc = append_message(out, f.id, pfl_buf_get(&nested));
+        }
+    }
+    pfl_buf_fini(&nested);
+    return rc == 0 && r.failed ? PFL_EPARSE : rc;
+}
+
+static int note_event(struct rewriter *rw, const struct pfl_merge_special *special,
+                      struct pfl_span event, bool *ret_is_wanted)
+{
+    struct pfl_reader r = pfl_reader_of(event);
+    struct pfl_field f;
+
+    *ret_is_wanted = true;
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == EVENT_READ_COMPLETED)
+            *ret_is_wanted = false;
+        if (f.id == EVENT_TRACING_STARTED && special->machine == 0)
+            rw->host->stats.started_ns = special->timestamp_ns;
+    }
+    return r.failed ? PFL_EPARSE : 0;
+}
+
+static int rewrite_payload(struct rewriter *rw, const struct pfl_merge_special *special,
+                           struct pfl_span payload, struct pfl_buf *out)
+{
+    static const uint32_t stats_path[] = {STATS_WRITER, STATS_WRITER_SEQUENCE, 0};
+    static const uint32_t provenance_path[] = {PROVENANCE_BUFFERS, PROVENANCE_SEQUENCES,
+                                               PROVENANCE_ID, 0};
+
+    switch (special->id) {
+    case PFL_PACKET_TRACE_STATS:
+        return map_ids(rw, payload, stats_path, out);
+    case PFL_PACKET_PROVENANCE:
+        return map_ids(rw, payload, provenance_path, out);
+    case PFL_PACKET_SYSTEM_INFO:
+        if (special->machine == 0)
+            return put_name(rw, payload, out);
+        return pfl_buf_append(out, payload.data, payload.len);
+    case PFL_PACKET_REMOTE_CLOCK_SYNC:
+        if (rw->host->machine_id != 0)
+            return move_clocks(rw, payload, 0, out);
+        return pfl_buf_append(out, payload.data, payload.len);
+    default:
+        return pfl_buf_append(out, payload.data, payload.len);
+    }
+}
+
+static int rewrite_field(struct rewriter *rw, const struct pfl_merge_special *special,
+                         const struct pfl_field *f, bool *ret_is_wanted)
+{
+    struct pfl_buf payload;
+    int rc = 0;
+
+    if (f->type != PFL_WIRE_BYTES)
+        return PFL_EPARSE;
+    *ret_is_wanted = true;
+    if (special->id == PFL_PACKET_SERVICE_EVENT)
+        rc = note_event(rw, special, f->bytes, ret_is_wanted);
+    pfl_buf_init(&payload, rw->merge->scratch.max_bytes);
+    if (rc == 0)
+        rc = rewrite_payload(rw, special, f->bytes, &payload);
+    if (rc == 0)
+        rc = append_message(&rw->merge->scratch, f->id, pfl_buf_get(&payload));
+    pfl_buf_fini(&payload);
+    return rc;
+}
+
+int pfl_merge_rewrite(struct pfl_merge *self, struct pfl_merge_host *h,
+                      const struct pfl_merge_special *special, struct pfl_span packet)
+{
+    struct rewriter rw = {self, h};
+    struct pfl_reader r = pfl_reader_of(packet);
+    struct pfl_field f;
+    bool is_wanted = true;
+    int rc = 0;
+
+    pfl_buf_clear(&self->scratch);
+    if (special->id == PFL_PACKET_REMOTE_CLOCK_SYNC && h->machine_id != 0 && h->points_len == 0)
+        return 0;
+    while (rc == 0 && is_wanted && pfl_reader_field(&r, &f)) {
+        if (f.id == special->id)
+            rc = rewrite_field(&rw, special, &f, &is_wanted);
+        else
+            rc = pfl_buf_append(&self->scratch, f.raw.data, f.raw.len);
+    }
+    if (rc != 0 || !is_wanted)
+        pfl_buf_clear(&self->scratch);
+    /* Nested messages are bounded tighter than packets: past it the packet is nonsense. */
+    return rc == PFL_ELIMIT && h->sequences.len < h->sequences.max_len ? PFL_EPARSE : rc;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prints what QueryServiceState told. Happy path: unpack (bounded), print tables or JSON; peers'
+ * strings are escaped for the terminal, and made UTF-8 for JSON. Failures: a malformed state
+ * (PFL_EPARSE), out of memory.
+ */
+#include "consumer/report/service_state.h"
+
+#include <inttypes.h>
+
+#include "base/log.h"
+#include "consumer/report/text.h"
+#include "perfetto/service_state.pb-c.h"
+#include "proto/unpack.h"
+
+typedef Perfetto__Protos__TracingServiceState state_t;
+typedef Perfetto__Protos__TracingServiceState__Producer producer_t;
+typedef Perfetto__Protos__TracingServiceState__DataSource source_t;
+typedef Perfetto__Protos__TracingServiceState__TracingSession session_t;
+
+static int unpack(const struct pfl_service_state_host *host, state_t **ret_state)
+{
+    ProtobufCMessage *message;
+    int rc = pfl_proto_unpack(&perfetto__protos__tracing_service_state__descriptor, host->state,
+                              &message);
+
+    if (rc == 0)
+        *ret_state = (state_t *)message;
+    return rc;
+}
+
+static const char *quote(const char *str)
+{
+    return pfl_log_quote_str(str != NULL ? str : "");
+}
+
+static const char *title(const struct pfl_service_state_host *host)
+{
+    return host->name[0] != '\0' ? host->name : host->address;
+}
+
+int pfl_service_state_line(const struct pfl_service_state_host *host, struct pfl_buf *out)
+{
+    state_t *state;
+    int rc;
+
+    if (host->why[0] != '\0')
+        return pfl_text_add(out, "%s: FAILED: %s\n", title(host), host->why);
+    rc = unpack(host, &state);
+    if (rc == PFL_EPARSE)
+        return pfl_text_add(out, "%s: FAILED: its service state is malformed\n", title(host));
+    if (rc != 0)
+        return rc;
+    rc = pfl_text_add(
+        out, "%s: %s, service %s, %zu producers, %zu data sources, %d sessions (%d started)\n",
+        title(host), host->address, quote(state->tracing_service_version), state->n_producers,
+        state->n_data_sources, state->num_sessions, state->num_sessions_started);
+    pfl_proto_free(&state->base);
+    return rc;
+}
+
+static int add_producer(const producer_t *p, struct pfl_buf *out)
+{
+    int rc =
+        pfl_text_add(out, "    %-5d uid %-6d pid %-7d %s", p->id, p->uid, p->pid, quote(p->name));
+
+    if (rc == 0 && p->has_machine_id && p->machine_id != 0)
+        rc = pfl_text_add(out, " on machine %" PRIu32 " %s", p->machine_id, quote(p->machine_name));
+    if (rc == 0 && p->sdk_version != NULL && p->sdk_version[0] != '\0')
+        rc = pfl_text_add(out, ", %s", quote(p->sdk_version));
+    return rc != 0 ? rc : pfl_text_add(out, "\n");
+}
+
+static int add_session(const session_t *s, struct pfl_buf *out)
+{
+    int rc = pfl_text_add(out, "    %-5" PRIu64 " uid %-6d %s, %" PRIu32 " data sources, buffers",
+                          s->id, s->consumer_uid, quote(s->state), s->num_data_sources);
+
+    for (size_t i = 0; rc == 0 && i < s->n_buffer_size_kb; i++)
+        rc = pfl_text_add(out, " %" PRIu32 " KiB", s->buffer_size_kb[i]);
+    if (rc == 0 && s->duration_ms != 0)
+        rc = pfl_text_add(out, ", %" PRIu32 " ms", s->duration_ms);
+    if (rc == 0 && s->unique_session_name != NULL && s->unique_session_name[0] != '\0')
+        rc = pfl_text_add(out, ", name %s", quote(s->unique_session_name));
+    return rc != 0 ? rc : pfl_text_add(out, "\n");
+}
+
+static int add_state(const state_t *state, struct pfl_buf *out)
+{
+    int rc = pfl_text_add(out, "  sessions (%zu)\n", state->n_tracing_sessions);
+
+    for (size_t i = 0; rc == 0 && i < state->n_tracing_sessions; i++)
+        rc = add_session(state->tracing_sessions[i], out);
+    if (rc == 0)
+        rc = pfl_text_add(out, "  producers (%zu)\n", state->n_producers);
+    for (size_t i = 0; rc == 0 && i < state->n_producers; i++)
+        rc = add_producer(state->producers[i], out);
+    if (rc == 0)
+        rc = pfl_text_add(out, "  data sources (%zu)\n", state->n_data_sources);
+    for (size_t i = 0; rc == 0 && i < state->n_data_sources; i++) {
+        const source_t *s = state->data_sources[i];
+
+        rc = pfl_text_add(out, "    producer %-5d %s\n", s->producer_id,
+                          quote(s->ds_descriptor != NULL ? s->ds_descriptor->name : ""));
+    }
+    return rc;
+}
+
+int pfl_service_state_text(const struct pfl_service_state_host *host, struct pfl_buf *out)
+{
+    state_t *state;
+    int rc = pfl_service_state_line(host, out);
+
+    if (rc != 0 || host->why[0] != '\0')
+        return rc;
+    rc = unpack(host, &state);
+    if (rc != 0)
+        return rc == PFL_EPARSE ? 0 : rc;
+    rc = add_state(state, out);
+    pfl_proto_free(&state->base);
+    return rc;
+}
+
+static json_t *json_producers(const state_t *state)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < state->n_producers; i++) {
+        const producer_t *p = state->producers[i];
+        json_t *o = json_object();
+
+        json_object_set_new(o, "id", json_integer(p->id));
+        json_object_set_new(o, "name", pfl_text_json_peer(p->name));
+        json_object_set_new(o, "uid", json_integer(p->uid));
+        json_object_set_new(o, "pid", json_integer(p->pid));
+        json_object_set_new(o, "sdk_version", pfl_text_json_peer(p->sdk_version));
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+static json_t *json_sources(const state_t *state)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < state->n_data_sources; i++) {
+        const source_t *s = state->data_sources[i];
+        json_t *o = json_object();
+
+        json_object_set_new(o, "producer_id", json_integer(s->producer_id));
+        json_object_set_new(
+            o, "name", pfl_text_json_peer(s->ds_descriptor != NULL ? s->ds_descriptor->name : ""));
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+static json_t *json_sessions(const state_t *state)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < state->n_tracing_sessions; i++) {
+        const session_t *s = state->tracing_sessions[i];
+        json_t *o = json_object();
+
+        pfl_text_json_number(o, "id", s->id);
+        json_object_set_new(o, "uid", json_integer(s->consumer_uid));
+        json_object_set_new(o, "state", pfl_text_json_peer(s->state));
+        json_object_set_new(o, "name", pfl_text_json_peer(s->unique_session_name));
+        json_object_set_new(o, "duration_ms", json_integer(s->duration_ms));
+        json_object_set_new(o, "data_sources", json_integer(s->num_data_sources));
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+static int json_host(const struct pfl_service_state_host *host, bool is_brief, json_t *o)
+{
+    state_t *state;
+    int rc;
+
+    json_object_set_new(o, "name", json_string(host->name));
+    json_object_set_new(o, "address", json_string(host->address));
+    if (host->why[0] != '\0') {
+        json_object_set_new(o, "error", pfl_text_json_peer(host->why));
+        return 0;
+    }
+    rc = unpack(host, &state);
+    if (rc != 0) {
+        json_object_set_new(o, "error", json_string("its service state is malformed"));
+        return rc == PFL_EPARSE ? 0 : rc;
+    }
+    json_object_set_new(o, "version", pfl_text_json_peer(state->tracing_service_version));
+    json_object_set_new(o, "sessions", json_sessions(state));
+    pfl_text_json_number(o, "producers_len", state->n_producers);
+    pfl_text_json_number(o, "data_sources_len", state->n_data_sources);
+    if (!is_brief) {
+        json_object_set_new(o, "producers", json_producers(state));
+        json_object_set_new(o, "data_sources", json_sources(state));
+    }
+    pfl_proto_free(&state->base);
+    return 0;
+}
+
+int pfl_service_state_json(const struct pfl_service_state_host *hosts, size_t len, bool is_brief,
+                           struct pfl_buf *out)
+{
+    json_t *list;
+    int rc = 0;
+
+    pfl_text_init_json();
+    list = json_array();
+    for (size_t i = 0; rc == 0 && i < len; i++) {
+        json_t *o = json_object();
+
+        rc = o != NULL ? json_host(&hosts[i], is_brief, o) : PFL_ENOMEM;
+        if (json_array_append_new(list, o) != 0)
+            rc = PFL_ENOMEM;
+    }
+    if (rc == 0)
+        return pfl_text_dump_json(list, out);
+    json_decref(list);
+    return rc;
+}

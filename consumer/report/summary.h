@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a recording came to: numbers in, text or JSON and an exit code out. Pure.
+ */
+#ifndef PFL_CONSUMER_SUMMARY_H
+#define PFL_CONSUMER_SUMMARY_H
+
+#include "base/buf.h"
+#include "consumer/link/losses.h"
+
+/* The exit codes of perfleet record, documented in its man page. */
+enum pfl_exit {
+    PFL_EXIT_OK = 0,
+    PFL_EXIT_NOTHING = 1, /* no host could be recorded */
+    PFL_EXIT_USAGE = 2,   /* the command line or the config is wrong */
+    PFL_EXIT_LOSS = 3,    /* every host is in the file, but data was lost */
+    PFL_EXIT_PARTIAL = 4, /* a host is missing or cut short */
+    PFL_EXIT_FILE = 5,    /* the trace file could not be written */
+    PFL_EXIT_ABORT = 130, /* given up by the operator */
+};
+
+struct pfl_summary_host {
+    const char *name;    /* borrowed, like all strings here */
+    const char *address; /* as given */
+    const char *why;     /* "" or why it failed */
+    bool is_merged;      /* its packets are in the file, perhaps not all */
+    bool is_reference;
+    uint64_t packets;
+    uint64_t bytes; /* in the file */
+    uint32_t sequences;
+    uint64_t loss_marks;      /* gaps that packets tell of */
+    uint64_t refused_packets; /* that could not be merged */
+    bool has_losses;          /* the service's own counters are known */
+    struct pfl_losses losses;
+    bool has_offset;
+    int64_t offset_ns;
+    int64_t drift_ns;
+    int64_t error_ns;
+};
+
+struct pfl_summary {
+    const struct pfl_summary_host *hosts;
+    size_t hosts_len;
+    const char *path;
+    uint64_t file_bytes;
+    const char *why; /* "" or why the whole failed */
+    bool is_aborted;
+    bool has_file_failed;
+    bool has_skew;
+    int64_t skew_ns;
+    double seconds; /* that were recorded */
+};
+
+enum pfl_exit pfl_summary_exit(const struct pfl_summary *summary);
+/* Everything that is known to be missing of this host's data, in events of loss. */
+uint64_t pfl_summary_losses(const struct pfl_summary_host *host);
+/* PFL_ELIMIT, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_summary_text(const struct pfl_summary *summary, struct pfl_buf *out);
+PFL_MUST_USE int pfl_summary_json(const struct pfl_summary *summary, struct pfl_buf *out);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every report is made with: lines of text, and JSON, into a bounded buffer. Pure. */
+#ifndef PFL_CONSUMER_TEXT_H
+#define PFL_CONSUMER_TEXT_H
+
+#include <jansson.h>
+
+#include "base/buf.h"
+
+#define PFL_TEXT_LINE_MAX_BYTES 2048u /* a longer line is cut */
+
+/* PFL_ELIMIT, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_text_add(struct pfl_buf *out, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* jansson allocates with base/mem from here on; call before its first use. */
+void pfl_text_init_json(void);
+/* A peer's string as a JSON string, made UTF-8 by escaping what is not; NULL is "". */
+json_t *pfl_text_json_peer(const char *str);
+void pfl_text_json_number(json_t *object, const char *key, uint64_t value);
+/* The whole of `json` and a newline; takes the reference. On failure nothing was added.
+ * PFL_ENOMEM (also for NULL), PFL_ELIMIT. */
+PFL_MUST_USE int pfl_text_dump_json(json_t *json, struct pfl_buf *out);
+
+#endif
