@@ -249,8 +249,7 @@ static bool reassemble(struct pfl_packet_reader *self, const struct pfl_fragment
     take_fragments(self, first, &found);
     if (found.result == REASSEMBLY_LOST)
         pfl_sequence_add_loss(self->seq, found.reason);
-    *ret_is_packet =
-        found.result == REASSEMBLY_DONE && (is_erasing(self) || self->slices->bytes != 0);
+    *ret_is_packet = found.result == REASSEMBLY_DONE; /* even of no byte at all */
     return true;
 }
 

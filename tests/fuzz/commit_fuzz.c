@@ -42,7 +42,7 @@ static void read_pass(struct pfl_trace_buffer *buffer, uint8_t most)
             if (packet.slices[i].iov_len == 0 || (bytes[0] == 0xff && sum == SIZE_MAX))
                 abort();
         }
-        if (sum == 0 || packet.slices_len == 0)
+        if ((packet.bytes == 0) != (packet.slices_len == 0))
             abort();
     }
 }

@@ -77,7 +77,7 @@ bool kit_read(struct pfl_trace_buffer *buffer, struct kit_packet *ret_packet)
     ret_packet->loss_reasons = packet.loss_reasons;
     ret_packet->slices = packet.slices_len;
     ret_packet->bytes = 0;
-    assert_true(packet.slices_len >= 1);
+    assert_true((packet.slices_len == 0) == (packet.bytes == 0));
     for (size_t i = 0; i < packet.slices_len; i++) {
         assert_true(ret_packet->bytes + packet.slices[i].iov_len <= KIT_PACKET_MAX);
         memcpy(ret_packet->data + ret_packet->bytes, packet.slices[i].iov_base,

@@ -270,9 +270,15 @@ static bool next_packet(struct model *self, int s, struct model_record *target, 
         } else if (piece.kind != BEGIN) {
             lose(seq, 8);
             consume(self, first, &piece, is_erasing);
-        } else if (assemble(self, first, &piece, is_erasing, out) == -1 && !is_erasing) {
-            seq->is_stalled = true;
-            return false;
+        } else {
+            int result = assemble(self, first, &piece, is_erasing, out);
+
+            if (result == 1)
+                return true;
+            if (result == -1 && !is_erasing) {
+                seq->is_stalled = true;
+                return false;
+            }
         }
     }
     return true;

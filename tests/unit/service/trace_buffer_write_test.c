@@ -51,6 +51,22 @@ static void the_size_is_rounded_up_to_a_page(void **state)
     pfl_trace_buffer_free(odd);
 }
 
+static void a_packet_of_empty_fragments_is_a_packet_and_an_empty_fragment_is_none(void **state)
+{
+    static struct kit_packet packet;
+
+    (void)state;
+    kit_commit(ring, 1, 0, 0, 'w', 0);
+    kit_commit(ring, 1, 1, PFL_CHUNK_CONTINUES_NEXT, 'x', 0);
+    kit_commit(ring, 1, 2, PFL_CHUNK_CONTINUES_PREV, 'x', 0);
+    kit_commit(ring, 1, 3, 0, 'y', 10);
+    pfl_trace_buffer_begin_read(ring);
+    assert_true(kit_read(ring, &packet));
+    assert_int_equal(packet.bytes, 0);
+    kit_expect(ring, 'y', 10, 0);
+    kit_expect_end(ring);
+}
+
 static void sizes_out_of_range_are_refused(void **state)
 {
     struct pfl_trace_buffer_conf conf = {.size_bytes = 0};
@@ -333,6 +349,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ROW(the_size_is_rounded_up_to_a_page),
         ROW(sizes_out_of_range_are_refused),
+        ROW(a_packet_of_empty_fragments_is_a_packet_and_an_empty_fragment_is_none),
         ROW(a_complete_chunk_takes_its_fragments_and_an_incomplete_one_all_its_payload),
         ROW(an_unread_chunk_that_is_overwritten_is_told),
         ROW(a_chunk_that_was_read_is_overwritten_without_a_loss),

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Comparing outcomes.
+ *
+ * What is forgiven of a schedule that is not tidy, and why (docs/compatibility.md, "Buffers"):
+ *   READ_GAP    the stock service looks for a gap of chunk ids when it begins to walk through a
+ *               sequence, perfleetd at each chunk: the former misses gaps inside a walk, and tells
+ *               one again in each pass until the chunk behind it is read to its end
+ *   REASSEMBLY_GAP for REASSEMBLY_BROKEN_CHAIN   the stock service takes any chain behind a gap of
+ *               the same walk for one with a gap
+ * What is excused of it: by that same fault the stock service drops packets of several fragments
+ * that are whole. Those that only we have are passed over, and what counts them (readaheads,
+ * invalid packets) and the loss it tells for them are not compared. Outcomes that need this are
+ * counted.
+ */
+#include "tests/differential/compare.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONTEXT    8
+#define LOSS_WORD  " loss="
+#define LINE_SHOWN 200
+
+/* Bits of previous_packet_dropped. */
+enum {
+    LOSS_PRESENT = 1,
+    LOSS_READ_GAP = 2,
+    LOSS_ORPHAN_CONTINUATION = 8,
+    LOSS_REASSEMBLY_GAP = 16,
+    LOSS_REASSEMBLY_BROKEN_CHAIN = 32,
+};
+
+struct line {
+    const char *text;
+    size_t len;  /* up to the newline */
+    size_t head; /* up to the loss, or all */
+    size_t tail; /* where it goes on behind the loss */
+    unsigned long loss;
+};
+
+struct rules {
+    bool is_tidy;
+    bool is_excused;
+};
+
+static struct line line_at(const char *text)
+{
+    struct line line = {.text = text, .len = strcspn(text, "\n")};
+    const char *word = strstr(text, LOSS_WORD);
+
+    line.head = line.tail = line.len;
+    if (word != NULL && word < text + line.len) {
+        char *end;
+
+        line.head = (size_t)(word - text);
+        line.loss = strtoul(word + strlen(LOSS_WORD), &end, 10);
+        line.tail = (size_t)(end - text);
+    }
+    return line;
+}
+
+static unsigned long forgive(unsigned long loss, bool is_excused)
+{
+    unsigned long reassembly = LOSS_REASSEMBLY_GAP | LOSS_REASSEMBLY_BROKEN_CHAIN;
+
+    if (is_excused) /* the rest of the packet that was dropped */
+        loss &= ~(unsigned long)LOSS_ORPHAN_CONTINUATION;
+    if (loss & reassembly)
+        loss = (loss & ~reassembly) | (is_excused ? 0u : (unsigned)LOSS_REASSEMBLY_BROKEN_CHAIN);
+    loss &= ~(unsigned long)LOSS_READ_GAP;
+    return loss == LOSS_PRESENT ? 0 : loss;
+}
+
+/* Numbers without those that count reassembled and invalid packets. */
+static size_t copy_uncounted(const struct line *line, char ret_text[LINE_SHOWN])
+{
+    static const char *const counts[] = {" 7=", " 8=", " 10="};
+    size_t len = 0;
+
+    for (size_t i = 0; i < line->len && len < LINE_SHOWN; i++) {
+        for (size_t c = 0; c < sizeof(counts) / sizeof(*counts); c++) {
+            if (strncmp(line->text + i, counts[c], strlen(counts[c])) == 0)
+                i += 1 + strcspn(line->text + i + 1, " \n");
+        }
+        if (i < line->len)
+            ret_text[len++] = line->text[i];
+    }
+    return len;
+}
+
+static bool is_stats_same(const struct line *ours, const struct line *peers)
+{
+    char a[LINE_SHOWN], b[LINE_SHOWN];
+    size_t len = copy_uncounted(ours, a);
+
+    return strncmp(ours->text, "  ", 2) == 0 && len == copy_uncounted(peers, b) &&
+           memcmp(a, b, len) == 0;
+}
+
+static bool is_line_same(const struct line *ours, const struct line *peers,
+                         const struct rules *rules)
+{
+    size_t tail = ours->len - ours->tail;
+
+    if (rules->is_excused && is_stats_same(ours, peers))
+        return true;
+    return ours->head == peers->head && memcmp(ours->text, peers->text, ours->head) == 0 &&
+           tail == peers->len - peers->tail &&
+           memcmp(ours->text + ours->tail, peers->text + peers->tail, tail) == 0 &&
+           (ours->loss == peers->loss ||
+            (!rules->is_tidy &&
+             forgive(ours->loss, rules->is_excused) == forgive(peers->loss, rules->is_excused)));
+}
+
+/* A packet of a producer, of several fragments. */
+static bool is_reassembled(const struct line *line)
+{
+    return line->text[0] == ' ' && line->text[1] >= '1' && line->text[1] <= '9' &&
+           memchr(line->text, '+', line->len) != NULL;
+}
+
+static const char *behind(const struct line *line)
+{
+    return line->text + line->len + (line->text[line->len] == '\n');
+}
+
+/* Goes on as long as both agree; true: to the end of both. */
+static bool walk(const char **ours, const char **peers, const struct rules *rules,
+                 const char *shown[CONTEXT], unsigned *ret_lines)
+{
+    while (**ours != 0 && **peers != 0) {
+        struct line a = line_at(*ours), b = line_at(*peers);
+
+        if (is_line_same(&a, &b, rules))
+            *peers = behind(&b);
+        else if (!rules->is_excused || !is_reassembled(&a))
+            return false;
+        shown[(*ret_lines)++ % CONTEXT] = *ours;
+        *ours = behind(&a);
+    }
+    return **ours == **peers;
+}
+
+enum diff_verdict diff_judge(const char *ours, const char *peers, bool is_tidy)
+{
+    for (int is_excused = 0; is_excused <= !is_tidy; is_excused++) {
+        struct rules rules = {.is_tidy = is_tidy, .is_excused = is_excused != 0};
+        const char *shown[CONTEXT], *a = ours, *b = peers;
+        unsigned lines = 0;
+
+        if (walk(&a, &b, &rules, shown, &lines))
+            return is_excused != 0 ? DIFF_EXCUSED : DIFF_SAME;
+    }
+    return DIFF_DIFFERENT;
+}
+
+static void print_lines(const char *mark, const char *from, int lines)
+{
+    for (; *from != 0 && lines > 0; lines--) {
+        struct line line = line_at(from);
+
+        printf("%s%.*s\n", mark, line.len < LINE_SHOWN ? (int)line.len : LINE_SHOWN, from);
+        from = behind(&line);
+    }
+}
+
+void diff_print_parting(const char *name, const char *ours, const char *peers, bool is_tidy)
+{
+    struct rules rules = {.is_tidy = is_tidy, .is_excused = !is_tidy};
+    const char *shown[CONTEXT];
+    unsigned lines = 0;
+
+    (void)walk(&ours, &peers, &rules, shown, &lines);
+    printf("%s: the outcomes part at line %u\n", name, lines + 1);
+    for (unsigned i = lines < CONTEXT ? 0 : lines - CONTEXT; i < lines; i++)
+        print_lines("  ", shown[i % CONTEXT], 1);
+    print_lines("- ", ours, CONTEXT);
+    print_lines("+ ", peers, CONTEXT);
+}
