@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "relay/confinement.h"
 #include "relay/notify.h"
 
 struct daemon {
@@ -103,6 +104,7 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
         (void)uv_loop_close(&d.loop);
         return rc;
     }
+    rc = pfl_confinement_enter(conf);
     for (int i = 0; i < 3; i++) {
         (void)uv_signal_init(&d.loop, &d.signals[i]);
         d.signals[i].data = &d;
@@ -110,6 +112,12 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
     }
     (void)uv_timer_init(&d.loop, &d.deadline);
     d.deadline.data = &d;
+    if (rc != 0) {
+        pfl_port_close(d.port);
+        (void)uv_run(&d.loop, UV_RUN_DEFAULT);
+        (void)uv_loop_close(&d.loop);
+        return rc;
+    }
     pfl_log_info("listening", "address=%s port=%u consumer_socket=%s",
                  pfl_log_quote_str(conf->port.listen_address), pfl_port_get_number(d.port),
                  pfl_log_quote_str(conf->port.consumer_socket));

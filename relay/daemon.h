@@ -3,11 +3,14 @@
 #ifndef PFL_RELAY_DAEMON_H
 #define PFL_RELAY_DAEMON_H
 
+#include "base/sandbox/sandbox.h"
 #include "relay/port.h"
 
 struct pfl_daemon_conf {
     struct pfl_port_conf port; /* loop, on_closed and user are the daemon's to set */
     uint64_t drain_timeout_ms; /* from SIGTERM until connections are cut */
+    enum pfl_sandbox_mode sandbox;
+    const char *run_as; /* user to become once it listens; NULL stays */
 };
 
 /* Runs until SIGTERM or SIGINT. 0, or why it could not start (logged). */

@@ -42,6 +42,9 @@ static const char usage_text[] =
     "  --handshake-timeout-ms N   until a peer must have shown its certificate (5000)\n"
     "  --half-closed-timeout-ms N quiet time after which a half-ended connection is cut (60000)\n"
     "  --drain-timeout-ms N       from SIGTERM until connections are cut (10000)\n"
+    "  --user NAME                become this user once it listens (as root only); for SIGHUP it\n"
+    "                             must be able to read the files above\n"
+    "  --sandbox auto|require|off what the kernel has (auto), all of it or no start, nothing\n"
     "  --log-level LEVEL          error, warn, info, debug (info)\n"
     "  --help, --version\n"
     "\n"
@@ -60,6 +63,8 @@ enum option_id {
     OPT_HANDSHAKE,
     OPT_HALF_CLOSED,
     OPT_DRAIN,
+    OPT_USER,
+    OPT_SANDBOX,
     OPT_LOG_LEVEL,
     OPT_HELP,
     OPT_VERSION,
@@ -77,6 +82,8 @@ static const struct option options[] = {
     {"handshake-timeout-ms", required_argument, NULL, OPT_HANDSHAKE},
     {"half-closed-timeout-ms", required_argument, NULL, OPT_HALF_CLOSED},
     {"drain-timeout-ms", required_argument, NULL, OPT_DRAIN},
+    {"user", required_argument, NULL, OPT_USER},
+    {"sandbox", required_argument, NULL, OPT_SANDBOX},
     {"log-level", required_argument, NULL, OPT_LOG_LEVEL},
     {"help", no_argument, NULL, OPT_HELP},
     {"version", no_argument, NULL, OPT_VERSION},
@@ -158,6 +165,13 @@ static void apply_option(struct pfl_daemon_conf *conf, int id, const char *value
     case OPT_DRAIN:
         conf->drain_timeout_ms = parse_number(value);
         break;
+    case OPT_USER:
+        conf->run_as = value;
+        break;
+    case OPT_SANDBOX:
+        if (!pfl_sandbox_mode_parse(value, &conf->sandbox))
+            wrong_usage("--sandbox wants auto, require or off", value);
+        break;
     case OPT_LOG_LEVEL:
         set_log_level(value);
         break;
@@ -206,7 +220,6 @@ static void fit_file_limit(unsigned *max_connections)
 static void drop_privileges(void)
 {
     (void)close_range(3, ~0u, 0);
-    (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     (void)umask(077);
     (void)signal(SIGPIPE, SIG_IGN);
