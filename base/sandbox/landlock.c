@@ -98,7 +98,7 @@ static uint64_t get_rights(unsigned rights)
     if ((rights & PFL_SANDBOX_READ) != 0)
         fs |= FS_READ_FILE;
     if ((rights & PFL_SANDBOX_CREATE) != 0)
-        fs |= FS_MAKE_REG | FS_WRITE_FILE;
+        fs |= FS_MAKE_REG | FS_WRITE_FILE | FS_READ_FILE; /* which ones: the list of calls */
     if ((rights & PFL_SANDBOX_REMOVE) != 0)
         fs |= FS_REMOVE_FILE;
     return fs;

@@ -27,8 +27,9 @@ enum pfl_sandbox_need {
 
 /* What it may do with the files beneath a folder. Flags. */
 enum pfl_sandbox_right {
-    PFL_SANDBOX_READ = 1 << 0,   /* open regular files to read them */
-    PFL_SANDBOX_CREATE = 1 << 1, /* create regular files that are not there yet, and write them */
+    PFL_SANDBOX_READ = 1 << 0, /* open regular files to read them */
+    PFL_SANDBOX_CREATE =
+        1 << 1, /* create regular files that are not there yet, write and read them */
     PFL_SANDBOX_REMOVE = 1 << 2, /* remove files */
 };
 

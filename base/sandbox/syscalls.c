@@ -66,6 +66,7 @@ static const struct rule with_arguments[] = {
     {"fcntl", 1, INT, F_GETFD},
     {"fcntl", 1, INT, F_SETFD},
     {"fcntl", 1, INT, F_GET_SEALS},
+    {"fcntl", 1, INT, F_DUPFD_CLOEXEC},
     {"ioctl", 1, INT, FIONBIO},
     {"ioctl", 1, INT, FIOCLEX},
     {"sendto", 4, WHOLE, 0},    /* to whom the socket is connected */
@@ -88,8 +89,8 @@ static const char *const boost_calls[] = {"getpriority"};
 static const struct rule read_rules[] = {{"openat", 2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY}};
 static const char *const read_calls[] = {"newfstatat"};
 static const struct rule create_rules[] = {
-    {"openat", 2, O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC, O_WRONLY | O_CREAT | O_EXCL}};
-static const char *const create_calls[] = {"fchmod", "fdatasync", "fsync"};
+    {"openat", 2, O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC, O_RDWR | O_CREAT | O_EXCL}};
+static const char *const create_calls[] = {"fchmod", "fdatasync", "fsync", "pread64"};
 static const char *const remove_calls[] = {"unlink"};
 static const struct rule remove_rules[] = {{"unlinkat", 2, INT, 0}};
 

@@ -45,7 +45,7 @@ struct pfl_disk_file {
 
 static int create_file(const char *path, int *ret_fd)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     int error;
 
     if (fd < 0)

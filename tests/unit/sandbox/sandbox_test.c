@@ -290,7 +290,7 @@ static int make_memory(const struct kit *kit)
 static void *act_in_thread(void *user)
 {
     const struct kit *kit = user;
-    bool is_refused = open_in(kit->outside, "new", O_CREAT | O_EXCL | O_WRONLY) != KIT_WORKED &&
+    bool is_refused = open_in(kit->outside, "new", O_CREAT | O_EXCL | O_RDWR) != KIT_WORKED &&
                       make_tcp(kit) == EPERM;
 
     return is_refused ? NULL : user;
@@ -330,12 +330,12 @@ static void threads_start_and_are_held_too(void **state)
 
 static int create_inside(const struct kit *kit)
 {
-    return open_in(kit->inside, "new", O_CREAT | O_EXCL | O_WRONLY);
+    return open_in(kit->inside, "new", O_CREAT | O_EXCL | O_RDWR);
 }
 
 static int create_outside(const struct kit *kit)
 {
-    return open_in(kit->outside, "new", O_CREAT | O_EXCL | O_WRONLY);
+    return open_in(kit->outside, "new", O_CREAT | O_EXCL | O_RDWR);
 }
 
 static int overwrite_inside(const struct kit *kit)
