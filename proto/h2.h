@@ -27,6 +27,8 @@
 /* Streams that the peer may cancel at once, and then per second (rapid reset). */
 #define PFL_H2_RESET_BURST   1000u
 #define PFL_H2_RESET_PER_SEC 100u
+/* Room for one frame. */
+#define PFL_H2_DRAIN_BYTES (16384u + 256u)
 /* Empty DATA frames that a connection may bring without anything in between. */
 #define PFL_H2_MAX_EMPTY_DATA 100u
 
@@ -82,8 +84,9 @@ void pfl_h2_free(struct pfl_h2 *self);
 /* PFL_EPROTO, PFL_ELIMIT (the peer floods), PFL_ENOMEM: the connection is broken then; drain may
  * still have the reason for the peer. */
 PFL_MUST_USE int pfl_h2_feed(struct pfl_h2 *self, struct pfl_span bytes);
-/* Appends at most about `room_bytes` (and one frame more) to `out`. PFL_ENOMEM. */
-PFL_MUST_USE int pfl_h2_drain(struct pfl_h2 *self, struct pfl_buf *out, size_t room_bytes);
+/* Writes what is to be sent to `out` while that has room for PFL_H2_DRAIN_BYTES; nothing written
+ * means that there is nothing. PFL_ENOMEM, PFL_EPROTO. */
+PFL_MUST_USE int pfl_h2_drain(struct pfl_h2 *self, struct pfl_writer *out);
 /* Both sides are through: close the connection. */
 bool pfl_h2_is_over(const struct pfl_h2 *self);
 unsigned pfl_h2_count_streams(const struct pfl_h2 *self);

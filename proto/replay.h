@@ -28,9 +28,11 @@ void pfl_replay_fini(struct pfl_replay *self); /* legal on zeroed memory */
 
 /* PFL_ELIMIT, PFL_ENOMEM; nothing was appended then. */
 PFL_MUST_USE int pfl_replay_append(struct pfl_replay *self, const void *data, size_t len);
-/* Bytes from `next` on that lie in one piece, at most `max`; `next` moves past them. Borrowed until
- * the next call. */
-struct pfl_span pfl_replay_take(struct pfl_replay *self, size_t max);
+/* Bytes from `next` on that lie in one piece, at most `max`; empty when there are none. Borrowed
+ * until the next call that changes the ring. */
+struct pfl_span pfl_replay_peek(const struct pfl_replay *self, size_t max);
+/* `next` moves past `len` bytes, which must be there. */
+void pfl_replay_skip(struct pfl_replay *self, size_t len);
 /* Everything before `offset` is no longer needed. PFL_EPROTO outside base .. next. */
 PFL_MUST_USE int pfl_replay_release(struct pfl_replay *self, uint64_t offset);
 /* Sends again from `offset`. PFL_EPROTO outside base .. next. */

@@ -3,8 +3,9 @@
  * One end of a stream that outlives its connections: both directions' offsets, what was sent and
  * not credited, what was received and not used up. Pure: docs/protocol-tunnel.md, "Resume".
  *
- * Out: write .. pull .. credited. In: feed .. take. When the connection is lost: detach; with the
- * next one: attach with what the peer's head says, and pull begins where the peer left off.
+ * Out: write .. pull .. credited. In: feed .. peek and use. When the connection is lost: detach;
+ * with the next one: attach with what the peer's head says, and pull begins where the peer left
+ * off.
  */
 #ifndef PFL_PROTO_RESUME_H
 #define PFL_PROTO_RESUME_H
@@ -61,11 +62,12 @@ PFL_MUST_USE int pfl_resume_on_credit(struct pfl_resume *self, uint32_t bytes);
 /* PFL_EPROTO past the window or after the end; PFL_ENOMEM. Taken at once. */
 PFL_MUST_USE int pfl_resume_feed(struct pfl_resume *self, struct pfl_span data);
 void pfl_resume_feed_end(struct pfl_resume *self);
-/* As feed and take of all of it, without the copy: legal when nothing is held. */
+/* As feed and use of all of it, without the copy: legal when nothing is held. */
 PFL_MUST_USE int pfl_resume_pass(struct pfl_resume *self, size_t len);
-/* What is received and not taken yet, in one piece, at most `max` bytes; uses it up. Borrowed until
- * the next call. */
-struct pfl_span pfl_resume_take(struct pfl_resume *self, size_t max);
+/* What is received and not used up, in one piece, at most `max` bytes. Borrowed until the next
+ * call. */
+struct pfl_span pfl_resume_peek(const struct pfl_resume *self, size_t max);
+void pfl_resume_use(struct pfl_resume *self, size_t len);
 /* Credit that is due to the peer, and from now on counts as told; 0 while it is too little to be
  * worth a frame. */
 uint32_t pfl_resume_take_credit(struct pfl_resume *self);

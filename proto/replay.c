@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A ring of bytes by their offsets: see replay.h.
+ *
+ * Happy path: append at `end`, take from `next`, release up to the peer's credit. The ring is a
+ * power of two, so an offset's low bits are its place; growing copies what is kept to the
+ * same offsets' places in a larger one.
+ * Failures: PFL_ELIMIT, PFL_ENOMEM and PFL_EPROTO change nothing.
+ * Limits: max_bytes kept; an emptied ring of more than IDLE_BYTES gives its memory back.
+ */
+#include "proto/replay.h"
+
+#include <assert.h>
+
+#include "base/mem.h"
+
+#define FIRST_CAPACITY 4096u
+#define IDLE_BYTES     (4u << 20)
+
+void pfl_replay_init(struct pfl_replay *self, size_t max_bytes)
+{
+    assert(max_bytes > 0 && max_bytes <= SIZE_MAX / 4);
+    *self = (struct pfl_replay){.max_bytes = max_bytes};
+}
+
+void pfl_replay_fini(struct pfl_replay *self)
+{
+    pfl_mem_free(self->data);
+    *self = (struct pfl_replay){.max_bytes = self->max_bytes};
+}
+
+/* The bytes from `offset` on that lie in one piece. */
+static size_t piece_at(const struct pfl_replay *r, uint64_t offset)
+{
+    return r->capacity - (size_t)(offset & (r->capacity - 1));
+}
+
+static void copy_in(struct pfl_replay *r, uint64_t offset, const uint8_t *data, size_t len)
+{
+    size_t first;
+
+    if (len == 0)
+        return;
+    first = piece_at(r, offset);
+    if (first > len)
+        first = len;
+    memcpy(r->data + (offset & (r->capacity - 1)), data, first);
+    if (first < len)
+        memcpy(r->data, data + first, len - first);
+}
+
+static int grow(struct pfl_replay *r, size_t need)
+{
+    struct pfl_replay larger = *r;
+    uint64_t at = r->base;
+
+    larger.capacity = r->capacity != 0 ? r->capacity : FIRST_CAPACITY;
+    while (larger.capacity < need)
+        larger.capacity *= 2;
+    larger.data = pfl_mem_alloc(larger.capacity);
+    if (larger.data == NULL)
+        return PFL_ENOMEM;
+    while (at < r->end) {
+        size_t len = piece_at(r, at);
+
+        if (len > r->end - at)
+            len = (size_t)(r->end - at);
+        copy_in(&larger, at, r->data + (at & (r->capacity - 1)), len);
+        at += len;
+    }
+    pfl_mem_free(r->data);
+    *r = larger;
+    return 0;
+}
+
+int pfl_replay_append(struct pfl_replay *self, const void *data, size_t len)
+{
+    size_t kept = pfl_replay_kept(self);
+    int rc;
+
+    if (len > self->max_bytes - kept)
+        return PFL_ELIMIT;
+    if (kept + len > self->capacity) {
+        rc = grow(self, kept + len);
+        if (rc != 0)
+            return rc;
+    }
+    copy_in(self, self->end, data, len);
+    self->end += len;
+    return 0;
+}
+
+struct pfl_span pfl_replay_peek(const struct pfl_replay *self, size_t max)
+{
+    size_t len = pfl_replay_unsent(self);
+
+    if (len > max)
+        len = max;
+    if (len == 0)
+        return pfl_span_of(NULL, 0);
+    if (len > piece_at(self, self->next))
+        len = piece_at(self, self->next);
+    return pfl_span_of(self->data + (self->next & (self->capacity - 1)), len);
+}
+
+void pfl_replay_skip(struct pfl_replay *self, size_t len)
+{
+    assert(len <= pfl_replay_unsent(self));
+    self->next += len;
+}
+
+int pfl_replay_release(struct pfl_replay *self, uint64_t offset)
+{
+    if (offset < self->base || offset > self->next)
+        return PFL_EPROTO;
+    self->base = offset;
+    if (self->base == self->end && self->capacity > IDLE_BYTES) {
+        pfl_mem_free(self->data);
+        self->data = NULL;
+        self->capacity = 0;
+    }
+    return 0;
+}
+
+int pfl_replay_rewind(struct pfl_replay *self, uint64_t offset)
+{
+    if (offset < self->base || offset > self->next)
+        return PFL_EPROTO;
+    self->next = offset;
+    return 0;
+}
