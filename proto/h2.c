@@ -273,7 +273,7 @@ bool pfl_h2_is_going(const struct pfl_h2 *self)
 void pfl_h2_wake(struct pfl_h2 *h2)
 {
     if (h2->depth == 0 && h2->conf.on_wake != NULL)
-        h2->conf.on_wake(h2->conf.user);
+        h2->conf.on_wake(h2->conf.wake_user);
 }
 
 int pfl_h2_goaway(struct pfl_h2 *self)

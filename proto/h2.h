@@ -73,8 +73,10 @@ struct pfl_h2_conf {
     void (*on_request)(void *user, struct pfl_h2_stream *stream, const struct pfl_h2_head *head);
     void (*on_ready)(void *user);  /* the peer's settings came: requests may be made. May be NULL */
     void (*on_goaway)(void *user); /* the peer wants no more requests here. May be NULL */
-    void (*on_wake)(void *user); /* drain has something to do; called outside feed and drain only */
     void *user;
+    /* drain has something to do; called outside feed and drain only. May be NULL. */
+    void (*on_wake)(void *wake_user);
+    void *wake_user;
 };
 
 PFL_MUST_USE int pfl_h2_new(const struct pfl_h2_conf *conf, struct pfl_h2 **ret_h2);

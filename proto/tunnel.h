@@ -30,6 +30,8 @@
 #define PFL_TUNNEL_H_ENCODING "perfleet-encoding"        /* "zstd": what does come back */
 #define PFL_TUNNEL_H_OPERATOR "perfleet-operator" /* relay to agent only: who asks, verified */
 
+#define PFL_TUNNEL_H_PROBLEM "perfleet-problem" /* with a refusal: the sentence for people */
+
 #define PFL_TUNNEL_STREAM_ID_BYTES 33u /* with NUL */
 
 /* Windows: what one direction of one stream may have on its way, and so in each relay. */

@@ -19,7 +19,7 @@ struct pfl_tunnel_link;
 struct pfl_tunnel_link_conf {
     uv_loop_t *loop;
     struct pfl_stream *stream; /* taken on success: opened with the queue sizes above, and ready */
-    struct pfl_h2_conf h2;     /* on_wake is the link's to set */
+    struct pfl_h2_conf h2;     /* on_wake and wake_user are the link's to set */
     uint64_t quiet_ms;         /* nothing received so long: ping; twice as long again: gone */
     /* Last callback; streams of the h2 have had their on_closed. `why`: a sentence, "" after
      * pfl_tunnel_link_close. The link is freed right after. */
@@ -31,7 +31,7 @@ PFL_MUST_USE int pfl_tunnel_link_open(const struct pfl_tunnel_link_conf *conf,
                                       struct pfl_tunnel_link **ret_link);
 /* Borrowed until on_closed. */
 struct pfl_h2 *pfl_tunnel_link_get_h2(struct pfl_tunnel_link *self);
-/* Sends what there is, then closes. Asynchronous, idempotent. */
+/* Sends what there is, then closes. Asynchronous, idempotent, legal in callbacks of the h2. */
 void pfl_tunnel_link_close(struct pfl_tunnel_link *self);
 
 #endif

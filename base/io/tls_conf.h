@@ -26,7 +26,6 @@ struct pfl_tls_conf {
     int64_t crl_end_s;
 };
 
-struct pfl_tls_conf *pfl_tls_conf_ref(struct pfl_tls_conf *conf);
 /* Reads subject, first URI name and end of validity out of a certificate. */
 void pfl_tls_identity_of(const mbedtls_x509_crt *crt, struct pfl_tls_identity *ret_identity);
 int64_t pfl_tls_time_to_unix(const mbedtls_x509_time *t);

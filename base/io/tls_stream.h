@@ -36,6 +36,7 @@ const struct pfl_tls_identity *pfl_tls_conf_get_identity(const struct pfl_tls_co
  * INT64_MAX without one. */
 int64_t pfl_tls_conf_get_crl_end(const struct pfl_tls_conf *conf);
 /* Counted: streams hold a reference, so a conf may be released while they live. */
+struct pfl_tls_conf *pfl_tls_conf_ref(struct pfl_tls_conf *conf);
 void pfl_tls_conf_unref(struct pfl_tls_conf *conf);
 
 /* What a certificate says. Of a peer: verified. */
