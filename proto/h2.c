@@ -405,13 +405,14 @@ int pfl_h2_stream_respond(struct pfl_h2_stream *self, unsigned status,
     return respond(self, status, fields, fields_len);
 }
 
-int pfl_h2_stream_respond_body(struct pfl_h2_stream *self, unsigned status, const char *type,
-                               struct pfl_span body)
+int pfl_h2_stream_respond_whole(struct pfl_h2_stream *self, unsigned status,
+                                const struct pfl_h2_field *fields, size_t fields_len,
+                                struct pfl_span body)
 {
-    struct pfl_h2_field field = {"content-type", type};
     int rc;
 
-    assert(!self->is_responded);
+    if (self->is_responded || self->is_reset)
+        return PFL_ESTATE;
     if (body.len != 0) {
         pfl_buf_fini(&self->body);
         pfl_buf_init(&self->body, body.len);
@@ -420,7 +421,15 @@ int pfl_h2_stream_respond_body(struct pfl_h2_stream *self, unsigned status, cons
             return rc;
     }
     self->is_whole = true;
-    return respond(self, status, &field, type != NULL ? 1 : 0);
+    return respond(self, status, fields, fields_len);
+}
+
+int pfl_h2_stream_respond_body(struct pfl_h2_stream *self, unsigned status, const char *type,
+                               struct pfl_span body)
+{
+    struct pfl_h2_field field = {"content-type", type};
+
+    return pfl_h2_stream_respond_whole(self, status, &field, type != NULL ? 1 : 0, body);
 }
 
 void pfl_h2_stream_set_user(struct pfl_h2_stream *self, const struct pfl_h2_stream_ops *ops,
@@ -446,7 +455,10 @@ void pfl_h2_stream_credit(struct pfl_h2_stream *self, uint32_t bytes)
 {
     if (bytes == 0 || self->is_reset)
         return;
-    assert(bytes <= INT32_MAX - self->credit_due);
+    if (bytes > INT32_MAX - self->credit_due) {
+        pfl_h2_stream_reset(self, PFL_H2_FLOW_CONTROL_ERROR);
+        return;
+    }
     self->credit_due += bytes;
     if (self->creditor.next == NULL)
         pfl_list_append(&self->h2->creditors, &self->creditor);

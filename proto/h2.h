@@ -124,6 +124,10 @@ PFL_MUST_USE int pfl_h2_stream_respond(struct pfl_h2_stream *self, unsigned stat
 /* Answers with a whole body, which is copied. `type` may be NULL. */
 PFL_MUST_USE int pfl_h2_stream_respond_body(struct pfl_h2_stream *self, unsigned status,
                                             const char *type, struct pfl_span body);
+/* The same with fields of one's own. */
+PFL_MUST_USE int pfl_h2_stream_respond_whole(struct pfl_h2_stream *self, unsigned status,
+                                             const struct pfl_h2_field *fields, size_t fields_len,
+                                             struct pfl_span body);
 void pfl_h2_stream_set_user(struct pfl_h2_stream *self, const struct pfl_h2_stream_ops *ops,
                             void *user);
 /* on_pull has something again. */

@@ -7,7 +7,6 @@
  */
 #include "proto/identity.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -74,6 +73,13 @@ static bool take_name(const char **pos, char dst[PFL_IDENTITY_NAME_BYTES])
     dst[len] = '\0';
     *pos += len;
     return **pos == '/' || **pos == '\0';
+}
+
+bool pfl_identity_is_name(const char *text_untrusted)
+{
+    char name[PFL_IDENTITY_NAME_BYTES];
+
+    return take_name(&text_untrusted, name) && *text_untrusted == '\0';
 }
 
 int pfl_identity_parse(const char *uri_untrusted, struct pfl_identity *ret_identity)

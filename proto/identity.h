@@ -7,6 +7,8 @@
 #ifndef PFL_PROTO_IDENTITY_H
 #define PFL_PROTO_IDENTITY_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 #define PFL_IDENTITY_NAME_BYTES 64u
@@ -25,6 +27,9 @@ struct pfl_identity {
 
 /* Names have 1 to 63 of A-Z a-z 0-9 . _ - and do not begin with . or -. PFL_EPARSE. */
 PFL_MUST_USE int pfl_identity_parse(const char *uri_untrusted, struct pfl_identity *ret_identity);
+
+/* Whether it could be a fleet's or a name's part. */
+bool pfl_identity_is_name(const char *text_untrusted);
 
 struct pfl_identity_refusal {
     const char *reason; /* static text */

@@ -15,9 +15,9 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/io/notify.h"
 #include "base/log.h"
 #include "relay/confinement.h"
-#include "relay/notify.h"
 
 struct daemon {
     uv_loop_t loop;

@@ -17,7 +17,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <jansson.h>
+
 #include "base/log.h"
+#include "base/mem.h"
 #include "relay/daemon.h"
 
 #define EXIT_USAGE 2
@@ -25,12 +28,13 @@
 static const char usage_text[] =
     "usage: perfleet-relay --ca FILE --cert FILE --key FILE [OPTION]...\n"
     "\n"
-    "Listens for operators over mutual TLS and forwards each of them to the consumer\n"
-    "socket of this host's tracing service.\n"
+    "With a host's certificate: listens for operators over mutual TLS and forwards each of\n"
+    "them to the consumer socket of this host's tracing service. With a relay's: a meeting\n"
+    "point, which carries operators' streams to hosts whose perfleet-agent has dialled it.\n"
     "\n"
     "  --listen HOST:PORT         where to listen (0.0.0.0:9910; [V6]:PORT; port 0 = any)\n"
     "  --ca FILE                  the fleet's authority, PEM\n"
-    "  --cert FILE                this host's certificate chain, PEM\n"
+    "  --cert FILE                its certificate chain, PEM: a host's or a relay's\n"
     "  --key FILE                 its key, PEM, readable by its owner only\n"
     "  --crl FILE                 revocation list, PEM\n"
     "  --fleet NAME               whose operators may connect (the certificate's fleet)\n"
@@ -38,6 +42,7 @@ static const char usage_text[] =
     "                             ($PERFETTO_CONSUMER_SOCK_NAME, else\n"
     "                             /run/perfetto/traced-consumer.sock if that folder is\n"
     "                             there, else /tmp/perfetto-consumer)\n"
+    "  --audit-log FILE           one JSON line for each control action (reopened on SIGHUP)\n"
     "  --max-connections N        at the same time (4096)\n"
     "  --handshake-timeout-ms N   until a peer must have shown its certificate (5000)\n"
     "  --half-closed-timeout-ms N quiet time after which a half-ended connection is cut (60000)\n"
@@ -59,6 +64,7 @@ enum option_id {
     OPT_CRL,
     OPT_FLEET,
     OPT_SOCKET,
+    OPT_AUDIT,
     OPT_MAX,
     OPT_HANDSHAKE,
     OPT_HALF_CLOSED,
@@ -78,6 +84,7 @@ static const struct option options[] = {
     {"crl", required_argument, NULL, OPT_CRL},
     {"fleet", required_argument, NULL, OPT_FLEET},
     {"consumer-socket", required_argument, NULL, OPT_SOCKET},
+    {"audit-log", required_argument, NULL, OPT_AUDIT},
     {"max-connections", required_argument, NULL, OPT_MAX},
     {"handshake-timeout-ms", required_argument, NULL, OPT_HANDSHAKE},
     {"half-closed-timeout-ms", required_argument, NULL, OPT_HALF_CLOSED},
@@ -152,6 +159,10 @@ static void apply_option(struct pfl_daemon_conf *conf, int id, const char *value
         break;
     case OPT_SOCKET:
         conf->port.consumer_socket = value;
+        conf->port.is_socket_given = true;
+        break;
+    case OPT_AUDIT:
+        conf->port.audit_path = value;
         break;
     case OPT_MAX:
         conf->port.max_connections = parse_number(value);
@@ -239,6 +250,7 @@ int main(int argc, char **argv)
 
     parse_arguments(argc, argv, &conf);
     drop_privileges();
+    json_set_alloc_funcs(pfl_mem_alloc, pfl_mem_free);
     fit_file_limit(&conf.port.max_connections);
     return pfl_daemon_run(&conf) == 0 ? 0 : 1;
 }

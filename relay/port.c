@@ -2,13 +2,14 @@
 /*
  * The TLS port: see port.h.
  *
- * Happy path: accept -> TLS handshake (both sides show certificates) -> the peer's URI name is an
- * operator's of our fleet -> connect to the consumer socket -> forward until both sides are done.
- * Failures: each ends that one connection with a log line that names who, why and the remedy.
- * Ownership: owns the listener, the TLS conf and its connections; a connection owns its TLS stream
- * until a forward takes it. Freed when the listener and the last connection are gone.
- * Limits: max_connections, of which at most half are without a certificate so far
- * (handshakes.h), handshake_timeout_ms, the forward's queues; refusals in the log (log.h).
+ * Happy path: accept -> TLS handshake (both sides show certificates) -> ALPN says which kind -> the
+ * peer's URI name is an operator's (an agent's: a host's) of our fleet -> the hub takes it, or
+ * connect to the consumer socket and forward until both sides are done. Failures: each ends that
+ * one connection with a log line that names who, why and the remedy. Ownership: owns the listener,
+ * the TLS conf and its connections; a connection owns its TLS stream until a forward or the hub
+ * takes it. Freed when the listener and the last connection are gone. Limits: max_connections, of
+ * which at most half are without a certificate so far (handshakes.h), handshake_timeout_ms, the
+ * forward's queues; refusals in the log (log.h).
  */
 #include "relay/port.h"
 
@@ -25,14 +26,22 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "proto/identity.h"
+#include "proto/tunnel.h"
 #include "relay/forward.h"
 #include "relay/handshakes.h"
+#include "relay/hub_port.h"
 
 #define REFUSAL_TIMEOUT_MS 500u
 #define SECONDS_PER_DAY    86400
 
+/* The best first, for peers that offer several. */
+static const char *const alpn[] = {PFL_TUNNEL_ALPN_AGENT, PFL_TUNNEL_ALPN_OPERATOR,
+                                   PFL_TUNNEL_ALPN_RAW, NULL};
+
 struct pfl_port {
     struct pfl_port_conf conf;
+    struct pfl_hub *hub;           /* owned; NULL: not a meeting point */
+    struct pfl_audit *audit;       /* owned */
     struct pfl_tls_conf *tls;      /* a counted reference */
     struct pfl_listener *listener; /* owned; NULL once closed */
     struct pfl_list connections;   /* owned */
@@ -54,12 +63,21 @@ struct connection {
     struct pfl_handshake handshake; /* in the port's list until ready */
     uint64_t start_ms;
     bool is_refused; /* logged already */
+    bool is_peer;    /* the hub's */
     bool is_ousted;  /* gave way to a newer handshake */
     char address[80];
     char uri[256];
 };
 
 /* ---- the end of a connection ---- */
+
+static void free_port(struct pfl_port *p)
+{
+    pfl_hub_free(p->hub);
+    pfl_audit_close(p->audit);
+    pfl_tls_conf_unref(p->tls);
+    pfl_mem_free(p);
+}
 
 static void finish_if_gone(struct pfl_port *p)
 {
@@ -69,8 +87,7 @@ static void finish_if_gone(struct pfl_port *p)
     pfl_log_limit_flush(&p->unreachable_log, "consumer-socket-unreachable");
     pfl_log_limit_flush(&p->failed_log, "accept-failed");
     p->conf.on_closed(p->conf.user);
-    pfl_tls_conf_unref(p->tls);
-    pfl_mem_free(p);
+    free_port(p);
 }
 
 static void free_connection(struct connection *c)
@@ -147,19 +164,26 @@ static void refuse(struct connection *c)
     pfl_stream_close_after_flush(c->tls, REFUSAL_TIMEOUT_MS);
 }
 
-static bool is_allowed(struct connection *c)
+static void log_refusal(struct connection *c, const char *reason, const char *remedy)
+{
+    const struct pfl_tls_identity *id = pfl_tls_stream_get_identity(c->tls);
+
+    if (may_log_refusal(c->port))
+        pfl_log_warn("peer-refused", "address=%s subject=%s uri=%s reason=\"%s\" remedy=\"%s\"",
+                     c->address, pfl_log_quote_str(id->subject), pfl_log_quote_str(id->uri), reason,
+                     remedy);
+}
+
+static bool is_allowed(struct connection *c, enum pfl_identity_role role)
 {
     const struct pfl_tls_identity *id = pfl_tls_stream_get_identity(c->tls);
     struct pfl_identity_refusal why;
 
-    if (pfl_identity_authorize(id->uri, c->port->fleet, PFL_IDENTITY_OPERATOR, &why) == 0) {
+    if (pfl_identity_authorize(id->uri, c->port->fleet, role, &why) == 0) {
         (void)snprintf(c->uri, sizeof(c->uri), "%s", id->uri);
         return true;
     }
-    if (may_log_refusal(c->port))
-        pfl_log_warn("peer-refused", "address=%s subject=%s uri=%s reason=\"%s\" remedy=\"%s\"",
-                     c->address, pfl_log_quote_str(id->subject), pfl_log_quote_str(id->uri),
-                     why.reason, why.remedy);
+    log_refusal(c, why.reason, why.remedy);
     return false;
 }
 
@@ -180,9 +204,42 @@ static const char *remedy_of_connect(int rc)
     }
 }
 
-static void on_tls_ready(void *user)
+static void on_peer_ended(void *user)
 {
-    struct connection *c = user;
+    free_connection(user);
+}
+
+/* False: refused. */
+static bool hand_to_hub(struct connection *c, enum pfl_identity_role role)
+{
+    struct pfl_identity identity;
+    struct pfl_peer_conf conf = {
+        .stream = c->tls,
+        .identity = &identity,
+        .address = c->address,
+        .on_ended = on_peer_ended,
+        .user = c,
+    };
+
+    if (c->port->hub == NULL) {
+        log_refusal(c, "this relay is no meeting point",
+                    "give it a relay certificate: perfleet-pki relay DIR NAME");
+        return false;
+    }
+    if (!is_allowed(c, role) || pfl_identity_parse(c->uri, &identity) != 0)
+        return false;
+    c->is_peer = true;
+    if (pfl_hub_take(c->port->hub, &conf) == 0) {
+        c->tls = NULL;
+        return true;
+    }
+    c->is_peer = false;
+    log_refusal(c, "too many connections of this operator, or out of memory", "close some");
+    return false;
+}
+
+static void forward_raw(struct connection *c)
+{
     struct pfl_port *p = c->port;
     struct pfl_forward_conf conf = {
         .loop = p->conf.loop,
@@ -195,8 +252,13 @@ static void on_tls_ready(void *user)
     int fd = -1;
     int rc;
 
-    pfl_handshakes_remove(&p->handshakes, &c->handshake);
-    if (!is_allowed(c)) {
+    if (p->hub != NULL && !p->conf.is_socket_given) {
+        log_refusal(c, "this meeting point has no consumer socket of its own",
+                    "use the tunnel (ALPN h2), or start it with --consumer-socket");
+        refuse(c);
+        return;
+    }
+    if (!is_allowed(c, PFL_IDENTITY_OPERATOR)) {
         refuse(c);
         return;
     }
@@ -222,6 +284,19 @@ static void on_tls_ready(void *user)
     c->tls = NULL;
     pfl_log_info("connection-started", "address=%s operator=%s", c->address,
                  pfl_log_quote_str(c->uri));
+}
+
+static void on_tls_ready(void *user)
+{
+    struct connection *c = user;
+    const char *protocol = pfl_tls_stream_get_alpn(c->tls);
+
+    pfl_handshakes_remove(&c->port->handshakes, &c->handshake);
+    if (protocol == NULL || strcmp(protocol, PFL_TUNNEL_ALPN_RAW) == 0)
+        forward_raw(c);
+    else if (!hand_to_hub(c, strcmp(protocol, PFL_TUNNEL_ALPN_AGENT) == 0 ? PFL_IDENTITY_HOST
+                                                                          : PFL_IDENTITY_OPERATOR))
+        refuse(c);
 }
 
 static const struct pfl_stream_ops tls_ops = {
@@ -338,24 +413,27 @@ static int load_tls(const struct pfl_tls_files *files, struct pfl_tls_conf **ret
     return 0;
 }
 
-static int choose_fleet(struct pfl_port *p)
+/* Whose operators may come; and with a relay's certificate this is a meeting point. */
+static int choose_role(struct pfl_port *p)
 {
     const struct pfl_tls_identity *own = pfl_tls_conf_get_identity(p->tls);
-    struct pfl_identity id;
+    struct pfl_identity id = {.role = PFL_IDENTITY_HOST};
+    struct pfl_hub_conf hub = {.loop = p->conf.loop, .relay = id.name, .fleet = p->fleet};
+    bool is_named = pfl_identity_parse(own->uri, &id) == 0;
 
-    if (p->conf.fleet != NULL) {
-        (void)snprintf(p->fleet, sizeof(p->fleet), "%s", p->conf.fleet);
-        return 0;
-    }
-    if (pfl_identity_parse(own->uri, &id) != 0) {
+    if (!is_named && p->conf.fleet == NULL) {
         pfl_log_error("fleet-unknown",
                       "reason=\"the certificate has no name perfleet://FLEET/host/NAME\" uri=%s "
                       "remedy=\"give --fleet, or a certificate of perfleet-pki host\"",
                       pfl_log_quote_str(own->uri));
         return PFL_EINVAL;
     }
-    memcpy(p->fleet, id.fleet, sizeof(p->fleet));
-    return 0;
+    (void)snprintf(p->fleet, sizeof(p->fleet), "%s",
+                   p->conf.fleet != NULL ? p->conf.fleet : id.fleet);
+    if (id.role != PFL_IDENTITY_RELAY)
+        return 0;
+    hub.audit = p->audit;
+    return pfl_hub_new(&hub, &p->hub);
 }
 
 int pfl_port_open(const struct pfl_port_conf *conf, struct pfl_port **ret_port)
@@ -376,16 +454,18 @@ int pfl_port_open(const struct pfl_port_conf *conf, struct pfl_port **ret_port)
     if (p == NULL)
         return PFL_ENOMEM;
     p->conf = *conf;
+    p->conf.files.alpn = alpn;
     pfl_list_init(&p->connections);
     pfl_handshakes_init(&p->handshakes, conf->max_connections > 1 ? conf->max_connections / 2 : 1);
     rc = load_tls(&p->conf.files, &p->tls);
     if (rc == 0)
-        rc = choose_fleet(p);
+        rc = pfl_audit_open(conf->audit_path, &p->audit);
+    if (rc == 0)
+        rc = choose_role(p);
     if (rc == 0)
         rc = pfl_listener_open(&listener, &p->listener);
     if (rc != 0) {
-        pfl_tls_conf_unref(p->tls);
-        pfl_mem_free(p);
+        free_port(p);
         return rc;
     }
     *ret_port = p;
@@ -402,6 +482,7 @@ void pfl_port_reload(struct pfl_port *self)
     }
     pfl_tls_conf_unref(self->tls);
     self->tls = fresh;
+    pfl_audit_reopen(self->audit);
     pfl_log_info("reloaded", "certificate=%s",
                  pfl_log_quote_str(pfl_tls_conf_get_identity(fresh)->uri));
 }
@@ -412,6 +493,8 @@ void pfl_port_drain(struct pfl_port *self)
         return;
     self->is_draining = true;
     pfl_listener_close(self->listener);
+    if (self->hub != NULL)
+        pfl_hub_drain(self->hub);
 }
 
 void pfl_port_close(struct pfl_port *self)
@@ -424,9 +507,11 @@ void pfl_port_close(struct pfl_port *self)
 
         if (c->forward != NULL)
             pfl_forward_close(c->forward);
-        else
+        else if (c->tls != NULL)
             pfl_stream_close(c->tls);
     }
+    if (self->hub != NULL)
+        pfl_hub_close(self->hub);
 }
 
 uint16_t pfl_port_get_number(const struct pfl_port *self)

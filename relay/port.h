@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The relay's TLS port in direct mode: accepts, verifies, authorizes, and forwards each connection
- * to the consumer socket of this host. Logs every refusal and the end of every connection.
+ * The relay's TLS port: accepts, verifies, authorizes. What a connection is, ALPN says: raw ones
+ * are forwarded to the consumer socket of this host, the tunnel's go to the hub (hub_port.h). A
+ * relay whose certificate is a host's serves the first kind, one whose certificate is a relay's the
+ * second, and the first as well when it is given a consumer socket. Logs every refusal and every
+ * end.
  */
 #ifndef PFL_RELAY_PORT_H
 #define PFL_RELAY_PORT_H
@@ -17,6 +20,8 @@ struct pfl_port_conf {
     const char *listen_address;  /* "host:port" */
     struct pfl_tls_files files;  /* the strings are borrowed until on_closed, for reloads */
     const char *consumer_socket; /* borrowed until on_closed */
+    bool is_socket_given;        /* by the operator: a meeting point serves it, too */
+    const char *audit_path;      /* borrowed until on_closed; NULL: none */
     const char *fleet;           /* borrowed until on_closed; NULL: the own certificate's */
     unsigned max_connections;
     uint64_t handshake_timeout_ms;

@@ -13,7 +13,6 @@
  * Limits: out: queue_max_bytes and the host's window; in: PFL_TUNNEL_DATA_WINDOW_BYTES.
  */
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <sys/random.h>
 
@@ -21,7 +20,7 @@
 #include "base/mem.h"
 #include "proto/h2_call.h"
 #include "proto/identity.h"
-#include "proto/resume.h"
+#include "proto/tunnel_offer.h"
 #include "tunnel/backoff.h"
 #include "tunnel/client_impl.h"
 
@@ -242,18 +241,11 @@ static void on_kick(uv_timer_t *timer)
 
 /* ---- the leg's callbacks ---- */
 
-static bool read_offer(const struct pfl_h2_head *head, struct pfl_resume_offer *ret_offer)
-{
-    return pfl_h2_head_get_number(head, PFL_TUNNEL_H_RECEIVED, &ret_offer->received) &&
-           pfl_h2_head_get_number(head, PFL_TUNNEL_H_CREDITED, &ret_offer->credited) &&
-           pfl_h2_head_get_number(head, PFL_TUNNEL_H_WINDOW, &ret_offer->window_bytes);
-}
-
 static void attach(struct client_stream *s, const struct pfl_h2_head *head)
 {
     struct pfl_resume_offer offer;
 
-    if (!read_offer(head, &offer)) {
+    if (!pfl_tunnel_offer_read(head, &offer)) {
         break_stream(s, PFL_EPROTO, "the host's answer makes no sense");
         return;
     }
@@ -407,37 +399,11 @@ static const struct pfl_h2_stream_ops leg_ops = {
 
 /* ---- asking ---- */
 
-struct numbers {
-    char received[24];
-    char credited[24];
-    char window[24];
-    char ttl[24];
-};
-
-static size_t make_fields(struct client_stream *s, struct numbers *n, struct pfl_h2_field *fields)
-{
-    size_t count = 0;
-
-    pfl_resume_get_offer(&s->resume, &s->told);
-    (void)snprintf(n->received, sizeof(n->received), "%" PRIu64, s->told.received);
-    (void)snprintf(n->credited, sizeof(n->credited), "%" PRIu64, s->told.credited);
-    (void)snprintf(n->window, sizeof(n->window), "%" PRIu64, s->told.window_bytes);
-    (void)snprintf(n->ttl, sizeof(n->ttl), "%" PRIu64, s->ttl_ms);
-    fields[count++] = (struct pfl_h2_field){PFL_TUNNEL_H_STREAM, s->id};
-    fields[count++] = (struct pfl_h2_field){PFL_TUNNEL_H_WINDOW, n->window};
-    fields[count++] = (struct pfl_h2_field){PFL_TUNNEL_H_TTL, n->ttl};
-    if (!s->was_opened)
-        return count;
-    fields[count++] = (struct pfl_h2_field){PFL_TUNNEL_H_RECEIVED, n->received};
-    fields[count++] = (struct pfl_h2_field){PFL_TUNNEL_H_CREDITED, n->credited};
-    return count;
-}
-
 static void ask(struct client_stream *s)
 {
     struct pfl_h2 *h2 = pfl_tunnel_client_get_h2(s->client);
-    struct pfl_h2_field fields[6];
-    struct numbers numbers;
+    struct pfl_h2_field fields[PFL_TUNNEL_OFFER_FIELDS + 1];
+    struct pfl_tunnel_offer_text text;
     char path[PATH_MAX_BYTES];
     struct pfl_h2_request request = {
         .method = "CONNECT",
@@ -453,7 +419,11 @@ static void ask(struct client_stream *s)
         return;
     }
     (void)snprintf(path, sizeof(path), PFL_TUNNEL_HOSTS_PATH "/%s/consumer", s->host);
-    request.fields_len = make_fields(s, &numbers, fields);
+    pfl_resume_get_offer(&s->resume, &s->told);
+    fields[0] = (struct pfl_h2_field){PFL_TUNNEL_H_STREAM, s->id};
+    pfl_tunnel_offer_write(&s->told, s->ttl_ms, &text, fields + 1);
+    /* The account of what was received makes it a resume. */
+    request.fields_len = s->was_opened ? PFL_TUNNEL_OFFER_FIELDS + 1 : PFL_TUNNEL_OFFER_FIELDS - 1;
     if (pfl_h2_request(h2, &request, &s->leg) != 0) {
         wait_for_leg(s);
         return;

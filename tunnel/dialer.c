@@ -36,6 +36,11 @@ enum state {
     STATE_CLOSING
 };
 
+struct parts {
+    char host[ADDRESS_MAX];
+    char port[8];
+};
+
 struct pfl_dialer {
     struct pfl_dialer_conf conf;
     struct pfl_tls_conf *tls; /* a counted reference */
@@ -51,8 +56,7 @@ struct pfl_dialer {
     bool is_resolving;
     bool is_timer_open;
     bool has_shaken;
-    char host[ADDRESS_MAX];
-    char port[8];
+    struct parts address;
     char fleet[PFL_IDENTITY_NAME_BYTES];
     char relay[PFL_IDENTITY_NAME_BYTES];
     char why[512];
@@ -327,7 +331,7 @@ static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *
         return;
     }
     if (status != 0) {
-        (void)snprintf(why, sizeof(why), "the name %s cannot be resolved: %s", d->host,
+        (void)snprintf(why, sizeof(why), "the name %s cannot be resolved: %s", d->address.host,
                        uv_strerror(status));
         give_up_attempt(d, why);
         return;
@@ -348,7 +352,8 @@ static void on_attempt(uv_timer_t *timer)
         uv_freeaddrinfo(d->addresses);
     d->addresses = NULL;
     d->resolver.data = d;
-    if (uv_getaddrinfo(d->conf.loop, &d->resolver, on_resolved, d->host, d->port, &hints) != 0)
+    if (uv_getaddrinfo(d->conf.loop, &d->resolver, on_resolved, d->address.host, d->address.port,
+                       &hints) != 0)
         give_up_attempt(d, "out of memory");
     else
         d->is_resolving = true;
@@ -356,13 +361,13 @@ static void on_attempt(uv_timer_t *timer)
 
 /* ---- opening ---- */
 
-static bool split_address(struct pfl_dialer *d, const char *address)
+static bool split_address(const char *address, struct parts *ret_parts)
 {
     const char *colon = strrchr(address, ':');
     size_t host_len;
 
     if (colon == NULL || colon == address || colon[1] == '\0' ||
-        strlen(colon + 1) >= sizeof(d->port))
+        strlen(colon + 1) >= sizeof(ret_parts->port))
         return false;
     host_len = (size_t)(colon - address);
     if (address[0] == '[') {
@@ -371,12 +376,19 @@ static bool split_address(struct pfl_dialer *d, const char *address)
         address++;
         host_len -= 2;
     }
-    if (host_len >= sizeof(d->host))
+    if (host_len >= sizeof(ret_parts->host))
         return false;
-    memcpy(d->host, address, host_len);
-    d->host[host_len] = '\0';
-    (void)snprintf(d->port, sizeof(d->port), "%s", colon + 1);
+    memcpy(ret_parts->host, address, host_len);
+    ret_parts->host[host_len] = '\0';
+    (void)snprintf(ret_parts->port, sizeof(ret_parts->port), "%s", colon + 1);
     return true;
+}
+
+bool pfl_dialer_is_address(const char *text)
+{
+    struct parts parts;
+
+    return split_address(text, &parts);
 }
 
 int pfl_dialer_open(const struct pfl_dialer_conf *conf, struct pfl_dialer **ret_dialer)
@@ -386,7 +398,7 @@ int pfl_dialer_open(const struct pfl_dialer_conf *conf, struct pfl_dialer **ret_
     if (d == NULL)
         return PFL_ENOMEM;
     d->conf = *conf;
-    if (!split_address(d, conf->address) || strlen(conf->fleet) >= sizeof(d->fleet)) {
+    if (!split_address(conf->address, &d->address) || strlen(conf->fleet) >= sizeof(d->fleet)) {
         pfl_mem_free(d);
         return PFL_EINVAL;
     }

@@ -30,6 +30,9 @@ struct pfl_dialer_conf {
     void *user;
 };
 
+/* Of the form HOST:PORT or [V6]:PORT. */
+bool pfl_dialer_is_address(const char *text);
+/* PFL_EINVAL (no address, too long a fleet), PFL_ENOMEM. */
 PFL_MUST_USE int pfl_dialer_open(const struct pfl_dialer_conf *conf,
                                  struct pfl_dialer **ret_dialer);
 /* NULL while it is down. */

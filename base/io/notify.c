@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readiness by datagram: see notify.h. A failure is ignored, as sd_notify(3) advises. */
-#include "relay/notify.h"
+#include "base/io/notify.h"
 
 #include <stdlib.h>
 #include <string.h>

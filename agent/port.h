@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The agent: connections to its relays, what they may ask, and the operators' streams, which belong
+ * to the host and not to a connection: a stream may be resumed through any of the relays.
+ */
+#ifndef PFL_AGENT_PORT_H
+#define PFL_AGENT_PORT_H
+
+#include "agent/hello.h"
+#include "base/io/tls_stream.h"
+
+#define PFL_AGENT_MAX_RELAYS  8u
+#define PFL_AGENT_MAX_STREAMS 256u /* those that are only remembered among them */
+
+struct pfl_agent;
+
+struct pfl_agent_conf {
+    uv_loop_t *loop;
+    const char *relays[PFL_AGENT_MAX_RELAYS]; /* "HOST:PORT"; borrowed until open returns */
+    size_t relays_len;
+    struct pfl_tls_files
+        files; /* strings borrowed until on_closed, for reloads; alpn is set here */
+    const char *consumer_socket; /* borrowed until on_closed */
+    struct pfl_hello_label labels[PFL_HELLO_MAX_LABELS];
+    size_t labels_len;
+    size_t spool_bytes;       /* of a stream */
+    uint64_t spool_max_bytes; /* of all */
+    unsigned max_streams;     /* at most PFL_AGENT_MAX_STREAMS */
+    uint64_t ttl_max_ms;
+    void (*on_closed)(void *user);
+    void *user;
+};
+
+/* Logs what is wrong. */
+PFL_MUST_USE int pfl_agent_open(const struct pfl_agent_conf *conf, struct pfl_agent **ret_agent);
+/* Reads certificate, key, CA and CRL again, for connections to come; old ones stay when they do not
+ * load (logged). */
+void pfl_agent_reload(struct pfl_agent *self);
+/* Kills every stream and closes every connection; on_closed follows. Idempotent. */
+void pfl_agent_close(struct pfl_agent *self);
+
+#endif

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A stream at its host: see stream_port.h.
+ *
+ * Happy path: service -> out ring -> leg, and leg -> in ring -> service, with credit both ways. A
+ * leg that is lost leaves both rings and the service's connection; the next one goes on. Failures:
+ * a service that ends or breaks is an end of the stream, which the operator still gets in order. An
+ * operator that breaks the rules loses the stream. Without a leg for ttl_ms, killed, or done and
+ * detached for as long: it goes. Ownership: the service's stream, the rings. The leg belongs to its
+ * connection until its on_closed. Limits: spool_bytes and one read, one control window,
+ * PFL_AGENT_SERVICE_QUEUE_BYTES.
+ */
+#include "agent/stream_port.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/io/fdsock.h"
+#include "base/mem.h"
+
+#define DELIVER_BYTES (64u * 1024)
+
+struct pfl_agent_stream {
+    struct pfl_list node;
+    uv_loop_t *loop;
+    struct pfl_resume resume;
+    struct pfl_stream *service; /* owned; NULL once closed */
+    struct pfl_h2_stream *leg;  /* borrowed until its on_closed */
+    uv_timer_t ttl;
+    struct pfl_agent_spool *spool;
+    size_t spool_bytes;
+    size_t counted_bytes; /* of ours in the spool's sum */
+    uint64_t ttl_ms;
+    uint64_t begin_ms;
+    uint64_t orphan_since_ms;
+    unsigned legs;
+    bool is_timer_open;
+    bool is_dying;
+    bool is_service_held; /* not read at present */
+    bool is_service_told; /* the operator's end was passed on */
+    void (*on_gone)(void *user);
+    void *user;
+    char id[PFL_TUNNEL_STREAM_ID_BYTES];
+    char operator_name[PFL_IDENTITY_NAME_BYTES];
+};
+
+/* ---- the end ---- */
+
+static void finish_if_gone(struct pfl_agent_stream *s)
+{
+    if (!s->is_dying || s->service != NULL || s->is_timer_open)
+        return;
+    s->spool->used_bytes -= s->counted_bytes;
+    pfl_list_remove(&s->node);
+    s->on_gone(s->user);
+    pfl_resume_fini(&s->resume);
+    pfl_mem_free(s);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct pfl_agent_stream *s = handle->data;
+
+    s->is_timer_open = false;
+    finish_if_gone(s);
+}
+
+static void drop_leg(struct pfl_agent_stream *s, enum pfl_h2_code code)
+{
+    struct pfl_h2_stream *leg = s->leg;
+
+    s->leg = NULL;
+    pfl_resume_detach(&s->resume);
+    if (leg == NULL)
+        return;
+    pfl_h2_stream_set_user(leg, NULL, NULL);
+    pfl_h2_stream_reset(leg, code);
+}
+
+void pfl_agent_stream_kill(struct pfl_agent_stream *self)
+{
+    if (self->is_dying)
+        return;
+    self->is_dying = true;
+    drop_leg(self, PFL_H2_CANCEL);
+    uv_close((uv_handle_t *)&self->ttl, on_timer_closed);
+    if (self->service != NULL)
+        pfl_stream_close(self->service);
+}
+
+static void on_ttl(uv_timer_t *timer)
+{
+    pfl_agent_stream_kill(timer->data);
+}
+
+static void orphan(struct pfl_agent_stream *s)
+{
+    s->orphan_since_ms = uv_now(s->loop);
+    if (s->id[0] == '\0')
+        pfl_agent_stream_kill(s);
+    else
+        (void)uv_timer_start(&s->ttl, on_ttl, s->ttl_ms, 0);
+}
+
+/* ---- service to operator ---- */
+
+/* Reads the service while there is room; one window always, the spool while there is some. */
+static void hold_or_read(struct pfl_agent_stream *s)
+{
+    size_t kept = pfl_replay_kept(&s->resume.out);
+    size_t mark = s->spool_bytes;
+    bool is_full;
+
+    s->spool->used_bytes += kept;
+    s->spool->used_bytes -= s->counted_bytes;
+    s->counted_bytes = kept;
+    if (s->spool->used_bytes > s->spool->max_bytes && mark > PFL_TUNNEL_DATA_WINDOW_BYTES)
+        mark = PFL_TUNNEL_DATA_WINDOW_BYTES;
+    is_full = kept >= mark;
+    if (s->service == NULL || is_full == s->is_service_held)
+        return;
+    s->is_service_held = is_full;
+    if (is_full)
+        pfl_stream_read_stop(s->service);
+    else
+        pfl_stream_read_start(s->service);
+}
+
+static void on_service_data(void *user, struct pfl_span data)
+{
+    struct pfl_agent_stream *s = user;
+
+    if (s->is_dying)
+        return;
+    if (pfl_resume_write(&s->resume, data) != 0) {
+        pfl_agent_stream_kill(s);
+        return;
+    }
+    hold_or_read(s);
+    if (s->leg != NULL)
+        pfl_h2_stream_wake(s->leg);
+}
+
+static void end_service(struct pfl_agent_stream *s)
+{
+    pfl_resume_end(&s->resume);
+    if (s->leg != NULL)
+        pfl_h2_stream_wake(s->leg);
+}
+
+static void on_service_eof(void *user)
+{
+    end_service(user);
+}
+
+static void on_service_closed(void *user, int err)
+{
+    struct pfl_agent_stream *s = user;
+
+    (void)err;
+    s->service = NULL;
+    if (s->is_dying)
+        finish_if_gone(s);
+    else
+        end_service(s);
+}
+
+/* ---- operator to service ---- */
+
+static void send_credit(struct pfl_agent_stream *s)
+{
+    uint32_t credit = s->leg != NULL ? pfl_resume_take_credit(&s->resume) : 0;
+
+    if (credit != 0)
+        pfl_h2_stream_credit(s->leg, credit);
+}
+
+static bool is_service_willing(const struct pfl_agent_stream *s)
+{
+    return s->service == NULL ||
+           pfl_stream_queued_bytes(s->service) < PFL_AGENT_SERVICE_QUEUE_BYTES;
+}
+
+static void deliver(struct pfl_agent_stream *s)
+{
+    while (pfl_resume_held(&s->resume) != 0 && is_service_willing(s)) {
+        struct pfl_span piece = pfl_resume_peek(&s->resume, DELIVER_BYTES);
+        struct iovec iov = {.iov_base = (void *)(uintptr_t)piece.data, .iov_len = piece.len};
+
+        /* What a service that is gone, or going, was sent is used up all the same. */
+        if (s->service != NULL)
+            (void)!pfl_stream_writev(s->service, &iov, 1, -1);
+        pfl_resume_use(&s->resume, piece.len);
+    }
+    send_credit(s);
+    if (!s->resume.is_in_ended || pfl_resume_held(&s->resume) != 0 || s->is_service_told)
+        return;
+    s->is_service_told = true;
+    if (s->service != NULL)
+        pfl_stream_shutdown(s->service);
+}
+
+static void on_service_writable(void *user)
+{
+    struct pfl_agent_stream *s = user;
+
+    if (!s->is_dying)
+        deliver(s);
+}
+
+static const struct pfl_stream_ops service_ops = {
+    .on_data = on_service_data,
+    .on_eof = on_service_eof,
+    .on_writable = on_service_writable,
+    .on_closed = on_service_closed,
+};
+
+/* ---- the leg ---- */
+
+static void on_leg_data(void *user, struct pfl_span data)
+{
+    struct pfl_agent_stream *s = user;
+
+    if (pfl_resume_feed(&s->resume, data) != 0)
+        pfl_agent_stream_kill(s);
+    else
+        deliver(s);
+}
+
+static void on_leg_end(void *user)
+{
+    struct pfl_agent_stream *s = user;
+
+    pfl_resume_feed_end(&s->resume);
+    deliver(s);
+}
+
+static size_t on_leg_pull(void *user, uint8_t *dst, size_t room, bool *ret_is_end)
+{
+    struct pfl_agent_stream *s = user;
+
+    return pfl_resume_pull(&s->resume, dst, room, ret_is_end);
+}
+
+static void on_leg_credit(void *user, uint32_t bytes)
+{
+    struct pfl_agent_stream *s = user;
+
+    if (pfl_resume_on_credit(&s->resume, bytes) != 0) {
+        pfl_agent_stream_kill(s);
+        return;
+    }
+    hold_or_read(s);
+    pfl_h2_stream_wake(s->leg);
+}
+
+static void on_leg_closed(void *user, uint32_t code)
+{
+    struct pfl_agent_stream *s = user;
+
+    s->leg = NULL;
+    pfl_resume_detach(&s->resume);
+    if (code == PFL_H2_CANCEL)
+        pfl_agent_stream_kill(s);
+    else
+        orphan(s);
+}
+
+static const struct pfl_h2_stream_ops leg_ops = {
+    .on_data = on_leg_data,
+    .on_end = on_leg_end,
+    .on_pull = on_leg_pull,
+    .on_credit = on_leg_credit,
+    .on_closed = on_leg_closed,
+};
+
+static int answer(struct pfl_agent_stream *s, struct pfl_h2_stream *leg,
+                  const struct pfl_resume_offer *told)
+{
+    struct pfl_h2_field fields[PFL_TUNNEL_OFFER_FIELDS];
+    struct pfl_tunnel_offer_text text;
+
+    pfl_tunnel_offer_write(told, s->ttl_ms, &text, fields);
+    pfl_h2_stream_set_user(leg, &leg_ops, s);
+    return pfl_h2_stream_respond(leg, 200, fields, PFL_TUNNEL_OFFER_FIELDS);
+}
+
+int pfl_agent_stream_attach(struct pfl_agent_stream *self, struct pfl_h2_stream *leg,
+                            const struct pfl_resume_offer *peer)
+{
+    static const struct pfl_resume_offer any = {.window_bytes = INT32_MAX};
+    struct pfl_resume_offer told;
+    int rc;
+
+    if (self->is_dying)
+        return PFL_ESTATE;
+    pfl_resume_get_offer(&self->resume, &told);
+    rc = pfl_resume_attach(&self->resume, peer != NULL ? peer : &any, &told);
+    if (rc != 0)
+        return rc;
+    if (self->leg != NULL) {
+        drop_leg(self, PFL_H2_DETACH);
+        self->resume.is_attached = true;
+    }
+    (void)uv_timer_stop(&self->ttl);
+    self->legs++;
+    self->leg = leg;
+    if (answer(self, leg, &told) != 0) {
+        drop_leg(self, PFL_H2_INTERNAL_ERROR);
+        orphan(self);
+        return 0;
+    }
+    hold_or_read(self);
+    deliver(self);
+    return 0;
+}
+
+/* ---- opening ---- */
+
+static int open_service(struct pfl_agent_stream *s, const char *path)
+{
+    struct pfl_stream_conf conf = {
+        .loop = s->loop,
+        .ops = &service_ops,
+        .user = s,
+        .queue_max_bytes = PFL_AGENT_SERVICE_QUEUE_BYTES + DELIVER_BYTES,
+        .queue_low_bytes = PFL_AGENT_SERVICE_QUEUE_BYTES / 4,
+    };
+    int fd;
+    int rc = pfl_fdsock_connect_unix(path, &fd);
+
+    if (rc != 0)
+        return rc;
+    rc = pfl_fdsock_open(&conf, fd, &s->service);
+    if (rc != 0)
+        close(fd);
+    return rc;
+}
+
+int pfl_agent_stream_open(const struct pfl_agent_stream_conf *conf,
+                          struct pfl_agent_stream **ret_stream)
+{
+    struct pfl_agent_stream *s = pfl_mem_zalloc(sizeof(*s));
+    int rc;
+
+    if (s == NULL)
+        return PFL_ENOMEM;
+    s->loop = conf->loop;
+    s->spool = conf->spool;
+    s->spool_bytes = conf->spool_bytes > PFL_TUNNEL_DATA_WINDOW_BYTES
+                         ? conf->spool_bytes
+                         : PFL_TUNNEL_DATA_WINDOW_BYTES;
+    s->ttl_ms = conf->ttl_ms;
+    s->begin_ms = s->orphan_since_ms = uv_now(conf->loop);
+    s->on_gone = conf->on_gone;
+    s->user = conf->user;
+    (void)snprintf(s->id, sizeof(s->id), "%s", conf->id);
+    (void)snprintf(s->operator_name, sizeof(s->operator_name), "%s", conf->operator_name);
+    pfl_resume_init(&s->resume, s->spool_bytes + PFL_AGENT_READ_BYTES,
+                    PFL_TUNNEL_CONTROL_WINDOW_BYTES);
+    rc = open_service(s, conf->consumer_socket);
+    if (rc != 0) {
+        pfl_mem_free(s);
+        return rc;
+    }
+    (void)uv_timer_init(s->loop, &s->ttl);
+    s->ttl.data = s;
+    s->is_timer_open = true;
+    *ret_stream = s;
+    return 0;
+}
+
+struct pfl_list *pfl_agent_stream_get_node(struct pfl_agent_stream *self)
+{
+    return &self->node;
+}
+
+struct pfl_agent_stream *pfl_agent_stream_of_node(struct pfl_list *node)
+{
+    return PFL_CONTAINER_OF(node, struct pfl_agent_stream, node);
+}
+
+void pfl_agent_stream_get_info(const struct pfl_agent_stream *self,
+                               struct pfl_agent_stream_info *ret_info)
+{
+    uint64_t now_ms = uv_now(self->loop);
+
+    *ret_info = (struct pfl_agent_stream_info){
+        .id = self->id,
+        .operator_name = self->operator_name,
+        .age_ms = now_ms - self->begin_ms,
+        .orphan_ms = self->leg == NULL ? now_ms - self->orphan_since_ms : 0,
+        .sent_bytes = self->resume.out.next,
+        .kept_bytes = pfl_replay_kept(&self->resume.out),
+        .ttl_ms = self->ttl_ms,
+        .resumes = self->legs != 0 ? self->legs - 1 : 0,
+        .is_carried = self->leg != NULL,
+        .is_done = pfl_resume_is_done(&self->resume),
+    };
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One stream of an operator at its host: the connection to the local consumer socket, and the
+ * resume state that outlives the connections (legs) which carry it.
+ *
+ * The service is drained at local speed into a bounded spool, so that one whose sends block is
+ * not held up by the network; when the spool is full it is held back by the kernel.
+ */
+#ifndef PFL_AGENT_STREAM_PORT_H
+#define PFL_AGENT_STREAM_PORT_H
+
+#include "base/io/stream.h"
+#include "base/list.h"
+#include "proto/identity.h"
+#include "proto/tunnel_offer.h"
+
+/* What one read of the service may bring beyond the spool's mark. */
+#define PFL_AGENT_READ_BYTES (256u * 1024)
+/* Queued for the service: above this the operator is held back. */
+#define PFL_AGENT_SERVICE_QUEUE_BYTES (256u * 1024)
+
+struct pfl_agent_stream;
+
+/* Spool bytes of all streams. */
+struct pfl_agent_spool {
+    uint64_t used_bytes;
+    uint64_t max_bytes; /* above it each stream keeps one window only */
+};
+
+struct pfl_agent_stream_conf {
+    uv_loop_t *loop;
+    const char *consumer_socket;   /* borrowed until open returns */
+    struct pfl_agent_spool *spool; /* borrowed; outlives the stream */
+    size_t spool_bytes;            /* of this stream; at least a window */
+    const char *id;                /* copied; "": it has one leg and dies with it */
+    const char *operator_name;     /* copied */
+    uint64_t ttl_ms;
+    /* Last callback, with the node of pfl_agent_stream_get_node already out of its list. */
+    void (*on_gone)(void *user);
+    void *user;
+};
+
+/* Connects to the service. Errors of pfl_fdsock_connect_unix; PFL_ENOMEM. */
+PFL_MUST_USE int pfl_agent_stream_open(const struct pfl_agent_stream_conf *conf,
+                                       struct pfl_agent_stream **ret_stream);
+/*
+ * `leg` carries it from now on, in place of any other: answered 200 with our account. PFL_EPROTO
+ * when the peer's cannot be true: `leg` is untouched then, and so is the stream. `peer` NULL: a
+ * client without accounts.
+ */
+PFL_MUST_USE int pfl_agent_stream_attach(struct pfl_agent_stream *self, struct pfl_h2_stream *leg,
+                                         const struct pfl_resume_offer *peer);
+/* Closes the connection to the service; on_gone follows. Idempotent. */
+void pfl_agent_stream_kill(struct pfl_agent_stream *self);
+
+/* For the owner's list. */
+struct pfl_list *pfl_agent_stream_get_node(struct pfl_agent_stream *self);
+struct pfl_agent_stream *pfl_agent_stream_of_node(struct pfl_list *node);
+
+struct pfl_agent_stream_info {
+    const char *id;
+    const char *operator_name;
+    uint64_t age_ms;
+    uint64_t orphan_ms; /* without a leg so long; 0 with one */
+    uint64_t sent_bytes;
+    uint64_t kept_bytes;
+    uint64_t ttl_ms;
+    unsigned resumes;
+    bool is_carried;
+    bool is_done; /* both directions have ended; remembered only */
+};
+void pfl_agent_stream_get_info(const struct pfl_agent_stream *self,
+                               struct pfl_agent_stream_info *ret_info);
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The audit log: see audit_port.h.
+ *
+ * Happy path: one line is one write(2) on a descriptor with O_APPEND, so that lines never mix. All
+ * strings in it are names of the certificate grammar, addresses, and hex ids: nothing to escape.
+ * Failures: a write that fails is logged (bounded) and the action goes on: the relay's log has it
+ * too. Ownership: the descriptor. Limits: one line of LINE_MAX_BYTES.
+ */
+#include "relay/audit_port.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#define LINE_MAX_BYTES 1024
+
+struct pfl_audit {
+    const char *path; /* borrowed */
+    int fd;           /* -1: could not be opened again */
+};
+
+static int open_file(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+
+    if (fd < 0)
+        pfl_log_error("audit-log-unusable", "file=%s reason=\"%s\"", pfl_log_quote_str(path),
+                      strerror(errno));
+    return fd;
+}
+
+int pfl_audit_open(const char *path, struct pfl_audit **ret_audit)
+{
+    struct pfl_audit *a;
+
+    if (path == NULL) {
+        *ret_audit = NULL;
+        return 0;
+    }
+    a = pfl_mem_zalloc(sizeof(*a));
+    if (a == NULL)
+        return PFL_ENOMEM;
+    a->path = path;
+    a->fd = open_file(path);
+    if (a->fd < 0) {
+        pfl_mem_free(a);
+        return PFL_EIO;
+    }
+    *ret_audit = a;
+    return 0;
+}
+
+void pfl_audit_reopen(struct pfl_audit *self)
+{
+    int fd;
+
+    if (self == NULL)
+        return;
+    fd = open_file(self->path);
+    if (fd < 0)
+        return; /* the old one is better than none */
+    if (self->fd >= 0)
+        close(self->fd);
+    self->fd = fd;
+}
+
+void pfl_audit_close(struct pfl_audit *self)
+{
+    if (self == NULL)
+        return;
+    if (self->fd >= 0)
+        close(self->fd);
+    pfl_mem_free(self);
+}
+
+void pfl_audit_write(struct pfl_audit *self, const struct pfl_audit_entry *entry)
+{
+    char line[LINE_MAX_BYTES];
+    char when[32];
+    struct timespec now;
+    struct tm utc;
+    int len;
+
+    if (self == NULL)
+        return;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    (void)gmtime_r(&now.tv_sec, &utc);
+    (void)strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &utc);
+    len = snprintf(line, sizeof(line),
+                   "{\"time\":\"%s.%03ldZ\",\"who\":\"%s\",\"address\":\"%s\",\"action\":\"%s\","
+                   "\"host\":\"%s\",\"stream\":\"%s\",\"status\":%u,\"bytes_to_host\":%llu,"
+                   "\"bytes_to_operator\":%llu}\n",
+                   when, now.tv_nsec / 1000000, entry->who, entry->address, entry->action,
+                   entry->host, entry->stream, entry->status,
+                   (unsigned long long)entry->bytes_to_host,
+                   (unsigned long long)entry->bytes_to_operator);
+    if (len < 0 || len >= (int)sizeof(line) || write(self->fd, line, (size_t)len) != len)
+        pfl_log_error("audit-log-failed", "file=%s reason=\"%s\"", pfl_log_quote_str(self->path),
+                      strerror(errno));
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The audit log: one JSON line for each control action. Who, from where, what, which host, outcome.
+ */
+#ifndef PFL_RELAY_AUDIT_PORT_H
+#define PFL_RELAY_AUDIT_PORT_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct pfl_audit;
+
+/* `path` NULL: no audit log; every function is legal and does nothing. It is appended to, created
+ * with mode 0600; borrowed for reopening. Logs what is wrong. PFL_EIO, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_audit_open(const char *path, struct pfl_audit **ret_audit);
+/* After the file was moved away. */
+void pfl_audit_reopen(struct pfl_audit *self);
+void pfl_audit_close(struct pfl_audit *self);
+
+struct pfl_audit_entry {
+    const char *who;     /* the operator's name */
+    const char *address; /* from where */
+    const char *action;  /* "connect", "resume", "end", "kill", "refuse" */
+    const char *host;
+    const char *stream; /* its id; "" */
+    unsigned status;    /* the answer's; 0: none */
+    uint64_t bytes_to_host;
+    uint64_t bytes_to_operator;
+};
+
+void pfl_audit_write(struct pfl_audit *self, const struct pfl_audit_entry *entry);
+
+#endif

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The meeting point's connections: see hub_port.h. What operators ask is in requests_port.c.
+ *
+ * Happy path: a peer's TLS stream becomes a link. An agent is asked for its hello and its clock,
+ * and is its host's connection from then on; an operator's requests are answered. Failures: a peer
+ * that says nothing is closed; a second connection of a host takes the first one's place, which is
+ * told to go. Ownership: peers own their links; the inventory its hosts. Limits: the port's
+ * max_connections, PFL_HUB_MAX_PER_OPERATOR, streams per connection (proto/h2.h).
+ */
+#include "relay/hub_port.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "proto/h2_call.h"
+#include "proto/tunnel.h"
+#include "relay/hub_impl.h"
+
+#define QUIET_MS          20000u
+#define SETTLE_TIMEOUT_MS 10000u
+#define CLOCK_PERIOD_MS   60000u
+#define CLOCK_ROUNDS      5u
+#define CLOCK_BODY_BYTES  256u
+
+static struct pfl_peer *peer_of(struct pfl_list *node)
+{
+    return PFL_CONTAINER_OF(node, struct pfl_peer, node);
+}
+
+struct pfl_h2 *pfl_hub_get_agent(const struct pfl_hub *self, const struct pfl_host *host)
+{
+    struct pfl_peer *p = host->peer;
+    struct pfl_h2 *h2 = p != NULL && p->is_ready ? pfl_tunnel_link_get_h2(p->link) : NULL;
+
+    (void)self;
+    return h2 != NULL && !pfl_h2_is_going(h2) ? h2 : NULL;
+}
+
+/* ---- the end of a peer ---- */
+
+static void free_peer(struct pfl_peer *p)
+{
+    void (*on_ended)(void *user) = p->on_ended;
+    void *user = p->user;
+
+    pfl_list_remove(&p->node);
+    pfl_mem_free(p);
+    on_ended(user);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    free_peer(handle->data);
+}
+
+static void on_link_closed(void *user, int err, const char *why)
+{
+    struct pfl_peer *p = user;
+
+    (void)err;
+    p->link = NULL;
+    if (p->host != NULL && p->host->peer == p)
+        pfl_inventory_leave(&p->hub->inventory, p->host, uv_now(p->hub->loop));
+    pfl_log_info("tunnel-ended", "address=%s %s=%s reason=%s", p->address,
+                 pfl_identity_role_name(p->identity.role), p->identity.name,
+                 pfl_log_quote_str(why));
+    uv_close((uv_handle_t *)&p->timer, on_timer_closed);
+}
+
+/* ---- agents: clock and hello ---- */
+
+static void ask_clock(struct pfl_peer *p);
+
+static void on_clock_due(uv_timer_t *timer)
+{
+    struct pfl_peer *p = timer->data;
+
+    p->rounds = 0;
+    if (p->link != NULL)
+        ask_clock(p);
+}
+
+static bool parse_clock(struct pfl_span body, int64_t *ret_receive_ns, int64_t *ret_send_ns)
+{
+    json_t *root = json_loadb((const char *)body.data, body.len, 0, NULL);
+    json_t *receive = json_object_get(root, "receive_ns");
+    json_t *send = json_object_get(root, "send_ns");
+    bool is_fine = json_is_integer(receive) && json_is_integer(send);
+
+    if (is_fine) {
+        *ret_receive_ns = json_integer_value(receive);
+        *ret_send_ns = json_integer_value(send);
+        is_fine = *ret_receive_ns >= 0 && *ret_send_ns >= *ret_receive_ns;
+    }
+    json_decref(root);
+    return is_fine;
+}
+
+/* Four timestamps: the offset is within half of what the way there and back took. */
+static void take_clock(struct pfl_peer *p, struct pfl_span body, uint64_t now_ns)
+{
+    int64_t receive_ns;
+    int64_t send_ns;
+    int64_t low;
+    int64_t high;
+
+    if (!parse_clock(body, &receive_ns, &send_ns) || p->host == NULL)
+        return;
+    low = send_ns - (int64_t)now_ns;
+    high = receive_ns - (int64_t)p->asked_ns;
+    if (high >= low)
+        pfl_inventory_take_clock(p->host, low + (high - low) / 2, (high - low) / 2 + 1);
+}
+
+static void on_clock(void *user, int err, unsigned status, struct pfl_span body)
+{
+    struct pfl_peer *p = user;
+    uint64_t now_ns = pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
+
+    if (err == PFL_ECLOSED)
+        return; /* the peer may be going */
+    if (err == 0 && status == 200 && body.len != 0)
+        take_clock(p, body, now_ns);
+    if (++p->rounds < CLOCK_ROUNDS)
+        ask_clock(p);
+}
+
+static void ask_clock(struct pfl_peer *p)
+{
+    struct pfl_h2_call_conf call = {.method = "GET",
+                                    .path = PFL_TUNNEL_CLOCK_PATH,
+                                    .body_max_bytes = CLOCK_BODY_BYTES,
+                                    .on_done = on_clock,
+                                    .user = p};
+
+    p->asked_ns = pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
+    if (pfl_h2_call_start(pfl_tunnel_link_get_h2(p->link), &call, NULL) != 0)
+        return; /* the next period asks again */
+}
+
+static void on_hello(void *user, int err, unsigned status, struct pfl_span body)
+{
+    struct pfl_peer *p = user;
+
+    if (err == PFL_ECLOSED)
+        return;
+    if (err != 0 || status != 200 || p->host == NULL ||
+        pfl_inventory_take_hello(p->host, body) != 0)
+        pfl_log_warn("hello-unusable", "address=%s host=%s status=%u", p->address, p->identity.name,
+                     status);
+}
+
+static void ask_hello(struct pfl_peer *p)
+{
+    struct pfl_h2_call_conf call = {.method = "GET",
+                                    .path = PFL_TUNNEL_HELLO_PATH,
+                                    .body_max_bytes = PFL_INVENTORY_HELLO_BYTES,
+                                    .on_done = on_hello,
+                                    .user = p};
+
+    if (pfl_h2_call_start(pfl_tunnel_link_get_h2(p->link), &call, NULL) != 0)
+        pfl_log_warn("hello-unusable", "address=%s host=%s reason=\"it could not be asked\"",
+                     p->address, p->identity.name);
+}
+
+/* ---- joining ---- */
+
+static void replace(struct pfl_peer *older)
+{
+    struct pfl_h2 *h2 = pfl_tunnel_link_get_h2(older->link);
+
+    older->host = NULL;
+    pfl_log_warn("host-replaced",
+                 "host=%s address=%s reason=\"a newer connection of this host came\"",
+                 older->identity.name, older->address);
+    if (h2 == NULL || pfl_h2_goaway(h2) != 0)
+        pfl_tunnel_link_close(older->link);
+}
+
+static void join(struct pfl_peer *p)
+{
+    struct pfl_host *host = pfl_inventory_find(&p->hub->inventory, p->identity.name);
+
+    if (host != NULL && host->peer != NULL)
+        replace(host->peer);
+    if (pfl_inventory_join(&p->hub->inventory, p->identity.name, p, &p->host) != 0) {
+        pfl_log_error("host-not-taken", "host=%s reason=\"no room for one more\"",
+                      p->identity.name);
+        pfl_tunnel_link_close(p->link);
+        return;
+    }
+    memcpy(p->host->address, p->address, sizeof(p->address));
+    (void)uv_timer_start(&p->timer, on_clock_due, CLOCK_PERIOD_MS, CLOCK_PERIOD_MS);
+    ask_hello(p);
+    p->rounds = 0;
+    ask_clock(p);
+}
+
+static void on_ready(void *user)
+{
+    struct pfl_peer *p = user;
+
+    p->is_ready = true;
+    (void)uv_timer_stop(&p->timer);
+    if (p->identity.role == PFL_IDENTITY_HOST)
+        join(p);
+    pfl_log_info("tunnel-started", "address=%s %s=%s", p->address,
+                 pfl_identity_role_name(p->identity.role), p->identity.name);
+}
+
+static void on_settle_timeout(uv_timer_t *timer)
+{
+    struct pfl_peer *p = timer->data;
+
+    if (p->link != NULL)
+        pfl_tunnel_link_close(p->link);
+}
+
+static unsigned count_of(const struct pfl_hub *hub, const struct pfl_identity *identity)
+{
+    struct pfl_list *it;
+    unsigned count = 0;
+
+    PFL_LIST_EACH (it, &hub->peers)
+        count += peer_of(it)->identity.role == identity->role &&
+                 strcmp(peer_of(it)->identity.name, identity->name) == 0;
+    return count;
+}
+
+int pfl_hub_take(struct pfl_hub *self, const struct pfl_peer_conf *conf)
+{
+    bool is_agent = conf->identity->role == PFL_IDENTITY_HOST;
+    struct pfl_peer *p;
+    int rc;
+
+    if (!is_agent && count_of(self, conf->identity) >= PFL_HUB_MAX_PER_OPERATOR)
+        return PFL_ELIMIT;
+    p = pfl_mem_zalloc(sizeof(*p));
+    if (p == NULL)
+        return PFL_ENOMEM;
+    p->hub = self;
+    p->identity = *conf->identity;
+    p->on_ended = conf->on_ended;
+    p->user = conf->user;
+    (void)snprintf(p->address, sizeof(p->address), "%s", conf->address);
+    rc = pfl_tunnel_link_open(
+        &(struct pfl_tunnel_link_conf){
+            .loop = self->loop,
+            .stream = conf->stream,
+            .h2 = {.is_answering = !is_agent,
+                   .window_bytes =
+                       is_agent ? PFL_TUNNEL_DATA_WINDOW_BYTES : PFL_TUNNEL_CONTROL_WINDOW_BYTES,
+                   .on_request = is_agent ? NULL : pfl_peer_on_request,
+                   .on_ready = on_ready,
+                   .user = p},
+            .quiet_ms = QUIET_MS,
+            .on_closed = on_link_closed,
+            .user = p,
+        },
+        &p->link);
+    if (rc != 0) {
+        pfl_mem_free(p);
+        return rc;
+    }
+    (void)uv_timer_init(self->loop, &p->timer);
+    p->timer.data = p;
+    (void)uv_timer_start(&p->timer, on_settle_timeout, SETTLE_TIMEOUT_MS, 0);
+    pfl_list_append(&self->peers, &p->node);
+    return 0;
+}
+
+/* ---- the hub ---- */
+
+int pfl_hub_new(const struct pfl_hub_conf *conf, struct pfl_hub **ret_hub)
+{
+    struct pfl_hub *h = pfl_mem_zalloc(sizeof(*h));
+
+    if (h == NULL)
+        return PFL_ENOMEM;
+    h->loop = conf->loop;
+    h->audit = conf->audit;
+    pfl_list_init(&h->peers);
+    pfl_inventory_init(&h->inventory);
+    (void)snprintf(h->relay, sizeof(h->relay), "%s", conf->relay);
+    (void)snprintf(h->fleet, sizeof(h->fleet), "%s", conf->fleet);
+    *ret_hub = h;
+    return 0;
+}
+
+void pfl_hub_free(struct pfl_hub *self)
+{
+    if (self == NULL)
+        return;
+    pfl_inventory_fini(&self->inventory);
+    pfl_mem_free(self);
+}
+
+void pfl_hub_drain(struct pfl_hub *self)
+{
+    struct pfl_list *it;
+
+    self->is_draining = true;
+    PFL_LIST_EACH (it, &self->peers) {
+        struct pfl_peer *p = peer_of(it);
+        struct pfl_h2 *h2 = p->link != NULL ? pfl_tunnel_link_get_h2(p->link) : NULL;
+
+        if (h2 != NULL && pfl_h2_goaway(h2) != 0)
+            pfl_tunnel_link_close(p->link);
+    }
+}
+
+void pfl_hub_close(struct pfl_hub *self)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &self->peers) {
+        if (peer_of(it)->link != NULL)
+            pfl_tunnel_link_close(peer_of(it)->link);
+    }
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The meeting point: agents' and operators' tunnel connections, which hosts there are, and the
+ * streams between the two.
+ */
+#ifndef PFL_RELAY_HUB_PORT_H
+#define PFL_RELAY_HUB_PORT_H
+
+#include "base/io/stream.h"
+#include "proto/identity.h"
+#include "relay/audit_port.h"
+
+/* Connections of one operator at a time; the next is closed. */
+#define PFL_HUB_MAX_PER_OPERATOR 64u
+
+struct pfl_hub;
+
+struct pfl_hub_conf {
+    uv_loop_t *loop;
+    const char *relay;       /* our name; copied */
+    const char *fleet;       /* copied */
+    struct pfl_audit *audit; /* borrowed until free */
+};
+
+PFL_MUST_USE int pfl_hub_new(const struct pfl_hub_conf *conf, struct pfl_hub **ret_hub);
+/* After the last peer's on_ended. NULL is legal. */
+void pfl_hub_free(struct pfl_hub *self);
+/* Asks every peer to go. */
+void pfl_hub_drain(struct pfl_hub *self);
+/* Ends every connection now. */
+void pfl_hub_close(struct pfl_hub *self);
+
+struct pfl_peer_conf {
+    struct pfl_stream *stream;           /* a TLS stream that is ready; taken on success */
+    const struct pfl_identity *identity; /* verified: a host or an operator of the fleet; copied */
+    const char *address;                 /* copied */
+    void (*on_ended)(void *user);        /* last one */
+    void *user;
+};
+
+/* PFL_ENOMEM, PFL_ELIMIT. */
+PFL_MUST_USE int pfl_hub_take(struct pfl_hub *self, const struct pfl_peer_conf *conf);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hosts that a relay knows: connected now or seen before, with what they say of themselves as
+ * far as it makes sense. Pure; time is an argument.
+ */
+#ifndef PFL_RELAY_INVENTORY_H
+#define PFL_RELAY_INVENTORY_H
+
+#include <stdbool.h>
+
+#include <jansson.h>
+
+#include "base/bytes.h"
+#include "base/list.h"
+#include "proto/identity.h"
+
+/* Hosts that are remembered; the one that left first is forgotten for a new one. */
+#define PFL_INVENTORY_MAX_HOSTS 16384u
+/* A hello's bytes; strings in it; labels. */
+#define PFL_INVENTORY_HELLO_BYTES 16384u
+#define PFL_INVENTORY_TEXT_MAX    127u
+#define PFL_INVENTORY_MAX_LABELS  32u
+
+struct pfl_host {
+    struct pfl_list node;
+    char name[PFL_IDENTITY_NAME_BYTES];
+    char address[80];
+    void *peer; /* borrowed: the connection, NULL when there is none */
+    uint64_t seen_ms;
+    unsigned streams;
+    json_t *claims; /* owned; NULL before a hello */
+    bool has_clock;
+    int64_t clock_offset_ns; /* its boot clock - ours */
+    int64_t clock_error_ns;
+};
+
+struct pfl_inventory {
+    struct pfl_list hosts; /* owned; in the order in which they came last */
+    unsigned count;
+};
+
+void pfl_inventory_init(struct pfl_inventory *self);
+void pfl_inventory_fini(struct pfl_inventory *self);
+/* NULL: never seen. Borrowed while it is connected, else until the next join. */
+struct pfl_host *pfl_inventory_find(const struct pfl_inventory *self, const char *name);
+/* The host's connection is `peer` now. PFL_ENOMEM, PFL_ELIMIT. */
+PFL_MUST_USE int pfl_inventory_join(struct pfl_inventory *self, const char *name, void *peer,
+                                    struct pfl_host **ret_host);
+/* Its connection is gone; claims stay. */
+void pfl_inventory_leave(struct pfl_inventory *self, struct pfl_host *host, uint64_t now_ms);
+/* Takes over what of `body` makes sense. PFL_EPARSE: nothing does. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_inventory_take_hello(struct pfl_host *host, struct pfl_span body_untrusted);
+/* One exchange's result; the better one is kept. */
+void pfl_inventory_take_clock(struct pfl_host *host, int64_t offset_ns, int64_t error_ns);
+
+/* JSON texts, to be freed with pfl_mem_free. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_inventory_encode(const struct pfl_inventory *self, const char *relay,
+                                      const char *fleet, uint64_t now_ms, char **ret_json);
+PFL_MUST_USE int pfl_inventory_encode_host(const struct pfl_host *host, uint64_t now_ms,
+                                           char **ret_json);
+
+#endif

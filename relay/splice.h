@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One operator's stream through the relay: two legs, bytes, ends and credit passed through. It
+ * holds of each direction what came from one leg and has not gone out to the other: one window.
+ * Pure: it sees HTTP/2 events, no socket and no byte's meaning.
+ */
+#ifndef PFL_RELAY_SPLICE_H
+#define PFL_RELAY_SPLICE_H
+
+#include "proto/h2.h"
+
+/* Fields that are passed on, each way. */
+#define PFL_SPLICE_FIELDS 8u
+
+struct pfl_splice;
+
+struct pfl_splice_stats {
+    uint64_t bytes_to_host;
+    uint64_t bytes_to_operator;
+    unsigned status;        /* the agent's answer; 0: there was none */
+    uint32_t operator_code; /* how each leg ended: enum pfl_h2_code */
+    uint32_t host_code;
+};
+
+struct pfl_splice_conf {
+    struct pfl_h2_stream *leg;      /* the operator's CONNECT, not answered; taken on success */
+    const struct pfl_h2_head *head; /* its head; borrowed until new returns */
+    struct pfl_h2 *agent;           /* the host's connection */
+    const char *operator_name;      /* borrowed until new returns */
+    uint32_t host_window_bytes;     /* what the host may send without credit: what we told it */
+    uint32_t operator_window_bytes;
+    /* Last callback: both legs are gone; freed right after. */
+    void (*on_ended)(void *user, const struct pfl_splice_stats *stats);
+    void *user;
+};
+
+/* Errors of pfl_h2_request: then `leg` is still the caller's to answer. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_splice_new(const struct pfl_splice_conf *conf, struct pfl_splice **ret_splice);
+
+#endif
