@@ -11,6 +11,8 @@ import csource
 MAX_FILE, MAX_FUNCTION, MAX_PARAMS, MAX_NESTING = 600, 60, 5, 3
 # A callback with its user pointer and a vector with its length are each one thing.
 SIX_PARAMS = {"pfl_rpc_client_invoke", "pfl_rpc_host_reply"}
+# What a library calls back has the library's parameters.
+LIBRARY_PARAMS = {"take_header", "take_data", "give_data"}
 CONTROL = {"if", "for", "while", "switch"}
 PREPROCESSOR = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.M)
 
@@ -91,7 +93,8 @@ def check(name, text):
         where = f"{name}:{code.count(chr(10), 0, brace)}"
         function = word_before(code, matching_open(code, close))
         for value, limit, what in ((length, MAX_FUNCTION, "lines"),
-                                   (parameters(code, close), MAX_PARAMS + (function in SIX_PARAMS), "parameters"),
+                                   (parameters(code, close), MAX_PARAMS + (function in SIX_PARAMS) +
+                                    2 * (function in LIBRARY_PARAMS), "parameters"),
                                    (deepest, MAX_NESTING, "levels of blocks")):
             if value > limit:
                 problems.append(f"{where}: {function}: {value} {what}, at most {limit}")
