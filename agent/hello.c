@@ -11,6 +11,7 @@
 #include <jansson.h>
 
 #include "base/mem.h"
+#include "proto/tunnel.h"
 
 static const char label_words[] =
     "a label is NAME=VALUE, each 1 to 63 of letters, digits, '.', '_', '-' and '/'";
@@ -79,10 +80,10 @@ int pfl_hello_encode(const struct pfl_hello_facts *facts, const struct pfl_hello
                      size_t count, char **ret_json)
 {
     json_t *root =
-        json_pack("{s:i, s:s, s:o, s:{s:s, s:s, s:s, s:s, s:I}}", "protocol", 1, "version",
-                  PFL_VERSION, "labels", encode_labels(labels, count), "facts", "hostname",
-                  facts->hostname, "kernel", facts->kernel, "arch", facts->arch, "boot_id",
-                  facts->boot_id, "cpus", (json_int_t)facts->cpus);
+        json_pack("{s:i, s:s, s:o, s:{s:s, s:s, s:s, s:s, s:I}}", "protocol", PFL_TUNNEL_VERSION,
+                  "version", PFL_VERSION, "labels", encode_labels(labels, count), "facts",
+                  "hostname", facts->hostname, "kernel", facts->kernel, "arch", facts->arch,
+                  "boot_id", facts->boot_id, "cpus", (json_int_t)facts->cpus);
     char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
 
     json_decref(root);

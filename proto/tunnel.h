@@ -5,6 +5,8 @@
 #ifndef PFL_PROTO_TUNNEL_H
 #define PFL_PROTO_TUNNEL_H
 
+enum { PFL_TUNNEL_VERSION = 1 }; /* hello's "protocol" */
+
 /* ALPN. An operator dials with the first, an agent with the second (HTTP/2's roles are reversed
  * there), a stock client behind any TLS tunnel with the third or with none (raw mode). */
 #define PFL_TUNNEL_ALPN_OPERATOR "h2"
