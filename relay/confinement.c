@@ -3,8 +3,9 @@
  * The relay's sandbox: UNIX sockets to connect, and certificates to read again.
  *
  * For SIGHUP the folders of certificate, key, authority and list may be read: those that hold the
- * names, since a renewed file takes the name of the old one, and those that symbolic links lead to.
- * Everything else is refused: other files, all writing, TCP but for connections that come in.
+ * names, since a renewed file takes the name of the old one, and those that symbolic links lead to;
+ * that of the audit log may be written, since SIGHUP opens it anew.
+ * Everything else is refused: other files and writing, TCP but for connections that come in.
  * Failures: those of pfl_sandbox_enter. Limits: FOLDERS_MAX; a name of PATH_MAX bytes.
  */
 #include "relay/confinement.h"
@@ -16,7 +17,7 @@
 
 #include "base/sandbox/sandbox.h"
 
-#define FOLDERS_MAX 8u
+#define FOLDERS_MAX 10u
 
 struct folders {
     struct pfl_sandbox_folder list[FOLDERS_MAX];
@@ -54,6 +55,7 @@ int pfl_confinement_enter(const struct pfl_daemon_conf *conf)
     static struct folders folders;
     const struct pfl_tls_files *files = &conf->port.files;
     const char *notify = getenv("NOTIFY_SOCKET");
+    size_t certificates;
     struct pfl_sandbox_conf sandbox = {
         .mode = conf->sandbox, .user = conf->run_as, .needs = PFL_SANDBOX_CONNECTS_UNIX};
 
@@ -64,6 +66,10 @@ int pfl_confinement_enter(const struct pfl_daemon_conf *conf)
     add_file(&folders, files->cert_path);
     add_file(&folders, files->key_path);
     add_file(&folders, files->crl_path);
+    certificates = folders.len;
+    add_file(&folders, conf->port.audit_path);
+    for (size_t i = certificates; i < folders.len; i++)
+        folders.list[i].rights = PFL_SANDBOX_READ | PFL_SANDBOX_CREATE;
     sandbox.folders = folders.list;
     sandbox.folders_len = folders.len;
     return pfl_sandbox_enter(&sandbox);

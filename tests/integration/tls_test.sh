@@ -37,7 +37,7 @@ mkdir "$WORK/other"
 "$ROOT/deploy/pki/perfleet-pki" operator "$WORK/other/pki" me >/dev/null
 other=(--ca "$WORK/pki/ca.pem" --cert "$WORK/other/pki/operator-me.pem" --key "$WORK/other/pki/operator-me.key")
 check "an operator of another authority is refused" exits_with $RECORD_NOTHING record_one "${ADDR[one]}" "${other[@]}"
-check "and the relay's log says why" grep -qiE 'refused|certificate' "$WORK/relay-one.log"
+check "and the relay's log says why" wait_for 10 grep -qiE 'refused|certificate' "$WORK/relay-one.log"
 
 pki operator late --days -1
 late=(--ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-late.pem" --key "$WORK/pki/operator-late.key")
