@@ -132,7 +132,9 @@ static void note(struct pfl_service *service, struct pfl_session *session,
 {
     int rc;
 
-    pfl_session_snapshot_clocks(service, session);
+    /* The start takes one, which has to be the first. */
+    if (session->state != PFL_SESSION_CONFIGURED)
+        pfl_session_snapshot_clocks(service, session);
     rc = pfl_trigger_list_add(&session->triggers, trigger);
     if (rc == 0)
         return;
