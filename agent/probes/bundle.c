@@ -10,7 +10,7 @@
  *
  * Compact form: timestamps are differences to the row before (the first is absolute); a name is
  * an index into the bundle's own table. `known` remembers by pid which name it had, so that most
- * rows need one comparison of 16 bytes; a changed or new one goes through a hash.
+ * rows (bundle_rows.h) need one comparison of 16 bytes; a changed or new one goes through a hash.
  * Failure: none but memory at init; callers ask is_full before they add.
  * Ownership: one block of memory holds all pieces; it is touched only as far as it is used.
  * Limits: PFL_BUNDLE_*.
@@ -19,13 +19,13 @@
 
 #include "base/mem.h"
 
-#define KNOWN_COUNT   2048u /* a power of two */
 #define SLOT_COUNT    2048u /* a power of two, more than names */
 #define COMM_BYTES    16u
 #define COLUMN_HEADER 16u
-#define COLUMN_BYTES  ((size_t)PFL_BUNDLE_ROWS_MAX * 10 + COLUMN_HEADER)
-#define NAMES_BYTES   ((size_t)PFL_BUNDLE_NAMES_MAX * (COMM_BYTES + 2))
-#define ERROR_BYTES   64u
+/* Not a multiple of 4096, so that columns do not fight for the same lines of the cache. */
+#define COLUMN_BYTES ((size_t)PFL_BUNDLE_ROWS_MAX * 10 + 448 + COLUMN_HEADER)
+#define NAMES_BYTES  ((size_t)PFL_BUNDLE_NAMES_MAX * (COMM_BYTES + 2))
+#define ERROR_BYTES  64u
 
 #define BUNDLE_CPU     1u
 #define BUNDLE_LOST    3u
@@ -33,22 +33,6 @@
 #define BUNDLE_ERROR   8u
 #define BUNDLE_PREV    10u
 #define COMPACT_NAMES  5u
-
-enum row_kind { ROW_SWITCH, ROW_WAKING };
-
-enum column {
-    SWITCH_TIME,
-    SWITCH_PREV_STATE,
-    SWITCH_NEXT_PID,
-    SWITCH_NEXT_PRIO,
-    SWITCH_NEXT_COMM,
-    WAKING_TIME,
-    WAKING_PID,
-    WAKING_CPU,
-    WAKING_PRIO,
-    WAKING_COMM,
-    WAKING_FLAGS,
-};
 
 static const uint8_t column_fields[PFL_BUNDLE_COLUMNS] = {1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12};
 
@@ -63,7 +47,7 @@ int pfl_bundle_init(struct pfl_bundle *self, size_t page_bytes)
     self->events_room = PFL_BUNDLE_EVENTS_MAX + record_room;
     self->memory =
         pfl_mem_alloc(self->events_room + NAMES_BYTES + PFL_BUNDLE_COLUMNS * COLUMN_BYTES);
-    self->known = pfl_mem_calloc(KNOWN_COUNT, sizeof(*self->known));
+    self->known = pfl_mem_calloc(PFL_BUNDLE_KNOWN, sizeof(*self->known));
     self->comms = pfl_mem_calloc(PFL_BUNDLE_NAMES_MAX, COMM_BYTES);
     self->slots = pfl_mem_calloc(SLOT_COUNT, sizeof(*self->slots));
     if (self->memory == NULL || self->known == NULL || self->comms == NULL || self->slots == NULL) {
@@ -128,7 +112,7 @@ static size_t end_compact(struct pfl_bundle *self, struct pfl_span *ret_parts)
 
     ret_parts[n++] = pfl_span_of(self->names, total);
     for (size_t i = 0; i < PFL_BUNDLE_COLUMNS; i++) {
-        if (self->rows[i < WAKING_TIME ? ROW_SWITCH : ROW_WAKING] == 0)
+        if (self->rows[i < PFL_WAKING_TIME ? PFL_ROW_SWITCH : PFL_ROW_WAKING] == 0)
             continue;
         ret_parts[n] = end_column(&self->columns[i], column_fields[i]);
         total += ret_parts[n++].len;
@@ -150,7 +134,7 @@ size_t pfl_bundle_end(struct pfl_bundle *self, struct pfl_span ret_parts[PFL_BUN
     ret_parts[n++] = pfl_span_of(self->head, sizeof(self->head) - w.left);
     if (self->events_pos != self->events)
         ret_parts[n++] = pfl_span_of(self->events, (size_t)(self->events_pos - self->events));
-    if (self->rows[ROW_SWITCH] != 0 || self->rows[ROW_WAKING] != 0)
+    if (self->rows[PFL_ROW_SWITCH] != 0 || self->rows[PFL_ROW_WAKING] != 0)
         n += end_compact(self, &ret_parts[n]);
     self->is_open = false;
     return n;
@@ -180,18 +164,6 @@ void pfl_bundle_add_error(struct pfl_bundle *self, uint64_t timestamp_ns,
     pfl_writer_field_bytes(&w, BUNDLE_ERROR, body, sizeof(body) - b.left);
     if (!w.failed)
         self->events_pos = w.pos;
-}
-
-static inline void put(struct pfl_bundle *self, enum column column, uint64_t v)
-{
-    uint8_t *p = self->columns[column].pos;
-
-    while (__builtin_expect(v >= 0x80, 0)) {
-        *p++ = (uint8_t)(v | 0x80);
-        v >>= 7;
-    }
-    *p++ = (uint8_t)v;
-    self->columns[column].pos = p;
 }
 
 static void add_name(struct pfl_bundle *self, const uint64_t comm[2])
@@ -224,67 +196,16 @@ static uint32_t find_or_add_name(struct pfl_bundle *self, const uint64_t comm[2]
     return self->name_count - 1;
 }
 
-/* The index of a thread's name; *ret_new says whether anything about it is new. */
-static inline uint32_t intern(struct pfl_bundle *self, int32_t pid, const uint8_t *at,
-                              bool *ret_new)
+void pfl_bundle_intern(struct pfl_bundle *self, struct pfl_bundle_known *known, int32_t pid,
+                       const uint64_t comm[2])
 {
-    struct pfl_bundle_known *known = &self->known[(uint32_t)pid & (KNOWN_COUNT - 1)];
-    uint64_t comm[2];
+    uint8_t varint[PFL_VARINT_MAX_BYTES];
+    size_t len = pfl_varint_put(varint, (uint32_t)pid);
 
-    memcpy(comm, at, sizeof(comm));
-    *ret_new = false;
-    if (__builtin_expect(known->generation == self->generation && known->pid == pid &&
-                             known->comm[0] == comm[0] && known->comm[1] == comm[1],
-                         1))
-        return known->index;
-    *ret_new = true;
-    known->index = find_or_add_name(self, comm);
+    known->index = (uint16_t)find_or_add_name(self, comm);
     known->generation = self->generation;
     known->pid = pid;
-    memcpy(known->comm, comm, sizeof(comm));
-    return known->index;
-}
-
-static inline uint64_t take_delta(struct pfl_bundle *self, enum row_kind kind, uint64_t now_ns)
-{
-    uint64_t delta = now_ns - self->last_ns[kind];
-
-    self->last_ns[kind] = now_ns;
-    self->rows[kind]++;
-    return delta;
-}
-
-int32_t pfl_bundle_add_switch(struct pfl_bundle *self, const struct pfl_event_plan *plan,
-                              const struct pfl_trace_record *record)
-{
-    const uint16_t *at = plan->special_offsets;
-    int32_t pid = pfl_event_read_i32(record, at[2]);
-    int64_t prev_state;
-    bool is_new;
-    uint32_t name = intern(self, pid, record->data + at[1], &is_new);
-
-    memcpy(&prev_state, record->data + at[0], sizeof(prev_state));
-    put(self, SWITCH_TIME, take_delta(self, ROW_SWITCH, record->timestamp_ns));
-    put(self, SWITCH_PREV_STATE, (uint64_t)prev_state);
-    put(self, SWITCH_NEXT_PID, (uint64_t)(int64_t)pid);
-    put(self, SWITCH_NEXT_PRIO, (uint64_t)(int64_t)pfl_event_read_i32(record, at[3]));
-    put(self, SWITCH_NEXT_COMM, name);
-    return is_new ? pid : 0;
-}
-
-int32_t pfl_bundle_add_waking(struct pfl_bundle *self, const struct pfl_event_plan *plan,
-                              const struct pfl_trace_record *record)
-{
-    const uint16_t *at = plan->special_offsets;
-    int32_t pid = pfl_event_read_i32(record, at[1]);
-    bool is_new;
-    uint32_t name = intern(self, pid, record->data + at[0], &is_new);
-
-    put(self, WAKING_TIME, take_delta(self, ROW_WAKING, record->timestamp_ns));
-    put(self, WAKING_PID, (uint64_t)(int64_t)pid);
-    put(self, WAKING_CPU, (uint64_t)(int64_t)pfl_event_read_i32(record, at[3]));
-    put(self, WAKING_PRIO, (uint64_t)(int64_t)pfl_event_read_i32(record, at[2]));
-    put(self, WAKING_COMM, name);
-    put(self, WAKING_FLAGS, record->data[plan->flags_offset]);
-    return is_new ? pid : 0;
+    known->pid_bytes = len <= sizeof(known->pid_varint) ? (uint8_t)len : 0;
+    memcpy(known->pid_varint, varint, sizeof(known->pid_varint));
+    memcpy(known->comm, comm, sizeof(known->comm));
 }

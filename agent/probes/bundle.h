@@ -14,17 +14,36 @@
 #define PFL_BUNDLE_EVENTS_MAX 65536u /* bytes of events after which a bundle is full */
 #define PFL_BUNDLE_PARTS_MAX  20u
 #define PFL_BUNDLE_COLUMNS    11u
+#define PFL_BUNDLE_KNOWN      2048u /* a power of two */
 
 struct pfl_bundle_column {
     uint8_t *start; /* borrowed from memory; room for the header is before it */
     uint8_t *pos;
 };
 
+enum pfl_bundle_row { PFL_ROW_SWITCH, PFL_ROW_WAKING };
+
+enum pfl_bundle_column_id {
+    PFL_SWITCH_TIME,
+    PFL_SWITCH_PREV_STATE,
+    PFL_SWITCH_NEXT_PID,
+    PFL_SWITCH_NEXT_PRIO,
+    PFL_SWITCH_NEXT_COMM,
+    PFL_WAKING_TIME,
+    PFL_WAKING_PID,
+    PFL_WAKING_CPU,
+    PFL_WAKING_PRIO,
+    PFL_WAKING_COMM,
+    PFL_WAKING_FLAGS,
+};
+
 struct pfl_bundle_known {
     uint64_t comm[2];
     int32_t pid;
-    uint32_t index;
     uint32_t generation;
+    uint8_t pid_varint[4]; /* as it is written */
+    uint8_t pid_bytes;     /* of them; 0: it needs more, which no pid of a kernel does */
+    uint16_t index;
 };
 
 struct pfl_bundle {
@@ -72,16 +91,14 @@ static inline bool pfl_bundle_is_empty(const struct pfl_bundle *self)
 /* Ends it and gives the message in pieces, borrowed until the next begin. Returns their number. */
 size_t pfl_bundle_end(struct pfl_bundle *self, struct pfl_span ret_parts[PFL_BUNDLE_PARTS_MAX]);
 
-/* The following need an open bundle that is not full, and a record with the plan's fixed bytes.
- * False: the record would not fit (it is larger than a page: never for the kernel's own). */
+/* This and the rows (bundle_rows.h) need an open bundle that is not full, and a record with the
+ * plan's fixed bytes. False: the record would not fit (it is larger than a page: never for the
+ * kernel's own). */
 bool pfl_bundle_add_event(struct pfl_bundle *self, const struct pfl_event_plan *plan,
                           const struct pfl_trace_record *record);
-/* The compact form; returns the thread that the event tells about if its name or id was not met
- * in this bundle at its last event, else 0. */
-int32_t pfl_bundle_add_switch(struct pfl_bundle *self, const struct pfl_event_plan *plan,
-                              const struct pfl_trace_record *record);
-int32_t pfl_bundle_add_waking(struct pfl_bundle *self, const struct pfl_event_plan *plan,
-                              const struct pfl_trace_record *record);
+/* For bundle_rows.h: `known` learns a thread and its name's index in this bundle's table. */
+void pfl_bundle_intern(struct pfl_bundle *self, struct pfl_bundle_known *known, int32_t pid,
+                       const uint64_t comm[2]);
 void pfl_bundle_add_error(struct pfl_bundle *self, uint64_t timestamp_ns,
                           enum pfl_page_status status);
 

@@ -372,6 +372,8 @@ static int start_reader(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
         s->cpus[i].previous_end_ns = self->buffers.cpus[i].last_ns;
     }
     s->reader = (struct pfl_page_reader){
+        .plans = (const struct pfl_event_plan *const *)self->catalog.by_id,
+        .event_ids = s->wanted_ids,
         .wanted = s->wanted,
         .layout = self->catalog.layout,
         /* Compact waking needs the switches to know who wakes. */
@@ -381,6 +383,7 @@ static int start_reader(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
         .on_bundle = on_bundle,
         .user = s,
     };
+    pfl_page_reader_prepare(&s->reader);
     return 0;
 }
 
@@ -466,7 +469,6 @@ static void on_pages(void *user, size_t index, struct pfl_span pages)
         if (!s->is_started)
             continue;
         s->reader.plans = (const struct pfl_event_plan *const *)self->catalog.by_id;
-        s->reader.event_ids = s->wanted_ids;
         pfl_page_reader_feed(&s->reader, &s->cpus[index], pages, self->buffers.page_bytes);
         if (s->cpus[index].previous_end_ns > cpu->last_ns)
             cpu->last_ns = s->cpus[index].previous_end_ns;

@@ -12,6 +12,8 @@
  */
 #include "agent/probes/page_reader.h"
 
+#include "agent/probes/bundle_rows.h"
+
 static void end_bundle(struct pfl_page_reader *self)
 {
     struct pfl_span parts[PFL_BUNDLE_PARTS_MAX];
@@ -68,13 +70,17 @@ static void add_plain(struct pfl_page_reader *self, const struct pfl_event_plan 
 static void add_record(struct pfl_page_reader *self, const struct pfl_event_plan *plan,
                        const struct pfl_trace_record *record)
 {
+    const struct pfl_bundle_known *fresh = NULL;
+
     self->events++;
     if (self->is_compact && plan->special == PFL_EVENT_SCHED_SWITCH)
-        meet_pid(self, pfl_bundle_add_switch(self->bundle, plan, record));
+        fresh = pfl_row_add_switch(self->bundle, plan, record->data, record->timestamp_ns);
     else if (self->is_compact && plan->special == PFL_EVENT_SCHED_WAKING)
-        meet_pid(self, pfl_bundle_add_waking(self->bundle, plan, record));
+        fresh = pfl_row_add_waking(self->bundle, plan, record->data, record->timestamp_ns);
     else
         add_plain(self, plan, record);
+    if (fresh != NULL)
+        meet_pid(self, fresh->pid);
 }
 
 static inline const struct pfl_event_plan *find_plan(const struct pfl_page_reader *self,
@@ -85,14 +91,76 @@ static inline const struct pfl_event_plan *find_plan(const struct pfl_page_reade
     return self->plans[id];
 }
 
+/* Rows that fit whatever they are. */
+static uint32_t count_free_rows(const struct pfl_bundle *bundle)
+{
+    uint32_t used = bundle->rows[0] > bundle->rows[1] ? bundle->rows[0] : bundle->rows[1];
+
+    return pfl_bundle_is_full(bundle) ? 0 : PFL_BUNDLE_ROWS_MAX - used;
+}
+
+/* Reads scheduler events as long as there is nothing else: most pages are read here alone. Stops
+ * at the first record that is anything else, which is left for the caller. */
+static void read_rows(struct pfl_page_reader *self, struct pfl_page_cpu *cpu,
+                      struct pfl_trace_page *page)
+{
+    const struct pfl_event_plan *const sw = self->switch_plan;
+    const struct pfl_event_plan *const wk = self->waking_plan;
+    const uint32_t sw_id = sw != NULL ? sw->event_id : UINT32_MAX;
+    const uint32_t wk_id = wk != NULL ? wk->event_id : UINT32_MAX;
+    const uint8_t *pos = page->pos;
+    uint64_t now_ns = page->timestamp_ns;
+    uint32_t before = self->bundle->rows[0] + self->bundle->rows[1];
+    uint32_t left = count_free_rows(self->bundle);
+    uint32_t added;
+
+    while (left != 0 && page->end - pos >= 8) {
+        uint32_t header;
+        uint32_t len;
+        uint16_t id;
+        const struct pfl_bundle_known *fresh;
+
+        memcpy(&header, pos, sizeof(header));
+        memcpy(&id, pos + 4, sizeof(id));
+        len = 4 * (header & 31);
+        if (len > 4 * 28 || (size_t)(page->end - pos) < len + 4)
+            break;
+        if (id == sw_id && len >= sw->fixed_bytes)
+            fresh = pfl_row_add_switch(self->bundle, sw, pos + 4, now_ns + (header >> 5));
+        else if (id == wk_id && len >= wk->fixed_bytes)
+            fresh = pfl_row_add_waking(self->bundle, wk, pos + 4, now_ns + (header >> 5));
+        else
+            break;
+        now_ns += header >> 5;
+        pos += 4 + len;
+        left--;
+        if (__builtin_expect(fresh != NULL, 0)) {
+            meet_pid(self, fresh->pid);
+            left = count_free_rows(self->bundle);
+        }
+    }
+    added = self->bundle->rows[0] + self->bundle->rows[1] - before;
+    if (added != 0)
+        cpu->previous_end_ns = now_ns;
+    self->events += added;
+    page->pos = pos;
+    page->timestamp_ns = now_ns;
+}
+
 static void read_page(struct pfl_page_reader *self, struct pfl_page_cpu *cpu,
                       struct pfl_trace_page *page)
 {
+    bool has_rows = self->is_compact && (self->switch_plan != NULL || self->waking_plan != NULL);
     struct pfl_trace_record record;
 
-    while (pfl_trace_page_next(page, &record)) {
-        const struct pfl_event_plan *plan = find_plan(self, record.event_id);
+    for (;;) {
+        const struct pfl_event_plan *plan;
 
+        if (has_rows)
+            read_rows(self, cpu, page);
+        if (!pfl_trace_page_next(page, &record))
+            return;
+        plan = find_plan(self, record.event_id);
         if (plan == NULL)
             continue;
         if (record.len < plan->fixed_bytes) {
@@ -103,6 +171,20 @@ static void read_page(struct pfl_page_reader *self, struct pfl_page_cpu *cpu,
             begin_bundle(self, cpu, false);
         add_record(self, plan, &record);
         cpu->previous_end_ns = record.timestamp_ns;
+    }
+}
+
+void pfl_page_reader_prepare(struct pfl_page_reader *self)
+{
+    self->switch_plan = NULL;
+    self->waking_plan = NULL;
+    for (size_t id = 0; id < self->event_ids; id++) {
+        const struct pfl_event_plan *plan = find_plan(self, (uint16_t)id);
+
+        if (plan != NULL && plan->special == PFL_EVENT_SCHED_SWITCH)
+            self->switch_plan = plan;
+        else if (plan != NULL && plan->special == PFL_EVENT_SCHED_WAKING)
+            self->waking_plan = plan;
     }
 }
 

@@ -25,6 +25,8 @@ struct pfl_page_reader {
     size_t event_ids;                          /* of both */
     struct pfl_page_layout layout;
     bool is_compact;
+    const struct pfl_event_plan *switch_plan; /* borrowed: two of plans, see prepare */
+    const struct pfl_event_plan *waking_plan;
     struct pfl_bundle *bundle; /* borrowed; shared by all readers, closed between calls */
     struct pfl_pid_set *pids;  /* borrowed; NULL: nobody asks for threads */
     pfl_page_reader_on_bundle on_bundle;
@@ -33,6 +35,9 @@ struct pfl_page_reader {
     uint64_t events;      /* records written */
 };
 
+/* Finds the scheduler's plans among those wanted, for the fast path; without it everything takes
+ * the slow one. To be called again when `plans` or `wanted` changed for those two. */
+void pfl_page_reader_prepare(struct pfl_page_reader *self);
 /* Reads `pages` (each page_bytes long) of one CPU; bundles come out before it returns. */
 void pfl_page_reader_feed(struct pfl_page_reader *self, struct pfl_page_cpu *cpu,
                           struct pfl_span pages, size_t page_bytes);

@@ -53,6 +53,7 @@ static void read_pages(const struct pfl_event_plan *plan, struct pfl_span pages,
 
         plans[plan->event_id] = plan;
         wanted[plan->event_id / 8] = 0xff;
+        pfl_page_reader_prepare(&reader);
         pfl_page_reader_feed(&reader, &cpu, pages, 4096);
         pfl_bundle_fini(&bundle);
         pfl_pid_set_fini(&pids);

@@ -195,5 +195,7 @@ void kit_want(struct kit *kit, const char *name, bool is_wanted)
 
 void kit_feed(struct kit *kit, struct pfl_span pages)
 {
+    if (!kit->is_slow)
+        pfl_page_reader_prepare(&kit->reader);
     pfl_page_reader_feed(&kit->reader, &kit->cpu, pages, 4096);
 }

@@ -13,6 +13,7 @@ struct kit {
     struct pfl_bundle bundle;
     struct pfl_page_reader reader;
     struct pfl_page_cpu cpu;
+    bool is_slow; /* without the fast path for scheduler events */
     uint8_t wanted[128];
     struct pfl_buf pages; /* the recorded ones */
     /* Of all bundles so far. */

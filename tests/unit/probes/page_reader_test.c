@@ -51,6 +51,48 @@ static void every_record_arrives_once(void **state)
     assert_int_equal(kit->cpu.previous_end_ns, LAST_NS);
 }
 
+/* The whole output, of all bundles, by a recording callback. */
+static void keep_bundle(void *user, const struct pfl_span *parts, size_t count, uint64_t bytes)
+{
+    (void)bytes;
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(pfl_buf_append(user, parts[i].data, parts[i].len), 0);
+}
+
+static void feed_into(struct kit *kit, bool is_slow, struct pfl_buf *ret_bytes)
+{
+    struct pfl_page_cpu fresh = {0};
+
+    pfl_buf_init(ret_bytes, 1 << 22);
+    kit->cpu = fresh;
+    kit->is_slow = is_slow;
+    kit->reader.switch_plan = NULL;
+    kit->reader.waking_plan = NULL;
+    kit->reader.on_bundle = keep_bundle;
+    kit->reader.user = ret_bytes;
+    kit_feed(kit, pfl_buf_get(&kit->pages));
+}
+
+static void fast_path_and_slow_path_write_the_same_bytes(void **state)
+{
+    struct kit *kit = *state;
+    struct pfl_buf fast;
+    struct pfl_buf slow;
+
+    /* Both events, then each alone. */
+    for (unsigned i = 0; i < 3; i++) {
+        kit_want(kit, "sched_switch", i != 1);
+        kit_want(kit, "sched_waking", i != 2);
+        feed_into(kit, false, &fast);
+        feed_into(kit, true, &slow);
+        assert_true(fast.len > 1000);
+        assert_int_equal(fast.len, slow.len);
+        assert_memory_equal(pfl_buf_get(&fast).data, pfl_buf_get(&slow).data, fast.len);
+        pfl_buf_fini(&fast);
+        pfl_buf_fini(&slow);
+    }
+}
+
 static void compact_and_plain_tell_the_same_number_of_switches(void **state)
 {
     struct kit *kit = *state;
@@ -201,6 +243,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_record_arrives_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(fast_path_and_slow_path_write_the_same_bytes, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(compact_and_plain_tell_the_same_number_of_switches, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(unwanted_events_are_left_out, setup, teardown),
