@@ -12,6 +12,14 @@ int pfl_cmd_record(struct pfl_args *args);
 int pfl_cmd_hosts(struct pfl_args *args);
 int pfl_cmd_query(struct pfl_args *args);
 int pfl_cmd_presets(struct pfl_args *args);
+int pfl_cmd_start(struct pfl_args *args);
+int pfl_cmd_ps(struct pfl_args *args);
+int pfl_cmd_stop(struct pfl_args *args);
+int pfl_cmd_kill(struct pfl_args *args);
+int pfl_cmd_read(struct pfl_args *args);
+int pfl_cmd_snapshot(struct pfl_args *args);
+int pfl_cmd_trigger(struct pfl_args *args);
+int pfl_cmd_stats(struct pfl_args *args);
 
 /* A command that asks every host something and prints one report. */
 struct pfl_cmd_question {
@@ -21,9 +29,13 @@ struct pfl_cmd_question {
 };
 int pfl_cmd_ask(struct pfl_args *args, const struct pfl_cmd_question *question);
 
-/* The config that -c or --preset names, as it goes to the hosts; false: said on stderr why not. */
-bool pfl_cmd_load_config(const struct pfl_args *args, struct pfl_buf *out,
+/* The config that -c or --preset names, as it goes to the hosts; `session`: see pfl_config_wish.
+ * False: said on stderr why not. */
+bool pfl_cmd_load_config(const struct pfl_args *args, const char *session, struct pfl_buf *out,
                          struct pfl_config_info *ret_info);
+
+/* False: said on stderr why not. */
+bool pfl_cmd_is_session_name(const char *name);
 
 /* "perfleet: <message>" on stderr. */
 void pfl_cmd_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -41,7 +41,7 @@ static bool read_config(const struct pfl_args *args, struct pfl_buf *file,
     return true;
 }
 
-bool pfl_cmd_load_config(const struct pfl_args *args, struct pfl_buf *out,
+bool pfl_cmd_load_config(const struct pfl_args *args, const char *session, struct pfl_buf *out,
                          struct pfl_config_info *ret_info)
 {
     struct pfl_buf file;
@@ -49,6 +49,7 @@ bool pfl_cmd_load_config(const struct pfl_args *args, struct pfl_buf *out,
     struct pfl_span bytes;
     const char *name = "";
     struct pfl_config_why why = {""};
+    struct pfl_config_wish wish = {.duration_ms = args->duration_ms, .session = session};
     bool is_read;
     int rc;
 
@@ -63,7 +64,7 @@ bool pfl_cmd_load_config(const struct pfl_args *args, struct pfl_buf *out,
         }
     }
     if (is_read) {
-        rc = pfl_config_prepare(pfl_buf_get(&parsed), args->duration_ms, out, ret_info, &why);
+        rc = pfl_config_prepare(pfl_buf_get(&parsed), &wish, out, ret_info, &why);
         if (rc != 0) {
             pfl_cmd_error("%s: %s", name, why.text[0] != '\0' ? why.text : pfl_err_str(rc));
             is_read = false;
@@ -73,5 +74,8 @@ bool pfl_cmd_load_config(const struct pfl_args *args, struct pfl_buf *out,
     pfl_buf_fini(&parsed);
     if (is_read && ret_info->was_compressed && !args->is_quiet)
         pfl_cmd_error("note: the config's compression is left out, packets are merged one by one");
+    if (is_read && ret_info->was_limited && !args->is_quiet)
+        pfl_cmd_error("note: the config's duration is left out, the session runs until perfleet "
+                      "stop, read or kill");
     return is_read;
 }

@@ -14,24 +14,56 @@
     "0 complete, 1 nothing recorded,\n2 usage, 3 data was lost, 4 a host is missing or cut "       \
     "short, 5 the file could not be written,\n130 given up"
 
+#define HOSTS "--host HOST [--host HOST ...]"
+
+enum {
+    ASKS = PFL_OPTIONS_HOSTS | PFL_OPTIONS_JSON,
+    TRACES = ASKS | PFL_OPTIONS_OUTPUT | PFL_OPTIONS_QUORUM | PFL_OPTIONS_QUIET,
+    STARTS = ASKS | PFL_OPTIONS_CONFIG | PFL_OPTIONS_QUORUM | PFL_OPTIONS_QUIET,
+    RECORDS = TRACES | PFL_OPTIONS_CONFIG | PFL_OPTIONS_DURATION,
+};
+
 static const struct pfl_command commands[] = {
-    {"record", "record many hosts into one trace file",
-     "(-c FILE | --preset NAME) -o FILE --host HOST [--host HOST ...]",
+    {"record", "record many hosts into one trace file", "(-c FILE | --preset NAME) -o FILE " HOSTS,
      "Records all hosts at the same time into one trace file. Ctrl-C stops and reads, a second "
      "one\n"
      "gives up.",
-     TRACE_EXITS,
-     PFL_OPTIONS_HOSTS | PFL_OPTIONS_JSON | PFL_OPTIONS_CONFIG | PFL_OPTIONS_OUTPUT |
-         PFL_OPTIONS_DURATION | PFL_OPTIONS_QUORUM | PFL_OPTIONS_QUIET,
-     0, 0, pfl_cmd_record},
-    {"hosts", "who answers, with which version and how many producers",
-     "--host HOST [--host HOST ...] [--json]",
-     "One line for each host: who answers there, and how busy it is.", ANSWER_EXITS,
-     PFL_OPTIONS_HOSTS | PFL_OPTIONS_JSON, 0, 0, pfl_cmd_hosts},
-    {"query", "sessions, producers and data sources of hosts",
-     "--host HOST [--host HOST ...] [--json]",
-     "The sessions, producers and data sources of each host.", ANSWER_EXITS,
-     PFL_OPTIONS_HOSTS | PFL_OPTIONS_JSON, 0, 0, pfl_cmd_query},
+     TRACE_EXITS, RECORDS, 0, 0, pfl_cmd_record},
+    {"start", "start a session on many hosts and leave it running",
+     "SESSION (-c FILE | --preset NAME) " HOSTS,
+     "Starts a session called SESSION on all hosts at the same time and leaves it running there.\n"
+     "Then: perfleet ps, stats, snapshot, trigger, stop, read, kill.",
+     "0 it runs on all hosts, 1 on none, 2 usage, 4 on some", STARTS, 1, 1, pfl_cmd_start},
+    {"ps", "the sessions of hosts", HOSTS, "The sessions of each host, whoever made them.",
+     ANSWER_EXITS, ASKS, 0, 0, pfl_cmd_ps},
+    {"stats", "the counters of a session that was left running", "SESSION " HOSTS,
+     "How much is in the buffers of SESSION on each host, and what was lost.", ANSWER_EXITS, ASKS,
+     1, 1, pfl_cmd_stats},
+    {"snapshot", "copy a running session of many hosts into one trace file",
+     "[SESSION] -o FILE " HOSTS,
+     "Copies the buffers of SESSION on all hosts at the same moment and reads the copies into one\n"
+     "trace file; the session goes on. Without SESSION: the one with the highest bugreport_score.",
+     TRACE_EXITS, TRACES, 0, 1, pfl_cmd_snapshot},
+    {"trigger", "wait for a trigger on any host, then take a snapshot of all",
+     "SESSION -o FILE " HOSTS,
+     "Waits until a trigger of SESSION (trigger_mode CLONE_SNAPSHOT) is raised on one of the "
+     "hosts,\n"
+     "then does what perfleet snapshot does on all of them. Ctrl-C takes the snapshot now.",
+     TRACE_EXITS, TRACES, 1, 1, pfl_cmd_trigger},
+    {"stop", "stop a session that was left running", "SESSION " HOSTS,
+     "Stops SESSION on all hosts; its data stays there until perfleet read or kill.", ANSWER_EXITS,
+     ASKS, 1, 1, pfl_cmd_stop},
+    {"read", "stop and read a session that was left running", "SESSION -o FILE " HOSTS,
+     "Stops SESSION on all hosts, reads it into one trace file and frees it.", TRACE_EXITS, TRACES,
+     1, 1, pfl_cmd_read},
+    {"kill", "throw away a session that was left running", "SESSION " HOSTS,
+     "Ends SESSION on all hosts; its data is gone.", ANSWER_EXITS, ASKS, 1, 1, pfl_cmd_kill},
+    {"hosts", "who answers, with which version and how many producers", HOSTS " [--json]",
+     "One line for each host: who answers there, and how busy it is.", ANSWER_EXITS, ASKS, 0, 0,
+     pfl_cmd_hosts},
+    {"query", "sessions, producers and data sources of hosts", HOSTS " [--json]",
+     "The sessions, producers and data sources of each host.", ANSWER_EXITS, ASKS, 0, 0,
+     pfl_cmd_query},
     {"presets", "the ready-made trace configs", "[NAME]",
      "Lists the ready-made configs, or prints the one called NAME.", "0, 2 there is none of it", 0,
      0, 1, pfl_cmd_presets},

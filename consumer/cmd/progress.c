@@ -68,7 +68,7 @@ static void on_refresh(uv_timer_t *timer)
 
     if (r == NULL || !p->is_terminal)
         return;
-    if (pfl_recording_get_phase(r) == PFL_RECORDING_RUN) {
+    if (pfl_recording_get_phase(r) == PFL_RECORDING_RUN && p->task == PFL_LINK_RECORD) {
         uint64_t ms = uv_now(timer->loop) - p->run_began_ms;
 
         if (p->duration_ms != 0) {
@@ -88,12 +88,13 @@ static void on_refresh(uv_timer_t *timer)
     }
 }
 
-void pfl_progress_open(struct pfl_progress *self, uv_loop_t *loop, uint64_t duration_ms,
+void pfl_progress_open(struct pfl_progress *self, const struct pfl_recording_conf *conf,
                        bool is_quiet)
 {
-    *self = (struct pfl_progress){.duration_ms = duration_ms, .is_quiet = is_quiet};
+    *self = (struct pfl_progress){
+        .task = conf->link.task, .duration_ms = conf->duration_ms, .is_quiet = is_quiet};
     self->is_terminal = !is_quiet && isatty(STDERR_FILENO) != 0;
-    uv_timer_init(loop, &self->timer);
+    uv_timer_init(conf->link.conn.loop, &self->timer);
     self->timer.data = self;
     self->is_open = true;
     uv_timer_start(&self->timer, on_refresh, REFRESH_MS, REFRESH_MS);
@@ -113,29 +114,44 @@ static size_t count_failed(const struct pfl_recording *r)
     return n;
 }
 
+static void say_run(struct pfl_progress *p)
+{
+    p->run_began_ms = uv_now(p->timer.loop);
+    if (p->is_terminal && p->task == PFL_LINK_RECORD)
+        return;
+    if (p->task == PFL_LINK_WATCH)
+        fprintf(stderr, "waiting for a trigger; Ctrl-C takes the snapshot now\n");
+    else if (p->task == PFL_LINK_RECORD && p->duration_ms != 0)
+        fprintf(stderr, "recording for %.1f s\n", (double)p->duration_ms / 1e3);
+    else if (p->task == PFL_LINK_RECORD)
+        fprintf(stderr, "recording until Ctrl-C\n");
+}
+
 static void say_phase(struct pfl_progress *p, const struct pfl_recording *r)
 {
+    static const char *const begins[] = {
+        [PFL_LINK_RECORD] = "starting", [PFL_LINK_START] = "starting",
+        [PFL_LINK_READ] = "stopping",   [PFL_LINK_SNAPSHOT] = "copying the session of",
+        [PFL_LINK_WATCH] = "watching",
+    };
     size_t hosts = pfl_recording_get_hosts_len(r);
     size_t failed = count_failed(r);
 
     switch (pfl_recording_get_phase(r)) {
     case PFL_RECORDING_RUN:
-        p->run_began_ms = uv_now(p->timer.loop);
-        if (p->is_terminal)
-            break;
-        if (p->duration_ms != 0)
-            fprintf(stderr, "recording for %.1f s\n", (double)p->duration_ms / 1e3);
-        else
-            fprintf(stderr, "recording until Ctrl-C\n");
+        say_run(p);
         break;
     case PFL_RECORDING_START:
-        fprintf(stderr, "starting %zu of %zu hosts\n", hosts - failed, hosts);
+        fprintf(stderr, "%s %zu of %zu hosts\n", begins[p->task], hosts - failed, hosts);
         break;
     case PFL_RECORDING_STOP:
         clear_bar(p);
-        fprintf(stderr, "stopping\n");
+        if (p->task == PFL_LINK_RECORD)
+            fprintf(stderr, "stopping\n");
         break;
     case PFL_RECORDING_READ:
+        if (p->task == PFL_LINK_START)
+            break;
         clear_bar(p);
         fprintf(stderr, "reading\n");
         break;

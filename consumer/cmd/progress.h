@@ -8,6 +8,7 @@
 struct pfl_progress {
     uv_timer_t timer;
     const struct pfl_recording *recording; /* borrowed */
+    enum pfl_link_task task;
     uint64_t duration_ms;
     uint64_t run_began_ms; /* of the loop; 0: not yet */
     bool is_quiet;
@@ -17,7 +18,7 @@ struct pfl_progress {
     bool is_closed; /* the timer, for good */
 };
 
-void pfl_progress_open(struct pfl_progress *self, uv_loop_t *loop, uint64_t duration_ms,
+void pfl_progress_open(struct pfl_progress *self, const struct pfl_recording_conf *conf,
                        bool is_quiet);
 /* As pfl_recording_conf.on_progress. */
 void pfl_progress_update(struct pfl_progress *self, const struct pfl_recording *recording,

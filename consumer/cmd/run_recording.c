@@ -19,6 +19,7 @@
 
 struct record {
     const struct pfl_args *args;
+    const char *session; /* NULL: no name */
     uv_loop_t *loop;
     uv_signal_t signals[2];
     struct pfl_progress progress;
@@ -84,17 +85,18 @@ static void watch_signals(struct record *rec)
     signal(SIGPIPE, SIG_IGN);
 }
 
-static void summarize_host(const struct pfl_recording *r, size_t host,
-                           struct pfl_summary_host *ret_host)
+static void summarize_host(const struct record *rec, size_t host, struct pfl_summary_host *ret_host)
 {
+    bool is_left_running = rec->args->output == NULL;
     struct pfl_recording_host h;
 
-    pfl_recording_get_host(r, host, &h);
+    pfl_recording_get_host(rec->recording, host, &h);
     *ret_host = (struct pfl_summary_host){
         .name = h.report->name,
         .address = h.spec->text,
         .why = h.report->why,
-        .is_merged = h.is_merged,
+        .is_merged = h.is_merged || (is_left_running && h.state == PFL_LINK_DONE),
+        .trigger = h.report->trigger,
         .is_reference = h.is_reference,
         .packets = h.merged.packets,
         .bytes = h.merged.bytes,
@@ -113,7 +115,8 @@ static void summarize_host(const struct pfl_recording *r, size_t host,
 static int print_summary(const struct record *rec, const struct pfl_summary *summary)
 {
     struct pfl_buf out;
-    FILE *stream = strcmp(rec->args->output, "-") == 0 ? stderr : stdout;
+    const char *path = rec->args->output;
+    FILE *stream = path != NULL && strcmp(path, "-") == 0 ? stderr : stdout;
     int rc;
 
     pfl_buf_init(&out, SUMMARY_MAX_BYTES);
@@ -134,6 +137,8 @@ static int summarize(const struct record *rec)
         .hosts = hosts,
         .hosts_len = hosts != NULL ? len : 0,
         .path = rec->args->output,
+        .session = rec->session,
+        .is_ring = rec->session != NULL,
         .file_bytes = pfl_recording_get_file_bytes(r),
         .why = pfl_recording_get_why(r),
         .is_aborted = pfl_recording_is_aborted(r),
@@ -145,23 +150,24 @@ static int summarize(const struct record *rec)
     int code;
 
     for (size_t i = 0; i < summary.hosts_len; i++)
-        summarize_host(r, i, &hosts[i]);
-    summary.has_skew = pfl_recording_get_skew(r, &summary.skew_ns);
+        summarize_host(rec, i, &hosts[i]);
+    summary.has_skew = summary.path != NULL ? pfl_recording_get_skew(r, &summary.skew_ns)
+                                            : pfl_recording_get_skew_bound(r, &summary.skew_ns);
     code = print_summary(rec, &summary);
     pfl_mem_free(hosts);
     return code;
 }
 
-int pfl_cmd_run_recording(const struct pfl_args *args, const struct pfl_recording_conf *conf)
+static int run(const struct pfl_args *args, const struct pfl_recording_conf *conf)
 {
-    struct record rec = {.args = args, .loop = conf->link.conn.loop};
+    struct record rec = {.args = args, .session = conf->link.session, .loop = conf->link.conn.loop};
     struct pfl_recording_conf own = *conf;
     int code = PFL_EXIT_NOTHING;
 
     own.on_progress = on_progress;
     own.on_over = on_over;
     own.user = &rec;
-    pfl_progress_open(&rec.progress, rec.loop, conf->duration_ms, args->is_quiet);
+    pfl_progress_open(&rec.progress, conf, args->is_quiet);
     watch_signals(&rec);
     if (pfl_recording_new(&own, &rec.recording) != 0)
         on_over(&rec);
@@ -175,5 +181,28 @@ int pfl_cmd_run_recording(const struct pfl_args *args, const struct pfl_recordin
     else
         pfl_cmd_error("out of memory");
     pfl_recording_free(rec.recording);
+    return code;
+}
+
+int pfl_cmd_run_recording(struct pfl_args *args, const struct pfl_recording_conf *conf)
+{
+    struct pfl_targets *targets = &args->targets;
+    struct pfl_recording_conf own = *conf;
+    uv_loop_t loop;
+    int code = PFL_EXIT_USAGE;
+
+    if (!pfl_targets_open(targets, &loop))
+        return code;
+    own.quorum = pfl_args_quorum(args, targets->specs_len);
+    own.specs = targets->specs;
+    own.specs_len = targets->specs_len;
+    own.output_path = args->output;
+    own.link.step_timeout_ms = targets->timeout_ms;
+    pfl_targets_fill_conn(targets, &own.link.conn);
+    if (own.quorum > targets->specs_len)
+        pfl_cmd_error("--quorum %zu of %zu hosts cannot be met", own.quorum, targets->specs_len);
+    else
+        code = run(args, &own);
+    pfl_targets_close(targets);
     return code;
 }

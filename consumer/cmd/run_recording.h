@@ -6,7 +6,8 @@
 #include "consumer/cmd/args.h"
 #include "consumer/recording/recording.h"
 
-/* `conf` without on_progress, on_over and user. Runs the loop until all is over. */
-int pfl_cmd_run_recording(const struct pfl_args *args, const struct pfl_recording_conf *conf);
+/* `conf` without hosts, output, quorum, on_progress, on_over and user: these are in `args`. Finds
+ * the hosts, runs until all is over. Returns the exit code. */
+int pfl_cmd_run_recording(struct pfl_args *args, const struct pfl_recording_conf *conf);
 
 #endif

@@ -8,6 +8,7 @@
 #include "consumer/config/config.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "perfetto/trace_config.pb-c.h"
 #include "proto/text_format.h"
@@ -21,6 +22,7 @@ enum {
     CONFIG_FLUSH_TIMEOUT = 14,
     CONFIG_TRIGGERS = 17,
     CONFIG_BUILTIN = 20,
+    CONFIG_SESSION_NAME = 22,
     CONFIG_STOP_TIMEOUT = 23,
     CONFIG_COMPRESSION_TYPE = 24,
     CONFIG_OUTPUT_PATH = 29,
@@ -32,7 +34,8 @@ enum {
     BUILTIN_NO_SNAPSHOTS = 1,
 };
 
-#define DEFAULT_TIMEOUT_MS 5000u
+#define DEFAULT_TIMEOUT_MS  5000u
+#define DECISIONS_MAX_BYTES 512u
 
 static bool is_text(struct pfl_span file)
 {
@@ -75,7 +78,8 @@ int pfl_config_read(struct pfl_span file, const char *name, struct pfl_buf *out,
     return rc;
 }
 
-static bool is_trigger_mode_refused(struct pfl_span triggers, const char **ret_why)
+static bool is_trigger_mode_refused(struct pfl_span triggers, bool is_left_running,
+                                    const char **ret_why)
 {
     struct pfl_reader r = pfl_reader_of(triggers);
     struct pfl_field f;
@@ -85,10 +89,10 @@ static bool is_trigger_mode_refused(struct pfl_span triggers, const char **ret_w
         if (f.id == TRIGGERS_MODE && f.value == TRIGGER_START_TRACING)
             *ret_why = "trigger_mode START_TRACING: every host would start on its own trigger; "
                        "start by hand, or use STOP_TRACING";
-        if ((f.id == TRIGGERS_MODE && f.value == TRIGGER_CLONE_SNAPSHOT) ||
-            (f.id == TRIGGERS_CLONE_IF_AVAILABLE && f.value != 0))
+        if (!is_left_running && ((f.id == TRIGGERS_MODE && f.value == TRIGGER_CLONE_SNAPSHOT) ||
+                                 (f.id == TRIGGERS_CLONE_IF_AVAILABLE && f.value != 0)))
             *ret_why = "trigger_mode CLONE_SNAPSHOT: such sessions can only be cloned, not read; "
-                       "use STOP_TRACING";
+                       "use STOP_TRACING, or perfleet start and perfleet trigger";
     }
     return *ret_why != NULL;
 }
@@ -106,7 +110,7 @@ static bool has_no_snapshots(struct pfl_span builtin)
 }
 
 /* Why the field is refused, or NULL. */
-static const char *why_refused(const struct pfl_field *f)
+static const char *why_refused(const struct pfl_field *f, bool is_left_running)
 {
     const char *why;
 
@@ -117,7 +121,7 @@ static const char *why_refused(const struct pfl_field *f)
         return "output_path: the trace would be written on the hosts; take it out, perfleet "
                "writes the file given with -o";
     if (f->id == CONFIG_TRIGGERS && f->type == PFL_WIRE_BYTES &&
-        is_trigger_mode_refused(f->bytes, &why))
+        is_trigger_mode_refused(f->bytes, is_left_running, &why))
         return why;
     return NULL;
 }
@@ -155,19 +159,24 @@ static bool take_field(struct pfl_config_info *info, const struct pfl_field *f)
     }
 }
 
-static int append_decisions(struct pfl_buf *out, uint32_t duration_ms)
+static int append_decisions(struct pfl_buf *out, uint32_t duration_ms, const char *session)
 {
-    uint8_t bytes[16];
+    uint8_t bytes[DECISIONS_MAX_BYTES];
     struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
 
     if (duration_ms != 0)
         pfl_writer_field_varint(&w, CONFIG_DURATION, duration_ms);
     pfl_writer_field_varint(&w, CONFIG_DEFERRED_START, 1);
+    if (session != NULL)
+        pfl_writer_field_bytes(&w, CONFIG_SESSION_NAME, session, strlen(session));
+    if (w.failed)
+        return PFL_EINVAL;
     return pfl_buf_append(out, bytes, sizeof(bytes) - w.left);
 }
 
-int pfl_config_prepare(struct pfl_span config, uint32_t duration_ms, struct pfl_buf *out,
-                       struct pfl_config_info *ret_info, struct pfl_config_why *ret_why)
+int pfl_config_prepare(struct pfl_span config, const struct pfl_config_wish *wish,
+                       struct pfl_buf *out, struct pfl_config_info *ret_info,
+                       struct pfl_config_why *ret_why)
 {
     struct pfl_config_info info = {.flush_timeout_ms = DEFAULT_TIMEOUT_MS,
                                    .stop_timeout_ms = DEFAULT_TIMEOUT_MS};
@@ -176,7 +185,7 @@ int pfl_config_prepare(struct pfl_span config, uint32_t duration_ms, struct pfl_
     int rc = 0;
 
     while (rc == 0 && pfl_reader_field(&r, &f)) {
-        const char *why = why_refused(&f);
+        const char *why = why_refused(&f, wish->session != NULL);
 
         if (why != NULL) {
             snprintf(ret_why->text, sizeof(ret_why->text), "%s", why);
@@ -185,10 +194,14 @@ int pfl_config_prepare(struct pfl_span config, uint32_t duration_ms, struct pfl_
         if (take_field(&info, &f))
             rc = pfl_buf_append(out, f.raw.data, f.raw.len);
     }
-    if (duration_ms != 0)
-        info.duration_ms = duration_ms;
+    if (wish->duration_ms != 0)
+        info.duration_ms = wish->duration_ms;
+    if (wish->session != NULL) {
+        info.was_limited = info.duration_ms != 0;
+        info.duration_ms = 0;
+    }
     if (rc == 0)
-        rc = append_decisions(out, info.duration_ms);
+        rc = append_decisions(out, info.duration_ms, wish->session);
     if (rc == 0 && (r.failed || info.data_sources == 0 || info.buffers == 0)) {
         snprintf(ret_why->text, sizeof(ret_why->text), "%s",
                  r.failed                 ? "the config is malformed"

@@ -17,6 +17,7 @@ struct pfl_config_info {
     uint32_t stop_timeout_ms;
     uint32_t buffers;
     uint32_t data_sources;
+    bool was_limited;      /* a duration was asked for and is left out */
     bool was_compressed;   /* compression was asked for and is left out */
     bool has_no_snapshots; /* clock snapshots are off: clocks but BOOTTIME cannot be placed */
 };
@@ -34,12 +35,19 @@ struct pfl_config_why {
 PFL_MUST_USE int pfl_config_read(struct pfl_span file, const char *name, struct pfl_buf *out,
                                  struct pfl_config_why *ret_why);
 
+/* What the operator wants beside the config. */
+struct pfl_config_wish {
+    uint32_t duration_ms; /* 0: the config's */
+    const char *session;  /* the session's unique name, for one that is left running; NULL: none */
+};
+
 /*
  * Checks a serialized config for what a fleet recording cannot do and appends it to `out` as it
- * goes to the hosts: deferred start, duration replaced by `duration_ms` unless that is 0, without
- * compression. PFL_EINVAL with `ret_why` = reason and remedy, PFL_ELIMIT, PFL_ENOMEM.
+ * goes to the hosts: deferred start, duration and name as wished, without compression. A session
+ * that is left running has no duration (the service would free it unread). PFL_EINVAL with
+ * `ret_why` = reason and remedy, PFL_ELIMIT, PFL_ENOMEM.
  */
-PFL_MUST_USE int pfl_config_prepare(struct pfl_span config, uint32_t duration_ms,
+PFL_MUST_USE int pfl_config_prepare(struct pfl_span config, const struct pfl_config_wish *wish,
                                     struct pfl_buf *out, struct pfl_config_info *ret_info,
                                     struct pfl_config_why *ret_why);
 

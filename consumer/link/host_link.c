@@ -5,8 +5,10 @@
  *     CONNECTING - CLOCK_BEFORE - SETUP - READY - STARTING - RECORDING - FLUSHING - DISABLING -
  *     STATS - CLOCK_AFTER - STOPPED - READING - FREEING - CLOSING - DONE
  *
- * Happy path: straight on; a session that ends by itself goes from RECORDING to STATS. The clock is
- * measured on a second connection, because a connection owns one session.
+ * Happy path: straight on; a session that ends by itself goes from RECORDING to STATS. Sessions
+ * left running end in DETACHING; read later, they go from READY to FLUSHING; copied, from READY
+ * (or, on a trigger, from RECORDING by DETACHING) to CLONING and STATS. The clock is measured on a
+ * second connection, because a connection owns one session.
  *
  * Failures: every state but the barriers and RECORDING has a deadline; what misses it, what the
  * service refuses and what breaks ends in CLOSING and FAILED with step, reason and remedy. A clock
@@ -15,6 +17,7 @@
  * Ownership: two connections, one timer; the last of them to close frees nothing: the owner does.
  */
 #include "consumer/link/host_link_impl.h"
+#include "consumer/link/session_find.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -23,8 +26,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-#define FREE_TIMEOUT_MS  2000u
-#define CLOCK_TIMEOUT_MS 3000u
+#define FREE_TIMEOUT_MS   2000u
+#define CLOCK_TIMEOUT_MS  3000u
+#define TRIGGER_MAX_BYTES 4096u
 
 static void on_deadline(uv_timer_t *timer);
 
@@ -34,7 +38,6 @@ static uint64_t deadline_of(const struct pfl_host_link *l, enum pfl_link_state s
     case PFL_LINK_READY:
     case PFL_LINK_RECORDING:
     case PFL_LINK_STOPPED:
-    case PFL_LINK_CLOSING:
     case PFL_LINK_DONE:
     case PFL_LINK_FAILED:
         return 0;
@@ -43,10 +46,12 @@ static uint64_t deadline_of(const struct pfl_host_link *l, enum pfl_link_state s
         return l->conf.step_timeout_ms < CLOCK_TIMEOUT_MS ? l->conf.step_timeout_ms
                                                           : CLOCK_TIMEOUT_MS;
     case PFL_LINK_FLUSHING:
+    case PFL_LINK_CLONING: /* the service flushes first */
         return l->conf.flush_timeout_ms + l->conf.step_timeout_ms;
     case PFL_LINK_DISABLING:
         return l->conf.stop_timeout_ms + l->conf.step_timeout_ms;
     case PFL_LINK_FREEING:
+    case PFL_LINK_CLOSING:
         return l->conf.step_timeout_ms < FREE_TIMEOUT_MS ? l->conf.step_timeout_ms
                                                          : FREE_TIMEOUT_MS;
     default:
@@ -94,16 +99,27 @@ static void on_timer_closed(uv_handle_t *handle)
     finish_close(l);
 }
 
-void pfl_host_link_begin_close(struct pfl_host_link *self)
+void pfl_host_link_close_now(struct pfl_host_link *self)
 {
-    if (!pfl_link_is_move_legal(self->state, PFL_LINK_CLOSING))
+    if (self->is_closing_now || self->state != PFL_LINK_CLOSING)
         return;
+    self->is_closing_now = true;
     if (self->conn != NULL)
         pfl_consumer_conn_close(self->conn);
     if (self->clock_conn != NULL)
         pfl_consumer_conn_close(self->clock_conn);
     uv_close((uv_handle_t *)&self->timer, on_timer_closed);
+}
+
+void pfl_host_link_begin_close(struct pfl_host_link *self)
+{
+    if (!pfl_link_is_move_legal(self->state, PFL_LINK_CLOSING))
+        return;
     pfl_host_link_move(self, PFL_LINK_CLOSING);
+    if (self->is_attached && self->conn != NULL)
+        pfl_host_link_give_session_back(self);
+    else
+        pfl_host_link_close_now(self);
 }
 
 void pfl_host_link_fail(struct pfl_host_link *self, const char *why)
@@ -126,6 +142,8 @@ static void on_deadline(uv_timer_t *timer)
         pfl_host_link_skip_clock(l);
     } else if (l->state == PFL_LINK_FREEING) {
         pfl_host_link_begin_close(l);
+    } else if (l->state == PFL_LINK_CLOSING) {
+        pfl_host_link_close_now(l);
     } else {
         snprintf(why, sizeof(why), "no answer within %.0f s; %s",
                  (double)deadline_of(l, l->state) / 1000.0, pfl_link_state_remedy(l->state));
@@ -179,6 +197,7 @@ static void on_conn_closed(void *user, const char *why)
     struct pfl_host_link *l = user;
 
     l->conn = NULL;
+    pfl_host_link_close_now(l);
     if (l->state == PFL_LINK_CLOSING)
         finish_close(l);
     else if (l->state == PFL_LINK_FREEING)
@@ -232,6 +251,8 @@ int pfl_host_link_new(const struct pfl_host_link_conf *conf, struct pfl_host_lin
     l->conf = *conf;
     snprintf(l->title, sizeof(l->title), "%s", conf->conn.spec->text);
     pfl_packet_scan_init(&l->scan, PFL_PACKET_MAX_BYTES);
+    pfl_buf_init(&l->service_state, PFL_SERVICE_STATE_MAX_BYTES);
+    pfl_buf_init(&l->trigger, TRIGGER_MAX_BYTES);
     rc = open_conns(l);
     if (rc != 0) {
         pfl_mem_free(l);
@@ -250,6 +271,8 @@ void pfl_host_link_free(struct pfl_host_link *self)
     if (self == NULL)
         return;
     pfl_packet_scan_fini(&self->scan);
+    pfl_buf_fini(&self->service_state);
+    pfl_buf_fini(&self->trigger);
     pfl_mem_free(self);
 }
 
@@ -277,14 +300,30 @@ void pfl_host_link_set_name(struct pfl_host_link *self, const char *name)
 
 void pfl_host_link_begin(struct pfl_host_link *self)
 {
-    if (self->state == PFL_LINK_READY)
+    if (self->state != PFL_LINK_READY)
+        return;
+    switch (self->conf.task) {
+    case PFL_LINK_RECORD:
+    case PFL_LINK_START:
         pfl_host_link_move(self, PFL_LINK_STARTING);
+        break;
+    case PFL_LINK_READ:
+        pfl_host_link_move(self, self->is_session_over ? PFL_LINK_STATS : PFL_LINK_FLUSHING);
+        break;
+    case PFL_LINK_SNAPSHOT:
+        pfl_host_link_move(self, PFL_LINK_CLONING);
+        break;
+    case PFL_LINK_WATCH:
+        pfl_host_link_move(self, PFL_LINK_RECORDING);
+        break;
+    }
 }
 
 void pfl_host_link_end(struct pfl_host_link *self)
 {
     if (self->state == PFL_LINK_RECORDING)
-        pfl_host_link_move(self, PFL_LINK_FLUSHING);
+        pfl_host_link_move(self, self->conf.task == PFL_LINK_WATCH ? PFL_LINK_DETACHING
+                                                                   : PFL_LINK_FLUSHING);
 }
 
 void pfl_host_link_read(struct pfl_host_link *self)

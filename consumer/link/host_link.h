@@ -20,6 +20,8 @@ enum pfl_link_state {
     PFL_LINK_RECORDING,    /* pfl_host_link_end, or the session's own end */
     PFL_LINK_FLUSHING,     /* the producers' last data */
     PFL_LINK_DISABLING,    /* the session's end */
+    PFL_LINK_DETACHING,    /* the session lives on without us */
+    PFL_LINK_CLONING,      /* a copy of the session as it is now */
     PFL_LINK_STATS,        /* the service's counters */
     PFL_LINK_CLOCK_AFTER,  /* the second clock measurement */
     PFL_LINK_STOPPED,      /* barrier: pfl_host_link_read */
@@ -31,9 +33,22 @@ enum pfl_link_state {
     PFL_LINK_STATES, /* how many there are */
 };
 
+/* What is done with a session on the host. */
+enum pfl_link_task {
+    PFL_LINK_RECORD,   /* made, started, stopped, read, freed */
+    PFL_LINK_START,    /* made, started, left running under its name */
+    PFL_LINK_READ,     /* one that was left: stopped, read, freed */
+    PFL_LINK_SNAPSHOT, /* copied as it is now; the copy is read and freed */
+    PFL_LINK_WATCH,    /* likewise, once a trigger is raised on any host */
+};
+
 struct pfl_host_link;
 
 struct pfl_host_link_conf {
+    enum pfl_link_task task;
+    /* Of every task but RECORD; borrowed. "" for SNAPSHOT: the one with the highest bugreport
+     * score. */
+    const char *session;
     struct pfl_consumer_conn_conf conn; /* on_ready, on_closed and user are ours */
     struct pfl_span trace_config;       /* borrowed; serialized, with deferred_start */
     uint64_t flush_timeout_ms;          /* > 0 */
@@ -58,11 +73,12 @@ struct pfl_host_report {
     struct pfl_losses baseline; /* of the service before the session */
     bool has_losses;
     struct pfl_losses losses;
-    int64_t start_sent_ns;     /* CLOCK_BOOTTIME here */
-    int64_t start_answered_ns; /* likewise */
-    bool has_ended_itself;     /* duration or trigger, not our DisableTracing */
-    bool is_cut_short;         /* reading began and did not end */
-    uint64_t bytes_read;       /* of packets */
+    int64_t start_sent_ns;           /* CLOCK_BOOTTIME here */
+    int64_t start_answered_ns;       /* likewise */
+    bool has_ended_itself;           /* duration or trigger, not our DisableTracing */
+    char trigger[PFL_HOST_NAME_MAX]; /* WATCH: the one that was raised here, else "" */
+    bool is_cut_short;               /* reading began and did not end */
+    uint64_t bytes_read;             /* of packets */
 };
 
 /* Begins to connect; on_change follows from the loop. PFL_ENOMEM. */
@@ -81,8 +97,9 @@ const char *pfl_link_state_str(enum pfl_link_state state);
 bool pfl_link_is_move_legal(enum pfl_link_state from, enum pfl_link_state to);
 
 void pfl_host_link_begin(struct pfl_host_link *self); /* in READY */
-void pfl_host_link_end(struct pfl_host_link *self);   /* flush and disable; only in RECORDING */
-void pfl_host_link_read(struct pfl_host_link *self);  /* in STOPPED */
+/* Only in RECORDING: flush and disable; of WATCH, the copy is made now. */
+void pfl_host_link_end(struct pfl_host_link *self);
+void pfl_host_link_read(struct pfl_host_link *self); /* in STOPPED */
 /* While READING: holds the host back, and lets it go on. */
 void pfl_host_link_pause(struct pfl_host_link *self);
 void pfl_host_link_resume(struct pfl_host_link *self);

@@ -18,7 +18,11 @@ struct pfl_host_link {
     bool is_session_over; /* EnableTracing was answered */
     uv_timer_t timer;
     struct pfl_clock_probe probe;
+    bool is_attached; /* to a session that is to outlive us while nothing of it was read */
+    bool is_closing_now;
     struct pfl_packet_scan scan;
+    struct pfl_buf service_state; /* while a session is looked for */
+    struct pfl_buf trigger;       /* of CloneSession's request: what was raised here */
     char title[PFL_HOST_NAME_MAX * 6];
 };
 
@@ -31,9 +35,24 @@ void pfl_host_link_move(struct pfl_host_link *self, enum pfl_link_state to);
 void pfl_host_link_arm(struct pfl_host_link *self);
 /* Closes both connections; DONE or FAILED follows. */
 void pfl_host_link_begin_close(struct pfl_host_link *self);
+/* In CLOSING, without waiting for anything. Idempotent. */
+void pfl_host_link_close_now(struct pfl_host_link *self);
 
 /* Makes the request that the state begins with. */
 void pfl_host_link_enter(struct pfl_host_link *self);
+/* A request of this link; a failure to send it ends the link. */
+void pfl_host_link_ask(struct pfl_host_link *self, const char *method, struct pfl_span args,
+                       pfl_rpc_reply_cb cb);
+/* The answer to EnableTracing: the session has ended. */
+int pfl_host_link_on_session_end(void *user, const struct pfl_rpc_reply *reply);
+
+/* Sessions that others made or will read (host_link_sessions.c). */
+void pfl_host_link_find_session(struct pfl_host_link *self);
+void pfl_host_link_clone_session(struct pfl_host_link *self);
+void pfl_host_link_detach_session(struct pfl_host_link *self);
+/* Before closing: what we hold and did not read stays on the host. */
+void pfl_host_link_give_session_back(struct pfl_host_link *self);
+
 /* The host's clock stays unmeasured; the recording goes on. */
 void pfl_host_link_skip_clock(struct pfl_host_link *self);
 

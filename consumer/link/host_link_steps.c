@@ -31,14 +31,15 @@ static void fail_code(struct pfl_host_link *l, int rc)
                               : pfl_err_str(rc));
 }
 
-/* A request of this link; a failure to send it ends the link. */
-static void ask(struct pfl_host_link *l, const char *method, struct pfl_span args,
-                pfl_rpc_reply_cb cb)
+void pfl_host_link_ask(struct pfl_host_link *self, const char *method, struct pfl_span args,
+                       pfl_rpc_reply_cb cb)
 {
-    int rc = pfl_consumer_conn_invoke(l->conn, method, args, cb, l);
+    int rc = pfl_consumer_conn_invoke(self->conn, method, args, cb, self);
 
-    if (rc != 0)
-        fail_code(l, rc);
+    if (rc != 0 && self->state == PFL_LINK_CLOSING)
+        pfl_host_link_close_now(self);
+    else if (rc != 0)
+        fail_code(self, rc);
 }
 
 static struct pfl_span no_args(void)
@@ -60,7 +61,7 @@ static void stop_here(struct pfl_host_link *l)
     pfl_host_link_move(l, PFL_LINK_STOPPED);
 }
 
-static int on_enable_reply(void *user, const struct pfl_rpc_reply *reply)
+int pfl_host_link_on_session_end(void *user, const struct pfl_rpc_reply *reply)
 {
     struct pfl_host_link *l = user;
     struct pfl_reader r = pfl_reader_of(reply->body);
@@ -78,7 +79,8 @@ static int on_enable_reply(void *user, const struct pfl_rpc_reply *reply)
     } else if (l->state == PFL_LINK_RECORDING || l->state == PFL_LINK_STARTING) {
         l->report.has_ended_itself = true;
         if (l->state == PFL_LINK_RECORDING)
-            pfl_host_link_move(l, PFL_LINK_STATS);
+            pfl_host_link_move(l, l->conf.task == PFL_LINK_WATCH ? PFL_LINK_DETACHING
+                                                                 : PFL_LINK_STATS);
     } else if (l->state == PFL_LINK_FLUSHING || l->state == PFL_LINK_DISABLING) {
         pfl_host_link_move(l, PFL_LINK_STATS);
     }
@@ -111,10 +113,11 @@ static void ask_setup(struct pfl_host_link *l)
     w = pfl_writer_of(args, size);
     pfl_writer_field_bytes(&w, ENABLE_REQUEST_CONFIG, l->conf.trace_config.data,
                            l->conf.trace_config.len);
-    ask(l, "EnableTracing", pfl_span_of(args, size - w.left), on_enable_reply);
+    pfl_host_link_ask(l, "EnableTracing", pfl_span_of(args, size - w.left),
+                      pfl_host_link_on_session_end);
     pfl_mem_free(args);
     if (l->state == PFL_LINK_SETUP)
-        ask(l, "GetTraceStats", no_args(), on_fence);
+        pfl_host_link_ask(l, "GetTraceStats", no_args(), on_fence);
 }
 
 static int on_final_stats(void *user, const struct pfl_rpc_reply *reply)
@@ -179,6 +182,8 @@ static int on_started(void *user, const struct pfl_rpc_reply *reply)
     l->report.start_answered_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
     if (!reply->success)
         pfl_host_link_fail(l, "the service refused to start");
+    else if (l->conf.task == PFL_LINK_START)
+        pfl_host_link_move(l, PFL_LINK_DETACHING);
     else
         pfl_host_link_move(l, l->is_session_over ? PFL_LINK_STATS : PFL_LINK_RECORDING);
     return 0;
@@ -248,7 +253,7 @@ static void ask_flush(struct pfl_host_link *l)
 
     pfl_writer_field_varint(&w, FLUSH_REQUEST_TIMEOUT, l->conf.flush_timeout_ms);
     pfl_writer_field_varint(&w, FLUSH_REQUEST_FLAGS, FLUSH_FLAGS);
-    ask(l, "Flush", pfl_span_of(args, sizeof(args) - w.left), on_flushed);
+    pfl_host_link_ask(l, "Flush", pfl_span_of(args, sizeof(args) - w.left), on_flushed);
 }
 
 static void measure_clock(struct pfl_host_link *l)
@@ -265,26 +270,36 @@ void pfl_host_link_enter(struct pfl_host_link *self)
         measure_clock(self);
         break;
     case PFL_LINK_SETUP:
-        ask_setup(self);
+        if (self->conf.task == PFL_LINK_RECORD || self->conf.task == PFL_LINK_START)
+            ask_setup(self);
+        else
+            pfl_host_link_find_session(self);
         break;
     case PFL_LINK_STARTING:
         self->report.start_sent_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
-        ask(self, "StartTracing", no_args(), on_started);
+        pfl_host_link_ask(self, "StartTracing", no_args(), on_started);
         break;
     case PFL_LINK_FLUSHING:
         ask_flush(self);
         break;
     case PFL_LINK_DISABLING:
-        ask(self, "DisableTracing", no_args(), NULL);
+        pfl_host_link_ask(self, "DisableTracing", no_args(), NULL);
+        break;
+    case PFL_LINK_DETACHING:
+        pfl_host_link_detach_session(self);
+        break;
+    case PFL_LINK_CLONING:
+        pfl_host_link_clone_session(self);
         break;
     case PFL_LINK_STATS:
-        ask(self, "GetTraceStats", no_args(), on_final_stats);
+        pfl_host_link_ask(self, "GetTraceStats", no_args(), on_final_stats);
         break;
     case PFL_LINK_READING:
-        ask(self, "ReadBuffers", no_args(), on_read);
+        self->is_attached = false;
+        pfl_host_link_ask(self, "ReadBuffers", no_args(), on_read);
         break;
     case PFL_LINK_FREEING:
-        ask(self, "FreeBuffers", no_args(), on_freed);
+        pfl_host_link_ask(self, "FreeBuffers", no_args(), on_freed);
         break;
     default:
         break;

@@ -48,6 +48,7 @@ struct pfl_merge_stats {
     uint32_t loss_reasons;    /* all DataLossReason bits seen */
     uint32_t sequences;
     uint64_t started_ns; /* host's boot clock at its start of tracing; 0 unknown */
+    uint64_t cloned_ns;  /* likewise at the moment the session was copied; 0: it was not */
 };
 
 PFL_MUST_USE int pfl_merge_new(const struct pfl_merge_sink *sink, struct pfl_merge **ret_merge);

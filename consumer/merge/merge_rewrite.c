@@ -24,6 +24,7 @@ enum {
     PROVENANCE_ID = 1,
     SYSTEM_INFO_MACHINE_NAME = 17,
     EVENT_TRACING_STARTED = 2,
+    EVENT_CLONE_STARTED = 10,
     EVENT_READ_COMPLETED = 4,
     SYNC_SYNCED_CLOCKS = 1,
     SYNC_HOST_CLOCKS = 3,
@@ -172,6 +173,8 @@ static int note_event(struct rewriter *rw, const struct pfl_merge_special *speci
             *ret_is_wanted = false;
         if (f.id == EVENT_TRACING_STARTED && special->machine == 0)
             rw->host->stats.started_ns = special->timestamp_ns;
+        if (f.id == EVENT_CLONE_STARTED && special->machine == 0)
+            rw->host->stats.cloned_ns = special->timestamp_ns;
     }
     return r.failed ? PFL_EPARSE : 0;
 }

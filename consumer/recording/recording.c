@@ -179,7 +179,7 @@ static void begin_start(struct pfl_recording *r)
         pfl_recording_abort(r, why);
         return;
     }
-    if (!open_file(r)) {
+    if (r->conf.output_path != NULL && !open_file(r)) {
         fail_all(r, "not started, because the trace file cannot be written");
         enter_phase(r, PFL_RECORDING_READ);
         return;
@@ -207,7 +207,13 @@ static void look_at_run(struct pfl_recording *r)
         return;
     }
     for (size_t i = 0; i < r->hosts_len; i++) {
-        if (!pfl_host_link_get_report(r->hosts[i].link)->has_ended_itself || r->is_ending)
+        const struct pfl_host_report *report = pfl_host_link_get_report(r->hosts[i].link);
+
+        if (report->trigger[0] != '\0') {
+            pfl_recording_stop(r);
+            return;
+        }
+        if (!report->has_ended_itself || r->is_ending)
             continue;
         r->is_ending = true;
         uv_timer_start(&r->timer, on_run_too_long, END_GRACE_MS, 0);
@@ -245,8 +251,8 @@ static void look_at_phase(struct pfl_recording *r)
         look_at_run(r);
         break;
     case PFL_RECORDING_STOP:
-        if (!is_any_in(r, IN(STARTING) | IN(RECORDING) | IN(FLUSHING) | IN(DISABLING) | IN(STATS) |
-                              IN(CLOCK_AFTER)))
+        if (!is_any_in(r, IN(STARTING) | IN(RECORDING) | IN(FLUSHING) | IN(DISABLING) |
+                              IN(DETACHING) | IN(CLONING) | IN(STATS) | IN(CLOCK_AFTER)))
             begin_read(r);
         break;
     case PFL_RECORDING_READ:

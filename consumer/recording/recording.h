@@ -28,7 +28,7 @@ struct pfl_recording_conf {
     struct pfl_host_link_conf link;    /* spec, on_change, on_packet and user are ours */
     const struct pfl_host_spec *specs; /* borrowed while the recording lives */
     size_t specs_len;                  /* 1 .. PFL_RECORDING_MAX_HOSTS */
-    const char *output_path;           /* borrowed; "-" = standard output */
+    const char *output_path;           /* borrowed; "-" = standard output; NULL: nothing is read */
     size_t quorum;                     /* hosts that must be ready to start; >= 1 */
     uint64_t duration_ms;              /* of the config, for the shell; 0 = until stopped */
     /* A host changed its state, or the phase changed (link NULL). */
@@ -74,5 +74,8 @@ bool pfl_recording_is_aborted(const struct pfl_recording *self);
 /* Latest minus earliest start of tracing on the reference's timeline; false when fewer than two
  * hosts are known. */
 bool pfl_recording_get_skew(const struct pfl_recording *self, int64_t *ret_skew_ns);
+/* From the first request to start to the last answer: without a trace, an upper bound of the skew.
+ */
+bool pfl_recording_get_skew_bound(const struct pfl_recording *self, int64_t *ret_skew_ns);
 
 #endif

@@ -186,14 +186,34 @@ bool pfl_recording_get_skew(const struct pfl_recording *self, int64_t *ret_skew_
         int64_t at;
 
         pfl_recording_get_host(self, i, &h);
-        if (!h.has_offset || h.merged.started_ns == 0)
+        at = (int64_t)(h.merged.cloned_ns != 0 ? h.merged.cloned_ns : h.merged.started_ns);
+        if (!h.has_offset || at == 0)
             continue;
-        at = (int64_t)h.merged.started_ns - h.offset_ns;
+        at -= h.offset_ns;
         first = at < first ? at : first;
         last = at > last ? at : last;
         known++;
     }
     if (known < 2)
+        return false;
+    *ret_skew_ns = last - first;
+    return true;
+}
+
+bool pfl_recording_get_skew_bound(const struct pfl_recording *self, int64_t *ret_skew_ns)
+{
+    int64_t first = INT64_MAX;
+    int64_t last = INT64_MIN;
+
+    for (size_t i = 0; i < self->hosts_len; i++) {
+        const struct pfl_host_report *report = pfl_host_link_get_report(self->hosts[i].link);
+
+        if (report->start_answered_ns == 0)
+            continue;
+        first = report->start_sent_ns < first ? report->start_sent_ns : first;
+        last = report->start_answered_ns > last ? report->start_answered_ns : last;
+    }
+    if (last < first)
         return false;
     *ret_skew_ns = last - first;
     return true;

@@ -39,24 +39,13 @@ static const char *title(const struct pfl_service_state_host *host)
     return host->name[0] != '\0' ? host->name : host->address;
 }
 
-int pfl_service_state_line(const struct pfl_service_state_host *host, struct pfl_buf *out)
+static int add_line(const struct pfl_service_state_host *host, const state_t *state,
+                    struct pfl_buf *out)
 {
-    state_t *state;
-    int rc;
-
-    if (host->why[0] != '\0')
-        return pfl_text_add(out, "%s: FAILED: %s\n", title(host), host->why);
-    rc = unpack(host, &state);
-    if (rc == PFL_EPARSE)
-        return pfl_text_add(out, "%s: FAILED: its service state is malformed\n", title(host));
-    if (rc != 0)
-        return rc;
-    rc = pfl_text_add(
+    return pfl_text_add(
         out, "%s: %s, service %s, %zu producers, %zu data sources, %d sessions (%d started)\n",
         title(host), host->address, quote(state->tracing_service_version), state->n_producers,
         state->n_data_sources, state->num_sessions, state->num_sessions_started);
-    pfl_proto_free(&state->base);
-    return rc;
 }
 
 static int add_producer(const producer_t *p, struct pfl_buf *out)
@@ -106,17 +95,33 @@ static int add_state(const state_t *state, struct pfl_buf *out)
     return rc;
 }
 
-int pfl_service_state_text(const struct pfl_service_state_host *host, struct pfl_buf *out)
+static int add_sessions(const struct pfl_service_state_host *host, const state_t *state,
+                        struct pfl_buf *out)
+{
+    int rc = pfl_text_add(out, "%s: %zu sessions\n", title(host), state->n_tracing_sessions);
+
+    for (size_t i = 0; rc == 0 && i < state->n_tracing_sessions; i++)
+        rc = add_session(state->tracing_sessions[i], out);
+    return rc;
+}
+
+int pfl_service_state_text(const struct pfl_service_state_host *host,
+                           enum pfl_service_state_detail detail, struct pfl_buf *out)
 {
     state_t *state;
-    int rc = pfl_service_state_line(host, out);
+    int rc;
 
-    if (rc != 0 || host->why[0] != '\0')
-        return rc;
+    if (host->why[0] != '\0')
+        return pfl_text_add(out, "%s: FAILED: %s\n", title(host), host->why);
     rc = unpack(host, &state);
+    if (rc == PFL_EPARSE)
+        return pfl_text_add(out, "%s: FAILED: its service state is malformed\n", title(host));
     if (rc != 0)
-        return rc == PFL_EPARSE ? 0 : rc;
-    rc = add_state(state, out);
+        return rc;
+    rc = detail == PFL_SERVICE_STATE_SESSIONS ? add_sessions(host, state, out)
+                                              : add_line(host, state, out);
+    if (rc == 0 && detail == PFL_SERVICE_STATE_ALL)
+        rc = add_state(state, out);
     pfl_proto_free(&state->base);
     return rc;
 }
@@ -169,12 +174,15 @@ static json_t *json_sessions(const state_t *state)
         json_object_set_new(o, "name", pfl_text_json_peer(s->unique_session_name));
         json_object_set_new(o, "duration_ms", json_integer(s->duration_ms));
         json_object_set_new(o, "data_sources", json_integer(s->num_data_sources));
+        if (s->has_start_realtime_ns)
+            json_object_set_new(o, "start_realtime_ns", json_integer(s->start_realtime_ns));
         json_array_append_new(list, o);
     }
     return list;
 }
 
-static int json_host(const struct pfl_service_state_host *host, bool is_brief, json_t *o)
+static int json_host(const struct pfl_service_state_host *host,
+                     enum pfl_service_state_detail detail, json_t *o)
 {
     state_t *state;
     int rc;
@@ -194,7 +202,7 @@ static int json_host(const struct pfl_service_state_host *host, bool is_brief, j
     json_object_set_new(o, "sessions", json_sessions(state));
     pfl_text_json_number(o, "producers_len", state->n_producers);
     pfl_text_json_number(o, "data_sources_len", state->n_data_sources);
-    if (!is_brief) {
+    if (detail == PFL_SERVICE_STATE_ALL) {
         json_object_set_new(o, "producers", json_producers(state));
         json_object_set_new(o, "data_sources", json_sources(state));
     }
@@ -202,8 +210,8 @@ static int json_host(const struct pfl_service_state_host *host, bool is_brief, j
     return 0;
 }
 
-int pfl_service_state_json(const struct pfl_service_state_host *hosts, size_t len, bool is_brief,
-                           struct pfl_buf *out)
+int pfl_service_state_json(const struct pfl_service_state_host *hosts, size_t len,
+                           enum pfl_service_state_detail detail, struct pfl_buf *out)
 {
     json_t *list;
     int rc = 0;
@@ -213,7 +221,7 @@ int pfl_service_state_json(const struct pfl_service_state_host *hosts, size_t le
     for (size_t i = 0; rc == 0 && i < len; i++) {
         json_t *o = json_object();
 
-        rc = o != NULL ? json_host(&hosts[i], is_brief, o) : PFL_ENOMEM;
+        rc = o != NULL ? json_host(&hosts[i], detail, o) : PFL_ENOMEM;
         if (json_array_append_new(list, o) != 0)
             rc = PFL_ENOMEM;
     }

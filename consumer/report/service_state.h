@@ -12,14 +12,17 @@ struct pfl_service_state_host {
     struct pfl_span state; /* serialized TracingServiceState, merged from all replies */
 };
 
-/* One line: name, version, producers, data sources, sessions; or why not. */
-PFL_MUST_USE int pfl_service_state_line(const struct pfl_service_state_host *host,
-                                        struct pfl_buf *out);
-/* Everything, as tables. */
+enum pfl_service_state_detail {
+    PFL_SERVICE_STATE_BRIEF,    /* one line: name, version, how many of what */
+    PFL_SERVICE_STATE_SESSIONS, /* one line a session */
+    PFL_SERVICE_STATE_ALL,      /* everything, as tables */
+};
+
+/* One host as text, or why it could not be asked. */
 PFL_MUST_USE int pfl_service_state_text(const struct pfl_service_state_host *host,
-                                        struct pfl_buf *out);
-/* An array with one object a host; `is_brief` without producers and data sources. PFL_ENOMEM. */
+                                        enum pfl_service_state_detail detail, struct pfl_buf *out);
+/* An array with one object a host; producers and data sources only with ALL. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_service_state_json(const struct pfl_service_state_host *hosts, size_t len,
-                                        bool is_brief, struct pfl_buf *out);
+                                        enum pfl_service_state_detail detail, struct pfl_buf *out);
 
 #endif

@@ -23,7 +23,8 @@ struct pfl_summary_host {
     const char *name;    /* borrowed, like all strings here */
     const char *address; /* as given */
     const char *why;     /* "" or why it failed */
-    bool is_merged;      /* its packets are in the file, perhaps not all */
+    const char *trigger; /* "" or NULL, or what was raised there */
+    bool is_merged;      /* its packets are in the file, perhaps not all; without file: it runs */
     bool is_reference;
     uint64_t packets;
     uint64_t bytes; /* in the file */
@@ -41,7 +42,9 @@ struct pfl_summary_host {
 struct pfl_summary {
     const struct pfl_summary_host *hosts;
     size_t hosts_len;
-    const char *path;
+    const char *path;    /* NULL: sessions were left running, nothing was read */
+    const char *session; /* its name, or NULL */
+    bool is_ring;        /* overwriting the oldest is what the session is for */
     uint64_t file_bytes;
     const char *why; /* "" or why the whole failed */
     bool is_aborted;
@@ -53,7 +56,7 @@ struct pfl_summary {
 
 enum pfl_exit pfl_summary_exit(const struct pfl_summary *summary);
 /* Everything that is known to be missing of this host's data, in events of loss. */
-uint64_t pfl_summary_losses(const struct pfl_summary_host *host);
+uint64_t pfl_summary_losses(const struct pfl_summary *summary, const struct pfl_summary_host *host);
 /* PFL_ELIMIT, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_summary_text(const struct pfl_summary *summary, struct pfl_buf *out);
 PFL_MUST_USE int pfl_summary_json(const struct pfl_summary *summary, struct pfl_buf *out);

@@ -37,6 +37,16 @@ json_t *pfl_text_json_peer(const char *str)
     return j != NULL ? j : json_string(pfl_log_quote_str(str));
 }
 
+json_t *pfl_text_json_outcome(const char *name, const char *why)
+{
+    json_t *o = json_object();
+
+    json_object_set_new(o, "name", pfl_text_json_peer(name));
+    if (why[0] != '\0')
+        json_object_set_new(o, "error", pfl_text_json_peer(why));
+    return o;
+}
+
 void pfl_text_json_number(json_t *object, const char *key, uint64_t value)
 {
     json_object_set_new(object, key, json_integer((json_int_t)value));

@@ -17,6 +17,8 @@ PFL_MUST_USE int pfl_text_add(struct pfl_buf *out, const char *fmt, ...)
 void pfl_text_init_json(void);
 /* A peer's string as a JSON string, made UTF-8 by escaping what is not; NULL is "". */
 json_t *pfl_text_json_peer(const char *str);
+/* {"name": ..., "error": ...}, the latter unless `why` is "". NULL without memory. */
+json_t *pfl_text_json_outcome(const char *name, const char *why);
 void pfl_text_json_number(json_t *object, const char *key, uint64_t value);
 /* The whole of `json` and a newline; takes the reference. On failure nothing was added.
  * PFL_ENOMEM (also for NULL), PFL_ELIMIT. */

@@ -20,7 +20,7 @@ struct prepared {
     struct pfl_config_why why;
 };
 
-static int prepare(struct prepared *p, const char *text, uint32_t duration_ms)
+static int prepare_as(struct prepared *p, const char *text, struct pfl_config_wish wish)
 {
     int rc;
 
@@ -29,8 +29,13 @@ static int prepare(struct prepared *p, const char *text, uint32_t duration_ms)
     pfl_buf_init(&p->out, PFL_CONFIG_MAX_BYTES);
     rc = pfl_config_read(pfl_span_of(text, strlen(text)), "cfg.pbtx", &p->parsed, &p->why);
     if (rc == 0)
-        rc = pfl_config_prepare(pfl_buf_get(&p->parsed), duration_ms, &p->out, &p->info, &p->why);
+        rc = pfl_config_prepare(pfl_buf_get(&p->parsed), &wish, &p->out, &p->info, &p->why);
     return rc;
+}
+
+static int prepare(struct prepared *p, const char *text, uint32_t duration_ms)
+{
+    return prepare_as(p, text, (struct pfl_config_wish){.duration_ms = duration_ms});
 }
 
 static void fini(struct prepared *p)
@@ -46,6 +51,33 @@ static void refused(const char *text, const char *reason)
 
     assert_int_equal(prepare(&p, text, 0), PFL_EINVAL);
     assert_non_null(strstr(p.why.text, reason));
+    fini(&p);
+}
+
+static void a_session_left_running_has_its_name_and_no_duration(void **state)
+{
+    struct prepared p;
+    const char *config = BASE "duration_ms: 1500 unique_session_name: \"other\"";
+
+    (void)state;
+    assert_int_equal(prepare_as(&p, config, (struct pfl_config_wish){.session = "flight"}), 0);
+    assert_int_equal(field_value(pfl_buf_get(&p.out), 3), 0);
+    assert_int_equal(p.info.duration_ms, 0);
+    assert_true(p.info.was_limited);
+    /* The last one counts. */
+    assert_memory_equal(p.out.data + p.out.start + p.out.len - 6, "flight", 6);
+    fini(&p);
+}
+
+static void snapshots_on_a_trigger_need_a_session_left_running(void **state)
+{
+    struct prepared p;
+    const char *config = BASE "trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: "
+                              "60000 triggers { name: \"t\" } }";
+
+    (void)state;
+    refused(config, "perfleet start");
+    assert_int_equal(prepare_as(&p, config, (struct pfl_config_wish){.session = "flight"}), 0);
     fini(&p);
 }
 
@@ -167,6 +199,8 @@ static void every_failed_allocation_is_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_session_left_running_has_its_name_and_no_duration),
+        cmocka_unit_test(snapshots_on_a_trigger_need_a_session_left_running),
         cmocka_unit_test(start_is_deferred_and_duration_kept),
         cmocka_unit_test(duration_of_the_command_line_wins),
         cmocka_unit_test(compression_is_left_out_and_told),

@@ -26,7 +26,9 @@ static void every_preset_is_accepted_and_described(void **state)
         pfl_buf_init(&out, PFL_CONFIG_MAX_BYTES);
         assert_memory_equal(text.data, "# ", 2);
         assert_int_equal(pfl_config_read(text, "preset", &parsed, &why), 0);
-        assert_int_equal(pfl_config_prepare(pfl_buf_get(&parsed), 0, &out, &info, &why), 0);
+        assert_int_equal(pfl_config_prepare(pfl_buf_get(&parsed), &(struct pfl_config_wish){0},
+                                            &out, &info, &why),
+                         0);
         assert_true(info.duration_ms != 0);
         pfl_buf_fini(&parsed);
         pfl_buf_fini(&out);

@@ -54,7 +54,7 @@ static void tables_name_everything_and_escape_peers_strings(void **state)
 
     (void)state;
     pfl_buf_init(&out, OUT_MAX);
-    assert_int_equal(pfl_service_state_text(&host, &out), 0);
+    assert_int_equal(pfl_service_state_text(&host, PFL_SERVICE_STATE_ALL, &out), 0);
     text = text_of(&out);
     assert_non_null(strstr(text, "web: unix:/x, service \"v1\", 1 producers, 1 data sources, 2"));
     assert_non_null(strstr(text, "my\\x1b[31mapp"));
@@ -73,7 +73,7 @@ static void host_that_failed_is_one_line_with_the_reason(void **state)
 
     (void)state;
     pfl_buf_init(&out, OUT_MAX);
-    assert_int_equal(pfl_service_state_text(&host, &out), 0);
+    assert_int_equal(pfl_service_state_text(&host, PFL_SERVICE_STATE_ALL, &out), 0);
     assert_string_equal(text_of(&out), "tls://a:1: FAILED: refused\n");
     pfl_buf_fini(&out);
 }
@@ -85,10 +85,10 @@ static void malformed_state_is_told_not_trusted(void **state)
 
     (void)state;
     pfl_buf_init(&out, OUT_MAX);
-    assert_int_equal(pfl_service_state_text(&host, &out), 0);
+    assert_int_equal(pfl_service_state_text(&host, PFL_SERVICE_STATE_ALL, &out), 0);
     assert_non_null(strstr(text_of(&out), "malformed"));
     pfl_buf_clear(&out);
-    assert_int_equal(pfl_service_state_json(&host, 1, true, &out), 0);
+    assert_int_equal(pfl_service_state_json(&host, 1, PFL_SERVICE_STATE_BRIEF, &out), 0);
     assert_non_null(strstr(text_of(&out), "malformed"));
     pfl_buf_fini(&out);
     pfl_sweep_assert_no_leak();
@@ -103,7 +103,7 @@ static int json_once(void *arg)
 
     (void)arg;
     pfl_buf_init(&out, OUT_MAX);
-    rc = pfl_service_state_json(&host, 1, false, &out);
+    rc = pfl_service_state_json(&host, 1, PFL_SERVICE_STATE_ALL, &out);
     pfl_buf_fini(&out);
     return rc;
 }
@@ -122,7 +122,7 @@ static void json_has_the_same(void **state)
 
     (void)state;
     pfl_buf_init(&out, OUT_MAX);
-    assert_int_equal(pfl_service_state_json(&host, 1, false, &out), 0);
+    assert_int_equal(pfl_service_state_json(&host, 1, PFL_SERVICE_STATE_ALL, &out), 0);
     assert_non_null(strstr(text_of(&out), "\"version\": \"v1\""));
     assert_non_null(strstr((const char *)out.data, "\"dsx\""));
     pfl_buf_fini(&out);

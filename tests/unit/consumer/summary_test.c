@@ -98,6 +98,47 @@ static void text_tells_hosts_losses_and_clocks(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static void a_full_ring_is_no_loss_of_a_session_left_running(void **state)
+{
+    struct pfl_summary_host host = good_host;
+    struct pfl_summary s = summary_of(&host, 1);
+
+    (void)state;
+    host.losses.chunks_overwritten = 70;
+    host.loss_marks = 2;
+    assert_int_equal(pfl_summary_losses(&s, &host), 70);
+    s.session = "flight";
+    s.is_ring = true;
+    assert_int_equal(pfl_summary_losses(&s, &host), 0);
+    assert_int_equal(pfl_summary_exit(&s), PFL_EXIT_OK);
+    host.losses.writer_losses = 1;
+    assert_int_equal(pfl_summary_exit(&s), PFL_EXIT_LOSS);
+}
+
+static void sessions_left_running_are_told_without_a_trace(void **state)
+{
+    struct pfl_summary_host hosts[2] = {good_host,
+                                        {.name = "b", .address = "b", .why = "connecting: no"}};
+    struct pfl_summary s = summary_of(hosts, 2);
+    struct pfl_buf out;
+    const char *text;
+
+    (void)state;
+    s.path = NULL;
+    s.session = "flight";
+    pfl_buf_init(&out, OUT_MAX);
+    assert_int_equal(pfl_summary_text(&s, &out), 0);
+    assert_int_equal(pfl_summary_json(&s, &out), 0);
+    assert_int_equal(pfl_buf_append(&out, "", 1), 0);
+    text = (const char *)pfl_buf_get(&out).data;
+    assert_non_null(strstr(text, "host a: started\nhost b: FAILED: connecting: no\n"));
+    assert_non_null(strstr(text, "session flight runs on 1 of 2 hosts\n"));
+    assert_non_null(strstr(text, "\"running\": true"));
+    assert_null(strstr(text, "packets"));
+    pfl_buf_fini(&out);
+    pfl_sweep_assert_no_leak();
+}
+
 static void json_carries_exit_code_and_hosts(void **state)
 {
     struct pfl_summary s = summary_of(&good_host, 1);
@@ -139,6 +180,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exit_code_is_the_worst_that_happened),
         cmocka_unit_test(text_tells_hosts_losses_and_clocks),
+        cmocka_unit_test(a_full_ring_is_no_loss_of_a_session_left_running),
+        cmocka_unit_test(sessions_left_running_are_told_without_a_trace),
         cmocka_unit_test(json_carries_exit_code_and_hosts),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };

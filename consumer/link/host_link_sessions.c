@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions that live on by themselves: found by name, attached to, watched, copied, left.
+ *
+ *     find:  QueryServiceState -> Attach -> EnableTracing{attach_notification_only} [->
+ * ObserveEvents]
+ *
+ * Happy path: each request follows the answer before it; the last one moves the state on. Failures:
+ * a session that is not there, that somebody else holds, or that the service will not copy; said in
+ * words with the command that helps. A service that ends a connection frees what is attached to it:
+ * nothing is attached longer than needed.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "consumer/link/host_link_impl.h"
+#include "consumer/link/session_find.h"
+
+#define REQUEST_MAX_BYTES 512u
+#define BUGREPORT_SESSION UINT64_MAX /* docs/abi/service.md 1 */
+
+enum {
+    QUERY_SESSIONS_ONLY = 1,
+    ATTACH_KEY = 1,
+    ENABLE_NOTIFICATION_ONLY = 2,
+    OBSERVE_TYPES = 1,
+    OBSERVE_CLONE_TRIGGER_HIT = 4,
+    OBSERVE_RESPONSE_EVENTS = 1,
+    EVENTS_CLONE_TRIGGER_HIT = 3,
+    HIT_TRIGGER_NAME = 2,
+    HIT_TRIGGER_DELAY = 6,
+    CLONE_SESSION_ID = 1,
+    CLONE_SESSION_NAME = 4,
+    CLONE_TRIGGER_NAME = 5, /* and the fields after it follow those of the hit in number */
+    CLONE_RESPONSE_SUCCESS = 1,
+    CLONE_RESPONSE_ERROR = 2,
+};
+
+static void note_hit(struct pfl_host_link *l, struct pfl_span hit)
+{
+    struct pfl_reader r = pfl_reader_of(hit);
+    struct pfl_field f;
+    uint8_t bytes[REQUEST_MAX_BYTES];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+
+    snprintf(l->report.trigger, sizeof(l->report.trigger), "%s", "?");
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id < HIT_TRIGGER_NAME || f.id > HIT_TRIGGER_DELAY)
+            continue;
+        if (f.id == HIT_TRIGGER_NAME && f.type == PFL_WIRE_BYTES)
+            snprintf(l->report.trigger, sizeof(l->report.trigger), "%s",
+                     pfl_log_quote((const char *)f.bytes.data, f.bytes.len));
+        if (f.type == PFL_WIRE_BYTES && f.bytes.len < PFL_HOST_NAME_MAX)
+            pfl_writer_field_bytes(&w, f.id + CLONE_TRIGGER_NAME - HIT_TRIGGER_NAME, f.bytes.data,
+                                   f.bytes.len);
+        else if (f.type == PFL_WIRE_VARINT)
+            pfl_writer_field_varint(&w, f.id + CLONE_TRIGGER_NAME - HIT_TRIGGER_NAME, f.value);
+    }
+    /* Without memory for it the copy is made all the same, only not told why. */
+    if (pfl_buf_append(&l->trigger, bytes, sizeof(bytes) - w.left) != 0)
+        pfl_buf_clear(&l->trigger);
+}
+
+static int on_observed(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_host_link *l = user;
+    struct pfl_reader r = pfl_reader_of(reply->body);
+    struct pfl_field events;
+    struct pfl_field f;
+
+    if (l->state != PFL_LINK_RECORDING)
+        return 0;
+    while (pfl_reader_field(&r, &events)) {
+        struct pfl_reader e = pfl_reader_of(events.bytes);
+
+        while (events.id == OBSERVE_RESPONSE_EVENTS && pfl_reader_field(&e, &f))
+            if (f.id == EVENTS_CLONE_TRIGGER_HIT && f.type == PFL_WIRE_BYTES &&
+                l->report.trigger[0] == '\0')
+                note_hit(l, f.bytes);
+    }
+    if (l->report.trigger[0] != '\0')
+        pfl_host_link_move(l, PFL_LINK_DETACHING);
+    return 0;
+}
+
+static void ask_notice_of_end(struct pfl_host_link *l)
+{
+    static const uint8_t args[] = {ENABLE_NOTIFICATION_ONLY << 3, 1};
+    static const uint8_t events[] = {OBSERVE_TYPES << 3, OBSERVE_CLONE_TRIGGER_HIT};
+
+    if (!l->is_session_over)
+        pfl_host_link_ask(l, "EnableTracing", pfl_span_of(args, sizeof(args)),
+                          pfl_host_link_on_session_end);
+    if (l->state == PFL_LINK_SETUP && l->conf.task == PFL_LINK_WATCH)
+        pfl_host_link_ask(l, "ObserveEvents", pfl_span_of(events, sizeof(events)), on_observed);
+    if (l->state == PFL_LINK_SETUP)
+        pfl_host_link_move(l, PFL_LINK_READY);
+}
+
+static int on_attached(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_host_link *l = user;
+
+    if (l->state != PFL_LINK_SETUP)
+        return 0;
+    l->is_attached = reply->success;
+    if (reply->success)
+        ask_notice_of_end(l);
+    else
+        pfl_host_link_fail(l, "the session is held by somebody: only one that was left running "
+                              "(perfleet start, perfetto --detach) can be taken over");
+    return 0;
+}
+
+static void ask_by_key(struct pfl_host_link *l, const char *method, pfl_rpc_reply_cb cb)
+{
+    uint8_t args[REQUEST_MAX_BYTES];
+    struct pfl_writer w = pfl_writer_of(args, sizeof(args));
+
+    pfl_writer_field_bytes(&w, ATTACH_KEY, l->conf.session, strlen(l->conf.session));
+    pfl_host_link_ask(l, method, pfl_span_of(args, sizeof(args) - w.left), cb);
+}
+
+static void take_session(struct pfl_host_link *l)
+{
+    enum pfl_session_found found =
+        pfl_session_find(pfl_buf_get(&l->service_state), l->conf.session);
+    char why[256];
+
+    l->is_session_over = found == PFL_SESSION_OVER;
+    if (found == PFL_SESSION_NONE && l->conf.session[0] != '\0') {
+        snprintf(why, sizeof(why), "there is no session %s; see perfleet ps",
+                 pfl_log_quote_str(l->conf.session));
+        pfl_host_link_fail(l, why);
+    } else if (l->conf.task == PFL_LINK_WATCH && l->is_session_over) {
+        pfl_host_link_fail(l, "the session has ended: nothing can be raised in it any more; see "
+                              "perfleet read");
+    } else if (l->conf.task == PFL_LINK_SNAPSHOT) {
+        pfl_host_link_move(l, PFL_LINK_READY);
+    } else {
+        ask_by_key(l, "Attach", on_attached);
+    }
+    pfl_buf_fini(&l->service_state);
+}
+
+static int on_state(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_host_link *l = user;
+
+    if (l->state != PFL_LINK_SETUP)
+        return 0;
+    if (!reply->success || pfl_session_take_state(reply->body, &l->service_state) != 0)
+        pfl_host_link_fail(l, "the service does not tell its sessions");
+    else if (!reply->has_more)
+        take_session(l);
+    return 0;
+}
+
+void pfl_host_link_find_session(struct pfl_host_link *self)
+{
+    static const uint8_t args[] = {QUERY_SESSIONS_ONLY << 3, 1};
+
+    pfl_host_link_ask(self, "QueryServiceState", pfl_span_of(args, sizeof(args)), on_state);
+}
+
+static int on_cloned(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_host_link *l = user;
+    struct pfl_reader r = pfl_reader_of(reply->body);
+    struct pfl_field f;
+    bool is_cloned = false;
+    char why[512] = "the service does not copy the session";
+
+    if (l->state != PFL_LINK_CLONING)
+        return 0;
+    l->report.start_answered_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == CLONE_RESPONSE_SUCCESS)
+            is_cloned = f.value != 0;
+        if (f.id == CLONE_RESPONSE_ERROR && f.type == PFL_WIRE_BYTES)
+            snprintf(why, sizeof(why), "the service does not copy the session: %s",
+                     pfl_log_quote((const char *)f.bytes.data, f.bytes.len));
+    }
+    if (reply->success && is_cloned)
+        pfl_host_link_move(l, PFL_LINK_STATS);
+    else
+        pfl_host_link_fail(l, why);
+    return 0;
+}
+
+void pfl_host_link_clone_session(struct pfl_host_link *self)
+{
+    uint8_t args[2 * REQUEST_MAX_BYTES];
+    struct pfl_writer w = pfl_writer_of(args, sizeof(args));
+    struct pfl_span trigger = pfl_buf_get(&self->trigger);
+
+    if (self->conf.session[0] != '\0')
+        pfl_writer_field_bytes(&w, CLONE_SESSION_NAME, self->conf.session,
+                               strlen(self->conf.session));
+    else
+        pfl_writer_field_varint(&w, CLONE_SESSION_ID, BUGREPORT_SESSION);
+    pfl_writer_bytes(&w, trigger.data, trigger.len);
+    self->report.start_sent_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
+    pfl_host_link_ask(self, "CloneSession", pfl_span_of(args, sizeof(args) - w.left), on_cloned);
+}
+
+static int on_detached(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_host_link *l = user;
+
+    if (l->state != PFL_LINK_DETACHING)
+        return 0;
+    l->is_attached = !reply->success;
+    if (!reply->success)
+        pfl_host_link_fail(l, "the service does not let the session run by itself");
+    else if (l->conf.task == PFL_LINK_WATCH)
+        pfl_host_link_move(l, PFL_LINK_CLONING);
+    else
+        pfl_host_link_begin_close(l);
+    return 0;
+}
+
+static int on_given_back(void *user, const struct pfl_rpc_reply *reply)
+{
+    (void)reply;
+    pfl_host_link_close_now(user);
+    return 0;
+}
+
+void pfl_host_link_give_session_back(struct pfl_host_link *self)
+{
+    self->is_attached = false;
+    ask_by_key(self, "Detach", on_given_back);
+}
+
+void pfl_host_link_detach_session(struct pfl_host_link *self)
+{
+    ask_by_key(self, "Detach", on_detached);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looks for a session by its unique name in a service's state (docs/abi/service.md 12). Pure. */
+#ifndef PFL_CONSUMER_SESSION_FIND_H
+#define PFL_CONSUMER_SESSION_FIND_H
+
+#include "base/buf.h"
+
+#define PFL_SERVICE_STATE_MAX_BYTES (16u << 20)
+
+enum pfl_session_found {
+    PFL_SESSION_NONE,
+    PFL_SESSION_RUNNING, /* or about to */
+    PFL_SESSION_OVER,    /* stopped, and waits to be read */
+};
+
+/* `state`: a serialized TracingServiceState. Copies are not looked at. */
+enum pfl_session_found pfl_session_find(struct pfl_span state, const char *name);
+/* Appends the TracingServiceState in one QueryServiceStateResponse. PFL_ENOMEM, PFL_ELIMIT. */
+PFL_MUST_USE int pfl_session_take_state(struct pfl_span response, struct pfl_buf *out);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A session by its name in a service's state, and its counters in words. */
+#include "consumer/link/session_find.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "consumer/report/trace_stats.h"
+#include "tests/support/sweep.h"
+
+/* TracingServiceState { tracing_sessions { id state unique_session_name } } */
+static struct pfl_span add_session(struct pfl_writer *w, const char *state, const char *name)
+{
+    uint8_t *begin = w->pos;
+
+    pfl_writer_field_header(w, 6, 2 + 2 + strlen(state) + 2 + strlen(name));
+    pfl_writer_field_varint(w, 1, 7);
+    pfl_writer_field_bytes(w, 3, state, strlen(state));
+    pfl_writer_field_bytes(w, 4, name, strlen(name));
+    return pfl_span_of(begin, (size_t)(w->pos - begin));
+}
+
+static void a_session_is_found_by_its_whole_name(void **state)
+{
+    uint8_t bytes[256];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+    struct pfl_span all;
+
+    (void)state;
+    add_session(&w, "STARTED", "flight");
+    add_session(&w, "DISABLED", "old");
+    add_session(&w, "CLONED_READ_ONLY", "copy");
+    all = pfl_span_of(bytes, sizeof(bytes) - w.left);
+    assert_int_equal(pfl_session_find(all, "flight"), PFL_SESSION_RUNNING);
+    assert_int_equal(pfl_session_find(all, "old"), PFL_SESSION_OVER);
+    assert_int_equal(pfl_session_find(all, "copy"), PFL_SESSION_NONE);
+    assert_int_equal(pfl_session_find(all, "fligh"), PFL_SESSION_NONE);
+    assert_int_equal(pfl_session_find(all, "flights"), PFL_SESSION_NONE);
+}
+
+static void a_cut_state_finds_no_more_than_is_there(void **state)
+{
+    uint8_t bytes[256];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+    struct pfl_span one;
+
+    (void)state;
+    one = add_session(&w, "STARTED", "flight");
+    for (size_t len = 0; len < one.len; len++)
+        assert_int_equal(pfl_session_find(pfl_span_of(one.data, len), "flight"), PFL_SESSION_NONE);
+}
+
+static void counters_are_told_with_the_buffers_fill(void **state)
+{
+    /* trace_stats { buffer_stats { bytes_written 3072, chunks_overwritten 2, buffer_size 4096,
+     * bytes_overwritten 1024 } } */
+    static const uint8_t response[] = {0x0a, 0x0d, 0x0a, 0x0b, 0x08, 0x80, 0x18, 0x18,
+                                       0x02, 0x60, 0x80, 0x20, 0x68, 0x80, 0x08};
+    struct pfl_trace_stats_host host = {
+        .name = "a", .why = "", .response = pfl_span_of(response, sizeof(response))};
+    struct pfl_buf out;
+    const char *text;
+
+    (void)state;
+    pfl_text_init_json();
+    pfl_buf_init(&out, 65536);
+    assert_int_equal(pfl_trace_stats_text(&host, &out), 0);
+    assert_int_equal(pfl_text_dump_json(pfl_trace_stats_json(&host), &out), 0);
+    host.response.len--;
+    assert_int_equal(pfl_trace_stats_text(&host, &out), 0);
+    host.why = "gone";
+    assert_int_equal(pfl_trace_stats_text(&host, &out), 0);
+    assert_int_equal(pfl_buf_append(&out, "", 1), 0);
+    text = (const char *)pfl_buf_get(&out).data;
+    assert_non_null(strstr(text, "host a: losses 2 (2 chunks overwritten"));
+    assert_non_null(strstr(text, "buffer 0: 4 KiB, 50% full, 3072 bytes written, 1024 over"));
+    assert_non_null(strstr(text, "\"held_bytes\": 2048"));
+    assert_non_null(strstr(text, "FAILED: its counters are malformed\n"));
+    assert_non_null(strstr(text, "FAILED: gone\n"));
+    pfl_buf_fini(&out);
+    pfl_sweep_assert_no_leak();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_session_is_found_by_its_whole_name),
+        cmocka_unit_test(a_cut_state_finds_no_more_than_is_there),
+        cmocka_unit_test(counters_are_told_with_the_buffers_fill),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
