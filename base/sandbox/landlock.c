@@ -101,8 +101,6 @@ static uint64_t get_rights(unsigned rights)
         fs |= FS_MAKE_REG | FS_WRITE_FILE | FS_READ_FILE; /* which ones: the list of calls */
     if ((rights & PFL_SANDBOX_REMOVE) != 0)
         fs |= FS_REMOVE_FILE;
-    if ((rights & PFL_SANDBOX_REREAD) != 0)
-        fs |= FS_READ_FILE; /* opening to read alone is no system call that is allowed */
     return fs;
 }
 

@@ -31,7 +31,6 @@ enum pfl_sandbox_right {
     PFL_SANDBOX_CREATE =
         1 << 1, /* create regular files that are not there yet, write and read them */
     PFL_SANDBOX_REMOVE = 1 << 2, /* remove files */
-    PFL_SANDBOX_REREAD = 1 << 3, /* with CREATE: read what it created, by that descriptor */
 };
 
 struct pfl_sandbox_folder {

@@ -94,11 +94,6 @@ static const char *const create_calls[] = {"fchmod", "fdatasync", "fsync", "prea
 static const char *const remove_calls[] = {"unlink"};
 static const struct rule remove_rules[] = {{"unlinkat", 2, INT, 0}};
 
-static const struct rule reread_rules[] = {
-    {"openat", 2, O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC, O_RDWR | O_CREAT | O_EXCL},
-    {"fcntl", 1, INT, F_DUPFD_CLOEXEC}};
-static const char *const reread_calls[] = {"pread64"};
-
 /* No library that we use ever tries these. */
 static const char *const killing[] = {"execve",
                                       "execveat",
@@ -208,8 +203,7 @@ static int add_needs(scmp_filter_ctx ctx, unsigned needs, unsigned rights)
 {
     /* in the order of the enums' bits */
     static const struct group of_needs[] = {GROUP(memory), GROUP(unix), {0}, GROUP(boost)};
-    static const struct group of_rights[] = {GROUP(read), GROUP(create), GROUP(remove),
-                                             GROUP(reread)};
+    static const struct group of_rights[] = {GROUP(read), GROUP(create), GROUP(remove)};
     int rc = 0;
 
     for (unsigned i = 0; rc == 0 && i < COUNT(of_needs); i++)

@@ -4,8 +4,7 @@
  *
  * Files of write_into_file with output_path are created, written and, by rotation, removed in the
  * output folders or, when the operator named none, wherever the user's permissions allow, as
- * Perfetto's service does. Socket files are removed at the end, in their folders. Nothing is
- * read but what was created, for clones of it.
+ * Perfetto's service does. Socket files are removed at the end, in their folders. Nothing is read.
  * Failures: those of pfl_sandbox_enter. Output folders are a promise: where the kernel cannot keep
  * it, the service does not start.
  */
@@ -16,9 +15,8 @@
 
 #include "base/sandbox/sandbox.h"
 
-#define OUTPUT_RIGHTS (PFL_SANDBOX_CREATE | PFL_SANDBOX_REMOVE | PFL_SANDBOX_REREAD)
-#define FOLDERS_MAX   (PFL_DAEMON_MAX_OUTPUT_DIRS + PFL_DAEMON_MAX_PRODUCER_SOCKETS + 1)
-#define PATH_BYTES    128u /* a socket's name has at most 107 */
+#define FOLDERS_MAX (PFL_DAEMON_MAX_OUTPUT_DIRS + PFL_DAEMON_MAX_PRODUCER_SOCKETS + 1)
+#define PATH_BYTES  128u /* a socket's name has at most 107 */
 
 struct folders {
     struct pfl_sandbox_folder list[FOLDERS_MAX];
@@ -60,9 +58,9 @@ int pfl_confinement_enter(const struct pfl_daemon_conf *conf)
         add_folder_of(&folders, &conf->producers[i]);
     add_folder_of(&folders, &conf->consumer);
     for (size_t i = 0; i < conf->output_dirs_len; i++)
-        add(&folders, conf->output_dirs[i], OUTPUT_RIGHTS);
+        add(&folders, conf->output_dirs[i], PFL_SANDBOX_CREATE | PFL_SANDBOX_REMOVE);
     if (conf->output_dirs_len == 0)
-        add(&folders, "/", OUTPUT_RIGHTS);
+        add(&folders, "/", PFL_SANDBOX_CREATE | PFL_SANDBOX_REMOVE);
     else if (sandbox.mode == PFL_SANDBOX_AUTO)
         sandbox.mode = PFL_SANDBOX_REQUIRE;
     sandbox.folders = folders.list;

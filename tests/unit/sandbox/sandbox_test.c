@@ -405,33 +405,6 @@ static void new_files_alone_are_written(void **state)
     assert_int_equal(kit_try(kit, remove_inside), KIT_WORKED);
 }
 
-static int reread_inside(const struct kit *kit)
-{
-    char path[96];
-    char byte = 'x';
-    int fd;
-    int copy;
-
-    (void)snprintf(path, sizeof(path), "%s/again", kit->inside);
-    fd = open(path, O_CREAT | O_EXCL | O_RDWR, 0600);
-    copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    return errno_of(copy >= 0 && write(fd, &byte, 1) == 1 && pread(copy, &byte, 1, 0) == 1 &&
-                    unlink(path) == 0);
-}
-
-static void what_was_created_is_read_again_where_that_is_asked_for(void **state)
-{
-    struct kit *kit = *state;
-
-    kit->folder.rights = PFL_SANDBOX_CREATE | PFL_SANDBOX_REMOVE;
-    assert_int_equal(kit_try(kit, reread_inside), EPERM);
-    kit->folder.rights |= PFL_SANDBOX_REREAD;
-    assert_int_equal(kit_try(kit, reread_inside), KIT_WORKED);
-#ifndef PFL_SANITIZED
-    assert_int_equal(kit_try(kit, read_inside), EPERM);
-#endif
-}
-
 static void other_folders_are_out_of_reach(void **state)
 {
     struct kit *kit = *state;
@@ -521,7 +494,6 @@ int main(void)
         CLAIM(threads_start_and_are_held_too),
         CLAIM(without_rights_no_file_is_opened),
         CLAIM(new_files_alone_are_written),
-        CLAIM(what_was_created_is_read_again_where_that_is_asked_for),
         CLAIM(other_folders_are_out_of_reach),
         CLAIM(a_folder_that_is_not_there_ends_the_start),
         CLAIM(an_old_kernel_is_enough_for_auto_and_not_for_require),
