@@ -2,12 +2,12 @@
 /*
  * linux.ftrace.
  *
- * Happy path: open reads the config and makes plans for its events; the first start makes the
- * instance (clock boot, buffer size, tracing on); every start switches its events on; drain
+ * Happy path: open reads the config and makes plans for its events; the first start takes the
+ * instance that was made ahead (buffer size, tracing on); every start switches its events on; drain
  * reads each CPU's pages once and shows them to every session, which takes what it asked for
  * (when a period is over, and where the kernel tells, when a buffer is half full);
- * flush drains and writes FtraceStats of the start and of now; the last close removes the
- * instance.
+ * flush drains and writes FtraceStats of the start and of now; the last close has the
+ * instance made anew.
  *
  *     sessions A: sched   B: irq     instance: union of both     pages -> A's bundles
  *                                                                          -> B's bundles
@@ -32,7 +32,6 @@
 #define PERIOD_MAX_MS      60000u
 #define BUFFER_SMALL_KB    2048u
 #define BUFFER_LARGE_KB    8192u
-#define PAGE_MAX_KB        32u
 #define PAGES_MIN          32u /* pages of a buffer at least */
 #define BUFFER_MAX_KB      (1024u * 1024u)
 #define LARGE_MEMORY_BYTES (UINT64_C(7) << 30)
@@ -67,6 +66,7 @@ void pfl_ftrace_fini(struct pfl_ftrace *self)
 {
     for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++)
         pfl_ftrace_close_session(self, i);
+    pfl_instance_maker_wait(&self->maker);
     pfl_tracefs_close(&self->fs);
     pfl_event_catalog_fini(&self->catalog);
     pfl_buf_fini(&self->scratch);
@@ -240,19 +240,19 @@ static int set_buffer_size(struct pfl_ftrace *self, const struct pfl_ftrace_conf
     return 0;
 }
 
-/* Larger pages need fewer reads (kernels from 6.8 on); a small buffer keeps small ones, because a
- * loss takes a whole page. A refusal leaves the page size as it is. */
+/* Larger pages need fewer reads, and the instance comes with them; a small buffer gets small ones,
+ * because a loss takes a whole page. A refusal leaves the page size as it is. */
 static void set_page_size(struct pfl_ftrace *self, const struct pfl_ftrace_conf *conf)
 {
     uint32_t kb = judge_buffer_size(conf) / PAGES_MIN;
     char text[16];
 
-    if (kb > PAGE_MAX_KB)
-        kb = PAGE_MAX_KB;
+    if (kb >= PFL_INSTANCE_PAGE_KB)
+        return;
     while ((kb & (kb - 1)) != 0)
         kb &= kb - 1;
-    (void)snprintf(text, sizeof(text), "%u", kb);
-    if (kb > 4 && pfl_tracefs_write(self->fs.instance_fd, "buffer_subbuf_size_kb", text) != 0)
+    (void)snprintf(text, sizeof(text), "%u", kb > 4 ? kb : 4);
+    if (pfl_tracefs_write(self->fs.instance_fd, "buffer_subbuf_size_kb", text) != 0)
         pfl_log_debug("tracefs-page-size-refused", "kb=%u", kb);
 }
 
@@ -272,13 +272,19 @@ static bool can_poll(const struct pfl_ftrace *self)
            pfl_tracefs_write(self->fs.instance_fd, "buffer_percent", "50") == 0;
 }
 
+void pfl_ftrace_prepare(struct pfl_ftrace *self)
+{
+    pfl_instance_maker_start(&self->maker, &self->fs);
+}
+
 static void stop_instance(struct pfl_ftrace *self)
 {
     pfl_cpu_buffers_close(&self->buffers);
     pfl_bundle_fini(&self->bundle);
-    pfl_tracefs_remove_instance(&self->fs);
     self->is_running = false;
     self->buffer_size_kb = 0;
+    if (!self->is_ending)
+        pfl_ftrace_prepare(self);
 }
 
 static int start_instance(struct pfl_ftrace *self, const struct pfl_ftrace_conf *conf)
@@ -287,9 +293,7 @@ static int start_instance(struct pfl_ftrace *self, const struct pfl_ftrace_conf 
 
     if (self->is_running)
         return set_buffer_size(self, conf);
-    rc = pfl_tracefs_make_instance(&self->fs);
-    if (rc == 0)
-        rc = pfl_tracefs_write(self->fs.instance_fd, "trace_clock", "boot");
+    rc = pfl_instance_maker_take(&self->maker, &self->fs);
     if (rc == 0) {
         set_page_size(self, conf);
         rc = set_buffer_size(self, conf);

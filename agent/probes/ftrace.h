@@ -10,6 +10,7 @@
 
 #include "agent/probes/cpu_buffers.h"
 #include "agent/probes/event_catalog.h"
+#include "agent/probes/instance_maker.h"
 #include "agent/probes/page_reader.h"
 #include "agent/probes/tracefs.h"
 #include "producer/perfleet.h"
@@ -30,12 +31,14 @@ struct pfl_ftrace_session {
 };
 
 struct pfl_ftrace {
-    struct pfl_tracefs fs;
+    struct pfl_tracefs fs; /* the maker's while it is busy, but for root_fd */
+    struct pfl_instance_maker maker;
     struct pfl_event_catalog catalog;
     bool has_catalog;
     struct pfl_cpu_buffers buffers; /* of the instance, when there is one */
-    bool is_running;                /* there is an instance */
+    bool is_running;                /* a session records into the instance */
     uint32_t buffer_size_kb;        /* of the instance */
+    bool is_ending;                 /* set by the owner: no further session will come */
     struct pfl_bundle bundle;
     struct pfl_buf scratch;
     struct pfl_ftrace_session sessions[PERFLEET_MAX_INSTANCES];
@@ -45,7 +48,10 @@ struct pfl_ftrace {
 
 /* PFL_ENOENT, PFL_EPERM: there is no tracefs for us; the object is usable for fini only. */
 PFL_MUST_USE int pfl_ftrace_init(struct pfl_ftrace *self);
+/* Removes the instance. */
 void pfl_ftrace_fini(struct pfl_ftrace *self);
+/* Has the instance for the first session made; its thread inherits the caller's privileges. */
+void pfl_ftrace_prepare(struct pfl_ftrace *self);
 
 /* `config` is the FtraceConfig. PFL_EPARSE, PFL_ENOMEM, PFL_EIO. */
 PFL_MUST_USE int pfl_ftrace_open_session(struct pfl_ftrace *self, uint32_t session,
@@ -55,7 +61,7 @@ PFL_MUST_USE int pfl_ftrace_start_session(struct pfl_ftrace *self, uint32_t sess
                                           struct perfleet_writer *writer);
 /* Threads that the session meets go here; NULL: nowhere. Borrowed until changed. */
 void pfl_ftrace_set_pids(struct pfl_ftrace *self, uint32_t session, struct pfl_pid_set *pids);
-/* Legal on a session that is not open. The last one removes the instance. */
+/* Legal on a session that is not open. After the last one the instance is made anew. */
 void pfl_ftrace_close_session(struct pfl_ftrace *self, uint32_t session);
 
 /* Reads all CPUs for all sessions. */

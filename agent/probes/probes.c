@@ -458,6 +458,7 @@ static void refuse_requests(struct probes *p)
     p->is_closing = true;
     pthread_cond_broadcast(&p->done);
     pthread_mutex_unlock(&p->lock);
+    p->ftrace.is_ending = true;
     for (size_t kind = 0; kind < SOURCE_KINDS; kind++) {
         for (uint32_t i = 0; i < SESSIONS; i++)
             stop_instance(&p->sources[kind], i);
@@ -520,6 +521,8 @@ static int connect_and_loop(struct probes *p, const struct pfl_probes_conf *conf
 
     if (!pfl_privilege_drop())
         pfl_log_warn("privileges-kept", "errno=%d", errno);
+    if (has_ftrace)
+        pfl_ftrace_prepare(&p->ftrace);
     rc = perfleet_open(&library, &tracing);
     if (rc != 0) {
         pfl_log_error("producer-not-opened", "reason=\"%s\"", perfleet_err_str(rc));

@@ -80,7 +80,14 @@ wait $!
 check "scheduling, tasks, system calls, interrupts and statistics arrive; nothing was lost" \
     $FIELDS "$WORK/all.pftrace" compact_switch compact_waking event:237 event:235 event:329 \
     event:24 ftrace_stats_begin ftrace_stats_end process_tree lossless
-check "no instance is left after the session" wait_for 10 no_instance
+is_idle() {
+    ! grep -qs 1 $TRACEFS/instances/perfleet-*/tracing_on &&
+        ! grep -qsE "[a-z]" $TRACEFS/instances/perfleet-*/set_event
+}
+is_recording() {
+    grep -qs 1 $TRACEFS/instances/perfleet-*/tracing_on
+}
+check "after the session nothing is recorded" wait_for 20 is_idle
 
 two_sessions() {
     record one "$WORK/ftrace.pbtx" "$WORK/a.pftrace" &
@@ -97,8 +104,7 @@ check "the second has its own and no others" $FIELDS "$WORK/b.pftrace" event:235
 sed 's/duration_ms: 1000/duration_ms: 20000/' "$WORK/ftrace.pbtx" >"$WORK/long.pbtx"
 record one "$WORK/long.pbtx" "$WORK/long.pftrace" >"$WORK/long.log" 2>&1 &
 LONG=$!
-has_instance() { ! no_instance; }
-check "a session has an instance" wait_for 10 has_instance
+check "a session records into an instance" wait_for 20 is_recording
 kill -9 "$PROBES"
 check "which is removed even after kill -9" wait_for 10 no_instance
 tracefs_state >"$WORK/after"
@@ -109,5 +115,10 @@ wait "$PROBES" 2>/dev/null
 
 mkdir "$TRACEFS/instances/perfleet-999999999"
 start probes2 "$BIN/perfleet-probes"
-check "an instance of a program that is gone is removed at start" wait_for 10 no_instance
+PROBES=$STARTED
+stale_is_gone() { [ ! -e $TRACEFS/instances/perfleet-999999999 ]; }
+check "an instance of a program that is gone is removed at start" wait_for 20 stale_is_gone
+kill "$PROBES"
+wait "$PROBES"
+check "at its end it removes its own" no_instance
 finish
