@@ -9,6 +9,7 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 option(PFL_TESTS "Build the tests" ON)
 option(PFL_BENCH "Build the benchmarks" ON)
 option(PFL_WERROR "Warnings are errors" ON)
+option(PFL_LTO "Optimise programs across their libraries (gcc)" OFF)
 set(PFL_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
 option(PFL_FUZZ "Build the fuzz targets with libFuzzer (clang only)" OFF)
 
@@ -32,3 +33,23 @@ endif()
 if(PFL_FUZZ)
     add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
+
+# Across libraries the path of a chunk from the socket into the buffer is one piece of code: 10 to
+# 15 % of the service's CPU time. Objects stay ordinary ones besides, so that tests link as ever.
+function(pfl_optimise_across_libraries name)
+    if(NOT PFL_LTO)
+        return()
+    endif()
+    get_target_property(type ${name} TYPE)
+    target_compile_options(${name} PRIVATE -flto=auto -ffat-lto-objects)
+    if(type STREQUAL EXECUTABLE)
+        target_link_options(${name} PRIVATE -flto=auto)
+    endif()
+endfunction()
+
+# A test takes the ordinary objects.
+function(pfl_link_quickly name)
+    if(PFL_LTO)
+        target_link_options(${name} PRIVATE -fno-lto)
+    endif()
+endfunction()

@@ -198,7 +198,7 @@ void pfl_bench_client_slow_down(struct pfl_bench_client *self, unsigned sleep_ms
 void pfl_bench_client_enable(struct pfl_bench_client *self,
                              const struct pfl_bench_session_conf *conf)
 {
-    uint8_t buffer[64], name[128], source[160], config[256], request[300], codec[4];
+    uint8_t buffer[128], name[128], source[160], config[256], request[300], codec[4];
     struct pfl_writer b = pfl_writer_of(buffer, sizeof(buffer));
     struct pfl_writer n = pfl_writer_of(name, sizeof(name));
     struct pfl_writer s = pfl_writer_of(source, sizeof(source));

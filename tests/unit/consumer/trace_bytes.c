@@ -110,7 +110,7 @@ uint64_t field_value(struct pfl_span message, uint32_t id)
 
 struct pfl_span field_bytes(struct pfl_span message, uint32_t id)
 {
-    struct pfl_field f;
+    struct pfl_field f = {0};
 
     assert_true(find_field(message, id, &f));
     assert_int_equal(f.type, PFL_WIRE_BYTES);

@@ -15,9 +15,9 @@
 #define TAIL_MAX     6u
 
 /* A size in exactly `bytes` bytes; false when it does not fit. */
-static bool spell(uint64_t size, size_t bytes, uint8_t *dst)
+static bool spell(uint64_t size, size_t bytes, uint8_t dst[SPELLING_MAX])
 {
-    for (size_t i = 0; i < bytes; i++) {
+    for (size_t i = 0; i < bytes && i < SPELLING_MAX; i++) {
         dst[i] = (uint8_t)(size & 0x7fu) | (i + 1 < bytes ? 0x80u : 0);
         size >>= 7;
     }
