@@ -142,6 +142,7 @@ int pfl_service_add_producer(struct pfl_service *self, const struct pfl_producer
 void pfl_service_remove_producer(struct pfl_service *self, struct pfl_producer *producer)
 {
     struct pfl_list *it;
+    uint16_t id = producer->id;
 
     PFL_LIST_EACH (it, &self->sessions) {
         pfl_session_scrape_producer(self, PFL_CONTAINER_OF(it, struct pfl_session, node), producer);
@@ -158,6 +159,7 @@ void pfl_service_remove_producer(struct pfl_service *self, struct pfl_producer *
         pfl_session_drop_instance(self, instance);
     }
     pfl_producer_free(producer);
+    pfl_session_lose_flushes(self, id); /* which may end sessions */
 }
 
 int pfl_service_register_source(struct pfl_service *self, struct pfl_producer *producer,

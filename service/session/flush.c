@@ -7,7 +7,8 @@
  * the end of the session takes the flush out of the book, calls `done` and frees it; `done` may add
  * flushes and end others: every call starts over from the front of the list after each `done`.
  *
- * A producer that disconnects stays waited for, so its flush ends by its deadline, as documented.
+ * A producer that disconnects is waited for no longer, but its flush fails once the others have
+ * acked: what it had not committed is missing, and nobody stands still for it until the deadline.
  * Limits: flushes per session, producers waited for in all.
  */
 #include "service/session/flush.h"
@@ -85,14 +86,30 @@ static void end_flush(struct pfl_flush_book *book, struct pfl_flush *flush, bool
     pfl_flush_free(flush);
 }
 
-static void drop_producer(struct pfl_flush_book *book, struct pfl_flush *flush, uint16_t producer)
+static bool drop_producer(struct pfl_flush_book *book, struct pfl_flush *flush, uint16_t producer)
 {
     for (size_t i = 0; i < flush->waiting_len; i++) {
         if (flush->waiting[i] != producer)
             continue;
         flush->waiting[i] = flush->waiting[--flush->waiting_len];
         book->waiting_total--;
-        return;
+        return true;
+    }
+    return false;
+}
+
+static void end_complete(struct pfl_flush_book *self, pfl_flush_done_cb done, void *user)
+{
+    struct pfl_list *it;
+
+    for (it = self->pending.next; it != &self->pending;) {
+        struct pfl_flush *flush = PFL_CONTAINER_OF(it, struct pfl_flush, node);
+
+        it = it->next;
+        if (flush->waiting_len != 0)
+            continue;
+        end_flush(self, flush, !flush->has_lost, done, user);
+        it = self->pending.next;
     }
 }
 
@@ -106,17 +123,23 @@ void pfl_flush_book_ack(struct pfl_flush_book *self, uint16_t producer_id, uint6
 
         if (flush->id > id_untrusted)
             break;
-        drop_producer(self, flush, producer_id);
+        (void)drop_producer(self, flush, producer_id);
     }
-    for (it = self->pending.next; it != &self->pending;) {
+    end_complete(self, done, user);
+}
+
+void pfl_flush_book_lose(struct pfl_flush_book *self, uint16_t producer_id, pfl_flush_done_cb done,
+                         void *user)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &self->pending) {
         struct pfl_flush *flush = PFL_CONTAINER_OF(it, struct pfl_flush, node);
 
-        it = it->next;
-        if (flush->waiting_len != 0)
-            continue;
-        end_flush(self, flush, true, done, user);
-        it = self->pending.next;
+        if (drop_producer(self, flush, producer_id))
+            flush->has_lost = true;
     }
+    end_complete(self, done, user);
 }
 
 void pfl_flush_book_expire(struct pfl_flush_book *self, uint64_t now_ms, pfl_flush_done_cb done,

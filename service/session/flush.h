@@ -43,6 +43,7 @@ struct pfl_flush {
     enum pfl_flush_then then;
     uint64_t request_id; /* PFL_FLUSH_THEN_REPLY, _CLONE */
     bool drop_reply;
+    bool has_lost; /* a producer that it waited for disconnected */
     uint64_t flags;
     size_t waiting_len;
     uint16_t waiting[]; /* producer ids */
@@ -70,6 +71,10 @@ void pfl_flush_book_add(struct pfl_flush_book *self, struct pfl_flush *flush);
  */
 void pfl_flush_book_ack(struct pfl_flush_book *self, uint16_t producer_id, uint64_t id_untrusted,
                         pfl_flush_done_cb done, void *user);
+/* Producer `producer_id` is gone: flushes wait for it no longer and end as failed, each once nobody
+ * else is waited for. */
+void pfl_flush_book_lose(struct pfl_flush_book *self, uint16_t producer_id, pfl_flush_done_cb done,
+                         void *user);
 /* Ends the flushes whose deadline has come, as failed. */
 void pfl_flush_book_expire(struct pfl_flush_book *self, uint64_t now_ms, pfl_flush_done_cb done,
                            void *user);

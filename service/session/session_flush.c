@@ -217,6 +217,11 @@ void pfl_session_ack_flush(struct pfl_service *service, const struct pfl_produce
     pfl_flush_book_ack(&service->flushes, producer->id, flush_id_untrusted, on_flush_done, service);
 }
 
+void pfl_session_lose_flushes(struct pfl_service *service, uint16_t producer_id)
+{
+    pfl_flush_book_lose(&service->flushes, producer_id, on_flush_done, service);
+}
+
 void pfl_session_expire_flushes(struct pfl_service *service)
 {
     pfl_flush_book_expire(&service->flushes, pfl_service_now_ms(service), on_flush_done, service);

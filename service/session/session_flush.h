@@ -15,6 +15,8 @@ struct pfl_session_flush_conf {
     bool drop_reply;
 };
 
+/* The producer is gone: flushes that waited for it fail. They may end sessions. */
+void pfl_session_lose_flushes(struct pfl_service *service, uint16_t producer_id);
 /* Asks every producer that takes part; the end, at once when there is none, is what `then` says. A
  * session that does not run, or has too many flushes pending, fails it at once. */
 void pfl_session_flush(struct pfl_service *service, struct pfl_session *session,

@@ -98,6 +98,34 @@ static void a_deadline_fails_the_flush(void **state)
     pfl_flush_book_fini(&book);
 }
 
+static void a_producer_that_is_gone_fails_its_flushes_at_once(void **state)
+{
+    struct pfl_flush_book book;
+    struct ended ended = {0};
+    uint64_t first;
+    uint64_t second;
+
+    (void)state;
+    pfl_flush_book_init(&book);
+    first = add(&book, 7, 100, both, 2);
+    second = add(&book, 8, 100, &both[1], 1);
+    pfl_flush_book_lose(&book, 1, on_done, &ended);
+    assert_int_equal(ended.len, 0); /* producer 2 is still waited for */
+    pfl_flush_book_ack(&book, 2, second, on_done, &ended);
+    assert_int_equal(ended.len, 2);
+    assert_int_equal(ended.ids[0], first);
+    assert_false(ended.ok[0]);
+    assert_int_equal(ended.ids[1], second);
+    assert_true(ended.ok[1]);
+    (void)add(&book, 7, 100, both, 1);
+    pfl_flush_book_lose(&book, 1, on_done, &ended);
+    assert_int_equal(ended.len, 3);
+    assert_false(ended.ok[2]);
+    assert_int_equal(book.waiting_total, 0);
+    pfl_flush_book_fini(&book);
+    pfl_sweep_assert_no_leak();
+}
+
 static void cancelling_ends_only_that_session(void **state)
 {
     struct pfl_flush_book book;
@@ -159,6 +187,7 @@ int main(void)
         cmocka_unit_test(a_flush_ends_with_its_last_producer),
         cmocka_unit_test(an_ack_covers_older_flushes_of_all_sessions_and_no_newer),
         cmocka_unit_test(a_deadline_fails_the_flush),
+        cmocka_unit_test(a_producer_that_is_gone_fails_its_flushes_at_once),
         cmocka_unit_test(cancelling_ends_only_that_session),
         cmocka_unit_test(a_session_may_not_pile_up_flushes),
         cmocka_unit_test(every_allocation_may_fail),

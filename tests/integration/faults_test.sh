@@ -1,0 +1,13 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC1091
+# Everything that can go away does, at every state: producers and consumers; the clock jumps, the
+# disk fills or hangs. Nothing leaks, nothing stalls, every loss is counted. The claims are in
+# tests/support/fault_*.py, which speak the protocol themselves.
+. "$(dirname "$0")/lib.sh"
+
+start_service one || { check "perfleetd opens its sockets" false; finish; }
+tap_claims python3 -B "$ROOT/tests/support/fault_producers.py" "$PERFETTO_CONSUMER_SOCK_NAME" \
+    "$PERFETTO_PRODUCER_SOCK_NAME" "$SERVICE_PID" "$WORK"
+check "perfleetd is still there" is_alive "$SERVICE_PID"
+finish
