@@ -7,7 +7,9 @@
 . "$(dirname "$0")/lib.sh"
 
 start_service one || { check "perfleetd opens its sockets" false; finish; }
-tap_claims python3 -B "$ROOT/tests/support/fault_producers.py" "$PERFETTO_CONSUMER_SOCK_NAME" \
-    "$PERFETTO_PRODUCER_SOCK_NAME" "$SERVICE_PID" "$WORK"
+for what in producers consumers; do
+    tap_claims python3 -B "$ROOT/tests/support/fault_$what.py" "$PERFETTO_CONSUMER_SOCK_NAME" \
+        "$PERFETTO_PRODUCER_SOCK_NAME" "$SERVICE_PID" "$WORK"
+done
 check "perfleetd is still there" is_alive "$SERVICE_PID"
 finish
