@@ -18,6 +18,8 @@
 enum {
     OPT_PRESET = 256,
     OPT_HOST,
+    OPT_RELAY,
+    OPT_SELECT,
     OPT_DURATION,
     OPT_QUORUM,
     OPT_TIMEOUT,
@@ -42,7 +44,11 @@ static const struct option_row rows[] = {
     {"output", 'o', "FILE", PFL_OPTIONS_OUTPUT, "the trace file; - writes standard output"},
     {"out", 'o', "FILE", PFL_OPTIONS_OUTPUT, NULL},
     {"host", OPT_HOST, "HOST", PFL_OPTIONS_HOSTS,
-     "[NAME=]tls://ADDRESS:PORT, [NAME=]unix:PATH or [NAME=]local"},
+     "[NAME=]tls://ADDRESS:PORT, [NAME=]unix:PATH, [NAME=]local; with --relay: NAME"},
+    {"relay", OPT_RELAY, "ADDRESS", PFL_OPTIONS_HOSTS,
+     "the relay that the hosts dialled, HOST:PORT (default $PERFLEET_RELAY)"},
+    {"select", OPT_SELECT, "TERMS", PFL_OPTIONS_HOSTS,
+     "the relay's hosts with these labels: role=web,zone!=b; '*' is all"},
     {"duration", OPT_DURATION, "TIME", PFL_OPTIONS_DURATION,
      "overrides the config's duration_ms: 10s, 500ms, 5m"},
     {"quorum", OPT_QUORUM, "N|P%", PFL_OPTIONS_QUORUM,
@@ -80,6 +86,9 @@ static void print_help(const struct pfl_command *command)
     for (size_t i = 0; i < ROWS; i++)
         if (takes(command, &rows[i]) && rows[i].help != NULL)
             print_option(&rows[i]);
+    if ((command->options & PFL_OPTIONS_HOSTS) != 0)
+        puts("\nHOSTS is --host HOST [--host HOST ...], or --relay ADDRESS with --select TERMS or "
+             "--host NAME ...");
     printf("\nExit codes: %s.\n", command->exits);
 }
 
@@ -153,6 +162,10 @@ static const char **text_of(struct pfl_args *args, int option)
         return &args->output;
     case OPT_PRESET:
         return &args->preset;
+    case OPT_RELAY:
+        return &args->targets.relay;
+    case OPT_SELECT:
+        return &args->targets.selection;
     case OPT_CA:
         return &args->targets.ca_path;
     case OPT_CERT:
@@ -244,6 +257,7 @@ int pfl_args_run(const struct pfl_command *command, int argc, char **argv)
     int rc;
 
     pfl_targets_init(&args.targets);
+    args.targets.is_all_default = (command->options & PFL_OPTIONS_ALL_HOSTS) != 0;
     rc = read_options(command, &args, argc, argv);
     if (rc > 0) {
         print_help(command);

@@ -18,6 +18,8 @@ enum pfl_option_group {
     PFL_OPTIONS_DURATION = 1 << 4,
     PFL_OPTIONS_QUORUM = 1 << 5,
     PFL_OPTIONS_QUIET = 1 << 6,
+    /* No options: with a relay and no choice of hosts, all of them are meant. */
+    PFL_OPTIONS_ALL_HOSTS = 1 << 7,
 };
 
 #define PFL_ARGS_MAX_WORDS 8

@@ -49,12 +49,20 @@ static int report_states(const struct pfl_ask *ask, const struct pfl_args *args,
 {
     size_t len = pfl_ask_get_len(ask);
     struct pfl_service_state_host *hosts = list_states(ask);
-    int rc = hosts != NULL ? 0 : PFL_ENOMEM;
+    struct pfl_inventory_host *told = pfl_mem_calloc(len, sizeof(*told));
+    int rc = hosts != NULL && told != NULL ? 0 : PFL_ENOMEM;
 
+    for (size_t i = 0; rc == 0 && args->targets.inventory != NULL && i < len; i++) {
+        pfl_inventory_get_host(args->targets.inventory,
+                               pfl_inventory_find(args->targets.inventory, hosts[i].address),
+                               &told[i]);
+        hosts[i].told = &told[i];
+    }
     if (rc == 0 && args->is_json)
         rc = pfl_service_state_json(hosts, len, detail, out);
     for (size_t i = 0; rc == 0 && !args->is_json && i < len; i++)
         rc = pfl_service_state_text(&hosts[i], detail, out);
+    pfl_mem_free(told);
     pfl_mem_free(hosts);
     return rc;
 }

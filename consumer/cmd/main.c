@@ -14,10 +14,11 @@
     "0 complete, 1 nothing recorded,\n2 usage, 3 data was lost, 4 a host is missing or cut "       \
     "short, 5 the file could not be written,\n130 given up"
 
-#define HOSTS "--host HOST [--host HOST ...]"
+#define HOSTS "HOSTS"
 
 enum {
     ASKS = PFL_OPTIONS_HOSTS | PFL_OPTIONS_JSON,
+    ASKS_ALL = ASKS | PFL_OPTIONS_ALL_HOSTS,
     TRACES = ASKS | PFL_OPTIONS_OUTPUT | PFL_OPTIONS_QUORUM | PFL_OPTIONS_QUIET,
     STARTS = ASKS | PFL_OPTIONS_CONFIG | PFL_OPTIONS_QUORUM | PFL_OPTIONS_QUIET,
     RECORDS = TRACES | PFL_OPTIONS_CONFIG | PFL_OPTIONS_DURATION,
@@ -35,7 +36,7 @@ static const struct pfl_command commands[] = {
      "Then: perfleet ps, stats, snapshot, trigger, stop, read, kill.",
      "0 it runs on all hosts, 1 on none, 2 usage, 4 on some", STARTS, 1, 1, pfl_cmd_start},
     {"ps", "the sessions of hosts", HOSTS, "The sessions of each host, whoever made them.",
-     ANSWER_EXITS, ASKS, 0, 0, pfl_cmd_ps},
+     ANSWER_EXITS, ASKS_ALL, 0, 0, pfl_cmd_ps},
     {"stats", "the counters of a session that was left running", "SESSION " HOSTS,
      "How much is in the buffers of SESSION on each host, and what was lost.", ANSWER_EXITS, ASKS,
      1, 1, pfl_cmd_stats},
@@ -59,10 +60,10 @@ static const struct pfl_command commands[] = {
     {"kill", "throw away a session that was left running", "SESSION " HOSTS,
      "Ends SESSION on all hosts; its data is gone.", ANSWER_EXITS, ASKS, 1, 1, pfl_cmd_kill},
     {"hosts", "who answers, with which version and how many producers", HOSTS " [--json]",
-     "One line for each host: who answers there, and how busy it is.", ANSWER_EXITS, ASKS, 0, 0,
+     "One line for each host: who answers there, and how busy it is.", ANSWER_EXITS, ASKS_ALL, 0, 0,
      pfl_cmd_hosts},
     {"query", "sessions, producers and data sources of hosts", HOSTS " [--json]",
-     "The sessions, producers and data sources of each host.", ANSWER_EXITS, ASKS, 0, 0,
+     "The sessions, producers and data sources of each host.", ANSWER_EXITS, ASKS_ALL, 0, 0,
      pfl_cmd_query},
     {"presets", "the ready-made trace configs", "[NAME]",
      "Lists the ready-made configs, or prints the one called NAME.", "0, 2 there is none of it", 0,

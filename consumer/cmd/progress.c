@@ -20,30 +20,36 @@ static void clear_bar(struct pfl_progress *p)
     p->has_bar = false;
 }
 
-static uint64_t bytes_expected(const struct pfl_recording *r)
+/* What is known of all hosts together. */
+struct totals {
+    uint64_t expected_bytes;
+    uint64_t read_bytes;
+    size_t hosts;
+    size_t done;
+    const char *slowest; /* whose share read is the smallest */
+    double slowest_share;
+};
+
+static struct totals sum_up(const struct pfl_recording *r)
 {
-    uint64_t sum = 0;
+    struct totals t = {.slowest = "", .slowest_share = 2};
 
     for (size_t i = 0; i < pfl_recording_get_hosts_len(r); i++) {
         struct pfl_recording_host h;
+        double share;
 
         pfl_recording_get_host(r, i, &h);
-        sum += h.report->losses.bytes_unread;
+        t.hosts++;
+        t.expected_bytes += h.report->losses.bytes_unread;
+        t.read_bytes += h.report->bytes_read;
+        t.done += h.state > PFL_LINK_READING;
+        share = (double)h.report->bytes_read / ((double)h.report->losses.bytes_unread + 1);
+        if (h.state != PFL_LINK_READING || share >= t.slowest_share)
+            continue;
+        t.slowest = h.report->name;
+        t.slowest_share = share;
     }
-    return sum;
-}
-
-static uint64_t bytes_read(const struct pfl_recording *r)
-{
-    uint64_t sum = 0;
-
-    for (size_t i = 0; i < pfl_recording_get_hosts_len(r); i++) {
-        struct pfl_recording_host h;
-
-        pfl_recording_get_host(r, i, &h);
-        sum += h.report->bytes_read;
-    }
-    return sum;
+    return t;
 }
 
 static void draw_bar(struct pfl_progress *p, const char *words, double share, const char *tail)
@@ -59,11 +65,27 @@ static void draw_bar(struct pfl_progress *p, const char *words, double share, co
     p->has_bar = true;
 }
 
+static void draw_reading(struct pfl_progress *p, const struct pfl_recording *r)
+{
+    struct totals t = sum_up(r);
+    double seconds = (double)(uv_now(p->timer.loop) - p->read_began_ms + 1) / 1e3;
+    char tail[256];
+    int len =
+        snprintf(tail, sizeof(tail), "%.1f MB, %.1f MB/s, %zu of %zu hosts",
+                 (double)t.read_bytes / 1e6, (double)t.read_bytes / 1e6 / seconds, t.done, t.hosts);
+
+    if (t.slowest[0] != '\0' && t.hosts > 1 && len > 0 && (size_t)len < sizeof(tail))
+        snprintf(tail + len, sizeof(tail) - (size_t)len, ", slowest %s %.0f%%", t.slowest,
+                 t.slowest_share * 100 > 100 ? 100.0 : t.slowest_share * 100);
+    draw_bar(p, "reading",
+             t.expected_bytes != 0 ? (double)t.read_bytes / (double)t.expected_bytes : 0, tail);
+}
+
 static void on_refresh(uv_timer_t *timer)
 {
     struct pfl_progress *p = timer->data;
     const struct pfl_recording *r = p->recording;
-    char tail[96] = "";
+    char tail[96];
     double share = 0;
 
     if (r == NULL || !p->is_terminal)
@@ -80,11 +102,7 @@ static void on_refresh(uv_timer_t *timer)
         }
         draw_bar(p, "recording", share, tail);
     } else if (pfl_recording_get_phase(r) == PFL_RECORDING_READ) {
-        uint64_t expected = bytes_expected(r);
-
-        share = expected != 0 ? (double)bytes_read(r) / (double)expected : 0;
-        snprintf(tail, sizeof(tail), "%.1f MB", (double)bytes_read(r) / 1e6);
-        draw_bar(p, "reading", share, tail);
+        draw_reading(p, r);
     }
 }
 
@@ -153,6 +171,7 @@ static void say_phase(struct pfl_progress *p, const struct pfl_recording *r)
         if (p->task == PFL_LINK_START)
             break;
         clear_bar(p);
+        p->read_began_ms = uv_now(p->timer.loop);
         fprintf(stderr, "reading\n");
         break;
     default:
@@ -172,6 +191,13 @@ void pfl_progress_update(struct pfl_progress *self, const struct pfl_recording *
         return;
     }
     report = pfl_host_link_get_report(link);
+    if (pfl_host_link_get_state(link) == PFL_LINK_FREEING && !self->is_quiet) {
+        double seconds = (double)(report->read_ended_ns - report->read_began_ns + 1) / 1e9;
+
+        clear_bar(self);
+        fprintf(stderr, "host %s: read %.1f MB, %.1f MB/s\n", report->name,
+                (double)report->bytes_read / 1e6, (double)report->bytes_read / 1e6 / seconds);
+    }
     if (pfl_host_link_get_state(link) == PFL_LINK_CLOSING && report->why[0] != '\0') {
         clear_bar(self);
         fprintf(stderr, "perfleet: host %s: %s\n", pfl_host_link_get_title(link), report->why);

@@ -10,7 +10,8 @@ struct pfl_progress {
     const struct pfl_recording *recording; /* borrowed */
     enum pfl_link_task task;
     uint64_t duration_ms;
-    uint64_t run_began_ms; /* of the loop; 0: not yet */
+    uint64_t run_began_ms;  /* of the loop; 0: not yet */
+    uint64_t read_began_ms; /* likewise */
     bool is_quiet;
     bool is_terminal;
     bool has_bar; /* the terminal's last line is ours */

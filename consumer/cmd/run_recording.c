@@ -101,6 +101,10 @@ static void summarize_host(const struct record *rec, size_t host, struct pfl_sum
         .packets = h.merged.packets,
         .bytes = h.merged.bytes,
         .sequences = h.merged.sequences,
+        .resumes = h.report->resumes,
+        .read_seconds = h.report->read_ended_ns > h.report->read_began_ns
+                            ? (double)(h.report->read_ended_ns - h.report->read_began_ns) / 1e9
+                            : 0,
         .loss_marks = h.merged.loss_marks,
         .refused_packets = h.merged.refused_packets,
         .has_losses = h.report->has_losses,

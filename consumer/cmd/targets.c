@@ -14,7 +14,6 @@
 
 #include "base/mem.h"
 #include "consumer/cmd/cmd.h"
-#include "consumer/recording/recording.h"
 
 #define PATH_ROOM 4096
 
@@ -26,6 +25,7 @@ void pfl_targets_init(struct pfl_targets *self)
 void pfl_targets_fini(struct pfl_targets *self)
 {
     pfl_mem_free(self->specs);
+    pfl_inventory_free(self->inventory);
     if (self->tls != NULL)
         pfl_tls_conf_unref(self->tls);
     pfl_targets_init(self);
@@ -33,11 +33,20 @@ void pfl_targets_fini(struct pfl_targets *self)
 
 bool pfl_targets_add(struct pfl_targets *self, const char *arg)
 {
-    struct pfl_host_spec *grown;
-    char why[512];
+    if (self->hosts_len == PFL_TARGETS_MAX_HOSTS) {
+        pfl_cmd_error("more than %u hosts", PFL_TARGETS_MAX_HOSTS);
+        return false;
+    }
+    self->hosts[self->hosts_len++] = arg;
+    return true;
+}
 
-    if (self->specs_len == PFL_RECORDING_MAX_HOSTS) {
-        pfl_cmd_error("more than %u hosts", PFL_RECORDING_MAX_HOSTS);
+bool pfl_targets_grow(struct pfl_targets *self, struct pfl_host_spec **ret_spec)
+{
+    struct pfl_host_spec *grown;
+
+    if (self->specs_len == PFL_TARGETS_MAX_HOSTS) {
+        pfl_cmd_error("more than %u hosts: select fewer with --select", PFL_TARGETS_MAX_HOSTS);
         return false;
     }
     grown = pfl_mem_realloc(self->specs, (self->specs_len + 1) * sizeof(*grown));
@@ -46,16 +55,40 @@ bool pfl_targets_add(struct pfl_targets *self, const char *arg)
         return false;
     }
     self->specs = grown;
-    if (pfl_host_spec_parse(arg, &grown[self->specs_len], why, sizeof(why)) != 0) {
-        pfl_cmd_error("--host %s", why);
+    *ret_spec = &grown[self->specs_len++];
+    return true;
+}
+
+/* Hosts that are addresses. */
+static bool parse_hosts(struct pfl_targets *t)
+{
+    struct pfl_host_spec *spec;
+    char why[512];
+
+    if (t->selection != NULL) {
+        pfl_cmd_error("--select chooses among the hosts of a relay: give --relay HOST:PORT");
         return false;
     }
-    self->specs_len++;
-    return true;
+    for (size_t i = 0; i < t->hosts_len; i++) {
+        if (!pfl_targets_grow(t, &spec))
+            return false;
+        if (pfl_host_spec_parse(t->hosts[i], spec, why, sizeof(why)) != 0) {
+            pfl_cmd_error("--host %s%s", why,
+                          pfl_host_is_name(t->hosts[i])
+                              ? "; a name alone is a host behind a relay: give --relay HOST:PORT"
+                              : "");
+            return false;
+        }
+    }
+    if (t->specs_len == 0)
+        pfl_cmd_error("no host: give at least one --host, or --relay HOST:PORT with --select");
+    return t->specs_len != 0;
 }
 
 static bool needs_tls(const struct pfl_targets *t)
 {
+    if (t->relay != NULL)
+        return true;
     for (size_t i = 0; i < t->specs_len; i++)
         if (t->specs[i].kind == PFL_HOST_TLS)
             return true;
@@ -104,6 +137,7 @@ static bool load_certificates(struct pfl_targets *self)
         .ca_path = choose_path(self->ca_path, "PERFLEET_CA", "ca.pem", ca),
         .cert_path = choose_path(self->cert_path, "PERFLEET_CERT", "cert.pem", cert),
         .key_path = choose_path(self->key_path, "PERFLEET_KEY", "key.pem", key),
+        .alpn = self->relay != NULL ? pfl_tunnel_client_alpn : NULL,
     };
 
     if (!needs_tls(self))
@@ -121,11 +155,11 @@ static bool load_certificates(struct pfl_targets *self)
 
 bool pfl_targets_open(struct pfl_targets *self, uv_loop_t *loop)
 {
-    if (self->specs_len == 0) {
-        pfl_cmd_error("no host: give at least one --host");
-        return false;
-    }
-    if (!load_certificates(self))
+    const char *relay = getenv("PERFLEET_RELAY");
+
+    if (self->relay == NULL && self->hosts_len == 0 && relay != NULL && relay[0] != '\0')
+        self->relay = relay;
+    if ((self->relay == NULL && !parse_hosts(self)) || !load_certificates(self))
         return false;
     signal(SIGPIPE, SIG_IGN);
     if (uv_loop_init(loop) != 0) {
@@ -133,7 +167,10 @@ bool pfl_targets_open(struct pfl_targets *self, uv_loop_t *loop)
         return false;
     }
     self->loop = loop;
-    return true;
+    if (self->relay == NULL || pfl_targets_open_relay(self))
+        return true;
+    pfl_targets_close(self);
+    return false;
 }
 
 void pfl_targets_fill_conn(const struct pfl_targets *self, struct pfl_consumer_conn_conf *ret_conf)
@@ -141,6 +178,7 @@ void pfl_targets_fill_conn(const struct pfl_targets *self, struct pfl_consumer_c
     *ret_conf = (struct pfl_consumer_conn_conf){
         .loop = self->loop,
         .tls = self->tls,
+        .tunnel = self->tunnel,
         .fleet = self->fleet[0] != '\0' ? self->fleet : NULL,
         .handshake_timeout_ms = self->timeout_ms,
     };
@@ -148,6 +186,7 @@ void pfl_targets_fill_conn(const struct pfl_targets *self, struct pfl_consumer_c
 
 void pfl_targets_close(struct pfl_targets *self)
 {
+    pfl_targets_close_relay(self);
     uv_run(self->loop, UV_RUN_DEFAULT);
     uv_loop_close(self->loop);
     self->loop = NULL;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which hosts a command is about and as whom it comes: --host, --ca, --cert, --key, --timeout. */
+/*
+ * Which hosts a command is about and as whom it comes: --host, --relay, --select, --ca, --cert,
+ * --key, --timeout.
+ */
 #ifndef PFL_CONSUMER_TARGETS_H
 #define PFL_CONSUMER_TARGETS_H
 
@@ -8,8 +11,21 @@
 
 #include "base/io/tls_stream.h"
 #include "consumer/link/consumer_conn.h"
+#include "consumer/link/inventory.h"
+
+#define PFL_TARGETS_MAX_HOSTS 256u
 
 struct pfl_targets {
+    const char *hosts[PFL_TARGETS_MAX_HOSTS]; /* as given; borrowed */
+    size_t hosts_len;
+    const char *relay;     /* HOST:PORT; NULL: hosts are addresses */
+    const char *selection; /* of the relay's hosts; NULL: none */
+    bool is_all_default;   /* with a relay and nothing else said, all its hosts are meant */
+    struct pfl_tunnel_client *tunnel; /* owned, while open */
+    struct pfl_inventory *inventory;  /* owned; NULL without relay */
+    bool is_tunnel_closed;
+    bool has_answer; /* of the relay, or a reason why there is none */
+    char relay_why[512];
     struct pfl_host_spec *specs; /* owned */
     size_t specs_len;
     uv_loop_t *loop;          /* the caller's, while open */
@@ -27,12 +43,21 @@ void pfl_targets_init(struct pfl_targets *self);
 void pfl_targets_fini(struct pfl_targets *self);
 /* Adds one --host value; false: said on stderr why not. */
 bool pfl_targets_add(struct pfl_targets *self, const char *arg);
-/* After the last option: loads the certificates if any host needs them, and opens `loop`, which is
- * the caller's memory until close. False: said on stderr why not, and nothing is open. */
+/* After the last option: finds the hosts, loads the certificates if they are needed, asks the relay
+ * if there is one, and opens `loop`, which is the caller's memory until close. False: said on
+ * stderr why not, and nothing is open. */
 bool pfl_targets_open(struct pfl_targets *self, uv_loop_t *loop);
 /* What every connection to these hosts has in common. */
 void pfl_targets_fill_conn(const struct pfl_targets *self, struct pfl_consumer_conn_conf *ret_conf);
 /* Closes the loop; what the caller opened on it must be closed. */
 void pfl_targets_close(struct pfl_targets *self);
+
+/* ---- between targets.c and relay_targets.c ---- */
+
+/* One more host; false: said on stderr why not. */
+bool pfl_targets_grow(struct pfl_targets *self, struct pfl_host_spec **ret_spec);
+/* Connects to the relay, asks for its hosts, and makes those that are meant the targets. */
+bool pfl_targets_open_relay(struct pfl_targets *self);
+void pfl_targets_close_relay(struct pfl_targets *self);
 
 #endif

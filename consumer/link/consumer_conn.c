@@ -6,8 +6,9 @@
  *         |            |            |         |
  *         +------------+------------+---------+-> CLOSING -> on_closed, freed
  *
- * Happy path: resolve (TLS hosts only), try the addresses in turn, handshake, check the
- * certificate's name, bind ConsumerPort. Reading stays on unless the owner stops it.
+ * Happy path: resolve (TLS hosts only; hosts behind a relay are a stream of its client), try the
+ * addresses in turn, handshake, check the certificate's name, bind ConsumerPort. Reading stays on
+ * unless the owner stops it.
  *
  * Failures: each ends in CLOSING with a sentence that says what happened and what may help. An
  * address that refuses is followed by the next one. A host that breaks the protocol is dropped.
@@ -208,6 +209,20 @@ static void connect_unix(struct pfl_consumer_conn *c)
     bind_port(c);
 }
 
+static void connect_tunnel(struct pfl_consumer_conn *c)
+{
+    struct pfl_tunnel_target target = {.host = c->conf.spec->name, .wants_zstd = true};
+    struct pfl_stream_conf conf = stream_conf_of(c);
+    int rc;
+
+    move(c, STATE_CONNECTING);
+    rc = c->conf.tunnel == NULL
+             ? PFL_EINVAL
+             : pfl_tunnel_client_connect(c->conf.tunnel, &target, &conf, &c->stream);
+    if (rc != 0)
+        fail(c, why_broken(rc));
+}
+
 static int open_address(struct pfl_consumer_conn *c, const struct addrinfo *address)
 {
     struct pfl_stream_conf conf = stream_conf_of(c);
@@ -266,8 +281,11 @@ static void on_start(uv_timer_t *timer)
     struct pfl_consumer_conn *c = timer->data;
     const struct pfl_host_spec *spec = c->conf.spec;
 
-    if (spec->kind == PFL_HOST_UNIX) {
-        connect_unix(c);
+    if (spec->kind != PFL_HOST_TLS) {
+        if (spec->kind == PFL_HOST_UNIX)
+            connect_unix(c);
+        else
+            connect_tunnel(c);
         return;
     }
     c->resolver.data = c;
@@ -308,7 +326,10 @@ static void on_stream_ready(void *user)
     struct pfl_consumer_conn *c = user;
 
     c->has_connected = true;
-    if (c->state == STATE_CONNECTING && check_identity(c))
+    if (c->conf.spec->kind == PFL_HOST_TUNNEL)
+        snprintf(c->name, sizeof(c->name), "%s", c->conf.spec->name);
+    if (c->state == STATE_CONNECTING &&
+        (c->conf.spec->kind == PFL_HOST_TUNNEL || check_identity(c)))
         bind_port(c);
 }
 
@@ -325,6 +346,31 @@ static void on_stream_data(void *user, struct pfl_span data)
         fail(c, why_broken(rc));
 }
 
+static bool is_tunnel(const struct pfl_consumer_conn *c)
+{
+    return c->stream != NULL && c->conf.spec->kind == PFL_HOST_TUNNEL;
+}
+
+bool pfl_consumer_conn_is_resuming(const struct pfl_consumer_conn *self)
+{
+    struct pfl_tunnel_stream_stats stats;
+
+    if (!is_tunnel(self) || !self->has_connected)
+        return false;
+    pfl_tunnel_stream_get_stats(self->stream, &stats);
+    return !stats.is_attached;
+}
+
+unsigned pfl_consumer_conn_get_resumes(const struct pfl_consumer_conn *self)
+{
+    struct pfl_tunnel_stream_stats stats;
+
+    if (!is_tunnel(self))
+        return 0;
+    pfl_tunnel_stream_get_stats(self->stream, &stats);
+    return stats.resumes;
+}
+
 static const char *why_ended(const struct pfl_consumer_conn *c, int err)
 {
     if (c->conf.spec->kind == PFL_HOST_TLS && c->state == STATE_BINDING)
@@ -338,14 +384,24 @@ static void on_stream_eof(void *user)
     fail(user, why_ended(user, PFL_ECLOSED));
 }
 
+static const char *error_of_stream(const struct pfl_consumer_conn *c)
+{
+    switch (c->conf.spec->kind) {
+    case PFL_HOST_TLS:
+        return pfl_tls_stream_get_error(c->stream);
+    case PFL_HOST_TUNNEL:
+        return pfl_tunnel_stream_get_error(c->stream);
+    default:
+        return "";
+    }
+}
+
 static void on_stream_closed(void *user, int err)
 {
     struct pfl_consumer_conn *c = user;
-    const char *tls_error =
-        c->conf.spec->kind == PFL_HOST_TLS ? pfl_tls_stream_get_error(c->stream) : "";
     char why[WHY_MAX];
 
-    snprintf(why, sizeof(why), "%s", tls_error);
+    snprintf(why, sizeof(why), "%s", error_of_stream(c));
     c->stream = NULL;
     if (c->state == STATE_CLOSING) {
         finish_close(c);

@@ -11,6 +11,7 @@
 #include "base/io/tls_stream.h"
 #include "consumer/link/host_spec.h"
 #include "proto/rpc_client.h"
+#include "tunnel/client.h"
 
 struct pfl_consumer_conn;
 
@@ -18,6 +19,7 @@ struct pfl_consumer_conn_conf {
     uv_loop_t *loop;
     const struct pfl_host_spec *spec; /* borrowed until on_closed */
     struct pfl_tls_conf *tls;         /* borrowed until on_closed; NULL without TLS hosts */
+    struct pfl_tunnel_client *tunnel; /* borrowed until on_closed; NULL without relay */
     const char *fleet;                /* borrowed; the certificate must be of it; NULL: any */
     uint64_t handshake_timeout_ms;
     /* The consumer port is bound: requests may be made. */
@@ -44,5 +46,9 @@ void pfl_consumer_conn_set_why(struct pfl_consumer_conn *self, const char *why);
 /* While stopped the host is held back by the kernel. */
 void pfl_consumer_conn_read_stop(struct pfl_consumer_conn *self);
 void pfl_consumer_conn_read_start(struct pfl_consumer_conn *self);
+/* The way to the host is lost and being looked for (tunnel only): deadlines should wait. */
+bool pfl_consumer_conn_is_resuming(const struct pfl_consumer_conn *self);
+/* How often the way was found again. */
+unsigned pfl_consumer_conn_get_resumes(const struct pfl_consumer_conn *self);
 
 #endif

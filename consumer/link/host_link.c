@@ -104,8 +104,10 @@ void pfl_host_link_close_now(struct pfl_host_link *self)
     if (self->is_closing_now || self->state != PFL_LINK_CLOSING)
         return;
     self->is_closing_now = true;
-    if (self->conn != NULL)
+    if (self->conn != NULL) {
+        self->report.resumes = pfl_consumer_conn_get_resumes(self->conn);
         pfl_consumer_conn_close(self->conn);
+    }
     if (self->clock_conn != NULL)
         pfl_consumer_conn_close(self->clock_conn);
     uv_close((uv_handle_t *)&self->timer, on_timer_closed);
@@ -138,7 +140,9 @@ static void on_deadline(uv_timer_t *timer)
     struct pfl_host_link *l = timer->data;
     char why[256];
 
-    if (l->state == PFL_LINK_CLOCK_BEFORE || l->state == PFL_LINK_CLOCK_AFTER) {
+    if (l->conn != NULL && l->state != PFL_LINK_CLOSING && pfl_consumer_conn_is_resuming(l->conn)) {
+        pfl_host_link_arm(l);
+    } else if (l->state == PFL_LINK_CLOCK_BEFORE || l->state == PFL_LINK_CLOCK_AFTER) {
         pfl_host_link_skip_clock(l);
     } else if (l->state == PFL_LINK_FREEING) {
         pfl_host_link_begin_close(l);

@@ -79,6 +79,9 @@ struct pfl_host_report {
     char trigger[PFL_HOST_NAME_MAX]; /* WATCH: the one that was raised here, else "" */
     bool is_cut_short;               /* reading began and did not end */
     uint64_t bytes_read;             /* of packets */
+    int64_t read_began_ns;           /* CLOCK_BOOTTIME here; 0: not yet */
+    int64_t read_ended_ns;           /* likewise */
+    unsigned resumes;                /* how often the way to it was lost and found again */
 };
 
 /* Begins to connect; on_change follows from the loop. PFL_ENOMEM. */

@@ -296,9 +296,11 @@ void pfl_host_link_enter(struct pfl_host_link *self)
         break;
     case PFL_LINK_READING:
         self->is_attached = false;
+        self->report.read_began_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
         pfl_host_link_ask(self, "ReadBuffers", no_args(), on_read);
         break;
     case PFL_LINK_FREEING:
+        self->report.read_ended_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
         pfl_host_link_ask(self, "FreeBuffers", no_args(), on_freed);
         break;
     default:

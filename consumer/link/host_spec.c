@@ -31,6 +31,11 @@ static bool is_name(const char *str, size_t len)
     return true;
 }
 
+bool pfl_host_is_name(const char *str)
+{
+    return is_name(str, strlen(str));
+}
+
 static bool copy_part(char *dst, size_t room, const char *src, size_t len)
 {
     if (len == 0 || len >= room)
@@ -129,6 +134,14 @@ int pfl_host_spec_parse(const char *arg, struct pfl_host_spec *ret_spec, char *r
     }
     *ret_spec = spec;
     return 0;
+}
+
+void pfl_host_spec_set_tunnel(struct pfl_host_spec *self, const char *name)
+{
+    *self = (struct pfl_host_spec){.kind = PFL_HOST_TUNNEL, .is_named = true};
+    snprintf(self->name, sizeof(self->name), "%s", name);
+    snprintf(self->address, sizeof(self->address), "%s", name);
+    snprintf(self->text, sizeof(self->text), "%s", name);
 }
 
 bool pfl_host_uri_parse(const char *uri, char *ret_fleet, char *ret_role, char *ret_name)

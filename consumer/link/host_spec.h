@@ -16,6 +16,7 @@
 enum pfl_host_kind {
     PFL_HOST_UNIX,
     PFL_HOST_TLS,
+    PFL_HOST_TUNNEL, /* behind the relay that the connection's conf has */
 };
 
 struct pfl_host_spec {
@@ -30,6 +31,11 @@ struct pfl_host_spec {
 /* PFL_EINVAL with `ret_why` (room for why_len) saying what is wrong and what would be right. */
 PFL_MUST_USE int pfl_host_spec_parse(const char *arg, struct pfl_host_spec *ret_spec, char *ret_why,
                                      size_t why_len);
+
+/* Letters, digits, dot, dash and underscore; 1 to PFL_HOST_NAME_MAX - 1 of them. */
+bool pfl_host_is_name(const char *str);
+/* The host called `name` behind a relay. */
+void pfl_host_spec_set_tunnel(struct pfl_host_spec *self, const char *name);
 
 /* Splits perfleet://FLEET/ROLE/NAME; false when `uri` is not of that form or a part is too long.
  * Each out has room for PFL_HOST_NAME_MAX. */

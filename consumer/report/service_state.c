@@ -39,6 +39,41 @@ static const char *title(const struct pfl_service_state_host *host)
     return host->name[0] != '\0' ? host->name : host->address;
 }
 
+static int add_labels(const json_t *labels, struct pfl_buf *out)
+{
+    const char *name;
+    json_t *value;
+    int rc = 0;
+
+    json_object_foreach((json_t *)(uintptr_t)labels, name, value)
+    {
+        const char *text = json_string_value(value);
+
+        if (rc == 0 && text != NULL)
+            rc = pfl_text_add(out, " %s=%s", name, text);
+    }
+    return rc;
+}
+
+/* What the relay tells, as a line below the host's own. */
+static int add_told(const struct pfl_inventory_host *told, struct pfl_buf *out)
+{
+    int rc = told->is_connected
+                 ? pfl_text_add(out, "  connected from %s", told->address)
+                 : pfl_text_add(out, "  not connected, last seen %.0f s ago", told->last_seen_s);
+
+    if (rc == 0)
+        rc = pfl_text_add(out, ", agent %s", quote(told->version));
+    if (rc == 0 && told->has_clock)
+        rc = pfl_text_add(out, ", clock %+.6f s +- %.6f s", (double)told->offset_ns / 1e9,
+                          (double)told->error_ns / 1e9);
+    if (rc == 0 && json_object_size(json_object_get(told->entry, "labels")) != 0)
+        rc = pfl_text_add(out, ", labels");
+    if (rc == 0)
+        rc = add_labels(json_object_get(told->entry, "labels"), out);
+    return rc != 0 ? rc : pfl_text_add(out, "\n");
+}
+
 static int add_line(const struct pfl_service_state_host *host, const state_t *state,
                     struct pfl_buf *out)
 {
@@ -111,8 +146,10 @@ int pfl_service_state_text(const struct pfl_service_state_host *host,
     state_t *state;
     int rc;
 
-    if (host->why[0] != '\0')
-        return pfl_text_add(out, "%s: FAILED: %s\n", title(host), host->why);
+    if (host->why[0] != '\0') {
+        rc = pfl_text_add(out, "%s: FAILED: %s\n", title(host), host->why);
+        return rc != 0 || host->told == NULL ? rc : add_told(host->told, out);
+    }
     rc = unpack(host, &state);
     if (rc == PFL_EPARSE)
         return pfl_text_add(out, "%s: FAILED: its service state is malformed\n", title(host));
@@ -122,6 +159,8 @@ int pfl_service_state_text(const struct pfl_service_state_host *host,
                                               : add_line(host, state, out);
     if (rc == 0 && detail == PFL_SERVICE_STATE_ALL)
         rc = add_state(state, out);
+    if (rc == 0 && detail == PFL_SERVICE_STATE_BRIEF && host->told != NULL)
+        rc = add_told(host->told, out);
     pfl_proto_free(&state->base);
     return rc;
 }
@@ -189,6 +228,8 @@ static int json_host(const struct pfl_service_state_host *host,
 
     json_object_set_new(o, "name", json_string(host->name));
     json_object_set_new(o, "address", json_string(host->address));
+    if (host->told != NULL)
+        json_object_set_new(o, "relay", json_deep_copy(host->told->entry));
     if (host->why[0] != '\0') {
         json_object_set_new(o, "error", pfl_text_json_peer(host->why));
         return 0;

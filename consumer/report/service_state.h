@@ -4,11 +4,13 @@
 #define PFL_CONSUMER_SERVICE_STATE_H
 
 #include "base/buf.h"
+#include "consumer/link/inventory.h"
 
 struct pfl_service_state_host {
-    const char *name;      /* borrowed */
-    const char *address;   /* borrowed */
-    const char *why;       /* "" or why it could not be asked */
+    const char *name;                      /* borrowed */
+    const char *address;                   /* borrowed */
+    const char *why;                       /* "" or why it could not be asked */
+    const struct pfl_inventory_host *told; /* what the relay tells of it; NULL without relay */
     struct pfl_span state; /* serialized TracingServiceState, merged from all replies */
 };
 

@@ -96,6 +96,9 @@ static int add_losses(const struct pfl_summary *s, const struct pfl_summary_host
                           "  note: the service dropped %" PRIu64 " chunks and %" PRIu64
                           " patches that belong to no buffer, perhaps of earlier sessions\n",
                           h->losses.service_chunks_discarded, h->losses.service_patches_discarded);
+    if (rc == 0 && h->resumes != 0)
+        rc =
+            pfl_text_add(out, "  note: its connection was lost and resumed %u times\n", h->resumes);
     if (rc == 0 && !h->has_losses && h->is_merged)
         rc = pfl_text_add(out, "  the service did not tell its counters\n");
     return rc;
@@ -208,6 +211,8 @@ static json_t *json_host(const struct pfl_summary *s, const struct pfl_summary_h
     pfl_text_json_number(o, "packets", h->packets);
     pfl_text_json_number(o, "bytes", h->bytes);
     pfl_text_json_number(o, "sequences", h->sequences);
+    pfl_text_json_number(o, "resumes", h->resumes);
+    json_object_set_new(o, "read_seconds", json_real(h->read_seconds));
     json_object_set_new(o, "losses", json_losses(s, h));
     json_object_set_new(o, "clock_reference", json_boolean(h->is_reference));
     if (h->has_offset) {

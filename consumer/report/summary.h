@@ -29,6 +29,8 @@ struct pfl_summary_host {
     uint64_t packets;
     uint64_t bytes; /* in the file */
     uint32_t sequences;
+    unsigned resumes;         /* of its connection */
+    double read_seconds;      /* 0: unknown */
     uint64_t loss_marks;      /* gaps that packets tell of */
     uint64_t refused_packets; /* that could not be merged */
     bool has_losses;          /* the service's own counters are known */

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hosts behind a relay. Happy path: one connection to it, GET /v1/hosts, the hosts that --host
+ * and --select mean become the targets; the connection stays and carries all their streams.
+ * Failures before the answer (nobody there, not our fleet, refused) end the command with the
+ * reason; later ones are the tunnel's to mend. A host that is named and not known is told at once.
+ * Limits: PFL_TARGETS_MAX_HOSTS.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "consumer/cmd/cmd.h"
+#include "consumer/cmd/targets.h"
+#include "proto/tunnel.h"
+
+static void on_hosts(void *user, int err, unsigned status, struct pfl_span body)
+{
+    struct pfl_targets *t = user;
+    int rc = PFL_EPARSE;
+
+    t->has_answer = true;
+    if (err == 0 && status == 200)
+        rc = pfl_inventory_parse(body, &t->inventory);
+    if (rc == 0)
+        return;
+    if (err != 0)
+        snprintf(t->relay_why, sizeof(t->relay_why), "%s", pfl_err_str(err));
+    else if (status != 200)
+        snprintf(t->relay_why, sizeof(t->relay_why), "it answers with status %u: %s", status,
+                 pfl_log_quote((const char *)body.data, body.len));
+    else
+        snprintf(t->relay_why, sizeof(t->relay_why), "its list of hosts is malformed");
+}
+
+static void on_up(void *user)
+{
+    struct pfl_targets *t = user;
+    struct pfl_tunnel_call call = {
+        .method = "GET", .path = PFL_TUNNEL_HOSTS_PATH, .on_done = on_hosts, .user = t};
+
+    if (!t->has_answer && pfl_tunnel_client_call(t->tunnel, &call) != 0)
+        on_hosts(t, PFL_ENOMEM, 0, pfl_span_of(NULL, 0));
+}
+
+static void on_down(void *user, const char *why)
+{
+    struct pfl_targets *t = user;
+
+    if (t->has_answer)
+        return;
+    t->has_answer = true;
+    snprintf(t->relay_why, sizeof(t->relay_why), "%s", why);
+}
+
+static void on_closed(void *user)
+{
+    struct pfl_targets *t = user;
+
+    t->is_tunnel_closed = true;
+}
+
+static bool take_host(struct pfl_targets *t, const char *name)
+{
+    struct pfl_host_spec *spec;
+
+    if (!pfl_targets_grow(t, &spec))
+        return false;
+    pfl_host_spec_set_tunnel(spec, name);
+    return true;
+}
+
+static bool take_named(struct pfl_targets *t)
+{
+    for (size_t i = 0; i < t->hosts_len; i++) {
+        if (!pfl_host_is_name(t->hosts[i])) {
+            pfl_cmd_error("--host %s: with --relay a host is a name; see perfleet hosts --relay %s",
+                          t->hosts[i], t->relay);
+            return false;
+        }
+        if (pfl_inventory_find(t->inventory, t->hosts[i]) == SIZE_MAX) {
+            pfl_cmd_error("--host %s: the relay knows no such host; see perfleet hosts --relay %s",
+                          t->hosts[i], t->relay);
+            return false;
+        }
+        if (!take_host(t, t->hosts[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool is_named(const struct pfl_targets *t, const char *name)
+{
+    for (size_t i = 0; i < t->hosts_len; i++)
+        if (strcmp(t->hosts[i], name) == 0)
+            return true;
+    return false;
+}
+
+static bool take_selected(struct pfl_targets *t, const char *selection)
+{
+    struct pfl_inventory_host host;
+
+    for (size_t i = 0; i < pfl_inventory_get_len(t->inventory); i++) {
+        pfl_inventory_get_host(t->inventory, i, &host);
+        if (!is_named(t, host.name) && pfl_inventory_is_selected(&host, selection) &&
+            !take_host(t, host.name))
+            return false;
+    }
+    return true;
+}
+
+static bool choose_hosts(struct pfl_targets *t)
+{
+    const char *selection = t->selection;
+
+    if (selection == NULL && t->hosts_len == 0 && t->is_all_default)
+        selection = "*";
+    if (selection == NULL && t->hosts_len == 0) {
+        pfl_cmd_error("which of the relay's %zu hosts? Give --select TERMS ('*' is all) or --host "
+                      "NAME",
+                      pfl_inventory_get_len(t->inventory));
+        return false;
+    }
+    if (!take_named(t) || (selection != NULL && !take_selected(t, selection)))
+        return false;
+    if (t->specs_len == 0)
+        pfl_cmd_error("none of the relay's %zu hosts is meant by --select %s",
+                      pfl_inventory_get_len(t->inventory), selection);
+    return t->specs_len != 0;
+}
+
+static bool connect_relay(struct pfl_targets *t)
+{
+    struct pfl_tunnel_client_conf conf = {
+        .loop = t->loop,
+        .address = t->relay,
+        .tls = t->tls,
+        .fleet = t->fleet,
+        .handshake_timeout_ms = t->timeout_ms,
+        .on_up = on_up,
+        .on_down = on_down,
+        .on_closed = on_closed,
+        .user = t,
+    };
+    int rc = pfl_tunnel_client_open(&conf, &t->tunnel);
+
+    if (rc != 0) {
+        t->tunnel = NULL;
+        pfl_cmd_error("--relay %s: %s; give HOST:PORT", t->relay, pfl_err_str(rc));
+        return false;
+    }
+    while (!t->has_answer)
+        uv_run(t->loop, UV_RUN_ONCE);
+    if (t->relay_why[0] != '\0')
+        pfl_cmd_error("relay %s: %s", t->relay, t->relay_why);
+    return t->relay_why[0] == '\0';
+}
+
+bool pfl_targets_open_relay(struct pfl_targets *self)
+{
+    char why[512];
+
+    if (self->selection != NULL && pfl_selection_check(self->selection, why, sizeof(why)) != 0) {
+        pfl_cmd_error("--select %s", why);
+        return false;
+    }
+    if (self->fleet[0] == '\0') {
+        pfl_cmd_error("your certificate names no fleet (perfleet://FLEET/operator/NAME): a relay "
+                      "needs one; see perfleet-pki operator");
+        return false;
+    }
+    return connect_relay(self) && choose_hosts(self);
+}
+
+void pfl_targets_close_relay(struct pfl_targets *self)
+{
+    if (self->tunnel == NULL)
+        return;
+    pfl_tunnel_client_close(self->tunnel);
+    while (!self->is_tunnel_closed)
+        uv_run(self->loop, UV_RUN_ONCE);
+    self->tunnel = NULL;
+}

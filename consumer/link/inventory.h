@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a relay tells of its hosts (docs/protocol-tunnel.md section 2), and the hosts of it that a
+ * selection means. Pure. The relay is trusted with names only: all else is a host's own claim.
+ */
+#ifndef PFL_CONSUMER_INVENTORY_H
+#define PFL_CONSUMER_INVENTORY_H
+
+#include <jansson.h>
+
+#include "base/bytes.h"
+#include "consumer/link/host_spec.h"
+
+#define PFL_INVENTORY_MAX_HOSTS 65536u
+#define PFL_SELECTOR_MAX_BYTES  1024u
+
+struct pfl_inventory;
+
+/* The body of GET /v1/hosts. PFL_EPARSE, PFL_ELIMIT, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_inventory_parse(struct pfl_span body, struct pfl_inventory **ret_inventory);
+void pfl_inventory_free(struct pfl_inventory *self); /* NULL is legal */
+size_t pfl_inventory_get_len(const struct pfl_inventory *self);
+
+struct pfl_inventory_host {
+    const char *name;
+    const char *address; /* strings are "" where the relay does not tell; untrusted but `name` */
+    const char *version;
+    double last_seen_s;
+    uint64_t streams;
+    bool is_connected;
+    bool has_clock;
+    int64_t offset_ns; /* its boot clock - the relay's */
+    int64_t error_ns;
+    const json_t *entry; /* as told */
+};
+
+/* Borrowed until free. */
+void pfl_inventory_get_host(const struct pfl_inventory *self, size_t host,
+                            struct pfl_inventory_host *ret_host);
+/* SIZE_MAX: there is none of that name. */
+size_t pfl_inventory_find(const struct pfl_inventory *self, const char *name);
+
+/*
+ * Does the selection mean this host? Terms with commas between them, all of which must hold:
+ * label=value, label!=value, label (it has one), !label; values may have * and ?. The label `name`
+ * is the host's name. "" and "*" mean every host.
+ */
+bool pfl_inventory_is_selected(const struct pfl_inventory_host *host, const char *selection);
+/* PFL_EINVAL with `ret_why` (room for why_len) saying what is wrong and what would be right. */
+PFL_MUST_USE int pfl_selection_check(const char *selection, char *ret_why, size_t why_len);
+
+#endif

@@ -1,0 +1,94 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The operator behind a relay: hosts by name and label, one trace of all, a relay that dies in the
+# middle, and what is told when something is wrong.
+. "$(dirname "$0")/lib.sh"
+P=$BIN/perfleet
+# shellcheck disable=SC2034
+OK=0 NOTHING=1 USAGE=2 PARTIAL=4
+
+start_meeting() { # start_meeting ADDRESS: the meeting point; RELAY, MEETING_PID
+    rm -f "$WORK/meeting.log"
+    start meeting "$BIN/perfleet-relay" --listen "$1" --ca "$WORK/pki/ca.pem" \
+        --cert "$WORK/pki/relay-meet.pem" --key "$WORK/pki/relay-meet.key"
+    MEETING_PID=$STARTED
+    wait_for 20 pfl_relay_port_in "$WORK/meeting.log" || return
+    RELAY=127.0.0.1:$(pfl_relay_port_in "$WORK/meeting.log")
+}
+fleet() { # fleet COMMAND ARGS...: through the relay, as the operator
+    "$P" "$1" --relay "$RELAY" "${TLS_ME[@]}" "${@:2}"
+}
+hosts_are() { # hosts_are COUNT: so many are connected
+    [ "$(fleet hosts | grep -c "connected from")" -eq "$1" ]
+}
+
+make_pki
+pki relay meet --ip 127.0.0.1
+start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
+zone=0
+for name in one two three; do
+    zone=$((zone + 1))
+    start_service $name
+    start "example-$name" "$BIN/perfleet-example" --rate 1000 --smb-kb 4096
+    check "the example registers at $name" wait_for_source "$EXAMPLE_SOURCE" 1
+    pki host $name --ip 127.0.0.1
+    start "agent-$name" "$BIN/perfleet-agent" --relay "$RELAY" --ca "$WORK/pki/ca.pem" \
+        --cert "$WORK/pki/host-$name.pem" --key "$WORK/pki/host-$name.key" \
+        --consumer-socket "$WORK/$name/consumer.sock" --label "role=web,zone=z$zone"
+    eval "agent_$name=\$STARTED"
+done
+config "$WORK/short.pbtx" 1000
+config "$WORK/long.pbtx" 4000
+config "$WORK/run.pbtx" 0
+
+check "the hosts that dialled are shown with labels and clocks" wait_for 20 hosts_are 3
+check "a selection shows two of them" says '^three: .*service' fleet hosts --select 'zone!=z2'
+check "as JSON with what the relay knows" says '"zone": "z3"' fleet hosts --host three --json
+check "selected hosts are recorded into one file" \
+    fleet record -c "$WORK/short.pbtx" -o "$WORK/web.pftrace" --select role=web --quorum 100%
+check "contiguous and without loss" \
+    $CHECK "$WORK/web.pftrace" --machines 3 --disjoint --contiguous --lossless --min-packets 500
+check "hosts are chosen by name" \
+    fleet record -c "$WORK/short.pbtx" -o "$WORK/two.pftrace" --host three --host one
+check "these and no others" $CHECK "$WORK/two.pftrace" --machines 2 --disjoint --contiguous --lossless
+check "sessions are left running through the relay" fleet start flight -c "$WORK/run.pbtx" --select role
+check "and copied" fleet snapshot flight -o "$WORK/flight.pftrace" --select role
+check "the copy is whole" $CHECK "$WORK/flight.pftrace" --machines 3 --disjoint --contiguous --lossless
+check "and thrown away" fleet kill flight --select role
+
+relay_dies() {
+    local pid rc=0
+    fleet record -c "$WORK/long.pbtx" -o "$WORK/resumed.pftrace" --select role=web --json >"$WORK/resumed.json" &
+    pid=$!
+    sleep 1.5
+    kill -9 "$MEETING_PID"
+    sleep 0.5
+    start_meeting "$RELAY"
+    wait $pid || rc=$?
+    return $rc
+}
+check "a relay that is killed and comes back costs nothing" relay_dies
+check "all hosts are whole" \
+    $CHECK "$WORK/resumed.pftrace" --machines 3 --disjoint --contiguous --lossless --min-packets 3000
+check "the summary says that it was resumed" grep -q '"resumes": 1' "$WORK/resumed.json"
+
+# --- mistakes -------------------------------------------------------------------------------------
+no_relay() { RELAY=127.0.0.1:9 fleet hosts; }
+check "a relay that is not there is said" says 'relay 127.0.0.1:9: ' no_relay
+check "and exits with 2" exits_with $USAGE no_relay
+check "a host that the relay does not know is named" \
+    says '--host nope: the relay knows no such host' fleet hosts --host nope
+check "a selection of nothing is said" says "none of the relay's 3 hosts" fleet hosts --select role=db
+check "recording everything has to be asked for" \
+    says "which of the relay's 3 hosts" fleet record -c "$WORK/short.pbtx" -o "$WORK/x.pftrace"
+check "a selection that makes no sense is refused with the right form" \
+    says 'give label=value' fleet hosts --select '!role=web'
+check "a name without a relay says what is missing" \
+    says 'give --relay HOST:PORT' "$P" hosts --host one "${TLS_ME[@]}"
+# shellcheck disable=SC2154
+kill "$agent_three"
+wait_for 20 hosts_are 2
+check "a host that is not connected is a partial failure" exits_with $PARTIAL \
+    fleet record -c "$WORK/short.pbtx" -o "$WORK/partial.pftrace" --select role=web
+check "its reason is told" says 'three: FAILED: .*not connected' fleet hosts
+finish
