@@ -18,7 +18,10 @@
 #include "producer/event_sequence.h"
 #include "producer/track.h"
 
-#define TYPE_MASK 0xffu
+#define TYPE_MASK    0xffu
+#define FIELDS_BYTES 48u /* type, two numbers, a uuid; or PFL_SEQUENCE_TIME_BYTES */
+
+_Static_assert(FIELDS_BYTES >= PFL_SEQUENCE_TIME_BYTES, "times fit");
 
 enum { PACKET_TRACK_EVENT = 11 };
 enum { EVENT_CATEGORY_IIDS = 3, EVENT_TYPE = 9, EVENT_NAME_IID = 10, EVENT_TRACK_UUID = 11 };
@@ -53,25 +56,65 @@ static void write_category_names(struct perfleet_writer *w, const char *names)
     }
 }
 
-static void write_category(struct pfl_sequence *s, const struct perfleet_category *category)
+/* Where a few short fields go: into the chunk if they fit, else by way of `spare`. */
+static uint8_t *begin_fields(const struct perfleet_writer *w, uint8_t *spare)
 {
-    if (is_told(s, s->categories, PFL_INTERNED_CATEGORY, category->number_, category->name))
-        perfleet_uint(s->w, EVENT_CATEGORY_IIDS, category->number_);
-    else
-        write_category_names(s->w, category->name);
+    return w->end - w->pos >= (ptrdiff_t)FIELDS_BYTES ? w->pos : spare;
 }
 
-static void write_name(struct pfl_sequence *s, uint32_t type, const char *name)
+static void end_fields(struct perfleet_writer *w, const uint8_t *spare, uint8_t *end)
 {
-    bool is_static = (type & PERFLEET_STATIC_NAME) != 0;
-    uint32_t number = is_static ? pfl_intern_get(name) : 0;
+    uintptr_t spare_bytes = (uintptr_t)end - (uintptr_t)spare;
 
-    if (is_told(s, s->names, PFL_INTERNED_NAME, number, name))
-        perfleet_uint(s->w, EVENT_NAME_IID, number);
-    else if (!is_static && s->settings.hides_dynamic_names)
+    if (__builtin_expect(spare_bytes > FIELDS_BYTES, 1))
+        w->pos = end;
+    else
+        perfleet_raw(w, spare, spare_bytes);
+}
+
+static uint8_t *put_uint(uint8_t *p, uint32_t field, uint64_t value)
+{
+    return perfleet_put_varint_(perfleet_put_tag_(p, field, 0), value);
+}
+
+/* Category and name as numbers, if readers can have them so. */
+struct strings {
+    uint32_t category; /* 0: to be written in full, if it is to be written */
+    uint32_t name;
+    bool has_category;
+    bool has_name;
+};
+
+static struct strings find_strings(const struct perfleet_event *ev, struct pfl_sequence *s)
+{
+    const struct perfleet_category *category = ev->category_;
+    uint32_t type = ev->type_ & TYPE_MASK;
+    struct strings strings = {0};
+
+    strings.has_category = type != PERFLEET_SLICE_END && type != PERFLEET_COUNTER;
+    strings.has_name = ev->name_ != NULL && type != PERFLEET_SLICE_END;
+    if (strings.has_category &&
+        is_told(s, s->categories, PFL_INTERNED_CATEGORY, category->number_, category->name))
+        strings.category = category->number_;
+    if (strings.has_name && (ev->type_ & PERFLEET_STATIC_NAME) != 0) {
+        strings.name = pfl_intern_get(ev->name_);
+        if (!is_told(s, s->names, PFL_INTERNED_NAME, strings.name, ev->name_))
+            strings.name = 0;
+    }
+    return strings;
+}
+
+static void write_strings(const struct perfleet_event *ev, struct pfl_sequence *s,
+                          const struct strings *strings)
+{
+    if (strings->has_category && strings->category == 0)
+        write_category_names(s->w, ev->category_->name);
+    if (!strings->has_name || strings->name != 0)
+        return;
+    if (s->settings.hides_dynamic_names && (ev->type_ & PERFLEET_STATIC_NAME) == 0)
         perfleet_string(s->w, EVENT_NAME, "FILTERED");
     else
-        perfleet_string(s->w, EVENT_NAME, name);
+        perfleet_string(s->w, EVENT_NAME, ev->name_);
 }
 
 static bool is_on_own_track(const struct perfleet_event *ev)
@@ -81,26 +124,32 @@ static bool is_on_own_track(const struct perfleet_event *ev)
 
 static void open_event(struct perfleet_event *ev, struct pfl_sequence *s, uint64_t now_ns)
 {
-    uint32_t type = ev->type_ & TYPE_MASK;
+    struct perfleet_writer *w = s->w;
+    uint8_t spare[FIELDS_BYTES];
+    struct strings strings;
     uint64_t uuid = 0;
+    uint8_t *p;
 
     pfl_sequence_prepare(s, now_ns);
     if (!is_on_own_track(ev))
         uuid = pfl_sequence_show_track(s, ev->track_);
-    perfleet_packet_begin(s->w);
-    pfl_sequence_write_time(s, ev->clock_, ev->value_);
-    perfleet_begin(s->w, PACKET_TRACK_EVENT);
-    perfleet_uint(s->w, EVENT_TYPE, type);
+    strings = find_strings(ev, s);
+    perfleet_packet_begin(w);
+    end_fields(w, spare, pfl_sequence_put_time(s, begin_fields(w, spare), ev->clock_, ev->value_));
+    pfl_trace_writer_begin_small(w, PACKET_TRACK_EVENT);
+    p = put_uint(begin_fields(w, spare), EVENT_TYPE, ev->type_ & TYPE_MASK);
+    if (strings.category != 0)
+        p = put_uint(p, EVENT_CATEGORY_IIDS, strings.category);
+    if (strings.name != 0)
+        p = put_uint(p, EVENT_NAME_IID, strings.name);
     if (!is_on_own_track(ev))
-        perfleet_uint(s->w, EVENT_TRACK_UUID, uuid);
-    else if (s->settings.has_thread_time)
+        p = put_uint(p, EVENT_TRACK_UUID, uuid);
+    end_fields(w, spare, p);
+    write_strings(ev, s, &strings);
+    if (s->settings.has_thread_time && is_on_own_track(ev))
         pfl_sequence_write_thread_time(s, now_ns);
-    if (type != PERFLEET_SLICE_END && type != PERFLEET_COUNTER)
-        write_category(s, ev->category_);
-    if (ev->name_ != NULL && type != PERFLEET_SLICE_END)
-        write_name(s, ev->type_, ev->name_);
     ev->sequence_ = s;
-    ev->writer_ = s->w;
+    ev->writer_ = w;
     ev->depth_ = 0;
 }
 

@@ -13,7 +13,9 @@
 
 #include "producer/event_sequence.h"
 
-#define DEPTH_MAX 24u
+#define DEPTH_MAX        24u
+#define SHORT_VALUE_MAX  96u /* with its head still below 128 bytes: a size of one byte */
+#define SHORT_HEAD_BYTES 24u
 
 enum { EVENT_DEBUG_ANNOTATIONS = 4, EVENT_LOG_MESSAGE = 21, EVENT_COUNTER_VALUE = 30 };
 enum { EVENT_SOURCE_LOCATION = 33, EVENT_SOURCE_LOCATION_IID = 34 };
@@ -131,20 +133,17 @@ void perfleet_event_log(struct perfleet_event *ev, enum perfleet_log_priority pr
 
 /* --- arguments --------------------------------------------------------------------------- */
 
-static void write_name(struct pfl_sequence *s, const char *name)
+/* The name's number, known to readers; 0: it has none. */
+static uint32_t tell_name(struct pfl_sequence *s, const char *name)
 {
     uint32_t number = pfl_intern_get(name);
 
-    if (number != 0 && !pfl_sequence_knows(s->arg_names, number)) {
-        if (pfl_sequence_intern(s, PFL_INTERNED_ARG_NAME, number, pfl_span_of(name, strlen(name))))
-            s->arg_names[number / 32] |= 1u << (number % 32);
-        else
-            number = 0;
-    }
-    if (number != 0)
-        perfleet_uint(s->w, ARG_NAME_IID, number);
-    else
-        perfleet_string(s->w, ARG_NAME, name);
+    if (number == 0 || __builtin_expect(pfl_sequence_knows(s->arg_names, number), 1))
+        return number;
+    if (!pfl_sequence_intern(s, PFL_INTERNED_ARG_NAME, number, pfl_span_of(name, strlen(name))))
+        return 0;
+    s->arg_names[number / 32] |= 1u << (number % 32);
+    return number;
 }
 
 static uint32_t field_of_arg(const struct perfleet_event *ev)
@@ -154,39 +153,104 @@ static uint32_t field_of_arg(const struct perfleet_event *ev)
     return (ev->arrays_ >> ev->depth_ & 1) != 0 ? ARG_ARRAY_VALUES : ARG_DICT_ENTRIES;
 }
 
+static bool is_hidden(const struct perfleet_event *ev)
+{
+    return ev->sequence_ == NULL || ev->sequence_->settings.hides_arguments ||
+           ev->depth_ > DEPTH_MAX;
+}
+
 /* False: there is none to be written. */
 static bool begin_arg(struct perfleet_event *ev, const char *name)
 {
-    if (ev->sequence_ == NULL || ev->sequence_->settings.hides_arguments || ev->depth_ > DEPTH_MAX)
+    uint32_t number;
+
+    if (is_hidden(ev))
         return false;
+    number = name == NULL ? 0 : tell_name(ev->sequence_, name);
     perfleet_begin(ev->writer_, field_of_arg(ev));
-    if (name != NULL)
-        write_name(ev->sequence_, name);
+    if (number != 0)
+        perfleet_uint(ev->writer_, ARG_NAME_IID, number);
+    else if (name != NULL)
+        perfleet_string(ev->writer_, ARG_NAME, name);
     return true;
+}
+
+/*
+ * A short argument whose value takes at most `value_bytes`, in one piece: tag, size, name; the
+ * value goes to the returned place. NULL: it must be written the long way, or not at all.
+ */
+static uint8_t *begin_short(struct perfleet_event *ev, const char *name, size_t value_bytes)
+{
+    struct perfleet_writer *w = ev->writer_;
+    uint32_t number = 0;
+    uint8_t *p;
+
+    if (is_hidden(ev) || value_bytes > SHORT_VALUE_MAX ||
+        w->end - w->pos < (ptrdiff_t)(value_bytes + SHORT_HEAD_BYTES))
+        return NULL;
+    if (name != NULL) {
+        number = tell_name(ev->sequence_, name);
+        if (number == 0)
+            return NULL;
+    }
+    p = w->pos;
+    *p++ = (uint8_t)(field_of_arg(ev) << 3 | PFL_WIRE_BYTES);
+    p++; /* the size: see end_short */
+    if (number != 0)
+        p = perfleet_put_varint_(perfleet_put_tag_(p, ARG_NAME_IID, 0), number);
+    return p;
+}
+
+static void end_short(struct perfleet_writer *w, uint8_t *end)
+{
+    w->pos[1] = (uint8_t)(end - w->pos - 2);
+    w->pos = end;
+}
+
+static void write_varint_arg(struct perfleet_event *ev, const char *name, uint32_t field,
+                             uint64_t value)
+{
+    uint8_t *p = begin_short(ev, name, PERFLEET_FIELD_MAX_);
+
+    if (__builtin_expect(p != NULL, 1)) {
+        *p++ = (uint8_t)(field << 3 | PFL_WIRE_VARINT);
+        end_short(ev->writer_, perfleet_put_varint_(p, value));
+    } else if (begin_arg(ev, name)) {
+        perfleet_uint(ev->writer_, field, value);
+        perfleet_end(ev->writer_);
+    }
+}
+
+static void write_bytes_arg(struct perfleet_event *ev, const char *name, uint32_t field,
+                            struct pfl_span value)
+{
+    uint8_t *p = begin_short(ev, name, value.len);
+
+    if (__builtin_expect(p != NULL, 1)) {
+        *p++ = (uint8_t)(field << 3 | PFL_WIRE_BYTES);
+        *p++ = (uint8_t)value.len;
+        if (value.len != 0)
+            memcpy(p, value.data, value.len);
+        end_short(ev->writer_, p + value.len);
+    } else if (begin_arg(ev, name)) {
+        perfleet_bytes(ev->writer_, field, value.data, value.len);
+        perfleet_end(ev->writer_);
+    }
 }
 
 void perfleet_arg_bool(struct perfleet_event *ev, const char *name, bool value)
 {
-    if (!begin_arg(ev, name))
-        return;
-    perfleet_bool(ev->writer_, ARG_BOOL, value);
-    perfleet_end(ev->writer_);
+    write_varint_arg(ev, name, ARG_BOOL, value);
 }
 
 void perfleet_arg_uint(struct perfleet_event *ev, const char *name, uint64_t value)
 {
-    if (!begin_arg(ev, name))
-        return;
-    perfleet_uint(ev->writer_, ARG_UINT, value);
-    perfleet_end(ev->writer_);
+    write_varint_arg(ev, name, ARG_UINT, value);
 }
 
 void perfleet_arg_int(struct perfleet_event *ev, const char *name, int64_t value)
 {
-    if (!begin_arg(ev, name))
-        return;
-    perfleet_int(ev->writer_, ARG_INT, value);
-    perfleet_end(ev->writer_);
+    write_varint_arg(ev, name, ARG_INT, (uint64_t)value);
 }
 
 void perfleet_arg_double(struct perfleet_event *ev, const char *name, double value)
@@ -199,34 +263,25 @@ void perfleet_arg_double(struct perfleet_event *ev, const char *name, double val
 
 void perfleet_arg_pointer(struct perfleet_event *ev, const char *name, const void *value)
 {
-    if (!begin_arg(ev, name))
-        return;
-    perfleet_uint(ev->writer_, ARG_POINTER, (uintptr_t)value);
-    perfleet_end(ev->writer_);
+    write_varint_arg(ev, name, ARG_POINTER, (uintptr_t)value);
 }
 
 void perfleet_arg_string_len(struct perfleet_event *ev, const char *name, const char *value,
                              size_t bytes)
 {
-    if (!begin_arg(ev, name))
-        return;
-    perfleet_bytes(ev->writer_, ARG_STRING, value, bytes);
-    perfleet_end(ev->writer_);
+    write_bytes_arg(ev, name, ARG_STRING, pfl_span_of(value, bytes));
 }
 
 void perfleet_arg_string(struct perfleet_event *ev, const char *name, const char *value)
 {
     if (value == NULL)
         value = "(null)";
-    perfleet_arg_string_len(ev, name, value, strlen(value));
+    write_bytes_arg(ev, name, ARG_STRING, pfl_span_of(value, strlen(value)));
 }
 
 void perfleet_arg_json(struct perfleet_event *ev, const char *name, const char *json)
 {
-    if (!begin_arg(ev, name))
-        return;
-    perfleet_string(ev->writer_, ARG_JSON, json);
-    perfleet_end(ev->writer_);
+    write_bytes_arg(ev, name, ARG_JSON, pfl_span_of(json, strlen(json)));
 }
 
 void perfleet_arg_proto(struct perfleet_event *ev, const char *name,

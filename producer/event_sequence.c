@@ -59,35 +59,39 @@ static uint32_t default_clock(const struct pfl_event_settings *settings)
     return settings->unit_ns == 1 ? PERFLEET_BOOTTIME : CLOCK_ABSOLUTE;
 }
 
-static void write_own_time(struct pfl_sequence *self, uint64_t ns)
+static uint8_t *put_uint(uint8_t *p, uint32_t field, uint64_t value)
 {
-    const struct pfl_event_settings *settings = &self->settings;
-    uint64_t units = settings->unit_ns == 1 ? ns : ns / settings->unit_ns;
-
-    if (settings->is_absolute) {
-        perfleet_uint(self->w, PACKET_TIMESTAMP, units);
-    } else if (__builtin_expect(ns >= self->last_ns, 1)) {
-        units = ns - self->last_ns;
-        if (settings->unit_ns != 1)
-            units /= settings->unit_ns;
-        perfleet_uint(self->w, PACKET_TIMESTAMP, units);
-        self->last_ns += units * settings->unit_ns;
-    } else {
-        perfleet_uint(self->w, PACKET_TIMESTAMP, units);
-        perfleet_uint(self->w, PACKET_TIMESTAMP_CLOCK_ID,
-                      settings->unit_ns == 1 ? PERFLEET_BOOTTIME : CLOCK_ABSOLUTE);
-    }
+    return perfleet_put_varint_(perfleet_put_tag_(p, field, 0), value);
 }
 
-void pfl_sequence_write_time(struct pfl_sequence *self, uint32_t clock, uint64_t value)
+static uint8_t *put_own_time(struct pfl_sequence *self, uint8_t *p, uint64_t ns)
+{
+    const struct pfl_event_settings *settings = &self->settings;
+    uint64_t unit_ns = settings->unit_ns;
+
+    if (settings->is_absolute)
+        return put_uint(p, PACKET_TIMESTAMP, ns / unit_ns);
+    if (__builtin_expect(ns >= self->last_ns, 1)) {
+        uint64_t units = unit_ns == 1 ? ns - self->last_ns : (ns - self->last_ns) / unit_ns;
+
+        self->last_ns += units * unit_ns;
+        return put_uint(p, PACKET_TIMESTAMP, units);
+    }
+    p = put_uint(p, PACKET_TIMESTAMP, ns / unit_ns);
+    return put_uint(p, PACKET_TIMESTAMP_CLOCK_ID,
+                    unit_ns == 1 ? PERFLEET_BOOTTIME : CLOCK_ABSOLUTE);
+}
+
+uint8_t *pfl_sequence_put_time(struct pfl_sequence *self, uint8_t *p, uint32_t clock,
+                               uint64_t value)
 {
     if (__builtin_expect(clock == PERFLEET_NOW || clock == PERFLEET_BOOTTIME, 1)) {
-        write_own_time(self, value);
+        p = put_own_time(self, p, value);
     } else {
-        perfleet_uint(self->w, PACKET_TIMESTAMP, value);
-        perfleet_uint(self->w, PACKET_TIMESTAMP_CLOCK_ID, clock);
+        p = put_uint(p, PACKET_TIMESTAMP, value);
+        p = put_uint(p, PACKET_TIMESTAMP_CLOCK_ID, clock);
     }
-    perfleet_uint(self->w, PACKET_SEQUENCE_FLAGS, FLAG_NEEDS_STATE);
+    return put_uint(p, PACKET_SEQUENCE_FLAGS, FLAG_NEEDS_STATE);
 }
 
 static void write_clock(struct perfleet_writer *w, uint32_t id, uint64_t time, uint64_t unit_ns)

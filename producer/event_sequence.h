@@ -59,8 +59,11 @@ void pfl_sequence_prepare(struct pfl_sequence *self, uint64_t now_ns);
 /* Between packets: tells the track and those above it, unless told. The track's uuid. */
 uint64_t pfl_sequence_show_track(struct pfl_sequence *self, struct perfleet_track *track);
 
-/* At the start of a packet: its timestamp and sequence flags. */
-void pfl_sequence_write_time(struct pfl_sequence *self, uint32_t clock, uint64_t value);
+/* For the start of a packet: its timestamp and sequence flags, at most PFL_SEQUENCE_TIME_BYTES at
+ * `p`; returns the end. */
+#define PFL_SEQUENCE_TIME_BYTES 32u
+uint8_t *pfl_sequence_put_time(struct pfl_sequence *self, uint8_t *p, uint32_t clock,
+                               uint64_t value);
 /* In a packet's event: what the sequence's extra counters say. */
 void pfl_sequence_write_thread_time(struct pfl_sequence *self, uint64_t now_ns);
 

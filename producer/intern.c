@@ -13,37 +13,24 @@
 #include "producer/intern.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 
-#define SLOTS  (PFL_INTERN_MAX * 2)
 #define PROBES 16u
 
-struct slot {
-    _Atomic(uintptr_t) key; /* the string's address; 0: free */
-    uint32_t number;
-    uint32_t offset; /* of the copy in the arena */
-};
-
-static struct slot slots[SLOTS];
-static char arena[PFL_INTERN_BYTES];
+struct pfl_intern_slot pfl_intern_slots[PFL_INTERN_SLOTS];
+char pfl_intern_arena[PFL_INTERN_BYTES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows, and inserts */
 static uint32_t arena_len;
 static uint32_t last_number;
 static _Atomic(uint32_t) last_other_number;
 
-static uint32_t hash_of(uintptr_t key)
-{
-    return (uint32_t)(((uint64_t)key * 0x9e3779b97f4a7c15u) >> 32);
-}
-
 /* The slot of the key, or the free one where it belongs, or NULL. */
-static struct slot *find_slot(uintptr_t key, uintptr_t *ret_found)
+static struct pfl_intern_slot *find_slot(uintptr_t key, uintptr_t *ret_found)
 {
-    uint32_t at = hash_of(key);
+    uint32_t at = pfl_intern_hash(key);
 
     for (uint32_t i = 0; i < PROBES; i++) {
-        struct slot *s = &slots[(at + i) % SLOTS];
+        struct pfl_intern_slot *s = &pfl_intern_slots[(at + i) % PFL_INTERN_SLOTS];
 
         *ret_found = atomic_load_explicit(&s->key, memory_order_acquire);
         if (*ret_found == key || *ret_found == 0)
@@ -52,24 +39,19 @@ static struct slot *find_slot(uintptr_t key, uintptr_t *ret_found)
     return NULL;
 }
 
-static uint32_t number_of(const struct slot *slot, const char *str)
-{
-    return strcmp(arena + slot->offset, str) == 0 ? slot->number : 0;
-}
-
 /* Locked. */
 static uint32_t insert(const char *str)
 {
     size_t len = strnlen(str, PFL_INTERN_STRING_MAX + 1);
     uintptr_t found;
-    struct slot *s = find_slot((uintptr_t)str, &found);
+    struct pfl_intern_slot *s = find_slot((uintptr_t)str, &found);
 
     if (s != NULL && found != 0)
-        return number_of(s, str);
+        return pfl_intern_number_of(s, str);
     if (s == NULL || len > PFL_INTERN_STRING_MAX || last_number == PFL_INTERN_MAX - 1 ||
         arena_len + len + 1 > PFL_INTERN_BYTES)
         return 0;
-    memcpy(arena + arena_len, str, len + 1);
+    memcpy(pfl_intern_arena + arena_len, str, len + 1);
     s->offset = arena_len;
     s->number = ++last_number;
     arena_len += (uint32_t)len + 1;
@@ -77,14 +59,14 @@ static uint32_t insert(const char *str)
     return s->number;
 }
 
-uint32_t pfl_intern_get(const char *str)
+uint32_t pfl_intern_find(const char *str)
 {
     uintptr_t found = 0;
-    struct slot *s = find_slot((uintptr_t)str, &found);
+    struct pfl_intern_slot *s = find_slot((uintptr_t)str, &found);
     uint32_t number;
 
     if (__builtin_expect(found == (uintptr_t)str, 1))
-        return number_of(s, str);
+        return pfl_intern_number_of(s, str);
     if (s == NULL)
         return 0;
     pthread_mutex_lock(&lock);

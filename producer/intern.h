@@ -6,15 +6,50 @@
 #ifndef PFL_PRODUCER_INTERN_H
 #define PFL_PRODUCER_INTERN_H
 
+#include <stdatomic.h>
 #include <stdint.h>
+#include <string.h>
 
 #define PFL_INTERN_MAX        2048u  /* numbers are 1 to this - 1 */
 #define PFL_INTERN_BYTES      65536u /* of all strings together */
 #define PFL_INTERN_STRING_MAX 255u
 
+#define PFL_INTERN_SLOTS (PFL_INTERN_MAX * 2)
+
+struct pfl_intern_slot {
+    _Atomic(uintptr_t) key; /* the string's address; 0: free */
+    uint32_t number;
+    uint32_t offset; /* of the copy in the arena */
+};
+
+extern struct pfl_intern_slot pfl_intern_slots[PFL_INTERN_SLOTS];
+extern char pfl_intern_arena[PFL_INTERN_BYTES];
+
+static inline uint32_t pfl_intern_hash(uintptr_t key)
+{
+    return (uint32_t)(((uint64_t)key * 0x9e3779b97f4a7c15u) >> 32) % PFL_INTERN_SLOTS;
+}
+
+static inline uint32_t pfl_intern_number_of(const struct pfl_intern_slot *slot, const char *str)
+{
+    return strcmp(pfl_intern_arena + slot->offset, str) == 0 ? slot->number : 0;
+}
+
+/* The string is not in the slot where it belongs first. */
+uint32_t pfl_intern_find(const char *str);
+
 /* The string's number; 0: it has none, for want of room or because another string stood at this
  * address before. */
-uint32_t pfl_intern_get(const char *str);
+static inline uint32_t pfl_intern_get(const char *str)
+{
+    const struct pfl_intern_slot *slot = &pfl_intern_slots[pfl_intern_hash((uintptr_t)str)];
+
+    if (__builtin_expect(atomic_load_explicit(&slot->key, memory_order_acquire) == (uintptr_t)str,
+                         1))
+        return pfl_intern_number_of(slot, str);
+    return pfl_intern_find(str);
+}
+
 /* A number for something else than a string; 0: none is left. Not from the same space. */
 uint32_t pfl_intern_take_number(void);
 

@@ -32,6 +32,9 @@
 #define FIELD_FIRST_PACKET_ON_SEQUENCE 87u
 #define LOSS_SMB_FULL                  257u /* DATA_LOSS_PRESENT, DATA_LOSS_SMB_FULL */
 #define PACKET_MIN_ROOM                12u  /* a size and 8 bytes */
+#define SMALL_ROOM                     16   /* a small message begins with this much at least */
+#define SMALL_MAX                      127u /* what a size of one byte says */
+#define SMALL_RESERVE                  (PFL_FRAGMENT_SIZE_BYTES - 1)
 
 /* An open nested message. */
 struct frame {
@@ -40,6 +43,7 @@ struct frame {
     uint32_t chunk_id;   /* with is_patch: where the size field lies */
     uint32_t offset;
     bool is_patch;
+    bool is_small; /* one byte was reserved for the size; three more are, at the chunk's end */
 };
 
 struct pfl_trace_writer {
@@ -179,6 +183,26 @@ static void finish_fragment(struct pfl_trace_writer *self)
     pfl_chunk_set_flag(self->chunk.header, PFL_CHUNK_CONTINUES_NEXT);
 }
 
+/* The small message at the bottom of the stack needs a size of 4 bytes after all: what follows the
+ * size moves into the bytes that were kept for this. */
+static void widen(struct pfl_trace_writer *self)
+{
+    struct frame *f = &self->frames[0];
+    uint8_t *from = f->size_field + 1;
+
+    f->is_small = false;
+    if (f->size_field == NULL)
+        return;
+    memmove(from + SMALL_RESERVE, from, (size_t)(self->pub.pos - from));
+    self->pub.pos += SMALL_RESERVE;
+    self->pub.end += SMALL_RESERVE;
+    f->start += SMALL_RESERVE;
+    for (uint32_t i = 1; i < self->depth; i++) {
+        self->frames[i].size_field += SMALL_RESERVE;
+        self->frames[i].start += SMALL_RESERVE;
+    }
+}
+
 /* Makes room in the middle of a packet: the next chunk, or the scratch area. */
 static void make_room(struct pfl_trace_writer *self)
 {
@@ -190,6 +214,8 @@ static void make_room(struct pfl_trace_writer *self)
         move_to_scratch(self);
         return;
     }
+    if (self->depth > 0 && self->frames[0].is_small)
+        widen(self);
     if (position(self) > PERFLEET_MAX_PACKET - PFL_PAGE_MAX_BYTES ||
         !get_chunk(self, packets, &chunk)) {
         lose_packet(self);
@@ -253,8 +279,39 @@ void perfleet_begin(struct perfleet_writer *w, uint32_t field)
     f = &self->frames[self->depth++];
     f->size_field = self->is_losing ? NULL : w->pos;
     f->is_patch = false;
+    f->is_small = false;
     w->pos += PFL_FRAGMENT_SIZE_BYTES;
     f->start = position(self);
+}
+
+void pfl_trace_writer_begin_small(struct perfleet_writer *w, uint32_t field)
+{
+    struct pfl_trace_writer *self = self_of(w);
+    struct frame *f = &self->frames[0];
+
+    if (self->depth != 0 || self->is_losing || w->end - w->pos < SMALL_ROOM) {
+        perfleet_begin(w, field);
+        return;
+    }
+    w->pos = perfleet_put_tag_(w->pos, field, 2);
+    f->size_field = w->pos++;
+    f->is_patch = false;
+    f->is_small = true;
+    f->start = position(self);
+    w->end -= SMALL_RESERVE;
+    self->depth = 1;
+}
+
+/* The end of a small message: its size in one byte, or in four after all. */
+static void end_small(struct pfl_trace_writer *self, struct frame *f, uint32_t size)
+{
+    if (__builtin_expect(size > SMALL_MAX, 0)) {
+        widen(self);
+        pfl_fragment_put_size4(f->size_field, size);
+        return;
+    }
+    *f->size_field = (uint8_t)size;
+    self->pub.end += SMALL_RESERVE;
 }
 
 /* Is another size field of the same chunk still open? Called after the frame was popped. */
@@ -297,7 +354,9 @@ void perfleet_end(struct perfleet_writer *w)
         return;
     f = &self->frames[--self->depth];
     size = position(self) - f->start;
-    if (__builtin_expect(f->size_field != NULL, 1))
+    if (f->is_small && f->size_field != NULL)
+        end_small(self, f, size);
+    else if (__builtin_expect(f->size_field != NULL, 1))
         pfl_fragment_put_size4(f->size_field, size);
     else if (f->is_patch)
         send_patch(self, f, self->is_losing ? 0 : size);

@@ -28,6 +28,9 @@ PFL_MUST_USE int pfl_trace_writer_new(const struct pfl_trace_writer_conf *conf,
 /* Gives back the chunk in hand and the id. NULL is legal. */
 void pfl_trace_writer_free(struct pfl_trace_writer *self);
 struct perfleet_writer *pfl_trace_writer_get_public(struct pfl_trace_writer *self);
+/* As perfleet_begin for a message that is likely shorter than 128 bytes: then its size takes one
+ * byte. Only the outermost message of a packet can be one. */
+void pfl_trace_writer_begin_small(struct perfleet_writer *w, uint32_t field);
 uint64_t pfl_trace_writer_generation(const struct pfl_trace_writer *self);
 
 #endif
