@@ -31,8 +31,8 @@ enum { EVENT_COUNTER_VALUE = 30, EVENT_DOUBLE_COUNTER_VALUE = 44 };
 static _Thread_local volatile bool is_busy; /* volatile: a signal handler may look */
 
 /* Readers must know `number` before it is used. */
-static bool is_told(struct pfl_sequence *s, uint32_t *bits, enum pfl_interned kind, uint32_t number,
-                    const char *str)
+static inline bool is_told(struct pfl_sequence *s, uint32_t *bits, enum pfl_interned kind,
+                           uint32_t number, const char *str)
 {
     if (number == 0)
         return false;
@@ -72,7 +72,8 @@ static void end_fields(struct perfleet_writer *w, const uint8_t *spare, uint8_t 
         perfleet_raw(w, spare, spare_bytes);
 }
 
-static uint8_t *put_uint(uint8_t *p, uint32_t field, uint64_t value)
+static inline __attribute__((always_inline)) uint8_t *put_uint(uint8_t *p, uint32_t field,
+                                                               uint64_t value)
 {
     return perfleet_put_varint_(perfleet_put_tag_(p, field, 0), value);
 }

@@ -45,7 +45,7 @@ enum { COUNTER_TYPE = 1, COUNTER_UNIT_MULTIPLIER = 4, COUNTER_INCREMENTAL = 5 };
 enum { COUNTER_THREAD_TIME_NS = 1 };
 enum { EVENT_EXTRA_COUNTER_VALUES = 12 };
 
-static _Thread_local struct pfl_sequence *sequences[PERFLEET_MAX_INSTANCES]; /* owned */
+_Thread_local struct pfl_sequence *pfl_sequences[PERFLEET_MAX_INSTANCES]; /* owned */
 static pthread_key_t key; /* only for its destructor */
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static bool has_key;
@@ -59,7 +59,8 @@ static uint32_t default_clock(const struct pfl_event_settings *settings)
     return settings->unit_ns == 1 ? PERFLEET_BOOTTIME : CLOCK_ABSOLUTE;
 }
 
-static uint8_t *put_uint(uint8_t *p, uint32_t field, uint64_t value)
+static inline __attribute__((always_inline)) uint8_t *put_uint(uint8_t *p, uint32_t field,
+                                                               uint64_t value)
 {
     return perfleet_put_varint_(perfleet_put_tag_(p, field, 0), value);
 }
@@ -243,9 +244,10 @@ static void write_defaults(struct pfl_sequence *self, uint64_t now_ns)
     perfleet_packet_end(w);
 }
 
-void pfl_sequence_prepare(struct pfl_sequence *self, uint64_t now_ns)
+void pfl_sequence_start_anew(struct pfl_sequence *self, uint64_t now_ns)
 {
-    if (__builtin_expect(!perfleet_writer_take_reset(self->w), 1))
+    self->seen_clears = atomic_load_explicit(self->clears, memory_order_relaxed);
+    if (!perfleet_writer_take_reset(self->w))
         return;
     forget(self);
     write_defaults(self, now_ns);
@@ -318,8 +320,8 @@ void pfl_sequence_drop_thread(void)
     if (pfl_fork_is_child())
         return;
     for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++) {
-        free_sequence(sequences[i]);
-        sequences[i] = NULL;
+        free_sequence(pfl_sequences[i]);
+        pfl_sequences[i] = NULL;
     }
 }
 
@@ -336,8 +338,9 @@ static void make_key(void)
 
 static bool is_old(uint32_t instance)
 {
-    return sequences[instance] != NULL &&
-           sequences[instance]->generation != pfl_track_event_generation(instance);
+    const struct pfl_sequence *s = pfl_sequences[instance];
+
+    return s != NULL && s->generation != atomic_load_explicit(s->life, memory_order_acquire);
 }
 
 /* Ended sessions must not keep shared memory: all old ones go. */
@@ -346,12 +349,12 @@ static void free_old(void)
     for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++) {
         if (!is_old(i))
             continue;
-        free_sequence(sequences[i]);
-        sequences[i] = NULL;
+        free_sequence(pfl_sequences[i]);
+        pfl_sequences[i] = NULL;
     }
 }
 
-static struct pfl_sequence *renew(uint32_t instance)
+struct pfl_sequence *pfl_sequence_renew(uint32_t instance)
 {
     struct pfl_sequence *self;
 
@@ -359,32 +362,26 @@ static struct pfl_sequence *renew(uint32_t instance)
         return NULL;
     pthread_once(&key_once, make_key);
     free_old();
-    if (!has_key || pthread_setspecific(key, sequences) != 0)
+    if (!has_key || pthread_setspecific(key, pfl_sequences) != 0)
         return NULL;
     self = pfl_heap_zalloc(sizeof(*self));
     if (self == NULL)
         return NULL;
-    if (pfl_track_event_open_writer(instance, &self->writer, &self->settings) != 0) {
+    if (pfl_track_event_open_sequence(instance, self) != 0) {
         pfl_heap_free(self);
         return NULL;
     }
     self->w = pfl_trace_writer_get_public(self->writer);
     self->generation = pfl_trace_writer_generation(self->writer);
-    sequences[instance] = self;
+    self->is_reset = pfl_trace_writer_get_reset(self->writer);
+    pfl_sequences[instance] = self;
     return self;
-}
-
-struct pfl_sequence *pfl_sequence_get(uint32_t instance)
-{
-    if (__builtin_expect(sequences[instance] != NULL && !is_old(instance), 1))
-        return sequences[instance];
-    return renew(instance);
 }
 
 void pfl_sequence_flush_thread(void)
 {
     for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++) {
-        if (sequences[i] != NULL)
-            perfleet_writer_flush(sequences[i]->w);
+        if (pfl_sequences[i] != NULL)
+            perfleet_writer_flush(pfl_sequences[i]->w);
     }
 }

@@ -36,7 +36,11 @@ enum pfl_interned {
 struct pfl_sequence {
     struct perfleet_writer *w;       /* of `writer` */
     struct pfl_trace_writer *writer; /* owned */
-    uint64_t generation;             /* of the instance */
+    const _Atomic(uint64_t) *life;   /* the instance's generation now; static storage */
+    uint64_t generation;             /* and when the writer was made */
+    const bool *is_reset;            /* the writer lost something */
+    const _Atomic(uint32_t) *clears; /* how often the session cleared state; static storage */
+    uint32_t seen_clears;
     struct pfl_event_settings settings;
     uint64_t last_ns; /* what the incremental clock shows */
     uint64_t thread_time_ns;
@@ -52,10 +56,33 @@ struct pfl_sequence {
     uint8_t pending[PFL_SEQUENCE_PENDING_BYTES]; /* InternedData, for the end of the packet */
 };
 
+extern _Thread_local struct pfl_sequence *pfl_sequences[PERFLEET_MAX_INSTANCES];
+
+struct pfl_sequence *pfl_sequence_renew(uint32_t instance);
+void pfl_sequence_start_anew(struct pfl_sequence *self, uint64_t now_ns);
+
 /* The calling thread's sequence for an instance; NULL: none is to be had. */
-struct pfl_sequence *pfl_sequence_get(uint32_t instance);
+static inline struct pfl_sequence *pfl_sequence_get(uint32_t instance)
+{
+    struct pfl_sequence *self = pfl_sequences[instance];
+
+    if (__builtin_expect(self != NULL && atomic_load_explicit(self->life, memory_order_acquire) ==
+                                             self->generation,
+                         1))
+        return self;
+    return pfl_sequence_renew(instance);
+}
+
 /* Between packets, before an event: tells readers that they know nothing, if so. */
-void pfl_sequence_prepare(struct pfl_sequence *self, uint64_t now_ns);
+static inline void pfl_sequence_prepare(struct pfl_sequence *self, uint64_t now_ns)
+{
+    if (__builtin_expect(*self->is_reset ||
+                             atomic_load_explicit(self->clears, memory_order_relaxed) !=
+                                 self->seen_clears,
+                         0))
+        pfl_sequence_start_anew(self, now_ns);
+}
+
 /* Between packets: tells the track and those above it, unless told. The track's uuid. */
 uint64_t pfl_sequence_show_track(struct pfl_sequence *self, struct perfleet_track *track);
 

@@ -142,7 +142,8 @@ enum perfleet_unit {
 
 /*
  * Kind, name, id and parent make a track what it is: equal ones are the same track. Zero is a fine
- * value for every member but the name. A static one is fastest; one on the stack works too.
+ * value for every member but the name. A static one is fastest; one on the stack works too. Once
+ * used it does not change, nor do its parents.
  */
 struct perfleet_track {
     enum perfleet_track_kind kind;
@@ -161,13 +162,14 @@ struct perfleet_track {
     bool is_incremental;     /* values are differences; keep to one thread */
     const char *y_axis_share_key;
     uint64_t hash_; /* the library's */
+    uint64_t uuid_;
 };
 
 #define PERFLEET_TRACK_INIT_(kind, name, id, parent, unit_name)                                    \
     {                                                                                              \
         kind, name, id, parent, NULL, (enum perfleet_child_ordering)0, 0,                          \
             (enum perfleet_merge_behavior)0, NULL, (enum perfleet_unit)0, unit_name, 0, false,     \
-            NULL, 0                                                                                \
+            NULL, 0, 0                                                                             \
     }
 /* struct perfleet_track t = PERFLEET_NAMED_TRACK("downloads", 7, NULL); */
 #define PERFLEET_NAMED_TRACK(name, id, parent)                                                     \

@@ -55,6 +55,11 @@ void pfl_threads_end_life(uint32_t slot, uint32_t instance)
     atomic_store_explicit(&lives[place_of(slot, instance)].generation, 0, memory_order_release);
 }
 
+const _Atomic(uint64_t) *pfl_threads_life(uint32_t slot, uint32_t instance)
+{
+    return &lives[place_of(slot, instance)].generation;
+}
+
 uint64_t pfl_threads_generation(uint32_t slot, uint32_t instance)
 {
     return atomic_load_explicit(&lives[place_of(slot, instance)].generation, memory_order_acquire);

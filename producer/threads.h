@@ -13,6 +13,7 @@
 void pfl_threads_begin_life(uint32_t slot, uint32_t instance);
 void pfl_threads_end_life(uint32_t slot, uint32_t instance);
 /* The current life's number; never used twice. */
+const _Atomic(uint64_t) *pfl_threads_life(uint32_t slot, uint32_t instance); /* static storage */
 uint64_t pfl_threads_generation(uint32_t slot, uint32_t instance);
 
 void pfl_threads_clear_incremental(uint32_t slot, uint32_t instance);

@@ -4,7 +4,8 @@
  *
  * The process's id is random; a thread's is made of it and the thread id; every other track's of
  * its parent's id and a hash of kind, name and id, so that equal tracks are one track in every
- * thread and session. The hash is kept in the track: relaxed, since every thread computes the same.
+ * thread and session. Hash and id are kept in the track: relaxed, since every thread computes the
+ * same; the id only where no thread is above.
  * Tracks below the global one have the same id in every process: that is how processes share them.
  *
  * Failures: without random numbers the id is made of pid and time.
@@ -84,13 +85,30 @@ static uint64_t hash_track(const struct perfleet_track *track)
     return not_zero(mix(hash ^ mix(track->id)));
 }
 
-static uint64_t uuid_of(struct perfleet_track *track, uint32_t level)
+static uint64_t uuid_of(struct perfleet_track *track, uint32_t level, bool *is_of_thread);
+
+/* Below its parent; *is_of_thread: another one in another thread. */
+static uint64_t uuid_below(struct perfleet_track *track, uint32_t level, bool *is_of_thread)
 {
-    uint64_t hash;
+    uint64_t hash = __atomic_load_n(&track->hash_, __ATOMIC_RELAXED);
     uint64_t parent;
 
+    if (hash == 0) {
+        hash = hash_track(track);
+        __atomic_store_n(&track->hash_, hash, __ATOMIC_RELAXED);
+    }
+    if (track->parent == NULL || level == PFL_TRACK_LEVELS_MAX)
+        parent = pfl_track_process_uuid();
+    else
+        parent = uuid_of(track->parent, level + 1, is_of_thread);
+    return not_zero(mix(parent + hash));
+}
+
+static uint64_t uuid_of(struct perfleet_track *track, uint32_t level, bool *is_of_thread)
+{
     switch (track->kind) {
     case PERFLEET_TRACK_THREAD:
+        *is_of_thread = true;
         return pfl_track_thread_uuid();
     case PERFLEET_TRACK_PROCESS:
         return pfl_track_process_uuid();
@@ -100,23 +118,21 @@ static uint64_t uuid_of(struct perfleet_track *track, uint32_t level)
     case PERFLEET_TRACK_COUNTER:
     case PERFLEET_TRACK_STATE:
     default:
-        break;
+        return uuid_below(track, level, is_of_thread);
     }
-    hash = __atomic_load_n(&track->hash_, __ATOMIC_RELAXED);
-    if (__builtin_expect(hash == 0, 0)) {
-        hash = hash_track(track);
-        __atomic_store_n(&track->hash_, hash, __ATOMIC_RELAXED);
-    }
-    if (track->parent == NULL || level == PFL_TRACK_LEVELS_MAX)
-        parent = pfl_track_process_uuid();
-    else
-        parent = uuid_of(track->parent, level + 1);
-    return not_zero(mix(parent + hash));
 }
 
 uint64_t perfleet_track_uuid(struct perfleet_track *track)
 {
-    return uuid_of(track, 1);
+    uint64_t uuid = __atomic_load_n(&track->uuid_, __ATOMIC_RELAXED);
+    bool is_of_thread = false;
+
+    if (__builtin_expect(uuid != 0, 1))
+        return uuid;
+    uuid = uuid_of(track, 1, &is_of_thread);
+    if (!is_of_thread)
+        __atomic_store_n(&track->uuid_, uuid, __ATOMIC_RELAXED);
+    return uuid;
 }
 
 /* --- descriptors ------------------------------------------------------------------------- */
@@ -187,7 +203,8 @@ static uint64_t parent_uuid(struct perfleet_track *track)
     case PERFLEET_TRACK_COUNTER:
     case PERFLEET_TRACK_STATE:
     default:
-        return track->parent == NULL ? pfl_track_process_uuid() : uuid_of(track->parent, 2);
+        return track->parent == NULL ? pfl_track_process_uuid()
+                                     : perfleet_track_uuid(track->parent);
     }
 }
 

@@ -13,7 +13,6 @@
 #include "producer/track_event.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "producer/category.h"
 #include "producer/fork.h"
@@ -28,7 +27,6 @@ enum { CONFIG_THREAD_TIME = 8, CONFIG_HIDES_NAMES = 9, CONFIG_SUBSAMPLING = 10 }
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards source and settings */
 static struct pfl_source *source;                        /* borrowed from its connection */
 static struct pfl_event_settings settings[PERFLEET_MAX_INSTANCES];
-static _Atomic(uint32_t) slot; /* the source's */
 
 /* --- sessions: the connection's thread --------------------------------------------------- */
 
@@ -95,20 +93,16 @@ static void on_stop(void *user, uint32_t instance)
 
 /* --- the data source --------------------------------------------------------------------- */
 
-uint64_t pfl_track_event_generation(uint32_t instance)
-{
-    return pfl_threads_generation(atomic_load_explicit(&slot, memory_order_relaxed), instance);
-}
-
-int pfl_track_event_open_writer(uint32_t instance, struct pfl_trace_writer **ret_writer,
-                                struct pfl_event_settings *ret_settings)
+int pfl_track_event_open_sequence(uint32_t instance, struct pfl_sequence *sequence)
 {
     int rc = PFL_EINVAL;
 
     pthread_mutex_lock(&lock);
     if (source != NULL) {
-        *ret_settings = settings[instance];
-        rc = pfl_source_open_writer(source, instance, ret_writer);
+        sequence->settings = settings[instance];
+        sequence->life = pfl_threads_life(source->slot, instance);
+        sequence->clears = pfl_threads_clears(source->slot, instance);
+        rc = pfl_source_open_writer(source, instance, &sequence->writer);
     }
     pthread_mutex_unlock(&lock);
     return rc;
@@ -140,7 +134,6 @@ static int register_source(struct perfleet *tracing, void *descriptor, size_t by
     if (rc != 0)
         return rc;
     source = (struct pfl_source *)(void *)registered;
-    atomic_store_explicit(&slot, source->slot, memory_order_relaxed);
     return 0;
 }
 

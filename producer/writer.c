@@ -507,6 +507,11 @@ struct perfleet_writer *pfl_trace_writer_get_public(struct pfl_trace_writer *sel
     return &self->pub;
 }
 
+const bool *pfl_trace_writer_get_reset(const struct pfl_trace_writer *self)
+{
+    return &self->is_reset;
+}
+
 uint64_t pfl_trace_writer_generation(const struct pfl_trace_writer *self)
 {
     return self->conf.generation;

@@ -31,6 +31,8 @@ struct perfleet_writer *pfl_trace_writer_get_public(struct pfl_trace_writer *sel
 /* As perfleet_begin for a message that is likely shorter than 128 bytes: then its size takes one
  * byte. Only the outermost message of a packet can be one. */
 void pfl_trace_writer_begin_small(struct perfleet_writer *w, uint32_t field);
+/* Points to what perfleet_writer_take_reset says of losses; lives as long as the writer. */
+const bool *pfl_trace_writer_get_reset(const struct pfl_trace_writer *self);
 uint64_t pfl_trace_writer_generation(const struct pfl_trace_writer *self);
 
 #endif

@@ -38,13 +38,14 @@ struct thread {
     const struct options *options;
     pthread_t id;
     uint64_t ns;
+    uint64_t cpu_ns;
 };
 
-static uint64_t now_ns(void)
+static uint64_t read_clock(clockid_t clock)
 {
     struct timespec ts;
 
-    clock_gettime(CLOCK_MONOTONIC, &ts);
+    clock_gettime(clock, &ts);
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
@@ -70,11 +71,13 @@ static void write_event(enum kind kind, uint64_t n)
 static void *run_thread(void *arg)
 {
     struct thread *t = arg;
-    uint64_t begin_ns = now_ns();
+    uint64_t begin_ns = read_clock(CLOCK_MONOTONIC);
+    uint64_t begin_cpu_ns = read_clock(CLOCK_THREAD_CPUTIME_ID);
 
     for (uint64_t n = 0; n < t->options->events; n++)
         write_event(t->options->kind, n);
-    t->ns = now_ns() - begin_ns;
+    t->ns = read_clock(CLOCK_MONOTONIC) - begin_ns;
+    t->cpu_ns = read_clock(CLOCK_THREAD_CPUTIME_ID) - begin_cpu_ns;
     return NULL;
 }
 
@@ -83,6 +86,7 @@ static void run(const struct options *o)
     static struct thread threads[THREADS_MAX];
     struct timespec nap = {.tv_nsec = 1000000};
     uint64_t slowest_ns = 0;
+    uint64_t cpu_ns = 0;
     char byte;
 
     while (!perfleet_category_is_enabled(&load))
@@ -95,9 +99,11 @@ static void run(const struct options *o)
     for (uint32_t i = 0; i < o->threads; i++) {
         pthread_join(threads[i].id, NULL);
         slowest_ns = threads[i].ns > slowest_ns ? threads[i].ns : slowest_ns;
+        cpu_ns += threads[i].cpu_ns;
     }
-    printf("done events=%llu threads=%u ns_per_packet=%.2f\n", (unsigned long long)o->events,
-           o->threads, (double)slowest_ns / (double)o->events);
+    printf("done events=%llu threads=%u ns_per_packet=%.2f cpu_ns_per_packet=%.2f\n",
+           (unsigned long long)o->events, o->threads, (double)slowest_ns / (double)o->events,
+           (double)cpu_ns / (double)(o->events * o->threads));
     fflush(stdout);
     while (read(STDIN_FILENO, &byte, 1) > 0)
         continue;
@@ -111,7 +117,7 @@ static void run(const struct options *o)
 static double time_loop(uint64_t rounds, bool has_event)
 {
     uint64_t x = 0;
-    uint64_t begin_ns = now_ns();
+    uint64_t begin_ns = read_clock(CLOCK_MONOTONIC);
 
     if (has_event) {
         for (uint64_t n = 0; n < rounds; n++) {
@@ -126,7 +132,7 @@ static double time_loop(uint64_t rounds, bool has_event)
             WORK(x);
         }
     }
-    return (double)(now_ns() - begin_ns) / (double)rounds;
+    return (double)(read_clock(CLOCK_MONOTONIC) - begin_ns) / (double)rounds;
 }
 
 static void run_disabled(uint64_t rounds)
