@@ -81,6 +81,7 @@ struct perfleet_category {
         0, 0, name, description, tags, NULL                                                        \
     }
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): names of what is declared */
 /* Defines `struct perfleet_category id` and registers it before main. */
 #define PERFLEET_CATEGORY_DEFINE(id, name, description, tags)                                      \
     struct perfleet_category id = PERFLEET_CATEGORY_INIT(name, description, tags);                 \
@@ -90,6 +91,7 @@ struct perfleet_category {
     }
 /* For the other files that use it. */
 #define PERFLEET_CATEGORY_DECLARE(id) extern struct perfleet_category id
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 /*
  * Makes a category known: sessions that run and sessions to come may want it. The struct and its
@@ -253,6 +255,7 @@ static inline void perfleet_event_fini_(struct perfleet_event *ev)
 /* On another track: a struct perfleet_track *; NULL: the calling thread's. */
 #define PERFLEET_EVENT_ON(ev, category, type, name, track)                                         \
     PERFLEET_EVENT_AT (ev, category, type, name, track, PERFLEET_NOW, 0)
+/* NOLINTBEGIN(bugprone-macro-parentheses): `ev` is declared here */
 /* At another time: `value` on clock `clock`. */
 #define PERFLEET_EVENT_AT(ev, category, type, name, track, clock, value)                           \
     for (struct perfleet_event ev##_storage_                                                       \
@@ -262,6 +265,7 @@ static inline void perfleet_event_fini_(struct perfleet_event *ev)
          (ev->type_ = PERFLEET_TYPE_(type, name), ev->name_ = (name), ev->track_ = (track),        \
          ev->clock_ = (uint32_t)(clock), ev->value_ = (value), perfleet_event_next_(ev));          \
          perfleet_event_end_(ev))
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 /* Without a block. */
 #define PERFLEET_EVENT_WRITE_(category, type, name)                                                \
