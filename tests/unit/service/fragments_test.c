@@ -4,12 +4,12 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "abi/fragment.h"
+#include "base/mem.h"
 
 #define SPELLING_MAX 10u
 #define TAIL_MAX     6u
@@ -27,7 +27,7 @@ static bool spell(uint64_t size, size_t bytes, uint8_t dst[SPELLING_MAX])
 /* A payload of its own allocation, so that a sanitizer sees a read past its end. */
 static uint8_t *payload_of(const uint8_t *spelling, size_t spelling_bytes, size_t data_bytes)
 {
-    uint8_t *payload = malloc(spelling_bytes + data_bytes + 1);
+    uint8_t *payload = pfl_mem_alloc(spelling_bytes + data_bytes + 1);
 
     assert_non_null(payload);
     memcpy(payload + 1, spelling, spelling_bytes);
@@ -60,7 +60,7 @@ static void expect_size(const uint8_t *spelling, size_t spelling_bytes, uint64_t
         assert_int_equal(sum.valid_bytes, spelling_bytes + size);
         assert_int_equal(sum.last_fragment, spelling_bytes);
     }
-    free(room);
+    pfl_mem_free(room);
 }
 
 static void every_spelling_of_a_size_is_read_alike(void **state)
@@ -87,7 +87,7 @@ static void a_size_without_an_end_is_corrupt_wherever_the_payload_ends(void **st
 {
     (void)state;
     for (size_t bytes = 1; bytes <= SPELLING_MAX + 4; bytes++) {
-        uint8_t *payload = malloc(bytes);
+        uint8_t *payload = pfl_mem_alloc(bytes);
         struct pfl_fragments walk = pfl_fragments_of(payload, bytes, 0);
         struct pfl_fragment fragment;
 
@@ -95,7 +95,75 @@ static void a_size_without_an_end_is_corrupt_wherever_the_payload_ends(void **st
         memset(payload, 0x80, bytes);
         assert_int_equal(pfl_fragments_next(&walk, &fragment), PFL_FRAGMENTS_CORRUPT);
         assert_true(pfl_fragments_measure(payload, bytes, 1).is_short);
-        free(payload);
+        pfl_mem_free(payload);
+    }
+}
+
+/* The sum as the definition has it, a fragment at a time. */
+static struct pfl_fragments_sum sum_of(const uint8_t *payload, size_t bytes, uint32_t count)
+{
+    struct pfl_fragments walk = pfl_fragments_of(payload, bytes, 0);
+    struct pfl_fragments_sum sum = {0};
+    struct pfl_fragment fragment;
+
+    for (uint32_t i = 0; i < count; i++) {
+        enum pfl_fragments_state state = pfl_fragments_next(&walk, &fragment);
+
+        sum.is_dropped = state == PFL_FRAGMENTS_DROPPED;
+        sum.is_short = state != PFL_FRAGMENTS_OK && !sum.is_dropped;
+        if (state != PFL_FRAGMENTS_OK)
+            break;
+        sum.last_fragment = (size_t)(fragment.data - payload);
+    }
+    sum.valid_bytes = (size_t)(walk.pos - payload);
+    return sum;
+}
+
+static uint32_t next_random(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+/* Runs of sizes that are alike, some of them cut, dropped or endless. */
+static size_t fill_runs(uint8_t *payload, size_t bytes, uint32_t *random)
+{
+    size_t at = 0;
+    uint64_t size = 0;
+
+    while (bytes - at > SPELLING_MAX) {
+        uint32_t dice = next_random(random) % 16;
+
+        if (dice < 3 || at == 0)
+            size = next_random(random) % 40;
+        if (dice == 3)
+            size = next_random(random) % 2 != 0 ? PFL_FRAGMENT_DROP : 1u << 20;
+        spell(size, 4, payload + at);
+        at += 4;
+        if (size > bytes - at)
+            break;
+        at += size;
+    }
+    return at;
+}
+
+static void runs_of_one_size_are_measured_like_single_fragments(void **state)
+{
+    uint32_t random = 7;
+
+    (void)state;
+    for (int round = 0; round < 20000; round++) {
+        uint8_t payload[256] = {0};
+        size_t filled = fill_runs(payload, sizeof(payload), &random);
+        size_t bytes = next_random(&random) % 4 == 0 ? next_random(&random) % filled : filled;
+        uint32_t count = next_random(&random) % 70;
+        struct pfl_fragments_sum sum = pfl_fragments_measure(payload, bytes, count);
+        struct pfl_fragments_sum expected = sum_of(payload, bytes, count);
+
+        assert_int_equal(sum.valid_bytes, expected.valid_bytes);
+        assert_int_equal(sum.last_fragment, expected.last_fragment);
+        assert_int_equal(sum.is_short, expected.is_short);
+        assert_int_equal(sum.is_dropped, expected.is_dropped);
     }
 }
 
@@ -103,6 +171,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_spelling_of_a_size_is_read_alike),
+        cmocka_unit_test(runs_of_one_size_are_measured_like_single_fragments),
         cmocka_unit_test(a_size_without_an_end_is_corrupt_wherever_the_payload_ends),
     };
 
