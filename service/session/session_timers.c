@@ -15,6 +15,10 @@
 #include "service/session/session_run.h"
 #include "service/session/trigger.h"
 
+/* The shell's timer stands still while the machine sleeps: how late the end of the sleep may be
+ * noticed by a session whose duration went on. */
+#define SLEEP_CHECK_MS 1000u
+
 static uint64_t next_multiple(uint64_t now_ms, uint32_t period_ms)
 {
     return now_ms + period_ms - now_ms % period_ms;
@@ -77,6 +81,8 @@ static uint64_t get_next_ms(const struct pfl_service *service, const struct pfl_
         uint64_t clock_ms = get_duration_clock_ms(service, session);
         uint64_t left = t->duration_ms > clock_ms ? t->duration_ms - clock_ms : 0;
 
+        if (session->plan->duration_counts_suspend)
+            left = min_ms(left, SLEEP_CHECK_MS);
         next = min_ms(next, now_ms + left);
     }
     return next;

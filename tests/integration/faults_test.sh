@@ -12,4 +12,12 @@ for what in producers consumers; do
         "$PERFETTO_PRODUCER_SOCK_NAME" "$SERVICE_PID" "$WORK"
 done
 check "perfleetd is still there" is_alive "$SERVICE_PID"
+
+# Clocks: each service has its own, which the claims move; the machine's stay as they are.
+truncate -s 128 "$WORK/clocks"
+LD_PRELOAD=$PFL_BUILD/tests/libclock_shim.so PFL_CLOCK_SHIM=$WORK/clocks start_service two ||
+    check "perfleetd runs with clocks of its own" false
+tap_claims python3 -B "$ROOT/tests/support/fault_clocks.py" "$PERFETTO_CONSUMER_SOCK_NAME" \
+    "$PERFETTO_PRODUCER_SOCK_NAME" "$SERVICE_PID" "$WORK" "$WORK/clocks"
+check "perfleetd is still there" is_alive "$SERVICE_PID"
 finish
