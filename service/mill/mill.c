@@ -34,7 +34,9 @@ struct pfl_mill {
     struct pfl_buf out;
     struct pfl_mill_stats stats;
     atomic_bool is_cancelled;
-    bool is_done; /* run has been called, next has not come to its end */
+    bool wants_plain;
+    bool is_plain; /* the batch that is sealed is not compressed */
+    bool is_done;  /* run has been called, next has not come to its end */
     /* What next reads: packets with their marks, or the one that is compressed. */
     struct pfl_reader results;
     size_t results_at;
@@ -79,6 +81,11 @@ void pfl_mill_free(struct pfl_mill *self)
     pfl_mem_free(self);
 }
 
+void pfl_mill_set_plain(struct pfl_mill *self, bool is_plain)
+{
+    self->wants_plain = is_plain;
+}
+
 bool pfl_mill_is_full(const struct pfl_mill *self)
 {
     return self->in.len >= PFL_MILL_BATCH_BYTES;
@@ -120,9 +127,10 @@ int pfl_mill_seal(struct pfl_mill *self)
     uint8_t *room;
     int rc = 0;
 
+    self->is_plain = self->wants_plain || self->compressor == NULL;
     if (self->filter != NULL)
         rc = pfl_buf_reserve(&self->mid, self->in.len, &room);
-    if (rc == 0 && self->compressor != NULL)
+    if (rc == 0 && !self->is_plain)
         rc = pfl_buf_reserve(&self->out, pfl_compressor_bound(self->compressor, self->in.len),
                              &room);
     return rc;
@@ -200,7 +208,7 @@ void pfl_mill_run(struct pfl_mill *self)
     if (self->filter != NULL && trace.len != 0)
         trace = filter_batch(self);
     self->results = pfl_reader_of(trace);
-    if (self->compressor == NULL || trace.len == 0 || is_cancelled(self))
+    if (self->is_plain || trace.len == 0 || is_cancelled(self))
         return;
     if (pfl_compressor_run(self->compressor, trace, self->out.data, &self->compressed) != 0)
         self->compressed = (struct pfl_span){0};

@@ -53,6 +53,8 @@ struct pfl_mill_conf {
 PFL_MUST_USE int pfl_mill_new(const struct pfl_mill_conf *conf, struct pfl_mill **ret_mill);
 void pfl_mill_free(struct pfl_mill *self); /* NULL is legal */
 
+/* Whether batches that are sealed from now on are left uncompressed. */
+void pfl_mill_set_plain(struct pfl_mill *self, bool is_plain);
 bool pfl_mill_is_full(const struct pfl_mill *self);
 bool pfl_mill_is_empty(const struct pfl_mill *self);
 /* Copies one packet: slices, then the tail. PFL_ENOMEM, PFL_ELIMIT (2^29 bytes in all): then it is

@@ -118,8 +118,6 @@ static int check_rotation(const struct pfl_session_plan *p, char *why)
                                                      "or segment_period_ms");
     if (!file->is_wanted || file->path.len == 0)
         return refuse(why, "perfleet_rotation: needs write_into_file and output_path");
-    if (p->codec != PFL_CODEC_NONE)
-        return refuse(why, "perfleet_rotation: not possible with compression; remove one of them");
     if (file->segment_max_bytes != 0 && file->segment_max_bytes < PFL_PLAN_SEGMENT_MIN_BYTES)
         return refuse(why, "perfleet_rotation.max_segment_bytes: %llu; use at least %u",
                       (unsigned long long)file->segment_max_bytes, PFL_PLAN_SEGMENT_MIN_BYTES);

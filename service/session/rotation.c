@@ -27,6 +27,7 @@
 #define STATE_CLEARED    1u /* SequenceFlags */
 #define STATE_NEEDED     2u
 #define NEXT_MAX_BYTES   ((size_t)1 << 29)
+#define NOTE_MAX_BYTES   (1u << 20)
 #define NEXT_KEPT_BYTES  ((size_t)4 << 20)
 
 enum sequence_state {
@@ -172,6 +173,26 @@ bool pfl_rotation_goes_next(struct pfl_rotation *self, struct pfl_span packet)
         self->unresolved += (facts.flags & (STATE_CLEARED | STATE_NEEDED)) == STATE_NEEDED;
     }
     return is_cutting && *state == SEQUENCE_MOVED;
+}
+
+void pfl_rotation_note(struct pfl_rotation *self, const struct iovec *slices, size_t slices_len,
+                       struct pfl_span tail)
+{
+    uint64_t sequence = read_facts(tail).sequence; /* of producers' packets it is there */
+    struct pfl_buf packet;
+    int rc = 0;
+
+    if (sequence <= SERVICE_SEQUENCE || sequence >= PFL_ROTATION_SEQUENCES ||
+        self->sequences[sequence] != SEQUENCE_UNSEEN)
+        return;
+    pfl_buf_init(&packet, NOTE_MAX_BYTES);
+    for (size_t i = 0; rc == 0 && i < slices_len; i++)
+        rc = pfl_buf_append(&packet, slices[i].iov_base, slices[i].iov_len);
+    if (rc == 0)
+        rc = pfl_buf_append(&packet, tail.data, tail.len);
+    if (rc == 0) /* else it is not counted as one that needs what came before */
+        (void)pfl_rotation_goes_next(self, pfl_buf_get(&packet));
+    pfl_buf_fini(&packet);
 }
 
 void pfl_rotation_end_cut(struct pfl_rotation *self)

@@ -9,6 +9,8 @@
 #ifndef PFL_SERVICE_ROTATION_H
 #define PFL_SERVICE_ROTATION_H
 
+#include <sys/uio.h>
+
 #include "base/buf.h"
 #include "service/session/disk.h"
 #include "service/session/sequence_ids.h"
@@ -64,6 +66,9 @@ bool pfl_rotation_is_due(struct pfl_rotation *self, uint64_t boottime_ns);
 void pfl_rotation_begin_cut(struct pfl_rotation *self, uint64_t boottime_ns);
 /* Notes the packet; true when it belongs to the next segment. */
 bool pfl_rotation_goes_next(struct pfl_rotation *self, struct pfl_span packet);
+/* Notes a packet that goes into the open segment in another shape: its slices, then its tail. */
+void pfl_rotation_note(struct pfl_rotation *self, const struct iovec *slices, size_t slices_len,
+                       struct pfl_span tail);
 /* The steps that write both sides; `has_ended`: and make the next segment the open one, or, when
  * there is none, end the last. */
 void pfl_rotation_add_steps(struct pfl_rotation *self, struct pfl_disk_job *job,

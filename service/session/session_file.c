@@ -202,12 +202,31 @@ static void submit(struct pfl_session_file *self, bool is_pass_over)
 
 /* ---- a pass ---- */
 
+static void on_packet(void *user, const struct pfl_readback_packet *packet)
+{
+    struct pfl_session_file *self = user;
+
+    pfl_rotation_note(self->rotation, packet->slices, packet->slices_len, packet->tail);
+}
+
+/* Compressed packets cannot be sorted: those of a cut stay as they are, all others are noted
+ * before. */
+static void follow_packets(struct pfl_session_file *self, bool is_cutting)
+{
+    if (self->rotation == NULL || self->session->plan->codec == PFL_CODEC_NONE)
+        return;
+    pfl_mill_set_plain(self->session->mill->mill, is_cutting);
+    self->read.on_packet = is_cutting ? NULL : on_packet;
+    self->read.user = self;
+}
+
 static void begin_pass(struct pfl_session_file *self)
 {
+    bool is_cutting = self->wants_cut && !self->is_final;
     int rc;
 
     self->wants_pass = false;
-    if (self->wants_cut && !self->is_final) {
+    if (is_cutting) {
         pfl_session_tell_again(self->service, self->session);
         pfl_rotation_begin_cut(self->rotation, pfl_service_boottime_ns(self->service));
     }
@@ -216,8 +235,10 @@ static void begin_pass(struct pfl_session_file *self)
         self->session->pending.stats = true;
     rc = pfl_session_read_start(&self->read, self->service, self->session, 0);
     self->is_reading = rc == 0;
-    if (rc == 0)
+    if (rc == 0) {
+        follow_packets(self, is_cutting);
         return;
+    }
     if (self->is_final)
         fail(self, pfl_err_str(rc), 0);
     else

@@ -271,6 +271,8 @@ static int fill_batch(struct pfl_session_read *self)
             self->phase = PFL_READ_STATISTICS;
             return 0;
         }
+        if (rc == 0 && self->on_packet != NULL)
+            self->on_packet(self->user, &packet);
         if (rc == 0)
             rc = pfl_mill_add(mill, packet.slices, packet.slices_len, packet.tail, packet.buffer);
     }

@@ -24,6 +24,9 @@ struct pfl_session_read {
     struct pfl_readback *readback; /* owned; NULL when nothing is being read */
     struct pfl_readback *source;   /* owned; NULL without a mill */
     enum pfl_session_read_phase phase;
+    /* Sees each packet before the mill; set after start. NULL: nobody. */
+    void (*on_packet)(void *user, const struct pfl_readback_packet *packet);
+    void *user;
 };
 
 /* Begins a pass; `self` is caller's storage and must not move until stop. PFL_ENOMEM. */

@@ -225,6 +225,28 @@ static void what_is_filtered_is_compressed_afterwards(void **state)
     pfl_mill_free(mill);
 }
 
+static void a_plain_batch_is_not_compressed_and_the_next_one_is(void **state)
+{
+    struct pfl_mill *mill = make(NULL, PFL_CODEC_ZSTD, 0);
+    struct pfl_span packet;
+
+    (void)state;
+    pfl_mill_set_plain(mill, true);
+    add(mill, "\x08\x01", 2, 0);
+    run(mill);
+    assert_true(pfl_mill_next(mill, &packet));
+    assert_int_equal(packet.len, 2);
+    assert_memory_equal(packet.data, "\x08\x01", 2);
+    assert_false(pfl_mill_next(mill, &packet));
+    pfl_mill_set_plain(mill, false);
+    add(mill, "\x08\x01", 2, 0);
+    run(mill);
+    assert_true(pfl_mill_next(mill, &packet));
+    assert_int_equal(expand(packet, 133).len, 4);
+    assert_false(pfl_mill_next(mill, &packet));
+    pfl_mill_free(mill);
+}
+
 static void a_head_is_drawn_closer_when_less_is_left(void **state)
 {
     uint8_t big[303] = {0x08, 0x01, 0x12, 0xaa, 0x02};
@@ -318,6 +340,7 @@ int main(void)
         cmocka_unit_test(bytes_that_do_not_compress_still_fit),
         cmocka_unit_test(filtered_packets_stay_and_malformed_ones_are_counted),
         cmocka_unit_test(what_is_filtered_is_compressed_afterwards),
+        cmocka_unit_test(a_plain_batch_is_not_compressed_and_the_next_one_is),
         cmocka_unit_test(a_head_is_drawn_closer_when_less_is_left),
         cmocka_unit_test(a_cancelled_batch_yields_nothing_and_the_next_one_does),
         cmocka_unit_test(an_empty_batch_yields_nothing),

@@ -99,6 +99,21 @@ static void a_segment_is_due_by_size_or_time_and_once(void **state)
     assert_int_equal(rotation->reason, PFL_ROTATION_BY_SIZE);
 }
 
+static void a_packet_in_another_shape_is_noted_once_a_sequence(void **state)
+{
+    static uint8_t flags[] = {13 << 3, 2}; /* STATE_NEEDED, in two slices */
+    static const uint8_t tail[] = {10 << 3, 4};
+    const struct iovec slices[] = {{.iov_base = flags, .iov_len = 1},
+                                   {.iov_base = flags + 1, .iov_len = 1}};
+
+    (void)state;
+    pfl_rotation_note(rotation, slices, 2, (struct pfl_span){0}); /* whose is it? */
+    assert_int_equal(rotation->unresolved, 0);
+    pfl_rotation_note(rotation, slices, 2, pfl_span_of(tail, sizeof(tail)));
+    pfl_rotation_note(rotation, slices, 2, pfl_span_of(tail, sizeof(tail)));
+    assert_int_equal(rotation->unresolved, 1);
+}
+
 static void the_job_of_a_cut_fits_and_removes_the_oldest_at_its_end(void **state)
 {
     static const uint8_t bytes[8];
@@ -147,6 +162,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_sequence_that_needs_what_came_before_is_counted, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_segment_is_due_by_size_or_time_and_once, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_packet_in_another_shape_is_noted_once_a_sequence, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(the_job_of_a_cut_fits_and_removes_the_oldest_at_its_end,
                                         set_up, tear_down),
