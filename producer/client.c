@@ -65,7 +65,7 @@ static void drain_link(struct perfleet *p, uint64_t ms)
 }
 
 /* A callback of the program writes and finds no memory: only this thread can make room. */
-static bool commit_now(void *user)
+bool pfl_client_commit_now(void *user)
 {
     struct perfleet *p = user;
 
@@ -143,7 +143,7 @@ static void setup_tracing(struct perfleet *p)
         .page_bytes = (uint32_t)page_bytes,
         .wake_fd = p->wake_fd,
         .link_fd = p->link.fd,
-        .commit_now = commit_now,
+        .commit_now = pfl_client_commit_now,
         .user = p,
     };
     int fd = pfl_link_take_fd(&p->link);

@@ -244,6 +244,13 @@ out:
     return rc;
 }
 
+void perfleet_commit(struct perfleet *tracing)
+{
+    if (!pfl_fork_is_child() && pthread_equal(tracing->thread, pthread_self()) &&
+        tracing->arbiter != NULL)
+        (void)pfl_client_commit_now(tracing);
+}
+
 int perfleet_trigger(struct perfleet *tracing, const char *trigger_name)
 {
     size_t len = strlen(trigger_name);

@@ -119,6 +119,11 @@ PERFLEET_API bool perfleet_is_connected(struct perfleet *tracing);
  * writers are still filling are not finished: see perfleet_writer_flush. */
 PERFLEET_API int perfleet_sync(struct perfleet *tracing, uint32_t timeout_ms);
 
+/* For a callback that waits for another thread's packets: hands over what is finished, as the
+ * library's thread does between callbacks. Without it a writer that stalls would wait for the
+ * callback, and the callback for the writer. On other threads it does nothing. */
+PERFLEET_API void perfleet_commit(struct perfleet *tracing);
+
 /* Tells the service that something happened; sessions that wait for this trigger act on it. */
 PERFLEET_API int perfleet_trigger(struct perfleet *tracing, const char *trigger_name);
 

@@ -32,6 +32,7 @@
 #define DEFAULT_SMB_KB   4096u
 #define PAGE_KB          32u
 #define NS_PER_MS        UINT64_C(1000000)
+#define COMMIT_PERIOD_MS 5
 #define CONFIG_SESSION   4u
 #define SESSIONS         PERFLEET_MAX_INSTANCES
 #define FDS_MAX          258
@@ -82,6 +83,7 @@ struct request {
 
 struct probes {
     struct source sources[SOURCE_KINDS];
+    struct perfleet *tracing; /* owned; set before the first callback */
     struct pfl_ftrace ftrace;
     uint64_t drain_due_ns;
     pthread_mutex_t lock;
@@ -92,6 +94,24 @@ struct probes {
 };
 
 /* --- hand-over --------------------------------------------------------------------------- */
+
+/* The loop may be waiting for room in the shared memory, which it gets from commits only. */
+static void wait_a_moment(struct probes *p)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += COMMIT_PERIOD_MS * (long)NS_PER_MS;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    if (pthread_cond_timedwait(&p->done, &p->lock, &until) != ETIMEDOUT)
+        return;
+    pthread_mutex_unlock(&p->lock);
+    perfleet_commit(p->tracing);
+    pthread_mutex_lock(&p->lock);
+}
 
 static void ask_loop(struct source *source, enum request_kind kind, uint32_t instance,
                      struct pfl_span config)
@@ -106,7 +126,7 @@ static void ask_loop(struct source *source, enum request_kind kind, uint32_t ins
         if (write(p->wake_fd, &one, sizeof(one)) != (ssize_t)sizeof(one))
             pfl_log_warn("wake-failed", "errno=%d", errno);
         while (p->request == &request && !p->is_closing)
-            pthread_cond_wait(&p->done, &p->lock);
+            wait_a_moment(p);
         p->request = NULL;
     }
     pthread_mutex_unlock(&p->lock);
@@ -467,32 +487,34 @@ static void refuse_requests(struct probes *p)
 
 /* --- start ------------------------------------------------------------------------------- */
 
-static int register_source(struct perfleet *tracing, struct probes *p, enum source_kind kind)
+static int register_source(struct probes *p, enum source_kind kind)
 {
     struct source *source = &p->sources[kind];
     struct perfleet_source_conf conf = {
         .name = kinds[kind].name,
         .user = source,
+        /* What waits for room stays in the kernel's buffers meanwhile. */
+        .policy = PERFLEET_STALL_THEN_DROP,
         .on_setup = on_setup,
         .on_start = on_start,
         .on_stop = on_stop,
         .on_flush = on_flush,
         .on_clear_incremental_state = kind == PROCESS_STATS ? on_clear : NULL,
     };
-    int rc = perfleet_register(tracing, &conf, &source->handle);
+    int rc = perfleet_register(p->tracing, &conf, &source->handle);
 
     if (rc != 0)
         pfl_log_error("register-failed", "name=%s reason=\"%s\"", conf.name, perfleet_err_str(rc));
     return rc == 0 ? 0 : PFL_EIO;
 }
 
-static int register_all(struct perfleet *tracing, struct probes *p, bool has_ftrace)
+static int register_all(struct probes *p, bool has_ftrace)
 {
     int rc = 0;
 
     for (enum source_kind kind = FTRACE; kind < SOURCE_KINDS && rc == 0; kind++) {
         if (kind != FTRACE || has_ftrace)
-            rc = register_source(tracing, p, kind);
+            rc = register_source(p, kind);
     }
     return rc;
 }
@@ -515,7 +537,6 @@ static int connect_and_loop(struct probes *p, const struct pfl_probes_conf *conf
         .smb_kb = conf->smb_kb != 0 ? conf->smb_kb : DEFAULT_SMB_KB,
         .page_kb = PAGE_KB,
     };
-    struct perfleet *tracing;
     bool has_ftrace = init_ftrace(p, conf);
     int rc;
 
@@ -523,18 +544,18 @@ static int connect_and_loop(struct probes *p, const struct pfl_probes_conf *conf
         pfl_log_warn("privileges-kept", "errno=%d", errno);
     if (has_ftrace)
         pfl_ftrace_prepare(&p->ftrace);
-    rc = perfleet_open(&library, &tracing);
+    rc = perfleet_open(&library, &p->tracing);
     if (rc != 0) {
         pfl_log_error("producer-not-opened", "reason=\"%s\"", perfleet_err_str(rc));
         return rc == PERFLEET_EINVAL ? PFL_EINVAL : PFL_EIO;
     }
-    rc = register_all(tracing, p, has_ftrace);
+    rc = register_all(p, has_ftrace);
     if (rc == 0) {
         pfl_log_info("probes-started", "ftrace=%s", has_ftrace ? "yes" : "no");
         loop(p, stop_fd);
     }
     refuse_requests(p);
-    perfleet_close(tracing);
+    perfleet_close(p->tracing);
     return rc;
 }
 
