@@ -255,16 +255,11 @@ const char *pfl_bench_client_wait_end(struct pfl_bench_client *self)
     return self->error;
 }
 
-struct fill {
-    uint64_t written;
-    uint64_t lost_chunks;
-};
-
-/* GetTraceStatsResponse {trace_stats 1 {buffer_stats 1 {bytes_written 1, chunks_overwritten 3,
- * chunks_discarded 18}}}; the first buffer only. */
+/* GetTraceStatsResponse {trace_stats 1 {buffer_stats 1 {bytes_written 1, chunks_written 2,
+ * chunks_overwritten 3, chunks_discarded 18}}}; the first buffer only. */
 static void on_stats(void *user, struct pfl_span body)
 {
-    struct fill *fill = user;
+    struct pfl_bench_fill *fill = user;
     struct pfl_field field = {.id = 0};
 
     for (int level = 0; level < 2; level++) {
@@ -277,17 +272,14 @@ static void on_stats(void *user, struct pfl_span body)
         body = field.bytes;
     }
     for (struct pfl_reader r = pfl_reader_of(body); pfl_reader_field(&r, &field);) {
-        fill->written += field.id == 1 ? field.value : 0;
-        fill->lost_chunks += field.id == 3 || field.id == 18 ? field.value : 0;
+        fill->bytes_written += field.id == 1 ? field.value : 0;
+        fill->chunks_written += field.id == 2 ? field.value : 0;
+        fill->chunks_lost += field.id == 3 || field.id == 18 ? field.value : 0;
     }
 }
 
-void pfl_bench_client_get_fill(struct pfl_bench_client *self, uint64_t *ret_written,
-                               uint64_t *ret_lost_chunks)
+void pfl_bench_client_get_fill(struct pfl_bench_client *self, struct pfl_bench_fill *ret_fill)
 {
-    struct fill fill = {0};
-
-    pfl_bench_client_call(self, "GetTraceStats", pfl_span_of(NULL, 0), on_stats, &fill);
-    *ret_written = fill.written;
-    *ret_lost_chunks = fill.lost_chunks;
+    memset(ret_fill, 0, sizeof(*ret_fill));
+    pfl_bench_client_call(self, "GetTraceStats", pfl_span_of(NULL, 0), on_stats, ret_fill);
 }

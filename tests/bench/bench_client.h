@@ -41,10 +41,13 @@ void pfl_bench_client_enable(struct pfl_bench_client *self,
 void pfl_bench_client_enable_request(struct pfl_bench_client *self, struct pfl_span request);
 /* Waits until that session has ended; its error, or the empty string. Borrowed from the client. */
 const char *pfl_bench_client_wait_end(struct pfl_bench_client *self);
-/* BufferStats.bytes_written and the chunks overwritten or discarded of the session's first buffer.
- */
-void pfl_bench_client_get_fill(struct pfl_bench_client *self, uint64_t *ret_written,
-                               uint64_t *ret_lost_chunks);
+/* Of BufferStats of the session's first buffer. */
+struct pfl_bench_fill {
+    uint64_t bytes_written;
+    uint64_t chunks_written;
+    uint64_t chunks_lost; /* overwritten or discarded */
+};
+void pfl_bench_client_get_fill(struct pfl_bench_client *self, struct pfl_bench_fill *ret_fill);
 
 uint64_t pfl_bench_now_ns(void);
 void pfl_bench_sleep_ms(unsigned ms);

@@ -4,6 +4,7 @@
  * service. It writes the shared memory itself, so that it is cheap and the same for every service.
  *
  * Usage: bench_fill SOCKET [--packets N] [--bytes B] [--track-events] [--smb-kb K] [--source NAME]
+ *                          [--writers N]
  *
  * Waits until a session wants the data source (perfleet.bench), writes N packets (0: until the
  * session stops), waits until the service has taken them in, and prints one line of key=value on
@@ -46,6 +47,7 @@ struct options {
     uint64_t packets;
     uint32_t bytes;
     uint32_t smb_kb;
+    uint32_t writers; /* sequences that take turns */
     bool is_track_events;
 };
 
@@ -146,6 +148,7 @@ static void run(struct pfl_fill_link *link, const struct options *o)
     uint32_t starts = 0;
 
     pfl_fill_writer_init(&writer, link, 1);
+    writer.writers = (uint16_t)o->writers;
     while (wait_for_start(&writer, starts)) {
         uint64_t begin_ns = now_ns(CLOCK_MONOTONIC), stalls = writer.stalls, chunks = writer.chunks;
         uint64_t packets, ns;
@@ -173,12 +176,14 @@ static bool parse_options(struct options *o, int argc, char **argv)
             o->bytes = (uint32_t)strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--smb-kb") == 0 && i + 1 < argc)
             o->smb_kb = (uint32_t)strtoul(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--writers") == 0 && i + 1 < argc)
+            o->writers = (uint32_t)strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--source") == 0 && i + 1 < argc)
             o->source = argv[++i];
         else
             return false;
     }
-    return o->bytes <= STR_MAX_BYTES;
+    return o->bytes <= STR_MAX_BYTES && o->writers <= 32767;
 }
 
 int main(int argc, char **argv)
@@ -188,7 +193,7 @@ int main(int argc, char **argv)
 
     if (argc < 2 || !parse_options(&o, argc, argv)) {
         fprintf(stderr, "usage: bench_fill SOCKET [--packets N] [--bytes B] [--track-events] "
-                        "[--smb-kb K] [--source NAME]\n");
+                        "[--smb-kb K] [--source NAME] [--writers N]\n");
         return 2;
     }
     pfl_fill_link_init(&link, argv[1], o.source, o.smb_kb);

@@ -5,8 +5,9 @@
  *
  *     enable KB POLICY MODE SOURCE   a session with one buffer and one data source; POLICY and MODE
  *                                    are FillPolicy (1 ring, 2 discard) and ExperimentalMode
+ *     crowd COUNT KB SOURCE          so many sessions more, each on a connection of its own
  *     flush, disable, free           the requests of these names
- *     stats                          written=BYTES lost_chunks=N
+ *     stats                          written=BYTES chunks=N lost_chunks=N
  *     slow MS BYTES                  from now on sleep so long after every read of BYTES; 0: not
  *     read                           ReadBuffers, from the request to the last byte
  *     query COUNT PAUSE_MS           QueryServiceState again and again: the replies' latencies
@@ -25,12 +26,16 @@
 #define SLICES_TAG    0x12
 #define MEGABYTE      1e6
 #define NS_PER_SECOND 1e9
+#define LARGE_BYTES   400
+#define SESSIONS_MAX  1000u
 
 struct tally {
     uint64_t bytes;
     uint64_t packets;
     uint64_t slices;
     uint64_t first_ns;
+    uint64_t large;        /* packets of LARGE_BYTES or more: the load's, not the service's */
+    uint64_t packet_bytes; /* of the packet at hand */
 };
 
 /* Short lengths are one byte, so this stays cheaper than the general reader: what is measured is
@@ -71,7 +76,12 @@ static void on_slices(void *user, struct pfl_span body)
         t->slices++;
         t->bytes += data_bytes;
         /* After the data: nothing, or last_slice_for_packet as two bytes. */
-        t->packets += slice_bytes == 3 + n + data_bytes && p[-1] == 1;
+        t->packet_bytes += data_bytes;
+        if (slice_bytes == 3 + n + data_bytes && p[-1] == 1) {
+            t->packets++;
+            t->large += t->packet_bytes >= LARGE_BYTES;
+            t->packet_bytes = 0;
+        }
     }
     if (p != end) {
         fprintf(stderr, "bench_reader: a malformed slice\n");
@@ -86,10 +96,11 @@ static void do_read(struct pfl_bench_client *client)
 
     pfl_bench_client_call(client, "ReadBuffers", pfl_span_of(NULL, 0), on_slices, &t);
     ns = pfl_bench_now_ns() - begin_ns;
-    printf("ok bytes=%llu packets=%llu slices=%llu first_ms=%.3f seconds=%.5f mb_per_s=%.2f\n",
-           (unsigned long long)t.bytes, (unsigned long long)t.packets, (unsigned long long)t.slices,
-           (double)(t.first_ns - begin_ns) / NS_PER_MS, (double)ns / NS_PER_SECOND,
-           (double)t.bytes / MEGABYTE / ((double)ns / NS_PER_SECOND));
+    printf("ok bytes=%llu packets=%llu large=%llu slices=%llu first_ms=%.3f seconds=%.5f "
+           "mb_per_s=%.2f\n",
+           (unsigned long long)t.bytes, (unsigned long long)t.packets, (unsigned long long)t.large,
+           (unsigned long long)t.slices, (double)(t.first_ns - begin_ns) / NS_PER_MS,
+           (double)ns / NS_PER_SECOND, (double)t.bytes / MEGABYTE / ((double)ns / NS_PER_SECOND));
 }
 
 static int compare(const void *a, const void *b)
@@ -125,11 +136,11 @@ static void do_query(struct pfl_bench_client *client, size_t count, unsigned pau
 
 static void do_stats(struct pfl_bench_client *client)
 {
-    uint64_t written = 0, lost = 0;
+    struct pfl_bench_fill fill;
 
-    pfl_bench_client_get_fill(client, &written, &lost);
-    printf("ok written=%llu lost_chunks=%llu\n", (unsigned long long)written,
-           (unsigned long long)lost);
+    pfl_bench_client_get_fill(client, &fill);
+    printf("ok written=%llu chunks=%llu lost_chunks=%llu\n", (unsigned long long)fill.bytes_written,
+           (unsigned long long)fill.chunks_written, (unsigned long long)fill.chunks_lost);
 }
 
 /* A request without arguments and answers; false when the word names none. */
@@ -162,6 +173,22 @@ static void do_enable(struct pfl_bench_client *client, char **args, const char *
     printf("ok\n");
 }
 
+/* Sessions on connections of their own, which end with the program. */
+static void do_crowd(const char *socket_path, size_t count, char **args)
+{
+    struct pfl_bench_session_conf conf = {.buffer_kb = (uint32_t)strtoul(args[2], NULL, 10),
+                                          .fill_policy = 1,
+                                          .data_source = args[3]};
+    static struct pfl_bench_client *clients[SESSIONS_MAX];
+
+    for (size_t i = 0; i < count && i < SESSIONS_MAX; i++) {
+        clients[i] = pfl_bench_client_new(socket_path);
+        pfl_bench_client_enable(clients[i], &conf);
+        pfl_bench_client_call(clients[i], "Flush", pfl_span_of(NULL, 0), NULL, NULL);
+    }
+    printf("ok\n");
+}
+
 static void do_slow(struct pfl_bench_client *client, char **args)
 {
     pfl_bench_client_slow_down(client, (unsigned)strtoul(args[1], NULL, 10),
@@ -169,10 +196,13 @@ static void do_slow(struct pfl_bench_client *client, char **args)
     printf("ok\n");
 }
 
-static bool run_command(struct pfl_bench_client *client, char **args, size_t args_len)
+static bool run_command(struct pfl_bench_client *client, char **args, size_t args_len,
+                        const char *socket_path)
 {
     if ((args_len == 5 || args_len == 6) && strcmp(args[0], "enable") == 0)
         do_enable(client, args, args_len == 6 ? args[5] : "0");
+    else if (args_len == 4 && strcmp(args[0], "crowd") == 0)
+        do_crowd(socket_path, strtoull(args[1], NULL, 10), args);
     else if (args_len == 3 && strcmp(args[0], "slow") == 0)
         do_slow(client, args);
     else if (args_len == 3 && strcmp(args[0], "query") == 0)
@@ -203,7 +233,7 @@ int main(int argc, char **argv)
         for (char *word = strtok_r(line, " \n", &save); word != NULL && n < 6;
              word = strtok_r(NULL, " \n", &save))
             args[n++] = word;
-        if (n == 0 || !run_command(client, args, n)) {
+        if (n == 0 || !run_command(client, args, n, argv[1])) {
             fprintf(stderr, "bench_reader: no such command\n");
             return 2;
         }

@@ -3,13 +3,13 @@
  * What libperfleet costs the program that writes: nanoseconds for each packet, flat out, on one
  * thread.
  *
- * Usage: bench_write [--packets N] [--bytes B] [--track-events] [--stall] [--smb-kb K]
+ * Usage: bench_write [--packets N] [--bytes B] [--track-events] [--stall] [--smb-kb K] [--rate R]
  *
  * Waits until a session wants the data source `perfleet.bench`, writes N packets TracePacket
  * {timestamp, for_testing {seq_value, str of B bytes}}, or slices of a track event's size, and
  * prints one line of key=value on stdout. It then stays connected until its stdin ends. The service
  * is found by PERFETTO_PRODUCER_SOCK_NAME. Without --stall a packet that finds no memory is
- * dropped.
+ * dropped. With --rate the packets are spread evenly, the thread never sleeps.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,6 +19,8 @@
 #include <unistd.h>
 
 #include "producer/perfleet.h"
+
+#define LATE_NS 50000.0
 
 /* Fields of TracePacket, TestEvent and TrackEvent. */
 enum {
@@ -36,6 +38,7 @@ struct options {
     uint64_t packets;
     uint32_t bytes;
     uint32_t smb_kb;
+    uint32_t rate; /* packets a second, evenly; 0: flat out */
     bool is_track_events;
     bool is_stalling;
 };
@@ -74,11 +77,26 @@ static void write_track_event(struct perfleet_writer *w, uint64_t number)
     perfleet_packet_end(w);
 }
 
+/* What was late by more than LATE_NS is not made up for: that would be a burst. */
+static void wait_until_due(double *due_ns, double period_ns)
+{
+    double now_ns;
+
+    do {
+        now_ns = (double)(int64_t)perfleet_time_ns();
+    } while (now_ns < *due_ns);
+    *due_ns = now_ns > *due_ns + LATE_NS ? now_ns : *due_ns + period_ns;
+}
+
 static void write_packets(struct perfleet_source *source, const struct options *o)
 {
     struct perfleet_writer *w;
 
+    double due_ns = (double)perfleet_time_ns();
+
     for (uint64_t n = 0; n < o->packets; n++) {
+        if (o->rate != 0)
+            wait_until_due(&due_ns, 1e9 / o->rate);
         PERFLEET_TRACE(source, w)
         {
             if (o->is_track_events)
@@ -100,6 +118,8 @@ static bool parse_options(struct options *o, int argc, char **argv)
             o->packets = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--bytes") == 0 && i + 1 < argc)
             o->bytes = (uint32_t)strtoul(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--rate") == 0 && i + 1 < argc)
+            o->rate = (uint32_t)strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--smb-kb") == 0 && i + 1 < argc)
             o->smb_kb = (uint32_t)strtoul(argv[++i], NULL, 10);
         else
@@ -145,7 +165,7 @@ int main(int argc, char **argv)
 
     if (!parse_options(&o, argc, argv)) {
         fprintf(stderr, "usage: bench_write [--packets N] [--bytes B] [--track-events] "
-                        "[--stall] [--smb-kb K]\n");
+                        "[--stall] [--smb-kb K] [--rate R]\n");
         return 2;
     }
     memset(padding, 'x', sizeof(padding));

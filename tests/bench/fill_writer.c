@@ -88,6 +88,14 @@ static void complete_chunk(struct pfl_fill_writer *self)
     self->pos = NULL;
 }
 
+/* The next of many writers. */
+static void turn_writer(struct pfl_fill_writer *self)
+{
+    self->chunk_ids[self->writer_id] = self->chunk_id;
+    self->writer_id = (uint16_t)(self->writer_id % self->writers + 1);
+    self->chunk_id = self->chunk_ids[self->writer_id];
+}
+
 static void wait_for_page(struct pfl_fill_writer *self)
 {
     struct timespec nap = {.tv_nsec = STALL_NS};
@@ -125,8 +133,14 @@ void pfl_fill_writer_put(struct pfl_fill_writer *self, const uint8_t *packet, si
     if (self->pos != NULL && (self->end - self->pos < (ptrdiff_t)FRAGMENT_MIN_BYTES ||
                               self->count >= PFL_CHUNK_PACKETS_MAX))
         complete_chunk(self);
-    if (self->pos == NULL)
+    if (self->pos != NULL && self->writers > 1 &&
+        (size_t)(self->end - self->pos) < bytes + PFL_FRAGMENT_SIZE_BYTES)
+        complete_chunk(self);
+    if (self->pos == NULL) {
+        if (self->writers > 1)
+            turn_writer(self);
         take_chunk(self, 0);
+    }
     for (;;) {
         size_t room = (size_t)(self->end - self->pos) - PFL_FRAGMENT_SIZE_BYTES;
         size_t part = bytes < room ? bytes : room;

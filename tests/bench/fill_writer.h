@@ -14,9 +14,11 @@
 struct pfl_fill_writer {
     struct pfl_fill_link *link; /* borrowed for the writer's life */
     uint16_t writer_id;
-    uint32_t chunk_id; /* of the chunk in hand, or of the next one */
-    uint32_t page;     /* of the chunk in hand, or where to look next */
-    uint8_t *pos;      /* NULL: no chunk in hand */
+    uint16_t writers;          /* 0 or 1: one; else ids from 1 take turns, a chunk each */
+    uint32_t chunk_ids[32768]; /* of the writers that are not at it */
+    uint32_t chunk_id;         /* of the chunk in hand, or of the next one */
+    uint32_t page;             /* of the chunk in hand, or where to look next */
+    uint8_t *pos;              /* NULL: no chunk in hand */
     uint8_t *end;
     uint32_t count;
     uint32_t flags;
