@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The read-back: packets of buffers and of the service in, frames out and taken apart again. */
+#include "service/buffer/readback.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "abi/chunk.h"
+#include "proto/packet.h"
+#include "tests/support/sweep.h"
+#include "tests/unit/service/buffer/buffer_kit.h"
+#include "tests/unit/service/buffer/frame_kit.h"
+
+#define REQUEST_ID 77u
+#define MIB        ((uint64_t)1 << 20)
+
+struct fixture {
+    struct pfl_trace_buffer *buffers[2];
+    struct pfl_readback *readback;
+    struct kit_trace trace;
+    struct kit_chunk chunk;
+    uint32_t sources;
+    struct pfl_span at_the_end; /* pushed when all is drained */
+};
+
+static struct fixture fx;
+
+static void on_new_source(void *user, struct pfl_trace_buffer_source *source)
+{
+    struct fixture *f = user;
+    struct pfl_packet_trusted trusted = {
+        .uid = source->producer_uid, .sequence_id = ++f->sources + 1, .pid = source->producer_pid};
+
+    assert_int_equal(source->packet_sequence_id, 0);
+    source->packet_sequence_id = trusted.sequence_id;
+    source->trusted_len = (uint8_t)pfl_packet_encode_trusted(source->trusted, &trusted);
+}
+
+static void on_drained(void *user, struct pfl_readback *readback)
+{
+    struct fixture *f = user;
+
+    assert_int_equal(pfl_readback_push(readback, f->at_the_end), 0);
+}
+
+static void open_readback(void)
+{
+    struct pfl_readback_conf conf = {
+        .request_id = REQUEST_ID,
+        .buffers = fx.buffers,
+        .buffers_len = 2,
+        .on_new_source = on_new_source,
+        .on_drained = on_drained,
+        .user = &fx,
+    };
+
+    assert_int_equal(pfl_readback_new(&conf, &fx.readback), 0);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    fx.sources = 0;
+    fx.at_the_end = pfl_span_of(NULL, 0);
+    fx.buffers[0] = kit_buffer(4 * MIB, PFL_FILL_RING_BUFFER);
+    fx.buffers[1] = kit_buffer(4 * MIB, PFL_FILL_RING_BUFFER);
+    kit_trace_init(&fx.trace);
+    open_readback();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    pfl_readback_free(fx.readback);
+    pfl_trace_buffer_free(fx.buffers[0]);
+    pfl_trace_buffer_free(fx.buffers[1]);
+    kit_trace_fini(&fx.trace);
+    pfl_sweep_assert_no_leak();
+    return 0;
+}
+
+/* A valid packet of `len` bytes, at least 6: field 900 with a length, filled with `fill`. */
+static size_t make_packet(uint8_t *dst, char fill, size_t len)
+{
+    struct pfl_writer w = pfl_writer_of(dst, len);
+    size_t payload = len - 2 - 1;
+
+    while (payload + pfl_varint_size(payload) + 2 > len)
+        payload--;
+    pfl_writer_field_header(&w, PFL_PACKET_FOR_TESTING, payload);
+    memset(w.pos, fill, payload);
+    return len - (w.left - payload);
+}
+
+static size_t commit_packet(struct pfl_trace_buffer *buffer, uint16_t writer, uint32_t chunk_id,
+                            char fill, size_t len)
+{
+    static uint8_t packet[KIT_PAYLOAD_MAX];
+    size_t bytes = make_packet(packet, fill, len);
+
+    kit_chunk_begin(&fx.chunk, 1, writer, chunk_id);
+    kit_chunk_add_bytes(&fx.chunk, packet, bytes);
+    pfl_trace_buffer_commit(buffer, &fx.chunk.chunk);
+    return bytes;
+}
+
+/* The next packet of the trace: `bytes` of a made packet, then the trusted fields. */
+static void expect_packet(char fill, size_t bytes, uint32_t sequence_id, uint32_t loss_reasons)
+{
+    struct pfl_span got = kit_trace_take(&fx.trace);
+    struct pfl_packet_trusted trusted = {
+        .uid = 1001, .sequence_id = sequence_id, .pid = 2001, .loss_reasons = loss_reasons};
+    uint8_t want[PFL_PACKET_TRUSTED_MAX];
+    size_t want_len = pfl_packet_encode_trusted(want, &trusted);
+
+    assert_int_equal(got.len, bytes + want_len);
+    assert_int_equal(got.data[bytes - 1], (uint8_t)fill);
+    assert_memory_equal(got.data + bytes, want, want_len);
+}
+
+static void an_empty_session_is_answered_by_one_last_frame(void **state)
+{
+    (void)state;
+    kit_trace_drain(&fx.trace, fx.readback, REQUEST_ID);
+    assert_int_equal(fx.trace.frames, 1);
+    assert_int_equal(fx.trace.slices, 0);
+}
+
+static void packets_get_trusted_fields_and_the_loss_behind_them(void **state)
+{
+    size_t a;
+    size_t b;
+
+    (void)state;
+    a = commit_packet(fx.buffers[0], 5, 0, 'a', 40);
+    b = commit_packet(fx.buffers[0], 5, 2, 'b', 3000);
+    commit_packet(fx.buffers[0], 6, 0, 'c', 40);
+    kit_trace_drain(&fx.trace, fx.readback, REQUEST_ID);
+    expect_packet('a', a, 2, 0);
+    expect_packet('b', b, 2, 3);
+    expect_packet('c', a, 3, 0);
+    assert_int_equal(fx.trace.slices, 3);
+    assert_int_equal(fx.sources, 2);
+}
+
+static void packets_of_the_service_come_before_and_behind_those_of_buffers_in_order(void **state)
+{
+    size_t len;
+
+    (void)state;
+    fx.at_the_end = pfl_span_of("end", 3);
+    len = commit_packet(fx.buffers[1], 1, 0, 'y', 40);
+    commit_packet(fx.buffers[0], 1, 0, 'x', 40);
+    assert_int_equal(pfl_readback_push(fx.readback, pfl_span_of("first", 5)), 0);
+    assert_int_equal(pfl_readback_push(fx.readback, pfl_span_of("second", 6)), 0);
+    kit_trace_drain(&fx.trace, fx.readback, REQUEST_ID);
+    assert_memory_equal(kit_trace_take(&fx.trace).data, "first", 5);
+    assert_memory_equal(kit_trace_take(&fx.trace).data, "second", 6);
+    expect_packet('x', len, 2, 0);
+    expect_packet('y', len, 3, 0);
+    assert_memory_equal(kit_trace_take(&fx.trace).data, "end", 3);
+}
+
+static void a_pushed_packet_larger_than_a_frame_goes_over_several(void **state)
+{
+    static uint8_t big[300000];
+    struct pfl_span got;
+
+    (void)state;
+    memset(big, 's', sizeof(big));
+    assert_int_equal(pfl_readback_push(fx.readback, pfl_span_of(big, sizeof(big))), 0);
+    kit_trace_drain(&fx.trace, fx.readback, REQUEST_ID);
+    got = kit_trace_take(&fx.trace);
+    assert_int_equal(got.len, sizeof(big));
+    assert_memory_equal(got.data, big, sizeof(big));
+    assert_true(fx.trace.frames <= 4);
+}
+
+/* A packet of `len` bytes over chunks of 4080. */
+static uint32_t commit_long(struct pfl_trace_buffer *buffer, uint32_t chunk_id, const uint8_t *data,
+                            size_t len)
+{
+    size_t pos = 0;
+
+    while (pos < len) {
+        size_t part = len - pos < 4076 ? len - pos : 4076;
+
+        kit_chunk_begin(&fx.chunk, 1, 1, chunk_id++);
+        kit_chunk_add_bytes(&fx.chunk, data + pos, part);
+        fx.chunk.chunk.flags = (uint8_t)((pos != 0 ? PFL_CHUNK_CONTINUES_PREV : 0) |
+                                         (pos + part < len ? PFL_CHUNK_CONTINUES_NEXT : 0));
+        pfl_trace_buffer_commit(buffer, &fx.chunk.chunk);
+        pos += part;
+    }
+    return chunk_id;
+}
+
+static void packets_of_every_size_cross_frames_unharmed(void **state)
+{
+    static uint8_t big[400000];
+    struct kit_random random = {.state = 5};
+    size_t lens[64];
+    uint32_t chunk_id = 0;
+
+    (void)state;
+    for (size_t i = 0; i < 64; i++) {
+        lens[i] = i % 16 == 3 ? 10 + kit_random(&random, 399990) : 10 + kit_random(&random, 30000);
+        lens[i] = make_packet(big, (char)('A' + i), lens[i]);
+        chunk_id = commit_long(fx.buffers[i / 32], chunk_id, big, lens[i]);
+    }
+    kit_trace_drain(&fx.trace, fx.readback, REQUEST_ID);
+    assert_int_equal(fx.trace.packets_len, 64);
+    for (size_t i = 0; i < 64; i++)
+        expect_packet((char)('A' + i), lens[i], i < 32 ? 2 : 3, 0);
+    assert_true(fx.trace.frames < 3000000 / 120000 + 8);
+}
+
+static void a_frame_holds_its_limit_of_small_packets(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 20000; i++)
+        commit_packet(fx.buffers[0], 1, i, (char)('a' + i % 26), 30);
+    kit_trace_drain(&fx.trace, fx.readback, REQUEST_ID);
+    assert_int_equal(fx.trace.packets_len, 20000);
+    for (uint32_t i = 0; i < 20000; i++)
+        expect_packet((char)('a' + i % 26), 30, 2, 0);
+}
+
+static void packets_that_claim_trusted_fields_or_are_malformed_are_left_out(void **state)
+{
+    static const uint8_t claims[] = {3 << 3, 0};
+    static const uint8_t cut[] = {900 * 8 % 128 | 0x82, 0x38, 50, 'x'};
+    size_t len;
+
+    (void)state;
+    len = commit_packet(fx.buffers[0], 1, 0, 'a', 40);
+    kit_chunk_begin(&fx.chunk, 1, 1, 2);
+    kit_chunk_add_bytes(&fx.chunk, claims, sizeof(claims));
+    kit_chunk_add_bytes(&fx.chunk, cut, sizeof(cut));
+    pfl_trace_buffer_commit(fx.buffers[0], &fx.chunk.chunk);
+    commit_packet(fx.buffers[0], 1, 3, 'b', 40);
+    kit_trace_drain(&fx.trace, fx.readback, REQUEST_ID);
+    expect_packet('a', len, 2, 0);
+    expect_packet('b', len, 2, 0); /* the gap's reason went with the refused packet */
+    assert_int_equal(pfl_readback_take_invalid_packets(fx.readback), 2);
+    assert_int_equal(pfl_readback_take_invalid_packets(fx.readback), 0);
+}
+
+static void commits_between_frames_do_not_touch_what_was_taken(void **state)
+{
+    static uint8_t big[400000];
+    struct pfl_readback_frame frame;
+    size_t len = make_packet(big, 'L', sizeof(big));
+
+    (void)state;
+    commit_long(fx.buffers[0], 0, big, len);
+    assert_int_equal(pfl_readback_next_frame(fx.readback, &frame), 0);
+    kit_trace_feed(&fx.trace, &frame, REQUEST_ID);
+    for (uint32_t i = 0; i < 200; i++) /* more than the ring holds */
+        kit_commit(fx.buffers[0], 9, i, 0, 'z', 30000);
+    kit_trace_drain(&fx.trace, fx.readback, REQUEST_ID);
+    expect_packet('L', len, 2, 0);
+}
+
+static void a_dropped_buffer_is_not_read(void **state)
+{
+    size_t len;
+
+    (void)state;
+    commit_packet(fx.buffers[0], 1, 0, 'x', 40);
+    len = commit_packet(fx.buffers[1], 1, 0, 'y', 40);
+    pfl_readback_drop_buffer(fx.readback, fx.buffers[0]);
+    kit_trace_drain(&fx.trace, fx.readback, REQUEST_ID);
+    expect_packet('y', len, 2, 0);
+    assert_int_equal(kit_trace_take(&fx.trace).len, 0);
+}
+
+static int read_all(void *arg)
+{
+    struct pfl_readback_conf conf = {
+        .request_id = 1, .on_new_source = on_new_source, .user = &fx, .buffers_len = 1};
+    struct pfl_trace_buffer_conf size = {.size_bytes = MIB};
+    struct pfl_readback_frame frame = {.has_more = true};
+    struct pfl_trace_buffer *buffer = NULL;
+    struct pfl_readback *readback = NULL;
+    int rc = pfl_trace_buffer_new(&size, &buffer);
+
+    conf.buffers = &buffer;
+    if (rc == 0) {
+        commit_long(buffer, 0, arg, 400000);
+        rc = pfl_readback_new(&conf, &readback);
+    }
+    if (rc == 0)
+        rc = pfl_readback_push(readback, pfl_span_of("first", 5));
+    while (rc == 0 && frame.has_more)
+        rc = pfl_readback_next_frame(readback, &frame);
+    pfl_readback_free(readback);
+    pfl_trace_buffer_free(buffer);
+    return rc;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    static uint8_t big[400000];
+
+    (void)state;
+    assert_int_equal(make_packet(big, 'L', sizeof(big)), sizeof(big));
+    pfl_sweep(read_all, big, true);
+}
+
+#define ROW(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ROW(an_empty_session_is_answered_by_one_last_frame),
+        ROW(packets_get_trusted_fields_and_the_loss_behind_them),
+        ROW(packets_of_the_service_come_before_and_behind_those_of_buffers_in_order),
+        ROW(a_pushed_packet_larger_than_a_frame_goes_over_several),
+        ROW(packets_of_every_size_cross_frames_unharmed),
+        ROW(a_frame_holds_its_limit_of_small_packets),
+        ROW(packets_that_claim_trusted_fields_or_are_malformed_are_left_out),
+        ROW(commits_between_frames_do_not_touch_what_was_taken),
+        ROW(a_dropped_buffer_is_not_read),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Detach, attach, clones and changed configs over real sockets. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/service/port/role_kit.h"
+
+#define ONE_SOURCE "buffers { size_kb: 64 } data_sources { config { name: \"kit.source\" } } "
+#define NO_ARGS                                                                                    \
+    (struct pfl_span)                                                                              \
+    {                                                                                              \
+        0                                                                                          \
+    }
+
+static struct pfl_port_kit kit;
+static struct pfl_kit_client first;
+static struct pfl_kit_client second;
+
+static int open_kit(void **state)
+{
+    (void)state;
+    pfl_port_kit_open(&kit);
+    pfl_kit_consumer_open(&first, &kit);
+    pfl_kit_consumer_open(&second, &kit);
+    return 0;
+}
+
+static int close_kit(void **state)
+{
+    (void)state;
+    pfl_kit_client_close(&first);
+    pfl_kit_client_close(&second);
+    pfl_port_kit_close(&kit);
+    return 0;
+}
+
+static void call_string(struct pfl_kit_client *client, unsigned method, const char *key,
+                        bool success)
+{
+    uint64_t id = pfl_kit_client_call(client, method, (struct pfl_kit_args){.string1 = key});
+    struct pfl_kit_reply reply = pfl_kit_client_expect(client, id, success, false);
+
+    pfl_kit_reply_free(&reply);
+}
+
+static void a_detached_session_outlives_its_connection_and_is_attached_once(void **state)
+{
+    (void)state;
+    (void)pfl_kit_consumer_enable(&first, ONE_SOURCE);
+    call_string(&first, KIT_DETACH, "key", true);
+    call_string(&first, KIT_DETACH, "key", false); /* it has none any more */
+    pfl_kit_client_close(&first);
+    pfl_kit_consumer_open(&first, &kit);
+    assert_int_equal(kit.service.sessions_len, 1);
+    call_string(&second, KIT_ATTACH, "other", false);
+    call_string(&second, KIT_ATTACH, "", false);
+    call_string(&second, KIT_ATTACH, "key", true);
+    call_string(&first, KIT_ATTACH, "key", false);
+    call_string(&second, KIT_ATTACH, "key", false);
+}
+
+static void a_key_is_used_once_and_never_empty(void **state)
+{
+    (void)state;
+    (void)pfl_kit_consumer_enable(&first, ONE_SOURCE);
+    (void)pfl_kit_consumer_enable(&second, ONE_SOURCE);
+    call_string(&first, KIT_DETACH, "", false);
+    call_string(&first, KIT_DETACH, "key", true);
+    call_string(&second, KIT_DETACH, "key", false);
+    call_string(&second, KIT_DETACH, "key2", true);
+}
+
+static void a_flush_that_a_detached_consumer_waits_for_fails(void **state)
+{
+    struct pfl_kit_client producer;
+    uint64_t flush;
+
+    (void)state;
+    (void)pfl_kit_producer_open(&producer, &kit, "kit.source", 0);
+    (void)pfl_kit_consumer_enable(&first, ONE_SOURCE);
+    flush = pfl_kit_client_invoke(&first, KIT_FLUSH, NO_ARGS);
+    pfl_kit_client_expect_nothing(&first);
+    (void)pfl_kit_client_call(&first, KIT_DETACH, (struct pfl_kit_args){.string1 = "key"});
+    pfl_kit_client_expect_empty(&first, flush, false, false);
+    pfl_kit_client_close(&producer);
+}
+
+static void a_detached_session_whose_duration_is_over_is_freed(void **state)
+{
+    (void)state;
+    (void)pfl_kit_consumer_enable(&first, ONE_SOURCE "duration_ms: 1000");
+    call_string(&first, KIT_DETACH, "key", true);
+    pfl_port_kit_pass_ms(&kit, 1000);
+    assert_int_equal(kit.service.sessions_len, 0);
+    call_string(&second, KIT_ATTACH, "key", false);
+}
+
+static bool is_cloned(struct pfl_kit_client *client, struct pfl_kit_args args)
+{
+    uint64_t id = pfl_kit_client_call(client, KIT_CLONE, args);
+    struct pfl_kit_reply reply = pfl_kit_client_expect(client, id, true, false);
+    struct pfl_reader r = pfl_reader_of(pfl_span_of(reply.body, reply.body_len));
+    struct pfl_field f;
+    bool success = false;
+
+    while (pfl_reader_field(&r, &f))
+        success = f.id == 1 ? f.value != 0 : success;
+    pfl_kit_reply_free(&reply);
+    return success;
+}
+
+static void a_clone_is_read_while_its_source_goes_on(void **state)
+{
+    struct pfl_buf trace;
+    struct pfl_session *clone;
+    uint64_t id;
+
+    (void)state;
+    (void)pfl_kit_consumer_enable(&first, ONE_SOURCE);
+    assert_false(is_cloned(&second, (struct pfl_kit_args){.number1 = 77}));
+    assert_true(is_cloned(&second, (struct pfl_kit_args){.number1 = 1}));
+    assert_int_equal(kit.service.sessions_len, 2);
+    clone = pfl_service_find_session(&kit.service, 2);
+    assert_int_equal(clone->state, PFL_SESSION_CLONED);
+    assert_int_equal(pfl_service_find_session(&kit.service, 1)->state, PFL_SESSION_STARTED);
+    id = pfl_kit_client_invoke(&second, KIT_READ, NO_ARGS);
+    pfl_kit_client_read_trace(&second, id, &trace);
+    assert_int_not_equal(trace.len, 0);
+    pfl_buf_fini(&trace);
+    assert_false(is_cloned(&second, (struct pfl_kit_args){.number1 = 1})); /* it has one */
+    pfl_kit_client_close(&second);
+    assert_int_equal(kit.service.sessions_len, 1);
+    pfl_kit_consumer_open(&second, &kit);
+    assert_true(is_cloned(&second, (struct pfl_kit_args){.number1 = 1}));
+}
+
+static void only_a_session_with_a_score_is_cloned_for_a_bugreport(void **state)
+{
+    (void)state;
+    (void)pfl_kit_consumer_enable(&first, ONE_SOURCE);
+    assert_false(is_cloned(&second, (struct pfl_kit_args){.number1 = UINT64_MAX}));
+    pfl_kit_client_close(&first);
+    pfl_kit_consumer_open(&first, &kit);
+    (void)pfl_kit_consumer_enable(&first, ONE_SOURCE "bugreport_score: 3");
+    assert_true(is_cloned(&second, (struct pfl_kit_args){.number1 = UINT64_MAX}));
+}
+
+static void a_clone_waits_for_the_flush_and_fails_with_its_source(void **state)
+{
+    struct pfl_kit_client producer;
+    struct pfl_kit_reply reply;
+    uint64_t id;
+
+    (void)state;
+    (void)pfl_kit_producer_open(&producer, &kit, "kit.source", 0);
+    (void)pfl_kit_consumer_enable(&first, ONE_SOURCE);
+    id = pfl_kit_client_call(&second, KIT_CLONE, (struct pfl_kit_args){.number1 = 1});
+    pfl_kit_client_expect_nothing(&second);
+    pfl_kit_client_close(&first);
+    reply = pfl_kit_client_expect(&second, id, true, false);
+    assert_non_null(memmem(reply.body, reply.body_len, "ended while", 11));
+    pfl_kit_reply_free(&reply);
+    pfl_kit_consumer_open(&first, &kit);
+    (void)pfl_kit_consumer_enable(&first, ONE_SOURCE);
+    id = pfl_kit_client_call(&second, KIT_CLONE, (struct pfl_kit_args){.number1 = 2});
+    pfl_kit_client_expect_nothing(&second);
+    pfl_port_kit_pass_ms(&kit, 5000); /* nobody acknowledges: the clone comes all the same */
+    reply = pfl_kit_client_expect(&second, id, true, false);
+    pfl_kit_reply_free(&reply);
+    assert_int_equal(pfl_service_find_session(&kit.service, 3)->counters.final_flush_outcome, 2);
+    pfl_kit_client_close(&producer);
+}
+
+static void a_consumer_that_leaves_is_given_no_clone(void **state)
+{
+    struct pfl_kit_client producer;
+
+    (void)state;
+    (void)pfl_kit_producer_open(&producer, &kit, "kit.source", 0);
+    (void)pfl_kit_consumer_enable(&first, ONE_SOURCE);
+    (void)pfl_kit_client_call(&second, KIT_CLONE, (struct pfl_kit_args){.number1 = 1});
+    pfl_kit_client_expect_nothing(&second);
+    pfl_kit_client_close(&second);
+    pfl_kit_consumer_open(&second, &kit);
+    pfl_port_kit_pass_ms(&kit, 5000);
+    assert_int_equal(kit.service.sessions_len, 1);
+    assert_true(pfl_list_is_empty(&kit.service.clones));
+    pfl_kit_client_close(&producer);
+}
+
+static void a_changed_filter_lets_a_producer_join(void **state)
+{
+    struct pfl_kit_client producer;
+    struct pfl_span config;
+    uint64_t id;
+
+    (void)state;
+    (void)pfl_kit_producer_open(&producer, &kit, "kit.source", 0);
+    (void)pfl_kit_consumer_enable(&first, "buffers { size_kb: 64 } data_sources { config { name: "
+                                          "\"kit.source\" } producer_name_filter: \"nobody\" }");
+    pfl_kit_client_expect_nothing(&producer);
+    id = pfl_kit_consumer_change(&first, "data_sources { config { name: \"other\" } }");
+    pfl_kit_client_expect_empty(&first, id, true, false);
+    pfl_kit_client_expect_nothing(&producer);
+    id = pfl_kit_consumer_change(&first, "data_sources { config { name: \"kit.source\" } "
+                                         "producer_name_regex_filter: \".*\" }");
+    pfl_kit_client_expect_empty(&first, id, true, false);
+    (void)pfl_kit_producer_expect(&producer, KIT_CMD_SETUP_TRACING, NULL);
+    (void)pfl_kit_producer_expect(&producer, KIT_CMD_SETUP, NULL);
+    (void)pfl_kit_producer_expect(&producer, KIT_CMD_START, NULL);
+    config = pfl_session_plan_get_config(pfl_service_find_session(&kit.service, 1)->plan);
+    assert_null(memmem(config.data, config.len, "nobody", 6));
+    assert_non_null(memmem(config.data, config.len, ".*", 2));
+    id = pfl_kit_client_invoke(&second, KIT_CHANGE, NO_ARGS); /* without a session: nothing */
+    pfl_kit_client_expect_empty(&second, id, true, false);
+    pfl_kit_client_close(&producer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            a_detached_session_outlives_its_connection_and_is_attached_once, open_kit, close_kit),
+        cmocka_unit_test_setup_teardown(a_key_is_used_once_and_never_empty, open_kit, close_kit),
+        cmocka_unit_test_setup_teardown(a_flush_that_a_detached_consumer_waits_for_fails, open_kit,
+                                        close_kit),
+        cmocka_unit_test_setup_teardown(a_detached_session_whose_duration_is_over_is_freed,
+                                        open_kit, close_kit),
+        cmocka_unit_test_setup_teardown(a_clone_is_read_while_its_source_goes_on, open_kit,
+                                        close_kit),
+        cmocka_unit_test_setup_teardown(only_a_session_with_a_score_is_cloned_for_a_bugreport,
+                                        open_kit, close_kit),
+        cmocka_unit_test_setup_teardown(a_clone_waits_for_the_flush_and_fails_with_its_source,
+                                        open_kit, close_kit),
+        cmocka_unit_test_setup_teardown(a_changed_filter_lets_a_producer_join, open_kit, close_kit),
+        cmocka_unit_test_setup_teardown(a_consumer_that_leaves_is_given_no_clone, open_kit,
+                                        close_kit),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

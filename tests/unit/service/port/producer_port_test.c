@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ProducerPort over real sockets: commands, their order, and producers that die or misbehave. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/io/fdsock.h"
+#include "base/mem.h"
+#include "service/control/message.h"
+#include "tests/unit/service/port/role_kit.h"
+
+#define NO_ARGS    ((struct pfl_span){0})
+#define ONE_SOURCE "buffers { size_kb: 64 } data_sources { config { name: \"kit.source\" } } "
+#define SILENT     3000u
+
+static struct pfl_port_kit kit;
+static struct pfl_kit_client consumer;
+static struct pfl_kit_client producer;
+
+static int set_up(void **state)
+{
+    (void)state;
+    pfl_port_kit_open(&kit);
+    pfl_kit_consumer_open(&consumer, &kit);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    pfl_kit_client_close(&consumer);
+    pfl_port_kit_close(&kit);
+    return 0;
+}
+
+static struct pfl_session *the_session(void)
+{
+    assert_int_equal(kit.service.sessions_len, 1);
+    return PFL_CONTAINER_OF(kit.service.sessions.next, struct pfl_session, node);
+}
+
+static uint64_t expect_start(void)
+{
+    uint64_t instance;
+
+    (void)pfl_kit_producer_expect(&producer, KIT_CMD_SETUP_TRACING, NULL);
+    instance = pfl_kit_producer_expect(&producer, KIT_CMD_SETUP, NULL);
+    assert_int_equal(pfl_kit_producer_expect(&producer, KIT_CMD_START, NULL), instance);
+    return instance;
+}
+
+static void methods_before_the_introduction_fail(void **state)
+{
+    (void)state;
+    pfl_kit_client_open(&producer, &kit, kit.producer_address);
+    for (unsigned method = KIT_REGISTER; method <= KIT_UPDATE; method++) {
+        struct pfl_kit_reply reply = pfl_kit_client_expect(
+            &producer, pfl_kit_client_invoke(&producer, method, NO_ARGS), false, false);
+
+        assert_false(reply.has_success);
+        pfl_kit_reply_free(&reply);
+    }
+    pfl_kit_client_close(&producer);
+}
+
+static void a_second_introduction_fails(void **state)
+{
+    (void)state;
+    (void)pfl_kit_producer_open(&producer, &kit, NULL, 0);
+    pfl_kit_client_expect_empty(
+        &producer, pfl_kit_client_invoke(&producer, KIT_INITIALIZE, NO_ARGS), false, false);
+    pfl_kit_client_close(&producer);
+}
+
+static void a_late_producer_joins_a_running_session(void **state)
+{
+    (void)state;
+    (void)pfl_kit_consumer_enable(&consumer, ONE_SOURCE);
+    (void)pfl_kit_producer_open(&producer, &kit, "kit.source", 0);
+    (void)expect_start();
+    assert_true(producer.received_fd >= 0);
+    assert_int_equal(fcntl(producer.received_fd, F_GET_SEALS),
+                     F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    pfl_kit_client_close(&producer);
+    assert_true(pfl_list_is_empty(&the_session()->instances));
+}
+
+static void setup_tracing_comes_once_and_again_to_a_new_command_stream(void **state)
+{
+    uint64_t first;
+    uint64_t second;
+
+    (void)state;
+    first = pfl_kit_producer_open(&producer, &kit, "kit.source", 0);
+    (void)pfl_kit_consumer_enable(&consumer, ONE_SOURCE);
+    (void)expect_start();
+    second = pfl_kit_client_invoke(&producer, KIT_COMMANDS, NO_ARGS);
+    pfl_kit_client_expect_empty(&producer, first, false, false);
+    (void)pfl_kit_producer_expect(&producer, KIT_CMD_SETUP_TRACING, NULL);
+    pfl_kit_client_expect_nothing(&producer);
+    assert_true(second > first);
+    pfl_kit_client_close(&producer);
+}
+
+static void a_stop_waits_for_those_who_said_they_would_tell(void **state)
+{
+    uint64_t enable;
+    uint64_t instance;
+
+    (void)state;
+    (void)pfl_kit_producer_open(&producer, &kit, "kit.source", PFL_DATA_SOURCE_NOTIFIES_STOP);
+    enable = pfl_kit_consumer_enable(&consumer, ONE_SOURCE);
+    instance = expect_start();
+    pfl_kit_client_expect_empty(&consumer, pfl_kit_client_invoke(&consumer, KIT_DISABLE, NO_ARGS),
+                                true, false);
+    assert_int_equal(pfl_kit_producer_expect(&producer, KIT_CMD_STOP, NULL), instance);
+    pfl_kit_client_expect_nothing(&consumer);
+    (void)pfl_kit_client_call(&producer, KIT_STOPPED, (struct pfl_kit_args){instance, 0, NULL});
+    pfl_kit_consumer_expect_disabled(&consumer, enable, NULL);
+    pfl_kit_client_close(&producer);
+}
+
+static void a_stop_that_nobody_acknowledges_ends_by_its_timeout(void **state)
+{
+    uint64_t enable;
+
+    (void)state;
+    (void)pfl_kit_producer_open(&producer, &kit, "kit.source", PFL_DATA_SOURCE_NOTIFIES_STOP);
+    enable = pfl_kit_consumer_enable(&consumer, ONE_SOURCE "data_source_stop_timeout_ms: 700");
+    (void)expect_start();
+    pfl_kit_client_expect_empty(&consumer, pfl_kit_client_invoke(&consumer, KIT_DISABLE, NO_ARGS),
+                                true, false);
+    pfl_port_kit_pass_ms(&kit, 699);
+    pfl_kit_client_expect_nothing(&consumer);
+    pfl_port_kit_pass_ms(&kit, 1);
+    pfl_kit_consumer_expect_disabled(&consumer, enable, NULL);
+    pfl_kit_client_close(&producer);
+}
+
+static void all_started_waits_for_the_slow_one(void **state)
+{
+    uint64_t observe =
+        pfl_kit_client_call(&consumer, KIT_OBSERVE, (struct pfl_kit_args){2, 0, NULL});
+    struct pfl_kit_reply reply;
+    uint64_t instance;
+
+    (void)state;
+    (void)pfl_kit_producer_open(&producer, &kit, "kit.source", PFL_DATA_SOURCE_NOTIFIES_START);
+    (void)pfl_kit_consumer_enable(&consumer, ONE_SOURCE);
+    instance = expect_start();
+    pfl_kit_client_expect_nothing(&consumer);
+    (void)pfl_kit_client_call(&producer, KIT_STARTED, (struct pfl_kit_args){instance, 0, NULL});
+    reply = pfl_kit_client_expect(&consumer, observe, true, true);
+    pfl_kit_reply_free(&reply);
+    pfl_kit_client_close(&producer);
+}
+
+static void unregistering_stops_and_forgets_the_instances(void **state)
+{
+    uint64_t instance;
+
+    (void)state;
+    (void)pfl_kit_producer_open(&producer, &kit, "kit.source", PFL_DATA_SOURCE_NOTIFIES_STOP);
+    (void)pfl_kit_consumer_enable(&consumer, ONE_SOURCE);
+    instance = expect_start();
+    pfl_kit_client_expect_empty(
+        &producer,
+        pfl_kit_client_call(&producer, KIT_UNREGISTER, (struct pfl_kit_args){0, 0, "kit.source"}),
+        true, false);
+    assert_int_equal(pfl_kit_producer_expect(&producer, KIT_CMD_STOP, NULL), instance);
+    assert_true(pfl_list_is_empty(&the_session()->instances));
+    pfl_kit_client_close(&producer);
+}
+
+static void incremental_state_is_cleared_on_multiples_of_the_period(void **state)
+{
+    (void)state;
+    (void)pfl_kit_producer_open(&producer, &kit, "kit.source", PFL_DATA_SOURCE_CLEARS_STATE);
+    pfl_port_kit_pass_ms(&kit, 130);
+    (void)pfl_kit_consumer_enable(&consumer,
+                                  ONE_SOURCE "incremental_state_config { clear_period_ms: 200 }");
+    (void)expect_start();
+    pfl_port_kit_pass_ms(&kit, 69);
+    pfl_kit_client_expect_nothing(&producer);
+    pfl_port_kit_pass_ms(&kit, 1);
+    (void)pfl_kit_producer_expect(&producer, KIT_CMD_CLEAR, NULL);
+    pfl_kit_client_close(&producer);
+}
+
+/* Lets the producer die when the session is in `state`; the session must live on and end well. */
+static void die_in(enum pfl_session_state when)
+{
+    uint64_t enable;
+
+    (void)pfl_kit_producer_open(&producer, &kit, "kit.source",
+                                PFL_DATA_SOURCE_NOTIFIES_STOP | PFL_DATA_SOURCE_NOTIFIES_START);
+    enable = pfl_kit_consumer_enable(&consumer, ONE_SOURCE "deferred_start: true");
+    if (when >= PFL_SESSION_STARTED)
+        (void)pfl_kit_client_invoke_drop(&consumer, KIT_START, NO_ARGS);
+    if (when >= PFL_SESSION_STOP_WAIT)
+        (void)pfl_kit_client_invoke_drop(&consumer, KIT_DISABLE, NO_ARGS);
+    if (when == PFL_SESSION_DISABLED)
+        pfl_port_kit_pass_ms(&kit, 5000);
+    assert_int_equal(the_session()->state, when);
+    pfl_kit_client_close(&producer);
+    assert_true(pfl_list_is_empty(&the_session()->instances));
+    if (when < PFL_SESSION_STOP_WAIT)
+        (void)pfl_kit_client_invoke_drop(&consumer, KIT_DISABLE, NO_ARGS);
+    pfl_kit_consumer_expect_disabled(&consumer, enable, NULL);
+    pfl_kit_client_expect_empty(&consumer, pfl_kit_client_invoke(&consumer, KIT_FREE, NO_ARGS),
+                                true, false);
+}
+
+static void a_producer_may_die_in_any_state_of_the_session(void **state)
+{
+    (void)state;
+    for (int when = 0; when <= PFL_SESSION_DISABLED; when++)
+        die_in((enum pfl_session_state)when);
+}
+
+/* The consumer dies; the producer must be told to stop, the session must be gone. */
+static void a_consumer_may_die_in_any_state_of_its_session(void **state)
+{
+    (void)state;
+    for (int when = 0; when <= PFL_SESSION_DISABLED; when++) {
+        struct pfl_kit_client dying;
+
+        (void)pfl_kit_producer_open(&producer, &kit, "kit.source", PFL_DATA_SOURCE_NOTIFIES_STOP);
+        pfl_kit_consumer_open(&dying, &kit);
+        (void)pfl_kit_consumer_enable(&dying, ONE_SOURCE "deferred_start: true");
+        if (when >= PFL_SESSION_STARTED)
+            (void)pfl_kit_client_invoke_drop(&dying, KIT_START, NO_ARGS);
+        if (when >= PFL_SESSION_STOP_WAIT)
+            (void)pfl_kit_client_invoke_drop(&dying, KIT_DISABLE, NO_ARGS);
+        if (when == PFL_SESSION_DISABLED)
+            pfl_port_kit_pass_ms(&kit, 5000);
+        assert_int_equal(the_session()->state, when);
+        pfl_kit_client_close(&dying);
+        assert_int_equal(kit.service.sessions_len, 0);
+        assert_int_equal(kit.service.buffers_len, 0);
+        pfl_kit_client_close(&producer);
+    }
+}
+
+static void a_producer_that_does_not_read_is_disconnected_alone(void **state)
+{
+    struct pfl_kit_client deaf;
+    struct pfl_kit_client other;
+
+    (void)state;
+    (void)pfl_kit_producer_open(&other, &kit, "other.source", 0);
+    (void)pfl_kit_producer_open(&deaf, &kit, "kit.source", 0);
+    for (int i = 0; i < 2000000 && kit.service.producers_len == 2; i++) {
+        (void)pfl_kit_client_invoke(&deaf, KIT_SYNC, NO_ARGS);
+        if (deaf.is_closed)
+            break;
+    }
+    pfl_port_kit_run(&kit);
+    assert_int_equal(kit.service.producers_len, 1);
+    pfl_kit_client_expect_empty(&other, pfl_kit_client_invoke(&other, KIT_SYNC, NO_ARGS), true,
+                                false);
+    pfl_kit_client_close(&deaf);
+    pfl_kit_client_close(&other);
+}
+
+static void garbage_disconnects_only_its_sender(void **state)
+{
+    static const uint8_t oversized[] = {0xfd, 0xff, 0x01, 0x00};
+    static const uint8_t no_frame[] = {0x03, 0, 0, 0, 0xff, 0xff, 0xff};
+    static const uint8_t unknown[] = {0x04, 0, 0, 0, 0x10, 0x09, 0x78, 0x01};
+    struct pfl_kit_reply reply;
+
+    (void)state;
+    pfl_kit_client_open(&producer, &kit, kit.producer_address);
+    pfl_kit_client_send(&producer, no_frame, sizeof(no_frame), -1);
+    pfl_kit_client_send(&producer, unknown, sizeof(unknown), -1);
+    assert_true(pfl_kit_client_take(&producer, &reply));
+    assert_true(reply.is_error);
+    assert_int_equal(reply.request_id, 9);
+    pfl_kit_reply_free(&reply);
+    pfl_kit_client_send(&producer, oversized, sizeof(oversized), -1);
+    pfl_kit_client_expect_nothing(&producer);
+    assert_true(producer.is_closed);
+    pfl_kit_client_close(&producer);
+    pfl_kit_client_expect_nothing(&consumer);
+    assert_false(consumer.is_closed);
+}
+
+static void thousands_of_silent_connections_hurt_nobody(void **state)
+{
+    static int fds[SILENT];
+    struct rlimit limit;
+    struct pfl_kit_reply reply;
+    unsigned count = 0;
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    while (count < SILENT && 2 * count + 200 < limit.rlim_cur) {
+        assert_int_equal(
+            pfl_fdsock_connect_unix(count % 2 == 0 ? kit.producer_address : kit.consumer_address,
+                                    &fds[count]),
+            0);
+        count++;
+        pfl_port_kit_run(&kit);
+    }
+    reply = pfl_kit_client_expect(&consumer, pfl_kit_client_invoke(&consumer, KIT_QUERY, NO_ARGS),
+                                  true, false);
+    assert_true(reply.body_len > 0);
+    pfl_kit_reply_free(&reply);
+    while (count > 0)
+        (void)close(fds[--count]);
+    pfl_port_kit_run(&kit);
+}
+
+static void offered_memory_without_seals_is_refused_and_replaced(void **state)
+{
+    int fd = memfd_create("kit", MFD_CLOEXEC);
+    struct pfl_buf buf;
+    struct pfl_message m = pfl_message_of(&buf);
+    struct pfl_kit_reply reply;
+
+    (void)state;
+    assert_int_equal(ftruncate(fd, 262144), 0);
+    pfl_kit_client_open(&producer, &kit, kit.producer_address);
+    pfl_buf_init(&buf, 256);
+    pfl_message_varint(&m, 1, 4096);
+    pfl_message_varint(&m, 6, 1);
+    reply = pfl_kit_client_expect(
+        &producer, pfl_kit_client_invoke_fd(&producer, KIT_INITIALIZE, pfl_buf_get(&buf), fd), true,
+        false);
+    assert_int_equal(reply.body[1], 0); /* using_shmem_provided_by_producer */
+    pfl_kit_reply_free(&reply);
+    pfl_buf_fini(&buf);
+    (void)close(fd);
+    pfl_kit_client_close(&producer);
+}
+
+static void offered_memory_with_seals_is_used(void **state)
+{
+    int fd = memfd_create("kit", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    struct pfl_buf buf;
+    struct pfl_message m = pfl_message_of(&buf);
+    struct pfl_kit_reply reply;
+
+    (void)state;
+    assert_int_equal(ftruncate(fd, 262144), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+    pfl_kit_client_open(&producer, &kit, kit.producer_address);
+    pfl_buf_init(&buf, 256);
+    pfl_message_varint(&m, 1, 4096);
+    pfl_message_varint(&m, 6, 1);
+    reply = pfl_kit_client_expect(
+        &producer, pfl_kit_client_invoke_fd(&producer, KIT_INITIALIZE, pfl_buf_get(&buf), fd), true,
+        false);
+    assert_int_equal(reply.body[1], 1);
+    pfl_kit_reply_free(&reply);
+    pfl_buf_fini(&buf);
+    (void)close(fd);
+    (void)pfl_kit_client_invoke(&producer, KIT_COMMANDS, NO_ARGS);
+    assert_int_equal(pfl_kit_producer_expect(&producer, KIT_CMD_SETUP_TRACING, NULL), 0);
+    assert_int_equal(producer.received_fd, -1);
+    pfl_kit_client_close(&producer);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(methods_before_the_introduction_fail),
+        TEST(a_second_introduction_fails),
+        TEST(a_late_producer_joins_a_running_session),
+        TEST(setup_tracing_comes_once_and_again_to_a_new_command_stream),
+        TEST(a_stop_waits_for_those_who_said_they_would_tell),
+        TEST(a_stop_that_nobody_acknowledges_ends_by_its_timeout),
+        TEST(all_started_waits_for_the_slow_one),
+        TEST(unregistering_stops_and_forgets_the_instances),
+        TEST(incremental_state_is_cleared_on_multiples_of_the_period),
+        TEST(a_producer_may_die_in_any_state_of_the_session),
+        TEST(a_consumer_may_die_in_any_state_of_its_session),
+        TEST(a_producer_that_does_not_read_is_disconnected_alone),
+        TEST(garbage_disconnects_only_its_sender),
+        TEST(thousands_of_silent_connections_hurt_nobody),
+        TEST(offered_memory_without_seals_is_refused_and_replaced),
+        TEST(offered_memory_with_seals_is_used),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a producer wrote and did not commit, over real sockets and memory: taken at a flush, at the
+ * stop and when the producer dies, from those who asked for it and from nobody else.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "service/control/message.h"
+#include "tests/unit/service/port/role_kit.h"
+
+#define NO_ARGS    ((struct pfl_span){0})
+#define PAGE_BYTES 4096u
+#define WRITER     5u
+#define CONFIG     "buffers { size_kb: 64 } data_sources { config { name: \"kit.source\" } }"
+
+/* Layout of one chunk; it is being written, or complete. */
+#define BEING_WRITTEN 0x10000001u
+#define COMPLETE      0x10000003u
+
+static const uint8_t packet[] = {0xa2, 0x38, 3, 0x0a, 1, 'x'}; /* for_testing.str: "x" */
+
+static struct pfl_port_kit kit;
+static struct pfl_kit_client producer;
+static struct pfl_kit_client consumer;
+static uint64_t enable;
+
+static int set_up(void **state)
+{
+    (void)state;
+    pfl_port_kit_open(&kit);
+    pfl_kit_consumer_open(&consumer, &kit);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    pfl_kit_client_close(&consumer);
+    pfl_port_kit_close(&kit);
+    return 0;
+}
+
+static void introduce(uint64_t scraping_mode)
+{
+    static const uint8_t source[] = {0x0a, 14,  0x0a, 10,  'k', 'i', 't',  '.',
+                                     's',  'o', 'u',  'r', 'c', 'e', 0x48, 1}; /* no_flush */
+    uint8_t init[8];
+    struct pfl_writer w = pfl_writer_of(init, sizeof(init));
+
+    pfl_kit_client_open(&producer, &kit, kit.producer_address);
+    pfl_writer_field_varint(&w, 4, scraping_mode);
+    (void)pfl_kit_client_invoke_drop(&producer, KIT_INITIALIZE,
+                                     pfl_span_of(init, sizeof(init) - w.left));
+    (void)pfl_kit_client_invoke(&producer, KIT_COMMANDS, NO_ARGS);
+    (void)pfl_kit_client_invoke_drop(&producer, KIT_REGISTER, pfl_span_of(source, sizeof(source)));
+}
+
+/* One chunk of two packets, of which the second is open as long as the chunk is being written. */
+static void write_chunk(uint32_t layout)
+{
+    uint8_t *page =
+        mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, producer.received_fd, 0);
+    uint8_t *at = page + 16;
+
+    assert_ptr_not_equal(page, MAP_FAILED);
+    page[12] = WRITER;
+    page[14] = 2;
+    for (int i = 0; i < 2; i++) {
+        *at++ = sizeof(packet);
+        memcpy(at, packet, sizeof(packet));
+        at += sizeof(packet);
+    }
+    __atomic_store_n((uint32_t *)(void *)page, layout, __ATOMIC_RELEASE);
+    (void)munmap(page, PAGE_BYTES);
+}
+
+/* A running session with a producer that wrote and did not commit. */
+static void begin(uint64_t scraping_mode, bool is_writer_registered, uint32_t layout)
+{
+    introduce(scraping_mode);
+    enable = pfl_kit_consumer_enable(&consumer, CONFIG);
+    (void)pfl_kit_producer_expect(&producer, KIT_CMD_SETUP_TRACING, NULL);
+    (void)pfl_kit_producer_expect(&producer, KIT_CMD_SETUP, NULL);
+    (void)pfl_kit_producer_expect(&producer, KIT_CMD_START, NULL);
+    if (is_writer_registered)
+        pfl_kit_client_expect_empty(&producer,
+                                    pfl_kit_client_call(&producer, KIT_REGISTER_WRITER,
+                                                        (struct pfl_kit_args){WRITER, 1, NULL}),
+                                    true, false);
+    write_chunk(layout);
+}
+
+static unsigned count_packets(void)
+{
+    uint64_t read = pfl_kit_client_invoke(&consumer, KIT_READ, NO_ARGS);
+    struct pfl_buf trace;
+    const uint8_t *at;
+    size_t left;
+    unsigned found = 0;
+
+    pfl_kit_client_read_trace(&consumer, read, &trace);
+    at = pfl_buf_get(&trace).data;
+    left = trace.len;
+    while (left != 0) {
+        const uint8_t *hit = memmem(at, left, packet, sizeof(packet));
+
+        if (hit == NULL)
+            break;
+        found++;
+        left -= (size_t)(hit - at) + 1;
+        at = hit + 1;
+    }
+    pfl_buf_fini(&trace);
+    return found;
+}
+
+static void flush(void)
+{
+    pfl_kit_client_expect_empty(
+        &consumer, pfl_kit_client_call(&consumer, KIT_FLUSH, (struct pfl_kit_args){1000, 0, NULL}),
+        true, false);
+}
+
+static void a_flush_takes_what_is_finished_even_of_sources_without_flush(void **state)
+{
+    (void)state;
+    begin(1, true, BEING_WRITTEN);
+    flush();
+    pfl_kit_client_expect_nothing(&producer); /* no_flush: it was not asked */
+    assert_int_equal(count_packets(), 1);
+    pfl_kit_client_close(&producer);
+}
+
+static void nothing_is_told_twice(void **state)
+{
+    (void)state;
+    begin(1, true, COMPLETE);
+    flush();
+    flush();
+    assert_int_equal(count_packets(), 2);
+    flush();
+    assert_int_equal(count_packets(), 0);
+    pfl_kit_client_close(&producer);
+}
+
+static void the_stop_takes_it_too(void **state)
+{
+    (void)state;
+    begin(1, true, COMPLETE);
+    pfl_kit_client_expect_empty(&consumer, pfl_kit_client_invoke(&consumer, KIT_DISABLE, NO_ARGS),
+                                true, false);
+    pfl_kit_consumer_expect_disabled(&consumer, enable, NULL);
+    assert_int_equal(count_packets(), 2);
+    pfl_kit_client_close(&producer);
+}
+
+static void a_producer_that_dies_leaves_what_it_finished(void **state)
+{
+    (void)state;
+    begin(1, true, BEING_WRITTEN);
+    pfl_kit_client_close(&producer);
+    assert_int_equal(kit.service.producers_len, 0);
+    assert_int_equal(count_packets(), 1);
+}
+
+static void nobody_is_scraped_who_did_not_ask_or_whose_writer_is_unknown(void **state)
+{
+    static const struct {
+        uint64_t scraping_mode;
+        bool is_writer_registered;
+    } cases[] = {{0, true}, {2, true}, {1, false}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        begin(cases[i].scraping_mode, cases[i].is_writer_registered, COMPLETE);
+        flush();
+        pfl_kit_client_close(&producer);
+        assert_int_equal(count_packets(), 0);
+        tear_down(state);
+        set_up(state);
+    }
+}
+
+int main(void)
+{
+#define WITH_PORTS(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        WITH_PORTS(a_flush_takes_what_is_finished_even_of_sources_without_flush),
+        WITH_PORTS(nothing_is_told_twice),
+        WITH_PORTS(the_stop_takes_it_too),
+        WITH_PORTS(a_producer_that_dies_leaves_what_it_finished),
+        WITH_PORTS(nobody_is_scraped_who_did_not_ask_or_whose_writer_is_unknown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading out while others work: a reader that does not read its socket costs nobody anything, and
+ * a reader that does is served in turns between which requests of others are answered.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "service/control/message.h"
+#include "tests/unit/service/port/role_kit.h"
+
+#define NO_ARGS    ((struct pfl_span){0})
+#define PAGES      64u
+#define PAGE_BYTES 4096u
+#define ROUNDS     64u /* of 64 pages: 16 MiB */
+
+static struct pfl_port_kit kit;
+static struct pfl_kit_client producer;
+static struct pfl_kit_client reader;
+static struct pfl_kit_client other;
+static uint8_t *smb;
+
+/* Fills every page with one packet and commits them all. */
+static void commit_round(uint32_t first_chunk_id)
+{
+    struct pfl_buf buf;
+    struct pfl_message m = pfl_message_of(&buf);
+
+    pfl_buf_init(&buf, 65536);
+    for (uint32_t page = 0; page < PAGES; page++) {
+        uint8_t *at = smb + (size_t)page * PAGE_BYTES;
+        uint32_t id = first_chunk_id + page;
+        size_t mark;
+
+        memset(at + 8, 0, PAGE_BYTES - 8);
+        memcpy(at + 8, &id, 4);
+        at[12] = 1;    /* writer */
+        at[14] = 1;    /* one fragment */
+        at[16] = 0xe8; /* of 4072 bytes: a field of 4069 and its header */
+        at[17] = 0x1f;
+        at[18] = 0x0a;
+        at[19] = 0xe5;
+        at[20] = 0x1f;
+        __atomic_store_n((uint32_t *)(void *)at, 0x10000003u, __ATOMIC_RELEASE);
+        mark = pfl_message_begin(&m, 1);
+        pfl_message_varint(&m, 1, page);
+        pfl_message_varint(&m, 2, 0);
+        pfl_message_varint(&m, 3, 1);
+        pfl_message_end(&m, mark);
+    }
+    (void)pfl_kit_client_invoke_drop(&producer, KIT_COMMIT, pfl_buf_get(&buf));
+    pfl_buf_fini(&buf);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    pfl_port_kit_open(&kit);
+    pfl_kit_consumer_open(&reader, &kit);
+    pfl_kit_consumer_open(&other, &kit);
+    (void)pfl_kit_producer_open(&producer, &kit, "kit.source", 0);
+    (void)pfl_kit_consumer_enable(
+        &reader, "buffers { size_kb: 32768 } data_sources { config { name: \"kit.source\" } }");
+    (void)pfl_kit_producer_expect(&producer, KIT_CMD_SETUP_TRACING, NULL);
+    (void)pfl_kit_producer_expect(&producer, KIT_CMD_SETUP, NULL);
+    (void)pfl_kit_producer_expect(&producer, KIT_CMD_START, NULL);
+    smb = mmap(NULL, (size_t)PAGES * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
+               producer.received_fd, 0);
+    assert_ptr_not_equal(smb, MAP_FAILED);
+    for (uint32_t round = 0; round < ROUNDS; round++)
+        commit_round(round * PAGES);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    (void)munmap(smb, (size_t)PAGES * PAGE_BYTES);
+    pfl_kit_client_close(&producer);
+    pfl_kit_client_close(&reader);
+    pfl_kit_client_close(&other);
+    pfl_port_kit_close(&kit);
+    return 0;
+}
+
+static void a_reader_that_stops_reading_holds_up_only_itself(void **state)
+{
+    uint64_t read = pfl_kit_client_invoke(&reader, KIT_READ, NO_ARGS);
+    struct pfl_mem_stats stats;
+    struct pfl_kit_reply reply;
+    struct pfl_buf trace;
+
+    (void)state;
+    for (int i = 0; i < 100; i++)
+        pfl_port_kit_run(&kit);
+    pfl_mem_stats_get(&stats);
+    assert_true(stats.live_bytes < 3u << 20); /* the buffer table, and little that is queued */
+    reply = pfl_kit_client_expect(&other, pfl_kit_client_invoke(&other, KIT_QUERY, NO_ARGS), true,
+                                  false);
+    pfl_kit_reply_free(&reply);
+    pfl_kit_client_expect_empty(&producer, pfl_kit_client_invoke(&producer, KIT_SYNC, NO_ARGS),
+                                true, false);
+    pfl_kit_client_read_trace(&reader, read, &trace);
+    assert_true(trace.len >= (size_t)ROUNDS * PAGES * 4072);
+    pfl_buf_fini(&trace);
+}
+
+static void freeing_while_reading_ends_the_read(void **state)
+{
+    uint64_t read = pfl_kit_client_invoke(&reader, KIT_READ, NO_ARGS);
+    struct pfl_kit_reply reply;
+    bool is_failed = false;
+
+    (void)state;
+    pfl_port_kit_run(&kit);
+    (void)pfl_kit_client_invoke_drop(&reader, KIT_FREE, NO_ARGS);
+    while (pfl_kit_client_take(&reader, &reply)) {
+        is_failed = is_failed || (reply.request_id == read && !reply.success && !reply.has_more);
+        pfl_kit_reply_free(&reply);
+    }
+    assert_true(is_failed);
+    assert_int_equal(kit.service.sessions_len, 0);
+}
+
+static void a_second_read_fails_the_first_and_goes_on_where_it_was(void **state)
+{
+    uint64_t first = pfl_kit_client_invoke(&reader, KIT_READ, NO_ARGS);
+    uint64_t second = pfl_kit_client_invoke(&reader, KIT_READ, NO_ARGS);
+    struct pfl_kit_reply reply;
+    bool is_first_failed = false;
+    bool is_second_done = false;
+    size_t bytes = 0;
+
+    (void)state;
+    for (int idle = 0; idle < 10 && !is_second_done;) {
+        if (!pfl_kit_client_take(&reader, &reply)) {
+            idle++;
+            continue;
+        }
+        is_first_failed = is_first_failed || (reply.request_id == first && !reply.success);
+        is_second_done = reply.request_id == second && reply.success && !reply.has_more;
+        bytes += reply.body_len;
+        pfl_kit_reply_free(&reply);
+    }
+    assert_true(is_first_failed);
+    assert_true(is_second_done);
+    assert_true(bytes >= (size_t)ROUNDS * PAGES * 4072);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_reader_that_stops_reading_holds_up_only_itself),
+        TEST(freeing_while_reading_ends_the_read),
+        TEST(a_second_read_fails_the_first_and_goes_on_where_it_was),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
