@@ -14,6 +14,8 @@
 
 #define PACKET_MAX  (64u << 20)
 #define SNAPSHOT_MS 3600000u
+/* The stock service makes a pass of 32 KiB of packets; some less, to be sure. */
+#define BATCH_BYTES 32000u
 
 enum {
     FILL_RING = 1,
@@ -146,6 +148,8 @@ static void on_slices(void *user, struct pfl_span body)
     while (pfl_reader_field(&r, &slice)) {
         if (slice.id != 2)
             continue;
+        self->read_bytes += slice.bytes.len;
+        self->baseline.has_batches |= self->read_bytes >= BATCH_BYTES;
         if (diff_find_field(slice.bytes, 1, &data) &&
             pfl_buf_append(&self->packet, data.bytes.data, data.bytes.len) != 0)
             diff_die("a packet of more than %u bytes", PACKET_MAX);
@@ -159,6 +163,7 @@ static void on_slices(void *user, struct pfl_span body)
 void diff_consumer_read(struct diff_consumer *self)
 {
     diff_text_add(self->out, "read %u\n", self->session);
+    self->read_bytes = 0;
     if (!diff_link_call(&self->link, "ReadBuffers", pfl_span_of(NULL, 0), on_slices, self))
         diff_text_add(self->out, " failed\n");
 }

@@ -18,6 +18,7 @@ struct diff_consumer {
     uint32_t flushers;     /* bit p: producer p has not acknowledged it */
     uint64_t flush_ids[8]; /* by producer: the id it was asked with */
     struct pfl_buf packet; /* owned; the slices of one that is not whole yet */
+    uint64_t read_bytes;   /* of the read under way */
     struct diff_baseline baseline;
 };
 

@@ -243,6 +243,14 @@ static void do_done(struct run *run, struct diff_words *words)
     tell(run, producer == NULL || diff_producer_done(producer, words), "done");
 }
 
+/* page PRODUCER PAGE BITMAP */
+static void do_page(struct run *run, struct diff_words *words)
+{
+    struct diff_producer *producer = next_producer(run, words);
+
+    tell(run, producer == NULL || diff_producer_scribble(producer, words), "page");
+}
+
 static void do_writer(struct run *run, struct diff_words *words)
 {
     struct diff_producer *producer = next_producer(run, words);
@@ -324,6 +332,7 @@ static const struct {
     {"done", do_done},       {"writer", do_writer},   {"unwriter", do_unwriter},
     {"read", do_read},       {"stats", do_stats},     {"stop", do_stop},
     {"free", do_free},       {"drop", do_drop},       {DIFF_TIDY, do_nothing},
+    {"page", do_page},
 };
 
 static void run_line(struct run *run, const char *line)

@@ -40,7 +40,7 @@ static uint32_t draw(struct gen *self, uint32_t chance, uint32_t most)
 static void draw_habits(struct gen *self)
 {
     self->habits = (struct gen_habits){
-        .hostile = draw(self, 40, 15),
+        .hostile = draw(self, 40, 20),
         .untidy = draw(self, 50, 25),
         .large = draw(self, 70, 70),
         .fragmented = draw(self, 70, 60),
@@ -58,7 +58,7 @@ static void enable(struct gen *self, uint32_t s)
     self->buffers[s] = 1 + gen_below(self, 2);
     diff_text_add(&self->line, "enable %u", s);
     for (uint32_t b = 0; b < self->buffers[s]; b++)
-        diff_text_add(&self->line, " %u%c", 4 << gen_below(self, 4),
+        diff_text_add(&self->line, " %u%c", 4 << gen_below(self, gen_chance(self, 80) ? 4 : 8),
                       gen_chance(self, 75) ? 'r' : 'd');
     gen_emit(self);
 }
@@ -80,7 +80,9 @@ static void produce(struct gen *self)
             gen_connect(self, p);
         return;
     }
-    if (producer->writers_len < 2 || what < 2)
+    if (gen_chance(self, self->habits.hostile / 6))
+        gen_scribble(self, p);
+    else if (producer->writers_len < 2 || what < 2)
         gen_add_writer(self, p);
     else if (what < 60)
         gen_chunk(self, p);

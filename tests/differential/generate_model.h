@@ -92,6 +92,7 @@ void gen_bye(struct gen *self, uint32_t p);
 void gen_add_writer(struct gen *self, uint32_t p);
 void gen_chunk(struct gen *self, uint32_t p);
 void gen_more(struct gen *self, uint32_t p);
+void gen_scribble(struct gen *self, uint32_t p);
 /* Commits some of what is complete; `all`: everything, with a flush's acknowledgement. */
 void gen_commit(struct gen *self, uint32_t p, bool all);
 void gen_patch(struct gen *self, uint32_t p);

@@ -25,7 +25,7 @@ void gen_connect(struct gen *self, uint32_t p)
     *producer = (struct gen_producer){
         .is_up = true,
         .sources = sources | 1u << (gen_below(self, 2) * 4),
-        .page_kb = gen_chance(self, 80) ? 4 : 8,
+        .page_kb = gen_chance(self, 75) ? 4 : 4 << gen_below(self, 4),
         .pages = 4 + gen_below(self, GEN_PAGES - 3),
         .next_writer_id = 1 + gen_below(self, 3),
     };
@@ -213,6 +213,35 @@ static void complete(struct gen *self, uint32_t p, uint32_t page, uint32_t chunk
     slot->age = self->clock;
 }
 
+/* Mostly its own. */
+static uint32_t writer_id(struct gen *self, const struct gen_writer *writer)
+{
+    static const uint32_t odd[] = {0, 32767, 32768, 65535};
+
+    return gen_chance(self, self->habits.hostile / 4) ? odd[gen_below(self, 4)] : writer->id;
+}
+
+/* A page's header becomes anything; the model takes over what the states say. */
+void gen_scribble(struct gen *self, uint32_t p)
+{
+    struct gen_producer *producer = &self->producers[p];
+    uint32_t page = gen_below(self, producer->pages);
+    uint32_t layout = gen_below(self, 8);
+    uint32_t states = 0;
+
+    for (uint32_t c = 0; c < GEN_CHUNKS; c++) {
+        uint32_t state = gen_chance(self, 50) ? gen_below(self, 4) : 0;
+
+        states |= state << (2 * c);
+        producer->slots[page][c].state = state == 1   ? GEN_WRITING
+                                         : state == 3 ? GEN_COMPLETE
+                                                      : GEN_FREE;
+    }
+    producer->layouts[page] = layout;
+    diff_text_add(&self->line, "page %u %u %x", p, page, layout << 28 | states);
+    gen_emit(self);
+}
+
 void gen_chunk(struct gen *self, uint32_t p)
 {
     struct gen_producer *producer = &self->producers[p];
@@ -236,7 +265,7 @@ void gen_chunk(struct gen *self, uint32_t p)
     flags = chunk_flags(self, writer, &slot->needs_patch);
     slot->may_drop = strpbrk(flags, "nx") == NULL;
     diff_text_add(&self->line, "fill %u %u.%u %u %u %u %s ", p, page, chunk,
-                  producer->layouts[page], writer->id, slot->chunk_id, flags);
+                  producer->layouts[page], writer_id(self, writer), slot->chunk_id, flags);
     if (gen_chance(self, self->habits.hostile / 2))
         diff_text_add(&self->line, "%u", gen_below(self, 12));
     else
@@ -265,7 +294,8 @@ void gen_more(struct gen *self, uint32_t p)
         if (slot->state != GEN_WRITING)
             continue;
         if (gen_chance(self, 70)) {
-            diff_text_add(&self->line, "more %u %u.%u -", p, at / GEN_CHUNKS, at % GEN_CHUNKS);
+            diff_text_add(&self->line, "more %u %u.%u %s", p, at / GEN_CHUNKS, at % GEN_CHUNKS,
+                          gen_chance(self, self->habits.hostile) ? "n" : "-");
             (void)add_fragments(self, slot, 1 + gen_below(self, 3));
             gen_emit(self);
         }
@@ -320,15 +350,16 @@ static void add_patch(struct gen *self, struct gen_producer *producer)
     }
     if (!patch->is_owed)
         return;
-    diff_text_add(&self->line, " p:%u.%u:%u:%u:%c", writer->session, writer->buffer, writer->id,
-                  patch->chunk_id, is_last ? 'l' : 'm');
+    diff_text_add(&self->line, " p:%u.%u:%u:%u:%c", writer->session, writer->buffer,
+                  writer_id(self, writer), patch->chunk_id, is_last ? 'l' : 'm');
     for (uint32_t i = gen_below(self, 3) + (gen_chance(self, 90) ? 1 : 0); i > 0; i--) {
         uint32_t offset = patch->offset;
 
         if (gen_chance(self, self->habits.hostile))
             offset = gen_below(self, offset + 64);
-        diff_text_add(&self->line, ":%u=%08x", offset, (uint32_t)(self->random >> 32));
-        (void)gen_below(self, 2);
+        diff_text_add(&self->line, ":%u=%08x", offset, gen_below(self, UINT32_MAX));
+        if (gen_chance(self, self->habits.hostile / 3))
+            diff_text_add(&self->line, gen_chance(self, 50) ? "00" : ":9");
     }
     patch->is_owed = !is_last;
 }
@@ -347,6 +378,8 @@ void gen_commit(struct gen *self, uint32_t p, bool all)
     }
     if (gen_chance(self, 20))
         add_patch(self, producer);
+    if (gen_chance(self, self->habits.hostile / 2))
+        diff_text_add(&self->line, " m:%u.%u:0.0", gen_below(self, 40), gen_below(self, 16));
     if (all)
         diff_text_add(&self->line, " f");
     gen_emit(self);

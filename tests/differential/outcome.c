@@ -6,7 +6,7 @@
  * fields that the service appended, the first of which is trusted_uid: producers may not write
  * that one, so what precedes it is the producer's, byte for byte, and goes into the hash.
  * Of a session's clock snapshots the first is told.
- * What is no TracePacket is told with its length and hash.
+ * A packet whose sequence cannot be found, because it cannot be parsed so far, is "unreadable".
  */
 #include "tests/differential/outcome.h"
 
@@ -28,7 +28,7 @@ struct packet {
     uint64_t loss;     /* behind trusted_uid */
     uint64_t own_loss; /* before it */
     uint64_t uid, pid;
-    bool has_own_loss, has_first, is_trusted, is_odd;
+    bool has_own_loss, has_first, is_trusted, is_odd, is_cut;
 };
 
 static void note_trusted(struct packet *p, const struct pfl_field *field)
@@ -78,7 +78,7 @@ static void look_at(struct packet *p, struct pfl_span bytes)
         else
             note_own(p, &field);
     }
-    p->is_odd |= r.failed;
+    p->is_cut = r.failed;
 }
 
 static void print_ids(struct diff_text *out, const struct packet *p)
@@ -111,14 +111,14 @@ static void print_producers(struct diff_text *out, const struct packet *p,
     print_ids(out, p);
     diff_text_add(out, " %08x",
                   diff_hash(DIFF_HASH_BEGIN, pfl_span_of(p->bytes.data, p->own_bytes)));
-    if (p->loss != 0)
-        diff_text_add(out, " loss=%llu", (unsigned long long)p->loss);
     if (p->has_own_loss)
         diff_text_add(out, " own=%llu", (unsigned long long)p->own_loss);
     if (p->has_first)
         diff_text_add(out, " first");
-    if (p->is_odd || p->uid != getuid() || p->pid != (uint64_t)getpid())
+    if (p->is_odd || p->is_cut || p->uid != getuid() || p->pid != (uint64_t)getpid())
         diff_text_add(out, " trusted=odd");
+    if (p->loss != 0)
+        diff_text_add(out, " loss=%llu", (unsigned long long)p->loss);
     diff_text_add(out, "\n");
 }
 
@@ -180,6 +180,10 @@ void diff_outcome_packet(struct diff_text *out, struct pfl_span packet,
     look_at(&p, packet);
     if (p.sequence != SEQUENCE_SERVICE && p.sequence != 0) {
         print_producers(out, &p, baseline);
+        return;
+    }
+    if (p.is_cut) {
+        diff_text_add(out, " unreadable\n");
         return;
     }
     if (diff_find_field(packet, PFL_PACKET_CLOCK_SNAPSHOT, &field)) {

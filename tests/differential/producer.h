@@ -48,6 +48,7 @@ uint32_t diff_producer_buffer(const struct diff_producer *self, const char *word
 bool diff_producer_fill(struct diff_producer *self, struct diff_words *words);
 bool diff_producer_more(struct diff_producer *self, struct diff_words *words);
 bool diff_producer_done(struct diff_producer *self, struct diff_words *words);
+bool diff_producer_scribble(struct diff_producer *self, struct diff_words *words);
 /* True: the service says that it succeeded. */
 bool diff_producer_commit(struct diff_producer *self, struct diff_words *words);
 bool diff_producer_ack(struct diff_producer *self);

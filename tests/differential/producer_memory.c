@@ -6,6 +6,7 @@
  *   more   fragments behind those, flags                 (BeingWritten)
  *   done   BeingWritten -> Complete
  *   commit moves and patches in one CommitData
+ *   page   the page's bitmap is what the schedule says
  *
  * A chunk that is not in the state that is needed is left alone and the operation refused: after
  * an operation was cut out of a schedule the rest still means something. Fragments that do not fit
@@ -138,6 +139,18 @@ bool diff_producer_done(struct diff_producer *self, struct diff_words *words)
 
     return parse_place(self, words, &place) &&
            pfl_state_complete(place.page, place.chunk_no) == PFL_STATE_DONE;
+}
+
+bool diff_producer_scribble(struct diff_producer *self, struct diff_words *words)
+{
+    char bitmap[DIFF_WORD_MAX];
+    struct place place;
+
+    if (!parse_place(self, words, &place) || !diff_words_next(words, bitmap))
+        return false;
+    atomic_store_explicit(&place.page->bitmap, (uint32_t)strtoul(bitmap, NULL, 16),
+                          memory_order_release);
+    return true;
 }
 
 /* The part of a word up to the next colon; `*pos` goes behind it. */
