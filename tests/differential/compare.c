@@ -2,6 +2,7 @@
 /*
  * Comparing outcomes.
  *
+ * What is always forgiven: a READ_GAP more or less where both tell a loss (see below).
  * What is forgiven of a schedule that is not tidy, and why (docs/compatibility.md, "Buffers"):
  *   READ_GAP    the stock service looks for a gap of chunk ids when it begins to walk through a
  *               sequence, perfleetd at each chunk: the former misses gaps inside a walk, and tells
@@ -55,6 +56,12 @@ static struct line line_at(const char *text)
         line.loss = strtoul(word + strlen(LOSS_WORD), NULL, 10);
     }
     return line;
+}
+
+/* Of any schedule: both tell a loss, one of them a gap besides. */
+static bool is_loss_told(unsigned long ours, unsigned long peers)
+{
+    return ours != 0 && peers != 0 && (ours | LOSS_READ_GAP) == (peers | LOSS_READ_GAP);
 }
 
 static unsigned long forgive(unsigned long loss)
@@ -122,7 +129,7 @@ static bool is_line_same(const struct line *ours, const struct line *peers,
     if (rules->is_excused && (is_stats_same(ours, peers) || is_packet_same(ours, peers)))
         return true;
     return ours->head == peers->head && memcmp(ours->text, peers->text, ours->head) == 0 &&
-           (ours->loss == peers->loss ||
+           (ours->loss == peers->loss || is_loss_told(ours->loss, peers->loss) ||
             (!rules->is_tidy && forgive(ours->loss) == forgive(peers->loss)));
 }
 

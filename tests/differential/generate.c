@@ -49,6 +49,9 @@ static void draw_habits(struct gen *self)
         .delayed = draw(self, 60, 60),
         .layout = gen_chance(self, 60) ? 1 + gen_below(self, 5) : 0,
     };
+    /* Together they meet a fault of the stock service that much depends on (compare.h). */
+    if (self->habits.fragmented != 0 && self->habits.untidy != 0 && gen_chance(self, 80))
+        self->habits.untidy = 0;
 }
 
 static void enable(struct gen *self, uint32_t s)

@@ -70,10 +70,11 @@ static void write_recorded(const struct job *job, const char *name,
                            const struct diff_schedule *schedule, struct diff_text *outcome)
 {
     struct diff_text text;
+    const char *base = strrchr(name, '/') != NULL ? strrchr(name, '/') + 1 : name;
     char path[256];
     FILE *file;
 
-    (void)snprintf(path, sizeof(path), "%s/%s.txt", job->dir, name);
+    (void)snprintf(path, sizeof(path), "%s/%.*s.txt", job->dir, (int)strcspn(base, "."), base);
     diff_text_init(&text);
     diff_schedule_print(schedule, &text);
     file = fopen(path, "we");
