@@ -8,8 +8,8 @@
  *
  *   packet { timestamp, sequence_flags, track_event { type, ..., (the block) }, interned_data }
  *
- * Failures: no sequence: the session is left out. An event while another is open on this thread (in
- * its block, or in a signal handler) is left out, too: `is_busy`.
+ * Failures: no sequence, or no memory to write to: the session is left out. An event while another
+ * is open on this thread (in its block, or in a signal handler) is left out, too: `is_busy`.
  * Ownership: an event borrows its thread's sequence until its end. No allocation, no lock.
  */
 #include <stdatomic.h>
@@ -123,7 +123,8 @@ static bool is_on_own_track(const struct perfleet_event *ev)
     return ev->track_ == NULL || ev->track_->kind == PERFLEET_TRACK_THREAD;
 }
 
-static void open_event(struct perfleet_event *ev, struct pfl_sequence *s, uint64_t now_ns)
+/* False: it is lost. */
+static bool open_event(struct perfleet_event *ev, struct pfl_sequence *s, uint64_t now_ns)
 {
     struct perfleet_writer *w = s->w;
     uint8_t spare[FIELDS_BYTES];
@@ -131,9 +132,13 @@ static void open_event(struct perfleet_event *ev, struct pfl_sequence *s, uint64
     uint64_t uuid = 0;
     uint8_t *p;
 
-    pfl_sequence_prepare(s, now_ns);
-    if (!is_on_own_track(ev))
+    if (!pfl_sequence_prepare(s, now_ns))
+        return false;
+    if (!is_on_own_track(ev)) {
         uuid = pfl_sequence_show_track(s, ev->track_);
+        if (*s->is_reset)
+            return false;
+    }
     strings = find_strings(ev, s);
     perfleet_packet_begin(w);
     end_fields(w, spare, pfl_sequence_put_time(s, begin_fields(w, spare), ev->clock_, ev->value_));
@@ -152,6 +157,7 @@ static void open_event(struct perfleet_event *ev, struct pfl_sequence *s, uint64
     ev->sequence_ = s;
     ev->writer_ = w;
     ev->depth_ = 0;
+    return true;
 }
 
 static void close_event(struct perfleet_event *ev)
@@ -190,10 +196,8 @@ static bool open_next(struct perfleet_event *ev)
         struct pfl_sequence *s = pfl_sequence_get((uint32_t)__builtin_ctz(ev->left_));
 
         ev->left_ &= ev->left_ - 1;
-        if (__builtin_expect(s != NULL, 1)) {
-            open_event(ev, s, now_ns);
+        if (__builtin_expect(s != NULL && open_event(ev, s, now_ns), 1))
             return true;
-        }
     }
     is_busy = false;
     return false;

@@ -244,17 +244,20 @@ static void write_defaults(struct pfl_sequence *self, uint64_t now_ns)
     perfleet_packet_end(w);
 }
 
-void pfl_sequence_start_anew(struct pfl_sequence *self, uint64_t now_ns)
+bool pfl_sequence_start_anew(struct pfl_sequence *self, uint64_t now_ns)
 {
     self->seen_clears = atomic_load_explicit(self->clears, memory_order_relaxed);
     if (!perfleet_writer_take_reset(self->w))
-        return;
-    forget(self);
+        return true;
     write_defaults(self, now_ns);
+    if (*self->is_reset)
+        return false; /* lost: the next event tries again */
+    forget(self);
     pfl_sequence_show_track(self, &perfleet_process_track);
     pfl_sequence_show_track(self, &perfleet_thread_track);
     if (self->settings.has_thread_time)
         write_thread_time_track(self);
+    return !*self->is_reset;
 }
 
 /* --- interned data ----------------------------------------------------------------------- */

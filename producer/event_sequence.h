@@ -59,7 +59,7 @@ struct pfl_sequence {
 extern _Thread_local struct pfl_sequence *pfl_sequences[PERFLEET_MAX_INSTANCES];
 
 struct pfl_sequence *pfl_sequence_renew(uint32_t instance);
-void pfl_sequence_start_anew(struct pfl_sequence *self, uint64_t now_ns);
+bool pfl_sequence_start_anew(struct pfl_sequence *self, uint64_t now_ns);
 
 /* The calling thread's sequence for an instance; NULL: none is to be had. */
 static inline struct pfl_sequence *pfl_sequence_get(uint32_t instance)
@@ -73,14 +73,16 @@ static inline struct pfl_sequence *pfl_sequence_get(uint32_t instance)
     return pfl_sequence_renew(instance);
 }
 
-/* Between packets, before an event: tells readers that they know nothing, if so. */
-static inline void pfl_sequence_prepare(struct pfl_sequence *self, uint64_t now_ns)
+/* Between packets, before an event: tells readers that they know nothing, if so. False: there is no
+ * room even for that, the event is lost. */
+static inline bool pfl_sequence_prepare(struct pfl_sequence *self, uint64_t now_ns)
 {
-    if (__builtin_expect(*self->is_reset ||
-                             atomic_load_explicit(self->clears, memory_order_relaxed) !=
+    if (__builtin_expect(!*self->is_reset &&
+                             atomic_load_explicit(self->clears, memory_order_relaxed) ==
                                  self->seen_clears,
-                         0))
-        pfl_sequence_start_anew(self, now_ns);
+                         1))
+        return true;
+    return pfl_sequence_start_anew(self, now_ns);
 }
 
 /* Between packets: tells the track and those above it, unless told. The track's uuid. */

@@ -37,7 +37,10 @@ struct perfleet_track perfleet_global_track = {.kind = PERFLEET_TRACK_GLOBAL};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint64_t process_uuid;
+static char cmdline[CMDLINE_MAX]; /* strings one behind the other */
+static size_t cmdline_len;
 static _Thread_local uint64_t thread_uuid;
+static _Thread_local pid_t thread_id;
 
 /* A bijection that spreads every bit. */
 static uint64_t mix(uint64_t x)
@@ -54,9 +57,21 @@ static uint64_t not_zero(uint64_t x)
     return x != 0 ? x : 1;
 }
 
-static void make_process_uuid(void)
+static void read_cmdline(void)
+{
+    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t len = fd < 0 ? 0 : read(fd, cmdline, sizeof(cmdline) - 1);
+
+    if (fd >= 0)
+        close(fd);
+    cmdline_len = len > 0 ? (size_t)len : 0;
+}
+
+static void look_at_process(void)
 {
     uint64_t random;
+
+    read_cmdline();
 
     if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random))
         random = mix((uint64_t)getpid()) ^ perfleet_time_ns();
@@ -65,14 +80,16 @@ static void make_process_uuid(void)
 
 uint64_t pfl_track_process_uuid(void)
 {
-    pthread_once(&once, make_process_uuid);
+    pthread_once(&once, look_at_process);
     return process_uuid;
 }
 
 uint64_t pfl_track_thread_uuid(void)
 {
-    if (thread_uuid == 0)
-        thread_uuid = not_zero(mix(pfl_track_process_uuid() + (uint64_t)syscall(SYS_gettid)));
+    if (thread_uuid == 0) {
+        thread_id = (pid_t)syscall(SYS_gettid);
+        thread_uuid = not_zero(mix(pfl_track_process_uuid() + (uint64_t)thread_id));
+    }
     return thread_uuid;
 }
 
@@ -143,7 +160,7 @@ static void write_thread(struct perfleet_writer *w)
 
     perfleet_begin(w, TRACK_THREAD);
     perfleet_int(w, THREAD_PID, getpid());
-    perfleet_int(w, THREAD_TID, syscall(SYS_gettid));
+    perfleet_int(w, THREAD_TID, thread_id);
     if (prctl(PR_GET_NAME, name) == 0 && name[0] != '\0')
         perfleet_string(w, THREAD_NAME, name);
     perfleet_end(w);
@@ -151,20 +168,12 @@ static void write_thread(struct perfleet_writer *w)
 
 static void write_process(struct perfleet_writer *w)
 {
-    char cmdline[CMDLINE_MAX];
-    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-    ssize_t len = fd < 0 ? 0 : read(fd, cmdline, sizeof(cmdline) - 1);
-
-    if (fd >= 0)
-        close(fd);
     perfleet_begin(w, TRACK_PROCESS);
     perfleet_int(w, PROCESS_PID, getpid());
-    if (len > 0) {
-        cmdline[len] = '\0';
+    if (cmdline_len > 0)
         perfleet_string(w, PROCESS_NAME, cmdline);
-        for (ssize_t at = 0; at < len; at += (ssize_t)strlen(cmdline + at) + 1)
-            perfleet_string(w, PROCESS_CMDLINE, cmdline + at);
-    }
+    for (size_t at = 0; at < cmdline_len; at += strlen(cmdline + at) + 1)
+        perfleet_string(w, PROCESS_CMDLINE, cmdline + at);
     perfleet_end(w);
 }
 

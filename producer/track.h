@@ -11,8 +11,7 @@
 uint64_t pfl_track_process_uuid(void);
 uint64_t pfl_track_thread_uuid(void);
 
-/* TracePacket.track_descriptor into an open packet. The name of the thread or process is looked up
- * in the kernel. */
+/* TracePacket.track_descriptor into an open packet. */
 void pfl_track_write_descriptor(struct perfleet_writer *w, struct perfleet_track *track);
 
 #endif

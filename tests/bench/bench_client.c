@@ -194,7 +194,8 @@ void pfl_bench_client_slow_down(struct pfl_bench_client *self, unsigned sleep_ms
 }
 
 /* TraceConfig {buffers = 1 {size_kb 1, fill_policy 4, experimental_mode 8}, data_sources = 2
- * {config 1 {name 1}}, compression = 47 {codec {}}} in EnableTracingRequest {trace_config 1}. */
+ * {config 1 {name 1, track_event_config 113 {enabled_categories 2}}}, compression = 47 {codec {}}}
+ * in EnableTracingRequest {trace_config 1}. */
 void pfl_bench_client_enable(struct pfl_bench_client *self,
                              const struct pfl_bench_session_conf *conf)
 {
@@ -211,6 +212,8 @@ void pfl_bench_client_enable(struct pfl_bench_client *self,
     if (conf->experimental_mode != 0)
         pfl_writer_field_varint(&b, 8, conf->experimental_mode);
     pfl_writer_field_bytes(&n, 1, conf->data_source, strlen(conf->data_source));
+    if (strcmp(conf->data_source, "track_event") == 0) /* the C SDK's events are off unless named */
+        pfl_writer_field_bytes(&n, 113, "\x12\x01*", 3);
     pfl_writer_field_bytes(&s, 1, name, (size_t)(n.pos - name));
     pfl_writer_field_bytes(&c, 1, buffer, (size_t)(b.pos - buffer));
     pfl_writer_field_bytes(&c, 2, source, (size_t)(s.pos - source));

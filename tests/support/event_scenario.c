@@ -2,11 +2,12 @@
 /*
  * One of everything that track events can say, for comparison with what readers make of it.
  *
- * Usage: event_scenario [--clears N]
+ * Usage: event_scenario [flood]
  *
  * Waits until a session wants category "scenario.a", emits, flushes, and stays until its stdin
- * ends. Times are given, so that durations can be compared: the n-th step is n microseconds after
- * a start that is rounded to a second. tests/fixtures/track_events says what must come out.
+ * ends. With "flood" it emits more of one kind than the shared memory takes. Times are given, so
+ * that durations can be compared: the n-th step is n microseconds after a start that is rounded to
+ * a second. tests/fixtures/track_events says what must come out.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -253,7 +254,21 @@ static void emit_all(void)
         pthread_join(second, NULL);
 }
 
-int main(void)
+static void emit_flood(void)
+{
+    static struct perfleet_track tracks[8];
+
+    for (uint64_t i = 0; i < 8; i++)
+        tracks[i] = (struct perfleet_track)PERFLEET_NAMED_TRACK("flooded", i, NULL);
+    for (uint64_t n = 0; n < 150000; n++) {
+        PERFLEET_EVENT_ON (ev, &cat_a, PERFLEET_INSTANT, "drop", &tracks[n % 8]) {
+            perfleet_arg(ev, "number", n);
+            PERFLEET_EVENT_SOURCE_LOCATION(ev);
+        }
+    }
+}
+
+int main(int argc, char **argv)
 {
     struct timespec nap = {.tv_nsec = 1000000};
     struct perfleet *tracing;
@@ -267,7 +282,10 @@ int main(void)
     while (!perfleet_category_is_enabled(&cat_a))
         nanosleep(&nap, NULL);
     start_ns = perfleet_time_ns() / 1000000000u * 1000000000u;
-    emit_all();
+    if (argc > 1 && strcmp(argv[1], "flood") == 0)
+        emit_flood();
+    else
+        emit_all();
     perfleet_track_event_flush();
     perfleet_sync(tracing, 10000);
     puts("done");

@@ -63,7 +63,7 @@ class Sequence:
 
     def __init__(self):
         self.is_cleared = False
-        self.clears = self.events = 0
+        self.clears = self.events = self.losses = 0
         self.forget()
 
     def forget(self):
@@ -109,6 +109,7 @@ class Reader:
         self.sequences = collections.defaultdict(Sequence)
         self.tracks = collections.defaultdict(dict)
         self.events = []
+        self.counts = collections.Counter()
         for number, span in fields(data, 0, len(data)):
             if number != 1:
                 raise Malformed("not a trace")
@@ -116,6 +117,9 @@ class Reader:
 
     def packet(self, packet):
         sequence = self.sequences[packet.get(10)]
+        if packet.get(42):
+            sequence.losses += 1
+            sequence.is_cleared = False
         if packet.get(13) & 1:
             sequence.is_cleared = True
             sequence.clears += 1
@@ -217,9 +221,9 @@ class Reader:
         categories = [sequence.find("category", i) for i in e.fields[3]] + e.texts(22)
         name = sequence.find("name", e.get(10)) if 10 in e else e.text(23)
         track = self.path(e.get(11, sequence.track))
-        line = " ".join([track, "|", kind, ",".join(categories), repr(name),
-                         *self.extras(sequence, e)])
-        self.events.append((time, kind, line))
+        line = " ".join([track, "|", kind, ",".join(categories), repr(name)])
+        self.counts[line.split("| ", 1)[1]] += 1
+        self.events.append((time, kind, " ".join([line, *self.extras(sequence, e)])))
 
     def lines(self):
         first = min((time for time, kind, _ in self.events if kind != "STATE"), default=0)
@@ -247,9 +251,9 @@ def main():
     if options.summary:
         sequences = [s for s in reader.sequences.values() if s.events]
         print(f"sequences={len(sequences)} events={len(reader.events)} "
-              f"clears={sum(s.clears for s in sequences)}")
-        counts = collections.Counter(line.split("| ", 1)[1] for _, _, line in reader.events)
-        for line, count in sorted(counts.items()):
+              f"clears={sum(s.clears for s in sequences)} "
+              f"losses={sum(s.losses for s in sequences)}")
+        for line, count in sorted(reader.counts.items()):
             print(f"{count} {line}")
     elif not options.expect:
         print("\n".join(lines))
