@@ -27,6 +27,7 @@ enum {
     OPT_CERT,
     OPT_KEY,
     OPT_JSON,
+    OPT_SOCKET,
 };
 
 struct option_row {
@@ -44,7 +45,7 @@ static const struct option_row rows[] = {
     {"output", 'o', "FILE", PFL_OPTIONS_OUTPUT, "the trace file; - writes standard output"},
     {"out", 'o', "FILE", PFL_OPTIONS_OUTPUT, NULL},
     {"host", OPT_HOST, "HOST", PFL_OPTIONS_HOSTS,
-     "[NAME=]tls://ADDRESS:PORT, [NAME=]unix:PATH, [NAME=]local; with --relay: NAME"},
+     "[NAME=]tls://ADDRESS:PORT, unix:PATH, ssh://[USER@]ADDRESS or local; with --relay: NAME"},
     {"relay", OPT_RELAY, "ADDRESS", PFL_OPTIONS_HOSTS,
      "the relay that the hosts dialled, HOST:PORT (default $PERFLEET_RELAY)"},
     {"select", OPT_SELECT, "TERMS", PFL_OPTIONS_HOSTS,
@@ -58,6 +59,8 @@ static const struct option_row rows[] = {
     {"ca", OPT_CA, "FILE", PFL_OPTIONS_HOSTS, "the fleet's CA (default ~/.config/perfleet/ca.pem)"},
     {"cert", OPT_CERT, "FILE", PFL_OPTIONS_HOSTS, "your certificate (default cert.pem there)"},
     {"key", OPT_KEY, "FILE", PFL_OPTIONS_HOSTS, "its key (default key.pem there)"},
+    {"socket", OPT_SOCKET, "PATH", PFL_OPTIONS_SOCKET,
+     "the local socket to listen on; @NAME is abstract"},
     {"json", OPT_JSON, NULL, PFL_OPTIONS_JSON, "as JSON"},
     {"quiet", 'q', NULL, PFL_OPTIONS_QUIET, "no progress"},
     {"help", 'h', NULL, ~0u, "this text"},
@@ -162,6 +165,8 @@ static const char **text_of(struct pfl_args *args, int option)
         return &args->output;
     case OPT_PRESET:
         return &args->preset;
+    case OPT_SOCKET:
+        return &args->socket_path;
     case OPT_RELAY:
         return &args->targets.relay;
     case OPT_SELECT:

@@ -20,6 +20,7 @@ enum pfl_option_group {
     PFL_OPTIONS_QUIET = 1 << 6,
     /* No options: with a relay and no choice of hosts, all of them are meant. */
     PFL_OPTIONS_ALL_HOSTS = 1 << 7,
+    PFL_OPTIONS_SOCKET = 1 << 8,
 };
 
 #define PFL_ARGS_MAX_WORDS 8
@@ -30,6 +31,7 @@ struct pfl_args {
     const char *config_path;
     const char *preset;
     const char *output;
+    const char *socket_path;
     uint32_t duration_ms;
     unsigned long quorum; /* hosts, or percent of them; 0: not given */
     bool is_quorum_percent;

@@ -65,6 +65,15 @@ static const struct pfl_command commands[] = {
     {"query", "sessions, producers and data sources of hosts", HOSTS " [--json]",
      "The sessions, producers and data sources of each host.", ANSWER_EXITS, ASKS_ALL, 0, 0,
      pfl_cmd_query},
+    {"tunnel", "a local consumer socket that stands for a host",
+     "HOST --socket PATH [--relay ADDRESS]",
+     "Listens on PATH as HOST's tracing service would: Perfetto's own perfetto and every other "
+     "client\n"
+     "of the consumer protocol work on it (PERFETTO_CONSUMER_SOCK_NAME=PATH). A file that the "
+     "client\n"
+     "wants the service to write (write_into_file) is written here. Ends with Ctrl-C.",
+     "0 ended by a signal, 1 could not listen, 2 usage",
+     PFL_OPTIONS_HOSTS | PFL_OPTIONS_SOCKET | PFL_OPTIONS_QUIET, 0, 1, pfl_cmd_tunnel},
     {"presets", "the ready-made trace configs", "[NAME]",
      "Lists the ready-made configs, or prints the one called NAME.", "0, 2 there is none of it", 0,
      0, 1, pfl_cmd_presets},

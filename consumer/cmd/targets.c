@@ -167,7 +167,7 @@ bool pfl_targets_open(struct pfl_targets *self, uv_loop_t *loop)
         return false;
     }
     self->loop = loop;
-    if (self->relay == NULL || pfl_targets_open_relay(self))
+    if (self->relay == NULL ? pfl_targets_open_ssh(self) : pfl_targets_open_relay(self))
         return true;
     pfl_targets_close(self);
     return false;
@@ -187,6 +187,7 @@ void pfl_targets_fill_conn(const struct pfl_targets *self, struct pfl_consumer_c
 void pfl_targets_close(struct pfl_targets *self)
 {
     pfl_targets_close_relay(self);
+    pfl_targets_close_ssh(self);
     uv_run(self->loop, UV_RUN_DEFAULT);
     uv_loop_close(self->loop);
     self->loop = NULL;

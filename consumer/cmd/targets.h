@@ -15,6 +15,8 @@
 
 #define PFL_TARGETS_MAX_HOSTS 256u
 
+struct pfl_ssh;
+
 struct pfl_targets {
     const char *hosts[PFL_TARGETS_MAX_HOSTS]; /* as given; borrowed */
     size_t hosts_len;
@@ -23,6 +25,8 @@ struct pfl_targets {
     bool is_all_default;   /* with a relay and nothing else said, all its hosts are meant */
     struct pfl_tunnel_client *tunnel; /* owned, while open */
     struct pfl_inventory *inventory;  /* owned; NULL without relay */
+    struct pfl_ssh *ssh;              /* owned, while open; one for each host by ssh */
+    size_t ssh_len;
     bool is_tunnel_closed;
     bool has_answer; /* of the relay, or a reason why there is none */
     char relay_why[512];
@@ -52,12 +56,15 @@ void pfl_targets_fill_conn(const struct pfl_targets *self, struct pfl_consumer_c
 /* Closes the loop; what the caller opened on it must be closed. */
 void pfl_targets_close(struct pfl_targets *self);
 
-/* ---- between targets.c and relay_targets.c ---- */
+/* ---- between targets.c, relay_targets.c and ssh_targets.c ---- */
 
 /* One more host; false: said on stderr why not. */
 bool pfl_targets_grow(struct pfl_targets *self, struct pfl_host_spec **ret_spec);
 /* Connects to the relay, asks for its hosts, and makes those that are meant the targets. */
 bool pfl_targets_open_relay(struct pfl_targets *self);
 void pfl_targets_close_relay(struct pfl_targets *self);
+/* Starts the user's ssh for every host that is reached by it, and waits for its forward. */
+bool pfl_targets_open_ssh(struct pfl_targets *self);
+void pfl_targets_close_ssh(struct pfl_targets *self);
 
 #endif

@@ -13,22 +13,13 @@
 
 #include "base/log.h"
 
+#define NAME_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
 #define URI_SCHEME "perfleet://"
-
-static bool is_name_char(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '-' || c == '_';
-}
+#define SSH_SOCKET "/run/perfetto/traced-consumer.sock" /* docs/abi/wire.md section 5 */
 
 static bool is_name(const char *str, size_t len)
 {
-    if (len == 0 || len >= PFL_HOST_NAME_MAX)
-        return false;
-    for (size_t i = 0; i < len; i++)
-        if (!is_name_char(str[i]))
-            return false;
-    return true;
+    return len != 0 && len < PFL_HOST_NAME_MAX && strspn(str, NAME_CHARS) >= len;
 }
 
 bool pfl_host_is_name(const char *str)
@@ -81,6 +72,34 @@ static bool parse_unix(const char *path, struct pfl_host_spec *spec)
            copy_part(spec->address, sizeof(spec->address), path, strlen(path));
 }
 
+/* Nothing that the ssh program could take for an option, and nothing that needs quoting. */
+static bool parse_ssh(const char *rest, struct pfl_host_spec *spec)
+{
+    size_t len = strspn(rest, NAME_CHARS "@");
+    const char *path = strchr(rest, '/');
+    const char *end = path != NULL ? path : rest + strlen(rest);
+    const char *host = memchr(rest, '@', len);
+
+    host = host != NULL ? host + 1 : rest;
+    spec->kind = PFL_HOST_SSH;
+    if (len == 0 || rest[0] == '-' || host[0] == '-' || host == rest + len ||
+        !copy_part(spec->address, sizeof(spec->address), rest, len) ||
+        !copy_part(spec->socket, sizeof(spec->socket), path != NULL ? path : SSH_SOCKET,
+                   strlen(path != NULL ? path : SSH_SOCKET)))
+        return false;
+    if (rest + len != end) {
+        if (rest[len] != ':' ||
+            !copy_part(spec->port, sizeof(spec->port), rest + len + 1,
+                       (size_t)(end - rest) - len - 1) ||
+            !is_port(spec->port))
+            return false;
+    }
+    if (!spec->is_named)
+        copy_part(spec->name, sizeof(spec->name), host, len - (size_t)(host - rest));
+    spec->is_named = true;
+    return strspn(spec->socket, NAME_CHARS "/") == strlen(spec->socket);
+}
+
 /* Where the service of this machine listens: docs/abi/wire.md section 5. */
 static const char *local_socket(void)
 {
@@ -96,6 +115,8 @@ static bool parse_address(const char *rest, struct pfl_host_spec *spec)
 {
     if (strncmp(rest, "tls://", 6) == 0)
         return parse_tls(rest + 6, spec);
+    if (strncmp(rest, "ssh://", 6) == 0)
+        return parse_ssh(rest + 6, spec);
     if (strncmp(rest, "unix://", 7) == 0)
         return parse_unix(rest + 7, spec);
     if (strncmp(rest, "unix:", 5) == 0)
@@ -128,7 +149,8 @@ int pfl_host_spec_parse(const char *arg, struct pfl_host_spec *ret_spec, char *r
     if (!parse_address(rest, &spec) ||
         !copy_part(spec.text, sizeof(spec.text), rest, strlen(rest))) {
         snprintf(ret_why, why_len,
-                 "%s: give a host as [NAME=]tls://ADDRESS:PORT, [NAME=]unix:PATH or [NAME=]local",
+                 "%s: give a host as [NAME=]tls://ADDRESS:PORT, [NAME=]unix:PATH, "
+                 "[NAME=]ssh://[USER@]ADDRESS[:PORT][/SOCKET] or [NAME=]local",
                  pfl_log_quote_str(arg));
         return PFL_EINVAL;
     }

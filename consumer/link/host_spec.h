@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The value of --host: [NAME=]tls://ADDR:PORT, [NAME=]unix:PATH (also unix:@ABSTRACT), or
- * [NAME=]local for this machine's own service; and the URI names of certificates. Pure.
+ * The value of --host: [NAME=]tls://ADDR:PORT, [NAME=]unix:PATH (also unix:@ABSTRACT),
+ * [NAME=]ssh://[USER@]ADDR[:PORT][/SOCKET], or [NAME=]local for this machine's own service; and the
+ * URI names of certificates. Pure.
  */
 #ifndef PFL_CONSUMER_HOST_SPEC_H
 #define PFL_CONSUMER_HOST_SPEC_H
@@ -16,6 +17,7 @@
 enum pfl_host_kind {
     PFL_HOST_UNIX,
     PFL_HOST_TLS,
+    PFL_HOST_SSH,    /* reached by a forward that is made first; then it is PFL_HOST_UNIX */
     PFL_HOST_TUNNEL, /* behind the relay that the connection's conf has */
 };
 
@@ -24,7 +26,8 @@ struct pfl_host_spec {
     bool is_named;                    /* NAME= was given: the certificate must agree */
     char name[PFL_HOST_NAME_MAX];     /* NAME, else "" */
     char address[256];                /* socket path, or host name / numeric address */
-    char port[8];                     /* TLS only */
+    char port[8];                     /* TLS, and ssh where one is given */
+    char socket[108];                 /* ssh only: the socket's path over there */
     char text[PFL_HOST_NAME_MAX * 4]; /* what to call it in messages: the address as given */
 };
 

@@ -39,7 +39,8 @@ int pfl_inventory_parse(struct pfl_span body, struct pfl_inventory **ret_invento
     v->root = json_loadb((const char *)body.data, body.len, 0, NULL);
     v->hosts = json_array();
     list = json_object_get(v->root, "hosts");
-    if (!json_is_array(list) || v->hosts == NULL) {
+    if (!json_is_array(list) || v->hosts == NULL ||
+        json_array_size(list) > PFL_INVENTORY_MAX_HOSTS) {
         pfl_inventory_free(v);
         return PFL_EPARSE;
     }

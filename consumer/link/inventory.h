@@ -16,7 +16,7 @@
 
 struct pfl_inventory;
 
-/* The body of GET /v1/hosts. PFL_EPARSE, PFL_ELIMIT, PFL_ENOMEM. */
+/* The body of GET /v1/hosts. PFL_EPARSE (also for too many hosts), PFL_ENOMEM. */
 PFL_MUST_USE int pfl_inventory_parse(struct pfl_span body, struct pfl_inventory **ret_inventory);
 void pfl_inventory_free(struct pfl_inventory *self); /* NULL is legal */
 size_t pfl_inventory_get_len(const struct pfl_inventory *self);

@@ -7,23 +7,11 @@ P=$BIN/perfleet
 # shellcheck disable=SC2034
 OK=0 NOTHING=1 USAGE=2 PARTIAL=4
 
-start_meeting() { # start_meeting ADDRESS: the meeting point; RELAY, MEETING_PID
-    rm -f "$WORK/meeting.log"
-    start meeting "$BIN/perfleet-relay" --listen "$1" --ca "$WORK/pki/ca.pem" \
-        --cert "$WORK/pki/relay-meet.pem" --key "$WORK/pki/relay-meet.key"
-    MEETING_PID=$STARTED
-    wait_for 20 pfl_relay_port_in "$WORK/meeting.log" || return
-    RELAY=127.0.0.1:$(pfl_relay_port_in "$WORK/meeting.log")
-}
-fleet() { # fleet COMMAND ARGS...: through the relay, as the operator
-    "$P" "$1" --relay "$RELAY" "${TLS_ME[@]}" "${@:2}"
-}
 hosts_are() { # hosts_are COUNT: so many are connected
     [ "$(fleet hosts | grep -c "connected from")" -eq "$1" ]
 }
 
 make_pki
-pki relay meet --ip 127.0.0.1
 start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
 zone=0
 for name in one two three; do
@@ -31,10 +19,7 @@ for name in one two three; do
     start_service $name
     start "example-$name" "$BIN/perfleet-example" --rate 1000 --smb-kb 4096
     check "the example registers at $name" wait_for_source "$EXAMPLE_SOURCE" 1
-    pki host $name --ip 127.0.0.1
-    start "agent-$name" "$BIN/perfleet-agent" --relay "$RELAY" --ca "$WORK/pki/ca.pem" \
-        --cert "$WORK/pki/host-$name.pem" --key "$WORK/pki/host-$name.key" \
-        --consumer-socket "$WORK/$name/consumer.sock" --label "role=web,zone=z$zone"
+    start_agent $name --label "role=web,zone=z$zone"
     eval "agent_$name=\$STARTED"
 done
 config "$WORK/short.pbtx" 1000

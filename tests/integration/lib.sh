@@ -187,3 +187,27 @@ start_relay() {
     wait_for 20 pfl_relay_port_in "$log" || return
     RELAY_ADDR=127.0.0.1:$(pfl_relay_port_in "$log")
 }
+
+# The meeting point at an address: start_meeting 127.0.0.1:0; RELAY, MEETING_PID.
+start_meeting() {
+    [ -e "$WORK/pki/relay-meet.pem" ] || pki relay meet --ip 127.0.0.1 || return
+    rm -f "$WORK/meeting.log"
+    start meeting "$BIN/perfleet-relay" --listen "$1" --ca "$WORK/pki/ca.pem" \
+        --cert "$WORK/pki/relay-meet.pem" --key "$WORK/pki/relay-meet.key"
+    MEETING_PID=$STARTED
+    wait_for 20 pfl_relay_port_in "$WORK/meeting.log" || return
+    RELAY=127.0.0.1:$(pfl_relay_port_in "$WORK/meeting.log")
+}
+# The agent of the service NAME: start_agent NAME [OPTIONS]
+start_agent() {
+    local name=$1
+    shift
+    pki host "$name" --ip 127.0.0.1 --force || return
+    start "agent-$name" "$BIN/perfleet-agent" --relay "$RELAY" --ca "$WORK/pki/ca.pem" \
+        --cert "$WORK/pki/host-$name.pem" --key "$WORK/pki/host-$name.key" \
+        --consumer-socket "$WORK/$name/consumer.sock" "$@"
+}
+# Through the relay, as the operator: fleet COMMAND ARGS...
+fleet() {
+    "$BIN/perfleet" "$1" --relay "$RELAY" "${TLS_ME[@]}" "${@:2}"
+}

@@ -46,7 +46,7 @@ SHELLS = {
     "tunnel": re.compile(r"(link|dialer|client\w*)\.[ch]$"),
     "relay": re.compile(r"(\w*port|confinement|forward|daemon|main)\.[ch]$"),
     "agent": re.compile(r"(\w*port|daemon|main)\.[ch]$"),
-    "consumer": re.compile(r"(cmd/\w+|recording/\w+|link/(ask|\w+_conn|host_link\w*))\.[ch]$"),
+    "consumer": re.compile(r"(cmd/\w+|recording/\w+|proxy/(proxy\w*|file_pull)|link/(ask|\w+_conn|host_link\w*))\.[ch]$"),
 }
 
 LIBRARIES = [

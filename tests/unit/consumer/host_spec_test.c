@@ -63,10 +63,39 @@ static void everything_else_is_refused_with_a_reason(void **state)
     bad("a b=tls://a:1");
     bad("unix:");
     bad("tcp://a:1");
+    bad("ssh://");
+    bad("ssh://-oProxyCommand=x");
+    bad("ssh://me@-x");
+    bad("ssh://me@");
+    bad("ssh://host:0");
+    bad("ssh://host:22x");
+    bad("ssh://ho st");
+    bad("ssh://host/a:b");
+    bad("ssh://host/a;b");
     memset(long_path, 'x', sizeof(long_path));
     memcpy(long_path, "unix:", 5);
     long_path[sizeof(long_path) - 1] = '\0';
     bad(long_path);
+}
+
+static void hosts_by_ssh_have_a_destination_a_port_and_a_socket(void **state)
+{
+    struct pfl_host_spec spec;
+    char why[512];
+
+    (void)state;
+    assert_int_equal(pfl_host_spec_parse("ssh://me@web-1", &spec, why, sizeof(why)), 0);
+    assert_int_equal(spec.kind, PFL_HOST_SSH);
+    assert_string_equal(spec.address, "me@web-1");
+    assert_string_equal(spec.name, "web-1");
+    assert_string_equal(spec.port, "");
+    assert_string_equal(spec.socket, "/run/perfetto/traced-consumer.sock");
+    assert_int_equal(pfl_host_spec_parse("a=ssh://web-1:2222/tmp/c.sock", &spec, why, sizeof(why)),
+                     0);
+    assert_string_equal(spec.address, "web-1");
+    assert_string_equal(spec.name, "a");
+    assert_string_equal(spec.port, "2222");
+    assert_string_equal(spec.socket, "/tmp/c.sock");
 }
 
 static void uri_names_split_into_fleet_role_and_name(void **state)
@@ -113,6 +142,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_forms_are_read),
         cmocka_unit_test(everything_else_is_refused_with_a_reason),
+        cmocka_unit_test(hosts_by_ssh_have_a_destination_a_port_and_a_socket),
         cmocka_unit_test(uri_names_split_into_fleet_role_and_name),
         cmocka_unit_test(uris_of_another_form_are_refused),
     };

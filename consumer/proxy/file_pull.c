@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pulls a session into a file.
+ *
+ *     every period:  Flush -> ReadBuffers -> packets to the file
+ *     at the end:    ReadBuffers -> packets to the file -> fdatasync -> on_finished
+ *
+ * Happy path: as drawn; a period that finds the last one unfinished is left out. Failures: a flush
+ * that fails is the service's to count; a file that is full or broken gets nothing more (whole
+ * packets only, as the service does) and on_full. Limits: writing a local file is done from the
+ * loop, so a file on a slow disk slows the tunnel, and only it.
+ */
+#include "consumer/proxy/file_pull.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#define FLUSH_FLAGS (1u | 2u << 4) /* periodic, by a command line (docs/abi/service.md 4) */
+
+enum { FLUSH_REQUEST_FLAGS = 2 };
+
+static void read_out(struct pfl_file_pull *p);
+
+static void give_up_file(struct pfl_file_pull *p, int err)
+{
+    if (p->is_full)
+        return;
+    p->is_full = true;
+    p->conf.on_full(p->conf.user, err);
+}
+
+static int write_all(int fd, struct iovec *iov, int len)
+{
+    while (len > 0) {
+        ssize_t n = writev(fd, iov, len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return errno;
+        while (len > 0 && (size_t)n >= iov->iov_len) {
+            n -= (ssize_t)iov->iov_len;
+            iov++;
+            len--;
+        }
+        if (len > 0) {
+            iov->iov_base = (uint8_t *)iov->iov_base + n;
+            iov->iov_len -= (size_t)n;
+        }
+    }
+    return 0;
+}
+
+static int on_packet(void *user, const struct iovec *slices, int slices_len, size_t bytes)
+{
+    struct pfl_file_pull *p = user;
+    struct iovec iov[PFL_PACKET_SCAN_SLICES + 2];
+    uint8_t header[16];
+    struct pfl_writer w = pfl_writer_of(header, sizeof(header));
+    size_t total;
+    int err;
+
+    if (p->is_full)
+        return 0;
+    pfl_writer_field_header(&w, 1, bytes);
+    iov[0] = (struct iovec){header, sizeof(header) - w.left};
+    for (int i = 0; i < slices_len; i++)
+        iov[i + 1] = slices[i];
+    total = iov[0].iov_len + bytes;
+    if (p->conf.wish.max_bytes != 0 && p->written_bytes + total >= p->conf.wish.max_bytes) {
+        give_up_file(p, 0);
+        return 0;
+    }
+    err = write_all(p->conf.fd, iov, slices_len + 1);
+    if (err != 0)
+        give_up_file(p, err);
+    p->written_bytes += total;
+    return 0;
+}
+
+static void end(struct pfl_file_pull *p)
+{
+    if (p->is_over)
+        return;
+    p->is_over = true;
+    if (fdatasync(p->conf.fd) != 0 && errno == EIO)
+        give_up_file(p, errno);
+    p->conf.on_finished(p->conf.user);
+}
+
+static int on_read(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_file_pull *p = user;
+    int rc = 0;
+
+    if (!p->is_open)
+        return 0;
+    if (reply->success)
+        rc = pfl_packet_scan_feed(&p->scan, reply->body, on_packet, p);
+    if (rc != 0 || (reply->success && reply->has_more))
+        return rc;
+    p->is_busy = false;
+    if (p->is_last_read)
+        end(p);
+    else if (p->is_finishing)
+        read_out(p);
+    return 0;
+}
+
+static void read_out(struct pfl_file_pull *p)
+{
+    p->is_busy = true;
+    p->is_last_read = p->is_finishing;
+    if (pfl_consumer_conn_invoke(p->conf.conn, "ReadBuffers", pfl_span_of(NULL, 0), on_read, p) ==
+        0)
+        return;
+    p->is_busy = false;
+    if (p->is_finishing)
+        end(p);
+}
+
+static int on_flushed(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_file_pull *p = user;
+
+    (void)reply;
+    if (p->is_open)
+        read_out(p);
+    return 0;
+}
+
+static void on_period(uv_timer_t *timer)
+{
+    static const uint8_t args[] = {FLUSH_REQUEST_FLAGS << 3, FLUSH_FLAGS};
+    struct pfl_file_pull *p = timer->data;
+
+    if (p->is_busy || p->is_full || p->is_finishing)
+        return;
+    p->is_busy = pfl_consumer_conn_invoke(p->conf.conn, "Flush", pfl_span_of(args, sizeof(args)),
+                                          on_flushed, p) == 0;
+}
+
+void pfl_file_pull_open(struct pfl_file_pull *self, const struct pfl_file_pull_conf *conf)
+{
+    *self = (struct pfl_file_pull){.conf = *conf, .is_open = true};
+    pfl_packet_scan_init(&self->scan, PFL_PACKET_MAX_BYTES);
+    uv_timer_init(conf->loop, &self->timer);
+    self->timer.data = self;
+    uv_timer_start(&self->timer, on_period, conf->wish.period_ms, conf->wish.period_ms);
+}
+
+void pfl_file_pull_finish(struct pfl_file_pull *self)
+{
+    if (self->is_finishing)
+        return;
+    self->is_finishing = true;
+    uv_timer_stop(&self->timer);
+    if (!self->is_busy)
+        read_out(self);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct pfl_file_pull *p = handle->data;
+
+    p->on_closed(p->conf.user);
+}
+
+void pfl_file_pull_close(struct pfl_file_pull *self, void (*on_closed)(void *user))
+{
+    self->is_open = false;
+    self->on_closed = on_closed;
+    pfl_packet_scan_fini(&self->scan);
+    close(self->conf.fd);
+    uv_close((uv_handle_t *)&self->timer, on_timer_closed);
+}

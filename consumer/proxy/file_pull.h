@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * write_into_file at a distance: flushes and reads a host's session periodically and writes the
+ * packets to a local descriptor, as the service would have done.
+ */
+#ifndef PFL_CONSUMER_FILE_PULL_H
+#define PFL_CONSUMER_FILE_PULL_H
+
+#include "consumer/link/consumer_conn.h"
+#include "consumer/link/packet_scan.h"
+#include "consumer/proxy/file_wish.h"
+
+struct pfl_file_pull_conf {
+    uv_loop_t *loop;
+    struct pfl_consumer_conn *conn; /* borrowed until close: owns the session */
+    struct pfl_file_wish wish;
+    int fd; /* taken */
+    /* The file is full or cannot be written (`err`: errno, 0 when full): the session should stop.
+     * Once. */
+    void (*on_full)(void *user, int err);
+    /* After pfl_file_pull_finish: all is in the file. Once. */
+    void (*on_finished)(void *user);
+    void *user;
+};
+
+struct pfl_file_pull {
+    struct pfl_file_pull_conf conf;
+    uv_timer_t timer;
+    struct pfl_packet_scan scan; /* owned */
+    uint64_t written_bytes;
+    bool is_busy; /* a flush or read-out is on its way */
+    bool is_full;
+    bool is_finishing;
+    bool is_last_read; /* asked for after the session had ended */
+    bool is_over;
+    bool is_open; /* the timer */
+    void (*on_closed)(void *user);
+};
+
+/* Legal before the session has started. */
+void pfl_file_pull_open(struct pfl_file_pull *self, const struct pfl_file_pull_conf *conf);
+/* The session has ended: reads what is left. */
+void pfl_file_pull_finish(struct pfl_file_pull *self);
+/* Asynchronous: `self` may go after on_closed. Makes no request and gets no answer any more. */
+void pfl_file_pull_close(struct pfl_file_pull *self, void (*on_closed)(void *user));
+
+#endif

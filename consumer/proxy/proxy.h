@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A consumer socket on this machine that stands for a host anywhere: what a client asks here is
+ * asked there, with one connection to the host for each client. A descriptor that a client gives
+ * for write_into_file is written here.
+ */
+#ifndef PFL_CONSUMER_PROXY_H
+#define PFL_CONSUMER_PROXY_H
+
+#include "consumer/link/consumer_conn.h"
+
+#define PFL_PROXY_MAX_CLIENTS 64u
+/* Replies queued to a client that does not read: above the first its host waits. */
+#define PFL_PROXY_QUEUE_HIGH_BYTES (4u << 20)
+#define PFL_PROXY_QUEUE_MAX_BYTES  (32u << 20)
+
+struct pfl_proxy;
+
+struct pfl_proxy_conf {
+    struct pfl_consumer_conn_conf host; /* on_ready, on_closed and user are ours */
+    const char *socket_path;            /* "/path" or "@abstract"; borrowed until open returns */
+    /* A client's connection ended and why, in a sentence; "" when the client went. May be NULL. */
+    void (*on_client_gone)(void *user, const char *why);
+    void (*on_closed)(void *user); /* last one */
+    void *user;
+};
+
+/* PFL_EINVAL, PFL_EIO (logged), PFL_ENOMEM. */
+PFL_MUST_USE int pfl_proxy_open(const struct pfl_proxy_conf *conf, struct pfl_proxy **ret_proxy);
+/* Asynchronous, idempotent: files that are being written are finished first. */
+void pfl_proxy_close(struct pfl_proxy *self);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A client's wish for a file is taken out of its request, and nothing else is. */
+#include "consumer/proxy/file_wish.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "tests/support/sweep.h"
+#include "tests/unit/consumer/trace_bytes.h"
+
+#define OUT_MAX 4096u
+
+/* EnableTracingRequest { trace_config { duration, file fields }, attach_notification_only: 0 } */
+static struct pfl_span request_of(uint8_t bytes[256], bool is_wished, bool has_path)
+{
+    uint8_t config[128];
+    struct pfl_writer c = pfl_writer_of(config, sizeof(config));
+    struct pfl_writer w = pfl_writer_of(bytes, 256);
+
+    pfl_writer_field_varint(&c, 3, 1500);
+    pfl_writer_field_varint(&c, 8, is_wished);
+    pfl_writer_field_varint(&c, 9, 20);
+    pfl_writer_field_varint(&c, 10, 70000);
+    if (has_path)
+        pfl_writer_field_bytes(&c, 29, "/x", 2);
+    pfl_writer_field_varint(&c, 44, 1);
+    pfl_writer_field_bytes(&c, 22, "name", 4);
+    pfl_writer_field_bytes(&w, 1, config, sizeof(config) - c.left);
+    pfl_writer_field_varint(&w, 2, 0);
+    return pfl_span_of(bytes, 256 - w.left);
+}
+
+static void the_wish_is_taken_out_and_the_rest_stays(void **state)
+{
+    uint8_t bytes[256];
+    struct pfl_span request = request_of(bytes, true, false);
+    struct pfl_file_wish wish;
+    struct pfl_span config;
+    struct pfl_buf out;
+
+    (void)state;
+    pfl_buf_init(&out, OUT_MAX);
+    assert_int_equal(pfl_file_wish_take(request, &out, &wish), 0);
+    assert_true(wish.is_wished);
+    assert_int_equal(wish.period_ms, PFL_FILE_WISH_MIN_PERIOD_MS);
+    assert_int_equal(wish.max_bytes, 70000);
+    assert_true(pfl_buf_get(&out).len > 4);
+    config = pfl_span_of(out.data + out.start + 2, out.data[out.start + 1]);
+    assert_int_equal(field_value(config, 3), 1500);
+    assert_int_equal(field_value(config, 8), 0);
+    assert_int_equal(field_value(config, 9), 0);
+    assert_int_equal(field_value(config, 10), 0);
+    assert_int_equal(field_value(config, 44), 0);
+    assert_memory_equal(config.data + config.len - 4, "name", 4);
+    pfl_buf_fini(&out);
+    pfl_sweep_assert_no_leak();
+}
+
+static void without_a_wish_the_request_goes_on_as_it_is(void **state)
+{
+    uint8_t bytes[256];
+    struct pfl_file_wish wish;
+    struct pfl_buf out;
+
+    (void)state;
+    pfl_buf_init(&out, OUT_MAX);
+    assert_int_equal(pfl_file_wish_take(request_of(bytes, false, false), &out, &wish), 0);
+    assert_false(wish.is_wished);
+    assert_int_equal(pfl_file_wish_take(request_of(bytes, true, true), &out, &wish), 0);
+    assert_false(wish.is_wished);
+    assert_int_equal(pfl_file_wish_take(pfl_span_of("\x10\x01", 2), &out, &wish), 0);
+    assert_false(wish.is_wished);
+    assert_int_equal(out.len, 0);
+    pfl_buf_fini(&out);
+}
+
+static void a_cut_request_is_refused_or_wishes_for_no_more_than_it_says(void **state)
+{
+    uint8_t bytes[256];
+    struct pfl_span request = request_of(bytes, true, false);
+    struct pfl_file_wish wish;
+    struct pfl_buf out;
+
+    (void)state;
+    for (size_t len = 1; len < request.len - 2; len++) {
+        pfl_buf_init(&out, OUT_MAX);
+        assert_int_equal(pfl_file_wish_take(pfl_span_of(bytes, len), &out, &wish), PFL_EPARSE);
+        pfl_buf_fini(&out);
+    }
+    pfl_sweep_assert_no_leak();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_wish_is_taken_out_and_the_rest_stays),
+        cmocka_unit_test(without_a_wish_the_request_goes_on_as_it_is),
+        cmocka_unit_test(a_cut_request_is_refused_or_wishes_for_no_more_than_it_says),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
