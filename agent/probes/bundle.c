@@ -84,6 +84,7 @@ void pfl_bundle_begin(struct pfl_bundle *self, uint32_t cpu, bool has_lost,
     self->events_pos = self->events;
     self->names_pos = self->names;
     self->name_count = 0;
+    self->described_count = 0;
     for (size_t i = 0; i < PFL_BUNDLE_COLUMNS; i++)
         self->columns[i].pos = self->columns[i].start;
     memset(self->rows, 0, sizeof(self->rows));
@@ -140,14 +141,31 @@ size_t pfl_bundle_end(struct pfl_bundle *self, struct pfl_span ret_parts[PFL_BUN
     return n;
 }
 
+/* A bundle explains its numbers itself. When there are too many, some are explained again. */
+static void describe_once(struct pfl_bundle *self, const struct pfl_event_plan *plan)
+{
+    for (uint32_t i = 0; i < self->described_count; i++) {
+        if (self->described[i] == plan->event_id)
+            return;
+    }
+    if (self->described_count == PFL_BUNDLE_DESCRIBED)
+        self->described_count = 0;
+    self->described[self->described_count++] = plan->event_id;
+    memcpy(self->events_pos, plan->descriptor, plan->descriptor_bytes);
+    self->events_pos += plan->descriptor_bytes;
+}
+
 bool pfl_bundle_add_event(struct pfl_bundle *self, const struct pfl_event_plan *plan,
                           const struct pfl_trace_record *record)
 {
     size_t used = (size_t)(self->events_pos - self->events);
 
-    if (pfl_event_plan_max_bytes(plan, record) + ERROR_BYTES > self->events_room - used)
+    if (pfl_event_plan_max_bytes(plan, record) + plan->descriptor_bytes + ERROR_BYTES >
+        self->events_room - used)
         return false;
-    self->events_pos = pfl_event_plan_encode(plan, record, self->events_pos);
+    if (self->is_dense && plan->descriptor != NULL)
+        describe_once(self, plan);
+    self->events_pos = pfl_event_plan_encode(plan, record, self->is_dense, self->events_pos);
     return true;
 }
 

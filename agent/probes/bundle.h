@@ -14,6 +14,7 @@
 #define PFL_BUNDLE_EVENTS_MAX 65536u /* bytes of events after which a bundle is full */
 #define PFL_BUNDLE_PARTS_MAX  20u
 #define PFL_BUNDLE_COLUMNS    11u
+#define PFL_BUNDLE_DESCRIBED  64u
 #define PFL_BUNDLE_KNOWN      2048u /* a power of two */
 
 struct pfl_bundle_column {
@@ -64,6 +65,9 @@ struct pfl_bundle {
     uint32_t rows[2];
     uint64_t last_ns[2];
     bool is_open;
+    bool is_dense; /* set by the user, before begin: generic events come with descriptors */
+    uint16_t described[PFL_BUNDLE_DESCRIBED]; /* event ids */
+    uint32_t described_count;
     uint32_t cpu;
     bool has_lost;
     uint64_t previous_end_ns;

@@ -116,6 +116,7 @@ int pfl_event_catalog_load(struct pfl_event_catalog *self, size_t index, struct 
     if (rc == 0)
         rc = pfl_event_plan_new(event->group, parsed, &self->printk, &plan);
     if (rc == 0) {
+        memcpy(plan->address_key, self->address_key, sizeof(plan->address_key));
         self->by_id[plan->event_id] = plan;
         event->plan = plan;
     }

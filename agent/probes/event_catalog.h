@@ -24,6 +24,7 @@ struct pfl_event_catalog {
     size_t ids;
     struct pfl_printk_formats printk;
     struct pfl_page_layout layout;
+    uint64_t address_key[2]; /* set by the owner after init, secret: see event_plan.h */
 };
 
 /* `available` is tracefs available_events, `header_page` events/header_page, `printk` the file

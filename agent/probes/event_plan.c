@@ -11,7 +11,7 @@
  * two below 16384, else four (a varint may be longer than it must be).
  *
  * Failure: fields that only one side has, or text on one side and a number on the other, are left
- * out. Addresses of kernel functions are left out too: they tell where the kernel is in memory.
+ * out. Addresses become numbers: they tell where the kernel is in memory.
  * Text is bounded by the record, whatever its offset and length claim.
  */
 #include "agent/probes/event_plan.h"
@@ -20,19 +20,22 @@
 #include <stdlib.h>
 
 #include "agent/probes/event_table.h"
+#include "agent/probes/message.h"
 #include "base/mem.h"
 
-#define INT_MAX_BYTES   15u /* tag of 5, varint of 10 */
-#define HEAD_MAX_BYTES  64u /* lengths, timestamp, pid */
-#define BUNDLE_EVENT    2u
-#define EVENT_TIMESTAMP 1u
-#define EVENT_PID       2u
-#define GENERIC_NAME    1u
-#define GENERIC_FIELD   2u
-#define GENERIC_F_NAME  1u
-#define GENERIC_F_STR   3u
-#define GENERIC_F_INT   4u
-#define GENERIC_F_UINT  5u
+#define INT_MAX_BYTES        15u /* tag of 5, varint of 10 */
+#define HEAD_MAX_BYTES       64u /* lengths, timestamp, pid */
+#define BUNDLE_EVENT         2u
+#define BUNDLE_DESCRIPTOR    11u
+#define DESCRIPTOR_MAX_BYTES 16384u /* of 64 fields with names of 64 bytes: 5000 */
+#define EVENT_TIMESTAMP      1u
+#define EVENT_PID            2u
+#define GENERIC_NAME         1u
+#define GENERIC_FIELD        2u
+#define GENERIC_F_NAME       1u
+#define GENERIC_F_STR        3u
+#define GENERIC_F_INT        4u
+#define GENERIC_F_UINT       5u
 
 static bool is_text(enum pfl_trace_kind kind)
 {
@@ -59,12 +62,6 @@ static uint32_t find_number(const char *fields, const char *name, bool *ret_is_s
     return 0;
 }
 
-static bool is_code_address(const char *name)
-{
-    return strcmp(name, "function") == 0 || strcmp(name, "caller") == 0 ||
-           strcmp(name, "call_site") == 0;
-}
-
 static void fill_step(const struct pfl_trace_field *field, struct pfl_event_step *ret_step)
 {
     ret_step->offset = field->offset;
@@ -81,7 +78,7 @@ static void add_known_step(struct pfl_event_plan *plan, const struct pfl_event_e
     uint32_t number = find_number(entry->fields, field->name, &is_string);
     struct pfl_event_step *step = &plan->steps[plan->step_count];
 
-    if (number == 0 || is_string != is_text(field->kind) || is_code_address(field->name))
+    if (number == 0 || is_string != is_text(field->kind))
         return;
     fill_step(field, step);
     step->field = number;
@@ -99,9 +96,10 @@ static void add_generic_step(struct pfl_event_plan *plan, size_t *names_len,
     struct pfl_event_step *step = &plan->steps[plan->step_count];
     size_t len = strlen(field->name);
 
-    if (field->kind == PFL_TRACE_INTS || is_code_address(field->name))
+    if (field->kind == PFL_TRACE_INTS)
         return;
     fill_step(field, step);
+    step->field = (uint32_t)plan->step_count + 1; /* of the dense form */
     step->name_offset = (uint16_t)*names_len;
     step->name_len = (uint16_t)len;
     memcpy(plan->names + *names_len, field->name, len);
@@ -177,6 +175,41 @@ static int fill_plan(struct pfl_event_plan *plan, const struct pfl_event_entry *
     return 0;
 }
 
+static inline bool is_number(const struct pfl_event_step *step)
+{
+    return step->kind == PFL_TRACE_INT || step->kind == PFL_TRACE_ADDRESS;
+}
+
+/* FtraceEventBundle.generic_event_descriptors: what the numbers of the dense form mean. */
+static int describe(struct pfl_event_plan *plan, const char *group, const char *name)
+{
+    struct pfl_message m;
+
+    pfl_message_init(&m, DESCRIPTOR_MAX_BYTES);
+    pfl_message_begin(&m, BUNDLE_DESCRIPTOR);
+    pfl_message_uint(&m, 1, plan->dense_field);
+    pfl_message_begin(&m, 2);
+    pfl_message_text(&m, 1, name);
+    for (uint16_t i = 0; i < plan->step_count; i++) {
+        const struct pfl_event_step *step = &plan->steps[i];
+
+        pfl_message_begin(&m, 2);
+        pfl_message_bytes(&m, 1, plan->names + step->name_offset, step->name_len);
+        pfl_message_uint(&m, 3, step->field);
+        pfl_message_uint(&m, 5, !is_number(step) ? 9 : step->is_signed ? 3 : 4);
+        pfl_message_end(&m);
+    }
+    pfl_message_end(&m);
+    pfl_message_text(&m, 3, group);
+    pfl_message_end(&m);
+    plan->descriptor_bytes = m.buf.len;
+    plan->descriptor = m.failed ? NULL : pfl_mem_alloc(m.buf.len);
+    if (plan->descriptor != NULL)
+        memcpy(plan->descriptor, pfl_buf_get(&m.buf).data, m.buf.len);
+    pfl_message_fini(&m);
+    return plan->descriptor != NULL ? 0 : PFL_ENOMEM;
+}
+
 int pfl_event_plan_new(const char *group, const struct pfl_trace_format *format,
                        const struct pfl_printk_formats *printk, struct pfl_event_plan **ret_plan)
 {
@@ -197,7 +230,10 @@ int pfl_event_plan_new(const char *group, const struct pfl_trace_format *format,
     plan->flags_offset = flags->offset;
     plan->event_field = entry != NULL ? entry->field : PFL_FTRACE_GENERIC;
     plan->printk = printk;
+    plan->dense_field = PFL_FTRACE_DENSE_MIN + format->id;
     rc = fill_plan(plan, entry, format);
+    if (rc == 0 && entry == NULL)
+        rc = describe(plan, group, format->name);
     if (rc != 0) {
         pfl_event_plan_free(plan);
         return rc;
@@ -213,6 +249,7 @@ void pfl_event_plan_free(struct pfl_event_plan *self)
         return;
     pfl_mem_free(self->steps);
     pfl_mem_free(self->names);
+    pfl_mem_free(self->descriptor);
     pfl_mem_free(self);
 }
 
@@ -241,6 +278,46 @@ static uint64_t read_int(const uint8_t *at, uint16_t size, bool is_signed)
     if (is_signed && size < 8 && (v >> (size * 8 - 1) & 1) != 0)
         v |= ~UINT64_C(0) << (size * 8);
     return v;
+}
+
+/* Two rounds of a keyed mix (SipHash's), 40 bits of it: the same address has the same number, and
+ * where the kernel lies in memory stays unknown to those who do not have the key. */
+static uint64_t hide_address(const uint64_t key[2], uint64_t address)
+{
+    uint64_t v0 = key[0] ^ UINT64_C(0x736f6d6570736575);
+    uint64_t v1 = key[1] ^ UINT64_C(0x646f72616e646f6d);
+    uint64_t v2 = key[0] ^ UINT64_C(0x6c7967656e657261);
+    uint64_t v3 = key[1] ^ UINT64_C(0x7465646279746573) ^ address;
+
+    if (address >> 63 == 0)
+        return address; /* a program's */
+    if ((key[0] | key[1]) == 0)
+        return 0;
+    for (unsigned round = 0; round < 6; round++) {
+        if (round == 2) {
+            v0 ^= address;
+            v2 ^= 0xff;
+        }
+        v0 += v1;
+        v1 = (v1 << 13 | v1 >> 51) ^ v0;
+        v0 = v0 << 32 | v0 >> 32;
+        v2 += v3;
+        v3 = (v3 << 16 | v3 >> 48) ^ v2;
+        v0 += v3;
+        v3 = (v3 << 21 | v3 >> 43) ^ v0;
+        v2 += v1;
+        v1 = (v1 << 17 | v1 >> 47) ^ v2;
+        v2 = v2 << 32 | v2 >> 32;
+    }
+    return (v0 ^ v1 ^ v2 ^ v3) & ((UINT64_C(1) << 40) - 1);
+}
+
+static uint64_t read_number(const struct pfl_event_plan *plan, const struct pfl_event_step *step,
+                            const uint8_t *at)
+{
+    uint64_t v = read_int(at, step->size, step->is_signed);
+
+    return step->kind == PFL_TRACE_ADDRESS ? hide_address(plan->address_key, v) : v;
 }
 
 static struct pfl_span read_loc(const struct pfl_trace_record *record,
@@ -307,9 +384,9 @@ static uint8_t *put_known(uint8_t *p, const struct pfl_event_plan *plan,
         const struct pfl_event_step *step = &plan->steps[i];
         const uint8_t *at = record->data + step->offset;
 
-        if (step->kind == PFL_TRACE_INT) {
+        if (is_number(step)) {
             p = put_tag(p, step->field, PFL_WIRE_VARINT);
-            p = put_varint(p, read_int(at, step->size, step->is_signed));
+            p = put_varint(p, read_number(plan, step, at));
         } else if (step->kind == PFL_TRACE_INTS) {
             p = put_ints(p, step, at);
         } else {
@@ -329,10 +406,10 @@ static uint8_t *put_generic(uint8_t *p, const struct pfl_event_plan *plan,
         size_t size = 1 + pfl_varint_size(name.len) + name.len;
         struct pfl_span text = pfl_span_of(NULL, 0);
         uint64_t value = 0;
-        bool is_int = step->kind == PFL_TRACE_INT;
+        bool is_int = is_number(step);
 
         if (is_int)
-            value = read_int(record->data + step->offset, step->size, step->is_signed);
+            value = read_number(plan, step, record->data + step->offset);
         else
             text = read_text(plan, record, step);
         size += 1 + (is_int ? pfl_varint_size(value) : pfl_varint_size(text.len) + text.len);
@@ -359,8 +436,9 @@ static void put_reserved(uint8_t *at, size_t width, size_t value)
 }
 
 uint8_t *pfl_event_plan_encode(const struct pfl_event_plan *self,
-                               const struct pfl_trace_record *record, uint8_t *dst)
+                               const struct pfl_trace_record *record, bool is_dense, uint8_t *dst)
 {
+    bool is_by_name = pfl_event_plan_is_generic(self) && !is_dense;
     size_t max = pfl_event_plan_max_bytes(self, record);
     size_t width = max < 128 ? 1 : max < 16384 ? 2 : 4;
     uint8_t *p = put_tag(dst, BUNDLE_EVENT, PFL_WIRE_BYTES);
@@ -370,10 +448,11 @@ uint8_t *pfl_event_plan_encode(const struct pfl_event_plan *self,
     p = put_varint(put_tag(event, EVENT_TIMESTAMP, PFL_WIRE_VARINT), record->timestamp_ns);
     p = put_tag(p, EVENT_PID, PFL_WIRE_VARINT);
     p = put_varint(p, (uint32_t)pfl_event_read_i32(record, self->pid_offset));
-    p = put_tag(p, self->event_field, PFL_WIRE_BYTES);
+    p = put_tag(p,
+                is_dense && pfl_event_plan_is_generic(self) ? self->dense_field : self->event_field,
+                PFL_WIRE_BYTES);
     message = p + width;
-    p = pfl_event_plan_is_generic(self) ? put_generic(message, self, record)
-                                        : put_known(message, self, record);
+    p = is_by_name ? put_generic(message, self, record) : put_known(message, self, record);
     put_reserved(message - width, width, (size_t)(p - message));
     put_reserved(event - width, width, (size_t)(p - event));
     return p;

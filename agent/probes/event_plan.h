@@ -40,12 +40,17 @@ struct pfl_event_plan {
     uint32_t max_fixed;          /* bytes of output without text */
     uint16_t text_count;         /* fields of text, each at most the record's length */
     uint16_t step_count;
-    struct pfl_event_step *steps;            /* owned */
-    char *names;                             /* owned; generic */
+    struct pfl_event_step *steps; /* owned */
+    char *names;                  /* owned; generic */
+    uint8_t *descriptor;          /* owned; generic: a field of the bundle, whole */
+    size_t descriptor_bytes;
+    uint32_t dense_field;    /* generic: in FtraceEvent, if the session takes descriptors */
+    uint64_t address_key[2]; /* set by the owner; zeros: addresses become 0 */
     const struct pfl_printk_formats *printk; /* borrowed from the caller, for the plan's life */
 };
 
-#define PFL_FTRACE_GENERIC 327u /* FtraceEvent.generic */
+#define PFL_FTRACE_GENERIC   327u   /* FtraceEvent.generic */
+#define PFL_FTRACE_DENSE_MIN 65536u /* fields that descriptors explain */
 
 /* PFL_EINVAL: the format lacks common_pid; PFL_ENOMEM. */
 PFL_MUST_USE int pfl_event_plan_new(const char *group, const struct pfl_trace_format *format,
@@ -65,10 +70,11 @@ static inline size_t pfl_event_plan_max_bytes(const struct pfl_event_plan *self,
     return self->max_fixed + (size_t)self->text_count * record->len;
 }
 
-/* Writes FtraceEventBundle.event with tag and length; returns behind its last byte. The record
- * must have plan->fixed_bytes, dst room for pfl_event_plan_max_bytes. */
+/* Generic events: with `is_dense` as numbered fields that the plan's descriptor explains, else each
+ * field with its name. Writes FtraceEventBundle.event with tag and length; returns behind its last
+ * byte. The record must have plan->fixed_bytes, dst room for pfl_event_plan_max_bytes. */
 uint8_t *pfl_event_plan_encode(const struct pfl_event_plan *self,
-                               const struct pfl_trace_record *record, uint8_t *dst);
+                               const struct pfl_trace_record *record, bool is_dense, uint8_t *dst);
 
 static inline int32_t pfl_event_read_i32(const struct pfl_trace_record *record, uint16_t offset)
 {

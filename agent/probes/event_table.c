@@ -192,7 +192,7 @@ static const struct pfl_event_entry entries[] = {
     {"ext4", "ext4_zero_range", 234, "dev=1 ino=2 offset=3 len=4 mode=5"},
     {"filemap", "mm_filemap_add_to_page_cache", 97, "pfn=1 i_ino=2 index=3 s_dev=4 page=5"},
     {"filemap", "mm_filemap_delete_from_page_cache", 98, "pfn=1 i_ino=2 index=3 s_dev=4 page=5"},
-    {"ftrace", "print", 3, "ip=1 buf=2s"},
+    {"ftrace", "print", 3, "buf=2s"},
     {"irq", "irq_handler_entry", 36, "irq=1 name=2s handler=3"},
     {"irq", "irq_handler_exit", 37, "irq=1 ret=2"},
     {"irq", "softirq_entry", 24, "vec=1"},

@@ -20,6 +20,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -93,6 +94,9 @@ static int load_catalog(struct pfl_ftrace *self)
         rc = pfl_event_catalog_init(&self->catalog, pfl_buf_get(&available), pfl_buf_get(&header),
                                     pfl_buf_get(&self->scratch));
     self->has_catalog = rc == 0;
+    if (getrandom(self->catalog.address_key, sizeof(self->catalog.address_key), 0) !=
+        (ssize_t)sizeof(self->catalog.address_key))
+        memset(self->catalog.address_key, 0, sizeof(self->catalog.address_key));
     pfl_buf_fini(&available);
     pfl_buf_fini(&header);
     return rc;
@@ -382,6 +386,7 @@ static int start_reader(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
         .layout = self->catalog.layout,
         /* Compact waking needs the switches to know who wakes. */
         .is_compact = !s->conf.no_compact_sched && has_switch(self, s),
+        .is_dense = !s->conf.no_dense,
         .bundle = &self->bundle,
         .pids = s->reader.pids,
         .on_bundle = on_bundle,

@@ -25,6 +25,7 @@ enum config_field {
     F_MONO_RAW = 24,
     F_INSTANCE_NAME = 25,
     F_KPROBES = 30,
+    F_DENSER_GENERIC = 32,
     F_TIDS = 35,
     F_CPUMASK = 37,
 };
@@ -115,6 +116,9 @@ static int read_field(struct pfl_ftrace_conf *conf, const struct pfl_field *f)
         return 0;
     case F_COMPACT_SCHED:
         read_compact(conf, f->bytes);
+        return 0;
+    case F_DENSER_GENERIC:
+        conf->no_dense = f->value == 0;
         return 0;
     case F_DISABLE_GENERIC:
         conf->no_generic_events = f->value != 0;

@@ -16,6 +16,7 @@ struct pfl_ftrace_conf {
     uint32_t drain_period_ms; /* 0: default */
     bool no_compact_sched;
     bool no_generic_events;
+    bool no_dense;    /* generic events with names instead of descriptors */
     uint32_t ignored; /* enum pfl_ftrace_ignored */
 };
 

@@ -35,6 +35,7 @@ static void end_bundle(struct pfl_page_reader *self)
 static void begin_bundle(struct pfl_page_reader *self, struct pfl_page_cpu *cpu, bool has_lost)
 {
     end_bundle(self);
+    self->bundle->is_dense = self->is_dense;
     pfl_bundle_begin(self->bundle, cpu->cpu, has_lost, cpu->previous_end_ns);
 }
 

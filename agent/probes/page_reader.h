@@ -25,6 +25,7 @@ struct pfl_page_reader {
     size_t event_ids;                          /* of both */
     struct pfl_page_layout layout;
     bool is_compact;
+    bool is_dense;                            /* see pfl_event_plan_encode */
     const struct pfl_event_plan *switch_plan; /* borrowed: two of plans, see prepare */
     const struct pfl_event_plan *waking_plan;
     struct pfl_bundle *bundle; /* borrowed; shared by all readers, closed between calls */

@@ -145,6 +145,15 @@ static enum pfl_trace_kind judge_kind(const struct line *type, bool is_array, ui
     return is_int ? PFL_TRACE_INT : PFL_TRACE_OTHER;
 }
 
+/* Some kernels declare the addresses of code as numbers. */
+static bool is_address(const struct line *type, const struct pfl_trace_field *field)
+{
+    return field->kind == PFL_TRACE_INT && field->size == 8 &&
+           (has_word(type, "*") || strcmp(field->name, "function") == 0 ||
+            strcmp(field->name, "caller") == 0 || strcmp(field->name, "call_site") == 0 ||
+            strcmp(field->name, "ip") == 0 || strcmp(field->name, "parent_ip") == 0);
+}
+
 static bool parse_field(struct line *line, struct pfl_trace_field *ret_field)
 {
     struct line decl = {.pos = line->pos};
@@ -168,6 +177,8 @@ static bool parse_field(struct line *line, struct pfl_trace_field *ret_field)
     ret_field->size = (uint16_t)size;
     ret_field->is_signed = is_signed != 0;
     ret_field->kind = judge_kind(&type, is_array, ret_field->size);
+    if (is_address(&type, ret_field))
+        ret_field->kind = PFL_TRACE_ADDRESS;
     ret_field->element_bytes = find_element_bytes(&type);
     if (ret_field->kind == PFL_TRACE_INTS && size % ret_field->element_bytes != 0)
         ret_field->kind = PFL_TRACE_OTHER;

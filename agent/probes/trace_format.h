@@ -23,6 +23,7 @@ enum pfl_trace_kind {
     PFL_TRACE_TAIL,     /* text from `offset` to the end of the record */
     PFL_TRACE_DATA_LOC, /* u32: length << 16 | offset of text in the record */
     PFL_TRACE_REL_LOC,  /* the same, offset counted from behind this field */
+    PFL_TRACE_ADDRESS,  /* 8 bytes, of code or data in the kernel */
     PFL_TRACE_CHAR_PTR, /* address of text in the kernel (printk_formats) */
     PFL_TRACE_OTHER,    /* nothing that can be shown, e.g. a bitmask */
 };

@@ -33,7 +33,7 @@ static struct pfl_span encode(const struct pfl_event_plan *plan, const void *dat
 {
     struct pfl_trace_record record = {.data = data, .len = len, .timestamp_ns = 77};
     size_t max = pfl_event_plan_max_bytes(plan, &record);
-    uint8_t *end = pfl_event_plan_encode(plan, &record, room);
+    uint8_t *end = pfl_event_plan_encode(plan, &record, false, room);
 
     assert_true((size_t)(end - room) <= max);
     return pfl_span_of(room, (size_t)(end - room));
@@ -142,6 +142,75 @@ static void unknown_event_travels_with_names(void **state)
     assert_memory_equal(f.bytes.data, "comm", f.bytes.len);
 }
 
+static void dense_form_has_the_fields_by_number_and_a_descriptor(void **state)
+{
+    static const uint32_t pid_path[] = {2, 0, 2, 0};
+    static const uint32_t id_path[] = {11, 1, 0};
+    static const uint32_t field_name_path[] = {11, 2, 2, 1, 0};
+    static const uint32_t group_path[] = {11, 3, 0};
+    const struct pfl_event_plan *plan = kit_plan(*state, "sched_stat_runtime");
+    uint32_t path[4];
+    uint8_t data[64] = {0};
+    uint8_t room[4096];
+    struct pfl_trace_record record = {.data = data, .len = plan->fixed_bytes, .timestamp_ns = 77};
+    struct pfl_span descriptor = pfl_span_of(plan->descriptor, plan->descriptor_bytes);
+    uint8_t *end;
+    struct pfl_field f;
+
+    data[12] = 7;
+    end = pfl_event_plan_encode(plan, &record, true, room);
+    memcpy(path, pid_path, sizeof(path));
+    path[1] = plan->dense_field;
+    assert_true(plan->dense_field >= PFL_FTRACE_DENSE_MIN);
+    assert_true(kit_find(pfl_span_of(room, (size_t)(end - room)), path, &f));
+    assert_int_equal(f.value, 7);
+    assert_true(kit_find(descriptor, id_path, &f));
+    assert_int_equal(f.value, plan->dense_field);
+    assert_true(kit_find(descriptor, field_name_path, &f));
+    assert_memory_equal(f.bytes.data, "comm", 4);
+    assert_true(kit_find(descriptor, group_path, &f));
+    assert_memory_equal(f.bytes.data, "sched", 5);
+}
+
+/* Two records with one address and one with another, as a kernel's work queue event. */
+static void addresses_become_numbers_that_tell_equal_from_different(void **state)
+{
+    static const char text[] =
+        "name: thing\nID: 9\nformat:\n"
+        "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
+        "\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n"
+        "\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n"
+        "\tfield:void * work;\toffset:8;\tsize:8;\tsigned:0;\n";
+    static const uint64_t addresses[] = {UINT64_C(0xffffffff81000010), UINT64_C(0xffffffff81000010),
+                                         UINT64_C(0xffffffff81000020), 0};
+    static const uint32_t number_path[] = {2, PFL_FTRACE_DENSE_MIN + 9, 1, 0};
+    static struct pfl_trace_format format;
+    struct pfl_printk_formats printk = {0};
+    struct pfl_event_plan *plan;
+    uint64_t numbers[4];
+
+    (void)state;
+    assert_int_equal(pfl_trace_format_parse(pfl_span_of(text, sizeof(text) - 1), &format), 0);
+    assert_int_equal(pfl_event_plan_new("mine", &format, &printk, &plan), 0);
+    plan->address_key[0] = 1;
+    for (size_t i = 0; i < 4; i++) {
+        uint8_t data[16] = {9};
+        uint8_t room[512];
+        struct pfl_trace_record record = {.data = data, .len = sizeof(data)};
+        struct pfl_field f;
+        uint8_t *end;
+
+        memcpy(data + 8, &addresses[i], sizeof(addresses[i]));
+        end = pfl_event_plan_encode(plan, &record, true, room);
+        assert_true(kit_find(pfl_span_of(room, (size_t)(end - room)), number_path, &f));
+        numbers[i] = f.value;
+    }
+    assert_true(numbers[0] == numbers[1] && numbers[0] != numbers[2] && numbers[3] == 0);
+    assert_true(numbers[0] != 0 && numbers[0] < UINT64_C(1) << 40);
+    assert_true((numbers[0] & 0xffff) != 0x0010);
+    pfl_event_plan_free(plan);
+}
+
 static void addresses_of_text_are_looked_up(void **state)
 {
     static const char file[] = "0xffffffff81000010 : \"second\"\nnonsense\n"
@@ -171,6 +240,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(file_name_of_an_exec_is_text, setup, teardown),
         cmocka_unit_test_setup_teardown(text_never_leaves_its_record, setup, teardown),
         cmocka_unit_test_setup_teardown(unknown_event_travels_with_names, setup, teardown),
+        cmocka_unit_test_setup_teardown(dense_form_has_the_fields_by_number_and_a_descriptor, setup,
+                                        teardown),
+        cmocka_unit_test(addresses_become_numbers_that_tell_equal_from_different),
         cmocka_unit_test(addresses_of_text_are_looked_up),
     };
 
