@@ -144,8 +144,9 @@ static void on_job_done(void *user, const struct pfl_disk_result *result)
     if (self->is_cut_over)
         pfl_rotation_end_cut(self->rotation);
     self->is_cut_over = false;
-    if (result->error != 0)
+    if (result->error != 0 && !self->is_broken)
         fail(self, strerror(result->error), lost_bytes);
+    self->is_broken = self->is_broken || result->error != 0;
     if (self->out.capacity > OUT_KEPT_BYTES)
         pfl_buf_fini(&self->out);
     pfl_buf_clear(&self->out);
@@ -190,11 +191,30 @@ static struct pfl_disk_job make_segment_job(struct pfl_session_file *self, bool 
     return job;
 }
 
-static void submit(struct pfl_session_file *self, bool is_pass_over)
+/* A segment that the disk cut short gets no line in the index. */
+static struct pfl_disk_job make_closing_job(struct pfl_session_file *self)
+{
+    struct pfl_disk_job job = {0};
+
+    for (unsigned slot = 0; slot < PFL_DISK_SLOTS; slot++)
+        pfl_disk_job_add(&job, (struct pfl_disk_step){.kind = PFL_DISK_CLOSE, .slot = slot});
+    self->is_ending = true;
+    return job;
+}
+
+static struct pfl_disk_job make_next_job(struct pfl_session_file *self, bool is_pass_over)
 {
     bool wants_sync = self->is_over || (is_pass_over && self->session->plan->file.wants_sync);
-    struct pfl_disk_job job =
-        self->rotation != NULL ? make_segment_job(self, is_pass_over) : make_job(self, wants_sync);
+
+    if (self->is_broken)
+        return make_closing_job(self);
+    return self->rotation != NULL ? make_segment_job(self, is_pass_over)
+                                  : make_job(self, wants_sync);
+}
+
+static void submit(struct pfl_session_file *self, bool is_pass_over)
+{
+    struct pfl_disk_job job = make_next_job(self, is_pass_over);
 
     self->has_job = true;
     self->service->conf.disk->submit(self->disk, &job);

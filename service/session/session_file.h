@@ -29,6 +29,7 @@ struct pfl_session_file {
     bool is_cut_over; /* the job under way ends the old one */
     bool is_final;    /* the pass that is wanted is the last */
     bool is_failed;   /* and over: the log said so */
+    bool is_broken;   /* by the disk: what is open is closed and nothing more written */
     bool is_over;     /* nothing more is written: full, failed, or the last pass is done */
     bool is_ending;   /* the job under way closes the file */
     bool is_orphan;   /* the session is out of the service: freed when the file is closed */

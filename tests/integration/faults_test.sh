@@ -20,4 +20,13 @@ LD_PRELOAD=$PFL_BUILD/tests/libclock_shim.so PFL_CLOCK_SHIM=$WORK/clocks start_s
 tap_claims python3 -B "$ROOT/tests/support/fault_clocks.py" "$PERFETTO_CONSUMER_SOCK_NAME" \
     "$PERFETTO_PRODUCER_SOCK_NAME" "$SERVICE_PID" "$WORK" "$WORK/clocks"
 check "perfleetd is still there" is_alive "$SERVICE_PID"
+
+if mkdir -p "$WORK/disk.mnt" && mount -t tmpfs -o size=1m tmpfs "$WORK/disk.mnt" 2>/dev/null; then
+    start_service three
+    tap_claims python3 -B "$ROOT/tests/support/fault_disks.py" "$PERFETTO_CONSUMER_SOCK_NAME" \
+        "$PERFETTO_PRODUCER_SOCK_NAME" "$SERVICE_PID" "$WORK" "$WORK/disk.mnt" "$WORK/three.log"
+    check "perfleetd is still there" is_alive "$SERVICE_PID"
+else
+    skip "disks that fill" "no right to mount"
+fi
 finish

@@ -33,6 +33,7 @@ class SmbProducer(Producer):
         self.source = source
         self.memory = None
         self.buffer = None
+        self.buffers = []  # of all sessions
         self.writer = 1
         self.chunk_id = 0
         self.page = 0
@@ -60,6 +61,7 @@ class SmbProducer(Producer):
     def on_setup(self, setup):
         config = dict(fields(setup[2]))
         self.buffer = config.get(2, 0)
+        self.buffers.append(self.buffer)
         self.instance = setup[1]
         self.instances[setup[1]] = config[1].decode()
         if self.memory is None:
@@ -71,6 +73,10 @@ class SmbProducer(Producer):
         """Until the data source runs and its writer is registered."""
         assert self.wait_for("start "), self.told
         self.call("RegisterTraceWriter", field(1, self.writer) + field(2, self.buffer))
+
+    def begin_writer(self, writer, buffer):
+        self.writer, self.buffer, self.chunk_id = writer, buffer, 0
+        self.call("RegisterTraceWriter", field(1, writer) + field(2, buffer))
 
     # --- shared memory ---
 
