@@ -46,7 +46,7 @@ static void draw_habits(struct gen *self)
         .fragmented = draw(self, 70, 60),
         .patched = draw(self, 60, 60),
         .scraped = draw(self, 50, 50),
-        .delayed = draw(self, 60, 60),
+        .delayed = draw(self, 50, 60),
         .layout = gen_chance(self, 60) ? 1 + gen_below(self, 5) : 0,
     };
     /* Together they meet a fault of the stock service that much depends on (compare.h). */
@@ -167,7 +167,7 @@ void diff_generate(struct diff_schedule *self, uint64_t seed, unsigned ops)
     diff_schedule_init(self);
     diff_text_init(&gen.line);
     draw_habits(&gen);
-    if (gen.habits.untidy == 0 && gen.habits.scraped == 0 && gen.habits.hostile == 0) {
+    if (gen.habits.untidy + gen.habits.scraped + gen.habits.delayed + gen.habits.hostile == 0) {
         diff_text_add(&gen.line, DIFF_TIDY);
         gen_emit(&gen);
     }

@@ -26,7 +26,8 @@ struct gen_slot {
     uint32_t left; /* bytes of payload */
     uint32_t used;
     bool needs_patch;
-    bool may_drop;
+    bool may_drop; /* may get a drop marker; has one: */
+    bool is_dropped;
     uint64_t age; /* when it was completed */
 };
 

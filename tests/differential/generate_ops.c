@@ -25,7 +25,7 @@ void gen_connect(struct gen *self, uint32_t p)
     *producer = (struct gen_producer){
         .is_up = true,
         .sources = sources | 1u << (gen_below(self, 2) * 4),
-        .page_kb = gen_chance(self, 75) ? 4 : 4 << gen_below(self, 4),
+        .page_kb = 4u << (gen_chance(self, 75) ? 0 : gen_below(self, 4)),
         .pages = 4 + gen_below(self, GEN_PAGES - 3),
         .next_writer_id = 1 + gen_below(self, 3),
     };
@@ -152,8 +152,10 @@ static uint32_t add_fragments(struct gen *self, struct gen_slot *slot, uint32_t 
         slot->used += len + 4;
     }
     /* Not with the flags that speak of the last fragment: docs/compatibility.md, "Buffers". */
-    if (slot->may_drop && gen_chance(self, 4) && slot->left >= 4)
+    if (slot->may_drop && gen_chance(self, 4) && slot->left >= 4) {
         diff_text_add(&self->line, " !");
+        slot->is_dropped = true;
+    }
     return added;
 }
 
@@ -295,7 +297,8 @@ void gen_more(struct gen *self, uint32_t p)
             continue;
         if (gen_chance(self, 70)) {
             diff_text_add(&self->line, "more %u %u.%u %s", p, at / GEN_CHUNKS, at % GEN_CHUNKS,
-                          gen_chance(self, self->habits.hostile) ? "n" : "-");
+                          !slot->is_dropped && gen_chance(self, self->habits.hostile) ? "n" : "-");
+            slot->may_drop = false;
             (void)add_fragments(self, slot, 1 + gen_below(self, 3));
             gen_emit(self);
         }

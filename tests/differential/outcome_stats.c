@@ -31,8 +31,9 @@ enum {
 };
 
 struct writer_stats {
-    uint64_t buffer, sequence;
-    uint64_t counts[USAGE_MAX], sums[USAGE_MAX]; /* compared as one block */
+    uint64_t buffer;
+    uint64_t counts[USAGE_MAX], sums[USAGE_MAX];
+    uint64_t sequence; /* the last in order: its name may be the peer's fault (compare.h) */
 };
 
 void diff_outcome_take_baseline(struct pfl_span stats, struct diff_baseline *ret_baseline)
@@ -82,9 +83,7 @@ static int compare_writers(const void *a, const void *b)
 
     if (x->buffer != y->buffer)
         return x->buffer < y->buffer ? -1 : 1;
-    if (x->sequence != y->sequence)
-        return x->sequence < y->sequence ? -1 : 1;
-    return memcmp(x->counts, y->counts, sizeof(x->counts) + sizeof(x->sums));
+    return memcmp(x, y, sizeof(*x));
 }
 
 static void print_writers(struct diff_text *out, struct pfl_span stats,
