@@ -46,6 +46,7 @@ static const char usage_text[] =
     "(16)\n"
     "  --spool-total-mib N        the same of all streams together (256)\n"
     "  --max-ttl-ms N             longest life of a stream without connection (3600000)\n"
+    "  --retry-max-ms N           longest wait before a relay is dialled again (30000)\n"
     "  --log-level LEVEL          error, warn, info, debug (info)\n"
     "  --help, --version\n"
     "\n"
@@ -64,6 +65,7 @@ enum option_id {
     OPT_SPOOL,
     OPT_SPOOL_TOTAL,
     OPT_TTL,
+    OPT_RETRY,
     OPT_LOG_LEVEL,
     OPT_HELP,
     OPT_VERSION,
@@ -81,6 +83,7 @@ static const struct option options[] = {
     {"spool-mib", required_argument, NULL, OPT_SPOOL},
     {"spool-total-mib", required_argument, NULL, OPT_SPOOL_TOTAL},
     {"max-ttl-ms", required_argument, NULL, OPT_TTL},
+    {"retry-max-ms", required_argument, NULL, OPT_RETRY},
     {"log-level", required_argument, NULL, OPT_LOG_LEVEL},
     {"help", no_argument, NULL, OPT_HELP},
     {"version", no_argument, NULL, OPT_VERSION},
@@ -185,6 +188,9 @@ static void apply_option(struct pfl_agent_conf *conf, int id, const char *value)
         break;
     case OPT_TTL:
         conf->ttl_max_ms = parse_number(value, PFL_TUNNEL_TTL_MAX_MS);
+        break;
+    case OPT_RETRY:
+        conf->retry_max_ms = parse_number(value, 3600000);
         break;
     case OPT_LOG_LEVEL:
         set_log_level(value);

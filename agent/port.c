@@ -397,6 +397,7 @@ static void open_uplink(struct pfl_agent *a, struct uplink *u, const char *addre
         .window_bytes = PFL_TUNNEL_CONTROL_WINDOW_BYTES,
         .on_request = on_request,
         .handshake_timeout_ms = HANDSHAKE_TIMEOUT_MS,
+        .retry_max_ms = a->conf.retry_max_ms,
         .quiet_ms = QUIET_MS,
         .on_up = on_up,
         .on_down = on_down,

@@ -27,6 +27,7 @@ struct pfl_agent_conf {
     uint64_t spool_max_bytes; /* of all */
     unsigned max_streams;     /* at most PFL_AGENT_MAX_STREAMS */
     uint64_t ttl_max_ms;
+    uint64_t retry_max_ms; /* longest wait before a relay is dialled again */
     void (*on_closed)(void *user);
     void *user;
 };

@@ -134,23 +134,35 @@ static void set_log_level(const char *text)
     pfl_log_set_level(level);
 }
 
+/* False: not one of these. */
+static bool apply_file(struct pfl_port_conf *port, int id, const char *value)
+{
+    switch (id) {
+    case OPT_CA:
+        port->files.ca_path = value;
+        return true;
+    case OPT_CERT:
+        port->files.cert_path = value;
+        return true;
+    case OPT_KEY:
+        port->files.key_path = value;
+        return true;
+    case OPT_CRL:
+        port->files.crl_path = value;
+        return true;
+    case OPT_AUDIT:
+        port->audit_path = value;
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void apply_option(struct pfl_daemon_conf *conf, int id, const char *value)
 {
     switch (id) {
     case OPT_LISTEN:
         conf->port.listen_address = value;
-        break;
-    case OPT_CA:
-        conf->port.files.ca_path = value;
-        break;
-    case OPT_CERT:
-        conf->port.files.cert_path = value;
-        break;
-    case OPT_KEY:
-        conf->port.files.key_path = value;
-        break;
-    case OPT_CRL:
-        conf->port.files.crl_path = value;
         break;
     case OPT_FLEET:
         if (value[0] == '\0' || strlen(value) > 63)
@@ -160,9 +172,6 @@ static void apply_option(struct pfl_daemon_conf *conf, int id, const char *value
     case OPT_SOCKET:
         conf->port.consumer_socket = value;
         conf->port.is_socket_given = true;
-        break;
-    case OPT_AUDIT:
-        conf->port.audit_path = value;
         break;
     case OPT_MAX:
         conf->port.max_connections = parse_number(value);
@@ -193,7 +202,8 @@ static void apply_option(struct pfl_daemon_conf *conf, int id, const char *value
         printf("perfleet-relay %s\n", PFL_VERSION);
         exit(0);
     default:
-        wrong_usage("see the line above", NULL);
+        if (!apply_file(&conf->port, id, value))
+            wrong_usage("see the line above", NULL);
     }
 }
 

@@ -9,13 +9,16 @@
 #include <stdint.h>
 
 #define PFL_BACKOFF_FIRST_MS 500u   /* the first wait is at most this */
-#define PFL_BACKOFF_MAX_MS   30000u /* and no wait is longer than this */
+#define PFL_BACKOFF_MAX_MS   30000u /* and by default no wait is longer than this */
 #define PFL_BACKOFF_MIN_MS   50u
+/* One that was up at all counts as so many failures at most: the next wait is below 2 s. */
+#define PFL_BACKOFF_LIVED_FAILURES 2u
 /* A connection that lived so long has proved the way: the next wait is a first one. */
 #define PFL_BACKOFF_PROVED_MS 10000u
 
 struct pfl_backoff {
     unsigned failures;
+    uint64_t max_ms; /* 0: PFL_BACKOFF_MAX_MS */
 };
 
 /* Milliseconds until the next attempt; `random` is any 64 bits. Counts one failure. */

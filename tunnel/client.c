@@ -75,6 +75,7 @@ int pfl_tunnel_client_open(const struct pfl_tunnel_client_conf *conf,
         .window_bytes = PFL_TUNNEL_DATA_WINDOW_BYTES,
         .handshake_timeout_ms =
             conf->handshake_timeout_ms != 0 ? conf->handshake_timeout_ms : HANDSHAKE_TIMEOUT_MS,
+        .retry_max_ms = conf->retry_max_ms,
         .quiet_ms = QUIET_MS,
         .on_up = on_up,
         .on_down = on_down,

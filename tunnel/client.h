@@ -37,6 +37,7 @@ struct pfl_tunnel_client_conf {
     const char *fleet;                            /* copied; whose relay it must be */
     uint64_t handshake_timeout_ms;                /* 0: 10 s */
     uint64_t give_up_ms;                          /* for streams; 0: PFL_TUNNEL_TTL_DEFAULT_MS */
+    uint64_t retry_max_ms;                        /* the longest wait before an attempt; 0: 30 s */
     void (*on_up)(void *user);                    /* connected (again). May be NULL */
     void (*on_down)(void *user, const char *why); /* lost, or an attempt failed. May be NULL */
     void (*on_closed)(void *user);                /* last one, after pfl_tunnel_client_close */

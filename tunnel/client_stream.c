@@ -229,6 +229,7 @@ int pfl_tunnel_client_connect(struct pfl_tunnel_client *self,
         return PFL_ENOMEM;
     s->base = (struct pfl_stream){.vtable = &vtable, .ops = conf->ops, .user = conf->user};
     s->client = self;
+    s->backoff.max_ms = self->conf.retry_max_ms;
     s->loop = conf->loop;
     s->lost_ms = uv_now(conf->loop);
     s->ttl_ms = target->ttl_ms != 0 ? target->ttl_ms : PFL_TUNNEL_TTL_DEFAULT_MS;

@@ -398,6 +398,7 @@ int pfl_dialer_open(const struct pfl_dialer_conf *conf, struct pfl_dialer **ret_
     if (d == NULL)
         return PFL_ENOMEM;
     d->conf = *conf;
+    d->backoff.max_ms = conf->retry_max_ms;
     if (!split_address(conf->address, &d->address) || strlen(conf->fleet) >= sizeof(d->fleet)) {
         pfl_mem_free(d);
         return PFL_EINVAL;

@@ -21,7 +21,8 @@ struct pfl_dialer_conf {
     uint32_t window_bytes;
     void (*on_request)(void *user, struct pfl_h2_stream *stream, const struct pfl_h2_head *head);
     uint64_t handshake_timeout_ms;
-    uint64_t quiet_ms; /* see tunnel/link.h */
+    uint64_t retry_max_ms; /* the longest wait before an attempt; 0: PFL_BACKOFF_MAX_MS */
+    uint64_t quiet_ms;     /* see tunnel/link.h */
     /* Connected, and the relay's settings are there. */
     void (*on_up)(void *user, struct pfl_h2 *h2);
     /* Lost, or an attempt failed: `why` is a sentence, `retry_ms` until the next attempt. */

@@ -209,8 +209,11 @@ int main(int argc, char **argv)
 {
     struct pfl_tls_files files = {.alpn = pfl_tunnel_client_alpn};
     struct pfl_tls_conf *tls;
-    struct pfl_tunnel_client_conf conf = {
-        .loop = &loop, .on_up = on_up, .on_down = on_down, .on_closed = on_client_closed};
+    struct pfl_tunnel_client_conf conf = {.loop = &loop,
+                                          .retry_max_ms = 1000,
+                                          .on_up = on_up,
+                                          .on_down = on_down,
+                                          .on_closed = on_client_closed};
     char why[320];
 
     if (argc < 8) {
@@ -227,6 +230,7 @@ int main(int argc, char **argv)
         return 1;
     }
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)setvbuf(stdout, NULL, _IONBF, 0);
     (void)uv_loop_init(&loop);
     conf.address = argv[1];
     conf.fleet = argv[2];
