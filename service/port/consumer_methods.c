@@ -390,7 +390,10 @@ const struct pfl_rpc_service pfl_consumer_service = {
 static void on_disabled(void *port, const char *why)
 {
     struct pfl_consumer_conn *conn = port;
-    int rc = conn->is_closing ? 0 : reply_enable(conn, why);
+    int rc;
+
+    pfl_consumer_conn_send_observed(conn); /* what led to it comes first */
+    rc = conn->is_closing ? 0 : reply_enable(conn, why);
 
     if (rc != 0)
         pfl_consumer_conn_fail(conn, rc);

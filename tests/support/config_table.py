@@ -12,9 +12,10 @@ own="WHY": perfleetd does otherwise than Perfetto, so that it has a recording of
 is in docs/compatibility.md too; kills: Perfetto's service ends, so it is spared. Then steps, one a line, lines with four spaces go on:
     a: CONFIG       EnableTracing on connection a, in text format; `a fd:` with a descriptor;
                     $DIR is a directory of the test's own. A name with `!` is of another user
-    a VERB [ARG]    start, disable, free, flush, read, close, state, detach KEY, attach KEY, observe,
+    a VERB [ARG]    start, disable, free, flush, read, close, state, detach KEY, attach KEY, observe MASK,
                     clone N (the N-th session of the scenario), until STATE|ended
-    p VERB [ARG]    the producer: hold KIND, release, until LINE, trigger NAME, another NAME, close
+    p VERB [ARG]    the producer: hold KIND, release, until BEGIN or =LINE, trigger NAME,
+                    another NAME, register NAME, unregister NAME, close
 Each scenario has a producer of its own with the data sources of service_peers.py. Refusals are
 compared as refusals, not by their words. Prints a TAP line a scenario."""
 import json
@@ -132,6 +133,9 @@ class Run:
                     arg == s[3][0].decode() for s in consumer.state()):
                 self.producer.settle()
                 time.sleep(0.01)
+        elif verb == "observe":
+            consumer.invoke("ObserveEvents", field(1, int(arg)),
+                            lambda success, _, data: consumer.said.extend(events_in(data)))
         elif verb == "clone":
             _, data = consumer.call("CloneSession", field(1, self.session_ids[int(arg)]))
             reply = dict(fields(data))
@@ -149,9 +153,13 @@ class Run:
             self.producer.release()
         elif verb == "until":
             found = self.producer.wait_for(arg)
-            self.say("p was told: %s" % (arg if found else "nothing like " + arg))
+            self.say("p was told: %s" % (arg.lstrip("=") if found else "nothing like " + arg))
         elif verb == "trigger":
             self.producer.call("ActivateTriggers", field(1, arg))
+        elif verb == "register":
+            self.producer.register(arg, 99)
+        elif verb == "unregister":
+            self.producer.call("UnregisterDataSource", field(1, arg))
         elif verb == "close":
             self.producer.close()
             self.producer = Producer(self.producer_path, "second.producer")
@@ -204,6 +212,22 @@ class Run:
         heir = Consumer(self.consumer_path, uid)
         heir.call("Attach", field(1, "k"))
         heir.close()
+
+
+def events_in(data):
+    """ObservableEvents in words; those of one kind may come in any order."""
+    out = []
+    for number, value in fields(dict(fields(data)).get(1, b"")):
+        if number == 1:
+            change = dict(fields(value))
+            out.append("sees %s of %s %s" % (change[2].decode(), change[1].decode(),
+                                             {1: "stopped", 2: "started"}[change[3]]))
+        elif number == 2:
+            out.append("sees that all have started")
+        elif number == 3:
+            hit = dict(fields(value))
+            out.append("sees trigger %s of %s" % (hit[2].decode(), hit[3].decode()))
+    return sorted(out)
 
 
 def kind_of(packet):

@@ -260,9 +260,10 @@ class Producer(Client):
                 return
 
     def wait_for(self, what, limit_s=LIMIT_S):
-        """Until a command's line begins with `what`."""
+        """Until a command's line begins with `what`, or, after `=`, is that."""
         end = time.monotonic() + limit_s
-        while not any(line.startswith(what) for line in self.told):
+        while not any(line == what[1:] if what[0] == "=" else line.startswith(what)
+                      for line in self.told):
             left = end - time.monotonic()
             if left <= 0 or not self.has_input(left) or not self.dispatch():
                 return False
