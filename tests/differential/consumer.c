@@ -92,6 +92,14 @@ static void put_source(struct pfl_writer *w, uint32_t session, uint32_t buffer)
     pfl_writer_field_bytes(w, 2, source, (size_t)(s.pos - source));
 }
 
+/* The unique name of the session. */
+static void put_name(struct pfl_writer *w, uint32_t field, uint32_t session)
+{
+    char name[] = {'s', (char)('0' + session)};
+
+    pfl_writer_field_bytes(w, field, name, sizeof(name));
+}
+
 void diff_consumer_enable(struct diff_consumer *self, struct diff_words *words)
 {
     uint8_t config[512], request[600], builtin[16];
@@ -106,6 +114,7 @@ void diff_consumer_enable(struct diff_consumer *self, struct diff_words *words)
         put_source(&c, self->session, b);
     pfl_writer_field_varint(&i, 6, SNAPSHOT_MS);
     pfl_writer_field_bytes(&c, 20, builtin, (size_t)(i.pos - builtin));
+    put_name(&c, 22, self->session);
     pfl_writer_field_bytes(&r, 1, config, (size_t)(c.pos - config));
     self->is_started = true;
     diff_link_send(&self->link, "EnableTracing", written(request, &r), on_enable_reply, self);
@@ -135,6 +144,37 @@ void diff_consumer_flush(struct diff_consumer *self, uint32_t timeout_ms)
 void diff_consumer_await_flush(struct diff_consumer *self)
 {
     while (self->is_flushing && self->link.trouble == NULL)
+        diff_link_pump(&self->link);
+}
+
+static int on_cloned(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct diff_consumer *self = user;
+    struct pfl_field success;
+    bool is_success = reply->success && diff_find_field(reply->body, 1, &success) && success.value;
+
+    diff_text_add(self->out, "clone %u %s\n", self->session, is_success ? "ok" : "failed");
+    self->is_cloning = false;
+    return 0;
+}
+
+/* CloneSessionRequest {unique_session_name 4} */
+void diff_consumer_clone(struct diff_consumer *self, const struct diff_baseline *source)
+{
+    uint8_t request[16];
+    struct pfl_writer w = pfl_writer_of(request, sizeof(request));
+
+    put_name(&w, 4, self->session);
+    self->is_cloning = true;
+    self->baseline = (struct diff_baseline){.chunks_discarded = source->chunks_discarded,
+                                            .patches_discarded = source->patches_discarded,
+                                            .is_clone = true};
+    diff_link_send(&self->link, "CloneSession", written(request, &w), on_cloned, self);
+}
+
+void diff_consumer_await_clone(struct diff_consumer *self)
+{
+    while (self->is_cloning && self->link.trouble == NULL)
         diff_link_pump(&self->link);
 }
 

@@ -14,6 +14,7 @@ struct diff_consumer {
     uint32_t session;
     uint32_t buffers;
     bool is_started;
+    bool is_cloning;       /* a CloneSession has not been answered */
     bool is_flushing;      /* a Flush has not been answered */
     uint32_t flushers;     /* bit p: producer p has not acknowledged it */
     uint64_t flush_ids[8]; /* by producer: the id it was asked with */
@@ -32,6 +33,9 @@ void diff_consumer_flush(struct diff_consumer *self, uint32_t timeout_ms);
 void diff_consumer_await_flush(struct diff_consumer *self);
 void diff_consumer_read(struct diff_consumer *self);
 void diff_consumer_stats(struct diff_consumer *self);
+/* CloneSession of another's session with that baseline; await_clone waits for the answer. */
+void diff_consumer_clone(struct diff_consumer *self, const struct diff_baseline *source);
+void diff_consumer_await_clone(struct diff_consumer *self);
 /* DisableTracing, FreeBuffers: methods without arguments that end the session's life. */
 void diff_consumer_end(struct diff_consumer *self, const char *method);
 /* num of `field` in the service's state (TracingServiceState): its entries, or its value. */

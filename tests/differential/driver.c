@@ -33,6 +33,7 @@ struct run {
     struct diff_producer producers[PRODUCERS];
     struct diff_consumer consumers[DIFF_SESSIONS];
     bool has_session[DIFF_SESSIONS];
+    struct diff_consumer clone;
     struct diff_consumer control; /* asks the service about others */
 };
 
@@ -160,6 +161,21 @@ static void note_ack(struct run *run, uint32_t p)
     settle_flushes(run);
 }
 
+/* The producers that a flush of the session will ask, as bits, and the flushes all have seen. */
+static uint32_t flushers_of(const struct run *run, const struct diff_consumer *consumer,
+                            uint32_t ret_seen[PRODUCERS])
+{
+    uint32_t flushers = 0;
+
+    for (uint32_t p = 0; p < PRODUCERS; p++) {
+        ret_seen[p] = run->producers[p].flushes;
+        if (consumer->is_started && diff_link_is_open(&run->producers[p].link) &&
+            run->producers[p].starts[consumer->session] > 0)
+            flushers |= 1u << p;
+    }
+    return flushers;
+}
+
 /* flush SESSION TIMEOUT_MS */
 static void do_flush(struct run *run, struct diff_words *words)
 {
@@ -169,13 +185,7 @@ static void do_flush(struct run *run, struct diff_words *words)
     if (consumer == NULL)
         return;
     diff_consumer_await_flush(consumer);
-    consumer->flushers = 0;
-    for (uint32_t p = 0; p < PRODUCERS; p++) {
-        seen[p] = run->producers[p].flushes;
-        if (consumer->is_started && diff_link_is_open(&run->producers[p].link) &&
-            run->producers[p].starts[consumer->session] > 0)
-            consumer->flushers |= 1u << p;
-    }
+    consumer->flushers = flushers_of(run, consumer, seen);
     diff_consumer_flush(consumer, next_number(words));
     for (uint32_t p = 0; p < PRODUCERS; p++) {
         if ((consumer->flushers & (1u << p)) == 0)
@@ -200,6 +210,34 @@ static void do_ack(struct run *run, struct diff_words *words)
 
     if (producer != NULL && diff_producer_ack(producer))
         note_ack(run, (uint32_t)(producer - run->producers));
+}
+
+/* clone SESSION: another consumer clones it, reads the clone and leaves; producers acknowledge. */
+static void do_clone(struct run *run, struct diff_words *words)
+{
+    struct diff_consumer *consumer = next_session(run, words);
+    struct diff_consumer *clone = &run->clone;
+    uint32_t seen[PRODUCERS], flushers;
+
+    if (consumer == NULL)
+        return;
+    flushers = flushers_of(run, consumer, seen);
+    diff_consumer_open(clone, run->sockets->consumer, consumer->session, run->out);
+    diff_consumer_clone(clone, &consumer->baseline);
+    for (uint32_t p = 0; p < PRODUCERS; p++) {
+        if ((flushers & (1u << p)) == 0)
+            continue;
+        diff_producer_await_flushes(&run->producers[p], seen[p] + 1);
+        if (diff_producer_ack(&run->producers[p]))
+            note_ack(run, p);
+    }
+    diff_consumer_await_clone(clone);
+    diff_consumer_read(clone);
+    diff_consumer_stats(clone);
+    if (clone->link.trouble != NULL)
+        return;
+    diff_consumer_close(clone);
+    await_sessions(run);
 }
 
 static void tell(struct run *run, bool is_done, const char *op)
@@ -332,7 +370,7 @@ static const struct {
     {"done", do_done},       {"writer", do_writer},   {"unwriter", do_unwriter},
     {"read", do_read},       {"stats", do_stats},     {"stop", do_stop},
     {"free", do_free},       {"drop", do_drop},       {DIFF_TIDY, do_nothing},
-    {"page", do_page},
+    {"page", do_page},       {"clone", do_clone},
 };
 
 static void run_line(struct run *run, const char *line)
@@ -356,6 +394,7 @@ static const char *trouble_of(const struct run *run)
 {
     const char *trouble = run->control.link.trouble;
 
+    trouble = trouble != NULL ? trouble : run->clone.link.trouble;
     for (uint32_t p = 0; p < PRODUCERS && trouble == NULL; p++)
         trouble = run->producers[p].link.trouble;
     for (uint32_t s = 0; s < DIFF_SESSIONS && trouble == NULL; s++)
@@ -382,6 +421,7 @@ static void leave(struct run *run, bool is_well)
         await_producers(run);
         await_sessions(run);
     }
+    diff_consumer_close(&run->clone);
     diff_consumer_close(&run->control);
 }
 

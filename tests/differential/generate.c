@@ -134,8 +134,10 @@ static void consume(struct gen *self)
             flush(self, s);
     } else if (what < 85) {
         say(self, "read", s);
-    } else if (what < 90) {
+    } else if (what < 88) {
         say(self, "stats", s);
+    } else if (what < 90) {
+        say(self, "clone", s);
     } else if (what < 93) {
         say(self, "stop", s);
         self->is_stopped[s] = true;

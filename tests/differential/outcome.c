@@ -148,7 +148,7 @@ static void print_provenance(struct diff_text *out, struct pfl_span provenance)
     }
 }
 
-static void print_service_field(struct diff_text *out, const struct pfl_field *field)
+static void print_service_field(struct diff_text *out, const struct pfl_field *field, bool is_clone)
 {
     switch (field->id) {
     case PFL_PACKET_TRUSTED_UID:
@@ -163,7 +163,8 @@ static void print_service_field(struct diff_text *out, const struct pfl_field *f
         break;
     case PFL_PACKET_TRACE_PROVENANCE:
         diff_text_add(out, " provenance");
-        print_provenance(out, field->bytes);
+        if (!is_clone)
+            print_provenance(out, field->bytes);
         break;
     default:
         diff_text_add(out, " %u", field->id);
@@ -199,7 +200,7 @@ void diff_outcome_packet(struct diff_text *out, struct pfl_span packet,
             diff_outcome_stats(out, field.bytes, baseline);
             return;
         }
-        print_service_field(out, &field);
+        print_service_field(out, &field, baseline->is_clone);
     }
     diff_text_add(out, "\n");
 }

@@ -18,6 +18,7 @@ struct diff_baseline {
     uint64_t names[DIFF_NAMES]; /* sequence ids in the order in which packets showed them */
     unsigned names_len;
     bool has_batches; /* a read was so long that the stock service makes several passes of it */
+    bool is_clone;    /* writers are not told: the stock service forgets their statistics */
     bool has_clocks;  /* a clock snapshot was told: when others follow depends on the time */
 };
 

@@ -166,5 +166,6 @@ void diff_outcome_stats(struct diff_text *out, struct pfl_span stats,
             diff_text_add(out, " %u=%llu", i, (unsigned long long)values[i]);
     }
     diff_text_add(out, "\n");
-    print_writers(out, stats, baseline);
+    if (!baseline->is_clone)
+        print_writers(out, stats, baseline);
 }
