@@ -2,7 +2,7 @@
 /*
  * Comparing outcomes.
  *
- * What is always forgiven: a READ_GAP more or less where both tell a loss (see below).
+ * What is always forgiven: a READ_GAP more or less where the peer tells a loss (see below).
  * What is forgiven of a schedule that is not tidy, and why (docs/compatibility.md, "Buffers"):
  *   READ_GAP    the stock service looks for a gap of chunk ids when it begins to walk through a
  *               sequence, perfleetd at each chunk: the former misses gaps inside a walk, and tells
@@ -58,10 +58,11 @@ static struct line line_at(const char *text)
     return line;
 }
 
-/* Of any schedule: both tell a loss, one of them a gap besides. */
+/* Of any schedule: a gap that the peer tells again, or one beside another loss. */
 static bool is_loss_told(unsigned long ours, unsigned long peers)
 {
-    return ours != 0 && peers != 0 && (ours | LOSS_READ_GAP) == (peers | LOSS_READ_GAP);
+    return (ours | LOSS_PRESENT | LOSS_READ_GAP) == (peers | LOSS_PRESENT | LOSS_READ_GAP) &&
+           peers != 0;
 }
 
 static unsigned long forgive(unsigned long loss)

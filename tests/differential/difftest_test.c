@@ -108,6 +108,9 @@ static void only_gaps_are_forgiven_and_only_of_untidy_schedules(void **state)
     assert_int_equal(diff_judge(PACKET " loss=35\n", PACKET " loss=17\n", false), DIFF_SAME);
     assert_int_equal(diff_judge(PACKET " loss=3\n", PACKET "\n", true), DIFF_DIFFERENT);
     assert_int_equal(diff_judge(PACKET " loss=65\n", PACKET " loss=67\n", true), DIFF_SAME);
+    assert_int_equal(diff_judge(PACKET "\n", PACKET " loss=3\n", true), DIFF_SAME);
+    assert_int_equal(diff_judge(PACKET "\n", PACKET " loss=65\n", true), DIFF_DIFFERENT);
+    assert_int_equal(diff_judge(PACKET " loss=65\n", PACKET "\n", true), DIFF_DIFFERENT);
     assert_int_equal(diff_judge(PACKET " loss=65\n", PACKET " loss=73\n", true), DIFF_DIFFERENT);
     assert_int_equal(diff_judge("a\n" PACKET " loss=65\nb\n", "a\n" PACKET "\nc\n", false),
                      DIFF_DIFFERENT);
