@@ -63,7 +63,7 @@ class Ledger:
         self.forms = {}  # form: totals
         self.false_alarms = 0
         self.chunks_checked = 0
-        self.clones = 0
+        self.clones = self.clones_unflushed = 0
 
     def fail(self, claim, why=''):
         with self.lock:
@@ -131,8 +131,8 @@ class Ledger:
         self.check_losses(session, live)
         if session.form.chunks:
             self.check_chunks(session, writers)
-        for number, (_, path) in enumerate(session.clones):
-            self.check_clone(session, writers, number, path)
+        for number in range(len(session.clones)):
+            self.check_clone(session, writers, number)
         self.add_up(session, live, killed)
 
     def stat(self, session, name):
@@ -198,9 +198,11 @@ class Ledger:
         with self.lock:
             self.chunks_checked += made
 
-    def check_clone(self, session, writers, number, path):
+    def check_clone(self, session, writers, number):
         """A clone has every packet that was over when it was asked for, and nothing but packets of
-        the original. A packet is surely over when the next one begins."""
+        the original. A packet is surely over when the next one begins. When a producer did not
+        answer the clone's flush in time, which the clone says, its last packets may be missing."""
+        _, path, is_flushed = session.clones[number]
         if self.stat(session, 'overwritten'):
             return
         got = {}
@@ -208,7 +210,7 @@ class Ledger:
             words = [int(w) for w in line.split()]
             got[tuple(words[:3])] = words
         for key, w in writers.items():
-            surely = (w.marks[number] if w.marks else 0) - 1
+            surely = w.marks[number] - 1 if w.marks and is_flushed else 0
             words = got.pop(key, None)
             have = words[3] if words else 0
             if have < surely or have > w.delivered or (words and words[10]):
@@ -218,6 +220,7 @@ class Ledger:
             self.fail('a clone has what was written before it, and nothing else', str(got))
         with self.lock:
             self.clones += 1
+            self.clones_unflushed += not is_flushed
 
     # --- all of them
 
@@ -255,7 +258,7 @@ class Ledger:
 
     def summary(self, load):
         samples = load.service.samples
-        return {'forms': self.forms, 'clones': self.clones, 'chunks_checked': self.chunks_checked,
+        return {'forms': self.forms, 'clones': self.clones, 'clones_unflushed': self.clones_unflushed, 'chunks_checked': self.chunks_checked,
                 'false_alarms': self.false_alarms, 'most_sessions': load.plan.most_live,
                 'killed': len(load.producers.killed), 'left': load.producers.left,
                 'service_cpu_s': samples[-1]['cpu_s'] if samples else 0}

@@ -27,11 +27,13 @@
 enum {
     PACKET_TIME = 8,
     PACKET_SEQUENCE = 10,
+    PACKET_STATS = 35,
     PACKET_PREVIOUS_DROPPED = 42,
     PACKET_DEFLATE = 50,
     PACKET_ZSTD = 133,
     PACKET_TEST = 900,
     TRACE_PACKET = 1,
+    STATS_FINAL_FLUSH = 15,
 };
 
 struct writer {
@@ -48,6 +50,7 @@ struct writer {
 struct pfl_load_account {
     uint32_t session;
     uint64_t packets;
+    uint32_t final_flush; /* TraceStats.FinalFlushOutcome, the last one */
     uint64_t faults[PFL_LOAD_FAULTS];
     struct writer *table; /* owned; open addressing */
     size_t table_size;
@@ -63,6 +66,7 @@ struct seen {
     uint32_t sequence;
     uint32_t previous_dropped;
     struct pfl_span test;
+    struct pfl_span stats;
     struct pfl_span packed;
     bool is_zstd;
 };
@@ -243,11 +247,24 @@ static bool read_packet(struct pfl_span packet, struct seen *ret_seen)
             ret_seen->previous_dropped = (uint32_t)f.value;
         else if (f.id == PACKET_TEST)
             ret_seen->test = f.bytes;
+        else if (f.id == PACKET_STATS)
+            ret_seen->stats = f.bytes;
         else if (f.id == PACKET_DEFLATE || f.id == PACKET_ZSTD)
             ret_seen->packed = f.bytes;
         ret_seen->is_zstd |= f.id == PACKET_ZSTD;
     }
     return !r.failed;
+}
+
+static void read_stats(struct pfl_load_account *self, struct pfl_span stats)
+{
+    struct pfl_reader r = pfl_reader_of(stats);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == STATS_FINAL_FLUSH)
+            self->final_flush = (uint32_t)f.value;
+    }
 }
 
 static void unpack(struct pfl_load_account *self, const struct seen *seen)
@@ -288,6 +305,8 @@ void pfl_load_account_packet(struct pfl_load_account *self, struct pfl_span pack
         unpack(self, &seen);
     else if (seen.test.len != 0)
         check_test(self, &seen);
+    else if (seen.stats.len != 0)
+        read_stats(self, seen.stats);
 }
 
 void pfl_load_account_trace(struct pfl_load_account *self, struct pfl_span trace)
@@ -316,6 +335,11 @@ void pfl_load_account_add_mark(struct pfl_load_account *self, uint64_t boottime_
 uint64_t pfl_load_account_packets(const struct pfl_load_account *self)
 {
     return self->packets;
+}
+
+uint32_t pfl_load_account_final_flush(const struct pfl_load_account *self)
+{
+    return self->final_flush;
 }
 
 uint64_t pfl_load_account_fault(const struct pfl_load_account *self, enum pfl_load_fault kind)

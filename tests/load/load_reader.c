@@ -213,8 +213,9 @@ static void do_report(struct reader *self, const char *path)
     pfl_load_account_report(self->account, to);
     if (fclose(to) != 0)
         die("cannot write", path);
-    printf("ok packets=%llu partial=%zu",
-           (unsigned long long)pfl_load_account_packets(self->account), self->partial_len);
+    printf("ok packets=%llu partial=%zu final_flush=%u",
+           (unsigned long long)pfl_load_account_packets(self->account), self->partial_len,
+           pfl_load_account_final_flush(self->account));
     for (int i = 0; i < PFL_LOAD_FAULTS; i++)
         printf(" fault%d=%llu", i,
                (unsigned long long)pfl_load_account_fault(self->account, (enum pfl_load_fault)i));

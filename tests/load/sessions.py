@@ -108,7 +108,7 @@ class Session:
         self.path = load.dir / f'{number}.trace'
         self.stats = {}
         self.faults = {}
-        self.clones = []  # (time of the request in ns, path of the report)
+        self.clones = []  # (time of the request in ns, path of the report, did all answer the flush)
         self.reader = None
 
     def request(self):
@@ -160,9 +160,10 @@ class Session:
         at_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         clone.command(f'clone load.{self.number}')
         clone.command('read')
-        self.faults = add(self.faults, clone.command(f'report {path}'))
+        result = clone.command(f'report {path}')
+        self.faults = add(self.faults, result)
         clone.close()
-        self.clones.append((at_ns, path))
+        self.clones.append((at_ns, path, result['final_flush'] == 1))
 
     def end(self):
         reader = self.reader
@@ -171,7 +172,7 @@ class Session:
             reader.command('wait')
         else:
             reader.command('disable')
-        for at_ns, _ in self.clones:
+        for at_ns, _, _ in self.clones:
             reader.command(f'mark {at_ns}')
         if not self.form.file:
             reader.command('read')
@@ -184,7 +185,7 @@ class Session:
         if reader.close() != 0:
             raise RuntimeError('load_reader failed')
         self.load.ledger.close_session(self, report)
-        for path in [self.path, report] + [path for _, path in self.clones]:
+        for path in [self.path, report] + [path for _, path, _ in self.clones]:
             path.unlink(missing_ok=True)
 
 
