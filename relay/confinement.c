@@ -69,7 +69,7 @@ int pfl_confinement_enter(const struct pfl_daemon_conf *conf)
     certificates = folders.len;
     add_file(&folders, conf->port.audit_path);
     for (size_t i = certificates; i < folders.len; i++)
-        folders.list[i].rights = PFL_SANDBOX_READ | PFL_SANDBOX_CREATE;
+        folders.list[i].rights = PFL_SANDBOX_APPEND;
     sandbox.folders = folders.list;
     sandbox.folders_len = folders.len;
     return pfl_sandbox_enter(&sandbox);

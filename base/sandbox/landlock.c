@@ -99,6 +99,8 @@ static uint64_t get_rights(unsigned rights)
         fs |= FS_READ_FILE;
     if ((rights & PFL_SANDBOX_CREATE) != 0)
         fs |= FS_MAKE_REG | FS_WRITE_FILE | FS_READ_FILE; /* which ones: the list of calls */
+    if ((rights & PFL_SANDBOX_APPEND) != 0)
+        fs |= FS_MAKE_REG | FS_WRITE_FILE;
     if ((rights & PFL_SANDBOX_REMOVE) != 0)
         fs |= FS_REMOVE_FILE;
     return fs;

@@ -31,6 +31,7 @@ enum pfl_sandbox_right {
     PFL_SANDBOX_CREATE =
         1 << 1, /* create regular files that are not there yet, write and read them */
     PFL_SANDBOX_REMOVE = 1 << 2, /* remove files */
+    PFL_SANDBOX_APPEND = 1 << 3, /* open regular files, created if need be, to append to them */
 };
 
 struct pfl_sandbox_folder {

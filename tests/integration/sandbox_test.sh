@@ -116,5 +116,14 @@ kill -HUP "$RELAY_PID"
 check "it reads renewed certificates" wait_for 10 grep -q reload "$LOG"
 check "a recording works with them" "$BIN/perfleet" record -c "$WORK/c.pbtx" -o "$WORK/h.pftrace" \
     --host "three=tls://$RELAY_ADDR" "${TLS_ME[@]}"
+mkdir "$WORK/audit"
+start audited "$BIN/perfleet-relay" --listen 127.0.0.1:0 --consumer-socket "$WORK/three/consumer.sock" \
+    --ca "$WORK/pki/ca.pem" --cert "$WORK/pki/host-three.pem" --key "$WORK/pki/host-three.key" \
+    --audit-log "$WORK/audit/log"
+AUDITED=$STARTED
+check "a relay with an audit log listens" wait_for 20 grep -qs listening "$WORK/audited.log"
+mv "$WORK/audit/log" "$WORK/audit/log.1"
+kill -HUP "$AUDITED"
+check "an audit log that was moved away is begun anew" wait_for 10 test -e "$WORK/audit/log"
 check "no reading failed" sh -c "! grep -E 'error|not-reloaded|denied' '$LOG'"
 finish

@@ -405,6 +405,33 @@ static void new_files_alone_are_written(void **state)
     assert_int_equal(kit_try(kit, remove_inside), KIT_WORKED);
 }
 
+static int append_new_inside(const struct kit *kit)
+{
+    return open_in(kit->inside, "new", O_WRONLY | O_CREAT | O_APPEND);
+}
+
+static int append_there_inside(const struct kit *kit)
+{
+    return open_in(kit->inside, "there", O_WRONLY | O_CREAT | O_APPEND);
+}
+
+static int truncate_there_inside(const struct kit *kit)
+{
+    return open_in(kit->inside, "there", O_WRONLY | O_CREAT | O_APPEND | O_TRUNC);
+}
+
+static void logs_are_appended_to_and_never_cut(void **state)
+{
+    struct kit *kit = *state;
+
+    kit->folder.rights = PFL_SANDBOX_APPEND;
+    assert_int_equal(kit_try(kit, append_new_inside), KIT_WORKED);
+    assert_int_equal(kit_try(kit, append_there_inside), KIT_WORKED);
+    assert_int_equal(kit_try(kit, truncate_there_inside), EPERM);
+    assert_int_equal(kit_try(kit, overwrite_inside), EPERM);
+    assert_int_not_equal(kit_try(kit, read_inside), KIT_WORKED);
+}
+
 static void other_folders_are_out_of_reach(void **state)
 {
     struct kit *kit = *state;
@@ -494,6 +521,7 @@ int main(void)
         CLAIM(threads_start_and_are_held_too),
         CLAIM(without_rights_no_file_is_opened),
         CLAIM(new_files_alone_are_written),
+        CLAIM(logs_are_appended_to_and_never_cut),
         CLAIM(other_folders_are_out_of_reach),
         CLAIM(a_folder_that_is_not_there_ends_the_start),
         CLAIM(an_old_kernel_is_enough_for_auto_and_not_for_require),
