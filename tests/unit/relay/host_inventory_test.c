@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hosts that come and go, and what of their claims is believed. */
+#include "relay/inventory.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "tests/support/sweep.h"
+
+static struct pfl_inventory inventory;
+static int peer;
+
+static int setup(void **state)
+{
+    (void)state;
+    pfl_inventory_init(&inventory);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    pfl_inventory_fini(&inventory);
+    pfl_sweep_assert_no_leak();
+    return 0;
+}
+
+static struct pfl_host *join(const char *name)
+{
+    struct pfl_host *host = NULL;
+
+    assert_int_equal(pfl_inventory_join(&inventory, name, &peer, &host), 0);
+    return host;
+}
+
+static json_t *encode(uint64_t now_ms)
+{
+    char *text = NULL;
+    json_t *root;
+
+    assert_int_equal(pfl_inventory_encode(&inventory, "r", "lab", now_ms, &text), 0);
+    root = json_loads(text, 0, NULL);
+    pfl_mem_free(text);
+    assert_non_null(root);
+    return root;
+}
+
+static struct pfl_span text_of(const char *text)
+{
+    return pfl_span_of(text, strlen(text));
+}
+
+static void a_host_that_left_is_remembered_with_its_claims(void **state)
+{
+    struct pfl_host *a = join("a");
+    json_t *root;
+    json_t *host;
+
+    (void)state;
+    assert_int_equal(pfl_inventory_take_hello(a, text_of("{\"version\":\"1\"}")), 0);
+    pfl_inventory_leave(&inventory, a, 1000);
+    assert_ptr_equal(pfl_inventory_find(&inventory, "a"), a);
+    root = encode(4500);
+    host = json_array_get(json_object_get(root, "hosts"), 0);
+    assert_false(json_is_true(json_object_get(host, "is_connected")));
+    assert_true(json_real_value(json_object_get(host, "last_seen_s")) > 3.4);
+    assert_string_equal(json_string_value(json_object_get(host, "version")), "1");
+    json_decref(root);
+    assert_ptr_equal(join("a"), a);
+    assert_null(pfl_inventory_find(&inventory, "b"));
+}
+
+static void only_what_makes_sense_is_taken_of_a_hello(void **state)
+{
+    static const char hello[] =
+        "{\"name\":\"evil\",\"is_connected\":false,\"version\":\"a\\u0007b\",\"protocol\":1,"
+        "\"labels\":{\"ok\":\"1\",\"bad name\":\"1\",\"n\":5,\"v\":\"<script>\",\"\":\"x\"},"
+        "\"facts\":{\"kernel\":\"6.1\",\"cpus\":{\"a\":1},\"secret\":\"x\"},\"extra\":[1,2]}";
+    struct pfl_host *a = join("a");
+    json_t *root;
+    json_t *host;
+
+    (void)state;
+    assert_int_equal(pfl_inventory_take_hello(a, text_of(hello)), 0);
+    root = encode(0);
+    host = json_array_get(json_object_get(root, "hosts"), 0);
+    assert_string_equal(json_string_value(json_object_get(host, "name")), "a");
+    assert_true(json_is_true(json_object_get(host, "is_connected")));
+    assert_null(json_object_get(host, "version"));
+    assert_null(json_object_get(host, "extra"));
+    assert_int_equal(json_object_size(json_object_get(host, "labels")), 1);
+    assert_int_equal(json_object_size(json_object_get(host, "facts")), 1);
+    json_decref(root);
+}
+
+static void a_hello_that_is_no_json_or_too_long_changes_nothing(void **state)
+{
+    static char text[PFL_INVENTORY_HELLO_BYTES + 1];
+    struct pfl_host *a = join("a");
+
+    (void)state;
+    assert_int_equal(pfl_inventory_take_hello(a, text_of("{\"version\":\"1\"}")), 0);
+    assert_int_equal(pfl_inventory_take_hello(a, text_of("{\"version\":")), PFL_EPARSE);
+    memset(text, '[', sizeof(text));
+    assert_int_equal(pfl_inventory_take_hello(a, pfl_span_of(text, sizeof(text))), PFL_EPARSE);
+    assert_int_equal(pfl_inventory_take_hello(a, pfl_span_of(text, sizeof(text) - 1)), PFL_EPARSE);
+    assert_non_null(json_object_get(a->claims, "version"));
+}
+
+static void the_better_reading_of_a_clock_is_kept(void **state)
+{
+    struct pfl_host *a = join("a");
+
+    (void)state;
+    pfl_inventory_take_clock(a, 100, 50);
+    pfl_inventory_take_clock(a, 200, 60);
+    assert_int_equal(a->clock_offset_ns, 100);
+    pfl_inventory_take_clock(a, 90, 40);
+    assert_int_equal(a->clock_offset_ns, 90);
+}
+
+static void past_the_maximum_the_one_that_left_first_is_forgotten(void **state)
+{
+    struct pfl_host *host;
+    char name[32];
+
+    (void)state;
+    for (unsigned i = 0; i < PFL_INVENTORY_MAX_HOSTS; i++) {
+        (void)snprintf(name, sizeof(name), "h%u", i);
+        host = pfl_mem_zalloc(sizeof(*host)); /* as join does, without its look-up */
+        assert_non_null(host);
+        memcpy(host->name, name, sizeof(name));
+        host->peer = &peer;
+        pfl_list_append(&inventory.hosts, &host->node);
+        inventory.count++;
+    }
+    assert_int_equal(pfl_inventory_join(&inventory, "new", &peer, &host), PFL_ELIMIT);
+    pfl_inventory_leave(&inventory, pfl_inventory_find(&inventory, "h7"), 1);
+    pfl_inventory_leave(&inventory, pfl_inventory_find(&inventory, "h3"), 2);
+    assert_int_equal(pfl_inventory_join(&inventory, "new", &peer, &host), 0);
+    assert_null(pfl_inventory_find(&inventory, "h7"));
+    assert_non_null(pfl_inventory_find(&inventory, "h3"));
+}
+
+static int run(void *arg)
+{
+    struct pfl_host *host = NULL;
+    char *text = NULL;
+    int rc;
+
+    (void)arg;
+    pfl_inventory_init(&inventory);
+    rc = pfl_inventory_join(&inventory, "a", &peer, &host);
+    if (rc == 0)
+        rc = pfl_inventory_take_hello(
+            host, text_of("{\"labels\":{\"a\":\"b\"},\"facts\":{\"cpus\":4},\"version\":\"1\"}"));
+    if (rc == 0)
+        rc = pfl_inventory_encode(&inventory, "r", "lab", 5, &text);
+    pfl_mem_free(text);
+    pfl_inventory_fini(&inventory);
+    /* jansson does not say whether it was the memory. */
+    return rc == PFL_EPARSE ? PFL_ENOMEM : rc;
+}
+
+static void running_out_of_memory_is_told(void **state)
+{
+    (void)state;
+    pfl_sweep(run, NULL, true);
+    pfl_inventory_init(&inventory);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_host_that_left_is_remembered_with_its_claims),
+        T(only_what_makes_sense_is_taken_of_a_hello),
+        T(a_hello_that_is_no_json_or_too_long_changes_nothing),
+        T(the_better_reading_of_a_clock_is_kept),
+        T(past_the_maximum_the_one_that_left_first_is_forgotten),
+        T(running_out_of_memory_is_told),
+    };
+
+    json_set_alloc_funcs(pfl_mem_alloc, pfl_mem_free);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
