@@ -109,6 +109,11 @@ bool pfl_tunnel_client_is_up(const struct pfl_tunnel_client *self)
     return self->dialer != NULL && !self->is_closing && pfl_dialer_get_h2(self->dialer) != NULL;
 }
 
+int64_t pfl_tunnel_client_get_relay_end_s(const struct pfl_tunnel_client *self)
+{
+    return self->dialer != NULL ? pfl_dialer_get_relay_end_s(self->dialer) : 0;
+}
+
 void pfl_tunnel_client_close(struct pfl_tunnel_client *self)
 {
     struct pfl_list *it;

@@ -47,6 +47,8 @@ struct pfl_tunnel_client_conf {
 PFL_MUST_USE int pfl_tunnel_client_open(const struct pfl_tunnel_client_conf *conf,
                                         struct pfl_tunnel_client **ret_client);
 bool pfl_tunnel_client_is_up(const struct pfl_tunnel_client *self);
+/* When the relay's certificate expires (UNIX time); 0 before the first connection. */
+int64_t pfl_tunnel_client_get_relay_end_s(const struct pfl_tunnel_client *self);
 /* Breaks calls and streams (PFL_ECLOSED). Asynchronous, idempotent. Streams that should live on at
  * their hosts: pfl_tunnel_stream_leave before this. */
 void pfl_tunnel_client_close(struct pfl_tunnel_client *self);

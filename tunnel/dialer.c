@@ -59,6 +59,7 @@ struct pfl_dialer {
     struct parts address;
     char fleet[PFL_IDENTITY_NAME_BYTES];
     char relay[PFL_IDENTITY_NAME_BYTES];
+    int64_t relay_end_s; /* of its certificate */
     char why[512];
 };
 
@@ -212,6 +213,7 @@ static bool is_our_relay(struct pfl_dialer *d)
         return false;
     }
     memcpy(d->relay, relay.name, sizeof(d->relay));
+    d->relay_end_s = id->not_after_s;
     return true;
 }
 
@@ -416,6 +418,11 @@ int pfl_dialer_open(const struct pfl_dialer_conf *conf, struct pfl_dialer **ret_
 struct pfl_h2 *pfl_dialer_get_h2(struct pfl_dialer *self)
 {
     return self->state == STATE_UP ? pfl_tunnel_link_get_h2(self->link) : NULL;
+}
+
+int64_t pfl_dialer_get_relay_end_s(const struct pfl_dialer *self)
+{
+    return self->relay_end_s;
 }
 
 const char *pfl_dialer_get_relay(const struct pfl_dialer *self)

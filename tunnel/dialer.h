@@ -40,6 +40,8 @@ PFL_MUST_USE int pfl_dialer_open(const struct pfl_dialer_conf *conf,
 struct pfl_h2 *pfl_dialer_get_h2(struct pfl_dialer *self);
 /* The relay's name in its certificate; "" before the first connection. */
 const char *pfl_dialer_get_relay(const struct pfl_dialer *self);
+/* When that certificate expires (UNIX time); 0 before the first connection. */
+int64_t pfl_dialer_get_relay_end_s(const struct pfl_dialer *self);
 /* For attempts to come. */
 void pfl_dialer_set_tls(struct pfl_dialer *self, struct pfl_tls_conf *tls);
 void pfl_dialer_close(struct pfl_dialer *self); /* asynchronous, idempotent */

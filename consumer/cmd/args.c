@@ -32,38 +32,39 @@ enum {
 
 struct option_row {
     const char *name;
-    int id;          /* a letter where the option has one */
-    const char *arg; /* NULL: takes none */
-    unsigned group;
+    const char *arg;  /* NULL: takes none */
     const char *help; /* NULL: another spelling of the row above */
+    int id;           /* a letter where the option has one */
+    unsigned group;
 };
 
 static const struct option_row rows[] = {
-    {"config", 'c', "FILE", PFL_OPTIONS_CONFIG,
-     "trace config, text (.pbtx) or binary; - reads standard input"},
-    {"preset", OPT_PRESET, "NAME", PFL_OPTIONS_CONFIG, "a ready-made config: see perfleet presets"},
-    {"output", 'o', "FILE", PFL_OPTIONS_OUTPUT, "the trace file; - writes standard output"},
-    {"out", 'o', "FILE", PFL_OPTIONS_OUTPUT, NULL},
-    {"host", OPT_HOST, "HOST", PFL_OPTIONS_HOSTS,
-     "[NAME=]tls://ADDRESS:PORT, unix:PATH, ssh://[USER@]ADDRESS or local; with --relay: NAME"},
-    {"relay", OPT_RELAY, "ADDRESS", PFL_OPTIONS_HOSTS,
-     "the relay that the hosts dialled, HOST:PORT (default $PERFLEET_RELAY)"},
-    {"select", OPT_SELECT, "TERMS", PFL_OPTIONS_HOSTS,
-     "the relay's hosts with these labels: role=web,zone!=b; '*' is all"},
-    {"duration", OPT_DURATION, "TIME", PFL_OPTIONS_DURATION,
-     "overrides the config's duration_ms: 10s, 500ms, 5m"},
-    {"quorum", OPT_QUORUM, "N|P%", PFL_OPTIONS_QUORUM,
-     "start only when so many hosts are ready (default 1)"},
-    {"timeout", OPT_TIMEOUT, "TIME", PFL_OPTIONS_HOSTS,
-     "how long to wait for each step of a host (default 10s)"},
-    {"ca", OPT_CA, "FILE", PFL_OPTIONS_HOSTS, "the fleet's CA (default ~/.config/perfleet/ca.pem)"},
-    {"cert", OPT_CERT, "FILE", PFL_OPTIONS_HOSTS, "your certificate (default cert.pem there)"},
-    {"key", OPT_KEY, "FILE", PFL_OPTIONS_HOSTS, "its key (default key.pem there)"},
-    {"socket", OPT_SOCKET, "PATH", PFL_OPTIONS_SOCKET,
-     "the local socket to listen on; @NAME is abstract"},
-    {"json", OPT_JSON, NULL, PFL_OPTIONS_JSON, "as JSON"},
-    {"quiet", 'q', NULL, PFL_OPTIONS_QUIET, "no progress"},
-    {"help", 'h', NULL, ~0u, "this text"},
+    {"config", "FILE", "trace config, text (.pbtx) or binary; - reads standard input", 'c',
+     PFL_OPTIONS_CONFIG},
+    {"preset", "NAME", "a ready-made config: see perfleet presets", OPT_PRESET, PFL_OPTIONS_CONFIG},
+    {"output", "FILE", "the trace file; - writes standard output", 'o', PFL_OPTIONS_OUTPUT},
+    {"out", "FILE", NULL, 'o', PFL_OPTIONS_OUTPUT},
+    {"host", "HOST",
+     "[NAME=]tls://ADDRESS:PORT, unix:PATH, ssh://[USER@]ADDRESS or local; with --relay: NAME",
+     OPT_HOST, PFL_OPTIONS_HOSTS},
+    {"relay", "ADDRESS", "the relay that the hosts dialled, HOST:PORT (default $PERFLEET_RELAY)",
+     OPT_RELAY, PFL_OPTIONS_HOSTS},
+    {"select", "TERMS", "the relay's hosts with these labels: role=web,zone!=b; '*' is all",
+     OPT_SELECT, PFL_OPTIONS_HOSTS},
+    {"duration", "TIME", "overrides the config's duration_ms: 10s, 500ms, 5m", OPT_DURATION,
+     PFL_OPTIONS_DURATION},
+    {"quorum", "N|P%", "start only when so many hosts are ready (default 1)", OPT_QUORUM,
+     PFL_OPTIONS_QUORUM},
+    {"timeout", "TIME", "how long to wait for each step of a host (default 10s)", OPT_TIMEOUT,
+     PFL_OPTIONS_HOSTS},
+    {"ca", "FILE", "the fleet's CA (default ~/.config/perfleet/ca.pem)", OPT_CA, PFL_OPTIONS_HOSTS},
+    {"cert", "FILE", "your certificate (default cert.pem there)", OPT_CERT, PFL_OPTIONS_HOSTS},
+    {"key", "FILE", "its key (default key.pem there)", OPT_KEY, PFL_OPTIONS_HOSTS},
+    {"socket", "PATH", "the local socket to listen on; @NAME is abstract", OPT_SOCKET,
+     PFL_OPTIONS_SOCKET},
+    {"json", NULL, "as JSON", OPT_JSON, PFL_OPTIONS_JSON},
+    {"quiet", NULL, "no progress", 'q', PFL_OPTIONS_QUIET},
+    {"help", NULL, "this text", 'h', ~0u},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 

@@ -21,6 +21,7 @@ int pfl_cmd_snapshot(struct pfl_args *args);
 int pfl_cmd_trigger(struct pfl_args *args);
 int pfl_cmd_stats(struct pfl_args *args);
 int pfl_cmd_tunnel(struct pfl_args *args);
+int pfl_cmd_doctor(struct pfl_args *args);
 
 /* A command that asks every host something and prints one report. */
 struct pfl_cmd_question {

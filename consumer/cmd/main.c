@@ -65,6 +65,13 @@ static const struct pfl_command commands[] = {
     {"query", "sessions, producers and data sources of hosts", HOSTS " [--json]",
      "The sessions, producers and data sources of each host.", ANSWER_EXITS, ASKS_ALL, 0, 0,
      pfl_cmd_query},
+    {"doctor", "what could spoil a recording, before it begins", "[-c FILE | --preset NAME] " HOSTS,
+     "Checks every host: does it answer, when do certificates expire, how well is its clock "
+     "known,\n"
+     "does somebody offer the config's data sources, is there room for a session, do versions "
+     "differ.",
+     "0 all is well, 1 no host answered, 2 usage, 3 warnings, 4 a host would be missing",
+     ASKS_ALL | PFL_OPTIONS_CONFIG, 0, 0, pfl_cmd_doctor},
     {"tunnel", "a local consumer socket that stands for a host",
      "HOST --socket PATH [--relay ADDRESS]",
      "Listens on PATH as HOST's tracing service would: Perfetto's own perfetto and every other "
@@ -91,8 +98,30 @@ static void print_usage(FILE *stream)
           stream);
 }
 
+static const struct pfl_command *find(const char *name)
+{
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (strcmp(name, commands[i].name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+/* `perfleet complete [COMMAND]`, for the shells' completions (deploy/completion): one word a line. */
+static int complete(const char *name)
+{
+    const struct pfl_command *command = name != NULL ? find(name) : NULL;
+
+    if (command != NULL)
+        pfl_args_print_options(command);
+    for (size_t i = 0; name == NULL && i < COMMANDS; i++)
+        puts(commands[i].name);
+    return PFL_EXIT_OK;
+}
+
 int main(int argc, char **argv)
 {
+    const struct pfl_command *command = argc >= 2 ? find(argv[1]) : NULL;
+
     if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         print_usage(stdout);
         return PFL_EXIT_OK;
@@ -101,9 +130,10 @@ int main(int argc, char **argv)
         puts("perfleet " PFL_VERSION);
         return PFL_EXIT_OK;
     }
-    for (size_t i = 0; argc >= 2 && i < COMMANDS; i++)
-        if (strcmp(argv[1], commands[i].name) == 0)
-            return pfl_args_run(&commands[i], argc - 1, argv + 1);
+    if (argc >= 2 && strcmp(argv[1], "complete") == 0)
+        return complete(argv[2]);
+    if (command != NULL)
+        return pfl_args_run(command, argc - 1, argv + 1);
     if (argc >= 2)
         fprintf(stderr, "perfleet: there is no command %s\n\n", argv[1]);
     print_usage(stderr);

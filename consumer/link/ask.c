@@ -92,6 +92,7 @@ static void open_host(struct pfl_ask *a, size_t i)
     conf.on_closed = on_closed;
     conf.user = h;
     h->owner = a;
+    h->index = i;
     h->spec = conf.spec;
     snprintf(h->name, sizeof(h->name), "%s", h->spec->name);
     pfl_buf_init(&h->answer, PFL_ASK_ANSWER_MAX_BYTES);

@@ -20,7 +20,7 @@ struct pfl_asked_host {
     struct pfl_consumer_conn *conn; /* owned; NULL: closed */
     uv_timer_t timer;
     struct pfl_buf answer; /* for the owner to fill */
-    unsigned step;         /* the owner's */
+    size_t index;          /* in the conf's specs */
     char name[PFL_HOST_NAME_MAX];
     char why[512]; /* "" when it ended well */
     bool is_done;

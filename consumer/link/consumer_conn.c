@@ -452,6 +452,13 @@ const char *pfl_consumer_conn_get_name(const struct pfl_consumer_conn *self)
     return self->name;
 }
 
+int64_t pfl_consumer_conn_get_cert_end_s(const struct pfl_consumer_conn *self)
+{
+    return self->stream != NULL && self->conf.spec->kind == PFL_HOST_TLS
+               ? pfl_tls_stream_get_identity(self->stream)->not_after_s
+               : 0;
+}
+
 int pfl_consumer_conn_invoke(struct pfl_consumer_conn *self, const char *method,
                              struct pfl_span args, pfl_rpc_reply_cb cb, void *user)
 {

@@ -36,6 +36,8 @@ PFL_MUST_USE int pfl_consumer_conn_open(const struct pfl_consumer_conn_conf *con
 void pfl_consumer_conn_close(struct pfl_consumer_conn *self);
 /* The name in the host's certificate; "" for UNIX sockets. Valid from on_ready. */
 const char *pfl_consumer_conn_get_name(const struct pfl_consumer_conn *self);
+/* When the host's certificate expires (UNIX time); 0 for what has none. Valid from on_ready. */
+int64_t pfl_consumer_conn_get_cert_end_s(const struct pfl_consumer_conn *self);
 /*
  * See pfl_rpc_client_invoke. A `cb` that returns a negative value breaks the connection, with the
  * reason in pfl_consumer_conn_set_why if it gave one.

@@ -41,6 +41,16 @@ check "and copied" fleet snapshot flight -o "$WORK/flight.pftrace" --select role
 check "the copy is whole" $CHECK "$WORK/flight.pftrace" --machines 3 --disjoint --contiguous --lossless
 check "and thrown away" fleet kill flight --select role
 
+check "the doctor finds the hosts well" says '^well +one: clock' fleet doctor -c "$WORK/short.pbtx"
+echo 'buffers { size_kb: 1024 } data_sources { config { name: "no.such.source" } }' >"$WORK/missing.pbtx"
+check "and tells of a data source that nobody has" \
+    says 'two: data source: nobody there offers "no.such.source"' fleet doctor -c "$WORK/missing.pbtx"
+check "with an exit code for warnings" exits_with 3 fleet doctor -c "$WORK/missing.pbtx"
+pki operator brief --days 3
+brief() { "$P" doctor --relay "$RELAY" --ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-brief.pem" \
+    --key "$WORK/pki/operator-brief.key"; }
+check "and of a certificate that is about to expire" says 'your certificate.*expires in 2 days' brief
+
 relay_dies() {
     local pid rc=0
     fleet record -c "$WORK/long.pbtx" -o "$WORK/resumed.pftrace" --select role=web --json >"$WORK/resumed.json" &
@@ -75,5 +85,6 @@ kill "$agent_three"
 wait_for 20 hosts_are 2
 check "a host that is not connected is a partial failure" exits_with $PARTIAL \
     fleet record -c "$WORK/short.pbtx" -o "$WORK/partial.pftrace" --select role=web
+check "the doctor calls it bad" exits_with $PARTIAL fleet doctor
 check "its reason is told" says 'three: FAILED: .*not connected' fleet hosts
 finish

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the doctor says of hosts, and how bad it is. */
+#include "consumer/report/health.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/sweep.h"
+
+#define OUT_MAX 65536u
+#define NOW_S   1000000000
+#define DAY_S   86400
+
+/* TracingServiceState { data_sources { ds_descriptor { name: "x" } } tracing_service_version } */
+static const uint8_t state_a[] = {0x12, 0x05, 0x0a, 0x03, 0x0a, 0x01, 'x', 0x2a, 0x01, 'A'};
+static const uint8_t state_b[] = {0x12, 0x05, 0x0a, 0x03, 0x0a, 0x01, 'y', 0x2a, 0x01, 'B'};
+/* TraceConfig { data_sources { config { name: "x" } } } */
+static const uint8_t config[] = {0x12, 0x05, 0x0a, 0x03, 0x0a, 0x01, 'x'};
+
+static const struct pfl_health_host well = {
+    .name = "a",
+    .why = "",
+    .state = {state_a, sizeof(state_a)},
+    .has_clock = true,
+    .offset_ns = 5000000000,
+    .error_ns = 20000,
+};
+
+static struct pfl_health_conf conf_of(const struct pfl_health_host *hosts, size_t len)
+{
+    return (struct pfl_health_conf){.hosts = hosts,
+                                    .hosts_len = len,
+                                    .trace_config = pfl_span_of(config, sizeof(config)),
+                                    .now_s = NOW_S,
+                                    .our_cert_end_s = NOW_S + 90 * DAY_S};
+}
+
+/* The judgement holds these words, and is so bad. */
+static void says(const struct pfl_health_conf *conf, const char *words, enum pfl_health worst)
+{
+    enum pfl_health got;
+    struct pfl_buf out;
+
+    pfl_buf_init(&out, OUT_MAX);
+    assert_int_equal(pfl_health_text(conf, &out, &got), 0);
+    assert_int_equal(pfl_buf_append(&out, "", 1), 0);
+    assert_non_null(strstr((const char *)pfl_buf_get(&out).data, words));
+    assert_int_equal(got, worst);
+    pfl_buf_fini(&out);
+    pfl_sweep_assert_no_leak();
+}
+
+static void a_host_without_findings_is_well(void **state)
+{
+    struct pfl_health_conf conf = conf_of(&well, 1);
+
+    (void)state;
+    says(&conf, "well    a: clock +5.000000 s +- 0.000020 s\n", PFL_HEALTH_GOOD);
+}
+
+static void each_trouble_is_told_with_its_remedy(void **state)
+{
+    struct pfl_health_host hosts[2] = {well, well};
+    struct pfl_health_conf conf = conf_of(hosts, 2);
+
+    (void)state;
+    hosts[1].name = "b";
+    hosts[1].why = "nothing answers";
+    says(&conf, "BAD     b: reachable: nothing answers\n", PFL_HEALTH_BAD);
+    hosts[1].why = "";
+    hosts[1].error_ns = 2500000;
+    says(&conf, "warning b: clock: known to +- 2.500 ms", PFL_HEALTH_WARNING);
+    hosts[1].has_clock = false;
+    says(&conf, "warning b: clock: cannot be measured", PFL_HEALTH_WARNING);
+    hosts[1] = well;
+    hosts[1].name = "b";
+    hosts[1].state = pfl_span_of(state_b, sizeof(state_b));
+    says(&conf, "warning b: version: the service is \"B\", elsewhere \"A\"\n", PFL_HEALTH_WARNING);
+    says(&conf, "warning b: data source: nobody there offers \"x\"", PFL_HEALTH_WARNING);
+    hosts[1].state.len--;
+    says(&conf, "BAD     b: reachable: its service state is malformed", PFL_HEALTH_BAD);
+}
+
+static void certificates_are_watched_for_two_weeks(void **state)
+{
+    struct pfl_health_host host = well;
+    struct pfl_health_conf conf = conf_of(&host, 1);
+
+    (void)state;
+    host.cert_end_s = NOW_S + 15 * DAY_S;
+    says(&conf, "well", PFL_HEALTH_GOOD);
+    host.cert_end_s = NOW_S + 13 * DAY_S;
+    says(&conf, "warning a: certificate: expires in 13 days", PFL_HEALTH_WARNING);
+    host.cert_end_s = NOW_S - 3 * DAY_S;
+    says(&conf, "BAD     a: certificate: expired since 3 days", PFL_HEALTH_BAD);
+    host.cert_end_s = 0;
+    conf.relay_cert_end_s = NOW_S + DAY_S;
+    says(&conf, "warning the relay: certificate: expires in 1 days", PFL_HEALTH_WARNING);
+}
+
+static int judge_once(void *arg)
+{
+    struct pfl_health_host hosts[2] = {well, well};
+    struct pfl_health_conf conf = conf_of(hosts, 2);
+    enum pfl_health worst;
+    struct pfl_buf out;
+    int rc;
+
+    (void)arg;
+    hosts[1].has_clock = false;
+    pfl_buf_init(&out, OUT_MAX);
+    rc = pfl_health_json(&conf, &out, &worst);
+    if (rc == 0)
+        rc = pfl_health_text(&conf, &out, &worst);
+    pfl_buf_fini(&out);
+    return rc;
+}
+
+static void every_failed_allocation_is_survived(void **state)
+{
+    (void)state;
+    pfl_sweep(judge_once, NULL, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_host_without_findings_is_well),
+        cmocka_unit_test(each_trouble_is_told_with_its_remedy),
+        cmocka_unit_test(certificates_are_watched_for_two_weeks),
+        cmocka_unit_test(every_failed_allocation_is_survived),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
