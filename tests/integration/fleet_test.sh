@@ -41,7 +41,7 @@ check "and copied" fleet snapshot flight -o "$WORK/flight.pftrace" --select role
 check "the copy is whole" $CHECK "$WORK/flight.pftrace" --machines 3 --disjoint --contiguous --lossless
 check "and thrown away" fleet kill flight --select role
 
-check "the doctor finds the hosts well" says '^well +one: clock' fleet doctor -c "$WORK/short.pbtx"
+check "the doctor finds the hosts well" says '^well +one: clock' fleet doctor
 echo 'buffers { size_kb: 1024 } data_sources { config { name: "no.such.source" } }' >"$WORK/missing.pbtx"
 check "and tells of a data source that nobody has" \
     says 'two: data source: nobody there offers "no.such.source"' fleet doctor -c "$WORK/missing.pbtx"
@@ -49,7 +49,7 @@ check "with an exit code for warnings" exits_with 3 fleet doctor -c "$WORK/missi
 pki operator brief --days 3
 brief() { "$P" doctor --relay "$RELAY" --ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-brief.pem" \
     --key "$WORK/pki/operator-brief.key"; }
-check "and of a certificate that is about to expire" says 'your certificate.*expires in 2 days' brief
+check "and of a certificate that is about to expire" says 'your certificate.*expires in [23] days' brief
 
 relay_dies() {
     local pid rc=0
