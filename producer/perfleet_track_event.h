@@ -23,9 +23,9 @@
  *     PERFLEET_TRACE_EVENT_END(&app);
  *
  * The block runs once for each session that wants the category, and not at all otherwise: then an
- * event is one load and one branch, and none of its arguments is evaluated. `break` and `return`
- * in the block are legal. An event inside the block of another, on the same thread, is left out;
- * so is one in a signal handler that interrupted an event.
+ * event is one load and one branch, and none of its arguments is evaluated. `break`, `return` and
+ * exceptions may leave the block, longjmp may not. An event inside the block of another, on the
+ * same thread, is left out; so is one in a signal handler that interrupted an event.
  *
  * Sessions choose categories by their TrackEventConfig (data source "track_event"): first exact
  * names, then patterns with a `*` at the end, then `*`; of equal rank enabled_categories win over
@@ -82,12 +82,17 @@ struct perfleet_category {
     }
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): names of what is declared */
-/* Defines `struct perfleet_category id` and registers it before main. */
+/* Defines `struct perfleet_category id`, known from before main to the end of the program (or from
+ * dlopen to dlclose). */
 #define PERFLEET_CATEGORY_DEFINE(id, name, description, tags)                                      \
     struct perfleet_category id = PERFLEET_CATEGORY_INIT(name, description, tags);                 \
     __attribute__((constructor)) static void perfleet_category_register_##id##_(void)              \
     {                                                                                              \
         perfleet_category_register(&id);                                                           \
+    }                                                                                              \
+    __attribute__((destructor)) static void perfleet_category_unregister_##id##_(void)             \
+    {                                                                                              \
+        perfleet_category_unregister(&id);                                                         \
     }
 /* For the other files that use it. */
 #define PERFLEET_CATEGORY_DECLARE(id) extern struct perfleet_category id
@@ -420,7 +425,7 @@ PERFLEET_API void perfleet_arg_array(struct perfleet_event *ev, const char *name
 PERFLEET_API void perfleet_arg_end(struct perfleet_event *ev);
 
 #ifndef __cplusplus
-/* perfleet_arg(ev, name, value): by the value's type. */
+/* perfleet_arg(ev, name, value): by the value's type; `true` is an int in C. */
 #define perfleet_arg(ev, name, value)                                                              \
     _Generic((value),                                                                              \
         bool: perfleet_arg_bool,                                                                   \

@@ -52,8 +52,11 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 32;
 }
 
-static uint64_t not_zero(uint64_t x)
+/* Never 0, and of 56 bits: 8 bytes as a varint, in every event that is not on its thread's track.
+ */
+static uint64_t to_uuid(uint64_t x)
 {
+    x >>= 8;
     return x != 0 ? x : 1;
 }
 
@@ -75,7 +78,7 @@ static void look_at_process(void)
 
     if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random))
         random = mix((uint64_t)getpid()) ^ perfleet_time_ns();
-    process_uuid = not_zero(random);
+    process_uuid = to_uuid(random);
 }
 
 uint64_t pfl_track_process_uuid(void)
@@ -88,7 +91,7 @@ uint64_t pfl_track_thread_uuid(void)
 {
     if (thread_uuid == 0) {
         thread_id = (pid_t)syscall(SYS_gettid);
-        thread_uuid = not_zero(mix(pfl_track_process_uuid() + (uint64_t)thread_id));
+        thread_uuid = to_uuid(mix(pfl_track_process_uuid() + (uint64_t)thread_id));
     }
     return thread_uuid;
 }
@@ -99,7 +102,7 @@ static uint64_t hash_track(const struct perfleet_track *track)
 
     for (const char *c = track->name == NULL ? "" : track->name; *c != '\0'; c++)
         hash = (hash ^ (uint8_t)*c) * 0x100000001b3u;
-    return not_zero(mix(hash ^ mix(track->id)));
+    return to_uuid(mix(hash ^ mix(track->id)));
 }
 
 static uint64_t uuid_of(struct perfleet_track *track, uint32_t level, bool *is_of_thread);
@@ -118,7 +121,7 @@ static uint64_t uuid_below(struct perfleet_track *track, uint32_t level, bool *i
         parent = pfl_track_process_uuid();
     else
         parent = uuid_of(track->parent, level + 1, is_of_thread);
-    return not_zero(mix(parent + hash));
+    return to_uuid(mix(parent + hash));
 }
 
 static uint64_t uuid_of(struct perfleet_track *track, uint32_t level, bool *is_of_thread)

@@ -92,6 +92,14 @@ check "one has what its pattern left" has_only "$WORK/request.pftrace" 'example\
 check "one that wants nothing has nothing" says 'events=0' $EVENTS "$WORK/none.pftrace" --summary
 check "cleared state is told anew by every thread" clears_at_least 20 "$WORK/clear.pftrace"
 
+kill -9 "$SERVICE_PID"
+wait "$SERVICE_PID" 2>/dev/null
+start_service one
+check "a service that was killed and came back sees the program again" \
+    wait_for_source "$EXAMPLE_SOURCE" 1
+check "and records its events" record one "$WORK/step.pbtx" "$WORK/again.pftrace"
+check "as before" has_only "$WORK/again.pftrace" 'example\.step'
+
 # --- two lines --------------------------------------------------------------------------------
 cat >"$WORK/two.c" <<'END'
 #include <perfleet_track_event.h>
