@@ -94,11 +94,15 @@ data_sources { config { name: "$EXAMPLE_SOURCE" } }
 trigger_config { trigger_mode: $1 trigger_timeout_ms: 20000 triggers { name: "go" $2 } }
 END
 }
+more_enabled_than() {
+    [ "$(grep -c session-enabled "$WORK/one.log")" -gt "$1" ]
+}
 for mode in START_TRACING STOP_TRACING; do
     trigger_config $mode "stop_delay_ms: 1000" >"$WORK/$mode.pbtx"
+    enabled=$(grep -c session-enabled "$WORK/one.log")
     start $mode "$P/perfetto" --txt -c "$WORK/$mode.pbtx" -o "$WORK/$mode.pftrace"
     client=$STARTED
-    check "a session waits for its trigger ($mode)" wait_for 10 says 'session-enabled' tail -n 1 "$WORK/one.log"
+    check "a session waits for its trigger ($mode)" wait_for 20 more_enabled_than "$enabled"
     check "trigger_perfetto activates it" "$P/trigger_perfetto" go
     wait "$client"
     check "the session ends after the delay" test $? -eq 0
