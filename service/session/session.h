@@ -28,7 +28,7 @@ struct pfl_session_buffer {
 /* When something is due, CLOCK_MONOTONIC in ms, PFL_SESSION_NEVER when it is not. */
 struct pfl_session_timers {
     uint64_t flush_ms;
-    uint64_t snapshot_ms;
+    uint64_t snapshot_ms; /* CLOCK_BOOTTIME when the plan counts suspend */
     uint64_t clear_ms;
     uint64_t stop_ms;     /* the stop acks' patience ends */
     uint64_t slow_ms;     /* the warning about slow data sources */

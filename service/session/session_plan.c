@@ -117,6 +117,9 @@ static int read_builtin(struct pfl_span bytes, struct pfl_plan_builtin *b)
         case 8:
             b->no_histograms = f.value != 0;
             break;
+        case 7:
+            b->snapshot_counts_suspend = f.value != 0;
+            break;
         case 10:
             b->wants_sessions = f.value != 0;
             break;

@@ -61,6 +61,7 @@ struct pfl_plan_builtin {
     bool no_system_info;
     bool no_service_events;
     bool no_histograms;
+    bool snapshot_counts_suspend;
     bool wants_sessions; /* enable_concurrent_session_events */
     uint32_t primary_clock;
     uint32_t snapshot_period_ms;

@@ -3,9 +3,10 @@
  * The timers of all sessions and flushes, as deadlines.
  *
  * Periodic work (snapshot, flush, clear of incremental state) falls on multiples of its period on
- * CLOCK_MONOTONIC, so that sessions of one period work together. The duration counts on
- * CLOCK_MONOTONIC, or on CLOCK_BOOTTIME when the config wants suspended time to count. The shell
- * asks when to come next and calls run then, or later; run does what is due and nothing twice.
+ * CLOCK_MONOTONIC, so that sessions of one period work together. The duration and the snapshots
+ * count on CLOCK_MONOTONIC, or on CLOCK_BOOTTIME when the config wants suspended time to count. The
+ * shell asks when to come next and calls run then, or later; run does what is due and nothing
+ * twice.
  */
 #include "service/session/session_timers.h"
 
@@ -24,11 +25,19 @@ static uint64_t next_multiple(uint64_t now_ms, uint32_t period_ms)
     return now_ms + period_ms - now_ms % period_ms;
 }
 
-static uint64_t get_duration_clock_ms(const struct pfl_service *service,
-                                      const struct pfl_session *session)
+static uint64_t get_clock_ms(const struct pfl_service *service, bool counts_suspend)
 {
-    return session->plan->duration_counts_suspend ? pfl_service_boottime_ns(service) / 1000000
-                                                  : pfl_service_now_ms(service);
+    return counts_suspend ? pfl_service_boottime_ns(service) / 1000000
+                          : pfl_service_now_ms(service);
+}
+
+static uint64_t get_next_snapshot_ms(const struct pfl_service *service,
+                                     const struct pfl_session *session)
+{
+    const struct pfl_plan_builtin *builtin = &session->plan->builtin;
+
+    return next_multiple(get_clock_ms(service, builtin->snapshot_counts_suspend),
+                         builtin->snapshot_period_ms);
 }
 
 static void run_snapshot(struct pfl_service *service, struct pfl_session *session)
@@ -45,14 +54,15 @@ void pfl_session_timers_start(struct pfl_service *service, struct pfl_session *s
     uint64_t now_ms = pfl_service_now_ms(service);
 
     run_snapshot(service, session);
-    t->snapshot_ms = next_multiple(now_ms, plan->builtin.snapshot_period_ms);
+    t->snapshot_ms = get_next_snapshot_ms(service, session);
     t->slow_ms = now_ms + PFL_SESSION_SLOW_START_MS;
     if (plan->flush_period_ms != 0)
         t->flush_ms = next_multiple(now_ms, plan->flush_period_ms);
     if (plan->clear_period_ms != 0)
         t->clear_ms = next_multiple(now_ms, plan->clear_period_ms);
     if (plan->duration_ms != 0)
-        t->duration_ms = get_duration_clock_ms(service, session) + plan->duration_ms;
+        t->duration_ms =
+            get_clock_ms(service, session->plan->duration_counts_suspend) + plan->duration_ms;
 }
 
 void pfl_session_timers_stop(struct pfl_session *session)
@@ -67,36 +77,39 @@ static uint64_t min_ms(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static uint64_t get_next_ms(const struct pfl_service *service, const struct pfl_session *session,
-                            uint64_t now_ms)
+/* When to look at a deadline of either clock. */
+static uint64_t get_look_ms(const struct pfl_service *service, uint64_t due_ms, bool counts_suspend)
 {
+    uint64_t clock_ms = get_clock_ms(service, counts_suspend);
+    uint64_t left = due_ms > clock_ms ? due_ms - clock_ms : 0;
+
+    if (due_ms == PFL_SESSION_NEVER)
+        return PFL_SESSION_NEVER;
+    return pfl_service_now_ms(service) + (counts_suspend ? min_ms(left, SLEEP_CHECK_MS) : left);
+}
+
+static uint64_t get_next_ms(const struct pfl_service *service, const struct pfl_session *session)
+{
+    const struct pfl_session_plan *plan = session->plan;
     const struct pfl_session_timers *t = &session->timers;
-    uint64_t next = min_ms(t->flush_ms, min_ms(t->snapshot_ms, t->clear_ms));
+    uint64_t next = min_ms(t->flush_ms, t->clear_ms);
 
     next = min_ms(next, min_ms(t->stop_ms, t->slow_ms));
     next = min_ms(next, pfl_trigger_next_ms(session));
     if (session->file != NULL)
         next = min_ms(next, session->file->next_write_ms);
-    if (t->duration_ms != PFL_SESSION_NEVER) {
-        uint64_t clock_ms = get_duration_clock_ms(service, session);
-        uint64_t left = t->duration_ms > clock_ms ? t->duration_ms - clock_ms : 0;
-
-        if (session->plan->duration_counts_suspend)
-            left = min_ms(left, SLEEP_CHECK_MS);
-        next = min_ms(next, now_ms + left);
-    }
-    return next;
+    next =
+        min_ms(next, get_look_ms(service, t->snapshot_ms, plan->builtin.snapshot_counts_suspend));
+    return min_ms(next, get_look_ms(service, t->duration_ms, plan->duration_counts_suspend));
 }
 
 uint64_t pfl_session_timers_next_ms(const struct pfl_service *service)
 {
-    uint64_t now_ms = pfl_service_now_ms(service);
     uint64_t next = pfl_flush_book_next_deadline_ms(&service->flushes);
     struct pfl_list *it;
 
     PFL_LIST_EACH (it, &service->sessions) {
-        next = min_ms(next,
-                      get_next_ms(service, PFL_CONTAINER_OF(it, struct pfl_session, node), now_ms));
+        next = min_ms(next, get_next_ms(service, PFL_CONTAINER_OF(it, struct pfl_session, node)));
     }
     return next;
 }
@@ -153,8 +166,9 @@ static void run_session(struct pfl_service *service, struct pfl_session *session
     const struct pfl_session_plan *plan = session->plan;
     uint64_t now_ms = pfl_service_now_ms(service);
 
-    if (t->snapshot_ms <= now_ms) {
-        t->snapshot_ms = next_multiple(now_ms, plan->builtin.snapshot_period_ms);
+    if (t->snapshot_ms != PFL_SESSION_NEVER &&
+        t->snapshot_ms <= get_clock_ms(service, plan->builtin.snapshot_counts_suspend)) {
+        t->snapshot_ms = get_next_snapshot_ms(service, session);
         run_snapshot(service, session);
     }
     if (t->clear_ms <= now_ms) {
@@ -181,7 +195,7 @@ static void run_session(struct pfl_service *service, struct pfl_session *session
     if (session->file != NULL && session->file->next_write_ms <= now_ms)
         pfl_session_file_run(session->file);
     if (t->duration_ms != PFL_SESSION_NEVER &&
-        t->duration_ms <= get_duration_clock_ms(service, session))
+        t->duration_ms <= get_clock_ms(service, session->plan->duration_counts_suspend))
         run_duration(service, session);
     else
         pfl_trigger_run(service, session);

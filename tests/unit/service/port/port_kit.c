@@ -32,8 +32,7 @@ static uint64_t read_clock(void *user, enum pfl_clock_id id)
 {
     const struct pfl_port_kit *kit = user;
 
-    (void)id;
-    return kit->now_ns;
+    return id == PFL_CLOCK_BOOTTIME ? kit->now_ns + kit->slept_ns : kit->now_ns;
 }
 
 static void read_random(void *user, void *dst, size_t len)

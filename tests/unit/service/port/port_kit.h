@@ -22,6 +22,7 @@ struct pfl_port_kit {
     char producer_address[64];
     char consumer_address[64];
     unsigned open_ports;
+    uint64_t slept_ns; /* how far CLOCK_BOOTTIME is ahead */
     bool is_disk_slow; /* the kit does not wait for files that are written */
 };
 
