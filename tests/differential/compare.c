@@ -10,10 +10,10 @@
  *   REASSEMBLY_GAP for REASSEMBLY_BROKEN_CHAIN   the stock service takes any chain behind a gap of
  *               the same walk for one with a gap
  * What is excused of it, and counted:
- *   packets of several fragments that only we have, and begins of packets that only the peer has
- * given up: by that same fault it drops them. Losses, numbers of sequences and what counts packets
- * or chunks read are not compared then packets that only the peer has and nobody can read: it lets
- * field number 0 pass
+ *   - packets of several fragments, or behind a gap, that only we have, and begins of packets that
+ *     only the peer has given up: by that same fault it drops them. Losses, numbers of sequences
+ *     and what counts packets or chunks read are not compared then
+ *   - packets that only the peer has and nobody can read: it lets field number 0 pass
  */
 #include "tests/differential/compare.h"
 
@@ -134,9 +134,11 @@ static bool is_line_same(const struct line *ours, const struct line *peers,
             (!rules->is_tidy && forgive(ours->loss) == forgive(peers->loss)));
 }
 
-static bool is_reassembled(const struct line *line)
+/* A packet of several fragments, or behind a gap: the peer may have taken it for broken. */
+static bool is_excusable(const struct line *line)
 {
-    return behind_sequence(line) != 0 && memchr(line->text, '+', line->len) != NULL;
+    return behind_sequence(line) != 0 &&
+           (memchr(line->text, '+', line->len) != NULL || (line->loss & LOSS_READ_GAP) != 0);
 }
 
 static bool is_unreadable(const struct line *line)
@@ -163,7 +165,7 @@ static bool walk(const char **ours, const char **peers, const struct rules *rule
                 *peers = behind(&b);
                 continue;
             }
-            if (!rules->is_excused || !is_reassembled(&a))
+            if (!rules->is_excused || !is_excusable(&a))
                 return false;
         } else {
             *peers = behind(&b);
