@@ -81,7 +81,11 @@ int pfl_merge_add_host(struct pfl_merge *self, const struct pfl_merge_host_conf 
     if (conf->points_len > PFL_MERGE_MAX_POINTS ||
         (conf->is_reference && (self->reference != SIZE_MAX || conf->points_len != 1)))
         return PFL_EINVAL;
-    *h = (struct pfl_merge_host){.points_len = conf->points_len};
+    *h = (struct pfl_merge_host){.points_len = conf->points_len,
+                                 .has_clock = conf->has_clock,
+                                 .offset_ns = conf->offset_ns,
+                                 .drift_ns = conf->drift_ns,
+                                 .error_ns = conf->error_ns};
     pfl_id_map_init(&h->sequences, PFL_MERGE_MAX_SEQUENCES);
     pfl_id_map_init(&h->machines, PFL_MERGE_MAX_MACHINES);
     h->name = pfl_mem_strdup(conf->name);

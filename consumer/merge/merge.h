@@ -38,6 +38,12 @@ struct pfl_merge_host_conf {
     const struct pfl_clock_point *points;
     size_t points_len;
     bool is_reference; /* exactly one host of a merge */
+    /* What is known of its clock against the reference's, for readers of the trace: see
+     * docs/merged-trace.md. */
+    bool has_clock;
+    int64_t offset_ns; /* at the beginning */
+    int64_t drift_ns;  /* how much that changed until the end */
+    int64_t error_ns;  /* a bound */
 };
 
 struct pfl_merge_stats {

@@ -24,6 +24,7 @@ enum {
     PFL_PACKET_MACHINE = 98,
     PFL_PACKET_REMOTE_CLOCK_SYNC = 107,
     PFL_PACKET_PROVENANCE = 124,
+    PFL_PACKET_ATTRIBUTES = 126,
     PFL_PACKET_ZSTD_COMPRESSED = 133,
 };
 
@@ -31,6 +32,10 @@ struct pfl_merge_host {
     char *name;                     /* owned */
     struct pfl_clock_point *points; /* owned */
     size_t points_len;
+    bool has_clock;
+    int64_t offset_ns;
+    int64_t drift_ns;
+    int64_t error_ns;
     uint32_t machine_id; /* 0 = the reference */
     struct pfl_id_map sequences;
     struct pfl_id_map machines; /* remote machines of this host's service */

@@ -16,6 +16,8 @@
  */
 #include "consumer/merge/merge_impl.h"
 
+#include <stdio.h>
+
 enum {
     SNAPSHOT_CLOCKS = 1,
     SNAPSHOT_PRIMARY = 2,
@@ -26,6 +28,9 @@ enum {
     SYNC_SYNCED_CLOCKS = 1,
     SYNC_CLIENT_CLOCKS = 2,
     SYNC_HOST_CLOCKS = 3,
+    ATTRIBUTES_ATTRIBUTE = 1,
+    ATTRIBUTE_KEY = 1,
+    ATTRIBUTE_LONG_VALUE = 2,
 };
 
 #define NAME_MAX_BYTES 512u
@@ -120,13 +125,44 @@ static int emit_clock_point(struct pfl_merge *self, const struct pfl_merge_host 
     return emit(self, written(packet, &w));
 }
 
+/* TraceAttributes: Trace Processor shows them as metadata `trace_attribute.<key>`. */
+static void put_attribute(struct pfl_writer *w, const char *key, const char *host, int64_t value)
+{
+    char name[NAME_MAX_BYTES];
+    uint8_t attribute[NAME_MAX_BYTES + SMALL_BYTES];
+    struct pfl_writer a = pfl_writer_of(attribute, sizeof(attribute));
+
+    snprintf(name, sizeof(name), "perfleet.%s.%s", key, host);
+    pfl_writer_field_bytes(&a, ATTRIBUTE_KEY, name, strlen(name));
+    pfl_writer_field_varint(&a, ATTRIBUTE_LONG_VALUE, (uint64_t)value);
+    pfl_writer_field_bytes(w, ATTRIBUTES_ATTRIBUTE, attribute, written(attribute, &a).len);
+}
+
+static int emit_clock_quality(struct pfl_merge *self, const struct pfl_merge_host *h)
+{
+    uint8_t attributes[3 * (NAME_MAX_BYTES + 2 * SMALL_BYTES)];
+    uint8_t packet[sizeof(attributes) + SMALL_BYTES];
+    struct pfl_writer a = pfl_writer_of(attributes, sizeof(attributes));
+    struct pfl_writer w = pfl_writer_of(packet, sizeof(packet));
+
+    put_attribute(&a, "clock_offset_ns", h->name, h->offset_ns);
+    put_attribute(&a, "clock_drift_ns", h->name, h->drift_ns);
+    put_attribute(&a, "clock_error_ns", h->name, h->error_ns);
+    pfl_writer_field_bytes(&w, PFL_PACKET_ATTRIBUTES, attributes, written(attributes, &a).len);
+    /* About the trace, not about a machine: no machine id. */
+    pfl_writer_field_varint(&w, PFL_PACKET_SEQUENCE, PFL_MERGE_OWN_SEQUENCE);
+    return emit(self, written(packet, &w));
+}
+
 static int emit_host(struct pfl_merge *self, const struct pfl_merge_host *h)
 {
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < h->points_len; i++)
         rc = emit_clock_point(self, h, &h->points[i]);
-    return rc != 0 ? rc : emit_name(self, h);
+    if (rc == 0)
+        rc = emit_name(self, h);
+    return rc == 0 && h->has_clock ? emit_clock_quality(self, h) : rc;
 }
 
 int pfl_merge_begin(struct pfl_merge *self)

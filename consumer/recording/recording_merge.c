@@ -52,6 +52,12 @@ static void make_name_unique(struct pfl_recording *r, size_t host)
     pfl_host_link_set_name(r->hosts[host].link, fresh);
 }
 
+static int64_t relative_offset(const struct pfl_recording *r, size_t host, int64_t ns)
+{
+    return pfl_clock_line_offset(&r->hosts[host].line, ns) -
+           pfl_clock_line_offset(&r->hosts[r->reference].line, ns);
+}
+
 static int add_host(struct pfl_recording *r, size_t host)
 {
     struct pfl_recording_member *m = &r->hosts[host];
@@ -73,6 +79,12 @@ static int add_host(struct pfl_recording *r, size_t host)
         conf.points_len = pfl_clock_sync_points(
             &m->line, &reference->line, (struct pfl_clock_span){r->merge_from_ns, r->merge_to_ns},
             points, PFL_MERGE_MAX_POINTS);
+    }
+    conf.has_clock = !conf.is_reference && m->has_line && reference->has_line;
+    if (conf.has_clock) {
+        conf.offset_ns = relative_offset(r, host, r->merge_from_ns);
+        conf.drift_ns = relative_offset(r, host, r->merge_to_ns) - conf.offset_ns;
+        conf.error_ns = m->line.error_ns + reference->line.error_ns;
     }
     return pfl_merge_add_host(r->merge, &conf, &m->merge_index);
 }
@@ -123,12 +135,6 @@ enum pfl_recording_phase pfl_recording_get_phase(const struct pfl_recording *sel
 size_t pfl_recording_get_hosts_len(const struct pfl_recording *self)
 {
     return self->hosts_len;
-}
-
-static int64_t relative_offset(const struct pfl_recording *r, size_t host, int64_t ns)
-{
-    return pfl_clock_line_offset(&r->hosts[host].line, ns) -
-           pfl_clock_line_offset(&r->hosts[r->reference].line, ns);
 }
 
 void pfl_recording_get_host(const struct pfl_recording *self, size_t host,

@@ -81,6 +81,40 @@ static void clock_point_is_written_as_two_equal_exchanges(void **state)
     fini(&w);
 }
 
+static void what_is_known_of_a_clock_is_told_to_readers(void **state)
+{
+    static const struct pfl_clock_point at = {7, 7};
+    struct pfl_merge_host_conf conf = {
+        .name = "ref", .points = &at, .points_len = 1, .is_reference = true};
+    struct trace_sink sink;
+    struct pfl_merge_sink merge_sink;
+    struct pfl_merge *merge;
+    struct pfl_span attribute;
+    size_t host;
+
+    (void)state;
+    trace_sink_init(&sink, &merge_sink);
+    assert_int_equal(pfl_merge_new(&merge_sink, &merge), 0);
+    assert_int_equal(pfl_merge_add_host(merge, &conf, &host), 0);
+    conf = (struct pfl_merge_host_conf){.name = "web-1",
+                                        .points = &at,
+                                        .points_len = 1,
+                                        .has_clock = true,
+                                        .offset_ns = -5,
+                                        .error_ns = 12000};
+    assert_int_equal(pfl_merge_add_host(merge, &conf, &host), 0);
+    assert_int_equal(pfl_merge_begin(merge), 0);
+    attribute = field_bytes(field_bytes(trace_packet(&sink, 4), ATTRIBUTES), 1);
+    /* The last of three. */
+    assert_int_equal(field_value(attribute, 2), 12000);
+    attribute = field_bytes(attribute, 1);
+    assert_int_equal(attribute.len, strlen("perfleet.clock_error_ns.web-1"));
+    assert_memory_equal(attribute.data, "perfleet.clock_error_ns.web-1", attribute.len);
+    pfl_merge_free(merge);
+    trace_sink_fini(&sink);
+    pfl_sweep_assert_no_leak();
+}
+
 static void sequences_of_two_hosts_never_meet(void **state)
 {
     struct merge_world w;
@@ -411,6 +445,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(file_begins_with_clock_and_names_of_all_hosts),
         cmocka_unit_test(clock_point_is_written_as_two_equal_exchanges),
+        cmocka_unit_test(what_is_known_of_a_clock_is_told_to_readers),
         cmocka_unit_test(sequences_of_two_hosts_never_meet),
         cmocka_unit_test(reference_has_no_machine_id_and_the_other_has_one),
         cmocka_unit_test(machines_behind_hosts_stay_apart),

@@ -17,6 +17,7 @@ enum {
     MACHINE = 98,
     REMOTE_CLOCK_SYNC = 107,
     PROVENANCE = 124,
+    ATTRIBUTES = 126,
     FOR_TESTING = 900,
 };
 

@@ -17,6 +17,7 @@
 
 #define HOSTS      2u
 #define PACKETS    100u
+#define PREAMBLE   5u /* clock, two names, one clock point, one clock quality */
 #define STEP_MS    150u
 #define OFFSET_NS  7000000000000ll
 #define CLOCK_SLOP 50000000ll /* a machine under load */
@@ -163,7 +164,7 @@ static void two_hosts_become_one_file_with_their_clocks_known(void **state)
     run(&w);
     assert_complete(&w, 0);
     assert_complete(&w, 1);
-    assert_int_equal(count_packets(&w), 2 * PACKETS + 4);
+    assert_int_equal(count_packets(&w), 2 * PACKETS + PREAMBLE);
     h = result(&w, 0);
     assert_true(h.is_reference);
     h = result(&w, 1);
@@ -250,7 +251,7 @@ static void host_that_dies_while_read_leaves_what_it_had_sent(void **state)
     h = result(&w, 1);
     assert_true(h.report->is_cut_short);
     assert_int_equal(h.merged.packets, PACKETS / 2 + 1);
-    assert_int_equal(count_packets(&w), PACKETS + PACKETS / 2 + 1 + 4);
+    assert_int_equal(count_packets(&w), PACKETS + PACKETS / 2 + 1 + PREAMBLE);
     fini(&w);
 }
 
