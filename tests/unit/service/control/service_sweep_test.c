@@ -82,9 +82,9 @@ static const struct pfl_consumer_ops consumer_ops = {.on_disabled = on_disabled,
                                                      .on_observed = on_observed};
 
 /* buffers { size_kb: 16 } data_sources { config { name: "s" } } duration_ms: 100
- * unique_session_name: "n" */
-static const uint8_t config[] = {0x0a, 0x02, 0x08, 0x10, 0x12, 0x05, 0x0a, 0x03, 0x0a,
-                                 0x01, 's',  0x18, 0x64, 0xb2, 0x01, 0x01, 'n'};
+ * unique_session_name: "n" builtin_data_sources { enable_concurrent_session_events: true } */
+static const uint8_t config[] = {0x0a, 0x02, 0x08, 0x10, 0x12, 0x05, 0x0a, 0x03, 0x0a, 0x01, 's',
+                                 0x18, 0x64, 0xb2, 0x01, 0x01, 'n',  0xa2, 0x01, 0x02, 0x50, 0x01};
 static const uint8_t descriptor[] = {0x0a, 0x01, 's', 0x10, 0x01, 0x18, 0x01};
 
 static int on_part(void *user, struct pfl_span part, bool has_more)
