@@ -139,10 +139,12 @@ struct ask {
     uint64_t ttl_ms;
     bool is_resume;
     bool has_accounts;
+    bool wants_zstd;
 };
 
 static bool read_ask(const struct pfl_h2_head *head, struct ask *ret_ask)
 {
+    const char *accept = pfl_h2_head_get(head, PFL_TUNNEL_H_ACCEPT);
     struct ask ask = {.ttl_ms = PFL_TUNNEL_TTL_DEFAULT_MS};
 
     ask.id = pfl_h2_head_get(head, PFL_TUNNEL_H_STREAM);
@@ -158,6 +160,7 @@ static bool read_ask(const struct pfl_h2_head *head, struct ask *ret_ask)
     if (pfl_h2_head_get(head, PFL_TUNNEL_H_WINDOW) != NULL &&
         !pfl_h2_head_get_number(head, PFL_TUNNEL_H_WINDOW, &ask.offer.window_bytes))
         return false;
+    ask.wants_zstd = accept != NULL && strcmp(accept, PFL_TUNNEL_ENCODING_ZSTD) == 0;
     ask.has_accounts = ask.id != NULL && ask.offer.window_bytes != 0;
     if (ask.id == NULL)
         ask.id = "";
@@ -199,6 +202,7 @@ static struct pfl_agent_stream *begin_stream(struct pfl_agent *a, struct pfl_h2_
         .id = ask->id,
         .operator_name = ask->operator_name,
         .ttl_ms = ask->ttl_ms < a->conf.ttl_max_ms ? ask->ttl_ms : a->conf.ttl_max_ms,
+        .wants_zstd = ask->wants_zstd,
         .on_gone = on_stream_gone,
         .user = a,
     };

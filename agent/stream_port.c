@@ -17,6 +17,7 @@
 
 #include "base/io/fdsock.h"
 #include "base/mem.h"
+#include "proto/codec.h"
 
 #define DELIVER_BYTES (64u * 1024)
 
@@ -27,6 +28,7 @@ struct pfl_agent_stream {
     struct pfl_stream *service; /* owned; NULL once closed */
     struct pfl_h2_stream *leg;  /* borrowed until its on_closed */
     uv_timer_t ttl;
+    struct pfl_encoder *encoder; /* owned; NULL: plain */
     struct pfl_agent_spool *spool;
     size_t spool_bytes;
     size_t counted_bytes; /* of ours in the spool's sum */
@@ -46,6 +48,13 @@ struct pfl_agent_stream {
 
 /* ---- the end ---- */
 
+static void free_stream(struct pfl_agent_stream *s)
+{
+    pfl_encoder_free(s->encoder);
+    pfl_resume_fini(&s->resume);
+    pfl_mem_free(s);
+}
+
 static void finish_if_gone(struct pfl_agent_stream *s)
 {
     if (!s->is_dying || s->service != NULL || s->is_timer_open)
@@ -53,8 +62,7 @@ static void finish_if_gone(struct pfl_agent_stream *s)
     s->spool->used_bytes -= s->counted_bytes;
     pfl_list_remove(&s->node);
     s->on_gone(s->user);
-    pfl_resume_fini(&s->resume);
-    pfl_mem_free(s);
+    free_stream(s);
 }
 
 static void on_timer_closed(uv_handle_t *handle)
@@ -126,13 +134,30 @@ static void hold_or_read(struct pfl_agent_stream *s)
         pfl_stream_read_start(s->service);
 }
 
+/* Into the out ring, as encoded. */
+static int spool(struct pfl_agent_stream *s, struct pfl_span data, bool is_end)
+{
+    struct pfl_span out;
+    bool is_done = false;
+    int rc = 0;
+
+    if (s->encoder == NULL)
+        return pfl_resume_write(&s->resume, data);
+    while (rc == 0 && !is_done) {
+        rc = pfl_encoder_next(s->encoder, &data, is_end, &out, &is_done);
+        if (rc == 0)
+            rc = pfl_resume_write(&s->resume, out);
+    }
+    return rc;
+}
+
 static void on_service_data(void *user, struct pfl_span data)
 {
     struct pfl_agent_stream *s = user;
 
     if (s->is_dying)
         return;
-    if (pfl_resume_write(&s->resume, data) != 0) {
+    if (spool(s, data, false) != 0) {
         pfl_agent_stream_kill(s);
         return;
     }
@@ -143,6 +168,12 @@ static void on_service_data(void *user, struct pfl_span data)
 
 static void end_service(struct pfl_agent_stream *s)
 {
+    if (s->is_dying || s->resume.is_out_ended)
+        return;
+    if (spool(s, pfl_span_of(NULL, 0), true) != 0) {
+        pfl_agent_stream_kill(s);
+        return;
+    }
     pfl_resume_end(&s->resume);
     if (s->leg != NULL)
         pfl_h2_stream_wake(s->leg);
@@ -277,12 +308,15 @@ static const struct pfl_h2_stream_ops leg_ops = {
 static int answer(struct pfl_agent_stream *s, struct pfl_h2_stream *leg,
                   const struct pfl_resume_offer *told)
 {
-    struct pfl_h2_field fields[PFL_TUNNEL_OFFER_FIELDS];
+    struct pfl_h2_field fields[PFL_TUNNEL_OFFER_FIELDS + 1];
     struct pfl_tunnel_offer_text text;
+    size_t count = PFL_TUNNEL_OFFER_FIELDS;
 
     pfl_tunnel_offer_write(told, s->ttl_ms, &text, fields);
+    if (s->encoder != NULL)
+        fields[count++] = (struct pfl_h2_field){PFL_TUNNEL_H_ENCODING, PFL_TUNNEL_ENCODING_ZSTD};
     pfl_h2_stream_set_user(leg, &leg_ops, s);
-    return pfl_h2_stream_respond(leg, 200, fields, PFL_TUNNEL_OFFER_FIELDS);
+    return pfl_h2_stream_respond(leg, 200, fields, count);
 }
 
 int pfl_agent_stream_attach(struct pfl_agent_stream *self, struct pfl_h2_stream *leg,
@@ -358,9 +392,11 @@ int pfl_agent_stream_open(const struct pfl_agent_stream_conf *conf,
     (void)snprintf(s->operator_name, sizeof(s->operator_name), "%s", conf->operator_name);
     pfl_resume_init(&s->resume, s->spool_bytes + PFL_AGENT_READ_BYTES,
                     PFL_TUNNEL_CONTROL_WINDOW_BYTES);
-    rc = open_service(s, conf->consumer_socket);
+    rc = conf->wants_zstd ? pfl_encoder_new(&s->encoder) : 0;
+    if (rc == 0)
+        rc = open_service(s, conf->consumer_socket);
     if (rc != 0) {
-        pfl_mem_free(s);
+        free_stream(s);
         return rc;
     }
     (void)uv_timer_init(s->loop, &s->ttl);

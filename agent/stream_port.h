@@ -35,6 +35,7 @@ struct pfl_agent_stream_conf {
     const char *id;                /* copied; "": it has one leg and dies with it */
     const char *operator_name;     /* copied */
     uint64_t ttl_ms;
+    bool wants_zstd; /* towards the operator */
     /* Last callback, with the node of pfl_agent_stream_get_node already out of its list. */
     void (*on_gone)(void *user);
     void *user;

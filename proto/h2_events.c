@@ -63,28 +63,35 @@ static void refuse(struct pfl_h2_stream *s, unsigned status)
         pfl_h2_stream_reset(s, PFL_H2_REFUSED);
 }
 
+static void tell_response(struct pfl_h2_stream *s, const struct pfl_h2_head *head, unsigned status)
+{
+    if (head->is_over || status == 0)
+        pfl_h2_stream_reset(s, PFL_H2_PROTOCOL_ERROR);
+    else if (status >= 200 && s->ops->on_response != NULL)
+        s->ops->on_response(s->user, head);
+}
+
+static void tell_request(struct pfl_h2 *h2, struct pfl_h2_stream *s, const struct pfl_h2_head *head)
+{
+    if (head->is_over) {
+        refuse(s, 431);
+        return;
+    }
+    h2->conf.on_request(h2->conf.user, s, head);
+    if (s->ops == NULL && !s->is_responded)
+        refuse(s, 404);
+}
+
 static void tell_head(struct pfl_h2 *h2, struct pfl_h2_stream *s)
 {
     struct pfl_h2_head *head = s->head;
-    unsigned status = pfl_h2_head_get_status(head);
 
     s->head = NULL;
-    if (s->is_reset) {
-        /* nobody listens */
-    } else if (s->is_own && (head->is_over || status == 0)) {
-        pfl_h2_stream_reset(s, PFL_H2_PROTOCOL_ERROR);
-    } else if (s->is_own) {
-        if (status >= 200 && s->ops->on_response != NULL)
-            s->ops->on_response(s->user, head);
-    } else if (s->is_responded || s->ops != NULL) {
-        /* trailing fields of a request: nothing in the tunnel has them */
-    } else if (head->is_over) {
-        refuse(s, 431);
-    } else {
-        h2->conf.on_request(h2->conf.user, s, head);
-        if (s->ops == NULL && !s->is_responded)
-            refuse(s, 404);
-    }
+    if (!s->is_reset && s->is_own)
+        tell_response(s, head, pfl_h2_head_get_status(head));
+    else if (!s->is_reset && !s->is_responded &&
+             s->ops == NULL) /* else trailing fields: nothing here has them */
+        tell_request(h2, s, head);
     pfl_mem_free(head);
 }
 
@@ -190,7 +197,8 @@ static ssize_t give_body(struct pfl_h2_stream *s, uint8_t *dst, size_t room, uin
     struct pfl_span body = pfl_buf_get(&s->body);
     size_t len = body.len < room ? body.len : room;
 
-    memcpy(dst, body.data, len);
+    if (len != 0)
+        memcpy(dst, body.data, len);
     pfl_buf_consume(&s->body, len);
     if (s->body.len == 0)
         *flags |= NGHTTP2_DATA_FLAG_EOF;

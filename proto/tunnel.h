@@ -23,14 +23,15 @@ enum { PFL_TUNNEL_VERSION = 1 }; /* hello's "protocol" */
 #define PFL_TUNNEL_HOSTS_PATH    "/v1/hosts"
 
 /* Header fields of a CONNECT and of its answer. */
-#define PFL_TUNNEL_H_STREAM   "perfleet-stream"   /* 32 lower-case hex digits */
-#define PFL_TUNNEL_H_RECEIVED "perfleet-received" /* bytes that the sender of this has received */
-#define PFL_TUNNEL_H_CREDITED "perfleet-credited" /* of these, what it has used up */
-#define PFL_TUNNEL_H_WINDOW   "perfleet-window"   /* bytes it takes beyond the credited ones */
-#define PFL_TUNNEL_H_TTL      "perfleet-ttl-ms"   /* how long the stream lives without connection */
-#define PFL_TUNNEL_H_ACCEPT   "perfleet-accept-encoding" /* "zstd": what may come back */
-#define PFL_TUNNEL_H_ENCODING "perfleet-encoding"        /* "zstd": what does come back */
-#define PFL_TUNNEL_H_OPERATOR "perfleet-operator" /* relay to agent only: who asks, verified */
+#define PFL_TUNNEL_H_STREAM      "perfleet-stream"   /* 32 lower-case hex digits */
+#define PFL_TUNNEL_H_RECEIVED    "perfleet-received" /* bytes that the sender of this has received */
+#define PFL_TUNNEL_H_CREDITED    "perfleet-credited" /* of these, what it has used up */
+#define PFL_TUNNEL_H_WINDOW      "perfleet-window"   /* bytes it takes beyond the credited ones */
+#define PFL_TUNNEL_H_TTL         "perfleet-ttl-ms" /* how long the stream lives without connection */
+#define PFL_TUNNEL_H_ACCEPT      "perfleet-accept-encoding" /* "zstd": what may come back */
+#define PFL_TUNNEL_H_ENCODING    "perfleet-encoding"        /* "zstd": what does come back */
+#define PFL_TUNNEL_ENCODING_ZSTD "zstd"
+#define PFL_TUNNEL_H_OPERATOR    "perfleet-operator" /* relay to agent only: who asks, verified */
 
 #define PFL_TUNNEL_H_PROBLEM "perfleet-problem" /* with a refusal: the sentence for people */
 

@@ -100,10 +100,14 @@ static void deliver(struct pfl_client_stream *s, struct pfl_span data)
         s->base.ops->on_data(s->base.user, data);
 }
 
+static bool has_more(const struct pfl_client_stream *s)
+{
+    return pfl_resume_held(&s->resume) != 0 || s->has_undelivered;
+}
+
 static void tell_eof(struct pfl_client_stream *s)
 {
-    if (!may_deliver(s) || s->is_eof_told || !s->resume.is_in_ended ||
-        pfl_resume_held(&s->resume) != 0)
+    if (!may_deliver(s) || s->is_eof_told || !s->resume.is_in_ended || has_more(s))
         return;
     s->is_eof_told = true;
     send_credit(s);
@@ -113,16 +117,38 @@ static void tell_eof(struct pfl_client_stream *s)
         s->base.ops->on_eof(s->base.user);
 }
 
+/* One piece of what is held. False: it cannot be decoded. */
+static bool deliver_some(struct pfl_client_stream *s)
+{
+    struct pfl_span held = pfl_resume_peek(&s->resume, DELIVER_BYTES);
+    struct pfl_span rest = held;
+    struct pfl_span piece;
+    bool is_done = true;
+
+    if (s->decoder == NULL) {
+        deliver(s, held);
+        pfl_resume_use(&s->resume, held.len);
+        return true;
+    }
+    if (pfl_decoder_next(s->decoder, &rest, &piece, &is_done) != 0)
+        return false;
+    s->has_undelivered = !is_done && rest.len == 0;
+    pfl_resume_use(&s->resume, held.len - rest.len);
+    if (piece.len != 0)
+        deliver(s, piece);
+    return true;
+}
+
 /* What is due to the owner, from the loop. */
 static void on_kick(uv_timer_t *timer)
 {
     struct pfl_client_stream *s = timer->data;
 
-    while (may_deliver(s) && pfl_resume_held(&s->resume) != 0) {
-        struct pfl_span piece = pfl_resume_peek(&s->resume, DELIVER_BYTES);
-
-        deliver(s, piece);
-        pfl_resume_use(&s->resume, piece.len);
+    while (may_deliver(s) && has_more(s)) {
+        if (!deliver_some(s)) {
+            pfl_client_stream_break(s, PFL_EPROTO, "what the host sent cannot be decoded");
+            return;
+        }
     }
     if (s->state == STATE_CLOSING)
         return;
@@ -138,11 +164,22 @@ static void on_kick(uv_timer_t *timer)
 
 /* ---- the leg's callbacks ---- */
 
+/* The first answer says how the bytes come; later ones say the same. */
+static bool choose_encoding(struct pfl_client_stream *s, const struct pfl_h2_head *head)
+{
+    const char *encoding = pfl_h2_head_get(head, PFL_TUNNEL_H_ENCODING);
+
+    if (s->was_opened || encoding == NULL)
+        return true;
+    return s->wants_zstd && strcmp(encoding, PFL_TUNNEL_ENCODING_ZSTD) == 0 &&
+           pfl_decoder_new(&s->decoder) == 0;
+}
+
 static void attach(struct pfl_client_stream *s, const struct pfl_h2_head *head)
 {
     struct pfl_resume_offer offer;
 
-    if (!pfl_tunnel_offer_read(head, &offer)) {
+    if (!pfl_tunnel_offer_read(head, &offer) || !choose_encoding(s, head)) {
         pfl_client_stream_break(s, PFL_EPROTO, "the host's answer makes no sense");
         return;
     }
@@ -221,8 +258,10 @@ static void on_data(void *user, struct pfl_span data)
 
     if (s->state != STATE_CARRIED)
         return;
-    if (!may_deliver(s) || pfl_resume_held(&s->resume) != 0) {
+    if (s->decoder != NULL || !may_deliver(s) || pfl_resume_held(&s->resume) != 0) {
         rc = pfl_resume_feed(&s->resume, data);
+        if (s->decoder != NULL && may_deliver(s))
+            pfl_client_leg_kick(s);
     } else {
         rc = pfl_resume_pass(&s->resume, data.len);
         if (rc == 0)
@@ -279,7 +318,7 @@ static void on_leg_closed(void *user, uint32_t code)
         return;
     if (code == PFL_H2_CANCEL)
         pfl_client_stream_break(s, PFL_ECLOSED, "the stream was killed at the other side");
-    else if (s->resume.is_in_ended && s->resume.is_end_sent && pfl_resume_held(&s->resume) == 0)
+    else if (s->resume.is_in_ended && s->resume.is_end_sent && !has_more(s))
         pfl_resume_detach(&s->resume); /* all is said; the owner closes */
     else
         lose_leg(s);
@@ -299,7 +338,7 @@ static const struct pfl_h2_stream_ops leg_ops = {
 void pfl_client_leg_ask(struct pfl_client_stream *s)
 {
     struct pfl_h2 *h2 = pfl_tunnel_client_get_h2(s->client);
-    struct pfl_h2_field fields[PFL_TUNNEL_OFFER_FIELDS + 1];
+    struct pfl_h2_field fields[PFL_TUNNEL_OFFER_FIELDS + 2];
     struct pfl_tunnel_offer_text text;
     char path[PATH_MAX_BYTES];
     struct pfl_h2_request request = {
@@ -321,6 +360,9 @@ void pfl_client_leg_ask(struct pfl_client_stream *s)
     pfl_tunnel_offer_write(&s->told, s->ttl_ms, &text, fields + 1);
     /* The account of what was received makes it a resume. */
     request.fields_len = s->was_opened ? PFL_TUNNEL_OFFER_FIELDS + 1 : PFL_TUNNEL_OFFER_FIELDS - 1;
+    if (!s->was_opened && s->wants_zstd)
+        fields[request.fields_len++] =
+            (struct pfl_h2_field){PFL_TUNNEL_H_ACCEPT, PFL_TUNNEL_ENCODING_ZSTD};
     if (pfl_h2_request(h2, &request, &s->leg) != 0) {
         wait_for_leg(s);
         return;

@@ -43,6 +43,7 @@ static void on_timer_closed(uv_handle_t *handle)
         return;
     s->base.ops->on_closed(s->base.user, s->close_err);
     pfl_list_remove(&s->node);
+    pfl_decoder_free(s->decoder);
     pfl_resume_fini(&s->resume);
     pfl_mem_free(s);
     pfl_tunnel_client_on_stream_gone(client);
@@ -235,6 +236,7 @@ int pfl_tunnel_client_connect(struct pfl_tunnel_client *self,
     s->ttl_ms = target->ttl_ms != 0 ? target->ttl_ms : PFL_TUNNEL_TTL_DEFAULT_MS;
     s->queue_max_bytes = conf->queue_max_bytes;
     s->queue_low_bytes = conf->queue_low_bytes;
+    s->wants_zstd = target->wants_zstd && target->ticket == NULL;
     s->is_reading = true;
     memcpy(s->host, target->host, strlen(target->host) + 1);
     pfl_resume_init(&s->resume, conf->queue_max_bytes + PFL_TUNNEL_CONTROL_WINDOW_BYTES,
@@ -275,7 +277,7 @@ int pfl_tunnel_stream_leave(struct pfl_stream *stream, struct pfl_tunnel_ticket 
 {
     struct pfl_client_stream *s = self_of(stream);
 
-    if (s->state != STATE_CARRIED || pfl_resume_held(&s->resume) != 0 ||
+    if (s->state != STATE_CARRIED || s->decoder != NULL || pfl_resume_held(&s->resume) != 0 ||
         pfl_replay_unsent(&s->resume.out) != 0 || s->resume.is_out_ended || s->resume.is_in_ended)
         return PFL_ESTATE;
     *ret_ticket = (struct pfl_tunnel_ticket){

@@ -5,6 +5,7 @@
 #define PFL_TUNNEL_CLIENT_STREAM_IMPL_H
 
 #include "base/io/stream_impl.h"
+#include "proto/codec.h"
 #include "proto/identity.h"
 #include "proto/tunnel_offer.h"
 #include "tunnel/backoff.h"
@@ -19,6 +20,7 @@ struct pfl_client_stream {
     uv_loop_t *loop;
     enum pfl_client_stream_state state;
     struct pfl_resume resume;
+    struct pfl_decoder *decoder;  /* owned; NULL: plain */
     struct pfl_resume_offer told; /* ours, of this leg */
     struct pfl_h2_stream *leg;    /* borrowed until its on_closed */
     uv_timer_t retry;             /* the next attempt while WAITING; the end of close_after_flush */
@@ -35,6 +37,8 @@ struct pfl_client_stream {
     int close_err;
     bool was_opened;    /* the host has it */
     bool is_taken_over; /* begun from a ticket: the first answer's credit may lie behind ours */
+    bool wants_zstd;
+    bool has_undelivered; /* the decoder gives more without further bytes */
     bool is_reading;
     bool is_ready_told;
     bool is_eof_told;

@@ -112,7 +112,7 @@ kill "$CUT_AGENT" "$AGENT_C"
 head -c 8000000 /dev/urandom >"$WORK/in"
 echo_through() {
     # shellcheck disable=SC2094
-    operator "$CUTTER_ADDR" operator-me cat a <"$WORK/in.fifo" >"$WORK/out" 2>"$WORK/echo.err" &
+    TUNNEL_ZSTD=1 operator "$CUTTER_ADDR" operator-me cat a <"$WORK/in.fifo" >"$WORK/out" 2>"$WORK/echo.err" &
     local pid=$!
     cat "$WORK/in" >"$WORK/in.fifo"
     wait "$pid" || return
@@ -121,7 +121,7 @@ echo_through() {
 mkfifo "$WORK/in.fifo"
 kill "$CUT_OPERATOR"
 start_cutter cut-echo "$RELAY_ADDR" 1500000 3 8
-check "and both ways at the same time" echo_through
+check "and both ways at the same time, compressed" echo_through
 check "it was resumed, too" test "$(resumes_of "$WORK/echo.err")" -ge 2
 
 # ---- a relay that is killed

@@ -161,6 +161,7 @@ static void open_stream(void)
 {
     struct pfl_tunnel_target target = {
         .host = words[0],
+        .wants_zstd = getenv("TUNNEL_ZSTD") != NULL,
         .ttl_ms = words[1] != NULL ? strtoull(words[1], NULL, 10) : 0,
     };
     struct pfl_stream_conf conf = {

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * zstd as the tunnel uses it: see codec.h.
+ *
+ * Happy path: level 1, a window of 2^WRITE_WINDOW_LOG bytes, one frame. Failures: what cannot be
+ * decoded is PFL_EPARSE, for good. Ownership: zstd's contexts. Limits: the window; a piece.
+ */
+#include "proto/codec.h"
+
+#include <zstd.h>
+
+#include "base/mem.h"
+
+#define LEVEL            1
+#define WRITE_WINDOW_LOG 19
+
+struct pfl_encoder {
+    ZSTD_CCtx *zstd; /* owned */
+};
+
+struct pfl_decoder {
+    ZSTD_DCtx *zstd; /* owned */
+    bool is_broken;
+};
+
+/* One thread: used up before the next call. */
+static uint8_t piece[PFL_CODEC_PIECE_BYTES];
+
+int pfl_encoder_new(struct pfl_encoder **ret_encoder)
+{
+    struct pfl_encoder *e = pfl_mem_zalloc(sizeof(*e));
+
+    if (e == NULL)
+        return PFL_ENOMEM;
+    e->zstd = ZSTD_createCCtx();
+    if (e->zstd == NULL ||
+        ZSTD_isError(ZSTD_CCtx_setParameter(e->zstd, ZSTD_c_compressionLevel, LEVEL)) != 0 ||
+        ZSTD_isError(ZSTD_CCtx_setParameter(e->zstd, ZSTD_c_windowLog, WRITE_WINDOW_LOG)) != 0) {
+        pfl_encoder_free(e);
+        return PFL_ENOMEM;
+    }
+    *ret_encoder = e;
+    return 0;
+}
+
+void pfl_encoder_free(struct pfl_encoder *self)
+{
+    if (self == NULL)
+        return;
+    (void)ZSTD_freeCCtx(self->zstd);
+    pfl_mem_free(self);
+}
+
+static void take(struct pfl_span *in, size_t len)
+{
+    if (len != 0)
+        *in = pfl_span_of(in->data + len, in->len - len);
+}
+
+int pfl_encoder_next(struct pfl_encoder *self, struct pfl_span *in, bool is_end,
+                     struct pfl_span *ret_out, bool *ret_is_done)
+{
+    ZSTD_inBuffer from = {.src = in->data, .size = in->len};
+    ZSTD_outBuffer to = {.dst = piece, .size = sizeof(piece)};
+    size_t left = ZSTD_compressStream2(self->zstd, &to, &from, is_end ? ZSTD_e_end : ZSTD_e_flush);
+
+    if (ZSTD_isError(left) != 0)
+        return PFL_EIO;
+    take(in, from.pos);
+    *ret_out = pfl_span_of(piece, to.pos);
+    *ret_is_done = left == 0;
+    return 0;
+}
+
+int pfl_decoder_new(struct pfl_decoder **ret_decoder)
+{
+    struct pfl_decoder *d = pfl_mem_zalloc(sizeof(*d));
+
+    if (d == NULL)
+        return PFL_ENOMEM;
+    d->zstd = ZSTD_createDCtx();
+    if (d->zstd == NULL || ZSTD_isError(ZSTD_DCtx_setParameter(d->zstd, ZSTD_d_windowLogMax,
+                                                               PFL_CODEC_WINDOW_LOG)) != 0) {
+        pfl_decoder_free(d);
+        return PFL_ENOMEM;
+    }
+    *ret_decoder = d;
+    return 0;
+}
+
+void pfl_decoder_free(struct pfl_decoder *self)
+{
+    if (self == NULL)
+        return;
+    (void)ZSTD_freeDCtx(self->zstd);
+    pfl_mem_free(self);
+}
+
+int pfl_decoder_next(struct pfl_decoder *self, struct pfl_span *in, struct pfl_span *ret_out,
+                     bool *ret_is_done)
+{
+    ZSTD_inBuffer from = {.src = in->data, .size = in->len};
+    ZSTD_outBuffer to = {.dst = piece, .size = sizeof(piece)};
+
+    if (self->is_broken || ZSTD_isError(ZSTD_decompressStream(self->zstd, &to, &from)) != 0) {
+        self->is_broken = true;
+        return PFL_EPARSE;
+    }
+    take(in, from.pos);
+    *ret_out = pfl_span_of(piece, to.pos);
+    *ret_is_done = in->len == 0 && to.pos < to.size;
+    return 0;
+}

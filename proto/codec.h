@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tunnel's encoding "zstd": one zstd stream for a stream's life, flushed whenever there is no
+ * more to add. Pure; output comes in pieces on storage that all codecs share: use each before the
+ * next call.
+ */
+#ifndef PFL_PROTO_CODEC_H
+#define PFL_PROTO_CODEC_H
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+/* What a piece of output has at most. */
+#define PFL_CODEC_PIECE_BYTES (128u * 1024)
+/* A decoder refuses streams that would take more memory than this window (1 MiB). */
+#define PFL_CODEC_WINDOW_LOG 20
+
+struct pfl_encoder;
+struct pfl_decoder;
+
+PFL_MUST_USE int pfl_encoder_new(struct pfl_encoder **ret_encoder); /* PFL_ENOMEM */
+void pfl_encoder_free(struct pfl_encoder *self);                    /* NULL is legal */
+/* Takes bytes off `in` and gives a piece. Done: all of `in` is taken, and all that the peer needs
+ * to decode it has been given. `is_end`: nothing comes after `in`. PFL_EIO when zstd fails. */
+PFL_MUST_USE int pfl_encoder_next(struct pfl_encoder *self, struct pfl_span *in, bool is_end,
+                                  struct pfl_span *ret_out, bool *ret_is_done);
+
+PFL_MUST_USE int pfl_decoder_new(struct pfl_decoder **ret_decoder);
+void pfl_decoder_free(struct pfl_decoder *self);
+/* The same backwards; done: all of `in` is taken and nothing more comes of it. PFL_EPARSE. */
+PFL_MUST_USE int pfl_decoder_next(struct pfl_decoder *self, struct pfl_span *in,
+                                  struct pfl_span *ret_out, bool *ret_is_done);
+
+#endif
