@@ -16,16 +16,18 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "agent/probes/tracefs.h"
 #include "base/mem.h"
 
-#define BATCH_BYTES   (64u * 1024u)
-#define COMMIT_OFFSET 8u
-#define COMMIT_MASK   0x07ffffffu
-#define STATS_FIELD   2u
-#define PATH_HERE     64
+#define PERCENT_DEFAULT 50u
+#define BATCH_BYTES     (64u * 1024u)
+#define COMMIT_OFFSET   8u
+#define COMMIT_MASK     0x07ffffffu
+#define STATS_FIELD     2u
+#define PATH_HERE       64
 
 static int open_cpu(struct pfl_cpu_buffers *self, int instance_fd, uint32_t cpu)
 {
@@ -90,6 +92,24 @@ void pfl_cpu_buffers_close(struct pfl_cpu_buffers *self)
     pfl_mem_free(self->cpus);
     pfl_mem_free(self->pages);
     memset(self, 0, sizeof(*self));
+}
+
+/* Before 6.9 poll on trace_pipe_raw does not keep to buffer_percent. */
+bool pfl_cpu_buffers_can_poll(int instance_fd, uint32_t percent)
+{
+    struct utsname name;
+    char text[16];
+    char *end;
+    unsigned long major;
+    unsigned long minor;
+
+    if (uname(&name) != 0)
+        return false;
+    major = strtoul(name.release, &end, 10);
+    minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
+    (void)snprintf(text, sizeof(text), "%u", percent != 0 ? percent : PERCENT_DEFAULT);
+    return (major > 6 || (major == 6 && minor >= 9)) &&
+           pfl_tracefs_write(instance_fd, "buffer_percent", text) == 0;
 }
 
 static bool is_temporary(int error)

@@ -19,11 +19,10 @@
 #include "agent/probes/ftrace.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/random.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
+#include "agent/probes/exclusive.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -40,6 +39,8 @@
 #define PACKET_TIMESTAMP   8u
 #define PACKET_STATS       34u
 #define STATS_PHASE        1u
+#define STATS_SETUP_ERRORS 5u
+#define STATS_EXCLUSIVE    13u
 #define STATS_UNKNOWN      6u
 #define STATS_FAILED       7u
 #define STATS_PARSE_ERRORS 9u
@@ -190,13 +191,16 @@ static int choose_events(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
 
 /* --- sessions ---------------------------------------------------------------------------- */
 
-static void log_ignored(const struct pfl_ftrace_conf *conf)
+/* In the log, and in the trace, where the one who asked sees it. */
+static void tell_ignored(struct pfl_ftrace_session *s)
 {
-    for (uint32_t bit = 1; bit != 0 && bit <= conf->ignored; bit <<= 1) {
-        if ((conf->ignored & bit) != 0)
-            pfl_log_warn("ftrace-config-ignored", "field=%s",
-                         pfl_ftrace_ignored_str((enum pfl_ftrace_ignored)bit));
-    }
+    char text[512];
+
+    if (s->conf.ignored == 0)
+        return;
+    pfl_ftrace_conf_list_ignored(&s->conf, text, sizeof(text));
+    pfl_log_warn("ftrace-config-ignored", "fields=\"%s\"", text);
+    pfl_message_text(&s->unknown, STATS_SETUP_ERRORS, text);
 }
 
 int pfl_ftrace_open_session(struct pfl_ftrace *self, uint32_t session, struct pfl_span config)
@@ -217,7 +221,7 @@ int pfl_ftrace_open_session(struct pfl_ftrace *self, uint32_t session, struct pf
     if (rc != 0)
         pfl_ftrace_close_session(self, session);
     else
-        log_ignored(&s->conf);
+        tell_ignored(s);
     return rc;
 }
 
@@ -260,20 +264,27 @@ static void set_page_size(struct pfl_ftrace *self, const struct pfl_ftrace_conf 
         pfl_log_debug("tracefs-page-size-refused", "kb=%u", kb);
 }
 
-/* Before 6.9 poll on trace_pipe_raw does not keep to buffer_percent. */
-static bool can_poll(const struct pfl_ftrace *self)
+/* Restrictions of the whole instance: only its first session may make them. */
+static void apply_exclusive(struct pfl_ftrace *self, struct pfl_ftrace_session *s, bool is_first)
 {
-    struct utsname name;
-    char *end;
-    unsigned long major;
-    unsigned long minor;
+    const char *refused = NULL;
+    char text[128];
 
-    if (uname(&name) != 0)
-        return false;
-    major = strtoul(name.release, &end, 10);
-    minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
-    return (major > 6 || (major == 6 && minor >= 9)) &&
-           pfl_tracefs_write(self->fs.instance_fd, "buffer_percent", "50") == 0;
+    if (is_first)
+        self->is_exclusive = pfl_ftrace_conf_is_exclusive(&s->conf);
+    if (is_first && self->is_exclusive)
+        refused = pfl_exclusive_apply(&s->conf, self->fs.instance_fd);
+    if (refused != NULL)
+        (void)snprintf(text, sizeof(text), "the kernel refused %s", refused);
+    else if (!is_first && pfl_ftrace_conf_is_exclusive(&s->conf))
+        (void)snprintf(text, sizeof(text),
+                       "ignored beside another session: tids_to_trace, "
+                       "tracefs_options, tracing_cpumask");
+    else if (!is_first && self->is_exclusive)
+        (void)snprintf(text, sizeof(text), "another session restricts what is recorded");
+    else
+        return;
+    pfl_message_text(&s->unknown, STATS_EXCLUSIVE, text);
 }
 
 void pfl_ftrace_prepare(struct pfl_ftrace *self)
@@ -309,7 +320,7 @@ static int start_instance(struct pfl_ftrace *self, const struct pfl_ftrace_conf 
     if (rc == 0)
         rc = pfl_tracefs_write(self->fs.instance_fd, "tracing_on", "1");
     self->is_running = rc == 0;
-    self->has_poll = rc == 0 && can_poll(self);
+    self->has_poll = rc == 0 && pfl_cpu_buffers_can_poll(self->fs.instance_fd, conf->drain_percent);
     if (rc != 0)
         stop_instance(self);
     return rc;
@@ -409,6 +420,7 @@ int pfl_ftrace_start_session(struct pfl_ftrace *self, uint32_t session,
                              struct perfleet_writer *writer)
 {
     struct pfl_ftrace_session *s = &self->sessions[session];
+    bool is_first = !self->is_running;
     int rc;
 
     if (!s->is_open || s->is_started)
@@ -424,6 +436,7 @@ int pfl_ftrace_start_session(struct pfl_ftrace *self, uint32_t session,
     }
     s->writer = writer;
     s->is_started = true;
+    apply_exclusive(self, s, is_first);
     add_stats(self, PHASE_START, &s->stats_before);
     switch_events_on(self, s);
     return 0;

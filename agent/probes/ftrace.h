@@ -38,6 +38,7 @@ struct pfl_ftrace {
     struct pfl_cpu_buffers buffers; /* of the instance, when there is one */
     bool is_running;                /* a session records into the instance */
     uint32_t buffer_size_kb;        /* of the instance */
+    bool is_exclusive;              /* the first session restricts what is recorded */
     bool is_ending;                 /* set by the owner: no further session will come */
     struct pfl_bundle bundle;
     struct pfl_buf scratch;

@@ -8,6 +8,9 @@
  */
 #include "agent/probes/ftrace_conf.h"
 
+#include <ctype.h>
+#include <stdio.h>
+
 #include "base/mem.h"
 
 enum config_field {
@@ -26,7 +29,9 @@ enum config_field {
     F_INSTANCE_NAME = 25,
     F_KPROBES = 30,
     F_DENSER_GENERIC = 32,
+    F_DRAIN_PERCENT = 29,
     F_TIDS = 35,
+    F_OPTIONS = 36,
     F_CPUMASK = 37,
 };
 
@@ -43,19 +48,22 @@ static const struct {
     {F_MONO_RAW, PFL_FTRACE_NO_MONO_RAW, "use_monotonic_raw_clock"},
     {F_INSTANCE_NAME, PFL_FTRACE_NO_INSTANCE_NAME, "instance_name"},
     {F_KPROBES, PFL_FTRACE_NO_KPROBES, "kprobe_events"},
-    {F_TIDS, PFL_FTRACE_NO_TIDS, "tids_to_trace"},
-    {F_CPUMASK, PFL_FTRACE_NO_CPUMASK, "tracing_cpumask"},
     {F_SYMBOLIZE_KSYMS, PFL_FTRACE_NO_KSYMS, "symbolize_ksyms"},
 };
 #define IGNORED_COUNT (sizeof(ignored_fields) / sizeof(ignored_fields[0]))
 
-const char *pfl_ftrace_ignored_str(enum pfl_ftrace_ignored bit)
+void pfl_ftrace_conf_list_ignored(const struct pfl_ftrace_conf *self, char *ret_text, size_t size)
 {
+    uint32_t told = 0;
+
+    (void)snprintf(ret_text, size, "not supported by perfleet-probes:");
     for (size_t i = 0; i < IGNORED_COUNT; i++) {
-        if (ignored_fields[i].bit == bit)
-            return ignored_fields[i].name;
+        size_t used = strlen(ret_text);
+
+        if ((self->ignored & ~told & ignored_fields[i].bit) != 0)
+            (void)snprintf(ret_text + used, size - used, " %s", ignored_fields[i].name);
+        told |= ignored_fields[i].bit;
     }
-    return "?";
 }
 
 static int add_wish(struct pfl_ftrace_conf *conf, struct pfl_span text)
@@ -74,6 +82,69 @@ static int add_wish(struct pfl_ftrace_conf *conf, struct pfl_span text)
         return PFL_ENOMEM;
     conf->wish_count++;
     return 0;
+}
+
+static int add_tid(struct pfl_ftrace_conf *conf, uint64_t tid)
+{
+    int32_t *tids;
+
+    if (conf->tid_count == PFL_FTRACE_TIDS_MAX)
+        return PFL_ELIMIT;
+    if (tid > INT32_MAX)
+        return 0; /* no thread has it */
+    tids = pfl_mem_realloc(conf->tids, (conf->tid_count + 1) * sizeof(*tids));
+    if (tids == NULL)
+        return PFL_ENOMEM;
+    conf->tids = tids;
+    tids[conf->tid_count++] = (int32_t)tid;
+    return 0;
+}
+
+static bool is_option_name(struct pfl_span name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        if (!islower(name.data[i]) && !isdigit(name.data[i]) && strchr("-_", name.data[i]) == NULL)
+            return false;
+    }
+    return name.len != 0 && name.len < 64;
+}
+
+/* TracefsOption: name = 1, state = 2 (1 on, 2 off). */
+static int add_option(struct pfl_ftrace_conf *conf, struct pfl_span message)
+{
+    struct pfl_reader r = pfl_reader_of(message);
+    struct pfl_span name = pfl_span_of(NULL, 0);
+    char text[80];
+    uint64_t state = 0;
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == 1)
+            name = f.bytes;
+        else if (f.id == 2)
+            state = f.value;
+    }
+    if (!is_option_name(name) || state < 1 || state > 2)
+        return 0;
+    if (conf->option_count == PFL_FTRACE_OPTIONS_MAX)
+        return PFL_ELIMIT;
+    (void)snprintf(text, sizeof(text), "%s%.*s", state == 2 ? "no" : "", (int)name.len,
+                   (const char *)name.data);
+    conf->options[conf->option_count] = pfl_mem_strndup(text, strlen(text));
+    if (conf->options[conf->option_count] == NULL)
+        return PFL_ENOMEM;
+    conf->option_count++;
+    return 0;
+}
+
+static int keep_cpumask(struct pfl_ftrace_conf *conf, struct pfl_span text)
+{
+    pfl_mem_free(conf->cpumask);
+    conf->cpumask = NULL;
+    if (text.len == 0 || text.len > PFL_FTRACE_CPUMASK_MAX)
+        return text.len == 0 ? 0 : PFL_ELIMIT;
+    conf->cpumask = pfl_mem_strndup((const char *)text.data, text.len);
+    return conf->cpumask != NULL ? 0 : PFL_ENOMEM;
 }
 
 /* CompactSchedConfig.enabled = 1: only an explicit false turns the compact form off. */
@@ -117,6 +188,15 @@ static int read_field(struct pfl_ftrace_conf *conf, const struct pfl_field *f)
     case F_COMPACT_SCHED:
         read_compact(conf, f->bytes);
         return 0;
+    case F_TIDS:
+        return add_tid(conf, f->value);
+    case F_OPTIONS:
+        return add_option(conf, f->bytes);
+    case F_CPUMASK:
+        return keep_cpumask(conf, f->bytes);
+    case F_DRAIN_PERCENT:
+        conf->drain_percent = f->value <= 100 ? (uint32_t)f->value : 0;
+        return 0;
     case F_DENSER_GENERIC:
         conf->no_dense = f->value == 0;
         return 0;
@@ -150,6 +230,10 @@ void pfl_ftrace_conf_fini(struct pfl_ftrace_conf *self)
     for (size_t i = 0; i < self->wish_count; i++)
         pfl_mem_free(self->wishes[i]);
     pfl_mem_free(self->wishes);
+    pfl_mem_free(self->tids);
+    pfl_mem_free(self->cpumask);
+    for (size_t i = 0; i < self->option_count; i++)
+        pfl_mem_free(self->options[i]);
     memset(self, 0, sizeof(*self));
 }
 

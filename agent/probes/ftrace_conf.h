@@ -6,8 +6,10 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
-#define PFL_FTRACE_WISHES_MAX 4096u /* patterns of events */
-#define PFL_FTRACE_TIDS_MAX   1024u
+#define PFL_FTRACE_WISHES_MAX  4096u /* patterns of events */
+#define PFL_FTRACE_TIDS_MAX    1024u
+#define PFL_FTRACE_OPTIONS_MAX 32u
+#define PFL_FTRACE_CPUMASK_MAX 1024u /* bytes */
 
 struct pfl_ftrace_conf {
     char **wishes; /* owned: group/name, a group and a star, or a bare name */
@@ -16,8 +18,15 @@ struct pfl_ftrace_conf {
     uint32_t drain_period_ms; /* 0: default */
     bool no_compact_sched;
     bool no_generic_events;
-    bool no_dense;    /* generic events with names instead of descriptors */
-    uint32_t ignored; /* enum pfl_ftrace_ignored */
+    bool no_dense; /* generic events with names instead of descriptors */
+    /* What holds for the whole instance, not for one session alone (exclusive features). */
+    int32_t *tids; /* owned */
+    size_t tid_count;
+    char *cpumask;                         /* owned; NULL: all */
+    char *options[PFL_FTRACE_OPTIONS_MAX]; /* owned; as trace_options takes them: name or noname */
+    size_t option_count;
+    uint32_t drain_percent; /* 0: default */
+    uint32_t ignored;       /* enum pfl_ftrace_ignored */
 };
 
 /* Wishes that are read and not fulfilled; the log and docs/probes.md say so. */
@@ -29,13 +38,16 @@ enum pfl_ftrace_ignored {
     PFL_FTRACE_NO_MONO_RAW = 16,
     PFL_FTRACE_NO_INSTANCE_NAME = 32,
     PFL_FTRACE_NO_KPROBES = 64,
-    PFL_FTRACE_NO_TIDS = 128,
-    PFL_FTRACE_NO_CPUMASK = 256,
     PFL_FTRACE_NO_KSYMS = 512,
 };
 
-/* The name of one bit of `ignored`, a field of FtraceConfig. */
-const char *pfl_ftrace_ignored_str(enum pfl_ftrace_ignored bit);
+/* "not supported by perfleet-probes: field field"; cut when it is too long for `size`. */
+void pfl_ftrace_conf_list_ignored(const struct pfl_ftrace_conf *self, char *ret_text, size_t size);
+
+static inline bool pfl_ftrace_conf_is_exclusive(const struct pfl_ftrace_conf *self)
+{
+    return self->tid_count != 0 || self->cpumask != NULL || self->option_count != 0;
+}
 
 /* PFL_EPARSE: not protobuf; PFL_ELIMIT; PFL_ENOMEM. */
 PFL_MUST_USE int pfl_ftrace_conf_parse(struct pfl_span config, struct pfl_ftrace_conf *ret_conf);

@@ -101,6 +101,24 @@ wait $!
 check "the first has its events" $FIELDS "$WORK/a.pftrace" compact_switch event:235
 check "the second has its own and no others" $FIELDS "$WORK/b.pftrace" event:235 no_compact_switch
 
+# One thread alone, and a wish that is not fulfilled.
+python3 -B -c "
+import time
+for _ in range(300): time.sleep(0.01)" &
+SLEEPER=$!
+cat >"$WORK/one.pbtx" <<END
+buffers { size_kb: 16384 } duration_ms: 1000
+data_sources { config { name: "linux.ftrace" ftrace_config { ftrace_events: "raw_syscalls/sys_enter"
+    ftrace_events: "kmem/mm_page_alloc_zone_locked" ftrace_events: "timer/*"
+    tids_to_trace: $SLEEPER tracing_cpumask: "3" enable_function_graph: true } } }
+END
+some_work &
+check "a session for one thread" record one "$WORK/one.pbtx" "$WORK/one.pftrace"
+wait $!
+check "has that thread's events alone, and says what is not supported" \
+    $FIELDS "$WORK/one.pftrace" event:329 "only_pid:$SLEEPER" setup_errors lossless
+kill "$SLEEPER"
+
 sed 's/duration_ms: 1000/duration_ms: 20000/' "$WORK/ftrace.pbtx" >"$WORK/long.pbtx"
 record one "$WORK/long.pbtx" "$WORK/long.pftrace" >"$WORK/long.log" 2>&1 &
 LONG=$!

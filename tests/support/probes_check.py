@@ -4,7 +4,7 @@
 
 Claims: process_tree, process_stats, sys_stats, cpu_info, compact_switch, compact_waking,
 no_compact_switch, event:FIELD (an FtraceEvent with that field), ftrace_stats_begin,
-ftrace_stats_end, lossless. A decoder of its own: it knows protobuf and field numbers only.
+ftrace_stats_end, setup_errors, only_pid:N (events of one thread), lossless. A decoder of its own: it knows protobuf and field numbers only.
 """
 import sys
 
@@ -46,8 +46,10 @@ PACKETS = {2: "process_tree", 9: "process_stats", 7: "sys_stats", 67: "cpu_info"
 def look_at_bundle(bundle, seen):
     for field, value in fields(bundle):
         if field == 2:
-            for inner, _ in fields(value):
+            for inner, number in fields(value):
                 seen.add(f"event:{inner}")
+                if inner == 2:
+                    seen.add(f"pid:{number}")
         elif field == 3 and value:
             seen.add("lost")
         elif field == 8:
@@ -61,6 +63,8 @@ def look_at_stats(stats, seen):
     for field, value in fields(stats):
         if field == 1:
             seen.add({1: "ftrace_stats_begin", 2: "ftrace_stats_end"}.get(value, ""))
+        elif field in (5, 13):
+            seen.add("setup_errors")
 
 
 def main(path, claims):
@@ -78,6 +82,8 @@ def main(path, claims):
     for claim in claims:
         if claim == "lossless":
             good = "lost" not in seen and "error" not in seen
+        elif claim.startswith("only_pid:"):
+            good = {c for c in seen if c.startswith("pid:")} == {claim[5:]}
         elif claim.startswith("no_"):
             good = claim[3:] not in seen
         else:

@@ -21,6 +21,7 @@ static const uint8_t config[] = "\x0a\x07sched/*"
 static void wishes_name_events(void **state)
 {
     struct pfl_ftrace_conf conf;
+    char text[100];
 
     (void)state;
     assert_int_equal(pfl_ftrace_conf_parse(pfl_span_of(config, sizeof(config) - 1), &conf), 0);
@@ -34,7 +35,43 @@ static void wishes_name_events(void **state)
     assert_int_equal(conf.drain_period_ms, 10);
     assert_true(conf.no_compact_sched && conf.no_generic_events);
     assert_int_equal(conf.ignored, PFL_FTRACE_NO_ATRACE);
-    assert_string_equal(pfl_ftrace_ignored_str(PFL_FTRACE_NO_ATRACE), "atrace_categories");
+    pfl_ftrace_conf_list_ignored(&conf, text, sizeof(text));
+    assert_string_equal(text, "not supported by perfleet-probes: atrace_categories");
+    pfl_ftrace_conf_list_ignored(&conf, text, 10);
+    assert_string_equal(text, "not suppo");
+    pfl_ftrace_conf_fini(&conf);
+    pfl_sweep_assert_no_leak();
+}
+
+static void what_holds_for_the_whole_instance_is_read(void **state)
+{
+    /* tids_to_trace 5 and 300, tracefs_options a on, b off, two bad ones, tracing_cpumask "3",
+     * drain_buffer_percent 20, denser_generic_event_encoding false */
+    static const char bytes[] = "\x98\x02\x05\x98\x02\xac\x02"
+                                "\xa2\x02\x05\x0a\x01"
+                                "a\x10\x01"
+                                "\xa2\x02\x05\x0a\x01"
+                                "b\x10\x02"
+                                "\xa2\x02\x05\x0a\x01"
+                                "/\x10\x01"
+                                "\xa2\x02\x03\x0a\x01"
+                                "c"
+                                "\xaa\x02\x01"
+                                "3"
+                                "\xe8\x01\x14\x80\x02\x00";
+    struct pfl_ftrace_conf conf;
+
+    (void)state;
+    assert_int_equal(pfl_ftrace_conf_parse(pfl_span_of(bytes, sizeof(bytes) - 1), &conf), 0);
+    assert_true(pfl_ftrace_conf_is_exclusive(&conf));
+    assert_int_equal(conf.tid_count, 2);
+    assert_int_equal(conf.tids[1], 300);
+    assert_int_equal(conf.option_count, 2);
+    assert_string_equal(conf.options[0], "a");
+    assert_string_equal(conf.options[1], "nob");
+    assert_string_equal(conf.cpumask, "3");
+    assert_int_equal(conf.drain_percent, 20);
+    assert_true(conf.no_dense);
     pfl_ftrace_conf_fini(&conf);
     pfl_sweep_assert_no_leak();
 }
@@ -74,6 +111,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wishes_name_events),
+        cmocka_unit_test(what_holds_for_the_whole_instance_is_read),
         cmocka_unit_test(config_cut_at_every_length_is_read_or_refused),
         cmocka_unit_test(parsing_survives_every_failed_allocation),
     };
