@@ -319,6 +319,8 @@ void pfl_host_link_begin(struct pfl_host_link *self)
         break;
     case PFL_LINK_WATCH:
         pfl_host_link_move(self, PFL_LINK_RECORDING);
+        if (self->report.trigger[0] != '\0')
+            pfl_host_link_end(self);
         break;
     }
 }

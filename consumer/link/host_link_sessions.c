@@ -70,7 +70,7 @@ static int on_observed(void *user, const struct pfl_rpc_reply *reply)
     struct pfl_field events;
     struct pfl_field f;
 
-    if (l->state != PFL_LINK_RECORDING)
+    if (l->state > PFL_LINK_RECORDING)
         return 0;
     while (pfl_reader_field(&r, &events)) {
         struct pfl_reader e = pfl_reader_of(events.bytes);
@@ -80,7 +80,8 @@ static int on_observed(void *user, const struct pfl_rpc_reply *reply)
                 l->report.trigger[0] == '\0')
                 note_hit(l, f.bytes);
     }
-    if (l->report.trigger[0] != '\0')
+    /* One that is raised before all hosts are ready waits for them: pfl_host_link_begin. */
+    if (l->report.trigger[0] != '\0' && l->state == PFL_LINK_RECORDING)
         pfl_host_link_move(l, PFL_LINK_DETACHING);
     return 0;
 }

@@ -3,6 +3,7 @@
 #include "tests/unit/consumer/fake_host.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -18,6 +19,7 @@ struct fake_conn {
     struct pfl_rpc_host rpc;
     bool is_probe;
     bool has_session;
+    bool holds_flight;
     bool is_enable_pending;
     struct pfl_rpc_request enable;
     int64_t notes[NOTES_MAX][2];
@@ -72,7 +74,7 @@ static int on_enable(void *user, struct pfl_rpc_request request, struct pfl_span
 {
     struct fake_conn *c = user;
 
-    c->is_probe = args.len <= 2;
+    c->is_probe = args.len == 2 && args.data[0] == 0x0a;
     c->has_session = true;
     if (play(c, request, "EnableTracing")) {
         c->has_session = false;
@@ -212,16 +214,103 @@ static int on_free(void *user, struct pfl_rpc_request request, struct pfl_span a
     (void)args;
     if (play(c, request, "FreeBuffers"))
         return 0;
+    c->host->was_flight_freed = c->host->was_flight_freed || c->holds_flight;
+    c->holds_flight = false;
     c->has_session = false;
     c->notes_len = 0;
     rc = pfl_rpc_host_reply_empty(&c->rpc, request);
     return rc != 0 ? rc : end_session(c);
 }
 
+/* Sessions that were left running. */
+
+static int on_query(void *user, struct pfl_rpc_request request, struct pfl_span args)
+{
+    static const char *const states[2] = {"STARTED", "DISABLED"};
+    struct fake_conn *c = user;
+    const char *name = states[c->host->is_flight_over];
+    uint8_t session[64];
+    uint8_t state[64];
+    uint8_t body[96];
+    struct pfl_writer s = pfl_writer_of(session, sizeof(session));
+    struct pfl_writer t = pfl_writer_of(state, sizeof(state));
+    struct pfl_writer w = pfl_writer_of(body, sizeof(body));
+
+    (void)args;
+    if (play(c, request, "QueryServiceState"))
+        return 0;
+    pfl_writer_field_bytes(&s, 3, name, strlen(name));
+    pfl_writer_field_bytes(&s, 4, "flight", 6);
+    if (c->host->has_flight)
+        pfl_writer_field_bytes(&t, 6, session, sizeof(session) - s.left);
+    pfl_writer_field_bytes(&w, 1, state, sizeof(state) - t.left);
+    return reply(c, request, PFL_RPC_SUCCESS, body, sizeof(body) - w.left);
+}
+
+static int on_attach(void *user, struct pfl_rpc_request request, struct pfl_span args)
+{
+    struct fake_conn *c = user;
+
+    (void)args;
+    if (play(c, request, "Attach"))
+        return 0;
+    if (!c->host->has_flight || c->host->is_flight_held)
+        return pfl_rpc_host_reply_failure(&c->rpc, request);
+    c->host->is_flight_held = true;
+    c->holds_flight = true;
+    c->has_session = true;
+    return pfl_rpc_host_reply_empty(&c->rpc, request);
+}
+
+static int on_detach(void *user, struct pfl_rpc_request request, struct pfl_span args)
+{
+    struct fake_conn *c = user;
+
+    (void)args;
+    if (play(c, request, "Detach"))
+        return 0;
+    if (!c->has_session)
+        return pfl_rpc_host_reply_failure(&c->rpc, request);
+    c->has_session = false;
+    c->holds_flight = false;
+    c->is_enable_pending = false;
+    c->host->has_flight = true;
+    c->host->is_flight_held = false;
+    return pfl_rpc_host_reply_empty(&c->rpc, request);
+}
+
+static int on_clone(void *user, struct pfl_rpc_request request, struct pfl_span args)
+{
+    struct fake_conn *c = user;
+
+    (void)args;
+    if (play(c, request, "CloneSession"))
+        return 0;
+    if (c->has_session || !c->host->has_flight)
+        return reply(c, request, PFL_RPC_SUCCESS, "\x12\x02no", 4);
+    c->host->clones++;
+    c->has_session = true;
+    return reply(c, request, PFL_RPC_SUCCESS, "\x08\x01", 2);
+}
+
+static int on_observe(void *user, struct pfl_rpc_request request, struct pfl_span args)
+{
+    /* events { clone_trigger_hit { trigger_name: "boom" } } */
+    static const char hit[] = "\x0a\x08\x1a\x06\x12\x04"
+                              "boom";
+    struct fake_conn *c = user;
+
+    (void)args;
+    if (play(c, request, "ObserveEvents") || !c->host->raises_trigger)
+        return 0;
+    return reply(c, request, PFL_RPC_SUCCESS | PFL_RPC_HAS_MORE, hit, sizeof(hit) - 1);
+}
+
 static const struct pfl_rpc_method methods[] = {
-    {"EnableTracing", on_enable}, {"GetTraceStats", on_stats},    {"StartTracing", on_start},
-    {"Flush", on_flush},          {"DisableTracing", on_disable}, {"ReadBuffers", on_read},
-    {"FreeBuffers", on_free},
+    {"EnableTracing", on_enable}, {"GetTraceStats", on_stats},     {"StartTracing", on_start},
+    {"Flush", on_flush},          {"DisableTracing", on_disable},  {"ReadBuffers", on_read},
+    {"FreeBuffers", on_free},     {"QueryServiceState", on_query}, {"Attach", on_attach},
+    {"Detach", on_detach},        {"CloneSession", on_clone},      {"ObserveEvents", on_observe},
 };
 static const struct pfl_rpc_service service = {"ConsumerPort", methods,
                                                sizeof(methods) / sizeof(methods[0])};
@@ -249,6 +338,7 @@ static void on_closed(void *user, int err)
     struct fake_conn *c = user;
 
     (void)err;
+    c->host->was_flight_freed = c->host->was_flight_freed || c->holds_flight;
     for (unsigned i = 0; i < c->host->conns_len; i++)
         if (c->host->conns[i] == c)
             c->host->conns[i] = NULL;

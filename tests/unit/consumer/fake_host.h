@@ -34,6 +34,13 @@ struct fake_host {
     unsigned conns_len;
     bool is_closed;
     int started_order; /* -1: was not started */
+    /* A session "flight" that was left running. */
+    bool has_flight;
+    bool is_flight_over;   /* and has ended */
+    bool is_flight_held;   /* somebody is attached */
+    bool raises_trigger;   /* in it, once it is observed */
+    bool was_flight_freed; /* by FreeBuffers or a connection that ended */
+    unsigned clones;
 };
 
 /* Listens on an address of its own. Returns what pfl_listener_open says. */

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions left running on two played hosts: started, read, copied, watched; and what is left of
+ * them when one host misbehaves at every step in every way.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "consumer/recording/recording.h"
+#include "tests/support/sweep.h"
+#include "tests/unit/consumer/fake_host.h"
+
+#define HOSTS   2u
+#define PACKETS 20u
+#define STEP_MS 150u
+
+struct world {
+    uv_loop_t loop;
+    struct fake_host fakes[HOSTS];
+    struct pfl_host_spec specs[HOSTS];
+    struct pfl_recording *recording;
+    enum pfl_link_task task;
+    const char *output;
+    char path[64];
+    size_t quorum;
+    bool is_over;
+};
+
+static void on_progress(void *user, const struct pfl_recording *recording,
+                        const struct pfl_host_link *link)
+{
+    (void)user;
+    (void)recording;
+    (void)link;
+}
+
+static void on_over(void *user)
+{
+    struct world *w = user;
+
+    w->is_over = true;
+    for (size_t i = 0; i < HOSTS; i++)
+        fake_host_close(&w->fakes[i]);
+}
+
+static void prepare(struct world *w, enum pfl_link_task task)
+{
+    *w = (struct world){.task = task, .quorum = 1};
+    pfl_log_set_level(PFL_LOG_ERROR);
+    for (size_t i = 0; i < HOSTS; i++) {
+        w->fakes[i].packets = PACKETS;
+        w->fakes[i].packet_bytes = 100;
+        w->fakes[i].has_flight = task != PFL_LINK_START;
+    }
+    memcpy(w->path, "/tmp/perfleet-test-XXXXXX", 26);
+    close(mkstemp(w->path));
+    w->output = task == PFL_LINK_START ? NULL : w->path;
+}
+
+static int start(struct world *w)
+{
+    static const uint8_t config[] = {0x0a, 0x02, 0x08, 0x40};
+    struct pfl_recording_conf conf = {
+        .link = {.conn = {.loop = &w->loop},
+                 .task = w->task,
+                 .session = "flight",
+                 .trace_config = pfl_span_of(config, sizeof(config)),
+                 .flush_timeout_ms = 1,
+                 .stop_timeout_ms = 1,
+                 .step_timeout_ms = STEP_MS},
+        .specs = w->specs,
+        .specs_len = HOSTS,
+        .output_path = w->output,
+        .quorum = w->quorum,
+        .on_progress = on_progress,
+        .on_over = on_over,
+        .user = w,
+    };
+    int rc = uv_loop_init(&w->loop) == 0 ? 0 : PFL_ENOMEM;
+
+    for (size_t i = 0; rc == 0 && i < HOSTS; i++) {
+        rc = fake_host_open(&w->fakes[i], &w->loop);
+        w->specs[i] = (struct pfl_host_spec){.kind = PFL_HOST_UNIX, .is_named = true};
+        snprintf(w->specs[i].name, sizeof(w->specs[i].name), "h%zu", i);
+        snprintf(w->specs[i].address, sizeof(w->specs[i].address), "%s", w->fakes[i].address);
+        snprintf(w->specs[i].text, sizeof(w->specs[i].text), "fake");
+    }
+    return rc != 0 ? rc : pfl_recording_new(&conf, &w->recording);
+}
+
+static void finish(struct world *w)
+{
+    if (w->recording == NULL)
+        on_over(w);
+    uv_run(&w->loop, UV_RUN_DEFAULT);
+}
+
+static void fini(struct world *w)
+{
+    pfl_recording_free(w->recording);
+    assert_int_equal(uv_loop_close(&w->loop), 0);
+    unlink(w->path);
+    pfl_sweep_assert_no_leak();
+}
+
+static void run(struct world *w)
+{
+    assert_int_equal(start(w), 0);
+    finish(w);
+    assert_true(w->is_over);
+}
+
+static struct pfl_recording_host result(const struct world *w, size_t host)
+{
+    struct pfl_recording_host h;
+
+    pfl_recording_get_host(w->recording, host, &h);
+    return h;
+}
+
+/* It was done, and read where something is read. */
+static void assert_whole(const struct world *w, size_t host)
+{
+    struct pfl_recording_host h = result(w, host);
+
+    assert_string_equal(h.report->why, "");
+    assert_int_equal(h.state, PFL_LINK_DONE);
+    assert_int_equal(h.merged.packets, w->task == PFL_LINK_START ? 0 : PACKETS);
+}
+
+static bool is_kept(const struct fake_host *h)
+{
+    return h->has_flight && !h->is_flight_held && !h->was_flight_freed;
+}
+
+static void a_session_is_started_and_stays(void **state)
+{
+    struct world w;
+    int64_t skew_ns;
+
+    (void)state;
+    prepare(&w, PFL_LINK_START);
+    run(&w);
+    for (size_t i = 0; i < HOSTS; i++) {
+        assert_whole(&w, i);
+        assert_true(is_kept(&w.fakes[i]));
+        assert_true(w.fakes[i].started_order >= 0);
+    }
+    assert_true(pfl_recording_get_skew_bound(w.recording, &skew_ns) && skew_ns >= 0);
+    fini(&w);
+}
+
+static void a_session_left_running_is_read_and_freed(void **state)
+{
+    struct world w;
+
+    (void)state;
+    prepare(&w, PFL_LINK_READ);
+    w.fakes[1].is_flight_over = true;
+    run(&w);
+    for (size_t i = 0; i < HOSTS; i++) {
+        assert_whole(&w, i);
+        assert_true(w.fakes[i].was_flight_freed);
+    }
+    fini(&w);
+}
+
+static void a_copy_leaves_the_session_alone(void **state)
+{
+    struct world w;
+
+    (void)state;
+    prepare(&w, PFL_LINK_SNAPSHOT);
+    run(&w);
+    for (size_t i = 0; i < HOSTS; i++) {
+        assert_whole(&w, i);
+        assert_int_equal(w.fakes[i].clones, 1);
+        assert_true(is_kept(&w.fakes[i]));
+    }
+    fini(&w);
+}
+
+static void a_trigger_on_one_host_copies_all(void **state)
+{
+    struct world w;
+
+    (void)state;
+    for (size_t culprit = 0; culprit < HOSTS; culprit++) {
+        prepare(&w, PFL_LINK_WATCH);
+        w.fakes[culprit].raises_trigger = true;
+        run(&w);
+        for (size_t i = 0; i < HOSTS; i++) {
+            assert_whole(&w, i);
+            assert_int_equal(w.fakes[i].clones, 1);
+            assert_true(is_kept(&w.fakes[i]));
+        }
+        assert_string_equal(result(&w, culprit).report->trigger, "\"boom\"");
+        assert_string_equal(result(&w, 1 - culprit).report->trigger, "");
+        fini(&w);
+    }
+}
+
+static void what_cannot_be_written_is_not_taken(void **state)
+{
+    struct world w;
+
+    (void)state;
+    prepare(&w, PFL_LINK_READ);
+    w.output = "/no/such/place.pftrace";
+    run(&w);
+    assert_true(pfl_recording_has_file_failed(w.recording));
+    for (size_t i = 0; i < HOSTS; i++)
+        assert_true(is_kept(&w.fakes[i]));
+    fini(&w);
+}
+
+static void too_few_hosts_leave_the_session_with_those_there_are(void **state)
+{
+    struct world w;
+
+    (void)state;
+    prepare(&w, PFL_LINK_READ);
+    w.quorum = 2;
+    w.fakes[1].has_flight = false;
+    run(&w);
+    assert_true(is_kept(&w.fakes[0]));
+    assert_non_null(strstr(result(&w, 1).report->why, "there is no session \"flight\""));
+    fini(&w);
+}
+
+struct misdeed {
+    enum pfl_link_task task;
+    const char *method;
+    enum pfl_link_state fails_in;
+};
+
+static const struct misdeed misdeeds[] = {
+    {PFL_LINK_START, "Detach", PFL_LINK_DETACHING},
+    {PFL_LINK_READ, "QueryServiceState", PFL_LINK_SETUP},
+    {PFL_LINK_READ, "Attach", PFL_LINK_SETUP},
+    {PFL_LINK_SNAPSHOT, "QueryServiceState", PFL_LINK_SETUP},
+    {PFL_LINK_SNAPSHOT, "CloneSession", PFL_LINK_CLONING},
+    {PFL_LINK_WATCH, "Attach", PFL_LINK_SETUP},
+    {PFL_LINK_WATCH, "Detach", PFL_LINK_DETACHING},
+    {PFL_LINK_WATCH, "CloneSession", PFL_LINK_CLONING},
+};
+
+static void commit_misdeed(const struct misdeed *m, enum fake_trick trick)
+{
+    struct world w;
+    struct pfl_recording_host h;
+
+    prepare(&w, m->task);
+    w.fakes[0].raises_trigger = true;
+    w.fakes[1].trick = trick;
+    w.fakes[1].method = m->method;
+    run(&w);
+    assert_whole(&w, 0);
+    h = result(&w, 1);
+    assert_int_equal(h.state, PFL_LINK_FAILED);
+    assert_int_equal(h.report->failed_in, m->fails_in);
+    assert_true(strlen(h.report->why) > strlen(pfl_link_state_str(m->fails_in)) + 2);
+    fini(&w);
+}
+
+static void a_host_that_misbehaves_at_any_step_leaves_the_other_whole(void **state)
+{
+    static const enum fake_trick tricks[] = {FAKE_SILENT, FAKE_DIES, FAKE_GARBAGE, FAKE_FAILS};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(misdeeds) / sizeof(misdeeds[0]); i++)
+        for (size_t t = 0; t < sizeof(tricks) / sizeof(tricks[0]); t++)
+            commit_misdeed(&misdeeds[i], tricks[t]);
+}
+
+static int snapshot_once(void *arg)
+{
+    struct world w;
+    int rc;
+
+    (void)arg;
+    prepare(&w, PFL_LINK_WATCH);
+    for (size_t i = 0; i < HOSTS; i++)
+        w.fakes[i].raises_trigger = true;
+    rc = start(&w);
+    finish(&w);
+    pfl_recording_free(w.recording);
+    assert_int_equal(uv_loop_close(&w.loop), 0);
+    unlink(w.path);
+    return rc;
+}
+
+static void every_failed_allocation_is_survived(void **state)
+{
+    (void)state;
+    pfl_sweep(snapshot_once, NULL, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_session_is_started_and_stays),
+        cmocka_unit_test(a_session_left_running_is_read_and_freed),
+        cmocka_unit_test(a_copy_leaves_the_session_alone),
+        cmocka_unit_test(a_trigger_on_one_host_copies_all),
+        cmocka_unit_test(what_cannot_be_written_is_not_taken),
+        cmocka_unit_test(too_few_hosts_leave_the_session_with_those_there_are),
+        cmocka_unit_test(a_host_that_misbehaves_at_any_step_leaves_the_other_whole),
+        cmocka_unit_test(every_failed_allocation_is_survived),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
