@@ -166,15 +166,15 @@ bool pfl_pattern_get_group(const struct pfl_pattern *self, size_t group, size_t 
     return true;
 }
 
-bool pfl_pattern_is_valid(struct pfl_span pattern)
+int pfl_pattern_check(struct pfl_span pattern)
 {
     char why[PFL_PATTERN_WHY_BYTES];
     struct pfl_pattern *self;
+    int rc = pfl_pattern_new(pattern, &self, why);
 
-    if (pfl_pattern_new(pattern, &self, why) != 0)
-        return false;
-    pfl_pattern_free(self);
-    return true;
+    if (rc == 0)
+        pfl_pattern_free(self);
+    return rc;
 }
 
 bool pfl_pattern_is_match(struct pfl_span pattern, struct pfl_span text)

@@ -33,7 +33,8 @@ bool pfl_pattern_get_group(const struct pfl_pattern *self, size_t group, size_t 
                            size_t *ret_end);
 
 /* For one use only. */
-bool pfl_pattern_is_valid(struct pfl_span pattern);
+/* Can it be used? 0, PFL_EPARSE no, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_pattern_check(struct pfl_span pattern);
 /* The whole text. False for a pattern that is not valid. */
 bool pfl_pattern_is_match(struct pfl_span pattern, struct pfl_span text);
 

@@ -75,6 +75,7 @@ static int check_trigger_list(const struct pfl_session_plan *p, char *why)
 {
     struct pfl_plan_trigger trigger;
     struct pfl_plan_trigger other;
+    int rc;
 
     if (p->triggers_len > PFL_PLAN_TRIGGERS_MAX)
         return refuse(why, "trigger_config.triggers: %zu of them; at most %u are allowed",
@@ -90,7 +91,10 @@ static int check_trigger_list(const struct pfl_session_plan *p, char *why)
                               "too",
                               i, quote(trigger.name), j);
         }
-        if (trigger.producer_regex.len != 0 && !pfl_pattern_is_valid(trigger.producer_regex))
+        rc = trigger.producer_regex.len != 0 ? pfl_pattern_check(trigger.producer_regex) : 0;
+        if (rc == PFL_ENOMEM)
+            return rc;
+        if (rc != 0)
             return refuse(why,
                           "trigger_config.triggers[%zu].producer_name_regex: %s is not a regular "
                           "expression that can be used; mind its brackets",
@@ -227,7 +231,11 @@ static int check_patterns(const struct pfl_plan_source *s, size_t at, char *why)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 3 && !pfl_pattern_is_valid(f.bytes))
+        int rc = f.id == 3 ? pfl_pattern_check(f.bytes) : 0;
+
+        if (rc == PFL_ENOMEM)
+            return rc;
+        if (rc != 0)
             return refuse(why,
                           "data_sources[%zu].producer_name_regex_filter: %s is not a regular "
                           "expression that can be used; mind its brackets",

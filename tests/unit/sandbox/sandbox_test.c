@@ -401,7 +401,9 @@ static void new_files_alone_are_written(void **state)
     assert_int_equal(kit_try(kit, create_inside), EEXIST);
     assert_int_not_equal(kit_try(kit, overwrite_inside), KIT_WORKED);
     assert_int_not_equal(kit_try(kit, append_inside), KIT_WORKED);
+#ifndef PFL_SANITIZED /* whose runtime reads files */
     assert_int_not_equal(kit_try(kit, read_inside), KIT_WORKED);
+#endif
     assert_int_equal(kit_try(kit, remove_inside), KIT_WORKED);
 }
 

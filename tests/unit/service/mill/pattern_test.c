@@ -54,10 +54,11 @@ static void what_is_no_pattern_is_refused_with_its_place(void **state)
         assert_false(pfl_pattern_is_match(span(bad[i]), span("a")));
     }
     memset(longest, 'a', sizeof(longest));
-    assert_true(pfl_pattern_is_valid(pfl_span_of(longest, PFL_PATTERN_MAX_BYTES)));
-    assert_false(pfl_pattern_is_valid(pfl_span_of(longest, PFL_PATTERN_MAX_BYTES + 1)));
+    assert_int_equal(pfl_pattern_check(pfl_span_of(longest, PFL_PATTERN_MAX_BYTES)), 0);
+    assert_int_equal(pfl_pattern_check(pfl_span_of(longest, PFL_PATTERN_MAX_BYTES + 1)),
+                     PFL_EPARSE);
     memset(longest, '(', sizeof(longest));
-    assert_false(pfl_pattern_is_valid(pfl_span_of(longest, 200)));
+    assert_int_equal(pfl_pattern_check(pfl_span_of(longest, 200)), PFL_EPARSE);
 }
 
 static void a_match_that_costs_too_much_is_given_up(void **state)
