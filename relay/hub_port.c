@@ -299,6 +299,16 @@ void pfl_hub_free(struct pfl_hub *self)
     pfl_mem_free(self);
 }
 
+void pfl_hub_drop(struct pfl_hub *self, const void *user)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &self->peers) {
+        if (peer_of(it)->user == user && peer_of(it)->link != NULL)
+            pfl_tunnel_link_close(peer_of(it)->link);
+    }
+}
+
 void pfl_hub_drain(struct pfl_hub *self)
 {
     struct pfl_list *it;

@@ -25,6 +25,8 @@ struct pfl_hub_conf {
 PFL_MUST_USE int pfl_hub_new(const struct pfl_hub_conf *conf, struct pfl_hub **ret_hub);
 /* After the last peer's on_ended. NULL is legal. */
 void pfl_hub_free(struct pfl_hub *self);
+/* Ends the connection of the peer with this `user`; its streams are lost to it, and orphans. */
+void pfl_hub_drop(struct pfl_hub *self, const void *user);
 /* Asks every peer to go. */
 void pfl_hub_drain(struct pfl_hub *self);
 /* Ends every connection now. */

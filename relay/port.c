@@ -67,6 +67,7 @@ struct connection {
     bool is_ousted;  /* gave way to a newer handshake */
     char address[80];
     char uri[256];
+    struct pfl_tls_identity identity; /* once it is let in */
 };
 
 /* ---- the end of a connection ---- */
@@ -181,6 +182,7 @@ static bool is_allowed(struct connection *c, enum pfl_identity_role role)
 
     if (pfl_identity_authorize(id->uri, c->port->fleet, role, &why) == 0) {
         (void)snprintf(c->uri, sizeof(c->uri), "%s", id->uri);
+        c->identity = *id;
         return true;
     }
     log_refusal(c, why.reason, why.remedy);
@@ -472,6 +474,25 @@ int pfl_port_open(const struct pfl_port_conf *conf, struct pfl_port **ret_port)
     return 0;
 }
 
+/* Who was let in, and is revoked by now, goes. */
+static void drop_revoked(struct pfl_port *p)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &p->connections) {
+        struct connection *c = PFL_CONTAINER_OF(it, struct connection, node);
+
+        if (!pfl_tls_conf_is_revoked(p->tls, &c->identity))
+            continue;
+        pfl_log_warn("peer-dropped", "address=%s uri=%s reason=\"its certificate was revoked\"",
+                     c->address, pfl_log_quote_str(c->uri));
+        if (c->forward != NULL)
+            pfl_forward_close(c->forward);
+        else if (c->is_peer)
+            pfl_hub_drop(p->hub, c);
+    }
+}
+
 void pfl_port_reload(struct pfl_port *self)
 {
     struct pfl_tls_conf *fresh = NULL;
@@ -483,6 +504,7 @@ void pfl_port_reload(struct pfl_port *self)
     pfl_tls_conf_unref(self->tls);
     self->tls = fresh;
     pfl_audit_reopen(self->audit);
+    drop_revoked(self);
     pfl_log_info("reloaded", "certificate=%s",
                  pfl_log_quote_str(pfl_tls_conf_get_identity(fresh)->uri));
 }

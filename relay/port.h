@@ -32,8 +32,8 @@ struct pfl_port_conf {
 
 /* Logs what is wrong. PFL_EINVAL, PFL_EPERM, PFL_EPARSE, PFL_EIO, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_port_open(const struct pfl_port_conf *conf, struct pfl_port **ret_port);
-/* Reads certificate, key, CA and CRL again, for connections to come; keeps the old ones when one of
- * the new does not load (logged). */
+/* Reads certificate, key, CA and CRL again, for connections to come, and ends those of peers that
+ * are revoked now; keeps the old ones when one of the new does not load (logged). */
 void pfl_port_reload(struct pfl_port *self);
 /* Accepts no more; on_closed follows when the last connection has ended. Idempotent. */
 void pfl_port_drain(struct pfl_port *self);

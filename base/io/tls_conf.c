@@ -117,6 +117,10 @@ void pfl_tls_identity_of(const mbedtls_x509_crt *crt, struct pfl_tls_identity *r
     if (mbedtls_x509_dn_gets(ret_identity->subject, sizeof(ret_identity->subject), &crt->subject) <
         0)
         ret_identity->subject[0] = '\0';
+    if (crt->serial.len <= sizeof(ret_identity->serial)) {
+        memcpy(ret_identity->serial, crt->serial.p, crt->serial.len);
+        ret_identity->serial_len = crt->serial.len;
+    }
     for (name = &crt->subject_alt_names; name != NULL; name = name->next) {
         if (name->buf.tag != SAN_URI_TAG)
             continue;
@@ -355,6 +359,30 @@ int pfl_tls_conf_new(const struct pfl_tls_files *files, char *ret_why, size_t wh
     }
     *ret_conf = c;
     return 0;
+}
+
+static bool has_serial(const mbedtls_x509_crl *crl, const struct pfl_tls_identity *identity)
+{
+    const mbedtls_x509_crl_entry *entry;
+
+    for (entry = &crl->entry; entry != NULL && entry->raw.len != 0; entry = entry->next) {
+        if (entry->serial.len == identity->serial_len &&
+            memcmp(entry->serial.p, identity->serial, identity->serial_len) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool pfl_tls_conf_is_revoked(const struct pfl_tls_conf *conf,
+                             const struct pfl_tls_identity *identity)
+{
+    const mbedtls_x509_crl *crl;
+
+    for (crl = &conf->crl; crl != NULL && identity->serial_len != 0; crl = crl->next) {
+        if (has_serial(crl, identity))
+            return true;
+    }
+    return false;
 }
 
 struct pfl_tls_conf *pfl_tls_conf_ref(struct pfl_tls_conf *conf)

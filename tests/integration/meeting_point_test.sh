@@ -229,9 +229,19 @@ check "a host's certificate makes no relay, says the operator" \
 pki host e
 start_agent e "$FAKE" "$WORK/echo.sock"
 check "and says the agent" wait_for 20 grep -q 'does not make a relay' "$WORK/agent-e.log"
+# Revoked in mid stream: that one goes, others stay.
+timeout 60 "$CLIENT" "$RELAY_ADDR" test "$WORK/pki/ca.pem" "$WORK/pki/operator-other.pem" \
+    "$WORK/pki/operator-other.key" stall long 2000 >/dev/null 2>"$WORK/revoked.err" </dev/null &
+REVOKED=$!
+client_to stays stall long
+wait_for 20 grep -q ready "$WORK/revoked.err" && wait_for 20 grep -q ready "$WORK/stays.err"
 pki revoke operator other
 kill -HUP "$RELAY_PID"
 wait_for 20 grep -q reloaded "$WORK/relay.log"
+check "an operator who is revoked loses the connection that is open" wait_for 20 grep -q '^down' "$WORK/revoked.err"
+check "others do not" not grep -q '^down' "$WORK/stays.err"
+pkill -P "$REVOKED"
+pkill -P "$CLIENT_PID"
 check "a revoked operator is refused" not operator "$RELAY_ADDR" operator-other call GET /v1/hosts
 
 # ---- the audit log, and the end
