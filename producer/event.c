@@ -226,12 +226,12 @@ void perfleet_event_write_(struct perfleet_category *category, uint32_t type, co
         close_event(&ev);
 }
 
-void perfleet_scope_write_end_(const struct perfleet_scope *scope)
+void perfleet_scope_write_end_(struct perfleet_category *category, uint32_t active)
 {
-    struct perfleet_event ev = perfleet_event_init_(scope->category);
+    struct perfleet_event ev = perfleet_event_init_(category);
 
     ev.type_ = PERFLEET_SLICE_END;
-    ev.left_ &= scope->active;
+    ev.left_ &= active;
     while (ev.left_ != 0 && open_next(&ev))
         close_event(&ev);
 }

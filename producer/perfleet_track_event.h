@@ -263,13 +263,16 @@ static inline void perfleet_event_fini_(struct perfleet_event *ev)
 /* NOLINTBEGIN(bugprone-macro-parentheses): `ev` is declared here */
 /* At another time: `value` on clock `clock`. */
 #define PERFLEET_EVENT_AT(ev, category, type, name, track, clock, value)                           \
-    for (struct perfleet_event ev##_storage_                                                       \
-         __attribute__((cleanup(perfleet_event_fini_))) = perfleet_event_init_(category),          \
-         *const ev = &ev##_storage_;                                                               \
-         __builtin_expect(ev->left_ != 0, 0) &&                                                    \
-         (ev->type_ = PERFLEET_TYPE_(type, name), ev->name_ = (name), ev->track_ = (track),        \
-         ev->clock_ = (uint32_t)(clock), ev->value_ = (value), perfleet_event_next_(ev));          \
-         perfleet_event_end_(ev))
+    for (struct perfleet_category *ev##_category_ = (category);                                    \
+         ev##_category_ != NULL && perfleet_category_is_enabled(ev##_category_);                   \
+         ev##_category_ = NULL)                                                                    \
+        for (struct perfleet_event ev##_storage_ __attribute__((cleanup(perfleet_event_fini_))) =  \
+                 perfleet_event_init_(ev##_category_),                                             \
+                                                 *const ev = &ev##_storage_;                       \
+             ev->left_ != 0 &&                                                                     \
+             (ev->type_ = PERFLEET_TYPE_(type, name), ev->name_ = (name), ev->track_ = (track),    \
+             ev->clock_ = (uint32_t)(clock), ev->value_ = (value), perfleet_event_next_(ev));      \
+             perfleet_event_end_(ev))
 /* NOLINTEND(bugprone-macro-parentheses) */
 
 /* Without a block. */
@@ -303,7 +306,7 @@ struct perfleet_scope {
     uint32_t active;
 };
 
-PERFLEET_API void perfleet_scope_write_end_(const struct perfleet_scope *scope);
+PERFLEET_API void perfleet_scope_write_end_(struct perfleet_category *category, uint32_t active);
 
 static inline struct perfleet_scope perfleet_scope_begin_(struct perfleet_category *category)
 {
@@ -316,7 +319,7 @@ static inline struct perfleet_scope perfleet_scope_begin_(struct perfleet_catego
 static inline void perfleet_scope_end_(struct perfleet_scope *scope)
 {
     if (__builtin_expect(scope->active != 0, 0))
-        perfleet_scope_write_end_(scope);
+        perfleet_scope_write_end_(scope->category, scope->active);
 }
 
 /* --- counters ---------------------------------------------------------------------------- */
