@@ -184,6 +184,7 @@ static inline bool is_number(const struct pfl_event_step *step)
 static int describe(struct pfl_event_plan *plan, const char *group, const char *name)
 {
     struct pfl_message m;
+    struct pfl_span body;
 
     pfl_message_init(&m, DESCRIPTOR_MAX_BYTES);
     pfl_message_begin(&m, BUNDLE_DESCRIPTOR);
@@ -204,8 +205,9 @@ static int describe(struct pfl_event_plan *plan, const char *group, const char *
     pfl_message_end(&m);
     plan->descriptor_bytes = m.buf.len;
     plan->descriptor = m.failed ? NULL : pfl_mem_alloc(m.buf.len);
-    if (plan->descriptor != NULL)
-        memcpy(plan->descriptor, pfl_buf_get(&m.buf).data, m.buf.len);
+    body = pfl_buf_get(&m.buf);
+    if (plan->descriptor != NULL && body.len != 0)
+        memcpy(plan->descriptor, body.data, body.len);
     pfl_message_fini(&m);
     return plan->descriptor != NULL ? 0 : PFL_ENOMEM;
 }
