@@ -17,7 +17,7 @@
 
 #include "base/sandbox/sandbox.h"
 
-#define FOLDERS_MAX 10u
+#define FOLDERS_MAX 12u
 
 struct folders {
     struct pfl_sandbox_folder list[FOLDERS_MAX];
@@ -66,6 +66,7 @@ int pfl_confinement_enter(const struct pfl_daemon_conf *conf)
     add_file(&folders, files->cert_path);
     add_file(&folders, files->key_path);
     add_file(&folders, files->crl_path);
+    add_file(&folders, conf->port.policy_path);
     certificates = folders.len;
     add_file(&folders, conf->port.audit_path);
     for (size_t i = certificates; i < folders.len; i++)

@@ -10,7 +10,9 @@
 struct pfl_hub {
     uv_loop_t *loop;
     struct pfl_audit *audit;
-    struct pfl_list peers; /* owned until each one's on_ended */
+    struct pfl_policy *policy; /* owned; NULL allows all */
+    struct pfl_list peers;     /* owned until each one's on_ended */
+    struct pfl_list carried;   /* streams; freed by themselves */
     struct pfl_inventory inventory;
     bool is_draining;
     char relay[PFL_IDENTITY_NAME_BYTES];
@@ -35,6 +37,8 @@ struct pfl_peer {
 
 /* h2's on_request of an operator's connection; `user` is the peer. */
 void pfl_peer_on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head);
+/* Kills the streams that the hub's policy forbids. */
+void pfl_hub_end_forbidden(struct pfl_hub *self);
 /* The host's connection, NULL while it is not there. */
 struct pfl_h2 *pfl_hub_get_agent(const struct pfl_hub *self, const struct pfl_host *host);
 

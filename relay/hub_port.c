@@ -284,6 +284,7 @@ int pfl_hub_new(const struct pfl_hub_conf *conf, struct pfl_hub **ret_hub)
     h->loop = conf->loop;
     h->audit = conf->audit;
     pfl_list_init(&h->peers);
+    pfl_list_init(&h->carried);
     pfl_inventory_init(&h->inventory);
     (void)snprintf(h->relay, sizeof(h->relay), "%s", conf->relay);
     (void)snprintf(h->fleet, sizeof(h->fleet), "%s", conf->fleet);
@@ -296,7 +297,15 @@ void pfl_hub_free(struct pfl_hub *self)
     if (self == NULL)
         return;
     pfl_inventory_fini(&self->inventory);
+    pfl_policy_free(self->policy);
     pfl_mem_free(self);
+}
+
+void pfl_hub_set_policy(struct pfl_hub *self, struct pfl_policy *policy)
+{
+    pfl_policy_free(self->policy);
+    self->policy = policy;
+    pfl_hub_end_forbidden(self);
 }
 
 void pfl_hub_drop(struct pfl_hub *self, const void *user)

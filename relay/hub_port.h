@@ -9,6 +9,7 @@
 #include "base/io/stream.h"
 #include "proto/identity.h"
 #include "relay/audit_port.h"
+#include "relay/policy.h"
 
 /* Connections of one operator at a time; the next is closed. */
 #define PFL_HUB_MAX_PER_OPERATOR 64u
@@ -23,6 +24,9 @@ struct pfl_hub_conf {
 };
 
 PFL_MUST_USE int pfl_hub_new(const struct pfl_hub_conf *conf, struct pfl_hub **ret_hub);
+/* From now on this is the policy (transferred; NULL allows all); streams that it forbids are
+ * killed. */
+void pfl_hub_set_policy(struct pfl_hub *self, struct pfl_policy *policy);
 /* After the last peer's on_ended. NULL is legal. */
 void pfl_hub_free(struct pfl_hub *self);
 /* Ends the connection of the peer with this `user`; its streams are lost to it, and orphans. */

@@ -239,15 +239,18 @@ static int finish(json_t *root, char **ret_json)
     return 0;
 }
 
-int pfl_inventory_encode(const struct pfl_inventory *self, const char *relay, const char *fleet,
-                         uint64_t now_ms, char **ret_json)
+int pfl_inventory_encode(const struct pfl_inventory *self, const struct pfl_inventory_view *view,
+                         char **ret_json)
 {
     json_t *hosts = json_array();
-    json_t *root = json_pack("{s:s, s:s, s:o}", "relay", relay, "fleet", fleet, "hosts", hosts);
+    json_t *root =
+        json_pack("{s:s, s:s, s:o}", "relay", view->relay, "fleet", view->fleet, "hosts", hosts);
     struct pfl_list *it;
 
     PFL_LIST_EACH (it, &self->hosts) {
-        if (root == NULL || json_array_append_new(hosts, describe(host_of(it), now_ms)) == 0)
+        if (root == NULL ||
+            (view->may_see != NULL && !view->may_see(view->user, host_of(it)->name)) ||
+            json_array_append_new(hosts, describe(host_of(it), view->now_ms)) == 0)
             continue;
         json_decref(root);
         return PFL_ENOMEM;

@@ -53,9 +53,18 @@ PFL_MUST_USE int pfl_inventory_take_hello(struct pfl_host *host, struct pfl_span
 /* One exchange's result; the better one is kept. */
 void pfl_inventory_take_clock(struct pfl_host *host, int64_t offset_ns, int64_t error_ns);
 
+/* Who looks, and what there is to say besides hosts. */
+struct pfl_inventory_view {
+    const char *relay;
+    const char *fleet;
+    uint64_t now_ms;
+    bool (*may_see)(void *user, const char *host); /* NULL: everything */
+    void *user;
+};
+
 /* JSON texts, to be freed with pfl_mem_free. PFL_ENOMEM. */
-PFL_MUST_USE int pfl_inventory_encode(const struct pfl_inventory *self, const char *relay,
-                                      const char *fleet, uint64_t now_ms, char **ret_json);
+PFL_MUST_USE int pfl_inventory_encode(const struct pfl_inventory *self,
+                                      const struct pfl_inventory_view *view, char **ret_json);
 PFL_MUST_USE int pfl_inventory_encode_host(const struct pfl_host *host, uint64_t now_ms,
                                            char **ret_json);
 

@@ -42,6 +42,7 @@ static const char usage_text[] =
     "                             ($PERFETTO_CONSUMER_SOCK_NAME, else\n"
     "                             /run/perfetto/traced-consumer.sock if that folder is\n"
     "                             there, else /tmp/perfetto-consumer)\n"
+    "  --policy FILE              which operators may use which hosts (else all, all)\n"
     "  --audit-log FILE           one JSON line for each control action (reopened on SIGHUP)\n"
     "  --max-connections N        at the same time (4096)\n"
     "  --handshake-timeout-ms N   until a peer must have shown its certificate (5000)\n"
@@ -53,7 +54,8 @@ static const char usage_text[] =
     "  --log-level LEVEL          error, warn, info, debug (info)\n"
     "  --help, --version\n"
     "\n"
-    "SIGHUP reads certificates, key and CRL again. SIGTERM stops. Exit status: 0 stopped by\n"
+    "SIGHUP reads certificates, key, CRL and policy again. SIGTERM stops. Exit status: 0 stopped "
+    "by\n"
     "a signal, 1 could not start, 2 wrong usage.\n";
 
 enum option_id {
@@ -65,6 +67,7 @@ enum option_id {
     OPT_FLEET,
     OPT_SOCKET,
     OPT_AUDIT,
+    OPT_POLICY,
     OPT_MAX,
     OPT_HANDSHAKE,
     OPT_HALF_CLOSED,
@@ -84,6 +87,7 @@ static const struct option options[] = {
     {"crl", required_argument, NULL, OPT_CRL},
     {"fleet", required_argument, NULL, OPT_FLEET},
     {"consumer-socket", required_argument, NULL, OPT_SOCKET},
+    {"policy", required_argument, NULL, OPT_POLICY},
     {"audit-log", required_argument, NULL, OPT_AUDIT},
     {"max-connections", required_argument, NULL, OPT_MAX},
     {"handshake-timeout-ms", required_argument, NULL, OPT_HANDSHAKE},
@@ -149,6 +153,9 @@ static bool apply_file(struct pfl_port_conf *port, int id, const char *value)
         return true;
     case OPT_CRL:
         port->files.crl_path = value;
+        return true;
+    case OPT_POLICY:
+        port->policy_path = value;
         return true;
     case OPT_AUDIT:
         port->audit_path = value;

@@ -30,6 +30,7 @@
 #include "relay/forward.h"
 #include "relay/handshakes.h"
 #include "relay/hub_port.h"
+#include "relay/policy_port.h"
 
 #define REFUSAL_TIMEOUT_MS 500u
 #define SECONDS_PER_DAY    86400
@@ -422,6 +423,8 @@ static int choose_role(struct pfl_port *p)
     struct pfl_identity id = {.role = PFL_IDENTITY_HOST};
     struct pfl_hub_conf hub = {.loop = p->conf.loop, .relay = id.name, .fleet = p->fleet};
     bool is_named = pfl_identity_parse(own->uri, &id) == 0;
+    struct pfl_policy *policy = NULL;
+    int rc;
 
     if (!is_named && p->conf.fleet == NULL) {
         pfl_log_error("fleet-unknown",
@@ -435,7 +438,14 @@ static int choose_role(struct pfl_port *p)
     if (id.role != PFL_IDENTITY_RELAY)
         return 0;
     hub.audit = p->audit;
-    return pfl_hub_new(&hub, &p->hub);
+    rc = pfl_policy_load(p->conf.policy_path, &policy);
+    if (rc == 0)
+        rc = pfl_hub_new(&hub, &p->hub);
+    if (rc == 0)
+        pfl_hub_set_policy(p->hub, policy);
+    else
+        pfl_policy_free(policy);
+    return rc;
 }
 
 int pfl_port_open(const struct pfl_port_conf *conf, struct pfl_port **ret_port)
@@ -496,7 +506,10 @@ static void drop_revoked(struct pfl_port *p)
 void pfl_port_reload(struct pfl_port *self)
 {
     struct pfl_tls_conf *fresh = NULL;
+    struct pfl_policy *policy = NULL;
 
+    if (self->hub != NULL && pfl_policy_load(self->conf.policy_path, &policy) == 0)
+        pfl_hub_set_policy(self->hub, policy);
     if (load_tls(&self->conf.files, &fresh) != 0) {
         pfl_log_error("reload-failed", "the old certificates stay in use");
         return;

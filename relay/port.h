@@ -21,6 +21,7 @@ struct pfl_port_conf {
     struct pfl_tls_files files;  /* the strings are borrowed until on_closed, for reloads */
     const char *consumer_socket; /* borrowed until on_closed */
     bool is_socket_given;        /* by the operator: a meeting point serves it, too */
+    const char *policy_path;     /* borrowed until on_closed; NULL: every operator, every host */
     const char *audit_path;      /* borrowed until on_closed; NULL: none */
     const char *fleet;           /* borrowed until on_closed; NULL: the own certificate's */
     unsigned max_connections;

@@ -177,6 +177,8 @@ static void run_errand(struct pfl_peer *p, struct pfl_h2_stream *leg, const stru
 /* ---- streams ---- */
 
 struct carried {
+    struct pfl_list node;
+    struct pfl_splice *splice; /* borrowed until its on_ended */
     struct asker asker;
     char host[PFL_IDENTITY_NAME_BYTES];
 };
@@ -193,6 +195,7 @@ static void on_splice_ended(void *user, const struct pfl_splice_stats *stats)
 {
     struct carried *c = user;
 
+    pfl_list_remove(&c->node);
     count_stream(c->asker.hub, c->host, false);
     audit(&c->asker, stats->status == 200 ? "end" : "refuse", stats->status, stats);
     pfl_log_info("stream-ended",
@@ -211,7 +214,6 @@ static void carry(struct pfl_peer *p, struct pfl_h2_stream *leg, const struct pf
     struct carried *c = pfl_mem_zalloc(sizeof(*c));
     const char *id = pfl_h2_head_get(head, PFL_TUNNEL_H_STREAM);
     bool is_resume = pfl_h2_head_get(head, PFL_TUNNEL_H_RECEIVED) != NULL;
-    struct pfl_splice *splice;
     struct pfl_splice_conf conf = {
         .leg = leg,
         .head = head,
@@ -223,7 +225,7 @@ static void carry(struct pfl_peer *p, struct pfl_h2_stream *leg, const struct pf
         .user = c,
     };
 
-    if (c == NULL || pfl_splice_new(&conf, &splice) != 0) {
+    if (c == NULL || pfl_splice_new(&conf, &c->splice) != 0) {
         pfl_mem_free(c);
         refuse(leg, 503, "relay busy", "this host carries too many streams at the moment");
         return;
@@ -232,11 +234,33 @@ static void carry(struct pfl_peer *p, struct pfl_h2_stream *leg, const struct pf
     memcpy(c->host, route->host, sizeof(c->host));
     if (id != NULL)
         (void)snprintf(c->asker.stream, sizeof(c->asker.stream), "%s", id);
+    pfl_list_append(&p->hub->carried, &c->node);
     count_stream(p->hub, c->host, true);
     audit(&c->asker, is_resume ? "resume" : "connect", 0, NULL);
 }
 
+void pfl_hub_end_forbidden(struct pfl_hub *self)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &self->carried) {
+        struct carried *c = PFL_CONTAINER_OF(it, struct carried, node);
+
+        if (pfl_policy_allows(self->policy, c->asker.who, c->host))
+            continue;
+        audit(&c->asker, "forbid", 403, NULL);
+        pfl_splice_cancel(c->splice);
+    }
+}
+
 /* ---- routes ---- */
+
+static bool may_use(void *user, const char *host)
+{
+    struct pfl_peer *p = user;
+
+    return pfl_policy_allows(p->hub->policy, p->identity.name, host);
+}
 
 static void respond_json(struct pfl_h2_stream *leg, int rc, char *json)
 {
@@ -254,8 +278,14 @@ static void answer_hosts(struct pfl_peer *p, struct pfl_h2_stream *leg)
 {
     struct pfl_hub *hub = p->hub;
     char *json = NULL;
-    int rc =
-        pfl_inventory_encode(&hub->inventory, hub->relay, hub->fleet, uv_now(hub->loop), &json);
+    struct pfl_inventory_view view = {
+        .relay = hub->relay,
+        .fleet = hub->fleet,
+        .now_ms = uv_now(hub->loop),
+        .may_see = may_use,
+        .user = p,
+    };
+    int rc = pfl_inventory_encode(&hub->inventory, &view, &json);
 
     respond_json(leg, rc, json);
 }
@@ -278,6 +308,19 @@ static void refuse_absent(struct pfl_peer *p, struct pfl_h2_stream *leg,
     refuse(leg, 503, "host not connected", detail);
 }
 
+static void refuse_forbidden(struct pfl_peer *p, struct pfl_h2_stream *leg,
+                             const struct pfl_route *route)
+{
+    struct asker asker;
+    char detail[200];
+
+    set_asker(&asker, p, route);
+    audit(&asker, "refuse", 403, NULL);
+    (void)snprintf(detail, sizeof(detail), "no rule of the policy lets %s use %s", asker.who,
+                   route->host);
+    refuse(leg, 403, "not allowed", detail);
+}
+
 static void route_host(struct pfl_peer *p, struct pfl_h2_stream *leg,
                        const struct pfl_h2_head *head, const struct pfl_route *route)
 {
@@ -285,6 +328,10 @@ static void route_host(struct pfl_peer *p, struct pfl_h2_stream *leg,
     struct pfl_h2 *agent;
     char detail[160];
 
+    if (!may_use(p, route->host)) {
+        refuse_forbidden(p, leg, route);
+        return;
+    }
     if (host == NULL) {
         (void)snprintf(detail, sizeof(detail), "%s has never been connected to this relay",
                        route->host);

@@ -260,3 +260,9 @@ int pfl_splice_new(const struct pfl_splice_conf *conf, struct pfl_splice **ret_s
     *ret_splice = p;
     return 0;
 }
+
+void pfl_splice_cancel(struct pfl_splice *self)
+{
+    reset(&self->sides[OPERATOR], PFL_H2_CANCEL);
+    reset(&self->sides[HOST], PFL_H2_CANCEL);
+}

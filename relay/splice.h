@@ -37,4 +37,7 @@ struct pfl_splice_conf {
 /* Errors of pfl_h2_request: then `leg` is still the caller's to answer. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_splice_new(const struct pfl_splice_conf *conf, struct pfl_splice **ret_splice);
 
+/* Kills the stream at both ends; on_ended follows from their sessions. */
+void pfl_splice_cancel(struct pfl_splice *self);
+
 #endif

@@ -18,6 +18,9 @@ check "perfleet-pki makes a relay's certificate" pki relay r --ip 127.0.0.1
 for host in a b; do pki host "$host"; done
 pki operator other
 
+all_may='rule { name: "all" operator: "*" host: "*" }'
+echo "$all_may" >"$WORK/policy.pbtx"
+
 tls_of() { echo "--ca $WORK/pki/ca.pem --cert $WORK/pki/$1.pem --key $WORK/pki/$1.key"; }
 
 # start_meeting_point LISTEN: RELAY_ADDR, RELAY_PID
@@ -25,7 +28,7 @@ start_meeting_point() {
     : >"$WORK/relay.log"
     # shellcheck disable=SC2046
     start relay "$BIN/perfleet-relay" --listen "$1" $(tls_of relay-r) --crl "$WORK/pki/crl.pem" \
-        --audit-log "$WORK/audit.jsonl"
+        --audit-log "$WORK/audit.jsonl" --policy "$WORK/policy.pbtx"
     RELAY_PID=$STARTED
     wait_for 20 pfl_relay_port_in "$WORK/relay.log" || return
     RELAY_ADDR=127.0.0.1:$(pfl_relay_port_in "$WORK/relay.log")
@@ -244,11 +247,33 @@ pkill -P "$REVOKED"
 pkill -P "$CLIENT_PID"
 check "a revoked operator is refused" not operator "$RELAY_ADDR" operator-other call GET /v1/hosts
 
+# ---- the policy
+pki operator guest
+set_policy() {
+    echo "$1" >"$WORK/policy.pbtx"
+    : >"$WORK/relay.log"
+    kill -HUP "$RELAY_PID"
+    wait_for 20 grep -qE 'reloaded|policy-unusable' "$WORK/relay.log"
+}
+guest() { operator "$RELAY_ADDR" operator-guest "$@"; }
+client_to mine stall long
+wait_for 20 grep -q ready "$WORK/mine.err"
+set_policy 'rule { name: "guests" operator: "gu*" host: "a" } rule { name: "me" operator: "me" host: "[ab]*" }'
+check "a policy that makes no sense changes nothing" says '"name":"b"' guest call GET /v1/hosts
+set_policy 'rule { name: "guests" operator: "gu*" host: "a" } rule { name: "me" operator: "me" host: "b*" }'
+check "the inventory shows what one may use" says '"name":"a"' guest call GET /v1/hosts
+check "and nothing else" not says '"name":"b"' guest call GET /v1/hosts
+check "the rest is 403" says '^403' guest call GET /v1/hosts/b/clock
+check "whether it is there or not" says '^403' guest call GET /v1/hosts/nobody
+check "for streams, too" says 'broken: not permitted: not allowed: no rule of the policy lets guest use b' guest pull b
+check "a stream that is forbidden now is ended" wait_for 20 grep -q killed "$WORK/mine.err"
+set_policy "$all_may"
+
 # ---- the audit log, and the end
 check "every line of the audit log is JSON" python3 -c '
 import json, sys
 actions = {json.loads(line)["action"] for line in open(sys.argv[1])}
-sys.exit(not {"connect", "resume", "end", "kill"} <= actions)' "$WORK/audit.jsonl"
+sys.exit(not {"connect", "resume", "end", "kill", "refuse", "forbid"} <= actions)' "$WORK/audit.jsonl"
 kill "$AGENT_A"
 check "a host that leaves is remembered" eval 'wait_for 20 not is_connected a; me call GET /v1/hosts/a 2>/dev/null | grep -q "\"is_connected\":false"'
 check "and is 503" says '^503' me call GET /v1/hosts/a/clock

@@ -41,10 +41,11 @@ static struct pfl_host *join(const char *name)
 
 static json_t *encode(uint64_t now_ms)
 {
+    struct pfl_inventory_view view = {.relay = "r", .fleet = "lab", .now_ms = now_ms};
     char *text = NULL;
     json_t *root;
 
-    assert_int_equal(pfl_inventory_encode(&inventory, "r", "lab", now_ms, &text), 0);
+    assert_int_equal(pfl_inventory_encode(&inventory, &view, &text), 0);
     root = json_loads(text, 0, NULL);
     pfl_mem_free(text);
     assert_non_null(root);
@@ -150,6 +151,7 @@ static void past_the_maximum_the_one_that_left_first_is_forgotten(void **state)
 
 static int run(void *arg)
 {
+    static const struct pfl_inventory_view view = {.relay = "r", .fleet = "lab", .now_ms = 5};
     struct pfl_host *host = NULL;
     char *text = NULL;
     int rc;
@@ -161,7 +163,7 @@ static int run(void *arg)
         rc = pfl_inventory_take_hello(
             host, text_of("{\"labels\":{\"a\":\"b\"},\"facts\":{\"cpus\":4},\"version\":\"1\"}"));
     if (rc == 0)
-        rc = pfl_inventory_encode(&inventory, "r", "lab", 5, &text);
+        rc = pfl_inventory_encode(&inventory, &view, &text);
     pfl_mem_free(text);
     pfl_inventory_fini(&inventory);
     /* jansson does not say whether it was the memory. */

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The policy's file. */
+#ifndef PFL_RELAY_POLICY_PORT_H
+#define PFL_RELAY_POLICY_PORT_H
+
+#include "relay/policy.h"
+
+/* `path` NULL: NULL, everything is allowed. Logs what is wrong. PFL_EIO, PFL_EPARSE, PFL_ELIMIT,
+ * PFL_ENOMEM. */
+PFL_MUST_USE int pfl_policy_load(const char *path, struct pfl_policy **ret_policy);
+
+#endif
