@@ -10,7 +10,7 @@
  * Happy path: with no data source every flush ends at once; the n-th pair of events belongs to the
  * n-th round. Failures: a refused session, a failed flush, or events that do not match the rounds
  * (a service that does not note them): on_done(NULL), and the session is freed all the same.
- * Limits: rounds as many as the service remembers.
+ * Limits: rounds as many as the service remembers, fewer on a slow way.
  */
 #include "consumer/clock/clock_probe.h"
 
@@ -25,6 +25,10 @@ enum {
 };
 
 #define PACKET_MAX_BYTES (256u * 1024)
+
+/* On a slow way fewer rounds must do: after so long no new one is begun. */
+#define BUDGET_NS       1500000000
+#define ROUNDS_AT_LEAST 4u
 
 static int ask_flush(struct pfl_clock_probe *p);
 
@@ -104,7 +108,10 @@ static int on_flushed(void *user, const struct pfl_rpc_reply *reply)
     p->samples[p->rounds].received_ns = now_ns();
     if (!reply->success)
         return finish(p, false);
-    if (++p->rounds < PFL_CLOCK_PROBE_ROUNDS)
+    p->rounds++;
+    if (p->rounds < PFL_CLOCK_PROBE_ROUNDS &&
+        (p->rounds < ROUNDS_AT_LEAST ||
+         p->samples[p->rounds - 1].received_ns - p->samples[0].sent_ns < BUDGET_NS))
         return ask_flush(p);
     return pfl_consumer_conn_invoke(p->conn, "ReadBuffers", pfl_span_of(NULL, 0), on_read, p);
 }

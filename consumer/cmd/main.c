@@ -106,7 +106,8 @@ static const struct pfl_command *find(const char *name)
     return NULL;
 }
 
-/* `perfleet complete [COMMAND]`, for the shells' completions (deploy/completion): one word a line. */
+/* `perfleet complete [COMMAND]`, for the shells' completions (deploy/completion): one word a line.
+ */
 static int complete(const char *name)
 {
     const struct pfl_command *command = name != NULL ? find(name) : NULL;

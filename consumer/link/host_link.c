@@ -27,7 +27,7 @@
 #include "base/mem.h"
 
 #define FREE_TIMEOUT_MS   2000u
-#define CLOCK_TIMEOUT_MS  3000u
+#define CLOCK_TIMEOUT_MS  6000u
 #define TRIGGER_MAX_BYTES 4096u
 
 static void on_deadline(uv_timer_t *timer);
