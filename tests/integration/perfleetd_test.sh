@@ -70,7 +70,8 @@ check "perfetto -c FILE --txt -o OUT records" timeout 30 "$perfetto" -c "$WORK/c
 check "what it recorded is whole" $CHECK "$WORK/stock.pftrace" --contiguous --lossless
 stock_interrupted() {
     config "$WORK/endless.pbtx" 0
-    timeout -s INT 2 "$perfetto" -c "$WORK/endless.pbtx" --txt -o "$WORK/int.pftrace" || true
+    # --foreground: one signal; a second one would end the client at once
+    timeout --foreground -s INT 2 "$perfetto" -c "$WORK/endless.pbtx" --txt -o "$WORK/int.pftrace" || true
     $CHECK "$WORK/int.pftrace" --contiguous --lossless
 }
 check "Ctrl-C of perfetto flushes, stops and reads" stock_interrupted
