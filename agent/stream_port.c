@@ -116,7 +116,7 @@ static void orphan(struct pfl_agent_stream *s)
 static void hold_or_read(struct pfl_agent_stream *s)
 {
     size_t kept = pfl_replay_kept(&s->resume.out);
-    size_t mark = s->spool_bytes;
+    size_t mark = s->spool_bytes - PFL_AGENT_READ_BYTES;
     bool is_full;
 
     s->spool->used_bytes += kept;
@@ -381,17 +381,15 @@ int pfl_agent_stream_open(const struct pfl_agent_stream_conf *conf,
         return PFL_ENOMEM;
     s->loop = conf->loop;
     s->spool = conf->spool;
-    s->spool_bytes = conf->spool_bytes > PFL_TUNNEL_DATA_WINDOW_BYTES
-                         ? conf->spool_bytes
-                         : PFL_TUNNEL_DATA_WINDOW_BYTES;
+    s->spool_bytes = conf->spool_bytes > PFL_AGENT_SPOOL_MIN_BYTES ? conf->spool_bytes
+                                                                   : PFL_AGENT_SPOOL_MIN_BYTES;
     s->ttl_ms = conf->ttl_ms;
     s->begin_ms = s->orphan_since_ms = uv_now(conf->loop);
     s->on_gone = conf->on_gone;
     s->user = conf->user;
     (void)snprintf(s->id, sizeof(s->id), "%s", conf->id);
     (void)snprintf(s->operator_name, sizeof(s->operator_name), "%s", conf->operator_name);
-    pfl_resume_init(&s->resume, s->spool_bytes + PFL_AGENT_READ_BYTES,
-                    PFL_TUNNEL_CONTROL_WINDOW_BYTES);
+    pfl_resume_init(&s->resume, s->spool_bytes, PFL_TUNNEL_CONTROL_WINDOW_BYTES);
     rc = conf->wants_zstd ? pfl_encoder_new(&s->encoder) : 0;
     if (rc == 0)
         rc = open_service(s, conf->consumer_socket);

@@ -14,8 +14,10 @@
 #include "proto/identity.h"
 #include "proto/tunnel_offer.h"
 
-/* What one read of the service may bring beyond the spool's mark. */
+/* Room of a spool that is left for what one read of the service may bring. */
 #define PFL_AGENT_READ_BYTES (256u * 1024)
+/* The least that a stream's spool may be: a window and that room, as a ring. */
+#define PFL_AGENT_SPOOL_MIN_BYTES (4u << 20)
 /* Queued for the service: above this the operator is held back. */
 #define PFL_AGENT_SERVICE_QUEUE_BYTES (256u * 1024)
 
@@ -31,7 +33,7 @@ struct pfl_agent_stream_conf {
     uv_loop_t *loop;
     const char *consumer_socket;   /* borrowed until open returns */
     struct pfl_agent_spool *spool; /* borrowed; outlives the stream */
-    size_t spool_bytes;            /* of this stream; at least a window */
+    size_t spool_bytes;            /* of this stream; PFL_AGENT_SPOOL_MIN_BYTES if less */
     const char *id;                /* copied; "": it has one leg and dies with it */
     const char *operator_name;     /* copied */
     uint64_t ttl_ms;
