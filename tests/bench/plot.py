@@ -7,7 +7,7 @@ import sys
 from xml.sax.saxutils import escape
 
 WIDTH, HEIGHT = 330, 220
-LEFT, RIGHT, TOP, BOTTOM = 52, 12, 40, 34
+LEFT, RIGHT, TOP, BOTTOM = 46, 20, 40, 34
 COLUMNS = 3
 COLOURS = {'perfleetd': '#0b6e4f', 'traced': '#c1440e', 'traced V2': '#7a6ff0'}
 
@@ -16,6 +16,13 @@ def decades(values):
     low = math.floor(math.log10(min(values)))
     high = math.ceil(math.log10(max(values)) + 1e-9)
     return low, max(high, low + 1)
+
+
+def label(e):
+    """10 to the power of e."""
+    if e < 3:
+        return f'{10 ** e:g}'
+    return '1' + '0' * (e % 3) + ' kMG'[e // 3]
 
 
 class Panel:
@@ -40,12 +47,12 @@ class Panel:
             yield f'<line class="g" x1="{x:.1f}" y1="{self.y(10 ** self.ys[0]):.1f}" x2="{x:.1f}" ' \
                 f'y2="{self.y(10 ** self.ys[1]):.1f}"/>'
             yield f'<text x="{x:.1f}" y="{self.y0 + HEIGHT - BOTTOM + 14}" ' \
-                f'text-anchor="middle">{10 ** e:g}</text>'
+                f'text-anchor="middle">{label(e)}</text>'
         for e in range(self.ys[0], self.ys[1] + 1):
             y = self.y(10 ** e)
             yield f'<line class="g" x1="{self.x(10 ** self.xs[0]):.1f}" y1="{y:.1f}" ' \
                 f'x2="{self.x(10 ** self.xs[1]):.1f}" y2="{y:.1f}"/>'
-            yield f'<text x="{self.x0 + LEFT - 5}" y="{y + 3.5:.1f}" text-anchor="end">{10 ** e:g}</text>'
+            yield f'<text x="{self.x0 + LEFT - 5}" y="{y + 3.5:.1f}" text-anchor="end">{label(e)}</text>'
 
     def draw(self):
         yield f'<text class="t" x="{self.x0 + 6}" y="{self.y0 + 16}">{escape(self.s["name"])}</text>'
