@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A hello of a hostile agent: whatever is taken of it, the inventory stays JSON with our names in
+ * it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "relay/inventory.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const struct pfl_inventory_view view = {.relay = "r", .fleet = "lab"};
+    struct pfl_inventory inventory;
+    struct pfl_host *host;
+    char *text = NULL;
+    json_t *root;
+    json_t *name;
+
+    json_set_alloc_funcs(pfl_mem_alloc, pfl_mem_free);
+    pfl_inventory_init(&inventory);
+    if (pfl_inventory_join(&inventory, "a", &inventory, &host) != 0)
+        abort();
+    (void)!pfl_inventory_take_hello(host, pfl_span_of(data, size));
+    if (pfl_inventory_encode(&inventory, &view, &text) != 0)
+        abort();
+    root = json_loads(text, 0, NULL);
+    name = json_object_get(json_array_get(json_object_get(root, "hosts"), 0), "name");
+    if (name == NULL || strcmp(json_string_value(name), "a") != 0)
+        abort();
+    json_decref(root);
+    pfl_mem_free(text);
+    pfl_inventory_fini(&inventory);
+    return 0;
+}
