@@ -10,6 +10,8 @@ makes the exit code 1 when it does not hold (that every packet parses is always 
                         writer of the file itself
   --machines N          packets of exactly N machines (service packets of the trace's own included)
   --contiguous          for_testing.seq_value of every sequence rises by one, from its first value
+  --test-sequences N:FIRST:LAST  exactly N sequences have a seq_value, each begins with FIRST and ends
+                        with LAST; with --contiguous: each value is there, once, in order
   --lossless            no packet is marked with previous_packet_dropped
   --min-packets N       every machine has at least N packets from producers
   --min-track-events N  at least N track events in all
@@ -91,7 +93,8 @@ class Trace:
         self.machines = collections.defaultdict(Machine)
         self.owner = {}       # sequence id -> machine id
         self.shared = set()   # sequence ids of two machines
-        self.values = {}      # (machine, sequence) -> last seq_value
+        self.values = {}      # sequence -> last seq_value
+        self.firsts = {}      # sequence -> first seq_value
         self.gaps, self.falls, self.values_seen = [], [], 0
         self.offsets = {}     # machine id -> boot clock of the machine less ours, ns, per sync
         self.packets = 0
@@ -145,6 +148,7 @@ class Trace:
             self.gaps.append((sequence, before, value))
         if before is not None and value <= before:
             self.falls.append((sequence, before, value))
+        self.firsts.setdefault(sequence, value)
         self.values[sequence] = value
 
     def text(self, span):
@@ -177,8 +181,13 @@ class Trace:
                 if theirs is not None and ours is not None:
                     self.offsets.setdefault(machine_id, []).append(theirs - ours)
 
+    def ranges(self):
+        return sorted((first, self.values[sequence]) for sequence, first in self.firsts.items())
+
     def summary(self):
-        out = {"packets": self.packets, "test_values": self.values_seen, "machines": {}}
+        out = {"packets": self.packets, "test_values": self.values_seen,
+               "test_ranges": self.ranges(), "test_gaps": sorted(gap[1:] for gap in self.gaps),
+               "machines": {}}
         for number, m in sorted(self.machines.items()):
             offsets = sorted(self.offsets.get(number, []))
             out["machines"][str(number)] = {
@@ -201,6 +210,10 @@ def judge(trace, args):
         problems.append(f"{len(trace.gaps)} gaps in {trace.values_seen} values, e.g. {trace.gaps[:3]}")
     if args.ordered and (trace.falls or not trace.values_seen):
         problems.append(f"{len(trace.falls)} falls in {trace.values_seen} values: {trace.falls[:3]}")
+    if args.test_sequences is not None:
+        number, first, last = map(int, args.test_sequences.split(":"))
+        if trace.ranges() != [(first, last)] * number:
+            problems.append(f"seq_values are {trace.ranges()}, expected {args.test_sequences}")
     dropped = sum(m.dropped for m in trace.machines.values())
     if args.lossless and dropped:
         problems.append(f"{dropped} packets are marked with a loss before them")
@@ -221,6 +234,7 @@ def main():
         parser.add_argument(flag, action="store_true")
     for option in ("--machines", "--min-packets", "--min-track-events"):
         parser.add_argument(option, type=int)
+    parser.add_argument("--test-sequences")
     args = parser.parse_args()
     with open(args.file, "rb") as f:
         data = f.read()
