@@ -117,7 +117,7 @@ void pfl_tls_identity_of(const mbedtls_x509_crt *crt, struct pfl_tls_identity *r
     if (mbedtls_x509_dn_gets(ret_identity->subject, sizeof(ret_identity->subject), &crt->subject) <
         0)
         ret_identity->subject[0] = '\0';
-    if (crt->serial.len <= sizeof(ret_identity->serial)) {
+    if (crt->serial.len != 0 && crt->serial.len <= sizeof(ret_identity->serial)) {
         memcpy(ret_identity->serial, crt->serial.p, crt->serial.len);
         ret_identity->serial_len = crt->serial.len;
     }
