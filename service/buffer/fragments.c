@@ -6,8 +6,9 @@
  * tell from the chunk's flags and the place in the chunk what part of a packet they are.
  * Failures: a size that does not end in ten bytes or in the payload, or is larger than what is
  * left, ends the walk as corrupt; the writer's drop marker ends it as dropped. Neither moves on.
- * Every byte is loaded once, so that a payload in shared memory cannot be one thing when it is
- * judged and another when it is used.
+ * The walk for a packet loads every byte once, so that what is judged is what is used. Measuring
+ * loads a size twice, in shared memory too: its sum stays inside the payload whatever is written
+ * meanwhile, and is a hint of how much to copy; the copy is what packets are read from.
  */
 #include "service/buffer/fragments.h"
 
