@@ -2,15 +2,12 @@
 /*
  * perfleet-agent: dials relays and carries operators' streams to this host's consumer socket.
  *
- * Happy path: read the arguments, drop what an agent does not need, run the daemon.
- * Failures: wrong usage is told on stderr, exit 2; a start that fails is logged, exit 1.
+ * Happy path: read flags and file, drop what an agent does not need, run the daemon.
+ * Failures: wrong usage or configuration is told on stderr, exit 2; a start that fails is logged,
+ * exit 1.
  */
-#include <getopt.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,10 +17,11 @@
 #include "agent/daemon.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "perfleet/config.pb-c.h"
 #include "proto/tunnel.h"
+#include "proto/unpack.h"
+#include "settings/settings.h"
 #include "tunnel/dialer.h"
-
-#define EXIT_USAGE 2
 
 static const char usage_text[] =
     "usage: perfleet-agent --relay HOST:PORT --ca FILE --cert FILE --key FILE [OPTION]...\n"
@@ -48,176 +46,84 @@ static const char usage_text[] =
     "  --max-ttl-ms N             longest life of a stream without connection (3600000)\n"
     "  --retry-max-ms N           longest wait before a relay is dialled again (30000)\n"
     "  --log-level LEVEL          error, warn, info, debug (info)\n"
+    "  --config FILE              the same as text: max_streams: 8 for --max-streams 8\n"
+    "  --check-config             says what is wrong, or that nothing is, and exits\n"
+    "  --dump-config              prints what holds, and where each value is from, and exits\n"
     "  --help, --version\n"
     "\n"
     "SIGHUP reads certificates, key and CRL again. SIGTERM stops and ends every stream. Exit\n"
-    "status: 0 stopped by a signal, 1 could not start, 2 wrong usage.\n";
+    "status: 0 stopped by a signal, 1 could not start, 2 wrong usage or configuration.\n";
 
-enum option_id {
-    OPT_RELAY = 256,
-    OPT_CA,
-    OPT_CERT,
-    OPT_KEY,
-    OPT_CRL,
-    OPT_LABEL,
-    OPT_SOCKET,
-    OPT_MAX,
-    OPT_SPOOL,
-    OPT_SPOOL_TOTAL,
-    OPT_TTL,
-    OPT_RETRY,
-    OPT_LOG_LEVEL,
-    OPT_HELP,
-    OPT_VERSION,
+static const struct pfl_settings_key keys[] = {
+    {"ca", .is_file = true},
+    {"cert", .is_file = true},
+    {"key", .is_file = true},
+    {"crl", .is_file = true},
+    {"max_streams", .min = 1, .max = PFL_AGENT_MAX_STREAMS},
+    {"spool_mib", .min = 1, .max = 1024},
+    {"spool_total_mib", .min = 1, .max = INT_MAX},
+    {"max_ttl_ms", .min = 1, .max = PFL_TUNNEL_TTL_MAX_MS},
+    {"retry_max_ms", .min = 1, .max = 3600000},
 };
 
-static const struct option options[] = {
-    {"relay", required_argument, NULL, OPT_RELAY},
-    {"ca", required_argument, NULL, OPT_CA},
-    {"cert", required_argument, NULL, OPT_CERT},
-    {"key", required_argument, NULL, OPT_KEY},
-    {"crl", required_argument, NULL, OPT_CRL},
-    {"label", required_argument, NULL, OPT_LABEL},
-    {"consumer-socket", required_argument, NULL, OPT_SOCKET},
-    {"max-streams", required_argument, NULL, OPT_MAX},
-    {"spool-mib", required_argument, NULL, OPT_SPOOL},
-    {"spool-total-mib", required_argument, NULL, OPT_SPOOL_TOTAL},
-    {"max-ttl-ms", required_argument, NULL, OPT_TTL},
-    {"retry-max-ms", required_argument, NULL, OPT_RETRY},
-    {"log-level", required_argument, NULL, OPT_LOG_LEVEL},
-    {"help", no_argument, NULL, OPT_HELP},
-    {"version", no_argument, NULL, OPT_VERSION},
-    {NULL, 0, NULL, 0},
-};
-
-static _Noreturn void wrong_usage(const char *what, const char *value)
+static bool refuse(struct pfl_settings_fault *fault, const char *key, const char *what,
+                   const char *value)
 {
-    fprintf(stderr, "perfleet-agent: %s%s%s\ntry: perfleet-agent --help\n", what,
-            value != NULL ? ": " : "", value != NULL ? value : "");
-    exit(EXIT_USAGE);
+    *fault = (struct pfl_settings_fault){key, what, value};
+    return false;
 }
 
-static unsigned parse_number(const char *text, unsigned max)
+static bool apply_relays(const Perfleet__AgentConfig *m, struct pfl_agent_conf *conf,
+                         struct pfl_settings_fault *fault)
 {
-    char *end;
-    unsigned long v = strtoul(text, &end, 10);
-
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || v == 0 || v > max)
-        wrong_usage("a number from 1, and not so large, is wanted", text);
-    return (unsigned)v;
+    if (m->n_relay == 0)
+        return refuse(fault, "relay", "is missing: HOST:PORT of whom to dial", NULL);
+    if (m->n_relay > PFL_AGENT_MAX_RELAYS)
+        return refuse(fault, "relay", "may be given 8 times", NULL);
+    for (size_t i = 0; i < m->n_relay; i++) {
+        if (!pfl_dialer_is_address(m->relay[i]))
+            return refuse(fault, "relay", "wants HOST:PORT", m->relay[i]);
+        conf->relays[i] = m->relay[i];
+    }
+    conf->relays_len = m->n_relay;
+    return true;
 }
 
-static const char *default_consumer_socket(void)
+static bool apply_files(const Perfleet__AgentConfig *m, struct pfl_agent_conf *conf,
+                        struct pfl_settings_fault *fault)
 {
-    const char *name = getenv("PERFETTO_CONSUMER_SOCK_NAME");
-
-    if (name != NULL && name[0] != '\0')
-        return name;
-    if (access("/run/perfetto", X_OK) == 0)
-        return "/run/perfetto/traced-consumer.sock";
-    return "/tmp/perfetto-consumer";
+    conf->files.ca_path = m->ca;
+    conf->files.cert_path = m->cert;
+    conf->files.key_path = m->key;
+    conf->files.crl_path = m->crl;
+    if (m->ca == NULL)
+        return refuse(fault, "ca", "is missing: the fleet's authority", NULL);
+    if (m->cert == NULL)
+        return refuse(fault, "cert", "is missing: this host's certificate", NULL);
+    if (m->key == NULL)
+        return refuse(fault, "key", "is missing: the key of the certificate", NULL);
+    return true;
 }
 
-static void set_log_level(const char *text)
+static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settings_fault *fault)
 {
-    enum pfl_log_level level;
-
-    if (!pfl_log_level_parse(text, &level))
-        wrong_usage("no such log level", text);
-    pfl_log_set_level(level);
-}
-
-static void add_relay(struct pfl_agent_conf *conf, const char *value)
-{
-    if (!pfl_dialer_is_address(value))
-        wrong_usage("--relay wants HOST:PORT", value);
-    if (conf->relays_len == PFL_AGENT_MAX_RELAYS)
-        wrong_usage("there may be 8 relays", value);
-    conf->relays[conf->relays_len++] = value;
-}
-
-static void add_labels(struct pfl_agent_conf *conf, const char *value)
-{
+    const Perfleet__AgentConfig *m = (const Perfleet__AgentConfig *)message;
+    struct pfl_agent_conf *conf = user;
     const char *why;
 
-    if (pfl_hello_parse_labels(value, conf->labels, &conf->labels_len, &why) != 0)
-        wrong_usage(why, value);
-}
-
-/* False: not one of these. */
-static bool apply_file(struct pfl_agent_conf *conf, int id, const char *value)
-{
-    switch (id) {
-    case OPT_CA:
-        conf->files.ca_path = value;
-        return true;
-    case OPT_CERT:
-        conf->files.cert_path = value;
-        return true;
-    case OPT_KEY:
-        conf->files.key_path = value;
-        return true;
-    case OPT_CRL:
-        conf->files.crl_path = value;
-        return true;
-    case OPT_SOCKET:
-        conf->consumer_socket = value;
-        return true;
-    default:
-        return false;
+    for (size_t i = 0; i < m->n_label; i++) {
+        if (pfl_hello_parse_labels(m->label[i], conf->labels, &conf->labels_len, &why) != 0)
+            return refuse(fault, "label", why, m->label[i]);
     }
-}
-
-static void apply_option(struct pfl_agent_conf *conf, int id, const char *value)
-{
-    switch (id) {
-    case OPT_RELAY:
-        add_relay(conf, value);
-        break;
-    case OPT_LABEL:
-        add_labels(conf, value);
-        break;
-    case OPT_MAX:
-        conf->max_streams = parse_number(value, PFL_AGENT_MAX_STREAMS);
-        break;
-    case OPT_SPOOL:
-        conf->spool_bytes = (size_t)parse_number(value, 1024) << 20;
-        break;
-    case OPT_SPOOL_TOTAL:
-        conf->spool_max_bytes = (uint64_t)parse_number(value, INT_MAX) << 20;
-        break;
-    case OPT_TTL:
-        conf->ttl_max_ms = parse_number(value, PFL_TUNNEL_TTL_MAX_MS);
-        break;
-    case OPT_RETRY:
-        conf->retry_max_ms = parse_number(value, 3600000);
-        break;
-    case OPT_LOG_LEVEL:
-        set_log_level(value);
-        break;
-    case OPT_HELP:
-        (void)fputs(usage_text, stdout);
-        exit(0);
-    case OPT_VERSION:
-        printf("perfleet-agent %s\n", PFL_VERSION);
-        exit(0);
-    default:
-        if (!apply_file(conf, id, value))
-            wrong_usage("see the line above", NULL);
-    }
-}
-
-static void parse_arguments(int argc, char **argv, struct pfl_agent_conf *conf)
-{
-    int id;
-
-    while ((id = getopt_long(argc, argv, "", options, NULL)) != -1)
-        apply_option(conf, id, optarg);
-    if (optind != argc)
-        wrong_usage("unexpected argument", argv[optind]);
-    if (conf->files.ca_path == NULL || conf->files.cert_path == NULL ||
-        conf->files.key_path == NULL || conf->relays_len == 0)
-        wrong_usage("--relay, --ca, --cert and --key are needed", NULL);
+    conf->consumer_socket =
+        m->consumer_socket != NULL ? m->consumer_socket : pfl_settings_default_consumer_socket();
+    conf->max_streams = m->max_streams;
+    conf->spool_bytes = (size_t)m->spool_mib << 20;
+    conf->spool_max_bytes = (uint64_t)m->spool_total_mib << 20;
+    conf->ttl_max_ms = m->max_ttl_ms;
+    conf->retry_max_ms = m->retry_max_ms;
+    pfl_log_set_level((enum pfl_log_level)m->log_level);
+    return apply_relays(m, conf, fault) && apply_files(m, conf, fault);
 }
 
 static void drop_privileges(void)
@@ -231,16 +137,22 @@ static void drop_privileges(void)
 
 int main(int argc, char **argv)
 {
+    static const struct pfl_settings_program program = {"perfleet-agent",
+                                                        usage_text,
+                                                        &perfleet__agent_config__descriptor,
+                                                        keys,
+                                                        sizeof(keys) / sizeof(keys[0]),
+                                                        apply};
     static struct pfl_agent_conf conf;
+    ProtobufCMessage *message;
+    int rc = pfl_settings_start(&program, argc, argv, &conf, &message);
 
-    conf.consumer_socket = default_consumer_socket();
-    conf.max_streams = 64;
-    conf.spool_bytes = 16u << 20;
-    conf.spool_max_bytes = 256u << 20;
-    conf.ttl_max_ms = PFL_TUNNEL_TTL_MAX_MS;
-    parse_arguments(argc, argv, &conf);
+    if (rc >= 0)
+        return rc;
     drop_privileges();
     json_set_alloc_funcs(pfl_mem_alloc, pfl_mem_free);
     pfl_log_limit_every_event();
-    return pfl_agent_daemon_run(&conf) == 0 ? 0 : 1;
+    rc = pfl_agent_daemon_run(&conf);
+    pfl_proto_free(message);
+    return rc == 0 ? 0 : 1;
 }

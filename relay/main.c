@@ -2,15 +2,14 @@
 /*
  * perfleet-relay: gives this host's consumer socket to operators over mutual TLS.
  *
- * Happy path: read the arguments, drop what a relay does not need, run the daemon.
- * Failures: wrong usage is told on stderr, exit 2; a start that fails is logged, exit 1.
+ * Happy path: read flags and file, drop what a relay does not need, run the daemon.
+ * Failures: wrong usage or configuration is told on stderr, exit 2; a start that fails is logged,
+ * exit 1.
  */
-#include <getopt.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -21,9 +20,10 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "perfleet/config.pb-c.h"
+#include "proto/unpack.h"
 #include "relay/daemon.h"
-
-#define EXIT_USAGE 2
+#include "settings/settings.h"
 
 static const char usage_text[] =
     "usage: perfleet-relay --ca FILE --cert FILE --key FILE [OPTION]...\n"
@@ -52,179 +52,73 @@ static const char usage_text[] =
     "                             must be able to read the files above\n"
     "  --sandbox auto|require|off what the kernel has (auto), all of it or no start, nothing\n"
     "  --log-level LEVEL          error, warn, info, debug (info)\n"
+    "  --config FILE              the same as text: max_connections: 100 for --max-connections "
+    "100\n"
+    "  --check-config             says what is wrong, or that nothing is, and exits\n"
+    "  --dump-config              prints what holds, and where each value is from, and exits\n"
     "  --help, --version\n"
     "\n"
-    "SIGHUP reads certificates, key, CRL and policy again. SIGTERM stops. Exit status: 0 stopped "
-    "by\n"
-    "a signal, 1 could not start, 2 wrong usage.\n";
+    "SIGHUP reads certificates, key, CRL and policy again. SIGTERM stops. Exit status: 0 stopped\n"
+    "by a signal, 1 could not start, 2 wrong usage or configuration.\n";
 
-enum option_id {
-    OPT_LISTEN = 256,
-    OPT_CA,
-    OPT_CERT,
-    OPT_KEY,
-    OPT_CRL,
-    OPT_FLEET,
-    OPT_SOCKET,
-    OPT_AUDIT,
-    OPT_POLICY,
-    OPT_MAX,
-    OPT_HANDSHAKE,
-    OPT_HALF_CLOSED,
-    OPT_DRAIN,
-    OPT_USER,
-    OPT_SANDBOX,
-    OPT_LOG_LEVEL,
-    OPT_HELP,
-    OPT_VERSION,
+static const struct pfl_settings_key keys[] = {
+    {"ca", .is_file = true},
+    {"cert", .is_file = true},
+    {"key", .is_file = true},
+    {"crl", .is_file = true},
+    {"policy", .is_file = true},
+    {"max_connections", .min = 1, .max = INT_MAX},
+    {"handshake_timeout_ms", .min = 1, .max = INT_MAX},
+    {"half_closed_timeout_ms", .min = 1, .max = INT_MAX},
+    {"drain_timeout_ms", .min = 1, .max = INT_MAX},
 };
 
-static const struct option options[] = {
-    {"listen", required_argument, NULL, OPT_LISTEN},
-    {"ca", required_argument, NULL, OPT_CA},
-    {"cert", required_argument, NULL, OPT_CERT},
-    {"key", required_argument, NULL, OPT_KEY},
-    {"crl", required_argument, NULL, OPT_CRL},
-    {"fleet", required_argument, NULL, OPT_FLEET},
-    {"consumer-socket", required_argument, NULL, OPT_SOCKET},
-    {"policy", required_argument, NULL, OPT_POLICY},
-    {"audit-log", required_argument, NULL, OPT_AUDIT},
-    {"max-connections", required_argument, NULL, OPT_MAX},
-    {"handshake-timeout-ms", required_argument, NULL, OPT_HANDSHAKE},
-    {"half-closed-timeout-ms", required_argument, NULL, OPT_HALF_CLOSED},
-    {"drain-timeout-ms", required_argument, NULL, OPT_DRAIN},
-    {"user", required_argument, NULL, OPT_USER},
-    {"sandbox", required_argument, NULL, OPT_SANDBOX},
-    {"log-level", required_argument, NULL, OPT_LOG_LEVEL},
-    {"help", no_argument, NULL, OPT_HELP},
-    {"version", no_argument, NULL, OPT_VERSION},
-    {NULL, 0, NULL, 0},
-};
-
-static _Noreturn void wrong_usage(const char *what, const char *value)
+static bool refuse(struct pfl_settings_fault *fault, const char *key, const char *what,
+                   const char *value)
 {
-    fprintf(stderr, "perfleet-relay: %s%s%s\ntry: perfleet-relay --help\n", what,
-            value != NULL ? ": " : "", value != NULL ? value : "");
-    exit(EXIT_USAGE);
+    *fault = (struct pfl_settings_fault){key, what, value};
+    return false;
 }
 
-static unsigned parse_number(const char *text)
+static bool apply_files(const Perfleet__RelayConfig *m, struct pfl_port_conf *port,
+                        struct pfl_settings_fault *fault)
 {
-    char *end;
-    unsigned long v = strtoul(text, &end, 10);
-
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || v == 0 || v > INT_MAX)
-        wrong_usage("a number from 1 to 2147483647 is wanted", text);
-    return (unsigned)v;
+    port->files.ca_path = m->ca;
+    port->files.cert_path = m->cert;
+    port->files.key_path = m->key;
+    port->files.crl_path = m->crl;
+    port->policy_path = m->policy;
+    port->audit_path = m->audit_log;
+    if (m->ca == NULL)
+        return refuse(fault, "ca", "is missing: the fleet's authority", NULL);
+    if (m->cert == NULL)
+        return refuse(fault, "cert", "is missing: the own certificate", NULL);
+    if (m->key == NULL)
+        return refuse(fault, "key", "is missing: the key of the certificate", NULL);
+    return true;
 }
 
-static const char *default_consumer_socket(void)
+static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settings_fault *fault)
 {
-    const char *name = getenv("PERFETTO_CONSUMER_SOCK_NAME");
+    const Perfleet__RelayConfig *m = (const Perfleet__RelayConfig *)message;
+    struct pfl_daemon_conf *conf = user;
+    struct pfl_port_conf *port = &conf->port;
 
-    if (name != NULL && name[0] != '\0')
-        return name;
-    if (access("/run/perfetto", X_OK) == 0)
-        return "/run/perfetto/traced-consumer.sock";
-    return "/tmp/perfetto-consumer";
-}
-
-static void set_log_level(const char *text)
-{
-    enum pfl_log_level level;
-
-    if (!pfl_log_level_parse(text, &level))
-        wrong_usage("no such log level", text);
-    pfl_log_set_level(level);
-}
-
-/* False: not one of these. */
-static bool apply_file(struct pfl_port_conf *port, int id, const char *value)
-{
-    switch (id) {
-    case OPT_CA:
-        port->files.ca_path = value;
-        return true;
-    case OPT_CERT:
-        port->files.cert_path = value;
-        return true;
-    case OPT_KEY:
-        port->files.key_path = value;
-        return true;
-    case OPT_CRL:
-        port->files.crl_path = value;
-        return true;
-    case OPT_POLICY:
-        port->policy_path = value;
-        return true;
-    case OPT_AUDIT:
-        port->audit_path = value;
-        return true;
-    default:
-        return false;
-    }
-}
-
-static void apply_option(struct pfl_daemon_conf *conf, int id, const char *value)
-{
-    switch (id) {
-    case OPT_LISTEN:
-        conf->port.listen_address = value;
-        break;
-    case OPT_FLEET:
-        if (value[0] == '\0' || strlen(value) > 63)
-            wrong_usage("no name of a fleet", value);
-        conf->port.fleet = value;
-        break;
-    case OPT_SOCKET:
-        conf->port.consumer_socket = value;
-        conf->port.is_socket_given = true;
-        break;
-    case OPT_MAX:
-        conf->port.max_connections = parse_number(value);
-        break;
-    case OPT_HANDSHAKE:
-        conf->port.handshake_timeout_ms = parse_number(value);
-        break;
-    case OPT_HALF_CLOSED:
-        conf->port.half_closed_timeout_ms = parse_number(value);
-        break;
-    case OPT_DRAIN:
-        conf->drain_timeout_ms = parse_number(value);
-        break;
-    case OPT_USER:
-        conf->run_as = value;
-        break;
-    case OPT_SANDBOX:
-        if (!pfl_sandbox_mode_parse(value, &conf->sandbox))
-            wrong_usage("--sandbox wants auto, require or off", value);
-        break;
-    case OPT_LOG_LEVEL:
-        set_log_level(value);
-        break;
-    case OPT_HELP:
-        (void)fputs(usage_text, stdout);
-        exit(0);
-    case OPT_VERSION:
-        printf("perfleet-relay %s\n", PFL_VERSION);
-        exit(0);
-    default:
-        if (!apply_file(&conf->port, id, value))
-            wrong_usage("see the line above", NULL);
-    }
-}
-
-static void parse_arguments(int argc, char **argv, struct pfl_daemon_conf *conf)
-{
-    int id;
-
-    while ((id = getopt_long(argc, argv, "", options, NULL)) != -1)
-        apply_option(conf, id, optarg);
-    if (optind != argc)
-        wrong_usage("unexpected argument", argv[optind]);
-    if (conf->port.files.ca_path == NULL || conf->port.files.cert_path == NULL ||
-        conf->port.files.key_path == NULL)
-        wrong_usage("--ca, --cert and --key are needed", NULL);
+    port->listen_address = m->listen;
+    if (m->fleet != NULL && (m->fleet[0] == '\0' || strlen(m->fleet) > 63))
+        return refuse(fault, "fleet", "wants a name of 1 to 63 characters", m->fleet);
+    port->fleet = m->fleet;
+    port->is_socket_given = m->consumer_socket != NULL;
+    port->consumer_socket =
+        m->consumer_socket != NULL ? m->consumer_socket : pfl_settings_default_consumer_socket();
+    port->max_connections = m->max_connections;
+    port->handshake_timeout_ms = m->handshake_timeout_ms;
+    port->half_closed_timeout_ms = m->half_closed_timeout_ms;
+    conf->drain_timeout_ms = m->drain_timeout_ms;
+    conf->run_as = m->user;
+    conf->sandbox = (enum pfl_sandbox_mode)m->sandbox;
+    pfl_log_set_level((enum pfl_log_level)m->log_level);
+    return apply_files(m, port, fault);
 }
 
 /* Two descriptors a connection; takes what the hard limit gives. */
@@ -255,19 +149,22 @@ static void drop_privileges(void)
 
 int main(int argc, char **argv)
 {
-    struct pfl_daemon_conf conf = {
-        .port = {.listen_address = "0.0.0.0:9910",
-                 .consumer_socket = default_consumer_socket(),
-                 .files = {.is_server = true},
-                 .max_connections = 4096,
-                 .handshake_timeout_ms = 5000,
-                 .half_closed_timeout_ms = 60000},
-        .drain_timeout_ms = 10000,
-    };
+    static const struct pfl_settings_program program = {"perfleet-relay",
+                                                        usage_text,
+                                                        &perfleet__relay_config__descriptor,
+                                                        keys,
+                                                        sizeof(keys) / sizeof(keys[0]),
+                                                        apply};
+    struct pfl_daemon_conf conf = {.port = {.files = {.is_server = true}}};
+    ProtobufCMessage *message;
+    int rc = pfl_settings_start(&program, argc, argv, &conf, &message);
 
-    parse_arguments(argc, argv, &conf);
+    if (rc >= 0)
+        return rc;
     drop_privileges();
     json_set_alloc_funcs(pfl_mem_alloc, pfl_mem_free);
     fit_file_limit(&conf.port.max_connections);
-    return pfl_daemon_run(&conf) == 0 ? 0 : 1;
+    rc = pfl_daemon_run(&conf);
+    pfl_proto_free(message);
+    return rc == 0 ? 0 : 1;
 }

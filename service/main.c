@@ -9,24 +9,23 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "perfleet/config.pb-c.h"
+#include "proto/unpack.h"
 #include "service/control/service.h"
 #include "service/control/socket_names.h"
 #include "service/daemon.h"
 #include "service/port/inherited.h"
 #include "service/port/readiness.h"
-
-#define EXIT_USAGE 2
+#include "settings/settings.h"
 
 struct options {
     struct pfl_socket_names names;
@@ -63,51 +62,15 @@ static const char help[] =
     "  --sandbox auto|require|off        default auto: what the kernel has\n"
     "  --background                      run in the background and print the pid\n"
     "  --log-level error|warn|info|debug default info\n"
+    "  --config FILE                     the same as text: sandbox: off for --sandbox off\n"
+    "  --check-config                    says what is wrong, or that nothing is, and exits\n"
+    "  --dump-config                     prints what holds, and where each value is from, and "
+    "exits\n"
     "  --version, --help\n"
     "\n"
     "An address is a path or, beginning with @, an abstract name; of producers also HOST:PORT,\n"
     "[V6]:PORT or vsock://CID:PORT. Sockets that systemd passes (LISTEN_FDS) go before all of\n"
     "these.\n";
-
-enum {
-    OPT_PRODUCER = 256,
-    OPT_CONSUMER,
-    OPT_PERMISSIONS,
-    OPT_RELAY,
-    OPT_RELAY_ON,
-    OPT_NETWORK,
-    OPT_SESSIONS,
-    OPT_USER,
-    OPT_OUTPUT,
-    OPT_SANDBOX,
-    OPT_BACKGROUND,
-    OPT_LOG,
-    OPT_VERSION,
-};
-
-static const struct option long_options[] = {
-    {"producer-socket", required_argument, NULL, OPT_PRODUCER},
-    {"consumer-socket", required_argument, NULL, OPT_CONSUMER},
-    {"set-socket-permissions", required_argument, NULL, OPT_PERMISSIONS},
-    {"enable-relay-endpoint", no_argument, NULL, OPT_RELAY},
-    {"enable-relay-endpoint-on", required_argument, NULL, OPT_RELAY_ON},
-    {"allow-plain-network", no_argument, NULL, OPT_NETWORK},
-    {"max-sessions", required_argument, NULL, OPT_SESSIONS},
-    {"user", required_argument, NULL, OPT_USER},
-    {"output-dir", required_argument, NULL, OPT_OUTPUT},
-    {"sandbox", required_argument, NULL, OPT_SANDBOX},
-    {"background", no_argument, NULL, OPT_BACKGROUND},
-    {"log-level", required_argument, NULL, OPT_LOG},
-    {"version", no_argument, NULL, OPT_VERSION},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
-
-static int wrong_usage(const char *what, const char *value)
-{
-    (void)fprintf(stderr, "perfleetd: %s: %s\nTry perfleetd --help.\n", what, value);
-    return EXIT_USAGE;
-}
 
 static bool parse_number(const char **at, uint32_t *ret_number)
 {
@@ -136,97 +99,65 @@ static bool parse_session_limits(struct pfl_daemon_conf *conf, const char *text)
     return *text == '\0';
 }
 
-/* What it may do with the host; 0 or the exit code. */
-static int apply_confinement(struct pfl_daemon_conf *conf, int option)
+static bool refuse(struct pfl_settings_fault *fault, const char *key, const char *what,
+                   const char *value)
 {
-    if (option == OPT_USER) {
-        conf->run_as = optarg;
-        return 0;
-    }
-    if (option == OPT_SANDBOX)
-        return pfl_sandbox_mode_parse(optarg, &conf->sandbox)
-                   ? 0
-                   : wrong_usage("--sandbox wants auto, require or off, not", optarg);
-    if (conf->output_dirs_len == PFL_DAEMON_MAX_OUTPUT_DIRS)
-        return wrong_usage("--output-dir too often", optarg);
-    conf->output_dirs[conf->output_dirs_len++] = optarg;
-    return 0;
+    *fault = (struct pfl_settings_fault){key, what, value};
+    return false;
 }
 
-static int apply_option(struct options *o, int option)
+/* What it may do with the host. */
+static bool apply_confinement(const Perfleet__ServiceConfig *m, struct pfl_daemon_conf *conf,
+                              struct pfl_settings_fault *fault)
 {
-    enum pfl_log_level level;
-
-    switch (option) {
-    case OPT_PRODUCER:
-        o->names.producer_list = optarg;
-        return 0;
-    case OPT_CONSUMER:
-        o->names.consumer = optarg;
-        return 0;
-    case OPT_PERMISSIONS:
-        if (pfl_socket_permissions_parse(&o->permissions, optarg) != 0)
-            return wrong_usage("--set-socket-permissions wants GROUP:MODE:GROUP:MODE with modes of "
-                               "four octal digits, not",
-                               optarg);
-        return 0;
-    case OPT_RELAY:
-        o->names.has_relay_all = true;
-        return 0;
-    case OPT_RELAY_ON:
-        if (o->names.relay_on_len == PFL_DAEMON_MAX_PRODUCER_SOCKETS)
-            return wrong_usage("--enable-relay-endpoint-on too often", optarg);
-        o->names.relay_on[o->names.relay_on_len++] = optarg;
-        return 0;
-    case OPT_NETWORK:
-        o->names.allows_network = true;
-        return 0;
-    case OPT_SESSIONS:
-        if (!parse_session_limits(&o->conf, optarg))
-            return wrong_usage("--max-sessions wants N[,M], each from 1 to 1000, not", optarg);
-        return 0;
-    case OPT_USER:
-    case OPT_OUTPUT:
-    case OPT_SANDBOX:
-        return apply_confinement(&o->conf, option);
-    case OPT_BACKGROUND:
-        o->is_background = true;
-        return 0;
-    case OPT_LOG:
-        if (!pfl_log_level_parse(optarg, &level))
-            return wrong_usage("--log-level wants error, warn, info or debug, not", optarg);
-        pfl_log_set_level(level);
-        return 0;
-    default:
-        (void)fprintf(stderr, "Try perfleetd --help.\n");
-        return EXIT_USAGE;
-    }
+    conf->run_as = m->user;
+    conf->sandbox = (enum pfl_sandbox_mode)m->sandbox;
+    if (m->n_output_dir > PFL_DAEMON_MAX_OUTPUT_DIRS)
+        return refuse(fault, "output_dir", "may be given 16 times", NULL);
+    for (size_t i = 0; i < m->n_output_dir; i++)
+        conf->output_dirs[i] = m->output_dir[i];
+    conf->output_dirs_len = m->n_output_dir;
+    if (m->n_output_dir != 0 && conf->sandbox == PFL_SANDBOX_OFF)
+        return refuse(fault, "output_dir", "is kept by the sandbox, which is off", NULL);
+    return true;
 }
 
-/* Parses the command line. Returns -1 to go on, else the exit code. */
-static int parse_options(struct options *o, int argc, char **argv)
+static bool apply_sockets(const Perfleet__ServiceConfig *m, struct options *o,
+                          struct pfl_settings_fault *fault)
 {
-    int option;
-    int rc;
+    o->names.producer_list = m->producer_socket;
+    o->names.consumer = m->consumer_socket;
+    o->names.has_relay_all = m->enable_relay_endpoint != 0;
+    o->names.allows_network = m->allow_plain_network != 0;
+    if (m->n_enable_relay_endpoint_on > PFL_DAEMON_MAX_PRODUCER_SOCKETS)
+        return refuse(fault, "enable_relay_endpoint_on", "may be given 16 times", NULL);
+    for (size_t i = 0; i < m->n_enable_relay_endpoint_on; i++)
+        o->names.relay_on[i] = m->enable_relay_endpoint_on[i];
+    o->names.relay_on_len = m->n_enable_relay_endpoint_on;
+    if (m->set_socket_permissions != NULL &&
+        pfl_socket_permissions_parse(&o->permissions, m->set_socket_permissions) != 0)
+        return refuse(fault, "set_socket_permissions",
+                      "wants GROUP:MODE:GROUP:MODE with modes of four octal digits",
+                      m->set_socket_permissions);
+    return true;
+}
 
-    while ((option = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
-        if (option == 'h') {
-            (void)fputs(help, stdout);
-            return EXIT_SUCCESS;
-        }
-        if (option == OPT_VERSION) {
-            (void)printf("perfleetd %s\n", PFL_VERSION);
-            return EXIT_SUCCESS;
-        }
-        rc = apply_option(o, option);
-        if (rc != 0)
-            return rc;
-    }
-    if (optind < argc)
-        return wrong_usage("unexpected argument", argv[optind]);
-    if (o->conf.output_dirs_len != 0 && o->conf.sandbox == PFL_SANDBOX_OFF)
-        return wrong_usage("--output-dir is kept by the sandbox, which is", "off");
-    return -1;
+static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settings_fault *fault)
+{
+    const Perfleet__ServiceConfig *m = (const Perfleet__ServiceConfig *)message;
+    struct options *o = user;
+
+    if (!parse_session_limits(&o->conf, m->max_sessions))
+        return refuse(fault, "max_sessions", "wants N[,M], each from 1 to 1000", m->max_sessions);
+    o->is_background = m->background != 0;
+    pfl_log_set_level((enum pfl_log_level)m->log_level);
+    return apply_sockets(m, o, fault) && apply_confinement(m, &o->conf, fault);
+}
+
+static int wrong_usage(const char *what, const char *value)
+{
+    (void)fprintf(stderr, "perfleetd: %s: %s\ntry: perfleetd --help\n", what, value);
+    return PFL_SETTINGS_EXIT;
 }
 
 /* Sockets that listen already take the place of those with names. */
@@ -333,28 +264,37 @@ static void drop_privileges(void)
     (void)signal(SIGPIPE, SIG_IGN);
 }
 
+static int serve(struct options *o)
+{
+    int rc;
+
+    drop_privileges();
+    pfl_log_limit_every_event(); /* nearly every line can be caused by any local program */
+    pfl_readiness_open();
+    o->conf.on_ready = on_ready;
+    o->conf.user = o;
+    rc = pfl_daemon_run(&o->conf);
+    if (rc != 0)
+        pfl_log_error("not-started", "reason=\"%s\"", pfl_err_str(rc));
+    return rc == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
 int main(int argc, char **argv)
 {
+    static const struct pfl_settings_program program = {
+        "perfleetd", help, &perfleet__service_config__descriptor, NULL, 0, apply};
     struct options o = {.permissions = {.producer = {.mode = -1}, .consumer = {.mode = -1}},
                         .ready_fd = -1};
-    int rc = parse_options(&o, argc, argv);
+    ProtobufCMessage *message = NULL;
+    int rc = pfl_settings_start(&program, argc, argv, &o, &message);
 
     if (rc < 0)
         rc = resolve_sockets(&o);
     if (rc < 0 && o.is_background)
         rc = go_to_background(&o);
-    if (rc >= 0) {
-        pfl_socket_names_fini(&o.names);
-        return rc;
-    }
-    drop_privileges();
-    pfl_log_limit_every_event(); /* nearly every line can be caused by any local program */
-    pfl_readiness_open();
-    o.conf.on_ready = on_ready;
-    o.conf.user = &o;
-    rc = pfl_daemon_run(&o.conf);
+    if (rc < 0)
+        rc = serve(&o);
     pfl_socket_names_fini(&o.names);
-    if (rc != 0)
-        pfl_log_error("not-started", "reason=\"%s\"", pfl_err_str(rc));
-    return rc == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    pfl_proto_free(message);
+    return rc;
 }

@@ -5,13 +5,11 @@
  * Happy path: a child, the guardian, is forked first: it waits on a pipe for the parent's end and
  * then removes the parent's tracefs instance if it is still there, so that even a kill -9 leaves
  * tracefs as it was. The parent serves until SIGTERM or SIGINT.
- * Failure: wrong usage exits 2; a start that fails exits 1.
+ * Failure: wrong usage or configuration exits 2; a start that fails exits 1.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -20,6 +18,9 @@
 
 #include "agent/probes/probes.h"
 #include "base/log.h"
+#include "perfleet/config.pb-c.h"
+#include "proto/unpack.h"
+#include "settings/settings.h"
 
 static const char usage[] =
     "usage: perfleet-probes [options]\n"
@@ -28,58 +29,24 @@ static const char usage[] =
     "  --smb-kb N            shared memory, KiB (4096)\n"
     "  --no-ftrace           do not offer linux.ftrace\n"
     "  --log-level L         error, warn, info or debug (info)\n"
+    "  --config FILE         the same as text: smb_kb: 8192 for --smb-kb 8192\n"
+    "  --check-config        says what is wrong, or that nothing is, and exits\n"
+    "  --dump-config         prints what holds, and where each value is from, and exits\n"
     "  --help, --version\n";
 
-enum option_id { OPT_SOCKET = 256, OPT_SMB, OPT_NO_FTRACE, OPT_LOG, OPT_HELP, OPT_VERSION };
+static const struct pfl_settings_key keys[] = {{"smb_kb", .min = 1, .max = 1024 * 1024}};
 
-static const struct option options[] = {
-    {"producer-socket", required_argument, NULL, OPT_SOCKET},
-    {"smb-kb", required_argument, NULL, OPT_SMB},
-    {"no-ftrace", no_argument, NULL, OPT_NO_FTRACE},
-    {"log-level", required_argument, NULL, OPT_LOG},
-    {"help", no_argument, NULL, OPT_HELP},
-    {"version", no_argument, NULL, OPT_VERSION},
-    {NULL, 0, NULL, 0},
-};
-
-static bool parse_kb(const char *text, uint32_t *ret_kb)
+static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settings_fault *fault)
 {
-    char *end;
-    unsigned long kb = strtoul(text, &end, 10);
+    const Perfleet__ProbesConfig *m = (const Perfleet__ProbesConfig *)message;
+    struct pfl_probes_conf *conf = user;
 
-    if (*text < '0' || *text > '9' || *end != '\0' || kb == 0 || kb > 1024u * 1024u)
-        return false;
-    *ret_kb = (uint32_t)kb;
+    (void)fault;
+    conf->producer_socket = m->producer_socket;
+    conf->smb_kb = m->smb_kb;
+    conf->no_ftrace = m->no_ftrace != 0;
+    pfl_log_set_level((enum pfl_log_level)m->log_level);
     return true;
-}
-
-static bool take_option(int id, struct pfl_probes_conf *conf)
-{
-    enum pfl_log_level level;
-
-    switch (id) {
-    case OPT_SOCKET:
-        conf->producer_socket = optarg;
-        return true;
-    case OPT_SMB:
-        return parse_kb(optarg, &conf->smb_kb);
-    case OPT_NO_FTRACE:
-        conf->no_ftrace = true;
-        return true;
-    case OPT_LOG:
-        if (!pfl_log_level_parse(optarg, &level))
-            return false;
-        pfl_log_set_level(level);
-        return true;
-    case OPT_HELP:
-        (void)fputs(usage, stdout);
-        exit(EXIT_SUCCESS);
-    case OPT_VERSION:
-        (void)printf("perfleet-probes %s\n", PFL_VERSION);
-        exit(EXIT_SUCCESS);
-    default:
-        return false;
-    }
 }
 
 static void block_signals(sigset_t *ret_set)
@@ -132,34 +99,41 @@ static int start_guardian(pid_t *ret_pid)
     return ends[1];
 }
 
-int main(int argc, char **argv)
+static int serve(const struct pfl_probes_conf *conf)
 {
-    struct pfl_probes_conf conf = {0};
     sigset_t signals;
     pid_t guardian = -1;
     int guardian_fd = -1;
     int stop_fd;
-    int id;
     int rc;
 
-    while ((id = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (!take_option(id, &conf)) {
-            (void)fputs(usage, stderr);
-            return 2;
-        }
-    }
-    if (optind != argc) {
-        (void)fputs(usage, stderr);
-        return 2;
-    }
     block_signals(&signals);
-    if (!conf.no_ftrace)
+    if (!conf->no_ftrace)
         guardian_fd = start_guardian(&guardian);
     stop_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    rc = stop_fd >= 0 ? pfl_probes_run(&conf, stop_fd) : PFL_EIO;
+    rc = stop_fd >= 0 ? pfl_probes_run(conf, stop_fd) : PFL_EIO;
     if (guardian_fd >= 0) {
         close(guardian_fd);
         (void)waitpid(guardian, NULL, 0);
     }
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct pfl_settings_program program = {"perfleet-probes",
+                                                        usage,
+                                                        &perfleet__probes_config__descriptor,
+                                                        keys,
+                                                        sizeof(keys) / sizeof(keys[0]),
+                                                        apply};
+    struct pfl_probes_conf conf = {0};
+    ProtobufCMessage *message;
+    int rc = pfl_settings_start(&program, argc, argv, &conf, &message);
+
+    if (rc >= 0)
+        return rc;
+    rc = serve(&conf);
+    pfl_proto_free(message);
     return rc == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

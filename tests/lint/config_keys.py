@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Fails when the schema of the daemons' settings, their manual pages, their --help and their
+examples do not name the same keys and defaults. `--self-test` proves that each is found.
+"""
+import os
+import re
+import sys
+
+import csource
+
+SCHEMA = "proto/perfleet/config.proto"
+DAEMONS = {  # message: source of --help, manual page, example
+    "ServiceConfig": ("service/main.c", "docs/man/perfleetd.8.md", "deploy/conf/perfleetd.conf"),
+    "ProbesConfig": ("agent/probes/main.c", "docs/man/perfleet-probes.8.md", "deploy/conf/probes.conf"),
+    "AgentConfig": ("agent/main.c", "docs/man/perfleet-agent.8.md", "deploy/conf/agent.conf"),
+    "RelayConfig": ("relay/main.c", "docs/man/perfleet-relay.8.md", "deploy/conf/relay.conf"),
+}
+OF_ALL = ("config", "check_config", "dump_config", "help", "version")
+MESSAGE = re.compile(r"^message (\w+) \{(.*?)^\}", re.M | re.S)
+FIELD = re.compile(r"^  (optional|repeated) (\w+) (\w+) = \d+(?: \[default = (.*)\])?;$", re.M)
+EXAMPLE = re.compile(r"^(##?)(\w+): (.+)$", re.M)
+
+
+def schema_of(text):
+    return {name: {key: (kind, default or {"bool": "false"}.get(kind, ""))
+                   for _, kind, key, default in FIELD.findall(body)}
+            for name, body in MESSAGE.findall(text)}
+
+
+def flags_in(text):
+    return {f.replace("-", "_") for f in re.findall(r"--([a-z][a-z0-9-]*)", text)}
+
+
+def check(keys, usage, manual, example):
+    known = set(keys) | set(OF_ALL)
+    for key in sorted(known):
+        if key not in flags_in(usage):
+            yield f"--help does not name --{key.replace('_', '-')}"
+        if f"`--{key.replace('_', '-')}`" not in manual:
+            yield f"the manual page does not name `--{key.replace('_', '-')}`"
+    for mark, key, value in EXAMPLE.findall(example):
+        if key not in keys:
+            yield f"the example has {key}, the schema has not"
+        elif mark == "#" and value != keys[key][1]:
+            yield f"the example's default of {key} is {value}, the schema's {keys[key][1] or 'none'}"
+        elif mark == "##" and keys[key][1]:
+            yield f"the example should show the default of {key}, {keys[key][1]}, after one #"
+    named = {key for _, key, _ in EXAMPLE.findall(example)}
+    for key in sorted(set(keys) - named):
+        yield f"the example does not show {key}"
+
+
+def self_test():
+    keys = {"a_b": ("uint32", "3"), "c": ("string", "")}
+    of_all = "".join(f"--{f.replace('_', '-')} " for f in OF_ALL)
+    of_all_man = "".join(f"`--{f.replace('_', '-')}`" for f in OF_ALL)
+    good = (keys, of_all + "--a-b --c", of_all_man + "`--a-b` `--c`", '# prose: x\n#a_b: 3\n##c: "x"\n')
+    bad = [(keys, of_all + "--c", good[2], good[3]), (keys, good[1], of_all_man + "`--c`", good[3]),
+           (keys, good[1], good[2], '##c: "x"\n'), (keys, good[1], good[2], '#a_b: 4\n##c: "x"\n'),
+           (keys, good[1], good[2], good[3] + "#d: 1\n"), (keys, good[1], good[2], '##a_b: 3\n##c: 1\n')]
+    wrong = [b for b in bad if not list(check(*b))] + [g for g in [good] if list(check(*g))]
+    for w in wrong:
+        print(f"config_keys self-test: judged wrongly: {w!r}")
+    print(f"config_keys self-test: {len(bad) + 1} cases, {len(wrong)} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    if "--self-test" in sys.argv:
+        sys.exit(self_test())
+    SCHEMAS = schema_of(csource.read(SCHEMA))
+    PROBLEMS = [f"{SCHEMA}: no daemon is known for {m}" for m in set(SCHEMAS) - set(DAEMONS)]
+    for message, (main, manual, example) in DAEMONS.items():
+        PROBLEMS += [f"{message}: {p}" for p in check(
+            SCHEMAS.get(message, {}), csource.read(main), csource.read(manual), csource.read(example))]
+    csource.finish("config_keys", PROBLEMS, len(DAEMONS))
