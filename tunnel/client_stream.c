@@ -17,6 +17,8 @@
 #include "tunnel/client_stream_impl.h"
 
 #define PATH_MAX_BYTES 160u
+/* A host that lost its network is back soon, or never: one request a stream is little to ask. */
+#define RETRY_MAX_MS 3000u
 
 static const struct pfl_stream_vtable vtable;
 
@@ -230,7 +232,9 @@ int pfl_tunnel_client_connect(struct pfl_tunnel_client *self,
         return PFL_ENOMEM;
     s->base = (struct pfl_stream){.vtable = &vtable, .ops = conf->ops, .user = conf->user};
     s->client = self;
-    s->backoff.max_ms = self->conf.retry_max_ms;
+    s->backoff.max_ms = RETRY_MAX_MS;
+    if (self->conf.retry_max_ms != 0 && self->conf.retry_max_ms < RETRY_MAX_MS)
+        s->backoff.max_ms = self->conf.retry_max_ms;
     s->loop = conf->loop;
     s->lost_ms = uv_now(conf->loop);
     s->ttl_ms = target->ttl_ms != 0 ? target->ttl_ms : PFL_TUNNEL_TTL_DEFAULT_MS;
