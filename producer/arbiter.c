@@ -4,16 +4,17 @@
  *
  * Happy path: a writer asks for a chunk; the search starts where the last one ended, cuts a free
  * page into one chunk if need be, and takes the first free chunk by compare-and-swap. The full
- * chunk becomes Complete and is listed; the first of a batch wakes the commit thread to start
- * its timer, half of the memory pending wakes it to commit at once. The commit thread exchanges
- * the batch for an empty one and puts it on the wire.
+ * chunk becomes Complete and is listed; the first one wakes the commit thread to start its timer.
+ * The writer that makes a COMMIT_SHARE of the memory pending commits the batch itself: one
+ * wake-up less before the service acts. If it cannot (somebody sends, the socket is full) it
+ * wakes the commit thread. Who commits exchanges the batch for an empty one.
  *
- * No chunk free: drop fails at once; the stalling policies sleep longer and longer, on the commit
- * thread they commit first. A page whose bitmap was scribbled over is skipped.
- * Ownership: reference counted; writers and the connection hold references. The mapping goes with
- * the last one.
- * Limits: moves <= chunks of the SMB, patches <= PFL_ARBITER_PATCHES_MAX, then they are counted
- * and dropped (the packets they belong to stay incomplete in the service).
+ * No chunk free: drop commits and fails; the stalling policies watch the page that should be the
+ * next to come free, then commit and sleep longer and longer. A page whose bitmap was scribbled
+ * over is skipped. Ownership: reference counted; writers and the connection hold references. The
+ * mapping goes with the last one. Limits: moves <= chunks of the SMB, patches <=
+ * PFL_ARBITER_PATCHES_MAX, then they are counted and dropped (the packets they belong to stay
+ * incomplete in the service).
  */
 #include "producer/arbiter.h"
 
@@ -29,8 +30,11 @@
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pfl_arbiter *list; /* guarded by list_lock */
 
-/* Sleep before stall n, in microseconds; the last one repeats. */
-static const uint32_t stall_us[] = {0, 8, 72, 584, 4680, 37448, 100000};
+#define COMMIT_SHARE 4u    /* a quarter of the memory: the rest is for the time until it is taken */
+#define WATCH_NS     50000 /* what a service that is awake or wakes up needs for a few chunks */
+
+/* Sleep before stall n, in microseconds; the last one repeats. 0: watches for WATCH_NS. */
+static const uint32_t stall_us[] = {0, 0, 8, 72, 584, 4680, 37448, 100000};
 
 static bool is_dead(struct pfl_arbiter *self)
 {
@@ -50,12 +54,14 @@ int pfl_arbiter_new(const struct pfl_arbiter_conf *conf, struct pfl_arbiter **re
     a->wake_fd = conf->wake_fd;
     a->link_fd = conf->link_fd;
     a->commit_now = conf->commit_now;
+    a->commit_here = conf->commit_here;
     a->user = conf->user;
     a->commit_thread = pthread_self();
     atomic_init(&a->refs, 1);
     atomic_init(&a->is_dead, 0);
     atomic_init(&a->next_page, 0);
     pthread_mutex_init(&a->lock, NULL);
+    pthread_mutex_init(&a->send_lock, NULL);
     pthread_mutex_lock(&list_lock);
     a->next_in_process = list;
     list = a;
@@ -90,12 +96,14 @@ void pfl_arbiter_unref(struct pfl_arbiter *self)
     remove_from_list(self);
     munmap(self->smb.base, self->smb_bytes);
     pthread_mutex_destroy(&self->lock);
+    pthread_mutex_destroy(&self->send_lock);
     pfl_arbiter_batch_fini(&self->pending);
     pfl_heap_free(self);
 }
 
 void pfl_arbiter_kill(struct pfl_arbiter *self)
 {
+    pthread_mutex_lock(&self->send_lock); /* a writer that sends is waited for */
     pthread_mutex_lock(&self->lock);
     atomic_store_explicit(&self->is_dead, 1, memory_order_release);
     self->wake_fd = -1;
@@ -103,6 +111,12 @@ void pfl_arbiter_kill(struct pfl_arbiter *self)
     pfl_arbiter_batch_clear(&self->pending);
     self->pending_bytes = 0;
     pthread_mutex_unlock(&self->lock);
+    pthread_mutex_unlock(&self->send_lock);
+}
+
+static bool is_commit_thread(const struct pfl_arbiter *self)
+{
+    return pthread_equal(self->commit_thread, pthread_self()) != 0;
 }
 
 /* Locked. Urgency only grows until the batch is taken, so a batch costs at most two wake-ups. */
@@ -114,11 +128,29 @@ static void raise_due(struct pfl_arbiter *self, enum pfl_arbiter_due due)
     if (due <= self->due)
         return;
     self->due = due;
-    if (self->wake_fd < 0 || pthread_equal(self->commit_thread, pthread_self()))
+    if (self->wake_fd < 0 || is_commit_thread(self) || (due == PFL_ARBITER_LATER && self->is_timed))
         return;
     /* An eventfd that is full is readable, which is all that is wanted. */
     n = write(self->wake_fd, &one, sizeof(one));
     (void)n;
+}
+
+/* Unlocked. Commits here and now, or has the commit thread do it soon. */
+static void commit_soon(struct pfl_arbiter *self)
+{
+    bool is_done = false;
+
+    if (!is_commit_thread(self) && self->commit_here != NULL &&
+        pthread_mutex_trylock(&self->send_lock) == 0) {
+        is_done = is_dead(self) || self->commit_here(self->user);
+        pthread_mutex_unlock(&self->send_lock);
+    }
+    if (is_done)
+        return;
+    pthread_mutex_lock(&self->lock);
+    if (self->pending.moves.len > 0)
+        raise_due(self, PFL_ARBITER_NOW);
+    pthread_mutex_unlock(&self->lock);
 }
 
 /* Room for one more item; the list at most doubles. */
@@ -256,30 +288,44 @@ static bool try_pages(struct pfl_arbiter *self, const struct pfl_arbiter_want *w
     return false;
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Until the page where the next search starts changes, or not any longer. */
+static void watch_next_page(struct pfl_arbiter *self)
+{
+    uint32_t at = atomic_load_explicit(&self->next_page, memory_order_relaxed);
+    struct pfl_page_header *page = pfl_smb_page(&self->smb, at < self->smb.pages ? at : 0);
+    uint32_t bitmap = pfl_page_bitmap(page);
+    uint64_t until_ns = now_ns() + WATCH_NS;
+
+    do {
+        sched_yield();
+    } while (pfl_page_bitmap(page) == bitmap && now_ns() < until_ns);
+}
+
 /* Gives the service time, or on the commit thread something to do. False: there is no hope. */
 static bool wait_for_room(struct pfl_arbiter *self, uint32_t stalls)
 {
     const uint32_t last = sizeof(stall_us) / sizeof(stall_us[0]) - 1;
     uint32_t us = stall_us[stalls < last ? stalls : last];
-    bool is_commit_thread = pthread_equal(self->commit_thread, pthread_self());
+    struct timespec ts = {.tv_nsec = (long)us * 1000};
 
-    if (is_commit_thread && (self->commit_now == NULL || !self->commit_now(self->user)))
+    if (is_commit_thread(self) && (self->commit_now == NULL || !self->commit_now(self->user)))
         return false;
     if (is_dead(self))
         return false;
-    if (!is_commit_thread) {
-        pthread_mutex_lock(&self->lock);
-        if (self->pending.moves.len > 0)
-            raise_due(self, PFL_ARBITER_NOW);
-        pthread_mutex_unlock(&self->lock);
-    }
-    if (us == 0) {
-        sched_yield();
-    } else {
-        struct timespec ts = {.tv_nsec = (long)us * 1000};
-
+    if (stalls > 0) /* before, what was committed already should make room */
+        commit_soon(self);
+    if (us == 0)
+        watch_next_page(self);
+    else
         nanosleep(&ts, NULL);
-    }
     return true;
 }
 
@@ -287,16 +333,17 @@ bool pfl_arbiter_get_chunk(struct pfl_arbiter *self, const struct pfl_arbiter_wa
                            struct pfl_arbiter_chunk *ret_chunk)
 {
     /* The commit thread cannot wait for ever: nobody else would notice that the service hangs. */
-    bool is_patient =
-        want->policy == PERFLEET_STALL && !pthread_equal(self->commit_thread, pthread_self());
+    bool is_patient = want->policy == PERFLEET_STALL && !is_commit_thread(self);
 
     for (uint32_t stalls = 0;; stalls++) {
         if (is_dead(self) || pfl_fork_is_child())
             return false;
         if (try_pages(self, want, ret_chunk))
             return true;
-        if (want->policy == PERFLEET_DROP)
+        if (want->policy == PERFLEET_DROP) {
+            commit_soon(self); /* less than the share may be all that can come free */
             return false;
+        }
         if (!is_patient && stalls >= PFL_ARBITER_STALLS_MAX)
             return false;
         if (!wait_for_room(self, stalls))
@@ -311,6 +358,8 @@ void pfl_arbiter_give_chunk(struct pfl_arbiter *self, struct pfl_arbiter_chunk *
     struct pfl_page_header *page = pfl_smb_page(&self->smb, chunk->page);
     struct pfl_arbiter_move move = {chunk->page, chunk->index, buffer};
 
+    bool is_enough = false;
+
     chunk->header = NULL;
     /* Refused only when somebody scribbled over the page: then the chunk is nobody's. */
     if (pfl_fork_is_child() || pfl_state_complete(page, move.chunk) != PFL_STATE_DONE)
@@ -319,10 +368,13 @@ void pfl_arbiter_give_chunk(struct pfl_arbiter *self, struct pfl_arbiter_chunk *
     if (!is_dead(self) && GROW(self->pending.moves, self->smb.pages * PFL_PAGE_CHUNKS_MAX)) {
         self->pending.moves.items[self->pending.moves.len++] = move;
         self->pending_bytes += chunk->payload_bytes + PFL_CHUNK_HEADER_BYTES;
-        raise_due(self,
-                  self->pending_bytes >= self->smb_bytes / 2 ? PFL_ARBITER_NOW : PFL_ARBITER_LATER);
+        is_enough = self->pending_bytes >= self->smb_bytes / COMMIT_SHARE;
+        if (!is_enough)
+            raise_due(self, PFL_ARBITER_LATER);
     }
     pthread_mutex_unlock(&self->lock);
+    if (is_enough)
+        commit_soon(self);
 }
 
 /* --- the batch -------------------------------------------------------------------------- */
@@ -362,6 +414,13 @@ enum pfl_arbiter_due pfl_arbiter_get_due(struct pfl_arbiter *self)
     due = self->due;
     pthread_mutex_unlock(&self->lock);
     return due;
+}
+
+void pfl_arbiter_set_timed(struct pfl_arbiter *self, bool is_timed)
+{
+    pthread_mutex_lock(&self->lock);
+    self->is_timed = is_timed;
+    pthread_mutex_unlock(&self->lock);
 }
 
 void pfl_arbiter_take(struct pfl_arbiter *self, struct pfl_arbiter_batch *batch)

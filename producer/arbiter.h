@@ -73,6 +73,9 @@ struct pfl_arbiter_conf {
     /* Called when a writer on the commit thread finds no chunk: commits what is pending at once.
      * False: the connection is gone. May be NULL. */
     bool (*commit_now)(void *user);
+    /* Called on any other thread, with send_lock, when enough is pending: commits it, without
+     * waiting. False: not possible now, the commit thread shall do it. May be NULL. */
+    bool (*commit_here)(void *user);
     void *user;
 };
 
@@ -83,9 +86,11 @@ struct pfl_arbiter {
     _Atomic(uint32_t) is_dead;
     _Atomic(uint32_t) next_page; /* where the search starts: a hint */
     bool (*commit_now)(void *user);
+    bool (*commit_here)(void *user);
     void *user;
-    pthread_t commit_thread;             /* who calls pfl_arbiter_take */
+    pthread_t commit_thread;             /* the connection's own */
     struct pfl_arbiter *next_in_process; /* the process's list, for fork */
+    pthread_mutex_t send_lock;           /* who takes a batch and sends it; taken before `lock` */
 
     pthread_mutex_t lock; /* guards all that follows */
     struct pfl_arbiter_batch pending;
@@ -93,6 +98,7 @@ struct pfl_arbiter {
     int wake_fd;
     int link_fd; /* read in the child of a fork without the lock */
     enum pfl_arbiter_due due;
+    bool is_timed; /* the commit thread's timer runs: what is due later need not wake it */
     uint64_t patches_lost;
     uint16_t last_writer_id;
     uint32_t writers_live;
@@ -140,7 +146,9 @@ void pfl_arbiter_ack_flush(struct pfl_arbiter *self, uint64_t flush_id);
 
 /* Commit thread: is there something to commit, and how urgent is it? */
 enum pfl_arbiter_due pfl_arbiter_get_due(struct pfl_arbiter *self);
-/* Commit thread: exchanges the pending batch for `batch`, which must be empty. */
+/* Commit thread: its timer runs (nobody wakes it for what is due later), or not any more. */
+void pfl_arbiter_set_timed(struct pfl_arbiter *self, bool is_timed);
+/* With send_lock: exchanges the pending batch for `batch`, which must be empty. */
 void pfl_arbiter_take(struct pfl_arbiter *self, struct pfl_arbiter_batch *batch);
 void pfl_arbiter_batch_clear(struct pfl_arbiter_batch *batch);
 void pfl_arbiter_batch_fini(struct pfl_arbiter_batch *batch);

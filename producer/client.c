@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "producer/commits.h"
 #include "producer/fork.h"
 #include "producer/heap.h"
 #include "producer/requests.h"
@@ -31,7 +32,7 @@ enum { INIT_REPLY_EMULATION = 3 };
 
 uint32_t pfl_client_retry_step_ms = 1000;
 
-static uint64_t now_ms(void)
+uint64_t pfl_client_now_ms(void)
 {
     struct timespec ts;
 
@@ -45,57 +46,6 @@ void pfl_client_wake(struct perfleet *p)
     ssize_t n = write(p->wake_fd, &one, sizeof(one));
 
     (void)n; /* full means readable: fine */
-}
-
-/* Sends the queue with waiting, at most `ms`. */
-static void drain_link(struct perfleet *p, uint64_t ms)
-{
-    uint64_t until = now_ms() + ms;
-
-    pfl_link_send(&p->link);
-    while (!p->link.has_failed && pfl_link_queued(&p->link) > 0) {
-        struct pollfd fd = {.fd = p->link.fd, .events = POLLOUT};
-        uint64_t now = now_ms();
-
-        if (now >= until)
-            return;
-        poll(&fd, 1, (int)(until - now));
-        pfl_link_send(&p->link);
-    }
-}
-
-/* A callback of the program writes and finds no memory: only this thread can make room. */
-bool pfl_client_commit_now(void *user)
-{
-    struct perfleet *p = user;
-
-    pfl_requests_commit(p);
-    drain_link(p, 100);
-    return !p->link.has_failed;
-}
-
-/*
- * The queue goes first and a commit only after all of it. So what is due was either looked at with
- * an empty queue, or the socket is full and wakes us: nothing else would, the wake-up is spent.
- */
-static void send_and_commit(struct perfleet *p)
-{
-    enum pfl_arbiter_due due;
-    uint64_t now;
-
-    pfl_link_send(&p->link);
-    if (p->arbiter == NULL || pfl_link_queued(&p->link) > 0)
-        return;
-    due = pfl_arbiter_get_due(p->arbiter);
-    if (due == PFL_ARBITER_NOTHING)
-        return;
-    now = now_ms();
-    if (due == PFL_ARBITER_LATER && p->commit_at_ms == 0)
-        p->commit_at_ms = now + p->conf.batch_ms;
-    if (due == PFL_ARBITER_NOW || now >= p->commit_at_ms) {
-        pfl_requests_commit(p);
-        pfl_link_send(&p->link);
-    }
 }
 
 /* --- commands ---------------------------------------------------------------------------- */
@@ -143,7 +93,8 @@ static void setup_tracing(struct perfleet *p)
         .page_bytes = (uint32_t)page_bytes,
         .wake_fd = p->wake_fd,
         .link_fd = p->link.fd,
-        .commit_now = pfl_client_commit_now,
+        .commit_now = pfl_commits_now,
+        .commit_here = pfl_commits_here,
         .user = p,
     };
     int fd = pfl_link_take_fd(&p->link);
@@ -498,14 +449,14 @@ static void schedule_retry(struct perfleet *p)
 
     if (p->retries < PFL_CLIENT_RETRY_STEPS)
         delay = (uint64_t)++p->retries * pfl_client_retry_step_ms;
-    p->retry_at_ms = now_ms() + delay;
+    p->retry_at_ms = pfl_client_now_ms() + delay;
 }
 
 static void try_connect(struct perfleet *p)
 {
     struct pfl_writer w;
 
-    if (now_ms() < p->retry_at_ms)
+    if (pfl_client_now_ms() < p->retry_at_ms)
         return;
     if (pfl_link_open(&p->link, &p->address) != 0) {
         schedule_retry(p);
@@ -519,13 +470,13 @@ static void try_connect(struct perfleet *p)
     pfl_link_commit(&p->link, &w);
 }
 
-static int poll_timeout_ms(const struct perfleet *p)
+static int poll_timeout_ms(struct perfleet *p)
 {
     uint64_t at = p->state == PFL_CLIENT_AWAY ? p->retry_at_ms : p->commit_at_ms;
-    uint64_t now = now_ms();
+    uint64_t now = pfl_client_now_ms();
 
-    /* While the socket is full the timer does not count: the socket wakes us (send_and_commit). */
-    if (p->state != PFL_CLIENT_AWAY && (at == 0 || pfl_link_queued(&p->link) > 0))
+    /* While the socket is full the timer does not count: the socket wakes us (commits.c). */
+    if (p->state != PFL_CLIENT_AWAY && (at == 0 || pfl_requests_queued(p) > 0))
         return -1;
     return at <= now ? 0 : (int)(at - now);
 }
@@ -539,7 +490,7 @@ static void wait_for_events(struct perfleet *p)
     uint64_t count;
     ssize_t n;
 
-    if (pfl_link_queued(&p->link) > 0)
+    if (pfl_requests_queued(p) > 0)
         fds[1].events |= POLLOUT;
     if (poll(fds, 2, poll_timeout_ms(p)) <= 0)
         return;
@@ -558,7 +509,7 @@ static void say_goodbye(struct perfleet *p)
         stop_sources(p);
         pfl_source_drop_thread();
         pfl_requests_commit(p);
-        drain_link(p, PFL_CLIENT_CLOSE_MS);
+        pfl_commits_drain(p, PFL_CLIENT_CLOSE_MS);
     }
     disconnect(p);
 }
@@ -575,7 +526,7 @@ void *pfl_client_run(void *arg)
         /* A callback forked and came back in the child too: this thread is the parent's. */
         if (pfl_fork_is_child())
             return NULL;
-        send_and_commit(p);
+        pfl_commits_turn(p);
         if (p->state != PFL_CLIENT_AWAY && p->link.has_failed) {
             disconnect(p);
             schedule_retry(p);

@@ -75,7 +75,7 @@ extern uint32_t pfl_client_retry_step_ms;
 void *pfl_client_run(void *arg);
 /* Any thread: the thread looks at everything again. */
 void pfl_client_wake(struct perfleet *p);
-/* On the library's thread only; `p` is the struct perfleet. False: the connection is gone. */
-bool pfl_client_commit_now(void *p);
+/* CLOCK_MONOTONIC. */
+uint64_t pfl_client_now_ms(void);
 
 #endif

@@ -3,6 +3,7 @@
 #ifndef PFL_PRODUCER_LINK_H
 #define PFL_PRODUCER_LINK_H
 
+#include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -18,10 +19,10 @@ struct pfl_link_address {
 };
 
 struct pfl_link {
-    int fd;      /* owned; -1: closed */
-    int recv_fd; /* owned; the last descriptor received and not taken; -1: none */
-    bool has_failed;
-    uint8_t *in; /* owned, PFL_LINK_IN_BYTES */
+    int fd;                   /* owned; -1: closed */
+    int recv_fd;              /* owned; the last descriptor received and not taken; -1: none */
+    _Atomic(bool) has_failed; /* also a writer's thread that sends sets it */
+    uint8_t *in;              /* owned, PFL_LINK_IN_BYTES */
     size_t in_pos;
     size_t in_len;
     uint8_t *out; /* owned */

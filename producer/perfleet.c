@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "producer/client.h"
+#include "producer/commits.h"
 #include "producer/fork.h"
 #include "producer/heap.h"
 #include "producer/track_event.h"
@@ -248,7 +249,7 @@ void perfleet_commit(struct perfleet *tracing)
 {
     if (!pfl_fork_is_child() && pthread_equal(tracing->thread, pthread_self()) &&
         tracing->arbiter != NULL)
-        (void)pfl_client_commit_now(tracing);
+        (void)pfl_commits_now(tracing);
 }
 
 int perfleet_trigger(struct perfleet *tracing, const char *trigger_name)

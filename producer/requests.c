@@ -19,8 +19,21 @@ enum { INIT_PAGE_HINT = 1, INIT_SMB_HINT = 2, INIT_NAME = 3, INIT_SCRAPING = 4, 
 enum { SCRAPING_ENABLED = 1, SCRAPING_DISABLED = 2 };
 enum { DS_NAME = 1, DS_NOTIFY_STOP = 2, DS_NOTIFY_START = 3, DS_CLEARS = 4, DS_NO_FLUSH = 9 };
 
-uint64_t pfl_requests_invoke(struct perfleet *p, enum pfl_ipc_method method, struct pfl_span args,
-                             bool drop_reply)
+/* Once there are writers, their threads send too (pfl_requests_try_commit). */
+static void lock(struct perfleet *p)
+{
+    if (p->arbiter != NULL)
+        pthread_mutex_lock(&p->arbiter->send_lock);
+}
+
+static void unlock(struct perfleet *p)
+{
+    if (p->arbiter != NULL)
+        pthread_mutex_unlock(&p->arbiter->send_lock);
+}
+
+static uint64_t invoke(struct perfleet *p, enum pfl_ipc_method method, struct pfl_span args,
+                       bool drop_reply)
 {
     struct pfl_ipc_invoke call = {
         .service_id = p->service.service_id,
@@ -39,13 +52,31 @@ uint64_t pfl_requests_invoke(struct perfleet *p, enum pfl_ipc_method method, str
     return call.request_id;
 }
 
-void pfl_requests_invoke_number(struct perfleet *p, enum pfl_ipc_method method, uint64_t number)
+uint64_t pfl_requests_invoke(struct perfleet *p, enum pfl_ipc_method method, struct pfl_span args,
+                             bool drop_reply)
+{
+    uint64_t id;
+
+    lock(p);
+    id = invoke(p, method, args, drop_reply);
+    unlock(p);
+    return id;
+}
+
+static void invoke_number(struct perfleet *p, enum pfl_ipc_method method, uint64_t number)
 {
     uint8_t bytes[16];
     struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
 
     pfl_writer_field_varint(&w, 1, number);
-    pfl_requests_invoke(p, method, pfl_span_of(bytes, sizeof(bytes) - w.left), true);
+    invoke(p, method, pfl_span_of(bytes, sizeof(bytes) - w.left), true);
+}
+
+void pfl_requests_invoke_number(struct perfleet *p, enum pfl_ipc_method method, uint64_t number)
+{
+    lock(p);
+    invoke_number(p, method, number);
+    unlock(p);
 }
 
 static void register_writer(struct perfleet *p, const struct pfl_arbiter_writer_op *op)
@@ -55,8 +86,7 @@ static void register_writer(struct perfleet *p, const struct pfl_arbiter_writer_
 
     pfl_writer_field_varint(&w, 1, op->writer_id);
     pfl_writer_field_varint(&w, 2, op->buffer);
-    pfl_requests_invoke(p, PFL_IPC_REGISTER_TRACE_WRITER,
-                        pfl_span_of(bytes, sizeof(bytes) - w.left), true);
+    invoke(p, PFL_IPC_REGISTER_TRACE_WRITER, pfl_span_of(bytes, sizeof(bytes) - w.left), true);
 }
 
 void pfl_requests_greet(struct perfleet *p)
@@ -133,15 +163,13 @@ static void send_commits(struct perfleet *p)
         struct pfl_writer w = pfl_writer_of(args, sizeof(args));
 
         has_more = pfl_ipc_encode_commit(&w, &p->batch, &pos);
-        pfl_requests_invoke(p, PFL_IPC_COMMIT_DATA, pfl_span_of(args, sizeof(args) - w.left), true);
+        invoke(p, PFL_IPC_COMMIT_DATA, pfl_span_of(args, sizeof(args) - w.left), true);
     }
 }
 
-void pfl_requests_commit(struct perfleet *p)
+/* Locked. */
+static void commit(struct perfleet *p)
 {
-    p->commit_at_ms = 0;
-    if (p->arbiter == NULL)
-        return;
     pfl_arbiter_take(p->arbiter, &p->batch);
     for (size_t i = 0; i < p->batch.writers.len; i++) {
         if (!p->batch.writers.items[i].is_closed)
@@ -150,8 +178,47 @@ void pfl_requests_commit(struct perfleet *p)
     send_commits(p);
     for (size_t i = 0; i < p->batch.writers.len; i++) {
         if (p->batch.writers.items[i].is_closed)
-            pfl_requests_invoke_number(p, PFL_IPC_UNREGISTER_TRACE_WRITER,
-                                       p->batch.writers.items[i].writer_id);
+            invoke_number(p, PFL_IPC_UNREGISTER_TRACE_WRITER, p->batch.writers.items[i].writer_id);
     }
     pfl_arbiter_batch_clear(&p->batch);
+}
+
+void pfl_requests_commit(struct perfleet *p)
+{
+    if (p->arbiter == NULL)
+        return;
+    lock(p);
+    commit(p);
+    unlock(p);
+}
+
+bool pfl_requests_try_commit(struct perfleet *p, bool *ret_is_rest)
+{
+    if (p->link.has_failed || pfl_link_queued(&p->link) > 0)
+        return false;
+    commit(p);
+    pfl_link_send(&p->link);
+    *ret_is_rest = p->link.has_failed || pfl_link_queued(&p->link) > 0;
+    return true;
+}
+
+size_t pfl_requests_send(struct perfleet *p)
+{
+    size_t queued;
+
+    lock(p);
+    pfl_link_send(&p->link);
+    queued = pfl_link_queued(&p->link);
+    unlock(p);
+    return queued;
+}
+
+size_t pfl_requests_queued(struct perfleet *p)
+{
+    size_t queued;
+
+    lock(p);
+    queued = pfl_link_queued(&p->link);
+    unlock(p);
+    return queued;
 }

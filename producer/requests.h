@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the library's thread asks the service: see requests.c. Only that thread calls these. */
+/* What the library's thread asks the service: see requests.c. Only that thread calls these, but
+ * for pfl_requests_try_commit. */
 #ifndef PFL_PRODUCER_REQUESTS_H
 #define PFL_PRODUCER_REQUESTS_H
 
@@ -18,5 +19,11 @@ void pfl_requests_register_source(struct perfleet *p, const struct pfl_source *s
 void pfl_requests_unregister_source(struct perfleet *p, const struct pfl_source *s);
 /* Everything that is pending: writers that came, CommitData, writers that went. */
 void pfl_requests_commit(struct perfleet *p);
+/* Any thread, with the arbiter's send_lock: commits and sends without waiting. False: the link is
+ * not idle, nothing was done. `ret_is_rest`: the library's thread has to go on with it. */
+bool pfl_requests_try_commit(struct perfleet *p, bool *ret_is_rest);
+/* Sends what waits as far as the socket takes it; bytes that still wait. */
+size_t pfl_requests_send(struct perfleet *p);
+size_t pfl_requests_queued(struct perfleet *p);
 
 #endif

@@ -50,7 +50,7 @@ static void writer_ids_go_round_and_skip_those_alive(void **state)
     smb_reader_fini(&r);
 }
 
-static void half_of_the_memory_pending_is_urgent(void **state)
+static void a_quarter_of_the_memory_pending_is_urgent(void **state)
 {
     struct pfl_arbiter_chunk chunk;
     struct pfl_arbiter_want want = want_of(1, PERFLEET_DROP);
@@ -59,18 +59,160 @@ static void half_of_the_memory_pending_is_urgent(void **state)
     (void)state;
     smb_reader_init(&r, 4096, 8);
     assert_int_equal(pfl_arbiter_get_due(r.arbiter), PFL_ARBITER_NOTHING);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 3; i++) {
         want.chunk_id = (uint32_t)i;
         assert_true(pfl_arbiter_get_chunk(r.arbiter, &want, &chunk));
         pfl_arbiter_give_chunk(r.arbiter, &chunk, 1);
         assert_null(chunk.header);
         assert_int_equal(pfl_arbiter_get_due(r.arbiter),
-                         i < 4 ? PFL_ARBITER_LATER : PFL_ARBITER_NOW);
+                         i < 2 ? PFL_ARBITER_LATER : PFL_ARBITER_NOW);
     }
     smb_reader_take(&r);
-    assert_int_equal(r.chunks_len, 5);
+    assert_int_equal(r.chunks_len, 3);
     assert_int_equal(pfl_arbiter_get_due(r.arbiter), PFL_ARBITER_NOTHING);
     smb_reader_fini(&r);
+}
+
+/* What a connection does when a writer commits. */
+struct fake_link {
+    struct smb_reader reader;
+    bool is_idle;
+    size_t asked;
+    size_t sent;
+};
+
+static bool commit_here(void *user)
+{
+    struct fake_link *link = user;
+
+    link->asked++;
+    if (!link->is_idle)
+        return false;
+    link->sent++;
+    smb_reader_take(&link->reader);
+    return true;
+}
+
+static void fake_link_init(struct fake_link *link, int wake_fd)
+{
+    pthread_t nobody = {0};
+
+    *link = (struct fake_link){.is_idle = true};
+    smb_reader_init(&link->reader, 4096, 8);
+    link->reader.arbiter->commit_thread = nobody;
+    link->reader.arbiter->commit_here = commit_here;
+    link->reader.arbiter->user = link;
+    link->reader.arbiter->wake_fd = wake_fd;
+}
+
+static void write_chunk(struct fake_link *link, uint32_t chunk_id)
+{
+    struct pfl_arbiter_want want = want_of(1, PERFLEET_DROP);
+    struct pfl_arbiter_chunk chunk;
+
+    want.chunk_id = chunk_id;
+    assert_true(pfl_arbiter_get_chunk(link->reader.arbiter, &want, &chunk));
+    pfl_arbiter_give_chunk(link->reader.arbiter, &chunk, 1);
+}
+
+static uint64_t count_wake_ups(int fd)
+{
+    uint64_t count = 0;
+
+    return read(fd, &count, sizeof(count)) == sizeof(count) ? count : 0;
+}
+
+static void the_writer_of_a_quarter_commits_it_itself(void **state)
+{
+    int fd = eventfd(0, EFD_NONBLOCK);
+    struct fake_link link;
+
+    (void)state;
+    fake_link_init(&link, fd);
+    for (uint32_t i = 0; i < 9; i++) {
+        write_chunk(&link, i);
+        assert_int_equal(link.sent, (i + 1) / 3);
+        assert_int_equal(link.reader.chunks_len, (i + 1) / 3 * 3);
+    }
+    assert_int_equal(pfl_arbiter_get_due(link.reader.arbiter), PFL_ARBITER_NOTHING);
+    assert_int_equal(count_wake_ups(fd), 3); /* the first chunk of each batch: for the timer */
+    smb_reader_fini(&link.reader);
+    close(fd);
+}
+
+static void a_writer_that_cannot_commit_wakes_the_commit_thread_once(void **state)
+{
+    int fd = eventfd(0, EFD_NONBLOCK);
+    struct fake_link link;
+
+    (void)state;
+    fake_link_init(&link, fd);
+    link.is_idle = false;
+    for (uint32_t i = 0; i < 5; i++)
+        write_chunk(&link, i);
+    assert_int_equal(link.asked, 3);
+    assert_int_equal(count_wake_ups(fd), 2);
+    assert_int_equal(pfl_arbiter_get_due(link.reader.arbiter), PFL_ARBITER_NOW);
+    pthread_mutex_lock(&link.reader.arbiter->send_lock); /* as if another thread was sending */
+    write_chunk(&link, 5);
+    pthread_mutex_unlock(&link.reader.arbiter->send_lock);
+    assert_int_equal(link.asked, 3);
+    smb_reader_take(&link.reader);
+    smb_reader_fini(&link.reader);
+    close(fd);
+}
+
+static void nobody_is_woken_for_later_while_the_timer_runs(void **state)
+{
+    int fd = eventfd(0, EFD_NONBLOCK);
+    struct fake_link link;
+
+    (void)state;
+    fake_link_init(&link, fd);
+    pfl_arbiter_set_timed(link.reader.arbiter, true);
+    write_chunk(&link, 0);
+    assert_int_equal(pfl_arbiter_get_due(link.reader.arbiter), PFL_ARBITER_LATER);
+    assert_int_equal(count_wake_ups(fd), 0);
+    smb_reader_take(&link.reader);
+    pfl_arbiter_set_timed(link.reader.arbiter, false);
+    write_chunk(&link, 1);
+    assert_int_equal(count_wake_ups(fd), 1);
+    smb_reader_take(&link.reader);
+    smb_reader_fini(&link.reader);
+    close(fd);
+}
+
+static void full_memory_has_even_a_small_batch_committed(void **state)
+{
+    struct pfl_arbiter_want want = want_of(1, PERFLEET_DROP);
+    struct pfl_arbiter_chunk chunks[8];
+    struct fake_link link;
+
+    (void)state;
+    fake_link_init(&link, -1);
+    for (uint32_t i = 0; i < 8; i++) {
+        want.chunk_id = i;
+        assert_true(pfl_arbiter_get_chunk(link.reader.arbiter, &want, &chunks[i]));
+    }
+    pfl_arbiter_give_chunk(link.reader.arbiter, &chunks[0], 1);
+    assert_int_equal(link.sent, 0);
+    assert_false(pfl_arbiter_get_chunk(link.reader.arbiter, &want, &chunks[0]));
+    assert_int_equal(link.sent, 1);
+    assert_true(pfl_arbiter_get_chunk(link.reader.arbiter, &want, &chunks[0]));
+    smb_reader_fini(&link.reader);
+}
+
+static void a_dead_arbiter_asks_the_connection_for_nothing(void **state)
+{
+    struct fake_link link;
+
+    (void)state;
+    fake_link_init(&link, -1);
+    write_chunk(&link, 0);
+    write_chunk(&link, 1);
+    pfl_arbiter_kill(link.reader.arbiter);
+    assert_int_equal(link.asked, 0);
+    smb_reader_fini(&link.reader);
 }
 
 static void flush_acks_merge_to_the_highest(void **state)
@@ -167,7 +309,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writer_ids_go_round_and_skip_those_alive),
-        cmocka_unit_test(half_of_the_memory_pending_is_urgent),
+        cmocka_unit_test(a_quarter_of_the_memory_pending_is_urgent),
+        cmocka_unit_test(the_writer_of_a_quarter_commits_it_itself),
+        cmocka_unit_test(a_writer_that_cannot_commit_wakes_the_commit_thread_once),
+        cmocka_unit_test(nobody_is_woken_for_later_while_the_timer_runs),
+        cmocka_unit_test(full_memory_has_even_a_small_batch_committed),
+        cmocka_unit_test(a_dead_arbiter_asks_the_connection_for_nothing),
         cmocka_unit_test(flush_acks_merge_to_the_highest),
         cmocka_unit_test(a_scribbled_page_is_skipped_and_costs_only_itself),
         cmocka_unit_test(the_commit_thread_commits_instead_of_waiting),

@@ -181,6 +181,70 @@ static void a_service_that_does_not_read_costs_no_cpu(void **state)
     client_close_fixture(&f);
 }
 
+enum { FLOOD_THREADS = 3, FLOOD_PACKETS = 1000 };
+
+static void *write_flood(void *arg)
+{
+    struct client_fixture *f = arg;
+    struct perfleet_writer_stats stats = {0};
+    struct perfleet_writer *w;
+    uint8_t bytes[1000] = {0};
+
+    for (int i = 0; i < FLOOD_PACKETS; i++) {
+        PERFLEET_TRACE(f->source, w)
+        {
+            perfleet_packet_begin(w);
+            perfleet_bytes(w, 900, bytes, sizeof(bytes));
+            perfleet_packet_end(w);
+        }
+    }
+    PERFLEET_TRACE(f->source, w)
+    {
+        perfleet_writer_flush(w);
+        perfleet_writer_stats_get(w, &stats);
+    }
+    assert_int_equal(stats.dropped, 0);
+    return (void *)(uintptr_t)stats.chunks;
+}
+
+static void *flood_and_sync(void *arg)
+{
+    struct client_fixture *f = arg;
+    pthread_t threads[FLOOD_THREADS];
+    uintptr_t chunks = 0;
+
+    for (int i = 0; i < FLOOD_THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, write_flood, f), 0);
+    for (int i = 0; i < FLOOD_THREADS; i++) {
+        void *result;
+
+        pthread_join(threads[i], &result);
+        chunks += (uintptr_t)result;
+    }
+    assert_int_equal(perfleet_sync(f->tracing, 10000), 0);
+    return (void *)chunks;
+}
+
+/* Writers and the library's thread commit by turns on one socket. */
+static void every_chunk_of_threads_that_commit_themselves_is_told_once(void **state)
+{
+    struct client_fixture f;
+    pthread_t thread;
+    void *chunks;
+
+    (void)state;
+    fake_listen(&f.service);
+    client_open_fixture(&f, 0);
+    client_start_session(&f);
+    assert_int_equal(pthread_create(&thread, NULL, flood_and_sync, &f), 0);
+    fake_expect(&f.service, FAKE_SYNC);
+    fake_reply(&f.service, pfl_span_of(NULL, 0));
+    pthread_join(thread, &chunks);
+    assert_in_range((uintptr_t)chunks, FLOOD_THREADS * FLOOD_PACKETS / 5, UINTPTR_MAX);
+    assert_int_equal(f.service.chunks, (uintptr_t)chunks);
+    client_close_fixture(&f);
+}
+
 static void a_service_that_dies_and_comes_back_gets_everything_anew(void **state)
 {
     struct perfleet_writer *old = NULL;
@@ -353,6 +417,7 @@ int main(void)
         cmocka_unit_test(a_stop_done_that_nothing_waits_for_ends_no_later_stop),
         cmocka_unit_test(a_flush_that_comes_together_with_a_stop_is_answered),
         cmocka_unit_test(a_service_that_does_not_read_costs_no_cpu),
+        cmocka_unit_test(every_chunk_of_threads_that_commit_themselves_is_told_once),
         cmocka_unit_test(a_service_that_dies_and_comes_back_gets_everything_anew),
         cmocka_unit_test(a_service_that_lacks_methods_is_served_without_them),
         cmocka_unit_test(malformed_commands_cost_the_connection_and_nothing_else),
