@@ -11,12 +11,14 @@
 
 #include <signal.h>
 
-#include "base/io/notify.h"
+#include "base/io/watchdog.h"
 #include "base/log.h"
+#include "base/notify.h"
 
 struct daemon {
     uv_loop_t loop;
     uv_signal_t signals[3];
+    struct pfl_watchdog watchdog;
     struct pfl_agent *agent; /* owned; NULL once closed */
 };
 
@@ -29,6 +31,7 @@ static void on_agent_closed(void *user)
     d->agent = NULL;
     for (int i = 0; i < 3; i++)
         uv_close((uv_handle_t *)&d->signals[i], NULL);
+    pfl_watchdog_close(&d->watchdog);
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -38,7 +41,7 @@ static void on_signal(uv_signal_t *handle, int number)
     if (d->agent == NULL)
         return;
     if (number == SIGHUP) {
-        pfl_notify_send("RELOADING=1");
+        pfl_notify_send_reloading();
         pfl_agent_reload(d->agent);
         pfl_notify_send("READY=1");
         return;
@@ -53,6 +56,7 @@ int pfl_agent_daemon_run(const struct pfl_agent_conf *conf)
     struct pfl_agent_conf agent = *conf;
     int rc;
 
+    pfl_notify_open();
     if (uv_loop_init(&d.loop) != 0)
         return PFL_EIO;
     agent.loop = &d.loop;
@@ -68,6 +72,7 @@ int pfl_agent_daemon_run(const struct pfl_agent_conf *conf)
         d.signals[i].data = &d;
         (void)uv_signal_start(&d.signals[i], on_signal, signal_numbers[i]);
     }
+    pfl_watchdog_open(&d.watchdog, &d.loop);
     pfl_notify_send("READY=1");
     (void)uv_run(&d.loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&d.loop);

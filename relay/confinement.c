@@ -54,12 +54,11 @@ int pfl_confinement_enter(const struct pfl_daemon_conf *conf)
 {
     static struct folders folders;
     const struct pfl_tls_files *files = &conf->port.files;
-    const char *notify = getenv("NOTIFY_SOCKET");
     size_t certificates;
     struct pfl_sandbox_conf sandbox = {
         .mode = conf->sandbox, .user = conf->run_as, .needs = PFL_SANDBOX_CONNECTS_UNIX};
 
-    if (conf->port.consumer_socket[0] == '@' || (notify != NULL && notify[0] == '@'))
+    if (conf->port.consumer_socket[0] == '@')
         sandbox.needs |= PFL_SANDBOX_CONNECTS_ABSTRACT;
     folders.len = 0;
     add_file(&folders, files->ca_path);

@@ -11,17 +11,16 @@
 #include "relay/daemon.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <time.h>
 
-#include "base/clock.h"
-#include "base/io/notify.h"
+#include "base/io/watchdog.h"
 #include "base/log.h"
+#include "base/notify.h"
 #include "relay/confinement.h"
 
 struct daemon {
     uv_loop_t loop;
     uv_signal_t signals[3];
+    struct pfl_watchdog watchdog;
     uv_timer_t deadline;
     struct pfl_port *port; /* owned; NULL once closed */
     uint64_t drain_timeout_ms;
@@ -37,6 +36,7 @@ static void on_port_closed(void *user)
     d->port = NULL;
     for (int i = 0; i < 3; i++)
         uv_close((uv_handle_t *)&d->signals[i], NULL);
+    pfl_watchdog_close(&d->watchdog);
     uv_close((uv_handle_t *)&d->deadline, NULL);
 }
 
@@ -66,11 +66,7 @@ static void stop(struct daemon *d)
 
 static void reload(struct daemon *d)
 {
-    char state[80];
-
-    (void)snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%llu",
-                   (unsigned long long)(pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) / 1000));
-    pfl_notify_send(state);
+    pfl_notify_send_reloading();
     pfl_port_reload(d->port);
     pfl_notify_send("READY=1");
 }
@@ -93,6 +89,7 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
     struct pfl_port_conf port = conf->port;
     int rc;
 
+    pfl_notify_open();
     if (uv_loop_init(&d.loop) != 0)
         return PFL_EIO;
     d.drain_timeout_ms = conf->drain_timeout_ms;
@@ -112,6 +109,7 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
     }
     (void)uv_timer_init(&d.loop, &d.deadline);
     d.deadline.data = &d;
+    pfl_watchdog_open(&d.watchdog, &d.loop);
     if (rc != 0) {
         pfl_port_close(d.port);
         (void)uv_run(&d.loop, UV_RUN_DEFAULT);

@@ -13,11 +13,13 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <jansson.h>
 
+#include "base/listen_fds.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "perfleet/config.pb-c.h"
@@ -139,9 +141,28 @@ static void fit_file_limit(unsigned *max_connections)
                  (unsigned long long)lim.rlim_cur);
 }
 
-static void drop_privileges(void)
+/* A socket that the service manager listens on for us takes the place of --listen. */
+static int take_socket(struct pfl_port_conf *port, unsigned *ret_first_free)
 {
-    (void)close_range(3, ~0u, 0);
+    struct pfl_listen_fds fds;
+    int rc = pfl_listen_fds_take(&fds);
+
+    *ret_first_free = PFL_LISTEN_FDS_FIRST;
+    if (rc != 0 || fds.len == 0)
+        return rc;
+    if (fds.len > 1)
+        return pfl_listen_fds_refuse(fds.list[1].fd, "a relay listens on one socket");
+    if (fds.list[0].domain != AF_INET && fds.list[0].domain != AF_INET6)
+        return pfl_listen_fds_refuse(fds.list[0].fd, "a relay listens on TCP");
+    port->inherited_fd = fds.list[0].fd;
+    port->listen_address = "(inherited)";
+    *ret_first_free = PFL_LISTEN_FDS_FIRST + 1;
+    return 0;
+}
+
+static void drop_privileges(unsigned first_free_fd)
+{
+    (void)close_range(first_free_fd, ~0u, 0);
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     (void)umask(077);
     (void)signal(SIGPIPE, SIG_IGN);
@@ -157,11 +178,16 @@ int main(int argc, char **argv)
                                                         apply};
     struct pfl_daemon_conf conf = {.port = {.files = {.is_server = true}}};
     ProtobufCMessage *message;
+    unsigned first_free_fd;
     int rc = pfl_settings_start(&program, argc, argv, &conf, &message);
 
     if (rc >= 0)
         return rc;
-    drop_privileges();
+    if (take_socket(&conf.port, &first_free_fd) != 0) {
+        pfl_proto_free(message);
+        return 1;
+    }
+    drop_privileges(first_free_fd);
     json_set_alloc_funcs(pfl_mem_alloc, pfl_mem_free);
     fit_file_limit(&conf.port.max_connections);
     rc = pfl_daemon_run(&conf);

@@ -454,6 +454,7 @@ int pfl_port_open(const struct pfl_port_conf *conf, struct pfl_port **ret_port)
     struct pfl_listener_conf listener = {
         .loop = conf->loop,
         .address = conf->listen_address,
+        .inherited_fd = conf->inherited_fd,
         .is_tcp = true,
         .max_connections = conf->max_connections,
         .mode = -1,

@@ -18,6 +18,7 @@ struct pfl_port;
 struct pfl_port_conf {
     uv_loop_t *loop;
     const char *listen_address;  /* "host:port" */
+    int inherited_fd;            /* > 2: listens already; `listen_address` names it */
     struct pfl_tls_files files;  /* the strings are borrowed until on_closed, for reloads */
     const char *consumer_socket; /* borrowed until on_closed */
     bool is_socket_given;        /* by the operator: a meeting point serves it, too */

@@ -17,7 +17,9 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 
+#include "base/io/watchdog.h"
 #include "base/log.h"
+#include "base/notify.h"
 #include "service/port/boost_port.h"
 #include "service/port/confinement.h"
 #include "service/port/consumer_port.h"
@@ -37,6 +39,7 @@ struct daemon {
     uv_prepare_t prepare;
     uv_signal_t signals[2];
     size_t signals_len; /* initialized */
+    struct pfl_watchdog watchdog;
     struct pfl_service_facts facts;
     struct pfl_service service;
     struct pfl_producer_port *producer_ports[PFL_DAEMON_MAX_PRODUCER_SOCKETS]; /* owned */
@@ -111,12 +114,14 @@ static void stop(struct daemon *d)
     uv_close((uv_handle_t *)&d->prepare, NULL);
     for (size_t i = 0; i < d->signals_len; i++)
         uv_close((uv_handle_t *)&d->signals[i], NULL);
+    pfl_watchdog_close(&d->watchdog);
 }
 
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct daemon *d = handle->data;
 
+    pfl_notify_send("STOPPING=1");
     pfl_log_info("stopping", "signal=%d", number);
     stop(d);
 }
@@ -159,6 +164,7 @@ static int open_handles(struct daemon *d)
     (void)uv_prepare_init(&d->loop, &d->prepare);
     d->timer.data = d;
     d->prepare.data = d;
+    pfl_watchdog_open(&d->watchdog, &d->loop);
     for (size_t i = 0; i < 2; i++) {
         rc = uv_signal_init(&d->loop, &d->signals[i]);
         if (rc != 0)

@@ -26,8 +26,10 @@
 #include "agent/probes/privilege.h"
 #include "agent/probes/process_stats.h"
 #include "agent/probes/sys_stats.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/notify.h"
 
 #define DEFAULT_SMB_KB   4096u
 #define PAGE_KB          32u
@@ -452,11 +454,16 @@ static void drain_full(struct probes *p, const struct pollfd *fds, nfds_t count)
 static void loop(struct probes *p, int stop_fd)
 {
     struct pollfd fds[FDS_MAX];
+    uint64_t watchdog_due_ms = 0;
 
     for (;;) {
         int timeout_ms = judge_timeout_ms(work(p));
         nfds_t count = fill_fds(p, stop_fd, fds);
-        int n = poll(fds, count, timeout_ms);
+        int n;
+
+        timeout_ms = pfl_notify_watch(&watchdog_due_ms,
+                                      pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) / 1000000, timeout_ms);
+        n = poll(fds, count, timeout_ms);
 
         if (n < 0 && errno != EINTR) {
             pfl_log_error("poll-failed", "errno=%d", errno);
@@ -552,7 +559,9 @@ static int connect_and_loop(struct probes *p, const struct pfl_probes_conf *conf
     rc = register_all(p, has_ftrace);
     if (rc == 0) {
         pfl_log_info("probes-started", "ftrace=%s", has_ftrace ? "yes" : "no");
+        pfl_notify_send("READY=1");
         loop(p, stop_fd);
+        pfl_notify_send("STOPPING=1");
     }
     refuse_requests(p);
     perfleet_close(p->tracing);

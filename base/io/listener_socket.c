@@ -21,8 +21,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/io/unix_addr.h"
 #include "base/log.h"
+#include "base/unix_addr.h"
 
 #define GROUP_BUFFER_BYTES 16384u
 

@@ -19,7 +19,7 @@ DAEMONS = {  # message: source of --help, manual page, example
 OF_ALL = ("config", "check_config", "dump_config", "help", "version")
 MESSAGE = re.compile(r"^message (\w+) \{(.*?)^\}", re.M | re.S)
 FIELD = re.compile(r"^  (optional|repeated) (\w+) (\w+) = \d+(?: \[default = (.*)\])?;$", re.M)
-EXAMPLE = re.compile(r"^(##?)(\w+): (.+)$", re.M)
+EXAMPLE = re.compile(r"^(#{0,2})(\w+): (.+)$", re.M)
 
 
 def schema_of(text):

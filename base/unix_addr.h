@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of AF_UNIX sockets: a path, or "@name" in the abstract namespace. */
-#ifndef PFL_BASE_IO_UNIX_ADDR_H
-#define PFL_BASE_IO_UNIX_ADDR_H
+#ifndef PFL_BASE_UNIX_ADDR_H
+#define PFL_BASE_UNIX_ADDR_H
 
 #include <stddef.h>
 #include <sys/socket.h>

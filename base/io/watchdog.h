@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A loop's signs of life to the service manager (base/notify.h): as long as it turns, it says so.
+ */
+#ifndef PFL_BASE_IO_WATCHDOG_H
+#define PFL_BASE_IO_WATCHDOG_H
+
+#include <stdbool.h>
+#include <uv.h>
+
+struct pfl_watchdog {
+    uv_timer_t timer;
+    bool is_open;
+};
+
+/* Does nothing when the manager expects none. Keeps no loop alive. */
+void pfl_watchdog_open(struct pfl_watchdog *self, uv_loop_t *loop);
+/* Before the loop ends; legal when zeroed, idempotent. */
+void pfl_watchdog_close(struct pfl_watchdog *self);
+
+#endif
