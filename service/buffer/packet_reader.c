@@ -103,7 +103,13 @@ void pfl_packet_reader_start(struct pfl_packet_reader *self, struct pfl_record *
 
 static bool is_erasing(const struct pfl_packet_reader *self)
 {
-    return self->slices == NULL;
+    return self->is_erasing;
+}
+
+/* Without it packets are lost without a look. */
+static bool is_collecting(const struct pfl_packet_reader *self)
+{
+    return self->slices != NULL;
 }
 
 static void stall(struct pfl_packet_reader *self)
@@ -197,7 +203,7 @@ static struct lookahead look_ahead(const struct pfl_packet_reader *self)
 static void take_fragments(struct pfl_packet_reader *self, const struct pfl_fragment *first,
                            const struct lookahead *found)
 {
-    bool is_wanted = found->result == REASSEMBLY_DONE && !is_erasing(self);
+    bool is_wanted = found->result == REASSEMBLY_DONE && is_collecting(self);
     pfl_place prev = 0;
     pfl_place place = self->seq->first;
     struct pfl_fragment fragment = *first;
@@ -230,7 +236,7 @@ static bool reassemble(struct pfl_packet_reader *self, const struct pfl_fragment
     struct lookahead found = look_ahead(self);
 
     *ret_is_packet = false;
-    if (found.result == REASSEMBLY_DONE && !is_erasing(self) &&
+    if (found.result == REASSEMBLY_DONE && is_collecting(self) &&
         reserve_slices(self->slices, found.fragments) != 0)
         found = lost(PFL_LOSS_PRESENT, found.fragments);
 
@@ -254,9 +260,9 @@ static bool reassemble(struct pfl_packet_reader *self, const struct pfl_fragment
 }
 
 /*
- * Erasing, and a packet is lost: what follows it in the record is lost without a look, because the
- * sizes that were measured when the record was stored hold. Only a last fragment that goes on
- * has consequences elsewhere.
+ * Erasing for nobody, and a packet is lost: what follows it in the record is lost without a look,
+ * because the sizes that were measured when the record was stored hold. Only a last fragment that
+ * goes on has consequences elsewhere.
  */
 static void lose_rest(struct pfl_packet_reader *self, struct pfl_fragment *fragment)
 {
@@ -272,23 +278,23 @@ static void lose_rest(struct pfl_packet_reader *self, struct pfl_fragment *fragm
 
 static bool take_whole(struct pfl_packet_reader *self, struct pfl_fragment *fragment)
 {
-    if (is_erasing(self) && fragment->bytes != 0 && !pfl_record_is_resized(self->rec)) {
+    if (!is_collecting(self) && fragment->bytes != 0 && !pfl_record_is_resized(self->rec)) {
         lose_rest(self, fragment);
         return true;
     }
     consume(self, self->rec, fragment);
     if (fragment->bytes == 0)
         return false;
-    if (!is_erasing(self))
+    if (is_collecting(self))
         add_slice(self->slices, fragment);
     return true;
 }
 
 bool pfl_packet_reader_next(struct pfl_packet_reader *self)
 {
-    if (!is_erasing(self)) {
-        if (self->seq->stalled_in_pass == self->pass)
-            return false;
+    if (!is_erasing(self) && self->seq->stalled_in_pass == self->pass)
+        return false;
+    if (is_collecting(self)) {
         self->slices->len = 0;
         self->slices->bytes = 0;
     }

@@ -2,7 +2,7 @@
 /*
  * Reads a sequence's packets in the order of chunk ids, from its first record up to a given one,
  * and consumes them: for a reader of the buffer, or because the ring needs the place of the target
- * record ("erasing": then nothing stops it, and nothing is handed out).
+ * record ("erasing": then nothing stops it, and packets are handed out only when slices are given).
  */
 #ifndef PFL_SERVICE_PACKET_READER_H
 #define PFL_SERVICE_PACKET_READER_H
@@ -30,8 +30,9 @@ struct pfl_packet_reader {
     const struct pfl_trace_ring *ring;    /* borrowed */
     struct pfl_sequence_table *table;     /* borrowed */
     struct pfl_trace_buffer_stats *stats; /* borrowed */
-    struct pfl_slices *slices;            /* borrowed; NULL: erasing */
-    uint64_t pass;                        /* 0 when erasing */
+    struct pfl_slices *slices; /* borrowed; NULL: erasing, and nobody wants the packets */
+    bool is_erasing;
+    uint64_t pass; /* 0 when erasing */
     struct pfl_sequence *seq;
     struct pfl_record *rec; /* the sequence's first, being read */
     struct pfl_record *target;
@@ -42,7 +43,8 @@ struct pfl_packet_reader {
 void pfl_packet_reader_start(struct pfl_packet_reader *self, struct pfl_record *target);
 /*
  * The next packet, into `slices`, if there is one up to the target: false means go on elsewhere.
- * When erasing the target is padding after that; true then only tells that a packet was lost.
+ * When erasing the target is padding after that; without slices true only tells that something was
+ * lost.
  */
 bool pfl_packet_reader_next(struct pfl_packet_reader *self);
 

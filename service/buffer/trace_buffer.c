@@ -69,6 +69,7 @@ void pfl_trace_buffer_free(struct pfl_trace_buffer *self)
 {
     if (self == NULL)
         return;
+    pfl_vm_set_free(self->vms);
     pfl_slices_fini(&self->slices);
     pfl_sequence_table_fini(&self->sequences);
     pfl_trace_ring_fini(&self->ring);
@@ -264,16 +265,23 @@ static bool settle_known_chunk(struct pfl_trace_buffer *self, struct pfl_sequenc
     return recommit(self, seq, pfl_trace_ring_get(&self->ring, spot.before), in);
 }
 
-/* Takes what a record still holds as lost and makes it padding. */
+/* Takes what a record still holds as lost, but for the VMs, and makes it padding. */
 static void overwrite_record(struct pfl_trace_buffer *self, struct pfl_record *rec)
 {
-    struct pfl_packet_reader eraser = {
-        .ring = &self->ring, .table = &self->sequences, .stats = &self->stats};
+    struct pfl_packet_reader eraser = {.ring = &self->ring,
+                                       .table = &self->sequences,
+                                       .stats = &self->stats,
+                                       .slices = self->vms != NULL ? &self->slices : NULL,
+                                       .is_erasing = true};
     bool has_lost = false;
 
     pfl_packet_reader_start(&eraser, rec);
-    while (pfl_packet_reader_next(&eraser))
+    while (pfl_packet_reader_next(&eraser)) {
         has_lost = true;
+        if (self->vms != NULL)
+            pfl_vm_set_apply(self->vms, eraser.seq->source.producer_id, self->slices.iov,
+                             self->slices.len);
+    }
     if (has_lost)
         pfl_sequence_add_loss(eraser.seq, PFL_LOSS_OVERWRITE);
     assert(pfl_record_is_padding(rec));

@@ -5,6 +5,8 @@
  *
  * Everything that comes from shared memory is untrusted and may change while it is read: a chunk
  * is copied once into the ring and judged there.
+ *
+ * A buffer may have VMs (service/vm): they see what is overwritten unread, packet by packet.
  */
 #ifndef PFL_SERVICE_TRACE_BUFFER_H
 #define PFL_SERVICE_TRACE_BUFFER_H
@@ -15,6 +17,8 @@
 #include "base/err.h"
 
 struct pfl_trace_buffer;
+struct pfl_vm_set;
+struct pfl_vm_set_conf;
 
 enum pfl_fill_policy {
     PFL_FILL_RING_BUFFER = 0,
@@ -80,7 +84,8 @@ void pfl_trace_buffer_free(struct pfl_trace_buffer *self); /* NULL is legal */
  * For a clone of the session (trace_buffer_clone.c). Both results are read-only, are read from
  * where the source's next pass would start, and count what is read from 0. clone copies what is
  * filled; take moves it and leaves `self` empty at its address. PFL_ENOMEM, PFL_ELIMIT: `self` is
- * as it was.
+ * as it was. VMs are copied as they are now, and run no more; or move with what they belong to, and
+ * `self` has none then, as upstream.
  */
 PFL_MUST_USE int pfl_trace_buffer_clone(const struct pfl_trace_buffer *self,
                                         struct pfl_trace_buffer **ret_clone);
@@ -88,6 +93,12 @@ PFL_MUST_USE int pfl_trace_buffer_take(struct pfl_trace_buffer *self,
                                        struct pfl_trace_buffer **ret_taken);
 /* Whether anything was ever stored. */
 bool pfl_trace_buffer_has_data(const struct pfl_trace_buffer *self);
+
+/* From now on what this producer loses here goes to a VM: pfl_vm_set_add, with its codes. */
+PFL_MUST_USE int pfl_trace_buffer_add_vm(struct pfl_trace_buffer *self,
+                                         const struct pfl_vm_set_conf *conf);
+/* Borrowed; NULL when there are none. */
+const struct pfl_vm_set *pfl_trace_buffer_get_vms(const struct pfl_trace_buffer *self);
 
 /* Never fails for the caller: what cannot be stored is counted. */
 void pfl_trace_buffer_commit(struct pfl_trace_buffer *self,

@@ -6,7 +6,7 @@
  * read, so that the copy's first pass yields what the source's next pass would. take: a fresh
  * buffer is made and changes contents with the source, so that the source keeps its address and
  * nobody who refers to it (commits, a reader between two packets) notices more than that it is
- * empty. Both results take no commits and begin to count what is read.
+ * empty (and has no VMs: they moved). Both results take no commits and begin to count what is read.
  * Failures: PFL_ENOMEM, PFL_ELIMIT; then the source is as it was. Limit: a copy costs the memory
  * that the source has filled, and the time to copy it.
  */
@@ -54,6 +54,8 @@ int pfl_trace_buffer_clone(const struct pfl_trace_buffer *self, struct pfl_trace
     if (rc != 0)
         return rc;
     rc = pfl_sequence_table_copy(&clone->sequences, &self->sequences);
+    if (rc == 0 && self->vms != NULL)
+        rc = pfl_vm_set_clone(self->vms, &clone->vms);
     if (rc != 0) {
         pfl_trace_buffer_free(clone);
         return rc;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inside of a trace buffer; for trace_buffer.c and trace_buffer_clone.c alone. */
+/* The inside of a trace buffer; for the files of its name alone. */
 #ifndef PFL_SERVICE_TRACE_BUFFER_INNER_H
 #define PFL_SERVICE_TRACE_BUFFER_INNER_H
 
 #include "service/buffer/packet_reader.h"
+#include "service/vm/vm_set.h"
 
 /* Where reading stands, across passes. Offsets are of records, in the order of writing. */
 struct pfl_trace_buffer_pass {
@@ -27,6 +28,7 @@ struct pfl_trace_buffer {
     struct pfl_trace_buffer_pass pass;
     struct pfl_packet_reader reader;
     struct pfl_slices slices;
+    struct pfl_vm_set *vms; /* owned; NULL while there is none */
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Registered data sources. The descriptor is kept as it came, because QueryServiceState hands it
- * on and sub-descriptors are nobody's business here; the service reads name, id and flags of it.
+ * on and most of it is nobody's business here; the service reads name, id, flags and VM program.
  * Failures: PFL_EPARSE, PFL_EINVAL for a name that is empty or too long, PFL_ENOMEM. Limit: the
  * frame that brought the descriptor.
  */
@@ -28,6 +28,10 @@ int pfl_data_source_parse(struct pfl_span descriptor, struct pfl_data_source_inf
             info.id = f.value;
         else if (f.id == 9 && f.value != 0)
             info.flags |= PFL_DATA_SOURCE_NO_FLUSH;
+        else if (f.id == 10 && f.type == PFL_WIRE_BYTES) {
+            info.has_vm_program = true;
+            info.vm_program = f.bytes;
+        }
     }
     if (r.failed)
         return PFL_EPARSE;

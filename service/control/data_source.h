@@ -25,6 +25,8 @@ struct pfl_data_source_info {
     struct pfl_span name;
     uint64_t id;
     unsigned flags; /* enum pfl_data_source_flags */
+    bool has_vm_program;
+    struct pfl_span vm_program; /* a VmProgram */
 };
 
 struct pfl_data_source {

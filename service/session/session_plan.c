@@ -59,6 +59,22 @@ static int read_buffer(struct pfl_span bytes, struct pfl_plan_buffer *b)
     return r.failed ? PFL_EPARSE : 0;
 }
 
+static int read_vm(struct pfl_span bytes, struct pfl_plan_source *s)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_field f;
+
+    s->has_vm = true;
+    s->has_vm_memory = false;
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id != 1)
+            continue;
+        s->has_vm_memory = true;
+        s->vm_memory_kb = (uint32_t)f.value;
+    }
+    return r.failed ? PFL_EPARSE : 0;
+}
+
 static int read_source_config(struct pfl_span bytes, struct pfl_plan_source *s)
 {
     struct pfl_reader r = pfl_reader_of(bytes);
@@ -72,6 +88,8 @@ static int read_source_config(struct pfl_span bytes, struct pfl_plan_source *s)
             s->target_buffer = (uint32_t)f.value;
         else if (f.id == 11)
             s->target_buffer_name = f.bytes;
+        else if (f.id == 12 && read_vm(f.bytes, s) != 0)
+            return PFL_EPARSE;
     }
     return r.failed ? PFL_EPARSE : 0;
 }

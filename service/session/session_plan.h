@@ -53,6 +53,9 @@ struct pfl_plan_source {
     struct pfl_span name;
     struct pfl_span target_buffer_name;
     uint32_t target_buffer; /* as asked; after pfl_session_plan_check_early: the buffer's index */
+    bool has_vm;            /* protovm_config */
+    bool has_vm_memory;
+    uint32_t vm_memory_kb;
 };
 
 struct pfl_plan_builtin {

@@ -3,9 +3,10 @@
  * What a consumer reads (docs/abi/service.md section 7).
  *
  * start renders what is due of the service's packets in the documented order: clock snapshots,
- * synchronization marker, config, uuid, provenance, system info, events. The readback sends these,
- * then the buffers, and asks for the rest when all is drained: the event that says so, statistics.
- * What was rendered is forgotten by the session: each is told once, or once a snapshot period.
+ * synchronization marker, config, uuid, provenance, system info, events, VMs. The readback sends
+ * these, then the buffers, and asks for the rest when all is drained: the event that says so,
+ * statistics. What was rendered is forgotten by the session: each is told once, or once a snapshot
+ * period.
  *
  * In a session that filters or compresses, packets go through its mill in batches: while one is
  * with the worker the results of the one before are sent, and no more is kept than READ_AHEAD and
@@ -21,6 +22,7 @@
 #include "service/control/stats.h"
 #include "service/session/session_file.h"
 #include "service/session/session_run.h"
+#include "service/session/session_vms.h"
 #include "service/session/trigger.h"
 
 #define PACKETS_MAX_BYTES (8u << 20)
@@ -126,7 +128,22 @@ static void encode_remote_clocks(struct pfl_message *m, const struct pfl_service
                                      &session->clocks_told);
 }
 
-/* 1 to 7 of the documented order. */
+/* Programs and states of VMs, which may be long: in memory of their own. */
+static int push_vms(const struct pfl_session_read *self)
+{
+    struct pfl_buf buf;
+    struct pfl_message m = pfl_message_of(&buf);
+
+    pfl_buf_init(&buf, PFL_SESSION_VMS_MAX_BYTES + 1024u);
+    pfl_session_vms_encode(&m, self->service, self->session);
+    if (m.rc == 0)
+        m.rc =
+            push_packets(self->source != NULL ? self->source : self->readback, pfl_buf_get(&buf));
+    pfl_buf_fini(&buf);
+    return m.rc;
+}
+
+/* 1 to 8 of the documented order. */
 static int push_head(struct pfl_session_read *self)
 {
     struct pfl_service *service = self->service;
@@ -159,6 +176,8 @@ static int push_head(struct pfl_session_read *self)
         m.rc =
             push_packets(self->source != NULL ? self->source : self->readback, pfl_buf_get(&buf));
     pfl_buf_fini(&buf);
+    if (m.rc == 0 && session->pending.is_first_pass)
+        m.rc = push_vms(self);
     if (m.rc != 0) {
         session->infos_told.len = infos_told;
         session->clocks_told.len = clocks_told;

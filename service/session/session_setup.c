@@ -2,10 +2,10 @@
 /*
  * Matching a plan's data sources with producers.
  *
- * One match makes one instance: permission to write to the buffer, shared memory if the producer
- * has none yet (setup_tracing goes out once a connection), setup_data_source, and in a session
- * that runs already the start. A match that cannot be made, for lack of memory or past a limit,
- * is logged and left out; the session goes on without it.
+ * One match makes one instance: permission to write to the buffer, its VM, shared memory if the
+ * producer has none yet (setup_tracing goes out once a connection), setup_data_source, and in a
+ * session that runs already the start. A match that cannot be made, for lack of memory or past a
+ * limit, is logged and left out; the session goes on without it.
  */
 #include "service/session/session_setup.h"
 
@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "service/control/command.h"
 #include "service/session/session_run.h"
+#include "service/session/session_vms.h"
 
 static int open_smb(struct pfl_producer *producer, const struct pfl_session *session)
 {
@@ -45,6 +46,8 @@ static int set_up(struct pfl_service *service, struct pfl_session *session,
     struct pfl_instance *instance;
     int rc = pfl_producer_allow(producer, buffer_id);
 
+    if (rc == 0)
+        pfl_session_vms_set_up(session, producer, source, plan_source);
     if (rc == 0)
         rc = open_smb(producer, session);
     if (rc == 0)

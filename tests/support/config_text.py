@@ -7,6 +7,7 @@ import struct
 INT, TEXT, DOUBLE = "int", "text", "double"
 
 DATA_SOURCE_CONFIG = {
+    "protovm_config": (12, {"memory_limit_kb": (1, INT)}),
     "name": (1, TEXT), "target_buffer": (2, INT), "trace_duration_ms": (3, INT),
     "stop_timeout_ms": (7, INT), "target_buffer_name": (11, TEXT),
     "legacy_config": (1000, TEXT),

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * VMs of a session's buffers.
+ *
+ * set_up is called for each match of a data source with a producer; a VM is made, or joined, when
+ * the producer's descriptor has a program and the config a memory limit for it. encode writes the
+ * packet that tells a trace's reader about all of them.
+ * Failures are logged, once each: the session goes on. PFL_ENOMEM of encode sticks to the message.
+ * Limits: a packet of PFL_SESSION_VMS_MAX_BYTES; service/vm has those of programs and states.
+ */
+#include "service/session/session_vms.h"
+
+#include "base/log.h"
+#include "proto/packet.h"
+#include "service/session/session_plan.h"
+#include "service/vm/vm_set.h"
+
+enum {
+    VMS_INSTANCE = 1,
+    INSTANCE_PROGRAM = 1,
+    INSTANCE_STATE = 2,
+    INSTANCE_MEMORY_LIMIT = 3,
+    INSTANCE_PRODUCER = 4,
+};
+
+static void complain(const struct pfl_session *session, const struct pfl_producer *producer,
+                     struct pfl_span source, const char *why)
+{
+    pfl_log_warn("vm-not-set-up", "session=%llu producer=%s source=%s reason=\"%s\"",
+                 (unsigned long long)session->id, pfl_log_quote_str(producer->name),
+                 pfl_log_quote((const char *)source.data, source.len), why);
+}
+
+void pfl_session_vms_set_up(struct pfl_session *session, const struct pfl_producer *producer,
+                            const struct pfl_data_source *source, size_t plan_source)
+{
+    const struct pfl_plan_source *plan = &session->plan->sources[plan_source];
+    const struct pfl_vm_set_conf conf = {
+        .source = plan->name,
+        .program = source->info.vm_program,
+        .memory_limit_kb = plan->vm_memory_kb,
+        .producer_id = producer->id,
+    };
+    int rc;
+
+    if (!plan->has_vm && !source->info.has_vm_program)
+        return;
+    if (!source->info.has_vm_program) {
+        complain(session, producer, plan->name, "the producer has no protovm_program");
+        return;
+    }
+    if (!plan->has_vm || !plan->has_vm_memory) {
+        complain(session, producer, plan->name, "the config has no protovm_config.memory_limit_kb");
+        return;
+    }
+    rc = pfl_trace_buffer_add_vm(session->buffers[plan->target_buffer].ring, &conf);
+    if (rc != 0)
+        complain(session, producer, plan->name, pfl_err_str(rc));
+}
+
+static size_t get_max_bytes(const struct pfl_vm_set_member *member)
+{
+    return pfl_vm_get_state_max_bytes(member->vm) + pfl_vm_get_program(member->vm).len +
+           4 * member->producers_len + 64;
+}
+
+static void encode_instance(struct pfl_message *m, const struct pfl_vm_set_member *member)
+{
+    size_t instance = pfl_message_begin(m, VMS_INSTANCE);
+    size_t state;
+
+    pfl_message_bytes(m, INSTANCE_PROGRAM, pfl_vm_get_program(member->vm));
+    state = pfl_message_begin(m, INSTANCE_STATE);
+    if (m->rc == 0)
+        m->rc = pfl_vm_encode_state(member->vm, m->buf);
+    pfl_message_end(m, state);
+    pfl_message_varint(m, INSTANCE_MEMORY_LIMIT, member->memory_limit_kb);
+    for (size_t i = 0; i < member->producers_len; i++)
+        pfl_message_varint(m, INSTANCE_PRODUCER, member->producers[i]);
+    pfl_message_end(m, instance);
+}
+
+static void tell(struct pfl_message *m, const struct pfl_session *session,
+                 const struct pfl_vm_set_member *member, size_t begin)
+{
+    if (member->counts.aborted != 0)
+        pfl_log_warn("vm-aborted", "session=%llu source=%s packets=%llu of=%llu reason=\"%s\"",
+                     (unsigned long long)session->id, pfl_log_quote_str(member->source),
+                     (unsigned long long)member->counts.aborted,
+                     (unsigned long long)(member->counts.aborted + member->counts.applied +
+                                          member->counts.missed),
+                     pfl_vm_get_why(member->vm) != NULL ? pfl_vm_get_why(member->vm)
+                                                        : "a packet is too large");
+    if (m->buf->len - begin + get_max_bytes(member) > PFL_SESSION_VMS_MAX_BYTES) {
+        pfl_log_warn("vm-not-told",
+                     "session=%llu source=%s reason=\"the packet would be too long\"",
+                     (unsigned long long)session->id, pfl_log_quote_str(member->source));
+        return;
+    }
+    encode_instance(m, member);
+}
+
+static bool has_vms(const struct pfl_session *session)
+{
+    for (size_t i = 0; i < session->plan->buffers_len; i++) {
+        if (pfl_vm_set_len(pfl_trace_buffer_get_vms(session->buffers[i].ring)) != 0)
+            return true;
+    }
+    return false;
+}
+
+void pfl_session_vms_encode(struct pfl_message *m, const struct pfl_service *service,
+                            const struct pfl_session *session)
+{
+    size_t begin = m->buf->len;
+    size_t packet;
+    size_t content;
+
+    if (!has_vms(session))
+        return;
+    packet = pfl_service_packet_begin(m, service->conf.facts);
+    content = pfl_message_begin(m, PFL_PACKET_PROTOVMS);
+    for (size_t i = 0; i < session->plan->buffers_len; i++) {
+        const struct pfl_vm_set *vms = pfl_trace_buffer_get_vms(session->buffers[i].ring);
+
+        for (size_t at = 0; at < pfl_vm_set_len(vms); at++)
+            tell(m, session, pfl_vm_set_get(vms, at), begin);
+    }
+    pfl_message_end(m, content);
+    pfl_service_packet_end(m, packet);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A ProtoVM: a producer's program and the state that it makes of the packets a ring overwrites, so
+ * that a trace begins with what it would otherwise need the lost packets for
+ * (docs/abi/protovm.md). A core: no I/O, no clock, no log.
+ */
+#ifndef PFL_SERVICE_VM_H
+#define PFL_SERVICE_VM_H
+
+#include "base/buf.h"
+#include "service/vm/vm_run.h"
+
+struct pfl_vm;
+
+/* A larger limit counts as this: the state has to fit into one packet that readers take. */
+#define PFL_VM_MEMORY_MAX_BYTES (32u << 20)
+
+/*
+ * What packets may cost, in units of work (vm_run.c), some 10 ns each: a packet earns by its coming
+ * and by its bytes, and what is not used is kept up to a maximum.
+ */
+#define PFL_VM_WORK_PER_PACKET 4096u
+#define PFL_VM_WORK_PER_BYTE   64u
+#define PFL_VM_WORK_MAX        16000000u
+
+/* Copies the program. PFL_ELIMIT, PFL_EINVAL: see pfl_vm_program_init. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_vm_new(struct pfl_span program, uint64_t memory_limit_bytes,
+                            struct pfl_vm **ret_vm);
+/* A copy that keeps the state as it is now and runs no more. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_vm_freeze(const struct pfl_vm *self, struct pfl_vm **ret_frozen);
+void pfl_vm_free(struct pfl_vm *self); /* NULL is legal */
+
+/* Runs the program over a packet. A frozen one aborts. */
+enum pfl_vm_status pfl_vm_apply(struct pfl_vm *self, struct pfl_span packet);
+/* Why the last apply aborted; static, NULL when none did. */
+const char *pfl_vm_get_why(const struct pfl_vm *self);
+
+/* As it was given; borrowed from the VM. */
+struct pfl_span pfl_vm_get_program(const struct pfl_vm *self);
+/* At least as long as the state is when it is encoded. */
+size_t pfl_vm_get_state_max_bytes(const struct pfl_vm *self);
+/* Appends the state, the fields of a TracePacket. PFL_ENOMEM, PFL_ELIMIT. */
+PFL_MUST_USE int pfl_vm_encode_state(const struct pfl_vm *self, struct pfl_buf *buf);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The VMs of one buffer: one for each data source and program, for all producers that brought that
+ * program (docs/abi/protovm.md). A core.
+ */
+#ifndef PFL_SERVICE_VM_SET_H
+#define PFL_SERVICE_VM_SET_H
+
+#include <sys/uio.h>
+
+#include "service/vm/vm.h"
+
+#define PFL_VM_SET_MAX 16u
+/* An overwritten packet that is longer is not looked at. */
+#define PFL_VM_PACKET_MAX_BYTES (16u << 20)
+
+struct pfl_vm_set;
+
+struct pfl_vm_set_conf {
+    struct pfl_span source;  /* the data source's name */
+    struct pfl_span program; /* a VmProgram */
+    uint32_t memory_limit_kb;
+    uint16_t producer_id;
+};
+
+/* What became of overwritten packets; each VM that saw one counts it. */
+struct pfl_vm_counts {
+    uint64_t applied;
+    uint64_t missed;
+    uint64_t aborted;
+};
+
+/* One VM, as a reader of the trace is told about it. */
+struct pfl_vm_set_member {
+    struct pfl_vm *vm;        /* owned by the set */
+    char *source;             /* owned */
+    uint32_t memory_limit_kb; /* as configured */
+    uint16_t *producers;      /* owned, ascending */
+    size_t producers_len;
+    size_t producers_capacity;
+    struct pfl_vm_counts counts;
+};
+
+PFL_MUST_USE int pfl_vm_set_new(struct pfl_vm_set **ret_set); /* PFL_ENOMEM */
+void pfl_vm_set_free(struct pfl_vm_set *self);                /* NULL is legal */
+/* A producer joins the VM of its data source and program, which is made if it is not there.
+ * PFL_ELIMIT: PFL_VM_SET_MAX, or as pfl_vm_new; PFL_EINVAL, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_vm_set_add(struct pfl_vm_set *self, const struct pfl_vm_set_conf *conf);
+/* Read-only: see pfl_vm_freeze. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_vm_set_clone(const struct pfl_vm_set *self, struct pfl_vm_set **ret_clone);
+
+/* A packet of this producer is overwritten: the first VM of the producer's that takes it has it. */
+void pfl_vm_set_apply(struct pfl_vm_set *self, uint16_t producer_id, const struct iovec *slices,
+                      size_t slices_len);
+
+size_t pfl_vm_set_len(const struct pfl_vm_set *self); /* NULL: 0 */
+/* Borrowed until the next add. `at` < len. */
+const struct pfl_vm_set_member *pfl_vm_set_get(const struct pfl_vm_set *self, size_t at);
+
+#endif
