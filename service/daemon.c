@@ -3,7 +3,7 @@
  * One loop for everything.
  *
  * run: service, ports, signals, sandbox; then the loop. Before each wait a prepare handle sends
- * observed events and sets the one timer to the service's next deadline. SIGTERM and SIGINT close
+ * observed events and sets the one alarm to the service's next deadline. SIGTERM and SIGINT close
  * the ports, which close their connections, which end the sessions; the loop then runs dry.
  *
  * Failures: only at the start (an address that cannot be bound, no memory); what is open by then
@@ -17,6 +17,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 
+#include "base/io/alarm.h"
 #include "base/io/watchdog.h"
 #include "base/log.h"
 #include "base/notify.h"
@@ -35,10 +36,11 @@
 
 struct daemon {
     uv_loop_t loop;
-    uv_timer_t timer;
+    struct pfl_alarm alarm;
     uv_prepare_t prepare;
     uv_signal_t signals[2];
     size_t signals_len; /* initialized */
+    bool has_alarm;
     struct pfl_watchdog watchdog;
     struct pfl_service_facts facts;
     struct pfl_service service;
@@ -74,9 +76,9 @@ static int set_boost(void *user, const struct pfl_boost *boost)
     return pfl_boost_port_set(boost);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_alarm(void *user)
 {
-    struct daemon *d = timer->data;
+    struct daemon *d = user;
 
     pfl_session_timers_run(&d->service);
 }
@@ -84,20 +86,11 @@ static void on_timer(uv_timer_t *timer)
 static void on_prepare(uv_prepare_t *prepare)
 {
     struct daemon *d = prepare->data;
-    uint64_t next_ms;
-    uint64_t now_ms;
 
     if (d->is_stopping)
         return;
     pfl_consumer_port_send_observed(d->consumer_port);
-    next_ms = pfl_session_timers_next_ms(&d->service);
-    now_ms = pfl_service_now_ms(&d->service);
-    if (next_ms == UINT64_MAX) {
-        (void)uv_timer_stop(&d->timer);
-        return;
-    }
-    uv_update_time(&d->loop);
-    (void)uv_timer_start(&d->timer, on_timer, next_ms > now_ms ? next_ms - now_ms : 0, 0);
+    pfl_alarm_set(&d->alarm, pfl_session_timers_next_ms(&d->service));
 }
 
 static void stop(struct daemon *d)
@@ -110,7 +103,8 @@ static void stop(struct daemon *d)
         pfl_producer_port_close(d->producer_ports[i]);
     if (d->consumer_port != NULL)
         pfl_consumer_port_close(d->consumer_port);
-    uv_close((uv_handle_t *)&d->timer, NULL);
+    if (d->has_alarm)
+        pfl_alarm_close(&d->alarm);
     uv_close((uv_handle_t *)&d->prepare, NULL);
     for (size_t i = 0; i < d->signals_len; i++)
         uv_close((uv_handle_t *)&d->signals[i], NULL);
@@ -154,16 +148,18 @@ static int open_ports(struct daemon *d, const struct pfl_daemon_conf *conf)
     return pfl_consumer_port_open(&port, &d->consumer_port);
 }
 
-/* The loop's own handles; these calls cannot fail on an open loop but for the signals. */
+/* The loop's own handles; a prepare handle cannot fail on an open loop. */
 static int open_handles(struct daemon *d)
 {
     static const int numbers[] = {SIGTERM, SIGINT};
     int rc;
 
-    (void)uv_timer_init(&d->loop, &d->timer);
     (void)uv_prepare_init(&d->loop, &d->prepare);
-    d->timer.data = d;
     d->prepare.data = d;
+    rc = pfl_alarm_open(&d->alarm, &d->loop, on_alarm, d);
+    if (rc != 0)
+        return rc;
+    d->has_alarm = true;
     pfl_watchdog_open(&d->watchdog, &d->loop);
     for (size_t i = 0; i < 2; i++) {
         rc = uv_signal_init(&d->loop, &d->signals[i]);

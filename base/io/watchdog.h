@@ -5,10 +5,12 @@
 #define PFL_BASE_IO_WATCHDOG_H
 
 #include <stdbool.h>
-#include <uv.h>
+
+#include "base/io/alarm.h"
 
 struct pfl_watchdog {
-    uv_timer_t timer;
+    struct pfl_alarm alarm;
+    uint64_t interval_ms;
     bool is_open;
 };
 

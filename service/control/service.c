@@ -67,6 +67,7 @@ int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *co
     self->nobody.ops = &nobody_ops;
     pfl_flush_book_init(&self->flushes);
     pfl_relay_book_init(&self->relays);
+    self->due_ms = PFL_SESSION_NEVER;
     self->buffers = pfl_mem_calloc(PFL_SERVICE_BUFFER_IDS, sizeof(self->buffers[0]));
     return self->buffers != NULL ? 0 : PFL_ENOMEM;
 }

@@ -78,6 +78,7 @@ struct pfl_service {
     struct pfl_commit_counters commits;
     struct pfl_service_guard guards[PFL_SERVICE_GUARD_NAMES];
     size_t guards_next;
+    uint64_t due_ms;        /* nothing is due before, CLOCK_MONOTONIC: session_timers.h */
     struct pfl_boost boost; /* in force */
     bool is_locked_down;
 };

@@ -476,6 +476,7 @@ void pfl_session_file_start(struct pfl_session_file *self)
         return;
     self->next_write_ms =
         next_multiple(pfl_service_now_ms(self->service), self->session->plan->file.period_ms);
+    pfl_session_timers_look_at(self->service, self->next_write_ms);
 }
 
 static void flush(struct pfl_session_file *self, enum pfl_flush_then then)

@@ -14,6 +14,7 @@
 #include "service/session/clone.h"
 #include "service/session/session_file.h"
 #include "service/session/session_run.h"
+#include "service/session/session_timers.h"
 
 struct scrape_scope {
     const struct pfl_session *session;
@@ -204,6 +205,7 @@ void pfl_session_flush(struct pfl_service *service, struct pfl_session *session,
         pfl_session_record(service, session, PFL_EVENT_FLUSH_STARTED, (struct pfl_span){0});
     ask_producers(service, session, flush, conf->scope);
     if (flush->waiting_len != 0) {
+        pfl_session_timers_look_at(service, flush->deadline_ms);
         pfl_flush_book_add(&service->flushes, flush);
         return;
     }

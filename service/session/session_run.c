@@ -389,6 +389,7 @@ void pfl_session_disable(struct pfl_service *service, struct pfl_session *sessio
     pfl_concurrent_move(service, session, PFL_SESSION_STOP_WAIT);
     session->timers.duration_ms = PFL_SESSION_NEVER;
     session->timers.stop_ms = pfl_service_now_ms(service) + session->plan->stop_timeout_ms;
+    pfl_session_timers_look_at(service, session->timers.stop_ms);
 }
 
 /* Out of the service, with nothing left that refers to it from there. */

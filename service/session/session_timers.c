@@ -7,6 +7,9 @@
  * count on CLOCK_MONOTONIC, or on CLOCK_BOOTTIME when the config wants suspended time to count. The
  * shell asks when to come next and calls run then, or later; run does what is due and nothing
  * twice.
+ * The service keeps one number, before which nothing is due: whoever sets a deadline lowers it, and
+ * run raises it again. It may be too low, which costs one look, so that a turn of the loop need not
+ * look at every session.
  */
 #include "service/session/session_timers.h"
 
@@ -47,31 +50,6 @@ static void run_snapshot(struct pfl_service *service, struct pfl_session *sessio
     pfl_session_snapshot_clocks(service, session);
 }
 
-void pfl_session_timers_start(struct pfl_service *service, struct pfl_session *session)
-{
-    const struct pfl_session_plan *plan = session->plan;
-    struct pfl_session_timers *t = &session->timers;
-    uint64_t now_ms = pfl_service_now_ms(service);
-
-    run_snapshot(service, session);
-    t->snapshot_ms = get_next_snapshot_ms(service, session);
-    t->slow_ms = now_ms + PFL_SESSION_SLOW_START_MS;
-    if (plan->flush_period_ms != 0)
-        t->flush_ms = next_multiple(now_ms, plan->flush_period_ms);
-    if (plan->clear_period_ms != 0)
-        t->clear_ms = next_multiple(now_ms, plan->clear_period_ms);
-    if (plan->duration_ms != 0)
-        t->duration_ms =
-            get_clock_ms(service, session->plan->duration_counts_suspend) + plan->duration_ms;
-}
-
-void pfl_session_timers_stop(struct pfl_session *session)
-{
-    session->timers =
-        (struct pfl_session_timers){PFL_SESSION_NEVER, PFL_SESSION_NEVER, PFL_SESSION_NEVER,
-                                    PFL_SESSION_NEVER, PFL_SESSION_NEVER, PFL_SESSION_NEVER};
-}
-
 static uint64_t min_ms(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -103,7 +81,43 @@ static uint64_t get_next_ms(const struct pfl_service *service, const struct pfl_
     return min_ms(next, get_look_ms(service, t->duration_ms, plan->duration_counts_suspend));
 }
 
+void pfl_session_timers_start(struct pfl_service *service, struct pfl_session *session)
+{
+    const struct pfl_session_plan *plan = session->plan;
+    struct pfl_session_timers *t = &session->timers;
+    uint64_t now_ms = pfl_service_now_ms(service);
+
+    run_snapshot(service, session);
+    t->snapshot_ms = get_next_snapshot_ms(service, session);
+    t->slow_ms = now_ms + PFL_SESSION_SLOW_START_MS;
+    if (plan->flush_period_ms != 0)
+        t->flush_ms = next_multiple(now_ms, plan->flush_period_ms);
+    if (plan->clear_period_ms != 0)
+        t->clear_ms = next_multiple(now_ms, plan->clear_period_ms);
+    if (plan->duration_ms != 0)
+        t->duration_ms =
+            get_clock_ms(service, session->plan->duration_counts_suspend) + plan->duration_ms;
+    pfl_session_timers_look_at(service, get_next_ms(service, session));
+}
+
+void pfl_session_timers_stop(struct pfl_session *session)
+{
+    session->timers =
+        (struct pfl_session_timers){PFL_SESSION_NEVER, PFL_SESSION_NEVER, PFL_SESSION_NEVER,
+                                    PFL_SESSION_NEVER, PFL_SESSION_NEVER, PFL_SESSION_NEVER};
+}
+
+void pfl_session_timers_look_at(struct pfl_service *service, uint64_t due_ms)
+{
+    service->due_ms = min_ms(service->due_ms, due_ms);
+}
+
 uint64_t pfl_session_timers_next_ms(const struct pfl_service *service)
+{
+    return service->due_ms;
+}
+
+uint64_t pfl_session_timers_find_ms(const struct pfl_service *service)
 {
     uint64_t next = pfl_flush_book_next_deadline_ms(&service->flushes);
     struct pfl_list *it;
@@ -210,4 +224,5 @@ void pfl_session_timers_run(struct pfl_service *service)
     PFL_LIST_EACH_SAFE (it, tmp, &service->sessions) {
         run_session(service, PFL_CONTAINER_OF(it, struct pfl_session, node));
     }
+    service->due_ms = pfl_session_timers_find_ms(service);
 }

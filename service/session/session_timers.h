@@ -12,8 +12,13 @@ void pfl_session_timers_stop(struct pfl_session *session);
 /* Tells the producers to forget their incremental state. */
 void pfl_session_clear_state(struct pfl_service *service, struct pfl_session *session);
 
+/* Whoever sets a deadline of a session or a flush says so: run is wanted then. CLOCK_MONOTONIC. */
+void pfl_session_timers_look_at(struct pfl_service *service, uint64_t due_ms);
+
 /* When the service wants to be called next, CLOCK_MONOTONIC; UINT64_MAX: never. */
 uint64_t pfl_session_timers_next_ms(const struct pfl_service *service);
+/* The same from a look at every session and flush: never before next_ms. */
+uint64_t pfl_session_timers_find_ms(const struct pfl_service *service);
 /* Does everything that is due. */
 void pfl_session_timers_run(struct pfl_service *service);
 

@@ -17,6 +17,7 @@
 #include "service/mill/pattern.h"
 #include "service/session/session_flush.h"
 #include "service/session/session_run.h"
+#include "service/session/session_timers.h"
 
 struct activation {
     const struct pfl_producer *producer;
@@ -63,6 +64,7 @@ void pfl_trigger_wait(struct pfl_service *service, struct pfl_session *session)
         session->triggers.timeout_ms = pfl_service_now_ms(service) + plan->trigger_timeout_ms;
     else if (plan->trigger_mode == PFL_TRIGGER_STOP || plan->trigger_mode == PFL_TRIGGER_CLONE)
         pfl_session_plan_set_duration(plan, plan->trigger_timeout_ms);
+    pfl_session_timers_look_at(service, session->triggers.timeout_ms);
 }
 
 /* One of `random` in [0, 1) decides. */
@@ -136,8 +138,10 @@ static void note(struct pfl_service *service, struct pfl_session *session,
     if (session->state != PFL_SESSION_CONFIGURED)
         pfl_session_snapshot_clocks(service, session);
     rc = pfl_trigger_list_add(&session->triggers, trigger);
-    if (rc == 0)
+    if (rc == 0) {
+        pfl_session_timers_look_at(service, trigger->due_ms);
         return;
+    }
     pfl_log_warn("trigger-not-noted", "session=%llu reason=\"%s\"", (unsigned long long)session->id,
                  pfl_err_str(rc));
     if (trigger->due_ms != PFL_SESSION_NEVER)

@@ -277,7 +277,8 @@ static void do_what(struct world *w, enum what what, struct pfl_span bytes)
     } else if (what == WHAT_TIME) {
         w->now_ns += (number_of(bytes) & 0xffffff) * 1000000;
         pfl_session_timers_run(&w->service);
-        (void)pfl_session_timers_next_ms(&w->service);
+        if (pfl_session_timers_next_ms(&w->service) > pfl_session_timers_find_ms(&w->service))
+            abort();
     } else if (what >= WHAT_DETACH) {
         do_handover(w, what, bytes);
     } else {

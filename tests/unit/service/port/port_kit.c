@@ -127,6 +127,9 @@ void pfl_port_kit_run(struct pfl_port_kit *self)
 void pfl_port_kit_pass_ms(struct pfl_port_kit *self, uint64_t ms)
 {
     pfl_port_kit_run(self);
+    if (self->slept_ns == 0) /* else a sleep is noticed when the loop looks */
+        assert_true(pfl_session_timers_next_ms(&self->service) <=
+                    pfl_session_timers_find_ms(&self->service));
     self->now_ns += ms * 1000000;
     pfl_session_timers_run(&self->service);
     pfl_port_kit_run(self);
