@@ -3,8 +3,8 @@
  * CommitDataRequest read where it lies: see commit_data.h.
  *
  * Happy path: one walk parses every entry and every patch without calling anybody, and notes the
- * flush id and whether there are moves and patches; then one walk for the moves and, if there are
- * any, one for the patches.
+ * flush id and the first MOVES_KEPT moves and LISTS_KEPT lists, which are all of a usual request;
+ * then the moves are handed out, then the lists. Of a longer request the rest is walked again.
  *
  * Failures: bytes that are no protobuf message at any level are PFL_EPARSE, found by the first
  * walk; the later walks cannot fail. Fields of an unexpected wire type are unknown fields: skipped.
@@ -38,10 +38,15 @@ enum patch_field {
     PATCH_DATA = 2,
 };
 
+#define MOVES_KEPT 128u
+#define LISTS_KEPT 64u
+
 struct outline {
-    bool has_moves;
-    bool has_patches;
     uint64_t flush_request_id;
+    size_t moves_len; /* of the request; the first of them are in `moves` */
+    size_t lists_len;
+    struct pfl_commit_data_move moves[MOVES_KEPT];
+    struct pfl_commit_data_patch_list lists[LISTS_KEPT];
 };
 
 static void set_move_varint(struct pfl_commit_data_move *m, const struct pfl_field *f)
@@ -209,50 +214,73 @@ static bool is_entry(const struct pfl_field *f, uint32_t id)
     return f->type == PFL_WIRE_BYTES && f->id == id;
 }
 
+/* Where the entry is parsed to: its place in the outline, or `spare` when that is full. */
+static struct pfl_commit_data_move *move_at(struct outline *o, struct pfl_commit_data_move *spare)
+{
+    return o->moves_len < MOVES_KEPT ? &o->moves[o->moves_len] : spare;
+}
+
+static struct pfl_commit_data_patch_list *list_at(struct outline *o,
+                                                  struct pfl_commit_data_patch_list *spare)
+{
+    return o->lists_len < LISTS_KEPT ? &o->lists[o->lists_len] : spare;
+}
+
 static bool check(struct pfl_span request, struct outline *ret_outline)
 {
     struct pfl_reader r = pfl_reader_of(request);
+    struct outline *o = ret_outline;
     struct pfl_commit_data_patch_list list;
     struct pfl_commit_data_move move;
-    struct outline o = {0};
     struct pfl_field f;
     bool is_ok = true;
 
+    o->flush_request_id = 0;
+    o->moves_len = 0;
+    o->lists_len = 0;
     while (is_ok && pfl_reader_field(&r, &f)) {
         if (is_entry(&f, REQUEST_CHUNKS_TO_MOVE)) {
-            o.has_moves = true;
-            is_ok = parse_move(f.bytes, &move);
+            is_ok = parse_move(f.bytes, move_at(o, &move));
+            o->moves_len++;
         } else if (is_entry(&f, REQUEST_CHUNKS_TO_PATCH)) {
-            o.has_patches = true;
-            is_ok = parse_patch_list(f.bytes, false, &list);
+            is_ok = parse_patch_list(f.bytes, false, list_at(o, &list));
+            o->lists_len++;
         } else if (f.type == PFL_WIRE_VARINT && f.id == REQUEST_FLUSH_REQUEST_ID) {
-            o.flush_request_id = f.value;
+            o->flush_request_id = f.value;
         }
     }
-    *ret_outline = o;
     return is_ok && !r.failed;
 }
 
-static void visit_moves(struct pfl_span request, const struct pfl_commit_data_visitor *visitor)
+static void visit_moves(struct pfl_span request, struct outline *o,
+                        const struct pfl_commit_data_visitor *visitor)
 {
     struct pfl_reader r = pfl_reader_of(request);
     struct pfl_commit_data_move move;
     struct pfl_field f;
+    size_t n = 0;
 
-    while (pfl_reader_field(&r, &f)) {
-        if (is_entry(&f, REQUEST_CHUNKS_TO_MOVE) && parse_move(f.bytes, &move))
+    for (size_t i = 0; i < o->moves_len && i < MOVES_KEPT; i++)
+        visitor->on_move(visitor->user, &o->moves[i]);
+    while (o->moves_len > MOVES_KEPT && pfl_reader_field(&r, &f)) {
+        if (is_entry(&f, REQUEST_CHUNKS_TO_MOVE) && n++ >= MOVES_KEPT && parse_move(f.bytes, &move))
             visitor->on_move(visitor->user, &move);
     }
 }
 
-static void visit_patches(struct pfl_span request, const struct pfl_commit_data_visitor *visitor)
+static void visit_patches(struct pfl_span request, struct outline *o,
+                          const struct pfl_commit_data_visitor *visitor)
 {
     struct pfl_reader r = pfl_reader_of(request);
     struct pfl_commit_data_patch_list list;
     struct pfl_field f;
+    size_t n = 0;
 
-    while (pfl_reader_field(&r, &f)) {
-        if (is_entry(&f, REQUEST_CHUNKS_TO_PATCH) && parse_patch_list(f.bytes, true, &list))
+    for (size_t i = 0; i < o->lists_len && i < LISTS_KEPT; i++)
+        visitor->on_patches(visitor->user, &o->lists[i]);
+    while (o->lists_len > LISTS_KEPT && pfl_reader_field(&r, &f)) {
+        if (is_entry(&f, REQUEST_CHUNKS_TO_PATCH) && n++ >= LISTS_KEPT &&
+            parse_patch_list(f.bytes, true, &list))
             visitor->on_patches(visitor->user, &list);
     }
 }
@@ -264,10 +292,10 @@ int pfl_commit_data_read(struct pfl_span request, const struct pfl_commit_data_v
 
     if (!check(request, &outline))
         return PFL_EPARSE;
-    if (outline.has_moves && visitor->on_move != NULL)
-        visit_moves(request, visitor);
-    if (outline.has_patches && visitor->on_patches != NULL)
-        visit_patches(request, visitor);
+    if (visitor->on_move != NULL)
+        visit_moves(request, &outline, visitor);
+    if (visitor->on_patches != NULL)
+        visit_patches(request, &outline, visitor);
     *ret_flush_request_id = outline.flush_request_id;
     return 0;
 }

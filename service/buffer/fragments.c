@@ -83,16 +83,18 @@ enum pfl_fragments_state pfl_fragments_next(struct pfl_fragments *self,
 }
 
 /*
- * How many more fragments, at most `count`, are spelled as the one before `pos` and lie whole
- * before `end`. Packets of one writer are often of one size, and a size that is guessed right lets
- * the loads of the next ones begin before this one's has come.
+ * How many more fragments, at most `count`, have the size of the one before `pos` in the same
+ * spelling (`mask` covers it) and lie whole before `end`. Packets of one writer are often of one
+ * size, and a size that is guessed right lets the loads of the next ones begin before this one's
+ * has come.
  */
-static uint32_t count_alike(const uint8_t *pos, const uint8_t *end, uint32_t count, size_t step)
+static inline uint32_t count_alike(const uint8_t *pos, const uint8_t *end, uint32_t count,
+                                   size_t step, uint32_t mask)
 {
-    uint32_t word = load_word(pos - step);
+    uint32_t word = load_word(pos - step) & mask;
     uint32_t alike = 0;
 
-    while (alike < count && (size_t)(end - pos) >= step && load_word(pos) == word) {
+    while (alike < count && (size_t)(end - pos) >= step && (load_word(pos) & mask) == word) {
         pos += step;
         alike++;
     }
@@ -119,8 +121,9 @@ struct pfl_fragments_sum pfl_fragments_measure(const uint8_t *payload, size_t by
             break;
         }
         pos += step;
-        if (size_bytes == sizeof(uint32_t)) {
-            uint32_t alike = count_alike(pos, end, count - 1 - i, step);
+        if (step >= sizeof(uint32_t) && (size_bytes == 1 || size_bytes == sizeof(uint32_t))) {
+            uint32_t mask = size_bytes == 1 ? 0xffu : UINT32_MAX;
+            uint32_t alike = count_alike(pos, end, count - 1 - i, step, mask);
 
             pos += alike * step;
             i += alike;

@@ -30,7 +30,7 @@ struct pfl_sequence_consumed {
     bool was_incomplete;
 };
 
-#define PFL_SEQUENCE_RECENT 16u
+#define PFL_SEQUENCE_RECENT 64u /* chunks of one page each in the default shared memory */
 
 /* A record stored lately: patches follow their chunk soon, and find it here without a search. */
 struct pfl_sequence_recent {

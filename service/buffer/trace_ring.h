@@ -159,11 +159,12 @@ static inline bool pfl_record_is_resized(const struct pfl_record *rec)
     return (rec->owner & PFL_RECORD_RESIZED) != 0;
 }
 
-/* Asks for the cache lines that a next record of this size will be written to: they were written
- * a whole ring ago. */
+/* Asks for the cache lines that a next record of this size will be written to, and the header of
+ * what lies behind them: they were written a whole ring ago. */
 static inline void pfl_trace_ring_prefetch(const struct pfl_trace_ring *self, uint32_t bytes)
 {
-    for (uint32_t at = self->write; at < self->used_bytes && at - self->write < bytes; at += 64)
+    for (uint32_t at = self->write; at < self->used_bytes && at - self->write <= bytes + 64;
+         at += 64)
         __builtin_prefetch(self->base + at, 1);
 }
 
