@@ -80,6 +80,16 @@ void pfl_event_catalog_fini(struct pfl_event_catalog *self)
     memset(self, 0, sizeof(*self));
 }
 
+bool pfl_event_catalog_has(const struct pfl_event_catalog *self, const char *group,
+                           const char *name)
+{
+    for (size_t i = 0; i < self->count; i++) {
+        if (strcmp(self->events[i].group, group) == 0 && strcmp(self->events[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
 static int make_room_for_id(struct pfl_event_catalog *self, uint16_t id)
 {
     size_t ids = ((size_t)id + 256) & ~(size_t)255;

@@ -33,6 +33,9 @@ PFL_MUST_USE int pfl_event_catalog_init(struct pfl_event_catalog *self, struct p
                                         struct pfl_span header_page, struct pfl_span printk);
 void pfl_event_catalog_fini(struct pfl_event_catalog *self); /* legal on zeroed memory */
 
+bool pfl_event_catalog_has(const struct pfl_event_catalog *self, const char *group,
+                           const char *name);
+
 /* Makes the event's plan from its format file. PFL_EPARSE (then is_broken), PFL_ENOMEM. */
 PFL_MUST_USE int pfl_event_catalog_load(struct pfl_event_catalog *self, size_t index,
                                         struct pfl_span format);

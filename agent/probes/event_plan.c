@@ -71,6 +71,11 @@ static void fill_step(const struct pfl_trace_field *field, struct pfl_event_step
     ret_step->is_signed = field->is_signed;
 }
 
+static void note_address(struct pfl_event_plan *plan, const struct pfl_trace_field *field)
+{
+    plan->has_address |= field->kind == PFL_TRACE_ADDRESS;
+}
+
 static void add_known_step(struct pfl_event_plan *plan, const struct pfl_event_entry *entry,
                            const struct pfl_trace_field *field)
 {
@@ -82,6 +87,7 @@ static void add_known_step(struct pfl_event_plan *plan, const struct pfl_event_e
         return;
     fill_step(field, step);
     step->field = number;
+    note_address(plan, field);
     plan->step_count++;
     if (is_string)
         plan->text_count++;
@@ -104,6 +110,7 @@ static void add_generic_step(struct pfl_event_plan *plan, size_t *names_len,
     step->name_len = (uint16_t)len;
     memcpy(plan->names + *names_len, field->name, len);
     *names_len += len;
+    note_address(plan, field);
     plan->step_count++;
     if (is_text(field->kind))
         plan->text_count++;
@@ -146,6 +153,18 @@ static void find_special(struct pfl_event_plan *plan, const char *group,
     } else if (strcmp(group, "task") == 0 && strcmp(format->name, "task_rename") == 0) {
         if (find_offsets(plan, format, task_rename, 1))
             plan->special = PFL_EVENT_TASK_RENAME;
+    } else if (strcmp(group, "ftrace") == 0 && strcmp(format->name, "print") == 0) {
+        f = pfl_trace_format_find(format, "buf");
+        if (f != NULL && f->kind == PFL_TRACE_TAIL) {
+            plan->special = PFL_EVENT_PRINT;
+            plan->special_offsets[0] = f->offset;
+        }
+    } else if (strcmp(group, "raw_syscalls") == 0) {
+        f = pfl_trace_format_find(format, "id");
+        if (f != NULL && f->kind == PFL_TRACE_INT && f->size == 8) {
+            plan->special = PFL_EVENT_SYSCALL;
+            plan->special_offsets[0] = f->offset;
+        }
     }
 }
 
@@ -284,7 +303,7 @@ static uint64_t read_int(const uint8_t *at, uint16_t size, bool is_signed)
 
 /* Two rounds of a keyed mix (SipHash's), 40 bits of it: the same address has the same number, and
  * where the kernel lies in memory stays unknown to those who do not have the key. */
-static uint64_t hide_address(const uint64_t key[2], uint64_t address)
+uint64_t pfl_event_hide_address(const uint64_t key[2], uint64_t address)
 {
     uint64_t v0 = key[0] ^ UINT64_C(0x736f6d6570736575);
     uint64_t v1 = key[1] ^ UINT64_C(0x646f72616e646f6d);
@@ -319,7 +338,7 @@ static uint64_t read_number(const struct pfl_event_plan *plan, const struct pfl_
 {
     uint64_t v = read_int(at, step->size, step->is_signed);
 
-    return step->kind == PFL_TRACE_ADDRESS ? hide_address(plan->address_key, v) : v;
+    return step->kind == PFL_TRACE_ADDRESS ? pfl_event_hide_address(plan->address_key, v) : v;
 }
 
 static struct pfl_span read_loc(const struct pfl_trace_record *record,

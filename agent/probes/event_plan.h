@@ -14,6 +14,8 @@ enum pfl_event_special {
     PFL_EVENT_PLAIN,
     PFL_EVENT_SCHED_SWITCH, /* has a compact form */
     PFL_EVENT_SCHED_WAKING, /* has a compact form */
+    PFL_EVENT_PRINT,        /* sessions may filter its text */
+    PFL_EVENT_SYSCALL,      /* sessions may filter by its number */
     PFL_EVENT_TASK_RENAME,  /* what is known of the thread is out of date */
 };
 
@@ -35,11 +37,13 @@ struct pfl_event_plan {
     uint16_t flags_offset;
     enum pfl_event_special special;
     uint16_t special_offsets[4]; /* switch: prev_state next_comm next_pid next_prio;
-                                  * waking: comm pid prio target_cpu; rename: pid */
+                                  * waking: comm pid prio target_cpu; rename: pid;
+                                  * print: buf; syscall: id */
     uint32_t event_field;        /* in FtraceEvent */
     uint32_t max_fixed;          /* bytes of output without text */
     uint16_t text_count;         /* fields of text, each at most the record's length */
     uint16_t step_count;
+    bool has_address;             /* of the kernel, in one of the steps */
     struct pfl_event_step *steps; /* owned */
     char *names;                  /* owned; generic */
     uint8_t *descriptor;          /* owned; generic: a field of the bundle, whole */
@@ -75,6 +79,9 @@ static inline size_t pfl_event_plan_max_bytes(const struct pfl_event_plan *self,
  * byte. The record must have plan->fixed_bytes, dst room for pfl_event_plan_max_bytes. */
 uint8_t *pfl_event_plan_encode(const struct pfl_event_plan *self,
                                const struct pfl_trace_record *record, bool is_dense, uint8_t *dst);
+
+/* The number that stands for an address of the kernel; a program's stays what it is. */
+uint64_t pfl_event_hide_address(const uint64_t key[2], uint64_t address);
 
 static inline int32_t pfl_event_read_i32(const struct pfl_trace_record *record, uint16_t offset)
 {

@@ -18,11 +18,13 @@
  */
 #include "agent/probes/ftrace.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "agent/probes/exclusive.h"
+#include "agent/probes/ftrace_instance.h"
+#include "agent/probes/ftrace_packets.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -30,23 +32,9 @@
 #define STATS_MAX_BYTES    (1024u * 1024u)
 #define PERIOD_DEFAULT_MS  100u
 #define PERIOD_MAX_MS      60000u
-#define BUFFER_SMALL_KB    2048u
-#define BUFFER_LARGE_KB    8192u
-#define PAGES_MIN          32u /* pages of a buffer at least */
-#define BUFFER_MAX_KB      (1024u * 1024u)
-#define LARGE_MEMORY_BYTES (UINT64_C(7) << 30)
-#define PACKET_BUNDLE      1u
-#define PACKET_TIMESTAMP   8u
-#define PACKET_STATS       34u
-#define STATS_PHASE        1u
 #define STATS_SETUP_ERRORS 5u
-#define STATS_EXCLUSIVE    13u
 #define STATS_UNKNOWN      6u
 #define STATS_FAILED       7u
-#define STATS_PARSE_ERRORS 9u
-#define STATS_BUFFER_PAGES 11u
-#define PHASE_START        1u
-#define PHASE_END          2u
 
 int pfl_ftrace_init(struct pfl_ftrace *self)
 {
@@ -71,6 +59,7 @@ void pfl_ftrace_fini(struct pfl_ftrace *self)
     pfl_instance_maker_wait(&self->maker);
     pfl_tracefs_close(&self->fs);
     pfl_event_catalog_fini(&self->catalog);
+    pfl_ksyms_fini(&self->ksyms);
     pfl_buf_fini(&self->scratch);
 }
 
@@ -161,6 +150,19 @@ static void tell_unknown(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
     }
 }
 
+/* Where the kernel has the throttled event, it stands for the other. */
+static bool wants_event(const struct pfl_ftrace_session *s, const struct pfl_catalog_event *event)
+{
+    if (s->has_throttled && strcmp(event->group, "kmem") == 0 &&
+        strcmp(event->name, "rss_stat") == 0)
+        return false;
+    if (s->has_throttled && strcmp(event->group, "synthetic") == 0 &&
+        strcmp(event->name, "rss_stat_throttled") == 0 &&
+        pfl_ftrace_conf_wants(&s->conf, "kmem", "rss_stat"))
+        return true;
+    return pfl_ftrace_conf_wants(&s->conf, event->group, event->name);
+}
+
 static int choose_events(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
 {
     int rc = 0;
@@ -168,10 +170,12 @@ static int choose_events(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
     s->events = pfl_mem_calloc(self->catalog.count + 1, sizeof(*s->events));
     if (s->events == NULL)
         return PFL_ENOMEM;
+    s->has_throttled = s->conf.throttle_rss_stat &&
+                       pfl_event_catalog_has(&self->catalog, "synthetic", "rss_stat_throttled");
     for (size_t i = 0; i < self->catalog.count && rc == 0; i++) {
         const struct pfl_catalog_event *event = &self->catalog.events[i];
 
-        if (pfl_ftrace_conf_wants(&s->conf, event->group, event->name))
+        if (wants_event(s, event))
             rc = take_event(self, s, i);
     }
     if (rc != 0)
@@ -185,6 +189,7 @@ static int choose_events(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
         uint16_t id = self->catalog.events[s->events[i]].plan->event_id;
 
         s->wanted[id / 8] |= (uint8_t)(1u << (id % 8));
+        s->has_syscalls |= strcmp(self->catalog.events[s->events[i]].group, "raw_syscalls") == 0;
     }
     return 0;
 }
@@ -203,6 +208,67 @@ static void tell_ignored(struct pfl_ftrace_session *s)
     pfl_message_text(&s->unknown, STATS_SETUP_ERRORS, text);
 }
 
+static void tell_unknown_syscalls(struct pfl_ftrace_session *s)
+{
+    for (size_t i = 0; i < s->conf.unknown_syscall_count; i++)
+        pfl_message_text(&s->unknown, STATS_UNKNOWN, s->conf.unknown_syscalls[i]);
+}
+
+/* Takes about 0.1 s; kept while a session wants them, or as long as one asked for. */
+static int load_ksyms(struct pfl_ftrace *self)
+{
+    uint8_t piece[16384];
+    ssize_t n = 1;
+    int fd;
+    int rc = 0;
+
+    if (self->ksyms.count != 0)
+        return 0;
+    fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
+    while (rc == 0 && fd >= 0 && n > 0) {
+        n = read(fd, piece, sizeof(piece));
+        if (n > 0)
+            rc = pfl_ksyms_feed(&self->ksyms, pfl_span_of(piece, (size_t)n));
+    }
+    if (fd >= 0)
+        close(fd);
+    pfl_ksyms_seal(&self->ksyms);
+    if (rc != 0)
+        pfl_ksyms_fini(&self->ksyms);
+    return rc;
+}
+
+static int prepare_symbols(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
+{
+    int rc;
+
+    if (!s->conf.symbolize_ksyms)
+        return 0;
+    rc = load_ksyms(self);
+    if (rc == 0)
+        rc = pfl_ksym_set_init(&s->symbols);
+    if (rc != 0)
+        return rc;
+    if (self->ksyms.count == 0)
+        pfl_message_text(&s->unknown, STATS_SETUP_ERRORS,
+                         "the kernel hides its symbols (kptr_restrict): no names");
+    s->ksyms = &self->ksyms;
+    s->address_key = self->catalog.address_key;
+    self->retain_ksyms |= s->conf.retain_ksyms;
+    return 0;
+}
+
+static void drop_ksyms(struct pfl_ftrace *self)
+{
+    for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++) {
+        if (self->sessions[i].is_open)
+            return;
+    }
+    if (!self->retain_ksyms)
+        pfl_ksyms_fini(&self->ksyms);
+    self->retain_ksyms = false;
+}
+
 int pfl_ftrace_open_session(struct pfl_ftrace *self, uint32_t session, struct pfl_span config)
 {
     struct pfl_ftrace_session *s = &self->sessions[session];
@@ -218,124 +284,15 @@ int pfl_ftrace_open_session(struct pfl_ftrace *self, uint32_t session, struct pf
         rc = load_catalog(self);
     if (rc == 0)
         rc = choose_events(self, s);
-    if (rc != 0)
+    if (rc == 0)
+        rc = prepare_symbols(self, s);
+    if (rc != 0) {
         pfl_ftrace_close_session(self, session);
-    else
-        tell_ignored(s);
-    return rc;
-}
-
-static uint32_t judge_buffer_size(const struct pfl_ftrace_conf *conf)
-{
-    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-
-    if (conf->buffer_size_kb == 0)
-        return memory >= LARGE_MEMORY_BYTES ? BUFFER_LARGE_KB : BUFFER_SMALL_KB;
-    return conf->buffer_size_kb < BUFFER_MAX_KB ? conf->buffer_size_kb : BUFFER_MAX_KB;
-}
-
-static int set_buffer_size(struct pfl_ftrace *self, const struct pfl_ftrace_conf *conf)
-{
-    uint32_t kb = judge_buffer_size(conf);
-    char text[16];
-
-    if (kb <= self->buffer_size_kb)
-        return 0;
-    (void)snprintf(text, sizeof(text), "%u", kb);
-    if (pfl_tracefs_write(self->fs.instance_fd, "buffer_size_kb", text) != 0)
-        return PFL_EIO;
-    self->buffer_size_kb = kb;
-    return 0;
-}
-
-/* Larger pages need fewer reads, and the instance comes with them; a small buffer gets small ones,
- * because a loss takes a whole page. A refusal leaves the page size as it is. */
-static void set_page_size(struct pfl_ftrace *self, const struct pfl_ftrace_conf *conf)
-{
-    uint32_t kb = judge_buffer_size(conf) / PAGES_MIN;
-    char text[16];
-
-    if (kb >= PFL_INSTANCE_PAGE_KB)
-        return;
-    while ((kb & (kb - 1)) != 0)
-        kb &= kb - 1;
-    (void)snprintf(text, sizeof(text), "%u", kb > 4 ? kb : 4);
-    if (pfl_tracefs_write(self->fs.instance_fd, "buffer_subbuf_size_kb", text) != 0)
-        pfl_log_debug("tracefs-page-size-refused", "kb=%u", kb);
-}
-
-/* Restrictions of the whole instance: only its first session may make them. */
-static void apply_exclusive(struct pfl_ftrace *self, struct pfl_ftrace_session *s, bool is_first)
-{
-    const char *refused = NULL;
-    char text[128];
-
-    if (is_first)
-        self->is_exclusive = pfl_ftrace_conf_is_exclusive(&s->conf);
-    if (is_first && self->is_exclusive)
-        refused = pfl_exclusive_apply(&s->conf, self->fs.instance_fd);
-    if (refused != NULL)
-        (void)snprintf(text, sizeof(text), "the kernel refused %s", refused);
-    else if (!is_first && pfl_ftrace_conf_is_exclusive(&s->conf))
-        (void)snprintf(text, sizeof(text),
-                       "ignored beside another session: tids_to_trace, "
-                       "tracefs_options, tracing_cpumask");
-    else if (!is_first && self->is_exclusive)
-        (void)snprintf(text, sizeof(text), "another session restricts what is recorded");
-    else
-        return;
-    pfl_message_text(&s->unknown, STATS_EXCLUSIVE, text);
-}
-
-void pfl_ftrace_prepare(struct pfl_ftrace *self)
-{
-    pfl_instance_maker_start(&self->maker, &self->fs);
-}
-
-static void stop_instance(struct pfl_ftrace *self)
-{
-    pfl_cpu_buffers_close(&self->buffers);
-    pfl_bundle_fini(&self->bundle);
-    self->is_running = false;
-    self->buffer_size_kb = 0;
-    if (!self->is_ending)
-        pfl_ftrace_prepare(self);
-}
-
-static int start_instance(struct pfl_ftrace *self, const struct pfl_ftrace_conf *conf)
-{
-    int rc;
-
-    if (self->is_running)
-        return set_buffer_size(self, conf);
-    rc = pfl_instance_maker_take(&self->maker, &self->fs);
-    if (rc == 0) {
-        set_page_size(self, conf);
-        rc = set_buffer_size(self, conf);
+        return rc;
     }
-    if (rc == 0)
-        rc = pfl_cpu_buffers_open(&self->buffers, self->fs.instance_fd);
-    if (rc == 0)
-        rc = pfl_bundle_init(&self->bundle, self->buffers.page_bytes);
-    if (rc == 0)
-        rc = pfl_tracefs_write(self->fs.instance_fd, "tracing_on", "1");
-    self->is_running = rc == 0;
-    self->has_poll = rc == 0 && pfl_cpu_buffers_can_poll(self->fs.instance_fd, conf->drain_percent);
-    if (rc != 0)
-        stop_instance(self);
-    return rc;
-}
-
-static int switch_event(struct pfl_ftrace *self, const struct pfl_catalog_event *event, bool is_on)
-{
-    char path[3 * PFL_TRACE_NAME_MAX];
-
-    /* What programs write to trace_marker lands in the top buffer; newer kernels copy it. */
-    if (strcmp(event->group, "ftrace") == 0)
-        (void)snprintf(path, sizeof(path), "options/copy_trace_marker");
-    else
-        (void)snprintf(path, sizeof(path), "events/%s/%s/enable", event->group, event->name);
-    return pfl_tracefs_write(self->fs.instance_fd, path, is_on ? "1" : "0");
+    tell_ignored(s);
+    tell_unknown_syscalls(s);
+    return 0;
 }
 
 static void switch_events_on(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
@@ -343,7 +300,7 @@ static void switch_events_on(struct pfl_ftrace *self, struct pfl_ftrace_session 
     for (size_t i = 0; i < s->event_count; i++) {
         struct pfl_catalog_event *event = &self->catalog.events[s->events[i]];
 
-        if (event->users++ == 0 && switch_event(self, event, true) != 0)
+        if (event->users++ == 0 && pfl_ftrace_instance_switch(self, event, true) != 0)
             tell_event(s, STATS_FAILED, event);
     }
 }
@@ -353,23 +310,9 @@ static void switch_events_off(struct pfl_ftrace *self, struct pfl_ftrace_session
     for (size_t i = 0; i < s->event_count; i++) {
         struct pfl_catalog_event *event = &self->catalog.events[s->events[i]];
 
-        if (--event->users == 0)
-            (void)switch_event(self, event, false);
+        if (--event->users == 0 && pfl_ftrace_instance_switch(self, event, false) != 0)
+            pfl_log_debug("tracefs-event-stays", "name=%s", event->name);
     }
-}
-
-static void on_bundle(void *user, const struct pfl_span *parts, size_t count, uint64_t bytes)
-{
-    struct pfl_ftrace_session *s = user;
-    uint8_t head[2 * PFL_VARINT_MAX_BYTES];
-    struct pfl_writer w = pfl_writer_of(head, sizeof(head));
-
-    pfl_writer_field_header(&w, PACKET_BUNDLE, bytes);
-    perfleet_packet_begin(s->writer);
-    perfleet_raw(s->writer, head, sizeof(head) - w.left);
-    for (size_t i = 0; i < count; i++)
-        perfleet_raw(s->writer, parts[i].data, parts[i].len);
-    perfleet_packet_end(s->writer);
 }
 
 static bool has_switch(const struct pfl_ftrace *self, const struct pfl_ftrace_session *s)
@@ -400,20 +343,14 @@ static int start_reader(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
         .is_dense = !s->conf.no_dense,
         .bundle = &self->bundle,
         .pids = s->reader.pids,
-        .on_bundle = on_bundle,
+        .print_filter = s->conf.print_filter.is_on ? &s->conf.print_filter : NULL,
+        .syscalls = s->conf.syscalls.is_on ? &s->conf.syscalls : NULL,
+        .symbols = s->ksyms != NULL ? &s->symbols : NULL,
+        .on_bundle = pfl_ftrace_packets_bundle,
         .user = s,
     };
     pfl_page_reader_prepare(&s->reader);
     return 0;
-}
-
-static void add_stats(struct pfl_ftrace *self, uint32_t phase, struct pfl_message *message)
-{
-    pfl_message_clear(message);
-    pfl_message_uint(message, STATS_PHASE, phase);
-    pfl_cpu_buffers_add_stats(&self->buffers, self->fs.instance_fd, &self->scratch, message);
-    pfl_message_uint(message, STATS_BUFFER_PAGES,
-                     (uint64_t)self->buffer_size_kb * 1024 / (uint64_t)sysconf(_SC_PAGESIZE));
 }
 
 int pfl_ftrace_start_session(struct pfl_ftrace *self, uint32_t session,
@@ -425,7 +362,7 @@ int pfl_ftrace_start_session(struct pfl_ftrace *self, uint32_t session,
 
     if (!s->is_open || s->is_started)
         return PFL_ESTATE;
-    rc = start_instance(self, &s->conf);
+    rc = pfl_ftrace_instance_start(self, &s->conf);
     if (rc == 0) {
         pfl_ftrace_drain(self); /* what is there already belongs to the others */
         rc = start_reader(self, s);
@@ -435,9 +372,12 @@ int pfl_ftrace_start_session(struct pfl_ftrace *self, uint32_t session,
         return rc;
     }
     s->writer = writer;
+    s->clock = self->clock;
     s->is_started = true;
-    apply_exclusive(self, s, is_first);
-    add_stats(self, PHASE_START, &s->stats_before);
+    if (s->has_syscalls)
+        pfl_ftrace_instance_filter_syscalls(self);
+    pfl_ftrace_instance_restrict(self, s, is_first);
+    pfl_ftrace_packets_add_stats(self, s, PFL_FTRACE_PHASE_START, &s->stats_before);
     switch_events_on(self, s);
     return 0;
 }
@@ -466,6 +406,9 @@ void pfl_ftrace_close_session(struct pfl_ftrace *self, uint32_t session)
         switch_events_off(self, s);
     s->is_started = false;
     s->is_open = false;
+    if (s->has_syscalls && has_started_session(self))
+        pfl_ftrace_instance_filter_syscalls(self);
+    pfl_ksym_set_fini(&s->symbols);
     pfl_ftrace_conf_fini(&s->conf);
     pfl_mem_free(s->events);
     pfl_mem_free(s->wanted);
@@ -474,7 +417,8 @@ void pfl_ftrace_close_session(struct pfl_ftrace *self, uint32_t session)
     pfl_message_fini(&s->stats_before);
     memset(s, 0, sizeof(*s));
     if (self->is_running && !has_started_session(self))
-        stop_instance(self);
+        pfl_ftrace_instance_stop(self);
+    drop_ksyms(self);
 }
 
 /* --- reading ----------------------------------------------------------------------------- */
@@ -503,12 +447,25 @@ static void tell_read_error(struct pfl_ftrace *self)
         self->sessions[i].reader.status_seen |= 1u << PFL_PAGE_READ_ERROR;
 }
 
+static void forget_symbols(struct pfl_ftrace *self)
+{
+    for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++) {
+        struct pfl_ftrace_session *s = &self->sessions[i];
+
+        if (s->is_started && s->ksyms != NULL) {
+            pfl_ksym_set_clear(&s->symbols);
+            s->has_told_symbols = false;
+        }
+    }
+}
+
 void pfl_ftrace_drain(struct pfl_ftrace *self)
 {
     size_t max_pages;
 
     if (!self->is_running)
         return;
+    forget_symbols(self);
     max_pages = (size_t)self->buffer_size_kb * 1024 / self->buffers.page_bytes + 1;
     for (size_t i = 0; i < self->buffers.count; i++) {
         if (!pfl_cpu_buffers_drain(&self->buffers, i, max_pages, on_pages, self))
@@ -538,27 +495,6 @@ void pfl_ftrace_drain_full(struct pfl_ftrace *self)
         self->has_poll = false;
 }
 
-static void write_stats(struct pfl_ftrace_session *s, const struct pfl_message *stats, bool is_end)
-{
-    struct pfl_span part = pfl_buf_get(&stats->buf);
-    struct pfl_span unknown = pfl_buf_get(&s->unknown.buf);
-
-    if (stats->failed)
-        return;
-    perfleet_packet_begin(s->writer);
-    perfleet_uint(s->writer, PACKET_TIMESTAMP, perfleet_time_ns());
-    perfleet_begin(s->writer, PACKET_STATS);
-    perfleet_raw(s->writer, part.data, part.len);
-    if (!is_end && !s->unknown.failed)
-        perfleet_raw(s->writer, unknown.data, unknown.len);
-    for (uint32_t status = 0; is_end && status < 32; status++) {
-        if ((s->reader.status_seen >> status & 1) != 0)
-            perfleet_uint(s->writer, STATS_PARSE_ERRORS, status);
-    }
-    perfleet_end(s->writer);
-    perfleet_packet_end(s->writer);
-}
-
 void pfl_ftrace_flush_session(struct pfl_ftrace *self, uint32_t session)
 {
     struct pfl_ftrace_session *s = &self->sessions[session];
@@ -568,9 +504,9 @@ void pfl_ftrace_flush_session(struct pfl_ftrace *self, uint32_t session)
         return;
     pfl_ftrace_drain(self);
     pfl_message_init(&now, STATS_MAX_BYTES);
-    add_stats(self, PHASE_END, &now);
-    write_stats(s, &s->stats_before, false);
-    write_stats(s, &now, true);
+    pfl_ftrace_packets_add_stats(self, s, PFL_FTRACE_PHASE_END, &now);
+    pfl_ftrace_packets_write_stats(s, &s->stats_before, false);
+    pfl_ftrace_packets_write_stats(s, &now, true);
     pfl_message_fini(&now);
     perfleet_writer_flush(s->writer);
 }

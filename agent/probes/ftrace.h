@@ -11,6 +11,7 @@
 #include "agent/probes/cpu_buffers.h"
 #include "agent/probes/event_catalog.h"
 #include "agent/probes/instance_maker.h"
+#include "agent/probes/ksyms.h"
 #include "agent/probes/page_reader.h"
 #include "agent/probes/tracefs.h"
 #include "producer/perfleet.h"
@@ -28,6 +29,13 @@ struct pfl_ftrace_session {
     struct pfl_page_reader reader;
     struct pfl_message stats_before;
     struct pfl_message unknown; /* FtraceStats.unknown_ftrace_events, failed_ftrace_events */
+    bool has_throttled;         /* see throttle_rss_stat */
+    bool has_syscalls;          /* it takes events of raw_syscalls */
+    uint32_t clock;             /* the instance's, 0: boot time */
+    struct pfl_ksym_set symbols;
+    const struct pfl_ksyms *ksyms; /* borrowed from the owner; NULL: addresses stay numbers */
+    const uint64_t *address_key;   /* borrowed from the catalog */
+    bool has_told_symbols;         /* in this drain */
 };
 
 struct pfl_ftrace {
@@ -39,7 +47,10 @@ struct pfl_ftrace {
     bool is_running;                /* a session records into the instance */
     uint32_t buffer_size_kb;        /* of the instance */
     bool is_exclusive;              /* the first session restricts what is recorded */
-    bool is_ending;                 /* set by the owner: no further session will come */
+    uint32_t clock;                 /* FtraceClock of the instance */
+    struct pfl_ksyms ksyms;         /* while a session wants them, or longer */
+    bool retain_ksyms;
+    bool is_ending; /* set by the owner: no further session will come */
     struct pfl_bundle bundle;
     struct pfl_buf scratch;
     struct pfl_ftrace_session sessions[PERFLEET_MAX_INSTANCES];

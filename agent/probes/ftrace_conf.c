@@ -21,19 +21,28 @@ enum config_field {
     F_DRAIN_PERIOD_MS = 11,
     F_COMPACT_SCHED = 12,
     F_SYMBOLIZE_KSYMS = 13,
+    F_THROTTLE_RSS = 15,
     F_DISABLE_GENERIC = 16,
+    F_KSYMS_POLICY = 17,
     F_SYSCALL_EVENTS = 18,
     F_FUNCTION_GRAPH = 19,
     F_PRINT_FILTER = 22,
+    F_PRESERVE = 23,
     F_MONO_RAW = 24,
     F_INSTANCE_NAME = 25,
-    F_KPROBES = 30,
-    F_DENSER_GENERIC = 32,
+    F_LOWER_BOUND = 27,
+    F_ATRACE_PREFER_SDK = 28,
     F_DRAIN_PERCENT = 29,
+    F_KPROBES = 30,
+    F_DEBUG_ABI = 31,
+    F_DENSER_GENERIC = 32,
+    F_ATRACE_USERSPACE = 34,
     F_TIDS = 35,
     F_OPTIONS = 36,
     F_CPUMASK = 37,
 };
+
+#define KSYMS_RETAIN 2u
 
 static const struct {
     uint32_t field;
@@ -42,13 +51,13 @@ static const struct {
 } ignored_fields[] = {
     {F_ATRACE_CATEGORIES, PFL_FTRACE_NO_ATRACE, "atrace_categories"},
     {F_ATRACE_APPS, PFL_FTRACE_NO_ATRACE, "atrace_apps"},
-    {F_SYSCALL_EVENTS, PFL_FTRACE_NO_SYSCALL_FILTER, "syscall_events"},
+    {F_ATRACE_PREFER_SDK, PFL_FTRACE_NO_ATRACE, "atrace_categories_prefer_sdk"},
+    {F_ATRACE_USERSPACE, PFL_FTRACE_NO_ATRACE, "atrace_userspace_only"},
     {F_FUNCTION_GRAPH, PFL_FTRACE_NO_FUNCTION_GRAPH, "enable_function_graph"},
-    {F_PRINT_FILTER, PFL_FTRACE_NO_PRINT_FILTER, "print_filter"},
-    {F_MONO_RAW, PFL_FTRACE_NO_MONO_RAW, "use_monotonic_raw_clock"},
+    {F_PRESERVE, PFL_FTRACE_NO_PRESERVE, "preserve_ftrace_buffer"},
+    {F_DEBUG_ABI, PFL_FTRACE_NO_DEBUG_ABI, "debug_ftrace_abi"},
     {F_INSTANCE_NAME, PFL_FTRACE_NO_INSTANCE_NAME, "instance_name"},
     {F_KPROBES, PFL_FTRACE_NO_KPROBES, "kprobe_events"},
-    {F_SYMBOLIZE_KSYMS, PFL_FTRACE_NO_KSYMS, "symbolize_ksyms"},
 };
 #define IGNORED_COUNT (sizeof(ignored_fields) / sizeof(ignored_fields[0]))
 
@@ -66,22 +75,45 @@ void pfl_ftrace_conf_list_ignored(const struct pfl_ftrace_conf *self, char *ret_
     }
 }
 
-static int add_wish(struct pfl_ftrace_conf *conf, struct pfl_span text)
+static int add_text(char ***list, size_t *count, struct pfl_span text)
 {
-    char **wishes;
+    char **grown;
 
-    if (conf->wish_count == PFL_FTRACE_WISHES_MAX)
+    if (*count == PFL_FTRACE_WISHES_MAX)
         return PFL_ELIMIT;
-    wishes = pfl_mem_realloc(conf->wishes, (conf->wish_count + 1) * sizeof(*wishes));
-    if (wishes == NULL)
+    grown = pfl_mem_realloc(*list, (*count + 1) * sizeof(*grown));
+    if (grown == NULL)
         return PFL_ENOMEM;
-    conf->wishes = wishes;
-    wishes[conf->wish_count] =
-        pfl_mem_strndup(text.len != 0 ? (const char *)text.data : "", text.len);
-    if (wishes[conf->wish_count] == NULL)
+    *list = grown;
+    grown[*count] = pfl_mem_strndup(text.len != 0 ? (const char *)text.data : "", text.len);
+    if (grown[*count] == NULL)
         return PFL_ENOMEM;
-    conf->wish_count++;
+    (*count)++;
     return 0;
+}
+
+static void free_texts(char **list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        pfl_mem_free(list[i]);
+    pfl_mem_free(list);
+}
+
+static int add_syscall(struct pfl_ftrace_conf *conf, struct pfl_span name)
+{
+    uint32_t number;
+
+    conf->syscalls.is_on = true;
+    if (!pfl_syscall_find(name, &number))
+        return add_text(&conf->unknown_syscalls, &conf->unknown_syscall_count, name);
+    pfl_syscall_filter_add(&conf->syscalls, number);
+    return 0;
+}
+
+static int keep_print_filter(struct pfl_ftrace_conf *conf, struct pfl_span message)
+{
+    pfl_print_filter_fini(&conf->print_filter);
+    return pfl_print_filter_parse(message, &conf->print_filter);
 }
 
 static int add_tid(struct pfl_ftrace_conf *conf, uint64_t tid)
@@ -174,11 +206,47 @@ static void note_ignored(struct pfl_ftrace_conf *conf, const struct pfl_field *f
     }
 }
 
+/* Yes or no. */
+static bool read_switch(struct pfl_ftrace_conf *conf, const struct pfl_field *f)
+{
+    bool is_on = f->value != 0;
+
+    switch (f->id) {
+    case F_DENSER_GENERIC:
+        conf->no_dense = !is_on;
+        return true;
+    case F_DISABLE_GENERIC:
+        conf->no_generic_events = is_on;
+        return true;
+    case F_LOWER_BOUND:
+        conf->is_lower_bound = is_on;
+        return true;
+    case F_MONO_RAW:
+        conf->has_mono_raw = is_on;
+        return true;
+    case F_THROTTLE_RSS:
+        conf->throttle_rss_stat = is_on;
+        return true;
+    case F_SYMBOLIZE_KSYMS:
+        conf->symbolize_ksyms = is_on;
+        return true;
+    case F_KSYMS_POLICY:
+        conf->retain_ksyms = f->value == KSYMS_RETAIN;
+        return true;
+    default:
+        return false;
+    }
+}
+
 static int read_field(struct pfl_ftrace_conf *conf, const struct pfl_field *f)
 {
     switch (f->id) {
     case F_EVENTS:
-        return add_wish(conf, f->bytes);
+        return add_text(&conf->wishes, &conf->wish_count, f->bytes);
+    case F_SYSCALL_EVENTS:
+        return add_syscall(conf, f->bytes);
+    case F_PRINT_FILTER:
+        return keep_print_filter(conf, f->bytes);
     case F_BUFFER_SIZE_KB:
         conf->buffer_size_kb = cap_u32(f->value);
         return 0;
@@ -197,14 +265,9 @@ static int read_field(struct pfl_ftrace_conf *conf, const struct pfl_field *f)
     case F_DRAIN_PERCENT:
         conf->drain_percent = f->value <= 100 ? (uint32_t)f->value : 0;
         return 0;
-    case F_DENSER_GENERIC:
-        conf->no_dense = f->value == 0;
-        return 0;
-    case F_DISABLE_GENERIC:
-        conf->no_generic_events = f->value != 0;
-        return 0;
     default:
-        note_ignored(conf, f);
+        if (!read_switch(conf, f))
+            note_ignored(conf, f);
         return 0;
     }
 }
@@ -227,9 +290,9 @@ int pfl_ftrace_conf_parse(struct pfl_span config, struct pfl_ftrace_conf *ret_co
 
 void pfl_ftrace_conf_fini(struct pfl_ftrace_conf *self)
 {
-    for (size_t i = 0; i < self->wish_count; i++)
-        pfl_mem_free(self->wishes[i]);
-    pfl_mem_free(self->wishes);
+    free_texts(self->wishes, self->wish_count);
+    free_texts(self->unknown_syscalls, self->unknown_syscall_count);
+    pfl_print_filter_fini(&self->print_filter);
     pfl_mem_free(self->tids);
     pfl_mem_free(self->cpumask);
     for (size_t i = 0; i < self->option_count; i++)
@@ -252,6 +315,9 @@ static bool is_wanted(const char *wish, const char *group, const char *name)
 
 bool pfl_ftrace_conf_wants(const struct pfl_ftrace_conf *self, const char *group, const char *name)
 {
+    if (self->syscalls.is_on && strcmp(group, "raw_syscalls") == 0 &&
+        (strcmp(name, "sys_enter") == 0 || strcmp(name, "sys_exit") == 0))
+        return true;
     for (size_t i = 0; i < self->wish_count; i++) {
         if (is_wanted(self->wishes[i], group, name))
             return true;

@@ -3,8 +3,8 @@
 #ifndef PFL_PROBES_FTRACE_CONF_H
 #define PFL_PROBES_FTRACE_CONF_H
 
-#include "base/bytes.h"
-#include "base/err.h"
+#include "agent/probes/print_filter.h"
+#include "agent/probes/syscall_filter.h"
 
 #define PFL_FTRACE_WISHES_MAX  4096u /* patterns of events */
 #define PFL_FTRACE_TIDS_MAX    1024u
@@ -26,19 +26,26 @@ struct pfl_ftrace_conf {
     char *options[PFL_FTRACE_OPTIONS_MAX]; /* owned; as trace_options takes them: name or noname */
     size_t option_count;
     uint32_t drain_percent; /* 0: default */
-    uint32_t ignored;       /* enum pfl_ftrace_ignored */
+    bool is_lower_bound;    /* buffer_size_kb is the least, the default may be more */
+    bool has_mono_raw;      /* the clock is CLOCK_MONOTONIC_RAW instead of boot time */
+    bool throttle_rss_stat; /* kmem/rss_stat means synthetic/rss_stat_throttled, where it is */
+    bool symbolize_ksyms;
+    bool retain_ksyms; /* the symbols stay in memory for the next session */
+    struct pfl_print_filter print_filter;
+    struct pfl_syscall_filter syscalls;
+    char **unknown_syscalls; /* owned: names that no system call has */
+    size_t unknown_syscall_count;
+    uint32_t ignored; /* enum pfl_ftrace_ignored */
 };
 
 /* Wishes that are read and not fulfilled; the log and docs/probes.md say so. */
 enum pfl_ftrace_ignored {
     PFL_FTRACE_NO_ATRACE = 1,
-    PFL_FTRACE_NO_SYSCALL_FILTER = 2,
     PFL_FTRACE_NO_FUNCTION_GRAPH = 4,
-    PFL_FTRACE_NO_PRINT_FILTER = 8,
-    PFL_FTRACE_NO_MONO_RAW = 16,
+    PFL_FTRACE_NO_PRESERVE = 8,
+    PFL_FTRACE_NO_DEBUG_ABI = 16,
     PFL_FTRACE_NO_INSTANCE_NAME = 32,
     PFL_FTRACE_NO_KPROBES = 64,
-    PFL_FTRACE_NO_KSYMS = 512,
 };
 
 /* "not supported by perfleet-probes: field field"; cut when it is too long for `size`. */
@@ -53,8 +60,8 @@ static inline bool pfl_ftrace_conf_is_exclusive(const struct pfl_ftrace_conf *se
 PFL_MUST_USE int pfl_ftrace_conf_parse(struct pfl_span config, struct pfl_ftrace_conf *ret_conf);
 void pfl_ftrace_conf_fini(struct pfl_ftrace_conf *self); /* legal on zeroed memory */
 
-/* Does one of the wishes mean this event? A bare name means the event of every group; a
- * missing `/` is also read for "group:name". */
+/* Does one of the wishes mean this event? With syscall_events also raw_syscalls' both. A bare name
+ * means the event of every group; a missing `/` is also read for "group:name". */
 bool pfl_ftrace_conf_wants(const struct pfl_ftrace_conf *self, const char *group, const char *name);
 
 #endif

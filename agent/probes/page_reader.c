@@ -54,13 +54,47 @@ static inline void meet_pid(struct pfl_page_reader *self, int32_t pid)
         (void)pfl_pid_set_add(self->pids, pid);
 }
 
+static bool is_filtered_out(const struct pfl_page_reader *self, const struct pfl_event_plan *plan,
+                            const struct pfl_trace_record *record)
+{
+    uint16_t offset = plan->special_offsets[0];
+    int64_t number;
+
+    if (plan->special == PFL_EVENT_PRINT && self->print_filter != NULL)
+        return !pfl_print_filter_allows(self->print_filter,
+                                        pfl_span_of(record->data + offset, record->len - offset));
+    if (plan->special == PFL_EVENT_SYSCALL && self->syscalls != NULL) {
+        memcpy(&number, record->data + offset, sizeof(number));
+        return !pfl_syscall_filter_takes(self->syscalls, number);
+    }
+    return false;
+}
+
+static void meet_addresses(struct pfl_page_reader *self, const struct pfl_event_plan *plan,
+                           const struct pfl_trace_record *record)
+{
+    for (uint16_t i = 0; i < plan->step_count; i++) {
+        uint64_t address;
+
+        if (plan->steps[i].kind != PFL_TRACE_ADDRESS)
+            continue;
+        memcpy(&address, record->data + plan->steps[i].offset, sizeof(address));
+        if (address >> 63 != 0)
+            pfl_ksym_set_add(self->symbols, address);
+    }
+}
+
 static void add_plain(struct pfl_page_reader *self, const struct pfl_event_plan *plan,
                       const struct pfl_trace_record *record)
 {
+    if (is_filtered_out(self, plan, record))
+        return;
     if (!pfl_bundle_add_event(self->bundle, plan, record)) {
         self->status_seen |= 1u << PFL_PAGE_BAD_EVENT;
         return;
     }
+    if (self->symbols != NULL && plan->has_address)
+        meet_addresses(self, plan, record);
     if (self->pids == NULL)
         return;
     if (plan->special == PFL_EVENT_TASK_RENAME)

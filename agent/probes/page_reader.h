@@ -7,7 +7,10 @@
 #define PFL_PROBES_PAGE_READER_H
 
 #include "agent/probes/bundle.h"
+#include "agent/probes/ksyms.h"
 #include "agent/probes/pid_set.h"
+#include "agent/probes/print_filter.h"
+#include "agent/probes/syscall_filter.h"
 
 /* One FtraceEventBundle, in pieces; valid during the call. */
 typedef void (*pfl_page_reader_on_bundle)(void *user, const struct pfl_span *parts, size_t count,
@@ -30,6 +33,9 @@ struct pfl_page_reader {
     const struct pfl_event_plan *waking_plan;
     struct pfl_bundle *bundle; /* borrowed; shared by all readers, closed between calls */
     struct pfl_pid_set *pids;  /* borrowed; NULL: nobody asks for threads */
+    const struct pfl_print_filter *print_filter; /* borrowed; NULL: all texts */
+    const struct pfl_syscall_filter *syscalls;   /* borrowed; NULL: all */
+    struct pfl_ksym_set *symbols; /* borrowed; NULL: nobody asks for the kernel's functions */
     pfl_page_reader_on_bundle on_bundle;
     void *user;
     uint32_t status_seen; /* a bit a pfl_page_status that was met */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Least privilege: once tracefs is found (and mounted, if it had to be), only files are read and
- * written; CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH open the protected ones of /proc.
+ * written; CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH open the protected ones of /proc, CAP_SYSLOG
+ * shows the kernel's symbols.
  */
 #include "agent/probes/privilege.h"
 
@@ -12,7 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define KEPT (UINT32_C(1) << CAP_SYS_PTRACE | UINT32_C(1) << CAP_DAC_READ_SEARCH)
+#define KEPT_HIGH (UINT32_C(1) << (CAP_SYSLOG - 32))
+#define KEPT      (UINT32_C(1) << CAP_SYS_PTRACE | UINT32_C(1) << CAP_DAC_READ_SEARCH)
 
 bool pfl_privilege_drop(void)
 {
@@ -25,7 +27,9 @@ bool pfl_privilege_drop(void)
     data[0].permitted &= KEPT;
     data[0].effective &= KEPT;
     data[0].inheritable = 0;
-    memset(&data[1], 0, sizeof(data[1]));
+    data[1].permitted &= KEPT_HIGH;
+    data[1].effective &= KEPT_HIGH;
+    data[1].inheritable = 0;
     if (syscall(SYS_capset, &header, data) != 0)
         return false;
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;

@@ -26,9 +26,12 @@
 #define PACKET_SYS_STATS  7u
 #define PACKET_TIMESTAMP  8u
 #define S_END_TIME        9u
+#define S_DEVFREQ         10u
 #define S_CPUFREQ_KHZ     11u
 #define S_THERMAL_ZONE    15u
 #define S_CPUIDLE         16u
+#define S_GPUFREQ_MHZ     17u
+#define DEVICES_MAX       256
 
 void pfl_sys_stats_init(struct pfl_sys_stats *self, struct pfl_span config)
 {
@@ -138,6 +141,47 @@ static void add_thermal(struct pfl_sys_stats *self)
     }
 }
 
+static void add_devfreq(struct pfl_sys_stats *self)
+{
+    DIR *dir = opendir("/sys/class/devfreq");
+    const struct dirent *entry;
+    struct pfl_span text;
+    char path[320];
+
+    for (int i = 0; dir != NULL && i < DEVICES_MAX && (entry = readdir(dir)) != NULL; i++) {
+        if (entry->d_type != DT_LNK)
+            continue;
+        (void)snprintf(path, sizeof(path), "/sys/class/devfreq/%s/cur_freq", entry->d_name);
+        text = read_file(self, path);
+        pfl_message_begin(&self->message, S_DEVFREQ);
+        pfl_message_text(&self->message, 1, entry->d_name);
+        pfl_message_uint(&self->message, 2, pfl_proc_number(text));
+        pfl_message_end(&self->message);
+    }
+    if (dir != NULL)
+        closedir(dir);
+}
+
+/* The first that is there: Adreno (Hz), Intel, AMD. */
+static void add_gpufreq(struct pfl_sys_stats *self)
+{
+    struct pfl_span text = read_file(self, "/sys/class/kgsl/kgsl-3d0/devfreq/cur_freq");
+    uint64_t mhz;
+
+    if (text.len != 0) {
+        pfl_message_uint(&self->message, S_GPUFREQ_MHZ, pfl_proc_number(text) / 1000000);
+        return;
+    }
+    text = read_file(self, "/sys/class/drm/card0/gt_act_freq_mhz");
+    if (text.len != 0) {
+        pfl_message_uint(&self->message, S_GPUFREQ_MHZ, pfl_proc_number(text));
+        return;
+    }
+    text = read_file(self, "/sys/class/drm/card0/device/pp_dpm_sclk");
+    if (pfl_sys_find_current_mhz(text, &mhz))
+        pfl_message_uint(&self->message, S_GPUFREQ_MHZ, mhz);
+}
+
 static void add_kind(struct pfl_sys_stats *self, enum pfl_sys_kind kind)
 {
     struct pfl_message *m = &self->message;
@@ -172,6 +216,15 @@ static void add_kind(struct pfl_sys_stats *self, enum pfl_sys_kind kind)
         return;
     case PFL_SYS_THERMAL:
         add_thermal(self);
+        return;
+    case PFL_SYS_DEVFREQ:
+        add_devfreq(self);
+        return;
+    case PFL_SYS_GPUFREQ:
+        add_gpufreq(self);
+        return;
+    case PFL_SYS_SLAB:
+        pfl_sys_add_slab(m, read_file(self, "/proc/slabinfo"));
         return;
     case PFL_SYS_KINDS:
         return;

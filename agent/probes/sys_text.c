@@ -25,6 +25,7 @@ enum sys_field {
     S_BUDDY_INFO = 12,
     S_DISK_STAT = 13,
     S_PSI = 14,
+    S_SLAB = 18,
 };
 
 enum config_field {
@@ -38,10 +39,8 @@ static const uint8_t period_kinds[16] = {
     [1] = PFL_SYS_MEMINFO + 1, [3] = PFL_SYS_VMSTAT + 1,    [5] = PFL_SYS_STAT + 1,
     [8] = PFL_SYS_CPUFREQ + 1, [9] = PFL_SYS_BUDDYINFO + 1, [10] = PFL_SYS_DISKSTAT + 1,
     [11] = PFL_SYS_PSI + 1,    [12] = PFL_SYS_THERMAL + 1,  [13] = PFL_SYS_CPUIDLE + 1,
+    [7] = PFL_SYS_DEVFREQ + 1, [14] = PFL_SYS_GPUFREQ + 1,  [15] = PFL_SYS_SLAB + 1,
 };
-#define C_DEVFREQ_PERIOD 7u
-#define C_GPUFREQ_PERIOD 14u
-#define C_SLAB_PERIOD    15u
 
 static void choose(const struct pfl_field *f, bool *chosen, bool *has_choice)
 {
@@ -72,8 +71,6 @@ static void read_period(const struct pfl_field *f, struct pfl_sys_conf *conf)
 {
     uint64_t ms = f->value;
 
-    if (f->id == C_DEVFREQ_PERIOD || f->id == C_GPUFREQ_PERIOD || f->id == C_SLAB_PERIOD)
-        conf->has_ignored |= ms != 0;
     if (f->id >= sizeof(period_kinds) || period_kinds[f->id] == 0 || ms == 0)
         return;
     ms = ms < MIN_PERIOD_MS ? MIN_PERIOD_MS : ms > MAX_PERIOD_MS ? MAX_PERIOD_MS : ms;
@@ -269,4 +266,47 @@ void pfl_sys_add_psi(struct pfl_message *m, uint32_t resource_some, struct pfl_s
                          pfl_proc_number(pfl_span_of(word.data + 6, word.len - 6)) * 1000);
         }
     }
+}
+
+/* "name 1 2 3 4 pagesperslab : tunables 0 0 0 : slabdata 0 num_slabs 0", below two headings. */
+void pfl_sys_add_slab(struct pfl_message *m, struct pfl_span text)
+{
+    struct pfl_span line;
+    struct pfl_span word;
+
+    for (size_t row = 0; pfl_proc_take_line(&text, &line); row++) {
+        if (row < 2)
+            continue;
+        pfl_message_begin(m, S_SLAB);
+        for (size_t i = 0; i <= 14 && pfl_proc_take_word(&line, &word); i++) {
+            if (i == 0)
+                pfl_message_bytes(m, 1, word.data, word.len);
+            else if (i == 5 || i == 14)
+                pfl_message_uint(m, i == 5 ? 2 : 3, pfl_proc_number(word));
+        }
+        pfl_message_end(m);
+    }
+}
+
+/* " 1: 1300Mhz *": the step that has the star. */
+bool pfl_sys_find_current_mhz(struct pfl_span text, uint64_t *ret_mhz)
+{
+    struct pfl_span line;
+    struct pfl_span word;
+
+    while (pfl_proc_take_line(&text, &line)) {
+        uint64_t mhz = 0;
+        bool is_current = false;
+
+        for (size_t i = 0; pfl_proc_take_word(&line, &word); i++) {
+            if (i == 1)
+                mhz = pfl_proc_number(word);
+            is_current = pfl_proc_is(word, "*");
+        }
+        if (is_current && mhz != 0) {
+            *ret_mhz = mhz;
+            return true;
+        }
+    }
+    return false;
 }

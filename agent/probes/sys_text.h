@@ -16,6 +16,9 @@ enum pfl_sys_kind {
     PFL_SYS_PSI,
     PFL_SYS_CPUIDLE,
     PFL_SYS_THERMAL,
+    PFL_SYS_DEVFREQ,
+    PFL_SYS_GPUFREQ,
+    PFL_SYS_SLAB,
     PFL_SYS_KINDS,
 };
 
@@ -26,7 +29,6 @@ struct pfl_sys_conf {
     bool has_meminfo_choice;
     bool has_vmstat_choice;
     uint32_t stat_choice; /* a bit a StatCounters; 0: all */
-    bool has_ignored;     /* asks for kinds that are not read here */
 };
 
 #define PFL_SYS_STAT_CPU_TIMES 1u
@@ -48,5 +50,10 @@ void pfl_sys_add_diskstat(struct pfl_message *m, struct pfl_span text);
 void pfl_sys_add_buddyinfo(struct pfl_message *m, struct pfl_span text);
 /* `resource_some`: PsiResource of the line "some"; the line "full" has the next number. */
 void pfl_sys_add_psi(struct pfl_message *m, uint32_t resource_some, struct pfl_span text);
+
+/* /proc/slabinfo. */
+void pfl_sys_add_slab(struct pfl_message *m, struct pfl_span text);
+/* The step in use of AMD's pp_dpm_sclk. */
+bool pfl_sys_find_current_mhz(struct pfl_span text, uint64_t *ret_mhz);
 
 #endif

@@ -12,11 +12,13 @@
 static const uint8_t config[] = "\x0a\x07sched/*"
                                 "\x0a\x05print"
                                 "\x0a\x0bpower:state"
-                                "\x50\x80\x08"     /* buffer_size_kb: 1024 */
-                                "\x58\x0a"         /* drain_period_ms: 10 */
-                                "\x62\x02\x08\x00" /* compact_sched { enabled: false } */
-                                "\x12\x02gf"       /* atrace_categories */
-                                "\x80\x01\x01";    /* disable_generic_events */
+                                "\x50\x80\x08"          /* buffer_size_kb: 1024 */
+                                "\x58\x0a"              /* drain_period_ms: 10 */
+                                "\x62\x02\x08\x00"      /* compact_sched { enabled: false } */
+                                "\x12\x02gf"            /* atrace_categories */
+                                "\x80\x01\x01"          /* disable_generic_events */
+                                "\x92\x01\x04gone"      /* syscall_events */
+                                "\xb2\x01\x02\x0a\x00"; /* print_filter */
 
 static void wishes_name_events(void **state)
 {
@@ -76,6 +78,32 @@ static void what_holds_for_the_whole_instance_is_read(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static void filters_clock_and_symbols_are_read(void **state)
+{
+    /* syscall_events "sys_read" and "sys_no", print_filter { rules {} }, use_monotonic_raw_clock,
+     * symbolize_ksyms, ksyms_mem_policy KSYMS_RETAIN, throttle_rss_stat, buffer_size_lower_bound */
+    static const char bytes[] = "\x92\x01\x08sys_read"
+                                "\x92\x01\x06sys_no"
+                                "\xb2\x01\x02\x0a\x00"
+                                "\xc0\x01\x01\x68\x01\x88\x01\x02\x78\x01\xd8\x01\x01";
+    struct pfl_ftrace_conf conf;
+
+    (void)state;
+    assert_int_equal(pfl_ftrace_conf_parse(pfl_span_of(bytes, sizeof(bytes) - 1), &conf), 0);
+    assert_true(pfl_ftrace_conf_wants(&conf, "raw_syscalls", "sys_enter"));
+    assert_true(pfl_ftrace_conf_wants(&conf, "raw_syscalls", "sys_exit"));
+    assert_false(pfl_ftrace_conf_wants(&conf, "syscalls", "sys_enter"));
+    assert_true(conf.syscalls.is_on);
+    assert_int_equal(conf.unknown_syscall_count, 1);
+    assert_string_equal(conf.unknown_syscalls[0], "sys_no");
+    assert_int_equal(conf.print_filter.count, 1);
+    assert_true(conf.has_mono_raw && conf.symbolize_ksyms && conf.retain_ksyms);
+    assert_true(conf.throttle_rss_stat && conf.is_lower_bound);
+    assert_int_equal(conf.ignored, 0);
+    pfl_ftrace_conf_fini(&conf);
+    pfl_sweep_assert_no_leak();
+}
+
 static void config_cut_at_every_length_is_read_or_refused(void **state)
 {
     struct pfl_ftrace_conf conf;
@@ -112,6 +140,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wishes_name_events),
         cmocka_unit_test(what_holds_for_the_whole_instance_is_read),
+        cmocka_unit_test(filters_clock_and_symbols_are_read),
         cmocka_unit_test(config_cut_at_every_length_is_read_or_refused),
         cmocka_unit_test(parsing_survives_every_failed_allocation),
     };

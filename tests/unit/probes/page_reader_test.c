@@ -51,6 +51,36 @@ static void every_record_arrives_once(void **state)
     assert_int_equal(kit->cpu.previous_end_ns, LAST_NS);
 }
 
+static void filters_take_texts_and_system_calls_out(void **state)
+{
+    /* rules { prefix: "" }: nothing */
+    static const char none[] = "\x0a\x02\x0a\x00";
+    struct kit *kit = *state;
+    struct pfl_print_filter filter;
+    struct pfl_syscall_filter calls = {.is_on = true};
+
+    assert_int_equal(pfl_print_filter_parse(pfl_span_of(none, 4), &filter), 0);
+    kit->reader.print_filter = &filter;
+    kit->reader.syscalls = &calls;
+    kit_feed(kit, pfl_buf_get(&kit->pages));
+    assert_int_equal(kit->by_field[3], 0);
+    assert_int_equal(kit->by_field[329], 0);
+    assert_int_equal(kit->by_field[24], 17); /* the others stay */
+    pfl_print_filter_fini(&filter);
+}
+
+static void addresses_of_the_kernel_are_met(void **state)
+{
+    struct kit *kit = *state;
+    struct pfl_ksym_set set;
+
+    assert_int_equal(pfl_ksym_set_init(&set), 0);
+    kit->reader.symbols = &set;
+    kit_feed(kit, pfl_buf_get(&kit->pages));
+    assert_int_equal(set.fresh_count, 0); /* the one text's `ip` is left out of its message */
+    pfl_ksym_set_fini(&set);
+}
+
 /* The whole output, of all bundles, by a recording callback. */
 static void keep_bundle(void *user, const struct pfl_span *parts, size_t count, uint64_t bytes)
 {
@@ -243,6 +273,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_record_arrives_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(filters_take_texts_and_system_calls_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(addresses_of_the_kernel_are_met, setup, teardown),
         cmocka_unit_test_setup_teardown(fast_path_and_slow_path_write_the_same_bytes, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(compact_and_plain_tell_the_same_number_of_switches, setup,

@@ -84,11 +84,26 @@ static void disks_pressure_and_free_lists(void **state)
     assert_int_equal(value_at(12, 3), 11);
 }
 
+static void slabs_and_the_graphics_clock(void **state)
+{
+    uint64_t mhz = 0;
+
+    (void)state;
+    pfl_sys_add_slab(&m, TEXT("slabinfo - version: 2.1\n# name <active_objs>\n"
+                              "dentry 10 20 192 21 2 : tunables 0 0 0 : slabdata 7 9 0\nodd 1\n"));
+    assert_int_equal(value_at(18, 2), 2);
+    assert_int_equal(value_at(18, 3), 9);
+    assert_true(pfl_sys_find_current_mhz(TEXT("0: 300Mhz \n1: 1300Mhz *\n2: 1900Mhz"), &mhz));
+    assert_int_equal(mhz, 1300);
+    assert_false(pfl_sys_find_current_mhz(TEXT("0: 300Mhz\n*\n"), &mhz));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(chosen_counters_only, setup, teardown),
         cmocka_unit_test_setup_teardown(processor_times_are_nanoseconds, setup, teardown),
+        cmocka_unit_test_setup_teardown(slabs_and_the_graphics_clock, setup, teardown),
         cmocka_unit_test_setup_teardown(disks_pressure_and_free_lists, setup, teardown),
     };
 

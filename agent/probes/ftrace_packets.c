@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The packets of linux.ftrace.
+ *
+ *     TracePacket { ftrace_events { pieces of the bundle, clock }, interned_data { names } }
+ *
+ * Happy path: a bundle's pieces go to the writer as they are; another clock than boot time is told
+ * with both times of now; addresses met since the last bundle get their functions' names. Names
+ * are told anew after every drain, so that a trace that lost its beginning has them too.
+ * Failure: an address without a function has no name.
+ */
+#include "agent/probes/ftrace_packets.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#define PACKET_BUNDLE      1u
+#define PACKET_TIMESTAMP   8u
+#define PACKET_INTERNED    12u
+#define PACKET_FLAGS       13u
+#define PACKET_STATS       34u
+#define FLAG_CLEARED       1u
+#define INTERNED_KSYMS     26u
+#define BUNDLE_CLOCK       5u
+#define BUNDLE_CLOCK_TIME  6u
+#define BUNDLE_BOOT_TIME   7u
+#define CLOCK_MAX_BYTES    32u
+#define STATS_PHASE        1u
+#define STATS_SYMBOLS      3u
+#define STATS_SYMBOLS_KB   4u
+#define STATS_PARSE_ERRORS 9u
+#define STATS_BUFFER_PAGES 11u
+
+static uint64_t read_clock(clockid_t id)
+{
+    struct timespec ts;
+
+    (void)clock_gettime(id, &ts);
+    return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
+}
+
+static void put_clock(struct pfl_writer *w, uint32_t clock)
+{
+    pfl_writer_field_varint(w, BUNDLE_CLOCK, clock);
+    pfl_writer_field_varint(w, BUNDLE_CLOCK_TIME, read_clock(CLOCK_MONOTONIC_RAW));
+    pfl_writer_field_varint(w, BUNDLE_BOOT_TIME, read_clock(CLOCK_BOOTTIME));
+}
+
+static void put_symbol(struct perfleet_writer *writer, uint64_t number, struct pfl_span name)
+{
+    perfleet_begin(writer, INTERNED_KSYMS);
+    perfleet_uint(writer, 1, number);
+    perfleet_bytes(writer, 2, name.data, name.len);
+    perfleet_end(writer);
+}
+
+static void put_symbols(struct pfl_ftrace_session *s)
+{
+    struct pfl_ksym_set *set = s->reader.symbols;
+    bool has_begun = false;
+
+    for (size_t i = 0; i < set->fresh_count; i++) {
+        struct pfl_span name = pfl_ksyms_find(s->ksyms, set->fresh[i]);
+
+        if (name.len == 0)
+            continue;
+        if (!has_begun) {
+            if (!s->has_told_symbols)
+                perfleet_uint(s->writer, PACKET_FLAGS, FLAG_CLEARED);
+            perfleet_begin(s->writer, PACKET_INTERNED);
+        }
+        has_begun = true;
+        s->has_told_symbols = true;
+        put_symbol(s->writer, pfl_event_hide_address(s->address_key, set->fresh[i]), name);
+    }
+    if (has_begun)
+        perfleet_end(s->writer);
+    set->fresh_count = 0;
+}
+
+void pfl_ftrace_packets_bundle(void *user, const struct pfl_span *parts, size_t count,
+                               uint64_t bytes)
+{
+    struct pfl_ftrace_session *s = user;
+    uint8_t head[2 * PFL_VARINT_MAX_BYTES];
+    uint8_t clock[CLOCK_MAX_BYTES];
+    struct pfl_writer w = pfl_writer_of(head, sizeof(head));
+    struct pfl_writer c = pfl_writer_of(clock, sizeof(clock));
+
+    if (s->clock != 0)
+        put_clock(&c, s->clock);
+    pfl_writer_field_header(&w, PACKET_BUNDLE, bytes + (sizeof(clock) - c.left));
+    perfleet_packet_begin(s->writer);
+    perfleet_raw(s->writer, head, sizeof(head) - w.left);
+    for (size_t i = 0; i < count; i++)
+        perfleet_raw(s->writer, parts[i].data, parts[i].len);
+    perfleet_raw(s->writer, clock, sizeof(clock) - c.left);
+    if (s->reader.symbols != NULL)
+        put_symbols(s);
+    perfleet_packet_end(s->writer);
+}
+
+void pfl_ftrace_packets_add_stats(struct pfl_ftrace *self, const struct pfl_ftrace_session *s,
+                                  uint32_t phase, struct pfl_message *message)
+{
+    pfl_message_clear(message);
+    pfl_message_uint(message, STATS_PHASE, phase);
+    pfl_cpu_buffers_add_stats(&self->buffers, self->fs.instance_fd, &self->scratch, message);
+    pfl_message_uint(message, STATS_BUFFER_PAGES,
+                     (uint64_t)self->buffer_size_kb * 1024 / (uint64_t)sysconf(_SC_PAGESIZE));
+    if (s->reader.symbols != NULL) {
+        pfl_message_uint(message, STATS_SYMBOLS, self->ksyms.count);
+        pfl_message_uint(
+            message, STATS_SYMBOLS_KB,
+            (self->ksyms.room * sizeof(*self->ksyms.symbols) + self->ksyms.names_room) / 1024);
+    }
+}
+
+void pfl_ftrace_packets_write_stats(struct pfl_ftrace_session *s, const struct pfl_message *stats,
+                                    bool is_end)
+{
+    struct pfl_span part = pfl_buf_get(&stats->buf);
+    struct pfl_span unknown = pfl_buf_get(&s->unknown.buf);
+
+    if (stats->failed)
+        return;
+    perfleet_packet_begin(s->writer);
+    perfleet_uint(s->writer, PACKET_TIMESTAMP, perfleet_time_ns());
+    perfleet_begin(s->writer, PACKET_STATS);
+    perfleet_raw(s->writer, part.data, part.len);
+    if (!is_end && !s->unknown.failed)
+        perfleet_raw(s->writer, unknown.data, unknown.len);
+    for (uint32_t status = 0; is_end && status < 32; status++) {
+        if ((s->reader.status_seen >> status & 1) != 0)
+            perfleet_uint(s->writer, STATS_PARSE_ERRORS, status);
+    }
+    perfleet_end(s->writer);
+    perfleet_packet_end(s->writer);
+}
