@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * System calls by name. The names are those of the headers this program is built with
- * (syscall_names.inc, made by the build from sys/syscall.h).
+ * (syscall_names.c, made by the build from sys/syscall.h).
  *
  * Happy path: names become bits, bits the text that raw_syscalls' filter files take.
  * Limits: a text that would be longer than the kernel takes is no filter at all; the reader of
@@ -10,14 +10,6 @@
 #include "agent/probes/syscall_filter.h"
 
 #include <stdio.h>
-#include <sys/syscall.h>
-
-static const struct {
-    const char *name;
-    uint32_t number;
-} calls[] = {
-#include "syscall_names.inc"
-};
 
 bool pfl_syscall_find(struct pfl_span name, uint32_t *ret_number)
 {
@@ -26,10 +18,10 @@ bool pfl_syscall_find(struct pfl_span name, uint32_t *ret_number)
 
     if (name.len <= skip || memcmp(name.data, prefix, skip) != 0)
         return false;
-    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-        if (strlen(calls[i].name) == name.len - skip &&
-            memcmp(calls[i].name, name.data + skip, name.len - skip) == 0) {
-            *ret_number = calls[i].number;
+    for (const struct pfl_syscall_name *call = pfl_syscall_names; call->name != NULL; call++) {
+        if (strlen(call->name) == name.len - skip &&
+            memcmp(call->name, name.data + skip, name.len - skip) == 0) {
+            *ret_number = call->number;
             return true;
         }
     }

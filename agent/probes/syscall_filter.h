@@ -8,6 +8,14 @@
 #define PFL_SYSCALLS_MAX         1024u
 #define PFL_SYSCALL_FILTER_BYTES 4000u /* the kernel takes less than a page */
 
+struct pfl_syscall_name {
+    const char *name; /* without sys_ */
+    uint32_t number;
+};
+
+/* Ends with a NULL; made by the build. */
+extern const struct pfl_syscall_name pfl_syscall_names[];
+
 /* Which system calls: a bit a number. */
 struct pfl_syscall_filter {
     uint8_t bits[PFL_SYSCALLS_MAX / 8];

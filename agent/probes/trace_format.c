@@ -149,9 +149,10 @@ static enum pfl_trace_kind judge_kind(const struct line *type, bool is_array, ui
 static bool is_address(const struct line *type, const struct pfl_trace_field *field)
 {
     return field->kind == PFL_TRACE_INT && field->size == 8 &&
-           (has_word(type, "*") || strcmp(field->name, "function") == 0 ||
-            strcmp(field->name, "caller") == 0 || strcmp(field->name, "call_site") == 0 ||
-            strcmp(field->name, "ip") == 0 || strcmp(field->name, "parent_ip") == 0);
+           (has_word(type, "*") || has_word(type, "fl_owner_t") ||
+            strcmp(field->name, "function") == 0 || strcmp(field->name, "caller") == 0 ||
+            strcmp(field->name, "call_site") == 0 || strcmp(field->name, "ip") == 0 ||
+            strcmp(field->name, "parent_ip") == 0);
 }
 
 static bool parse_field(struct line *line, struct pfl_trace_field *ret_field)

@@ -23,6 +23,14 @@ if ! has_peer || ! can_trace; then
     finish
 fi
 
+# With traced, the fields that change what is recorded and how it is written.
+FILTERS='print_filter { rules { atrace_msg { type: "I" prefix: "judge" } allow: true } rules { prefix: "" } }'
+other_forms() {
+    [ "$1" = traced ] || return
+    echo 'syscall_events: "sys_openat" syscall_events: "sys_clone3" syscall_events: "sys_wait4"
+        use_monotonic_raw_clock: true denser_generic_event_encoding: false
+        buffer_size_lower_bound: true'
+}
 config_for() {
     local only="producer_name_filter: \"$1\""
     cat <<END
@@ -32,17 +40,16 @@ data_sources { $only config { name: "linux.ftrace" ftrace_config {
     ftrace_events: "sched/sched_waking" ftrace_events: "sched/sched_process_exit"
     ftrace_events: "sched/sched_stat_runtime" ftrace_events: "task/task_newtask"
     ftrace_events: "task/task_rename" ftrace_events: "irq/*" ftrace_events: "workqueue/*"
-    ftrace_events: "raw_syscalls/*" ftrace_events: "no/such_event" } } }
+    ftrace_events: "raw_syscalls/*" ftrace_events: "no/such_event" ftrace_events: "ftrace/print"
+    symbolize_ksyms: true $FILTERS $(other_forms "$2") } } }
 data_sources { $only config { name: "linux.process_stats" process_stats_config {
     scan_all_processes_on_start: true record_thread_names: true proc_stats_poll_ms: 500 } } }
 data_sources { $only config { name: "linux.sys_stats" sys_stats_config {
     meminfo_period_ms: 200 vmstat_period_ms: 200 stat_period_ms: 200 cpufreq_period_ms: 200
-    buddyinfo_period_ms: 200 diskstat_period_ms: 200 psi_period_ms: 200 } } }
+    buddyinfo_period_ms: 200 diskstat_period_ms: 200 psi_period_ms: 200 slab_period_ms: 400 } } }
 data_sources { $only config { name: "linux.system_info" } }
 END
 }
-config_for perfleet-probes >"$WORK/ours.cfg"
-config_for perfetto.traced_probes >"$WORK/theirs.cfg"
 
 both_record() {
     grep -qs 1 $TRACEFS/events/task/task_rename/enable &&
@@ -84,6 +91,8 @@ compare_sides() {
 for service in perfleetd traced; do
     mkdir -p "$WORK/$service"
     use_service "$service"
+    config_for perfleet-probes "$service" >"$WORK/ours.cfg"
+    config_for perfetto.traced_probes "$service" >"$WORK/theirs.cfg"
     [ "$service" = traced ] && program=$PEER/traced || program=$BIN/perfleetd
     start "$service" "$program"
     daemon=$STARTED

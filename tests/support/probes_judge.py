@@ -9,8 +9,10 @@ Compared: what lies between the marks. Each recorder has a ring buffer and time 
 orders and contents must be equal, times need not; at the marks themselves other CPUs may be an event
 or two apart. Known differences are in EXPECTED.
 """
+import collections
 import csv
 import io
+import os
 import subprocess
 import sys
 import tempfile
@@ -21,7 +23,7 @@ BEGIN, END = 'judge-begin', 'judge-end'
 EDGE_ROWS = 4  # of a CPU's schedule, at either mark
 HIDDEN = ('function', 'work', 'ptr', 'call_site', 'caller', 'workqueue')  # numbers instead of addresses
 # Names are looked up when a thread is met: of one that renames itself either name is right.
-NAME = "iif(t.is_main_thread = 1, 'main', t.name)"
+NAME = "iif(t.is_main_thread = 1, 'main', iif(t.name glob 'judge-*', 'judge', t.name))"
 # What upstream does not fill in on x86.
 CPU_COLUMNS = 'ucpu, cpu, cluster_id, capacity'
 LOSSES = "severity in ('error', 'data_loss') and value > 0"
@@ -40,8 +42,14 @@ def sleeper(number):
 
 def work():
     rename('judge-main')
-    time.sleep(0.1)
+    time.sleep(0.6)  # several samples of every counter
     rename(BEGIN)
+    for text in ('I|1|judge says this', 'I|1|and not that', 'I|1|judge again'):
+        with open('/sys/kernel/tracing/trace_marker', 'w') as marker:
+            marker.write(text + '\n')
+    terminal, other_end = os.openpty()
+    os.write(terminal, b'work for a kernel worker\n')
+    os.read(other_end, 100)
     threads = [threading.Thread(target=sleeper, args=(i,)) for i in range(3)]
     for thread in threads:
         thread.start()
@@ -55,7 +63,9 @@ def work():
 
 HIDDEN_LIST = ', '.join(f"'{key}'" for key in HIDDEN)
 IN_WINDOW = 'ts between (select begin_ts from window) and (select end_ts from window)'
-IS_JUDGE = "upid in (select upid from thread where name glob 'judge-*')"
+# The workload's own process, by names that no child inherits: of its short-lived children either side may come
+# too late to read /proc.
+IS_JUDGE = "upid in (select upid from thread where name glob 'judge-t*' or name = 'judge-end')"
 PREPARE = f"""
 create table window as select
   min(e.ts) filter (where a.display_value = '{BEGIN}') begin_ts,
@@ -70,6 +80,7 @@ QUERIES = {
     'sched': f'select s.ucpu, t.tid, {NAME}, s.end_state, s.priority from sched s join thread t '
              f'using (utid) where s.{IN_WINDOW} order by s.ucpu, s.ts',
 }
+TYPES = 'args: names and types'
 SAME = {
     'stats of the setup': "select name, value from stats where name glob 'ftrace_setup*'",
     'cpu': f'select {CPU_COLUMNS} from cpu order by 1',
@@ -80,14 +91,20 @@ SAME = {
         f'join thread t using (utid) where t.{IS_JUDGE} and e.{IN_WINDOW} and '
         "e.name in ('task_newtask', 'task_rename', 'sys_enter', 'sys_exit', 'sched_process_exit') "
         'order by t.tid, e.ts',
+    'print, as filtered':
+        "select t.tid, a.display_value from ftrace_event e join args a using (arg_set_id) join thread t "
+        f"using (utid) where e.name = 'print' and e.{IN_WINDOW} order by e.ts",
+    'functions of the kernel':
+        'select distinct e.name, a.display_value from ftrace_event e join args a using (arg_set_id) where '
+        f"e.name glob 'workqueue_*' and a.flat_key = 'function' and e.{IN_WINDOW} order by 1, 2",
     'slice: system calls of the workload':
         'select t.tid, s.name from slice s join thread_track k on s.track_id = k.id join thread t '
         f"using (utid) where t.{IS_JUDGE} and s.{IN_WINDOW} and s.name glob 'sys_*' order by t.tid, s.ts",
-    'args: names and types':
+    TYPES:
         'select distinct e.name, a.flat_key, a.value_type from ftrace_event e join args a '
         'using (arg_set_id) where e.name in (select name from ftrace_event group by 1 '
         f'having count(*) > 50) and e.{IN_WINDOW} order by 1, 2',
-    'thread': f'select tid, {NAME}, is_main_thread from thread t where {IS_JUDGE} order by 1',
+    'thread': f'select distinct tid, {NAME}, is_main_thread from thread t where {IS_JUDGE} order by 1',
     'process': 'select p.pid, p.name, p.uid, p.cmdline, q.pid from process p left join process q on '
                f'p.parent_upid = q.upid where p.{IS_JUDGE} or p.pid < 50 order by 1',
     'counter, its tracks': 'select distinct type, name, unit from counter_track where type not glob '
@@ -131,7 +148,8 @@ class Judge:
         self.wrong += not is_good
 
     def same(self, claim, a, b):
-        only_a, only_b = sorted(set(a) - set(b))[:8], sorted(set(b) - set(a))[:8]
+        counts_a, counts_b = collections.Counter(a), collections.Counter(b)
+        only_a, only_b = (sorted((x - y).elements())[:8] for x, y in ((counts_a, counts_b), (counts_b, counts_a)))
         self.say(f'{claim} ({len(a)} rows)', len(a) > 0 and a == b,
                  f': {len(a)} and {len(b)} rows; only ours {only_a}; only theirs {only_b}')
 
@@ -141,7 +159,7 @@ class Judge:
             for cut_b in range(EDGE_ROWS):
                 x, y = a[cut_a:], b[cut_b:]
                 n = min(len(x), len(y)) - EDGE_ROWS
-                if n > 20 and abs(len(x) - len(y)) <= EDGE_ROWS and x[:n] == y[:n]:
+                if n > 5 and abs(len(x) - len(y)) <= EDGE_ROWS and x[:n] == y[:n]:
                     self.say(f'sched of cpu {cpu} ({n} rows)', True)
                     return
         self.same(f'sched of cpu {cpu}', a, b)
@@ -159,7 +177,11 @@ class Judge:
             self.same_schedule(cpu)
         self.same_counts()
         for claim in SAME:
-            self.same(claim, self.ours[claim], self.theirs[claim])
+            a, b = self.ours[claim], self.theirs[claim]
+            if claim == TYPES:  # of an event near its threshold one side may have too few
+                common = {row[0] for row in a} & {row[0] for row in b}
+                a, b = ([row for row in rows if row[0] in common] for rows in (a, b))
+            self.same(claim, a, b)
 
 
 def main(arguments):
