@@ -11,10 +11,10 @@
  *
  * No chunk free: drop commits and fails; the stalling policies watch the page that should be the
  * next to come free, then commit and sleep longer and longer. A page whose bitmap was scribbled
- * over is skipped. Ownership: reference counted; writers and the connection hold references. The
- * mapping goes with the last one. Limits: moves <= chunks of the SMB, patches <=
- * PFL_ARBITER_PATCHES_MAX, then they are counted and dropped (the packets they belong to stay
- * incomplete in the service).
+ * over is skipped. What names a reservation (startup) is held aside until that is resolved.
+ * Ownership: reference counted; writers and the connection hold references. The mapping goes with
+ * the last one. Limits: moves <= chunks of the SMB, patches <= PFL_ARBITER_PATCHES_MAX, then they
+ * are counted and dropped (the packets they belong to stay incomplete in the service).
  */
 #include "producer/arbiter.h"
 
@@ -30,8 +30,9 @@
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pfl_arbiter *list; /* guarded by list_lock */
 
-#define COMMIT_SHARE 4u    /* a quarter of the memory: the rest is for the time until it is taken */
-#define WATCH_NS     50000 /* what a service that is awake or wakes up needs for a few chunks */
+#define LIST_FIRST_BYTES 4096u
+#define COMMIT_SHARE     4u /* a quarter of the memory: the rest is for the time until it is taken */
+#define WATCH_NS         50000 /* what a service that is awake or wakes up needs for a few chunks */
 
 /* Sleep before stall n, in microseconds; the last one repeats. 0: watches for WATCH_NS. */
 static const uint32_t stall_us[] = {0, 0, 8, 72, 584, 4680, 37448, 100000};
@@ -43,7 +44,7 @@ static bool is_dead(struct pfl_arbiter *self)
 
 int pfl_arbiter_new(const struct pfl_arbiter_conf *conf, struct pfl_arbiter **ret)
 {
-    struct pfl_arbiter *a = pfl_heap_zalloc(sizeof(*a));
+    struct pfl_arbiter *a = pfl_heap_map(sizeof(*a));
 
     if (a == NULL)
         return PFL_ENOMEM;
@@ -56,6 +57,7 @@ int pfl_arbiter_new(const struct pfl_arbiter_conf *conf, struct pfl_arbiter **re
     a->commit_now = conf->commit_now;
     a->commit_here = conf->commit_here;
     a->user = conf->user;
+    a->is_online = conf->link_fd >= 0;
     a->commit_thread = pthread_self();
     atomic_init(&a->refs, 1);
     atomic_init(&a->is_dead, 0);
@@ -98,7 +100,8 @@ void pfl_arbiter_unref(struct pfl_arbiter *self)
     pthread_mutex_destroy(&self->lock);
     pthread_mutex_destroy(&self->send_lock);
     pfl_arbiter_batch_fini(&self->pending);
-    pfl_heap_free(self);
+    pfl_arbiter_batch_fini(&self->held);
+    pfl_heap_unmap(self, sizeof(*self));
 }
 
 void pfl_arbiter_kill(struct pfl_arbiter *self)
@@ -109,6 +112,7 @@ void pfl_arbiter_kill(struct pfl_arbiter *self)
     self->wake_fd = -1;
     self->link_fd = -1;
     pfl_arbiter_batch_clear(&self->pending);
+    pfl_arbiter_batch_clear(&self->held);
     self->pending_bytes = 0;
     pthread_mutex_unlock(&self->lock);
     pthread_mutex_unlock(&self->send_lock);
@@ -117,6 +121,21 @@ void pfl_arbiter_kill(struct pfl_arbiter *self)
 static bool is_commit_thread(const struct pfl_arbiter *self)
 {
     return pthread_equal(self->commit_thread, pthread_self()) != 0;
+}
+
+void pfl_arbiter_set_commit_thread(struct pfl_arbiter *self)
+{
+    self->commit_thread = pthread_self();
+}
+
+void pfl_arbiter_set_online(struct pfl_arbiter *self, bool is_online, int link_fd)
+{
+    pthread_mutex_lock(&self->send_lock); /* a writer that sends is waited for */
+    pthread_mutex_lock(&self->lock);
+    self->is_online = is_online;
+    self->link_fd = link_fd;
+    pthread_mutex_unlock(&self->lock);
+    pthread_mutex_unlock(&self->send_lock);
 }
 
 /* Locked. Urgency only grows until the batch is taken, so a batch costs at most two wake-ups. */
@@ -156,23 +175,26 @@ static void commit_soon(struct pfl_arbiter *self)
 /* Room for one more item; the list at most doubles. */
 static bool grow(void **items, size_t *cap, size_t len, size_t max, size_t item_bytes)
 {
-    size_t wanted = *cap == 0 ? 64 : *cap * 2;
+    size_t wanted = *cap == 0 ? LIST_FIRST_BYTES / item_bytes : *cap * 2;
     void *grown;
 
     if (len < *cap)
         return true;
     if (*cap >= max)
         return false;
-    grown = pfl_heap_resize(*items, wanted < max ? wanted : max, item_bytes);
+    wanted = wanted < max ? wanted : max;
+    grown = pfl_heap_remap(*items, *cap * item_bytes, wanted * item_bytes);
     if (grown == NULL)
         return false;
     *items = grown;
-    *cap = wanted < max ? wanted : max;
+    *cap = wanted;
     return true;
 }
 
 #define GROW(list_, max_)                                                                          \
     grow((void **)&(list_).items, &(list_).cap, (list_).len, (max_), sizeof(*(list_).items))
+
+#define UNMAP(list_) pfl_heap_unmap((list_).items, (list_).cap * sizeof(*(list_).items))
 
 /* --- writers ---------------------------------------------------------------------------- */
 
@@ -194,15 +216,21 @@ static uint16_t take_writer_id(struct pfl_arbiter *self)
 }
 
 /* Locked. */
-static bool add_writer_op(struct pfl_arbiter *self, struct pfl_arbiter_writer_op op)
+static bool add_writer_op(struct pfl_arbiter_batch *batch, struct pfl_arbiter_writer_op op)
 {
-    if (!GROW(self->pending.writers, 4 * PFL_WRITER_ID_MAX))
+    if (!GROW(batch->writers, 4 * PFL_WRITER_ID_MAX))
         return false;
-    self->pending.writers.items[self->pending.writers.len++] = op;
+    batch->writers.items[batch->writers.len++] = op;
     return true;
 }
 
-int pfl_arbiter_open_writer(struct pfl_arbiter *self, uint16_t buffer, uint16_t *ret_writer_id)
+/* Locked. Where what names the buffer goes; a reservation that was resolved becomes the buffer. */
+static struct pfl_arbiter_batch *batch_of(struct pfl_arbiter *self, uint32_t *buffer)
+{
+    return pfl_reservation_resolve(&self->reservations, buffer) ? &self->pending : &self->held;
+}
+
+int pfl_arbiter_open_writer(struct pfl_arbiter *self, uint32_t buffer, uint16_t *ret_writer_id)
 {
     struct pfl_arbiter_writer_op op = {.buffer = buffer};
     int rc = 0;
@@ -214,7 +242,7 @@ int pfl_arbiter_open_writer(struct pfl_arbiter *self, uint16_t buffer, uint16_t 
         rc = PFL_ELIMIT;
     } else {
         op.writer_id = take_writer_id(self);
-        if (add_writer_op(self, op)) {
+        if (add_writer_op(batch_of(self, &op.buffer), op)) {
             *ret_writer_id = op.writer_id;
             raise_due(self, PFL_ARBITER_LATER);
         } else {
@@ -227,9 +255,9 @@ int pfl_arbiter_open_writer(struct pfl_arbiter *self, uint16_t buffer, uint16_t 
     return rc;
 }
 
-void pfl_arbiter_close_writer(struct pfl_arbiter *self, uint16_t writer_id)
+void pfl_arbiter_close_writer(struct pfl_arbiter *self, uint16_t writer_id, uint32_t buffer)
 {
-    struct pfl_arbiter_writer_op op = {.writer_id = writer_id, .is_closed = true};
+    struct pfl_arbiter_writer_op op = {.writer_id = writer_id, .buffer = buffer, .is_closed = true};
 
     if (pfl_fork_is_child())
         return;
@@ -237,7 +265,7 @@ void pfl_arbiter_close_writer(struct pfl_arbiter *self, uint16_t writer_id)
     self->is_writer_live[writer_id / 32] &= ~(1u << (writer_id % 32));
     self->writers_live--;
     /* Without the memory to say so the service keeps the id registered: harmless. */
-    if (!is_dead(self) && add_writer_op(self, op))
+    if (!is_dead(self) && add_writer_op(batch_of(self, &op.buffer), op))
         raise_due(self, PFL_ARBITER_LATER);
     pthread_mutex_unlock(&self->lock);
 }
@@ -329,6 +357,17 @@ static bool wait_for_room(struct pfl_arbiter *self, uint32_t stalls)
     return true;
 }
 
+/* Nobody frees what waits for its buffer. */
+static bool is_held(struct pfl_arbiter *self, uint32_t buffer)
+{
+    bool answer;
+
+    pthread_mutex_lock(&self->lock);
+    answer = batch_of(self, &buffer) == &self->held;
+    pthread_mutex_unlock(&self->lock);
+    return answer;
+}
+
 bool pfl_arbiter_get_chunk(struct pfl_arbiter *self, const struct pfl_arbiter_want *want,
                            struct pfl_arbiter_chunk *ret_chunk)
 {
@@ -340,7 +379,7 @@ bool pfl_arbiter_get_chunk(struct pfl_arbiter *self, const struct pfl_arbiter_wa
             return false;
         if (try_pages(self, want, ret_chunk))
             return true;
-        if (want->policy == PERFLEET_DROP) {
+        if (want->policy == PERFLEET_DROP || is_held(self, want->buffer)) {
             commit_soon(self); /* less than the share may be all that can come free */
             return false;
         }
@@ -352,11 +391,22 @@ bool pfl_arbiter_get_chunk(struct pfl_arbiter *self, const struct pfl_arbiter_wa
     }
 }
 
+/* Locked. */
+static bool add_move(const struct pfl_arbiter *self, struct pfl_arbiter_batch *batch,
+                     const struct pfl_arbiter_move *move)
+{
+    if (!GROW(batch->moves, self->smb.pages * PFL_PAGE_CHUNKS_MAX))
+        return false;
+    batch->moves.items[batch->moves.len++] = *move;
+    return true;
+}
+
 void pfl_arbiter_give_chunk(struct pfl_arbiter *self, struct pfl_arbiter_chunk *chunk,
-                            uint16_t buffer)
+                            uint32_t buffer)
 {
     struct pfl_page_header *page = pfl_smb_page(&self->smb, chunk->page);
     struct pfl_arbiter_move move = {chunk->page, chunk->index, buffer};
+    struct pfl_arbiter_batch *batch;
 
     bool is_enough = false;
 
@@ -365,8 +415,8 @@ void pfl_arbiter_give_chunk(struct pfl_arbiter *self, struct pfl_arbiter_chunk *
     if (pfl_fork_is_child() || pfl_state_complete(page, move.chunk) != PFL_STATE_DONE)
         return;
     pthread_mutex_lock(&self->lock);
-    if (!is_dead(self) && GROW(self->pending.moves, self->smb.pages * PFL_PAGE_CHUNKS_MAX)) {
-        self->pending.moves.items[self->pending.moves.len++] = move;
+    batch = batch_of(self, &move.buffer);
+    if (!is_dead(self) && add_move(self, batch, &move) && batch == &self->pending) {
         self->pending_bytes += chunk->payload_bytes + PFL_CHUNK_HEADER_BYTES;
         is_enough = self->pending_bytes >= self->smb_bytes / COMMIT_SHARE;
         if (!is_enough)
@@ -379,20 +429,74 @@ void pfl_arbiter_give_chunk(struct pfl_arbiter *self, struct pfl_arbiter_chunk *
 
 /* --- the batch -------------------------------------------------------------------------- */
 
+/* Locked. Patches of what was given up are nobody's. */
+static void add_patch(struct pfl_arbiter *self, struct pfl_arbiter_patch patch)
+{
+    bool is_reserved = patch.buffer >= PFL_RESERVATION_FIRST;
+    struct pfl_arbiter_batch *batch = batch_of(self, &patch.buffer);
+
+    if (is_dead(self) || (is_reserved && patch.buffer == 0))
+        return;
+    if (!GROW(batch->patches, PFL_ARBITER_PATCHES_MAX)) {
+        self->patches_lost++;
+        return;
+    }
+    batch->patches.items[batch->patches.len++] = patch;
+    if (batch == &self->pending)
+        raise_due(self, PFL_ARBITER_LATER);
+}
+
 void pfl_arbiter_add_patch(struct pfl_arbiter *self, const struct pfl_arbiter_patch *patch)
 {
     if (pfl_fork_is_child())
         return;
     pthread_mutex_lock(&self->lock);
-    if (is_dead(self)) {
-        pthread_mutex_unlock(&self->lock);
-        return;
+    add_patch(self, *patch);
+    pthread_mutex_unlock(&self->lock);
+}
+
+/* --- reservations ----------------------------------------------------------------------- */
+
+uint32_t pfl_arbiter_reserve(struct pfl_arbiter *self)
+{
+    uint32_t reservation;
+
+    pthread_mutex_lock(&self->lock);
+    reservation = pfl_reservation_take(&self->reservations);
+    pthread_mutex_unlock(&self->lock);
+    return reservation;
+}
+
+/* Locked. What was held goes the way of all else; what still has to wait is held again. */
+static void release_held(struct pfl_arbiter *self)
+{
+    struct pfl_arbiter_batch held = self->held;
+
+    self->held = (struct pfl_arbiter_batch){0};
+    for (size_t i = 0; i < held.writers.len; i++) {
+        struct pfl_arbiter_writer_op op = held.writers.items[i];
+
+        (void)add_writer_op(batch_of(self, &op.buffer), op);
     }
-    if (GROW(self->pending.patches, PFL_ARBITER_PATCHES_MAX)) {
-        self->pending.patches.items[self->pending.patches.len++] = *patch;
-        raise_due(self, PFL_ARBITER_LATER);
-    } else {
-        self->patches_lost++;
+    for (size_t i = 0; i < held.moves.len; i++) {
+        struct pfl_arbiter_move move = held.moves.items[i];
+
+        (void)add_move(self, batch_of(self, &move.buffer), &move);
+    }
+    for (size_t i = 0; i < held.patches.len; i++)
+        add_patch(self, held.patches.items[i]);
+    pfl_arbiter_batch_fini(&held);
+}
+
+void pfl_arbiter_resolve(struct pfl_arbiter *self, uint32_t reservation, uint32_t buffer)
+{
+    uint32_t at = reservation - PFL_RESERVATION_FIRST;
+
+    pthread_mutex_lock(&self->lock);
+    if (at < self->reservations.len && self->reservations.buffers[at] == PFL_RESERVATION_BUFFER) {
+        self->reservations.buffers[at] = buffer;
+        release_held(self);
+        raise_due(self, PFL_ARBITER_NOW);
     }
     pthread_mutex_unlock(&self->lock);
 }
@@ -436,6 +540,20 @@ void pfl_arbiter_take(struct pfl_arbiter *self, struct pfl_arbiter_batch *batch)
     *batch = taken;
 }
 
+void pfl_arbiter_free_moved(struct pfl_arbiter *self, const struct pfl_arbiter_batch *batch,
+                            size_t first, size_t end)
+{
+    for (size_t i = first; i < end; i++) {
+        const struct pfl_arbiter_move *move = &batch->moves.items[i];
+        struct pfl_page_header *page = pfl_smb_page(&self->smb, move->page);
+        uint32_t bitmap = pfl_page_bitmap(page);
+
+        if (pfl_page_chunk_state(bitmap, move->chunk) == PFL_CHUNK_COMPLETE)
+            (void)pfl_state_free_complete(
+                page, move->chunk, pfl_smb_chunk(&self->smb, move->page, bitmap, move->chunk));
+    }
+}
+
 void pfl_arbiter_batch_clear(struct pfl_arbiter_batch *batch)
 {
     batch->moves.len = 0;
@@ -446,9 +564,9 @@ void pfl_arbiter_batch_clear(struct pfl_arbiter_batch *batch)
 
 void pfl_arbiter_batch_fini(struct pfl_arbiter_batch *batch)
 {
-    pfl_heap_free(batch->moves.items);
-    pfl_heap_free(batch->patches.items);
-    pfl_heap_free(batch->writers.items);
+    UNMAP(batch->moves);
+    UNMAP(batch->patches);
+    UNMAP(batch->writers);
     *batch = (struct pfl_arbiter_batch){0};
 }
 

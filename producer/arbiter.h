@@ -17,6 +17,7 @@
 #include "abi/state.h"
 #include "base/err.h"
 #include "producer/perfleet.h"
+#include "producer/reservation.h"
 
 #define PFL_ARBITER_PATCHES_MAX 65536u
 #define PFL_ARBITER_STALLS_MAX  300u
@@ -30,7 +31,7 @@ struct pfl_arbiter_move {
 struct pfl_arbiter_patch {
     uint32_t chunk_id;
     uint16_t writer_id;
-    uint16_t buffer;
+    uint32_t buffer;
     uint32_t offset; /* from the first payload byte */
     uint8_t data[4];
     bool has_more; /* more patches of this chunk will follow */
@@ -39,7 +40,7 @@ struct pfl_arbiter_patch {
 /* A writer that came (buffer set) or went. */
 struct pfl_arbiter_writer_op {
     uint16_t writer_id;
-    uint16_t buffer;
+    uint32_t buffer;
     bool is_closed;
 };
 
@@ -91,9 +92,12 @@ struct pfl_arbiter {
     pthread_t commit_thread;             /* the connection's own */
     struct pfl_arbiter *next_in_process; /* the process's list, for fork */
     pthread_mutex_t send_lock;           /* who takes a batch and sends it; taken before `lock` */
+    bool is_online;                      /* guarded by send_lock */
 
     pthread_mutex_t lock; /* guards all that follows */
     struct pfl_arbiter_batch pending;
+    struct pfl_arbiter_batch held; /* for buffers that are reserved only */
+    struct pfl_reservations reservations;
     size_t pending_bytes;
     int wake_fd;
     int link_fd; /* read in the child of a fork without the lock */
@@ -115,6 +119,7 @@ struct pfl_arbiter_chunk {
 
 /* What a writer asks for. */
 struct pfl_arbiter_want {
+    uint32_t buffer; /* reserved and not resolved: drop is the only policy */
     uint16_t writer_id;
     uint16_t packets; /* the header's packets word */
     uint32_t chunk_id;
@@ -130,16 +135,26 @@ void pfl_arbiter_unref(struct pfl_arbiter *self);
 void pfl_arbiter_kill(struct pfl_arbiter *self);
 
 /* PFL_ELIMIT (all ids live), PFL_ENOMEM, PFL_ECLOSED (dead). */
-PFL_MUST_USE int pfl_arbiter_open_writer(struct pfl_arbiter *self, uint16_t buffer,
+PFL_MUST_USE int pfl_arbiter_open_writer(struct pfl_arbiter *self, uint32_t buffer,
                                          uint16_t *ret_writer_id);
-void pfl_arbiter_close_writer(struct pfl_arbiter *self, uint16_t writer_id);
+void pfl_arbiter_close_writer(struct pfl_arbiter *self, uint16_t writer_id, uint32_t buffer);
+
+/* A stand-in for a buffer id; 0: all are used. What names it is held until it is resolved. */
+uint32_t pfl_arbiter_reserve(struct pfl_arbiter *self);
+/* To a buffer id, or to 0: then the service frees the chunks. */
+void pfl_arbiter_resolve(struct pfl_arbiter *self, uint32_t reservation, uint32_t buffer);
+/* The calling thread, before there are writers. */
+void pfl_arbiter_set_commit_thread(struct pfl_arbiter *self);
+/* Commits can be sent, or not; the connection that the child of a fork closes. Online from the
+ * beginning if the conf has a connection. */
+void pfl_arbiter_set_online(struct pfl_arbiter *self, bool is_online, int link_fd);
 
 /* False: no memory within what the policy allows. */
 bool pfl_arbiter_get_chunk(struct pfl_arbiter *self, const struct pfl_arbiter_want *want,
                            struct pfl_arbiter_chunk *ret_chunk);
 /* Marks the chunk complete and lists it for the next commit; chunk->header becomes NULL. */
 void pfl_arbiter_give_chunk(struct pfl_arbiter *self, struct pfl_arbiter_chunk *chunk,
-                            uint16_t buffer);
+                            uint32_t buffer);
 void pfl_arbiter_add_patch(struct pfl_arbiter *self, const struct pfl_arbiter_patch *patch);
 /* Acknowledges flushes up to flush_id with what is pending. */
 void pfl_arbiter_ack_flush(struct pfl_arbiter *self, uint64_t flush_id);
@@ -150,6 +165,9 @@ enum pfl_arbiter_due pfl_arbiter_get_due(struct pfl_arbiter *self);
 void pfl_arbiter_set_timed(struct pfl_arbiter *self, bool is_timed);
 /* With send_lock: exchanges the pending batch for `batch`, which must be empty. */
 void pfl_arbiter_take(struct pfl_arbiter *self, struct pfl_arbiter_batch *batch);
+/* Commit thread, memory that is not shared: these moves of the batch have been sent. */
+void pfl_arbiter_free_moved(struct pfl_arbiter *self, const struct pfl_arbiter_batch *batch,
+                            size_t first, size_t end);
 void pfl_arbiter_batch_clear(struct pfl_arbiter_batch *batch);
 void pfl_arbiter_batch_fini(struct pfl_arbiter_batch *batch);
 

@@ -20,6 +20,7 @@
 #include "producer/event_filter.h"
 #include "producer/fork.h"
 #include "producer/heap.h"
+#include "producer/track_event.h"
 
 #define BUCKETS 256u
 
@@ -141,6 +142,7 @@ void perfleet_category_register(struct perfleet_category *category)
     if (!is_listed(category))
         add(category);
     pthread_mutex_unlock(&lock);
+    pfl_track_event_on_categories();
 }
 
 void perfleet_category_unregister(struct perfleet_category *category)
@@ -158,6 +160,7 @@ void perfleet_category_unregister(struct perfleet_category *category)
     /* The number stays taken: sequences have told readers what it means. */
     category->number_ = 0;
     pthread_mutex_unlock(&lock);
+    pfl_track_event_on_categories();
 }
 
 /* --- dynamic categories ------------------------------------------------------------------ */
@@ -212,6 +215,8 @@ struct perfleet_category *perfleet_category_get(const char *name)
     if (d == NULL)
         d = make_dynamic(bucket, name);
     pthread_mutex_unlock(&lock);
+    if (d != NULL)
+        pfl_track_event_on_categories();
     return d != NULL ? &d->category : &off;
 }
 

@@ -18,17 +18,18 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "producer/commands.h"
 #include "producer/commits.h"
 #include "producer/fork.h"
 #include "producer/heap.h"
 #include "producer/requests.h"
+#include "producer/startups.h"
+#include "producer/track_event.h"
 
-enum { INIT_REPLY_EMULATION = 3 };
+enum { INIT_REPLY_OWN_ADOPTED = 1, INIT_REPLY_EMULATION = 3 };
 
 uint32_t pfl_client_retry_step_ms = 1000;
 
@@ -48,185 +49,6 @@ void pfl_client_wake(struct perfleet *p)
     (void)n; /* full means readable: fine */
 }
 
-/* --- commands ---------------------------------------------------------------------------- */
-
-static struct pfl_source *find_source_by_name(struct perfleet *p, struct pfl_span name)
-{
-    struct pfl_source *found = NULL;
-
-    pthread_mutex_lock(&p->lock);
-    for (uint32_t i = 0; i < PERFLEET_MAX_SOURCES && found == NULL; i++) {
-        struct pfl_source *s = p->sources[i];
-
-        if (s != NULL && s->stage == PFL_SOURCE_REGISTERED && strlen(s->conf.name) == name.len &&
-            memcmp(s->conf.name, name.data, name.len) == 0)
-            found = s;
-    }
-    pthread_mutex_unlock(&p->lock);
-    return found;
-}
-
-/* Sources are freed only after this thread let them go: the pointer stays good here. */
-static struct pfl_source *find_source_by_instance(struct perfleet *p, uint64_t id,
-                                                  int *ret_instance)
-{
-    struct pfl_source *found = NULL;
-
-    pthread_mutex_lock(&p->lock);
-    for (uint32_t i = 0; i < PERFLEET_MAX_SOURCES && found == NULL; i++) {
-        int at = p->sources[i] == NULL ? -1 : pfl_source_find_instance(p->sources[i], id);
-
-        if (at >= 0) {
-            found = p->sources[i];
-            *ret_instance = at;
-        }
-    }
-    pthread_mutex_unlock(&p->lock);
-    return found;
-}
-
-static void setup_tracing(struct perfleet *p)
-{
-    uint32_t page_kb = p->command.page_kb == 0 ? 4 : p->command.page_kb;
-    uint64_t page_bytes = (uint64_t)page_kb * 1024;
-    struct pfl_arbiter_conf conf = {
-        .page_bytes = (uint32_t)page_bytes,
-        .wake_fd = p->wake_fd,
-        .link_fd = p->link.fd,
-        .commit_now = pfl_commits_now,
-        .commit_here = pfl_commits_here,
-        .user = p,
-    };
-    int fd = pfl_link_take_fd(&p->link);
-    bool had_failed = p->link.has_failed;
-    struct stat st;
-
-    p->link.has_failed = true; /* until all is well */
-    if (fd < 0 || p->arbiter != NULL)
-        goto out;
-    if (fstat(fd, &st) != 0 || st.st_size < 0 ||
-        !pfl_limits_is_layout((uint64_t)st.st_size, page_bytes))
-        goto out;
-    conf.smb_bytes = (size_t)st.st_size;
-    conf.base = mmap(NULL, conf.smb_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (conf.base == MAP_FAILED)
-        goto out;
-    if (pfl_arbiter_new(&conf, &p->arbiter) != 0) {
-        munmap(conf.base, conf.smb_bytes);
-        goto out;
-    }
-    p->link.has_failed = had_failed;
-out:
-    if (fd >= 0)
-        close(fd);
-}
-
-static int setup_source(struct perfleet *p, struct pfl_source *s)
-{
-    struct pfl_instance_conf conf = {.id = p->command.instance_id, .config = p->command.config};
-
-    return pfl_source_setup(s, &conf, p->arbiter);
-}
-
-static void on_setup_command(struct perfleet *p)
-{
-    struct pfl_source *s = find_source_by_name(p, p->command.name);
-    int instance;
-
-    if (s != NULL && p->arbiter != NULL &&
-        find_source_by_instance(p, p->command.instance_id, &instance) == NULL)
-        (void)setup_source(p, s);
-}
-
-static void on_start_command(struct perfleet *p)
-{
-    int instance = -1;
-    struct pfl_source *s = find_source_by_instance(p, p->command.instance_id, &instance);
-
-    if (s == NULL) { /* a service that does not announce it first */
-        s = find_source_by_name(p, p->command.name);
-        instance = s == NULL || p->arbiter == NULL ? -1 : setup_source(p, s);
-    }
-    if (instance >= 0)
-        pfl_source_start(s, (uint32_t)instance);
-    /* Also when we do without: nobody shall wait for us. */
-    pfl_requests_invoke_number(p, PFL_IPC_NOTIFY_STARTED, p->command.instance_id);
-}
-
-static void say_stopped(struct perfleet *p, uint64_t id)
-{
-    pfl_requests_commit(p);
-    pfl_requests_invoke_number(p, PFL_IPC_NOTIFY_STOPPED, id);
-}
-
-static void on_stop_command(struct perfleet *p)
-{
-    uint64_t id = p->command.instance_id;
-    int instance = -1;
-    struct pfl_source *s = find_source_by_instance(p, id, &instance);
-
-    if (s == NULL || pfl_source_stop(s, (uint32_t)instance))
-        say_stopped(p, id);
-}
-
-static void on_flush_command(struct perfleet *p)
-{
-    uint64_t flush_id = p->command.flush_id;
-
-    for (size_t i = 0; i < p->command.ids_len; i++) {
-        int instance = -1;
-        struct pfl_source *s = find_source_by_instance(p, p->command.ids[i], &instance);
-
-        if (s != NULL && s->conf.on_flush != NULL &&
-            s->instances[instance].state != PFL_INSTANCE_SET_UP)
-            s->conf.on_flush(s->conf.user, (uint32_t)instance, p->command.flush_flags);
-    }
-    pfl_source_flush_thread();
-    if (p->arbiter != NULL)
-        pfl_arbiter_ack_flush(p->arbiter, flush_id);
-}
-
-static void on_clear_command(struct perfleet *p)
-{
-    for (size_t i = 0; i < p->command.ids_len; i++) {
-        int instance = -1;
-        struct pfl_source *s = find_source_by_instance(p, p->command.ids[i], &instance);
-
-        if (s != NULL)
-            pfl_source_clear_incremental(s, (uint32_t)instance);
-    }
-}
-
-static void on_command(struct perfleet *p, struct pfl_span body)
-{
-    if (pfl_ipc_parse_command(body, &p->command) != 0) {
-        p->link.has_failed = true;
-        return;
-    }
-    switch (p->command.kind) {
-    case PFL_IPC_CMD_SETUP_TRACING:
-        setup_tracing(p);
-        break;
-    case PFL_IPC_CMD_SETUP_DATA_SOURCE:
-        on_setup_command(p);
-        break;
-    case PFL_IPC_CMD_START_DATA_SOURCE:
-        on_start_command(p);
-        break;
-    case PFL_IPC_CMD_STOP_DATA_SOURCE:
-        on_stop_command(p);
-        break;
-    case PFL_IPC_CMD_FLUSH:
-        on_flush_command(p);
-        break;
-    case PFL_IPC_CMD_CLEAR_INCREMENTAL:
-        on_clear_command(p);
-        break;
-    case PFL_IPC_CMD_UNKNOWN:
-        break;
-    }
-}
-
 /* --- replies ----------------------------------------------------------------------------- */
 
 static void on_bind_reply(struct perfleet *p, struct pfl_span body)
@@ -244,20 +66,35 @@ static void on_bind_reply(struct perfleet *p, struct pfl_span body)
     pfl_requests_greet(p);
 }
 
+/* The service does without our memory: so do we, with the next connection, at once. */
+static void on_own_memory_refused(struct perfleet *p)
+{
+    pfl_startups_drop_memory(p);
+    p->is_refused = true;
+    p->link.has_failed = true;
+}
+
 static void on_greeting_reply(struct perfleet *p, const struct pfl_ipc_reply *reply)
 {
     struct pfl_reader r = pfl_reader_of(reply->body);
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == INIT_REPLY_EMULATION && f.value != 0)
-            p->link.has_failed = true; /* no shared memory: not supported */
+        if (f.id == INIT_REPLY_EMULATION)
+            p->is_emulated = f.value != 0;
+        else if (f.id == INIT_REPLY_OWN_ADOPTED)
+            p->is_own_adopted = f.value != 0;
     }
     if (!reply->is_success || r.failed)
         p->link.has_failed = true;
+    else if (p->own_fd >= 0 && !p->is_own_adopted && !p->is_emulated)
+        on_own_memory_refused(p);
     if (p->link.has_failed)
         return;
+    pfl_startups_drop_memory(p); /* the service has it now */
     p->state = PFL_CLIENT_READY;
+    if (p->arbiter != NULL)
+        pfl_arbiter_set_online(p->arbiter, true, p->link.fd);
     p->retries = 0;
     pthread_mutex_lock(&p->lock);
     p->is_ready = true;
@@ -288,7 +125,7 @@ static void on_reply(struct perfleet *p, const struct pfl_ipc_reply *reply)
         if (is_error || !reply->is_success || !reply->has_more)
             p->link.has_failed = true;
         else
-            on_command(p, reply->body);
+            pfl_commands_do(p, reply->body);
     } else if (p->sync_request != 0 && reply->request_id == p->sync_request) {
         finish_sync(p);
     }
@@ -353,30 +190,33 @@ static void finish_stops(struct perfleet *p)
         struct pfl_source *s;
 
         pthread_mutex_lock(&p->lock);
-        s = p->sources[i] != NULL && p->sources[i]->stage == PFL_SOURCE_REGISTERED ? p->sources[i]
-                                                                                   : NULL;
+        s = p->sources[i];
         pthread_mutex_unlock(&p->lock);
         for (uint32_t at = 0; s != NULL && at < PERFLEET_MAX_INSTANCES; at++) {
+            bool has_id = s->instances[at].has_id;
             uint64_t id = s->instances[at].id;
 
-            if (pfl_source_finish_stop(s, at))
-                say_stopped(p, id);
+            if (pfl_source_finish_stop(s, at) && has_id)
+                pfl_commands_say_stopped(p, id);
         }
     }
 }
 
 static void send_triggers(struct perfleet *p)
 {
+    uint64_t now = pfl_client_now_ms();
+
     pthread_mutex_lock(&p->lock);
     for (uint32_t i = 0; i < p->triggers_len; i++) {
         uint8_t bytes[PFL_CLIENT_TRIGGER_NAME_MAX + 16];
         struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
-        char *name = p->triggers[i];
+        char *name = p->triggers[i].name;
 
         pfl_writer_field_bytes(&w, 1, name, strlen(name));
         pfl_heap_free(name);
-        pfl_requests_invoke(p, PFL_IPC_ACTIVATE_TRIGGERS,
-                            pfl_span_of(bytes, sizeof(bytes) - w.left), true);
+        if (now <= p->triggers[i].deadline_ms)
+            pfl_requests_invoke(p, PFL_IPC_ACTIVATE_TRIGGERS,
+                                pfl_span_of(bytes, sizeof(bytes) - w.left), true);
     }
     p->triggers_len = 0;
     pthread_mutex_unlock(&p->lock);
@@ -404,11 +244,16 @@ static void serve_program(struct perfleet *p)
     struct pfl_source *s;
 
     let_sources_go(p);
+    finish_stops(p);
+    pfl_startups_serve(p);
+    pfl_track_event_refresh(p);
     if (p->state != PFL_CLIENT_READY)
         return;
     while ((s = take_source(p, PFL_SOURCE_NEW, PFL_SOURCE_REGISTERED)) != NULL)
         pfl_requests_register_source(p, s);
-    finish_stops(p);
+    while ((s = take_source(p, PFL_SOURCE_CHANGED, PFL_SOURCE_REGISTERED)) != NULL)
+        pfl_requests_update_source(p, s);
+    pfl_commands_settle_flushes(p);
     send_triggers(p);
     send_sync(p);
 }
@@ -419,8 +264,22 @@ static void stop_sources(struct perfleet *p)
 {
     struct pfl_source *s;
 
+    while ((s = take_source(p, PFL_SOURCE_CHANGED, PFL_SOURCE_NEW)) != NULL)
+        pfl_source_stop_all(s);
     while ((s = take_source(p, PFL_SOURCE_REGISTERED, PFL_SOURCE_NEW)) != NULL)
         pfl_source_stop_all(s);
+}
+
+/* What was written to the connection's memory is lost with it. */
+static void drop_arbiter(struct perfleet *p)
+{
+    if (p->arbiter != NULL)
+        pfl_arbiter_kill(p->arbiter);
+    stop_sources(p);
+    pfl_startups_end_all(p);
+    pfl_source_drop_thread();
+    pfl_arbiter_unref(p->arbiter);
+    p->arbiter = NULL;
 }
 
 static void disconnect(struct perfleet *p)
@@ -431,12 +290,13 @@ static void disconnect(struct perfleet *p)
     p->syncs_done = p->syncs_wanted;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
-    if (p->arbiter != NULL)
-        pfl_arbiter_kill(p->arbiter);
-    stop_sources(p);
-    pfl_source_drop_thread();
-    pfl_arbiter_unref(p->arbiter);
-    p->arbiter = NULL;
+    /* Memory that no service has had waits for the next one, and startup sessions with it. */
+    if (p->own_fd >= 0 && p->arbiter != NULL)
+        pfl_arbiter_set_online(p->arbiter, false, -1);
+    else
+        drop_arbiter(p);
+    p->is_emulated = p->is_own_adopted = false;
+    p->flushes_len = 0;
     p->state = PFL_CLIENT_AWAY;
     p->sync_request = 0;
     p->commit_at_ms = 0;
@@ -447,8 +307,11 @@ static void schedule_retry(struct perfleet *p)
 {
     uint64_t delay = PFL_CLIENT_RETRY_SLOW_MS;
 
-    if (p->retries < PFL_CLIENT_RETRY_STEPS)
+    if (p->is_refused)
+        delay = 0;
+    else if (p->retries < PFL_CLIENT_RETRY_STEPS)
         delay = (uint64_t)++p->retries * pfl_client_retry_step_ms;
+    p->is_refused = false;
     p->retry_at_ms = pfl_client_now_ms() + delay;
 }
 
@@ -463,6 +326,8 @@ static void try_connect(struct perfleet *p)
         return;
     }
     p->state = PFL_CLIENT_BINDING;
+    if (p->arbiter != NULL)
+        pfl_arbiter_set_online(p->arbiter, false, p->link.fd);
     p->last_request = 1;
     p->greeting_request = p->command_request = 0;
     w = pfl_link_reserve(&p->link, PFL_REQUESTS_FRAME_ROOM);
@@ -473,10 +338,15 @@ static void try_connect(struct perfleet *p)
 static int poll_timeout_ms(struct perfleet *p)
 {
     uint64_t at = p->state == PFL_CLIENT_AWAY ? p->retry_at_ms : p->commit_at_ms;
+    uint64_t startup_at = pfl_startups_deadline_ms(p);
     uint64_t now = pfl_client_now_ms();
 
     /* While the socket is full the timer does not count: the socket wakes us (commits.c). */
-    if (p->state != PFL_CLIENT_AWAY && (at == 0 || pfl_requests_queued(p) > 0))
+    if (p->state != PFL_CLIENT_AWAY && pfl_requests_queued(p) > 0)
+        at = 0;
+    if (startup_at != 0 && (at == 0 || startup_at < at))
+        at = startup_at;
+    if (at == 0 && p->state != PFL_CLIENT_AWAY)
         return -1;
     return at <= now ? 0 : (int)(at - now);
 }
@@ -511,6 +381,7 @@ static void say_goodbye(struct perfleet *p)
         pfl_requests_commit(p);
         pfl_commits_drain(p, PFL_CLIENT_CLOSE_MS);
     }
+    pfl_startups_drop_memory(p);
     disconnect(p);
 }
 
@@ -519,6 +390,8 @@ void *pfl_client_run(void *arg)
     struct perfleet *p = arg;
     bool is_ending = false;
 
+    if (p->arbiter != NULL)
+        pfl_arbiter_set_commit_thread(p->arbiter);
     while (!is_ending) {
         if (p->state == PFL_CLIENT_AWAY)
             try_connect(p);

@@ -20,6 +20,7 @@
 #include "producer/source.h"
 
 #define PFL_CLIENT_TRIGGERS_MAX     16u
+#define PFL_CLIENT_FLUSHES_MAX      64u
 #define PFL_CLIENT_BATCH_MS         5u
 #define PFL_CLIENT_RETRY_STEPS      10u
 #define PFL_CLIENT_RETRY_SLOW_MS    30000u
@@ -31,6 +32,11 @@ enum pfl_client_state {
     PFL_CLIENT_BINDING,
     PFL_CLIENT_GREETING,
     PFL_CLIENT_READY,
+};
+
+struct pfl_client_trigger {
+    char *name;           /* owned */
+    uint64_t deadline_ms; /* until then it waits for a connection */
 };
 
 struct perfleet {
@@ -48,8 +54,10 @@ struct perfleet {
     uint64_t syncs_done;
     uint64_t registered_at; /* the sync that tells that all data sources are known */
     struct pfl_source *sources[PERFLEET_MAX_SOURCES]; /* owned; NULL: free */
-    char *triggers[PFL_CLIENT_TRIGGERS_MAX];          /* owned */
+    struct pfl_client_trigger triggers[PFL_CLIENT_TRIGGERS_MAX];
     uint32_t triggers_len;
+    struct pfl_startup_request *startup_requests; /* of threads that wait; borrowed */
+    bool is_categories_changed;
 
     /* The thread's own. */
     enum pfl_client_state state;
@@ -59,11 +67,19 @@ struct perfleet {
     uint64_t last_request;
     uint64_t greeting_request;
     uint64_t command_request;
-    uint64_t sync_request;       /* 0: none under way */
-    uint64_t syncs_asked;        /* syncs_wanted when it was sent */
-    struct pfl_arbiter *arbiter; /* NULL until the service sent memory; a reference */
-    struct pfl_arbiter_batch batch;
-    uint64_t commit_at_ms; /* 0: no timer */
+    uint64_t sync_request; /* 0: none under way */
+    uint64_t syncs_asked;  /* syncs_wanted when it was sent */
+    bool has_startups;     /* there may be startup sessions */
+    bool is_emulated;      /* no shared memory: chunks are sent */
+    int own_fd;            /* owned: our memory, to be offered to the service; -1: none */
+    bool is_own_adopted;   /* by the service of this connection */
+    bool is_refused;       /* ours: the next connection is made at once, without */
+    uint32_t flushes_len;  /* not answered yet */
+    uint64_t flushes[PFL_CLIENT_FLUSHES_MAX];
+    struct pfl_arbiter *arbiter;             /* NULL until there is memory; a reference */
+    struct pfl_arbiter_batch batch;          /* with the arbiter's send_lock */
+    uint8_t commit_args[PFL_IPC_COMMIT_MAX]; /* likewise */
+    uint64_t commit_at_ms;                   /* 0: no timer */
     uint64_t retry_at_ms;
     uint32_t retries;
 };

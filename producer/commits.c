@@ -32,6 +32,8 @@ bool pfl_commits_now(void *user)
 {
     struct perfleet *p = user;
 
+    if (p->state != PFL_CLIENT_READY)
+        return false; /* startup: nobody is there to make room */
     pfl_requests_commit(p);
     pfl_commits_drain(p, 100);
     return !p->link.has_failed;
@@ -68,7 +70,7 @@ void pfl_commits_turn(struct perfleet *p)
     enum pfl_arbiter_due due;
     bool is_over;
 
-    if (pfl_requests_send(p) > 0 || p->arbiter == NULL)
+    if (pfl_requests_send(p) > 0 || p->arbiter == NULL || p->state != PFL_CLIENT_READY)
         return;
     is_over = is_time_over(p);
     due = pfl_arbiter_get_due(p->arbiter);

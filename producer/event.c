@@ -9,13 +9,13 @@
  *   packet { timestamp, sequence_flags, track_event { type, ..., (the block) }, interned_data }
  *
  * Failures: no sequence, or no memory to write to: the session is left out. An event while another
- * is open on this thread (in its block, or in a signal handler) is left out, too: `is_busy`.
+ * is open on this thread (in its block, or in a signal handler) is left out, too: guard.h.
  * Ownership: an event borrows its thread's sequence until its end. No allocation, no lock.
  */
-#include <stdatomic.h>
 #include <string.h>
 
 #include "producer/event_sequence.h"
+#include "producer/guard.h"
 #include "producer/track.h"
 
 #define TYPE_MASK    0xffu
@@ -27,8 +27,6 @@ enum { PACKET_TRACK_EVENT = 11 };
 enum { EVENT_CATEGORY_IIDS = 3, EVENT_TYPE = 9, EVENT_NAME_IID = 10, EVENT_TRACK_UUID = 11 };
 enum { EVENT_CATEGORIES = 22, EVENT_NAME = 23 };
 enum { EVENT_COUNTER_VALUE = 30, EVENT_DOUBLE_COUNTER_VALUE = 44 };
-
-static _Thread_local volatile bool is_busy; /* volatile: a signal handler may look */
 
 /* Readers must know `number` before it is used. */
 static inline bool is_told(struct pfl_sequence *s, uint32_t *bits, enum pfl_interned kind,
@@ -171,7 +169,7 @@ static void close_event(struct perfleet_event *ev)
         pfl_sequence_write_interned(s);
     perfleet_packet_end(s->w);
     ev->sequence_ = NULL;
-    is_busy = false;
+    pfl_guard_leave();
 }
 
 /* Opens the event in the next session that is to see it. */
@@ -179,12 +177,11 @@ static bool open_next(struct perfleet_event *ev)
 {
     uint64_t now_ns;
 
-    if (__builtin_expect(is_busy, 0)) {
+    if (pfl_guard_is_inside()) {
         ev->left_ = 0;
         return false;
     }
-    is_busy = true;
-    atomic_signal_fence(memory_order_seq_cst);
+    pfl_guard_enter();
     now_ns = ev->clock_ == PERFLEET_BOOTTIME ? ev->value_ : perfleet_time_ns();
     if (ev->clock_ == PERFLEET_NOW) {
         ev->clock_ = PERFLEET_BOOTTIME; /* the same time in every session */
@@ -199,7 +196,7 @@ static bool open_next(struct perfleet_event *ev)
         if (__builtin_expect(s != NULL && open_event(ev, s, now_ns), 1))
             return true;
     }
-    is_busy = false;
+    pfl_guard_leave();
     return false;
 }
 

@@ -23,6 +23,7 @@
 #include <time.h>
 
 #include "producer/fork.h"
+#include "producer/guard.h"
 #include "producer/heap.h"
 #include "producer/track.h"
 #include "producer/track_event.h"
@@ -315,17 +316,19 @@ static void free_sequence(struct pfl_sequence *self)
     if (self == NULL)
         return;
     pfl_trace_writer_free(self->writer);
-    pfl_heap_free(self);
+    pfl_heap_unmap(self, sizeof(*self));
 }
 
 void pfl_sequence_drop_thread(void)
 {
     if (pfl_fork_is_child())
         return;
+    pfl_guard_enter();
     for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++) {
         free_sequence(pfl_sequences[i]);
         pfl_sequences[i] = NULL;
     }
+    pfl_guard_leave();
 }
 
 static void on_thread_end(void *arg)
@@ -367,11 +370,11 @@ struct pfl_sequence *pfl_sequence_renew(uint32_t instance)
     free_old();
     if (!has_key || pthread_setspecific(key, pfl_sequences) != 0)
         return NULL;
-    self = pfl_heap_zalloc(sizeof(*self));
+    self = pfl_heap_map(sizeof(*self));
     if (self == NULL)
         return NULL;
     if (pfl_track_event_open_sequence(instance, self) != 0) {
-        pfl_heap_free(self);
+        pfl_heap_unmap(self, sizeof(*self));
         return NULL;
     }
     self->w = pfl_trace_writer_get_public(self->writer);

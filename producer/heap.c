@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The producer library's allocations: libc's heap, counted.
+ * The producer library's allocations: libc's heap, and pages of the kernel, counted.
  *
- * Never called for a packet: connections, data sources, writers and the lists of a batch are all
- * that live here. The counters are relaxed atomics; they order nothing.
+ * Never called for a packet: connections and data sources live on the heap; writers, what threads
+ * keep and the lists of a batch in pages. The counters are relaxed atomics; they order nothing.
  */
 #include "producer/heap.h"
 
@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static _Atomic(uint64_t) live_blocks;
 static _Atomic(uint64_t) attempts;
@@ -59,6 +60,36 @@ void pfl_heap_free(void *ptr)
         return;
     atomic_fetch_sub_explicit(&live_blocks, 1, memory_order_relaxed);
     free(ptr);
+}
+
+void *pfl_heap_map(size_t bytes)
+{
+    return pfl_heap_remap(NULL, 0, bytes);
+}
+
+void *pfl_heap_remap(void *ptr, size_t old_bytes, size_t bytes)
+{
+    void *mapped;
+
+    if (must_fail())
+        return NULL;
+    if (ptr != NULL) {
+        mapped = mremap(ptr, old_bytes, bytes, MREMAP_MAYMOVE);
+        return mapped == MAP_FAILED ? NULL : mapped;
+    }
+    mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED)
+        return NULL;
+    atomic_fetch_add_explicit(&live_blocks, 1, memory_order_relaxed);
+    return mapped;
+}
+
+void pfl_heap_unmap(void *ptr, size_t bytes)
+{
+    if (ptr == NULL)
+        return;
+    atomic_fetch_sub_explicit(&live_blocks, 1, memory_order_relaxed);
+    munmap(ptr, bytes);
 }
 
 uint64_t pfl_heap_live_blocks(void)

@@ -19,6 +19,13 @@ PFL_MUST_USE void *pfl_heap_resize(void *ptr, size_t count, size_t size_bytes);
 PFL_MUST_USE char *pfl_heap_copy(const void *src, size_t len);
 void pfl_heap_free(void *ptr);
 
+/* Whole pages from the kernel, zeroed: for what a thread may need inside a signal handler, where
+ * malloc is out of bounds. `bytes` must be told again. */
+PFL_MUST_USE void *pfl_heap_map(size_t bytes);
+/* On failure `ptr` (NULL: none yet) stays valid; new bytes are zero. */
+PFL_MUST_USE void *pfl_heap_remap(void *ptr, size_t old_bytes, size_t bytes);
+void pfl_heap_unmap(void *ptr, size_t bytes);
+
 /* Test hooks. */
 uint64_t pfl_heap_live_blocks(void);
 /* The n-th allocation from now fails (1 = the next); 0 turns it off. */

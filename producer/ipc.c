@@ -17,6 +17,7 @@ enum { INVOKE_SERVICE_ID = 1, INVOKE_METHOD_ID = 2, INVOKE_ARGS = 3, INVOKE_DROP
 enum { REPLY_SUCCESS = 1, REPLY_HAS_MORE = 2, REPLY_PROTO = 3 };
 enum { CMD_START = 1, CMD_STOP = 2, CMD_SETUP_TRACING = 3, CMD_FLUSH = 5, CMD_SETUP = 6 };
 enum { CMD_CLEAR_INCREMENTAL = 7 };
+enum { MOVE_DATA = 4 };
 enum { COMMIT_MOVE = 1, COMMIT_PATCH = 2, COMMIT_FLUSH_ID = 3 };
 
 /* The largest entry: see move_bytes and patch_bytes. */
@@ -36,6 +37,7 @@ static const char *const method_names[PFL_IPC_METHODS] = {
     [PFL_IPC_NOTIFY_STOPPED] = "NotifyDataSourceStopped",
     [PFL_IPC_ACTIVATE_TRIGGERS] = "ActivateTriggers",
     [PFL_IPC_SYNC] = "Sync",
+    [PFL_IPC_UPDATE_DATA_SOURCE] = "UpdateDataSource",
 };
 
 /* --- out --------------------------------------------------------------------------------- */
@@ -78,14 +80,33 @@ void pfl_ipc_encode_invoke(struct pfl_writer *w, const struct pfl_ipc_invoke *in
     pfl_writer_field_varint(w, INVOKE_DROP_REPLY, invoke->drop_reply);
 }
 
-static void encode_move(struct pfl_writer *w, const struct pfl_arbiter_move *move)
+static void encode_move(struct pfl_writer *w, const struct pfl_arbiter_move *move,
+                        struct pfl_span data)
 {
+    size_t data_bytes = data.len == 0 ? 0 : bytes_field_bytes(MOVE_DATA, data.len);
+
     pfl_writer_field_header(w, COMMIT_MOVE,
                             varint_field_bytes(1, move->page) + varint_field_bytes(2, move->chunk) +
-                                varint_field_bytes(3, move->buffer));
+                                varint_field_bytes(3, move->buffer) + data_bytes);
     pfl_writer_field_varint(w, 1, move->page);
     pfl_writer_field_varint(w, 2, move->chunk);
     pfl_writer_field_varint(w, 3, move->buffer);
+    if (data.len != 0)
+        pfl_writer_field_bytes(w, MOVE_DATA, data.data, data.len);
+}
+
+/* What travels with the move: the whole chunk with its header, if it is ours to send. */
+static struct pfl_span data_of(const struct pfl_smb *smb, const struct pfl_arbiter_move *move)
+{
+    uint32_t bitmap;
+
+    if (smb == NULL)
+        return pfl_span_of(NULL, 0);
+    bitmap = pfl_page_bitmap(pfl_smb_page(smb, move->page));
+    if (pfl_page_chunk_state(bitmap, move->chunk) != PFL_CHUNK_COMPLETE)
+        return pfl_span_of(NULL, 0);
+    return pfl_span_of(pfl_smb_chunk(smb, move->page, bitmap, move->chunk),
+                       pfl_page_payload_bytes(smb->page_bytes, bitmap) + PFL_CHUNK_HEADER_BYTES);
 }
 
 static void encode_patch(struct pfl_writer *w, const struct pfl_arbiter_patch *patch)
@@ -111,8 +132,15 @@ bool pfl_ipc_encode_commit(struct pfl_writer *w, const struct pfl_arbiter_batch 
 {
     size_t stop = w->left > PFL_IPC_COMMIT_MAX ? w->left - PFL_IPC_COMMIT_MAX : 0;
 
-    while (pos->moves < batch->moves.len && w->left - stop >= 2 * ENTRY_MAX)
-        encode_move(w, &batch->moves.items[pos->moves++]);
+    while (pos->moves < batch->moves.len) {
+        const struct pfl_arbiter_move *move = &batch->moves.items[pos->moves];
+        struct pfl_span data = data_of(pos->emulated, move);
+
+        if (w->left - stop < 2 * ENTRY_MAX + data.len)
+            return true;
+        encode_move(w, move, data);
+        pos->moves++;
+    }
     while (pos->moves == batch->moves.len && pos->patches < batch->patches.len &&
            w->left - stop >= 2 * ENTRY_MAX)
         encode_patch(w, &batch->patches.items[pos->patches++]);

@@ -26,6 +26,7 @@ enum pfl_ipc_method {
     PFL_IPC_NOTIFY_STOPPED,
     PFL_IPC_ACTIVATE_TRIGGERS,
     PFL_IPC_SYNC,
+    PFL_IPC_UPDATE_DATA_SOURCE,
     PFL_IPC_METHODS,
 };
 
@@ -93,6 +94,7 @@ PFL_MUST_USE int pfl_ipc_parse_command(struct pfl_span body, struct pfl_ipc_comm
 struct pfl_ipc_commit_pos {
     size_t moves;
     size_t patches;
+    const struct pfl_smb *emulated; /* chunks travel with their moves; NULL: they are shared */
 };
 /* Appends the next CommitData of the batch's moves, patches and (with the last) flush id. True:
  * more must follow. `w` needs room for PFL_IPC_COMMIT_MAX bytes. */

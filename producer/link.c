@@ -14,6 +14,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/vm_sockets.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -25,13 +28,14 @@
 static const char run_dir[] = "/run/perfetto/";
 static const char run_name[] = "/run/perfetto/traced-producer.sock";
 static const char tmp_name[] = "/tmp/perfetto-producer";
+static const char vsock_prefix[] = "vsock://";
 
 static bool is_network_name(const char *name)
 {
     const char *colon = strrchr(name, ':');
     const char *digit;
 
-    if (strncmp(name, "vsock://", 8) == 0)
+    if (strncmp(name, vsock_prefix, sizeof(vsock_prefix) - 1) == 0)
         return true;
     if (colon == NULL || colon[1] == '\0')
         return false;
@@ -50,9 +54,9 @@ int pfl_link_find_address(const char *name, struct pfl_link_address *ret_address
     if (name == NULL)
         name = access(run_dir, X_OK) == 0 ? run_name : tmp_name;
     len = strlen(name);
-    /* Without shared memory there is nothing to write to: other families are refused. */
-    if (len == 0 || len >= sizeof(a.un.sun_path) || (name[0] != '@' && is_network_name(name)))
+    if (len == 0 || len >= sizeof(a.un.sun_path))
         return PFL_EINVAL;
+    a.is_network = name[0] != '@' && is_network_name(name);
     memcpy(a.un.sun_path, name, len);
     if (name[0] == '@')
         a.un.sun_path[0] = '\0';
@@ -65,9 +69,9 @@ int pfl_link_find_address(const char *name, struct pfl_link_address *ret_address
 
 int pfl_link_adopt(struct pfl_link *self, int fd)
 {
-    *self = (struct pfl_link){.fd = fd, .recv_fd = -1};
+    *self = (struct pfl_link){.fd = fd, .recv_fd = -1, .send_fd = -1};
     self->in = pfl_heap_zalloc(PFL_LINK_IN_BYTES);
-    self->out = pfl_heap_zalloc(OUT_FIRST);
+    self->out = pfl_heap_map(OUT_FIRST); /* grows in writers' threads, too: no heap */
     self->out_cap = OUT_FIRST;
     if (self->in != NULL && self->out != NULL)
         return 0;
@@ -75,11 +79,79 @@ int pfl_link_adopt(struct pfl_link *self, int fd)
     return PFL_ENOMEM;
 }
 
+/* A socket whose connection is under way; a negative error. */
+static int connect_to(const struct sockaddr *address, socklen_t len)
+{
+    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return PFL_EIO;
+    if (connect(fd, address, len) != 0 && errno != EINPROGRESS) {
+        close(fd);
+        return PFL_ECLOSED;
+    }
+    return fd;
+}
+
+/* vsock://CID:PORT */
+static int open_vsock(const char *name)
+{
+    struct sockaddr_vm vm = {.svm_family = AF_VSOCK};
+    char *end;
+
+    vm.svm_cid = (unsigned)strtoul(name, &end, 10);
+    if (*end != ':')
+        return PFL_EINVAL;
+    vm.svm_port = (unsigned)strtoul(end + 1, NULL, 10);
+    return connect_to((const struct sockaddr *)&vm, sizeof(vm));
+}
+
+/* HOST:PORT or [V6]:PORT; the last colon counts. The first address that lets itself be asked. */
+static int open_tcp(const char *name)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    char host[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    const char *colon = strrchr(name, ':');
+    size_t skip = name[0] == '[';
+    size_t len = (size_t)(colon - name);
+    struct addrinfo *found = NULL;
+    int one = 1;
+    int fd = PFL_ECLOSED;
+
+    if (skip == 1 && (len < 2 || name[len - 1] != ']'))
+        return PFL_EINVAL;
+    len -= 2 * skip;
+    memcpy(host, name + skip, len);
+    host[len] = '\0';
+    if (getaddrinfo(host, colon + 1, &hints, &found) != 0)
+        return PFL_ECLOSED;
+    for (const struct addrinfo *at = found; at != NULL && fd < 0; at = at->ai_next)
+        fd = connect_to(at->ai_addr, at->ai_addrlen);
+    freeaddrinfo(found);
+    if (fd >= 0)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    return fd;
+}
+
+static int open_network(struct pfl_link *self, const char *name)
+{
+    int fd = strncmp(name, vsock_prefix, sizeof(vsock_prefix) - 1) == 0
+                 ? open_vsock(name + sizeof(vsock_prefix) - 1)
+                 : open_tcp(name);
+    int rc = fd < 0 ? fd : pfl_link_adopt(self, fd);
+
+    self->is_network = true;
+    return rc;
+}
+
 int pfl_link_open(struct pfl_link *self, const struct pfl_link_address *address)
 {
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd;
 
-    *self = (struct pfl_link){.fd = -1, .recv_fd = -1};
+    *self = (struct pfl_link){.fd = -1, .recv_fd = -1, .send_fd = -1};
+    if (address->is_network)
+        return open_network(self, address->un.sun_path);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return PFL_EIO;
     if (connect(fd, (const struct sockaddr *)&address->un, address->len) != 0) {
@@ -96,8 +168,8 @@ void pfl_link_close(struct pfl_link *self)
     if (self->recv_fd >= 0)
         close(self->recv_fd);
     pfl_heap_free(self->in);
-    pfl_heap_free(self->out);
-    *self = (struct pfl_link){.fd = -1, .recv_fd = -1};
+    pfl_heap_unmap(self->out, self->out_cap);
+    *self = (struct pfl_link){.fd = -1, .recv_fd = -1, .send_fd = -1};
 }
 
 /* --- in ---------------------------------------------------------------------------------- */
@@ -193,7 +265,7 @@ struct pfl_writer pfl_link_reserve(struct pfl_link *self, size_t bytes)
     while (cap - self->out_len < bytes && cap < PFL_LINK_OUT_MAX)
         cap *= 2;
     if (cap > self->out_cap && !self->has_failed) {
-        grown = pfl_heap_resize(self->out, cap, 1);
+        grown = pfl_heap_remap(self->out, self->out_cap, cap);
         if (grown != NULL) {
             self->out = grown;
             self->out_cap = cap;
@@ -214,11 +286,45 @@ void pfl_link_commit(struct pfl_link *self, const struct pfl_writer *w)
         self->out_len = (size_t)(w->pos - self->out);
 }
 
+/* The descriptor goes with the first of these bytes. */
+static ssize_t send_with_fd(struct pfl_link *self)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec iov = {self->out + self->out_pos, self->out_len - self->out_pos};
+    struct msghdr msg = {
+        .msg_iov = &iov,
+        .msg_iovlen = 1,
+        .msg_control = control.bytes,
+        .msg_controllen = sizeof(control.bytes),
+    };
+    struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+    ssize_t n;
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &self->send_fd, sizeof(int));
+    n = sendmsg(self->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0)
+        self->send_fd = -1;
+    return n;
+}
+
+static ssize_t send_some(struct pfl_link *self)
+{
+    if (__builtin_expect(self->send_fd >= 0, 0))
+        return send_with_fd(self);
+    return send(self->fd, self->out + self->out_pos, self->out_len - self->out_pos,
+                MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 void pfl_link_send(struct pfl_link *self)
 {
     while (!self->has_failed && self->out_pos < self->out_len) {
-        ssize_t n = send(self->fd, self->out + self->out_pos, self->out_len - self->out_pos,
-                         MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n = send_some(self);
 
         if (n < 0 && errno == EINTR)
             continue;

@@ -14,13 +14,16 @@
 #define PFL_LINK_OUT_MAX  4194304u /* what may wait for the service; beyond it the link fails */
 
 struct pfl_link_address {
-    struct sockaddr_un un;
+    struct sockaddr_un un; /* family AF_UNIX; or the name of a network address, as it is */
     socklen_t len;
+    bool is_network; /* "host:port", "[v6]:port", "vsock://cid:port" */
 };
 
 struct pfl_link {
-    int fd;                   /* owned; -1: closed */
-    int recv_fd;              /* owned; the last descriptor received and not taken; -1: none */
+    int fd;      /* owned; -1: closed */
+    int recv_fd; /* owned; the last descriptor received and not taken; -1: none */
+    int send_fd; /* borrowed: goes with the next bytes; -1: none */
+    bool is_network;
     _Atomic(bool) has_failed; /* also a writer's thread that sends sets it */
     uint8_t *in;              /* owned, PFL_LINK_IN_BYTES */
     size_t in_pos;
@@ -32,10 +35,11 @@ struct pfl_link {
 };
 
 /* Where the service listens: `name`, or the environment's or the default place when NULL.
- * PFL_EINVAL: too long, empty, or not a UNIX socket's name. */
+ * PFL_EINVAL: too long, or empty. */
 PFL_MUST_USE int pfl_link_find_address(const char *name, struct pfl_link_address *ret_address);
 
-/* PFL_ENOMEM, PFL_ECLOSED (nobody listens), PFL_EIO. */
+/* PFL_ENOMEM, PFL_ECLOSED (nobody listens), PFL_EIO. A network's answer may come later: then the
+ * link fails, or not. Resolves names, which may take time. */
 PFL_MUST_USE int pfl_link_open(struct pfl_link *self, const struct pfl_link_address *address);
 /* Legal in every state, and for a zeroed link that was never opened only after fd = -1. */
 void pfl_link_close(struct pfl_link *self);
@@ -52,6 +56,15 @@ int pfl_link_take_fd(struct pfl_link *self);
 /* A writer on `bytes` of room at the end of what waits; nothing counts until pfl_link_commit. */
 struct pfl_writer pfl_link_reserve(struct pfl_link *self, size_t bytes);
 void pfl_link_commit(struct pfl_link *self, const struct pfl_writer *w);
+/* `fd` goes along with what is sent next; it stays the caller's, until it is sent. */
+static inline void pfl_link_give_fd(struct pfl_link *self, int fd)
+{
+    self->send_fd = fd;
+}
+static inline bool pfl_link_can_send_fd(const struct pfl_link *self)
+{
+    return !self->is_network;
+}
 /* Sends what waits as far as the socket takes it. */
 void pfl_link_send(struct pfl_link *self);
 size_t pfl_link_queued(const struct pfl_link *self);

@@ -18,6 +18,7 @@
 #include "producer/commits.h"
 #include "producer/fork.h"
 #include "producer/heap.h"
+#include "producer/startups.h"
 #include "producer/track_event.h"
 
 static int public_err(int rc)
@@ -68,10 +69,12 @@ static void free_connection(struct perfleet *p)
         pfl_source_free(p->sources[i]);
     }
     for (uint32_t i = 0; i < p->triggers_len; i++)
-        pfl_heap_free(p->triggers[i]);
+        pfl_heap_free(p->triggers[i].name);
     if (p->wake_fd >= 0)
         close(p->wake_fd);
     pfl_link_close(&p->link);
+    pfl_startups_drop_memory(p);
+    pfl_arbiter_unref(p->arbiter);
     pthread_cond_destroy(&p->changed);
     pthread_mutex_destroy(&p->lock);
     pfl_heap_free((void *)(uintptr_t)p->conf.producer_name);
@@ -121,16 +124,16 @@ int perfleet_open(const struct perfleet_conf *conf, struct perfleet **ret_tracin
         return PERFLEET_EFORK;
     if (conf->producer_name == NULL || conf->producer_name[0] == '\0' ||
         strlen(conf->producer_name) > PFL_SOURCE_NAME_MAX || conf->smb_kb > UINT32_MAX / 1024 ||
-        conf->page_kb > UINT32_MAX / 1024 || pfl_link_find_address(conf->socket, &address) != 0)
+        conf->page_kb > UINT32_MAX / 1024 || conf->own_smb_kb > UINT32_MAX / 1024 ||
+        pfl_link_find_address(conf->socket, &address) != 0)
         return PERFLEET_EINVAL;
     if (!pfl_fork_init())
         return PERFLEET_ESYSTEM;
     p = pfl_heap_zalloc(sizeof(*p));
     if (p == NULL)
         return PERFLEET_ENOMEM;
-    p->wake_fd = -1;
-    p->link.fd = -1;
-    p->link.recv_fd = -1;
+    p->wake_fd = p->own_fd = -1;
+    p->link.fd = p->link.recv_fd = p->link.send_fd = -1;
     p->address = address;
     p->conf = *conf;
     p->conf.socket = NULL;
@@ -141,8 +144,12 @@ int perfleet_open(const struct perfleet_conf *conf, struct perfleet **ret_tracin
         rc = PERFLEET_ENOMEM;
     if (rc == 0) {
         p->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        rc = p->wake_fd < 0 ? PERFLEET_ESYSTEM : start_thread(p);
+        rc = p->wake_fd < 0 ? PERFLEET_ESYSTEM : 0;
     }
+    if (rc == 0 && p->conf.own_smb_kb != 0)
+        rc = public_err(pfl_startups_make_memory(p));
+    if (rc == 0)
+        rc = start_thread(p);
     if (rc != 0) {
         free_connection(p);
         return rc;
@@ -252,8 +259,28 @@ void perfleet_commit(struct perfleet *tracing)
         (void)pfl_commits_now(tracing);
 }
 
+/* Locked. */
+static void forget_late_triggers(struct perfleet *p, uint64_t now_ms)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < p->triggers_len; i++) {
+        if (now_ms > p->triggers[i].deadline_ms)
+            pfl_heap_free(p->triggers[i].name);
+        else
+            p->triggers[kept++] = p->triggers[i];
+    }
+    p->triggers_len = kept;
+}
+
 int perfleet_trigger(struct perfleet *tracing, const char *trigger_name)
 {
+    return perfleet_trigger_within(tracing, trigger_name, 0);
+}
+
+int perfleet_trigger_within(struct perfleet *tracing, const char *trigger_name, uint32_t ttl_ms)
+{
+    uint64_t now_ms = pfl_client_now_ms();
     size_t len = strlen(trigger_name);
     char *copy;
     int rc = PERFLEET_ELIMIT;
@@ -266,10 +293,13 @@ int perfleet_trigger(struct perfleet *tracing, const char *trigger_name)
     if (copy == NULL)
         return PERFLEET_ENOMEM;
     pthread_mutex_lock(&tracing->lock);
-    if (!tracing->is_ready) {
+    forget_late_triggers(tracing, now_ms);
+    if (!tracing->is_ready && ttl_ms == 0) {
         rc = PERFLEET_EGONE;
     } else if (tracing->triggers_len < PFL_CLIENT_TRIGGERS_MAX) {
-        tracing->triggers[tracing->triggers_len++] = copy;
+        /* With a connection it is sent at once, or a moment later. */
+        tracing->triggers[tracing->triggers_len++] =
+            (struct pfl_client_trigger){copy, now_ms + (tracing->is_ready ? UINT32_MAX : ttl_ms)};
         copy = NULL;
         rc = 0;
     }
@@ -345,6 +375,47 @@ int perfleet_unregister(struct perfleet *tracing, struct perfleet_source *source
     pfl_track_event_forget(source);
     pfl_source_free(s);
     return 0;
+}
+
+int perfleet_update(struct perfleet *tracing, struct perfleet_source *source,
+                    const void *descriptor_fields, size_t bytes)
+{
+    struct pfl_source *s = (struct pfl_source *)(void *)source;
+    const void *old;
+    char *copy;
+
+    if (pfl_fork_is_child())
+        return PERFLEET_EFORK;
+    if (bytes > PFL_DESCRIPTOR_MAX)
+        return PERFLEET_EINVAL;
+    copy = pfl_heap_copy(descriptor_fields, bytes);
+    if (copy == NULL)
+        return PERFLEET_ENOMEM;
+    pthread_mutex_lock(&tracing->lock);
+    old = s->conf.descriptor_fields;
+    s->conf.descriptor_fields = copy;
+    s->conf.descriptor_fields_bytes = bytes;
+    if (s->stage == PFL_SOURCE_REGISTERED)
+        s->stage = PFL_SOURCE_CHANGED;
+    pthread_mutex_unlock(&tracing->lock);
+    pfl_heap_free((void *)(uintptr_t)old);
+    pfl_client_wake(tracing);
+    return 0;
+}
+
+void perfleet_flush_done(struct perfleet_source *source, uint32_t instance)
+{
+    struct pfl_source *s = (struct pfl_source *)(void *)source;
+
+    if (pfl_fork_is_child() || instance >= PERFLEET_MAX_INSTANCES)
+        return;
+    atomic_fetch_add(&s->flush_done[instance], 1);
+    pfl_client_wake(s->owner);
+}
+
+bool pfl_source_is_callback(const struct pfl_source *self)
+{
+    return pthread_equal(self->owner->thread, pthread_self());
 }
 
 void perfleet_stop_done(struct perfleet_source *source, uint32_t instance)

@@ -28,13 +28,13 @@
  *     ...
  *     perfleet_close(tracing);
  *
- * Fields are written in any order; numbers come from Perfetto's trace_packet.proto. Every begin
- * needs its end: the library closes what a packet left open, and ignores an end too many.
+ * The fields of a packet: perfleet_packet.h. Slices, instants and counters have a header of their
+ * own, perfleet_track_event.h.
  *
  * Threads. Functions on `struct perfleet` and `struct perfleet_source` may be called from any
  * thread. A `struct perfleet_writer` belongs to the thread that got it. Callbacks run on the
  * library's own thread, one at a time; they may write packets, but not call perfleet_unregister,
- * perfleet_sync or perfleet_close.
+ * perfleet_sync or perfleet_close. Signals are blocked on that thread.
  *
  * The service may come, go and come back at any time: packets are dropped while it is away, and
  * sessions are announced anew when it is back.
@@ -42,27 +42,26 @@
  * fork. The child of a fork is cut off: its data sources are off, nothing it writes reaches
  * anybody, and every function returns PERFLEET_EFORK or does nothing. exec is not affected.
  *
+ * Signal handlers may use PERFLEET_TRACE and the macros of perfleet_track_event.h, and nothing
+ * else. A handler that interrupted the library on its own thread (the block of PERFLEET_TRACE
+ * included) writes nothing: its block does not run. Otherwise it writes; no heap is used on the
+ * way.
+ *
  * Needs gcc or clang. Usable from C11 and C++11.
  */
 #ifndef PERFLEET_H
 #define PERFLEET_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "perfleet_packet.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define PERFLEET_API __attribute__((visibility("default")))
-
 /* Bounds. */
-#define PERFLEET_MAX_SOURCES   32u         /* data sources of one connection; 64 in the process */
-#define PERFLEET_MAX_INSTANCES 8u          /* sessions that use one data source at a time */
-#define PERFLEET_MAX_NESTING   32u         /* open messages in a packet; deeper ones are left out */
-#define PERFLEET_MAX_PACKET    0x0fffffffu /* bytes; a longer packet is dropped */
+#define PERFLEET_MAX_SOURCES   32u      /* data sources of one connection; 64 in the process */
+#define PERFLEET_MAX_INSTANCES 8u       /* sessions that use one data source at a time */
+#define PERFLEET_MAX_STATE     1048576u /* bytes of state of a session or a thread */
 
 enum perfleet_err {
     PERFLEET_OK = 0,
@@ -87,19 +86,21 @@ struct perfleet;
 /* Zero is a fine value for every member but producer_name. */
 struct perfleet_conf {
     const char *producer_name; /* how the service knows this program; copied */
-    /* A UNIX socket: a path, or '@' and an abstract name. NULL: PERFETTO_PRODUCER_SOCK_NAME from
-     * the environment, else the default place. */
+    /* A UNIX socket: a path, or '@' and an abstract name; or "host:port", "[v6]:port" or
+     * "vsock://cid:port": then packets are sent instead of shared. NULL:
+     * PERFETTO_PRODUCER_SOCK_NAME from the environment, else the default place. */
     const char *socket;
-    uint32_t smb_kb;   /* wish for the shared memory; 0: the service chooses (256) */
-    uint32_t page_kb;  /* wish for its pages: 4, 8, 16 or 32; 0: the service chooses (4) */
-    uint32_t batch_ms; /* how long finished memory may wait for company; 0: 5 ms */
-    bool no_scraping;  /* the service must not look into unfinished memory at flush and stop */
+    uint32_t smb_kb;     /* wish for the shared memory; 0: the service chooses (256) */
+    uint32_t page_kb;    /* wish for its pages: 4, 8, 16 or 32; 0: the service chooses (4) */
+    uint32_t batch_ms;   /* how long finished memory may wait for company; 0: 5 ms */
+    bool no_scraping;    /* the service must not look into unfinished memory at flush and stop */
+    uint32_t own_smb_kb; /* bring memory of this size along, for perfleet_startup; 0: none */
 };
 
 /*
  * Starts the library's thread, which connects, and connects again whenever the connection is
  * lost: after 1 s, 2 s, ... 10 s, then every 30 s. A service that is away is no error.
- * PERFLEET_EINVAL (no name, a socket name too long or not of the UNIX family), PERFLEET_ENOMEM,
+ * PERFLEET_EINVAL (no name, a socket name that is none, sizes out of range), PERFLEET_ENOMEM,
  * PERFLEET_ESYSTEM, PERFLEET_EFORK.
  */
 PERFLEET_API int perfleet_open(const struct perfleet_conf *conf, struct perfleet **ret_tracing);
@@ -124,7 +125,13 @@ PERFLEET_API int perfleet_sync(struct perfleet *tracing, uint32_t timeout_ms);
  * callback, and the callback for the writer. On other threads it does nothing. */
 PERFLEET_API void perfleet_commit(struct perfleet *tracing);
 
-/* Tells the service that something happened; sessions that wait for this trigger act on it. */
+/*
+ * Tells the service that something happened; sessions that wait for this trigger act on it. Without
+ * a connection the trigger waits for one at most `ttl_ms`; 0: PERFLEET_EGONE. PERFLEET_ELIMIT: 16
+ * wait already.
+ */
+PERFLEET_API int perfleet_trigger_within(struct perfleet *tracing, const char *trigger_name,
+                                         uint32_t ttl_ms);
 PERFLEET_API int perfleet_trigger(struct perfleet *tracing, const char *trigger_name);
 
 /* --- data sources ------------------------------------------------------------------------ */
@@ -145,6 +152,8 @@ enum perfleet_source_flags {
     PERFLEET_ASYNC_STOP = 1,
     /* Flushes of the session do not ask this data source. */
     PERFLEET_NO_FLUSH = 2,
+    /* A flush is over only when the program calls perfleet_flush_done. */
+    PERFLEET_ASYNC_FLUSH = 8,
     /* The session's config may choose the policy (DataSourceConfig.buffer_exhausted_policy). */
     PERFLEET_POLICY_BY_CONFIG = 4,
 };
@@ -168,6 +177,13 @@ struct perfleet_source_conf {
     /* Any more of DataSourceDescriptor, already encoded, e.g. a TrackEventDescriptor; copied. */
     const void *descriptor_fields;
     size_t descriptor_fields_bytes;
+    /* State that the library keeps, zeroed at first: one block for each session, one for each
+     * thread that writes to it. The `end` functions run on whatever thread lets go last, even after
+     * perfleet_unregister: a thread notices only when it traces again, or ends. */
+    size_t session_state_bytes;
+    size_t thread_state_bytes;
+    void (*on_session_state_end)(void *user, void *state);
+    void (*on_thread_state_end)(void *user, void *state);
 };
 
 /* PERFLEET_EINVAL, PERFLEET_ELIMIT, PERFLEET_EEXIST, PERFLEET_ENOMEM, PERFLEET_EFORK. Lives until
@@ -180,16 +196,33 @@ PERFLEET_API int perfleet_register(struct perfleet *tracing,
  * may use it from now on. PERFLEET_EDEADLK inside a callback. */
 PERFLEET_API int perfleet_unregister(struct perfleet *tracing, struct perfleet_source *source);
 
-/* Ends a stop of a PERFLEET_ASYNC_STOP data source. Harmless when nothing waits for it. */
+/* Other descriptor_fields from now on; consumers see them at once if the service can do that. */
+PERFLEET_API int perfleet_update(struct perfleet *tracing, struct perfleet_source *source,
+                                 const void *descriptor_fields, size_t bytes);
+
+/* Ends a stop of a PERFLEET_ASYNC_STOP data source. Harmless when nothing waits for it. Until then
+ * PERFLEET_TRACE leaves the session out; perfleet_writer_open still opens writers for it. */
 PERFLEET_API void perfleet_stop_done(struct perfleet_source *source, uint32_t instance);
 
-/* --- writers ----------------------------------------------------------------------------- */
+/* Ends the oldest flush of a PERFLEET_ASYNC_FLUSH data source: one call for each on_flush. Flush
+ * the writers first. Harmless when nothing waits for it. */
+PERFLEET_API void perfleet_flush_done(struct perfleet_source *source, uint32_t instance);
 
-/* What the inline functions below need; the rest is the library's. */
-struct perfleet_writer {
-    uint8_t *pos; /* next byte */
-    uint8_t *end; /* of the room at hand */
-};
+/*
+ * Startup tracing: starts a session of the program's own at once, before the service has started
+ * one, or is there at all. `config` is an encoded DataSourceConfig. What is written goes to memory;
+ * a session that comes with the same config (buffers, times and ids aside) takes all of it over. If
+ * none has come after `timeout_ms`, it is thrown away and the session stops.
+ *
+ * Needs own_smb_kb, or a session of the service that runs. When the memory is full packets are
+ * dropped, whatever the policy says. A service that refuses the memory ends the session.
+ * PERFLEET_EGONE (no memory), PERFLEET_ELIMIT (too many sessions), PERFLEET_EINVAL,
+ * PERFLEET_ENOMEM, PERFLEET_ETIMEOUT (0 was given), PERFLEET_EFORK, PERFLEET_EDEADLK.
+ */
+PERFLEET_API int perfleet_startup(struct perfleet *tracing, struct perfleet_source *source,
+                                  const void *config, size_t config_bytes, uint32_t timeout_ms);
+
+/* --- writers ----------------------------------------------------------------------------- */
 
 /* Exact for this writer: every packet that was ended is in one of the first two. */
 struct perfleet_writer_stats {
@@ -204,16 +237,37 @@ static inline uint32_t perfleet_active(const struct perfleet_source *source)
     return __atomic_load_n(&source->active, __ATOMIC_RELAXED);
 }
 
-/* The calling thread's writer for the lowest instance in *mask, which it takes out; NULL when
- * none is left. The writer stays the thread's and ends with it. */
-PERFLEET_API struct perfleet_writer *perfleet_next_writer(struct perfleet_source *source,
-                                                          uint32_t *mask);
+/* A walk through the instances in `left`; the library's. */
+struct perfleet_block {
+    struct perfleet_source *source;
+    uint32_t left;
+    struct perfleet_writer *writer; /* of the round that is under way; NULL: none */
+};
 
-/* Runs the block once for each active instance. `break` and `return` are legal between packets. */
+PERFLEET_API struct perfleet_writer *perfleet_block_next_(struct perfleet_block *block);
+PERFLEET_API void perfleet_block_leave_(struct perfleet_block *block);
+
+static inline struct perfleet_block perfleet_block_of_(struct perfleet_source *source)
+{
+    struct perfleet_block block = {source, perfleet_active(source), NULL};
+
+    return block;
+}
+
+static inline void perfleet_block_end_(struct perfleet_block *block)
+{
+    if (block->writer != NULL)
+        perfleet_block_leave_(block);
+}
+
+/* Runs the block once for each active instance, with the calling thread's writer for it. `break`,
+ * `return` and exceptions may leave it, longjmp may not; an open packet then ends. Nothing else is
+ * traced by this thread meanwhile: what the block calls is left out. */
 #define PERFLEET_TRACE(source, writer)                                                             \
-    for (uint32_t perfleet_mask_ = perfleet_active(source);                                        \
-         __builtin_expect(perfleet_mask_ != 0, 0) &&                                               \
-         ((writer) = perfleet_next_writer((source), &perfleet_mask_)) != NULL;)
+    for (struct perfleet_block perfleet_block_                                                     \
+         __attribute__((cleanup(perfleet_block_end_))) = perfleet_block_of_(source);               \
+         __builtin_expect(perfleet_block_.left != 0, 0) &&                                         \
+         ((writer) = perfleet_block_next_(&perfleet_block_)) != NULL;)
 
 /*
  * A writer of one's own, e.g. to have several sequences in a thread. It belongs to the instance
@@ -225,6 +279,12 @@ PERFLEET_API int perfleet_writer_open(struct perfleet_source *source, uint32_t i
 PERFLEET_API void perfleet_writer_close(struct perfleet_writer *writer);
 
 PERFLEET_API uint32_t perfleet_writer_instance(const struct perfleet_writer *writer);
+/* The session's state, shared by all threads, and the writer's own; NULL when none was asked for.
+ * They live at least as long as the writer. */
+PERFLEET_API void *perfleet_session_state(struct perfleet_writer *writer);
+PERFLEET_API void *perfleet_thread_state(struct perfleet_writer *writer);
+/* The session's state, inside a callback; NULL outside. */
+PERFLEET_API void *perfleet_instance_state(struct perfleet_source *source, uint32_t instance);
 PERFLEET_API void perfleet_writer_stats_get(const struct perfleet_writer *writer,
                                             struct perfleet_writer_stats *ret_stats);
 
@@ -237,146 +297,6 @@ PERFLEET_API void perfleet_writer_flush(struct perfleet_writer *writer);
  * TracePacket.sequence_flags = 1 in the first packet. Ask between packets.
  */
 PERFLEET_API bool perfleet_writer_take_reset(struct perfleet_writer *writer);
-
-/* --- packets ----------------------------------------------------------------------------- */
-
-PERFLEET_API void perfleet_packet_begin(struct perfleet_writer *w);
-PERFLEET_API void perfleet_packet_end(struct perfleet_writer *w);
-
-/* A nested message (a field of a message type): its fields come until perfleet_end. */
-PERFLEET_API void perfleet_begin(struct perfleet_writer *w, uint32_t field);
-PERFLEET_API void perfleet_end(struct perfleet_writer *w);
-
-/* Bytes as they are, e.g. fields encoded elsewhere. */
-PERFLEET_API void perfleet_raw(struct perfleet_writer *w, const void *data, size_t bytes);
-
-/* The default clock of timestamps: CLOCK_BOOTTIME in nanoseconds. */
-PERFLEET_API uint64_t perfleet_time_ns(void);
-
-static inline uint8_t *perfleet_put_varint_(uint8_t *p, uint64_t v)
-{
-    while (__builtin_expect(v >= 0x80, 0)) {
-        *p++ = (uint8_t)(v | 0x80);
-        v >>= 7;
-    }
-    *p++ = (uint8_t)v;
-    return p;
-}
-
-/* With a constant field number the compiler keeps one of the branches. */
-static inline uint8_t *perfleet_put_tag_(uint8_t *p, uint32_t field, uint32_t wire_type)
-{
-    uint32_t tag = field << 3 | wire_type;
-
-    if (tag < 0x80) {
-        *p++ = (uint8_t)tag;
-        return p;
-    }
-    if (tag < 0x4000) {
-        *p++ = (uint8_t)(tag | 0x80);
-        *p++ = (uint8_t)(tag >> 7);
-        return p;
-    }
-    return perfleet_put_varint_(p, tag);
-}
-
-#define PERFLEET_FIELD_MAX_ 16 /* tag of 5 bytes, varint of 10 */
-
-/* uint32, uint64, bool, enum; int32 and int64 too (see perfleet_int). */
-static inline void perfleet_uint(struct perfleet_writer *w, uint32_t field, uint64_t value)
-{
-    uint8_t spare[PERFLEET_FIELD_MAX_];
-
-    if (__builtin_expect(w->end - w->pos >= PERFLEET_FIELD_MAX_, 1)) {
-        w->pos = perfleet_put_varint_(perfleet_put_tag_(w->pos, field, 0), value);
-        return;
-    }
-    perfleet_raw(w, spare,
-                 (size_t)(perfleet_put_varint_(perfleet_put_tag_(spare, field, 0), value) - spare));
-}
-
-static inline void perfleet_int(struct perfleet_writer *w, uint32_t field, int64_t value)
-{
-    perfleet_uint(w, field, (uint64_t)value);
-}
-
-static inline void perfleet_bool(struct perfleet_writer *w, uint32_t field, bool value)
-{
-    perfleet_uint(w, field, value ? 1 : 0);
-}
-
-/* sint32, sint64. */
-static inline void perfleet_sint(struct perfleet_writer *w, uint32_t field, int64_t value)
-{
-    perfleet_uint(w, field, ((uint64_t)value << 1) ^ (value < 0 ? ~(uint64_t)0 : 0));
-}
-
-/* fixed64, sfixed64, and by perfleet_double double. */
-static inline void perfleet_fixed64(struct perfleet_writer *w, uint32_t field, uint64_t value)
-{
-    uint8_t spare[PERFLEET_FIELD_MAX_];
-    bool fits = w->end - w->pos >= PERFLEET_FIELD_MAX_;
-    uint8_t *p = perfleet_put_tag_(fits ? w->pos : spare, field, 1);
-
-    memcpy(p, &value, sizeof(value));
-    if (__builtin_expect(fits, 1))
-        w->pos = p + sizeof(value);
-    else
-        perfleet_raw(w, spare, (size_t)(p - spare) + sizeof(value));
-}
-
-static inline void perfleet_double(struct perfleet_writer *w, uint32_t field, double value)
-{
-    uint64_t bits;
-
-    memcpy(&bits, &value, sizeof(bits));
-    perfleet_fixed64(w, field, bits);
-}
-
-/* fixed32, sfixed32, and by perfleet_float float. */
-static inline void perfleet_fixed32(struct perfleet_writer *w, uint32_t field, uint32_t value)
-{
-    uint8_t spare[PERFLEET_FIELD_MAX_];
-    bool fits = w->end - w->pos >= PERFLEET_FIELD_MAX_;
-    uint8_t *p = perfleet_put_tag_(fits ? w->pos : spare, field, 5);
-
-    memcpy(p, &value, sizeof(value));
-    if (__builtin_expect(fits, 1))
-        w->pos = p + sizeof(value);
-    else
-        perfleet_raw(w, spare, (size_t)(p - spare) + sizeof(value));
-}
-
-static inline void perfleet_float(struct perfleet_writer *w, uint32_t field, float value)
-{
-    uint32_t bits;
-
-    memcpy(&bits, &value, sizeof(bits));
-    perfleet_fixed32(w, field, bits);
-}
-
-static inline void perfleet_bytes(struct perfleet_writer *w, uint32_t field, const void *data,
-                                  size_t bytes)
-{
-    uint8_t spare[PERFLEET_FIELD_MAX_];
-    uint8_t *p;
-
-    if (__builtin_expect((size_t)(w->end - w->pos) >= PERFLEET_FIELD_MAX_ + bytes, 1)) {
-        p = perfleet_put_varint_(perfleet_put_tag_(w->pos, field, 2), bytes);
-        if (bytes != 0)
-            memcpy(p, data, bytes);
-        w->pos = p + bytes;
-        return;
-    }
-    p = perfleet_put_varint_(perfleet_put_tag_(spare, field, 2), bytes);
-    perfleet_raw(w, spare, (size_t)(p - spare));
-    perfleet_raw(w, data, bytes);
-}
-
-static inline void perfleet_string(struct perfleet_writer *w, uint32_t field, const char *str)
-{
-    perfleet_bytes(w, field, str, strlen(str));
-}
 
 #ifdef __cplusplus
 }

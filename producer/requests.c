@@ -15,9 +15,11 @@
 #define ARGS_MAX   1024u /* of the requests without free text */
 #define FRAME_ROOM PFL_REQUESTS_FRAME_ROOM
 
-enum { INIT_PAGE_HINT = 1, INIT_SMB_HINT = 2, INIT_NAME = 3, INIT_SCRAPING = 4, INIT_SDK = 8 };
+enum { INIT_PAGE_HINT = 1, INIT_SMB_HINT = 2, INIT_NAME = 3, INIT_SCRAPING = 4 };
+enum { INIT_OWN_SMB = 6, INIT_SDK = 8 };
 enum { SCRAPING_ENABLED = 1, SCRAPING_DISABLED = 2 };
-enum { DS_NAME = 1, DS_NOTIFY_STOP = 2, DS_NOTIFY_START = 3, DS_CLEARS = 4, DS_NO_FLUSH = 9 };
+enum { DS_NAME = 1, DS_NOTIFY_STOP = 2, DS_NOTIFY_START = 3, DS_CLEARS = 4 };
+enum { DS_ID = 7, DS_NO_FLUSH = 9 };
 
 /* Once there are writers, their threads send too (pfl_requests_try_commit). */
 static void lock(struct perfleet *p)
@@ -92,16 +94,22 @@ static void register_writer(struct perfleet *p, const struct pfl_arbiter_writer_
 void pfl_requests_greet(struct perfleet *p)
 {
     static const char sdk[] = "libperfleet " PFL_VERSION;
+    bool has_own = p->own_fd >= 0 && pfl_link_can_send_fd(&p->link);
+    uint32_t smb_kb = has_own ? p->conf.own_smb_kb : p->conf.smb_kb;
     uint8_t bytes[ARGS_MAX];
     struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
 
     if (p->conf.page_kb != 0)
         pfl_writer_field_varint(&w, INIT_PAGE_HINT, (uint64_t)p->conf.page_kb * 1024);
-    if (p->conf.smb_kb != 0)
-        pfl_writer_field_varint(&w, INIT_SMB_HINT, (uint64_t)p->conf.smb_kb * 1024);
+    if (smb_kb != 0)
+        pfl_writer_field_varint(&w, INIT_SMB_HINT, (uint64_t)smb_kb * 1024);
     pfl_writer_field_bytes(&w, INIT_NAME, p->conf.producer_name, strlen(p->conf.producer_name));
     pfl_writer_field_varint(&w, INIT_SCRAPING,
                             p->conf.no_scraping ? SCRAPING_DISABLED : SCRAPING_ENABLED);
+    if (has_own) {
+        pfl_writer_field_varint(&w, INIT_OWN_SMB, 1);
+        pfl_link_give_fd(&p->link, p->own_fd);
+    }
     pfl_writer_field_bytes(&w, INIT_SDK, sdk, sizeof(sdk) - 1);
     p->greeting_request = pfl_requests_invoke(p, PFL_IPC_INITIALIZE_CONNECTION,
                                               pfl_span_of(bytes, sizeof(bytes) - w.left), false);
@@ -110,23 +118,28 @@ void pfl_requests_greet(struct perfleet *p)
 }
 
 /* Descriptor: our own fields and what the program encoded. */
-void pfl_requests_register_source(struct perfleet *p, const struct pfl_source *s)
+static void send_descriptor(struct perfleet *p, enum pfl_ipc_method method,
+                            const struct pfl_source *s)
 {
     uint8_t own[PFL_SOURCE_NAME_MAX + 64];
     struct pfl_writer d = pfl_writer_of(own, sizeof(own));
-    size_t more = s->conf.descriptor_fields_bytes;
-    size_t own_len;
-    uint8_t *args = pfl_heap_zalloc(sizeof(own) + more + 16);
     struct pfl_writer w;
+    size_t own_len, more;
+    uint8_t *args;
 
+    pthread_mutex_lock(&p->lock); /* perfleet_update may exchange the program's part */
+    more = s->conf.descriptor_fields_bytes;
+    args = pfl_heap_zalloc(sizeof(own) + more + 16);
     if (args == NULL) {
         p->link.has_failed = true; /* the next connection tries again */
+        pthread_mutex_unlock(&p->lock);
         return;
     }
     pfl_writer_field_bytes(&d, DS_NAME, s->conf.name, strlen(s->conf.name));
     pfl_writer_field_varint(&d, DS_NOTIFY_STOP, 1);
     pfl_writer_field_varint(&d, DS_NOTIFY_START, 1);
     pfl_writer_field_varint(&d, DS_CLEARS, 1);
+    pfl_writer_field_varint(&d, DS_ID, s->slot + 1);
     if ((s->conf.flags & PERFLEET_NO_FLUSH) != 0)
         pfl_writer_field_varint(&d, DS_NO_FLUSH, 1);
     own_len = sizeof(own) - d.left;
@@ -134,9 +147,19 @@ void pfl_requests_register_source(struct perfleet *p, const struct pfl_source *s
     pfl_writer_field_header(&w, 1, own_len + more);
     pfl_writer_bytes(&w, own, own_len);
     pfl_writer_bytes(&w, s->conf.descriptor_fields, more);
-    pfl_requests_invoke(p, PFL_IPC_REGISTER_DATA_SOURCE,
-                        pfl_span_of(args, sizeof(own) + more + 16 - w.left), true);
+    pthread_mutex_unlock(&p->lock);
+    pfl_requests_invoke(p, method, pfl_span_of(args, sizeof(own) + more + 16 - w.left), true);
     pfl_heap_free(args);
+}
+
+void pfl_requests_register_source(struct perfleet *p, const struct pfl_source *s)
+{
+    send_descriptor(p, PFL_IPC_REGISTER_DATA_SOURCE, s);
+}
+
+void pfl_requests_update_source(struct perfleet *p, const struct pfl_source *s)
+{
+    send_descriptor(p, PFL_IPC_UPDATE_DATA_SOURCE, s);
 }
 
 void pfl_requests_unregister_source(struct perfleet *p, const struct pfl_source *s)
@@ -153,17 +176,19 @@ void pfl_requests_unregister_source(struct perfleet *p, const struct pfl_source 
 
 static void send_commits(struct perfleet *p)
 {
-    static const struct pfl_ipc_commit_pos start = {0};
-    struct pfl_ipc_commit_pos pos = start;
-    uint8_t args[PFL_IPC_COMMIT_MAX];
+    struct pfl_ipc_commit_pos pos = {.emulated = p->is_emulated ? &p->arbiter->smb : NULL};
+    uint8_t *args = p->commit_args; /* the thread may be a writer with a small stack */
     bool has_data = p->batch.moves.len > 0 || p->batch.patches.len > 0 || p->batch.flush_id != 0;
     bool has_more = has_data;
 
     while (has_more) {
-        struct pfl_writer w = pfl_writer_of(args, sizeof(args));
+        struct pfl_writer w = pfl_writer_of(args, sizeof(p->commit_args));
+        size_t first = pos.moves;
 
         has_more = pfl_ipc_encode_commit(&w, &p->batch, &pos);
-        invoke(p, PFL_IPC_COMMIT_DATA, pfl_span_of(args, sizeof(args) - w.left), true);
+        invoke(p, PFL_IPC_COMMIT_DATA, pfl_span_of(args, sizeof(p->commit_args) - w.left), true);
+        if (p->is_emulated)
+            pfl_arbiter_free_moved(p->arbiter, &p->batch, first, pos.moves);
     }
 }
 
@@ -188,13 +213,14 @@ void pfl_requests_commit(struct perfleet *p)
     if (p->arbiter == NULL)
         return;
     lock(p);
-    commit(p);
+    if (p->arbiter->is_online)
+        commit(p);
     unlock(p);
 }
 
 bool pfl_requests_try_commit(struct perfleet *p, bool *ret_is_rest)
 {
-    if (p->link.has_failed || pfl_link_queued(&p->link) > 0)
+    if (!p->arbiter->is_online || p->link.has_failed || pfl_link_queued(&p->link) > 0)
         return false;
     commit(p);
     pfl_link_send(&p->link);

@@ -16,6 +16,8 @@ void pfl_requests_invoke_number(struct perfleet *p, enum pfl_ipc_method method, 
 /* InitializeConnection and GetAsyncCommand. */
 void pfl_requests_greet(struct perfleet *p);
 void pfl_requests_register_source(struct perfleet *p, const struct pfl_source *s);
+/* Its descriptor has changed. */
+void pfl_requests_update_source(struct perfleet *p, const struct pfl_source *s);
 void pfl_requests_unregister_source(struct perfleet *p, const struct pfl_source *s);
 /* Everything that is pending: writers that came, CommitData, writers that went. */
 void pfl_requests_commit(struct perfleet *p);

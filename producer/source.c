@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "producer/fork.h"
+#include "producer/guard.h"
 #include "producer/heap.h"
 #include "producer/threads.h"
 
@@ -86,6 +87,8 @@ static int copy_conf(struct pfl_source *self, const struct perfleet_source_conf 
 
     if (name_len == 0 || name_len > PFL_SOURCE_NAME_MAX ||
         conf->descriptor_fields_bytes > PFL_DESCRIPTOR_MAX ||
+        conf->session_state_bytes > PERFLEET_MAX_STATE ||
+        conf->thread_state_bytes > PERFLEET_MAX_STATE ||
         (uint32_t)conf->policy > PERFLEET_STALL_THEN_DROP)
         return PFL_EINVAL;
     self->conf = *conf;
@@ -141,7 +144,7 @@ void pfl_source_free(struct pfl_source *self)
 int pfl_source_find_instance(const struct pfl_source *self, uint64_t id)
 {
     for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++) {
-        if (self->instances[i].state != PFL_INSTANCE_FREE && self->instances[i].id == id)
+        if (self->instances[i].has_id && self->instances[i].id == id)
             return (int)i;
     }
     return -1;
@@ -170,7 +173,7 @@ static void read_config(const struct pfl_source *self, struct pfl_span config,
     while (pfl_reader_field(&r, &f)) {
         if (f.type != PFL_WIRE_VARINT)
             continue;
-        if (f.id == CONFIG_TARGET_BUFFER)
+        if (f.id == CONFIG_TARGET_BUFFER && instance->startup == NULL)
             instance->buffer = (uint16_t)f.value;
         if (f.id == CONFIG_EXHAUSTED_POLICY && (self->conf.flags & PERFLEET_POLICY_BY_CONFIG) != 0)
             instance->policy = policy_of(f.value, instance->policy);
@@ -181,13 +184,20 @@ int pfl_source_setup(struct pfl_source *self, const struct pfl_instance_conf *co
                      struct pfl_arbiter *arbiter)
 {
     struct pfl_instance instance = {
-        .state = PFL_INSTANCE_SET_UP, .id = conf->id, .arbiter = arbiter};
+        .state = PFL_INSTANCE_SET_UP,
+        .has_id = conf->startup == NULL,
+        .id = conf->id,
+        .arbiter = arbiter,
+        .startup = conf->startup,
+        .buffer = conf->startup == NULL ? 0 : conf->startup->reservation,
+    };
     uint32_t i = 0;
 
     while (i < PERFLEET_MAX_INSTANCES && self->instances[i].state != PFL_INSTANCE_FREE)
         i++;
-    if (i == PERFLEET_MAX_INSTANCES)
+    if (i == PERFLEET_MAX_INSTANCES || pfl_state_new(&self->conf, &instance.program_state) != 0)
         return -1;
+    atomic_store(&self->flush_done[i], 0);
     read_config(self, conf->config, &instance);
     pfl_arbiter_ref(arbiter);
     pthread_mutex_lock(&self->lock);
@@ -218,15 +228,19 @@ void pfl_source_start(struct pfl_source *self, uint32_t instance)
 
 static void end_instance(struct pfl_source *self, uint32_t instance)
 {
-    struct pfl_arbiter *arbiter;
+    struct pfl_instance ended;
 
     pfl_source_flush_thread();
     pthread_mutex_lock(&self->lock);
-    arbiter = self->instances[instance].arbiter;
+    ended = self->instances[instance];
     self->instances[instance] = (struct pfl_instance){0};
     pthread_mutex_unlock(&self->lock);
     pfl_threads_end_life(self->slot, instance);
-    pfl_arbiter_unref(arbiter);
+    if (ended.startup != NULL)
+        pfl_arbiter_resolve(ended.arbiter, ended.startup->reservation, ended.startup->buffer);
+    pfl_startup_free(ended.startup);
+    pfl_state_unref(ended.program_state);
+    pfl_arbiter_unref(ended.arbiter);
 }
 
 bool pfl_source_stop(struct pfl_source *self, uint32_t instance)
@@ -274,6 +288,54 @@ void pfl_source_clear_incremental(struct pfl_source *self, uint32_t instance)
         self->conf.on_clear_incremental_state(self->conf.user, instance);
 }
 
+/* --- flushes ------------------------------------------------------------------------------ */
+
+static void settle(struct pfl_source *self, uint32_t instance, uint64_t *oldest)
+{
+    struct pfl_instance *at = &self->instances[instance];
+    uint32_t done = atomic_exchange(&self->flush_done[instance], 0);
+
+    done = done < at->flushes_len ? done : at->flushes_len;
+    at->flushes_len -= done;
+    memmove(at->flushes, at->flushes + done, at->flushes_len * sizeof(at->flushes[0]));
+    if (at->flushes_len > 0 && at->flushes[0] < *oldest)
+        *oldest = at->flushes[0];
+}
+
+void pfl_source_flush(struct pfl_source *self, uint32_t instance, uint64_t flush_id,
+                      uint64_t flush_flags)
+{
+    struct pfl_instance *at = &self->instances[instance];
+    uint64_t oldest = 0;
+
+    if (self->conf.on_flush == NULL || at->state == PFL_INSTANCE_SET_UP)
+        return;
+    settle(self, instance, &oldest); /* what was said done before this one was asked for */
+    if ((self->conf.flags & PERFLEET_ASYNC_FLUSH) != 0) {
+        if (at->flushes_len == PFL_SOURCE_FLUSHES_MAX)
+            return; /* the program is far behind: this one goes without it */
+        at->flushes[at->flushes_len++] = flush_id;
+    }
+    self->conf.on_flush(self->conf.user, instance, flush_flags);
+}
+
+void pfl_source_settle_flushes(struct pfl_source *self, uint64_t *oldest)
+{
+    for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++)
+        settle(self, i, oldest);
+}
+
+void *perfleet_instance_state(struct perfleet_source *source, uint32_t instance)
+{
+    struct pfl_source *self = (struct pfl_source *)(void *)source;
+    struct pfl_state *state;
+
+    if (instance >= PERFLEET_MAX_INSTANCES || !pfl_source_is_callback(self))
+        return NULL;
+    state = self->instances[instance].program_state;
+    return state != NULL && state->session_bytes != 0 ? state->session : NULL;
+}
+
 /* --- writers of an instance -------------------------------------------------------------- */
 
 int pfl_source_open_writer(struct pfl_source *self, uint32_t instance,
@@ -284,6 +346,7 @@ int pfl_source_open_writer(struct pfl_source *self, uint32_t instance,
     bool is_usable;
     int rc;
 
+    pfl_guard_enter();
     pthread_mutex_lock(&self->lock);
     /* While stopping the program may still write its last words. */
     is_usable = from->state == PFL_INSTANCE_STARTED || from->state == PFL_INSTANCE_STOPPING;
@@ -291,14 +354,17 @@ int pfl_source_open_writer(struct pfl_source *self, uint32_t instance,
         conf.arbiter = from->arbiter;
         conf.buffer = from->buffer;
         conf.policy = from->policy;
+        conf.state = pfl_state_ref(from->program_state);
         conf.generation = pfl_threads_generation(self->slot, instance);
         conf.clears = pfl_threads_clears(self->slot, instance);
         pfl_arbiter_ref(conf.arbiter);
     }
     pthread_mutex_unlock(&self->lock);
+    pfl_guard_leave();
     if (!is_usable)
         return PFL_EINVAL;
     rc = pfl_trace_writer_new(&conf, ret_writer);
+    pfl_state_unref(conf.state);
     pfl_arbiter_unref(conf.arbiter);
     return rc;
 }

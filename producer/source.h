@@ -18,11 +18,13 @@
 #include "base/bytes.h"
 #include "producer/arbiter.h"
 #include "producer/perfleet.h"
+#include "producer/startup.h"
 #include "producer/writer.h"
 
 #define PFL_SOURCES_IN_PROCESS 64u
 #define PFL_SOURCE_NAME_MAX    255u
 #define PFL_DESCRIPTOR_MAX     32768u
+#define PFL_SOURCE_FLUSHES_MAX 16u /* flushes of an instance that wait for perfleet_flush_done */
 
 enum pfl_instance_state {
     PFL_INSTANCE_FREE = 0,
@@ -33,16 +35,22 @@ enum pfl_instance_state {
 
 struct pfl_instance {
     enum pfl_instance_state state;
+    bool has_id;
     uint64_t id;                 /* the service's */
     struct pfl_arbiter *arbiter; /* a reference of its own while not FREE */
-    uint16_t buffer;
+    uint32_t buffer;             /* startup: a reservation */
     enum perfleet_policy policy;
+    struct pfl_state *program_state; /* a reference; NULL: none */
+    struct pfl_startup *startup;     /* owned; NULL: the service began it, or took it over */
+    uint32_t flushes_len;
+    uint64_t flushes[PFL_SOURCE_FLUSHES_MAX]; /* ids not done yet, oldest first */
 };
 
 /* Where a source stands with the service; under the connection's lock. */
 enum pfl_source_stage {
     PFL_SOURCE_NEW = 0, /* not registered on this connection */
     PFL_SOURCE_REGISTERED,
+    PFL_SOURCE_CHANGED, /* registered, with another descriptor by now */
     PFL_SOURCE_LEAVING, /* perfleet_unregister waits for the thread */
     PFL_SOURCE_LEFT,
 };
@@ -53,16 +61,18 @@ struct pfl_source {
     struct pfl_source *next_in_process;
     uint32_t slot;
     enum pfl_source_stage stage;
-    struct perfleet_source_conf conf; /* strings owned */
+    struct perfleet_source_conf conf; /* strings owned; the descriptor under the owner's lock */
     _Atomic(uint32_t) stop_done;      /* bits set by perfleet_stop_done */
-    pthread_mutex_t lock;             /* guards what writers are made of */
+    _Atomic(uint32_t) flush_done[PERFLEET_MAX_INSTANCES]; /* calls of perfleet_flush_done */
+    pthread_mutex_t lock;                                 /* guards what writers are made of */
     struct pfl_instance instances[PERFLEET_MAX_INSTANCES];
 };
 
 /* A session's wish, as the service sent it. */
 struct pfl_instance_conf {
     uint64_t id;
-    struct pfl_span config; /* DataSourceConfig */
+    struct pfl_span config;      /* DataSourceConfig */
+    struct pfl_startup *startup; /* transferred on success; NULL: the service's */
 };
 
 /* PFL_ENOMEM, PFL_ELIMIT (slots of the process), PFL_EINVAL. */
@@ -76,6 +86,14 @@ int pfl_source_find_instance(const struct pfl_source *self, uint64_t id);
 /* Takes a free instance for a session and calls on_setup; -1: all are in use. */
 int pfl_source_setup(struct pfl_source *self, const struct pfl_instance_conf *conf,
                      struct pfl_arbiter *arbiter);
+/* Is the source known to the service? */
+/* Does a callback of its connection run on the calling thread? In perfleet.c. */
+bool pfl_source_is_callback(const struct pfl_source *self);
+
+static inline bool pfl_source_is_registered(const struct pfl_source *self)
+{
+    return self->stage == PFL_SOURCE_REGISTERED || self->stage == PFL_SOURCE_CHANGED;
+}
 void pfl_source_start(struct pfl_source *self, uint32_t instance);
 /* True: the instance has ended; false: perfleet_stop_done ends it (pfl_source_finish_stop). */
 bool pfl_source_stop(struct pfl_source *self, uint32_t instance);
@@ -84,6 +102,12 @@ bool pfl_source_finish_stop(struct pfl_source *self, uint32_t instance);
 /* The connection is gone: ends every instance, whatever the program says. */
 void pfl_source_stop_all(struct pfl_source *self);
 void pfl_source_clear_incremental(struct pfl_source *self, uint32_t instance);
+/* Asks the program to flush; an asynchronous flush is then owed. */
+void pfl_source_flush(struct pfl_source *self, uint32_t instance, uint64_t flush_id,
+                      uint64_t flush_flags);
+/* What the program has done of it. *oldest becomes the oldest flush that is owed, if it is older.
+ */
+void pfl_source_settle_flushes(struct pfl_source *self, uint64_t *oldest);
 
 /* A writer for an instance that is started or stopping; any thread. PFL_EINVAL, PFL_ENOMEM,
  * PFL_ELIMIT, PFL_ECLOSED. */

@@ -2,7 +2,7 @@
 /*
  * Per thread: a table of writers, one place for each instance of each data source of the process.
  *
- * Happy path: perfleet_next_writer takes the lowest bit, finds the thread's writer in the table
+ * Happy path: perfleet_block_next_ takes the lowest bit, finds the thread's writer in the table
  * and compares its generation with the instance's: no lock, no call. A writer that is missing or
  * old is made anew under the source's lock; while at it, every other old writer of the thread is
  * freed, so that ended sessions do not keep shared memory. A thread's end frees its table.
@@ -16,6 +16,7 @@
 
 #include "producer/event_sequence.h"
 #include "producer/fork.h"
+#include "producer/guard.h"
 #include "producer/heap.h"
 #include "producer/source.h"
 
@@ -33,6 +34,7 @@ struct table {
 static struct life lives[PLACES];
 static _Atomic(uint64_t) last_generation;
 static _Thread_local struct table *table_of_thread;
+_Thread_local volatile uint32_t pfl_guard_depth;
 static pthread_key_t key; /* only for its destructor */
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static bool has_key;
@@ -83,10 +85,12 @@ static void free_table(void *arg)
 
     if (pfl_fork_is_child())
         return;
+    pfl_guard_enter();
     for (uint32_t i = 0; i < PLACES; i++)
         pfl_trace_writer_free(table->writers[i]);
-    pfl_heap_free(table);
+    pfl_heap_unmap(table, sizeof(*table));
     table_of_thread = NULL;
+    pfl_guard_leave();
 }
 
 static void make_key(void)
@@ -101,11 +105,11 @@ static struct table *make_table(void)
     pthread_once(&key_once, make_key);
     if (!has_key)
         return NULL;
-    table = pfl_heap_zalloc(sizeof(*table));
+    table = pfl_heap_map(sizeof(*table));
     if (table == NULL)
         return NULL;
     if (pthread_setspecific(key, table) != 0) {
-        pfl_heap_free(table);
+        pfl_heap_unmap(table, sizeof(*table));
         return NULL;
     }
     table_of_thread = table;
@@ -143,10 +147,8 @@ static struct pfl_trace_writer *renew_writer(struct pfl_source *source, uint32_t
     return table->writers[place];
 }
 
-struct perfleet_writer *perfleet_next_writer(struct perfleet_source *source, uint32_t *mask)
+static struct perfleet_writer *next_writer(struct pfl_source *self, uint32_t *mask)
 {
-    struct pfl_source *self = (struct pfl_source *)(void *)source;
-
     while (*mask != 0) {
         uint32_t instance = (uint32_t)__builtin_ctz(*mask);
         uint32_t place = place_of(self->slot, instance);
@@ -162,15 +164,47 @@ struct perfleet_writer *perfleet_next_writer(struct perfleet_source *source, uin
     return NULL;
 }
 
+/* `end` is NULL between packets. */
+static void end_packet(struct perfleet_writer *w)
+{
+    if (__builtin_expect(w->end != NULL, 0))
+        perfleet_packet_end(w);
+}
+
+struct perfleet_writer *perfleet_block_next_(struct perfleet_block *block)
+{
+    if (block->writer != NULL) {
+        end_packet(block->writer);
+    } else if (pfl_guard_is_inside()) {
+        block->left = 0;
+        return NULL;
+    } else {
+        pfl_guard_enter();
+    }
+    block->writer = next_writer((struct pfl_source *)(void *)block->source, &block->left);
+    if (block->writer == NULL)
+        pfl_guard_leave();
+    return block->writer;
+}
+
+void perfleet_block_leave_(struct perfleet_block *block)
+{
+    end_packet(block->writer);
+    block->writer = NULL;
+    pfl_guard_leave();
+}
+
 void pfl_source_flush_thread(void)
 {
     struct table *table = table_of_thread;
 
+    pfl_guard_enter();
     for (uint32_t i = 0; table != NULL && i < PLACES; i++) {
         if (table->writers[i] != NULL)
             perfleet_writer_flush(pfl_trace_writer_get_public(table->writers[i]));
     }
     pfl_sequence_flush_thread();
+    pfl_guard_leave();
 }
 
 void pfl_source_drop_thread(void)

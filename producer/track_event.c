@@ -13,9 +13,12 @@
 #include "producer/track_event.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "producer/category.h"
+#include "producer/client.h"
 #include "producer/fork.h"
+#include "producer/guard.h"
 #include "producer/heap.h"
 #include "producer/source.h"
 #include "producer/threads.h"
@@ -27,6 +30,7 @@ enum { CONFIG_THREAD_TIME = 8, CONFIG_HIDES_NAMES = 9, CONFIG_SUBSAMPLING = 10 }
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards source and settings */
 static struct pfl_source *source;                        /* borrowed from its connection */
 static struct pfl_event_settings settings[PERFLEET_MAX_INSTANCES];
+static atomic_bool is_list_changed; /* since the data source was described */
 
 /* --- sessions: the connection's thread --------------------------------------------------- */
 
@@ -106,6 +110,32 @@ int pfl_track_event_open_sequence(uint32_t instance, struct pfl_sequence *sequen
     }
     pthread_mutex_unlock(&lock);
     return rc;
+}
+
+void pfl_track_event_on_categories(void)
+{
+    pfl_guard_enter();
+    pthread_mutex_lock(&lock);
+    if (source != NULL && !atomic_exchange(&is_list_changed, true))
+        pfl_client_wake(source->owner);
+    pthread_mutex_unlock(&lock);
+    pfl_guard_leave();
+}
+
+void pfl_track_event_refresh(struct perfleet *tracing)
+{
+    void *descriptor;
+    size_t bytes;
+
+    if (!atomic_load_explicit(&is_list_changed, memory_order_relaxed))
+        return;
+    if (pfl_category_describe(&descriptor, &bytes) != 0)
+        return; /* the next turn tries again */
+    pthread_mutex_lock(&lock);
+    if (source != NULL && source->owner == tracing && atomic_exchange(&is_list_changed, false))
+        (void)perfleet_update(tracing, &source->pub, descriptor, bytes);
+    pthread_mutex_unlock(&lock);
+    pfl_heap_free(descriptor);
 }
 
 void pfl_track_event_forget(const struct perfleet_source *freed)

@@ -22,10 +22,10 @@
 #include "producer/writer.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "abi/fragment.h"
 #include "producer/fork.h"
+#include "producer/guard.h"
 #include "producer/heap.h"
 
 #define FIELD_PREVIOUS_PACKET_DROPPED  42u
@@ -70,10 +70,11 @@ struct pfl_trace_writer {
     uint16_t id;
     struct perfleet_writer_stats stats;
     struct frame frames[PERFLEET_MAX_NESTING];
-    uint8_t scratch[PFL_WRITER_SCRATCH_BYTES];
+    _Alignas(16) uint8_t scratch[PFL_WRITER_SCRATCH_BYTES];
 };
 
 _Static_assert(offsetof(struct pfl_trace_writer, pub) == 0, "the public part comes first");
+_Static_assert(sizeof(struct pfl_trace_writer) <= 4096, "a writer is one page");
 
 static struct pfl_trace_writer *self_of(struct perfleet_writer *w)
 {
@@ -104,6 +105,7 @@ static bool get_chunk(struct pfl_trace_writer *self, uint16_t packets,
                       struct pfl_arbiter_chunk *ret_chunk)
 {
     struct pfl_arbiter_want want = {
+        .buffer = self->conf.buffer,
         .writer_id = self->id,
         .packets = packets,
         .chunk_id = self->next_chunk_id,
@@ -114,7 +116,9 @@ static bool get_chunk(struct pfl_trace_writer *self, uint16_t packets,
     if (self->is_out_of_room && want.policy == PERFLEET_STALL_THEN_DROP)
         want.policy = PERFLEET_DROP;
     self->lost_bytes = 0;
+    pfl_guard_enter();
     self->is_out_of_room = !pfl_arbiter_get_chunk(self->conf.arbiter, &want, ret_chunk);
+    pfl_guard_leave();
     if (self->is_out_of_room)
         return false;
     self->next_chunk_id++;
@@ -127,7 +131,9 @@ static void give_chunk(struct pfl_trace_writer *self)
     if (self->is_inflated)
         *self->next = 0; /* the empty fragment of the slot nobody used */
     self->is_inflated = false;
+    pfl_guard_enter();
     pfl_arbiter_give_chunk(self->conf.arbiter, &self->chunk, self->conf.buffer);
+    pfl_guard_leave();
 }
 
 static void adopt_chunk(struct pfl_trace_writer *self, const struct pfl_arbiter_chunk *chunk)
@@ -335,7 +341,9 @@ static void send_patch(struct pfl_trace_writer *self, const struct frame *f, uin
     };
 
     pfl_fragment_put_size4(patch.data, size);
+    pfl_guard_enter();
     pfl_arbiter_add_patch(self->conf.arbiter, &patch);
+    pfl_guard_leave();
 }
 
 void perfleet_end(struct perfleet_writer *w)
@@ -470,20 +478,29 @@ void perfleet_packet_end(struct perfleet_writer *w)
 
 /* --- the writer -------------------------------------------------------------------------- */
 
+static size_t mapped_bytes(const struct pfl_state *state)
+{
+    return sizeof(struct pfl_trace_writer) + (state == NULL ? 0 : state->thread_bytes);
+}
+
 int pfl_trace_writer_new(const struct pfl_trace_writer_conf *conf,
                          struct pfl_trace_writer **ret_writer)
 {
-    struct pfl_trace_writer *self = pfl_heap_zalloc(sizeof(*self));
+    size_t bytes = mapped_bytes(conf->state);
+    struct pfl_trace_writer *self = pfl_heap_map(bytes);
     int rc;
 
     if (self == NULL)
         return PFL_ENOMEM;
+    pfl_guard_enter();
     rc = pfl_arbiter_open_writer(conf->arbiter, conf->buffer, &self->id);
+    pfl_guard_leave();
     if (rc != 0) {
-        pfl_heap_free(self);
+        pfl_heap_unmap(self, bytes);
         return rc;
     }
     self->conf = *conf;
+    self->conf.state = pfl_state_ref(conf->state);
     pfl_arbiter_ref(conf->arbiter);
     self->next_chunk_id = PFL_CHUNK_ID_FIRST;
     self->is_reset = true;
@@ -494,12 +511,34 @@ int pfl_trace_writer_new(const struct pfl_trace_writer_conf *conf,
 
 void pfl_trace_writer_free(struct pfl_trace_writer *self)
 {
+    struct pfl_state *state = self == NULL ? NULL : self->conf.state;
+
     if (self == NULL || pfl_fork_is_child())
         return;
+    pfl_guard_enter();
     perfleet_writer_flush(&self->pub);
-    pfl_arbiter_close_writer(self->conf.arbiter, self->id);
+    pfl_arbiter_close_writer(self->conf.arbiter, self->id, self->conf.buffer);
     pfl_arbiter_unref(self->conf.arbiter);
-    pfl_heap_free(self);
+    if (state != NULL && state->thread_bytes != 0 && state->on_thread_end != NULL)
+        state->on_thread_end(state->user, perfleet_thread_state(&self->pub));
+    pfl_heap_unmap(self, mapped_bytes(state));
+    pfl_state_unref(state);
+    pfl_guard_leave();
+}
+
+void *perfleet_session_state(struct perfleet_writer *writer)
+{
+    struct pfl_state *state = self_of(writer)->conf.state;
+
+    return state != NULL && state->session_bytes != 0 ? state->session : NULL;
+}
+
+/* Behind the writer. */
+void *perfleet_thread_state(struct perfleet_writer *writer)
+{
+    const struct pfl_state *state = self_of(writer)->conf.state;
+
+    return state != NULL && state->thread_bytes != 0 ? self_of(writer) + 1 : NULL;
 }
 
 struct perfleet_writer *pfl_trace_writer_get_public(struct pfl_trace_writer *self)
@@ -552,12 +591,4 @@ void perfleet_writer_stats_get(const struct perfleet_writer *writer,
                                struct perfleet_writer_stats *ret_stats)
 {
     *ret_stats = ((const struct pfl_trace_writer *)(const void *)writer)->stats;
-}
-
-uint64_t perfleet_time_ns(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_BOOTTIME, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }

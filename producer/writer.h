@@ -8,16 +8,18 @@
 
 #include "producer/arbiter.h"
 #include "producer/perfleet.h"
+#include "producer/state.h"
 
 #define PFL_WRITER_SCRATCH_BYTES 1024u
 
 struct pfl_trace_writer_conf {
     struct pfl_arbiter *arbiter; /* the writer takes a reference of its own */
-    uint16_t buffer;             /* the service's id of the central buffer */
+    uint32_t buffer;             /* the service's id of the central buffer, or a reservation */
     enum perfleet_policy policy;
     uint32_t instance;
     uint64_t generation;             /* of the instance: see source.h */
     const _Atomic(uint32_t) *clears; /* how often incremental state was cleared; static storage */
+    struct pfl_state *state;         /* of the session; the writer takes a reference; NULL: none */
 };
 
 struct pfl_trace_writer;

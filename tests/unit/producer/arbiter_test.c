@@ -34,7 +34,7 @@ static void writer_ids_go_round_and_skip_those_alive(void **state)
         assert_int_equal(pfl_arbiter_open_writer(r.arbiter, 1, &id), 0);
         assert_int_equal(id, i);
         if (i % 2 == 0)
-            pfl_arbiter_close_writer(r.arbiter, id);
+            pfl_arbiter_close_writer(r.arbiter, id, 1);
     }
     smb_reader_take(&r);
     assert_int_equal(r.opened, PFL_WRITER_ID_MAX);
@@ -44,7 +44,7 @@ static void writer_ids_go_round_and_skip_those_alive(void **state)
         assert_int_equal(id, i);
     }
     assert_int_equal(pfl_arbiter_open_writer(r.arbiter, 1, &id), PFL_ELIMIT);
-    pfl_arbiter_close_writer(r.arbiter, 77);
+    pfl_arbiter_close_writer(r.arbiter, 77, 1);
     assert_int_equal(pfl_arbiter_open_writer(r.arbiter, 1, &id), 0);
     assert_int_equal(id, 77);
     smb_reader_fini(&r);

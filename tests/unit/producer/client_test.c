@@ -347,7 +347,7 @@ static void wrong_arguments_are_refused(void **state)
     struct perfleet_source_conf source = {.name = "com.test"};
     struct perfleet *tracing = NULL;
     struct perfleet_source *s = NULL;
-    static const char *const sockets[] = {"", "localhost:80", "vsock://1:2", "[::1]:9"};
+    static const char *const sockets[] = {""};
     char name[300];
 
     (void)state;

@@ -2,11 +2,15 @@
 /* See fake_service.h. Frames are made and read here by the test's own few lines. */
 #include "tests/unit/producer/fake_service.h"
 
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <setjmp.h>
@@ -15,6 +19,8 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+
+#include "abi/fragment.h"
 
 #define WAIT_MS 10000
 
@@ -30,6 +36,7 @@ static const char *const names[FAKE_METHODS] = {
     "NotifyDataSourceStopped",
     "ActivateTriggers",
     "Sync",
+    "UpdateDataSource",
 };
 
 void fake_listen(struct fake_service *s)
@@ -39,13 +46,28 @@ void fake_listen(struct fake_service *s)
     int len;
 
     memset(s, 0, sizeof(*s));
-    s->fd = -1;
+    s->fd = s->own_fd = -1;
     s->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     len = snprintf(s->name, sizeof(s->name), "@perfleet-test-%d-%d", (int)getpid(), count++);
     memcpy(un.sun_path + 1, s->name + 1, (size_t)len - 1);
     assert_int_equal(bind(s->listen_fd, (struct sockaddr *)&un,
                           (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)len)),
                      0);
+    assert_int_equal(listen(s->listen_fd, 5), 0);
+}
+
+void fake_listen_tcp(struct fake_service *s)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(in);
+
+    memset(s, 0, sizeof(*s));
+    s->is_network = true;
+    s->fd = s->own_fd = -1;
+    s->listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(s->listen_fd, (struct sockaddr *)&in, sizeof(in)), 0);
+    assert_int_equal(getsockname(s->listen_fd, (struct sockaddr *)&in, &len), 0);
+    snprintf(s->name, sizeof(s->name), "127.0.0.1:%d", ntohs(in.sin_port));
     assert_int_equal(listen(s->listen_fd, 5), 0);
 }
 
@@ -70,6 +92,9 @@ void fake_hang_up(struct fake_service *s)
     if (s->fd >= 0)
         close(s->fd);
     s->fd = -1;
+    if (s->own_fd >= 0)
+        close(s->own_fd);
+    s->own_fd = -1;
     if (s->smb.base != NULL)
         munmap(s->smb.base, (size_t)s->smb.pages * 4096);
     s->smb.base = NULL;
@@ -130,6 +155,26 @@ void fake_send(struct fake_service *s, struct pfl_span frame, int fd)
     assert_int_equal(sendmsg(s->fd, &msg, MSG_NOSIGNAL), (ssize_t)frame.len + 4);
 }
 
+static ssize_t receive(struct fake_service *s)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec iov = {s->in + s->in_len, sizeof(s->in) - s->in_len};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
+    ssize_t n = recvmsg(s->fd, &msg, MSG_CMSG_CLOEXEC);
+
+    if (CMSG_FIRSTHDR(&msg) != NULL) {
+        assert_int_equal(s->own_fd, -1);
+        memcpy(&s->own_fd, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(int));
+    }
+    return n;
+}
+
 static struct pfl_span read_frame(struct fake_service *s)
 {
     for (;;) {
@@ -145,7 +190,7 @@ static struct pfl_span read_frame(struct fake_service *s)
         s->in_len -= s->in_pos;
         s->in_pos = 0;
         wait_readable(s->fd);
-        n = recv(s->fd, s->in + s->in_len, sizeof(s->in) - s->in_len, 0);
+        n = receive(s);
         assert_true(n > 0);
         s->in_len += (size_t)n;
     }
@@ -199,9 +244,26 @@ static void answer_bind(struct fake_service *s)
     fake_send(s, pfl_span_of(frame, sizeof(frame) - w.left), -1);
 }
 
+/* The rules for memory that is brought along: docs/abi/smb.md section 7. */
+static void map_own(struct fake_service *s, struct pfl_span args)
+{
+    uint64_t page_bytes = 0;
+    struct stat st;
+
+    (void)field_of(args, 1, &page_bytes);
+    assert_true(s->own_fd >= 0);
+    assert_int_equal(fstat(s->own_fd, &st), 0);
+    assert_int_equal(fcntl(s->own_fd, F_GET_SEALS) & 7, 7);
+    assert_int_equal(page_bytes, 4096);
+    s->smb = (struct pfl_smb){.page_bytes = 4096, .pages = (uint32_t)(st.st_size / 4096)};
+    s->smb.base = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, s->own_fd, 0);
+    assert_true(s->smb.base != MAP_FAILED);
+}
+
 void fake_greet(struct fake_service *s)
 {
-    static const uint8_t reply[] = {0x08, 0, 0x10, 1, 0x18, 0};
+    uint8_t reply[] = {0x08, 0, 0x10, 1, 0x18, s->is_network};
+    uint64_t has_own = 0;
     struct pfl_span args;
 
     fake_accept(s);
@@ -209,6 +271,11 @@ void fake_greet(struct fake_service *s)
     assert_int_equal(fake_get(s, &args), FAKE_INITIALIZE_CONNECTION);
     assert_int_equal(field_of(args, 3, NULL).len, 6);
     assert_memory_equal(field_of(args, 3, NULL).data, "tester", 6);
+    (void)field_of(args, 6, &has_own);
+    if (has_own != 0 && s->adopts_memory) {
+        map_own(s, args);
+        reply[1] = 1;
+    }
     fake_reply(s, pfl_span_of(reply, sizeof(reply)));
     assert_int_equal(fake_get(s, &args), FAKE_GET_ASYNC_COMMAND);
     s->command_id = s->request_id;
@@ -230,18 +297,55 @@ enum fake_method fake_get(struct fake_service *s, struct pfl_span *ret_args)
     return (enum fake_method)((method - 5) / 3);
 }
 
+/* Packets that begin in a chunk: fragments that are not empty and continue nothing. */
+static uint32_t count_packets(struct pfl_span chunk)
+{
+    struct pfl_reader r = pfl_reader_of(chunk);
+    uint32_t words;
+    uint32_t count = 0;
+
+    (void)pfl_reader_bytes(&r, 6);
+    words = pfl_reader_u16(&r);
+    for (uint32_t i = 0; i < (words & 1023u); i++) {
+        uint64_t size = pfl_reader_varint(&r);
+
+        if (size == PFL_FRAGMENT_DROP)
+            break;
+        count += size != 0 && (i > 0 || (words >> 10 & 1) == 0);
+        (void)pfl_reader_bytes(&r, size);
+    }
+    assert_false(r.failed);
+    return count;
+}
+
+static void take_data(struct fake_service *s, struct pfl_span data)
+{
+    assert_int_equal(data.len, 4088);
+    s->packets += count_packets(data);
+    s->chunks++;
+}
+
 static void take_move(struct fake_service *s, struct pfl_span move)
 {
     uint64_t page = 0;
     uint64_t index = 0;
+    uint64_t buffer = 0;
     uint32_t bitmap = 0;
     struct pfl_page_header *header;
 
     (void)field_of(move, 1, &page);
     (void)field_of(move, 2, &index);
+    (void)field_of(move, 3, &buffer);
+    s->last_buffer = (uint32_t)buffer;
+    if (s->is_network) {
+        take_data(s, field_of(move, 4, NULL));
+        return;
+    }
     header = pfl_smb_page(&s->smb, (uint32_t)page);
     assert_non_null(header);
     assert_int_equal(pfl_state_begin_read(header, (uint32_t)index, &bitmap), PFL_STATE_DONE);
+    s->packets += count_packets(
+        pfl_span_of(pfl_smb_chunk(&s->smb, (uint32_t)page, bitmap, (uint32_t)index), 4088));
     assert_int_equal(
         pfl_state_end_read(header, (uint32_t)index,
                            pfl_smb_chunk(&s->smb, (uint32_t)page, bitmap, (uint32_t)index)),
@@ -274,10 +378,22 @@ enum fake_method fake_get_main(struct fake_service *s, struct pfl_span *ret_args
             take_commit(s, *ret_args);
             if (s->acked_flush != before)
                 return method;
-        } else if (method != FAKE_REGISTER_TRACE_WRITER && method != FAKE_UNREGISTER_TRACE_WRITER) {
+        } else if (method != FAKE_REGISTER_TRACE_WRITER && method != FAKE_UNREGISTER_TRACE_WRITER &&
+                   (method != FAKE_UPDATE_DATA_SOURCE || s->has_updates)) {
             return method;
         }
     }
+}
+
+void fake_take_packets(struct fake_service *s, uint32_t packets)
+{
+    struct pfl_span args;
+
+    while (s->packets < packets) {
+        if (fake_get(s, &args) == FAKE_COMMIT_DATA)
+            take_commit(s, args);
+    }
+    assert_int_equal(s->packets, packets);
 }
 
 struct pfl_span fake_expect(struct fake_service *s, enum fake_method method)
@@ -316,7 +432,15 @@ void fake_command(struct fake_service *s, uint32_t id, struct pfl_span body)
     send_reply(s, s->command_id, true, pfl_span_of(bytes, sizeof(bytes) - w.left));
 }
 
-void fake_setup_tracing(struct fake_service *s, uint32_t pages)
+static void setup_without_memory(struct fake_service *s)
+{
+    /* {4 KiB} for a network, nothing where memory was adopted */
+    static const uint8_t setup[] = {0x08, 4};
+
+    fake_command(s, 3, pfl_span_of(setup, s->is_network ? sizeof(setup) : 0));
+}
+
+static void setup_shared(struct fake_service *s, uint32_t pages)
 {
     /* {request id, reply {success, has_more, {3: {1: 4}}}} */
     uint8_t frame[64];
@@ -334,6 +458,15 @@ void fake_setup_tracing(struct fake_service *s, uint32_t pages)
     pfl_writer_field_bytes(&w, 6, reply, sizeof(reply));
     fake_send(s, pfl_span_of(frame, sizeof(frame) - w.left), fd);
     close(fd);
+}
+
+void fake_setup_tracing(struct fake_service *s, uint32_t pages)
+{
+    if (s->is_network || s->own_fd >= 0) {
+        setup_without_memory(s);
+        return;
+    }
+    setup_shared(s, pages);
 }
 
 void fake_instance_command(struct fake_service *s, uint32_t cmd, uint64_t id,

@@ -23,6 +23,7 @@ enum fake_method { /* in the order of v58.2; numbers on the wire are fake_method
                    FAKE_NOTIFY_STOPPED,
                    FAKE_ACTIVATE_TRIGGERS,
                    FAKE_SYNC,
+                   FAKE_UPDATE_DATA_SOURCE,
                    FAKE_METHODS,
 };
 
@@ -36,15 +37,22 @@ struct fake_service {
     size_t in_pos;
     uint64_t request_id; /* of the request got last */
     uint64_t command_id; /* of GetAsyncCommand */
+    bool adopts_memory;  /* that the producer brings along */
+    bool has_updates;    /* of data sources count */
+    bool is_network;     /* chunks come with their commits */
+    int own_fd;          /* the producer's memory; -1: none came */
     struct pfl_smb smb;
     uint64_t acked_flush; /* by the commits that fake_take_commit saw */
     uint32_t chunks;
+    uint32_t packets;     /* begun in them */
+    uint32_t last_buffer; /* of the last chunk */
     bool is_held;
     size_t held_len;
     uint8_t held[4096];
 };
 
 void fake_listen(struct fake_service *s);
+void fake_listen_tcp(struct fake_service *s);
 void fake_fini(struct fake_service *s);
 /* Accepts, answers the bind, gets InitializeConnection and GetAsyncCommand, answers the first. */
 void fake_greet(struct fake_service *s);
@@ -53,8 +61,11 @@ void fake_hang_up(struct fake_service *s);
 
 /* The next request: its method and arguments, borrowed until the next call. */
 enum fake_method fake_get(struct fake_service *s, struct pfl_span *ret_args);
-/* The next request other than commits and writers' comings and goings, which are taken. */
+/* The next request other than commits, writers' comings and goings and, unless has_updates,
+ * UpdateDataSource, which are taken. */
 enum fake_method fake_get_main(struct fake_service *s, struct pfl_span *ret_args);
+/* Takes what comes until so many packets have. */
+void fake_take_packets(struct fake_service *s, uint32_t packets);
 /* Asserts the next main request's method. */
 struct pfl_span fake_expect(struct fake_service *s, enum fake_method method);
 /* Answers the last request with success. */
