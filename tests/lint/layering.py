@@ -39,7 +39,8 @@ FORBIDDEN_FILES = {
 }
 
 # Headers that are installed side by side name each other as programs outside do.
-INSTALLED = {"producer/perfleet_track_event.h": {"perfleet.h"}}
+INSTALLED = {"producer/perfleet_track_event.h": {"perfleet.h"},
+             "producer/perfleet.h": {"perfleet_packet.h"}}
 
 # In the programs only shells see libuv and base/io (docs/style.md section 1); the rest is cores.
 SHELLS = {
