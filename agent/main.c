@@ -43,6 +43,9 @@ static const char usage_text[] =
     "  --spool-mib N              memory that takes in a stream's data before the network does "
     "(16)\n"
     "  --spool-total-mib N        the same of all streams together (256)\n"
+    "  --spool-dir DIR            what memory has no room for goes into unnamed files there\n"
+    "  --spool-disk-mib N         at most so much of a stream (1024)\n"
+    "  --spool-disk-total-mib N   and of all streams together (4096)\n"
     "  --max-ttl-ms N             longest life of a stream without connection (3600000)\n"
     "  --retry-max-ms N           longest wait before a relay is dialled again (30000)\n"
     "  --log-level LEVEL          error, warn, info, debug (info)\n"
@@ -62,6 +65,8 @@ static const struct pfl_settings_key keys[] = {
     {"max_streams", .min = 1, .max = PFL_AGENT_MAX_STREAMS},
     {"spool_mib", .min = 1, .max = 1024},
     {"spool_total_mib", .min = 1, .max = INT_MAX},
+    {"spool_disk_mib", .min = 1, .max = INT_MAX},
+    {"spool_disk_total_mib", .min = 1, .max = INT_MAX},
     {"max_ttl_ms", .min = 1, .max = PFL_TUNNEL_TTL_MAX_MS},
     {"retry_max_ms", .min = 1, .max = 3600000},
 };
@@ -119,7 +124,10 @@ static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settin
         m->consumer_socket != NULL ? m->consumer_socket : pfl_settings_default_consumer_socket();
     conf->max_streams = m->max_streams;
     conf->spool_bytes = (size_t)m->spool_mib << 20;
-    conf->spool_max_bytes = (uint64_t)m->spool_total_mib << 20;
+    conf->pool.max_bytes = (uint64_t)m->spool_total_mib << 20;
+    conf->pool.dir = m->spool_dir;
+    conf->pool.disk_max_stream_bytes = (uint64_t)m->spool_disk_mib << 20;
+    conf->pool.disk_max_bytes = (uint64_t)m->spool_disk_total_mib << 20;
     conf->ttl_max_ms = m->max_ttl_ms;
     conf->retry_max_ms = m->retry_max_ms;
     pfl_log_set_level((enum pfl_log_level)m->log_level);

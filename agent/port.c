@@ -10,6 +10,7 @@
  */
 #include "agent/port.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -44,7 +45,7 @@ struct pfl_agent {
     unsigned dialers;
     struct pfl_list streams; /* owned until each one's on_gone */
     unsigned streams_len;
-    struct pfl_agent_spool spool;
+    struct pfl_spool_pool pool;
     char *hello; /* owned */
     bool is_closing;
     char fleet[PFL_IDENTITY_NAME_BYTES];
@@ -197,7 +198,7 @@ static struct pfl_agent_stream *begin_stream(struct pfl_agent *a, struct pfl_h2_
     struct pfl_agent_stream_conf conf = {
         .loop = a->conf.loop,
         .consumer_socket = a->conf.consumer_socket,
-        .spool = &a->spool,
+        .pool = &a->pool,
         .spool_bytes = a->conf.spool_bytes,
         .id = ask->id,
         .operator_name = ask->operator_name,
@@ -263,11 +264,12 @@ static int encode_streams(struct pfl_agent *a, const char *operator_name, char *
         if (strcmp(i.operator_name, operator_name) != 0 || i.id[0] == '\0')
             continue;
         (void)json_array_append_new(
-            list, json_pack("{s:s, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:i}", "id", i.id,
+            list, json_pack("{s:s, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:i}", "id", i.id,
                             "is_carried", i.is_carried, "is_done", i.is_done, "age_ms",
                             (json_int_t)i.age_ms, "orphan_ms", (json_int_t)i.orphan_ms, "ttl_ms",
                             (json_int_t)i.ttl_ms, "sent_bytes", (json_int_t)i.sent_bytes,
-                            "kept_bytes", (json_int_t)i.kept_bytes, "resumes", (int)i.resumes));
+                            "kept_bytes", (json_int_t)i.kept_bytes, "file_bytes",
+                            (json_int_t)i.file_bytes, "resumes", (int)i.resumes));
     }
     *ret_json = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
@@ -479,6 +481,19 @@ static int learn_name(struct pfl_agent *a)
     return 0;
 }
 
+static int try_spool(const struct pfl_agent *a)
+{
+    int rc = a->pool.dir != NULL ? pfl_spool_pool_try(&a->pool) : 0;
+
+    if (rc != 0)
+        pfl_log_error(
+            "spool-unusable",
+            "folder=%s reason=\"%s\" remedy=\"give a folder of this user, on a local file "
+            "system that knows O_TMPFILE\"",
+            pfl_log_quote_str(a->pool.dir), strerror(errno));
+    return rc;
+}
+
 static int prepare(struct pfl_agent *a)
 {
     struct pfl_hello_facts facts;
@@ -486,6 +501,8 @@ static int prepare(struct pfl_agent *a)
 
     if (rc == 0)
         rc = learn_name(a);
+    if (rc == 0)
+        rc = try_spool(a);
     if (rc != 0)
         return rc;
     gather_facts(&facts);
@@ -500,7 +517,7 @@ int pfl_agent_open(const struct pfl_agent_conf *conf, struct pfl_agent **ret_age
     if (a == NULL)
         return PFL_ENOMEM;
     a->conf = *conf;
-    a->spool.max_bytes = conf->spool_max_bytes;
+    a->pool = conf->pool;
     pfl_list_init(&a->streams);
     rc = prepare(a);
     if (rc != 0) {

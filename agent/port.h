@@ -7,6 +7,7 @@
 #define PFL_AGENT_PORT_H
 
 #include "agent/hello.h"
+#include "agent/spool_port.h"
 #include "base/io/tls_stream.h"
 
 #define PFL_AGENT_MAX_RELAYS  8u
@@ -23,9 +24,10 @@ struct pfl_agent_conf {
     const char *consumer_socket; /* borrowed until on_closed */
     struct pfl_hello_label labels[PFL_HELLO_MAX_LABELS];
     size_t labels_len;
-    size_t spool_bytes;       /* of a stream */
-    uint64_t spool_max_bytes; /* of all */
-    unsigned max_streams;     /* at most PFL_AGENT_MAX_STREAMS */
+    size_t spool_bytes; /* memory of a stream */
+    struct pfl_spool_pool
+        pool;             /* of all; what is used is counted elsewhere. `dir` until on_closed */
+    unsigned max_streams; /* at most PFL_AGENT_MAX_STREAMS */
     uint64_t ttl_max_ms;
     uint64_t retry_max_ms; /* longest wait before a relay is dialled again */
     void (*on_closed)(void *user);

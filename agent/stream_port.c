@@ -2,13 +2,13 @@
 /*
  * A stream at its host: see stream_port.h.
  *
- * Happy path: service -> out ring -> leg, and leg -> in ring -> service, with credit both ways. A
- * leg that is lost leaves both rings and the service's connection; the next one goes on. Failures:
- * a service that ends or breaks is an end of the stream, which the operator still gets in order. An
- * operator that breaks the rules loses the stream. Without a leg for ttl_ms, killed, or done and
- * detached for as long: it goes. Ownership: the service's stream, the rings. The leg belongs to its
- * connection until its on_closed. Limits: spool_bytes and one read, one control window,
- * PFL_AGENT_SERVICE_QUEUE_BYTES.
+ * Happy path: service -> (spool ->) out ring -> leg, and leg -> in ring -> service, with credit
+ * both ways. A leg that is lost leaves both rings and the service's connection; the next one goes
+ * on. Failures: a service that ends or breaks is an end of the stream, which the operator still
+ * gets in order. An operator that breaks the rules loses the stream. Without a leg for ttl_ms,
+ * killed, or done and detached for as long: it goes. Ownership: the service's stream, the rings,
+ * the spool. The leg belongs to its connection until its on_closed. Limits: spool_bytes and one
+ * read, the spool's, one control window, PFL_AGENT_SERVICE_QUEUE_BYTES.
  */
 #include "agent/stream_port.h"
 
@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/io/fdsock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "proto/codec.h"
 
@@ -29,9 +30,10 @@ struct pfl_agent_stream {
     struct pfl_h2_stream *leg;  /* borrowed until its on_closed */
     uv_timer_t ttl;
     struct pfl_encoder *encoder; /* owned; NULL: plain */
-    struct pfl_agent_spool *spool;
+    struct pfl_spool_pool *pool;
+    struct pfl_spool *spool; /* owned; NULL: memory only */
     size_t spool_bytes;
-    size_t counted_bytes; /* of ours in the spool's sum */
+    size_t counted_bytes; /* of ours in the pool's sum */
     uint64_t ttl_ms;
     uint64_t begin_ms;
     uint64_t orphan_since_ms;
@@ -40,6 +42,8 @@ struct pfl_agent_stream {
     bool is_dying;
     bool is_service_held; /* not read at present */
     bool is_service_told; /* the operator's end was passed on */
+    bool is_service_over; /* it sends no more: the end follows what the spool has */
+    bool is_full_told;    /* in the log */
     void (*on_gone)(void *user);
     void *user;
     char id[PFL_TUNNEL_STREAM_ID_BYTES];
@@ -50,6 +54,7 @@ struct pfl_agent_stream {
 
 static void free_stream(struct pfl_agent_stream *s)
 {
+    pfl_spool_close(s->spool);
     pfl_encoder_free(s->encoder);
     pfl_resume_fini(&s->resume);
     pfl_mem_free(s);
@@ -59,7 +64,7 @@ static void finish_if_gone(struct pfl_agent_stream *s)
 {
     if (!s->is_dying || s->service != NULL || s->is_timer_open)
         return;
-    s->spool->used_bytes -= s->counted_bytes;
+    s->pool->used_bytes -= s->counted_bytes;
     pfl_list_remove(&s->node);
     s->on_gone(s->user);
     free_stream(s);
@@ -90,6 +95,8 @@ void pfl_agent_stream_kill(struct pfl_agent_stream *self)
     if (self->is_dying)
         return;
     self->is_dying = true;
+    pfl_spool_close(self->spool);
+    self->spool = NULL;
     drop_leg(self, PFL_H2_CANCEL);
     uv_close((uv_handle_t *)&self->ttl, on_timer_closed);
     if (self->service != NULL)
@@ -112,20 +119,46 @@ static void orphan(struct pfl_agent_stream *s)
 
 /* ---- service to operator ---- */
 
-/* Reads the service while there is room; one window always, the spool while there is some. */
-static void hold_or_read(struct pfl_agent_stream *s)
+/* The ring's part of the memory: one window always, more while there is some. */
+static size_t get_mark(struct pfl_agent_stream *s)
 {
     size_t kept = pfl_replay_kept(&s->resume.out);
     size_t mark = s->spool_bytes - PFL_AGENT_READ_BYTES;
-    bool is_full;
 
-    s->spool->used_bytes += kept;
-    s->spool->used_bytes -= s->counted_bytes;
+    if (s->spool != NULL)
+        kept += pfl_spool_memory_bytes(s->spool);
+    s->pool->used_bytes += kept;
+    s->pool->used_bytes -= s->counted_bytes;
     s->counted_bytes = kept;
-    if (s->spool->used_bytes > s->spool->max_bytes && mark > PFL_TUNNEL_DATA_WINDOW_BYTES)
+    if (s->pool->used_bytes > s->pool->max_bytes && mark > PFL_TUNNEL_DATA_WINDOW_BYTES)
         mark = PFL_TUNNEL_DATA_WINDOW_BYTES;
-    is_full = kept >= mark;
-    if (s->service == NULL || is_full == s->is_service_held)
+    return mark;
+}
+
+static void tell_full(struct pfl_agent_stream *s)
+{
+    if (s->is_full_told)
+        return;
+    s->is_full_told = true;
+    pfl_log_warn("spool-full",
+                 "stream=%s operator=%s memory_bytes=%zu file_bytes=%llu "
+                 "effect=\"the service is held back until the operator reads\"",
+                 s->id, s->operator_name, s->counted_bytes,
+                 (unsigned long long)(s->spool != NULL ? pfl_spool_file_bytes(s->spool) : 0));
+}
+
+/* Reads the service while there is room. */
+static void hold_or_read(struct pfl_agent_stream *s)
+{
+    size_t mark = get_mark(s);
+    bool is_full =
+        s->spool != NULL ? pfl_spool_is_full(s->spool) : pfl_replay_kept(&s->resume.out) >= mark;
+
+    if (s->service == NULL)
+        return;
+    if (is_full && (s->spool == NULL || !pfl_spool_is_busy(s->spool)))
+        tell_full(s);
+    if (is_full == s->is_service_held)
         return;
     s->is_service_held = is_full;
     if (is_full)
@@ -134,19 +167,60 @@ static void hold_or_read(struct pfl_agent_stream *s)
         pfl_stream_read_start(s->service);
 }
 
-/* Into the out ring, as encoded. */
-static int spool(struct pfl_agent_stream *s, struct pfl_span data, bool is_end)
+/* What waits in the spool goes into the ring as that empties, and after it the end. */
+static int refill(struct pfl_agent_stream *s)
+{
+    size_t mark = get_mark(s);
+    int rc = 0;
+
+    while (rc == 0 && s->spool != NULL && pfl_replay_kept(&s->resume.out) < mark) {
+        struct pfl_span piece = pfl_spool_peek(s->spool, mark - pfl_replay_kept(&s->resume.out));
+
+        if (piece.len == 0)
+            break;
+        rc = pfl_resume_write(&s->resume, piece);
+        if (rc == 0)
+            pfl_spool_use(s->spool, piece.len);
+    }
+    if (s->is_service_over && (s->spool == NULL || pfl_spool_is_empty(s->spool)))
+        pfl_resume_end(&s->resume);
+    return rc;
+}
+
+static void on_spool_change(void *user)
+{
+    struct pfl_agent_stream *s = user;
+
+    if (pfl_spool_is_broken(s->spool) || refill(s) != 0) {
+        pfl_agent_stream_kill(s);
+        return;
+    }
+    hold_or_read(s);
+    if (s->leg != NULL)
+        pfl_h2_stream_wake(s->leg);
+}
+
+/* Encoded bytes, in order: into the ring, or behind what waits for it. */
+static int keep(struct pfl_agent_stream *s, struct pfl_span data)
+{
+    if (s->spool != NULL &&
+        (!pfl_spool_is_empty(s->spool) || pfl_replay_kept(&s->resume.out) >= get_mark(s)))
+        return pfl_spool_write(s->spool, data);
+    return pfl_resume_write(&s->resume, data);
+}
+
+static int encode(struct pfl_agent_stream *s, struct pfl_span data, bool is_end)
 {
     struct pfl_span out;
     bool is_done = false;
     int rc = 0;
 
     if (s->encoder == NULL)
-        return pfl_resume_write(&s->resume, data);
+        return keep(s, data);
     while (rc == 0 && !is_done) {
         rc = pfl_encoder_next(s->encoder, &data, is_end, &out, &is_done);
         if (rc == 0)
-            rc = pfl_resume_write(&s->resume, out);
+            rc = keep(s, out);
     }
     return rc;
 }
@@ -157,7 +231,7 @@ static void on_service_data(void *user, struct pfl_span data)
 
     if (s->is_dying)
         return;
-    if (spool(s, data, false) != 0) {
+    if (encode(s, data, false) != 0) {
         pfl_agent_stream_kill(s);
         return;
     }
@@ -168,13 +242,13 @@ static void on_service_data(void *user, struct pfl_span data)
 
 static void end_service(struct pfl_agent_stream *s)
 {
-    if (s->is_dying || s->resume.is_out_ended)
+    if (s->is_dying || s->is_service_over)
         return;
-    if (spool(s, pfl_span_of(NULL, 0), true) != 0) {
+    s->is_service_over = true;
+    if (encode(s, pfl_span_of(NULL, 0), true) != 0 || refill(s) != 0) {
         pfl_agent_stream_kill(s);
         return;
     }
-    pfl_resume_end(&s->resume);
     if (s->leg != NULL)
         pfl_h2_stream_wake(s->leg);
 }
@@ -277,7 +351,7 @@ static void on_leg_credit(void *user, uint32_t bytes)
 {
     struct pfl_agent_stream *s = user;
 
-    if (pfl_resume_on_credit(&s->resume, bytes) != 0) {
+    if (pfl_resume_on_credit(&s->resume, bytes) != 0 || refill(s) != 0) {
         pfl_agent_stream_kill(s);
         return;
     }
@@ -344,6 +418,10 @@ int pfl_agent_stream_attach(struct pfl_agent_stream *self, struct pfl_h2_stream 
         orphan(self);
         return 0;
     }
+    if (refill(self) != 0) {
+        pfl_agent_stream_kill(self);
+        return 0;
+    }
     hold_or_read(self);
     deliver(self);
     return 0;
@@ -375,12 +453,14 @@ int pfl_agent_stream_open(const struct pfl_agent_stream_conf *conf,
                           struct pfl_agent_stream **ret_stream)
 {
     struct pfl_agent_stream *s = pfl_mem_zalloc(sizeof(*s));
+    struct pfl_spool_conf spool = {
+        .loop = conf->loop, .pool = conf->pool, .on_change = on_spool_change, .user = s};
     int rc;
 
     if (s == NULL)
         return PFL_ENOMEM;
     s->loop = conf->loop;
-    s->spool = conf->spool;
+    s->pool = conf->pool;
     s->spool_bytes = conf->spool_bytes > PFL_AGENT_SPOOL_MIN_BYTES ? conf->spool_bytes
                                                                    : PFL_AGENT_SPOOL_MIN_BYTES;
     s->ttl_ms = conf->ttl_ms;
@@ -391,6 +471,8 @@ int pfl_agent_stream_open(const struct pfl_agent_stream_conf *conf,
     (void)snprintf(s->operator_name, sizeof(s->operator_name), "%s", conf->operator_name);
     pfl_resume_init(&s->resume, s->spool_bytes, PFL_TUNNEL_CONTROL_WINDOW_BYTES);
     rc = conf->wants_zstd ? pfl_encoder_new(&s->encoder) : 0;
+    if (rc == 0 && s->pool->dir != NULL)
+        rc = pfl_spool_new(&spool, &s->spool);
     if (rc == 0)
         rc = open_service(s, conf->consumer_socket);
     if (rc != 0) {
@@ -418,6 +500,7 @@ void pfl_agent_stream_get_info(const struct pfl_agent_stream *self,
                                struct pfl_agent_stream_info *ret_info)
 {
     uint64_t now_ms = uv_now(self->loop);
+    uint64_t file_bytes = self->spool != NULL ? pfl_spool_file_bytes(self->spool) : 0;
 
     *ret_info = (struct pfl_agent_stream_info){
         .id = self->id,
@@ -425,7 +508,8 @@ void pfl_agent_stream_get_info(const struct pfl_agent_stream *self,
         .age_ms = now_ms - self->begin_ms,
         .orphan_ms = self->leg == NULL ? now_ms - self->orphan_since_ms : 0,
         .sent_bytes = self->resume.out.next,
-        .kept_bytes = pfl_replay_kept(&self->resume.out),
+        .kept_bytes = self->counted_bytes + file_bytes,
+        .file_bytes = file_bytes,
         .ttl_ms = self->ttl_ms,
         .resumes = self->legs != 0 ? self->legs - 1 : 0,
         .is_carried = self->leg != NULL,

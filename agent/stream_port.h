@@ -4,11 +4,13 @@
  * resume state that outlives the connections (legs) which carry it.
  *
  * The service is drained at local speed into a bounded spool, so that one whose sends block is
- * not held up by the network; when the spool is full it is held back by the kernel.
+ * not held up by the network: in memory first, then in a file; when that is full, too, the
+ * service is held back by the kernel.
  */
 #ifndef PFL_AGENT_STREAM_PORT_H
 #define PFL_AGENT_STREAM_PORT_H
 
+#include "agent/spool_port.h"
 #include "base/io/stream.h"
 #include "base/list.h"
 #include "proto/identity.h"
@@ -23,19 +25,13 @@
 
 struct pfl_agent_stream;
 
-/* Spool bytes of all streams. */
-struct pfl_agent_spool {
-    uint64_t used_bytes;
-    uint64_t max_bytes; /* above it each stream keeps one window only */
-};
-
 struct pfl_agent_stream_conf {
     uv_loop_t *loop;
-    const char *consumer_socket;   /* borrowed until open returns */
-    struct pfl_agent_spool *spool; /* borrowed; outlives the stream */
-    size_t spool_bytes;            /* of this stream; PFL_AGENT_SPOOL_MIN_BYTES if less */
-    const char *id;                /* copied; "": it has one leg and dies with it */
-    const char *operator_name;     /* copied */
+    const char *consumer_socket; /* borrowed until open returns */
+    struct pfl_spool_pool *pool; /* borrowed; outlives the stream */
+    size_t spool_bytes;          /* memory of this stream; PFL_AGENT_SPOOL_MIN_BYTES if less */
+    const char *id;              /* copied; "": it has one leg and dies with it */
+    const char *operator_name;   /* copied */
     uint64_t ttl_ms;
     bool wants_zstd; /* towards the operator */
     /* Last callback, with the node of pfl_agent_stream_get_node already out of its list. */
@@ -66,7 +62,8 @@ struct pfl_agent_stream_info {
     uint64_t age_ms;
     uint64_t orphan_ms; /* without a leg so long; 0 with one */
     uint64_t sent_bytes;
-    uint64_t kept_bytes;
+    uint64_t kept_bytes; /* in memory and in the file */
+    uint64_t file_bytes;
     uint64_t ttl_ms;
     unsigned resumes;
     bool is_carried;

@@ -52,11 +52,15 @@ def fields(data):
 
 
 class Client:
-    """One connection, bound to one service."""
+    """One connection, bound to one service. `path` may be what acts like a connected socket."""
 
     def __init__(self, path, service, uid=None):
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        if uid is None:
+        self.sock = path
+        if isinstance(path, str):
+            self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        if not isinstance(path, str):
+            pass
+        elif uid is None:
             self.sock.connect(path)
         else:
             os.seteuid(uid)

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""An operator who reads a session slowly, or goes away, while another client of the same service asks
+it questions.
+
+Usage: slow_operator.py MODE CONSUMER_SOCKET MIB OUT -- OPERATOR...
+
+OPERATOR is a program whose input and output are the host's consumer socket. Records com.example.load
+into a buffer that has MIB of it when it is read.
+  slow   reads 10 KB/s for 3 s, then the rest; writes the trace to OUT
+  pause  reads some, says "reading", goes on when it gets a line; the trace to OUT
+  leave  reads some, kills OPERATOR, waits until the service has no session (at most 15 s)
+  block  as slow, for 4 s, and does not mind what comes of it
+Prints the longest wait of the other client for an answer in the meantime: longest_ms=N."""
+import os
+import subprocess
+import sys
+import threading
+import time
+
+from service_peers import Consumer, dict_of_lists, field, fields
+
+SOURCE = "com.example.load"
+
+
+class Pipe:
+    """A program's input and output, as much of a socket as a Consumer needs."""
+
+    def __init__(self, argv):
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        self.out = self.process.stdout.fileno()
+
+    def sendall(self, data):
+        view = memoryview(data)
+        while view:
+            view = view[self.process.stdin.write(view):]
+
+    def recvmsg(self, size, _):
+        return os.read(self.out, size), [], 0, None
+
+    def fileno(self):
+        return self.out
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(20)
+        self.process.stdout.close()
+
+
+class Neighbour(threading.Thread):
+    """Asks again and again."""
+
+    def __init__(self, path):
+        super().__init__(daemon=True)
+        self.client = Consumer(path)
+        self.longest_s = 0.0
+        self.sessions = None
+        self.is_over = False
+        self.asked_at = None
+
+    def ask(self):
+        self.asked_at = time.monotonic()
+        answer = self.client.call("QueryServiceState", field(1, 1))
+        self.longest_s = max(self.longest_s, time.monotonic() - self.asked_at)
+        self.asked_at = None
+        state = dict_of_lists(dict(fields(answer[1]))[1])
+        self.sessions = len(state.get(6, []))
+
+    def run(self):
+        while not self.is_over:
+            self.ask()
+            time.sleep(0.02)
+
+    def stop(self):
+        self.is_over = True
+        asked_at = self.asked_at
+        if asked_at is not None:
+            self.longest_s = max(self.longest_s, time.monotonic() - asked_at)
+        return self.longest_s
+
+
+def bytes_written(client):
+    answer = client.call("GetTraceStats")
+    stats = dict(fields(dict(fields(answer[1]))[1]))
+    return dict(fields(stats[1])).get(1, 0)
+
+
+def record(client, mib):
+    config = field(1, field(1, (mib + 32) * 1024)) + field(2, field(1, field(1, SOURCE)))
+    why = client.enable(config)
+    if why:
+        sys.exit("refused: " + why)
+    end = time.monotonic() + 60
+    while bytes_written(client) < mib << 20:
+        if time.monotonic() > end:
+            sys.exit("too little was written: %d" % bytes_written(client))
+        time.sleep(0.05)
+    client.call("DisableTracing")
+
+
+class Trace:
+    """The answer to ReadBuffers, piece by piece."""
+
+    def __init__(self, client, name):
+        self.client = client
+        self.file = open(name, "wb")
+        self.packet = b""
+        self.done = []
+        client.invoke("ReadBuffers", b"", self.on_reply)
+
+    def on_reply(self, success, has_more, data):
+        for number, value in fields(data):
+            if number != 2:
+                continue
+            piece = dict(fields(value))
+            self.packet += piece.get(1, b"")
+            if piece.get(2):
+                self.file.write(field(1, self.packet))
+                self.packet = b""
+        if not has_more:
+            self.done.append(success)
+
+    def read_all(self):
+        while not self.done:
+            if not self.client.dispatch():
+                sys.exit("the stream broke")
+        self.file.close()
+        if not self.done[0]:
+            sys.exit("ReadBuffers failed")
+
+    def read_slowly(self, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.client.pending += os.read(self.client.sock.out, 1000)
+            time.sleep(0.1)
+
+
+def main():
+    mode, path, mib, out = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+    pipe = Pipe(sys.argv[6:])
+    far = Consumer(pipe)
+    record(far, mib)
+    neighbour = Neighbour(path)
+    neighbour.ask()
+    neighbour.longest_s = 0
+    neighbour.start()
+    trace = Trace(far, out)
+    trace.read_slowly({"slow": 3, "block": 4}.get(mode, 0.3))
+    if mode == "pause":
+        print("reading", flush=True)
+        sys.stdin.readline()
+    if mode == "leave":
+        pipe.process.kill()
+        end = time.monotonic() + 15
+        while neighbour.sessions != 0 and time.monotonic() < end:
+            time.sleep(0.05)
+        if neighbour.sessions != 0:
+            sys.exit("the session is still there")
+    elif mode != "block":
+        trace.read_all()
+    print("longest_ms=%d" % (neighbour.stop() * 1000), flush=True)
+    if mode == "block":
+        pipe.process.kill()
+    pipe.close()
+
+
+main()
