@@ -51,28 +51,28 @@ static struct pfl_span read_file(struct replay *r, const char *dir, const char *
     return pfl_buf_get(&r->file);
 }
 
-static void list_formats(struct replay *r, const char *dir)
+static void list_formats(struct replay *r, const char *path)
 {
-    struct dirent **entries;
-    int count = scandir(dir, &entries, NULL, alphasort);
+    DIR *dir = opendir(path);
+    const struct dirent *entry;
+    char line[256];
 
-    if (count < 0)
-        give_up(dir);
-    for (int i = 0; i < count; i++) {
-        const char *name = entries[i]->d_name;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        const char *name = entry->d_name;
         const char *dot = strchr(name, '.');
-        char line[256];
+        const char *end = dot != NULL ? strstr(dot, ".format") : NULL;
+        int len;
 
-        if (dot != NULL && strstr(dot, ".format") != NULL && strcmp(name, "ftrace.print.format")) {
-            int len = snprintf(line, sizeof(line), "%.*s:%.*s\n", (int)(dot - name), name,
-                               (int)(strstr(dot, ".format") - dot - 1), dot + 1);
-
-            if (pfl_buf_append(&r->list, line, (size_t)len) != 0)
-                give_up("memory");
-        }
-        free(entries[i]);
+        if (end == NULL || strcmp(name, "ftrace.print.format") == 0)
+            continue;
+        len = snprintf(line, sizeof(line), "%.*s:%.*s\n", (int)(dot - name), name,
+                       (int)(end - dot - 1), dot + 1);
+        if (pfl_buf_append(&r->list, line, (size_t)len) != 0)
+            give_up("memory");
     }
-    free(entries);
+    if (dir == NULL)
+        give_up(path);
+    (void)closedir(dir);
 }
 
 static void load(struct replay *r, const char *dir)
