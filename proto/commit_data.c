@@ -258,10 +258,14 @@ static void visit_moves(struct pfl_span request, struct outline *o,
     struct pfl_reader r = pfl_reader_of(request);
     struct pfl_commit_data_move move;
     struct pfl_field f;
+    size_t kept = o->moves_len < MOVES_KEPT ? o->moves_len : MOVES_KEPT;
     size_t n = 0;
 
-    for (size_t i = 0; i < o->moves_len && i < MOVES_KEPT; i++)
+    for (size_t i = 0; i < kept; i++) {
+        if (visitor->on_move_ahead != NULL && i + 1 < kept)
+            visitor->on_move_ahead(visitor->user, &o->moves[i + 1]);
         visitor->on_move(visitor->user, &o->moves[i]);
+    }
     while (o->moves_len > MOVES_KEPT && pfl_reader_field(&r, &f)) {
         if (is_entry(&f, REQUEST_CHUNKS_TO_MOVE) && n++ >= MOVES_KEPT && parse_move(f.bytes, &move))
             visitor->on_move(visitor->user, &move);

@@ -37,6 +37,8 @@ struct pfl_commit_data_patch_list {
 struct pfl_commit_data_visitor {
     void (*on_move)(void *user, const struct pfl_commit_data_move *move);
     void (*on_patches)(void *user, struct pfl_commit_data_patch_list *list);
+    /* Before a move, where known: the one that follows it, so that its memory can be asked for. */
+    void (*on_move_ahead)(void *user, const struct pfl_commit_data_move *move);
     void *user;
 };
 

@@ -89,6 +89,14 @@ static void on_move(void *user, const struct pfl_commit_data_move *move)
         conf->counters->entries_skipped++;
 }
 
+static void on_move_ahead(void *user, const struct pfl_commit_data_move *move)
+{
+    const struct pfl_commit_conf *conf = user;
+
+    if (!move->has_data && pfl_smb_map_is_open(conf->map))
+        pfl_smb_map_prefetch(conf->map, move->page_untrusted);
+}
+
 static void on_patches(void *user, struct pfl_commit_data_patch_list *list)
 {
     const struct pfl_commit_conf *conf = user;
@@ -128,6 +136,7 @@ int pfl_commit_apply(const struct pfl_commit_conf *conf, struct pfl_span args,
     struct pfl_commit_data_visitor visitor = {
         .on_move = on_move,
         .on_patches = on_patches,
+        .on_move_ahead = on_move_ahead,
         .user = (void *)(uintptr_t)conf,
     };
 

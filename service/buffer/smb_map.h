@@ -44,6 +44,16 @@ PFL_MUST_USE int pfl_smb_map_create(struct pfl_smb_map *self, struct pfl_smb_siz
  */
 PFL_MUST_USE int pfl_smb_map_adopt(struct pfl_smb_map *self, int fd, uint64_t page_bytes_untrusted);
 
+/* Asks for the cache line with the page's header, and its first chunk's, which the producer wrote
+ * last. */
+static inline void pfl_smb_map_prefetch(const struct pfl_smb_map *self, uint32_t page_untrusted)
+{
+    const void *page = pfl_smb_page(&self->smb, page_untrusted);
+
+    if (page != NULL)
+        __builtin_prefetch(page, 1);
+}
+
 /*
  * Complete -> BeingRead. PFL_ENOENT: no such page or chunk, or not Complete: skip the entry.
  * PFL_EAGAIN: the producer kept changing the page under us; nothing was done.

@@ -45,7 +45,7 @@ static void on_patches(void *user, struct pfl_commit_data_patch_list *l)
 
 static int read_request(struct pfl_span request, struct journal *j, uint64_t *ret_flush)
 {
-    const struct pfl_commit_data_visitor visitor = {on_move, on_patches, j};
+    const struct pfl_commit_data_visitor visitor = {on_move, on_patches, NULL, j};
 
     memset(j, 0, sizeof(*j));
     return pfl_commit_data_read(request, &visitor, ret_flush);
@@ -147,7 +147,7 @@ static void unknown_fields_and_other_wire_types_are_skipped(void **state)
 
 static void members_of_the_visitor_may_be_missing(void **state)
 {
-    const struct pfl_commit_data_visitor nobody = {NULL, NULL, NULL};
+    const struct pfl_commit_data_visitor nobody = {NULL, NULL, NULL, NULL};
     uint64_t flush;
     (void)state;
 
