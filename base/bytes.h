@@ -78,6 +78,72 @@ struct pfl_span pfl_reader_bytes(struct pfl_reader *r, size_t len);
  */
 bool pfl_reader_field(struct pfl_reader *r, struct pfl_field *ret_field);
 
+/* A varint of at most 8 bytes in the 8 bytes at `p`: its value and size; 0: it is longer. */
+static inline size_t pfl_varint_load(const uint8_t *p, uint64_t *ret_value)
+{
+    uint64_t word;
+    uint64_t stops;
+    size_t len;
+
+    if (*p < 0x80) {
+        *ret_value = *p;
+        return 1;
+    }
+    memcpy(&word, p, sizeof(word));
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    word = __builtin_bswap64(word);
+#endif
+    stops = ~word & 0x8080808080808080u; /* the last byte is the first without the high bit */
+    if (stops == 0)
+        return 0;
+    len = (size_t)__builtin_ctzll(stops) / 8 + 1;
+    word &= UINT64_MAX >> (64 - 8 * len);
+    word = (word & 0x007f007f007f007fu) | (word & 0x7f007f007f007f00u) >> 1;
+    word = (word & 0x00003fff00003fffu) | (word & 0x3fff00003fff0000u) >> 2;
+    *ret_value = (word & 0x000000000fffffffu) | (word & 0x0fffffff00000000u) >> 4;
+    return len;
+}
+
+/* As pfl_reader_field, inline, for loops that see every packet: the common shapes (tags of one or
+ * two bytes, varints of at most 8, payloads) are read at once, the others as there. */
+static inline bool pfl_reader_field_hot(struct pfl_reader *r, struct pfl_field *ret_field)
+{
+    const uint8_t *p = r->pos;
+    uint64_t tag = 0;
+    uint64_t value = 0;
+    size_t len = 0;
+
+    if (r->left >= 2) {
+        tag = *p++;
+        if (tag >= 0x80)
+            tag = (tag & 0x7f) | (uint64_t)*p++ << 7;
+    }
+    if ((tag & 5) == 0 && r->left >= 2 + 8) { /* a varint or a payload's length, in sight */
+        len = pfl_varint_load(p, &value);
+    } else if ((tag & 5) == 0 && p - r->pos < (ptrdiff_t)r->left && *p < 0x80) {
+        value = *p;
+        len = 1;
+    }
+    if (tag >= 0x4000 || tag < 8 || len == 0)
+        return pfl_reader_field(r, ret_field);
+    p += len;
+    ret_field->bytes = (struct pfl_span){NULL, 0};
+    if ((tag & 7) == PFL_WIRE_BYTES) {
+        if (value > r->left - (size_t)(p - r->pos))
+            return pfl_reader_field(r, ret_field); /* which says what is wrong */
+        ret_field->bytes = pfl_span_of(p, (size_t)value);
+        p += value;
+        value = 0;
+    }
+    ret_field->id = (uint32_t)(tag >> 3);
+    ret_field->type = (uint32_t)(tag & 7);
+    ret_field->value = value;
+    ret_field->raw = pfl_span_of(r->pos, (size_t)(p - r->pos));
+    r->left -= (size_t)(p - r->pos);
+    r->pos = p;
+    return true;
+}
+
 void pfl_writer_u8(struct pfl_writer *w, uint8_t v);
 void pfl_writer_u16(struct pfl_writer *w, uint16_t v);
 void pfl_writer_u32(struct pfl_writer *w, uint32_t v);

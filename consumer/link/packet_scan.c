@@ -55,7 +55,7 @@ static int parse_slice(struct pfl_span bytes, struct slice *ret_slice)
     struct pfl_field f;
 
     *ret_slice = (struct slice){0};
-    while (pfl_reader_field(&r, &f)) {
+    while (pfl_reader_field_hot(&r, &f)) {
         if (f.id == FIELD_SLICE_DATA && f.type == PFL_WIRE_BYTES)
             ret_slice->data = f.bytes;
         else if (f.id == FIELD_SLICE_LAST && f.type == PFL_WIRE_VARINT)
@@ -121,7 +121,7 @@ int pfl_packet_scan_feed(struct pfl_packet_scan *self, struct pfl_span body, pfl
     struct slice slice;
     int rc;
 
-    while (pfl_reader_field(&r, &f)) {
+    while (pfl_reader_field_hot(&r, &f)) {
         if (f.id != FIELD_RESPONSE_SLICES || f.type != PFL_WIRE_BYTES)
             continue;
         rc = parse_slice(f.bytes, &slice);

@@ -27,7 +27,10 @@
 
 /* What one walk over a packet found. */
 struct packet_view {
-    struct pfl_span cuts[CUTS_MAX]; /* fields that are replaced */
+    struct cut {
+        size_t at;
+        size_t len;
+    } cuts[CUTS_MAX]; /* fields that are replaced */
     size_t cuts_len;
     bool has_sequence;
     uint32_t sequence;
@@ -167,23 +170,50 @@ static void view_field(struct packet_view *v, const struct pfl_field *f)
     }
 }
 
-/* False: the packet cannot be merged. */
-static bool view_packet(struct packet_view *v, struct pfl_span packet)
+/* The fields of `bytes`, which begin `at` bytes into the packet. False: malformed, too many. */
+static bool view_fields(struct packet_view *v, struct pfl_span bytes, size_t at)
 {
-    struct pfl_reader r = pfl_reader_of(packet);
+    struct pfl_reader r = pfl_reader_of(bytes);
     struct pfl_field f;
 
-    *v = (struct packet_view){0};
-    while (pfl_reader_field(&r, &f)) {
+    while (pfl_reader_field_hot(&r, &f)) {
         view_field(v, &f);
         if (f.id != PFL_PACKET_SEQUENCE && f.id != PFL_PACKET_MACHINE)
             continue;
         if (v->cuts_len == CUTS_MAX)
             return false;
-        v->cuts[v->cuts_len++] = f.raw;
+        v->cuts[v->cuts_len].at = at + (size_t)(f.raw.data - bytes.data);
+        v->cuts[v->cuts_len++].len = f.raw.len;
+    }
+    return !r.failed;
+}
+
+/* Services cut packets between fields, nearly always: then the slices say the same, and the copy,
+ * which was written a moment ago, is not waited for. */
+static bool view_slices(struct packet_view *v, const struct iovec *slices, int slices_len)
+{
+    size_t at = 0;
+
+    *v = (struct packet_view){0};
+    for (int i = 0; i < slices_len; i++) {
+        if (!view_fields(v, pfl_span_of(slices[i].iov_base, slices[i].iov_len), at))
+            return false;
+        at += slices[i].iov_len;
+    }
+    return true;
+}
+
+/* False: the packet cannot be merged. `packet` is what the slices are, joined. */
+static bool view_packet(struct packet_view *v, const struct iovec *slices, int slices_len,
+                        struct pfl_span packet)
+{
+    if (!view_slices(v, slices, slices_len)) {
+        *v = (struct packet_view){0};
+        if (!view_fields(v, packet, 0))
+            return false;
     }
     /* No service packs two of them into one packet: the second would pass unseen. */
-    return !r.failed && !v->has_two_special && v->special != PFL_PACKET_COMPRESSED &&
+    return !v->has_two_special && v->special != PFL_PACKET_COMPRESSED &&
            v->special != PFL_PACKET_ZSTD_COMPRESSED;
 }
 
@@ -193,7 +223,7 @@ static size_t cut_fields(const struct packet_view *v, uint8_t *packet, size_t le
     size_t end = len;
 
     for (size_t i = v->cuts_len; i > 0; i--) {
-        size_t at = (size_t)(v->cuts[i - 1].data - packet);
+        size_t at = v->cuts[i - 1].at;
         size_t after = at + v->cuts[i - 1].len;
 
         memmove(packet + at, packet + after, end - after);
@@ -202,15 +232,19 @@ static size_t cut_fields(const struct packet_view *v, uint8_t *packet, size_t le
     return end;
 }
 
+static size_t append_varint(uint8_t *end, uint32_t id, uint32_t value)
+{
+    size_t len = pfl_varint_put(end, (uint64_t)id << 3 | PFL_WIRE_VARINT);
+
+    return len + pfl_varint_put(end + len, value);
+}
+
+/* At most APPENDED_MAX bytes. */
 static size_t append_ids(uint8_t *end, bool has_sequence, uint32_t sequence, uint32_t machine)
 {
-    struct pfl_writer w = pfl_writer_of(end, APPENDED_MAX);
+    size_t len = has_sequence ? append_varint(end, PFL_PACKET_SEQUENCE, sequence) : 0;
 
-    if (has_sequence)
-        pfl_writer_field_varint(&w, PFL_PACKET_SEQUENCE, sequence);
-    if (machine != 0)
-        pfl_writer_field_varint(&w, PFL_PACKET_MACHINE, machine);
-    return APPENDED_MAX - w.left;
+    return machine != 0 ? len + append_varint(end + len, PFL_PACKET_MACHINE, machine) : len;
 }
 
 /* Writes the preamble so that it ends where the packet begins, and commits. The packet was put at
@@ -291,7 +325,7 @@ int pfl_merge_packet(struct pfl_merge *self, size_t host, const struct iovec *sl
         return rc;
     for (int i = 0; i < slices_len; len += slices[i].iov_len, i++)
         memcpy(room + guess + len, slices[i].iov_base, slices[i].iov_len);
-    if (!view_packet(&v, pfl_span_of(room + guess, len))) {
+    if (!view_packet(&v, slices, slices_len, pfl_span_of(room + guess, len))) {
         h->stats.refused_packets++;
         return 0;
     }

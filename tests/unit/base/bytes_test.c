@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "base/mem.h"
+
 static const uint64_t values[] = {
     0,
     1,
@@ -195,6 +197,74 @@ static void message_cut_inside_a_field_fails(void **state)
     assert_int_equal(well_formed, 6); /* at the ends of fields, and empty */
 }
 
+/* One field of both kinds; false at the end. Both must say the same. */
+static bool is_same_field(struct pfl_reader *plain, struct pfl_reader *hot)
+{
+    struct pfl_field a = {0};
+    struct pfl_field b = {0};
+    bool is_there = pfl_reader_field(plain, &a);
+
+    assert_int_equal(pfl_reader_field_hot(hot, &b), is_there);
+    assert_int_equal(hot->failed, plain->failed);
+    assert_int_equal(hot->left, plain->left);
+    if (!is_there)
+        return false;
+    assert_ptr_equal(hot->pos, plain->pos);
+    assert_int_equal(b.id, a.id);
+    assert_int_equal(b.type, a.type);
+    assert_int_equal(b.value, a.value);
+    assert_ptr_equal(b.bytes.data, a.bytes.data);
+    assert_int_equal(b.bytes.len, a.bytes.len);
+    assert_ptr_equal(b.raw.data, a.raw.data);
+    assert_int_equal(b.raw.len, a.raw.len);
+    return true;
+}
+
+static void the_inline_reader_finds_the_same_fields_in_any_bytes(void **state)
+{
+    uint64_t random = 88172645463325252u;
+    uint8_t bytes[48];
+
+    (void)state;
+    for (unsigned round = 0; round < 200000; round++) {
+        size_t len = round % (sizeof(bytes) + 1);
+        uint8_t *exact = pfl_mem_alloc(len + 1);
+        struct pfl_reader plain;
+        struct pfl_reader hot;
+
+        for (size_t i = 0; i < sizeof(bytes); i++) {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            /* Small tags and lengths often, so that there are fields at all. */
+            bytes[i] = (uint8_t)(random >> 32 & ((random & 3) != 0 ? 0x1a : 0xff));
+        }
+        memcpy(exact, bytes, len);
+        plain = hot = pfl_reader_of(pfl_span_of(exact, len));
+        while (is_same_field(&plain, &hot))
+            continue;
+        pfl_mem_free(exact);
+    }
+}
+
+static void varints_of_up_to_eight_bytes_load_at_once(void **state)
+{
+    uint8_t bytes[PFL_VARINT_MAX_BYTES + 8] = {0};
+    uint64_t value;
+
+    (void)state;
+    for (unsigned shift = 0; shift < 56; shift++) {
+        for (uint64_t v = ((uint64_t)1 << shift) - 1; v <= (uint64_t)1 << shift; v++) {
+            memset(bytes, 0xff, sizeof(bytes));
+            assert_int_equal(pfl_varint_load(bytes, &value), 0);
+            assert_int_equal(pfl_varint_load(bytes, &value), 0);
+            (void)pfl_varint_put(bytes, v);
+            assert_int_equal(pfl_varint_load(bytes, &value), pfl_varint_size(v));
+            assert_int_equal(value, v);
+        }
+    }
+}
+
 static void malformed_fields_fail(void **state)
 {
     static const struct {
@@ -247,6 +317,8 @@ int main(void)
         cmocka_unit_test(fields_come_back_whole),
         cmocka_unit_test(message_cut_inside_a_field_fails),
         cmocka_unit_test(malformed_fields_fail),
+        cmocka_unit_test(the_inline_reader_finds_the_same_fields_in_any_bytes),
+        cmocka_unit_test(varints_of_up_to_eight_bytes_load_at_once),
         cmocka_unit_test(writer_that_is_full_writes_nothing_more),
     };
 
