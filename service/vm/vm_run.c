@@ -10,7 +10,8 @@
  * Places stay good: instructions reach only what is below the destination, and a delete of a place
  * that an enclosing select holds too is refused. Elements being visited are emptied, not taken out.
  * Limits: depth by the program (vm_program.h), time by the account's work: 1 for an instruction, a
- * step, a field or element looked at; a number of bytes copied. Nothing is owned here.
+ * step, a field or element looked at; more for an allocation and for bytes copied. Nothing is owned
+ * here.
  */
 #include "service/vm/vm_run.h"
 

@@ -17,6 +17,9 @@
 
 #define FIELD_ID_MAX ((1u << 24) - 1)
 
+/* An allocation, and giving it back, in units of work. */
+#define ALLOCATION_WORK 8u
+
 static const char no_memory[] = "memory limit";
 
 enum pfl_vm_status pfl_vm_value_work(struct pfl_vm_account *account, uint64_t units)
@@ -93,7 +96,7 @@ enum pfl_vm_status pfl_vm_value_set_bytes(struct pfl_vm_account *account, struct
 {
     uint8_t *copy = NULL;
 
-    if (pfl_vm_value_work(account, data.len / PFL_VM_WORK_BYTES) != PFL_VM_OK)
+    if (pfl_vm_value_work(account, ALLOCATION_WORK + data.len / PFL_VM_WORK_BYTES) != PFL_VM_OK)
         return PFL_VM_ABORTED;
     if (!charge(account, data.len))
         return pfl_vm_abort(account, no_memory);
@@ -140,6 +143,8 @@ enum pfl_vm_status pfl_vm_value_new_entry(struct pfl_vm_account *account,
 {
     struct pfl_vm_entry *entry;
 
+    if (pfl_vm_value_work(account, ALLOCATION_WORK) != PFL_VM_OK)
+        return PFL_VM_ABORTED;
     if (!charge(account, 2 * PFL_VM_NODE_BYTES))
         return pfl_vm_abort(account, no_memory);
     entry = pfl_mem_zalloc(sizeof(*entry));

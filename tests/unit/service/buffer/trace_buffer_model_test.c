@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "abi/fragment.h"
+#include "service/vm/vm_set.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/service/buffer/buffer_model.h"
 
@@ -41,7 +42,7 @@ struct history {
     uint64_t packets;
     uint32_t stop_after; /* packets of this pass */
     uint64_t digest;     /* of the packets of this pass */
-    uint64_t sum[4];     /* over all histories: packets, losses, rewritten or moved, clones */
+    uint64_t sum[5]; /* over all histories: packets, losses, rewritten or moved, clones, to a VM */
 };
 
 static bool chance(struct history *h, uint32_t percent)
@@ -236,7 +237,27 @@ static void expect_same_stats(struct history *h)
     assert_memory_equal(&real, &h->model.stats, sizeof(real));
 }
 
-static void run_history(uint64_t seed, uint64_t sum[4])
+/* A VM that takes whatever is overwritten; nothing else may be any different. */
+static void add_vm(struct history *h)
+{
+    static const uint8_t program[] = {0x12, 0x02, 0x1a, 0x00}; /* merge */
+    const struct pfl_vm_set_conf conf = {.program = pfl_span_of(program, sizeof(program)),
+                                         .source = pfl_span_of("a", 1),
+                                         .memory_limit_kb = 64,
+                                         .producer_id = 1};
+
+    assert_int_equal(pfl_trace_buffer_add_vm(h->real, &conf), 0);
+}
+
+static void count_of_vm(struct history *h)
+{
+    const struct pfl_vm_set *vms = pfl_trace_buffer_get_vms(h->real);
+
+    if (pfl_vm_set_len(vms) != 0)
+        h->sum[4] = pfl_vm_set_get(vms, 0)->counts.applied;
+}
+
+static void run_history(uint64_t seed, uint64_t sum[5])
 {
     static struct history h;
     bool is_discard = seed % 8 == 7;
@@ -245,6 +266,8 @@ static void run_history(uint64_t seed, uint64_t sum[4])
     h.random.state = seed;
     h.real = kit_buffer(4096, is_discard ? PFL_FILL_DISCARD : PFL_FILL_RING_BUFFER);
     model_init(&h.model, 4096, is_discard);
+    if (seed % 2 == 0)
+        add_vm(&h);
     for (uint32_t i = 0; i < WRITERS; i++)
         h.writers[i].next_id = i == 0 ? UINT32_MAX - 20 : 0;
     for (uint32_t i = 0; i < STEPS; i++) {
@@ -261,7 +284,8 @@ static void run_history(uint64_t seed, uint64_t sum[4])
         expect_same_stats(&h);
     }
     h.sum[2] = h.model.stats.chunks_rewritten + h.model.stats.chunks_relocated;
-    for (size_t i = 0; i < 4; i++)
+    count_of_vm(&h);
+    for (size_t i = 0; i < 5; i++)
         sum[i] += h.sum[i];
     pfl_trace_buffer_free(h.real);
     model_fini(&h.model);
@@ -271,7 +295,7 @@ static uint64_t seed_running;
 
 static void random_histories_agree_with_the_model(void **state)
 {
-    uint64_t sum[4] = {0};
+    uint64_t sum[5] = {0};
 
     (void)state;
     for (uint64_t seed = 1; seed <= HISTORIES; seed++) {
@@ -279,10 +303,11 @@ static void random_histories_agree_with_the_model(void **state)
         run_history(seed, sum);
     }
     seed_running = 0;
-    print_message("%llu packets, %llu with a loss, %llu chunks changed, %llu clones\n",
-                  (unsigned long long)sum[0], (unsigned long long)sum[1],
-                  (unsigned long long)sum[2], (unsigned long long)sum[3]);
-    assert_true(sum[0] > 1000 && sum[1] > 100 && sum[2] > 100 && sum[3] > 100);
+    print_message(
+        "%llu packets, %llu with a loss, %llu chunks changed, %llu clones, %llu to a VM\n",
+        (unsigned long long)sum[0], (unsigned long long)sum[1], (unsigned long long)sum[2],
+        (unsigned long long)sum[3], (unsigned long long)sum[4]);
+    assert_true(sum[0] > 1000 && sum[1] > 100 && sum[2] > 100 && sum[3] > 100 && sum[4] > 1000);
 }
 
 static int tell_seed(void **state)
