@@ -10,8 +10,6 @@
  */
 #include "service/vm/vm_map.h"
 
-#include <assert.h>
-
 static int height_of(const struct pfl_vm_entry *entry)
 {
     return entry != NULL ? entry->value.height : 0;
@@ -30,7 +28,8 @@ static struct pfl_vm_entry *rotate(struct pfl_vm_entry *entry, int side)
 {
     struct pfl_vm_entry *child = entry->child[side];
 
-    assert(child != NULL); /* it is the higher one */
+    if (child == NULL) /* never: it is the higher one */
+        return entry;
     entry->child[side] = child->child[1 - side];
     child->child[1 - side] = entry;
     measure(entry);
