@@ -1,0 +1,130 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The Debian packages of a build whose prefix is /usr: made, judged by lintian, installed, upgraded,
+# removed and purged in a root of their own: an overlay over this machine's, or over the one in
+# PFL_FRESH_ROOT (made by debootstrap), so that nothing of either changes.
+. "$(dirname "$0")/lib.sh"
+
+why_not() {
+    [ "$(id -u)" -eq 0 ] || { echo "not root"; return; }
+    [ -z "${PFL_SANITIZE:-}" ] || { echo "a build with a sanitizer"; return; }
+    grep -q '^CMAKE_INSTALL_PREFIX:PATH=/usr$' "$PFL_BUILD/CMakeCache.txt" || { echo "the build's prefix is not /usr"; return; }
+    for tool in dpkg-deb dpkg-shlibdeps cpack go-md2man unshare; do
+        command -v $tool >/dev/null || { echo "no $tool"; return; }
+    done
+    mkdir -p "$WORK/over.mnt" && mount -t tmpfs tmpfs "$WORK/over.mnt" || { echo "no tmpfs"; return; }
+    mkdir -p "$WORK"/over.mnt/{upper,work,root}
+    in_root true >/dev/null 2>&1 || echo "no overlay"
+}
+
+# in_root SCRIPT: in the root, with this test's packages in /packages. The mounts live as long as the shell.
+in_root() {
+    BASE=${PFL_FRESH_ROOT:-/} OVER=$WORK/over.mnt DEBS=$WORK/packages unshare --mount --fork --kill-child bash -c '
+        set -e
+        mount -t overlay overlay -o "lowerdir=$BASE,upperdir=$OVER/upper,workdir=$OVER/work" "$OVER/root"
+        for folder in proc dev sys; do mount --rbind "/$folder" "$OVER/root/$folder"; done
+        mount -t tmpfs tmpfs "$OVER/root/run"
+        mkdir -p "$DEBS" "$OVER/root/packages"
+        mount --bind "$DEBS" "$OVER/root/packages"
+        printf "#!/bin/sh\nexit 101\n" >"$OVER/root/usr/sbin/policy-rc.d" # start nothing
+        chmod 755 "$OVER/root/usr/sbin/policy-rc.d"
+        exec chroot "$OVER/root" env -u TMPDIR HOME=/root DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+            bash -c "$1"' in_root "$1"
+}
+
+WHY=$(why_not)
+if [ -n "$WHY" ]; then
+    skip "packages install, upgrade and purge cleanly" "$WHY"
+    finish
+fi
+
+all_are_made() {
+    cpack --config "$PFL_BUILD/CPackConfig.cmake" -B "$WORK/packages" >"$WORK/cpack.log" 2>&1
+    rm -rf "$WORK/packages/_CPack_Packages"
+    for name in perfleet perfleet-host perfleet-relay libperfleet0 libperfleet-dev; do
+        ls "$WORK"/packages/${name}_*.deb || return 1
+    done
+}
+check "cpack makes the packages" all_are_made
+if command -v lintian >/dev/null; then
+    check "lintian has no error to tell" lintian --allow-root --fail-on error --quiet "$WORK"/packages/*.deb
+else
+    skip "lintian has no error to tell" "no lintian"
+fi
+DEBS="/packages/perfleet_*.deb /packages/perfleet-host_*.deb /packages/perfleet-relay_*.deb"
+
+# The next version, as far as dpkg is concerned.
+make_next() {
+    local deb name
+    mkdir "$WORK/packages/next"
+    for name in perfleet perfleet-host perfleet-relay; do
+        deb=$(ls "$WORK"/packages/${name}_*.deb) || return 1
+        rm -rf "$WORK/unpacked"
+        dpkg-deb -R "$deb" "$WORK/unpacked" && sed -i 's/^Version: .*/Version: 99.0/' "$WORK/unpacked/DEBIAN/control" &&
+            { [ ! -e "$WORK/unpacked/etc/perfleet/relay.conf" ] || echo "# next" >>"$WORK/unpacked/etc/perfleet/relay.conf"; } &&
+            dpkg-deb -b -Znone "$WORK/unpacked" "$WORK/packages/next" || return 1
+    done
+}
+
+# What differs from the root beneath, but for the books of dpkg, apt and the user tools; and our users.
+list_root() {
+    (cd "$WORK/over.mnt/upper" && find . \( -path ./packages -o -path ./tmp -o -path ./root -o -path ./var/lib/dpkg \
+        -o -path ./var/cache -o -path ./var/log/apt -o -path ./var/lib/apt -o -path ./var/lib/systemd \) -prune \
+        -o ! -type d ! -name "*-" ! -name "*.lock" ! -name .pwd.lock ! -name dpkg.log -print -o -name "*perfleet*" -print | sort)
+    in_root 'grep -h perfleet /etc/passwd /etc/group /etc/shadow; dpkg -l "*perfleet*" 2>/dev/null | grep "^[a-z]"; true'
+}
+
+# A fresh root gets what the packages depend on first: it stays after the purge.
+if [ -n "${PFL_FRESH_ROOT:-}" ]; then
+    check "a fresh root gets the dependencies" in_root "apt-get -q update && apt-get -q -y install --no-install-recommends $DEBS && dpkg -P perfleet-host perfleet-relay perfleet"
+fi
+in_root 'rm -f /var/lib/man-db/auto-update; for file in passwd group shadow gshadow subuid subgid; do touch /etc/$file; done; touch /etc/ld.so.cache'
+list_root >"$WORK/before"
+check "they install" in_root "dpkg -i $DEBS && dpkg --audit"
+check "the users are there, and in no group but their own" in_root '
+    test "$(id -Gn perfleet)" = perfleet && test "$(id -Gn perfleet-agent)" = perfleet-agent && test "$(id -Gn perfleet-relay)" = perfleet-relay'
+check "the folders are there, and closed" in_root '
+    test "$(stat -c "%a %U %G" /etc/perfleet/agent /etc/perfleet/relay /var/lib/perfleet /var/log/perfleet | tr "\n" ,)" = \
+        "750 root perfleet-agent,750 root perfleet-relay,750 perfleet perfleet,750 perfleet-relay perfleet-relay,"'
+check "units are enabled" in_root '
+    cd /etc/systemd/system && ls sockets.target.wants/perfleetd-producer.socket sockets.target.wants/perfleetd-consumer.socket \
+        multi-user.target.wants/perfleetd.service multi-user.target.wants/perfleet-agent.service multi-user.target.wants/perfleet-relay.service'
+check "units are understood where they are" in_root '
+    said=$(systemd-analyze verify --man=no /lib/systemd/system/perfleet*.service /lib/systemd/system/perfleet*.socket 2>&1 | grep perfleet); echo "$said"; test -z "$said"'
+check "programs run, and there is a manual page of each" in_root '
+    for page in perfleet.1 perfleetd.8 perfleet-probes.8 perfleet-agent.8 perfleet-relay.8; do
+        ${page%.*} --version && test -s /usr/share/man/man${page##*.}/$page.gz || exit 1
+    done'
+check "the installed settings are good" in_root '
+    perfleetd --config /etc/perfleet/perfleetd.conf --check-config && perfleet-probes --config /etc/perfleet/probes.conf --check-config'
+check "a trace of the host is recorded with what is installed, as users of their own" in_root '
+    systemd-tmpfiles --create perfleet-host.conf && chown perfleet:perfleet /run/perfetto
+    setpriv --reuid perfleet --regid perfleet --clear-groups perfleetd --config /etc/perfleet/perfleetd.conf &
+    service=$!
+    for i in $(seq 200); do [ -S /run/perfetto/traced-consumer.sock ] && break; sleep 0.1; done
+    perfleet-probes --config /etc/perfleet/probes.conf --no-ftrace &
+    for i in $(seq 200); do perfleet query --host local | grep -q linux.sys_stats && break; sleep 0.1; done
+    perfleet record --preset system --duration 2s --host local -o /tmp/a.pftrace
+    code=$?
+    kill $service %2; wait
+    test $code = 0 -a "$(stat -c %s /tmp/a.pftrace)" -gt 1000'
+
+check "the next version is packed" make_next
+in_root 'echo "# mine" >>/etc/perfleet/agent.conf; touch /etc/perfleet/agent/key.pem'
+check "it upgrades them" in_root 'dpkg -i /packages/next/*.deb && dpkg -l perfleet-host | grep "^ii.*99.0"'
+check "settings that were changed stay, others are renewed" in_root 'grep "# mine" /etc/perfleet/agent.conf && grep "# next" /etc/perfleet/relay.conf'
+check "a key that somebody put there belongs to the agent now" in_root 'test "$(stat -c "%a %U" /etc/perfleet/agent/key.pem)" = "400 perfleet-agent"'
+check "removed, the settings and keys stay" in_root 'dpkg -r perfleet perfleet-host perfleet-relay && test -e /etc/perfleet/agent.conf -a -e /etc/perfleet/agent/key.pem'
+check "purged" in_root 'dpkg -P perfleet-host perfleet-relay perfleet'
+purge_left_nothing() {
+    list_root >"$WORK/after"
+    diff "$WORK/before" "$WORK/after"
+}
+check "nothing is left of them: no file, user, group or unit" purge_left_nothing
+relay_alone() {
+    in_root 'dpkg -i /packages/perfleet-relay_*.deb && getent group perfleet && dpkg -i /packages/perfleet-host_*.deb &&
+        dpkg -P perfleet-host && getent group perfleet && dpkg -P perfleet-relay && ! getent group perfleet'
+}
+check "host and relay come and go apart, and share the group" relay_alone
+check "and leave nothing" purge_left_nothing
+finish
