@@ -67,12 +67,12 @@ int pfl_agent_daemon_run(const struct pfl_agent_conf *conf)
         (void)uv_loop_close(&d.loop);
         return rc;
     }
+    pfl_watchdog_open(&d.watchdog, &d.loop);
     for (int i = 0; i < 3; i++) {
         (void)uv_signal_init(&d.loop, &d.signals[i]);
         d.signals[i].data = &d;
         (void)uv_signal_start(&d.signals[i], on_signal, signal_numbers[i]);
     }
-    pfl_watchdog_open(&d.watchdog, &d.loop);
     pfl_notify_send("READY=1");
     (void)uv_run(&d.loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&d.loop);

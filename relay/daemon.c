@@ -101,6 +101,7 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
         (void)uv_loop_close(&d.loop);
         return rc;
     }
+    pfl_watchdog_open(&d.watchdog, &d.loop); /* a descriptor, which the sandbox would refuse */
     rc = pfl_confinement_enter(conf);
     for (int i = 0; i < 3; i++) {
         (void)uv_signal_init(&d.loop, &d.signals[i]);
@@ -109,7 +110,6 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
     }
     (void)uv_timer_init(&d.loop, &d.deadline);
     d.deadline.data = &d;
-    pfl_watchdog_open(&d.watchdog, &d.loop);
     if (rc != 0) {
         pfl_port_close(d.port);
         (void)uv_run(&d.loop, UV_RUN_DEFAULT);

@@ -99,7 +99,7 @@ check "the installed settings are good" in_root '
     perfleetd --config /etc/perfleet/perfleetd.conf --check-config && perfleet-probes --config /etc/perfleet/probes.conf --check-config'
 check "a trace of the host is recorded with what is installed, as users of their own" in_root '
     systemd-tmpfiles --create perfleet-host.conf && chown perfleet:perfleet /run/perfetto
-    setpriv --reuid perfleet --regid perfleet --clear-groups perfleetd --config /etc/perfleet/perfleetd.conf &
+    setpriv --reuid perfleet --regid perfleet --clear-groups perfleetd --config /etc/perfleet/perfleetd.conf --set-socket-permissions perfleet:0666:perfleet:0660 &
     service=$!
     for i in $(seq 200); do [ -S /run/perfetto/traced-consumer.sock ] && break; sleep 0.1; done
     perfleet-probes --config /etc/perfleet/probes.conf --no-ftrace &
