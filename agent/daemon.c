@@ -2,15 +2,18 @@
 /*
  * The agent's process: see daemon.h.
  *
- * Happy path: open the agent, tell readiness, run. SIGHUP reloads certificates for connections to
- * come. SIGTERM and SIGINT end every stream and connection.
- * Failures: the agent does not open: logged there, returned here. Ownership: owns the loop and its
- * handles; the agent frees itself at its on_closed.
+ * Happy path: open the agent, enter the sandbox, tell readiness, run (which dials). SIGHUP reloads
+ * certificates for connections to come. SIGTERM and SIGINT end every stream and connection.
+ * Failures: the agent does not open, no sandbox: logged there, returned here. Ownership: owns the
+ * loop and its handles; the agent frees itself at its on_closed.
  */
 #include "agent/daemon.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <string.h>
 
+#include "agent/confinement.h"
 #include "base/io/watchdog.h"
 #include "base/log.h"
 #include "base/notify.h"
@@ -50,10 +53,27 @@ static void on_signal(uv_signal_t *handle, int number)
     pfl_agent_close(d->agent);
 }
 
-int pfl_agent_daemon_run(const struct pfl_agent_conf *conf)
+/* Before the loop runs, which is what dials. The folder is tried as the user who will use it. */
+static int confine(const struct pfl_agent_daemon_conf *conf)
+{
+    const struct pfl_spool_pool *pool = &conf->agent.pool;
+    int rc = pfl_agent_confinement_enter(conf);
+
+    if (rc == 0 && pool->dir != NULL && pfl_spool_pool_try(pool) != 0) {
+        rc = PFL_EIO;
+        pfl_log_error(
+            "spool-unusable",
+            "folder=%s reason=\"%s\" remedy=\"give a folder of this user, on a local file "
+            "system that knows O_TMPFILE\"",
+            pfl_log_quote_str(pool->dir), strerror(errno));
+    }
+    return rc;
+}
+
+int pfl_agent_daemon_run(const struct pfl_agent_daemon_conf *conf)
 {
     static struct daemon d;
-    struct pfl_agent_conf agent = *conf;
+    struct pfl_agent_conf agent = conf->agent;
     int rc;
 
     pfl_notify_open();
@@ -73,9 +93,15 @@ int pfl_agent_daemon_run(const struct pfl_agent_conf *conf)
         d.signals[i].data = &d;
         (void)uv_signal_start(&d.signals[i], on_signal, signal_numbers[i]);
     }
-    pfl_notify_send("READY=1");
+    rc = confine(conf);
+    if (rc == 0)
+        pfl_notify_send("READY=1");
+    else
+        pfl_agent_close(d.agent);
     (void)uv_run(&d.loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&d.loop);
+    if (rc != 0)
+        return rc;
     pfl_log_info("stopped", "all streams have ended");
     return 0;
 }

@@ -4,9 +4,16 @@
 #define PFL_AGENT_DAEMON_H
 
 #include "agent/port.h"
+#include "base/sandbox/sandbox.h"
 
-/* Runs until SIGTERM or SIGINT; `conf`'s loop, on_closed and user are set here. 0, or why it could
- * not start (logged). */
-int pfl_agent_daemon_run(const struct pfl_agent_conf *conf);
+struct pfl_agent_daemon_conf {
+    struct pfl_agent_conf agent;
+    enum pfl_sandbox_mode sandbox;
+    const char *run_as; /* user to become; NULL stays */
+};
+
+/* Runs until SIGTERM or SIGINT; the agent's loop, on_closed and user are set here. 0, or why it
+ * could not start (logged). */
+int pfl_agent_daemon_run(const struct pfl_agent_daemon_conf *conf);
 
 #endif

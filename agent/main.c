@@ -48,6 +48,8 @@ static const char usage_text[] =
     "  --spool-disk-total-mib N   and of all streams together (4096)\n"
     "  --max-ttl-ms N             longest life of a stream without connection (3600000)\n"
     "  --retry-max-ms N           longest wait before a relay is dialled again (30000)\n"
+    "  --user NAME                become this user once files are read; needs root\n"
+    "  --sandbox auto|require|off what the kernel has (auto), all of it or no start, nothing\n"
     "  --log-level LEVEL          error, warn, info, debug (info)\n"
     "  --config FILE              the same as text: max_streams: 8 for --max-streams 8\n"
     "  --check-config             says what is wrong, or that nothing is, and exits\n"
@@ -113,7 +115,8 @@ static bool apply_files(const Perfleet__AgentConfig *m, struct pfl_agent_conf *c
 static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settings_fault *fault)
 {
     const Perfleet__AgentConfig *m = (const Perfleet__AgentConfig *)message;
-    struct pfl_agent_conf *conf = user;
+    struct pfl_agent_daemon_conf *daemon = user;
+    struct pfl_agent_conf *conf = &daemon->agent;
     const char *why;
 
     for (size_t i = 0; i < m->n_label; i++) {
@@ -130,6 +133,8 @@ static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settin
     conf->pool.disk_max_bytes = (uint64_t)m->spool_disk_total_mib << 20;
     conf->ttl_max_ms = m->max_ttl_ms;
     conf->retry_max_ms = m->retry_max_ms;
+    daemon->run_as = m->user;
+    daemon->sandbox = (enum pfl_sandbox_mode)m->sandbox;
     pfl_log_set_level((enum pfl_log_level)m->log_level);
     return apply_relays(m, conf, fault) && apply_files(m, conf, fault);
 }
@@ -151,7 +156,7 @@ int main(int argc, char **argv)
                                                         keys,
                                                         sizeof(keys) / sizeof(keys[0]),
                                                         apply};
-    static struct pfl_agent_conf conf;
+    static struct pfl_agent_daemon_conf conf;
     ProtobufCMessage *message;
     int rc = pfl_settings_start(&program, argc, argv, &conf, &message);
 

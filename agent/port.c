@@ -10,7 +10,6 @@
  */
 #include "agent/port.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -481,19 +480,6 @@ static int learn_name(struct pfl_agent *a)
     return 0;
 }
 
-static int try_spool(const struct pfl_agent *a)
-{
-    int rc = a->pool.dir != NULL ? pfl_spool_pool_try(&a->pool) : 0;
-
-    if (rc != 0)
-        pfl_log_error(
-            "spool-unusable",
-            "folder=%s reason=\"%s\" remedy=\"give a folder of this user, on a local file "
-            "system that knows O_TMPFILE\"",
-            pfl_log_quote_str(a->pool.dir), strerror(errno));
-    return rc;
-}
-
 static int prepare(struct pfl_agent *a)
 {
     struct pfl_hello_facts facts;
@@ -501,8 +487,6 @@ static int prepare(struct pfl_agent *a)
 
     if (rc == 0)
         rc = learn_name(a);
-    if (rc == 0)
-        rc = try_spool(a);
     if (rc != 0)
         return rc;
     gather_facts(&facts);

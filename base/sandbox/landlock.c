@@ -25,6 +25,7 @@
 #define CALL_RESTRICT_SELF  446
 #define FLAG_VERSION        1u
 #define RULE_PATH_BENEATH   1
+#define RULE_NET_PORT       2
 
 #define FS_WRITE_FILE  (1ull << 1)
 #define FS_READ_FILE   (1ull << 2)
@@ -35,7 +36,8 @@
 #define FS_ALL_1         ((1ull << 13) - 1) /* version 1: execute to make symlink */
 #define FS_REFER_2       (1ull << 13)
 #define FS_TRUNCATE_3    (1ull << 14)
-#define NET_ALL_4        3ull /* bind and connect TCP */
+#define NET_BIND_4       1ull /* TCP */
+#define NET_CONNECT_4    2ull
 #define FS_IOCTL_5       (1ull << 15)
 #define SCOPE_ABSTRACT_6 1ull
 #define SCOPE_SIGNAL_6   2ull
@@ -51,6 +53,11 @@ struct path_beneath {
     int32_t parent_fd;
 } __attribute__((packed));
 
+struct net_port {
+    uint64_t allowed;
+    uint64_t port;
+};
+
 static struct ruleset choose(const struct pfl_sandbox_conf *conf, int abi, size_t *ret_size)
 {
     struct ruleset set = {.fs = FS_ALL_1};
@@ -63,7 +70,9 @@ static struct ruleset choose(const struct pfl_sandbox_conf *conf, int abi, size_
     if (abi >= 5)
         set.fs |= FS_IOCTL_5;
     if (abi >= 4) {
-        set.net = NET_ALL_4;
+        set.net = NET_BIND_4;
+        if ((conf->needs & PFL_SANDBOX_DIALS) == 0 || conf->dial_ports_len != 0)
+            set.net |= NET_CONNECT_4;
         *ret_size = sizeof(set.fs) + sizeof(set.net);
     }
     if (abi >= 6) {
@@ -91,7 +100,7 @@ static int grant(int ruleset_fd, const char *path, uint64_t allowed)
     return rc == 0 ? 0 : PFL_EINVAL;
 }
 
-static uint64_t get_rights(unsigned rights)
+static uint64_t get_rights(unsigned rights, uint64_t handled)
 {
     uint64_t fs = 0;
 
@@ -103,16 +112,32 @@ static uint64_t get_rights(unsigned rights)
         fs |= FS_MAKE_REG | FS_WRITE_FILE;
     if ((rights & PFL_SANDBOX_REMOVE) != 0)
         fs |= FS_REMOVE_FILE;
-    return fs;
+    if ((rights & PFL_SANDBOX_UNNAMED) != 0)
+        fs |= FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE_3;
+    return fs & handled;
 }
 
-static int grant_all(int ruleset_fd, const struct pfl_sandbox_conf *conf)
+static int grant_ports(int ruleset_fd, const struct pfl_sandbox_conf *conf)
 {
-    int rc = 0;
+    for (size_t i = 0; i < conf->dial_ports_len; i++) {
+        struct net_port rule = {.allowed = NET_CONNECT_4, .port = conf->dial_ports[i]};
 
-    for (size_t i = 0; rc == 0 && i < conf->folders_len; i++)
-        if (get_rights(conf->folders[i].rights) != 0)
-            rc = grant(ruleset_fd, conf->folders[i].path, get_rights(conf->folders[i].rights));
+        if (syscall(CALL_ADD_RULE, ruleset_fd, RULE_NET_PORT, &rule, 0) != 0)
+            return PFL_ESTATE;
+    }
+    return 0;
+}
+
+static int grant_all(int ruleset_fd, const struct pfl_sandbox_conf *conf, const struct ruleset *set)
+{
+    int rc = (set->net & NET_CONNECT_4) != 0 ? grant_ports(ruleset_fd, conf) : 0;
+
+    for (size_t i = 0; rc == 0 && i < conf->folders_len; i++) {
+        uint64_t rights = get_rights(conf->folders[i].rights, set->fs);
+
+        if (rights != 0)
+            rc = grant(ruleset_fd, conf->folders[i].path, rights);
+    }
 #ifdef PFL_SANITIZED
     if (rc == 0)
         rc = grant(ruleset_fd, "/proc", FS_READ_FILE | FS_READ_DIR);
@@ -134,7 +159,7 @@ int pfl_landlock_enter(const struct pfl_sandbox_conf *conf, int *ret_abi)
     fd = syscall(CALL_CREATE_RULESET, &set, size, 0);
     if (fd < 0)
         return PFL_ESTATE;
-    rc = grant_all((int)fd, conf);
+    rc = grant_all((int)fd, conf, &set);
     if (rc == 0 && syscall(CALL_RESTRICT_SELF, fd, 0) != 0)
         rc = PFL_ESTATE;
     (void)close((int)fd);

@@ -110,6 +110,10 @@ int pfl_privileges_drop_capabilities(bool keeps_nice, bool *ret_has_nice)
     if (syscall(SYS_capget, &header, data) != 0)
         return PFL_ESTATE;
     kept &= data[0].effective;
+    if (data[0].permitted == kept && data[1].permitted == 0) {
+        *ret_has_nice = kept != 0;
+        return 0; /* a service manager may have forbidden capset */
+    }
     memset(data, 0, sizeof(data));
     data[0].permitted = kept;
     data[0].effective = kept;

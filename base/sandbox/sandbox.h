@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
@@ -23,6 +24,7 @@ enum pfl_sandbox_need {
     PFL_SANDBOX_CONNECTS_UNIX = 1 << 1,     /* makes UNIX sockets and connects them */
     PFL_SANDBOX_CONNECTS_ABSTRACT = 1 << 2, /* with CONNECTS_UNIX: also to abstract names */
     PFL_SANDBOX_BOOSTS = 1 << 3, /* raises its own priority: keeps CAP_SYS_NICE if it has it */
+    PFL_SANDBOX_DIALS = 1 << 4,  /* makes TCP connections and asks for names (see dial_ports) */
 };
 
 /* What it may do with the files beneath a folder. Flags. */
@@ -30,8 +32,9 @@ enum pfl_sandbox_right {
     PFL_SANDBOX_READ = 1 << 0, /* open regular files to read them */
     PFL_SANDBOX_CREATE =
         1 << 1, /* create regular files that are not there yet, write and read them */
-    PFL_SANDBOX_REMOVE = 1 << 2, /* remove files */
-    PFL_SANDBOX_APPEND = 1 << 3, /* open regular files, created if need be, to append to them */
+    PFL_SANDBOX_REMOVE = 1 << 2,  /* remove files */
+    PFL_SANDBOX_APPEND = 1 << 3,  /* open regular files, created if need be, to append to them */
+    PFL_SANDBOX_UNNAMED = 1 << 4, /* make files without a name, write and read them */
 };
 
 struct pfl_sandbox_folder {
@@ -45,6 +48,8 @@ struct pfl_sandbox_conf {
     unsigned needs;                           /* enum pfl_sandbox_need */
     const struct pfl_sandbox_folder *folders; /* borrowed during the call */
     size_t folders_len;
+    const uint16_t *dial_ports; /* with DIALS: no other ports, where Landlock knows TCP */
+    size_t dial_ports_len;      /* 0: any */
 };
 
 /* "auto", "require" or "off". */

@@ -80,6 +80,11 @@ static const char *const memory_calls[] = {"memfd_create", "ftruncate"};
 static const struct rule unix_rules[] = {{"socket", 0, INT, AF_UNIX}};
 static const char *const unix_calls[] = {"connect", "sendto"};
 
+/* A resolver asks by UDP, several names with one call. */
+static const struct rule dial_rules[] = {
+    {"socket", 0, INT, AF_INET}, {"socket", 0, INT, AF_INET6}, {"ioctl", 1, INT, FIONREAD}};
+static const char *const dial_calls[] = {"connect", "sendto", "sendmmsg"};
+
 /* Of this thread alone: the first argument is a thread's id, 0 itself. */
 static const struct rule boost_rules[] = {{"sched_setscheduler", 0, INT, 0},
                                           {"sched_getscheduler", 0, INT, 0},
@@ -97,6 +102,10 @@ static const struct rule remove_rules[] = {{"unlinkat", 2, INT, 0}};
 static const char *const append_calls[] = {"fchmod"};
 static const struct rule append_rules[] = {
     {"openat", 2, O_ACCMODE | O_CREAT | O_APPEND | O_TRUNC, O_WRONLY | O_CREAT | O_APPEND}};
+
+static const char *const unnamed_calls[] = {"pread64", "pwrite64", "ftruncate", "fallocate"};
+static const struct rule unnamed_rules[] = {
+    {"openat", 2, O_ACCMODE | O_CREAT | O_TRUNC | O_TMPFILE, O_RDWR | O_TMPFILE}};
 
 /* No library that we use ever tries these. */
 static const char *const killing[] = {"execve",
@@ -206,9 +215,10 @@ static int add_group(scmp_filter_ctx ctx, const struct group *group)
 static int add_needs(scmp_filter_ctx ctx, unsigned needs, unsigned rights)
 {
     /* in the order of the enums' bits */
-    static const struct group of_needs[] = {GROUP(memory), GROUP(unix), {0}, GROUP(boost)};
+    static const struct group of_needs[] = {
+        GROUP(memory), GROUP(unix), {0}, GROUP(boost), GROUP(dial)};
     static const struct group of_rights[] = {GROUP(read), GROUP(create), GROUP(remove),
-                                             GROUP(append)};
+                                             GROUP(append), GROUP(unnamed)};
     int rc = 0;
 
     for (unsigned i = 0; rc == 0 && i < COUNT(of_needs); i++)

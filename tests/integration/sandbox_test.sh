@@ -126,4 +126,43 @@ mv "$WORK/audit/log" "$WORK/audit/log.1"
 kill -HUP "$AUDITED"
 check "an audit log that was moved away is begun anew" wait_for 10 test -e "$WORK/audit/log"
 check "no reading failed" sh -c "! grep -E 'error|not-reloaded|denied' '$LOG'"
+
+# --- the agent --------------------------------------------------------------------------------------
+SPOOL=$WORK/agent-spool
+mkdir "$SPOOL"
+AS=()
+if [ "$(id -u)" -eq 0 ]; then
+    AS=(--user nobody)
+    chown nobody "$SPOOL"
+    chmod 755 "$WORK/three"
+    chmod 666 "$WORK/three/consumer.sock"
+fi
+start_meeting 127.0.0.1:0
+RELAY_NUMBER=$RELAY
+RELAY=localhost:${RELAY##*:}
+start_agent three --sandbox require --spool-dir "$SPOOL" "${AS[@]}"
+AGENT=$STARTED
+[ "$(id -u)" -ne 0 ] || { chmod 755 "$WORK/pki" && chown nobody "$WORK/pki/host-three".*; }
+RELAY=$RELAY_NUMBER
+LOG=$WORK/agent-three.log
+is_there() { fleet hosts --host three 2>/dev/null | grep -q "connected from"; }
+check "the agent looks up a name and dials it" wait_for 20 is_there
+check "its log says what holds" grep -qE 'sandbox: uid=[0-9]+ capabilities=none landlock=[1-9][0-9]* seccomp=on' "$LOG"
+check "its system calls are filtered" status_is "$AGENT" Seccomp 2
+check "each of its threads is filtered" all_threads_are_filtered "$AGENT"
+check "it has no capability" status_is "$AGENT" CapEff 0000000000000000
+check "a recording through it works" "$BIN/perfleet" record -c "$WORK/c.pbtx" -o "$WORK/a3.pftrace" \
+    --relay "$RELAY" --host three "${TLS_ME[@]}"
+check "and is whole" $CHECK "$WORK/a3.pftrace" --contiguous --lossless --min-packets 100
+kill -HUP "$AGENT"
+check "it reads its certificates again" wait_for 10 grep -q 'reloaded:' "$LOG"
+if [ "$(id -u)" -eq 0 ]; then
+    check "as root it became the user it was given" status_is "$AGENT" Uid "$(id -u nobody)"
+    chmod 700 "$SPOOL"
+    chown root "$SPOOL"
+    start_agent three --spool-dir "$SPOOL" "${AS[@]}"
+    check "a folder that is not that user's ends the start" wait_for 10 grep -q spool-unusable "$LOG"
+else
+    skip "as root it becomes the user it was given" "no root"
+fi
 finish
