@@ -7,8 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -274,82 +272,6 @@ static void with_the_need_unix_sockets_alone_are_made(void **state)
     kit->conf.needs = PFL_SANDBOX_CONNECTS_UNIX;
     assert_int_equal(kit_try(kit, make_tcp), EPERM);
     assert_int_equal(kit_try(kit, make_unix), ENOENT);
-}
-
-/* Nobody listens at port 1 of loopback: refused by the peer, not by the sandbox. */
-static int dial(const struct kit *kit)
-{
-    struct sockaddr_in addr = {
-        .sin_family = AF_INET, .sin_port = htons(1), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    (void)kit;
-    if (fd < 0)
-        return errno;
-    return errno_of(connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0);
-}
-
-static int listen_tcp(const struct kit *kit)
-{
-    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    (void)kit;
-    if (fd < 0)
-        return errno;
-    return errno_of(bind(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0 && listen(fd, 1) == 0);
-}
-
-static int make_packets(const struct kit *kit)
-{
-    (void)kit;
-    return errno_of(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0) >= 0);
-}
-
-static int look_up(const struct kit *kit)
-{
-    struct addrinfo *found = NULL;
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-
-    (void)kit;
-    return getaddrinfo("localhost", "9910", &hints, &found) == 0 ? KIT_WORKED : EBADMSG;
-}
-
-static void dialling_is_the_need_of_a_program_and_listening_is_not(void **state)
-{
-    struct kit *kit = *state;
-
-    assert_int_equal(kit_try(kit, dial), EPERM);
-    kit->conf.needs = PFL_SANDBOX_DIALS;
-    assert_int_equal(kit_try(kit, dial), ECONNREFUSED);
-    assert_int_equal(kit_try(kit, listen_tcp), EPERM);
-    assert_int_equal(kit_try(kit, make_packets), EPERM);
-    assert_int_equal(kit_try(kit, make_unix), EPERM);
-}
-
-static void with_ports_no_others_are_dialled(void **state)
-{
-    static const uint16_t one[] = {1};
-    static const uint16_t other[] = {2};
-    struct kit *kit = *state;
-
-    if (syscall(444, NULL, 0, 1u) < 4)
-        skip();
-    kit->conf.needs = PFL_SANDBOX_DIALS;
-    kit->conf.dial_ports = one;
-    kit->conf.dial_ports_len = 1;
-    assert_int_equal(kit_try(kit, dial), ECONNREFUSED);
-    kit->conf.dial_ports = other;
-    assert_int_equal(kit_try(kit, dial), EACCES);
-}
-
-static void names_are_looked_up_with_the_folder_of_their_files(void **state)
-{
-    struct kit *kit = *state;
-
-    kit->conf.needs = PFL_SANDBOX_DIALS;
-    kit->folder = (struct pfl_sandbox_folder){.path = "/etc", .rights = PFL_SANDBOX_READ};
-    assert_int_equal(kit_try(kit, look_up), KIT_WORKED);
 }
 
 /* ---- memory and threads ---- */
@@ -629,9 +551,6 @@ int main(void)
         CLAIM(priorities_are_its_own),
         CLAIM(of_capabilities_only_the_needed_one_stays),
         CLAIM(sockets_are_refused),
-        CLAIM(dialling_is_the_need_of_a_program_and_listening_is_not),
-        CLAIM(with_ports_no_others_are_dialled),
-        CLAIM(names_are_looked_up_with_the_folder_of_their_files),
         CLAIM(with_the_need_unix_sockets_alone_are_made),
         CLAIM(memory_is_shared_only_with_the_need),
         CLAIM(threads_start_and_are_held_too),
