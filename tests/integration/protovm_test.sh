@@ -13,12 +13,12 @@ ask() { # ask MODE ARGS...
 }
 sockets_of() { echo "$WORK/$1/consumer.sock" "$WORK/$1/producer.sock"; }
 
-# What a reader makes of it: the program, run on over what is left, has what was lost.
-is_understood() { # is_understood TRACE
+# What a reader makes of it: the program, run on over what is left, has what was lost; once a host.
+is_understood() { # is_understood TRACE HOSTS
     local rows
-    rows=$("$P/trace_processor_shell" -q /dev/stdin "$1" 2>/dev/null <<<"select ts, name from slice
-        union all select value, name from stats where name glob 'protovm*' and value > 0")
-    [ "$(tail -n +2 <<<"$rows")" = '5000,"from the state"' ] || { echo "$rows"; return 1; }
+    rows=$("$P/trace_processor_shell" -q /dev/stdin "$1" 2>/dev/null <<<"select name, count(*) from slice group by 1
+        union all select name, value from stats where name glob 'protovm*' and value > 0")
+    [ "$(tail -n +2 <<<"$rows")" = "\"from the state\",$2" ] || { echo "$rows"; return 1; }
 }
 
 start_service own || { check "perfleetd opens its sockets" false; finish; }
@@ -38,9 +38,34 @@ fi
 ask check "$RECORDED" perfleetd "${own[@]}"
 ask trace "$WORK/vms.pftrace" "${own[@]}"
 if [ -x "$P/trace_processor_shell" ]; then
-    check "Trace Processor runs the programs on" is_understood "$WORK/vms.pftrace"
+    check "Trace Processor runs the programs on" is_understood "$WORK/vms.pftrace" 1
 else
     skip "Trace Processor runs the programs on" "no PERFETTO_BIN_DIR"
 fi
+
+# Two hosts, one trace: the VMs of each are run over its own packets.
+cat >"$WORK/vms.pbtx" <<END
+buffers { size_kb: 4 }
+data_sources { config { name: "trigger" protovm_config { memory_limit_kb: 16 } } }
+END
+start_service other || { check "a second perfleetd opens its sockets" false; finish; }
+read -r -a other < <(sockets_of other)
+hosts=(--host "own=unix:${own[0]}" --host "other=unix:${other[0]}")
+check "an operator's session with a VM is left running" \
+    "$BIN/perfleet" start vms -c "$WORK/vms.pbtx" "${hosts[@]}"
+ask join "${own[@]}"
+ask join "${other[@]}"
+check "a snapshot of it is one trace of both hosts" \
+    "$BIN/perfleet" snapshot vms -o "$WORK/snapshot.pftrace" "${hosts[@]}"
+check "and so is what is read at its end" \
+    "$BIN/perfleet" read vms -o "$WORK/read.pftrace" "${hosts[@]}"
+for trace in snapshot read; do
+    if [ -x "$P/trace_processor_shell" ]; then
+        check "Trace Processor runs the programs of both hosts on: $trace" \
+            is_understood "$WORK/$trace.pftrace" 2
+    else
+        skip "Trace Processor runs the programs of both hosts on: $trace" "no PERFETTO_BIN_DIR"
+    fi
+done
 check "perfleetd is still there" is_alive "$SERVICE_PID"
 finish

@@ -5,6 +5,7 @@
     vm_check.py record FILE CONSUMER_SOCKET PRODUCER_SOCKET         writes what this service does
     vm_check.py check FILE NAME CONSUMER_SOCKET PRODUCER_SOCKET     does it do what was recorded?
     vm_check.py trace FILE CONSUMER_SOCKET PRODUCER_SOCKET          a trace for other programs to read
+    vm_check.py join CONSUMER_SOCKET PRODUCER_SOCKET    writes the same into a session that is there already
     vm_check.py compare FIRST COUNT CONSUMER PRODUCER CONSUMER PRODUCER    do two the same for these seeds?
 
 Producers bring programs, write packets that the ring overwrites, and the trace's protovms packet says
@@ -402,20 +403,32 @@ def compare(first, count, path, other):
           *["seed %d:\n%s\n%s" % (s, mine[s], theirs[s]) for s in wrong[:3]])
 
 
-def write_trace(file, path):
-    """A trigger "from the state" at 5000 ns: its name is in what was lost, its time in what is left."""
-    world = World(*path)
-    producer = world.producer({"trigger": vm.TRIGGER})
-    consumer = world.consumer(config("trigger"))
+def write_trigger(producer):
+    """A trigger "from the state" at 5000 ns: its name is in what is lost, its time in what is left."""
     producer.write_as(1, "trigger")
     producer.chunk(vm.number(8, 1000) + vm.patch("from the state"))
     producer.overwrite()
     producer.chunk(vm.number(8, 5000))
+
+
+def write_trace(file, path):
+    world = World(*path)
+    producer = world.producer({"trigger": vm.TRIGGER})
+    consumer = world.consumer(config("trigger"))
+    write_trigger(producer)
     world.end(consumer)
     with open(file, "wb") as f:
         f.write(b"".join(field(1, packet) for packet in consumer.packets()))
     world.close()
     claim(True, "a trace with a VM is written")
+
+
+def join(path):
+    """A producer for somebody else's session, gone when it has written."""
+    world = World(*path)
+    write_trigger(world.producer({"trigger": vm.TRIGGER}))
+    world.close()
+    claim(True, "a producer with a program writes into an operator's session")
 
 
 def main():
@@ -426,6 +439,8 @@ def main():
         check(args[0], args[1], args[2:4])
     elif mode == "trace":
         write_trace(args[0], args[1:3])
+    elif mode == "join":
+        join(args[0:2])
     else:
         compare(int(args[0]), int(args[1]), args[2:4], args[4:6])
 

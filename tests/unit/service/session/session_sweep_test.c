@@ -2,8 +2,8 @@
 /*
  * Whole sessions of every kind under the allocation sweep, with packets in them: compressed and
  * filtered by a worker, written into a file, rotated, stopped and started by triggers, with events
- * of other sessions. The disk and the worker are the test's own: they answer when it says so.
- * Whatever fails, the session ends, nothing is left and nothing crashes.
+ * of other sessions, with a producer's program. The disk and the worker are the test's own: they
+ * answer when it says so. Whatever fails, the session ends, nothing is left and nothing crashes.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -256,6 +256,7 @@ static void read_all(struct pfl_service *service, struct pfl_session *session,
 struct life {
     struct pfl_span config;
     const char *trigger; /* comes in the middle; may be NULL */
+    bool has_program;    /* the producer brings one */
     struct pfl_service service;
     struct pfl_session_read read;
     struct pfl_consumer consumer;
@@ -291,7 +292,8 @@ static void run(struct life *life)
 
 static int begin(struct life *life)
 {
-    static const uint8_t descriptor[] = {0x0a, 0x01, 's', 0x38, 0x01};
+    static const uint8_t descriptor[] = {0x0a, 0x01, 's',  0x38, 0x01, /* and, at the end, merge */
+                                         0x52, 0x04, 0x12, 0x02, 0x1a, 0x00};
     const struct pfl_producer_conf producer = {
         .name = {(const uint8_t *)"p", 1}, .ops = &producer_ops, .is_emulated = true};
     const struct pfl_session_enable_conf enable = {.config = life->config, .fd = &(int){-1}};
@@ -299,8 +301,9 @@ static int begin(struct life *life)
     int rc = pfl_service_add_producer(&life->service, &producer, &life->producer);
 
     if (rc == 0)
-        rc = pfl_service_register_source(&life->service, life->producer,
-                                         pfl_span_of(descriptor, sizeof(descriptor)));
+        rc = pfl_service_register_source(
+            &life->service, life->producer,
+            pfl_span_of(descriptor, life->has_program ? sizeof(descriptor) : 5));
     if (rc == 0)
         rc = pfl_session_enable(&life->service, &life->consumer, &enable, why);
     if (rc != 0 && rc != PFL_ENOMEM)
@@ -340,10 +343,10 @@ static int live(void *arg)
     return rc;
 }
 
-static void sweep(const char *config, const char *trigger)
+static void sweep_with(const char *config, const char *trigger, bool has_program)
 {
     struct pfl_text_error error;
-    struct life life = {.trigger = trigger};
+    struct life life = {.trigger = trigger, .has_program = has_program};
     struct pfl_buf text;
 
     now_ns = 1000 * SECOND_NS;
@@ -355,6 +358,11 @@ static void sweep(const char *config, const char *trigger)
     pfl_sweep(live, &life, true);
     assert_int_equal(life.discarded, 0); /* the packets were in it, when nothing failed */
     pfl_buf_fini(&text);
+}
+
+static void sweep(const char *config, const char *trigger)
+{
+    sweep_with(config, trigger, false);
 }
 
 #define SOURCES                                                                                    \
@@ -425,6 +433,15 @@ static void a_session_that_hears_of_others(void **state)
           NULL);
 }
 
+static void a_session_with_a_program(void **state)
+{
+    (void)state;
+    sweep_with("buffers { size_kb: 4 } data_sources { config { name: 's' "
+               "protovm_config { memory_limit_kb: 16 } } } trace_all_machines: true "
+               "compression_type: COMPRESSION_TYPE_DEFLATE",
+               NULL, true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -436,6 +453,7 @@ int main(void)
         cmocka_unit_test(a_session_that_a_trigger_starts),
         cmocka_unit_test(a_session_that_a_trigger_stops),
         cmocka_unit_test(a_session_that_hears_of_others),
+        cmocka_unit_test(a_session_with_a_program),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
