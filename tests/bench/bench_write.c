@@ -4,12 +4,14 @@
  * thread.
  *
  * Usage: bench_write [--packets N] [--bytes B] [--track-events] [--stall] [--smb-kb K] [--rate R]
+ *                    [--warm-up N]
  *
  * Waits until a session wants the data source `perfleet.bench`, writes N packets TracePacket
  * {timestamp, for_testing {seq_value, str of B bytes}}, or slices of a track event's size, and
  * prints one line of key=value on stdout. It then stays connected until its stdin ends. The service
  * is found by PERFETTO_PRODUCER_SOCK_NAME. Without --stall a packet that finds no memory is
- * dropped. With --rate the packets are spread evenly, the thread never sleeps.
+ * dropped. With --rate the packets are spread evenly, the thread never sleeps. N packets of
+ * warm-up come first and count for nothing: a service's buffer costs page faults in its first turn.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -36,6 +38,7 @@ enum {
 
 struct options {
     uint64_t packets;
+    uint64_t warm_up;
     uint32_t bytes;
     uint32_t smb_kb;
     uint32_t rate; /* packets a second, evenly; 0: flat out */
@@ -88,13 +91,13 @@ static void wait_until_due(double *due_ns, double period_ns)
     *due_ns = now_ns > *due_ns + LATE_NS ? now_ns : *due_ns + period_ns;
 }
 
-static void write_packets(struct perfleet_source *source, const struct options *o)
+static void write_packets(struct perfleet_source *source, const struct options *o, uint64_t packets)
 {
     struct perfleet_writer *w;
 
     double due_ns = (double)perfleet_time_ns();
 
-    for (uint64_t n = 0; n < o->packets; n++) {
+    for (uint64_t n = 0; n < packets; n++) {
         if (o->rate != 0)
             wait_until_due(&due_ns, 1e9 / o->rate);
         PERFLEET_TRACE(source, w)
@@ -116,6 +119,8 @@ static bool parse_options(struct options *o, int argc, char **argv)
             o->is_stalling = true;
         else if (strcmp(argv[i], "--packets") == 0 && i + 1 < argc)
             o->packets = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--warm-up") == 0 && i + 1 < argc)
+            o->warm_up = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--bytes") == 0 && i + 1 < argc)
             o->bytes = (uint32_t)strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--rate") == 0 && i + 1 < argc)
@@ -130,7 +135,7 @@ static bool parse_options(struct options *o, int argc, char **argv)
 
 static void run(struct perfleet *tracing, struct perfleet_source *source, const struct options *o)
 {
-    struct perfleet_writer_stats stats = {0};
+    struct perfleet_writer_stats before = {0}, stats = {0};
     struct timespec nap = {.tv_nsec = 1000000};
     struct perfleet_writer *w;
     uint64_t begin_ns, ns;
@@ -138,8 +143,13 @@ static void run(struct perfleet *tracing, struct perfleet_source *source, const 
 
     while (!atomic_load(&is_started))
         nanosleep(&nap, NULL);
+    write_packets(source, o, o->warm_up);
+    PERFLEET_TRACE(source, w)
+    {
+        perfleet_writer_stats_get(w, &before);
+    }
     begin_ns = perfleet_time_ns();
-    write_packets(source, o);
+    write_packets(source, o, o->packets);
     ns = perfleet_time_ns() - begin_ns;
     PERFLEET_TRACE(source, w)
     {
@@ -148,8 +158,8 @@ static void run(struct perfleet *tracing, struct perfleet_source *source, const 
     }
     (void)perfleet_sync(tracing, 10000);
     printf("done packets=%llu dropped=%llu stalls=%llu ns_per_packet=%.2f\n",
-           (unsigned long long)o->packets, (unsigned long long)stats.dropped,
-           (unsigned long long)stats.stalls, (double)ns / (double)o->packets);
+           (unsigned long long)o->packets, (unsigned long long)(stats.dropped - before.dropped),
+           (unsigned long long)(stats.stalls - before.stalls), (double)ns / (double)o->packets);
     fflush(stdout);
     while (read(STDIN_FILENO, &byte, 1) > 0)
         continue;
@@ -165,7 +175,7 @@ int main(int argc, char **argv)
 
     if (!parse_options(&o, argc, argv)) {
         fprintf(stderr, "usage: bench_write [--packets N] [--bytes B] [--track-events] "
-                        "[--stall] [--smb-kb K] [--rate R]\n");
+                        "[--stall] [--smb-kb K] [--rate R] [--warm-up N]\n");
         return 2;
     }
     memset(padding, 'x', sizeof(padding));

@@ -6,10 +6,11 @@
  * complete it and note it for the commit; commit at half of the shared memory.
  *
  * Pages are used in their order, so the next page is the one that has waited longest: when it is
- * not free, everything pending is committed and the writer sleeps for some microseconds.
+ * not free, the writer watches it for a moment, then commits what is pending, then sleeps.
  */
 #include "tests/bench/fill_writer.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -19,6 +20,7 @@
 #include "abi/state.h"
 
 #define FRAGMENT_MIN_BYTES 12u /* what upstream's writers want free to begin a packet */
+#define WATCH_NS           50000
 #define STALL_NS           20000
 
 /* CommitDataRequest and ChunksToMove. */
@@ -96,14 +98,31 @@ static void turn_writer(struct pfl_fill_writer *self)
     self->chunk_id = self->chunk_ids[self->writer_id];
 }
 
-static void wait_for_page(struct pfl_fill_writer *self)
+static uint64_t now_ns(void)
 {
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* As libperfleet does: what was committed makes room soon, else what is pending has to. */
+static void wait_for_page(struct pfl_fill_writer *self, struct pfl_page_header *page)
+{
+    uint32_t bitmap = pfl_page_bitmap(page);
+    uint64_t until_ns = now_ns() + WATCH_NS;
     struct timespec nap = {.tv_nsec = STALL_NS};
 
+    self->stalls++;
+    do {
+        sched_yield();
+        if (pfl_page_bitmap(page) != bitmap)
+            return;
+    } while (now_ns() < until_ns);
     if (self->pending > 0)
         send_commit(self);
-    self->stalls++;
-    nanosleep(&nap, NULL);
+    else
+        nanosleep(&nap, NULL);
     pfl_fill_link_pump(self->link, false);
 }
 
@@ -118,7 +137,7 @@ static void take_chunk(struct pfl_fill_writer *self, uint32_t flags)
             fprintf(stderr, "bench_fill: the service has gone\n");
             exit(1);
         }
-        wait_for_page(self);
+        wait_for_page(self, page);
     }
     (void)pfl_state_begin_write(page, 0, &bitmap);
     chunk = pfl_smb_chunk(&self->link->smb, self->page, bitmap, 0);
