@@ -22,7 +22,7 @@
 #include "agent/probes/tracefs.h"
 #include "base/mem.h"
 
-#define PERCENT_DEFAULT 50u
+#define PERCENT_DEFAULT 70u
 #define BATCH_BYTES     (64u * 1024u)
 #define COMMIT_OFFSET   8u
 #define COMMIT_MASK     0x07ffffffu

@@ -29,7 +29,7 @@ typedef void (*pfl_cpu_buffers_on_pages)(void *user, size_t index, struct pfl_sp
 PFL_MUST_USE int pfl_cpu_buffers_open(struct pfl_cpu_buffers *self, int instance_fd);
 void pfl_cpu_buffers_close(struct pfl_cpu_buffers *self); /* legal on zeroed memory */
 
-/* Sets how full a buffer must be (0: half) for its descriptor to become readable; false when this
+/* Sets how full a buffer must be (0: 70 %) for its descriptor to become readable; false when this
  * kernel does not keep to that. */
 bool pfl_cpu_buffers_can_poll(int instance_fd, uint32_t percent);
 

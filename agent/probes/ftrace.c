@@ -5,7 +5,7 @@
  * Happy path: open reads the config and makes plans for its events; the first start takes the
  * instance that was made ahead (buffer size, tracing on); every start switches its events on; drain
  * reads each CPU's pages once and shows them to every session, which takes what it asked for
- * (when a period is over, and where the kernel tells, when a buffer is half full);
+ * (when a period is over, and where the kernel tells, when a buffer is filling up);
  * flush drains and writes FtraceStats of the start and of now; the last close has the
  * instance made anew.
  *

@@ -55,7 +55,7 @@ struct pfl_ftrace {
     struct pfl_buf scratch;
     struct pfl_ftrace_session sessions[PERFLEET_MAX_INSTANCES];
     uint64_t pages_read;
-    bool has_poll; /* the kernel tells when a buffer is half full */
+    bool has_poll; /* the kernel tells when a buffer is filling up */
 };
 
 /* PFL_ENOENT, PFL_EPERM: there is no tracefs for us; the object is usable for fini only. */
@@ -81,7 +81,7 @@ void pfl_ftrace_drain(struct pfl_ftrace *self);
 /* Drains, writes the session's statistics, gives its memory to the service. */
 void pfl_ftrace_flush_session(struct pfl_ftrace *self, uint32_t session);
 
-/* Descriptors that become readable when a CPU's buffer is half full; returns how many (0: this
+/* Descriptors that become readable when a CPU's buffer is filling up; returns how many (0: this
  * kernel cannot tell). Borrowed until the next start or close of a session. */
 size_t pfl_ftrace_get_fds(const struct pfl_ftrace *self, int *ret_fds, size_t max);
 /* One of them became readable: drains. A kernel that says so of empty buffers is not asked again.

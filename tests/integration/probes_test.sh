@@ -70,6 +70,11 @@ no_instance() {
 some_work() {
     for _ in $(seq 40); do /bin/true; sleep 0.02; done
 }
+# The background ignores SIGINT, but for the program itself.
+end_recording() {
+    kill -INT "$(pgrep -P "$1" -x perfleet || echo "$1")"
+    wait "$1"
+}
 tracefs_state >"$WORK/before"
 start probes "$BIN/perfleet-probes"
 PROBES=$STARTED
@@ -127,8 +132,7 @@ kill -9 "$PROBES"
 check "which is removed even after kill -9" wait_for 10 no_instance
 tracefs_state >"$WORK/after"
 check "tracefs is as it was" cmp "$WORK/before" "$WORK/after"
-kill -INT "$LONG"
-wait "$LONG"
+end_recording "$LONG"
 wait "$PROBES" 2>/dev/null
 
 mkdir "$TRACEFS/instances/perfleet-999999999"
@@ -139,4 +143,42 @@ check "an instance of a program that is gone is removed at start" wait_for 20 st
 kill "$PROBES"
 wait "$PROBES"
 check "at its end it removes its own" no_instance
+
+# Several at once: one is killed, then another with its guardian; whoever starts next puts all in order.
+count_of() { find $TRACEFS/instances -maxdepth 1 -name 'perfleet*' | wc -l; }
+has_instances() { [ "$(count_of)" -eq "$1" ]; }
+pids=()
+for i in 1 2 3; do
+    start "probes.$i" "$BIN/perfleet-probes"
+    pids+=("$STARTED")
+done
+check "three programs have an instance each" wait_for 20 has_instances 3
+sed 's/duration_ms: 1000/duration_ms: 20000/' "$WORK/task.pbtx" >"$WORK/three.pbtx"
+record one "$WORK/three.pbtx" "$WORK/three.pftrace" >"$WORK/three.log" 2>&1 &
+LONG=$!
+all_record() { [ "$(cat $TRACEFS/instances/perfleet-*/tracing_on | grep -c 1)" -eq 3 ]; }
+check "all of them record" wait_for 20 all_record
+kill -9 "${pids[0]}"
+check "the one that is killed leaves nothing, the others their instances" wait_for 10 has_instances 2
+still_record() { [ "$(cat $TRACEFS/instances/perfleet-*/tracing_on | grep -c 1)" -eq 2 ]; }
+check "and the others go on" still_record
+GUARDIAN=$(pgrep -P "${pids[1]}" -x perfleet-guard)
+kill -9 "$GUARDIAN" "${pids[1]}"
+wait "${pids[1]}" 2>/dev/null
+check "an instance whose guardian was killed too stays" has_instances 2
+start "probes.4" "$BIN/perfleet-probes"
+pids+=("$STARTED")
+only_two_alive() {
+    [ -d "$TRACEFS/instances/perfleet-${pids[2]}" ] && [ -d "$TRACEFS/instances/perfleet-${pids[3]}" ] &&
+        has_instances 2
+}
+check "until the next program starts; that of a living one is spared" wait_for 20 only_two_alive
+/bin/true
+end_recording "$LONG"
+check "what they recorded together has events" $FIELDS "$WORK/three.pftrace" event:235 lossless
+kill "${pids[2]}" "${pids[3]}"
+wait "${pids[2]}" "${pids[3]}"
+check "at the end there is none" no_instance
+tracefs_state >"$WORK/after"
+check "and tracefs is as it was" cmp "$WORK/before" "$WORK/after"
 finish
