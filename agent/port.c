@@ -17,10 +17,12 @@
 
 #include <jansson.h>
 
+#include "agent/stream_ask.h"
 #include "agent/stream_port.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "proto/gate/role.h"
 #include "proto/problem.h"
 #include "proto/route.h"
 #include "tunnel/dialer.h"
@@ -131,43 +133,6 @@ static bool make_room(struct pfl_agent *a)
     return false;
 }
 
-/* What a CONNECT says. */
-struct ask {
-    const char *id; /* "" without one */
-    const char *operator_name;
-    struct pfl_resume_offer offer;
-    uint64_t ttl_ms;
-    bool is_resume;
-    bool has_accounts;
-    bool wants_zstd;
-};
-
-static bool read_ask(const struct pfl_h2_head *head, struct ask *ret_ask)
-{
-    const char *accept = pfl_h2_head_get(head, PFL_TUNNEL_H_ACCEPT);
-    struct ask ask = {.ttl_ms = PFL_TUNNEL_TTL_DEFAULT_MS};
-
-    ask.id = pfl_h2_head_get(head, PFL_TUNNEL_H_STREAM);
-    ask.operator_name = pfl_h2_head_get(head, PFL_TUNNEL_H_OPERATOR);
-    ask.is_resume = pfl_h2_head_get(head, PFL_TUNNEL_H_RECEIVED) != NULL;
-    if (ask.id != NULL && !pfl_route_is_stream_id(ask.id))
-        return false;
-    if (ask.is_resume && (ask.id == NULL || !pfl_tunnel_offer_read(head, &ask.offer)))
-        return false;
-    if (pfl_h2_head_get(head, PFL_TUNNEL_H_TTL) != NULL &&
-        !pfl_h2_head_get_number(head, PFL_TUNNEL_H_TTL, &ask.ttl_ms))
-        return false;
-    if (pfl_h2_head_get(head, PFL_TUNNEL_H_WINDOW) != NULL &&
-        !pfl_h2_head_get_number(head, PFL_TUNNEL_H_WINDOW, &ask.offer.window_bytes))
-        return false;
-    ask.wants_zstd = accept != NULL && strcmp(accept, PFL_TUNNEL_ENCODING_ZSTD) == 0;
-    ask.has_accounts = ask.id != NULL && ask.offer.window_bytes != 0;
-    if (ask.id == NULL)
-        ask.id = "";
-    *ret_ask = ask;
-    return true;
-}
-
 static void refuse(struct pfl_h2_stream *leg, unsigned status, const char *title,
                    const char *detail)
 {
@@ -192,7 +157,7 @@ static void refuse_service(struct pfl_agent *a, struct pfl_h2_stream *leg, int r
 
 /* NULL: answered already. */
 static struct pfl_agent_stream *begin_stream(struct pfl_agent *a, struct pfl_h2_stream *leg,
-                                             const struct ask *ask)
+                                             const struct pfl_stream_ask *ask)
 {
     struct pfl_agent_stream_conf conf = {
         .loop = a->conf.loop,
@@ -203,6 +168,7 @@ static struct pfl_agent_stream *begin_stream(struct pfl_agent *a, struct pfl_h2_
         .operator_name = ask->operator_name,
         .ttl_ms = ask->ttl_ms < a->conf.ttl_max_ms ? ask->ttl_ms : a->conf.ttl_max_ms,
         .wants_zstd = ask->wants_zstd,
+        .role = ask->role,
         .on_gone = on_stream_gone,
         .user = a,
     };
@@ -223,31 +189,78 @@ static struct pfl_agent_stream *begin_stream(struct pfl_agent *a, struct pfl_h2_
     return s;
 }
 
-static void connect_stream(struct pfl_agent *a, struct pfl_h2_stream *leg,
-                           const struct pfl_h2_head *head)
+/* False: refused already. A stream that had a role keeps it until there is another. */
+static bool give_role(struct pfl_agent_stream *s, struct pfl_h2_stream *leg, struct pfl_span role)
+{
+    char why[PFL_JUDGE_WHY_BYTES];
+    int rc = role.len != 0 ? pfl_agent_stream_set_role(s, role, why) : 0;
+
+    if (rc == 0)
+        return true;
+    if (rc != PFL_EPERM) {
+        refuse(leg, 503, "out of memory", "the host's agent is out of memory");
+        return false;
+    }
+    pfl_log_warn("stream-forbidden", "reason=%s", pfl_log_quote_str(why));
+    refuse(leg, 403, "not allowed any more", why);
+    pfl_agent_stream_kill(s);
+    return false;
+}
+
+/* The role of a head, into `ret_role`; empty without one. PFL_EPARSE, PFL_ENOMEM: refused. */
+static int read_role(struct pfl_h2_stream *leg, const struct pfl_h2_head *head,
+                     struct pfl_buf *ret_role)
+{
+    const char *text = pfl_h2_head_get(head, PFL_TUNNEL_H_ROLE);
+    int rc;
+
+    pfl_buf_init(ret_role, PFL_ROLE_MAX_BYTES);
+    rc = text != NULL ? pfl_role_read(text, ret_role) : 0;
+    if (rc != 0)
+        refuse(leg, rc == PFL_EPARSE ? 400 : 503, "no role",
+               "the operator's role is none that this agent knows: update perfleet-agent");
+    return rc;
+}
+
+static void find_or_begin(struct pfl_agent *a, struct pfl_h2_stream *leg,
+                          const struct pfl_stream_ask *ask)
 {
     struct pfl_agent_stream *s = NULL;
-    struct ask ask;
 
-    if (!read_ask(head, &ask)) {
-        refuse(leg, 400, "bad request", "the stream's fields make no sense");
-        return;
-    }
-    if (ask.id[0] != '\0')
-        s = find_stream(a, ask.id);
-    if (s != NULL && !is_operators(s, ask.operator_name)) {
+    if (ask->id[0] != '\0')
+        s = find_stream(a, ask->id);
+    if (s != NULL && !is_operators(s, ask->operator_name)) {
         refuse(leg, 409, "not your stream", "another operator has a stream of this name");
         return;
     }
-    if (s == NULL && ask.is_resume) {
+    if (s == NULL && ask->is_resume) {
         refuse(leg, 410, "stream gone",
                "it was killed, its time-to-live passed, or the host's agent was started anew");
         return;
     }
+    if (s != NULL && !give_role(s, leg, ask->role))
+        return;
     if (s == NULL)
-        s = begin_stream(a, leg, &ask);
-    if (s != NULL && pfl_agent_stream_attach(s, leg, ask.has_accounts ? &ask.offer : NULL) != 0)
+        s = begin_stream(a, leg, ask);
+    if (s != NULL && pfl_agent_stream_attach(s, leg, ask->has_accounts ? &ask->offer : NULL) != 0)
         refuse(leg, 409, "accounts differ", "what was received cannot be what was sent");
+}
+
+static void connect_stream(struct pfl_agent *a, struct pfl_h2_stream *leg,
+                           const struct pfl_h2_head *head)
+{
+    struct pfl_buf role;
+    struct pfl_stream_ask ask;
+
+    if (!pfl_stream_ask_read(head, &ask)) {
+        refuse(leg, 400, "bad request", "the stream's fields make no sense");
+        return;
+    }
+    if (read_role(leg, head, &role) != 0)
+        return;
+    ask.role = pfl_buf_get(&role);
+    find_or_begin(a, leg, &ask);
+    pfl_buf_fini(&role);
 }
 
 static int encode_streams(struct pfl_agent *a, const char *operator_name, char **ret_json)
@@ -322,6 +335,26 @@ static void kill_stream(struct pfl_agent *a, struct pfl_h2_stream *leg, const ch
         pfl_h2_stream_reset(leg, PFL_H2_INTERNAL_ERROR);
 }
 
+static void change_role(struct pfl_agent *a, struct pfl_h2_stream *leg,
+                        const struct pfl_h2_head *head, const char *id)
+{
+    struct pfl_agent_stream *s = find_stream(a, id);
+    struct pfl_buf role;
+
+    if (s == NULL || !is_operators(s, pfl_h2_head_get(head, PFL_TUNNEL_H_OPERATOR))) {
+        refuse(leg, 410, "stream gone", "there is no such stream here");
+        return;
+    }
+    if (read_role(leg, head, &role) != 0)
+        return;
+    if (role.len == 0)
+        refuse(leg, 400, "no role", "the request has none");
+    else if (give_role(s, leg, pfl_buf_get(&role)) &&
+             pfl_h2_stream_respond_body(leg, 204, NULL, pfl_span_of(NULL, 0)) != 0)
+        pfl_h2_stream_reset(leg, PFL_H2_INTERNAL_ERROR);
+    pfl_buf_fini(&role);
+}
+
 static void route(struct pfl_agent *a, struct pfl_h2_stream *leg, const struct pfl_h2_head *head)
 {
     const char *operator_name = pfl_h2_head_get(head, PFL_TUNNEL_H_OPERATOR);
@@ -350,6 +383,8 @@ static void route(struct pfl_agent *a, struct pfl_h2_stream *leg, const struct p
         answer_streams(a, leg, operator_name);
     else if (route.kind == PFL_ROUTE_KILL)
         kill_stream(a, leg, route.stream, operator_name);
+    else if (route.kind == PFL_ROUTE_ROLE)
+        change_role(a, leg, head, route.stream);
 }
 
 static void on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head)

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "proto/codec.h"
+#include "proto/gate/role.h"
 
 #define DELIVER_BYTES (64u * 1024)
 
@@ -32,6 +33,7 @@ struct pfl_agent_stream {
     struct pfl_encoder *encoder; /* owned; NULL: plain */
     struct pfl_spool_pool *pool;
     struct pfl_spool *spool; /* owned; NULL: memory only */
+    struct pfl_gate *gate;   /* owned; NULL: the operator has no role */
     size_t spool_bytes;
     size_t counted_bytes; /* of ours in the pool's sum */
     uint64_t ttl_ms;
@@ -56,6 +58,7 @@ static void free_stream(struct pfl_agent_stream *s)
 {
     pfl_spool_close(s->spool);
     pfl_encoder_free(s->encoder);
+    pfl_gate_free(s->gate);
     pfl_resume_fini(&s->resume);
     pfl_mem_free(s);
 }
@@ -225,13 +228,49 @@ static int encode(struct pfl_agent_stream *s, struct pfl_span data, bool is_end)
     return rc;
 }
 
+/* The gate's, when there is one: bytes that pass. After the service's end nothing comes any more.
+ */
+static int pass_to_operator(void *user, struct pfl_span bytes)
+{
+    struct pfl_agent_stream *s = user;
+    int rc = s->is_service_over ? 0 : encode(s, bytes, false);
+
+    if (s->leg != NULL)
+        pfl_h2_stream_wake(s->leg);
+    return rc;
+}
+
+static int pass_to_service(void *user, struct pfl_span bytes)
+{
+    struct pfl_agent_stream *s = user;
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)bytes.data, .iov_len = bytes.len};
+
+    /* What a service that is gone, or going, was sent is used up all the same. */
+    if (s->service != NULL)
+        (void)!pfl_stream_writev(s->service, &iov, 1, -1);
+    return 0;
+}
+
+/* Read-outs are many, and nothing is decided in them. */
+static void on_judged(void *user, enum pfl_method method, const char *why)
+{
+    struct pfl_agent_stream *s = user;
+
+    if (why != NULL)
+        pfl_log_warn("request-refused", "operator=%s stream=%s method=%s reason=%s",
+                     s->operator_name, s->id, pfl_method_name(method), pfl_log_quote_str(why));
+    else if (method != PFL_METHOD_READ_BUFFERS)
+        pfl_log_info("request", "operator=%s stream=%s method=%s", s->operator_name, s->id,
+                     pfl_method_name(method));
+}
+
 static void on_service_data(void *user, struct pfl_span data)
 {
     struct pfl_agent_stream *s = user;
 
     if (s->is_dying)
         return;
-    if (encode(s, data, false) != 0) {
+    if ((s->gate != NULL ? pfl_gate_from_service(s->gate, data) : encode(s, data, false)) != 0) {
         pfl_agent_stream_kill(s);
         return;
     }
@@ -280,8 +319,11 @@ static void send_credit(struct pfl_agent_stream *s)
         pfl_h2_stream_credit(s->leg, credit);
 }
 
+/* Nor may a gate's answers fill a spool that is full already. */
 static bool is_service_willing(const struct pfl_agent_stream *s)
 {
+    if (s->gate != NULL && s->is_service_held)
+        return false;
     return s->service == NULL ||
            pfl_stream_queued_bytes(s->service) < PFL_AGENT_SERVICE_QUEUE_BYTES;
 }
@@ -290,11 +332,16 @@ static void deliver(struct pfl_agent_stream *s)
 {
     while (pfl_resume_held(&s->resume) != 0 && is_service_willing(s)) {
         struct pfl_span piece = pfl_resume_peek(&s->resume, DELIVER_BYTES);
-        struct iovec iov = {.iov_base = (void *)(uintptr_t)piece.data, .iov_len = piece.len};
 
-        /* What a service that is gone, or going, was sent is used up all the same. */
-        if (s->service != NULL)
-            (void)!pfl_stream_writev(s->service, &iov, 1, -1);
+        if ((s->gate != NULL ? pfl_gate_from_operator(s->gate, piece)
+                             : pass_to_service(s, piece)) != 0) {
+            pfl_log_warn("stream-broken",
+                         "operator=%s stream=%s reason=\"what was sent is no frame "
+                         "of the protocol, or its answers are not read\"",
+                         s->operator_name, s->id);
+            pfl_agent_stream_kill(s);
+            return;
+        }
         pfl_resume_use(&s->resume, piece.len);
     }
     send_credit(s);
@@ -356,7 +403,10 @@ static void on_leg_credit(void *user, uint32_t bytes)
         return;
     }
     hold_or_read(s);
-    pfl_h2_stream_wake(s->leg);
+    if (s->gate != NULL)
+        deliver(s);
+    if (s->leg != NULL)
+        pfl_h2_stream_wake(s->leg);
 }
 
 static void on_leg_closed(void *user, uint32_t code)
@@ -382,13 +432,18 @@ static const struct pfl_h2_stream_ops leg_ops = {
 static int answer(struct pfl_agent_stream *s, struct pfl_h2_stream *leg,
                   const struct pfl_resume_offer *told)
 {
-    struct pfl_h2_field fields[PFL_TUNNEL_OFFER_FIELDS + 1];
+    struct pfl_h2_field fields[PFL_TUNNEL_OFFER_FIELDS + 2];
+    char role[PFL_ROLE_PATTERN_MAX + 1];
     struct pfl_tunnel_offer_text text;
     size_t count = PFL_TUNNEL_OFFER_FIELDS;
 
     pfl_tunnel_offer_write(told, s->ttl_ms, &text, fields);
     if (s->encoder != NULL)
         fields[count++] = (struct pfl_h2_field){PFL_TUNNEL_H_ENCODING, PFL_TUNNEL_ENCODING_ZSTD};
+    if (s->gate != NULL) {
+        pfl_role_copy_name(pfl_gate_get_role(s->gate), role);
+        fields[count++] = (struct pfl_h2_field){PFL_TUNNEL_H_ROLE, role};
+    }
     pfl_h2_stream_set_user(leg, &leg_ops, s);
     return pfl_h2_stream_respond(leg, 200, fields, count);
 }
@@ -449,6 +504,26 @@ static int open_service(struct pfl_agent_stream *s, const char *path)
     return rc;
 }
 
+static int make_gate(struct pfl_agent_stream *s, struct pfl_span role)
+{
+    struct pfl_gate_conf conf = {.role = role,
+                                 .to_service = pass_to_service,
+                                 .to_operator = pass_to_operator,
+                                 .on_judged = on_judged,
+                                 .user = s};
+
+    return pfl_gate_new(&conf, &s->gate);
+}
+
+int pfl_agent_stream_set_role(struct pfl_agent_stream *self, struct pfl_span role, char *ret_why)
+{
+    if (self->gate != NULL)
+        return pfl_gate_set_role(self->gate, role, ret_why);
+    (void)snprintf(ret_why, PFL_JUDGE_WHY_BYTES,
+                   "the stream was begun before the operator had a role: begin another");
+    return PFL_EPERM;
+}
+
 int pfl_agent_stream_open(const struct pfl_agent_stream_conf *conf,
                           struct pfl_agent_stream **ret_stream)
 {
@@ -473,6 +548,8 @@ int pfl_agent_stream_open(const struct pfl_agent_stream_conf *conf,
     rc = conf->wants_zstd ? pfl_encoder_new(&s->encoder) : 0;
     if (rc == 0 && s->pool->dir != NULL)
         rc = pfl_spool_new(&spool, &s->spool);
+    if (rc == 0 && conf->role.len != 0)
+        rc = make_gate(s, conf->role);
     if (rc == 0)
         rc = open_service(s, conf->consumer_socket);
     if (rc != 0) {

@@ -13,6 +13,7 @@
 #include "agent/spool_port.h"
 #include "base/io/stream.h"
 #include "base/list.h"
+#include "proto/gate/gate.h"
 #include "proto/identity.h"
 #include "proto/tunnel_offer.h"
 
@@ -33,7 +34,8 @@ struct pfl_agent_stream_conf {
     const char *id;              /* copied; "": it has one leg and dies with it */
     const char *operator_name;   /* copied */
     uint64_t ttl_ms;
-    bool wants_zstd; /* towards the operator */
+    bool wants_zstd;      /* towards the operator */
+    struct pfl_span role; /* what the operator is kept to (proto/gate); copied. Empty: nothing */
     /* Last callback, with the node of pfl_agent_stream_get_node already out of its list. */
     void (*on_gone)(void *user);
     void *user;
@@ -49,6 +51,13 @@ PFL_MUST_USE int pfl_agent_stream_open(const struct pfl_agent_stream_conf *conf,
  */
 PFL_MUST_USE int pfl_agent_stream_attach(struct pfl_agent_stream *self, struct pfl_h2_stream *leg,
                                          const struct pfl_resume_offer *peer);
+/*
+ * Another role of the operator's; judges again what runs. PFL_EPERM, with `ret_why`
+ * (PFL_JUDGE_WHY_BYTES): the role does not allow that, or the stream was begun without one: it has
+ * to be killed. PFL_ENOMEM.
+ */
+PFL_MUST_USE int pfl_agent_stream_set_role(struct pfl_agent_stream *self, struct pfl_span role,
+                                           char *ret_why);
 /* Closes the connection to the service; on_gone follows. Idempotent. */
 void pfl_agent_stream_kill(struct pfl_agent_stream *self);
 

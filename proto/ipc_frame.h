@@ -42,6 +42,8 @@ enum pfl_ipc_reply_field {
     PFL_IPC_REPLY_SUCCESS = 1,
     PFL_IPC_REPLY_HAS_MORE = 2,
     PFL_IPC_REPLY_BODY = 3,
+    /* Ours (proto/gate): why a method without a text of its own was refused. Others skip it. */
+    PFL_IPC_REPLY_PERFLEET_WHY = 50001,
 };
 
 enum pfl_ipc_error_field {

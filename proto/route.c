@@ -59,14 +59,17 @@ static enum pfl_route_kind find(const struct leaf *leaves, size_t count, const c
     return PFL_ROUTE_NONE;
 }
 
-static enum pfl_route_kind parse_kill(const char *id, const char *method, struct pfl_route *r)
+static enum pfl_route_kind parse_stream(const char *id, const char *method, bool is_relay,
+                                        struct pfl_route *r)
 {
-    if (strcmp(method, "DELETE") != 0)
+    bool is_role = !is_relay && strcmp(method, "PUT") == 0;
+
+    if (!is_role && strcmp(method, "DELETE") != 0)
         return PFL_ROUTE_METHOD;
     if (!pfl_route_is_stream_id(id))
         return PFL_ROUTE_NAME;
     memcpy(r->stream, id, sizeof(r->stream));
-    return PFL_ROUTE_KILL;
+    return is_role ? PFL_ROUTE_ROLE : PFL_ROUTE_KILL;
 }
 
 static enum pfl_route_kind parse_host(const char *path, const char *method, struct pfl_route *r)
@@ -81,7 +84,7 @@ static enum pfl_route_kind parse_host(const char *path, const char *method, stru
         return PFL_ROUTE_NAME;
     path += len;
     if (strncmp(path, STREAMS_PREFIX, strlen(STREAMS_PREFIX)) == 0)
-        return parse_kill(path + strlen(STREAMS_PREFIX), method, r);
+        return parse_stream(path + strlen(STREAMS_PREFIX), method, true, r);
     return find(host_leaves, sizeof(host_leaves) / sizeof(host_leaves[0]), path, method);
 }
 
@@ -93,7 +96,7 @@ static enum pfl_route_kind parse(const char *path, const char *method, bool is_r
     if (is_relay)
         return find(relay_leaves, sizeof(relay_leaves) / sizeof(relay_leaves[0]), path, method);
     if (strncmp(path, "/v1" STREAMS_PREFIX, strlen("/v1" STREAMS_PREFIX)) == 0)
-        return parse_kill(path + strlen("/v1" STREAMS_PREFIX), method, r);
+        return parse_stream(path + strlen("/v1" STREAMS_PREFIX), method, false, r);
     return find(agent_leaves, sizeof(agent_leaves) / sizeof(agent_leaves[0]), path, method);
 }
 

@@ -19,12 +19,13 @@ enum pfl_route_kind {
     PFL_ROUTE_CLOCK,
     PFL_ROUTE_STREAMS,
     PFL_ROUTE_KILL,
+    PFL_ROUTE_ROLE, /* agents: a stream's role is another now */
 };
 
 struct pfl_route {
     enum pfl_route_kind kind;
     char host[PFL_IDENTITY_NAME_BYTES];      /* at a relay */
-    char stream[PFL_TUNNEL_STREAM_ID_BYTES]; /* of KILL */
+    char stream[PFL_TUNNEL_STREAM_ID_BYTES]; /* of KILL and ROLE */
 };
 
 /* `is_relay`: whose paths they are. */

@@ -33,6 +33,10 @@ enum { PFL_TUNNEL_VERSION = 1 }; /* hello's "protocol" */
 #define PFL_TUNNEL_ENCODING_ZSTD "zstd"
 #define PFL_TUNNEL_H_OPERATOR    "perfleet-operator" /* relay to agent only: who asks, verified */
 
+/* Relay to agent: what the operator may do (proto/gate/role.h), in hex; in the answer: the name of
+ * the role that the agent keeps. */
+#define PFL_TUNNEL_H_ROLE "perfleet-role"
+
 #define PFL_TUNNEL_H_PROBLEM "perfleet-problem" /* with a refusal: the sentence for people */
 
 #define PFL_TUNNEL_STREAM_ID_BYTES 33u /* with NUL */

@@ -18,6 +18,7 @@
 #include "base/mem.h"
 
 #define FLUSH_TIMEOUT_MS 60000u
+#define PACE_MS          10u
 
 enum { REMOTE, LOCAL, SIDES };
 
@@ -33,12 +34,17 @@ struct side {
 
 struct pfl_forward {
     struct side sides[SIDES];
-    uv_timer_t timer; /* after the first half-close */
+    uv_timer_t timer;          /* after the first half-close */
+    uv_timer_t pace;           /* while the bucket is empty */
+    struct pfl_gate *gate;     /* owned; NULL: no role */
+    struct pfl_bucket *bucket; /* borrowed; NULL: no limit */
+    void (*on_judged)(void *user, enum pfl_method method, const char *why);
     uint64_t half_closed_timeout_ms;
     uint64_t moved_at_tick;
     void (*on_ended)(void *user, const struct pfl_forward_stats *stats);
     void *user;
-    bool is_timer_closed;
+    unsigned timers; /* open */
+    bool is_paced;
     bool is_ending;
     bool is_idle_end;
 };
@@ -53,9 +59,10 @@ static void finish_if_gone(struct pfl_forward *f)
         .is_idle_end = f->is_idle_end,
     };
 
-    if (!f->is_timer_closed || f->sides[REMOTE].stream != NULL || f->sides[LOCAL].stream != NULL)
+    if (f->timers != 0 || f->sides[REMOTE].stream != NULL || f->sides[LOCAL].stream != NULL)
         return;
     f->on_ended(f->user, &stats);
+    pfl_gate_free(f->gate);
     pfl_mem_free(f);
 }
 
@@ -63,7 +70,7 @@ static void on_timer_closed(uv_handle_t *handle)
 {
     struct pfl_forward *f = handle->data;
 
-    f->is_timer_closed = true;
+    f->timers--;
     finish_if_gone(f);
 }
 
@@ -74,6 +81,7 @@ static void begin_end(struct pfl_forward *f)
         return;
     f->is_ending = true;
     uv_close((uv_handle_t *)&f->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&f->pace, on_timer_closed);
     for (int i = 0; i < SIDES; i++) {
         if (f->sides[i].stream != NULL)
             pfl_stream_close_after_flush(f->sides[i].stream, FLUSH_TIMEOUT_MS);
@@ -105,23 +113,98 @@ static void on_tick(uv_timer_t *timer)
     f->moved_at_tick = moved;
 }
 
+/* ---- bytes ---- */
+
+static int send_to(struct side *to, struct pfl_span data)
+{
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)data.data, .iov_len = data.len};
+
+    return to->stream != NULL ? pfl_stream_writev(to->stream, &iov, 1, -1) : 0;
+}
+
+static int to_service(void *user, struct pfl_span bytes)
+{
+    struct pfl_forward *f = user;
+
+    return send_to(&f->sides[LOCAL], bytes);
+}
+
+static int to_operator(void *user, struct pfl_span bytes)
+{
+    struct pfl_forward *f = user;
+
+    return send_to(&f->sides[REMOTE], bytes);
+}
+
+static void on_judged(void *user, enum pfl_method method, const char *why)
+{
+    struct pfl_forward *f = user;
+
+    if (f->on_judged != NULL)
+        f->on_judged(f->user, method, why);
+}
+
+static int pass(struct side *from, struct pfl_span data)
+{
+    struct pfl_forward *f = from->forward;
+
+    if (f->gate == NULL)
+        return send_to(from->other, data);
+    return from == &f->sides[REMOTE] ? pfl_gate_from_operator(f->gate, data)
+                                     : pfl_gate_from_service(f->gate, data);
+}
+
+static bool may_read(const struct side *from)
+{
+    return !from->is_stopped && !(from->forward->is_paced && from == &from->forward->sides[LOCAL]);
+}
+
+static void read_on(struct side *from)
+{
+    if (from->stream != NULL && may_read(from))
+        pfl_stream_read_start(from->stream);
+}
+
+static void on_pace(uv_timer_t *timer)
+{
+    struct pfl_forward *f = timer->data;
+
+    if (pfl_bucket_get(f->bucket, uv_now(timer->loop)) == 0)
+        return;
+    (void)uv_timer_stop(timer);
+    f->is_paced = false;
+    read_on(&f->sides[LOCAL]);
+}
+
+static void pace(struct pfl_forward *f, size_t len)
+{
+    if (f->bucket == NULL)
+        return;
+    pfl_bucket_take(f->bucket, len);
+    if (pfl_bucket_get(f->bucket, uv_now(f->pace.loop)) != 0)
+        return;
+    f->is_paced = true;
+    (void)uv_timer_start(&f->pace, on_pace, PACE_MS, PACE_MS);
+}
+
 static void on_data(void *user, struct pfl_span data)
 {
     struct side *from = user;
     struct side *to = from->other;
-    struct iovec iov = {.iov_base = (void *)(uintptr_t)data.data, .iov_len = data.len};
+    struct pfl_forward *f = from->forward;
 
     from->bytes_in += data.len;
-    if (to->stream == NULL || from->forward->is_ending)
+    if (to->stream == NULL || f->is_ending)
         return;
-    if (pfl_stream_writev(to->stream, &iov, 1, -1) != 0) {
-        pfl_forward_close(from->forward);
+    if (pass(from, data) != 0) {
+        pfl_forward_close(f);
         return;
     }
-    if (pfl_stream_queued_bytes(to->stream) <= PFL_FORWARD_HIGH_BYTES)
-        return;
-    from->is_stopped = true;
-    pfl_stream_read_stop(from->stream);
+    if (from == &f->sides[LOCAL])
+        pace(f, data.len);
+    from->is_stopped = pfl_stream_queued_bytes(to->stream) > PFL_FORWARD_HIGH_BYTES;
+    if (!may_read(from))
+        pfl_stream_read_stop(from->stream);
 }
 
 static void on_writable(void *user)
@@ -129,10 +212,10 @@ static void on_writable(void *user)
     struct side *to = user;
     struct side *from = to->other;
 
-    if (!from->is_stopped || from->stream == NULL)
+    if (!from->is_stopped)
         return;
     from->is_stopped = false;
-    pfl_stream_read_start(from->stream);
+    read_on(from);
 }
 
 static void on_eof(void *user)
@@ -180,6 +263,27 @@ void pfl_forward_close(struct pfl_forward *self)
     }
 }
 
+static int make_gate(struct pfl_forward *f, struct pfl_span role)
+{
+    struct pfl_gate_conf conf = {.role = role,
+                                 .to_service = to_service,
+                                 .to_operator = to_operator,
+                                 .on_judged = on_judged,
+                                 .user = f};
+
+    return pfl_gate_new(&conf, &f->gate);
+}
+
+void pfl_forward_set_role(struct pfl_forward *self, struct pfl_span role)
+{
+    char why[PFL_JUDGE_WHY_BYTES];
+
+    if (role.len == 0)
+        return;
+    if (self->gate == NULL || pfl_gate_set_role(self->gate, role, why) != 0)
+        pfl_forward_close(self);
+}
+
 int pfl_forward_new(const struct pfl_forward_conf *conf, int local_fd,
                     struct pfl_forward **ret_forward)
 {
@@ -200,8 +304,11 @@ int pfl_forward_new(const struct pfl_forward_conf *conf, int local_fd,
         f->sides[i].other = &f->sides[SIDES - 1 - i];
     }
     local_conf.user = &f->sides[LOCAL];
-    rc = pfl_fdsock_open(&local_conf, local_fd, &f->sides[LOCAL].stream);
+    rc = conf->role.len != 0 ? make_gate(f, conf->role) : 0;
+    if (rc == 0)
+        rc = pfl_fdsock_open(&local_conf, local_fd, &f->sides[LOCAL].stream);
     if (rc != 0) {
+        pfl_gate_free(f->gate);
         pfl_mem_free(f);
         return rc;
     }
@@ -210,8 +317,12 @@ int pfl_forward_new(const struct pfl_forward_conf *conf, int local_fd,
     f->half_closed_timeout_ms = conf->half_closed_timeout_ms;
     f->on_ended = conf->on_ended;
     f->user = conf->user;
+    f->on_judged = conf->on_judged;
+    f->bucket = conf->bucket;
     (void)uv_timer_init(conf->loop, &f->timer);
-    f->timer.data = f;
+    (void)uv_timer_init(conf->loop, &f->pace);
+    f->timer.data = f->pace.data = f;
+    f->timers = 2;
     *ret_forward = f;
     return 0;
 }

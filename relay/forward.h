@@ -2,7 +2,8 @@
 /*
  * One forwarded connection: a remote stream (the operator, TLS) and a local one (the service's
  * consumer socket), byte for byte in both directions. It reads of one side no more than the other
- * takes: at most PFL_FORWARD_QUEUE_BYTES are queued each way.
+ * takes: at most PFL_FORWARD_QUEUE_BYTES are queued each way. With a role, what the operator asks
+ * goes through a gate first; with a bucket, he gets so many bytes a second.
  */
 #ifndef PFL_RELAY_FORWARD_H
 #define PFL_RELAY_FORWARD_H
@@ -10,6 +11,8 @@
 #include <stdint.h>
 
 #include "base/io/stream.h"
+#include "proto/gate/gate.h"
+#include "relay/bucket.h"
 
 /* Reading of one side stops when the other has this much queued ... */
 #define PFL_FORWARD_HIGH_BYTES (256u * 1024)
@@ -32,6 +35,10 @@ struct pfl_forward_conf {
     uv_loop_t *loop;
     struct pfl_stream *remote; /* taken: the forward sets itself as its user */
     uint64_t half_closed_timeout_ms;
+    struct pfl_span role; /* what the operator is kept to (proto/gate); copied. Empty: nothing */
+    struct pfl_bucket *bucket; /* bytes towards him; borrowed until on_ended. NULL: no limit */
+    /* A request of his was judged. Only with a role; may be NULL. */
+    void (*on_judged)(void *user, enum pfl_method method, const char *why);
     /* Last callback: both streams are gone, `self` is freed after it returns. */
     void (*on_ended)(void *user, const struct pfl_forward_stats *stats);
     void *user;
@@ -44,6 +51,9 @@ struct pfl_forward_conf {
  */
 PFL_MUST_USE int pfl_forward_new(const struct pfl_forward_conf *conf, int local_fd,
                                  struct pfl_forward **ret_forward);
+/* Another role, which judges again what runs: the forward is closed when it does not allow that,
+ * and when it had none before. An empty one changes nothing. */
+void pfl_forward_set_role(struct pfl_forward *self, struct pfl_span role);
 /* Ends both sides; on_ended follows. Idempotent. */
 void pfl_forward_close(struct pfl_forward *self);
 

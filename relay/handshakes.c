@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define IPV6_NETWORK_BYTES 8u
+#define BEGINNING          60u
 
 static struct pfl_handshake *handshake_of(struct pfl_list *node)
 {
@@ -34,12 +35,42 @@ static void set_peer(struct pfl_handshake *h, const struct sockaddr_storage *pee
     }
 }
 
-void pfl_handshakes_init(struct pfl_handshakes *self, unsigned max)
+void pfl_handshakes_init(struct pfl_handshakes *self, unsigned max, unsigned per_min)
 {
     assert(max > 0);
     pfl_list_init(&self->all);
     self->count = 0;
     self->max = max;
+    self->per_min = per_min;
+}
+
+/* FNV-1a: peers choose their addresses, but not many of them. */
+static size_t slot_of(const uint8_t peer[16])
+{
+    uint32_t hash = 2166136261u;
+
+    for (int i = 0; i < 16; i++)
+        hash = (hash ^ peer[i]) * 16777619u;
+    return hash % PFL_HANDSHAKES_RATES;
+}
+
+bool pfl_handshakes_try_begin(struct pfl_handshakes *self, const struct sockaddr_storage *peer,
+                              uint64_t now_ms)
+{
+    struct pfl_handshake h;
+    struct pfl_bucket *rate;
+
+    if (self->per_min == 0)
+        return true;
+    set_peer(&h, peer);
+    rate = &self->rates[slot_of(h.peer)];
+    /* In 60ths, so that a rate per minute is one per second. */
+    if (rate->per_s == 0)
+        pfl_bucket_set(rate, self->per_min, (uint64_t)self->per_min * BEGINNING, now_ms);
+    if (pfl_bucket_get(rate, now_ms) < BEGINNING)
+        return false;
+    pfl_bucket_take(rate, BEGINNING);
+    return true;
 }
 
 void pfl_handshakes_remove(struct pfl_handshakes *self, struct pfl_handshake *h)

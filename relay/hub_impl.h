@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What hub_port.c (connections) and requests_port.c (what operators ask) share. */
+/* What hub_port.c (connections), requests_port.c (what operators ask) and carry_port.c (their
+ * streams) share. */
 #ifndef PFL_RELAY_HUB_IMPL_H
 #define PFL_RELAY_HUB_IMPL_H
 
+#include "proto/route.h"
+#include "relay/accounts.h"
 #include "relay/hub_port.h"
 #include "relay/inventory.h"
+#include "relay/splice.h"
 #include "tunnel/link.h"
 
 struct pfl_hub {
     uv_loop_t *loop;
     struct pfl_audit *audit;
-    struct pfl_policy *policy; /* owned; NULL allows all */
-    struct pfl_list peers;     /* owned until each one's on_ended */
-    struct pfl_list carried;   /* streams; freed by themselves */
+    const struct pfl_policy *policy; /* borrowed from the port; NULL allows all */
+    struct pfl_accounts *accounts;   /* borrowed from the port */
+    unsigned max_per_operator;
+    struct pfl_list peers;   /* owned until each one's on_ended */
+    struct pfl_list carried; /* streams; freed by themselves */
     struct pfl_inventory inventory;
     bool is_draining;
     char relay[PFL_IDENTITY_NAME_BYTES];
@@ -24,7 +30,7 @@ struct pfl_peer {
     struct pfl_hub *hub;          /* borrowed: outlives us */
     struct pfl_tunnel_link *link; /* owned until its on_closed */
     struct pfl_host *host;        /* of an agent: its entry, borrowed while it is the host's peer */
-    uv_timer_t timer;             /* until the peer's settings; then, of an agent, its clock */
+    uv_timer_t timer; /* until the peer's settings; then an agent's clock, an operator's pace */
     struct pfl_identity identity;
     uint64_t asked_ns; /* the clock exchange under way */
     unsigned rounds;   /* of the burst of clock exchanges */
@@ -37,8 +43,39 @@ struct pfl_peer {
 
 /* h2's on_request of an operator's connection; `user` is the peer. */
 void pfl_peer_on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head);
-/* Kills the streams that the hub's policy forbids. */
-void pfl_hub_end_forbidden(struct pfl_hub *self);
+/* What the policy says about this operator at this host. */
+void pfl_hub_decide(const struct pfl_hub *self, const char *operator_name, const char *host,
+                    struct pfl_policy_decision *ret_decision);
+
+/* ---- carry_port.c ---- */
+
+/* Who asked what, for the audit log; the peer may be gone at the end. */
+struct pfl_asker {
+    struct pfl_hub *hub;
+    char who[PFL_IDENTITY_NAME_BYTES];
+    char address[80];
+    char host[PFL_IDENTITY_NAME_BYTES];
+    char stream[PFL_TUNNEL_STREAM_ID_BYTES];
+};
+
+void pfl_asker_set(struct pfl_asker *self, const struct pfl_peer *p, const struct pfl_route *route);
+/* `stats` may be NULL. */
+void pfl_asker_audit(const struct pfl_asker *self, const char *action, unsigned status,
+                     const struct pfl_splice_stats *stats);
+
+struct pfl_carry_conf {
+    const struct pfl_h2_head *head;
+    const struct pfl_route *route;
+    struct pfl_h2 *agent;
+    const struct pfl_policy_decision *decision;
+};
+
+/* Answers a CONNECT: a stream to the host, or a refusal. */
+void pfl_carry(struct pfl_peer *p, struct pfl_h2_stream *leg, const struct pfl_carry_conf *conf);
+/* The policy, or a host's labels, changed: streams that are forbidden now end, those whose role is
+ * another are put under it. */
+void pfl_hub_review(struct pfl_hub *self);
+
 /* The host's connection, NULL while it is not there. */
 struct pfl_h2 *pfl_hub_get_agent(const struct pfl_hub *self, const struct pfl_host *host);
 

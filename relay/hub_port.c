@@ -6,7 +6,7 @@
  * and is its host's connection from then on; an operator's requests are answered. Failures: a peer
  * that says nothing is closed; a second connection of a host takes the first one's place, which is
  * told to go. Ownership: peers own their links; the inventory its hosts. Limits: the port's
- * max_connections, PFL_HUB_MAX_PER_OPERATOR, streams per connection (proto/h2.h).
+ * max_connections, max_per_operator, streams per connection (proto/h2.h).
  */
 #include "relay/hub_port.h"
 
@@ -152,6 +152,8 @@ static void on_hello(void *user, int err, unsigned status, struct pfl_span body)
         pfl_inventory_take_hello(p->host, body) != 0)
         pfl_log_warn("hello-unusable", "address=%s host=%s status=%u", p->address, p->identity.name,
                      status);
+    else
+        pfl_hub_review(p->hub);
 }
 
 static void ask_hello(struct pfl_peer *p)
@@ -237,7 +239,7 @@ int pfl_hub_take(struct pfl_hub *self, const struct pfl_peer_conf *conf)
     struct pfl_peer *p;
     int rc;
 
-    if (!is_agent && count_of(self, conf->identity) >= PFL_HUB_MAX_PER_OPERATOR)
+    if (!is_agent && count_of(self, conf->identity) >= self->max_per_operator)
         return PFL_ELIMIT;
     p = pfl_mem_zalloc(sizeof(*p));
     if (p == NULL)
@@ -283,6 +285,8 @@ int pfl_hub_new(const struct pfl_hub_conf *conf, struct pfl_hub **ret_hub)
         return PFL_ENOMEM;
     h->loop = conf->loop;
     h->audit = conf->audit;
+    h->accounts = conf->accounts;
+    h->max_per_operator = conf->max_per_operator;
     pfl_list_init(&h->peers);
     pfl_list_init(&h->carried);
     pfl_inventory_init(&h->inventory);
@@ -297,15 +301,45 @@ void pfl_hub_free(struct pfl_hub *self)
     if (self == NULL)
         return;
     pfl_inventory_fini(&self->inventory);
-    pfl_policy_free(self->policy);
     pfl_mem_free(self);
 }
 
-void pfl_hub_set_policy(struct pfl_hub *self, struct pfl_policy *policy)
+void pfl_hub_set_policy(struct pfl_hub *self, const struct pfl_policy *policy)
 {
-    pfl_policy_free(self->policy);
     self->policy = policy;
-    pfl_hub_end_forbidden(self);
+    pfl_hub_review(self);
+}
+
+/* Of a host that we know and that has said them. */
+static const char *get_label(void *user, struct pfl_span name)
+{
+    const struct pfl_host *host = user;
+    json_t *labels = json_object_get(host->claims, "labels");
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(labels, key, value)
+    {
+        if (strlen(key) == name.len && memcmp(key, name.data, name.len) == 0)
+            return json_string_value(value);
+    }
+    return NULL;
+}
+
+void pfl_hub_decide(const struct pfl_hub *self, const char *operator_name, const char *host,
+                    struct pfl_policy_decision *ret_decision)
+{
+    struct pfl_host *known = pfl_inventory_find(&self->inventory, host);
+    bool is_silent = known != NULL && known->claims == NULL && known->peer != NULL;
+    struct pfl_policy_question question = {
+        .operator_name = operator_name,
+        .host = host,
+        .get_label = known != NULL && known->claims != NULL ? get_label : NULL,
+        .user = known,
+        .has_no_labels_yet = is_silent,
+    };
+
+    pfl_policy_decide(self->policy, &question, ret_decision);
 }
 
 void pfl_hub_drop(struct pfl_hub *self, const void *user)

@@ -8,25 +8,25 @@
 
 #include "base/io/stream.h"
 #include "proto/identity.h"
+#include "relay/accounts.h"
 #include "relay/audit_port.h"
 #include "relay/policy.h"
-
-/* Connections of one operator at a time; the next is closed. */
-#define PFL_HUB_MAX_PER_OPERATOR 64u
 
 struct pfl_hub;
 
 struct pfl_hub_conf {
     uv_loop_t *loop;
-    const char *relay;       /* our name; copied */
-    const char *fleet;       /* copied */
-    struct pfl_audit *audit; /* borrowed until free */
+    const char *relay;             /* our name; copied */
+    const char *fleet;             /* copied */
+    struct pfl_audit *audit;       /* borrowed until free */
+    struct pfl_accounts *accounts; /* borrowed until free */
+    unsigned max_per_operator;     /* connections of one operator at a time; the next is closed */
 };
 
 PFL_MUST_USE int pfl_hub_new(const struct pfl_hub_conf *conf, struct pfl_hub **ret_hub);
-/* From now on this is the policy (transferred; NULL allows all); streams that it forbids are
- * killed. */
-void pfl_hub_set_policy(struct pfl_hub *self, struct pfl_policy *policy);
+/* From now on this is the policy (borrowed until the next one; NULL allows all). Streams that it
+ * forbids are killed; those that it puts under another role are told to their agents. */
+void pfl_hub_set_policy(struct pfl_hub *self, const struct pfl_policy *policy);
 /* After the last peer's on_ended. NULL is legal. */
 void pfl_hub_free(struct pfl_hub *self);
 /* Ends the connection of the peer with this `user`; its streams are lost to it, and orphans. */

@@ -25,6 +25,7 @@
 #include "perfleet/config.pb-c.h"
 #include "proto/unpack.h"
 #include "relay/daemon.h"
+#include "relay/policy_port.h"
 #include "settings/settings.h"
 
 static const char usage_text[] =
@@ -44,9 +45,12 @@ static const char usage_text[] =
     "                             ($PERFETTO_CONSUMER_SOCK_NAME, else\n"
     "                             /run/perfetto/traced-consumer.sock if that folder is\n"
     "                             there, else /tmp/perfetto-consumer)\n"
-    "  --policy FILE              which operators may use which hosts (else all, all)\n"
+    "  --policy FILE              who may do what at which hosts (else all, everything, all)\n"
+    "  --check-policy FILE        alone: says whether it makes sense, and where not, and exits\n"
     "  --audit-log FILE           one JSON line for each control action (reopened on SIGHUP)\n"
     "  --max-connections N        at the same time (4096)\n"
+    "  --max-connections-per-operator N  in the tunnel (64)\n"
+    "  --max-handshakes-per-min N begun from one address; 0: no limit (0)\n"
     "  --handshake-timeout-ms N   until a peer must have shown its certificate (5000)\n"
     "  --half-closed-timeout-ms N quiet time after which a half-ended connection is cut (60000)\n"
     "  --drain-timeout-ms N       from SIGTERM until connections are cut (10000)\n"
@@ -70,6 +74,8 @@ static const struct pfl_settings_key keys[] = {
     {"crl", .is_file = true},
     {"policy", .is_file = true},
     {"max_connections", .min = 1, .max = INT_MAX},
+    {"max_connections_per_operator", .min = 1, .max = INT_MAX},
+    {"max_handshakes_per_min", .min = 0, .max = INT_MAX},
     {"handshake_timeout_ms", .min = 1, .max = INT_MAX},
     {"half_closed_timeout_ms", .min = 1, .max = INT_MAX},
     {"drain_timeout_ms", .min = 1, .max = INT_MAX},
@@ -114,6 +120,8 @@ static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settin
     port->consumer_socket =
         m->consumer_socket != NULL ? m->consumer_socket : pfl_settings_default_consumer_socket();
     port->max_connections = m->max_connections;
+    port->max_per_operator = m->max_connections_per_operator;
+    port->max_handshakes_per_min = m->max_handshakes_per_min;
     port->handshake_timeout_ms = m->handshake_timeout_ms;
     port->half_closed_timeout_ms = m->half_closed_timeout_ms;
     conf->drain_timeout_ms = m->drain_timeout_ms;
@@ -179,7 +187,11 @@ int main(int argc, char **argv)
     struct pfl_daemon_conf conf = {.port = {.files = {.is_server = true}}};
     ProtobufCMessage *message;
     unsigned first_free_fd;
-    int rc = pfl_settings_start(&program, argc, argv, &conf, &message);
+    int rc;
+
+    if (argc == 3 && strcmp(argv[1], "--check-policy") == 0)
+        return pfl_policy_check_file(argv[2]) ? 0 : 1;
+    rc = pfl_settings_start(&program, argc, argv, &conf, &message);
 
     if (rc >= 0)
         return rc;

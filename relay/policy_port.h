@@ -9,4 +9,7 @@
  * PFL_ENOMEM. */
 PFL_MUST_USE int pfl_policy_load(const char *path, struct pfl_policy **ret_policy);
 
+/* Says on stdout that the file makes sense, or on stderr where it does not: FILE:LINE: why. */
+PFL_MUST_USE bool pfl_policy_check_file(const char *path);
+
 #endif

@@ -20,17 +20,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/io/fdsock.h"
-#include "base/io/listener.h"
-#include "base/list.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "proto/identity.h"
 #include "proto/tunnel.h"
-#include "relay/forward.h"
-#include "relay/handshakes.h"
-#include "relay/hub_port.h"
 #include "relay/policy_port.h"
+#include "relay/port_impl.h"
 
 #define REFUSAL_TIMEOUT_MS 500u
 #define SECONDS_PER_DAY    86400
@@ -39,43 +33,13 @@
 static const char *const alpn[] = {PFL_TUNNEL_ALPN_AGENT, PFL_TUNNEL_ALPN_OPERATOR,
                                    PFL_TUNNEL_ALPN_RAW, NULL};
 
-struct pfl_port {
-    struct pfl_port_conf conf;
-    struct pfl_hub *hub;           /* owned; NULL: not a meeting point */
-    struct pfl_audit *audit;       /* owned */
-    struct pfl_tls_conf *tls;      /* a counted reference */
-    struct pfl_listener *listener; /* owned; NULL once closed */
-    struct pfl_list connections;   /* owned */
-    unsigned count;
-    struct pfl_handshakes handshakes; /* those of the connections that are not ready yet */
-    struct pfl_log_limit refused_log;
-    struct pfl_log_limit unreachable_log;
-    struct pfl_log_limit failed_log;
-    char fleet[PFL_IDENTITY_NAME_BYTES];
-    bool is_draining;
-};
-
-struct connection {
-    struct pfl_list node;
-    struct pfl_port *port;
-    struct pfl_listener *listener;  /* borrowed: lives until we release it */
-    struct pfl_stream *tls;         /* owned until `forward` is made */
-    struct pfl_forward *forward;    /* owned until its on_ended */
-    struct pfl_handshake handshake; /* in the port's list until ready */
-    uint64_t start_ms;
-    bool is_refused; /* logged already */
-    bool is_peer;    /* the hub's */
-    bool is_ousted;  /* gave way to a newer handshake */
-    char address[80];
-    char uri[256];
-    struct pfl_tls_identity identity; /* once it is let in */
-};
-
 /* ---- the end of a connection ---- */
 
 static void free_port(struct pfl_port *p)
 {
     pfl_hub_free(p->hub);
+    pfl_policy_free(p->policy);
+    pfl_accounts_fini(&p->accounts);
     pfl_audit_close(p->audit);
     pfl_tls_conf_unref(p->tls);
     pfl_mem_free(p);
@@ -86,13 +50,14 @@ static void finish_if_gone(struct pfl_port *p)
     if (p->listener != NULL || !pfl_list_is_empty(&p->connections))
         return;
     pfl_log_limit_flush(&p->refused_log, "peer-refused");
+    pfl_log_limit_flush(&p->judged_log, "request-refused");
     pfl_log_limit_flush(&p->unreachable_log, "consumer-socket-unreachable");
     pfl_log_limit_flush(&p->failed_log, "accept-failed");
     p->conf.on_closed(p->conf.user);
     free_port(p);
 }
 
-static void free_connection(struct connection *c)
+void pfl_port_end_connection(struct pfl_port_connection *c)
 {
     struct pfl_port *p = c->port;
 
@@ -109,22 +74,6 @@ static const char *reason_of(int err, int saved_errno)
     return saved_errno != 0 ? strerror(saved_errno) : pfl_err_str(err);
 }
 
-static void on_forward_ended(void *user, const struct pfl_forward_stats *stats)
-{
-    struct connection *c = user;
-    uint64_t now_ms = uv_now(c->port->conf.loop);
-
-    pfl_log_info("connection-ended",
-                 "address=%s operator=%s bytes_from_operator=%llu bytes_to_operator=%llu "
-                 "duration_ms=%llu operator_side=\"%s\" service_side=\"%s\"%s",
-                 c->address, pfl_log_quote_str(c->uri), (unsigned long long)stats->bytes_to_local,
-                 (unsigned long long)stats->bytes_to_remote,
-                 (unsigned long long)(now_ms - c->start_ms), pfl_err_str(stats->remote_err),
-                 pfl_err_str(stats->local_err), stats->is_idle_end ? " idle=yes" : "");
-    c->forward = NULL;
-    free_connection(c);
-}
-
 /* ---- before the forward: the handshake ---- */
 
 static void on_tls_data(void *user, struct pfl_span data)
@@ -138,7 +87,7 @@ static bool may_log_refusal(struct pfl_port *p)
     return pfl_log_limit_take(&p->refused_log, "peer-refused", uv_now(p->conf.loop));
 }
 
-static const char *reason_of_end(const struct connection *c, int err)
+static const char *reason_of_end(const struct pfl_port_connection *c, int err)
 {
     const char *words = pfl_tls_stream_get_error(c->tls);
 
@@ -149,7 +98,7 @@ static const char *reason_of_end(const struct connection *c, int err)
 
 static void on_tls_closed(void *user, int err)
 {
-    struct connection *c = user;
+    struct pfl_port_connection *c = user;
     const struct pfl_tls_identity *id = pfl_tls_stream_get_identity(c->tls);
 
     if (!c->is_refused && !c->port->is_draining && may_log_refusal(c->port))
@@ -157,16 +106,16 @@ static void on_tls_closed(void *user, int err)
                      pfl_log_quote_str(id->subject), pfl_log_quote_str(id->uri),
                      reason_of_end(c, err));
     c->tls = NULL;
-    free_connection(c);
+    pfl_port_end_connection(c);
 }
 
-static void refuse(struct connection *c)
+void pfl_port_refuse(struct pfl_port_connection *c)
 {
     c->is_refused = true;
     pfl_stream_close_after_flush(c->tls, REFUSAL_TIMEOUT_MS);
 }
 
-static void log_refusal(struct connection *c, const char *reason, const char *remedy)
+void pfl_port_log_refusal(struct pfl_port_connection *c, const char *reason, const char *remedy)
 {
     const struct pfl_tls_identity *id = pfl_tls_stream_get_identity(c->tls);
 
@@ -176,7 +125,7 @@ static void log_refusal(struct connection *c, const char *reason, const char *re
                      remedy);
 }
 
-static bool is_allowed(struct connection *c, enum pfl_identity_role role)
+bool pfl_port_authorize(struct pfl_port_connection *c, enum pfl_identity_role role)
 {
     const struct pfl_tls_identity *id = pfl_tls_stream_get_identity(c->tls);
     struct pfl_identity_refusal why;
@@ -186,34 +135,17 @@ static bool is_allowed(struct connection *c, enum pfl_identity_role role)
         c->identity = *id;
         return true;
     }
-    log_refusal(c, why.reason, why.remedy);
+    pfl_port_log_refusal(c, why.reason, why.remedy);
     return false;
-}
-
-static const char *remedy_of_connect(int rc)
-{
-    switch (rc) {
-    case PFL_ENOENT:
-        return "start perfleetd, or give its socket with --consumer-socket";
-    case PFL_ECLOSED:
-        return "nobody listens there: start perfleetd again";
-    case PFL_EPERM:
-        return "let this user connect to it: perfleetd --set-socket-permissions, or the socket's "
-               "group";
-    case PFL_EAGAIN:
-        return "the service accepts too slowly: try again";
-    default:
-        return "see the reason";
-    }
 }
 
 static void on_peer_ended(void *user)
 {
-    free_connection(user);
+    pfl_port_end_connection(user);
 }
 
 /* False: refused. */
-static bool hand_to_hub(struct connection *c, enum pfl_identity_role role)
+static bool hand_to_hub(struct pfl_port_connection *c, enum pfl_identity_role role)
 {
     struct pfl_identity identity;
     struct pfl_peer_conf conf = {
@@ -225,11 +157,11 @@ static bool hand_to_hub(struct connection *c, enum pfl_identity_role role)
     };
 
     if (c->port->hub == NULL) {
-        log_refusal(c, "this relay is no meeting point",
-                    "give it a relay certificate: perfleet-pki relay DIR NAME");
+        pfl_port_log_refusal(c, "this relay is no meeting point",
+                             "give it a relay certificate: perfleet-pki relay DIR NAME");
         return false;
     }
-    if (!is_allowed(c, role) || pfl_identity_parse(c->uri, &identity) != 0)
+    if (!pfl_port_authorize(c, role) || pfl_identity_parse(c->uri, &identity) != 0)
         return false;
     c->is_peer = true;
     if (pfl_hub_take(c->port->hub, &conf) == 0) {
@@ -237,69 +169,22 @@ static bool hand_to_hub(struct connection *c, enum pfl_identity_role role)
         return true;
     }
     c->is_peer = false;
-    log_refusal(c, "too many connections of this operator, or out of memory", "close some");
+    pfl_port_log_refusal(c, "too many connections of this operator, or out of memory",
+                         "close some");
     return false;
-}
-
-static void forward_raw(struct connection *c)
-{
-    struct pfl_port *p = c->port;
-    struct pfl_forward_conf conf = {
-        .loop = p->conf.loop,
-        .remote = c->tls,
-        .half_closed_timeout_ms = p->conf.half_closed_timeout_ms,
-        .on_ended = on_forward_ended,
-        .user = c,
-    };
-    int saved_errno;
-    int fd = -1;
-    int rc;
-
-    if (p->hub != NULL && !p->conf.is_socket_given) {
-        log_refusal(c, "this meeting point has no consumer socket of its own",
-                    "use the tunnel (ALPN h2), or start it with --consumer-socket");
-        refuse(c);
-        return;
-    }
-    if (!is_allowed(c, PFL_IDENTITY_OPERATOR)) {
-        refuse(c);
-        return;
-    }
-    rc = pfl_fdsock_connect_unix(p->conf.consumer_socket, &fd);
-    if (rc != 0) {
-        saved_errno = errno;
-        if (pfl_log_limit_take(&p->unreachable_log, "consumer-socket-unreachable",
-                               uv_now(p->conf.loop)))
-            pfl_log_error("consumer-socket-unreachable",
-                          "socket=%s address=%s operator=%s reason=\"%s\" remedy=\"%s\"",
-                          pfl_log_quote_str(p->conf.consumer_socket), c->address,
-                          pfl_log_quote_str(c->uri), strerror(saved_errno), remedy_of_connect(rc));
-        refuse(c);
-        return;
-    }
-    rc = pfl_forward_new(&conf, fd, &c->forward);
-    if (rc != 0) {
-        pfl_log_error("forward-failed", "address=%s reason=\"%s\"", c->address, pfl_err_str(rc));
-        close(fd);
-        refuse(c);
-        return;
-    }
-    c->tls = NULL;
-    pfl_log_info("connection-started", "address=%s operator=%s", c->address,
-                 pfl_log_quote_str(c->uri));
 }
 
 static void on_tls_ready(void *user)
 {
-    struct connection *c = user;
+    struct pfl_port_connection *c = user;
     const char *protocol = pfl_tls_stream_get_alpn(c->tls);
 
     pfl_handshakes_remove(&c->port->handshakes, &c->handshake);
     if (protocol == NULL || strcmp(protocol, PFL_TUNNEL_ALPN_RAW) == 0)
-        forward_raw(c);
+        pfl_port_forward_raw(c);
     else if (!hand_to_hub(c, strcmp(protocol, PFL_TUNNEL_ALPN_AGENT) == 0 ? PFL_IDENTITY_HOST
                                                                           : PFL_IDENTITY_OPERATOR))
-        refuse(c);
+        pfl_port_refuse(c);
 }
 
 static const struct pfl_stream_ops tls_ops = {
@@ -325,22 +210,34 @@ static void tell_address(int fd, struct sockaddr_storage *ret_peer, char *dst, s
 }
 
 /* Those who only hold a place make room for those who come to stay. */
-static void limit_handshakes(struct connection *c, const struct sockaddr_storage *peer)
+static void limit_handshakes(struct pfl_port_connection *c, const struct sockaddr_storage *peer)
 {
     struct pfl_handshake *goes = pfl_handshakes_add(&c->port->handshakes, &c->handshake, peer);
-    struct connection *ousted;
+    struct pfl_port_connection *ousted;
 
     if (goes == NULL)
         return;
-    ousted = PFL_CONTAINER_OF(goes, struct connection, handshake);
+    ousted = PFL_CONTAINER_OF(goes, struct pfl_port_connection, handshake);
     ousted->is_ousted = true;
     pfl_stream_close(ousted->tls);
+}
+
+static bool may_begin(struct pfl_port *p, const char *address, const struct sockaddr_storage *peer)
+{
+    if (pfl_handshakes_try_begin(&p->handshakes, peer, uv_now(p->conf.loop)))
+        return true;
+    if (may_log_refusal(p))
+        pfl_log_warn("peer-refused",
+                     "address=%s reason=\"too many handshakes from there in a minute\" "
+                     "remedy=\"see --max-handshakes-per-min\"",
+                     address);
+    return false;
 }
 
 static void on_accept(void *user, int fd)
 {
     struct pfl_port *p = user;
-    struct connection *c = pfl_mem_zalloc(sizeof(*c));
+    struct pfl_port_connection *c = pfl_mem_zalloc(sizeof(*c));
     struct pfl_stream_conf conf = {
         .loop = p->conf.loop,
         .ops = &tls_ops,
@@ -355,10 +252,12 @@ static void on_accept(void *user, int fd)
 
     if (c != NULL) {
         tell_address(fd, &peer, c->address, sizeof(c->address));
-        rc = pfl_tls_stream_open(&conf, &handshake, fd, &c->tls);
+        rc = may_begin(p, c->address, &peer) ? pfl_tls_stream_open(&conf, &handshake, fd, &c->tls)
+                                             : PFL_EAGAIN;
     }
     if (rc != 0) {
-        if (pfl_log_limit_take(&p->failed_log, "accept-failed", uv_now(p->conf.loop)))
+        if (rc != PFL_EAGAIN &&
+            pfl_log_limit_take(&p->failed_log, "accept-failed", uv_now(p->conf.loop)))
             pfl_log_error("accept-failed", "reason=\"%s\"", pfl_err_str(rc));
         pfl_mem_free(c);
         close(fd);
@@ -421,9 +320,12 @@ static int choose_role(struct pfl_port *p)
 {
     const struct pfl_tls_identity *own = pfl_tls_conf_get_identity(p->tls);
     struct pfl_identity id = {.role = PFL_IDENTITY_HOST};
-    struct pfl_hub_conf hub = {.loop = p->conf.loop, .relay = id.name, .fleet = p->fleet};
+    struct pfl_hub_conf hub = {.loop = p->conf.loop,
+                               .relay = id.name,
+                               .fleet = p->fleet,
+                               .accounts = &p->accounts,
+                               .max_per_operator = p->conf.max_per_operator};
     bool is_named = pfl_identity_parse(own->uri, &id) == 0;
-    struct pfl_policy *policy = NULL;
     int rc;
 
     if (!is_named && p->conf.fleet == NULL) {
@@ -435,16 +337,14 @@ static int choose_role(struct pfl_port *p)
     }
     (void)snprintf(p->fleet, sizeof(p->fleet), "%s",
                    p->conf.fleet != NULL ? p->conf.fleet : id.fleet);
-    if (id.role != PFL_IDENTITY_RELAY)
-        return 0;
+    memcpy(p->name, id.name, sizeof(p->name));
+    rc = pfl_policy_load(p->conf.policy_path, &p->policy);
+    if (rc != 0 || id.role != PFL_IDENTITY_RELAY)
+        return rc;
     hub.audit = p->audit;
-    rc = pfl_policy_load(p->conf.policy_path, &policy);
+    rc = pfl_hub_new(&hub, &p->hub);
     if (rc == 0)
-        rc = pfl_hub_new(&hub, &p->hub);
-    if (rc == 0)
-        pfl_hub_set_policy(p->hub, policy);
-    else
-        pfl_policy_free(policy);
+        pfl_hub_set_policy(p->hub, p->policy);
     return rc;
 }
 
@@ -469,7 +369,9 @@ int pfl_port_open(const struct pfl_port_conf *conf, struct pfl_port **ret_port)
     p->conf = *conf;
     p->conf.files.alpn = alpn;
     pfl_list_init(&p->connections);
-    pfl_handshakes_init(&p->handshakes, conf->max_connections > 1 ? conf->max_connections / 2 : 1);
+    pfl_accounts_init(&p->accounts);
+    pfl_handshakes_init(&p->handshakes, conf->max_connections > 1 ? conf->max_connections / 2 : 1,
+                        conf->max_handshakes_per_min);
     rc = load_tls(&p->conf.files, &p->tls);
     if (rc == 0)
         rc = pfl_audit_open(conf->audit_path, &p->audit);
@@ -491,7 +393,7 @@ static void drop_revoked(struct pfl_port *p)
     struct pfl_list *it;
 
     PFL_LIST_EACH (it, &p->connections) {
-        struct connection *c = PFL_CONTAINER_OF(it, struct connection, node);
+        struct pfl_port_connection *c = PFL_CONTAINER_OF(it, struct pfl_port_connection, node);
 
         if (!pfl_tls_conf_is_revoked(p->tls, &c->identity))
             continue;
@@ -504,13 +406,32 @@ static void drop_revoked(struct pfl_port *p)
     }
 }
 
+static void reload_policy(struct pfl_port *p)
+{
+    struct pfl_policy *fresh = NULL;
+    struct pfl_policy *old = p->policy;
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    if (pfl_policy_load(p->conf.policy_path, &fresh) != 0)
+        return;
+    p->policy = fresh;
+    if (p->hub != NULL)
+        pfl_hub_set_policy(p->hub, fresh);
+    PFL_LIST_EACH_SAFE (it, tmp, &p->connections) {
+        struct pfl_port_connection *c = PFL_CONTAINER_OF(it, struct pfl_port_connection, node);
+
+        if (c->forward != NULL)
+            pfl_port_review_raw(c);
+    }
+    pfl_policy_free(old);
+}
+
 void pfl_port_reload(struct pfl_port *self)
 {
     struct pfl_tls_conf *fresh = NULL;
-    struct pfl_policy *policy = NULL;
 
-    if (self->hub != NULL && pfl_policy_load(self->conf.policy_path, &policy) == 0)
-        pfl_hub_set_policy(self->hub, policy);
+    reload_policy(self);
     if (load_tls(&self->conf.files, &fresh) != 0) {
         pfl_log_error("reload-failed", "the old certificates stay in use");
         return;
@@ -539,7 +460,7 @@ void pfl_port_close(struct pfl_port *self)
 
     pfl_port_drain(self);
     PFL_LIST_EACH (it, &self->connections) {
-        struct connection *c = PFL_CONTAINER_OF(it, struct connection, node);
+        struct pfl_port_connection *c = PFL_CONTAINER_OF(it, struct pfl_port_connection, node);
 
         if (c->forward != NULL)
             pfl_forward_close(c->forward);

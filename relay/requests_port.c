@@ -3,9 +3,9 @@
  * What operators ask of the meeting point: docs/protocol-tunnel.md, "Requests".
  *
  * Happy path: the inventory is answered here; clock, streams and kill are asked of the agent in the
- * operator's name and its answer passed back; a CONNECT becomes a splice.
- * Failures: each a status with a sentence. Ownership: an errand or a splice frees itself when its
- * legs are gone. Limits: an agent's answer of ERRAND_BODY_BYTES; streams per connection.
+ * operator's name and its answer passed back; a CONNECT becomes a stream (carry_port.c).
+ * Failures: each a status with a sentence. Ownership: an errand frees itself when its legs are
+ * gone. Limits: an agent's answer of ERRAND_BODY_BYTES; streams per connection.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,44 +16,8 @@
 #include "proto/problem.h"
 #include "proto/route.h"
 #include "relay/hub_impl.h"
-#include "relay/splice.h"
 
 #define ERRAND_BODY_BYTES (64u * 1024)
-
-/* Who asked what, for the audit log; the peer may be gone at the end. */
-struct asker {
-    struct pfl_hub *hub;
-    char who[PFL_IDENTITY_NAME_BYTES];
-    char address[80];
-    char host[PFL_IDENTITY_NAME_BYTES];
-    char stream[PFL_TUNNEL_STREAM_ID_BYTES];
-};
-
-static void audit(const struct asker *a, const char *action, unsigned status,
-                  const struct pfl_splice_stats *stats)
-{
-    struct pfl_audit_entry entry = {
-        .who = a->who,
-        .address = a->address,
-        .action = action,
-        .host = a->host,
-        .stream = a->stream,
-        .status = status,
-        .bytes_to_host = stats != NULL ? stats->bytes_to_host : 0,
-        .bytes_to_operator = stats != NULL ? stats->bytes_to_operator : 0,
-    };
-
-    pfl_audit_write(a->hub->audit, &entry);
-}
-
-static void set_asker(struct asker *a, const struct pfl_peer *p, const struct pfl_route *route)
-{
-    a->hub = p->hub;
-    memcpy(a->who, p->identity.name, sizeof(a->who));
-    memcpy(a->address, p->address, sizeof(a->address));
-    memcpy(a->host, route->host, sizeof(a->host));
-    memcpy(a->stream, route->stream, sizeof(a->stream));
-}
 
 static void refuse(struct pfl_h2_stream *leg, unsigned status, const char *title,
                    const char *detail)
@@ -66,7 +30,7 @@ static void refuse(struct pfl_h2_stream *leg, unsigned status, const char *title
 /* ---- errands: questions for the agent, asked in the operator's name ---- */
 
 struct errand {
-    struct asker asker;
+    struct pfl_asker asker;
     struct pfl_h2_stream *leg; /* the operator's; NULL once it is gone */
     struct pfl_h2_call *call;  /* the agent's; NULL once it is done */
     bool is_kill;
@@ -124,7 +88,7 @@ static void on_errand_done(void *user, int err, unsigned status, struct pfl_span
 
     e->call = NULL;
     if (e->is_kill)
-        audit(&e->asker, "kill", status, NULL);
+        pfl_asker_audit(&e->asker, "kill", status, NULL);
     if (e->leg == NULL) {
         pfl_mem_free(e);
         return;
@@ -168,98 +132,22 @@ static void run_errand(struct pfl_peer *p, struct pfl_h2_stream *leg, const stru
         refuse(leg, 503, "relay busy", "too much is being asked of this host at the moment");
         return;
     }
-    set_asker(&e->asker, p, route);
+    pfl_asker_set(&e->asker, p, route);
     e->is_kill = route->kind == PFL_ROUTE_KILL;
     e->leg = leg;
     pfl_h2_stream_set_user(leg, &errand_ops, e);
 }
 
-/* ---- streams ---- */
-
-struct carried {
-    struct pfl_list node;
-    struct pfl_splice *splice; /* borrowed until its on_ended */
-    struct asker asker;
-    char host[PFL_IDENTITY_NAME_BYTES];
-};
-
-static void count_stream(struct pfl_hub *hub, const char *name, bool is_more)
-{
-    struct pfl_host *host = pfl_inventory_find(&hub->inventory, name);
-
-    if (host != NULL && (is_more || host->streams != 0))
-        host->streams += is_more ? 1 : -1u;
-}
-
-static void on_splice_ended(void *user, const struct pfl_splice_stats *stats)
-{
-    struct carried *c = user;
-
-    pfl_list_remove(&c->node);
-    count_stream(c->asker.hub, c->host, false);
-    audit(&c->asker, stats->status == 200 ? "end" : "refuse", stats->status, stats);
-    pfl_log_info("stream-ended",
-                 "operator=%s host=%s stream=%s status=%u bytes_to_host=%llu "
-                 "bytes_to_operator=%llu operator_side=%u host_side=%u",
-                 c->asker.who, c->host, c->asker.stream, stats->status,
-                 (unsigned long long)stats->bytes_to_host,
-                 (unsigned long long)stats->bytes_to_operator, stats->operator_code,
-                 stats->host_code);
-    pfl_mem_free(c);
-}
-
-static void carry(struct pfl_peer *p, struct pfl_h2_stream *leg, const struct pfl_h2_head *head,
-                  const struct pfl_route *route, struct pfl_h2 *agent)
-{
-    struct carried *c = pfl_mem_zalloc(sizeof(*c));
-    const char *id = pfl_h2_head_get(head, PFL_TUNNEL_H_STREAM);
-    bool is_resume = pfl_h2_head_get(head, PFL_TUNNEL_H_RECEIVED) != NULL;
-    struct pfl_splice_conf conf = {
-        .leg = leg,
-        .head = head,
-        .agent = agent,
-        .operator_name = p->identity.name,
-        .host_window_bytes = PFL_TUNNEL_DATA_WINDOW_BYTES,
-        .operator_window_bytes = PFL_TUNNEL_CONTROL_WINDOW_BYTES,
-        .on_ended = on_splice_ended,
-        .user = c,
-    };
-
-    if (c == NULL || pfl_splice_new(&conf, &c->splice) != 0) {
-        pfl_mem_free(c);
-        refuse(leg, 503, "relay busy", "this host carries too many streams at the moment");
-        return;
-    }
-    set_asker(&c->asker, p, route);
-    memcpy(c->host, route->host, sizeof(c->host));
-    if (id != NULL)
-        (void)snprintf(c->asker.stream, sizeof(c->asker.stream), "%s", id);
-    pfl_list_append(&p->hub->carried, &c->node);
-    count_stream(p->hub, c->host, true);
-    audit(&c->asker, is_resume ? "resume" : "connect", 0, NULL);
-}
-
-void pfl_hub_end_forbidden(struct pfl_hub *self)
-{
-    struct pfl_list *it;
-
-    PFL_LIST_EACH (it, &self->carried) {
-        struct carried *c = PFL_CONTAINER_OF(it, struct carried, node);
-
-        if (pfl_policy_allows(self->policy, c->asker.who, c->host))
-            continue;
-        audit(&c->asker, "forbid", 403, NULL);
-        pfl_splice_cancel(c->splice);
-    }
-}
-
 /* ---- routes ---- */
 
-static bool may_use(void *user, const char *host)
+/* For the inventory. */
+static bool may_see(void *user, const char *host)
 {
     struct pfl_peer *p = user;
+    struct pfl_policy_decision d;
 
-    return pfl_policy_allows(p->hub->policy, p->identity.name, host);
+    pfl_hub_decide(p->hub, p->identity.name, host, &d);
+    return d.is_allowed;
 }
 
 static void respond_json(struct pfl_h2_stream *leg, int rc, char *json)
@@ -282,7 +170,7 @@ static void answer_hosts(struct pfl_peer *p, struct pfl_h2_stream *leg)
         .relay = hub->relay,
         .fleet = hub->fleet,
         .now_ms = uv_now(hub->loop),
-        .may_see = may_use,
+        .may_see = may_see,
         .user = p,
     };
     int rc = pfl_inventory_encode(&hub->inventory, &view, &json);
@@ -311,11 +199,11 @@ static void refuse_absent(struct pfl_peer *p, struct pfl_h2_stream *leg,
 static void refuse_forbidden(struct pfl_peer *p, struct pfl_h2_stream *leg,
                              const struct pfl_route *route)
 {
-    struct asker asker;
+    struct pfl_asker asker;
     char detail[200];
 
-    set_asker(&asker, p, route);
-    audit(&asker, "refuse", 403, NULL);
+    pfl_asker_set(&asker, p, route);
+    pfl_asker_audit(&asker, "refuse", 403, NULL);
     (void)snprintf(detail, sizeof(detail), "no rule of the policy lets %s use %s", asker.who,
                    route->host);
     refuse(leg, 403, "not allowed", detail);
@@ -325,10 +213,16 @@ static void route_host(struct pfl_peer *p, struct pfl_h2_stream *leg,
                        const struct pfl_h2_head *head, const struct pfl_route *route)
 {
     struct pfl_host *host = pfl_inventory_find(&p->hub->inventory, route->host);
+    struct pfl_policy_decision decision;
     struct pfl_h2 *agent;
     char detail[160];
 
-    if (!may_use(p, route->host)) {
+    pfl_hub_decide(p->hub, p->identity.name, route->host, &decision);
+    if (decision.wants_labels) {
+        refuse(leg, 503, "host not connected", "its agent has not said its labels yet");
+        return;
+    }
+    if (!decision.is_allowed) {
         refuse_forbidden(p, leg, route);
         return;
     }
@@ -346,7 +240,7 @@ static void route_host(struct pfl_peer *p, struct pfl_h2_stream *leg,
     if (agent == NULL)
         refuse_absent(p, leg, host);
     else if (route->kind == PFL_ROUTE_CONSUMER)
-        carry(p, leg, head, route, agent);
+        pfl_carry(p, leg, &(struct pfl_carry_conf){head, route, agent, &decision});
     else
         run_errand(p, leg, route, agent);
 }

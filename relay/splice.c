@@ -11,7 +11,11 @@
  */
 #include "relay/splice.h"
 
+#include <stdio.h>
+
 #include "base/mem.h"
+#include "proto/gate/role.h"
+#include "proto/problem.h"
 #include "proto/tunnel_offer.h"
 
 enum { OPERATOR, HOST, SIDES };
@@ -32,6 +36,11 @@ struct pfl_splice {
     struct side sides[SIDES];
     unsigned status;
     bool is_answered;
+    bool is_kept;    /* the agent keeps the role, if there is one: bytes may go there */
+    bool is_refused; /* by us: the operator's leg ends with that answer */
+    char role_name[PFL_ROLE_PATTERN_MAX + 1]; /* "": none */
+    size_t (*get_room)(void *user, size_t want);
+    void (*on_sent)(void *user, size_t bytes);
     void (*on_ended)(void *user, const struct pfl_splice_stats *stats);
     void *user;
 };
@@ -95,9 +104,14 @@ static size_t on_pull(void *user, uint8_t *dst, size_t room, bool *ret_is_end)
 {
     struct side *s = user;
     struct side *from = s->other;
+    struct pfl_splice *p = s->splice;
     size_t done = 0;
     int rc;
 
+    if (s == &p->sides[HOST] && !p->is_kept)
+        return 0;
+    if (p->get_room != NULL && s == &p->sides[OPERATOR] && pfl_replay_kept(&from->queue) != 0)
+        room = p->get_room(p->user, room);
     while (done < room) {
         struct pfl_span piece = pfl_replay_peek(&from->queue, room - done);
 
@@ -109,6 +123,8 @@ static size_t on_pull(void *user, uint8_t *dst, size_t room, bool *ret_is_end)
     }
     rc = pfl_replay_release(&from->queue, from->queue.next);
     s->sent += done;
+    if (p->on_sent != NULL && s == &p->sides[OPERATOR])
+        p->on_sent(p->user, done);
     *ret_is_end = rc == 0 && from->has_ended && pfl_replay_kept(&from->queue) == 0;
     return done;
 }
@@ -138,7 +154,7 @@ static void on_closed(void *user, uint32_t code)
     s->code = code;
     if (is_in_order(s, code))
         on_end(s);
-    else
+    else if (!s->splice->is_refused)
         reset(s->other, code == PFL_H2_CANCEL ? PFL_H2_CANCEL : PFL_H2_DETACH);
     finish_if_gone(s->splice);
 }
@@ -182,6 +198,26 @@ static uint64_t allowance_of(const struct pfl_h2_head *head)
     return offer.received - offer.credited;
 }
 
+static bool keeps_role(const struct pfl_splice *p, const struct pfl_h2_head *head)
+{
+    const char *kept = pfl_h2_head_get(head, PFL_TUNNEL_H_ROLE);
+
+    return p->role_name[0] == '\0' || (kept != NULL && strcmp(kept, p->role_name) == 0);
+}
+
+/* An agent that does not say that it keeps the operator to his role does not get the stream. */
+static void refuse_agent(struct pfl_splice *p)
+{
+    static const struct pfl_problem problem = {
+        502, "relay", "agent too old",
+        "the host's agent does not keep operators to roles: update perfleet-agent there"};
+
+    p->status = 502;
+    p->is_refused = true;
+    pfl_problem_respond(p->sides[OPERATOR].leg, &problem);
+    reset(&p->sides[HOST], PFL_H2_CANCEL);
+}
+
 static void on_host_response(void *user, const struct pfl_h2_head *head)
 {
     struct side *s = user;
@@ -193,6 +229,12 @@ static void on_host_response(void *user, const struct pfl_h2_head *head)
         return;
     p->is_answered = true;
     p->status = pfl_h2_head_get_status(head);
+    if (p->status == 200 && !keeps_role(p, head)) {
+        refuse_agent(p);
+        return;
+    }
+    p->is_kept = true;
+    pfl_h2_stream_wake(s->leg);
     s->allowance = allowance_of(head);
     count = copy_fields(head, to_operator, sizeof(to_operator) / sizeof(to_operator[0]), fields);
     if (pfl_h2_stream_respond(p->sides[OPERATOR].leg, p->status, fields, count) != 0)
@@ -230,6 +272,8 @@ static int ask_host(struct pfl_splice *p, const struct pfl_splice_conf *conf)
     };
 
     fields[count++] = (struct pfl_h2_field){PFL_TUNNEL_H_OPERATOR, conf->operator_name};
+    if (conf->role_text != NULL)
+        fields[count++] = (struct pfl_h2_field){PFL_TUNNEL_H_ROLE, conf->role_text};
     request.fields_len = count;
     return pfl_h2_request(conf->agent, &request, &p->sides[HOST].leg);
 }
@@ -250,6 +294,10 @@ int pfl_splice_new(const struct pfl_splice_conf *conf, struct pfl_splice **ret_s
     p->sides[OPERATOR].allowance = allowance_of(conf->head);
     p->on_ended = conf->on_ended;
     p->user = conf->user;
+    p->get_room = conf->get_room;
+    p->on_sent = conf->on_sent;
+    pfl_role_copy_name(conf->role, p->role_name);
+    p->is_kept = p->role_name[0] == '\0';
     rc = ask_host(p, conf);
     if (rc != 0) {
         pfl_mem_free(p);
@@ -259,6 +307,12 @@ int pfl_splice_new(const struct pfl_splice_conf *conf, struct pfl_splice **ret_s
     pfl_h2_stream_set_user(conf->leg, &operator_ops, &p->sides[OPERATOR]);
     *ret_splice = p;
     return 0;
+}
+
+void pfl_splice_wake(struct pfl_splice *self)
+{
+    if (self->sides[OPERATOR].leg != NULL)
+        pfl_h2_stream_wake(self->sides[OPERATOR].leg);
 }
 
 void pfl_splice_cancel(struct pfl_splice *self)

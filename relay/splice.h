@@ -29,6 +29,14 @@ struct pfl_splice_conf {
     const char *operator_name;      /* borrowed until new returns */
     uint32_t host_window_bytes;     /* what the host may send without credit: what we told it */
     uint32_t operator_window_bytes;
+    /* What the agent has to keep the operator to (proto/gate/role.h), and the same as a field's
+     * value. Borrowed until new returns. Empty and NULL: nothing. */
+    struct pfl_span role;
+    const char *role_text;
+    /* How many bytes may go to the operator now, of `want`; the rest waits until pfl_splice_wake.
+     * NULL: all. */
+    size_t (*get_room)(void *user, size_t want);
+    void (*on_sent)(void *user, size_t bytes);
     /* Last callback: both legs are gone; freed right after. */
     void (*on_ended)(void *user, const struct pfl_splice_stats *stats);
     void *user;
@@ -37,6 +45,8 @@ struct pfl_splice_conf {
 /* Errors of pfl_h2_request: then `leg` is still the caller's to answer. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_splice_new(const struct pfl_splice_conf *conf, struct pfl_splice **ret_splice);
 
+/* get_room may have another answer. */
+void pfl_splice_wake(struct pfl_splice *self);
 /* Kills the stream at both ends; on_ended follows from their sessions. */
 void pfl_splice_cancel(struct pfl_splice *self);
 

@@ -20,7 +20,7 @@ static int setup(void **state)
 {
     (void)state;
     memset(entries, 0, sizeof(entries));
-    pfl_handshakes_init(&all, MAX);
+    pfl_handshakes_init(&all, MAX, 0);
     return 0;
 }
 
@@ -91,14 +91,30 @@ static void who_is_done_is_not_counted(void **state)
     assert_int_equal(all.count, 0);
 }
 
+static void a_peer_may_begin_so_many_a_minute(void **state)
+{
+    struct sockaddr_storage one = address("10.0.0.1");
+    struct sockaddr_storage other = address("10.0.0.2");
+
+    (void)state;
+    for (int i = 0; i < 1000; i++)
+        assert_true(pfl_handshakes_try_begin(&all, &one, 0));
+    pfl_handshakes_init(&all, MAX, 6);
+    for (int i = 0; i < 6; i++)
+        assert_true(pfl_handshakes_try_begin(&all, &one, 100));
+    assert_false(pfl_handshakes_try_begin(&all, &one, 100));
+    assert_true(pfl_handshakes_try_begin(&all, &other, 100));
+    assert_false(pfl_handshakes_try_begin(&all, &one, 10099));
+    assert_true(pfl_handshakes_try_begin(&all, &one, 10100));
+}
+
 #define T(f) cmocka_unit_test_setup(f, setup)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(the_oldest_of_the_same_peer_gives_way),
-        T(a_network_of_ipv6_is_one_peer),
-        T(over_all_peers_the_oldest_gives_way),
+        T(a_peer_may_begin_so_many_a_minute), T(the_oldest_of_the_same_peer_gives_way),
+        T(a_network_of_ipv6_is_one_peer),     T(over_all_peers_the_oldest_gives_way),
         T(who_is_done_is_not_counted),
     };
 

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a CONNECT says of its stream: docs/protocol-tunnel.md section 3. Pure. */
+#ifndef PFL_AGENT_STREAM_ASK_H
+#define PFL_AGENT_STREAM_ASK_H
+
+#include "proto/h2.h"
+#include "proto/resume.h"
+
+/* The texts are borrowed from the head. */
+struct pfl_stream_ask {
+    const char *id; /* "" without one */
+    const char *operator_name;
+    struct pfl_resume_offer offer;
+    uint64_t ttl_ms;
+    bool is_resume;
+    bool has_accounts;
+    bool wants_zstd;
+    struct pfl_span role; /* empty without one; borrowed from the caller's buffer */
+};
+
+/* False: the fields make no sense. `role` and `operator_name` are as they are: not judged. */
+bool pfl_stream_ask_read(const struct pfl_h2_head *head, struct pfl_stream_ask *ret_ask);
+
+#endif

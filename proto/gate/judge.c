@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Judging requests: see judge.h.
+ *
+ * Happy path: the method is one that the role has; its arguments can be read in one way only
+ * (strict.h); then the few fields that matter are looked up and compared. Failures: the first
+ * finding is the answer, with the remedy. Ownership: none, no allocation. Limits: a frame's.
+ *
+ * No role allows what acts beyond its own session: files on the host (output_path,
+ * write_into_file), lockdown, exclusive sessions, priorities of processes.
+ */
+#include "proto/gate/judge.h"
+
+#include <stdio.h>
+
+#include "perfetto/consumer_port.pb-c.h"
+#include "proto/gate/role.h"
+#include "proto/gate/strict.h"
+
+enum {
+    CONFIG_BUFFERS = 1,
+    CONFIG_DATA_SOURCES = 2,
+    CONFIG_DURATION_MS = 3,
+    CONFIG_LOCKDOWN_MODE = 5,
+    CONFIG_WRITE_INTO_FILE = 8,
+    CONFIG_TRIGGER_CONFIG = 17,
+    CONFIG_OUTPUT_PATH = 29,
+    CONFIG_PRIORITY_BOOST = 40,
+    CONFIG_EXCLUSIVE_PRIO = 41,
+    CONFIG_PERFLEET_ROTATION = 50001,
+    BUFFER_SIZE_KB = 1,
+    SOURCE_CONFIG = 1,
+    SOURCE_NAME = 1,
+    SOURCE_PRIORITY_BOOST = 10,
+    TRIGGERS_MODE = 1,
+    TRIGGERS_TRIGGER = 2,
+    TRIGGERS_TIMEOUT_MS = 3,
+    TRIGGER_STOP_DELAY_MS = 3,
+    MODE_STOP_TRACING = 2,
+    MODE_CLONE_SNAPSHOT = 4,
+    ENABLE_CONFIG = 1, /* and of ChangeTraceConfig */
+    ENABLE_NOTIFICATION_ONLY = 2,
+    CLONE_ID = 1,
+    CLONE_SKIP_FILTER = 2,
+    CLONE_FOR_BUGREPORT = 3,
+    CLONE_NAME = 4,
+    SESSION_KEY = 1, /* of Attach and Detach */
+};
+
+struct judge {
+    struct pfl_span role;
+    char *why;
+};
+
+struct method {
+    const char *name;
+    const ProtobufCMessageDescriptor *args;
+    bool (*judge)(struct judge *j, struct pfl_span args);
+};
+
+/* ---- words ---- */
+
+static bool refuse(struct judge *j, const char *what, const char *remedy)
+{
+    struct pfl_span name = pfl_role_get_name(j->role);
+
+    (void)snprintf(
+        j->why, PFL_JUDGE_WHY_BYTES,
+        "refused by the relay's policy: role %.*s does not allow %s; %s, or ask who keeps "
+        "the policy",
+        (int)name.len, (const char *)name.data, what, remedy);
+    return false;
+}
+
+/* Printable, and cut. */
+static void quote(struct pfl_span text_untrusted, char *dst, size_t room)
+{
+    size_t i;
+
+    for (i = 0; i < text_untrusted.len && i + 1 < room; i++) {
+        uint8_t c = text_untrusted.data[i];
+
+        dst[i] = c >= 0x20 && c < 0x7f && c != '"' && c != '\\' ? (char)c : '?';
+    }
+    dst[i] = '\0';
+}
+
+static bool refuse_name(struct judge *j, enum pfl_role_field field, const char *what,
+                        struct pfl_span name)
+{
+    char quoted[72];
+    char list[160];
+    char text[300];
+
+    quote(name, quoted, sizeof(quoted));
+    pfl_role_list(j->role, field, list, sizeof(list));
+    (void)snprintf(text, sizeof(text), "%s \"%s\" (allowed: %s)", what, quoted, list);
+    return refuse(j, text, "leave it out");
+}
+
+static bool refuse_number(struct judge *j, const char *what, uint64_t value, uint64_t max)
+{
+    char text[160];
+    char remedy[80];
+
+    (void)snprintf(text, sizeof(text), "%s of %llu", what, (unsigned long long)value);
+    (void)snprintf(remedy, sizeof(remedy), "ask for 1 to %llu", (unsigned long long)max);
+    return refuse(j, text, remedy);
+}
+
+/* ---- fields of messages that pfl_strict_check has passed ---- */
+
+static bool find(struct pfl_span message, uint32_t id, struct pfl_field *ret_field)
+{
+    struct pfl_reader r = pfl_reader_of(message);
+
+    while (pfl_reader_field(&r, ret_field)) {
+        if (ret_field->id == id)
+            return true;
+    }
+    return false;
+}
+
+static uint64_t get_number(struct pfl_span message, uint32_t id)
+{
+    struct pfl_field f;
+
+    return find(message, id, &f) ? f.value : 0;
+}
+
+static struct pfl_span get_bytes(struct pfl_span message, uint32_t id)
+{
+    struct pfl_field f;
+
+    return find(message, id, &f) ? f.bytes : pfl_span_of(NULL, 0);
+}
+
+/* ---- trace configs ---- */
+
+static bool judge_reach(struct judge *j, struct pfl_span config)
+{
+    struct pfl_field f;
+
+    if (find(config, CONFIG_OUTPUT_PATH, &f) || find(config, CONFIG_PERFLEET_ROTATION, &f) ||
+        get_number(config, CONFIG_WRITE_INTO_FILE) != 0)
+        return refuse(j, "files on the host (write_into_file, output_path)",
+                      "read the trace instead: perfleet record -o FILE");
+    if (get_number(config, CONFIG_LOCKDOWN_MODE) != 0)
+        return refuse(j, "lockdown_mode", "leave it out");
+    if (get_number(config, CONFIG_EXCLUSIVE_PRIO) != 0)
+        return refuse(j, "exclusive_prio", "leave it out");
+    if (find(config, CONFIG_PRIORITY_BOOST, &f))
+        return refuse(j, "priority_boost", "leave it out");
+    return true;
+}
+
+static bool judge_source(struct judge *j, struct pfl_span source)
+{
+    struct pfl_span config = get_bytes(source, SOURCE_CONFIG);
+    struct pfl_span name = get_bytes(config, SOURCE_NAME);
+    struct pfl_field f;
+
+    if (pfl_role_has(j->role, PFL_ROLE_DATA_SOURCE) &&
+        !pfl_role_matches(j->role, PFL_ROLE_DATA_SOURCE, name))
+        return refuse_name(j, PFL_ROLE_DATA_SOURCE, "data source", name);
+    if (find(config, SOURCE_PRIORITY_BOOST, &f))
+        return refuse(j, "priority_boost", "leave it out");
+    return true;
+}
+
+static bool judge_lists(struct judge *j, struct pfl_span config)
+{
+    struct pfl_reader r = pfl_reader_of(config);
+    uint64_t max_kb = pfl_role_get_number(j->role, PFL_ROLE_MAX_BUFFER_KB);
+    uint64_t sum_kb = 0;
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == CONFIG_BUFFERS)
+            sum_kb += get_number(f.bytes, BUFFER_SIZE_KB);
+        if (f.id == CONFIG_DATA_SOURCES && !judge_source(j, f.bytes))
+            return false;
+    }
+    return max_kb == 0 || sum_kb <= max_kb ||
+           refuse_number(j, "buffers with a size_kb (together)", sum_kb, max_kb);
+}
+
+static uint64_t longest_delay(struct pfl_span triggers)
+{
+    struct pfl_reader r = pfl_reader_of(triggers);
+    struct pfl_field f;
+    uint64_t longest = 0;
+
+    while (pfl_reader_field(&r, &f)) {
+        uint64_t ms = f.id == TRIGGERS_TRIGGER ? get_number(f.bytes, TRIGGER_STOP_DELAY_MS) : 0;
+
+        longest = ms > longest ? ms : longest;
+    }
+    return longest;
+}
+
+/* A session that waits for triggers to stop or copy it has the timeout in place of the duration. */
+static bool judge_time(struct judge *j, struct pfl_span config)
+{
+    uint64_t max_ms = pfl_role_get_number(j->role, PFL_ROLE_MAX_DURATION_MS);
+    uint64_t duration_ms = get_number(config, CONFIG_DURATION_MS);
+    struct pfl_span triggers = get_bytes(config, CONFIG_TRIGGER_CONFIG);
+    uint64_t mode = get_number(triggers, TRIGGERS_MODE);
+    uint64_t trigger_ms = get_number(triggers, TRIGGERS_TIMEOUT_MS);
+    bool has_timeout = mode == MODE_STOP_TRACING || mode == MODE_CLONE_SNAPSHOT;
+
+    if (max_ms == 0)
+        return true;
+    if (has_timeout && trigger_ms == 0)
+        return refuse_number(j, "a trigger_timeout_ms", 0, max_ms);
+    trigger_ms += longest_delay(triggers);
+    if (trigger_ms > max_ms)
+        return refuse_number(j, "triggers with a timeout and stop delay", trigger_ms, max_ms);
+    if (duration_ms > max_ms || (duration_ms == 0 && !has_timeout))
+        return refuse_number(j, "a duration_ms", duration_ms, max_ms);
+    return true;
+}
+
+static bool judge_config(struct judge *j, struct pfl_span config)
+{
+    return judge_reach(j, config) && judge_lists(j, config) && judge_time(j, config);
+}
+
+static bool judge_enable(struct judge *j, struct pfl_span args)
+{
+    struct pfl_field config;
+
+    /* After Attach: without a config it only asks to hear of the end. */
+    if (!find(args, ENABLE_CONFIG, &config)) {
+        if (get_number(args, ENABLE_NOTIFICATION_ONLY) != 0)
+            return true;
+        config.bytes = pfl_span_of(NULL, 0);
+    }
+    return judge_config(j, config.bytes);
+}
+
+/* ---- sessions ---- */
+
+static bool judge_key(struct judge *j, struct pfl_span args)
+{
+    struct pfl_span key = get_bytes(args, SESSION_KEY);
+
+    return pfl_role_matches(j->role, PFL_ROLE_SESSION, key) ||
+           refuse_name(j, PFL_ROLE_SESSION, "leaving or taking over a session", key);
+}
+
+static bool is_any_session(const struct judge *j)
+{
+    /* Nothing but a star matches what cannot be a name. */
+    return pfl_role_matches(j->role, PFL_ROLE_SESSION, pfl_span_of("\n", 1));
+}
+
+static bool judge_clone(struct judge *j, struct pfl_span args)
+{
+    struct pfl_span name = get_bytes(args, CLONE_NAME);
+    struct pfl_field f;
+
+    if (get_number(args, CLONE_SKIP_FILTER) != 0)
+        return refuse(j, "skip_trace_filter", "leave it out");
+    if ((find(args, CLONE_ID, &f) || get_number(args, CLONE_FOR_BUGREPORT) != 0) &&
+        !is_any_session(j))
+        return refuse(j, "copying a session by its number", "name it");
+    if (name.len == 0 && is_any_session(j))
+        return true;
+    return pfl_role_matches(j->role, PFL_ROLE_SESSION, name) ||
+           refuse_name(j, PFL_ROLE_SESSION, "a copy of session", name);
+}
+
+static bool judge_bugreport(struct judge *j, struct pfl_span args)
+{
+    (void)args;
+    return is_any_session(j) || refuse(j, "saving a trace on the host", "leave it out");
+}
+
+static bool judge_nothing(struct judge *j, struct pfl_span args)
+{
+    (void)j;
+    (void)args;
+    return true;
+}
+
+/* ---- methods ---- */
+
+#define ARGS(type) &perfetto__protos__##type##__descriptor
+
+static const struct method methods[PFL_METHODS] = {
+    [PFL_METHOD_UNKNOWN] = {"unknown", NULL, NULL},
+    [PFL_METHOD_ENABLE_TRACING] = {"EnableTracing", ARGS(enable_tracing_request), judge_enable},
+    [PFL_METHOD_DISABLE_TRACING] = {"DisableTracing", NULL, judge_nothing},
+    [PFL_METHOD_READ_BUFFERS] = {"ReadBuffers", NULL, judge_nothing},
+    [PFL_METHOD_FREE_BUFFERS] = {"FreeBuffers", NULL, judge_nothing},
+    [PFL_METHOD_FLUSH] = {"Flush", NULL, judge_nothing},
+    [PFL_METHOD_START_TRACING] = {"StartTracing", NULL, judge_nothing},
+    [PFL_METHOD_CHANGE_TRACE_CONFIG] = {"ChangeTraceConfig", ARGS(change_trace_config_request),
+                                        judge_enable},
+    [PFL_METHOD_DETACH] = {"Detach", ARGS(detach_request), judge_key},
+    [PFL_METHOD_ATTACH] = {"Attach", ARGS(attach_request), judge_key},
+    [PFL_METHOD_GET_TRACE_STATS] = {"GetTraceStats", NULL, judge_nothing},
+    [PFL_METHOD_OBSERVE_EVENTS] = {"ObserveEvents", NULL, judge_nothing},
+    [PFL_METHOD_QUERY_SERVICE_STATE] = {"QueryServiceState", NULL, judge_nothing},
+    [PFL_METHOD_QUERY_CAPABILITIES] = {"QueryCapabilities", NULL, judge_nothing},
+    [PFL_METHOD_SAVE_TRACE_FOR_BUGREPORT] = {"SaveTraceForBugreport", NULL, judge_bugreport},
+    [PFL_METHOD_CLONE_SESSION] = {"CloneSession", ARGS(clone_session_request), judge_clone},
+};
+
+enum pfl_method pfl_method_find(struct pfl_span name_untrusted)
+{
+    for (int i = PFL_METHOD_UNKNOWN + 1; i < PFL_METHODS; i++) {
+        size_t len = strlen(methods[i].name);
+
+        if (name_untrusted.len == len && memcmp(name_untrusted.data, methods[i].name, len) == 0)
+            return (enum pfl_method)i;
+    }
+    return PFL_METHOD_UNKNOWN;
+}
+
+const char *pfl_method_name(enum pfl_method method)
+{
+    return methods[method].name;
+}
+
+bool pfl_judge_request(struct pfl_span role, enum pfl_method method, struct pfl_span args_untrusted,
+                       char *ret_why)
+{
+    struct judge j = {.role = role, .why = ret_why};
+    const struct method *m = &methods[method];
+    struct pfl_span name = pfl_span_of(m->name, strlen(m->name));
+    char finding[160];
+    char text[240];
+
+    if (m->judge == NULL)
+        return refuse(&j, "a method that the host did not name or that is not known here",
+                      "use those of ConsumerPort");
+    if (pfl_role_has(role, PFL_ROLE_METHOD) && !pfl_role_matches(role, PFL_ROLE_METHOD, name))
+        return refuse_name(&j, PFL_ROLE_METHOD, "method", name);
+    if (m->args != NULL && !pfl_strict_check(m->args, args_untrusted, finding, sizeof(finding))) {
+        (void)snprintf(text, sizeof(text), "what cannot be judged (%s)", finding);
+        return refuse(&j, text, "leave it out");
+    }
+    return m->judge(&j, args_untrusted);
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operators' streams at the meeting point: what a CONNECT becomes.
+ *
+ * Happy path: the operator's account has room for one more, his role goes to the agent with the
+ * CONNECT, and a splice (splice.h) passes bytes and credit, no faster than the role says. When the
+ * policy changes each stream is looked at again: forbidden ones are killed, the agents of those
+ * with another role are told it. Failures: a status with a sentence; an agent that does not take a
+ * new role loses the stream. Ownership: a stream frees itself when its legs are gone; its account
+ * is the port's. Limits: accounts.h, streams per connection (proto/h2.h).
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "proto/h2_call.h"
+#include "proto/problem.h"
+#include "relay/hub_impl.h"
+
+#define PACE_MS 10u
+
+struct carried {
+    struct pfl_list node;
+    struct pfl_splice *splice;   /* borrowed until its on_ended */
+    struct pfl_peer *peer;       /* borrowed while the operator's leg is there */
+    struct pfl_account *account; /* borrowed; NULL: no role */
+    struct pfl_asker asker;
+    char role[PFL_ROLE_FIELD_BYTES]; /* as the agent has it; "": none */
+    bool is_held;                    /* waits for its bytes a second */
+};
+
+/* A role on its way to an agent; finds its stream again by name. */
+struct telling {
+    struct pfl_asker asker;
+    char role[PFL_ROLE_FIELD_BYTES];
+};
+
+/* ---- audit ---- */
+
+void pfl_asker_set(struct pfl_asker *self, const struct pfl_peer *p, const struct pfl_route *route)
+{
+    self->hub = p->hub;
+    memcpy(self->who, p->identity.name, sizeof(self->who));
+    memcpy(self->address, p->address, sizeof(self->address));
+    memcpy(self->host, route->host, sizeof(self->host));
+    memcpy(self->stream, route->stream, sizeof(self->stream));
+}
+
+void pfl_asker_audit(const struct pfl_asker *self, const char *action, unsigned status,
+                     const struct pfl_splice_stats *stats)
+{
+    struct pfl_audit_entry entry = {
+        .who = self->who,
+        .address = self->address,
+        .action = action,
+        .host = self->host,
+        .stream = self->stream,
+        .status = status,
+        .bytes_to_host = stats != NULL ? stats->bytes_to_host : 0,
+        .bytes_to_operator = stats != NULL ? stats->bytes_to_operator : 0,
+    };
+
+    pfl_audit_write(self->hub->audit, &entry);
+}
+
+/* ---- a stream's life ---- */
+
+static struct carried *carried_of(struct pfl_list *node)
+{
+    return PFL_CONTAINER_OF(node, struct carried, node);
+}
+
+static void count_stream(struct pfl_hub *hub, const char *name, bool is_more)
+{
+    struct pfl_host *host = pfl_inventory_find(&hub->inventory, name);
+
+    if (host != NULL && (is_more || host->streams != 0))
+        host->streams += is_more ? 1 : -1u;
+}
+
+static void on_splice_ended(void *user, const struct pfl_splice_stats *stats)
+{
+    struct carried *c = user;
+
+    pfl_list_remove(&c->node);
+    count_stream(c->asker.hub, c->asker.host, false);
+    if (c->account != NULL)
+        pfl_account_close(c->account);
+    pfl_asker_audit(&c->asker, stats->status == 200 ? "end" : "refuse", stats->status, stats);
+    pfl_log_info("stream-ended",
+                 "operator=%s host=%s stream=%s status=%u bytes_to_host=%llu "
+                 "bytes_to_operator=%llu operator_side=%u host_side=%u",
+                 c->asker.who, c->asker.host, c->asker.stream, stats->status,
+                 (unsigned long long)stats->bytes_to_host,
+                 (unsigned long long)stats->bytes_to_operator, stats->operator_code,
+                 stats->host_code);
+    pfl_mem_free(c);
+}
+
+/* ---- bytes a second ---- */
+
+static void on_pace(uv_timer_t *timer)
+{
+    struct pfl_peer *p = timer->data;
+    struct carried *first = NULL;
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &p->hub->carried) {
+        struct carried *c = carried_of(it);
+
+        if (c->peer != p || !c->is_held)
+            continue;
+        c->is_held = false;
+        first = first != NULL ? first : c;
+        pfl_splice_wake(c->splice);
+    }
+    /* Who was asked first is asked last the next time. */
+    if (first != NULL) {
+        pfl_list_remove(&first->node);
+        pfl_list_append(&p->hub->carried, &first->node);
+    }
+}
+
+static size_t get_room(void *user, size_t want)
+{
+    struct carried *c = user;
+    uint64_t room = pfl_bucket_get(&c->account->bytes, uv_now(c->asker.hub->loop));
+
+    if (room >= want)
+        return want;
+    c->is_held = true;
+    if (!uv_is_active((uv_handle_t *)&c->peer->timer))
+        (void)uv_timer_start(&c->peer->timer, on_pace, PACE_MS, 0);
+    return (size_t)room;
+}
+
+static void on_sent(void *user, size_t bytes)
+{
+    struct carried *c = user;
+
+    pfl_bucket_take(&c->account->bytes, bytes);
+}
+
+/* ---- beginning ---- */
+
+static void refuse(struct pfl_h2_stream *leg, unsigned status, const char *title,
+                   const char *detail)
+{
+    struct pfl_problem problem = {status, "relay", title, detail};
+
+    pfl_problem_respond(leg, &problem);
+}
+
+/* The one that an older connection of this operator carries: it gives way to the new one. */
+static bool is_carried(const struct pfl_hub *hub, const struct pfl_asker *asker)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &hub->carried) {
+        const struct pfl_asker *other = &carried_of(it)->asker;
+
+        if (asker->stream[0] != '\0' && strcmp(other->stream, asker->stream) == 0 &&
+            strcmp(other->who, asker->who) == 0 && strcmp(other->host, asker->host) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* False: refused already. */
+static bool open_account(struct carried *c, struct pfl_h2_stream *leg, struct pfl_span role,
+                         bool is_resume)
+{
+    struct pfl_hub *hub = c->asker.hub;
+    uint64_t now_ms = uv_now(hub->loop);
+    char detail[320];
+
+    if (role.len == 0)
+        return true;
+    c->account = pfl_accounts_get(hub->accounts, c->asker.who, role, now_ms);
+    if (c->account != NULL && pfl_account_try_open(c->account, !is_resume, now_ms))
+        return true;
+    if (c->account != NULL && is_carried(hub, &c->asker)) {
+        c->account->streams++;
+        return true;
+    }
+    (void)snprintf(detail, sizeof(detail),
+                   "the role %s gives %s no more streams at the moment: close some, or wait",
+                   c->account != NULL ? c->account->role : "?", c->asker.who);
+    c->account = NULL;
+    pfl_asker_audit(&c->asker, "refuse", 429, NULL);
+    refuse(leg, 429, "too many streams", detail);
+    return false;
+}
+
+static int start_splice(struct carried *c, struct pfl_h2_stream *leg,
+                        const struct pfl_carry_conf *conf)
+{
+    struct pfl_splice_conf splice = {
+        .leg = leg,
+        .head = conf->head,
+        .agent = conf->agent,
+        .operator_name = c->asker.who,
+        .host_window_bytes = PFL_TUNNEL_DATA_WINDOW_BYTES,
+        .operator_window_bytes = PFL_TUNNEL_CONTROL_WINDOW_BYTES,
+        .role = conf->decision->role,
+        .role_text = c->role[0] != '\0' ? c->role : NULL,
+        .get_room = c->account != NULL ? get_room : NULL,
+        .on_sent = c->account != NULL ? on_sent : NULL,
+        .on_ended = on_splice_ended,
+        .user = c,
+    };
+
+    return pfl_splice_new(&splice, &c->splice);
+}
+
+void pfl_carry(struct pfl_peer *p, struct pfl_h2_stream *leg, const struct pfl_carry_conf *conf)
+{
+    struct carried *c = pfl_mem_zalloc(sizeof(*c));
+    const char *id = pfl_h2_head_get(conf->head, PFL_TUNNEL_H_STREAM);
+    bool is_resume = pfl_h2_head_get(conf->head, PFL_TUNNEL_H_RECEIVED) != NULL;
+
+    if (c == NULL) {
+        refuse(leg, 503, "out of memory", "the relay is out of memory");
+        return;
+    }
+    pfl_asker_set(&c->asker, p, conf->route);
+    c->peer = p;
+    if (id != NULL && pfl_route_is_stream_id(id))
+        (void)snprintf(c->asker.stream, sizeof(c->asker.stream), "%s", id);
+    pfl_role_write(conf->decision->role, c->role);
+    if (!open_account(c, leg, conf->decision->rates, is_resume)) {
+        pfl_mem_free(c);
+        return;
+    }
+    if (start_splice(c, leg, conf) != 0) {
+        if (c->account != NULL)
+            pfl_account_close(c->account);
+        pfl_mem_free(c);
+        refuse(leg, 503, "relay busy", "this host carries too many streams at the moment");
+        return;
+    }
+    pfl_list_append(&p->hub->carried, &c->node);
+    count_stream(p->hub, c->asker.host, true);
+    pfl_asker_audit(&c->asker, is_resume ? "resume" : "connect", 0, NULL);
+}
+
+/* ---- another policy ---- */
+
+static void end_forbidden(struct carried *c, unsigned status)
+{
+    pfl_asker_audit(&c->asker, "forbid", status, NULL);
+    pfl_splice_cancel(c->splice);
+}
+
+static void on_told(void *user, int err, unsigned status, struct pfl_span body)
+{
+    struct telling *t = user;
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    (void)body;
+    PFL_LIST_EACH_SAFE (it, tmp, &t->asker.hub->carried) {
+        struct carried *c = carried_of(it);
+
+        /* With a lost connection the stream is lost, too, and gets its role when it is resumed. */
+        if (err == PFL_ECLOSED || strcmp(c->asker.stream, t->asker.stream) != 0 ||
+            strcmp(c->asker.host, t->asker.host) != 0 || strcmp(c->asker.who, t->asker.who) != 0)
+            continue;
+        if (err == 0 && status == 204)
+            memcpy(c->role, t->role, sizeof(c->role));
+        else
+            end_forbidden(c, err == 0 ? status : 502);
+    }
+    pfl_mem_free(t);
+}
+
+static int tell_agent(struct carried *c, const char *role)
+{
+    struct pfl_hub *hub = c->asker.hub;
+    struct pfl_host *host = pfl_inventory_find(&hub->inventory, c->asker.host);
+    struct pfl_h2 *agent = host != NULL ? pfl_hub_get_agent(hub, host) : NULL;
+    struct telling *t = agent != NULL ? pfl_mem_zalloc(sizeof(*t)) : NULL;
+    struct pfl_h2_field fields[] = {{PFL_TUNNEL_H_OPERATOR, c->asker.who},
+                                    {PFL_TUNNEL_H_ROLE, role}};
+    char path[80];
+    struct pfl_h2_call_conf call = {.method = "PUT",
+                                    .path = path,
+                                    .fields = fields,
+                                    .fields_len = 2,
+                                    .body_max_bytes = 4096,
+                                    .on_done = on_told,
+                                    .user = t};
+    int rc;
+
+    if (t == NULL)
+        return PFL_ENOMEM;
+    t->asker = c->asker;
+    (void)snprintf(t->role, sizeof(t->role), "%s", role);
+    (void)snprintf(path, sizeof(path), PFL_TUNNEL_STREAMS_PATH "/%s", c->asker.stream);
+    rc = pfl_h2_call_start(agent, &call, NULL);
+    if (rc != 0)
+        pfl_mem_free(t);
+    return rc;
+}
+
+/* Roles are replaced, never lifted: a stream that had one keeps it when there is none any more. */
+static void review(struct carried *c)
+{
+    struct pfl_policy_decision d;
+    char role[PFL_ROLE_FIELD_BYTES];
+
+    pfl_hub_decide(c->asker.hub, c->asker.who, c->asker.host, &d);
+    if (!d.is_allowed && !d.wants_labels) {
+        end_forbidden(c, 403);
+        return;
+    }
+    if (c->account != NULL && d.rates.len != 0)
+        (void)pfl_accounts_get(c->asker.hub->accounts, c->asker.who, d.rates,
+                               uv_now(c->asker.hub->loop));
+    pfl_role_write(d.role, role);
+    if (d.role.len == 0 || strcmp(role, c->role) == 0)
+        return;
+    if (c->role[0] == '\0' || c->asker.stream[0] == '\0' || tell_agent(c, role) != 0)
+        end_forbidden(c, 403);
+}
+
+void pfl_hub_review(struct pfl_hub *self)
+{
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    PFL_LIST_EACH_SAFE (it, tmp, &self->carried)
+        review(carried_of(it));
+}
