@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What libperfleet costs the program that writes: nanoseconds for each packet, flat out, on one
- * thread.
+ * What libperfleet costs the program that writes: nanoseconds for each packet, flat out.
  *
- * Usage: bench_write [--packets N] [--bytes B] [--track-events] [--stall] [--smb-kb K] [--rate R]
- *                    [--warm-up N]
+ * Usage: bench_write [--packets N] [--threads T] [--bytes B] [--track-events] [--stall]
+ *                    [--smb-kb K] [--rate R] [--warm-up N]
  *
- * Waits until a session wants the data source `perfleet.bench`, writes N packets TracePacket
- * {timestamp, for_testing {seq_value, str of B bytes}}, or slices of a track event's size, and
- * prints one line of key=value on stdout. It then stays connected until its stdin ends. The service
+ * Waits until a session wants the data source `perfleet.bench`; each thread writes N TracePacket
+ * {timestamp, for_testing {seq_value, str of B bytes}}, or slices of a track event's size, and it
+ * prints one line of key=value on stdout, then stays connected until its stdin ends. The service
  * is found by PERFETTO_PRODUCER_SOCK_NAME. Without --stall a packet that finds no memory is
  * dropped. With --rate the packets are spread evenly, the thread never sleeps. N packets of
  * warm-up come first and count for nothing: a service's buffer costs page faults in its first turn.
  */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,13 +40,26 @@ struct options {
     uint64_t packets;
     uint64_t warm_up;
     uint32_t bytes;
+    uint32_t threads;
     uint32_t smb_kb;
     uint32_t rate; /* packets a second, evenly; 0: flat out */
     bool is_track_events;
     bool is_stalling;
 };
 
+#define THREADS_MAX 1024u
+
+struct thread {
+    const struct options *options;
+    struct perfleet_source *source;
+    pthread_t id;
+    uint64_t ns;
+    uint64_t cpu_ns;
+    struct perfleet_writer_stats stats;
+};
+
 static atomic_bool is_started;
+static struct thread threads[THREADS_MAX];
 static char padding[65536];
 
 static void on_start(void *user, uint32_t instance)
@@ -123,6 +136,8 @@ static bool parse_options(struct options *o, int argc, char **argv)
             o->warm_up = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--bytes") == 0 && i + 1 < argc)
             o->bytes = (uint32_t)strtoul(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc)
+            o->threads = (uint32_t)strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--rate") == 0 && i + 1 < argc)
             o->rate = (uint32_t)strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--smb-kb") == 0 && i + 1 < argc)
@@ -130,36 +145,69 @@ static bool parse_options(struct options *o, int argc, char **argv)
         else
             return false;
     }
-    return o->bytes <= sizeof(padding) && o->packets != 0;
+    return o->bytes <= sizeof(padding) && o->packets != 0 && o->threads > 0 &&
+           o->threads <= THREADS_MAX;
+}
+
+static uint64_t read_clock(clockid_t clock)
+{
+    struct timespec ts;
+
+    clock_gettime(clock, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static void *run_thread(void *arg)
+{
+    struct thread *t = arg;
+    struct perfleet_writer_stats before = {0};
+    uint64_t begin_ns, begin_cpu_ns;
+    struct perfleet_writer *w;
+
+    write_packets(t->source, t->options, t->options->warm_up);
+    PERFLEET_TRACE(t->source, w)
+    perfleet_writer_stats_get(w, &before);
+    begin_ns = read_clock(CLOCK_MONOTONIC);
+    begin_cpu_ns = read_clock(CLOCK_THREAD_CPUTIME_ID);
+    write_packets(t->source, t->options, t->options->packets);
+    t->ns = read_clock(CLOCK_MONOTONIC) - begin_ns;
+    t->cpu_ns = read_clock(CLOCK_THREAD_CPUTIME_ID) - begin_cpu_ns;
+    PERFLEET_TRACE(t->source, w)
+    {
+        perfleet_writer_flush(w);
+        perfleet_writer_stats_get(w, &t->stats);
+    }
+    t->stats.dropped -= before.dropped;
+    t->stats.stalls -= before.stalls;
+    return NULL;
 }
 
 static void run(struct perfleet *tracing, struct perfleet_source *source, const struct options *o)
 {
-    struct perfleet_writer_stats before = {0}, stats = {0};
+    struct thread sum = {0};
     struct timespec nap = {.tv_nsec = 1000000};
-    struct perfleet_writer *w;
-    uint64_t begin_ns, ns;
+    uint64_t all = o->packets * o->threads;
     char byte;
 
     while (!atomic_load(&is_started))
         nanosleep(&nap, NULL);
-    write_packets(source, o, o->warm_up);
-    PERFLEET_TRACE(source, w)
-    {
-        perfleet_writer_stats_get(w, &before);
+    for (uint32_t i = 0; i < o->threads; i++) {
+        threads[i] = (struct thread){.options = o, .source = source};
+        if (pthread_create(&threads[i].id, NULL, run_thread, &threads[i]) != 0)
+            abort();
     }
-    begin_ns = perfleet_time_ns();
-    write_packets(source, o, o->packets);
-    ns = perfleet_time_ns() - begin_ns;
-    PERFLEET_TRACE(source, w)
-    {
-        perfleet_writer_flush(w);
-        perfleet_writer_stats_get(w, &stats);
+    for (uint32_t i = 0; i < o->threads; i++) {
+        pthread_join(threads[i].id, NULL);
+        sum.ns = threads[i].ns > sum.ns ? threads[i].ns : sum.ns;
+        sum.cpu_ns += threads[i].cpu_ns;
+        sum.stats.dropped += threads[i].stats.dropped;
+        sum.stats.stalls += threads[i].stats.stalls;
     }
     (void)perfleet_sync(tracing, 10000);
-    printf("done packets=%llu dropped=%llu stalls=%llu ns_per_packet=%.2f\n",
-           (unsigned long long)o->packets, (unsigned long long)(stats.dropped - before.dropped),
-           (unsigned long long)(stats.stalls - before.stalls), (double)ns / (double)o->packets);
+    printf("done packets=%llu dropped=%llu stalls=%llu ns_per_packet=%.2f cpu_ns_per_packet=%.2f\n",
+           (unsigned long long)all, (unsigned long long)sum.stats.dropped,
+           (unsigned long long)sum.stats.stalls, (double)sum.ns / (double)o->packets,
+           (double)sum.cpu_ns / (double)all);
     fflush(stdout);
     while (read(STDIN_FILENO, &byte, 1) > 0)
         continue;
@@ -167,15 +215,15 @@ static void run(struct perfleet *tracing, struct perfleet_source *source, const 
 
 int main(int argc, char **argv)
 {
-    struct options o = {.packets = 1000000, .bytes = 512};
+    struct options o = {.packets = 1000000, .bytes = 512, .threads = 1};
     struct perfleet_conf conf = {.producer_name = "perfleet.bench"};
     struct perfleet_source_conf source_conf = {.name = "perfleet.bench", .on_start = on_start};
     struct perfleet_source *source;
     struct perfleet *tracing;
 
     if (!parse_options(&o, argc, argv)) {
-        fprintf(stderr, "usage: bench_write [--packets N] [--bytes B] [--track-events] "
-                        "[--stall] [--smb-kb K] [--rate R] [--warm-up N]\n");
+        fprintf(stderr, "usage: bench_write [--packets N] [--threads T] [--bytes B] "
+                        "[--track-events] [--stall] [--smb-kb K] [--rate R] [--warm-up N]\n");
         return 2;
     }
     memset(padding, 'x', sizeof(padding));
