@@ -18,7 +18,6 @@
  */
 #include "producer/arbiter.h"
 
-#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -32,7 +31,6 @@ static struct pfl_arbiter *list; /* guarded by list_lock */
 
 #define LIST_FIRST_BYTES 4096u
 #define COMMIT_SHARE     4u /* a quarter of the memory: the rest is for the time until it is taken */
-#define WATCH_NS         50000 /* what a service that is awake or wakes up needs for a few chunks */
 
 /* Sleep before stall n, in microseconds; the last one repeats. 0: watches for WATCH_NS. */
 static const uint32_t stall_us[] = {0, 0, 8, 72, 584, 4680, 37448, 100000};
@@ -61,7 +59,7 @@ int pfl_arbiter_new(const struct pfl_arbiter_conf *conf, struct pfl_arbiter **re
     a->commit_thread = pthread_self();
     atomic_init(&a->refs, 1);
     atomic_init(&a->is_dead, 0);
-    atomic_init(&a->next_page, 0);
+    pfl_search_init(&a->search);
     pthread_mutex_init(&a->lock, NULL);
     pthread_mutex_init(&a->send_lock, NULL);
     pthread_mutex_lock(&list_lock);
@@ -272,71 +270,6 @@ void pfl_arbiter_close_writer(struct pfl_arbiter *self, uint16_t writer_id, uint
 
 /* --- chunks ----------------------------------------------------------------------------- */
 
-static bool try_page(struct pfl_arbiter *self, uint32_t page_index,
-                     struct pfl_arbiter_chunk *ret_chunk)
-{
-    struct pfl_page_header *page = pfl_smb_page(&self->smb, page_index);
-    uint32_t bitmap = pfl_page_bitmap(page);
-
-    if (bitmap == 0) {
-        pfl_state_try_partition(page, PFL_PAGE_DIV1);
-        bitmap = pfl_page_bitmap(page);
-    }
-    for (uint32_t i = 0; i < pfl_page_chunks(bitmap); i++) {
-        uint32_t taken;
-
-        if (pfl_page_chunk_state(bitmap, i) != PFL_CHUNK_FREE)
-            continue;
-        if (pfl_state_begin_write(page, i, &taken) != PFL_STATE_DONE)
-            continue;
-        ret_chunk->header = pfl_smb_chunk(&self->smb, page_index, taken, i);
-        ret_chunk->page = page_index;
-        ret_chunk->index = i;
-        ret_chunk->payload_bytes = pfl_page_payload_bytes(self->smb.page_bytes, taken);
-        return true;
-    }
-    return false;
-}
-
-static bool try_pages(struct pfl_arbiter *self, const struct pfl_arbiter_want *want,
-                      struct pfl_arbiter_chunk *ret_chunk)
-{
-    uint32_t at = atomic_load_explicit(&self->next_page, memory_order_relaxed);
-
-    for (uint32_t i = 0; i < self->smb.pages; i++) {
-        if (at >= self->smb.pages)
-            at = 0;
-        if (try_page(self, at, ret_chunk)) {
-            atomic_store_explicit(&self->next_page, at + 1, memory_order_relaxed);
-            pfl_chunk_set_header(ret_chunk->header, want->writer_id, want->chunk_id, want->packets);
-            return true;
-        }
-        at++;
-    }
-    return false;
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-/* Until the page where the next search starts changes, or not any longer. */
-static void watch_next_page(struct pfl_arbiter *self)
-{
-    uint32_t at = atomic_load_explicit(&self->next_page, memory_order_relaxed);
-    struct pfl_page_header *page = pfl_smb_page(&self->smb, at < self->smb.pages ? at : 0);
-    uint32_t bitmap = pfl_page_bitmap(page);
-    uint64_t until_ns = now_ns() + WATCH_NS;
-
-    do {
-        sched_yield();
-    } while (pfl_page_bitmap(page) == bitmap && now_ns() < until_ns);
-}
-
 /* Gives the service time, or on the commit thread something to do. False: there is no hope. */
 static bool wait_for_room(struct pfl_arbiter *self, uint32_t stalls)
 {
@@ -351,7 +284,7 @@ static bool wait_for_room(struct pfl_arbiter *self, uint32_t stalls)
     if (stalls > 0) /* before, what was committed already should make room */
         commit_soon(self);
     if (us == 0)
-        watch_next_page(self);
+        pfl_search_watch(&self->search, &self->smb);
     else
         nanosleep(&ts, NULL);
     return true;
@@ -377,8 +310,12 @@ bool pfl_arbiter_get_chunk(struct pfl_arbiter *self, const struct pfl_arbiter_wa
     for (uint32_t stalls = 0;; stalls++) {
         if (is_dead(self) || pfl_fork_is_child())
             return false;
-        if (try_pages(self, want, ret_chunk))
+        if (want->policy == PERFLEET_DROP && pfl_search_is_likely_full(&self->search, &self->smb))
+            return false;
+        if (pfl_search_take(&self->search, &self->smb, ret_chunk)) {
+            pfl_chunk_set_header(ret_chunk->header, want->writer_id, want->chunk_id, want->packets);
             return true;
+        }
         if (want->policy == PERFLEET_DROP || is_held(self, want->buffer)) {
             commit_soon(self); /* less than the share may be all that can come free */
             return false;

@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "producer/perfleet.h"
 #include "producer/reservation.h"
+#include "producer/search.h"
 
 #define PFL_ARBITER_PATCHES_MAX 65536u
 #define PFL_ARBITER_STALLS_MAX  300u
@@ -85,7 +86,7 @@ struct pfl_arbiter {
     size_t smb_bytes;
     _Atomic(uint32_t) refs;
     _Atomic(uint32_t) is_dead;
-    _Atomic(uint32_t) next_page; /* where the search starts: a hint */
+    struct pfl_search search;
     bool (*commit_now)(void *user);
     bool (*commit_here)(void *user);
     void *user;
@@ -107,14 +108,6 @@ struct pfl_arbiter {
     uint16_t last_writer_id;
     uint32_t writers_live;
     uint32_t is_writer_live[(PFL_WRITER_ID_MAX + 1) / 32];
-};
-
-/* A chunk in the hands of a writer; `header` NULL: none. */
-struct pfl_arbiter_chunk {
-    struct pfl_chunk_header *header;
-    uint32_t page;
-    uint32_t index;
-    uint32_t payload_bytes;
 };
 
 /* What a writer asks for. */

@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <setjmp.h>
@@ -14,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/mem.h"
 #include "producer/heap.h"
 #include "producer/perfleet_track_event.h"
 
@@ -155,7 +155,7 @@ static void *trace_and_allocate(void *arg)
     storm->victim = pthread_self();
     assert_int_equal(pthread_create(&rager, NULL, rage, storm), 0);
     for (uint32_t n = 0; !atomic_load(&storm->is_over); n++) {
-        void *volatile block = malloc(n % 4000 + 1);
+        void *volatile block = pfl_mem_alloc(n % 4000 + 1);
 
         PERFLEET_TRACE(source, w)
         {
@@ -163,7 +163,7 @@ static void *trace_and_allocate(void *arg)
             perfleet_bytes(w, 1, block, n % 4000 + 1);
             perfleet_packet_end(w);
         }
-        free(block);
+        pfl_mem_free(block);
         if (n % 64 == 0)
             pfl_source_drop_thread(); /* the handler makes the next writer, or we do */
     }
