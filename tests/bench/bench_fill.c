@@ -4,7 +4,7 @@
  * service. It writes the shared memory itself, so that it is cheap and the same for every service.
  *
  * Usage: bench_fill SOCKET [--packets N] [--bytes B] [--track-events] [--smb-kb K] [--source NAME]
- *                          [--writers N]
+ *                          [--writers N] [--watch]
  *
  * Waits until a session wants the data source (perfleet.bench), writes N packets (0: until the
  * session stops), waits until the service has taken them in, and prints one line of key=value on
@@ -49,6 +49,7 @@ struct options {
     uint32_t smb_kb;
     uint32_t writers; /* sequences that take turns */
     bool is_track_events;
+    bool is_watching; /* waits for memory awake */
 };
 
 static uint8_t packet[STR_MAX_BYTES + 64];
@@ -149,6 +150,7 @@ static void run(struct pfl_fill_link *link, const struct options *o)
 
     pfl_fill_writer_init(&writer, link, 1);
     writer.writers = (uint16_t)o->writers;
+    writer.is_watching = o->is_watching;
     while (wait_for_start(&writer, starts)) {
         uint64_t begin_ns = now_ns(CLOCK_MONOTONIC), stalls = writer.stalls, chunks = writer.chunks;
         uint64_t packets, ns;
@@ -170,6 +172,8 @@ static bool parse_options(struct options *o, int argc, char **argv)
     for (int i = 2; i < argc; i++) {
         if (strcmp(argv[i], "--track-events") == 0)
             o->is_track_events = true;
+        else if (strcmp(argv[i], "--watch") == 0)
+            o->is_watching = true;
         else if (strcmp(argv[i], "--packets") == 0 && i + 1 < argc)
             o->packets = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--bytes") == 0 && i + 1 < argc)
@@ -193,7 +197,7 @@ int main(int argc, char **argv)
 
     if (argc < 2 || !parse_options(&o, argc, argv)) {
         fprintf(stderr, "usage: bench_fill SOCKET [--packets N] [--bytes B] [--track-events] "
-                        "[--smb-kb K] [--source NAME] [--writers N]\n");
+                        "[--smb-kb K] [--source NAME] [--writers N] [--watch]\n");
         return 2;
     }
     pfl_fill_link_init(&link, argv[1], o.source, o.smb_kb);

@@ -116,7 +116,7 @@ class Waiting:
 
 def measure_waiting(bench, kinds, programs, table):
     """Rows: each writer on both services; perfleet's own pair against Perfetto's."""
-    gigabytes = 0.5 * min(1, max(bench.o.scale, 0.002))
+    gigabytes = min(1, max(bench.o.scale, 0.001))
     for size in Waiting.sizes:
         for _ in range(bench.o.rounds):
             rates = {}

@@ -6,7 +6,8 @@
  * complete it and note it for the commit; commit at half of the shared memory.
  *
  * Pages are used in their order, so the next page is the one that has waited longest: when it is
- * not free, the writer watches it for a moment, then commits what is pending, then sleeps.
+ * not free, the writer commits what is pending and sleeps for some microseconds, or, if it is to
+ * watch, does so only when watching the page for a moment did not help.
  */
 #include "tests/bench/fill_writer.h"
 
@@ -106,7 +107,8 @@ static uint64_t now_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* As libperfleet does: what was committed makes room soon, else what is pending has to. */
+/* Watching, as libperfleet does: what was committed makes room soon, else what is pending has to.
+ */
 static void wait_for_page(struct pfl_fill_writer *self, struct pfl_page_header *page)
 {
     uint32_t bitmap = pfl_page_bitmap(page);
@@ -114,6 +116,13 @@ static void wait_for_page(struct pfl_fill_writer *self, struct pfl_page_header *
     struct timespec nap = {.tv_nsec = STALL_NS};
 
     self->stalls++;
+    if (!self->is_watching) {
+        if (self->pending > 0)
+            send_commit(self);
+        nanosleep(&nap, NULL);
+        pfl_fill_link_pump(self->link, false);
+        return;
+    }
     do {
         sched_yield();
         if (pfl_page_bitmap(page) != bitmap)

@@ -14,6 +14,7 @@
 struct pfl_fill_writer {
     struct pfl_fill_link *link; /* borrowed for the writer's life */
     uint16_t writer_id;
+    bool is_watching;          /* when the memory is full, it does not sleep at once */
     uint16_t writers;          /* 0 or 1: one; else ids from 1 take turns, a chunk each */
     uint32_t chunk_ids[32768]; /* of the writers that are not at it */
     uint32_t chunk_id;         /* of the chunk in hand, or of the next one */
