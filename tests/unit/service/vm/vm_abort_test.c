@@ -228,25 +228,27 @@ static void what_is_deleted_costs_nothing_any_more(void **state)
 
 static void work_past_what_packets_earn_aborts_and_comes_back(void **state)
 {
-    /* Each instruction looks at the whole packet. */
-    const struct kit_bytes look = KIT_JOIN(kit_select(SRC, false, kit_step(2)), KIT_LEVEL(1));
-    struct kit_bytes program = KIT_NONE;
-    struct kit_bytes packet = KIT_NONE;
-    const struct kit_bytes small = kit_number(1, 1);
+    /* Each packet visits the 1000 elements that the first one brought, 20 times. */
+    const struct kit_bytes nothing = kit_select(DST, false, KIT_NONE);
+    const struct kit_bytes small = kit_number(2, 1);
+    struct kit_bytes visits = KIT_NONE;
+    struct kit_bytes many = KIT_NONE;
     struct pfl_vm *vm;
     unsigned rounds = 0;
 
     (void)state;
-    for (unsigned i = 0; i < 200; i++)
-        program = KIT_JOIN(program, KIT_PROGRAM(look));
-    for (unsigned i = 0; i < 2000; i++)
-        packet = KIT_JOIN(packet, small);
-    vm = kit_vm(program, KIT_MEMORY);
-    while (pfl_vm_apply(vm, kit_span(&packet)) == PFL_VM_OK)
-        assert_in_range(++rounds, 1, 1000);
-    assert_in_range(rounds, 50, 200); /* 400,000 each, of 16,000,000 and 260,000 a packet */
+    for (unsigned i = 0; i < 20; i++)
+        visits = KIT_JOIN(visits, KIT_NESTED(nothing));
+    for (unsigned i = 0; i < 1000; i++)
+        many = KIT_JOIN(many, kit_number(1, 1));
+    vm = kit_vm(KIT_PROGRAM(kit_merge(0), KIT_JOIN(kit_select(DST, false, kit_each(1)), visits)),
+                1u << 20);
+    assert_int_equal(pfl_vm_apply(vm, kit_span(&many)), PFL_VM_OK);
+    while (pfl_vm_apply(vm, kit_span(&small)) == PFL_VM_OK)
+        assert_in_range(++rounds, 1, 2000);
+    assert_in_range(rounds, 600, 1200); /* 21,000 each, of 16,000,000 and 1,500 a packet */
     assert_non_null(strstr(pfl_vm_get_why(vm), "work"));
-    assert_int_equal(pfl_vm_apply(vm, kit_span(&small)), PFL_VM_OK);
+    assert_int_equal(pfl_vm_apply(vm, kit_span(&many)), PFL_VM_OK);
     pfl_vm_free(vm);
 }
 
