@@ -1,0 +1,171 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2016,SC2034,SC2153,SC2154
+# Roles on real processes: what an operator may do at which host, how he is told what he may not, what
+# he tries all the same, and what happens to what runs when the policy changes.
+# shellcheck disable=SC1091
+. "$(dirname "$0")/lib.sh"
+CLIENT=$PFL_BUILD/tests/tunnel_client
+P=$BIN/perfleet
+
+make_pki || { check "perfleet-pki makes an authority and an operator" false; finish; }
+pki operator guest
+TLS_GUEST=(--ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-guest.pem" --key "$WORK/pki/operator-guest.key")
+guest() { timeout 60 "$P" "$1" --relay "$RELAY" "${TLS_GUEST[@]}" "${@:2}"; }
+
+policy() { # policy ROLE-OF-GUESTS [MORE-RULES]
+    cat <<END
+rule { name: "me" operator: "me" host: "*" }
+${2:-}
+rule { name: "guests" operator: "guest" host: "*" label: "role=web" role: "guests" }
+role { name: "guests" data_source: "$EXAMPLE_SOURCE" session: "g-*" $1 }
+END
+}
+WIDE="max_duration_ms: 5000 max_buffer_kb: 8192"
+
+# ---- the file
+policy "$WIDE" >"$WORK/policy.pbtx"
+check "a policy can be checked" says '2 rules, 1 roles' "$BIN/perfleet-relay" --check-policy "$WORK/policy.pbtx"
+check "the example is one" "$BIN/perfleet-relay" --check-policy "$ROOT/deploy/conf/policy.pbtx"
+policy "max_durations_ms: 5" >"$WORK/bad.pbtx"
+check "what is wrong is told with file and line" says 'bad.pbtx:4:[0-9]+: .*max_duration_ms' \
+    "$BIN/perfleet-relay" --check-policy "$WORK/bad.pbtx"
+check "and exits with 1" exits_with 1 "$BIN/perfleet-relay" --check-policy "$WORK/bad.pbtx"
+
+# ---- hosts
+start_service one || { check "perfleetd opens its sockets" false; finish; }
+start example-one "$BIN/perfleet-example" --rate 1000 --smb-kb 4096
+check "the example registers" wait_for_source "$EXAMPLE_SOURCE" 1
+pki relay meet --ip 127.0.0.1
+start_relay_with() { # start_relay_with LISTEN: RELAY, MEETING_PID
+    rm -f "$WORK/meeting.log"
+    start meeting "$BIN/perfleet-relay" --listen "$1" --ca "$WORK/pki/ca.pem" --policy "$WORK/policy.pbtx" \
+        --cert "$WORK/pki/relay-meet.pem" --key "$WORK/pki/relay-meet.key" --audit-log "$WORK/audit.jsonl"
+    MEETING_PID=$STARTED
+    wait_for 20 pfl_relay_port_in "$WORK/meeting.log" || return
+    RELAY=127.0.0.1:$(pfl_relay_port_in "$WORK/meeting.log")
+}
+start_relay_with 127.0.0.1:0 || { check "the relay listens" false; finish; }
+start_agent one --label role=web
+mkdir -p "$WORK/two"
+ln -s "$WORK/one/consumer.sock" "$WORK/two/consumer.sock"
+start_agent two --label role=db
+has_hosts() { # has_hosts WHO N
+    [ "$(timeout 10 "$CLIENT" "$RELAY" test "$WORK/pki/ca.pem" "$WORK/pki/operator-$1.pem" \
+        "$WORK/pki/operator-$1.key" call GET /v1/hosts 2>/dev/null | grep -o '"is_connected":true' | wc -l)" -eq "$2" ]
+}
+check "one operator sees both hosts" wait_for 20 has_hosts me 2
+check "the other those with the rule's label" wait_for 20 has_hosts guest 1
+
+# ---- what is allowed, and what is not
+config "$WORK/short.pbtx" 1000 4096
+config "$WORK/long.pbtx" 6000 4096
+config "$WORK/large.pbtx" 1000 16384
+sed -i '/track_event/d' "$WORK"/*.pbtx
+cp "$WORK/short.pbtx" "$WORK/other.pbtx"
+echo 'data_sources { config { name: "linux.ftrace" } }' >>"$WORK/other.pbtx"
+record_guest() { guest record -c "$WORK/$1.pbtx" -o "$WORK/$1.pftrace" --host one; }
+check "a recording within the role works" record_guest short
+check "and is whole" $CHECK "$WORK/short.pftrace" --contiguous --lossless --min-packets 500
+check "another data source is refused by name" \
+    says "role guests does not allow data source .*linux.ftrace.* \(allowed: $EXAMPLE_SOURCE\)" record_guest other
+check "a longer one with what is allowed" says 'duration_ms of 6000; ask for 1 to 5000' record_guest long
+check "a larger one, too" says 'size_kb \(together\) of 16384; ask for 1 to 8192' record_guest large
+check "who has no role is not kept" fleet record -c "$WORK/large.pbtx" -o "$WORK/me.pftrace" --host one
+check "a host without the label is refused" says 'the relay knows no such host' \
+    guest record -c "$WORK/short.pbtx" -o "$WORK/x.pftrace" --host two
+check "the agent's log names who asked for what" \
+    grep -q 'request-refused: operator=guest .*method=EnableTracing' "$WORK/agent-one.log"
+if [ -x "${PERFETTO_BIN_DIR:-}/perfetto" ]; then
+    start tunnel "$P" tunnel one --relay "$RELAY" "${TLS_GUEST[@]}" --socket "$WORK/far.sock"
+    wait_for 20 test -S "$WORK/far.sock"
+    stock() { PERFETTO_CONSUMER_SOCK_NAME=$WORK/far.sock timeout 30 "$PERFETTO_BIN_DIR/perfetto" --txt \
+        -c "$WORK/$1.pbtx" -o "$WORK/stock.pftrace"; }
+    check "the stock perfetto records within the role" stock short
+    check "and prints why not, beyond it" says "role guests does not allow data source" stock other
+else
+    skip "the stock perfetto prints refusals" "PERFETTO_BIN_DIR is not set"
+fi
+
+# ---- evasion
+tap_claims timeout 60 env PYTHONPATH="$ROOT/tests/support" python3 -B "$ROOT/tests/support/policy_evasion.py" \
+    "$CLIENT" "$RELAY" test "$WORK/pki/ca.pem" "$WORK/pki/operator-guest.pem" "$WORK/pki/operator-guest.key" one
+sessions_are() { [ "$("$P" query --host "unix:$WORK/one/consumer.sock" --json | grep -o '"state"' | wc -l)" -eq "$1" ]; }
+check "after all that no session is left" wait_for 20 sessions_are 0
+
+# ---- another policy for what runs
+set_policy() {
+    policy "$@" >"$WORK/policy.pbtx"
+    : >"$WORK/meeting.log"
+    kill -HUP "$MEETING_PID"
+    wait_for 20 grep -qE 'reloaded|policy-unusable' "$WORK/meeting.log"
+}
+is_recording() { wait_for 20 sessions_are 1; }
+config "$WORK/three.pbtx" 3000 4096
+sed -i '/track_event/d' "$WORK/three.pbtx"
+goes_on() {
+    record_guest three >"$WORK/three.log" 2>&1 &
+    local pid=$!
+    is_recording && set_policy "max_duration_ms: 4000 max_buffer_kb: 4096"
+    wait "$pid"
+}
+check "what a narrower role still allows goes on" goes_on
+check "and is whole" $CHECK "$WORK/three.pftrace" --contiguous --lossless --min-packets 2000
+ends() {
+    record_guest three >"$WORK/ends.log" 2>&1 &
+    local pid=$!
+    is_recording && set_policy "max_duration_ms: 2000 max_buffer_kb: 8192"
+    ! wait "$pid"
+}
+check "what it does not allow any more ends" ends
+check "with its session" wait_for 20 sessions_are 0
+check "and the audit log says so" grep -q '"action":"forbid".*"status":403' "$WORK/audit.jsonl"
+set_policy "$WIDE"
+
+# ---- a relay that dies under a role
+record_guest three >"$WORK/dies.log" 2>&1 &
+pid=$!
+is_recording
+kill -9 "$MEETING_PID"
+wait "$MEETING_PID" 2>/dev/null
+start_relay_with "$RELAY"
+rc=0
+wait "$pid" || rc=$?
+check "a relay that is killed and comes back costs nothing, role and all" test "$rc" -eq 0
+check "the recording is whole" $CHECK "$WORK/three.pftrace" --contiguous --lossless --min-packets 2000
+check "and was resumed under its role" grep -q '"who":"guest".*"action":"resume"' "$WORK/audit.jsonl"
+
+# ---- new streams
+set_policy "$WIDE max_new_streams_per_min: 1"
+check "the first new stream of a minute is given" record_guest short
+check "the second is refused, with the reason" says 'gives guest no more streams' \
+    guest record -c "$WORK/short.pbtx" -o "$WORK/x.pftrace" --host one --timeout 3
+
+# ---- raw mode
+pki host raw --ip 127.0.0.1
+cat >"$WORK/raw.pbtx" <<END
+rule { name: "guests" operator: "guest" host: "raw" role: "guests" }
+role { name: "guests" data_source: "$EXAMPLE_SOURCE" $WIDE }
+END
+start relay-raw "$BIN/perfleet-relay" --listen 127.0.0.1:0 --consumer-socket "$WORK/one/consumer.sock" \
+    --ca "$WORK/pki/ca.pem" --cert "$WORK/pki/host-raw.pem" --key "$WORK/pki/host-raw.key" --policy "$WORK/raw.pbtx"
+RAW_PID=$STARTED
+wait_for 20 pfl_relay_port_in "$WORK/relay-raw.log"
+RAW=127.0.0.1:$(pfl_relay_port_in "$WORK/relay-raw.log")
+record_raw() { timeout 30 "$P" record -c "$WORK/$1.pbtx" -o "$WORK/raw.pftrace" --host "tls://$RAW" "${@:2}"; }
+check "in raw mode what the role allows works" record_raw short "${TLS_GUEST[@]}"
+check "what it does not is refused in words" says 'role guests does not allow data source' record_raw other "${TLS_GUEST[@]}"
+check "and who has no rule is not let in" exits_with 1 record_raw short "${TLS_ME[@]}"
+# ---- bytes a second: where they are not compressed
+size=$(stat -c %s "$WORK/raw.pftrace")
+sed -i "s/role { name: \"guests\"/& max_bytes_per_s: $((size / 4))/" "$WORK/raw.pbtx"
+: >"$WORK/relay-raw.log"
+kill -HUP "$RAW_PID"
+wait_for 20 grep -q reloaded "$WORK/relay-raw.log"
+from=${EPOCHREALTIME/./}
+check "at a rate everything comes" record_raw short "${TLS_GUEST[@]}"
+took_ms=$(((${EPOCHREALTIME/./} - from) / 1000))
+check "and nothing is lost" $CHECK "$WORK/raw.pftrace" --contiguous --lossless --min-packets 500
+check "in no less than the time that it takes" test "$took_ms" -ge 4000
+echo "# $size bytes at $((size / 4)) a second after a second of recording: $took_ms ms"
+finish
