@@ -22,6 +22,7 @@
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -29,6 +30,7 @@
 #define NAME_PREFIX   "perfleet-"
 #define PATH_MAX_HERE 64
 #define READ_STEP     16384u
+#define MAKE_ATTEMPTS 20u
 
 static int open_root(const char *path)
 {
@@ -86,23 +88,39 @@ static int open_locked(const struct pfl_tracefs *self, const char *path)
     return fd;
 }
 
+static bool is_still_there(const struct pfl_tracefs *self, const char *path, int fd)
+{
+    struct stat here;
+    struct stat there;
+
+    return fstat(fd, &here) == 0 && fstatat(self->root_fd, path, &there, 0) == 0 &&
+           here.st_ino == there.st_ino;
+}
+
 int pfl_tracefs_make_instance(struct pfl_tracefs *self)
 {
+    const struct timespec pause = {.tv_nsec = 10000000};
     char path[PATH_MAX_HERE];
 
     if (self->instance_fd >= 0)
         return 0;
     name_instance(path, self->owner);
-    if (mkdirat(self->root_fd, path, 0700) != 0 && errno != EEXIST) {
-        pfl_log_warn("tracefs-instance-refused", "path=%s errno=%d", path, errno);
-        return PFL_EIO;
+    /* Before it is locked, another program that starts just now may take it for a stale one. */
+    for (unsigned i = 0; i < MAKE_ATTEMPTS; i++) {
+        if (mkdirat(self->root_fd, path, 0700) != 0 && errno != EEXIST) {
+            pfl_log_warn("tracefs-instance-refused", "path=%s errno=%d", path, errno);
+            return PFL_EIO;
+        }
+        self->instance_fd = open_locked(self, path);
+        if (self->instance_fd >= 0 && is_still_there(self, path, self->instance_fd))
+            return 0;
+        if (self->instance_fd >= 0)
+            close(self->instance_fd);
+        self->instance_fd = -1;
+        (void)nanosleep(&pause, NULL);
     }
-    self->instance_fd = open_locked(self, path);
-    if (self->instance_fd < 0) {
-        pfl_log_warn("tracefs-instance-not-ours", "path=%s errno=%d", path, errno);
-        return PFL_EIO;
-    }
-    return 0;
+    pfl_log_warn("tracefs-instance-not-ours", "path=%s", path);
+    return PFL_EIO;
 }
 
 void pfl_tracefs_remove_of(struct pfl_tracefs *self, pid_t owner)
@@ -146,8 +164,9 @@ unsigned pfl_tracefs_remove_stale(struct pfl_tracefs *self)
         fd = open_locked(self, path);
         if (fd < 0)
             continue;
-        close(fd);
+        /* Under the lock: its owner may be just about to take it. */
         removed += unlinkat(self->root_fd, path, AT_REMOVEDIR) == 0;
+        close(fd);
     }
     closedir(dir);
     return removed;

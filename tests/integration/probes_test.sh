@@ -12,7 +12,7 @@ start_service one || { check "perfleetd opens its sockets" false; finish; }
 
 proc_config() {
     cat <<END
-buffers { size_kb: 32768 }
+buffers { size_kb: 131072 }
 data_sources { config { name: "linux.process_stats" process_stats_config {
     scan_all_processes_on_start: true record_thread_names: true proc_stats_poll_ms: 200 } } }
 data_sources { config { name: "linux.sys_stats" sys_stats_config {
@@ -30,7 +30,7 @@ END
 }
 proc_config >"$WORK/proc.pbtx"
 { proc_config; ftrace_config; } >"$WORK/all.pbtx"
-{ echo 'buffers { size_kb: 16384 } duration_ms: 1000'; ftrace_config; } >"$WORK/ftrace.pbtx"
+{ echo 'buffers { size_kb: 131072 } duration_ms: 1000'; ftrace_config; } >"$WORK/ftrace.pbtx"
 {
     echo 'buffers { size_kb: 16384 } duration_ms: 1000'
     echo 'data_sources { config { name: "linux.ftrace" ftrace_config { ftrace_events: "task/*" } } }'
@@ -106,6 +106,52 @@ wait $!
 check "the first has its events" $FIELDS "$WORK/a.pftrace" compact_switch event:235
 check "the second has its own and no others" $FIELDS "$WORK/b.pftrace" event:235 no_compact_switch
 
+# Filters, another clock, names of functions; generic events with and without descriptors.
+EVENTS="python3 -B $ROOT/tests/support/ftrace_events.py"
+cat >"$WORK/filters.pbtx" <<END
+buffers { size_kb: 16384 } duration_ms: 2000
+data_sources { config { name: "linux.ftrace" ftrace_config {
+    syscall_events: "sys_getppid" syscall_events: "sys_nosuch" ftrace_events: "ftrace/print"
+    print_filter { rules { prefix: "keep" allow: true } rules { prefix: "" } }
+    ftrace_events: "workqueue/workqueue_execute_start" symbolize_ksyms: true
+    use_monotonic_raw_clock: true } } }
+END
+filtered_work() {
+    python3 -B -c "
+import os, time
+marker = '/sys/kernel/tracing/trace_marker'
+terminal, other_end = os.openpty()
+for _ in range(150):
+    os.getppid(); os.getpid()
+    os.write(terminal, b'x\n'); os.read(other_end, 9)  # work for a kernel worker
+    for text in ('keep this', 'drop this'):
+        open(marker, 'w').write(text)
+    time.sleep(0.01)"
+}
+filtered_work &
+check "a session with filters, the raw clock and names of functions" \
+    record one "$WORK/filters.pbtx" "$WORK/filters.pftrace"
+wait $!
+$EVENTS "$WORK/filters.pftrace" >"$WORK/filters.txt"
+only_one_call() {
+    local numbers
+    numbers=$(grep -o 'sys_e[a-z]* NR=[0-9]*' "$WORK/filters.txt" | sed 's/.*NR=//' | sort | uniq -c)
+    case $(uname -m) in
+    x86_64) [[ $numbers =~ ^\ *[0-9]{3}\ 110$ ]] ;;
+    aarch64) [[ $numbers =~ ^\ *[0-9]{3}\ 173$ ]] ;;
+    *) [ "$(wc -l <<<"$numbers")" -eq 1 ] ;;
+    esac
+}
+check "has the one system call that was named" only_one_call
+only_kept_texts() {
+    grep ' print ' "$WORK/filters.txt" >"$WORK/prints.txt"
+    ! grep -v 'buf=keep this' "$WORK/prints.txt" &&
+        { [ ! -e $TRACEFS/options/copy_trace_marker ] || [ -s "$WORK/prints.txt" ]; }
+}
+check "and of the texts those that pass the filter" only_kept_texts
+check "functions have names" grep -q 'workqueue_execute_start.* function=flush_to_ldisc' "$WORK/filters.txt"
+check "it says what it does not know" $FIELDS "$WORK/filters.pftrace" setup_unknown raw_clock lossless
+
 # One thread alone, and a wish that is not fulfilled.
 python3 -B -c "
 import time
@@ -145,40 +191,42 @@ wait "$PROBES"
 check "at its end it removes its own" no_instance
 
 # Several at once: one is killed, then another with its guardian; whoever starts next puts all in order.
-count_of() { find $TRACEFS/instances -maxdepth 1 -name 'perfleet*' | wc -l; }
-has_instances() { [ "$(count_of)" -eq "$1" ]; }
+have_instances() { # PID...
+    local pid
+    for pid; do [ -d "$TRACEFS/instances/perfleet-$pid" ] || return 1; done
+}
+lacks_instance() { ! have_instances "$1"; }
+record_all() {
+    local pid
+    for pid; do grep -qs 1 "$TRACEFS/instances/perfleet-$pid/tracing_on" || return 1; done
+}
 pids=()
 for i in 1 2 3; do
     start "probes.$i" "$BIN/perfleet-probes"
     pids+=("$STARTED")
 done
-check "three programs have an instance each" wait_for 20 has_instances 3
+check "three programs have an instance each" wait_for 60 have_instances "${pids[@]}"
 sed 's/duration_ms: 1000/duration_ms: 20000/' "$WORK/task.pbtx" >"$WORK/three.pbtx"
 record one "$WORK/three.pbtx" "$WORK/three.pftrace" >"$WORK/three.log" 2>&1 &
 LONG=$!
-all_record() { [ "$(cat $TRACEFS/instances/perfleet-*/tracing_on | grep -c 1)" -eq 3 ]; }
-check "all of them record" wait_for 20 all_record
+check "all of them record" wait_for 20 record_all "${pids[@]}"
 kill -9 "${pids[0]}"
-check "the one that is killed leaves nothing, the others their instances" wait_for 10 has_instances 2
-still_record() { [ "$(cat $TRACEFS/instances/perfleet-*/tracing_on | grep -c 1)" -eq 2 ]; }
-check "and the others go on" still_record
-GUARDIAN=$(pgrep -P "${pids[1]}" -x perfleet-guard)
-kill -9 "$GUARDIAN" "${pids[1]}"
+check "the one that is killed leaves nothing" wait_for 20 lacks_instance "${pids[0]}"
+check "the others go on" record_all "${pids[@]:1}"
+kill -9 "$(pgrep -P "${pids[1]}" -x perfleet-guard)" "${pids[1]}"
 wait "${pids[1]}" 2>/dev/null
-check "an instance whose guardian was killed too stays" has_instances 2
+check "an instance whose guardian was killed too stays" have_instances "${pids[1]}"
 start "probes.4" "$BIN/perfleet-probes"
 pids+=("$STARTED")
-only_two_alive() {
-    [ -d "$TRACEFS/instances/perfleet-${pids[2]}" ] && [ -d "$TRACEFS/instances/perfleet-${pids[3]}" ] &&
-        has_instances 2
-}
-check "until the next program starts; that of a living one is spared" wait_for 20 only_two_alive
+check "until the next program starts" wait_for 20 lacks_instance "${pids[1]}"
+check "that of a living one is spared" record_all "${pids[2]}"
+wait_for 20 have_instances "${pids[3]}"
 /bin/true
 end_recording "$LONG"
 check "what they recorded together has events" $FIELDS "$WORK/three.pftrace" event:235 lossless
 kill "${pids[2]}" "${pids[3]}"
 wait "${pids[2]}" "${pids[3]}"
-check "at the end there is none" no_instance
+check "at the end there is none" eval 'lacks_instance "${pids[2]}" && lacks_instance "${pids[3]}"'
 tracefs_state >"$WORK/after"
 check "and tracefs is as it was" cmp "$WORK/before" "$WORK/after"
 finish

@@ -23,7 +23,7 @@ EVENTS = {
                          6: 'next_pid', 7: 'next_prio'}),
     20: ('sched_waking', {1: 'comm', 2: 'pid', 3: 'prio', 4: 'success', 5: 'target_cpu'}),
     24: ('softirq_entry', {1: 'vec'}),
-    41: ('workqueue_execute_start', {1: 'work', 2: 'function'}),
+    58: ('workqueue_execute_start', {1: 'work', 2: 'function'}),
     235: ('task_newtask', {1: 'pid', 2: 'comm', 3: 'clone_flags', 4: 'oom_score_adj'}),
     236: ('task_rename', {1: 'pid', 2: 'oldcomm', 3: 'newcomm', 4: 'oom_score_adj'}),
     237: ('sched_process_exec', {1: 'filename', 2: 'pid', 3: 'old_pid'}),

@@ -4,7 +4,7 @@
 
 Claims: process_tree, process_stats, sys_stats, cpu_info, compact_switch, compact_waking,
 no_compact_switch, event:FIELD (an FtraceEvent with that field), ftrace_stats_begin,
-ftrace_stats_end, setup_errors, only_pid:N (events of one thread), lossless. A decoder of its own: it knows protobuf and field numbers only.
+ftrace_stats_end, setup_errors, setup_unknown, raw_clock, only_pid:N (events of one thread), lossless. A decoder of its own: it knows protobuf and field numbers only.
 """
 import sys
 
@@ -54,6 +54,8 @@ def look_at_bundle(bundle, seen):
             seen.add("lost")
         elif field == 8:
             seen.add("error")
+        elif field == 5 and value == 4:
+            seen.add("raw_clock")
         elif field == 4:
             for inner, _ in fields(value):
                 seen.add({1: "compact_switch", 7: "compact_waking"}.get(inner, ""))
@@ -65,6 +67,8 @@ def look_at_stats(stats, seen):
             seen.add({1: "ftrace_stats_begin", 2: "ftrace_stats_end"}.get(value, ""))
         elif field in (5, 13):
             seen.add("setup_errors")
+        elif field == 6:
+            seen.add("setup_unknown")
 
 
 def main(path, claims):

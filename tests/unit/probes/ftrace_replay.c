@@ -38,7 +38,7 @@ static void give_up(const char *what)
 static struct pfl_span read_file(struct replay *r, const char *dir, const char *name)
 {
     char path[512];
-    uint8_t *room;
+    uint8_t *room = NULL;
     FILE *file;
 
     (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
