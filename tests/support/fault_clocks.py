@@ -92,15 +92,15 @@ def stats(consumer):
 
 def the_wall_clock_set_forward_and_back_moves_no_timer(world):
     start = time.monotonic()
-    consumer = begin(world, "duration_ms: 900 flush_period_ms: 100")
+    consumer = begin(world, "duration_ms: 2500 flush_period_ms: 500")
     set_wall_clock(HOUR_NS)
     world.steady.write("between")
-    assert world.flush(consumer, 3000)[0]
+    assert world.flush(consumer)[0]
     set_wall_clock(-3 * HOUR_NS)
     world.steady.write("after")
     wait_for_end(world, consumer, LIMIT_S)
     took = time.monotonic() - start
-    assert 0.9 <= took, "it ended after %.1f s" % took
+    assert 2.5 <= took, "it ended after %.1f s" % took
     packets = consumer.packets()
     hours = [s[1] for s in snapshots(packets)]
     assert {h - hours[0] for h in hours} == {0, 1, -2}, hours
@@ -111,12 +111,12 @@ def the_wall_clock_set_forward_and_back_moves_no_timer(world):
 
 def a_sleep_is_in_the_snapshots_and_not_in_the_duration(world):
     start = time.monotonic()
-    consumer = begin(world, "duration_ms: 900")
+    consumer = begin(world, "duration_ms: 2500")
     sleep_machine(HOUR_NS)
-    assert world.flush(consumer, 3000)[0]
+    assert world.flush(consumer)[0]
     wait_for_end(world, consumer, LIMIT_S)
     took = time.monotonic() - start
-    assert 0.9 <= took, "it ended after %.1f s" % took
+    assert 2.5 <= took, "it ended after %.1f s" % took
     hours = [s[3] for s in snapshots(consumer.packets())]
     assert {h - hours[0] for h in hours} == {0, -1}, hours
     consumer.close()
@@ -144,7 +144,7 @@ def an_hour_missed_is_made_up_for_by_one_of_each(world):
     count = stats(consumer).get(FLUSHES, 0)
     stop_process(HOUR_NS)
     steady.write("after")
-    assert world.flush(consumer, 3000)[0]
+    assert world.flush(consumer)[0]
     assert stats(consumer).get(FLUSHES, 0) - count < 30, stats(consumer)
     consumer.call("DisableTracing")
     wait_for_end(world, consumer, LIMIT_S)
@@ -164,11 +164,9 @@ def an_hour_missed_ends_what_was_waited_for(world):
     stop_process(HOUR_NS)
     world.steady.settle()  # it would have woken by itself: waits went on in that hour
     world.steady.holds.clear()
-    start = time.monotonic()
     while not answers and consumer.has_input(PROMPT_S):
         consumer.dispatch()
     assert answers == [False], answers
-    assert time.monotonic() - start < PROMPT_S
     world.steady.invoke("CommitData", field(3, 2 ** 40), lambda *_: None)  # the duration's flush, if held
     wait_for_end(world, consumer, LIMIT_S)
     consumer.close()

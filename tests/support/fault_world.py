@@ -3,8 +3,11 @@
 
 Every fault happens beside a steady producer and is followed by three questions: did the steady one
 lose anything, does the service answer at once, and has it back the descriptors it had?"""
+import array
+import fcntl
 import os
 import re
+import termios
 import time
 import traceback
 
@@ -12,9 +15,15 @@ import config_text
 from service_peers import LIMIT_S, Consumer, field, fields
 from smb_producer import SmbProducer
 
-PROMPT_S = 4  # below every timeout of the protocol (flush 5 s, stop 5 s)
-CONFIG = """buffers { size_kb: 512 experimental_mode: TRACE_BUFFER_V2 } %s
+# Nobody waits for the dead. Who did would wait FOREVER, so that even an overloaded machine, which
+# makes everything slow, is told from a service that waits.
+PROMPT_S = 60
+FOREVER_MS = 3 * PROMPT_S * 1000
+PATIENT = "flush_timeout_ms: %d data_source_stop_timeout_ms: %d " % (FOREVER_MS, FOREVER_MS)
+CONFIG = PATIENT + """buffers { size_kb: 512 experimental_mode: TRACE_BUFFER_V2 } %s
 data_sources { config { name: "dying" } } data_sources { config { name: "steady" } }"""
+
+F_GETPIPE_SZ = 1032
 
 
 def tags_of(packets):
@@ -24,6 +33,13 @@ def tags_of(packets):
         if 900 in parts:
             out.append(dict(fields(parts[900])).get(1, b"").decode("utf-8", "replace"))
     return out
+
+
+def fills_its_pipe(end):
+    """Is the pipe whose reading end this is so full that its writer hangs?"""
+    held = array.array("i", [0])
+    fcntl.ioctl(end, termios.FIONREAD, held)
+    return held[0] >= fcntl.fcntl(end, F_GETPIPE_SZ)
 
 
 def eventually(question, limit_s=LIMIT_S):
@@ -96,11 +112,11 @@ class World:
         self.steady = SmbProducer(self.producer_path, "steady").join()
         return self.steady
 
-    def flush(self, consumer, timeout_ms=0):
+    def flush(self, consumer, timeout_ms=FOREVER_MS):
         """(success, seconds)"""
         begin = time.monotonic()
         consumer.friends = [self.steady] if self.steady else []
-        answer = consumer.call("Flush", field(1, timeout_ms) if timeout_ms else b"")
+        answer = consumer.call("Flush", field(1, timeout_ms))
         consumer.friends = []
         assert answer is not None, "disconnected"
         return answer[0], time.monotonic() - begin

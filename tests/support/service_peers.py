@@ -9,7 +9,7 @@ import time
 
 from config_text import varint
 
-LIMIT_S = 20
+LIMIT_S = 60
 
 
 def field(number, value):
