@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A FtraceConfig and a text for its print filter, then the same bytes as /proc/kallsyms in two
+ * pieces: first byte where to cut. Whatever comes: nothing is read outside, a name lies in its pool
+ * (ASan watches).
+ */
+#include <stdlib.h>
+
+#include "agent/probes/ftrace_conf.h"
+#include "agent/probes/ksyms.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void read_config(struct pfl_span config, struct pfl_span text)
+{
+    struct pfl_ftrace_conf conf;
+    char ignored[64];
+
+    if (pfl_ftrace_conf_parse(config, &conf) != 0)
+        return;
+    (void)pfl_print_filter_allows(&conf.print_filter, text);
+    (void)pfl_ftrace_conf_wants(&conf, "sched", "sched_switch");
+    pfl_ftrace_conf_list_ignored(&conf, ignored, sizeof(ignored));
+    pfl_ftrace_conf_fini(&conf);
+}
+
+static void read_symbols(struct pfl_span first, struct pfl_span second)
+{
+    struct pfl_ksyms symbols = {0};
+
+    if (pfl_ksyms_feed(&symbols, first) == 0 && pfl_ksyms_feed(&symbols, second) == 0) {
+        pfl_ksyms_seal(&symbols);
+        for (size_t i = 0; i < symbols.count; i++) {
+            struct pfl_span name = pfl_ksyms_find(&symbols, symbols.symbols[i].address);
+
+            if (name.len == 0 || (const char *)name.data < symbols.names ||
+                (const char *)name.data + name.len > symbols.names + symbols.names_len)
+                abort();
+        }
+    }
+    pfl_ksyms_fini(&symbols);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    size_t cut;
+
+    if (size == 0)
+        return 0;
+    cut = data[0] < size ? data[0] : size;
+    read_config(pfl_span_of(data + 1, size - 1), pfl_span_of(data, cut));
+    read_symbols(pfl_span_of(data, cut), pfl_span_of(data + cut, size - cut));
+    return 0;
+}
