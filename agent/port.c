@@ -506,7 +506,7 @@ static int learn_name(struct pfl_agent *a)
     if (pfl_identity_parse(uri, &id) != 0 || id.role != PFL_IDENTITY_HOST) {
         pfl_log_error("not-a-host",
                       "uri=%s reason=\"the certificate's name is not perfleet://FLEET/host/NAME\" "
-                      "remedy=\"issue one: perfleet-pki host DIR NAME\"",
+                      "remedy=\"issue one: perfleet pki host DIR NAME\"",
                       pfl_log_quote_str(uri));
         return PFL_EINVAL;
     }

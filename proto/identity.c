@@ -27,20 +27,20 @@ static const struct words words_of[] = {
                                 "an operator's certificate may not connect as a host",
                             [PFL_IDENTITY_RELAY] =
                                 "a relay's certificate may not connect as a host"},
-                           "issue a host certificate: perfleet-pki host DIR NAME"},
+                           "issue a host certificate: perfleet pki host DIR NAME"},
     [PFL_IDENTITY_OPERATOR] = {"operator",
                                "the certificate's URI name is not perfleet://FLEET/operator/NAME",
                                {[PFL_IDENTITY_HOST] =
                                     "a host's certificate may not connect as an operator",
                                 [PFL_IDENTITY_RELAY] =
                                     "a relay's certificate may not connect as an operator"},
-                               "issue an operator certificate: perfleet-pki operator DIR NAME"},
+                               "issue an operator certificate: perfleet pki operator DIR NAME"},
     [PFL_IDENTITY_RELAY] = {"relay",
                             "the certificate's URI name is not perfleet://FLEET/relay/NAME",
                             {[PFL_IDENTITY_HOST] = "a host's certificate does not make a relay",
                              [PFL_IDENTITY_OPERATOR] =
                                  "an operator's certificate does not make a relay"},
-                            "issue a relay certificate: perfleet-pki relay DIR NAME"},
+                            "issue a relay certificate: perfleet pki relay DIR NAME"},
 };
 
 static bool find_role(const char *name, enum pfl_identity_role *ret_role)

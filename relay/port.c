@@ -158,7 +158,7 @@ static bool hand_to_hub(struct pfl_port_connection *c, enum pfl_identity_role ro
 
     if (c->port->hub == NULL) {
         pfl_port_log_refusal(c, "this relay is no meeting point",
-                             "give it a relay certificate: perfleet-pki relay DIR NAME");
+                             "give it a relay certificate: perfleet pki relay DIR NAME");
         return false;
     }
     if (!pfl_port_authorize(c, role) || pfl_identity_parse(c->uri, &identity) != 0)
@@ -308,10 +308,10 @@ static int load_tls(const struct pfl_tls_files *files, struct pfl_tls_conf **ret
         return rc;
     }
     tell_end("certificate", files->cert_path, pfl_tls_conf_get_identity(*ret_tls)->not_after_s,
-             "issue it again: perfleet-pki host DIR NAME --force");
+             "issue it again: perfleet pki renew DIR host NAME");
     if (files->crl_path != NULL)
         tell_end("crl", files->crl_path, pfl_tls_conf_get_crl_end(*ret_tls),
-                 "renew it, else nobody is let in: perfleet-pki crl DIR, then SIGHUP");
+                 "renew it, else nobody is let in: perfleet pki crl DIR, then SIGHUP");
     return 0;
 }
 
@@ -331,7 +331,7 @@ static int choose_role(struct pfl_port *p)
     if (!is_named && p->conf.fleet == NULL) {
         pfl_log_error("fleet-unknown",
                       "reason=\"the certificate has no name perfleet://FLEET/host/NAME\" uri=%s "
-                      "remedy=\"give --fleet, or a certificate of perfleet-pki host\"",
+                      "remedy=\"give --fleet, or a certificate of perfleet pki host\"",
                       pfl_log_quote_str(own->uri));
         return PFL_EINVAL;
     }

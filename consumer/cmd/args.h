@@ -50,7 +50,7 @@ struct pfl_command {
     unsigned options;     /* enum pfl_option_group */
     size_t words_min;
     size_t words_max;
-    int (*run)(struct pfl_args *args); /* the exit code */
+    int (*run)(struct pfl_args *args); /* the exit code; NULL: reads its own arguments */
 };
 
 /* Reads argv (argv[0] is the command), loads certificates where hosts are wanted, runs. */

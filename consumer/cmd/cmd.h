@@ -22,6 +22,8 @@ int pfl_cmd_trigger(struct pfl_args *args);
 int pfl_cmd_stats(struct pfl_args *args);
 int pfl_cmd_tunnel(struct pfl_args *args);
 int pfl_cmd_doctor(struct pfl_args *args);
+/* Reads its own arguments; argv[0] is "pki". */
+int pfl_cmd_pki(int argc, char **argv);
 
 /* A command that asks every host something and prints one report. */
 struct pfl_cmd_question {

@@ -84,6 +84,9 @@ static const struct pfl_command commands[] = {
     {"presets", "the ready-made trace configs", "[NAME]",
      "Lists the ready-made configs, or prints the one called NAME.", "0, 2 there is none of it", 0,
      0, 1, pfl_cmd_presets},
+    {"pki", "the fleet's certificates: make, renew, revoke; tokens for new hosts",
+     "COMMAND DIR [ARGUMENTS]", "The certificate authority in DIR: see perfleet pki --help.",
+     "0 done, 1 failed, 2 usage", 0, 0, 0, NULL},
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -133,6 +136,8 @@ int main(int argc, char **argv)
     }
     if (argc >= 2 && strcmp(argv[1], "complete") == 0)
         return complete(argv[2]);
+    if (command != NULL && command->run == NULL)
+        return pfl_cmd_pki(argc - 1, argv + 1);
     if (command != NULL)
         return pfl_args_run(command, argc - 1, argv + 1);
     if (argc >= 2)

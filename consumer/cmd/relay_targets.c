@@ -167,7 +167,7 @@ bool pfl_targets_open_relay(struct pfl_targets *self)
     }
     if (self->fleet[0] == '\0') {
         pfl_cmd_error("your certificate names no fleet (perfleet://FLEET/operator/NAME): a relay "
-                      "needs one; see perfleet-pki operator");
+                      "needs one; see perfleet pki operator");
         return false;
     }
     return connect_relay(self) && choose_hosts(self);

@@ -71,7 +71,7 @@ static void check_cert(struct judge *j, const char *who, int64_t end_s)
     if (end_s == 0 || left_s > CERT_WARN_S)
         return;
     f.level = left_s <= 0 ? PFL_HEALTH_BAD : PFL_HEALTH_WARNING;
-    snprintf(f.text, sizeof(f.text), "%s %" PRId64 " days; issue a new one (perfleet-pki --force)",
+    snprintf(f.text, sizeof(f.text), "%s %" PRId64 " days; issue a new one (perfleet pki renew)",
              left_s <= 0 ? "expired since" : "expires in",
              (left_s <= 0 ? -left_s : left_s) / DAY_S);
     say(j, who, &f);

@@ -19,6 +19,7 @@ _perfleet() {
         --host) words='local unix: tls:// ssh://' ;;
         --duration | --timeout) words='10s 1m 5m' ;;
         --relay | --select | --quorum) return ;;
+        pki) words='init host relay operator renew revoke crl list join-token serve' ;;
         presets) words=$("$program" presets 2>/dev/null | cut -d' ' -f1) ;;
         *) words=$("$program" complete "${COMP_WORDS[1]}" 2>/dev/null) ;;
         esac
