@@ -3,12 +3,12 @@
  * Certificates, key and cipher choice of one role: struct pfl_tls_conf of tls_stream.h.
  *
  * Happy path: seed the generator, load authority, revocation list, own chain and key, check that
- * the key belongs to the certificate, then fix the rules: both sides show a certificate, TLS 1.2
- * with ECDHE and AEAD (1.3 as well with mbedtls 3), ChaCha20-Poly1305 first because it is the
- * fastest of mbedtls 2.28. Sessions are never resumed: every connection verifies its peer.
- * Failures: words with the file and the remedy. Ownership: counted references; streams hold one, so
- * a program that reloads makes a new conf and releases the old one.
- * Limits: a key file of at most KEY_MAX_BYTES.
+ * the key belongs to the certificate, then fix the rules: both sides show a certificate (but where
+ * machines come to get one), TLS 1.2 with ECDHE and AEAD (1.3 as well with mbedtls 3),
+ * ChaCha20-Poly1305 first because it is the fastest of mbedtls 2.28. Sessions are never resumed:
+ * every connection verifies its peer. Failures: words with the file and the remedy. Ownership:
+ * counted references; streams hold one, so a program that reloads makes a new conf and releases the
+ * old one. Limits: a key file of at most KEY_MAX_BYTES.
  */
 #include "base/io/tls_conf.h"
 
@@ -283,6 +283,8 @@ static int load_files(struct pfl_tls_conf *c, const struct pfl_tls_files *files,
         return fail(why, PFL_EINVAL, "%s is not the key of the certificate in %s", files->key_path,
                     files->cert_path);
     pfl_tls_identity_of(&c->cert, &c->identity);
+    if (files->is_enrolling && mbedtls_x509_crt_parse_file(&c->cert, files->ca_path) != 0)
+        return fail(why, PFL_EIO, "%s: cannot be read again", files->ca_path);
     return 0;
 }
 
@@ -294,7 +296,8 @@ static int set_rules(struct pfl_tls_conf *c, const struct pfl_tls_files *files)
 
     if (rc != 0)
         return rc;
-    mbedtls_ssl_conf_authmode(&c->ssl, MBEDTLS_SSL_VERIFY_REQUIRED);
+    mbedtls_ssl_conf_authmode(&c->ssl, files->is_enrolling ? MBEDTLS_SSL_VERIFY_NONE
+                                                           : MBEDTLS_SSL_VERIFY_REQUIRED);
     mbedtls_ssl_conf_cert_profile(&c->ssl, &mbedtls_x509_crt_profile_next);
     mbedtls_ssl_conf_ca_chain(&c->ssl, &c->ca, files->crl_path != NULL ? &c->crl : NULL);
     mbedtls_ssl_conf_rng(&c->ssl, mbedtls_ctr_drbg_random, &c->drbg);

@@ -24,6 +24,7 @@ struct pfl_tls_files {
      * until the last reference is gone: static. NULL: no ALPN. */
     const char *const *alpn;
     bool is_server;
+    bool is_enrolling; /* a server whose peers have no certificate, and are shown the authority's */
 };
 
 /* On failure `ret_why` (room for why_len bytes) names the file and the reason in words. */

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Getting a first certificate: see enroll.h.
+ *
+ * Happy path of a question: connect, TLS handshake without judgement, then find in what the server
+ * showed the certificate with the known fingerprint, verify the chain against that one, and look at
+ * use and name; only then the request goes out, and the answer is read to its end. Failures: words;
+ * the connection and what was parsed are gone. Ownership: the key is the object's. Limits: the
+ * answer's buffer; each wait has a timeout.
+ */
+#include "base/io/enroll.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <mbedtls/error.h>
+#include <mbedtls/md.h>
+#include <mbedtls/net_sockets.h>
+#include <mbedtls/oid.h>
+#include <mbedtls/platform_util.h>
+#include <mbedtls/version.h>
+#include <mbedtls/x509_csr.h>
+
+#include "base/io/tls_conf.h"
+#include "base/mem.h"
+
+#if MBEDTLS_VERSION_MAJOR >= 3
+#include <psa/crypto.h>
+#endif
+
+struct pfl_enroll {
+    mbedtls_entropy_context entropy;
+    mbedtls_ctr_drbg_context drbg;
+    mbedtls_pk_context key;
+};
+
+/* One question. */
+struct question {
+    mbedtls_net_context net;
+    mbedtls_ssl_config conf;
+    mbedtls_ssl_context ssl;
+    const struct pfl_enroll_server *server; /* borrowed */
+    char *why;
+    size_t why_len;
+};
+
+/* ---- the key ---- */
+
+int pfl_enroll_new(struct pfl_enroll **ret_enroll)
+{
+    static const unsigned char label[] = "perfleet join";
+    struct pfl_enroll *e = pfl_mem_zalloc(sizeof(*e));
+    int rc;
+
+    if (e == NULL)
+        return PFL_ENOMEM;
+    mbedtls_entropy_init(&e->entropy);
+    mbedtls_ctr_drbg_init(&e->drbg);
+    mbedtls_pk_init(&e->key);
+#if MBEDTLS_VERSION_MAJOR >= 3
+    (void)psa_crypto_init();
+#endif
+    rc = mbedtls_ctr_drbg_seed(&e->drbg, mbedtls_entropy_func, &e->entropy, label,
+                               sizeof(label) - 1);
+    if (rc == 0)
+        rc = mbedtls_pk_setup(&e->key, mbedtls_pk_info_from_type(MBEDTLS_PK_ECKEY));
+    if (rc == 0)
+        rc = mbedtls_ecp_gen_key(MBEDTLS_ECP_DP_SECP256R1, mbedtls_pk_ec(e->key),
+                                 mbedtls_ctr_drbg_random, &e->drbg);
+    if (rc != 0) {
+        pfl_enroll_free(e);
+        return PFL_ETLS;
+    }
+    *ret_enroll = e;
+    return 0;
+}
+
+void pfl_enroll_free(struct pfl_enroll *self)
+{
+    if (self == NULL)
+        return;
+    mbedtls_pk_free(&self->key);
+    mbedtls_ctr_drbg_free(&self->drbg);
+    mbedtls_entropy_free(&self->entropy);
+    pfl_mem_free(self);
+}
+
+int pfl_enroll_get_key(struct pfl_enroll *self, char ret_pem[PFL_ENROLL_PEM_MAX])
+{
+    return mbedtls_pk_write_key_pem(&self->key, (unsigned char *)ret_pem, PFL_ENROLL_PEM_MAX) == 0
+               ? 0
+               : PFL_ETLS;
+}
+
+int pfl_enroll_get_request(struct pfl_enroll *self, const char *common_name,
+                           char ret_pem[PFL_ENROLL_PEM_MAX])
+{
+    mbedtls_x509write_csr csr;
+    char subject[160];
+    int rc;
+
+    (void)snprintf(subject, sizeof(subject), "CN=%s", common_name);
+    mbedtls_x509write_csr_init(&csr);
+    mbedtls_x509write_csr_set_md_alg(&csr, MBEDTLS_MD_SHA256);
+    mbedtls_x509write_csr_set_key(&csr, &self->key);
+    rc = mbedtls_x509write_csr_set_subject_name(&csr, subject);
+    if (rc == 0)
+        rc = mbedtls_x509write_csr_pem(&csr, (unsigned char *)ret_pem, PFL_ENROLL_PEM_MAX,
+                                       mbedtls_ctr_drbg_random, &self->drbg);
+    mbedtls_x509write_csr_free(&csr);
+    return rc == 0 ? 0 : PFL_ETLS;
+}
+
+int pfl_enroll_prove(struct pfl_span secret, struct pfl_span text,
+                     uint8_t ret_mac[PFL_ENROLL_HASH_BYTES])
+{
+    const mbedtls_md_info_t *sha256 = mbedtls_md_info_from_type(MBEDTLS_MD_SHA256);
+
+    return mbedtls_md_hmac(sha256, secret.data, secret.len, text.data, text.len, ret_mac) == 0
+               ? 0
+               : PFL_ETLS;
+}
+
+/* ---- certificates ---- */
+
+static bool has_fingerprint(const mbedtls_x509_crt *crt, const uint8_t *sha256)
+{
+    uint8_t hash[PFL_ENROLL_HASH_BYTES];
+    const mbedtls_md_info_t *info = mbedtls_md_info_from_type(MBEDTLS_MD_SHA256);
+
+    return mbedtls_md(info, crt->raw.p, crt->raw.len, hash) == 0 &&
+           memcmp(hash, sha256, sizeof(hash)) == 0;
+}
+
+/* Verifies `chain` against the one of its certificates that has the fingerprint, as the only
+ * authority. False: in words. */
+static bool is_of_authority(mbedtls_x509_crt *chain, const uint8_t *sha256, char *why, size_t len)
+{
+    mbedtls_x509_crt anchor;
+    const mbedtls_x509_crt *found = chain;
+    uint32_t flags = 0;
+    int rc;
+
+    while (found != NULL && !has_fingerprint(found, sha256))
+        found = found->next;
+    if (found == NULL || found == chain) {
+        (void)snprintf(why, len, "the authority is not the one that the token names");
+        return false;
+    }
+    mbedtls_x509_crt_init(&anchor);
+    rc = mbedtls_x509_crt_parse_der(&anchor, found->raw.p, found->raw.len);
+    if (rc == 0)
+        rc = mbedtls_x509_crt_verify_with_profile(
+            chain, &anchor, NULL, &mbedtls_x509_crt_profile_next, NULL, &flags, NULL, NULL);
+    mbedtls_x509_crt_free(&anchor);
+    if (rc == 0 && flags == 0)
+        return true;
+    if ((flags & (MBEDTLS_X509_BADCERT_EXPIRED | MBEDTLS_X509_BADCERT_FUTURE)) != 0)
+        (void)snprintf(why, len, "a certificate is not valid now: look at both clocks");
+    else
+        (void)snprintf(why, len, "the certificate is not of the authority that the token names");
+    return false;
+}
+
+int pfl_enroll_check(struct pfl_enroll *self, const char *chain_pem,
+                     const uint8_t ca_sha256[PFL_ENROLL_HASH_BYTES], const char *uri, char *ret_why,
+                     size_t why_len)
+{
+    struct pfl_tls_identity identity;
+    mbedtls_x509_crt chain;
+    int rc = PFL_ETLS;
+
+    mbedtls_x509_crt_init(&chain);
+    if (mbedtls_x509_crt_parse(&chain, (const unsigned char *)chain_pem, strlen(chain_pem) + 1) !=
+        0) {
+        (void)snprintf(ret_why, why_len, "the answer holds no certificates");
+        mbedtls_x509_crt_free(&chain);
+        return rc;
+    }
+    pfl_tls_identity_of(&chain, &identity);
+    if (strcmp(identity.uri, uri) != 0)
+        (void)snprintf(ret_why, why_len, "the certificate is for another name");
+#if MBEDTLS_VERSION_MAJOR >= 3
+    else if (mbedtls_pk_check_pair(&chain.pk, &self->key, mbedtls_ctr_drbg_random, &self->drbg) !=
+             0)
+#else
+    else if (mbedtls_pk_check_pair(&chain.pk, &self->key) != 0)
+#endif
+        (void)snprintf(ret_why, why_len, "the certificate is for another key");
+    else if (is_of_authority(&chain, ca_sha256, ret_why, why_len))
+        rc = 0;
+    mbedtls_x509_crt_free(&chain);
+    return rc;
+}
+
+/* ---- the question ---- */
+
+static int fail(struct question *q, int err, const char *what, int code)
+{
+    char text[128] = "";
+
+    if (code != 0)
+        mbedtls_strerror(code, text, sizeof(text));
+    (void)snprintf(q->why, q->why_len, "%s:%s: %s%s%s", q->server->host, q->server->port, what,
+                   text[0] != '\0' ? ": " : "", text);
+    return err;
+}
+
+static int shake_hands(struct question *q, struct pfl_enroll *self)
+{
+    int rc = mbedtls_ssl_config_defaults(&q->conf, MBEDTLS_SSL_IS_CLIENT,
+                                         MBEDTLS_SSL_TRANSPORT_STREAM, MBEDTLS_SSL_PRESET_DEFAULT);
+
+    if (rc != 0)
+        return fail(q, PFL_ENOMEM, "out of memory", 0);
+    /* Judged below, before anything is sent. */
+    mbedtls_ssl_conf_authmode(&q->conf, MBEDTLS_SSL_VERIFY_OPTIONAL);
+    mbedtls_ssl_conf_rng(&q->conf, mbedtls_ctr_drbg_random, &self->drbg);
+    mbedtls_ssl_conf_read_timeout(&q->conf, q->server->timeout_ms);
+#if MBEDTLS_VERSION_MAJOR >= 3
+    mbedtls_ssl_conf_min_tls_version(&q->conf, MBEDTLS_SSL_VERSION_TLS1_2);
+#else
+    mbedtls_ssl_conf_min_version(&q->conf, MBEDTLS_SSL_MAJOR_VERSION_3,
+                                 MBEDTLS_SSL_MINOR_VERSION_3);
+#endif
+    if (mbedtls_ssl_setup(&q->ssl, &q->conf) != 0)
+        return fail(q, PFL_ENOMEM, "out of memory", 0);
+    mbedtls_ssl_set_bio(&q->ssl, &q->net, mbedtls_net_send, NULL, mbedtls_net_recv_timeout);
+    do {
+        rc = mbedtls_ssl_handshake(&q->ssl);
+    } while (rc == MBEDTLS_ERR_SSL_WANT_READ || rc == MBEDTLS_ERR_SSL_WANT_WRITE);
+    return rc == 0 ? 0 : fail(q, PFL_ETLS, "TLS failed", rc);
+}
+
+static int judge_server(struct question *q)
+{
+    const mbedtls_x509_crt *shown = mbedtls_ssl_get_peer_cert(&q->ssl);
+    struct pfl_tls_identity identity;
+    char words[128];
+
+    if (shown == NULL)
+        return fail(q, PFL_ETLS, "it shows no certificate", 0);
+    /* mbedtls links the chain writable, and verifying does not write it. */
+    if (!is_of_authority((mbedtls_x509_crt *)(uintptr_t)shown, q->server->ca_sha256, words,
+                         sizeof(words)))
+        return fail(q, PFL_ETLS, words, 0);
+    pfl_tls_identity_of(shown, &identity);
+    if (strncmp(identity.uri, q->server->uri_prefix, strlen(q->server->uri_prefix)) != 0 ||
+        mbedtls_x509_crt_check_extended_key_usage(shown, MBEDTLS_OID_SERVER_AUTH,
+                                                  MBEDTLS_OID_SIZE(MBEDTLS_OID_SERVER_AUTH)) != 0)
+        return fail(q, PFL_ETLS, "it is no relay of this fleet", 0);
+    return 0;
+}
+
+static int send_all(struct question *q, struct pfl_span request)
+{
+    while (request.len != 0) {
+        int n = mbedtls_ssl_write(&q->ssl, request.data, request.len);
+
+        if (n <= 0 && n != MBEDTLS_ERR_SSL_WANT_WRITE && n != MBEDTLS_ERR_SSL_WANT_READ)
+            return fail(q, PFL_EIO, "sending failed", n);
+        if (n > 0)
+            request = pfl_span_of(request.data + n, request.len - (size_t)n);
+    }
+    return 0;
+}
+
+static int receive_all(struct question *q, struct pfl_buf *answer)
+{
+    uint8_t chunk[4096];
+    int rc = 0;
+
+    while (rc == 0) {
+        int n = mbedtls_ssl_read(&q->ssl, chunk, sizeof(chunk));
+
+        if (n == MBEDTLS_ERR_SSL_WANT_READ || n == MBEDTLS_ERR_SSL_WANT_WRITE)
+            continue;
+        if (n == 0 || n == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY)
+            return 0;
+        if (n < 0)
+            return fail(q, PFL_EIO, "no answer", n);
+        rc = pfl_buf_append(answer, chunk, (size_t)n);
+    }
+    return fail(q, rc, "the answer is too long", 0);
+}
+
+int pfl_enroll_ask(struct pfl_enroll *self, const struct pfl_enroll_server *server,
+                   struct pfl_span request, struct pfl_buf *answer, char *ret_why, size_t why_len)
+{
+    struct question q = {.server = server, .why = ret_why, .why_len = why_len};
+    int rc;
+
+    mbedtls_net_init(&q.net);
+    mbedtls_ssl_config_init(&q.conf);
+    mbedtls_ssl_init(&q.ssl);
+    rc = mbedtls_net_connect(&q.net, server->host, server->port, MBEDTLS_NET_PROTO_TCP);
+    rc = rc != 0 ? fail(&q, PFL_EIO, "cannot be reached", rc) : shake_hands(&q, self);
+    if (rc == 0)
+        rc = judge_server(&q);
+    if (rc == 0)
+        rc = send_all(&q, request);
+    if (rc == 0)
+        rc = receive_all(&q, answer);
+    mbedtls_ssl_free(&q.ssl);
+    mbedtls_ssl_config_free(&q.conf);
+    mbedtls_net_free(&q.net);
+    return rc;
+}

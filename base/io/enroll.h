@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a machine without certificate does to get one: a key of its own, a request for it, one
+ * question over TLS to a server that is known by its authority's fingerprint alone, and a look at
+ * the answer. Blocking: for a command that does nothing else.
+ */
+#ifndef PFL_BASE_IO_ENROLL_H
+#define PFL_BASE_IO_ENROLL_H
+
+#include "base/buf.h"
+
+#define PFL_ENROLL_HASH_BYTES 32u
+#define PFL_ENROLL_PEM_MAX    4096u
+
+struct pfl_enroll; /* the key */
+
+/* Makes an ECDSA P-256 key. PFL_ETLS (no random source), PFL_ENOMEM. */
+PFL_MUST_USE int pfl_enroll_new(struct pfl_enroll **ret_enroll);
+void pfl_enroll_free(struct pfl_enroll *self); /* NULL is legal */
+
+/* The key, and a PKCS #10 request for it, as PEM with a NUL at its end. PFL_ETLS. */
+PFL_MUST_USE int pfl_enroll_get_key(struct pfl_enroll *self, char ret_pem[PFL_ENROLL_PEM_MAX]);
+PFL_MUST_USE int pfl_enroll_get_request(struct pfl_enroll *self, const char *common_name,
+                                        char ret_pem[PFL_ENROLL_PEM_MAX]);
+/* HMAC-SHA-256 of `text` with the secret. PFL_ETLS. */
+PFL_MUST_USE int pfl_enroll_prove(struct pfl_span secret, struct pfl_span text,
+                                  uint8_t ret_mac[PFL_ENROLL_HASH_BYTES]);
+
+struct pfl_enroll_server {
+    const char *host; /* name or number */
+    const char *port;
+    const uint8_t *ca_sha256; /* of the authority's certificate, which the server shows */
+    const char *uri_prefix;   /* how the URI name of its certificate begins */
+    unsigned timeout_ms;      /* of each read */
+};
+
+/* Connects, verifies, sends, and reads until the server ends; `answer` has a maximum. Nothing is
+ * sent to a server that is another. PFL_EIO, PFL_ETLS, PFL_ELIMIT, PFL_ENOMEM; `ret_why` says it in
+ * words. */
+PFL_MUST_USE int pfl_enroll_ask(struct pfl_enroll *self, const struct pfl_enroll_server *server,
+                                struct pfl_span request, struct pfl_buf *answer, char *ret_why,
+                                size_t why_len);
+/* Is the first certificate of `chain_pem` (NUL-terminated) for our key and this URI, and of the
+ * authority with that fingerprint, which comes after it? PFL_ETLS with `ret_why`. */
+PFL_MUST_USE int pfl_enroll_check(struct pfl_enroll *self, const char *chain_pem,
+                                  const uint8_t ca_sha256[PFL_ENROLL_HASH_BYTES], const char *uri,
+                                  char *ret_why, size_t why_len);
+
+#endif
