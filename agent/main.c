@@ -8,6 +8,7 @@
  */
 #include <limits.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include <jansson.h>
 
 #include "agent/daemon.h"
+#include "agent/join_port.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "perfleet/config.pb-c.h"
@@ -25,6 +27,7 @@
 
 static const char usage_text[] =
     "usage: perfleet-agent --relay HOST:PORT --ca FILE --cert FILE --key FILE [OPTION]...\n"
+    "       perfleet-agent join --help\n"
     "\n"
     "Dials the relay and carries operators' streams to the consumer socket of this host's\n"
     "tracing service.\n"
@@ -158,7 +161,11 @@ int main(int argc, char **argv)
                                                         apply};
     static struct pfl_agent_daemon_conf conf;
     ProtobufCMessage *message;
-    int rc = pfl_settings_start(&program, argc, argv, &conf, &message);
+    int rc;
+
+    if (argc >= 2 && strcmp(argv[1], "join") == 0)
+        return pfl_agent_join(argc - 1, argv + 1);
+    rc = pfl_settings_start(&program, argc, argv, &conf, &message);
 
     if (rc >= 0)
         return rc;

@@ -21,7 +21,7 @@ int pfl_confinement_enter(const struct pfl_daemon_conf *conf)
     struct pfl_sandbox_conf sandbox = {
         .mode = conf->sandbox, .user = conf->run_as, .needs = PFL_SANDBOX_CONNECTS_UNIX};
 
-    if (conf->port.consumer_socket[0] == '@')
+    if (conf->port.consumer_socket[0] == '@' || (conf->signer != NULL && conf->signer[0] == '@'))
         sandbox.needs |= PFL_SANDBOX_CONNECTS_ABSTRACT;
     folders.len = 0;
     pfl_folders_add_of_file(&folders, files->ca_path, PFL_SANDBOX_READ);

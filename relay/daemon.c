@@ -16,13 +16,15 @@
 #include "base/log.h"
 #include "base/notify.h"
 #include "relay/confinement.h"
+#include "relay/join_port.h"
 
 struct daemon {
     uv_loop_t loop;
     uv_signal_t signals[3];
     struct pfl_watchdog watchdog;
     uv_timer_t deadline;
-    struct pfl_port *port; /* owned; NULL once closed */
+    struct pfl_port *port;      /* owned; NULL once closed */
+    struct pfl_join_port *join; /* owned; NULL: none, or closed */
     uint64_t drain_timeout_ms;
     bool is_stopping;
 };
@@ -34,6 +36,8 @@ static void on_port_closed(void *user)
     struct daemon *d = user;
 
     d->port = NULL;
+    pfl_join_port_close(d->join);
+    d->join = NULL;
     for (int i = 0; i < 3; i++)
         uv_close((uv_handle_t *)&d->signals[i], NULL);
     pfl_watchdog_close(&d->watchdog);
@@ -61,6 +65,8 @@ static void stop(struct daemon *d)
     pfl_log_info("stopping", "connections=%u drain_timeout_ms=%llu",
                  pfl_port_count_connections(d->port), (unsigned long long)d->drain_timeout_ms);
     (void)uv_timer_start(&d->deadline, on_deadline, d->drain_timeout_ms, 0);
+    pfl_join_port_close(d->join);
+    d->join = NULL;
     pfl_port_drain(d->port);
 }
 
@@ -68,6 +74,7 @@ static void reload(struct daemon *d)
 {
     pfl_notify_send_reloading();
     pfl_port_reload(d->port);
+    pfl_join_port_reload(d->join);
     pfl_notify_send("READY=1");
 }
 
@@ -81,6 +88,16 @@ static void on_signal(uv_signal_t *handle, int number)
         stop(d);
     else if (!d->is_stopping)
         reload(d);
+}
+
+static int open_join(struct daemon *d, const struct pfl_daemon_conf *conf)
+{
+    const struct pfl_join_port_conf join = {.loop = &d->loop,
+                                            .listen_address = conf->join_listen,
+                                            .files = conf->port.files,
+                                            .signer_socket = conf->signer};
+
+    return conf->signer != NULL ? pfl_join_port_open(&join, &d->join) : 0;
 }
 
 int pfl_daemon_run(const struct pfl_daemon_conf *conf)
@@ -102,7 +119,9 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
         return rc;
     }
     pfl_watchdog_open(&d.watchdog, &d.loop); /* a descriptor, which the sandbox would refuse */
-    rc = pfl_confinement_enter(conf);
+    rc = open_join(&d, conf);
+    if (rc == 0)
+        rc = pfl_confinement_enter(conf);
     for (int i = 0; i < 3; i++) {
         (void)uv_signal_init(&d.loop, &d.signals[i]);
         d.signals[i].data = &d;

@@ -48,6 +48,9 @@ static const char usage_text[] =
     "  --policy FILE              who may do what at which hosts (else all, everything, all)\n"
     "  --check-policy FILE        alone: says whether it makes sense, and where not, and exits\n"
     "  --audit-log FILE           one JSON line for each control action (reopened on SIGHUP)\n"
+    "  --signer PATH              socket of perfleet pki serve: machines with a join token get\n"
+    "                             their certificate through this relay\n"
+    "  --join-listen HOST:PORT    where those come (0.0.0.0:9911)\n"
     "  --max-connections N        at the same time (4096)\n"
     "  --max-connections-per-operator N  in the tunnel (64)\n"
     "  --max-handshakes-per-min N begun from one address; 0: no limit (0)\n"
@@ -125,6 +128,8 @@ static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settin
     port->handshake_timeout_ms = m->handshake_timeout_ms;
     port->half_closed_timeout_ms = m->half_closed_timeout_ms;
     conf->drain_timeout_ms = m->drain_timeout_ms;
+    conf->signer = m->signer;
+    conf->join_listen = m->join_listen;
     conf->run_as = m->user;
     conf->sandbox = (enum pfl_sandbox_mode)m->sandbox;
     pfl_log_set_level((enum pfl_log_level)m->log_level);

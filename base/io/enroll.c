@@ -32,6 +32,7 @@ struct pfl_enroll {
     mbedtls_entropy_context entropy;
     mbedtls_ctr_drbg_context drbg;
     mbedtls_pk_context key;
+    char why[256];
 };
 
 /* One question. */
@@ -40,8 +41,7 @@ struct question {
     mbedtls_ssl_config conf;
     mbedtls_ssl_context ssl;
     const struct pfl_enroll_server *server; /* borrowed */
-    char *why;
-    size_t why_len;
+    struct pfl_enroll *enroll;              /* borrowed */
 };
 
 /* ---- the key ---- */
@@ -133,8 +133,8 @@ static bool has_fingerprint(const mbedtls_x509_crt *crt, const uint8_t *sha256)
 }
 
 /* Verifies `chain` against the one of its certificates that has the fingerprint, as the only
- * authority. False: in words. */
-static bool is_of_authority(mbedtls_x509_crt *chain, const uint8_t *sha256, char *why, size_t len)
+ * authority. NULL, or what is wrong. */
+static const char *judge_chain(mbedtls_x509_crt *chain, const uint8_t *sha256)
 {
     mbedtls_x509_crt anchor;
     const mbedtls_x509_crt *found = chain;
@@ -143,10 +143,8 @@ static bool is_of_authority(mbedtls_x509_crt *chain, const uint8_t *sha256, char
 
     while (found != NULL && !has_fingerprint(found, sha256))
         found = found->next;
-    if (found == NULL || found == chain) {
-        (void)snprintf(why, len, "the authority is not the one that the token names");
-        return false;
-    }
+    if (found == NULL || found == chain)
+        return "the authority is not the one that the token names";
     mbedtls_x509_crt_init(&anchor);
     rc = mbedtls_x509_crt_parse_der(&anchor, found->raw.p, found->raw.len);
     if (rc == 0)
@@ -154,43 +152,48 @@ static bool is_of_authority(mbedtls_x509_crt *chain, const uint8_t *sha256, char
             chain, &anchor, NULL, &mbedtls_x509_crt_profile_next, NULL, &flags, NULL, NULL);
     mbedtls_x509_crt_free(&anchor);
     if (rc == 0 && flags == 0)
-        return true;
+        return NULL;
     if ((flags & (MBEDTLS_X509_BADCERT_EXPIRED | MBEDTLS_X509_BADCERT_FUTURE)) != 0)
-        (void)snprintf(why, len, "a certificate is not valid now: look at both clocks");
-    else
-        (void)snprintf(why, len, "the certificate is not of the authority that the token names");
-    return false;
+        return "a certificate is not valid now: look at both clocks";
+    return "the certificate is not of the authority that the token names";
+}
+
+const char *pfl_enroll_get_error(const struct pfl_enroll *self)
+{
+    return self->why;
+}
+
+static const char *judge_own(struct pfl_enroll *self, mbedtls_x509_crt *chain, const char *uri)
+{
+    struct pfl_tls_identity identity;
+
+    pfl_tls_identity_of(chain, &identity);
+    if (strcmp(identity.uri, uri) != 0)
+        return "the certificate is for another name";
+#if MBEDTLS_VERSION_MAJOR >= 3
+    if (mbedtls_pk_check_pair(&chain->pk, &self->key, mbedtls_ctr_drbg_random, &self->drbg) != 0)
+#else
+    if (mbedtls_pk_check_pair(&chain->pk, &self->key) != 0)
+#endif
+        return "the certificate is for another key";
+    return NULL;
 }
 
 int pfl_enroll_check(struct pfl_enroll *self, const char *chain_pem,
-                     const uint8_t ca_sha256[PFL_ENROLL_HASH_BYTES], const char *uri, char *ret_why,
-                     size_t why_len)
+                     const uint8_t ca_sha256[PFL_ENROLL_HASH_BYTES], const char *uri)
 {
-    struct pfl_tls_identity identity;
     mbedtls_x509_crt chain;
-    int rc = PFL_ETLS;
+    const char *why = "the answer holds no certificates";
 
     mbedtls_x509_crt_init(&chain);
-    if (mbedtls_x509_crt_parse(&chain, (const unsigned char *)chain_pem, strlen(chain_pem) + 1) !=
-        0) {
-        (void)snprintf(ret_why, why_len, "the answer holds no certificates");
-        mbedtls_x509_crt_free(&chain);
-        return rc;
-    }
-    pfl_tls_identity_of(&chain, &identity);
-    if (strcmp(identity.uri, uri) != 0)
-        (void)snprintf(ret_why, why_len, "the certificate is for another name");
-#if MBEDTLS_VERSION_MAJOR >= 3
-    else if (mbedtls_pk_check_pair(&chain.pk, &self->key, mbedtls_ctr_drbg_random, &self->drbg) !=
-             0)
-#else
-    else if (mbedtls_pk_check_pair(&chain.pk, &self->key) != 0)
-#endif
-        (void)snprintf(ret_why, why_len, "the certificate is for another key");
-    else if (is_of_authority(&chain, ca_sha256, ret_why, why_len))
-        rc = 0;
+    if (mbedtls_x509_crt_parse(&chain, (const unsigned char *)chain_pem, strlen(chain_pem) + 1) ==
+        0)
+        why = judge_own(self, &chain, uri);
+    if (why == NULL)
+        why = judge_chain(&chain, ca_sha256);
     mbedtls_x509_crt_free(&chain);
-    return rc;
+    (void)snprintf(self->why, sizeof(self->why), "%s", why != NULL ? why : "");
+    return why != NULL ? PFL_ETLS : 0;
 }
 
 /* ---- the question ---- */
@@ -201,12 +204,12 @@ static int fail(struct question *q, int err, const char *what, int code)
 
     if (code != 0)
         mbedtls_strerror(code, text, sizeof(text));
-    (void)snprintf(q->why, q->why_len, "%s:%s: %s%s%s", q->server->host, q->server->port, what,
-                   text[0] != '\0' ? ": " : "", text);
+    (void)snprintf(q->enroll->why, sizeof(q->enroll->why), "%.100s:%.8s: %s%s%s", q->server->host,
+                   q->server->port, what, text[0] != '\0' ? ": " : "", text);
     return err;
 }
 
-static int shake_hands(struct question *q, struct pfl_enroll *self)
+static int shake_hands(struct question *q)
 {
     int rc = mbedtls_ssl_config_defaults(&q->conf, MBEDTLS_SSL_IS_CLIENT,
                                          MBEDTLS_SSL_TRANSPORT_STREAM, MBEDTLS_SSL_PRESET_DEFAULT);
@@ -215,7 +218,7 @@ static int shake_hands(struct question *q, struct pfl_enroll *self)
         return fail(q, PFL_ENOMEM, "out of memory", 0);
     /* Judged below, before anything is sent. */
     mbedtls_ssl_conf_authmode(&q->conf, MBEDTLS_SSL_VERIFY_OPTIONAL);
-    mbedtls_ssl_conf_rng(&q->conf, mbedtls_ctr_drbg_random, &self->drbg);
+    mbedtls_ssl_conf_rng(&q->conf, mbedtls_ctr_drbg_random, &q->enroll->drbg);
     mbedtls_ssl_conf_read_timeout(&q->conf, q->server->timeout_ms);
 #if MBEDTLS_VERSION_MAJOR >= 3
     mbedtls_ssl_conf_min_tls_version(&q->conf, MBEDTLS_SSL_VERSION_TLS1_2);
@@ -236,14 +239,14 @@ static int judge_server(struct question *q)
 {
     const mbedtls_x509_crt *shown = mbedtls_ssl_get_peer_cert(&q->ssl);
     struct pfl_tls_identity identity;
-    char words[128];
+    const char *why;
 
     if (shown == NULL)
         return fail(q, PFL_ETLS, "it shows no certificate", 0);
     /* mbedtls links the chain writable, and verifying does not write it. */
-    if (!is_of_authority((mbedtls_x509_crt *)(uintptr_t)shown, q->server->ca_sha256, words,
-                         sizeof(words)))
-        return fail(q, PFL_ETLS, words, 0);
+    why = judge_chain((mbedtls_x509_crt *)(uintptr_t)shown, q->server->ca_sha256);
+    if (why != NULL)
+        return fail(q, PFL_ETLS, why, 0);
     pfl_tls_identity_of(shown, &identity);
     if (strncmp(identity.uri, q->server->uri_prefix, strlen(q->server->uri_prefix)) != 0 ||
         mbedtls_x509_crt_check_extended_key_usage(shown, MBEDTLS_OID_SERVER_AUTH,
@@ -285,16 +288,16 @@ static int receive_all(struct question *q, struct pfl_buf *answer)
 }
 
 int pfl_enroll_ask(struct pfl_enroll *self, const struct pfl_enroll_server *server,
-                   struct pfl_span request, struct pfl_buf *answer, char *ret_why, size_t why_len)
+                   struct pfl_span request, struct pfl_buf *answer)
 {
-    struct question q = {.server = server, .why = ret_why, .why_len = why_len};
+    struct question q = {.server = server, .enroll = self};
     int rc;
 
     mbedtls_net_init(&q.net);
     mbedtls_ssl_config_init(&q.conf);
     mbedtls_ssl_init(&q.ssl);
     rc = mbedtls_net_connect(&q.net, server->host, server->port, MBEDTLS_NET_PROTO_TCP);
-    rc = rc != 0 ? fail(&q, PFL_EIO, "cannot be reached", rc) : shake_hands(&q, self);
+    rc = rc != 0 ? fail(&q, PFL_EIO, "cannot be reached", rc) : shake_hands(&q);
     if (rc == 0)
         rc = judge_server(&q);
     if (rc == 0)

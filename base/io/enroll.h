@@ -38,12 +38,12 @@ struct pfl_enroll_server {
  * sent to a server that is another. PFL_EIO, PFL_ETLS, PFL_ELIMIT, PFL_ENOMEM; `ret_why` says it in
  * words. */
 PFL_MUST_USE int pfl_enroll_ask(struct pfl_enroll *self, const struct pfl_enroll_server *server,
-                                struct pfl_span request, struct pfl_buf *answer, char *ret_why,
-                                size_t why_len);
+                                struct pfl_span request, struct pfl_buf *answer);
 /* Is the first certificate of `chain_pem` (NUL-terminated) for our key and this URI, and of the
- * authority with that fingerprint, which comes after it? PFL_ETLS with `ret_why`. */
+ * authority with that fingerprint, which comes after it? PFL_ETLS. */
 PFL_MUST_USE int pfl_enroll_check(struct pfl_enroll *self, const char *chain_pem,
-                                  const uint8_t ca_sha256[PFL_ENROLL_HASH_BYTES], const char *uri,
-                                  char *ret_why, size_t why_len);
+                                  const uint8_t ca_sha256[PFL_ENROLL_HASH_BYTES], const char *uri);
+/* Why the last of these two failed, in words. */
+const char *pfl_enroll_get_error(const struct pfl_enroll *self);
 
 #endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Join tokens, and what is said with them (docs/certificates.md). Pure. */
+#ifndef PFL_AGENT_JOIN_TOKEN_H
+#define PFL_AGENT_JOIN_TOKEN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "proto/identity.h"
+
+#define PFL_JOIN_HASH_BYTES 32u
+#define PFL_JOIN_ANSWER_MAX (64u * 1024)
+
+struct pfl_join_token {
+    char fleet[PFL_IDENTITY_NAME_BYTES];
+    char name[PFL_IDENTITY_NAME_BYTES]; /* of the host */
+    char id[17];
+    uint8_t secret[PFL_JOIN_HASH_BYTES];
+    uint8_t ca_sha256[PFL_JOIN_HASH_BYTES];
+};
+
+/* "pfl-join:FLEET:NAME:ID:SECRET:FINGERPRINT", white space after it ignored. PFL_EPARSE. */
+PFL_MUST_USE int pfl_join_token_parse(const char *text, struct pfl_join_token *ret_token);
+
+/* What goes to the signer. PFL_ELIMIT: it does not fit. */
+PFL_MUST_USE int pfl_join_request_encode(const struct pfl_join_token *token,
+                                         const uint8_t mac[PFL_JOIN_HASH_BYTES],
+                                         const char *csr_pem, char *ret_text, size_t size);
+
+/* The signer's answer in parts, which lie in it one after the other. */
+struct pfl_join_answer {
+    const char *refusal; /* NULL: granted */
+    const char *cert;    /* ours; the rest follows */
+    size_t cert_len;
+    const char *ca; /* the authority's */
+    size_t ca_len;
+    const char *crl; /* to the end; "" when there is none */
+};
+/* `text` ends in NUL and is borrowed; a refusal is cut at its line's end. PFL_EPARSE: it is neither
+ * grant nor refusal. */
+PFL_MUST_USE int pfl_join_answer_parse(char *text, struct pfl_join_answer *ret_answer);
+
+#endif

@@ -1,0 +1,102 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2001,SC2016
+# A new host: a token becomes a certificate through a relay that has no authority's key; what goes wrong
+# with tokens, and who can do what with them.
+. "$(dirname "$0")/lib.sh"
+
+P="$BIN/perfleet"
+D=$WORK/pki
+not() { ! "$@"; }
+make_pki && pki relay meet --ip 127.0.0.1 && pki host direct --ip 127.0.0.1
+
+# relay NAME CERT [SIGNER]: JOIN is its join port, RELAY its other one
+relay() {
+    start "$1" "$BIN/perfleet-relay" --listen 127.0.0.1:0 --join-listen 127.0.0.1:0 --signer "${3:-$WORK/signer.sock}" \
+        --ca "$D/ca.pem" --cert "$D/$2.pem" --key "$D/$2.key" --consumer-socket "$WORK/one/consumer.sock"
+    RELAY_PID=$STARTED
+    wait_for 20 grep -q ' listening: ' "$WORK/$1.log"
+    JOIN=127.0.0.1:$(sed -n 's/.*join-listening: port=\([0-9]*\).*/\1/p' "$WORK/$1.log")
+    RELAY=127.0.0.1:$(sed -n 's/.* listening: .* port=\([0-9]*\).*/\1/p' "$WORK/$1.log")
+}
+join() { # join FOLDER TOKEN [OPTION...]
+    mkdir -p "$WORK/$1"
+    "$BIN/perfleet-agent" join --relay "${JOIN_AT:-$JOIN}" --token "$2" --dir "$WORK/$1" "${@:3}"
+}
+token() { "$P" pki join-token "$D" "$@"; }
+
+# --- the command
+check "perfleet pki is the authority's command" says "usage: perfleet pki COMMAND DIR" "$P" pki --help
+check "and says so in its own words" says "^perfleet pki: " "$P" pki nonsense
+check "a certificate is renewed with the names it had" \
+    says "IP Address:127.0.0.1" bash -c "'$P' pki renew '$D' relay meet >/dev/null && openssl x509 -in '$D/relay-meet.pem' -noout -ext subjectAltName"
+check "list tells until when" says "relay-meet.pem  perfleet://test/relay/meet  until " "$P" pki list "$D"
+
+# --- joining
+start signer "$P" pki serve "$D" --socket "$WORK/signer.sock"
+wait_for 20 test -S "$WORK/signer.sock"
+check "others cannot connect to the signer's socket" test "$(stat -c %a "$WORK/signer.sock")" = 660
+start_service one
+relay meeting relay-meet
+MEETING_PID=$RELAY_PID
+T=$(token web1)
+check "list shows a token that is open" says "^token .*  host web1  until " "$P" pki list "$D"
+check "a token becomes a certificate" says "this host is perfleet://test/host/web1" join web1 "$T"
+check "for the host that it names" openssl verify -CAfile "$WORK/web1/ca.pem" -crl_check -CRLfile "$WORK/web1/crl.pem" "$WORK/web1/cert.pem"
+check "the key is its owner's alone" test "$(stat -c %a "$WORK/web1/key.pem")" = 400
+check "and was not sent" not grep -rq "PRIVATE" "$WORK/meeting.log" "$D"/host-web1*
+start agent "$BIN/perfleet-agent" --relay "$RELAY" --ca "$WORK/web1/ca.pem" --crl "$WORK/web1/crl.pem" \
+    --cert "$WORK/web1/cert.pem" --key "$WORK/web1/key.pem" --consumer-socket "$WORK/one/consumer.sock"
+check "the host is in the fleet" wait_for 20 says "web1" "$P" hosts --relay "$RELAY" "${TLS_ME[@]}"
+check "revoking it works as with any other" says "revoked" "$P" pki revoke "$D" host web1
+
+# --- what a token cannot do
+check "a token works once" says "it may have been used" join again "$T"
+check "and then nothing was written" not ls "$WORK"/again/*.pem
+check "a certificate that is there is kept" says "is there already" join web1 "$(token web1)"
+check "unless --force" join web1 "$(token web1)" --force
+check "a token expires" says "has expired" join late "$(token late --hours 0)"
+check "half a token is none" exits_with 2 join half "${T%????}"
+check "a token from a file" bash -c "'$P' pki join-token '$D' web2 | '$BIN/perfleet-agent' join --relay '$JOIN' --token-file - --dir '$WORK/late'"
+changed=$(token web3)
+check "who does not know the secret cannot use its id" says "does not prove" join web3 "$(sed 's/:[0-9a-f]\{8\}\([0-9a-f]*:[0-9a-f]*\)$/:00000000\1/' <<<"$changed")"
+check "the rightful one still can" join web3 "$changed"
+
+# --- who else answers
+DIRECT_JOIN=$JOIN
+relay direct host-direct
+check "a host's certificate is no relay's" says "it is no relay of this fleet" join web4 "$(token web4)"
+"$P" pki init "$WORK/other" --fleet test >/dev/null
+"$P" pki relay "$WORK/other" meet --ip 127.0.0.1 >/dev/null
+check "another authority's token meets a stranger" says "the authority is not the one" join web5 "$("$P" pki join-token "$WORK/other" web5)"
+check "and strangers were told nothing" not grep -q 'bytes_to_signer=[1-9]' "$WORK/direct.log"
+relay unsigned relay-meet "$WORK/nobody.sock"
+check "without a signer the agent is told" says "did not answer|no answer" join web6 "$(token web6)"
+check "and the relay's log has the remedy" grep -q "join-refused: .*perfleet pki serve" "$WORK/unsigned.log"
+JOIN=$DIRECT_JOIN
+JOIN_AT=$RELAY check "the relay's own port wants a certificate as ever" says "TLS failed|no answer|no relay|not the one" join web8 "$(token web8)"
+
+# --- the signer and strangers
+garbage() { head -c 20000 /dev/urandom | timeout 20 openssl s_client -quiet -connect "$JOIN" >/dev/null 2>&1; }
+check "garbage, silence and size do not stop the signer" bash -c "$(declare -f garbage); JOIN=$JOIN; garbage; garbage; true"
+check "it goes on" join web9 "$(token web9)"
+kill -HUP "$MEETING_PID"
+check "a reload is for the join port too" wait_for 20 grep -q ' reloaded: ' "$WORK/meeting.log"
+check "which goes on" join web10 "$(token web10)"
+
+# --- certificates from elsewhere: the commands of docs/certificates.md
+elsewhere() {
+    mkdir -p "$WORK/elsewhere" && cd "$WORK/elsewhere" &&
+        sed -n '/^<!-- openssl -->$/,/^<!-- end -->$/s/^    //p' "$ROOT/docs/certificates.md" >commands &&
+        bash -e commands
+}
+check "plain openssl makes certificates, as documented" elsewhere
+start_elsewhere() {
+    start elsewhere "$BIN/perfleet-relay" --listen 127.0.0.1:0 --ca "$WORK/elsewhere/ca.pem" --cert "$WORK/elsewhere/web1.pem" \
+        --key "$WORK/elsewhere/web1.key" --consumer-socket "$WORK/one/consumer.sock"
+    wait_for 20 pfl_relay_port_in "$WORK/elsewhere.log"
+}
+start_elsewhere
+check "and they are as good as any" "$P" hosts --host "tls://127.0.0.1:$(pfl_relay_port_in "$WORK/elsewhere.log")" \
+    --ca "$WORK/elsewhere/ca.pem" --cert "$WORK/elsewhere/alice.pem" --key "$WORK/elsewhere/alice.key"
+finish
