@@ -35,8 +35,7 @@ struct pfl_enroll_server {
 };
 
 /* Connects, verifies, sends, and reads until the server ends; `answer` has a maximum. Nothing is
- * sent to a server that is another. PFL_EIO, PFL_ETLS, PFL_ELIMIT, PFL_ENOMEM; `ret_why` says it in
- * words. */
+ * sent to a server that is another. PFL_EIO, PFL_ETLS, PFL_ELIMIT, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_enroll_ask(struct pfl_enroll *self, const struct pfl_enroll_server *server,
                                 struct pfl_span request, struct pfl_buf *answer);
 /* Is the first certificate of `chain_pem` (NUL-terminated) for our key and this URI, and of the
