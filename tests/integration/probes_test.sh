@@ -121,7 +121,7 @@ filtered_work() {
 import os, time
 marker = '/sys/kernel/tracing/trace_marker'
 terminal, other_end = os.openpty()
-for _ in range(150):
+for _ in range(250):
     os.getppid(); os.getpid()
     os.write(terminal, b'x\n'); os.read(other_end, 9)  # work for a kernel worker
     for text in ('keep this', 'drop this'):
@@ -137,8 +137,8 @@ only_one_call() {
     local numbers
     numbers=$(grep -o 'sys_e[a-z]* NR=[0-9]*' "$WORK/filters.txt" | sed 's/.*NR=//' | sort | uniq -c)
     case $(uname -m) in
-    x86_64) [[ $numbers =~ ^\ *[0-9]{3}\ 110$ ]] ;;
-    aarch64) [[ $numbers =~ ^\ *[0-9]{3}\ 173$ ]] ;;
+    x86_64) [[ $numbers =~ ^\ *[0-9]{2,}\ 110$ ]] ;;
+    aarch64) [[ $numbers =~ ^\ *[0-9]{2,}\ 173$ ]] ;;
     *) [ "$(wc -l <<<"$numbers")" -eq 1 ] ;;
     esac
 }
