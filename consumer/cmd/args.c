@@ -28,6 +28,9 @@ enum {
     OPT_KEY,
     OPT_JSON,
     OPT_SOCKET,
+    OPT_UI,
+    OPT_UI_PORT,
+    OPT_UI_ORIGIN,
 };
 
 struct option_row {
@@ -62,6 +65,12 @@ static const struct option_row rows[] = {
     {"key", "FILE", "its key (default key.pem there)", OPT_KEY, PFL_OPTIONS_HOSTS},
     {"socket", "PATH", "the local socket to listen on; @NAME is abstract", OPT_SOCKET,
      PFL_OPTIONS_SOCKET},
+    {"ui", NULL, "the WebSocket that the Perfetto UI's recording page looks for", OPT_UI,
+     PFL_OPTIONS_SOCKET},
+    {"ui-port", "N", "its port on 127.0.0.1 (default 8037); 0: any", OPT_UI_PORT,
+     PFL_OPTIONS_SOCKET},
+    {"ui-origin", "ORIGIN", "besides https://ui.perfetto.dev and http://localhost:10000",
+     OPT_UI_ORIGIN, PFL_OPTIONS_SOCKET},
     {"json", NULL, "as JSON", OPT_JSON, PFL_OPTIONS_JSON},
     {"quiet", NULL, "no progress", 'q', PFL_OPTIONS_QUIET},
     {"help", NULL, "this text", 'h', ~0u},
@@ -134,6 +143,34 @@ static bool take_quorum(struct pfl_args *args, const char *arg)
     return false;
 }
 
+static bool take_ui_port(struct pfl_args *args, const char *arg)
+{
+    char *end;
+    unsigned long port = strtoul(arg, &end, 10);
+
+    args->ui_port = (uint16_t)port;
+    if (*arg >= '0' && *arg <= '9' && *end == '\0' && port <= UINT16_MAX)
+        return true;
+    pfl_cmd_error("--ui-port %s: give a number, at most 65535", arg);
+    return false;
+}
+
+static bool take_ui_origin(struct pfl_args *args, const char *arg)
+{
+    if (!pfl_ui_is_origin(arg)) {
+        pfl_cmd_error("--ui-origin %s: give one as browsers send it, https://HOST or "
+                      "http://HOST:PORT, in small letters and without a path",
+                      arg);
+        return false;
+    }
+    if (args->ui_origins_len == PFL_UI_MAX_ORIGINS) {
+        pfl_cmd_error("--ui-origin may be given %u times", PFL_UI_MAX_ORIGINS);
+        return false;
+    }
+    args->ui_origins[args->ui_origins_len++] = arg;
+    return true;
+}
+
 static bool take_option(struct pfl_args *args, int option, const char *arg)
 {
     switch (option) {
@@ -151,6 +188,13 @@ static bool take_option(struct pfl_args *args, int option, const char *arg)
     case 'q':
         args->is_quiet = true;
         return true;
+    case OPT_UI:
+        args->is_ui = true;
+        return true;
+    case OPT_UI_PORT:
+        return take_ui_port(args, arg);
+    case OPT_UI_ORIGIN:
+        return take_ui_origin(args, arg);
     default:
         return false;
     }
@@ -258,7 +302,7 @@ size_t pfl_args_quorum(const struct pfl_args *args, size_t hosts)
 
 int pfl_args_run(const struct pfl_command *command, int argc, char **argv)
 {
-    struct pfl_args args = {.command = command->name};
+    struct pfl_args args = {.command = command->name, .ui_port = PFL_UI_PORT};
     int code = PFL_EXIT_USAGE;
     int rc;
 

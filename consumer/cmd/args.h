@@ -8,6 +8,7 @@
 #define PFL_CONSUMER_ARGS_H
 
 #include "consumer/cmd/targets.h"
+#include "consumer/ui/ui_door.h"
 
 /* Options that belong together; a command's row has a set of them. */
 enum pfl_option_group {
@@ -32,6 +33,10 @@ struct pfl_args {
     const char *preset;
     const char *output;
     const char *socket_path;
+    const char *ui_origins[PFL_UI_MAX_ORIGINS];
+    size_t ui_origins_len;
+    uint16_t ui_port;
+    bool is_ui;
     uint32_t duration_ms;
     unsigned long quorum; /* hosts, or percent of them; 0: not given */
     bool is_quorum_percent;

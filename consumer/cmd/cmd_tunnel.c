@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `perfleet tunnel`: a local consumer socket that stands for one host, until a signal. Happy path:
+ * `perfleet tunnel`: a local consumer socket that stands for one host, or the WebSocket that the
+ * Perfetto UI looks for, until a signal. Happy path:
  * find the host, listen, serve clients. Failures: one client's are a line on stderr; a socket that
  * cannot be made ends the command (exit 1).
  */
@@ -10,11 +11,13 @@
 #include "consumer/cmd/cmd.h"
 #include "consumer/proxy/proxy.h"
 #include "consumer/report/summary.h"
+#include "consumer/ui/ui_port.h"
 
 struct tunnel {
-    struct pfl_proxy *proxy;
+    struct pfl_proxy *proxy; /* one of these */
+    struct pfl_ui *ui;
     uv_signal_t signals[2];
-    unsigned open; /* signals and the proxy */
+    unsigned open; /* signals, and the proxy or the UI's socket */
 };
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -22,7 +25,12 @@ static void on_signal(uv_signal_t *handle, int number)
     struct tunnel *t = handle->data;
 
     (void)number;
-    pfl_proxy_close(t->proxy);
+    if (t->proxy != NULL)
+        pfl_proxy_close(t->proxy);
+    if (t->ui != NULL)
+        pfl_ui_close(t->ui);
+    t->proxy = NULL;
+    t->ui = NULL;
 }
 
 static void on_signal_closed(uv_handle_t *handle)
@@ -84,21 +92,80 @@ static int serve(const struct pfl_args *args)
     return PFL_EXIT_OK;
 }
 
+/* What a path says after /traced/. */
+static bool name_hosts(const struct pfl_targets *targets, const char **names)
+{
+    for (size_t i = 0; i < targets->specs_len; i++) {
+        names[i] = targets->specs[i].name;
+        if (names[i][0] != '\0' || targets->specs_len == 1)
+            continue;
+        pfl_cmd_error("%s: with several hosts give it a name, --host NAME=%s",
+                      targets->specs[i].text, targets->specs[i].text);
+        return false;
+    }
+    return true;
+}
+
+static void tell_paths(const struct pfl_ui *ui, const struct pfl_targets *targets)
+{
+    unsigned port = pfl_ui_get_port(ui);
+
+    fprintf(stderr, "listening for %s: ws://127.0.0.1:%u/traced\n", targets->specs[0].text, port);
+    for (size_t i = 0; targets->specs_len > 1 && i < targets->specs_len; i++)
+        fprintf(stderr, "listening for %s: ws://127.0.0.1:%u/traced/%s\n", targets->specs[i].text,
+                port, targets->specs[i].name);
+}
+
+static int serve_ui(const struct pfl_args *args)
+{
+    static const char *names[PFL_TARGETS_MAX_HOSTS];
+    const struct pfl_targets *targets = &args->targets;
+    struct tunnel t = {0};
+    struct pfl_ui_conf conf = {.specs = targets->specs,
+                               .door = {.origins = args->ui_origins,
+                                        .origins_len = args->ui_origins_len,
+                                        .hosts = names,
+                                        .hosts_len = targets->specs_len},
+                               .port = args->ui_port,
+                               .on_client_gone = on_client_gone,
+                               .on_closed = on_proxy_closed,
+                               .user = &t};
+
+    if (!name_hosts(targets, names))
+        return PFL_EXIT_USAGE;
+    pfl_targets_fill_conn(targets, &conf.host);
+    if (pfl_ui_open(&conf, &t.ui) != 0) {
+        pfl_cmd_error("--ui: cannot listen on 127.0.0.1:%u; --ui-port gives another port",
+                      args->ui_port);
+        return PFL_EXIT_NOTHING;
+    }
+    t.open = 1;
+    watch_signals(&t, targets->loop);
+    if (!args->is_quiet)
+        tell_paths(t.ui, targets);
+    while (t.open > 0)
+        uv_run(targets->loop, UV_RUN_ONCE);
+    return PFL_EXIT_OK;
+}
+
 int pfl_cmd_tunnel(struct pfl_args *args)
 {
     struct pfl_targets *targets = &args->targets;
     uv_loop_t loop;
     int code = PFL_EXIT_USAGE;
 
-    if (args->socket_path == NULL) {
-        pfl_cmd_error("give the socket to listen on: --socket PATH");
+    if ((args->socket_path == NULL) == !args->is_ui) {
+        pfl_cmd_error("give one of the two to listen on: --socket PATH or --ui");
         return code;
     }
-    if (args->words_len > 0 && !pfl_targets_add(targets, args->words[0]))
-        return code;
+    for (size_t i = 0; i < args->words_len; i++)
+        if (!pfl_targets_add(targets, args->words[i]))
+            return code;
     if (!pfl_targets_open(targets, &loop))
         return code;
-    if (targets->specs_len == 1)
+    if (args->is_ui)
+        code = serve_ui(args);
+    else if (targets->specs_len == 1)
         code = serve(args);
     else
         pfl_cmd_error("a socket stands for one host: %zu are meant", targets->specs_len);

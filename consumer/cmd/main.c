@@ -73,14 +73,19 @@ static const struct pfl_command commands[] = {
      "0 all is well, 1 no host answered, 2 usage, 3 warnings, 4 a host would be missing",
      ASKS_ALL | PFL_OPTIONS_CONFIG, 0, 0, pfl_cmd_doctor},
     {"tunnel", "a local consumer socket that stands for a host",
-     "HOST --socket PATH [--relay ADDRESS]",
+     "HOST --socket PATH | --ui HOST... [--relay ADDRESS]",
      "Listens on PATH as HOST's tracing service would: Perfetto's own perfetto and every other "
      "client\n"
      "of the consumer protocol work on it (PERFETTO_CONSUMER_SOCK_NAME=PATH). A file that the "
      "client\n"
-     "wants the service to write (write_into_file) is written here. Ends with Ctrl-C.",
+     "wants the service to write (write_into_file) is written here. With --ui: listens on "
+     "127.0.0.1:8037 for the recording page of the Perfetto UI,\n"
+     "which reaches the first host as ws://127.0.0.1:8037/traced and each as .../traced/HOST. "
+     "Ends\n"
+     "with Ctrl-C.",
      "0 ended by a signal, 1 could not listen, 2 usage",
-     PFL_OPTIONS_HOSTS | PFL_OPTIONS_SOCKET | PFL_OPTIONS_QUIET, 0, 1, pfl_cmd_tunnel},
+     PFL_OPTIONS_HOSTS | PFL_OPTIONS_SOCKET | PFL_OPTIONS_QUIET, 0, PFL_ARGS_MAX_WORDS,
+     pfl_cmd_tunnel},
     {"presets", "the ready-made trace configs", "[NAME]",
      "Lists the ready-made configs, or prints the one called NAME.", "0, 2 there is none of it", 0,
      0, 1, pfl_cmd_presets},

@@ -52,14 +52,19 @@ int pfl_proxy_open(const struct pfl_proxy_conf *conf, struct pfl_proxy **ret_pro
         return PFL_ENOMEM;
     p->conf = *conf;
     pfl_list_init(&p->clients);
-    rc = pfl_listener_open(&listener, &p->listener);
+    rc = conf->socket_path != NULL ? pfl_listener_open(&listener, &p->listener) : 0;
     if (rc != 0) {
         pfl_mem_free(p);
         return rc;
     }
-    p->is_listening = true;
+    p->is_listening = p->listener != NULL;
     *ret_proxy = p;
     return 0;
+}
+
+void pfl_proxy_adopt(struct pfl_proxy *self, int fd)
+{
+    pfl_proxy_client_open(self, fd);
 }
 
 void pfl_proxy_close(struct pfl_proxy *self)
@@ -70,7 +75,9 @@ void pfl_proxy_close(struct pfl_proxy *self)
     if (self->is_closing)
         return;
     self->is_closing = true;
-    pfl_listener_close(self->listener);
+    if (self->listener != NULL)
+        pfl_listener_close(self->listener);
     PFL_LIST_EACH_SAFE (it, tmp, &self->clients)
         pfl_proxy_client_close(it);
+    pfl_proxy_check_closed(self);
 }

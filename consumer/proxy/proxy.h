@@ -18,7 +18,8 @@ struct pfl_proxy;
 
 struct pfl_proxy_conf {
     struct pfl_consumer_conn_conf host; /* on_ready, on_closed and user are ours */
-    const char *socket_path;            /* "/path" or "@abstract"; borrowed until open returns */
+    const char *socket_path; /* "/path" or "@abstract"; borrowed until open returns; NULL: none,
+                                clients are given by pfl_proxy_adopt */
     /* A client's connection ended and why, in a sentence; "" when the client went. May be NULL. */
     void (*on_client_gone)(void *user, const char *why);
     void (*on_closed)(void *user); /* last one */
@@ -27,6 +28,8 @@ struct pfl_proxy_conf {
 
 /* PFL_EINVAL, PFL_EIO (logged), PFL_ENOMEM. */
 PFL_MUST_USE int pfl_proxy_open(const struct pfl_proxy_conf *conf, struct pfl_proxy **ret_proxy);
+/* One more client: takes `fd`, a connected socket. Not more than PFL_PROXY_MAX_CLIENTS of them. */
+void pfl_proxy_adopt(struct pfl_proxy *self, int fd);
 /* Asynchronous, idempotent: files that are being written are finished first. */
 void pfl_proxy_close(struct pfl_proxy *self);
 

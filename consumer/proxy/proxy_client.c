@@ -80,7 +80,7 @@ static void check_closed(struct client *c)
     pfl_list_remove(&c->node);
     if (proxy->conf.on_client_gone != NULL)
         proxy->conf.on_client_gone(proxy->conf.user, c->why);
-    pfl_listener_release(proxy->listener);
+    pfl_proxy_release(proxy);
     pfl_mem_free(c);
     pfl_proxy_check_closed(proxy);
 }
@@ -435,7 +435,7 @@ void pfl_proxy_client_open(struct pfl_proxy *proxy, int fd)
     if (c == NULL || pfl_fdsock_open(&stream, fd, &c->stream) != 0) {
         pfl_mem_free(c);
         close(fd);
-        pfl_listener_release(proxy->listener);
+        pfl_proxy_release(proxy);
         return;
     }
     c->proxy = proxy;

@@ -9,7 +9,7 @@
 
 struct pfl_proxy {
     struct pfl_proxy_conf conf;
-    struct pfl_listener *listener; /* owned until closed */
+    struct pfl_listener *listener; /* owned until closed; NULL: clients are adopted */
     struct pfl_list clients;       /* owned */
     bool is_listening;             /* on_closed of the listener is to come */
     bool is_closing;
@@ -21,5 +21,11 @@ void pfl_proxy_client_open(struct pfl_proxy *proxy, int fd);
 void pfl_proxy_client_close(struct pfl_list *at);
 /* A client is gone for good. */
 void pfl_proxy_check_closed(struct pfl_proxy *proxy);
+
+static inline void pfl_proxy_release(struct pfl_proxy *proxy)
+{
+    if (proxy->listener != NULL)
+        pfl_listener_release(proxy->listener);
+}
 
 #endif

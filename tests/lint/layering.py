@@ -25,7 +25,7 @@ ALLOWED = {
     "relay": (("tunnel", "proto", "settings", "base", "base/io", "base/sandbox"), ("uv", "jansson")),
     "agent": (("tunnel", "proto", "settings", "base", "base/io", "base/sandbox"), ("uv", "jansson")),
     "agent/probes": (("producer", "base", "settings", "proto"), ()),
-    "consumer": (("tunnel", "proto", "base", "base/io"), ("uv", "protobuf-c", "jansson")),
+    "consumer": (("tunnel", "proto", "base", "base/io"), ("uv", "protobuf-c", "jansson", "websockets")),
     "tests": (("abi", "base", "base/io", "base/sandbox", "proto", "settings", "producer", "service", "tunnel", "relay", "agent", "agent/probes",
                "consumer"), ("uv", "mbedtls", "protobuf-c", "jansson", "cmocka", "zlib",
                "zstd")),
@@ -48,7 +48,7 @@ SHELLS = {
     "tunnel": re.compile(r"(link|dialer|client\w*)\.[ch]$"),
     "relay": re.compile(r"(\w*port|port_impl|confinement|forward|daemon|main)\.[ch]$"),
     "agent": re.compile(r"(\w*port|confinement|daemon|main)\.[ch]$"),
-    "consumer": re.compile(r"(cmd/\w+|recording/\w+|proxy/(proxy\w*|file_pull)|link/(ask|\w+_conn|host_link\w*))\.[ch]$"),
+    "consumer": re.compile(r"(cmd/\w+|recording/\w+|proxy/(proxy\w*|file_pull)|ui/ui_port|link/(ask|\w+_conn|host_link\w*))\.[ch]$"),
 }
 
 LIBRARIES = [
@@ -61,6 +61,7 @@ LIBRARIES = [
     (re.compile(r"zlib\.h"), "zlib"),
     (re.compile(r"pcre2\.h"), "pcre2"),
     (re.compile(r"jansson\.h"), "jansson"),
+    (re.compile(r"libwebsockets\.h"), "websockets"),
     (re.compile(r"cmocka\.h"), "cmocka"),
 ]
 LIBC = re.compile(

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rules at the door: see ui_door.h.
+ *
+ * Happy path: the Host field is this machine's loopback (a page whose name was made to point here
+ * names another: DNS rebinding), the Origin is one of the list, the path a host. A request without
+ * Origin is no browser's and is refused like a wrong one. Failures: a status. No state.
+ */
+#include "consumer/ui/ui_door.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const usual_origins[] = {"https://ui.perfetto.dev", "http://localhost:10000",
+                                            "http://127.0.0.1:10000"};
+
+static const char loopback_v4[] = "0100007F";
+static const char loopback_v6[] = "00000000000000000000000001000000";
+static const char mapped_v4[] = "0000000000000000FFFF00000100007F";
+
+bool pfl_ui_is_origin(const char *text)
+{
+    const char *host = NULL;
+
+    if (strncmp(text, "https://", 8) == 0)
+        host = text + 8;
+    else if (strncmp(text, "http://", 7) == 0)
+        host = text + 7;
+    return host != NULL && host[0] != '\0' &&
+           strspn(host, "abcdefghijklmnopqrstuvwxyz0123456789"
+                        "-.:[]") == strlen(host);
+}
+
+static bool is_loopback(const char *host)
+{
+    static const char *const names[] = {"127.0.0.1", "localhost", "[::1]"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        size_t len = strlen(names[i]);
+
+        if (strncmp(host, names[i], len) == 0 &&
+            (host[len] == '\0' ||
+             (host[len] == ':' && strspn(host + len + 1, "0123456789") == strlen(host + len + 1))))
+            return true;
+    }
+    return false;
+}
+
+static bool is_allowed(const struct pfl_ui_door *door, const char *origin)
+{
+    for (size_t i = 0; i < sizeof(usual_origins) / sizeof(usual_origins[0]); i++)
+        if (strcmp(origin, usual_origins[i]) == 0)
+            return true;
+    for (size_t i = 0; i < door->origins_len; i++)
+        if (strcmp(origin, door->origins[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool find_host(const struct pfl_ui_door *door, const char *path, size_t *ret_host)
+{
+    static const char base[] = "/traced";
+
+    if (strcmp(path, base) == 0) {
+        *ret_host = 0;
+        return true;
+    }
+    if (strncmp(path, base, sizeof(base) - 1) != 0 || path[sizeof(base) - 1] != '/')
+        return false;
+    for (size_t i = 0; i < door->hosts_len; i++) {
+        if (strcmp(path + sizeof(base), door->hosts[i]) == 0) {
+            *ret_host = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+unsigned pfl_ui_door_judge(const struct pfl_ui_door *self, const char *host, const char *origin,
+                           const char *path, size_t *ret_host, const char **ret_why)
+{
+    if (host == NULL || path == NULL) {
+        *ret_why = "the request has no Host";
+        return 400;
+    }
+    if (!is_loopback(host)) {
+        *ret_why = "the page's name is not this machine's";
+        return 403;
+    }
+    if (origin == NULL || !is_allowed(self, origin)) {
+        *ret_why = "this origin is not allowed; --ui-origin adds one";
+        return 403;
+    }
+    if (!find_host(self, path, ret_host)) {
+        *ret_why = "no such host; paths are /traced and /traced/HOST";
+        return 404;
+    }
+    return 101;
+}
+
+static bool is_loopback_hex(const char *hex)
+{
+    return strcmp(hex, loopback_v4) == 0 || strcmp(hex, loopback_v6) == 0 ||
+           strcmp(hex, mapped_v4) == 0;
+}
+
+bool pfl_ui_read_owner(const char *line, uint16_t peer_port, uint16_t own_port, uint32_t *ret_uid)
+{
+    char local[33];
+    char remote[33];
+    unsigned local_port;
+    unsigned remote_port;
+    unsigned uid;
+
+    /* sl local:port remote:port st tx:rx tr:when retransmits uid */
+    if (sscanf(line, " %*u: %32[0-9A-F]:%4x %32[0-9A-F]:%4x %*x %*x:%*x %*x:%*x %*x %u", local,
+               &local_port, remote, &remote_port, &uid) != 5)
+        return false;
+    if (local_port != peer_port || remote_port != own_port || !is_loopback_hex(local) ||
+        !is_loopback_hex(remote))
+        return false;
+    *ret_uid = uid;
+    return true;
+}

@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * WebSockets for browsers, by libwebsockets: see ui_port.h.
+ *
+ *     browser --WebSocket--> session --socket pair--> client of the host's proxy
+ *
+ * Happy path: the opening request is judged (ui_door.h), and so is the user who makes it; then
+ * bytes go both ways, held back where the other side is slow. The library runs in a loop of its own
+ * inside ours: our loop waits on that one's descriptor, and turns it before it sleeps. So the
+ * library's end is simple: its loop runs until it is empty. Failures: what comes in wrongly gets
+ * its HTTP status; each side's end is the other's. Ownership: the library's context and loop, a
+ * proxy for each host, the sessions until both of their sides are gone. Limits:
+ * PFL_UI_MAX_CONNECTIONS, QUEUE_BYTES each way.
+ */
+#include "consumer/ui/ui_port.h"
+
+#include <libwebsockets.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/io/fdsock.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "consumer/proxy/proxy.h"
+
+#define MESSAGE_BYTES       (64u * 1024)
+#define QUEUE_BYTES         (256u * 1024)
+#define HANDSHAKE_TIMEOUT_S 10u
+#define SPARE_FDS           16u
+#define FIELD_BYTES         300
+
+struct pfl_ui {
+    struct pfl_ui_conf conf;
+    uv_loop_t inner; /* the library's */
+    uv_poll_t poll;  /* on inner's descriptor */
+    uv_prepare_t prepare;
+    uv_timer_t timer;
+    unsigned handles; /* of the three above */
+    struct lws_context *lws;
+    struct lws_vhost *vhost;
+    struct pfl_proxy **proxies; /* owned, each until its on_closed */
+    size_t proxies_open;
+    struct pfl_list sessions;
+    unsigned sessions_len;
+    bool is_closing;
+};
+
+struct session {
+    struct pfl_list node;
+    struct pfl_ui *ui;
+    struct lws *wsi;           /* NULL: the browser is gone */
+    struct pfl_stream *stream; /* owned; NULL: the proxy's side is gone */
+    struct pfl_buf out;        /* for the browser */
+};
+
+/* ---- the end ---- */
+
+static void finish_if_gone(struct pfl_ui *ui)
+{
+    void (*on_closed)(void *user) = ui->conf.on_closed;
+    void *user = ui->conf.user;
+
+    if (!ui->is_closing || ui->sessions_len != 0 || ui->proxies_open != 0 || ui->handles != 0)
+        return;
+    pfl_mem_free(ui->proxies);
+    pfl_mem_free(ui);
+    on_closed(user);
+}
+
+static void free_if_gone(struct session *s)
+{
+    struct pfl_ui *ui = s->ui;
+
+    if (s->wsi != NULL || s->stream != NULL)
+        return;
+    pfl_list_remove(&s->node);
+    ui->sessions_len--;
+    pfl_buf_fini(&s->out);
+    pfl_mem_free(s);
+    finish_if_gone(ui);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct pfl_ui *ui = handle->data;
+
+    ui->handles--;
+    finish_if_gone(ui);
+}
+
+static void on_proxy_closed(void *user)
+{
+    struct pfl_ui *ui = user;
+
+    ui->proxies_open--;
+    finish_if_gone(ui);
+}
+
+static void destroy_library(struct pfl_ui *ui)
+{
+    if (ui->lws != NULL) {
+        lws_context_destroy(ui->lws); /* every session's end */
+        (void)uv_run(&ui->inner, UV_RUN_DEFAULT);
+        if (ui->lws != NULL) /* by pcontext */
+            lws_context_destroy(ui->lws);
+    }
+    (void)uv_loop_close(&ui->inner);
+}
+
+void pfl_ui_close(struct pfl_ui *self)
+{
+    if (self->is_closing)
+        return;
+    self->is_closing = true;
+    destroy_library(self);
+    uv_close((uv_handle_t *)&self->poll, on_handle_closed);
+    uv_close((uv_handle_t *)&self->prepare, on_handle_closed);
+    uv_close((uv_handle_t *)&self->timer, on_handle_closed);
+    for (size_t i = 0; self->proxies != NULL && i < self->conf.door.hosts_len; i++)
+        if (self->proxies[i] != NULL)
+            pfl_proxy_close(self->proxies[i]);
+}
+
+/* ---- the proxy's side ---- */
+
+static void on_stream_data(void *user, struct pfl_span data)
+{
+    struct session *s = user;
+
+    if (s->wsi == NULL)
+        return;
+    if (pfl_buf_append(&s->out, data.data, data.len) != 0) {
+        pfl_stream_close(s->stream);
+        return;
+    }
+    if (s->out.len >= MESSAGE_BYTES)
+        pfl_stream_read_stop(s->stream);
+    (void)lws_callback_on_writable(s->wsi);
+}
+
+static void on_stream_eof(void *user)
+{
+    struct session *s = user;
+
+    pfl_stream_close(s->stream);
+}
+
+static void on_stream_writable(void *user)
+{
+    struct session *s = user;
+
+    if (s->wsi != NULL)
+        (void)lws_rx_flow_control(s->wsi, 1);
+}
+
+static void on_stream_closed(void *user, int err)
+{
+    struct session *s = user;
+
+    (void)err;
+    s->stream = NULL;
+    if (s->wsi != NULL)
+        (void)lws_callback_on_writable(s->wsi); /* which ends it */
+    free_if_gone(s);
+}
+
+static const struct pfl_stream_ops stream_ops = {
+    .on_data = on_stream_data,
+    .on_eof = on_stream_eof,
+    .on_writable = on_stream_writable,
+    .on_closed = on_stream_closed,
+};
+
+/* ---- the browser's side ---- */
+
+static const char *copy_field(struct lws *wsi, enum lws_token_indexes which, char *room)
+{
+    return lws_hdr_copy(wsi, room, FIELD_BYTES, which) > 0 ? room : NULL;
+}
+
+/* Whoever can reach the port may be another user of this machine, who is not to have this
+ * operator's certificate. */
+static bool is_own_user(const struct pfl_ui *ui, int fd)
+{
+    static const char *const tables[] = {"/proc/self/net/tcp", "/proc/self/net/tcp6"};
+    struct sockaddr_storage addr = {0};
+    socklen_t len = sizeof(addr);
+    char line[512];
+    uint16_t port;
+    uint32_t uid = 0;
+    bool is_found = false;
+
+    if (getpeername(fd, (struct sockaddr *)&addr, &len) != 0)
+        return false;
+    port = ntohs(addr.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&addr)->sin6_port
+                                            : ((struct sockaddr_in *)(void *)&addr)->sin_port);
+    for (size_t i = 0; i < 2 && !is_found; i++) {
+        FILE *table = fopen(tables[i], "re");
+
+        while (table != NULL && !is_found && fgets(line, sizeof(line), table) != NULL)
+            is_found = pfl_ui_read_owner(line, port, pfl_ui_get_port(ui), &uid);
+        if (table != NULL)
+            (void)fclose(table);
+    }
+    return is_found && (uid == geteuid() || uid == 0);
+}
+
+static unsigned judge(const struct pfl_ui *ui, struct lws *wsi, size_t *ret_host,
+                      const char **ret_why)
+{
+    char host[FIELD_BYTES];
+    char origin[FIELD_BYTES];
+    char path[FIELD_BYTES];
+
+    if (!is_own_user(ui, lws_get_socket_fd(wsi))) {
+        *ret_why = "another user's programs may not come in here";
+        return 403;
+    }
+    return pfl_ui_door_judge(&ui->conf.door, copy_field(wsi, WSI_TOKEN_HOST, host),
+                             copy_field(wsi, WSI_TOKEN_ORIGIN, origin),
+                             copy_field(wsi, WSI_TOKEN_GET_URI, path), ret_host, ret_why);
+}
+
+/* The library wants 0 to go on, 1 after an answer of ours. */
+static int confirm(struct pfl_ui *ui, struct lws *wsi)
+{
+    const char *why = "too many connections";
+    size_t host;
+    unsigned status = ui->sessions_len < PFL_UI_MAX_CONNECTIONS ? judge(ui, wsi, &host, &why) : 503;
+
+    if (status == 101)
+        return 0;
+    pfl_log_warn("browser-refused", "status=%u reason=\"%s\"", status, why);
+    return lws_return_http_status(wsi, status, why) != 0 ? -1 : 1;
+}
+
+static int open_pair(struct session *s, struct pfl_proxy *proxy)
+{
+    struct pfl_stream_conf conf = {
+        .loop = s->ui->conf.host.loop,
+        .ops = &stream_ops,
+        .user = s,
+        .queue_max_bytes = QUEUE_BYTES + MESSAGE_BYTES,
+        .queue_low_bytes = QUEUE_BYTES / 4,
+    };
+    int ends[2];
+    int rc;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+        return PFL_EIO;
+    rc = pfl_fdsock_open(&conf, ends[0], &s->stream);
+    if (rc != 0) {
+        (void)close(ends[0]);
+        (void)close(ends[1]);
+        return rc;
+    }
+    pfl_proxy_adopt(proxy, ends[1]);
+    return 0;
+}
+
+/* What the library keeps for each connection. */
+struct slot {
+    size_t host;
+    struct session *session; /* NULL until it is established */
+};
+
+/* Once more, now that there is a slot to keep the host in. */
+static int choose_host(const struct pfl_ui *ui, struct lws *wsi, struct slot *slot)
+{
+    const char *why;
+
+    return judge(ui, wsi, &slot->host, &why) == 101 ? 0 : -1;
+}
+
+static int begin_session(struct pfl_ui *ui, struct lws *wsi, struct slot *slot)
+{
+    struct session *s;
+
+    if (ui->sessions_len >= PFL_UI_MAX_CONNECTIONS)
+        return -1;
+    s = pfl_mem_zalloc(sizeof(*s));
+    if (s == NULL)
+        return -1;
+    s->ui = ui;
+    pfl_buf_init(&s->out, QUEUE_BYTES + MESSAGE_BYTES);
+    if (open_pair(s, ui->proxies[slot->host]) != 0) {
+        pfl_mem_free(s);
+        return -1;
+    }
+    s->wsi = wsi;
+    pfl_list_append(&ui->sessions, &s->node);
+    ui->sessions_len++;
+    slot->session = s;
+    return 0;
+}
+
+static int take(struct session *s, struct lws *wsi, const void *data, size_t len)
+{
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = len};
+
+    if (s->stream == NULL || !lws_frame_is_binary(wsi))
+        return -1;
+    if (len != 0 && pfl_stream_writev(s->stream, &iov, 1, -1) != 0)
+        return -1;
+    if (pfl_stream_queued_bytes(s->stream) >= QUEUE_BYTES)
+        (void)lws_rx_flow_control(wsi, 0);
+    return 0;
+}
+
+static int give(struct session *s)
+{
+    static uint8_t message[LWS_PRE + MESSAGE_BYTES];
+    struct pfl_span data = pfl_buf_get(&s->out);
+    size_t len = data.len < MESSAGE_BYTES ? data.len : MESSAGE_BYTES;
+
+    if (len == 0)
+        return s->stream == NULL ? -1 : 0;
+    memcpy(message + LWS_PRE, data.data, len);
+    if (lws_write(s->wsi, message + LWS_PRE, len, LWS_WRITE_BINARY) < (int)len)
+        return -1;
+    pfl_buf_consume(&s->out, len);
+    if (s->out.len != 0 || s->stream == NULL)
+        (void)lws_callback_on_writable(s->wsi);
+    else
+        pfl_stream_read_start(s->stream);
+    return 0;
+}
+
+static void end_session(struct session *s)
+{
+    s->wsi = NULL;
+    if (s->stream != NULL)
+        pfl_stream_close(s->stream);
+    free_if_gone(s);
+}
+
+static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in,
+                    size_t len)
+{
+    struct pfl_ui *ui = lws_context_user(lws_get_context(wsi));
+    struct slot *slot = user;
+
+    switch (reason) {
+    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
+        return confirm(ui, wsi);
+    case LWS_CALLBACK_FILTER_PROTOCOL_CONNECTION:
+        return choose_host(ui, wsi, slot);
+    case LWS_CALLBACK_ESTABLISHED:
+        return begin_session(ui, wsi, slot);
+    case LWS_CALLBACK_RECEIVE:
+        return take(slot->session, wsi, in, len);
+    case LWS_CALLBACK_SERVER_WRITEABLE:
+        return give(slot->session);
+    case LWS_CALLBACK_CLOSED:
+        if (slot->session != NULL)
+            end_session(slot->session);
+        slot->session = NULL;
+        return 0;
+    case LWS_CALLBACK_HTTP:
+        return lws_return_http_status(wsi, HTTP_STATUS_NOT_FOUND, NULL) != 0 ||
+                       lws_http_transaction_completed(wsi) != 0
+                   ? -1
+                   : 0;
+    default:
+        return 0;
+    }
+}
+
+static const struct lws_protocols protocols[] = {
+    {.name = "perfetto",
+     .callback = on_event,
+     .per_session_data_size = sizeof(struct slot),
+     .rx_buffer_size = MESSAGE_BYTES},
+    {.name = NULL},
+};
+
+/* ---- a loop in a loop ---- */
+
+static void on_timer(uv_timer_t *handle)
+{
+    (void)handle; /* the next prepare turns it */
+}
+
+static void turn(struct pfl_ui *ui)
+{
+    int timeout_ms;
+
+    if (ui->is_closing)
+        return;
+    (void)uv_run(&ui->inner, UV_RUN_NOWAIT);
+    timeout_ms = uv_backend_timeout(&ui->inner);
+    if (timeout_ms >= 0)
+        (void)uv_timer_start(&ui->timer, on_timer, (uint64_t)timeout_ms, 0);
+}
+
+static void on_prepare(uv_prepare_t *handle)
+{
+    turn(handle->data);
+}
+
+static void on_inner_ready(uv_poll_t *handle, int status, int events)
+{
+    (void)handle; /* the next prepare turns it */
+    (void)status;
+    (void)events;
+}
+
+static void nest(struct pfl_ui *ui)
+{
+    uv_loop_t *loop = ui->conf.host.loop;
+
+    (void)uv_poll_init(loop, &ui->poll, uv_backend_fd(&ui->inner));
+    (void)uv_prepare_init(loop, &ui->prepare);
+    (void)uv_timer_init(loop, &ui->timer);
+    ui->poll.data = ui->prepare.data = ui->timer.data = ui;
+    ui->handles = 3;
+    (void)uv_poll_start(&ui->poll, UV_READABLE, on_inner_ready);
+    (void)uv_prepare_start(&ui->prepare, on_prepare);
+}
+
+/* ---- opening ---- */
+
+static void on_library_says(int level, const char *line)
+{
+    int len = (int)strcspn(line, "\n");
+
+    (void)level;
+    pfl_log_warn("websocket", "says=\"%.*s\"", len, line);
+}
+
+static int open_library(struct pfl_ui *ui)
+{
+    void *loops[1] = {&ui->inner};
+    struct lws_context_creation_info info = {
+        .options = LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS |
+                   LWS_SERVER_OPTION_DISABLE_IPV6,
+        .foreign_loops = loops,
+        .pcontext = &ui->lws,
+        .user = ui,
+        .count_threads = 1,
+        .fd_limit_per_thread = PFL_UI_MAX_CONNECTIONS + SPARE_FDS,
+        .max_http_header_pool = PFL_UI_MAX_CONNECTIONS,
+        .pt_serv_buf_size = MESSAGE_BYTES,
+        .port = ui->conf.port,
+        .iface = "127.0.0.1",
+        .protocols = protocols,
+        .timeout_secs = HANDSHAKE_TIMEOUT_S,
+    };
+
+    lws_set_log_level(LLL_ERR, on_library_says);
+    ui->lws = lws_create_context(&info);
+    if (ui->lws == NULL) {
+        pfl_log_error("websocket", "reason=\"the library does not start\" "
+                                   "remedy=\"install its part for libuv: libwebsockets-evlib-uv\"");
+        return PFL_EIO;
+    }
+    ui->vhost = lws_create_vhost(ui->lws, &info);
+    return ui->vhost != NULL && lws_get_vhost_listen_port(ui->vhost) > 0 ? 0 : PFL_EIO;
+}
+
+static int open_proxies(struct pfl_ui *ui)
+{
+    ui->proxies = pfl_mem_calloc(ui->conf.door.hosts_len, sizeof(*ui->proxies));
+    if (ui->proxies == NULL)
+        return PFL_ENOMEM;
+    for (size_t i = 0; i < ui->conf.door.hosts_len; i++) {
+        struct pfl_proxy_conf conf = {.host = ui->conf.host,
+                                      .on_client_gone = ui->conf.on_client_gone,
+                                      .on_closed = on_proxy_closed,
+                                      .user = ui};
+        int rc;
+
+        conf.host.spec = &ui->conf.specs[i];
+        rc = pfl_proxy_open(&conf, &ui->proxies[i]);
+        if (rc != 0)
+            return rc;
+        ui->proxies_open++;
+    }
+    return 0;
+}
+
+static void on_nothing(void *user)
+{
+    (void)user;
+}
+
+int pfl_ui_open(const struct pfl_ui_conf *conf, struct pfl_ui **ret_ui)
+{
+    struct pfl_ui *ui = pfl_mem_zalloc(sizeof(*ui));
+    int rc;
+
+    if (ui == NULL)
+        return PFL_ENOMEM;
+    ui->conf = *conf;
+    pfl_list_init(&ui->sessions);
+    if (uv_loop_init(&ui->inner) != 0) {
+        pfl_mem_free(ui);
+        return PFL_EIO;
+    }
+    nest(ui);
+    rc = open_library(ui);
+    if (rc == 0)
+        rc = open_proxies(ui);
+    if (rc != 0) {
+        ui->conf.on_closed = on_nothing;
+        pfl_ui_close(ui);
+        return rc;
+    }
+    *ret_ui = ui;
+    return 0;
+}
+
+uint16_t pfl_ui_get_port(const struct pfl_ui *self)
+{
+    return (uint16_t)lws_get_vhost_listen_port(self->vhost);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The WebSocket on this machine's loopback that the Perfetto UI's recording page speaks to: the
+ * bytes of a host's consumer socket, as binary messages of any size. Each WebSocket is one client
+ * of that host's proxy.
+ */
+#ifndef PFL_CONSUMER_UI_PORT_H
+#define PFL_CONSUMER_UI_PORT_H
+
+#include "consumer/link/consumer_conn.h"
+#include "consumer/ui/ui_door.h"
+
+#define PFL_UI_MAX_CONNECTIONS 32u
+#define PFL_UI_MAX_HOSTS       256u
+
+struct pfl_ui;
+
+struct pfl_ui_conf {
+    struct pfl_consumer_conn_conf host; /* of all hosts; spec, on_ready, on_closed, user are ours */
+    const struct pfl_host_spec *specs;  /* borrowed until on_closed */
+    struct pfl_ui_door door; /* borrowed likewise; hosts are the specs' names, in order */
+    uint16_t port;           /* 0: any */
+    /* A client's connection ended and why, in a sentence; "" when the client went. */
+    void (*on_client_gone)(void *user, const char *why);
+    void (*on_closed)(void *user); /* last one */
+    void *user;
+};
+
+/* PFL_EIO (the port is taken; why not is logged), PFL_ENOMEM. */
+PFL_MUST_USE int pfl_ui_open(const struct pfl_ui_conf *conf, struct pfl_ui **ret_ui);
+uint16_t pfl_ui_get_port(const struct pfl_ui *self);
+/* Asynchronous, idempotent: files that clients have written are finished first. */
+void pfl_ui_close(struct pfl_ui *self);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who comes in from a browser, and whose connection a line of the kernel's table is. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "consumer/ui/ui_door.h"
+
+static const char *const origins[] = {"https://traces.example.org"};
+static const char *const hosts[] = {"web-1", "web-2"};
+static const struct pfl_ui_door door = {origins, 1, hosts, 2};
+static const char ui[] = "https://ui.perfetto.dev";
+
+static unsigned judge(const char *host, const char *origin, const char *path)
+{
+    const char *why = NULL;
+    size_t number = 99;
+    unsigned status = pfl_ui_door_judge(&door, host, origin, path, &number, &why);
+
+    assert_true((status == 101) == (why == NULL));
+    assert_true((status == 101) == (number < 2));
+    return status;
+}
+
+static void origins_come_in_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    assert_int_equal(judge("127.0.0.1:8037", ui, "/traced"), 101);
+    assert_int_equal(judge("127.0.0.1:8037", "http://localhost:10000", "/traced"), 101);
+    assert_int_equal(judge("127.0.0.1:8037", "http://127.0.0.1:10000", "/traced"), 101);
+    assert_int_equal(judge("127.0.0.1:8037", "https://traces.example.org", "/traced"), 101);
+    assert_int_equal(judge("127.0.0.1:8037", "https://ui.perfetto.dev.evil", "/traced"), 403);
+    assert_int_equal(judge("127.0.0.1:8037", "https://ui.perfetto.de", "/traced"), 403);
+    assert_int_equal(judge("127.0.0.1:8037", "null", "/traced"), 403);
+    assert_int_equal(judge("127.0.0.1:8037", "", "/traced"), 403);
+    assert_int_equal(judge("127.0.0.1:8037", NULL, "/traced"), 403);
+}
+
+static void names_that_point_here_do_not_come_in(void **state)
+{
+    (void)state;
+    assert_int_equal(judge("localhost", ui, "/traced"), 101);
+    assert_int_equal(judge("localhost:9000", ui, "/traced"), 101);
+    assert_int_equal(judge("[::1]:8037", ui, "/traced"), 101);
+    assert_int_equal(judge("localhost.evil.example:8037", ui, "/traced"), 403);
+    assert_int_equal(judge("127.0.0.1.nip.io", ui, "/traced"), 403);
+    assert_int_equal(judge("127.0.0.1:8037@evil", ui, "/traced"), 403);
+    assert_int_equal(judge("evil.example:8037", ui, "/traced"), 403);
+    assert_int_equal(judge(NULL, ui, "/traced"), 400);
+    assert_int_equal(judge("localhost", ui, NULL), 400);
+}
+
+static void a_path_means_one_host(void **state)
+{
+    const char *why = NULL;
+    size_t number = 99;
+
+    (void)state;
+    assert_int_equal(judge("localhost", ui, "/traced/web-1"), 101);
+    assert_int_equal(
+        pfl_ui_door_judge(&door, "localhost", ui, "/traced/web-2", &number, &why), 101);
+    assert_int_equal(number, 1);
+    assert_int_equal(judge("localhost", ui, "/traced/"), 404);
+    assert_int_equal(judge("localhost", ui, "/traced/web-22"), 404);
+    assert_int_equal(judge("localhost", ui, "/traced/../web-1"), 404);
+    assert_int_equal(judge("localhost", ui, "/tracedx"), 404);
+    assert_int_equal(judge("localhost", ui, "/"), 404);
+    assert_int_equal(judge("localhost", ui, ""), 404);
+}
+
+static void origins_have_a_form(void **state)
+{
+    (void)state;
+    assert_true(pfl_ui_is_origin("https://a.example"));
+    assert_true(pfl_ui_is_origin("http://[::1]:8080"));
+    assert_false(pfl_ui_is_origin("https://a.example/"));
+    assert_false(pfl_ui_is_origin("https://"));
+    assert_false(pfl_ui_is_origin("a.example"));
+    assert_false(pfl_ui_is_origin("https://A.example"));
+    assert_false(pfl_ui_is_origin("*"));
+}
+
+static void the_owner_is_that_of_the_other_end(void **state)
+{
+    static const char line[] = "   3: 0100007F:9C40 0100007F:1F65 01 00000000:00000000 00:00000000 "
+                               "00000000  1000        0 12345 1 0000000000000000 20 4 30 10 -1\n";
+    static const char far[] = "   3: 0100007F:9C40 0200007F:1F65 01 00000000:00000000 00:00000000 "
+                              "00000000  1000        0 12345 1 0000000000000000 20 4 30 10 -1\n";
+    uint32_t uid = 7;
+
+    (void)state;
+    assert_true(pfl_ui_read_owner(line, 40000, 8037, &uid));
+    assert_int_equal(uid, 1000);
+    assert_false(pfl_ui_read_owner(line, 8037, 40000, &uid)); /* our own end */
+    assert_false(pfl_ui_read_owner(far, 40000, 8037, &uid));
+    assert_false(pfl_ui_read_owner("  sl  local_address rem_address\n", 40000, 8037, &uid));
+    assert_false(pfl_ui_read_owner("", 40000, 8037, &uid));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(origins_come_in_whole_or_not_at_all),
+        cmocka_unit_test(names_that_point_here_do_not_come_in),
+        cmocka_unit_test(a_path_means_one_host),
+        cmocka_unit_test(origins_have_a_form),
+        cmocka_unit_test(the_owner_is_that_of_the_other_end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
