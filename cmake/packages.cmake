@@ -64,7 +64,8 @@ pfl_package(operator perfleet net "traces a fleet of Linux hosts as if it were o
 "The operator's command line: records many hosts at once, into one trace on one
 timeline, which Perfetto's UI and Trace Processor open. Also the fleet's
 certificate authority.")
-set(CPACK_DEBIAN_OPERATOR_PACKAGE_RECOMMENDS "openssl")
+# loaded while it runs, by perfleet tunnel --ui
+set(CPACK_DEBIAN_OPERATOR_PACKAGE_RECOMMENDS "openssl, libwebsockets-evlib-uv")
 set(CPACK_DEBIAN_OPERATOR_PACKAGE_SUGGESTS "openssh-client")
 pfl_package(library libperfleet0 libs "writes a program's own data into traces"
 "A producer library of perfleet and Perfetto: custom data sources and track

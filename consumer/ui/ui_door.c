@@ -76,22 +76,22 @@ static bool find_host(const struct pfl_ui_door *door, const char *path, size_t *
     return false;
 }
 
-unsigned pfl_ui_door_judge(const struct pfl_ui_door *self, const char *host, const char *origin,
-                           const char *path, size_t *ret_host, const char **ret_why)
+unsigned pfl_ui_door_judge(const struct pfl_ui_door *self, const struct pfl_ui_visit *visit,
+                           size_t *ret_host, const char **ret_why)
 {
-    if (host == NULL || path == NULL) {
+    if (visit->host == NULL || visit->path == NULL) {
         *ret_why = "the request has no Host";
         return 400;
     }
-    if (!is_loopback(host)) {
+    if (!is_loopback(visit->host)) {
         *ret_why = "the page's name is not this machine's";
         return 403;
     }
-    if (origin == NULL || !is_allowed(self, origin)) {
+    if (visit->origin == NULL || !is_allowed(self, visit->origin)) {
         *ret_why = "this origin is not allowed; --ui-origin adds one";
         return 403;
     }
-    if (!find_host(self, path, ret_host)) {
+    if (!find_host(self, visit->path, ret_host)) {
         *ret_why = "no such host; paths are /traced and /traced/HOST";
         return 404;
     }

@@ -23,14 +23,21 @@ struct pfl_ui_door {
 /* An origin as browsers send it: SCHEME://HOST[:PORT], nothing after it. */
 bool pfl_ui_is_origin(const char *text);
 
+/* An opening request's fields; NULL: there is none. */
+struct pfl_ui_visit {
+    const char *host;
+    const char *origin;
+    const char *path;
+};
+
 /*
- * The HTTP status for a request's Host, Origin and path (NULL: there is none): 101 with
+ * The HTTP status for a request: 101 with
  * *ret_host the number of the host, else 400, 403 or 404 with *ret_why a static sentence.
  *   /traced        the first host
  *   /traced/NAME   that host
  */
-unsigned pfl_ui_door_judge(const struct pfl_ui_door *self, const char *host, const char *origin,
-                           const char *path, size_t *ret_host, const char **ret_why);
+unsigned pfl_ui_door_judge(const struct pfl_ui_door *self, const struct pfl_ui_visit *visit,
+                           size_t *ret_host, const char **ret_why);
 
 /*
  * Reads lines of /proc/net/tcp or tcp6: the user who owns the end of a loopback connection from

@@ -216,14 +216,16 @@ static unsigned judge(const struct pfl_ui *ui, struct lws *wsi, size_t *ret_host
     char host[FIELD_BYTES];
     char origin[FIELD_BYTES];
     char path[FIELD_BYTES];
+    struct pfl_ui_visit visit;
 
     if (!is_own_user(ui, lws_get_socket_fd(wsi))) {
         *ret_why = "another user's programs may not come in here";
         return 403;
     }
-    return pfl_ui_door_judge(&ui->conf.door, copy_field(wsi, WSI_TOKEN_HOST, host),
-                             copy_field(wsi, WSI_TOKEN_ORIGIN, origin),
-                             copy_field(wsi, WSI_TOKEN_GET_URI, path), ret_host, ret_why);
+    visit.host = copy_field(wsi, WSI_TOKEN_HOST, host);
+    visit.origin = copy_field(wsi, WSI_TOKEN_ORIGIN, origin);
+    visit.path = copy_field(wsi, WSI_TOKEN_GET_URI, path);
+    return pfl_ui_door_judge(&ui->conf.door, &visit, ret_host, ret_why);
 }
 
 /* The library wants 0 to go on, 1 after an answer of ours. */

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # perfleet tunnel --ui: the WebSocket that the Perfetto UI's recording page speaks to, with a real
 # client's library; through the relay and to a local service; and who may not come in.
-# shellcheck disable=SC1091,SC2154
+# shellcheck disable=SC1091,SC2016,SC2086,SC2154
 . "$(dirname "$0")/lib.sh"
 P=$BIN/perfleet
 NOTHING=1 USAGE=2

@@ -18,7 +18,8 @@ static unsigned judge(const char *host, const char *origin, const char *path)
 {
     const char *why = NULL;
     size_t number = 99;
-    unsigned status = pfl_ui_door_judge(&door, host, origin, path, &number, &why);
+    struct pfl_ui_visit visit = {host, origin, path};
+    unsigned status = pfl_ui_door_judge(&door, &visit, &number, &why);
 
     assert_true((status == 101) == (why == NULL));
     assert_true((status == 101) == (number < 2));
@@ -55,13 +56,13 @@ static void names_that_point_here_do_not_come_in(void **state)
 
 static void a_path_means_one_host(void **state)
 {
+    struct pfl_ui_visit second = {"localhost", ui, "/traced/web-2"};
     const char *why = NULL;
     size_t number = 99;
 
     (void)state;
     assert_int_equal(judge("localhost", ui, "/traced/web-1"), 101);
-    assert_int_equal(
-        pfl_ui_door_judge(&door, "localhost", ui, "/traced/web-2", &number, &why), 101);
+    assert_int_equal(pfl_ui_door_judge(&door, &second, &number, &why), 101);
     assert_int_equal(number, 1);
     assert_int_equal(judge("localhost", ui, "/traced/"), 404);
     assert_int_equal(judge("localhost", ui, "/traced/web-22"), 404);
