@@ -98,6 +98,33 @@ installed() {
         $(pkg-config --cflags --libs perfleet) || return 1
     LD_LIBRARY_PATH=$(dirname "$(find "$WORK/root" -name libperfleet.so)") "$WORK/user"
 }
+# A project of its own, in C and, where there is a compiler, C++; shared and static; moved elsewhere.
+found_by_cmake() {
+    local languages=C
+    mkdir -p "$WORK/project" && cp "$WORK/user.c" "$WORK/project/" || return 1
+    cp "$ROOT/producer/example/hello.cc" "$WORK/project/hello.cc" || return 1
+    command -v c++ >/dev/null && languages="C CXX"
+    {
+        echo 'cmake_minimum_required(VERSION 3.25)'
+        echo "project(user LANGUAGES $languages)"
+        echo 'find_package(perfleet 0.1 REQUIRED)'
+        echo 'add_executable(user user.c)'
+        echo 'target_link_libraries(user PRIVATE perfleet::perfleet)'
+        echo 'add_executable(user_static user.c)'
+        echo 'target_link_libraries(user_static PRIVATE perfleet::static)'
+        if [ "$languages" != C ]; then
+            echo 'add_executable(hello hello.cc)'
+            echo 'target_link_libraries(hello PRIVATE perfleet::perfleet)'
+        fi
+    } >"$WORK/project/CMakeLists.txt"
+    mv "$WORK/root" "$WORK/elsewhere" || return 1
+    cmake -S "$WORK/project" -B "$WORK/project/build" >"$WORK/cmake.log" 2>&1 \
+        -Dperfleet_DIR="$(dirname "$(find "$WORK/elsewhere" -name perfleetConfig.cmake)")" &&
+        cmake --build "$WORK/project/build" >>"$WORK/cmake.log" 2>&1 &&
+        "$WORK/project/build/user" && "$WORK/project/build/user_static" && return 0
+    cat "$WORK/cmake.log"
+    return 1
+}
 speaks_cxx() {
     # shellcheck disable=SC2046
     c++ -std=c++11 -Wall -Wextra -Werror -fsyntax-only -I"$ROOT/producer" "$WORK/user.cc"
@@ -114,8 +141,10 @@ stays_loaded() {
 check "the shared library is never unloaded under its threads" stays_loaded
 if grep -q 'PFL_SANITIZE:STRING=.\+' "$PFL_BUILD/CMakeCache.txt"; then
     skip "the installed library is found by pkg-config and works" "sanitized build"
+    skip "find_package finds it wherever it is moved, for C and C++" "sanitized build"
 else
     check "the installed library is found by pkg-config and works" installed
+    check "find_package finds it wherever it is moved, for C and C++" found_by_cmake
     check "it exports perfleet_ names alone" exports_only_its_own
 fi
 if command -v c++ >/dev/null; then
