@@ -28,6 +28,7 @@ struct example {
     uint64_t rate;
     uint64_t count;
     uint32_t seconds;
+    uint32_t startup_ms; /* 0: none */
     uint32_t threads_len;
     bool has_track_events;
     uint32_t is_ending; /* atomic */

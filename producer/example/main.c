@@ -33,6 +33,9 @@ static const char help[] =
     "  --name NAME       producer name (default perfleet-example)\n"
     "  --source NAME     data source name (default com.example.load)\n"
     "  --smb-kb N        wish for the shared memory, in KiB\n"
+    "  --startup-ms N    trace at once, into memory of its own (--smb-kb, default 256), and wait "
+    "so\n"
+    "                    long for a session of com.example.load that takes it over\n"
     "  --track-events    slices and counters for the Perfetto UI, data source track_event\n"
     "  --help, --version\n";
 
@@ -47,6 +50,7 @@ enum option_id {
     OPT_NAME,
     OPT_SOURCE,
     OPT_SMB_KB,
+    OPT_STARTUP_MS,
     OPT_TRACK_EVENTS,
     OPT_HELP,
     OPT_VERSION,
@@ -63,6 +67,7 @@ static const struct option options[] = {
     {"name", required_argument, NULL, OPT_NAME},
     {"source", required_argument, NULL, OPT_SOURCE},
     {"smb-kb", required_argument, NULL, OPT_SMB_KB},
+    {"startup-ms", required_argument, NULL, OPT_STARTUP_MS},
     {"track-events", no_argument, NULL, OPT_TRACK_EVENTS},
     {"help", no_argument, NULL, OPT_HELP},
     {"version", no_argument, NULL, OPT_VERSION},
@@ -138,6 +143,9 @@ static void take_option(struct example *ex, int id, struct perfleet_conf *conf,
     case OPT_SMB_KB:
         conf->smb_kb = (uint32_t)parse_number(optarg, 1u << 20);
         break;
+    case OPT_STARTUP_MS:
+        ex->startup_ms = (uint32_t)parse_number(optarg, 1u << 30);
+        break;
     case OPT_TRACK_EVENTS:
         ex->has_track_events = true;
         break;
@@ -186,6 +194,20 @@ static void wait_for_end(const struct example *ex, const sigset_t *signals)
     } while (rc < 0 && errno == EINTR);
 }
 
+/* DataSourceConfig {name}: what a session says that wants nothing special. */
+static int start_early(const struct example *ex, const char *name)
+{
+    uint8_t config[256];
+    size_t len = strlen(name);
+
+    if (len > 127)
+        return PERFLEET_EINVAL;
+    config[0] = 1 << 3 | 2;
+    config[1] = (uint8_t)len;
+    memcpy(config + 2, name, len);
+    return perfleet_startup(ex->tracing, ex->source, config, len + 2, ex->startup_ms);
+}
+
 int main(int argc, char **argv)
 {
     static struct example ex = {.size_bytes = 100, .rate = 1000, .threads_len = 1};
@@ -207,9 +229,13 @@ int main(int argc, char **argv)
     sigaddset(&signals, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
 
+    if (ex.startup_ms != 0)
+        conf.own_smb_kb = conf.smb_kb == 0 ? 256 : conf.smb_kb;
     rc = perfleet_open(&conf, &ex.tracing);
     if (rc == 0)
         rc = perfleet_register(ex.tracing, &source_conf, &ex.source);
+    if (rc == 0 && ex.startup_ms != 0)
+        rc = start_early(&ex, source_conf.name);
     if (rc == 0 && ex.has_track_events)
         rc = perfleet_track_event_register(ex.tracing);
     if (rc == 0)

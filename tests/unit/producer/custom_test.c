@@ -183,6 +183,7 @@ static void a_descriptor_can_be_replaced(void **state)
     struct pfl_span args;
 
     (void)state;
+    pfl_client_retry_step_ms = 1;
     fake_listen(&f.service);
     f.service.has_updates = true;
     start(&f, &seen, 0);
@@ -193,13 +194,12 @@ static void a_descriptor_can_be_replaced(void **state)
     assert_int_equal(perfleet_update(f.tracing, f.source, more, PFL_DESCRIPTOR_MAX + 1),
                      PERFLEET_EINVAL);
     /* Another service learns it with the registration. */
-    pfl_client_retry_step_ms = 1;
     fake_hang_up(&f.service);
     fake_greet(&f.service);
     args = fake_expect(&f.service, FAKE_REGISTER_DATA_SOURCE);
     assert_memory_equal(args.data + args.len - 2, more, 2);
-    pfl_client_retry_step_ms = 1000;
     client_close_fixture(&f);
+    pfl_client_retry_step_ms = 1000;
 }
 
 static void a_trigger_waits_for_a_connection_as_long_as_it_may(void **state)
@@ -220,8 +220,8 @@ static void a_trigger_waits_for_a_connection_as_long_as_it_may(void **state)
     fake_greet(&f.service);
     args = fake_expect(&f.service, FAKE_ACTIVATE_TRIGGERS);
     assert_memory_equal(args.data + 2, "later", 5);
-    pfl_client_retry_step_ms = 1000;
     client_close_fixture(&f);
+    pfl_client_retry_step_ms = 1000;
 }
 
 static void without_shared_memory_chunks_are_sent(void **state)

@@ -63,8 +63,8 @@ static void open_with_memory(struct client_fixture *f, struct seen *seen, uint32
 
 static void close_all(struct client_fixture *f)
 {
-    pfl_client_retry_step_ms = 1000;
     client_close_fixture(f);
+    pfl_client_retry_step_ms = 1000;
 }
 
 /* Nobody accepts the connection yet. */
