@@ -12,11 +12,10 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/utsname.h>
-#include <unistd.h>
 
 #include <jansson.h>
 
+#include "agent/facts_port.h"
 #include "agent/stream_ask.h"
 #include "agent/stream_port.h"
 #include "base/clock.h"
@@ -115,22 +114,55 @@ static bool is_operators(const struct pfl_agent_stream *s, const char *operator_
     return strcmp(info.operator_name, operator_name) == 0;
 }
 
-/* Room for one more; the oldest that is only remembered gives way. */
-static bool make_room(struct pfl_agent *a)
+/* The oldest without a connection that is done, else one that is over: an operator who lost its
+ * last acknowledgement does not learn that all was well. NULL: there is none. */
+static struct pfl_agent_stream *find_over(struct pfl_agent *a)
+{
+    struct pfl_agent_stream_info info;
+    struct pfl_agent_stream *over = NULL;
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &a->streams) {
+        struct pfl_agent_stream *s = pfl_agent_stream_of_node(it);
+
+        pfl_agent_stream_get_info(s, &info);
+        if (info.is_carried || !info.is_over)
+            continue;
+        if (info.is_done)
+            return s;
+        over = over != NULL ? over : s;
+    }
+    return over;
+}
+
+/* Streams that are not over. */
+static unsigned count_of(struct pfl_agent *a, const char *operator_name)
 {
     struct pfl_agent_stream_info info;
     struct pfl_list *it;
+    unsigned count = 0;
 
-    if (a->streams_len < a->conf.max_streams)
-        return true;
     PFL_LIST_EACH (it, &a->streams) {
         pfl_agent_stream_get_info(pfl_agent_stream_of_node(it), &info);
-        if (!info.is_done || info.is_carried)
-            continue;
-        pfl_agent_stream_kill(pfl_agent_stream_of_node(it));
-        return a->streams_len < a->conf.max_streams + 1;
+        count += !info.is_over && strcmp(info.operator_name, operator_name) == 0;
     }
-    return false;
+    return count;
+}
+
+/* Room for one more. One operator never has all of it. NULL: yes; else why not. */
+static const char *make_room(struct pfl_agent *a, const char *operator_name)
+{
+    struct pfl_agent_stream *over;
+
+    if (count_of(a, operator_name) >= a->conf.max_streams - a->conf.max_streams / 4)
+        return "this host carries as many streams of yours as of one operator it may";
+    if (a->streams_len < a->conf.max_streams)
+        return NULL;
+    over = find_over(a);
+    if (over == NULL)
+        return "this host carries as many streams as it may";
+    pfl_agent_stream_kill(over);
+    return a->streams_len < a->conf.max_streams + 1 ? NULL : "streams are ending here: try again";
 }
 
 static void refuse(struct pfl_h2_stream *leg, unsigned status, const char *title,
@@ -172,11 +204,12 @@ static struct pfl_agent_stream *begin_stream(struct pfl_agent *a, struct pfl_h2_
         .on_gone = on_stream_gone,
         .user = a,
     };
+    const char *why = make_room(a, ask->operator_name);
     struct pfl_agent_stream *s;
     int rc;
 
-    if (!make_room(a)) {
-        refuse(leg, 429, "too many streams", "this host carries as many streams as it may");
+    if (why != NULL) {
+        refuse(leg, 429, "too many streams", why);
         return NULL;
     }
     rc = pfl_agent_stream_open(&conf, &s);
@@ -458,33 +491,6 @@ static void open_uplink(struct pfl_agent *a, struct uplink *u, const char *addre
 
 /* ---- opening ---- */
 
-static void read_boot_id(char *dst, size_t room)
-{
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-
-    dst[0] = '\0';
-    if (file == NULL)
-        return;
-    if (fgets(dst, (int)room, file) == NULL)
-        dst[0] = '\0';
-    dst[strcspn(dst, "\n")] = '\0';
-    (void)fclose(file);
-}
-
-static void gather_facts(struct pfl_hello_facts *facts)
-{
-    struct utsname names;
-
-    memset(facts, 0, sizeof(*facts));
-    memset(&names, 0, sizeof(names));
-    (void)uname(&names);
-    (void)snprintf(facts->hostname, sizeof(facts->hostname), "%.127s", names.nodename);
-    (void)snprintf(facts->kernel, sizeof(facts->kernel), "%.127s", names.release);
-    (void)snprintf(facts->arch, sizeof(facts->arch), "%.63s", names.machine);
-    read_boot_id(facts->boot_id, sizeof(facts->boot_id));
-    facts->cpus = sysconf(_SC_NPROCESSORS_ONLN);
-}
-
 static int load_tls(struct pfl_agent *a, struct pfl_tls_conf **ret_tls)
 {
     char why[320];
@@ -524,7 +530,7 @@ static int prepare(struct pfl_agent *a)
         rc = learn_name(a);
     if (rc != 0)
         return rc;
-    gather_facts(&facts);
+    pfl_facts_gather(&facts);
     return pfl_hello_encode(&facts, a->conf.labels, a->conf.labels_len, &a->hello);
 }
 

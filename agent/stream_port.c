@@ -590,6 +590,7 @@ void pfl_agent_stream_get_info(const struct pfl_agent_stream *self,
         .ttl_ms = self->ttl_ms,
         .resumes = self->legs != 0 ? self->legs - 1 : 0,
         .is_carried = self->leg != NULL,
+        .is_over = self->resume.is_in_ended && self->resume.is_out_ended,
         .is_done = pfl_resume_is_done(&self->resume),
     };
 }

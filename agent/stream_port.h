@@ -76,7 +76,8 @@ struct pfl_agent_stream_info {
     uint64_t ttl_ms;
     unsigned resumes;
     bool is_carried;
-    bool is_done; /* both directions have ended; remembered only */
+    bool is_over; /* both directions have ended, the last bytes perhaps not used up */
+    bool is_done; /* and those are, too; remembered only */
 };
 void pfl_agent_stream_get_info(const struct pfl_agent_stream *self,
                                struct pfl_agent_stream_info *ret_info);

@@ -1,0 +1,483 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Peers of a relay that break its rules, over real TLS, with HTTP/2 by hand. Each prints one line of
+TAP for each claim of its own; what the relay is like afterwards is the caller's to ask.
+
+  tunnel_abuse.py knock  RELAY PKI CERT ALPN       nobody may answer CERT ("none": without one)
+  tunnel_abuse.py names  RELAY PKI CERT            paths that can be no host's
+  tunnel_abuse.py steal  RELAY PKI CERT HOST ID    another operator's stream
+  tunnel_abuse.py flood  RELAY PKI CERT WHAT HOST  WHAT: a function below named flood_WHAT
+  tunnel_abuse.py loris  RELAY PKI CERT            slow handshakes and heads
+  tunnel_abuse.py liar   RELAY PKI CERT            an agent that says wrong things; until stdin ends
+
+RELAY is HOST:PORT, PKI a folder of perfleet-pki, CERT the name of a certificate there.
+"""
+import json
+import os
+import select
+import socket
+import ssl
+import struct
+import sys
+import time
+
+LIMIT_S = 15
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DATA, HEADERS, PRIORITY, RST, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = range(10)
+END_STREAM, ACK, END_HEADERS, PADDED = 1, 1, 4, 8
+STATUS = {0x88: 200, 0x89: 204, 0x8A: 206, 0x8B: 304, 0x8C: 400, 0x8D: 404, 0x8E: 500}
+DIGITS = {"00000": "0", "00001": "1", "00010": "2", "011001": "3", "011010": "4", "011011": "5",
+          "011100": "6", "011101": "7", "011110": "8", "011111": "9"}
+
+
+def claim(words, holds, seen=""):
+    print(("ok - " if holds else "not ok - ") + words + ("" if holds else "  # saw %s" % (seen,)))
+
+
+def tls(relay, pki, cert, alpn):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.load_verify_locations(os.path.join(pki, "ca.pem"))
+    if cert != "none":
+        context.load_cert_chain(os.path.join(pki, cert + ".pem"), os.path.join(pki, cert + ".key"))
+    if alpn != "none":
+        context.set_alpn_protocols([alpn])
+    host, _, port = relay.rpartition(":")
+    sock = socket.create_connection((host, int(port)), LIMIT_S)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return context.wrap_socket(sock)
+
+
+def literal(name, value):
+    """A field without indexing and without Huffman."""
+    out = b"\0"
+    for text in (name, value):
+        text = text if isinstance(text, bytes) else text.encode()
+        if len(text) < 127:
+            out += bytes([len(text)])
+        else:
+            rest, out = len(text) - 127, out + b"\x7f"
+            while rest >= 128:
+                out, rest = out + bytes([rest & 127 | 128]), rest >> 7
+            out += bytes([rest])
+        out += text
+    return out
+
+
+def frame(kind, flags, stream, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(
+        ">I", stream) + payload
+
+
+def status_of(block):
+    while block and block[0] & 0xE0 == 0x20:  # sizes of the dynamic table
+        block = block[1:]
+    if block and block[0] in STATUS:
+        return STATUS[block[0]]
+    if len(block) < 3:
+        return 0
+    text = block[2:2 + (block[1] & 127)]
+    if not block[1] & 128:
+        return int(text)
+    bits = "".join("{:08b}".format(byte) for byte in text)
+    out = ""
+    while len(out) < 3:
+        size = 5 if bits[:5] in DIGITS else 6
+        out, bits = out + DIGITS[bits[:size]], bits[size:]
+    return int(out)
+
+
+class Peer:
+    """One HTTP/2 connection; `is_answering`: an agent's, with the roles reversed."""
+
+    def __init__(self, relay, pki, cert, alpn="h2", quiet=False):
+        self.sock = tls(relay, pki, cert, alpn)
+        self.sock.settimeout(LIMIT_S)
+        self.pending = b""
+        self.is_closed = False
+        self.next_id = 1
+        self.frames = []
+        if alpn == "h2" and not quiet:
+            self.send(PREFACE + frame(SETTINGS, 0, 0, struct.pack(">HI", 1, 0)))
+
+    def send(self, data):
+        try:
+            self.sock.sendall(data)
+        except OSError:
+            self.is_closed = True
+        return not self.is_closed
+
+    def read(self, timeout_s=LIMIT_S):
+        """The next frame as (kind, flags, stream, payload); None: closed, or nothing in time."""
+        end = time.monotonic() + timeout_s
+        while len(self.pending) < 9 or len(self.pending) < 9 + int.from_bytes(self.pending[:3], "big"):
+            left = end - time.monotonic()
+            if left <= 0:
+                return None
+            if not self.sock.pending() and not select.select([self.sock], [], [], left)[0]:
+                return None
+            try:
+                data = self.sock.recv(65536)
+            except OSError:
+                data = b""
+            if not data:
+                self.is_closed = True
+                return None
+            self.pending += data
+        size = int.from_bytes(self.pending[:3], "big")
+        kind, flags = self.pending[3], self.pending[4]
+        stream = struct.unpack(">I", self.pending[5:9])[0]
+        payload, self.pending = self.pending[9:9 + size], self.pending[9 + size:]
+        if kind == SETTINGS and not flags & ACK:
+            self.send(frame(SETTINGS, ACK, 0))
+        if kind == PING and not flags & ACK:
+            self.send(frame(PING, ACK, 0, payload))
+        return kind, flags, stream, payload
+
+    def begin(self, method, path, fields=(), is_end=True, authority=b"x"):
+        block = literal(":method", method) + literal(":scheme", "https") + literal(
+            ":authority", authority) + literal(":path", path)
+        if method == "CONNECT":
+            block += literal(":protocol", "perfetto-consumer")
+        for name, value in fields:
+            block += literal(name, value)
+        stream, self.next_id = self.next_id, self.next_id + 2
+        self.send(frame(HEADERS, END_HEADERS | (END_STREAM if is_end else 0), stream, block))
+        return stream
+
+    def answer(self, stream, timeout_s=LIMIT_S):
+        """The status of a stream; "reset", "closed", or "nothing"."""
+        end = time.monotonic() + timeout_s
+        while True:
+            got = self.read(max(0.01, end - time.monotonic()))
+            if got is None:
+                return "closed" if self.is_closed else "nothing"
+            if got[0] == HEADERS and got[2] == stream:
+                return status_of(got[3])
+            if got[0] == RST and got[2] == stream:
+                return "reset"
+            if got[0] == GOAWAY:
+                return "closed"
+
+    def ask(self, method, path, fields=()):
+        return self.answer(self.begin(method, path, fields))
+
+    def connect(self, host, fields=()):
+        stream = self.begin("CONNECT", "/v1/hosts/%s/consumer" % host, fields, False)
+        return stream, self.answer(stream)
+
+    def is_ended(self, timeout_s=LIMIT_S):
+        """The relay says goodbye, or closes, within that time."""
+        end = time.monotonic() + timeout_s
+        while time.monotonic() < end and not self.is_closed:
+            got = self.read(max(0.01, end - time.monotonic()))
+            if got is not None and got[0] == GOAWAY:
+                return True
+        return self.is_closed
+
+
+def knock(relay, pki, cert, alpn):
+    """Nobody answers who should not come in."""
+    got = b""
+    try:
+        sock = tls(relay, pki, cert, alpn)
+        sock.settimeout(3)
+        if alpn == "h2":
+            peer_bytes = PREFACE + frame(SETTINGS, 0, 0) + frame(
+                HEADERS, END_HEADERS | END_STREAM, 1, literal(":method", "GET") + literal(
+                    ":scheme", "https") + literal(":authority", "x") + literal(":path", "/v1/hosts"))
+        else:
+            peer_bytes = b"\x12\0\0\0\x10\x01\x1a\x0e\x0a\x0cConsumerPort"
+        sock.sendall(peer_bytes)
+        while True:
+            data = sock.recv(65536)
+            if not data:
+                break
+            got += data
+    except (OSError, ssl.SSLError):
+        pass
+    claim("%s with ALPN %s gets no byte" % (cert, alpn), got == b"", got[:80])
+
+
+def names(relay, pki, cert):
+    paths = ["/v1/hosts/..", "/v1/hosts/../../etc/passwd", "/v1/hosts/%2e%2e/clock", "/v1/hosts/a%2fb/clock",
+             "/v1/hosts/a/../b/clock", "/v1/hosts//clock", "/v1/hosts/./clock", "/v1/hosts/-a/clock",
+             "/v1/hosts/a b/clock", b"/v1/hosts/a\nb/clock", b"/v1/hosts/a\0/clock", b"/v1/hosts/\x1b[2J/clock",
+             b"/v1/hosts/\xff\xfe/clock", "/v1/hosts/" + "x" * 64 + "/clock", "/v1/hosts/" + "x" * 3000,
+             "/v1/hosts/one/streams/..", "/v1/hosts/one/streams/" + "0" * 31 + "/", "/v1/hosts?x=1",
+             "/v1/hosts/one/clock?x", "/v1/hosts/one/clock#x", "//v1/hosts", "/v1//hosts", "v1/hosts", "*", "",
+             "http://x/v1/hosts"]
+    for path in paths:
+        got = Peer(relay, pki, cert).ask("GET", path)
+        claim("the path %s is nobody's" % ascii(path)[:40], got in (400, 404, 405, 403, 431, "reset", "closed"), got)
+    for name, value in ((b"perfleet-stream", b"../../x"), (b"perfleet-stream", b"A" * 32),
+                        (b"perfleet-received", b"-1"), (b"perfleet-received", b"99999999999999999999"),
+                        (b"perfleet-window", b"0x10"), (b"perfleet-ttl-ms", b"1e9")):
+        fields = [(name, value)] if name == b"perfleet-stream" else [
+            ("perfleet-stream", "0" * 32), (name, value)]
+        got = Peer(relay, pki, cert).connect("one", fields)[1]
+        claim("%s: %s is refused" % (name.decode(), value.decode()), got in (400, 409, 410, "reset"), got)
+
+
+def steal(relay, pki, cert, host, stream_id):
+    """Another's stream, its name known."""
+    for words, fields in (
+            ("resumed", [("perfleet-received", "0"), ("perfleet-credited", "0")]),
+            ("begun again", []),
+            ("resumed in the owner's name", [("perfleet-received", "0"), ("perfleet-credited", "0"),
+                                             ("perfleet-operator", "me")])):
+        got = Peer(relay, pki, cert).connect(
+            host, [("perfleet-stream", stream_id), ("perfleet-window", "100000")] + fields)[1]
+        claim("another's stream is not %s" % words, got == 409, got)
+    got = Peer(relay, pki, cert).connect(host, [
+        ("perfleet-stream", "f" * 32), ("perfleet-window", "100000"), ("perfleet-received", "0"),
+        ("perfleet-credited", "0")])[1]
+    claim("a guessed one is not there", got == 410, got)
+    got = Peer(relay, pki, cert).ask("DELETE", "/v1/hosts/%s/streams/%s" % (host, stream_id),
+                                     [("perfleet-operator", "me")])
+    claim("nor is another's killed", got == 410, got)
+    got = Peer(relay, pki, cert).connect(host, [("perfleet-role", "not a role")])[1]
+    claim("a role of one's own making is not passed on", got == 200, got)
+
+
+# ---- floods: each says whether the relay ends what it should end ----
+
+def flood_rapid_reset(peer, host):
+    for _ in range(40):
+        out = b""
+        for _ in range(100):
+            out += frame(HEADERS, END_HEADERS | END_STREAM, peer.next_id, literal(":method", "GET") + literal(
+                ":scheme", "https") + literal(":authority", "x") + literal(":path", "/v1/hosts"))
+            out += frame(RST, 0, peer.next_id, struct.pack(">I", 8))
+            peer.next_id += 2
+        if not peer.send(out):
+            break
+    return peer.is_ended()
+
+
+def flood_connect_reset(peer, host):
+    for _ in range(3000):
+        stream = peer.begin("CONNECT", "/v1/hosts/%s/consumer" % host, is_end=False)
+        if not peer.send(frame(RST, 0, stream, struct.pack(">I", 8))):
+            break
+    return peer.is_ended()
+
+
+def flood_giant_field(peer, host):
+    return peer.ask("GET", "/v1/hosts", [("x", "y" * 15000)]) in (431, "reset", "closed")
+
+
+def flood_many_fields(peer, host):
+    return peer.ask("GET", "/v1/hosts", [("x%d" % i, "y") for i in range(500)]) in (431, "reset", "closed")
+
+
+def flood_hpack_bomb(peer, host):
+    """One large field in the dynamic table, told again and again by a byte."""
+    block = literal(":method", "GET") + literal(":scheme", "https") + literal(
+        ":authority", "x") + literal(":path", "/v1/hosts")
+    block += b"\x40" + literal("bomb", "b" * 3900)[1:] + b"\xbe" * 4000
+    peer.send(frame(HEADERS, END_HEADERS | END_STREAM, 1, block))
+    return peer.answer(1) in (431, "reset", "closed")
+
+
+def flood_continuation(peer, host):
+    """A head that never ends."""
+    peer.send(frame(HEADERS, END_STREAM, 1, literal(":method", "GET")))
+    for _ in range(3000):
+        if not peer.send(frame(CONTINUATION, 0, 1, literal("x", "y" * 1000))):
+            break
+    return peer.is_ended()
+
+
+def flood_empty_continuation(peer, host):
+    peer.send(frame(HEADERS, END_STREAM, 1, literal(":method", "GET")))
+    for _ in range(200):
+        if not peer.send(frame(CONTINUATION, 0, 1) * 1000):
+            break
+    return peer.is_ended()
+
+
+def flood_ping(peer, host):
+    """Pings whose answers are never read."""
+    peer.sock.settimeout(3)
+    for i in range(3000):
+        if not peer.send(frame(PING, 0, 0, struct.pack(">Q", i)) * 200):
+            break
+    return peer.is_closed or peer.is_ended()
+
+
+def flood_settings(peer, host):
+    peer.sock.settimeout(3)
+    for _ in range(3000):
+        if not peer.send(frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 65535)) * 200):
+            break
+    return peer.is_closed or peer.is_ended()
+
+
+def flood_empty_data(peer, host):
+    stream, status = peer.connect(host)
+    for _ in range(100):
+        if status != 200 or not peer.send(frame(DATA, 0, stream) * 1000):
+            break
+    return peer.is_ended()
+
+
+def flood_zero_window(peer, host):
+    peer.connect(host)
+    peer.send(frame(WINDOW, 0, 0, struct.pack(">I", 0)))
+    return peer.is_ended()
+
+
+def flood_window_overflow(peer, host):
+    for _ in range(3):
+        peer.send(frame(WINDOW, 0, 0, struct.pack(">I", 2**31 - 1)))
+    return peer.is_ended()
+
+
+def flood_beyond_window(peer, host):
+    """More than the window of the stream, which the echoing service gives back late."""
+    stream, _ = peer.connect(host)
+    for _ in range(200):
+        if not peer.send(frame(DATA, 0, stream, b"x" * 16000)):
+            break
+    got = peer.answer(stream)
+    return got in ("reset", "closed")
+
+
+def flood_invented_credit(peer, host):
+    """Credit for bytes that were never sent."""
+    stream, _ = peer.connect(host, [("perfleet-stream", "%032x" % int(time.time() * 1e6)),
+                                    ("perfleet-window", "65536")])
+    for _ in range(64):
+        peer.send(frame(WINDOW, 0, stream, struct.pack(">I", 1 << 20)))
+    return peer.answer(stream) in ("reset", "closed")
+
+
+def flood_padding(peer, host):
+    stream, _ = peer.connect(host)
+    peer.send(frame(DATA, PADDED, stream, b"\x10" + b"x" * 8 + b"\0" * 16))
+    return peer.answer(stream) in ("reset", "closed")
+
+
+def flood_many_streams(peer, host):
+    """400 at a time: those above the bound are refused, the rest is served."""
+    streams = [peer.begin("CONNECT", "/v1/hosts/%s/consumer" % host, is_end=False) for _ in range(400)]
+    answers = {}
+    end = time.monotonic() + LIMIT_S
+    while len(answers) < len(streams) and time.monotonic() < end and not peer.is_closed:
+        got = peer.read(1)
+        if got is not None and got[0] == HEADERS:
+            answers.setdefault(got[2], status_of(got[3]))
+        elif got is not None and got[0] == RST:
+            answers.setdefault(got[2], "reset")
+    counts = {what: list(answers.values()).count(what) for what in set(answers.values())}
+    return counts.get("reset", 0) >= 100 and counts.get(200, 0) <= 64
+
+
+def flood_half_heads(peer, host):
+    """A request on an even stream, a lower stream, a push, a frame too large: protocol errors."""
+    peer.send(frame(HEADERS, END_HEADERS | END_STREAM, 2, literal(":method", "GET")))
+    return peer.is_ended()
+
+
+def flood_push(peer, host):
+    peer.send(frame(PUSH, END_HEADERS, 1, struct.pack(">I", 2) + literal(":method", "GET")))
+    return peer.is_ended()
+
+
+def flood_oversized_frame(peer, host):
+    peer.send(frame(DATA, 0, 1, b"x" * 70000))
+    return peer.is_ended()
+
+
+def flood_garbage(peer, host):
+    peer.send(os.urandom(50000))
+    return peer.is_ended()
+
+
+def flood_smuggling(peer, host):
+    """Heads that one reader could take for two, or for another's."""
+    block = literal(":method", "GET") + literal(":scheme", "https") + literal(":path", "/v1/hosts")
+    got = []
+    for stream, more in ((1, literal(":path", "/v1/hosts/one")), (3, literal("X-Upper", "y")),
+                         (5, literal("connection", "keep-alive")), (7, literal("transfer-encoding", "chunked")),
+                         (9, literal("a b", "y")), (11, literal("x", b"y\r\nz: 1"))):
+        peer.send(frame(HEADERS, END_HEADERS | END_STREAM, stream, block + literal(":authority", "x") + more))
+        got.append(peer.answer(stream))
+    return all(what in (400, 404, "reset", "closed") for what in got) or got
+
+
+def flood(relay, pki, cert, what, host):
+    peer = Peer(relay, pki, cert)
+    holds = globals()["flood_" + what](peer, host)
+    claim("%s is ended" % what.replace("_", " "), holds is True, holds)
+
+
+def loris(relay, pki, cert):
+    """400 handshakes a byte at a time, and 30 heads that never end."""
+    host, _, port = relay.rpartition(":")
+    hello = bytes.fromhex("16030102000100")
+    slow = []
+    for _ in range(400):
+        sock = socket.create_connection((host, int(port)), LIMIT_S)
+        sock.sendall(hello[:1])
+        slow.append(sock)
+    heads = []
+    for i in range(30):
+        peer = Peer(relay, pki, cert, quiet=i % 2 == 0)
+        peer.send(PREFACE[:5] if i % 2 == 0 else frame(HEADERS, 0, 1, literal(":method", "GET"))[:-3])
+        heads.append(peer)
+    begin = time.monotonic()
+    print("waiting", flush=True)
+    for byte in hello[1:]:
+        time.sleep(0.4)
+        for sock in slow:
+            try:
+                sock.sendall(bytes([byte]))
+            except OSError:
+                pass
+    is_shut = 0
+    for sock in slow:
+        sock.settimeout(max(0.1, begin + LIMIT_S - time.monotonic()))
+        try:
+            while sock.recv(100):
+                pass
+            is_shut += 1
+        except ConnectionError:
+            is_shut += 1
+        except OSError:
+            pass
+    claim("handshakes that take their time are ended", is_shut == len(slow), is_shut)
+    sys.stdin.read()
+
+
+def liar(relay, pki, cert):
+    """An agent that claims to be another host, in names and labels that are none."""
+    hello = {"name": "one", "labels": {"role": "web\n", "../../etc": "x", "ok": "yes", "\x1b[2J": "x",
+                                       "long": "x" * 64, "name": "one"},
+             "facts": {"hostname": "\x1b]0;owned\x07", "kernel": "k" * 500}, "version": "\n", "clock": {},
+             "is_connected": True, "streams": 99, "address": "1.2.3.4:5"}
+    peer = Peer(relay, pki, cert, "pfl-agent/1")
+    peer.pending = b""
+    preface = b""
+    while len(preface) < len(PREFACE):
+        preface += peer.sock.recv(len(PREFACE) - len(preface))
+    peer.send(frame(SETTINGS, 0, 0, struct.pack(">HI", 8, 1)))
+    body = json.dumps(hello).encode()
+    is_told = False
+    while True:
+        got = peer.read(1)
+        if peer.is_closed or select.select([sys.stdin], [], [], 0)[0]:
+            return
+        if got is None or got[0] != HEADERS:
+            continue
+        # Whatever is asked, it answers with its lies.
+        peer.send(frame(HEADERS, END_HEADERS, got[2], b"\x88") + frame(DATA, END_STREAM, got[2], body))
+        if not is_told:
+            print("lied", flush=True)
+        is_told = True
+
+
+if __name__ == "__main__":
+    {"knock": knock, "names": names, "steal": steal, "flood": flood, "loris": loris,
+     "liar": liar}[sys.argv[1]](*sys.argv[2:])
