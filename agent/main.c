@@ -53,6 +53,7 @@ static const char usage_text[] =
     "  --retry-max-ms N           longest wait before a relay is dialled again (30000)\n"
     "  --user NAME                become this user once files are read; needs root\n"
     "  --sandbox auto|require|off what the kernel has (auto), all of it or no start, nothing\n"
+    "  --silence-ms N             a relay that says nothing for so long is given up (15000)\n"
     "  --log-level LEVEL          error, warn, info, debug (info)\n"
     "  --config FILE              the same as text: max_streams: 8 for --max-streams 8\n"
     "  --check-config             says what is wrong, or that nothing is, and exits\n"
@@ -74,6 +75,7 @@ static const struct pfl_settings_key keys[] = {
     {"spool_disk_total_mib", .min = 1, .max = INT_MAX},
     {"max_ttl_ms", .min = 1, .max = PFL_TUNNEL_TTL_MAX_MS},
     {"retry_max_ms", .min = 1, .max = 3600000},
+    {"silence_ms", .min = 1000, .max = 3600000},
 };
 
 static bool refuse(struct pfl_settings_fault *fault, const char *key, const char *what,
@@ -136,6 +138,7 @@ static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settin
     conf->pool.disk_max_bytes = (uint64_t)m->spool_disk_total_mib << 20;
     conf->ttl_max_ms = m->max_ttl_ms;
     conf->retry_max_ms = m->retry_max_ms;
+    conf->silence_ms = m->silence_ms;
     daemon->run_as = m->user;
     daemon->sandbox = (enum pfl_sandbox_mode)m->sandbox;
     pfl_log_set_level((enum pfl_log_level)m->log_level);

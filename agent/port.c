@@ -27,7 +27,6 @@
 #include "tunnel/dialer.h"
 
 #define HANDSHAKE_TIMEOUT_MS 10000u
-#define QUIET_MS             10000u
 
 static const char *const alpn[] = {PFL_TUNNEL_ALPN_AGENT, NULL};
 
@@ -471,7 +470,7 @@ static void open_uplink(struct pfl_agent *a, struct uplink *u, const char *addre
         .on_request = on_request,
         .handshake_timeout_ms = HANDSHAKE_TIMEOUT_MS,
         .retry_max_ms = a->conf.retry_max_ms,
-        .quiet_ms = QUIET_MS,
+        .quiet_ms = a->conf.silence_ms / PFL_TUNNEL_SILENCE_FACTOR,
         .on_up = on_up,
         .on_down = on_down,
         .on_closed = on_dialer_closed,

@@ -29,6 +29,7 @@ struct pfl_agent_conf {
         pool;             /* of all; what is used is counted elsewhere. `dir` until on_closed */
     unsigned max_streams; /* at most PFL_AGENT_MAX_STREAMS */
     uint64_t ttl_max_ms;
+    uint64_t silence_ms;   /* a relay that says nothing for so long is given up */
     uint64_t retry_max_ms; /* longest wait before a relay is dialled again */
     void (*on_closed)(void *user);
     void *user;

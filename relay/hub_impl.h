@@ -16,6 +16,7 @@ struct pfl_hub {
     struct pfl_audit *audit;
     const struct pfl_policy *policy; /* borrowed from the port; NULL allows all */
     struct pfl_accounts *accounts;   /* borrowed from the port */
+    uint64_t silence_ms;
     unsigned max_per_operator;
     struct pfl_list peers;   /* owned until each one's on_ended */
     struct pfl_list carried; /* streams; freed by themselves */
@@ -34,6 +35,7 @@ struct pfl_peer {
     struct pfl_identity identity;
     uint64_t asked_ns; /* the clock exchange under way */
     unsigned rounds;   /* of the burst of clock exchanges */
+    int64_t certificate_end_s;
     bool is_ready;
     bool is_timer_open;
     char address[80];

@@ -14,13 +14,13 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/io/tls_stream.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "proto/h2_call.h"
 #include "proto/tunnel.h"
 #include "relay/hub_impl.h"
 
-#define QUIET_MS          20000u
 #define SETTLE_TIMEOUT_MS 10000u
 #define CLOCK_PERIOD_MS   60000u
 #define CLOCK_ROUNDS      5u
@@ -196,6 +196,7 @@ static void join(struct pfl_peer *p)
         return;
     }
     memcpy(p->host->address, p->address, sizeof(p->address));
+    p->host->certificate_end_s = p->certificate_end_s;
     (void)uv_timer_start(&p->timer, on_clock_due, CLOCK_PERIOD_MS, CLOCK_PERIOD_MS);
     ask_hello(p);
     p->rounds = 0;
@@ -248,6 +249,7 @@ int pfl_hub_take(struct pfl_hub *self, const struct pfl_peer_conf *conf)
     p->identity = *conf->identity;
     p->on_ended = conf->on_ended;
     p->user = conf->user;
+    p->certificate_end_s = pfl_tls_stream_get_identity(conf->stream)->not_after_s;
     (void)snprintf(p->address, sizeof(p->address), "%s", conf->address);
     rc = pfl_tunnel_link_open(
         &(struct pfl_tunnel_link_conf){
@@ -259,7 +261,7 @@ int pfl_hub_take(struct pfl_hub *self, const struct pfl_peer_conf *conf)
                    .on_request = is_agent ? NULL : pfl_peer_on_request,
                    .on_ready = on_ready,
                    .user = p},
-            .quiet_ms = QUIET_MS,
+            .quiet_ms = self->silence_ms / PFL_TUNNEL_SILENCE_FACTOR,
             .on_closed = on_link_closed,
             .user = p,
         },
@@ -286,6 +288,7 @@ int pfl_hub_new(const struct pfl_hub_conf *conf, struct pfl_hub **ret_hub)
     h->loop = conf->loop;
     h->audit = conf->audit;
     h->accounts = conf->accounts;
+    h->silence_ms = conf->silence_ms;
     h->max_per_operator = conf->max_per_operator;
     pfl_list_init(&h->peers);
     pfl_list_init(&h->carried);

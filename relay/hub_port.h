@@ -20,6 +20,7 @@ struct pfl_hub_conf {
     const char *fleet;             /* copied */
     struct pfl_audit *audit;       /* borrowed until free */
     struct pfl_accounts *accounts; /* borrowed until free */
+    uint64_t silence_ms;           /* a peer that says nothing for so long is given up */
     unsigned max_per_operator;     /* connections of one operator at a time; the next is closed */
 };
 

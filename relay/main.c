@@ -54,6 +54,7 @@ static const char usage_text[] =
     "  --max-connections N        at the same time (4096)\n"
     "  --max-connections-per-operator N  in the tunnel (64)\n"
     "  --max-handshakes-per-min N begun from one address; 0: no limit (0)\n"
+    "  --silence-ms N             a peer that says nothing for so long is given up (30000)\n"
     "  --handshake-timeout-ms N   until a peer must have shown its certificate (5000)\n"
     "  --half-closed-timeout-ms N quiet time after which a half-ended connection is cut (60000)\n"
     "  --drain-timeout-ms N       from SIGTERM until connections are cut (10000)\n"
@@ -80,6 +81,7 @@ static const struct pfl_settings_key keys[] = {
     {"max_connections_per_operator", .min = 1, .max = INT_MAX},
     {"max_handshakes_per_min", .min = 0, .max = INT_MAX},
     {"handshake_timeout_ms", .min = 1, .max = INT_MAX},
+    {"silence_ms", .min = 1000, .max = 3600000},
     {"half_closed_timeout_ms", .min = 1, .max = INT_MAX},
     {"drain_timeout_ms", .min = 1, .max = INT_MAX},
 };
@@ -126,6 +128,7 @@ static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settin
     port->max_per_operator = m->max_connections_per_operator;
     port->max_handshakes_per_min = m->max_handshakes_per_min;
     port->handshake_timeout_ms = m->handshake_timeout_ms;
+    port->silence_ms = m->silence_ms;
     port->half_closed_timeout_ms = m->half_closed_timeout_ms;
     conf->drain_timeout_ms = m->drain_timeout_ms;
     conf->signer = m->signer;

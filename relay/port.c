@@ -324,6 +324,7 @@ static int choose_role(struct pfl_port *p)
                                .relay = id.name,
                                .fleet = p->fleet,
                                .accounts = &p->accounts,
+                               .silence_ms = p->conf.silence_ms,
                                .max_per_operator = p->conf.max_per_operator};
     bool is_named = pfl_identity_parse(own->uri, &id) == 0;
     int rc;

@@ -29,6 +29,7 @@ struct pfl_port_conf {
     unsigned max_per_operator;       /* tunnel connections of one operator */
     unsigned max_handshakes_per_min; /* of one address; 0: no limit */
     uint64_t handshake_timeout_ms;
+    uint64_t silence_ms; /* a peer in the tunnel that says nothing for so long is given up */
     uint64_t half_closed_timeout_ms;
     void (*on_closed)(void *user);
     void *user;

@@ -15,7 +15,7 @@
 #include "tunnel/dialer.h"
 
 #define HANDSHAKE_TIMEOUT_MS 10000u
-#define QUIET_MS             10000u
+#define QUIET_MS             5000u
 
 const char *const pfl_tunnel_client_alpn[] = {PFL_TUNNEL_ALPN_OPERATOR, NULL};
 

@@ -16,7 +16,6 @@
 #include "base/mem.h"
 
 #define SCRATCH_BYTES    (6u * PFL_H2_DRAIN_BYTES)
-#define SILENCE_FACTOR   3u
 #define CLOSE_TIMEOUT_MS 1000u
 
 struct pfl_tunnel_link {
@@ -165,7 +164,7 @@ static void on_tick(uv_timer_t *timer)
     struct pfl_tunnel_link *l = timer->data;
     uint64_t quiet_ms = uv_now(l->conf.loop) - l->heard_ms;
 
-    if (quiet_ms >= SILENCE_FACTOR * l->conf.quiet_ms) {
+    if (quiet_ms >= PFL_TUNNEL_SILENCE_FACTOR * l->conf.quiet_ms) {
         begin_close(l, PFL_ETIMEOUT, "the other side has been silent for too long");
         return;
     }

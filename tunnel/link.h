@@ -16,6 +16,9 @@
 
 struct pfl_tunnel_link;
 
+/* Nothing received for quiet_ms: a ping; for so many times that: gone. */
+#define PFL_TUNNEL_SILENCE_FACTOR 3u
+
 struct pfl_tunnel_link_conf {
     uv_loop_t *loop;
     struct pfl_stream *stream; /* taken on success: opened with the queue sizes above, and ready */

@@ -63,8 +63,24 @@ static void on_ready(void *user, struct pfl_asked_host *host)
     pfl_ask_request(host, "QueryServiceState", pfl_span_of(NULL, 0), on_state);
 }
 
-static void fill_host(const struct doctor *d, const struct pfl_asked_host *h,
-                      struct pfl_health_host *ret_host)
+/* What the relay tells of a host behind it. */
+static void look_up(const struct pfl_targets *targets, const struct pfl_asked_host *h,
+                    struct pfl_health_host *host)
+{
+    struct pfl_inventory_host told;
+    size_t at = SIZE_MAX;
+
+    if (targets->inventory != NULL)
+        at = pfl_inventory_find(targets->inventory, h->spec->address);
+    if (at == SIZE_MAX)
+        return;
+    pfl_inventory_get_host(targets->inventory, at, &told);
+    host->cert_end_s = told.certificate_end_s;
+    host->agent = told.version;
+}
+
+static void fill_host(const struct doctor *d, const struct pfl_targets *targets,
+                      const struct pfl_asked_host *h, struct pfl_health_host *ret_host)
 {
     const struct patient *p = &d->patients[h->index];
 
@@ -73,10 +89,12 @@ static void fill_host(const struct doctor *d, const struct pfl_asked_host *h,
         .why = h->why,
         .state = pfl_buf_get(&h->answer),
         .cert_end_s = p->cert_end_s,
+        .agent = "",
         .has_clock = p->has_clock,
         .offset_ns = p->line.begin_offset_ns,
         .error_ns = p->line.error_ns,
     };
+    look_up(targets, h, ret_host);
 }
 
 static int report(const struct pfl_ask *ask, const struct pfl_args *args, struct pfl_buf *out)
@@ -90,6 +108,7 @@ static int report(const struct pfl_ask *ask, const struct pfl_args *args, struct
         .hosts_len = len,
         .trace_config = pfl_buf_get(&d->config),
         .now_s = (int64_t)time(NULL),
+        .own_version = PFL_VERSION,
         .our_cert_end_s = t->tls != NULL ? pfl_tls_conf_get_identity(t->tls)->not_after_s : 0,
         .relay_cert_end_s = t->tunnel != NULL ? pfl_tunnel_client_get_relay_end_s(t->tunnel) : 0,
     };
@@ -98,7 +117,7 @@ static int report(const struct pfl_ask *ask, const struct pfl_args *args, struct
     if (hosts == NULL)
         return PFL_ENOMEM;
     for (size_t i = 0; i < len; i++)
-        fill_host(d, pfl_ask_get_host(ask, i), &hosts[i]);
+        fill_host(d, t, pfl_ask_get_host(ask, i), &hosts[i]);
     rc = args->is_json ? pfl_health_json(&conf, out, &d->worst)
                        : pfl_health_text(&conf, out, &d->worst);
     pfl_mem_free(hosts);

@@ -95,6 +95,7 @@ void pfl_inventory_get_host(const struct pfl_inventory *self, size_t host,
                      json_is_integer(json_object_get(clock, "error_ns")),
         .offset_ns = json_integer_value(json_object_get(clock, "offset_ns")),
         .error_ns = json_integer_value(json_object_get(clock, "error_ns")),
+        .certificate_end_s = json_integer_value(json_object_get(entry, "certificate_end_s")),
         .entry = entry,
     };
 }

@@ -31,7 +31,8 @@ struct pfl_inventory_host {
     bool has_clock;
     int64_t offset_ns; /* its boot clock - the relay's */
     int64_t error_ns;
-    const json_t *entry; /* as told */
+    int64_t certificate_end_s; /* of its agent's, UNIX time; 0: not told */
+    const json_t *entry;       /* as told */
 };
 
 /* Borrowed until free. */

@@ -169,6 +169,17 @@ static void check_version(struct judge *j, const struct pfl_health_host *h, cons
     say(j, h->name, &f);
 }
 
+static void check_agent(struct judge *j, const struct pfl_health_host *h)
+{
+    struct finding f = {.level = PFL_HEALTH_WARNING, .check = "version"};
+
+    if (h->agent[0] == '\0' || strcmp(h->agent, j->conf->own_version) == 0)
+        return;
+    snprintf(f.text, sizeof(f.text), "its agent is %s, this program %s",
+             pfl_log_quote_str(h->agent), j->conf->own_version);
+    say(j, h->name, &f);
+}
+
 static void check_host(struct judge *j, const struct pfl_health_host *h, char first_version[128])
 {
     struct finding f = {.level = PFL_HEALTH_BAD, .check = "reachable"};
@@ -176,12 +187,14 @@ static void check_host(struct judge *j, const struct pfl_health_host *h, char fi
     const state_t *state;
     int rc;
 
+    /* What is known of a host that cannot be asked may say why. */
+    check_cert(j, h->name, h->cert_end_s);
+    check_agent(j, h);
     snprintf(f.text, sizeof(f.text), "%s", h->why);
     if (h->why[0] != '\0') {
         say(j, h->name, &f);
         return;
     }
-    check_cert(j, h->name, h->cert_end_s);
     check_clock(j, h);
     rc = pfl_proto_unpack(&perfetto__protos__tracing_service_state__descriptor, h->state, &message);
     if (rc != 0) {

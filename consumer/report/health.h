@@ -15,7 +15,8 @@ struct pfl_health_host {
     const char *name;
     const char *why;       /* "" or why it could not be asked */
     struct pfl_span state; /* serialized TracingServiceState */
-    int64_t cert_end_s;    /* UNIX time; 0: none */
+    int64_t cert_end_s;    /* its own, or its agent's; UNIX time; 0: none */
+    const char *agent;     /* its agent's version; "" without one */
     bool has_clock;
     int64_t offset_ns; /* its boot clock - ours */
     int64_t error_ns;
@@ -28,6 +29,7 @@ struct pfl_health_conf {
     int64_t now_s;                /* UNIX time */
     int64_t our_cert_end_s;       /* 0: none was needed */
     int64_t relay_cert_end_s;     /* 0: no relay */
+    const char *own_version;      /* this program's; agents are compared with it */
 };
 
 /* What is wrong, a line each, then a line for each host that is well, or JSON; the worst is

@@ -7,6 +7,7 @@
 #include "consumer/report/service_state.h"
 
 #include <inttypes.h>
+#include <time.h>
 
 #include "base/log.h"
 #include "consumer/report/text.h"
@@ -55,6 +56,17 @@ static int add_labels(const json_t *labels, struct pfl_buf *out)
     return rc;
 }
 
+static int add_end(int64_t end_s, struct pfl_buf *out)
+{
+    time_t time = (time_t)end_s;
+    struct tm tm;
+    char day[16] = "?";
+
+    if (gmtime_r(&time, &tm) != NULL)
+        (void)strftime(day, sizeof(day), "%Y-%m-%d", &tm);
+    return pfl_text_add(out, ", certificate until %s", day);
+}
+
 /* What the relay tells, as a line below the host's own. */
 static int add_told(const struct pfl_inventory_host *told, struct pfl_buf *out)
 {
@@ -67,6 +79,8 @@ static int add_told(const struct pfl_inventory_host *told, struct pfl_buf *out)
     if (rc == 0 && told->has_clock)
         rc = pfl_text_add(out, ", clock %+.6f s +- %.6f s", (double)told->offset_ns / 1e9,
                           (double)told->error_ns / 1e9);
+    if (rc == 0 && told->certificate_end_s != 0)
+        rc = add_end(told->certificate_end_s, out);
     if (rc == 0 && json_object_size(json_object_get(told->entry, "labels")) != 0)
         rc = pfl_text_add(out, ", labels");
     if (rc == 0)

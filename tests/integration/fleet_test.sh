@@ -50,6 +50,16 @@ pki operator brief --days 3
 brief() { "$P" doctor --relay "$RELAY" --ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-brief.pem" \
     --key "$WORK/pki/operator-brief.key"; }
 check "and of a certificate that is about to expire" says 'your certificate.*expires in [23] days' brief
+check "and a host's certificate has its day" says 'certificate until 20[0-9]{2}-[0-9]{2}-[0-9]{2}' fleet hosts
+start_service brief
+pki host brief --ip 127.0.0.1 --force --days 5
+start agent-brief "$BIN/perfleet-agent" --relay "$RELAY" --ca "$WORK/pki/ca.pem" \
+    --cert "$WORK/pki/host-brief.pem" --key "$WORK/pki/host-brief.key" --consumer-socket "$WORK/brief/consumer.sock"
+BRIEF=$STARTED
+brief_host_is_told() { fleet doctor --host brief | grep -qE '^warning brief: certificate: expires in [45] days'; }
+check "that of a host, too, which the relay has seen" wait_for 20 brief_host_is_told
+kill "$BRIEF"
+use_service one
 
 relay_dies() {
     local pid rc=0

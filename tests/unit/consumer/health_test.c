@@ -24,6 +24,7 @@ static const uint8_t config[] = {0x12, 0x05, 0x0a, 0x03, 0x0a, 0x01, 'x'};
 static const struct pfl_health_host well = {
     .name = "a",
     .why = "",
+    .agent = "",
     .state = {state_a, sizeof(state_a)},
     .has_clock = true,
     .offset_ns = 5000000000,
@@ -36,6 +37,7 @@ static struct pfl_health_conf conf_of(const struct pfl_health_host *hosts, size_
                                     .hosts_len = len,
                                     .trace_config = pfl_span_of(config, sizeof(config)),
                                     .now_s = NOW_S,
+                                    .own_version = "0.2",
                                     .our_cert_end_s = NOW_S + 90 * DAY_S};
 }
 
@@ -85,6 +87,30 @@ static void each_trouble_is_told_with_its_remedy(void **state)
     says(&conf, "BAD     b: reachable: its service state is malformed", PFL_HEALTH_BAD);
 }
 
+static void an_agent_of_another_version_is_told(void **state)
+{
+    struct pfl_health_host host = well;
+    struct pfl_health_conf conf = conf_of(&host, 1);
+
+    (void)state;
+    host.agent = "0.1";
+    says(&conf, "warning a: version: its agent is \"0.1\", this program 0.2", PFL_HEALTH_WARNING);
+    host.agent = "0.2";
+    says(&conf, "well    a", PFL_HEALTH_GOOD);
+}
+
+static void a_host_that_cannot_be_asked_may_have_an_old_certificate(void **state)
+{
+    struct pfl_health_host host = well;
+    struct pfl_health_conf conf = conf_of(&host, 1);
+
+    (void)state;
+    host.why = "not connected";
+    host.cert_end_s = NOW_S - DAY_S;
+    says(&conf, "BAD     a: certificate: expired since 1 days", PFL_HEALTH_BAD);
+    says(&conf, "BAD     a: reachable: not connected", PFL_HEALTH_BAD);
+}
+
 static void certificates_are_watched_for_two_weeks(void **state)
 {
     struct pfl_health_host host = well;
@@ -132,6 +158,8 @@ int main(void)
         cmocka_unit_test(a_host_without_findings_is_well),
         cmocka_unit_test(each_trouble_is_told_with_its_remedy),
         cmocka_unit_test(certificates_are_watched_for_two_weeks),
+        cmocka_unit_test(an_agent_of_another_version_is_told),
+        cmocka_unit_test(a_host_that_cannot_be_asked_may_have_an_old_certificate),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };
 

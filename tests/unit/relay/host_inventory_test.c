@@ -65,6 +65,7 @@ static void a_host_that_left_is_remembered_with_its_claims(void **state)
 
     (void)state;
     assert_int_equal(pfl_inventory_take_hello(a, text_of("{\"version\":\"1\"}")), 0);
+    a->certificate_end_s = 1893456000;
     pfl_inventory_leave(&inventory, a, 1000);
     assert_ptr_equal(pfl_inventory_find(&inventory, "a"), a);
     root = encode(4500);
@@ -72,6 +73,7 @@ static void a_host_that_left_is_remembered_with_its_claims(void **state)
     assert_false(json_is_true(json_object_get(host, "is_connected")));
     assert_true(json_real_value(json_object_get(host, "last_seen_s")) > 3.4);
     assert_string_equal(json_string_value(json_object_get(host, "version")), "1");
+    assert_int_equal(json_integer_value(json_object_get(host, "certificate_end_s")), 1893456000);
     json_decref(root);
     assert_ptr_equal(join("a"), a);
     assert_null(pfl_inventory_find(&inventory, "b"));
