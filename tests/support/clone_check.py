@@ -235,13 +235,17 @@ def a_transferred_buffer_is_empty_for_the_next_clone(world):
 
 
 def chain_up(chains, numbers):
-    """A chunk that was not full at the clone comes again when it is: a page's packets at most."""
+    """A chunk that was not full at the clone comes again when it is: a page's packets at most. Which
+    begins last has the fewest chains to go on with: it chooses first. A packet that begins in the one
+    buffer and ends in the other is in neither."""
     taken = []
-    for values in numbers.values():
-        free = [c for c in chains if 0 <= c[-1] + 1 - values[0] < 45 and c[-1] < values[-1]]
+    for values in sorted(numbers.values(), reverse=True):
+        free = [c for c in chains if -1 <= c[-1] + 1 - values[0] < 45 and c[-1] <= values[-1]]
         for chain in free:
             if not any(chain is c for c in taken):
                 taken.append(chain)
+                if chain[-1] + 2 == values[0]:
+                    chain.append(chain[-1] + 1)  # torn
                 chain += values[chain[-1] + 1 - values[0]:]
                 break
         else:
