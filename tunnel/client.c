@@ -2,10 +2,11 @@
 /*
  * The operator's side: see client.h. The streams are in client_stream.c.
  *
- * Happy path: a dialer keeps the connection; calls go over it while it is there; streams ask for
- * it and are told when it is back. Failures: told by on_down; calls by their on_done.
- * Ownership: the dialer; streams belong to who made them, and keep the client alive until they are
- * gone. Limits: a call's body.
+ * Happy path: a dialer keeps each connection (way); calls go over the first while it is there;
+ * streams ask for theirs and are told when it is back. Failures: those of the first are told by
+ * on_down, a further one just dials again; calls by their on_done.
+ * Ownership: the dialers; streams belong to who made them, and keep the client alive until they are
+ * gone. Limits: a call's body; PFL_TUNNEL_CLIENT_WAYS.
  */
 #include "tunnel/client.h"
 
@@ -19,99 +20,150 @@
 
 const char *const pfl_tunnel_client_alpn[] = {PFL_TUNNEL_ALPN_OPERATOR, NULL};
 
+static void free_client(struct pfl_tunnel_client *c)
+{
+    pfl_tls_conf_unref(c->conf.tls);
+    pfl_mem_free((char *)(uintptr_t)c->conf.address);
+    pfl_mem_free((char *)(uintptr_t)c->conf.fleet);
+    pfl_mem_free(c);
+}
+
 static void finish_if_gone(struct pfl_tunnel_client *c)
 {
-    if (!c->is_closing || c->dialer != NULL || !pfl_list_is_empty(&c->streams))
+    if (!c->is_closing || !pfl_list_is_empty(&c->streams))
         return;
+    for (unsigned i = 0; i < c->ways_len; i++) {
+        if (c->ways[i].dialer != NULL)
+            return;
+    }
     c->conf.on_closed(c->conf.user);
-    pfl_mem_free(c);
+    free_client(c);
 }
 
 static void on_up(void *user, struct pfl_h2 *h2)
 {
-    struct pfl_tunnel_client *c = user;
+    struct pfl_tunnel_way *way = user;
+    struct pfl_tunnel_client *c = way->client;
     struct pfl_list *it;
     struct pfl_list *tmp;
 
     (void)h2;
     PFL_LIST_EACH_SAFE (it, tmp, &c->streams)
-        pfl_tunnel_stream_on_up(it);
-    if (c->conf.on_up != NULL)
+        pfl_tunnel_stream_on_up(it, way);
+    if (c->conf.on_up != NULL && way == c->ways)
         c->conf.on_up(c->conf.user);
 }
 
 static void on_down(void *user, const char *why, uint64_t retry_ms)
 {
-    struct pfl_tunnel_client *c = user;
+    struct pfl_tunnel_way *way = user;
+    struct pfl_tunnel_client *c = way->client;
 
     (void)retry_ms;
-    if (c->conf.on_down != NULL && !c->is_closing)
+    if (c->conf.on_down != NULL && !c->is_closing && way == c->ways)
         c->conf.on_down(c->conf.user, why);
 }
 
 static void on_dialer_closed(void *user)
 {
-    struct pfl_tunnel_client *c = user;
+    struct pfl_tunnel_way *way = user;
 
-    c->dialer = NULL;
-    finish_if_gone(c);
+    way->dialer = NULL;
+    finish_if_gone(way->client);
 }
 
-void pfl_tunnel_client_on_stream_gone(struct pfl_tunnel_client *self)
+void pfl_tunnel_client_on_stream_gone(struct pfl_tunnel_way *way)
 {
-    finish_if_gone(self);
+    way->streams--;
+    finish_if_gone(way->client);
+}
+
+static int open_way(struct pfl_tunnel_client *c)
+{
+    struct pfl_tunnel_way *way = &c->ways[c->ways_len];
+    struct pfl_dialer_conf dialer = {
+        .loop = c->conf.loop,
+        .address = c->conf.address,
+        .tls = c->conf.tls,
+        .fleet = c->conf.fleet,
+        .alpn = PFL_TUNNEL_ALPN_OPERATOR,
+        .window_bytes = PFL_TUNNEL_DATA_WINDOW_BYTES,
+        .handshake_timeout_ms = c->conf.handshake_timeout_ms,
+        .retry_max_ms = c->conf.retry_max_ms,
+        .quiet_ms = QUIET_MS,
+        .on_up = on_up,
+        .on_down = on_down,
+        .on_closed = on_dialer_closed,
+        .user = way,
+    };
+    int rc;
+
+    way->client = c;
+    rc = pfl_dialer_open(&dialer, &way->dialer);
+    if (rc == 0)
+        c->ways_len++;
+    return rc;
+}
+
+struct pfl_tunnel_way *pfl_tunnel_client_take_way(struct pfl_tunnel_client *self)
+{
+    unsigned i = 0;
+
+    while (i < self->ways_len && self->ways[i].streams >= PFL_TUNNEL_WAY_STREAMS)
+        i++;
+    if (i == self->ways_len && (i == PFL_TUNNEL_CLIENT_WAYS || open_way(self) != 0))
+        i--;
+    self->ways[i].streams++;
+    return &self->ways[i];
 }
 
 int pfl_tunnel_client_open(const struct pfl_tunnel_client_conf *conf,
                            struct pfl_tunnel_client **ret_client)
 {
     struct pfl_tunnel_client *c = pfl_mem_zalloc(sizeof(*c));
-    struct pfl_dialer_conf dialer = {
-        .loop = conf->loop,
-        .address = conf->address,
-        .tls = conf->tls,
-        .fleet = conf->fleet,
-        .alpn = PFL_TUNNEL_ALPN_OPERATOR,
-        .window_bytes = PFL_TUNNEL_DATA_WINDOW_BYTES,
-        .handshake_timeout_ms =
-            conf->handshake_timeout_ms != 0 ? conf->handshake_timeout_ms : HANDSHAKE_TIMEOUT_MS,
-        .retry_max_ms = conf->retry_max_ms,
-        .quiet_ms = QUIET_MS,
-        .on_up = on_up,
-        .on_down = on_down,
-        .on_closed = on_dialer_closed,
-        .user = c,
-    };
-    int rc;
+    int rc = PFL_ENOMEM;
 
     if (c == NULL)
         return PFL_ENOMEM;
     c->conf = *conf;
+    c->conf.tls = pfl_tls_conf_ref(conf->tls);
+    c->conf.address = pfl_mem_strdup(conf->address);
+    c->conf.fleet = pfl_mem_strdup(conf->fleet);
     if (c->conf.give_up_ms == 0)
         c->conf.give_up_ms = PFL_TUNNEL_TTL_DEFAULT_MS;
+    if (c->conf.handshake_timeout_ms == 0)
+        c->conf.handshake_timeout_ms = HANDSHAKE_TIMEOUT_MS;
     pfl_list_init(&c->streams);
-    rc = pfl_dialer_open(&dialer, &c->dialer);
+    if (c->conf.address != NULL && c->conf.fleet != NULL)
+        rc = open_way(c);
     if (rc != 0) {
-        pfl_mem_free(c);
+        free_client(c);
         return rc;
     }
     *ret_client = c;
     return 0;
 }
 
+struct pfl_h2 *pfl_tunnel_way_get_h2(struct pfl_tunnel_way *self)
+{
+    return self->dialer != NULL && !self->client->is_closing ? pfl_dialer_get_h2(self->dialer)
+                                                             : NULL;
+}
+
 struct pfl_h2 *pfl_tunnel_client_get_h2(struct pfl_tunnel_client *self)
 {
-    return self->dialer != NULL && !self->is_closing ? pfl_dialer_get_h2(self->dialer) : NULL;
+    return pfl_tunnel_way_get_h2(self->ways);
 }
 
 bool pfl_tunnel_client_is_up(const struct pfl_tunnel_client *self)
 {
-    return self->dialer != NULL && !self->is_closing && pfl_dialer_get_h2(self->dialer) != NULL;
+    return self->ways[0].dialer != NULL && !self->is_closing &&
+           pfl_dialer_get_h2(self->ways[0].dialer) != NULL;
 }
 
 int64_t pfl_tunnel_client_get_relay_end_s(const struct pfl_tunnel_client *self)
 {
-    return self->dialer != NULL ? pfl_dialer_get_relay_end_s(self->dialer) : 0;
+    return self->ways[0].dialer != NULL ? pfl_dialer_get_relay_end_s(self->ways[0].dialer) : 0;
 }
 
 void pfl_tunnel_client_close(struct pfl_tunnel_client *self)
@@ -124,7 +176,8 @@ void pfl_tunnel_client_close(struct pfl_tunnel_client *self)
     self->is_closing = true;
     PFL_LIST_EACH_SAFE (it, tmp, &self->streams)
         pfl_tunnel_stream_on_client_close(it);
-    pfl_dialer_close(self->dialer);
+    for (unsigned i = 0; i < self->ways_len; i++)
+        pfl_dialer_close(self->ways[i].dialer);
 }
 
 int pfl_tunnel_client_call(struct pfl_tunnel_client *self, const struct pfl_tunnel_call *call)

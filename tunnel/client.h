@@ -25,6 +25,10 @@
 /* Answers to calls: larger ones fail with PFL_ELIMIT. */
 #define PFL_TUNNEL_BODY_MAX_BYTES (16u << 20)
 
+/* A relay takes PFL_H2_MAX_STREAMS of a connection: more hosts are reached by more connections. */
+#define PFL_TUNNEL_WAY_STREAMS 128u
+#define PFL_TUNNEL_CLIENT_WAYS 16u /* the last one takes whatever is left */
+
 /* For struct pfl_tls_files. */
 extern const char *const pfl_tunnel_client_alpn[];
 

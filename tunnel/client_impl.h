@@ -6,19 +6,31 @@
 #include "base/list.h"
 #include "tunnel/client.h"
 
+/* One connection to the relay. The first is always there and carries calls, too; a further one is
+ * opened when the others have their fill of streams, and kept. */
+struct pfl_tunnel_way {
+    struct pfl_tunnel_client *client; /* borrowed: it owns the way */
+    struct pfl_dialer *dialer;        /* owned until its on_closed */
+    unsigned streams;                 /* that are to be carried here */
+};
+
 struct pfl_tunnel_client {
-    struct pfl_tunnel_client_conf conf;
-    struct pfl_dialer *dialer; /* owned until its on_closed */
-    struct pfl_list streams;   /* those that wait or have a leg; freed by themselves */
+    struct pfl_tunnel_client_conf conf; /* address, tls and fleet are owned */
+    struct pfl_tunnel_way ways[PFL_TUNNEL_CLIENT_WAYS];
+    unsigned ways_len;
+    struct pfl_list streams; /* those that wait or have a leg; freed by themselves */
     bool is_closing;
 };
 
-/* The connection, or NULL while down. */
+/* The first connection, or NULL while down. */
 struct pfl_h2 *pfl_tunnel_client_get_h2(struct pfl_tunnel_client *self);
-/* A stream is gone: the client may be, too. */
-void pfl_tunnel_client_on_stream_gone(struct pfl_tunnel_client *self);
-/* The client is connected (again): by the node in its list. */
-void pfl_tunnel_stream_on_up(struct pfl_list *node);
+struct pfl_h2 *pfl_tunnel_way_get_h2(struct pfl_tunnel_way *self);
+/* The one for a further stream, counted there. */
+struct pfl_tunnel_way *pfl_tunnel_client_take_way(struct pfl_tunnel_client *self);
+/* A stream of this way is gone: the client may be, too. */
+void pfl_tunnel_client_on_stream_gone(struct pfl_tunnel_way *way);
+/* The way is connected (again): by the node in the client's list. */
+void pfl_tunnel_stream_on_up(struct pfl_list *node, const struct pfl_tunnel_way *way);
 /* The client closes. */
 void pfl_tunnel_stream_on_client_close(struct pfl_list *node);
 

@@ -337,7 +337,7 @@ static const struct pfl_h2_stream_ops leg_ops = {
 
 void pfl_client_leg_ask(struct pfl_client_stream *s)
 {
-    struct pfl_h2 *h2 = pfl_tunnel_client_get_h2(s->client);
+    struct pfl_h2 *h2 = pfl_tunnel_way_get_h2(s->way);
     struct pfl_h2_field fields[PFL_TUNNEL_OFFER_FIELDS + 2];
     struct pfl_tunnel_offer_text text;
     char path[PATH_MAX_BYTES];
@@ -372,11 +372,11 @@ void pfl_client_leg_ask(struct pfl_client_stream *s)
     s->state = STATE_ASKING;
 }
 
-void pfl_tunnel_stream_on_up(struct pfl_list *node)
+void pfl_tunnel_stream_on_up(struct pfl_list *node, const struct pfl_tunnel_way *way)
 {
     struct pfl_client_stream *s = PFL_CONTAINER_OF(node, struct pfl_client_stream, node);
 
-    if (s->state == STATE_WAITING && !(s->is_eof_told && s->resume.is_end_sent))
+    if (s->way == way && s->state == STATE_WAITING && !(s->is_eof_told && s->resume.is_end_sent))
         pfl_client_leg_ask(s);
 }
 

@@ -39,7 +39,7 @@ static const struct pfl_client_stream *self_of_const(const struct pfl_stream *s)
 static void on_timer_closed(uv_handle_t *handle)
 {
     struct pfl_client_stream *s = handle->data;
-    struct pfl_tunnel_client *client = s->client;
+    struct pfl_tunnel_way *way = s->way;
 
     if (--s->timers != 0)
         return;
@@ -48,7 +48,7 @@ static void on_timer_closed(uv_handle_t *handle)
     pfl_decoder_free(s->decoder);
     pfl_resume_fini(&s->resume);
     pfl_mem_free(s);
-    pfl_tunnel_client_on_stream_gone(client);
+    pfl_tunnel_client_on_stream_gone(way);
 }
 
 void pfl_client_stream_begin_close(struct pfl_client_stream *s, int err, const char *why)
@@ -73,7 +73,7 @@ void pfl_client_stream_break(struct pfl_client_stream *s, int err, const char *w
 /* Best effort: without a connection the time-to-live does it. */
 static void kill_at_host(struct pfl_client_stream *s)
 {
-    struct pfl_h2 *h2 = pfl_tunnel_client_get_h2(s->client);
+    struct pfl_h2 *h2 = pfl_tunnel_way_get_h2(s->way);
     char path[PATH_MAX_BYTES];
     struct pfl_h2_call_conf call = {.method = "DELETE", .path = path, .body_max_bytes = 4096};
 
@@ -251,6 +251,7 @@ int pfl_tunnel_client_connect(struct pfl_tunnel_client *self,
         pfl_mem_free(s);
         return PFL_EIO;
     }
+    s->way = pfl_tunnel_client_take_way(self);
     start_timers(s);
     pfl_list_append(&self->streams, &s->node);
     *ret_stream = &s->base;

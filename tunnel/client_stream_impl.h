@@ -17,6 +17,7 @@ struct pfl_client_stream {
     struct pfl_stream base;
     struct pfl_list node; /* in the client's list */
     struct pfl_tunnel_client *client;
+    struct pfl_tunnel_way *way; /* the client's, which carries it */
     uv_loop_t *loop;
     enum pfl_client_stream_state state;
     struct pfl_resume resume;

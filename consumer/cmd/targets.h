@@ -13,7 +13,7 @@
 #include "consumer/link/consumer_conn.h"
 #include "consumer/link/inventory.h"
 
-#define PFL_TARGETS_MAX_HOSTS 256u
+#define PFL_TARGETS_MAX_HOSTS 1024u
 
 struct pfl_ssh;
 

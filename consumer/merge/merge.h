@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "consumer/clock/clock_sync.h"
 
-#define PFL_MERGE_MAX_HOSTS     256u
+#define PFL_MERGE_MAX_HOSTS     1024u
 #define PFL_MERGE_MAX_SEQUENCES (1u << 20) /* per host */
 #define PFL_MERGE_MAX_MACHINES  256u       /* behind one host's service */
 #define PFL_MERGE_MAX_POINTS    256u       /* clock points per host */

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bench_agents RELAY KEYS SOCKET PREFIX FIRST COUNT: many of perfleet-agent's agents in one
+ * process.
+ *
+ * Each is the real one, with a certificate (KEYS/host-PREFIX<n>.pem), a TLS connection, a back-off
+ * and streams of its own; they share the loop and the consumer socket. Says "open N". Ends with
+ * SIGTERM. Failures: in words, exit 1.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agent/port.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+static uv_loop_t loop;
+static struct pfl_agent **agents;
+static size_t agents_len;
+
+static void on_closed(void *user)
+{
+    struct pfl_agent **slot = user;
+
+    *slot = NULL;
+}
+
+static int open_agent(char **argv, unsigned number, struct pfl_agent **slot)
+{
+    static char paths[3][512];
+    struct pfl_agent_conf conf = {
+        .loop = &loop,
+        .relays = {argv[1]},
+        .relays_len = 1,
+        .files = {.ca_path = paths[0], .cert_path = paths[1], .key_path = paths[2]},
+        .consumer_socket = argv[3],
+        .spool_bytes = 16u << 20,
+        .pool = {.max_bytes = 256u << 20},
+        .max_streams = 64,
+        .ttl_max_ms = 600000,
+        .on_closed = on_closed,
+        .user = slot,
+    };
+
+    (void)snprintf(paths[0], sizeof(paths[0]), "%s/ca.pem", argv[2]);
+    (void)snprintf(paths[1], sizeof(paths[1]), "%s/host-%s%u.pem", argv[2], argv[4], number);
+    (void)snprintf(paths[2], sizeof(paths[2]), "%s/host-%s%u.key", argv[2], argv[4], number);
+    return pfl_agent_open(&conf, slot);
+}
+
+static void on_term(uv_signal_t *handle, int number)
+{
+    (void)handle;
+    (void)number;
+    exit(0); /* the connections with it: a crash of all of them */
+}
+
+int main(int argc, char **argv)
+{
+    uv_signal_t term;
+    unsigned first;
+
+    if (argc != 7) {
+        fprintf(stderr, "usage: bench_agents RELAY KEYS SOCKET PREFIX FIRST COUNT\n");
+        return 1;
+    }
+    first = (unsigned)strtoul(argv[5], NULL, 10);
+    agents_len = strtoul(argv[6], NULL, 10);
+    agents = pfl_mem_calloc(agents_len, sizeof(*agents));
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    pfl_log_set_level(PFL_LOG_ERROR);
+    if (agents == NULL || uv_loop_init(&loop) != 0)
+        return 1;
+    (void)uv_signal_init(&loop, &term);
+    (void)uv_signal_start(&term, on_term, SIGTERM);
+    for (size_t i = 0; i < agents_len; i++) {
+        if (open_agent(argv, first + (unsigned)i, &agents[i]) != 0)
+            return 1;
+    }
+    printf("open %zu\n", agents_len);
+    return uv_run(&loop, UV_RUN_DEFAULT);
+}
