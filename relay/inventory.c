@@ -5,7 +5,7 @@
  * Happy path: join, hello, leave, join again. A hello is parsed by jansson (depth and size are
  * bounded by its bytes), and a new object built of what is wanted: nothing else of it is kept.
  * Failures: PFL_EPARSE leaves the claims as they were. Ownership: hosts and their claims.
- * Limits: inventory.h's. Look-up walks the list: thousands of hosts are tens of microseconds.
+ * Limits: inventory.h's.
  */
 #include "relay/inventory.h"
 
@@ -20,12 +20,27 @@ static struct pfl_host *host_of(struct pfl_list *node)
 
 void pfl_inventory_init(struct pfl_inventory *self)
 {
+    memset(self, 0, sizeof(*self));
     pfl_list_init(&self->hosts);
-    self->count = 0;
+}
+
+/* FNV-1a: names come from certificates of the fleet, not from strangers. */
+static size_t bucket_of(const char *name)
+{
+    uint32_t hash = 2166136261u;
+
+    for (; *name != '\0'; name++)
+        hash = (hash ^ (uint8_t)*name) * 16777619u;
+    return hash % PFL_INVENTORY_BUCKETS;
 }
 
 static void forget(struct pfl_inventory *inv, struct pfl_host *h)
 {
+    struct pfl_host **link = &inv->buckets[bucket_of(h->name)];
+
+    while (*link != h)
+        link = &(*link)->next;
+    *link = h->next;
     pfl_list_remove(&h->node);
     inv->count--;
     json_decref(h->claims);
@@ -40,13 +55,11 @@ void pfl_inventory_fini(struct pfl_inventory *self)
 
 struct pfl_host *pfl_inventory_find(const struct pfl_inventory *self, const char *name)
 {
-    struct pfl_list *it;
+    struct pfl_host *h = self->buckets[bucket_of(name)];
 
-    PFL_LIST_EACH (it, &self->hosts) {
-        if (strcmp(host_of(it)->name, name) == 0)
-            return host_of(it);
-    }
-    return NULL;
+    while (h != NULL && strcmp(h->name, name) != 0)
+        h = h->next;
+    return h;
 }
 
 static bool make_room(struct pfl_inventory *inv)
@@ -76,6 +89,8 @@ int pfl_inventory_join(struct pfl_inventory *self, const char *name, void *peer,
         if (h == NULL)
             return PFL_ENOMEM;
         memcpy(h->name, name, strlen(name) + 1);
+        h->next = self->buckets[bucket_of(name)];
+        self->buckets[bucket_of(name)] = h;
         self->count++;
     }
     pfl_list_remove(&h->node);

@@ -23,6 +23,7 @@
 
 struct pfl_host {
     struct pfl_list node;
+    struct pfl_host *next; /* borrowed: in the same bucket */
     char name[PFL_IDENTITY_NAME_BYTES];
     char address[80];
     void *peer; /* borrowed: the connection, NULL when there is none */
@@ -35,8 +36,11 @@ struct pfl_host {
     int64_t clock_error_ns;
 };
 
+#define PFL_INVENTORY_BUCKETS 1024u
+
 struct pfl_inventory {
     struct pfl_list hosts; /* owned; in the order in which they came last */
+    struct pfl_host *buckets[PFL_INVENTORY_BUCKETS]; /* borrowed from the list: by name */
     unsigned count;
 };
 

@@ -3,9 +3,10 @@
  * bench_agents RELAY KEYS SOCKET PREFIX FIRST COUNT: many of perfleet-agent's agents in one
  * process.
  *
- * Each is the real one, with a certificate (KEYS/host-PREFIX<n>.pem), a TLS connection, a back-off
- * and streams of its own; they share the loop and the consumer socket. Says "open N". Ends with
- * SIGTERM. Failures: in words, exit 1.
+ * RELAY is HOST:PORT, or :PORT for an address of its own for each agent: 127.1.x.y, which scale
+ * routes so that the agent has that address, too. Each is the real one, with a certificate
+ * (KEYS/host-PREFIX<n>.pem), a TLS connection, a back-off and streams of its own; they share the
+ * loop and the consumer socket. Says "open N". Ends with SIGTERM. Failures: in words, exit 1.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -29,9 +30,10 @@ static void on_closed(void *user)
 static int open_agent(char **argv, unsigned number, struct pfl_agent **slot)
 {
     static char paths[3][512];
+    static char relay[64];
     struct pfl_agent_conf conf = {
         .loop = &loop,
-        .relays = {argv[1]},
+        .relays = {relay},
         .relays_len = 1,
         .files = {.ca_path = paths[0], .cert_path = paths[1], .key_path = paths[2]},
         .consumer_socket = argv[3],
@@ -43,6 +45,11 @@ static int open_agent(char **argv, unsigned number, struct pfl_agent **slot)
         .user = slot,
     };
 
+    if (argv[1][0] != ':')
+        (void)snprintf(relay, sizeof(relay), "%s", argv[1]);
+    else
+        (void)snprintf(relay, sizeof(relay), "127.1.%u.%u%s", number / 250, number % 250 + 1,
+                       argv[1]);
     (void)snprintf(paths[0], sizeof(paths[0]), "%s/ca.pem", argv[2]);
     (void)snprintf(paths[1], sizeof(paths[1]), "%s/host-%s%u.pem", argv[2], argv[4], number);
     (void)snprintf(paths[2], sizeof(paths[2]), "%s/host-%s%u.key", argv[2], argv[4], number);

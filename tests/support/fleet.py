@@ -89,7 +89,8 @@ class Fleet:
         """The first time on a port that the kernel chooses, then on the same one."""
         (self.dir / "relay.log").unlink(missing_ok=True)
         self.start("relay", [self.bin / "perfleet-relay", "--listen",
-                             self.relay_address or "127.0.0.1:0", *self.tls("relay-meet"), *options])
+                             (self.relay_address or ":0").replace("127.0.0.1", "").replace(
+                                 ":", "0.0.0.0:"), *self.tls("relay-meet"), *options])
 
         def is_listening():
             found = re.search(r"listening: .* port=(\d+)", self.log("relay"))
