@@ -136,12 +136,7 @@ static void past_the_maximum_the_one_that_left_first_is_forgotten(void **state)
     (void)state;
     for (unsigned i = 0; i < PFL_INVENTORY_MAX_HOSTS; i++) {
         (void)snprintf(name, sizeof(name), "h%u", i);
-        host = pfl_mem_zalloc(sizeof(*host)); /* as join does, without its look-up */
-        assert_non_null(host);
-        memcpy(host->name, name, sizeof(name));
-        host->peer = &peer;
-        pfl_list_append(&inventory.hosts, &host->node);
-        inventory.count++;
+        assert_int_equal(pfl_inventory_join(&inventory, name, &peer, &host), 0);
     }
     assert_int_equal(pfl_inventory_join(&inventory, "new", &peer, &host), PFL_ELIMIT);
     pfl_inventory_leave(&inventory, pfl_inventory_find(&inventory, "h7"), 1);
