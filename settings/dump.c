@@ -98,9 +98,11 @@ static int append_key(const struct pfl_settings_layers *self, const ProtobufCMes
     int rc = 0;
 
     if (field->label != PROTOBUF_C_LABEL_REPEATED) {
-        memcpy(&strings, (const uint8_t *)message + field->offset, sizeof(strings));
-        if (field->type == PROTOBUF_C_TYPE_STRING && strings == NULL)
-            return append_unset(field, out);
+        if (field->type == PROTOBUF_C_TYPE_STRING) {
+            memcpy(&strings, (const uint8_t *)message + field->offset, sizeof(strings));
+            if (strings == NULL)
+                return append_unset(field, out);
+        }
         return append_line(self, i, (const uint8_t *)message + field->offset, out);
     }
     memcpy(&count, (const uint8_t *)message + field->quantifier_offset, sizeof(count));
