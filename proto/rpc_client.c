@@ -331,10 +331,14 @@ static int handle_reply(struct pfl_rpc_client *self, const struct reply_frame *f
             reply.has_more = f.value != 0;
         else if (f.id == PFL_IPC_REPLY_BODY && f.type == PFL_WIRE_BYTES)
             reply.body = f.bytes;
+        else if (f.id == PFL_IPC_REPLY_PERFLEET_WHY && f.type == PFL_WIRE_BYTES)
+            reply.why = f.bytes;
     }
     if (r.failed)
         return PFL_EPROTO;
-    if (!reply.success)
+    if (reply.success)
+        reply.why = pfl_span_of(NULL, 0);
+    else
         reply.body = pfl_span_of(NULL, 0);
     copy = *entry;
     if (!reply.has_more)

@@ -19,6 +19,7 @@ struct pfl_rpc_reply {
     bool success;
     bool has_more;
     struct pfl_span body; /* borrowed until return; empty on failure */
+    struct pfl_span why; /* likewise: why it failed, where a gate (proto/gate) said it; untrusted */
 };
 /* Called once for each reply; the last has has_more false. A RequestError from the host is a
  * failure reply. Callbacks run from feed; they may bind and invoke, but not free the client. */

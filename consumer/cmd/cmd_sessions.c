@@ -50,13 +50,18 @@ static void ask_by_key(struct pfl_asked_host *h, const char *method, pfl_rpc_rep
     pfl_ask_request(h, method, pfl_span_of(args, sizeof(args) - w.left), cb);
 }
 
-static void fail_attach(struct pfl_asked_host *h)
+static void fail_attach(struct pfl_asked_host *h, const struct pfl_rpc_reply *reply)
 {
-    char why[384];
+    char why[640];
 
-    snprintf(why, sizeof(why),
-             "there is no session %s that was left running, or somebody holds it; see perfleet ps",
-             pfl_log_quote_str(name_of(h)));
+    if (reply->why.len != 0)
+        snprintf(why, sizeof(why), "%s",
+                 pfl_log_quote((const char *)reply->why.data, reply->why.len));
+    else
+        snprintf(
+            why, sizeof(why),
+            "there is no session %s that was left running, or somebody holds it; see perfleet ps",
+            pfl_log_quote_str(name_of(h)));
     pfl_ask_fail(h, why);
 }
 
@@ -76,7 +81,7 @@ static int on_attached_to_kill(void *user, const struct pfl_rpc_reply *reply)
     if (reply->success)
         pfl_ask_request(user, "FreeBuffers", no_args(), on_freed);
     else
-        fail_attach(user);
+        fail_attach(user, reply);
     return 0;
 }
 
@@ -122,7 +127,7 @@ static int on_attached_to_stop(void *user, const struct pfl_rpc_reply *reply)
     static const uint8_t flush[] = {FLUSH_REQUEST_FLAGS << 3, FLUSH_FLAGS};
 
     if (!reply->success) {
-        fail_attach(user);
+        fail_attach(user, reply);
         return 0;
     }
     pfl_ask_request(user, "EnableTracing", pfl_span_of(notify, sizeof(notify)), on_ended);
@@ -170,7 +175,7 @@ static int on_attached_to_count(void *user, const struct pfl_rpc_reply *reply)
     if (reply->success)
         pfl_ask_request(user, "GetTraceStats", no_args(), on_stats);
     else
-        fail_attach(user);
+        fail_attach(user, reply);
     return 0;
 }
 

@@ -100,6 +100,21 @@ static void ask_notice_of_end(struct pfl_host_link *l)
         pfl_host_link_move(l, PFL_LINK_READY);
 }
 
+/* With the policy's words, where it was the policy. */
+static void fail_refused(struct pfl_host_link *l, const struct pfl_rpc_reply *reply,
+                         const char *why)
+{
+    char text[512];
+
+    if (reply->why.len == 0) {
+        pfl_host_link_fail(l, why);
+        return;
+    }
+    snprintf(text, sizeof(text), "%s",
+             pfl_log_quote((const char *)reply->why.data, reply->why.len));
+    pfl_host_link_fail(l, text);
+}
+
 static int on_attached(void *user, const struct pfl_rpc_reply *reply)
 {
     struct pfl_host_link *l = user;
@@ -110,8 +125,9 @@ static int on_attached(void *user, const struct pfl_rpc_reply *reply)
     if (reply->success)
         ask_notice_of_end(l);
     else
-        pfl_host_link_fail(l, "the session is held by somebody: only one that was left running "
-                              "(perfleet start, perfetto --detach) can be taken over");
+        fail_refused(l, reply,
+                     "the session is held by somebody: only one that was left running "
+                     "(perfleet start, perfetto --detach) can be taken over");
     return 0;
 }
 
@@ -153,7 +169,7 @@ static int on_state(void *user, const struct pfl_rpc_reply *reply)
     if (l->state != PFL_LINK_SETUP)
         return 0;
     if (!reply->success || pfl_session_take_state(reply->body, &l->service_state) != 0)
-        pfl_host_link_fail(l, "the service does not tell its sessions");
+        fail_refused(l, reply, "the service does not tell its sessions");
     else if (!reply->has_more)
         take_session(l);
     return 0;
@@ -215,7 +231,7 @@ static int on_detached(void *user, const struct pfl_rpc_reply *reply)
         return 0;
     l->is_attached = !reply->success;
     if (!reply->success)
-        pfl_host_link_fail(l, "the service does not let the session run by itself");
+        fail_refused(l, reply, "the service does not let the session run by itself");
     else if (l->conf.task == PFL_LINK_WATCH)
         pfl_host_link_move(l, PFL_LINK_CLONING);
     else

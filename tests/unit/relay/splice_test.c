@@ -38,6 +38,11 @@ static struct pfl_splice_stats last;
 static unsigned ended;
 static unsigned answer_with;
 static const char *held_by_agent;
+static bool has_role;         /* the relay gives one */
+static const char *kept_role; /* the agent says that it keeps this one */
+static char agent_saw_role[64];
+static size_t room_towards_operator;
+static struct pfl_splice *spliced;
 static char agent_saw_operator[64];
 
 static void on_response(void *user, const struct pfl_h2_head *head)
@@ -90,10 +95,21 @@ static void on_ended(void *user, const struct pfl_splice_stats *stats)
     ended++;
 }
 
+static size_t get_room(void *user, size_t want)
+{
+    (void)user;
+    return want < room_towards_operator ? want : room_towards_operator;
+}
+
+static void on_sent(void *user, size_t bytes)
+{
+    (void)user;
+    room_towards_operator -= bytes;
+}
+
 static void on_operator_request(void *user, struct pfl_h2_stream *leg,
                                 const struct pfl_h2_head *head)
 {
-    struct pfl_splice *splice;
     struct pfl_splice_conf conf = {
         .leg = leg,
         .head = head,
@@ -101,23 +117,33 @@ static void on_operator_request(void *user, struct pfl_h2_stream *leg,
         .operator_name = "me",
         .host_window_bytes = WINDOW,
         .operator_window_bytes = WINDOW,
+        .get_room = get_room,
+        .on_sent = on_sent,
         .on_ended = on_ended,
     };
 
     (void)user;
-    (void)!pfl_splice_new(&conf, &splice); /* else: 404 */
+    if (has_role) {
+        conf.role = pfl_span_of("\x0a\x01r", 3);
+        conf.role_text = "0a0172";
+    }
+    spliced = NULL;
+    (void)!pfl_splice_new(&conf, &spliced); /* else: 404 */
 }
 
 static void on_agent_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head)
 {
     struct pfl_resume_offer offer = {.window_bytes = WINDOW};
     struct pfl_tunnel_offer_text text;
-    struct pfl_h2_field fields[PFL_TUNNEL_OFFER_FIELDS];
+    struct pfl_h2_field fields[PFL_TUNNEL_OFFER_FIELDS + 1];
     const char *name = pfl_h2_head_get(head, PFL_TUNNEL_H_OPERATOR);
+    const char *role = pfl_h2_head_get(head, PFL_TUNNEL_H_ROLE);
 
     (void)user;
     strncpy(agent_saw_operator, name != NULL ? name : "(none)", sizeof(agent_saw_operator) - 1);
+    strncpy(agent_saw_role, role != NULL ? role : "(none)", sizeof(agent_saw_role) - 1);
     pfl_tunnel_offer_write(&offer, 5, &text, fields);
+    fields[PFL_TUNNEL_OFFER_FIELDS] = (struct pfl_h2_field){PFL_TUNNEL_H_ROLE, kept_role};
     if (held_by_agent != NULL)
         fields[2].value = held_by_agent;
     if (answer_with != 200) {
@@ -127,7 +153,7 @@ static void on_agent_request(void *user, struct pfl_h2_stream *leg, const struct
     }
     agent_end.leg = leg;
     pfl_h2_stream_set_user(leg, &ops, &agent_end);
-    (void)!pfl_h2_stream_respond(leg, 200, fields, PFL_TUNNEL_OFFER_FIELDS);
+    (void)!pfl_h2_stream_respond(leg, 200, fields, PFL_TUNNEL_OFFER_FIELDS + (kept_role != NULL));
 }
 
 static int try_open(void)
@@ -188,6 +214,7 @@ static int try_connect(const char *received, const char *credited)
         {PFL_TUNNEL_H_STREAM, "0123456789abcdef0123456789abcdef"},
         {PFL_TUNNEL_H_WINDOW, "100000"},
         {PFL_TUNNEL_H_OPERATOR, "root"}, /* not its to say */
+        {PFL_TUNNEL_H_ROLE, "00"},       /* nor this */
         {PFL_TUNNEL_H_RECEIVED, received},
         {PFL_TUNNEL_H_CREDITED, credited},
     };
@@ -196,7 +223,7 @@ static int try_connect(const char *received, const char *credited)
         .path = "/v1/hosts/a/consumer",
         .protocol = PFL_TUNNEL_PROTOCOL,
         .fields = fields,
-        .fields_len = received != NULL ? 5 : 3,
+        .fields_len = received != NULL ? 6 : 4,
         .ops = &ops,
         .user = &operator_end,
     };
@@ -211,6 +238,9 @@ static int setup(void **state)
     ended = 0;
     answer_with = 200;
     held_by_agent = NULL;
+    has_role = false;
+    kept_role = NULL;
+    room_towards_operator = SIZE_MAX;
     return try_open() == 0 && try_pump() == 0 ? 0 : -1;
 }
 
@@ -251,6 +281,61 @@ static void the_agent_hears_who_asks_from_the_relay_alone(void **state)
     (void)state;
     connect_them();
     assert_string_equal(agent_saw_operator, "me");
+}
+
+static void the_role_is_the_relays_and_the_agent_has_to_keep_it(void **state)
+{
+    (void)state;
+    connect_them();
+    assert_string_equal(agent_saw_role, "(none)");
+    free_all();
+    assert_int_equal(setup(NULL), 0);
+    has_role = true;
+    kept_role = "r";
+    connect_them();
+    assert_string_equal(agent_saw_role, "0a0172");
+    send(&operator_end, 1000);
+    assert_int_equal(agent_end.got, 1000);
+}
+
+static void an_agent_that_keeps_no_role_gets_no_byte(void **state)
+{
+    static const char *const kept[] = {NULL, "", "other"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+        free_all();
+        assert_int_equal(setup(NULL), 0);
+        has_role = true;
+        kept_role = kept[i];
+        /* Bytes before the answer, which the protocol forbids. */
+        assert_int_equal(try_connect(NULL, NULL), 0);
+        operator_end.to_send = 500;
+        pump();
+        assert_int_equal(operator_end.status, 502);
+        assert_int_equal(agent_end.got, 0);
+        assert_int_equal(agent_end.closes, 1);
+        assert_int_equal(agent_end.code, PFL_H2_CANCEL);
+        assert_int_equal(ended, 1);
+    }
+}
+
+static void the_operator_gets_as_much_as_there_is_room_for(void **state)
+{
+    (void)state;
+    room_towards_operator = 0;
+    connect_them();
+    send(&agent_end, 50000);
+    assert_int_equal(operator_end.got, 0);
+    room_towards_operator = 30000;
+    pfl_splice_wake(spliced);
+    pump();
+    assert_int_equal(operator_end.got, 30000);
+    assert_int_equal(agent_end.credited, 0);
+    room_towards_operator = SIZE_MAX;
+    pfl_splice_wake(spliced);
+    pump();
+    assert_int_equal(operator_end.got, 50000);
 }
 
 static void bytes_and_ends_pass_both_ways(void **state)
@@ -404,6 +489,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(the_agent_hears_who_asks_from_the_relay_alone),
+        T(the_role_is_the_relays_and_the_agent_has_to_keep_it),
+        T(an_agent_that_keeps_no_role_gets_no_byte),
+        T(the_operator_gets_as_much_as_there_is_room_for),
         T(bytes_and_ends_pass_both_ways),
         T(credit_is_what_the_other_end_credits_and_nothing_sooner),
         T(invented_credit_resets_the_stream),
