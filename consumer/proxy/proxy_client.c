@@ -9,7 +9,9 @@
  * name, each reply comes back as it is. EnableTracing with a descriptor and write_into_file goes on
  * without that wish, and a file pull does it here; the session's end is told to the client when its
  * file is complete. Failures: a side that closes or breaks the protocol closes the other; a client
- * that leaves while its file is written has its session stopped and the rest read first. Ownership:
+ * that leaves while its file is written has its session stopped and the rest read first; one that
+ * detaches leaves its object behind, and who attaches is that one's guest: it asks over its
+ * connection, and its leaving ends the session. Ownership:
  * both streams, the requests under way, the pull. Limits: a client that does not read holds its
  * host back.
  */
@@ -21,6 +23,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "consumer/proxy/file_pull.h"
+#include "consumer/proxy/park.h"
 #include "consumer/proxy/proxy_impl.h"
 #include "proto/rpc_host.h"
 
@@ -36,6 +39,10 @@ struct client {
     struct pfl_file_pull pull;
     struct pfl_buf end_body; /* of the reply that says the session has ended, while it is held */
     struct pfl_rpc_request end_request;
+    struct pfl_buf config;        /* of a pulled session, as AttachResponse has it */
+    char key[PFL_PARK_KEY_BYTES]; /* detached under it; "": not */
+    struct client *guest;         /* borrowed: who attached to our session */
+    struct client *owner;         /* borrowed: whose session we attached to */
     uv_timer_t timer;
     int fd; /* given by the client and not used yet; -1: none */
     char why[512];
@@ -43,7 +50,8 @@ struct client {
     bool has_pull; /* its timer is open */
     bool has_timer;
     bool has_session_ended;
-    bool is_leaving; /* the client is gone, its file is finished */
+    bool has_end_request; /* somebody waits for the session's end */
+    bool is_leaving;      /* the client is gone, its file is finished */
     bool is_closing;
 };
 
@@ -52,9 +60,11 @@ struct forward {
     struct client *client;
     struct pfl_rpc_request request;
     bool is_enable;
+    bool is_orphan; /* its client is gone; listed with the owner of the connection */
 };
 
 static void close_client(struct client *c);
+static void leave(struct client *c);
 
 static void free_requests(struct client *c)
 {
@@ -77,6 +87,7 @@ static void check_closed(struct client *c)
         close(c->fd);
     pfl_rpc_host_fini(&c->rpc);
     pfl_buf_fini(&c->end_body);
+    pfl_buf_fini(&c->config);
     pfl_list_remove(&c->node);
     if (proxy->conf.on_client_gone != NULL)
         proxy->conf.on_client_gone(proxy->conf.user, c->why);
@@ -101,11 +112,39 @@ static void on_timer_closed(uv_handle_t *handle)
     check_closed(c);
 }
 
+/* The guest no longer uses its host's connection; answers that are on their way go nowhere. */
+static void part(struct client *owner, struct client *guest)
+{
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    owner->guest = NULL;
+    owner->has_end_request = false;
+    guest->owner = NULL;
+    PFL_LIST_EACH_SAFE (it, tmp, &guest->requests) {
+        pfl_list_remove(it);
+        PFL_CONTAINER_OF(it, struct forward, node)->is_orphan = true;
+        PFL_CONTAINER_OF(it, struct forward, node)->client = owner;
+        pfl_list_append(&owner->requests, it);
+    }
+}
+
 static void close_client(struct client *c)
 {
+    struct client *guest = c->guest;
+    struct client *owner = c->owner;
+
     if (c->is_closing)
         return;
     c->is_closing = true;
+    if (owner != NULL) {
+        part(owner, c);
+        leave(owner); /* an attached client that leaves ends the session */
+    }
+    if (guest != NULL) {
+        part(c, guest);
+        close_client(guest);
+    }
     free_requests(c);
     if (c->has_pull)
         pfl_file_pull_close(&c->pull, on_pull_closed);
@@ -146,6 +185,7 @@ static void leave(struct client *c)
         return;
     }
     c->is_leaving = true;
+    c->key[0] = '\0';
     uv_timer_start(&c->timer, on_leave_timeout, LEAVE_TIMEOUT_MS, 0);
     if (!c->has_session_ended)
         stop_session(c);
@@ -187,15 +227,21 @@ static void on_writable(void *user)
 static int reply_end(struct client *c)
 {
     struct iovec body = {c->end_body.data + c->end_body.start, c->end_body.len};
+    struct client *who = c->guest != NULL ? c->guest : c;
 
-    return pfl_rpc_host_reply(&c->rpc, c->end_request, PFL_RPC_SUCCESS, &body, 1, -1);
+    if (!c->has_end_request)
+        return 0;
+    c->has_end_request = false;
+    return pfl_rpc_host_reply(&who->rpc, c->end_request, PFL_RPC_SUCCESS, &body, 1, -1);
 }
 
 static void on_file_finished(void *user)
 {
     struct client *c = user;
+    bool is_wanted = c->guest != NULL || c->key[0] == '\0';
 
-    if (c->is_leaving || reply_end(c) != 0)
+    /* A detached session that is over is freed, as a service does. */
+    if (c->is_leaving || !is_wanted || reply_end(c) != 0)
         close_client(c);
 }
 
@@ -210,11 +256,10 @@ static void on_file_full(void *user, int err)
 }
 
 /* The session has ended: the client learns it when its file is complete. */
-static int hold_end(struct client *c, const struct forward *f, const struct pfl_rpc_reply *reply)
+static int hold_end(struct client *c, const struct pfl_rpc_reply *reply)
 {
     int rc = pfl_buf_append(&c->end_body, reply->body.data, reply->body.len);
 
-    c->end_request = f->request;
     c->has_session_ended = true;
     if (rc == 0)
         pfl_file_pull_finish(&c->pull);
@@ -231,7 +276,9 @@ static int on_reply(void *user, const struct pfl_rpc_reply *reply)
     if (c->is_closing)
         return 0;
     if (f->is_enable && c->has_pull && reply->success)
-        rc = hold_end(c, f, reply);
+        rc = hold_end(c, reply);
+    else if (f->is_orphan)
+        rc = 0;
     else if (reply->success)
         rc = pfl_rpc_host_reply(&c->rpc, f->request,
                                 PFL_RPC_SUCCESS | (reply->has_more ? PFL_RPC_HAS_MORE : 0), &body,
@@ -251,6 +298,7 @@ static int forward(struct client *c, struct pfl_rpc_request request, const char 
                    struct pfl_span args)
 {
     struct forward *f = pfl_mem_zalloc(sizeof(*f));
+    struct pfl_consumer_conn *conn = c->owner != NULL ? c->owner->conn : c->conn;
     int rc;
 
     if (f == NULL)
@@ -258,8 +306,7 @@ static int forward(struct client *c, struct pfl_rpc_request request, const char 
     f->client = c;
     f->request = request;
     f->is_enable = strcmp(method, "EnableTracing") == 0;
-    rc = c->conn != NULL ? pfl_consumer_conn_invoke(c->conn, method, args, on_reply, f)
-                         : PFL_ECLOSED;
+    rc = conn != NULL ? pfl_consumer_conn_invoke(conn, method, args, on_reply, f) : PFL_ECLOSED;
     if (rc == 0) {
         pfl_list_append(&c->requests, &f->node);
         return 0;
@@ -285,6 +332,16 @@ static void open_pull(struct client *c, const struct pfl_file_wish *wish)
     c->has_pull = true;
 }
 
+/* A guest says so once it is attached, to hear of the end. */
+static int await_end(struct client *guest, struct pfl_rpc_request request)
+{
+    struct client *owner = guest->owner;
+
+    owner->end_request = request;
+    owner->has_end_request = true;
+    return owner->pull.is_over ? reply_end(owner) : 0;
+}
+
 static int on_enable_tracing(void *user, struct pfl_rpc_request request, struct pfl_span args)
 {
     struct client *c = user;
@@ -292,12 +349,19 @@ static int on_enable_tracing(void *user, struct pfl_rpc_request request, struct 
     struct pfl_buf own;
     int rc = 0;
 
+    if (c->owner != NULL)
+        return await_end(c, request);
     if (c->fd < 0 || c->has_pull || c->conn == NULL)
         return forward(c, request, "EnableTracing", args);
     pfl_buf_init(&own, PFL_FRAME_MAX_BYTES);
     rc = pfl_file_wish_take(args, &own, &wish);
     if (rc == 0 && wish.is_wished)
+        rc = pfl_park_keep_config(args, &c->config);
+    if (rc == 0 && wish.is_wished) {
         open_pull(c, &wish);
+        c->end_request = request;
+        c->has_end_request = true;
+    }
     if (rc == 0)
         rc = forward(c, request, "EnableTracing", wish.is_wished ? pfl_buf_get(&own) : args);
     pfl_buf_fini(&own);
@@ -309,8 +373,58 @@ static int on_read_buffers(void *user, struct pfl_rpc_request request, struct pf
 {
     struct client *c = user;
 
-    return c->has_pull ? pfl_rpc_host_reply_empty(&c->rpc, request)
-                       : forward(c, request, "ReadBuffers", args);
+    return c->has_pull || c->owner != NULL ? pfl_rpc_host_reply_empty(&c->rpc, request)
+                                           : forward(c, request, "ReadBuffers", args);
+}
+
+static struct client *find_detached(struct pfl_proxy *proxy, const char *key)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &proxy->clients) {
+        struct client *c = PFL_CONTAINER_OF(it, struct client, node);
+
+        if (!c->is_closing && strcmp(c->key, key) == 0)
+            return c;
+    }
+    return NULL;
+}
+
+/* A session whose file is written here stays with its connection, which is ours: the service is not
+ * asked. */
+static int on_detach(void *user, struct pfl_rpc_request request, struct pfl_span args)
+{
+    struct client *c = user;
+    struct client *owner = c->owner != NULL ? c->owner : c;
+    char key[PFL_PARK_KEY_BYTES];
+
+    if (!owner->has_pull || owner->is_leaving)
+        return forward(c, request, "Detach", args);
+    if (!pfl_park_read_key(args, key) || find_detached(c->proxy, key) != NULL)
+        return pfl_rpc_host_reply_failure(&c->rpc, request);
+    if (c->owner != NULL)
+        part(owner, c);
+    owner->has_end_request = false;
+    memcpy(owner->key, key, sizeof(key));
+    return pfl_rpc_host_reply_empty(&c->rpc, request);
+}
+
+static int on_attach(void *user, struct pfl_rpc_request request, struct pfl_span args)
+{
+    struct client *c = user;
+    struct client *owner = NULL;
+    struct iovec body;
+    char key[PFL_PARK_KEY_BYTES];
+
+    if (pfl_park_read_key(args, key))
+        owner = find_detached(c->proxy, key);
+    if (owner == NULL || owner == c || c->has_pull || c->owner != NULL)
+        return forward(c, request, "Attach", args);
+    owner->key[0] = '\0';
+    owner->guest = c;
+    c->owner = owner;
+    body = (struct iovec){owner->config.data + owner->config.start, owner->config.len};
+    return pfl_rpc_host_reply(&c->rpc, request, PFL_RPC_SUCCESS, &body, 1, -1);
 }
 
 #define FORWARD(name)                                                                              \
@@ -323,8 +437,6 @@ FORWARD(FreeBuffers)
 FORWARD(Flush)
 FORWARD(StartTracing)
 FORWARD(ChangeTraceConfig)
-FORWARD(Detach)
-FORWARD(Attach)
 FORWARD(GetTraceStats)
 FORWARD(ObserveEvents)
 FORWARD(QueryServiceState)
@@ -340,8 +452,8 @@ static const struct pfl_rpc_method methods[] = {
     {"Flush", on_Flush},
     {"StartTracing", on_StartTracing},
     {"ChangeTraceConfig", on_ChangeTraceConfig},
-    {"Detach", on_Detach},
-    {"Attach", on_Attach},
+    {"Detach", on_detach},
+    {"Attach", on_attach},
     {"GetTraceStats", on_GetTraceStats},
     {"ObserveEvents", on_ObserveEvents},
     {"QueryServiceState", on_QueryServiceState},
@@ -371,9 +483,20 @@ static void on_client_fd(void *user, int fd)
     c->fd = fd;
 }
 
+/* The session of a client that detached, or has a guest, goes on without it. */
+static bool is_kept(const struct client *c)
+{
+    return c->key[0] != '\0' || c->guest != NULL;
+}
+
 static void on_client_eof(void *user)
 {
-    leave(user);
+    struct client *c = user;
+
+    if (is_kept(c))
+        pfl_stream_close(c->stream);
+    else
+        leave(c);
 }
 
 static void on_client_closed(void *user, int err)
@@ -382,7 +505,8 @@ static void on_client_closed(void *user, int err)
 
     (void)err;
     c->stream = NULL;
-    leave(c);
+    if (!is_kept(c))
+        leave(c);
     check_closed(c);
 }
 
@@ -443,6 +567,7 @@ void pfl_proxy_client_open(struct pfl_proxy *proxy, int fd)
     pfl_list_init(&c->requests);
     pfl_rpc_host_init(&c->rpc, &rpc);
     pfl_buf_init(&c->end_body, PFL_FRAME_MAX_BYTES);
+    pfl_buf_init(&c->config, PFL_FRAME_MAX_BYTES);
     uv_timer_init(proxy->conf.host.loop, &c->timer);
     c->timer.data = c;
     c->has_timer = true;

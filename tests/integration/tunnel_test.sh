@@ -75,6 +75,16 @@ if [ -x "${PERFETTO_BIN_DIR:-}/perfetto" ]; then
     check "and has its file written (write_into_file)" \
         stock --txt -c "$WORK/file.pbtx" -o "$WORK/stockfile.pftrace"
     check "whole" $CHECK "$WORK/stockfile.pftrace" --contiguous --lossless --min-packets 2500
+    grep -v duration_ms "$WORK/file.pbtx" >"$WORK/open.pbtx"
+    check "leaves a session behind that writes its file" \
+        stock --txt -c "$WORK/open.pbtx" --detach=night -o "$WORK/night.pftrace"
+    check "finds it again" stock --is_detached=night
+    check "and none of another name" exits_with 2 stock --is_detached=day
+    grows() { [ "$(stat -c %s "$WORK/night.pftrace")" -gt 50000 ]; }
+    check "which goes on meanwhile" wait_for 20 grows
+    check "attaches and stops it" stock --attach=night --stop
+    check "whole" $CHECK "$WORK/night.pftrace" --contiguous --lossless --min-packets 300
+    check "then it is gone" exits_with 2 stock --is_detached=night
     relay_dies() {
         local pid rc=0
         stock --txt -c "$WORK/file.pbtx" -o "$WORK/resumed.pftrace" &
