@@ -112,7 +112,8 @@ END
 timeout 10 "$CLIENT" "$RELAY" test "$WORK/pki/ca.pem" "$WORK/pki/operator-me.pem" "$WORK/pki/operator-me.key" \
     cat eve </dev/null >"$WORK/eve.out" 2>&1
 check "a stream to it gets nobody else's bytes" test "$(grep -c hello "$WORK/eve.out")" -eq 0
-exec {LIAR[1]}>&-
+fd=${LIAR[1]}
+exec {fd}>&-
 check "after the liar all is well" wait_for 20 unhurt
 
 # ---- frames and heads
@@ -128,9 +129,35 @@ coproc LORIS { "${ABUSE[@]}" loris "$RELAY" "$WORK/pki" operator-eve 2>&1; }
 read -r -t 20 line <&"${LORIS[0]}"
 check "while 400 handshakes and 30 heads take their time, others are served" wait_for 10 unhurt
 read -r -t 40 line <&"${LORIS[0]}"
-exec {LORIS[1]}>&-
+fd=${LORIS[1]}
+exec {fd}>&-
 check "handshakes that take their time are ended" test "${line:-}" = "ok - handshakes that take their time are ended"
 check "after slow peers all is well" wait_for 10 unhurt
+
+# ---- limits of one peer
+start tight "$BIN/perfleet-relay" --listen 127.0.0.1:0 --ca "$WORK/pki/ca.pem" --cert "$WORK/pki/relay-meet.pem" \
+    --key "$WORK/pki/relay-meet.key" --max-handshakes-per-min 6 --max-connections-per-operator 2
+wait_for 20 pfl_relay_port_in "$WORK/tight.log"
+TIGHT=127.0.0.1:$(pfl_relay_port_in "$WORK/tight.log")
+python3 -B - "$ROOT/tests/support" "$TIGHT" "$WORK/pki" >"$WORK/tight.out" 2>&1 <<'END'
+import sys
+sys.path.insert(0, sys.argv[1])
+from tunnel_abuse import Peer
+relay, pki = sys.argv[2:4]
+peers = [Peer(relay, pki, "operator-me") for _ in range(3)]
+print("answers", [peer.ask("GET", "/healthz") for peer in peers])
+begun = 3
+try:
+    while begun < 20:
+        Peer(relay, pki, "operator-eve")
+        begun += 1
+except OSError:
+    pass
+print("begun", begun)
+END
+check "an operator has so many connections and no more" grep -qF "answers [200, 200, 'closed']" "$WORK/tight.out"
+check "an address begins so many handshakes a minute and no more" grep -qx 'begun 6' "$WORK/tight.out"
+check "and the log says so" grep -q 'too many handshakes from there' "$WORK/tight.log"
 
 # ---- the same again: what was taken once is used again
 BASE=$(rss_kib) GROWTH_KIB=$((GROWTH_KIB / 8))
