@@ -54,10 +54,14 @@ check "and a host's certificate has its day" says 'certificate until 20[0-9]{2}-
 start_service brief
 pki host brief --ip 127.0.0.1 --force --days 5
 start agent-brief "$BIN/perfleet-agent" --relay "$RELAY" --ca "$WORK/pki/ca.pem" \
-    --cert "$WORK/pki/host-brief.pem" --key "$WORK/pki/host-brief.key" --consumer-socket "$WORK/brief/consumer.sock"
+    --cert "$WORK/pki/host-brief.pem" --key "$WORK/pki/host-brief.key" \
+    --consumer-socket "$WORK/brief/consumer.sock" --silence-ms 1500
 BRIEF=$STARTED
 brief_host_is_told() { fleet doctor --host brief | grep -qE '^warning brief: certificate: expires in [45] days'; }
 check "that of a host, too, which the relay has seen" wait_for 20 brief_host_is_told
+kill -STOP "$MEETING_PID"
+check "a relay that says nothing is given up" wait_for 10 grep -q 'relay-lost' "$WORK/agent-brief.log"
+kill -CONT "$MEETING_PID"
 kill "$BRIEF"
 use_service one
 

@@ -74,6 +74,8 @@ claims() { # HOST WHAT: the agent HOST stands before the service in use
     check "$what: others are answered promptly meanwhile" prompt "$WORK/leave.out"
     check "$what: the service was never held back" not agent_held_back "$host"
     check "$what: no file has a name" test -z "$(ls -A "$WORK/spool")"
+    echo "# $what: others waited at most $(longest "$WORK/slow.out") ms (slow reader)," \
+        "$(longest "$WORK/pause.out") ms (network gone), $(longest "$WORK/leave.out") ms (nobody comes)"
 }
 
 start_service d || { check "perfleetd opens its sockets" false; finish; }
@@ -94,6 +96,7 @@ if [ -x "${PERFETTO_BIN_DIR:-}/traced" ]; then
     check "an agent without a file is there, too" wait_for 20 is_there u
     produce
     run block u >"$WORK/block.out"
+    echo "# traced without a spool: others waited $(longest "$WORK/block.out") ms, as long as was looked"
     check "without it traced keeps others waiting" test "$(longest "$WORK/block.out")" -ge 2000
     check "and the agent's log says why" agent_held_back u
 else
