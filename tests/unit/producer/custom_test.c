@@ -224,6 +224,62 @@ static void a_trigger_waits_for_a_connection_as_long_as_it_may(void **state)
     pfl_client_retry_step_ms = 1000;
 }
 
+/* Everything that the library can ask for, at a service of some age. */
+static void use_everything(struct client_fixture *f)
+{
+    static const uint8_t stop[] = {0x08, 11};
+    static const uint8_t more[] = {0x52, 0};
+    uint32_t lacks = f->service.lacks;
+
+    pfl_client_retry_step_ms = 1;
+    client_open_fixture(f, 0);
+    client_start_session(f);
+    while (perfleet_active(f->source) == 0)
+        usleep(100);
+    assert_int_equal(client_write_packets(f, 300), 300);
+    assert_int_equal(perfleet_update(f->tracing, f->source, more, sizeof(more)), 0);
+    assert_int_equal(perfleet_trigger(f->tracing, "t"), 0);
+    if ((lacks & 1u << FAKE_ACTIVATE_TRIGGERS) == 0)
+        fake_expect(&f->service, FAKE_ACTIVATE_TRIGGERS);
+    fake_command(&f->service, 2, pfl_span_of(stop, sizeof(stop)));
+    if ((lacks & 1u << FAKE_NOTIFY_STOPPED) == 0)
+        fake_expect(&f->service, FAKE_NOTIFY_STOPPED);
+    pfl_source_drop_thread();
+    fake_take_packets(&f->service, 300);
+    assert_int_equal(f->service.last_buffer, 3);
+    client_close_fixture(f);
+    pfl_client_retry_step_ms = 1000;
+}
+
+static void services_that_lack_any_method_are_served(void **state)
+{
+    static const uint32_t needed = 1u << FAKE_INITIALIZE_CONNECTION | 1u << FAKE_GET_ASYNC_COMMAND |
+                                   1u << FAKE_COMMIT_DATA | 1u << FAKE_REGISTER_DATA_SOURCE;
+    struct client_fixture f;
+
+    (void)state;
+    for (uint32_t m = 0; m <= FAKE_METHODS; m++) {
+        uint32_t lacks = m == FAKE_METHODS ? (1u << FAKE_METHODS) - 1 : 1u << m;
+
+        fake_listen(&f.service);
+        f.service.lacks = lacks & ~needed;
+        use_everything(&f);
+    }
+}
+
+static void services_that_say_less_or_more_are_understood(void **state)
+{
+    struct client_fixture f;
+
+    (void)state;
+    fake_listen(&f.service);
+    f.service.is_old = true;
+    use_everything(&f);
+    fake_listen(&f.service);
+    f.service.is_new = true;
+    use_everything(&f);
+}
+
 static void without_shared_memory_chunks_are_sent(void **state)
 {
     static const uint8_t flush[] = {0x08, 11, 0x10, 7};
@@ -296,6 +352,8 @@ int main(void)
         cmocka_unit_test(a_stop_ends_the_flushes_that_are_owed),
         cmocka_unit_test(a_descriptor_can_be_replaced),
         cmocka_unit_test(a_trigger_waits_for_a_connection_as_long_as_it_may),
+        cmocka_unit_test(services_that_lack_any_method_are_served),
+        cmocka_unit_test(services_that_say_less_or_more_are_understood),
         cmocka_unit_test(without_shared_memory_chunks_are_sent),
         cmocka_unit_test(more_than_all_of_the_memory_is_sent),
     };

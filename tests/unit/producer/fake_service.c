@@ -239,6 +239,11 @@ static void answer_bind(struct fake_service *s)
         pfl_writer_field_bytes(&d, 2, names[m], strlen(names[m]));
         pfl_writer_field_bytes(&b, 3, method, sizeof(method) - d.left);
     }
+    if (s->is_new) { /* a method of the future, with a field of the future */
+        static const uint8_t future[] = {0x08, 99, 0x12, 6, 'D', 'o', 'M', 'o', 'r', 'e', 0x78, 1};
+
+        pfl_writer_field_bytes(&b, 3, future, sizeof(future));
+    }
     pfl_writer_field_varint(&w, 2, id);
     pfl_writer_field_bytes(&w, 4, body, sizeof(body) - b.left);
     fake_send(s, pfl_span_of(frame, sizeof(frame) - w.left), -1);
@@ -262,6 +267,7 @@ static void map_own(struct fake_service *s, struct pfl_span args)
 
 void fake_greet(struct fake_service *s)
 {
+    static const uint8_t more[] = {0x9a, 0x06, 3, 'n', 'e', 'w', 0xa0, 0x06, 1, 0x10, 1};
     uint8_t reply[] = {0x08, 0, 0x10, 1, 0x18, s->is_network};
     uint64_t has_own = 0;
     struct pfl_span args;
@@ -276,7 +282,9 @@ void fake_greet(struct fake_service *s)
         map_own(s, args);
         reply[1] = 1;
     }
-    fake_reply(s, pfl_span_of(reply, sizeof(reply)));
+    fake_reply(s, s->is_old   ? pfl_span_of(NULL, 0)
+                  : s->is_new ? pfl_span_of(more, sizeof(more))
+                              : pfl_span_of(reply, sizeof(reply)));
     assert_int_equal(fake_get(s, &args), FAKE_GET_ASYNC_COMMAND);
     s->command_id = s->request_id;
 }
@@ -446,6 +454,7 @@ static void setup_shared(struct fake_service *s, uint32_t pages)
     uint8_t frame[64];
     struct pfl_writer w = pfl_writer_of(frame, sizeof(frame));
     static const uint8_t reply[] = {0x08, 1, 0x10, 1, 0x1a, 4, 0x1a, 2, 0x08, 4};
+    static const uint8_t terse[] = {0x08, 1, 0x10, 1, 0x1a, 2, 0x1a, 0};
     size_t bytes = (size_t)pages * 4096;
     int fd = memfd_create("test", MFD_CLOEXEC);
 
@@ -455,7 +464,10 @@ static void setup_shared(struct fake_service *s, uint32_t pages)
     s->smb.base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     assert_true(s->smb.base != MAP_FAILED);
     pfl_writer_field_varint(&w, 2, s->command_id);
-    pfl_writer_field_bytes(&w, 6, reply, sizeof(reply));
+    if (s->is_old)
+        pfl_writer_field_bytes(&w, 6, terse, sizeof(terse));
+    else
+        pfl_writer_field_bytes(&w, 6, reply, sizeof(reply));
     fake_send(s, pfl_span_of(frame, sizeof(frame) - w.left), fd);
     close(fd);
 }
