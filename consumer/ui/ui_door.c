@@ -9,6 +9,7 @@
 #include "consumer/ui/ui_door.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const usual_origins[] = {"https://ui.perfetto.dev", "http://localhost:10000",
@@ -98,27 +99,35 @@ unsigned pfl_ui_door_judge(const struct pfl_ui_door *self, const struct pfl_ui_v
     return 101;
 }
 
-static bool is_loopback_hex(const char *hex)
+/* "ADDRESS:PORT" of the table, an address of loopback and this port. */
+static bool is_end(const char *text, uint16_t port)
 {
-    return strcmp(hex, loopback_v4) == 0 || strcmp(hex, loopback_v6) == 0 ||
-           strcmp(hex, mapped_v4) == 0;
+    static const char *const addresses[] = {loopback_v4, loopback_v6, mapped_v4};
+    char wanted[40];
+
+    for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
+        (void)snprintf(wanted, sizeof(wanted), "%s:%04X", addresses[i], port);
+        if (strcmp(text, wanted) == 0)
+            return true;
+    }
+    return false;
 }
 
 bool pfl_ui_read_owner(const char *line, uint16_t peer_port, uint16_t own_port, uint32_t *ret_uid)
 {
-    char local[33];
-    char remote[33];
-    unsigned local_port;
-    unsigned remote_port;
-    unsigned uid;
+    char local[40];
+    char remote[40];
+    char uid[12];
+    char *end;
+    unsigned long number;
 
-    /* sl local:port remote:port st tx:rx tr:when retransmits uid */
-    if (sscanf(line, " %*u: %32[0-9A-F]:%4x %32[0-9A-F]:%4x %*x %*x:%*x %*x:%*x %*x %u", local,
-               &local_port, remote, &remote_port, &uid) != 5)
+    /* number, local, remote, state, queues, timer, retransmits, uid */
+    if (sscanf(line, "%*s %39s %39s %*s %*s %*s %*s %11s", local, remote, uid) != 3 ||
+        !is_end(local, peer_port) || !is_end(remote, own_port))
         return false;
-    if (local_port != peer_port || remote_port != own_port || !is_loopback_hex(local) ||
-        !is_loopback_hex(remote))
+    number = strtoul(uid, &end, 10);
+    if (*end != '\0' || number > UINT32_MAX)
         return false;
-    *ret_uid = uid;
+    *ret_uid = (uint32_t)number;
     return true;
 }

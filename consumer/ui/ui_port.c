@@ -188,17 +188,16 @@ static const char *copy_field(struct lws *wsi, enum lws_token_indexes which, cha
 static bool is_own_user(const struct pfl_ui *ui, int fd)
 {
     static const char *const tables[] = {"/proc/self/net/tcp", "/proc/self/net/tcp6"};
-    struct sockaddr_storage addr = {0};
+    struct sockaddr_in addr = {0};
     socklen_t len = sizeof(addr);
     char line[512];
     uint16_t port;
     uint32_t uid = 0;
     bool is_found = false;
 
-    if (getpeername(fd, (struct sockaddr *)&addr, &len) != 0)
+    if (getpeername(fd, (struct sockaddr *)&addr, &len) != 0 || addr.sin_family != AF_INET)
         return false;
-    port = ntohs(addr.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&addr)->sin6_port
-                                            : ((struct sockaddr_in *)(void *)&addr)->sin_port);
+    port = ntohs(addr.sin_port);
     for (size_t i = 0; i < 2 && !is_found; i++) {
         FILE *table = fopen(tables[i], "re");
 
