@@ -25,6 +25,7 @@
 #include "service/port/confinement.h"
 #include "service/port/consumer_port.h"
 #include "service/port/disk_port.h"
+#include "service/port/guardrails_port.h"
 #include "service/port/host_facts.h"
 #include "service/port/producer_port.h"
 #include "service/port/worker_port.h"
@@ -42,6 +43,7 @@ struct daemon {
     size_t signals_len; /* initialized */
     bool has_alarm;
     struct pfl_watchdog watchdog;
+    struct pfl_guardrails_port guardrails;
     struct pfl_service_facts facts;
     struct pfl_service service;
     struct pfl_producer_port *producer_ports[PFL_DAEMON_MAX_PRODUCER_SOCKETS]; /* owned */
@@ -105,6 +107,7 @@ static void stop(struct daemon *d)
         pfl_consumer_port_close(d->consumer_port);
     if (d->has_alarm)
         pfl_alarm_close(&d->alarm);
+    pfl_guardrails_port_close(&d->guardrails);
     uv_close((uv_handle_t *)&d->prepare, NULL);
     for (size_t i = 0; i < d->signals_len; i++)
         uv_close((uv_handle_t *)&d->signals[i], NULL);
@@ -214,6 +217,8 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
         return rc;
     }
     rc = open_handles(&d);
+    if (rc == 0 && conf->has_guardrails)
+        rc = pfl_guardrails_port_open(&d.guardrails, &d.loop, &d.service);
     if (rc == 0)
         rc = open_ports(&d, conf);
     if (rc == 0)

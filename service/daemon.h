@@ -39,6 +39,7 @@ struct pfl_daemon_conf {
     struct pfl_daemon_socket_access consumer_access;
     uint32_t sessions_max;         /* at a time; 0: PFL_SERVICE_MAX_SESSIONS */
     uint32_t sessions_per_uid_max; /* 0: PFL_SERVICE_MAX_SESSIONS_PER_UID */
+    bool has_guardrails;           /* ends itself: service/port/guardrails_port.h */
     enum pfl_sandbox_mode sandbox;
     const char *run_as;                                  /* user to become; NULL stays */
     const char *output_dirs[PFL_DAEMON_MAX_OUTPUT_DIRS]; /* of output_path; none: anywhere */

@@ -60,6 +60,7 @@ static const char help[] =
     "  --output-dir DIR                  where configs may create files (output_path); may be\n"
     "                                    repeated. Without it: wherever the user may\n"
     "  --sandbox auto|require|off        default auto: what the kernel has\n"
+    "  --guardrails                      end itself when memory or CPU time run away\n"
     "  --background                      run in the background and print the pid\n"
     "  --log-level error|warn|info|debug default info\n"
     "  --config FILE                     the same as text: sandbox: off for --sandbox off\n"
@@ -112,6 +113,7 @@ static bool apply_confinement(const Perfleet__ServiceConfig *m, struct pfl_daemo
 {
     conf->run_as = m->user;
     conf->sandbox = (enum pfl_sandbox_mode)m->sandbox;
+    conf->has_guardrails = m->guardrails != 0;
     if (m->n_output_dir > PFL_DAEMON_MAX_OUTPUT_DIRS)
         return refuse(fault, "output_dir", "may be given 16 times", NULL);
     for (size_t i = 0; i < m->n_output_dir; i++)

@@ -49,8 +49,8 @@ static const char *const always[] = {
     "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "restart_syscall",
     /* time, and who am I */
     "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time",
-    "timerfd_settime", "getpid", "gettid", "getuid", "geteuid", "getgid", "getegid", "getrusage",
-    "getcpu", "getrandom", "uname", "sysinfo"};
+    "timerfd_settime", "setitimer", "getpid", "gettid", "getuid", "geteuid", "getgid", "getegid",
+    "getrusage", "getcpu", "getrandom", "uname", "sysinfo"};
 
 #define THREAD_FLAGS (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD)
 #define NEW_SPACES                                                                                 \

@@ -38,7 +38,7 @@ END
 
 # --- the service ---------------------------------------------------------------------------------
 use_service one
-if ! start one "$D" --sandbox require --output-dir "$WORK/out" "${AS[@]}" ||
+if ! start one "$D" --guardrails --sandbox require --output-dir "$WORK/out" "${AS[@]}" ||
     ! wait_for 20 grep -qs listening "$WORK/one.log"; then
     if grep -qs 'sandbox-failed: .*this kernel' "$WORK/one.log"; then
         skip "perfleetd in its sandbox" "this kernel lacks Landlock or seccomp"
