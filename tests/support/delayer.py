@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A TCP proxy that is far away: delayer.py PORT-FILE TARGET TO-MS FROM-MS passes bytes on TO-MS
-later towards TARGET and FROM-MS later on the way back, in order and without loss."""
+later towards TARGET and FROM-MS later on the way back, in order and without loss. The last
+milliseconds of a wait are spun: the time of a delay is kept to some microseconds."""
 import collections
 import selectors
 import socket
 import sys
 import time
+
+SPIN_S = 0.003
 
 
 class Way:
@@ -28,7 +31,7 @@ def main():
     ways = []
     while True:
         due = min((w.queue[0][0] for w in ways if w.queue), default=None)
-        wait = None if due is None else max(0, due - time.monotonic())
+        wait = None if due is None else max(0, due - time.monotonic() - SPIN_S)
         for key, _ in selector.select(wait):
             if key.data is None:
                 near, _ = listener.accept()
@@ -39,14 +42,17 @@ def main():
                     ways.append(Way(source, sink, float(ms) / 1000))
                     selector.register(source, selectors.EVENT_READ, ways[-1])
                 continue
-            way = key.data
+            way, when = key.data, time.monotonic()
             try:
                 data = way.source.recv(65536)
             except OSError:
                 data = b""
-            way.queue.append((time.monotonic() + way.delay_s, data))
+            way.queue.append((when + way.delay_s, data))
             if not data:
                 selector.unregister(way.source)
+        due = min((w.queue[0][0] for w in ways if w.queue), default=0)
+        while 0 < due - time.monotonic() < SPIN_S:
+            pass
         for way in ways:
             while way.queue and way.queue[0][0] <= time.monotonic():
                 data = way.queue.popleft()[1]
