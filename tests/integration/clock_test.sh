@@ -20,8 +20,8 @@ placed() {
     rm -f "$WORK/port"
     start "delayer-$1-$2" python3 -B "$ROOT/tests/support/delayer.py" "$WORK/port" "$RELAY_ADDR" "$1" "$2"
     wait_for 20 test -s "$WORK/port"
-    local try rc=1
-    for try in $(seq "${4:-1}"); do
+    local rc=1
+    for _ in $(seq "${4:-1}"); do
         "$P" record -c "$WORK/short.pbtx" -o "$WORK/x.pftrace" --json -q "${TLS_ME[@]}" \
             --host "near=unix:$WORK/near/consumer.sock" \
             --host "far=tls://127.0.0.1:$(cat "$WORK/port")" >"$WORK/summary.json" || return
