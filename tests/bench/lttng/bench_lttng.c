@@ -5,7 +5,7 @@
  * Usage: bench_lttng [--events N] [--threads T]
  *
  * Waits until the tracepoint perfleet_bench:instant is enabled, then every thread hits it N times,
- * flat out, and prints one line of key=value; stays until its stdin ends. Built only where LTTng-UST
+ * flat out, prints one line of key=value and stays until its stdin ends. Built only where LTTng-UST
  * is installed.
  */
 #include <pthread.h>
@@ -17,7 +17,7 @@
 
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE
-#include "tests/bench/lttng/bench_lttng_tp.h"
+#include "tests/bench/lttng/bench_lttng_tp.inc"
 
 #define THREADS_MAX 64u
 
