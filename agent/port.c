@@ -85,8 +85,11 @@ void pfl_agent_close(struct pfl_agent *self)
 static void on_stream_gone(void *user)
 {
     struct pfl_agent *a = user;
+    struct pfl_list *it;
 
     a->streams_len--;
+    PFL_LIST_EACH (it, &a->streams)
+        pfl_agent_stream_retry(pfl_agent_stream_of_node(it));
     finish_if_gone(a);
 }
 

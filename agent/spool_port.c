@@ -352,6 +352,12 @@ void pfl_spool_use(struct pfl_spool *self, size_t len)
     }
 }
 
+void pfl_spool_retry(struct pfl_spool *self)
+{
+    self->is_write_held = false;
+    go_on(self);
+}
+
 bool pfl_spool_is_full(const struct pfl_spool *self)
 {
     return self->back.len >= PFL_SPOOL_JOB_BYTES || self->is_broken;

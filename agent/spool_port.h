@@ -55,6 +55,8 @@ PFL_MUST_USE int pfl_spool_write(struct pfl_spool *self, struct pfl_span data);
 struct pfl_span pfl_spool_peek(struct pfl_spool *self, size_t max);
 void pfl_spool_use(struct pfl_spool *self, size_t len);
 
+/* Other streams' files gave room back: a write that was put off is tried again. */
+void pfl_spool_retry(struct pfl_spool *self);
 /* Nothing may be written now: on_change says when. */
 bool pfl_spool_is_full(const struct pfl_spool *self);
 /* A thread is at work: on_change follows. */

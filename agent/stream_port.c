@@ -563,6 +563,15 @@ int pfl_agent_stream_open(const struct pfl_agent_stream_conf *conf,
     return 0;
 }
 
+void pfl_agent_stream_retry(struct pfl_agent_stream *self)
+{
+    if (self->is_dying)
+        return;
+    if (self->spool != NULL)
+        pfl_spool_retry(self->spool);
+    hold_or_read(self);
+}
+
 struct pfl_list *pfl_agent_stream_get_node(struct pfl_agent_stream *self)
 {
     return &self->node;

@@ -61,6 +61,9 @@ PFL_MUST_USE int pfl_agent_stream_set_role(struct pfl_agent_stream *self, struct
 /* Closes the connection to the service; on_gone follows. Idempotent. */
 void pfl_agent_stream_kill(struct pfl_agent_stream *self);
 
+/* Another stream ended: what it had of the common spool may be room for this one. */
+void pfl_agent_stream_retry(struct pfl_agent_stream *self);
+
 /* For the owner's list. */
 struct pfl_list *pfl_agent_stream_get_node(struct pfl_agent_stream *self);
 struct pfl_agent_stream *pfl_agent_stream_of_node(struct pfl_list *node);
