@@ -161,13 +161,11 @@ static void hold_or_read(struct pfl_agent_stream *s)
         return;
     if (is_full && (s->spool == NULL || !pfl_spool_is_busy(s->spool)))
         tell_full(s);
-    if (is_full == s->is_service_held)
-        return;
-    s->is_service_held = is_full;
-    if (is_full)
+    if (is_full && !s->is_service_held)
         pfl_stream_read_stop(s->service);
-    else
+    else if (!is_full && s->is_service_held)
         pfl_stream_read_start(s->service);
+    s->is_service_held = is_full;
 }
 
 /* What waits in the spool goes into the ring as that empties, and after it the end. */
@@ -565,11 +563,8 @@ int pfl_agent_stream_open(const struct pfl_agent_stream_conf *conf,
 
 void pfl_agent_stream_retry(struct pfl_agent_stream *self)
 {
-    if (self->is_dying)
-        return;
-    if (self->spool != NULL)
+    if (self->spool != NULL && !self->is_dying)
         pfl_spool_retry(self->spool);
-    hold_or_read(self);
 }
 
 struct pfl_list *pfl_agent_stream_get_node(struct pfl_agent_stream *self)
