@@ -204,7 +204,8 @@ static int start_early(const struct example *ex, const char *name)
         return PERFLEET_EINVAL;
     config[0] = 1 << 3 | 2;
     config[1] = (uint8_t)len;
-    memcpy(config + 2, name, len);
+    for (size_t i = 0; i < len; i++)
+        config[2 + i] = (uint8_t)name[i];
     return perfleet_startup(ex->tracing, ex->source, config, len + 2, ex->startup_ms);
 }
 
