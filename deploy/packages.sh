@@ -7,7 +7,7 @@ PFL_PACKAGES_BUILD="gcc libc6-dev cmake ninja-build pkg-config libuv1-dev libpro
     protobuf-c-compiler libmbedtls-dev libseccomp-dev libjansson-dev libnghttp2-dev libpcre2-dev
     libwebsockets-dev libwebsockets-evlib-uv libzstd-dev zlib1g-dev"
 # Debian packages, and judging them.
-PFL_PACKAGES_PACKAGE="go-md2man dpkg-dev file lintian"
+PFL_PACKAGES_PACKAGE="go-md2man dpkg-dev file lintian systemd"
 PFL_PACKAGES_DEMO="chromium iproute2 util-linux openssl procps python3"
 PFL_PACKAGES_TEST="clang clang-format clang-tidy libclang-rt-14-dev git libcmocka-dev python3-websockets python3-yaml shellcheck
     socat stunnel4

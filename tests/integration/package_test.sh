@@ -127,4 +127,105 @@ relay_alone() {
 }
 check "host and relay come and go apart, and share the group" relay_alone
 check "and leave nothing" purge_left_nothing
+
+# --- under systemd: booted in namespaces, with nothing but our units and what they need -----------
+CGROUP=$(findmnt -n -t cgroup2 -o TARGET | head -1)/pfl-$$
+# Nothing of it reaches the kernel that we share: /proc/sys is read-only, fstab empty.
+boot() {
+    mkdir -p "$CGROUP"
+    cat >"$WORK/boot.sh" <<'END'
+set -e
+root=$OVER/root
+mount -t overlay overlay -o "lowerdir=$BASE,upperdir=$OVER/upper,workdir=$OVER/work" "$root"
+mkdir -p "$root/packages" && mount --bind "$DEBS" "$root/packages"
+mount -t tmpfs tmpfs "$root/dev"
+for node in null zero full random urandom tty; do touch "$root/dev/$node"; mount --bind "/dev/$node" "$root/dev/$node"; done
+mkdir "$root/dev/shm" "$root/dev/pts" && mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts"
+ln -s pts/ptmx "$root/dev/ptmx" && ln -s /proc/self/fd "$root/dev/fd"
+mount -t tmpfs tmpfs "$root/run" && mount -t tmpfs tmpfs "$root/tmp"
+rm -f "$root/usr/sbin/policy-rc.d" && : >"$root/etc/fstab"
+for unit in systemd-udevd systemd-udev-trigger systemd-modules-load systemd-sysctl systemd-random-seed; do
+    ln -sf /dev/null "$root/etc/systemd/system/$unit.service"
+done
+mkdir -p "$root/etc/systemd/system/perfleetd.service.d"
+printf '[Service]\nWatchdogSec=2\n' >"$root/etc/systemd/system/perfleetd.service.d/test.conf"
+printf '[Unit]\nWants=perfleetd.service perfleet-probes.service perfleet-agent.service perfleet-relay.service\n' \
+    >"$root/etc/systemd/system/perfleet-test.target"
+echo $$ >"$CGROUP/cgroup.procs"
+exec unshare --pid --cgroup --uts --ipc --net --mount --fork --kill-child bash -c '
+    cd '"$root"'
+    mount -t proc proc proc && mount --bind -o ro proc/sys proc/sys && mount -o remount,bind,ro proc/sys
+    mount -t sysfs sysfs sys && mount -t cgroup2 cgroup2 sys/fs/cgroup
+    ip link set lo up
+    mkdir -p old && pivot_root . old && umount -l /old
+    exec env -i container=pfl PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --log-target=journal systemd.unit=perfleet-test.target'
+END
+    BASE=${PFL_FRESH_ROOT:-/} OVER=$WORK/over.mnt DEBS=$WORK/packages CGROUP=$CGROUP \
+        start booted unshare --mount --propagation private bash "$WORK/boot.sh"
+}
+in_boot() {
+    local first
+    first=$(pgrep -P "$BOOTED") && nsenter -t "$first" -m -p -u -i -n -C -r -w \
+        env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin timeout 60 "$@" </dev/null
+}
+in_boot_sh() { in_boot bash -c "$1"; }
+state_of() { in_boot systemctl show -P "$2" "$1"; }
+is_confined() { # no capability, no new ones, a filter
+    in_boot_sh 'for unit in perfleet-relay perfleet-agent perfleetd; do
+        status=/proc/$(systemctl show -P MainPID $unit.service)/status
+        grep -q "^CapEff:.*0000000000000000" $status && grep -q "^NoNewPrivs:.*1" $status && grep -q "^Seccomp:.*2" $status || { cat $status; exit 1; }
+    done'
+}
+comes_back() { # comes_back SIGNAL: another process, ready again
+    local before
+    before=$(state_of perfleetd.service MainPID)
+    in_boot systemctl kill -s "$1" perfleetd.service
+    wait_for 30 in_boot_sh "test \$(systemctl show -P MainPID perfleetd.service) -gt $before && systemctl is-active --quiet perfleetd.service &&
+        perfleet query --host local | grep -q linux.sys_stats"
+}
+if [ ! -d "${CGROUP%/*}" ] || [ ! -x "${PFL_FRESH_ROOT:-}/lib/systemd/systemd" ]; then
+    skip "the units run under systemd" "no cgroup2, or no systemd"
+    finish
+fi
+check "installed again" in_root "dpkg -i $DEBS"
+boot
+# It is killed, and everything in it: unshare hears no other signal.
+BOOTED=$STARTED
+JOBS=()
+trap 'kill -9 "$BOOTED" 2>/dev/null; cleanup' EXIT
+check "systemd boots, and the service is ready" wait_for 60 in_boot systemctl is-active --quiet perfleetd.service
+check "the probes are there" wait_for 20 in_boot_sh 'perfleet query --host local | grep -q linux.process_stats'
+check "relay and agent wait for certificates, and have not failed" test "$(state_of perfleet-relay.service ConditionResult)$(state_of perfleet-agent.service Result)" = nosuccess
+check "sockets have the modes they should" in_boot_sh 'test "$(stat -c "%a %G" /run/perfetto/*.sock | tr "\n" ,)" = "660 perfleet,666 perfleet,"'
+check "a relay with certificate starts" in_boot_sh '
+    cd /root && perfleet pki init pki --fleet lab && perfleet pki relay pki meet && perfleet pki operator pki me &&
+    cp pki/ca.pem pki/crl.pem /etc/perfleet/relay && cp pki/relay-meet.pem /etc/perfleet/relay/cert.pem &&
+    cp pki/relay-meet.key /etc/perfleet/relay/key.pem && systemd-tmpfiles --create perfleet-relay.conf &&
+    echo "signer: \"/run/perfleet/signer.sock\"" >>/etc/perfleet/relay.conf &&
+    systemctl start perfleet-relay && systemctl is-active perfleet-relay'
+in_boot systemd-run -q --unit=signer perfleet pki serve /root/pki --socket /run/perfleet/signer.sock
+check "a token makes this a host of the fleet, and the agent starts" in_boot_sh '
+    cd /root && for i in $(seq 100); do [ -S /run/perfleet/signer.sock ] && break; sleep 0.1; done
+    perfleet-agent join --relay 127.0.0.1 --token "$(perfleet pki join-token pki web1)" &&
+    echo "relay: \"127.0.0.1:9910\"" >>/etc/perfleet/agent.conf && systemctl start perfleet-agent && systemctl is-active perfleet-agent'
+mine="--relay 127.0.0.1:9910 --ca /root/pki/ca.pem --cert /root/pki/operator-me.pem --key /root/pki/operator-me.key"
+check "an operator sees it" wait_for 20 in_boot_sh "perfleet hosts $mine | grep -q ^web1"
+check "and records it, through relay and agent, without loss" in_boot_sh "perfleet record --preset system --duration 1s $mine --host web1 -o /root/t.pftrace"
+check "the relay wrote down who did" in_boot_sh 'grep -q "\"who\":\"me\".*\"host\":\"web1\"" /var/log/perfleet/audit.jsonl'
+check "systemctl reload is understood by both" in_boot systemctl reload perfleet-relay perfleet-agent
+check "no daemon has a capability" is_confined
+check "a service that is killed comes back, and its producers too" comes_back KILL
+check "and one that hangs, by the watchdog" comes_back STOP
+check "nothing of ours has failed" in_boot_sh '! systemctl list-units --failed --no-legend | grep perfleet'
+kill -9 "$BOOTED"
+wait "$BOOTED" 2>/dev/null
+finish_boot() {
+    for i in $(seq 50); do
+        find "$CGROUP" -depth -type d -exec rmdir {} \; 2>/dev/null
+        [ -e "$CGROUP" ] || return 0
+        sleep 0.1
+    done
+    return 1
+}
+check "and nothing of it goes on" finish_boot
 finish
