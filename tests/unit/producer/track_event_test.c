@@ -166,6 +166,26 @@ static void a_category_that_comes_late_is_switched_too(void **state)
     close_fixture(&f);
 }
 
+static void the_service_learns_of_categories_that_come_late(void **state)
+{
+    static const char name[] = "test.told-late";
+    struct perfleet_category late = PERFLEET_CATEGORY_INIT(name, NULL, NULL);
+    struct fixture f = {0};
+    struct pfl_span args;
+
+    (void)state;
+    open_fixture(&f);
+    connect_fixture(&f);
+    f.service.has_updates = true;
+    perfleet_category_register(&late);
+    args = fake_expect(&f.service, FAKE_UPDATE_DATA_SOURCE);
+    assert_non_null(memmem(args.data, args.len, name, sizeof(name) - 1));
+    perfleet_category_unregister(&late);
+    args = fake_expect(&f.service, FAKE_UPDATE_DATA_SOURCE);
+    assert_null(memmem(args.data, args.len, name, sizeof(name) - 1));
+    close_fixture(&f);
+}
+
 static void a_second_registration_waits_for_the_end_of_the_first(void **state)
 {
     struct fixture f = {0};
@@ -540,6 +560,7 @@ int main(void)
         cmocka_unit_test(the_data_source_describes_its_categories),
         cmocka_unit_test(each_session_switches_the_categories_it_wants),
         cmocka_unit_test(a_category_that_comes_late_is_switched_too),
+        cmocka_unit_test(the_service_learns_of_categories_that_come_late),
         cmocka_unit_test(a_second_registration_waits_for_the_end_of_the_first),
         cmocka_unit_test(every_failed_allocation_of_a_start_is_reported_or_harmless),
         cmocka_unit_test(a_thread_without_memory_is_left_out_until_there_is_some),
