@@ -160,8 +160,10 @@ static void on_handshake_timeout(uv_timer_t *timer);
 static void note_progress(struct tls_stream *t, bool has_answered)
 {
     t->has_heard = true;
-    if (has_answered)
-        (void)uv_timer_start(&t->timer, on_handshake_timeout, t->handshake_timeout_ms, 0);
+    if (!has_answered)
+        return;
+    uv_update_time(t->timer.loop); /* a turn with many handshakes in it takes seconds */
+    (void)uv_timer_start(&t->timer, on_handshake_timeout, t->handshake_timeout_ms, 0);
 }
 
 /* One pass through the engine and its callbacks; takes bytes off `cipher`. */
