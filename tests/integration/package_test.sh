@@ -220,7 +220,7 @@ check "nothing of ours has failed" in_boot_sh '! systemctl list-units --failed -
 kill -9 "$BOOTED"
 wait "$BOOTED" 2>/dev/null
 finish_boot() {
-    for i in $(seq 50); do
+    for _ in $(seq 50); do
         find "$CGROUP" -depth -type d -exec rmdir {} \; 2>/dev/null
         [ -e "$CGROUP" ] || return 0
         sleep 0.1
