@@ -275,6 +275,9 @@ static void replay_state(struct pfl_consumer_conn *conn)
     PFL_LIST_EACH (it, &session->instances) {
         pfl_session_tell_instance(session, PFL_CONTAINER_OF(it, struct pfl_instance, of_session));
     }
+    /* Nobody was there to be told when a detached session came so far. */
+    if ((conn->consumer.observe.mask & PFL_OBSERVE_ALL_STARTED) != 0)
+        pfl_session_check_all_started(conn->service, session);
     if (session->is_all_started_told && session->state == PFL_SESSION_STARTED)
         pfl_observe_all_started(&conn->consumer.observe);
     if (pfl_observe_has_events(&conn->consumer.observe))

@@ -273,8 +273,7 @@ void pfl_session_start_instance(struct pfl_session *session, struct pfl_instance
     pfl_command_start_source(instance);
 }
 
-/* Once a session: everything that was set up runs. */
-static void check_all_started(struct pfl_service *service, struct pfl_session *session)
+void pfl_session_check_all_started(struct pfl_service *service, struct pfl_session *session)
 {
     struct pfl_consumer *consumer = session->consumer;
 
@@ -312,7 +311,7 @@ bool pfl_session_start(struct pfl_service *service, struct pfl_session *session)
         if (instance->state == PFL_INSTANCE_CONFIGURED)
             pfl_session_start_instance(session, instance);
     }
-    check_all_started(service, session);
+    pfl_session_check_all_started(service, session);
     return true;
 }
 
@@ -471,7 +470,7 @@ void pfl_session_on_started(struct pfl_service *service, struct pfl_producer *pr
         instance->session->state != PFL_SESSION_STARTED)
         return;
     pfl_session_move_instance(instance->session, instance, PFL_INSTANCE_STARTED);
-    check_all_started(service, instance->session);
+    pfl_session_check_all_started(service, instance->session);
 }
 
 void pfl_session_on_stopped(struct pfl_service *service, struct pfl_producer *producer,
@@ -493,4 +492,5 @@ void pfl_session_drop_instance(struct pfl_service *service, struct pfl_instance 
         stop_instance(session, instance, true);
     pfl_session_remove_instance(session, instance);
     check_all_stopped(service, session);
+    pfl_session_check_all_started(service, session); /* it may have been the one waited for */
 }

@@ -31,6 +31,8 @@ void pfl_session_end(struct pfl_service *service, struct pfl_session *session);
 void pfl_session_abort(struct pfl_service *service, struct pfl_session *session, const char *why);
 
 void pfl_session_start_instance(struct pfl_session *session, struct pfl_instance *instance);
+/* Once a session, when everything that is set up runs: tells consumer and trace. */
+void pfl_session_check_all_started(struct pfl_service *service, struct pfl_session *session);
 void pfl_session_on_started(struct pfl_service *service, struct pfl_producer *producer,
                             uint64_t instance_id_untrusted);
 void pfl_session_on_stopped(struct pfl_service *service, struct pfl_producer *producer,

@@ -57,8 +57,10 @@ static int set_up(struct pfl_service *service, struct pfl_session *session,
     instance->id = ++service->last_instance_id;
     pfl_command_setup_source(instance);
     pfl_session_tell_instance(session, instance);
-    if (session->state == PFL_SESSION_STARTED)
+    if (session->state == PFL_SESSION_STARTED) {
         pfl_session_start_instance(session, instance);
+        pfl_session_check_all_started(service, session);
+    }
     return 0;
 }
 

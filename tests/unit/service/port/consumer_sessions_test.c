@@ -90,6 +90,30 @@ static void a_flush_that_a_detached_consumer_waits_for_fails(void **state)
     pfl_kit_client_close(&producer);
 }
 
+static void who_attaches_is_told_that_all_started_meanwhile(void **state)
+{
+    struct pfl_kit_client producer;
+    struct pfl_kit_reply reply;
+    uint64_t instance;
+    uint64_t observe;
+
+    (void)state;
+    (void)pfl_kit_producer_open(&producer, &kit, "kit.source", PFL_DATA_SOURCE_NOTIFIES_START);
+    (void)pfl_kit_consumer_enable(&first, ONE_SOURCE);
+    (void)pfl_kit_producer_expect(&producer, KIT_CMD_SETUP_TRACING, NULL);
+    (void)pfl_kit_producer_expect(&producer, KIT_CMD_SETUP, NULL);
+    instance = pfl_kit_producer_expect(&producer, KIT_CMD_START, NULL);
+    call_string(&first, KIT_DETACH, "key", true);
+    (void)pfl_kit_client_call(&producer, KIT_STARTED, (struct pfl_kit_args){instance, 0, NULL});
+    call_string(&second, KIT_ATTACH, "key", true);
+    observe = pfl_kit_client_call(&second, KIT_OBSERVE, (struct pfl_kit_args){2, 0, NULL});
+    reply = pfl_kit_client_expect(&second, observe, true, true);
+    assert_int_equal(reply.body_len, 4); /* all_data_sources_started */
+    pfl_kit_reply_free(&reply);
+    pfl_kit_client_expect_nothing(&second);
+    pfl_kit_client_close(&producer);
+}
+
 static void a_detached_session_whose_duration_is_over_is_freed(void **state)
 {
     (void)state;
@@ -228,6 +252,8 @@ int main(void)
             a_detached_session_outlives_its_connection_and_is_attached_once, open_kit, close_kit),
         cmocka_unit_test_setup_teardown(a_key_is_used_once_and_never_empty, open_kit, close_kit),
         cmocka_unit_test_setup_teardown(a_flush_that_a_detached_consumer_waits_for_fails, open_kit,
+                                        close_kit),
+        cmocka_unit_test_setup_teardown(who_attaches_is_told_that_all_started_meanwhile, open_kit,
                                         close_kit),
         cmocka_unit_test_setup_teardown(a_detached_session_whose_duration_is_over_is_freed,
                                         open_kit, close_kit),

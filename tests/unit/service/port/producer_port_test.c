@@ -162,6 +162,39 @@ static void all_started_waits_for_the_slow_one(void **state)
     pfl_kit_client_close(&producer);
 }
 
+/* The one that is waited for leaves, by a call or with its connection. */
+static void leave_while_starting(bool is_call)
+{
+    uint64_t observe =
+        pfl_kit_client_call(&consumer, KIT_OBSERVE, (struct pfl_kit_args){2, 0, NULL});
+    struct pfl_kit_reply reply;
+
+    (void)pfl_kit_producer_open(&producer, &kit, "kit.source", PFL_DATA_SOURCE_NOTIFIES_START);
+    (void)pfl_kit_consumer_enable(&consumer, ONE_SOURCE);
+    (void)expect_start();
+    pfl_kit_client_expect_nothing(&consumer);
+    if (is_call)
+        (void)pfl_kit_client_call(&producer, KIT_UNREGISTER,
+                                  (struct pfl_kit_args){0, 0, "kit.source"});
+    pfl_kit_client_close(&producer);
+    reply = pfl_kit_client_expect(&consumer, observe, true, true);
+    assert_int_equal(reply.body_len, 4); /* all_data_sources_started */
+    pfl_kit_reply_free(&reply);
+    pfl_kit_client_expect_nothing(&consumer);
+}
+
+static void all_started_does_not_wait_for_one_that_is_gone(void **state)
+{
+    (void)state;
+    leave_while_starting(false);
+}
+
+static void all_started_does_not_wait_for_one_that_is_unregistered(void **state)
+{
+    (void)state;
+    leave_while_starting(true);
+}
+
 static void unregistering_stops_and_forgets_the_instances(void **state)
 {
     uint64_t instance;
@@ -383,6 +416,8 @@ int main(void)
         TEST(a_stop_waits_for_those_who_said_they_would_tell),
         TEST(a_stop_that_nobody_acknowledges_ends_by_its_timeout),
         TEST(all_started_waits_for_the_slow_one),
+        TEST(all_started_does_not_wait_for_one_that_is_gone),
+        TEST(all_started_does_not_wait_for_one_that_is_unregistered),
         TEST(unregistering_stops_and_forgets_the_instances),
         TEST(incremental_state_is_cleared_on_multiples_of_the_period),
         TEST(a_producer_may_die_in_any_state_of_the_session),
