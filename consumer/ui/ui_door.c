@@ -15,6 +15,8 @@
 static const char *const usual_origins[] = {"https://ui.perfetto.dev", "http://localhost:10000",
                                             "http://127.0.0.1:10000"};
 
+#define STATE_ESTABLISHED "01"
+
 static const char loopback_v4[] = "0100007F";
 static const char loopback_v6[] = "00000000000000000000000001000000";
 static const char mapped_v4[] = "0000000000000000FFFF00000100007F";
@@ -117,13 +119,17 @@ bool pfl_ui_read_owner(const char *line, uint16_t peer_port, uint16_t own_port, 
 {
     char local[40];
     char remote[40];
+    char state[4];
     char uid[12];
     char *end;
     unsigned long number;
 
     /* number, local, remote, state, queues, timer, retransmits, uid */
-    if (sscanf(line, "%*s %39s %39s %*s %*s %*s %*s %11s", local, remote, uid) != 3 ||
+    if (sscanf(line, "%*s %39s %39s %3s %*s %*s %*s %11s", local, remote, state, uid) != 4 ||
         !is_end(local, peer_port) || !is_end(remote, own_port))
+        return false;
+    /* The kernel says that root owns an end which its program has closed. */
+    if (strcmp(state, STATE_ESTABLISHED) != 0)
         return false;
     number = strtoul(uid, &end, 10);
     if (*end != '\0' || number > UINT32_MAX)

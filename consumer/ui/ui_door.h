@@ -41,7 +41,8 @@ unsigned pfl_ui_door_judge(const struct pfl_ui_door *self, const struct pfl_ui_v
 
 /*
  * Reads lines of /proc/net/tcp or tcp6: the user who owns the end of a loopback connection from
- * `peer_port` to `own_port`. False: this line is not that connection.
+ * `peer_port` to `own_port`. False: this line is not that connection, or its end was closed: then
+ * nobody knows whose it was.
  */
 bool pfl_ui_read_owner(const char *line, uint16_t peer_port, uint16_t own_port, uint32_t *ret_uid);
 

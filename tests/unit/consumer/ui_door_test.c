@@ -101,6 +101,21 @@ static void the_owner_is_that_of_the_other_end(void **state)
     assert_false(pfl_ui_read_owner("", 40000, 8037, &uid));
 }
 
+/* A program that sends and closes at once: the kernel calls its end root's. */
+static void an_end_that_was_closed_is_nobodys(void **state)
+{
+    static const char left[] = "   3: 0100007F:9C40 0100007F:1F65 05 00000000:00000000 00:00000000 "
+                               "00000000     0        0 0 1 0000000000000000 20 4 30 10 -1\n";
+    static const char waits[] = "   3: 0100007F:9C40 0100007F:1F65 06 00000000:00000000 "
+                                "03:00001000 00000000     0        0 0 3 0000000000000000\n";
+    uint32_t uid = 7;
+
+    (void)state;
+    assert_false(pfl_ui_read_owner(left, 40000, 8037, &uid));
+    assert_false(pfl_ui_read_owner(waits, 40000, 8037, &uid));
+    assert_int_equal(uid, 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -109,6 +124,7 @@ int main(void)
         cmocka_unit_test(a_path_means_one_host),
         cmocka_unit_test(origins_have_a_form),
         cmocka_unit_test(the_owner_is_that_of_the_other_end),
+        cmocka_unit_test(an_end_that_was_closed_is_nobodys),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
