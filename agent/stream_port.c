@@ -317,10 +317,11 @@ static void send_credit(struct pfl_agent_stream *s)
         pfl_h2_stream_credit(s->leg, credit);
 }
 
-/* Nor may a gate's answers fill a spool that is full already. */
+/* Nor may a gate's answers fill a spool that is full already; after the service's end there are
+ * none. */
 static bool is_service_willing(const struct pfl_agent_stream *s)
 {
-    if (s->gate != NULL && s->is_service_held)
+    if (s->gate != NULL && s->is_service_held && !s->is_service_over)
         return false;
     return s->service == NULL ||
            pfl_stream_queued_bytes(s->service) < PFL_AGENT_SERVICE_QUEUE_BYTES;
@@ -488,7 +489,8 @@ static int open_service(struct pfl_agent_stream *s, const char *path)
         .loop = s->loop,
         .ops = &service_ops,
         .user = s,
-        .queue_max_bytes = PFL_AGENT_SERVICE_QUEUE_BYTES + DELIVER_BYTES,
+        /* A gate keeps what it has of a frame, and gives it with the last byte. */
+        .queue_max_bytes = PFL_AGENT_SERVICE_QUEUE_BYTES + DELIVER_BYTES + PFL_FRAME_MAX_BYTES,
         .queue_low_bytes = PFL_AGENT_SERVICE_QUEUE_BYTES / 4,
     };
     int fd;

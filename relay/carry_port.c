@@ -304,6 +304,20 @@ static int tell_agent(struct carried *c, const char *role)
     return rc;
 }
 
+/* Another role has other rates, which count from now on. */
+static void move_account(struct carried *c, struct pfl_span role)
+{
+    struct pfl_hub *hub = c->asker.hub;
+    struct pfl_account *account =
+        pfl_accounts_get(hub->accounts, c->asker.who, role, uv_now(hub->loop));
+
+    if (account == NULL || account == c->account)
+        return;
+    account->streams++;
+    pfl_account_close(c->account);
+    c->account = account;
+}
+
 /* Roles are replaced, never lifted: a stream that had one keeps it when there is none any more. */
 static void review(struct carried *c)
 {
@@ -316,8 +330,7 @@ static void review(struct carried *c)
         return;
     }
     if (c->account != NULL && d.rates.len != 0)
-        (void)pfl_accounts_get(c->asker.hub->accounts, c->asker.who, d.rates,
-                               uv_now(c->asker.hub->loop));
+        move_account(c, d.rates);
     pfl_role_write(d.role, role);
     if (d.role.len == 0 || strcmp(role, c->role) == 0)
         return;

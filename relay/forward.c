@@ -284,6 +284,11 @@ void pfl_forward_set_role(struct pfl_forward *self, struct pfl_span role)
         pfl_forward_close(self);
 }
 
+void pfl_forward_set_bucket(struct pfl_forward *self, struct pfl_bucket *bucket)
+{
+    self->bucket = bucket;
+}
+
 int pfl_forward_new(const struct pfl_forward_conf *conf, int local_fd,
                     struct pfl_forward **ret_forward)
 {

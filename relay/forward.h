@@ -54,6 +54,8 @@ PFL_MUST_USE int pfl_forward_new(const struct pfl_forward_conf *conf, int local_
 /* Another role, which judges again what runs: the forward is closed when it does not allow that,
  * and when it had none before. An empty one changes nothing. */
 void pfl_forward_set_role(struct pfl_forward *self, struct pfl_span role);
+/* In place of the one that it was made with; borrowed likewise. */
+void pfl_forward_set_bucket(struct pfl_forward *self, struct pfl_bucket *bucket);
 /* Ends both sides; on_ended follows. Idempotent. */
 void pfl_forward_close(struct pfl_forward *self);
 

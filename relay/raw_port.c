@@ -181,12 +181,30 @@ void pfl_port_forward_raw(struct pfl_port_connection *c)
                  pfl_log_quote_str(c->uri));
 }
 
+/* Of the role as it is now, or of another. */
+static void take_rates(struct pfl_port_connection *c, struct pfl_span role)
+{
+    struct pfl_port *p = c->port;
+    struct pfl_account *account;
+
+    if (c->account == NULL || role.len == 0)
+        return;
+    account = pfl_accounts_get(&p->accounts, c->account->operator_name, role, uv_now(p->conf.loop));
+    if (account == NULL || account == c->account)
+        return;
+    account->streams++;
+    pfl_account_close(c->account);
+    c->account = account;
+    pfl_forward_set_bucket(c->forward, &account->bytes);
+}
+
 void pfl_port_review_raw(struct pfl_port_connection *c)
 {
     struct pfl_policy_decision decision;
 
     decide(c, &decision);
     if (decision.is_allowed) {
+        take_rates(c, decision.rates);
         pfl_forward_set_role(c->forward, decision.role);
         return;
     }
