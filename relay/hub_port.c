@@ -333,7 +333,8 @@ void pfl_hub_decide(const struct pfl_hub *self, const char *operator_name, const
                     struct pfl_policy_decision *ret_decision)
 {
     struct pfl_host *known = pfl_inventory_find(&self->inventory, host);
-    bool is_silent = known != NULL && known->claims == NULL && known->peer != NULL;
+    /* A relay that was started anew may hear of the host from its operator first. */
+    bool is_silent = known == NULL || known->claims == NULL;
     struct pfl_policy_question question = {
         .operator_name = operator_name,
         .host = host,
