@@ -317,8 +317,7 @@ static void send_credit(struct pfl_agent_stream *s)
         pfl_h2_stream_credit(s->leg, credit);
 }
 
-/* Nor may a gate's answers fill a spool that is full already; after the service's end there are
- * none. */
+/* Nor may a gate's answers, while there are any, fill a spool that is full already. */
 static bool is_service_willing(const struct pfl_agent_stream *s)
 {
     if (s->gate != NULL && s->is_service_held && !s->is_service_over)
@@ -489,7 +488,6 @@ static int open_service(struct pfl_agent_stream *s, const char *path)
         .loop = s->loop,
         .ops = &service_ops,
         .user = s,
-        /* A gate keeps what it has of a frame, and gives it with the last byte. */
         .queue_max_bytes = PFL_AGENT_SERVICE_QUEUE_BYTES + DELIVER_BYTES + PFL_FRAME_MAX_BYTES,
         .queue_low_bytes = PFL_AGENT_SERVICE_QUEUE_BYTES / 4,
     };
