@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "agent/confinement.h"
+#include "agent/metrics_port.h"
 #include "base/io/watchdog.h"
 #include "base/log.h"
 #include "base/notify.h"
@@ -22,7 +23,8 @@ struct daemon {
     uv_loop_t loop;
     uv_signal_t signals[3];
     struct pfl_watchdog watchdog;
-    struct pfl_agent *agent; /* owned; NULL once closed */
+    struct pfl_agent *agent;          /* owned; NULL once closed */
+    struct pfl_metrics_port *metrics; /* owned; NULL: none, or closed */
 };
 
 static const int signal_numbers[3] = {SIGHUP, SIGTERM, SIGINT};
@@ -35,6 +37,8 @@ static void on_agent_closed(void *user)
     for (int i = 0; i < 3; i++)
         uv_close((uv_handle_t *)&d->signals[i], NULL);
     pfl_watchdog_close(&d->watchdog);
+    pfl_metrics_port_close(d->metrics);
+    d->metrics = NULL;
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -46,6 +50,7 @@ static void on_signal(uv_signal_t *handle, int number)
     if (number == SIGHUP) {
         pfl_notify_send_reloading();
         pfl_agent_reload(d->agent);
+        pfl_metrics_port_reload(d->metrics);
         pfl_notify_send("READY=1");
         return;
     }
@@ -93,7 +98,9 @@ int pfl_agent_daemon_run(const struct pfl_agent_daemon_conf *conf)
         d.signals[i].data = &d;
         (void)uv_signal_start(&d.signals[i], on_signal, signal_numbers[i]);
     }
-    rc = confine(conf);
+    rc = pfl_agent_metrics_open(conf, &d.loop, d.agent, &d.metrics);
+    if (rc == 0)
+        rc = confine(conf);
     if (rc == 0)
         pfl_notify_send("READY=1");
     else

@@ -8,6 +8,8 @@
 
 struct pfl_agent_daemon_conf {
     struct pfl_agent_conf agent;
+    const char *metrics_listen; /* "host:port" of scrapers; NULL: none */
+    const char *metrics_socket; /* path of theirs; NULL: none */
     enum pfl_sandbox_mode sandbox;
     const char *run_as; /* user to become; NULL stays */
 };

@@ -51,6 +51,8 @@ static const char usage_text[] =
     "  --spool-disk-total-mib N   and of all streams together (4096)\n"
     "  --max-ttl-ms N             longest life of a stream without connection (3600000)\n"
     "  --retry-max-ms N           longest wait before a relay is dialled again (30000)\n"
+    "  --metrics-listen HOST:PORT where Prometheus gets figures, over mutual TLS\n"
+    "  --metrics-socket PATH      the same on a UNIX socket\n"
     "  --user NAME                become this user once files are read; needs root\n"
     "  --sandbox auto|require|off what the kernel has (auto), all of it or no start, nothing\n"
     "  --silence-ms N             a relay that says nothing for so long is given up (15000)\n"
@@ -139,6 +141,8 @@ static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settin
     conf->ttl_max_ms = m->max_ttl_ms;
     conf->retry_max_ms = m->retry_max_ms;
     conf->silence_ms = m->silence_ms;
+    daemon->metrics_listen = m->metrics_listen;
+    daemon->metrics_socket = m->metrics_socket;
     daemon->run_as = m->user;
     daemon->sandbox = (enum pfl_sandbox_mode)m->sandbox;
     pfl_log_set_level((enum pfl_log_level)m->log_level);

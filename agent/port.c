@@ -16,6 +16,7 @@
 #include <jansson.h>
 
 #include "agent/facts_port.h"
+#include "agent/port_impl.h"
 #include "agent/stream_ask.h"
 #include "agent/stream_port.h"
 #include "base/clock.h"
@@ -24,32 +25,10 @@
 #include "proto/gate/role.h"
 #include "proto/problem.h"
 #include "proto/route.h"
-#include "tunnel/dialer.h"
 
 #define HANDSHAKE_TIMEOUT_MS 10000u
 
 static const char *const alpn[] = {PFL_TUNNEL_ALPN_AGENT, NULL};
-
-struct uplink {
-    struct pfl_agent *agent;
-    struct pfl_dialer *dialer; /* owned until its on_closed */
-    struct pfl_log_limit log;
-    char address[300];
-};
-
-struct pfl_agent {
-    struct pfl_agent_conf conf;
-    struct pfl_tls_conf *tls; /* a counted reference */
-    struct uplink uplinks[PFL_AGENT_MAX_RELAYS];
-    unsigned dialers;
-    struct pfl_list streams; /* owned until each one's on_gone */
-    unsigned streams_len;
-    struct pfl_spool_pool pool;
-    char *hello; /* owned */
-    bool is_closing;
-    char fleet[PFL_IDENTITY_NAME_BYTES];
-    char name[PFL_IDENTITY_NAME_BYTES];
-};
 
 /* ---- the end ---- */
 
@@ -220,6 +199,7 @@ static struct pfl_agent_stream *begin_stream(struct pfl_agent *a, struct pfl_h2_
         return NULL;
     }
     a->streams_len++;
+    a->streams_begun++;
     pfl_list_append(&a->streams, pfl_agent_stream_get_node(s));
     return s;
 }
@@ -424,7 +404,7 @@ static void route(struct pfl_agent *a, struct pfl_h2_stream *leg, const struct p
 
 static void on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head)
 {
-    struct uplink *u = user;
+    struct pfl_agent_uplink *u = user;
 
     if (!u->agent->is_closing)
         route(u->agent, leg, head);
@@ -434,7 +414,7 @@ static void on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h
 
 static void on_up(void *user, struct pfl_h2 *h2)
 {
-    struct uplink *u = user;
+    struct pfl_agent_uplink *u = user;
 
     (void)h2;
     pfl_log_info("relay-connected", "address=%s relay=%s", pfl_log_quote_str(u->address),
@@ -443,7 +423,7 @@ static void on_up(void *user, struct pfl_h2 *h2)
 
 static void on_down(void *user, const char *why, uint64_t retry_ms)
 {
-    struct uplink *u = user;
+    struct pfl_agent_uplink *u = user;
 
     if (pfl_log_limit_take(&u->log, "relay-lost", uv_now(u->agent->conf.loop)))
         pfl_log_warn("relay-lost", "address=%s reason=%s retry_ms=%llu",
@@ -453,14 +433,14 @@ static void on_down(void *user, const char *why, uint64_t retry_ms)
 
 static void on_dialer_closed(void *user)
 {
-    struct uplink *u = user;
+    struct pfl_agent_uplink *u = user;
 
     u->dialer = NULL;
     u->agent->dialers--;
     finish_if_gone(u->agent);
 }
 
-static void open_uplink(struct pfl_agent *a, struct uplink *u, const char *address)
+static void open_uplink(struct pfl_agent *a, struct pfl_agent_uplink *u, const char *address)
 {
     struct pfl_dialer_conf conf = {
         .loop = a->conf.loop,

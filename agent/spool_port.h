@@ -30,7 +30,18 @@ struct pfl_spool_pool {
     uint64_t disk_used_bytes;       /* of all files */
     uint64_t disk_max_bytes;        /* files grow to this together */
     uint64_t disk_max_stream_bytes; /* and each of them to this */
+    uint64_t gone_sent_bytes;       /* of streams that are gone: what each had sent, */
+    uint64_t gone_resumes;          /* and how often it was resumed */
 };
+
+/* A stream is gone: its memory is, and what it did is kept. */
+static inline void pfl_spool_pool_leave(struct pfl_spool_pool *self, uint64_t counted_bytes,
+                                        uint64_t sent_bytes, unsigned legs)
+{
+    self->used_bytes -= counted_bytes;
+    self->gone_sent_bytes += sent_bytes;
+    self->gone_resumes += legs != 0 ? legs - 1 : 0;
+}
 
 /* Whether files can be made there: tried once, at the start. PFL_EIO; errno tells more. */
 PFL_MUST_USE int pfl_spool_pool_try(const struct pfl_spool_pool *pool);

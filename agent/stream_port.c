@@ -67,7 +67,7 @@ static void finish_if_gone(struct pfl_agent_stream *s)
 {
     if (!s->is_dying || s->service != NULL || s->is_timer_open)
         return;
-    s->pool->used_bytes -= s->counted_bytes;
+    pfl_spool_pool_leave(s->pool, s->counted_bytes, s->resume.out.next, s->legs);
     pfl_list_remove(&s->node);
     s->on_gone(s->user);
     free_stream(s);

@@ -9,7 +9,7 @@ PFL_PACKAGES_BUILD="gcc libc6-dev cmake ninja-build pkg-config libuv1-dev libpro
 # Debian packages, and judging them.
 PFL_PACKAGES_PACKAGE="go-md2man dpkg-dev file lintian systemd"
 PFL_PACKAGES_DEMO="chromium iproute2 util-linux openssl procps python3"
-PFL_PACKAGES_TEST="clang clang-format clang-tidy libclang-rt-14-dev git libcmocka-dev python3-websockets python3-yaml shellcheck
+PFL_PACKAGES_TEST="clang clang-format clang-tidy curl libclang-rt-14-dev git libcmocka-dev python3-websockets python3-yaml shellcheck
     socat stunnel4
     yamllint $PFL_PACKAGES_PACKAGE
     $PFL_PACKAGES_DEMO"

@@ -84,6 +84,8 @@ static void on_splice_ended(void *user, const struct pfl_splice_stats *stats)
     struct carried *c = user;
 
     pfl_list_remove(&c->node);
+    c->asker.hub->ended.bytes_to_host += stats->bytes_to_host;
+    c->asker.hub->ended.bytes_to_operator += stats->bytes_to_operator;
     count_stream(c->asker.hub, c->asker.host, false);
     if (c->account != NULL)
         pfl_account_close(c->account);
@@ -96,6 +98,20 @@ static void on_splice_ended(void *user, const struct pfl_splice_stats *stats)
                  (unsigned long long)stats->bytes_to_operator, stats->operator_code,
                  stats->host_code);
     pfl_mem_free(c);
+}
+
+void pfl_hub_get_traffic(const struct pfl_hub *self, struct pfl_traffic *ret_traffic)
+{
+    struct pfl_splice_stats stats;
+    struct pfl_list *it;
+
+    *ret_traffic = self->ended;
+    PFL_LIST_EACH (it, &self->carried) {
+        pfl_splice_get_stats(carried_of(it)->splice, &stats);
+        ret_traffic->open++;
+        ret_traffic->bytes_to_host += stats.bytes_to_host;
+        ret_traffic->bytes_to_operator += stats.bytes_to_operator;
+    }
 }
 
 /* ---- bytes a second ---- */
@@ -241,6 +257,7 @@ void pfl_carry(struct pfl_peer *p, struct pfl_h2_stream *leg, const struct pfl_c
         return;
     }
     pfl_list_append(&p->hub->carried, &c->node);
+    p->hub->ended.begun++;
     count_stream(p->hub, c->asker.host, true);
     pfl_asker_audit(&c->asker, is_resume ? "resume" : "connect", 0, NULL);
 }

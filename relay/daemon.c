@@ -17,14 +17,16 @@
 #include "base/notify.h"
 #include "relay/confinement.h"
 #include "relay/join_port.h"
+#include "relay/metrics_port.h"
 
 struct daemon {
     uv_loop_t loop;
     uv_signal_t signals[3];
     struct pfl_watchdog watchdog;
     uv_timer_t deadline;
-    struct pfl_port *port;      /* owned; NULL once closed */
-    struct pfl_join_port *join; /* owned; NULL: none, or closed */
+    struct pfl_port *port;            /* owned; NULL once closed */
+    struct pfl_join_port *join;       /* owned; NULL: none, or closed */
+    struct pfl_metrics_port *metrics; /* the same */
     uint64_t drain_timeout_ms;
     bool is_stopping;
 };
@@ -38,6 +40,8 @@ static void on_port_closed(void *user)
     d->port = NULL;
     pfl_join_port_close(d->join);
     d->join = NULL;
+    pfl_metrics_port_close(d->metrics);
+    d->metrics = NULL;
     for (int i = 0; i < 3; i++)
         uv_close((uv_handle_t *)&d->signals[i], NULL);
     pfl_watchdog_close(&d->watchdog);
@@ -75,6 +79,7 @@ static void reload(struct daemon *d)
     pfl_notify_send_reloading();
     pfl_port_reload(d->port);
     pfl_join_port_reload(d->join);
+    pfl_metrics_port_reload(d->metrics);
     pfl_notify_send("READY=1");
 }
 
@@ -120,6 +125,8 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
     }
     pfl_watchdog_open(&d.watchdog, &d.loop); /* a descriptor, which the sandbox would refuse */
     rc = open_join(&d, conf);
+    if (rc == 0)
+        rc = pfl_relay_metrics_open(conf, &d.loop, d.port, &d.metrics);
     if (rc == 0)
         rc = pfl_confinement_enter(conf);
     for (int i = 0; i < 3; i++) {

@@ -7,10 +7,12 @@
 #include "relay/port.h"
 
 struct pfl_daemon_conf {
-    struct pfl_port_conf port; /* loop, on_closed and user are the daemon's to set */
-    uint64_t drain_timeout_ms; /* from SIGTERM until connections are cut */
-    const char *signer;        /* socket of who signs for machines that join; NULL: none may */
-    const char *join_listen;   /* where they come, "host:port" */
+    struct pfl_port_conf port;  /* loop, on_closed and user are the daemon's to set */
+    uint64_t drain_timeout_ms;  /* from SIGTERM until connections are cut */
+    const char *signer;         /* socket of who signs for machines that join; NULL: none may */
+    const char *join_listen;    /* where they come, "host:port" */
+    const char *metrics_listen; /* "host:port" of scrapers; NULL: none */
+    const char *metrics_socket; /* path of theirs; NULL: none */
     enum pfl_sandbox_mode sandbox;
     const char *run_as; /* user to become once it listens; NULL stays */
 };

@@ -49,18 +49,24 @@ struct pfl_forward {
     bool is_idle_end;
 };
 
+void pfl_forward_get_stats(const struct pfl_forward *self, struct pfl_forward_stats *ret_stats)
+{
+    *ret_stats = (struct pfl_forward_stats){
+        .bytes_to_local = self->sides[REMOTE].bytes_in,
+        .bytes_to_remote = self->sides[LOCAL].bytes_in,
+        .remote_err = self->sides[REMOTE].err,
+        .local_err = self->sides[LOCAL].err,
+        .is_idle_end = self->is_idle_end,
+    };
+}
+
 static void finish_if_gone(struct pfl_forward *f)
 {
-    struct pfl_forward_stats stats = {
-        .bytes_to_local = f->sides[REMOTE].bytes_in,
-        .bytes_to_remote = f->sides[LOCAL].bytes_in,
-        .remote_err = f->sides[REMOTE].err,
-        .local_err = f->sides[LOCAL].err,
-        .is_idle_end = f->is_idle_end,
-    };
+    struct pfl_forward_stats stats;
 
     if (f->timers != 0 || f->sides[REMOTE].stream != NULL || f->sides[LOCAL].stream != NULL)
         return;
+    pfl_forward_get_stats(f, &stats);
     f->on_ended(f->user, &stats);
     pfl_gate_free(f->gate);
     pfl_mem_free(f);

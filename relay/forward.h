@@ -56,6 +56,8 @@ PFL_MUST_USE int pfl_forward_new(const struct pfl_forward_conf *conf, int local_
 void pfl_forward_set_role(struct pfl_forward *self, struct pfl_span role);
 /* In place of the one that it was made with; borrowed likewise. */
 void pfl_forward_set_bucket(struct pfl_forward *self, struct pfl_bucket *bucket);
+/* What it has carried so far. */
+void pfl_forward_get_stats(const struct pfl_forward *self, struct pfl_forward_stats *ret_stats);
 /* Ends both sides; on_ended follows. Idempotent. */
 void pfl_forward_close(struct pfl_forward *self);
 

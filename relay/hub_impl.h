@@ -18,8 +18,9 @@ struct pfl_hub {
     struct pfl_accounts *accounts;   /* borrowed from the port */
     uint64_t silence_ms;
     unsigned max_per_operator;
-    struct pfl_list peers;   /* owned until each one's on_ended */
-    struct pfl_list carried; /* streams; freed by themselves */
+    struct pfl_list peers;    /* owned until each one's on_ended */
+    struct pfl_list carried;  /* streams; freed by themselves */
+    struct pfl_traffic ended; /* `begun` of all, bytes of those that are over */
     struct pfl_inventory inventory;
     bool is_draining;
     char relay[PFL_IDENTITY_NAME_BYTES];

@@ -40,6 +40,11 @@ struct pfl_h2 *pfl_hub_get_agent(const struct pfl_hub *self, const struct pfl_ho
     return h2 != NULL && !pfl_h2_is_going(h2) ? h2 : NULL;
 }
 
+const struct pfl_inventory *pfl_hub_get_inventory(const struct pfl_hub *self)
+{
+    return &self->inventory;
+}
+
 /* ---- the end of a peer ---- */
 
 static void free_peer(struct pfl_peer *p)

@@ -11,8 +11,10 @@
 #include "relay/accounts.h"
 #include "relay/audit_port.h"
 #include "relay/policy.h"
+#include "relay/traffic.h"
 
 struct pfl_hub;
+struct pfl_inventory;
 
 struct pfl_hub_conf {
     uv_loop_t *loop;
@@ -32,6 +34,9 @@ void pfl_hub_set_policy(struct pfl_hub *self, const struct pfl_policy *policy);
 void pfl_hub_free(struct pfl_hub *self);
 /* Ends the connection of the peer with this `user`; its streams are lost to it, and orphans. */
 void pfl_hub_drop(struct pfl_hub *self, const void *user);
+void pfl_hub_get_traffic(const struct pfl_hub *self, struct pfl_traffic *ret_traffic);
+/* The hosts that it knows; borrowed until the loop goes on. */
+const struct pfl_inventory *pfl_hub_get_inventory(const struct pfl_hub *self);
 /* Asks every peer to go. */
 void pfl_hub_drain(struct pfl_hub *self);
 /* Ends every connection now. */

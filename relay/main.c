@@ -51,6 +51,8 @@ static const char usage_text[] =
     "  --signer PATH              socket of perfleet pki serve: machines with a join token get\n"
     "                             their certificate through this relay\n"
     "  --join-listen HOST:PORT    where those come (0.0.0.0:9911)\n"
+    "  --metrics-listen HOST:PORT where Prometheus gets figures, over mutual TLS\n"
+    "  --metrics-socket PATH      the same on a UNIX socket\n"
     "  --max-connections N        at the same time (4096)\n"
     "  --max-connections-per-operator N  in the tunnel (64)\n"
     "  --max-handshakes-per-min N begun from one address; 0: no limit (0)\n"
@@ -133,6 +135,8 @@ static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settin
     conf->drain_timeout_ms = m->drain_timeout_ms;
     conf->signer = m->signer;
     conf->join_listen = m->join_listen;
+    conf->metrics_listen = m->metrics_listen;
+    conf->metrics_socket = m->metrics_socket;
     conf->run_as = m->user;
     conf->sandbox = (enum pfl_sandbox_mode)m->sandbox;
     pfl_log_set_level((enum pfl_log_level)m->log_level);

@@ -101,6 +101,7 @@ static void on_tls_closed(void *user, int err)
     struct pfl_port_connection *c = user;
     const struct pfl_tls_identity *id = pfl_tls_stream_get_identity(c->tls);
 
+    c->port->refused++;
     if (!c->is_refused && !c->port->is_draining && may_log_refusal(c->port))
         pfl_log_warn("peer-refused", "address=%s subject=%s uri=%s reason=\"%s\"", c->address,
                      pfl_log_quote_str(id->subject), pfl_log_quote_str(id->uri),
@@ -255,7 +256,9 @@ static void on_accept(void *user, int fd)
         rc = may_begin(p, c->address, &peer) ? pfl_tls_stream_open(&conf, &handshake, fd, &c->tls)
                                              : PFL_EAGAIN;
     }
+    p->accepted++;
     if (rc != 0) {
+        p->refused++;
         if (rc != PFL_EAGAIN &&
             pfl_log_limit_take(&p->failed_log, "accept-failed", uv_now(p->conf.loop)))
             pfl_log_error("accept-failed", "reason=\"%s\"", pfl_err_str(rc));

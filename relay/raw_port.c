@@ -45,6 +45,8 @@ static void on_forward_ended(void *user, const struct pfl_forward_stats *stats)
                  (unsigned long long)stats->bytes_to_remote,
                  (unsigned long long)(now_ms - c->start_ms), pfl_err_str(stats->remote_err),
                  pfl_err_str(stats->local_err), stats->is_idle_end ? " idle=yes" : "");
+    c->port->ended.bytes_to_host += stats->bytes_to_local;
+    c->port->ended.bytes_to_operator += stats->bytes_to_remote;
     audit(c, "end", 0, stats);
     if (c->account != NULL)
         pfl_account_close(c->account);
@@ -151,8 +153,10 @@ static int forward(struct pfl_port_connection *c, const struct pfl_policy_decisi
     if (rc != 0)
         return rc;
     rc = pfl_forward_new(&conf, fd, &c->forward);
-    if (rc == 0)
+    if (rc == 0) {
+        c->port->ended.begun++;
         return 0;
+    }
     pfl_log_error("forward-failed", "address=%s reason=\"%s\"", c->address, pfl_err_str(rc));
     close(fd);
     return rc;

@@ -45,18 +45,24 @@ struct pfl_splice {
     void *user;
 };
 
+void pfl_splice_get_stats(const struct pfl_splice *self, struct pfl_splice_stats *ret_stats)
+{
+    *ret_stats = (struct pfl_splice_stats){
+        .bytes_to_host = self->sides[HOST].sent,
+        .bytes_to_operator = self->sides[OPERATOR].sent,
+        .status = self->status,
+        .operator_code = self->sides[OPERATOR].code,
+        .host_code = self->sides[HOST].code,
+    };
+}
+
 static void finish_if_gone(struct pfl_splice *p)
 {
-    struct pfl_splice_stats stats = {
-        .bytes_to_host = p->sides[HOST].sent,
-        .bytes_to_operator = p->sides[OPERATOR].sent,
-        .status = p->status,
-        .operator_code = p->sides[OPERATOR].code,
-        .host_code = p->sides[HOST].code,
-    };
+    struct pfl_splice_stats stats;
 
     if (p->sides[OPERATOR].leg != NULL || p->sides[HOST].leg != NULL)
         return;
+    pfl_splice_get_stats(p, &stats);
     p->on_ended(p->user, &stats);
     for (int i = 0; i < SIDES; i++)
         pfl_replay_fini(&p->sides[i].queue);

@@ -45,6 +45,8 @@ struct pfl_splice_conf {
 /* Errors of pfl_h2_request: then `leg` is still the caller's to answer. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_splice_new(const struct pfl_splice_conf *conf, struct pfl_splice **ret_splice);
 
+/* What it has carried so far. */
+void pfl_splice_get_stats(const struct pfl_splice *self, struct pfl_splice_stats *ret_stats);
 /* get_room may have another answer. */
 void pfl_splice_wake(struct pfl_splice *self);
 /* Kills the stream at both ends; on_ended follows from their sessions. */

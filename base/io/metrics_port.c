@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The door of scrapers: see metrics_port.h.
+ *
+ * Happy path: accept; over TLS both show certificates and the owner is asked; one request is read
+ * (scrape.h), answered with its length, and our direction ended; the peer's end, or the timer,
+ * closes. Failures: a status for what can be answered, else the end of that connection, with a log
+ * line (limited). Ownership: the port owns listeners, TLS conf and connections; a connection its
+ * stream and timer; what is left last frees the port. Limits: those of the header; a text of
+ * PFL_METRICS_MAX_BYTES; a request of PFL_SCRAPE_MAX_BYTES.
+ */
+#include "base/io/metrics_port.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/io/fdsock.h"
+#include "base/io/listener.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/scrape.h"
+
+/* The text as TLS records, and an answer's head. */
+#define QUEUE_MAX_BYTES (PFL_METRICS_MAX_BYTES + PFL_METRICS_MAX_BYTES / 128)
+#define SOCKET_MODE     0660
+#define NS_PER_S        1e9
+
+struct pfl_metrics_port {
+    struct pfl_metrics_port_conf conf;
+    struct pfl_tls_conf *tls;           /* a counted reference; NULL: no TLS */
+    struct pfl_listener *tls_listener;  /* owned; NULL: none, or closed */
+    struct pfl_listener *unix_listener; /* the same */
+    struct pfl_list connections;        /* owned */
+    uv_prepare_t turn;                  /* once a turn of the loop, before it waits */
+    bool is_turn_open;
+    uint64_t turn_ns; /* when it was called last */
+    uint64_t idle_ns; /* what the loop had waited by then */
+    uint64_t busy_ns; /* all turns */
+    uint64_t longest_ns;
+    uint64_t scrapes;
+    struct pfl_log_limit log;
+    bool is_closing;
+};
+
+struct scraper {
+    struct pfl_list node;
+    struct pfl_metrics_port *port; /* borrowed: outlives us */
+    struct pfl_listener *listener; /* borrowed: lives until we release it */
+    struct pfl_stream *stream;     /* owned; NULL once closed */
+    bool is_tls;
+    bool is_answered;
+    uv_timer_t timer;
+    size_t head_len;
+    uint8_t head[PFL_SCRAPE_MAX_BYTES];
+};
+
+static const char *const alpn[] = {"http/1.1", NULL};
+
+/* ---- the end ---- */
+
+static void free_if_gone(struct pfl_metrics_port *p)
+{
+    if (!p->is_closing || p->tls_listener != NULL || p->unix_listener != NULL || p->is_turn_open ||
+        !pfl_list_is_empty(&p->connections))
+        return;
+    pfl_tls_conf_unref(p->tls);
+    pfl_mem_free(p);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct scraper *s = handle->data;
+    struct pfl_metrics_port *p = s->port;
+
+    pfl_listener_release(s->listener);
+    pfl_list_remove(&s->node);
+    pfl_mem_free(s);
+    free_if_gone(p);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct scraper *s = timer->data;
+
+    pfl_stream_close(s->stream);
+}
+
+static void tell(struct scraper *s, const char *reason)
+{
+    const struct pfl_tls_identity *id = s->is_tls ? pfl_tls_stream_get_identity(s->stream) : NULL;
+
+    if (pfl_log_limit_take(&s->port->log, "scraper-refused", uv_now(s->port->conf.loop)))
+        pfl_log_warn("scraper-refused", "uri=%s reason=%s",
+                     id != NULL ? pfl_log_quote_str(id->uri) : "unix", pfl_log_quote_str(reason));
+}
+
+/* ---- figures of ours ---- */
+
+static void on_turn(uv_prepare_t *handle)
+{
+    struct pfl_metrics_port *p = handle->data;
+    uint64_t now_ns = uv_hrtime();
+    uint64_t idle_ns = uv_metrics_idle_time(p->conf.loop);
+    uint64_t passed_ns = now_ns - p->turn_ns;
+    uint64_t waited_ns = idle_ns - p->idle_ns;
+    uint64_t turn_ns = passed_ns > waited_ns ? passed_ns - waited_ns : 0;
+
+    p->turn_ns = now_ns;
+    p->idle_ns = idle_ns;
+    p->busy_ns += turn_ns;
+    if (turn_ns > p->longest_ns)
+        p->longest_ns = turn_ns;
+}
+
+static void collect_own(struct pfl_metrics_port *p, struct pfl_metrics *m)
+{
+    struct rusage usage = {0};
+    double cpu_s;
+
+    (void)getrusage(RUSAGE_SELF, &usage);
+    cpu_s = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "process_cpu_seconds_total",
+                       "Processor time of the process, user and system.", cpu_s);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_loop_busy_seconds_total",
+                       "Time in which the loop did not wait.", (double)p->busy_ns / NS_PER_S);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_loop_longest_turn_seconds",
+                       "Longest turn of the loop since the last scrape.",
+                       (double)p->longest_ns / NS_PER_S);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_scrapes_total",
+                       "Answers with figures, this one among them.", (double)p->scrapes);
+    p->longest_ns = 0;
+}
+
+/* ---- the answer ---- */
+
+static void send_answer(struct scraper *s, unsigned status, struct pfl_span body)
+{
+    char head[320];
+    struct iovec iov[2];
+    int len =
+        snprintf(head, sizeof(head),
+                 "HTTP/1.1 %u %s\r\n"
+                 "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
+                 "Content-Length: %zu\r\n"
+                 "%s"
+                 "Cache-Control: no-store\r\n"
+                 "Connection: close\r\n\r\n",
+                 status, pfl_scrape_words(status), body.len, status == 405 ? "Allow: GET\r\n" : "");
+
+    s->is_answered = true;
+    iov[0] = (struct iovec){head, (size_t)len};
+    iov[1] = (struct iovec){(void *)(uintptr_t)body.data, body.len};
+    if (pfl_stream_writev(s->stream, iov, body.len != 0 ? 2 : 1, -1) != 0)
+        pfl_stream_close(s->stream);
+    else
+        pfl_stream_shutdown(s->stream);
+}
+
+static void send_words(struct scraper *s, unsigned status)
+{
+    char words[64];
+    int len = snprintf(words, sizeof(words), "%u %s\n", status, pfl_scrape_words(status));
+
+    send_answer(s, status, pfl_span_of(words, (size_t)len));
+}
+
+static void send_figures(struct scraper *s)
+{
+    struct pfl_metrics_port *p = s->port;
+    struct pfl_metrics m;
+    struct pfl_span text;
+    int rc;
+
+    p->scrapes++;
+    pfl_metrics_init(&m, PFL_METRICS_MAX_BYTES - 4096);
+    p->conf.collect(p->conf.user, &m);
+    collect_own(p, &m);
+    rc = pfl_metrics_get(&m, &text);
+    if (rc == 0) {
+        send_answer(s, 200, text);
+    } else {
+        tell(s, pfl_err_str(rc));
+        send_words(s, 500);
+    }
+    pfl_metrics_fini(&m);
+}
+
+/* ---- one connection ---- */
+
+/* After the answer the rest is dropped, so that the peer gets to read it. */
+static void on_data(void *user, struct pfl_span data)
+{
+    struct scraper *s = user;
+    size_t room = sizeof(s->head) - s->head_len;
+    size_t len = data.len < room ? data.len : room;
+    unsigned status;
+
+    if (s->is_answered || s->port->is_closing)
+        return;
+    memcpy(s->head + s->head_len, data.data, len);
+    s->head_len += len;
+    status = pfl_scrape_judge(pfl_span_of(s->head, s->head_len));
+    if (status == 200)
+        send_figures(s);
+    else if (status != 0)
+        send_words(s, status);
+}
+
+static void on_eof(void *user)
+{
+    struct scraper *s = user;
+
+    if (s->is_answered)
+        pfl_stream_close_after_flush(s->stream, PFL_METRICS_PORT_LIFETIME_MS);
+    else
+        pfl_stream_close(s->stream);
+}
+
+static void on_ready(void *user)
+{
+    struct scraper *s = user;
+    const char *why =
+        s->port->conf.refuse(s->port->conf.user, pfl_tls_stream_get_identity(s->stream));
+
+    if (why == NULL)
+        return;
+    tell(s, why);
+    pfl_stream_close(s->stream);
+}
+
+static void on_stream_closed(void *user, int err)
+{
+    struct scraper *s = user;
+    const char *words = s->is_tls ? pfl_tls_stream_get_error(s->stream) : "";
+
+    if (err != 0 && !s->is_answered && !s->port->is_closing)
+        tell(s, words[0] != '\0' ? words : pfl_err_str(err));
+    s->stream = NULL;
+    uv_close((uv_handle_t *)&s->timer, on_timer_closed);
+}
+
+static const struct pfl_stream_ops stream_ops = {
+    .on_data = on_data,
+    .on_eof = on_eof,
+    .on_ready = on_ready,
+    .on_closed = on_stream_closed,
+};
+
+static int open_stream(struct scraper *s, int fd)
+{
+    struct pfl_stream_conf conf = {
+        .loop = s->port->conf.loop,
+        .ops = &stream_ops,
+        .user = s,
+        .queue_max_bytes = QUEUE_MAX_BYTES,
+        .queue_low_bytes = 0,
+    };
+    struct pfl_tls_handshake handshake = {.conf = s->port->tls,
+                                          .timeout_ms = PFL_METRICS_PORT_LIFETIME_MS};
+
+    return s->is_tls ? pfl_tls_stream_open(&conf, &handshake, fd, &s->stream)
+                     : pfl_fdsock_open(&conf, fd, &s->stream);
+}
+
+static void take(struct pfl_metrics_port *p, struct pfl_listener *listener, int fd)
+{
+    struct scraper *s = pfl_mem_zalloc(sizeof(*s));
+
+    if (s != NULL) {
+        s->port = p;
+        s->listener = listener;
+        s->is_tls = listener == p->tls_listener;
+    }
+    if (s == NULL || open_stream(s, fd) != 0) {
+        pfl_mem_free(s);
+        close(fd);
+        pfl_listener_release(listener);
+        return;
+    }
+    pfl_list_append(&p->connections, &s->node);
+    (void)uv_timer_init(p->conf.loop, &s->timer);
+    s->timer.data = s;
+    (void)uv_timer_start(&s->timer, on_timer, PFL_METRICS_PORT_LIFETIME_MS, 0);
+}
+
+static void on_accept_tls(void *user, int fd)
+{
+    struct pfl_metrics_port *p = user;
+
+    take(p, p->tls_listener, fd);
+}
+
+static void on_accept_unix(void *user, int fd)
+{
+    struct pfl_metrics_port *p = user;
+
+    take(p, p->unix_listener, fd);
+}
+
+/* ---- the port ---- */
+
+static void on_tls_listener_closed(void *user)
+{
+    struct pfl_metrics_port *p = user;
+
+    p->tls_listener = NULL;
+    free_if_gone(p);
+}
+
+static void on_unix_listener_closed(void *user)
+{
+    struct pfl_metrics_port *p = user;
+
+    p->unix_listener = NULL;
+    free_if_gone(p);
+}
+
+static void on_turn_closed(uv_handle_t *handle)
+{
+    struct pfl_metrics_port *p = handle->data;
+
+    p->is_turn_open = false;
+    free_if_gone(p);
+}
+
+static int load_tls(struct pfl_metrics_port *p, struct pfl_tls_conf **ret_tls)
+{
+    char why[320];
+    int rc = pfl_tls_conf_new(&p->conf.files, why, sizeof(why), ret_tls);
+
+    if (rc != 0)
+        pfl_log_error("certificates-unusable", "reason=%s", pfl_log_quote_str(why));
+    return rc;
+}
+
+static int open_tls(struct pfl_metrics_port *p)
+{
+    struct pfl_listener_conf listener = {
+        .loop = p->conf.loop,
+        .address = p->conf.listen_address,
+        .is_tcp = true,
+        .max_connections = PFL_METRICS_PORT_MAX_CONNECTIONS,
+        .mode = -1,
+        .on_accept = on_accept_tls,
+        .on_closed = on_tls_listener_closed,
+        .user = p,
+    };
+    int rc;
+
+    if (p->conf.listen_address == NULL)
+        return 0;
+    rc = load_tls(p, &p->tls);
+    if (rc == 0)
+        rc = pfl_listener_open(&listener, &p->tls_listener);
+    if (rc == 0)
+        pfl_log_info("metrics-offered", "address=%s port=%u",
+                     pfl_log_quote_str(p->conf.listen_address),
+                     pfl_listener_get_port(p->tls_listener));
+    return rc;
+}
+
+static int open_unix(struct pfl_metrics_port *p)
+{
+    struct pfl_listener_conf listener = {
+        .loop = p->conf.loop,
+        .address = p->conf.socket_path,
+        .max_connections = PFL_METRICS_PORT_MAX_CONNECTIONS,
+        .mode = SOCKET_MODE,
+        .on_accept = on_accept_unix,
+        .on_closed = on_unix_listener_closed,
+        .user = p,
+    };
+    int rc;
+
+    if (p->conf.socket_path == NULL)
+        return 0;
+    if (p->conf.socket_path[0] == '@') {
+        pfl_log_error("listen-failed", "address=%s reason=\"an abstract socket has no mode\"",
+                      pfl_log_quote_str(p->conf.socket_path));
+        return PFL_EINVAL;
+    }
+    rc = pfl_listener_open(&listener, &p->unix_listener);
+    if (rc == 0)
+        pfl_log_info("metrics-offered", "socket=%s", pfl_log_quote_str(p->conf.socket_path));
+    return rc;
+}
+
+static void watch_turns(struct pfl_metrics_port *p)
+{
+    (void)uv_loop_configure(p->conf.loop, UV_METRICS_IDLE_TIME);
+    (void)uv_prepare_init(p->conf.loop, &p->turn);
+    p->is_turn_open = true;
+    p->turn.data = p;
+    p->turn_ns = uv_hrtime();
+    (void)uv_prepare_start(&p->turn, on_turn);
+    uv_unref((uv_handle_t *)&p->turn);
+}
+
+int pfl_metrics_port_open(const struct pfl_metrics_port_conf *conf,
+                          struct pfl_metrics_port **ret_port)
+{
+    struct pfl_metrics_port *p = pfl_mem_zalloc(sizeof(*p));
+    int rc;
+
+    if (p == NULL)
+        return PFL_ENOMEM;
+    p->conf = *conf;
+    p->conf.files.is_server = true;
+    p->conf.files.alpn = alpn;
+    pfl_list_init(&p->connections);
+    watch_turns(p);
+    rc = open_tls(p);
+    if (rc == 0)
+        rc = open_unix(p);
+    if (rc != 0) {
+        pfl_metrics_port_close(p);
+        return rc;
+    }
+    *ret_port = p;
+    return 0;
+}
+
+void pfl_metrics_port_reload(struct pfl_metrics_port *self)
+{
+    struct pfl_tls_conf *fresh = NULL;
+
+    if (self == NULL || self->tls == NULL || load_tls(self, &fresh) != 0)
+        return;
+    pfl_tls_conf_unref(self->tls);
+    self->tls = fresh;
+}
+
+void pfl_metrics_port_close(struct pfl_metrics_port *self)
+{
+    struct pfl_list *it;
+
+    if (self == NULL || self->is_closing)
+        return;
+    self->is_closing = true;
+    uv_close((uv_handle_t *)&self->turn, on_turn_closed);
+    if (self->tls_listener != NULL)
+        pfl_listener_close(self->tls_listener);
+    if (self->unix_listener != NULL)
+        pfl_listener_close(self->unix_listener);
+    PFL_LIST_EACH (it, &self->connections) {
+        struct scraper *s = PFL_CONTAINER_OF(it, struct scraper, node);
+
+        if (s->stream != NULL)
+            pfl_stream_close(s->stream);
+    }
+}

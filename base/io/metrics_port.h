@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A daemon's figures for Prometheus: GET /metrics over mutual TLS with the daemon's own
+ * certificate, over a UNIX socket (mode 0660), or both. One request a connection. Adds the figures
+ * of the loop and the process to those of the owner (docs/metrics.md).
+ */
+#ifndef PFL_BASE_IO_METRICS_PORT_H
+#define PFL_BASE_IO_METRICS_PORT_H
+
+#include "base/io/tls_stream.h"
+#include "base/metrics.h"
+
+#define PFL_METRICS_PORT_MAX_CONNECTIONS 16u    /* of each of the two doors */
+#define PFL_METRICS_PORT_LIFETIME_MS     10000u /* of one connection, handshake and all */
+
+struct pfl_metrics_port;
+
+struct pfl_metrics_port_conf {
+    uv_loop_t *loop;            /* one that does not run yet */
+    const char *listen_address; /* "host:port"; borrowed until open returns; NULL: no TLS */
+    const char *socket_path;    /* borrowed until open returns; NULL: no socket */
+    struct pfl_tls_files files; /* the strings are borrowed until close, for reloads */
+    /* Who came over TLS, with a certificate of the fleet's authority, may have the figures. NULL:
+     * yes; else why not (static). */
+    const char *(*refuse)(void *user, const struct pfl_tls_identity *who);
+    void (*collect)(void *user, struct pfl_metrics *metrics); /* synchronous */
+    void *user;                                               /* borrowed until close */
+};
+
+/* Logs what is wrong, and where it listens. To be called before the sandbox. PFL_EINVAL, PFL_EIO,
+ * PFL_ENOMEM, errors of pfl_tls_conf_new. */
+PFL_MUST_USE int pfl_metrics_port_open(const struct pfl_metrics_port_conf *conf,
+                                       struct pfl_metrics_port **ret_port);
+/* For connections to come; the old certificate stays when the new one does not load (logged). NULL
+ * is legal. */
+void pfl_metrics_port_reload(struct pfl_metrics_port *self);
+/* Asynchronous; calls nobody any more, and frees itself with the last connection. NULL is legal. */
+void pfl_metrics_port_close(struct pfl_metrics_port *self);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Figures as text that Prometheus reads (text format 0.0.4), in a buffer with a maximum: families
+ * one after the other, each with the rows that belong to it. Pure. What goes wrong on the way is
+ * told at the end, once.
+ */
+#ifndef PFL_BASE_METRICS_H
+#define PFL_BASE_METRICS_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+
+/* What there is to say at most: rows of all hosts that a relay may know, and room. */
+#define PFL_METRICS_MAX_BYTES (8u << 20)
+
+enum pfl_metrics_type {
+    PFL_METRICS_GAUGE = 0,
+    PFL_METRICS_COUNTER = 1, /* never falls while the process lives; its name ends in _total */
+};
+
+struct pfl_metrics {
+    struct pfl_buf text; /* owned */
+    const char *family;  /* static; of the rows to come */
+    int err;             /* the first failure; nothing is written any more */
+};
+
+struct pfl_metrics_label {
+    const char *name;            /* static */
+    const char *value_untrusted; /* any bytes; borrowed until return */
+};
+
+void pfl_metrics_init(struct pfl_metrics *self, size_t max_bytes);
+void pfl_metrics_fini(struct pfl_metrics *self); /* legal on zeroed memory */
+
+/* Begins a family; `name` (static, [a-z_]) and `help` (one line without \) are ours. */
+void pfl_metrics_family(struct pfl_metrics *self, enum pfl_metrics_type type, const char *name,
+                        const char *help);
+/* A row of the family. In a label's value \, " and line ends are escaped; other control bytes and
+ * all that is not ASCII become '?'. */
+void pfl_metrics_row(struct pfl_metrics *self, const struct pfl_metrics_label *labels,
+                     size_t labels_len, double value);
+/* A family of one row without labels. */
+void pfl_metrics_single(struct pfl_metrics *self, enum pfl_metrics_type type, const char *name,
+                        const char *help, double value);
+/* The text, borrowed until fini. PFL_ELIMIT, PFL_ENOMEM: not all of it is there. */
+PFL_MUST_USE int pfl_metrics_get(const struct pfl_metrics *self, struct pfl_span *ret_text);
+
+#endif

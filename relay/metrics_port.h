@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The relay's figures (docs/metrics.md), and their door. */
+#ifndef PFL_RELAY_METRICS_PORT_H
+#define PFL_RELAY_METRICS_PORT_H
+
+#include "base/io/metrics_port.h"
+#include "relay/daemon.h"
+
+/* Opens nothing, and gives NULL, when `conf` names neither an address nor a socket. `port` is
+ * borrowed until the metrics port is closed. Errors of pfl_metrics_port_open. */
+PFL_MUST_USE int pfl_relay_metrics_open(const struct pfl_daemon_conf *conf, uv_loop_t *loop,
+                                        struct pfl_port *port, struct pfl_metrics_port **ret_door);
+
+#endif

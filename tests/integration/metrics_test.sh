@@ -1,0 +1,129 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2015,SC2016
+# GET /metrics of a relay and an agent before a service: over mutual TLS and over the socket, who may, what
+# is said, and a Prometheus that reads it (where it is installed).
+# shellcheck disable=SC1091
+. "$(dirname "$0")/lib.sh"
+
+METRICS=(python3 -B "$ROOT/tests/support/metrics_check.py")
+D=$WORK/pki
+not() { ! "$@"; }
+make_pki && pki relay meet --ip 127.0.0.1 && pki host one --ip 127.0.0.1
+"$ROOT/deploy/pki/perfleet-pki" init "$WORK/other" --fleet test >"$WORK/other.log" 2>&1
+"$ROOT/deploy/pki/perfleet-pki" operator "$WORK/other" me >>"$WORK/other.log" 2>&1
+
+port_of() { sed -n 's/.*metrics-offered: .*port=\([0-9]*\).*/\1/p' "$WORK/$1.log" | tail -n1 | grep .; }
+files() { echo "--ca $D/ca.pem --crl $D/crl.pem --cert $D/$1.pem --key $D/$1.key"; }
+# scrape PORT OUT [CERT [FOLDER]]: prints the status
+scrape() {
+    local who=${3:-operator-me} pki=${4:-$D}
+    curl -sS -m 5 -o "$2" -w '%{http_code}\n' --cacert "$D/ca.pem" --cert "$pki/$who.pem" --key "$pki/$who.key" \
+        "https://127.0.0.1:$1/metrics"
+}
+local_scrape() { curl -sS -m 5 -o "$2" -w '%{http_code}\n' --unix-socket "$WORK/$1.metrics" "http://localhost${3:-/metrics}"; }
+relay_says() { local_scrape relay "$WORK/now" >/dev/null && [ "$("${METRICS[@]}" value "$WORK/now" "$1")" = "$2" ]; }
+agent_says() { local_scrape agent "$WORK/now" >/dev/null && [ "$("${METRICS[@]}" value "$WORK/now" "$1")" = "$2" ]; }
+value() { "${METRICS[@]}" value "$WORK/$1" "$2"; }
+is_more() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a > b) }' || { echo "$1 is not above $2"; return 1; }; }
+
+start_service one
+# shellcheck disable=SC2046
+start relay "$BIN/perfleet-relay" --listen 127.0.0.1:0 $(files relay-meet) \
+    --metrics-listen 127.0.0.1:0 --metrics-socket "$WORK/relay.metrics"
+wait_for 20 pfl_relay_port_in "$WORK/relay.log" || { check "the relay starts" false; finish; }
+RELAY=127.0.0.1:$(pfl_relay_port_in "$WORK/relay.log")
+# shellcheck disable=SC2046
+start agent "$BIN/perfleet-agent" --relay "$RELAY" $(files host-one) --consumer-socket "$WORK/one/consumer.sock" \
+    --metrics-listen 127.0.0.1:0 --metrics-socket "$WORK/agent.metrics"
+wait_for 20 port_of agent && wait_for 20 port_of relay
+check "the relay says that the host is connected" wait_for 20 relay_says 'perfleet_relay_host_connected{host="one"}' 1
+check "and the agent that the relay is" wait_for 20 agent_says perfleet_agent_relays_connected 1
+
+# ---- who, and what they get
+R=$(port_of relay) A=$(port_of agent)
+check "an operator gets the relay's figures over TLS" says '^200$' scrape "$R" "$WORK/relay.txt"
+check "and the agent's" says '^200$' scrape "$A" "$WORK/agent.txt"
+check "the relay's socket needs no certificate" says '^200$' local_scrape relay "$WORK/relay.unix"
+check "nor does the agent's" says '^200$' local_scrape agent "$WORK/agent.unix"
+check "but only its owner and group may use it" eval '[ "$(stat -c %a "$WORK/relay.metrics")" = 660 ]'
+for text in relay.txt agent.txt relay.unix agent.unix; do
+    check "$text is what a strict reader takes" "${METRICS[@]}" format "$WORK/$text"
+    check "all of $text is in docs/metrics.md" "${METRICS[@]}" documented "$WORK/$text" "$ROOT/docs/metrics.md"
+done
+for door in "relay $R" "agent $A"; do
+    check "a host's certificate gets nothing of the ${door% *}" not scrape "${door#* }" "$WORK/no" host-one
+    check "nor does a relay's" not scrape "${door#* }" "$WORK/no" relay-meet
+    check "nor an operator of another authority" not scrape "${door#* }" "$WORK/no" operator-me "$WORK/other"
+    check "nor anybody without a certificate" not curl -sSk -m 5 -o "$WORK/no" "https://127.0.0.1:${door#* }/metrics"
+    check "nor in the clear" not curl -sS -m 5 -o "$WORK/no" "http://127.0.0.1:${door#* }/metrics"
+done
+check "nothing was given to them" eval '[ ! -s "$WORK/no" ]'
+check "the log says who was refused" grep -q 'scraper-refused: uri="\?perfleet://test/host/one' "$WORK/relay.log"
+
+# ---- requests
+check "another path is 404" says '^404$' local_scrape relay "$WORK/no" /
+check "another method is 405" says '^405$' curl -sS -m 5 -o "$WORK/no" -w '%{http_code}\n' -X DELETE \
+    --unix-socket "$WORK/relay.metrics" http://localhost/metrics
+check "a body is 400" says '^400$' curl -sS -m 5 -o "$WORK/no" -w '%{http_code}\n' -d x -X GET \
+    --unix-socket "$WORK/relay.metrics" http://localhost/metrics
+check "a head of 9000 bytes is 431" says '^431$' curl -sS -m 5 -o "$WORK/no" -w '%{http_code}\n' \
+    -H "X: $(printf 'x%.0s' {1..9000})" --unix-socket "$WORK/relay.metrics" http://localhost/metrics
+check "more than HTTP is 400" says '400 Bad Request' \
+    bash -c "printf 'nonsense\r\n\r\n' | timeout 5 python3 -c '
+import socket, sys
+s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.sendall(sys.stdin.buffer.read())
+print(s.makefile().read())' $WORK/relay.metrics"
+
+# ---- figures
+config "$WORK/c" 500
+start example "$BIN/perfleet-example"
+wait_for_source "$EXAMPLE_SOURCE" 1
+check "a recording runs through relay and agent" \
+    fleet record -c "$WORK/c" -o "$WORK/t" --host one
+check "its stream ended in the relay's figures" wait_for 10 relay_says perfleet_relay_streams 0
+cp "$WORK/now" "$WORK/relay.after"
+local_scrape agent "$WORK/agent.after" >/dev/null
+check "streams were counted" is_more "$(value relay.after perfleet_relay_streams_total)" 0
+check "and their bytes" is_more "$(value relay.after 'perfleet_relay_stream_bytes_total{direction="to_operator"}')" 1000
+check "both ways" is_more "$(value relay.after 'perfleet_relay_stream_bytes_total{direction="to_host"}')" 10
+check "the agent counted the same bytes" eval \
+    '[ "$(value agent.after perfleet_agent_stream_sent_bytes_total)" = "$(value relay.after '\''perfleet_relay_stream_bytes_total{direction="to_operator"}'\'')" ]'
+end=$(date -d "$(openssl x509 -in "$D/host-one.pem" -noout -enddate | cut -d= -f2)" +%s)
+check "the agent knows when its certificate ends" agent_says perfleet_certificate_expiry_timestamp_seconds "$end"
+check "and the relay the host's" relay_says 'perfleet_relay_host_certificate_expiry_timestamp_seconds{host="one"}' "$end"
+OFFSET=$(value relay.after 'perfleet_relay_host_clock_offset_seconds{host="one"}')
+check "a clock's offset is less than its error: it is the same clock" is_more \
+    "$(value relay.after 'perfleet_relay_host_clock_error_seconds{host="one"}')" "$(awk -v o="$OFFSET" 'BEGIN { printf "%.17g", o < 0 ? -o : o }')"
+check "the loop's longest turn is told" is_more "$(value relay.after perfleet_loop_longest_turn_seconds)" 0
+check "the service can be reached" agent_says perfleet_agent_service_reachable 1
+kill "$SERVICE_PID"
+check "and cannot when it is gone" wait_for 10 agent_says perfleet_agent_service_reachable 0
+
+# ---- a Prometheus
+if command -v prometheus >/dev/null; then
+    cat >"$WORK/prometheus.yml" <<END
+global: { scrape_interval: 1s, scrape_timeout: 1s }
+scrape_configs:
+  - job_name: perfleet
+    scheme: https
+    tls_config: { ca_file: $D/ca.pem, cert_file: $D/operator-me.pem, key_file: $D/operator-me.key }
+    static_configs: [ { targets: [ "127.0.0.1:$R", "127.0.0.1:$A" ] } ]
+END
+    start prometheus prometheus --config.file="$WORK/prometheus.yml" --storage.tsdb.path="$WORK/tsdb" \
+        --web.listen-address=127.0.0.1:0
+    prometheus_port() { ss -ltnpH 2>/dev/null | grep "pid=$STARTED," | grep -oE '127.0.0.1:[0-9]+' | head -n1 | grep .; }
+    wait_for 20 prometheus_port
+    knows() { [ "$(curl -sS -m 5 -G "http://$(prometheus_port)/api/v1/query" --data-urlencode "query=$1" | grep -o "\"$2\"\]" | wc -l)" -ge 1 ]; }
+    check "a Prometheus scrapes both" wait_for 20 knows 'sum(up{job="perfleet"})' 2
+    check "and has what they said" wait_for 20 knows 'perfleet_relay_hosts_connected' 1
+else
+    skip "a Prometheus scrapes both" "there is none"
+fi
+
+# ---- reload, stop
+check "SIGHUP keeps both doors open" eval 'kill -HUP "${JOBS[1]}" && sleep 0.1 && says "^200$" scrape "$R" "$WORK/no"'
+kill "${JOBS[1]}"
+wait "${JOBS[1]}" 2>/dev/null
+check "a stopped relay leaves no log of a leak or a broken door" not grep -qE 'Assertion|listen-failed' "$WORK/relay.log"
+finish
