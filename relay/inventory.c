@@ -38,7 +38,7 @@ static void forget(struct pfl_inventory *inv, struct pfl_host *h)
 {
     struct pfl_host **link = &inv->buckets[bucket_of(h->name)];
 
-    while (*link != h)
+    while (*link != NULL && *link != h)
         link = &(*link)->next;
     *link = h->next;
     pfl_list_remove(&h->node);

@@ -55,7 +55,7 @@ static int append_value(const ProtobufCFieldDescriptor *field, const void *value
         name = protobuf_c_enum_descriptor_get_value(field->descriptor, (int)small);
         return append_text(out, name != NULL ? name->name : "?");
     }
-    (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)(large + small));
+    (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)large + small);
     return append_text(out, text);
 }
 

@@ -10,7 +10,6 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -27,7 +26,7 @@ static bool measure(const struct pfl_guardrails_port *self, struct pfl_guardrail
 {
     struct rusage usage;
     char text[128];
-    uint64_t pages;
+    char *resident;
     ssize_t len;
 
     if (lseek(self->statm, 0, SEEK_SET) != 0 || getrusage(RUSAGE_SELF, &usage) != 0)
@@ -36,11 +35,10 @@ static bool measure(const struct pfl_guardrails_port *self, struct pfl_guardrail
     if (len <= 0)
         return false;
     text[len] = '\0';
-    if (sscanf(text, "%*u %" SCNu64, &pages) != 1)
-        return false;
+    (void)strtoull(text, &resident, 10); /* of the whole address space */
     *ret_look = (struct pfl_guardrails_look){
         .now_ms = pfl_service_now_ms(self->service),
-        .resident_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE),
+        .resident_bytes = strtoull(resident, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE),
         .cpu_ms = ms_of(usage.ru_utime) + ms_of(usage.ru_stime),
     };
     return true;
