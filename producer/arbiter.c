@@ -404,6 +404,13 @@ uint32_t pfl_arbiter_reserve(struct pfl_arbiter *self)
     return reservation;
 }
 
+void pfl_arbiter_unreserve(struct pfl_arbiter *self, uint32_t reservation)
+{
+    pthread_mutex_lock(&self->lock);
+    pfl_reservation_give_back(&self->reservations, reservation);
+    pthread_mutex_unlock(&self->lock);
+}
+
 /* Locked. What was held goes the way of all else; what still has to wait is held again. */
 static void release_held(struct pfl_arbiter *self)
 {

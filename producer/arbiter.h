@@ -134,6 +134,8 @@ void pfl_arbiter_close_writer(struct pfl_arbiter *self, uint16_t writer_id, uint
 
 /* A stand-in for a buffer id; 0: all are used. What names it is held until it is resolved. */
 uint32_t pfl_arbiter_reserve(struct pfl_arbiter *self);
+/* The last one, when nothing has used it: it can be taken again. */
+void pfl_arbiter_unreserve(struct pfl_arbiter *self, uint32_t reservation);
 /* To a buffer id, or to 0: then the service frees the chunks. */
 void pfl_arbiter_resolve(struct pfl_arbiter *self, uint32_t reservation, uint32_t buffer);
 /* The calling thread, before there are writers. */

@@ -2,7 +2,7 @@
 /*
  * Names for central buffers that are not known yet: what startup sessions write is held back under
  * a reservation until a session of the service tells the buffer, or nobody does (docs/abi/smb.md
- * 5). A reservation is a number above all buffer ids. It is never used again.
+ * 5). A reservation is a number above all buffer ids. One that was used is never used again.
  */
 #ifndef PFL_PRODUCER_RESERVATION_H
 #define PFL_PRODUCER_RESERVATION_H
@@ -26,6 +26,13 @@ static inline uint32_t pfl_reservation_take(struct pfl_reservations *self)
         return 0;
     self->buffers[self->len] = PFL_RESERVATION_BUFFER;
     return PFL_RESERVATION_FIRST + self->len++;
+}
+
+/* The last one that was taken, and that nothing was named after. */
+static inline void pfl_reservation_give_back(struct pfl_reservations *self, uint32_t reservation)
+{
+    if (self->len > 0 && reservation == PFL_RESERVATION_FIRST + self->len - 1)
+        self->len--;
 }
 
 /* A buffer id is what it is; a reservation what it was resolved to. False: not yet. */

@@ -91,6 +91,7 @@ static int begin(struct perfleet *p, const struct pfl_startup_request *request)
     instance =
         conf.startup->reservation == 0 ? -1 : pfl_source_setup(request->source, &conf, p->arbiter);
     if (instance < 0) {
+        pfl_arbiter_unreserve(p->arbiter, conf.startup->reservation);
         pfl_startup_free(conf.startup);
         return PERFLEET_ELIMIT;
     }

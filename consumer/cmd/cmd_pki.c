@@ -4,10 +4,11 @@
  * beside this program or in libexec/perfleet; this finds and becomes it.
  *
  * `perfleet pki serve DIR --socket PATH` is the signer: it answers requests of perfleet-agent join,
- * which a relay (--signer) carries to the socket. One at a time: read up to the end of the request,
- * then the script's `sign` answers on the socket. It holds the authority's key; the relay does not.
- * Failures: told on stderr; a client that is slow, silent or long is cut. Limits:
- * REQUEST_MAX_BYTES, TURN_S for reading and for signing.
+ * which a relay (--signer) carries to the socket. CLIENTS_MAX are read side by side; one at a time,
+ * the oldest that has asked, the script's `sign` answers on the socket. It holds the authority's
+ * key; the relay does not. Failures: told on stderr; a client that is slow, silent or long is cut;
+ * when all places are taken the oldest silent one gives way. Limits: REQUEST_MAX_BYTES,
+ * CLIENTS_MAX, TURN_S for reading and for signing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +29,7 @@
 
 #define REQUEST_MAX_BYTES 8192u
 #define TURN_S            10
+#define CLIENTS_MAX       32u
 #define PATH_BYTES        4096u
 
 static const char request_end[] = "-----END CERTIFICATE REQUEST-----\n";
@@ -74,57 +76,192 @@ static int become_script(char **argv)
 
 /* ---- the signer ---- */
 
-static bool has_request(const char *text, size_t len)
+struct client {
+    int fd;        /* -1: none; owned */
+    uint64_t turn; /* counts who came: the lower, the older */
+    time_t end;    /* a request that is not here by then is late */
+    size_t len;
+    char text[REQUEST_MAX_BYTES];
+};
+
+struct signer {
+    char *folder;
+    int listener;
+    uint64_t turns;
+    struct client clients[CLIENTS_MAX];
+};
+
+static time_t now_s(void)
 {
-    return len >= sizeof(request_end) - 1 &&
-           memmem(text, len, request_end, sizeof(request_end) - 1) != NULL;
+    struct timespec now = {0};
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
 }
 
-/* False: it did not send a request in time and size. */
-static bool read_request(int fd, char *text, size_t *ret_len)
+static void drop(struct client *c)
 {
-    time_t end = time(NULL) + TURN_S;
-    struct pollfd wait = {.fd = fd, .events = POLLIN};
+    (void)close(c->fd);
+    c->fd = -1;
+}
 
-    *ret_len = 0;
-    while (!has_request(text, *ret_len)) {
-        ssize_t n;
+static bool is_ready(const struct client *c)
+{
+    return c->fd >= 0 && memmem(c->text, c->len, request_end, sizeof(request_end) - 1) != NULL;
+}
 
-        if (*ret_len == REQUEST_MAX_BYTES || time(NULL) >= end || poll(&wait, 1, 1000) < 0)
+/* Takes in what has come. Who hung up, sends too much, or is late is dropped. */
+static void read_client(struct client *c)
+{
+    while (c->fd >= 0 && !is_ready(c)) {
+        size_t room = REQUEST_MAX_BYTES - c->len;
+        ssize_t n = room == 0 ? 0 : recv(c->fd, c->text + c->len, room, MSG_DONTWAIT);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN && now_s() < c->end)
+            return;
+        if (n <= 0)
+            drop(c);
+        else
+            c->len += (size_t)n;
+    }
+}
+
+/* A free place, or that of the oldest who said nothing, or of the oldest; NULL: all are ready. */
+static struct client *find_place(struct signer *s)
+{
+    struct client *worst = NULL;
+
+    for (size_t i = 0; i < CLIENTS_MAX; i++) {
+        struct client *c = &s->clients[i];
+        bool is_silent = c->len == 0;
+
+        if (c->fd < 0)
+            return c;
+        if (is_ready(c))
+            continue;
+        if (worst == NULL || (is_silent && worst->len != 0) ||
+            (is_silent == (worst->len == 0) && c->turn < worst->turn))
+            worst = c;
+    }
+    if (worst != NULL)
+        drop(worst);
+    return worst;
+}
+
+/* False: nobody else waits, or there is no place. */
+static bool take_client(struct signer *s)
+{
+    struct pollfd waiting = {.fd = s->listener, .events = POLLIN};
+    struct client *c = poll(&waiting, 1, 0) == 1 ? find_place(s) : NULL;
+
+    if (c == NULL)
+        return false;
+    c->fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
+    c->turn = s->turns++;
+    c->end = now_s() + TURN_S;
+    c->len = 0;
+    read_client(c);
+    return true;
+}
+
+/* The oldest of those who have asked; NULL: none. */
+static struct client *find_ready(struct signer *s)
+{
+    struct client *oldest = NULL;
+
+    for (size_t i = 0; i < CLIENTS_MAX; i++) {
+        struct client *c = &s->clients[i];
+
+        if (is_ready(c) && (oldest == NULL || c->turn < oldest->turn))
+            oldest = c;
+    }
+    return oldest;
+}
+
+/* Reads at once all that has come, after waiting for it. False: the socket is of no use. */
+static bool read_all(struct signer *s)
+{
+    struct pollfd wait[CLIENTS_MAX + 1] = {{.fd = s->listener, .events = POLLIN}};
+
+    for (size_t i = 0; i < CLIENTS_MAX; i++)
+        wait[i + 1] = (struct pollfd){.fd = s->clients[i].fd, .events = POLLIN};
+    if (poll(wait, CLIENTS_MAX + 1, find_ready(s) != NULL ? 0 : 1000) < 0)
+        return errno == EINTR;
+    for (size_t i = 0; i < CLIENTS_MAX; i++)
+        read_client(&s->clients[i]);
+    for (size_t i = 0; i < CLIENTS_MAX && take_client(s); i++)
+        continue;
+    return (wait[0].revents & (POLLERR | POLLNVAL)) == 0;
+}
+
+/* A client that has gone cannot be answered: its token stays as it is. */
+static bool is_gone(const struct client *c)
+{
+    struct pollfd look = {.fd = c->fd};
+
+    return poll(&look, 1, 0) == 1;
+}
+
+/* False: it runs on. SIGCHLD is blocked. */
+static bool ends_within(pid_t pid, time_t seconds)
+{
+    const struct timespec second = {.tv_sec = 1};
+    time_t end = now_s() + seconds;
+    sigset_t child;
+
+    (void)sigemptyset(&child);
+    (void)sigaddset(&child, SIGCHLD);
+    while (waitpid(pid, NULL, WNOHANG) == 0) {
+        if (now_s() > end)
             return false;
-        n = recv(fd, text + *ret_len, REQUEST_MAX_BYTES - *ret_len, MSG_DONTWAIT);
-        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-            return false;
-        if (n > 0)
-            *ret_len += (size_t)n;
+        (void)sigtimedwait(&child, NULL, &second);
     }
     return true;
 }
 
-static void sign(int fd, char *folder, const char *text, size_t len)
+/* In the child. */
+static void become_sign(char *folder, int in, int out)
 {
     static char name[] = "perfleet-pki";
     static char verb[] = "sign";
     char *argv[] = {name, verb, folder, NULL};
+    sigset_t none;
+
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)signal(SIGPIPE, SIG_DFL);
+    (void)setpgid(0, 0); /* it ends with all that it started */
+    if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0)
+        (void)become_script(argv);
+    _exit(PFL_EXIT_NOTHING);
+}
+
+static void sign(const struct signer *s, const struct client *c)
+{
     int ends[2];
     pid_t pid;
 
     if (pipe2(ends, O_CLOEXEC) != 0)
         return;
     pid = fork();
-    if (pid == 0) {
-        (void)alarm(TURN_S);
-        (void)signal(SIGPIPE, SIG_DFL);
-        if (dup2(ends[0], STDIN_FILENO) >= 0 && dup2(fd, STDOUT_FILENO) >= 0)
-            (void)become_script(argv);
-        _exit(PFL_EXIT_NOTHING);
-    }
+    if (pid == 0)
+        become_sign(s->folder, ends[0], c->fd);
+    if (pid > 0)
+        (void)setpgid(pid, pid);
     (void)close(ends[0]);
-    if (write(ends[1], text, len) != (ssize_t)len) /* fits: a pipe holds 64 KiB */
+    if (write(ends[1], c->text, c->len) != (ssize_t)c->len) /* fits: a pipe holds 64 KiB */
         pfl_cmd_error("%s", strerror(errno));
     (void)close(ends[1]);
-    if (pid > 0)
-        (void)waitpid(pid, NULL, 0);
+    if (pid < 0 || ends_within(pid, TURN_S))
+        return;
+    pfl_cmd_error("signing takes too long");
+    (void)kill(-pid, SIGTERM);
+    if (ends_within(pid, 1))
+        return;
+    (void)kill(-pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
 }
 
 static int listen_on(const char *path)
@@ -148,25 +285,36 @@ static int listen_on(const char *path)
     return -1;
 }
 
+static void block_child_signal(void)
+{
+    sigset_t child;
+
+    (void)sigemptyset(&child);
+    (void)sigaddset(&child, SIGCHLD);
+    (void)sigprocmask(SIG_BLOCK, &child, NULL);
+}
+
 static int serve(char *folder, const char *path)
 {
-    static char text[REQUEST_MAX_BYTES];
-    int listener = listen_on(path);
+    static struct signer s;
 
-    if (listener < 0)
+    s.folder = folder;
+    s.listener = listen_on(path);
+    if (s.listener < 0)
         return PFL_EXIT_NOTHING;
+    for (size_t i = 0; i < CLIENTS_MAX; i++)
+        s.clients[i].fd = -1;
     (void)signal(SIGPIPE, SIG_IGN);
+    block_child_signal();
     fprintf(stderr, "perfleet pki: signing for %s on %s\n", folder, path);
-    for (;;) {
-        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-        size_t len;
+    while (read_all(&s)) {
+        struct client *c = find_ready(&s);
 
-        if (fd < 0 && errno != EINTR && errno != ECONNABORTED)
-            break;
-        if (fd >= 0 && read_request(fd, text, &len))
-            sign(fd, folder, text, len);
-        if (fd >= 0)
-            (void)close(fd);
+        if (c == NULL)
+            continue;
+        if (!is_gone(c))
+            sign(&s, c);
+        drop(c);
     }
     pfl_cmd_error("%s: %s", path, strerror(errno));
     return PFL_EXIT_NOTHING;

@@ -84,6 +84,19 @@ kill -HUP "$MEETING_PID"
 check "a reload is for the join port too" wait_for 20 grep -q ' reloaded: ' "$WORK/meeting.log"
 check "which goes on" join web10 "$(token web10)"
 
+# So many connect, say half a line or nothing, and stay.
+start silent python3 -c 'import socket, sys, time
+held = [socket.socket(socket.AF_UNIX) for n in range(100)]
+for n, one in enumerate(held):
+    one.connect(sys.argv[1])
+    if n % 2:
+        one.send(b"perfleet-join 1")
+print("held", flush=True)
+time.sleep(60)' "$WORK/signer.sock"
+wait_for 20 grep -q held "$WORK/silent.log"
+T=$(token web11)
+check "a hundred who say nothing do not hold up who asks" timeout 5 "$BIN/perfleet-agent" join --relay "$JOIN" --token "$T" --dir "$WORK/late" --force
+
 # --- certificates from elsewhere: the commands of docs/certificates.md
 elsewhere() {
     mkdir -p "$WORK/elsewhere" && cd "$WORK/elsewhere" &&

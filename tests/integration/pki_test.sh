@@ -72,5 +72,56 @@ done
 mkdir "$WORK/cd"
 check "CDPATH does not lead it astray" env CDPATH="$WORK" sh -c \
     "cd '$WORK/cd' && '$PKI' init fleet --fleet lab && test -e '$WORK/cd/fleet/ca.pem'"
-check "nothing temporary stays" not ls -d "$D"/work.* 2>/dev/null
+
+# ---- tokens
+token() { "$PKI" join-token "$D" "$@"; }
+request() { # request TOKEN: as perfleet-agent join makes it
+    local id secret
+    IFS=: read -r _ _ _ id secret _ <<<"$1"
+    openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=x -keyout /dev/null -out "$WORK/req.pem" 2>/dev/null
+    printf 'perfleet-join 1\n%s\n%s\n' "$id" \
+        "$(openssl dgst -sha256 -mac HMAC -macopt "hexkey:$secret" -r "$WORK/req.pem" | cut -d' ' -f1)"
+    cat "$WORK/req.pem"
+}
+sign() { PATH="$WORK/fake:$PATH" "$PKI" sign "$D" <"$WORK/request"; }
+mkdir "$WORK/fake"
+cat >"$WORK/fake/openssl" <<TEXT
+#!/bin/sh
+echo "\$*" >>"$WORK/arguments"
+[ "\$1" != ca ] || [ ! -e "$WORK/broken" ] || exit 1
+exec "$(command -v openssl)" "\$@"
+TEXT
+chmod 755 "$WORK/fake/openssl"
+for days in 0 -3 x 1000000 08; do
+    check "a token for a certificate of $days days is not made" exits_with 2 token w --days "$days"
+done
+check "and it says what is wrong" says 'how long the certificate will be good' token w --days 0
+T=$(token web1 --days 7)
+request "$T" >"$WORK/request"
+touch "$WORK/broken"
+check "signing that fails says so to who asked" says '^refused: the signer could not sign' sign
+rm "$WORK/broken"
+check "and the token is still good" says '^ok$' sign
+check "for the days that it names" not openssl x509 -in "$D/host-web1.pem" -noout -checkend $((8 * 86400))
+check "and once" says 'it may have been used' sign
+check "its secret was on no command line" not grep -q "$(cut -d: -f5 <<<"$T")" "$WORK/arguments"
+check "though all of them were seen" grep -q '^dgst -sha256' "$WORK/arguments"
+many_proofs() { # the proof is by hand: with any bytes
+    local n
+    for n in $(seq 5); do
+        request "$(token "proof$n")" >"$WORK/request" && sign | grep -qx ok || return 1
+    done
+}
+check "proofs with other secrets too" many_proofs
+T=$(token late)
+mkfifo "$WORK/fifo"
+"$PKI" sign "$D" <"$WORK/fifo" >/dev/null 2>&1 &
+exec 8>"$WORK/fifo"
+has_work() { ls -d "$D"/work.* >/dev/null 2>&1; }
+check "a signer that waits" wait_for 20 has_work
+kill -ALRM $!
+exec 8>&-
+wait $!
+check "and whose time is over keeps the token" test -e "$D/tokens/$(cut -d: -f4 <<<"$T")"
+check "nothing temporary stays" not has_work
 finish

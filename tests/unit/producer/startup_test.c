@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "producer/heap.h"
+#include "producer/reservation.h"
 
 /* DataSourceConfig {name: "com.test", and a field nobody knows}; the service fills in the rest. */
 static const uint8_t wish[] = {0xfa, 0x7f, 2,   0xff, 0x00, 0x0a, 8,  'c',
@@ -273,6 +274,24 @@ static void startup_needs_memory_time_and_a_config(void **state)
     close_all(&f);
 }
 
+static void a_session_that_found_no_room_takes_no_reservation(void **state)
+{
+    struct client_fixture f;
+    struct seen seen;
+
+    (void)state;
+    fake_listen(&f.service);
+    open_with_memory(&f, &seen, 256);
+    for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++)
+        assert_int_equal(perfleet_startup(f.tracing, f.source, wish, sizeof(wish), 100), 0);
+    for (uint32_t i = 0; i < 2 * PFL_RESERVATIONS_MAX; i++)
+        (void)perfleet_startup(f.tracing, f.source, wish, sizeof(wish), 100);
+    while (perfleet_active(f.source) != 0)
+        usleep(100);
+    assert_int_equal(perfleet_startup(f.tracing, f.source, wish, sizeof(wish), 60000), 0);
+    close_all(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +303,7 @@ int main(void)
         cmocka_unit_test(memory_waits_for_a_service_that_lives),
         cmocka_unit_test(without_shared_memory_startup_works_too),
         cmocka_unit_test(startup_needs_memory_time_and_a_config),
+        cmocka_unit_test(a_session_that_found_no_room_takes_no_reservation),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
