@@ -389,6 +389,8 @@ static void handle_readable(struct fdsock *s)
 {
     size_t budget = READ_BUDGET_BYTES;
 
+    if (s->base.ops->on_input != NULL)
+        s->base.ops->on_input(s->base.user);
     while (budget != 0 && s->state == STATE_OPEN && s->is_reading && !s->has_eof) {
         int fd;
         ssize_t n = recv_once(s, &fd);

@@ -20,6 +20,9 @@
 struct pfl_stream;
 
 struct pfl_stream_ops {
+    /* Something may be read, and will be next; plain only. For waiting until there is more: must
+     * not touch the stream. May be NULL. */
+    void (*on_input)(void *user);
     /* Bytes arrived; borrowed until return. May call any function on the stream. */
     void (*on_data)(void *user, struct pfl_span data);
     /* A descriptor arrived with the bytes that follow (plain AF_UNIX only); transferred to the

@@ -11,11 +11,14 @@
  */
 #include "service/port/producer_port.h"
 
+#include <sched.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io/listener.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "service/port/gather.h"
 #include "service/port/network.h"
 #include "service/port/producer_conn.h"
 
@@ -24,6 +27,7 @@ struct pfl_producer_port {
     struct pfl_rpc_service services[2]; /* ProducerPort, RelayPort */
     struct pfl_listener *listener;      /* owned until closed */
     struct pfl_list conns;              /* owned */
+    struct pfl_gather gather;
     bool is_closing;
     bool is_listener_closed;
 };
@@ -49,6 +53,17 @@ void pfl_producer_conn_fail(struct pfl_producer_conn *conn, const char *why)
                  pfl_log_quote_str(conn->producer != NULL ? conn->producer->name : NULL),
                  conn->peer.uid, (long long)conn->peer.pid, why);
     pfl_stream_close(conn->stream);
+}
+
+static void on_input(void *user)
+{
+    const struct pfl_producer_conn *conn = user;
+    struct pfl_gather *gather = &conn->port->gather;
+
+    if (!pfl_gather_begin(gather, pfl_clock_now_ns(PFL_CLOCK_MONOTONIC)))
+        return;
+    (void)sched_yield();
+    pfl_gather_end(gather, pfl_clock_now_ns(PFL_CLOCK_MONOTONIC));
 }
 
 static void on_data(void *user, struct pfl_span data)
@@ -108,8 +123,11 @@ static void on_closed(void *user, int err)
     check_closed(port);
 }
 
-static const struct pfl_stream_ops stream_ops = {
-    .on_data = on_data, .on_fd = on_fd, .on_eof = on_eof, .on_closed = on_closed};
+static const struct pfl_stream_ops stream_ops = {.on_input = on_input,
+                                                 .on_data = on_data,
+                                                 .on_fd = on_fd,
+                                                 .on_eof = on_eof,
+                                                 .on_closed = on_closed};
 
 static int send_frame(void *user, const struct iovec *iov, int iov_len, int fd)
 {
