@@ -50,7 +50,10 @@ fi
 pfl_hosts_init "$WORK/hosts"
 ahead=5000
 pfl_host_add ahead $ahead
-pfl_host_start ahead "$BIN/perfleetd"
+chmod 755 "$WORK" # it runs as an ordinary user, who may not reach where the programs lie
+mkdir "$WORK/bin"
+cp "$BIN/perfleetd" "$WORK/bin/"
+pfl_host_start ahead "$WORK/bin/perfleetd"
 wait_for 20 test -S "$WORK/hosts/ahead/consumer.sock"
 use_service near
 

@@ -25,9 +25,10 @@ def die():
 
 
 class Death:
-    """A producer in a process of its own. `act(producer)` is the last thing it does."""
+    """A producer in a process of its own. `act(producer)` is the last thing it does; what is in
+    `holds` it does not answer from the beginning."""
 
-    def __init__(self, world, act, **options):
+    def __init__(self, world, act, holds=(), **options):
         self.act = act
         ours, theirs = socket.socketpair()
         self.pid = os.fork()
@@ -35,6 +36,7 @@ class Death:
             try:
                 ours.close()
                 producer = SmbProducer(world.producer_path, "dying", **options).join()
+                producer.holds.update(holds)
                 theirs.sendall(b"r")
                 producer.start()
                 producer.write("first")
@@ -191,9 +193,8 @@ def killed_within_a_frame_of_commit_data(world):
 
 def killed_while_a_flush_waits_for_it(world):
     def act(p):
-        p.holds.add("flush")
         assert p.wait_for("flush ")
-    dies(world, act, flushes=False)
+    dies(world, act, options={"holds": ("flush",)}, flushes=False)
 
 
 def killed_while_a_stop_waits_for_it(world):
