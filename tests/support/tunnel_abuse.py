@@ -31,7 +31,7 @@ DIGITS = {"00000": "0", "00001": "1", "00010": "2", "011001": "3", "011010": "4"
 
 
 def claim(words, holds, seen=""):
-    print(("ok - " if holds else "not ok - ") + words + ("" if holds else "  # saw %s" % (seen,)))
+    print(("ok - " if holds else "not ok - ") + words + ("" if holds else "  # saw %s" % (seen,)), flush=True)
 
 
 def tls(relay, pki, cert, alpn):
