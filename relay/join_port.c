@@ -10,11 +10,6 @@
  */
 #include "relay/join_port.h"
 
-#include <errno.h>
-#include <netdb.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/io/fdsock.h"
@@ -22,6 +17,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "relay/caller_port.h"
 #include "relay/forward.h"
 
 struct pfl_join_port {
@@ -40,7 +36,7 @@ struct joiner {
     struct pfl_stream *tls;        /* owned until `forward` is made */
     struct pfl_forward *forward;   /* owned until its on_ended */
     uv_timer_t timer;
-    char address[80];
+    struct pfl_caller caller;
 };
 
 static void free_if_gone(struct pfl_join_port *p)
@@ -78,7 +74,8 @@ static void on_timer(uv_timer_t *timer)
 static void tell(struct joiner *j, const char *reason)
 {
     if (pfl_log_limit_take(&j->port->log, "join-refused", uv_now(j->port->conf.loop)))
-        pfl_log_warn("join-refused", "address=%s reason=%s", j->address, pfl_log_quote_str(reason));
+        pfl_log_warn("join-refused", "address=%s reason=%s", j->caller.address,
+                     pfl_log_quote_str(reason));
 }
 
 /* ---- one connection ---- */
@@ -90,7 +87,7 @@ static void on_forward_ended(void *user, const struct pfl_forward_stats *stats)
     j->forward = NULL;
     if (pfl_log_limit_take(&j->port->log, "join-carried", uv_now(j->port->conf.loop)))
         pfl_log_info("join-carried", "address=%s bytes_to_signer=%llu bytes_from_signer=%llu",
-                     j->address, (unsigned long long)stats->bytes_to_local,
+                     j->caller.address, (unsigned long long)stats->bytes_to_local,
                      (unsigned long long)stats->bytes_to_remote);
     uv_close((uv_handle_t *)&j->timer, on_timer_closed);
 }
@@ -144,36 +141,19 @@ static const struct pfl_stream_ops tls_ops = {
     .on_closed = on_tls_closed,
 };
 
-static void tell_address(int fd, char *dst, size_t room)
-{
-    struct sockaddr_storage peer = {0};
-    socklen_t len = sizeof(peer);
-    char host[64];
-
-    if (getpeername(fd, (struct sockaddr *)&peer, &len) != 0 ||
-        getnameinfo((struct sockaddr *)&peer, len, host, sizeof(host), NULL, 0, NI_NUMERICHOST) !=
-            0)
-        (void)snprintf(dst, room, "unknown");
-    else
-        (void)snprintf(dst, room, "%s", host);
-}
-
 static void on_accept(void *user, int fd)
 {
     struct pfl_join_port *p = user;
     struct joiner *j = pfl_mem_zalloc(sizeof(*j));
-    struct pfl_stream_conf conf = {
-        .loop = p->conf.loop,
-        .ops = &tls_ops,
-        .user = j,
-        .queue_max_bytes = PFL_FORWARD_QUEUE_BYTES,
-        .queue_low_bytes = PFL_FORWARD_LOW_BYTES,
-    };
-    struct pfl_tls_handshake handshake = {.conf = p->tls, .timeout_ms = PFL_JOIN_LIFETIME_MS};
+    struct pfl_caller_conf conf = {.loop = p->conf.loop,
+                                   .tls = p->tls,
+                                   .timeout_ms = PFL_JOIN_LIFETIME_MS,
+                                   .ops = &tls_ops,
+                                   .user = j};
 
     if (j != NULL)
-        tell_address(fd, j->address, sizeof(j->address));
-    if (j == NULL || pfl_tls_stream_open(&conf, &handshake, fd, &j->tls) != 0) {
+        pfl_caller_get(fd, &j->caller);
+    if (j == NULL || pfl_caller_open(&conf, fd, &j->tls) != 0) {
         pfl_mem_free(j);
         close(fd);
         pfl_listener_release(p->listener);

@@ -14,15 +14,14 @@
 #include "relay/port.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "proto/identity.h"
 #include "proto/tunnel.h"
+#include "relay/caller_port.h"
 #include "relay/policy_port.h"
 #include "relay/port_impl.h"
 
@@ -196,20 +195,6 @@ static const struct pfl_stream_ops tls_ops = {
 
 /* ---- accepting ---- */
 
-static void tell_address(int fd, struct sockaddr_storage *ret_peer, char *dst, size_t room)
-{
-    socklen_t len = sizeof(*ret_peer);
-    char host[64];
-    char port[8];
-
-    if (getpeername(fd, (struct sockaddr *)ret_peer, &len) != 0 ||
-        getnameinfo((struct sockaddr *)ret_peer, len, host, sizeof(host), port, sizeof(port),
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-        (void)snprintf(dst, room, "unknown");
-    else
-        (void)snprintf(dst, room, strchr(host, ':') != NULL ? "[%s]:%s" : "%s:%s", host, port);
-}
-
 /* Those who only hold a place make room for those who come to stay. */
 static void limit_handshakes(struct pfl_port_connection *c, const struct sockaddr_storage *peer)
 {
@@ -223,15 +208,15 @@ static void limit_handshakes(struct pfl_port_connection *c, const struct sockadd
     pfl_stream_close(ousted->tls);
 }
 
-static bool may_begin(struct pfl_port *p, const char *address, const struct sockaddr_storage *peer)
+static bool may_begin(struct pfl_port *p, const struct pfl_caller *caller)
 {
-    if (pfl_handshakes_try_begin(&p->handshakes, peer, uv_now(p->conf.loop)))
+    if (pfl_handshakes_try_begin(&p->handshakes, &caller->peer, uv_now(p->conf.loop)))
         return true;
     if (may_log_refusal(p))
         pfl_log_warn("peer-refused",
                      "address=%s reason=\"too many handshakes from there in a minute\" "
                      "remedy=\"see --max-handshakes-per-min\"",
-                     address);
+                     caller->address);
     return false;
 }
 
@@ -239,23 +224,17 @@ static void on_accept(void *user, int fd)
 {
     struct pfl_port *p = user;
     struct pfl_port_connection *c = pfl_mem_zalloc(sizeof(*c));
-    struct pfl_stream_conf conf = {
-        .loop = p->conf.loop,
-        .ops = &tls_ops,
-        .user = c,
-        .queue_max_bytes = PFL_FORWARD_QUEUE_BYTES,
-        .queue_low_bytes = PFL_FORWARD_LOW_BYTES,
-    };
-    struct pfl_tls_handshake handshake = {.conf = p->tls,
-                                          .timeout_ms = p->conf.handshake_timeout_ms};
-    struct sockaddr_storage peer = {0};
+    struct pfl_caller_conf conf = {.loop = p->conf.loop,
+                                   .tls = p->tls,
+                                   .timeout_ms = p->conf.handshake_timeout_ms,
+                                   .ops = &tls_ops,
+                                   .user = c};
+    struct pfl_caller caller;
     int rc = PFL_ENOMEM;
 
-    if (c != NULL) {
-        tell_address(fd, &peer, c->address, sizeof(c->address));
-        rc = may_begin(p, c->address, &peer) ? pfl_tls_stream_open(&conf, &handshake, fd, &c->tls)
-                                             : PFL_EAGAIN;
-    }
+    pfl_caller_get(fd, &caller);
+    if (c != NULL)
+        rc = may_begin(p, &caller) ? pfl_caller_open(&conf, fd, &c->tls) : PFL_EAGAIN;
     p->accepted++;
     if (rc != 0) {
         p->refused++;
@@ -267,12 +246,13 @@ static void on_accept(void *user, int fd)
         pfl_listener_release(p->listener);
         return;
     }
+    memcpy(c->address, caller.address, sizeof(c->address));
     c->port = p;
     c->listener = p->listener;
     c->start_ms = uv_now(p->conf.loop);
     p->count++;
     pfl_list_append(&p->connections, &c->node);
-    limit_handshakes(c, &peer);
+    limit_handshakes(c, &caller.peer);
 }
 
 static void on_listener_closed(void *user)

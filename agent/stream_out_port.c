@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes from the service to the operator: see stream_impl.h.
+ *
+ * Happy path: encoded (when he asked for it), into the ring, from which the leg pulls; what the
+ * ring has no room for waits in the spool, and goes on from there as he credits. Failures: out of
+ * memory or a broken spool end the stream; a full one holds the service back, which is logged once.
+ * Limits: spool_bytes and one read, together with other streams the pool's, and the spool's file.
+ */
+#include "agent/stream_impl.h"
+#include "base/log.h"
+
+/* The ring's part of the memory: one window always, more while there is some. */
+static size_t get_mark(struct pfl_agent_stream *s)
+{
+    size_t kept = pfl_replay_kept(&s->resume.out);
+    size_t mark = s->spool_bytes - PFL_AGENT_READ_BYTES;
+
+    if (s->spool != NULL)
+        kept += pfl_spool_memory_bytes(s->spool);
+    s->pool->used_bytes += kept;
+    s->pool->used_bytes -= s->counted_bytes;
+    s->counted_bytes = kept;
+    if (s->pool->used_bytes > s->pool->max_bytes && mark > PFL_TUNNEL_DATA_WINDOW_BYTES)
+        mark = PFL_TUNNEL_DATA_WINDOW_BYTES;
+    return mark;
+}
+
+static void tell_full(struct pfl_agent_stream *s)
+{
+    if (s->is_full_told)
+        return;
+    s->is_full_told = true;
+    pfl_log_warn("spool-full",
+                 "stream=%s operator=%s memory_bytes=%zu file_bytes=%llu "
+                 "effect=\"the service is held back until the operator reads\"",
+                 s->id, s->operator_name, s->counted_bytes,
+                 (unsigned long long)(s->spool != NULL ? pfl_spool_file_bytes(s->spool) : 0));
+}
+
+void pfl_agent_stream_out_pace(struct pfl_agent_stream *self)
+{
+    size_t mark = get_mark(self);
+    bool is_full = self->spool != NULL ? pfl_spool_is_full(self->spool)
+                                       : pfl_replay_kept(&self->resume.out) >= mark;
+
+    if (self->service == NULL)
+        return;
+    if (is_full && (self->spool == NULL || !pfl_spool_is_busy(self->spool)))
+        tell_full(self);
+    if (is_full && !self->is_service_held)
+        pfl_stream_read_stop(self->service);
+    else if (!is_full && self->is_service_held)
+        pfl_stream_read_start(self->service);
+    self->is_service_held = is_full;
+}
+
+int pfl_agent_stream_out_refill(struct pfl_agent_stream *self)
+{
+    size_t mark = get_mark(self);
+    int rc = 0;
+
+    while (rc == 0 && self->spool != NULL && pfl_replay_kept(&self->resume.out) < mark) {
+        struct pfl_span piece =
+            pfl_spool_peek(self->spool, mark - pfl_replay_kept(&self->resume.out));
+
+        if (piece.len == 0)
+            break;
+        rc = pfl_resume_write(&self->resume, piece);
+        if (rc == 0)
+            pfl_spool_use(self->spool, piece.len);
+    }
+    if (self->is_service_over && (self->spool == NULL || pfl_spool_is_empty(self->spool)))
+        pfl_resume_end(&self->resume);
+    return rc;
+}
+
+void pfl_agent_stream_out_on_spool(void *user)
+{
+    struct pfl_agent_stream *s = user;
+
+    if (pfl_spool_is_broken(s->spool) || pfl_agent_stream_out_refill(s) != 0) {
+        pfl_agent_stream_kill(s);
+        return;
+    }
+    pfl_agent_stream_out_pace(s);
+    pfl_agent_stream_wake(s);
+}
+
+/* Encoded bytes, in order: into the ring, or behind what waits for it. */
+static int keep(struct pfl_agent_stream *s, struct pfl_span data)
+{
+    if (s->spool != NULL &&
+        (!pfl_spool_is_empty(s->spool) || pfl_replay_kept(&s->resume.out) >= get_mark(s)))
+        return pfl_spool_write(s->spool, data);
+    return pfl_resume_write(&s->resume, data);
+}
+
+static int encode(struct pfl_agent_stream *s, struct pfl_span data, bool is_end)
+{
+    struct pfl_span out;
+    bool is_done = false;
+    int rc = 0;
+
+    if (s->encoder == NULL)
+        return keep(s, data);
+    while (rc == 0 && !is_done) {
+        rc = pfl_encoder_next(s->encoder, &data, is_end, &out, &is_done);
+        if (rc == 0)
+            rc = keep(s, out);
+    }
+    return rc;
+}
+
+int pfl_agent_stream_out_write(struct pfl_agent_stream *self, struct pfl_span data)
+{
+    return encode(self, data, false);
+}
+
+void pfl_agent_stream_out_end(struct pfl_agent_stream *self)
+{
+    if (self->is_dying || self->is_service_over)
+        return;
+    self->is_service_over = true;
+    if (encode(self, pfl_span_of(NULL, 0), true) != 0 || pfl_agent_stream_out_refill(self) != 0) {
+        pfl_agent_stream_kill(self);
+        return;
+    }
+    pfl_agent_stream_wake(self);
+}
