@@ -100,7 +100,7 @@ check "a hundred who say nothing do not hold up who asks" timeout 5 "$BIN/perfle
 # --- certificates from elsewhere: the commands of docs/certificates.md
 elsewhere() {
     mkdir -p "$WORK/elsewhere" && cd "$WORK/elsewhere" &&
-        sed -n '/^<!-- openssl -->$/,/^<!-- end -->$/s/^    //p' "$ROOT/docs/certificates.md" >commands &&
+        sed -n '/^<!-- openssl -->$/,/^<!-- end -->$/{/^[<`]/d;p}' "$ROOT/docs/certificates.md" >commands &&
         bash -e commands
 }
 check "plain openssl makes certificates, as documented" elsewhere
