@@ -2,8 +2,27 @@
 /* Reading a CONNECT: see stream_ask.h. No allocation; cannot fail, but says no. */
 #include "agent/stream_ask.h"
 
+#include <string.h>
+
 #include "proto/route.h"
 #include "proto/tunnel_offer.h"
+
+/* A list with commas; names that we do not know are somebody else's. */
+static bool lists(const char *list, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (const char *at = list; at != NULL && *at != '\0';) {
+        size_t size;
+
+        at += strspn(at, " ,");
+        size = strcspn(at, " ,");
+        if (size == len && strncmp(at, name, len) == 0)
+            return true;
+        at += size;
+    }
+    return false;
+}
 
 bool pfl_stream_ask_read(const struct pfl_h2_head *head, struct pfl_stream_ask *ret_ask)
 {
@@ -23,7 +42,7 @@ bool pfl_stream_ask_read(const struct pfl_h2_head *head, struct pfl_stream_ask *
     if (pfl_h2_head_get(head, PFL_TUNNEL_H_WINDOW) != NULL &&
         !pfl_h2_head_get_number(head, PFL_TUNNEL_H_WINDOW, &ask.offer.window_bytes))
         return false;
-    ask.wants_zstd = accept != NULL && strcmp(accept, PFL_TUNNEL_ENCODING_ZSTD) == 0;
+    ask.wants_zstd = lists(accept, PFL_TUNNEL_ENCODING_ZSTD);
     ask.has_accounts = ask.id != NULL && ask.offer.window_bytes != 0;
     if (ask.id == NULL)
         ask.id = "";

@@ -317,7 +317,9 @@ static void on_leg_closed(void *user, uint32_t code)
     if (s->state == STATE_CLOSING || s->state == STATE_WAITING)
         return;
     if (code == PFL_H2_CANCEL)
-        pfl_client_stream_break(s, PFL_ECLOSED, "the stream was killed at the other side");
+        pfl_client_stream_break(s, PFL_ECLOSED,
+                                "the stream was killed at the other side: its agent was "
+                                "stopped, or somebody ended it there");
     else if (s->resume.is_in_ended && s->resume.is_end_sent && !has_more(s))
         pfl_resume_detach(&s->resume); /* all is said; the owner closes */
     else

@@ -41,7 +41,7 @@ def tls(relay, pki, cert, alpn):
     if cert != "none":
         context.load_cert_chain(os.path.join(pki, cert + ".pem"), os.path.join(pki, cert + ".key"))
     if alpn != "none":
-        context.set_alpn_protocols([alpn])
+        context.set_alpn_protocols(alpn.split(","))
     host, _, port = relay.rpartition(":")
     sock = socket.create_connection((host, int(port)), LIMIT_S)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
