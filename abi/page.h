@@ -13,7 +13,7 @@
  *                   | 0| layout | chunk 13 ... | c2| c1| c0|     two bits of state for each chunk
  *
  * All-zero memory is a valid SMB in which everything is free. The bitmap changes only by the
- * compare-and-swap steps of state.h. Everything here takes a *copy* of the bitmap, so that what
+ * steps of state.h. Everything here takes a *copy* of the bitmap, so that what
  * was judged is what is used, whatever a peer scribbles meanwhile.
  */
 #ifndef PFL_ABI_PAGE_H

@@ -16,6 +16,10 @@
  * Order: the word is loaded with acquire and changed with acquire-release. The peer is not
  * trusted: a step whose chunk is not in the expected state is refused and changes nothing, and
  * a word that a peer keeps changing costs at most PFL_STATE_ATTEMPTS tries, without sleeping.
+ *
+ * While the service has the only chunk of a page, nobody else has a step to take in that word, and
+ * the service stores it, with release order: a read-modify-write would wait until all that was
+ * copied out of the chunk has reached the memory. Who breaks the rule there, harms its own chunk.
  */
 #ifndef PFL_ABI_STATE_H
 #define PFL_ABI_STATE_H
@@ -41,6 +45,14 @@ static inline bool pfl_state_try_partition(struct pfl_page_header *page,
                                                    memory_order_acq_rel, memory_order_acquire);
 }
 
+/* The word `seen` once chunk `index` is in state `to`. */
+static inline uint32_t pfl_state_after(uint32_t seen, uint32_t index, enum pfl_chunk_state to)
+{
+    uint32_t next = pfl_page_with_chunk_state(seen, index, to);
+
+    return to == PFL_CHUNK_FREE && (next & PFL_PAGE_STATES_MASK) == 0 ? 0 : next;
+}
+
 /*
  * Moves chunk `index` from state `from` to `to`. When `to` is Free and no other chunk of the page
  * is in use, the page loses its layout. `ret_bitmap` (may be NULL) is the word after the step:
@@ -57,9 +69,7 @@ static inline enum pfl_state_result pfl_state_move(struct pfl_page_header *page,
 
         if (index >= pfl_page_chunks(seen) || pfl_page_chunk_state(seen, index) != from)
             return PFL_STATE_REFUSED;
-        next = pfl_page_with_chunk_state(seen, index, to);
-        if (to == PFL_CHUNK_FREE && (next & PFL_PAGE_STATES_MASK) == 0)
-            next = 0;
+        next = pfl_state_after(seen, index, to);
         if (atomic_compare_exchange_strong_explicit(&page->bitmap, &seen, next,
                                                     memory_order_acq_rel, memory_order_acquire)) {
             if (ret_bitmap != NULL)
@@ -68,6 +78,26 @@ static inline enum pfl_state_result pfl_state_move(struct pfl_page_header *page,
         }
     }
     return PFL_STATE_CONTENDED;
+}
+
+/* As pfl_state_move, for whoever has the chunk: without a read-modify-write when it is alone. */
+static inline enum pfl_state_result pfl_state_move_own(struct pfl_page_header *page, uint32_t index,
+                                                       enum pfl_chunk_state from,
+                                                       enum pfl_chunk_state to,
+                                                       uint32_t *ret_bitmap)
+{
+    uint32_t seen = pfl_page_bitmap(page);
+    uint32_t next;
+
+    if (pfl_page_layout(seen) != PFL_PAGE_DIV1)
+        return pfl_state_move(page, index, from, to, ret_bitmap);
+    if (index != 0 || pfl_page_chunk_state(seen, index) != from)
+        return PFL_STATE_REFUSED;
+    next = pfl_state_after(seen, index, to);
+    atomic_store_explicit(&page->bitmap, next, memory_order_release);
+    if (ret_bitmap != NULL)
+        *ret_bitmap = next;
+    return PFL_STATE_DONE;
 }
 
 /* Producer: Free -> BeingWritten. On success call pfl_chunk_set_header at once. */
@@ -87,7 +117,7 @@ static inline enum pfl_state_result pfl_state_complete(struct pfl_page_header *p
 static inline enum pfl_state_result pfl_state_begin_read(struct pfl_page_header *page,
                                                          uint32_t index, uint32_t *ret_bitmap)
 {
-    return pfl_state_move(page, index, PFL_CHUNK_COMPLETE, PFL_CHUNK_BEING_READ, ret_bitmap);
+    return pfl_state_move_own(page, index, PFL_CHUNK_COMPLETE, PFL_CHUNK_BEING_READ, ret_bitmap);
 }
 
 /* Service: clears the chunk's header, then BeingRead -> Free. */
@@ -95,7 +125,7 @@ static inline enum pfl_state_result pfl_state_end_read(struct pfl_page_header *p
                                                        struct pfl_chunk_header *chunk)
 {
     pfl_chunk_clear_header(chunk);
-    return pfl_state_move(page, index, PFL_CHUNK_BEING_READ, PFL_CHUNK_FREE, NULL);
+    return pfl_state_move_own(page, index, PFL_CHUNK_BEING_READ, PFL_CHUNK_FREE, NULL);
 }
 
 /* Producer without shared memory: clears the chunk's header, then Complete -> Free. */

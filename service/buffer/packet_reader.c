@@ -123,8 +123,11 @@ static void consume(struct pfl_packet_reader *self, struct pfl_record *rec,
     uint32_t outer_bytes;
 
     rec->consumed_bytes = (uint16_t)(rec->consumed_bytes + fragment->bytes_with_size);
-    if (rec->consumed_bytes != pfl_record_payload_bytes(rec))
+    if (rec->consumed_bytes != pfl_record_payload_bytes(rec)) {
+        /* Where its reading will go on: for the one who erases, when the next chunk has come. */
+        __builtin_prefetch(pfl_record_payload(rec) + rec->consumed_bytes);
         return;
+    }
     outer_bytes = pfl_record_outer_bytes(rec->size_bytes);
     if (is_erasing(self)) {
         self->stats->chunks_overwritten++;

@@ -363,7 +363,7 @@ static void store(struct pfl_trace_buffer *self, struct pfl_sequence *seq,
     rec->consumed_bytes = (uint16_t)in->skip_bytes;
     pfl_record_set_flags(rec, in->flags);
     pfl_record_set_payload_bytes(rec, in->valid_bytes);
-    memcpy(pfl_record_payload(rec), in->chunk->payload, in->valid_bytes);
+    pfl_trace_ring_copy(ring, pfl_record_payload(rec), in->chunk->payload, in->valid_bytes);
 
     spot.steps = UINT32_MAX; /* it was searched for already, and paid */
     pfl_sequence_find(seq, ring, rec->chunk_id, &spot);

@@ -9,8 +9,14 @@
 #include "service/buffer/trace_ring.h"
 
 #include <sys/mman.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #define PAGE_BYTES 4096u
+/* From these sizes on a copy goes past the caches. */
+#define PAST_CACHE_RING_BYTES (16u * 1024 * 1024)
+#define PAST_CACHE_BYTES      512u
 
 int pfl_trace_ring_init(struct pfl_trace_ring *self, uint64_t size_bytes)
 {
@@ -46,4 +52,42 @@ struct pfl_record *pfl_trace_ring_place(struct pfl_trace_ring *self, uint32_t of
         self->used_bytes = end;
     *rec = (struct pfl_record){.size_bytes = (uint16_t)size_bytes};
     return rec;
+}
+
+#ifdef __SSE2__
+/* Whole cache lines, to an aligned place: what was there is not fetched first. */
+static void copy_lines(uint8_t *dst, const uint8_t *src, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += 64) {
+        __m128i a = _mm_loadu_si128((const __m128i *)(const void *)(src + i));
+        __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(src + i + 16));
+        __m128i c = _mm_loadu_si128((const __m128i *)(const void *)(src + i + 32));
+        __m128i d = _mm_loadu_si128((const __m128i *)(const void *)(src + i + 48));
+
+        _mm_stream_si128((__m128i *)(void *)(dst + i), a);
+        _mm_stream_si128((__m128i *)(void *)(dst + i + 16), b);
+        _mm_stream_si128((__m128i *)(void *)(dst + i + 32), c);
+        _mm_stream_si128((__m128i *)(void *)(dst + i + 48), d);
+    }
+}
+#else
+static void copy_lines(uint8_t *dst, const uint8_t *src, size_t bytes)
+{
+    memcpy(dst, src, bytes);
+}
+#endif
+
+void pfl_trace_ring_copy(const struct pfl_trace_ring *self, uint8_t *dst, const uint8_t *src,
+                         size_t bytes)
+{
+    size_t head = (0u - (uintptr_t)dst) % 64;
+
+    if (self->size_bytes < PAST_CACHE_RING_BYTES || bytes < PAST_CACHE_BYTES) {
+        memcpy(dst, src, bytes);
+        return;
+    }
+    memcpy(dst, src, head);
+    copy_lines(dst + head, src + head, (bytes - head) & ~(size_t)63);
+    head += (bytes - head) & ~(size_t)63;
+    memcpy(dst + head, src + head, bytes - head);
 }

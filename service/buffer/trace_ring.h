@@ -159,13 +159,20 @@ static inline bool pfl_record_is_resized(const struct pfl_record *rec)
     return (rec->owner & PFL_RECORD_RESIZED) != 0;
 }
 
-/* Asks for the cache lines that a next record of this size will be written to, and the header of
- * what lies behind them: they were written a whole ring ago. */
+/* Copies into the ring. Large amounts, in a ring that no cache holds, go past the caches. */
+void pfl_trace_ring_copy(const struct pfl_trace_ring *self, uint8_t *dst, const uint8_t *src,
+                         size_t bytes);
+
+/*
+ * Asks for the headers of what a next record of this size will be written over, and of what lies
+ * behind it: they were written a whole ring ago.
+ */
 static inline void pfl_trace_ring_prefetch(const struct pfl_trace_ring *self, uint32_t bytes)
 {
-    for (uint32_t at = self->write; at < self->used_bytes && at - self->write <= bytes + 64;
-         at += 64)
-        __builtin_prefetch(self->base + at, 1);
+    if (self->used_bytes - self->write <= bytes)
+        return;
+    __builtin_prefetch(self->base + self->write, 1);
+    __builtin_prefetch(self->base + self->write + bytes, 1);
 }
 
 #endif

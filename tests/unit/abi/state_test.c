@@ -122,6 +122,33 @@ static void steps_from_a_wrong_state_are_refused_and_change_nothing(void **state
     assert_int_equal(done, (1 + 2 + 4 + 7 + 14) * 5);
 }
 
+/* Whatever a peer scribbled into the word: alone or not, a step does the same. */
+static void the_owner_of_a_chunk_steps_as_anybody_does(void **state)
+{
+    struct pfl_page_header *page = fresh_page();
+    uint32_t word = 1;
+
+    (void)state;
+    for (uint32_t i = 0; i < 300000; i++) {
+        uint32_t index = i % 16;
+        enum pfl_chunk_state from = (enum pfl_chunk_state)(i / 16 % 4);
+        enum pfl_chunk_state to = (enum pfl_chunk_state)(i / 64 % 4);
+        enum pfl_state_result rc;
+        uint32_t after;
+
+        word = word * 1664525u + 1013904223u;
+        /* half of them pages of one chunk in that state */
+        if (i & 256)
+            word = (word & 0x83fffffcu) | 0x10000000u | from;
+        atomic_store(&page->bitmap, word);
+        rc = pfl_state_move(page, index, from, to, NULL);
+        after = pfl_page_bitmap(page);
+        atomic_store(&page->bitmap, word);
+        assert_int_equal(pfl_state_move_own(page, index, from, to, NULL), rc);
+        assert_int_equal(pfl_page_bitmap(page), after);
+    }
+}
+
 /* --- contention: writers take chunks and sign them, a reader checks and frees them -------- */
 
 enum { WRITERS = 4, CHUNKS_EACH = 20000 };
@@ -201,6 +228,7 @@ int main(void)
         cmocka_unit_test(a_life_goes_round_and_unpartitions_the_page),
         cmocka_unit_test(a_page_keeps_its_layout_while_a_chunk_is_used),
         cmocka_unit_test(steps_from_a_wrong_state_are_refused_and_change_nothing),
+        cmocka_unit_test(the_owner_of_a_chunk_steps_as_anybody_does),
         cmocka_unit_test(chunks_never_have_two_owners),
     };
 
