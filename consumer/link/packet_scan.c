@@ -6,8 +6,9 @@
  *     reply 2: [slice][slice, last]             packet B = partial (slice 2) + slices 0..1
  *
  * Happy path: gather the slices of a packet in an array of iovecs that point into the reply; at
- * the slice marked last hand them out. At the end of the reply, and when the array is full, what is
- * gathered is copied to `partial`.
+ * the slice marked last hand them out; a packet of one slice, as perfleetd sends them by the
+ * million, at once. At the end of the reply, and when the array is full, what is gathered is
+ * copied to `partial`.
  *
  * Failures: malformed protobuf and packets past the maximum end the host's stream; nothing of an
  * unfinished packet was handed out. Limits: PFL_PACKET_SCAN_SLICES iovecs, the maximum of
@@ -55,13 +56,78 @@ static int parse_slice(struct pfl_span bytes, struct slice *ret_slice)
     struct pfl_field f;
 
     *ret_slice = (struct slice){0};
-    while (pfl_reader_field_hot(&r, &f)) {
+    while (pfl_reader_field(&r, &f)) {
         if (f.id == FIELD_SLICE_DATA && f.type == PFL_WIRE_BYTES)
             ret_slice->data = f.bytes;
         else if (f.id == FIELD_SLICE_LAST && f.type == PFL_WIRE_VARINT)
             ret_slice->is_last = f.value != 0;
     }
     return r.failed ? PFL_EPROTO : 0;
+}
+
+/* A length of one or two bytes at `p`, which has two; 0: it is longer. */
+static inline size_t load_length(const uint8_t *p, size_t *ret_len)
+{
+    size_t len = p[0];
+
+    if (len < 0x80) {
+        *ret_len = len;
+        return 1;
+    }
+    *ret_len = (len & 0x7f) | (size_t)p[1] << 7;
+    return p[1] < 0x80 ? 2 : 0;
+}
+
+/*
+ * Takes a slice in its common spelling off the reply, read at once; false leaves it to the others:
+ *
+ *     12 <len> 0A <len> data [10 01]
+ */
+static inline bool take_common(struct pfl_reader *r, struct slice *ret_slice)
+{
+    const uint8_t *p = r->pos;
+    size_t left = r->left;
+    size_t slice_len;
+    size_t data_len;
+    size_t head;
+    size_t n;
+
+    if (left < 8 || p[0] != (FIELD_RESPONSE_SLICES << 3 | PFL_WIRE_BYTES))
+        return false;
+    head = load_length(p + 1, &slice_len) + 1;
+    if (head == 1 || slice_len > left - head || slice_len < 4 ||
+        p[head] != (FIELD_SLICE_DATA << 3 | PFL_WIRE_BYTES))
+        return false;
+    p += head;
+    n = load_length(p + 1, &data_len) + 1;
+    if (n == 1 || data_len > slice_len - n)
+        return false;
+    ret_slice->data = pfl_span_of(p + n, data_len);
+    p += n + data_len;
+    n = slice_len - n - data_len;
+    if (n != 0 && (n != 2 || p[0] != (FIELD_SLICE_LAST << 3 | PFL_WIRE_VARINT) || p[1] != 1))
+        return false;
+    ret_slice->is_last = n != 0;
+    r->pos += head + slice_len;
+    r->left -= head + slice_len;
+    return true;
+}
+
+/* The next slice of a reply. False at its end, and when it is malformed (*ret_rc). */
+static inline bool next_slice(struct pfl_reader *r, struct slice *ret_slice, int *ret_rc)
+{
+    struct pfl_field f;
+
+    if (take_common(r, ret_slice))
+        return true;
+    while (pfl_reader_field(r, &f)) {
+        if (f.id != FIELD_RESPONSE_SLICES || f.type != PFL_WIRE_BYTES)
+            continue;
+        *ret_rc = parse_slice(f.bytes, ret_slice);
+        return *ret_rc == 0;
+    }
+    *ret_rc = r->failed ? PFL_EPROTO : 0;
+    return false;
 }
 
 static int spill(struct pfl_packet_scan *self, struct gathering *g)
@@ -117,20 +183,22 @@ int pfl_packet_scan_feed(struct pfl_packet_scan *self, struct pfl_span body, pfl
 {
     struct pfl_reader r = pfl_reader_of(body);
     struct gathering g = {0};
-    struct pfl_field f;
     struct slice slice;
-    int rc;
+    int rc = 0;
 
-    while (pfl_reader_field_hot(&r, &f)) {
-        if (f.id != FIELD_RESPONSE_SLICES || f.type != PFL_WIRE_BYTES)
-            continue;
-        rc = parse_slice(f.bytes, &slice);
-        if (rc == 0)
+    while (next_slice(&r, &slice, &rc)) {
+        if (slice.is_last && !self->is_open && slice.data.len != 0 &&
+            slice.data.len <= self->partial.max_bytes) {
+            struct iovec whole = {(void *)(uintptr_t)slice.data.data, slice.data.len};
+
+            rc = cb(user, &whole, 1, whole.iov_len);
+        } else {
             rc = take_slice(self, &g, &slice);
-        if (rc == 0 && slice.is_last)
-            rc = hand_out(self, &g, cb, user);
+            if (rc == 0 && slice.is_last)
+                rc = hand_out(self, &g, cb, user);
+        }
         if (rc != 0)
             return rc;
     }
-    return r.failed ? PFL_EPROTO : spill(self, &g);
+    return rc != 0 ? rc : spill(self, &g);
 }

@@ -2,10 +2,10 @@
 /*
  * The merge of many hosts' packets into one trace.
  *
- * Happy path of a packet: reserve room, copy its slices there behind a guessed preamble (the one
- * copy), walk its fields once, cut the trusted sequence id and the machine id out, append the new
- * ones, set the preamble right, commit. The few packets that carry such ids deeper inside are
- * rebuilt by merge_rewrite.c.
+ * Happy path of a packet: walk its fields once where they lie (packet_view.c), map the trusted
+ * sequence id and the machine id, and copy the rest behind a preamble of the length that is then
+ * known: once, without another look. The few packets that carry such ids deeper inside are joined
+ * and rebuilt by merge_rewrite.c; so are, to be walked at all, those with a field in two slices.
  *
  *     room   [0A len][... fields ...][10: sequence][98: machine]
  *
@@ -20,25 +20,17 @@
 #include "consumer/link/packet_scan.h"
 #include "consumer/merge/merge_impl.h"
 
-#define PREAMBLE_MAX 6u /* tag and length of a packet */
 #define APPENDED_MAX 16u
 #define SCRATCH_MAX  (2 * (size_t)PFL_PACKET_MAX_BYTES)
-#define CUTS_MAX     8u
 
-/* What one walk over a packet found. */
-struct packet_view {
-    struct cut {
-        size_t at;
-        size_t len;
-    } cuts[CUTS_MAX]; /* fields that are replaced */
-    size_t cuts_len;
-    bool has_sequence;
-    uint32_t sequence;
-    uint32_t machine;
-    uint32_t loss_reasons;
-    uint64_t timestamp_ns;
-    uint32_t special; /* field id, 0: none */
-    bool has_two_special;
+/* A packet on its way: what came, what the walk found, and the fields that it gets. */
+struct packet {
+    const struct iovec *slices;
+    int slices_len;
+    size_t bytes;
+    struct pfl_packet_view view;
+    uint8_t ids[APPENDED_MAX];
+    size_t ids_len;
 };
 
 int pfl_merge_new(const struct pfl_merge_sink *sink, struct pfl_merge **ret_merge)
@@ -129,140 +121,90 @@ static int map_machine(struct pfl_merge *self, struct pfl_merge_host *h, uint32_
     return 0;
 }
 
-static bool is_special(uint32_t id)
-{
-    switch (id) {
-    case PFL_PACKET_TRACE_STATS:
-    case PFL_PACKET_SYSTEM_INFO:
-    case PFL_PACKET_COMPRESSED:
-    case PFL_PACKET_SERVICE_EVENT:
-    case PFL_PACKET_REMOTE_CLOCK_SYNC:
-    case PFL_PACKET_PROVENANCE:
-    case PFL_PACKET_ZSTD_COMPRESSED:
-        return true;
-    default:
-        return false;
-    }
-}
-
-static void view_field(struct packet_view *v, const struct pfl_field *f)
-{
-    switch (f->id) {
-    case PFL_PACKET_SEQUENCE:
-        v->has_sequence = true;
-        v->sequence = (uint32_t)f->value;
-        break;
-    case PFL_PACKET_MACHINE:
-        v->machine = (uint32_t)f->value;
-        break;
-    case PFL_PACKET_DROPPED:
-        v->loss_reasons = (uint32_t)f->value;
-        break;
-    case PFL_PACKET_TIMESTAMP:
-        v->timestamp_ns = f->value;
-        break;
-    default:
-        if (!is_special(f->id))
-            break;
-        v->has_two_special = v->has_two_special || (v->special != 0 && v->special != f->id);
-        v->special = f->id;
-        break;
-    }
-}
-
-/* The fields of `bytes`, which begin `at` bytes into the packet. False: malformed, too many. */
-static bool view_fields(struct packet_view *v, struct pfl_span bytes, size_t at)
-{
-    struct pfl_reader r = pfl_reader_of(bytes);
-    struct pfl_field f;
-
-    while (pfl_reader_field_hot(&r, &f)) {
-        view_field(v, &f);
-        if (f.id != PFL_PACKET_SEQUENCE && f.id != PFL_PACKET_MACHINE)
-            continue;
-        if (v->cuts_len == CUTS_MAX)
-            return false;
-        v->cuts[v->cuts_len].at = at + (size_t)(f.raw.data - bytes.data);
-        v->cuts[v->cuts_len++].len = f.raw.len;
-    }
-    return !r.failed;
-}
-
-/* Services cut packets between fields, nearly always: then the slices say the same, and the copy,
- * which was written a moment ago, is not waited for. */
-static bool view_slices(struct packet_view *v, const struct iovec *slices, int slices_len)
-{
-    size_t at = 0;
-
-    *v = (struct packet_view){0};
-    for (int i = 0; i < slices_len; i++) {
-        if (!view_fields(v, pfl_span_of(slices[i].iov_base, slices[i].iov_len), at))
-            return false;
-        at += slices[i].iov_len;
-    }
-    return true;
-}
-
-/* False: the packet cannot be merged. `packet` is what the slices are, joined. */
-static bool view_packet(struct packet_view *v, const struct iovec *slices, int slices_len,
-                        struct pfl_span packet)
-{
-    if (!view_slices(v, slices, slices_len)) {
-        *v = (struct packet_view){0};
-        if (!view_fields(v, packet, 0))
-            return false;
-    }
-    /* No service packs two of them into one packet: the second would pass unseen. */
-    return !v->has_two_special && v->special != PFL_PACKET_COMPRESSED &&
-           v->special != PFL_PACKET_ZSTD_COMPRESSED;
-}
-
-/* Closes the gaps that the cut fields leave; returns the new length. */
-static size_t cut_fields(const struct packet_view *v, uint8_t *packet, size_t len)
-{
-    size_t end = len;
-
-    for (size_t i = v->cuts_len; i > 0; i--) {
-        size_t at = v->cuts[i - 1].at;
-        size_t after = at + v->cuts[i - 1].len;
-
-        memmove(packet + at, packet + after, end - after);
-        end -= v->cuts[i - 1].len;
-    }
-    return end;
-}
-
-static size_t append_varint(uint8_t *end, uint32_t id, uint32_t value)
-{
-    size_t len = pfl_varint_put(end, (uint64_t)id << 3 | PFL_WIRE_VARINT);
-
-    return len + pfl_varint_put(end + len, value);
-}
-
 /* At most APPENDED_MAX bytes. */
-static size_t append_ids(uint8_t *end, bool has_sequence, uint32_t sequence, uint32_t machine)
+static void set_ids(struct packet *p, uint32_t sequence, uint32_t machine)
 {
-    size_t len = has_sequence ? append_varint(end, PFL_PACKET_SEQUENCE, sequence) : 0;
+    uint8_t *end = p->ids;
 
-    return machine != 0 ? len + append_varint(end + len, PFL_PACKET_MACHINE, machine) : len;
+    if (p->view.has_sequence) {
+        *end++ = PFL_PACKET_SEQUENCE << 3 | PFL_WIRE_VARINT;
+        end += pfl_varint_put(end, sequence);
+    }
+    if (machine != 0) {
+        end += pfl_varint_put(end, PFL_PACKET_MACHINE << 3 | PFL_WIRE_VARINT);
+        end += pfl_varint_put(end, machine);
+    }
+    p->ids_len = (size_t)(end - p->ids);
 }
 
-/* Writes the preamble so that it ends where the packet begins, and commits. The packet was put at
- * room + guess; a preamble of another size moves it, which happens at two lengths only. */
-static size_t finish_packet(struct pfl_merge *self, uint8_t *room, size_t guess, size_t len)
+static uint8_t *put(uint8_t *to, const void *data, size_t len)
 {
-    size_t preamble = 1 + pfl_varint_size(len);
+    if (len != 0)
+        memcpy(to, data, len);
+    return to + len;
+}
 
-    if (preamble != guess)
-        memmove(room + preamble, room + guess, len);
+/* The packet without what is cut, and with its ids. */
+static size_t packet_size(const struct packet *p)
+{
+    return p->bytes - p->view.cut_bytes + p->ids_len;
+}
+
+/* Nearly all packets: in one slice, with one sequence id. Writes packet_size() bytes. */
+static inline void put_usual(const struct packet *p, uint8_t *to)
+{
+    const struct pfl_packet_cut cut = p->view.cuts[0];
+    const uint8_t *data = p->slices->iov_base;
+    size_t after = cut.at + cut.len;
+
+    memcpy(to, data, cut.at);
+    memcpy(to + cut.at, data + after, p->bytes - after);
+    memcpy(to + p->bytes - cut.len, p->ids, p->ids_len);
+}
+
+/* Writes packet_size() bytes. */
+static void put_packet(const struct packet *p, uint8_t *to)
+{
+    const struct pfl_packet_cut *cut = p->view.cuts;
+    const struct pfl_packet_cut *cuts_end = cut + p->view.cuts_len;
+    size_t begin = 0; /* of the slice, in the packet */
+
+    for (int i = 0; i < p->slices_len; begin += p->slices[i].iov_len, i++) {
+        const uint8_t *data = p->slices[i].iov_base;
+        size_t at = 0;
+
+        for (; cut != cuts_end && cut->at < begin + p->slices[i].iov_len; cut++) {
+            to = put(to, data + at, cut->at - begin - at);
+            at = cut->at - begin + cut->len;
+        }
+        to = put(to, data + at, p->slices[i].iov_len - at);
+    }
+    (void)put(to, p->ids, p->ids_len);
+}
+
+static int emit_packet(struct pfl_merge *self, struct pfl_merge_host *h, const struct packet *p)
+{
+    size_t len = packet_size(p);
+    size_t preamble = 1 + pfl_varint_size(len);
+    uint8_t *room;
+    int rc = self->sink.reserve(self->sink.user, preamble + len, &room);
+
+    if (rc != 0)
+        return rc;
     room[0] = PFL_TRACE_PACKET_TAG;
-    pfl_varint_put(room + 1, len);
+    (void)pfl_varint_put(room + 1, len);
+    if (p->slices_len == 1 && p->view.cuts_len == 1)
+        put_usual(p, room + preamble);
+    else
+        put_packet(p, room + preamble);
     self->sink.commit(self->sink.user, preamble + len);
-    return preamble + len;
+    h->stats.packets++;
+    h->stats.bytes += preamble + len;
+    return 0;
 }
 
 /* The last value wins, but the first packet of a sequence carries a bare 1 from some services. */
-static void count_loss(struct pfl_merge_host *h, const struct packet_view *v, bool is_first)
+static void count_loss(struct pfl_merge_host *h, const struct pfl_packet_view *v, bool is_first)
 {
     if (v->loss_reasons == 0 || (is_first && v->loss_reasons == 1))
         return;
@@ -270,24 +212,18 @@ static void count_loss(struct pfl_merge_host *h, const struct packet_view *v, bo
     h->stats.loss_reasons |= v->loss_reasons;
 }
 
-/* The scratch buffer holds the packet whose special field was rewritten. */
+/* What the scratch buffer holds, as a packet. */
 static int emit_scratch(struct pfl_merge *self, struct pfl_merge_host *h)
 {
     struct pfl_span packet = pfl_buf_get(&self->scratch);
-    size_t preamble = 1 + pfl_varint_size(packet.len);
-    uint8_t *room;
-    int rc = self->sink.reserve(self->sink.user, preamble + packet.len, &room);
+    struct iovec slice = {(void *)(uintptr_t)packet.data, packet.len};
 
-    if (rc != 0)
-        return rc;
-    memcpy(room + preamble, packet.data, packet.len);
-    h->stats.packets++;
-    h->stats.bytes += finish_packet(self, room, preamble, packet.len);
-    return 0;
+    return emit_packet(self, h,
+                       &(struct packet){.slices = &slice, .slices_len = 1, .bytes = packet.len});
 }
 
-static int emit_special(struct pfl_merge *self, struct pfl_merge_host *h,
-                        const struct packet_view *v, struct pfl_span packet)
+static int emit_rewritten(struct pfl_merge *self, struct pfl_merge_host *h,
+                          const struct pfl_packet_view *v, struct pfl_span packet)
 {
     struct pfl_merge_special s = {
         .id = v->special, .machine = v->machine, .timestamp_ns = v->timestamp_ns};
@@ -305,42 +241,80 @@ static int emit_special(struct pfl_merge *self, struct pfl_merge_host *h,
     return rc;
 }
 
+static int emit_special(struct pfl_merge *self, struct pfl_merge_host *h, const struct packet *p)
+{
+    size_t len = packet_size(p);
+    uint8_t *joined = pfl_mem_alloc(len);
+    int rc;
+
+    if (joined == NULL)
+        return PFL_ENOMEM;
+    put_packet(p, joined);
+    rc = emit_rewritten(self, h, &p->view, pfl_span_of(joined, len));
+    pfl_mem_free(joined);
+    return rc;
+}
+
+/* The packet was walked. */
+static int merge_viewed(struct pfl_merge *self, struct pfl_merge_host *h, struct packet *p)
+{
+    uint32_t sequence = 0;
+    uint32_t machine;
+    bool is_first = false;
+    int rc = 0;
+
+    /* No service packs two of them into one packet: the second would pass unseen. */
+    if (p->view.has_two_special || p->view.is_compressed) {
+        h->stats.refused_packets++;
+        return 0;
+    }
+    if (p->view.has_sequence)
+        rc = pfl_merge_map_sequence(self, h, p->view.sequence, &sequence, &is_first);
+    if (rc == 0)
+        rc = map_machine(self, h, p->view.machine, &machine);
+    if (rc != 0)
+        return rc;
+    count_loss(h, &p->view, is_first);
+    set_ids(p, sequence, machine);
+    return p->view.special != 0 ? emit_special(self, h, p) : emit_packet(self, h, p);
+}
+
+/* Services cut packets between fields, nearly always. */
+static int merge_joined(struct pfl_merge *self, struct pfl_merge_host *h, struct packet *p)
+{
+    uint8_t *joined = pfl_mem_alloc(p->bytes);
+    struct iovec whole = {joined, p->bytes};
+    int rc = 0;
+
+    if (joined == NULL)
+        return PFL_ENOMEM;
+    for (int i = 0; i < p->slices_len; i++)
+        joined = put(joined, p->slices[i].iov_base, p->slices[i].iov_len);
+    p->slices = &whole;
+    p->slices_len = 1;
+    if (pfl_packet_view_of(&p->view, &h->tail, &whole, 1))
+        rc = merge_viewed(self, h, p);
+    else
+        h->stats.refused_packets++;
+    pfl_mem_free(whole.iov_base);
+    return rc;
+}
+
 int pfl_merge_packet(struct pfl_merge *self, size_t host, const struct iovec *slices,
                      int slices_len, size_t bytes)
 {
     struct pfl_merge_host *h = &self->hosts[host];
-    size_t guess = 1 + pfl_varint_size(bytes + 4);
-    struct packet_view v;
-    uint32_t sequence = 0;
-    uint32_t machine;
-    bool is_first = false;
-    uint8_t *room;
-    size_t len = 0;
-    int rc;
+    struct packet p;
 
     if (bytes == 0)
         return 0;
-    rc = self->sink.reserve(self->sink.user, PREAMBLE_MAX + bytes + APPENDED_MAX, &room);
-    if (rc != 0)
-        return rc;
-    for (int i = 0; i < slices_len; len += slices[i].iov_len, i++)
-        memcpy(room + guess + len, slices[i].iov_base, slices[i].iov_len);
-    if (!view_packet(&v, slices, slices_len, pfl_span_of(room + guess, len))) {
-        h->stats.refused_packets++;
-        return 0;
-    }
-    if (v.has_sequence)
-        rc = pfl_merge_map_sequence(self, h, v.sequence, &sequence, &is_first);
-    if (rc == 0)
-        rc = map_machine(self, h, v.machine, &machine);
-    if (rc != 0)
-        return rc;
-    count_loss(h, &v, is_first);
-    len = cut_fields(&v, room + guess, len);
-    len += append_ids(room + guess + len, v.has_sequence, sequence, machine);
-    if (v.special != 0)
-        return emit_special(self, h, &v, pfl_span_of(room + guess, len));
-    h->stats.packets++;
-    h->stats.bytes += finish_packet(self, room, guess, len);
+    p.slices = slices;
+    p.slices_len = slices_len;
+    p.bytes = bytes;
+    if (pfl_packet_view_of(&p.view, &h->tail, slices, slices_len))
+        return merge_viewed(self, h, &p);
+    if (slices_len > 1)
+        return merge_joined(self, h, &p);
+    h->stats.refused_packets++;
     return 0;
 }

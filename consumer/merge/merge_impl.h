@@ -6,12 +6,14 @@
 #include "base/buf.h"
 #include "consumer/merge/id_map.h"
 #include "consumer/merge/merge.h"
+#include "consumer/merge/packet_view.h"
 
 #define PFL_TRACE_PACKET_TAG   0x0au /* Trace.packet, length-delimited */
 #define PFL_MERGE_OWN_SEQUENCE 1u    /* of the packets that the merge itself writes */
 
 /* TracePacket fields (docs/abi/fields.md section 15). */
 enum {
+    PFL_PACKET_TRUSTED_UID = 3,
     PFL_PACKET_CLOCK_SNAPSHOT = 6,
     PFL_PACKET_TIMESTAMP = 8,
     PFL_PACKET_SEQUENCE = 10,
@@ -21,6 +23,7 @@ enum {
     PFL_PACKET_COMPRESSED = 50,
     PFL_PACKET_TIMESTAMP_CLOCK = 58,
     PFL_PACKET_SERVICE_EVENT = 69,
+    PFL_PACKET_TRUSTED_PID = 79,
     PFL_PACKET_MACHINE = 98,
     PFL_PACKET_REMOTE_CLOCK_SYNC = 107,
     PFL_PACKET_PROVENANCE = 124,
@@ -39,6 +42,7 @@ struct pfl_merge_host {
     uint32_t machine_id; /* 0 = the reference */
     struct pfl_id_map sequences;
     struct pfl_id_map machines; /* remote machines of this host's service */
+    struct pfl_packet_tail tail;
     struct pfl_merge_stats stats;
 };
 

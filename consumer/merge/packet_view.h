@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What one walk over a packet's own fields found: all that the merge has to know of it. Pure. */
+#ifndef PFL_CONSUMER_PACKET_VIEW_H
+#define PFL_CONSUMER_PACKET_VIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#define PFL_PACKET_CUTS_MAX 8u
+
+/* A field that is replaced, by its place in the packet. */
+struct pfl_packet_cut {
+    size_t at;
+    size_t len;
+};
+
+struct pfl_packet_view {
+    uint64_t timestamp_ns;
+    uint32_t sequence;
+    uint32_t machine;
+    uint32_t loss_reasons;
+    uint32_t special; /* id of a field with ids or clocks deeper inside; 0: none */
+    bool has_sequence;
+    bool has_two_special;
+    bool is_compressed;
+    uint32_t cuts_len;
+    size_t cut_bytes;                                /* sum */
+    struct pfl_packet_cut cuts[PFL_PACKET_CUTS_MAX]; /* ascending; cuts_len are written */
+};
+
+/*
+ * The trusted fields that a service ends its packets with, as they were last time: nearly always
+ * they are the same again, and one comparison stands for their walk.
+ */
+#define PFL_PACKET_TAIL_MIN 8u
+#define PFL_PACKET_TAIL_MAX 16u
+
+struct pfl_packet_tail {
+    size_t len; /* 0: none is known */
+    uint8_t bytes[PFL_PACKET_TAIL_MAX];
+    uint32_t sequence;
+    struct pfl_packet_cut cut; /* the sequence's field, by its place in the tail */
+};
+
+/* False when a field does not end in its slice (then ask again with the slices joined), when the
+ * packet is no protobuf message, and when it has more trusted fields than fit. `tail` (begins as
+ * zeros) is used and kept up to date; packets of one service come with one tail. */
+bool pfl_packet_view_of(struct pfl_packet_view *self, struct pfl_packet_tail *tail,
+                        const struct iovec *slices, int slices_len);
+
+#endif
