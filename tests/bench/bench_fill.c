@@ -4,7 +4,7 @@
  * service. It writes the shared memory itself, so that it is cheap and the same for every service.
  *
  * Usage: bench_fill SOCKET [--packets N] [--bytes B] [--track-events] [--smb-kb K] [--source NAME]
- *                          [--writers N] [--watch]
+ *                          [--writers N] [--watch] [--stamped]
  *
  * Waits until a session wants the data source (perfleet.bench), writes N packets (0: until the
  * session stops), waits until the service has taken them in, and prints one line of key=value on
@@ -12,7 +12,9 @@
  * goes; the next session that wants the data source begins anew.
  *
  * A packet is TracePacket {timestamp, for_testing {str of B bytes, seq_value}}, or, with
- * --track-events, slices of about 21 bytes as an SDK writes them.
+ * --track-events, slices of about 21 bytes as an SDK writes them. --stamped: a chunk's packets are
+ * made once and every chunk is written with one copy of them, all anew: the producer is then as
+ * fast as the memory, and the service alone is the bound.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -50,6 +52,7 @@ struct options {
     uint32_t writers; /* sequences that take turns */
     bool is_track_events;
     bool is_watching; /* waits for memory awake */
+    bool is_stamped;
 };
 
 static uint8_t packet[STR_MAX_BYTES + 64];
@@ -121,6 +124,25 @@ static uint64_t write_packets(struct pfl_fill_writer *writer, const struct optio
     return n;
 }
 
+static uint64_t stamp_packets(struct pfl_fill_writer *writer, const struct options *o)
+{
+    struct pfl_fill_link *link = writer->link;
+    struct pfl_writer w = begin_test_packet(now_ns(CLOCK_BOOTTIME), 1, o->bytes);
+    uint64_t chunks = 0, n = 0;
+
+    pfl_fill_writer_prepare(writer, packet, (size_t)(w.pos - packet));
+    if (writer->stamp_packets == 0) {
+        fprintf(stderr, "bench_fill: a stamped packet has to fit into a chunk\n");
+        exit(2);
+    }
+    while ((o->packets == 0 || n < o->packets) && !link->is_stopped && !link->is_closed) {
+        n += pfl_fill_writer_stamp(writer);
+        if (++chunks % 64 == 0)
+            pfl_fill_link_pump(link, false);
+    }
+    return n;
+}
+
 /* Answers the service until a start; false when stdin or the service ends. */
 static bool wait_for_start(struct pfl_fill_writer *writer, uint32_t starts)
 {
@@ -156,7 +178,7 @@ static void run(struct pfl_fill_link *link, const struct options *o)
         uint64_t packets, ns;
 
         starts = link->starts;
-        packets = write_packets(&writer, o);
+        packets = o->is_stamped ? stamp_packets(&writer, o) : write_packets(&writer, o);
         pfl_fill_writer_flush(&writer);
         pfl_fill_link_sync(link);
         ns = now_ns(CLOCK_MONOTONIC) - begin_ns;
@@ -174,6 +196,8 @@ static bool parse_options(struct options *o, int argc, char **argv)
             o->is_track_events = true;
         else if (strcmp(argv[i], "--watch") == 0)
             o->is_watching = true;
+        else if (strcmp(argv[i], "--stamped") == 0)
+            o->is_stamped = true;
         else if (strcmp(argv[i], "--packets") == 0 && i + 1 < argc)
             o->packets = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--bytes") == 0 && i + 1 < argc)
@@ -197,7 +221,7 @@ int main(int argc, char **argv)
 
     if (argc < 2 || !parse_options(&o, argc, argv)) {
         fprintf(stderr, "usage: bench_fill SOCKET [--packets N] [--bytes B] [--track-events] "
-                        "[--smb-kb K] [--source NAME] [--writers N] [--watch]\n");
+                        "[--smb-kb K] [--source NAME] [--writers N] [--watch] [--stamped]\n");
         return 2;
     }
     pfl_fill_link_init(&link, argv[1], o.source, o.smb_kb);

@@ -187,6 +187,30 @@ void pfl_fill_writer_put(struct pfl_fill_writer *self, const uint8_t *packet, si
     }
 }
 
+void pfl_fill_writer_prepare(struct pfl_fill_writer *self, const uint8_t *packet, size_t bytes)
+{
+    size_t whole = PFL_FRAGMENT_SIZE_BYTES + bytes;
+    size_t payload_bytes =
+        pfl_page_payload_bytes(self->link->smb.page_bytes, PFL_PAGE_DIV1 << PFL_PAGE_LAYOUT_SHIFT);
+
+    while (self->stamp_bytes + whole <= payload_bytes &&
+           self->stamp_packets < PFL_CHUNK_PACKETS_MAX) {
+        pfl_fragment_put_size4(self->stamp + self->stamp_bytes, (uint32_t)bytes);
+        memcpy(self->stamp + self->stamp_bytes + PFL_FRAGMENT_SIZE_BYTES, packet, bytes);
+        self->stamp_bytes += (uint32_t)whole;
+        self->stamp_packets++;
+    }
+}
+
+uint32_t pfl_fill_writer_stamp(struct pfl_fill_writer *self)
+{
+    take_chunk(self, 0);
+    memcpy(self->pos, self->stamp, self->stamp_bytes);
+    self->count = self->stamp_packets;
+    complete_chunk(self);
+    return self->stamp_packets;
+}
+
 void pfl_fill_writer_flush(struct pfl_fill_writer *self)
 {
     if (self->pos != NULL)

@@ -28,11 +28,18 @@ struct pfl_fill_writer {
     uint64_t stalls;
     uint64_t chunks;
     uint8_t commit_room[PFL_FILL_COMMIT_BYTES];
+    uint8_t stamp[PFL_PAGE_MAX_BYTES];
+    uint32_t stamp_bytes;
+    uint32_t stamp_packets;
 };
 
 void pfl_fill_writer_init(struct pfl_fill_writer *self, struct pfl_fill_link *link,
                           uint16_t writer_id);
 void pfl_fill_writer_put(struct pfl_fill_writer *self, const uint8_t *packet, size_t bytes);
+/* As much of a chunk as it holds of these packets, one after the other: a chunk to stamp. */
+void pfl_fill_writer_prepare(struct pfl_fill_writer *self, const uint8_t *packet, size_t bytes);
+/* Writes the prepared chunk as a whole; returns its packets. */
+uint32_t pfl_fill_writer_stamp(struct pfl_fill_writer *self);
 /* Hands over the chunk in hand and everything that is pending; acknowledges a flush. */
 void pfl_fill_writer_flush(struct pfl_fill_writer *self);
 
