@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The agent's sandbox: the service's UNIX socket, TCP to the relays' ports and to name servers,
- * certificates to read again, files without names in the spool's folder.
+ * certificates to read again, files without names in the spool's folder; the socket for metrics
+ * may be removed at the end.
  *
  * Names are looked up by libc in threads of the loop: /etc is readable for that, since the files
  * there (hosts, resolv.conf, nsswitch.conf) are replaced by others of their name, and the folder
@@ -71,6 +72,8 @@ int pfl_agent_confinement_enter(const struct pfl_agent_daemon_conf *conf)
         sandbox.needs |= PFL_SANDBOX_CONNECTS_ABSTRACT;
     sandbox.dial_ports_len = list_ports(&conf->agent, ports);
     list_folders(&conf->agent, &folders);
+    if (conf->metrics_socket != NULL && conf->metrics_socket[0] != '@')
+        pfl_folders_add_of_file(&folders, conf->metrics_socket, PFL_SANDBOX_REMOVE);
     sandbox.folders = folders.list;
     sandbox.folders_len = folders.len;
     return pfl_sandbox_enter(&sandbox);

@@ -4,7 +4,8 @@
  *
  * For SIGHUP the folders of certificate, key, authority and list may be read: those that hold the
  * names, since a renewed file takes the name of the old one, and those that symbolic links lead to;
- * that of the audit log may be written, since SIGHUP opens it anew.
+ * that of the audit log may be written, since SIGHUP opens it anew. The socket for metrics may be
+ * removed at the end.
  * Everything else is refused: other files and writing, TCP but for connections that come in.
  * Failures: those of pfl_sandbox_enter. Limits: those of base/sandbox/folders.h.
  */
@@ -30,6 +31,8 @@ int pfl_confinement_enter(const struct pfl_daemon_conf *conf)
     pfl_folders_add_of_file(&folders, files->crl_path, PFL_SANDBOX_READ);
     pfl_folders_add_of_file(&folders, conf->port.policy_path, PFL_SANDBOX_READ);
     pfl_folders_add_of_file(&folders, conf->port.audit_path, PFL_SANDBOX_APPEND);
+    if (conf->metrics_socket != NULL && conf->metrics_socket[0] != '@')
+        pfl_folders_add_of_file(&folders, conf->metrics_socket, PFL_SANDBOX_REMOVE);
     sandbox.folders = folders.list;
     sandbox.folders_len = folders.len;
     return pfl_sandbox_enter(&sandbox);

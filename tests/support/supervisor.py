@@ -27,7 +27,9 @@ PATIENCE_S = 20
 
 
 class Manager:
-    def __init__(self, program, listen, watchdog_ms, abstract):
+    def __init__(self, program, listen=(), watchdog_ms=0, abstract=False, env=None, log=None):
+        """`env`: what the program's environment has besides; `log`: the file that its output is added to."""
+        self.env, self.log = env or {}, log
         self.program, self.watchdog_s = program, watchdog_ms / 1000
         self.folder = tempfile.mkdtemp(prefix="pfl-notify.")
         name = "@pfl-notify-%d" % os.getpid() if abstract else os.path.join(self.folder, "notify")
@@ -48,7 +50,7 @@ class Manager:
             self.sockets.append(sock)
 
     def start(self):
-        env = dict(os.environ, NOTIFY_SOCKET=self.name)
+        env = dict(os.environ, **self.env, NOTIFY_SOCKET=self.name)
         env.pop("LISTEN_FDS", None)
         count = len(self.sockets)
         fds = [os.dup(s.fileno()) for s in self.sockets]
@@ -58,6 +60,10 @@ class Manager:
             for i, fd in enumerate(moved):
                 os.dup2(fd, 3 + i, inheritable=True)
             os.environ.update(env)
+            if self.log:
+                log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+                os.dup2(log, 1)
+                os.dup2(log, 2)
             if count:
                 os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(count),
                                   LISTEN_FDNAMES=":".join(self.names))
@@ -123,6 +129,13 @@ class Manager:
     def restart(self):
         self.start()
         return self.ready()
+
+    def kill(self):
+        """SIGKILL, and what the dead one still had to say is forgotten."""
+        os.kill(self.process, signal.SIGKILL)
+        os.waitpid(self.process, 0)
+        while self.receive(0) is not None:
+            pass
 
     def connect(self):
         for sock in self.sockets:
