@@ -199,7 +199,7 @@ static json_t *json_host(const struct pfl_summary *s, const struct pfl_summary_h
 {
     json_t *o = json_object();
 
-    json_object_set_new(o, "name", json_string(h->name));
+    json_object_set_new(o, "name", json_string(h->name[0] != '\0' ? h->name : h->address));
     json_object_set_new(o, "address", json_string(h->address));
     json_object_set_new(o, s->path != NULL ? "in_trace" : "running", json_boolean(h->is_merged));
     if (h->trigger != NULL && h->trigger[0] != '\0')
