@@ -23,8 +23,8 @@ struct daemon {
     uv_loop_t loop;
     uv_signal_t signals[3];
     struct pfl_watchdog watchdog;
-    struct pfl_agent *agent;          /* owned; NULL once closed */
-    struct pfl_metrics_port *metrics; /* owned; NULL: none, or closed */
+    struct pfl_agent *agent;           /* owned; NULL once closed */
+    struct pfl_agent_metrics *metrics; /* owned; NULL: none, or closed */
 };
 
 static const int signal_numbers[3] = {SIGHUP, SIGTERM, SIGINT};
@@ -37,7 +37,7 @@ static void on_agent_closed(void *user)
     for (int i = 0; i < 3; i++)
         uv_close((uv_handle_t *)&d->signals[i], NULL);
     pfl_watchdog_close(&d->watchdog);
-    pfl_metrics_port_close(d->metrics);
+    pfl_agent_metrics_close(d->metrics);
     d->metrics = NULL;
 }
 
@@ -50,7 +50,7 @@ static void on_signal(uv_signal_t *handle, int number)
     if (number == SIGHUP) {
         pfl_notify_send_reloading();
         pfl_agent_reload(d->agent);
-        pfl_metrics_port_reload(d->metrics);
+        pfl_agent_metrics_reload(d->metrics);
         pfl_notify_send("READY=1");
         return;
     }

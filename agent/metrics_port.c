@@ -2,16 +2,28 @@
 /*
  * The agent's figures: see metrics_port.h and docs/metrics.md.
  *
- * Happy path: for each scrape, look at relays and streams, try the service's socket, write.
- * Failures: those of the encoder, which end the answer. Ownership: borrows the agent.
+ * Happy path: for each scrape, ask the service (tunnel/service_watch.h), look at relays and
+ * streams, write. Failures: a service that does not answer has no figures; those of the encoder end
+ * the answer. Ownership: door and watch; borrows the agent.
  */
 #include "agent/metrics_port.h"
 
-#include <unistd.h>
-
 #include "agent/port_impl.h"
 #include "agent/stream_port.h"
-#include "base/io/fdsock.h"
+#include "base/mem.h"
+#include "tunnel/service_watch.h"
+
+struct pfl_agent_metrics {
+    struct pfl_agent *agent;         /* borrowed */
+    struct pfl_metrics_port *door;   /* owned */
+    struct pfl_service_watch *watch; /* owned */
+};
+
+/* Of all connections of a kind. */
+struct queue {
+    uint64_t bytes;
+    uint64_t longest_bytes;
+};
 
 struct figures {
     unsigned relays; /* to be dialled */
@@ -23,9 +35,32 @@ struct figures {
     uint64_t sent_bytes;         /* to operators */
     uint64_t spool_memory_bytes; /* of all streams */
     uint64_t spool_disk_bytes;
+    struct queue to_relays;
+    struct queue to_service;
+    uint64_t window_bytes; /* of streams that are carried */
+    uint64_t window_used_bytes;
+    unsigned streams_waiting;
     int64_t certificate_end_s; /* UNIX time */
     int64_t crl_end_s;         /* INT64_MAX without one */
 };
+
+static void add_queue(struct queue *self, uint64_t bytes)
+{
+    self->bytes += bytes;
+    if (bytes > self->longest_bytes)
+        self->longest_bytes = bytes;
+}
+
+static void add_stream(struct figures *f, const struct pfl_agent_stream_info *info)
+{
+    f->streams_orphaned += !info->is_carried && !info->is_over;
+    f->resumes += info->resumes;
+    f->sent_bytes += info->sent_bytes;
+    f->window_bytes += info->window_bytes;
+    f->window_used_bytes += info->unused_bytes;
+    f->streams_waiting += info->is_waiting;
+    add_queue(&f->to_service, info->queued_bytes);
+}
 
 static void gather(const struct pfl_agent *self, struct figures *ret_figures)
 {
@@ -45,27 +80,18 @@ static void gather(const struct pfl_agent *self, struct figures *ret_figures)
     for (size_t i = 0; i < self->conf.relays_len; i++) {
         struct pfl_dialer *dialer = self->uplinks[i].dialer;
 
-        f.relays_connected += dialer != NULL && pfl_dialer_get_h2(dialer) != NULL;
+        if (dialer == NULL || pfl_dialer_get_h2(dialer) == NULL)
+            continue;
+        f.relays_connected++;
+        add_queue(&f.to_relays, pfl_dialer_get_queued_bytes(dialer));
     }
     PFL_LIST_EACH (it, &self->streams) {
         struct pfl_agent_stream_info info;
 
         pfl_agent_stream_get_info(pfl_agent_stream_of_node(it), &info);
-        f.streams_orphaned += !info.is_carried && !info.is_over;
-        f.resumes += info.resumes;
-        f.sent_bytes += info.sent_bytes;
+        add_stream(&f, &info);
     }
     *ret_figures = f;
-}
-
-static bool is_service_there(const char *socket)
-{
-    int fd;
-
-    if (pfl_fdsock_connect_unix(socket, &fd) != 0)
-        return false;
-    close(fd);
-    return true;
 }
 
 static void collect_streams(const struct figures *f, struct pfl_metrics *m)
@@ -88,14 +114,47 @@ static void collect_streams(const struct figures *f, struct pfl_metrics *m)
                        "What the streams' spools hold in files.", (double)f->spool_disk_bytes);
 }
 
-static void collect(void *user, struct pfl_metrics *m)
+static void collect_queues(const struct figures *f, struct pfl_metrics *m)
+{
+    static const struct pfl_metrics_label relay = {"towards", "relay"};
+    static const struct pfl_metrics_label service = {"towards", "service"};
+
+    pfl_metrics_family(m, PFL_METRICS_GAUGE, "perfleet_agent_send_queue_bytes",
+                       "Bytes that wait for the kernel, of all connections.");
+    pfl_metrics_row(m, &relay, 1, (double)f->to_relays.bytes);
+    pfl_metrics_row(m, &service, 1, (double)f->to_service.bytes);
+    pfl_metrics_family(m, PFL_METRICS_GAUGE, "perfleet_agent_send_queue_longest_bytes",
+                       "Of them, those of the connection that has most.");
+    pfl_metrics_row(m, &relay, 1, (double)f->to_relays.longest_bytes);
+    pfl_metrics_row(m, &service, 1, (double)f->to_service.longest_bytes);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_agent_stream_window_bytes",
+                       "What operators let streams send at a time.", (double)f->window_bytes);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_agent_stream_window_used_bytes",
+                       "Of it, what was sent and is not used up by the operator.",
+                       (double)f->window_used_bytes);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_agent_streams_waiting",
+                       "Carried streams that have more to send now.", f->streams_waiting);
+}
+
+static void collect_losses(const struct pfl_agent_metrics *self, struct pfl_metrics *m)
+{
+    const struct pfl_spool_pool *pool = &self->agent->pool;
+
+    pfl_service_view_collect_losses(pfl_service_watch_get(self->watch), m);
+    pfl_service_view_row_loss(m, "tunnel", "stream_expired", pool->expired);
+    pfl_service_view_row_loss(m, "tunnel", "spool_broken", pool->broken);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_agent_spools_full_total",
+                       "Streams whose spool was full: the service was held back.",
+                       (double)pool->full);
+}
+
+static void collect_own(const struct pfl_agent_metrics *self, struct pfl_metrics *m)
 {
     static const struct pfl_metrics_label labels[] = {{"program", "perfleet-agent"},
                                                       {"version", PFL_VERSION}};
-    const struct pfl_agent *a = user;
     struct figures f;
 
-    gather(a, &f);
+    gather(self->agent, &f);
     pfl_metrics_family(m, PFL_METRICS_GAUGE, "perfleet_build_info", "Always 1.");
     pfl_metrics_row(m, labels, 2, 1);
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_agent_relays",
@@ -103,9 +162,10 @@ static void collect(void *user, struct pfl_metrics *m)
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_agent_relays_connected",
                        "Of them, those that it is connected to.", f.relays_connected);
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_agent_service_reachable",
-                       "1 when the tracing service takes connections, else 0: tried now.",
-                       is_service_there(a->conf.consumer_socket));
+                       "1 when the tracing service answers, else 0: asked now.",
+                       pfl_service_watch_get(self->watch)->is_known);
     collect_streams(&f, m);
+    collect_queues(&f, m);
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_certificate_expiry_timestamp_seconds",
                        "When the own certificate ends.", (double)f.certificate_end_s);
     if (f.crl_end_s != INT64_MAX)
@@ -113,30 +173,86 @@ static void collect(void *user, struct pfl_metrics *m)
                            "When the first of the revocation lists ends.", (double)f.crl_end_s);
 }
 
+/* ---- the door ---- */
+
+static void collect(void *user, struct pfl_metrics *m)
+{
+    const struct pfl_agent_metrics *self = user;
+
+    collect_own(self, m);
+    pfl_service_view_collect(pfl_service_watch_get(self->watch), m);
+    collect_losses(self, m);
+}
+
+static bool refresh(void *user)
+{
+    struct pfl_agent_metrics *self = user;
+
+    return pfl_service_watch_ask(self->watch);
+}
+
+static void on_asked(void *user)
+{
+    struct pfl_agent_metrics *self = user;
+
+    pfl_metrics_port_go_on(self->door);
+}
+
 static const char *refuse(void *user, const struct pfl_tls_identity *who)
 {
-    const struct pfl_agent *a = user;
+    const struct pfl_agent_metrics *self = user;
     struct pfl_identity_refusal why;
 
-    if (pfl_identity_authorize(who->uri, a->fleet, PFL_IDENTITY_OPERATOR, &why) == 0)
+    if (pfl_identity_authorize(who->uri, self->agent->fleet, PFL_IDENTITY_OPERATOR, &why) == 0)
         return NULL;
     return why.reason;
 }
 
 int pfl_agent_metrics_open(const struct pfl_agent_daemon_conf *conf, uv_loop_t *loop,
-                           struct pfl_agent *agent, struct pfl_metrics_port **ret_door)
+                           struct pfl_agent *agent, struct pfl_agent_metrics **ret_metrics)
 {
+    struct pfl_agent_metrics *self;
     struct pfl_metrics_port_conf door = {
         .loop = loop,
         .listen_address = conf->metrics_listen,
         .socket_path = conf->metrics_socket,
         .files = conf->agent.files,
         .refuse = refuse,
+        .refresh = refresh,
         .collect = collect,
-        .user = agent,
     };
+    struct pfl_service_watch_conf watch = {
+        .loop = loop, .socket = agent->conf.consumer_socket, .on_done = on_asked};
+    int rc;
 
     if (conf->metrics_listen == NULL && conf->metrics_socket == NULL)
         return 0;
-    return pfl_metrics_port_open(&door, ret_door);
+    self = pfl_mem_zalloc(sizeof(*self));
+    if (self == NULL)
+        return PFL_ENOMEM;
+    self->agent = agent;
+    door.user = watch.user = self;
+    rc = pfl_service_watch_open(&watch, &self->watch);
+    if (rc == 0)
+        rc = pfl_metrics_port_open(&door, &self->door);
+    if (rc != 0)
+        pfl_agent_metrics_close(self);
+    else
+        *ret_metrics = self;
+    return rc;
+}
+
+void pfl_agent_metrics_reload(struct pfl_agent_metrics *self)
+{
+    if (self != NULL)
+        pfl_metrics_port_reload(self->door);
+}
+
+void pfl_agent_metrics_close(struct pfl_agent_metrics *self)
+{
+    if (self == NULL)
+        return;
+    pfl_metrics_port_close(self->door);
+    pfl_service_watch_close(self->watch);
+    pfl_mem_free(self);
 }

@@ -32,6 +32,9 @@ struct pfl_spool_pool {
     uint64_t disk_max_stream_bytes; /* and each of them to this */
     uint64_t gone_sent_bytes;       /* of streams that are gone: what each had sent, */
     uint64_t gone_resumes;          /* and how often it was resumed */
+    uint64_t expired;               /* streams that nobody came back for, */
+    uint64_t broken;                /* whose spool failed, */
+    uint64_t full;                  /* whose spool was full once */
 };
 
 /* A stream is gone: its memory is, and what it did is kept. */

@@ -31,6 +31,7 @@ static void tell_full(struct pfl_agent_stream *s)
     if (s->is_full_told)
         return;
     s->is_full_told = true;
+    s->pool->full++;
     pfl_log_warn("spool-full",
                  "stream=%s operator=%s memory_bytes=%zu file_bytes=%llu "
                  "effect=\"the service is held back until the operator reads\"",
@@ -80,6 +81,7 @@ void pfl_agent_stream_out_on_spool(void *user)
     struct pfl_agent_stream *s = user;
 
     if (pfl_spool_is_broken(s->spool) || pfl_agent_stream_out_refill(s) != 0) {
+        s->pool->broken++;
         pfl_agent_stream_kill(s);
         return;
     }

@@ -71,7 +71,10 @@ void pfl_agent_stream_kill(struct pfl_agent_stream *self)
 
 static void on_ttl(uv_timer_t *timer)
 {
-    pfl_agent_stream_kill(timer->data);
+    struct pfl_agent_stream *s = timer->data;
+
+    s->pool->expired += !pfl_resume_is_done(&s->resume);
+    pfl_agent_stream_kill(s);
 }
 
 static void orphan(struct pfl_agent_stream *s)
@@ -282,5 +285,9 @@ void pfl_agent_stream_get_info(const struct pfl_agent_stream *self,
         .is_carried = self->leg != NULL,
         .is_over = self->resume.is_in_ended && self->resume.is_out_ended,
         .is_done = pfl_resume_is_done(&self->resume),
+        .queued_bytes = self->service != NULL ? pfl_stream_queued_bytes(self->service) : 0,
+        .window_bytes = self->leg != NULL ? self->resume.peer_window_bytes : 0,
+        .unused_bytes = self->leg != NULL ? self->resume.out.next - self->resume.out.base : 0,
+        .is_waiting = self->leg != NULL && pfl_replay_unsent(&self->resume.out) != 0,
     };
 }

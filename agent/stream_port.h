@@ -79,8 +79,12 @@ struct pfl_agent_stream_info {
     uint64_t ttl_ms;
     unsigned resumes;
     bool is_carried;
-    bool is_over; /* both directions have ended, the last bytes perhaps not used up */
-    bool is_done; /* and those are, too; remembered only */
+    bool is_over;          /* both directions have ended, the last bytes perhaps not used up */
+    bool is_done;          /* and those are, too; remembered only */
+    uint64_t queued_bytes; /* for the service's socket */
+    uint64_t window_bytes; /* what the operator's side lets us send at a time; 0 without a leg */
+    uint64_t unused_bytes; /* of it, what was sent and is not used up there */
+    bool is_waiting;       /* there is more to send, now */
 };
 void pfl_agent_stream_get_info(const struct pfl_agent_stream *self,
                                struct pfl_agent_stream_info *ret_info);

@@ -86,6 +86,8 @@ static void on_splice_ended(void *user, const struct pfl_splice_stats *stats)
     pfl_list_remove(&c->node);
     c->asker.hub->ended.bytes_to_host += stats->bytes_to_host;
     c->asker.hub->ended.bytes_to_operator += stats->bytes_to_operator;
+    c->asker.hub->ended.cut +=
+        stats->operator_code == PFL_H2_DETACH || stats->host_code == PFL_H2_DETACH;
     count_stream(c->asker.hub, c->asker.host, false);
     if (c->account != NULL)
         pfl_account_close(c->account);
@@ -111,6 +113,16 @@ void pfl_hub_get_traffic(const struct pfl_hub *self, struct pfl_traffic *ret_tra
         ret_traffic->open++;
         ret_traffic->bytes_to_host += stats.bytes_to_host;
         ret_traffic->bytes_to_operator += stats.bytes_to_operator;
+        ret_traffic->held_to_host += stats.held_to_host;
+        ret_traffic->held_to_operator += stats.held_to_operator;
+        ret_traffic->unused_to_host += stats.unused_to_host;
+        ret_traffic->unused_to_operator += stats.unused_to_operator;
+    }
+    PFL_LIST_EACH (it, &self->peers) {
+        const struct pfl_peer *p = PFL_CONTAINER_OF(it, struct pfl_peer, node);
+
+        if (p->link != NULL)
+            pfl_traffic_add_queue(ret_traffic, pfl_tunnel_link_get_queued_bytes(p->link));
     }
 }
 
@@ -258,6 +270,7 @@ void pfl_carry(struct pfl_peer *p, struct pfl_h2_stream *leg, const struct pfl_c
     }
     pfl_list_append(&p->hub->carried, &c->node);
     p->hub->ended.begun++;
+    p->hub->ended.resumed += is_resume;
     count_stream(p->hub, c->asker.host, true);
     pfl_asker_audit(&c->asker, is_resume ? "resume" : "connect", 0, NULL);
 }

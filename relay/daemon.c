@@ -24,9 +24,9 @@ struct daemon {
     uv_signal_t signals[3];
     struct pfl_watchdog watchdog;
     uv_timer_t deadline;
-    struct pfl_port *port;            /* owned; NULL once closed */
-    struct pfl_join_port *join;       /* owned; NULL: none, or closed */
-    struct pfl_metrics_port *metrics; /* the same */
+    struct pfl_port *port;             /* owned; NULL once closed */
+    struct pfl_join_port *join;        /* owned; NULL: none, or closed */
+    struct pfl_relay_metrics *metrics; /* the same */
     uint64_t drain_timeout_ms;
     bool is_stopping;
 };
@@ -40,7 +40,7 @@ static void on_port_closed(void *user)
     d->port = NULL;
     pfl_join_port_close(d->join);
     d->join = NULL;
-    pfl_metrics_port_close(d->metrics);
+    pfl_relay_metrics_close(d->metrics);
     d->metrics = NULL;
     for (int i = 0; i < 3; i++)
         uv_close((uv_handle_t *)&d->signals[i], NULL);
@@ -79,7 +79,7 @@ static void reload(struct daemon *d)
     pfl_notify_send_reloading();
     pfl_port_reload(d->port);
     pfl_join_port_reload(d->join);
-    pfl_metrics_port_reload(d->metrics);
+    pfl_relay_metrics_reload(d->metrics);
     pfl_notify_send("READY=1");
 }
 

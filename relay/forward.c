@@ -49,11 +49,18 @@ struct pfl_forward {
     bool is_idle_end;
 };
 
+static size_t get_queued(const struct side *s)
+{
+    return s->stream != NULL ? pfl_stream_queued_bytes(s->stream) : 0;
+}
+
 void pfl_forward_get_stats(const struct pfl_forward *self, struct pfl_forward_stats *ret_stats)
 {
     *ret_stats = (struct pfl_forward_stats){
         .bytes_to_local = self->sides[REMOTE].bytes_in,
         .bytes_to_remote = self->sides[LOCAL].bytes_in,
+        .queued_to_local = get_queued(&self->sides[LOCAL]),
+        .queued_to_remote = get_queued(&self->sides[REMOTE]),
         .remote_err = self->sides[REMOTE].err,
         .local_err = self->sides[LOCAL].err,
         .is_idle_end = self->is_idle_end,

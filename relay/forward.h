@@ -26,6 +26,8 @@ struct pfl_forward;
 struct pfl_forward_stats {
     uint64_t bytes_to_local;
     uint64_t bytes_to_remote;
+    size_t queued_to_local; /* for the kernel, now */
+    size_t queued_to_remote;
     int remote_err; /* pfl_err of the end of each side; 0 in order */
     int local_err;
     bool is_idle_end; /* ended because nothing moved after one side had finished */

@@ -2,16 +2,25 @@
 /*
  * The relay's figures: see metrics_port.h and docs/metrics.md.
  *
- * Happy path: for each scrape, walk connections, streams and hosts and write what they count.
- * Failures: those of the encoder, which end the answer. Ownership: borrows the port. Limits: rows
- * of a host for each of PFL_INVENTORY_MAX_HOSTS; the encoder's maximum.
+ * Happy path: for each scrape, ask the service if the relay serves one (tunnel/service_watch.h),
+ * walk connections, streams and hosts and write what they count. Failures: a service that does not
+ * answer has no figures; those of the encoder end the answer. Ownership: door and watch; borrows
+ * the port. Limits: rows of a host for each of PFL_INVENTORY_MAX_HOSTS; the encoder's maximum.
  */
 #include "relay/metrics_port.h"
 
+#include "base/mem.h"
 #include "relay/inventory.h"
 #include "relay/port_impl.h"
+#include "tunnel/service_watch.h"
 
 #define NS_PER_S 1e9
+
+struct pfl_relay_metrics {
+    struct pfl_port *port;           /* borrowed */
+    struct pfl_metrics_port *door;   /* owned */
+    struct pfl_service_watch *watch; /* owned; NULL: it serves no socket of this host */
+};
 
 enum host_figure {
     HOST_CONNECTED,
@@ -102,16 +111,51 @@ static void add_raw(const struct pfl_port *p, struct pfl_traffic *sum)
         sum->open++;
         sum->bytes_to_host += stats.bytes_to_local;
         sum->bytes_to_operator += stats.bytes_to_remote;
+        pfl_traffic_add_queue(sum, stats.queued_to_local);
+        pfl_traffic_add_queue(sum, stats.queued_to_remote);
     }
     sum->begun += p->ended.begun;
+    sum->cut += p->ended.cut;
     sum->bytes_to_host += p->ended.bytes_to_host;
     sum->bytes_to_operator += p->ended.bytes_to_operator;
 }
 
-static void collect_traffic(const struct pfl_port *p, struct pfl_metrics *m)
+/* A family of one row each way. */
+static void both_ways(struct pfl_metrics *m, enum pfl_metrics_type type, const char *const text[2],
+                      const uint64_t values[2])
 {
     static const struct pfl_metrics_label to_host = {"direction", "to_host"};
     static const struct pfl_metrics_label to_operator = {"direction", "to_operator"};
+
+    pfl_metrics_family(m, type, text[0], text[1]);
+    pfl_metrics_row(m, &to_host, 1, (double)values[0]);
+    pfl_metrics_row(m, &to_operator, 1, (double)values[1]);
+}
+
+static void collect_flow(const struct pfl_traffic *sum, struct pfl_metrics *m)
+{
+    static const char *const bytes[] = {"perfleet_relay_stream_bytes_total",
+                                        "Bytes carried in streams."};
+    static const char *const held[] = {"perfleet_relay_stream_held_bytes",
+                                       "Bytes that came from one side and wait for the other."};
+    static const char *const used[] = {"perfleet_relay_stream_window_used_bytes",
+                                       "Bytes sent in streams and not used up by that side."};
+
+    both_ways(m, PFL_METRICS_COUNTER, bytes,
+              (const uint64_t[]){sum->bytes_to_host, sum->bytes_to_operator});
+    both_ways(m, PFL_METRICS_GAUGE, held,
+              (const uint64_t[]){sum->held_to_host, sum->held_to_operator});
+    both_ways(m, PFL_METRICS_GAUGE, used,
+              (const uint64_t[]){sum->unused_to_host, sum->unused_to_operator});
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_relay_send_queue_bytes",
+                       "Bytes that wait for the kernel, of all connections.", (double)sum->queued);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_relay_send_queue_longest_bytes",
+                       "Of them, those of the connection that has most.",
+                       (double)sum->queued_longest);
+}
+
+static void collect_traffic(const struct pfl_port *p, struct pfl_metrics *m)
+{
     struct pfl_traffic sum = {0};
 
     if (p->hub != NULL)
@@ -121,10 +165,11 @@ static void collect_traffic(const struct pfl_port *p, struct pfl_metrics *m)
                        "Operators' streams to hosts now.", (double)sum.open);
     pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_relay_streams_total",
                        "Operators' streams begun or resumed.", (double)sum.begun);
-    pfl_metrics_family(m, PFL_METRICS_COUNTER, "perfleet_relay_stream_bytes_total",
-                       "Bytes carried in streams.");
-    pfl_metrics_row(m, &to_host, 1, (double)sum.bytes_to_host);
-    pfl_metrics_row(m, &to_operator, 1, (double)sum.bytes_to_operator);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_relay_stream_resumes_total",
+                       "Of them, those resumed.", (double)sum.resumed);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_relay_streams_cut_total",
+                       "Streams whose connection was lost on one side.", (double)sum.cut);
+    collect_flow(&sum, m);
 }
 
 static void collect_certificates(const struct pfl_port *p, struct pfl_metrics *m)
@@ -138,11 +183,28 @@ static void collect_certificates(const struct pfl_port *p, struct pfl_metrics *m
                            (double)pfl_tls_conf_get_crl_end(p->tls));
 }
 
+static void collect_service(const struct pfl_relay_metrics *self, struct pfl_metrics *m)
+{
+    const struct pfl_service_view *view;
+
+    if (self->watch == NULL)
+        return;
+    view = pfl_service_watch_get(self->watch);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_relay_service_reachable",
+                       "1 when the tracing service of this host answers, else 0: asked now.",
+                       view->is_known);
+    pfl_service_view_collect(view, m);
+    pfl_service_view_collect_losses(view, m);
+}
+
+/* ---- the door ---- */
+
 static void collect(void *user, struct pfl_metrics *m)
 {
     static const struct pfl_metrics_label labels[] = {{"program", "perfleet-relay"},
                                                       {"version", PFL_VERSION}};
-    struct pfl_port *p = user;
+    const struct pfl_relay_metrics *self = user;
+    struct pfl_port *p = self->port;
 
     pfl_metrics_family(m, PFL_METRICS_GAUGE, "perfleet_build_info", "Always 1.");
     pfl_metrics_row(m, labels, 2, 1);
@@ -156,20 +218,35 @@ static void collect(void *user, struct pfl_metrics *m)
     collect_certificates(p, m);
     if (p->hub != NULL)
         collect_hosts(pfl_hub_get_inventory(p->hub), m);
+    collect_service(self, m);
+}
+
+static bool refresh(void *user)
+{
+    struct pfl_relay_metrics *self = user;
+
+    return self->watch == NULL || pfl_service_watch_ask(self->watch);
+}
+
+static void on_asked(void *user)
+{
+    struct pfl_relay_metrics *self = user;
+
+    pfl_metrics_port_go_on(self->door);
 }
 
 static const char *refuse(void *user, const struct pfl_tls_identity *who)
 {
-    const struct pfl_port *p = user;
+    const struct pfl_relay_metrics *self = user;
     struct pfl_identity_refusal why;
 
-    if (pfl_identity_authorize(who->uri, p->fleet, PFL_IDENTITY_OPERATOR, &why) == 0)
+    if (pfl_identity_authorize(who->uri, self->port->fleet, PFL_IDENTITY_OPERATOR, &why) == 0)
         return NULL;
     return why.reason;
 }
 
-int pfl_relay_metrics_open(const struct pfl_daemon_conf *conf, uv_loop_t *loop,
-                           struct pfl_port *port, struct pfl_metrics_port **ret_door)
+static int open_parts(struct pfl_relay_metrics *self, const struct pfl_daemon_conf *conf,
+                      uv_loop_t *loop)
 {
     struct pfl_metrics_port_conf door = {
         .loop = loop,
@@ -177,11 +254,50 @@ int pfl_relay_metrics_open(const struct pfl_daemon_conf *conf, uv_loop_t *loop,
         .socket_path = conf->metrics_socket,
         .files = conf->port.files,
         .refuse = refuse,
+        .refresh = refresh,
         .collect = collect,
-        .user = port,
+        .user = self,
     };
+    struct pfl_service_watch_conf watch = {
+        .loop = loop, .socket = conf->port.consumer_socket, .on_done = on_asked, .user = self};
+    int rc = 0;
+
+    if (self->port->hub == NULL || conf->port.is_socket_given)
+        rc = pfl_service_watch_open(&watch, &self->watch);
+    return rc == 0 ? pfl_metrics_port_open(&door, &self->door) : rc;
+}
+
+int pfl_relay_metrics_open(const struct pfl_daemon_conf *conf, uv_loop_t *loop,
+                           struct pfl_port *port, struct pfl_relay_metrics **ret_metrics)
+{
+    struct pfl_relay_metrics *self;
+    int rc;
 
     if (conf->metrics_listen == NULL && conf->metrics_socket == NULL)
         return 0;
-    return pfl_metrics_port_open(&door, ret_door);
+    self = pfl_mem_zalloc(sizeof(*self));
+    if (self == NULL)
+        return PFL_ENOMEM;
+    self->port = port;
+    rc = open_parts(self, conf, loop);
+    if (rc != 0)
+        pfl_relay_metrics_close(self);
+    else
+        *ret_metrics = self;
+    return rc;
+}
+
+void pfl_relay_metrics_reload(struct pfl_relay_metrics *self)
+{
+    if (self != NULL)
+        pfl_metrics_port_reload(self->door);
+}
+
+void pfl_relay_metrics_close(struct pfl_relay_metrics *self)
+{
+    if (self == NULL)
+        return;
+    pfl_metrics_port_close(self->door);
+    pfl_service_watch_close(self->watch);
+    pfl_mem_free(self);
 }

@@ -47,6 +47,7 @@ static void on_forward_ended(void *user, const struct pfl_forward_stats *stats)
                  pfl_err_str(stats->local_err), stats->is_idle_end ? " idle=yes" : "");
     c->port->ended.bytes_to_host += stats->bytes_to_local;
     c->port->ended.bytes_to_operator += stats->bytes_to_remote;
+    c->port->ended.cut += stats->remote_err != 0 || stats->local_err != 0;
     audit(c, "end", 0, stats);
     if (c->account != NULL)
         pfl_account_close(c->account);

@@ -45,12 +45,21 @@ struct pfl_splice {
     void *user;
 };
 
+static uint64_t get_unused(const struct side *s)
+{
+    return s->leg != NULL ? s->sent + s->allowance - s->credited : 0;
+}
+
 void pfl_splice_get_stats(const struct pfl_splice *self, struct pfl_splice_stats *ret_stats)
 {
     *ret_stats = (struct pfl_splice_stats){
         .bytes_to_host = self->sides[HOST].sent,
         .bytes_to_operator = self->sides[OPERATOR].sent,
         .status = self->status,
+        .held_to_host = pfl_replay_kept(&self->sides[OPERATOR].queue),
+        .held_to_operator = pfl_replay_kept(&self->sides[HOST].queue),
+        .unused_to_host = get_unused(&self->sides[HOST]),
+        .unused_to_operator = get_unused(&self->sides[OPERATOR]),
         .operator_code = self->sides[OPERATOR].code,
         .host_code = self->sides[HOST].code,
     };

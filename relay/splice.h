@@ -17,7 +17,11 @@ struct pfl_splice;
 struct pfl_splice_stats {
     uint64_t bytes_to_host;
     uint64_t bytes_to_operator;
-    unsigned status;        /* the agent's answer; 0: there was none */
+    unsigned status;       /* the agent's answer; 0: there was none */
+    uint64_t held_to_host; /* came, and has not gone on */
+    uint64_t held_to_operator;
+    uint64_t unused_to_host; /* of the windows: sent, and not used up there */
+    uint64_t unused_to_operator;
     uint32_t operator_code; /* how each leg ended: enum pfl_h2_code */
     uint32_t host_code;
 };

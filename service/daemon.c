@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 
 #include "base/io/alarm.h"
+#include "base/io/loop_watch.h"
 #include "base/io/watchdog.h"
 #include "base/log.h"
 #include "base/notify.h"
@@ -43,6 +44,7 @@ struct daemon {
     size_t signals_len; /* initialized */
     bool has_alarm;
     struct pfl_watchdog watchdog;
+    struct pfl_loop_watch loop_watch; /* runs once somebody asked for figures */
     struct pfl_guardrails_port guardrails;
     struct pfl_service_facts facts;
     struct pfl_service service;
@@ -76,6 +78,19 @@ static int set_boost(void *user, const struct pfl_boost *boost)
 {
     (void)user;
     return pfl_boost_port_set(boost);
+}
+
+static void measure(void *user, struct pfl_figures *figures)
+{
+    struct daemon *d = user;
+    struct pfl_loop_look look;
+
+    if (!d->is_stopping)
+        pfl_loop_watch_start(&d->loop_watch, &d->loop);
+    pfl_loop_watch_look(&d->loop_watch, &look);
+    figures->values[PFL_FIGURE_CPU_NS] = look.cpu_ns;
+    figures->values[PFL_FIGURE_LOOP_BUSY_NS] = look.busy_ns;
+    figures->values[PFL_FIGURE_LOOP_LONGEST_NS] = look.longest_ns;
 }
 
 static void on_alarm(void *user)
@@ -112,6 +127,7 @@ static void stop(struct daemon *d)
     for (size_t i = 0; i < d->signals_len; i++)
         uv_close((uv_handle_t *)&d->signals[i], NULL);
     pfl_watchdog_close(&d->watchdog);
+    (void)pfl_loop_watch_close(&d->loop_watch, NULL, NULL);
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -199,6 +215,7 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
                                        .random = read_random,
                                        .submit = submit_work,
                                        .boost = set_boost,
+                                       .measure = measure,
                                        .user = &d,
                                        .disk = &pfl_disk_port_ops,
                                        .disk_user = &d.loop,

@@ -420,6 +420,11 @@ struct pfl_h2 *pfl_dialer_get_h2(struct pfl_dialer *self)
     return self->state == STATE_UP ? pfl_tunnel_link_get_h2(self->link) : NULL;
 }
 
+size_t pfl_dialer_get_queued_bytes(const struct pfl_dialer *self)
+{
+    return self->state == STATE_UP ? pfl_tunnel_link_get_queued_bytes(self->link) : 0;
+}
+
 int64_t pfl_dialer_get_relay_end_s(const struct pfl_dialer *self)
 {
     return self->relay_end_s;

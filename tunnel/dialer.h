@@ -38,6 +38,8 @@ PFL_MUST_USE int pfl_dialer_open(const struct pfl_dialer_conf *conf,
                                  struct pfl_dialer **ret_dialer);
 /* NULL while it is down. */
 struct pfl_h2 *pfl_dialer_get_h2(struct pfl_dialer *self);
+/* What waits for the kernel; 0 while it is down. */
+size_t pfl_dialer_get_queued_bytes(const struct pfl_dialer *self);
 /* The relay's name in its certificate; "" before the first connection. */
 const char *pfl_dialer_get_relay(const struct pfl_dialer *self);
 /* When that certificate expires (UNIX time); 0 before the first connection. */

@@ -212,6 +212,11 @@ struct pfl_h2 *pfl_tunnel_link_get_h2(struct pfl_tunnel_link *self)
     return self->h2;
 }
 
+size_t pfl_tunnel_link_get_queued_bytes(const struct pfl_tunnel_link *self)
+{
+    return self->stream != NULL ? pfl_stream_queued_bytes(self->stream) : 0;
+}
+
 void pfl_tunnel_link_close(struct pfl_tunnel_link *self)
 {
     self->is_close_wanted = true;

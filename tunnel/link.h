@@ -34,6 +34,8 @@ PFL_MUST_USE int pfl_tunnel_link_open(const struct pfl_tunnel_link_conf *conf,
                                       struct pfl_tunnel_link **ret_link);
 /* Borrowed until on_closed. */
 struct pfl_h2 *pfl_tunnel_link_get_h2(struct pfl_tunnel_link *self);
+/* Ciphertext that waits for the kernel. */
+size_t pfl_tunnel_link_get_queued_bytes(const struct pfl_tunnel_link *self);
 /* Sends what there is, then closes. Asynchronous, idempotent, legal in callbacks of the h2. */
 void pfl_tunnel_link_close(struct pfl_tunnel_link *self);
 

@@ -3,21 +3,22 @@
  * The door of scrapers: see metrics_port.h.
  *
  * Happy path: accept; over TLS both show certificates and the owner is asked; one request is read
- * (scrape.h), answered with its length, and our direction ended; the peer's end, or the timer,
- * closes. Failures: a status for what can be answered, else the end of that connection, with a log
- * line (limited). Ownership: the port owns listeners, TLS conf and connections; a connection its
- * stream and timer; what is left last frees the port. Limits: those of the header; a text of
- * PFL_METRICS_MAX_BYTES; a request of PFL_SCRAPE_MAX_BYTES.
+ * (scrape.h), answered with its length (at once, or when the owner has fresh figures), and our
+ * direction ended; the peer's end, or the timer, closes. Failures: a status for what can be
+ * answered, else the end of that connection, with a log line (limited). Ownership: the port owns
+ * listeners, TLS conf and connections; a connection its stream and timer; what is left last frees
+ * the port. Limits: those of the header; a text of PFL_METRICS_MAX_BYTES; a request of
+ * PFL_SCRAPE_MAX_BYTES.
  */
 #include "base/io/metrics_port.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/io/fdsock.h"
 #include "base/io/listener.h"
+#include "base/io/loop_watch.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -34,12 +35,8 @@ struct pfl_metrics_port {
     struct pfl_listener *tls_listener;  /* owned; NULL: none, or closed */
     struct pfl_listener *unix_listener; /* the same */
     struct pfl_list connections;        /* owned */
-    uv_prepare_t turn;                  /* once a turn of the loop, before it waits */
-    bool is_turn_open;
-    uint64_t turn_ns; /* when it was called last */
-    uint64_t idle_ns; /* what the loop had waited by then */
-    uint64_t busy_ns; /* all turns */
-    uint64_t longest_ns;
+    struct pfl_loop_watch watch;
+    bool is_watching; /* until it is closed */
     uint64_t scrapes;
     struct pfl_log_limit log;
     bool is_closing;
@@ -52,6 +49,8 @@ struct scraper {
     struct pfl_stream *stream;     /* owned; NULL once closed */
     bool is_tls;
     bool is_answered;
+    bool is_waiting; /* for the owner's figures to be fresh */
+    bool is_ended;   /* the peer sends no more */
     uv_timer_t timer;
     size_t head_len;
     uint8_t head[PFL_SCRAPE_MAX_BYTES];
@@ -63,7 +62,7 @@ static const char *const alpn[] = {"http/1.1", NULL};
 
 static void free_if_gone(struct pfl_metrics_port *p)
 {
-    if (!p->is_closing || p->tls_listener != NULL || p->unix_listener != NULL || p->is_turn_open ||
+    if (!p->is_closing || p->tls_listener != NULL || p->unix_listener != NULL || p->is_watching ||
         !pfl_list_is_empty(&p->connections))
         return;
     pfl_tls_conf_unref(p->tls);
@@ -99,40 +98,21 @@ static void tell(struct scraper *s, const char *reason)
 
 /* ---- figures of ours ---- */
 
-static void on_turn(uv_prepare_t *handle)
-{
-    struct pfl_metrics_port *p = handle->data;
-    uint64_t now_ns = uv_hrtime();
-    uint64_t idle_ns = uv_metrics_idle_time(p->conf.loop);
-    uint64_t passed_ns = now_ns - p->turn_ns;
-    uint64_t waited_ns = idle_ns - p->idle_ns;
-    uint64_t turn_ns = passed_ns > waited_ns ? passed_ns - waited_ns : 0;
-
-    p->turn_ns = now_ns;
-    p->idle_ns = idle_ns;
-    p->busy_ns += turn_ns;
-    if (turn_ns > p->longest_ns)
-        p->longest_ns = turn_ns;
-}
-
 static void collect_own(struct pfl_metrics_port *p, struct pfl_metrics *m)
 {
-    struct rusage usage = {0};
-    double cpu_s;
+    struct pfl_loop_look look;
 
-    (void)getrusage(RUSAGE_SELF, &usage);
-    cpu_s = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+    pfl_loop_watch_look(&p->watch, &look);
     pfl_metrics_single(m, PFL_METRICS_COUNTER, "process_cpu_seconds_total",
-                       "Processor time of the process, user and system.", cpu_s);
+                       "Processor time of the process, user and system.",
+                       (double)look.cpu_ns / NS_PER_S);
     pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_loop_busy_seconds_total",
-                       "Time in which the loop did not wait.", (double)p->busy_ns / NS_PER_S);
+                       "Time in which the loop did not wait.", (double)look.busy_ns / NS_PER_S);
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_loop_longest_turn_seconds",
                        "Longest turn of the loop since the last scrape.",
-                       (double)p->longest_ns / NS_PER_S);
+                       (double)look.longest_ns / NS_PER_S);
     pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_scrapes_total",
                        "Answers with figures, this one among them.", (double)p->scrapes);
-    p->longest_ns = 0;
 }
 
 /* ---- the answer ---- */
@@ -156,6 +136,8 @@ static void send_answer(struct scraper *s, unsigned status, struct pfl_span body
     iov[1] = (struct iovec){(void *)(uintptr_t)body.data, body.len};
     if (pfl_stream_writev(s->stream, iov, body.len != 0 ? 2 : 1, -1) != 0)
         pfl_stream_close(s->stream);
+    else if (s->is_ended)
+        pfl_stream_close_after_flush(s->stream, PFL_METRICS_PORT_LIFETIME_MS);
     else
         pfl_stream_shutdown(s->stream);
 }
@@ -189,6 +171,30 @@ static void send_figures(struct scraper *s)
     pfl_metrics_fini(&m);
 }
 
+/* Now, or when the owner says that it knows what there is to know. */
+static void refresh(struct scraper *s)
+{
+    struct pfl_metrics_port *p = s->port;
+
+    s->is_waiting = p->conf.refresh != NULL && !p->conf.refresh(p->conf.user);
+    if (!s->is_waiting)
+        send_figures(s);
+}
+
+void pfl_metrics_port_go_on(struct pfl_metrics_port *self)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &self->connections) {
+        struct scraper *s = PFL_CONTAINER_OF(it, struct scraper, node);
+
+        if (!s->is_waiting || self->is_closing || s->stream == NULL)
+            continue;
+        s->is_waiting = false;
+        send_figures(s);
+    }
+}
+
 /* ---- one connection ---- */
 
 /* After the answer the rest is dropped, so that the peer gets to read it. */
@@ -199,13 +205,13 @@ static void on_data(void *user, struct pfl_span data)
     size_t len = data.len < room ? data.len : room;
     unsigned status;
 
-    if (s->is_answered || s->port->is_closing)
+    if (s->is_answered || s->is_waiting || s->port->is_closing)
         return;
     memcpy(s->head + s->head_len, data.data, len);
     s->head_len += len;
     status = pfl_scrape_judge(pfl_span_of(s->head, s->head_len));
     if (status == 200)
-        send_figures(s);
+        refresh(s);
     else if (status != 0)
         send_words(s, status);
 }
@@ -214,9 +220,10 @@ static void on_eof(void *user)
 {
     struct scraper *s = user;
 
+    s->is_ended = true;
     if (s->is_answered)
         pfl_stream_close_after_flush(s->stream, PFL_METRICS_PORT_LIFETIME_MS);
-    else
+    else if (!s->is_waiting) /* one who asked and ended its direction gets the answer yet */
         pfl_stream_close(s->stream);
 }
 
@@ -319,11 +326,11 @@ static void on_unix_listener_closed(void *user)
     free_if_gone(p);
 }
 
-static void on_turn_closed(uv_handle_t *handle)
+static void on_watch_closed(void *user)
 {
-    struct pfl_metrics_port *p = handle->data;
+    struct pfl_metrics_port *p = user;
 
-    p->is_turn_open = false;
+    p->is_watching = false;
     free_if_gone(p);
 }
 
@@ -389,17 +396,6 @@ static int open_unix(struct pfl_metrics_port *p)
     return rc;
 }
 
-static void watch_turns(struct pfl_metrics_port *p)
-{
-    (void)uv_loop_configure(p->conf.loop, UV_METRICS_IDLE_TIME);
-    (void)uv_prepare_init(p->conf.loop, &p->turn);
-    p->is_turn_open = true;
-    p->turn.data = p;
-    p->turn_ns = uv_hrtime();
-    (void)uv_prepare_start(&p->turn, on_turn);
-    uv_unref((uv_handle_t *)&p->turn);
-}
-
 int pfl_metrics_port_open(const struct pfl_metrics_port_conf *conf,
                           struct pfl_metrics_port **ret_port)
 {
@@ -412,7 +408,8 @@ int pfl_metrics_port_open(const struct pfl_metrics_port_conf *conf,
     p->conf.files.is_server = true;
     p->conf.files.alpn = alpn;
     pfl_list_init(&p->connections);
-    watch_turns(p);
+    pfl_loop_watch_start(&p->watch, p->conf.loop);
+    p->is_watching = true;
     rc = open_tls(p);
     if (rc == 0)
         rc = open_unix(p);
@@ -441,7 +438,7 @@ void pfl_metrics_port_close(struct pfl_metrics_port *self)
     if (self == NULL || self->is_closing)
         return;
     self->is_closing = true;
-    uv_close((uv_handle_t *)&self->turn, on_turn_closed);
+    (void)pfl_loop_watch_close(&self->watch, on_watch_closed, self);
     if (self->tls_listener != NULL)
         pfl_listener_close(self->tls_listener);
     if (self->unix_listener != NULL)

@@ -23,6 +23,9 @@ struct pfl_metrics_port_conf {
     /* Who came over TLS, with a certificate of the fleet's authority, may have the figures. NULL:
      * yes; else why not (static). */
     const char *(*refuse)(void *user, const struct pfl_tls_identity *who);
+    /* True: collect may come at once. False: pfl_metrics_port_go_on will be called, from the loop.
+     * NULL: always true. */
+    bool (*refresh)(void *user);
     void (*collect)(void *user, struct pfl_metrics *metrics); /* synchronous */
     void *user;                                               /* borrowed until close */
 };
@@ -31,6 +34,8 @@ struct pfl_metrics_port_conf {
  * PFL_ENOMEM, errors of pfl_tls_conf_new. */
 PFL_MUST_USE int pfl_metrics_port_open(const struct pfl_metrics_port_conf *conf,
                                        struct pfl_metrics_port **ret_port);
+/* What the scrapers wait for is there: all of them are answered. */
+void pfl_metrics_port_go_on(struct pfl_metrics_port *self);
 /* For connections to come; the old certificate stays when the new one does not load (logged). NULL
  * is legal. */
 void pfl_metrics_port_reload(struct pfl_metrics_port *self);

@@ -569,6 +569,11 @@ void pfl_trace_buffer_stats_get(const struct pfl_trace_buffer *self,
     *ret_stats = self->stats;
 }
 
+uint64_t pfl_trace_buffer_get_used_bytes(const struct pfl_trace_buffer *self)
+{
+    return self->ring.used_bytes;
+}
+
 void pfl_trace_buffer_each_source(const struct pfl_trace_buffer *self,
                                   void (*each)(void *user, const struct pfl_trace_buffer_source *s),
                                   void *user)

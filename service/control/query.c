@@ -17,6 +17,7 @@ enum {
     STATE_VERSION = 5,
     STATE_SESSION = 6,
     STATE_SUPPORTS_SESSIONS = 7,
+    STATE_FIGURES = PFL_FIGURES_FIELD,
 };
 
 struct parts {
@@ -121,6 +122,14 @@ static void encode_session(struct pfl_message *m, const void *entry)
     pfl_message_end(m, mark);
 }
 
+static void encode_figures(struct pfl_message *m, const void *entry)
+{
+    size_t mark = pfl_message_begin(m, STATE_FIGURES);
+
+    pfl_figures_encode(m, entry);
+    pfl_message_end(m, mark);
+}
+
 static void add_head(struct parts *p, const struct pfl_query *query)
 {
     const struct pfl_service *service = query->service;
@@ -158,11 +167,16 @@ static void add_sources(struct parts *p, const struct pfl_producer *producer)
 int pfl_query_state(const struct pfl_query *query, pfl_query_part_cb part, void *user)
 {
     struct parts p = {.part = part, .user = user};
+    struct pfl_figures figures;
     struct pfl_list *it;
 
     pfl_buf_init(&p.state, PFL_QUERY_SPLIT_BYTES);
     p.m = pfl_message_of(&p.state);
     add_head(&p, query);
+    if (query->has_figures) {
+        pfl_figures_gather(query->service, &figures);
+        add_entry(&p, encode_figures, &figures);
+    }
     if (!query->sessions_only) {
         PFL_LIST_EACH (it, &query->service->producers) {
             add_entry(&p, encode_producer, PFL_CONTAINER_OF(it, struct pfl_producer, node));

@@ -14,6 +14,7 @@ struct pfl_query {
     const struct pfl_service *service;
     uint32_t uid; /* who asks: sees own sessions, root sees all */
     bool sessions_only;
+    bool has_figures; /* wanted */
 };
 
 /* Calls `part` for each part; the parts merge by concatenation. PFL_ENOMEM, PFL_ELIMIT (a single

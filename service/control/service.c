@@ -322,6 +322,7 @@ void pfl_service_remove_buffers(struct pfl_service *self, struct pfl_session *se
 {
     struct pfl_list *it;
 
+    pfl_figures_keep_session(&self->gone, session);
     for (size_t i = 0; i < session->plan->buffers_len; i++) {
         uint16_t id = session->buffers[i].id;
 

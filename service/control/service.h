@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "service/buffer/commit.h"
+#include "service/control/figures.h"
 #include "service/control/relay_book.h"
 #include "service/session/disk.h"
 #include "service/session/flush.h"
@@ -30,12 +31,14 @@ struct pfl_service_conf {
     void (*random)(void *user, void *dst, size_t len);
     pfl_work_submit submit;                                  /* NULL: costly work is done at once */
     int (*boost)(void *user, const struct pfl_boost *boost); /* NULL: no session may ask for it */
-    void *user;                                              /* borrowed */
-    const struct pfl_service_facts *facts;                   /* borrowed */
-    const struct pfl_disk_ops *disk;                         /* NULL: sessions cannot write files */
-    void *disk_user;                                         /* borrowed */
-    uint32_t sessions_max;                                   /* 0: PFL_SERVICE_MAX_SESSIONS */
-    uint32_t sessions_per_uid_max; /* 0: PFL_SERVICE_MAX_SESSIONS_PER_UID */
+    /* Sets those of the process: CPU time, its loop. NULL: they are 0. */
+    void (*measure)(void *user, struct pfl_figures *figures);
+    void *user;                            /* borrowed */
+    const struct pfl_service_facts *facts; /* borrowed */
+    const struct pfl_disk_ops *disk;       /* NULL: sessions cannot write files */
+    void *disk_user;                       /* borrowed */
+    uint32_t sessions_max;                 /* 0: PFL_SERVICE_MAX_SESSIONS */
+    uint32_t sessions_per_uid_max;         /* 0: PFL_SERVICE_MAX_SESSIONS_PER_UID */
 };
 
 struct pfl_service_buffer {
@@ -81,6 +84,7 @@ struct pfl_service {
     uint64_t due_ms;        /* nothing is due before, CLOCK_MONOTONIC: session_timers.h */
     struct pfl_boost boost; /* in force */
     bool is_locked_down;
+    struct pfl_figures gone; /* what sessions that are gone counted */
 };
 
 PFL_MUST_USE int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *conf);

@@ -325,6 +325,8 @@ static int query_service_state(void *user, struct pfl_rpc_request request, struc
     struct pfl_query query = {.service = conn->service, .uid = conn->cred.uid};
     int rc = read_flag(bytes, 1, &query.sessions_only);
 
+    if (rc == 0)
+        rc = read_flag(bytes, PFL_FIGURES_FIELD, &query.has_figures);
     return rc != 0 ? rc : pfl_query_state(&query, send_query_part, &scope);
 }
 

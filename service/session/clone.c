@@ -114,7 +114,21 @@ static struct pfl_session *find_source(const struct pfl_service *service,
     return find_named(service, request->session_name);
 }
 
-static int clear_buffers(const struct pfl_session *session)
+/* What the session's buffer counted until now is not counted there any more. */
+static int take_buffer(struct pfl_service *service, struct pfl_trace_buffer *ring,
+                       struct pfl_trace_buffer **ret_taken)
+{
+    struct pfl_figures counted = service->gone;
+    int rc;
+
+    pfl_figures_keep_buffer(&counted, ring);
+    rc = pfl_trace_buffer_take(ring, ret_taken);
+    if (rc == 0)
+        service->gone = counted;
+    return rc;
+}
+
+static int clear_buffers(struct pfl_service *service, const struct pfl_session *session)
 {
     for (size_t i = 0; i < session->plan->buffers_len; i++) {
         struct pfl_trace_buffer *old;
@@ -123,7 +137,7 @@ static int clear_buffers(const struct pfl_session *session)
         if (!session->plan->buffers[i].clear_before_clone ||
             !pfl_trace_buffer_has_data(session->buffers[i].ring))
             continue;
-        rc = pfl_trace_buffer_take(session->buffers[i].ring, &old);
+        rc = take_buffer(service, session->buffers[i].ring, &old);
         if (rc != 0)
             return rc;
         pfl_trace_buffer_free(old);
@@ -235,7 +249,8 @@ void pfl_clone_start(struct pfl_service *service, struct pfl_consumer *consumer,
         fail(consumer, why);
         return;
     }
-    if (clear_buffers(session) != 0 || make_clone(service, session, request, &clone) != 0) {
+    if (clear_buffers(service, session) != 0 ||
+        make_clone(service, session, request, &clone) != 0) {
         fail(consumer, "the service has no memory for a clone now");
         return;
     }
@@ -275,7 +290,7 @@ static int clone_buffers(struct pfl_service *service, struct pfl_clone *clone,
 
         if (session->plan->buffers[i].transfer_on_clone != is_transfer)
             continue;
-        rc = is_transfer ? pfl_trace_buffer_take(ring, &clone->buffers[i])
+        rc = is_transfer ? take_buffer(service, ring, &clone->buffers[i])
                          : pfl_trace_buffer_clone(ring, &clone->buffers[i]);
         if (rc != 0)
             return rc;

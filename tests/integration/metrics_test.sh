@@ -24,6 +24,8 @@ scrape() {
 local_scrape() { curl -sS -m 5 -o "$2" -w '%{http_code}\n' --unix-socket "$WORK/$1.metrics" "http://localhost${3:-/metrics}"; }
 relay_says() { local_scrape relay "$WORK/now" >/dev/null && [ "$("${METRICS[@]}" value "$WORK/now" "$1")" = "$2" ]; }
 agent_says() { local_scrape agent "$WORK/now" >/dev/null && [ "$("${METRICS[@]}" value "$WORK/now" "$1")" = "$2" ]; }
+agent_is_above() { local_scrape agent "$WORK/now" >/dev/null && is_more "$("${METRICS[@]}" value "$WORK/now" "$1")" "$2" >/dev/null; }
+DISCARDED='perfleet_losses_total{hop="buffer",cause="discarded"}'
 value() { "${METRICS[@]}" value "$WORK/$1" "$2"; }
 is_more() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a > b) }' || { echo "$1 is not above $2"; return 1; }; }
 
@@ -97,8 +99,63 @@ check "a clock's offset is less than its error: it is the same clock" is_more \
     "$(value relay.after 'perfleet_relay_host_clock_error_seconds{host="one"}')" "$(awk -v o="$OFFSET" 'BEGIN { printf "%.17g", o < 0 ? -o : o }')"
 check "the loop's longest turn is told" is_more "$(value relay.after perfleet_loop_longest_turn_seconds)" 0
 check "the service can be reached" agent_says perfleet_agent_service_reachable 1
+
+# ---- the service through the agent
+check "the agent knows the service's version" eval 'grep -q "^perfleet_service_info{version=\"perfleetd" "$WORK/agent.after"'
+check "its producers" agent_says perfleet_service_producers 1
+check "and data sources" is_more "$(value now perfleet_service_data_sources)" 0
+check "that a session was" is_more "$(value agent.after perfleet_service_sessions_total)" 0
+check "that none is left" agent_says perfleet_service_sessions 0
+check "bytes that came in are counted" is_more "$(value agent.after perfleet_service_written_bytes_total)" 1000
+check "of a session that is gone, too, and of them those that were read" \
+    is_more "$(value agent.after perfleet_service_read_bytes_total)" 1000
+check "and a flush" is_more "$(value agent.after perfleet_service_flushes_total)" 0
+printf 'buffers { size_kb: 64 fill_policy: DISCARD }\nbuffers { size_kb: 64 }\ndata_sources { config { name: "%s" target_buffer: 0 } }\n' \
+    "$EXAMPLE_SOURCE" >"$WORK/small"
+start small "$BIN/perfleet" record -c "$WORK/small" -o "$WORK/small.pftrace" --host "one=unix:$WORK/one/consumer.sock"
+check "a buffer that fills is seen while it does" wait_for 20 agent_is_above 'perfleet_service_buffer_used_bytes{policy="discard"}' 50000
+check "as is its size" agent_says 'perfleet_service_buffer_bytes{policy="discard"}' 65536
+check "and what it loses" wait_for 20 agent_is_above "$DISCARDED" 0
+check "a session that records is counted" agent_says perfleet_service_sessions_started 1
+LOST=$(value now "$DISCARDED")
+kill -INT "$STARTED"
+check "the session is gone" wait_for 20 agent_says perfleet_service_sessions 0
+check "what it lost is not forgotten" not is_more "$LOST" "$(value now "$DISCARDED")"
+check "the loop's turns of the service are told" is_more "$(value now perfleet_service_loop_busy_seconds_total)" 0
+check "queues and windows are told" eval 'grep -q "^perfleet_agent_send_queue_bytes{towards=\"service\"}" "$WORK/now" && grep -q ^perfleet_agent_stream_window_bytes "$WORK/now"'
+for text in agent.after now; do
+    check "$text is what a strict reader takes" "${METRICS[@]}" format "$WORK/$text"
+    check "all of $text is in docs/metrics.md" "${METRICS[@]}" documented "$WORK/$text" "$ROOT/docs/metrics.md"
+done
+scrape_twenty() { for _ in {1..20}; do local_scrape agent "$WORK/now" || return 1; done; }
+cp "$WORK/one.log" "$WORK/one.before"
+check "twenty scrapes are answered" says '^200$' scrape_twenty
+check "and nothing of it is in the service's log" cmp "$WORK/one.log" "$WORK/one.before"
 kill "$SERVICE_PID"
 check "and cannot when it is gone" wait_for 10 agent_says perfleet_agent_service_reachable 0
+check "and says nothing of it then" not grep -q ^perfleet_service_ "$WORK/now"
+
+# ---- Perfetto's own service
+if [ -x "${PERFETTO_BIN_DIR:-/nonexistent}/traced" ]; then
+    mkdir "$WORK/stock"
+    use_service stock
+    start stock "$PERFETTO_BIN_DIR/traced"
+    wait_for 20 test -S "$PERFETTO_CONSUMER_SOCK_NAME"
+    start producer "$BIN/perfleet-example"
+    pki host stock --ip 127.0.0.1
+    # shellcheck disable=SC2046
+    start stock_agent "$BIN/perfleet-agent" --relay "$RELAY" $(files host-stock) \
+        --consumer-socket "$WORK/stock/consumer.sock" --metrics-socket "$WORK/stock.metrics"
+    stock_says() { local_scrape stock "$WORK/now" >/dev/null && [ "$(value now "$1")" = "$2" ]; }
+    check "an agent before Perfetto's service knows its producers" wait_for 20 stock_says perfleet_service_producers 1
+    check "and sessions" stock_says perfleet_service_sessions 0
+    check "and version" grep -q '^perfleet_service_info{version="Perfetto' "$WORK/now"
+    check "and says of losses what it knows itself" \
+        eval 'grep -q "^perfleet_losses_total{hop=\"tunnel\"" "$WORK/now" && ! grep -q "^perfleet_losses_total{hop=\"buffer\"" "$WORK/now"'
+    check "that text is strict, too" "${METRICS[@]}" format "$WORK/now"
+else
+    skip "an agent before Perfetto's service knows its producers" "PERFETTO_BIN_DIR does not name Perfetto's programs"
+fi
 
 # ---- a Prometheus
 if command -v prometheus >/dev/null; then
@@ -116,7 +173,7 @@ END
     wait_for 20 prometheus_port
     knows() { [ "$(curl -sS -m 5 -G "http://$(prometheus_port)/api/v1/query" --data-urlencode "query=$1" | grep -o "\"$2\"\]" | wc -l)" -ge 1 ]; }
     check "a Prometheus scrapes both" wait_for 20 knows 'sum(up{job="perfleet"})' 2
-    check "and has what they said" wait_for 20 knows 'perfleet_relay_hosts_connected' 1
+    check "and has what they said" wait_for 20 knows 'perfleet_relay_host_connected{host="one"}' 1
 else
     skip "a Prometheus scrapes both" "there is none"
 fi
