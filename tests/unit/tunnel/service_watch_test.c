@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <stdlib.h> /* mkdtemp */
 #include <string.h>
 #include <unistd.h>
 
@@ -165,7 +165,7 @@ static void ask(struct fixture *f)
 
 static int set_up(void **state)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
+    struct fixture *f = pfl_mem_zalloc(sizeof(*f));
     struct pfl_listener_conf listener = {.loop = &f->loop,
                                          .address = f->path,
                                          .max_connections = 64,
@@ -198,7 +198,7 @@ static int tear_down(void **state)
     stop_listening(f);
     assert_int_equal(uv_loop_close(&f->loop), 0);
     (void)rmdir(f->folder);
-    free(f);
+    pfl_mem_free(f);
     pfl_sweep_assert_no_leak();
     return 0;
 }
