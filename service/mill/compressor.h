@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A batch of packets -> one packet that holds them compressed (docs/abi/service.md section 8):
- * field 50, a zlib stream of level 6, or field 133, a zstd frame. Knows no threads: one caller at a
+ * field 50, a zlib stream, or field 133, a zstd frame. Knows no threads: one caller at a
  * time, whichever thread that is.
  */
 #ifndef PFL_SERVICE_COMPRESSOR_H

@@ -8,9 +8,9 @@
  * Happy path: add copies packets into `in`; seal makes room in `mid` and `out`; run fills them,
  * maybe in another thread, without any allocation; next hands out what came of it.
  * Failures: compression that fails leaves the batch uncompressed, which every reader understands.
- * A malformed packet is counted and left out. Owned: filter, compressor, buffers. Limits: one
- * batch, about PFL_MILL_BATCH_BYTES, and its copies; a giant packet makes a giant batch, whose
- * memory is given back afterwards.
+ * A malformed packet is counted and nothing is left of it. Owned: filter, compressor, buffers.
+ * Limits: one batch, about PFL_MILL_BATCH_BYTES, and its copies; a giant packet makes a giant
+ * batch, whose memory is given back afterwards.
  */
 #include "service/mill/mill.h"
 
@@ -251,10 +251,10 @@ bool pfl_mill_next(struct pfl_mill *self, struct pfl_span *ret_packet)
         self->results.left = 0;
         return true;
     }
-    while (!is_cancelled(self) && pfl_reader_field(&self->results, &f)) {
+    if (!is_cancelled(self) && pfl_reader_field(&self->results, &f)) {
         assert(marks != NULL); /* a mark for each packet */
         if (marks[self->results_at++] == MARK_MALFORMED)
-            continue;
+            f.bytes = (struct pfl_span){0};
         *ret_packet = f.bytes;
         return true;
     }

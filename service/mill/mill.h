@@ -67,8 +67,8 @@ void pfl_mill_run(struct pfl_mill *self);
 /* The batch that is running yields nothing, and ends soon. */
 void pfl_mill_cancel(struct pfl_mill *self);
 /* The results in order; borrowed until the mill is used again. A packet of which nothing was left
- * is empty; one that was malformed is not there, except inside a compressed batch, where it is
- * empty too. False: no more, and the mill takes the next batch. */
+ * is empty, with data that is not NULL; one that was malformed is empty with data that is, and
+ * inside a compressed batch like the other. False: no more, and the mill takes the next batch. */
 bool pfl_mill_next(struct pfl_mill *self, struct pfl_span *ret_packet);
 
 /* Of all batches that were run. Not while one is running. */

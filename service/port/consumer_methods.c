@@ -9,6 +9,7 @@
  * be read are PFL_EPARSE, which the rpc host answers; other failures close the connection.
  */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "proto/ds_config.h"
@@ -124,6 +125,10 @@ static int enable_tracing(void *user, struct pfl_rpc_request request, struct pfl
     }
     if (why[0] == '\0')
         (void)snprintf(why, sizeof(why), "the service has no memory for a session now");
+    /* It was for this session. */
+    if (conn->fd >= 0)
+        (void)close(conn->fd);
+    conn->fd = -1;
     pfl_log_info("session-refused", "uid=%u pid=%lld reason=%s", conn->cred.uid,
                  (long long)conn->cred.pid, pfl_log_quote_str(why));
     return reply_enable(conn, why);

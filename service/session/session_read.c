@@ -10,7 +10,8 @@
  *
  * In a session that filters or compresses, packets go through its mill in batches: while one is
  * with the worker the results of the one before are sent, and no more is kept than READ_AHEAD and
- * a batch. The statistics follow alone, unfiltered, when the filter has counted everything.
+ * a batch. For frames a batch is filled in steps, and others are served in between. The statistics
+ * follow alone, unfiltered, when the filter has counted everything.
  *
  * Failure: PFL_ENOMEM at the start; then nothing was told and the next read tells it. Limit: the
  * rendered packets, PACKETS_MAX_BYTES.
@@ -29,6 +30,7 @@
 #define STATS_ROOM_BYTES  100000u
 #define PROVENANCE_MAX    65536u /* bytes */
 #define READ_AHEAD_BYTES  (512u * 1024)
+#define FILL_STEP_BYTES   (64u * 1024)
 
 static void encode_clocks(struct pfl_message *m, const struct pfl_service *service,
                           const struct pfl_session *session)
@@ -253,12 +255,17 @@ static void on_drained(void *user, struct pfl_readback *readback)
 
 /* ---- through the mill ---- */
 
+static bool is_for_file(const struct pfl_session_read *self)
+{
+    return self->session->file != NULL && self == &self->session->file->read;
+}
+
 static void on_back(void *user)
 {
     const struct pfl_session_read *self = user;
     const struct pfl_consumer *consumer = self->session->consumer;
 
-    if (self->session->file != NULL && self == &self->session->file->read) {
+    if (is_for_file(self)) {
         pfl_session_file_resume(self->session->file);
         return;
     }
@@ -266,25 +273,30 @@ static void on_back(void *user)
         consumer->ops->on_read_ready(consumer->port);
 }
 
+/* Of a malformed packet a file has an empty one, and who reads over the socket has nothing. */
 static int take_results(struct pfl_session_read *self)
 {
     struct pfl_span packet;
     int rc = 0;
 
-    while (rc == 0 && pfl_mill_next(self->session->mill->mill, &packet))
-        rc = packet.len != 0 ? pfl_readback_push(self->readback, packet)
-                             : pfl_readback_push_empty(self->readback);
+    while (rc == 0 && pfl_mill_next(self->session->mill->mill, &packet)) {
+        if (packet.len != 0)
+            rc = pfl_readback_push(self->readback, packet);
+        else if (packet.data != NULL || is_for_file(self))
+            rc = pfl_readback_push_empty(self->readback);
+    }
     return rc;
 }
 
-/* Fills the batch; the source's end is the end of this phase. */
+/* Fills the batch by a step; the source's end is the end of this phase. */
 static int fill_batch(struct pfl_session_read *self)
 {
     struct pfl_mill *mill = self->session->mill->mill;
     struct pfl_readback_packet packet;
+    size_t filled = 0;
     int rc = 0;
 
-    while (rc == 0 && !pfl_mill_is_full(mill)) {
+    while (rc == 0 && !pfl_mill_is_full(mill) && filled < FILL_STEP_BYTES) {
         rc = pfl_readback_next_packet(self->source, &packet);
         if (rc == PFL_EEOF) {
             self->phase = PFL_READ_STATISTICS;
@@ -294,6 +306,7 @@ static int fill_batch(struct pfl_session_read *self)
             self->on_packet(self->user, &packet);
         if (rc == 0)
             rc = pfl_mill_add(mill, packet.slices, packet.slices_len, packet.tail, packet.buffer);
+        filled += packet.bytes;
     }
     return rc;
 }
@@ -319,7 +332,7 @@ static int add_stats(struct pfl_session_read *self)
     return m.rc;
 }
 
-/* Results of the batch that is back, then the next batch; the mill is idle. */
+/* Results of the batch that is back, then a step of the next batch; the mill is idle. */
 static int turn_mill(struct pfl_session_read *self)
 {
     struct pfl_mill_job *job = self->session->mill;
@@ -329,7 +342,7 @@ static int turn_mill(struct pfl_session_read *self)
         rc = fill_batch(self);
     else if (rc == 0 && self->phase == PFL_READ_STATISTICS)
         rc = add_stats(self);
-    if (rc != 0)
+    if (rc != 0 || (self->phase == PFL_READ_PACKETS && !pfl_mill_is_full(job->mill)))
         return rc;
     if (!pfl_mill_is_empty(job->mill))
         return pfl_mill_job_start(job);
@@ -338,25 +351,16 @@ static int turn_mill(struct pfl_session_read *self)
     return 0;
 }
 
-static bool can_turn(const struct pfl_session_read *self)
+bool pfl_session_read_can_go_on(const struct pfl_session_read *self)
 {
     return self->source != NULL && !self->session->mill->is_running &&
            pfl_readback_is_held(self->readback) &&
            pfl_readback_get_pending_bytes(self->readback) < READ_AHEAD_BYTES;
 }
 
-static int turn_ahead(struct pfl_session_read *self)
-{
-    int rc = 0;
-
-    while (rc == 0 && can_turn(self))
-        rc = turn_mill(self);
-    return rc;
-}
-
 int pfl_session_read_next_frame(struct pfl_session_read *self, struct pfl_readback_frame *ret_frame)
 {
-    int rc = turn_ahead(self);
+    int rc = pfl_session_read_can_go_on(self) ? turn_mill(self) : 0;
 
     return rc != 0 ? rc : pfl_readback_next_frame(self->readback, ret_frame);
 }
@@ -364,8 +368,10 @@ int pfl_session_read_next_frame(struct pfl_session_read *self, struct pfl_readba
 int pfl_session_read_next_packet(struct pfl_session_read *self,
                                  struct pfl_readback_packet *ret_packet)
 {
-    int rc = turn_ahead(self);
+    int rc = 0;
 
+    while (rc == 0 && pfl_session_read_can_go_on(self))
+        rc = turn_mill(self);
     return rc != 0 ? rc : pfl_readback_next_packet(self->readback, ret_packet);
 }
 

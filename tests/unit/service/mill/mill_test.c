@@ -191,6 +191,10 @@ static void filtered_packets_stay_and_malformed_ones_are_counted(void **state)
     assert_memory_equal(packet.data, "\x08\x01", 2);
     assert_true(pfl_mill_next(mill, &packet));
     assert_int_equal(packet.len, 0);
+    assert_non_null(packet.data);
+    assert_true(pfl_mill_next(mill, &packet));
+    assert_int_equal(packet.len, 0);
+    assert_null(packet.data); /* the malformed one */
     assert_true(pfl_mill_next(mill, &packet));
     assert_memory_equal(packet.data, "\x10\x03", 2);
     assert_false(pfl_mill_next(mill, &packet));

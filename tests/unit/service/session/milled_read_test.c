@@ -22,6 +22,11 @@
 #define EVENTS_ONLY                                                                                \
     "trace_filter { bytecode_v2: \"\\013\\001\\000\\251\\004\\000\\320\\267\\343\\362\\004\" }"
 
+/* Trace.packet -> {synchronization_marker {}}: but its bytes are no message. */
+#define MARKERS_ARE_NONE                                                                           \
+    "trace_filter { bytecode_v2: "                                                                 \
+    "\"\\013\\001\\000\\243\\002\\002\\000\\000\\245\\225\\320\\341\\006\" }"
+
 static struct pfl_port_kit kit;
 static struct pfl_kit_client reader;
 static struct pfl_kit_client other;
@@ -90,6 +95,8 @@ struct seen {
     unsigned events;
     unsigned stats;
     bool has_filter_stats;
+    uint64_t filtered; /* what these say */
+    uint64_t malformed;
 };
 
 static void look(struct pfl_span trace, struct seen *seen);
@@ -104,14 +111,30 @@ static void look_inside(struct pfl_span bytes, struct seen *seen)
     look(pfl_span_of(content, len), seen);
 }
 
+static void look_at_filter_stats(struct pfl_span bytes, struct seen *seen)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_field f;
+
+    seen->has_filter_stats = true;
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == 1)
+            seen->filtered = f.value;
+        if (f.id == 4)
+            seen->malformed = f.value;
+    }
+}
+
 static void look_at_stats(struct pfl_span bytes, struct seen *seen)
 {
     struct pfl_reader r = pfl_reader_of(bytes);
     struct pfl_field f;
 
     seen->stats++;
-    while (pfl_reader_field(&r, &f))
-        seen->has_filter_stats = seen->has_filter_stats || f.id == 11;
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == 11)
+            look_at_filter_stats(f.bytes, seen);
+    }
 }
 
 static void look(struct pfl_span trace, struct seen *seen)
@@ -178,6 +201,17 @@ static void a_filtered_session_keeps_emptied_packets_and_the_statistics(void **s
     assert_int_equal(seen.stats, 1);
     assert_true(seen.has_filter_stats);
     assert_int_equal(seen.packets, seen.events + seen.empty + seen.stats);
+}
+
+static void of_a_malformed_packet_nothing_is_sent(void **state)
+{
+    struct seen seen;
+
+    (void)state;
+    (void)pfl_kit_consumer_enable(&reader, MARKERS_ARE_NONE);
+    seen = read_and_look(pfl_kit_client_invoke(&reader, KIT_READ, NO_ARGS));
+    assert_int_equal(seen.malformed, 1);
+    assert_int_equal(seen.packets, seen.filtered - 1 + seen.stats);
 }
 
 static void filter_and_compression_work_together(void **state)
@@ -282,6 +316,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_compressed_session_holds_the_same_packets),
         CASE(a_filtered_session_keeps_emptied_packets_and_the_statistics),
+        CASE(of_a_malformed_packet_nothing_is_sent),
         CASE(filter_and_compression_work_together),
         CASE(others_are_served_while_a_batch_is_with_the_worker),
         CASE(a_second_call_goes_on_where_the_first_waits),

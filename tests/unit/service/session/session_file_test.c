@@ -128,6 +128,51 @@ static void the_descriptor_is_written_from_where_it_stands(void **state)
     (void)close(fd);
 }
 
+/* Packets of a file whose session had that filter. */
+static unsigned count_filtered(const char *config, unsigned *ret_empty)
+{
+    static uint8_t bytes[1 << 20];
+    int fd = make_file();
+    uint64_t enable = pfl_kit_consumer_enable_fd(&consumer, config, fd);
+    struct pfl_reader r;
+    struct pfl_field packet;
+    unsigned count = 0;
+
+    pfl_kit_client_expect_empty(&consumer, call(KIT_DISABLE), true, false);
+    pfl_kit_consumer_expect_disabled(&consumer, enable, NULL);
+    pfl_kit_client_expect_empty(&consumer, call(KIT_FREE), true, false);
+    r = pfl_reader_of(pfl_span_of(bytes, read_file(fd, bytes, sizeof(bytes))));
+    *ret_empty = 0;
+    while (pfl_reader_field(&r, &packet)) {
+        *ret_empty += packet.bytes.len == 0;
+        count++;
+    }
+    assert_false(r.failed);
+    (void)close(fd);
+    return count;
+}
+
+static void of_a_packet_that_is_malformed_for_the_filter_an_empty_one_is_written(void **state)
+{
+    unsigned empty;
+    unsigned empty_and_malformed;
+    unsigned count;
+
+    (void)state;
+    /* Trace.packet -> {synchronization_marker}, as a string and as a message, which it is not. */
+    count = count_filtered(
+        FILE_CONFIG
+        "trace_filter { bytecode_v2: \"\\013\\001\\000\\241\\002\\000\\351\\312\\272\\332\\011\" }",
+        &empty);
+    assert_int_equal(
+        count_filtered(FILE_CONFIG
+                       "trace_filter { bytecode_v2: "
+                       "\"\\013\\001\\000\\243\\002\\002\\000\\000\\245\\225\\320\\341\\006\" }",
+                       &empty_and_malformed),
+        count);
+    assert_true(empty_and_malformed > empty);
+}
+
 static void reading_is_empty_while_the_file_is_written(void **state)
 {
     int fd = make_file();
@@ -272,6 +317,19 @@ static void of_a_path_and_a_descriptor_the_path_is_written(void **state)
     assert_int_equal(unlink(config), 0);
 }
 
+static void the_descriptor_of_a_refused_session_is_no_later_ones(void **state)
+{
+    int fd = make_file();
+    uint64_t enable =
+        pfl_kit_consumer_enable_fd(&consumer, "duration_ms: 4294967295 " FILE_CONFIG, fd);
+
+    (void)state;
+    pfl_kit_consumer_expect_disabled(&consumer, enable, "duration_ms");
+    enable = pfl_kit_consumer_enable(&consumer, FILE_CONFIG);
+    pfl_kit_consumer_expect_disabled(&consumer, enable, "pass a descriptor");
+    (void)close(fd);
+}
+
 static void a_path_that_exists_is_refused_and_stays(void **state)
 {
     char config[256];
@@ -344,6 +402,9 @@ int main(void)
             the_file_is_a_whole_trace_when_the_session_is_told_to_be_over, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_descriptor_is_written_from_where_it_stands, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(
+            of_a_packet_that_is_malformed_for_the_filter_an_empty_one_is_written, set_up,
+            tear_down),
         cmocka_unit_test_setup_teardown(reading_is_empty_while_the_file_is_written, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_full_file_ends_the_session_below_its_limit, set_up,
@@ -356,6 +417,8 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(of_a_path_and_a_descriptor_the_path_is_written, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(the_descriptor_of_a_refused_session_is_no_later_ones,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_path_that_exists_is_refused_and_stays, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_segment_begins_like_a_trace_and_is_in_the_index,
                                         set_up, tear_down),
