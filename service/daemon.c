@@ -39,6 +39,8 @@
 struct daemon {
     uv_loop_t loop;
     struct pfl_alarm alarm;
+    struct pfl_wakeup wakeup; /* of the workers and of the files' threads */
+    struct pfl_worker_port workers;
     uv_prepare_t prepare;
     uv_signal_t signals[2];
     size_t signals_len; /* initialized */
@@ -71,7 +73,7 @@ static int submit_work(void *user, struct pfl_work *work)
 {
     struct daemon *d = user;
 
-    return pfl_worker_port_submit(&d->loop, work);
+    return pfl_worker_port_submit(&d->workers, work);
 }
 
 static int set_boost(void *user, const struct pfl_boost *boost)
@@ -208,6 +210,34 @@ static void raise_descriptor_limit(void)
         pfl_log_warn("descriptor-limit-not-raised", "errno=%d", errno);
 }
 
+/* The loop, and how threads reach it. */
+static int open_loop(struct daemon *d)
+{
+    int rc = uv_loop_init(&d->loop) == 0 ? 0 : PFL_EIO;
+
+    if (rc != 0)
+        return rc;
+    rc = pfl_wakeup_open(&d->wakeup, &d->loop);
+    if (rc != 0)
+        goto no_wakeup;
+    rc = pfl_worker_port_open(&d->workers, &d->wakeup);
+    if (rc == 0)
+        return 0;
+    pfl_wakeup_close(&d->wakeup);
+    (void)uv_run(&d->loop, UV_RUN_DEFAULT);
+no_wakeup:
+    (void)uv_loop_close(&d->loop);
+    return rc;
+}
+
+static void close_loop(struct daemon *d)
+{
+    pfl_worker_port_close(&d->workers);
+    pfl_wakeup_close(&d->wakeup);
+    (void)uv_run(&d->loop, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&d->loop);
+}
+
 int pfl_daemon_run(const struct pfl_daemon_conf *conf)
 {
     static struct daemon d;
@@ -218,7 +248,7 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
                                        .measure = measure,
                                        .user = &d,
                                        .disk = &pfl_disk_port_ops,
-                                       .disk_user = &d.loop,
+                                       .disk_user = &d.wakeup,
                                        .sessions_max = conf->sessions_max,
                                        .sessions_per_uid_max = conf->sessions_per_uid_max,
                                        .facts = &d.facts};
@@ -226,11 +256,12 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
 
     raise_descriptor_limit();
     pfl_host_facts_read(&d.facts);
-    if (uv_loop_init(&d.loop) != 0)
-        return PFL_EIO;
+    rc = open_loop(&d);
+    if (rc != 0)
+        return rc;
     rc = pfl_service_init(&d.service, &service);
     if (rc != 0) {
-        (void)uv_loop_close(&d.loop);
+        close_loop(&d);
         return rc;
     }
     rc = open_handles(&d);
@@ -246,6 +277,6 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
         conf->on_ready(conf->user);
     (void)uv_run(&d.loop, UV_RUN_DEFAULT);
     pfl_service_fini(&d.service);
-    (void)uv_loop_close(&d.loop);
+    close_loop(&d);
     return rc;
 }

@@ -3,8 +3,8 @@
  * Writing in a thread.
  *
  * open starts the file's thread, which waits. submit gives it a copy of the job; it does the steps
- * and wakes the loop, which calls `done`. close asks the thread to leave after what it does now;
- * when it has left, an async handle's last wake-up joins it and frees the file. A write is repeated
+ * and posts the file to the loop, which calls `done`. close asks the thread to leave after what it
+ * does now; when it has left, the last note joins it and frees the file. A write is repeated
  * until all is written or it fails; the first failure skips the steps behind it, but not the
  * closing ones.
  *
@@ -28,7 +28,8 @@
 #define COPY_MAX_BYTES  65536u /* at a time, on the thread's stack */
 
 struct pfl_disk_file {
-    uv_async_t async;
+    struct pfl_wakeup_note note; /* first: on_note casts */
+    struct pfl_wakeup *wakeup;   /* borrowed; held */
     uv_thread_t thread;
     uv_mutex_t lock;
     uv_cond_t wake;
@@ -39,6 +40,7 @@ struct pfl_disk_file {
     struct pfl_disk_result result;
     bool has_job;    /* the thread shall work, or does */
     bool has_result; /* the loop shall take it */
+    bool is_posted;
     bool is_closing;
     bool has_left; /* the thread */
 };
@@ -148,6 +150,17 @@ static struct pfl_disk_result do_job(struct pfl_disk_file *file, const struct pf
     return result;
 }
 
+/* Gives up the lock: the loop takes it as soon as it knows, and shall not wait for this thread. */
+static void unlock_and_post(struct pfl_disk_file *file)
+{
+    bool is_posted = file->is_posted;
+
+    file->is_posted = true;
+    uv_mutex_unlock(&file->lock);
+    if (!is_posted)
+        pfl_wakeup_post(file->wakeup, &file->note);
+}
+
 static void run_thread(void *user)
 {
     struct pfl_disk_file *file = user;
@@ -169,27 +182,25 @@ static void run_thread(void *user)
         file->result = result;
         file->has_job = false;
         file->has_result = true;
-        (void)uv_async_send(&file->async);
+        unlock_and_post(file);
+        uv_mutex_lock(&file->lock);
     }
     for (size_t i = 0; i < PFL_DISK_SLOTS; i++)
         close_slot(&file->fds[i]);
     file->has_left = true;
-    (void)uv_async_send(&file->async);
-    uv_mutex_unlock(&file->lock);
+    unlock_and_post(file);
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void free_file(struct pfl_disk_file *file)
 {
-    struct pfl_disk_file *file = handle->data;
-
     uv_cond_destroy(&file->wake);
     uv_mutex_destroy(&file->lock);
     pfl_mem_free(file);
 }
 
-static void on_async(uv_async_t *async)
+static void on_note(struct pfl_wakeup_note *note)
 {
-    struct pfl_disk_file *file = async->data;
+    struct pfl_disk_file *file = (struct pfl_disk_file *)(void *)note;
     struct pfl_disk_result result;
     bool has_result;
     bool has_left;
@@ -199,10 +210,12 @@ static void on_async(uv_async_t *async)
     has_result = file->has_result;
     has_left = file->has_left;
     file->has_result = false;
+    file->is_posted = false;
     uv_mutex_unlock(&file->lock);
     if (has_left) {
         (void)uv_thread_join(&file->thread);
-        uv_close((uv_handle_t *)&file->async, on_handle_closed);
+        pfl_wakeup_release(file->wakeup);
+        free_file(file);
         return;
     }
     if (has_result && file->done != NULL)
@@ -223,22 +236,14 @@ static void discard(void *disk, const char *path, int fd)
         (void)unlink(path);
 }
 
-/* What libuv made before the failure is unmade; the handle's memory goes in its close callback. */
-static int start_thread(struct pfl_disk_file *file, uv_loop_t *loop)
+static int start_thread(struct pfl_disk_file *file)
 {
     if (uv_mutex_init(&file->lock) != 0)
         goto no_lock;
     if (uv_cond_init(&file->wake) != 0)
         goto no_cond;
-    if (uv_async_init(loop, &file->async, on_async) != 0)
-        goto no_async;
-    file->async.data = file;
     if (uv_thread_create(&file->thread, run_thread, file) == 0)
         return 0;
-    uv_close((uv_handle_t *)&file->async, on_handle_closed);
-    return PFL_ENOMEM;
-
-no_async:
     uv_cond_destroy(&file->wake);
 no_cond:
     uv_mutex_destroy(&file->lock);
@@ -256,11 +261,14 @@ static int open_file(void *disk, const int fds[PFL_DISK_SLOTS], pfl_disk_done_cb
     if (file == NULL)
         return PFL_ENOMEM;
     memcpy(file->fds, fds, sizeof(file->fds));
+    file->note.on_note = on_note;
+    file->wakeup = disk;
     file->done = done;
     file->user = user;
-    rc = start_thread(file, disk);
+    rc = start_thread(file);
     if (rc != 0)
         return rc;
+    pfl_wakeup_hold(file->wakeup);
     *ret_file = file;
     return 0;
 }

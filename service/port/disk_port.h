@@ -3,11 +3,10 @@
 #ifndef PFL_SERVICE_DISK_PORT_H
 #define PFL_SERVICE_DISK_PORT_H
 
-#include <uv.h>
-
+#include "base/io/wakeup.h"
 #include "service/session/disk.h"
 
-/* `disk` is the loop: open files keep it alive until they are closed and their job is done. */
+/* `disk` is a pfl_wakeup: open files hold it until they are closed and their job is done. */
 extern const struct pfl_disk_ops pfl_disk_port_ops;
 
 #endif

@@ -1,14 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work of the cores in libuv's thread pool. */
+/* Work of the cores in a few threads, which are made as work comes. */
 #ifndef PFL_SERVICE_WORKER_PORT_H
 #define PFL_SERVICE_WORKER_PORT_H
 
-#include <uv.h>
+#include <stdbool.h>
 
-#include "base/err.h"
+#include "base/io/wakeup.h"
 #include "service/session/work.h"
 
-/* `work->done` follows on the loop; the loop stays alive until then. PFL_ENOMEM, PFL_EIO. */
-PFL_MUST_USE int pfl_worker_port_submit(uv_loop_t *loop, struct pfl_work *work);
+#define PFL_WORKERS_MAX 4u
+
+struct pfl_worker_port {
+    struct pfl_wakeup *wakeup; /* borrowed */
+    uv_mutex_t lock;           /* for the queue and what follows */
+    uv_cond_t wake;
+    struct pfl_worker_request *first; /* in the order they came; owned */
+    struct pfl_worker_request *last;
+    unsigned queued;
+    unsigned waiting; /* threads */
+    bool is_closing;
+    uv_thread_t threads[PFL_WORKERS_MAX];
+    unsigned threads_len;
+};
+
+/* `self` must not move. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_worker_port_open(struct pfl_worker_port *self, struct pfl_wakeup *wakeup);
+/* When all work is done: the loop has run dry. */
+void pfl_worker_port_close(struct pfl_worker_port *self);
+
+/* `work->done` follows on the loop, which stays alive until then. PFL_ENOMEM, PFL_EIO. */
+PFL_MUST_USE int pfl_worker_port_submit(struct pfl_worker_port *self, struct pfl_work *work);
 
 #endif

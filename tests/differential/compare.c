@@ -11,7 +11,8 @@
  *               the same walk for one with a gap
  * What is excused of it, and counted:
  *   - packets of several fragments, or behind a gap, that only we have, and begins of packets that
- *     only the peer has given up: by that same fault it drops them. Losses, numbers of sequences
+ *     only the peer has given up: by that same fault it drops them; those of an empty fragment and
+ *     another are seen by the REASSEMBLY_GAP that the peer tells next. Losses, numbers of sequences
  *     and what counts packets or chunks read are not compared then
  *   - packets that only the peer has and nobody can read: it lets field number 0 pass
  */
@@ -134,11 +135,13 @@ static bool is_line_same(const struct line *ours, const struct line *peers,
             (!rules->is_tidy && forgive(ours->loss) == forgive(peers->loss)));
 }
 
-/* A packet of several fragments, or behind a gap: the peer may have taken it for broken. */
-static bool is_excusable(const struct line *line)
+/* A packet of several fragments, or behind a gap: the peer may have taken it for broken, and says
+ * so in its next. */
+static bool is_excusable(const struct line *line, const struct line *peers_next)
 {
     return behind_sequence(line) != 0 &&
-           (memchr(line->text, '+', line->len) != NULL || (line->loss & LOSS_READ_GAP) != 0);
+           (memchr(line->text, '+', line->len) != NULL || (line->loss & LOSS_READ_GAP) != 0 ||
+            (peers_next->loss & LOSS_REASSEMBLY_GAP) != 0);
 }
 
 static bool is_unreadable(const struct line *line)
@@ -165,7 +168,7 @@ static bool walk(const char **ours, const char **peers, const struct rules *rule
                 *peers = behind(&b);
                 continue;
             }
-            if (!rules->is_excused || !is_excusable(&a))
+            if (!rules->is_excused || !is_excusable(&a, &b))
                 return false;
         } else {
             *peers = behind(&b);

@@ -60,8 +60,9 @@ void pfl_port_kit_open(struct pfl_port_kit *self)
     service.user = self;
     service.facts = &self->facts;
     service.disk = &pfl_disk_port_ops;
-    service.disk_user = &self->loop;
+    service.disk_user = &self->wakeup;
     assert_int_equal(uv_loop_init(&self->loop), 0);
+    assert_int_equal(pfl_wakeup_open(&self->wakeup, &self->loop), 0);
     assert_int_equal(pfl_service_init(&self->service, &service), 0);
     serial++;
     (void)snprintf(self->producer_address, sizeof(self->producer_address), "@pfl-kit-%ld-%u-p",
@@ -89,6 +90,8 @@ void pfl_port_kit_close(struct pfl_port_kit *self)
     (void)uv_run(&self->loop, UV_RUN_DEFAULT);
     assert_int_equal(self->open_ports, 0);
     pfl_service_fini(&self->service);
+    pfl_wakeup_close(&self->wakeup);
+    (void)uv_run(&self->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&self->loop), 0);
     pfl_mem_stats_get(&stats);
     assert_int_equal(stats.live_blocks, 0);

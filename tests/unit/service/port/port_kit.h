@@ -9,12 +9,14 @@
 #include <uv.h>
 
 #include "base/buf.h"
+#include "base/io/wakeup.h"
 #include "service/port/consumer_port.h"
 #include "service/port/producer_port.h"
 
 struct pfl_port_kit {
     uv_loop_t loop;
-    uint64_t now_ns; /* of every clock */
+    struct pfl_wakeup wakeup; /* of the files' threads */
+    uint64_t now_ns;          /* of every clock */
     struct pfl_service_facts facts;
     struct pfl_service service;
     struct pfl_producer_port *producers;

@@ -274,19 +274,40 @@ static void done_work(struct pfl_work *work)
     ((struct counted_work *)(void *)work)->done++;
 }
 
+struct threads {
+    uv_loop_t loop;
+    struct pfl_wakeup wakeup;
+    struct pfl_worker_port workers;
+};
+
+static void open_threads(struct threads *self)
+{
+    assert_int_equal(uv_loop_init(&self->loop), 0);
+    assert_int_equal(pfl_wakeup_open(&self->wakeup, &self->loop), 0);
+    assert_int_equal(pfl_worker_port_open(&self->workers, &self->wakeup), 0);
+}
+
+static void close_threads(struct threads *self)
+{
+    pfl_worker_port_close(&self->workers);
+    pfl_wakeup_close(&self->wakeup);
+    (void)uv_run(&self->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&self->loop), 0);
+}
+
 static int submit_works(void *arg)
 {
     struct counted_work works[3] = {0};
-    uv_loop_t *loop = arg;
+    struct threads *threads = arg;
     int result = 0;
 
     for (size_t i = 0; i < 3; i++) {
         int rc;
 
         works[i].work = (struct pfl_work){.run = run_work, .done = done_work};
-        rc = pfl_worker_port_submit(loop, &works[i].work);
+        rc = pfl_worker_port_submit(&threads->workers, &works[i].work);
         assert_int_equal(works[i].done, 0); /* never before it returned */
-        (void)uv_run(loop, UV_RUN_DEFAULT);
+        (void)uv_run(&threads->loop, UV_RUN_DEFAULT);
         assert_int_equal(works[i].ran, rc == 0);
         assert_int_equal(works[i].done, rc == 0);
         result = rc != 0 ? rc : result;
@@ -296,12 +317,12 @@ static int submit_works(void *arg)
 
 static void work_that_the_pool_cannot_take_is_refused_and_never_run(void **state)
 {
-    uv_loop_t loop;
+    struct threads threads;
 
     (void)state;
-    assert_int_equal(uv_loop_init(&loop), 0);
-    pfl_sweep(submit_works, &loop, false);
-    assert_int_equal(uv_loop_close(&loop), 0);
+    open_threads(&threads);
+    pfl_sweep(submit_works, &threads, false);
+    close_threads(&threads);
 }
 
 static void on_written(void *user, const struct pfl_disk_result *result)
@@ -319,7 +340,8 @@ static int write_file(void *arg)
     struct pfl_disk_job job = {0};
     struct pfl_disk_file *file;
     uint64_t written = 0;
-    int rc = pfl_disk_port_ops.open(arg, fds, on_written, &written, &file);
+    struct threads *threads = arg;
+    int rc = pfl_disk_port_ops.open(&threads->wakeup, fds, on_written, &written, &file);
 
     if (rc != 0) { /* then the descriptors are still ours */
         assert_int_equal(close(fds[0]), 0);
@@ -329,22 +351,22 @@ static int write_file(void *arg)
                                                   .bytes = pfl_span_of(text, sizeof(text))});
     pfl_disk_port_ops.submit(file, &job);
     while (written == 0)
-        (void)uv_run(arg, UV_RUN_ONCE);
+        (void)uv_run(&threads->loop, UV_RUN_ONCE);
     assert_int_equal(written, sizeof(text));
     pfl_disk_port_ops.close(file);
-    (void)uv_run(arg, UV_RUN_DEFAULT);
+    (void)uv_run(&threads->loop, UV_RUN_DEFAULT);
     assert_int_equal(fcntl(fds[0], F_GETFD), -1);
     return 0;
 }
 
 static void a_file_whose_thread_cannot_be_made_stays_its_owner_s(void **state)
 {
-    uv_loop_t loop;
+    struct threads threads;
 
     (void)state;
-    assert_int_equal(uv_loop_init(&loop), 0);
-    pfl_sweep(write_file, &loop, false);
-    assert_int_equal(uv_loop_close(&loop), 0);
+    open_threads(&threads);
+    pfl_sweep(write_file, &threads, false);
+    close_threads(&threads);
 }
 
 int main(void)
