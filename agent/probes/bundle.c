@@ -155,13 +155,28 @@ static void describe_once(struct pfl_bundle *self, const struct pfl_event_plan *
     self->events_pos += plan->descriptor_bytes;
 }
 
-bool pfl_bundle_add_event(struct pfl_bundle *self, const struct pfl_event_plan *plan,
-                          const struct pfl_trace_record *record)
+static bool has_room(const struct pfl_bundle *self, const struct pfl_event_plan *plan,
+                     const struct pfl_trace_record *record)
 {
     size_t used = (size_t)(self->events_pos - self->events);
 
-    if (pfl_event_plan_max_bytes(plan, record) + plan->descriptor_bytes + ERROR_BYTES >
-        self->events_room - used)
+    return pfl_event_plan_max_bytes(plan, record) + plan->descriptor_bytes + ERROR_BYTES <=
+           self->events_room - used;
+}
+
+bool pfl_bundle_add_kprobe(struct pfl_bundle *self, const struct pfl_event_plan *plan,
+                           const struct pfl_trace_record *record, uint32_t type)
+{
+    if (!has_room(self, plan, record))
+        return false;
+    self->events_pos = pfl_event_plan_encode_kprobe(plan, record, type, self->events_pos);
+    return true;
+}
+
+bool pfl_bundle_add_event(struct pfl_bundle *self, const struct pfl_event_plan *plan,
+                          const struct pfl_trace_record *record)
+{
+    if (!has_room(self, plan, record))
         return false;
     if (self->is_dense && plan->descriptor != NULL)
         describe_once(self, plan);

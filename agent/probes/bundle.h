@@ -100,6 +100,9 @@ size_t pfl_bundle_end(struct pfl_bundle *self, struct pfl_span ret_parts[PFL_BUN
  * kernel's own). */
 bool pfl_bundle_add_event(struct pfl_bundle *self, const struct pfl_event_plan *plan,
                           const struct pfl_trace_record *record);
+/* The same for a kprobe, whose `type` is the session's. */
+bool pfl_bundle_add_kprobe(struct pfl_bundle *self, const struct pfl_event_plan *plan,
+                           const struct pfl_trace_record *record, uint32_t type);
 /* For bundle_rows.h: `known` learns a thread and its name's index in this bundle's table. */
 void pfl_bundle_intern(struct pfl_bundle *self, struct pfl_bundle_known *known, int32_t pid,
                        const uint64_t comm[2]);

@@ -10,6 +10,8 @@
  */
 #include "agent/probes/event_catalog.h"
 
+#include <stdio.h>
+
 #include "base/mem.h"
 
 static int add_event(struct pfl_event_catalog *self, const uint8_t *line, size_t len)
@@ -32,9 +34,11 @@ static int add_event(struct pfl_event_catalog *self, const uint8_t *line, size_t
 
 static int read_names(struct pfl_event_catalog *self, struct pfl_span available)
 {
-    static const char print[] = "ftrace:print"; /* always there, and not in the kernel's list */
+    /* Always there, and not in the kernel's list. */
+    static const char *const others[] = {"ftrace:print", "ftrace:funcgraph_entry",
+                                         "ftrace:funcgraph_exit"};
     struct pfl_reader r = pfl_reader_of(available);
-    size_t lines = 2;
+    size_t lines = 4;
     int rc = 0;
 
     for (size_t i = 0; i < available.len; i++)
@@ -49,7 +53,9 @@ static int read_names(struct pfl_event_catalog *self, struct pfl_span available)
         rc = add_event(self, r.pos, len);
         (void)pfl_reader_bytes(&r, end != NULL ? len + 1 : len);
     }
-    return rc != 0 ? rc : add_event(self, (const uint8_t *)print, sizeof(print) - 1);
+    for (size_t i = 0; i < 3 && rc == 0; i++)
+        rc = add_event(self, (const uint8_t *)others[i], strlen(others[i]));
+    return rc;
 }
 
 int pfl_event_catalog_init(struct pfl_event_catalog *self, struct pfl_span available,
@@ -80,12 +86,15 @@ void pfl_event_catalog_fini(struct pfl_event_catalog *self)
     memset(self, 0, sizeof(*self));
 }
 
-bool pfl_event_catalog_has(const struct pfl_event_catalog *self, const char *group,
-                           const char *name)
+bool pfl_event_catalog_find(const struct pfl_event_catalog *self, const char *group,
+                            const char *name, size_t *ret_index)
 {
     for (size_t i = 0; i < self->count; i++) {
-        if (strcmp(self->events[i].group, group) == 0 && strcmp(self->events[i].name, name) == 0)
-            return true;
+        if (strcmp(self->events[i].group, group) != 0 || strcmp(self->events[i].name, name) != 0)
+            continue;
+        if (ret_index != NULL)
+            *ret_index = i;
+        return true;
     }
     return false;
 }
@@ -132,5 +141,83 @@ int pfl_event_catalog_load(struct pfl_event_catalog *self, size_t index, struct 
     }
     event->is_broken = rc != 0 && rc != PFL_ENOMEM;
     pfl_mem_free(parsed);
+    return rc;
+}
+
+/* --- events that come later -------------------------------------------------------------- */
+
+static int add_late(struct pfl_event_catalog *self, const char *group, const char *name)
+{
+    char line[2 * PFL_TRACE_NAME_MAX];
+    int len = snprintf(line, sizeof(line), "%s:%s", group, name);
+    struct pfl_catalog_event *grown;
+    size_t before = self->count;
+    int rc;
+
+    if (len >= (int)sizeof(line) || before == PFL_CATALOG_EVENTS_MAX)
+        return PFL_ELIMIT;
+    grown = pfl_mem_realloc(self->events, (before + 1) * sizeof(*grown));
+    if (grown == NULL)
+        return PFL_ENOMEM;
+    self->events = grown;
+    memset(&grown[before], 0, sizeof(*grown));
+    rc = add_event(self, (const uint8_t *)line, (size_t)len);
+    if (rc == 0 && self->count != before)
+        self->events[before].is_late = true;
+    return rc;
+}
+
+static void drop_plan(struct pfl_event_catalog *self, struct pfl_catalog_event *event)
+{
+    uint16_t id = event->plan->event_id;
+
+    pfl_event_plan_free(self->by_id[id]);
+    self->by_id[id] = NULL;
+    event->plan = NULL;
+}
+
+static void drop_holder_of_id(struct pfl_event_catalog *self, uint16_t id)
+{
+    for (size_t i = 0; i < self->count; i++) {
+        struct pfl_catalog_event *event = &self->events[i];
+
+        if (event->plan != NULL && event->plan->event_id == id && event->is_late)
+            drop_plan(self, event);
+    }
+}
+
+static int find_id(struct pfl_span format, uint16_t *ret_id)
+{
+    struct pfl_trace_format *parsed = pfl_mem_alloc(sizeof(*parsed));
+    int rc = parsed == NULL ? PFL_ENOMEM : pfl_trace_format_parse(format, parsed);
+
+    if (rc == 0)
+        *ret_id = parsed->id;
+    pfl_mem_free(parsed);
+    return rc;
+}
+
+int pfl_event_catalog_add(struct pfl_event_catalog *self, const char *group, const char *name,
+                          struct pfl_span format, size_t *ret_index)
+{
+    uint16_t id = 0;
+    size_t index = 0;
+    int rc = find_id(format, &id);
+
+    if (rc == 0 && !pfl_event_catalog_find(self, group, name, &index)) {
+        rc = add_late(self, group, name);
+        index = self->count - 1;
+    }
+    if (rc != 0)
+        return rc;
+    if (self->events[index].is_late) {
+        drop_holder_of_id(self, id);
+        if (self->events[index].plan != NULL)
+            drop_plan(self, &self->events[index]);
+        self->events[index].is_broken = false;
+    }
+    rc = pfl_event_catalog_load(self, index, format);
+    if (rc == 0)
+        *ret_index = index;
     return rc;
 }

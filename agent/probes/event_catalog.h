@@ -14,7 +14,7 @@ struct pfl_catalog_event {
     char *name;
     const struct pfl_event_plan *plan; /* borrowed from by_id; NULL: not loaded or not usable */
     bool is_broken;                    /* its format could not be read: not tried again */
-    uint16_t users;                    /* sessions that have it switched on */
+    bool is_late;                      /* came after init, may go, and another take its id */
 };
 
 struct pfl_event_catalog {
@@ -33,8 +33,14 @@ PFL_MUST_USE int pfl_event_catalog_init(struct pfl_event_catalog *self, struct p
                                         struct pfl_span header_page, struct pfl_span printk);
 void pfl_event_catalog_fini(struct pfl_event_catalog *self); /* legal on zeroed memory */
 
-bool pfl_event_catalog_has(const struct pfl_event_catalog *self, const char *group,
-                           const char *name);
+/* False: there is none; ret_index may be NULL. */
+bool pfl_event_catalog_find(const struct pfl_event_catalog *self, const char *group,
+                            const char *name, size_t *ret_index);
+/* An event that the kernel got since, or one that is not in its list; known ones are found. A later
+ * one with its id takes its plan away. PFL_EPARSE: the format makes no sense, or its id belongs to
+ * another event; PFL_ELIMIT, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_event_catalog_add(struct pfl_event_catalog *self, const char *group,
+                                       const char *name, struct pfl_span format, size_t *ret_index);
 
 /* Makes the event's plan from its format file. PFL_EPARSE (then is_broken), PFL_ENOMEM. */
 PFL_MUST_USE int pfl_event_catalog_load(struct pfl_event_catalog *self, size_t index,

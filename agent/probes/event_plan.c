@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #include "agent/probes/event_table.h"
+#include "agent/probes/ftrace_conf.h"
 #include "agent/probes/message.h"
 #include "base/mem.h"
 
@@ -36,6 +37,8 @@
 #define GENERIC_F_STR        3u
 #define GENERIC_F_INT        4u
 #define GENERIC_F_UINT       5u
+#define KPROBE_NAME          1u
+#define KPROBE_TYPE          2u
 
 static bool is_text(enum pfl_trace_kind kind)
 {
@@ -130,6 +133,19 @@ static bool find_offsets(struct pfl_event_plan *plan, const struct pfl_trace_for
     return true;
 }
 
+static bool is_kprobe(const char *group)
+{
+    return strcmp(group, PFL_KPROBE_GROUP) == 0 || strcmp(group, PFL_KRETPROBE_GROUP) == 0;
+}
+
+/* The function graph's functions are declared as numbers. */
+static bool is_graph_function(const char *group, const struct pfl_trace_format *format,
+                              const struct pfl_trace_field *field)
+{
+    return strcmp(group, "ftrace") == 0 && strncmp(format->name, "funcgraph_", 10) == 0 &&
+           strcmp(field->name, "func") == 0 && field->kind == PFL_TRACE_INT && field->size == 8;
+}
+
 /* A kernel whose format differs from what the compact form expects gets the plain form. */
 static void find_special(struct pfl_event_plan *plan, const char *group,
                          const struct pfl_trace_format *format)
@@ -168,8 +184,8 @@ static void find_special(struct pfl_event_plan *plan, const char *group,
     }
 }
 
-static int fill_plan(struct pfl_event_plan *plan, const struct pfl_event_entry *entry,
-                     const struct pfl_trace_format *format)
+static int fill_plan(struct pfl_event_plan *plan, const char *group,
+                     const struct pfl_event_entry *entry, const struct pfl_trace_format *format)
 {
     size_t names_len = strlen(format->name);
 
@@ -181,15 +197,17 @@ static int fill_plan(struct pfl_event_plan *plan, const struct pfl_event_entry *
     plan->max_fixed = HEAD_MAX_BYTES + (entry == NULL ? (uint32_t)names_len + INT_MAX_BYTES : 0);
     names_len++;
     for (uint16_t i = 0; i < format->field_count; i++) {
-        const struct pfl_trace_field *field = &format->fields[i];
+        struct pfl_trace_field field = format->fields[i];
 
-        if (strncmp(field->name, PFL_TRACE_COMMON_PREFIX, strlen(PFL_TRACE_COMMON_PREFIX)) == 0 ||
-            field->kind == PFL_TRACE_OTHER)
+        if (strncmp(field.name, PFL_TRACE_COMMON_PREFIX, strlen(PFL_TRACE_COMMON_PREFIX)) == 0 ||
+            field.kind == PFL_TRACE_OTHER || is_kprobe(group))
             continue;
+        if (is_graph_function(group, format, &field))
+            field.kind = PFL_TRACE_ADDRESS;
         if (entry != NULL)
-            add_known_step(plan, entry, field);
+            add_known_step(plan, entry, &field);
         else
-            add_generic_step(plan, &names_len, field);
+            add_generic_step(plan, &names_len, &field);
     }
     return 0;
 }
@@ -249,17 +267,21 @@ int pfl_event_plan_new(const char *group, const struct pfl_trace_format *format,
     plan->fixed_bytes = format->fixed_bytes;
     plan->pid_offset = pid->offset;
     plan->flags_offset = flags->offset;
-    plan->event_field = entry != NULL ? entry->field : PFL_FTRACE_GENERIC;
+    plan->event_field = entry != NULL      ? entry->field
+                        : is_kprobe(group) ? PFL_FTRACE_KPROBE
+                                           : PFL_FTRACE_GENERIC;
     plan->printk = printk;
     plan->dense_field = PFL_FTRACE_DENSE_MIN + format->id;
-    rc = fill_plan(plan, entry, format);
-    if (rc == 0 && entry == NULL)
+    rc = fill_plan(plan, group, entry, format);
+    if (rc == 0 && pfl_event_plan_is_generic(plan))
         rc = describe(plan, group, format->name);
     if (rc != 0) {
         pfl_event_plan_free(plan);
         return rc;
     }
     find_special(plan, group, format);
+    if (is_kprobe(group))
+        plan->special = PFL_EVENT_KPROBE;
     *ret_plan = plan;
     return 0;
 }
@@ -456,25 +478,55 @@ static void put_reserved(uint8_t *at, size_t width, size_t value)
     at[width - 1] = (uint8_t)value;
 }
 
+/* An event of which the message is still to be written. */
+struct open_event {
+    uint8_t *event;
+    uint8_t *message;
+    size_t width; /* of both lengths */
+};
+
+static struct open_event begin_event(const struct pfl_event_plan *self,
+                                     const struct pfl_trace_record *record, uint32_t field,
+                                     uint8_t *dst)
+{
+    size_t max = pfl_event_plan_max_bytes(self, record);
+    struct open_event open = {.width = max < 128 ? 1 : max < 16384 ? 2 : 4};
+    uint8_t *p;
+
+    open.event = put_tag(dst, BUNDLE_EVENT, PFL_WIRE_BYTES) + open.width;
+    p = put_varint(put_tag(open.event, EVENT_TIMESTAMP, PFL_WIRE_VARINT), record->timestamp_ns);
+    p = put_tag(p, EVENT_PID, PFL_WIRE_VARINT);
+    p = put_varint(p, (uint32_t)pfl_event_read_i32(record, self->pid_offset));
+    open.message = put_tag(p, field, PFL_WIRE_BYTES) + open.width;
+    return open;
+}
+
+static uint8_t *end_event(const struct open_event *open, uint8_t *end)
+{
+    put_reserved(open->message - open->width, open->width, (size_t)(end - open->message));
+    put_reserved(open->event - open->width, open->width, (size_t)(end - open->event));
+    return end;
+}
+
 uint8_t *pfl_event_plan_encode(const struct pfl_event_plan *self,
                                const struct pfl_trace_record *record, bool is_dense, uint8_t *dst)
 {
-    bool is_by_name = pfl_event_plan_is_generic(self) && !is_dense;
-    size_t max = pfl_event_plan_max_bytes(self, record);
-    size_t width = max < 128 ? 1 : max < 16384 ? 2 : 4;
-    uint8_t *p = put_tag(dst, BUNDLE_EVENT, PFL_WIRE_BYTES);
-    uint8_t *event = p + width;
-    uint8_t *message;
+    bool is_generic = pfl_event_plan_is_generic(self);
+    struct open_event open = begin_event(
+        self, record, is_dense && is_generic ? self->dense_field : self->event_field, dst);
 
-    p = put_varint(put_tag(event, EVENT_TIMESTAMP, PFL_WIRE_VARINT), record->timestamp_ns);
-    p = put_tag(p, EVENT_PID, PFL_WIRE_VARINT);
-    p = put_varint(p, (uint32_t)pfl_event_read_i32(record, self->pid_offset));
-    p = put_tag(p,
-                is_dense && pfl_event_plan_is_generic(self) ? self->dense_field : self->event_field,
-                PFL_WIRE_BYTES);
-    message = p + width;
-    p = is_by_name ? put_generic(message, self, record) : put_known(message, self, record);
-    put_reserved(message - width, width, (size_t)(p - message));
-    put_reserved(event - width, width, (size_t)(p - event));
-    return p;
+    return end_event(&open, is_generic && !is_dense ? put_generic(open.message, self, record)
+                                                    : put_known(open.message, self, record));
+}
+
+uint8_t *pfl_event_plan_encode_kprobe(const struct pfl_event_plan *self,
+                                      const struct pfl_trace_record *record, uint32_t type,
+                                      uint8_t *dst)
+{
+    struct open_event open = begin_event(self, record, self->event_field, dst);
+    uint8_t *p = put_text(open.message, KPROBE_NAME, pfl_span_of(self->names, strlen(self->names)));
+
+    if (type != 0)
+        p = put_varint(put_tag(p, KPROBE_TYPE, PFL_WIRE_VARINT), type);
+    return end_event(&open, p);
 }

@@ -16,6 +16,7 @@ enum pfl_event_special {
     PFL_EVENT_SCHED_WAKING, /* has a compact form */
     PFL_EVENT_PRINT,        /* sessions may filter its text */
     PFL_EVENT_SYSCALL,      /* sessions may filter by its number */
+    PFL_EVENT_KPROBE,       /* has its name and a type that is the session's */
     PFL_EVENT_TASK_RENAME,  /* what is known of the thread is out of date */
 };
 
@@ -54,6 +55,7 @@ struct pfl_event_plan {
 };
 
 #define PFL_FTRACE_GENERIC   327u   /* FtraceEvent.generic */
+#define PFL_FTRACE_KPROBE    542u   /* FtraceEvent.kprobe_event */
 #define PFL_FTRACE_DENSE_MIN 65536u /* fields that descriptors explain */
 
 /* PFL_EINVAL: the format lacks common_pid; PFL_ENOMEM. */
@@ -79,6 +81,11 @@ static inline size_t pfl_event_plan_max_bytes(const struct pfl_event_plan *self,
  * byte. The record must have plan->fixed_bytes, dst room for pfl_event_plan_max_bytes. */
 uint8_t *pfl_event_plan_encode(const struct pfl_event_plan *self,
                                const struct pfl_trace_record *record, bool is_dense, uint8_t *dst);
+
+/* The same for a PFL_EVENT_KPROBE; `type` is an enum pfl_kprobe_type, 0: unknown. */
+uint8_t *pfl_event_plan_encode_kprobe(const struct pfl_event_plan *self,
+                                      const struct pfl_trace_record *record, uint32_t type,
+                                      uint8_t *dst);
 
 /* The number that stands for an address of the kernel; a program's stays what it is. */
 uint64_t pfl_event_hide_address(const uint64_t key[2], uint64_t address);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The data source linux.ftrace: sessions that share one tracefs instance. A shell; the work on
+ * The data source linux.ftrace: sessions that share instances of tracefs. A shell; the work on
  * pages is page_reader's.
  *
  * A session is a number below PERFLEET_MAX_INSTANCES, as the producer library gives it.
@@ -8,54 +8,47 @@
 #ifndef PFL_PROBES_FTRACE_H
 #define PFL_PROBES_FTRACE_H
 
-#include "agent/probes/cpu_buffers.h"
-#include "agent/probes/event_catalog.h"
-#include "agent/probes/instance_maker.h"
-#include "agent/probes/ksyms.h"
-#include "agent/probes/page_reader.h"
-#include "agent/probes/tracefs.h"
+#include "agent/probes/ftrace_instance.h"
 #include "producer/perfleet.h"
 
 struct pfl_ftrace_session {
     bool is_open;
     bool is_started;
     struct pfl_ftrace_conf conf;
+    struct pfl_ftrace_instance *in; /* borrowed from the owner, while started */
     struct perfleet_writer *writer; /* borrowed from the owner of the data source, while started */
     uint16_t *events;               /* owned; indexes in the catalog */
     size_t event_count;
     uint8_t *wanted; /* owned; a bit an event id */
     size_t wanted_ids;
+    uint8_t *kprobe_types;     /* owned; by event id; NULL: no kprobes */
     struct pfl_page_cpu *cpus; /* owned; as many as buffers */
     struct pfl_page_reader reader;
     struct pfl_message stats_before;
-    struct pfl_message unknown; /* FtraceStats.unknown_ftrace_events, failed_ftrace_events */
+    struct pfl_message unknown; /* FtraceStats: what could not be set up */
     bool has_throttled;         /* see throttle_rss_stat */
     bool has_syscalls;          /* it takes events of raw_syscalls */
-    uint32_t clock;             /* the instance's, 0: boot time */
     struct pfl_ksym_set symbols;
     const struct pfl_ksyms *ksyms; /* borrowed from the owner; NULL: addresses stay numbers */
     const uint64_t *address_key;   /* borrowed from the catalog */
     bool has_told_symbols;         /* in this drain */
 };
 
+/* The own instance, and one more for each session at most. */
+#define PFL_FTRACE_INSTANCES (PERFLEET_MAX_INSTANCES + 1)
+
 struct pfl_ftrace {
     struct pfl_tracefs fs; /* the maker's while it is busy, but for root_fd */
     struct pfl_instance_maker maker;
+    struct pfl_undo undo;
+    struct pfl_ftrace_host host; /* of these three; the owner sets is_ending */
     struct pfl_event_catalog catalog;
     bool has_catalog;
-    struct pfl_cpu_buffers buffers; /* of the instance, when there is one */
-    bool is_running;                /* a session records into the instance */
-    uint32_t buffer_size_kb;        /* of the instance */
-    bool is_exclusive;              /* the first session restricts what is recorded */
-    uint32_t clock;                 /* FtraceClock of the instance */
-    struct pfl_ksyms ksyms;         /* while a session wants them, or longer */
+    struct pfl_ftrace_instance instances[PFL_FTRACE_INSTANCES]; /* the first is the own one */
+    struct pfl_ksyms ksyms; /* while a session wants them, or longer */
     bool retain_ksyms;
-    bool is_ending; /* set by the owner: no further session will come */
-    struct pfl_bundle bundle;
     struct pfl_buf scratch;
     struct pfl_ftrace_session sessions[PERFLEET_MAX_INSTANCES];
-    uint64_t pages_read;
-    bool has_poll; /* the kernel tells when a buffer is filling up */
 };
 
 /* PFL_ENOENT, PFL_EPERM: there is no tracefs for us; the object is usable for fini only. */
@@ -68,7 +61,8 @@ void pfl_ftrace_prepare(struct pfl_ftrace *self);
 /* `config` is the FtraceConfig. PFL_EPARSE, PFL_ENOMEM, PFL_EIO. */
 PFL_MUST_USE int pfl_ftrace_open_session(struct pfl_ftrace *self, uint32_t session,
                                          struct pfl_span config);
-/* Switches the events on. `writer` stays valid until close_session. */
+/* Switches the events on. `writer` stays valid until close_session. When it fails, `writer` has got
+ * FtraceStats that say why. */
 PFL_MUST_USE int pfl_ftrace_start_session(struct pfl_ftrace *self, uint32_t session,
                                           struct perfleet_writer *writer);
 /* Threads that the session meets go here; NULL: nowhere. Borrowed until changed. */
@@ -87,6 +81,9 @@ size_t pfl_ftrace_get_fds(const struct pfl_ftrace *self, int *ret_fds, size_t ma
 /* One of them became readable: drains. A kernel that says so of empty buffers is not asked again.
  */
 void pfl_ftrace_drain_full(struct pfl_ftrace *self);
+
+/* Pages read by the instances that run. */
+uint64_t pfl_ftrace_count_pages(const struct pfl_ftrace *self);
 
 /* The shortest period of the started sessions; 0: nothing to do. */
 uint32_t pfl_ftrace_get_period_ms(const struct pfl_ftrace *self);

@@ -26,6 +26,8 @@ enum config_field {
     F_KSYMS_POLICY = 17,
     F_SYSCALL_EVENTS = 18,
     F_FUNCTION_GRAPH = 19,
+    F_FUNCTION_FILTERS = 20,
+    F_GRAPH_ROOTS = 21,
     F_PRINT_FILTER = 22,
     F_PRESERVE = 23,
     F_MONO_RAW = 24,
@@ -36,6 +38,7 @@ enum config_field {
     F_KPROBES = 30,
     F_DEBUG_ABI = 31,
     F_DENSER_GENERIC = 32,
+    F_GRAPH_DEPTH = 33,
     F_ATRACE_USERSPACE = 34,
     F_TIDS = 35,
     F_OPTIONS = 36,
@@ -43,6 +46,11 @@ enum config_field {
 };
 
 #define KSYMS_RETAIN 2u
+
+/* FtraceConfig.KprobeEvent.KprobeType */
+#define KPROBE_ENTRY  1u
+#define KPROBE_RETURN 2u
+#define KPROBE_BOTH   3u
 
 static const struct {
     uint32_t field;
@@ -53,11 +61,7 @@ static const struct {
     {F_ATRACE_APPS, PFL_FTRACE_NO_ATRACE, "atrace_apps"},
     {F_ATRACE_PREFER_SDK, PFL_FTRACE_NO_ATRACE, "atrace_categories_prefer_sdk"},
     {F_ATRACE_USERSPACE, PFL_FTRACE_NO_ATRACE, "atrace_userspace_only"},
-    {F_FUNCTION_GRAPH, PFL_FTRACE_NO_FUNCTION_GRAPH, "enable_function_graph"},
-    {F_PRESERVE, PFL_FTRACE_NO_PRESERVE, "preserve_ftrace_buffer"},
     {F_DEBUG_ABI, PFL_FTRACE_NO_DEBUG_ABI, "debug_ftrace_abi"},
-    {F_INSTANCE_NAME, PFL_FTRACE_NO_INSTANCE_NAME, "instance_name"},
-    {F_KPROBES, PFL_FTRACE_NO_KPROBES, "kprobe_events"},
 };
 #define IGNORED_COUNT (sizeof(ignored_fields) / sizeof(ignored_fields[0]))
 
@@ -169,6 +173,68 @@ static int add_option(struct pfl_ftrace_conf *conf, struct pfl_span message)
     return 0;
 }
 
+static int add_kprobe(struct pfl_ftrace_conf *conf, struct pfl_span name, bool is_return,
+                      enum pfl_kprobe_type type)
+{
+    struct pfl_ftrace_kprobe *grown;
+
+    for (size_t i = 0; i < conf->kprobe_count; i++) {
+        const char *known = conf->kprobes[i].name;
+
+        if (conf->kprobes[i].is_return == is_return && strlen(known) == name.len &&
+            (name.len == 0 || memcmp(known, name.data, name.len) == 0))
+            return 0; /* the first one counts */
+    }
+    if (conf->kprobe_count == PFL_FTRACE_KPROBES_MAX)
+        return PFL_ELIMIT;
+    grown = pfl_mem_realloc(conf->kprobes, (conf->kprobe_count + 1) * sizeof(*grown));
+    if (grown == NULL)
+        return PFL_ENOMEM;
+    conf->kprobes = grown;
+    grown += conf->kprobe_count;
+    grown->name = pfl_mem_strndup(name.len != 0 ? (const char *)name.data : "", name.len);
+    if (grown->name == NULL)
+        return PFL_ENOMEM;
+    grown->is_return = is_return;
+    grown->type = type;
+    conf->kprobe_count++;
+    return 0;
+}
+
+/* KprobeEvent: probe = 1, type = 2. */
+static int add_kprobe_event(struct pfl_ftrace_conf *conf, struct pfl_span message)
+{
+    struct pfl_reader r = pfl_reader_of(message);
+    struct pfl_span name = pfl_span_of(NULL, 0);
+    uint64_t type = 0;
+    struct pfl_field f;
+    int rc = 0;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == 1)
+            name = f.bytes;
+        else if (f.id == 2)
+            type = f.value;
+    }
+    if (type == KPROBE_ENTRY || type == KPROBE_BOTH)
+        rc = add_kprobe(conf, name, false,
+                        type == KPROBE_BOTH ? PFL_KPROBE_BEGIN : PFL_KPROBE_INSTANT);
+    if (rc == 0 && (type == KPROBE_RETURN || type == KPROBE_BOTH))
+        rc =
+            add_kprobe(conf, name, true, type == KPROBE_BOTH ? PFL_KPROBE_END : PFL_KPROBE_INSTANT);
+    return rc;
+}
+
+static int keep_instance_name(struct pfl_ftrace_conf *conf, struct pfl_span text)
+{
+    pfl_mem_free(conf->instance_name);
+    conf->instance_name = NULL;
+    if (text.len == 0 || text.len >= PFL_FTRACE_NAME_MAX)
+        return text.len == 0 ? 0 : PFL_ELIMIT;
+    conf->instance_name = pfl_mem_strndup((const char *)text.data, text.len);
+    return conf->instance_name != NULL ? 0 : PFL_ENOMEM;
+}
+
 static int keep_cpumask(struct pfl_ftrace_conf *conf, struct pfl_span text)
 {
     pfl_mem_free(conf->cpumask);
@@ -230,6 +296,12 @@ static bool read_switch(struct pfl_ftrace_conf *conf, const struct pfl_field *f)
     case F_SYMBOLIZE_KSYMS:
         conf->symbolize_ksyms = is_on;
         return true;
+    case F_FUNCTION_GRAPH:
+        conf->has_graph = is_on;
+        return true;
+    case F_PRESERVE:
+        conf->is_preserving = is_on;
+        return true;
     case F_KSYMS_POLICY:
         conf->retain_ksyms = f->value == KSYMS_RETAIN;
         return true;
@@ -262,6 +334,17 @@ static int read_field(struct pfl_ftrace_conf *conf, const struct pfl_field *f)
         return add_option(conf, f->bytes);
     case F_CPUMASK:
         return keep_cpumask(conf, f->bytes);
+    case F_FUNCTION_FILTERS:
+        return add_text(&conf->graph_filters.items, &conf->graph_filters.count, f->bytes);
+    case F_GRAPH_ROOTS:
+        return add_text(&conf->graph_roots.items, &conf->graph_roots.count, f->bytes);
+    case F_GRAPH_DEPTH:
+        conf->graph_depth = cap_u32(f->value);
+        return 0;
+    case F_KPROBES:
+        return add_kprobe_event(conf, f->bytes);
+    case F_INSTANCE_NAME:
+        return keep_instance_name(conf, f->bytes);
     case F_DRAIN_PERCENT:
         conf->drain_percent = f->value <= 100 ? (uint32_t)f->value : 0;
         return 0;
@@ -292,6 +375,12 @@ void pfl_ftrace_conf_fini(struct pfl_ftrace_conf *self)
 {
     free_texts(self->wishes, self->wish_count);
     free_texts(self->unknown_syscalls, self->unknown_syscall_count);
+    free_texts(self->graph_filters.items, self->graph_filters.count);
+    free_texts(self->graph_roots.items, self->graph_roots.count);
+    for (size_t i = 0; i < self->kprobe_count; i++)
+        pfl_mem_free(self->kprobes[i].name);
+    pfl_mem_free(self->kprobes);
+    pfl_mem_free(self->instance_name);
     pfl_print_filter_fini(&self->print_filter);
     pfl_mem_free(self->tids);
     pfl_mem_free(self->cpumask);
@@ -317,6 +406,11 @@ bool pfl_ftrace_conf_wants(const struct pfl_ftrace_conf *self, const char *group
 {
     if (self->syscalls.is_on && strcmp(group, "raw_syscalls") == 0 &&
         (strcmp(name, "sys_enter") == 0 || strcmp(name, "sys_exit") == 0))
+        return true;
+    if (strcmp(group, PFL_KPROBE_GROUP) == 0 || strcmp(group, PFL_KRETPROBE_GROUP) == 0)
+        return false;
+    if (self->has_graph && strcmp(group, "ftrace") == 0 &&
+        (strcmp(name, "funcgraph_entry") == 0 || strcmp(name, "funcgraph_exit") == 0))
         return true;
     for (size_t i = 0; i < self->wish_count; i++) {
         if (is_wanted(self->wishes[i], group, name))

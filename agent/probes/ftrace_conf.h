@@ -10,6 +10,25 @@
 #define PFL_FTRACE_TIDS_MAX    1024u
 #define PFL_FTRACE_OPTIONS_MAX 32u
 #define PFL_FTRACE_CPUMASK_MAX 1024u /* bytes */
+#define PFL_FTRACE_KPROBES_MAX 1024u
+#define PFL_FTRACE_NAME_MAX    64u /* of an instance, with its NUL */
+
+/* KprobeEvent.KprobeType, as the trace has it. */
+enum pfl_kprobe_type { PFL_KPROBE_BEGIN = 1, PFL_KPROBE_END = 2, PFL_KPROBE_INSTANT = 3 };
+
+#define PFL_KPROBE_GROUP    "perfetto_kprobes" /* events of these groups are kprobe_events' alone */
+#define PFL_KRETPROBE_GROUP "perfetto_kretprobes"
+
+struct pfl_ftrace_kprobe {
+    char *name; /* owned; of the function and of the event */
+    bool is_return;
+    enum pfl_kprobe_type type;
+};
+
+struct pfl_ftrace_texts {
+    char **items; /* owned, with the texts */
+    size_t count;
+};
 
 struct pfl_ftrace_conf {
     char **wishes; /* owned: group/name, a group and a star, or a bare name */
@@ -35,17 +54,21 @@ struct pfl_ftrace_conf {
     struct pfl_syscall_filter syscalls;
     char **unknown_syscalls; /* owned: names that no system call has */
     size_t unknown_syscall_count;
-    uint32_t ignored; /* enum pfl_ftrace_ignored */
+    struct pfl_ftrace_kprobe *kprobes; /* owned; each name at most once a kind */
+    size_t kprobe_count;
+    bool has_graph; /* enable_function_graph */
+    struct pfl_ftrace_texts graph_filters;
+    struct pfl_ftrace_texts graph_roots;
+    uint32_t graph_depth; /* 0: no limit */
+    bool is_preserving;   /* preserve_ftrace_buffer */
+    char *instance_name;  /* owned; NULL: none */
+    uint32_t ignored;     /* enum pfl_ftrace_ignored */
 };
 
 /* Wishes that are read and not fulfilled; the log and docs/probes.md say so. */
 enum pfl_ftrace_ignored {
     PFL_FTRACE_NO_ATRACE = 1,
-    PFL_FTRACE_NO_FUNCTION_GRAPH = 4,
-    PFL_FTRACE_NO_PRESERVE = 8,
-    PFL_FTRACE_NO_DEBUG_ABI = 16,
-    PFL_FTRACE_NO_INSTANCE_NAME = 32,
-    PFL_FTRACE_NO_KPROBES = 64,
+    PFL_FTRACE_NO_DEBUG_ABI = 2,
 };
 
 /* "not supported by perfleet-probes: field field"; cut when it is too long for `size`. */
@@ -60,8 +83,9 @@ static inline bool pfl_ftrace_conf_is_exclusive(const struct pfl_ftrace_conf *se
 PFL_MUST_USE int pfl_ftrace_conf_parse(struct pfl_span config, struct pfl_ftrace_conf *ret_conf);
 void pfl_ftrace_conf_fini(struct pfl_ftrace_conf *self); /* legal on zeroed memory */
 
-/* Does one of the wishes mean this event? With syscall_events also raw_syscalls' both. A bare name
- * means the event of every group; a missing `/` is also read for "group:name". */
+/* Does one of the wishes mean this event? With syscall_events also raw_syscalls' both, with the
+ * function graph its two. A bare name means the event of every group; a missing `/` is also read
+ * for "group:name". Never an event of the groups that are kprobe_events'. */
 bool pfl_ftrace_conf_wants(const struct pfl_ftrace_conf *self, const char *group, const char *name);
 
 #endif

@@ -11,7 +11,7 @@
  */
 #include "agent/probes/ftrace_packets.h"
 
-#include <time.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define PACKET_BUNDLE      1u
@@ -25,25 +25,18 @@
 #define BUNDLE_CLOCK_TIME  6u
 #define BUNDLE_BOOT_TIME   7u
 #define CLOCK_MAX_BYTES    32u
-#define STATS_PHASE        1u
 #define STATS_SYMBOLS      3u
 #define STATS_SYMBOLS_KB   4u
 #define STATS_PARSE_ERRORS 9u
+#define STATS_PRESERVED    8u
+#define STATS_KPROBES      10u
 #define STATS_BUFFER_PAGES 11u
 
-static uint64_t read_clock(clockid_t id)
+static void put_clock(struct pfl_writer *w, const struct pfl_ftrace_instance *in)
 {
-    struct timespec ts;
-
-    (void)clock_gettime(id, &ts);
-    return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
-}
-
-static void put_clock(struct pfl_writer *w, uint32_t clock)
-{
-    pfl_writer_field_varint(w, BUNDLE_CLOCK, clock);
-    pfl_writer_field_varint(w, BUNDLE_CLOCK_TIME, read_clock(CLOCK_MONOTONIC_RAW));
-    pfl_writer_field_varint(w, BUNDLE_BOOT_TIME, read_clock(CLOCK_BOOTTIME));
+    pfl_writer_field_varint(w, BUNDLE_CLOCK, in->clock);
+    pfl_writer_field_varint(w, BUNDLE_CLOCK_TIME, in->clock_ns[0]);
+    pfl_writer_field_varint(w, BUNDLE_BOOT_TIME, in->clock_ns[1]);
 }
 
 static void put_symbol(struct perfleet_writer *writer, uint64_t number, struct pfl_span name)
@@ -87,8 +80,8 @@ void pfl_ftrace_packets_bundle(void *user, const struct pfl_span *parts, size_t 
     struct pfl_writer w = pfl_writer_of(head, sizeof(head));
     struct pfl_writer c = pfl_writer_of(clock, sizeof(clock));
 
-    if (s->clock != 0)
-        put_clock(&c, s->clock);
+    if (s->in->clock != 0)
+        put_clock(&c, s->in);
     pfl_writer_field_header(&w, PACKET_BUNDLE, bytes + (sizeof(clock) - c.left));
     perfleet_packet_begin(s->writer);
     perfleet_raw(s->writer, head, sizeof(head) - w.left);
@@ -100,14 +93,52 @@ void pfl_ftrace_packets_bundle(void *user, const struct pfl_span *parts, size_t 
     perfleet_packet_end(s->writer);
 }
 
+/* kprobe_profile: "name hits misses" a line, of all kprobes of the kernel. */
+static void add_kprobe_stats(struct pfl_ftrace *self, struct pfl_message *message)
+{
+    uint64_t sums[2] = {0, 0};
+    const char *at;
+
+    if (pfl_tracefs_read(self->fs.root_fd, "kprobe_profile", &self->scratch) != 0 ||
+        pfl_buf_append(&self->scratch, "", 1) != 0)
+        return;
+    at = (const char *)pfl_buf_get(&self->scratch).data;
+    while (*(at += strspn(at, " \n")) != '\0') {
+        char *end = (char *)at + strcspn(at, " \n");
+
+        for (size_t i = 0; i < 2; i++)
+            sums[i] += strtoull(end, &end, 10);
+        at = end + strcspn(end, "\n");
+    }
+    if ((sums[0] | sums[1]) == 0)
+        return;
+    pfl_message_begin(message, STATS_KPROBES);
+    pfl_message_uint(message, 1, sums[0]);
+    pfl_message_uint(message, 2, sums[1]);
+    pfl_message_end(message);
+}
+
+void pfl_ftrace_packets_write_preserved(struct pfl_ftrace_session *s)
+{
+    perfleet_packet_begin(s->writer);
+    perfleet_uint(s->writer, PACKET_TIMESTAMP, perfleet_time_ns());
+    perfleet_begin(s->writer, PACKET_STATS);
+    perfleet_uint(s->writer, PFL_FTRACE_STATS_PHASE, PFL_FTRACE_PHASE_START);
+    perfleet_uint(s->writer, STATS_PRESERVED, 1);
+    perfleet_end(s->writer);
+    perfleet_packet_end(s->writer);
+}
+
 void pfl_ftrace_packets_add_stats(struct pfl_ftrace *self, const struct pfl_ftrace_session *s,
                                   uint32_t phase, struct pfl_message *message)
 {
     pfl_message_clear(message);
-    pfl_message_uint(message, STATS_PHASE, phase);
-    pfl_cpu_buffers_add_stats(&self->buffers, self->fs.instance_fd, &self->scratch, message);
+    pfl_message_uint(message, PFL_FTRACE_STATS_PHASE, phase);
+    pfl_cpu_buffers_add_stats(&s->in->buffers, s->in->dir_fd, &self->scratch, message);
     pfl_message_uint(message, STATS_BUFFER_PAGES,
-                     (uint64_t)self->buffer_size_kb * 1024 / (uint64_t)sysconf(_SC_PAGESIZE));
+                     (uint64_t)s->in->buffer_size_kb * 1024 / (uint64_t)sysconf(_SC_PAGESIZE));
+    if (s->kprobe_types != NULL)
+        add_kprobe_stats(self, message);
     if (s->reader.symbols != NULL) {
         pfl_message_uint(message, STATS_SYMBOLS, self->ksyms.count);
         pfl_message_uint(

@@ -22,7 +22,7 @@ static void try_write(const struct pfl_tracefs *fs, const char *path, const char
         pfl_log_debug("tracefs-write-refused", "path=%s", path);
 }
 
-static int make(struct pfl_tracefs *fs)
+int pfl_instance_maker_make(struct pfl_tracefs *fs)
 {
     int rc;
 
@@ -44,7 +44,7 @@ static void *run(void *user)
 {
     struct pfl_instance_maker *self = user;
 
-    self->rc = make(self->fs);
+    self->rc = pfl_instance_maker_make(self->fs);
     return NULL;
 }
 
@@ -67,5 +67,5 @@ void pfl_instance_maker_wait(struct pfl_instance_maker *self)
 int pfl_instance_maker_take(struct pfl_instance_maker *self, struct pfl_tracefs *fs)
 {
     pfl_instance_maker_wait(self);
-    return fs->instance_fd >= 0 ? 0 : make(fs);
+    return fs->instance_fd >= 0 ? 0 : pfl_instance_maker_make(fs);
 }

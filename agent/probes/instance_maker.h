@@ -22,8 +22,10 @@ struct pfl_instance_maker {
     int rc; /* the thread's, valid after the wait */
 };
 
-/* Removes the instance that is there and makes a new one: clock boot, small buffers, nothing is
- * recorded. Without a thread (no memory) it is made by `take`. */
+/* Makes one here and now. PFL_EIO. */
+PFL_MUST_USE int pfl_instance_maker_make(struct pfl_tracefs *fs);
+/* In a thread: removes the instance that is there and makes a new one: clock boot, small buffers,
+ * nothing is recorded. Without a thread (no memory) it is made by `take`. */
 void pfl_instance_maker_start(struct pfl_instance_maker *self, struct pfl_tracefs *fs);
 /* Waits for the thread, if there is one; then `fs` belongs to the caller. */
 void pfl_instance_maker_wait(struct pfl_instance_maker *self);

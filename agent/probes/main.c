@@ -3,9 +3,9 @@
  * perfleet-probes: the command line, the guardian, signals.
  *
  * Happy path: a child, the guardian, is forked first: it waits on a pipe for the parent's end and
- * then removes the parent's tracefs instance if it is still there, so that even a kill -9 leaves
- * tracefs as it was. The parent serves until SIGTERM or SIGINT.
- * Failure: wrong usage or configuration exits 2; a start that fails exits 1.
+ * then removes the parent's tracefs instances if they are still there and puts back what the parent
+ * borrowed, so that even a kill -9 leaves tracefs as it was. The parent serves until SIGTERM or
+ * SIGINT. Failure: wrong usage or configuration exits 2; a start that fails exits 1.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #include "agent/probes/probes.h"
+#include "agent/probes/tracefs.h"
+#include "agent/probes/undo.h"
 #include "base/log.h"
 #include "perfleet/config.pb-c.h"
 #include "proto/unpack.h"
@@ -73,6 +75,8 @@ static void guard(int pipe_fd, pid_t parent)
     } while (n < 0 && errno == EINTR);
     if (pfl_tracefs_open(&fs) == 0) {
         pfl_tracefs_remove_of(&fs, parent);
+        (void)pfl_tracefs_remove_stale(&fs); /* the parent's others */
+        (void)pfl_undo_run_stale(fs.root_fd);
         pfl_tracefs_close(&fs);
     }
     _exit(EXIT_SUCCESS);

@@ -84,12 +84,22 @@ static void meet_addresses(struct pfl_page_reader *self, const struct pfl_event_
     }
 }
 
+static bool write_event(struct pfl_page_reader *self, const struct pfl_event_plan *plan,
+                        const struct pfl_trace_record *record)
+{
+    if (plan->special != PFL_EVENT_KPROBE)
+        return pfl_bundle_add_event(self->bundle, plan, record);
+    return pfl_bundle_add_kprobe(self->bundle, plan, record,
+                                 self->kprobe_types != NULL ? self->kprobe_types[record->event_id]
+                                                            : 0);
+}
+
 static void add_plain(struct pfl_page_reader *self, const struct pfl_event_plan *plan,
                       const struct pfl_trace_record *record)
 {
     if (is_filtered_out(self, plan, record))
         return;
-    if (!pfl_bundle_add_event(self->bundle, plan, record)) {
+    if (!write_event(self, plan, record)) {
         self->status_seen |= 1u << PFL_PAGE_BAD_EVENT;
         return;
     }

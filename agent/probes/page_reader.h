@@ -35,6 +35,7 @@ struct pfl_page_reader {
     struct pfl_pid_set *pids;  /* borrowed; NULL: nobody asks for threads */
     const struct pfl_print_filter *print_filter; /* borrowed; NULL: all texts */
     const struct pfl_syscall_filter *syscalls;   /* borrowed; NULL: all */
+    const uint8_t *kprobe_types;  /* borrowed; by event id; NULL: the session has no kprobes */
     struct pfl_ksym_set *symbols; /* borrowed; NULL: nobody asks for the kernel's functions */
     pfl_page_reader_on_bundle on_bundle;
     void *user;

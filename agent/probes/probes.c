@@ -346,7 +346,7 @@ static void handle_request(struct probes *p, const struct request *request)
     pfl_log_debug("request-handled", "kind=%d name=%s instance=%u at_ms=%llu pages=%llu",
                   (int)request->kind, kinds[source->kind].name, request->instance,
                   (unsigned long long)(perfleet_time_ns() / NS_PER_MS),
-                  (unsigned long long)p->ftrace.pages_read);
+                  (unsigned long long)pfl_ftrace_count_pages(&p->ftrace));
     if (rc != 0)
         pfl_log_warn("data-source-silent", "name=%s reason=\"%s\"", kinds[source->kind].name,
                      pfl_err_str(rc));
@@ -485,7 +485,7 @@ static void refuse_requests(struct probes *p)
     p->is_closing = true;
     pthread_cond_broadcast(&p->done);
     pthread_mutex_unlock(&p->lock);
-    p->ftrace.is_ending = true;
+    p->ftrace.host.is_ending = true;
     for (size_t kind = 0; kind < SOURCE_KINDS; kind++) {
         for (uint32_t i = 0; i < SESSIONS; i++)
             stop_instance(&p->sources[kind], i);

@@ -50,6 +50,7 @@ int pfl_tracefs_open(struct pfl_tracefs *self)
     self->instance_fd = -1;
     self->root_fd = -1;
     self->owner = getpid();
+    self->suffix = NULL;
     for (size_t i = 0; i < 2 && self->root_fd < 0; i++)
         self->root_fd = open_root(places[i]);
     if (self->root_fd >= 0)
@@ -72,9 +73,10 @@ void pfl_tracefs_close(struct pfl_tracefs *self)
     self->root_fd = -1;
 }
 
-static void name_instance(char *ret_path, pid_t owner)
+static void name_instance(char *ret_path, pid_t owner, const char *suffix)
 {
-    (void)snprintf(ret_path, PATH_MAX_HERE, "instances/" NAME_PREFIX "%ld", (long)owner);
+    (void)snprintf(ret_path, PATH_MAX_HERE, "instances/" NAME_PREFIX "%ld%s", (long)owner,
+                   suffix != NULL ? suffix : "");
 }
 
 static int open_locked(const struct pfl_tracefs *self, const char *path)
@@ -104,7 +106,7 @@ int pfl_tracefs_make_instance(struct pfl_tracefs *self)
 
     if (self->instance_fd >= 0)
         return 0;
-    name_instance(path, self->owner);
+    name_instance(path, self->owner, self->suffix);
     /* Before it is locked, another program that starts just now may take it for a stale one. */
     for (unsigned i = 0; i < MAKE_ATTEMPTS; i++) {
         if (mkdirat(self->root_fd, path, 0700) != 0 && errno != EEXIST) {
@@ -127,7 +129,7 @@ void pfl_tracefs_remove_of(struct pfl_tracefs *self, pid_t owner)
 {
     char path[PATH_MAX_HERE];
 
-    name_instance(path, owner);
+    name_instance(path, owner, self->suffix);
     if (unlinkat(self->root_fd, path, AT_REMOVEDIR) != 0 && errno != ENOENT)
         pfl_log_warn("tracefs-instance-stays", "path=%s errno=%d", path, errno);
 }
@@ -194,15 +196,47 @@ int pfl_tracefs_read(int dir_fd, const char *path, struct pfl_buf *ret_text)
     return rc != 0 ? rc : n < 0 ? PFL_EIO : 0;
 }
 
-int pfl_tracefs_write(int dir_fd, const char *path, const char *text)
+static int write_text(int dir_fd, const char *path, const char *text, int flags)
 {
-    int fd = openat(dir_fd, path, O_WRONLY | O_CLOEXEC);
+    int fd = openat(dir_fd, path, O_WRONLY | O_CLOEXEC | flags);
     size_t len = strlen(text);
+    int error;
     ssize_t n;
 
     if (fd < 0)
         return PFL_EIO;
-    n = write(fd, text, len);
+    n = len != 0 ? write(fd, text, len) : 0;
+    error = errno;
     close(fd);
+    errno = error;
     return n == (ssize_t)len ? 0 : PFL_EIO;
+}
+
+int pfl_tracefs_write(int dir_fd, const char *path, const char *text)
+{
+    return write_text(dir_fd, path, text, 0);
+}
+
+int pfl_tracefs_append(int dir_fd, const char *path, const char *text)
+{
+    return write_text(dir_fd, path, text, O_APPEND);
+}
+
+int pfl_tracefs_truncate(int dir_fd, const char *path)
+{
+    return write_text(dir_fd, path, "", O_TRUNC);
+}
+
+int pfl_tracefs_read_line(int dir_fd, const char *path, char *ret_line, size_t size)
+{
+    int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, ret_line, size - 1) : -1;
+
+    if (fd >= 0)
+        close(fd);
+    if (n < 0)
+        return PFL_EIO;
+    ret_line[n] = '\0';
+    ret_line[strcspn(ret_line, "\n")] = '\0';
+    return 0;
 }

@@ -11,9 +11,10 @@
 #include "base/buf.h"
 
 struct pfl_tracefs {
-    int root_fd;     /* owned; -1: there is no tracefs for us */
-    int instance_fd; /* owned and locked (flock); -1: no instance now */
-    pid_t owner;     /* in the instance's name */
+    int root_fd;        /* owned; -1: there is no tracefs for us */
+    int instance_fd;    /* owned and locked (flock); -1: no instance now */
+    pid_t owner;        /* in the instance's name */
+    const char *suffix; /* behind it; NULL: none */
 };
 
 /* Finds tracefs where it is mounted, or mounts it on its usual place. PFL_ENOENT, PFL_EPERM. */
@@ -29,8 +30,15 @@ unsigned pfl_tracefs_remove_stale(struct pfl_tracefs *self);
 /* Removes the instance of a process that is gone; for the guardian. */
 void pfl_tracefs_remove_of(struct pfl_tracefs *self, pid_t owner);
 
-/* Whole files below a directory. PFL_EIO; PFL_ELIMIT, PFL_ENOMEM. `ret_text` is cleared first. */
+/* Files below a directory; errno tells why the kernel refused. PFL_EIO; PFL_ELIMIT, PFL_ENOMEM.
+ * `ret_text` is cleared first. */
 PFL_MUST_USE int pfl_tracefs_read(int dir_fd, const char *path, struct pfl_buf *ret_text);
 PFL_MUST_USE int pfl_tracefs_write(int dir_fd, const char *path, const char *text);
+/* Adds to the file's list, where it has one. */
+PFL_MUST_USE int pfl_tracefs_append(int dir_fd, const char *path, const char *text);
+/* Empties the file's list, or the ring buffer (file `trace`). */
+PFL_MUST_USE int pfl_tracefs_truncate(int dir_fd, const char *path);
+/* The first line without its end, cut at `size`. */
+PFL_MUST_USE int pfl_tracefs_read_line(int dir_fd, const char *path, char *ret_line, size_t size);
 
 #endif

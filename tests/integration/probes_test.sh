@@ -5,6 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 
 TRACEFS=/sys/kernel/tracing
+export RUNTIME_DIRECTORY=$WORK/run
 [ -e $TRACEFS/trace ] || mount -t tracefs nodev $TRACEFS 2>/dev/null
 FIELDS="python3 -B $ROOT/tests/support/probes_check.py"
 
@@ -59,13 +60,14 @@ if ! can_trace; then
     finish
 fi
 
-# What other tracers would see change.
+# What other tracers would see change. Instances of other programs of this name are theirs.
+PROBES=
 tracefs_state() {
     cat $TRACEFS/{tracing_on,trace_clock,buffer_size_kb,set_event,current_tracer}
-    find $TRACEFS/instances -maxdepth 1 -name 'perfleet*'
+    [ -z "$PROBES" ] || ls -d "$TRACEFS/instances/perfleet-$PROBES" 2>/dev/null
 }
 no_instance() {
-    ! find $TRACEFS/instances -maxdepth 1 -name 'perfleet*' | grep -q .
+    [ ! -e "$TRACEFS/instances/perfleet-$PROBES" ]
 }
 some_work() {
     for _ in $(seq 40); do /bin/true; sleep 0.02; done
@@ -86,11 +88,11 @@ check "scheduling, tasks, system calls, interrupts and statistics arrive; nothin
     $FIELDS "$WORK/all.pftrace" compact_switch compact_waking event:237 event:235 event:329 \
     event:24 ftrace_stats_begin ftrace_stats_end process_tree lossless
 is_idle() {
-    ! grep -qs 1 $TRACEFS/instances/perfleet-*/tracing_on &&
-        ! grep -qsE "[a-z]" $TRACEFS/instances/perfleet-*/set_event
+    ! grep -qs 1 $TRACEFS/instances/perfleet-$PROBES/tracing_on &&
+        ! grep -qsE "[a-z]" $TRACEFS/instances/perfleet-$PROBES/set_event
 }
 is_recording() {
-    grep -qs 1 $TRACEFS/instances/perfleet-*/tracing_on
+    grep -qs 1 $TRACEFS/instances/perfleet-$PROBES/tracing_on
 }
 check "after the session nothing is recorded" wait_for 20 is_idle
 

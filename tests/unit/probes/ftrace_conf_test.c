@@ -12,12 +12,16 @@
 static const uint8_t config[] = "\x0a\x07sched/*"
                                 "\x0a\x05print"
                                 "\x0a\x0bpower:state"
-                                "\x50\x80\x08"          /* buffer_size_kb: 1024 */
-                                "\x58\x0a"              /* drain_period_ms: 10 */
-                                "\x62\x02\x08\x00"      /* compact_sched { enabled: false } */
-                                "\x12\x02gf"            /* atrace_categories */
-                                "\x80\x01\x01"          /* disable_generic_events */
-                                "\x92\x01\x04gone"      /* syscall_events */
+                                "\x50\x80\x08"         /* buffer_size_kb: 1024 */
+                                "\x58\x0a"             /* drain_period_ms: 10 */
+                                "\x62\x02\x08\x00"     /* compact_sched { enabled: false } */
+                                "\x12\x02gf"           /* atrace_categories */
+                                "\x80\x01\x01"         /* disable_generic_events */
+                                "\x92\x01\x04gone"     /* syscall_events */
+                                "\xf2\x01\x05\x0a\x01" /* kprobe_events { "f" BOTH } */
+                                "f\x10\x03"
+                                "\xa2\x01\x01"          /* function_filters */
+                                "a\xca\x01\x02yy"       /* instance_name */
                                 "\xb2\x01\x02\x0a\x00"; /* print_filter */
 
 static void wishes_name_events(void **state)
@@ -104,6 +108,53 @@ static void filters_clock_and_symbols_are_read(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static void functions_probes_and_borrowed_buffers_are_read(void **state)
+{
+    /* kprobe_events { "f" KPROBE }, { "g" BOTH }, { "f" BOTH }, { "h" UNKNOWN };
+     * enable_function_graph, function_filters "a", "b*", function_graph_roots "r",
+     * function_graph_max_depth 300; preserve_ftrace_buffer; instance_name "x" then "yy";
+     * ftrace_events "perfetto_kprobes/f" */
+    static const char bytes[] = "\xf2\x01\x05\x0a\x01"
+                                "f\x10\x01"
+                                "\xf2\x01\x05\x0a\x01"
+                                "g\x10\x03"
+                                "\xf2\x01\x05\x0a\x01"
+                                "f\x10\x03"
+                                "\xf2\x01\x05\x0a\x01"
+                                "h\x10\x00"
+                                "\x98\x01\x01\xa2\x01\x01"
+                                "a\xa2\x01\x02"
+                                "b*\xaa\x01\x01"
+                                "r\x88\x02\xac\x02\xb8\x01\x01\xca\x01\x01"
+                                "x\xca\x01\x02yy"
+                                "\x0a\x12perfetto_kprobes/f";
+    struct pfl_ftrace_conf conf;
+
+    (void)state;
+    assert_int_equal(pfl_ftrace_conf_parse(pfl_span_of(bytes, sizeof(bytes) - 1), &conf), 0);
+    assert_int_equal(conf.kprobe_count, 4);
+    assert_int_equal(conf.kprobes[0].type, PFL_KPROBE_INSTANT);
+    assert_false(conf.kprobes[0].is_return);
+    assert_string_equal(conf.kprobes[1].name, "g");
+    assert_int_equal(conf.kprobes[1].type, PFL_KPROBE_BEGIN);
+    assert_int_equal(conf.kprobes[2].type, PFL_KPROBE_END);
+    assert_true(conf.kprobes[2].is_return);
+    assert_string_equal(conf.kprobes[3].name, "f");
+    assert_int_equal(conf.kprobes[3].type, PFL_KPROBE_END);
+    assert_true(conf.has_graph && conf.is_preserving);
+    assert_int_equal(conf.graph_filters.count, 2);
+    assert_string_equal(conf.graph_filters.items[1], "b*");
+    assert_int_equal(conf.graph_roots.count, 1);
+    assert_int_equal(conf.graph_depth, 300);
+    assert_string_equal(conf.instance_name, "yy");
+    assert_false(pfl_ftrace_conf_wants(&conf, "perfetto_kprobes", "f"));
+    assert_true(pfl_ftrace_conf_wants(&conf, "ftrace", "funcgraph_entry"));
+    assert_true(pfl_ftrace_conf_wants(&conf, "ftrace", "funcgraph_exit"));
+    assert_int_equal(conf.ignored, 0);
+    pfl_ftrace_conf_fini(&conf);
+    pfl_sweep_assert_no_leak();
+}
+
 static void config_cut_at_every_length_is_read_or_refused(void **state)
 {
     struct pfl_ftrace_conf conf;
@@ -141,6 +192,7 @@ int main(void)
         cmocka_unit_test(wishes_name_events),
         cmocka_unit_test(what_holds_for_the_whole_instance_is_read),
         cmocka_unit_test(filters_clock_and_symbols_are_read),
+        cmocka_unit_test(functions_probes_and_borrowed_buffers_are_read),
         cmocka_unit_test(config_cut_at_every_length_is_read_or_refused),
         cmocka_unit_test(parsing_survives_every_failed_allocation),
     };

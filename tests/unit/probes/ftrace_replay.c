@@ -63,7 +63,7 @@ static void list_formats(struct replay *r, const char *path)
         const char *end = dot != NULL ? strstr(dot, ".format") : NULL;
         int len;
 
-        if (end == NULL || strcmp(name, "ftrace.print.format") == 0)
+        if (end == NULL || strncmp(name, "ftrace.", 7) == 0)
             continue;
         len = snprintf(line, sizeof(line), "%.*s:%.*s\n", (int)(dot - name), name,
                        (int)(end - dot - 1), dot + 1);
