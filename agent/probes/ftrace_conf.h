@@ -33,36 +33,36 @@ struct pfl_ftrace_texts {
 struct pfl_ftrace_conf {
     char **wishes; /* owned: group/name, a group and a star, or a bare name */
     size_t wish_count;
-    uint32_t buffer_size_kb;  /* of one CPU; 0: default */
-    uint32_t drain_period_ms; /* 0: default */
-    bool no_compact_sched;
-    bool no_generic_events;
-    bool no_dense; /* generic events with names instead of descriptors */
     /* What holds for the whole instance, not for one session alone (exclusive features). */
     int32_t *tids; /* owned */
     size_t tid_count;
     char *cpumask;                         /* owned; NULL: all */
     char *options[PFL_FTRACE_OPTIONS_MAX]; /* owned; as trace_options takes them: name or noname */
     size_t option_count;
-    uint32_t drain_percent; /* 0: default */
-    bool is_lower_bound;    /* buffer_size_kb is the least, the default may be more */
-    bool has_mono_raw;      /* the clock is CLOCK_MONOTONIC_RAW instead of boot time */
-    bool throttle_rss_stat; /* kmem/rss_stat means synthetic/rss_stat_throttled, where it is */
-    bool symbolize_ksyms;
-    bool retain_ksyms; /* the symbols stay in memory for the next session */
     struct pfl_print_filter print_filter;
     struct pfl_syscall_filter syscalls;
     char **unknown_syscalls; /* owned: names that no system call has */
     size_t unknown_syscall_count;
     struct pfl_ftrace_kprobe *kprobes; /* owned; each name at most once a kind */
     size_t kprobe_count;
-    bool has_graph; /* enable_function_graph */
     struct pfl_ftrace_texts graph_filters;
     struct pfl_ftrace_texts graph_roots;
-    uint32_t graph_depth; /* 0: no limit */
-    bool is_preserving;   /* preserve_ftrace_buffer */
-    char *instance_name;  /* owned; NULL: none */
-    uint32_t ignored;     /* enum pfl_ftrace_ignored */
+    char *instance_name;      /* owned; NULL: none */
+    uint32_t buffer_size_kb;  /* of one CPU; 0: default */
+    uint32_t drain_period_ms; /* 0: default */
+    uint32_t drain_percent;   /* 0: default */
+    uint32_t graph_depth;     /* 0: no limit */
+    uint32_t ignored;         /* enum pfl_ftrace_ignored */
+    bool no_compact_sched;
+    bool no_generic_events;
+    bool no_dense;          /* generic events with names instead of descriptors */
+    bool is_lower_bound;    /* buffer_size_kb is the least, the default may be more */
+    bool has_mono_raw;      /* the clock is CLOCK_MONOTONIC_RAW instead of boot time */
+    bool throttle_rss_stat; /* kmem/rss_stat means synthetic/rss_stat_throttled, where it is */
+    bool symbolize_ksyms;
+    bool retain_ksyms;  /* the symbols stay in memory for the next session */
+    bool has_graph;     /* enable_function_graph */
+    bool is_preserving; /* preserve_ftrace_buffer */
 };
 
 /* Wishes that are read and not fulfilled; the log and docs/probes.md say so. */
