@@ -1,0 +1,125 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The commands of the documents, run as they stand there, page by page, on machines of their own with a real
+# systemd and real ssh (tests/support/machines.sh): meet1, web1 and web2 as a person would have them, desk, and
+# lab1, which has no systemd. A block of commands says on which (tests/support/doc_commands.py).
+. "$(dirname "$0")/lib.sh"
+. "$ROOT/tests/support/machines.sh"
+
+# In this order: what one page has made the next finds there.
+PAGES=(docs/first-fleet.md README.md docs/certificates.md docs/man/perfleet-agent.8.md docs/man/perfleetd.8.md docs/sizing.md
+    docs/troubleshooting.md docs/metrics.md deploy/containers/README.md deploy/kubernetes/README.md docs/hardening.md docs/upgrades.md)
+
+WHY=$(grep -q '^CMAKE_INSTALL_PREFIX:PATH=/usr$' "$PFL_BUILD/CMakeCache.txt" && [ -z "${PFL_SANITIZE:-}" ] &&
+    command -v go-md2man >/dev/null || echo "a build without packages")
+[ -n "$WHY" ] || WHY=$(machines_why_not)
+if [ -n "$WHY" ]; then
+    skip "the commands of the documents work" "$WHY"
+    finish
+fi
+trap 'machines_fini; cleanup' EXIT
+
+# run_block NUMBER MACHINE: as a person would type it: a command that fails is seen, variables and folders last
+# until the end of the page, and what was started goes on.
+run_block() {
+    local script=/tmp/block-$1.sh
+    {
+        echo '[ ! -e /tmp/page.env ] || . /tmp/page.env; set -e'
+        cat "$WORK/blocks/$1.sh"
+        echo '{ export -p; echo "cd \"$PWD\""; } >/tmp/page.env'
+    } | machine_write "$2" "$script" && machine "$2" bash "$script" >"$WORK/block-$1-$2.out" 2>&1
+}
+machine_write() { # machine_write NAME FILE
+    nsenter -t "${MACHINE_PID[$1]}" -m -r sh -c "cat >$2"
+}
+
+run_on_all() { # run_on_all NUMBER MACHINE...: at the same time
+    local number=$1 name failed=0 jobs=()
+    shift
+    for name in "$@"; do
+        run_block "$number" "$name" &
+        jobs+=($!)
+    done
+    for name in "$@"; do
+        wait "${jobs[0]}" || { failed=1; echo "on $name:"; tail -n 20 "$WORK/block-$number-$name.out"; }
+        jobs=("${jobs[@]:1}")
+    done
+    return $failed
+}
+
+# What a block has started in the background is there when the next one comes, as it is when a person types.
+settle() {
+    case $(cat "$WORK/blocks/$1.sh") in
+    *perfleet-relay*"&"*) wait_for 20 listens "$2" ;;
+    *perfleet-agent*"&"* | *"start perfleet"*) ! machine desk test -e .config/perfleet/cert.pem || wait_for 20 fleet_is_whole ;;
+    esac
+}
+listens() { # on port 9910
+    machine "$1" grep -qE ':26B6 [0-9A-F:]+ 0A' /proc/net/tcp
+}
+fleet_is_whole() { # agents that run have reached the relay
+    local name known
+    known=$(machine desk perfleet hosts --relay meet1.example.com:9910)
+    for name in web1 web2 lab1; do
+        ! machine $name pidof perfleet-agent >/dev/null || grep -q "^$name: .*service" <<<"$known" || return
+    done
+}
+
+run_page() {
+    local number where machines name
+    for name in "${!MACHINE_PID[@]}"; do machine "$name" rm -f /tmp/page.env; done
+    for name in desk lab1; do # they have nobody who ends what was left
+        machine "$name" sh -c 'kill $(pidof perfleetd perfleet-relay perfleet-agent perfleet-example perfleet ssh)'
+    done 2>/dev/null
+    rm -rf "$WORK/blocks"
+    while read -r number where machines; do
+        # shellcheck disable=SC2086
+        check "$where works on $machines" run_on_all "$number" $machines
+        settle "$number" "$machines" || echo "# what it started is not all there yet"
+    done < <(python3 -B "$ROOT/tests/support/doc_commands.py" extract "$WORK/blocks" "$1")
+}
+
+make_packages() {
+    cpack --config "$PFL_BUILD/CPackConfig.cmake" -B "$WORK/packages" >"$WORK/cpack.log" 2>&1
+    machines_init "meet1 web1 web2 desk lab1" "$WORK"/packages/*.deb &&
+        cp -r "$ROOT/deploy" "$MACHINES/base/upper/root/"
+}
+start_machines() {
+    local name
+    for name in meet1 web1 web2; do machine_start $name || return; done
+    machine_start desk bare && machine_start lab1 bare || return
+    machine lab1 sh -c 'mkdir -p /run/sshd && /usr/sbin/sshd && dpkg -i perfleet_*.deb perfleet-host_*.deb perfleet-relay_*.deb libperfleet*.deb'
+    for name in meet1 web1 web2; do wait_for 60 machine_is_up $name || return; done
+}
+# Not in a pipe, nor in a subshell: what they set stays.
+if ! make_packages >"$WORK/make.log" 2>&1; then
+    ls "$WORK"/packages/perfleet-host_*.deb >/dev/null || check "there are packages" false
+    sed 's/^/# /' "$WORK/make.log" | tail -n 20
+    skip "the commands of the documents work" "no root for machines could be made"
+    finish
+fi
+start_machines >"$WORK/start.log" 2>&1
+check "machines boot" machine_is_up web2
+every_page_is_run() {
+    diff <(printf '%s\n' "${PAGES[@]}" | sort) <(cd "$ROOT" && git ls-files README.md docs deploy 2>/dev/null |
+        xargs grep -lE '^```sh [a-z]' | grep '[.]md$' | sort)
+}
+check "every page with commands is run" every_page_is_run
+for page in "${PAGES[@]}"; do
+    begin=$SECONDS
+    run_page "$page"
+    echo "# $page: $((SECONDS - begin)) s"
+done
+
+# The newcomer's: how many commands it takes, and what comes out.
+commands_until_recorded() { # of the first block
+    sed '/^$/d' "$WORK/newcomer/001.sh" | wc -l
+}
+python3 -B "$ROOT/tests/support/doc_commands.py" extract "$WORK/newcomer" docs/first-fleet.md >/dev/null
+check "from packages to the first trace of a host it is five commands at most" test "$(commands_until_recorded)" -le 5
+trace_is_whole() { # trace_is_whole MACHINE FILE MACHINES
+    machine "$1" cat "$2" >"$WORK/read.pftrace" && $CHECK "$WORK/read.pftrace" --disjoint --lossless --machines "$3" --min-packets 10
+}
+check "and the trace has what the host's probes saw" trace_is_whole web1 first.pftrace 1
+check "the fleet's trace has both hosts" trace_is_whole desk moment.pftrace 2
+finish
