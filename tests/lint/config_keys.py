@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails when the schema of the daemons' settings, their manual pages, their --help and their
-examples do not name the same keys and defaults. `--self-test` proves that each is found.
+"""Fails when the schema of the daemons' settings, their manual pages (of program and file), their --help
+and their examples do not name the same keys and defaults. `--self-test` proves that each is found.
 """
 import os
 import re
@@ -10,15 +10,16 @@ import sys
 import csource
 
 SCHEMA = "proto/perfleet/config.proto"
-DAEMONS = {  # message: source of --help, manual page, example
-    "ServiceConfig": ("service/main.c", "docs/man/perfleetd.8.md", "deploy/conf/perfleetd.conf"),
-    "ProbesConfig": ("agent/probes/main.c", "docs/man/perfleet-probes.8.md", "deploy/conf/probes.conf"),
-    "AgentConfig": ("agent/main.c", "docs/man/perfleet-agent.8.md", "deploy/conf/agent.conf"),
-    "RelayConfig": ("relay/main.c", "docs/man/perfleet-relay.8.md", "deploy/conf/relay.conf"),
+DAEMONS = {  # message: source of --help, manual pages (NAME.8.md, NAME.conf.5.md), example
+    "ServiceConfig": ("service/main.c", "docs/man/perfleetd", "deploy/conf/perfleetd.conf"),
+    "ProbesConfig": ("agent/probes/main.c", "docs/man/perfleet-probes", "deploy/conf/probes.conf"),
+    "AgentConfig": ("agent/main.c", "docs/man/perfleet-agent", "deploy/conf/agent.conf"),
+    "RelayConfig": ("relay/main.c", "docs/man/perfleet-relay", "deploy/conf/relay.conf"),
 }
 OF_ALL = ("config", "check_config", "dump_config", "help", "version")
 MESSAGE = re.compile(r"^message (\w+) \{(.*?)^\}", re.M | re.S)
 FIELD = re.compile(r"^  (optional|repeated) (\w+) (\w+) = \d+(?: \[default = (.*)\])?;$", re.M)
+ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \| ([^|]+?) \|", re.M)
 EXAMPLE = re.compile(r"^(#{0,2})(\w+): (.+)$", re.M)
 
 
@@ -30,6 +31,17 @@ def schema_of(text):
 
 def flags_in(text):
     return {f.replace("-", "_") for f in re.findall(r"--([a-z][a-z0-9-]*)", text)}
+
+
+def check_file_page(keys, page):
+    """The table of the file's page: a row for each key, with its default."""
+    rows = dict(ROW.findall(page))
+    for key in sorted(set(keys) ^ set(rows)):
+        yield f"the file's manual page {'has a key that is none' if key in rows else 'has no row for'}: {key}"
+    for key in sorted(set(keys) & set(rows)):
+        default = f"`{keys[key][1]}`" if keys[key][1] else "none"
+        if rows[key] != default:
+            yield f"the file's manual page has {rows[key]} as the default of {key}, the schema {default}"
 
 
 def check(keys, usage, manual, example):
@@ -60,9 +72,12 @@ def self_test():
            (keys, good[1], good[2], '##c: "x"\n'), (keys, good[1], good[2], '#a_b: 4\n##c: "x"\n'),
            (keys, good[1], good[2], good[3] + "#d: 1\n"), (keys, good[1], good[2], '##a_b: 3\n##c: 1\n')]
     wrong = [b for b in bad if not list(check(*b))] + [g for g in [good] if list(check(*g))]
+    page = "| `a_b` | number | `3` | x |\n| `c` | text | none | y |\n"
+    bad_pages = [page[:30], page.replace("`3`", "`4`"), page + "| `d` | text | none | z |\n"]
+    wrong += [p for p in bad_pages if not list(check_file_page(keys, p))] + list(check_file_page(keys, page))
     for w in wrong:
         print(f"config_keys self-test: judged wrongly: {w!r}")
-    print(f"config_keys self-test: {len(bad) + 1} cases, {len(wrong)} wrong")
+    print(f"config_keys self-test: {len(bad) + len(bad_pages) + 2} cases, {len(wrong)} wrong")
     return 1 if wrong else 0
 
 
@@ -73,5 +88,7 @@ if __name__ == "__main__":
     PROBLEMS = [f"{SCHEMA}: no daemon is known for {m}" for m in set(SCHEMAS) - set(DAEMONS)]
     for message, (main, manual, example) in DAEMONS.items():
         PROBLEMS += [f"{message}: {p}" for p in check(
-            SCHEMAS.get(message, {}), csource.read(main), csource.read(manual), csource.read(example))]
+            SCHEMAS.get(message, {}), csource.read(main), csource.read(manual + ".8.md"), csource.read(example))]
+        PROBLEMS += [f"{message}: {p}" for p in check_file_page(
+            SCHEMAS.get(message, {}), csource.read(manual + ".conf.5.md"))]
     csource.finish("config_keys", PROBLEMS, len(DAEMONS))
