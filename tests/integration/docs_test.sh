@@ -49,10 +49,12 @@ run_on_all() { # run_on_all NUMBER MACHINE...: at the same time
 
 # What a block has started in the background is there when the next one comes, as it is when a person types.
 settle() {
-    case $(cat "$WORK/blocks/$1.sh") in
-    *perfleet-relay*"&"*) wait_for 20 listens "$2" ;;
-    *perfleet-agent*"&"* | *"start perfleet"*) ! machine desk test -e .config/perfleet/cert.pem || wait_for 20 fleet_is_whole ;;
-    esac
+    local block=$WORK/blocks/$1.sh
+    if grep -qE 'perfleet-relay .*[^&]&$' "$block"; then
+        wait_for 20 listens "$2"
+    elif grep -qE 'perfleet-agent .*[^&]&$|(re)?start .*perfleet' "$block" && machine desk test -e .config/perfleet/cert.pem; then
+        wait_for 40 fleet_is_whole
+    fi
 }
 listens() { # on port 9910
     machine "$1" grep -qE ':26B6 [0-9A-F:]+ 0A' /proc/net/tcp
