@@ -15,6 +15,7 @@
 
 #include "agent/confinement.h"
 #include "agent/metrics_port.h"
+#include "base/io/log_signals.h"
 #include "base/io/watchdog.h"
 #include "base/log.h"
 #include "base/notify.h"
@@ -23,6 +24,7 @@ struct daemon {
     uv_loop_t loop;
     uv_signal_t signals[3];
     struct pfl_watchdog watchdog;
+    struct pfl_log_signals log_signals;
     struct pfl_agent *agent;           /* owned; NULL once closed */
     struct pfl_agent_metrics *metrics; /* owned; NULL: none, or closed */
 };
@@ -37,6 +39,7 @@ static void on_agent_closed(void *user)
     for (int i = 0; i < 3; i++)
         uv_close((uv_handle_t *)&d->signals[i], NULL);
     pfl_watchdog_close(&d->watchdog);
+    pfl_log_signals_close(&d->log_signals);
     pfl_agent_metrics_close(d->metrics);
     d->metrics = NULL;
 }
@@ -81,6 +84,7 @@ int pfl_agent_daemon_run(const struct pfl_agent_daemon_conf *conf)
     struct pfl_agent_conf agent = conf->agent;
     int rc;
 
+    pfl_log_open("perfleet-agent", NULL);
     pfl_notify_open();
     if (uv_loop_init(&d.loop) != 0)
         return PFL_EIO;
@@ -93,6 +97,7 @@ int pfl_agent_daemon_run(const struct pfl_agent_daemon_conf *conf)
         return rc;
     }
     pfl_watchdog_open(&d.watchdog, &d.loop);
+    pfl_log_signals_open(&d.log_signals, &d.loop);
     for (int i = 0; i < 3; i++) {
         (void)uv_signal_init(&d.loop, &d.signals[i]);
         d.signals[i].data = &d;

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Log lines on stderr, each written with one write(2) so that lines of several processes do not
- * mix. A line longer than LINE_MAX_BYTES is cut. Failure to write is ignored: there is nobody to
+ * mix, or as one datagram to the journal. A line longer than LINE_MAX_BYTES is cut. A datagram that
+ * the journal does not take becomes a line; failure to write that is ignored: there is nobody to
  * tell.
  */
 #include "base/log.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/journal.h"
 
 #define LINE_MAX_BYTES  2048u
 #define QUOTE_MAX_BYTES 120u
@@ -21,6 +26,9 @@
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static const int syslog_levels[] = {3, 4, 6, 7};
 static enum pfl_log_level max_level = PFL_LOG_INFO;
+static enum pfl_log_level configured_level = PFL_LOG_INFO;
+static const char *journal_program;
+static int journal_fd = -1;
 
 /* Of pfl_log_limit_every_event; `event` is compared by address: it is a literal. */
 static struct {
@@ -33,6 +41,27 @@ static bool is_telling; /* how many were left out: that line has no limit */
 void pfl_log_set_level(enum pfl_log_level level)
 {
     max_level = level;
+    configured_level = level;
+}
+
+enum pfl_log_level pfl_log_get_level(void)
+{
+    return max_level;
+}
+
+void pfl_log_open(const char *program, const char *socket_path)
+{
+    pfl_log_close();
+    journal_program = program;
+    if (pfl_journal_is_stderr())
+        journal_fd = pfl_journal_connect(socket_path != NULL ? socket_path : PFL_JOURNAL_SOCKET);
+}
+
+void pfl_log_close(void)
+{
+    if (journal_fd >= 0)
+        (void)close(journal_fd);
+    journal_fd = -1;
 }
 
 bool pfl_log_level_parse(const char *name, enum pfl_log_level *ret_level)
@@ -73,27 +102,77 @@ static bool take_limited(const char *event)
     return is_taken;
 }
 
-void pfl_log(enum pfl_log_level level, const char *event, const char *fmt, ...)
+static bool send_to_journal(enum pfl_log_level level, const char *event, const char *text)
+{
+    char datagram[PFL_JOURNAL_MAX_BYTES];
+    const struct pfl_journal_event e = {.program = journal_program,
+                                        .priority = syslog_levels[level],
+                                        .level = level_names[level],
+                                        .event = event,
+                                        .text = text};
+    size_t len = pfl_journal_encode(&e, datagram);
+
+    return send(journal_fd, datagram, len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len;
+}
+
+static void write_line(enum pfl_log_level level, const char *event, const char *text)
 {
     char line[LINE_MAX_BYTES];
     size_t len = 0;
+
+    if (getenv("JOURNAL_STREAM") != NULL)
+        len += clamp_len(snprintf(line, sizeof(line), "<%d>", syslog_levels[level]), sizeof(line));
+    len += clamp_len(
+        snprintf(line + len, sizeof(line) - len - 1, "%s %s: %s", level_names[level], event, text),
+        sizeof(line) - len - 1);
+    line[len++] = '\n';
+    if (write(STDERR_FILENO, line, len) < 0)
+        return;
+}
+
+static void emit(enum pfl_log_level level, const char *event, const char *text)
+{
+    if (journal_fd < 0 || !send_to_journal(level, event, text))
+        write_line(level, event, text);
+}
+
+void pfl_log(enum pfl_log_level level, const char *event, const char *fmt, ...)
+{
+    char text[LINE_MAX_BYTES];
     va_list ap;
 
     if (level > max_level)
         return;
     if (is_limited && !is_telling && level != PFL_LOG_ERROR && !take_limited(event))
         return;
-    if (getenv("JOURNAL_STREAM") != NULL)
-        len += clamp_len(snprintf(line, sizeof(line), "<%d>", syslog_levels[level]), sizeof(line));
-    len += clamp_len(snprintf(line + len, sizeof(line) - len, "%s %s: ", level_names[level], event),
-                     sizeof(line) - len);
     va_start(ap, fmt);
-    len +=
-        clamp_len(vsnprintf(line + len, sizeof(line) - len - 1, fmt, ap), sizeof(line) - len - 1);
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    line[len++] = '\n';
-    if (write(STDERR_FILENO, line, len) < 0)
-        return;
+    emit(level, event, text);
+}
+
+bool pfl_log_on_signal(int number)
+{
+    char text[64];
+
+    if (number == SIGUSR1 && max_level < PFL_LOG_DEBUG)
+        max_level++;
+    else if (number == SIGUSR2)
+        max_level = configured_level;
+    else if (number != SIGUSR1)
+        return false;
+    (void)snprintf(text, sizeof(text), "level=%s configured=%s", level_names[max_level],
+                   level_names[configured_level]);
+    emit(PFL_LOG_INFO, "log-level", text);
+    return true;
+}
+
+bool pfl_log_take_signal(int signal_fd)
+{
+    struct signalfd_siginfo info;
+
+    return read(signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info) &&
+           pfl_log_on_signal((int)info.ssi_signo);
 }
 
 const char *pfl_log_quote(const char *str, size_t len)

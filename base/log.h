@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The program's log: one line an event, `event-in-words: key=value key="text"`, on stderr, with
- * the syslog priority prefix `<N>` when the journal reads it. Only the layer that decides what
- * happens next logs; pure folders return errors instead.
+ * the syslog priority prefix `<N>` when the journal reads it; or, once pfl_log_open found the
+ * journal behind stderr, as fields (base/journal.h). Only the layer that decides what happens next
+ * logs; pure folders return errors instead.
  *
  *     pfl_log_warn("consumer-refused", "uid=%u reason=%s", uid, pfl_log_quote(name, len));
  */
@@ -20,7 +21,19 @@ enum pfl_log_level {
     PFL_LOG_DEBUG = 3,
 };
 
+/* The configured level, which holds until a signal changes it. */
 void pfl_log_set_level(enum pfl_log_level level);
+enum pfl_log_level pfl_log_get_level(void);
+/* SIGUSR1: one level more, up to debug. SIGUSR2: the configured one again. Logged, whatever the
+ * level. False: another signal, and nothing was done. Not for signal handlers. */
+bool pfl_log_on_signal(int number);
+/* The same with what a signalfd has to tell; false, too, when that is nothing. */
+bool pfl_log_take_signal(int signal_fd);
+/* From now on events go to the journal's socket (`socket_path`, NULL: systemd's) as `program`
+ * (static) when stderr is the journal; to stderr as before when it is not, and while that socket
+ * takes none. For a process that cannot make sockets later: before the sandbox. */
+void pfl_log_open(const char *program, const char *socket_path);
+void pfl_log_close(void); /* to stderr again; for tests */
 /* "error" ... "debug"; false when `name` is none of them. */
 bool pfl_log_level_parse(const char *name, enum pfl_log_level *ret_level);
 

@@ -12,6 +12,7 @@
 
 #include <signal.h>
 
+#include "base/io/log_signals.h"
 #include "base/io/watchdog.h"
 #include "base/log.h"
 #include "base/notify.h"
@@ -23,6 +24,7 @@ struct daemon {
     uv_loop_t loop;
     uv_signal_t signals[3];
     struct pfl_watchdog watchdog;
+    struct pfl_log_signals log_signals;
     uv_timer_t deadline;
     struct pfl_port *port;             /* owned; NULL once closed */
     struct pfl_join_port *join;        /* owned; NULL: none, or closed */
@@ -45,6 +47,7 @@ static void on_port_closed(void *user)
     for (int i = 0; i < 3; i++)
         uv_close((uv_handle_t *)&d->signals[i], NULL);
     pfl_watchdog_close(&d->watchdog);
+    pfl_log_signals_close(&d->log_signals);
     uv_close((uv_handle_t *)&d->deadline, NULL);
 }
 
@@ -111,6 +114,7 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
     struct pfl_port_conf port = conf->port;
     int rc;
 
+    pfl_log_open("perfleet-relay", NULL);
     pfl_notify_open();
     if (uv_loop_init(&d.loop) != 0)
         return PFL_EIO;
@@ -124,6 +128,7 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
         return rc;
     }
     pfl_watchdog_open(&d.watchdog, &d.loop); /* a descriptor, which the sandbox would refuse */
+    pfl_log_signals_open(&d.log_signals, &d.loop);
     rc = open_join(&d, conf);
     if (rc == 0)
         rc = pfl_relay_metrics_open(conf, &d.loop, d.port, &d.metrics);

@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 
 #include "base/io/alarm.h"
+#include "base/io/log_signals.h"
 #include "base/io/loop_watch.h"
 #include "base/io/watchdog.h"
 #include "base/log.h"
@@ -46,6 +47,7 @@ struct daemon {
     size_t signals_len; /* initialized */
     bool has_alarm;
     struct pfl_watchdog watchdog;
+    struct pfl_log_signals log_signals;
     struct pfl_loop_watch loop_watch; /* runs once somebody asked for figures */
     struct pfl_guardrails_port guardrails;
     struct pfl_service_facts facts;
@@ -129,6 +131,7 @@ static void stop(struct daemon *d)
     for (size_t i = 0; i < d->signals_len; i++)
         uv_close((uv_handle_t *)&d->signals[i], NULL);
     pfl_watchdog_close(&d->watchdog);
+    pfl_log_signals_close(&d->log_signals);
     (void)pfl_loop_watch_close(&d->loop_watch, NULL, NULL);
 }
 
@@ -182,6 +185,7 @@ static int open_handles(struct daemon *d)
         return rc;
     d->has_alarm = true;
     pfl_watchdog_open(&d->watchdog, &d->loop);
+    pfl_log_signals_open(&d->log_signals, &d->loop);
     for (size_t i = 0; i < 2; i++) {
         rc = uv_signal_init(&d->loop, &d->signals[i]);
         if (rc != 0)

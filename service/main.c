@@ -271,6 +271,7 @@ static int serve(struct options *o)
     int rc;
 
     drop_privileges();
+    pfl_log_open("perfleetd", NULL);
     pfl_log_limit_every_event(); /* nearly every line can be caused by any local program */
     pfl_readiness_open();
     o->conf.on_ready = on_ready;

@@ -57,6 +57,8 @@ static void block_signals(sigset_t *ret_set)
     sigaddset(ret_set, SIGTERM);
     sigaddset(ret_set, SIGINT);
     sigaddset(ret_set, SIGHUP);
+    sigaddset(ret_set, SIGUSR1);
+    sigaddset(ret_set, SIGUSR2);
     sigprocmask(SIG_BLOCK, ret_set, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
 }
@@ -111,6 +113,7 @@ static int serve(const struct pfl_probes_conf *conf)
     int stop_fd;
     int rc;
 
+    pfl_log_open("perfleet-probes", NULL);
     block_signals(&signals);
     if (!conf->no_ftrace)
         guardian_fd = start_guardian(&guardian);

@@ -474,7 +474,7 @@ static void loop(struct probes *p, int stop_fd)
         drain_full(p, fds, count);
         if ((fds[0].revents & POLLIN) != 0)
             take_request(p);
-        if (fds[1].revents != 0)
+        if (fds[1].revents != 0 && !pfl_log_take_signal(stop_fd))
             return;
     }
 }

@@ -178,6 +178,24 @@ else
     skip "a Prometheus scrapes both" "there is none"
 fi
 
+# ---- log levels at run time, in the sandbox
+start probes "$BIN/perfleet-probes" --no-ftrace
+PROBES_PID=$STARTED
+log_has() { grep -q "$2" "$WORK/$1.log"; }
+wait_for 20 log_has probes probes-started
+louder() { # louder NAME PID
+    kill -USR1 "$2" && wait_for 20 log_has "$1" 'info log-level: level=debug configured=info' &&
+        kill -USR2 "$2" && wait_for 20 log_has "$1" 'info log-level: level=info configured=info'
+}
+start two "$BIN/perfleetd" --producer-socket "$WORK/two.producer" --consumer-socket "$WORK/two.consumer"
+TWO_PID=$STARTED
+wait_for 20 log_has two listening
+check "perfleetd's log is made to say more, and less again" louder two "$TWO_PID"
+check "the relay's" louder relay "${JOBS[1]}"
+check "the agent's" louder agent "${JOBS[2]}"
+check "the probes'" louder probes "$PROBES_PID"
+check "all go on" eval 'kill -0 "$TWO_PID" "${JOBS[1]}" "${JOBS[2]}" "$PROBES_PID"'
+
 # ---- reload, stop
 check "SIGHUP keeps both doors open" eval 'kill -HUP "${JOBS[1]}" && sleep 0.1 && says "^200$" scrape "$R" "$WORK/no"'
 kill "${JOBS[1]}"

@@ -3,10 +3,16 @@
 #include "base/log.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -199,11 +205,186 @@ static void level_names_are_parsed(void **state)
     assert_int_equal(level, PFL_LOG_ERROR);
 }
 
+/* ---- the journal ---- */
+
+static char folder[64];
+static char path[80];
+
+/* A socket where the journal would listen; what comes is read by take_event. */
+static int listen_as_journal(void)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+
+    (void)snprintf(folder, sizeof(folder), "/tmp/pfl-log-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof(path), "%s/socket", folder);
+    memcpy(addr.sun_path, path, strlen(path));
+    assert_int_equal(bind(fd, (const struct sockaddr *)&addr, sizeof(addr)), 0);
+    return fd;
+}
+
+static void end_journal(int fd)
+{
+    (void)close(fd);
+    (void)unlink(path);
+    (void)rmdir(folder);
+}
+
+static const char *take_event(int fd)
+{
+    static char event[9000];
+    ssize_t n = recv(fd, event, sizeof(event) - 1, 0);
+
+    event[n > 0 ? n : 0] = '\0';
+    return event;
+}
+
+/* What systemd sets: device and inode of stderr. */
+static void name_stderr_the_journal(void)
+{
+    struct stat st;
+    char name[64];
+
+    assert_int_equal(fstat(STDERR_FILENO, &st), 0);
+    (void)snprintf(name, sizeof(name), "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+    assert_int_equal(setenv("JOURNAL_STREAM", name, 1), 0);
+}
+
+static void write_to_journal(void)
+{
+    name_stderr_the_journal();
+    pfl_log_open("perfleet-test", path);
+    write_levels();
+    pfl_log_close();
+    unsetenv("JOURNAL_STREAM");
+}
+
+static void the_journal_gets_fields_and_stderr_nothing(void **state)
+{
+    int journal = listen_as_journal();
+
+    (void)state;
+    capture(write_to_journal);
+    assert_string_equal(captured, "");
+    assert_string_equal(take_event(journal),
+                        "PRIORITY=3\nSYSLOG_IDENTIFIER=perfleet-test\nPERFLEET_EVENT=one\n"
+                        "MESSAGE=error one: a=1\nPERFLEET_A=1\n");
+    assert_string_equal(take_event(journal),
+                        "PRIORITY=4\nSYSLOG_IDENTIFIER=perfleet-test\nPERFLEET_EVENT=two\n"
+                        "MESSAGE=warn two: b=\"x y\"\nPERFLEET_B=x y\n");
+    assert_string_equal(take_event(journal), "");
+    end_journal(journal);
+}
+
+static void write_past_a_journal_that_went(void)
+{
+    int journal = listen_as_journal();
+
+    name_stderr_the_journal();
+    pfl_log_open("perfleet-test", path);
+    end_journal(journal);
+    pfl_log_error("one", "a=%d", 1);
+    pfl_log_close();
+    unsetenv("JOURNAL_STREAM");
+}
+
+static void what_the_journal_does_not_take_is_a_line(void **state)
+{
+    (void)state;
+    capture(write_past_a_journal_that_went);
+    assert_string_equal(captured, "<3>error one: a=1\n");
+}
+
+static void write_with_stderr_elsewhere(void)
+{
+    int journal = listen_as_journal();
+
+    setenv("JOURNAL_STREAM", "1:2", 1);
+    pfl_log_open("perfleet-test", path);
+    pfl_log_error("one", "a=%d", 1);
+    pfl_log_close();
+    unsetenv("JOURNAL_STREAM");
+    assert_string_equal(take_event(journal), "");
+    end_journal(journal);
+}
+
+static void a_stderr_that_is_not_the_journal_gets_lines(void **state)
+{
+    (void)state;
+    capture(write_with_stderr_elsewhere);
+    assert_string_equal(captured, "<3>error one: a=1\n");
+}
+
+/* ---- levels at run time ---- */
+
+static void turn_levels(void)
+{
+    pfl_log_set_level(PFL_LOG_WARN);
+    pfl_log_info("before", "a=1");
+    assert_true(pfl_log_on_signal(SIGUSR1));
+    pfl_log_info("info", "a=1");
+    assert_true(pfl_log_on_signal(SIGUSR1));
+    assert_true(pfl_log_on_signal(SIGUSR1)); /* there is no more */
+    pfl_log_debug("debug", "a=1");
+    assert_true(pfl_log_on_signal(SIGUSR2));
+    pfl_log_info("after", "a=1");
+    assert_false(pfl_log_on_signal(SIGHUP));
+    assert_int_equal(pfl_log_get_level(), PFL_LOG_WARN);
+}
+
+static void signals_turn_the_level_up_and_back(void **state)
+{
+    (void)state;
+    capture(turn_levels);
+    assert_string_equal(captured, "info log-level: level=info configured=warn\n"
+                                  "info info: a=1\n"
+                                  "info log-level: level=debug configured=warn\n"
+                                  "info log-level: level=debug configured=warn\n"
+                                  "debug debug: a=1\n"
+                                  "info log-level: level=warn configured=warn\n");
+}
+
+static int signal_fd;
+
+static void take_signals(void)
+{
+    assert_true(pfl_log_take_signal(signal_fd));
+    assert_false(pfl_log_take_signal(signal_fd)); /* SIGTERM is somebody else's */
+    assert_false(pfl_log_take_signal(signal_fd)); /* nothing is there */
+}
+
+static void a_signalfd_tells_levels_and_leaves_other_signals(void **state)
+{
+    sigset_t set;
+    sigset_t old;
+
+    (void)state;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGTERM);
+    assert_int_equal(sigprocmask(SIG_BLOCK, &set, &old), 0);
+    signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    assert_true(signal_fd >= 0);
+    pfl_log_set_level(PFL_LOG_ERROR);
+    assert_int_equal(raise(SIGUSR1), 0);
+    assert_int_equal(raise(SIGTERM), 0);
+    capture(take_signals);
+    assert_string_equal(captured, "info log-level: level=warn configured=error\n");
+    assert_int_equal(sigprocmask(SIG_SETMASK, &old, NULL), 0);
+    (void)close(signal_fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(line_has_level_event_and_text_and_lower_levels_are_left_out),
         cmocka_unit_test(journal_gets_priorities),
+        cmocka_unit_test(the_journal_gets_fields_and_stderr_nothing),
+        cmocka_unit_test(what_the_journal_does_not_take_is_a_line),
+        cmocka_unit_test(a_stderr_that_is_not_the_journal_gets_lines),
+        cmocka_unit_test(signals_turn_the_level_up_and_back),
+        cmocka_unit_test(a_signalfd_tells_levels_and_leaves_other_signals),
         cmocka_unit_test(line_that_is_too_long_is_cut_and_still_one_line),
         cmocka_unit_test(a_flood_is_cut_to_a_few_lines_and_counted),
         cmocka_unit_test(every_event_has_its_own_limit_and_errors_have_none),
