@@ -421,6 +421,11 @@ int pfl_metrics_port_open(const struct pfl_metrics_port_conf *conf,
     return 0;
 }
 
+uint16_t pfl_metrics_port_get_number(const struct pfl_metrics_port *self)
+{
+    return self->tls_listener != NULL ? pfl_listener_get_port(self->tls_listener) : 0;
+}
+
 void pfl_metrics_port_reload(struct pfl_metrics_port *self)
 {
     struct pfl_tls_conf *fresh = NULL;

@@ -34,6 +34,8 @@ struct pfl_metrics_port_conf {
  * PFL_ENOMEM, errors of pfl_tls_conf_new. */
 PFL_MUST_USE int pfl_metrics_port_open(const struct pfl_metrics_port_conf *conf,
                                        struct pfl_metrics_port **ret_port);
+/* The bound TCP port; 0 without TLS. */
+uint16_t pfl_metrics_port_get_number(const struct pfl_metrics_port *self);
 /* What the scrapers wait for is there: all of them are answered. */
 void pfl_metrics_port_go_on(struct pfl_metrics_port *self);
 /* For connections to come; the old certificate stays when the new one does not load (logged). NULL

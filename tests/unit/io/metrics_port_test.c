@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The door of scrapers: who gets figures, when, and what is left when memory runs out. */
+#include "base/io/metrics_port.h"
+
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/io/fdsock.h"
+#include "base/log.h"
+#include "tests/support/sweep.h"
+#include "tests/unit/io/endpoint.h"
+#include "tests/unit/io/pki.h"
+
+#define REQUEST "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+
+static uv_loop_t loop;
+static struct endpoint client;
+static struct pfl_metrics_port *port;
+static char folder[64];
+static char path[96];
+static bool is_fresh;
+static bool is_refusing;
+static unsigned refreshes;
+static unsigned collects;
+
+static bool refresh(void *user)
+{
+    (void)user;
+    refreshes++;
+    return is_fresh;
+}
+
+static void collect(void *user, struct pfl_metrics *metrics)
+{
+    assert_ptr_equal(user, &loop);
+    collects++;
+    pfl_metrics_single(metrics, PFL_METRICS_GAUGE, "perfleet_test", "Of a test.", 7);
+}
+
+static const char *refuse(void *user, const struct pfl_tls_identity *who)
+{
+    assert_ptr_equal(user, &loop);
+    return strstr(who->uri, "/operator/") != NULL && !is_refusing ? NULL : "not you";
+}
+
+static int open_port(bool has_tls)
+{
+    static char ca[256]; /* borrowed by the port */
+    static char cert[256];
+    static char key[256];
+    struct pfl_metrics_port_conf conf = {.loop = &loop,
+                                         .listen_address = has_tls ? "127.0.0.1:0" : NULL,
+                                         .socket_path = path,
+                                         .refuse = refuse,
+                                         .refresh = refresh,
+                                         .collect = collect,
+                                         .user = &loop};
+
+    (void)snprintf(ca, sizeof(ca), "%s", pki_path("ca.pem"));
+    (void)snprintf(cert, sizeof(cert), "%s", pki_path("host-a.pem"));
+    (void)snprintf(key, sizeof(key), "%s", pki_path("host-a.key"));
+    conf.files.ca_path = ca;
+    conf.files.cert_path = cert;
+    conf.files.key_path = key;
+    return pfl_metrics_port_open(&conf, &port);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    pfl_log_set_level(PFL_LOG_ERROR);
+    is_fresh = true;
+    is_refusing = false;
+    refreshes = collects = 0;
+    port = NULL;
+    (void)snprintf(folder, sizeof(folder), "/tmp/pfl-door-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof(path), "%s/s", folder);
+    assert_int_equal(uv_loop_init(&loop), 0);
+    endpoint_init(&client, &loop);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    endpoint_close(&client);
+    pfl_metrics_port_close(port);
+    pfl_metrics_port_close(NULL);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    endpoint_fini(&client);
+    endpoint_end_loop(&loop);
+    (void)unlink(path);
+    assert_int_equal(rmdir(folder), 0);
+    pfl_sweep_assert_no_leak();
+    return 0;
+}
+
+static void connect_client(void)
+{
+    int fd;
+
+    assert_int_equal(pfl_fdsock_connect_unix(path, &fd), 0);
+    endpoint_open(&client, fd, 65536, 0);
+}
+
+/* What came, as text, until the peer's end. */
+static const char *take_answer(void)
+{
+    struct pfl_span got;
+
+    endpoint_run_until(&loop, &client.eofs, 1);
+    assert_int_equal(pfl_buf_append(&client.received, "", 1), 0);
+    got = pfl_buf_get(&client.received);
+    return (const char *)got.data;
+}
+
+static void write_text(const char *text)
+{
+    assert_int_equal(endpoint_write(&client, text, strlen(text), -1), 0);
+}
+
+static void who_asks_gets_the_owners_figures_and_those_of_the_loop(void **state)
+{
+    const char *answer;
+    struct stat st;
+
+    (void)state;
+    assert_int_equal(open_port(false), 0);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0660);
+    assert_int_equal(pfl_metrics_port_get_number(port), 0);
+    connect_client();
+    write_text(REQUEST);
+    answer = take_answer();
+    assert_ptr_equal(strstr(answer, "HTTP/1.1 200 "), answer);
+    assert_non_null(strstr(answer, "\nperfleet_test 7\n"));
+    assert_non_null(strstr(answer, "\nperfleet_loop_busy_seconds_total "));
+    assert_non_null(strstr(answer, "\nperfleet_scrapes_total 1\n"));
+    assert_int_equal(collects, 1);
+}
+
+static void a_request_in_pieces_is_one(void **state)
+{
+    (void)state;
+    assert_int_equal(open_port(false), 0);
+    connect_client();
+    for (const char *at = REQUEST; *at != '\0'; at++) {
+        assert_int_equal(endpoint_write(&client, at, 1, -1), 0);
+        endpoint_run_ready(&loop);
+        assert_int_equal(refreshes, at[1] == '\0');
+    }
+    assert_non_null(strstr(take_answer(), "perfleet_test 7"));
+}
+
+static void who_waits_for_fresh_figures_gets_them_when_they_are_there(void **state)
+{
+    (void)state;
+    is_fresh = false;
+    assert_int_equal(open_port(false), 0);
+    connect_client();
+    write_text(REQUEST REQUEST); /* the second is not read */
+    endpoint_run_ready(&loop);
+    assert_int_equal(refreshes, 1);
+    assert_int_equal(collects, 0);
+    assert_int_equal(client.received_bytes, 0);
+    pfl_metrics_port_go_on(port);
+    pfl_metrics_port_go_on(port);
+    assert_non_null(strstr(take_answer(), "perfleet_test 7"));
+    assert_int_equal(collects, 1);
+}
+
+static void who_ends_its_direction_while_it_waits_is_answered_and_closed(void **state)
+{
+    (void)state;
+    is_fresh = false;
+    assert_int_equal(open_port(false), 0);
+    connect_client();
+    write_text(REQUEST);
+    pfl_stream_shutdown(client.stream);
+    endpoint_run_ready(&loop);
+    assert_int_equal(client.eofs, 0);
+    pfl_metrics_port_go_on(port);
+    assert_non_null(strstr(take_answer(), "perfleet_test 7"));
+}
+
+static void who_leaves_while_it_waits_is_forgotten(void **state)
+{
+    (void)state;
+    is_fresh = false;
+    assert_int_equal(open_port(false), 0);
+    connect_client();
+    write_text(REQUEST);
+    endpoint_run_ready(&loop);
+    endpoint_close(&client);
+    endpoint_run_ready(&loop);
+    pfl_metrics_port_go_on(port);
+    endpoint_run_ready(&loop);
+    assert_int_equal(refreshes, 1);
+}
+
+static void a_door_that_closes_cuts_who_waits(void **state)
+{
+    (void)state;
+    is_fresh = false;
+    assert_int_equal(open_port(false), 0);
+    connect_client();
+    write_text(REQUEST);
+    endpoint_run_ready(&loop);
+    pfl_metrics_port_close(port);
+    pfl_metrics_port_close(port); /* idempotent while it lives */
+    pfl_metrics_port_go_on(port);
+    port = NULL;
+    endpoint_run_until(&loop, &client.eofs, 1);
+    assert_int_equal(client.received_bytes, 0);
+    assert_int_equal(collects, 0);
+}
+
+static void other_requests_get_a_status_and_no_figures(void **state)
+{
+    static const char *const requests[][2] = {
+        {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 404 "},
+        {"POST /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 405 "},
+        {"GET /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n", "HTTP/1.1 400 "},
+        {"nonsense\r\n\r\n", "HTTP/1.1 400 "},
+    };
+
+    (void)state;
+    assert_int_equal(open_port(false), 0);
+    for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+        const char *answer;
+
+        connect_client();
+        write_text(requests[i][0]);
+        answer = take_answer();
+        assert_ptr_equal(strstr(answer, requests[i][1]), answer);
+        endpoint_close(&client);
+        endpoint_fini(&client);
+        endpoint_init(&client, &loop);
+    }
+    assert_int_equal(refreshes, 0);
+}
+
+/* ---- TLS ---- */
+
+static void connect_tls(const char *who)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET,
+                             .sin_port = htons(pfl_metrics_port_get_number(port)),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct pfl_tls_conf *tls = pki_conf(who, "ca.pem", NULL, false);
+    struct pfl_tls_handshake handshake = {.conf = tls, .timeout_ms = 60000};
+    struct pfl_stream_conf conf = endpoint_conf(&client, 65536, 0);
+    int fd;
+
+    assert_int_equal(pfl_fdsock_connect_addr((struct sockaddr *)&in, sizeof(in), &fd), 0);
+    client.is_inside_call = true;
+    assert_int_equal(pfl_tls_stream_open(&conf, &handshake, fd, &client.stream), 0);
+    client.is_inside_call = false;
+    pfl_tls_conf_unref(tls);
+}
+
+static void over_tls_an_operator_is_answered_before_and_after_a_reload(void **state)
+{
+    (void)state;
+    assert_int_equal(open_port(true), 0);
+    for (int turn = 0; turn < 2; turn++) {
+        connect_tls("operator-eve");
+        endpoint_run_until(&loop, &client.readies, 1);
+        write_text(REQUEST);
+        assert_non_null(strstr(take_answer(), "perfleet_test 7"));
+        endpoint_close(&client);
+        endpoint_fini(&client);
+        endpoint_init(&client, &loop);
+        pfl_metrics_port_reload(port);
+    }
+    assert_int_equal(collects, 2);
+}
+
+static void over_tls_whom_the_owner_refuses_is_cut(void **state)
+{
+    (void)state;
+    is_refusing = true;
+    assert_int_equal(open_port(true), 0);
+    connect_tls("operator-eve");
+    endpoint_run_until(&loop, &client.closes, 1);
+    assert_int_equal(client.received_bytes, 0);
+    assert_int_equal(refreshes, 0);
+}
+
+/* ---- memory ---- */
+
+static int scrape_once(void *arg)
+{
+    int rc = open_port(false);
+    int fd = -1;
+
+    (void)arg;
+    collects = 0;
+    if (rc == 0 && pfl_fdsock_connect_unix(path, &fd) == 0) {
+        (void)!write(fd, REQUEST, sizeof(REQUEST) - 1);
+        endpoint_run_ready(&loop);
+        (void)close(fd);
+        endpoint_run_ready(&loop);
+    }
+    if (rc == 0)
+        pfl_metrics_port_close(port);
+    port = NULL;
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    return rc;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    pfl_sweep(scrape_once, NULL, true);
+    assert_int_equal(collects, 1); /* of the run that met no failure */
+}
+
+static void a_folder_that_is_not_there_is_said_and_leaves_nothing(void **state)
+{
+    (void)state;
+    (void)snprintf(path, sizeof(path), "%s/none/s", folder);
+    assert_true(open_port(false) < 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(who_asks_gets_the_owners_figures_and_those_of_the_loop),
+        TEST(a_request_in_pieces_is_one),
+        TEST(who_waits_for_fresh_figures_gets_them_when_they_are_there),
+        TEST(who_ends_its_direction_while_it_waits_is_answered_and_closed),
+        TEST(who_leaves_while_it_waits_is_forgotten),
+        TEST(a_door_that_closes_cuts_who_waits),
+        TEST(other_requests_get_a_status_and_no_figures),
+        TEST(over_tls_an_operator_is_answered_before_and_after_a_reload),
+        TEST(over_tls_whom_the_owner_refuses_is_cut),
+        TEST(every_allocation_may_fail),
+        TEST(a_folder_that_is_not_there_is_said_and_leaves_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, pki_setup, pki_teardown);
+}
