@@ -215,11 +215,13 @@ check "the relay wrote down who did" in_boot_sh 'grep -q "\"who\":\"me\".*\"host
 check "systemctl reload is understood by both" in_boot systemctl reload perfleet-relay perfleet-agent
 # journal_has UNIT FIELD=VALUE...: an event of that unit
 journal_has() { in_boot_sh "journalctl -u $1 -o cat -q ${*:2} | grep -q ."; }
-check "the journal has events of each daemon as fields" eval '
+journal_has_each() {
     journal_has perfleetd.service PERFLEET_EVENT=listening PRIORITY=6 SYSLOG_IDENTIFIER=perfleetd &&
-    journal_has perfleet-relay.service PERFLEET_EVENT=reloaded SYSLOG_IDENTIFIER=perfleet-relay &&
-    journal_has perfleet-agent.service PERFLEET_EVENT=relay-connected PERFLEET_RELAY=meet &&
-    journal_has perfleet-probes.service PERFLEET_EVENT=probes-started'
+        journal_has perfleet-relay.service PERFLEET_EVENT=reloaded SYSLOG_IDENTIFIER=perfleet-relay &&
+        journal_has perfleet-agent.service PERFLEET_EVENT=relay-connected PERFLEET_RELAY=meet &&
+        journal_has perfleet-probes.service PERFLEET_EVENT=probes-started
+}
+check "the journal has events of each daemon as fields" wait_for 20 journal_has_each
 louder() { # louder UNIT: debug is on, and off again
     in_boot systemctl kill -s USR1 "$1.service" && wait_for 20 journal_has "$1.service" PERFLEET_EVENT=log-level PERFLEET_LEVEL=debug &&
         in_boot systemctl kill -s USR2 "$1.service" && wait_for 20 journal_has "$1.service" PERFLEET_EVENT=log-level PERFLEET_LEVEL=info
