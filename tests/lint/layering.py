@@ -67,7 +67,7 @@ LIBRARIES = [
 ]
 LIBC = re.compile(
     r"((sys|linux|net|netinet|arpa|bits)/[a-z0-9_/]+|assert|complex|ctype|dirent|dlfcn|elf|endian|"
-    r"errno|fcntl|fenv|float|fnmatch|getopt|glob|grp|ifaddrs|inttypes|iso646|libgen|limits|link|"
+    r"errno|fcntl|fenv|float|fnmatch|ftw|getopt|glob|grp|ifaddrs|inttypes|iso646|libgen|limits|link|"
     r"locale|malloc|math|mntent|netdb|poll|pthread|pwd|regex|sched|semaphore|setjmp|signal|spawn|"
     r"emmintrin|stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|stdnoreturn|string|strings|"
     r"syslog|termios|threads|time|uchar|ucontext|unistd|utime|wchar|x86intrin|cpuid)\.h$")

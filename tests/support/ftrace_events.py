@@ -32,6 +32,9 @@ EVENTS = {
     325: ('signal_generate', {1: 'code', 2: 'comm', 3: 'grp', 4: 'pid', 5: 'res', 6: 'sig'}),
     329: ('sys_enter', {1: 'NR', 2: 'arg'}),
     330: ('sys_exit', {1: 'NR', 2: 'ret'}),
+    437: ('funcgraph_entry', {1: 'depth', 2: 'func'}),
+    438: ('funcgraph_exit', {1: 'calltime', 2: 'depth', 3: 'func', 4: 'overrun', 5: 'rettime'}),
+    542: ('kprobe_event', {1: 'name', 2: 'type'}),
     551: ('hrtimer_start', {1: 'hrtimer', 2: 'function', 3: 'expires', 4: 'softexpires', 5: 'mode'}),
 }
 NO_PID = '?'

@@ -4,7 +4,8 @@
 
 Claims: process_tree, process_stats, sys_stats, cpu_info, compact_switch, compact_waking,
 no_compact_switch, event:FIELD (an FtraceEvent with that field), ftrace_stats_begin,
-ftrace_stats_end, setup_errors, setup_unknown, preserved, raw_clock, only_pid:N (events of one thread), lossless. A decoder of its own: it knows protobuf and field numbers only.
+ftrace_stats_end, setup_errors, setup_unknown, preserved, failed:EVENT,
+kprobes:HITS:MISSES, raw_clock, only_pid:N (events of one thread), lossless. A decoder of its own: it knows protobuf and field numbers only.
 """
 import sys
 
@@ -69,8 +70,13 @@ def look_at_stats(stats, seen):
             seen.add("setup_errors")
         elif field == 6:
             seen.add("setup_unknown")
+        elif field == 7:
+            seen.add(f"failed:{value.decode()}")
         elif field == 8 and value:
             seen.add("preserved")
+        elif field == 10:
+            sums = dict(fields(value))
+            seen.add(f"kprobes:{sums[1]}:{sums[2]}")
 
 
 def main(path, claims):
