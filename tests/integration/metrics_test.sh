@@ -160,7 +160,8 @@ fi
 # ---- a Prometheus
 if command -v prometheus >/dev/null; then
     cat >"$WORK/prometheus.yml" <<END
-global: { scrape_interval: 1s, scrape_timeout: 1s }
+global: { scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }
+rule_files: [ "$ROOT/deploy/prometheus/alerts.yaml" ]
 scrape_configs:
   - job_name: perfleet
     scheme: https
@@ -173,6 +174,13 @@ END
     wait_for 20 prometheus_port
     knows() { [ "$(curl -sS -m 5 -G "http://$(prometheus_port)/api/v1/query" --data-urlencode "query=$1" | grep -o "\"$2\"\]" | wc -l)" -ge 1 ]; }
     check "a Prometheus scrapes both" wait_for 20 knows 'sum(up{job="perfleet"})' 2
+    rules_are_well() {
+        curl -sS -m 5 "http://$(prometheus_port)/api/v1/rules" >"$WORK/rules" &&
+            [ "$(grep -o '"health":"ok"' "$WORK/rules" | wc -l)" = "$(grep -c -- '- alert:' "$ROOT/deploy/prometheus/alerts.yaml")" ]
+    }
+    check "it takes our rules, and each can be worked out on these figures" wait_for 20 rules_are_well
+    check "and is about to call somebody for the service that is gone" wait_for 20 \
+        knows 'count(ALERTS{alertname="PerfleetServiceDown"})' 1
     check "and has what they said" wait_for 20 knows 'perfleet_relay_host_connected{host="one"}' 1
 else
     skip "a Prometheus scrapes both" "there is none"

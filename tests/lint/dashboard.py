@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails when deploy/grafana asks for a figure that docs/metrics.md does not have, or shows two panels at one place.
+"""Fails when deploy/grafana asks for a figure that docs/metrics.md does not have, or shows two panels at one place; and when
+deploy/prometheus or that page's own expressions ask for one.
 `--self-test` proves that both are found.
 """
 import json
@@ -34,6 +35,13 @@ def check(dashboard, families):
                     yield f'panel "{panel["title"]}": docs/metrics.md has no {name}'
 
 
+def check_text(text, families):
+    """Figures that rules, or the page's expressions, name."""
+    for name in re.findall(NAME, re.sub(r'__name__=~"[^"]*"|"perfleet_\(', '', text)):
+        if name not in families:
+            yield f'docs/metrics.md has no {name}'
+
+
 def self_test():
     place = {'x': 0, 'y': 0, 'w': 4, 'h': 4}
     panel = {'id': 1, 'title': 't', 'gridPos': place, 'targets': [{'expr': 'sum(perfleet_a)'}]}
@@ -41,6 +49,8 @@ def self_test():
     assert list(check({'panels': [panel]}, {'perfleet_b'}))
     assert list(check({'panels': [panel, {**panel, 'id': 2}]}, {'perfleet_a'}))
     assert list(check({'panels': [panel, {**panel, 'gridPos': {**place, 'y': 9}}]}, {'perfleet_a'}))
+    assert not list(check_text('expr: perfleet_a > 1', {'perfleet_a'}))
+    assert list(check_text('expr: perfleet_a > perfleet_b', {'perfleet_a'}))
 
 
 def main():
@@ -50,6 +60,10 @@ def main():
     families = read_families((ROOT / 'docs/metrics.md').read_text())
     mistakes = [f'{path.name}: {mistake}' for path in sorted((ROOT / 'deploy/grafana').glob('*.json'))
                 for mistake in check(json.loads(path.read_text()), families)]
+    page = (ROOT / 'docs/metrics.md').read_text()
+    mistakes += [f'alerts.yaml: {m}' for m in
+                 check_text((ROOT / 'deploy/prometheus/alerts.yaml').read_text(), families)]
+    mistakes += [f'metrics.md: {m}' for m in check_text(page[page.index('## What to be called for'):], families)]
     for mistake in mistakes:
         print(f'dashboard: {mistake}', file=sys.stderr)
     return 1 if mistakes or not families else 0
