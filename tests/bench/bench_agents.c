@@ -41,6 +41,7 @@ static int open_agent(char **argv, unsigned number, struct pfl_agent **slot)
         .pool = {.max_bytes = 256u << 20},
         .max_streams = 64,
         .ttl_max_ms = 600000,
+        .silence_ms = 15000,
         .on_closed = on_closed,
         .user = slot,
     };
