@@ -46,21 +46,24 @@ static void enter_phase(struct pfl_recording *r, enum pfl_recording_phase phase)
 
 static bool is_any_in(const struct pfl_recording *r, unsigned states)
 {
-    for (size_t i = 0; i < r->hosts_len; i++)
-        if ((states >> pfl_host_link_get_state(r->hosts[i].link) & 1) != 0)
+    for (unsigned i = 0; i < PFL_LINK_STATES; i++)
+        if ((states >> i & 1) != 0 && r->in[i] != 0)
             return true;
     return false;
 }
 
 #define IN(state) (1u << PFL_LINK_##state)
 
-static size_t count_in(const struct pfl_recording *r, enum pfl_link_state state)
+/* With a thousand hosts nothing that happens at one may look at all. */
+static void note_link(struct pfl_recording *r, struct pfl_recording_member *m)
 {
-    size_t n = 0;
+    const struct pfl_host_report *report = pfl_host_link_get_report(m->link);
 
-    for (size_t i = 0; i < r->hosts_len; i++)
-        n += pfl_host_link_get_state(r->hosts[i].link) == state;
-    return n;
+    r->in[m->state]--;
+    m->state = pfl_host_link_get_state(m->link);
+    r->in[m->state]++;
+    r->is_triggered |= report->trigger[0] != '\0';
+    r->has_self_ended |= report->has_ended_itself;
 }
 
 static void fail_all(struct pfl_recording *r, const char *why)
@@ -170,7 +173,7 @@ static void on_run_too_long(uv_timer_t *timer)
 
 static void begin_start(struct pfl_recording *r)
 {
-    size_t ready = count_in(r, PFL_LINK_READY);
+    size_t ready = r->in[PFL_LINK_READY];
     char why[128];
 
     if (ready < r->conf.quorum) {
@@ -206,15 +209,9 @@ static void look_at_run(struct pfl_recording *r)
         enter_phase(r, PFL_RECORDING_STOP);
         return;
     }
-    for (size_t i = 0; i < r->hosts_len; i++) {
-        const struct pfl_host_report *report = pfl_host_link_get_report(r->hosts[i].link);
-
-        if (report->trigger[0] != '\0') {
-            pfl_recording_stop(r);
-            return;
-        }
-        if (!report->has_ended_itself || r->is_ending)
-            continue;
+    if (r->is_triggered) {
+        pfl_recording_stop(r);
+    } else if (r->has_self_ended && !r->is_ending) {
         r->is_ending = true;
         uv_timer_start(&r->timer, on_run_too_long, END_GRACE_MS, 0);
     }
@@ -225,7 +222,7 @@ static void begin_read(struct pfl_recording *r)
     int rc;
 
     enter_phase(r, PFL_RECORDING_READ);
-    if (count_in(r, PFL_LINK_STOPPED) == 0)
+    if (r->in[PFL_LINK_STOPPED] == 0)
         return;
     rc = pfl_recording_begin_merge(r);
     if (rc != 0) {
@@ -256,7 +253,7 @@ static void look_at_phase(struct pfl_recording *r)
             begin_read(r);
         break;
     case PFL_RECORDING_READ:
-        if (count_in(r, PFL_LINK_DONE) + count_in(r, PFL_LINK_FAILED) == r->hosts_len)
+        if (r->in[PFL_LINK_DONE] + r->in[PFL_LINK_FAILED] == r->hosts_len)
             close_file(r);
         break;
     case PFL_RECORDING_CLOSE:
@@ -281,8 +278,10 @@ static void evaluate(struct pfl_recording *r)
 
 static void on_link_change(void *user, struct pfl_host_link *link)
 {
-    struct pfl_recording *r = ((struct pfl_recording_member *)user)->owner;
+    struct pfl_recording_member *m = user;
+    struct pfl_recording *r = m->owner;
 
+    note_link(r, m);
     r->conf.on_progress(r->conf.user, r, link);
     evaluate(r);
 }
@@ -333,6 +332,7 @@ int pfl_recording_new(const struct pfl_recording_conf *conf, struct pfl_recordin
         link.user = &r->hosts[i];
         rc = pfl_host_link_new(&link, &r->hosts[i].link);
         r->hosts_len += rc == 0;
+        r->in[PFL_LINK_CONNECTING] += rc == 0;
     }
     /* Without memory for all of them: those that exist close first, then on_over. */
     if (rc != 0 && r->hosts_len == 0) {

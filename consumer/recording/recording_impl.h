@@ -11,6 +11,7 @@ struct pfl_recording;
 struct pfl_recording_member {
     struct pfl_recording *owner;
     struct pfl_host_link *link; /* owned */
+    enum pfl_link_state state;  /* as it is counted in `in` */
     size_t merge_index;
     bool is_merged;
     bool has_line;
@@ -22,6 +23,7 @@ struct pfl_recording {
     enum pfl_recording_phase phase;
     struct pfl_recording_member hosts[PFL_RECORDING_MAX_HOSTS];
     size_t hosts_len;
+    size_t in[PFL_LINK_STATES];  /* how many links are in a state */
     size_t reference;            /* index in hosts, once merging */
     struct pfl_merge *merge;     /* owned; NULL before reading */
     struct pfl_trace_file *file; /* owned; NULL before start and after close */
@@ -30,7 +32,9 @@ struct pfl_recording {
     uint64_t file_bytes;
     int64_t merge_from_ns; /* operator's clock: what the clock points span */
     int64_t merge_to_ns;
-    int file_error; /* errno */
+    int file_error;      /* errno */
+    bool is_triggered;   /* a trigger was raised at some host */
+    bool has_self_ended; /* the session of some host ended by itself */
     bool is_ending;
     bool is_aborted;
     bool is_evaluating;
