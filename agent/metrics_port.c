@@ -175,10 +175,11 @@ static void collect_own(const struct pfl_agent_metrics *self, struct pfl_metrics
 
 /* ---- the door ---- */
 
-static void collect(void *user, struct pfl_metrics *m)
+static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_metrics *m)
 {
     const struct pfl_agent_metrics *self = user;
 
+    (void)who; /* nothing of it names anybody */
     collect_own(self, m);
     pfl_service_view_collect(pfl_service_watch_get(self->watch), m);
     collect_losses(self, m);

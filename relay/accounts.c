@@ -78,8 +78,10 @@ static void set_rates(struct pfl_account *a, struct pfl_span role, uint64_t now_
 
     if (bytes != a->bytes.per_s)
         pfl_bucket_set(&a->bytes, bytes, burst, now_ms);
-    if (openings != a->openings.per_s)
+    if (openings != a->openings.per_s) {
         pfl_bucket_set(&a->openings, openings, openings * OPENING, now_ms);
+        pfl_bucket_set(&a->strays, openings, openings * OPENING, now_ms);
+    }
     a->max_streams = pfl_role_get_number(role, PFL_ROLE_MAX_STREAMS);
 }
 
@@ -110,13 +112,20 @@ bool pfl_account_try_open(struct pfl_account *self, bool is_new, uint64_t now_ms
 {
     if (self->max_streams != 0 && self->streams >= self->max_streams)
         return false;
-    if (is_new) {
-        if (pfl_bucket_get(&self->openings, now_ms) < OPENING)
-            return false;
+    if (pfl_bucket_get(is_new ? &self->openings : &self->strays, now_ms) < OPENING)
+        return false;
+    if (is_new)
         pfl_bucket_take(&self->openings, OPENING);
-    }
     self->streams++;
     return true;
+}
+
+void pfl_account_note_stray(struct pfl_account *self, uint64_t now_ms)
+{
+    (void)pfl_bucket_get(&self->openings, now_ms);
+    (void)pfl_bucket_get(&self->strays, now_ms);
+    pfl_bucket_take(&self->openings, OPENING);
+    pfl_bucket_take(&self->strays, OPENING);
 }
 
 void pfl_account_close(struct pfl_account *self)

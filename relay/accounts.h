@@ -23,7 +23,8 @@ struct pfl_account {
     char role[PFL_ROLE_PATTERN_MAX + 1];
     struct pfl_bucket bytes; /* towards the operator */
     struct pfl_bucket openings;
-    uint64_t max_streams; /* 0: no limit */
+    struct pfl_bucket strays; /* resumes of streams that no host knew */
+    uint64_t max_streams;     /* 0: no limit */
     unsigned streams;
 };
 
@@ -38,9 +39,11 @@ void pfl_accounts_fini(struct pfl_accounts *self);
  * while it has streams. */
 struct pfl_account *pfl_accounts_get(struct pfl_accounts *self, const char *operator_name,
                                      struct pfl_span role, uint64_t now_ms);
-/* One stream more; false: there may not be one now. A stream that is taken up again is no new one.
- */
+/* One stream more; false: there may not be one now. A stream that is taken up again is no new one,
+ * unless it turns out that there was none: then it counts as one (pfl_account_note_stray), and when
+ * a minute's worth of those has come, no stream is taken up for a while either. */
 bool pfl_account_try_open(struct pfl_account *self, bool is_new, uint64_t now_ms);
+void pfl_account_note_stray(struct pfl_account *self, uint64_t now_ms);
 void pfl_account_close(struct pfl_account *self);
 
 #endif

@@ -27,7 +27,8 @@ struct carried {
     struct pfl_account *account; /* borrowed; NULL: no role */
     struct pfl_asker asker;
     char role[PFL_ROLE_FIELD_BYTES]; /* as the agent has it; "": none */
-    bool is_held;                    /* waits for its bytes a second */
+    bool is_resume;
+    bool is_held; /* waits for its bytes a second */
 };
 
 /* A role on its way to an agent; finds its stream again by name. */
@@ -79,6 +80,12 @@ static void count_stream(struct pfl_hub *hub, const char *name, bool is_more)
         host->streams += is_more ? 1 : -1u;
 }
 
+/* The host knows no such stream of this operator's. */
+static bool is_stray(const struct carried *c, unsigned status)
+{
+    return c->is_resume && (status == 409 || status == 410);
+}
+
 static void on_splice_ended(void *user, const struct pfl_splice_stats *stats)
 {
     struct carried *c = user;
@@ -89,6 +96,8 @@ static void on_splice_ended(void *user, const struct pfl_splice_stats *stats)
     c->asker.hub->ended.cut +=
         stats->operator_code == PFL_H2_DETACH || stats->host_code == PFL_H2_DETACH;
     count_stream(c->asker.hub, c->asker.host, false);
+    if (c->account != NULL && is_stray(c, stats->status))
+        pfl_account_note_stray(c->account, uv_now(c->asker.hub->loop));
     if (c->account != NULL)
         pfl_account_close(c->account);
     pfl_asker_audit(&c->asker, stats->status == 200 ? "end" : "refuse", stats->status, stats);
@@ -196,8 +205,7 @@ static bool is_carried(const struct pfl_hub *hub, const struct pfl_asker *asker)
 }
 
 /* False: refused already. */
-static bool open_account(struct carried *c, struct pfl_h2_stream *leg, struct pfl_span role,
-                         bool is_resume)
+static bool open_account(struct carried *c, struct pfl_h2_stream *leg, struct pfl_span role)
 {
     struct pfl_hub *hub = c->asker.hub;
     uint64_t now_ms = uv_now(hub->loop);
@@ -206,7 +214,7 @@ static bool open_account(struct carried *c, struct pfl_h2_stream *leg, struct pf
     if (role.len == 0)
         return true;
     c->account = pfl_accounts_get(hub->accounts, c->asker.who, role, now_ms);
-    if (c->account != NULL && pfl_account_try_open(c->account, !is_resume, now_ms))
+    if (c->account != NULL && pfl_account_try_open(c->account, !c->is_resume, now_ms))
         return true;
     if (c->account != NULL && is_carried(hub, &c->asker)) {
         c->account->streams++;
@@ -246,7 +254,6 @@ void pfl_carry(struct pfl_peer *p, struct pfl_h2_stream *leg, const struct pfl_c
 {
     struct carried *c = pfl_mem_zalloc(sizeof(*c));
     const char *id = pfl_h2_head_get(conf->head, PFL_TUNNEL_H_STREAM);
-    bool is_resume = pfl_h2_head_get(conf->head, PFL_TUNNEL_H_RECEIVED) != NULL;
 
     if (c == NULL) {
         refuse(leg, 503, "out of memory", "the relay is out of memory");
@@ -254,10 +261,11 @@ void pfl_carry(struct pfl_peer *p, struct pfl_h2_stream *leg, const struct pfl_c
     }
     pfl_asker_set(&c->asker, p, conf->route);
     c->peer = p;
+    c->is_resume = pfl_h2_head_get(conf->head, PFL_TUNNEL_H_RECEIVED) != NULL;
     if (id != NULL && pfl_route_is_stream_id(id))
         (void)snprintf(c->asker.stream, sizeof(c->asker.stream), "%s", id);
     pfl_role_write(conf->decision->role, c->role);
-    if (!open_account(c, leg, conf->decision->rates, is_resume)) {
+    if (!open_account(c, leg, conf->decision->rates)) {
         pfl_mem_free(c);
         return;
     }
@@ -270,9 +278,9 @@ void pfl_carry(struct pfl_peer *p, struct pfl_h2_stream *leg, const struct pfl_c
     }
     pfl_list_append(&p->hub->carried, &c->node);
     p->hub->ended.begun++;
-    p->hub->ended.resumed += is_resume;
+    p->hub->ended.resumed += c->is_resume;
     count_stream(p->hub, c->asker.host, true);
-    pfl_asker_audit(&c->asker, is_resume ? "resume" : "connect", 0, NULL);
+    pfl_asker_audit(&c->asker, c->is_resume ? "resume" : "connect", 0, NULL);
 }
 
 /* ---- another policy ---- */

@@ -351,6 +351,14 @@ void pfl_hub_decide(const struct pfl_hub *self, const char *operator_name, const
     pfl_policy_decide(self->policy, &question, ret_decision);
 }
 
+bool pfl_hub_may_see(const struct pfl_hub *self, const char *operator_name, const char *host)
+{
+    struct pfl_policy_decision decision;
+
+    pfl_hub_decide(self, operator_name, host, &decision);
+    return decision.is_allowed;
+}
+
 void pfl_hub_drop(struct pfl_hub *self, const void *user)
 {
     struct pfl_list *it;

@@ -37,6 +37,8 @@ void pfl_hub_drop(struct pfl_hub *self, const void *user);
 void pfl_hub_get_traffic(const struct pfl_hub *self, struct pfl_traffic *ret_traffic);
 /* The hosts that it knows; borrowed until the loop goes on. */
 const struct pfl_inventory *pfl_hub_get_inventory(const struct pfl_hub *self);
+/* Whether the policy lets this operator know of that host. */
+bool pfl_hub_may_see(const struct pfl_hub *self, const char *operator_name, const char *host);
 /* Asks every peer to go. */
 void pfl_hub_drain(struct pfl_hub *self);
 /* Ends every connection now. */

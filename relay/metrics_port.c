@@ -3,9 +3,10 @@
  * The relay's figures: see metrics_port.h and docs/metrics.md.
  *
  * Happy path: for each scrape, ask the service if the relay serves one (tunnel/service_watch.h),
- * walk connections, streams and hosts and write what they count. Failures: a service that does not
- * answer has no figures; those of the encoder end the answer. Ownership: door and watch; borrows
- * the port. Limits: rows of a host for each of PFL_INVENTORY_MAX_HOSTS; the encoder's maximum.
+ * walk connections, streams and hosts and write what they count; an operator reads of the hosts
+ * that the policy lets him see, the socket's users of all. Failures: a service that does not answer
+ * has no figures; those of the encoder end the answer. Ownership: door and watch; borrows the port.
+ * Limits: rows of a host for each of PFL_INVENTORY_MAX_HOSTS; the encoder's maximum.
  */
 #include "relay/metrics_port.h"
 
@@ -72,8 +73,29 @@ static bool get_figure(const struct pfl_host *host, enum host_figure figure, dou
     }
 }
 
-static void collect_hosts(const struct pfl_inventory *inventory, struct pfl_metrics *m)
+struct viewer {
+    const struct pfl_hub *hub;
+    const char *operator_name; /* NULL: sees all */
+};
+
+static void collect_rows(const struct viewer *v, const struct pfl_host *host, bool *is_seen,
+                         enum host_figure figure, struct pfl_metrics *m)
 {
+    struct pfl_metrics_label label = {"host", host->name};
+    double value;
+
+    /* Asked of the policy once, with the first figure. */
+    if (figure == 0)
+        *is_seen =
+            v->operator_name == NULL || pfl_hub_may_see(v->hub, v->operator_name, host->name);
+    if (*is_seen && get_figure(host, figure, &value))
+        pfl_metrics_row(m, &label, 1, value);
+}
+
+static void collect_hosts(const struct viewer *v, struct pfl_metrics *m)
+{
+    const struct pfl_inventory *inventory = pfl_hub_get_inventory(v->hub);
+    bool *are_seen = pfl_mem_calloc(inventory->count + 1, sizeof(*are_seen));
     struct pfl_list *it;
     unsigned connected = 0;
 
@@ -83,17 +105,15 @@ static void collect_hosts(const struct pfl_inventory *inventory, struct pfl_metr
                        "Hosts that are connected or were.", inventory->count);
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_relay_hosts_connected",
                        "Hosts whose agent is connected.", connected);
-    for (int f = 0; f < HOST_FIGURES; f++) {
-        pfl_metrics_family(m, PFL_METRICS_GAUGE, host_families[f].name, host_families[f].help);
-        PFL_LIST_EACH (it, &inventory->hosts) {
-            const struct pfl_host *host = PFL_CONTAINER_OF(it, struct pfl_host, node);
-            struct pfl_metrics_label label = {"host", host->name};
-            double value;
+    for (int f = 0; are_seen != NULL && f < HOST_FIGURES; f++) {
+        size_t i = 0;
 
-            if (get_figure(host, (enum host_figure)f, &value))
-                pfl_metrics_row(m, &label, 1, value);
-        }
+        pfl_metrics_family(m, PFL_METRICS_GAUGE, host_families[f].name, host_families[f].help);
+        PFL_LIST_EACH (it, &inventory->hosts)
+            collect_rows(v, PFL_CONTAINER_OF(it, struct pfl_host, node), &are_seen[i++],
+                         (enum host_figure)f, m);
     }
+    pfl_mem_free(are_seen);
 }
 
 static void add_raw(const struct pfl_port *p, struct pfl_traffic *sum)
@@ -199,13 +219,17 @@ static void collect_service(const struct pfl_relay_metrics *self, struct pfl_met
 
 /* ---- the door ---- */
 
-static void collect(void *user, struct pfl_metrics *m)
+static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_metrics *m)
 {
     static const struct pfl_metrics_label labels[] = {{"program", "perfleet-relay"},
                                                       {"version", PFL_VERSION}};
     const struct pfl_relay_metrics *self = user;
     struct pfl_port *p = self->port;
+    struct pfl_identity identity = {.name = ""}; /* nobody that a rule fits */
+    struct viewer viewer = {.hub = p->hub, .operator_name = who != NULL ? identity.name : NULL};
 
+    if (who != NULL && pfl_identity_parse(who->uri, &identity) != 0)
+        identity.name[0] = '\0';
     pfl_metrics_family(m, PFL_METRICS_GAUGE, "perfleet_build_info", "Always 1.");
     pfl_metrics_row(m, labels, 2, 1);
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_relay_connections",
@@ -217,7 +241,7 @@ static void collect(void *user, struct pfl_metrics *m)
     collect_traffic(p, m);
     collect_certificates(p, m);
     if (p->hub != NULL)
-        collect_hosts(pfl_hub_get_inventory(p->hub), m);
+        collect_hosts(&viewer, m);
     collect_service(self, m);
 }
 

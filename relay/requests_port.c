@@ -144,10 +144,8 @@ static void run_errand(struct pfl_peer *p, struct pfl_h2_stream *leg, const stru
 static bool may_see(void *user, const char *host)
 {
     struct pfl_peer *p = user;
-    struct pfl_policy_decision d;
 
-    pfl_hub_decide(p->hub, p->identity.name, host, &d);
-    return d.is_allowed;
+    return pfl_hub_may_see(p->hub, p->identity.name, host);
 }
 
 static void respond_json(struct pfl_h2_stream *leg, int rc, char *json)

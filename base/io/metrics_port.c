@@ -159,7 +159,7 @@ static void send_figures(struct scraper *s)
 
     p->scrapes++;
     pfl_metrics_init(&m, PFL_METRICS_MAX_BYTES - 4096);
-    p->conf.collect(p->conf.user, &m);
+    p->conf.collect(p->conf.user, s->is_tls ? pfl_tls_stream_get_identity(s->stream) : NULL, &m);
     collect_own(p, &m);
     rc = pfl_metrics_get(&m, &text);
     if (rc == 0) {

@@ -26,8 +26,9 @@ struct pfl_metrics_port_conf {
     /* True: collect may come at once. False: pfl_metrics_port_go_on will be called, from the loop.
      * NULL: always true. */
     bool (*refresh)(void *user);
-    void (*collect)(void *user, struct pfl_metrics *metrics); /* synchronous */
-    void *user;                                               /* borrowed until close */
+    /* Synchronous. `who`: of one who came over TLS; NULL: over the socket. */
+    void (*collect)(void *user, const struct pfl_tls_identity *who, struct pfl_metrics *metrics);
+    void *user; /* borrowed until close */
 };
 
 /* Logs what is wrong, and where it listens. To be called before the sandbox. PFL_EINVAL, PFL_EIO,

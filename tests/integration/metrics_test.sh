@@ -30,9 +30,11 @@ value() { "${METRICS[@]}" value "$WORK/$1" "$2"; }
 is_more() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a > b) }' || { echo "$1 is not above $2"; return 1; }; }
 
 start_service one
+pki operator elsewhere
+echo 'rule { name: "me" operator: "me" host: "*" }' >"$WORK/policy.pbtx"
 # shellcheck disable=SC2046
 start relay "$BIN/perfleet-relay" --listen 127.0.0.1:0 $(files relay-meet) \
-    --metrics-listen 127.0.0.1:0 --metrics-socket "$WORK/relay.metrics"
+    --metrics-listen 127.0.0.1:0 --metrics-socket "$WORK/relay.metrics" --policy "$WORK/policy.pbtx"
 wait_for 20 pfl_relay_port_in "$WORK/relay.log" || { check "the relay starts" false; finish; }
 RELAY=127.0.0.1:$(pfl_relay_port_in "$WORK/relay.log")
 # shellcheck disable=SC2046
@@ -49,7 +51,11 @@ check "and the agent's" says '^200$' scrape "$A" "$WORK/agent.txt"
 check "the relay's socket needs no certificate" says '^200$' local_scrape relay "$WORK/relay.unix"
 check "nor does the agent's" says '^200$' local_scrape agent "$WORK/agent.unix"
 check "but only its owner and group may use it" eval '[ "$(stat -c %a "$WORK/relay.metrics")" = 660 ]'
-for text in relay.txt agent.txt relay.unix agent.unix; do
+check "an operator whom the policy shows no host gets figures" says '^200$' scrape "$R" "$WORK/elsewhere.txt" operator-elsewhere
+check "without any host's name" eval '! grep -qE "host=|\"one\"" "$WORK/elsewhere.txt"'
+check "who may use a host finds it there" grep -q 'perfleet_relay_host_connected{host="one"} 1' "$WORK/relay.txt"
+check "and so does the socket's user" grep -q 'perfleet_relay_host_connected{host="one"} 1' "$WORK/relay.unix"
+for text in elsewhere.txt relay.txt agent.txt relay.unix agent.unix; do
     check "$text is what a strict reader takes" "${METRICS[@]}" format "$WORK/$text"
     check "all of $text is in docs/metrics.md" "${METRICS[@]}" documented "$WORK/$text" "$ROOT/docs/metrics.md"
 done

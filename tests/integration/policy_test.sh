@@ -47,6 +47,7 @@ start_relay_with() { # start_relay_with LISTEN: RELAY, MEETING_PID
 }
 start_relay_with 127.0.0.1:0 || { check "the relay listens" false; finish; }
 start_agent one --label role=web
+AGENT_ONE=$STARTED
 mkdir -p "$WORK/two"
 ln -s "$WORK/one/consumer.sock" "$WORK/two/consumer.sock"
 start_agent two --label role=db
@@ -110,7 +111,7 @@ goes_on() {
     wait "$pid"
 }
 check "what a narrower role still allows goes on" goes_on
-check "and is whole" $CHECK "$WORK/three.pftrace" --contiguous --lossless --min-packets 2000
+check "and is whole" $CHECK "$WORK/three.pftrace" --contiguous --lossless --min-packets 500
 ends() {
     record_guest three >"$WORK/ends.log" 2>&1 &
     local pid=$!
@@ -132,7 +133,7 @@ start_relay_with "$RELAY"
 rc=0
 wait "$pid" || rc=$?
 check "a relay that is killed and comes back costs nothing, role and all" test "$rc" -eq 0
-check "the recording is whole" $CHECK "$WORK/three.pftrace" --contiguous --lossless --min-packets 2000
+check "the recording is whole" $CHECK "$WORK/three.pftrace" --contiguous --lossless --min-packets 500
 check "and was resumed under its role" grep -q '"who":"guest".*"action":"resume"' "$WORK/audit.jsonl"
 
 # ---- new streams
@@ -140,6 +141,37 @@ set_policy "$WIDE max_new_streams_per_min: 1"
 check "the first new stream of a minute is given" record_guest short
 check "the second is refused, with the reason" says 'gives guest no more streams' \
     guest record -c "$WORK/short.pbtx" -o "$WORK/x.pftrace" --host one --timeout 3
+
+# ---- resumes of streams that there never were
+client() { # client WHO MODE ARGS...
+    timeout 5 "$CLIENT" "$RELAY" test "$WORK/pki/ca.pem" "$WORK/pki/operator-$1.pem" "$WORK/pki/operator-$1.key" \
+        "${@:2}" </dev/null
+}
+# One account for operator and role: with a stream in between it starts from a full minute.
+set_policy "$WIDE"
+check "without a rate a stream is opened" says "^ready" client guest cat one
+set_policy "$WIDE max_new_streams_per_min: 2"
+for n in first second; do
+    check "the $n resume of a stream that never was is refused by the host" \
+        says 'broken: not found.*time-to-live' client guest stray one
+done
+check "both counted as new streams of that minute" says 'gives guest no more streams' client guest pull one
+check "and no third one comes as far as the host" eval '! client guest stray one 2>/dev/null &&
+    [ "$(grep -c "\"action\":\"refuse\".*\"status\":410" "$WORK/audit.jsonl")" -eq 2 ]'
+check "the audit log says why" grep -q '"who":"guest".*"action":"refuse".*"status":429' "$WORK/audit.jsonl"
+
+# ---- a relay that has just started does not forbid what a label may allow
+set_policy "$WIDE"
+kill "$AGENT_ONE"
+wait "$AGENT_ONE" 2>/dev/null
+kill -9 "$MEETING_PID"
+wait "$MEETING_PID" 2>/dev/null
+start_relay_with "$RELAY"
+check "while a host has not said its labels it is not there yet: 503" says '^503' client guest call GET /v1/hosts/one/clock
+check "in these words" says 'its agent has not said its labels yet' client guest call GET /v1/hosts/one/clock
+check "and so is one that there may never be" says '^503' client guest call GET /v1/hosts/nobody/clock
+start_agent one --label role=web
+check "when it has, the rule's role holds" wait_for 20 says '^200' client guest call GET /v1/hosts/one/clock
 
 # ---- raw mode
 pki host raw --ip 127.0.0.1

@@ -3,10 +3,11 @@
  * A small operator for tests, on tunnel/client.h.
  *
  *   tunnel_client RELAY FLEET CA CERT KEY call METHOD PATH   prints status and body
- *   tunnel_client RELAY FLEET CA CERT KEY cat HOST [TTL-MS]  stdin to the stream, the stream to
- * stdout, until both have ended; what happened is told on stderr tunnel_client ... pull HOST the
- * same without input: its direction stays open tunnel_client ... stall HOST         reads nothing
- * until SIGUSR1
+ *   ... cat HOST [TTL-MS]   stdin to the stream, the stream to stdout, until both have ended; what
+ *                           happened is told on stderr
+ *   ... pull HOST           the same without input: its direction stays open
+ *   ... stall HOST          reads nothing until SIGUSR1
+ *   ... stray HOST          resumes a stream that there never was
  *
  * Exit status: 0 done, 1 refused or broken (in words on stderr), 2 wrong usage.
  */
@@ -159,8 +160,10 @@ static void on_usr1(uv_signal_t *handle, int number)
 
 static void open_stream(void)
 {
+    static const struct pfl_tunnel_ticket never = {.id = "0123456789abcdef0123456789abcdef"};
     struct pfl_tunnel_target target = {
         .host = words[0],
+        .ticket = strcmp(mode, "stray") == 0 ? &never : NULL,
         .wants_zstd = getenv("TUNNEL_ZSTD") != NULL,
         .ttl_ms = words[1] != NULL ? strtoull(words[1], NULL, 10) : 0,
     };

@@ -32,6 +32,7 @@ static bool is_fresh;
 static bool is_refusing;
 static unsigned refreshes;
 static unsigned collects;
+static char viewer[256]; /* of the last collect: a URI, or "" at the socket */
 
 static bool refresh(void *user)
 {
@@ -40,9 +41,10 @@ static bool refresh(void *user)
     return is_fresh;
 }
 
-static void collect(void *user, struct pfl_metrics *metrics)
+static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_metrics *metrics)
 {
     assert_ptr_equal(user, &loop);
+    (void)snprintf(viewer, sizeof(viewer), "%s", who != NULL ? who->uri : "");
     collects++;
     pfl_metrics_single(metrics, PFL_METRICS_GAUGE, "perfleet_test", "Of a test.", 7);
 }
@@ -148,6 +150,7 @@ static void who_asks_gets_the_owners_figures_and_those_of_the_loop(void **state)
     assert_non_null(strstr(answer, "\nperfleet_loop_busy_seconds_total "));
     assert_non_null(strstr(answer, "\nperfleet_scrapes_total 1\n"));
     assert_int_equal(collects, 1);
+    assert_string_equal(viewer, "");
 }
 
 static void a_request_in_pieces_is_one(void **state)
@@ -285,6 +288,7 @@ static void over_tls_an_operator_is_answered_before_and_after_a_reload(void **st
         pfl_metrics_port_reload(port);
     }
     assert_int_equal(collects, 2);
+    assert_non_null(strstr(viewer, "/operator/eve"));
 }
 
 static void over_tls_whom_the_owner_refuses_is_cut(void **state)

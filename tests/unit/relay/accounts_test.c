@@ -50,6 +50,36 @@ static void streams_are_counted_at_a_time_and_per_minute(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static void resumes_of_streams_that_nobody_has_count_as_new_ones(void **state)
+{
+    uint8_t bytes[64];
+    struct pfl_span role = make_role(bytes, sizeof(bytes), 0, 2);
+    struct pfl_accounts all;
+    struct pfl_account *a;
+
+    (void)state;
+    pfl_accounts_init(&all);
+    a = pfl_accounts_get(&all, "ann", role, 0);
+    assert_non_null(a);
+    assert_true(pfl_account_try_open(a, true, 0));
+    assert_true(pfl_account_try_open(a, true, 0));
+    /* Without a stray, using up the minute's streams does not hold up their resumes. */
+    for (unsigned i = 0; i < 10; i++)
+        assert_true(pfl_account_try_open(a, false, 0));
+    pfl_account_note_stray(a, 60000);
+    assert_true(pfl_account_try_open(a, true, 60000));
+    assert_false(pfl_account_try_open(a, true, 60000));
+    assert_true(pfl_account_try_open(a, false, 60000));
+    pfl_account_note_stray(a, 60000);
+    assert_false(pfl_account_try_open(a, false, 60000));
+    /* The second stray was one stream more than the minute had: that is paid first. */
+    assert_false(pfl_account_try_open(a, true, 90000));
+    assert_true(pfl_account_try_open(a, false, 90000));
+    assert_true(pfl_account_try_open(a, true, 120000));
+    pfl_accounts_fini(&all);
+    pfl_sweep_assert_no_leak();
+}
+
 static void the_idle_make_room_and_nobody_else(void **state)
 {
     uint8_t bytes[64];
@@ -79,6 +109,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streams_are_counted_at_a_time_and_per_minute),
+        cmocka_unit_test(resumes_of_streams_that_nobody_has_count_as_new_ones),
         cmocka_unit_test(the_idle_make_room_and_nobody_else),
     };
 
