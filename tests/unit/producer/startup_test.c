@@ -112,8 +112,8 @@ static void what_was_written_before_goes_to_the_session_that_comes(void **state)
     assert_int_equal(f.service.last_buffer, 3);
     assert_int_equal(seen.setups, 1);
     assert_int_equal(seen.starts, 1);
-    assert_int_equal(seen.stops, 1);
     close_all(&f);
+    assert_int_equal(seen.stops, 1); /* the library's thread may have been at it until it ended */
 }
 
 static void a_session_with_other_wishes_does_not_get_it(void **state)
