@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random histories of a trace buffer, the real one against the model. */
+/* Random histories of a trace buffer, the real one against the model: PFL_MODEL_HISTORIES of STEPS
+ * operations, from PFL_MODEL_SEED on. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -13,7 +15,7 @@
 
 #define WRITERS      4u
 #define OPEN_CHUNKS  4u
-#define HISTORIES    400u
+#define HISTORIES    5200u /* two million operations */
 #define STEPS        400u
 #define PATCHES_MOST 3u
 
@@ -293,12 +295,21 @@ static void run_history(uint64_t seed, uint64_t sum[5])
 
 static uint64_t seed_running;
 
+static uint64_t read_number(const char *variable, uint64_t otherwise)
+{
+    const char *text = getenv(variable);
+
+    return text != NULL ? strtoull(text, NULL, 10) : otherwise;
+}
+
 static void random_histories_agree_with_the_model(void **state)
 {
+    uint64_t first = read_number("PFL_MODEL_SEED", 1);
+    uint64_t histories = read_number("PFL_MODEL_HISTORIES", HISTORIES);
     uint64_t sum[5] = {0};
 
     (void)state;
-    for (uint64_t seed = 1; seed <= HISTORIES; seed++) {
+    for (uint64_t seed = first; seed < first + histories; seed++) {
         seed_running = seed;
         run_history(seed, sum);
     }
