@@ -193,8 +193,9 @@ static int make_event(const char *folder, const char *event)
     char to[ROOM];
     char *slash;
 
-    (void)snprintf(from, sizeof(from), "%s.kprobes/%s", root(), event);
-    (void)snprintf(to, sizeof(to), "%s/events/%s", folder, event);
+    if (snprintf(from, sizeof(from), "%s.kprobes/%s", root(), event) >= ROOM ||
+        snprintf(to, sizeof(to), "%s/events/%s", folder, event) >= ROOM)
+        return ENAMETOOLONG;
     slash = strrchr(to, '/');
     *slash = '\0';
     (void)syscall(SYS_mkdirat, AT_FDCWD, to, 0755);
