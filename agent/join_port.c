@@ -12,7 +12,6 @@
 #include "agent/join_port.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -22,6 +21,7 @@
 #include <unistd.h>
 
 #include "agent/join_token.h"
+#include "agent/pem_file.h"
 #include "base/io/enroll.h"
 
 #define TIMEOUT_MS  20000u
@@ -165,27 +165,18 @@ static void path_of(const struct join *j, const char *name, char *ret_path)
     (void)snprintf(ret_path, PATH_BYTES, "%s/%s", j->dir, name);
 }
 
-/* A new file takes the name at once, whole. */
 static bool write_file(struct join *j, const char *name, const char *text, size_t len)
 {
-    char path[PATH_BYTES];
-    char fresh[PATH_BYTES + 8];
+    struct pfl_pem_owner owner = {(uid_t)-1, (gid_t)-1};
     const struct passwd *user = geteuid() == 0 ? getpwnam(USER) : NULL;
-    bool is_good;
-    int fd;
+    char path[PATH_BYTES];
 
+    if (user != NULL)
+        owner = (struct pfl_pem_owner){user->pw_uid, user->pw_gid};
     path_of(j, name, path);
-    (void)snprintf(fresh, sizeof(fresh), "%s.new", path);
-    (void)unlink(fresh);
-    fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
-    is_good = fd >= 0 && write(fd, text, len) == (ssize_t)len && fsync(fd) == 0 &&
-              (user == NULL || fchown(fd, user->pw_uid, user->pw_gid) == 0);
-    if (fd >= 0 && close(fd) != 0)
-        is_good = false;
-    if (is_good && rename(fresh, path) == 0)
+    if (pfl_pem_file_write(path, pfl_span_of(text, len), &owner) == 0)
         return true;
     (void)snprintf(j->why, sizeof(j->why), "%.200s: %s", path, strerror(errno));
-    (void)unlink(fresh);
     return false;
 }
 

@@ -17,6 +17,7 @@
 
 #include "agent/daemon.h"
 #include "agent/join_port.h"
+#include "agent/renew_port.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "perfleet/config.pb-c.h"
@@ -28,6 +29,7 @@
 static const char usage_text[] =
     "usage: perfleet-agent --relay HOST:PORT --ca FILE --cert FILE --key FILE [OPTION]...\n"
     "       perfleet-agent join --help\n"
+    "       perfleet-agent renew [--due | --force] OPTION...\n"
     "\n"
     "Dials the relay and carries operators' streams to the consumer socket of this host's\n"
     "tracing service.\n"
@@ -56,6 +58,7 @@ static const char usage_text[] =
     "  --user NAME                become this user once files are read; needs root\n"
     "  --sandbox auto|require|off what the kernel has (auto), all of it or no start, nothing\n"
     "  --silence-ms N             a relay that says nothing for so long is given up (15000)\n"
+    "  --join-port N              relays' join port, for renew (9911; 0: nothing is renewed)\n"
     "  --log-level LEVEL          error, warn, info, debug (info)\n"
     "  --config FILE              the same as text: max_streams: 8 for --max-streams 8\n"
     "  --check-config             says what is wrong, or that nothing is, and exits\n"
@@ -78,6 +81,7 @@ static const struct pfl_settings_key keys[] = {
     {"max_ttl_ms", .min = 1, .max = PFL_TUNNEL_TTL_MAX_MS},
     {"retry_max_ms", .min = 1, .max = 3600000},
     {"silence_ms", .min = 1000, .max = 3600000},
+    {"join_port", .max = UINT16_MAX},
 };
 
 static bool refuse(struct pfl_settings_fault *fault, const char *key, const char *what,
@@ -158,6 +162,19 @@ static void drop_privileges(void)
     (void)signal(SIGPIPE, SIG_IGN);
 }
 
+/* After `renew`: the words of its own, then those of the agent. */
+static enum pfl_renew_mode take_mode(int *argc, char **argv)
+{
+    bool is_asked = *argc >= 2 && strcmp(argv[1], "--due") == 0;
+    bool is_forced = *argc >= 2 && strcmp(argv[1], "--force") == 0;
+
+    if (!is_asked && !is_forced)
+        return PFL_RENEW_IF_DUE;
+    memmove(argv + 1, argv + 2, (size_t)(*argc - 1) * sizeof(*argv));
+    *argc -= 1;
+    return is_asked ? PFL_RENEW_ASK : PFL_RENEW_NOW;
+}
+
 int main(int argc, char **argv)
 {
     static const struct pfl_settings_program program = {"perfleet-agent",
@@ -167,15 +184,27 @@ int main(int argc, char **argv)
                                                         sizeof(keys) / sizeof(keys[0]),
                                                         apply};
     static struct pfl_agent_daemon_conf conf;
+    enum pfl_renew_mode mode = PFL_RENEW_IF_DUE;
     ProtobufCMessage *message;
+    bool is_renewal = argc >= 2 && strcmp(argv[1], "renew") == 0;
     int rc;
 
     if (argc >= 2 && strcmp(argv[1], "join") == 0)
         return pfl_agent_join(argc - 1, argv + 1);
+    if (is_renewal) {
+        argv++;
+        argc--;
+        mode = take_mode(&argc, argv);
+    }
     rc = pfl_settings_start(&program, argc, argv, &conf, &message);
 
     if (rc >= 0)
         return rc;
+    if (is_renewal) {
+        rc = pfl_agent_renew(&conf.agent, ((Perfleet__AgentConfig *)message)->join_port, mode);
+        pfl_proto_free(message);
+        return rc;
+    }
     drop_privileges();
     json_set_alloc_funcs(pfl_mem_alloc, pfl_mem_free);
     pfl_log_limit_every_event();

@@ -40,6 +40,11 @@ macro(pfl_package component name section short long)
         endif()
     endforeach()
     set(CPACK_DEBIAN_${id}_PACKAGE_CONTROL_EXTRA "${control}")
+    if(EXISTS ${PROJECT_SOURCE_DIR}/deploy/debian/${component}/lintian-overrides)
+        install(FILES ${PROJECT_SOURCE_DIR}/deploy/debian/${component}/lintian-overrides
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides RENAME ${name}
+            COMPONENT ${component} EXCLUDE_FROM_ALL)
+    endif()
     # What every Debian package has.
     install(FILES ${PROJECT_SOURCE_DIR}/deploy/debian/copyright
         DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${name} COMPONENT ${component} EXCLUDE_FROM_ALL)
@@ -63,7 +68,7 @@ it is that host's own door." ${makes_users})
 pfl_package(operator perfleet net "traces a fleet of Linux hosts as if it were one machine"
 "The operator's command line: records many hosts at once, into one trace on one
 timeline, which Perfetto's UI and Trace Processor open. Also the fleet's
-certificate authority.")
+certificate authority." ${makes_users})
 # loaded while it runs, by perfleet tunnel --ui
 set(CPACK_DEBIAN_OPERATOR_PACKAGE_RECOMMENDS "openssl, libwebsockets-evlib-uv")
 set(CPACK_DEBIAN_OPERATOR_PACKAGE_SUGGESTS "openssh-client")

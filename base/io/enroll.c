@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Getting a first certificate: see enroll.h.
+ * Getting a first certificate, or the next one: see enroll.h.
  *
  * Happy path of a question: connect, TLS handshake without judgement, then find in what the server
  * showed the certificate with the known fingerprint, verify the chain against that one, and look at
@@ -46,11 +46,11 @@ struct question {
 
 /* ---- the key ---- */
 
-int pfl_enroll_new(struct pfl_enroll **ret_enroll)
+/* With a random source, and no key yet. */
+static int make(struct pfl_enroll **ret_enroll)
 {
     static const unsigned char label[] = "perfleet join";
     struct pfl_enroll *e = pfl_mem_zalloc(sizeof(*e));
-    int rc;
 
     if (e == NULL)
         return PFL_ENOMEM;
@@ -60,13 +60,46 @@ int pfl_enroll_new(struct pfl_enroll **ret_enroll)
 #if MBEDTLS_VERSION_MAJOR >= 3
     (void)psa_crypto_init();
 #endif
-    rc = mbedtls_ctr_drbg_seed(&e->drbg, mbedtls_entropy_func, &e->entropy, label,
-                               sizeof(label) - 1);
-    if (rc == 0)
-        rc = mbedtls_pk_setup(&e->key, mbedtls_pk_info_from_type(MBEDTLS_PK_ECKEY));
+    if (mbedtls_ctr_drbg_seed(&e->drbg, mbedtls_entropy_func, &e->entropy, label,
+                              sizeof(label) - 1) != 0) {
+        pfl_enroll_free(e);
+        return PFL_ETLS;
+    }
+    *ret_enroll = e;
+    return 0;
+}
+
+int pfl_enroll_new(struct pfl_enroll **ret_enroll)
+{
+    struct pfl_enroll *e;
+    int rc = make(&e);
+
+    if (rc != 0)
+        return rc;
+    rc = mbedtls_pk_setup(&e->key, mbedtls_pk_info_from_type(MBEDTLS_PK_ECKEY));
     if (rc == 0)
         rc = mbedtls_ecp_gen_key(MBEDTLS_ECP_DP_SECP256R1, mbedtls_pk_ec(e->key),
                                  mbedtls_ctr_drbg_random, &e->drbg);
+    if (rc != 0) {
+        pfl_enroll_free(e);
+        return PFL_ETLS;
+    }
+    *ret_enroll = e;
+    return 0;
+}
+
+int pfl_enroll_open(const char *key_path, struct pfl_enroll **ret_enroll)
+{
+    struct pfl_enroll *e;
+    int rc = make(&e);
+
+    if (rc != 0)
+        return rc;
+#if MBEDTLS_VERSION_MAJOR >= 3
+    rc = mbedtls_pk_parse_keyfile(&e->key, key_path, NULL, mbedtls_ctr_drbg_random, &e->drbg);
+#else
+    rc = mbedtls_pk_parse_keyfile(&e->key, key_path, NULL);
+#endif
     if (rc != 0) {
         pfl_enroll_free(e);
         return PFL_ETLS;
@@ -156,6 +189,48 @@ static const char *judge_chain(mbedtls_x509_crt *chain, const uint8_t *sha256)
     if ((flags & (MBEDTLS_X509_BADCERT_EXPIRED | MBEDTLS_X509_BADCERT_FUTURE)) != 0)
         return "a certificate is not valid now: look at both clocks";
     return "the certificate is not of the authority that the token names";
+}
+
+/* The authority of `path` whose name is that of the certificate's issuer. */
+static int find_authority(const mbedtls_x509_crt *crt, const char *path, uint8_t *ret_sha256)
+{
+    const mbedtls_md_info_t *info = mbedtls_md_info_from_type(MBEDTLS_MD_SHA256);
+    mbedtls_x509_crt list;
+    const mbedtls_x509_crt *at = &list;
+    int rc = PFL_ETLS;
+
+    mbedtls_x509_crt_init(&list);
+    if (mbedtls_x509_crt_parse_file(&list, path) != 0)
+        at = NULL;
+    while (at != NULL && (at->subject_raw.len != crt->issuer_raw.len ||
+                          memcmp(at->subject_raw.p, crt->issuer_raw.p, crt->issuer_raw.len) != 0))
+        at = at->next;
+    if (at != NULL && mbedtls_md(info, at->raw.p, at->raw.len, ret_sha256) == 0)
+        rc = 0;
+    mbedtls_x509_crt_free(&list);
+    return rc;
+}
+
+int pfl_enroll_look(const char *cert_path, const char *ca_path,
+                    struct pfl_enroll_present *ret_present)
+{
+    struct pfl_enroll_present present = {0};
+    struct pfl_tls_identity identity;
+    mbedtls_x509_crt crt;
+    int rc = PFL_ETLS;
+
+    mbedtls_x509_crt_init(&crt);
+    if (mbedtls_x509_crt_parse_file(&crt, cert_path) == 0) {
+        pfl_tls_identity_of(&crt, &identity);
+        (void)snprintf(present.uri, sizeof(present.uri), "%s", identity.uri);
+        present.begin_s = pfl_tls_time_to_unix(&crt.valid_from);
+        present.end_s = pfl_tls_time_to_unix(&crt.valid_to);
+        rc = find_authority(&crt, ca_path, present.ca_sha256);
+    }
+    mbedtls_x509_crt_free(&crt);
+    if (rc == 0)
+        *ret_present = present;
+    return rc;
 }
 
 const char *pfl_enroll_get_error(const struct pfl_enroll *self)

@@ -16,6 +16,8 @@ struct pfl_enroll; /* the key */
 
 /* Makes an ECDSA P-256 key. PFL_ETLS (no random source), PFL_ENOMEM. */
 PFL_MUST_USE int pfl_enroll_new(struct pfl_enroll **ret_enroll);
+/* With the key of a file. PFL_ETLS: it is none; PFL_ENOMEM. */
+PFL_MUST_USE int pfl_enroll_open(const char *key_path, struct pfl_enroll **ret_enroll);
 void pfl_enroll_free(struct pfl_enroll *self); /* NULL is legal */
 
 /* The key, and a PKCS #10 request for it, as PEM with a NUL at its end. PFL_ETLS. */
@@ -42,7 +44,17 @@ PFL_MUST_USE int pfl_enroll_ask(struct pfl_enroll *self, const struct pfl_enroll
  * authority with that fingerprint, which comes after it? PFL_ETLS. */
 PFL_MUST_USE int pfl_enroll_check(struct pfl_enroll *self, const char *chain_pem,
                                   const uint8_t ca_sha256[PFL_ENROLL_HASH_BYTES], const char *uri);
-/* Why the last of these two failed, in words. */
+/* What there is already: a certificate, and which of the authorities made it. */
+struct pfl_enroll_present {
+    char uri[256];
+    int64_t begin_s; /* UNIX time */
+    int64_t end_s;
+    uint8_t ca_sha256[PFL_ENROLL_HASH_BYTES];
+};
+/* PFL_ETLS: there is no such certificate, or its authority is not in the other file. */
+PFL_MUST_USE int pfl_enroll_look(const char *cert_path, const char *ca_path,
+                                 struct pfl_enroll_present *ret_present);
+/* Why the last of ask and check failed, in words. */
 const char *pfl_enroll_get_error(const struct pfl_enroll *self);
 
 #endif

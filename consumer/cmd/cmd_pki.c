@@ -3,12 +3,13 @@
  * `perfleet pki`: the fleet's certificate authority. It is a script over openssl, perfleet-pki,
  * beside this program or in libexec/perfleet; this finds and becomes it.
  *
- * `perfleet pki serve DIR --socket PATH` is the signer: it answers requests of perfleet-agent join,
- * which a relay (--signer) carries to the socket. CLIENTS_MAX are read side by side; one at a time,
- * the oldest that has asked, the script's `sign` answers on the socket. It holds the authority's
- * key; the relay does not. Failures: told on stderr; a client that is slow, silent or long is cut;
- * when all places are taken the oldest silent one gives way. Limits: REQUEST_MAX_BYTES,
- * CLIENTS_MAX, TURN_S for reading and for signing.
+ * `perfleet pki serve DIR [--socket PATH]` is the signer: it answers requests of perfleet-agent
+ * join and renew, which a relay (--signer) carries to the socket; without --socket a service
+ * manager's. CLIENTS_MAX are read side by side; one at a time, the oldest that has asked, the
+ * script's `sign` answers on the socket. It holds the authority's key; the relay does not.
+ * Failures: told on stderr; a client that is slow, silent or long is cut; when all places are taken
+ * the oldest silent one gives way. Limits: REQUEST_MAX_BYTES, CLIENTS_MAX, TURN_S for reading and
+ * for signing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/listen_fds.h"
+#include "base/notify.h"
 #include "base/unix_addr.h"
 #include "consumer/cmd/cmd.h"
 #include "consumer/report/summary.h"
@@ -88,6 +91,7 @@ struct signer {
     char *folder;
     int listener;
     uint64_t turns;
+    uint64_t watch_due_ms; /* when a service manager is to hear of us */
     struct client clients[CLIENTS_MAX];
 };
 
@@ -184,10 +188,12 @@ static struct client *find_ready(struct signer *s)
 static bool read_all(struct signer *s)
 {
     struct pollfd wait[CLIENTS_MAX + 1] = {{.fd = s->listener, .events = POLLIN}};
+    int timeout_ms = find_ready(s) != NULL ? 0 : 1000;
 
     for (size_t i = 0; i < CLIENTS_MAX; i++)
         wait[i + 1] = (struct pollfd){.fd = s->clients[i].fd, .events = POLLIN};
-    if (poll(wait, CLIENTS_MAX + 1, find_ready(s) != NULL ? 0 : 1000) < 0)
+    timeout_ms = pfl_notify_watch(&s->watch_due_ms, (uint64_t)now_s() * 1000, timeout_ms);
+    if (poll(wait, CLIENTS_MAX + 1, timeout_ms) < 0)
         return errno == EINTR;
     for (size_t i = 0; i < CLIENTS_MAX; i++)
         read_client(&s->clients[i]);
@@ -285,6 +291,19 @@ static int listen_on(const char *path)
     return -1;
 }
 
+/* NULL: the one that a service manager listens on. */
+static int find_listener(const char *path)
+{
+    struct pfl_listen_fds given;
+
+    if (path != NULL)
+        return listen_on(path);
+    if (pfl_listen_fds_take(&given) == 0 && given.len == 1 && given.list[0].domain == AF_UNIX)
+        return given.list[0].fd;
+    pfl_cmd_error("give --socket PATH, or have a service manager listen on one UNIX socket");
+    return -1;
+}
+
 static void block_child_signal(void)
 {
     sigset_t child;
@@ -299,13 +318,17 @@ static int serve(char *folder, const char *path)
     static struct signer s;
 
     s.folder = folder;
-    s.listener = listen_on(path);
+    pfl_notify_open();
+    s.listener = find_listener(path);
+    if (path == NULL)
+        path = "a socket of the service manager's";
     if (s.listener < 0)
         return PFL_EXIT_NOTHING;
     for (size_t i = 0; i < CLIENTS_MAX; i++)
         s.clients[i].fd = -1;
     (void)signal(SIGPIPE, SIG_IGN);
     block_child_signal();
+    pfl_notify_send("READY=1");
     fprintf(stderr, "perfleet pki: signing for %s on %s\n", folder, path);
     while (read_all(&s)) {
         struct client *c = find_ready(&s);
@@ -324,8 +347,10 @@ int pfl_cmd_pki(int argc, char **argv)
 {
     if (argc < 2 || strcmp(argv[1], "serve") != 0)
         return become_script(argv);
+    if (argc == 3)
+        return serve(argv[2], NULL);
     if (argc == 5 && strcmp(argv[3], "--socket") == 0)
         return serve(argv[2], argv[4]);
-    fputs("usage: perfleet pki serve DIR --socket PATH\n", stderr);
+    fputs("usage: perfleet pki serve DIR [--socket PATH]\n", stderr);
     return PFL_EXIT_USAGE;
 }

@@ -88,10 +88,13 @@ if command -v systemd-analyze >/dev/null; then
         systemd-analyze security --no-pager --offline=true --threshold=20 "$units/perfleet-relay.service"
     check "the agent's" systemd-analyze security --no-pager --offline=true --threshold=20 "$units/perfleet-agent.service"
     check "the service's" systemd-analyze security --no-pager --offline=true --threshold=20 "$units/perfleetd.service"
+    check "the signer's" systemd-analyze security --no-pager --offline=true --threshold=20 "$units/perfleet-signer.service"
+    check "that of the agent's renewals" \
+        systemd-analyze security --no-pager --offline=true --threshold=20 "$units/perfleet-agent-renew.service"
     check "that of the probes, who are root: 4.0 or less" \
         systemd-analyze security --no-pager --offline=true --threshold=40 "$units/perfleet-probes.service"
     for kind in sysusers tmpfiles; do
-        for part in host relay; do
+        for part in host relay operator; do
             file=$PFL_BUILD/deploy/settled/$kind.d/$part.conf
             case $kind in
             sysusers) command=(systemd-sysusers --root="$WORK/empty" "$file") ;;

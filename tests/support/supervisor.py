@@ -11,6 +11,7 @@ STEPS, with commas, are what must happen, in this order, or the exit code is 1:
     hang             SIGSTOP ends the signs of life: the program is killed, as a manager would
     restart          it is started again with the same sockets
     connect          each of the sockets takes a connection
+    wait             it runs until we are told to end, or 120 s
     stop             SIGTERM is answered with STOPPING=1, and it exits with 0
 ADDRESS is a path, or HOST:PORT; port 0 is any.
 """
@@ -144,6 +145,13 @@ class Manager:
             client.connect(sock.getsockname())
             client.close()
         return True
+
+    def wait(self):
+        end = time.monotonic() + 120
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+        while time.monotonic() < end and not self.has_ended():
+            self.receive(1)
+        return not self.has_ended()
 
     def stop(self):
         os.kill(self.process, signal.SIGTERM)
