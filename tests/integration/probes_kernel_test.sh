@@ -28,9 +28,15 @@ buffers { size_kb: 4096 }
 data_sources { config { name: "linux.ftrace" ftrace_config { drain_period_ms: 20 $2 } } }
 END
 }
-trace() { # NAME: a session of that config, until its events are there
-    sed '$a duration_ms: 400' "$WORK/$1.pbtx" >"$WORK/timed.pbtx"
-    record one "$WORK/timed.pbtx" "$WORK/$1.pftrace" >"$WORK/record.log" 2>&1
+# A session of that config, long enough for the data source to have started before its end.
+trace() { # NAME
+    local ms
+    for ms in 300 600 1200 2400 4800 9600; do
+        sed "\$a duration_ms: $ms" "$WORK/$1.pbtx" >"$WORK/timed.pbtx"
+        record one "$WORK/timed.pbtx" "$WORK/$1.pftrace" >"$WORK/record.log" 2>&1
+        $FIELDS "$WORK/$1.pftrace" all_started ftrace_stats_end >/dev/null && return 0
+    done
+    return 1
 }
 # Events without their times, addresses and what depends on them.
 events() { # NAME
@@ -206,7 +212,7 @@ END
 peer_records() { # PROGRAM OUT CONFIG
     start_probes judged "$1"
     wait_for 30 eval '"$PEER/perfetto" --query 2>/dev/null | grep -q "^linux.ftrace"' || return 1
-    sed '$a duration_ms: 700' "$3" >"$WORK/timed.pbtx"
+    sed '$a duration_ms: 1500' "$3" >"$WORK/timed.pbtx"
     "$PEER/perfetto" -c "$WORK/timed.pbtx" --txt -o "$2" >>"$WORK/peer.log" 2>&1
     kill "$PROBES"
     wait "$PROBES"

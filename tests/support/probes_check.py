@@ -4,7 +4,7 @@
 
 Claims: process_tree, process_stats, sys_stats, cpu_info, compact_switch, compact_waking,
 no_compact_switch, event:FIELD (an FtraceEvent with that field), ftrace_stats_begin,
-ftrace_stats_end, setup_errors, setup_unknown, preserved, failed:EVENT,
+ftrace_stats_end, setup_errors, setup_unknown, preserved, all_started, failed:EVENT,
 kprobes:HITS:MISSES, raw_clock, only_pid:N (events of one thread), lossless. A decoder of its own: it knows protobuf and field numbers only.
 """
 import sys
@@ -88,6 +88,8 @@ def main(path, claims):
                 look_at_bundle(value, seen)
             elif field == 34:
                 look_at_stats(value, seen)
+            elif field == 69:
+                seen.update("all_started" for inner, _ in fields(value) if inner == 1)
             elif field == 42:
                 seen.add("lost")
     wrong = 0
