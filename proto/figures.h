@@ -40,7 +40,9 @@ enum pfl_figure {
     PFL_FIGURE_CPU_NS = 26,
     PFL_FIGURE_LOOP_BUSY_NS = 27,
     PFL_FIGURE_LOOP_LONGEST_NS = 28,
-    PFL_FIGURES = 29,
+    PFL_FIGURE_SEND_QUEUE_BYTES = 29, /* now: of all consumers */
+    PFL_FIGURE_SEND_QUEUE_LONGEST_BYTES = 30,
+    PFL_FIGURES = 31,
 };
 
 #endif

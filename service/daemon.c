@@ -95,6 +95,8 @@ static void measure(void *user, struct pfl_figures *figures)
     figures->values[PFL_FIGURE_CPU_NS] = look.cpu_ns;
     figures->values[PFL_FIGURE_LOOP_BUSY_NS] = look.busy_ns;
     figures->values[PFL_FIGURE_LOOP_LONGEST_NS] = look.longest_ns;
+    pfl_consumer_port_get_queued(d->consumer_port, &figures->values[PFL_FIGURE_SEND_QUEUE_BYTES],
+                                 &figures->values[PFL_FIGURE_SEND_QUEUE_LONGEST_BYTES]);
 }
 
 static void on_alarm(void *user)

@@ -345,6 +345,22 @@ int pfl_consumer_port_open(const struct pfl_port_conf *conf, struct pfl_consumer
     return 0;
 }
 
+void pfl_consumer_port_get_queued(const struct pfl_consumer_port *self, uint64_t *ret_bytes,
+                                  uint64_t *ret_longest_bytes)
+{
+    struct pfl_list *it;
+
+    *ret_bytes = *ret_longest_bytes = 0;
+    PFL_LIST_EACH (it, &self->conns) {
+        size_t bytes =
+            pfl_stream_queued_bytes(PFL_CONTAINER_OF(it, struct pfl_consumer_conn, node)->stream);
+
+        *ret_bytes += bytes;
+        if (bytes > *ret_longest_bytes)
+            *ret_longest_bytes = bytes;
+    }
+}
+
 void pfl_consumer_port_close(struct pfl_consumer_port *self)
 {
     struct pfl_list *it;

@@ -19,6 +19,9 @@ PFL_MUST_USE int pfl_consumer_port_open(const struct pfl_port_conf *conf,
 PFL_MUST_USE int pfl_consumer_port_adopt(struct pfl_consumer_port *self, int fd);
 /* Sends the observed events of this turn of the loop: call before the loop waits. */
 void pfl_consumer_port_send_observed(struct pfl_consumer_port *self);
+/* What waits for consumers to be sent, of all of them and of the slowest. */
+void pfl_consumer_port_get_queued(const struct pfl_consumer_port *self, uint64_t *ret_bytes,
+                                  uint64_t *ret_longest_bytes);
 /* Asynchronous: closes listener and connections, which frees their sessions; then on_closed. */
 void pfl_consumer_port_close(struct pfl_consumer_port *self);
 

@@ -204,6 +204,13 @@ louder() { # louder NAME PID
 start two "$BIN/perfleetd" --producer-socket "$WORK/two.producer" --consumer-socket "$WORK/two.consumer"
 TWO_PID=$STARTED
 wait_for 20 log_has two listening
+# shellcheck disable=SC2046
+start direct "$BIN/perfleet-relay" --listen 127.0.0.1:0 $(files host-one) --consumer-socket "$WORK/two.consumer" \
+    --metrics-socket "$WORK/direct.metrics"
+direct_says() { local_scrape direct "$WORK/now" >/dev/null && [ "$(value now "$1")" = "$2" ]; }
+check "a relay before a service says its figures, too" wait_for 20 direct_says perfleet_relay_service_reachable 1
+check "all of them" eval 'grep -q "^perfleet_service_sessions 0" "$WORK/now" && grep -q "^perfleet_losses_total{hop=\"buffer\"" "$WORK/now"'
+check "as they are in docs/metrics.md" "${METRICS[@]}" documented "$WORK/now" "$ROOT/docs/metrics.md"
 check "perfleetd's log is made to say more, and less again" louder two "$TWO_PID"
 check "the relay's" louder relay "${JOBS[1]}"
 check "the agent's" louder agent "${JOBS[2]}"
