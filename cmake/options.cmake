@@ -10,7 +10,6 @@ option(PFL_TESTS "Build the tests" ON)
 option(PFL_BENCH "Build the benchmarks" ON)
 option(PFL_WERROR "Warnings are errors" ON)
 option(PFL_LTO "Optimise programs across their libraries (gcc)" OFF)
-option(PFL_FAST_CHACHA "ChaCha20 and Poly1305 of base/io instead of those of mbedtls" ON)
 set(PFL_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
 option(PFL_FUZZ "Build the fuzz targets with libFuzzer (clang only)" OFF)
 

@@ -5,7 +5,7 @@
  * Happy path: seed the generator, load authority, revocation list, own chain and key, check that
  * the key belongs to the certificate, then fix the rules: both sides show a certificate (but where
  * machines come to get one), TLS 1.2 with ECDHE and AEAD (1.3 as well with mbedtls 3),
- * ChaCha20-Poly1305 first: it is by far the fastest here (chacha20.c). Sessions are never resumed:
+ * ChaCha20-Poly1305 first: it is by far the fastest here (aead.c). Sessions are never resumed:
  * every connection verifies its peer. Failures: words with the file and the remedy. Ownership:
  * counted references; streams hold one, so a program that reloads makes a new conf and releases the
  * old one. Limits: a key file of at most KEY_MAX_BYTES.
@@ -31,6 +31,7 @@
 #include <psa/crypto.h>
 #endif
 
+#include "base/io/aead.h"
 #include "base/mem.h"
 
 #define KEY_MAX_BYTES (64u * 1024)
@@ -324,6 +325,8 @@ static int start_random(struct pfl_tls_conf *c)
 {
     static const unsigned char label[] = "perfleet";
 
+    if (pfl_aead_start() != 0)
+        return PFL_ETLS;
 #if MBEDTLS_VERSION_MAJOR >= 3
     if (psa_crypto_init() != PSA_SUCCESS)
         return PFL_ETLS;

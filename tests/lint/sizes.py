@@ -12,7 +12,8 @@ MAX_FILE, MAX_FUNCTION, MAX_PARAMS, MAX_NESTING = 600, 60, 5, 3
 # A callback with its user pointer and a vector with its length are each one thing.
 SIX_PARAMS = {"pfl_rpc_client_invoke", "pfl_rpc_host_reply"}
 # What a library calls, or would have done itself, has the library's parameters.
-LIBRARY_PARAMS = {"take_header", "take_data", "give_data", "mbedtls_chacha20_crypt"}
+LIBRARY_PARAMS = {"take_header", "take_data", "give_data", "mbedtls_chachapoly_encrypt_and_tag",
+                  "mbedtls_chachapoly_auth_decrypt"}
 CONTROL = {"if", "for", "while", "switch"}
 PREPROCESSOR = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.M)
 
