@@ -83,21 +83,31 @@ static size_t behind_writer(const struct line *line)
     return is_writer ? strcspn(line->text, ":\n") : 0;
 }
 
-/* Numbers without those that count reassembled and invalid packets, and chunks read to their end.
- */
-static size_t copy_uncounted(const struct line *line, bool is_tidy, char ret_text[LINE_SHOWN])
+/* Of numbers that count reassembled and invalid packets, and chunks read to their end, of a tidy
+ * schedule of invalid packets alone: how many bytes from here on. */
+static size_t get_uncounted(const char *text, bool is_tidy)
 {
     static const char *const counts[] = {" 10=", " 3=", " 7=", " 8=", " 13=", " 14=", " 17="};
     size_t counts_len = is_tidy ? 1 : sizeof(counts) / sizeof(*counts);
+
+    for (size_t i = 0; i < counts_len; i++) {
+        if (strncmp(text, counts[i], strlen(counts[i])) == 0)
+            return 1 + strcspn(text + 1, " \n");
+    }
+    return 0;
+}
+
+static size_t copy_counted(const struct line *line, bool is_tidy, char ret_text[LINE_SHOWN])
+{
+    size_t i = behind_writer(line);
     size_t len = 0;
 
-    for (size_t i = behind_writer(line); i < line->len && len < LINE_SHOWN; i++) {
-        for (size_t c = 0; c < counts_len; c++) {
-            if (strncmp(line->text + i, counts[c], strlen(counts[c])) == 0)
-                i += 1 + strcspn(line->text + i + 1, " \n");
-        }
-        if (i < line->len)
-            ret_text[len++] = line->text[i];
+    while (i < line->len && len < LINE_SHOWN) {
+        size_t uncounted = get_uncounted(line->text + i, is_tidy);
+
+        i += uncounted;
+        if (uncounted == 0)
+            ret_text[len++] = line->text[i++];
     }
     return len;
 }
@@ -105,9 +115,9 @@ static size_t copy_uncounted(const struct line *line, bool is_tidy, char ret_tex
 static bool is_stats_same(const struct line *ours, const struct line *peers, bool is_tidy)
 {
     char a[LINE_SHOWN], b[LINE_SHOWN];
-    size_t len = copy_uncounted(ours, is_tidy, a);
+    size_t len = copy_counted(ours, is_tidy, a);
 
-    return strncmp(ours->text, "  ", 2) == 0 && len == copy_uncounted(peers, is_tidy, b) &&
+    return strncmp(ours->text, "  ", 2) == 0 && len == copy_counted(peers, is_tidy, b) &&
            memcmp(a, b, len) == 0;
 }
 
