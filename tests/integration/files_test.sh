@@ -32,6 +32,9 @@ $3
 END
 }
 perfetto() { "$P/perfetto" --txt "$@"; }
+has_names() { # has_names TRACE: interned state is in it
+    ! rows "$1" "select id, category from slice where name is null"
+}
 
 start_service one || { check "perfleetd opens its sockets" false; finish; }
 start example "$BIN/perfleet-example" --rate 1000 --smb-kb 4096
@@ -51,21 +54,33 @@ check "it is smaller than its limit" test "$(stat -c %s "$WORK/max.pftrace")" -l
 check "and ends with a whole packet" $CHECK "$WORK/max.pftrace" --contiguous
 
 # --- segments ------------------------------------------------------------------------------------
-write_config "$WORK/rot.pbtx" 3500 "output_path: \"$WORK/long\" perfleet_rotation { segment_period_ms: 1000 }"
+rotating() { # rotating NAME EXTRA: NAME.bin, which the stock client takes
+    write_config "$WORK/$1.pbtx" 3500 "output_path: \"$WORK/$1\" perfleet_rotation { segment_period_ms: 1000 } $2"
+    protoc -I"$ROOT/proto" --encode=perfetto.protos.TraceConfig "$ROOT/proto/perfetto/trace_config.proto" \
+        <"$WORK/$1.pbtx" >"$WORK/$1.bin"
+}
 if command -v protoc >/dev/null; then
     start te "$BIN/perfleet-example" --track-events --name te.source
-    protoc -I"$ROOT/proto" --encode=perfetto.protos.TraceConfig "$ROOT/proto/perfetto/trace_config.proto" \
-        <"$WORK/rot.pbtx" >"$WORK/rot.bin"
-    check "a long session is written in segments" "$P/perfetto" -c "$WORK/rot.bin"
+    rotating long ""
+    rotating packed "compression_type: COMPRESSION_TYPE_DEFLATE"
+    start packed "$P/perfetto" -c "$WORK/packed.bin"
+    packed=$STARTED
+    check "a long session is written in segments" "$P/perfetto" -c "$WORK/long.bin"
     segments=$(ls "$WORK"/long.0* | wc -l)
     check "there are several" test "$segments" -ge 2
     check "each is in the index" test "$(grep -c '"segment":' "$WORK/long.index")" -eq "$segments"
     check "no sequence depends on an earlier segment" sh -c "! grep -v '\"unresolved\":0' '$WORK/long.index'"
-    for segment in "$WORK"/long.0*; do
+    wait "$packed"
+    check "beside one that compresses" test $? -eq 0
+    for segment in "$WORK"/long.0* "$WORK"/packed.0*; do
         check "$(basename "$segment") opens alone" no_errors_in "$segment"
         check "it has its config and its uuid" has_rows 2 "$segment" \
             "select count(*) from metadata where name in ('trace_uuid', 'trace_config_pbtxt')"
     done
+    for segment in "$WORK"/long.0* "$WORK"/packed.0*; do
+        check "the events of $(basename "$segment") have their names" has_names "$segment"
+    done
+    check "there are events" has_rows 1 "$WORK/packed.000001" "select count(*) from slice"
     cat "$WORK"/long.0* >"$WORK/whole.pftrace"
     check "joined they have every packet once" $CHECK "$WORK/whole.pftrace" --contiguous --lossless --min-packets 100
 else
