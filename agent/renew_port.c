@@ -150,7 +150,7 @@ static bool read_host(const char *relay, char *ret_host)
 static bool ask(struct renewal *r, const char *relay, unsigned join_port)
 {
     char host[HOST_BYTES];
-    char port[8];
+    char port[12];
     char prefix[280];
     struct pfl_enroll_server server = {.host = host,
                                        .port = port,
