@@ -150,18 +150,6 @@ static size_t packet_size(const struct packet *p)
     return p->bytes - p->view.cut_bytes + p->ids_len;
 }
 
-/* Nearly all packets: in one slice, with one sequence id. Writes packet_size() bytes. */
-static inline void put_usual(const struct packet *p, uint8_t *to)
-{
-    const struct pfl_packet_cut cut = p->view.cuts[0];
-    const uint8_t *data = p->slices->iov_base;
-    size_t after = cut.at + cut.len;
-
-    memcpy(to, data, cut.at);
-    memcpy(to + cut.at, data + after, p->bytes - after);
-    memcpy(to + p->bytes - cut.len, p->ids, p->ids_len);
-}
-
 /* Writes packet_size() bytes. */
 static void put_packet(const struct packet *p, uint8_t *to)
 {
@@ -193,10 +181,7 @@ static int emit_packet(struct pfl_merge *self, struct pfl_merge_host *h, const s
         return rc;
     room[0] = PFL_TRACE_PACKET_TAG;
     (void)pfl_varint_put(room + 1, len);
-    if (p->slices_len == 1 && p->view.cuts_len == 1)
-        put_usual(p, room + preamble);
-    else
-        put_packet(p, room + preamble);
+    put_packet(p, room + preamble);
     self->sink.commit(self->sink.user, preamble + len);
     h->stats.packets++;
     h->stats.bytes += preamble + len;
@@ -300,21 +285,66 @@ static int merge_joined(struct pfl_merge *self, struct pfl_merge_host *h, struct
     return rc;
 }
 
+/* What the tail, which came with a packet just now, is in the file. */
+static int learn_tail(struct pfl_merge *self, struct pfl_merge_host *h)
+{
+    struct iovec slice = {h->tail.bytes, h->tail.len};
+    struct packet p = {.slices = &slice, .slices_len = 1, .bytes = h->tail.len};
+    uint32_t sequence;
+    int rc = pfl_merge_map_sequence(self, h, h->tail.sequence, &sequence, NULL);
+
+    h->tail.is_new = false;
+    if (rc != 0)
+        return rc;
+    p.view.has_sequence = true;
+    p.view.cuts[p.view.cuts_len++] = h->tail.cut;
+    p.view.cut_bytes = h->tail.cut.len;
+    set_ids(&p, sequence, h->machine_id);
+    put_packet(&p, h->tail_out);
+    h->tail_out_len = packet_size(&p);
+    return 0;
+}
+
+/* Nearly all packets: as they came, with what their tail becomes. */
+static int merge_usual(struct pfl_merge *self, struct pfl_merge_host *h, const struct iovec *slice)
+{
+    size_t body = slice->iov_len - h->tail.len;
+    size_t preamble = 1 + pfl_varint_size(body + h->tail_out_len);
+    uint8_t *room;
+    int rc = self->sink.reserve(self->sink.user, preamble + body + sizeof(h->tail_out), &room);
+
+    if (rc != 0)
+        return rc;
+    room[0] = PFL_TRACE_PACKET_TAG;
+    (void)pfl_varint_put(room + 1, body + h->tail_out_len);
+    memcpy(room + preamble, slice->iov_base, body);
+    memcpy(room + preamble + body, h->tail_out, sizeof(h->tail_out)); /* a fixed size is quicker */
+    body += preamble + h->tail_out_len;
+    self->sink.commit(self->sink.user, body);
+    h->stats.packets++;
+    h->stats.bytes += body;
+    return 0;
+}
+
 int pfl_merge_packet(struct pfl_merge *self, size_t host, const struct iovec *slices,
                      int slices_len, size_t bytes)
 {
     struct pfl_merge_host *h = &self->hosts[host];
     struct packet p;
+    int rc = 0;
 
     if (bytes == 0)
         return 0;
+    if (slices_len == 1 && pfl_packet_view_is_usual(&h->tail, slices))
+        return merge_usual(self, h, slices);
     p.slices = slices;
     p.slices_len = slices_len;
     p.bytes = bytes;
     if (pfl_packet_view_of(&p.view, &h->tail, slices, slices_len))
-        return merge_viewed(self, h, &p);
-    if (slices_len > 1)
-        return merge_joined(self, h, &p);
-    h->stats.refused_packets++;
-    return 0;
+        rc = merge_viewed(self, h, &p);
+    else if (slices_len > 1)
+        rc = merge_joined(self, h, &p);
+    else
+        h->stats.refused_packets++;
+    return rc == 0 && h->tail.is_new ? learn_tail(self, h) : rc;
 }

@@ -9,6 +9,7 @@
 #include "consumer/merge/packet_view.h"
 
 #define PFL_TRACE_PACKET_TAG   0x0au /* Trace.packet, length-delimited */
+#define PFL_MERGE_TAIL_OUT_MAX 32u   /* a tail and the ids that it gets */
 #define PFL_MERGE_OWN_SEQUENCE 1u    /* of the packets that the merge itself writes */
 
 /* TracePacket fields (docs/abi/fields.md section 15). */
@@ -43,6 +44,8 @@ struct pfl_merge_host {
     struct pfl_id_map sequences;
     struct pfl_id_map machines; /* remote machines of this host's service */
     struct pfl_packet_tail tail;
+    uint8_t tail_out[PFL_MERGE_TAIL_OUT_MAX]; /* what the tail is in the file */
+    size_t tail_out_len;
     struct pfl_merge_stats stats;
 };
 

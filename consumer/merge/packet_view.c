@@ -16,12 +16,13 @@
 
 #define WORD_BYTES 8
 
-enum role { ROLE_NONE, ROLE_PLAIN, ROLE_CUT, ROLE_SPECIAL, ROLE_COMPRESSED };
+/* Up to ROLE_TIME they do not matter to a packet that is not special. */
+enum role { ROLE_NONE, ROLE_TIME, ROLE_LOSS, ROLE_CUT, ROLE_SPECIAL, ROLE_COMPRESSED };
 
 /* By field id; the last row is for all ids past it. */
 static const uint8_t roles[] = {
-    [PFL_PACKET_TIMESTAMP] = ROLE_PLAIN,
-    [PFL_PACKET_DROPPED] = ROLE_PLAIN,
+    [PFL_PACKET_TIMESTAMP] = ROLE_TIME,
+    [PFL_PACKET_DROPPED] = ROLE_LOSS,
     [PFL_PACKET_SEQUENCE] = ROLE_CUT,
     [PFL_PACKET_MACHINE] = ROLE_CUT,
     [PFL_PACKET_TRACE_STATS] = ROLE_SPECIAL,
@@ -123,14 +124,6 @@ static bool cut(struct pfl_packet_view *v, size_t at, size_t len)
     return true;
 }
 
-static void note_plain(struct pfl_packet_view *v, const struct walk *w)
-{
-    if (w->id == PFL_PACKET_TIMESTAMP)
-        v->timestamp_ns = w->value;
-    else
-        v->loss_reasons = (uint32_t)w->value;
-}
-
 static void note_id(struct pfl_packet_view *v, const struct walk *w)
 {
     if (w->id == PFL_PACKET_MACHINE) {
@@ -182,6 +175,7 @@ static void learn(struct pfl_packet_tail *tail, const struct pfl_packet_view *v,
     if (last->at < at || (v->cuts_len > 1 && last[-1].at >= at))
         return;
     tail->len = is.len;
+    tail->is_new = true;
     memcpy(tail->bytes, is.data, is.len);
     tail->sequence = v->sequence;
     tail->cut = (struct pfl_packet_cut){last->at - at, last->len};
@@ -201,8 +195,11 @@ static bool note_field(struct pfl_packet_view *v, const struct walk *w, uint8_t 
                        size_t len)
 {
     switch (role) {
-    case ROLE_PLAIN:
-        note_plain(v, w);
+    case ROLE_TIME:
+        v->timestamp_ns = w->value;
+        return true;
+    case ROLE_LOSS:
+        v->loss_reasons = (uint32_t)w->value;
         return true;
     case ROLE_CUT:
         note_id(v, w);
@@ -258,4 +255,19 @@ bool pfl_packet_view_of(struct pfl_packet_view *self, struct pfl_packet_tail *ta
             return false;
     }
     return true;
+}
+
+bool pfl_packet_view_is_usual(const struct pfl_packet_tail *tail, const struct iovec *slice)
+{
+    const uint8_t *begin = slice->iov_base;
+    const uint8_t *end = begin + slice->iov_len;
+    struct walk w = {.pos = begin, .end = end};
+
+    if (tail->len == 0 || slice->iov_len < tail->len || !is_tail(tail, end - tail->len))
+        return false;
+    while (w.pos < end - tail->len) {
+        if (!take_common(&w) || role_of(w.id) > ROLE_TIME)
+            return false;
+    }
+    return w.pos == end - tail->len;
 }

@@ -38,7 +38,8 @@ struct pfl_packet_view {
 #define PFL_PACKET_TAIL_MAX 16u
 
 struct pfl_packet_tail {
-    size_t len; /* 0: none is known */
+    size_t len;  /* 0: none is known */
+    bool is_new; /* another than at the last look; for the owner to take back */
     uint8_t bytes[PFL_PACKET_TAIL_MAX];
     uint32_t sequence;
     struct pfl_packet_cut cut; /* the sequence's field, by its place in the tail */
@@ -49,5 +50,9 @@ struct pfl_packet_tail {
  * zeros) is used and kept up to date; packets of one service come with one tail. */
 bool pfl_packet_view_of(struct pfl_packet_view *self, struct pfl_packet_tail *tail,
                         const struct iovec *slices, int slices_len);
+
+/* The usual packet, told by a shorter walk: nothing for the merge but the tail at its end. Says
+ * nothing else: false leaves all to pfl_packet_view_of. */
+bool pfl_packet_view_is_usual(const struct pfl_packet_tail *tail, const struct iovec *slice);
 
 #endif

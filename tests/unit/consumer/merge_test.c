@@ -440,9 +440,45 @@ static void every_failed_allocation_is_survived(void **state)
     pfl_sweep(merge_once, NULL, false);
 }
 
+/* What the first taught is used for the second and third, each host by itself. */
+static void packets_like_the_one_before_are_written_like_it(void **state)
+{
+    struct merge_world w;
+    uint8_t packet[200];
+
+    (void)state;
+    assert_int_equal(merge_world_open(&w), 0);
+    for (uint32_t sequence = 2; sequence < 40; sequence += 9) {
+        for (int host = 0; host < 2; host++) {
+            size_t len = make_packet(packet, sizeof(packet), sequence, 0);
+            uint8_t first[200];
+            struct pfl_span out;
+
+            assert_int_equal(merge_world_give(&w, host == 0 ? w.a : w.b, packet, len), 0);
+            out = merge_world_last(&w);
+            assert_true(out.len <= sizeof(first));
+            memcpy(first, out.data, out.len);
+            for (int again = 0; again < 2; again++) {
+                size_t packets = trace_packets(&w.sink);
+
+                assert_int_equal(merge_world_give(&w, host == 0 ? w.a : w.b, packet, len), 0);
+                assert_int_equal(trace_packets(&w.sink), packets + 1);
+                assert_int_equal(merge_world_last(&w).len, out.len);
+                assert_memory_equal(merge_world_last(&w).data, first, out.len);
+            }
+        }
+    }
+    assert_int_equal(pfl_merge_get_stats(w.merge, w.a)->packets, 15);
+    assert_int_equal(pfl_merge_get_stats(w.merge, w.b)->packets, 15);
+    assert_int_equal(pfl_merge_get_stats(w.merge, w.b)->sequences, 5);
+    merge_world_close(&w);
+    pfl_sweep_assert_no_leak();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(packets_like_the_one_before_are_written_like_it),
         cmocka_unit_test(file_begins_with_clock_and_names_of_all_hosts),
         cmocka_unit_test(clock_point_is_written_as_two_equal_exchanges),
         cmocka_unit_test(what_is_known_of_a_clock_is_told_to_readers),
