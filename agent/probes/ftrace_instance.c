@@ -190,7 +190,8 @@ void pfl_ftrace_instance_stop(struct pfl_ftrace_instance *self, struct pfl_ftrac
     bool was_graph = is_graph(self);
     bool was_own = is_own(self);
 
-    if (!was_own && self->dir_fd >= 0 && pfl_tracefs_write(self->dir_fd, "tracing_on", "0") != 0)
+    /* What never ran may be the work of somebody else, which goes on. */
+    if (!was_own && self->is_running && pfl_tracefs_write(self->dir_fd, "tracing_on", "0") != 0)
         pfl_log_debug("tracefs-write-refused", "path=%s/tracing_on", self->path);
     pfl_cpu_buffers_close(&self->buffers);
     pfl_bundle_fini(&self->bundle);

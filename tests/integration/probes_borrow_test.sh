@@ -116,8 +116,10 @@ done
 
 echo function >"$THEIRS/current_tracer" 2>/dev/null
 if grep -qx function "$THEIRS/current_tracer"; then
+    echo 1 >"$THEIRS/tracing_on"
     check "an instance where another tracer works is left alone" is_refused named
     check "and the tracer goes on" grep -qx function "$THEIRS/current_tracer"
+    check "and its buffer too" grep -qx 1 "$THEIRS/tracing_on"
     echo nop >"$THEIRS/current_tracer"
 else
     skip "an instance where another tracer works is left alone" "the kernel has no other tracer"

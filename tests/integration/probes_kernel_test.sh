@@ -123,6 +123,15 @@ check "a function that is not there" trace filter
 check "is refused likewise" $FIELDS "$WORK/filter.pftrace" setup_errors no_event:437
 check "and nothing stays" as_before
 
+# --- somebody's work -------------------------------------------------------------------------
+cp -r "$FAKE.instance" "$FAKE/instances/theirs"
+echo function_graph >"$FAKE/instances/theirs/current_tracer"
+config theirs 'ftrace_events: "sched/*" instance_name: "theirs"'
+check "an instance where a tracer works" trace theirs
+check "is refused: the trace says so" $FIELDS "$WORK/theirs.pftrace" setup_errors
+check "and nothing is written there" eval '! grep "^instances/theirs/" "$FAKE.log"'
+rm -r "$FAKE/instances/theirs"
+
 # --- kill -9 --------------------------------------------------------------------------------
 config both 'kprobe_events { probe: "vfs_read" type: KPROBE_TYPE_BOTH } enable_function_graph: true
     function_graph_roots: "vfs_read" function_graph_max_depth: 1'

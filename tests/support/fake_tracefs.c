@@ -4,11 +4,12 @@
  * (LD_PRELOAD), it lets the folder PFL_FAKE_TRACEFS (fake_tracefs.py makes it) stand for
  * /sys/kernel/tracing, and does what the kernel does when the files are written:
  *
- *   kprobe_events        makes and removes events, in all instances; EEXIST, EBUSY, ENOENT
- *   current_tracer       only one of available_tracers (EINVAL), only while no buffer is open
- * (EBUSY) set_ftrace_filter, set_graph_function   only functions that there are (EINVAL) trigger
- * only if the folder has the file `hist` (EINVAL) instances/           a new folder is filled, a
- * removed one is emptied first trace_pipe_raw       has data while tracing_on is 1
+ * - kprobe_events makes and removes events, in all instances; EEXIST, EBUSY, ENOENT;
+ * - current_tracer takes only one of available_tracers (EINVAL), while no buffer is open (EBUSY);
+ * - set_ftrace_filter, set_graph_function take only functions that there are (EINVAL);
+ * - trigger is taken only if the folder has the file `hist` (EINVAL);
+ * - a new folder in instances is filled, a removed one is emptied first;
+ * - trace_pipe_raw has data while tracing_on is 1.
  *
  * Every write is added to PFL_FAKE_TRACEFS.log: "path <- text". Any user may do all that.
  */
@@ -118,8 +119,9 @@ static bool has_word(const char *path, const char *word, size_t len)
 
 /* --- instances --------------------------------------------------------------------------- */
 
-static const char *copy_from;
-static const char *copy_to;
+/* A program may make two instances at once. */
+static _Thread_local const char *copy_from;
+static _Thread_local const char *copy_to;
 
 static int copy_one(const char *path, const struct stat *st, int type, struct FTW *at)
 {
