@@ -28,15 +28,17 @@ static void add_buffer(uint64_t *values, const struct pfl_trace_buffer *buffer, 
 
 static void add_counters(uint64_t *values, const struct pfl_session *session)
 {
+    const struct pfl_session_counters *counted = &session->counters;
+    const struct pfl_session_counters *inherited = &session->inherited;
     bool is_clone = session->state == PFL_SESSION_CLONED;
 
     for (size_t i = 0; i < session->plan->buffers_len; i++) {
         if (session->buffers[i].ring != NULL)
             add_buffer(values, session->buffers[i].ring, is_clone);
     }
-    values[PFL_FIGURE_INVALID_PACKETS] += session->counters.invalid_packets;
-    values[PFL_FIGURE_FLUSHES] += session->counters.flushes_requested;
-    values[PFL_FIGURE_FAILED_FLUSHES] += session->counters.flushes_failed;
+    values[PFL_FIGURE_INVALID_PACKETS] += counted->invalid_packets - inherited->invalid_packets;
+    values[PFL_FIGURE_FLUSHES] += counted->flushes_requested - inherited->flushes_requested;
+    values[PFL_FIGURE_FAILED_FLUSHES] += counted->flushes_failed - inherited->flushes_failed;
 }
 
 void pfl_figures_keep_session(struct pfl_figures *gone, const struct pfl_session *session)

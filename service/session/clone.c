@@ -327,6 +327,7 @@ static void copy_story(struct pfl_service *service, struct pfl_session *copy,
                        const struct pfl_session *source, const struct pfl_clone *clone)
 {
     copy->counters = source->counters;
+    copy->inherited = source->counters;
     copy->counters.final_flush_outcome = clone->is_flush_failed ? 2 : 1;
     copy->start_realtime_ns = source->start_realtime_ns;
     copy->pending.stats = true;

@@ -73,6 +73,7 @@ struct pfl_session {
     struct pfl_machine_set infos_told;  /* machines whose system_info is in the trace */
     struct pfl_machine_set clocks_told; /* and whose remote_clock_sync */
     struct pfl_session_counters counters;
+    struct pfl_session_counters inherited; /* of a clone: what of them its original counted */
     struct pfl_sequence_ids sequences;
     struct pfl_trace_uuid uuid;
     uint64_t start_realtime_ns;

@@ -105,22 +105,29 @@ static void what_a_clone_has_is_not_counted_twice_and_not_forgotten(void **state
 {
     static const uint8_t session_1[] = {0x08, 0x01};
     struct pfl_kit_reply reply;
+    struct pfl_session *source;
     uint64_t request;
 
     (void)state;
     (void)pfl_kit_consumer_enable(&client, CONFIG);
-    write_chunks(get_session());
+    source = get_session();
+    write_chunks(source);
+    source->counters.invalid_packets = 3;
     request = pfl_kit_client_invoke(&cloner, KIT_CLONE, pfl_span_of(session_1, sizeof(session_1)));
     reply = pfl_kit_client_expect(&cloner, request, true, false);
     pfl_kit_reply_free(&reply);
     assert_int_equal(kit.service.sessions_len, 2);
     expect_losses();
+    assert_true(source->counters.flushes_requested != 0); /* for the clone */
+    assert_int_equal(get(PFL_FIGURE_FLUSHES), source->counters.flushes_requested);
+    assert_int_equal(get(PFL_FIGURE_INVALID_PACKETS), 3);
     pfl_kit_client_expect_empty(&cloner, pfl_kit_client_invoke(&cloner, KIT_FREE, NO_ARGS), true,
                                 false);
     expect_losses();
     pfl_kit_client_expect_empty(&client, pfl_kit_client_invoke(&client, KIT_FREE, NO_ARGS), true,
                                 false);
     expect_losses();
+    assert_int_equal(get(PFL_FIGURE_INVALID_PACKETS), 3);
 }
 
 static bool has_figures(const struct pfl_kit_reply *reply)
