@@ -105,11 +105,11 @@ elsewhere() {
 }
 check "plain openssl makes certificates, as documented" elsewhere
 start_elsewhere() {
-    start elsewhere "$BIN/perfleet-relay" --listen 127.0.0.1:0 --ca "$WORK/elsewhere/ca.pem" --cert "$WORK/elsewhere/web1.pem" \
-        --key "$WORK/elsewhere/web1.key" --consumer-socket "$WORK/one/consumer.sock"
+    start elsewhere "$BIN/perfleet-relay" --listen 127.0.0.1:0 --ca "$WORK/elsewhere/by-hand/ca.pem" --cert "$WORK/elsewhere/by-hand/web1.pem" \
+        --key "$WORK/elsewhere/by-hand/web1.key" --consumer-socket "$WORK/one/consumer.sock"
     wait_for 20 pfl_relay_port_in "$WORK/elsewhere.log"
 }
 start_elsewhere
 check "and they are as good as any" "$P" hosts --host "tls://127.0.0.1:$(pfl_relay_port_in "$WORK/elsewhere.log")" \
-    --ca "$WORK/elsewhere/ca.pem" --cert "$WORK/elsewhere/alice.pem" --key "$WORK/elsewhere/alice.key"
+    --ca "$WORK/elsewhere/by-hand/ca.pem" --cert "$WORK/elsewhere/by-hand/alice.pem" --key "$WORK/elsewhere/by-hand/alice.key"
 finish
