@@ -95,7 +95,7 @@ def check(name, text):
         function = word_before(code, matching_open(code, close))
         for value, limit, what in ((length, MAX_FUNCTION, "lines"),
                                    (parameters(code, close), MAX_PARAMS + (function in SIX_PARAMS) +
-                                    2 * (function in LIBRARY_PARAMS), "parameters"),
+                                    3 * (function in LIBRARY_PARAMS), "parameters"),
                                    (deepest, MAX_NESTING, "levels of blocks")):
             if value > limit:
                 problems.append(f"{where}: {function}: {value} {what}, at most {limit}")
