@@ -5,9 +5,9 @@
  *
  * Happy path: look whether it is time; ask the join port of one relay after the other with the
  * present certificate and a request of the same key, which proves that we have it; look whether
- * the answer is for our key and name; write the list and, last, the certificate: each
- * file changes at once. Failures: one line a relay on stderr, exit 1; nothing has changed then.
- * Ownership: everything lives in one call. Limits: PFL_JOIN_ANSWER_MAX, TIMEOUT_MS.
+ * the answer is for our key and name; write the certificate, which changes at once. Failures: one
+ * line a relay on stderr, exit 1; nothing has changed then. Ownership: everything lives in one
+ * call. Limits: PFL_JOIN_ANSWER_MAX, TIMEOUT_MS.
  */
 #include "agent/renew_port.h"
 
@@ -124,9 +124,8 @@ static bool take_answer(struct renewal *r)
         (void)snprintf(r->why, sizeof(r->why), "%s", pfl_enroll_get_error(r->enroll));
         return false;
     }
-    return (r->files->crl_path == NULL || answer.crl[0] == '\0' ||
-            replace(r, r->files->crl_path, answer.crl, strlen(answer.crl))) &&
-           replace(r, r->files->cert_path, answer.cert, answer.cert_len);
+    /* Not its list: who carries the answer may have an older one, in which he is not yet. */
+    return replace(r, r->files->cert_path, answer.cert, answer.cert_len);
 }
 
 /* ---- the exchange ---- */

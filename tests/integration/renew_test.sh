@@ -104,5 +104,7 @@ check "no relay: said, with the end of the present one" says "not renewed; the p
 check "and exit code 1" exits_with 1 mine --force --join-port 9
 check "the relays that answer are asked after those that do not" says "^renewed: " \
     mine --force --relay 127.0.0.9:1 --relay "$RELAY"
+check "the list of the host stays, whatever the relay brings" eval \
+    'cmp "$WORK/crl.pem" "$WORK/web1/crl.pem" && ! cmp -s "$D/crl.pem" "$WORK/crl.pem"'
 check "port 0: not asked for" says "^not asked for: " mine --join-port 0
 finish
