@@ -31,7 +31,8 @@ macro(pfl_package component name section short long)
     set(CPACK_DEBIAN_${id}_PACKAGE_SECTION ${section})
     set(CPACK_DEBIAN_${id}_DESCRIPTION "${short}\n${long}")
     set(CPACK_COMPONENT_${id}_DESCRIPTION "${short}\n${long}")
-    list(JOIN ARGN ", " depends)
+    set(depends ${ARGN}) # a macro's ARGN is no variable
+    list(JOIN depends ", " depends)
     set(CPACK_DEBIAN_${id}_PACKAGE_DEPENDS "${depends}")
     set(control)
     foreach(script postinst prerm postrm conffiles triggers)
@@ -56,7 +57,8 @@ file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/debian)
 configure_file(${PROJECT_SOURCE_DIR}/deploy/debian/changelog.in ${PROJECT_BINARY_DIR}/debian/changelog @ONLY)
 execute_process(COMMAND gzip -9nkf ${PROJECT_BINARY_DIR}/debian/changelog COMMAND_ERROR_IS_FATAL ANY)
 
-set(makes_users "systemd | systemd-standalone-sysusers" "systemd | systemd-standalone-tmpfiles")
+# procps: systemctl reload is a kill -HUP.
+set(makes_users "systemd | systemd-standalone-sysusers" "systemd | systemd-standalone-tmpfiles" procps)
 pfl_package(host perfleet-host net "traces of this host: service, probes and agent"
 "perfleetd collects traces of the programs on this host, in Perfetto's protocol.
 perfleet-probes adds what the kernel knows. perfleet-agent offers the traces to

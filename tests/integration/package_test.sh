@@ -46,6 +46,15 @@ all_are_made() {
     done
 }
 check "cpack makes the packages" all_are_made
+depends_on() { # depends_on PACKAGE NAME...
+    local has
+    has=$(dpkg-deb -f "$WORK"/packages/"$1"_*.deb Depends)
+    shift
+    for name in "$@"; do grep -qE "(^|, )$name( |,|$)" <<<"$has" || { echo "$name is not in: $has"; return 1; }; done
+}
+check "hosts depend on what makes users, and reloads" depends_on perfleet-host systemd procps libuv1
+check "relays too" depends_on perfleet-relay systemd procps libuv1
+check "who builds with the library has the library" depends_on libperfleet-dev libperfleet0 libc6-dev
 if command -v lintian >/dev/null; then
     check "lintian has no error and no warning to tell" lintian --allow-root --fail-on error,warning --quiet "$WORK"/packages/*.deb
 else
@@ -76,7 +85,7 @@ list_root() {
 
 # A fresh root gets what the packages depend on first: it stays after the purge.
 if [ -n "${PFL_FRESH_ROOT:-}" ]; then
-    check "a fresh root gets the dependencies" in_root "apt-get -q update && apt-get -q -y install --no-install-recommends $DEBS && dpkg -P perfleet-host perfleet-relay perfleet"
+    check "a fresh root gets the dependencies" in_root "apt-get -q update && apt-get -q -y install --no-install-recommends systemd-sysv openssl libwebsockets-evlib-uv $DEBS && dpkg -P perfleet-host perfleet-relay perfleet"
 fi
 in_root 'rm -f /var/lib/man-db/auto-update; for file in passwd group shadow gshadow subuid subgid; do touch /etc/$file; done; touch /etc/ld.so.cache'
 list_root >"$WORK/before"
@@ -183,7 +192,7 @@ comes_back() { # comes_back SIGNAL: another process, ready again
     wait_for 30 in_boot_sh "test \$(systemctl show -P MainPID perfleetd.service) -gt $before && systemctl is-active --quiet perfleetd.service &&
         perfleet query --host local | grep -q linux.sys_stats"
 }
-if [ ! -d "${CGROUP%/*}" ] || [ ! -x "${PFL_FRESH_ROOT:-}/lib/systemd/systemd" ]; then
+if [ ! -d "${CGROUP%/*}" ] || ! in_root 'test -x /lib/systemd/systemd'; then
     skip "the units run under systemd" "no cgroup2, or no systemd"
     finish
 fi
