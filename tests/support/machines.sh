@@ -69,6 +69,7 @@ machines_init() {
     done
     printf '[Unit]\nRequires=sysinit.target\nAfter=sysinit.target\nWants=ssh.service\n' >"$upper/etc/systemd/system/machine.target"
     printf 'UsePAM no\nHostKey /etc/ssh/ssh_host_ed25519_key\n' >"$upper/etc/ssh/sshd_config.d/test.conf"
+    rm -f "$upper"/etc/ssh/ssh_host_*
     ssh-keygen -q -t ed25519 -N '' -f "$upper/etc/ssh/ssh_host_ed25519_key" &&
         ssh-keygen -q -t ed25519 -N '' -C root -f "$upper/root/.ssh/id_ed25519" || return
     cp "$upper/root/.ssh/id_ed25519.pub" "$upper/root/.ssh/authorized_keys"
