@@ -46,8 +46,8 @@ class Programs:
         rest = [w for w in words[1:] if w not in ("...", "…")]
         if words[0] == "perfleet" and rest and re.fullmatch(r"[a-z]+", rest[0]):
             command.append(rest[0])
-        elif words[0] == "perfleet-agent" and rest[:1] == ["join"]:
-            command.append("join")
+        elif words[0] == "perfleet-agent" and rest[:1] in (["join"], ["renew"]):
+            command.append(rest[0])
         options = self.options(*command)
         if options is None:
             yield "there is no %s" % " ".join(command)
