@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A FtraceConfig and a text for its print filter, then the same bytes as /proc/kallsyms in two
- * pieces: first byte where to cut. Whatever comes: nothing is read outside, a name lies in its pool
- * (ASan watches).
+ * pieces, and as the journal of what is to be put back: first byte where to cut. Whatever comes:
+ * nothing is read outside, a name lies in its pool (ASan watches), a path in tracefs.
  */
 #include <stdlib.h>
 
 #include "agent/probes/ftrace_conf.h"
 #include "agent/probes/ksyms.h"
+#include "agent/probes/undo_log.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -41,6 +42,29 @@ static void read_symbols(struct pfl_span first, struct pfl_span second)
     pfl_ksyms_fini(&symbols);
 }
 
+/* What is read stays inside tracefs, and is written as it was read. */
+static void read_undo(struct pfl_span file)
+{
+    struct pfl_undo_log log = {0};
+    struct pfl_undo_log again = {0};
+    struct pfl_buf line;
+
+    pfl_buf_init(&line, PFL_UNDO_LINE_MAX);
+    if (pfl_undo_log_parse(&log, file) == 0 && log.count != 0) {
+        const struct pfl_undo_entry *e = &log.entries[log.count - 1];
+
+        if (e->path[0] == '/' || e->path[0] == '\0' || strstr(e->path, "..") != NULL)
+            abort();
+        if (pfl_undo_log_encode(e, &line) == 0 &&
+            pfl_undo_log_parse(&again, pfl_buf_get(&line)) == 0 &&
+            (again.count != 1 || strcmp(again.entries[0].text, e->text) != 0))
+            abort();
+    }
+    pfl_undo_log_fini(&log);
+    pfl_undo_log_fini(&again);
+    pfl_buf_fini(&line);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     size_t cut;
@@ -49,6 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     cut = data[0] < size ? data[0] : size;
     read_config(pfl_span_of(data + 1, size - 1), pfl_span_of(data, cut));
+    read_undo(pfl_span_of(data + 1, size - 1));
     read_symbols(pfl_span_of(data, cut), pfl_span_of(data + cut, size - cut));
     return 0;
 }
