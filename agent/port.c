@@ -36,6 +36,7 @@ static void finish_if_gone(struct pfl_agent *a)
 {
     if (!a->is_closing || a->dialers != 0 || a->streams_len != 0)
         return;
+    pfl_lane_close(a->lane);
     a->conf.on_closed(a->conf.user);
     pfl_tls_conf_unref(a->tls);
     pfl_mem_free(a->hello);
@@ -176,6 +177,7 @@ static struct pfl_agent_stream *begin_stream(struct pfl_agent *a, struct pfl_h2_
         .loop = a->conf.loop,
         .consumer_socket = a->conf.consumer_socket,
         .pool = &a->pool,
+        .lane = a->lane,
         .spool_bytes = a->conf.spool_bytes,
         .id = ask->id,
         .operator_name = ask->operator_name,
@@ -527,7 +529,10 @@ int pfl_agent_open(const struct pfl_agent_conf *conf, struct pfl_agent **ret_age
     a->pool = conf->pool;
     pfl_list_init(&a->streams);
     rc = prepare(a);
+    if (rc == 0)
+        rc = pfl_lane_open(conf->loop, &a->lane);
     if (rc != 0) {
+        pfl_mem_free(a->hello);
         pfl_tls_conf_unref(a->tls);
         pfl_mem_free(a);
         return rc;

@@ -4,6 +4,7 @@
 #define PFL_AGENT_PORT_IMPL_H
 
 #include "agent/port.h"
+#include "base/io/lane.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "proto/identity.h"
@@ -25,7 +26,8 @@ struct pfl_agent {
     unsigned streams_len;
     uint64_t streams_begun;
     struct pfl_spool_pool pool;
-    char *hello; /* owned */
+    struct pfl_lane *lane; /* owned; encodes */
+    char *hello;           /* owned */
     bool is_closing;
     char fleet[PFL_IDENTITY_NAME_BYTES];
     char name[PFL_IDENTITY_NAME_BYTES];

@@ -4,8 +4,8 @@
 #ifndef PFL_AGENT_STREAM_IMPL_H
 #define PFL_AGENT_STREAM_IMPL_H
 
+#include "agent/encode_port.h"
 #include "agent/stream_port.h"
-#include "proto/codec.h"
 #include "proto/resume.h"
 
 /* At most so much of what an operator sent goes to gate and service at once. */
@@ -18,7 +18,7 @@ struct pfl_agent_stream {
     struct pfl_stream *service; /* owned; NULL once closed */
     struct pfl_h2_stream *leg;  /* borrowed until its on_closed */
     uv_timer_t ttl;
-    struct pfl_encoder *encoder; /* owned; NULL: plain */
+    struct pfl_encode_port *encoder; /* owned; NULL: plain */
     struct pfl_spool_pool *pool;
     struct pfl_spool *spool; /* owned; NULL: memory only */
     struct pfl_gate *gate;   /* owned; NULL: the operator has no role */
@@ -59,6 +59,9 @@ void pfl_agent_stream_out_end(struct pfl_agent_stream *self);
 PFL_MUST_USE int pfl_agent_stream_out_refill(struct pfl_agent_stream *self);
 /* Reads the service while there is room. */
 void pfl_agent_stream_out_pace(struct pfl_agent_stream *self);
+/* The encoder's on_output and on_progress. */
+int pfl_agent_stream_out_on_encoded(void *user, struct pfl_span data);
+void pfl_agent_stream_out_on_progress(void *user, int err);
 /* The spool's on_change. */
 void pfl_agent_stream_out_on_spool(void *user);
 

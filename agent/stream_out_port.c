@@ -2,13 +2,19 @@
 /*
  * Bytes from the service to the operator: see stream_impl.h.
  *
- * Happy path: encoded (when he asked for it), into the ring, from which the leg pulls; what the
- * ring has no room for waits in the spool, and goes on from there as he credits. Failures: out of
+ * Happy path: encoded (when he asked for it, encode_port.c), into the ring, from which the leg
+ * pulls; what the ring has no room for waits in the spool, and goes on from there as he credits.
+ * What is being encoded counts as if it were in the ring. Failures: out of
  * memory or a broken spool end the stream; a full one holds the service back, which is logged once.
  * Limits: spool_bytes and one read, together with other streams the pool's, and the spool's file.
  */
 #include "agent/stream_impl.h"
 #include "base/log.h"
+
+static size_t count_pending(const struct pfl_agent_stream *s)
+{
+    return s->encoder != NULL ? pfl_encode_port_pending(s->encoder) : 0;
+}
 
 /* The ring's part of the memory: one window always, more while there is some. */
 static size_t get_mark(struct pfl_agent_stream *s)
@@ -18,6 +24,7 @@ static size_t get_mark(struct pfl_agent_stream *s)
 
     if (s->spool != NULL)
         kept += pfl_spool_memory_bytes(s->spool);
+    kept += count_pending(s);
     s->pool->used_bytes += kept;
     s->pool->used_bytes -= s->counted_bytes;
     s->counted_bytes = kept;
@@ -42,18 +49,20 @@ static void tell_full(struct pfl_agent_stream *s)
 void pfl_agent_stream_out_pace(struct pfl_agent_stream *self)
 {
     size_t mark = get_mark(self);
+    size_t pending = count_pending(self);
     bool is_full = self->spool != NULL ? pfl_spool_is_full(self->spool)
-                                       : pfl_replay_kept(&self->resume.out) >= mark;
+                                       : pfl_replay_kept(&self->resume.out) + pending >= mark;
+    bool must_wait = is_full || pending >= PFL_ENCODE_PENDING_BYTES;
 
     if (self->service == NULL)
         return;
     if (is_full && (self->spool == NULL || !pfl_spool_is_busy(self->spool)))
         tell_full(self);
-    if (is_full && !self->is_service_held)
+    if (must_wait && !self->is_service_held)
         pfl_stream_read_stop(self->service);
-    else if (!is_full && self->is_service_held)
+    else if (!must_wait && self->is_service_held)
         pfl_stream_read_start(self->service);
-    self->is_service_held = is_full;
+    self->is_service_held = must_wait;
 }
 
 int pfl_agent_stream_out_refill(struct pfl_agent_stream *self)
@@ -71,7 +80,9 @@ int pfl_agent_stream_out_refill(struct pfl_agent_stream *self)
         if (rc == 0)
             pfl_spool_use(self->spool, piece.len);
     }
-    if (self->is_service_over && (self->spool == NULL || pfl_spool_is_empty(self->spool)))
+    if (self->is_service_over &&
+        (self->encoder == NULL || pfl_encode_port_is_over(self->encoder)) &&
+        (self->spool == NULL || pfl_spool_is_empty(self->spool)))
         pfl_resume_end(&self->resume);
     return rc;
 }
@@ -98,25 +109,30 @@ static int keep(struct pfl_agent_stream *s, struct pfl_span data)
     return pfl_resume_write(&s->resume, data);
 }
 
-static int encode(struct pfl_agent_stream *s, struct pfl_span data, bool is_end)
+int pfl_agent_stream_out_on_encoded(void *user, struct pfl_span data)
 {
-    struct pfl_span out;
-    bool is_done = false;
-    int rc = 0;
+    return keep(user, data);
+}
 
-    if (s->encoder == NULL)
-        return keep(s, data);
-    while (rc == 0 && !is_done) {
-        rc = pfl_encoder_next(s->encoder, &data, is_end, &out, &is_done);
-        if (rc == 0)
-            rc = keep(s, out);
+void pfl_agent_stream_out_on_progress(void *user, int err)
+{
+    struct pfl_agent_stream *s = user;
+
+    if (err != 0 || pfl_agent_stream_out_refill(s) != 0) {
+        pfl_agent_stream_kill(s);
+        return;
     }
-    return rc;
+    pfl_agent_stream_out_pace(s);
+    if (s->gate != NULL)
+        pfl_agent_stream_service_deliver(s);
+    pfl_agent_stream_wake(s);
 }
 
 int pfl_agent_stream_out_write(struct pfl_agent_stream *self, struct pfl_span data)
 {
-    return encode(self, data, false);
+    if (self->is_dying)
+        return 0;
+    return self->encoder != NULL ? pfl_encode_port_write(self->encoder, data) : keep(self, data);
 }
 
 void pfl_agent_stream_out_end(struct pfl_agent_stream *self)
@@ -124,7 +140,8 @@ void pfl_agent_stream_out_end(struct pfl_agent_stream *self)
     if (self->is_dying || self->is_service_over)
         return;
     self->is_service_over = true;
-    if (encode(self, pfl_span_of(NULL, 0), true) != 0 || pfl_agent_stream_out_refill(self) != 0) {
+    if ((self->encoder != NULL && pfl_encode_port_end(self->encoder) != 0) ||
+        pfl_agent_stream_out_refill(self) != 0) {
         pfl_agent_stream_kill(self);
         return;
     }

@@ -20,7 +20,7 @@
 static void free_stream(struct pfl_agent_stream *s)
 {
     pfl_spool_close(s->spool);
-    pfl_encoder_free(s->encoder);
+    pfl_encode_port_close(s->encoder);
     pfl_gate_free(s->gate);
     pfl_resume_fini(&s->resume);
     pfl_mem_free(s);
@@ -63,6 +63,8 @@ void pfl_agent_stream_kill(struct pfl_agent_stream *self)
     self->is_dying = true;
     pfl_spool_close(self->spool);
     self->spool = NULL;
+    pfl_encode_port_close(self->encoder);
+    self->encoder = NULL;
     drop_leg(self, PFL_H2_CANCEL);
     uv_close((uv_handle_t *)&self->ttl, on_timer_closed);
     if (self->service != NULL)
@@ -219,6 +221,10 @@ int pfl_agent_stream_open(const struct pfl_agent_stream_conf *conf,
                                    .pool = conf->pool,
                                    .on_change = pfl_agent_stream_out_on_spool,
                                    .user = s};
+    struct pfl_encode_port_conf encode = {.lane = conf->lane,
+                                          .on_output = pfl_agent_stream_out_on_encoded,
+                                          .on_progress = pfl_agent_stream_out_on_progress,
+                                          .user = s};
     int rc;
 
     if (s == NULL)
@@ -234,7 +240,7 @@ int pfl_agent_stream_open(const struct pfl_agent_stream_conf *conf,
     (void)snprintf(s->id, sizeof(s->id), "%s", conf->id);
     (void)snprintf(s->operator_name, sizeof(s->operator_name), "%s", conf->operator_name);
     pfl_resume_init(&s->resume, s->spool_bytes, PFL_TUNNEL_CONTROL_WINDOW_BYTES);
-    rc = conf->wants_zstd ? pfl_encoder_new(&s->encoder) : 0;
+    rc = conf->wants_zstd ? pfl_encode_port_new(&encode, &s->encoder) : 0;
     if (rc == 0 && s->pool->dir != NULL)
         rc = pfl_spool_new(&spool, &s->spool);
     if (rc == 0)

@@ -11,6 +11,7 @@
 #define PFL_AGENT_STREAM_PORT_H
 
 #include "agent/spool_port.h"
+#include "base/io/lane.h"
 #include "base/io/stream.h"
 #include "base/list.h"
 #include "proto/gate/gate.h"
@@ -30,6 +31,7 @@ struct pfl_agent_stream_conf {
     uv_loop_t *loop;
     const char *consumer_socket; /* borrowed until open returns */
     struct pfl_spool_pool *pool; /* borrowed; outlives the stream */
+    struct pfl_lane *lane;       /* for encoding; borrowed; outlives the stream */
     size_t spool_bytes;          /* memory of this stream; PFL_AGENT_SPOOL_MIN_BYTES if less */
     const char *id;              /* copied; "": it has one leg and dies with it */
     const char *operator_name;   /* copied */

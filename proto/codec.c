@@ -15,6 +15,7 @@
  */
 #define LEVEL            (-1)
 #define WRITE_WINDOW_LOG 19
+#define FRAME_ROOM       64u /* a frame's head, the last block's, a checksum's */
 
 struct pfl_encoder {
     ZSTD_CCtx *zstd; /* owned */
@@ -59,19 +60,36 @@ static void take(struct pfl_span *in, size_t len)
         *in = pfl_span_of(in->data + len, in->len - len);
 }
 
-int pfl_encoder_next(struct pfl_encoder *self, struct pfl_span *in, bool is_end,
-                     struct pfl_span *ret_out, bool *ret_is_done)
+int pfl_encoder_run(struct pfl_encoder *self, struct pfl_span *in, bool is_end,
+                    struct pfl_writer *out, bool *ret_is_done)
 {
     ZSTD_inBuffer from = {.src = in->data, .size = in->len};
-    ZSTD_outBuffer to = {.dst = piece, .size = sizeof(piece)};
+    ZSTD_outBuffer to = {.dst = out->pos, .size = out->left};
     size_t left = ZSTD_compressStream2(self->zstd, &to, &from, is_end ? ZSTD_e_end : ZSTD_e_flush);
 
     if (ZSTD_isError(left) != 0)
         return PFL_EIO;
     take(in, from.pos);
-    *ret_out = pfl_span_of(piece, to.pos);
+    out->pos += to.pos;
+    out->left -= to.pos;
     *ret_is_done = left == 0;
     return 0;
+}
+
+int pfl_encoder_next(struct pfl_encoder *self, struct pfl_span *in, bool is_end,
+                     struct pfl_span *ret_out, bool *ret_is_done)
+{
+    struct pfl_writer out = pfl_writer_of(piece, sizeof(piece));
+    int rc = pfl_encoder_run(self, in, is_end, &out, ret_is_done);
+
+    if (rc == 0)
+        *ret_out = pfl_span_of(piece, sizeof(piece) - out.left);
+    return rc;
+}
+
+size_t pfl_encoder_bound(size_t len)
+{
+    return ZSTD_compressBound(len) + FRAME_ROOM;
 }
 
 int pfl_decoder_new(struct pfl_decoder **ret_decoder)

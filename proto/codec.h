@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tunnel's encoding "zstd": one zstd stream for a stream's life, flushed whenever there is no
- * more to add. Pure; output comes in pieces on storage that all codecs share: use each before the
- * next call.
+ * more to add. Pure; `next` gives its output in pieces on storage that all codecs share: use each
+ * before the next call. `run` writes to the caller's, so that it may be called on another thread.
  */
 #ifndef PFL_PROTO_CODEC_H
 #define PFL_PROTO_CODEC_H
@@ -24,6 +24,11 @@ void pfl_encoder_free(struct pfl_encoder *self);                    /* NULL is l
  * to decode it has been given. `is_end`: nothing comes after `in`. PFL_EIO when zstd fails. */
 PFL_MUST_USE int pfl_encoder_next(struct pfl_encoder *self, struct pfl_span *in, bool is_end,
                                   struct pfl_span *ret_out, bool *ret_is_done);
+/* The same into `out`; done as above, and there was room. */
+PFL_MUST_USE int pfl_encoder_run(struct pfl_encoder *self, struct pfl_span *in, bool is_end,
+                                 struct pfl_writer *out, bool *ret_is_done);
+/* Room enough for `len` bytes and a flush at once. */
+size_t pfl_encoder_bound(size_t len);
 
 PFL_MUST_USE int pfl_decoder_new(struct pfl_decoder **ret_decoder);
 void pfl_decoder_free(struct pfl_decoder *self);

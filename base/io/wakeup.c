@@ -31,23 +31,27 @@ static struct pfl_wakeup_note *take_all(struct pfl_wakeup *self)
     return oldest;
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+void pfl_wakeup_hand_out(struct pfl_wakeup *self)
 {
-    struct pfl_wakeup *self = poll->data;
-    struct pfl_wakeup_note *note;
-    uint64_t count;
+    struct pfl_wakeup_note *note = take_all(self);
 
-    (void)status;
-    (void)events;
-    if (read(self->fd, &count, sizeof(count)) < 0)
-        return;
-    note = take_all(self);
     while (note != NULL) {
         struct pfl_wakeup_note *next = note->next;
 
         note->on_note(note);
         note = next;
     }
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct pfl_wakeup *self = poll->data;
+    uint64_t count;
+
+    (void)status;
+    (void)events;
+    if (read(self->fd, &count, sizeof(count)) >= 0)
+        pfl_wakeup_hand_out(self);
 }
 
 int pfl_wakeup_open(struct pfl_wakeup *self, uv_loop_t *loop)
@@ -67,11 +71,24 @@ int pfl_wakeup_open(struct pfl_wakeup *self, uv_loop_t *loop)
     return 0;
 }
 
-void pfl_wakeup_close(struct pfl_wakeup *self)
+static void on_poll_closed(uv_handle_t *handle)
+{
+    struct pfl_wakeup *self = handle->data;
+
+    self->on_closed(self);
+}
+
+void pfl_wakeup_close_to(struct pfl_wakeup *self, void (*on_closed)(struct pfl_wakeup *self))
 {
     assert(self->holds == 0);
-    uv_close((uv_handle_t *)&self->poll, NULL);
+    self->on_closed = on_closed;
+    uv_close((uv_handle_t *)&self->poll, on_closed != NULL ? on_poll_closed : NULL);
     (void)close(self->fd);
+}
+
+void pfl_wakeup_close(struct pfl_wakeup *self)
+{
+    pfl_wakeup_close_to(self, NULL);
 }
 
 void pfl_wakeup_post(struct pfl_wakeup *self, struct pfl_wakeup_note *note)

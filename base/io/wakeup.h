@@ -23,12 +23,17 @@ struct pfl_wakeup {
     int fd;                                  /* owned */
     _Atomic(struct pfl_wakeup_note *) notes; /* the newest first */
     unsigned holds;
+    void (*on_closed)(struct pfl_wakeup *self);
 };
 
 /* `self` must stay where it is until the loop has run after the close. PFL_EIO. */
 PFL_MUST_USE int pfl_wakeup_open(struct pfl_wakeup *self, uv_loop_t *loop);
 /* No thread posts any more, and nothing is held. */
 void pfl_wakeup_close(struct pfl_wakeup *self);
+/* The same, and tells when the loop has let go of it. */
+void pfl_wakeup_close_to(struct pfl_wakeup *self, void (*on_closed)(struct pfl_wakeup *self));
+/* On the loop: what was posted until now is told now. */
+void pfl_wakeup_hand_out(struct pfl_wakeup *self);
 
 /* From any thread. on_note follows, once, in the order of posting; until then the note is not
  * posted again. */
