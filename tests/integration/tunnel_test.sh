@@ -31,8 +31,8 @@ check "only its owner may use it" test "$(stat -c %a "$WORK/far.sock")" = 600
 check "a client records through it" "$P" record -c "$WORK/short.pbtx" -o "$WORK/far.pftrace" \
     --host "one=unix:$WORK/far.sock"
 check "nothing is lost" $CHECK "$WORK/far.pftrace" --contiguous --lossless --min-packets 500
+start nowhere "$P" tunnel "unix:$WORK/no.sock" --socket "$WORK/nowhere.sock"
 check "a second tunnel to what is not there says so to its client" eval '
-    start nowhere "$P" tunnel "unix:$WORK/no.sock" --socket "$WORK/nowhere.sock"
     wait_for 20 test -S "$WORK/nowhere.sock"
     "$P" hosts --host "unix:$WORK/nowhere.sock"
     wait_for 10 grep -q "there is no such socket" "$WORK/nowhere.log"'
