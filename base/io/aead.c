@@ -10,6 +10,7 @@
  * MBEDTLS_ERR_CHACHAPOLY_AUTH_FAILED, and the output zeros. Owns nothing; the key's copy is wiped.
  * Limits: those of a TLS record.
  */
+#define MBEDTLS_ALLOW_PRIVATE_ACCESS /* a context of mbedtls 3 */
 #include "base/io/aead.h"
 
 #include <endian.h>
