@@ -5,6 +5,7 @@
 # lab1, which has no systemd. A block of commands says on which (tests/support/doc_commands.py).
 . "$(dirname "$0")/lib.sh"
 . "$ROOT/tests/support/machines.sh"
+. "$ROOT/tests/support/packages.sh"
 
 # In this order: what one page has made the next finds there.
 PAGES=(docs/first-fleet.md README.md docs/certificates.md docs/man/perfleet-agent.8.md docs/man/perfleetd.8.md docs/sizing.md
@@ -69,21 +70,23 @@ fleet_is_whole() { # agents that run have reached the relay
 }
 
 run_page() {
-    local number where machines name
+    local number where machines name since
     for name in "${!MACHINE_PID[@]}"; do machine "$name" rm -f /tmp/page.env; done
     for name in desk lab1; do # they have nobody who ends what was left
         machine "$name" sh -c 'kill $(pidof perfleetd perfleet-relay perfleet-agent perfleet-example perfleet ssh)'
     done 2>/dev/null
     rm -rf "$WORK/blocks"
     while read -r number where machines; do
+        since=${EPOCHREALTIME/./}
         # shellcheck disable=SC2086
         check "$where works on $machines" run_on_all "$number" $machines
+        echo "# $(((${EPOCHREALTIME/./} - since) / 1000)) ms"
         settle "$number" "$machines" || echo "# what it started is not all there yet"
     done < <(python3 -B "$ROOT/tests/support/doc_commands.py" extract "$WORK/blocks" "$1")
 }
 
 make_packages() {
-    cpack --config "$PFL_BUILD/CPackConfig.cmake" -B "$WORK/packages" >"$WORK/cpack.log" 2>&1
+    packages_make "$WORK/packages" || return
     machines_init "meet1 web1 web2 desk lab1" "$WORK"/packages/*.deb &&
         cp -r "$ROOT/deploy" "$MACHINES/base/upper/root/"
 }

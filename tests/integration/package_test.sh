@@ -4,6 +4,7 @@
 # removed and purged in a root of their own: an overlay over this machine's, or over the one in
 # PFL_FRESH_ROOT (made by debootstrap), so that nothing of either changes.
 . "$(dirname "$0")/lib.sh"
+. "$ROOT/tests/support/packages.sh"
 
 why_not() {
     [ "$(id -u)" -eq 0 ] || { echo "not root"; return; }
@@ -39,8 +40,7 @@ if [ -n "$WHY" ]; then
 fi
 
 all_are_made() {
-    cpack --config "$PFL_BUILD/CPackConfig.cmake" -B "$WORK/packages" >"$WORK/cpack.log" 2>&1
-    rm -rf "$WORK/packages/_CPack_Packages"
+    packages_make "$WORK/packages" || return
     for name in perfleet perfleet-host perfleet-relay libperfleet0 libperfleet-dev; do
         ls "$WORK"/packages/${name}_*.deb || return 1
     done
@@ -192,8 +192,8 @@ comes_back() { # comes_back SIGNAL: another process, ready again
     wait_for 30 in_boot_sh "test \$(systemctl show -P MainPID perfleetd.service) -gt $before && systemctl is-active --quiet perfleetd.service &&
         perfleet query --host local | grep -q linux.sys_stats"
 }
-if [ ! -d "${CGROUP%/*}" ] || ! in_root 'test -x /lib/systemd/systemd'; then
-    skip "the units run under systemd" "no cgroup2, or no systemd"
+if [ ! -d "${CGROUP%/*}" ] || ! in_root 'test -x /lib/systemd/systemd' || ! unshare --user true 2>/dev/null; then
+    skip "the units run under systemd" "no cgroup2, no systemd, or no user namespaces (in a chroot there are none)"
     finish
 fi
 check "installed again" in_root "dpkg -i $DEBS"

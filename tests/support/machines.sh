@@ -22,10 +22,11 @@ declare -A MACHINE_NUMBER=() MACHINE_JOB=() MACHINE_PID=() MACHINE_CGROUP=()
 
 machines_why_not() {
     [ "$(id -u)" -eq 0 ] || { echo "not root"; return; }
-    for tool in unshare nsenter ip ssh-keygen findmnt setpriv; do
+    for tool in unshare nsenter ip findmnt; do
         command -v $tool >/dev/null || { echo "no $tool"; return; }
     done
     findmnt -n -t cgroup2 >/dev/null || { echo "no cgroup2"; return; }
+    unshare --user true 2>/dev/null || { echo "no user namespaces (in a chroot there are none)"; return; }
     unshare --net ip link add pfl0 type bridge 2>/dev/null || { echo "no network namespaces"; return; }
     mkdir -p "$MACHINES" && mount -t tmpfs -o mode=755 tmpfs "$MACHINES" || { echo "no tmpfs"; return; }
     mkdir -p "$MACHINES"/base/{upper,work,root}
@@ -69,11 +70,11 @@ machines_init() {
     done
     printf '[Unit]\nRequires=sysinit.target\nAfter=sysinit.target\nWants=ssh.service\n' >"$upper/etc/systemd/system/machine.target"
     printf 'UsePAM no\nHostKey /etc/ssh/ssh_host_ed25519_key\n' >"$upper/etc/ssh/sshd_config.d/test.conf"
-    rm -f "$upper"/etc/ssh/ssh_host_*
-    ssh-keygen -q -t ed25519 -N '' -f "$upper/etc/ssh/ssh_host_ed25519_key" &&
-        ssh-keygen -q -t ed25519 -N '' -C root -f "$upper/root/.ssh/id_ed25519" || return
-    cp "$upper/root/.ssh/id_ed25519.pub" "$upper/root/.ssh/authorized_keys"
-    echo "* $(cut -d' ' -f1,2 "$upper/etc/ssh/ssh_host_ed25519_key.pub")" >"$upper/root/.ssh/known_hosts"
+    # shellcheck disable=SC2016
+    machines_in_base 'rm -f /etc/ssh/ssh_host_*
+        ssh-keygen -q -t ed25519 -N "" -f /etc/ssh/ssh_host_ed25519_key && ssh-keygen -q -t ed25519 -N "" -C root -f /root/.ssh/id_ed25519
+        cp /root/.ssh/id_ed25519.pub /root/.ssh/authorized_keys
+        echo "* $(cut -d" " -f1,2 /etc/ssh/ssh_host_ed25519_key.pub)" >/root/.ssh/known_hosts' || return
     echo 127.0.0.1 localhost >"$upper/etc/hosts"
     for name in "${!MACHINE_NUMBER[@]}"; do
         echo "$MACHINES_NET.${MACHINE_NUMBER[$name]} $name.example.com $name" >>"$upper/etc/hosts"
