@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What port.c (relays and streams) and metrics_port.c (their figures) share. */
+/* What port.c (relays), requests_port.c and alarms_port.c (what they ask) and metrics_port.c
+ * (figures) share. */
 #ifndef PFL_AGENT_PORT_IMPL_H
 #define PFL_AGENT_PORT_IMPL_H
 
+#include "agent/events_port.h"
 #include "agent/port.h"
 #include "base/io/lane.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "proto/identity.h"
+#include "proto/route.h"
 #include "tunnel/dialer.h"
 
 struct pfl_agent_uplink {
@@ -27,10 +30,35 @@ struct pfl_agent {
     uint64_t streams_begun;
     struct pfl_spool_pool pool;
     struct pfl_lane *lane; /* owned; encodes */
-    char *hello;           /* owned */
+    struct pfl_events events;
+    struct pfl_list alarms; /* owned until each one's on_gone */
+    unsigned alarms_len;
+    char *hello; /* owned */
     bool is_closing;
     char fleet[PFL_IDENTITY_NAME_BYTES];
     char name[PFL_IDENTITY_NAME_BYTES];
 };
+
+/* Frees it when it is closing and nothing of it is open any more. */
+void pfl_agent_finish(struct pfl_agent *self);
+
+/* ---- requests_port.c ---- */
+
+/* The h2's on_request; `user` is the uplink. */
+void pfl_agent_on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head);
+void pfl_agent_refuse(struct pfl_h2_stream *leg, unsigned status, const char *title,
+                      const char *detail);
+/* The role of a head, into `ret_role` (to be freed); empty without one. PFL_EPARSE, PFL_ENOMEM:
+ * refused already. */
+PFL_MUST_USE int pfl_agent_read_role(struct pfl_h2_stream *leg, const struct pfl_h2_head *head,
+                                     struct pfl_buf *ret_role);
+void pfl_agent_respond_json(struct pfl_h2_stream *leg, const char *json);
+
+/* ---- alarms_port.c ---- */
+
+/* Answers a request about alarms; the head says in which operator's name, which was checked. */
+void pfl_agent_answer_alarms(struct pfl_agent *self, struct pfl_h2_stream *leg,
+                             const struct pfl_h2_head *head, const struct pfl_route *route);
+void pfl_agent_close_alarms(struct pfl_agent *self);
 
 #endif

@@ -20,6 +20,7 @@ struct pfl_agent_stream {
     uv_timer_t ttl;
     struct pfl_encode_port *encoder; /* owned; NULL: plain */
     struct pfl_spool_pool *pool;
+    struct pfl_events *events;
     struct pfl_spool *spool; /* owned; NULL: memory only */
     struct pfl_gate *gate;   /* owned; NULL: the operator has no role */
     size_t spool_bytes;

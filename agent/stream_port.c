@@ -231,6 +231,7 @@ int pfl_agent_stream_open(const struct pfl_agent_stream_conf *conf,
         return PFL_ENOMEM;
     s->loop = conf->loop;
     s->pool = conf->pool;
+    s->events = conf->events;
     s->spool_bytes = conf->spool_bytes > PFL_AGENT_SPOOL_MIN_BYTES ? conf->spool_bytes
                                                                    : PFL_AGENT_SPOOL_MIN_BYTES;
     s->ttl_ms = conf->ttl_ms;

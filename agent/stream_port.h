@@ -10,6 +10,7 @@
 #ifndef PFL_AGENT_STREAM_PORT_H
 #define PFL_AGENT_STREAM_PORT_H
 
+#include "agent/events_port.h"
 #include "agent/spool_port.h"
 #include "base/io/lane.h"
 #include "base/io/stream.h"
@@ -32,6 +33,7 @@ struct pfl_agent_stream_conf {
     const char *consumer_socket; /* borrowed until open returns */
     struct pfl_spool_pool *pool; /* borrowed; outlives the stream */
     struct pfl_lane *lane;       /* for encoding; borrowed; outlives the stream */
+    struct pfl_events *events;   /* likewise: where requests under a role are told */
     size_t spool_bytes;          /* memory of this stream; PFL_AGENT_SPOOL_MIN_BYTES if less */
     const char *id;              /* copied; "": it has one leg and dies with it */
     const char *operator_name;   /* copied */

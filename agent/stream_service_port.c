@@ -43,10 +43,13 @@ static void on_judged(void *user, enum pfl_method method, const char *why)
 {
     struct pfl_agent_stream *s = user;
 
+    if (why == NULL && method == PFL_METHOD_READ_BUFFERS)
+        return;
+    pfl_events_tell_request(s->events, s->operator_name, s->id, pfl_method_name(method), why);
     if (why != NULL)
         pfl_log_warn("request-refused", "operator=%s stream=%s method=%s reason=%s",
                      s->operator_name, s->id, pfl_method_name(method), pfl_log_quote_str(why));
-    else if (method != PFL_METHOD_READ_BUFFERS)
+    else
         pfl_log_info("request", "operator=%s stream=%s method=%s", s->operator_name, s->id,
                      pfl_method_name(method));
 }

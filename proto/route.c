@@ -7,6 +7,8 @@
 
 #define HOSTS_PREFIX   PFL_TUNNEL_HOSTS_PATH "/"
 #define STREAMS_PREFIX "/streams/"
+#define ALARMS_PREFIX  "/alarms/"
+#define RAISED_SUFFIX  "/raised"
 
 struct leaf {
     const char *path;
@@ -19,6 +21,8 @@ static const struct leaf agent_leaves[] = {
     {PFL_TUNNEL_CONSUMER_PATH, "CONNECT", PFL_ROUTE_CONSUMER},
     {PFL_TUNNEL_CLOCK_PATH, "GET", PFL_ROUTE_CLOCK},
     {PFL_TUNNEL_STREAMS_PATH, "GET", PFL_ROUTE_STREAMS},
+    {PFL_TUNNEL_ALARMS_PATH, "GET", PFL_ROUTE_ALARMS},
+    {PFL_TUNNEL_EVENTS_PATH, "GET", PFL_ROUTE_EVENTS},
     {"/healthz", "GET", PFL_ROUTE_HEALTH},
 };
 
@@ -29,10 +33,9 @@ static const struct leaf relay_leaves[] = {
 
 /* Below a host's path at a relay. */
 static const struct leaf host_leaves[] = {
-    {"", "GET", PFL_ROUTE_HOST},
-    {"/consumer", "CONNECT", PFL_ROUTE_CONSUMER},
-    {"/clock", "GET", PFL_ROUTE_CLOCK},
-    {"/streams", "GET", PFL_ROUTE_STREAMS},
+    {"", "GET", PFL_ROUTE_HOST},          {"/consumer", "CONNECT", PFL_ROUTE_CONSUMER},
+    {"/clock", "GET", PFL_ROUTE_CLOCK},   {"/streams", "GET", PFL_ROUTE_STREAMS},
+    {"/alarms", "GET", PFL_ROUTE_ALARMS},
 };
 
 bool pfl_route_is_stream_id(const char *text_untrusted)
@@ -72,6 +75,25 @@ static enum pfl_route_kind parse_stream(const char *id, const char *method, bool
     return is_role ? PFL_ROUTE_ROLE : PFL_ROUTE_KILL;
 }
 
+static enum pfl_route_kind parse_alarm(const char *path, const char *method, bool is_relay,
+                                       struct pfl_route *r)
+{
+    size_t len = strcspn(path, "/");
+    bool is_raised = !is_relay && strcmp(path + len, RAISED_SUFFIX) == 0;
+
+    if (path[len] != '\0' && !is_raised)
+        return PFL_ROUTE_NONE;
+    if (len >= sizeof(r->session))
+        return PFL_ROUTE_NAME;
+    memcpy(r->session, path, len);
+    r->session[len] = '\0';
+    if (!pfl_identity_is_name(r->session))
+        return PFL_ROUTE_NAME;
+    if (strcmp(method, "PUT") == 0)
+        return is_raised ? PFL_ROUTE_ALARM_RAISED : PFL_ROUTE_ALARM_SET;
+    return strcmp(method, "DELETE") == 0 && !is_raised ? PFL_ROUTE_ALARM_DROP : PFL_ROUTE_METHOD;
+}
+
 static enum pfl_route_kind parse_host(const char *path, const char *method, struct pfl_route *r)
 {
     size_t len = strcspn(path, "/");
@@ -85,6 +107,8 @@ static enum pfl_route_kind parse_host(const char *path, const char *method, stru
     path += len;
     if (strncmp(path, STREAMS_PREFIX, strlen(STREAMS_PREFIX)) == 0)
         return parse_stream(path + strlen(STREAMS_PREFIX), method, true, r);
+    if (strncmp(path, ALARMS_PREFIX, strlen(ALARMS_PREFIX)) == 0)
+        return parse_alarm(path + strlen(ALARMS_PREFIX), method, true, r);
     return find(host_leaves, sizeof(host_leaves) / sizeof(host_leaves[0]), path, method);
 }
 
@@ -97,6 +121,8 @@ static enum pfl_route_kind parse(const char *path, const char *method, bool is_r
         return find(relay_leaves, sizeof(relay_leaves) / sizeof(relay_leaves[0]), path, method);
     if (strncmp(path, "/v1" STREAMS_PREFIX, strlen("/v1" STREAMS_PREFIX)) == 0)
         return parse_stream(path + strlen("/v1" STREAMS_PREFIX), method, false, r);
+    if (strncmp(path, "/v1" ALARMS_PREFIX, strlen("/v1" ALARMS_PREFIX)) == 0)
+        return parse_alarm(path + strlen("/v1" ALARMS_PREFIX), method, false, r);
     return find(agent_leaves, sizeof(agent_leaves) / sizeof(agent_leaves[0]), path, method);
 }
 

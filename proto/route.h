@@ -10,7 +10,7 @@
 enum pfl_route_kind {
     PFL_ROUTE_NONE = 0, /* no such path: 404 */
     PFL_ROUTE_METHOD,   /* the path, but not with this method: 405 */
-    PFL_ROUTE_NAME,     /* a host or stream that cannot be one: 400 */
+    PFL_ROUTE_NAME,     /* a host, stream or session that cannot be one: 400 */
     PFL_ROUTE_HEALTH,
     PFL_ROUTE_HELLO, /* agents */
     PFL_ROUTE_HOSTS, /* relays */
@@ -20,12 +20,18 @@ enum pfl_route_kind {
     PFL_ROUTE_STREAMS,
     PFL_ROUTE_KILL,
     PFL_ROUTE_ROLE, /* agents: a stream's role is another now */
+    PFL_ROUTE_ALARMS,
+    PFL_ROUTE_ALARM_SET,
+    PFL_ROUTE_ALARM_DROP,
+    PFL_ROUTE_ALARM_RAISED, /* agents: its trigger was raised at another host */
+    PFL_ROUTE_EVENTS,       /* agents */
 };
 
 struct pfl_route {
     enum pfl_route_kind kind;
     char host[PFL_IDENTITY_NAME_BYTES];      /* at a relay */
     char stream[PFL_TUNNEL_STREAM_ID_BYTES]; /* of KILL and ROLE */
+    char session[PFL_IDENTITY_NAME_BYTES];   /* of ALARM_SET, _DROP and _RAISED */
 };
 
 /* `is_relay`: whose paths they are. */

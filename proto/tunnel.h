@@ -20,6 +20,8 @@ enum { PFL_TUNNEL_VERSION = 1 }; /* hello's "protocol" */
 #define PFL_TUNNEL_CONSUMER_PATH "/v1/consumer"
 #define PFL_TUNNEL_CLOCK_PATH    "/v1/clock"
 #define PFL_TUNNEL_STREAMS_PATH  "/v1/streams"
+#define PFL_TUNNEL_ALARMS_PATH   "/v1/alarms"
+#define PFL_TUNNEL_EVENTS_PATH   "/v1/events" /* at an agent alone */
 #define PFL_TUNNEL_HOSTS_PATH    "/v1/hosts"
 
 /* Header fields of a CONNECT and of its answer. */
@@ -36,6 +38,15 @@ enum { PFL_TUNNEL_VERSION = 1 }; /* hello's "protocol" */
 /* Relay to agent: what the operator may do (proto/gate/role.h), in hex; in the answer: the name of
  * the role that the agent keeps. */
 #define PFL_TUNNEL_H_ROLE "perfleet-role"
+
+/* Of an alarm: the triggers that it waits for ("a,b"); relay to agent: the one that was raised, and
+ * at which host, how long ago. */
+#define PFL_TUNNEL_H_TRIGGERS    "perfleet-triggers"
+#define PFL_TUNNEL_H_TRIGGER     "perfleet-trigger"
+#define PFL_TUNNEL_H_RAISED_AT   "perfleet-raised-at"
+#define PFL_TUNNEL_H_RAISED_AGO  "perfleet-raised-ago-ms"
+#define PFL_TUNNEL_EVENTS_TYPE   "application/x-ndjson"
+#define PFL_TUNNEL_ALARM_MAX_LEN 600u /* of the list of triggers */
 
 #define PFL_TUNNEL_H_PROBLEM "perfleet-problem" /* with a refusal: the sentence for people */
 

@@ -3,9 +3,10 @@
  * The audit log: see audit_port.h.
  *
  * Happy path: one line is one write(2) on a descriptor with O_APPEND, so that lines never mix. All
- * strings in it are names of the certificate grammar, addresses, and hex ids: nothing to escape.
- * Failures: a write that fails is logged (bounded) and the action goes on: the relay's log has it
- * too. Ownership: the descriptor. Limits: one line of LINE_MAX_BYTES.
+ * strings in it are names of the certificate grammar, addresses, and hex ids: nothing to escape;
+ * but for `detail`, of which plain characters are kept. Failures: a write that fails is logged
+ * (bounded) and the action goes on: the relay's log has it too. Ownership: the descriptor. Limits:
+ * one line of LINE_MAX_BYTES.
  */
 #include "relay/audit_port.h"
 
@@ -19,7 +20,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-#define LINE_MAX_BYTES 1024
+#define LINE_MAX_BYTES 1536
 
 struct pfl_audit {
     const char *path; /* borrowed */
@@ -80,9 +81,33 @@ void pfl_audit_close(struct pfl_audit *self)
     pfl_mem_free(self);
 }
 
+/* `,"detail":"..."`, or nothing. */
+static void write_detail(const char *detail, char *dst, size_t room)
+{
+    char plain[PFL_AUDIT_DETAIL_BYTES];
+    size_t len = 0;
+
+    dst[0] = '\0';
+    if (detail == NULL || detail[0] == '\0')
+        return;
+    for (; detail[len] != '\0' && len < sizeof(plain) - 1; len++) {
+        char c = detail[len];
+
+        plain[len] = c;
+        if (c < ' ' || c > '~' || c == '\\')
+            plain[len] = '?';
+        else if (c == '"')
+            plain[len] = '\'';
+    }
+    plain[len] = '\0';
+    (void)snprintf(dst, room, ",\"detail\":\"%s\"", plain);
+}
+
 void pfl_audit_write(struct pfl_audit *self, const struct pfl_audit_entry *entry)
 {
     char line[LINE_MAX_BYTES];
+    char method[64] = "";
+    char detail[PFL_AUDIT_DETAIL_BYTES + 16];
     char when[32];
     struct timespec now;
     struct tm utc;
@@ -93,14 +118,17 @@ void pfl_audit_write(struct pfl_audit *self, const struct pfl_audit_entry *entry
     (void)clock_gettime(CLOCK_REALTIME, &now);
     (void)gmtime_r(&now.tv_sec, &utc);
     (void)strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &utc);
+    if (entry->method != NULL)
+        (void)snprintf(method, sizeof(method), ",\"method\":\"%s\"", entry->method);
+    write_detail(entry->detail, detail, sizeof(detail));
     len = snprintf(line, sizeof(line),
                    "{\"time\":\"%s.%03ldZ\",\"who\":\"%s\",\"address\":\"%s\",\"action\":\"%s\","
                    "\"host\":\"%s\",\"stream\":\"%s\",\"status\":%u,\"bytes_to_host\":%llu,"
-                   "\"bytes_to_operator\":%llu}\n",
+                   "\"bytes_to_operator\":%llu%s%s}\n",
                    when, now.tv_nsec / 1000000, entry->who, entry->address, entry->action,
                    entry->host, entry->stream, entry->status,
                    (unsigned long long)entry->bytes_to_host,
-                   (unsigned long long)entry->bytes_to_operator);
+                   (unsigned long long)entry->bytes_to_operator, method, detail);
     if (len < 0 || len >= (int)sizeof(line) || write(self->fd, line, (size_t)len) != len)
         pfl_log_error("audit-log-failed", "file=%s reason=\"%s\"", pfl_log_quote_str(self->path),
                       strerror(errno));

@@ -17,15 +17,21 @@ PFL_MUST_USE int pfl_audit_open(const char *path, struct pfl_audit **ret_audit);
 void pfl_audit_reopen(struct pfl_audit *self);
 void pfl_audit_close(struct pfl_audit *self);
 
+#define PFL_AUDIT_DETAIL_BYTES 320u
+
 struct pfl_audit_entry {
     const char *who;     /* the operator's name */
     const char *address; /* from where */
-    const char *action;  /* "connect", "resume", "end", "kill", "refuse" */
+    const char *action;  /* docs/man/perfleet-audit.5.md has them all */
     const char *host;
     const char *stream; /* its id; "" */
     unsigned status;    /* the answer's; 0: none */
     uint64_t bytes_to_host;
     uint64_t bytes_to_operator;
+    const char *method; /* of ConsumerPort; NULL: the line has none */
+    const char
+        *detail; /* of anybody's making: what JSON does not take as it is is replaced; NULL or
+                    "": the line has none */
 };
 
 void pfl_audit_write(struct pfl_audit *self, const struct pfl_audit_entry *entry);

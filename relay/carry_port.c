@@ -65,6 +65,23 @@ void pfl_asker_audit(const struct pfl_asker *self, const char *action, unsigned 
     pfl_audit_write(self->hub->audit, &entry);
 }
 
+void pfl_asker_audit_more(const struct pfl_asker *self, const char *action, unsigned status,
+                          const struct pfl_audit_more *more)
+{
+    struct pfl_audit_entry entry = {
+        .who = self->who,
+        .address = self->address,
+        .action = action,
+        .host = self->host,
+        .stream = self->stream,
+        .status = status,
+        .method = more->method,
+        .detail = more->detail,
+    };
+
+    pfl_audit_write(self->hub->audit, &entry);
+}
+
 /* ---- a stream's life ---- */
 
 static struct carried *carried_of(struct pfl_list *node)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What hub_port.c (connections), requests_port.c (what operators ask) and carry_port.c (their
- * streams) share. */
+/* What hub_port.c (connections), requests_port.c (what operators ask), carry_port.c (their streams)
+ * and events_port.c (what agents tell) share. */
 #ifndef PFL_RELAY_HUB_IMPL_H
 #define PFL_RELAY_HUB_IMPL_H
 
@@ -10,6 +10,18 @@
 #include "relay/inventory.h"
 #include "relay/splice.h"
 #include "tunnel/link.h"
+
+/* Triggers that were raised, for hosts that are not there at the moment. */
+#define PFL_RAISED_KEPT    32u /* the oldest gives way */
+#define PFL_RAISED_KEPT_MS 600000u
+
+struct pfl_raised {
+    char operator_name[PFL_IDENTITY_NAME_BYTES]; /* "": none */
+    char session[PFL_IDENTITY_NAME_BYTES];
+    char trigger[PFL_IDENTITY_NAME_BYTES];
+    char host[PFL_IDENTITY_NAME_BYTES]; /* where */
+    uint64_t at_ms;
+};
 
 struct pfl_hub {
     uv_loop_t *loop;
@@ -22,6 +34,8 @@ struct pfl_hub {
     struct pfl_list carried;  /* streams; freed by themselves */
     struct pfl_traffic ended; /* `begun` of all, bytes of those that are over */
     struct pfl_inventory inventory;
+    struct pfl_raised raised[PFL_RAISED_KEPT];
+    unsigned raised_next;
     bool is_draining;
     char relay[PFL_IDENTITY_NAME_BYTES];
     char fleet[PFL_IDENTITY_NAME_BYTES];
@@ -66,6 +80,15 @@ void pfl_asker_set(struct pfl_asker *self, const struct pfl_peer *p, const struc
 void pfl_asker_audit(const struct pfl_asker *self, const char *action, unsigned status,
                      const struct pfl_splice_stats *stats);
 
+/* What some lines have besides. */
+struct pfl_audit_more {
+    const char *method;
+    const char *detail;
+};
+
+void pfl_asker_audit_more(const struct pfl_asker *self, const char *action, unsigned status,
+                          const struct pfl_audit_more *more);
+
 struct pfl_carry_conf {
     const struct pfl_h2_head *head;
     const struct pfl_route *route;
@@ -78,6 +101,13 @@ void pfl_carry(struct pfl_peer *p, struct pfl_h2_stream *leg, const struct pfl_c
 /* The policy, or a host's labels, changed: streams that are forbidden now end, those whose role is
  * another are put under it. */
 void pfl_hub_review(struct pfl_hub *self);
+
+/* ---- events_port.c ---- */
+
+/* The agent is asked for what it tells; its trigger events are passed on. */
+void pfl_peer_listen(struct pfl_peer *p);
+/* It has said its labels: triggers that were raised while it was away. */
+void pfl_peer_catch_up(struct pfl_peer *p);
 
 /* The host's connection, NULL while it is not there. */
 struct pfl_h2 *pfl_hub_get_agent(const struct pfl_hub *self, const struct pfl_host *host);

@@ -33,7 +33,8 @@ struct errand {
     struct pfl_asker asker;
     struct pfl_h2_stream *leg; /* the operator's; NULL once it is gone */
     struct pfl_h2_call *call;  /* the agent's; NULL once it is done */
-    bool is_kill;
+    char detail[96];           /* likewise */
+    const char *action;        /* for the audit log; NULL: it only asks */
 };
 
 static void free_errand_if_gone(struct errand *e)
@@ -87,8 +88,9 @@ static void on_errand_done(void *user, int err, unsigned status, struct pfl_span
     struct errand *e = user;
 
     e->call = NULL;
-    if (e->is_kill)
-        pfl_asker_audit(&e->asker, "kill", status, NULL);
+    if (e->action != NULL)
+        pfl_asker_audit_more(&e->asker, e->action, status,
+                             &(struct pfl_audit_more){.detail = e->detail});
     if (e->leg == NULL) {
         pfl_mem_free(e);
         return;
@@ -101,39 +103,85 @@ static void on_errand_done(void *user, int err, unsigned status, struct pfl_span
         refuse(e->leg, 503, "host not connected", "the host's agent was lost while it was asked");
 }
 
+/* What becomes of a route at the agent. */
+struct errand_kind {
+    const char *method;
+    const char *action;
+};
+
+static struct errand_kind kind_of(enum pfl_route_kind kind)
+{
+    switch (kind) {
+    case PFL_ROUTE_KILL:
+        return (struct errand_kind){"DELETE", "kill"};
+    case PFL_ROUTE_ALARM_SET:
+        return (struct errand_kind){"PUT", "arm"};
+    case PFL_ROUTE_ALARM_DROP:
+        return (struct errand_kind){"DELETE", "disarm"};
+    default:
+        return (struct errand_kind){"GET", NULL};
+    }
+}
+
 static const char *path_at_agent(const struct pfl_route *route, char *dst, size_t room)
 {
     if (route->kind == PFL_ROUTE_CLOCK)
         return PFL_TUNNEL_CLOCK_PATH;
     if (route->kind == PFL_ROUTE_STREAMS)
         return PFL_TUNNEL_STREAMS_PATH;
-    (void)snprintf(dst, room, PFL_TUNNEL_STREAMS_PATH "/%s", route->stream);
+    if (route->kind == PFL_ROUTE_ALARMS)
+        return PFL_TUNNEL_ALARMS_PATH;
+    if (route->kind == PFL_ROUTE_KILL)
+        (void)snprintf(dst, room, PFL_TUNNEL_STREAMS_PATH "/%s", route->stream);
+    else
+        (void)snprintf(dst, room, PFL_TUNNEL_ALARMS_PATH "/%s", route->session);
     return dst;
 }
 
-static void run_errand(struct pfl_peer *p, struct pfl_h2_stream *leg, const struct pfl_route *route,
-                       struct pfl_h2 *agent)
+/* Fields of the operator's that mean something to the agent, and what the agent keeps him to. */
+static size_t fields_of(const struct pfl_carry_conf *conf, const char *role,
+                        struct pfl_h2_field *fields)
 {
-    struct pfl_h2_field field = {PFL_TUNNEL_H_OPERATOR, p->identity.name};
+    const char *triggers = pfl_h2_head_get(conf->head, PFL_TUNNEL_H_TRIGGERS);
+    size_t count = 1;
+
+    if (conf->route->kind != PFL_ROUTE_ALARM_SET)
+        return count;
+    if (triggers != NULL)
+        fields[count++] = (struct pfl_h2_field){PFL_TUNNEL_H_TRIGGERS, triggers};
+    if (role[0] != '\0')
+        fields[count++] = (struct pfl_h2_field){PFL_TUNNEL_H_ROLE, role};
+    return count;
+}
+
+static void run_errand(struct pfl_peer *p, struct pfl_h2_stream *leg,
+                       const struct pfl_carry_conf *conf)
+{
+    struct errand_kind kind = kind_of(conf->route->kind);
+    struct pfl_h2_field fields[3] = {{PFL_TUNNEL_H_OPERATOR, p->identity.name}};
     struct errand *e = pfl_mem_zalloc(sizeof(*e));
-    char path[80];
+    char role[PFL_ROLE_FIELD_BYTES];
+    char path[PFL_IDENTITY_NAME_BYTES + 32];
     struct pfl_h2_call_conf call = {
-        .method = route->kind == PFL_ROUTE_KILL ? "DELETE" : "GET",
-        .path = path_at_agent(route, path, sizeof(path)),
-        .fields = &field,
-        .fields_len = 1,
+        .method = kind.method,
+        .path = path_at_agent(conf->route, path, sizeof(path)),
+        .fields = fields,
         .body_max_bytes = ERRAND_BODY_BYTES,
         .on_done = on_errand_done,
         .user = e,
     };
 
-    if (e == NULL || pfl_h2_call_start(agent, &call, &e->call) != 0) {
+    pfl_role_write(conf->decision->role, role);
+    call.fields_len = fields_of(conf, role, fields);
+    if (e == NULL || pfl_h2_call_start(conf->agent, &call, &e->call) != 0) {
         pfl_mem_free(e);
         refuse(leg, 503, "relay busy", "too much is being asked of this host at the moment");
         return;
     }
-    pfl_asker_set(&e->asker, p, route);
-    e->is_kill = route->kind == PFL_ROUTE_KILL;
+    pfl_asker_set(&e->asker, p, conf->route);
+    if (conf->route->session[0] != '\0')
+        (void)snprintf(e->detail, sizeof(e->detail), "session=%s", conf->route->session);
+    e->action = kind.action;
     e->leg = leg;
     pfl_h2_stream_set_user(leg, &errand_ops, e);
 }
@@ -240,7 +288,7 @@ static void route_host(struct pfl_peer *p, struct pfl_h2_stream *leg,
     else if (route->kind == PFL_ROUTE_CONSUMER)
         pfl_carry(p, leg, &(struct pfl_carry_conf){head, route, agent, &decision});
     else
-        run_errand(p, leg, route, agent);
+        run_errand(p, leg, &(struct pfl_carry_conf){head, route, agent, &decision});
 }
 
 void pfl_peer_on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head)
@@ -252,13 +300,14 @@ void pfl_peer_on_request(void *user, struct pfl_h2_stream *leg, const struct pfl
     switch (route.kind) {
     case PFL_ROUTE_NONE:
     case PFL_ROUTE_HELLO:
+    case PFL_ROUTE_EVENTS:
         refuse(leg, 404, "no such path", "this relay knows no such path");
         return;
     case PFL_ROUTE_METHOD:
         refuse(leg, 405, "wrong method", "this path knows another method");
         return;
     case PFL_ROUTE_NAME:
-        refuse(leg, 400, "bad request", "that cannot be the name of a host or a stream");
+        refuse(leg, 400, "bad request", "that cannot be the name of a host, a stream or a session");
         return;
     case PFL_ROUTE_HEALTH:
         if (pfl_h2_stream_respond_body(leg, 200, "text/plain", pfl_span_of("ok\n", 3)) != 0)

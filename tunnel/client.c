@@ -186,6 +186,8 @@ int pfl_tunnel_client_call(struct pfl_tunnel_client *self, const struct pfl_tunn
     struct pfl_h2_call_conf conf = {
         .method = call->method,
         .path = call->path,
+        .fields = call->fields,
+        .fields_len = call->fields_len,
         .body_max_bytes = PFL_TUNNEL_BODY_MAX_BYTES,
         .on_done = call->on_done,
         .user = call->user,

@@ -60,6 +60,8 @@ void pfl_tunnel_client_close(struct pfl_tunnel_client *self);
 struct pfl_tunnel_call {
     const char *method; /* "GET", "DELETE" */
     const char *path;
+    const struct pfl_h2_field *fields; /* borrowed until the call returns */
+    size_t fields_len;
     /* Once, from the loop. `err` 0: there was an answer (any status); else status is 0: PFL_ECLOSED
      * (connection lost), PFL_ELIMIT, PFL_ENOMEM. `body` is borrowed until return. */
     void (*on_done)(void *user, int err, unsigned status, struct pfl_span body);

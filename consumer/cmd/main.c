@@ -51,6 +51,19 @@ static const struct pfl_command commands[] = {
      "hosts,\n"
      "then does what perfleet snapshot does on all of them. Ctrl-C takes the snapshot now.",
      TRACE_EXITS, TRACES, 1, 1, pfl_cmd_trigger},
+    {"arm", "have hosts copy a session when a trigger is raised on any of them",
+     "SESSION TRIGGER... --relay ADDRESS " HOSTS,
+     "Gives the hosts' agents a standing order, for which nobody needs to stay connected: when "
+     "one\n"
+     "of the TRIGGERs is raised on one of the hosts, the relay tells the others, and each copies\n"
+     "SESSION. Then: perfleet alarms, perfleet read SESSION.triggered. An order makes one copy.",
+     ANSWER_EXITS, ASKS, 2, PFL_ARGS_MAX_WORDS, pfl_cmd_arm},
+    {"disarm", "take such an order back", "SESSION --relay ADDRESS " HOSTS,
+     "A copy that was made stays: perfleet read or kill SESSION.triggered.", ANSWER_EXITS, ASKS, 1,
+     1, pfl_cmd_disarm},
+    {"alarms", "such orders of yours, and what became of them", "--relay ADDRESS " HOSTS,
+     "One line for each: armed, copied (which trigger, raised where), failed (why).", ANSWER_EXITS,
+     ASKS_ALL, 0, 0, pfl_cmd_alarms},
     {"stop", "stop a session that was left running", "SESSION " HOSTS,
      "Stops SESSION on all hosts; its data stays there until perfleet read or kill.", ANSWER_EXITS,
      ASKS, 1, 1, pfl_cmd_stop},

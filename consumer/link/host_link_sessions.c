@@ -18,8 +18,9 @@
 #include "consumer/link/host_link_impl.h"
 #include "consumer/link/session_find.h"
 
-#define REQUEST_MAX_BYTES 512u
-#define BUGREPORT_SESSION UINT64_MAX /* docs/abi/service.md 1 */
+#define REQUEST_MAX_BYTES  512u
+#define ALARMS_COPY_SUFFIX ".triggered" /* docs/protocol-tunnel.md, "Alarms" */
+#define BUGREPORT_SESSION  UINT64_MAX   /* docs/abi/service.md 1 */
 
 enum {
     QUERY_SESSIONS_ONLY = 1,
@@ -140,11 +141,24 @@ static void ask_by_key(struct pfl_host_link *l, const char *method, pfl_rpc_repl
     pfl_host_link_ask(l, method, pfl_span_of(args, sizeof(args) - w.left), cb);
 }
 
+/* What an alarm left has no name of its own, only the key under which it was left. */
+static bool is_alarms_copy(const struct pfl_host_link *l)
+{
+    size_t len = strlen(l->conf.session);
+    size_t suffix = strlen(ALARMS_COPY_SUFFIX);
+
+    return l->conf.task == PFL_LINK_READ && len > suffix &&
+           strcmp(l->conf.session + len - suffix, ALARMS_COPY_SUFFIX) == 0;
+}
+
 static void take_session(struct pfl_host_link *l)
 {
     enum pfl_session_found found =
         pfl_session_find(pfl_buf_get(&l->service_state), l->conf.session);
     char why[256];
+
+    if (found == PFL_SESSION_NONE && is_alarms_copy(l))
+        found = PFL_SESSION_OVER;
 
     l->is_session_over = found == PFL_SESSION_OVER;
     if (found == PFL_SESSION_NONE && l->conf.session[0] != '\0') {

@@ -14,10 +14,15 @@ rule { name: "lookers" operator: "looker" host: "*" role: "look" }
 role { name: "guests" data_source: "$EXAMPLE_SOURCE" session: "g-*" max_buffer_kb: 8192 }
 role { name: "look" session: "l-*" }
 END
-start meeting "$BIN/perfleet-relay" --listen 127.0.0.1:0 --ca "$WORK/pki/ca.pem" --policy "$WORK/policy.pbtx" \
-    --cert "$WORK/pki/relay-meet.pem" --key "$WORK/pki/relay-meet.key"
-wait_for 20 pfl_relay_port_in "$WORK/meeting.log" || { check "the relay listens" false; finish; }
-RELAY=127.0.0.1:$(pfl_relay_port_in "$WORK/meeting.log")
+start_meeting() { # start_meeting LISTEN: RELAY, MEETING_PID
+    rm -f "$WORK/meeting.log"
+    start meeting "$BIN/perfleet-relay" --listen "$1" --ca "$WORK/pki/ca.pem" --policy "$WORK/policy.pbtx" \
+        --cert "$WORK/pki/relay-meet.pem" --key "$WORK/pki/relay-meet.key" --audit-log "$WORK/audit.jsonl"
+    MEETING_PID=$STARTED
+    wait_for 20 pfl_relay_port_in "$WORK/meeting.log" || return
+    RELAY=127.0.0.1:$(pfl_relay_port_in "$WORK/meeting.log")
+}
+start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
 for name in one two three; do
     start_service $name || { check "perfleetd opens its sockets" false; finish; }
     start "example-$name" "$BIN/perfleet-example" --rate 1000 --smb-kb 4096
@@ -63,4 +68,95 @@ check "who may not take over the session may not wait for its trigger" \
 check "nor copy it" says 'role look does not allow a copy of session .*g-armed' \
     as looker snapshot g-armed -o "$WORK/x.pftrace" --select '*'
 check "the session waits for the next trigger, and can be thrown away" as guest kill g-armed --select '*'
+
+# ---- with nobody there: the agents keep the order, the relay passes the trigger on
+cat >"$WORK/ring.pbtx" <<END
+buffers { size_kb: 8192 fill_policy: RING_BUFFER }
+data_sources { config { name: "$EXAMPLE_SOURCE" } }
+END
+check "a ring without any trigger of its own runs" \
+    says 'runs on 3 of 3 hosts' as guest start g-ring -c "$WORK/ring.pbtx" --select '*'
+check "an order for a session that is not the role's is refused" \
+    says 'role guests does not allow a copy of session .*other' as guest arm other boom --select '*'
+check "so is one without a trigger" exits_with 2 as guest arm g-ring --select '*'
+check "so is one for a trigger that is no name" says "an alarm's names have" as guest arm g-ring 'a,b' --select '*'
+arm_all() { as guest arm g-ring boom bang --select '*' >"$WORK/arm.log" && [ "$(grep -c ': armed' "$WORK/arm.log")" -eq 3 ]; }
+check "an order for a trigger is taken by all three" arm_all
+alarms_are() { [ "$(as guest alarms --select '*' 2>&1 | grep -c "$1")" -eq "$2" ]; }
+check "it is listed" alarms_are 'session "g-ring": armed' 3
+check "to nobody else" says 'no alarm' as looker alarms --host one
+check "who cannot take it back" says 'you have none' as looker disarm g-ring --host one
+raise_boom
+check "a trigger raised on one host is copied on all, with no operator there" \
+    wait_for 20 alarms_are 'session "g-ring": copied, trigger "boom" at' 3
+check "the others know where it was raised" alarms_are 'trigger "boom" at "two"' 2
+check "the sessions themselves go on" says '"STARTED"' as guest ps --json --select '*'
+check "the copies are read later, as one trace" as guest read g-ring.triggered -o "$WORK/late.pftrace" --select '*'
+check "all three are in it" $CHECK "$WORK/late.pftrace" --machines 3 --disjoint --lossless --min-packets 10
+check "an order makes one copy: the next trigger does nothing" eval 'raise_boom; alarms_are copied 3'
+check "set anew, it waits again" arm_all
+raise_boom
+check "and copies again" wait_for 20 alarms_are copied 3
+check "a copy that nobody read is not overwritten: the order says so" eval \
+    'arm_all && raise_boom && wait_for 20 alarms_are "failed, trigger .*the last one is still there" 3'
+check "it can be thrown away" as guest kill g-ring.triggered --select '*'
+check "the relay's audit log has order, trigger and copies" eval \
+    'grep -q "\"who\":\"guest\".*\"action\":\"arm\".*\"host\":\"one\".*\"status\":204" "$WORK/audit.jsonl" &&
+     grep -q "\"action\":\"trigger\".*\"host\":\"two\".*session=g-ring trigger=boom" "$WORK/audit.jsonl" &&
+     grep -q "\"action\":\"snapshot\".*\"host\":\"three\".*\"status\":204.*raised_at=two" "$WORK/audit.jsonl"'
+check "and what was asked on streams" eval \
+    'grep -q "\"who\":\"guest\".*\"action\":\"request\".*\"status\":200.*\"method\":\"EnableTracing\"" "$WORK/audit.jsonl"'
+check "and what was refused there, with the reason" eval \
+    'grep -q "\"who\":\"looker\".*\"action\":\"request\".*\"status\":403.*\"method\":\"Attach\".*role look does not allow" "$WORK/audit.jsonl"'
+
+# ---- what survives
+check "armed once more" arm_all
+kill -9 "$MEETING_PID"
+wait "$MEETING_PID" 2>/dev/null
+start_meeting "$RELAY"
+check "a relay that is killed and started again has forgotten nothing: the agents have it" wait_for 20 alarms_are armed 3
+raise_boom
+check "and passes a trigger on as before" wait_for 20 alarms_are copied 3
+as guest kill g-ring.triggered --select '*' >/dev/null
+check "armed again" arm_all
+kill -9 "$MEETING_PID"
+wait "$MEETING_PID" 2>/dev/null
+raise_boom
+copied_at_two() { [ "$(grep -c 'alarm-copied: .*host=here' "$WORK/agent-two.log")" -ge 4 ]; }
+check "without a relay the host's own copy is made all the same" wait_for 20 copied_at_two
+start_meeting "$RELAY"
+check "one that was raised while there was no relay is passed on when there is" wait_for 20 alarms_are copied 3
+as guest kill g-ring.triggered --select '*' >/dev/null
+check "an order is taken back" eval 'arm_all && as guest disarm g-ring --select "*" && alarms_are "no alarm" 3'
+check "and then nothing is copied" eval 'raise_boom; alarms_are "no alarm" 3 &&
+    says "there is no session|held by somebody" as guest read g-ring.triggered -o "$WORK/x.pftrace" --host one'
+check "the ring can be thrown away" as guest kill g-ring --select '*'
+
+# ---- before Perfetto's own service
+if [ ! -x "${PERFETTO_BIN_DIR:-/nonexistent}/traced" ]; then
+    skip "an agent before Perfetto's own service keeps such an order" "PERFETTO_BIN_DIR does not name Perfetto's programs"
+    finish
+fi
+mkdir "$WORK/stock"
+export PERFETTO_PRODUCER_SOCK_NAME=$WORK/stock/producer.sock PERFETTO_CONSUMER_SOCK_NAME=$WORK/stock/consumer.sock
+start stock "$PERFETTO_BIN_DIR/traced"
+wait_for 20 test -S "$WORK/stock/consumer.sock"
+start example-stock "$BIN/perfleet-example" --rate 1000 --smb-kb 4096
+start_agent stock
+both() { as guest "$1" "${@:2}" --host one --host stock; }
+is_there() { [ "$(as guest query --json --host stock 2>/dev/null | grep -c "$EXAMPLE_SOURCE")" -ge 1 ]; }
+check "Perfetto's service is one more host" wait_for 20 is_there
+check "a ring runs on it and on one of ours" says 'runs on 2 of 2 hosts' both start g-both -c "$WORK/ring.pbtx"
+arm_both() { both arm g-both boom >"$WORK/arm.log" && [ "$(grep -c ': armed' "$WORK/arm.log")" -eq 2 ]; }
+both_are() { [ "$(both alarms 2>&1 | grep -c "$1")" -eq "$2" ]; }
+raise_at() { PYTHONPATH=$ROOT/tests/support python3 -B -c '
+import sys, service_peers as peers
+peers.Producer(sys.argv[1]).call("ActivateTriggers", peers.field(1, b"boom"))' "$WORK/$1/producer.sock"; }
+for host in stock one; do
+    check "an order is taken by both" arm_both
+    raise_at "$host"
+    check "a trigger raised at $host is copied at both" wait_for 20 both_are copied 2
+    check "and read as one trace" both read g-both.triggered -o "$WORK/both.pftrace"
+    check "with both in it" $CHECK "$WORK/both.pftrace" --machines 2 --disjoint --min-packets 10
+done
 finish

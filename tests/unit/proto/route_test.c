@@ -56,6 +56,36 @@ static void an_agents_paths(void **state)
     assert_int_equal(kind_of("GET", "/v1/hosts", false), PFL_ROUTE_NONE);
 }
 
+static void alarms_and_events(void **state)
+{
+    (void)state;
+    assert_int_equal(kind_of("GET", "/v1/hosts/a/alarms", true), PFL_ROUTE_ALARMS);
+    assert_int_equal(kind_of("PUT", "/v1/hosts/a/alarms/ring", true), PFL_ROUTE_ALARM_SET);
+    assert_string_equal(route_of("PUT", "/v1/hosts/a/alarms/ring.1", true).session, "ring.1");
+    assert_string_equal(route_of("PUT", "/v1/hosts/a/alarms/ring.1", true).host, "a");
+    assert_int_equal(kind_of("DELETE", "/v1/hosts/a/alarms/ring", true), PFL_ROUTE_ALARM_DROP);
+    assert_int_equal(kind_of("GET", "/v1/alarms", false), PFL_ROUTE_ALARMS);
+    assert_int_equal(kind_of("PUT", "/v1/alarms/ring", false), PFL_ROUTE_ALARM_SET);
+    assert_int_equal(kind_of("DELETE", "/v1/alarms/ring", false), PFL_ROUTE_ALARM_DROP);
+    assert_int_equal(kind_of("PUT", "/v1/alarms/ring/raised", false), PFL_ROUTE_ALARM_RAISED);
+    assert_int_equal(kind_of("GET", "/v1/events", false), PFL_ROUTE_EVENTS);
+
+    /* What relays alone ask of agents, and names that are none. */
+    assert_int_equal(kind_of("PUT", "/v1/hosts/a/alarms/ring/raised", true), PFL_ROUTE_NONE);
+    assert_int_equal(kind_of("GET", "/v1/hosts/a/events", true), PFL_ROUTE_NONE);
+    assert_int_equal(kind_of("DELETE", "/v1/alarms/ring/raised", false), PFL_ROUTE_METHOD);
+    assert_int_equal(kind_of("PUT", "/v1/alarms/ring/other", false), PFL_ROUTE_NONE);
+    assert_int_equal(kind_of("POST", "/v1/alarms/ring", false), PFL_ROUTE_METHOD);
+    assert_int_equal(kind_of("PUT", "/v1/alarms/", false), PFL_ROUTE_NAME);
+    assert_int_equal(kind_of("PUT", "/v1/alarms/..", false), PFL_ROUTE_NAME);
+    assert_int_equal(kind_of("PUT", "/v1/alarms/a%2fb", false), PFL_ROUTE_NAME);
+    assert_int_equal(kind_of("PUT",
+                             "/v1/alarms/0123456789012345678901234567890123456789"
+                             "012345678901234567890123",
+                             false),
+                     PFL_ROUTE_NAME);
+}
+
 static void other_methods_are_told_apart(void **state)
 {
     (void)state;
@@ -88,6 +118,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_relays_paths),
         cmocka_unit_test(an_agents_paths),
+        cmocka_unit_test(alarms_and_events),
         cmocka_unit_test(other_methods_are_told_apart),
         cmocka_unit_test(names_that_cannot_be_are_refused),
     };

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What happened at this host that relays should know, as lines of JSON, numbered: kept until every
+ * relay that listens has used them up. Bounded: while it is full, what happens is counted, and the
+ * count is a line as soon as there is room. Pure.
+ */
+#ifndef PFL_AGENT_EVENT_LOG_H
+#define PFL_AGENT_EVENT_LOG_H
+
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+#define PFL_EVENT_LOG_LINES      256u
+#define PFL_EVENT_LOG_LINE_BYTES 1024u /* without the newline; a longer one is counted as lost */
+
+struct pfl_event_log {
+    char *lines[PFL_EVENT_LOG_LINES]; /* owned; line n is at n % PFL_EVENT_LOG_LINES */
+    uint64_t first;                   /* the oldest that is kept */
+    uint64_t next;                    /* the number of the next one */
+    uint64_t lost;                    /* since the last line that told so */
+};
+
+void pfl_event_log_init(struct pfl_event_log *self);
+void pfl_event_log_fini(struct pfl_event_log *self);
+/* `json` is copied. What cannot be kept is counted. */
+void pfl_event_log_add(struct pfl_event_log *self, const char *json);
+/* The line with its newline; empty when there is none of that number (any more, or yet). Borrowed
+ * until it is released. */
+struct pfl_span pfl_event_log_get(const struct pfl_event_log *self, uint64_t number);
+/* Everything before `number` is used up. */
+void pfl_event_log_release(struct pfl_event_log *self, uint64_t number);
+
+#endif

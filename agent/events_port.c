@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lines of the event log to relays: see events_port.h.
+ *
+ * Happy path: a line is added, each listener's leg pulls it, the relay credits it when it has used
+ * it up, and what all have credited is dropped. Failures: a leg that is lost takes its listener
+ * with it; what it had not credited goes to the next one again. Ownership: the log, listeners.
+ * Limits: the log's; one listener a connection and request.
+ */
+#include "agent/events_port.h"
+
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/mem.h"
+#include "proto/tunnel.h"
+
+struct listener {
+    struct pfl_list node;
+    struct pfl_events *events;
+    struct pfl_h2_stream *leg; /* borrowed until its on_closed */
+    uint64_t line;             /* sent next, from byte `at` on */
+    size_t at;
+    uint64_t credited; /* the first line that is not used up, and how much of it is */
+    size_t credited_bytes;
+};
+
+void pfl_events_init(struct pfl_events *self)
+{
+    pfl_event_log_init(&self->log);
+    pfl_list_init(&self->listeners);
+}
+
+void pfl_events_fini(struct pfl_events *self)
+{
+    pfl_event_log_fini(&self->log);
+}
+
+static struct listener *listener_of(struct pfl_list *node)
+{
+    return PFL_CONTAINER_OF(node, struct listener, node);
+}
+
+static void release(struct pfl_events *e)
+{
+    uint64_t below = e->log.next;
+    struct pfl_list *it;
+
+    if (pfl_list_is_empty(&e->listeners))
+        return;
+    PFL_LIST_EACH (it, &e->listeners) {
+        if (listener_of(it)->credited < below)
+            below = listener_of(it)->credited;
+    }
+    pfl_event_log_release(&e->log, below);
+}
+
+static void on_data(void *user, struct pfl_span data)
+{
+    (void)user;
+    (void)data; /* nobody asked for a body */
+}
+
+static void on_end(void *user)
+{
+    (void)user;
+}
+
+static size_t on_pull(void *user, uint8_t *dst, size_t room, bool *ret_is_end)
+{
+    struct listener *l = user;
+    size_t done = 0;
+
+    *ret_is_end = false;
+    while (done < room) {
+        struct pfl_span line = pfl_event_log_get(&l->events->log, l->line);
+        size_t len = line.len - l->at < room - done ? line.len - l->at : room - done;
+
+        if (line.len == 0)
+            break;
+        memcpy(dst + done, line.data + l->at, len);
+        done += len;
+        l->at += len;
+        if (l->at < line.len)
+            break;
+        l->line++;
+        l->at = 0;
+    }
+    return done;
+}
+
+static void on_credit(void *user, uint32_t bytes)
+{
+    struct listener *l = user;
+
+    l->credited_bytes += bytes;
+    while (l->credited < l->line) {
+        size_t len = pfl_event_log_get(&l->events->log, l->credited).len;
+
+        if (l->credited_bytes < len)
+            break;
+        l->credited_bytes -= len;
+        l->credited++;
+    }
+    release(l->events);
+}
+
+static void on_closed(void *user, uint32_t code)
+{
+    struct listener *l = user;
+
+    (void)code;
+    pfl_list_remove(&l->node);
+    release(l->events);
+    pfl_mem_free(l);
+}
+
+static const struct pfl_h2_stream_ops ops = {
+    .on_data = on_data,
+    .on_end = on_end,
+    .on_pull = on_pull,
+    .on_credit = on_credit,
+    .on_closed = on_closed,
+};
+
+int pfl_events_listen(struct pfl_events *self, struct pfl_h2_stream *leg)
+{
+    struct pfl_h2_field type = {"content-type", PFL_TUNNEL_EVENTS_TYPE};
+    struct listener *l = pfl_mem_zalloc(sizeof(*l));
+    int rc;
+
+    if (l == NULL)
+        return PFL_ENOMEM;
+    l->events = self;
+    l->leg = leg;
+    l->line = l->credited = self->log.first;
+    pfl_h2_stream_set_user(leg, &ops, l);
+    rc = pfl_h2_stream_respond(leg, 200, &type, 1);
+    if (rc != 0) {
+        pfl_h2_stream_set_user(leg, NULL, NULL);
+        pfl_mem_free(l);
+        return rc;
+    }
+    pfl_list_append(&self->listeners, &l->node);
+    return 0;
+}
+
+/* Takes `event`. */
+static void tell(struct pfl_events *e, json_t *event)
+{
+    char *text = event != NULL ? json_dumps(event, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+    struct pfl_list *it;
+
+    json_decref(event);
+    pfl_event_log_add(&e->log, text != NULL ? text : "{\"kind\":\"lost\",\"count\":1}");
+    pfl_mem_free(text);
+    PFL_LIST_EACH (it, &e->listeners)
+        pfl_h2_stream_wake(listener_of(it)->leg);
+}
+
+void pfl_events_tell_request(struct pfl_events *self, const char *operator_name, const char *stream,
+                             const char *method, const char *why)
+{
+    json_t *event = json_pack("{s:s, s:s, s:s, s:s}", "kind", why == NULL ? "request" : "refused",
+                              "operator", operator_name, "stream", stream, "method", method);
+
+    if (why != NULL && event != NULL)
+        (void)json_object_set_new(event, "reason", json_string(why));
+    tell(self, event);
+}
+
+void pfl_events_tell_trigger(struct pfl_events *self, const char *operator_name,
+                             const char *session, const char *trigger)
+{
+    tell(self, json_pack("{s:s, s:s, s:s, s:s}", "kind", "trigger", "operator", operator_name,
+                         "session", session, "trigger", trigger));
+}

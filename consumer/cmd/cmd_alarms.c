@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `perfleet arm`, `disarm`, `alarms`: standing orders that hosts' agents keep, through a relay.
+ *
+ * Happy path: one request for each host, at most IN_FLIGHT at a time; after arming the alarms are
+ * looked at until none is still being set, or the time is over. Failures: a host's are a line for
+ * that host. Ownership: the rows, for the command's time. Limits: PFL_TARGETS_MAX_HOSTS.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "consumer/cmd/cmd.h"
+#include "consumer/report/summary.h"
+#include "consumer/report/text.h"
+#include "proto/identity.h"
+#include "proto/tunnel.h"
+
+#define IN_FLIGHT        64u
+#define LOOK_AGAIN_MS    50u
+#define PATH_BYTES       (2 * PFL_IDENTITY_NAME_BYTES + 64)
+#define OUTPUT_MAX_BYTES (16u << 20)
+
+struct row {
+    struct run *run;
+    const char *host;
+    unsigned status; /* 0: no answer */
+    json_t *answer;  /* owned; NULL: none, or no JSON */
+    char why[320];   /* "": it is well */
+};
+
+struct run {
+    struct pfl_targets *targets;
+    const char *method;
+    const char *session; /* of the path; "": the list of alarms */
+    const struct pfl_h2_field *fields;
+    size_t fields_len;
+    struct row *rows; /* owned */
+    size_t next;
+    size_t open;
+    bool is_over_time;
+};
+
+/* ---- asking ---- */
+
+static void ask_more(struct run *run);
+
+static void take_answer(struct row *r, int err, unsigned status, struct pfl_span body)
+{
+    const char *detail;
+
+    json_decref(r->answer);
+    r->answer = json_loadb((const char *)body.data, body.len, 0, NULL);
+    r->status = status;
+    if (err == 0 && status >= 200 && status < 300)
+        return;
+    detail = json_string_value(json_object_get(r->answer, "detail"));
+    if (err != 0)
+        (void)snprintf(r->why, sizeof(r->why), "%s", pfl_err_str(err));
+    else if (status == 404 && strcmp(r->run->method, "PUT") == 0)
+        (void)snprintf(r->why, sizeof(r->why),
+                       "its agent, or the relay, is too old: it knows no alarms");
+    else if (detail != NULL)
+        (void)snprintf(r->why, sizeof(r->why), "%s", pfl_log_quote_str(detail));
+    else
+        (void)snprintf(r->why, sizeof(r->why), "it answers with status %u", status);
+}
+
+static void on_done(void *user, int err, unsigned status, struct pfl_span body)
+{
+    struct row *r = user;
+
+    r->run->open--;
+    take_answer(r, err, status, body);
+    ask_more(r->run);
+}
+
+static void ask(struct run *run, struct row *r)
+{
+    char path[PATH_BYTES];
+    struct pfl_tunnel_call call = {.method = run->method,
+                                   .path = path,
+                                   .fields = run->fields,
+                                   .fields_len = run->fields_len,
+                                   .on_done = on_done,
+                                   .user = r};
+    bool has_session = run->session[0] != '\0';
+
+    (void)snprintf(path, sizeof(path), PFL_TUNNEL_HOSTS_PATH "/%s/alarms%s%s", r->host,
+                   has_session ? "/" : "", run->session);
+    run->open++;
+    if (pfl_tunnel_client_call(run->targets->tunnel, &call) == 0)
+        return;
+    run->open--;
+    (void)snprintf(r->why, sizeof(r->why), "the connection to the relay was lost");
+}
+
+static void ask_more(struct run *run)
+{
+    while (run->open < IN_FLIGHT && run->next < run->targets->specs_len) {
+        struct row *r = &run->rows[run->next++];
+
+        if (r->why[0] == '\0')
+            ask(run, r);
+    }
+}
+
+/* Every host whose row is well so far. */
+static void ask_all(struct run *run)
+{
+    run->next = 0;
+    ask_more(run);
+    while (run->open > 0)
+        uv_run(run->targets->loop, UV_RUN_ONCE);
+}
+
+/* ---- after arming ---- */
+
+static const json_t *find_alarm(const struct row *r, const char *session)
+{
+    const json_t *list = json_object_get(r->answer, "alarms");
+
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *alarm = json_array_get(list, i);
+        const char *name = json_string_value(json_object_get(alarm, "session"));
+
+        if (name != NULL && strcmp(name, session) == 0)
+            return alarm;
+    }
+    return NULL;
+}
+
+static const char *text_of(const json_t *alarm, const char *key)
+{
+    const char *text = json_string_value(json_object_get(alarm, key));
+
+    return text != NULL ? text : "";
+}
+
+static bool is_being_set(const struct run *run, const char *session)
+{
+    for (size_t i = 0; i < run->targets->specs_len; i++) {
+        const struct row *r = &run->rows[i];
+
+        if (r->why[0] == '\0' && strcmp(text_of(find_alarm(r, session), "state"), "arming") == 0)
+            return true;
+    }
+    return false;
+}
+
+static void on_time_over(uv_timer_t *timer)
+{
+    struct run *run = timer->data;
+
+    run->is_over_time = true;
+}
+
+static void on_nothing(uv_timer_t *timer)
+{
+    (void)timer;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct run *run = handle->data;
+
+    run->open--;
+}
+
+/* One that is still being set then is told as such: its service does not answer. */
+static void look_until_set(struct run *run, const char *session)
+{
+    uv_timer_t end;
+    uv_timer_t pause;
+
+    (void)uv_timer_init(run->targets->loop, &end);
+    (void)uv_timer_init(run->targets->loop, &pause);
+    end.data = pause.data = run;
+    (void)uv_timer_start(&end, on_time_over, run->targets->timeout_ms, 0);
+    run->method = "GET";
+    run->session = "";
+    run->fields_len = 0;
+    ask_all(run);
+    while (is_being_set(run, session) && !run->is_over_time) {
+        (void)uv_timer_start(&pause, on_nothing, LOOK_AGAIN_MS, 0);
+        while (uv_is_active((uv_handle_t *)&pause))
+            uv_run(run->targets->loop, UV_RUN_ONCE);
+        ask_all(run);
+    }
+    run->open = 2;
+    uv_close((uv_handle_t *)&end, on_timer_closed);
+    uv_close((uv_handle_t *)&pause, on_timer_closed);
+    while (run->open > 0)
+        uv_run(run->targets->loop, UV_RUN_ONCE);
+    for (size_t i = 0; i < run->targets->specs_len; i++) {
+        struct row *r = &run->rows[i];
+        const json_t *alarm = find_alarm(r, session);
+
+        if (r->why[0] == '\0' && strcmp(text_of(alarm, "state"), "arming") == 0)
+            (void)snprintf(r->why, sizeof(r->why), "not armed yet: %s",
+                           pfl_log_quote_str(text_of(alarm, "why")));
+    }
+}
+
+/* ---- telling ---- */
+
+static int add_alarm(const char *host, const json_t *alarm, struct pfl_buf *out)
+{
+    const char *trigger = text_of(alarm, "trigger");
+    const char *at = text_of(alarm, "host");
+    const char *why = text_of(alarm, "why");
+    char names[PFL_IDENTITY_NAME_BYTES];
+    int rc;
+
+    (void)snprintf(names, sizeof(names), "%s", pfl_log_quote_str(text_of(alarm, "session")));
+    rc = pfl_text_add(out, "host %s: session %s: %s", host, names, text_of(alarm, "state"));
+    if (rc == 0 && trigger[0] != '\0')
+        rc = pfl_text_add(out, ", trigger %s", pfl_log_quote_str(trigger));
+    if (rc == 0 && trigger[0] != '\0')
+        rc = pfl_text_add(out, " at %s", at[0] != '\0' ? pfl_log_quote_str(at) : "this host");
+    if (rc == 0 && why[0] != '\0')
+        rc = pfl_text_add(out, ": %s", pfl_log_quote_str(why));
+    return rc == 0 ? pfl_text_add(out, "\n") : rc;
+}
+
+static int add_text(const struct row *r, bool is_list, const char *done, struct pfl_buf *out)
+{
+    const json_t *list = json_object_get(r->answer, "alarms");
+    int rc = 0;
+
+    if (r->why[0] != '\0')
+        return pfl_text_add(out, "host %s: FAILED: %s\n", r->host, r->why);
+    if (!is_list)
+        return pfl_text_add(out, "host %s: %s\n", r->host, done);
+    if (json_array_size(list) == 0)
+        return pfl_text_add(out, "host %s: no alarm\n", r->host);
+    for (size_t i = 0; rc == 0 && i < json_array_size(list); i++)
+        rc = add_alarm(r->host, json_array_get(list, i), out);
+    return rc;
+}
+
+static int tell(const struct run *run, const struct pfl_args *args, const char *done,
+                struct pfl_buf *out)
+{
+    bool is_list = strcmp(args->command, "alarms") == 0;
+    json_t *all = args->is_json ? json_array() : NULL;
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < run->targets->specs_len; i++) {
+        const struct row *r = &run->rows[i];
+        json_t *list = json_object_get(r->answer, "alarms");
+        json_t *one;
+
+        if (!args->is_json) {
+            rc = add_text(r, is_list, done, out);
+            continue;
+        }
+        one = pfl_text_json_outcome(r->host, r->why);
+        if (is_list && json_is_array(list))
+            (void)json_object_set(one, "alarms", list);
+        if (json_array_append_new(all, one) != 0)
+            rc = PFL_ENOMEM;
+    }
+    if (rc == 0 && args->is_json)
+        return pfl_text_dump_json(all, out);
+    json_decref(all);
+    return rc;
+}
+
+static int finish(struct run *run, const struct pfl_args *args, const char *done)
+{
+    struct pfl_buf out;
+    size_t failed = 0;
+    int rc;
+
+    pfl_buf_init(&out, OUTPUT_MAX_BYTES);
+    rc = tell(run, args, done, &out);
+    if (rc == 0)
+        (void)fwrite(out.data + out.start, 1, out.len, stdout);
+    else
+        pfl_cmd_error("%s", pfl_err_str(rc));
+    pfl_buf_fini(&out);
+    for (size_t i = 0; i < run->targets->specs_len; i++) {
+        failed += run->rows[i].why[0] != '\0';
+        json_decref(run->rows[i].answer);
+    }
+    if (rc != 0 || failed == run->targets->specs_len)
+        return PFL_EXIT_NOTHING;
+    return failed != 0 ? PFL_EXIT_PARTIAL : PFL_EXIT_OK;
+}
+
+/* ---- the commands ---- */
+
+/* A name as the protocol has them in paths and fields. */
+static bool is_name(const char *what, const char *name)
+{
+    if (pfl_identity_is_name(name))
+        return true;
+    pfl_cmd_error("%s %s: an alarm's names have 1 to 63 letters, digits, . _ and -, and do not "
+                  "begin with . or -",
+                  what, pfl_log_quote_str(name));
+    return false;
+}
+
+/* "a,b" of the words after the session. */
+static bool join_triggers(const struct pfl_args *args, char *dst, size_t room)
+{
+    size_t len = 0;
+
+    for (size_t i = 1; i < args->words_len; i++) {
+        if (!is_name("trigger", args->words[i]))
+            return false;
+        len += (size_t)snprintf(dst + len, room - len, "%s%s", i > 1 ? "," : "", args->words[i]);
+    }
+    return true;
+}
+
+static int run_alarms(struct pfl_args *args, struct run *run, const char *done)
+{
+    const char *session = run->session;
+    uv_loop_t loop;
+    int code;
+
+    pfl_text_init_json();
+    run->targets = &args->targets;
+    if (!pfl_targets_open(&args->targets, &loop))
+        return PFL_EXIT_USAGE;
+    if (args->targets.tunnel == NULL) {
+        pfl_cmd_error("an alarm is kept by the hosts' agents: give --relay");
+        pfl_targets_close(&args->targets);
+        return PFL_EXIT_USAGE;
+    }
+    run->rows = pfl_mem_calloc(args->targets.specs_len, sizeof(*run->rows));
+    if (run->rows == NULL) {
+        pfl_cmd_error("out of memory");
+        code = PFL_EXIT_NOTHING;
+    } else {
+        for (size_t i = 0; i < args->targets.specs_len; i++)
+            run->rows[i] = (struct row){.run = run, .host = args->targets.specs[i].name};
+        ask_all(run);
+        if (strcmp(run->method, "PUT") == 0)
+            look_until_set(run, session);
+        code = finish(run, args, done);
+    }
+    pfl_mem_free(run->rows);
+    pfl_targets_close(&args->targets);
+    return code;
+}
+
+int pfl_cmd_arm(struct pfl_args *args)
+{
+    char triggers[PFL_ARGS_MAX_WORDS * PFL_IDENTITY_NAME_BYTES];
+    struct pfl_h2_field field = {PFL_TUNNEL_H_TRIGGERS, triggers};
+    struct run run = {
+        .method = "PUT", .session = args->words[0], .fields = &field, .fields_len = 1};
+
+    if (!is_name("session", args->words[0]) || !join_triggers(args, triggers, sizeof(triggers)))
+        return PFL_EXIT_USAGE;
+    return run_alarms(args, &run, "armed");
+}
+
+int pfl_cmd_disarm(struct pfl_args *args)
+{
+    struct run run = {.method = "DELETE", .session = args->words[0]};
+
+    if (!is_name("session", args->words[0]))
+        return PFL_EXIT_USAGE;
+    return run_alarms(args, &run, "disarmed");
+}
+
+int pfl_cmd_alarms(struct pfl_args *args)
+{
+    struct run run = {.method = "GET", .session = ""};
+
+    return run_alarms(args, &run, "");
+}

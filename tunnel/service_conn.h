@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection of our own to the tracing service of this host, bound to its ConsumerPort: for what
+ * agent or relay asks in somebody's name while nobody is there to ask it.
+ */
+#ifndef PFL_TUNNEL_SERVICE_CONN_H
+#define PFL_TUNNEL_SERVICE_CONN_H
+
+#include <uv.h>
+
+#include "proto/rpc_client.h"
+
+struct pfl_service_conn;
+
+struct pfl_service_conn_conf {
+    uv_loop_t *loop;              /* borrowed */
+    const char *socket;           /* borrowed until open returns: path or "@name" */
+    void (*on_bound)(void *user); /* requests may be made */
+    /* Once, from the loop, after close or when the service ended it (or has no ConsumerPort). */
+    void (*on_closed)(void *user);
+    void *user;
+};
+
+/* Errors of pfl_fdsock_connect_unix; PFL_ENOMEM. */
+PFL_MUST_USE int pfl_service_conn_open(const struct pfl_service_conn_conf *conf,
+                                       struct pfl_service_conn **ret_conn);
+/* Errors of pfl_rpc_client_invoke; PFL_ESTATE once it is closing. A `cb` that returns a negative
+ * value closes the connection. */
+PFL_MUST_USE int pfl_service_conn_invoke(struct pfl_service_conn *self, const char *method,
+                                         struct pfl_span args, pfl_rpc_reply_cb cb, void *user);
+/* Asynchronous; no reply comes any more, on_closed does. Idempotent. */
+void pfl_service_conn_close(struct pfl_service_conn *self);
+
+#endif
