@@ -154,14 +154,14 @@ static void on_hello(void *user, int err, unsigned status, struct pfl_span body)
     if (err == PFL_ECLOSED)
         return;
     if (err != 0 || status != 200 || p->host == NULL ||
-        pfl_inventory_take_hello(p->host, body) != 0)
+        pfl_inventory_take_hello(p->host, body) != 0) {
         pfl_log_warn("hello-unusable", "address=%s host=%s status=%u", p->address, p->identity.name,
                      status);
-    else {
-        pfl_hub_review(p->hub);
-        pfl_peer_listen(p);
-        pfl_peer_catch_up(p);
+        return;
     }
+    pfl_hub_review(p->hub);
+    pfl_peer_listen(p);
+    pfl_peer_catch_up(p);
 }
 
 static void ask_hello(struct pfl_peer *p)
