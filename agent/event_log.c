@@ -30,8 +30,9 @@ static bool keep(struct pfl_event_log *j, const char *json)
     line = pfl_mem_alloc(len + 2);
     if (line == NULL)
         return false;
-    memcpy(line, json, len);
-    memcpy(line + len, "\n", 2);
+    memcpy(line, json, len + 1);
+    line[len] = '\n';
+    line[len + 1] = '\0';
     j->lines[j->next++ % PFL_EVENT_LOG_LINES] = line;
     return true;
 }
