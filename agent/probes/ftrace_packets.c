@@ -103,7 +103,7 @@ static void add_kprobe_stats(struct pfl_ftrace *self, struct pfl_message *messag
         pfl_buf_append(&self->scratch, "", 1) != 0)
         return;
     at = (const char *)pfl_buf_get(&self->scratch).data;
-    while (*(at += strspn(at, " \n")) != '\0') {
+    while (at != NULL && *(at += strspn(at, " \n")) != '\0') {
         char *end = (char *)at + strcspn(at, " \n");
 
         for (size_t i = 0; i < 2; i++)
