@@ -132,10 +132,15 @@ static void a_record_that_was_changed_is_refused(void **state)
     seal_in_pieces(&ctx, &m, 64);
     for (unsigned bit = 0; bit < (64 + sizeof(m.aad) + TAG_BYTES) * 8; bit++) {
         struct message changed = m;
-        uint8_t *byte = bit / 8 < 64                   ? changed.sealed + bit / 8
-                        : bit / 8 < 64 + sizeof(m.aad) ? changed.aad + bit / 8 - 64
-                                                       : changed.tag + bit / 8 - 64 - sizeof(m.aad);
+        size_t place = bit / 8;
+        uint8_t *byte;
 
+        if (place < 64)
+            byte = &changed.sealed[place];
+        else if (place < 64 + sizeof(m.aad))
+            byte = &changed.aad[place - 64];
+        else
+            byte = &changed.tag[place - 64 - sizeof(m.aad)];
         *byte ^= (uint8_t)(1u << bit % 8);
         assert_int_equal(mbedtls_chachapoly_auth_decrypt(&ctx, 64, changed.nonce, changed.aad,
                                                          sizeof(m.aad), changed.tag, changed.sealed,
