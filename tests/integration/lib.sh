@@ -26,6 +26,11 @@ cleanup() {
     pfl_hosts_fini
     for job in "${JOBS[@]}"; do kill "$job" 2>/dev/null; done
     for job in "${JOBS[@]}"; do wait "$job" 2>/dev/null; done
+    if [ -e "$WORK/.started" ]; then # and what a claim started, in a shell of its own
+        while read -r job; do
+            case $(tr '\0' ' ' 2>/dev/null <"/proc/$job/cmdline") in *perfleet*) kill "$job" ;; esac
+        done <"$WORK/.started"
+    fi
     umount "$WORK"/*.mnt 2>/dev/null
     if [ "$FAILED" -ne 0 ]; then
         for log in "$WORK"/*.log "$WORK"/*/*.log; do
@@ -110,6 +115,7 @@ start() {
     "$@" >>"$WORK/$name.log" 2>&1 </dev/null &
     STARTED=$!
     JOBS+=("$STARTED")
+    echo "$STARTED" >>"$WORK/.started"
 }
 
 is_alive() {
