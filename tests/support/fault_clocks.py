@@ -161,6 +161,7 @@ def an_hour_missed_ends_what_was_waited_for(world):
     answers = []
     consumer.invoke("Flush", field(1, 60000), lambda *a: answers.append(a[0]))
     assert world.steady.wait_for("flush ")
+    world.steady.settle()
     stop_process(HOUR_NS)
     world.steady.settle()  # it would have woken by itself: waits went on in that hour
     world.steady.holds.clear()
