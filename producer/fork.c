@@ -12,6 +12,7 @@
 
 #include "producer/arbiter.h"
 #include "producer/category.h"
+#include "producer/clock.h"
 #include "producer/source.h"
 
 bool pfl_fork_child_flag;
@@ -34,6 +35,7 @@ static void on_parent(void)
 static void on_child(void)
 {
     pfl_fork_child_flag = true;
+    pfl_clock_forget();
     pfl_arbiter_detach_all();
     pfl_source_disable_all();
     pfl_category_disable_all();

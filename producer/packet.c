@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What packets are made of and needs no writer's inside: packed arrays of varints, and time.
+ * What packets are made of and needs no writer's inside: packed arrays of varints.
  *
  * A packed array's length is computed first, so that it is as short as can be and nothing is left
  * to be patched: one pass to count, one to write.
  */
 #include "producer/perfleet_packet.h"
-
-#include <time.h>
 
 static size_t varint_bytes(uint64_t v)
 {
@@ -59,12 +57,4 @@ void perfleet_packed_sint(struct perfleet_writer *w, uint32_t field, const int64
     begin_packed(w, field, bytes);
     for (size_t i = 0; i < count; i++)
         perfleet_item_sint(w, values[i]);
-}
-
-uint64_t perfleet_time_ns(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_BOOTTIME, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "producer/client.h"
+#include "producer/clock.h"
 #include "producer/commits.h"
 #include "producer/fork.h"
 #include "producer/heap.h"
@@ -129,6 +130,7 @@ int perfleet_open(const struct perfleet_conf *conf, struct perfleet **ret_tracin
         return PERFLEET_EINVAL;
     if (!pfl_fork_init())
         return PERFLEET_ESYSTEM;
+    pfl_clock_init();
     p = pfl_heap_zalloc(sizeof(*p));
     if (p == NULL)
         return PERFLEET_ENOMEM;

@@ -62,7 +62,9 @@ PERFLEET_API void perfleet_end(struct perfleet_writer *w);
 /* Bytes as they are, e.g. fields encoded elsewhere. */
 PERFLEET_API void perfleet_raw(struct perfleet_writer *w, const void *data, size_t bytes);
 
-/* The default clock of timestamps: CLOCK_BOOTTIME in nanoseconds. */
+/* The default clock of timestamps: CLOCK_BOOTTIME in nanoseconds, to 1 us. On one thread it never
+ * goes back. After the first perfleet_open it is made from the CPU's counter where the kernel does
+ * so, too: half of what clock_gettime costs. */
 PERFLEET_API uint64_t perfleet_time_ns(void);
 
 static inline uint8_t *perfleet_put_varint_(uint8_t *p, uint64_t v)

@@ -3,7 +3,7 @@
  * What libperfleet costs the program that writes: nanoseconds for each packet, flat out.
  *
  * Usage: bench_write [--packets N] [--threads T] [--bytes B] [--track-events] [--stall]
- *                    [--smb-kb K] [--rate R] [--warm-up N]
+ *                    [--smb-kb K] [--rate R] [--warm-up N] [--kernel-clock]
  *
  * Waits until a session wants the data source `perfleet.bench`; each thread writes N TracePacket
  * {timestamp, for_testing {seq_value, str of B bytes}}, or slices of a track event's size, and it
@@ -11,6 +11,7 @@
  * is found by PERFETTO_PRODUCER_SOCK_NAME. Without --stall a packet that finds no memory is
  * dropped. With --rate the packets are spread evenly, the thread never sleeps. N packets of
  * warm-up come first and count for nothing: a service's buffer costs page faults in its first turn.
+ * With --kernel-clock time stamps are clock_gettime's and not the library's.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -45,6 +46,7 @@ struct options {
     uint32_t rate; /* packets a second, evenly; 0: flat out */
     bool is_track_events;
     bool is_stalling;
+    bool is_kernel_clock;
 };
 
 #define THREADS_MAX 1024u
@@ -69,13 +71,22 @@ static void on_start(void *user, uint32_t instance)
     atomic_store(&is_started, true);
 }
 
-static void write_test_packet(struct perfleet_writer *w, uint64_t number, uint32_t bytes)
+static uint64_t read_clock(clockid_t clock)
+{
+    struct timespec ts;
+
+    clock_gettime(clock, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static void write_test_packet(struct perfleet_writer *w, uint64_t number, const struct options *o)
 {
     perfleet_packet_begin(w);
-    perfleet_uint(w, PACKET_TIMESTAMP, perfleet_time_ns());
+    perfleet_uint(w, PACKET_TIMESTAMP,
+                  o->is_kernel_clock ? read_clock(CLOCK_BOOTTIME) : perfleet_time_ns());
     perfleet_begin(w, PACKET_FOR_TESTING);
     perfleet_uint(w, TEST_SEQ_VALUE, (uint32_t)number);
-    perfleet_bytes(w, TEST_STR, padding, bytes);
+    perfleet_bytes(w, TEST_STR, padding, o->bytes);
     perfleet_end(w);
     perfleet_packet_end(w);
 }
@@ -118,7 +129,7 @@ static void write_packets(struct perfleet_source *source, const struct options *
             if (o->is_track_events)
                 write_track_event(w, n);
             else
-                write_test_packet(w, n, o->bytes);
+                write_test_packet(w, n, o);
         }
     }
 }
@@ -130,6 +141,8 @@ static bool parse_options(struct options *o, int argc, char **argv)
             o->is_track_events = true;
         else if (strcmp(argv[i], "--stall") == 0)
             o->is_stalling = true;
+        else if (strcmp(argv[i], "--kernel-clock") == 0)
+            o->is_kernel_clock = true;
         else if (strcmp(argv[i], "--packets") == 0 && i + 1 < argc)
             o->packets = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--warm-up") == 0 && i + 1 < argc)
@@ -147,14 +160,6 @@ static bool parse_options(struct options *o, int argc, char **argv)
     }
     return o->bytes <= sizeof(padding) && o->packets != 0 && o->threads > 0 &&
            o->threads <= THREADS_MAX;
-}
-
-static uint64_t read_clock(clockid_t clock)
-{
-    struct timespec ts;
-
-    clock_gettime(clock, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
 static void *run_thread(void *arg)
@@ -223,7 +228,8 @@ int main(int argc, char **argv)
 
     if (!parse_options(&o, argc, argv)) {
         fprintf(stderr, "usage: bench_write [--packets N] [--threads T] [--bytes B] "
-                        "[--track-events] [--stall] [--smb-kb K] [--rate R] [--warm-up N]\n");
+                        "[--track-events] [--stall] [--smb-kb K] [--rate R] [--warm-up N] "
+                        "[--kernel-clock]\n");
         return 2;
     }
     memset(padding, 'x', sizeof(padding));
