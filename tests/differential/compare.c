@@ -10,10 +10,12 @@
  *   REASSEMBLY_GAP for REASSEMBLY_BROKEN_CHAIN   the stock service takes any chain behind a gap of
  *               the same walk for one with a gap
  * What is excused of it, and counted; of a tidy one the last only (patches may hit anything):
- *   - packets of several fragments, or behind a gap, that only we have, and begins of packets that
- *     only the peer has given up: by that same fault it drops them; those of an empty fragment and
- *     another are seen by the REASSEMBLY_GAP that the peer tells next. Losses, numbers of sequences
- *     and what counts packets or chunks read are not compared then
+ *   - packets of several fragments, or behind a gap, that only we have: by that same fault the peer
+ *     drops them. Where all fragments but one are empty, the schedule tells that it was one of
+ *     several. Losses, numbers of sequences and what counts packets or chunks read are not compared
+ *     then
+ *   - where the peer has given up a packet that still waits for its end here, so that it has read
+ *     more bytes of the buffer: what becomes of its chunks later (struct rules, parted)
  *   - packets that only the peer has and nobody can read: it lets field number 0 pass, where we
  *     count an invalid packet
  */
@@ -26,6 +28,16 @@
 #define CONTEXT    8
 #define LOSS_WORD  " loss="
 #define LINE_SHOWN 200
+
+#define BUFFER_LINE "  buffer "
+#define WRITER_LINE "  writer "
+#define SESSIONS    2u
+#define BUFFERS     8u
+/* Of BufferStats. */
+#define BYTES_OVERWRITTEN " 13="
+#define BYTES_CLEARED     " 16="
+#define BYTES_READ        " 14="
+#define CHUNKS_DISCARDED  " 18="
 
 /* Bits of previous_packet_dropped. */
 enum {
@@ -43,8 +55,11 @@ struct line {
 };
 
 struct rules {
+    const struct diff_schedule *schedule;
     bool is_tidy;
     bool is_excused;
+    unsigned session;     /* whose lines these are */
+    unsigned long parted; /* a bit a session and buffer: where the peer gave something up */
 };
 
 static struct line line_at(const char *text)
@@ -58,6 +73,13 @@ static struct line line_at(const char *text)
         line.loss = strtoul(word + strlen(LOSS_WORD), NULL, 10);
     }
     return line;
+}
+
+/* But for losses, from these places on. */
+static bool is_text_same(const struct line *ours, size_t a, const struct line *peers, size_t b)
+{
+    return ours->head - a == peers->head - b &&
+           memcmp(ours->text + a, peers->text + b, ours->head - a) == 0;
 }
 
 /* Of any schedule: a gap that the peer tells again, or one beside another loss. */
@@ -75,20 +97,14 @@ static unsigned long forgive(unsigned long loss)
     return loss == LOSS_PRESENT ? 0 : loss;
 }
 
-/* Where the name of a writer ends. */
-static size_t behind_writer(const struct line *line)
+/* Of numbers that count reassembled and invalid packets, and chunks read to their end; if not of
+ * `all`, of invalid packets alone: how many bytes from here on. */
+static size_t get_uncounted(const char *text, bool all)
 {
-    bool is_writer = strncmp(line->text, "  writer", 8) == 0;
-
-    return is_writer ? strcspn(line->text, ":\n") : 0;
-}
-
-/* Of numbers that count reassembled and invalid packets, and chunks read to their end, of a tidy
- * schedule of invalid packets alone: how many bytes from here on. */
-static size_t get_uncounted(const char *text, bool is_tidy)
-{
-    static const char *const counts[] = {" 10=", " 3=", " 7=", " 8=", " 13=", " 14=", " 17="};
-    size_t counts_len = is_tidy ? 1 : sizeof(counts) / sizeof(*counts);
+    static const char *const counts[] = {
+        " 10=",     " 3=",         " 7=",  " 8=",           BYTES_OVERWRITTEN,
+        BYTES_READ, BYTES_CLEARED, " 17=", CHUNKS_DISCARDED};
+    size_t counts_len = all ? sizeof(counts) / sizeof(*counts) : 1;
 
     for (size_t i = 0; i < counts_len; i++) {
         if (strncmp(text, counts[i], strlen(counts[i])) == 0)
@@ -97,13 +113,17 @@ static size_t get_uncounted(const char *text, bool is_tidy)
     return 0;
 }
 
+static bool begins(const struct line *line, const char *with)
+{
+    return strncmp(line->text, with, strlen(with)) == 0;
+}
+
 static size_t copy_counted(const struct line *line, bool is_tidy, char ret_text[LINE_SHOWN])
 {
-    size_t i = behind_writer(line);
     size_t len = 0;
 
-    while (i < line->len && len < LINE_SHOWN) {
-        size_t uncounted = get_uncounted(line->text + i, is_tidy);
+    for (size_t i = 0; i < line->len && len < LINE_SHOWN;) {
+        size_t uncounted = get_uncounted(line->text + i, !is_tidy && begins(line, BUFFER_LINE));
 
         i += uncounted;
         if (uncounted == 0)
@@ -112,13 +132,53 @@ static size_t copy_counted(const struct line *line, bool is_tidy, char ret_text[
     return len;
 }
 
-static bool is_stats_same(const struct line *ours, const struct line *peers, bool is_tidy)
+static unsigned long get_count(const struct line *line, const char *name)
+{
+    const char *word = strstr(line->text, name);
+
+    return word == NULL || word > line->text + line->len ? 0
+                                                         : strtoul(word + strlen(name), NULL, 10);
+}
+
+/* The bit of the buffer of which a line of statistics tells; 0: it tells of none. */
+static unsigned long get_buffer(const struct line *line, const char *kind,
+                                const struct rules *rules)
+{
+    return begins(line, kind)
+               ? 1ul << (rules->session * BUFFERS + strtoul(line->text + strlen(kind), NULL, 10))
+               : 0;
+}
+
+/* Whether the rest of two lines about a buffer can follow from what was excused. A chunk that only
+ * the peer has given up was not overwritten unread, and is cleared instead; when it is committed
+ * again it is discarded. */
+static bool is_buffer_same(const struct line *ours, const struct line *peers, struct rules *rules)
+{
+    unsigned long discarded = get_count(ours, CHUNKS_DISCARDED);
+    unsigned long cleared = get_count(ours, BYTES_CLEARED);
+
+    if (get_count(peers, BYTES_READ) > get_count(ours, BYTES_READ))
+        rules->parted |= get_buffer(ours, BUFFER_LINE, rules);
+    if ((rules->parted & get_buffer(ours, BUFFER_LINE, rules)) == 0)
+        return discarded == get_count(peers, CHUNKS_DISCARDED) &&
+               cleared == get_count(peers, BYTES_CLEARED);
+    return discarded <= get_count(peers, CHUNKS_DISCARDED) &&
+           cleared + get_count(ours, BYTES_OVERWRITTEN) ==
+               get_count(peers, BYTES_CLEARED) + get_count(peers, BYTES_OVERWRITTEN);
+}
+
+static bool is_stats_same(const struct line *ours, const struct line *peers, struct rules *rules)
 {
     char a[LINE_SHOWN], b[LINE_SHOWN];
-    size_t len = copy_counted(ours, is_tidy, a);
+    size_t len;
 
-    return strncmp(ours->text, "  ", 2) == 0 && len == copy_counted(peers, is_tidy, b) &&
-           memcmp(a, b, len) == 0;
+    if (begins(ours, WRITER_LINE)) /* its sequence's number is not compared */
+        return begins(peers, WRITER_LINE) &&
+               is_text_same(ours, strcspn(ours->text, ":"), peers, strcspn(peers->text, ":"));
+    len = copy_counted(ours, rules->is_tidy, a);
+    return begins(ours, "  ") && len == copy_counted(peers, rules->is_tidy, b) &&
+           memcmp(a, b, len) == 0 &&
+           (rules->is_tidy || !begins(ours, BUFFER_LINE) || is_buffer_same(ours, peers, rules));
 }
 
 /* A packet of a producer: where what follows the sequence begins; 0: another line. */
@@ -133,28 +193,37 @@ static bool is_packet_same(const struct line *ours, const struct line *peers)
 {
     size_t a = behind_sequence(ours), b = behind_sequence(peers);
 
-    return a != 0 && b != 0 && ours->head - a == peers->head - b &&
-           memcmp(ours->text + a, peers->text + b, ours->head - a) == 0;
+    return a != 0 && b != 0 && is_text_same(ours, a, peers, b);
 }
 
-static bool is_line_same(const struct line *ours, const struct line *peers,
-                         const struct rules *rules)
+static bool is_line_same(const struct line *ours, const struct line *peers, struct rules *rules)
 {
-    if (rules->is_excused && (is_stats_same(ours, peers, rules->is_tidy) ||
-                              (!rules->is_tidy && is_packet_same(ours, peers))))
+    if (rules->is_excused &&
+        (is_stats_same(ours, peers, rules) || (!rules->is_tidy && is_packet_same(ours, peers))))
         return true;
-    return ours->head == peers->head && memcmp(ours->text, peers->text, ours->head) == 0 &&
+    return is_text_same(ours, 0, peers, 0) &&
            (ours->loss == peers->loss || is_loss_told(ours->loss, peers->loss) ||
             (!rules->is_tidy && forgive(ours->loss) == forgive(peers->loss)));
 }
 
-/* A packet of several fragments, or behind a gap: the peer may have taken it for broken, and says
- * so in its next. */
-static bool is_excusable(const struct line *line, const struct line *peers_next)
+/* Of a packet that shows one fragment: which; of another line 0, which no fragment is. */
+static unsigned long get_fragment(const struct line *line)
+{
+    const char *pos = line->text + behind_sequence(line);
+    char *end;
+
+    if (pos == line->text)
+        return 0;
+    (void)strtoul(pos, &end, 10); /* the size */
+    return strtoul(end, NULL, 10);
+}
+
+/* A packet of several fragments, or behind a gap: the peer may have taken it for broken. */
+static bool is_excusable(const struct line *line, const struct diff_schedule *schedule)
 {
     return behind_sequence(line) != 0 &&
            (memchr(line->text, '+', line->len) != NULL || (line->loss & LOSS_READ_GAP) != 0 ||
-            (peers_next->loss & LOSS_REASSEMBLY_GAP) != 0);
+            diff_schedule_is_part(schedule, get_fragment(line)));
 }
 
 static bool is_unreadable(const struct line *line)
@@ -169,19 +238,40 @@ static const char *behind(const struct line *line)
     return line->text + line->len + (line->text[line->len] == '\n');
 }
 
+static void note_session(const struct line *line, struct rules *rules)
+{
+    static const char *const verbs[] = {"read ", "stats ", "clone "};
+
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(*verbs); i++) {
+        if (begins(line, verbs[i]))
+            rules->session = (unsigned)strtoul(line->text + strlen(verbs[i]), NULL, 10) % SESSIONS;
+    }
+}
+
+/* A writer's commits to a buffer that parted: before or behind the one that filled it. */
+static bool is_uncertain(const struct line *line, const struct rules *rules)
+{
+    return (rules->parted & get_buffer(line, WRITER_LINE, rules)) != 0;
+}
+
 /* Goes on as long as both agree; true: to the end of both. */
-static bool walk(const char **ours, const char **peers, const struct rules *rules,
+static bool walk(const char **ours, const char **peers, struct rules *rules,
                  const char *shown[CONTEXT], unsigned *ret_lines)
 {
     while (**ours != 0 && **peers != 0) {
         struct line a = line_at(*ours), b = line_at(*peers);
 
+        note_session(&a, rules);
+        if (is_uncertain(&a, rules)) {
+            *ours = behind(&a);
+            continue;
+        }
         if (!is_line_same(&a, &b, rules)) {
-            if (rules->is_excused && is_unreadable(&b)) {
+            if (is_uncertain(&b, rules) || (rules->is_excused && is_unreadable(&b))) {
                 *peers = behind(&b);
                 continue;
             }
-            if (!rules->is_excused || rules->is_tidy || !is_excusable(&a, &b))
+            if (!rules->is_excused || rules->is_tidy || !is_excusable(&a, rules->schedule))
                 return false;
         } else {
             *peers = behind(&b);
@@ -192,10 +282,17 @@ static bool walk(const char **ours, const char **peers, const struct rules *rule
     return **ours == **peers;
 }
 
-enum diff_verdict diff_judge(const char *ours, const char *peers, bool is_tidy)
+static struct rules rules_of(const struct diff_schedule *schedule, bool is_excused)
+{
+    return (struct rules){
+        .schedule = schedule, .is_tidy = diff_schedule_is_tidy(schedule), .is_excused = is_excused};
+}
+
+enum diff_verdict diff_judge(const char *ours, const char *peers,
+                             const struct diff_schedule *schedule)
 {
     for (int is_excused = 0; is_excused <= 1; is_excused++) {
-        struct rules rules = {.is_tidy = is_tidy, .is_excused = is_excused != 0};
+        struct rules rules = rules_of(schedule, is_excused != 0);
         const char *shown[CONTEXT], *a = ours, *b = peers;
         unsigned lines = 0;
 
@@ -215,9 +312,10 @@ static void print_lines(const char *mark, const char *from, int lines)
     }
 }
 
-void diff_print_parting(const char *name, const char *ours, const char *peers, bool is_tidy)
+void diff_print_parting(const char *name, const char *ours, const char *peers,
+                        const struct diff_schedule *schedule)
 {
-    struct rules rules = {.is_tidy = is_tidy, .is_excused = true};
+    struct rules rules = rules_of(schedule, true);
     const char *shown[CONTEXT];
     unsigned lines = 0;
 

@@ -3,7 +3,7 @@
 #ifndef PFL_TESTS_DIFFERENTIAL_COMPARE_H
 #define PFL_TESTS_DIFFERENTIAL_COMPARE_H
 
-#include <stdbool.h>
+#include "tests/differential/schedule.h"
 
 enum diff_verdict {
     DIFF_SAME,
@@ -13,10 +13,12 @@ enum diff_verdict {
 
 /*
  * Line by line the same, but, of a schedule that is not tidy, for the differences that
- * docs/compatibility.md lists. `ours` is perfleetd's, `peers` the stock service's.
+ * docs/compatibility.md lists. `ours` is perfleetd's, `peers` the stock service's, of `schedule`.
  */
-enum diff_verdict diff_judge(const char *ours, const char *peers, bool is_tidy);
+enum diff_verdict diff_judge(const char *ours, const char *peers,
+                             const struct diff_schedule *schedule);
 /* Shows where two outcomes part on stdout. */
-void diff_print_parting(const char *name, const char *ours, const char *peers, bool is_tidy);
+void diff_print_parting(const char *name, const char *ours, const char *peers,
+                        const struct diff_schedule *schedule);
 
 #endif

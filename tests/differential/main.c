@@ -89,7 +89,6 @@ static void write_recorded(const struct job *job, const char *name,
 static enum diff_verdict compare(struct job *job, const struct diff_schedule *schedule,
                                  const char *name)
 {
-    bool is_tidy = diff_schedule_is_tidy(schedule);
     struct diff_text outcomes[SERVICES];
     enum diff_verdict verdict;
 
@@ -97,9 +96,10 @@ static enum diff_verdict compare(struct job *job, const struct diff_schedule *sc
         diff_text_init(&outcomes[i]);
         run_service(job, i, schedule, &outcomes[i]);
     }
-    verdict = diff_judge(diff_text_get(&outcomes[0]), diff_text_get(&outcomes[1]), is_tidy);
+    verdict = diff_judge(diff_text_get(&outcomes[0]), diff_text_get(&outcomes[1]), schedule);
     if (verdict == DIFF_DIFFERENT && name != NULL)
-        diff_print_parting(name, diff_text_get(&outcomes[0]), diff_text_get(&outcomes[1]), is_tidy);
+        diff_print_parting(name, diff_text_get(&outcomes[0]), diff_text_get(&outcomes[1]),
+                           schedule);
     if (name != NULL && job->dir != NULL)
         write_recorded(job, name, schedule, &outcomes[1]);
     for (int i = 0; i < SERVICES; i++)
@@ -147,7 +147,7 @@ static void step_record(struct job *job, const char *name, struct diff_schedule 
     diff_text_init(&again);
     run_service(job, 0, schedule, &outcome);
     run_service(job, 0, schedule, &again);
-    if (diff_judge(diff_text_get(&outcome), diff_text_get(&again), true) == DIFF_SAME)
+    if (strcmp(diff_text_get(&outcome), diff_text_get(&again)) == 0)
         write_recorded(job, name, schedule, &outcome);
     else
         printf("%s: not recorded, it comes out differently each time\n", name);
@@ -158,16 +158,15 @@ static void step_record(struct job *job, const char *name, struct diff_schedule 
 static void step_replay(struct job *job, const char *name, struct diff_schedule *schedule,
                         const char *recorded)
 {
-    bool is_tidy = diff_schedule_is_tidy(schedule);
     struct diff_text outcome;
 
     diff_text_init(&outcome);
     run_service(job, 0, schedule, &outcome);
-    if (diff_judge(diff_text_get(&outcome), recorded, is_tidy) == DIFF_DIFFERENT)
+    if (diff_judge(diff_text_get(&outcome), recorded, schedule) == DIFF_DIFFERENT)
         run_service(job, 0, schedule, &outcome); /* once more: the machine may have slept */
-    if (diff_judge(diff_text_get(&outcome), recorded, is_tidy) == DIFF_DIFFERENT) {
+    if (diff_judge(diff_text_get(&outcome), recorded, schedule) == DIFF_DIFFERENT) {
         job->differences++;
-        diff_print_parting(name, diff_text_get(&outcome), recorded, is_tidy);
+        diff_print_parting(name, diff_text_get(&outcome), recorded, schedule);
     }
     diff_text_fini(&outcome);
 }
