@@ -7,7 +7,8 @@
  * pointers hold; slots of forgotten ones are used again.
  * Failures: an addition fails without effect when memory or slots run out. Everything else
  * cannot fail, because room is made when a sequence is added.
- * Limits: 2^24 - 2 sequences with records; of those without, 1024 to 1152.
+ * Limits: 2^24 - 2 sequences with records; of those without, 1024 to 1152; of forgotten ones the
+ * usage of PFL_USAGE_BOOK_MAX.
  */
 #include "service/buffer/sequence_table.h"
 
@@ -30,6 +31,7 @@ void pfl_sequence_table_fini(struct pfl_sequence_table *self)
     pfl_mem_free(self->blocks);
     pfl_mem_free(self->free_slots);
     pfl_mem_free(self->index);
+    pfl_usage_book_fini(&self->forgotten);
     pfl_sequence_table_init(self);
 }
 
@@ -74,7 +76,8 @@ int pfl_sequence_table_copy(struct pfl_sequence_table *self, const struct pfl_se
     self->blocks = pfl_mem_calloc(from->blocks_capacity, sizeof(struct pfl_sequence *));
     self->free_slots = pfl_mem_calloc(slots, sizeof(*self->free_slots));
     if (self->index == NULL || self->blocks == NULL || self->free_slots == NULL ||
-        copy_blocks(self, from) != 0) {
+        copy_blocks(self, from) != 0 ||
+        pfl_usage_book_copy(&self->forgotten, &from->forgotten) != 0) {
         pfl_sequence_table_fini(self);
         return PFL_ENOMEM;
     }
@@ -221,6 +224,7 @@ int pfl_sequence_table_add(struct pfl_sequence_table *self,
 
     seq = pfl_sequence_table_at(self, slot);
     *seq = (struct pfl_sequence){.slot = slot, .source = *source};
+    (void)pfl_usage_book_take(&self->forgotten, key, &seq->source.usage);
     self->index[probe(self, key)] = slot + 1u;
     self->count++;
     self->recent = seq;
@@ -260,6 +264,7 @@ static void forget(struct pfl_sequence_table *self, struct pfl_sequence *seq)
     assert(seq->first == 0);
     pfl_sequence_table_mark_filled(self, seq);
     remove_from_index(self, probe(self, key_of(seq)));
+    pfl_usage_book_put(&self->forgotten, key_of(seq), &seq->source.usage);
     self->free_slots[self->free_len++] = seq->slot;
     self->count--;
     if (self->recent == seq)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sequences of one trace buffer, by (producer, writer) and by slot. Those without records are
- * kept for a while, because their last chunk id tells a gap; the oldest of them are forgotten.
+ * kept for a while, because their last chunk id tells a gap; the oldest of them are forgotten but
+ * for what they committed.
  */
 #ifndef PFL_SERVICE_SEQUENCE_TABLE_H
 #define PFL_SERVICE_SEQUENCE_TABLE_H
 
 #include "service/buffer/sequence.h"
+#include "service/buffer/usage_book.h"
 
 #define PFL_SEQUENCES_KEPT_EMPTY 1024u
 /* Forgetting starts past this and goes down to PFL_SEQUENCES_KEPT_EMPTY. */
@@ -27,7 +29,8 @@ struct pfl_sequence_table {
     uint32_t index_capacity;
     struct pfl_list empties; /* least recently emptied first */
     uint32_t empties_len;
-    struct pfl_sequence *recent; /* the one found last */
+    struct pfl_usage_book forgotten; /* of what was forgotten: its usage */
+    struct pfl_sequence *recent;     /* the one found last */
 };
 
 void pfl_sequence_table_init(struct pfl_sequence_table *self);

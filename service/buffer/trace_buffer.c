@@ -205,6 +205,8 @@ static void rewrite_in_place(struct pfl_trace_buffer *self, struct pfl_record *r
     pfl_record_set_payload_bytes(rec, in->valid_bytes);
     pfl_record_set_flags(rec, flags | in->flags);
     memcpy(pfl_record_payload(rec), in->chunk->payload, in->valid_bytes);
+    if (rec->consumed_bytes != 0)
+        pfl_record_set_resized(rec); /* reading goes on where another copy had a fragment's end */
     self->stats.chunks_rewritten++;
 }
 
@@ -363,6 +365,8 @@ static void store(struct pfl_trace_buffer *self, struct pfl_sequence *seq,
     rec->consumed_bytes = (uint16_t)in->skip_bytes;
     pfl_record_set_flags(rec, in->flags);
     pfl_record_set_payload_bytes(rec, in->valid_bytes);
+    if (in->skip_bytes != 0)
+        pfl_record_set_resized(rec); /* as in rewrite_in_place */
     pfl_trace_ring_copy(ring, pfl_record_payload(rec), in->chunk->payload, in->valid_bytes);
 
     spot.steps = UINT32_MAX; /* it was searched for already, and paid */
@@ -583,5 +587,15 @@ void pfl_trace_buffer_each_source(const struct pfl_trace_buffer *self,
     for (uint32_t i = 0; i < table->index_capacity; i++) {
         if (table->index[i] != 0)
             each(user, &pfl_sequence_table_at(table, table->index[i] - 1u)->source);
+    }
+    for (uint32_t i = 0; i < table->forgotten.len; i++) {
+        const struct pfl_usage_entry *entry = &table->forgotten.entries[i];
+        const struct pfl_trace_buffer_source source = {
+            .producer_id = (uint16_t)(entry->key >> 16),
+            .writer_id = (uint16_t)entry->key,
+            .usage = entry->usage,
+        };
+
+        each(user, &source);
     }
 }

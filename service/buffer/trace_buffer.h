@@ -169,7 +169,8 @@ void pfl_trace_buffer_stats_get(const struct pfl_trace_buffer *self,
                                 struct pfl_trace_buffer_stats *ret_stats);
 /* Of its size, what was filled: all of it once a ring went round. */
 uint64_t pfl_trace_buffer_get_used_bytes(const struct pfl_trace_buffer *self);
-/* Calls `each` for every sequence that ever wrote and is still known, in no order. */
+/* Calls `each` for every sequence that ever wrote, in no order. Of one that was forgotten there are
+ * its ids and its usage. */
 void pfl_trace_buffer_each_source(const struct pfl_trace_buffer *self,
                                   void (*each)(void *user, const struct pfl_trace_buffer_source *s),
                                   void *user);

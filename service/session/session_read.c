@@ -27,8 +27,8 @@
 #include "service/session/trigger.h"
 
 #define PACKETS_MAX_BYTES (8u << 20)
-#define STATS_ROOM_BYTES  100000u
-#define PROVENANCE_MAX    65536u /* bytes */
+#define STATS_ROOM_BYTES  (2u << 20)    /* of writers, some 45,000 */
+#define PROVENANCE_MAX    (512u * 1024) /* bytes, likewise */
 #define READ_AHEAD_BYTES  (512u * 1024)
 #define FILL_STEP_BYTES   (64u * 1024)
 

@@ -219,6 +219,60 @@ static void stats_need_a_session(void **state)
     pfl_kit_reply_free(&reply);
 }
 
+#define WRITERS 5000u
+
+/* A packet of each, in a buffer that has room for few of them. */
+static void let_many_write(void)
+{
+    static const uint8_t payload[] = {4, 0x0a, 2, 'h', 'i'};
+    const struct pfl_session *session =
+        PFL_CONTAINER_OF(kit.service.sessions.next, struct pfl_session, node);
+    struct pfl_trace_buffer_chunk chunk = {.producer_id = 1,
+                                           .fragments = 1,
+                                           .is_complete = true,
+                                           .payload = payload,
+                                           .payload_bytes = sizeof(payload)};
+
+    for (uint16_t w = 1; w <= WRITERS; w++) {
+        chunk.writer_id = w;
+        pfl_trace_buffer_commit(session->buffers[0].ring, &chunk);
+    }
+}
+
+/* How many fields are at the end of `path` (which ends in 0), beginning in `bytes`. */
+static unsigned count_fields(struct pfl_span bytes, const uint32_t *path)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_field f;
+    unsigned count = 0;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == path[0])
+            count += path[1] == 0 ? 1 : count_fields(f.bytes, path + 1);
+    }
+    return count;
+}
+
+static void every_writer_is_told_in_the_trace_and_as_many_as_fit_in_a_frame_by_request(void **state)
+{
+    static const uint32_t in_stats[] = {1, 35, 18, 0};
+    static const uint32_t in_provenance[] = {1, 124, 2, 1, 0};
+    static const uint32_t in_reply[] = {1, 18, 0};
+    struct pfl_kit_reply reply;
+    struct pfl_buf trace;
+
+    (void)state;
+    (void)pfl_kit_consumer_enable(&consumer, "buffers { size_kb: 16 }");
+    let_many_write();
+    reply = pfl_kit_client_expect(&consumer, call(KIT_STATS), true, false);
+    assert_in_range(count_fields(pfl_span_of(reply.body, reply.body_len), in_reply), 2000, WRITERS);
+    pfl_kit_reply_free(&reply);
+    pfl_kit_client_read_trace(&consumer, call(KIT_READ), &trace);
+    assert_int_equal(count_fields(pfl_buf_get(&trace), in_stats), WRITERS);
+    assert_int_equal(count_fields(pfl_buf_get(&trace), in_provenance), WRITERS);
+    pfl_buf_fini(&trace);
+}
+
 static void observing_ends_with_a_new_call_or_an_empty_list(void **state)
 {
     uint64_t first = pfl_kit_client_call(&consumer, KIT_OBSERVE, (struct pfl_kit_args){2, 0, NULL});
@@ -498,6 +552,7 @@ int main(void)
         TEST(reading_without_session_is_one_empty_frame),
         TEST(the_first_pass_tells_everything_and_the_next_only_what_is_new),
         TEST(stats_need_a_session),
+        TEST(every_writer_is_told_in_the_trace_and_as_many_as_fit_in_a_frame_by_request),
         TEST(observing_ends_with_a_new_call_or_an_empty_list),
         TEST(instance_changes_of_one_turn_come_in_one_message),
         TEST(absent_features_answer_as_the_protocol_fails_them),
