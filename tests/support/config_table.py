@@ -9,7 +9,8 @@ NAME is `perfetto` or `perfleetd`. The table's scenarios begin with a line
     [what it is about] OPTION...
 Options: field=NAME, which a refusal by perfleetd has to name; root, for other users' connections;
 own="WHY": perfleetd does otherwise than Perfetto, so that it has a recording of its own, and WHY
-is in docs/compatibility.md too; kills: Perfetto's service ends, so it is spared. Then steps, one a line, lines with four spaces go on:
+is in docs/compatibility.md too; kills: Perfetto's service ends, so it is spared; any-order: a timer
+ends the session, and what each connection is told of it may be seen in any order. Then steps, one a line, lines with four spaces go on:
     a: CONFIG       EnableTracing on connection a, in text format; `a fd:` with a descriptor;
                     $DIR is a directory of the test's own. A name with `!` is of another user
     a VERB [ARG]    start, disable, free, flush, read, close, state, detach KEY, attach KEY, observe MASK,
@@ -259,7 +260,8 @@ def complaints(options, name, lines, recorded):
     if recorded is None:
         return ["nothing is recorded"]
     out = []
-    if plain(lines) != plain(recorded):
+    in_order = sorted if "any-order" in options else list
+    if in_order(plain(lines)) != in_order(plain(recorded)):
         out += ["expected: " + line for line in recorded] + ["got:      " + line for line in lines]
     if name == "perfleetd" and options.get("field"):
         said = [line for line in lines if "refused: " in line]
