@@ -271,6 +271,26 @@ static void forget(struct pfl_sequence_table *self, struct pfl_sequence *seq)
         self->recent = NULL;
 }
 
+void pfl_sequence_table_each(const struct pfl_sequence_table *self,
+                             void (*each)(void *user, const struct pfl_trace_buffer_source *s),
+                             void *user)
+{
+    for (uint32_t i = 0; i < self->index_capacity; i++) {
+        if (self->index[i] != 0)
+            each(user, &pfl_sequence_table_at(self, self->index[i] - 1u)->source);
+    }
+    for (uint32_t i = 0; i < self->forgotten.len; i++) {
+        const struct pfl_usage_entry *entry = &self->forgotten.entries[i];
+        const struct pfl_trace_buffer_source source = {
+            .producer_id = (uint16_t)(entry->key >> 16),
+            .writer_id = (uint16_t)entry->key,
+            .usage = entry->usage,
+        };
+
+        each(user, &source);
+    }
+}
+
 void pfl_sequence_table_trim(struct pfl_sequence_table *self)
 {
     if (self->empties_len <= PFL_SEQUENCES_MAX_EMPTY)

@@ -57,6 +57,10 @@ void pfl_sequence_table_mark_filled(struct pfl_sequence_table *self, struct pfl_
 void pfl_sequence_table_mark_empty(struct pfl_sequence_table *self, struct pfl_sequence *seq);
 /* Forgets the oldest empty sequences when there are too many; pointers to them end here. */
 void pfl_sequence_table_trim(struct pfl_sequence_table *self);
+/* As pfl_trace_buffer_each_source says. */
+void pfl_sequence_table_each(const struct pfl_sequence_table *self,
+                             void (*each)(void *user, const struct pfl_trace_buffer_source *s),
+                             void *user);
 
 static inline struct pfl_sequence *pfl_sequence_table_at(const struct pfl_sequence_table *self,
                                                          uint32_t slot)

@@ -582,20 +582,5 @@ void pfl_trace_buffer_each_source(const struct pfl_trace_buffer *self,
                                   void (*each)(void *user, const struct pfl_trace_buffer_source *s),
                                   void *user)
 {
-    const struct pfl_sequence_table *table = &self->sequences;
-
-    for (uint32_t i = 0; i < table->index_capacity; i++) {
-        if (table->index[i] != 0)
-            each(user, &pfl_sequence_table_at(table, table->index[i] - 1u)->source);
-    }
-    for (uint32_t i = 0; i < table->forgotten.len; i++) {
-        const struct pfl_usage_entry *entry = &table->forgotten.entries[i];
-        const struct pfl_trace_buffer_source source = {
-            .producer_id = (uint16_t)(entry->key >> 16),
-            .writer_id = (uint16_t)entry->key,
-            .usage = entry->usage,
-        };
-
-        each(user, &source);
-    }
+    pfl_sequence_table_each(&self->sequences, each, user);
 }

@@ -302,21 +302,15 @@ static void a_loss_is_remembered_while_the_sequence_is_empty(void **state)
     kit_expect_end(fx.buffer);
 }
 
-/* One packet of each writer, read. */
-static void come_and_go(uint16_t first, uint16_t last)
+static void only_the_latest_empty_sequences_are_remembered(void **state)
 {
-    for (uint16_t w = first; w <= last; w++) {
+    (void)state;
+    for (uint16_t w = 1; w <= PFL_SEQUENCES_MAX_EMPTY + 2; w++) {
         kit_commit(fx.buffer, w, 0, 0, 'a', 10);
         begin();
         kit_expect(fx.buffer, 'a', 10, 0);
         kit_expect_end(fx.buffer);
     }
-}
-
-static void only_the_latest_empty_sequences_are_remembered(void **state)
-{
-    (void)state;
-    come_and_go(1, PFL_SEQUENCES_MAX_EMPTY + 2);
     /* The last commit met one more than may stay. */
     kit_commit(fx.buffer, 1, 7, 0, 'b', 10); /* forgotten: no gap is seen */
     kit_commit(fx.buffer, PFL_SEQUENCES_MAX_EMPTY, 7, 0, 'c', 10);
@@ -519,43 +513,6 @@ static void used_payload_bytes_are_counted_by_size(void **state)
     assert_int_equal(source.usage.sums[PFL_USAGE_BOUNDS], 20004);
 }
 
-#define WRITERS (2 * PFL_SEQUENCES_MAX_EMPTY)
-
-static void count_chunks(void *user, const struct pfl_trace_buffer_source *source)
-{
-    uint32_t *chunks = user;
-
-    assert_in_range(source->writer_id, 1, WRITERS);
-    assert_int_equal(chunks[source->writer_id], 0); /* each once */
-    for (size_t i = 0; i <= PFL_USAGE_BOUNDS; i++)
-        chunks[source->writer_id] += source->usage.counts[i];
-}
-
-static void assert_chunks(const struct pfl_trace_buffer *buffer)
-{
-    uint32_t chunks[WRITERS + 1] = {0};
-
-    pfl_trace_buffer_each_source(buffer, count_chunks, chunks);
-    for (uint16_t w = 1; w <= WRITERS; w++)
-        assert_int_equal(chunks[w], w == 1 ? 2 : 1);
-}
-
-static void what_forgotten_writers_committed_is_told_also_by_a_clone(void **state)
-{
-    struct pfl_trace_buffer *clone;
-
-    (void)state;
-    come_and_go(1, WRITERS);
-    kit_commit(fx.buffer, 1, 7, 0, 'b', 10); /* one of them comes back */
-    assert_chunks(fx.buffer);
-    assert_int_equal(pfl_trace_buffer_clone(fx.buffer, &clone), 0);
-    assert_chunks(clone);
-    pfl_trace_buffer_free(clone);
-    assert_int_equal(pfl_trace_buffer_take(fx.buffer, &clone), 0);
-    assert_chunks(clone);
-    pfl_trace_buffer_free(clone);
-}
-
 static int use_a_buffer(void *arg)
 {
     struct pfl_trace_buffer_conf conf = {.size_bytes = 65536};
@@ -617,7 +574,6 @@ int main(void)
         ROW(a_chunk_that_no_record_can_hold_is_a_violation),
         ROW(a_pass_goes_on_with_the_oldest_chunk_when_its_place_is_overwritten),
         ROW(used_payload_bytes_are_counted_by_size),
-        ROW(what_forgotten_writers_committed_is_told_also_by_a_clone),
         ROW(every_allocation_may_fail),
     };
 

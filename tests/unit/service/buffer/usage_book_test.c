@@ -6,8 +6,9 @@
 
 #include <cmocka.h>
 
-#include "service/buffer/usage_book.h"
+#include "service/buffer/sequence_table.h"
 #include "tests/support/sweep.h"
+#include "tests/unit/service/buffer/buffer_kit.h"
 
 static struct pfl_usage_book book;
 
@@ -93,6 +94,50 @@ static void without_memory_a_writer_is_not_remembered_and_nothing_else_happens(v
     pfl_sweep(fill_a_book, NULL, true);
 }
 
+#define WRITERS (2 * PFL_SEQUENCES_MAX_EMPTY)
+
+static void count_chunks(void *user, const struct pfl_trace_buffer_source *source)
+{
+    uint32_t *chunks = user;
+
+    assert_in_range(source->writer_id, 1, WRITERS);
+    assert_int_equal(chunks[source->writer_id], 0); /* each once */
+    for (size_t i = 0; i <= PFL_USAGE_BOUNDS; i++)
+        chunks[source->writer_id] += source->usage.counts[i];
+}
+
+static void assert_chunks(const struct pfl_trace_buffer *buffer)
+{
+    uint32_t chunks[WRITERS + 1] = {0};
+
+    pfl_trace_buffer_each_source(buffer, count_chunks, chunks);
+    for (uint16_t w = 1; w <= WRITERS; w++)
+        assert_int_equal(chunks[w], w == 1 ? 2 : 1);
+}
+
+static void what_forgotten_writers_committed_is_told_also_by_a_clone(void **state)
+{
+    struct pfl_trace_buffer *buffer = kit_buffer(65536, PFL_FILL_RING_BUFFER);
+    struct pfl_trace_buffer *clone;
+
+    (void)state;
+    for (uint16_t w = 1; w <= WRITERS; w++) { /* each comes and goes */
+        kit_commit(buffer, w, 0, 0, 'a', 10);
+        pfl_trace_buffer_begin_read(buffer);
+        kit_expect(buffer, 'a', 10, 0);
+        kit_expect_end(buffer);
+    }
+    kit_commit(buffer, 1, 7, 0, 'b', 10); /* one of them comes back */
+    assert_chunks(buffer);
+    assert_int_equal(pfl_trace_buffer_clone(buffer, &clone), 0);
+    assert_chunks(clone);
+    pfl_trace_buffer_free(clone);
+    assert_int_equal(pfl_trace_buffer_take(buffer, &clone), 0);
+    assert_chunks(clone);
+    pfl_trace_buffer_free(clone);
+    pfl_trace_buffer_free(buffer);
+}
+
 #define ROW(name) cmocka_unit_test_teardown(name, teardown)
 
 int main(void)
@@ -100,6 +145,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ROW(what_is_put_is_taken_once),
         ROW(writers_past_the_limit_are_not_remembered),
+        ROW(what_forgotten_writers_committed_is_told_also_by_a_clone),
         ROW(without_memory_a_writer_is_not_remembered_and_nothing_else_happens),
     };
 
