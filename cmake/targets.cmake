@@ -32,7 +32,7 @@ function(pfl_unit_test name)
     set_target_properties(${name} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
     add_test(NAME unit.${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-    set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 120)
+    set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 600)
 endfunction()
 
 function(pfl_fuzz name)
@@ -54,5 +54,5 @@ function(pfl_fuzz name)
     endif()
     add_test(NAME fuzz.${name}
         COMMAND ${name} ${args} ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name})
-    set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz TIMEOUT 120)
+    set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz TIMEOUT 600)
 endfunction()

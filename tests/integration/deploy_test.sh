@@ -36,7 +36,7 @@ check "perfleet-relay: the same, and reload, with the manager at an abstract nam
 check "perfleet-agent: readiness, watchdog, reload" managed agent
 check "perfleet-probes: readiness and watchdog" managed probes
 check "without a watchdog there are no signs of life" \
-    bash -c "! $MANAGER ready,alive -- '$BIN/perfleetd' --producer-socket '$WORK/p2' --consumer-socket '$WORK/c2'"
+    $MANAGER ready,silent,stop -- "$BIN/perfleetd" --producer-socket "$WORK/p2" --consumer-socket "$WORK/c2"
 check "a relay refuses a second socket" says "listens on one socket" \
     $MANAGER --listen a=127.0.0.1:0 --listen b=127.0.0.1:0 ready -- "${relay[@]}"
 check "and one that is not TCP" says "listens on TCP" \

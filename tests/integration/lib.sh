@@ -22,15 +22,8 @@ FAILED=0
 JOBS=()
 
 cleanup() {
-    local job
     pfl_hosts_fini
-    for job in "${JOBS[@]}"; do kill "$job" 2>/dev/null; done
-    for job in "${JOBS[@]}"; do wait "$job" 2>/dev/null; done
-    if [ -e "$WORK/.started" ]; then # and what a claim started, in a shell of its own
-        while read -r job; do
-            case $(tr '\0' ' ' 2>/dev/null <"/proc/$job/cmdline") in *perfleet*) kill "$job" ;; esac
-        done <"$WORK/.started"
-    fi
+    end_jobs
     umount "$WORK"/*.mnt 2>/dev/null
     if [ "$FAILED" -ne 0 ]; then
         for log in "$WORK"/*.log "$WORK"/*/*.log; do
@@ -41,6 +34,32 @@ cleanup() {
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
+
+# Ends everything that was started, and waits for it: also what a claim started, in a shell of its own.
+end_jobs() {
+    local job since
+    touch "$WORK/.started"
+    while read -r job since; do ! is_that_job "$job" "$since" || kill "$job" 2>/dev/null; done <"$WORK/.started"
+    for job in "${JOBS[@]}"; do
+        grep -q "^$job " "$WORK/.started" || kill "$job" 2>/dev/null
+        wait "$job" 2>/dev/null
+    done
+    while read -r job since; do wait_for 60 job_has_ended "$job" "$since"; done <"$WORK/.started"
+    JOBS=()
+    : >"$WORK/.started"
+}
+# Is it there, and not another one that has got its number since?
+is_that_job() {
+    [ -n "$2" ] && [ "$(begin_of "$1")" = "$2" ]
+}
+job_has_ended() { ! is_that_job "$@"; }
+# When a process began; nothing when it has ended.
+begin_of() {
+    local stat
+    { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 0
+    read -r -a stat <<<"${stat##*) }"
+    [ "${stat[0]}" = Z ] || echo "${stat[19]}"
+}
 
 # check CLAIM CMD...: the claim holds when the command succeeds; its output is shown when not.
 check() {
@@ -76,17 +95,16 @@ skip() {
     echo "ok $CLAIMS - $1 # SKIP $2"
 }
 
-# Ends everything that was started, so that leak checks speak up, and asks the sanitizers.
 no_sanitizer_spoke() {
-    local job
-    for job in "${JOBS[@]}"; do kill "$job" 2>/dev/null; done
-    for job in "${JOBS[@]}"; do wait "$job" 2>/dev/null; done
-    JOBS=()
     ! grep -hE 'Sanitizer|runtime error:|Assertion' "$WORK"/*.log
 }
 
+# Everything is ended before the sanitizers are asked: leaks are told at a program's end.
 finish() {
-    [ ${#JOBS[@]} -eq 0 ] || check "no sanitizer and no assertion complained" no_sanitizer_spoke
+    if [ ${#JOBS[@]} -ne 0 ] || [ -e "$WORK/.started" ]; then
+        end_jobs
+        check "no sanitizer and no assertion complained" no_sanitizer_spoke
+    fi
     echo "1..$CLAIMS"
     [ "$FAILED" -eq 0 ] || exit 1
     exit 0
@@ -115,7 +133,7 @@ start() {
     "$@" >>"$WORK/$name.log" 2>&1 </dev/null &
     STARTED=$!
     JOBS+=("$STARTED")
-    echo "$STARTED" >>"$WORK/.started"
+    echo "$STARTED $(begin_of "$STARTED")" >>"$WORK/.started"
 }
 
 is_alive() {
@@ -136,8 +154,9 @@ use_service() {
     export PERFETTO_CONSUMER_SOCK_NAME=$WORK/$1/consumer.sock
 }
 
+# Waits for what must come: wait_for SECONDS CMD...; a slow machine has a minute at least.
 wait_for() {
-    pfl_wait_for "$@"
+    pfl_wait_for $(($1 < 60 ? 60 : $1)) "${@:2}"
 }
 
 # Waits until COUNT data sources called NAME are registered at the service in use.

@@ -57,7 +57,7 @@ start_cutter() { # NAME TARGET [ARGS]: CUTTER_ADDR, CUTTER_PID
 operator() {
     local addr=$1 who=$2
     shift 2
-    timeout 120 "$CLIENT" "$addr" test "$WORK/pki/ca.pem" "$WORK/pki/$who.pem" "$WORK/pki/$who.key" "$@"
+    timeout 600 "$CLIENT" "$addr" test "$WORK/pki/ca.pem" "$WORK/pki/$who.pem" "$WORK/pki/$who.key" "$@"
 }
 me() { operator "$RELAY_ADDR" operator-me "$@"; }
 not() { ! "$@"; }
@@ -133,7 +133,7 @@ check "it was resumed, too" test "$(resumes_of "$WORK/echo.err")" -ge 2
 client_to() { # NAME MODE ARGS: in the background, output in NAME.out, words in NAME.err; CLIENT_PID
     local name=$1
     shift
-    timeout 120 "$CLIENT" "$RELAY_ADDR" test "$WORK/pki/ca.pem" "$WORK/pki/operator-me.pem" \
+    timeout 600 "$CLIENT" "$RELAY_ADDR" test "$WORK/pki/ca.pem" "$WORK/pki/operator-me.pem" \
         "$WORK/pki/operator-me.key" "$@" >"$WORK/$name.out" 2>"$WORK/$name.err" </dev/null &
     CLIENT_PID=$!
 }
@@ -232,7 +232,7 @@ pki host e
 start_agent e "$FAKE" "$WORK/echo.sock"
 check "and says the agent" wait_for 20 grep -q 'does not make a relay' "$WORK/agent-e.log"
 # Revoked in mid stream: that one goes, others stay.
-timeout 60 "$CLIENT" "$RELAY_ADDR" test "$WORK/pki/ca.pem" "$WORK/pki/operator-other.pem" \
+timeout 600 "$CLIENT" "$RELAY_ADDR" test "$WORK/pki/ca.pem" "$WORK/pki/operator-other.pem" \
     "$WORK/pki/operator-other.key" stall long 2000 >/dev/null 2>"$WORK/revoked.err" </dev/null &
 REVOKED=$!
 client_to stays stall long

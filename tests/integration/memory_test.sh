@@ -15,17 +15,19 @@ rss_below() { # MiB
     kb=$(awk '/^VmRSS/ { print $2 }' "/proc/$service/status")
     [ "$kb" -lt $(($1 * 1024)) ] || { echo "$kb KiB resident"; return 1; }
 }
-# Records in the background with a buffer of so many KiB until told to stop.
+# A session is left running, with a buffer of so many KiB, and thrown away.
+ONE=(--host "one=unix:$WORK/one/consumer.sock")
 recording_start() {
     config "$WORK/c.pbtx" 0 "$1"
-    start record "$BIN/perfleet" record -c "$WORK/c.pbtx" -o "$WORK/t.pftrace" \
-        --host "one=unix:$WORK/one/consumer.sock"
-    wait_for 20 grep -q 'recording until' "$WORK/record.log"
+    "$BIN/perfleet" start memory -c "$WORK/c.pbtx" "${ONE[@]}" >/dev/null
 }
 recording_stop() {
-    kill -INT "$STARTED"
-    wait "$STARTED"
-    : >"$WORK/record.log"
+    "$BIN/perfleet" kill memory "${ONE[@]}" >/dev/null
+}
+# figure_is_above NAME N: of the recording's buffer
+figure_is_above() {
+    "$BIN/perfleet" stats memory "${ONE[@]}" --json |
+        python3 -c 'import json, sys; sys.exit(json.load(sys.stdin)[0]["buffers"][0][sys.argv[1]] <= int(sys.argv[2]))' "$@"
 }
 
 check "idle, it is below 8 MiB" rss_below 8
@@ -34,7 +36,7 @@ example=$STARTED
 check "the example registers" wait_for_source "$EXAMPLE_SOURCE" 1
 check "with a producer connected, it is below 8 MiB" rss_below 8
 recording_start 524288 || check "a recording with 512 MiB of buffer starts" false
-sleep 1
+wait_for 20 figure_is_above written_bytes 1000
 check "hardly filled, the buffer costs next to nothing" rss_below 12
 recording_stop
 kill "$example"
@@ -42,7 +44,7 @@ kill "$example"
 start flood "$BIN/perfleet-example" --rate 0 --size 500 --policy stall
 check "a producer that writes flat out registers" wait_for_source "$EXAMPLE_SOURCE" 1
 recording_start 65536 || check "a recording with 64 MiB of ring starts" false
-sleep 3
+wait_for 60 figure_is_above written_bytes $((2 * 65536 * 1024))
 check "its ring full and lapped, the service is below 64 + 10 MiB" rss_below 74
 recording_stop
 check "the recording over, it is below 10 MiB again" wait_for 10 rss_below 10

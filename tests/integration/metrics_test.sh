@@ -18,10 +18,10 @@ files() { echo "--ca $D/ca.pem --crl $D/crl.pem --cert $D/$1.pem --key $D/$1.key
 # scrape PORT OUT [CERT [FOLDER]]: prints the status
 scrape() {
     local who=${3:-operator-me} pki=${4:-$D}
-    curl -sS -m 5 -o "$2" -w '%{http_code}\n' --cacert "$D/ca.pem" --cert "$pki/$who.pem" --key "$pki/$who.key" \
+    curl -sS -m 60 -o "$2" -w '%{http_code}\n' --cacert "$D/ca.pem" --cert "$pki/$who.pem" --key "$pki/$who.key" \
         "https://127.0.0.1:$1/metrics"
 }
-local_scrape() { curl -sS -m 5 -o "$2" -w '%{http_code}\n' --unix-socket "$WORK/$1.metrics" "http://localhost${3:-/metrics}"; }
+local_scrape() { curl -sS -m 60 -o "$2" -w '%{http_code}\n' --unix-socket "$WORK/$1.metrics" "http://localhost${3:-/metrics}"; }
 relay_says() { local_scrape relay "$WORK/now" >/dev/null && [ "$("${METRICS[@]}" value "$WORK/now" "$1")" = "$2" ]; }
 agent_says() { local_scrape agent "$WORK/now" >/dev/null && [ "$("${METRICS[@]}" value "$WORK/now" "$1")" = "$2" ]; }
 agent_is_above() { local_scrape agent "$WORK/now" >/dev/null && is_more "$("${METRICS[@]}" value "$WORK/now" "$1")" "$2" >/dev/null; }
@@ -63,22 +63,22 @@ for door in "relay $R" "agent $A"; do
     check "a host's certificate gets nothing of the ${door% *}" not scrape "${door#* }" "$WORK/no" host-one
     check "nor does a relay's" not scrape "${door#* }" "$WORK/no" relay-meet
     check "nor an operator of another authority" not scrape "${door#* }" "$WORK/no" operator-me "$WORK/other"
-    check "nor anybody without a certificate" not curl -sSk -m 5 -o "$WORK/no" "https://127.0.0.1:${door#* }/metrics"
-    check "nor in the clear" not curl -sS -m 5 -o "$WORK/no" "http://127.0.0.1:${door#* }/metrics"
+    check "nor anybody without a certificate" not curl -sSk -m 60 -o "$WORK/no" "https://127.0.0.1:${door#* }/metrics"
+    check "nor in the clear" not curl -sS -m 60 -o "$WORK/no" "http://127.0.0.1:${door#* }/metrics"
 done
 check "nothing was given to them" eval '[ ! -s "$WORK/no" ]'
 check "the log says who was refused" grep -q 'scraper-refused: uri="\?perfleet://test/host/one' "$WORK/relay.log"
 
 # ---- requests
 check "another path is 404" says '^404$' local_scrape relay "$WORK/no" /
-check "another method is 405" says '^405$' curl -sS -m 5 -o "$WORK/no" -w '%{http_code}\n' -X DELETE \
+check "another method is 405" says '^405$' curl -sS -m 60 -o "$WORK/no" -w '%{http_code}\n' -X DELETE \
     --unix-socket "$WORK/relay.metrics" http://localhost/metrics
-check "a body is 400" says '^400$' curl -sS -m 5 -o "$WORK/no" -w '%{http_code}\n' -d x -X GET \
+check "a body is 400" says '^400$' curl -sS -m 60 -o "$WORK/no" -w '%{http_code}\n' -d x -X GET \
     --unix-socket "$WORK/relay.metrics" http://localhost/metrics
-check "a head of 9000 bytes is 431" says '^431$' curl -sS -m 5 -o "$WORK/no" -w '%{http_code}\n' \
+check "a head of 9000 bytes is 431" says '^431$' curl -sS -m 60 -o "$WORK/no" -w '%{http_code}\n' \
     -H "X: $(printf 'x%.0s' {1..9000})" --unix-socket "$WORK/relay.metrics" http://localhost/metrics
 check "more than HTTP is 400" says '400 Bad Request' \
-    bash -c "printf 'nonsense\r\n\r\n' | timeout 5 python3 -c '
+    bash -c "printf 'nonsense\r\n\r\n' | timeout 60 python3 -c '
 import socket, sys
 s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.sendall(sys.stdin.buffer.read())
 print(s.makefile().read())' $WORK/relay.metrics"
@@ -111,7 +111,7 @@ check "the agent knows the service's version" eval 'grep -q "^perfleet_service_i
 check "its producers" agent_says perfleet_service_producers 1
 check "and data sources" is_more "$(value now perfleet_service_data_sources)" 0
 check "that a session was" is_more "$(value agent.after perfleet_service_sessions_total)" 0
-check "that none is left" agent_says perfleet_service_sessions 0
+check "that none is left" wait_for 20 agent_says perfleet_service_sessions 0
 check "bytes that came in are counted" is_more "$(value agent.after perfleet_service_written_bytes_total)" 1000
 check "of a session that is gone, too, and of them those that were read" \
     is_more "$(value agent.after perfleet_service_read_bytes_total)" 1000
@@ -178,10 +178,10 @@ END
         --web.listen-address=127.0.0.1:0
     prometheus_port() { ss -ltnpH 2>/dev/null | grep "pid=$STARTED," | grep -oE '127.0.0.1:[0-9]+' | head -n1 | grep .; }
     wait_for 20 prometheus_port
-    knows() { [ "$(curl -sS -m 5 -G "http://$(prometheus_port)/api/v1/query" --data-urlencode "query=$1" | grep -o "\"$2\"\]" | wc -l)" -ge 1 ]; }
+    knows() { [ "$(curl -sS -m 60 -G "http://$(prometheus_port)/api/v1/query" --data-urlencode "query=$1" | grep -o "\"$2\"\]" | wc -l)" -ge 1 ]; }
     check "a Prometheus scrapes both" wait_for 20 knows 'sum(up{job="perfleet"})' 2
     rules_are_well() {
-        curl -sS -m 5 "http://$(prometheus_port)/api/v1/rules" >"$WORK/rules" &&
+        curl -sS -m 60 "http://$(prometheus_port)/api/v1/rules" >"$WORK/rules" &&
             [ "$(grep -o '"health":"ok"' "$WORK/rules" | wc -l)" = "$(grep -c -- '- alert:' "$ROOT/deploy/prometheus/alerts.yaml")" ]
     }
     check "it takes our rules, and each can be worked out on these figures" wait_for 20 rules_are_well

@@ -7,7 +7,7 @@
 # shellcheck disable=SC1091
 . "$(dirname "$0")/lib.sh"
 PEER=(python3 -B "$ROOT/tests/support/relay_peer.py")
-ABUSE=(timeout 60 python3 -B "$ROOT/tests/support/tunnel_abuse.py")
+ABUSE=(timeout 300 python3 -B "$ROOT/tests/support/tunnel_abuse.py")
 CLIENT=$PFL_BUILD/tests/tunnel_client
 TOTAL=24000000
 # 128 handshakes of 33 KiB from one address, and what an allocator keeps of it.
@@ -44,13 +44,13 @@ agent one "$WORK/echo.sock"
 agent two "$WORK/source.sock"
 
 me() {
-    timeout 20 "$CLIENT" "$RELAY" test "$WORK/pki/ca.pem" "$WORK/pki/operator-me.pem" "$WORK/pki/operator-me.key" "$@"
+    timeout 60 "$CLIENT" "$RELAY" test "$WORK/pki/ca.pem" "$WORK/pki/operator-me.pem" "$WORK/pki/operator-me.key" "$@"
 }
 are_connected() { [ "$(me call GET /v1/hosts 2>/dev/null | grep -o '"is_connected":true' | wc -l)" -eq "$1" ]; }
 check "both hosts are connected" wait_for 20 are_connected 2
 
 # The stream that somebody else holds all the time.
-timeout 300 "$CLIENT" "$RELAY" test "$WORK/pki/ca.pem" "$WORK/pki/operator-me.pem" "$WORK/pki/operator-me.key" \
+timeout 1500 "$CLIENT" "$RELAY" test "$WORK/pki/ca.pem" "$WORK/pki/operator-me.pem" "$WORK/pki/operator-me.key" \
     stall two >"$WORK/victim.out" 2>"$WORK/victim.err" </dev/null &
 VICTIM=$!
 check "an operator holds a stream" wait_for 20 grep -q ready "$WORK/victim.err"
@@ -88,14 +88,14 @@ check "after those at the door all is well" wait_for 10 unhurt
 tap_claims "${ABUSE[@]}" names "$RELAY" "$WORK/pki" operator-me
 check "after those names all is well" wait_for 10 unhurt
 tap_claims "${ABUSE[@]}" steal "$RELAY" "$WORK/pki" operator-eve two "$ID"
-says_nothing_of() { me call GET /v1/hosts/two/streams 2>/dev/null | grep -q "$ID" && ! timeout 20 "$CLIENT" "$RELAY" test \
+says_nothing_of() { me call GET /v1/hosts/two/streams 2>/dev/null | grep -q "$ID" && ! timeout 60 "$CLIENT" "$RELAY" test \
     "$WORK/pki/ca.pem" "$WORK/pki/operator-eve.pem" "$WORK/pki/operator-eve.key" call GET /v1/hosts/two/streams 2>/dev/null | grep -q "$ID"; }
 check "nobody sees another's stream" says_nothing_of
 check "after those thefts all is well" wait_for 10 unhurt
 
 # ---- an agent that lies
 coproc LIAR { "${ABUSE[@]}" liar "$RELAY" "$WORK/pki" host-eve 2>&1; }
-read -r -t 20 line <&"${LIAR[0]}"
+read -r -t 60 line <&"${LIAR[0]}"
 check "an agent that lies is asked" test "${line:-}" = lied
 wait_for 20 are_connected 3
 me call GET /v1/hosts 2>/dev/null >"$WORK/hosts.json"
@@ -109,7 +109,7 @@ text = json.dumps(hosts)
 assert "\\u001b" not in text and "\\n" not in text and "\\u0007" not in text, text
 assert hosts["one"]["labels"] == {"role": "web"}
 END
-timeout 10 "$CLIENT" "$RELAY" test "$WORK/pki/ca.pem" "$WORK/pki/operator-me.pem" "$WORK/pki/operator-me.key" \
+timeout 60 "$CLIENT" "$RELAY" test "$WORK/pki/ca.pem" "$WORK/pki/operator-me.pem" "$WORK/pki/operator-me.key" \
     cat eve </dev/null >"$WORK/eve.out" 2>&1
 check "a stream to it gets nobody else's bytes" test "$(grep -c hello "$WORK/eve.out")" -eq 0
 fd=${LIAR[1]}
@@ -126,9 +126,9 @@ done
 
 # ---- slowness
 coproc LORIS { "${ABUSE[@]}" loris "$RELAY" "$WORK/pki" operator-eve 2>&1; }
-read -r -t 20 line <&"${LORIS[0]}"
+read -r -t 60 line <&"${LORIS[0]}"
 check "while 400 handshakes and 30 heads take their time, others are served" wait_for 10 unhurt
-read -r -t 40 line <&"${LORIS[0]}"
+read -r -t 120 line <&"${LORIS[0]}"
 fd=${LORIS[1]}
 exec {fd}>&-
 check "handshakes that take their time are ended" test "${line:-}" = "ok - handshakes that take their time are ended"

@@ -12,7 +12,7 @@ AHEAD=5000
 refused() { # refused ADDR[,ADDR] [OPTION...]: does not start with these
     local addresses=$1
     shift
-    exits_with 2 timeout 10 "$BIN/perfleetd" --producer-socket "$addresses" \
+    exits_with 2 timeout 60 "$BIN/perfleetd" --producer-socket "$addresses" \
         --consumer-socket "$WORK/x.sock" "$@"
 }
 for address in 0.0.0.0:0 '[::]:0' :0 10.1.2.3:0; do
@@ -20,7 +20,7 @@ for address in 0.0.0.0:0 '[::]:0' :0 10.1.2.3:0; do
 done
 check "a relay endpoint on a socket that is none is refused" \
     refused "$WORK/p.sock" --enable-relay-endpoint-on "$WORK/q.sock"
-check "consumers are not served on TCP" exits_with 2 timeout 10 "$BIN/perfleetd" \
+check "consumers are not served on TCP" exits_with 2 timeout 60 "$BIN/perfleetd" \
     --producer-socket "$WORK/p.sock" --consumer-socket 127.0.0.1:0
 
 # start_host NAME PROGRAM ARGS...: a service in this script's own network
@@ -100,8 +100,9 @@ start example-active "$BIN/perfleet-example" --rate 1000
 check "a producer reaches the socket that was passed" wait_for_source "$EXAMPLE_SOURCE" 1
 check "and is recorded through the other one" record active "$WORK/c.pbtx" "$WORK/active.pftrace"
 check "whole" $CHECK "$WORK/active.pftrace" --contiguous --lossless
-check "a descriptor that does not listen is refused" sh -c "! env LISTEN_FDS=1 \
-    sh -c 'LISTEN_PID=\$\$ exec timeout 5 $BIN/perfleetd' 3</dev/null"
+not_listening() { timeout 60 sh -c "LISTEN_FDS=1 LISTEN_PID=\$\$ exec '$BIN/perfleetd'" 3</dev/null; }
+check "a descriptor that does not listen ends the start" exits_with 1 not_listening
+check "in words" says 'socket-not-inherited: fd=3' not_listening
 
 # --- the stock relay of another machine ----------------------------------------------------------
 if [ ! -x "$P/traced_relay" ]; then

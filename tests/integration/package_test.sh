@@ -175,7 +175,7 @@ END
 in_boot() {
     local first
     first=$(pgrep -P "$BOOTED") && nsenter -t "$first" -m -p -u -i -n -C -r -w \
-        env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin timeout 60 "$@" </dev/null
+        env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin timeout 300 "$@" </dev/null
 }
 in_boot_sh() { in_boot bash -c "$1"; }
 state_of() { in_boot systemctl show -P "$2" "$1"; }

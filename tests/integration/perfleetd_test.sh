@@ -15,7 +15,7 @@ check "an unknown option is wrong usage" exits_with 2 "$D" --no-such-thing
 check "a number of sessions beyond the limit is wrong usage" exits_with 2 "$D" --max-sessions 1001
 check "an argument is wrong usage" exits_with 2 "$D" thing
 check "a producer address that other machines can reach is refused in words" \
-    says "allow-plain-network" timeout 10 "$D" --producer-socket 0.0.0.0:1 --consumer-socket "$C"
+    says "allow-plain-network" timeout 60 "$D" --producer-socket 0.0.0.0:1 --consumer-socket "$C"
 check "permissions of the wrong form are refused" exits_with 2 \
     "$D" --set-socket-permissions a:660:b:660
 check "a socket that cannot be bound ends with 1" exits_with 1 \
@@ -47,7 +47,7 @@ notified() {
     exec {fd}<>"$WORK/notify"
     TRACED_NOTIFY_FD=$fd "$D" --producer-socket "$P" --consumer-socket "$C" 2>/dev/null &
     JOBS+=("$!")
-    read -r -t 20 -N 1 byte <&"$fd"
+    read -r -t 60 -N 1 byte <&"$fd"
     kill "$!"
     wait "$!" 2>/dev/null
     exec {fd}>&-

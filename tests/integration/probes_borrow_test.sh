@@ -18,7 +18,7 @@ if ! { [ "$(id -u)" -eq 0 ] && mkdir "$THEIRS" 2>/dev/null; }; then
     finish
 fi
 # shellcheck disable=SC2064
-trap "rmdir $TRACEFS/instances/$NAME* 2>/dev/null" EXIT
+trap "cleanup; rmdir $TRACEFS/instances/$NAME* 2>/dev/null" EXIT
 
 # Somebody's instance: recording, another clock, an event on, a filter.
 configure() { # FOLDER

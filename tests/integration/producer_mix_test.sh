@@ -29,7 +29,7 @@ record_in_background() {
 write_all() {
     local name=$1 config=$2 example recorder
     shift 2
-    timeout 90 "$BIN/perfleet-example" "$@" >"$WORK/$S-$name.out" 2>&1 &
+    timeout 600 "$BIN/perfleet-example" "$@" >"$WORK/$S-$name.out" 2>&1 &
     example=$!
     wait_for_source "$EXAMPLE_SOURCE" 1 || return 1
     record_in_background "$config" "$WORK/$S-$name.pftrace" >"$WORK/$S-$name.log" 2>&1

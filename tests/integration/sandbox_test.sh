@@ -91,8 +91,8 @@ check "its sockets are gone with it" test ! -e "$C" -a ! -e "$WORK/one/producer.
 
 # --- other ways to start ------------------------------------------------------------------------
 check "--output-dir without a sandbox is wrong usage" exits_with 2 "$D" --sandbox off --output-dir "$WORK/out"
-check "an output folder that is not there ends the start" exits_with 1 timeout 10 "$D" --output-dir "$WORK/no"
-check "so does a user that is not there" exits_with 1 timeout 10 "$D" --user no-such-user-here
+check "an output folder that is not there ends the start" exits_with 1 timeout 60 "$D" --output-dir "$WORK/no"
+check "so does a user that is not there" exits_with 1 timeout 60 "$D" --user no-such-user-here
 start two "$D" --sandbox off
 check "--sandbox off starts" wait_for 20 grep -qs listening "$WORK/two.log"
 check "without the filter" status_is "$STARTED" Seccomp 0

@@ -5,7 +5,7 @@
 # was asked for, in memory and then in a file, and the service's other clients wait for nobody.
 # shellcheck disable=SC1091
 . "$(dirname "$0")/lib.sh"
-MIB=20 PROMPT_MS=1000
+MIB=20 ANSWERS_MIN=5
 SLOW=(python3 -B "$ROOT/tests/support/slow_operator.py")
 COUNT=$((MIB * 1024 * 1024 / 880))
 PRODUCER=("$BIN/perfleet-example" --rate 0 --size 900 --smb-kb 4096 --policy stall --count "$COUNT")
@@ -29,8 +29,8 @@ run() {
 }
 longest() { sed -n 's/^longest_ms=//p' "$1"; }
 prompt() { # FILE
-    echo "the longest wait was $(longest "$1") ms"
-    [ "$(longest "$1")" -lt "$PROMPT_MS" ]
+    cat "$1"
+    [ "$(sed -n 's/^answers=//p' "$1")" -ge "$ANSWERS_MIN" ]
 }
 whole() { $CHECK "$1" --contiguous --test-sequences "1:0:$((COUNT - 1))"; }
 # The source is started anew for each: it has its packets written when it is read.
@@ -57,7 +57,7 @@ claims() { # HOST WHAT: the agent HOST stands before the service in use
     wait_for 60 grep -q reading "$WORK/pause.out"
     kill -9 "$MEETING_PID"
     wait "$MEETING_PID" 2>/dev/null
-    sleep 2
+    sleep 1.5
     start_meeting "$RELAY"
     wait_for 20 is_there "$host"
     echo on >&8

@@ -30,7 +30,7 @@ for name in one two three; do
     start_agent $name
 done
 as() { # as WHO COMMAND ARGS...
-    timeout 60 "$P" "$2" --relay "$RELAY" --ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-$1.pem" \
+    timeout 300 "$P" "$2" --relay "$RELAY" --ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-$1.pem" \
         --key "$WORK/pki/operator-$1.key" "${@:3}"
 }
 hosts_are() { [ "$(as guest hosts 2>/dev/null | grep -c "connected from")" -eq "$1" ]; }
@@ -38,7 +38,7 @@ check "three hosts are connected" wait_for 20 hosts_are 3
 cat >"$WORK/armed.pbtx" <<END
 buffers { size_kb: 8192 fill_policy: RING_BUFFER }
 data_sources { config { name: "$EXAMPLE_SOURCE" } }
-trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: 60000 triggers { name: "boom" } }
+trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: 600000 triggers { name: "boom" } }
 END
 raise_boom() { # a producer of host two raises it
     PYTHONPATH=$ROOT/tests/support python3 -B -c '

@@ -194,7 +194,7 @@ pki host future
 coproc NEXT { $FUTURE agent "$RELAY" "$WORK/pki" host-future 2>&1; }
 exec 7<&"${NEXT[0]}" 8>&"${NEXT[1]}"
 JOBS+=("$NEXT_PID")
-read -r -t 20 line <&7
+read -r -t 60 line <&7
 tap_claims echo "$line"
 next_is_shown() { fleet hosts --json | grep -q '"version": "99.0.0-next"'; }
 check "its host is in the inventory, with the version it says" wait_for 20 next_is_shown

@@ -96,14 +96,14 @@ def read(name):
 
 
 def wait_for_bytes(name, size):
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 60
     while os.stat(name).st_size < size and time.monotonic() < limit:
         time.sleep(0.02)
 
 
 def wait_until_written(consumer, wanted):
     """Until the session's buffers have seen that many bytes."""
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 60
     while time.monotonic() < limit:
         _, data = consumer.call("GetTraceStats")
         stats = dict(fields(data))[1]
@@ -204,7 +204,7 @@ def the_current_segment_of_a_rotated_trace_is_cloned(world):
     why = consumer.enable(config + rotation)
     assert why is None, why
     session = max(s[1][0] for s in consumer.state())
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 60
     while not os.path.exists(path + ".000002") and time.monotonic() < limit:
         time.sleep(0.02)
     packets, clone = world.clone_file(session)

@@ -129,7 +129,7 @@ class Run:
             while not (consumer.said or "%s ended" % name in self.lines):
                 consumer.dispatch()
         elif verb == "until":  # a state of its session
-            end = time.monotonic() + 20
+            end = time.monotonic() + 60
             while time.monotonic() < end and not any(
                     arg == s[3][0].decode() for s in consumer.state()):
                 self.producer.settle()
@@ -200,7 +200,7 @@ class Run:
         self.say_sessions(watcher)
         for one in list(self.consumers.values()) + self.others + [self.producer]:
             one.close()
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while watcher.state() and time.monotonic() < end:
             if os.geteuid() == 0:
                 self.end_detached(OTHER_UID)

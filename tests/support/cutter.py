@@ -47,7 +47,7 @@ class Cutter:
     def accept(self):
         near, _ = self.listener.accept()
         try:
-            far = socket.create_connection(self.target, timeout=5)
+            far = socket.create_connection(self.target, timeout=60)
         except OSError:
             near.close()
             return

@@ -17,7 +17,7 @@ from service_peers import Consumer, Producer, field, fields
 PACKETS = {"kernel": 1, "process_tree": 2, "sys_stats": 7, "process_stats": 9, "events": 11,
            "cpu_info": 67, "trigger": 46}
 COMPRESSED = (50, 133)
-RUN_S = 0.5
+RUN_S = (0.2, 0.5, 2, 8, 30)  # the longer ones on a machine that is slow
 
 
 def kinds_of(packets):
@@ -41,17 +41,17 @@ class Config:
         return self.notes.get(note, "").split()
 
 
-def run(config, consumer_path, producer_path, folder):
+def run(config, run_s, consumer_path, producer_path, folder):
     how = config.words("how")
     consumer = Consumer(consumer_path)
     name = os.path.join(folder, config.name)
-    fd = os.open(name, os.O_CREAT | os.O_RDWR, 0o600) if "file" in how else None
+    fd = os.open(name, os.O_CREAT | os.O_RDWR | os.O_TRUNC, 0o600) if "file" in how else None
     why = consumer.enable(config.bytes, fd)
     assert why is None, why
     if "detached" in how:
         assert consumer.call("Detach", field(1, "doc"))[0]
         consumer.close()
-    time.sleep(RUN_S)
+    time.sleep(run_s)
     if "detached" in how:
         consumer = Consumer(consumer_path)
         assert consumer.call("Attach", field(1, "doc"))[0], "not attached"
@@ -74,7 +74,7 @@ def run(config, consumer_path, producer_path, folder):
 
 def read_file(name, fd):
     """When the service has closed it, its last packet is the statistics."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     packets = []
     while time.monotonic() < end:
         with open(name, "rb") as f:
@@ -119,6 +119,17 @@ def clone(consumer, consumer_path, producer_path, config):
     return packets
 
 
+def run_and_judge(config, has_kernel, *where):
+    for run_s in RUN_S:
+        packets = run(config, run_s, *where)
+        try:
+            judge(config, packets, has_kernel)
+            return
+        except AssertionError:
+            if run_s == RUN_S[-1]:
+                raise
+
+
 def judge(config, packets, has_kernel):
     found = kinds_of(packets)
     for what in config.words("has"):
@@ -139,7 +150,7 @@ def main(encoder, configs, consumer_path, producer_path, folder, kernel="kernel"
             continue
         try:
             config = Config(os.path.join(configs, name), encoder)
-            judge(config, run(config, consumer_path, producer_path, folder), kernel == "kernel")
+            run_and_judge(config, kernel == "kernel", consumer_path, producer_path, folder)
             print("ok - %s runs as it is" % config.name, flush=True)
         except Exception:  # whatever it is, it is this config's failure
             failed += 1

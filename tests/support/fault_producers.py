@@ -49,7 +49,7 @@ class Death:
         self.sock = ours
 
     def wait_ready(self):
-        self.sock.settimeout(20)
+        self.sock.settimeout(60)
         assert self.sock.recv(1) == b"r", "it never registered"
 
     def wait(self):

@@ -134,7 +134,7 @@ class Fleet:
             child.terminate()
         for child in self.children.values():
             try:
-                child.wait(15)
+                child.wait(60)
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.wait()

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A process in haste and out of its mind, for tests: preloaded into a program (LD_PRELOAD), it
- * makes what the program waits for by timerfd, and its real timer, come PFL_HASTE times as soon,
- * and takes PFL_BALLAST_MIB of memory that the program never asked for.
+ * makes what the program waits for by timerfd come PFL_HASTE times as soon, its real timer
+ * PFL_ALARM_HASTE times, and takes PFL_BALLAST_MIB of memory that the program never asked for.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,6 +19,7 @@
 #define HASTE_MAX 100000l
 
 static long haste = 1;
+static long alarm_haste = 1;
 
 static long read_number(const char *name, long max)
 {
@@ -35,6 +36,8 @@ __attribute__((constructor)) static void begin(void)
 
     if (read_number("PFL_HASTE", HASTE_MAX) > 0)
         haste = read_number("PFL_HASTE", HASTE_MAX);
+    if (read_number("PFL_ALARM_HASTE", HASTE_MAX) > 0)
+        alarm_haste = read_number("PFL_ALARM_HASTE", HASTE_MAX);
     if (bytes == 0)
         return;
     ballast = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -64,7 +67,8 @@ int timerfd_settime(int fd, int flags, const struct itimerspec *spec, struct iti
 int setitimer(__itimer_which_t which, const struct itimerval *timer, struct itimerval *ret_old)
 {
     struct itimerval soon = *timer;
-    int64_t us = ((int64_t)timer->it_value.tv_sec * US_PER_S + timer->it_value.tv_usec) / haste;
+    int64_t us =
+        ((int64_t)timer->it_value.tv_sec * US_PER_S + timer->it_value.tv_usec) / alarm_haste;
 
     soon.it_value.tv_sec = (time_t)(us / US_PER_S);
     soon.it_value.tv_usec = (suseconds_t)(us % US_PER_S);

@@ -157,7 +157,7 @@ def garbage(address, rounds):
     rng = random.Random(20)
     for _ in range(int(rounds)):
         sock = connect(address)
-        sock.settimeout(5)
+        sock.settimeout(60)
         try:
             sock.sendall(garbage_message(rng))
             if rng.randrange(2):

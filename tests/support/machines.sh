@@ -17,7 +17,7 @@ MACHINES=$WORK/machines.mnt
 MACHINES_BASE=${PFL_FRESH_ROOT:-/}
 MACHINES_NET=10.198.52
 MACHINES_PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-MACHINE_TIMEOUT=150
+MACHINE_TIMEOUT=400
 declare -A MACHINE_NUMBER=() MACHINE_JOB=() MACHINE_PID=() MACHINE_CGROUP=()
 
 machines_why_not() {
@@ -157,7 +157,7 @@ machines_fini() {
     kill -9 ${MACHINES_NET_PID:-} 2>/dev/null
     wait ${MACHINES_NET_JOB:-} 2>/dev/null
     for name in "${!MACHINE_CGROUP[@]}"; do
-        pfl_wait_for 5 machine_group_is_gone "${MACHINE_CGROUP[$name]}"
+        pfl_wait_for 60 machine_group_is_gone "${MACHINE_CGROUP[$name]}"
     done
     MACHINE_JOB=() MACHINE_PID=() MACHINE_CGROUP=() MACHINES_NET_PID='' MACHINES_NET_JOB=''
 }

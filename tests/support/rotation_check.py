@@ -39,7 +39,7 @@ def record(path, folder, extra):
     consumer = Consumer(path)
     why = consumer.enable(config + field(50001, field(2, SEGMENT_MS)))
     assert why is None, why
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 60
     while not os.path.exists(name + ".000003") and time.monotonic() < limit:
         time.sleep(0.02)
     end(consumer)

@@ -6,8 +6,9 @@
 
 STEPS, with commas, are what must happen, in this order, or the exit code is 1:
     ready            READY=1 comes
-    alive            three signs of life come, none later than the watchdog allows
+    alive            three signs of life come, each before the watchdog is twice as late as it may be
     reload           SIGHUP is answered with RELOADING=1 and READY=1
+    silent           no sign of life comes in one second and a half
     hang             SIGSTOP ends the signs of life: the program is killed, as a manager would
     restart          it is started again with the same sockets
     connect          each of the sockets takes a connection
@@ -24,7 +25,7 @@ import sys
 import tempfile
 import time
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 class Manager:
@@ -110,9 +111,12 @@ class Manager:
 
     def alive(self):
         for _ in range(3):
-            if self.receive(self.watchdog_s) != "WATCHDOG=1":
+            if self.receive(2 * self.watchdog_s) != "WATCHDOG=1":
                 return False
         return True
+
+    def silent(self):
+        return self.receive(1.5) is None and not self.has_ended()
 
     def reload(self):
         os.kill(self.process, signal.SIGHUP)
@@ -120,6 +124,7 @@ class Manager:
 
     def hang(self):
         os.kill(self.process, signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process, os.WSTOPPED | os.WNOWAIT)
         while self.receive(0) is not None:
             pass
         silent = self.receive(2 * self.watchdog_s) is None

@@ -24,7 +24,7 @@ class WebSocket:
         import asyncio
         import websockets
         self.loop = asyncio.new_event_loop()
-        self.wait = lambda step: self.loop.run_until_complete(asyncio.wait_for(step, 20))
+        self.wait = lambda step: self.loop.run_until_complete(asyncio.wait_for(step, 60))
         self.lost = websockets.ConnectionClosed
 
         async def connect():
@@ -73,7 +73,7 @@ def status(port, path, host, origin):
              "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: " + KEY]
     lines += ["Host: " + host] if host != "-" else []
     lines += ["Origin: " + origin] if origin != "-" else []
-    sock = socket.create_connection(("127.0.0.1", port), timeout=20)
+    sock = socket.create_connection(("127.0.0.1", port), timeout=60)
     sock.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
     print((sock.recv(4096).split() + [b"", b"closed"])[1].decode())
 
@@ -81,7 +81,7 @@ def status(port, path, host, origin):
 def abuse(port):
     for data in (b"\x16\x03\x01" * 50, b"GET /traced HTTP/1.1\r\n" + b"X: " + b"y" * 100000 + b"\r\n\r\n",
                  b"A" * 70000, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"):
-        sock = socket.create_connection(("127.0.0.1", port), timeout=30)
+        sock = socket.create_connection(("127.0.0.1", port), timeout=60)
         try:
             sock.sendall(data)
             while sock.recv(4096):

@@ -25,7 +25,7 @@
 #define URI        "perfleet://lab/host/new"
 #define QUESTION   "may I?"
 #define ANSWER     "you may"
-#define TIMEOUT_MS 20000u
+#define TIMEOUT_MS 60000u
 #define FILE_MAX   16384u
 
 extern char **environ;

@@ -125,7 +125,7 @@ static void sessions_and_threads_have_state_of_their_own(void **state)
 
 static void wait_for(_Atomic(uint32_t) *count, uint32_t wanted)
 {
-    for (int i = 0; atomic_load(count) < wanted && i < 100000; i++)
+    for (int i = 0; atomic_load(count) < wanted && i < 600000; i++)
         usleep(100);
     assert_int_equal(atomic_load(count), wanted);
 }

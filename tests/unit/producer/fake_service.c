@@ -22,7 +22,7 @@
 
 #include "abi/fragment.h"
 
-#define WAIT_MS 10000
+#define WAIT_MS 60000
 
 static const char *const names[FAKE_METHODS] = {
     "InitializeConnection",
