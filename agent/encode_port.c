@@ -7,8 +7,9 @@
  *
  * Happy path: what comes while a job runs waits and is the next job, so that the busier the thread
  * the larger its jobs; the next one is begun before the output of the last is used. Failures: told
- * by write or by on_progress, for good. Ownership: encoder and buffers; while a job runs the port
- * stays until on_done, whoever closes it. Limits: PFL_ENCODE_TAKEN_BYTES wait, as much is encoded.
+ * by write or by on_progress, for good; without a thread all is done on the loop. Ownership:
+ * encoder and buffers; while a job runs the port stays until on_done, whoever closes it. Limits:
+ * PFL_ENCODE_TAKEN_BYTES wait, as much is encoded.
  */
 #include "agent/encode_port.h"
 
@@ -57,7 +58,24 @@ static void run_job(struct pfl_lane_job *job)
         p->err = PFL_EIO; /* there is room for all: see begin_job */
 }
 
-/* What waits becomes the job. */
+/* Here and now. */
+static int encode(struct pfl_encode_port *p, struct pfl_span in, bool is_end)
+{
+    struct pfl_span out;
+    bool is_done = false;
+    int rc = 0;
+
+    while (rc == 0 && !is_done) {
+        rc = pfl_encoder_next(p->encoder, &in, is_end, &out, &is_done);
+        if (rc == 0)
+            rc = p->conf.on_output(p->conf.user, out);
+    }
+    if (rc == 0)
+        p->is_over = is_end;
+    return rc;
+}
+
+/* What waits becomes the job; without a thread, when no job was before it, it is done here. */
 static int begin_job(struct pfl_encode_port *p)
 {
     struct pfl_buf in = p->in;
@@ -75,23 +93,10 @@ static int begin_job(struct pfl_encode_port *p)
     pfl_buf_clear(&p->waiting);
     rc = pfl_lane_submit(p->conf.lane, &p->job);
     p->is_running = rc == 0;
-    return rc;
-}
-
-/* Here and now. */
-static int encode(struct pfl_encode_port *p, struct pfl_span in, bool is_end)
-{
-    struct pfl_span out;
-    bool is_done = false;
-    int rc = 0;
-
-    while (rc == 0 && !is_done) {
-        rc = pfl_encoder_next(p->encoder, &in, is_end, &out, &is_done);
-        if (rc == 0)
-            rc = p->conf.on_output(p->conf.user, out);
-    }
-    if (rc == 0)
-        p->is_over = is_end;
+    if (rc != PFL_EIO)
+        return rc;
+    rc = encode(p, pfl_buf_get(&p->in), false);
+    pfl_buf_clear(&p->in);
     return rc;
 }
 

@@ -26,7 +26,7 @@ struct pfl_decoder {
     bool is_broken;
 };
 
-/* One thread: used up before the next call. */
+/* The loop's alone: used up before the next call. */
 static uint8_t piece[PFL_CODEC_PIECE_BYTES];
 
 int pfl_encoder_new(struct pfl_encoder **ret_encoder)
@@ -116,18 +116,42 @@ void pfl_decoder_free(struct pfl_decoder *self)
     pfl_mem_free(self);
 }
 
-int pfl_decoder_next(struct pfl_decoder *self, struct pfl_span *in, struct pfl_span *ret_out,
-                     bool *ret_is_done)
+static int decode(struct pfl_decoder *d, struct pfl_span *in, struct pfl_writer *out)
 {
     ZSTD_inBuffer from = {.src = in->data, .size = in->len};
-    ZSTD_outBuffer to = {.dst = piece, .size = sizeof(piece)};
+    ZSTD_outBuffer to = {.dst = out->pos, .size = out->left};
 
-    if (self->is_broken || ZSTD_isError(ZSTD_decompressStream(self->zstd, &to, &from)) != 0) {
-        self->is_broken = true;
+    if (d->is_broken || ZSTD_isError(ZSTD_decompressStream(d->zstd, &to, &from)) != 0) {
+        d->is_broken = true;
         return PFL_EPARSE;
     }
     take(in, from.pos);
-    *ret_out = pfl_span_of(piece, to.pos);
-    *ret_is_done = in->len == 0 && to.pos < to.size;
+    out->pos += to.pos;
+    out->left -= to.pos;
+    return 0;
+}
+
+int pfl_decoder_run(struct pfl_decoder *self, struct pfl_span *in, struct pfl_writer *out,
+                    bool *ret_is_done)
+{
+    int rc;
+
+    do
+        rc = decode(self, in, out);
+    while (rc == 0 && in->len != 0 && out->left != 0);
+    *ret_is_done = in->len == 0 && out->left != 0;
+    return rc;
+}
+
+int pfl_decoder_next(struct pfl_decoder *self, struct pfl_span *in, struct pfl_span *ret_out,
+                     bool *ret_is_done)
+{
+    struct pfl_writer out = pfl_writer_of(piece, sizeof(piece));
+    int rc = decode(self, in, &out);
+
+    if (rc != 0)
+        return rc;
+    *ret_out = pfl_span_of(piece, sizeof(piece) - out.left);
+    *ret_is_done = in->len == 0 && out.left != 0;
     return 0;
 }

@@ -35,5 +35,8 @@ void pfl_decoder_free(struct pfl_decoder *self);
 /* The same backwards; done: all of `in` is taken and nothing more comes of it. PFL_EPARSE. */
 PFL_MUST_USE int pfl_decoder_next(struct pfl_decoder *self, struct pfl_span *in,
                                   struct pfl_span *ret_out, bool *ret_is_done);
+/* The same into `out`: until that is full, or all of `in` is taken. */
+PFL_MUST_USE int pfl_decoder_run(struct pfl_decoder *self, struct pfl_span *in,
+                                 struct pfl_writer *out, bool *ret_is_done);
 
 #endif

@@ -3,6 +3,7 @@
 #ifndef PFL_TUNNEL_CLIENT_IMPL_H
 #define PFL_TUNNEL_CLIENT_IMPL_H
 
+#include "base/io/lane.h"
 #include "base/list.h"
 #include "tunnel/client.h"
 
@@ -18,6 +19,7 @@ struct pfl_tunnel_client {
     struct pfl_tunnel_client_conf conf; /* address, tls and fleet are owned */
     struct pfl_tunnel_way ways[PFL_TUNNEL_CLIENT_WAYS];
     unsigned ways_len;
+    struct pfl_lane *lane;   /* owned; decodes for all streams */
     struct pfl_list streams; /* those that wait or have a leg; freed by themselves */
     bool is_closing;
 };

@@ -102,7 +102,8 @@ static void deliver(struct pfl_client_stream *s, struct pfl_span data)
 
 static bool has_more(const struct pfl_client_stream *s)
 {
-    return pfl_resume_held(&s->resume) != 0 || s->has_undelivered;
+    return pfl_resume_held(&s->resume) != 0 ||
+           (s->decoder != NULL && !pfl_decode_port_is_idle(s->decoder));
 }
 
 static void tell_eof(struct pfl_client_stream *s)
@@ -117,39 +118,41 @@ static void tell_eof(struct pfl_client_stream *s)
         s->base.ops->on_eof(s->base.user);
 }
 
-/* One piece of what is held. False: it cannot be decoded. */
-static bool deliver_some(struct pfl_client_stream *s)
+/* One piece of what is held, as far as it is decoded. */
+static int deliver_some(struct pfl_client_stream *s, bool *ret_is_more)
 {
     struct pfl_span held = pfl_resume_peek(&s->resume, DELIVER_BYTES);
     struct pfl_span rest = held;
     struct pfl_span piece;
-    bool is_done = true;
+    int rc;
 
+    *ret_is_more = true;
     if (s->decoder == NULL) {
         deliver(s, held);
         pfl_resume_use(&s->resume, held.len);
-        return true;
+        return 0;
     }
-    if (pfl_decoder_next(s->decoder, &rest, &piece, &is_done) != 0)
-        return false;
-    s->has_undelivered = !is_done && rest.len == 0;
+    rc = pfl_decode_port_next(s->decoder, &rest, &piece);
+    *ret_is_more = rest.len != held.len || piece.len != 0;
     pfl_resume_use(&s->resume, held.len - rest.len);
-    if (piece.len != 0)
+    if (rc == 0 && piece.len != 0)
         deliver(s, piece);
-    return true;
+    return rc;
 }
 
 /* What is due to the owner, from the loop. */
 static void on_kick(uv_timer_t *timer)
 {
     struct pfl_client_stream *s = timer->data;
+    bool is_more = true;
+    int rc = 0;
 
-    while (may_deliver(s) && has_more(s)) {
-        if (!deliver_some(s)) {
-            pfl_client_stream_break(s, PFL_EPROTO, "what the host sent cannot be decoded");
-            return;
-        }
-    }
+    while (rc == 0 && is_more && may_deliver(s) && has_more(s))
+        rc = deliver_some(s, &is_more);
+    if (rc != 0)
+        pfl_client_stream_break(s, rc == PFL_EPARSE ? PFL_EPROTO : rc,
+                                rc == PFL_EPARSE ? "what the host sent cannot be decoded"
+                                                 : pfl_err_str(rc));
     if (s->state == STATE_CLOSING)
         return;
     send_credit(s);
@@ -164,15 +167,21 @@ static void on_kick(uv_timer_t *timer)
 
 /* ---- the leg's callbacks ---- */
 
+static void on_decoded(void *user)
+{
+    pfl_client_leg_kick(user);
+}
+
 /* The first answer says how the bytes come; later ones say the same. */
 static bool choose_encoding(struct pfl_client_stream *s, const struct pfl_h2_head *head)
 {
     const char *encoding = pfl_h2_head_get(head, PFL_TUNNEL_H_ENCODING);
+    struct pfl_decode_port_conf conf = {.lane = s->client->lane, .on_ready = on_decoded, .user = s};
 
     if (s->was_opened || encoding == NULL)
         return true;
     return s->wants_zstd && strcmp(encoding, PFL_TUNNEL_ENCODING_ZSTD) == 0 &&
-           pfl_decoder_new(&s->decoder) == 0;
+           pfl_decode_port_new(&conf, &s->decoder) == 0;
 }
 
 static void attach(struct pfl_client_stream *s, const struct pfl_h2_head *head)
@@ -320,7 +329,7 @@ static void on_leg_closed(void *user, uint32_t code)
         pfl_client_stream_break(s, PFL_ECLOSED,
                                 "the stream was killed at the other side: its agent was "
                                 "stopped, or somebody ended it there");
-    else if (s->resume.is_in_ended && s->resume.is_end_sent && !has_more(s))
+    else if (s->resume.is_in_ended && s->resume.is_end_sent && pfl_resume_held(&s->resume) == 0)
         pfl_resume_detach(&s->resume); /* all is said; the owner closes */
     else
         lose_leg(s);

@@ -45,7 +45,7 @@ static void on_timer_closed(uv_handle_t *handle)
         return;
     s->base.ops->on_closed(s->base.user, s->close_err);
     pfl_list_remove(&s->node);
-    pfl_decoder_free(s->decoder);
+    pfl_decode_port_close(s->decoder);
     pfl_resume_fini(&s->resume);
     pfl_mem_free(s);
     pfl_tunnel_client_on_stream_gone(way);

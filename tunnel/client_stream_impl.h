@@ -5,11 +5,11 @@
 #define PFL_TUNNEL_CLIENT_STREAM_IMPL_H
 
 #include "base/io/stream_impl.h"
-#include "proto/codec.h"
 #include "proto/identity.h"
 #include "proto/tunnel_offer.h"
 #include "tunnel/backoff.h"
 #include "tunnel/client_impl.h"
+#include "tunnel/decode_port.h"
 
 enum pfl_client_stream_state { STATE_WAITING, STATE_ASKING, STATE_CARRIED, STATE_CLOSING };
 
@@ -21,11 +21,11 @@ struct pfl_client_stream {
     uv_loop_t *loop;
     enum pfl_client_stream_state state;
     struct pfl_resume resume;
-    struct pfl_decoder *decoder;  /* owned; NULL: plain */
-    struct pfl_resume_offer told; /* ours, of this leg */
-    struct pfl_h2_stream *leg;    /* borrowed until its on_closed */
-    uv_timer_t retry;             /* the next attempt while WAITING; the end of close_after_flush */
-    uv_timer_t kick;              /* what is due to the owner, from the loop */
+    struct pfl_decode_port *decoder; /* owned; NULL: plain */
+    struct pfl_resume_offer told;    /* ours, of this leg */
+    struct pfl_h2_stream *leg;       /* borrowed until its on_closed */
+    uv_timer_t retry; /* the next attempt while WAITING; the end of close_after_flush */
+    uv_timer_t kick;  /* what is due to the owner, from the loop */
     unsigned timers;
     struct pfl_backoff backoff;
     uint64_t lost_ms; /* since when there is no leg */
@@ -39,7 +39,6 @@ struct pfl_client_stream {
     bool was_opened;    /* the host has it */
     bool is_taken_over; /* begun from a ticket: the first answer's credit may lie behind ours */
     bool wants_zstd;
-    bool has_undelivered; /* the decoder gives more without further bytes */
     bool is_reading;
     bool is_ready_told;
     bool is_eof_told;

@@ -10,7 +10,6 @@
  */
 #include "base/io/lane.h"
 
-#include <assert.h>
 #include <signal.h>
 #include <stdbool.h>
 
@@ -117,7 +116,8 @@ void pfl_lane_close(struct pfl_lane *self)
 
 int pfl_lane_submit(struct pfl_lane *self, struct pfl_lane_job *job)
 {
-    assert(!self->is_ending);
+    if (self->is_ending)
+        return PFL_ESTATE;
     if (!self->has_thread && uv_thread_create(&self->thread, run_thread, self) != 0)
         return PFL_EIO;
     self->has_thread = true;

@@ -26,7 +26,8 @@ PFL_MUST_USE int pfl_lane_open(uv_loop_t *loop, struct pfl_lane **ret_lane); /* 
  * memory goes with the loop's next turn. NULL is legal. */
 void pfl_lane_close(struct pfl_lane *self);
 
-/* PFL_EIO: there is no thread to be had, and the job was not taken. */
+/* The job was not taken: PFL_EIO, there is no thread to be had, and never was; PFL_ESTATE, the lane
+ * is being closed. */
 PFL_MUST_USE int pfl_lane_submit(struct pfl_lane *self, struct pfl_lane_job *job);
 
 #endif

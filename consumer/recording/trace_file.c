@@ -25,7 +25,7 @@
 #include "base/mem.h"
 
 #define DEFAULT_CHUNK_BYTES (1024u * 1024)
-#define SPARES_MAX          8u
+#define SPARES_MAX          16u /* the high-water mark's */
 
 struct chunk {
     struct pfl_list node;
@@ -85,7 +85,7 @@ static struct chunk *take_chunk(struct pfl_trace_file *f, size_t len)
     struct chunk *c;
 
     if (capacity == f->conf.chunk_bytes && !pfl_list_is_empty(&f->spares)) {
-        c = PFL_CONTAINER_OF(f->spares.next, struct chunk, node);
+        c = PFL_CONTAINER_OF(f->spares.prev, struct chunk, node); /* of all, soonest in a cache */
         pfl_list_remove(&c->node);
         f->spares_len--;
     } else {

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "proto/codec.h"
+#include "tests/support/no_thread.h"
 #include "tests/support/sweep.h"
 
 #define TOTAL (3u << 20)
@@ -206,6 +207,22 @@ static void a_port_may_be_closed_where_progress_is_told(void **state)
     assert_null(port);
 }
 
+static void without_a_thread_all_comes_out_all_the_same(void **state)
+{
+    (void)state;
+    pfl_has_no_thread = true;
+    write_all(TOTAL / 2, 128 * 1024);
+    pfl_has_no_thread = false;
+    assert_int_equal(progress, 0);
+    assert_int_equal(pfl_encode_port_pending(port), 0);
+    assert_int_equal(pfl_encode_port_write(port, pfl_span_of(plain + TOTAL / 2, 100000)), 0);
+    turn_until_pending_is_below(1); /* and there are threads again */
+    assert_int_equal(pfl_encode_port_end(port), 0);
+    assert_true(pfl_encode_port_is_over(port));
+    assert_true(progress != 0);
+    assert_decodes_to(TOTAL / 2 + 100000);
+}
+
 static void every_failed_allocation_is_survived(void **state)
 {
     (void)state;
@@ -225,6 +242,7 @@ int main(void)
         TEST(an_owner_that_takes_no_more_is_told_his_own_error),
         TEST(a_port_closed_with_a_job_at_work_calls_nobody),
         TEST(a_port_may_be_closed_where_progress_is_told),
+        TEST(without_a_thread_all_comes_out_all_the_same),
         TEST(every_failed_allocation_is_survived),
     };
 

@@ -11,6 +11,7 @@
 
 #include "base/list.h"
 #include "base/mem.h"
+#include "tests/support/no_thread.h"
 #include "tests/support/sweep.h"
 
 #define JOBS 500u
@@ -109,6 +110,35 @@ static void a_lane_without_jobs_has_no_thread_and_does_not_hold_the_loop(void **
     pfl_lane_close(NULL);
 }
 
+static void a_job_that_no_thread_is_to_be_had_for_is_not_taken(void **state)
+{
+    (void)state;
+    pfl_has_no_thread = true;
+    assert_int_equal(pfl_lane_submit(lane, &works[0].job), PFL_EIO);
+    pfl_has_no_thread = false;
+    assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0); /* it does not hold the loop */
+    assert_int_equal(back, 0);
+    assert_int_equal(pfl_lane_submit(lane, &works[0].job), 0);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(works[0].done, 1);
+    pfl_lane_close(lane);
+}
+
+static void on_done_while_closing(struct pfl_lane_job *job)
+{
+    back++;
+    assert_int_equal(pfl_lane_submit(lane, job), PFL_ESTATE);
+}
+
+static void a_lane_that_is_closed_takes_no_more(void **state)
+{
+    (void)state;
+    works[0].job.on_done = on_done_while_closing;
+    assert_int_equal(pfl_lane_submit(lane, &works[0].job), 0);
+    pfl_lane_close(lane);
+    assert_int_equal(back, 1);
+}
+
 static int open_and_close(void *arg)
 {
     struct pfl_lane *l;
@@ -136,6 +166,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(closing_waits_for_the_jobs_and_tells_them, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_lane_without_jobs_has_no_thread_and_does_not_hold_the_loop, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_job_that_no_thread_is_to_be_had_for_is_not_taken, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_lane_that_is_closed_takes_no_more, setup, teardown),
         cmocka_unit_test_setup_teardown(every_failed_allocation_is_survived, setup, teardown),
     };
 

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * zstd for a stream, backwards: see decode_port.h.
+ *
+ *     next: in -> job (thread) -> ready -> the next next
+ *         \-- few bytes, nothing before them: on the loop
+ *
+ * Happy path: a call gives what the last job made, after it began another into the other buffer, so
+ * that a piece is used while the next is decoded. A job ends when its bytes are used up or its
+ * buffer is full: however much a few bytes expand to, a piece is what there is of it. Failures:
+ * told by next, for good. Ownership: decoder and buffers; while a job runs the port stays until
+ * on_done, whoever closes it. Limits: PFL_DECODE_TAKEN_BYTES, twice PFL_DECODE_PIECE_BYTES.
+ */
+#include "tunnel/decode_port.h"
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/mem.h"
+#include "proto/codec.h"
+
+/* An answer is sooner decoded than handed to a thread. */
+#define AT_ONCE_BYTES (8u * 1024)
+
+struct pfl_decode_port {
+    struct pfl_decode_port_conf conf;
+    struct pfl_lane_job job;
+    struct pfl_decoder *decoder; /* owned; the thread's while the job runs, as the next six */
+    struct pfl_buf in;
+    struct pfl_span rest; /* of in */
+    struct pfl_writer out;
+    int err;          /* for good */
+    bool is_done;     /* nothing comes without more bytes */
+    uint8_t *outs[2]; /* owned; made when they are needed */
+    unsigned current; /* of outs: the job's; the other one is `ready`, or was given */
+    struct pfl_span ready;
+    bool is_running;
+    bool is_closing;
+};
+
+static void free_port(struct pfl_decode_port *p)
+{
+    pfl_decoder_free(p->decoder);
+    pfl_buf_fini(&p->in);
+    pfl_mem_free(p->outs[0]);
+    pfl_mem_free(p->outs[1]);
+    pfl_mem_free(p);
+}
+
+static void run_job(struct pfl_lane_job *job)
+{
+    struct pfl_decode_port *p = PFL_CONTAINER_OF(job, struct pfl_decode_port, job);
+
+    p->err = pfl_decoder_run(p->decoder, &p->rest, &p->out, &p->is_done);
+}
+
+static void take_output(struct pfl_decode_port *p)
+{
+    uint8_t *out = p->outs[p->current];
+
+    if (p->err != 0)
+        return;
+    p->ready = pfl_span_of(out, (size_t)(p->out.pos - out));
+    p->current = 1 - p->current;
+}
+
+static void on_job_done(struct pfl_lane_job *job)
+{
+    struct pfl_decode_port *p = PFL_CONTAINER_OF(job, struct pfl_decode_port, job);
+
+    p->is_running = false;
+    if (p->is_closing) {
+        free_port(p);
+        return;
+    }
+    take_output(p);
+    p->conf.on_ready(p->conf.user);
+}
+
+int pfl_decode_port_new(const struct pfl_decode_port_conf *conf, struct pfl_decode_port **ret_port)
+{
+    struct pfl_decode_port *p = pfl_mem_zalloc(sizeof(*p));
+    int rc;
+
+    if (p == NULL)
+        return PFL_ENOMEM;
+    p->conf = *conf;
+    p->job.run = run_job;
+    p->job.on_done = on_job_done;
+    p->is_done = true;
+    pfl_buf_init(&p->in, PFL_DECODE_TAKEN_BYTES);
+    rc = pfl_decoder_new(&p->decoder);
+    if (rc != 0) {
+        free_port(p);
+        return rc;
+    }
+    *ret_port = p;
+    return 0;
+}
+
+void pfl_decode_port_close(struct pfl_decode_port *self)
+{
+    if (self == NULL)
+        return;
+    self->is_closing = true;
+    if (!self->is_running)
+        free_port(self);
+}
+
+/* The job's bytes: what the last one left, or fresh ones. */
+static int take_input(struct pfl_decode_port *p, struct pfl_span *in)
+{
+    size_t len = in->len < PFL_DECODE_TAKEN_BYTES ? in->len : PFL_DECODE_TAKEN_BYTES;
+    int rc;
+
+    if (p->rest.len != 0 || len == 0)
+        return 0;
+    pfl_buf_clear(&p->in);
+    rc = pfl_buf_append(&p->in, in->data, len);
+    if (rc != 0)
+        return rc;
+    p->rest = pfl_buf_get(&p->in);
+    *in = pfl_span_of(in->data + len, in->len - len);
+    return 0;
+}
+
+static int begin_job(struct pfl_decode_port *p, struct pfl_span *in)
+{
+    int rc = 0;
+
+    if (p->is_done && in->len == 0)
+        return 0;
+    if (p->outs[p->current] == NULL)
+        p->outs[p->current] = pfl_mem_alloc(PFL_DECODE_PIECE_BYTES);
+    if (p->outs[p->current] == NULL)
+        return PFL_ENOMEM;
+    rc = take_input(p, in);
+    if (rc != 0)
+        return rc;
+    p->out = pfl_writer_of(p->outs[p->current], PFL_DECODE_PIECE_BYTES);
+    p->is_running = pfl_lane_submit(p->conf.lane, &p->job) == 0;
+    if (p->is_running)
+        return 0;
+    run_job(&p->job);
+    take_output(p);
+    return p->err;
+}
+
+static int decode_here(struct pfl_decode_port *p, struct pfl_span *in, struct pfl_span *ret_piece)
+{
+    p->err = pfl_decoder_next(p->decoder, in, ret_piece, &p->is_done);
+    return p->err;
+}
+
+int pfl_decode_port_next(struct pfl_decode_port *self, struct pfl_span *in,
+                         struct pfl_span *ret_piece)
+{
+    int rc;
+
+    *ret_piece = pfl_span_of(NULL, 0);
+    if (self->is_running)
+        return 0;
+    if (self->err != 0)
+        return self->err;
+    if (self->ready.len == 0 && self->rest.len == 0 && in->len <= AT_ONCE_BYTES)
+        return self->is_done && in->len == 0 ? 0 : decode_here(self, in, ret_piece);
+    *ret_piece = self->ready;
+    self->ready = pfl_span_of(NULL, 0);
+    rc = begin_job(self, in);
+    if (rc != 0 || ret_piece->len != 0)
+        return rc;
+    *ret_piece = self->ready; /* made on the loop, without a thread */
+    self->ready = pfl_span_of(NULL, 0);
+    return 0;
+}
+
+bool pfl_decode_port_is_idle(const struct pfl_decode_port *self)
+{
+    return !self->is_running && self->err == 0 && self->ready.len == 0 && self->is_done;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A stream's bytes back out of zstd: much of them on the operator's thread for that
+ * (base/io/lane.h), few at once on the loop, and all there when no thread is to be had.
+ *
+ *     do {
+ *         rc = pfl_decode_port_next(port, &in, &piece);
+ *         use(piece);
+ *     } while (rc == 0 && (it took of `in` || piece.len != 0)); // and again on_ready
+ */
+#ifndef PFL_TUNNEL_DECODE_PORT_H
+#define PFL_TUNNEL_DECODE_PORT_H
+
+#include "base/bytes.h"
+#include "base/io/lane.h"
+
+/* What it takes at a time, and what a piece has at most; two of these are kept. */
+#define PFL_DECODE_TAKEN_BYTES (64u * 1024)
+#define PFL_DECODE_PIECE_BYTES (256u * 1024)
+
+struct pfl_decode_port;
+
+struct pfl_decode_port_conf {
+    struct pfl_lane *lane; /* borrowed; outlives the port's jobs */
+    /* From the loop, after something was done on the thread: next has to be called. */
+    void (*on_ready)(void *user);
+    void *user;
+};
+
+PFL_MUST_USE int pfl_decode_port_new(const struct pfl_decode_port_conf *conf,
+                                     struct pfl_decode_port **ret_port); /* PFL_ENOMEM */
+/* Calls nobody any more; frees itself when the thread is done with it. NULL is legal. */
+void pfl_decode_port_close(struct pfl_decode_port *self);
+
+/*
+ * Takes bytes off `in`, and gives the next piece, in order, borrowed until the next call. Nothing
+ * taken and nothing given: on_ready follows if it is not idle, else it wants more bytes.
+ * PFL_EPARSE: what came cannot be decoded, for good; PFL_ENOMEM.
+ */
+PFL_MUST_USE int pfl_decode_port_next(struct pfl_decode_port *self, struct pfl_span *in,
+                                      struct pfl_span *ret_piece);
+/* All that was taken has been given, and nothing is to be told. */
+bool pfl_decode_port_is_idle(const struct pfl_decode_port *self);
+
+#endif
