@@ -45,7 +45,7 @@ INSTALLED = {"producer/perfleet_track_event.h": {"perfleet.h"},
 # In the programs only shells see libuv and base/io (docs/style.md section 1); the rest is cores.
 SHELLS = {
     "service": re.compile(r"(port/\w+|daemon|main)\.[ch]$"),
-    "tunnel": re.compile(r"(link|dialer|service_watch|service_conn|client\w*)\.[ch]$"),
+    "tunnel": re.compile(r"(link|dialer|\w*port|service_watch|service_conn|client\w*)\.[ch]$"),
     "relay": re.compile(r"(\w*port|port_impl|confinement|forward|daemon|main)\.[ch]$"),
     "agent": re.compile(r"(\w*port|port_impl|confinement|daemon|main)\.[ch]$"),
     "consumer": re.compile(r"(cmd/\w+|recording/\w+|proxy/(proxy\w*|file_pull)|ui/ui_port|link/(ask|\w+_conn|host_link\w*))\.[ch]$"),
