@@ -4,13 +4,12 @@
  *
  *     ARMING --> ARMED --> COPYING --> COPIED
  *       ^          |          `------> FAILED
- *       `----------' the service went, or the waiting session ended
+ *       `----------' its triggers are not waited for any more
  *
- * Happy path: EnableTracing, ObserveEvents, and GetTraceStats as a fence; at the hit a connection
- * for the copy: CloneSession, Detach under SESSION.triggered; both connections are closed.
- * Failures: a service that is not there or refuses is tried again, a copy that fails stays as
- * FAILED with the service's words. Ownership: two connections and a timer; the last of them that
- * closes frees. Limits: those of the header; one copy, until the alarm is set anew.
+ * Happy path: at the hit a connection for the copy: CloneSession, Detach under SESSION.triggered;
+ * the connection is closed. Failures: a copy that fails stays as FAILED with the service's words.
+ * Ownership: a connection and a timer; the last of them that closes frees. Limits: those of the
+ * header; one copy, until the alarm is set anew.
  */
 #include "agent/alarm_port.h"
 
@@ -25,20 +24,6 @@
 #define REQUEST_BYTES 2048u
 
 enum {
-    ENABLE_CONFIG = 1,
-    CONFIG_BUFFERS = 1,
-    CONFIG_TRIGGERS = 17,
-    BUFFER_SIZE_KB = 1,
-    TRIGGERS_MODE = 1,
-    TRIGGERS_TRIGGER = 2,
-    TRIGGERS_TIMEOUT_MS = 3,
-    TRIGGER_NAME = 1,
-    MODE_CLONE_SNAPSHOT = 4,
-    OBSERVE_TYPES = 1,
-    OBSERVE_CLONE_TRIGGER_HIT = 4,
-    OBSERVE_RESPONSE_EVENTS = 1,
-    EVENTS_CLONE_TRIGGER_HIT = 3,
-    HIT_TRIGGER_NAME = 2,
     CLONE_SESSION_NAME = 4,
     CLONE_TRIGGER_NAME = 5,
     CLONE_TRIGGER_PRODUCER = 6,
@@ -54,10 +39,9 @@ struct pfl_agent_alarm {
     struct pfl_agent_alarm_order order; /* its texts are the arrays below */
     enum pfl_agent_alarm_state state;
     uint64_t set_ms;
-    uint64_t since_ms;              /* in this state */
-    struct pfl_service_conn *watch; /* owned; has the session that waits */
-    struct pfl_service_conn *copy;  /* owned; makes the copy */
-    uv_timer_t timer;               /* ARMING: the next try; COPYING: too long */
+    uint64_t since_ms;             /* in this state */
+    struct pfl_service_conn *copy; /* owned; makes the copy */
+    uv_timer_t timer;              /* COPYING: too long */
     bool is_timer_open;
     bool is_closing;
     char operator_name[PFL_IDENTITY_NAME_BYTES];
@@ -73,8 +57,6 @@ static const char *const state_names[] = {
     [PFL_AGENT_ALARM_FAILED] = "failed",
 };
 
-static void arm(struct pfl_agent_alarm *a);
-
 static void enter(struct pfl_agent_alarm *a, enum pfl_agent_alarm_state state, const char *why)
 {
     a->state = state;
@@ -86,7 +68,7 @@ static void enter(struct pfl_agent_alarm *a, enum pfl_agent_alarm_state state, c
 
 static void finish(struct pfl_agent_alarm *a)
 {
-    if (!a->is_closing || a->watch != NULL || a->copy != NULL || a->is_timer_open)
+    if (!a->is_closing || a->copy != NULL || a->is_timer_open)
         return;
     pfl_list_remove(&a->node);
     a->conf.on_gone(a->conf.user);
@@ -101,10 +83,8 @@ static void on_timer_closed(uv_handle_t *handle)
     finish(a);
 }
 
-static void close_conns(struct pfl_agent_alarm *a)
+static void close_copy(struct pfl_agent_alarm *a)
 {
-    if (a->watch != NULL)
-        pfl_service_conn_close(a->watch);
     if (a->copy != NULL)
         pfl_service_conn_close(a->copy);
 }
@@ -115,7 +95,7 @@ void pfl_agent_alarm_close(struct pfl_agent_alarm *self)
         return;
     self->is_closing = true;
     uv_close((uv_handle_t *)&self->timer, on_timer_closed);
-    close_conns(self);
+    close_copy(self);
 }
 
 /* ---- copying ---- */
@@ -128,7 +108,7 @@ static void fail(struct pfl_agent_alarm *a, const char *why)
     pfl_log_warn("alarm-failed", "operator=%s session=%s trigger=%s reason=%s", a->operator_name,
                  a->session, a->trigger, pfl_log_quote_str(why));
     (void)uv_timer_stop(&a->timer);
-    close_conns(a);
+    close_copy(a);
 }
 
 static void on_copy_late(uv_timer_t *timer)
@@ -151,7 +131,7 @@ static int on_detached(void *user, const struct pfl_rpc_reply *reply)
     pfl_log_info("alarm-copied", "operator=%s session=%s trigger=%s host=%s", a->operator_name,
                  a->session, a->trigger, a->host[0] != '\0' ? a->host : "here");
     (void)uv_timer_stop(&a->timer);
-    close_conns(a);
+    close_copy(a);
     return 0;
 }
 
@@ -214,7 +194,21 @@ static void on_copy_closed(void *user)
     finish(a);
 }
 
-void pfl_agent_alarm_raise(struct pfl_agent_alarm *self, const char *trigger, const char *host)
+static bool is_waiting(const struct pfl_agent_alarm *a)
+{
+    return !a->is_closing && a->state < PFL_AGENT_ALARM_COPYING;
+}
+
+static bool has_trigger(const struct pfl_agent_alarm *a, const char *trigger)
+{
+    for (size_t i = 0; i < a->order.triggers_len; i++) {
+        if (strcmp(a->order.triggers[i], trigger) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool pfl_agent_alarm_raise(struct pfl_agent_alarm *self, const char *trigger, const char *host)
 {
     struct pfl_service_conn_conf conf = {.loop = self->conf.loop,
                                          .socket = self->conf.socket,
@@ -222,175 +216,25 @@ void pfl_agent_alarm_raise(struct pfl_agent_alarm *self, const char *trigger, co
                                          .on_closed = on_copy_closed,
                                          .user = self};
 
-    if (self->is_closing || self->state >= PFL_AGENT_ALARM_COPYING)
-        return;
+    if (!is_waiting(self) || !has_trigger(self, trigger))
+        return false;
     (void)snprintf(self->trigger, sizeof(self->trigger), "%s", trigger);
     (void)snprintf(self->host, sizeof(self->host), "%s", host);
     enter(self, PFL_AGENT_ALARM_COPYING, "");
-    if (self->watch != NULL)
-        pfl_service_conn_close(self->watch);
     (void)uv_timer_start(&self->timer, on_copy_late, PFL_AGENT_ALARM_COPY_MS, 0);
     if (pfl_service_conn_open(&conf, &self->copy) != 0) {
         self->copy = NULL;
         fail(self, "the service does not answer");
     }
+    return true;
 }
 
-/* ---- waiting ---- */
-
-static void on_retry(uv_timer_t *timer)
+void pfl_agent_alarm_set_watched(struct pfl_agent_alarm *self, bool is_watched, const char *why)
 {
-    arm(timer->data);
-}
+    enum pfl_agent_alarm_state state = is_watched ? PFL_AGENT_ALARM_ARMED : PFL_AGENT_ALARM_ARMING;
 
-static void retry(struct pfl_agent_alarm *a, const char *why)
-{
-    if (a->is_closing || a->state >= PFL_AGENT_ALARM_COPYING)
-        return;
-    enter(a, PFL_AGENT_ALARM_ARMING, why);
-    (void)uv_timer_start(&a->timer, on_retry, PFL_AGENT_ALARM_RETRY_MS, 0);
-}
-
-static void on_watch_closed(void *user)
-{
-    struct pfl_agent_alarm *a = user;
-
-    a->watch = NULL;
-    retry(a, a->why[0] != '\0' ? a->why : "the service ended the connection");
-    finish(a);
-}
-
-static void give_up_watch(struct pfl_agent_alarm *a, const char *why)
-{
-    if (a->state < PFL_AGENT_ALARM_COPYING)
-        enter(a, PFL_AGENT_ALARM_ARMING, why);
-    pfl_service_conn_close(a->watch);
-}
-
-/* The name of a hit, when it is one of ours; the producers of a host name triggers as they like. */
-static bool read_hit(const struct pfl_agent_alarm *a, struct pfl_span hit,
-                     char ret_trigger[PFL_IDENTITY_NAME_BYTES])
-{
-    struct pfl_reader r = pfl_reader_of(hit);
-    struct pfl_field f;
-
-    while (pfl_reader_field(&r, &f)) {
-        for (size_t i = 0; f.id == HIT_TRIGGER_NAME && i < a->order.triggers_len; i++) {
-            const char *name = a->order.triggers[i];
-
-            if (f.type != PFL_WIRE_BYTES || f.bytes.len != strlen(name) ||
-                memcmp(f.bytes.data, name, f.bytes.len) != 0)
-                continue;
-            (void)snprintf(ret_trigger, PFL_IDENTITY_NAME_BYTES, "%s", name);
-            return true;
-        }
-    }
-    return false;
-}
-
-static int on_observed(void *user, const struct pfl_rpc_reply *reply)
-{
-    struct pfl_agent_alarm *a = user;
-    struct pfl_reader r = pfl_reader_of(reply->body);
-    struct pfl_field events;
-    struct pfl_field f;
-    char trigger[PFL_IDENTITY_NAME_BYTES];
-
-    while (pfl_reader_field(&r, &events)) {
-        struct pfl_reader e = pfl_reader_of(events.bytes);
-
-        while (events.id == OBSERVE_RESPONSE_EVENTS && pfl_reader_field(&e, &f)) {
-            if (f.id != EVENTS_CLONE_TRIGGER_HIT || f.type != PFL_WIRE_BYTES || a->is_closing ||
-                a->state >= PFL_AGENT_ALARM_COPYING || !read_hit(a, f.bytes, trigger))
-                continue;
-            pfl_agent_alarm_raise(a, trigger, "");
-            a->conf.on_raised(a->conf.user, a);
-        }
-    }
-    return 0;
-}
-
-static int on_fence(void *user, const struct pfl_rpc_reply *reply)
-{
-    struct pfl_agent_alarm *a = user;
-
-    if (a->state != PFL_AGENT_ALARM_ARMING)
-        return 0;
-    if (reply->success)
-        enter(a, PFL_AGENT_ALARM_ARMED, "");
-    else
-        give_up_watch(a, "the service makes no session that waits for a trigger");
-    return 0;
-}
-
-/* Its time is over, or the service refuses it. */
-static int on_wait_ended(void *user, const struct pfl_rpc_reply *reply)
-{
-    struct pfl_agent_alarm *a = user;
-
-    (void)reply;
-    if (a->watch != NULL)
-        give_up_watch(a, "the service ended the session that waits for a trigger");
-    return 0;
-}
-
-/* A session that records nothing. */
-static struct pfl_span encode_wait(const struct pfl_agent_alarm_order *order, uint8_t *dst,
-                                   size_t room)
-{
-    uint8_t triggers[REQUEST_BYTES / 2];
-    uint8_t config[REQUEST_BYTES / 2 + 64];
-    uint8_t part[PFL_IDENTITY_NAME_BYTES + 16];
-    struct pfl_writer t = pfl_writer_of(triggers, sizeof(triggers));
-    struct pfl_writer c = pfl_writer_of(config, sizeof(config));
-    struct pfl_writer w = pfl_writer_of(dst, room);
-    struct pfl_writer p;
-
-    pfl_writer_field_varint(&t, TRIGGERS_MODE, MODE_CLONE_SNAPSHOT);
-    for (size_t i = 0; i < order->triggers_len; i++) {
-        p = pfl_writer_of(part, sizeof(part));
-        pfl_writer_field_bytes(&p, TRIGGER_NAME, order->triggers[i], strlen(order->triggers[i]));
-        pfl_writer_field_bytes(&t, TRIGGERS_TRIGGER, part, sizeof(part) - p.left);
-    }
-    pfl_writer_field_varint(&t, TRIGGERS_TIMEOUT_MS, PFL_AGENT_ALARM_WAIT_MS);
-    p = pfl_writer_of(part, sizeof(part));
-    pfl_writer_field_varint(&p, BUFFER_SIZE_KB, 4);
-    pfl_writer_field_bytes(&c, CONFIG_BUFFERS, part, sizeof(part) - p.left);
-    pfl_writer_field_bytes(&c, CONFIG_TRIGGERS, triggers, sizeof(triggers) - t.left);
-    pfl_writer_field_bytes(&w, ENABLE_CONFIG, config, sizeof(config) - c.left);
-    return pfl_span_of(dst, room - w.left);
-}
-
-static void on_watch_bound(void *user)
-{
-    static const uint8_t observe[] = {OBSERVE_TYPES << 3, OBSERVE_CLONE_TRIGGER_HIT};
-    struct pfl_agent_alarm *a = user;
-    uint8_t args[REQUEST_BYTES];
-    int rc = pfl_service_conn_invoke(a->watch, "EnableTracing",
-                                     encode_wait(&a->order, args, sizeof(args)), on_wait_ended, a);
-
-    if (rc == 0)
-        rc = pfl_service_conn_invoke(a->watch, "ObserveEvents",
-                                     pfl_span_of(observe, sizeof(observe)), on_observed, a);
-    if (rc == 0)
-        rc = pfl_service_conn_invoke(a->watch, "GetTraceStats", pfl_span_of(NULL, 0), on_fence, a);
-    if (rc != 0)
-        give_up_watch(a, "the service is too old: it lacks a method");
-}
-
-static void arm(struct pfl_agent_alarm *a)
-{
-    struct pfl_service_conn_conf conf = {.loop = a->conf.loop,
-                                         .socket = a->conf.socket,
-                                         .on_bound = on_watch_bound,
-                                         .on_closed = on_watch_closed,
-                                         .user = a};
-
-    enter(a, PFL_AGENT_ALARM_ARMING, "");
-    if (pfl_service_conn_open(&conf, &a->watch) != 0) {
-        a->watch = NULL;
-        retry(a, "the service does not answer");
-    }
+    if (is_waiting(self) && (self->state != state || strcmp(self->why, why) != 0))
+        enter(self, state, why);
 }
 
 /* ---- orders ---- */
@@ -450,7 +294,7 @@ int pfl_agent_alarm_open(const struct pfl_agent_alarm_conf *conf,
     a->timer.data = a;
     a->is_timer_open = true;
     a->set_ms = uv_now(conf->loop);
-    arm(a);
+    enter(a, PFL_AGENT_ALARM_ARMING, "");
     *ret_alarm = a;
     return 0;
 }
@@ -467,6 +311,7 @@ void pfl_agent_alarm_get_info(const struct pfl_agent_alarm *self,
         .why = self->why,
         .since_ms = uv_now(self->conf.loop) - self->since_ms,
         .is_closing = self->is_closing,
+        .is_waiting = is_waiting(self),
         .order = &self->order,
     };
 }

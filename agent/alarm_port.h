@@ -4,8 +4,8 @@
  * another host that has the same order (the relay passes it on), copy that session and keep the
  * copy for whoever comes to read it. Nobody needs to be connected.
  *
- * The agent waits with a session of its own that records nothing (trigger_mode CLONE_SNAPSHOT), so
- * that nobody's session is held: it can be stopped, read and copied meanwhile.
+ * Who waits for the triggers of this host is alarm_watch_port.h; its owner says when they are
+ * waited for, and when one is raised.
  */
 #ifndef PFL_AGENT_ALARM_PORT_H
 #define PFL_AGENT_ALARM_PORT_H
@@ -18,16 +18,14 @@
 #include "proto/identity.h"
 
 #define PFL_AGENT_ALARM_TRIGGERS    8u
-#define PFL_AGENT_ALARM_WAIT_MS     86400000u /* a session of ours that waits; then the next one */
-#define PFL_AGENT_ALARM_RETRY_MS    5000u     /* after the service was lost */
-#define PFL_AGENT_ALARM_COPY_MS     30000u    /* a copy that takes longer has failed */
+#define PFL_AGENT_ALARM_COPY_MS     30000u /* a copy that takes longer has failed */
 #define PFL_AGENT_ALARM_COPY_SUFFIX ".triggered"
 #define PFL_AGENT_ALARM_WHY_BYTES   256u
 
 struct pfl_agent_alarm;
 
 enum pfl_agent_alarm_state {
-    PFL_AGENT_ALARM_ARMING,  /* the service's answer */
+    PFL_AGENT_ALARM_ARMING,  /* that its triggers are waited for */
     PFL_AGENT_ALARM_ARMED,   /* a trigger */
     PFL_AGENT_ALARM_COPYING, /* the copy */
     PFL_AGENT_ALARM_COPIED,  /* somebody who reads it */
@@ -45,8 +43,6 @@ struct pfl_agent_alarm_conf {
     uv_loop_t *loop;
     const char *socket;                        /* of the service; borrowed until on_gone */
     const struct pfl_agent_alarm_order *order; /* copied */
-    /* A trigger was raised at this host. */
-    void (*on_raised)(void *user, struct pfl_agent_alarm *alarm);
     /* Last callback, with the node out of its list. */
     void (*on_gone)(void *user);
     void *user;
@@ -61,6 +57,7 @@ struct pfl_agent_alarm_info {
     const char *why;     /* of FAILED; of ARMING: what is in the way; else "" */
     uint64_t since_ms;   /* in this state for so long */
     bool is_closing;
+    bool is_waiting; /* for its triggers: ARMING or ARMED, and not closing */
     const struct pfl_agent_alarm_order *order;
 };
 
@@ -70,11 +67,14 @@ bool pfl_agent_alarm_read_triggers(const char *text_untrusted, struct pfl_agent_
  * (PFL_JUDGE_WHY_BYTES). An empty role may. */
 bool pfl_agent_alarm_is_allowed(const char *session, struct pfl_span role, char *ret_why);
 
-/* PFL_ENOMEM. A service that is not there is asked again and again. */
+/* PFL_ENOMEM. It begins as ARMING. */
 PFL_MUST_USE int pfl_agent_alarm_open(const struct pfl_agent_alarm_conf *conf,
                                       struct pfl_agent_alarm **ret_alarm);
-/* The trigger was raised at `host`. Only one that waits makes a copy. */
-void pfl_agent_alarm_raise(struct pfl_agent_alarm *self, const char *trigger, const char *host);
+/* Its triggers are waited for, or (any more) not, and why. Nothing unless it waits. */
+void pfl_agent_alarm_set_watched(struct pfl_agent_alarm *self, bool is_watched, const char *why);
+/* A trigger was raised at `host` ("": here). False: it does not wait for that; true: it copies, or
+ * has failed to. */
+bool pfl_agent_alarm_raise(struct pfl_agent_alarm *self, const char *trigger, const char *host);
 /* It was set so long ago. */
 uint64_t pfl_agent_alarm_get_age_ms(const struct pfl_agent_alarm *self);
 /* on_gone follows. What was copied stays with the service. Idempotent. */

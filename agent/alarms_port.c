@@ -3,16 +3,109 @@
  * The operators' alarms at this host, as relays ask of them: docs/protocol-tunnel.md, "Alarms".
  *
  * Happy path: set (in place of the one that the operator has for this session), list, drop; raised
- * elsewhere: its copy is made. What is raised here goes to the relays as an event. Failures: a
- * status and a sentence. Ownership: alarms until their on_gone. Limits: PFL_AGENT_MAX_ALARMS.
+ * elsewhere: its copy is made. What is raised here goes to the relays as an event. One watch waits
+ * for the triggers of all. Failures: a status and a sentence. Ownership: alarms until their
+ * on_gone, the watch. Limits: PFL_AGENT_MAX_ALARMS, and as many that are ending.
  */
 #include <string.h>
 
 #include <jansson.h>
 
 #include "agent/alarm_port.h"
+#include "agent/alarm_watch_port.h"
 #include "agent/port_impl.h"
 #include "base/mem.h"
+
+_Static_assert(PFL_AGENT_MAX_ALARMS *PFL_AGENT_ALARM_TRIGGERS <= PFL_ALARM_WATCH_TRIGGERS,
+               "the watch has room for all triggers");
+
+/* ---- what they wait for ---- */
+
+static bool is_watched(const struct pfl_agent *a, const struct pfl_agent_alarm_order *order)
+{
+    for (size_t i = 0; i < order->triggers_len; i++) {
+        if (!pfl_alarm_watch_covers(a->watch, order->triggers[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Tells the alarms whether their triggers are waited for. */
+static void on_watch_changed(void *user)
+{
+    struct pfl_agent *a = user;
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &a->alarms) {
+        struct pfl_agent_alarm *alarm = pfl_agent_alarm_of_node(it);
+        struct pfl_agent_alarm_info info;
+        bool is_so;
+
+        pfl_agent_alarm_get_info(alarm, &info);
+        is_so = is_watched(a, info.order);
+        pfl_agent_alarm_set_watched(alarm, is_so, is_so ? "" : pfl_alarm_watch_get_why(a->watch));
+    }
+}
+
+/* The alarms changed. */
+static void watch(struct pfl_agent *a)
+{
+    struct pfl_alarm_watch_set set;
+    struct pfl_list *it;
+
+    set.len = 0;
+    PFL_LIST_EACH (it, &a->alarms) {
+        struct pfl_agent_alarm_info info;
+
+        pfl_agent_alarm_get_info(pfl_agent_alarm_of_node(it), &info);
+        for (size_t i = 0; info.is_waiting && i < info.order->triggers_len; i++)
+            pfl_alarm_watch_set_add(&set, info.order->triggers[i]);
+    }
+    pfl_alarm_watch_want(a->watch, &set);
+    on_watch_changed(a);
+}
+
+static void on_hit(void *user, const char *trigger)
+{
+    struct pfl_agent *a = user;
+    struct pfl_agent_alarm_info info;
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &a->alarms) {
+        struct pfl_agent_alarm *alarm = pfl_agent_alarm_of_node(it);
+
+        if (!pfl_agent_alarm_raise(alarm, trigger, ""))
+            continue;
+        pfl_agent_alarm_get_info(alarm, &info);
+        pfl_log_info("trigger-raised", "operator=%s session=%s trigger=%s", info.operator_name,
+                     info.session, info.trigger);
+        pfl_events_tell_trigger(&a->events, info.operator_name, info.session, info.trigger,
+                                uv_now(a->conf.loop));
+    }
+    watch(a);
+}
+
+static void on_watch_closed(void *user)
+{
+    struct pfl_agent *a = user;
+
+    a->watch = NULL;
+    pfl_agent_finish(a);
+}
+
+int pfl_agent_open_alarms(struct pfl_agent *self)
+{
+    struct pfl_alarm_watch_conf conf = {.loop = self->conf.loop,
+                                        .socket = self->conf.consumer_socket,
+                                        .on_hit = on_hit,
+                                        .on_changed = on_watch_changed,
+                                        .on_closed = on_watch_closed,
+                                        .user = self};
+
+    return pfl_alarm_watch_open(&conf, &self->watch);
+}
+
+/* ---- orders ---- */
 
 static void on_gone(void *user)
 {
@@ -20,17 +113,6 @@ static void on_gone(void *user)
 
     a->alarms_len--;
     pfl_agent_finish(a);
-}
-
-static void on_raised(void *user, struct pfl_agent_alarm *alarm)
-{
-    struct pfl_agent *a = user;
-    struct pfl_agent_alarm_info info;
-
-    pfl_agent_alarm_get_info(alarm, &info);
-    pfl_log_info("trigger-raised", "operator=%s session=%s trigger=%s", info.operator_name,
-                 info.session, info.trigger);
-    pfl_events_tell_trigger(&a->events, info.operator_name, info.session, info.trigger);
 }
 
 /* Those that are closing are still in the list: the newest counts. */
@@ -51,6 +133,7 @@ static struct pfl_agent_alarm *find(struct pfl_agent *a, const char *operator_na
     return found;
 }
 
+/* Those that are not closing: of one operator; NULL: of all. */
 static unsigned count_of(struct pfl_agent *a, const char *operator_name)
 {
     struct pfl_list *it;
@@ -60,9 +143,20 @@ static unsigned count_of(struct pfl_agent *a, const char *operator_name)
         struct pfl_agent_alarm_info info;
 
         pfl_agent_alarm_get_info(pfl_agent_alarm_of_node(it), &info);
-        count += strcmp(info.operator_name, operator_name) == 0;
+        count += !info.is_closing &&
+                 (operator_name == NULL || strcmp(info.operator_name, operator_name) == 0);
     }
     return count;
+}
+
+/* One that takes another's place needs none of its own. */
+static bool has_room(struct pfl_agent *a, const char *operator_name, bool is_replacing)
+{
+    unsigned more = is_replacing ? 0 : 1;
+
+    return a->alarms_len < 2 * PFL_AGENT_MAX_ALARMS &&
+           count_of(a, NULL) + more <= PFL_AGENT_MAX_ALARMS &&
+           count_of(a, operator_name) + more <= PFL_AGENT_MAX_ALARMS - PFL_AGENT_MAX_ALARMS / 4;
 }
 
 static void respond_empty(struct pfl_h2_stream *leg)
@@ -77,14 +171,12 @@ static void open_alarm(struct pfl_agent *a, struct pfl_h2_stream *leg,
     struct pfl_agent_alarm_conf conf = {.loop = a->conf.loop,
                                         .socket = a->conf.consumer_socket,
                                         .order = order,
-                                        .on_raised = on_raised,
                                         .on_gone = on_gone,
                                         .user = a};
     struct pfl_agent_alarm *old = find(a, order->operator_name, order->session);
     struct pfl_agent_alarm *alarm;
 
-    if (a->alarms_len >= PFL_AGENT_MAX_ALARMS ||
-        count_of(a, order->operator_name) >= PFL_AGENT_MAX_ALARMS - PFL_AGENT_MAX_ALARMS / 4) {
+    if (!has_room(a, order->operator_name, old != NULL)) {
         pfl_agent_refuse(leg, 429, "too many alarms", "this host keeps as many as it may");
         return;
     }
@@ -96,6 +188,7 @@ static void open_alarm(struct pfl_agent *a, struct pfl_h2_stream *leg,
     pfl_list_append(&a->alarms, pfl_agent_alarm_get_node(alarm));
     if (old != NULL)
         pfl_agent_alarm_close(old);
+    watch(a);
     pfl_log_info("alarm-set", "operator=%s session=%s triggers=%zu", order->operator_name,
                  order->session, order->triggers_len);
     respond_empty(leg);
@@ -145,6 +238,8 @@ static void drop_alarm(struct pfl_agent *a, struct pfl_h2_stream *leg, const cha
         return;
     }
     pfl_agent_alarm_close(alarm);
+    watch(a);
+    pfl_log_info("alarm-dropped", "operator=%s session=%s", operator_name, session);
     respond_empty(leg);
 }
 
@@ -165,8 +260,12 @@ static void raise_alarm(struct pfl_agent *a, struct pfl_h2_stream *leg,
     } else if (ago_ms > pfl_agent_alarm_get_age_ms(alarm)) {
         pfl_agent_refuse(leg, 410, "no such alarm", "it was set after that");
     } else if (is_allowed(leg, head, session)) {
-        pfl_agent_alarm_raise(alarm, trigger, host);
-        respond_empty(leg);
+        if (pfl_agent_alarm_raise(alarm, trigger, host)) {
+            watch(a);
+            respond_empty(leg);
+        } else {
+            pfl_agent_refuse(leg, 410, "no such alarm", "it does not wait for that (any more)");
+        }
     }
 }
 
@@ -226,4 +325,5 @@ void pfl_agent_close_alarms(struct pfl_agent *self)
 
     PFL_LIST_EACH_SAFE (it, tmp, &self->alarms)
         pfl_agent_alarm_close(pfl_agent_alarm_of_node(it));
+    pfl_alarm_watch_close(self->watch);
 }

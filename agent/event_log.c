@@ -15,17 +15,32 @@ void pfl_event_log_init(struct pfl_event_log *self)
     memset(self, 0, sizeof(*self));
 }
 
-void pfl_event_log_fini(struct pfl_event_log *self)
+static void drop(struct pfl_event_log *j, uint64_t number)
 {
-    pfl_event_log_release(self, self->next);
+    for (; j->first < number && j->first < j->next; j->first++) {
+        char **line = &j->lines[j->first % PFL_EVENT_LOG_LINES];
+
+        pfl_mem_free(*line);
+        *line = NULL;
+    }
 }
 
-static bool keep(struct pfl_event_log *j, const char *json)
+void pfl_event_log_fini(struct pfl_event_log *self)
+{
+    drop(self, self->next);
+}
+
+bool pfl_event_log_is_full(const struct pfl_event_log *self, bool is_urgent)
+{
+    return self->next - self->first >= PFL_EVENT_LOG_LINES - (is_urgent ? 0 : PFL_EVENT_LOG_URGENT);
+}
+
+static bool keep(struct pfl_event_log *j, const char *json, bool is_urgent)
 {
     size_t len = strlen(json);
     char *line;
 
-    if (j->next - j->first == PFL_EVENT_LOG_LINES || len > PFL_EVENT_LOG_LINE_BYTES)
+    if (pfl_event_log_is_full(j, is_urgent) || len > PFL_EVENT_LOG_LINE_BYTES)
         return false;
     line = pfl_mem_alloc(len + 2);
     if (line == NULL)
@@ -41,18 +56,26 @@ static void tell_lost(struct pfl_event_log *j)
 {
     char line[64];
 
+    if (j->lost == 0)
+        return;
     (void)snprintf(line, sizeof(line), "{\"kind\":\"lost\",\"count\":%llu}",
                    (unsigned long long)j->lost);
-    if (keep(j, line))
+    if (keep(j, line, false))
         j->lost = 0;
 }
 
-void pfl_event_log_add(struct pfl_event_log *self, const char *json)
+/* What is urgent does not wait until what was lost can be told. */
+void pfl_event_log_add(struct pfl_event_log *self, const char *json, bool is_urgent)
 {
-    if (self->lost != 0)
-        tell_lost(self);
-    if (self->lost != 0 || !keep(self, json))
+    tell_lost(self);
+    if ((self->lost != 0 && !is_urgent) || !keep(self, json, is_urgent))
         self->lost++;
+}
+
+void pfl_event_log_count_lost(struct pfl_event_log *self, uint64_t count)
+{
+    self->lost += count;
+    tell_lost(self);
 }
 
 struct pfl_span pfl_event_log_get(const struct pfl_event_log *self, uint64_t number)
@@ -67,10 +90,6 @@ struct pfl_span pfl_event_log_get(const struct pfl_event_log *self, uint64_t num
 
 void pfl_event_log_release(struct pfl_event_log *self, uint64_t number)
 {
-    for (; self->first < number && self->first < self->next; self->first++) {
-        char **line = &self->lines[self->first % PFL_EVENT_LOG_LINES];
-
-        pfl_mem_free(*line);
-        *line = NULL;
-    }
+    drop(self, number);
+    tell_lost(self);
 }

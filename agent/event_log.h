@@ -2,17 +2,20 @@
 /*
  * What happened at this host that relays should know, as lines of JSON, numbered: kept until every
  * relay that listens has used them up. Bounded: while it is full, what happens is counted, and the
- * count is a line as soon as there is room. Pure.
+ * count is a line as soon as there is room. A part of it is for urgent lines alone, so that a flood
+ * of others does not keep them out. Pure.
  */
 #ifndef PFL_AGENT_EVENT_LOG_H
 #define PFL_AGENT_EVENT_LOG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/bytes.h"
 #include "base/err.h"
 
 #define PFL_EVENT_LOG_LINES      256u
+#define PFL_EVENT_LOG_URGENT     64u   /* of these, for urgent ones */
 #define PFL_EVENT_LOG_LINE_BYTES 1024u /* without the newline; a longer one is counted as lost */
 
 struct pfl_event_log {
@@ -25,11 +28,15 @@ struct pfl_event_log {
 void pfl_event_log_init(struct pfl_event_log *self);
 void pfl_event_log_fini(struct pfl_event_log *self);
 /* `json` is copied. What cannot be kept is counted. */
-void pfl_event_log_add(struct pfl_event_log *self, const char *json);
+void pfl_event_log_add(struct pfl_event_log *self, const char *json, bool is_urgent);
+/* The next one will not be kept. */
+bool pfl_event_log_is_full(const struct pfl_event_log *self, bool is_urgent);
+/* So many more were lost before they came here. */
+void pfl_event_log_count_lost(struct pfl_event_log *self, uint64_t count);
 /* The line with its newline; empty when there is none of that number (any more, or yet). Borrowed
  * until it is released. */
 struct pfl_span pfl_event_log_get(const struct pfl_event_log *self, uint64_t number);
-/* Everything before `number` is used up. */
+/* Everything before `number` is used up. May add a line that tells what was lost. */
 void pfl_event_log_release(struct pfl_event_log *self, uint64_t number);
 
 #endif

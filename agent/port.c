@@ -26,7 +26,8 @@ static const char *const alpn[] = {PFL_TUNNEL_ALPN_AGENT, NULL};
 
 void pfl_agent_finish(struct pfl_agent *self)
 {
-    if (!self->is_closing || self->dialers != 0 || self->streams_len != 0 || self->alarms_len != 0)
+    if (!self->is_closing || self->dialers != 0 || self->streams_len != 0 ||
+        self->alarms_len != 0 || self->watch != NULL)
         return;
     pfl_lane_close(self->lane);
     self->conf.on_closed(self->conf.user);
@@ -175,6 +176,11 @@ int pfl_agent_open(const struct pfl_agent_conf *conf, struct pfl_agent **ret_age
     rc = prepare(a);
     if (rc == 0)
         rc = pfl_lane_open(conf->loop, &a->lane);
+    if (rc == 0) {
+        rc = pfl_agent_open_alarms(a);
+        if (rc != 0)
+            pfl_lane_close(a->lane);
+    }
     if (rc != 0) {
         pfl_mem_free(a->hello);
         pfl_tls_conf_unref(a->tls);

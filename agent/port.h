@@ -12,7 +12,7 @@
 
 #define PFL_AGENT_MAX_RELAYS  8u
 #define PFL_AGENT_MAX_STREAMS 256u /* those that are only remembered among them */
-#define PFL_AGENT_MAX_ALARMS  16u  /* those that are ending among them */
+#define PFL_AGENT_MAX_ALARMS  16u  /* those that are ending not among them */
 
 struct pfl_agent;
 

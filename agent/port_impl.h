@@ -33,7 +33,8 @@ struct pfl_agent {
     struct pfl_events events;
     struct pfl_list alarms; /* owned until each one's on_gone */
     unsigned alarms_len;
-    char *hello; /* owned */
+    struct pfl_alarm_watch *watch; /* owned until its on_closed; waits for the triggers of all */
+    char *hello;                   /* owned */
     bool is_closing;
     char fleet[PFL_IDENTITY_NAME_BYTES];
     char name[PFL_IDENTITY_NAME_BYTES];
@@ -59,6 +60,7 @@ void pfl_agent_respond_json(struct pfl_h2_stream *leg, const char *json);
 /* Answers a request about alarms; the head says in which operator's name, which was checked. */
 void pfl_agent_answer_alarms(struct pfl_agent *self, struct pfl_h2_stream *leg,
                              const struct pfl_h2_head *head, const struct pfl_route *route);
+PFL_MUST_USE int pfl_agent_open_alarms(struct pfl_agent *self);
 void pfl_agent_close_alarms(struct pfl_agent *self);
 
 #endif

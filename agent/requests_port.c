@@ -338,7 +338,11 @@ static void change_role(struct pfl_agent *a, struct pfl_h2_stream *leg,
 
 static void answer_events(struct pfl_agent *a, struct pfl_h2_stream *leg)
 {
-    if (pfl_events_listen(&a->events, leg) != 0)
+    int rc = pfl_events_listen(&a->events, leg, uv_now(a->conf.loop));
+
+    if (rc == PFL_ELIMIT)
+        pfl_agent_refuse(leg, 429, "too many listeners", "this host's events are read already");
+    else if (rc != 0)
         pfl_agent_refuse(leg, 503, "out of memory", "the host's agent is out of memory");
 }
 

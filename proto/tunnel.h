@@ -41,10 +41,12 @@ enum { PFL_TUNNEL_VERSION = 1 }; /* hello's "protocol" */
 
 /* Of an alarm: the triggers that it waits for ("a,b"); relay to agent: the one that was raised, and
  * at which host, how long ago. */
-#define PFL_TUNNEL_H_TRIGGERS    "perfleet-triggers"
-#define PFL_TUNNEL_H_TRIGGER     "perfleet-trigger"
-#define PFL_TUNNEL_H_RAISED_AT   "perfleet-raised-at"
-#define PFL_TUNNEL_H_RAISED_AGO  "perfleet-raised-ago-ms"
+#define PFL_TUNNEL_H_TRIGGERS   "perfleet-triggers"
+#define PFL_TUNNEL_H_TRIGGER    "perfleet-trigger"
+#define PFL_TUNNEL_H_RAISED_AT  "perfleet-raised-at"
+#define PFL_TUNNEL_H_RAISED_AGO "perfleet-raised-ago-ms"
+/* In the answer to GET of the events: the clock that their at_ms are of. */
+#define PFL_TUNNEL_H_NOW         "perfleet-now-ms"
 #define PFL_TUNNEL_EVENTS_TYPE   "application/x-ndjson"
 #define PFL_TUNNEL_ALARM_MAX_LEN 600u /* of the list of triggers */
 

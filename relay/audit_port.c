@@ -5,11 +5,12 @@
  * Happy path: one line is one write(2) on a descriptor with O_APPEND, so that lines never mix. All
  * strings in it are names of the certificate grammar, addresses, and hex ids: nothing to escape;
  * but for `detail`, of which plain characters are kept. Failures: a write that fails is logged
- * (bounded) and the action goes on: the relay's log has it too. Ownership: the descriptor. Limits:
- * one line of LINE_MAX_BYTES.
+ * (bounded) and the action goes on: the relay's log has it too; a line that was written in part is
+ * ended before the next. Ownership: the descriptor. Limits: one line of LINE_MAX_BYTES.
  */
 #include "relay/audit_port.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -25,6 +27,8 @@
 struct pfl_audit {
     const char *path; /* borrowed */
     int fd;           /* -1: could not be opened again */
+    bool is_torn;     /* the last line was not written to its end */
+    struct pfl_log_limit failed_log;
 };
 
 static int open_file(const char *path)
@@ -70,6 +74,7 @@ void pfl_audit_reopen(struct pfl_audit *self)
     if (self->fd >= 0)
         close(self->fd);
     self->fd = fd;
+    self->is_torn = false;
 }
 
 void pfl_audit_close(struct pfl_audit *self)
@@ -103,6 +108,26 @@ static void write_detail(const char *detail, char *dst, size_t room)
     (void)snprintf(dst, room, ",\"detail\":\"%s\"", plain);
 }
 
+/* A torn line is ended first, so that it spoils no other. */
+static void write_line(struct pfl_audit *a, const char *line, size_t len)
+{
+    ssize_t rc = a->fd < 0 ? -1 : 0;
+
+    if (rc == 0 && a->is_torn)
+        rc = write(a->fd, "\n", 1);
+    if (rc >= 0) {
+        a->is_torn = false;
+        rc = write(a->fd, line, len);
+    }
+    if (rc == (ssize_t)len)
+        return;
+    a->is_torn |= rc > 0;
+    if (pfl_log_limit_take(&a->failed_log, "audit-log-failed",
+                           pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) / 1000000))
+        pfl_log_error("audit-log-failed", "file=%s reason=\"%s\"", pfl_log_quote_str(a->path),
+                      rc < 0 ? strerror(errno) : "the line was written in part");
+}
+
 void pfl_audit_write(struct pfl_audit *self, const struct pfl_audit_entry *entry)
 {
     char line[LINE_MAX_BYTES];
@@ -129,7 +154,6 @@ void pfl_audit_write(struct pfl_audit *self, const struct pfl_audit_entry *entry
                    entry->host, entry->stream, entry->status,
                    (unsigned long long)entry->bytes_to_host,
                    (unsigned long long)entry->bytes_to_operator, method, detail);
-    if (len < 0 || len >= (int)sizeof(line) || write(self->fd, line, (size_t)len) != len)
-        pfl_log_error("audit-log-failed", "file=%s reason=\"%s\"", pfl_log_quote_str(self->path),
-                      strerror(errno));
+    assert(len > 0 && len < (int)sizeof(line)); /* all parts are bounded */
+    write_line(self, line, (size_t)len);
 }

@@ -49,8 +49,9 @@ void pfl_asker_set(struct pfl_asker *self, const struct pfl_peer *p, const struc
 }
 
 void pfl_asker_audit(const struct pfl_asker *self, const char *action, unsigned status,
-                     const struct pfl_splice_stats *stats)
+                     const struct pfl_audit_more *more)
 {
+    const struct pfl_splice_stats *stats = more != NULL ? more->stats : NULL;
     struct pfl_audit_entry entry = {
         .who = self->who,
         .address = self->address,
@@ -60,23 +61,8 @@ void pfl_asker_audit(const struct pfl_asker *self, const char *action, unsigned 
         .status = status,
         .bytes_to_host = stats != NULL ? stats->bytes_to_host : 0,
         .bytes_to_operator = stats != NULL ? stats->bytes_to_operator : 0,
-    };
-
-    pfl_audit_write(self->hub->audit, &entry);
-}
-
-void pfl_asker_audit_more(const struct pfl_asker *self, const char *action, unsigned status,
-                          const struct pfl_audit_more *more)
-{
-    struct pfl_audit_entry entry = {
-        .who = self->who,
-        .address = self->address,
-        .action = action,
-        .host = self->host,
-        .stream = self->stream,
-        .status = status,
-        .method = more->method,
-        .detail = more->detail,
+        .method = more != NULL ? more->method : NULL,
+        .detail = more != NULL ? more->detail : NULL,
     };
 
     pfl_audit_write(self->hub->audit, &entry);
@@ -117,7 +103,8 @@ static void on_splice_ended(void *user, const struct pfl_splice_stats *stats)
         pfl_account_note_stray(c->account, uv_now(c->asker.hub->loop));
     if (c->account != NULL)
         pfl_account_close(c->account);
-    pfl_asker_audit(&c->asker, stats->status == 200 ? "end" : "refuse", stats->status, stats);
+    pfl_asker_audit(&c->asker, stats->status == 200 ? "end" : "refuse", stats->status,
+                    &(struct pfl_audit_more){.stats = stats});
     pfl_log_info("stream-ended",
                  "operator=%s host=%s stream=%s status=%u bytes_to_host=%llu "
                  "bytes_to_operator=%llu operator_side=%u host_side=%u",

@@ -8,20 +8,9 @@
 #include "relay/accounts.h"
 #include "relay/hub_port.h"
 #include "relay/inventory.h"
+#include "relay/raised.h"
 #include "relay/splice.h"
 #include "tunnel/link.h"
-
-/* Triggers that were raised, for hosts that are not there at the moment. */
-#define PFL_RAISED_KEPT    32u /* the oldest gives way */
-#define PFL_RAISED_KEPT_MS 600000u
-
-struct pfl_raised {
-    char operator_name[PFL_IDENTITY_NAME_BYTES]; /* "": none */
-    char session[PFL_IDENTITY_NAME_BYTES];
-    char trigger[PFL_IDENTITY_NAME_BYTES];
-    char host[PFL_IDENTITY_NAME_BYTES]; /* where */
-    uint64_t at_ms;
-};
 
 struct pfl_hub {
     uv_loop_t *loop;
@@ -34,8 +23,7 @@ struct pfl_hub {
     struct pfl_list carried;  /* streams; freed by themselves */
     struct pfl_traffic ended; /* `begun` of all, bytes of those that are over */
     struct pfl_inventory inventory;
-    struct pfl_raised raised[PFL_RAISED_KEPT];
-    unsigned raised_next;
+    struct pfl_raised_log raised;
     bool is_draining;
     char relay[PFL_IDENTITY_NAME_BYTES];
     char fleet[PFL_IDENTITY_NAME_BYTES];
@@ -48,8 +36,13 @@ struct pfl_peer {
     struct pfl_host *host;        /* of an agent: its entry, borrowed while it is the host's peer */
     uv_timer_t timer; /* until the peer's settings; then an agent's clock, an operator's pace */
     struct pfl_identity identity;
-    uint64_t asked_ns; /* the clock exchange under way */
-    unsigned rounds;   /* of the burst of clock exchanges */
+    uint64_t asked_ns;               /* the clock exchange under way */
+    unsigned rounds;                 /* of the burst of clock exchanges */
+    struct pfl_listening *listening; /* to an agent's events; NULL: not now */
+    uint64_t passed;                 /* the last trigger that was passed on to it */
+    bool is_passing;                 /* one is on its way */
+    bool has_said_hello;
+    bool is_deaf; /* it knows no events */
     int64_t certificate_end_s;
     bool is_ready;
     bool is_timer_open;
@@ -76,18 +69,16 @@ struct pfl_asker {
 };
 
 void pfl_asker_set(struct pfl_asker *self, const struct pfl_peer *p, const struct pfl_route *route);
-/* `stats` may be NULL. */
-void pfl_asker_audit(const struct pfl_asker *self, const char *action, unsigned status,
-                     const struct pfl_splice_stats *stats);
-
-/* What some lines have besides. */
+/* What some lines have besides; zeroed: nothing. */
 struct pfl_audit_more {
+    const struct pfl_splice_stats *stats;
     const char *method;
     const char *detail;
 };
 
-void pfl_asker_audit_more(const struct pfl_asker *self, const char *action, unsigned status,
-                          const struct pfl_audit_more *more);
+/* `more` may be NULL. */
+void pfl_asker_audit(const struct pfl_asker *self, const char *action, unsigned status,
+                     const struct pfl_audit_more *more);
 
 struct pfl_carry_conf {
     const struct pfl_h2_head *head;
@@ -104,10 +95,11 @@ void pfl_hub_review(struct pfl_hub *self);
 
 /* ---- events_port.c ---- */
 
-/* The agent is asked for what it tells; its trigger events are passed on. */
-void pfl_peer_listen(struct pfl_peer *p);
-/* It has said its labels: triggers that were raised while it was away. */
-void pfl_peer_catch_up(struct pfl_peer *p);
+/* An agent that has said its hello: it is asked for what it tells, unless it is being, and gets the
+ * triggers that it has not got yet. Again and again. */
+void pfl_peer_attend(struct pfl_peer *p);
+/* It is not its host's connection any more. */
+void pfl_peer_unlisten(struct pfl_peer *p);
 
 /* The host's connection, NULL while it is not there. */
 struct pfl_h2 *pfl_hub_get_agent(const struct pfl_hub *self, const struct pfl_host *host);

@@ -85,8 +85,10 @@ static void on_clock_due(uv_timer_t *timer)
     struct pfl_peer *p = timer->data;
 
     p->rounds = 0;
-    if (p->link != NULL)
-        ask_clock(p);
+    if (p->link == NULL)
+        return;
+    ask_clock(p);
+    pfl_peer_attend(p);
 }
 
 static bool parse_clock(struct pfl_span body, int64_t *ret_receive_ns, int64_t *ret_send_ns)
@@ -159,9 +161,9 @@ static void on_hello(void *user, int err, unsigned status, struct pfl_span body)
                      status);
         return;
     }
+    p->has_said_hello = true;
     pfl_hub_review(p->hub);
-    pfl_peer_listen(p);
-    pfl_peer_catch_up(p);
+    pfl_peer_attend(p);
 }
 
 static void ask_hello(struct pfl_peer *p)
@@ -184,6 +186,7 @@ static void replace(struct pfl_peer *older)
     struct pfl_h2 *h2 = pfl_tunnel_link_get_h2(older->link);
 
     older->host = NULL;
+    pfl_peer_unlisten(older);
     pfl_log_warn("host-replaced",
                  "host=%s address=%s reason=\"a newer connection of this host came\"",
                  older->identity.name, older->address);

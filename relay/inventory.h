@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/list.h"
 #include "proto/identity.h"
+#include "relay/bucket.h"
 
 /* Hosts that are remembered; the one that left first is forgotten for a new one. */
 #define PFL_INVENTORY_MAX_HOSTS 16384u
@@ -34,6 +35,9 @@ struct pfl_host {
     bool has_clock;
     int64_t clock_offset_ns; /* its boot clock - ours */
     int64_t clock_error_ns;
+    struct pfl_bucket events; /* what it may tell, over all its connections: events_port.c */
+    struct pfl_bucket triggers;
+    uint64_t unheard; /* of what it told, or lost, and not told on */
 };
 
 #define PFL_INVENTORY_BUCKETS 1024u

@@ -37,6 +37,13 @@ struct errand {
     const char *action;        /* for the audit log; NULL: it only asks */
 };
 
+static void audit(const struct errand *e, unsigned status)
+{
+    if (e->action != NULL)
+        pfl_asker_audit(&e->asker, e->action, status,
+                        &(struct pfl_audit_more){.detail = e->detail});
+}
+
 static void free_errand_if_gone(struct errand *e)
 {
     if (e->leg == NULL && e->call == NULL)
@@ -63,6 +70,7 @@ static void on_errand_leg_closed(void *user, uint32_t code)
     if (e->call != NULL) {
         pfl_h2_call_abandon(e->call);
         e->call = NULL;
+        audit(e, 0); /* the agent may have done it all the same */
     }
     free_errand_if_gone(e);
 }
@@ -88,9 +96,7 @@ static void on_errand_done(void *user, int err, unsigned status, struct pfl_span
     struct errand *e = user;
 
     e->call = NULL;
-    if (e->action != NULL)
-        pfl_asker_audit_more(&e->asker, e->action, status,
-                             &(struct pfl_audit_more){.detail = e->detail});
+    audit(e, status);
     if (e->leg == NULL) {
         pfl_mem_free(e);
         return;

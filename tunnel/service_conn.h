@@ -28,7 +28,8 @@ PFL_MUST_USE int pfl_service_conn_open(const struct pfl_service_conn_conf *conf,
  * value closes the connection. */
 PFL_MUST_USE int pfl_service_conn_invoke(struct pfl_service_conn *self, const char *method,
                                          struct pfl_span args, pfl_rpc_reply_cb cb, void *user);
-/* Asynchronous; no reply comes any more, on_closed does. Idempotent. */
+/* Asynchronous; no reply comes any more but those that were read together with the one in whose
+ * callback this is called. on_closed follows. Idempotent. */
 void pfl_service_conn_close(struct pfl_service_conn *self);
 
 #endif

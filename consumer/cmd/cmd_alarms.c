@@ -4,7 +4,8 @@
  *
  * Happy path: one request for each host, at most IN_FLIGHT at a time; after arming the alarms are
  * looked at until none is still being set, or the time is over. Failures: a host's are a line for
- * that host. Ownership: the rows, for the command's time. Limits: PFL_TARGETS_MAX_HOSTS.
+ * that host; one that has not answered when nobody did for --timeout is told as such. Ownership:
+ * the rows, until the connection is closed. Limits: PFL_TARGETS_MAX_HOSTS.
  */
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +27,8 @@ struct row {
     struct run *run;
     const char *host;
     unsigned status; /* 0: no answer */
+    bool is_open;    /* it is being asked */
+    bool is_settled; /* nothing more is to be asked of it */
     json_t *answer;  /* owned; NULL: none, or no JSON */
     char why[320];   /* "": it is well */
 };
@@ -39,12 +42,26 @@ struct run {
     struct row *rows; /* owned */
     size_t next;
     size_t open;
-    bool is_over_time;
+    uv_timer_t end;
+    bool is_over_time; /* answers come too late from here on */
 };
 
 /* ---- asking ---- */
 
 static void ask_more(struct run *run);
+
+static void on_time_over(uv_timer_t *timer)
+{
+    struct run *run = timer->data;
+
+    run->is_over_time = true;
+}
+
+/* From here to the next answer, whosever. */
+static void begin_time(struct run *run)
+{
+    (void)uv_timer_start(&run->end, on_time_over, run->targets->timeout_ms, 0);
+}
 
 static void take_answer(struct row *r, int err, unsigned status, struct pfl_span body)
 {
@@ -72,6 +89,10 @@ static void on_done(void *user, int err, unsigned status, struct pfl_span body)
     struct row *r = user;
 
     r->run->open--;
+    r->is_open = false;
+    if (r->run->is_over_time)
+        return;
+    begin_time(r->run);
     take_answer(r, err, status, body);
     ask_more(r->run);
 }
@@ -90,9 +111,11 @@ static void ask(struct run *run, struct row *r)
     (void)snprintf(path, sizeof(path), PFL_TUNNEL_HOSTS_PATH "/%s/alarms%s%s", r->host,
                    has_session ? "/" : "", run->session);
     run->open++;
+    r->is_open = true;
     if (pfl_tunnel_client_call(run->targets->tunnel, &call) == 0)
         return;
     run->open--;
+    r->is_open = false;
     (void)snprintf(r->why, sizeof(r->why), "the connection to the relay was lost");
 }
 
@@ -101,18 +124,32 @@ static void ask_more(struct run *run)
     while (run->open < IN_FLIGHT && run->next < run->targets->specs_len) {
         struct row *r = &run->rows[run->next++];
 
-        if (r->why[0] == '\0')
+        if (r->why[0] == '\0' && !r->is_settled)
             ask(run, r);
     }
 }
 
-/* Every host whose row is well so far. */
+/* A host that has not answered by now. */
+static void give_up(struct run *run)
+{
+    for (size_t i = 0; i < run->targets->specs_len; i++) {
+        struct row *r = &run->rows[i];
+
+        if (r->is_open || i >= run->next)
+            (void)snprintf(r->why, sizeof(r->why), "no answer in time");
+    }
+}
+
+/* Every host whose row is well so far, and not settled. */
 static void ask_all(struct run *run)
 {
     run->next = 0;
+    begin_time(run);
     ask_more(run);
-    while (run->open > 0)
+    while (run->open > 0 && !run->is_over_time)
         uv_run(run->targets->loop, UV_RUN_ONCE);
+    if (run->is_over_time)
+        give_up(run);
 }
 
 /* ---- after arming ---- */
@@ -138,22 +175,19 @@ static const char *text_of(const json_t *alarm, const char *key)
     return text != NULL ? text : "";
 }
 
-static bool is_being_set(const struct run *run, const char *session)
+/* Those that are no longer being set need not be asked again. False: no other is there. */
+static bool settle(struct run *run, const char *session)
 {
+    bool is_any = false;
+
     for (size_t i = 0; i < run->targets->specs_len; i++) {
-        const struct row *r = &run->rows[i];
+        struct row *r = &run->rows[i];
 
-        if (r->why[0] == '\0' && strcmp(text_of(find_alarm(r, session), "state"), "arming") == 0)
-            return true;
+        r->is_settled =
+            r->why[0] != '\0' || strcmp(text_of(find_alarm(r, session), "state"), "arming") != 0;
+        is_any |= !r->is_settled;
     }
-    return false;
-}
-
-static void on_time_over(uv_timer_t *timer)
-{
-    struct run *run = timer->data;
-
-    run->is_over_time = true;
+    return is_any;
 }
 
 static void on_nothing(uv_timer_t *timer)
@@ -161,38 +195,26 @@ static void on_nothing(uv_timer_t *timer)
     (void)timer;
 }
 
-static void on_timer_closed(uv_handle_t *handle)
-{
-    struct run *run = handle->data;
-
-    run->open--;
-}
-
-/* One that is still being set then is told as such: its service does not answer. */
+/* One that is still being set at the end is told as such: its service does not answer. */
 static void look_until_set(struct run *run, const char *session)
 {
-    uv_timer_t end;
+    uint64_t begin_ms = uv_now(run->targets->loop);
     uv_timer_t pause;
 
-    (void)uv_timer_init(run->targets->loop, &end);
     (void)uv_timer_init(run->targets->loop, &pause);
-    end.data = pause.data = run;
-    (void)uv_timer_start(&end, on_time_over, run->targets->timeout_ms, 0);
     run->method = "GET";
     run->session = "";
     run->fields_len = 0;
     ask_all(run);
-    while (is_being_set(run, session) && !run->is_over_time) {
+    while (settle(run, session) && !run->is_over_time &&
+           uv_now(run->targets->loop) - begin_ms < run->targets->timeout_ms) {
         (void)uv_timer_start(&pause, on_nothing, LOOK_AGAIN_MS, 0);
         while (uv_is_active((uv_handle_t *)&pause))
             uv_run(run->targets->loop, UV_RUN_ONCE);
         ask_all(run);
     }
-    run->open = 2;
-    uv_close((uv_handle_t *)&end, on_timer_closed);
-    uv_close((uv_handle_t *)&pause, on_timer_closed);
-    while (run->open > 0)
-        uv_run(run->targets->loop, UV_RUN_ONCE);
+    uv_close((uv_handle_t *)&pause, NULL);
+    uv_run(run->targets->loop, UV_RUN_NOWAIT);
     for (size_t i = 0; i < run->targets->specs_len; i++) {
         struct row *r = &run->rows[i];
         const json_t *alarm = find_alarm(r, session);
@@ -205,16 +227,23 @@ static void look_until_set(struct run *run, const char *session)
 
 /* ---- telling ---- */
 
+/* Whatever else a host says is not for a terminal. */
+static bool is_state(const char *text)
+{
+    size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyz");
+
+    return len >= 1 && len <= 16 && text[len] == '\0';
+}
+
 static int add_alarm(const char *host, const json_t *alarm, struct pfl_buf *out)
 {
     const char *trigger = text_of(alarm, "trigger");
     const char *at = text_of(alarm, "host");
     const char *why = text_of(alarm, "why");
-    char names[PFL_IDENTITY_NAME_BYTES];
-    int rc;
+    int rc = pfl_text_add(out, "host %s: session %s: %s", host,
+                          pfl_log_quote_str(text_of(alarm, "session")),
+                          is_state(text_of(alarm, "state")) ? text_of(alarm, "state") : "?");
 
-    (void)snprintf(names, sizeof(names), "%s", pfl_log_quote_str(text_of(alarm, "session")));
-    rc = pfl_text_add(out, "host %s: session %s: %s", host, names, text_of(alarm, "state"));
     if (rc == 0 && trigger[0] != '\0')
         rc = pfl_text_add(out, ", trigger %s", pfl_log_quote_str(trigger));
     if (rc == 0 && trigger[0] != '\0')
@@ -316,11 +345,27 @@ static bool join_triggers(const struct pfl_args *args, char *dst, size_t room)
     return true;
 }
 
-static int run_alarms(struct pfl_args *args, struct run *run, const char *done)
+/* With the rows. */
+static int run_all(struct pfl_args *args, struct run *run, const char *done)
 {
     const char *session = run->session;
+
+    for (size_t i = 0; i < args->targets.specs_len; i++)
+        run->rows[i] = (struct row){.run = run, .host = args->targets.specs[i].name};
+    (void)uv_timer_init(args->targets.loop, &run->end);
+    run->end.data = run;
+    ask_all(run);
+    if (strcmp(run->method, "PUT") == 0)
+        look_until_set(run, session);
+    run->is_over_time = true;
+    uv_close((uv_handle_t *)&run->end, NULL);
+    return finish(run, args, done);
+}
+
+static int run_alarms(struct pfl_args *args, struct run *run, const char *done)
+{
     uv_loop_t loop;
-    int code;
+    int code = PFL_EXIT_NOTHING;
 
     pfl_text_init_json();
     run->targets = &args->targets;
@@ -332,19 +377,12 @@ static int run_alarms(struct pfl_args *args, struct run *run, const char *done)
         return PFL_EXIT_USAGE;
     }
     run->rows = pfl_mem_calloc(args->targets.specs_len, sizeof(*run->rows));
-    if (run->rows == NULL) {
+    if (run->rows == NULL)
         pfl_cmd_error("out of memory");
-        code = PFL_EXIT_NOTHING;
-    } else {
-        for (size_t i = 0; i < args->targets.specs_len; i++)
-            run->rows[i] = (struct row){.run = run, .host = args->targets.specs[i].name};
-        ask_all(run);
-        if (strcmp(run->method, "PUT") == 0)
-            look_until_set(run, session);
-        code = finish(run, args, done);
-    }
+    else
+        code = run_all(args, run, done);
+    pfl_targets_close(&args->targets); /* answers that are still to come are told their end */
     pfl_mem_free(run->rows);
-    pfl_targets_close(&args->targets);
     return code;
 }
 
