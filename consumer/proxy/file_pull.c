@@ -2,7 +2,8 @@
 /*
  * Pulls a session into a file.
  *
- *     every period:  Flush -> ReadBuffers -> packets to the file
+ *     every period, and when somebody is in a hurry:
+ *                    Flush -> ReadBuffers -> packets to the file -> on_read_out
  *     at the end:    ReadBuffers -> packets to the file -> fdatasync -> on_finished
  *
  * Happy path: as drawn; a period that finds the last one unfinished is left out. Failures: a flush
@@ -20,6 +21,7 @@
 enum { FLUSH_REQUEST_FLAGS = 2 };
 
 static void read_out(struct pfl_file_pull *p);
+static void begin(struct pfl_file_pull *p);
 
 static void give_up_file(struct pfl_file_pull *p, int err)
 {
@@ -100,10 +102,16 @@ static int on_read(void *user, const struct pfl_rpc_reply *reply)
     if (rc != 0 || (reply->success && reply->has_more))
         return rc;
     p->is_busy = false;
-    if (p->is_last_read)
+    p->had = p->begun;
+    if (p->is_last_read) {
         end(p);
-    else if (p->is_finishing)
+        return 0;
+    }
+    if (p->is_finishing)
         read_out(p);
+    else if (p->wanted != p->begun)
+        begin(p);
+    p->conf.on_read_out(p->conf.user);
     return 0;
 }
 
@@ -129,15 +137,31 @@ static int on_flushed(void *user, const struct pfl_rpc_reply *reply)
     return 0;
 }
 
-static void on_period(uv_timer_t *timer)
+static void begin(struct pfl_file_pull *p)
 {
     static const uint8_t args[] = {FLUSH_REQUEST_FLAGS << 3, FLUSH_FLAGS};
-    struct pfl_file_pull *p = timer->data;
 
     if (p->is_busy || p->is_full || p->is_finishing)
         return;
+    p->begun = p->wanted;
     p->is_busy = pfl_consumer_conn_invoke(p->conf.conn, "Flush", pfl_span_of(args, sizeof(args)),
                                           on_flushed, p) == 0;
+}
+
+static void on_period(uv_timer_t *timer)
+{
+    begin(timer->data);
+}
+
+void pfl_file_pull_hurry(struct pfl_file_pull *self, uint64_t mark)
+{
+    self->wanted = mark;
+    begin(self);
+}
+
+bool pfl_file_pull_has(const struct pfl_file_pull *self, uint64_t mark)
+{
+    return self->had >= mark || self->is_full || self->is_over;
 }
 
 void pfl_file_pull_open(struct pfl_file_pull *self, const struct pfl_file_pull_conf *conf)

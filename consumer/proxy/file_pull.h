@@ -18,6 +18,8 @@ struct pfl_file_pull_conf {
     /* The file is full or cannot be written (`err`: errno, 0 when full): the session should stop.
      * Once. */
     void (*on_full)(void *user, int err);
+    /* A read-out that is not the last is in the file. */
+    void (*on_read_out)(void *user);
     /* After pfl_file_pull_finish: all is in the file. Once. */
     void (*on_finished)(void *user);
     void *user;
@@ -28,6 +30,10 @@ struct pfl_file_pull {
     uv_timer_t timer;
     struct pfl_packet_scan scan; /* owned */
     uint64_t written_bytes;
+    uint64_t wanted; /* the newest mark that was asked for, that the read-out under way began with,
+                        and that is in the file */
+    uint64_t begun;
+    uint64_t had;
     bool is_busy; /* a flush or read-out is on its way */
     bool is_full;
     bool is_finishing;
@@ -41,6 +47,12 @@ struct pfl_file_pull {
 void pfl_file_pull_open(struct pfl_file_pull *self, const struct pfl_file_pull_conf *conf);
 /* The session has ended: reads what is left. */
 void pfl_file_pull_finish(struct pfl_file_pull *self);
+/*
+ * Reads out what there is by now, after what is being read out. `mark`: larger than any before;
+ * pfl_file_pull_has says when it is done, which may be at once.
+ */
+void pfl_file_pull_hurry(struct pfl_file_pull *self, uint64_t mark);
+bool pfl_file_pull_has(const struct pfl_file_pull *self, uint64_t mark);
 /* Asynchronous: `self` may go after on_closed. Makes no request and gets no answer any more. */
 void pfl_file_pull_close(struct pfl_file_pull *self, void (*on_closed)(void *user));
 

@@ -1,19 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Takes write_into_file and what belongs to it out of a request. Happy path: the config is copied
- * field by field; everything else of the request stays. Failure: a malformed request.
+ * field by field, its buffers too; everything else of the request stays. Failure: a malformed
+ * request.
  */
 #include "consumer/proxy/file_wish.h"
 
 enum {
     REQUEST_CONFIG = 1,
+    CONFIG_BUFFERS = 1,
     CONFIG_WRITE_INTO_FILE = 8,
     CONFIG_PERIOD = 9,
     CONFIG_MAX_BYTES = 10,
+    CONFIG_UUID_MSB = 27,
+    CONFIG_UUID_LSB = 28,
     CONFIG_OUTPUT_PATH = 29,
     CONFIG_FLUSH_MODE = 44,
     CONFIG_FFLUSH = 45,
+    BUFFER_TRANSFER = 5,
+    BUFFER_CLEAR = 6,
     HEADER_MAX_BYTES = 16,
+    IDENTITY_MAX_BYTES = 24,
 };
 
 /* What the config wishes; also when it wishes for nothing. */
@@ -30,6 +37,10 @@ static int read_config(struct pfl_span config, struct pfl_file_wish *wish)
             wish->period_ms = (uint32_t)f.value;
         else if (f.id == CONFIG_MAX_BYTES)
             wish->max_bytes = f.value;
+        else if (f.id == CONFIG_UUID_MSB)
+            wish->uuid_msb = f.value;
+        else if (f.id == CONFIG_UUID_LSB)
+            wish->uuid_lsb = f.value;
         else if (f.id == CONFIG_OUTPUT_PATH)
             has_path = f.bytes.len != 0;
     }
@@ -45,29 +56,102 @@ static bool is_of_file(uint32_t id)
            id == CONFIG_FLUSH_MODE || id == CONFIG_FFLUSH;
 }
 
-static int append_config(struct pfl_span config, struct pfl_buf *out)
+static bool is_buffer(const struct pfl_field *f)
 {
-    struct pfl_reader r = pfl_reader_of(config);
+    return f->id == CONFIG_BUFFERS && f->type == PFL_WIRE_BYTES;
+}
+
+static bool is_of_clones(const struct pfl_field *f)
+{
+    return f->id == BUFFER_TRANSFER || f->id == BUFFER_CLEAR;
+}
+
+static size_t measure_buffer(struct pfl_span buffer)
+{
+    struct pfl_reader r = pfl_reader_of(buffer);
     struct pfl_field f;
-    struct pfl_writer w;
-    uint8_t header[HEADER_MAX_BYTES];
     size_t kept = 0;
-    int rc;
 
     while (pfl_reader_field(&r, &f))
-        kept += is_of_file(f.id) ? 0 : f.raw.len;
-    w = pfl_writer_of(header, sizeof(header));
-    pfl_writer_field_header(&w, REQUEST_CONFIG, kept);
-    rc = pfl_buf_append(out, header, sizeof(header) - w.left);
-    r = pfl_reader_of(config);
+        kept += is_of_clones(&f) ? 0 : f.raw.len;
+    return kept;
+}
+
+static int append_header(uint32_t id, size_t len, struct pfl_buf *out)
+{
+    uint8_t header[HEADER_MAX_BYTES];
+    struct pfl_writer w = pfl_writer_of(header, sizeof(header));
+
+    pfl_writer_field_header(&w, id, len);
+    return pfl_buf_append(out, header, sizeof(header) - w.left);
+}
+
+static int append_buffer(struct pfl_span buffer, struct pfl_buf *out)
+{
+    struct pfl_reader r = pfl_reader_of(buffer);
+    struct pfl_field f;
+    int rc = append_header(CONFIG_BUFFERS, measure_buffer(buffer), out);
+
     while (rc == 0 && pfl_reader_field(&r, &f))
-        if (!is_of_file(f.id))
+        if (!is_of_clones(&f))
             rc = pfl_buf_append(out, f.raw.data, f.raw.len);
     return rc;
 }
 
-int pfl_file_wish_take(struct pfl_span request, struct pfl_buf *out, struct pfl_file_wish *ret_wish)
+static size_t measure_field(const struct pfl_field *f)
 {
+    size_t buffer;
+
+    if (!is_buffer(f))
+        return is_of_file(f->id) ? 0 : f->raw.len;
+    buffer = measure_buffer(f->bytes);
+    return pfl_varint_size((uint64_t)CONFIG_BUFFERS << 3) + pfl_varint_size(buffer) + buffer;
+}
+
+static int append_field(const struct pfl_field *f, struct pfl_buf *out)
+{
+    if (is_buffer(f))
+        return append_buffer(f->bytes, out);
+    return is_of_file(f->id) ? 0 : pfl_buf_append(out, f->raw.data, f->raw.len);
+}
+
+/* The config, with `more` fields behind its own. */
+static int append_config(struct pfl_span config, struct pfl_span more, struct pfl_buf *out)
+{
+    struct pfl_reader r = pfl_reader_of(config);
+    struct pfl_field f;
+    size_t kept = more.len;
+    int rc;
+
+    while (pfl_reader_field(&r, &f))
+        kept += measure_field(&f);
+    rc = append_header(REQUEST_CONFIG, kept, out);
+    r = pfl_reader_of(config);
+    while (rc == 0 && pfl_reader_field(&r, &f))
+        rc = append_field(&f, out);
+    return rc == 0 ? pfl_buf_append(out, more.data, more.len) : rc;
+}
+
+/* What makes `random` the trace's identity, unless it has one. */
+static struct pfl_span encode_identity(const uint64_t random[2], struct pfl_file_wish *wish,
+                                       uint8_t bytes[IDENTITY_MAX_BYTES])
+{
+    struct pfl_writer w = pfl_writer_of(bytes, IDENTITY_MAX_BYTES);
+
+    if (wish->uuid_msb == 0 && wish->uuid_lsb == 0) {
+        wish->uuid_msb = (random[0] & ~0xf000ull) | 0x4000ull; /* RFC 4122, version 4 */
+        wish->uuid_lsb = (random[1] & ~(3ull << 62)) | (2ull << 62);
+        pfl_writer_field_varint(&w, CONFIG_UUID_MSB, wish->uuid_msb);
+        pfl_writer_field_varint(&w, CONFIG_UUID_LSB, wish->uuid_lsb);
+    }
+    return pfl_span_of(bytes, IDENTITY_MAX_BYTES - w.left);
+}
+
+int pfl_file_wish_take(struct pfl_span request, const uint64_t random[2], struct pfl_buf *out,
+                       struct pfl_file_wish *ret_wish)
+{
+    uint8_t bytes[IDENTITY_MAX_BYTES];
+    struct pfl_span identity;
     struct pfl_file_wish wish = {.period_ms = PFL_FILE_WISH_PERIOD_MS};
     struct pfl_reader r = pfl_reader_of(request);
     struct pfl_field f;
@@ -78,10 +162,11 @@ int pfl_file_wish_take(struct pfl_span request, struct pfl_buf *out, struct pfl_
             rc = read_config(f.bytes, &wish);
     if (rc == 0 && r.failed)
         rc = PFL_EPARSE;
+    identity = encode_identity(random, &wish, bytes);
     r = pfl_reader_of(request);
     while (rc == 0 && wish.is_wished && pfl_reader_field(&r, &f))
         rc = f.id == REQUEST_CONFIG && f.type == PFL_WIRE_BYTES
-                 ? append_config(f.bytes, out)
+                 ? append_config(f.bytes, identity, out)
                  : pfl_buf_append(out, f.raw.data, f.raw.len);
     if (rc == 0)
         *ret_wish = wish;

@@ -65,6 +65,8 @@ check "a client leaves in the middle" pull "$WORK/left.pftrace" 50000
 settled() { $CHECK "$WORK/left.pftrace" --contiguous --lossless --min-packets 300; }
 check "its file gets all up to then" wait_for 10 settled
 
+tap_claims python3 -B "$ROOT/tests/support/clone_check.py" "$WORK/far.sock" "$WORK" --far
+
 if [ -x "${PERFETTO_BIN_DIR:-}/perfetto" ]; then
     stock() {
         PERFETTO_CONSUMER_SOCK_NAME=$WORK/far.sock "$PERFETTO_BIN_DIR/perfetto" "$@"
@@ -85,6 +87,20 @@ if [ -x "${PERFETTO_BIN_DIR:-}/perfetto" ]; then
     check "attaches and stops it" stock --attach=night --stop
     check "whole" $CHECK "$WORK/night.pftrace" --contiguous --lossless --min-packets 300
     check "then it is gone" exits_with 2 stock --is_detached=night
+    PERFETTO_CONSUMER_SOCK_NAME=$WORK/far.sock "$PERFETTO_BIN_DIR/perfetto" --txt \
+        -c "$WORK/open.pbtx" -o "$WORK/source.pftrace" &
+    source_pid=$!
+    source_grows() { [ "$(stat -c %s "$WORK/source.pftrace" 2>/dev/null || echo 0)" -gt 50000 ]; }
+    wait_for 20 source_grows
+    session=$(stock --query | awk '/STARTED/ { id = $1 } END { print id }')
+    check "clones a session whose file the tunnel writes" \
+        stock --clone "$session" -o "$WORK/cloned.pftrace"
+    check "whole: the file so far and what was in the buffers" \
+        $CHECK "$WORK/cloned.pftrace" --contiguous --lossless --min-packets 300
+    kill "$source_pid"
+    wait "$source_pid"
+    check "the session goes on until it is stopped" test $? = 0
+    check "whole" $CHECK "$WORK/source.pftrace" --contiguous --lossless --min-packets 300
     relay_dies() {
         local pid rc=0
         stock --txt -c "$WORK/file.pbtx" -o "$WORK/resumed.pftrace" &

@@ -13,6 +13,8 @@
 
 #define OUT_MAX 4096u
 
+static const uint64_t dice[2] = {0x1111111111111111u, 0x2222222222222222u};
+
 /* EnableTracingRequest { trace_config { duration, file fields }, attach_notification_only: 0 } */
 static struct pfl_span request_of(uint8_t bytes[256], bool is_wished, bool has_path)
 {
@@ -43,7 +45,7 @@ static void the_wish_is_taken_out_and_the_rest_stays(void **state)
 
     (void)state;
     pfl_buf_init(&out, OUT_MAX);
-    assert_int_equal(pfl_file_wish_take(request, &out, &wish), 0);
+    assert_int_equal(pfl_file_wish_take(request, dice, &out, &wish), 0);
     assert_true(wish.is_wished);
     assert_int_equal(wish.period_ms, PFL_FILE_WISH_MIN_PERIOD_MS);
     assert_int_equal(wish.max_bytes, 70000);
@@ -54,7 +56,7 @@ static void the_wish_is_taken_out_and_the_rest_stays(void **state)
     assert_int_equal(field_value(config, 9), 0);
     assert_int_equal(field_value(config, 10), 0);
     assert_int_equal(field_value(config, 44), 0);
-    assert_memory_equal(config.data + config.len - 4, "name", 4);
+    assert_memory_equal(field_bytes(config, 22).data, "name", 4);
     pfl_buf_fini(&out);
     pfl_sweep_assert_no_leak();
 }
@@ -67,11 +69,11 @@ static void without_a_wish_the_request_goes_on_as_it_is(void **state)
 
     (void)state;
     pfl_buf_init(&out, OUT_MAX);
-    assert_int_equal(pfl_file_wish_take(request_of(bytes, false, false), &out, &wish), 0);
+    assert_int_equal(pfl_file_wish_take(request_of(bytes, false, false), dice, &out, &wish), 0);
     assert_false(wish.is_wished);
-    assert_int_equal(pfl_file_wish_take(request_of(bytes, true, true), &out, &wish), 0);
+    assert_int_equal(pfl_file_wish_take(request_of(bytes, true, true), dice, &out, &wish), 0);
     assert_false(wish.is_wished);
-    assert_int_equal(pfl_file_wish_take(pfl_span_of("\x10\x01", 2), &out, &wish), 0);
+    assert_int_equal(pfl_file_wish_take(pfl_span_of("\x10\x01", 2), dice, &out, &wish), 0);
     assert_false(wish.is_wished);
     assert_int_equal(out.len, 0);
     pfl_buf_fini(&out);
@@ -87,9 +89,53 @@ static void a_cut_request_is_refused_or_wishes_for_no_more_than_it_says(void **s
     (void)state;
     for (size_t len = 1; len < request.len - 2; len++) {
         pfl_buf_init(&out, OUT_MAX);
-        assert_int_equal(pfl_file_wish_take(pfl_span_of(bytes, len), &out, &wish), PFL_EPARSE);
+        assert_int_equal(pfl_file_wish_take(pfl_span_of(bytes, len), dice, &out, &wish),
+                         PFL_EPARSE);
         pfl_buf_fini(&out);
     }
+    pfl_sweep_assert_no_leak();
+}
+
+/* What a clone would take out of a buffer is in the file then. */
+static void clones_leave_the_buffers_of_a_file_alone(void **state)
+{
+    static const uint8_t request[] = {0x0a, 14,   0x0a, 6, 0x08, 0x40, 0x28, 1,
+                                      0x30, 0x01, 0x40, 1, 0x0a, 2,    8,    5};
+    static const uint8_t kept[] = {0x0a, 0x02, 0x08, 0x40, 0x0a, 2, 8, 5};
+    struct pfl_file_wish wish;
+    struct pfl_buf out;
+
+    (void)state;
+    pfl_buf_init(&out, OUT_MAX);
+    assert_int_equal(pfl_file_wish_take(pfl_span_of(request, sizeof(request)), dice, &out, &wish),
+                     0);
+    assert_true(wish.is_wished);
+    assert_memory_equal(out.data + out.start + 2, kept, sizeof(kept));
+    pfl_buf_fini(&out);
+}
+
+static void a_trace_without_identity_gets_one_and_another_keeps_its_own(void **state)
+{
+    static const uint8_t none[] = {0x0a, 0x02, 0x40, 0x01};
+    static const uint8_t own[] = {0x0a, 5, 0x40, 1, 0xd8, 1, 7};
+    struct pfl_file_wish wish;
+    struct pfl_span config;
+    struct pfl_buf out;
+
+    (void)state;
+    pfl_buf_init(&out, OUT_MAX);
+    assert_int_equal(pfl_file_wish_take(pfl_span_of(none, sizeof(none)), dice, &out, &wish), 0);
+    config = field_bytes(pfl_buf_get(&out), 1);
+    assert_int_equal(wish.uuid_msb >> 12 & 0xf, 4);
+    assert_int_equal(wish.uuid_lsb >> 62, 2);
+    assert_true(field_value(config, 27) == wish.uuid_msb);
+    assert_true(field_value(config, 28) == wish.uuid_lsb);
+    pfl_buf_clear(&out);
+    assert_int_equal(pfl_file_wish_take(pfl_span_of(own, sizeof(own)), dice, &out, &wish), 0);
+    assert_int_equal(wish.uuid_msb, 7);
+    assert_int_equal(wish.uuid_lsb, 0);
+    assert_int_equal(field_bytes(pfl_buf_get(&out), 1).len, 3);
+    pfl_buf_fini(&out);
     pfl_sweep_assert_no_leak();
 }
 
@@ -98,6 +144,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_wish_is_taken_out_and_the_rest_stays),
         cmocka_unit_test(without_a_wish_the_request_goes_on_as_it_is),
+        cmocka_unit_test(clones_leave_the_buffers_of_a_file_alone),
+        cmocka_unit_test(a_trace_without_identity_gets_one_and_another_keeps_its_own),
         cmocka_unit_test(a_cut_request_is_refused_or_wishes_for_no_more_than_it_says),
     };
 

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads packets and answers of clones: see clone_story.h. Happy path: a packet of the service's own
+ * sequence is known by its content's field; statistics are copied but for one field. Failure: a
+ * malformed message. Nothing is kept.
+ */
+#include "consumer/proxy/clone_story.h"
+
+#include <string.h>
+
+#include "proto/packet.h"
+
+enum {
+    SERVICE_SEQUENCE = 1,
+    STATS_WRITERS = 18,
+    ANSWER_SUCCESS = 1,
+    ANSWER_ERROR = 2,
+    ANSWER_UUID_LSB = 4,
+    ANSWER_WAS_FILE = 5,
+    HEADER_MAX_BYTES = 16,
+};
+
+static bool is_story(uint32_t id)
+{
+    return id == PFL_PACKET_TRACE_UUID || id == PFL_PACKET_SERVICE_EVENT ||
+           id == PFL_PACKET_TRIGGER || id == PFL_PACKET_CLONE_SNAPSHOT_TRIGGER ||
+           id == PFL_PACKET_TRACE_STATS;
+}
+
+/* How much of the statistics stays. */
+static size_t measure_stats(struct pfl_span stats)
+{
+    struct pfl_reader r = pfl_reader_of(stats);
+    struct pfl_field f;
+    size_t kept = 0;
+
+    while (pfl_reader_field(&r, &f))
+        kept += f.id == STATS_WRITERS ? 0 : f.raw.len;
+    return kept;
+}
+
+static int append_header(uint32_t id, size_t len, struct pfl_buf *out)
+{
+    uint8_t header[HEADER_MAX_BYTES];
+    struct pfl_writer w = pfl_writer_of(header, sizeof(header));
+
+    pfl_writer_field_header(&w, id, len);
+    return pfl_buf_append(out, header, sizeof(header) - w.left);
+}
+
+static size_t header_bytes(uint32_t id, size_t len)
+{
+    return pfl_varint_size((uint64_t)id << 3) + pfl_varint_size(len);
+}
+
+static int append_stats(struct pfl_span stats, struct pfl_buf *out)
+{
+    struct pfl_reader r = pfl_reader_of(stats);
+    struct pfl_field f;
+    int rc = append_header(PFL_PACKET_TRACE_STATS, measure_stats(stats), out);
+
+    while (rc == 0 && pfl_reader_field(&r, &f))
+        if (f.id != STATS_WRITERS)
+            rc = pfl_buf_append(out, f.raw.data, f.raw.len);
+    return rc;
+}
+
+static bool is_stats(const struct pfl_field *f)
+{
+    return f->id == PFL_PACKET_TRACE_STATS && f->type == PFL_WIRE_BYTES;
+}
+
+int pfl_clone_story_take(struct pfl_span packet, struct pfl_buf *out)
+{
+    struct pfl_reader r = pfl_reader_of(packet);
+    struct pfl_field f;
+    uint64_t sequence = 0;
+    size_t kept = 0;
+    bool is_wanted = false;
+    int rc;
+
+    while (pfl_reader_field(&r, &f)) {
+        size_t stats = is_stats(&f) ? measure_stats(f.bytes) : 0;
+
+        is_wanted = is_wanted || is_story(f.id);
+        if (f.id == PFL_PACKET_TRUSTED_SEQUENCE_ID)
+            sequence = f.value;
+        kept += is_stats(&f) ? header_bytes(f.id, stats) + stats : f.raw.len;
+    }
+    if (r.failed)
+        return PFL_EPARSE;
+    if (!is_wanted || sequence != SERVICE_SEQUENCE)
+        return 0;
+    rc = append_header(PFL_TRACE_PACKET_FIELD, kept, out);
+    r = pfl_reader_of(packet);
+    while (rc == 0 && pfl_reader_field(&r, &f))
+        rc = is_stats(&f) ? append_stats(f.bytes, out) : pfl_buf_append(out, f.raw.data, f.raw.len);
+    return rc;
+}
+
+int pfl_clone_answer_parse(struct pfl_span body, struct pfl_clone_answer *ret_answer)
+{
+    struct pfl_clone_answer answer = {0};
+    struct pfl_reader r = pfl_reader_of(body);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == ANSWER_SUCCESS)
+            answer.is_ok = f.value != 0;
+        else if (f.id == ANSWER_UUID_LSB)
+            answer.uuid_lsb = f.value;
+    }
+    if (r.failed)
+        return PFL_EPARSE;
+    *ret_answer = answer;
+    return 0;
+}
+
+/* The last of a field's values is the one that counts. */
+int pfl_clone_answer_mark(struct pfl_buf *body)
+{
+    static const uint8_t mark[] = {ANSWER_WAS_FILE << 3, 1};
+
+    return pfl_buf_append(body, mark, sizeof(mark));
+}
+
+int pfl_clone_answer_refuse(const char *why, struct pfl_buf *out)
+{
+    static const uint8_t no_success[] = {ANSWER_SUCCESS << 3, 0};
+    size_t len = strlen(why);
+    int rc = pfl_buf_append(out, no_success, sizeof(no_success));
+
+    if (rc == 0)
+        rc = append_header(ANSWER_ERROR, len, out);
+    return rc != 0 ? rc : pfl_buf_append(out, why, len);
+}

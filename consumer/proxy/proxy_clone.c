@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A client clones a session whose file is written here.
+ *
+ *     host's answer -> the source read out once more -> its file copied -> what the service tells
+ *     of the clone behind it -> the client's answer
+ *
+ * Happy path: the host's clone has what the buffers had and no file; it is known as one of a pulled
+ * session by the identity that they share. What was in the buffers comes with the source's own next
+ * read-out, so the copy of its file has all of it, once, under one set of sequence ids; of the
+ * host's clone only what the service says about it is used. Failures: no descriptor, a file that
+ * cannot be read or written, a source that goes away: the client's answer says so, and the host's
+ * clone is freed. Ownership: descriptors, answer and story while a clone is under way; the thread
+ * that copies is told to stop and waited for. Limits: one clone a client, CLONE_STORY_MAX_BYTES.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "consumer/proxy/clone_story.h"
+#include "consumer/proxy/proxy_impl.h"
+
+#define CLONE_STORY_MAX_BYTES  (4u << 20)
+#define CLONE_ANSWER_MAX_BYTES 65536u
+#define COPY_BYTES             65536u /* at a time, on the thread's stack */
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* Nothing is under way any more. */
+static void settle(struct pfl_proxy_clone *clone)
+{
+    if (clone->state == PFL_PROXY_CLONE_STORY)
+        pfl_packet_scan_fini(&clone->scan);
+    clone->state = PFL_PROXY_CLONE_NONE;
+    clone->source = NULL;
+    pfl_buf_fini(&clone->answer);
+    pfl_buf_fini(&clone->story);
+    close_fd(&clone->from);
+    close_fd(&clone->to);
+}
+
+static int reply(struct pfl_proxy_client *c, struct pfl_rpc_request request, struct pfl_span data)
+{
+    struct iovec body = {(void *)(uintptr_t)data.data, data.len};
+
+    return pfl_rpc_host_reply(&c->rpc, request, PFL_RPC_SUCCESS, &body, 1, -1);
+}
+
+/* The client is told why, and the host's clone goes. */
+static void refuse(struct pfl_proxy_client *c, struct pfl_rpc_request request, const char *why)
+{
+    struct pfl_buf body;
+    int rc;
+
+    pfl_buf_init(&body, CLONE_ANSWER_MAX_BYTES);
+    rc = pfl_clone_answer_refuse(why, &body);
+    if (rc == 0)
+        rc = reply(c, request, pfl_buf_get(&body));
+    pfl_buf_fini(&body);
+    if (rc == 0 && c->conn != NULL)
+        rc = pfl_consumer_conn_invoke(c->conn, "FreeBuffers", pfl_span_of(NULL, 0), NULL, NULL);
+    if (rc != 0)
+        pfl_proxy_client_fail(c, "a clone that failed cannot be given back");
+}
+
+static void give_up(struct pfl_proxy_client *c, const char *why)
+{
+    struct pfl_rpc_request request = c->clone.request;
+
+    settle(&c->clone);
+    refuse(c, request, why);
+}
+
+/* The story of the clone. */
+
+static void finish(struct pfl_proxy_client *c)
+{
+    struct pfl_proxy_clone *clone = &c->clone;
+    struct pfl_span story = pfl_buf_get(&clone->story);
+    int rc;
+
+    while (story.len != 0) {
+        ssize_t n = write(clone->to, story.data, story.len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            give_up(c, strerror(errno));
+            return;
+        }
+        story = pfl_span_of(story.data + n, story.len - (size_t)n);
+    }
+    if (fdatasync(clone->to) != 0 && errno == EIO) {
+        give_up(c, strerror(errno));
+        return;
+    }
+    rc = pfl_clone_answer_mark(&clone->answer);
+    if (rc == 0)
+        rc = reply(c, clone->request, pfl_buf_get(&clone->answer));
+    settle(clone);
+    if (rc != 0)
+        pfl_proxy_client_fail(c, pfl_err_str(rc));
+}
+
+static int on_packet(void *user, const struct iovec *slices, int slices_len, size_t bytes)
+{
+    struct pfl_proxy_client *c = user;
+    struct pfl_buf whole;
+    int rc = 0;
+
+    if (bytes > PFL_CLONE_STORY_PACKET_MAX)
+        return 0;
+    if (slices_len == 1)
+        return pfl_clone_story_take(pfl_span_of(slices[0].iov_base, bytes), &c->clone.story);
+    pfl_buf_init(&whole, PFL_CLONE_STORY_PACKET_MAX);
+    for (int i = 0; rc == 0 && i < slices_len; i++)
+        rc = pfl_buf_append(&whole, slices[i].iov_base, slices[i].iov_len);
+    if (rc == 0)
+        rc = pfl_clone_story_take(pfl_buf_get(&whole), &c->clone.story);
+    pfl_buf_fini(&whole);
+    return rc;
+}
+
+/* A host that breaks the protocol here breaks its connection. */
+static int on_story(void *user, const struct pfl_rpc_reply *part)
+{
+    struct pfl_proxy_client *c = user;
+    int rc = 0;
+
+    if (c->clone.state != PFL_PROXY_CLONE_STORY)
+        return 0;
+    if (part->success)
+        rc = pfl_packet_scan_feed(&c->clone.scan, part->body, on_packet, c);
+    if (rc == 0 && (!part->success || !part->has_more))
+        finish(c);
+    return rc;
+}
+
+static void read_story(struct pfl_proxy_client *c)
+{
+    pfl_packet_scan_init(&c->clone.scan, PFL_PACKET_MAX_BYTES);
+    c->clone.state = PFL_PROXY_CLONE_STORY;
+    if (c->conn == NULL ||
+        pfl_consumer_conn_invoke(c->conn, "ReadBuffers", pfl_span_of(NULL, 0), on_story, c) != 0)
+        give_up(c, "the clone cannot be read");
+}
+
+/* The copy. */
+
+static int write_all(int fd, const uint8_t *data, size_t len)
+{
+    while (len != 0) {
+        ssize_t n = write(fd, data, len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return errno;
+        data += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+/* On a thread: the file's first bytes, which stay, whatever is appended meanwhile. */
+static void copy(uv_work_t *work)
+{
+    struct pfl_proxy_client *c = work->data;
+    struct pfl_proxy_clone *clone = &c->clone;
+    uint8_t part[COPY_BYTES];
+    uint64_t at = 0;
+
+    while (clone->error == 0 && at < clone->copy_bytes && !atomic_load(&clone->is_cancelled)) {
+        uint64_t left = clone->copy_bytes - at;
+        ssize_t n =
+            pread(clone->from, part, left < sizeof(part) ? (size_t)left : sizeof(part), (off_t)at);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            clone->error = n < 0 ? errno : EIO; /* somebody cut it */
+            return;
+        }
+        clone->error = write_all(clone->to, part, (size_t)n);
+        at += (uint64_t)n;
+    }
+}
+
+static void on_copied(uv_work_t *work, int status)
+{
+    struct pfl_proxy_client *c = work->data;
+
+    (void)status;
+    if (c->is_closing) {
+        settle(&c->clone);
+        pfl_proxy_client_check_closed(c);
+    } else if (c->clone.error != 0) {
+        give_up(c, strerror(c->clone.error));
+    } else {
+        read_story(c);
+    }
+}
+
+static void start_copy(struct pfl_proxy_client *c)
+{
+    struct pfl_proxy_clone *clone = &c->clone;
+    int source = clone->source->pull.conf.fd;
+    off_t end = lseek(source, 0, SEEK_CUR);
+
+    clone->source = NULL;
+    clone->from = end >= 0 ? fcntl(source, F_DUPFD_CLOEXEC, 0) : -1;
+    if (clone->from < 0 || (fcntl(clone->from, F_GETFL) & O_ACCMODE) == O_WRONLY) {
+        give_up(c, "the file of this session cannot be read");
+        return;
+    }
+    clone->copy_bytes = (uint64_t)end;
+    clone->error = 0;
+    atomic_store(&clone->is_cancelled, false);
+    clone->work.data = c;
+    clone->state = PFL_PROXY_CLONE_DISK;
+    if (uv_queue_work(c->proxy->conf.host.loop, &clone->work, copy, on_copied) != 0)
+        give_up(c, "no thread can be started");
+}
+
+/* The source. */
+
+static struct pfl_proxy_client *find_source(struct pfl_proxy *proxy, uint64_t uuid_lsb)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &proxy->clients) {
+        struct pfl_proxy_client *c = PFL_CONTAINER_OF(it, struct pfl_proxy_client, node);
+
+        if (c->has_pull && !c->is_closing && c->pull.conf.wish.uuid_lsb == uuid_lsb)
+            return c;
+    }
+    return NULL;
+}
+
+static void await_source(struct pfl_proxy_client *c, struct pfl_proxy_client *source)
+{
+    c->clone.source = source;
+    c->clone.mark = ++c->proxy->last_mark;
+    c->clone.to = c->fd;
+    c->fd = -1;
+    c->clone.state = PFL_PROXY_CLONE_SOURCE;
+    pfl_file_pull_hurry(&source->pull, c->clone.mark);
+    pfl_proxy_clone_on_read_out(source);
+}
+
+int pfl_proxy_clone_take(struct pfl_proxy_client *c, struct pfl_rpc_request request,
+                         const struct pfl_rpc_reply *answer)
+{
+    struct pfl_clone_answer parsed;
+    struct pfl_proxy_client *source = NULL;
+    int rc = pfl_clone_answer_parse(answer->body, &parsed);
+
+    if (rc != 0)
+        return rc;
+    if (parsed.is_ok)
+        source = find_source(c->proxy, parsed.uuid_lsb);
+    if (source == NULL)
+        return reply(c, request, answer->body);
+    if (c->clone.state != PFL_PROXY_CLONE_NONE) {
+        refuse(c, request, "another clone of this connection is being written");
+        return 0;
+    }
+    if (c->fd < 0) {
+        refuse(c, request, "this session writes into a file: a descriptor is needed to copy it to");
+        return 0;
+    }
+    c->clone.request = request;
+    rc = pfl_buf_append(&c->clone.answer, answer->body.data, answer->body.len);
+    if (rc == 0)
+        await_source(c, source);
+    return rc;
+}
+
+void pfl_proxy_clone_on_read_out(struct pfl_proxy_client *source)
+{
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    PFL_LIST_EACH_SAFE (it, tmp, &source->proxy->clients) {
+        struct pfl_proxy_client *c = PFL_CONTAINER_OF(it, struct pfl_proxy_client, node);
+
+        if (!c->is_closing && c->clone.state == PFL_PROXY_CLONE_SOURCE &&
+            c->clone.source == source && pfl_file_pull_has(&source->pull, c->clone.mark))
+            start_copy(c);
+    }
+}
+
+void pfl_proxy_clone_on_source_lost(struct pfl_proxy_client *source)
+{
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    PFL_LIST_EACH_SAFE (it, tmp, &source->proxy->clients) {
+        struct pfl_proxy_client *c = PFL_CONTAINER_OF(it, struct pfl_proxy_client, node);
+
+        if (!c->is_closing && c->clone.source == source)
+            give_up(c, "the session ended while it was cloned");
+    }
+}
+
+/* One clone. */
+
+void pfl_proxy_clone_init(struct pfl_proxy_client *c)
+{
+    c->clone.from = -1;
+    c->clone.to = -1;
+    pfl_buf_init(&c->clone.answer, CLONE_ANSWER_MAX_BYTES);
+    pfl_buf_init(&c->clone.story, CLONE_STORY_MAX_BYTES);
+}
+
+void pfl_proxy_clone_close(struct pfl_proxy_client *c)
+{
+    atomic_store(&c->clone.is_cancelled, true);
+    if (c->clone.state != PFL_PROXY_CLONE_DISK)
+        settle(&c->clone);
+}
+
+bool pfl_proxy_clone_is_closed(const struct pfl_proxy_client *c)
+{
+    return c->clone.state != PFL_PROXY_CLONE_DISK;
+}
