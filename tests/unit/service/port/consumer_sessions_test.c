@@ -163,6 +163,59 @@ static void a_clone_is_read_while_its_source_goes_on(void **state)
     assert_true(is_cloned(&second, (struct pfl_kit_args){.number1 = 1}));
 }
 
+/* TracingServiceState.tracing_sessions.start_realtime_ns of the only session. */
+static uint64_t get_start_time(void)
+{
+    uint64_t id = pfl_kit_client_invoke(&second, KIT_QUERY, NO_ARGS);
+    struct pfl_kit_reply reply = pfl_kit_client_expect(&second, id, true, false);
+    struct pfl_reader r = pfl_reader_of(pfl_span_of(reply.body, reply.body_len));
+    struct pfl_field f = {0};
+    uint64_t time_ns = 0;
+
+    assert_true(pfl_reader_field(&r, &f)); /* service_state */
+    for (r = pfl_reader_of(f.bytes); pfl_reader_field(&r, &f) && f.id != 6;)
+        ;
+    assert_int_equal(f.id, 6);
+    for (r = pfl_reader_of(f.bytes); pfl_reader_field(&r, &f);)
+        time_ns = f.id == 8 ? f.value : time_ns;
+    pfl_kit_reply_free(&reply);
+    return time_ns;
+}
+
+static void the_time_of_the_start_is_told_until_the_first_read(void **state)
+{
+    struct pfl_buf trace;
+
+    (void)state;
+    (void)pfl_kit_consumer_enable(&first, ONE_SOURCE);
+    assert_int_not_equal(get_start_time(), 0);
+    pfl_kit_client_read_trace(&first, pfl_kit_client_invoke(&first, KIT_READ, NO_ARGS), &trace);
+    pfl_buf_fini(&trace);
+    assert_int_equal(get_start_time(), 0);
+}
+
+static void a_clone_is_never_one_too_many_but_counts(void **state)
+{
+    struct pfl_kit_client others[PFL_SERVICE_MAX_SESSIONS_PER_UID - 1];
+    const size_t others_len = sizeof(others) / sizeof(*others);
+
+    (void)state;
+    (void)pfl_kit_consumer_enable(&first, ONE_SOURCE);
+    for (size_t i = 0; i < others_len; i++) {
+        pfl_kit_consumer_open(&others[i], &kit);
+        (void)pfl_kit_consumer_enable(&others[i], ONE_SOURCE);
+    }
+    assert_true(is_cloned(&second, (struct pfl_kit_args){.number1 = 1}));
+    assert_int_equal(kit.service.sessions_len, PFL_SERVICE_MAX_SESSIONS_PER_UID + 1);
+    pfl_kit_client_close(&first);
+    pfl_kit_consumer_open(&first, &kit);
+    assert_int_equal(kit.service.sessions_len, PFL_SERVICE_MAX_SESSIONS_PER_UID);
+    pfl_kit_consumer_expect_disabled(&first, pfl_kit_consumer_enable(&first, ONE_SOURCE),
+                                     "the most a user may have");
+    for (size_t i = 0; i < others_len; i++)
+        pfl_kit_client_close(&others[i]);
+}
+
 static void only_a_session_with_a_score_is_cloned_for_a_bugreport(void **state)
 {
     (void)state;
@@ -258,6 +311,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_detached_session_whose_duration_is_over_is_freed,
                                         open_kit, close_kit),
         cmocka_unit_test_setup_teardown(a_clone_is_read_while_its_source_goes_on, open_kit,
+                                        close_kit),
+        cmocka_unit_test_setup_teardown(the_time_of_the_start_is_told_until_the_first_read,
+                                        open_kit, close_kit),
+        cmocka_unit_test_setup_teardown(a_clone_is_never_one_too_many_but_counts, open_kit,
                                         close_kit),
         cmocka_unit_test_setup_teardown(only_a_session_with_a_score_is_cloned_for_a_bugreport,
                                         open_kit, close_kit),

@@ -212,6 +212,41 @@ static void unregistering_stops_and_forgets_the_instances(void **state)
     pfl_kit_client_close(&producer);
 }
 
+static void register_named(const char *name, uint64_t id)
+{
+    struct pfl_buf buf;
+    struct pfl_message m = pfl_message_of(&buf);
+    size_t mark;
+
+    pfl_buf_init(&buf, 4096);
+    mark = pfl_message_begin(&m, 1);
+    pfl_message_str(&m, 1, name);
+    pfl_message_varint(&m, 7, id);
+    pfl_message_end(&m, mark);
+    pfl_kit_client_expect_empty(
+        &producer, pfl_kit_client_invoke(&producer, KIT_REGISTER, pfl_buf_get(&buf)), true, false);
+    pfl_buf_fini(&buf);
+}
+
+static void registering_succeeds_also_without_a_name_or_again_and_is_ignored_then(void **state)
+{
+    (void)state;
+    (void)pfl_kit_producer_open(&producer, &kit, NULL, 0);
+    register_named("kit.source", 7);
+    assert_int_equal(kit.service.sources_len, 1);
+    register_named("", 8);
+    register_named("kit.other", 7);
+    assert_int_equal(kit.service.sources_len, 1);
+    register_named("kit.source", 9);
+    assert_int_equal(kit.service.sources_len, 2);
+    pfl_kit_client_expect_empty(
+        &producer,
+        pfl_kit_client_call(&producer, KIT_UNREGISTER, (struct pfl_kit_args){0, 0, "kit.source"}),
+        true, false);
+    assert_int_equal(kit.service.sources_len, 1); /* one of two */
+    pfl_kit_client_close(&producer);
+}
+
 static void incremental_state_is_cleared_on_multiples_of_the_period(void **state)
 {
     (void)state;
@@ -419,6 +454,7 @@ int main(void)
         TEST(all_started_does_not_wait_for_one_that_is_gone),
         TEST(all_started_does_not_wait_for_one_that_is_unregistered),
         TEST(unregistering_stops_and_forgets_the_instances),
+        TEST(registering_succeeds_also_without_a_name_or_again_and_is_ignored_then),
         TEST(incremental_state_is_cleared_on_multiples_of_the_period),
         TEST(a_producer_may_die_in_any_state_of_the_session),
         TEST(a_consumer_may_die_in_any_state_of_its_session),

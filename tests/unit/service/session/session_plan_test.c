@@ -105,6 +105,29 @@ static struct pfl_plan_producer producer_named(const char *name)
                                       .machine_name = pfl_span_of("here", 4)};
 }
 
+static void expect_flushes(const char *config, bool before_each_write, uint32_t period_ms)
+{
+    struct pfl_session_plan *p = plan_of(config);
+
+    assert_int_equal(p->file.flush_first, before_each_write);
+    assert_int_equal(p->flush_period_ms, period_ms);
+    pfl_session_plan_free(p);
+}
+
+#define FILE_CONFIG "buffers { size_kb: 64 } write_into_file: true flush_period_ms: 77 "
+
+static void a_file_is_flushed_as_its_mode_says_and_not_by_the_period(void **state)
+{
+    (void)state;
+    expect_flushes(FILE_CONFIG, false, 5000);
+    expect_flushes(FILE_CONFIG "write_flush_mode: WRITE_FLUSH_AUTO", false, 5000);
+    expect_flushes(FILE_CONFIG "file_write_period_ms: 5000", false, 5000);
+    expect_flushes(FILE_CONFIG "file_write_period_ms: 5001", true, 0);
+    expect_flushes(FILE_CONFIG "write_flush_mode: WRITE_FLUSH_ENABLED", true, 0);
+    expect_flushes(FILE_CONFIG "write_flush_mode: WRITE_FLUSH_DISABLED", false, 77);
+    expect_flushes("buffers { size_kb: 64 } flush_period_ms: 77", false, 77);
+}
+
 static void producers_are_chosen_by_name_pattern_and_machine(void **state)
 {
     struct pfl_session_plan *p = plan_of(rich);
@@ -213,6 +236,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_field_that_counts_is_read),
         cmocka_unit_test(what_is_not_said_has_its_default),
+        cmocka_unit_test(a_file_is_flushed_as_its_mode_says_and_not_by_the_period),
         cmocka_unit_test(producers_are_chosen_by_name_pattern_and_machine),
         cmocka_unit_test(host_means_this_machine),
         cmocka_unit_test(shared_memory_sizes_come_by_producer_name),
