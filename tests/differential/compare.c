@@ -149,22 +149,27 @@ static unsigned long get_buffer(const struct line *line, const char *kind,
                : 0;
 }
 
+/* Unread or not. */
+static unsigned long get_bytes_gone(const struct line *line)
+{
+    return get_count(line, BYTES_OVERWRITTEN) + get_count(line, BYTES_CLEARED);
+}
+
 /* Whether the rest of two lines about a buffer can follow from what was excused. A chunk that only
- * the peer has given up was not overwritten unread, and is cleared instead; when it is committed
- * again it is discarded. */
+ * the peer has given up counts as read by it, and as cleared or not yet where here it is
+ * overwritten unread; when it is committed again it is discarded. */
 static bool is_buffer_same(const struct line *ours, const struct line *peers, struct rules *rules)
 {
     unsigned long discarded = get_count(ours, CHUNKS_DISCARDED);
-    unsigned long cleared = get_count(ours, BYTES_CLEARED);
+    unsigned long gone = get_bytes_gone(ours), peers_gone = get_bytes_gone(peers);
 
     if (get_count(peers, BYTES_READ) > get_count(ours, BYTES_READ))
         rules->parted |= get_buffer(ours, BUFFER_LINE, rules);
     if ((rules->parted & get_buffer(ours, BUFFER_LINE, rules)) == 0)
         return discarded == get_count(peers, CHUNKS_DISCARDED) &&
-               cleared == get_count(peers, BYTES_CLEARED);
-    return discarded <= get_count(peers, CHUNKS_DISCARDED) &&
-           cleared + get_count(ours, BYTES_OVERWRITTEN) ==
-               get_count(peers, BYTES_CLEARED) + get_count(peers, BYTES_OVERWRITTEN);
+               get_count(ours, BYTES_CLEARED) == get_count(peers, BYTES_CLEARED);
+    return discarded <= get_count(peers, CHUNKS_DISCARDED) && gone >= peers_gone &&
+           gone + get_count(ours, BYTES_READ) <= peers_gone + get_count(peers, BYTES_READ);
 }
 
 static bool is_stats_same(const struct line *ours, const struct line *peers, struct rules *rules)

@@ -169,7 +169,10 @@ static void what_becomes_of_chunks_that_only_the_peer_gave_up_must_add_up(void *
     assert_int_equal(judge("  buffer 0: 14=1 18=3\n", "  buffer 0: 14=2 18=2\n", ""),
                      DIFF_DIFFERENT);
     assert_int_equal(judge("  buffer 0: 3=1 13=9\n", "  buffer 0: 14=9 16=9\n", ""), DIFF_EXCUSED);
-    assert_int_equal(judge("  buffer 0: 3=1 13=9\n", "  buffer 0: 14=9 16=8\n", ""),
+    assert_int_equal(judge("  buffer 0: 3=1 13=9\n", "  buffer 0: 14=1 16=8\n", ""), DIFF_EXCUSED);
+    assert_int_equal(judge("  buffer 0: 3=1 13=9\n", "  buffer 0: 14=1 16=7\n", ""),
+                     DIFF_DIFFERENT);
+    assert_int_equal(judge("  buffer 0: 3=1 13=9\n", "  buffer 0: 14=1 16=10\n", ""),
                      DIFF_DIFFERENT);
     assert_int_equal(judge("  buffer 0: 14=1\n  writer 0 0: 1=2\n",
                            "  buffer 0: 14=2\n  writer 0 0: 1=3\n  writer 0 1: 1=1\n memory\n", ""),
