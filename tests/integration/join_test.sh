@@ -32,6 +32,24 @@ check "a certificate is renewed with the names it had" \
     says "IP Address:127.0.0.1" bash -c "'$P' pki renew '$D' relay meet >/dev/null && openssl x509 -in '$D/relay-meet.pem' -noout -ext subjectAltName"
 check "list tells until when" says "relay-meet.pem  perfleet://test/relay/meet  until " "$P" pki list "$D"
 
+# --- a signer whose openssl hangs, once: asked now, looked at below
+cp -r "$D" "$WORK/pki-hangs"
+mkdir "$WORK/hangs"
+cat >"$WORK/hangs/openssl" <<END
+#!/bin/sh
+rm "$WORK/hangs/once" 2>/dev/null && exec sleep 300
+exec $(command -v openssl) "\$@"
+END
+chmod 755 "$WORK/hangs/openssl"
+PATH=$WORK/hangs:$PATH start hanging-signer "$P" pki serve "$WORK/pki-hangs" --socket "$WORK/hangs.sock"
+wait_for 20 test -S "$WORK/hangs.sock"
+relay hanging relay-meet "$WORK/hangs.sock"
+HANGING_JOIN=$JOIN
+HANGING_TOKEN=$("$P" pki join-token "$WORK/pki-hangs" web20)
+touch "$WORK/hangs/once"
+JOIN_AT=$HANGING_JOIN join hangs/one "$HANGING_TOKEN" >"$WORK/hangs/one.out" 2>&1 &
+HANGING_PID=$!
+
 # --- joining
 start signer "$P" pki serve "$D" --socket "$WORK/signer.sock"
 wait_for 20 test -S "$WORK/signer.sock"
@@ -96,6 +114,14 @@ time.sleep(60)' "$WORK/signer.sock"
 wait_for 20 grep -q held "$WORK/silent.log"
 T=$(token web11)
 check "a hundred who say nothing do not hold up who asks" timeout 5 "$BIN/perfleet-agent" join --relay "$JOIN" --token "$T" --dir "$WORK/late" --force
+
+# --- the signer that hung
+check "signing that hangs is cut" wait_for 60 grep -q "signing takes too long" "$WORK/hanging-signer.log"
+wait "$HANGING_PID"
+check "who asked for it is told that there is no answer" grep -qE "did not answer|no answer" "$WORK/hangs/one.out"
+JOIN_AT=$HANGING_JOIN check "and who comes next is served" \
+    join hangs/two "$("$P" pki join-token "$WORK/pki-hangs" web21)"
+JOIN_AT=$HANGING_JOIN check "the token is good still" join hangs/one "$HANGING_TOKEN"
 
 # --- certificates from elsewhere: the commands of docs/certificates.md
 elsewhere() {

@@ -202,8 +202,38 @@ start_relay_with "$RELAY"
 check "while a host has not said its labels it is not there yet: 503" says '^503' client call GET /v1/hosts/one/clock
 check "in these words" says 'its agent has not said its labels yet' client call GET /v1/hosts/one/clock
 check "and so is one that there may never be" says '^503' client call GET /v1/hosts/nobody/clock
-start_agent one --label role=web
+start_agent one --label role=web --spool-mib 4
 check "when it has, the rule's role holds" wait_for 20 says '^200' client call GET /v1/hosts/one/clock
+
+# ---- a rate that holds the host back, and moves with the role
+RATED="max_buffer_kb: 65536 max_bytes_per_s"
+set_policy "$RATED: 16384" # 12 MiB take 12 minutes
+start load "$BIN/perfleet-example" --rate 0 --size 900 --smb-kb 4096 --policy stall --count 20000
+check "a second source registers" wait_for_source "$EXAMPLE_SOURCE" 2
+mkfifo "$WORK/rated.fifo"
+# shellcheck disable=SC2094
+python3 -B "$ROOT/tests/support/rated_operator.py" 12 -- "$CLIENT" "$RELAY" test "$WORK/pki/ca.pem" \
+    "$WORK/pki/operator-guest.pem" "$WORK/pki/operator-guest.key" cat one 60000 \
+    <"$WORK/rated.fifo" >"$WORK/rated.log" 2>&1 &
+pid=$!
+exec 8>"$WORK/rated.fifo"
+check "what is read at a rate is kept by the agent, which then holds the service back" \
+    wait_for 60 grep -q spool-full "$WORK/agent-one.log"
+clones() { grep -c "method=CloneSession" "$WORK/agent-one.log"; }
+before=$(clones)
+echo ask >&8
+exec 8>&-
+check "the operator asks for more, and for what his role does not allow" wait_for 20 grep -q asked "$WORK/rated.log"
+sleep 1
+check "no answer to that is made while there is no room for it" eval '[ "$(clones)" -eq "$before" ]'
+set_policy "$RATED: 1000000000"
+rc=0
+wait "$pid" || rc=$?
+check "with a role of another rate the stream goes on at that" test "$rc" -eq 0
+rated() { cat "$WORK/rated.log"; grep -qE "^bytes=[1-9][0-9]{7} .*refused=.*role guests.*statistics=yes" "$WORK/rated.log"; }
+check "all of it comes, and then the answers" rated
+check "now the agent has judged them" eval '[ "$(clones)" -eq $((before + 1)) ]'
+set_policy "$WIDE"
 
 # ---- raw mode
 pki host raw --ip 127.0.0.1

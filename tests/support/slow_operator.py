@@ -170,4 +170,5 @@ def main():
     pipe.close()
 
 
-main()
+if __name__ == "__main__":
+    main()
