@@ -42,16 +42,18 @@ def cpu_seconds(pid):
 class Fleet:
     """Processes end with the `with` block; logs are in `dir`, NAME.log."""
 
-    def __init__(self, build):
+    def __init__(self, build, keys=None):
+        """`keys`: certificates of an earlier fleet, or where to leave ours."""
         self.bin = pathlib.Path(build).resolve() / "bin"
         self.place = tempfile.TemporaryDirectory(prefix="pfl.", dir="/tmp")
         self.dir = pathlib.Path(self.place.name)
-        self.keys = self.dir / "pki"
+        self.keys = pathlib.Path(keys).resolve() if keys else self.dir / "pki"
         self.children = {}  # name: Popen
         self.is_ending = False
-        self.pki("init", "--fleet", "test")
-        self.pki("relay", "meet", "--ip", "127.0.0.1")
-        self.pki("operator", "me")
+        if not (self.keys / "operator-me.pem").exists():
+            self.pki("init", "--fleet", "test")
+            self.pki("relay", "meet", "--ip", "127.0.0.1")
+            self.pki("operator", "me")
         self.relay_address = None
 
     def pki(self, command, *args):
@@ -60,7 +62,8 @@ class Fleet:
 
     def make_hosts(self, names):
         for name in names:
-            self.pki("host", name)
+            if not (self.keys / f"host-{name}.pem").exists():
+                self.pki("host", name)
 
     def tls(self, who):
         return ["--ca", self.keys / "ca.pem", "--cert", self.keys / f"{who}.pem", "--key",
