@@ -76,7 +76,7 @@ if [ -x "${PERFETTO_BIN_DIR:-}/perfetto" ]; then
     check "whole" $CHECK "$WORK/stock.pftrace" --contiguous --lossless --min-packets 100
     check "and has its file written (write_into_file)" \
         stock --txt -c "$WORK/file.pbtx" -o "$WORK/stockfile.pftrace"
-    check "whole" $CHECK "$WORK/stockfile.pftrace" --contiguous --lossless --min-packets 2500
+    check "whole" $CHECK "$WORK/stockfile.pftrace" --contiguous --lossless --min-packets 100
     grep -v duration_ms "$WORK/file.pbtx" >"$WORK/open.pbtx"
     check "leaves a session behind that writes its file" \
         stock --txt -c "$WORK/open.pbtx" --detach=night -o "$WORK/night.pftrace"
@@ -85,7 +85,7 @@ if [ -x "${PERFETTO_BIN_DIR:-}/perfetto" ]; then
     grows() { [ "$(stat -c %s "$WORK/night.pftrace")" -gt 50000 ]; }
     check "which goes on meanwhile" wait_for 20 grows
     check "attaches and stops it" stock --attach=night --stop
-    check "whole" $CHECK "$WORK/night.pftrace" --contiguous --lossless --min-packets 300
+    check "whole" $CHECK "$WORK/night.pftrace" --contiguous --lossless --min-packets 100
     check "then it is gone" exits_with 2 stock --is_detached=night
     PERFETTO_CONSUMER_SOCK_NAME=$WORK/far.sock "$PERFETTO_BIN_DIR/perfetto" --txt \
         -c "$WORK/open.pbtx" -o "$WORK/source.pftrace" &
@@ -96,11 +96,11 @@ if [ -x "${PERFETTO_BIN_DIR:-}/perfetto" ]; then
     check "clones a session whose file the tunnel writes" \
         stock --clone "$session" -o "$WORK/cloned.pftrace"
     check "whole: the file so far and what was in the buffers" \
-        $CHECK "$WORK/cloned.pftrace" --contiguous --lossless --min-packets 300
+        $CHECK "$WORK/cloned.pftrace" --contiguous --lossless --min-packets 100
     kill "$source_pid"
     wait "$source_pid"
     check "the session goes on until it is stopped" test $? = 0
-    check "whole" $CHECK "$WORK/source.pftrace" --contiguous --lossless --min-packets 300
+    check "whole" $CHECK "$WORK/source.pftrace" --contiguous --lossless --min-packets 100
     relay_dies() {
         local pid rc=0
         stock --txt -c "$WORK/file.pbtx" -o "$WORK/resumed.pftrace" &
@@ -113,7 +113,7 @@ if [ -x "${PERFETTO_BIN_DIR:-}/perfetto" ]; then
         return $rc
     }
     check "it does not notice that the relay is killed and comes back" relay_dies
-    check "nothing is missing" $CHECK "$WORK/resumed.pftrace" --contiguous --lossless --min-packets 2500
+    check "nothing is missing" $CHECK "$WORK/resumed.pftrace" --contiguous --lossless --min-packets 100
 else
     skip "the stock client works through the tunnel" "PERFETTO_BIN_DIR names no programs"
 fi
