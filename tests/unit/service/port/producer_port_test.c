@@ -247,6 +247,30 @@ static void registering_succeeds_also_without_a_name_or_again_and_is_ignored_the
     pfl_kit_client_close(&producer);
 }
 
+static void what_is_commanded_before_the_stream_is_lost_but_for_setup_tracing(void **state)
+{
+    struct pfl_kit_reply reply;
+    struct pfl_buf buf;
+    struct pfl_message m = pfl_message_of(&buf);
+
+    (void)state;
+    pfl_kit_client_open(&producer, &kit, kit.producer_address);
+    pfl_buf_init(&buf, 4096);
+    pfl_message_str(&m, 3, "kit.producer");
+    reply = pfl_kit_client_expect(
+        &producer, pfl_kit_client_invoke(&producer, KIT_INITIALIZE, pfl_buf_get(&buf)), true,
+        false);
+    pfl_kit_reply_free(&reply);
+    pfl_buf_fini(&buf);
+    register_named("kit.source", 7);
+    (void)pfl_kit_consumer_enable(&consumer, ONE_SOURCE);
+    pfl_kit_client_expect_nothing(&producer);
+    (void)pfl_kit_client_invoke(&producer, KIT_COMMANDS, NO_ARGS);
+    (void)pfl_kit_producer_expect(&producer, KIT_CMD_SETUP_TRACING, NULL);
+    pfl_kit_client_expect_nothing(&producer);
+    pfl_kit_client_close(&producer);
+}
+
 static void incremental_state_is_cleared_on_multiples_of_the_period(void **state)
 {
     (void)state;
@@ -454,6 +478,7 @@ int main(void)
         TEST(all_started_does_not_wait_for_one_that_is_gone),
         TEST(all_started_does_not_wait_for_one_that_is_unregistered),
         TEST(unregistering_stops_and_forgets_the_instances),
+        TEST(what_is_commanded_before_the_stream_is_lost_but_for_setup_tracing),
         TEST(registering_succeeds_also_without_a_name_or_again_and_is_ignored_then),
         TEST(incremental_state_is_cleared_on_multiples_of_the_period),
         TEST(a_producer_may_die_in_any_state_of_the_session),

@@ -317,6 +317,29 @@ static void of_a_path_and_a_descriptor_the_path_is_written(void **state)
     assert_int_equal(unlink(config), 0);
 }
 
+static void a_descriptor_that_no_method_took_is_the_next_sessions(void **state)
+{
+    int first = make_file();
+    int second = make_file();
+    struct pfl_kit_reply reply;
+    uint64_t enable;
+
+    (void)state;
+    reply = pfl_kit_client_expect(
+        &consumer, pfl_kit_client_invoke_fd(&consumer, KIT_QUERY, NO_ARGS, first), true, false);
+    pfl_kit_reply_free(&reply);
+    reply = pfl_kit_client_expect(
+        &consumer, pfl_kit_client_invoke_fd(&consumer, KIT_QUERY, NO_ARGS, second), true, false);
+    pfl_kit_reply_free(&reply);
+    enable = pfl_kit_consumer_enable(&consumer, FILE_CONFIG);
+    pfl_kit_client_expect_empty(&consumer, call(KIT_DISABLE), true, false);
+    pfl_kit_consumer_expect_disabled(&consumer, enable, NULL);
+    assert_int_equal(lseek(first, 0, SEEK_END), 0); /* the slot holds one, the last */
+    assert_true(lseek(second, 0, SEEK_END) > 0);
+    (void)close(first);
+    (void)close(second);
+}
+
 static void the_descriptor_of_a_refused_session_is_no_later_ones(void **state)
 {
     int fd = make_file();
@@ -417,6 +440,8 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(of_a_path_and_a_descriptor_the_path_is_written, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(a_descriptor_that_no_method_took_is_the_next_sessions,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_descriptor_of_a_refused_session_is_no_later_ones,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_path_that_exists_is_refused_and_stays, set_up, tear_down),
