@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -106,6 +107,10 @@ static void the_environment_is_asked_when_the_command_line_is_silent(void **stat
     pfl_socket_names_default(&names);
     assert_string_equal(names.producer_list, "/env-p");
     assert_string_equal(names.consumer, "/given");
+    assert_int_equal(setenv("PERFETTO_PRODUCER_SOCK_NAME", "", 1), 0); /* as if not set */
+    names.producer_list = NULL;
+    pfl_socket_names_default(&names);
+    assert_non_null(strstr(names.producer_list, "producer"));
 }
 
 static void permissions_are_two_groups_with_modes_of_four_digits(void **state)

@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -70,9 +71,51 @@ static void a_key_is_used_once_and_never_empty(void **state)
     (void)pfl_kit_consumer_enable(&first, ONE_SOURCE);
     (void)pfl_kit_consumer_enable(&second, ONE_SOURCE);
     call_string(&first, KIT_DETACH, "", false);
+    pfl_kit_client_expect_empty(&first,
+                                pfl_kit_client_invoke(&first, KIT_DETACH,
+                                                      pfl_span_of("\x0a\x03"
+                                                                  "a\0b",
+                                                                  5)),
+                                false, false);
     call_string(&first, KIT_DETACH, "key", true);
     call_string(&second, KIT_DETACH, "key", false);
     call_string(&second, KIT_DETACH, "key2", true);
+}
+
+static void who_attaches_waits_for_the_end_but_not_for_one_that_was(void **state)
+{
+    static const uint8_t notification_only[] = {0x10, 1};
+    uint64_t enable;
+
+    (void)state;
+    (void)pfl_kit_consumer_enable(&first, ONE_SOURCE);
+    call_string(&first, KIT_DETACH, "key", true);
+    call_string(&second, KIT_ATTACH, "key", true);
+    enable = pfl_kit_client_invoke(&second, KIT_ENABLE,
+                                   pfl_span_of(notification_only, sizeof(notification_only)));
+    pfl_kit_client_expect_nothing(&second);
+    pfl_kit_client_expect_empty(&second, pfl_kit_client_invoke(&second, KIT_DISABLE, NO_ARGS), true,
+                                false);
+    pfl_kit_consumer_expect_disabled(&second, enable, NULL);
+    enable = pfl_kit_client_invoke(&second, KIT_ENABLE,
+                                   pfl_span_of(notification_only, sizeof(notification_only)));
+    pfl_kit_consumer_expect_disabled(&second, enable, NULL);
+}
+
+static void more_than_256_triggers_are_refused(void **state)
+{
+    static char config[32 * (PFL_PLAN_TRIGGERS_MAX + 2) + 128];
+    size_t len = (size_t)snprintf(config, sizeof(config),
+                                  "trigger_config { trigger_mode: STOP_TRACING "
+                                  "trigger_timeout_ms: 1000 ");
+
+    (void)state;
+    for (unsigned i = 0; i <= PFL_PLAN_TRIGGERS_MAX; i++)
+        len +=
+            (size_t)snprintf(config + len, sizeof(config) - len, "triggers { name: \"t%u\" } ", i);
+    (void)snprintf(config + len, sizeof(config) - len, "}");
+    pfl_kit_consumer_expect_disabled(&first, pfl_kit_consumer_enable(&first, config),
+                                     "trigger_config.triggers");
 }
 
 static void a_flush_that_a_detached_consumer_waits_for_fails(void **state)
@@ -312,6 +355,9 @@ int main(void)
                                         open_kit, close_kit),
         cmocka_unit_test_setup_teardown(a_clone_is_read_while_its_source_goes_on, open_kit,
                                         close_kit),
+        cmocka_unit_test_setup_teardown(who_attaches_waits_for_the_end_but_not_for_one_that_was,
+                                        open_kit, close_kit),
+        cmocka_unit_test_setup_teardown(more_than_256_triggers_are_refused, open_kit, close_kit),
         cmocka_unit_test_setup_teardown(the_time_of_the_start_is_told_until_the_first_read,
                                         open_kit, close_kit),
         cmocka_unit_test_setup_teardown(a_clone_is_never_one_too_many_but_counts, open_kit,

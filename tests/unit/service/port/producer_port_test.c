@@ -79,6 +79,30 @@ static void a_second_introduction_fails(void **state)
     pfl_kit_client_close(&producer);
 }
 
+static void a_name_of_more_than_1024_bytes_is_refused(void **state)
+{
+    static char name[PFL_PRODUCER_NAME_MAX + 2];
+    struct pfl_kit_reply reply;
+
+    (void)state;
+    pfl_kit_client_open(&producer, &kit, kit.producer_address);
+    for (size_t len = PFL_PRODUCER_NAME_MAX + 1; len >= PFL_PRODUCER_NAME_MAX; len--) {
+        struct pfl_buf buf;
+        struct pfl_message m = pfl_message_of(&buf);
+
+        pfl_buf_init(&buf, 4096);
+        memset(name, 'n', len);
+        name[len] = 0;
+        pfl_message_str(&m, 3, name);
+        reply = pfl_kit_client_expect(
+            &producer, pfl_kit_client_invoke(&producer, KIT_INITIALIZE, pfl_buf_get(&buf)),
+            len <= PFL_PRODUCER_NAME_MAX, false);
+        pfl_kit_reply_free(&reply);
+        pfl_buf_fini(&buf);
+    }
+    pfl_kit_client_close(&producer);
+}
+
 static void a_late_producer_joins_a_running_session(void **state)
 {
     (void)state;
@@ -478,6 +502,7 @@ int main(void)
         TEST(all_started_does_not_wait_for_one_that_is_gone),
         TEST(all_started_does_not_wait_for_one_that_is_unregistered),
         TEST(unregistering_stops_and_forgets_the_instances),
+        TEST(a_name_of_more_than_1024_bytes_is_refused),
         TEST(what_is_commanded_before_the_stream_is_lost_but_for_setup_tracing),
         TEST(registering_succeeds_also_without_a_name_or_again_and_is_ignored_then),
         TEST(incremental_state_is_cleared_on_multiples_of_the_period),
