@@ -28,6 +28,7 @@ for name in one two three; do
     start "example-$name" "$BIN/perfleet-example" --rate 1000 --smb-kb 4096
     check "the example registers at $name" wait_for_source "$EXAMPLE_SOURCE" 1
     start_agent $name
+    printf -v "AGENT_$name" %s "$STARTED"
 done
 as() { # as WHO COMMAND ARGS...
     timeout 300 "$P" "$2" --relay "$RELAY" --ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-$1.pem" \
@@ -130,7 +131,59 @@ as guest kill g-ring.triggered --select '*' >/dev/null
 check "an order is taken back" eval 'arm_all && as guest disarm g-ring --select "*" && alarms_are "no alarm" 3'
 check "and then nothing is copied" eval 'raise_boom; alarms_are "no alarm" 3 &&
     says "there is no session|held by somebody" as guest read g-ring.triggered -o "$WORK/x.pftrace" --host one'
+
+# ---- orders against each other
+raised_count() { grep -c '"action":"trigger".*"host":"two"' "$WORK/audit.jsonl"; }
+is_raised() { [ "$(raised_count)" -gt "$1" ]; }
+check "an order copies for its own triggers only" eval 'as guest arm g-ring bang --host one && as guest arm g-ring boom --host two --host three &&
+    raise_boom && wait_for 20 alarms_are "copied, trigger .boom" 2 && alarms_are "armed" 1'
+as guest kill g-ring.triggered --host two --host three >/dev/null
+arm_all
+kill -9 "$MEETING_PID"
+wait "$MEETING_PID" 2>/dev/null
+COPIES=$(grep -c 'alarm-copied' "$WORK/agent-two.log")
+raise_boom
+has_copied_again() { [ "$(grep -c alarm-copied "$WORK/agent-two.log")" -gt "$COPIES" ]; }
+check "a host copies while there is no relay" wait_for 20 has_copied_again
+kill -STOP "$AGENT_two" # so that it cannot tell before the others have another order
+start_meeting "$RELAY"
+order_anew() { as guest arm g-ring boom --host one --host three; }
+check "others are given another order before it can tell" wait_for 20 order_anew
+RAISED=$(raised_count)
+kill -CONT "$AGENT_two"
+check "a host tells of a trigger when it can" wait_for 20 is_raised "$RAISED"
+check "an order that was given since then is not taken for one that waited" alarms_are "armed" 2
+twelve() { local i; for i in 1 2 3 4 5 6 7 8 9 10 11; do as guest arm "g-$i" "t$i" t --host one || return; done; }
+check "an operator may have twelve orders at a host, which take one session" \
+    eval 'twelve && [ "$(as guest alarms --host one | grep -c ": armed")" -eq 12 ]'
+check "not thirteen" says 'as many as it may' as guest arm g-13 t --host one
+check "but one of them in place of another" as guest arm g-11 t --host one
+for i in 1 2 3 4 5 6 7 8 9 10 11; do as guest disarm "g-$i" --host one; done >/dev/null
 check "the ring can be thrown away" as guest kill g-ring --select '*'
+
+# ---- an agent that tells too much, and answers nothing
+pki host eve --ip 127.0.0.1
+coproc BABBLER { python3 -B "$ROOT/tests/support/tunnel_abuse.py" babbler "$RELAY" "$WORK/pki" host-eve 2>&1; }
+babble=${BABBLER[1]}
+read -r -t 120 line <&"${BABBLER[0]}"
+check "a host tells more than it may, and comes again" test "${line:-}" = babbled
+check "its rate is the host's, not a connection's, and the rest is counted" python3 -B - "$WORK/audit.jsonl" <<'END'
+import datetime, json, sys
+told = [line for line in map(json.loads, open(sys.argv[1])) if line["host"] == "eve"]
+at = [datetime.datetime.fromisoformat(line["time"][:-1]).timestamp() for line in told]
+count = {what: sum(line["action"] == what for line in told) for what in ("request", "trigger", "unheard")}
+passed_s = at[-1] - at[0]
+assert 500 <= count["request"] <= 501 + 50 * (passed_s + 1), (count, passed_s)
+assert 10 <= count["trigger"] <= 11 + passed_s + 1, (count, passed_s)
+assert count["unheard"] >= 1, count
+END
+check "what it calls its alarms is not for a terminal" \
+    eval 'as guest alarms --host eve >"$WORK/eve.out"; grep -q "session .*: ?" "$WORK/eve.out" && ! grep -q "[[:cntrl:]]" "$WORK/eve.out"'
+gives_up() { says 'no answer in time' as guest arm g-ring boom --host eve --timeout 2s; }
+check "who does not answer is not waited for" wait_for 20 gives_up
+check "that an operator asked and did not wait is in the audit log" \
+    wait_for 20 grep -q '"action":"arm".*"host":"eve".*"status":0.*session=g-ring' "$WORK/audit.jsonl"
+exec {babble}>&-
 
 # ---- before Perfetto's own service
 if [ ! -x "${PERFETTO_BIN_DIR:-/nonexistent}/traced" ]; then

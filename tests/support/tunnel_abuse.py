@@ -9,6 +9,8 @@ TAP for each claim of its own; what the relay is like afterwards is the caller's
   tunnel_abuse.py flood  RELAY PKI CERT WHAT HOST  WHAT: a function below named flood_WHAT
   tunnel_abuse.py loris  RELAY PKI CERT            slow handshakes and heads
   tunnel_abuse.py liar   RELAY PKI CERT            an agent that says wrong things; until stdin ends
+  tunnel_abuse.py babbler RELAY PKI CERT           an agent that tells too much, comes again and again,
+                                                   and does not answer; until stdin ends
 
 RELAY is HOST:PORT, PKI a folder of perfleet-pki, CERT the name of a certificate there.
 """
@@ -451,6 +453,74 @@ def loris(relay, pki, cert):
     sys.stdin.read()
 
 
+# Huffman's codes of the letters that an agent's paths have.
+CODES = {"/": "011000", "v": "1110111", "1": "00001", "e": "00101", "n": "101010", "t": "01001", "s": "01000",
+         "h": "100111", "l": "101000", "o": "00111", "a": "00011", "r": "101100", "m": "101001"}
+
+
+def asks_for(block, path):
+    """A GET whose path begins so (nghttp2 spells the method first)."""
+    bits = "".join("{:08b}".format(byte) for byte in block)
+    at = bits.find("".join(CODES[letter] for letter in path))
+    while at >= 0 and at % 8 != 0:
+        at = bits.find("".join(CODES[letter] for letter in path), at + 1)
+    return at >= 0 and block.lstrip(b"\x20")[:1] == b"\x82"
+
+
+def agent(relay, pki, cert):
+    """A connection of an agent's, ready to be asked; without a table of heads."""
+    peer = Peer(relay, pki, cert, "pfl-agent/1")
+    preface = b""
+    while len(preface) < len(PREFACE):
+        preface += peer.sock.recv(len(PREFACE) - len(preface))
+    peer.send(frame(SETTINGS, 0, 0, struct.pack(">HIHI", 8, 1, 1, 0)))
+    return peer
+
+
+def answer_all(peer, answers, is_done):
+    """Answers each GET of a path of `answers` with its (body, whether it ends), and nothing else, until
+    is_done(path), or the other side ends."""
+    while not peer.is_closed:
+        got = peer.read(0.2)
+        path = next((p for p in answers if got and got[0] == HEADERS and asks_for(got[3], p)), "")
+        if path:
+            body, is_end = answers[path]
+            peer.send(frame(HEADERS, END_HEADERS, got[2], b"\x88"))
+            for at in range(0, len(body), 16000):
+                peer.send(frame(DATA, 0, got[2], body[at:at + 16000]))
+            if is_end:
+                peer.send(frame(DATA, END_STREAM, got[2]))
+        if is_done(path):
+            return
+
+
+def babbler(relay, pki, cert):
+    """Six connections, on each of which 600 requests and 30 triggers are told at once; then one that
+    answers with control characters, and what is to be set not at all."""
+    told = []
+    for i in range(600):
+        told.append({"kind": "request", "operator": "guest", "method": "Flush"})
+        if i % 20 == 0:
+            told.append({"kind": "trigger", "operator": "guest", "session": "g-%d" % i, "trigger": "boom"})
+    told.append({"kind": "lost", "count": 2**63 - 1})
+    lines = b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in told)
+    alarms = {"alarms": [{"session": "g-ring\x1b[2J", "state": "\x1b]0;owned\x07", "trigger": "\x1b[1m",
+                          "host": "\x1b[1m", "why": "\x1b[1m"}]}
+    answers = {"/v1/hello": (b"{}", True), "/v1/events": (lines, False),
+               "/v1/alarms": (json.dumps(alarms).encode(), True)}
+    for _ in range(6):
+        peer = agent(relay, pki, cert)
+        answer_all(peer, answers, lambda path: path == "/v1/events")
+        peer.send(frame(PING, 0, 0, b"12345678"))  # its answer says that all before it was taken
+        while not peer.is_closed and (peer.read() or (0,))[0] != PING:
+            pass
+        peer.sock.close()
+    peer = agent(relay, pki, cert)
+    answer_all(peer, answers, lambda path: path == "/v1/hello")
+    print("babbled", flush=True)
+    answer_all(peer, answers, lambda path: select.select([sys.stdin], [], [], 0)[0])
+
+
 def liar(relay, pki, cert):
     """An agent that claims to be another host, in names and labels that are none."""
     hello = {"name": "one", "labels": {"role": "web\n", "../../etc": "x", "ok": "yes", "\x1b[2J": "x",
@@ -480,4 +550,4 @@ def liar(relay, pki, cert):
 
 if __name__ == "__main__":
     {"knock": knock, "names": names, "steal": steal, "flood": flood, "loris": loris,
-     "liar": liar}[sys.argv[1]](*sys.argv[2:])
+     "liar": liar, "babbler": babbler}[sys.argv[1]](*sys.argv[2:])
