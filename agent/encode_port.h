@@ -10,9 +10,9 @@
 #include "base/io/lane.h"
 
 /* Who has so much in here waits: one part is being encoded while the next comes. */
-#define PFL_ENCODE_PENDING_BYTES (192u * 1024)
+#define PFL_ENCODE_PENDING_BYTES (384u * 1024)
 /* What it takes at most: that, a read, and what a gate had kept of a frame. */
-#define PFL_ENCODE_TAKEN_BYTES (512u * 1024)
+#define PFL_ENCODE_TAKEN_BYTES (768u * 1024)
 
 struct pfl_encode_port;
 

@@ -23,6 +23,7 @@ const char *const pfl_tunnel_client_alpn[] = {PFL_TUNNEL_ALPN_OPERATOR, NULL};
 static void free_client(struct pfl_tunnel_client *c)
 {
     pfl_lane_close(c->lane);
+    pfl_decode_pool_fini(&c->decode_pool);
     pfl_tls_conf_unref(c->conf.tls);
     pfl_mem_free((char *)(uintptr_t)c->conf.address);
     pfl_mem_free((char *)(uintptr_t)c->conf.fleet);

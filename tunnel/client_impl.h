@@ -3,9 +3,9 @@
 #ifndef PFL_TUNNEL_CLIENT_IMPL_H
 #define PFL_TUNNEL_CLIENT_IMPL_H
 
-#include "base/io/lane.h"
 #include "base/list.h"
 #include "tunnel/client.h"
+#include "tunnel/decode_port.h"
 
 /* One connection to the relay. The first is always there and carries calls, too; a further one is
  * opened when the others have their fill of streams, and kept. */
@@ -19,8 +19,9 @@ struct pfl_tunnel_client {
     struct pfl_tunnel_client_conf conf; /* address, tls and fleet are owned */
     struct pfl_tunnel_way ways[PFL_TUNNEL_CLIENT_WAYS];
     unsigned ways_len;
-    struct pfl_lane *lane;   /* owned; decodes for all streams */
-    struct pfl_list streams; /* those that wait or have a leg; freed by themselves */
+    struct pfl_lane *lane;              /* owned; decodes for all streams */
+    struct pfl_decode_pool decode_pool; /* what it decodes into */
+    struct pfl_list streams;            /* those that wait or have a leg; freed by themselves */
     bool is_closing;
 };
 

@@ -8,10 +8,13 @@
  * Happy path: a call gives what the last job made, after it began another into the other buffer, so
  * that a piece is used while the next is decoded. A job ends when its bytes are used up or its
  * buffer is full: however much a few bytes expand to, a piece is what there is of it. Failures:
- * told by next, for good. Ownership: decoder and buffers; while a job runs the port stays until
- * on_done, whoever closes it. Limits: PFL_DECODE_TAKEN_BYTES, twice PFL_DECODE_PIECE_BYTES.
+ * told by next, for good; without buffers all is done on the loop. Ownership: the decoder, and
+ * two buffers of the pool from a job to the next call without one; while a job runs the port stays
+ * until on_done, whoever closes it. Limits: PFL_DECODE_TAKEN_BYTES; the pool's.
  */
 #include "tunnel/decode_port.h"
+
+#include <assert.h>
 
 #include "base/buf.h"
 #include "base/list.h"
@@ -30,19 +33,63 @@ struct pfl_decode_port {
     struct pfl_writer out;
     int err;          /* for good */
     bool is_done;     /* nothing comes without more bytes */
-    uint8_t *outs[2]; /* owned; made when they are needed */
+    uint8_t *outs[2]; /* the pool's; both or none */
     unsigned current; /* of outs: the job's; the other one is `ready`, or was given */
     struct pfl_span ready;
     bool is_running;
     bool is_closing;
 };
 
+void pfl_decode_pool_fini(struct pfl_decode_pool *self)
+{
+    assert(self->taken == 0);
+    while (self->spares_len != 0)
+        pfl_mem_free(self->spares[--self->spares_len]);
+}
+
+static uint8_t *take_buffer(struct pfl_decode_pool *pool)
+{
+    uint8_t *buffer = NULL;
+
+    if (pool->spares_len != 0)
+        buffer = pool->spares[--pool->spares_len];
+    else if (pool->taken < PFL_DECODE_POOL_PIECES)
+        buffer = pfl_mem_alloc(PFL_DECODE_PIECE_BYTES);
+    pool->taken += buffer != NULL;
+    return buffer;
+}
+
+static void give_buffers_back(struct pfl_decode_port *p)
+{
+    struct pfl_decode_pool *pool = p->conf.pool;
+
+    for (unsigned i = 0; i < 2; i++) {
+        if (p->outs[i] == NULL)
+            continue;
+        pool->taken--;
+        pool->spares[pool->spares_len++] = p->outs[i];
+        p->outs[i] = NULL;
+    }
+}
+
+/* False: others have them, or there is no memory. */
+static bool take_buffers(struct pfl_decode_port *p)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        if (p->outs[i] == NULL)
+            p->outs[i] = take_buffer(p->conf.pool);
+    }
+    if (p->outs[0] != NULL && p->outs[1] != NULL)
+        return true;
+    give_buffers_back(p);
+    return false;
+}
+
 static void free_port(struct pfl_decode_port *p)
 {
+    give_buffers_back(p);
     pfl_decoder_free(p->decoder);
     pfl_buf_fini(&p->in);
-    pfl_mem_free(p->outs[0]);
-    pfl_mem_free(p->outs[1]);
     pfl_mem_free(p);
 }
 
@@ -125,14 +172,10 @@ static int take_input(struct pfl_decode_port *p, struct pfl_span *in)
 
 static int begin_job(struct pfl_decode_port *p, struct pfl_span *in)
 {
-    int rc = 0;
+    int rc;
 
     if (p->is_done && in->len == 0)
         return 0;
-    if (p->outs[p->current] == NULL)
-        p->outs[p->current] = pfl_mem_alloc(PFL_DECODE_PIECE_BYTES);
-    if (p->outs[p->current] == NULL)
-        return PFL_ENOMEM;
     rc = take_input(p, in);
     if (rc != 0)
         return rc;
@@ -147,8 +190,16 @@ static int begin_job(struct pfl_decode_port *p, struct pfl_span *in)
 
 static int decode_here(struct pfl_decode_port *p, struct pfl_span *in, struct pfl_span *ret_piece)
 {
+    if (p->is_done && in->len == 0)
+        return 0;
     p->err = pfl_decoder_next(p->decoder, in, ret_piece, &p->is_done);
     return p->err;
+}
+
+/* Nothing of a job's is left. */
+static bool is_between_jobs(const struct pfl_decode_port *p)
+{
+    return p->ready.len == 0 && p->rest.len == 0;
 }
 
 int pfl_decode_port_next(struct pfl_decode_port *self, struct pfl_span *in,
@@ -161,8 +212,12 @@ int pfl_decode_port_next(struct pfl_decode_port *self, struct pfl_span *in,
         return 0;
     if (self->err != 0)
         return self->err;
-    if (self->ready.len == 0 && self->rest.len == 0 && in->len <= AT_ONCE_BYTES)
-        return self->is_done && in->len == 0 ? 0 : decode_here(self, in, ret_piece);
+    if (is_between_jobs(self)) {
+        if (in->len <= AT_ONCE_BYTES)
+            give_buffers_back(self);
+        if (in->len <= AT_ONCE_BYTES || !take_buffers(self))
+            return decode_here(self, in, ret_piece);
+    }
     *ret_piece = self->ready;
     self->ready = pfl_span_of(NULL, 0);
     rc = begin_job(self, in);
@@ -175,5 +230,6 @@ int pfl_decode_port_next(struct pfl_decode_port *self, struct pfl_span *in,
 
 bool pfl_decode_port_is_idle(const struct pfl_decode_port *self)
 {
-    return !self->is_running && self->err == 0 && self->ready.len == 0 && self->is_done;
+    return !self->is_running && self->err == 0 && is_between_jobs(self) && self->is_done &&
+           self->outs[0] == NULL;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A stream's bytes back out of zstd: much of them on the operator's thread for that
- * (base/io/lane.h), few at once on the loop, and all there when no thread is to be had.
+ * (base/io/lane.h), few at once on the loop, and all there when no thread is to be had, or other
+ * streams have all buffers.
  *
  *     do {
  *         rc = pfl_decode_port_next(port, &in, &piece);
@@ -14,14 +15,27 @@
 #include "base/bytes.h"
 #include "base/io/lane.h"
 
-/* What it takes at a time, and what a piece has at most; two of these are kept. */
+/* What it takes at a time, and what a piece has at most. */
 #define PFL_DECODE_TAKEN_BYTES (64u * 1024)
-#define PFL_DECODE_PIECE_BYTES (256u * 1024)
+#define PFL_DECODE_PIECE_BYTES (512u * 1024)
+/* Pieces of all streams. */
+#define PFL_DECODE_POOL_PIECES 16u
+
+/* The buffers of all ports of a lane. Begins zeroed. */
+struct pfl_decode_pool {
+    uint8_t *spares[PFL_DECODE_POOL_PIECES]; /* owned */
+    unsigned spares_len;
+    unsigned taken;
+};
+
+/* After the last port is gone. */
+void pfl_decode_pool_fini(struct pfl_decode_pool *self);
 
 struct pfl_decode_port;
 
 struct pfl_decode_port_conf {
-    struct pfl_lane *lane; /* borrowed; outlives the port's jobs */
+    struct pfl_lane *lane;        /* borrowed; outlives the port's jobs */
+    struct pfl_decode_pool *pool; /* likewise */
     /* From the loop, after something was done on the thread: next has to be called. */
     void (*on_ready)(void *user);
     void *user;
@@ -39,7 +53,7 @@ void pfl_decode_port_close(struct pfl_decode_port *self);
  */
 PFL_MUST_USE int pfl_decode_port_next(struct pfl_decode_port *self, struct pfl_span *in,
                                       struct pfl_span *ret_piece);
-/* All that was taken has been given, and nothing is to be told. */
+/* All that was taken has been given, used, and nothing is to be told. */
 bool pfl_decode_port_is_idle(const struct pfl_decode_port *self);
 
 #endif

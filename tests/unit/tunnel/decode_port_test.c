@@ -20,6 +20,7 @@
 
 static uv_loop_t loop;
 static struct pfl_lane *lane;
+static struct pfl_decode_pool pool;
 static struct pfl_decode_port *port;
 static uint8_t *plain;
 static struct pfl_buf wire;
@@ -45,7 +46,7 @@ static void on_ready(void *user)
 
 static int open_port(void)
 {
-    const struct pfl_decode_port_conf conf = {.lane = lane, .on_ready = on_ready};
+    const struct pfl_decode_port_conf conf = {.lane = lane, .pool = &pool, .on_ready = on_ready};
 
     return pfl_decode_port_new(&conf, &port);
 }
@@ -91,6 +92,7 @@ static int teardown(void **state)
     (void)state;
     close_port();
     pfl_lane_close(lane);
+    pfl_decode_pool_fini(&pool);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&loop), 0);
     pfl_mem_free(plain);
@@ -278,6 +280,28 @@ static void without_a_thread_all_comes_back_all_the_same(void **state)
     assert_true(pfl_decode_port_is_idle(port));
 }
 
+static void who_gets_no_buffer_decodes_on_the_loop(void **state)
+{
+    (void)state;
+    encode(TOTAL);
+    pool.taken = PFL_DECODE_POOL_PIECES - 1; /* one is left, and two are needed */
+    assert_int_equal(feed(70000), 0);
+    assert_int_equal(pool.taken, PFL_DECODE_POOL_PIECES - 1);
+    pool.taken = 0;
+    assert_int_equal(ready, 0);
+    assert_int_equal(back, TOTAL);
+}
+
+static void who_is_idle_has_no_buffer(void **state)
+{
+    (void)state;
+    encode(TOTAL);
+    assert_int_equal(feed(TOTAL), 0);
+    assert_true(ready != 0);
+    assert_int_equal(pool.taken, 0);
+    assert_int_equal(pool.spares_len, 2);
+}
+
 static int decode_all(void *arg)
 {
     int rc = open_port();
@@ -288,6 +312,7 @@ static int decode_all(void *arg)
         rc = feed(TOTAL);
     close_port();
     (void)uv_run(&loop, UV_RUN_DEFAULT);
+    pfl_decode_pool_fini(&pool);
     return rc;
 }
 
@@ -296,7 +321,7 @@ static void every_failed_allocation_is_survived(void **state)
     (void)state;
     close_port();
     encode(1u << 20);
-    pfl_sweep(decode_all, NULL, false);
+    pfl_sweep(decode_all, NULL, true);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -313,6 +338,8 @@ int main(void)
         TEST(a_port_closed_with_its_lane_leaves_nothing),
         TEST(a_port_may_be_closed_where_it_is_told),
         TEST(without_a_thread_all_comes_back_all_the_same),
+        TEST(who_gets_no_buffer_decodes_on_the_loop),
+        TEST(who_is_idle_has_no_buffer),
         TEST(every_failed_allocation_is_survived),
     };
 
