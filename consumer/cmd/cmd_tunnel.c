@@ -5,6 +5,7 @@
  * find the host, listen, serve clients. Failures: one client's are a line on stderr; a socket that
  * cannot be made ends the command (exit 1).
  */
+#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 
@@ -66,6 +67,27 @@ static void watch_signals(struct tunnel *t, uv_loop_t *loop)
     }
 }
 
+/* For programs that wait for it: one line on standard output. Takes `what`. */
+static void print_json(json_t *what)
+{
+    if (what == NULL || json_dumpf(what, stdout, JSON_COMPACT) != 0 || puts("") < 0 ||
+        fflush(stdout) != 0)
+        pfl_cmd_error("standard output cannot be written to");
+    json_decref(what);
+}
+
+static void tell_socket(const struct pfl_args *args)
+{
+    const char *host = args->targets.specs[0].text;
+
+    if (args->is_json)
+        print_json(
+            json_pack("{s:[{s:s, s:s}]}", "listening", "host", host, "socket", args->socket_path));
+    else if (!args->is_quiet)
+        fprintf(stderr, "listening for %s: PERFETTO_CONSUMER_SOCK_NAME=%s\n", host,
+                args->socket_path);
+}
+
 static int serve(const struct pfl_args *args)
 {
     const struct pfl_targets *targets = &args->targets;
@@ -84,9 +106,7 @@ static int serve(const struct pfl_args *args)
     }
     t.open = 1;
     watch_signals(&t, targets->loop);
-    if (!args->is_quiet)
-        fprintf(stderr, "listening for %s: PERFETTO_CONSUMER_SOCK_NAME=%s\n",
-                targets->specs[0].text, args->socket_path);
+    tell_socket(args);
     while (t.open > 0)
         uv_run(targets->loop, UV_RUN_ONCE);
     return PFL_EXIT_OK;
@@ -106,9 +126,34 @@ static bool name_hosts(const struct pfl_targets *targets, const char **names)
     return true;
 }
 
-static void tell_paths(const struct pfl_ui *ui, const struct pfl_targets *targets)
+static json_t *paths_to_json(unsigned port, const struct pfl_targets *targets)
 {
+    json_t *all = json_array();
+
+    for (size_t i = 0; all != NULL && i < targets->specs_len; i++) {
+        const struct pfl_host_spec *spec = &targets->specs[i];
+        char url[256];
+
+        if (targets->specs_len == 1)
+            (void)snprintf(url, sizeof(url), "ws://127.0.0.1:%u/traced", port);
+        else
+            (void)snprintf(url, sizeof(url), "ws://127.0.0.1:%u/traced/%s", port, spec->name);
+        (void)json_array_append_new(all, json_pack("{s:s, s:s}", "host", spec->text, "url", url));
+    }
+    return json_pack("{s:o}", "listening", all);
+}
+
+static void tell_paths(const struct pfl_ui *ui, const struct pfl_args *args)
+{
+    const struct pfl_targets *targets = &args->targets;
     unsigned port = pfl_ui_get_port(ui);
+
+    if (args->is_json) {
+        print_json(paths_to_json(port, targets));
+        return;
+    }
+    if (args->is_quiet)
+        return;
 
     fprintf(stderr, "listening for %s: ws://127.0.0.1:%u/traced\n", targets->specs[0].text, port);
     for (size_t i = 0; targets->specs_len > 1 && i < targets->specs_len; i++)
@@ -141,8 +186,7 @@ static int serve_ui(const struct pfl_args *args)
     }
     t.open = 1;
     watch_signals(&t, targets->loop);
-    if (!args->is_quiet)
-        tell_paths(t.ui, targets);
+    tell_paths(t.ui, args);
     while (t.open > 0)
         uv_run(targets->loop, UV_RUN_ONCE);
     return PFL_EXIT_OK;

@@ -30,6 +30,18 @@ knows_all_options() { # each option that --help shows is offered, by complete
     done
 }
 check "every option of every command's help is offered" knows_all_options
+takes_json() { # all but those that end as another program
+    local command
+    for command in "${commands[@]}"; do
+        [ "$command" = pki ] || "$BIN/perfleet" complete "$command" | grep -qx -- --json || { echo "$command"; return 1; }
+    done
+}
+check "every command takes --json" takes_json
+same_presets() {
+    [ "$("$BIN/perfleet" presets --json | python3 -c 'import json, sys
+for preset in json.load(sys.stdin): print(preset["name"])')" = "$("$BIN/perfleet" presets | cut -d" " -f1)" ]
+}
+check "presets are the same as JSON" same_presets
 check "bash completes commands" test "$(complete_bash perfleet sna)" = snapshot
 check "bash completes options" test "$(complete_bash perfleet record --quo)" = --quorum
 check "bash offers a command its own options only" test -z "$(complete_bash perfleet ps --quo)"

@@ -31,11 +31,13 @@ check "only its owner may use it" test "$(stat -c %a "$WORK/far.sock")" = 600
 check "a client records through it" "$P" record -c "$WORK/short.pbtx" -o "$WORK/far.pftrace" \
     --host "one=unix:$WORK/far.sock"
 check "nothing is lost" $CHECK "$WORK/far.pftrace" --contiguous --lossless --min-packets 100
-start nowhere "$P" tunnel "unix:$WORK/no.sock" --socket "$WORK/nowhere.sock"
+start nowhere "$P" tunnel "unix:$WORK/no.sock" --socket "$WORK/nowhere.sock" --json
 check "a second tunnel to what is not there says so to its client" eval '
     wait_for 20 test -S "$WORK/nowhere.sock"
     "$P" hosts --host "unix:$WORK/nowhere.sock"
     wait_for 10 grep -q "there is no such socket" "$WORK/nowhere.log"'
+check "which tells programs where it listens (--json)" \
+    grep -qF "{\"listening\":[{\"host\":\"unix:$WORK/no.sock\",\"socket\":\"$WORK/nowhere.sock\"}]}" "$WORK/nowhere.log"
 check "a tunnel needs a socket" exits_with $USAGE "$P" tunnel one
 check "one that cannot be made is said" exits_with $NOTHING "$P" tunnel "unix:$WORK/one/consumer.sock" \
     --socket /no/such/place.sock
