@@ -15,7 +15,7 @@
 #define PFL_ALARM_WATCH_TRIGGERS 128u
 #define PFL_ALARM_WATCH_SESSION_MS                                                                 \
     86400000u                          /* a session's life; the next one comes at half of it */
-#define PFL_ALARM_WATCH_RETRY_MS 5000u /* after the service was lost, or refused */
+#define PFL_ALARM_WATCH_RETRY_MS 1000u /* after the service was lost, or refused */
 
 struct pfl_alarm_watch;
 
