@@ -29,6 +29,19 @@ struct lookahead {
     size_t fragments; /* that belong to the packet, with the first */
 };
 
+/*
+ * The stock service drops every packet of several records that is behind a gap of the same walk
+ * (docs/compatibility.md, "Buffers"). The differential tests have a perfleetd built that does so
+ * too.
+ */
+#ifdef PFL_READER_KEEPS_GAPS
+static bool is_behind_gap;
+#define KEEP_GAP(has_gap) (is_behind_gap = (has_gap))
+#else
+enum { is_behind_gap = 0 };
+#define KEEP_GAP(has_gap) ((void)(has_gap))
+#endif
+
 void pfl_slices_init(struct pfl_slices *self)
 {
     self->iov = self->few;
@@ -98,6 +111,7 @@ void pfl_packet_reader_start(struct pfl_packet_reader *self, struct pfl_record *
 {
     self->target = target;
     self->seq = pfl_sequence_table_of(self->table, target);
+    KEEP_GAP(false);
     enter_first(self);
 }
 
@@ -155,6 +169,7 @@ static bool leave_record(struct pfl_packet_reader *self, enum pfl_fragments_stat
     if (is_target || self->seq->first == 0)
         return false;
     enter_first(self);
+    KEEP_GAP(is_behind_gap || self->rec->chunk_id != self->seq->consumed.chunk_id + 1u);
     return true;
 }
 
@@ -185,7 +200,7 @@ static struct lookahead look_ahead(const struct pfl_packet_reader *self)
         rec = pfl_trace_ring_get(self->ring, place);
         if (pfl_record_flags(rec) & PFL_CHUNK_NEEDS_PATCH)
             break;
-        if (rec->chunk_id != chunk_id + 1u)
+        if (is_behind_gap || rec->chunk_id != chunk_id + 1u)
             return lost(PFL_LOSS_REASSEMBLY_GAP, fragments);
         it = fragments_of(rec);
         state = pfl_fragments_next(&it, &fragment);

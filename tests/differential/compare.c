@@ -7,17 +7,9 @@
  *   READ_GAP    the stock service looks for a gap of chunk ids when it begins to walk through a
  *               sequence, perfleetd at each chunk: the former misses gaps inside a walk, and tells
  *               one again in each pass until the chunk behind it is read to its end
- *   REASSEMBLY_GAP for REASSEMBLY_BROKEN_CHAIN   the stock service takes any chain behind a gap of
- *               the same walk for one with a gap
- * What is excused of it, and counted; of a tidy one the last only (patches may hit anything):
- *   - packets of several fragments, or behind a gap, that only we have: by that same fault the peer
- *     drops them. Where all fragments but one are empty, the schedule tells that it was one of
- *     several. Losses, numbers of sequences and what counts packets or chunks read are not compared
- *     then
- *   - where the peer has given up a packet that still waits for its end here, so that it has read
- *     more bytes of the buffer: what becomes of its chunks later (struct rules, parted)
- *   - packets that only the peer has and nobody can read: it lets field number 0 pass, where we
- *     count an invalid packet
+ * What is excused of any, and counted: packets that only the peer has and nobody can read, as it
+ * lets field number 0 pass, where we count an invalid packet. Everything else that differs by the
+ * peer's handling of gaps is looked at with a stand-in (main.c).
  */
 #include "tests/differential/compare.h"
 
@@ -29,22 +21,10 @@
 #define LOSS_WORD  " loss="
 #define LINE_SHOWN 200
 
-#define BUFFER_LINE "  buffer "
-#define WRITER_LINE "  writer "
-#define SESSIONS    2u
-#define BUFFERS     8u
-/* Of BufferStats. */
-#define BYTES_OVERWRITTEN " 13="
-#define BYTES_CLEARED     " 16="
-#define BYTES_READ        " 14="
-#define CHUNKS_DISCARDED  " 18="
-
 /* Bits of previous_packet_dropped. */
 enum {
     LOSS_PRESENT = 1,
     LOSS_READ_GAP = 2,
-    LOSS_REASSEMBLY_GAP = 16,
-    LOSS_REASSEMBLY_BROKEN_CHAIN = 32,
 };
 
 struct line {
@@ -55,11 +35,8 @@ struct line {
 };
 
 struct rules {
-    const struct diff_schedule *schedule;
     bool is_tidy;
     bool is_excused;
-    unsigned session;     /* whose lines these are */
-    unsigned long parted; /* a bit a session and buffer: where the peer gave something up */
 };
 
 static struct line line_at(const char *text)
@@ -75,13 +52,6 @@ static struct line line_at(const char *text)
     return line;
 }
 
-/* But for losses, from these places on. */
-static bool is_text_same(const struct line *ours, size_t a, const struct line *peers, size_t b)
-{
-    return ours->head - a == peers->head - b &&
-           memcmp(ours->text + a, peers->text + b, ours->head - a) == 0;
-}
-
 /* Of any schedule: a gap that the peer tells again, or one beside another loss. */
 static bool is_loss_told(unsigned long ours, unsigned long peers)
 {
@@ -91,39 +61,26 @@ static bool is_loss_told(unsigned long ours, unsigned long peers)
 
 static unsigned long forgive(unsigned long loss)
 {
-    if (loss & LOSS_REASSEMBLY_GAP)
-        loss = (loss & ~(unsigned long)LOSS_REASSEMBLY_GAP) | LOSS_REASSEMBLY_BROKEN_CHAIN;
     loss &= ~(unsigned long)LOSS_READ_GAP;
     return loss == LOSS_PRESENT ? 0 : loss;
 }
 
-/* Of numbers that count reassembled and invalid packets, and chunks read to their end; if not of
- * `all`, of invalid packets alone: how many bytes from here on. */
-static size_t get_uncounted(const char *text, bool all)
+/* Of a count of invalid packets, which is the session's: its bytes. */
+static size_t get_uncounted(const char *text)
 {
-    static const char *const counts[] = {
-        " 10=",     " 3=",         " 7=",  " 8=",           BYTES_OVERWRITTEN,
-        BYTES_READ, BYTES_CLEARED, " 17=", CHUNKS_DISCARDED};
-    size_t counts_len = all ? sizeof(counts) / sizeof(*counts) : 1;
+    static const char invalid_packets[] = " 10=";
 
-    for (size_t i = 0; i < counts_len; i++) {
-        if (strncmp(text, counts[i], strlen(counts[i])) == 0)
-            return 1 + strcspn(text + 1, " \n");
-    }
-    return 0;
+    return strncmp(text, invalid_packets, strlen(invalid_packets)) == 0
+               ? 1 + strcspn(text + 1, " \n")
+               : 0;
 }
 
-static bool begins(const struct line *line, const char *with)
-{
-    return strncmp(line->text, with, strlen(with)) == 0;
-}
-
-static size_t copy_counted(const struct line *line, bool is_tidy, char ret_text[LINE_SHOWN])
+static size_t copy_counted(const struct line *line, char ret_text[LINE_SHOWN])
 {
     size_t len = 0;
 
     for (size_t i = 0; i < line->len && len < LINE_SHOWN;) {
-        size_t uncounted = get_uncounted(line->text + i, !is_tidy && begins(line, BUFFER_LINE));
+        size_t uncounted = get_uncounted(line->text + i);
 
         i += uncounted;
         if (uncounted == 0)
@@ -132,103 +89,24 @@ static size_t copy_counted(const struct line *line, bool is_tidy, char ret_text[
     return len;
 }
 
-static unsigned long get_count(const struct line *line, const char *name)
+static bool is_session_same(const struct line *ours, const struct line *peers)
 {
-    const char *word = strstr(line->text, name);
-
-    return word == NULL || word > line->text + line->len ? 0
-                                                         : strtoul(word + strlen(name), NULL, 10);
-}
-
-/* The bit of the buffer of which a line of statistics tells; 0: it tells of none. */
-static unsigned long get_buffer(const struct line *line, const char *kind,
-                                const struct rules *rules)
-{
-    return begins(line, kind)
-               ? 1ul << (rules->session * BUFFERS + strtoul(line->text + strlen(kind), NULL, 10))
-               : 0;
-}
-
-/* Unread or not. */
-static unsigned long get_bytes_gone(const struct line *line)
-{
-    return get_count(line, BYTES_OVERWRITTEN) + get_count(line, BYTES_CLEARED);
-}
-
-/* Whether the rest of two lines about a buffer can follow from what was excused. A chunk that only
- * the peer has given up counts as read by it, and as cleared or not yet where here it is
- * overwritten unread; when it is committed again it is discarded. */
-static bool is_buffer_same(const struct line *ours, const struct line *peers, struct rules *rules)
-{
-    unsigned long discarded = get_count(ours, CHUNKS_DISCARDED);
-    unsigned long gone = get_bytes_gone(ours), peers_gone = get_bytes_gone(peers);
-
-    if (get_count(peers, BYTES_READ) > get_count(ours, BYTES_READ))
-        rules->parted |= get_buffer(ours, BUFFER_LINE, rules);
-    if ((rules->parted & get_buffer(ours, BUFFER_LINE, rules)) == 0)
-        return discarded == get_count(peers, CHUNKS_DISCARDED) &&
-               get_count(ours, BYTES_CLEARED) == get_count(peers, BYTES_CLEARED);
-    return discarded <= get_count(peers, CHUNKS_DISCARDED) && gone >= peers_gone &&
-           gone + get_count(ours, BYTES_READ) <= peers_gone + get_count(peers, BYTES_READ);
-}
-
-static bool is_stats_same(const struct line *ours, const struct line *peers, struct rules *rules)
-{
+    static const char session[] = "  session:";
     char a[LINE_SHOWN], b[LINE_SHOWN];
-    size_t len;
+    size_t len = copy_counted(ours, a);
 
-    if (begins(ours, WRITER_LINE)) /* its sequence's number is not compared */
-        return begins(peers, WRITER_LINE) &&
-               is_text_same(ours, strcspn(ours->text, ":"), peers, strcspn(peers->text, ":"));
-    len = copy_counted(ours, rules->is_tidy, a);
-    return begins(ours, "  ") && len == copy_counted(peers, rules->is_tidy, b) &&
-           memcmp(a, b, len) == 0 &&
-           (rules->is_tidy || !begins(ours, BUFFER_LINE) || is_buffer_same(ours, peers, rules));
+    return strncmp(ours->text, session, strlen(session)) == 0 && len == copy_counted(peers, b) &&
+           memcmp(a, b, len) == 0;
 }
 
-/* A packet of a producer: where what follows the sequence begins; 0: another line. */
-static size_t behind_sequence(const struct line *line)
+static bool is_line_same(const struct line *ours, const struct line *peers,
+                         const struct rules *rules)
 {
-    size_t digits = line->text[0] == ' ' ? strspn(line->text + 1, "0123456789") : 0;
-
-    return digits == 0 ? 0 : 1 + digits;
-}
-
-static bool is_packet_same(const struct line *ours, const struct line *peers)
-{
-    size_t a = behind_sequence(ours), b = behind_sequence(peers);
-
-    return a != 0 && b != 0 && is_text_same(ours, a, peers, b);
-}
-
-static bool is_line_same(const struct line *ours, const struct line *peers, struct rules *rules)
-{
-    if (rules->is_excused &&
-        (is_stats_same(ours, peers, rules) || (!rules->is_tidy && is_packet_same(ours, peers))))
+    if (rules->is_excused && is_session_same(ours, peers))
         return true;
-    return is_text_same(ours, 0, peers, 0) &&
+    return ours->head == peers->head && memcmp(ours->text, peers->text, ours->head) == 0 &&
            (ours->loss == peers->loss || is_loss_told(ours->loss, peers->loss) ||
             (!rules->is_tidy && forgive(ours->loss) == forgive(peers->loss)));
-}
-
-/* Of a packet that shows one fragment: which; of another line 0, which no fragment is. */
-static unsigned long get_fragment(const struct line *line)
-{
-    const char *pos = line->text + behind_sequence(line);
-    char *end;
-
-    if (pos == line->text)
-        return 0;
-    (void)strtoul(pos, &end, 10); /* the size */
-    return strtoul(end, NULL, 10);
-}
-
-/* A packet of several fragments, or behind a gap: the peer may have taken it for broken. */
-static bool is_excusable(const struct line *line, const struct diff_schedule *schedule)
-{
-    return behind_sequence(line) != 0 &&
-           (memchr(line->text, '+', line->len) != NULL || (line->loss & LOSS_READ_GAP) != 0 ||
-            diff_schedule_is_part(schedule, get_fragment(line)));
 }
 
 static bool is_unreadable(const struct line *line)
@@ -243,61 +121,31 @@ static const char *behind(const struct line *line)
     return line->text + line->len + (line->text[line->len] == '\n');
 }
 
-static void note_session(const struct line *line, struct rules *rules)
-{
-    static const char *const verbs[] = {"read ", "stats ", "clone "};
-
-    for (size_t i = 0; i < sizeof(verbs) / sizeof(*verbs); i++) {
-        if (begins(line, verbs[i]))
-            rules->session = (unsigned)strtoul(line->text + strlen(verbs[i]), NULL, 10) % SESSIONS;
-    }
-}
-
-/* A writer's commits to a buffer that parted: before or behind the one that filled it. */
-static bool is_uncertain(const struct line *line, const struct rules *rules)
-{
-    return (rules->parted & get_buffer(line, WRITER_LINE, rules)) != 0;
-}
-
 /* Goes on as long as both agree; true: to the end of both. */
-static bool walk(const char **ours, const char **peers, struct rules *rules,
+static bool walk(const char **ours, const char **peers, const struct rules *rules,
                  const char *shown[CONTEXT], unsigned *ret_lines)
 {
     while (**ours != 0 && **peers != 0) {
         struct line a = line_at(*ours), b = line_at(*peers);
 
-        note_session(&a, rules);
-        if (is_uncertain(&a, rules)) {
-            *ours = behind(&a);
-            continue;
-        }
         if (!is_line_same(&a, &b, rules)) {
-            if (is_uncertain(&b, rules) || (rules->is_excused && is_unreadable(&b))) {
+            if (rules->is_excused && is_unreadable(&b)) {
                 *peers = behind(&b);
                 continue;
             }
-            if (!rules->is_excused || rules->is_tidy || !is_excusable(&a, rules->schedule))
-                return false;
-        } else {
-            *peers = behind(&b);
+            return false;
         }
+        *peers = behind(&b);
         shown[(*ret_lines)++ % CONTEXT] = *ours;
         *ours = behind(&a);
     }
     return **ours == **peers;
 }
 
-static struct rules rules_of(const struct diff_schedule *schedule, bool is_excused)
-{
-    return (struct rules){
-        .schedule = schedule, .is_tidy = diff_schedule_is_tidy(schedule), .is_excused = is_excused};
-}
-
-enum diff_verdict diff_judge(const char *ours, const char *peers,
-                             const struct diff_schedule *schedule)
+enum diff_verdict diff_judge(const char *ours, const char *peers, bool is_tidy)
 {
     for (int is_excused = 0; is_excused <= 1; is_excused++) {
-        struct rules rules = rules_of(schedule, is_excused != 0);
+        struct rules rules = {.is_tidy = is_tidy, .is_excused = is_excused != 0};
         const char *shown[CONTEXT], *a = ours, *b = peers;
         unsigned lines = 0;
 
@@ -317,10 +165,9 @@ static void print_lines(const char *mark, const char *from, int lines)
     }
 }
 
-void diff_print_parting(const char *name, const char *ours, const char *peers,
-                        const struct diff_schedule *schedule)
+void diff_print_parting(const char *name, const char *ours, const char *peers, bool is_tidy)
 {
-    struct rules rules = rules_of(schedule, true);
+    struct rules rules = {.is_tidy = is_tidy, .is_excused = true};
     const char *shown[CONTEXT];
     unsigned lines = 0;
 

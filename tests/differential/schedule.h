@@ -25,9 +25,6 @@ void diff_schedule_add(struct diff_schedule *self, const char *line, size_t len)
 void diff_schedule_copy(struct diff_schedule *self, const struct diff_schedule *from,
                         const bool *keep);
 bool diff_schedule_is_tidy(const struct diff_schedule *self);
-/* Whether fragment `id` is the first of a chunk that continues a packet, or the last of one that
- * goes on; in a chunk that lies about its fragments and goes on, any of them. */
-bool diff_schedule_is_part(const struct diff_schedule *self, unsigned long id);
 void diff_schedule_print(const struct diff_schedule *self, struct diff_text *out);
 /* False when the file cannot be read. `ret_outcome` is what stands behind "---". */
 bool diff_schedule_load(struct diff_schedule *self, const char *path,

@@ -4,11 +4,12 @@
 . "$(dirname "$0")/lib.sh"
 
 DIFFTEST=$PFL_BUILD/tests/difftest
+STAND_IN=$PFL_BUILD/tests/perfleetd_with_gaps
 RECORDED=$ROOT/tests/differential/recorded
 NEW_SEEDS=${NEW_SEEDS:-300}
 
 replay() {
-    "$DIFFTEST" replay --service "$BIN/perfleetd" "$@"
+    "$DIFFTEST" replay --service "$BIN/perfleetd" --stand-in "$STAND_IN" "$@"
 }
 
 # One packet is longer in the file than it came.
@@ -24,6 +25,7 @@ if [ -n "${PERFETTO_BIN_DIR:-}" ]; then
     FIRST=$(($(od -An -N4 -tu4 /dev/urandom)))
     check "both return the same for the seeds $FIRST to $((FIRST + NEW_SEEDS - 1))" \
         "$DIFFTEST" compare --service "$BIN/perfleetd" --peer "$PERFETTO_BIN_DIR/traced" \
+        --stand-in "$STAND_IN" \
         --seeds "$FIRST-$((FIRST + NEW_SEEDS - 1))"
 else
     skip "both return the same for $NEW_SEEDS new seeds" "PERFETTO_BIN_DIR does not name Perfetto's programs"
