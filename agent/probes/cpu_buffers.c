@@ -4,7 +4,9 @@
  *
  * Happy path: trace_pipe_raw of every CPU is open and non-blocking; a drain reads page after page
  * into one batch, hands the batch over, and goes on until the kernel has no more, a page comes
- * back less than half full (we have caught up with the writer), or the bound is met.
+ * back less than half full (we have caught up with the writer), or the bound is met. A lazy drain
+ * asks after the first page how much there is and leaves the page that is being written: the
+ * kernel copies such a page event by event, its rest likewise, at ten times the cost of a full one.
  * Failure: EAGAIN, EBUSY, ENOMEM, ENODEV (an offline CPU) end the drain of that CPU for now; any
  * other error is told to the caller.
  * Limits: the caller's bound keeps a busy CPU from holding the others up for ever.
@@ -27,6 +29,8 @@
 #define COMMIT_OFFSET   8u
 #define COMMIT_MASK     0x07ffffffu
 #define STATS_FIELD     2u
+#define STATS_BYTES     1024u
+#define PAGE_REST_BYTES 256u /* that a full page may leave empty */
 #define PATH_HERE       64
 
 static int open_cpu(struct pfl_cpu_buffers *self, int instance_fd, uint32_t cpu)
@@ -45,7 +49,9 @@ static int open_cpu(struct pfl_cpu_buffers *self, int instance_fd, uint32_t cpu)
         return PFL_ENOMEM;
     }
     self->cpus = grown;
-    self->cpus[self->count++] = (struct pfl_cpu_buffer){.fd = fd, .cpu = cpu};
+    (void)snprintf(path, sizeof(path), "per_cpu/cpu%u/stats", cpu);
+    self->cpus[self->count++] = (struct pfl_cpu_buffer){
+        .fd = fd, .stats_fd = openat(instance_fd, path, O_RDONLY | O_CLOEXEC), .cpu = cpu};
     return 0;
 }
 
@@ -87,8 +93,11 @@ int pfl_cpu_buffers_open(struct pfl_cpu_buffers *self, int instance_fd)
 
 void pfl_cpu_buffers_close(struct pfl_cpu_buffers *self)
 {
-    for (size_t i = 0; i < self->count; i++)
+    for (size_t i = 0; i < self->count; i++) {
         close(self->cpus[i].fd);
+        if (self->cpus[i].stats_fd >= 0)
+            close(self->cpus[i].stats_fd);
+    }
     pfl_mem_free(self->cpus);
     pfl_mem_free(self->pages);
     memset(self, 0, sizeof(*self));
@@ -159,23 +168,6 @@ static struct batch read_batch(struct pfl_cpu_buffers *self, const struct pfl_cp
     return batch;
 }
 
-bool pfl_cpu_buffers_drain(struct pfl_cpu_buffers *self, size_t index, size_t max_pages,
-                           pfl_cpu_buffers_on_pages on_pages, void *user)
-{
-    struct batch batch = {0};
-    size_t done = 0;
-
-    while (done < max_pages && !batch.is_last) {
-        size_t pages = max_pages - done < self->batch_pages ? max_pages - done : self->batch_pages;
-
-        batch = read_batch(self, &self->cpus[index], pages, done == 0);
-        if (batch.bytes != 0)
-            on_pages(user, index, pfl_span_of(self->pages, batch.bytes));
-        done += pages;
-    }
-    return !batch.has_failed;
-}
-
 /* `key: 123` or `key: 123.456` in whole units and microseconds. */
 static bool find_value(const char *text, const char *key, double *ret_value)
 {
@@ -189,6 +181,44 @@ static bool find_value(const char *text, const char *key, double *ret_value)
     return end != at;
 }
 
+/* As many as there are at least; SIZE_MAX: unknown. */
+static size_t count_full_pages(const struct pfl_cpu_buffers *self, const struct pfl_cpu_buffer *cpu)
+{
+    char text[STATS_BYTES];
+    ssize_t n = cpu->stats_fd >= 0 ? pread(cpu->stats_fd, text, sizeof(text) - 1, 0) : -1;
+    double bytes;
+
+    if (n <= 0)
+        return SIZE_MAX;
+    text[n] = '\0';
+    if (!find_value(text, "\nbytes:", &bytes) || !(bytes >= 0) || bytes > 1e15)
+        return SIZE_MAX;
+    return (size_t)bytes / (self->page_bytes - PAGE_REST_BYTES);
+}
+
+bool pfl_cpu_buffers_drain(struct pfl_cpu_buffers *self, size_t index, size_t max_pages,
+                           pfl_cpu_buffers_on_pages on_pages, void *user)
+{
+    struct batch batch = {0};
+    size_t done = 0;
+
+    while (done < max_pages && !batch.is_last) {
+        bool is_probing = self->is_lazy && done == 0;
+        size_t most = is_probing ? 1 : self->batch_pages;
+        size_t pages = max_pages - done < most ? max_pages - done : most;
+        size_t full;
+
+        batch = read_batch(self, &self->cpus[index], pages, done == 0);
+        if (batch.bytes != 0)
+            on_pages(user, index, pfl_span_of(self->pages, batch.bytes));
+        done += pages;
+        full = is_probing && !batch.is_last ? count_full_pages(self, &self->cpus[index]) : SIZE_MAX;
+        if (full < max_pages - done)
+            max_pages = done + full;
+    }
+    return !batch.has_failed;
+}
+
 void pfl_cpu_stats_add(uint32_t cpu, struct pfl_span text, struct pfl_message *message)
 {
     static const struct {
@@ -200,7 +230,7 @@ void pfl_cpu_stats_add(uint32_t cpu, struct pfl_span text, struct pfl_message *m
         {5, false, "bytes:"},          {6, true, "oldest event ts:"}, {7, true, "now ts:"},
         {8, false, "dropped events:"}, {9, false, "read events:"},
     };
-    char copy[1024];
+    char copy[STATS_BYTES];
     double value;
     uint64_t bits;
 

@@ -9,7 +9,8 @@
 #define PFL_CPUS_MAX 1024u
 
 struct pfl_cpu_buffer {
-    int fd; /* owned; trace_pipe_raw */
+    int fd;       /* owned; trace_pipe_raw */
+    int stats_fd; /* owned; how much is in it; -1: unknown */
     uint32_t cpu;
     uint64_t last_ns; /* of the last record read by anybody */
 };
@@ -20,6 +21,8 @@ struct pfl_cpu_buffers {
     uint8_t *pages; /* owned; batch of pages */
     size_t page_bytes;
     size_t batch_pages;
+    bool is_lazy; /* after a first page only full ones: what is being written waits for the next
+                     drain */
 };
 
 /* Pages of one CPU, borrowed during the call. */

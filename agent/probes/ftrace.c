@@ -148,7 +148,7 @@ static void drop_ksyms(struct pfl_ftrace *self)
 
 void pfl_ftrace_prepare(struct pfl_ftrace *self)
 {
-    pfl_instance_maker_start(&self->maker, &self->fs);
+    pfl_instance_maker_start(&self->maker, &self->fs, false);
 }
 
 int pfl_ftrace_open_session(struct pfl_ftrace *self, uint32_t session, struct pfl_span config)
@@ -361,23 +361,23 @@ void pfl_ftrace_close_session(struct pfl_ftrace *self, uint32_t session)
 
 /* --- reading ----------------------------------------------------------------------------- */
 
-struct drain {
+struct reading {
     struct pfl_ftrace *ftrace;
     struct pfl_ftrace_instance *in;
 };
 
 static void on_pages(void *user, size_t index, struct pfl_span pages)
 {
-    const struct drain *drain = user;
-    struct pfl_ftrace *self = drain->ftrace;
-    struct pfl_cpu_buffers *buffers = &drain->in->buffers;
+    const struct reading *reading = user;
+    struct pfl_ftrace *self = reading->ftrace;
+    struct pfl_cpu_buffers *buffers = &reading->in->buffers;
     struct pfl_cpu_buffer *cpu = &buffers->cpus[index];
 
-    drain->in->pages_read += pages.len / buffers->page_bytes;
+    reading->in->pages_read += pages.len / buffers->page_bytes;
     for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++) {
         struct pfl_ftrace_session *s = &self->sessions[i];
 
-        if (!s->is_started || s->in != drain->in)
+        if (!s->is_started || s->in != reading->in)
             continue;
         s->reader.plans = (const struct pfl_event_plan *const *)self->catalog.by_id;
         pfl_page_reader_feed(&s->reader, &s->cpus[index], pages, buffers->page_bytes);
@@ -406,25 +406,36 @@ static void forget_symbols(struct pfl_ftrace *self)
     }
 }
 
-static void drain_instance(struct pfl_ftrace *self, struct pfl_ftrace_instance *in)
+static void drain_instance(struct pfl_ftrace *self, struct pfl_ftrace_instance *in, bool is_lazy)
 {
-    struct drain drain = {self, in};
+    struct reading reading = {self, in};
     size_t max_pages = (size_t)in->buffer_size_kb * 1024 / in->buffers.page_bytes + 1;
 
+    in->buffers.is_lazy = is_lazy;
     pfl_ftrace_instance_read_clocks(in);
     for (size_t i = 0; i < in->buffers.count; i++) {
-        if (!pfl_cpu_buffers_drain(&in->buffers, i, max_pages, on_pages, &drain))
+        if (!pfl_cpu_buffers_drain(&in->buffers, i, max_pages, on_pages, &reading))
             tell_read_error(self, in);
+    }
+}
+
+static void drain(struct pfl_ftrace *self, bool is_lazy)
+{
+    forget_symbols(self);
+    for (size_t i = 0; i < PFL_FTRACE_INSTANCES; i++) {
+        if (self->instances[i].is_running)
+            drain_instance(self, &self->instances[i], is_lazy);
     }
 }
 
 void pfl_ftrace_drain(struct pfl_ftrace *self)
 {
-    forget_symbols(self);
-    for (size_t i = 0; i < PFL_FTRACE_INSTANCES; i++) {
-        if (self->instances[i].is_running)
-            drain_instance(self, &self->instances[i]);
-    }
+    drain(self, false);
+}
+
+void pfl_ftrace_drain_lazily(struct pfl_ftrace *self)
+{
+    drain(self, true);
 }
 
 size_t pfl_ftrace_get_fds(const struct pfl_ftrace *self, int *ret_fds, size_t max)
@@ -453,7 +464,7 @@ void pfl_ftrace_drain_full(struct pfl_ftrace *self)
 {
     uint64_t before = pfl_ftrace_count_pages(self);
 
-    pfl_ftrace_drain(self);
+    pfl_ftrace_drain_lazily(self);
     for (size_t i = 0; pfl_ftrace_count_pages(self) == before && i < PFL_FTRACE_INSTANCES; i++)
         self->instances[i].has_poll = false;
 }

@@ -72,6 +72,8 @@ void pfl_ftrace_close_session(struct pfl_ftrace *self, uint32_t session);
 
 /* Reads all CPUs for all sessions. */
 void pfl_ftrace_drain(struct pfl_ftrace *self);
+/* As one of many: of a CPU that had a full page, the page that is being written is left. */
+void pfl_ftrace_drain_lazily(struct pfl_ftrace *self);
 /* Drains, writes the session's statistics, gives its memory to the service. */
 void pfl_ftrace_flush_session(struct pfl_ftrace *self, uint32_t session);
 

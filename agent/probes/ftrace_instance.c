@@ -76,6 +76,7 @@ static void set_page_size(struct pfl_ftrace_instance *self, const struct pfl_ftr
     while ((kb & (kb - 1)) != 0)
         kb &= kb - 1;
     (void)snprintf(text, sizeof(text), "%u", kb > 4 ? kb : 4);
+    self->is_altered = true;
     if (pfl_tracefs_write(self->dir_fd, "buffer_subbuf_size_kb", text) != 0)
         pfl_log_debug("tracefs-page-size-refused", "kb=%u", kb);
 }
@@ -91,6 +92,7 @@ void pfl_ftrace_instance_restrict(struct pfl_ftrace_instance *self, struct pfl_f
         self->is_exclusive = pfl_ftrace_conf_is_exclusive(conf);
     if (is_first && self->is_exclusive)
         refused = pfl_exclusive_apply(conf, self, host);
+    self->is_altered |= self->is_exclusive;
     if (refused != NULL)
         (void)snprintf(text, sizeof(text), "the kernel refused %s", refused);
     else if (!is_first && pfl_ftrace_conf_is_exclusive(conf))
@@ -107,7 +109,10 @@ void pfl_ftrace_instance_restrict(struct pfl_ftrace_instance *self, struct pfl_f
 /* An own instance was made with boot time, the clock of all other data. */
 static void set_clock(struct pfl_ftrace_instance *self, const struct pfl_ftrace_conf *conf)
 {
-    if (conf->has_mono_raw && pfl_tracefs_write(self->dir_fd, "trace_clock", "mono_raw") == 0)
+    if (!conf->has_mono_raw)
+        return;
+    self->is_altered = true;
+    if (pfl_tracefs_write(self->dir_fd, "trace_clock", "mono_raw") == 0)
         self->clock = FTRACE_CLOCK_MONO_RAW;
 }
 
@@ -189,6 +194,7 @@ void pfl_ftrace_instance_stop(struct pfl_ftrace_instance *self, struct pfl_ftrac
 {
     bool was_graph = is_graph(self);
     bool was_own = is_own(self);
+    bool was_altered = self->is_altered || self->has_graph;
 
     /* What never ran may be the work of somebody else, which goes on. */
     if (!was_own && self->is_running && pfl_tracefs_write(self->dir_fd, "tracing_on", "0") != 0)
@@ -205,7 +211,7 @@ void pfl_ftrace_instance_stop(struct pfl_ftrace_instance *self, struct pfl_ftrac
     memset(self, 0, sizeof(*self));
     self->dir_fd = -1;
     if (was_own && !host->is_ending)
-        pfl_instance_maker_start(host->maker, host->fs);
+        pfl_instance_maker_start(host->maker, host->fs, !was_altered);
 }
 
 /* --- events ------------------------------------------------------------------------------ */
@@ -239,6 +245,7 @@ static int set_trigger(struct pfl_ftrace_instance *self, struct pfl_ftrace_host 
             continue;
         (void)snprintf(path, sizeof(path), "%s/%s", self->path, triggers[i].path);
         (void)snprintf(undo, sizeof(undo), "!%s", triggers[i].text);
+        self->is_altered = true;
         if (!self->is_made)
             rc = pfl_undo_add(host->undo, self, PFL_UNDO_APPEND, path, undo);
         return rc != 0 ? rc : pfl_tracefs_append(self->dir_fd, triggers[i].path, triggers[i].text);
@@ -275,6 +282,7 @@ bool pfl_ftrace_instance_can_trigger(struct pfl_ftrace_instance *self, const cha
         if (pfl_tracefs_read_line(self->dir_fd, triggers[i].path, first, sizeof(first)) == 0 &&
             strstr(first, name) != NULL)
             return true;
+        self->is_altered = true;
         if (pfl_tracefs_append(self->dir_fd, triggers[i].path, triggers[i].text) != 0)
             return false;
         drop_trigger_at(self, i);
@@ -348,8 +356,10 @@ void pfl_ftrace_instance_switch_off(struct pfl_ftrace_instance *self,
     if (event >= self->users_count || self->users[event] == 0 || --self->users[event] != 0)
         return;
     find_switch(self, &catalog->events[event], path);
-    if (path[0] != '\0' && pfl_tracefs_write(self->dir_fd, path, "0") != 0)
+    if (path[0] != '\0' && pfl_tracefs_write(self->dir_fd, path, "0") != 0) {
+        self->is_altered = true;
         pfl_log_debug("tracefs-event-stays", "name=%s", catalog->events[event].name);
+    }
     drop_trigger(self, &catalog->events[event]);
 }
 
@@ -361,6 +371,7 @@ void pfl_ftrace_instance_filter_syscalls(struct pfl_ftrace_instance *self,
                                         "events/raw_syscalls/sys_exit/filter"};
     char text[PFL_SYSCALL_FILTER_BYTES];
 
+    self->is_altered = true;
     pfl_syscall_filter_text(wanted, text);
     for (size_t i = 0; i < 2; i++) {
         if (pfl_ftrace_instance_note(self, host, files[i]) != 0 ||

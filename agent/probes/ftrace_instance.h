@@ -31,6 +31,7 @@ struct pfl_ftrace_instance {
     struct pfl_bundle bundle;
     bool is_preserved; /* what was in the buffer is to be read, so its size and clock stay */
     uint32_t buffer_size_kb;
+    bool is_altered;      /* more was set than stopping takes back: it is not used again */
     bool is_exclusive;    /* the first session restricts what is recorded */
     bool has_graph;       /* the function graph tracer is on */
     uint32_t clock;       /* FtraceClock; 0: boot time */

@@ -33,6 +33,7 @@
 
 #define DEFAULT_SMB_KB   4096u
 #define PAGE_KB          32u
+#define BATCH_MS         50u /* half of the usual period: what is finished need not hurry */
 #define NS_PER_MS        UINT64_C(1000000)
 #define COMMIT_PERIOD_MS 5
 #define CONFIG_SESSION   4u
@@ -197,7 +198,7 @@ static void describe_fresh(struct probes *p)
 
 static void drain(struct probes *p)
 {
-    pfl_ftrace_drain(&p->ftrace);
+    pfl_ftrace_drain_lazily(&p->ftrace);
     describe_fresh(p);
 }
 
@@ -543,6 +544,7 @@ static int connect_and_loop(struct probes *p, const struct pfl_probes_conf *conf
         .socket = conf->producer_socket,
         .smb_kb = conf->smb_kb != 0 ? conf->smb_kb : DEFAULT_SMB_KB,
         .page_kb = PAGE_KB,
+        .batch_ms = BATCH_MS,
     };
     bool has_ftrace = init_ftrace(p, conf);
     int rc;

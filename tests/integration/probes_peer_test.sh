@@ -51,9 +51,14 @@ data_sources { $only config { name: "linux.system_info" } }
 END
 }
 
+# All that the workload shows: on a busy machine the kernel takes its time for each event.
 both_record() {
-    grep -qs 1 $TRACEFS/events/task/task_rename/enable &&
-        grep -qs 1 $TRACEFS/instances/perfleet-*/events/task/task_rename/enable
+    local event
+    for event in task/task_rename task/task_newtask sched/sched_process_exit \
+        raw_syscalls/sys_enter raw_syscalls/sys_exit; do
+        grep -qs 1 "$TRACEFS/events/$event/enable" &&
+            grep -qs 1 "$TRACEFS/instances/perfleet-$probes/events/$event/enable" || return
+    done
 }
 # Both sessions, then the workload, then the end of both.
 record_both() {
