@@ -194,6 +194,7 @@ void pfl_ftrace_instance_stop(struct pfl_ftrace_instance *self, struct pfl_ftrac
 {
     bool was_graph = is_graph(self);
     bool was_own = is_own(self);
+    bool was_borrowed = !was_own && !was_graph && self->is_running;
     bool was_altered = self->is_altered || self->has_graph;
 
     /* What never ran may be the work of somebody else, which goes on. */
@@ -203,6 +204,8 @@ void pfl_ftrace_instance_stop(struct pfl_ftrace_instance *self, struct pfl_ftrac
     pfl_bundle_fini(&self->bundle);
     pfl_function_graph_remove(self);
     pfl_undo_run(host->undo, self);
+    if (was_borrowed)
+        (void)pfl_undo_run_stale(host->undo->root_fd); /* what its maker could not remove */
     if (was_graph)
         pfl_tracefs_remove_instance(&self->graph_fs);
     else if (!was_own && self->dir_fd >= 0)

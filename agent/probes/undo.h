@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What this program changes in tracefs and does not own: noted in a file before the change, put
- * back at the end, by the guardian after a kill -9, or by whoever starts next. A shell.
+ * back at the end, by the guardian after a kill -9, or by whoever starts next. A folder that
+ * another program is using then is removed by who leaves it, or starts, after that. A shell.
  */
 #ifndef PFL_PROBES_UNDO_H
 #define PFL_PROBES_UNDO_H
@@ -10,8 +11,10 @@
 
 struct pfl_undo {
     struct pfl_undo_log log;
-    int root_fd; /* borrowed: tracefs */
-    int file_fd; /* owned and locked (flock); -1: there is no file */
+    int root_fd;     /* borrowed: tracefs */
+    int file_fd;     /* owned and locked (flock); -1: there is no file */
+    bool has_failed; /* the file lacks something about entries from `unsure` on */
+    uint32_t unsure;
 };
 
 /* Where the files are: $RUNTIME_DIRECTORY, else /run/perfleet-probes. */
@@ -26,7 +29,8 @@ PFL_MUST_USE int pfl_undo_add(struct pfl_undo *self, const void *owner, enum pfl
 /* Puts back what `owner` changed, the last change first. */
 void pfl_undo_run(struct pfl_undo *self, const void *owner);
 
-/* Puts back what programs that are gone have left. Returns how many they were. */
+/* Puts back what programs that are gone have left, and removes folders that were in use. Returns
+ * how many files it found. */
 unsigned pfl_undo_run_stale(int root_fd);
 
 #endif

@@ -151,10 +151,20 @@ static size_t unescape(char *text, size_t len)
     return out;
 }
 
+/* No part of it leads out; "a..b" is a name like any other. */
 static bool is_inside(const char *path, size_t len)
 {
-    return len != 0 && path[0] != '/' && memmem(path, len, "..", 2) == NULL &&
-           memchr(path, '\0', len) == NULL;
+    if (len == 0 || path[0] == '/' || memchr(path, '\0', len) != NULL)
+        return false;
+    for (size_t at = 0; at < len; at++) {
+        const char *end = memchr(path + at, '/', len - at);
+        size_t part = end != NULL ? (size_t)(end - path) - at : len - at;
+
+        if (part == 2 && memcmp(path + at, "..", 2) == 0)
+            return false;
+        at += part;
+    }
+    return true;
 }
 
 /* `line` is a copy that may be written, with a NUL behind it. */

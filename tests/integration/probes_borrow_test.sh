@@ -176,20 +176,45 @@ end_recording "$RECORD"
 start probes2 "$BIN/perfleet-probes"
 PROBES=$STARTED
 check "kernel events are offered again" wait_for_source linux.ftrace 1
+config dots "ftrace_events: \"task/*\" instance_name: \"$NAME..dots\""
+record one "$WORK/dots.pbtx" "$WORK/dots.pftrace" >"$WORK/dots.log" 2>&1 &
+DOTS=$!
 record one "$WORK/named.pbtx" "$WORK/killed.pftrace" >"$WORK/record.log" 2>&1 &
 RECORD=$!
 check "and recorded" wait_for 20 records "$THEIRS"
+check "also into one with dots in its name" wait_for 20 records "$THEIRS..dots"
 kill -9 "$(pgrep -P "$PROBES" -x perfleet-guard)" "$PROBES"
 wait "$PROBES" 2>/dev/null
 end_recording "$RECORD"
+end_recording "$DOTS"
 check "with the guardian killed too, the instance stays changed" \
     eval '! state "$THEIRS" | cmp -s "$WORK/before" -'
 start probes3 "$BIN/perfleet-probes"
 PROBES=$STARTED
 check "until the next program starts" \
     wait_for 20 eval 'no_journal && state "$THEIRS" | cmp -s "$WORK/before" -'
+check "the one with dots is removed" test ! -e "$THEIRS..dots"
+
+# --- two programs in one instance -----------------------------------------------------------
+record one "$WORK/missing.pbtx" "$WORK/missing.pftrace" >"$WORK/record.log" 2>&1 &
+RECORD=$!
+check "an instance is made by one program" wait_for 20 records "$THEIRS-new"
+start second "$BIN/perfleet-probes"
+SECOND=$STARTED
+check "a second one offers kernel events" wait_for_source linux.ftrace 2
+record one "$WORK/missing.pbtx" "$WORK/second.pftrace" >"$WORK/second.log" 2>&1 &
+BOTH=$!
+uses_it() { find "/proc/$1/fd" -lname "*/$NAME-new/per_cpu/*" 2>/dev/null | grep -q .; }
+check "and records there too" wait_for 20 uses_it "$SECOND"
 kill "$PROBES"
 wait "$PROBES"
+end_recording "$RECORD"
+check "the first one goes, the instance is in use and stays" test -e "$THEIRS-new"
+end_recording "$BOTH"
+check "the second one removes it when it is done" \
+    wait_for 20 eval 'test ! -e "$THEIRS-new" && no_journal'
+kill "$SECOND"
+wait "$SECOND"
 
 # --- beside traced_probes -------------------------------------------------------------------
 PEER=${PERFETTO_BIN_DIR:-}

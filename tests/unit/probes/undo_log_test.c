@@ -111,6 +111,9 @@ static void what_is_done_or_makes_no_sense_is_not_done_again(void **state)
     static const char file[] = "0 w a/tracing_on 1\n"
                                "1 w ../etc/passwd x\n"
                                "2 w /etc/passwd x\n"
+                               "8 w a/../b x\n"
+                               "9 w a/.. x\n"
+                               "10 d instances/a..b \n"
                                "3 q a 1\n"
                                "nonsense\n"
                                "\n"
@@ -125,9 +128,10 @@ static void what_is_done_or_makes_no_sense_is_not_done_again(void **state)
 
     (void)state;
     assert_int_equal(pfl_undo_log_parse(&log, pfl_span_of(file, sizeof(file) - 1)), 0);
-    assert_int_equal(log.count, 1);
-    assert_string_equal(log.entries[0].path, "kprobe_events");
-    assert_int_equal(log.next_number, 6);
+    assert_int_equal(log.count, 2);
+    assert_string_equal(log.entries[0].path, "instances/a..b");
+    assert_string_equal(log.entries[1].path, "kprobe_events");
+    assert_int_equal(log.next_number, 11);
     pfl_undo_log_fini(&log);
     pfl_sweep_assert_no_leak();
 }
