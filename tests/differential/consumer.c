@@ -16,7 +16,7 @@
 #define SNAPSHOT_MS 3600000u
 /* The stock service makes a pass of 32 KiB of packets; less, as how many clocks are among them is
  * the machine's. */
-#define BATCH_BYTES 28000u
+#define BATCH_BYTES 25500u
 
 enum {
     FILL_RING = 1,
