@@ -155,6 +155,7 @@ static bool ask(struct renewal *r, const char *relay, unsigned join_port)
                                        .port = port,
                                        .ca_sha256 = r->present.ca_sha256,
                                        .uri_prefix = prefix,
+                                       .crl_path = r->files->crl_path,
                                        .timeout_ms = TIMEOUT_MS};
     const char *fleet_end = strchr(r->present.uri + sizeof("perfleet://") - 1, '/');
 

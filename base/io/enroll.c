@@ -19,6 +19,7 @@
 #include <mbedtls/oid.h>
 #include <mbedtls/platform_util.h>
 #include <mbedtls/version.h>
+#include <mbedtls/x509_crl.h>
 #include <mbedtls/x509_csr.h>
 
 #include "base/io/tls_conf.h"
@@ -165,11 +166,25 @@ static bool has_fingerprint(const mbedtls_x509_crt *crt, const uint8_t *sha256)
            memcmp(hash, sha256, sizeof(hash)) == 0;
 }
 
+/* What verifying found, in words. A revocation list that is out of date still says who is on it. */
+static const char *judge_flags(int rc, uint32_t flags)
+{
+    flags &= ~(uint32_t)(MBEDTLS_X509_BADCRL_EXPIRED | MBEDTLS_X509_BADCRL_FUTURE);
+    if ((flags & (MBEDTLS_X509_BADCERT_EXPIRED | MBEDTLS_X509_BADCERT_FUTURE)) != 0)
+        return "a certificate is not valid now: look at both clocks";
+    if ((flags & MBEDTLS_X509_BADCERT_REVOKED) != 0)
+        return "its certificate was revoked";
+    if (flags == 0 && (rc == 0 || rc == MBEDTLS_ERR_X509_CERT_VERIFY_FAILED))
+        return NULL;
+    return "the certificate is not of the authority that the token names";
+}
+
 /* Verifies `chain` against the one of its certificates that has the fingerprint, as the only
- * authority. NULL, or what is wrong. */
-static const char *judge_chain(mbedtls_x509_crt *chain, const uint8_t *sha256)
+ * authority; `crl_path` may be NULL. NULL, or what is wrong. */
+static const char *judge_chain(mbedtls_x509_crt *chain, const uint8_t *sha256, const char *crl_path)
 {
     mbedtls_x509_crt anchor;
+    mbedtls_x509_crl crl;
     const mbedtls_x509_crt *found = chain;
     uint32_t flags = 0;
     int rc;
@@ -178,17 +193,20 @@ static const char *judge_chain(mbedtls_x509_crt *chain, const uint8_t *sha256)
         found = found->next;
     if (found == NULL || found == chain)
         return "the authority is not the one that the token names";
+    mbedtls_x509_crl_init(&crl);
+    if (crl_path != NULL && mbedtls_x509_crl_parse_file(&crl, crl_path) != 0) {
+        mbedtls_x509_crl_free(&crl);
+        return "our revocation list cannot be read";
+    }
     mbedtls_x509_crt_init(&anchor);
     rc = mbedtls_x509_crt_parse_der(&anchor, found->raw.p, found->raw.len);
     if (rc == 0)
-        rc = mbedtls_x509_crt_verify_with_profile(
-            chain, &anchor, NULL, &mbedtls_x509_crt_profile_next, NULL, &flags, NULL, NULL);
+        rc = mbedtls_x509_crt_verify_with_profile(chain, &anchor, crl_path != NULL ? &crl : NULL,
+                                                  &mbedtls_x509_crt_profile_next, NULL, &flags,
+                                                  NULL, NULL);
     mbedtls_x509_crt_free(&anchor);
-    if (rc == 0 && flags == 0)
-        return NULL;
-    if ((flags & (MBEDTLS_X509_BADCERT_EXPIRED | MBEDTLS_X509_BADCERT_FUTURE)) != 0)
-        return "a certificate is not valid now: look at both clocks";
-    return "the certificate is not of the authority that the token names";
+    mbedtls_x509_crl_free(&crl);
+    return judge_flags(rc, flags);
 }
 
 /* The authority of `path` whose name is that of the certificate's issuer. */
@@ -265,7 +283,7 @@ int pfl_enroll_check(struct pfl_enroll *self, const char *chain_pem,
         0)
         why = judge_own(self, &chain, uri);
     if (why == NULL)
-        why = judge_chain(&chain, ca_sha256);
+        why = judge_chain(&chain, ca_sha256, NULL);
     mbedtls_x509_crt_free(&chain);
     (void)snprintf(self->why, sizeof(self->why), "%s", why != NULL ? why : "");
     return why != NULL ? PFL_ETLS : 0;
@@ -319,7 +337,8 @@ static int judge_server(struct question *q)
     if (shown == NULL)
         return fail(q, PFL_ETLS, "it shows no certificate", 0);
     /* mbedtls links the chain writable, and verifying does not write it. */
-    why = judge_chain((mbedtls_x509_crt *)(uintptr_t)shown, q->server->ca_sha256);
+    why = judge_chain((mbedtls_x509_crt *)(uintptr_t)shown, q->server->ca_sha256,
+                      q->server->crl_path);
     if (why != NULL)
         return fail(q, PFL_ETLS, why, 0);
     pfl_tls_identity_of(shown, &identity);

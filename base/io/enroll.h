@@ -33,6 +33,7 @@ struct pfl_enroll_server {
     const char *port;
     const uint8_t *ca_sha256; /* of the authority's certificate, which the server shows */
     const char *uri_prefix;   /* how the URI name of its certificate begins */
+    const char *crl_path;     /* PEM: a server that is on it is refused; or NULL */
     unsigned timeout_ms;      /* of each read */
 };
 
