@@ -39,11 +39,18 @@ produce() {
     wait_for_source "$EXAMPLE_SOURCE" 1
 }
 not() { ! "$@"; }
+# What the agent tells a Prometheus: agent_says HOST ROW VALUE
+agent_says() {
+    curl -sS -m 20 -o "$WORK/now" --unix-socket "$WORK/$1.metrics" http://localhost/metrics &&
+        says "^$3\$" python3 -B "$ROOT/tests/support/metrics_check.py" value "$WORK/now" "$2"
+}
+EXPIRED='perfleet_losses_total{hop="tunnel",cause="stream_expired"}'
 agent_held_back() { grep -q spool-full "$WORK/agent-$1.log"; }
 
 claims() { # HOST WHAT: the agent HOST stands before the service in use
     local host=$1 what=$2 pid
     check "the agent before $what dials" wait_for 20 is_there "$host"
+    check "it has lost no stream" agent_says "$host" "$EXPIRED" 0
     produce
     run slow "$host" >"$WORK/slow.out"
     check "$what: the operator reads at 10 KB/s, and others are answered promptly" prompt "$WORK/slow.out"
@@ -72,6 +79,7 @@ claims() { # HOST WHAT: the agent HOST stands before the service in use
     check "$what: the operator never comes back, and after the time-to-live the session is over" \
         test -n "$(longest "$WORK/leave.out")"
     check "$what: others are answered promptly meanwhile" prompt "$WORK/leave.out"
+    check "$what: the agent counts the stream among what was lost" wait_for 20 agent_says "$host" "$EXPIRED" 1
     check "$what: the service was never held back" not agent_held_back "$host"
     check "$what: no file has a name" test -z "$(ls -A "$WORK/spool")"
     echo "# $what: others waited at most $(longest "$WORK/slow.out") ms (slow reader)," \
@@ -79,7 +87,7 @@ claims() { # HOST WHAT: the agent HOST stands before the service in use
 }
 
 start_service d || { check "perfleetd opens its sockets" false; finish; }
-start_agent d --spool-mib 4 --spool-dir "$WORK/spool"
+start_agent d --spool-mib 4 --spool-dir "$WORK/spool" --metrics-socket "$WORK/d.metrics"
 claims d perfleetd
 
 if [ -x "${PERFETTO_BIN_DIR:-}/traced" ]; then
@@ -88,7 +96,7 @@ if [ -x "${PERFETTO_BIN_DIR:-}/traced" ]; then
     use_service t
     start traced "$PERFETTO_BIN_DIR/traced"
     wait_for 20 test -S "$PERFETTO_CONSUMER_SOCK_NAME"
-    start_agent t --spool-mib 4 --spool-dir "$WORK/spool"
+    start_agent t --spool-mib 4 --spool-dir "$WORK/spool" --metrics-socket "$WORK/t.metrics"
     claims t traced
 
     # The same with too little room: the test sees what a service that is held back does.
