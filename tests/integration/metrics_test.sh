@@ -5,6 +5,7 @@
 # is said, and a Prometheus that reads it (where it is installed).
 # shellcheck disable=SC1091
 . "$(dirname "$0")/lib.sh"
+. "$ROOT/tests/support/packages.sh"
 
 METRICS=(python3 -B "$ROOT/tests/support/metrics_check.py")
 D=$WORK/pki
@@ -164,7 +165,7 @@ else
 fi
 
 # ---- a Prometheus
-if command -v prometheus >/dev/null; then
+if PROMETHEUS=$(package_program prometheus /usr/bin/prometheus); then
     cat >"$WORK/prometheus.yml" <<END
 global: { scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }
 rule_files: [ "$ROOT/deploy/prometheus/alerts.yaml" ]
@@ -174,7 +175,7 @@ scrape_configs:
     tls_config: { ca_file: $D/ca.pem, cert_file: $D/operator-me.pem, key_file: $D/operator-me.key }
     static_configs: [ { targets: [ "127.0.0.1:$R", "127.0.0.1:$A" ] } ]
 END
-    start prometheus prometheus --config.file="$WORK/prometheus.yml" --storage.tsdb.path="$WORK/tsdb" \
+    start prometheus "$PROMETHEUS" --config.file="$WORK/prometheus.yml" --storage.tsdb.path="$WORK/tsdb" \
         --web.listen-address=127.0.0.1:0
     prometheus_port() { ss -ltnpH 2>/dev/null | grep "pid=$STARTED," | grep -oE '127.0.0.1:[0-9]+' | head -n1 | grep .; }
     wait_for 20 prometheus_port

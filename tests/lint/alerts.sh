@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Fails when Prometheus' own tool does not take deploy/prometheus, or a rule fires, or does not, where its test says otherwise.
 set -euo pipefail
+PFL_BUILD=$1
+. "$(dirname "$0")/../support/packages.sh"
 cd "$(dirname "$0")/../../deploy/prometheus"
-command -v promtool >/dev/null || { echo "alerts: skipped: promtool is not installed"; exit 77; }
-promtool check rules alerts.yaml
-promtool test rules alerts_test.yaml
+PROMTOOL=$(package_program prometheus /usr/bin/promtool) || { echo "alerts: skipped: there is no promtool"; exit 77; }
+"$PROMTOOL" check rules alerts.yaml
+"$PROMTOOL" test rules alerts_test.yaml
 # Every rule is in the test, or it proves nothing.
 sed -n 's/.*- alert: //p' alerts.yaml | while read -r name; do
     grep -q "alertname=\"$name\"" alerts_test.yaml || { echo "alerts: $name has no test"; exit 1; }

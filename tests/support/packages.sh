@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# The Debian packages of the build under test (sourced after lib.sh): made once, for all tests that want them.
-#   packages_make DIR      they are in DIR; what cpack says in WORK/cpack.log
+# Debian packages for tests (sourced after lib.sh).
+#   packages_make DIR               those of the build under test, made once for all tests that want them, are in
+#                                   DIR; what cpack says in WORK/cpack.log
+#   package_program PACKAGE PATH    prints where a program of Debian's is: installed, or out of a package that is
+#                                   fetched and not installed, as that would start a daemon
 
 packages_make() {
+    mkdir -p "$1" "$PFL_BUILD/tests" && packages_make_once 9>"$PFL_BUILD/tests/packages.lock" && cp "$PFL_BUILD"/tests/packages/*.deb "$1"
+}
+packages_make_once() { # one test at a time
     local kept=$PFL_BUILD/tests/packages
+    flock 9
     if [ ! -e "$kept/.made" ] || find "$PFL_BUILD"/{bin,docs,deploy,debian,producer,CPackConfig.cmake} "$ROOT"/{deploy,cmake} \
         -newer "$kept/.made" 2>/dev/null | grep -q .; then
         rm -rf "$kept"
@@ -13,5 +20,16 @@ packages_make() {
         rm -rf "$kept/_CPack_Packages"
         mv "$kept/.begun" "$kept/.made"
     fi
-    mkdir -p "$1" && cp "$kept"/*.deb "$1"
+}
+package_program() {
+    local place=$PFL_BUILD/tests/unpacked/$1
+    ! command -v "${2##*/}" || return 0
+    if [ ! -x "$place$2" ]; then
+        rm -rf "$place"
+        mkdir -p "$place" && (cd "$place" && package_fetch "$1" && dpkg -x ./*.deb . && rm ./*.deb) >&2 || return
+    fi
+    echo "$place$2"
+}
+package_fetch() { # into this folder
+    apt-get -q download "$1" || { apt-get -q update && apt-get -q download "$1"; }
 }
