@@ -5,6 +5,7 @@ it are the machines on which integration.docs runs it, in the order of the page.
 has a row in tests/lint/doc_commands.tsv: page, how its first command begins, why it is not run there.
 
     doc_commands.py extract DIR PAGE...     DIR/001.sh ..., prints `001 PAGE:LINE MACHINE...` for each
+    doc_commands.py show PAGE BEGINNING     the block that begins so
 """
 import os
 import re
@@ -86,7 +87,17 @@ def extract(folder, names):
             print("%03d %s:%d %s" % (number, page, block.line, " ".join(block.machines)))
 
 
+def show(page, beginning):
+    found = [b for b in blocks(page, read(page))[0] if b.kind == "sh" and b.first().startswith(beginning)]
+    if len(found) != 1:
+        sys.exit("%s: %d blocks begin with: %s" % (page, len(found), beginning))
+    sys.stdout.write(found[0].text())
+
+
 if __name__ == "__main__":
-    if len(sys.argv) < 4 or sys.argv[1] != "extract":
+    if len(sys.argv) < 4 or sys.argv[1] not in ("extract", "show"):
         sys.exit(__doc__)
-    extract(sys.argv[2], sys.argv[3:])
+    if sys.argv[1] == "show":
+        show(sys.argv[2], sys.argv[3])
+    else:
+        extract(sys.argv[2], sys.argv[3:])
