@@ -109,6 +109,8 @@ int pfl_clone_answer_parse(struct pfl_span body, struct pfl_clone_answer *ret_an
             answer.is_ok = f.value != 0;
         else if (f.id == ANSWER_UUID_LSB)
             answer.uuid_lsb = f.value;
+        else if (f.id == ANSWER_ERROR && f.type == PFL_WIRE_BYTES)
+            answer.is_for_descriptor = memmem(f.bytes.data, f.bytes.len, "descriptor", 10) != NULL;
     }
     if (r.failed)
         return PFL_EPARSE;

@@ -19,6 +19,7 @@
 PFL_MUST_USE int pfl_clone_story_take(struct pfl_span packet, struct pfl_buf *out);
 struct pfl_clone_answer {
     bool is_ok;
+    bool is_for_descriptor; /* refused: a descriptor is needed, for the host's own file */
     uint64_t uuid_lsb;
 };
 

@@ -53,8 +53,7 @@ static int reply(struct pfl_proxy_client *c, struct pfl_rpc_request request, str
     return pfl_rpc_host_reply(&c->rpc, request, PFL_RPC_SUCCESS, &body, 1, -1);
 }
 
-/* The client is told why, and the host's clone goes. */
-static void refuse(struct pfl_proxy_client *c, struct pfl_rpc_request request, const char *why)
+static int tell(struct pfl_proxy_client *c, struct pfl_rpc_request request, const char *why)
 {
     struct pfl_buf body;
     int rc;
@@ -64,6 +63,14 @@ static void refuse(struct pfl_proxy_client *c, struct pfl_rpc_request request, c
     if (rc == 0)
         rc = reply(c, request, pfl_buf_get(&body));
     pfl_buf_fini(&body);
+    return rc;
+}
+
+/* The client is told why, and the host's clone goes. */
+static void refuse(struct pfl_proxy_client *c, struct pfl_rpc_request request, const char *why)
+{
+    int rc = tell(c, request, why);
+
     if (rc == 0 && c->conn != NULL)
         rc = pfl_consumer_conn_invoke(c->conn, "FreeBuffers", pfl_span_of(NULL, 0), NULL, NULL);
     if (rc != 0)
@@ -266,6 +273,10 @@ int pfl_proxy_clone_take(struct pfl_proxy_client *c, struct pfl_rpc_request requ
         return rc;
     if (parsed.is_ok)
         source = find_source(c->proxy, parsed.uuid_lsb);
+    if (!parsed.is_ok && parsed.is_for_descriptor && c->fd >= 0)
+        return tell(c, request,
+                    "the host's service writes this session into a file there, and no descriptor "
+                    "crosses the network: clone it on the host");
     if (source == NULL)
         return reply(c, request, answer->body);
     if (c->clone.state != PFL_PROXY_CLONE_NONE) {

@@ -180,6 +180,18 @@ def without_a_descriptor_a_session_that_writes_is_not_cloned(world):
     source.close()
 
 
+def a_file_that_the_host_writes_is_not_cloned_and_the_answer_says_so(world):
+    path = os.path.join(world.folder, "of-the-host")
+    source, session = world.start('buffers { size_kb: 4096 } write_into_file: true output_path: "%s" ' % path + SOURCE)
+    _, target = world.file()
+    clone, reply = world.clone(field(1, session), target)
+    os.close(target)
+    assert not reply.get(1) and b"clone it on the host" in reply[2], reply
+    end(source)
+    clone.close()
+    source.close()
+
+
 def a_file_that_cannot_be_read_is_not_cloned_and_is_not_hurt(world):
     name, fd = world.file(os.O_WRONLY)
     source, session = world.start("buffers { size_kb: 16384 } write_into_file: true "
@@ -279,6 +291,7 @@ CLAIMS = [a_clone_has_what_its_source_has_which_goes_on, a_ring_is_cloned_by_nam
 
 FAR = [a_session_that_writes_is_cloned_whole_file_and_buffers,
        without_a_descriptor_a_session_that_writes_is_not_cloned,
+       a_file_that_the_host_writes_is_not_cloned_and_the_answer_says_so,
        a_file_that_cannot_be_read_is_not_cloned_and_is_not_hurt]
 
 

@@ -108,6 +108,11 @@ static void an_answer_is_read_marked_and_made(void **state)
     assert_int_equal(pfl_clone_answer_parse(pfl_buf_get(&body), &answer), 0);
     assert_false(answer.is_ok);
     assert_memory_equal(field_bytes(pfl_buf_get(&body), 2).data, "why", 3);
+    assert_false(answer.is_for_descriptor);
+    pfl_buf_clear(&body);
+    assert_int_equal(pfl_clone_answer_refuse("a descriptor is needed", &body), 0);
+    assert_int_equal(pfl_clone_answer_parse(pfl_buf_get(&body), &answer), 0);
+    assert_true(answer.is_for_descriptor);
     pfl_buf_fini(&body);
 }
 
