@@ -19,8 +19,9 @@
 #include "proto/identity.h"
 #include "proto/tunnel_offer.h"
 
-/* Room of a spool that is left for what one read of the service may bring. */
-#define PFL_AGENT_READ_BYTES (256u * 1024)
+/* Room of a spool that is left for what one read of the service may bring: with it what a gate had
+ * kept of a frame, and what zstd adds where nothing can be made smaller. */
+#define PFL_AGENT_READ_BYTES (272u * 1024)
 /* The least that a stream's spool may be: a window and that room, as a ring. */
 #define PFL_AGENT_SPOOL_MIN_BYTES (4u << 20)
 /* Queued for the service: above this the operator is held back. */
