@@ -7,11 +7,15 @@ PFL_PACKAGES_BUILD="gcc libc6-dev cmake ninja-build pkg-config libuv1-dev libpro
     protobuf-c-compiler libdeflate-dev libmbedtls-dev libseccomp-dev libjansson-dev libnghttp2-dev libpcre2-dev libsodium-dev
     libwebsockets-dev libwebsockets-evlib-uv libzstd-dev zlib1g-dev"
 # Debian packages, and judging them.
-PFL_PACKAGES_PACKAGE="go-md2man dpkg-dev file lintian systemd"
+PFL_PACKAGES_DEB="go-md2man dpkg-dev file"
+PFL_PACKAGES_PACKAGE="$PFL_PACKAGES_DEB lintian systemd"
+# Images and containers, for the test of deploy/containers and deploy/kubernetes.
+PFL_PACKAGES_ENGINE="podman runc netavark aardvark-dns docker-compose python3-kubernetes"
 PFL_PACKAGES_DEMO="chromium iproute2 util-linux openssl procps python3"
 PFL_PACKAGES_TEST="clang clang-format clang-tidy curl libclang-rt-14-dev git libcmocka-dev python3-websockets python3-yaml shellcheck
     socat stunnel4
     yamllint $PFL_PACKAGES_PACKAGE
+    $PFL_PACKAGES_ENGINE
     $PFL_PACKAGES_DEMO"
 
 # Installs what is missing of the named sets. Without root: says what is missing and fails; with

@@ -6,10 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$ROOT/tests/support/machines.sh"
 . "$ROOT/tests/support/packages.sh"
-
-# In this order: what one page has made the next finds there.
-PAGES=(docs/first-fleet.md README.md docs/certificates.md docs/man/perfleet-agent.8.md docs/man/perfleetd.8.md docs/sizing.md
-    docs/troubleshooting.md docs/metrics.md deploy/containers/README.md deploy/kubernetes/README.md docs/hardening.md docs/upgrades.md)
+. "$ROOT/tests/support/pages.sh"
 
 WHY=$(grep -q '^CMAKE_INSTALL_PREFIX:PATH=/usr$' "$PFL_BUILD/CMakeCache.txt" && [ -z "${PFL_SANITIZE:-}" ] &&
     command -v go-md2man >/dev/null || echo "a build without packages")
@@ -19,34 +16,6 @@ if [ -n "$WHY" ]; then
     finish
 fi
 trap 'machines_fini; cleanup' EXIT
-
-# run_block NUMBER MACHINE: as a person would type it: a command that fails is seen, variables and folders last
-# until the end of the page, and what was started goes on.
-run_block() {
-    local script=/tmp/block-$1.sh
-    {
-        echo '[ ! -e /tmp/page.env ] || . /tmp/page.env; set -e'
-        cat "$WORK/blocks/$1.sh"
-        echo '{ export -p; echo "cd \"$PWD\""; } >/tmp/page.env'
-    } | machine_write "$2" "$script" && machine "$2" bash "$script" >"$WORK/block-$1-$2.out" 2>&1
-}
-machine_write() { # machine_write NAME FILE
-    nsenter -t "${MACHINE_PID[$1]}" -m -r sh -c "cat >$2"
-}
-
-run_on_all() { # run_on_all NUMBER MACHINE...: at the same time
-    local number=$1 name failed=0 jobs=()
-    shift
-    for name in "$@"; do
-        run_block "$number" "$name" &
-        jobs+=($!)
-    done
-    for name in "$@"; do
-        wait "${jobs[0]}" || { failed=1; echo "on $name:"; tail -n 20 "$WORK/block-$number-$name.out"; }
-        jobs=("${jobs[@]:1}")
-    done
-    return $failed
-}
 
 # What a block has started in the background is there when the next one comes, as it is when a person types.
 settle() {
@@ -67,22 +36,6 @@ fleet_is_whole() { # agents that run have reached the relay
     for name in web1 web2 lab1; do
         ! machine $name pidof perfleet-agent >/dev/null || grep -q "^$name: .*service" <<<"$known" || return
     done
-}
-
-run_page() {
-    local number where machines name since
-    for name in "${!MACHINE_PID[@]}"; do machine "$name" rm -f /tmp/page.env; done
-    for name in desk lab1; do # they have nobody who ends what was left
-        machine "$name" sh -c 'kill $(pidof perfleetd perfleet-relay perfleet-agent perfleet-example perfleet ssh)'
-    done 2>/dev/null
-    rm -rf "$WORK/blocks"
-    while read -r number where machines; do
-        since=${EPOCHREALTIME/./}
-        # shellcheck disable=SC2086
-        check "$where works on $machines" run_on_all "$number" $machines
-        echo "# $(((${EPOCHREALTIME/./} - since) / 1000)) ms"
-        settle "$number" "$machines" || echo "# what it started is not all there yet"
-    done < <(python3 -B "$ROOT/tests/support/doc_commands.py" extract "$WORK/blocks" "$1")
 }
 
 make_packages() {
@@ -107,11 +60,11 @@ fi
 start_machines >"$WORK/start.log" 2>&1
 check "machines boot" machine_is_up web2
 every_page_is_run() {
-    diff <(printf '%s\n' "${PAGES[@]}" | sort) <(cd "$ROOT" && git ls-files README.md docs deploy 2>/dev/null |
+    diff <(printf '%s\n' "${PAGES_OF_HOSTS[@]}" "${PAGES_OF_ENGINES[@]}" | sort) <(cd "$ROOT" && git ls-files README.md docs deploy 2>/dev/null |
         xargs grep -lE '^```sh [a-z]' | grep '[.]md$' | sort)
 }
 check "every page with commands is run" every_page_is_run
-for page in "${PAGES[@]}"; do
+for page in "${PAGES_OF_HOSTS[@]}"; do
     begin=$SECONDS
     run_page "$page"
     echo "# $page: $((SECONDS - begin)) s"

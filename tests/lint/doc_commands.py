@@ -18,7 +18,7 @@ import csource
 sys.path.insert(0, os.path.join(csource.ROOT, "tests", "support"))
 import doc_commands as docs  # noqa: E402
 
-MACHINES = {"desk", "meet1", "web1", "web2", "lab1"}
+MACHINES = {"desk", "meet1", "web1", "web2", "lab1", "box"}
 NAMES = r"perfleet(?:d|-(?:agent|relay|probes|example|pki))?"
 PROGRAM = re.compile(r"(?<![\w./-])(?<!-n )(%s)(?![\w.@-])((?: [^`;&|()<>]*)?)" % NAMES)
 IN_TREE = re.compile(r"(?<![\w./-])((?:deploy|tests)/[\w./-]+)")

@@ -198,7 +198,7 @@ def read_stages(text):
 
 def check_stages(stages):
     for name, user in stages.items():
-        if name not in ('build', 'base') and not re.fullmatch(r'6\d{4}:6\d{4}', user or ''):
+        if name not in ('build', 'base', 'packages') and not re.fullmatch(r'6\d{4}:6\d{4}', user or ''):
             yield f'stage {name} runs as {user or "root"}'
 
 

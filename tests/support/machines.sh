@@ -8,7 +8,8 @@
 #   machines_init "NAME..." DEB... makes the root that all share, with these packages in /root; each NAME is an
 #                                  address, and NAME.example.com
 #   machine_start NAME [bare]      starts it; machine_is_up NAME: systemd is done
-#   machine NAME CMD...            runs it there, as root, in /root, for at most MACHINE_TIMEOUT seconds
+#   machine NAME CMD...            runs it there, as root, in /root, for at most MACHINE_TIMEOUT seconds; with
+#                                  MACHINE_NETWORK='' in this machine's network, which may reach more
 #   machines_fini                  ends them all and leaves nothing; legal twice
 #
 #   WORK/machines.mnt (tmpfs): base/ the packages that the root lacks, hosts, keys; NAME/ what differs there
@@ -63,7 +64,7 @@ machines_init() {
             $wanted || { apt-get -q update && $wanted; }' || return
     fi
     # Questions of apt are answered, the kernel that we share is left alone, and ssh knows everybody.
-    echo 'APT::Get::Assume-Yes "true"; APT::Sandbox::User "root";' >"$upper/etc/apt/apt.conf.d/90test"
+    echo 'APT::Get::Assume-Yes "true"; APT::Sandbox::User "root"; Acquire::Retries "5";' >"$upper/etc/apt/apt.conf.d/90test"
     : >"$upper/etc/fstab"
     for unit in systemd-udevd systemd-udev-trigger systemd-modules-load systemd-sysctl systemd-random-seed; do
         ln -sf /dev/null "$upper/etc/systemd/system/$unit.service"
@@ -143,7 +144,7 @@ machine_is_up() {
 machine() {
     local name=$1
     shift
-    nsenter -t "${MACHINE_PID[$name]}" -m -p -u -i -n -C -r \
+    nsenter -t "${MACHINE_PID[$name]}" -m -p -u -i ${MACHINE_NETWORK--n} -C -r \
         env -i -C /root HOME=/root USER=root LOGNAME=root TERM=dumb LANG=C.UTF-8 PATH=$MACHINES_PATH timeout "$MACHINE_TIMEOUT" "$@" </dev/null
 }
 
