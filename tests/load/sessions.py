@@ -168,6 +168,7 @@ class Session:
     def end(self):
         reader = self.reader
         if self.form.trigger:
+            reader.command('stats')  # answered: the session is there, and the trigger will meet it
             self.load.producers.trigger(f'load.{self.number}')
             reader.command('wait')
         else:
