@@ -39,7 +39,9 @@ trap 'exit 130' INT TERM
 end_jobs() {
     local job since
     touch "$WORK/.started"
-    while read -r job since; do ! is_that_job "$job" "$since" || kill "$job" 2>/dev/null; done <"$WORK/.started"
+    while read -r job since; do
+        ! is_that_job "$job" "$since" || { kill "$job" && kill -CONT "$job"; } 2>/dev/null # one that was stopped, too
+    done <"$WORK/.started"
     for job in "${JOBS[@]}"; do
         grep -q "^$job " "$WORK/.started" || kill "$job" 2>/dev/null
         wait "$job" 2>/dev/null
