@@ -219,6 +219,8 @@ static void look_at(struct pfl_span packet, uint32_t id, struct pfl_net_found *f
             f.uid = field.value;
         else if (field.id == PFL_PACKET_TRUSTED_PID)
             f.pid = field.value;
+        else if (field.id == PFL_PACKET_TRUSTED_SEQUENCE_ID)
+            f.sequence_id = field.value;
     }
     assert_false(r.failed);
     if (!has)

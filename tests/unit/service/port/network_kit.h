@@ -29,6 +29,7 @@ struct pfl_net_found {
     uint64_t machine_id;
     uint64_t uid;
     uint64_t pid;
+    uint64_t sequence_id;
 };
 
 void pfl_net_open_port(bool has_relay);

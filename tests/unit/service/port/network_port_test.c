@@ -57,6 +57,45 @@ static void chunks_in_commits_reach_the_trace_with_the_peers_identity(void **sta
     pfl_kit_client_close(&pfl_net.producer);
 }
 
+/* TraceStats.writer_stats.sequence_id of the one writer there is. */
+static uint64_t get_counted_sequence(void)
+{
+    uint64_t id = pfl_kit_client_invoke(&pfl_net.consumer, KIT_STATS, (struct pfl_span){0});
+    struct pfl_kit_reply reply = pfl_kit_client_expect(&pfl_net.consumer, id, true, false);
+    struct pfl_reader r = pfl_reader_of(pfl_span_of(reply.body, reply.body_len));
+    struct pfl_field stats = {0}, writer, f;
+    uint64_t sequence_id = 0;
+
+    assert_true(pfl_reader_field(&r, &stats));
+    for (r = pfl_reader_of(stats.bytes); pfl_reader_field(&r, &writer);) {
+        struct pfl_reader w = pfl_reader_of(writer.bytes);
+
+        if (writer.id != 18)
+            continue;
+        assert_int_equal(sequence_id, 0);
+        while (pfl_reader_field(&w, &f))
+            sequence_id = f.id == 1 ? f.value : sequence_id;
+    }
+    pfl_kit_reply_free(&reply);
+    return sequence_id;
+}
+
+static void a_writer_of_another_machine_is_counted_under_its_own_sequence(void **state)
+{
+    struct pfl_net_found found;
+
+    (void)state;
+    open_producer("vm");
+    (void)pfl_kit_consumer_enable(&pfl_net.consumer, BUFFER SOURCE "}" ALL);
+    (void)expect_start();
+    pfl_net_commit(&pfl_net.producer, pfl_net_get_session()->buffers[0].id, 0);
+    found = pfl_net_read_and_find(PFL_PACKET_FOR_TESTING);
+    assert_int_equal(found.machine_id, MACHINE);
+    assert_int_not_equal(found.sequence_id, 0);
+    assert_int_equal(get_counted_sequence(), found.sequence_id);
+    pfl_kit_client_close(&pfl_net.producer);
+}
+
 static void a_chunk_for_a_foreign_buffer_is_discarded(void **state)
 {
     (void)state;
@@ -217,6 +256,7 @@ int main(void)
 #define WITH_PORTS(test) cmocka_unit_test_setup_teardown(test, pfl_net_set_up, pfl_net_tear_down)
     const struct CMUnitTest tests[] = {
         WITH_PORTS(chunks_in_commits_reach_the_trace_with_the_peers_identity),
+        WITH_PORTS(a_writer_of_another_machine_is_counted_under_its_own_sequence),
         WITH_PORTS(a_chunk_for_a_foreign_buffer_is_discarded),
         WITH_PORTS(the_page_size_of_the_config_reaches_a_producer_without_shared_memory),
         WITH_PORTS(who_does_not_say_otherwise_is_of_this_machine),
