@@ -21,14 +21,18 @@ trap 'machines_fini; cleanup' EXIT
 settle() {
     local block=$WORK/blocks/$1.sh
     if grep -qE 'perfleet-relay .*[^&]&$' "$block"; then
-        wait_for 20 listens "$2"
+        wait_for 20 listens "$2" 26B6
+    elif grep -q ' --ui &$' "$block"; then
+        check "and is there for the page" wait_for 40 listens "$2" 1F65
+    elif grep -qE 'UNIX-LISTEN:|--socket /tmp/.* &$' "$block"; then
+        wait_for 40 machine "$2" test -S "$(grep -oE '/tmp/[a-z0-9]+[.]sock' "$block")"
     elif grep -qE 'perfleet-agent .*[^&]&$|start .*perfleet|reload perfleet|install .*perfleet' "$block" &&
         machine desk test -e .config/perfleet/cert.pem; then
         wait_for 40 fleet_is_whole
     fi
 }
-listens() { # on port 9910
-    machine "$1" grep -qE ':26B6 [0-9A-F:]+ 0A' /proc/net/tcp
+listens() { # listens MACHINE PORT: 9910 is 26B6, 8037 is 1F65
+    machine "$1" grep -qE ":$2 [0-9A-F:]+ 0A" /proc/net/tcp
 }
 fleet_is_whole() { # agents that run have reached the relay
     local name known
@@ -43,12 +47,22 @@ make_packages() {
     machines_init "meet1 web1 web2 desk lab1" "$WORK"/packages/*.deb &&
         cp -r "$ROOT/deploy" "$MACHINES/base/upper/root/"
 }
+# Perfetto's own client, or a program of ours that takes the arguments which the documents give it.
+stock_client() {
+    if [ -x "${PERFETTO_BIN_DIR:-/nonexistent}/perfetto" ]; then
+        cat "$PERFETTO_BIN_DIR/perfetto"
+    else
+        # shellcheck disable=SC2016
+        printf '#!/bin/sh\nexec perfleet record -q -c "$3" -o "$5" --host "h=unix:$PERFETTO_CONSUMER_SOCK_NAME"\n'
+    fi
+}
 start_machines() {
     local name
     for name in meet1 web1 web2; do machine_start $name || return; done
     machine_start desk bare && machine_start lab1 bare || return
     machine lab1 sh -c 'mkdir -p /run/sshd && /usr/sbin/sshd && dpkg -i perfleet_*.deb perfleet-host_*.deb perfleet-relay_*.deb libperfleet*.deb'
     for name in meet1 web1 web2; do wait_for 60 machine_is_up $name || return; done
+    stock_client | machine_write desk /usr/local/bin/perfetto && machine desk chmod 755 /usr/local/bin/perfetto
 }
 # Not in a pipe, nor in a subshell: what they set stays.
 if ! make_packages >"$WORK/make.log" 2>&1; then

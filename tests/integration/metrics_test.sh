@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2015,SC2016
 # GET /metrics of a relay and an agent before a service: over mutual TLS and over the socket, who may, what
-# is said, and a Prometheus that reads it (where it is installed).
+# is said, and a Prometheus that reads it (fetched where none is installed).
 # shellcheck disable=SC1091
 . "$(dirname "$0")/lib.sh"
 . "$ROOT/tests/support/packages.sh"

@@ -7,7 +7,8 @@
 
 # In this order: what one page has made the next finds there. integration.docs, integration.containers.
 # shellcheck disable=SC2034
-PAGES_OF_HOSTS=(docs/first-fleet.md README.md docs/certificates.md docs/man/perfleet-agent.8.md docs/man/perfleetd.8.md docs/sizing.md
+PAGES_OF_HOSTS=(docs/first-fleet.md docs/man/perfleet.1.md docs/man/perfleet-relay.8.md README.md docs/certificates.md
+    docs/man/perfleet-agent.8.md docs/man/perfleetd.8.md docs/sizing.md
     docs/troubleshooting.md docs/metrics.md docs/hardening.md docs/upgrades.md)
 # shellcheck disable=SC2034
 PAGES_OF_ENGINES=(deploy/containers/README.md deploy/kubernetes/README.md)
@@ -48,7 +49,7 @@ run_page() {
         machine_write "$name" /tmp/page.env <<<"${PAGE_ENV:-}"
         # Those without systemd have nobody who ends what was left.
         [ "$(cat "/proc/${MACHINE_PID[$name]}/comm")" != sleep ] || machine "$name" sh -c \
-            'kill $(pidof perfleetd perfleet-relay perfleet-agent perfleet-example perfleet ssh)' 2>/dev/null
+            'kill $(pidof perfleetd perfleet-relay perfleet-agent perfleet-example perfleet ssh socat)' 2>/dev/null
     done
     rm -rf "$WORK/blocks"
     while read -r number where machines; do
