@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The Debian packages of a build whose prefix is /usr: made, judged by lintian, installed, upgraded,
-# removed and purged in a root of their own: an overlay over this machine's, or over the one in
-# PFL_FRESH_ROOT (made by debootstrap), so that nothing of either changes.
+# removed and purged in a root of their own: an overlay over a minimal Debian that is made of this machine's
+# packages, or over the one in PFL_FRESH_ROOT (made by debootstrap), so that nothing of either changes.
 . "$(dirname "$0")/lib.sh"
 . "$ROOT/tests/support/packages.sh"
 
@@ -14,13 +14,13 @@ why_not() {
         command -v $tool >/dev/null || { echo "no $tool"; return; }
     done
     mkdir -p "$WORK/over.mnt" && mount -t tmpfs tmpfs "$WORK/over.mnt" || { echo "no tmpfs"; return; }
-    mkdir -p "$WORK"/over.mnt/{upper,work,root}
-    in_root true >/dev/null 2>&1 || echo "no overlay"
+    mkdir -p "$WORK"/over.mnt/{upper,work,root,fresh}
+    FRESH=/ in_root true >/dev/null 2>&1 || echo "no overlay"
 }
 
 # in_root SCRIPT: in the root, with this test's packages in /packages. The mounts live as long as the shell.
 in_root() {
-    BASE=${PFL_FRESH_ROOT:-/} OVER=$WORK/over.mnt DEBS=$WORK/packages unshare --mount --fork --kill-child bash -c '
+    BASE=$FRESH OVER=$WORK/over.mnt DEBS=$WORK/packages unshare --mount --fork --kill-child bash -c '
         set -e
         mount -t overlay overlay -o "lowerdir=$BASE,upperdir=$OVER/upper,workdir=$OVER/work" "$OVER/root"
         for folder in proc dev sys; do mount --rbind "/$folder" "$OVER/root/$folder"; done
@@ -60,6 +60,17 @@ if command -v lintian >/dev/null; then
 else
     skip "lintian has no error and no warning to tell" "no lintian"
 fi
+# Nothing is in it but what is essential and what the packages depend on.
+FRESH=${PFL_FRESH_ROOT:-$WORK/over.mnt/fresh}
+make_fresh() {
+    # shellcheck disable=SC2046
+    python3 -B "$ROOT/tests/support/base_image.py" systemd openssl libwebsockets-evlib-uv $(for deb in "$WORK"/packages/perfleet*.deb; do
+        dpkg-deb -f "$deb" Depends Pre-Depends
+    done | sed 's/^[A-Za-z-]*: //; s/([^)]*)//g; s/|[^,]*//g; s/,/ /g') | tar x -C "$FRESH" || return
+    # As its installation leaves it.
+    systemd-sysusers --root="$FRESH" && tr -d - </proc/sys/kernel/random/uuid >"$FRESH/etc/machine-id"
+}
+[ -n "${PFL_FRESH_ROOT:-}" ] || check "there is a fresh root" make_fresh || finish
 DEBS="/packages/perfleet_*.deb /packages/perfleet-host_*.deb /packages/perfleet-relay_*.deb"
 
 # The next version, as far as dpkg is concerned.
@@ -169,7 +180,7 @@ exec unshare --pid --cgroup --uts --ipc --net --mount --fork --kill-child bash -
     mkdir -p old && pivot_root . old && umount -l /old
     exec env -i container=pfl PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --log-target=journal systemd.unit=perfleet-test.target'
 END
-    BASE=${PFL_FRESH_ROOT:-/} OVER=$WORK/over.mnt DEBS=$WORK/packages CGROUP=$CGROUP \
+    BASE=$FRESH OVER=$WORK/over.mnt DEBS=$WORK/packages CGROUP=$CGROUP \
         start booted unshare --mount --propagation private bash "$WORK/boot.sh"
 }
 in_boot() {

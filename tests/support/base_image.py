@@ -14,7 +14,7 @@ import tarfile
 MERGED = re.compile(r"^/(bin|sbin|lib|lib32|lib64|libx32)(?=/|$)")
 UNWANTED = re.compile(r"^/usr/share/(doc|man|info|locale|lintian)/")
 # Not of any package: how apt reaches its archive, and whom it believes.
-BESIDES = ["/etc/apt", "/etc/ssl/certs", "/usr/share/keyrings", "/usr/share/ca-certificates", "/etc/pam.d", "/etc/ld.so.cache"]
+BESIDES = ["/etc/apt", "/etc/nsswitch.conf", "/etc/ssl/certs", "/usr/share/keyrings", "/usr/share/ca-certificates", "/etc/pam.d", "/etc/ld.so.cache"]
 INFO = "/var/lib/dpkg/info"
 
 
