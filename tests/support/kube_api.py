@@ -38,7 +38,7 @@ class Refused(Exception):
 def check_value(value, kind, where):
     """Problems of a value of this type, in openapi_types' words."""
     part = re.fullmatch(r"list\[(.*)\]|dict\(str, (.*)\)", kind)
-    if kind == "object":
+    if kind == "object" or value is None:  # null is what is not there
         return
     if part:
         if not isinstance(value, list if part[1] else dict):
