@@ -151,6 +151,14 @@ start_service() {
     wait_for 20 test -S "$PERFETTO_CONSUMER_SOCK_NAME"
 }
 
+# Perfetto's own programs are there, in PERFETTO_BIN_DIR.
+has_perfetto() {
+    local name
+    for name in traced traced_probes perfetto trace_processor_shell; do
+        [ -x "${PERFETTO_BIN_DIR:-/nonexistent}/$name" ] || return 1
+    done
+}
+
 use_service() {
     export PERFETTO_PRODUCER_SOCK_NAME=$WORK/$1/producer.sock
     export PERFETTO_CONSUMER_SOCK_NAME=$WORK/$1/consumer.sock
@@ -215,12 +223,14 @@ start_relay() {
     RELAY_ADDR=127.0.0.1:$(pfl_relay_port_in "$log")
 }
 
-# The meeting point at an address: start_meeting 127.0.0.1:0; RELAY, MEETING_PID.
+# The meeting point at an address, with the options in MEETING: start_meeting 127.0.0.1:0; RELAY,
+# MEETING_PID.
+MEETING=()
 start_meeting() {
     [ -e "$WORK/pki/relay-meet.pem" ] || pki relay meet --ip 127.0.0.1 || return
     rm -f "$WORK/meeting.log"
     start meeting "$BIN/perfleet-relay" --listen "$1" --ca "$WORK/pki/ca.pem" \
-        --cert "$WORK/pki/relay-meet.pem" --key "$WORK/pki/relay-meet.key"
+        --cert "$WORK/pki/relay-meet.pem" --key "$WORK/pki/relay-meet.key" "${MEETING[@]}"
     MEETING_PID=$STARTED
     wait_for 20 pfl_relay_port_in "$WORK/meeting.log" || return
     RELAY=127.0.0.1:$(pfl_relay_port_in "$WORK/meeting.log")

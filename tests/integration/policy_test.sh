@@ -36,16 +36,8 @@ check "and exits with 1" exits_with 1 "$BIN/perfleet-relay" --check-policy "$WOR
 start_service one || { check "perfleetd opens its sockets" false; finish; }
 start example-one "$BIN/perfleet-example" --rate 1000 --smb-kb 4096
 check "the example registers" wait_for_source "$EXAMPLE_SOURCE" 1
-pki relay meet --ip 127.0.0.1
-start_relay_with() { # start_relay_with LISTEN: RELAY, MEETING_PID
-    rm -f "$WORK/meeting.log"
-    start meeting "$BIN/perfleet-relay" --listen "$1" --ca "$WORK/pki/ca.pem" --policy "$WORK/policy.pbtx" \
-        --cert "$WORK/pki/relay-meet.pem" --key "$WORK/pki/relay-meet.key" --audit-log "$WORK/audit.jsonl"
-    MEETING_PID=$STARTED
-    wait_for 20 pfl_relay_port_in "$WORK/meeting.log" || return
-    RELAY=127.0.0.1:$(pfl_relay_port_in "$WORK/meeting.log")
-}
-start_relay_with 127.0.0.1:0 || { check "the relay listens" false; finish; }
+MEETING=(--policy "$WORK/policy.pbtx" --audit-log "$WORK/audit.jsonl")
+start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
 start_agent one --label role=web
 AGENT_ONE=$STARTED
 mkdir -p "$WORK/two"
@@ -129,7 +121,7 @@ pid=$!
 is_recording
 kill -9 "$MEETING_PID"
 wait "$MEETING_PID" 2>/dev/null
-start_relay_with "$RELAY"
+start_meeting "$RELAY"
 rc=0
 wait "$pid" || rc=$?
 check "a relay that is killed and comes back costs nothing, role and all" test "$rc" -eq 0
@@ -198,7 +190,7 @@ kill "$AGENT_ONE"
 wait "$AGENT_ONE" 2>/dev/null
 kill -9 "$MEETING_PID"
 wait "$MEETING_PID" 2>/dev/null
-start_relay_with "$RELAY"
+start_meeting "$RELAY"
 check "while a host has not said its labels it is not there yet: 503" says '^503' client call GET /v1/hosts/one/clock
 check "in these words" says 'its agent has not said its labels yet' client call GET /v1/hosts/one/clock
 check "and so is one that there may never be" says '^503' client call GET /v1/hosts/nobody/clock

@@ -218,12 +218,6 @@ wait "$SECOND"
 
 # --- beside traced_probes -------------------------------------------------------------------
 PEER=${PERFETTO_BIN_DIR:-}
-has_peer() {
-    local name
-    for name in traced traced_probes perfetto trace_processor_shell; do
-        [ -n "$PEER" ] && [ -x "$PEER/$name" ] || return 1
-    done
-}
 cat >"$WORK/judge.sql" <<'END'
 select name, cpu, (select group_concat(key || '=' || coalesce(string_value, int_value), ' ')
     from args a where a.arg_set_id = e.arg_set_id and key not like '%ip') as args
@@ -257,7 +251,7 @@ peer_records() {
     wait "$probes"
     [ -s "$2" ]
 }
-if has_peer; then
+if has_perfetto; then
     mkdir -p "$WORK/traced"
     use_service traced
     start traced "$PEER/traced"

@@ -207,12 +207,6 @@ stop_probes
 
 # --- beside traced_probes -------------------------------------------------------------------
 PEER=${PERFETTO_BIN_DIR:-}
-has_peer() {
-    local name
-    for name in traced traced_probes perfetto trace_processor_shell; do
-        [ -n "$PEER" ] && [ -x "$PEER/$name" ] || return 1
-    done
-}
 cat >"$WORK/judge.sql" <<'END'
 select ts - (select min(ts) from ftrace_event) as at, name, cpu,
     (select group_concat(pair, ' ') from (select key || '=' || coalesce(string_value, int_value) as pair from args a
@@ -231,7 +225,7 @@ peer_records() { # PROGRAM OUT CONFIG
     wait "$PROBES"
     [ -s "$2" ]
 }
-if has_peer; then
+if has_perfetto; then
     mkdir -p "$WORK/traced"
     use_service traced
     start traced "$PEER/traced"

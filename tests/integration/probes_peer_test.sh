@@ -8,17 +8,11 @@
 TRACEFS=/sys/kernel/tracing
 JUDGE="python3 -B $ROOT/tests/support/probes_judge.py"
 PEER=${PERFETTO_BIN_DIR:-}
-has_peer() {
-    local name
-    for name in traced traced_probes perfetto trace_processor_shell; do
-        [ -n "$PEER" ] && [ -x "$PEER/$name" ] || return 1
-    done
-}
 can_trace() {
     [ "$(id -u)" -eq 0 ] && mkdir "$TRACEFS/instances/pfl-try-$$" 2>/dev/null &&
         rmdir "$TRACEFS/instances/pfl-try-$$"
 }
-if ! has_peer || ! can_trace; then
+if ! has_perfetto || ! can_trace; then
     skip "kernel data equals traced_probes'" "needs PERFETTO_BIN_DIR, root and a writable tracefs"
     finish
 fi

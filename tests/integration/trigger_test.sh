@@ -7,21 +7,14 @@
 P=$BIN/perfleet
 
 make_pki || { check "perfleet-pki makes an authority and an operator" false; finish; }
-pki operator guest && pki operator looker && pki relay meet --ip 127.0.0.1
+pki operator guest && pki operator looker
 cat >"$WORK/policy.pbtx" <<END
 rule { name: "guests" operator: "guest" host: "*" role: "guests" }
 rule { name: "lookers" operator: "looker" host: "*" role: "look" }
 role { name: "guests" data_source: "$EXAMPLE_SOURCE" session: "g-*" max_buffer_kb: 8192 }
 role { name: "look" session: "l-*" }
 END
-start_meeting() { # start_meeting LISTEN: RELAY, MEETING_PID
-    rm -f "$WORK/meeting.log"
-    start meeting "$BIN/perfleet-relay" --listen "$1" --ca "$WORK/pki/ca.pem" --policy "$WORK/policy.pbtx" \
-        --cert "$WORK/pki/relay-meet.pem" --key "$WORK/pki/relay-meet.key" --audit-log "$WORK/audit.jsonl"
-    MEETING_PID=$STARTED
-    wait_for 20 pfl_relay_port_in "$WORK/meeting.log" || return
-    RELAY=127.0.0.1:$(pfl_relay_port_in "$WORK/meeting.log")
-}
+MEETING=(--policy "$WORK/policy.pbtx" --audit-log "$WORK/audit.jsonl")
 start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
 for name in one two three; do
     start_service $name || { check "perfleetd opens its sockets" false; finish; }
@@ -153,6 +146,21 @@ RAISED=$(raised_count)
 kill -CONT "$AGENT_two"
 check "a host tells of a trigger when it can" wait_for 20 is_raised "$RAISED"
 check "an order that was given since then is not taken for one that waited" alarms_are "armed" 2
+check "all are armed" arm_all
+mv "$WORK/policy.pbtx" "$WORK/policy.first"
+{ echo 'rule { name: "narrow" operator: "guest" host: "three" role: "look" }'; cat "$WORK/policy.first"; } >"$WORK/policy.pbtx"
+kill -HUP "$MEETING_PID"
+is_narrow() { says 'role look does not allow' as guest arm g-ring boom --host three; }
+check "the role of one host is narrowed" wait_for 20 is_narrow
+as guest kill g-ring.triggered --host two >/dev/null
+raise_boom
+check "the order that is there wakes no longer" \
+    wait_for 20 grep -q '"action":"snapshot".*"host":"three".*"status":403' "$WORK/audit.jsonl"
+check "where it is not allowed" eval 'wait_for 20 alarms_are copied 2 && alarms_are armed 1'
+mv "$WORK/policy.first" "$WORK/policy.pbtx"
+kill -HUP "$MEETING_PID"
+is_wide() { as guest arm g-ring boom --host three; }
+check "and widened again" wait_for 20 is_wide
 twelve() { local i; for i in 1 2 3 4 5 6 7 8 9 10 11; do as guest arm "g-$i" "t$i" t --host one || return; done; }
 check "an operator may have twelve orders at a host, which take one session" \
     eval 'twelve && [ "$(as guest alarms --host one | grep -c ": armed")" -eq 12 ]'

@@ -7,28 +7,20 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h> /* mkdtemp */
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "agent/alarm_port.h"
-#include "base/io/fdsock.h"
-#include "base/io/listener.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "proto/rpc_host.h"
 #include "tests/support/sweep.h"
+#include "tests/unit/tunnel/service_kit.h"
 
 #define TURNS 2000
 
 struct fixture {
-    uv_loop_t loop;
-    char folder[64];
-    char path[96];
-    struct pfl_listener *listener;
-    struct pfl_list servers;
+    struct service_kit kit; /* first: a peer's kit is its fixture */
     unsigned max_sessions;
     unsigned sessions;
     unsigned begun;   /* sessions so far */
@@ -42,88 +34,68 @@ struct fixture {
     bool is_alarm_gone;
 };
 
-struct server {
-    struct pfl_list node;
-    struct fixture *f;
-    struct pfl_stream *stream;
-    struct pfl_rpc_host rpc;
-    struct pfl_rpc_request enabled;
-    struct pfl_rpc_request observed;
-    bool has_session;
-    bool has_observer;
-};
-
 /* ---- the service ---- */
 
-static int send_frame(void *user, const struct iovec *iov, int iov_len, int fd)
+static struct fixture *fixture_of(struct service_peer *peer)
 {
-    struct server *s = user;
-
-    return pfl_stream_writev(s->stream, iov, iov_len, fd);
-}
-
-static int reply(struct server *s, struct pfl_rpc_request request, unsigned flags,
-                 struct pfl_span body)
-{
-    struct iovec iov = {.iov_base = (void *)(uintptr_t)body.data, .iov_len = body.len};
-
-    return pfl_rpc_host_reply(&s->rpc, request, flags, &iov, body.len != 0, -1);
+    return (struct fixture *)peer->kit;
 }
 
 static int enable(void *user, struct pfl_rpc_request request, struct pfl_span args)
 {
     static const uint8_t disabled[] = {0x08, 0x01};
-    struct server *s = user;
+    struct service_peer *p = user;
+    struct fixture *f = fixture_of(p);
 
     (void)args;
-    if (s->f->sessions >= s->f->max_sessions)
-        return reply(s, request, PFL_RPC_SUCCESS, pfl_span_of(disabled, sizeof(disabled)));
-    s->f->sessions++;
-    s->f->begun++;
-    s->has_session = true;
-    s->enabled = request;
+    if (f->sessions >= f->max_sessions)
+        return service_peer_reply(p, request, PFL_RPC_SUCCESS,
+                                  pfl_span_of(disabled, sizeof(disabled)));
+    f->sessions++;
+    f->begun++;
+    p->has_session = true;
     return 0;
 }
 
 static int observe(void *user, struct pfl_rpc_request request, struct pfl_span args)
 {
-    struct server *s = user;
+    struct service_peer *p = user;
 
     (void)args;
-    s->observed = request;
-    s->has_observer = true;
+    p->observed = request;
+    p->has_observer = true;
     return 0;
 }
 
 static int get_stats(void *user, struct pfl_rpc_request request, struct pfl_span args)
 {
-    struct server *s = user;
+    struct service_peer *p = user;
 
     (void)args;
-    return reply(s, request, s->has_session ? PFL_RPC_SUCCESS : 0, pfl_span_of(NULL, 0));
+    return service_peer_reply(p, request, p->has_session ? PFL_RPC_SUCCESS : 0,
+                              pfl_span_of(NULL, 0));
 }
 
 static int clone_session(void *user, struct pfl_rpc_request request, struct pfl_span args)
 {
     static const uint8_t made[] = {0x08, 0x01};
     static const uint8_t refused[] = {0x12, 0x03, 'n', 0x1b, 'o'};
-    struct server *s = user;
+    bool is_refusing = fixture_of(user)->is_refusing;
 
     (void)args;
-    return reply(s, request, PFL_RPC_SUCCESS,
-                 s->f->is_refusing ? pfl_span_of(refused, sizeof(refused))
-                                   : pfl_span_of(made, sizeof(made)));
+    return service_peer_reply(user, request, PFL_RPC_SUCCESS,
+                              is_refusing ? pfl_span_of(refused, sizeof(refused))
+                                          : pfl_span_of(made, sizeof(made)));
 }
 
 static int detach(void *user, struct pfl_rpc_request request, struct pfl_span args)
 {
     static const uint8_t key[] = "\x0a\x0ering.triggered";
-    struct server *s = user;
 
     assert_int_equal(args.len, sizeof(key) - 1);
     assert_memory_equal(args.data, key, args.len);
-    s->f->copies++;
-    return reply(s, request, PFL_RPC_SUCCESS, pfl_span_of(NULL, 0));
+    fixture_of(user)->copies++;
+    return service_peer_reply(user, request, PFL_RPC_SUCCESS, pfl_span_of(NULL, 0));
 }
 
 static const struct pfl_rpc_method methods[] = {
@@ -133,57 +105,9 @@ static const struct pfl_rpc_method methods[] = {
 static const struct pfl_rpc_service consumer_port = {"ConsumerPort", methods,
                                                      sizeof(methods) / sizeof(methods[0])};
 
-static void on_data(void *user, struct pfl_span data)
+static void on_gone(struct service_peer *p)
 {
-    struct server *s = user;
-
-    if (pfl_rpc_host_feed(&s->rpc, data) != 0)
-        pfl_stream_close(s->stream);
-}
-
-static void on_eof(void *user)
-{
-    pfl_stream_close(((struct server *)user)->stream);
-}
-
-static void on_closed(void *user, int err)
-{
-    struct server *s = user;
-
-    (void)err;
-    s->f->sessions -= s->has_session;
-    pfl_list_remove(&s->node);
-    pfl_rpc_host_fini(&s->rpc);
-    pfl_listener_release(s->f->listener);
-    pfl_mem_free(s);
-}
-
-static const struct pfl_stream_ops ops = {
-    .on_data = on_data, .on_eof = on_eof, .on_closed = on_closed};
-
-static void on_accept(void *user, int fd)
-{
-    struct fixture *f = user;
-    struct server *s = pfl_mem_zalloc(sizeof(*s));
-    struct pfl_stream_conf stream = {
-        .loop = &f->loop, .ops = &ops, .user = s, .queue_max_bytes = 1 << 20};
-    struct pfl_rpc_host_conf rpc = {
-        .services = &consumer_port, .services_len = 1, .user = s, .send = send_frame};
-
-    if (s == NULL || pfl_fdsock_open(&stream, fd, &s->stream) != 0) {
-        pfl_mem_free(s);
-        (void)close(fd);
-        pfl_listener_release(f->listener);
-        return;
-    }
-    s->f = f;
-    pfl_list_append(&f->servers, &s->node);
-    pfl_rpc_host_init(&s->rpc, &rpc);
-}
-
-static struct server *server_of(struct pfl_list *node)
-{
-    return PFL_CONTAINER_OF(node, struct server, node);
+    fixture_of(p)->sessions -= p->has_session;
 }
 
 /* Of every session; those that have not this trigger are told, too. */
@@ -200,33 +124,14 @@ static void hit(struct fixture *f, const char *trigger)
     pfl_writer_field_bytes(&n, 2, trigger, strlen(trigger));
     pfl_writer_field_bytes(&e, 3, name, sizeof(name) - n.left);
     pfl_writer_field_bytes(&b, 1, event, sizeof(event) - e.left);
-    PFL_LIST_EACH (it, &f->servers) {
-        if (server_of(it)->has_observer && server_of(it)->has_session)
-            assert_int_equal(reply(server_of(it), server_of(it)->observed,
-                                   PFL_RPC_SUCCESS | PFL_RPC_HAS_MORE,
-                                   pfl_span_of(body, sizeof(body) - b.left)),
+    PFL_LIST_EACH (it, &f->kit.peers) {
+        struct service_peer *p = PFL_CONTAINER_OF(it, struct service_peer, node);
+
+        if (p->has_observer && p->has_session)
+            assert_int_equal(service_peer_reply(p, p->observed, PFL_RPC_SUCCESS | PFL_RPC_HAS_MORE,
+                                                pfl_span_of(body, sizeof(body) - b.left)),
                              0);
     }
-}
-
-static void hang_up(struct fixture *f)
-{
-    struct pfl_list *it;
-
-    PFL_LIST_EACH (it, &f->servers)
-        pfl_stream_close(server_of(it)->stream);
-}
-
-static bool is_listening(struct fixture *f)
-{
-    struct pfl_listener_conf conf = {.loop = &f->loop,
-                                     .address = f->path,
-                                     .max_connections = 64,
-                                     .mode = -1,
-                                     .on_accept = on_accept,
-                                     .user = f};
-
-    return pfl_listener_open(&conf, &f->listener) == 0;
 }
 
 /* ---- the watch ---- */
@@ -251,8 +156,8 @@ static void on_watch_closed(void *user)
 
 static int open_watch(struct fixture *f)
 {
-    struct pfl_alarm_watch_conf conf = {.loop = &f->loop,
-                                        .socket = f->path,
+    struct pfl_alarm_watch_conf conf = {.loop = &f->kit.loop,
+                                        .socket = f->kit.path,
                                         .retry_ms = 1,
                                         .on_hit = on_hit,
                                         .on_changed = on_changed,
@@ -267,13 +172,13 @@ static int open_watch(struct fixture *f)
 static void turn(struct fixture *f, bool (*is_done)(struct fixture *f))
 {
     for (int i = 0; i < TURNS && !is_done(f); i++)
-        (void)uv_run(&f->loop, UV_RUN_ONCE);
+        (void)uv_run(&f->kit.loop, UV_RUN_ONCE);
     assert_true(is_done(f));
 }
 
 static bool is_closed(struct fixture *f)
 {
-    return f->is_closed && f->sessions == 0 && pfl_list_is_empty(&f->servers);
+    return f->is_closed && f->sessions == 0 && pfl_list_is_empty(&f->kit.peers);
 }
 
 static void close_watch(struct fixture *f)
@@ -328,14 +233,11 @@ static int set_up(void **state)
     struct fixture *f = pfl_mem_zalloc(sizeof(*f));
 
     pfl_log_set_level(PFL_LOG_ERROR);
-    (void)snprintf(f->folder, sizeof(f->folder), "/tmp/pfl-alarm-XXXXXX");
-    assert_non_null(mkdtemp(f->folder));
-    (void)snprintf(f->path, sizeof(f->path), "%s/s", f->folder);
-    assert_int_equal(uv_loop_init(&f->loop), 0);
-    pfl_list_init(&f->servers);
+    service_kit_open(&f->kit);
+    f->kit.service = &consumer_port;
+    f->kit.on_gone = on_gone;
     pfl_list_init(&f->alarms);
     f->max_sessions = 99;
-    assert_true(is_listening(f));
     *state = f;
     return 0;
 }
@@ -344,12 +246,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
 
-    pfl_listener_close(f->listener);
-    for (int i = 0; i < TURNS && uv_run(&f->loop, UV_RUN_NOWAIT) != 0; i++)
-        continue; /* a claim that failed may have left something open */
-    assert_int_equal(uv_loop_close(&f->loop), 0);
-    (void)unlink(f->path);
-    (void)rmdir(f->folder);
+    service_kit_close(&f->kit);
     pfl_mem_free(f);
     pfl_sweep_assert_no_leak();
     return 0;
@@ -415,7 +312,7 @@ static void a_service_that_goes_is_found_again(void **state)
     assert_int_equal(open_watch(f), 0);
     want(f, "boom", NULL);
     turn(f, has_boom);
-    hang_up(f);
+    service_kit_hang_up(&f->kit);
     turn(f, has_none);
     turn(f, has_boom);
     assert_int_equal(f->begun, 2);
@@ -430,10 +327,10 @@ static void a_close_at_any_moment_leaves_no_session(void **state)
         assert_int_equal(open_watch(f), 0);
         want(f, "boom", NULL);
         for (int i = 0; i < turns; i++)
-            (void)uv_run(&f->loop, UV_RUN_NOWAIT);
+            (void)uv_run(&f->kit.loop, UV_RUN_NOWAIT);
         want(f, "boom", "bang");
         for (int i = 0; i < turns; i++)
-            (void)uv_run(&f->loop, UV_RUN_NOWAIT);
+            (void)uv_run(&f->kit.loop, UV_RUN_NOWAIT);
         close_watch(f);
     }
 }
@@ -468,8 +365,11 @@ static int open_alarm(struct fixture *f)
 {
     struct pfl_agent_alarm_order order = {
         .operator_name = "me", .session = "ring", .triggers = {"boom"}, .triggers_len = 1};
-    struct pfl_agent_alarm_conf conf = {
-        .loop = &f->loop, .socket = f->path, .order = &order, .on_gone = on_alarm_gone, .user = f};
+    struct pfl_agent_alarm_conf conf = {.loop = &f->kit.loop,
+                                        .socket = f->kit.path,
+                                        .order = &order,
+                                        .on_gone = on_alarm_gone,
+                                        .user = f};
     int rc = pfl_agent_alarm_open(&conf, &f->alarm);
 
     f->is_alarm_gone = false;
@@ -496,7 +396,7 @@ static bool has_copied_or_failed(struct fixture *f)
 
 static bool is_alarm_gone(struct fixture *f)
 {
-    return f->is_alarm_gone && pfl_list_is_empty(&f->servers);
+    return f->is_alarm_gone && pfl_list_is_empty(&f->kit.peers);
 }
 
 static void close_alarm(struct fixture *f)
@@ -547,7 +447,7 @@ static void a_close_while_it_copies_leaves_nothing_open(void **state)
         assert_int_equal(open_alarm(f), 0);
         assert_true(pfl_agent_alarm_raise(f->alarm, "boom", ""));
         for (int i = 0; i < turns; i++)
-            (void)uv_run(&f->loop, UV_RUN_NOWAIT);
+            (void)uv_run(&f->kit.loop, UV_RUN_NOWAIT);
         close_alarm(f);
     }
 }

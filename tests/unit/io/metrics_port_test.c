@@ -183,13 +183,19 @@ static void who_waits_for_fresh_figures_gets_them_when_they_are_there(void **sta
     assert_int_equal(collects, 1);
 }
 
-static void who_ends_its_direction_while_it_waits_is_answered_and_closed(void **state)
+/* A question that waits until there is something to answer it with. */
+static void open_and_ask_early(void)
 {
-    (void)state;
     is_fresh = false;
     assert_int_equal(open_port(false), 0);
     connect_client();
     write_text(REQUEST);
+}
+
+static void who_ends_its_direction_while_it_waits_is_answered_and_closed(void **state)
+{
+    (void)state;
+    open_and_ask_early();
     pfl_stream_shutdown(client.stream);
     endpoint_run_ready(&loop);
     assert_int_equal(client.eofs, 0);
@@ -200,10 +206,7 @@ static void who_ends_its_direction_while_it_waits_is_answered_and_closed(void **
 static void who_leaves_while_it_waits_is_forgotten(void **state)
 {
     (void)state;
-    is_fresh = false;
-    assert_int_equal(open_port(false), 0);
-    connect_client();
-    write_text(REQUEST);
+    open_and_ask_early();
     endpoint_run_ready(&loop);
     endpoint_close(&client);
     endpoint_run_ready(&loop);
@@ -215,10 +218,7 @@ static void who_leaves_while_it_waits_is_forgotten(void **state)
 static void a_door_that_closes_cuts_who_waits(void **state)
 {
     (void)state;
-    is_fresh = false;
-    assert_int_equal(open_port(false), 0);
-    connect_client();
-    write_text(REQUEST);
+    open_and_ask_early();
     endpoint_run_ready(&loop);
     pfl_metrics_port_close(port);
     pfl_metrics_port_close(port); /* idempotent while it lives */

@@ -10,23 +10,6 @@
 
 #include "agent/probes/event_table.h"
 #include "base/mem.h"
-#include "tests/support/sweep.h"
-
-static int setup(void **state)
-{
-    struct kit *kit = pfl_mem_zalloc(sizeof(*kit));
-
-    *state = kit;
-    return kit == NULL ? -1 : kit_init(kit);
-}
-
-static int teardown(void **state)
-{
-    kit_fini(*state);
-    pfl_mem_free(*state);
-    pfl_sweep_assert_no_leak();
-    return 0;
-}
 
 static struct pfl_span encode(const struct pfl_event_plan *plan, const void *data, uint32_t len,
                               uint8_t *room)
@@ -237,11 +220,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table_is_sorted_and_its_numbers_are_plausible),
         cmocka_unit_test(kinds_are_read_from_the_kernels_formats),
-        cmocka_unit_test_setup_teardown(file_name_of_an_exec_is_text, setup, teardown),
-        cmocka_unit_test_setup_teardown(text_never_leaves_its_record, setup, teardown),
-        cmocka_unit_test_setup_teardown(unknown_event_travels_with_names, setup, teardown),
-        cmocka_unit_test_setup_teardown(dense_form_has_the_fields_by_number_and_a_descriptor, setup,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(file_name_of_an_exec_is_text, kit_setup, kit_teardown),
+        cmocka_unit_test_setup_teardown(text_never_leaves_its_record, kit_setup, kit_teardown),
+        cmocka_unit_test_setup_teardown(unknown_event_travels_with_names, kit_setup, kit_teardown),
+        cmocka_unit_test_setup_teardown(dense_form_has_the_fields_by_number_and_a_descriptor,
+                                        kit_setup, kit_teardown),
         cmocka_unit_test(addresses_become_numbers_that_tell_equal_from_different),
         cmocka_unit_test(addresses_of_text_are_looked_up),
     };

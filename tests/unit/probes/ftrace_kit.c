@@ -7,6 +7,9 @@
 
 #include <cmocka.h>
 
+#include "base/mem.h"
+#include "tests/support/sweep.h"
+
 static const char *const events[KIT_EVENTS] = {
     "sched:sched_switch", "sched:sched_waking",     "sched:sched_process_exec",
     "task:task_newtask",  "task:task_rename",       "sched:sched_stat_runtime",
@@ -171,6 +174,22 @@ void kit_fini(struct kit *kit)
     pfl_bundle_fini(&kit->bundle);
     pfl_buf_fini(&kit->pages);
     pfl_buf_fini(&kit->last);
+}
+
+int kit_setup(void **state)
+{
+    struct kit *kit = pfl_mem_zalloc(sizeof(*kit));
+
+    *state = kit;
+    return kit == NULL ? -1 : kit_init(kit);
+}
+
+int kit_teardown(void **state)
+{
+    kit_fini(*state);
+    pfl_mem_free(*state);
+    pfl_sweep_assert_no_leak();
+    return 0;
 }
 
 const struct pfl_event_plan *kit_plan(const struct kit *kit, const char *name)

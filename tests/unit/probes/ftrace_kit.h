@@ -33,6 +33,9 @@ void kit_read(const char *name, struct pfl_buf *ret_bytes);
 /* PFL_ENOMEM under the sweep. All events are wanted, in the compact form. */
 int kit_init(struct kit *kit);
 void kit_fini(struct kit *kit);
+/* A test's, with a kit as its state. */
+int kit_setup(void **state);
+int kit_teardown(void **state);
 void kit_want(struct kit *kit, const char *name, bool is_wanted);
 void kit_feed(struct kit *kit, struct pfl_span pages);
 const struct pfl_event_plan *kit_plan(const struct kit *kit, const char *name);

@@ -12,28 +12,11 @@
 
 #include <cmocka.h>
 
-#include "base/mem.h"
 #include "tests/support/sweep.h"
 
 #define KPROBE_ID   1800
 #define FUNCTION    UINT64_C(0xffffffff81234560)
 #define FUNCTION_AT UINT64_C(0xffffffff81234500)
-
-static int setup(void **state)
-{
-    struct kit *kit = pfl_mem_zalloc(sizeof(*kit));
-
-    *state = kit;
-    return kit == NULL ? -1 : kit_init(kit);
-}
-
-static int teardown(void **state)
-{
-    kit_fini(*state);
-    pfl_mem_free(*state);
-    pfl_sweep_assert_no_leak();
-    return 0;
-}
 
 static struct pfl_span make_format(char *room, size_t size, const char *name, unsigned id)
 {
@@ -298,11 +281,13 @@ static void late_events_survive_every_failed_allocation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(kprobe_has_its_name_and_the_sessions_type, setup, teardown),
-        cmocka_unit_test_setup_teardown(id_that_is_used_again_means_the_new_event, setup, teardown),
-        cmocka_unit_test_setup_teardown(known_events_keep_their_ids, setup, teardown),
-        cmocka_unit_test_setup_teardown(calls_and_returns_have_functions_with_names, setup,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(kprobe_has_its_name_and_the_sessions_type, kit_setup,
+                                        kit_teardown),
+        cmocka_unit_test_setup_teardown(id_that_is_used_again_means_the_new_event, kit_setup,
+                                        kit_teardown),
+        cmocka_unit_test_setup_teardown(known_events_keep_their_ids, kit_setup, kit_teardown),
+        cmocka_unit_test_setup_teardown(calls_and_returns_have_functions_with_names, kit_setup,
+                                        kit_teardown),
         cmocka_unit_test(late_events_survive_every_failed_allocation),
     };
 

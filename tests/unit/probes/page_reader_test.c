@@ -16,22 +16,6 @@
 #define RECORDS  336u
 #define LAST_NS  UINT64_C(7562320959421)
 
-static int setup(void **state)
-{
-    struct kit *kit = pfl_mem_zalloc(sizeof(*kit));
-
-    *state = kit;
-    return kit == NULL ? -1 : kit_init(kit);
-}
-
-static int teardown(void **state)
-{
-    kit_fini(*state);
-    pfl_mem_free(*state);
-    pfl_sweep_assert_no_leak();
-    return 0;
-}
-
 static void every_record_arrives_once(void **state)
 {
     struct kit *kit = *state;
@@ -272,22 +256,25 @@ static void construction_survives_every_failed_allocation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_record_arrives_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(filters_take_texts_and_system_calls_out, setup, teardown),
-        cmocka_unit_test_setup_teardown(addresses_of_the_kernel_are_met, setup, teardown),
-        cmocka_unit_test_setup_teardown(fast_path_and_slow_path_write_the_same_bytes, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(compact_and_plain_tell_the_same_number_of_switches, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(unwanted_events_are_left_out, setup, teardown),
-        cmocka_unit_test_setup_teardown(page_cut_at_every_length_is_read_as_far_as_it_goes, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(lost_events_begin_a_bundle_that_says_so, setup, teardown),
-        cmocka_unit_test_setup_teardown(bad_page_is_told_and_the_next_one_is_read, setup, teardown),
-        cmocka_unit_test_setup_teardown(every_byte_flipped_does_no_harm, setup, teardown),
-        cmocka_unit_test_setup_teardown(long_input_makes_several_bundles_with_nothing_lost, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(threads_of_events_are_met, setup, teardown),
+        cmocka_unit_test_setup_teardown(every_record_arrives_once, kit_setup, kit_teardown),
+        cmocka_unit_test_setup_teardown(filters_take_texts_and_system_calls_out, kit_setup,
+                                        kit_teardown),
+        cmocka_unit_test_setup_teardown(addresses_of_the_kernel_are_met, kit_setup, kit_teardown),
+        cmocka_unit_test_setup_teardown(fast_path_and_slow_path_write_the_same_bytes, kit_setup,
+                                        kit_teardown),
+        cmocka_unit_test_setup_teardown(compact_and_plain_tell_the_same_number_of_switches,
+                                        kit_setup, kit_teardown),
+        cmocka_unit_test_setup_teardown(unwanted_events_are_left_out, kit_setup, kit_teardown),
+        cmocka_unit_test_setup_teardown(page_cut_at_every_length_is_read_as_far_as_it_goes,
+                                        kit_setup, kit_teardown),
+        cmocka_unit_test_setup_teardown(lost_events_begin_a_bundle_that_says_so, kit_setup,
+                                        kit_teardown),
+        cmocka_unit_test_setup_teardown(bad_page_is_told_and_the_next_one_is_read, kit_setup,
+                                        kit_teardown),
+        cmocka_unit_test_setup_teardown(every_byte_flipped_does_no_harm, kit_setup, kit_teardown),
+        cmocka_unit_test_setup_teardown(long_input_makes_several_bundles_with_nothing_lost,
+                                        kit_setup, kit_teardown),
+        cmocka_unit_test_setup_teardown(threads_of_events_are_met, kit_setup, kit_teardown),
         cmocka_unit_test(construction_survives_every_failed_allocation),
     };
 
