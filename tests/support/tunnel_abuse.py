@@ -472,7 +472,10 @@ def agent(relay, pki, cert):
     peer = Peer(relay, pki, cert, "pfl-agent/1")
     preface = b""
     while len(preface) < len(PREFACE):
-        preface += peer.sock.recv(len(PREFACE) - len(preface))
+        got = peer.sock.recv(len(PREFACE) - len(preface))
+        if not got:
+            sys.exit("the relay closed the connection")
+        preface += got
     peer.send(frame(SETTINGS, 0, 0, struct.pack(">HIHI", 8, 1, 1, 0)))
     return peer
 
