@@ -36,16 +36,15 @@ fi
 trap 'machines_fini; cleanup' EXIT
 
 start_box() {
+    local wanted=
     machines_init box "$WORK"/packages/perfleet_*.deb || return
     cp /etc/resolv.conf "$MACHINES/base/upper/etc/resolv.conf"
-    [ -e /usr/bin/kubectl ] && [ -e /usr/lib/python3/dist-packages/kubernetes ] || {
-        machines_in_base 'for try in 1 2; do
-            if apt-get -q -y install --no-install-recommends python3-kubernetes $([ -e /usr/bin/kubectl ] || echo kubernetes-client); then
-                exit 0
-            fi
-            apt-get -q update
-        done; exit 1' || return
-    }
+    [ -e /usr/bin/kubectl ] || wanted+=" kubernetes-client"
+    command -v docker >/dev/null || wanted+=" podman-docker" # docker-compose asks it to show what a container says
+    [ -z "$wanted" ] || machines_in_base "for try in 1 2; do
+        ! apt-get -q -y install --no-install-recommends $wanted || exit 0
+        apt-get -q update
+    done; exit 1" || return
     machine_start box && wait_for 60 machine_is_up box || return
     # This kernel's limits are not ours to set, so the engine sets none; images are in memory.
     machine box sh -e -c 'mount -t tmpfs tmpfs /var/lib/containers; mount -o remount,bind,rw /proc/sys; dpkg -i perfleet_*.deb
