@@ -40,7 +40,7 @@ end_jobs() {
     local job since
     touch "$WORK/.started"
     while read -r job since; do
-        ! is_that_job "$job" "$since" || { kill "$job" && kill -CONT "$job"; } 2>/dev/null # one that was stopped, too
+        ! is_that_job "$job" "$since" || end_job "$job" 2>/dev/null
     done <"$WORK/.started"
     for job in "${JOBS[@]}"; do
         grep -q "^$job " "$WORK/.started" || kill "$job" 2>/dev/null
@@ -49,6 +49,11 @@ end_jobs() {
     while read -r job since; do wait_for 60 job_has_ended "$job" "$since"; done <"$WORK/.started"
     JOBS=()
     : >"$WORK/.started"
+}
+# One that stands still goes on first. Not the others: a leak check, at work already, would lose its own stop by that.
+end_job() {
+    ! grep -q '^State:.T (stopped)' "/proc/$1/status" || kill -CONT "$1"
+    kill "$1"
 }
 # Is it there, and not another one that has got its number since?
 is_that_job() {
