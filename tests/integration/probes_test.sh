@@ -13,7 +13,7 @@ start_service one || { check "perfleetd opens its sockets" false; finish; }
 
 proc_config() {
     cat <<END
-buffers { size_kb: 131072 }
+buffers { size_kb: 262144 }
 data_sources { config { name: "linux.process_stats" process_stats_config {
     scan_all_processes_on_start: true record_thread_names: true proc_stats_poll_ms: 200 } } }
 data_sources { config { name: "linux.sys_stats" sys_stats_config {
