@@ -60,6 +60,8 @@ is_that_job() {
     [ -n "$2" ] && [ "$(begin_of "$1")" = "$2" ]
 }
 job_has_ended() { ! is_that_job "$@"; }
+# Has it given back its ports? One that was killed may take its time.
+is_gone() { [ -z "$(begin_of "$1")" ]; }
 # When a process began; nothing when it has ended.
 begin_of() {
     local stat
@@ -228,10 +230,15 @@ start_relay() {
     RELAY_ADDR=127.0.0.1:$(pfl_relay_port_in "$log")
 }
 
-# The meeting point at an address, with the options in MEETING: start_meeting 127.0.0.1:0; RELAY,
+# A port for one that is to come back to it: none of those that the kernel lends to whoever connects, be it in a test
+# beside this one.
+lasting_port() { echo $((20000 + SRANDOM % 12000)); }
+
+# The meeting point at an address, with the options in MEETING: start_meeting 127.0.0.1:0 (a lasting port); RELAY,
 # MEETING_PID.
 MEETING=()
 start_meeting() {
+    if [ "${1##*:}" = 0 ]; then set -- "${1%:*}:$(lasting_port)"; else wait_for 60 is_gone "$MEETING_PID"; fi
     [ -e "$WORK/pki/relay-meet.pem" ] || pki relay meet --ip 127.0.0.1 || return
     rm -f "$WORK/meeting.log"
     start meeting "$BIN/perfleet-relay" --listen "$1" --ca "$WORK/pki/ca.pem" \

@@ -25,6 +25,7 @@ tls_of() { echo "--ca $WORK/pki/ca.pem --cert $WORK/pki/$1.pem --key $WORK/pki/$
 
 # start_meeting_point LISTEN: RELAY_ADDR, RELAY_PID
 start_meeting_point() {
+    [ -z "${RELAY_PID:-}" ] || wait_for 60 is_gone "$RELAY_PID"
     : >"$WORK/relay.log"
     # shellcheck disable=SC2046
     start relay "$BIN/perfleet-relay" --listen "$1" $(tls_of relay-r) --crl "$WORK/pki/crl.pem" \
@@ -69,7 +70,7 @@ start echo "${PEER[@]}" echo "$WORK/echo.sock"
 start source "${PEER[@]}" source "$WORK/source.sock" "$TOTAL"
 SHA=$("${PEER[@]}" sha "$TOTAL")
 wait_for 20 test -S "$WORK/echo.sock" && wait_for 20 test -S "$WORK/source.sock"
-start_meeting_point 127.0.0.1:0 || { check "the relay listens" false; finish; }
+start_meeting_point "127.0.0.1:$(lasting_port)" || { check "the relay listens" false; finish; }
 start_agent a "$RELAY_ADDR" "$WORK/echo.sock" --label role=web,zone=b --label tier=1
 AGENT_A=$AGENT_PID
 start_agent b "$RELAY_ADDR" "$WORK/source.sock"

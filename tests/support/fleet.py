@@ -4,6 +4,7 @@ relay, and hosts, each a perfleetd with a perfleet-agent. Nothing here waits wit
 import os
 import pathlib
 import re
+import secrets
 import signal
 import subprocess
 import tempfile
@@ -89,10 +90,10 @@ class Fleet:
     # ---- who is in it
 
     def start_relay(self, *options):
-        """The first time on a port that the kernel chooses, then on the same one."""
+        """Always on the same port, which the kernel does not lend to whoever connects."""
         (self.dir / "relay.log").unlink(missing_ok=True)
         self.start("relay", [self.bin / "perfleet-relay", "--listen",
-                             (self.relay_address or ":0").replace("127.0.0.1", "").replace(
+                             (self.relay_address or f":{20000 + secrets.randbelow(12000)}").replace("127.0.0.1", "").replace(
                                  ":", "0.0.0.0:"), *self.tls("relay-meet"), *options])
 
         def is_listening():
