@@ -5,7 +5,9 @@
  * Happy path: append at `end`, take from `next`, release up to the peer's credit. The ring is a
  * power of two, so an offset's low bits are its place; growing copies what is kept to the
  * same offsets' places in a larger one.
- * Failures: PFL_ELIMIT, PFL_ENOMEM and PFL_EPROTO change nothing.
+ * Failures: PFL_ELIMIT, PFL_ENOMEM, PFL_EPROTO and PFL_EPARSE change nothing.
+ * Ownership: the ring's memory is base/mem's or the owner's; the old one goes back once all that is
+ * kept lies in the new one.
  * Limits: max_bytes kept; an emptied ring of more than IDLE_BYTES gives its memory back.
  */
 #include "proto/replay.h"
@@ -17,16 +19,57 @@
 #define FIRST_CAPACITY 4096u
 #define IDLE_BYTES     (4u << 20)
 
+static uint8_t *get_from_mem(void *user, size_t capacity)
+{
+    (void)user;
+    return pfl_mem_alloc(capacity);
+}
+
+static void give_back_to_mem(void *user, uint8_t *data, size_t capacity)
+{
+    (void)user;
+    (void)capacity;
+    pfl_mem_free(data);
+}
+
+static const struct pfl_replay_memory mem = {.get = get_from_mem, .give_back = give_back_to_mem};
+
+static void give_back(const struct pfl_replay *r)
+{
+    if (r->data != NULL)
+        r->memory->give_back(r->memory->user, r->data, r->capacity);
+}
+
 void pfl_replay_init(struct pfl_replay *self, size_t max_bytes)
 {
     assert(max_bytes > 0 && max_bytes <= SIZE_MAX / 4);
-    *self = (struct pfl_replay){.max_bytes = max_bytes};
+    *self = (struct pfl_replay){.memory = &mem, .max_bytes = max_bytes};
 }
 
 void pfl_replay_fini(struct pfl_replay *self)
 {
-    pfl_mem_free(self->data);
-    *self = (struct pfl_replay){.max_bytes = self->max_bytes};
+    give_back(self);
+    *self = (struct pfl_replay){.memory = self->memory, .max_bytes = self->max_bytes};
+}
+
+void pfl_replay_set_memory(struct pfl_replay *self, const struct pfl_replay_memory *memory)
+{
+    assert(self->data == NULL);
+    self->memory = memory;
+}
+
+int pfl_replay_restore(struct pfl_replay *self, uint64_t base, uint64_t end, uint8_t *data,
+                       size_t capacity)
+{
+    assert(self->data == NULL);
+    if (end < base || end - base > self->max_bytes || end - base > capacity ||
+        (capacity & (capacity - 1)) != 0 || (capacity == 0) != (data == NULL))
+        return PFL_EPARSE;
+    self->data = data;
+    self->capacity = capacity;
+    self->base = base;
+    self->next = self->end = end;
+    return 0;
 }
 
 /* The bytes from `offset` on that lie in one piece. */
@@ -57,7 +100,7 @@ static int grow(struct pfl_replay *r, size_t need)
     larger.capacity = r->capacity != 0 ? r->capacity : FIRST_CAPACITY;
     while (larger.capacity < need)
         larger.capacity *= 2;
-    larger.data = pfl_mem_alloc(larger.capacity);
+    larger.data = r->memory->get(r->memory->user, larger.capacity);
     if (larger.data == NULL)
         return PFL_ENOMEM;
     while (at < r->end) {
@@ -68,7 +111,7 @@ static int grow(struct pfl_replay *r, size_t need)
         copy_in(&larger, at, r->data + (at & (r->capacity - 1)), len);
         at += len;
     }
-    pfl_mem_free(r->data);
+    give_back(r);
     *r = larger;
     return 0;
 }
@@ -115,7 +158,7 @@ int pfl_replay_release(struct pfl_replay *self, uint64_t offset)
         return PFL_EPROTO;
     self->base = offset;
     if (self->base == self->end && self->capacity > IDLE_BYTES) {
-        pfl_mem_free(self->data);
+        give_back(self);
         self->data = NULL;
         self->capacity = 0;
     }

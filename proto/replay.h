@@ -13,7 +13,16 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
+/* Who has the memory of rings, for an owner whose rings outlive his process. */
+struct pfl_replay_memory {
+    uint8_t *(*get)(void *user, size_t capacity); /* a power of two; NULL: there is none */
+    /* What `get` gave, when what is kept of it lies in another place or nothing is kept. */
+    void (*give_back)(void *user, uint8_t *data, size_t capacity);
+    void *user;
+};
+
 struct pfl_replay {
+    const struct pfl_replay_memory *memory; /* borrowed until fini */
     uint8_t *data; /* owned; a ring of `capacity` bytes (a power of two), indexed by offset */
     size_t capacity;
     size_t max_bytes;
@@ -25,6 +34,15 @@ struct pfl_replay {
 /* `max_bytes` > 0. No allocation. */
 void pfl_replay_init(struct pfl_replay *self, size_t max_bytes);
 void pfl_replay_fini(struct pfl_replay *self); /* legal on zeroed memory */
+/* Instead of base/mem's. Before the first append. */
+void pfl_replay_set_memory(struct pfl_replay *self, const struct pfl_replay_memory *memory);
+/*
+ * After init and set_memory: a ring as another process left it, all of it sent. `data` of
+ * `capacity` bytes (both 0: nothing is kept) is what `get` gave then, and now is the ring's.
+ * PFL_EPARSE: this cannot be, and nothing was taken.
+ */
+PFL_MUST_USE int pfl_replay_restore(struct pfl_replay *self, uint64_t base, uint64_t end,
+                                    uint8_t *data, size_t capacity);
 
 /* PFL_ELIMIT, PFL_ENOMEM; nothing was appended then. */
 PFL_MUST_USE int pfl_replay_append(struct pfl_replay *self, const void *data, size_t len);

@@ -29,6 +29,16 @@ void pfl_resume_fini(struct pfl_resume *self)
     pfl_replay_fini(&self->in);
 }
 
+int pfl_resume_restore(struct pfl_resume *self, const struct pfl_resume_kept *kept)
+{
+    int rc = pfl_replay_restore(&self->out, kept->out_base, kept->out_end, kept->out_data,
+                                kept->out_capacity);
+
+    if (rc == 0)
+        self->in.base = self->in.next = self->in.end = kept->in_used;
+    return rc;
+}
+
 /* ---- connection ---- */
 
 void pfl_resume_get_offer(const struct pfl_resume *self, struct pfl_resume_offer *ret_offer)

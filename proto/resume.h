@@ -34,9 +34,22 @@ struct pfl_resume {
     bool is_in_ended;  /* the peer writes no more, and all of it is received */
 };
 
+/* What another process left of a stream. Of `in` there is nothing but what was used up: the peer
+ * sends the rest again. */
+struct pfl_resume_kept {
+    uint64_t in_used;
+    uint64_t out_base; /* the peer's credit */
+    uint64_t out_end;
+    uint8_t *out_data; /* the ring of `out` (pfl_replay_restore) */
+    size_t out_capacity;
+};
+
 /* `out_max_bytes`: kept for sending; `in_window_bytes`: what the peer may have unused here. */
 void pfl_resume_init(struct pfl_resume *self, size_t out_max_bytes, uint32_t in_window_bytes);
 void pfl_resume_fini(struct pfl_resume *self); /* legal on zeroed memory */
+/* Right after init (and pfl_replay_set_memory of `out`): goes on with what is kept, as though all
+ * of it had been sent and the connection were lost. PFL_EPARSE: it cannot be; nothing was taken. */
+PFL_MUST_USE int pfl_resume_restore(struct pfl_resume *self, const struct pfl_resume_kept *kept);
 
 /* ---- connection ---- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams that outlive connections: two ends, legs that are cut anywhere, nothing lost or doubled.
- */
+/* Streams that outlive connections and processes: two ends, legs that are cut anywhere, nothing
+ * lost or doubled. */
 #include "proto/resume.h"
 
 #include <setjmp.h>
@@ -10,95 +10,111 @@
 
 #include <cmocka.h>
 
+#include "base/mem.h"
 #include "tests/support/sweep.h"
 
 #define WINDOW 1000u
 #define OUT    3000u
 
-/* ---- replay ---- */
+/* ---- what another process left ---- */
 
-static void a_ring_gives_back_what_was_appended_across_its_ends(void **state)
+#define KEPT_BASE 37u
+#define KEPT_END  49u
+
+static uint8_t kept_byte(uint64_t offset)
 {
-    struct pfl_replay r;
-    uint8_t data[700];
-    uint64_t seen = 0;
-    uint64_t written = 0;
+    return (uint8_t)(offset * 7);
+}
 
+/* A ring of 16 bytes, around whose end it goes. */
+static uint8_t *make_kept(void)
+{
+    uint8_t *ring = pfl_mem_alloc(16);
+
+    assert_non_null(ring);
+    for (uint64_t at = KEPT_END - 16; at < KEPT_END; at++)
+        ring[at & 15] = kept_byte(at);
+    return ring;
+}
+
+static void attach_restored(const struct pfl_resume_offer *offer, bool is_legal)
+{
+    const struct pfl_resume_kept kept = {.in_used = 1000,
+                                         .out_base = KEPT_BASE,
+                                         .out_end = KEPT_END,
+                                         .out_data = make_kept(),
+                                         .out_capacity = 16};
+    struct pfl_resume_offer mine;
+    struct pfl_resume r;
+    uint8_t data[64];
+    bool is_end = false;
+    size_t len;
+
+    pfl_resume_init(&r, OUT, WINDOW);
+    assert_int_equal(pfl_resume_restore(&r, &kept), 0);
+    pfl_resume_get_offer(&r, &mine);
+    assert_int_equal(mine.received, 1000);
+    assert_int_equal(mine.credited, 1000);
+    assert_int_equal(pfl_resume_attach(&r, offer, &mine), is_legal ? 0 : PFL_EPROTO);
+    if (is_legal) {
+        len = pfl_resume_pull(&r, data, sizeof(data), &is_end);
+        assert_int_equal(len, KEPT_END - offer->received);
+        for (size_t i = 0; i < len; i++)
+            assert_int_equal(data[i], kept_byte(offer->received + i));
+        assert_int_equal(pfl_resume_on_credit(&r, (uint32_t)(KEPT_END - offer->credited)), 0);
+        assert_int_equal(pfl_resume_write(&r, pfl_span_of(data, sizeof(data))), 0);
+        assert_int_equal(r.out.end, KEPT_END + sizeof(data));
+        assert_int_equal(pfl_resume_feed(&r, pfl_span_of(data, sizeof(data))), 0);
+        assert_int_equal(r.in.end, 1000 + sizeof(data));
+    } else {
+        assert_int_equal(r.out.base, KEPT_BASE);
+        assert_int_equal(r.out.next, KEPT_END);
+    }
+    pfl_resume_fini(&r);
+}
+
+static void what_was_kept_goes_on_with_every_offer_that_can_be_true(void **state)
+{
     (void)state;
-    pfl_replay_init(&r, 10000);
-    for (unsigned round = 0; round < 200; round++) {
-        for (size_t i = 0; i < sizeof(data); i++)
-            data[i] = (uint8_t)((written + i) * 7);
-        assert_int_equal(pfl_replay_append(&r, data, sizeof(data)), 0);
-        written += sizeof(data);
-        while (r.end - seen > 2000) {
-            struct pfl_span piece = pfl_replay_peek(&r, 333);
+    for (uint64_t received = KEPT_BASE - 2; received <= KEPT_END + 2; received++) {
+        for (uint64_t credited = KEPT_BASE - 2; credited <= KEPT_END + 2; credited++) {
+            bool is_legal = KEPT_BASE <= credited && credited <= received && received <= KEPT_END;
 
-            for (size_t i = 0; i < piece.len; i++)
-                assert_int_equal(piece.data[i], (uint8_t)((seen + i) * 7));
-            pfl_replay_skip(&r, piece.len);
-            seen += piece.len;
-            assert_int_equal(pfl_replay_release(&r, seen), 0);
+            attach_restored(&(struct pfl_resume_offer){received, credited, WINDOW}, is_legal);
+            attach_restored(&(struct pfl_resume_offer){received, credited, 0}, false);
         }
     }
-    assert_true(r.capacity <= 16384);
-    pfl_replay_fini(&r);
+    attach_restored(&(struct pfl_resume_offer){UINT64_MAX, KEPT_BASE, WINDOW}, false);
+    attach_restored(&(struct pfl_resume_offer){UINT64_MAX, UINT64_MAX, WINDOW}, false);
     pfl_sweep_assert_no_leak();
 }
 
-static void a_ring_never_holds_more_than_its_maximum(void **state)
+static void what_cannot_have_been_kept_is_refused(void **state)
 {
-    struct pfl_replay r;
-    uint8_t data[100] = {0};
+    uint8_t *ring = make_kept();
+    const struct pfl_resume_kept bad[] = {
+        {.out_base = 2, .out_end = 1, .out_data = ring, .out_capacity = 16},
+        {.out_end = 17, .out_data = ring, .out_capacity = 16},
+        {.out_end = OUT + 1, .out_data = ring, .out_capacity = 4096},
+        {.out_end = UINT64_MAX, .out_data = ring, .out_capacity = 16},
+        {.out_end = 1, .out_data = ring, .out_capacity = 24},
+        {.out_end = 1},
+        {.out_capacity = 16},
+        {.out_data = ring},
+    };
+    struct pfl_resume r;
 
     (void)state;
-    pfl_replay_init(&r, 150);
-    assert_int_equal(pfl_replay_append(&r, data, 100), 0);
-    assert_int_equal(pfl_replay_append(&r, data, 51), PFL_ELIMIT);
-    assert_int_equal(pfl_replay_append(&r, data, 50), 0);
-    assert_int_equal(pfl_replay_append(&r, data, 1), PFL_ELIMIT);
-    pfl_replay_fini(&r);
-}
-
-static void offsets_outside_what_is_kept_are_refused(void **state)
-{
-    struct pfl_replay r;
-    uint8_t data[100] = {0};
-
-    (void)state;
-    pfl_replay_init(&r, 150);
-    assert_int_equal(pfl_replay_append(&r, data, 100), 0);
-    pfl_replay_skip(&r, 60);
-    assert_int_equal(pfl_replay_release(&r, 61), PFL_EPROTO);
-    assert_int_equal(pfl_replay_rewind(&r, 61), PFL_EPROTO);
-    assert_int_equal(pfl_replay_release(&r, 40), 0);
-    assert_int_equal(pfl_replay_release(&r, 39), PFL_EPROTO);
-    assert_int_equal(pfl_replay_rewind(&r, 39), PFL_EPROTO);
-    assert_int_equal(pfl_replay_rewind(&r, 40), 0);
-    assert_int_equal(pfl_replay_unsent(&r), 60);
-    pfl_replay_fini(&r);
-}
-
-static int grow_a_ring(void *arg)
-{
-    struct pfl_replay r;
-    uint8_t data[5000] = {0};
-    int rc;
-
-    (void)arg;
-    pfl_replay_init(&r, 20000);
-    rc = pfl_replay_append(&r, data, 1000);
-    if (rc == 0)
-        rc = pfl_replay_append(&r, data, 5000);
-    assert_true(rc == 0 || pfl_replay_kept(&r) <= 1000);
-    pfl_replay_fini(&r);
-    return rc;
-}
-
-static void a_ring_that_cannot_grow_stays_as_it_was(void **state)
-{
-    (void)state;
-    pfl_sweep(grow_a_ring, NULL, false);
+    pfl_resume_init(&r, OUT, WINDOW);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(pfl_resume_restore(&r, &bad[i]), PFL_EPARSE);
+    pfl_mem_free(ring); /* it is still ours */
+    assert_int_equal(pfl_resume_restore(&r, &(struct pfl_resume_kept){.out_base = 5, .out_end = 5}),
+                     0);
+    assert_int_equal(pfl_resume_write(&r, pfl_span_of("x", 1)), 0);
+    assert_int_equal(r.out.base, 5);
+    pfl_resume_fini(&r);
+    pfl_sweep_assert_no_leak();
 }
 
 /* ---- two ends and legs between them ---- */
@@ -195,6 +211,24 @@ static void receive_some(unsigned i)
     assert_true(pfl_resume_held(&e->resume) <= WINDOW);
 }
 
+/* Its process dies: what is left of it is what was credited, used up and kept for sending. */
+static void replace(unsigned i)
+{
+    struct pfl_resume *r = &ends[i].resume;
+    struct pfl_resume_kept left = {.in_used = r->in.base,
+                                   .out_base = r->out.base,
+                                   .out_end = r->out.end,
+                                   .out_data = r->out.data,
+                                   .out_capacity = r->out.capacity};
+
+    pfl_replay_fini(&r->in);
+    pfl_resume_init(r, OUT, WINDOW);
+    assert_int_equal(pfl_resume_restore(r, &left), 0);
+    assert_int_equal(ends[i].used, r->in.base);
+    if (ends[i].written == ends[i].total)
+        pfl_resume_end(r);
+}
+
 static void cut(void)
 {
     for (unsigned i = 0; i < 2; i++) {
@@ -239,7 +273,7 @@ static void finish(void)
     pfl_sweep_assert_no_leak();
 }
 
-static void step(uint32_t cut_sides)
+static void step(uint32_t cut_sides, bool is_mortal)
 {
     unsigned i = roll(2);
 
@@ -257,15 +291,17 @@ static void step(uint32_t cut_sides)
         use_some(i);
         break;
     }
-    if (!ends[0].resume.is_attached)
+    if (!ends[0].resume.is_attached) {
         join();
-    else if (cut_sides != 0 && roll(cut_sides) == 0)
+    } else if (cut_sides != 0 && roll(cut_sides) == 0) {
         cut();
+        if (is_mortal && roll(2) == 0)
+            replace(1);
+    }
 }
 
-static void every_byte_arrives_once_and_in_order_however_often_the_leg_is_cut(void **state)
+static void run_to_the_end(bool is_mortal)
 {
-    (void)state;
     for (unsigned seed = 1; seed <= 60; seed++) {
         unsigned steps = 0;
 
@@ -273,13 +309,25 @@ static void every_byte_arrives_once_and_in_order_however_often_the_leg_is_cut(vo
         begin(5000 + seed, 60000);
         while (!pfl_resume_is_done(&ends[0].resume) || !pfl_resume_is_done(&ends[1].resume)) {
             /* Rare cuts at the end, or the last ends never both arrive. */
-            step(steps < 20000 ? 2 + seed : 1000);
+            step(steps < 20000 ? 2 + seed : 1000, is_mortal);
             assert_true(++steps < 2000000);
         }
         assert_int_equal(ends[0].used, ends[1].total);
         assert_int_equal(ends[1].used, ends[0].total);
         finish();
     }
+}
+
+static void every_byte_arrives_once_and_in_order_however_often_the_leg_is_cut(void **state)
+{
+    (void)state;
+    run_to_the_end(false);
+}
+
+static void every_byte_arrives_once_and_in_order_however_often_an_end_is_replaced(void **state)
+{
+    (void)state;
+    run_to_the_end(true);
 }
 
 static void a_reader_that_never_reads_is_sent_one_window_however_often_it_comes_back(void **state)
@@ -379,11 +427,10 @@ static void bytes_past_the_window_or_after_the_end_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_ring_gives_back_what_was_appended_across_its_ends),
-        cmocka_unit_test(a_ring_never_holds_more_than_its_maximum),
-        cmocka_unit_test(offsets_outside_what_is_kept_are_refused),
-        cmocka_unit_test(a_ring_that_cannot_grow_stays_as_it_was),
+        cmocka_unit_test(what_was_kept_goes_on_with_every_offer_that_can_be_true),
+        cmocka_unit_test(what_cannot_have_been_kept_is_refused),
         cmocka_unit_test(every_byte_arrives_once_and_in_order_however_often_the_leg_is_cut),
+        cmocka_unit_test(every_byte_arrives_once_and_in_order_however_often_an_end_is_replaced),
         cmocka_unit_test(a_reader_that_never_reads_is_sent_one_window_however_often_it_comes_back),
         cmocka_unit_test(offers_that_cannot_be_true_are_refused_and_change_nothing),
         cmocka_unit_test(credit_for_bytes_that_were_not_sent_is_refused),
