@@ -2,8 +2,10 @@
 /*
  * zstd as the tunnel uses it: see codec.h.
  *
- * Happy path: level LEVEL, a window of 2^WRITE_WINDOW_LOG bytes, one frame. Failures: what cannot
- * be decoded is PFL_EPARSE, for good. Ownership: zstd's contexts. Limits: the window; a piece.
+ * Happy path: level LEVEL, a window of 2^WRITE_WINDOW_LOG bytes, one frame of an encoder, without
+ * size and checksum, so that a last block of no bytes ends it wherever it was flushed. Failures:
+ * what cannot be decoded is PFL_EPARSE, for good. Ownership: zstd's contexts. Limits: the window; a
+ * piece.
  */
 #include "proto/codec.h"
 
@@ -38,7 +40,9 @@ int pfl_encoder_new(struct pfl_encoder **ret_encoder)
     e->zstd = ZSTD_createCCtx();
     if (e->zstd == NULL ||
         ZSTD_isError(ZSTD_CCtx_setParameter(e->zstd, ZSTD_c_compressionLevel, LEVEL)) != 0 ||
-        ZSTD_isError(ZSTD_CCtx_setParameter(e->zstd, ZSTD_c_windowLog, WRITE_WINDOW_LOG)) != 0) {
+        ZSTD_isError(ZSTD_CCtx_setParameter(e->zstd, ZSTD_c_windowLog, WRITE_WINDOW_LOG)) != 0 ||
+        ZSTD_isError(ZSTD_CCtx_setParameter(e->zstd, ZSTD_c_checksumFlag, 0)) != 0 ||
+        ZSTD_isError(ZSTD_CCtx_setParameter(e->zstd, ZSTD_c_contentSizeFlag, 0)) != 0) {
         pfl_encoder_free(e);
         return PFL_ENOMEM;
     }
@@ -90,6 +94,14 @@ int pfl_encoder_next(struct pfl_encoder *self, struct pfl_span *in, bool is_end,
 size_t pfl_encoder_bound(size_t len)
 {
     return ZSTD_compressBound(len) + FRAME_ROOM;
+}
+
+struct pfl_span pfl_encoder_frame_end(void)
+{
+    /* RFC 8878, 3.1.1.2: 24 bits: the last block, of type raw, 0 bytes of it. */
+    static const uint8_t last_block[] = {0x01, 0x00, 0x00};
+
+    return pfl_span_of(last_block, sizeof(last_block));
 }
 
 int pfl_decoder_new(struct pfl_decoder **ret_decoder)

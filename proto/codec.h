@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tunnel's encoding "zstd": one zstd stream for a stream's life, flushed whenever there is no
- * more to add. Pure; `next` gives its output in pieces on storage that all codecs share: use each
- * before the next call. `run` writes to the caller's, so that it may be called on another thread.
+ * The tunnel's encoding "zstd": one frame after the other, flushed whenever there is no more to
+ * add. A frame lasts as long as its encoder; what follows it is another encoder's. Pure; `next`
+ * gives its output in pieces on storage that all codecs share: use each before the next call. `run`
+ * writes to the caller's, so that it may be called on another thread.
  */
 #ifndef PFL_PROTO_CODEC_H
 #define PFL_PROTO_CODEC_H
@@ -29,10 +30,14 @@ PFL_MUST_USE int pfl_encoder_run(struct pfl_encoder *self, struct pfl_span *in, 
                                  struct pfl_writer *out, bool *ret_is_done);
 /* Room enough for `len` bytes and a flush at once. */
 size_t pfl_encoder_bound(size_t len);
+/* What ends the frame of an encoder that is gone: right after what it had given when it was done
+ * last, if that was anything at all and not with `is_end`; then another encoder may go on. */
+struct pfl_span pfl_encoder_frame_end(void);
 
 PFL_MUST_USE int pfl_decoder_new(struct pfl_decoder **ret_decoder);
 void pfl_decoder_free(struct pfl_decoder *self);
-/* The same backwards; done: all of `in` is taken and nothing more comes of it. PFL_EPARSE. */
+/* The same backwards, of frames one after the other; done: all of `in` is taken and nothing more
+ * comes of it. PFL_EPARSE. */
 PFL_MUST_USE int pfl_decoder_next(struct pfl_decoder *self, struct pfl_span *in,
                                   struct pfl_span *ret_out, bool *ret_is_done);
 /* The same into `out`: until that is full, or all of `in` is taken. */

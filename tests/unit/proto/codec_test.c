@@ -112,6 +112,84 @@ static void cuts_anywhere_change_nothing(void **state)
     }
 }
 
+/* Each encoder goes after a flush, and the next one goes on. */
+static void encode_by_many(size_t total)
+{
+    size_t at = 0;
+
+    for (size_t len = 0; at < total; at += len, len = len * 2 + 1) {
+        struct pfl_span end = pfl_encoder_frame_end();
+        struct pfl_encoder *e;
+
+        len = len < total - at ? len : total - at;
+        assert_int_equal(pfl_encoder_new(&e), 0);
+        encode(e, pfl_span_of(plain + at, len / 3), false);
+        encode(e, pfl_span_of(plain + at + len / 3, len - len / 3), false);
+        encode(e, pfl_span_of(NULL, 0), false);
+        pfl_encoder_free(e);
+        if (len == 0)
+            assert_int_equal(wire.len, 0); /* nothing to end */
+        else if (at + len < total)
+            assert_int_equal(pfl_buf_append(&wire, end.data, end.len), 0);
+    }
+}
+
+static void encoders_that_go_are_followed_by_others_whatever_the_cuts(void **state)
+{
+    (void)state;
+    encode_by_many(100000);
+    for (size_t piece = 1; piece < 100000; piece = piece * 3 + 1) {
+        struct pfl_decoder *d;
+
+        pfl_buf_clear(&back);
+        assert_int_equal(pfl_decoder_new(&d), 0);
+        for (size_t at = 0; at < wire.len; at += piece) {
+            size_t len = piece < wire.len - at ? piece : wire.len - at;
+
+            assert_int_equal(decode(d, pfl_span_of(pfl_buf_get(&wire).data + at, len)), 0);
+        }
+        assert_int_equal(back.len, 100000);
+        assert_memory_equal(pfl_buf_get(&back).data, plain, 100000);
+        pfl_decoder_free(d);
+    }
+}
+
+static void a_frame_may_end_wherever_it_was_flushed_and_any_frame_may_follow(void **state)
+{
+    struct pfl_span end = pfl_encoder_frame_end();
+    size_t lens[] = {1, 2, 131071, 131072, 131073, 524288, 600000}; /* blocks, the window */
+    struct pfl_encoder *e;
+    struct pfl_decoder *d;
+
+    (void)state;
+    assert_int_equal(pfl_decoder_new(&d), 0);
+    for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+        size_t len = lens[i];
+
+        pfl_buf_clear(&wire);
+        pfl_buf_clear(&back);
+        assert_int_equal(pfl_encoder_new(&e), 0);
+        encode(e, pfl_span_of(plain, len), false);
+        pfl_encoder_free(e);
+        assert_int_equal(pfl_buf_append(&wire, end.data, end.len), 0);
+        assert_int_equal(decode(d, pfl_buf_get(&wire)), 0);
+        assert_int_equal(back.len, len);
+        assert_memory_equal(pfl_buf_get(&back).data, plain, len);
+    }
+    /* The last one ends in order, one of nothing too. */
+    for (size_t i = 0; i < 2; i++) {
+        pfl_buf_clear(&wire);
+        pfl_buf_clear(&back);
+        assert_int_equal(pfl_encoder_new(&e), 0);
+        encode(e, pfl_span_of(plain, 0), true);
+        pfl_encoder_free(e);
+        assert_int_not_equal(wire.len, 0);
+        assert_int_equal(decode(d, pfl_buf_get(&wire)), 0);
+        assert_int_equal(back.len, 0);
+    }
+    pfl_decoder_free(d);
+}
+
 static void a_bomb_comes_in_pieces(void **state)
 {
     static uint8_t zeros[TOTAL];
@@ -172,6 +250,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(each_flush_brings_all_that_was_given),
         T(cuts_anywhere_change_nothing),
+        T(encoders_that_go_are_followed_by_others_whatever_the_cuts),
+        T(a_frame_may_end_wherever_it_was_flushed_and_any_frame_may_follow),
         T(a_bomb_comes_in_pieces),
         T(garbage_and_too_large_a_window_are_refused_for_good),
     };

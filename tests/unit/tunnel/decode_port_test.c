@@ -29,6 +29,7 @@ static size_t largest; /* piece */
 static unsigned pieces;
 static unsigned ready; /* how often it was told */
 static bool is_closing_on_ready;
+static uint64_t dice;
 
 static void close_port(void)
 {
@@ -51,20 +52,47 @@ static int open_port(void)
     return pfl_decode_port_new(&conf, &port);
 }
 
-static void encode(size_t len)
+/* A frame more on the wire. */
+static void encode_more(struct pfl_span in)
 {
-    struct pfl_span in = pfl_span_of(plain, len);
     struct pfl_encoder *e;
     struct pfl_span out;
     bool is_done = false;
 
-    pfl_buf_clear(&wire);
     assert_int_equal(pfl_encoder_new(&e), 0);
     while (!is_done) {
         assert_int_equal(pfl_encoder_next(e, &in, false, &out, &is_done), 0);
         assert_int_equal(pfl_buf_append(&wire, out.data, out.len), 0);
     }
     pfl_encoder_free(e);
+}
+
+static void encode(size_t len)
+{
+    pfl_buf_clear(&wire);
+    encode_more(pfl_span_of(plain, len));
+}
+
+static size_t roll(size_t sides)
+{
+    dice = dice * 6364136223846793005u + 1442695040888963407u;
+    return (size_t)(dice >> 33) % sides;
+}
+
+/* Frames one after the other, of little and of much; none is ended by its encoder. */
+static void encode_frames(size_t total)
+{
+    struct pfl_span end = pfl_encoder_frame_end();
+    size_t len;
+
+    pfl_buf_clear(&wire);
+    for (size_t at = 0; at < total; at += len) {
+        len = 1 + roll(roll(2) == 0 ? 50 : 300000);
+        len = len < total - at ? len : total - at;
+        if (at != 0)
+            assert_int_equal(pfl_buf_append(&wire, end.data, end.len), 0);
+        encode_more(pfl_span_of(plain + at, len));
+    }
 }
 
 /* A quarter is noise, the rest is easy; the last two MiB are one byte. */
@@ -128,7 +156,8 @@ static int use_all(struct pfl_span *in)
     return rc;
 }
 
-/* All of `wire`, of which `step` bytes come at a time; 0 at the end, or why not. */
+/* All of `wire`, of which `step` bytes come at a time, of 0 a number by dice; 0 at the end, or why
+ * not. */
 static int feed(size_t step)
 {
     struct pfl_span all = pfl_buf_get(&wire);
@@ -136,8 +165,9 @@ static int feed(size_t step)
     int rc = 0;
 
     while (rc == 0 && (all.len != 0 || held.len != 0 || !pfl_decode_port_is_idle(port))) {
-        size_t n = step < all.len ? step : all.len;
+        size_t n = step != 0 ? step : 1 + roll(roll(2) == 0 ? 7 : 200000);
 
+        n = n < all.len ? n : all.len;
         held.len += n;
         all = pfl_span_of(all.data + n, all.len - n);
         rc = use_all(&held);
@@ -162,6 +192,28 @@ static void all_comes_back_in_order_however_it_is_cut(void **state)
     }
     assert_true(ready != 0);
     assert_in_range(largest, PFL_CODEC_PIECE_BYTES, PFL_DECODE_PIECE_BYTES);
+}
+
+static void frames_of_many_encoders_come_back_as_one_stream(void **state)
+{
+    (void)state;
+    for (dice = 1; dice < 20; dice++) {
+        uint64_t seed = dice;
+
+        encode_frames(TOTAL / 4);
+        pfl_has_no_thread = seed % 3 == 0;
+        pool.taken = seed % 3 == 1 ? PFL_DECODE_POOL_PIECES - 1 : 0; /* on the loop, then */
+        close_port();
+        assert_int_equal(open_port(), 0);
+        back = 0;
+        assert_int_equal(feed(0), 0);
+        assert_int_equal(back, TOTAL / 4);
+        assert_true(pfl_decode_port_is_idle(port));
+        pfl_has_no_thread = false;
+        pool.taken = 0;
+        dice = seed;
+    }
+    assert_true(ready != 0);
 }
 
 static void few_bytes_are_decoded_at_once(void **state)
@@ -330,6 +382,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(all_comes_back_in_order_however_it_is_cut),
+        TEST(frames_of_many_encoders_come_back_as_one_stream),
         TEST(few_bytes_are_decoded_at_once),
         TEST(few_bytes_that_expand_to_many_come_in_pieces),
         TEST(nothing_is_decoded_ahead_of_who_does_not_ask),
