@@ -2,36 +2,16 @@
 /*
  * Socket activation: see listen_fds.h.
  *
- * take: is LISTEN_PID ours? For each descriptor from 3 on: its family, that it listens, its name.
- * The variables are unset, so that no child takes the sockets for its own.
+ * take: what base/stored_fds.h gives; of each its family, and that it listens.
  * Failure: PFL_EINVAL, logged with the descriptor. The descriptors live as long as the process.
  */
 #include "base/listen_fds.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/log.h"
-
-static bool read_number(const char *variable, long *ret_value)
-{
-    const char *text = getenv(variable);
-    char *end;
-    long value;
-
-    if (text == NULL || text[0] < '0' || text[0] > '9')
-        return false;
-    errno = 0;
-    value = strtol(text, &end, 10);
-    if (errno != 0 || *end != '\0')
-        return false;
-    *ret_value = value;
-    return true;
-}
+#include "base/stored_fds.h"
 
 int pfl_listen_fds_refuse(int fd, const char *why)
 {
@@ -52,40 +32,35 @@ static int look(struct pfl_listen_fd *socket)
     return 0;
 }
 
-/* The next of names that are separated by colons. */
-static void copy_name(const char **names, char *ret_name, size_t size)
+static int look_at_all(struct pfl_listen_fds *self, struct pfl_stored_fds *given)
 {
-    size_t len = strcspn(*names, ":");
+    int rc = 0;
 
-    (void)snprintf(ret_name, size, "%.*s", (int)(len < size ? len : size - 1), *names);
-    *names += len;
-    if (**names == ':')
-        (*names)++;
+    if (given->len > PFL_LISTEN_FDS_MAX)
+        return pfl_listen_fds_refuse(PFL_LISTEN_FDS_FIRST, "too many sockets");
+    if (given->left_out != 0)
+        return pfl_listen_fds_refuse(PFL_LISTEN_FDS_FIRST, "not all are open");
+    for (size_t i = 0; rc == 0 && i < given->len; i++) {
+        struct pfl_listen_fd *next = &self->list[self->len++];
+
+        next->fd = given->list[i].fd;
+        given->list[i].fd = -1;
+        memcpy(next->name, given->list[i].name, sizeof(next->name));
+        rc = look(next);
+    }
+    return rc;
 }
 
 int pfl_listen_fds_take(struct pfl_listen_fds *self)
 {
-    const char *names = getenv("LISTEN_FDNAMES");
-    long pid = 0;
-    long fds = 0;
-    int rc = 0;
+    struct pfl_stored_fds given;
+    int rc = pfl_stored_fds_take(&given);
 
-    *self = (struct pfl_listen_fds){.has_names = names != NULL};
-    if (!read_number("LISTEN_PID", &pid) || pid != (long)getpid() ||
-        !read_number("LISTEN_FDS", &fds))
-        return 0;
-    if (fds > (long)PFL_LISTEN_FDS_MAX)
-        return pfl_listen_fds_refuse(PFL_LISTEN_FDS_FIRST, "too many sockets");
-    for (long i = 0; rc == 0 && i < fds; i++) {
-        struct pfl_listen_fd *next = &self->list[self->len++];
-
-        next->fd = PFL_LISTEN_FDS_FIRST + (int)i;
-        if (names != NULL)
-            copy_name(&names, next->name, sizeof(next->name));
-        rc = look(next);
-    }
-    (void)unsetenv("LISTEN_PID");
-    (void)unsetenv("LISTEN_FDS");
-    (void)unsetenv("LISTEN_FDNAMES");
+    *self = (struct pfl_listen_fds){.has_names = given.has_names};
+    if (rc == 0)
+        rc = look_at_all(self, &given);
+    else
+        rc = pfl_listen_fds_refuse(PFL_LISTEN_FDS_FIRST, pfl_err_str(rc));
+    pfl_stored_fds_fini(&given);
     return rc;
 }

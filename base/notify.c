@@ -3,13 +3,16 @@
  * The service manager's protocol: see notify.h.
  *
  * A send is one datagram, on the socket of pfl_notify_open or on one of its own. A send that fails
- * is ignored, as sd_notify(3) advises: the manager's own timeouts tell. The watchdog is for the
+ * is ignored, as sd_notify(3) advises: the manager's own timeouts tell. What concerns the store is
+ * the exception: it is told whether that was sent. The watchdog is for the
  * process of $WATCHDOG_PID alone. State: one descriptor, open until the process ends.
  */
 #include "base/notify.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +20,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/env.h"
 #include "base/log.h"
+#include "base/stored_fds.h"
 #include "base/unix_addr.h"
 
 static int kept_fd = -1;
@@ -68,16 +73,69 @@ void pfl_notify_send_reloading(void)
     pfl_notify_send(state);
 }
 
-static bool read_number(const char *variable, uint64_t *ret_value)
+bool pfl_notify_has_store(void)
 {
-    const char *text = getenv(variable);
-    char *end;
+    uint64_t max;
 
-    if (text == NULL || text[0] < '0' || text[0] > '9')
-        return false;
-    errno = 0;
-    *ret_value = strtoull(text, &end, 10);
-    return errno == 0 && *end == '\0';
+    return getenv("NOTIFY_SOCKET") != NULL && pfl_env_read_number("FDSTORE", &max) && max > 0;
+}
+
+/* Waits while the manager's queue is full, but not for long: the caller's loop stands meanwhile. */
+static int send_message(int fd, const struct msghdr *message)
+{
+    struct pollfd room = {.fd = fd, .events = POLLOUT};
+    const int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+
+    if (sendmsg(fd, message, flags) >= 0)
+        return 0;
+    if (errno == EAGAIN && poll(&room, 1, PFL_NOTIFY_WAIT_MS) > 0 &&
+        sendmsg(fd, message, flags) >= 0)
+        return 0;
+    return errno == EAGAIN ? PFL_EAGAIN : PFL_EIO;
+}
+
+/* `fd` may be -1: none goes along. */
+static int send_about(const char *format, const char *name, int fd)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {.header = {.cmsg_level = SOL_SOCKET,
+                            .cmsg_type = SCM_RIGHTS,
+                            .cmsg_len = CMSG_LEN(sizeof(int))}};
+    char state[128];
+    struct iovec iov = {.iov_base = state};
+    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+    int socket_fd = kept_fd >= 0 ? kept_fd : connect_manager();
+    int rc;
+
+    if (socket_fd < 0)
+        return PFL_ESTATE;
+    iov.iov_len = (size_t)snprintf(state, sizeof(state), format, name);
+    assert(iov.iov_len < sizeof(state));
+    if (fd >= 0) {
+        memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof(control.bytes);
+    }
+    rc = send_message(socket_fd, &message);
+    if (rc == PFL_EIO)
+        pfl_log_warn("manager-not-told", "name=%s errno=%d", name, errno);
+    if (socket_fd != kept_fd)
+        (void)close(socket_fd);
+    return rc;
+}
+
+int pfl_notify_store(const char *name, int fd)
+{
+    assert(name[0] != '\0' && strlen(name) <= PFL_STORED_FDS_NAME_MAX_BYTES && fd >= 0);
+    return send_about("FDSTORE=1\nFDNAME=%s\nFDPOLL=0", name, fd);
+}
+
+void pfl_notify_unstore(const char *name)
+{
+    if (send_about("FDSTOREREMOVE=1\nFDNAME=%s", name, -1) == PFL_EAGAIN)
+        pfl_log_warn("manager-not-told", "name=%s", name);
 }
 
 uint64_t pfl_notify_get_watchdog_ms(void)
@@ -85,10 +143,10 @@ uint64_t pfl_notify_get_watchdog_ms(void)
     uint64_t usec;
     uint64_t pid;
 
-    if (!read_number("WATCHDOG_USEC", &usec) || usec == 0)
+    if (!pfl_env_read_number("WATCHDOG_USEC", &usec) || usec == 0)
         return 0;
     if (getenv("WATCHDOG_PID") != NULL &&
-        (!read_number("WATCHDOG_PID", &pid) || pid != (uint64_t)getpid()))
+        (!pfl_env_read_number("WATCHDOG_PID", &pid) || pid != (uint64_t)getpid()))
         return 0;
     return usec / 2000 != 0 ? usec / 2000 : 1;
 }
