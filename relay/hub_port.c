@@ -85,8 +85,6 @@ static void on_clock_due(uv_timer_t *timer)
     struct pfl_peer *p = timer->data;
 
     p->rounds = 0;
-    if (p->link == NULL)
-        return;
     ask_clock(p);
     pfl_peer_attend(p);
 }
@@ -143,9 +141,11 @@ static void ask_clock(struct pfl_peer *p)
                                     .body_max_bytes = CLOCK_BODY_BYTES,
                                     .on_done = on_clock,
                                     .user = p};
+    /* None while a connection that broke is being closed. */
+    struct pfl_h2 *agent = p->host != NULL ? pfl_hub_get_agent(p->hub, p->host) : NULL;
 
     p->asked_ns = pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
-    if (pfl_h2_call_start(pfl_tunnel_link_get_h2(p->link), &call, NULL) != 0)
+    if (agent == NULL || pfl_h2_call_start(agent, &call, NULL) != 0)
         return; /* the next period asks again */
 }
 

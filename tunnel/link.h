@@ -32,7 +32,7 @@ struct pfl_tunnel_link_conf {
 
 PFL_MUST_USE int pfl_tunnel_link_open(const struct pfl_tunnel_link_conf *conf,
                                       struct pfl_tunnel_link **ret_link);
-/* Borrowed until on_closed. */
+/* Borrowed until its streams had their on_closed; NULL from then to the link's on_closed. */
 struct pfl_h2 *pfl_tunnel_link_get_h2(struct pfl_tunnel_link *self);
 /* Ciphertext that waits for the kernel. */
 size_t pfl_tunnel_link_get_queued_bytes(const struct pfl_tunnel_link *self);

@@ -49,6 +49,7 @@ void pfl_proxy_client_check_closed(struct pfl_proxy_client *c)
         return;
     if (c->fd >= 0)
         close(c->fd);
+    free_requests(c); /* not before: replies that came with the last one are still told to them */
     pfl_rpc_host_fini(&c->rpc);
     pfl_buf_fini(&c->end_body);
     pfl_buf_fini(&c->config);
@@ -85,9 +86,13 @@ void pfl_proxy_client_part(struct pfl_proxy_client *owner, struct pfl_proxy_clie
     owner->has_end_request = false;
     guest->owner = NULL;
     PFL_LIST_EACH_SAFE (it, tmp, &guest->requests) {
+        struct pfl_proxy_request *f = PFL_CONTAINER_OF(it, struct pfl_proxy_request, node);
+
+        if (f->conn != owner->conn)
+            continue; /* asked before it was a guest */
         pfl_list_remove(it);
-        PFL_CONTAINER_OF(it, struct pfl_proxy_request, node)->is_orphan = true;
-        PFL_CONTAINER_OF(it, struct pfl_proxy_request, node)->client = owner;
+        f->is_orphan = true;
+        f->client = owner;
         pfl_list_append(&owner->requests, it);
     }
 }
@@ -108,7 +113,6 @@ static void close_client(struct pfl_proxy_client *c)
         pfl_proxy_client_part(c, guest);
         close_client(guest);
     }
-    free_requests(c);
     pfl_proxy_clone_close(c);
     if (c->has_pull) {
         pfl_proxy_clone_on_source_lost(c);

@@ -65,6 +65,7 @@ static int forward(struct pfl_proxy_client *c, struct pfl_rpc_request request, c
     if (f == NULL)
         return PFL_ENOMEM;
     f->client = c;
+    f->conn = conn;
     f->request = request;
     f->is_enable = strcmp(method, "EnableTracing") == 0;
     f->is_clone = strcmp(method, "CloneSession") == 0;

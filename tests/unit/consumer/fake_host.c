@@ -22,6 +22,8 @@ struct fake_conn {
     bool holds_flight;
     bool is_enable_pending;
     struct pfl_rpc_request enable;
+    bool is_observe_pending;
+    struct pfl_rpc_request observe;
     int64_t notes[NOTES_MAX][2];
     unsigned notes_len;
 };
@@ -139,6 +141,15 @@ static int on_disable(void *user, struct pfl_rpc_request request, struct pfl_spa
     return rc != 0 ? rc : end_session(c);
 }
 
+/* An empty answer to who observes, when it waits for one. */
+static int tell_on(struct fake_conn *c)
+{
+    if (!c->is_observe_pending)
+        return 0;
+    c->is_observe_pending = false;
+    return reply(c, c->observe, PFL_RPC_SUCCESS, "", 0);
+}
+
 /* One packet in one slice. */
 static int send_packet(struct fake_conn *c, struct pfl_rpc_request request, const uint8_t *packet,
                        size_t len)
@@ -203,7 +214,9 @@ static int on_read(void *user, struct pfl_rpc_request request, struct pfl_span a
             return 0;
         }
     }
-    return rc != 0 ? rc : reply(c, request, PFL_RPC_SUCCESS, "", 0);
+    if (rc == 0)
+        rc = reply(c, request, PFL_RPC_SUCCESS, "", 0);
+    return rc != 0 ? rc : tell_on(c);
 }
 
 static int on_free(void *user, struct pfl_rpc_request request, struct pfl_span args)
@@ -301,6 +314,8 @@ static int on_observe(void *user, struct pfl_rpc_request request, struct pfl_spa
     struct fake_conn *c = user;
 
     (void)args;
+    c->is_observe_pending = c->host->trick == FAKE_TELLS_ON;
+    c->observe = request;
     if (play(c, request, "ObserveEvents") || !c->host->raises_trigger)
         return 0;
     return reply(c, request, PFL_RPC_SUCCESS | PFL_RPC_HAS_MORE, hit, sizeof(hit) - 1);

@@ -17,6 +17,7 @@ enum fake_trick {
     FAKE_HALF,     /* ReadBuffers: half of the packets, then the connection ends */
     FAKE_NO_NOTES, /* the flushes' times are not noted: its clock cannot be measured */
     FAKE_ENDS,     /* the session ends by itself right after its start */
+    FAKE_TELLS_ON, /* ObserveEvents is answered right behind ReadBuffers */
 };
 
 struct fake_conn;
