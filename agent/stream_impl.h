@@ -22,6 +22,7 @@ struct pfl_agent_stream {
     struct pfl_spool_pool *pool;
     struct pfl_events *events;
     struct pfl_spool *spool; /* owned; NULL: memory only */
+    uint8_t *ring;           /* the spool's memory; owned */
     struct pfl_gate *gate;   /* owned; NULL: the operator has no role */
     size_t spool_bytes;
     size_t counted_bytes; /* of ours in the pool's sum */
@@ -31,6 +32,7 @@ struct pfl_agent_stream {
     unsigned legs;
     bool is_timer_open;
     bool is_dying;
+    bool is_ring_read;    /* by a thread of the spool that was closed */
     bool is_service_held; /* not read at present */
     bool is_service_told; /* the operator's end was passed on */
     bool is_service_over; /* it sends no more: the end follows what the spool has */
@@ -65,6 +67,14 @@ int pfl_agent_stream_out_on_encoded(void *user, struct pfl_span data);
 void pfl_agent_stream_out_on_progress(void *user, int err);
 /* The spool's on_change. */
 void pfl_agent_stream_out_on_spool(void *user);
+/* To be called after each write and use of the spool. */
+static inline void pfl_agent_stream_out_note(struct pfl_agent_stream *self)
+{
+    struct pfl_spool_state unused;
+
+    if (self->spool != NULL)
+        pfl_spool_note(self->spool, &unused);
+}
 
 /* ---- stream_service_port.c ---- */
 

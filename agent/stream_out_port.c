@@ -77,8 +77,10 @@ int pfl_agent_stream_out_refill(struct pfl_agent_stream *self)
         if (piece.len == 0)
             break;
         rc = pfl_resume_write(&self->resume, piece);
-        if (rc == 0)
-            pfl_spool_use(self->spool, piece.len);
+        if (rc != 0)
+            break;
+        pfl_spool_use(self->spool, piece.len);
+        pfl_agent_stream_out_note(self);
     }
     if (self->is_service_over &&
         (self->encoder == NULL || pfl_encode_port_is_over(self->encoder)) &&
@@ -91,6 +93,7 @@ void pfl_agent_stream_out_on_spool(void *user)
 {
     struct pfl_agent_stream *s = user;
 
+    pfl_agent_stream_out_note(s);
     if (pfl_spool_is_broken(s->spool) || pfl_agent_stream_out_refill(s) != 0) {
         s->pool->broken++;
         pfl_agent_stream_kill(s);
@@ -103,10 +106,14 @@ void pfl_agent_stream_out_on_spool(void *user)
 /* Encoded bytes, in order: into the ring, or behind what waits for it. */
 static int keep(struct pfl_agent_stream *s, struct pfl_span data)
 {
-    if (s->spool != NULL &&
-        (!pfl_spool_is_empty(s->spool) || pfl_replay_kept(&s->resume.out) >= get_mark(s)))
-        return pfl_spool_write(s->spool, data);
-    return pfl_resume_write(&s->resume, data);
+    int rc;
+
+    if (s->spool == NULL ||
+        (pfl_spool_is_empty(s->spool) && pfl_replay_kept(&s->resume.out) < get_mark(s)))
+        return pfl_resume_write(&s->resume, data);
+    rc = pfl_spool_write(s->spool, data);
+    pfl_agent_stream_out_note(s);
+    return rc;
 }
 
 int pfl_agent_stream_out_on_encoded(void *user, struct pfl_span data)

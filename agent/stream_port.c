@@ -19,7 +19,8 @@
 
 static void free_stream(struct pfl_agent_stream *s)
 {
-    pfl_spool_close(s->spool);
+    pfl_spool_close(s->spool, NULL, NULL); /* nothing ran: it reads the ring no more */
+    pfl_mem_free(s->ring);
     pfl_encode_port_close(s->encoder);
     pfl_gate_free(s->gate);
     pfl_resume_fini(&s->resume);
@@ -28,7 +29,7 @@ static void free_stream(struct pfl_agent_stream *s)
 
 void pfl_agent_stream_finish(struct pfl_agent_stream *self)
 {
-    if (!self->is_dying || self->service != NULL || self->is_timer_open)
+    if (!self->is_dying || self->service != NULL || self->is_timer_open || self->is_ring_read)
         return;
     pfl_spool_pool_leave(self->pool, self->counted_bytes, self->resume.out.next, self->legs);
     pfl_list_remove(&self->node);
@@ -41,6 +42,14 @@ static void on_timer_closed(uv_handle_t *handle)
     struct pfl_agent_stream *s = handle->data;
 
     s->is_timer_open = false;
+    pfl_agent_stream_finish(s);
+}
+
+static void on_ring_idle(void *user)
+{
+    struct pfl_agent_stream *s = user;
+
+    s->is_ring_read = false;
     pfl_agent_stream_finish(s);
 }
 
@@ -61,7 +70,8 @@ void pfl_agent_stream_kill(struct pfl_agent_stream *self)
     if (self->is_dying)
         return;
     self->is_dying = true;
-    pfl_spool_close(self->spool);
+    self->is_ring_read = true;
+    pfl_spool_close(self->spool, on_ring_idle, self);
     self->spool = NULL;
     pfl_encode_port_close(self->encoder);
     self->encoder = NULL;
@@ -213,14 +223,22 @@ int pfl_agent_stream_set_role(struct pfl_agent_stream *self, struct pfl_span rol
     return PFL_EPERM;
 }
 
+static int open_spool(struct pfl_agent_stream *s)
+{
+    struct pfl_spool_conf conf = {.loop = s->loop,
+                                  .pool = s->pool,
+                                  .ring_bytes = PFL_SPOOL_RING_BYTES,
+                                  .on_change = pfl_agent_stream_out_on_spool,
+                                  .user = s};
+
+    conf.ring = s->ring = pfl_mem_alloc(conf.ring_bytes);
+    return s->ring != NULL ? pfl_spool_new(&conf, &s->spool) : PFL_ENOMEM;
+}
+
 int pfl_agent_stream_open(const struct pfl_agent_stream_conf *conf,
                           struct pfl_agent_stream **ret_stream)
 {
     struct pfl_agent_stream *s = pfl_mem_zalloc(sizeof(*s));
-    struct pfl_spool_conf spool = {.loop = conf->loop,
-                                   .pool = conf->pool,
-                                   .on_change = pfl_agent_stream_out_on_spool,
-                                   .user = s};
     struct pfl_encode_port_conf encode = {.lane = conf->lane,
                                           .on_output = pfl_agent_stream_out_on_encoded,
                                           .on_progress = pfl_agent_stream_out_on_progress,
@@ -243,7 +261,7 @@ int pfl_agent_stream_open(const struct pfl_agent_stream_conf *conf,
     pfl_resume_init(&s->resume, s->spool_bytes, PFL_TUNNEL_CONTROL_WINDOW_BYTES);
     rc = conf->wants_zstd ? pfl_encode_port_new(&encode, &s->encoder) : 0;
     if (rc == 0 && s->pool->dir != NULL)
-        rc = pfl_spool_new(&spool, &s->spool);
+        rc = open_spool(s);
     if (rc == 0)
         rc = pfl_agent_stream_service_open(s, conf);
     if (rc != 0) {

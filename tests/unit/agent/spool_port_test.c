@@ -34,22 +34,39 @@ struct world {
     uint64_t written; /* offset: byte n is get_byte(n) */
     uint64_t used;
     unsigned changes;
+    unsigned rings;
 };
+
+static uint8_t rings[2][PFL_SPOOL_RING_BYTES];
 
 static uint8_t get_byte(uint64_t at)
 {
     return (uint8_t)(at * 131 + (at >> 11));
 }
 
+static void note(struct world *w)
+{
+    struct pfl_spool_state unused;
+
+    pfl_spool_note(w->spool, &unused);
+}
+
 static void on_change(void *user)
 {
-    ((struct world *)user)->changes++;
+    struct world *w = user;
+
+    w->changes++;
+    note(w);
 }
 
 static int open_spool(struct world *w, struct pfl_spool **ret_spool)
 {
-    struct pfl_spool_conf conf = {
-        .loop = &w->loop, .pool = &w->pool, .on_change = on_change, .user = w};
+    struct pfl_spool_conf conf = {.loop = &w->loop,
+                                  .pool = &w->pool,
+                                  .ring = rings[w->rings++ % 2],
+                                  .ring_bytes = PFL_SPOOL_RING_BYTES,
+                                  .on_change = on_change,
+                                  .user = w};
 
     return pfl_spool_new(&conf, ret_spool);
 }
@@ -74,7 +91,7 @@ static int tear_down(void **state)
 {
     struct world *w = *state;
 
-    pfl_spool_close(w->spool);
+    pfl_spool_close(w->spool, NULL, NULL);
     (void)uv_run(&w->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&w->loop), 0);
     assert_int_equal(w->pool.disk_used_bytes, 0);
@@ -93,6 +110,7 @@ static int put(struct world *w, size_t len)
     rc = pfl_spool_write(w->spool, pfl_span_of(bytes, len));
     if (rc == 0)
         w->written += len;
+    note(w);
     return rc;
 }
 
@@ -116,12 +134,14 @@ static void take(struct world *w, size_t max)
     for (size_t i = 0; i < data.len; i++)
         if (data.data[i] != get_byte(w->used + i))
             fail_msg("byte %llu is wrong", (unsigned long long)(w->used + i));
-    if (data.len != 0)
+    if (data.len != 0) {
         pfl_spool_use(w->spool, data.len);
-    else if (pfl_spool_is_busy(w->spool))
+        note(w);
+    } else if (pfl_spool_is_busy(w->spool)) {
         (void)uv_run(&w->loop, UV_RUN_ONCE);
-    else
+    } else {
         fail_msg("nothing is at hand and nothing will come");
+    }
     w->used += data.len;
 }
 
@@ -130,6 +150,8 @@ static void take_all(struct world *w)
     while (w->used < w->written)
         take(w, 70001);
     assert_true(pfl_spool_is_empty(w->spool));
+    while (pfl_spool_is_busy(w->spool))
+        (void)uv_run(&w->loop, UV_RUN_ONCE);
 }
 
 static void a_few_bytes_need_no_file(void **state)
@@ -205,7 +227,7 @@ static void all_files_together_have_a_bound(void **state)
     fill(w, 100 * MIB, 60000);
     assert_int_equal(pfl_spool_file_bytes(w->spool), 0);
     assert_true(w->written <= PFL_SPOOL_JOB_BYTES * 2 + 60000 * 2);
-    pfl_spool_close(mine);
+    pfl_spool_close(mine, NULL, NULL);
     pfl_spool_retry(w->spool);
     fill(w, 2 * MIB, 60000);
     assert_true(pfl_spool_file_bytes(w->spool) > MIB);
@@ -304,18 +326,42 @@ static void a_file_that_lost_its_bytes_breaks_the_spool(void **state)
     while (!pfl_spool_is_broken(w->spool)) {
         struct pfl_span data = pfl_spool_peek(w->spool, MIB);
 
-        if (data.len != 0)
+        if (data.len != 0) {
             pfl_spool_use(w->spool, data.len);
-        else
+            note(w);
+        } else {
             (void)uv_run(&w->loop, UV_RUN_ONCE);
+        }
     }
     assert_true(pfl_spool_is_full(w->spool));
+}
+
+static void on_idle(void *user)
+{
+    *(bool *)user = true;
+}
+
+static void a_closed_spool_that_is_at_rest_tells_at_once(void **state)
+{
+    struct world *w = *state;
+    bool idle = false;
+
+    fill(w, 4 * MIB, 60000);
+    while (pfl_spool_is_busy(w->spool))
+        (void)uv_run(&w->loop, UV_RUN_ONCE);
+    pfl_spool_close(w->spool, on_idle, &idle);
+    w->spool = NULL;
+    assert_true(idle);
+    idle = false;
+    pfl_spool_close(NULL, on_idle, &idle);
+    assert_true(idle);
 }
 
 static void closing_while_a_thread_is_at_work_is_safe(void **state)
 {
     struct world *w = *state;
     uint64_t file;
+    bool idle = false;
 
     fill(w, 8 * MIB, 60000);
     while (!pfl_spool_is_busy(w->spool)) {
@@ -325,10 +371,13 @@ static void closing_while_a_thread_is_at_work_is_safe(void **state)
     file = pfl_spool_file_bytes(w->spool);
     assert_true(file != 0);
     w->changes = 0;
-    pfl_spool_close(w->spool);
+    pfl_spool_close(w->spool, on_idle, &idle);
     w->spool = NULL;
+    assert_false(
+        idle); /* the thread reads the ring: nothing was taken, so it does not read the file */
     assert_int_equal(w->pool.disk_used_bytes, 0);
     (void)uv_run(&w->loop, UV_RUN_DEFAULT);
+    assert_true(idle);
     assert_int_equal(w->changes, 0);
 }
 
@@ -348,7 +397,7 @@ static int write_some(void *arg)
         }
         if (rc == 0)
             take_all(w);
-        pfl_spool_close(w->spool);
+        pfl_spool_close(w->spool, NULL, NULL);
         (void)uv_run(&w->loop, UV_RUN_DEFAULT);
     }
     w->spool = before;
@@ -360,7 +409,7 @@ static void every_failed_allocation_is_told(void **state)
 {
     struct world *w = *state;
 
-    pfl_spool_close(w->spool);
+    pfl_spool_close(w->spool, NULL, NULL);
     w->spool = NULL;
     pfl_sweep(write_some, w, true); /* without memory to read it with, no file is written */
 }
@@ -380,6 +429,7 @@ int main(void)
         CLAIM(a_folder_that_went_away_loses_nothing),
         CLAIM(nobody_else_may_read_the_file),
         CLAIM(a_file_that_lost_its_bytes_breaks_the_spool),
+        CLAIM(a_closed_spool_that_is_at_rest_tells_at_once),
         CLAIM(closing_while_a_thread_is_at_work_is_safe),
         CLAIM(every_failed_allocation_is_told),
     };
