@@ -7,50 +7,18 @@
  * here in the form that the method's callers understand, and the service never sees it; requests
  * before the bind's answer, or with numbers that it does not have, are refused. Bytes that are no
  * frames break the stream. Ownership: partial frames, the role, what was let through and runs.
- * Limits: one frame each way, PFL_GATE_WAITING_MAX_BYTES, BINDS_MAX, METHODS_MAX,
- * HELD_MAX.
+ * Limits: one frame each way, PFL_GATE_WAITING_MAX_BYTES, those of gate_impl.h.
  */
-#include "proto/gate/gate.h"
-
 #include <stdio.h>
 
 #include "base/mem.h"
 #include "perfetto/ipc.pb-c.h"
+#include "proto/gate/gate_impl.h"
 #include "proto/gate/role.h"
 #include "proto/gate/strict.h"
 #include "proto/ipc_frame.h"
 
-#define BINDS_MAX         8u
-#define METHODS_MAX       64u
-#define HELD_MAX          8u
-#define BIND_ANSWER_BYTES (16u * 1024)
-#define SERVICE_NAME      "ConsumerPort"
-
-/* A request that was let through by leave of the role, and may still run. */
-struct held {
-    enum pfl_method method;
-    struct pfl_buf args;
-};
-
-struct pfl_gate {
-    struct pfl_gate_conf conf;
-    struct pfl_buf role;
-    struct pfl_frame_reader operator_frames;
-    struct held held[HELD_MAX]; /* since the last FreeBuffers */
-    unsigned held_len;
-    /* Where we are in the service's bytes. */
-    uint8_t prefix[PFL_FRAME_PREFIX_BYTES];
-    unsigned prefix_len;
-    uint32_t frame_left;
-    struct pfl_buf bind_answer; /* a frame that may be one, while it comes */
-    bool is_taking;
-    struct pfl_buf waiting; /* answers of ours */
-    unsigned binds;         /* not answered yet */
-    uint32_t service_id;    /* as bound last; 0: not bound */
-    unsigned methods_len;
-    uint32_t method_ids[METHODS_MAX];
-    enum pfl_method methods[METHODS_MAX];
-};
+#define SERVICE_NAME "ConsumerPort"
 
 struct request {
     uint64_t id;
@@ -151,8 +119,7 @@ static void forget_held(struct pfl_gate *g)
     g->held_len = 0;
 }
 
-/* Only these begin something that goes on; FreeBuffers ends it. */
-static bool is_to_be_held(enum pfl_method method)
+bool pfl_gate_is_to_be_held(enum pfl_method method)
 {
     return method == PFL_METHOD_ENABLE_TRACING || method == PFL_METHOD_ATTACH ||
            method == PFL_METHOD_CLONE_SESSION;
@@ -160,24 +127,24 @@ static bool is_to_be_held(enum pfl_method method)
 
 static bool has_room(const struct pfl_gate *g, const struct request *r, char *ret_why)
 {
-    if (!is_to_be_held(r->method) || g->held_len < HELD_MAX)
+    if (!pfl_gate_is_to_be_held(r->method) || g->held_len < PFL_GATE_HELD_MAX)
         return true;
     (void)snprintf(ret_why, PFL_JUDGE_WHY_BYTES,
                    "refused by the relay's policy: %u sessions were begun on this connection; free "
                    "them, or use another connection",
-                   HELD_MAX);
+                   PFL_GATE_HELD_MAX);
     return false;
 }
 
 static int hold(struct pfl_gate *g, const struct request *r)
 {
-    struct held *h = &g->held[g->held_len];
+    struct pfl_gate_held *h = &g->held[g->held_len];
 
     if (r->method == PFL_METHOD_FREE_BUFFERS)
         forget_held(g);
-    if (!is_to_be_held(r->method))
+    if (!pfl_gate_is_to_be_held(r->method))
         return 0;
-    pfl_buf_init(&h->args, PFL_FRAME_MAX_BYTES);
+    pfl_buf_init(&h->args, PFL_FRAME_PAYLOAD_MAX);
     h->method = r->method;
     g->held_len++;
     return pfl_buf_append(&h->args, r->args.data, r->args.len);
@@ -235,7 +202,7 @@ static int take_bind(struct pfl_gate *g, const struct request *r, struct pfl_spa
         is_ours = f.bytes.len == sizeof(SERVICE_NAME) - 1 &&
                   memcmp(f.bytes.data, SERVICE_NAME, f.bytes.len) == 0;
     /* A failed bind is an empty answer. */
-    if (!is_ours || g->binds == BINDS_MAX)
+    if (!is_ours || g->binds == PFL_GATE_BINDS_MAX)
         return answer(g, r->id, PFL_IPC_BIND_SERVICE_REPLY, pfl_span_of(NULL, 0));
     g->binds++;
     return g->conf.to_service(g->conf.user, r->frame);
@@ -291,7 +258,7 @@ static void learn_method(struct pfl_gate *g, struct pfl_span info)
         if (f.id == PFL_IPC_METHOD_NAME)
             method = pfl_method_find(f.bytes);
     }
-    if (method == PFL_METHOD_UNKNOWN || g->methods_len == METHODS_MAX)
+    if (method == PFL_METHOD_UNKNOWN || g->methods_len == PFL_GATE_METHODS_MAX)
         return;
     g->method_ids[g->methods_len] = id;
     g->methods[g->methods_len++] = method;
@@ -344,7 +311,7 @@ static int walk_service(struct pfl_gate *g, struct pfl_span *bytes)
             struct pfl_reader r = pfl_reader_of(pfl_span_of(g->prefix, sizeof(g->prefix)));
 
             g->frame_left = pfl_reader_u32(&r);
-            g->is_taking = g->binds != 0 && g->frame_left <= BIND_ANSWER_BYTES;
+            g->is_taking = g->binds != 0 && g->frame_left <= PFL_GATE_BIND_ANSWER_BYTES;
         }
     } else {
         len = g->frame_left < bytes->len ? g->frame_left : bytes->len;
@@ -389,7 +356,7 @@ int pfl_gate_set_role(struct pfl_gate *self, struct pfl_span role, char *ret_why
     int rc;
 
     for (unsigned i = 0; i < self->held_len; i++) {
-        const struct held *h = &self->held[i];
+        const struct pfl_gate_held *h = &self->held[i];
 
         if (!pfl_judge_request(role, h->method, pfl_buf_get(&h->args), ret_why))
             return PFL_EPERM;
@@ -418,7 +385,7 @@ int pfl_gate_new(const struct pfl_gate_conf *conf, struct pfl_gate **ret_gate)
     g->conf = *conf;
     pfl_frame_reader_init(&g->operator_frames);
     pfl_buf_init(&g->role, PFL_ROLE_MAX_BYTES);
-    pfl_buf_init(&g->bind_answer, BIND_ANSWER_BYTES);
+    pfl_buf_init(&g->bind_answer, PFL_GATE_BIND_ANSWER_BYTES);
     pfl_buf_init(&g->waiting, PFL_GATE_WAITING_MAX_BYTES);
     rc = pfl_buf_append(&g->role, conf->role.data, conf->role.len);
     if (rc != 0) {

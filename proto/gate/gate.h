@@ -16,6 +16,9 @@
 /* The largest answer of ours. */
 #define PFL_GATE_ANSWER_BYTES 1024u
 
+/* What `save` writes at most. */
+#define PFL_GATE_SAVED_MAX_BYTES (1152u * 1024)
+
 struct pfl_gate;
 
 struct pfl_gate_conf {
@@ -43,5 +46,16 @@ PFL_MUST_USE int pfl_gate_from_service(struct pfl_gate *self, struct pfl_span by
 PFL_MUST_USE int pfl_gate_set_role(struct pfl_gate *self, struct pfl_span role, char *ret_why);
 /* Borrowed until set_role or free. */
 struct pfl_span pfl_gate_get_role(const struct pfl_gate *self);
+
+/*
+ * All that a gate knows, for another process: the role, what was let through and may run, where it
+ * is in the service's bytes, answers that wait, what the service calls its methods. Only between
+ * whole frames of the operator's. PFL_ELIMIT: `out` has no room for it; it is as it was then.
+ */
+PFL_MUST_USE int pfl_gate_save(const struct pfl_gate *self, struct pfl_writer *out);
+/* A gate that goes on where that one was saved. conf->role is not looked at; whoever brings another
+ * one judges what runs by set_role. PFL_EPARSE: no gate saved this; PFL_ENOMEM. */
+PFL_MUST_USE int pfl_gate_restore(const struct pfl_gate_conf *conf, struct pfl_span saved_untrusted,
+                                  struct pfl_gate **ret_gate);
 
 #endif

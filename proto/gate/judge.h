@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 
 #define PFL_JUDGE_WHY_BYTES 640u
+#define PFL_METHOD_NAME_MAX 31u
 
 enum pfl_method {
     PFL_METHOD_UNKNOWN = 0,

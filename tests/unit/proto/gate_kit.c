@@ -48,13 +48,18 @@ void make_role(const char *text, struct pfl_buf *out)
     assert_null(pfl_role_check(pfl_buf_get(out), false));
 }
 
+struct pfl_gate_conf conf_of(struct world *w)
+{
+    return (struct pfl_gate_conf){.to_service = gate_kit_to_service,
+                                  .to_operator = gate_kit_to_operator,
+                                  .on_judged = gate_kit_on_judged,
+                                  .user = w};
+}
+
 void begin(struct world *w, const char *role_text)
 {
     struct pfl_buf role;
-    struct pfl_gate_conf conf = {.to_service = gate_kit_to_service,
-                                 .to_operator = gate_kit_to_operator,
-                                 .on_judged = gate_kit_on_judged,
-                                 .user = w};
+    struct pfl_gate_conf conf = conf_of(w);
 
     *w = (struct world){0};
     pfl_buf_init(&w->to_service, ROOM);

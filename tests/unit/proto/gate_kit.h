@@ -31,6 +31,7 @@ enum { READ = 41, ENABLE, CLONE, CHANGE, ATTACH, FREE, NEW };
 int gate_kit_to_service(void *user, struct pfl_span bytes);
 int gate_kit_to_operator(void *user, struct pfl_span bytes);
 void gate_kit_on_judged(void *user, enum pfl_method method, const char *why);
+struct pfl_gate_conf conf_of(struct world *w); /* without a role */
 void make_role(const char *text, struct pfl_buf *out);
 void begin(struct world *w, const char *role_text);
 void end(struct world *w);
