@@ -276,7 +276,7 @@ static void the_largest_gate_fits(void **state)
     make_bind(&bad, "ConsumerPort");
     feed(&w, &bad);
     memset(frame, 0, sizeof(frame));
-    memcpy(frame, "\0\x40\0\0", 4); /* 16 KiB */
+    frame[1] = 0x40; /* 16 KiB */
     assert_int_equal(pfl_gate_from_service(w.gate, pfl_span_of(frame, 4 + 16 * 1024 - 1)), 0);
     make_invoke(&bad, NEW, pfl_span_of(NULL, 0));
     for (len = 0; len < 64 * 1024 - PFL_GATE_ANSWER_BYTES; len += 200)
