@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cipher of TLS's records, by libsodium in mbedtls's place (docs/adr/0021). */
+/* The cipher of TLS's records, by OpenSSL's libcrypto in mbedtls's place (docs/adr/0027). */
 #ifndef PFL_BASE_IO_AEAD_H
 #define PFL_BASE_IO_AEAD_H
 

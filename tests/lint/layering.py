@@ -14,7 +14,7 @@ import csource
 ALLOWED = {
     "abi": ((), ()),
     "base": ((), ()),
-    "base/io": (("base",), ("uv", "mbedtls", "sodium")),
+    "base/io": (("base",), ("uv", "mbedtls", "openssl")),
     "base/sandbox": (("base",), ("seccomp",)),
     "proto": (("base",), ("protobuf-c", "nghttp2", "zstd")),
     "settings": (("base", "proto"), ("protobuf-c",)),
@@ -58,7 +58,7 @@ LIBRARIES = [
     (re.compile(r"nghttp2/"), "nghttp2"),
     (re.compile(r"zstd"), "zstd"),
     (re.compile(r"seccomp\.h"), "seccomp"),
-    (re.compile(r"sodium\.h"), "sodium"),
+    (re.compile(r"openssl/"), "openssl"),
     (re.compile(r"zlib\.h"), "zlib"),
     (re.compile(r"libdeflate\.h"), "libdeflate"),
     (re.compile(r"pcre2\.h"), "pcre2"),

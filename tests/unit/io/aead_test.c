@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records' AEAD: RFC 8439's example, mbedtls's own code in pieces beside it at all lengths, what
- * was changed on the way, and that it is libsodium's that mbedtls's TLS calls. */
+ * was changed on the way, and that it is not mbedtls's own that its TLS calls. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -161,7 +161,7 @@ static const void *module_of(const char *symbol)
     return info.dli_fbase;
 }
 
-static void mbedtls_calls_libsodium(void **state)
+static void mbedtls_calls_another(void **state)
 {
     const void *mbedtls = module_of("mbedtls_chachapoly_update");
 
@@ -176,7 +176,7 @@ int main(void)
         cmocka_unit_test(the_rfcs_example_comes_out),
         cmocka_unit_test(all_lengths_are_as_mbedtls_has_them),
         cmocka_unit_test(a_record_that_was_changed_is_refused),
-        cmocka_unit_test(mbedtls_calls_libsodium),
+        cmocka_unit_test(mbedtls_calls_another),
     };
 
     return pfl_aead_start() != 0 ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
