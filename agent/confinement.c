@@ -65,7 +65,8 @@ int pfl_agent_confinement_enter(const struct pfl_agent_daemon_conf *conf)
     uint16_t ports[PFL_AGENT_MAX_RELAYS + 1];
     struct pfl_sandbox_conf sandbox = {.mode = conf->sandbox,
                                        .user = conf->run_as,
-                                       .needs = PFL_SANDBOX_CONNECTS_UNIX | PFL_SANDBOX_DIALS,
+                                       .needs = PFL_SANDBOX_CONNECTS_UNIX | PFL_SANDBOX_DIALS |
+                                                PFL_SANDBOX_SHARES_MEMORY,
                                        .dial_ports = ports};
 
     if (conf->agent.consumer_socket[0] == '@')

@@ -89,6 +89,7 @@ int pfl_agent_daemon_run(const struct pfl_agent_daemon_conf *conf)
     if (uv_loop_init(&d.loop) != 0)
         return PFL_EIO;
     agent.loop = &d.loop;
+    agent.keeps_streams = pfl_notify_has_store();
     agent.on_closed = on_agent_closed;
     agent.user = &d;
     rc = pfl_agent_open(&agent, &d.agent);
@@ -114,6 +115,6 @@ int pfl_agent_daemon_run(const struct pfl_agent_daemon_conf *conf)
     (void)uv_loop_close(&d.loop);
     if (rc != 0)
         return rc;
-    pfl_log_info("stopped", "all streams have ended");
+    pfl_log_info("stopped", "all streams have ended, or are kept for the next process");
     return 0;
 }

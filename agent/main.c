@@ -153,9 +153,14 @@ static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settin
     return apply_relays(m, conf, fault) && apply_files(m, conf, fault);
 }
 
+/* Descriptors that are nobody's; `stored` has those that the manager kept. */
+static void close_others(const struct pfl_stored_fds *stored)
+{
+    (void)close_range(PFL_STORED_FDS_FIRST + (unsigned)(stored->len + stored->left_out), ~0u, 0);
+}
+
 static void drop_privileges(void)
 {
-    (void)close_range(3, ~0u, 0);
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     (void)umask(077);
@@ -184,6 +189,7 @@ int main(int argc, char **argv)
                                                         sizeof(keys) / sizeof(keys[0]),
                                                         apply};
     static struct pfl_agent_daemon_conf conf;
+    static struct pfl_stored_fds stored;
     enum pfl_renew_mode mode = PFL_RENEW_IF_DUE;
     ProtobufCMessage *message;
     bool is_renewal = argc >= 2 && strcmp(argv[1], "renew") == 0;
@@ -205,10 +211,17 @@ int main(int argc, char **argv)
         pfl_proto_free(message);
         return rc;
     }
+    rc = pfl_stored_fds_take(&stored);
+    close_others(&stored);
     drop_privileges();
+    if (rc != 0)
+        pfl_log_warn("streams-not-taken-back", "reason=\"%s\" effect=\"they end\"",
+                     pfl_err_str(rc));
+    conf.agent.stored = &stored;
     json_set_alloc_funcs(pfl_mem_alloc, pfl_mem_free);
     pfl_log_limit_every_event();
     rc = pfl_agent_daemon_run(&conf);
+    pfl_stored_fds_fini(&stored);
     pfl_proto_free(message);
     return rc == 0 ? 0 : 1;
 }

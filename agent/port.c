@@ -47,7 +47,7 @@ void pfl_agent_close(struct pfl_agent *self)
     self->is_closing = true;
     pfl_agent_close_alarms(self);
     PFL_LIST_EACH_SAFE (it, tmp, &self->streams)
-        pfl_agent_stream_kill(pfl_agent_stream_of_node(it));
+        pfl_agent_stream_leave(pfl_agent_stream_of_node(it));
     for (size_t i = 0; i < self->conf.relays_len; i++) {
         if (self->uplinks[i].dialer != NULL)
             pfl_dialer_close(self->uplinks[i].dialer);
@@ -188,6 +188,9 @@ int pfl_agent_open(const struct pfl_agent_conf *conf, struct pfl_agent **ret_age
         return rc;
     }
     *ret_agent = a;
+    if (conf->stored != NULL)
+        pfl_agent_take_streams_back(a, conf->stored);
+    a->conf.stored = NULL;
     for (size_t i = 0; i < conf->relays_len; i++)
         open_uplink(a, &a->uplinks[i], conf->relays[i]);
     pfl_log_info("dialling", "host=%s fleet=%s relays=%zu consumer_socket=%s", a->name, a->fleet,

@@ -9,6 +9,7 @@
 #include "agent/hello.h"
 #include "agent/spool_port.h"
 #include "base/io/tls_stream.h"
+#include "base/stored_fds.h"
 
 #define PFL_AGENT_MAX_RELAYS  8u
 #define PFL_AGENT_MAX_STREAMS 256u /* those that are only remembered among them */
@@ -30,8 +31,10 @@ struct pfl_agent_conf {
         pool;             /* of all; what is used is counted elsewhere. `dir` until on_closed */
     unsigned max_streams; /* at most PFL_AGENT_MAX_STREAMS */
     uint64_t ttl_max_ms;
-    uint64_t silence_ms;   /* a relay that says nothing for so long is given up */
-    uint64_t retry_max_ms; /* longest wait before a relay is dialled again */
+    uint64_t silence_ms;           /* a relay that says nothing for so long is given up */
+    uint64_t retry_max_ms;         /* longest wait before a relay is dialled again */
+    bool keeps_streams;            /* by the service manager, for the next process of this agent */
+    struct pfl_stored_fds *stored; /* what it kept for this one; borrowed until open returns */
     void (*on_closed)(void *user);
     void *user;
 };
@@ -41,7 +44,8 @@ PFL_MUST_USE int pfl_agent_open(const struct pfl_agent_conf *conf, struct pfl_ag
 /* Reads certificate, key, CA and CRL again, for connections to come; old ones stay when they do not
  * load (logged). */
 void pfl_agent_reload(struct pfl_agent *self);
-/* Kills every stream and closes every connection; on_closed follows. Idempotent. */
+/* Ends every stream, or leaves it for the next process if it is kept, and closes every connection;
+ * on_closed follows. Idempotent. */
 void pfl_agent_close(struct pfl_agent *self);
 
 #endif

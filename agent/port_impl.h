@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What port.c (relays), requests_port.c and alarms_port.c (what they ask) and metrics_port.c
- * (figures) share. */
+ * (figures) and restart_port.c (streams of the process before) share. */
 #ifndef PFL_AGENT_PORT_IMPL_H
 #define PFL_AGENT_PORT_IMPL_H
 
 #include "agent/events_port.h"
 #include "agent/port.h"
+#include "agent/stream_port.h"
 #include "base/io/lane.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -43,7 +44,15 @@ struct pfl_agent {
 /* Frees it when it is closing and nothing of it is open any more. */
 void pfl_agent_finish(struct pfl_agent *self);
 
+/* ---- restart_port.c ---- */
+
+/* Streams of the process before this one; those that cannot go on are logged. */
+void pfl_agent_take_streams_back(struct pfl_agent *self, struct pfl_stored_fds *stored);
+
 /* ---- requests_port.c ---- */
+
+/* What all streams have in common. */
+void pfl_agent_fill_stream_conf(struct pfl_agent *self, struct pfl_agent_stream_conf *ret_conf);
 
 /* The h2's on_request; `user` is the uplink. */
 void pfl_agent_on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head);

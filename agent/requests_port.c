@@ -131,25 +131,26 @@ static void refuse_service(struct pfl_agent *a, struct pfl_h2_stream *leg, int r
     pfl_agent_refuse(leg, 503, "no tracing service", why);
 }
 
+void pfl_agent_fill_stream_conf(struct pfl_agent *self, struct pfl_agent_stream_conf *ret_conf)
+{
+    *ret_conf = (struct pfl_agent_stream_conf){
+        .loop = self->conf.loop,
+        .consumer_socket = self->conf.consumer_socket,
+        .pool = &self->pool,
+        .lane = self->lane,
+        .events = &self->events,
+        .spool_bytes = self->conf.spool_bytes,
+        .is_to_be_kept = self->conf.keeps_streams,
+        .on_gone = on_stream_gone,
+        .user = self,
+    };
+}
+
 /* NULL: answered already. */
 static struct pfl_agent_stream *begin_stream(struct pfl_agent *a, struct pfl_h2_stream *leg,
                                              const struct pfl_stream_ask *ask)
 {
-    struct pfl_agent_stream_conf conf = {
-        .loop = a->conf.loop,
-        .consumer_socket = a->conf.consumer_socket,
-        .pool = &a->pool,
-        .lane = a->lane,
-        .spool_bytes = a->conf.spool_bytes,
-        .id = ask->id,
-        .operator_name = ask->operator_name,
-        .ttl_ms = ask->ttl_ms < a->conf.ttl_max_ms ? ask->ttl_ms : a->conf.ttl_max_ms,
-        .wants_zstd = ask->wants_zstd,
-        .role = ask->role,
-        .events = &a->events,
-        .on_gone = on_stream_gone,
-        .user = a,
-    };
+    struct pfl_agent_stream_conf conf;
     const char *why = make_room(a, ask->operator_name);
     struct pfl_agent_stream *s;
     int rc;
@@ -158,6 +159,12 @@ static struct pfl_agent_stream *begin_stream(struct pfl_agent *a, struct pfl_h2_
         pfl_agent_refuse(leg, 429, "too many streams", why);
         return NULL;
     }
+    pfl_agent_fill_stream_conf(a, &conf);
+    conf.id = ask->id;
+    conf.operator_name = ask->operator_name;
+    conf.ttl_ms = ask->ttl_ms < a->conf.ttl_max_ms ? ask->ttl_ms : a->conf.ttl_max_ms;
+    conf.wants_zstd = ask->wants_zstd;
+    conf.role = ask->role;
     rc = pfl_agent_stream_open(&conf, &s);
     if (rc != 0) {
         refuse_service(a, leg, rc);

@@ -2,25 +2,25 @@
 /*
  * Bytes from the service to the operator: see stream_impl.h.
  *
- * Happy path: encoded (when he asked for it, encode_port.c), into the ring, from which the leg
- * pulls; what the ring has no room for waits in the spool, and goes on from there as he credits.
- * What is being encoded counts as if it were in the ring. Failures: out of
- * memory or a broken spool end the stream; a full one holds the service back, which is logged once.
- * Limits: spool_bytes and one read, together with other streams the pool's, and the spool's file.
+ * Happy path: through the pipe (encode_port.c: encoded when he asked for it), into the ring, from
+ * which the leg pulls; what the ring has no room for waits in the spool, and goes on from there as
+ * he credits. What is in the pipe counts as if it were in the ring. Failures: out of memory or a
+ * broken spool end the stream; a full one holds the service back, which is logged once. Limits:
+ * spool_bytes and one read, together with other streams the pool's, and the spool's file.
  */
 #include "agent/stream_impl.h"
 #include "base/log.h"
 
 static size_t count_pending(const struct pfl_agent_stream *s)
 {
-    return s->encoder != NULL ? pfl_encode_port_pending(s->encoder) : 0;
+    return pfl_encode_port_pending(s->encoder);
 }
 
 /* The ring's part of the memory: one window always, more while there is some. */
 static size_t get_mark(struct pfl_agent_stream *s)
 {
     size_t kept = pfl_replay_kept(&s->resume.out);
-    size_t mark = s->spool_bytes - PFL_AGENT_READ_BYTES;
+    size_t mark = (size_t)s->facts.out_max_bytes - PFL_AGENT_READ_BYTES;
 
     if (s->spool != NULL)
         kept += pfl_spool_memory_bytes(s->spool);
@@ -42,7 +42,7 @@ static void tell_full(struct pfl_agent_stream *s)
     pfl_log_warn("spool-full",
                  "stream=%s operator=%s memory_bytes=%zu file_bytes=%llu "
                  "effect=\"the service is held back until the operator reads\"",
-                 s->id, s->operator_name, s->counted_bytes,
+                 s->facts.id, s->facts.operator_name, s->counted_bytes,
                  (unsigned long long)(s->spool != NULL ? pfl_spool_file_bytes(s->spool) : 0));
 }
 
@@ -59,15 +59,16 @@ void pfl_agent_stream_out_pace(struct pfl_agent_stream *self)
     if (is_full && (self->spool == NULL || !pfl_spool_is_busy(self->spool)))
         tell_full(self);
     if (must_wait && !self->is_service_held)
-        pfl_stream_read_stop(self->service);
+        pfl_service_socket_read_stop(self->service);
     else if (!must_wait && self->is_service_held)
-        pfl_stream_read_start(self->service);
+        pfl_service_socket_read_start(self->service);
     self->is_service_held = must_wait;
 }
 
 int pfl_agent_stream_out_refill(struct pfl_agent_stream *self)
 {
     size_t mark = get_mark(self);
+    struct pfl_encode_state state;
     int rc = 0;
 
     while (rc == 0 && self->spool != NULL && pfl_replay_kept(&self->resume.out) < mark) {
@@ -77,15 +78,13 @@ int pfl_agent_stream_out_refill(struct pfl_agent_stream *self)
         if (piece.len == 0)
             break;
         rc = pfl_resume_write(&self->resume, piece);
-        if (rc != 0)
-            break;
-        pfl_spool_use(self->spool, piece.len);
-        pfl_agent_stream_out_note(self);
+        if (rc == 0)
+            pfl_spool_use(self->spool, piece.len);
     }
-    if (self->is_service_over &&
-        (self->encoder == NULL || pfl_encode_port_is_over(self->encoder)) &&
-        (self->spool == NULL || pfl_spool_is_empty(self->spool)))
+    pfl_encode_port_get_state(self->encoder, &state);
+    if (state.is_over && (self->spool == NULL || pfl_spool_is_empty(self->spool)))
         pfl_resume_end(&self->resume);
+    pfl_agent_stream_publish(self);
     return rc;
 }
 
@@ -93,7 +92,6 @@ void pfl_agent_stream_out_on_spool(void *user)
 {
     struct pfl_agent_stream *s = user;
 
-    pfl_agent_stream_out_note(s);
     if (pfl_spool_is_broken(s->spool) || pfl_agent_stream_out_refill(s) != 0) {
         s->pool->broken++;
         pfl_agent_stream_kill(s);
@@ -106,14 +104,10 @@ void pfl_agent_stream_out_on_spool(void *user)
 /* Encoded bytes, in order: into the ring, or behind what waits for it. */
 static int keep(struct pfl_agent_stream *s, struct pfl_span data)
 {
-    int rc;
-
-    if (s->spool == NULL ||
-        (pfl_spool_is_empty(s->spool) && pfl_replay_kept(&s->resume.out) < get_mark(s)))
-        return pfl_resume_write(&s->resume, data);
-    rc = pfl_spool_write(s->spool, data);
-    pfl_agent_stream_out_note(s);
-    return rc;
+    if (s->spool != NULL &&
+        (!pfl_spool_is_empty(s->spool) || pfl_replay_kept(&s->resume.out) >= get_mark(s)))
+        return pfl_spool_write(s->spool, data);
+    return pfl_resume_write(&s->resume, data);
 }
 
 int pfl_agent_stream_out_on_encoded(void *user, struct pfl_span data)
@@ -137,9 +131,7 @@ void pfl_agent_stream_out_on_progress(void *user, int err)
 
 int pfl_agent_stream_out_write(struct pfl_agent_stream *self, struct pfl_span data)
 {
-    if (self->is_dying)
-        return 0;
-    return self->encoder != NULL ? pfl_encode_port_write(self->encoder, data) : keep(self, data);
+    return self->is_dying ? 0 : pfl_encode_port_write(self->encoder, data);
 }
 
 void pfl_agent_stream_out_end(struct pfl_agent_stream *self)
@@ -147,8 +139,7 @@ void pfl_agent_stream_out_end(struct pfl_agent_stream *self)
     if (self->is_dying || self->is_service_over)
         return;
     self->is_service_over = true;
-    if ((self->encoder != NULL && pfl_encode_port_end(self->encoder) != 0) ||
-        pfl_agent_stream_out_refill(self) != 0) {
+    if (pfl_encode_port_end(self->encoder) != 0 || pfl_agent_stream_out_refill(self) != 0) {
         pfl_agent_stream_kill(self);
         return;
     }

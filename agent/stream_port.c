@@ -9,9 +9,13 @@
  * Ownership: the service's stream, the rings, the spool. The leg belongs to its connection until
  * its on_closed. Limits: one control window, and those of the two other files.
  */
+#include <assert.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "agent/stream_impl.h"
+#include "base/clock.h"
+#include "base/io/fdsock.h"
 #include "base/mem.h"
 #include "proto/gate/role.h"
 
@@ -19,17 +23,15 @@
 
 static void free_stream(struct pfl_agent_stream *s)
 {
-    pfl_spool_close(s->spool, NULL, NULL); /* nothing ran: it reads the ring no more */
-    pfl_mem_free(s->ring);
-    pfl_encode_port_close(s->encoder);
     pfl_gate_free(s->gate);
     pfl_resume_fini(&s->resume);
+    pfl_stream_memory_free(s->memory);
     pfl_mem_free(s);
 }
 
 void pfl_agent_stream_finish(struct pfl_agent_stream *self)
 {
-    if (!self->is_dying || self->service != NULL || self->is_timer_open || self->is_ring_read)
+    if (!self->is_dying || self->busy != 0)
         return;
     pfl_spool_pool_leave(self->pool, self->counted_bytes, self->resume.out.next, self->legs);
     pfl_list_remove(&self->node);
@@ -37,20 +39,17 @@ void pfl_agent_stream_finish(struct pfl_agent_stream *self)
     free_stream(self);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
-{
-    struct pfl_agent_stream *s = handle->data;
-
-    s->is_timer_open = false;
-    pfl_agent_stream_finish(s);
-}
-
-static void on_ring_idle(void *user)
+static void on_part_idle(void *user)
 {
     struct pfl_agent_stream *s = user;
 
-    s->is_ring_read = false;
+    s->busy--;
     pfl_agent_stream_finish(s);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    on_part_idle(handle->data);
 }
 
 static void drop_leg(struct pfl_agent_stream *s, enum pfl_h2_code code)
@@ -65,20 +64,46 @@ static void drop_leg(struct pfl_agent_stream *s, enum pfl_h2_code code)
     pfl_h2_stream_reset(leg, code);
 }
 
+/* The memory stays until no thread has work in it. */
+static void close_parts(struct pfl_agent_stream *s)
+{
+    struct pfl_spool *spool = s->spool;
+    struct pfl_encode_port *encoder = s->encoder;
+
+    pfl_agent_stream_service_close(s);
+    s->spool = NULL;
+    s->encoder = NULL;
+    s->busy += (spool != NULL ? 1u : 0u) + (encoder != NULL ? 1u : 0u);
+    if (spool != NULL)
+        pfl_spool_close(spool, on_part_idle, s);
+    if (encoder != NULL)
+        pfl_encode_port_close(encoder, on_part_idle, s);
+}
+
+/* The timer's handle, which is closed from the loop, keeps the stream until its caller is done. */
+static void end(struct pfl_agent_stream *s, enum pfl_h2_code code)
+{
+    s->is_dying = true;
+    drop_leg(s, code);
+    uv_close((uv_handle_t *)&s->ttl, on_timer_closed);
+    close_parts(s);
+}
+
 void pfl_agent_stream_kill(struct pfl_agent_stream *self)
 {
     if (self->is_dying)
         return;
-    self->is_dying = true;
-    self->is_ring_read = true;
-    pfl_spool_close(self->spool, on_ring_idle, self);
-    self->spool = NULL;
-    pfl_encode_port_close(self->encoder);
-    self->encoder = NULL;
-    drop_leg(self, PFL_H2_CANCEL);
-    uv_close((uv_handle_t *)&self->ttl, on_timer_closed);
-    if (self->service != NULL)
-        pfl_stream_close(self->service);
+    pfl_agent_stream_unkeep(self);
+    pfl_service_socket_break(self->service);
+    end(self, PFL_H2_CANCEL);
+}
+
+void pfl_agent_stream_leave(struct pfl_agent_stream *self)
+{
+    if (!self->is_kept)
+        pfl_agent_stream_kill(self);
+    else if (!self->is_dying)
+        end(self, PFL_H2_DETACH);
 }
 
 static void on_ttl(uv_timer_t *timer)
@@ -92,10 +117,10 @@ static void on_ttl(uv_timer_t *timer)
 static void orphan(struct pfl_agent_stream *s)
 {
     s->orphan_since_ms = uv_now(s->loop);
-    if (s->id[0] == '\0')
+    if (s->facts.id[0] == '\0')
         pfl_agent_stream_kill(s);
     else
-        (void)uv_timer_start(&s->ttl, on_ttl, s->ttl_ms, 0);
+        (void)uv_timer_start(&s->ttl, on_ttl, s->facts.ttl_ms, 0);
 }
 
 /* ---- the leg ---- */
@@ -167,8 +192,8 @@ static int answer(struct pfl_agent_stream *s, struct pfl_h2_stream *leg,
     struct pfl_tunnel_offer_text text;
     size_t count = PFL_TUNNEL_OFFER_FIELDS;
 
-    pfl_tunnel_offer_write(told, s->ttl_ms, &text, fields);
-    if (s->encoder != NULL)
+    pfl_tunnel_offer_write(told, s->facts.ttl_ms, &text, fields);
+    if (s->facts.is_zstd != 0)
         fields[count++] = (struct pfl_h2_field){PFL_TUNNEL_H_ENCODING, PFL_TUNNEL_ENCODING_ZSTD};
     if (s->gate != NULL) {
         pfl_role_copy_name(pfl_gate_get_role(s->gate), role);
@@ -223,55 +248,241 @@ int pfl_agent_stream_set_role(struct pfl_agent_stream *self, struct pfl_span rol
     return PFL_EPERM;
 }
 
-static int open_spool(struct pfl_agent_stream *s)
+/* Takes `service_fd` and `spool_fd` (or -1) on success. The spool comes last: it may begin to work.
+ */
+static int make_parts(struct pfl_agent_stream *s, const struct pfl_agent_stream_conf *conf,
+                      const struct pfl_stream_record *at, int service_fd, int spool_fd)
 {
-    struct pfl_spool_conf conf = {.loop = s->loop,
-                                  .pool = s->pool,
-                                  .ring_bytes = PFL_SPOOL_RING_BYTES,
-                                  .on_change = pfl_agent_stream_out_on_spool,
-                                  .user = s};
+    struct pfl_spool_conf spool = {.loop = conf->loop,
+                                   .pool = conf->pool,
+                                   .ring = pfl_stream_memory_get_spool(s->memory),
+                                   .ring_bytes = PFL_SPOOL_RING_BYTES,
+                                   .on_change = pfl_agent_stream_out_on_spool,
+                                   .on_file = pfl_agent_stream_keep_file,
+                                   .user = s};
+    struct pfl_encode_port_conf encode = {.lane = conf->lane,
+                                          .is_zstd = s->facts.is_zstd != 0,
+                                          .pipe = pfl_stream_memory_get_pipe(s->memory),
+                                          .pipe_bytes = PFL_STREAM_PIPE_BYTES,
+                                          .state = {.begin = at->pipe_begin,
+                                                    .end = at->pipe_end,
+                                                    .is_frame_open = at->is_frame_open != 0,
+                                                    .is_over = at->is_encoded != 0},
+                                          .on_output = pfl_agent_stream_out_on_encoded,
+                                          .on_progress = pfl_agent_stream_out_on_progress,
+                                          .user = s};
+    bool has_spooled = spool_fd >= 0 || at->spool.ring_begin != at->spool.ring_end ||
+                       at->spool.file_begin != at->spool.file_end;
+    int rc = pfl_encode_port_new(&encode, &s->encoder);
 
-    conf.ring = s->ring = pfl_mem_alloc(conf.ring_bytes);
-    return s->ring != NULL ? pfl_spool_new(&conf, &s->spool) : PFL_ENOMEM;
+    if (rc == 0)
+        rc = pfl_agent_stream_service_open(s, service_fd);
+    if (rc == 0 && (s->pool->dir != NULL || has_spooled))
+        rc = pfl_spool_restore(&spool, spool_fd, &at->spool, &s->spool);
+    return rc;
+}
+
+static struct pfl_agent_stream *make_stream(const struct pfl_agent_stream_conf *conf,
+                                            struct pfl_stream_memory *memory)
+{
+    struct pfl_agent_stream *s = pfl_mem_zalloc(sizeof(*s));
+
+    if (s == NULL)
+        return NULL;
+    s->memory = memory;
+    s->facts = *pfl_stream_memory_get_facts(memory);
+    s->loop = conf->loop;
+    s->pool = conf->pool;
+    s->events = conf->events;
+    s->orphan_since_ms = uv_now(conf->loop);
+    s->on_gone = conf->on_gone;
+    s->user = conf->user;
+    pfl_resume_init(&s->resume, s->facts.out_max_bytes, PFL_TUNNEL_CONTROL_WINDOW_BYTES);
+    pfl_replay_set_memory(&s->resume.out, pfl_stream_memory_get_out(memory));
+    return s;
+}
+
+/* From now on it ends by kill, or leave. */
+static void begin(struct pfl_agent_stream *s)
+{
+    (void)uv_timer_init(s->loop, &s->ttl);
+    s->ttl.data = s;
+    s->busy = 1;
+}
+
+/* Before begin. */
+static void take_apart(struct pfl_agent_stream *s)
+{
+    s->is_dying = true;
+    s->busy = 1; /* ours: threads have nothing to do yet */
+    close_parts(s);
+    assert(s->busy == 1);
+    free_stream(s);
+}
+
+static int fill(struct pfl_agent_stream *s, const struct pfl_agent_stream_conf *conf)
+{
+    static const struct pfl_stream_record at_begin;
+    int rc = conf->role.len != 0 ? pfl_agent_stream_service_judge(s, conf->role) : 0;
+    int fd;
+
+    if (rc == 0)
+        rc = pfl_fdsock_connect_unix(conf->consumer_socket, &fd);
+    if (rc != 0)
+        return rc;
+    rc = make_parts(s, conf, &at_begin, fd, -1);
+    if (s->service == NULL)
+        (void)close(fd);
+    return rc;
 }
 
 int pfl_agent_stream_open(const struct pfl_agent_stream_conf *conf,
                           struct pfl_agent_stream **ret_stream)
 {
-    struct pfl_agent_stream *s = pfl_mem_zalloc(sizeof(*s));
-    struct pfl_encode_port_conf encode = {.lane = conf->lane,
-                                          .on_output = pfl_agent_stream_out_on_encoded,
-                                          .on_progress = pfl_agent_stream_out_on_progress,
-                                          .user = s};
+    struct pfl_stream_facts facts = {.out_max_bytes = conf->spool_bytes,
+                                     .ttl_ms = conf->ttl_ms,
+                                     .begin_ns = pfl_clock_now_ns(PFL_CLOCK_BOOTTIME),
+                                     .is_zstd = conf->wants_zstd,
+                                     .has_gate = conf->role.len != 0};
+    struct pfl_stream_memory *memory;
+    struct pfl_agent_stream *s;
     int rc;
 
-    if (s == NULL)
+    if (facts.out_max_bytes < PFL_AGENT_SPOOL_MIN_BYTES)
+        facts.out_max_bytes = PFL_AGENT_SPOOL_MIN_BYTES;
+    (void)snprintf(facts.id, sizeof(facts.id), "%s", conf->id);
+    (void)snprintf(facts.operator_name, sizeof(facts.operator_name), "%s", conf->operator_name);
+    rc = pfl_stream_memory_new(&facts, &memory);
+    if (rc != 0)
+        return rc;
+    s = make_stream(conf, memory);
+    if (s == NULL) {
+        pfl_stream_memory_free(memory);
         return PFL_ENOMEM;
-    s->loop = conf->loop;
-    s->pool = conf->pool;
-    s->events = conf->events;
-    s->spool_bytes = conf->spool_bytes > PFL_AGENT_SPOOL_MIN_BYTES ? conf->spool_bytes
-                                                                   : PFL_AGENT_SPOOL_MIN_BYTES;
-    s->ttl_ms = conf->ttl_ms;
-    s->begin_ms = s->orphan_since_ms = uv_now(conf->loop);
-    s->on_gone = conf->on_gone;
-    s->user = conf->user;
-    (void)snprintf(s->id, sizeof(s->id), "%s", conf->id);
-    (void)snprintf(s->operator_name, sizeof(s->operator_name), "%s", conf->operator_name);
-    pfl_resume_init(&s->resume, s->spool_bytes, PFL_TUNNEL_CONTROL_WINDOW_BYTES);
-    rc = conf->wants_zstd ? pfl_encode_port_new(&encode, &s->encoder) : 0;
-    if (rc == 0 && s->pool->dir != NULL)
-        rc = open_spool(s);
-    if (rc == 0)
-        rc = pfl_agent_stream_service_open(s, conf);
+    }
+    rc = fill(s, conf);
     if (rc != 0) {
-        free_stream(s);
+        take_apart(s);
         return rc;
     }
-    (void)uv_timer_init(s->loop, &s->ttl);
-    s->ttl.data = s;
-    s->is_timer_open = true;
+    begin(s);
+    pfl_agent_stream_publish(s);
+    if (conf->is_to_be_kept && s->facts.id[0] != '\0')
+        pfl_agent_stream_keep(s);
     *ret_stream = s;
+    return 0;
+}
+
+/* ---- taking back ---- */
+
+static int restore(struct pfl_agent_stream *s, const struct pfl_agent_stream_conf *conf,
+                   const struct pfl_agent_stream_kept *kept_fds)
+{
+    const struct pfl_stream_record *r = pfl_stream_memory_get_record(s->memory);
+    const struct pfl_replay_memory *out = pfl_stream_memory_get_out(s->memory);
+    struct pfl_resume_kept kept = {.in_used = r->in_used,
+                                   .out_base = r->out_base,
+                                   .out_end = r->out_end,
+                                   .out_capacity = r->out_capacity};
+    int rc;
+
+    s->reads = r->reads;
+    s->writes = r->writes;
+    s->passing_bytes = r->passing_bytes;
+    s->passed_bytes = r->passed_bytes;
+    s->legs = r->legs;
+    if (r->out_capacity != 0)
+        kept.out_data = out->get(out->user, r->out_capacity);
+    rc = pfl_resume_restore(&s->resume, &kept);
+    if (rc == 0 && s->facts.has_gate != 0)
+        rc = pfl_agent_stream_service_judge_again(s);
+    return rc == 0 ? make_parts(s, conf, r, kept_fds->service_fd, kept_fds->spool_fd) : rc;
+}
+
+/* What the last write of the other process did. */
+static int pass_written(struct pfl_agent_stream *s)
+{
+    size_t len = pfl_noted_call_get(pfl_stream_memory_get_writing(s->memory), s->writes);
+
+    s->writes += len != 0;
+    if (s->gate != NULL) {
+        if (len > s->passing_bytes - s->passed_bytes)
+            return PFL_EPARSE;
+        s->passed_bytes += (uint32_t)len;
+        if (s->passed_bytes != s->passing_bytes)
+            return 0;
+        len = s->passing_bytes;
+        s->passing_bytes = s->passed_bytes = 0;
+    }
+    return pfl_resume_pass(&s->resume, len);
+}
+
+/* What the last calls of the other process did, and what it had not come to. May kill. */
+static void go_on(struct pfl_agent_stream *s, bool is_service_over)
+{
+    size_t read = pfl_noted_call_get(pfl_stream_memory_get_reading(s->memory), s->reads);
+
+    if (pass_written(s) != 0 || read > PFL_STREAM_READ_BYTES) {
+        pfl_agent_stream_kill(s);
+        return;
+    }
+    if (read != 0)
+        pfl_agent_stream_service_take(s, read);
+    else if (pfl_encode_port_wrote(s->encoder, 0) != 0)
+        pfl_agent_stream_kill(s);
+    if (!s->is_dying && is_service_over)
+        pfl_agent_stream_out_end(s);
+    if (!s->is_dying && pfl_agent_stream_out_refill(s) != 0)
+        pfl_agent_stream_kill(s);
+    if (s->is_dying)
+        return;
+    pfl_agent_stream_out_pace(s);
+    if (s->spool != NULL)
+        pfl_spool_retry(s->spool);
+}
+
+/* `ret_stream` has what was taken, also when it fails; NULL: nothing. */
+static int take(const struct pfl_agent_stream_conf *conf, const struct pfl_agent_stream_kept *kept,
+                struct pfl_agent_stream **ret_stream)
+{
+    struct pfl_stream_memory *memory;
+    int rc = pfl_stream_memory_take_back(kept->memory_fd, &memory);
+
+    *ret_stream = NULL;
+    if (rc != 0)
+        return rc;
+    *ret_stream = make_stream(conf, memory);
+    if (*ret_stream != NULL)
+        return restore(*ret_stream, conf, kept);
+    pfl_stream_memory_forget(memory);
+    return PFL_ENOMEM;
+}
+
+int pfl_agent_stream_take_back(const struct pfl_agent_stream_conf *conf,
+                               const struct pfl_agent_stream_kept *kept,
+                               struct pfl_agent_stream **ret_stream)
+{
+    struct pfl_agent_stream *s;
+    bool is_service_over;
+    int rc = take(conf, kept, &s);
+
+    if (s == NULL)
+        (void)close(kept->memory_fd);
+    if (s == NULL || s->service == NULL)
+        (void)close(kept->service_fd);
+    if ((s == NULL || s->spool == NULL) && kept->spool_fd >= 0)
+        (void)close(kept->spool_fd);
+    if (rc != 0) {
+        if (s != NULL)
+            take_apart(s);
+        return rc;
+    }
+    is_service_over = pfl_stream_memory_get_record(s->memory)->is_service_over != 0;
+    s->is_kept = true;
+    begin(s);
+    orphan(s);
+    *ret_stream = s;
+    go_on(s, is_service_over);
     return 0;
 }
 
@@ -298,19 +509,19 @@ void pfl_agent_stream_get_info(const struct pfl_agent_stream *self,
     uint64_t file_bytes = self->spool != NULL ? pfl_spool_file_bytes(self->spool) : 0;
 
     *ret_info = (struct pfl_agent_stream_info){
-        .id = self->id,
-        .operator_name = self->operator_name,
-        .age_ms = now_ms - self->begin_ms,
+        .id = self->facts.id,
+        .operator_name = self->facts.operator_name,
+        .age_ms = (pfl_clock_now_ns(PFL_CLOCK_BOOTTIME) - self->facts.begin_ns) / 1000000,
         .orphan_ms = self->leg == NULL ? now_ms - self->orphan_since_ms : 0,
         .sent_bytes = self->resume.out.next,
         .kept_bytes = self->counted_bytes + file_bytes,
         .file_bytes = file_bytes,
-        .ttl_ms = self->ttl_ms,
+        .ttl_ms = self->facts.ttl_ms,
         .resumes = self->legs != 0 ? self->legs - 1 : 0,
         .is_carried = self->leg != NULL,
         .is_over = self->resume.is_in_ended && self->resume.is_out_ended,
         .is_done = pfl_resume_is_done(&self->resume),
-        .queued_bytes = self->service != NULL ? pfl_stream_queued_bytes(self->service) : 0,
+        .queued_bytes = pfl_resume_held(&self->resume),
         .window_bytes = self->leg != NULL ? self->resume.peer_window_bytes : 0,
         .unused_bytes = self->leg != NULL ? self->resume.out.next - self->resume.out.base : 0,
         .is_waiting = self->leg != NULL && pfl_replay_unsent(&self->resume.out) != 0,

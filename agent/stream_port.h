@@ -24,8 +24,6 @@
 #define PFL_AGENT_READ_BYTES (272u * 1024)
 /* The least that a stream's spool may be: a window and that room, as a ring. */
 #define PFL_AGENT_SPOOL_MIN_BYTES (4u << 20)
-/* Queued for the service: above this the operator is held back. */
-#define PFL_AGENT_SERVICE_QUEUE_BYTES (256u * 1024)
 
 struct pfl_agent_stream;
 
@@ -40,6 +38,7 @@ struct pfl_agent_stream_conf {
     const char *operator_name;   /* copied */
     uint64_t ttl_ms;
     bool wants_zstd;      /* towards the operator */
+    bool is_to_be_kept;   /* by the service manager, for the next process; with an id only */
     struct pfl_span role; /* what the operator is kept to (proto/gate); copied. Empty: nothing */
     /* Last callback, with the node of pfl_agent_stream_get_node already out of its list. */
     void (*on_gone)(void *user);
@@ -49,6 +48,25 @@ struct pfl_agent_stream_conf {
 /* Connects to the service. Errors of pfl_fdsock_connect_unix; PFL_ENOMEM. */
 PFL_MUST_USE int pfl_agent_stream_open(const struct pfl_agent_stream_conf *conf,
                                        struct pfl_agent_stream **ret_stream);
+
+/* How the manager's descriptors of a stream are called: these and its id. */
+#define PFL_AGENT_KEPT_MEMORY  "memory-"
+#define PFL_AGENT_KEPT_SERVICE "service-"
+#define PFL_AGENT_KEPT_SPOOL   "spool-"
+
+/* What the manager kept of a stream of a process that is gone. */
+struct pfl_agent_stream_kept {
+    int memory_fd;
+    int service_fd;
+    int spool_fd; /* -1: there was no file */
+};
+
+/* Goes on with it, without a leg; of `conf` the id, operator, TTL and what he asked for are not
+ * looked at. Takes the descriptors, also when it fails: PFL_EPARSE: that cannot be, or another
+ * version left it; PFL_ENOMEM. */
+PFL_MUST_USE int pfl_agent_stream_take_back(const struct pfl_agent_stream_conf *conf,
+                                            const struct pfl_agent_stream_kept *kept,
+                                            struct pfl_agent_stream **ret_stream);
 /*
  * `leg` carries it from now on, in place of any other: answered 200 with our account. PFL_EPROTO
  * when the peer's cannot be true: `leg` is untouched then, and so is the stream. `peer` NULL: a
@@ -65,6 +83,11 @@ PFL_MUST_USE int pfl_agent_stream_set_role(struct pfl_agent_stream *self, struct
                                            char *ret_why);
 /* Closes the connection to the service; on_gone follows. Idempotent. */
 void pfl_agent_stream_kill(struct pfl_agent_stream *self);
+
+/* Nothing of it is kept by the manager any more. */
+void pfl_agent_stream_forget(const char *id);
+/* As kill, but when it is kept the next process goes on with it. */
+void pfl_agent_stream_leave(struct pfl_agent_stream *self);
 
 /* Another stream ended: what it had of the common spool may be room for this one. */
 void pfl_agent_stream_retry(struct pfl_agent_stream *self);
@@ -86,7 +109,7 @@ struct pfl_agent_stream_info {
     bool is_carried;
     bool is_over;          /* both directions have ended, the last bytes perhaps not used up */
     bool is_done;          /* and those are, too; remembered only */
-    uint64_t queued_bytes; /* for the service's socket */
+    uint64_t queued_bytes; /* for the service */
     uint64_t window_bytes; /* what the operator's side lets us send at a time; 0 without a leg */
     uint64_t unused_bytes; /* of it, what was sent and is not used up there */
     bool is_waiting;       /* there is more to send, now */

@@ -2,39 +2,34 @@
 /*
  * A stream's connection to the service, and the gate before it: see stream_impl.h.
  *
- * Happy path: what the operator sent is judged by the gate, when he has a role, and written to the
- * service; what the service says goes to stream_out_port.c, through the gate likewise; credit
- * follows what was passed on. Failures: bytes that are no frames end the stream; a service that
+ * Happy path: what the operator sent lies in the ring until the service's socket has taken it; with
+ * a role each whole frame is judged by the gate first, and the next one when it is through. What
+ * the service says goes into the pipe (stream_out_port.c), through the gate likewise; credit
+ * follows what the socket took. Failures: bytes that are no frames end the stream; a service that
  * ends, or breaks, is an end that the operator still gets in order. Ownership: the stream's.
- * Limits: PFL_AGENT_SERVICE_QUEUE_BYTES; a gate's answers wait for room in the spool.
+ * Limits: the control window; a gate's answers wait for room in the spool.
  */
-#include <unistd.h>
-
 #include "agent/stream_impl.h"
-#include "base/io/fdsock.h"
 #include "base/log.h"
+#include "proto/gate/gate.h"
 
 /* ---- the gate ---- */
 
-/* The gate's, when there is one: bytes that pass. After the service's end nothing comes any more.
- */
+/* The gate's: bytes that pass. After the service's end nothing comes any more. */
 static int pass_to_operator(void *user, struct pfl_span bytes)
 {
     struct pfl_agent_stream *s = user;
-    int rc = s->is_service_over ? 0 : pfl_agent_stream_out_write(s, bytes);
 
-    pfl_agent_stream_wake(s);
-    return rc;
+    return s->is_service_over ? 0 : pfl_agent_stream_out_write(s, bytes);
 }
 
+/* One frame was given to it, and passes as it is. */
 static int pass_to_service(void *user, struct pfl_span bytes)
 {
     struct pfl_agent_stream *s = user;
-    struct iovec iov = {.iov_base = (void *)(uintptr_t)bytes.data, .iov_len = bytes.len};
 
-    /* What a service that is gone, or going, was sent is used up all the same. */
-    if (s->service != NULL)
-        (void)!pfl_stream_writev(s->service, &iov, 1, -1);
+    (void)bytes;
+    s->is_passed = true;
     return 0;
 }
 
@@ -45,24 +40,38 @@ static void on_judged(void *user, enum pfl_method method, const char *why)
 
     if (why == NULL && method == PFL_METHOD_READ_BUFFERS)
         return;
-    pfl_events_tell_request(s->events, s->operator_name, s->id, pfl_method_name(method), why);
+    pfl_events_tell_request(s->events, s->facts.operator_name, s->facts.id, pfl_method_name(method),
+                            why);
     if (why != NULL)
         pfl_log_warn("request-refused", "operator=%s stream=%s method=%s reason=%s",
-                     s->operator_name, s->id, pfl_method_name(method), pfl_log_quote_str(why));
+                     s->facts.operator_name, s->facts.id, pfl_method_name(method),
+                     pfl_log_quote_str(why));
     else
-        pfl_log_info("request", "operator=%s stream=%s method=%s", s->operator_name, s->id,
-                     pfl_method_name(method));
+        pfl_log_info("request", "operator=%s stream=%s method=%s", s->facts.operator_name,
+                     s->facts.id, pfl_method_name(method));
 }
 
-static int make_gate(struct pfl_agent_stream *s, struct pfl_span role)
+static struct pfl_gate_conf get_gate_conf(struct pfl_agent_stream *s, struct pfl_span role)
 {
-    struct pfl_gate_conf conf = {.role = role,
-                                 .to_service = pass_to_service,
-                                 .to_operator = pass_to_operator,
-                                 .on_judged = on_judged,
-                                 .user = s};
+    return (struct pfl_gate_conf){.role = role,
+                                  .to_service = pass_to_service,
+                                  .to_operator = pass_to_operator,
+                                  .on_judged = on_judged,
+                                  .user = s};
+}
 
-    return pfl_gate_new(&conf, &s->gate);
+int pfl_agent_stream_service_judge(struct pfl_agent_stream *self, struct pfl_span role)
+{
+    struct pfl_gate_conf conf = get_gate_conf(self, role);
+
+    return pfl_gate_new(&conf, &self->gate);
+}
+
+int pfl_agent_stream_service_judge_again(struct pfl_agent_stream *self)
+{
+    struct pfl_gate_conf conf = get_gate_conf(self, pfl_span_of(NULL, 0));
+
+    return pfl_gate_restore(&conf, pfl_stream_memory_get_gate(self->memory), &self->gate);
 }
 
 /* ---- operator to service ---- */
@@ -75,74 +84,193 @@ static void send_credit(struct pfl_agent_stream *s)
         pfl_h2_stream_credit(s->leg, credit);
 }
 
-/* Nor may a gate's answers, while there are any, fill a spool that is full already. */
-static bool is_service_willing(const struct pfl_agent_stream *s)
+/* Sends of `data`, and notes it. What a service that is gone, or going, was sent is used up all the
+ * same. */
+static size_t send_noted(struct pfl_agent_stream *s, struct pfl_span data)
 {
-    if (s->gate != NULL && s->is_service_held && !s->is_service_over)
-        return false;
-    return s->service == NULL ||
-           pfl_stream_queued_bytes(s->service) < PFL_AGENT_SERVICE_QUEUE_BYTES;
+    size_t len = data.len;
+
+    if (s->service != NULL && pfl_service_socket_send(s->service, data, s->writes, &len) != 0)
+        len = data.len;
+    else
+        s->writes += s->service != NULL && len != 0;
+    return len;
+}
+
+/* Without a role: as it comes. False: the service takes no more now. */
+static bool deliver_bytes(struct pfl_agent_stream *s)
+{
+    struct pfl_span piece = pfl_resume_peek(&s->resume, PFL_AGENT_DELIVER_BYTES);
+    size_t len = send_noted(s, piece);
+
+    pfl_resume_use(&s->resume, len);
+    pfl_agent_stream_publish(s);
+    return len == piece.len;
+}
+
+/* The whole frame at the front, with its prefix; 0: it has not come yet. One that is too large to
+ * come whole is as much as there is: the gate breaks the stream for it. */
+static uint32_t find_frame(const struct pfl_agent_stream *s)
+{
+    const struct pfl_replay *in = &s->resume.in;
+    size_t held = pfl_resume_held(&s->resume);
+    uint64_t len = 0;
+
+    if (held < PFL_FRAME_PREFIX_BYTES)
+        return 0;
+    for (unsigned i = PFL_FRAME_PREFIX_BYTES; i-- > 0;)
+        len = len << 8 | pfl_replay_peek_at(in, in->base + i, 1).data[0];
+    len += PFL_FRAME_PREFIX_BYTES;
+    if (len > PFL_FRAME_MAX_BYTES)
+        return (uint32_t)held;
+    return len <= held ? (uint32_t)len : 0;
+}
+
+static int judge_frame(struct pfl_agent_stream *s, uint32_t len)
+{
+    const struct pfl_replay *in = &s->resume.in;
+    uint32_t at = 0;
+    int rc = 0;
+
+    s->is_passed = false;
+    while (rc == 0 && at < len) {
+        struct pfl_span piece = pfl_replay_peek_at(in, in->base + at, len - at);
+
+        at += (uint32_t)piece.len;
+        rc = pfl_gate_from_operator(s->gate, piece);
+    }
+    if (rc != 0)
+        return rc;
+    if (s->is_passed)
+        s->passing_bytes = len;
+    else
+        pfl_resume_use(&s->resume, len);
+    pfl_agent_stream_publish(s);
+    pfl_agent_stream_wake(s); /* an answer of the gate's */
+    return 0;
+}
+
+/* The rest of the frame that was let through. False: the service takes no more now, or not all of
+ * it has come (again). */
+static bool deliver_frame(struct pfl_agent_stream *s)
+{
+    while (s->passed_bytes != s->passing_bytes) {
+        const struct pfl_replay *in = &s->resume.in;
+        struct pfl_span piece = pfl_resume_held(&s->resume) > s->passed_bytes
+                                    ? pfl_replay_peek_at(in, in->base + s->passed_bytes,
+                                                         s->passing_bytes - s->passed_bytes)
+                                    : pfl_span_of(NULL, 0);
+        size_t len = piece.len != 0 ? send_noted(s, piece) : 0;
+
+        if (len == 0)
+            return false;
+        s->passed_bytes += (uint32_t)len;
+        pfl_agent_stream_publish(s);
+    }
+    pfl_resume_use(&s->resume, s->passing_bytes);
+    s->passing_bytes = s->passed_bytes = 0;
+    pfl_agent_stream_publish(s);
+    return true;
+}
+
+/* A gate's answers may not, while there are any, fill a spool that is full already. */
+static bool may_judge(const struct pfl_agent_stream *s)
+{
+    return !s->is_service_held || s->is_service_over;
+}
+
+/* One frame, as far as it goes. Done: nothing more can be done now. */
+static int deliver_judged(struct pfl_agent_stream *s, bool *ret_is_done)
+{
+    uint32_t len = s->passing_bytes == 0 && may_judge(s) ? find_frame(s) : 0;
+    int rc = len != 0 ? judge_frame(s, len) : 0;
+
+    if (rc == 0 && s->passing_bytes != 0)
+        *ret_is_done = !deliver_frame(s);
+    else
+        *ret_is_done = len == 0;
+    return rc;
+}
+
+/* With a role the rest may be part of a frame that never comes whole: it is used up. */
+static bool is_all_delivered(struct pfl_agent_stream *s)
+{
+    if (s->gate != NULL && s->passing_bytes == 0 && find_frame(s) == 0)
+        pfl_resume_use(&s->resume, pfl_resume_held(&s->resume));
+    return pfl_resume_held(&s->resume) == 0;
 }
 
 void pfl_agent_stream_service_deliver(struct pfl_agent_stream *self)
 {
-    while (pfl_resume_held(&self->resume) != 0 && is_service_willing(self)) {
-        struct pfl_span piece = pfl_resume_peek(&self->resume, PFL_AGENT_DELIVER_BYTES);
+    bool is_done = false;
 
-        if ((self->gate != NULL ? pfl_gate_from_operator(self->gate, piece)
-                                : pass_to_service(self, piece)) != 0) {
+    while (!is_done && pfl_resume_held(&self->resume) != 0) {
+        if (self->gate == NULL) {
+            is_done = !deliver_bytes(self);
+        } else if (deliver_judged(self, &is_done) != 0) {
             pfl_log_warn("stream-broken",
                          "operator=%s stream=%s reason=\"what was sent is no frame "
                          "of the protocol, or its answers are not read\"",
-                         self->operator_name, self->id);
+                         self->facts.operator_name, self->facts.id);
             pfl_agent_stream_kill(self);
             return;
         }
-        pfl_resume_use(&self->resume, piece.len);
     }
     send_credit(self);
-    if (!self->resume.is_in_ended || pfl_resume_held(&self->resume) != 0 || self->is_service_told)
+    if (!self->resume.is_in_ended || self->is_service_told || !is_all_delivered(self))
         return;
     self->is_service_told = true;
     if (self->service != NULL)
-        pfl_stream_shutdown(self->service);
+        pfl_service_socket_shutdown(self->service);
 }
 
 /* ---- what the service says ---- */
 
-static void on_service_data(void *user, struct pfl_span data)
+/* With a gate it reads first; without, the pipe is read into at once. */
+static int get_room(void *user, struct iovec *ret_pieces, uint64_t *ret_reads)
 {
     struct pfl_agent_stream *s = user;
 
+    *ret_reads = s->reads;
     if (s->is_dying)
-        return;
-    if ((s->gate != NULL ? pfl_gate_from_service(s->gate, data)
-                         : pfl_agent_stream_out_write(s, data)) != 0) {
-        pfl_agent_stream_kill(s);
-        return;
-    }
-    pfl_agent_stream_out_pace(s);
-    pfl_agent_stream_wake(s);
+        return 0;
+    pfl_agent_stream_publish(s);
+    if (s->gate == NULL)
+        return (int)pfl_encode_port_get_room(s->encoder, PFL_STREAM_READ_BYTES, ret_pieces);
+    ret_pieces[0] = (struct iovec){pfl_stream_memory_get_read(s->memory), PFL_STREAM_READ_BYTES};
+    return 1;
 }
 
-static void on_service_eof(void *user)
+void pfl_agent_stream_service_take(struct pfl_agent_stream *self, size_t len)
+{
+    int rc;
+
+    self->reads++;
+    if (self->gate != NULL)
+        rc = pfl_gate_from_service(self->gate,
+                                   pfl_span_of(pfl_stream_memory_get_read(self->memory), len));
+    else
+        rc = pfl_encode_port_wrote(self->encoder, len);
+    if (rc != 0) {
+        pfl_agent_stream_kill(self);
+        return;
+    }
+    pfl_agent_stream_publish(self);
+    pfl_agent_stream_out_pace(self);
+    pfl_agent_stream_wake(self);
+}
+
+static void on_read(void *user, size_t len)
+{
+    pfl_agent_stream_service_take(user, len);
+}
+
+static void on_eof(void *user)
 {
     pfl_agent_stream_out_end(user);
 }
 
-static void on_service_closed(void *user, int err)
-{
-    struct pfl_agent_stream *s = user;
-
-    (void)err;
-    s->service = NULL;
-    if (s->is_dying)
-        pfl_agent_stream_finish(s);
-    else
-        pfl_agent_stream_out_end(s);
-}
-
-static void on_service_writable(void *user)
+static void on_writable(void *user)
 {
     struct pfl_agent_stream *s = user;
 
@@ -150,40 +278,23 @@ static void on_service_writable(void *user)
         pfl_agent_stream_service_deliver(s);
 }
 
-static const struct pfl_stream_ops service_ops = {
-    .on_data = on_service_data,
-    .on_eof = on_service_eof,
-    .on_writable = on_service_writable,
-    .on_closed = on_service_closed,
+static const struct pfl_service_socket_ops service_ops = {
+    .get_room = get_room,
+    .on_read = on_read,
+    .on_eof = on_eof,
+    .on_writable = on_writable,
 };
 
-/* ---- opening ---- */
-
-static int connect_service(struct pfl_agent_stream *s, const char *path)
+int pfl_agent_stream_service_open(struct pfl_agent_stream *self, int fd)
 {
-    struct pfl_stream_conf conf = {
-        .loop = s->loop,
-        .ops = &service_ops,
-        .user = s,
-        .queue_max_bytes =
-            PFL_AGENT_SERVICE_QUEUE_BYTES + PFL_AGENT_DELIVER_BYTES + PFL_FRAME_MAX_BYTES,
-        .queue_low_bytes = PFL_AGENT_SERVICE_QUEUE_BYTES / 4,
-    };
-    int fd;
-    int rc = pfl_fdsock_connect_unix(path, &fd);
+    struct pfl_service_socket_conf conf = {
+        .loop = self->loop, .ops = &service_ops, .user = self, .memory = self->memory, .fd = fd};
 
-    if (rc != 0)
-        return rc;
-    rc = pfl_fdsock_open(&conf, fd, &s->service);
-    if (rc != 0)
-        close(fd);
-    return rc;
+    return pfl_service_socket_open(&conf, &self->service);
 }
 
-int pfl_agent_stream_service_open(struct pfl_agent_stream *self,
-                                  const struct pfl_agent_stream_conf *conf)
+void pfl_agent_stream_service_close(struct pfl_agent_stream *self)
 {
-    int rc = conf->role.len != 0 ? make_gate(self, conf->role) : 0;
-
-    return rc == 0 ? connect_service(self, conf->consumer_socket) : rc;
+    pfl_service_socket_close(self->service);
+    self->service = NULL;
 }

@@ -133,17 +133,23 @@ int pfl_replay_append(struct pfl_replay *self, const void *data, size_t len)
     return 0;
 }
 
-struct pfl_span pfl_replay_peek(const struct pfl_replay *self, size_t max)
+struct pfl_span pfl_replay_peek_at(const struct pfl_replay *self, uint64_t offset, size_t max)
 {
-    size_t len = pfl_replay_unsent(self);
+    size_t len = (size_t)(self->end - offset);
 
+    assert(offset >= self->base && offset <= self->end);
     if (len > max)
         len = max;
     if (len == 0)
         return pfl_span_of(NULL, 0);
-    if (len > piece_at(self, self->next))
-        len = piece_at(self, self->next);
-    return pfl_span_of(self->data + (self->next & (self->capacity - 1)), len);
+    if (len > piece_at(self, offset))
+        len = piece_at(self, offset);
+    return pfl_span_of(self->data + (offset & (self->capacity - 1)), len);
+}
+
+struct pfl_span pfl_replay_peek(const struct pfl_replay *self, size_t max)
+{
+    return pfl_replay_peek_at(self, self->next, max);
 }
 
 void pfl_replay_skip(struct pfl_replay *self, size_t len)

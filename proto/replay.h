@@ -49,6 +49,8 @@ PFL_MUST_USE int pfl_replay_append(struct pfl_replay *self, const void *data, si
 /* Bytes from `next` on that lie in one piece, at most `max`; empty when there are none. Borrowed
  * until the next call that changes the ring. */
 struct pfl_span pfl_replay_peek(const struct pfl_replay *self, size_t max);
+/* The same from any `offset` in base .. end, at most `max` bytes. */
+struct pfl_span pfl_replay_peek_at(const struct pfl_replay *self, uint64_t offset, size_t max);
 /* `next` moves past `len` bytes, which must be there. */
 void pfl_replay_skip(struct pfl_replay *self, size_t len);
 /* Everything before `offset` is no longer needed. PFL_EPROTO outside base .. next. */

@@ -40,8 +40,8 @@ static const char *const always[] = {
     "read", "write", "readv", "writev", "close", "fstat", "newfstatat", "lseek", "epoll_wait",
     "epoll_pwait", "epoll_ctl", "poll", "ppoll",
     /* sockets that are open */
-    "accept4", "recvmsg", "recvfrom", "sendmsg", "shutdown", "getsockname", "getpeername",
-    "getsockopt", "setsockopt",
+    "accept4", "recvmsg", "recvmmsg", "recvfrom", "sendmsg", "sendmmsg", "shutdown", "getsockname",
+    "getpeername", "getsockopt", "setsockopt",
     /* memory and threads */
     "munmap", "mremap", "madvise", "brk", "futex", "set_robust_list", "rseq", "sched_yield",
     "sched_getaffinity", "exit", "exit_group",
@@ -75,7 +75,7 @@ static const struct rule with_arguments[] = {
 };
 
 static const struct rule memory_rules[] = {{"fcntl", 1, INT, F_ADD_SEALS}};
-static const char *const memory_calls[] = {"memfd_create", "ftruncate"};
+static const char *const memory_calls[] = {"memfd_create", "ftruncate", "mlock"};
 
 static const struct rule unix_rules[] = {{"socket", 0, INT, AF_UNIX}};
 static const char *const unix_calls[] = {"connect", "sendto"};
@@ -83,7 +83,7 @@ static const char *const unix_calls[] = {"connect", "sendto"};
 /* A resolver asks by UDP, several names with one call. */
 static const struct rule dial_rules[] = {
     {"socket", 0, INT, AF_INET}, {"socket", 0, INT, AF_INET6}, {"ioctl", 1, INT, FIONREAD}};
-static const char *const dial_calls[] = {"connect", "sendto", "sendmmsg"};
+static const char *const dial_calls[] = {"connect", "sendto"};
 
 /* Of this thread alone: the first argument is a thread's id, 0 itself. */
 static const struct rule boost_rules[] = {{"sched_setscheduler", 0, INT, 0},

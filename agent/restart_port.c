@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams of a process of this agent that is gone, from what the service manager kept: see
+ * stream_keep_port.c for what that is.
+ *
+ * Happy path: for each memory-ID the descriptors that belong to it by name, a stream that waits for
+ * its operator. Failures: what does not belong together, or another version left, is logged and
+ * given up, in the manager's store, too: its session ends. Ownership: descriptors go to their
+ * stream. Limits: PFL_AGENT_MAX_STREAMS.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/port_impl.h"
+#include "agent/stream_port.h"
+#include "base/log.h"
+#include "base/notify.h"
+
+/* What comes after `prefix`; NULL: it has another one. */
+static const char *get_id(const struct pfl_stored_fd *stored, const char *prefix)
+{
+    size_t len = strlen(prefix);
+
+    return strncmp(stored->name, prefix, len) == 0 ? stored->name + len : NULL;
+}
+
+/* Taken over; -1: there is none. */
+static int take_fd(struct pfl_stored_fds *stored, const char *prefix, const char *id)
+{
+    for (size_t i = 0; i < stored->len; i++) {
+        struct pfl_stored_fd *it = &stored->list[i];
+        const char *its_id = it->fd >= 0 ? get_id(it, prefix) : NULL;
+        int fd = it->fd;
+
+        if (its_id == NULL || strcmp(its_id, id) != 0)
+            continue;
+        it->fd = -1;
+        return fd;
+    }
+    return -1;
+}
+
+static int take_stream(struct pfl_agent *a, struct pfl_stored_fds *stored, const char *id)
+{
+    struct pfl_agent_stream_conf conf;
+    struct pfl_agent_stream *s;
+    struct pfl_agent_stream_kept kept;
+    int rc;
+
+    if (a->streams_len == PFL_AGENT_MAX_STREAMS)
+        return PFL_ELIMIT;
+    kept = (struct pfl_agent_stream_kept){.memory_fd = take_fd(stored, PFL_AGENT_KEPT_MEMORY, id),
+                                          .service_fd = take_fd(stored, PFL_AGENT_KEPT_SERVICE, id),
+                                          .spool_fd = take_fd(stored, PFL_AGENT_KEPT_SPOOL, id)};
+    if (kept.service_fd < 0) {
+        (void)close(kept.memory_fd);
+        if (kept.spool_fd >= 0)
+            (void)close(kept.spool_fd);
+        return PFL_ENOENT;
+    }
+    pfl_agent_fill_stream_conf(a, &conf);
+    rc = pfl_agent_stream_take_back(&conf, &kept, &s);
+    if (rc != 0)
+        return rc;
+    a->streams_len++;
+    pfl_list_append(&a->streams, pfl_agent_stream_get_node(s));
+    return 0;
+}
+
+/* What is left over is nobody's: a stream whose begin, or end, was cut short. */
+static void give_up(struct pfl_stored_fds *stored)
+{
+    for (size_t i = 0; i < stored->len; i++) {
+        if (stored->list[i].fd >= 0 && stored->list[i].name[0] != '\0')
+            pfl_notify_unstore(stored->list[i].name);
+    }
+}
+
+void pfl_agent_take_streams_back(struct pfl_agent *self, struct pfl_stored_fds *stored)
+{
+    unsigned taken = 0;
+
+    for (size_t i = 0; i < stored->len; i++) {
+        const struct pfl_stored_fd *it = &stored->list[i];
+        const char *id = it->fd >= 0 ? get_id(it, PFL_AGENT_KEPT_MEMORY) : NULL;
+        int rc = id != NULL ? take_stream(self, stored, id) : 0;
+
+        taken += id != NULL && rc == 0;
+        if (rc == 0)
+            continue;
+        pfl_log_warn("stream-not-taken-back", "stream=%s reason=\"%s\" effect=\"it ends\"",
+                     pfl_log_quote_str(id), pfl_err_str(rc));
+        pfl_agent_stream_forget(id);
+    }
+    give_up(stored);
+    if (taken != 0)
+        pfl_log_info("streams-taken-back", "count=%u effect=\"their operators go on\"", taken);
+}
