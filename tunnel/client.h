@@ -11,8 +11,8 @@
  * A stream is a pfl_stream (base/io/stream.h): on_ready with the first answer, then on_data,
  * writev, read_stop and read_start, shutdown, close; while the relay, the network or the agent is
  * away it waits, and goes on without gap and without duplicate. It breaks (on_closed with an
- * error, pfl_tunnel_stream_get_error in words) when it is refused, when its host lost it (agent
- * restarted, time-to-live passed), or after give_up_ms without connection.
+ * error, pfl_tunnel_stream_get_error in words) when it is refused, when its host lost it (nothing
+ * was kept of an agent that died, time-to-live passed), or after give_up_ms without connection.
  */
 #ifndef PFL_TUNNEL_CLIENT_H
 #define PFL_TUNNEL_CLIENT_H

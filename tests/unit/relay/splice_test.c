@@ -22,6 +22,7 @@ struct end {
     size_t got;
     uint64_t credited;
     unsigned status;
+    struct pfl_resume_offer told; /* by the other end */
     unsigned ends;
     unsigned closes;
     uint32_t code;
@@ -37,7 +38,7 @@ static struct end agent_end;
 static struct pfl_splice_stats last;
 static unsigned ended;
 static unsigned answer_with;
-static const char *held_by_agent;
+static struct pfl_resume_offer agents_account;
 static bool has_role;         /* the relay gives one */
 static const char *kept_role; /* the agent says that it keeps this one */
 static char agent_saw_role[64];
@@ -47,7 +48,10 @@ static char agent_saw_operator[64];
 
 static void on_response(void *user, const struct pfl_h2_head *head)
 {
-    ((struct end *)user)->status = pfl_h2_head_get_status(head);
+    struct end *e = user;
+
+    e->status = pfl_h2_head_get_status(head);
+    (void)pfl_tunnel_offer_read(head, &e->told);
 }
 
 static void on_data(void *user, struct pfl_span data)
@@ -133,7 +137,6 @@ static void on_operator_request(void *user, struct pfl_h2_stream *leg,
 
 static void on_agent_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head)
 {
-    struct pfl_resume_offer offer = {.window_bytes = WINDOW};
     struct pfl_tunnel_offer_text text;
     struct pfl_h2_field fields[PFL_TUNNEL_OFFER_FIELDS + 1];
     const char *name = pfl_h2_head_get(head, PFL_TUNNEL_H_OPERATOR);
@@ -142,10 +145,8 @@ static void on_agent_request(void *user, struct pfl_h2_stream *leg, const struct
     (void)user;
     strncpy(agent_saw_operator, name != NULL ? name : "(none)", sizeof(agent_saw_operator) - 1);
     strncpy(agent_saw_role, role != NULL ? role : "(none)", sizeof(agent_saw_role) - 1);
-    pfl_tunnel_offer_write(&offer, 5, &text, fields);
+    pfl_tunnel_offer_write(&agents_account, 5, &text, fields);
     fields[PFL_TUNNEL_OFFER_FIELDS] = (struct pfl_h2_field){PFL_TUNNEL_H_ROLE, kept_role};
-    if (held_by_agent != NULL)
-        fields[2].value = held_by_agent;
     if (answer_with != 200) {
         (void)!pfl_h2_stream_respond_body(leg, answer_with, "application/problem+json",
                                           pfl_span_of("{}", 2));
@@ -237,7 +238,7 @@ static int setup(void **state)
     operator_end = agent_end = (struct end){0};
     ended = 0;
     answer_with = 200;
-    held_by_agent = NULL;
+    agents_account = (struct pfl_resume_offer){.window_bytes = WINDOW};
     has_role = false;
     kept_role = NULL;
     room_towards_operator = SIZE_MAX;
@@ -397,6 +398,37 @@ static void a_resumed_operator_may_credit_what_it_held(void **state)
     assert_int_equal(operator_end.code, PFL_H2_FLOW_CONTROL_ERROR);
 }
 
+/* Its process was replaced: of what it had received only what it had used up counts. */
+static void an_agents_account_may_be_less_than_it_was(void **state)
+{
+    (void)state;
+    connect_them();
+    send(&operator_end, 5000);
+    pfl_h2_stream_credit(agent_end.leg, 1000);
+    pump();
+    assert_int_equal(operator_end.credited, 1000);
+    free_all();
+    assert_int_equal(ended, 1);
+
+    operator_end = agent_end = (struct end){0};
+    assert_int_equal(try_open(), 0);
+    pump();
+    agents_account.received = agents_account.credited = 1000;
+    assert_int_equal(try_connect("0", "0"), 0);
+    pump();
+    assert_int_equal(operator_end.told.received, 1000);
+    assert_int_equal(operator_end.told.credited, 1000);
+    send(&operator_end, 14000);
+    assert_int_equal(agent_end.got, 14000);
+    pfl_h2_stream_credit(agent_end.leg, 14000);
+    pump();
+    assert_int_equal(operator_end.credited, 14000);
+    pfl_h2_stream_credit(agent_end.leg, 1); /* of what it had before */
+    pump();
+    assert_int_equal(agent_end.code, PFL_H2_FLOW_CONTROL_ERROR);
+    assert_int_equal(operator_end.code, PFL_H2_DETACH);
+}
+
 static void an_account_that_cannot_be_true_allows_nothing(void **state)
 {
     (void)state;
@@ -496,6 +528,7 @@ int main(void)
         T(credit_is_what_the_other_end_credits_and_nothing_sooner),
         T(invented_credit_resets_the_stream),
         T(a_resumed_operator_may_credit_what_it_held),
+        T(an_agents_account_may_be_less_than_it_was),
         T(an_account_that_cannot_be_true_allows_nothing),
         T(a_lost_agent_detaches_the_operator),
         T(a_lost_operator_detaches_the_agent),
