@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "consumer/proxy/message_copy.h"
 #include "proto/packet.h"
 
 enum {
@@ -17,7 +18,6 @@ enum {
     ANSWER_ERROR = 2,
     ANSWER_UUID_LSB = 4,
     ANSWER_WAS_FILE = 5,
-    HEADER_MAX_BYTES = 16,
 };
 
 static bool is_story(uint32_t id)
@@ -27,42 +27,9 @@ static bool is_story(uint32_t id)
            id == PFL_PACKET_TRACE_STATS;
 }
 
-/* How much of the statistics stays. */
-static size_t measure_stats(struct pfl_span stats)
+static bool is_of_writers(const struct pfl_field *f)
 {
-    struct pfl_reader r = pfl_reader_of(stats);
-    struct pfl_field f;
-    size_t kept = 0;
-
-    while (pfl_reader_field(&r, &f))
-        kept += f.id == STATS_WRITERS ? 0 : f.raw.len;
-    return kept;
-}
-
-static int append_header(uint32_t id, size_t len, struct pfl_buf *out)
-{
-    uint8_t header[HEADER_MAX_BYTES];
-    struct pfl_writer w = pfl_writer_of(header, sizeof(header));
-
-    pfl_writer_field_header(&w, id, len);
-    return pfl_buf_append(out, header, sizeof(header) - w.left);
-}
-
-static size_t header_bytes(uint32_t id, size_t len)
-{
-    return pfl_varint_size((uint64_t)id << 3) + pfl_varint_size(len);
-}
-
-static int append_stats(struct pfl_span stats, struct pfl_buf *out)
-{
-    struct pfl_reader r = pfl_reader_of(stats);
-    struct pfl_field f;
-    int rc = append_header(PFL_PACKET_TRACE_STATS, measure_stats(stats), out);
-
-    while (rc == 0 && pfl_reader_field(&r, &f))
-        if (f.id != STATS_WRITERS)
-            rc = pfl_buf_append(out, f.raw.data, f.raw.len);
-    return rc;
+    return f->id == STATS_WRITERS;
 }
 
 static bool is_stats(const struct pfl_field *f)
@@ -80,21 +47,20 @@ int pfl_clone_story_take(struct pfl_span packet, struct pfl_buf *out)
     int rc;
 
     while (pfl_reader_field(&r, &f)) {
-        size_t stats = is_stats(&f) ? measure_stats(f.bytes) : 0;
-
         is_wanted = is_wanted || is_story(f.id);
         if (f.id == PFL_PACKET_TRUSTED_SEQUENCE_ID)
             sequence = f.value;
-        kept += is_stats(&f) ? header_bytes(f.id, stats) + stats : f.raw.len;
+        kept += is_stats(&f) ? pfl_message_copy_bytes(f.id, f.bytes, is_of_writers) : f.raw.len;
     }
     if (r.failed)
         return PFL_EPARSE;
     if (!is_wanted || sequence != SERVICE_SEQUENCE)
         return 0;
-    rc = append_header(PFL_TRACE_PACKET_FIELD, kept, out);
+    rc = pfl_message_copy_append_header(PFL_TRACE_PACKET_FIELD, kept, out);
     r = pfl_reader_of(packet);
     while (rc == 0 && pfl_reader_field(&r, &f))
-        rc = is_stats(&f) ? append_stats(f.bytes, out) : pfl_buf_append(out, f.raw.data, f.raw.len);
+        rc = is_stats(&f) ? pfl_message_copy_append(f.id, f.bytes, is_of_writers, out)
+                          : pfl_buf_append(out, f.raw.data, f.raw.len);
     return rc;
 }
 
@@ -133,6 +99,6 @@ int pfl_clone_answer_refuse(const char *why, struct pfl_buf *out)
     int rc = pfl_buf_append(out, no_success, sizeof(no_success));
 
     if (rc == 0)
-        rc = append_header(ANSWER_ERROR, len, out);
+        rc = pfl_message_copy_append_header(ANSWER_ERROR, len, out);
     return rc != 0 ? rc : pfl_buf_append(out, why, len);
 }

@@ -6,6 +6,8 @@
  */
 #include "consumer/proxy/file_wish.h"
 
+#include "consumer/proxy/message_copy.h"
+
 enum {
     REQUEST_CONFIG = 1,
     CONFIG_BUFFERS = 1,
@@ -19,7 +21,6 @@ enum {
     CONFIG_FFLUSH = 45,
     BUFFER_TRANSFER = 5,
     BUFFER_CLEAR = 6,
-    HEADER_MAX_BYTES = 16,
     IDENTITY_MAX_BYTES = 24,
 };
 
@@ -66,52 +67,17 @@ static bool is_of_clones(const struct pfl_field *f)
     return f->id == BUFFER_TRANSFER || f->id == BUFFER_CLEAR;
 }
 
-static size_t measure_buffer(struct pfl_span buffer)
-{
-    struct pfl_reader r = pfl_reader_of(buffer);
-    struct pfl_field f;
-    size_t kept = 0;
-
-    while (pfl_reader_field(&r, &f))
-        kept += is_of_clones(&f) ? 0 : f.raw.len;
-    return kept;
-}
-
-static int append_header(uint32_t id, size_t len, struct pfl_buf *out)
-{
-    uint8_t header[HEADER_MAX_BYTES];
-    struct pfl_writer w = pfl_writer_of(header, sizeof(header));
-
-    pfl_writer_field_header(&w, id, len);
-    return pfl_buf_append(out, header, sizeof(header) - w.left);
-}
-
-static int append_buffer(struct pfl_span buffer, struct pfl_buf *out)
-{
-    struct pfl_reader r = pfl_reader_of(buffer);
-    struct pfl_field f;
-    int rc = append_header(CONFIG_BUFFERS, measure_buffer(buffer), out);
-
-    while (rc == 0 && pfl_reader_field(&r, &f))
-        if (!is_of_clones(&f))
-            rc = pfl_buf_append(out, f.raw.data, f.raw.len);
-    return rc;
-}
-
 static size_t measure_field(const struct pfl_field *f)
 {
-    size_t buffer;
-
-    if (!is_buffer(f))
-        return is_of_file(f->id) ? 0 : f->raw.len;
-    buffer = measure_buffer(f->bytes);
-    return pfl_varint_size((uint64_t)CONFIG_BUFFERS << 3) + pfl_varint_size(buffer) + buffer;
+    if (is_buffer(f))
+        return pfl_message_copy_bytes(f->id, f->bytes, is_of_clones);
+    return is_of_file(f->id) ? 0 : f->raw.len;
 }
 
 static int append_field(const struct pfl_field *f, struct pfl_buf *out)
 {
     if (is_buffer(f))
-        return append_buffer(f->bytes, out);
+        return pfl_message_copy_append(f->id, f->bytes, is_of_clones, out);
     return is_of_file(f->id) ? 0 : pfl_buf_append(out, f->raw.data, f->raw.len);
 }
 
@@ -125,7 +91,7 @@ static int append_config(struct pfl_span config, struct pfl_span more, struct pf
 
     while (pfl_reader_field(&r, &f))
         kept += measure_field(&f);
-    rc = append_header(REQUEST_CONFIG, kept, out);
+    rc = pfl_message_copy_append_header(REQUEST_CONFIG, kept, out);
     r = pfl_reader_of(config);
     while (rc == 0 && pfl_reader_field(&r, &f))
         rc = append_field(&f, out);
