@@ -33,7 +33,7 @@ struct pfl_agent_stream {
     uint64_t writes;        /* and to it */
     uint32_t passing_bytes; /* the frame at the front of `resume.in` was let through by the gate, */
     uint32_t passed_bytes;  /* and so much of it the service has */
-    uint64_t orphan_since_ms;
+    uint64_t orphan_since_ms; /* CLOCK_BOOTTIME */
     unsigned legs;
     unsigned busy; /* threads' jobs with the memory, and the timer, that are not over */
     bool is_kept;  /* by the manager: goes on when this process dies */

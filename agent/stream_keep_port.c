@@ -47,6 +47,7 @@ void pfl_agent_stream_publish(struct pfl_agent_stream *self)
         .out_base = resume->out.base,
         .out_end = resume->out.end,
         .out_capacity = resume->out.capacity,
+        .orphan_since_ms = self->leg == NULL ? self->orphan_since_ms : 0,
         .legs = self->legs,
         .is_service_over = self->is_service_over,
     };

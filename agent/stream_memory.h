@@ -55,6 +55,7 @@ struct pfl_stream_record {
     struct pfl_spool_state spool;
     uint32_t gate_bytes; /* of the saved gate */
     uint32_t gate_slot;
+    uint64_t orphan_since_ms; /* CLOCK_BOOTTIME; 0: it is carried */
     uint32_t legs;
     /* Bools, in memory that another process wrote. */
     uint8_t is_frame_open;   /* zstd's */
@@ -66,7 +67,7 @@ struct pfl_stream_record {
 struct pfl_stream_facts {
     uint64_t out_max_bytes;
     uint64_t ttl_ms;
-    uint64_t begin_ns; /* CLOCK_BOOTTIME */
+    uint64_t begin_ms; /* CLOCK_BOOTTIME */
     uint8_t is_zstd;
     uint8_t has_gate;
     char id[PFL_TUNNEL_STREAM_ID_BYTES];

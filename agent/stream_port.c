@@ -114,13 +114,23 @@ static void on_ttl(uv_timer_t *timer)
     pfl_agent_stream_kill(s);
 }
 
-static void orphan(struct pfl_agent_stream *s)
+/* CLOCK_BOOTTIME, which the next process has, too. */
+static uint64_t get_now_ms(void)
 {
-    s->orphan_since_ms = uv_now(s->loop);
+    return pfl_clock_now_ns(PFL_CLOCK_BOOTTIME) / 1000000;
+}
+
+/* `since_ms`: it has been one since then, perhaps in another process. */
+static void orphan(struct pfl_agent_stream *s, uint64_t since_ms)
+{
+    uint64_t been_ms = get_now_ms() - since_ms;
+    uint64_t left_ms = been_ms < s->facts.ttl_ms ? s->facts.ttl_ms - been_ms : 0;
+
+    s->orphan_since_ms = since_ms;
     if (s->facts.id[0] == '\0')
         pfl_agent_stream_kill(s);
     else
-        (void)uv_timer_start(&s->ttl, on_ttl, s->facts.ttl_ms, 0);
+        (void)uv_timer_start(&s->ttl, on_ttl, left_ms, 0);
 }
 
 /* ---- the leg ---- */
@@ -173,7 +183,8 @@ static void on_leg_closed(void *user, uint32_t code)
     if (code == PFL_H2_CANCEL)
         pfl_agent_stream_kill(s);
     else
-        orphan(s);
+        orphan(s, get_now_ms());
+    pfl_agent_stream_publish(s);
 }
 
 static const struct pfl_h2_stream_ops leg_ops = {
@@ -225,7 +236,7 @@ int pfl_agent_stream_attach(struct pfl_agent_stream *self, struct pfl_h2_stream 
     self->leg = leg;
     if (answer(self, leg, &told) != 0) {
         drop_leg(self, PFL_H2_INTERNAL_ERROR);
-        orphan(self);
+        orphan(self, get_now_ms());
         return 0;
     }
     if (pfl_agent_stream_out_refill(self) != 0) {
@@ -241,8 +252,13 @@ int pfl_agent_stream_attach(struct pfl_agent_stream *self, struct pfl_h2_stream 
 
 int pfl_agent_stream_set_role(struct pfl_agent_stream *self, struct pfl_span role, char *ret_why)
 {
-    if (self->gate != NULL)
-        return pfl_gate_set_role(self->gate, role, ret_why);
+    int rc;
+
+    if (self->gate != NULL) {
+        rc = pfl_gate_set_role(self->gate, role, ret_why);
+        pfl_agent_stream_publish(self);
+        return rc;
+    }
     (void)snprintf(ret_why, PFL_JUDGE_WHY_BYTES,
                    "the stream was begun before the operator had a role: begin another");
     return PFL_EPERM;
@@ -294,7 +310,6 @@ static struct pfl_agent_stream *make_stream(const struct pfl_agent_stream_conf *
     s->loop = conf->loop;
     s->pool = conf->pool;
     s->events = conf->events;
-    s->orphan_since_ms = uv_now(conf->loop);
     s->on_gone = conf->on_gone;
     s->user = conf->user;
     pfl_resume_init(&s->resume, s->facts.out_max_bytes, PFL_TUNNEL_CONTROL_WINDOW_BYTES);
@@ -341,7 +356,7 @@ int pfl_agent_stream_open(const struct pfl_agent_stream_conf *conf,
 {
     struct pfl_stream_facts facts = {.out_max_bytes = conf->spool_bytes,
                                      .ttl_ms = conf->ttl_ms,
-                                     .begin_ns = pfl_clock_now_ns(PFL_CLOCK_BOOTTIME),
+                                     .begin_ms = get_now_ms(),
                                      .is_zstd = conf->wants_zstd,
                                      .has_gate = conf->role.len != 0};
     struct pfl_stream_memory *memory;
@@ -464,6 +479,7 @@ int pfl_agent_stream_take_back(const struct pfl_agent_stream_conf *conf,
 {
     struct pfl_agent_stream *s;
     bool is_service_over;
+    uint64_t since_ms;
     int rc = take(conf, kept, &s);
 
     if (s == NULL)
@@ -480,7 +496,8 @@ int pfl_agent_stream_take_back(const struct pfl_agent_stream_conf *conf,
     is_service_over = pfl_stream_memory_get_record(s->memory)->is_service_over != 0;
     s->is_kept = true;
     begin(s);
-    orphan(s);
+    since_ms = pfl_stream_memory_get_record(s->memory)->orphan_since_ms;
+    orphan(s, since_ms != 0 && since_ms <= get_now_ms() ? since_ms : get_now_ms());
     *ret_stream = s;
     go_on(s, is_service_over);
     return 0;
@@ -505,13 +522,13 @@ struct pfl_agent_stream *pfl_agent_stream_of_node(struct pfl_list *node)
 void pfl_agent_stream_get_info(const struct pfl_agent_stream *self,
                                struct pfl_agent_stream_info *ret_info)
 {
-    uint64_t now_ms = uv_now(self->loop);
+    uint64_t now_ms = get_now_ms();
     uint64_t file_bytes = self->spool != NULL ? pfl_spool_file_bytes(self->spool) : 0;
 
     *ret_info = (struct pfl_agent_stream_info){
         .id = self->facts.id,
         .operator_name = self->facts.operator_name,
-        .age_ms = (pfl_clock_now_ns(PFL_CLOCK_BOOTTIME) - self->facts.begin_ns) / 1000000,
+        .age_ms = now_ms - self->facts.begin_ms,
         .orphan_ms = self->leg == NULL ? now_ms - self->orphan_since_ms : 0,
         .sent_bytes = self->resume.out.next,
         .kept_bytes = self->counted_bytes + file_bytes,
