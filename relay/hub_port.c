@@ -89,38 +89,6 @@ static void on_clock_due(uv_timer_t *timer)
     pfl_peer_attend(p);
 }
 
-static bool parse_clock(struct pfl_span body, int64_t *ret_receive_ns, int64_t *ret_send_ns)
-{
-    json_t *root = json_loadb((const char *)body.data, body.len, 0, NULL);
-    json_t *receive = json_object_get(root, "receive_ns");
-    json_t *send = json_object_get(root, "send_ns");
-    bool is_fine = json_is_integer(receive) && json_is_integer(send);
-
-    if (is_fine) {
-        *ret_receive_ns = json_integer_value(receive);
-        *ret_send_ns = json_integer_value(send);
-        is_fine = *ret_receive_ns >= 0 && *ret_send_ns >= *ret_receive_ns;
-    }
-    json_decref(root);
-    return is_fine;
-}
-
-/* Four timestamps: the offset is within half of what the way there and back took. */
-static void take_clock(struct pfl_peer *p, struct pfl_span body, uint64_t now_ns)
-{
-    int64_t receive_ns;
-    int64_t send_ns;
-    int64_t low;
-    int64_t high;
-
-    if (!parse_clock(body, &receive_ns, &send_ns) || p->host == NULL)
-        return;
-    low = send_ns - (int64_t)now_ns;
-    high = receive_ns - (int64_t)p->asked_ns;
-    if (high >= low)
-        pfl_inventory_take_clock(p->host, low + (high - low) / 2, (high - low) / 2 + 1);
-}
-
 static void on_clock(void *user, int err, unsigned status, struct pfl_span body)
 {
     struct pfl_peer *p = user;
@@ -128,8 +96,9 @@ static void on_clock(void *user, int err, unsigned status, struct pfl_span body)
 
     if (err == PFL_ECLOSED)
         return; /* the peer may be going */
-    if (err == 0 && status == 200 && body.len != 0)
-        take_clock(p, body, now_ns);
+    if (err == 0 && status == 200 && p->host != NULL &&
+        pfl_inventory_take_clock(p->host, body, (int64_t)p->asked_ns, (int64_t)now_ns) != 0)
+        pfl_log_debug("clock-unusable", "address=%s host=%s", p->address, p->identity.name);
     if (++p->rounds < CLOCK_ROUNDS)
         ask_clock(p);
 }

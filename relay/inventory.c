@@ -13,6 +13,8 @@
 
 #include "base/mem.h"
 
+#define CLOCK_DRIFT_SHARE 65536 /* 15 millionths: by so much two clocks part at most, as a rule */
+
 static struct pfl_host *host_of(struct pfl_list *node)
 {
     return PFL_CONTAINER_OF(node, struct pfl_host, node);
@@ -211,13 +213,47 @@ int pfl_inventory_take_hello(struct pfl_host *host, struct pfl_span body_untrust
     return 0;
 }
 
-void pfl_inventory_take_clock(struct pfl_host *host, int64_t offset_ns, int64_t error_ns)
+static bool read_clock(struct pfl_span body, int64_t *ret_receive_ns, int64_t *ret_send_ns)
 {
-    if (host->has_clock && error_ns >= host->clock_error_ns)
-        return;
+    json_t *root = json_loadb((const char *)body.data, body.len, 0, NULL);
+    json_t *receive = json_object_get(root, "receive_ns");
+    json_t *send = json_object_get(root, "send_ns");
+    bool is_fine = json_is_integer(receive) && json_is_integer(send);
+
+    if (is_fine) {
+        *ret_receive_ns = json_integer_value(receive);
+        *ret_send_ns = json_integer_value(send);
+        is_fine = *ret_receive_ns >= 0 && *ret_send_ns >= *ret_receive_ns;
+    }
+    json_decref(root);
+    return is_fine;
+}
+
+/* Four timestamps: the offset is within half of what the way there and back took. */
+int pfl_inventory_take_clock(struct pfl_host *host, struct pfl_span body_untrusted,
+                             int64_t asked_ns, int64_t now_ns)
+{
+    int64_t receive_ns;
+    int64_t send_ns;
+    int64_t low;
+    int64_t high;
+    int64_t error_ns;
+
+    if (!read_clock(body_untrusted, &receive_ns, &send_ns))
+        return PFL_EPARSE;
+    low = send_ns - now_ns;
+    high = receive_ns - asked_ns;
+    if (high < low)
+        return PFL_EPARSE; /* it took longer there than it took us to ask */
+    error_ns = (high - low) / 2 + 1;
+    if (host->has_clock &&
+        error_ns >= host->clock_error_ns + (now_ns - host->clock_taken_ns) / CLOCK_DRIFT_SHARE)
+        return 0;
     host->has_clock = true;
-    host->clock_offset_ns = offset_ns;
+    host->clock_offset_ns = low + (high - low) / 2;
     host->clock_error_ns = error_ns;
+    host->clock_taken_ns = now_ns;
+    return 0;
 }
 
 /* ---- JSON ---- */

@@ -35,6 +35,7 @@ struct pfl_host {
     bool has_clock;
     int64_t clock_offset_ns; /* its boot clock - ours */
     int64_t clock_error_ns;
+    int64_t clock_taken_ns;   /* when, by our clock */
     struct pfl_bucket events; /* what it may tell, over all its connections: events_port.c */
     struct pfl_bucket triggers;
     uint64_t unheard; /* of what it told, or lost, and not told on */
@@ -59,8 +60,10 @@ PFL_MUST_USE int pfl_inventory_join(struct pfl_inventory *self, const char *name
 void pfl_inventory_leave(struct pfl_inventory *self, struct pfl_host *host, uint64_t now_ms);
 /* Takes over what of `body` makes sense. PFL_EPARSE: nothing does. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_inventory_take_hello(struct pfl_host *host, struct pfl_span body_untrusted);
-/* One exchange's result; the better one is kept. */
-void pfl_inventory_take_clock(struct pfl_host *host, int64_t offset_ns, int64_t error_ns);
+/* One exchange: its answer, and when it was asked and answered, by our clock. The better one is
+ * kept, which ages: clocks drift. PFL_EPARSE: it makes no sense. */
+PFL_MUST_USE int pfl_inventory_take_clock(struct pfl_host *host, struct pfl_span body_untrusted,
+                                          int64_t asked_ns, int64_t now_ns);
 
 /* Who looks, and what there is to say besides hosts. */
 struct pfl_inventory_view {

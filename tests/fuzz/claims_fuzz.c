@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hello of a hostile agent: whatever is taken of it, the inventory stays JSON with our names in
- * it. */
+/* A hello of a hostile agent, and the same bytes as its clock: whatever is taken of them, the
+ * inventory stays JSON with our names in it, and a clock has an error that can be. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +8,9 @@
 #include "relay/inventory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define ASKED_NS INT64_C(1000000000)
+#define NOW_NS   INT64_C(1000200000)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -23,6 +26,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (pfl_inventory_join(&inventory, "a", &inventory, &host) != 0)
         abort();
     (void)!pfl_inventory_take_hello(host, pfl_span_of(data, size));
+    if (pfl_inventory_take_clock(host, pfl_span_of(data, size), ASKED_NS, NOW_NS) == 0 &&
+        (host->clock_error_ns < 1 || host->clock_error_ns > (NOW_NS - ASKED_NS) / 2 + 1))
+        abort();
     if (pfl_inventory_encode(&inventory, &view, &text) != 0)
         abort();
     root = json_loads(text, 0, NULL);

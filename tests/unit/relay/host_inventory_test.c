@@ -116,16 +116,50 @@ static void a_hello_that_is_no_json_or_too_long_changes_nothing(void **state)
     assert_non_null(json_object_get(a->claims, "version"));
 }
 
-static void the_better_reading_of_a_clock_is_kept(void **state)
+/* Asked and answered by our clock, received and sent by the host's. */
+static int take_clock(struct pfl_host *host, int64_t asked, int64_t answered, int64_t received,
+                      int64_t sent)
+{
+    char text[96];
+
+    (void)snprintf(text, sizeof(text), "{\"receive_ns\": %lld, \"send_ns\": %lld}",
+                   (long long)received, (long long)sent);
+    return pfl_inventory_take_clock(host, text_of(text), asked, answered);
+}
+
+static void the_better_reading_of_a_clock_is_kept_while_it_is_young(void **state)
 {
     struct pfl_host *a = join("a");
 
     (void)state;
-    pfl_inventory_take_clock(a, 100, 50);
-    pfl_inventory_take_clock(a, 200, 60);
-    assert_int_equal(a->clock_offset_ns, 100);
-    pfl_inventory_take_clock(a, 90, 40);
-    assert_int_equal(a->clock_offset_ns, 90);
+    assert_int_equal(take_clock(a, 1000, 1100, 5050, 5050), 0);
+    assert_int_equal(a->clock_offset_ns, 4000);
+    assert_int_equal(a->clock_error_ns, 51);
+    assert_int_equal(take_clock(a, 1200, 1400, 5400, 5400), 0);
+    assert_int_equal(a->clock_offset_ns, 4000);
+    assert_int_equal(take_clock(a, 2000, 2040, 6010, 6030), 0); /* 20 of 40 were at the host */
+    assert_int_equal(a->clock_offset_ns, 4000);
+    assert_int_equal(a->clock_error_ns, 11);
+    assert_int_equal(take_clock(a, 60000000000, 60000400000, 60000209000, 60000209000), 0);
+    assert_int_equal(a->clock_offset_ns, 9000);
+    assert_int_equal(a->clock_error_ns, 200001);
+}
+
+static void a_clock_that_makes_no_sense_is_not_taken(void **state)
+{
+    static const char *const bodies[] = {"", "[]", "{\"receive_ns\": 1}",
+                                         "{\"receive_ns\": 1, \"send_ns\": 1.5}",
+                                         "{\"receive_ns\": 9223372036854775808, \"send_ns\": 1}"};
+    struct pfl_host *a = join("a");
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
+        assert_int_equal(pfl_inventory_take_clock(a, text_of(bodies[i]), 1, 2), PFL_EPARSE);
+    assert_int_equal(take_clock(a, 1000, 1100, 50, 40), PFL_EPARSE);
+    assert_int_equal(take_clock(a, 1000, 1100, -50, 40), PFL_EPARSE);
+    assert_int_equal(take_clock(a, 1000, 1100, 0, INT64_MAX), PFL_EPARSE);
+    assert_int_equal(take_clock(a, 1000, 1100, 50, 250), PFL_EPARSE); /* longer than all of it */
+    assert_false(a->has_clock);
 }
 
 static void past_the_maximum_the_one_that_left_first_is_forgotten(void **state)
@@ -182,7 +216,8 @@ int main(void)
         T(a_host_that_left_is_remembered_with_its_claims),
         T(only_what_makes_sense_is_taken_of_a_hello),
         T(a_hello_that_is_no_json_or_too_long_changes_nothing),
-        T(the_better_reading_of_a_clock_is_kept),
+        T(the_better_reading_of_a_clock_is_kept_while_it_is_young),
+        T(a_clock_that_makes_no_sense_is_not_taken),
         T(past_the_maximum_the_one_that_left_first_is_forgotten),
         T(running_out_of_memory_is_told),
     };
