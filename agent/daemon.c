@@ -3,7 +3,8 @@
  * The agent's process: see daemon.h.
  *
  * Happy path: open the agent, enter the sandbox, tell readiness, run (which dials). SIGHUP reloads
- * certificates for connections to come. SIGTERM and SIGINT end every stream and connection.
+ * certificates for connections to come. SIGTERM and SIGINT end every connection, and every stream
+ * that the service manager does not keep.
  * Failures: the agent does not open, no sandbox: logged there, returned here. Ownership: owns the
  * loop and its handles; the agent frees itself at its on_closed.
  */

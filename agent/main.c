@@ -65,8 +65,9 @@ static const char usage_text[] =
     "  --dump-config              prints what holds, and where each value is from, and exits\n"
     "  --help, --version\n"
     "\n"
-    "SIGHUP reads certificates, key and CRL again. SIGTERM stops and ends every stream. Exit\n"
-    "status: 0 stopped by a signal, 1 could not start, 2 wrong usage or configuration.\n";
+    "SIGHUP reads certificates, key and CRL again. SIGTERM stops; streams end, but those that a\n"
+    "service manager keeps for the next process. Exit status: 0 stopped by a signal, 1 could not\n"
+    "start, 2 wrong usage or configuration.\n";
 
 static const struct pfl_settings_key keys[] = {
     {"ca", .is_file = true},
