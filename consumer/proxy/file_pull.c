@@ -31,15 +31,32 @@ static void give_up_file(struct pfl_file_pull *p, int err)
     p->conf.on_full(p->conf.user, err);
 }
 
-static int write_all(int fd, struct iovec *iov, int len)
+/* What was written of a packet that has no room goes again. */
+static void cut(int fd, off_t bytes)
 {
+    off_t end = bytes != 0 ? lseek(fd, -bytes, SEEK_CUR) : -1;
+
+    if (end >= 0 && ftruncate(fd, end) != 0)
+        (void)lseek(fd, bytes, SEEK_CUR);
+}
+
+/* All of it, or nothing where the file can be cut; else why not. */
+static int write_packet(int fd, struct iovec *iov, int len)
+{
+    off_t done = 0;
+
     while (len > 0) {
         ssize_t n = writev(fd, iov, len);
 
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0)
-            return errno;
+        if (n < 0) {
+            int err = errno;
+
+            cut(fd, done);
+            return err;
+        }
+        done += n;
         while (len > 0 && (size_t)n >= iov->iov_len) {
             n -= (ssize_t)iov->iov_len;
             iov++;
@@ -73,10 +90,11 @@ static int on_packet(void *user, const struct iovec *slices, int slices_len, siz
         give_up_file(p, 0);
         return 0;
     }
-    err = write_all(p->conf.fd, iov, slices_len + 1);
+    err = write_packet(p->conf.fd, iov, slices_len + 1);
     if (err != 0)
         give_up_file(p, err);
-    p->written_bytes += total;
+    else
+        p->written_bytes += total;
     return 0;
 }
 

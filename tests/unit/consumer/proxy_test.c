@@ -4,16 +4,19 @@
  * host answers it all the same. The files that a proxy writes: tests/integration/tunnel_test.sh.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/io/fdsock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "consumer/proxy/proxy.h"
 #include "proto/rpc_client.h"
@@ -168,6 +171,7 @@ static void prepare(struct world *w)
                                   .on_closed = on_proxy_closed,
                                   .user = w};
 
+    pfl_log_set_level(PFL_LOG_ERROR);
     *w = (struct world){.host = {.packets = 2, .packet_bytes = 10, .trick = FAKE_TELLS_ON},
                         .spec = {.kind = PFL_HOST_UNIX}};
     (void)snprintf(w->path, sizeof(w->path), "/tmp/perfleet-test-XXXXXX");
@@ -248,10 +252,38 @@ static void what_a_guest_asked_before_is_answered_after_its_host_is_gone(void **
     end(&w);
 }
 
+static void a_file_that_has_no_room_ends_with_a_whole_packet(void **state)
+{
+    const struct rlimit small = {.rlim_cur = 35, .rlim_max = RLIM_INFINITY};
+    struct rlimit before;
+    struct world w;
+    struct client *c;
+    uint8_t head[2] = {0};
+    FILE *file;
+
+    (void)state;
+    prepare(&w);
+    c = join(&w, 0);
+    record(c);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_ptr_not_equal(signal(SIGXFSZ, SIG_IGN), SIG_ERR);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    leave(c); /* two packets of some 25 bytes are read out */
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    file = fopen(w.path, "re");
+    assert_non_null(file);
+    assert_int_equal(fread(head, 1, 2, file), 2);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(head[0], 0x0a);
+    assert_int_equal(file_bytes(&w), 2 + head[1]);
+    end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_right_behind_the_end_of_the_file_of_who_left_goes_nowhere),
+        cmocka_unit_test(a_file_that_has_no_room_ends_with_a_whole_packet),
         cmocka_unit_test(what_a_guest_asked_before_is_answered_after_its_host_is_gone),
     };
 
