@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A connection of our own to the tracing service of this host, bound to its ConsumerPort: for what
- * agent or relay asks in somebody's name while nobody is there to ask it.
+ * agent or relay asks in somebody's name while nobody is there to ask it, and for its figures.
  */
 #ifndef PFL_TUNNEL_SERVICE_CONN_H
 #define PFL_TUNNEL_SERVICE_CONN_H
