@@ -231,8 +231,14 @@ start_relay() {
 }
 
 # A port for one that is to come back to it: none of those that the kernel lends to whoever connects, be it in a test
-# beside this one.
-lasting_port() { echo $((20000 + SRANDOM % 12000)); }
+# beside this one; and nobody's now.
+lasting_port() {
+    local port=0
+    while [ "$port" -eq 0 ] || grep -qsi "$(printf ':%04x ' "$port")" /proc/net/tcp /proc/net/tcp6; do
+        port=$((20000 + SRANDOM % 12000))
+    done
+    echo "$port"
+}
 
 # The meeting point at an address, with the options in MEETING: start_meeting 127.0.0.1:0 (a lasting port); RELAY,
 # MEETING_PID.
