@@ -24,9 +24,10 @@ ALLOWED = {
     "tunnel": (("proto", "base", "base/io"), ("uv",)),
     "relay": (("tunnel", "proto", "settings", "base", "base/io", "base/sandbox"), ("uv", "jansson")),
     "agent": (("tunnel", "proto", "settings", "base", "base/io", "base/sandbox"), ("uv", "jansson")),
+    "agent/keep": (("tunnel", "base", "base/sandbox"), ()),
     "agent/probes": (("producer", "base", "settings", "proto"), ()),
     "consumer": (("tunnel", "proto", "base", "base/io"), ("uv", "protobuf-c", "jansson", "websockets")),
-    "tests": (("abi", "base", "base/io", "base/sandbox", "proto", "settings", "producer", "service", "tunnel", "relay", "agent", "agent/probes",
+    "tests": (("abi", "base", "base/io", "base/sandbox", "proto", "settings", "producer", "service", "tunnel", "relay", "agent", "agent/keep", "agent/probes",
                "consumer"), ("uv", "mbedtls", "protobuf-c", "jansson", "cmocka", "zlib",
                "zstd")),
 }

@@ -15,7 +15,8 @@ import csource
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 PAGE = re.compile(r"(?<![\w.-])(perfleet[a-z.-]*)\((\d)\)")
 PROGRAMS = {  # program, or program and command: its pages
-    ("perfleetd",): ("perfleetd.8",), ("perfleet-probes",): ("perfleet-probes.8",),
+    ("perfleetd",): ("perfleetd.8",), ("perfleet-keep",): ("perfleet-keep.8",),
+    ("perfleet-probes",): ("perfleet-probes.8",),
     ("perfleet-agent",): ("perfleet-agent.8",), ("perfleet-agent", "join"): ("perfleet-agent.8",),
     ("perfleet-agent", "renew"): ("perfleet-agent.8",),
     ("perfleet-relay",): ("perfleet-relay.8",), ("perfleet-example",): ("perfleet-example.1",),

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Descriptors by name, kept for the program's next process. */
+#ifndef PFL_AGENT_KEEP_STORE_H
+#define PFL_AGENT_KEEP_STORE_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/stored_fds.h"
+
+/* Three for each of an agent's streams. */
+#define PFL_STORE_MAX 768u
+
+struct pfl_store_entry {
+    int fd; /* owned; close-on-exec; from PFL_STORED_FDS_FIRST + max on */
+    char name[PFL_STORED_FDS_NAME_MAX_BYTES + 1];
+};
+
+struct pfl_store {
+    struct pfl_store_entry list[PFL_STORE_MAX]; /* the oldest first */
+    size_t len;
+    size_t max; /* at most PFL_STORE_MAX */
+};
+
+/* `fd` is given: it is closed when it is not kept. Several may have one name, as at systemd, but
+ * not the same open file twice. PFL_EEXIST it is there; PFL_ELIMIT there are `max`, or this
+ * process may not have more descriptors. */
+PFL_MUST_USE int pfl_store_add(struct pfl_store *self, const char *name, int fd);
+/* Closes all of that name. Returns how many. */
+size_t pfl_store_remove(struct pfl_store *self, const char *name);
+/* Closes all. */
+void pfl_store_fini(struct pfl_store *self);
+
+#endif
