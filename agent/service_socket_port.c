@@ -60,6 +60,8 @@ static void read_some(struct pfl_service_socket *s)
     call->message.msg_hdr = (struct msghdr){.msg_iov = pieces, .msg_iovlen = (size_t)len};
     pfl_noted_call_begin(call, reads);
     rc = recvmmsg(s->conf.fd, &call->message, 1, MSG_DONTWAIT | MSG_CMSG_CLOEXEC, NULL);
+    if (rc < 0 && errno == ECONNRESET) /* told once, before what was said until then */
+        rc = recvmmsg(s->conf.fd, &call->message, 1, MSG_DONTWAIT | MSG_CMSG_CLOEXEC, NULL);
     if (rc < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return;
     if (rc < 1 || call->message.msg_len == 0)
@@ -73,8 +75,10 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 {
     struct pfl_service_socket *s = handle->data;
 
-    if (status < 0)
-        events = UV_READABLE | UV_WRITABLE; /* the calls say what it is */
+    if (status < 0) { /* the poll has ended; the calls say what it is */
+        events = UV_READABLE | UV_WRITABLE;
+        s->polled = 0;
+    }
     if ((events & UV_WRITABLE) != 0 && s->is_full) {
         s->is_full = false;
         s->conf.ops->on_writable(s->conf.user);

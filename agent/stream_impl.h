@@ -28,11 +28,11 @@ struct pfl_agent_stream {
     struct pfl_spool *spool; /* owned; NULL: memory only, or closed */
     struct pfl_gate *gate;   /* owned; NULL: the operator has no role */
     struct pfl_stream_facts facts;
-    size_t counted_bytes;   /* of ours in the pool's sum */
-    uint64_t reads;         /* calls that moved bytes: from the service, */
-    uint64_t writes;        /* and to it */
-    uint32_t passing_bytes; /* the frame at the front of `resume.in` was let through by the gate, */
-    uint32_t passed_bytes;  /* and so much of it the service has */
+    size_t counted_bytes;     /* of ours in the pool's sum */
+    uint64_t reads;           /* calls that moved bytes: from the service, */
+    uint64_t writes;          /* and to it */
+    uint32_t passing_bytes;   /* of the frame in the memory that was let through by the gate, */
+    uint32_t passed_bytes;    /* and so much of it the service has */
     uint64_t orphan_since_ms; /* CLOCK_BOOTTIME */
     unsigned legs;
     unsigned busy; /* threads' jobs with the memory, and the timer, that are not over */

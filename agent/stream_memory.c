@@ -2,7 +2,8 @@
 /*
  * A stream's memory: see stream_memory.h.
  *
- *     head | gate, 2 slots | read | pipe | spool ring | out: a place for each capacity, C at C
+ *     head | gate, 2 slots | read | frame | pipe | spool ring | out: for each capacity C a place at
+ * C
  *
  * Happy path: a sparse memfd, mapped; pages are there once they are written. A record goes into the
  * slot that is not current, then the index changes. A ring of out that grew, or is empty, is
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "proto/frame.h"
 #include "proto/gate/gate.h"
 
 #define VERSION       1u
@@ -26,10 +28,13 @@
 #define GATE_BYTES    ((PFL_GATE_SAVED_MAX_BYTES + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES)
 #define OUT_MAX_BYTES (1u << 30)
 #define CALL_NOTHING  UINT32_MAX
+/* What nothing that is true comes near: sums of it with what fits into memory do not overflow. */
+#define COUNT_MAX ((uint64_t)1 << 62)
 
 #define AT_GATE  PAGE_BYTES
 #define AT_READ  (AT_GATE + 2 * (size_t)GATE_BYTES)
-#define AT_PIPE  (AT_READ + PFL_STREAM_READ_BYTES)
+#define AT_FRAME (AT_READ + PFL_STREAM_READ_BYTES)
+#define AT_PIPE  (AT_FRAME + PFL_FRAME_MAX_BYTES)
 #define AT_SPOOL (AT_PIPE + PFL_STREAM_PIPE_BYTES)
 #define AT_OUT   (AT_SPOOL + PFL_SPOOL_RING_BYTES)
 
@@ -91,7 +96,7 @@ static size_t round_up(uint64_t bytes)
 static bool is_capacity(const struct pfl_stream_memory *m, uint64_t capacity)
 {
     return capacity >= PAGE_BYTES && (capacity & (capacity - 1)) == 0 &&
-           AT_OUT + 2 * capacity <= m->bytes;
+           capacity <= (m->bytes - AT_OUT) / 2;
 }
 
 static uint8_t *get_out(void *user, size_t capacity)
@@ -198,7 +203,7 @@ void pfl_stream_memory_free(struct pfl_stream_memory *self)
 
 static bool is_ring(uint64_t begin, uint64_t end, uint64_t bytes)
 {
-    return begin <= end && end - begin <= bytes;
+    return begin <= end && end - begin <= bytes && end <= COUNT_MAX;
 }
 
 static bool is_text(const char *text, size_t size)
@@ -213,17 +218,23 @@ static bool are_facts_fine(const struct pfl_stream_facts *f, size_t bytes)
            is_text(f->id, sizeof(f->id)) && is_text(f->operator_name, sizeof(f->operator_name));
 }
 
-static bool is_record_fine(const struct pfl_stream_memory *m, const struct pfl_stream_record *r)
+static bool is_way_in_fine(const struct pfl_stream_memory *m, const struct pfl_stream_record *r)
+{
+    return r->in_used <= COUNT_MAX && r->reads <= COUNT_MAX && r->writes <= COUNT_MAX &&
+           r->passed_bytes <= r->passing_bytes && r->passing_bytes <= PFL_FRAME_MAX_BYTES &&
+           r->gate_slot <= 1 && r->gate_bytes <= PFL_GATE_SAVED_MAX_BYTES &&
+           (r->gate_bytes != 0) == (head_of(m)->facts.has_gate != 0) &&
+           (r->gate_bytes != 0 || r->passing_bytes == 0);
+}
+
+static bool is_way_out_fine(const struct pfl_stream_memory *m, const struct pfl_stream_record *r)
 {
     bool has_ring = r->out_capacity != 0;
 
     return is_ring(r->pipe_begin, r->pipe_end, PFL_STREAM_PIPE_BYTES) &&
            (has_ring ? is_capacity(m, r->out_capacity) : r->out_base == r->out_end) &&
            is_ring(r->out_base, r->out_end, r->out_capacity) &&
-           r->out_end - r->out_base <= head_of(m)->facts.out_max_bytes &&
-           r->passed_bytes <= r->passing_bytes && r->passing_bytes <= PFL_FRAME_MAX_BYTES &&
-           r->gate_slot <= 1 && r->gate_bytes <= PFL_GATE_SAVED_MAX_BYTES &&
-           (r->gate_bytes != 0) == head_of(m)->facts.has_gate;
+           r->out_end - r->out_base <= head_of(m)->facts.out_max_bytes;
 }
 
 static bool is_fine(const struct pfl_stream_memory *m)
@@ -233,7 +244,17 @@ static bool is_fine(const struct pfl_stream_memory *m)
 
     return memcmp(h->magic, magic, sizeof(magic)) == 0 && h->version == VERSION &&
            h->head_bytes == sizeof(*h) && h->bytes == m->bytes && current <= 1 &&
-           are_facts_fine(&h->facts, m->bytes) && is_record_fine(m, &h->records[current]);
+           are_facts_fine(&h->facts, m->bytes) && is_way_in_fine(m, &h->records[current]) &&
+           is_way_out_fine(m, &h->records[current]);
+}
+
+/* What the other process had not come to drop. */
+static void find_dropped(struct pfl_stream_memory *m)
+{
+    m->has_spooled = true;
+    for (uint64_t capacity = PAGE_BYTES; is_capacity(m, capacity); capacity *= 2)
+        m->dropped |= capacity;
+    m->dropped &= ~pfl_stream_memory_get_record(m)->out_capacity;
 }
 
 int pfl_stream_memory_take_back(int fd, struct pfl_stream_memory **ret_memory)
@@ -247,8 +268,10 @@ int pfl_stream_memory_take_back(int fd, struct pfl_stream_memory **ret_memory)
     rc = map(fd, (size_t)st.st_size, ret_memory);
     if (rc != 0)
         return rc;
-    if (is_fine(*ret_memory))
+    if (is_fine(*ret_memory)) {
+        find_dropped(*ret_memory);
         return 0;
+    }
     pfl_stream_memory_forget(*ret_memory);
     *ret_memory = NULL;
     return PFL_EPARSE;
@@ -296,6 +319,11 @@ struct pfl_noted_call *pfl_stream_memory_get_writing(struct pfl_stream_memory *s
 uint8_t *pfl_stream_memory_get_read(struct pfl_stream_memory *self)
 {
     return self->base + AT_READ;
+}
+
+uint8_t *pfl_stream_memory_get_frame(struct pfl_stream_memory *self)
+{
+    return self->base + AT_FRAME;
 }
 
 uint8_t *pfl_stream_memory_get_pipe(struct pfl_stream_memory *self)

@@ -8,6 +8,7 @@
  *
  *     service --> read (before a gate) --> pipe (before zstd) --> out (until credited)
  *                                                             \-> spool ring -> file -/
+ *     operator --> frame (that a gate let through) --> service
  */
 #ifndef PFL_AGENT_STREAM_MEMORY_H
 #define PFL_AGENT_STREAM_MEMORY_H
@@ -42,9 +43,9 @@ size_t pfl_noted_call_get(const struct pfl_noted_call *self, uint64_t at);
 
 /* Positions count bytes since the stream's begin, unless they are said to be a ring's. */
 struct pfl_stream_record {
-    uint64_t in_used;       /* the operator's bytes that the service has, or the gate kept back */
-    uint32_t passing_bytes; /* the frame at in_used was let through, */
-    uint32_t passed_bytes;  /* and so much of it the service has */
+    uint64_t in_used;       /* the operator's bytes that the service has, or the gate has judged */
+    uint32_t passing_bytes; /* of the frame that it let through; 0: none is on its way */
+    uint32_t passed_bytes;  /* so much of it the service has */
     uint64_t reads;         /* calls that moved bytes: from the service, */
     uint64_t writes;        /* and to it */
     uint64_t pipe_begin;    /* the ring's */
@@ -97,6 +98,8 @@ void pfl_stream_memory_publish(struct pfl_stream_memory *self,
 struct pfl_noted_call *pfl_stream_memory_get_reading(struct pfl_stream_memory *self);
 struct pfl_noted_call *pfl_stream_memory_get_writing(struct pfl_stream_memory *self);
 uint8_t *pfl_stream_memory_get_read(struct pfl_stream_memory *self);
+/* PFL_FRAME_MAX_BYTES. Not what the operator sends again, which may be something else. */
+uint8_t *pfl_stream_memory_get_frame(struct pfl_stream_memory *self);
 uint8_t *pfl_stream_memory_get_pipe(struct pfl_stream_memory *self);
 uint8_t *pfl_stream_memory_get_spool(struct pfl_stream_memory *self);
 /* Where the gate is saved for the record that is published next, and where it is as published. */

@@ -424,26 +424,35 @@ static int pass_written(struct pfl_agent_stream *s)
         if (len > s->passing_bytes - s->passed_bytes)
             return PFL_EPARSE;
         s->passed_bytes += (uint32_t)len;
-        if (s->passed_bytes != s->passing_bytes)
-            return 0;
-        len = s->passing_bytes;
-        s->passing_bytes = s->passed_bytes = 0;
+        if (s->passed_bytes == s->passing_bytes)
+            s->passing_bytes = s->passed_bytes = 0;
+        return 0;
     }
     return pfl_resume_pass(&s->resume, len);
+}
+
+/* What its last read did; without a gate that lies in the pipe. */
+static int take_read(struct pfl_agent_stream *s)
+{
+    size_t len = pfl_noted_call_get(pfl_stream_memory_get_reading(s->memory), s->reads);
+    struct iovec pieces[2];
+    size_t room = PFL_STREAM_READ_BYTES;
+
+    if (s->gate == NULL) {
+        (void)pfl_encode_port_get_room(s->encoder, room, pieces);
+        room = pieces[0].iov_len + pieces[1].iov_len;
+    }
+    if (len > room)
+        return PFL_EPARSE;
+    if (len != 0)
+        pfl_agent_stream_service_take(s, len);
+    return len != 0 ? 0 : pfl_encode_port_wrote(s->encoder, 0);
 }
 
 /* What the last calls of the other process did, and what it had not come to. May kill. */
 static void go_on(struct pfl_agent_stream *s, bool is_service_over)
 {
-    size_t read = pfl_noted_call_get(pfl_stream_memory_get_reading(s->memory), s->reads);
-
-    if (pass_written(s) != 0 || read > PFL_STREAM_READ_BYTES) {
-        pfl_agent_stream_kill(s);
-        return;
-    }
-    if (read != 0)
-        pfl_agent_stream_service_take(s, read);
-    else if (pfl_encode_port_wrote(s->encoder, 0) != 0)
+    if (pass_written(s) != 0 || take_read(s) != 0)
         pfl_agent_stream_kill(s);
     if (!s->is_dying && is_service_over)
         pfl_agent_stream_out_end(s);
@@ -452,6 +461,7 @@ static void go_on(struct pfl_agent_stream *s, bool is_service_over)
     if (s->is_dying)
         return;
     pfl_agent_stream_out_pace(s);
+    pfl_agent_stream_service_deliver(s);
     if (s->spool != NULL)
         pfl_spool_retry(s->spool);
 }

@@ -108,8 +108,8 @@ static bool deliver_bytes(struct pfl_agent_stream *s)
     return len == piece.len;
 }
 
-/* The whole frame at the front, with its prefix; 0: it has not come yet. One that is too large to
- * come whole is as much as there is: the gate breaks the stream for it. */
+/* Of the frame at the front, with its prefix; 0: it has not come yet, UINT32_MAX: it cannot come.
+ */
 static uint32_t find_frame(const struct pfl_agent_stream *s)
 {
     const struct pfl_replay *in = &s->resume.in;
@@ -122,54 +122,52 @@ static uint32_t find_frame(const struct pfl_agent_stream *s)
         len = len << 8 | pfl_replay_peek_at(in, in->base + i, 1).data[0];
     len += PFL_FRAME_PREFIX_BYTES;
     if (len > PFL_FRAME_MAX_BYTES)
-        return (uint32_t)held;
+        return UINT32_MAX;
     return len <= held ? (uint32_t)len : 0;
 }
 
+/* What is let through is kept as it was judged: the operator has no say in it any more. */
 static int judge_frame(struct pfl_agent_stream *s, uint32_t len)
 {
+    uint8_t *frame = pfl_stream_memory_get_frame(s->memory);
     const struct pfl_replay *in = &s->resume.in;
-    uint32_t at = 0;
-    int rc = 0;
+    int rc;
 
-    s->is_passed = false;
-    while (rc == 0 && at < len) {
+    if (len > PFL_FRAME_MAX_BYTES)
+        return PFL_EPROTO;
+    for (uint32_t at = 0; at < len;) {
         struct pfl_span piece = pfl_replay_peek_at(in, in->base + at, len - at);
 
+        memcpy(frame + at, piece.data, piece.len);
         at += (uint32_t)piece.len;
-        rc = pfl_gate_from_operator(s->gate, piece);
     }
+    s->is_passed = false;
+    rc = pfl_gate_from_operator(s->gate, pfl_span_of(frame, len));
     if (rc != 0)
         return rc;
-    if (s->is_passed)
-        s->passing_bytes = len;
-    else
-        pfl_resume_use(&s->resume, len);
+    pfl_resume_use(&s->resume, len);
+    s->passing_bytes = s->is_passed ? len : 0;
     pfl_agent_stream_publish(s);
     pfl_agent_stream_wake(s); /* an answer of the gate's */
     return 0;
 }
 
-/* The rest of the frame that was let through. False: the service takes no more now, or not all of
- * it has come (again). */
+/* The rest of the frame that was let through. False: the service takes no more now. */
 static bool deliver_frame(struct pfl_agent_stream *s)
 {
-    while (s->passed_bytes != s->passing_bytes) {
-        const struct pfl_replay *in = &s->resume.in;
-        struct pfl_span piece = pfl_resume_held(&s->resume) > s->passed_bytes
-                                    ? pfl_replay_peek_at(in, in->base + s->passed_bytes,
-                                                         s->passing_bytes - s->passed_bytes)
-                                    : pfl_span_of(NULL, 0);
-        size_t len = piece.len != 0 ? send_noted(s, piece) : 0;
+    const uint8_t *frame = pfl_stream_memory_get_frame(s->memory);
+
+    while (s->passing_bytes != 0) {
+        size_t len =
+            send_noted(s, pfl_span_of(frame + s->passed_bytes, s->passing_bytes - s->passed_bytes));
 
         if (len == 0)
             return false;
         s->passed_bytes += (uint32_t)len;
+        if (s->passed_bytes == s->passing_bytes)
+            s->passing_bytes = s->passed_bytes = 0;
         pfl_agent_stream_publish(s);
     }
-    pfl_resume_use(&s->resume, s->passing_bytes);
-    s->passing_bytes = s->passed_bytes = 0;
-    pfl_agent_stream_publish(s);
     return true;
 }
 
@@ -192,19 +190,24 @@ static int deliver_judged(struct pfl_agent_stream *s, bool *ret_is_done)
     return rc;
 }
 
+static bool has_to_deliver(const struct pfl_agent_stream *s)
+{
+    return s->passing_bytes != 0 || pfl_resume_held(&s->resume) != 0;
+}
+
 /* With a role the rest may be part of a frame that never comes whole: it is used up. */
 static bool is_all_delivered(struct pfl_agent_stream *s)
 {
     if (s->gate != NULL && s->passing_bytes == 0 && find_frame(s) == 0)
         pfl_resume_use(&s->resume, pfl_resume_held(&s->resume));
-    return pfl_resume_held(&s->resume) == 0;
+    return !has_to_deliver(s);
 }
 
 void pfl_agent_stream_service_deliver(struct pfl_agent_stream *self)
 {
     bool is_done = false;
 
-    while (!is_done && pfl_resume_held(&self->resume) != 0) {
+    while (!is_done && has_to_deliver(self)) {
         if (self->gate == NULL) {
             is_done = !deliver_bytes(self);
         } else if (deliver_judged(self, &is_done) != 0) {
