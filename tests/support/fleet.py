@@ -113,10 +113,18 @@ class Fleet:
         self.start(f"service-{host}", [self.bin / "perfleetd", *options], env=self.sockets(host))
         wait_until((self.dir / host / "c").is_socket, f"no service at {host}")
 
-    def start_agent(self, host, relay=None, *options):
-        self.start(f"agent-{host}", [self.bin / "perfleet-agent", "--relay",
+    def start_agent(self, host, relay=None, *options, is_kept=False):
+        """Kept: its streams survive it, and it is started again when it dies."""
+        keep = [self.bin / "perfleet-keep", "--restart-max-ms", "100", "--"] if is_kept else []
+        self.start(f"agent-{host}", [*keep, self.bin / "perfleet-agent", "--relay",
                                      relay or self.relay_address, *self.tls(f"host-{host}"),
                                      "--consumer-socket", self.dir / host / "c", *options])
+
+    def kept_agent(self, host):
+        """The id of the process that is kept; None: there is none at the moment."""
+        keeper = self.children[f"agent-{host}"].pid
+        children = pathlib.Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
+        return int(children[0]) if children else None
 
     def operator(self, command, *args, relay=None):
         """The command line of an operator."""
