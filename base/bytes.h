@@ -158,6 +158,26 @@ void pfl_writer_field_bytes(struct pfl_writer *w, uint32_t id, const void *data,
 /* Tag and length of a length-delimited field whose payload the caller puts elsewhere. */
 void pfl_writer_field_header(struct pfl_writer *w, uint32_t id, uint64_t len);
 
+/* Copies what is mostly short without a call: up to 64 bytes by two overlapping moves. */
+static inline void pfl_bytes_copy(uint8_t *dst, const uint8_t *src, size_t len)
+{
+    if (len > 64) {
+        memcpy(dst, src, len);
+    } else if (len >= 32) {
+        memcpy(dst, src, 32);
+        memcpy(dst + len - 32, src + len - 32, 32);
+    } else if (len >= 16) {
+        memcpy(dst, src, 16);
+        memcpy(dst + len - 16, src + len - 16, 16);
+    } else if (len >= 8) {
+        memcpy(dst, src, 8);
+        memcpy(dst + len - 8, src + len - 8, 8);
+    } else {
+        for (size_t i = 0; i < len; i++)
+            dst[i] = src[i];
+    }
+}
+
 /* Bytes that the varint of `v` takes, 1 to 10. */
 static inline size_t pfl_varint_size(uint64_t v)
 {

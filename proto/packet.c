@@ -131,12 +131,42 @@ static inline enum step read_field(const uint8_t **pos, const uint8_t *end, size
     }
 }
 
+/*
+ * Past one field of a tag of one byte and a value of two at most, or a payload of less than 128
+ * bytes; NULL: another one.
+ */
+static inline const uint8_t *skip_common(const uint8_t *pos, const uint8_t *end)
+{
+    size_t left = (size_t)(end - pos);
+    unsigned type = pos[0] & 7;
+    size_t len;
+
+    if (left < 3 || pos[0] >= 0x80 || is_reserved(pos[0] >> 3) || pos[0] < 8)
+        return NULL;
+    if (type == PFL_WIRE_VARINT) {
+        if (pos[1] < 0x80)
+            return pos + 2;
+        return pos[2] < 0x80 ? pos + 3 : NULL;
+    }
+    if (type != PFL_WIRE_BYTES)
+        return NULL;
+    len = pos[1];
+    if (len >= 0x80 || len > left - 2)
+        return NULL;
+    return pos + 2 + len;
+}
+
 /* The common case: the packet lies in one piece, and nothing may be cut. */
 static bool walk_whole(const uint8_t *pos, const uint8_t *end)
 {
     while (pos < end) {
+        const uint8_t *next = skip_common(pos, end);
         size_t skip;
 
+        if (next != NULL) {
+            pos = next;
+            continue;
+        }
         if (read_field(&pos, end, &skip) != STEP_OK || skip > (size_t)(end - pos))
             return false;
         pos += skip;

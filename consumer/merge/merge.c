@@ -317,7 +317,7 @@ static int merge_usual(struct pfl_merge *self, struct pfl_merge_host *h, const s
         return rc;
     room[0] = PFL_TRACE_PACKET_TAG;
     (void)pfl_varint_put(room + 1, body + h->tail_out_len);
-    memcpy(room + preamble, slice->iov_base, body);
+    pfl_bytes_copy(room + preamble, slice->iov_base, body);
     memcpy(room + preamble + body, h->tail_out, sizeof(h->tail_out)); /* a fixed size is quicker */
     body += preamble + h->tail_out_len;
     self->sink.commit(self->sink.user, body);

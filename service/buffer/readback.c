@@ -229,30 +229,9 @@ static inline uint8_t *put_slice_tail(uint8_t *dst, bool is_last)
     return dst + SLICE_TAIL;
 }
 
-/* Up to 64 bytes without a call: two overlapping moves of a fixed size. */
-static inline void copy_short(uint8_t *dst, const uint8_t *src, size_t len)
-{
-    if (len >= 32) {
-        memcpy(dst, src, 32);
-        memcpy(dst + len - 32, src + len - 32, 32);
-    } else if (len >= 16) {
-        memcpy(dst, src, 16);
-        memcpy(dst + len - 16, src + len - 16, 16);
-    } else if (len >= 8) {
-        memcpy(dst, src, 8);
-        memcpy(dst + len - 8, src + len - 8, 8);
-    } else {
-        for (size_t i = 0; i < len; i++)
-            dst[i] = src[i];
-    }
-}
-
 static inline uint8_t *copy_piece(uint8_t *dst, const void *src, size_t len)
 {
-    if (len <= 64)
-        copy_short(dst, src, len);
-    else
-        memcpy(dst, src, len);
+    pfl_bytes_copy(dst, src, len);
     return dst + len;
 }
 

@@ -306,6 +306,26 @@ static void writer_that_is_full_writes_nothing_more(void **state)
     assert_int_equal(bytes[3], 9);
 }
 
+static void a_copy_has_all_bytes_and_none_beside_them(void **state)
+{
+    uint8_t from[200];
+    uint8_t to[202];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(from); i++)
+        from[i] = (uint8_t)(i + 1);
+    for (size_t len = 0; len < sizeof(from); len++) {
+        uint8_t *exact = pfl_mem_memdup(from, len + 1);
+
+        memset(to, 0, sizeof(to));
+        pfl_bytes_copy(to + 1, exact + 1, len);
+        assert_memory_equal(to + 1, from + 1, len);
+        assert_int_equal(to[0], 0);
+        assert_int_equal(to[len + 1], 0);
+        pfl_mem_free(exact);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -319,6 +339,7 @@ int main(void)
         cmocka_unit_test(malformed_fields_fail),
         cmocka_unit_test(the_inline_reader_finds_the_same_fields_in_any_bytes),
         cmocka_unit_test(varints_of_up_to_eight_bytes_load_at_once),
+        cmocka_unit_test(a_copy_has_all_bytes_and_none_beside_them),
         cmocka_unit_test(writer_that_is_full_writes_nothing_more),
     };
 

@@ -155,6 +155,27 @@ static void packet_that_ends_inside_a_field_is_refused(void **state)
     assert_int_equal(next, 6);
 }
 
+static void any_short_packet_is_judged_as_its_slices_are(void **state)
+{
+    uint64_t random = 88172645463325252u;
+    size_t good = 0;
+    char bytes[24];
+
+    (void)state;
+    for (unsigned round = 0; round < 40000; round++) {
+        for (size_t i = 0; i < sizeof(bytes); i++) {
+            static const char usual[] = "\x40\x68\x5a\x0d\x18\x82\x01\x05";
+
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            bytes[i] = (random & 7) != 0 ? usual[random >> 8 & 7] : (char)(random >> 32);
+        }
+        good += is_valid(bytes, round % (sizeof(bytes) + 1));
+    }
+    assert_true(good > 1000 && good < 39000);
+}
+
 /* Without the reserved fields that the service appended, which are last. */
 static size_t producers_part(struct pfl_span packet)
 {
@@ -228,6 +249,7 @@ int main(void)
         cmocka_unit_test(lengths_up_to_the_maximum_pass_and_no_further),
         cmocka_unit_test(malformed_packets_are_refused),
         cmocka_unit_test(packet_that_ends_inside_a_field_is_refused),
+        cmocka_unit_test(any_short_packet_is_judged_as_its_slices_are),
         cmocka_unit_test(packets_of_a_real_trace_pass_without_what_the_service_added),
         cmocka_unit_test(trusted_fields_leave_out_what_is_unknown),
         cmocka_unit_test(preamble_announces_the_packet),
