@@ -166,6 +166,7 @@ static void drop_privileges(void)
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     (void)umask(077);
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error, not the end */
 }
 
 /* After `renew`: the words of its own, then those of the agent. */

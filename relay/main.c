@@ -186,6 +186,7 @@ static void drop_privileges(unsigned first_free_fd)
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     (void)umask(077);
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error, not the end */
 }
 
 int main(int argc, char **argv)

@@ -264,6 +264,7 @@ static void drop_privileges(void)
 {
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* other processes' data is in our memory */
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error, not the end */
 }
 
 static int serve(struct options *o)

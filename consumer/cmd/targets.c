@@ -162,6 +162,7 @@ bool pfl_targets_open(struct pfl_targets *self, uv_loop_t *loop)
     if ((self->relay == NULL && !parse_hosts(self)) || !load_certificates(self))
         return false;
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     if (uv_loop_init(loop) != 0) {
         pfl_cmd_error("out of memory");
         return false;

@@ -9,7 +9,9 @@ not in the file can be read or is in the log as lost. A line of TAP a claim."""
 import json
 import os
 import re
+import resource
 import sys
+import tempfile
 
 import config_text
 from fault_consumers import Beside, leave
@@ -137,6 +139,23 @@ def so_does_one_that_fills_under_a_descriptor(world):
         wait_until_over(consumer)
         unread = numbers(consumer.packets())
         assert_accounted(numbers(read_packets(name)[0]), unread, 512)
+        leave(consumer)
+
+
+def a_file_that_may_not_grow_ends_its_session_alone(world):
+    """The service's own limit (ulimit -f, LimitFSIZE=), which its log meets too."""
+    limit = resource.prlimit(world.pid, resource.RLIMIT_FSIZE)
+    with Beside(world) as beside, tempfile.TemporaryFile(dir=world.folder) as file:
+        consumer, why = enable(world, fd=file.fileno())
+        assert why is None, why
+        beside.producer.start()
+        resource.prlimit(world.pid, resource.RLIMIT_FSIZE, (1, limit[1]))
+        try:
+            write_numbers(beside.producer, 0, 512)
+            wait_until_over(consumer)
+        finally:
+            resource.prlimit(world.pid, resource.RLIMIT_FSIZE, limit)
+        assert os.stat(file.fileno()).st_size < 1 << 20
         leave(consumer)
 
 
