@@ -45,6 +45,7 @@ agent_says() {
         says "^$3\$" python3 -B "$ROOT/tests/support/metrics_check.py" value "$WORK/now" "$2"
 }
 EXPIRED='perfleet_losses_total{hop="tunnel",cause="stream_expired"}'
+BROKEN='perfleet_losses_total{hop="tunnel",cause="spool_broken"}'
 agent_held_back() { grep -q spool-full "$WORK/agent-$1.log"; }
 
 claims() { # HOST WHAT: the agent HOST stands before the service in use
@@ -88,7 +89,36 @@ claims() { # HOST WHAT: the agent HOST stands before the service in use
 
 start_service d || { check "perfleetd opens its sockets" false; finish; }
 start_agent d --spool-mib 4 --spool-dir "$WORK/spool" --metrics-socket "$WORK/d.metrics"
+DIALLED=$STARTED
 claims d perfleetd
+
+# A disk that lost what the agent had put there; nothing new is written behind it.
+spool_file() { # of the agent DIALLED, once it has more than 1 MiB: it has no name
+    local fd
+    for fd in "/proc/$DIALLED/fd"/*; do
+        if [[ $(readlink "$fd") = $WORK/spool/* ]] && [ "$(stat -L -c %s "$fd")" -gt 1048576 ]; then
+            echo "$fd"
+            return
+        fi
+    done
+    return 1
+}
+produce
+mkfifo "$WORK/lost.fifo"
+run pause d >"$WORK/lost.out" <"$WORK/lost.fifo" &
+pid=$!
+exec 8>"$WORK/lost.fifo"
+check "what an operator does not read goes into a file" wait_for 60 spool_file
+prlimit --pid "$DIALLED" --fsize=1048576:
+: >"$(spool_file)"
+echo on >&8
+exec 8>&-
+wait "$pid"
+check "what is lost of it ends the stream" test $? -ne 0
+check "the operator is told" grep -q 'broken' "$WORK/pause.err"
+check "the agent counts it among what was lost" wait_for 20 agent_says d "$BROKEN" 1
+prlimit --pid "$DIALLED" --fsize=unlimited:
+check "and serves the next one" is_there d
 
 if [ -x "${PERFETTO_BIN_DIR:-}/traced" ]; then
     mkdir "$WORK/t" "$WORK/u"
