@@ -87,25 +87,33 @@ static void give_up(struct pfl_proxy_client *c, const char *why)
 
 /* The story of the clone. */
 
+/* 0 or an errno. */
+static int write_all(int fd, const uint8_t *data, size_t len)
+{
+    while (len != 0) {
+        ssize_t n = write(fd, data, len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return errno;
+        data += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
 static void finish(struct pfl_proxy_client *c)
 {
     struct pfl_proxy_clone *clone = &c->clone;
     struct pfl_span story = pfl_buf_get(&clone->story);
+    int error = write_all(clone->to, story.data, story.len);
     int rc;
 
-    while (story.len != 0) {
-        ssize_t n = write(clone->to, story.data, story.len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            give_up(c, strerror(errno));
-            return;
-        }
-        story = pfl_span_of(story.data + n, story.len - (size_t)n);
-    }
-    if (fdatasync(clone->to) != 0 && errno == EIO) {
-        give_up(c, strerror(errno));
+    if (error == 0 && fdatasync(clone->to) != 0 && errno == EIO)
+        error = EIO;
+    if (error != 0) {
+        give_up(c, strerror(error));
         return;
     }
     rc = pfl_clone_answer_mark(&clone->answer);
@@ -160,21 +168,6 @@ static void read_story(struct pfl_proxy_client *c)
 }
 
 /* The copy. */
-
-static int write_all(int fd, const uint8_t *data, size_t len)
-{
-    while (len != 0) {
-        ssize_t n = write(fd, data, len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return errno;
-        data += n;
-        len -= (size_t)n;
-    }
-    return 0;
-}
 
 /* On a thread: the file's first bytes, which stay, whatever is appended meanwhile. */
 static void copy(uv_work_t *work)

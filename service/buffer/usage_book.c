@@ -4,7 +4,7 @@
  *
  * Happy path: entries lie side by side, a hash index says where; what is taken out leaves its place
  * to the last. Failures: an entry that finds no memory is left out. Limits: PFL_USAGE_BOOK_MAX
- * entries, 4.7 MB with the index.
+ * entries, 5 MB with the index.
  */
 #include "service/buffer/usage_book.h"
 
