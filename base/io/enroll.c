@@ -22,6 +22,7 @@
 #include <mbedtls/x509_crl.h>
 #include <mbedtls/x509_csr.h>
 
+#include "base/io/aead.h"
 #include "base/io/tls_conf.h"
 #include "base/mem.h"
 
@@ -61,8 +62,8 @@ static int make(struct pfl_enroll **ret_enroll)
 #if MBEDTLS_VERSION_MAJOR >= 3
     (void)psa_crypto_init();
 #endif
-    if (mbedtls_ctr_drbg_seed(&e->drbg, mbedtls_entropy_func, &e->entropy, label,
-                              sizeof(label) - 1) != 0) {
+    if (pfl_aead_start() != 0 || mbedtls_ctr_drbg_seed(&e->drbg, mbedtls_entropy_func, &e->entropy,
+                                                       label, sizeof(label) - 1) != 0) {
         pfl_enroll_free(e);
         return PFL_ETLS;
     }
