@@ -78,6 +78,7 @@ static void become(const struct pfl_child_conf *conf, pid_t keeper)
         }
     }
     (void)signal(SIGPIPE, SIG_DFL);
+    (void)signal(SIGXFSZ, SIG_DFL);
     (void)sigprocmask(SIG_SETMASK, &conf->signals, NULL);
     (void)execvp(conf->argv[0], conf->argv);
     *conf->exec_errno = errno;

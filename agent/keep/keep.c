@@ -294,7 +294,8 @@ static int open_signals(struct keep *k)
     for (size_t i = 0; i < sizeof(other_signals) / sizeof(other_signals[0]); i++)
         sigaddset(&set, other_signals[i]);
     (void)signal(SIGCHLD, SIG_DFL); /* ignored, there would be nothing to reap */
-    (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGPIPE, SIG_IGN); /* the log may be a pipe or a file */
+    (void)signal(SIGXFSZ, SIG_IGN);
     (void)sigprocmask(SIG_BLOCK, &set, &k->child.signals);
     k->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     return k->signal_fd >= 0 ? 0 : PFL_EIO;
