@@ -33,8 +33,8 @@ struct errand {
     struct pfl_asker asker;
     struct pfl_h2_stream *leg; /* the operator's; NULL once it is gone */
     struct pfl_h2_call *call;  /* the agent's; NULL once it is done */
-    char detail[96];           /* likewise */
-    const char *action;        /* for the audit log; NULL: it only asks */
+    char detail[96];           /* for the audit log, as the next */
+    const char *action;        /* NULL: it only asks */
 };
 
 static void audit(const struct errand *e, unsigned status)

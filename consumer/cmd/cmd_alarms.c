@@ -70,8 +70,11 @@ static void take_answer(struct row *r, int err, unsigned status, struct pfl_span
     json_decref(r->answer);
     r->answer = json_loadb((const char *)body.data, body.len, 0, NULL);
     r->status = status;
-    if (err == 0 && status >= 200 && status < 300)
+    if (err == 0 && status >= 200 && status < 300) {
+        if (r->run->session[0] == '\0' && !json_is_array(json_object_get(r->answer, "alarms")))
+            (void)snprintf(r->why, sizeof(r->why), "its answer makes no sense");
         return;
+    }
     detail = json_string_value(json_object_get(r->answer, "detail"));
     if (err != 0)
         (void)snprintf(r->why, sizeof(r->why), "%s", pfl_err_str(err));
@@ -219,7 +222,9 @@ static void look_until_set(struct run *run, const char *session)
         struct row *r = &run->rows[i];
         const json_t *alarm = find_alarm(r, session);
 
-        if (r->why[0] == '\0' && strcmp(text_of(alarm, "state"), "arming") == 0)
+        if (r->why[0] == '\0' && alarm == NULL)
+            (void)snprintf(r->why, sizeof(r->why), "its agent does not have the order any more");
+        else if (r->why[0] == '\0' && strcmp(text_of(alarm, "state"), "arming") == 0)
             (void)snprintf(r->why, sizeof(r->why), "not armed yet: %s",
                            pfl_log_quote_str(text_of(alarm, "why")));
     }

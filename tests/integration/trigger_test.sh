@@ -185,6 +185,8 @@ assert 500 <= count["request"] <= 501 + 50 * (passed_s + 1), (count, passed_s)
 assert 10 <= count["trigger"] <= 11 + passed_s + 1, (count, passed_s)
 assert count["unheard"] >= 1, count
 END
+check "an answer that is no list of alarms is told as none" \
+    says 'host eve: FAILED: its answer makes no sense' as guest alarms --host eve
 check "what it calls its alarms is not for a terminal" \
     eval 'as guest alarms --host eve >"$WORK/eve.out"; grep -q "session .*: ?" "$WORK/eve.out" && ! grep -q "[[:cntrl:]]" "$WORK/eve.out"'
 gives_up() { says 'no answer in time' as guest arm g-ring boom --host eve --timeout 2s; }

@@ -499,7 +499,7 @@ def answer_all(peer, answers, is_done):
 
 def babbler(relay, pki, cert):
     """Six connections, on each of which 600 requests and 30 triggers are told at once; then one that
-    answers with control characters, and what is to be set not at all."""
+    answers without a list, and then with control characters, and what is to be set not at all."""
     told = []
     for i in range(600):
         told.append({"kind": "request", "operator": "guest", "method": "Flush"})
@@ -521,6 +521,7 @@ def babbler(relay, pki, cert):
     peer = agent(relay, pki, cert)
     answer_all(peer, answers, lambda path: path == "/v1/hello")
     print("babbled", flush=True)
+    answer_all(peer, {**answers, "/v1/alarms": (b"[]", True)}, lambda path: path == "/v1/alarms")
     answer_all(peer, answers, lambda path: select.select([sys.stdin], [], [], 0)[0])
 
 
