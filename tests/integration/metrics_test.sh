@@ -128,6 +128,16 @@ LOST=$(value now "$DISCARDED")
 kill -INT "$STARTED"
 check "the session is gone" wait_for 20 agent_says perfleet_service_sessions 0
 check "what it lost is not forgotten" not is_more "$LOST" "$(value now "$DISCARDED")"
+start mute env PYTHONPATH="$ROOT/tests/support" python3 -B -c 'import sys, time
+from service_peers import Consumer
+consumer = Consumer(sys.argv[1])
+for _ in range(5000): consumer.invoke("QueryServiceState", b"", None)
+time.sleep(3600)' "$WORK/one/consumer.sock"
+check "what waits for a consumer who asks and does not read is seen" \
+    wait_for 20 agent_is_above perfleet_service_send_queue_longest_bytes 10000
+check "and counted among all" is_more "$(value now perfleet_service_send_queue_bytes)" 10000
+kill "$STARTED"
+check "and gone when he is" wait_for 20 agent_says perfleet_service_send_queue_bytes 0
 check "the loop's turns of the service are told" is_more "$(value now perfleet_service_loop_busy_seconds_total)" 0
 check "queues and windows are told" eval 'grep -q "^perfleet_agent_send_queue_bytes{towards=\"service\"}" "$WORK/now" && grep -q ^perfleet_agent_stream_window_bytes "$WORK/now"'
 for text in agent.after now; do
