@@ -112,7 +112,7 @@ check "units are enabled" in_root '
 check "units are understood where they are" in_root '
     said=$(systemd-analyze verify --man=no /lib/systemd/system/perfleet*.service /lib/systemd/system/perfleet*.socket 2>&1 | grep perfleet); echo "$said"; test -z "$said"'
 check "programs run, and there is a manual page of each" in_root '
-    for page in perfleet.1 perfleetd.8 perfleet-probes.8 perfleet-agent.8 perfleet-relay.8; do
+    for page in perfleet.1 perfleetd.8 perfleet-keep.8 perfleet-probes.8 perfleet-agent.8 perfleet-relay.8; do
         ${page%.*} --version && test -s /usr/share/man/man${page##*.}/$page.gz || exit 1
     done'
 check "the installed settings are good" in_root '
@@ -265,6 +265,19 @@ check "one that is due is renewed by the timer's unit, and the agent told" in_bo
     systemctl start perfleet-agent-renew.service && openssl x509 -in /etc/perfleet/agent/cert.pem -noout -checkend $((20 * 86400)) &&
     test "$(systemctl show -P MainPID perfleet-agent)" = "$agent" -a "$(stat -c "%a %U" /etc/perfleet/agent/cert.pem)" = "400 perfleet-agent"'
 check "the timer is enabled, and waits" in_boot_sh 'systemctl is-enabled -q perfleet-agent-renew.timer && systemctl start perfleet-agent-renew.timer && systemctl is-active -q perfleet-agent-renew.timer'
+
+# --- streams outlive the agent ----------------------------------------------------------------------
+# More deaths than a unit is usually forgiven; each process is ready before it is killed.
+check "an agent killed six times while its host is recorded: the recording is whole" in_boot_sh "
+    perfleet record --preset system --duration 3s $mine --host web1 -o /root/k.pftrace >/root/k.txt 2>&1 & recorder=\$!
+    for i in \$(seq 100); do grep -q 'recording for' /root/k.txt && break; sleep 0.1; done
+    kept=\$(systemctl show -P NFileDescriptorStore perfleet-agent); died=\$(systemctl show -P NRestarts perfleet-agent)
+    for i in \$(seq 6); do
+        systemctl kill -s KILL perfleet-agent
+        until test \$(systemctl show -P NRestarts perfleet-agent) -ge \$((died + i)) && systemctl is-active -q perfleet-agent; do sleep 0.1; done
+    done
+    wait \$recorder && test \$kept -ge 2 || { echo \$kept; cat /root/k.txt; exit 1; }"
+check "systemd keeps nothing for it then" wait_for 20 in_boot_sh 'test $(systemctl show -P NFileDescriptorStore perfleet-agent) -eq 0'
 
 # --- an upgrade while sessions run ------------------------------------------------------------------
 pids() { in_boot_sh 'for unit in perfleetd perfleet-probes perfleet-agent; do systemctl show -P MainPID $unit; done' | tr '\n' ' '; }
