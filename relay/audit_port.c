@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,6 +42,20 @@ static int open_file(const char *path)
     return fd;
 }
 
+/* A relay that died, or a disk that was full, may have left part of a line. */
+static bool ends_torn(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    off_t end = fd >= 0 ? lseek(fd, 0, SEEK_END) : -1;
+    char last = '\n';
+
+    if (end > 0)
+        (void)!pread(fd, &last, 1, end - 1);
+    if (fd >= 0)
+        (void)close(fd);
+    return last != '\n';
+}
+
 int pfl_audit_open(const char *path, struct pfl_audit **ret_audit)
 {
     struct pfl_audit *a;
@@ -58,12 +73,23 @@ int pfl_audit_open(const char *path, struct pfl_audit **ret_audit)
         pfl_mem_free(a);
         return PFL_EIO;
     }
+    a->is_torn = ends_torn(path);
     *ret_audit = a;
     return 0;
 }
 
+static bool is_same_file(int a, int b)
+{
+    struct stat one;
+    struct stat two;
+
+    return fstat(a, &one) == 0 && fstat(b, &two) == 0 && one.st_dev == two.st_dev &&
+           one.st_ino == two.st_ino;
+}
+
 void pfl_audit_reopen(struct pfl_audit *self)
 {
+    bool is_torn;
     int fd;
 
     if (self == NULL)
@@ -71,10 +97,11 @@ void pfl_audit_reopen(struct pfl_audit *self)
     fd = open_file(self->path);
     if (fd < 0)
         return; /* the old one is better than none */
+    is_torn = self->is_torn && is_same_file(fd, self->fd);
     if (self->fd >= 0)
         close(self->fd);
     self->fd = fd;
-    self->is_torn = false;
+    self->is_torn = is_torn;
 }
 
 void pfl_audit_close(struct pfl_audit *self)
