@@ -12,8 +12,6 @@
  */
 #include "service/buffer/fragments.h"
 
-#include <endian.h>
-
 static enum pfl_fragment_kind get_kind(const struct pfl_fragments *self, const uint8_t *next)
 {
     bool continues_prev = self->pos == self->begin && (self->flags & PFL_CHUNK_CONTINUES_PREV);
@@ -24,37 +22,17 @@ static enum pfl_fragment_kind get_kind(const struct pfl_fragments *self, const u
     return continues_prev ? PFL_FRAGMENT_END : PFL_FRAGMENT_WHOLE;
 }
 
-/* Four bytes as a little-endian number, loaded once wherever they lie. */
-static inline uint32_t load_word(const uint8_t *pos)
-{
-    struct word {
-        uint32_t value;
-    } __attribute__((packed, may_alias));
-
-    return le32toh(((const volatile struct word *)pos)->value);
-}
-
-/*
- * Reads the size at `pos`; 0 bytes when there is none. The two spellings that writers use, one byte
- * and four redundant ones, are read without a loop, each from one load.
- */
+/* Reads the size at `pos`; 0 bytes when there is none. */
 static inline size_t get_size(const uint8_t *pos, size_t left, uint64_t *ret_size_untrusted)
 {
-    uint32_t word;
+    struct pfl_fragment_head head = {0, 0};
 
-    if (left < sizeof(word))
+    if (left >= PFL_FRAGMENT_SIZE_BYTES)
+        head = pfl_fragment_head_of(pos);
+    if (head.size_bytes == 0)
         return pfl_fragment_get_size(pos, left, ret_size_untrusted);
-    word = load_word(pos);
-    if ((word & 0x80u) == 0) {
-        *ret_size_untrusted = word & 0x7fu;
-        return 1;
-    }
-    if ((word & 0x80808080u) == 0x00808080u) {
-        *ret_size_untrusted = (word & 0x7fu) | (word >> 1 & 0x3f80u) | (word >> 2 & 0x1fc000u) |
-                              (word >> 3 & 0xfe00000u);
-        return sizeof(word);
-    }
-    return pfl_fragment_get_size(pos, left, ret_size_untrusted);
+    *ret_size_untrusted = head.bytes;
+    return head.size_bytes;
 }
 
 enum pfl_fragments_state pfl_fragments_next(struct pfl_fragments *self,
@@ -91,10 +69,11 @@ enum pfl_fragments_state pfl_fragments_next(struct pfl_fragments *self,
 static inline uint32_t count_alike(const uint8_t *pos, const uint8_t *end, uint32_t count,
                                    size_t step, uint32_t mask)
 {
-    uint32_t word = load_word(pos - step) & mask;
+    uint32_t word = pfl_fragment_load_word(pos - step) & mask;
     uint32_t alike = 0;
 
-    while (alike < count && (size_t)(end - pos) >= step && (load_word(pos) & mask) == word) {
+    while (alike < count && (size_t)(end - pos) >= step &&
+           (pfl_fragment_load_word(pos) & mask) == word) {
         pos += step;
         alike++;
     }

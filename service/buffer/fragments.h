@@ -7,6 +7,7 @@
 #ifndef PFL_SERVICE_FRAGMENTS_H
 #define PFL_SERVICE_FRAGMENTS_H
 
+#include <endian.h>
 #include <stdbool.h>
 
 #include "abi/chunk.h"
@@ -51,6 +52,36 @@ static inline struct pfl_fragments pfl_fragments_of(const uint8_t *payload, size
 /* The next fragment; anything but OK stays so. */
 enum pfl_fragments_state pfl_fragments_next(struct pfl_fragments *self,
                                             struct pfl_fragment *ret_fragment);
+
+/* The size before a fragment's data, and how many bytes it takes itself. */
+struct pfl_fragment_head {
+    uint32_t size_bytes; /* 0: neither of the two spellings that writers use */
+    uint32_t bytes;
+};
+
+/* Four bytes as a little-endian number, loaded once wherever they lie. */
+static inline uint32_t pfl_fragment_load_word(const uint8_t *pos)
+{
+    struct word {
+        uint32_t value;
+    } __attribute__((packed, may_alias));
+
+    return le32toh(((const volatile struct word *)pos)->value);
+}
+
+/* One byte, or four redundant ones, without a loop and from one load; there are four at `pos`. */
+static inline struct pfl_fragment_head pfl_fragment_head_of(const uint8_t *pos)
+{
+    uint32_t word = pfl_fragment_load_word(pos);
+
+    if ((word & 0x80u) == 0)
+        return (struct pfl_fragment_head){1, word & 0x7fu};
+    if ((word & 0x80808080u) != 0x00808080u)
+        return (struct pfl_fragment_head){0, 0};
+    return (struct pfl_fragment_head){sizeof(word), (word & 0x7fu) | (word >> 1 & 0x3f80u) |
+                                                        (word >> 2 & 0x1fc000u) |
+                                                        (word >> 3 & 0xfe00000u)};
+}
 
 struct pfl_fragments_sum {
     size_t valid_bytes;   /* sizes and data of the fragments up to the first bad one */

@@ -48,4 +48,29 @@ void pfl_packet_reader_start(struct pfl_packet_reader *self, struct pfl_record *
  */
 bool pfl_packet_reader_next(struct pfl_packet_reader *self);
 
+/*
+ * The common case of pfl_packet_reader_next, for one who reads: a packet that is one fragment, and
+ * neither the first nor the last of its record. False: nothing was taken, it may be another case.
+ */
+static inline bool pfl_packet_reader_take_inner(struct pfl_packet_reader *self)
+{
+    struct pfl_fragments *it = &self->it;
+    size_t left = (size_t)(it->end - it->pos);
+    struct pfl_fragment_head head;
+
+    if (left < PFL_FRAGMENT_SIZE_BYTES || it->pos == it->begin)
+        return false;
+    head = pfl_fragment_head_of(it->pos);
+    if (head.bytes == 0 || head.size_bytes + head.bytes >= left)
+        return false;
+    self->slices->iov[0] =
+        (struct iovec){(void *)(uintptr_t)(it->pos + head.size_bytes), head.bytes};
+    self->slices->len = 1;
+    self->slices->bytes = head.bytes;
+    it->pos += head.size_bytes + head.bytes;
+    self->rec->consumed_bytes =
+        (uint16_t)(self->rec->consumed_bytes + head.size_bytes + head.bytes);
+    return true;
+}
+
 #endif

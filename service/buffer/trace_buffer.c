@@ -549,7 +549,8 @@ bool pfl_trace_buffer_read(struct pfl_trace_buffer *self,
 
         if (!pass->has_reader && !pfl_record_is_padding(rec))
             begin_record(self, rec);
-        if (pass->has_reader && pfl_packet_reader_next(&self->reader)) {
+        if (pass->has_reader && (pfl_packet_reader_take_inner(&self->reader) ||
+                                 pfl_packet_reader_next(&self->reader))) {
             seq = self->reader.seq;
             ret_packet->slices = self->slices.iov;
             ret_packet->slices_len = self->slices.len;
