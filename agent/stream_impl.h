@@ -25,8 +25,9 @@ struct pfl_agent_stream {
     struct pfl_encode_port *encoder; /* owned; NULL once closed */
     struct pfl_spool_pool *pool;
     struct pfl_events *events;
-    struct pfl_spool *spool; /* owned; NULL: memory only, or closed */
-    struct pfl_gate *gate;   /* owned; NULL: the operator has no role */
+    struct pfl_spool *spool;   /* owned; NULL: memory only, or closed */
+    struct pfl_gate *gate;     /* owned; NULL: the operator has no role */
+    uint64_t gate_versions[2]; /* that were saved in the memory's slots; 0: none by this process */
     struct pfl_stream_facts facts;
     size_t counted_bytes;     /* of ours in the pool's sum */
     uint64_t reads;           /* calls that moved bytes: from the service, */

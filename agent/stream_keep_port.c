@@ -22,15 +22,21 @@ static const char *write_name(const struct pfl_agent_stream *s, const char *pref
     return dst;
 }
 
-/* Empty where there is no gate. */
+/* Empty where there is no gate. What was let through may be large, and stays in its slot. */
 static uint32_t save_gate(struct pfl_agent_stream *s)
 {
-    struct pfl_writer w;
+    uint32_t slot = 1 - pfl_stream_memory_get_record(s->memory)->gate_slot;
+    struct pfl_writer w = pfl_stream_memory_get_gate_room(s->memory);
+    uint64_t version;
+    int rc;
 
     if (s->gate == NULL)
         return 0;
-    w = pfl_stream_memory_get_gate_room(s->memory);
-    if (pfl_gate_save(s->gate, &w) != 0)
+    version = pfl_gate_get_version(s->gate);
+    rc = s->gate_versions[slot] == version ? pfl_gate_save_again(s->gate, &w)
+                                           : pfl_gate_save(s->gate, &w);
+    s->gate_versions[slot] = rc == 0 ? version : 0;
+    if (rc != 0)
         return 0; /* cannot be: there is room for all */
     return (uint32_t)(PFL_GATE_SAVED_MAX_BYTES - w.left);
 }

@@ -117,6 +117,7 @@ static void forget_held(struct pfl_gate *g)
     for (unsigned i = 0; i < g->held_len; i++)
         pfl_buf_fini(&g->held[i].args);
     g->held_len = 0;
+    g->version++;
 }
 
 bool pfl_gate_is_to_be_held(enum pfl_method method)
@@ -147,6 +148,7 @@ static int hold(struct pfl_gate *g, const struct request *r)
     pfl_buf_init(&h->args, PFL_FRAME_PAYLOAD_MAX);
     h->method = r->method;
     g->held_len++;
+    g->version++;
     return pfl_buf_append(&h->args, r->args.data, r->args.len);
 }
 
@@ -367,6 +369,7 @@ int pfl_gate_set_role(struct pfl_gate *self, struct pfl_span role, char *ret_why
         return rc;
     pfl_buf_fini(&self->role);
     self->role = fresh;
+    self->version++;
     return 0;
 }
 
@@ -383,6 +386,7 @@ int pfl_gate_new(const struct pfl_gate_conf *conf, struct pfl_gate **ret_gate)
     if (g == NULL)
         return PFL_ENOMEM;
     g->conf = *conf;
+    g->version = 1;
     pfl_frame_reader_init(&g->operator_frames);
     pfl_buf_init(&g->role, PFL_ROLE_MAX_BYTES);
     pfl_buf_init(&g->bind_answer, PFL_GATE_BIND_ANSWER_BYTES);

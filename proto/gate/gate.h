@@ -53,6 +53,11 @@ struct pfl_span pfl_gate_get_role(const struct pfl_gate *self);
  * whole frames of the operator's. PFL_ELIMIT: `out` has no room for it; it is as it was then.
  */
 PFL_MUST_USE int pfl_gate_save(const struct pfl_gate *self, struct pfl_writer *out);
+/* As save, where `out` has what this gate saved there at the same version: what is large (the role,
+ * the requests) is as it was, and is not written again. */
+PFL_MUST_USE int pfl_gate_save_again(const struct pfl_gate *self, struct pfl_writer *out);
+/* Another one after each change of those; never 0. */
+uint64_t pfl_gate_get_version(const struct pfl_gate *self);
 /* A gate that goes on where that one was saved. conf->role is not looked at; whoever brings another
  * one judges what runs by set_role. PFL_EPARSE: no gate saved this; PFL_ENOMEM. */
 PFL_MUST_USE int pfl_gate_restore(const struct pfl_gate_conf *conf, struct pfl_span saved_untrusted,

@@ -23,6 +23,7 @@ struct pfl_gate {
     struct pfl_frame_reader operator_frames;
     struct pfl_gate_held held[PFL_GATE_HELD_MAX]; /* since the last FreeBuffers */
     unsigned held_len;
+    uint64_t version; /* of the role and what is held */
     /* Where we are in the service's bytes. */
     uint8_t prefix[PFL_FRAME_PREFIX_BYTES];
     unsigned prefix_len;

@@ -42,6 +42,15 @@ static void write_method(struct pfl_writer *w, enum pfl_method method)
     pfl_writer_bytes(w, name, len);
 }
 
+static void write_role(struct pfl_writer *w, const struct pfl_gate *g)
+{
+    struct pfl_span role = pfl_buf_get(&g->role);
+
+    pfl_writer_u32(w, FORMAT);
+    pfl_writer_u16(w, (uint16_t)role.len);
+    pfl_writer_bytes(w, role.data, role.len);
+}
+
 static void write_held(struct pfl_writer *w, const struct pfl_gate *g)
 {
     pfl_writer_u8(w, (uint8_t)g->held_len);
@@ -78,25 +87,55 @@ static void write_methods(struct pfl_writer *w, const struct pfl_gate *g)
     }
 }
 
-int pfl_gate_save(const struct pfl_gate *self, struct pfl_writer *out)
+/* What write_role and write_held write is there. */
+static void skip_version(struct pfl_writer *w, const struct pfl_gate *g)
 {
-    struct pfl_span role = pfl_buf_get(&self->role);
-    struct pfl_span waiting = pfl_buf_get(&self->waiting);
+    size_t len = 4 + 2 + g->role.len + 1;
+
+    for (unsigned i = 0; i < g->held_len; i++)
+        len += 1 + strlen(pfl_method_name(g->held[i].method)) + 4 + g->held[i].args.len;
+    w->failed |= len > w->left;
+    if (w->failed)
+        return;
+    w->pos += len;
+    w->left -= len;
+}
+
+static int save(const struct pfl_gate *g, bool is_again, struct pfl_writer *out)
+{
+    struct pfl_span waiting = pfl_buf_get(&g->waiting);
     struct pfl_writer w = *out;
 
-    assert(self->operator_frames.partial.len == 0);
-    pfl_writer_u32(&w, FORMAT);
-    pfl_writer_u16(&w, (uint16_t)role.len);
-    pfl_writer_bytes(&w, role.data, role.len);
-    write_held(&w, self);
-    write_place(&w, self);
+    assert(g->operator_frames.partial.len == 0);
+    if (is_again) {
+        skip_version(&w, g);
+    } else {
+        write_role(&w, g);
+        write_held(&w, g);
+    }
+    write_place(&w, g);
     pfl_writer_u32(&w, (uint32_t)waiting.len);
     pfl_writer_bytes(&w, waiting.data, waiting.len);
-    write_methods(&w, self);
+    write_methods(&w, g);
     if (w.failed)
         return PFL_ELIMIT;
     *out = w;
     return 0;
+}
+
+int pfl_gate_save(const struct pfl_gate *self, struct pfl_writer *out)
+{
+    return save(self, false, out);
+}
+
+int pfl_gate_save_again(const struct pfl_gate *self, struct pfl_writer *out)
+{
+    return save(self, true, out);
+}
+
+uint64_t pfl_gate_get_version(const struct pfl_gate *self)
+{
+    return self->version;
 }
 
 /* ---- restore ---- */

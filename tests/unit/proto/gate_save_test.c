@@ -31,6 +31,10 @@ static struct pfl_span save(const struct pfl_gate *gate)
     len = sizeof(room) - out.left;
     saved = pfl_mem_memdup(room, len);
     assert_non_null(saved);
+    out = pfl_writer_of(room, sizeof(room));
+    assert_int_equal(pfl_gate_save_again(gate, &out), 0);
+    assert_int_equal(sizeof(room) - out.left, len);
+    assert_memory_equal(room, saved, len);
     return pfl_span_of(saved, len);
 }
 
@@ -328,6 +332,67 @@ static void a_gate_that_does_not_fit_is_not_saved(void **state)
     end(&w);
 }
 
+/* What is saved again at the same version is as though all of it had been written; the version
+ * changes with the role, with what is held, and with nothing else. */
+static void a_gate_is_saved_again_as_it_is_now(void **state)
+{
+    static uint8_t slot[PFL_GATE_SAVED_MAX_BYTES];
+    struct pfl_writer out = pfl_writer_of(slot, sizeof(slot));
+    char why[PFL_JUDGE_WHY_BYTES];
+    struct pfl_span now;
+    struct pfl_buf role;
+    struct frame f;
+    struct world w;
+    uint64_t version;
+
+    (void)state;
+    begin(&w, guests);
+    bind(&w);
+    make_enable(&f, fine);
+    version = pfl_gate_get_version(w.gate);
+    assert_true(version != 0);
+    feed(&w, &f);
+    assert_true(pfl_gate_get_version(w.gate) > version);
+    version = pfl_gate_get_version(w.gate);
+    assert_int_equal(pfl_gate_save(w.gate, &out), 0);
+    make_bind(&f, "ConsumerPort");
+    feed(&w, &f);
+    make_bind_answer(&f);
+    assert_int_equal(pfl_gate_from_service(w.gate, pfl_span_of(f.bytes, 20)), 0);
+    make_invoke(&f, NEW, pfl_span_of(NULL, 0));
+    feed(&w, &f);
+    assert_true(pfl_gate_get_version(w.gate) == version);
+    out = pfl_writer_of(slot, sizeof(slot));
+    assert_int_equal(pfl_gate_save_again(w.gate, &out), 0);
+    now = save(w.gate);
+    assert_int_equal(sizeof(slot) - out.left, now.len);
+    assert_memory_equal(slot, now.data, now.len);
+    drop(now);
+    make_role(all, &role);
+    assert_int_equal(pfl_gate_set_role(w.gate, pfl_buf_get(&role), why), 0);
+    assert_true(pfl_gate_get_version(w.gate) > version);
+    pfl_buf_fini(&role);
+    end(&w);
+}
+
+static void a_freed_session_is_another_version(void **state)
+{
+    struct frame f;
+    struct world w;
+    uint64_t version;
+
+    (void)state;
+    begin(&w, guests);
+    bind(&w);
+    make_enable(&f, fine);
+    feed(&w, &f);
+    version = pfl_gate_get_version(w.gate);
+    make_invoke(&f, FREE, pfl_span_of(NULL, 0));
+    feed(&w, &f);
+    assert_true(pfl_gate_get_version(w.gate) > version);
+    end(&w);
+}
+
 /* Whatever was restored is a gate: it says what it is by the same bytes, and works. */
 static void assert_is_a_gate(struct world *w, struct pfl_span damaged)
 {
@@ -502,6 +567,8 @@ int main(void)
         cmocka_unit_test(what_runs_is_judged_again_under_a_role_that_comes_after),
         cmocka_unit_test(the_largest_gate_fits),
         cmocka_unit_test(a_gate_that_does_not_fit_is_not_saved),
+        cmocka_unit_test(a_gate_is_saved_again_as_it_is_now),
+        cmocka_unit_test(a_freed_session_is_another_version),
         cmocka_unit_test(a_save_that_is_cut_or_longer_is_refused),
         cmocka_unit_test(a_save_with_a_changed_byte_is_refused_or_another_gate),
         cmocka_unit_test(a_state_that_cannot_be_is_refused),
