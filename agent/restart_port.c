@@ -49,7 +49,8 @@ static int take_stream(struct pfl_agent *a, struct pfl_stored_fds *stored, const
 
     if (a->streams_len == PFL_AGENT_MAX_STREAMS)
         return PFL_ELIMIT;
-    kept = (struct pfl_agent_stream_kept){.memory_fd = take_fd(stored, PFL_AGENT_KEPT_MEMORY, id),
+    kept = (struct pfl_agent_stream_kept){.id = id,
+                                          .memory_fd = take_fd(stored, PFL_AGENT_KEPT_MEMORY, id),
                                           .service_fd = take_fd(stored, PFL_AGENT_KEPT_SERVICE, id),
                                           .spool_fd = take_fd(stored, PFL_AGENT_KEPT_SPOOL, id)};
     if (kept.service_fd < 0) {
@@ -67,12 +68,42 @@ static int take_stream(struct pfl_agent *a, struct pfl_stored_fds *stored, const
     return 0;
 }
 
+static bool is_taken(struct pfl_agent *a, const char *id)
+{
+    struct pfl_agent_stream_info info;
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &a->streams) {
+        pfl_agent_stream_get_info(pfl_agent_stream_of_node(it), &info);
+        if (strcmp(info.id, id) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The manager has more than one descriptor of this name: it would give up all of them. */
+static bool is_double(struct pfl_agent *a, const struct pfl_stored_fd *stored)
+{
+    static const char *const prefixes[] = {PFL_AGENT_KEPT_MEMORY, PFL_AGENT_KEPT_SERVICE,
+                                           PFL_AGENT_KEPT_SPOOL};
+
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+        const char *id = get_id(stored, prefixes[i]);
+
+        if (id != NULL && is_taken(a, id))
+            return true;
+    }
+    return false;
+}
+
 /* What is left over is nobody's: a stream whose begin, or end, was cut short. */
-static void give_up(struct pfl_stored_fds *stored)
+static void give_up(struct pfl_agent *a, struct pfl_stored_fds *stored)
 {
     for (size_t i = 0; i < stored->len; i++) {
-        if (stored->list[i].fd >= 0 && stored->list[i].name[0] != '\0')
-            pfl_notify_unstore(stored->list[i].name);
+        const struct pfl_stored_fd *it = &stored->list[i];
+
+        if (it->fd >= 0 && it->name[0] != '\0' && !is_double(a, it))
+            pfl_notify_unstore(it->name);
     }
 }
 
@@ -83,16 +114,19 @@ void pfl_agent_take_streams_back(struct pfl_agent *self, struct pfl_stored_fds *
     for (size_t i = 0; i < stored->len; i++) {
         const struct pfl_stored_fd *it = &stored->list[i];
         const char *id = it->fd >= 0 ? get_id(it, PFL_AGENT_KEPT_MEMORY) : NULL;
-        int rc = id != NULL ? take_stream(self, stored, id) : 0;
+        int rc;
 
-        taken += id != NULL && rc == 0;
+        if (id == NULL || is_taken(self, id))
+            continue;
+        rc = take_stream(self, stored, id);
+        taken += rc == 0;
         if (rc == 0)
             continue;
         pfl_log_warn("stream-not-taken-back", "stream=%s reason=\"%s\" effect=\"it ends\"",
                      pfl_log_quote_str(id), pfl_err_str(rc));
         pfl_agent_stream_forget(id);
     }
-    give_up(stored);
+    give_up(self, stored);
     if (taken != 0)
         pfl_log_info("streams-taken-back", "count=%u effect=\"their operators go on\"", taken);
 }

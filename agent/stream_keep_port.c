@@ -56,6 +56,8 @@ void pfl_agent_stream_publish(struct pfl_agent_stream *self)
         .orphan_since_ms = self->leg == NULL ? self->orphan_since_ms : 0,
         .legs = self->legs,
         .is_service_over = self->is_service_over,
+        .is_in_over = resume->is_in_ended && pfl_resume_held(resume) == 0,
+        .is_end_sent = resume->is_end_sent,
     };
     struct pfl_encode_state encode;
 

@@ -62,6 +62,8 @@ struct pfl_stream_record {
     uint8_t is_frame_open;   /* zstd's */
     uint8_t is_encoded;      /* the end of the encoding is out */
     uint8_t is_service_over; /* it says no more */
+    uint8_t is_in_over;      /* the operator says no more, and all of it is used */
+    uint8_t is_end_sent;     /* he was told our end */
 };
 
 /* What does not change. */

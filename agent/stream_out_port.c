@@ -101,11 +101,14 @@ void pfl_agent_stream_out_on_spool(void *user)
     pfl_agent_stream_wake(s);
 }
 
-/* Encoded bytes, in order: into the ring, or behind what waits for it. */
+/* Encoded bytes, in order: into the ring, or behind what waits for it. What comes out at once may
+ * be more than there is left of the ring. */
 static int keep(struct pfl_agent_stream *s, struct pfl_span data)
 {
-    if (s->spool != NULL &&
-        (!pfl_spool_is_empty(s->spool) || pfl_replay_kept(&s->resume.out) >= get_mark(s)))
+    size_t kept = pfl_replay_kept(&s->resume.out);
+
+    if (s->spool != NULL && (!pfl_spool_is_empty(s->spool) || kept >= get_mark(s) ||
+                             data.len > s->facts.out_max_bytes - kept))
         return pfl_spool_write(s->spool, data);
     return pfl_resume_write(&s->resume, data);
 }

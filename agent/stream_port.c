@@ -11,6 +11,7 @@
  */
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "agent/stream_impl.h"
@@ -151,6 +152,7 @@ static void on_leg_end(void *user)
 
     pfl_resume_feed_end(&s->resume);
     pfl_agent_stream_service_deliver(s);
+    pfl_agent_stream_publish(s);
 }
 
 static size_t on_leg_pull(void *user, uint8_t *dst, size_t room, bool *ret_is_end)
@@ -409,6 +411,8 @@ static int restore(struct pfl_agent_stream *s, const struct pfl_agent_stream_con
     if (r->out_capacity != 0)
         kept.out_data = out->get(out->user, r->out_capacity);
     rc = pfl_resume_restore(&s->resume, &kept);
+    s->resume.is_in_ended = r->is_in_over != 0;
+    s->resume.is_end_sent = r->is_end_sent != 0;
     if (rc == 0 && s->facts.has_gate != 0)
         rc = pfl_agent_stream_service_judge_again(s);
     return rc == 0 ? make_parts(s, conf, r, kept_fds->service_fd, kept_fds->spool_fd) : rc;
@@ -428,15 +432,17 @@ static int pass_written(struct pfl_agent_stream *s)
             s->passing_bytes = s->passed_bytes = 0;
         return 0;
     }
-    return pfl_resume_pass(&s->resume, len);
+    return len != 0 ? pfl_resume_pass(&s->resume, len) : 0;
 }
 
-/* What its last read did; without a gate that lies in the pipe. */
+/* What its last read did. Without a gate that lies in the pipe, behind what waits there. With one
+ * it follows once that has gone on, in pages that the record may speak of until then. */
 static int take_read(struct pfl_agent_stream *s)
 {
     size_t len = pfl_noted_call_get(pfl_stream_memory_get_reading(s->memory), s->reads);
     struct iovec pieces[2];
     size_t room = PFL_STREAM_READ_BYTES;
+    int rc = 0;
 
     if (s->gate == NULL) {
         (void)pfl_encode_port_get_room(s->encoder, room, pieces);
@@ -444,9 +450,13 @@ static int take_read(struct pfl_agent_stream *s)
     }
     if (len > room)
         return PFL_EPARSE;
-    if (len != 0)
+    if (len == 0 || s->gate != NULL)
+        rc = pfl_encode_port_wrote(s->encoder, 0);
+    if (rc == 0 && s->gate != NULL)
+        rc = pfl_agent_stream_out_refill(s);
+    if (rc == 0 && len != 0)
         pfl_agent_stream_service_take(s, len);
-    return len != 0 ? 0 : pfl_encode_port_wrote(s->encoder, 0);
+    return rc;
 }
 
 /* What the last calls of the other process did, and what it had not come to. May kill. */
@@ -466,6 +476,12 @@ static void go_on(struct pfl_agent_stream *s, bool is_service_over)
         pfl_spool_retry(s->spool);
 }
 
+/* Its own, and such as were given to the one before. */
+static bool is_this(const struct pfl_stream_facts *facts, const char *id)
+{
+    return strcmp(facts->id, id) == 0 && pfl_identity_is_name(facts->operator_name);
+}
+
 /* `ret_stream` has what was taken, also when it fails; NULL: nothing. */
 static int take(const struct pfl_agent_stream_conf *conf, const struct pfl_agent_stream_kept *kept,
                 struct pfl_agent_stream **ret_stream)
@@ -476,11 +492,13 @@ static int take(const struct pfl_agent_stream_conf *conf, const struct pfl_agent
     *ret_stream = NULL;
     if (rc != 0)
         return rc;
-    *ret_stream = make_stream(conf, memory);
+    rc = is_this(pfl_stream_memory_get_facts(memory), kept->id) ? PFL_ENOMEM : PFL_EPARSE;
+    if (rc == PFL_ENOMEM)
+        *ret_stream = make_stream(conf, memory);
     if (*ret_stream != NULL)
         return restore(*ret_stream, conf, kept);
     pfl_stream_memory_forget(memory);
-    return PFL_ENOMEM;
+    return rc;
 }
 
 int pfl_agent_stream_take_back(const struct pfl_agent_stream_conf *conf,

@@ -56,6 +56,7 @@ PFL_MUST_USE int pfl_agent_stream_open(const struct pfl_agent_stream_conf *conf,
 
 /* What the manager kept of a stream of a process that is gone. */
 struct pfl_agent_stream_kept {
+    const char *id; /* as the names say; borrowed until take_back returns */
     int memory_fd;
     int service_fd;
     int spool_fd; /* -1: there was no file */
