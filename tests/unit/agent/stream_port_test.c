@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams of an agent, from one process to the next: the test is the service manager, the tracing
+ * service and the operator. A process that ends by leaving says nothing more to the stream's
+ * memory, so that it is as good as dead.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/port_impl.h"
+#include "agent/stream_impl.h"
+#include "base/mem.h"
+#include "base/stored_fds.h"
+#include "tests/unit/proto/h2_kit.h"
+
+#define ID       "0123456789abcdef0123456789abcdef"
+#define OTHER_ID "00000000000000000000000000000001"
+#define KEPT_MAX 8u
+
+struct world {
+    struct pfl_agent agent;
+    uv_loop_t loop;
+    struct pfl_agent_stream *stream; /* NULL once gone */
+    int manager;
+    int listener;
+    int service;
+    struct pfl_stored_fd kept[KEPT_MAX]; /* as the manager has them */
+    size_t kept_len;
+    unsigned removals;
+    char consumer_socket[32];
+    char manager_socket[32];
+};
+
+static struct world w;
+
+/* ---- the service manager ---- */
+
+/* In the abstract namespace, by the kernel's choice. */
+static int bind_any(int type, char *ret_name, size_t size)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    socklen_t len = sizeof(sa_family_t);
+    int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&addr, len), 0);
+    len = sizeof(addr);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
+    (void)snprintf(ret_name, size, "@%.*s", (int)(len - offsetof(struct sockaddr_un, sun_path) - 1),
+                   addr.sun_path + 1);
+    return fd;
+}
+
+static void take_notice(char *text, int fd)
+{
+    const char *name = strstr(text, "FDNAME=");
+
+    if (strncmp(text, "FDSTOREREMOVE=1", 15) == 0)
+        w.removals++;
+    if (fd < 0)
+        return;
+    assert_non_null(name);
+    assert_true(w.kept_len < KEPT_MAX);
+    name += strlen("FDNAME=");
+    (void)snprintf(w.kept[w.kept_len].name, sizeof(w.kept[0].name), "%.*s",
+                   (int)strcspn(name, "\n"), name);
+    w.kept[w.kept_len++].fd = fd;
+}
+
+static void hear_manager(void)
+{
+    for (;;) {
+        union {
+            struct cmsghdr header;
+            char bytes[CMSG_SPACE(sizeof(int))];
+        } control;
+        char text[256] = "";
+        struct iovec iov = {text, sizeof(text) - 1};
+        struct msghdr message = {.msg_iov = &iov,
+                                 .msg_iovlen = 1,
+                                 .msg_control = control.bytes,
+                                 .msg_controllen = sizeof(control.bytes)};
+        struct cmsghdr *c;
+        int fd = -1;
+
+        if (recvmsg(w.manager, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0)
+            return;
+        c = CMSG_FIRSTHDR(&message);
+        if (c != NULL)
+            memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+        take_notice(text, fd);
+    }
+}
+
+static int get_kept(const char *prefix)
+{
+    for (size_t i = 0; i < w.kept_len; i++) {
+        if (strncmp(w.kept[i].name, prefix, strlen(prefix)) == 0)
+            return dup(w.kept[i].fd);
+    }
+    return -1;
+}
+
+/* What a process gets at its start, under these names. */
+static void add_stored(struct pfl_stored_fds *to, const char *prefix, const char *id)
+{
+    struct pfl_stored_fd *it = &to->list[to->len++];
+
+    it->fd = get_kept(prefix);
+    assert_true(it->fd >= 0);
+    (void)snprintf(it->name, sizeof(it->name), "%s%s", prefix, id);
+}
+
+/* ---- the world ---- */
+
+static int setup(void **state)
+{
+    memset(&w, 0, sizeof(w));
+    w.service = -1;
+    w.manager = bind_any(SOCK_DGRAM, w.manager_socket, sizeof(w.manager_socket));
+    w.listener = bind_any(SOCK_STREAM, w.consumer_socket, sizeof(w.consumer_socket));
+    assert_int_equal(listen(w.listener, 4), 0);
+    assert_int_equal(setenv("NOTIFY_SOCKET", w.manager_socket, 1), 0);
+    assert_int_equal(uv_loop_init(&w.loop), 0);
+    w.agent.conf.loop = &w.loop;
+    w.agent.conf.consumer_socket = w.consumer_socket;
+    w.agent.conf.keeps_streams = true;
+    w.agent.conf.spool_bytes = PFL_AGENT_SPOOL_MIN_BYTES;
+    w.agent.pool = (struct pfl_spool_pool){
+        .max_bytes = 1u << 30, .disk_max_bytes = 1u << 30, .disk_max_stream_bytes = 1u << 30};
+    pfl_list_init(&w.agent.streams);
+    pfl_events_init(&w.agent.events);
+    assert_int_equal(pfl_lane_open(&w.loop, &w.agent.lane), 0);
+    return h2_kit_setup(state);
+}
+
+static int teardown(void **state)
+{
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    PFL_LIST_EACH_SAFE (it, tmp, &w.agent.streams)
+        pfl_agent_stream_kill(pfl_agent_stream_of_node(it));
+    pfl_lane_close(w.agent.lane);
+    (void)uv_run(&w.loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&w.loop), 0);
+    pfl_events_fini(&w.agent.events);
+    for (size_t i = 0; i < w.kept_len; i++)
+        assert_int_equal(close(w.kept[i].fd), 0);
+    if (w.service >= 0)
+        (void)close(w.service);
+    (void)close(w.listener);
+    (void)close(w.manager);
+    (void)unsetenv("NOTIFY_SOCKET");
+    return h2_kit_teardown(state);
+}
+
+static void on_gone(void *user)
+{
+    (void)user;
+    w.stream = NULL;
+}
+
+static void open_stream(void)
+{
+    struct pfl_agent_stream_conf conf;
+
+    pfl_agent_fill_stream_conf(&w.agent, &conf);
+    conf.on_gone = on_gone;
+    conf.id = ID;
+    conf.operator_name = "alice";
+    conf.ttl_ms = 60000;
+    assert_int_equal(pfl_agent_stream_open(&conf, &w.stream), 0);
+    pfl_list_append(&w.agent.streams, pfl_agent_stream_get_node(w.stream));
+    w.service = accept4(w.listener, NULL, NULL, SOCK_CLOEXEC);
+    assert_true(w.service >= 0);
+    hear_manager();
+}
+
+static struct pfl_agent_stream_info get_info(void)
+{
+    struct pfl_agent_stream_info info;
+
+    assert_non_null(w.stream);
+    pfl_agent_stream_get_info(w.stream, &info);
+    return info;
+}
+
+/* The loop's turns: until nothing is ready, threads apart. */
+static void turn(void)
+{
+    for (unsigned i = 0; i < 20; i++) {
+        (void)uv_run(&w.loop, UV_RUN_NOWAIT);
+        if (kit.asker != NULL)
+            h2_kit_pump();
+    }
+}
+
+static void run_until_gone(void)
+{
+    while (w.stream != NULL)
+        (void)uv_run(&w.loop, UV_RUN_ONCE);
+}
+
+static void leave(void)
+{
+    pfl_agent_stream_leave(w.stream);
+    run_until_gone();
+    hear_manager();
+    assert_int_equal(w.removals, 0);
+}
+
+/* The streams that an agent takes back, which are then killed. */
+static unsigned take_back(struct pfl_stored_fds *stored)
+{
+    unsigned count;
+
+    w.agent.streams_len = 0;
+    pfl_agent_take_streams_back(&w.agent, stored);
+    turn();
+    hear_manager();
+    count = w.agent.streams_len;
+    return count;
+}
+
+static struct pfl_agent_stream *get_first(void)
+{
+    assert_false(pfl_list_is_empty(&w.agent.streams));
+    return pfl_agent_stream_of_node(w.agent.streams.next);
+}
+
+static void kill_all(void)
+{
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    PFL_LIST_EACH_SAFE (it, tmp, &w.agent.streams)
+        pfl_agent_stream_kill(pfl_agent_stream_of_node(it));
+    while (w.agent.streams_len != 0)
+        (void)uv_run(&w.loop, UV_RUN_ONCE);
+    hear_manager();
+}
+
+/* ---- tests ---- */
+
+/* An encoder gives up to PFL_ENCODE_PENDING_BYTES at once. */
+static void more_than_is_left_of_the_ring_goes_into_the_spool(void **state)
+{
+    static const uint8_t bytes[PFL_ENCODE_PENDING_BYTES];
+    struct pfl_agent_stream *s;
+    size_t kept;
+
+    (void)state;
+    w.agent.pool.dir = "/tmp";
+    open_stream();
+    s = w.stream;
+    kept = (size_t)s->facts.out_max_bytes - PFL_AGENT_READ_BYTES - 1000;
+    for (unsigned i = 0; i < 16; i++)
+        assert_int_equal(pfl_agent_stream_out_on_encoded(s, pfl_span_of(bytes, kept / 16)), 0);
+    kept = pfl_replay_kept(&s->resume.out);
+    assert_true(sizeof(bytes) > s->facts.out_max_bytes - kept);
+    assert_int_equal(pfl_agent_stream_out_on_encoded(s, pfl_span_of(bytes, sizeof(bytes))), 0);
+    assert_int_equal(pfl_replay_kept(&s->resume.out), kept);
+    assert_int_equal(pfl_spool_memory_bytes(s->spool), sizeof(bytes));
+    pfl_agent_stream_publish(s);
+    pfl_agent_stream_kill(s);
+    run_until_gone();
+}
+
+static void serve_stream(struct pfl_h2_stream *leg)
+{
+    assert_int_equal(pfl_agent_stream_attach(w.stream, leg, NULL), 0);
+}
+
+/* Both have said all. */
+static void talk_to_the_end(bool is_used_up)
+{
+    char byte;
+
+    kit.serve = serve_stream;
+    open_stream();
+    h2_kit_open_and_connect();
+    assert_int_equal(write(w.service, "hello", 5), 5);
+    kit.client.is_ending = true;
+    pfl_h2_stream_wake(kit.client.stream);
+    turn();
+    assert_int_equal(kit.client.got.len, 5);
+    if (is_used_up)
+        pfl_h2_stream_credit(kit.client.stream, 5);
+    assert_int_equal(read(w.service, &byte, 1), 0);
+    assert_int_equal(shutdown(w.service, SHUT_RDWR), 0);
+    turn();
+    assert_int_equal(kit.client.ends, 1);
+}
+
+/* Else it counts as one that runs, and an operator with many of them begins no more. */
+static void a_stream_that_was_over_is_over_in_the_next_process(void **state)
+{
+    struct pfl_stored_fd list[2];
+    struct pfl_stored_fds stored = {.list = list};
+    struct pfl_agent_stream_info info;
+    uint64_t sent_bytes;
+
+    (void)state;
+    talk_to_the_end(true);
+    assert_true(get_info().is_over);
+    assert_true(get_info().is_done);
+    sent_bytes = get_info().sent_bytes;
+    leave();
+    add_stored(&stored, PFL_AGENT_KEPT_MEMORY, ID);
+    add_stored(&stored, PFL_AGENT_KEPT_SERVICE, ID);
+    assert_int_equal(take_back(&stored), 1);
+    pfl_agent_stream_get_info(get_first(), &info);
+    assert_true(info.is_over);
+    assert_true(info.is_done);
+    assert_true(info.sent_bytes == sent_bytes);
+    assert_string_equal(info.id, ID);
+    assert_string_equal(info.operator_name, "alice");
+    kill_all();
+}
+
+static void what_is_not_used_up_is_not_done_in_the_next_process(void **state)
+{
+    struct pfl_stored_fd list[2];
+    struct pfl_stored_fds stored = {.list = list};
+    struct pfl_agent_stream_info info;
+
+    (void)state;
+    talk_to_the_end(false);
+    leave();
+    add_stored(&stored, PFL_AGENT_KEPT_MEMORY, ID);
+    add_stored(&stored, PFL_AGENT_KEPT_SERVICE, ID);
+    assert_int_equal(take_back(&stored), 1);
+    pfl_agent_stream_get_info(get_first(), &info);
+    assert_true(info.is_over);
+    assert_false(info.is_done);
+    assert_int_equal(info.kept_bytes, 5);
+    kill_all();
+}
+
+/* Whatever names a manager has for it. */
+static void the_memory_of_another_stream_is_not_taken(void **state)
+{
+    struct pfl_stored_fd list[2];
+    struct pfl_stored_fds stored = {.list = list};
+
+    (void)state;
+    open_stream();
+    leave();
+    add_stored(&stored, PFL_AGENT_KEPT_MEMORY, OTHER_ID);
+    add_stored(&stored, PFL_AGENT_KEPT_SERVICE, OTHER_ID);
+    assert_int_equal(take_back(&stored), 0);
+    assert_int_equal(list[0].fd, -1);
+    assert_int_equal(list[1].fd, -1);
+    assert_int_equal(w.removals, 3);
+}
+
+/* Descriptors of one name are given up together: so they are not. */
+static void a_stream_that_is_there_twice_is_taken_once_and_stays_kept(void **state)
+{
+    struct pfl_stored_fd list[4];
+    struct pfl_stored_fds stored = {.list = list};
+
+    (void)state;
+    open_stream();
+    leave();
+    for (unsigned i = 0; i < 2; i++) {
+        add_stored(&stored, PFL_AGENT_KEPT_MEMORY, ID);
+        add_stored(&stored, PFL_AGENT_KEPT_SERVICE, ID);
+    }
+    assert_int_equal(take_back(&stored), 1);
+    assert_int_equal(w.removals, 0);
+    for (size_t i = 0; i < stored.len; i++) {
+        if (list[i].fd >= 0)
+            (void)close(list[i].fd);
+    }
+    kill_all();
+    assert_int_equal(w.removals, 3);
+}
+
+static void what_belongs_to_no_stream_is_given_up(void **state)
+{
+    struct pfl_stored_fd list[1];
+    struct pfl_stored_fds stored = {.list = list};
+
+    (void)state;
+    open_stream();
+    leave();
+    add_stored(&stored, PFL_AGENT_KEPT_SERVICE, ID);
+    assert_int_equal(take_back(&stored), 0);
+    assert_int_equal(w.removals, 1);
+    assert_true(list[0].fd >= 0);
+    (void)close(list[0].fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(more_than_is_left_of_the_ring_goes_into_the_spool, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_stream_that_was_over_is_over_in_the_next_process, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_is_not_used_up_is_not_done_in_the_next_process, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(the_memory_of_another_stream_is_not_taken, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_stream_that_is_there_twice_is_taken_once_and_stays_kept,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(what_belongs_to_no_stream_is_given_up, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
