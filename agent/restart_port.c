@@ -96,14 +96,19 @@ static bool is_double(struct pfl_agent *a, const struct pfl_stored_fd *stored)
     return false;
 }
 
-/* What is left over is nobody's: a stream whose begin, or end, was cut short. */
+/* What is left over is nobody's: a stream whose begin, or end, was cut short. To the service its
+ * connection is over now. */
 static void give_up(struct pfl_agent *a, struct pfl_stored_fds *stored)
 {
     for (size_t i = 0; i < stored->len; i++) {
-        const struct pfl_stored_fd *it = &stored->list[i];
+        struct pfl_stored_fd *it = &stored->list[i];
 
-        if (it->fd >= 0 && it->name[0] != '\0' && !is_double(a, it))
+        if (it->fd < 0 || it->name[0] == '\0')
+            continue;
+        if (!is_double(a, it))
             pfl_notify_unstore(it->name);
+        (void)close(it->fd);
+        it->fd = -1;
     }
 }
 

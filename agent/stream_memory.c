@@ -13,6 +13,7 @@
  */
 #include "agent/stream_memory.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,6 +23,10 @@
 #include "base/mem.h"
 #include "proto/frame.h"
 #include "proto/gate/gate.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008u
+#endif
 
 #define VERSION       1u
 #define PAGE_BYTES    4096u
@@ -155,6 +160,15 @@ static int map(int fd, size_t bytes, struct pfl_stream_memory **ret_memory)
     return 0;
 }
 
+/* Without the flag the kernel complains, or refuses where that is its policy; older ones do not
+ * know it. */
+static int make_memfd(void)
+{
+    int fd = memfd_create("perfleet-stream", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
+
+    return fd < 0 && errno == EINVAL ? memfd_create("perfleet-stream", MFD_CLOEXEC) : fd;
+}
+
 int pfl_stream_memory_new(const struct pfl_stream_facts *facts,
                           struct pfl_stream_memory **ret_memory)
 {
@@ -166,7 +180,7 @@ int pfl_stream_memory_new(const struct pfl_stream_facts *facts,
     if (facts->out_max_bytes == 0 || facts->out_max_bytes > OUT_MAX_BYTES)
         return PFL_ELIMIT;
     bytes = AT_OUT + 2 * round_up(facts->out_max_bytes);
-    fd = memfd_create("perfleet-stream", MFD_CLOEXEC);
+    fd = make_memfd();
     if (fd < 0)
         return PFL_ENOMEM;
     rc = ftruncate(fd, (off_t)bytes) == 0 ? map(fd, bytes, ret_memory) : PFL_ENOMEM;

@@ -88,6 +88,15 @@ int pfl_agent_stream_out_refill(struct pfl_agent_stream *self)
     return rc;
 }
 
+/* There is room again, perhaps: also for the gate's answers, which wait for it. */
+static void go_on(struct pfl_agent_stream *s)
+{
+    pfl_agent_stream_out_pace(s);
+    if (s->gate != NULL)
+        pfl_agent_stream_service_deliver(s);
+    pfl_agent_stream_wake(s);
+}
+
 void pfl_agent_stream_out_on_spool(void *user)
 {
     struct pfl_agent_stream *s = user;
@@ -97,8 +106,7 @@ void pfl_agent_stream_out_on_spool(void *user)
         pfl_agent_stream_kill(s);
         return;
     }
-    pfl_agent_stream_out_pace(s);
-    pfl_agent_stream_wake(s);
+    go_on(s);
 }
 
 /* Encoded bytes, in order: into the ring, or behind what waits for it. What comes out at once may
@@ -122,14 +130,10 @@ void pfl_agent_stream_out_on_progress(void *user, int err)
 {
     struct pfl_agent_stream *s = user;
 
-    if (err != 0 || pfl_agent_stream_out_refill(s) != 0) {
+    if (err != 0 || pfl_agent_stream_out_refill(s) != 0)
         pfl_agent_stream_kill(s);
-        return;
-    }
-    pfl_agent_stream_out_pace(s);
-    if (s->gate != NULL)
-        pfl_agent_stream_service_deliver(s);
-    pfl_agent_stream_wake(s);
+    else
+        go_on(s);
 }
 
 int pfl_agent_stream_out_write(struct pfl_agent_stream *self, struct pfl_span data)
