@@ -32,6 +32,7 @@
 #define PAGE_BYTES    4096u
 #define GATE_BYTES    ((PFL_GATE_SAVED_MAX_BYTES + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES)
 #define OUT_MAX_BYTES (1u << 30)
+#define BEHIND_BYTES  (PFL_TUNNEL_DATA_WINDOW_BYTES / 2)
 #define CALL_NOTHING  UINT32_MAX
 /* What nothing that is true comes near: sums of it with what fits into memory do not overflow. */
 #define COUNT_MAX ((uint64_t)1 << 62)
@@ -122,14 +123,16 @@ static void give_out_back(void *user, uint8_t *data, size_t capacity)
     m->dropped |= capacity;
 }
 
-/* Pages that the record, which is out, does not speak of. */
-static void drop(struct pfl_stream_memory *m, const struct pfl_spool_state *spool)
+/* Pages that the record, which is out, does not speak of. The spool's are soon needed again while
+ * the operator is behind, and fresh ones cost more than what is written into them. */
+static void drop(struct pfl_stream_memory *m, const struct pfl_stream_record *record)
 {
-    bool is_spooling = spool->ring_begin != spool->ring_end;
+    bool is_empty = record->spool.ring_begin == record->spool.ring_end;
+    bool is_behind = record->out_end - record->out_base >= BEHIND_BYTES;
 
-    if (m->has_spooled && !is_spooling)
+    if (m->has_spooled && is_empty && !is_behind)
         (void)madvise(m->base + AT_SPOOL, PFL_SPOOL_RING_BYTES, MADV_REMOVE);
-    m->has_spooled = is_spooling;
+    m->has_spooled = !is_empty || (m->has_spooled && is_behind);
     for (uint64_t capacity = PAGE_BYTES; m->dropped != 0; capacity *= 2) {
         if ((m->dropped & capacity) != 0)
             (void)madvise(m->base + AT_OUT + capacity, capacity, MADV_REMOVE);
@@ -317,7 +320,7 @@ void pfl_stream_memory_publish(struct pfl_stream_memory *self,
     h->records[next] = *record;
     h->records[next].gate_slot = next;
     atomic_store(&h->current, next);
-    drop(self, &record->spool);
+    drop(self, record);
 }
 
 struct pfl_noted_call *pfl_stream_memory_get_reading(struct pfl_stream_memory *self)

@@ -293,6 +293,28 @@ static void the_spools_ring_is_given_back_when_nothing_is_in_it(void **state)
     pfl_stream_memory_free(m);
 }
 
+/* Its pages are soon needed again. */
+static void the_spools_ring_is_not_given_back_while_the_operator_is_far_behind(void **state)
+{
+    struct pfl_stream_memory *m = memory_kit_make();
+    struct pfl_stream_record r = {.gate_bytes = 1,
+                                  .spool = {.ring_end = 5000},
+                                  .out_end = 2u << 20,
+                                  .out_capacity = 2u << 20};
+
+    (void)state;
+    memory_kit_fill(pfl_stream_memory_get_spool(m), 5000, 1);
+    pfl_stream_memory_publish(m, &r);
+    r.spool.ring_begin = 5000;
+    for (unsigned i = 0; i < 3; i++)
+        pfl_stream_memory_publish(m, &r);
+    assert_true(memory_kit_is_filled(pfl_stream_memory_get_spool(m), 5000, 1));
+    r.out_base = r.out_end - 1000;
+    pfl_stream_memory_publish(m, &r);
+    assert_int_equal(pfl_stream_memory_get_spool(m)[0], 0);
+    pfl_stream_memory_free(m);
+}
+
 static void a_ring_may_be_so_large_and_no_larger(void **state)
 {
     struct pfl_stream_facts f = memory_kit_facts;
@@ -359,6 +381,7 @@ int main(void)
         CLAIM(a_ring_that_was_given_back_stays_until_the_record_does_not_speak_of_it),
         CLAIM(pages_of_which_no_record_speaks_are_given_back_by_the_next_process),
         CLAIM(the_spools_ring_is_given_back_when_nothing_is_in_it),
+        CLAIM(the_spools_ring_is_not_given_back_while_the_operator_is_far_behind),
         CLAIM(a_ring_may_be_so_large_and_no_larger),
         CLAIM(each_allocation_may_fail),
     };
