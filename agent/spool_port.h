@@ -37,7 +37,8 @@ struct pfl_spool_pool {
     uint64_t disk_max_bytes;        /* files grow to this together */
     uint64_t disk_max_stream_bytes; /* and each of them to this */
     uint64_t gone_sent_bytes;       /* of streams that are gone: what each had sent, */
-    uint64_t gone_resumes;          /* and how often it was resumed */
+    uint64_t gone_resumes;          /* and how often it was resumed; of those that were taken back,
+                                       less what they had before (modulo 2^64) */
     uint64_t expired;               /* streams that nobody came back for, */
     uint64_t broken;                /* whose spool failed, */
     uint64_t full;                  /* whose spool was full once */

@@ -501,6 +501,13 @@ static int take(const struct pfl_agent_stream_conf *conf, const struct pfl_agent
     return rc;
 }
 
+/* The pool's sums are of this process: the other one told its own. */
+static void leave_out(struct pfl_agent_stream *s)
+{
+    s->pool->gone_sent_bytes -= s->resume.out.base;
+    s->pool->gone_resumes -= s->legs != 0 ? s->legs - 1 : 0;
+}
+
 int pfl_agent_stream_take_back(const struct pfl_agent_stream_conf *conf,
                                const struct pfl_agent_stream_kept *kept,
                                struct pfl_agent_stream **ret_stream)
@@ -523,6 +530,7 @@ int pfl_agent_stream_take_back(const struct pfl_agent_stream_conf *conf,
     }
     is_service_over = pfl_stream_memory_get_record(s->memory)->is_service_over != 0;
     s->is_kept = true;
+    leave_out(s);
     begin(s);
     since_ms = pfl_stream_memory_get_record(s->memory)->orphan_since_ms;
     orphan(s, since_ms != 0 && since_ms <= get_now_ms() ? since_ms : get_now_ms());

@@ -324,9 +324,12 @@ static void a_stream_that_was_over_is_over_in_the_next_process(void **state)
     assert_true(info.is_over);
     assert_true(info.is_done);
     assert_true(info.sent_bytes == sent_bytes);
+    assert_true(w.agent.pool.gone_sent_bytes == 0); /* counted by the process before */
     assert_string_equal(info.id, ID);
     assert_string_equal(info.operator_name, "alice");
     kill_all();
+    assert_true(w.agent.pool.gone_sent_bytes == sent_bytes);
+    assert_true(w.agent.pool.gone_resumes == 0);
 }
 
 static void what_is_not_used_up_is_not_done_in_the_next_process(void **state)
