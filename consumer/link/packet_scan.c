@@ -113,12 +113,31 @@ static inline bool take_common(struct pfl_reader *r, struct slice *ret_slice)
     return true;
 }
 
+/* The same for a whole packet of less than 124 bytes, as most are. */
+static inline bool take_short(struct pfl_reader *r, struct slice *ret_slice)
+{
+    const uint8_t *p = r->pos;
+    size_t len;
+
+    if (r->left < 6 || p[0] != (FIELD_RESPONSE_SLICES << 3 | PFL_WIRE_BYTES) ||
+        p[2] != (FIELD_SLICE_DATA << 3 | PFL_WIRE_BYTES))
+        return false;
+    len = p[3];
+    if (p[1] >= 0x80 || p[1] != len + 4 || r->left - 6 < len ||
+        p[4 + len] != (FIELD_SLICE_LAST << 3 | PFL_WIRE_VARINT) || p[5 + len] != 1)
+        return false;
+    *ret_slice = (struct slice){pfl_span_of(p + 4, len), true};
+    r->pos += len + 6;
+    r->left -= len + 6;
+    return true;
+}
+
 /* The next slice of a reply. False at its end, and when it is malformed (*ret_rc). */
 static inline bool next_slice(struct pfl_reader *r, struct slice *ret_slice, int *ret_rc)
 {
     struct pfl_field f;
 
-    if (take_common(r, ret_slice))
+    if (take_short(r, ret_slice) || take_common(r, ret_slice))
         return true;
     while (pfl_reader_field(r, &f)) {
         if (f.id != FIELD_RESPONSE_SLICES || f.type != PFL_WIRE_BYTES)

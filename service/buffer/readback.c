@@ -216,6 +216,13 @@ static inline uint8_t *put_varint(uint8_t *dst, size_t v)
 static inline uint8_t *put_slice_head(struct frame *f, uint8_t *dst, size_t bytes)
 {
     f->budget -= bytes + PFL_READBACK_SLICE_COST;
+    if (bytes < 0x80 - 2 - SLICE_TAIL) { /* both lengths in a byte, as mostly */
+        const uint8_t head[4] = {2 << 3 | PFL_WIRE_BYTES, (uint8_t)(2 + bytes + SLICE_TAIL),
+                                 1 << 3 | PFL_WIRE_BYTES, (uint8_t)bytes};
+
+        memcpy(dst, head, sizeof(head));
+        return dst + sizeof(head);
+    }
     *dst++ = 2 << 3 | PFL_WIRE_BYTES; /* ReadBuffersResponse.slices */
     dst = put_varint(dst, 1 + pfl_varint_size(bytes) + bytes + SLICE_TAIL);
     *dst++ = 1 << 3 | PFL_WIRE_BYTES; /* Slice.data */

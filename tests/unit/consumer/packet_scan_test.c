@@ -102,6 +102,39 @@ static void recorded_readouts_give_the_real_trace_files(void **state)
     compare_with_file("consumer-read-trackevent.cap", "tests/fixtures/captures/trackevent.pftrace");
 }
 
+/* Each at the very end of a reply, whole, and cut short by a byte. */
+static void packets_of_every_length_come_out_as_they_went_in(void **state)
+{
+    uint8_t data[300];
+    uint8_t bytes[sizeof(data) + 32];
+    struct world w;
+
+    (void)state;
+    for (size_t len = 1; len <= sizeof(data); len++) {
+        struct pfl_writer body = pfl_writer_of(bytes, sizeof(bytes));
+        struct pfl_span file;
+        uint8_t *exact;
+        size_t body_len;
+
+        memset(data, (int)len, sizeof(data));
+        put_slice(&body, data, len, true);
+        body_len = sizeof(bytes) - body.left;
+        exact = pfl_mem_memdup(bytes, body_len);
+        init(&w, SMALL_MAX);
+        assert_int_equal(feed(&w, pfl_span_of(exact, body_len)), 0);
+        file = pfl_buf_get(&w.file);
+        assert_int_equal(w.packets, 1);
+        assert_int_equal(file.len, 1 + pfl_varint_size(len) + len);
+        assert_memory_equal(file.data + file.len - len, data, len);
+        pfl_mem_free(exact);
+        exact = pfl_mem_memdup(bytes, body_len - 1);
+        assert_int_equal(feed(&w, pfl_span_of(exact, body_len - 1)), PFL_EPROTO);
+        assert_int_equal(w.packets, 1);
+        pfl_mem_free(exact);
+        fini(&w);
+    }
+}
+
 static void packet_over_many_replies_is_put_together(void **state)
 {
     struct world w;
@@ -261,6 +294,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recorded_readouts_give_the_real_trace_files),
+        cmocka_unit_test(packets_of_every_length_come_out_as_they_went_in),
         cmocka_unit_test(packet_over_many_replies_is_put_together),
         cmocka_unit_test(more_slices_than_the_array_holds_are_spilled),
         cmocka_unit_test(packet_past_the_maximum_is_refused),
