@@ -109,10 +109,12 @@ class Trace:
         self.client = client
         self.file = open(name, "wb")
         self.packet = b""
+        self.size = 0
         self.done = []
         client.invoke("ReadBuffers", b"", self.on_reply)
 
     def on_reply(self, success, has_more, data):
+        self.size += len(data)
         for number, value in fields(data):
             if number != 2:
                 continue
@@ -131,6 +133,13 @@ class Trace:
         self.file.close()
         if not self.done[0]:
             sys.exit("ReadBuffers failed")
+
+    def read_steadily(self, rate, is_enough):
+        while not self.done and not is_enough():
+            before = self.size
+            if not self.client.dispatch():
+                sys.exit("the stream broke")
+            time.sleep((self.size - before) / rate)
 
     def read_slowly(self, seconds):
         end = time.monotonic() + seconds
