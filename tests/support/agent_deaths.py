@@ -123,7 +123,7 @@ class Host:
             wait_until((self.dir / "c").is_socket, f"no service at {name}")
         self.metrics = self.dir / "metrics"
         self.agent = [fleet.bin / "perfleet-agent", "--relay", fleet.relay_address, *fleet.tls(f"host-{name}"),
-                      "--consumer-socket", self.dir / "c", "--sandbox", "require", "--retry-max-ms", "500",
+                      "--consumer-socket", self.dir / "c", "--sandbox", fleet.sandbox, "--retry-max-ms", "500",
                       "--metrics-socket", self.metrics, *options]
         self.keeper = None
         if keeper:
@@ -420,6 +420,15 @@ def claim_stock(fleet, programs):
               fleet.log(f"perfetto-{name}"))
 
 
+def find_sandbox(fleet):
+    """All of it, where this kernel has it."""
+    fleet.start("agent-probe", [fleet.bin / "perfleet-agent", "--relay", fleet.relay_address, *fleet.tls("host-plain"),
+                                "--consumer-socket", fleet.dir / "none", "--sandbox", "require"])
+    wait_until(lambda: "sandbox: " in fleet.log("agent-probe") or "sandbox-failed: " in fleet.log("agent-probe"), "no agent")
+    fleet.end("agent-probe")
+    return "auto" if "sandbox-failed: " in fleet.log("agent-probe") else "require"
+
+
 def await_claims(job):
     try:
         job.result()
@@ -435,6 +444,7 @@ def main():
         spool.mkdir()
         fleet.start_relay("--policy", policy)
         fleet.make_hosts(["plain", "gated", "ends", "alone", "restarted", "stock"])
+        fleet.sandbox = find_sandbox(fleet)
         plain = Host(fleet, "plain", "--spool-mib", "4", "--spool-dir", spool)
         gated = Host(fleet, "gated", "--spool-mib", "4")
         ends = Host(fleet, "ends")
