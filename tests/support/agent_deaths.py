@@ -295,9 +295,9 @@ def claim_both_ways(host, what, zstd, is_in_file):
         try:
             count = host.deaths(lambda: any(j.done() for j in jobs))
             wait_until(lambda: len(host.streams()) == 2, "its streams are not listed")
+            resumes = host.figure("perfleet_agent_stream_resumes_total")
             streams = host.streams()
             after = next(s for s in streams if s["id"] == before["id"])
-            resumes = host.figure("perfleet_agent_stream_resumes_total")
         finally:
             enough.set()
         for job in jobs:
