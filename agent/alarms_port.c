@@ -11,8 +11,8 @@
 
 #include <jansson.h>
 
-#include "agent/alarm_port.h"
-#include "agent/alarm_watch_port.h"
+#include "agent/alarm/alarm_port.h"
+#include "agent/alarm/alarm_watch_port.h"
 #include "agent/port_impl.h"
 #include "base/mem.h"
 

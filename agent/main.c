@@ -16,8 +16,8 @@
 #include <jansson.h>
 
 #include "agent/daemon.h"
-#include "agent/join_port.h"
-#include "agent/renew_port.h"
+#include "agent/join/join_port.h"
+#include "agent/join/renew_port.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "perfleet/config.pb-c.h"

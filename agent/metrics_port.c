@@ -9,7 +9,7 @@
 #include "agent/metrics_port.h"
 
 #include "agent/port_impl.h"
-#include "agent/stream_port.h"
+#include "agent/stream/stream_port.h"
 #include "base/mem.h"
 #include "tunnel/service_watch.h"
 

@@ -13,7 +13,7 @@
 
 #include "agent/facts_port.h"
 #include "agent/port_impl.h"
-#include "agent/stream_port.h"
+#include "agent/stream/stream_port.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "proto/tunnel.h"

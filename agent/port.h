@@ -7,7 +7,7 @@
 #define PFL_AGENT_PORT_H
 
 #include "agent/hello.h"
-#include "agent/spool_port.h"
+#include "agent/stream/spool_port.h"
 #include "base/io/tls_stream.h"
 #include "base/stored_fds.h"
 

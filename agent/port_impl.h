@@ -6,7 +6,7 @@
 
 #include "agent/events_port.h"
 #include "agent/port.h"
-#include "agent/stream_port.h"
+#include "agent/stream/stream_port.h"
 #include "base/io/lane.h"
 #include "base/list.h"
 #include "base/log.h"

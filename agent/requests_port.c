@@ -13,8 +13,8 @@
 #include <jansson.h>
 
 #include "agent/port_impl.h"
-#include "agent/stream_ask.h"
-#include "agent/stream_port.h"
+#include "agent/stream/stream_ask.h"
+#include "agent/stream/stream_port.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "agent/port_impl.h"
-#include "agent/stream_port.h"
+#include "agent/stream/stream_port.h"
 #include "base/log.h"
 #include "base/notify.h"
 

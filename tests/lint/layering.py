@@ -48,7 +48,7 @@ SHELLS = {
     "service": re.compile(r"(port/\w+|daemon|main)\.[ch]$"),
     "tunnel": re.compile(r"(link|dialer|\w*port|service_watch|service_conn|client\w*)\.[ch]$"),
     "relay": re.compile(r"(\w*port|port_impl|confinement|forward|daemon|main)\.[ch]$"),
-    "agent": re.compile(r"(\w*port|port_impl|confinement|daemon|main)\.[ch]$"),
+    "agent": re.compile(r"((alarm|join|stream)/)?(\w*port|port_impl|confinement|daemon|main)\.[ch]$"),
     "consumer": re.compile(r"(cmd/\w+|recording/\w+|proxy/(proxy\w*|file_pull)|ui/ui_port|link/(ask|\w+_conn|host_link\w*))\.[ch]$"),
 }
 

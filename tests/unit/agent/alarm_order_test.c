@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "agent/alarm_port.h"
+#include "agent/alarm/alarm_port.h"
 #include "proto/gate/role.h"
 
 static bool reads(const char *text, struct pfl_agent_alarm_order *order)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The agent's wait for triggers and an alarm's copy, before a service that refuses, goes away and
  * forgets. */
-#include "agent/alarm_watch_port.h"
+#include "agent/alarm/alarm_watch_port.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "agent/alarm_port.h"
+#include "agent/alarm/alarm_port.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "tests/support/sweep.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is encoded on the lane or at once decodes to what was written, in order; however it is cut,
  * paced, ended, broken, closed, or gone on with by another port. */
-#include "agent/encode_port.h"
+#include "agent/stream/encode_port.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

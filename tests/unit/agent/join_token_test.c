@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Join tokens, the request made with one, and answers. */
-#include "agent/join_token.h"
+#include "agent/join/join_token.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 #ifndef PFL_TESTS_UNIT_AGENT_MEMORY_KIT_H
 #define PFL_TESTS_UNIT_AGENT_MEMORY_KIT_H
 
-#include "agent/stream_memory.h"
+#include "agent/stream/stream_memory.h"
 
 #define MIB        (1024u * 1024)
 #define OUT_BYTES  MIB

@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#include "agent/service_socket_port.h"
+#include "agent/stream/service_socket_port.h"
 #include "base/mem.h"
 #include "tests/support/pattern.h"
 #include "tests/unit/agent/memory_kit.h"

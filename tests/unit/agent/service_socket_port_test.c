@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The connection to the service takes what there is room for and sends what is taken; it ends once,
  * with all that was said before; and whatever is called from within its callbacks. */
-#include "agent/service_socket_port.h"
+#include "agent/stream/service_socket_port.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

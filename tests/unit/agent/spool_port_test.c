@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#include "agent/spool_port.h"
+#include "agent/stream/spool_port.h"
 #include "base/log.h"
 #include "tests/support/sweep.h"
 

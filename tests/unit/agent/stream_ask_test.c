@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a CONNECT says of its stream. */
-#include "agent/stream_ask.h"
+#include "agent/stream/stream_ask.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that is none, was left by another version, or was damaged, harms nobody. */
-#include "agent/stream_memory.h"
+#include "agent/stream/stream_memory.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a process published of a stream is what the next one finds, at whatever moment it died. */
-#include "agent/stream_memory.h"
+#include "agent/stream/stream_memory.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "agent/port_impl.h"
-#include "agent/stream_impl.h"
+#include "agent/stream/stream_impl.h"
 #include "base/mem.h"
 #include "base/stored_fds.h"
 #include "tests/unit/proto/h2_kit.h"

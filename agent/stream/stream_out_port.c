@@ -8,7 +8,7 @@
  * broken spool end the stream; a full one holds the service back, which is logged once. Limits:
  * spool_bytes and one read, together with other streams the pool's, and the spool's file.
  */
-#include "agent/stream_impl.h"
+#include "agent/stream/stream_impl.h"
 #include "base/log.h"
 
 static size_t count_pending(const struct pfl_agent_stream *s)

@@ -9,7 +9,7 @@
  * line a relay on stderr, exit 1; nothing has changed then. Ownership: everything lives in one
  * call. Limits: PFL_JOIN_ANSWER_MAX, TIMEOUT_MS.
  */
-#include "agent/renew_port.h"
+#include "agent/join/renew_port.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,8 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/join_token.h"
-#include "agent/pem_file.h"
+#include "agent/join/join_token.h"
+#include "agent/join/pem_file.h"
 #include "base/io/enroll.h"
 
 #define TIMEOUT_MS 20000u

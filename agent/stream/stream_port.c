@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/stream_impl.h"
+#include "agent/stream/stream_impl.h"
 #include "base/clock.h"
 #include "base/io/fdsock.h"
 #include "base/mem.h"

@@ -9,7 +9,7 @@
  */
 #include <stdio.h>
 
-#include "agent/stream_impl.h"
+#include "agent/stream/stream_impl.h"
 #include "base/log.h"
 #include "base/notify.h"
 #include "proto/gate/gate.h"

@@ -9,7 +9,7 @@
  * request. Failures: one line on stderr, exit 1; files that are there are left as they are unless
  * --force. Ownership: everything lives in one call. Limits: PFL_JOIN_ANSWER_MAX, TIMEOUT_MS.
  */
-#include "agent/join_port.h"
+#include "agent/join/join_port.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -20,8 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/join_token.h"
-#include "agent/pem_file.h"
+#include "agent/join/join_token.h"
+#include "agent/join/pem_file.h"
 #include "base/io/enroll.h"
 
 #define TIMEOUT_MS  20000u

@@ -11,7 +11,7 @@
  * Ownership: encoder and outputs; while a job runs the port stays until on_done, whoever closes it.
  * Limits: the pipe; JOB_BYTES a job.
  */
-#include "agent/encode_port.h"
+#include "agent/stream/encode_port.h"
 
 #include <assert.h>
 

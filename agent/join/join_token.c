@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Join tokens: see join_token.h. Everything is text in, text out; a token that is cut or changed is
  * refused as a whole. */
-#include "agent/join_token.h"
+#include "agent/join/join_token.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 #include <sys/uio.h>
 #include <uv.h>
 
-#include "agent/stream_memory.h"
+#include "agent/stream/stream_memory.h"
 
 struct pfl_service_socket;
 

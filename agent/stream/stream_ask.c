@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading a CONNECT: see stream_ask.h. No allocation; cannot fail, but says no. */
-#include "agent/stream_ask.h"
+#include "agent/stream/stream_ask.h"
 
 #include <string.h>
 

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-#include "agent/spool_port.h"
+#include "agent/stream/spool_port.h"
 #include "proto/identity.h"
 #include "proto/replay.h"
 #include "proto/tunnel.h"

@@ -7,7 +7,7 @@
  * read. Descriptors that a service sends are not taken: it has none to send to consumers.
  * Ownership: the descriptor, the poll handle. Limits: none of its own.
  */
-#include "agent/service_socket_port.h"
+#include "agent/stream/service_socket_port.h"
 
 #include <errno.h>
 #include <unistd.h>

@@ -11,7 +11,7 @@
  * Ownership: a connection and a timer; the last of them that closes frees. Limits: those of the
  * header; one copy, until the alarm is set anew.
  */
-#include "agent/alarm_port.h"
+#include "agent/alarm/alarm_port.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,10 +5,10 @@
 #ifndef PFL_AGENT_STREAM_IMPL_H
 #define PFL_AGENT_STREAM_IMPL_H
 
-#include "agent/encode_port.h"
-#include "agent/service_socket_port.h"
-#include "agent/stream_memory.h"
-#include "agent/stream_port.h"
+#include "agent/stream/encode_port.h"
+#include "agent/stream/service_socket_port.h"
+#include "agent/stream/stream_memory.h"
+#include "agent/stream/stream_port.h"
 #include "proto/resume.h"
 
 /* At most so much of what an operator sent goes to the service at once. */

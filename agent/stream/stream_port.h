@@ -11,7 +11,7 @@
 #define PFL_AGENT_STREAM_PORT_H
 
 #include "agent/events_port.h"
-#include "agent/spool_port.h"
+#include "agent/stream/spool_port.h"
 #include "base/io/lane.h"
 #include "base/io/stream.h"
 #include "base/list.h"

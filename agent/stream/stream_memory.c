@@ -11,7 +11,7 @@
  * PFL_ENOMEM. What is taken back is looked at like anything from outside: sizes, order, bounds.
  * Ownership: the descriptor and the mapping. Limits: OUT_MAX_BYTES.
  */
-#include "agent/stream_memory.h"
+#include "agent/stream/stream_memory.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
  * ends, or breaks, is an end that the operator still gets in order. Ownership: the stream's.
  * Limits: the control window; a gate's answers wait for room in the spool.
  */
-#include "agent/stream_impl.h"
+#include "agent/stream/stream_impl.h"
 #include "base/log.h"
 #include "proto/gate/gate.h"
 

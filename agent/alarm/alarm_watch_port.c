@@ -10,7 +10,7 @@
  * first (the service may count them). Ownership: each wait is freed when its connection is closed;
  * the last of them and the timer free the watch. Limits: the header's; two sessions, for a moment.
  */
-#include "agent/alarm_watch_port.h"
+#include "agent/alarm/alarm_watch_port.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -14,7 +14,7 @@
  * Ownership: the file, the front, the job; the ring is the owner's. Limits: PFL_SPOOL_JOB_BYTES in
  * front; in the ring those and PFL_SPOOL_WRITE_BYTES, twice; of the file the pool's.
  */
-#include "agent/spool_port.h"
+#include "agent/stream/spool_port.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys and certificates on disk: see pem_file.h. Whoever reads sees the old file or the new one. */
-#include "agent/pem_file.h"
+#include "agent/join/pem_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
