@@ -126,6 +126,8 @@ static void refuse_service(struct pfl_agent *a, struct pfl_h2_stream *leg, int r
         why = "its agent may not open the consumer socket: see perfleetd --set-socket-permissions";
     else if (rc == PFL_ENOMEM)
         why = "its agent is out of memory";
+    else if (rc == PFL_ELIMIT)
+        why = "its agent may not make files as large as a stream's memory: see ulimit -f there";
     pfl_log_warn("service-unreachable", "socket=%s reason=\"%s\"",
                  pfl_log_quote_str(a->conf.consumer_socket), pfl_err_str(rc));
     pfl_agent_refuse(leg, 503, "no tracing service", why);

@@ -34,6 +34,7 @@
 #define OUT_MAX_BYTES (1u << 30)
 #define BEHIND_BYTES  (PFL_TUNNEL_DATA_WINDOW_BYTES / 2)
 #define CALL_NOTHING  UINT32_MAX
+#define TRIES_MAX     5u
 /* What nothing that is true comes near: sums of it with what fits into memory do not overflow. */
 #define COUNT_MAX ((uint64_t)1 << 62)
 
@@ -56,6 +57,7 @@ struct head {
     _Atomic uint32_t current;
     struct pfl_noted_call reading;
     struct pfl_noted_call writing;
+    uint32_t tries; /* to go on with it that have not ended: processes that died in it */
 };
 _Static_assert(sizeof(struct head) <= PAGE_BYTES, "the head is one page, which is locked");
 
@@ -186,7 +188,10 @@ int pfl_stream_memory_new(const struct pfl_stream_facts *facts,
     fd = make_memfd();
     if (fd < 0)
         return PFL_ENOMEM;
-    rc = ftruncate(fd, (off_t)bytes) == 0 ? map(fd, bytes, ret_memory) : PFL_ENOMEM;
+    if (ftruncate(fd, (off_t)bytes) == 0)
+        rc = map(fd, bytes, ret_memory);
+    else
+        rc = errno == EFBIG ? PFL_ELIMIT : PFL_ENOMEM;
     if (rc != 0) {
         (void)close(fd);
         return rc;
@@ -292,6 +297,16 @@ int pfl_stream_memory_take_back(int fd, struct pfl_stream_memory **ret_memory)
     pfl_stream_memory_forget(*ret_memory);
     *ret_memory = NULL;
     return PFL_EPARSE;
+}
+
+bool pfl_stream_memory_begin_try(struct pfl_stream_memory *self)
+{
+    return head_of(self)->tries++ < TRIES_MAX;
+}
+
+void pfl_stream_memory_end_try(struct pfl_stream_memory *self)
+{
+    head_of(self)->tries = 0;
 }
 
 /* ---- reading and writing it ---- */

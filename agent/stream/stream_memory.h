@@ -79,12 +79,16 @@ struct pfl_stream_facts {
 
 struct pfl_stream_memory;
 
-/* PFL_ENOMEM, PFL_ELIMIT (too large a ring). */
+/* PFL_ENOMEM, PFL_ELIMIT (too large a ring, or larger than the process's files may be). */
 PFL_MUST_USE int pfl_stream_memory_new(const struct pfl_stream_facts *facts,
                                        struct pfl_stream_memory **ret_memory);
 /* Of a process that is gone. Takes `fd` on success. PFL_EPARSE: that is none, of another version,
  * or it cannot be true; PFL_ENOMEM. */
 PFL_MUST_USE int pfl_stream_memory_take_back(int fd, struct pfl_stream_memory **ret_memory);
+/* Around what goes on with a memory that was taken back. False: so many processes died in that that
+ * the next one would, too. */
+bool pfl_stream_memory_begin_try(struct pfl_stream_memory *self);
+void pfl_stream_memory_end_try(struct pfl_stream_memory *self);
 void pfl_stream_memory_free(struct pfl_stream_memory *self); /* NULL is legal */
 /* The same, and the descriptor stays open. */
 void pfl_stream_memory_forget(struct pfl_stream_memory *self);

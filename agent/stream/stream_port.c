@@ -492,9 +492,14 @@ static int take(const struct pfl_agent_stream_conf *conf, const struct pfl_agent
     *ret_stream = NULL;
     if (rc != 0)
         return rc;
-    rc = is_this(pfl_stream_memory_get_facts(memory), kept->id) ? PFL_ENOMEM : PFL_EPARSE;
-    if (rc == PFL_ENOMEM)
+    if (!is_this(pfl_stream_memory_get_facts(memory), kept->id))
+        rc = PFL_EPARSE;
+    else if (!pfl_stream_memory_begin_try(memory))
+        rc = PFL_ESTATE;
+    if (rc == 0) {
         *ret_stream = make_stream(conf, memory);
+        rc = PFL_ENOMEM;
+    }
     if (*ret_stream != NULL)
         return restore(*ret_stream, conf, kept);
     pfl_stream_memory_forget(memory);
@@ -536,6 +541,7 @@ int pfl_agent_stream_take_back(const struct pfl_agent_stream_conf *conf,
     orphan(s, since_ms != 0 && since_ms <= get_now_ms() ? since_ms : get_now_ms());
     *ret_stream = s;
     go_on(s, is_service_over);
+    pfl_stream_memory_end_try(s->memory);
     return 0;
 }
 

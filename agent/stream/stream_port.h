@@ -64,7 +64,8 @@ struct pfl_agent_stream_kept {
 
 /* Goes on with it, without a leg; of `conf` the id, operator, TTL and what he asked for are not
  * looked at. Takes the descriptors, also when it fails: PFL_EPARSE: that cannot be, or another
- * version left it; PFL_ENOMEM. */
+ * version left it; PFL_ESTATE: processes died in going on with it, one after the other; PFL_ENOMEM.
+ */
 PFL_MUST_USE int pfl_agent_stream_take_back(const struct pfl_agent_stream_conf *conf,
                                             const struct pfl_agent_stream_kept *kept,
                                             struct pfl_agent_stream **ret_stream);

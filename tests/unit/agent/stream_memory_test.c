@@ -357,6 +357,23 @@ static int body(void *arg)
     return rc;
 }
 
+static void what_five_processes_died_in_is_not_tried_again(void **state)
+{
+    struct pfl_stream_memory *m = memory_kit_make();
+    struct pfl_stream_memory *next;
+
+    (void)state;
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(memory_kit_take_dup(pfl_stream_memory_get_fd(m), &next), 0);
+        assert_true(pfl_stream_memory_begin_try(next));
+        pfl_stream_memory_free(next);
+    }
+    assert_false(pfl_stream_memory_begin_try(m));
+    pfl_stream_memory_end_try(m);
+    assert_true(pfl_stream_memory_begin_try(m));
+    pfl_stream_memory_free(m);
+}
+
 static void each_allocation_may_fail(void **state)
 {
     (void)state;
@@ -383,6 +400,7 @@ int main(void)
         CLAIM(the_spools_ring_is_given_back_when_nothing_is_in_it),
         CLAIM(the_spools_ring_is_not_given_back_while_the_operator_is_far_behind),
         CLAIM(a_ring_may_be_so_large_and_no_larger),
+        CLAIM(what_five_processes_died_in_is_not_tried_again),
         CLAIM(each_allocation_may_fail),
     };
 
