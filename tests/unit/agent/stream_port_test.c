@@ -21,6 +21,8 @@
 #include "agent/stream/stream_impl.h"
 #include "base/mem.h"
 #include "base/stored_fds.h"
+#include "proto/frame.h"
+#include "proto/ipc_frame.h"
 #include "tests/unit/proto/h2_kit.h"
 
 #define ID       "0123456789abcdef0123456789abcdef"
@@ -171,7 +173,7 @@ static void on_gone(void *user)
     w.stream = NULL;
 }
 
-static void open_stream(void)
+static void open_stream_as(struct pfl_span role)
 {
     struct pfl_agent_stream_conf conf;
 
@@ -180,11 +182,17 @@ static void open_stream(void)
     conf.id = ID;
     conf.operator_name = "alice";
     conf.ttl_ms = 60000;
+    conf.role = role;
     assert_int_equal(pfl_agent_stream_open(&conf, &w.stream), 0);
     pfl_list_append(&w.agent.streams, pfl_agent_stream_get_node(w.stream));
     w.service = accept4(w.listener, NULL, NULL, SOCK_CLOEXEC);
     assert_true(w.service >= 0);
     hear_manager();
+}
+
+static void open_stream(void)
+{
+    open_stream_as(pfl_span_of(NULL, 0));
 }
 
 static struct pfl_agent_stream_info get_info(void)
@@ -403,6 +411,89 @@ static void what_belongs_to_no_stream_is_given_up(void **state)
     assert_int_equal(list[0].fd, -1);
 }
 
+/* ---- what the gate let through ---- */
+
+/* BindService of ConsumerPort, which passes under any role. */
+static size_t write_bind(uint8_t *dst, size_t size)
+{
+    static const char name[] = "ConsumerPort";
+    uint8_t bind[32];
+    struct pfl_writer inner = pfl_writer_of(bind, sizeof(bind));
+    struct pfl_writer w_frame =
+        pfl_writer_of(dst + PFL_FRAME_PREFIX_BYTES, size - PFL_FRAME_PREFIX_BYTES);
+    struct pfl_writer prefix = pfl_writer_of(dst, PFL_FRAME_PREFIX_BYTES);
+    size_t len;
+
+    pfl_writer_field_bytes(&inner, PFL_IPC_BIND_SERVICE_NAME, name, sizeof(name) - 1);
+    pfl_writer_field_varint(&w_frame, PFL_IPC_REQUEST_ID, 1);
+    pfl_writer_field_bytes(&w_frame, PFL_IPC_BIND_SERVICE, bind, sizeof(bind) - inner.left);
+    len = size - PFL_FRAME_PREFIX_BYTES - w_frame.left;
+    pfl_writer_u32(&prefix, (uint32_t)len);
+    return PFL_FRAME_PREFIX_BYTES + len;
+}
+
+/* So that the service takes nothing more; how much it has to read first. */
+static size_t fill_service(void)
+{
+    static const uint8_t bytes[4096];
+    int fd = pfl_service_socket_get_fd(w.stream->service);
+    size_t len = 0;
+    ssize_t n;
+
+    while ((n = send(fd, bytes, sizeof(bytes), MSG_DONTWAIT | MSG_NOSIGNAL)) > 0)
+        len += (size_t)n;
+    while ((n = send(fd, bytes, 1, MSG_DONTWAIT | MSG_NOSIGNAL)) > 0)
+        len += (size_t)n;
+    return len;
+}
+
+static void read_service(uint8_t *dst, size_t len)
+{
+    for (unsigned turns = 0; len != 0; turns++) {
+        ssize_t n = recv(w.service, dst, len, MSG_DONTWAIT);
+
+        assert_true(turns < 10000);
+        if (n > 0) {
+            dst += n;
+            len -= (size_t)n;
+        }
+        turn();
+    }
+}
+
+/* The operator has no say in it any more: what he would send again might be something else. */
+static void what_was_let_through_is_given_on_by_the_next_process(void **state)
+{
+    static const uint8_t role[] = {0x0a, 1, 'r'};
+    static uint8_t got[4u << 20];
+    struct pfl_stored_fd list[2];
+    struct pfl_stored_fds stored = {.list = list};
+    struct pfl_resume_offer offer;
+    uint8_t frame[64];
+    size_t len = write_bind(frame, sizeof(frame));
+    size_t before;
+
+    (void)state;
+    open_stream_as(pfl_span_of(role, sizeof(role)));
+    before = fill_service();
+    assert_true(before + len <= sizeof(got));
+    assert_int_equal(pfl_resume_feed(&w.stream->resume, pfl_span_of(frame, len)), 0);
+    pfl_agent_stream_service_deliver(w.stream);
+    assert_int_equal(w.stream->passing_bytes, len);
+    leave();
+    add_stored(&stored, PFL_AGENT_KEPT_MEMORY, ID);
+    add_stored(&stored, PFL_AGENT_KEPT_SERVICE, ID);
+    assert_int_equal(take_back(&stored), 1);
+    pfl_resume_get_offer(&get_first()->resume, &offer);
+    assert_true(offer.received == len);
+    assert_true(offer.credited == len);
+    read_service(got, before);
+    read_service(got, len);
+    assert_memory_equal(got, frame, len);
+    assert_int_equal(recv(w.service, got, 1, MSG_DONTWAIT), -1);
+    kill_all();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -416,6 +507,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_stream_that_is_there_twice_is_taken_once_and_stays_kept,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(what_belongs_to_no_stream_is_given_up, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_was_let_through_is_given_on_by_the_next_process, setup,
+                                        teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
