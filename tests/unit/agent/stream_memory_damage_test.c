@@ -61,18 +61,26 @@ static void try_memory(int fd)
     pfl_stream_memory_free(next);
 }
 
+/* Both records are in it; its head is copied to `dst`. */
+static struct pfl_stream_memory *make_full(uint8_t *dst)
+{
+    struct pfl_stream_memory *m = memory_kit_make();
+
+    memory_kit_fill_areas(m);
+    pfl_stream_memory_publish(m, &memory_kit_full);
+    pfl_stream_memory_publish(m, &memory_kit_full);
+    memory_kit_read_head(pfl_stream_memory_get_fd(m), dst);
+    return m;
+}
+
 static void each_changed_byte_of_the_head_is_found_out_or_does_no_harm(void **state)
 {
     static const uint8_t changes[] = {0x01, 0x40, 0x80, 0xff};
     static uint8_t head[HEAD_BYTES];
-    struct pfl_stream_memory *m = memory_kit_make();
+    struct pfl_stream_memory *m = make_full(head);
     int fd = pfl_stream_memory_get_fd(m);
 
     (void)state;
-    memory_kit_fill_areas(m);
-    pfl_stream_memory_publish(m, &memory_kit_full);
-    pfl_stream_memory_publish(m, &memory_kit_full);
-    memory_kit_read_head(fd, head);
     for (off_t at = 0; at < 1024; at++) {
         for (size_t i = 0; i < sizeof(changes); i++) {
             uint8_t byte = head[at] ^ changes[i];
@@ -102,14 +110,10 @@ static void numbers_that_cannot_be_are_found_out_or_do_no_harm(void **state)
                                        UINT64_MAX - 4000,
                                        UINT64_MAX};
     static uint8_t head[HEAD_BYTES];
-    struct pfl_stream_memory *m = memory_kit_make();
+    struct pfl_stream_memory *m = make_full(head);
     int fd = pfl_stream_memory_get_fd(m);
 
     (void)state;
-    memory_kit_fill_areas(m);
-    pfl_stream_memory_publish(m, &memory_kit_full);
-    pfl_stream_memory_publish(m, &memory_kit_full);
-    memory_kit_read_head(fd, head);
     for (off_t at = 0; at < 1024; at += 4) {
         for (size_t i = 0; i < 2 * sizeof(numbers) / sizeof(numbers[0]); i++) {
             assert_int_equal(pwrite(fd, &numbers[i / 2], i % 2 == 0 ? 8 : 4, at),

@@ -123,6 +123,12 @@ static void add_stored(struct pfl_stored_fds *to, const char *prefix, const char
     (void)snprintf(it->name, sizeof(it->name), "%s%s", prefix, id);
 }
 
+static void add_stream(struct pfl_stored_fds *to, const char *id)
+{
+    add_stored(to, PFL_AGENT_KEPT_MEMORY, id);
+    add_stored(to, PFL_AGENT_KEPT_SERVICE, id);
+}
+
 /* ---- the world ---- */
 
 static int setup(void **state)
@@ -325,8 +331,7 @@ static void a_stream_that_was_over_is_over_in_the_next_process(void **state)
     assert_true(get_info().is_done);
     sent_bytes = get_info().sent_bytes;
     leave();
-    add_stored(&stored, PFL_AGENT_KEPT_MEMORY, ID);
-    add_stored(&stored, PFL_AGENT_KEPT_SERVICE, ID);
+    add_stream(&stored, ID);
     assert_int_equal(take_back(&stored), 1);
     pfl_agent_stream_get_info(get_first(), &info);
     assert_true(info.is_over);
@@ -349,8 +354,7 @@ static void what_is_not_used_up_is_not_done_in_the_next_process(void **state)
     (void)state;
     talk_to_the_end(false);
     leave();
-    add_stored(&stored, PFL_AGENT_KEPT_MEMORY, ID);
-    add_stored(&stored, PFL_AGENT_KEPT_SERVICE, ID);
+    add_stream(&stored, ID);
     assert_int_equal(take_back(&stored), 1);
     pfl_agent_stream_get_info(get_first(), &info);
     assert_true(info.is_over);
@@ -368,8 +372,7 @@ static void the_memory_of_another_stream_is_not_taken(void **state)
     (void)state;
     open_stream();
     leave();
-    add_stored(&stored, PFL_AGENT_KEPT_MEMORY, OTHER_ID);
-    add_stored(&stored, PFL_AGENT_KEPT_SERVICE, OTHER_ID);
+    add_stream(&stored, OTHER_ID);
     assert_int_equal(take_back(&stored), 0);
     assert_int_equal(list[0].fd, -1);
     assert_int_equal(list[1].fd, -1);
@@ -385,10 +388,8 @@ static void a_stream_that_is_there_twice_is_taken_once_and_stays_kept(void **sta
     (void)state;
     open_stream();
     leave();
-    for (unsigned i = 0; i < 2; i++) {
-        add_stored(&stored, PFL_AGENT_KEPT_MEMORY, ID);
-        add_stored(&stored, PFL_AGENT_KEPT_SERVICE, ID);
-    }
+    for (unsigned i = 0; i < 2; i++)
+        add_stream(&stored, ID);
     assert_int_equal(take_back(&stored), 1);
     assert_int_equal(w.removals, 0);
     for (size_t i = 0; i < stored.len; i++)
@@ -481,8 +482,7 @@ static void what_was_let_through_is_given_on_by_the_next_process(void **state)
     pfl_agent_stream_service_deliver(w.stream);
     assert_int_equal(w.stream->passing_bytes, len);
     leave();
-    add_stored(&stored, PFL_AGENT_KEPT_MEMORY, ID);
-    add_stored(&stored, PFL_AGENT_KEPT_SERVICE, ID);
+    add_stream(&stored, ID);
     assert_int_equal(take_back(&stored), 1);
     pfl_resume_get_offer(&get_first()->resume, &offer);
     assert_true(offer.received == len);
