@@ -24,7 +24,8 @@ enum pfl_run_field {
     PFL_RUN_PACKETS = 2,
 };
 
-#define PFL_RUN_TAIL_MAX_BYTES   64u
-#define PFL_RUN_PACKET_MAX_BYTES 4096u /* without the tail; the service's line, not the reader's */
+#define PFL_RUN_TAIL_MAX_BYTES 64u
+/* The service's line, without the tail; a reader takes any length. */
+#define PFL_RUN_PACKET_MAX_BYTES 4096u
 
 #endif
