@@ -58,6 +58,9 @@ struct pfl_host_link_conf {
     /* While READING; as pfl_packet_cb. A negative return fails this host. */
     int (*on_packet)(void *user, struct pfl_host_link *link, const struct iovec *slices,
                      int slices_len, size_t bytes);
+    /* Likewise of a run of packets; *ret_bytes: of all that are in it. */
+    int (*on_run)(void *user, struct pfl_host_link *link, const struct pfl_packet_run *run,
+                  uint64_t *ret_bytes);
     void *user;
 };
 

@@ -11,10 +11,12 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "consumer/link/host_link_impl.h"
+#include "proto/packet_run.h"
 
 #define FLUSH_FLAGS       (4u | 2u << 4) /* explicit, by a command line (docs/abi/service.md 4) */
 #define SETUP_HEADER_MAX  16u
 #define FLUSH_REQUEST_MAX 32u
+#define READ_REQUEST_MAX  16u
 
 enum {
     ENABLE_REQUEST_CONFIG = 1,
@@ -207,6 +209,16 @@ static int on_scanned(void *user, const struct iovec *slices, int slices_len, si
     return l->conf.on_packet(l->conf.user, l, slices, slices_len, bytes);
 }
 
+static int on_scanned_run(void *user, const struct pfl_packet_run *run)
+{
+    struct pfl_host_link *l = user;
+    uint64_t bytes = 0;
+    int rc = l->conf.on_run(l->conf.user, l, run, &bytes);
+
+    l->report.bytes_read += bytes;
+    return rc;
+}
+
 static const char *why_unreadable(int rc)
 {
     switch (rc) {
@@ -256,6 +268,17 @@ static void ask_flush(struct pfl_host_link *l)
     pfl_host_link_ask(l, "Flush", pfl_span_of(args, sizeof(args) - w.left), on_flushed);
 }
 
+/* Packets may come in runs; a service that does not know of them does not mind. */
+static void ask_read(struct pfl_host_link *l)
+{
+    uint8_t args[READ_REQUEST_MAX];
+    struct pfl_writer w = pfl_writer_of(args, sizeof(args));
+
+    l->scan.on_run = on_scanned_run;
+    pfl_writer_field_varint(&w, PFL_READ_ACCEPTS_RUNS_FIELD, 1);
+    pfl_host_link_ask(l, "ReadBuffers", pfl_span_of(args, sizeof(args) - w.left), on_read);
+}
+
 static void measure_clock(struct pfl_host_link *l)
 {
     if (pfl_clock_probe_start(&l->probe, l->clock_conn, on_clock, l) != 0)
@@ -297,7 +320,7 @@ void pfl_host_link_enter(struct pfl_host_link *self)
     case PFL_LINK_READING:
         self->is_attached = false;
         self->report.read_began_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
-        pfl_host_link_ask(self, "ReadBuffers", no_args(), on_read);
+        ask_read(self);
         break;
     case PFL_LINK_FREEING:
         self->report.read_ended_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);

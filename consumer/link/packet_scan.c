@@ -8,13 +8,15 @@
  * Happy path: gather the slices of a packet in an array of iovecs that point into the reply; at
  * the slice marked last hand them out; a packet of one slice, as perfleetd sends them by the
  * million, at once. At the end of the reply, and when the array is full, what is gathered is
- * copied to `partial`.
+ * copied to `partial`. A run is one field, and is handed out between packets.
  *
  * Failures: malformed protobuf and packets past the maximum end the host's stream; nothing of an
  * unfinished packet was handed out. Limits: PFL_PACKET_SCAN_SLICES iovecs, the maximum of
  * `partial`.
  */
 #include "consumer/link/packet_scan.h"
+
+#include "proto/packet_run.h"
 
 enum {
     FIELD_RESPONSE_SLICES = 2,
@@ -132,20 +134,55 @@ static inline bool take_short(struct pfl_reader *r, struct slice *ret_slice)
     return true;
 }
 
-/* The next slice of a reply. False at its end, and when it is malformed (*ret_rc). */
-static inline bool next_slice(struct pfl_reader *r, struct slice *ret_slice, int *ret_rc)
+/* Each field once, the tail first. */
+static int parse_run(struct pfl_span bytes, struct pfl_packet_run *ret_run)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_field tail;
+    struct pfl_field packets;
+
+    if (!pfl_reader_field(&r, &tail) || tail.id != PFL_RUN_TAIL || tail.type != PFL_WIRE_BYTES ||
+        tail.bytes.len > PFL_RUN_TAIL_MAX_BYTES)
+        return PFL_EPROTO;
+    if (!pfl_reader_field(&r, &packets) || packets.id != PFL_RUN_PACKETS ||
+        packets.type != PFL_WIRE_BYTES || packets.bytes.len == 0 || r.left != 0)
+        return PFL_EPROTO;
+    *ret_run = (struct pfl_packet_run){.tail = tail.bytes, .packets = packets.bytes};
+    return 0;
+}
+
+static int hand_out_run(const struct pfl_packet_scan *self, struct pfl_span bytes, void *user)
+{
+    struct pfl_packet_run run;
+    int rc;
+
+    if (self->on_run == NULL || self->is_open)
+        return PFL_EPROTO;
+    rc = parse_run(bytes, &run);
+    return rc != 0 ? rc : self->on_run(user, &run);
+}
+
+/* The next slice of a reply; runs before it are handed out. False at the end, and when something
+ * is wrong (*ret_rc). */
+static inline bool next_slice(const struct pfl_packet_scan *self, struct pfl_reader *r, void *user,
+                              struct slice *ret_slice, int *ret_rc)
 {
     struct pfl_field f;
 
     if (take_short(r, ret_slice) || take_common(r, ret_slice))
         return true;
-    while (pfl_reader_field(r, &f)) {
-        if (f.id != FIELD_RESPONSE_SLICES || f.type != PFL_WIRE_BYTES)
+    while (*ret_rc == 0 && pfl_reader_field(r, &f)) {
+        if (f.type != PFL_WIRE_BYTES)
             continue;
-        *ret_rc = parse_slice(f.bytes, ret_slice);
-        return *ret_rc == 0;
+        if (f.id == FIELD_RESPONSE_SLICES) {
+            *ret_rc = parse_slice(f.bytes, ret_slice);
+            return *ret_rc == 0;
+        }
+        if (f.id == PFL_READ_RUNS_FIELD)
+            *ret_rc = hand_out_run(self, f.bytes, user);
     }
-    *ret_rc = r->failed ? PFL_EPROTO : 0;
+    if (*ret_rc == 0 && r->failed)
+        *ret_rc = PFL_EPROTO;
     return false;
 }
 
@@ -205,7 +242,7 @@ int pfl_packet_scan_feed(struct pfl_packet_scan *self, struct pfl_span body, pfl
     struct slice slice;
     int rc = 0;
 
-    while (next_slice(&r, &slice, &rc)) {
+    while (next_slice(self, &r, user, &slice, &rc)) {
         if (slice.is_last && !self->is_open && slice.data.len != 0 &&
             slice.data.len <= self->partial.max_bytes) {
             struct iovec whole = {(void *)(uintptr_t)slice.data.data, slice.data.len};

@@ -2,7 +2,8 @@
 /*
  * The bodies of ReadBuffers replies in, whole trace packets out (docs/abi/service.md section 7). A
  * packet is handed out as the slices it arrived in, without copying; only one that spans several
- * replies is collected. I/O-free.
+ * replies is collected. Runs of packets, where they were asked for, are handed out as they are
+ * (proto/packet_run.h). I/O-free.
  */
 #ifndef PFL_CONSUMER_PACKET_SCAN_H
 #define PFL_CONSUMER_PACKET_SCAN_H
@@ -19,9 +20,18 @@
 /* `bytes` is the sum of the slices, >= 0. Borrowed until return. A negative return stops. */
 typedef int (*pfl_packet_cb)(void *user, const struct iovec *slices, int slices_len, size_t bytes);
 
+/* Packets that end in the same bytes; borrowed until return. */
+struct pfl_packet_run {
+    struct pfl_span tail;    /* at most PFL_RUN_TAIL_MAX_BYTES */
+    struct pfl_span packets; /* not empty: {varint length, bytes}..., not looked at yet */
+};
+
+typedef int (*pfl_packet_run_cb)(void *user, const struct pfl_packet_run *run);
+
 struct pfl_packet_scan {
-    struct pfl_buf partial; /* owned; slices of earlier replies of the packet that is open */
-    bool is_open;           /* a packet has begun and not ended */
+    pfl_packet_run_cb on_run; /* NULL, as init leaves it: nobody asked for runs, they are refused */
+    struct pfl_buf partial;   /* owned; slices of earlier replies of the packet that is open */
+    bool is_open;             /* a packet has begun and not ended */
     struct iovec slices[PFL_PACKET_SCAN_SLICES + 1]; /* [0] is kept for `partial` */
 };
 
@@ -29,8 +39,9 @@ void pfl_packet_scan_init(struct pfl_packet_scan *self, size_t packet_max_bytes)
 void pfl_packet_scan_fini(struct pfl_packet_scan *self);
 
 /*
- * Takes one serialized ReadBuffersResponse. PFL_EPROTO when it is malformed, PFL_ELIMIT when a
- * packet passes the maximum, PFL_ENOMEM, or what `cb` returned. After a failure: only fini.
+ * Takes one serialized ReadBuffersResponse; `user` is on_run's, too. PFL_EPROTO when it is
+ * malformed, PFL_ELIMIT when a packet passes the maximum, PFL_ENOMEM, or what `cb` or on_run
+ * returned. After a failure: only fini.
  */
 PFL_MUST_USE int pfl_packet_scan_feed(struct pfl_packet_scan *self, struct pfl_span body,
                                       pfl_packet_cb cb, void *user);

@@ -20,8 +20,7 @@
 #include "consumer/link/packet_scan.h"
 #include "consumer/merge/merge_impl.h"
 
-#define APPENDED_MAX 16u
-#define SCRATCH_MAX  (2 * (size_t)PFL_PACKET_MAX_BYTES)
+#define SCRATCH_MAX (2 * (size_t)PFL_PACKET_MAX_BYTES)
 
 /* A packet on its way: what came, what the walk found, and the fields that it gets. */
 struct packet {
@@ -29,7 +28,7 @@ struct packet {
     int slices_len;
     size_t bytes;
     struct pfl_packet_view view;
-    uint8_t ids[APPENDED_MAX];
+    uint8_t ids[PFL_MERGE_IDS_MAX];
     size_t ids_len;
 };
 
@@ -121,7 +120,7 @@ static int map_machine(struct pfl_merge *self, struct pfl_merge_host *h, uint32_
     return 0;
 }
 
-/* At most APPENDED_MAX bytes. */
+/* At most PFL_MERGE_IDS_MAX bytes. */
 static void set_ids(struct packet *p, uint32_t sequence, uint32_t machine)
 {
     uint8_t *end = p->ids;
@@ -285,24 +284,40 @@ static int merge_joined(struct pfl_merge *self, struct pfl_merge_host *h, struct
     return rc;
 }
 
-/* What the tail, which came with a packet just now, is in the file. */
-static int learn_tail(struct pfl_merge *self, struct pfl_merge_host *h)
+int pfl_merge_map_tail(struct pfl_merge *self, struct pfl_merge_host *h,
+                       const struct pfl_packet_view *view, struct pfl_span tail, uint8_t *out,
+                       size_t *ret_len)
 {
-    struct iovec slice = {h->tail.bytes, h->tail.len};
-    struct packet p = {.slices = &slice, .slices_len = 1, .bytes = h->tail.len};
-    uint32_t sequence;
-    int rc = pfl_merge_map_sequence(self, h, h->tail.sequence, &sequence, NULL);
+    struct iovec slice = {(void *)(uintptr_t)tail.data, tail.len};
+    struct packet p = {.slices = &slice, .slices_len = 1, .bytes = tail.len, .view = *view};
+    uint32_t sequence = 0;
+    uint32_t machine;
+    int rc = map_machine(self, h, view->machine, &machine);
 
-    h->tail.is_new = false;
+    if (rc == 0 && view->has_sequence)
+        rc = pfl_merge_map_sequence(self, h, view->sequence, &sequence, NULL);
     if (rc != 0)
         return rc;
-    p.view.has_sequence = true;
-    p.view.cuts[p.view.cuts_len++] = h->tail.cut;
-    p.view.cut_bytes = h->tail.cut.len;
-    set_ids(&p, sequence, h->machine_id);
-    put_packet(&p, h->tail_out);
-    h->tail_out_len = packet_size(&p);
+    set_ids(&p, sequence, machine);
+    put_packet(&p, out);
+    *ret_len = packet_size(&p);
     return 0;
+}
+
+/* The tail came with a packet just now. */
+static int learn_tail(struct pfl_merge *self, struct pfl_merge_host *h)
+{
+    const struct pfl_packet_view view = {
+        .has_sequence = true,
+        .sequence = h->tail.sequence,
+        .cuts = {h->tail.cut},
+        .cuts_len = 1,
+        .cut_bytes = h->tail.cut.len,
+    };
+
+    h->tail.is_new = false;
+    return pfl_merge_map_tail(self, h, &view, pfl_span_of(h->tail.bytes, h->tail.len), h->tail_out,
+                              &h->tail_out_len);
 }
 
 /* Nearly all packets: as they came, with what their tail becomes. */

@@ -26,7 +26,7 @@ struct pfl_merge_sink {
     /* Room for `len` bytes; a second reserve without commit replaces the first and need not keep
      * what was written. A negative return is passed on. */
     int (*reserve)(void *user, size_t len, uint8_t **ret_room);
-    /* `len` bytes of the room are the next whole packet of the file. */
+    /* `len` bytes of the room are the next whole packets of the file. */
     void (*commit)(void *user, size_t len);
 };
 
@@ -73,6 +73,11 @@ PFL_MUST_USE int pfl_merge_begin(struct pfl_merge *self);
  */
 PFL_MUST_USE int pfl_merge_packet(struct pfl_merge *self, size_t host, const struct iovec *slices,
                                   int slices_len, size_t bytes);
+/* A run of packets (proto/packet_run.h): what pfl_merge_packet would do with each of them.
+ * *ret_bytes: of them all, as the host has them. PFL_EPROTO besides: they end in the middle of
+ * one. */
+PFL_MUST_USE int pfl_merge_run(struct pfl_merge *self, size_t host, struct pfl_span tail,
+                               struct pfl_span packets, uint64_t *ret_bytes);
 /* Borrowed until free. */
 const struct pfl_merge_stats *pfl_merge_get_stats(const struct pfl_merge *self, size_t host);
 

@@ -10,6 +10,7 @@
 
 #define PFL_TRACE_PACKET_TAG   0x0au /* Trace.packet, length-delimited */
 #define PFL_MERGE_TAIL_OUT_MAX 32u   /* a tail and the ids that it gets */
+#define PFL_MERGE_IDS_MAX      16u   /* the ids that a packet gets */
 #define PFL_MERGE_OWN_SEQUENCE 1u    /* of the packets that the merge itself writes */
 
 /* TracePacket fields (docs/abi/fields.md section 15). */
@@ -73,6 +74,12 @@ int pfl_merge_map_sequence(struct pfl_merge *self, struct pfl_merge_host *h, uin
  * file. PFL_EPARSE: malformed inside. */
 PFL_MUST_USE int pfl_merge_rewrite(struct pfl_merge *self, struct pfl_merge_host *h,
                                    const struct pfl_merge_special *special, struct pfl_span packet);
+
+/* What the trusted fields of a packet that is otherwise plain are in the file: `view` is their
+ * walk. `out` has room for PFL_MERGE_IDS_MAX bytes more than they are. */
+PFL_MUST_USE int pfl_merge_map_tail(struct pfl_merge *self, struct pfl_merge_host *h,
+                                    const struct pfl_packet_view *view, struct pfl_span tail,
+                                    uint8_t *out, size_t *ret_len);
 
 /*
  * After a remote_clock_sync of a machine behind a host, as it goes to the file: writes a packet

@@ -259,7 +259,8 @@ bool pfl_packet_view_of(struct pfl_packet_view *self, struct pfl_packet_tail *ta
 
 /*
  * Past one field in its common spelling that is of no concern; NULL: not so. `last`, before which
- * it begins, has a tail behind it, so that there are eight bytes wherever a value may begin.
+ * it begins, has PFL_PACKET_PLAIN_ROOM bytes behind it, so that there are eight bytes wherever a
+ * value may begin.
  */
 static inline const uint8_t *skip_usual(const uint8_t *p, const uint8_t *last)
 {
@@ -291,17 +292,22 @@ static inline const uint8_t *skip_usual(const uint8_t *p, const uint8_t *last)
     return word <= (size_t)(last - p) ? p + word : NULL;
 }
 
+bool pfl_packet_view_is_plain(const uint8_t *begin, const uint8_t *end)
+{
+    const uint8_t *p = begin;
+
+    while (p != NULL && p < end)
+        p = skip_usual(p, end);
+    return p == end;
+}
+
 bool pfl_packet_view_is_usual(const struct pfl_packet_tail *tail, const struct iovec *slice)
 {
-    const uint8_t *p = slice->iov_base;
+    const uint8_t *begin = slice->iov_base;
     const uint8_t *last;
 
     if (tail->len == 0 || slice->iov_len < tail->len)
         return false;
-    last = p + slice->iov_len - tail->len;
-    if (!is_tail(tail, last))
-        return false;
-    while (p != NULL && p < last)
-        p = skip_usual(p, last);
-    return p == last;
+    last = begin + slice->iov_len - tail->len;
+    return is_tail(tail, last) && pfl_packet_view_is_plain(begin, last);
 }

@@ -55,4 +55,12 @@ bool pfl_packet_view_of(struct pfl_packet_view *self, struct pfl_packet_tail *ta
  * nothing else: false leaves all to pfl_packet_view_of. */
 bool pfl_packet_view_is_usual(const struct pfl_packet_tail *tail, const struct iovec *slice);
 
+/*
+ * Whether nothing in these fields concerns the merge: not an id, not a loss, nothing that is
+ * special. Asks for PFL_PACKET_PLAIN_ROOM readable bytes behind `end`. False where a shorter look
+ * cannot tell.
+ */
+#define PFL_PACKET_PLAIN_ROOM 8u
+bool pfl_packet_view_is_plain(const uint8_t *begin, const uint8_t *end);
+
 #endif

@@ -133,6 +133,19 @@ static int on_link_packet(void *user, struct pfl_host_link *link, const struct i
     return rc;
 }
 
+static int on_link_run(void *user, struct pfl_host_link *link, const struct pfl_packet_run *run,
+                       uint64_t *ret_bytes)
+{
+    struct pfl_recording_member *m = user;
+    struct pfl_recording *r = m->owner;
+    int rc = pfl_merge_run(r->merge, m->merge_index, run->tail, run->packets, ret_bytes);
+
+    (void)link;
+    if (pfl_trace_file_is_congested(r->file))
+        each_host(r, pfl_host_link_pause);
+    return rc;
+}
+
 /* Ends. */
 
 static void on_timer_closed(uv_handle_t *handle)
@@ -326,6 +339,7 @@ int pfl_recording_new(const struct pfl_recording_conf *conf, struct pfl_recordin
     r->timer.data = r;
     link.on_change = on_link_change;
     link.on_packet = on_link_packet;
+    link.on_run = on_link_run;
     for (size_t i = 0; rc == 0 && i < conf->specs_len; i++) {
         r->hosts[i].owner = r;
         link.conn.spec = &conf->specs[i];

@@ -25,7 +25,7 @@ enum pfl_recording_phase {
 struct pfl_recording;
 
 struct pfl_recording_conf {
-    struct pfl_host_link_conf link;    /* spec, on_change, on_packet and user are ours */
+    struct pfl_host_link_conf link;    /* spec, on_change, on_packet, on_run and user are ours */
     const struct pfl_host_spec *specs; /* borrowed while the recording lives */
     size_t specs_len;                  /* 1 .. PFL_RECORDING_MAX_HOSTS */
     const char *output_path;           /* borrowed; "-" = standard output; NULL: nothing is read */

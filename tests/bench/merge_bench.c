@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the operator's own work on a read-out costs: the replies of ReadBuffers, as perfleetd sends
- * them, through the scan and the merge into memory. CPU per GB of the file, best of `runs` (5).
+ * them, through the scan and the merge into memory. CPU per GB of the file, best of `times` (5);
+ * "runs": packets come in runs (proto/packet_run.h), not in slices.
  *
- *     merge_bench TRACE [runs]
+ *     merge_bench TRACE [times [runs]]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +13,12 @@
 #include "base/mem.h"
 #include "consumer/link/packet_scan.h"
 #include "consumer/merge/merge.h"
+#include "proto/packet_run.h"
 
 #define REPLY_BYTES (127u * 1024)
 #define SINK_BYTES  (1u << 20)
 #define FILE_MAX    ((size_t)1 << 30)
+#define RUN_MAX     (32u * 1024)
 
 struct reply {
     size_t at;
@@ -27,6 +30,9 @@ struct bench {
     struct reply *replies;
     size_t replies_len;
     size_t packets;
+    bool is_runs;
+    struct pfl_buf run; /* packets that end in `tail` */
+    struct pfl_span tail;
     struct pfl_merge *merge;
     size_t host;
     uint8_t *sink;
@@ -69,29 +75,95 @@ static int on_packet(void *user, const struct iovec *slices, int slices_len, siz
     return pfl_merge_packet(b->merge, b->host, slices, slices_len, bytes);
 }
 
-/* One packet of the trace as a slice of the last reply, or of a new one. */
-static int add_slice(struct bench *b, struct pfl_span packet)
+static int on_run(void *user, const struct pfl_packet_run *run)
+{
+    struct bench *b = user;
+    uint64_t bytes;
+
+    return pfl_merge_run(b->merge, b->host, run->tail, run->packets, &bytes);
+}
+
+/* Two fields of a message that is a field of the last reply, or of a new one. */
+static int add_message(struct bench *b, uint32_t id, struct pfl_span first, struct pfl_span second)
 {
     uint8_t head[32];
     struct pfl_writer w = pfl_writer_of(head, sizeof(head));
-    size_t slice = 1 + pfl_varint_size(packet.len) + packet.len + 2;
     struct reply *last = &b->replies[b->replies_len - 1];
     int rc;
 
-    if (last->len != 0 && last->len + slice + 8 > REPLY_BYTES) {
+    if (last->len != 0 && last->len + first.len + second.len + sizeof(head) > REPLY_BYTES) {
         last = &b->replies[b->replies_len++];
         last->at = b->bodies.len;
     }
-    pfl_writer_field_header(&w, 2, slice);
-    pfl_writer_field_header(&w, 1, packet.len);
+    pfl_writer_field_header(&w, id, first.len + second.len);
     rc = pfl_buf_append(&b->bodies, head, sizeof(head) - w.left);
     if (rc == 0)
-        rc = pfl_buf_append(&b->bodies, packet.data, packet.len);
+        rc = pfl_buf_append(&b->bodies, first.data, first.len);
     if (rc == 0)
-        rc = pfl_buf_append(&b->bodies, "\x10\x01", 2);
+        rc = pfl_buf_append(&b->bodies, second.data, second.len);
     last->len = b->bodies.len - last->at;
-    b->packets++;
     return rc;
+}
+
+static int add_slice(struct bench *b, struct pfl_span packet)
+{
+    static uint8_t data[REPLY_BYTES];
+    struct pfl_writer w = pfl_writer_of(data, sizeof(data));
+
+    pfl_writer_field_bytes(&w, 1, packet.data, packet.len);
+    return add_message(b, 2, pfl_span_of(data, sizeof(data) - w.left), pfl_span_of("\x10\x01", 2));
+}
+
+/* What was gathered. */
+static int add_run(struct bench *b)
+{
+    static uint8_t data[2 * RUN_MAX];
+    struct pfl_writer w = pfl_writer_of(data, sizeof(data));
+    struct pfl_span packets = pfl_buf_get(&b->run);
+    int rc;
+
+    if (packets.len == 0)
+        return 0;
+    pfl_writer_field_bytes(&w, PFL_RUN_TAIL, b->tail.data, b->tail.len);
+    pfl_writer_field_header(&w, PFL_RUN_PACKETS, packets.len);
+    rc = add_message(b, PFL_READ_RUNS_FIELD, pfl_span_of(data, sizeof(data) - w.left), packets);
+    pfl_buf_clear(&b->run);
+    return rc;
+}
+
+/* The trusted fields that it ends with. */
+static struct pfl_span tail_of(struct pfl_span packet)
+{
+    struct pfl_reader r = pfl_reader_of(packet);
+    const uint8_t *begin = packet.data;
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id != 3 && f.id != 10 && f.id != 79)
+            begin = r.pos;
+    }
+    return pfl_span_of(begin, (size_t)(packet.data + packet.len - begin));
+}
+
+static int add_packet(struct bench *b, struct pfl_span packet)
+{
+    struct pfl_span tail = tail_of(packet);
+    uint8_t length[10];
+    size_t len = packet.len - tail.len;
+    int rc = 0;
+
+    b->packets++;
+    if (!b->is_runs || len >= PFL_RUN_PACKET_MAX_BYTES || tail.len > PFL_RUN_TAIL_MAX_BYTES) {
+        rc = add_run(b);
+        return rc != 0 ? rc : add_slice(b, packet);
+    }
+    if (b->run.len > RUN_MAX - PFL_RUN_PACKET_MAX_BYTES - 16 || tail.len != b->tail.len ||
+        memcmp(tail.data, b->tail.data, tail.len) != 0)
+        rc = add_run(b);
+    b->tail = tail;
+    if (rc == 0)
+        rc = pfl_buf_append(&b->run, length, pfl_varint_put(length, len));
+    return rc != 0 ? rc : pfl_buf_append(&b->run, packet.data, len);
 }
 
 static int load(struct bench *b, const char *path)
@@ -107,12 +179,15 @@ static int load(struct bench *b, const char *path)
     r = pfl_reader_of(pfl_span_of(data, fread(data, 1, FILE_MAX, f)));
     (void)fclose(f);
     pfl_buf_init(&b->bodies, FILE_MAX);
+    pfl_buf_init(&b->run, RUN_MAX);
     b->replies = pfl_mem_calloc(r.left / (REPLY_BYTES / 2) + 2, sizeof(*b->replies));
     b->replies_len = 1;
     while (rc == 0 && b->replies != NULL && pfl_reader_field(&r, &field)) {
         if (field.id == 1 && field.type == PFL_WIRE_BYTES && field.bytes.len < REPLY_BYTES - 64)
-            rc = add_slice(b, field.bytes);
+            rc = add_packet(b, field.bytes);
     }
+    if (rc == 0)
+        rc = add_run(b);
     pfl_mem_free(data);
     return rc != 0 || r.failed ? PFL_EPARSE : 0;
 }
@@ -132,6 +207,7 @@ static int run_once(struct bench *b, double *ret_ns)
     if (rc == 0)
         rc = pfl_merge_begin(b->merge);
     pfl_packet_scan_init(&scan, PFL_PACKET_MAX_BYTES);
+    scan.on_run = on_run;
     begin = cpu_ns();
     for (size_t i = 0; rc == 0 && i < b->replies_len; i++) {
         const struct reply *reply = &b->replies[i];
@@ -147,16 +223,16 @@ static int run_once(struct bench *b, double *ret_ns)
 
 int main(int argc, char **argv)
 {
-    long runs = argc > 2 ? strtol(argv[2], NULL, 10) : 5;
-    struct bench b = {0};
+    long times = argc > 2 ? strtol(argv[2], NULL, 10) : 5;
+    struct bench b = {.is_runs = argc > 3 && strcmp(argv[3], "runs") == 0};
     double best = 1e18;
 
     b.sink = pfl_mem_alloc(SINK_BYTES);
     if (argc < 2 || b.sink == NULL || load(&b, argv[1]) != 0) {
-        (void)fprintf(stderr, "usage: merge_bench TRACE [runs]\n");
+        (void)fprintf(stderr, "usage: merge_bench TRACE [times [runs]]\n");
         return 2;
     }
-    for (long run = 0; run < runs; run++) {
+    for (long time = 0; time < times; time++) {
         double ns;
 
         b.written = 0;
@@ -170,5 +246,6 @@ int main(int argc, char **argv)
     pfl_mem_free(b.sink);
     pfl_mem_free(b.replies);
     pfl_buf_fini(&b.bodies);
+    pfl_buf_fini(&b.run);
     return 0;
 }

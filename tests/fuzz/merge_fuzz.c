@@ -51,6 +51,14 @@ static int on_packet(void *user, const struct iovec *slices, int slices_len, siz
     return pfl_merge_packet(s->merge, s->host, slices, slices_len, bytes);
 }
 
+static int on_run(void *user, const struct pfl_packet_run *run)
+{
+    struct side *s = user;
+    uint64_t bytes;
+
+    return pfl_merge_run(s->merge, s->host, run->tail, run->packets, &bytes);
+}
+
 static void check_packet(struct pfl_span packet, uint8_t owner_of[IDS_MAX])
 {
     struct pfl_reader r = pfl_reader_of(packet);
@@ -106,6 +114,7 @@ static void open_sides(struct side sides[HOSTS], struct pfl_merge **ret_merge)
 
         sides[i] = (struct side){.merge = *ret_merge};
         pfl_packet_scan_init(&sides[i].scan, 1u << 20);
+        sides[i].scan.on_run = on_run;
         if (pfl_merge_add_host(*ret_merge, &conf, &sides[i].host) != 0)
             abort();
     }

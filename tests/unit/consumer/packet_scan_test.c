@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "proto/packet_run.h"
 #include "tests/support/capture.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/consumer/trace_bytes.h"
@@ -260,6 +261,121 @@ static void a_negative_answer_stops_and_is_passed_on(void **state)
     fini(&w);
 }
 
+/* What on_run is given, in the order of the packets: "tail:packets;" */
+static int on_run(void *user, const struct pfl_packet_run *run)
+{
+    struct world *w = user;
+
+    assert_int_equal(pfl_buf_append(&w->file, run->tail.data, run->tail.len), 0);
+    assert_int_equal(pfl_buf_append(&w->file, ":", 1), 0);
+    assert_int_equal(pfl_buf_append(&w->file, run->packets.data, run->packets.len), 0);
+    assert_int_equal(pfl_buf_append(&w->file, ";", 1), 0);
+    return w->answer;
+}
+
+static void put_run(struct pfl_writer *w, const char *tail, const char *packets)
+{
+    uint8_t run[SMALL_MAX];
+    struct pfl_writer r = pfl_writer_of(run, sizeof(run));
+
+    pfl_writer_field_bytes(&r, PFL_RUN_TAIL, tail, strlen(tail));
+    pfl_writer_field_bytes(&r, PFL_RUN_PACKETS, packets, strlen(packets));
+    pfl_writer_field_bytes(w, PFL_READ_RUNS_FIELD, run, sizeof(run) - r.left);
+    assert_false(w->failed);
+}
+
+static void runs_are_handed_out_between_packets(void **state)
+{
+    uint8_t body[256];
+    struct pfl_writer b = pfl_writer_of(body, sizeof(body));
+    struct world w;
+
+    (void)state;
+    init(&w, SMALL_MAX);
+    w.scan.on_run = on_run;
+    put_run(&b, "t", "12");
+    put_slice(&b, "a", 1, true);
+    put_run(&b, "", "3");
+    put_run(&b, "u", "4");
+    put_slice(&b, "b", 1, true);
+    assert_int_equal(feed(&w, pfl_span_of(body, sizeof(body) - b.left)), 0);
+    assert_memory_equal(pfl_buf_get(&w.file).data,
+                        "t:12;\x0a\x01"
+                        "a:3;u:4;\x0a\x01"
+                        "b",
+                        18);
+    assert_int_equal(w.file.len, 18);
+    w.answer = PFL_EIO;
+    assert_int_equal(feed(&w, pfl_span_of(body, sizeof(body) - b.left)), PFL_EIO);
+    fini(&w);
+}
+
+static void runs_that_nobody_asked_for_are_refused(void **state)
+{
+    uint8_t body[64];
+    struct pfl_writer b = pfl_writer_of(body, sizeof(body));
+    struct world w;
+
+    (void)state;
+    init(&w, SMALL_MAX);
+    put_run(&b, "t", "12");
+    assert_int_equal(feed(&w, pfl_span_of(body, sizeof(body) - b.left)), PFL_EPROTO);
+    fini(&w);
+}
+
+static void runs_inside_a_packet_are_refused(void **state)
+{
+    uint8_t body[64];
+    struct pfl_writer b = pfl_writer_of(body, sizeof(body));
+    struct world w;
+
+    (void)state;
+    init(&w, SMALL_MAX);
+    w.scan.on_run = on_run;
+    put_slice(&b, "a", 1, false);
+    put_run(&b, "t", "12");
+    assert_int_equal(feed(&w, pfl_span_of(body, sizeof(body) - b.left)), PFL_EPROTO);
+    assert_int_equal(w.file.len, 0);
+    fini(&w);
+}
+
+static void malformed_runs_are_refused(void **state)
+{
+    static const char *const runs[] = {
+        "",                            /* no field */
+        "\x0a\x01t",                   /* no packets */
+        "\x12\x01x",                   /* no tail */
+        "\x12\x01x\x0a\x01t",          /* in the wrong order */
+        "\x0a\x01t\x12\x01x\x12\x01x", /* twice */
+        "\x0a\x01t\x08\x01",           /* a number */
+        "\x08\x01\x12\x01x",
+        "\x0a\x01t\x12\x05x", /* past the end */
+    };
+    static const uint8_t long_tail[PFL_RUN_TAIL_MAX_BYTES + 1];
+    uint8_t run[128];
+    uint8_t body[256];
+
+    (void)state;
+    for (size_t i = 0; i <= sizeof(runs) / sizeof(runs[0]); i++) {
+        struct pfl_writer r = pfl_writer_of(run, sizeof(run));
+        struct pfl_writer b = pfl_writer_of(body, sizeof(body));
+        struct world w;
+
+        if (i < sizeof(runs) / sizeof(runs[0])) {
+            pfl_writer_bytes(&r, runs[i], strlen(runs[i]));
+        } else {
+            pfl_writer_field_bytes(&r, PFL_RUN_TAIL, long_tail, sizeof(long_tail));
+            pfl_writer_field_bytes(&r, PFL_RUN_PACKETS, "\x01x", 2);
+        }
+        pfl_writer_field_bytes(&b, PFL_READ_RUNS_FIELD, run, sizeof(run) - r.left);
+        init(&w, SMALL_MAX);
+        w.scan.on_run = on_run;
+        assert_int_equal(feed(&w, pfl_span_of(body, sizeof(body) - b.left)), PFL_EPROTO);
+        assert_int_equal(w.file.len, 0);
+        fini(&w);
+    }
+}
+
 static int discard(void *user, const struct iovec *slices, int slices_len, size_t bytes)
 {
     (void)user;
@@ -301,6 +417,10 @@ int main(void)
         cmocka_unit_test(empty_packets_and_empty_slices_are_harmless),
         cmocka_unit_test(reply_cut_anywhere_is_refused_or_gives_whole_packets),
         cmocka_unit_test(a_negative_answer_stops_and_is_passed_on),
+        cmocka_unit_test(runs_are_handed_out_between_packets),
+        cmocka_unit_test(runs_that_nobody_asked_for_are_refused),
+        cmocka_unit_test(runs_inside_a_packet_are_refused),
+        cmocka_unit_test(malformed_runs_are_refused),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };
 
