@@ -22,6 +22,9 @@
 
 #define SCRATCH_MAX (2 * (size_t)PFL_PACKET_MAX_BYTES)
 
+_Static_assert(PFL_PACKET_TAIL_MAX + PFL_MERGE_IDS_MAX <= PFL_MERGE_TAIL_BLOCK,
+               "copied as a block");
+
 /* A packet on its way: what came, what the walk found, and the fields that it gets. */
 struct packet {
     const struct iovec *slices;
@@ -285,8 +288,8 @@ static int merge_joined(struct pfl_merge *self, struct pfl_merge_host *h, struct
 }
 
 int pfl_merge_map_tail(struct pfl_merge *self, struct pfl_merge_host *h,
-                       const struct pfl_packet_view *view, struct pfl_span tail, uint8_t *out,
-                       size_t *ret_len)
+                       const struct pfl_packet_view *view, struct pfl_span tail,
+                       struct pfl_merge_tail *ret_out)
 {
     struct iovec slice = {(void *)(uintptr_t)tail.data, tail.len};
     struct packet p = {.slices = &slice, .slices_len = 1, .bytes = tail.len, .view = *view};
@@ -299,8 +302,8 @@ int pfl_merge_map_tail(struct pfl_merge *self, struct pfl_merge_host *h,
     if (rc != 0)
         return rc;
     set_ids(&p, sequence, machine);
-    put_packet(&p, out);
-    *ret_len = packet_size(&p);
+    put_packet(&p, ret_out->bytes);
+    ret_out->len = packet_size(&p);
     return 0;
 }
 
@@ -316,25 +319,26 @@ static int learn_tail(struct pfl_merge *self, struct pfl_merge_host *h)
     };
 
     h->tail.is_new = false;
-    return pfl_merge_map_tail(self, h, &view, pfl_span_of(h->tail.bytes, h->tail.len), h->tail_out,
-                              &h->tail_out_len);
+    return pfl_merge_map_tail(self, h, &view, pfl_span_of(h->tail.bytes, h->tail.len),
+                              &h->tail_out);
 }
 
 /* Nearly all packets: as they came, with what their tail becomes. */
 static int merge_usual(struct pfl_merge *self, struct pfl_merge_host *h, const struct iovec *slice)
 {
     size_t body = slice->iov_len - h->tail.len;
-    size_t preamble = 1 + pfl_varint_size(body + h->tail_out_len);
+    size_t preamble = 1 + pfl_varint_size(body + h->tail_out.len);
     uint8_t *room;
-    int rc = self->sink.reserve(self->sink.user, preamble + body + sizeof(h->tail_out), &room);
+    int rc = self->sink.reserve(self->sink.user, preamble + body + PFL_MERGE_TAIL_BLOCK, &room);
 
     if (rc != 0)
         return rc;
     room[0] = PFL_TRACE_PACKET_TAG;
-    (void)pfl_varint_put(room + 1, body + h->tail_out_len);
+    (void)pfl_varint_put(room + 1, body + h->tail_out.len);
     pfl_bytes_copy(room + preamble, slice->iov_base, body);
-    memcpy(room + preamble + body, h->tail_out, sizeof(h->tail_out)); /* a fixed size is quicker */
-    body += preamble + h->tail_out_len;
+    memcpy(room + preamble + body, h->tail_out.bytes,
+           PFL_MERGE_TAIL_BLOCK); /* a fixed size is quicker */
+    body += preamble + h->tail_out.len;
     self->sink.commit(self->sink.user, body);
     h->stats.packets++;
     h->stats.bytes += body;

@@ -7,9 +7,10 @@
 #include "consumer/merge/id_map.h"
 #include "consumer/merge/merge.h"
 #include "consumer/merge/packet_view.h"
+#include "proto/packet_run.h"
 
 #define PFL_TRACE_PACKET_TAG   0x0au /* Trace.packet, length-delimited */
-#define PFL_MERGE_TAIL_OUT_MAX 32u   /* a tail and the ids that it gets */
+#define PFL_MERGE_TAIL_BLOCK   32u   /* nearly all tails with their ids are shorter */
 #define PFL_MERGE_IDS_MAX      16u   /* the ids that a packet gets */
 #define PFL_MERGE_OWN_SEQUENCE 1u    /* of the packets that the merge itself writes */
 
@@ -33,6 +34,12 @@ enum {
     PFL_PACKET_ZSTD_COMPRESSED = 133,
 };
 
+/* What the trusted fields at the end of packets are in the file. */
+struct pfl_merge_tail {
+    size_t len;
+    uint8_t bytes[PFL_RUN_TAIL_MAX_BYTES + PFL_MERGE_IDS_MAX];
+};
+
 struct pfl_merge_host {
     char *name;                     /* owned */
     struct pfl_clock_point *points; /* owned */
@@ -45,8 +52,7 @@ struct pfl_merge_host {
     struct pfl_id_map sequences;
     struct pfl_id_map machines; /* remote machines of this host's service */
     struct pfl_packet_tail tail;
-    uint8_t tail_out[PFL_MERGE_TAIL_OUT_MAX]; /* what the tail is in the file */
-    size_t tail_out_len;
+    struct pfl_merge_tail tail_out; /* of `tail`: at most PFL_MERGE_TAIL_BLOCK bytes */
     struct pfl_merge_stats stats;
 };
 
@@ -75,11 +81,10 @@ int pfl_merge_map_sequence(struct pfl_merge *self, struct pfl_merge_host *h, uin
 PFL_MUST_USE int pfl_merge_rewrite(struct pfl_merge *self, struct pfl_merge_host *h,
                                    const struct pfl_merge_special *special, struct pfl_span packet);
 
-/* What the trusted fields of a packet that is otherwise plain are in the file: `view` is their
- * walk. `out` has room for PFL_MERGE_IDS_MAX bytes more than they are. */
+/* `view` is the walk of a packet that is `tail` alone, of PFL_RUN_TAIL_MAX_BYTES at most. */
 PFL_MUST_USE int pfl_merge_map_tail(struct pfl_merge *self, struct pfl_merge_host *h,
                                     const struct pfl_packet_view *view, struct pfl_span tail,
-                                    uint8_t *out, size_t *ret_len);
+                                    struct pfl_merge_tail *ret_out);
 
 /*
  * After a remote_clock_sync of a machine behind a host, as it goes to the file: writes a packet

@@ -13,21 +13,17 @@
  * Failures: a length that passes the run's end; pfl_merge_packet's. What came before is written.
  * Limits: lengths are bounded by the run, which is bounded by a frame.
  */
+#include <assert.h>
+
 #include "consumer/merge/merge_impl.h"
 #include "proto/packet_run.h"
 
 /* Copies may read and write this far past their end. */
-#define BLOCK 32u
+#define BLOCK PFL_MERGE_TAIL_BLOCK
 /* Asked of the sink at a time; what is left of it is given back. */
 #define ROOM_BYTES   (32u * 1024)
 #define PREAMBLE_MAX 11u
-
-/* What all packets of the run end with, in the file. */
-struct tail {
-    uint8_t bytes[PFL_RUN_TAIL_MAX_BYTES + PFL_MERGE_IDS_MAX];
-    size_t len;
-    bool is_plain; /* `bytes` can stand for it */
-};
+#define TAIL_ROOM    (sizeof(((struct pfl_merge_tail *)NULL)->bytes) + BLOCK)
 
 /* Whole packets that the sink was not given yet. */
 struct room {
@@ -42,7 +38,8 @@ struct run {
     struct pfl_merge_host *host;
     size_t index; /* the host's */
     struct pfl_span tail;
-    struct tail out;
+    struct pfl_merge_tail out; /* the tail in the file */
+    bool is_tail_plain;        /* `out` can stand for it */
     struct room room;
 };
 
@@ -52,12 +49,11 @@ static int map_tail(struct run *run)
     struct pfl_packet_tail none = {0};
     struct pfl_packet_view view;
 
-    run->out.is_plain = run->tail.len != 0 && pfl_packet_view_of(&view, &none, &slice, 1) &&
-                        view.special == 0 && view.loss_reasons == 0 && view.has_sequence;
-    if (!run->out.is_plain)
+    run->is_tail_plain = run->tail.len != 0 && pfl_packet_view_of(&view, &none, &slice, 1) &&
+                         view.special == 0 && view.loss_reasons == 0 && view.has_sequence;
+    if (!run->is_tail_plain)
         return 0;
-    return pfl_merge_map_tail(run->merge, run->host, &view, run->tail, run->out.bytes,
-                              &run->out.len);
+    return pfl_merge_map_tail(run->merge, run->host, &view, run->tail, &run->out);
 }
 
 static void flush(struct run *run)
@@ -74,7 +70,7 @@ static void flush(struct run *run)
 /* Room for a packet of `len` bytes without its tail, and the blocks that copies end with. */
 static int make_room(struct run *run, size_t len)
 {
-    size_t wanted = PREAMBLE_MAX + len + sizeof(run->out.bytes) + BLOCK;
+    size_t wanted = PREAMBLE_MAX + len + TAIL_ROOM;
     uint8_t *begin;
     int rc;
 
@@ -100,14 +96,14 @@ static inline int put_plain(struct run *run, const uint8_t *bytes, size_t len)
     size_t whole = len + run->out.len;
     uint8_t *to;
 
-    if ((size_t)(run->room.end - run->room.pos) <
-        PREAMBLE_MAX + len + sizeof(run->out.bytes) + BLOCK) {
+    if ((size_t)(run->room.end - run->room.pos) < PREAMBLE_MAX + len + TAIL_ROOM) {
         int rc = make_room(run, len);
 
         if (rc != 0)
             return rc;
     }
     to = run->room.pos;
+    assert(to != NULL);
     *to++ = PFL_TRACE_PACKET_TAG;
     if (whole < 0x80)
         *to++ = (uint8_t)whole;
@@ -172,7 +168,7 @@ static int put_packets(struct run *run, struct pfl_span packets, uint64_t *ret_b
         bytes = pos;
         pos += len;
         *ret_bytes += len + run->tail.len;
-        if ((size_t)(end - pos) >= BLOCK && run->out.is_plain &&
+        if ((size_t)(end - pos) >= BLOCK && run->is_tail_plain &&
             pfl_packet_view_is_plain(bytes, pos))
             rc = put_plain(run, bytes, len);
         else
