@@ -249,12 +249,14 @@ static bool walk_slices(const struct iovec *slices, size_t slices_len)
 
 bool pfl_packet_is_valid(const struct iovec *slices, size_t slices_len)
 {
-    const uint8_t *pos;
-
     if (slices_len != 1)
         return walk_slices(slices, slices_len);
-    pos = slices->iov_base;
-    return walk_whole(pos, pos + slices->iov_len);
+    return pfl_packet_is_valid_piece(slices->iov_base, slices->iov_len);
+}
+
+bool pfl_packet_is_valid_piece(const uint8_t *data, size_t len)
+{
+    return walk_whole(data, data + len);
 }
 
 size_t pfl_packet_encode_trusted(uint8_t *dst, const struct pfl_packet_trusted *trusted)

@@ -56,6 +56,8 @@ enum pfl_packet_field {
  * Nested content is not looked at. An empty packet is fine.
  */
 bool pfl_packet_is_valid(const struct iovec *slices, size_t slices_len);
+/* The same of a packet that lies in one piece. */
+bool pfl_packet_is_valid_piece(const uint8_t *data, size_t len);
 
 /* What the service appends to a packet. */
 struct pfl_packet_trusted {

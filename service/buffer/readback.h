@@ -54,9 +54,9 @@ PFL_MUST_USE int pfl_readback_new(const struct pfl_readback_conf *conf,
                                   struct pfl_readback **ret_readback);
 void pfl_readback_free(struct pfl_readback *self); /* NULL is legal */
 
-/* The frames from here on answer another request: a second ReadBuffers call goes on where the first
- * one was. */
-void pfl_readback_set_request_id(struct pfl_readback *self, uint64_t request_id);
+/* The frames from here on answer this request: a second ReadBuffers call goes on where the first
+ * one was. `accepts_runs`: they may have runs of packets (proto/packet_run.h); not at first. */
+void pfl_readback_set_request(struct pfl_readback *self, uint64_t request_id, bool accepts_runs);
 /* Queues one whole serialized packet (trusted fields included), of any size up to 2^28 - 1; it is
  * copied and goes out before anything that is still in a buffer. PFL_ENOMEM, PFL_ELIMIT. */
 PFL_MUST_USE int pfl_readback_push(struct pfl_readback *self, struct pfl_span packet);

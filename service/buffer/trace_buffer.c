@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A central trace buffer (docs/abi/tracebuffer.md, V2): commits and patches in, packets out.
+ * A central trace buffer (docs/abi/tracebuffer.md, V2): commits and patches in.
  *
  * Happy path of a commit: measure the fragments in shared memory (only a hint for how much to
- * copy), make room at the write cursor, copy once into a record, append it to its sequence. Of a
- * read: walk the records from the oldest on; at each, read its sequence up to it.
+ * copy), make room at the write cursor, copy once into a record, append it to its sequence.
+ * Reading is in trace_buffer_read.c.
  * Making room reads what is in the way as the ring's owner would lose it, so that losses are told.
- * The reader's place survives commits between two packets; a record that is overwritten moves it to
- * the oldest one left. What lies before the first record that still holds something is not
- * walked again in the next pass, so that many passes cost no more than what they read.
  * Failures never reach the caller: they are counted in the statistics.
  * The buffer owns the ring, the sequences and the slices of the packet that was handed out last.
  */
@@ -476,94 +473,6 @@ void pfl_trace_buffer_patch(struct pfl_trace_buffer *self,
     self->stats.patches_succeeded += batch->patches_len;
     if (!batch->has_more_patches)
         pfl_record_set_flags(rec, pfl_record_flags(rec) & (uint8_t)~PFL_CHUNK_NEEDS_PATCH);
-}
-
-/* ---- read ---- */
-
-void pfl_trace_buffer_begin_read(struct pfl_trace_buffer *self)
-{
-    struct pfl_trace_buffer_pass *pass = &self->pass;
-
-    pass->number++;
-    pass->has_reader = false;
-    pass->is_woken = false;
-    pass->is_walking = !pass->is_drained;
-    if (pass->has_unread)
-        pass->at = pass->unread;
-    pass->has_unread = false;
-    pfl_slices_fini(&self->slices);
-}
-
-static void begin_record(struct pfl_trace_buffer *self, struct pfl_record *rec)
-{
-    struct pfl_packet_reader *reader = &self->reader;
-
-    reader->ring = &self->ring;
-    reader->table = &self->sequences;
-    reader->stats = &self->stats;
-    reader->slices = &self->slices;
-    reader->pass = self->pass.number;
-    pfl_packet_reader_start(reader, rec);
-    self->pass.has_reader = true;
-}
-
-/* The walk met the write cursor. False: the pass is over. */
-static bool go_round(struct pfl_trace_buffer_pass *pass)
-{
-    if (pass->is_woken && pass->has_unread) {
-        pass->is_woken = false;
-        pass->has_unread = false;
-        pass->at = pass->unread;
-        return true;
-    }
-    pass->is_walking = false;
-    pass->is_drained = !pass->has_unread;
-    return false;
-}
-
-/* On to the next record in the order of writing. False: the pass is over. */
-static bool advance(struct pfl_trace_buffer *self)
-{
-    struct pfl_trace_buffer_pass *pass = &self->pass;
-    const struct pfl_record *rec = pfl_trace_ring_at(&self->ring, pass->at);
-    uint32_t next = pass->at + pfl_record_outer_bytes(rec->size_bytes);
-
-    if (!pass->has_unread && !pfl_record_is_padding(rec)) {
-        pass->has_unread = true;
-        pass->unread = pass->at;
-    }
-    if (next == self->ring.write)
-        return go_round(pass);
-    pass->at = next >= self->ring.used_bytes ? 0 : next;
-    return true;
-}
-
-bool pfl_trace_buffer_read(struct pfl_trace_buffer *self,
-                           struct pfl_trace_buffer_packet *ret_packet)
-{
-    struct pfl_trace_buffer_pass *pass = &self->pass;
-
-    while (pass->is_walking) {
-        struct pfl_record *rec = pfl_trace_ring_at(&self->ring, pass->at);
-        struct pfl_sequence *seq;
-
-        if (!pass->has_reader && !pfl_record_is_padding(rec))
-            begin_record(self, rec);
-        if (pass->has_reader && (pfl_packet_reader_take_inner(&self->reader) ||
-                                 pfl_packet_reader_next(&self->reader))) {
-            seq = self->reader.seq;
-            ret_packet->slices = self->slices.iov;
-            ret_packet->slices_len = self->slices.len;
-            ret_packet->bytes = self->slices.bytes;
-            ret_packet->loss_reasons = seq->loss_reasons;
-            ret_packet->source = &seq->source;
-            seq->loss_reasons = 0;
-            return true;
-        }
-        pass->has_reader = false;
-        (void)advance(self);
-    }
-    return false;
 }
 
 /* ---- what it tells ---- */

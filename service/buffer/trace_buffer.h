@@ -165,6 +165,21 @@ void pfl_trace_buffer_begin_read(struct pfl_trace_buffer *self);
 bool pfl_trace_buffer_read(struct pfl_trace_buffer *self,
                            struct pfl_trace_buffer_packet *ret_packet);
 
+/*
+ * What lies ahead in the record that the last packet was read from, for who takes short packets by
+ * himself: fragments, each a whole packet of `source` that carries no loss, but for the one that
+ * ends at `end`: that one is read's. Empty when there is no such record, or when the next packet
+ * carries a loss. A fragment of no bytes, or with a size that is none, is read's too.
+ */
+struct pfl_trace_buffer_stretch {
+    struct pfl_trace_buffer_source *source;
+    const uint8_t *pos;
+    const uint8_t *end;
+};
+struct pfl_trace_buffer_stretch pfl_trace_buffer_get_stretch(const struct pfl_trace_buffer *self);
+/* Consumes the fragments before `pos`, which is where one begins. */
+void pfl_trace_buffer_take_stretch(struct pfl_trace_buffer *self, const uint8_t *pos);
+
 void pfl_trace_buffer_stats_get(const struct pfl_trace_buffer *self,
                                 struct pfl_trace_buffer_stats *ret_stats);
 /* Of its size, what was filled: all of it once a ring went round. */

@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "proto/ds_config.h"
+#include "proto/packet_run.h"
 #include "service/control/query.h"
 #include "service/control/stats.h"
 #include "service/port/consumer_conn.h"
@@ -202,16 +203,18 @@ static bool can_read(const struct pfl_session *session)
 static int read_buffers(void *user, struct pfl_rpc_request request, struct pfl_span bytes)
 {
     struct pfl_consumer_conn *conn = user;
+    bool accepts_runs;
     int rc;
 
-    (void)bytes;
     if (request.drop_reply) /* packets that nobody will see stay where they are */
         return 0;
-    rc = set_slot(conn, &conn->read_slot, request);
+    rc = read_flag(bytes, PFL_READ_ACCEPTS_RUNS_FIELD, &accepts_runs);
+    if (rc == 0)
+        rc = set_slot(conn, &conn->read_slot, request);
     if (rc != 0)
         return rc;
     if (conn->read.readback != NULL) {
-        pfl_readback_set_request_id(conn->read.readback, request.id);
+        pfl_readback_set_request(conn->read.readback, request.id, accepts_runs);
         return 0;
     }
     if (!can_read(conn->consumer.session)) {
@@ -223,6 +226,7 @@ static int read_buffers(void *user, struct pfl_rpc_request request, struct pfl_s
         conn->read_slot.is_set = false;
         return reply_failure(conn, request);
     }
+    pfl_readback_set_request(conn->read.readback, request.id, accepts_runs);
     pfl_consumer_conn_want_reading(conn);
     return 0;
 }

@@ -4,7 +4,8 @@
  * and reads it through the read-back, into nothing (the cost of making frames) and into a UNIX
  * socket that a thread empties (with the kernel's copies).
  *
- *     trace_buffer_bench [runs]      best of `runs` (5) for every row
+ *     trace_buffer_bench [runs [slices]]   best of `runs` (5) for every row; `slices`: as for a
+ *                                          consumer that takes no runs of packets
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -35,6 +36,7 @@ struct result {
 };
 
 static uint8_t payload[PAYLOAD_BYTES];
+static bool accepts_runs;
 
 static void on_new_source(void *user, struct pfl_trace_buffer_source *source)
 {
@@ -171,6 +173,7 @@ static double drain(struct pfl_trace_buffer *buffer, int fd)
 
     if (pfl_readback_new(&conf, &readback) != 0)
         exit(1);
+    pfl_readback_set_request(readback, conf.request_id, accepts_runs);
     while (frame.has_more) {
         if (pfl_readback_next_frame(readback, &frame) != 0)
             exit(1);
@@ -261,6 +264,7 @@ int main(int argc, char **argv)
     static const uint32_t writers[] = {1, 1000};
     int runs = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 5;
 
+    accepts_runs = argc < 3;
     run_overwriting(512, false, runs);
     run_overwriting(30, true, runs);
     for (size_t s = 0; s < 3; s++) {

@@ -193,6 +193,7 @@ static void read_some(struct world *w, uint64_t frames)
     if (w->read.readback == NULL &&
         pfl_session_read_start(&w->read, &w->service, w->consumer.session, 1) != 0)
         return;
+    pfl_readback_set_request(w->read.readback, 1, frames % 2 != 0);
     while (frame.has_more && frames-- > 0) {
         if (pfl_readback_next_frame(w->read.readback, &frame) != 0)
             break;

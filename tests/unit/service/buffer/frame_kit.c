@@ -10,6 +10,7 @@
 
 #include "proto/frame.h"
 #include "proto/ipc_frame.h"
+#include "proto/packet_run.h"
 
 #define MAX_BYTES ((size_t)1 << 30)
 
@@ -61,6 +62,42 @@ static size_t feed_slice(struct kit_trace *self, struct pfl_span slice)
     return bytes + PFL_READBACK_SLICE_COST;
 }
 
+static void feed_run_packets(struct kit_trace *self, struct pfl_span packets, struct pfl_span tail)
+{
+    struct pfl_reader r = pfl_reader_of(packets);
+
+    assert_int_not_equal(packets.len, 0);
+    while (r.left != 0) {
+        struct pfl_span bytes = pfl_reader_bytes(&r, pfl_reader_varint(&r));
+
+        assert_false(r.failed);
+        assert_true(bytes.len < PFL_RUN_PACKET_MAX_BYTES);
+        assert_int_equal(pfl_buf_append(&self->partial, bytes.data, bytes.len), 0);
+        assert_int_equal(pfl_buf_append(&self->partial, tail.data, tail.len), 0);
+        end_packet(self);
+        self->run_packets++;
+    }
+}
+
+static void feed_run(struct kit_trace *self, struct pfl_span run)
+{
+    struct pfl_reader r = pfl_reader_of(run);
+    struct pfl_field tail;
+    struct pfl_field packets;
+
+    assert_int_equal(self->partial.len, 0);
+    assert_true(pfl_reader_field(&r, &tail));
+    assert_int_equal(tail.id, PFL_RUN_TAIL);
+    assert_int_equal(tail.type, PFL_WIRE_BYTES);
+    assert_true(tail.bytes.len <= PFL_RUN_TAIL_MAX_BYTES);
+    assert_true(pfl_reader_field(&r, &packets));
+    assert_int_equal(packets.id, PFL_RUN_PACKETS);
+    assert_int_equal(packets.type, PFL_WIRE_BYTES);
+    assert_int_equal(r.left, 0);
+    feed_run_packets(self, packets.bytes, tail.bytes);
+    self->runs++;
+}
+
 static void feed_body(struct kit_trace *self, struct pfl_span body)
 {
     struct pfl_reader r = pfl_reader_of(body);
@@ -68,11 +105,19 @@ static void feed_body(struct kit_trace *self, struct pfl_span body)
     size_t cost = 0;
 
     while (pfl_reader_field(&r, &f)) {
+        assert_int_equal(f.type, PFL_WIRE_BYTES);
+        if (f.id == PFL_READ_RUNS_FIELD) {
+            feed_run(self, f.bytes);
+            cost += f.raw.len;
+            continue;
+        }
         assert_int_equal(f.id, 2);
         cost += feed_slice(self, f.bytes);
     }
     assert_false(r.failed);
     assert_true(cost <= PFL_READBACK_FRAME_MAX);
+    assert_true(body.len <= PFL_READBACK_FRAME_MAX);
+    self->longest_body = body.len > self->longest_body ? body.len : self->longest_body;
 }
 
 static void feed_reply(struct kit_trace *self, struct pfl_span reply, bool has_more)

@@ -12,12 +12,15 @@ struct kit_trace {
     struct pfl_buf partial; /* slices of a packet that goes on */
     size_t packets_len;
     size_t slices;
+    size_t runs;
+    size_t run_packets;
     size_t frames;
+    size_t longest_body;
 };
 
 void kit_trace_init(struct kit_trace *self);
 void kit_trace_fini(struct kit_trace *self);
-/* Checks the frame against every limit and adds its slices. */
+/* Checks the frame against every limit and adds its slices, and what its runs stand for. */
 void kit_trace_feed(struct kit_trace *self, const struct pfl_readback_frame *frame,
                     uint64_t request_id);
 /* Feeds all frames up to the last. */

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "proto/packet.h"
+#include "proto/packet_run.h"
 #include "tests/unit/service/port/network_kit.h"
 
 #define ONLY_ON SOURCE "machine_name_filter: "
@@ -55,6 +56,58 @@ static void chunks_in_commits_reach_the_trace_with_the_peers_identity(void **sta
     assert_int_equal(found.uid, 1234);
     assert_int_equal(found.pid, 4321);
     pfl_kit_client_close(&pfl_net.producer);
+}
+
+/* Commits a packet and reads it with this request; the answer's fields `id`. */
+static unsigned count_in_answer(struct pfl_span request, uint32_t id)
+{
+    struct pfl_kit_reply reply = {.has_more = true};
+    unsigned count = 0;
+    uint64_t request_id;
+
+    pfl_net_commit(&pfl_net.producer, pfl_net_get_session()->buffers[0].id, 0);
+    request_id = pfl_kit_client_invoke(&pfl_net.consumer, KIT_READ, request);
+    while (reply.has_more) {
+        struct pfl_reader r;
+        struct pfl_field f;
+
+        assert_true(pfl_kit_client_take(&pfl_net.consumer, &reply));
+        assert_int_equal(reply.request_id, request_id);
+        r = pfl_reader_of(pfl_span_of(reply.body, reply.body_len));
+        while (pfl_reader_field(&r, &f))
+            count += f.id == id;
+        assert_false(r.failed);
+        pfl_kit_reply_free(&reply);
+    }
+    return count;
+}
+
+static void packets_come_in_runs_to_who_asks_for_them(void **state)
+{
+    static const struct {
+        bool has_field;
+        uint64_t accepts;
+        unsigned runs;
+    } cases[] = {{false, 0, 0}, {true, 1, 1}, {true, 0, 0}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint8_t request[8];
+        struct pfl_writer w = pfl_writer_of(request, sizeof(request));
+
+        if (cases[i].has_field)
+            pfl_writer_field_varint(&w, PFL_READ_ACCEPTS_RUNS_FIELD, cases[i].accepts);
+        open_producer("vm");
+        (void)pfl_kit_consumer_enable(&pfl_net.consumer, BUFFER SOURCE "}" ALL);
+        assert_int_equal(expect_start(), 4);
+        assert_int_equal(
+            count_in_answer(pfl_span_of(request, sizeof(request) - w.left), PFL_READ_RUNS_FIELD),
+            cases[i].runs);
+        (void)pfl_kit_client_invoke_drop(&pfl_net.consumer, KIT_FREE, (struct pfl_span){0});
+        pfl_kit_client_close(&pfl_net.producer);
+        pfl_kit_client_close(&pfl_net.consumer);
+        pfl_kit_consumer_open(&pfl_net.consumer, &pfl_net.kit);
+    }
 }
 
 /* TraceStats.writer_stats.sequence_id of the one writer there is. */
@@ -256,6 +309,7 @@ int main(void)
 #define WITH_PORTS(test) cmocka_unit_test_setup_teardown(test, pfl_net_set_up, pfl_net_tear_down)
     const struct CMUnitTest tests[] = {
         WITH_PORTS(chunks_in_commits_reach_the_trace_with_the_peers_identity),
+        WITH_PORTS(packets_come_in_runs_to_who_asks_for_them),
         WITH_PORTS(a_writer_of_another_machine_is_counted_under_its_own_sequence),
         WITH_PORTS(a_chunk_for_a_foreign_buffer_is_discarded),
         WITH_PORTS(the_page_size_of_the_config_reaches_a_producer_without_shared_memory),

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One frame of a ReadBuffers reply.
+ *
+ *   scratch: [room for the reply's head][slice head|bytes|trusted][slice head]   [trusted]...
+ *   iov:     [------------------ one block -----------------------------------][ring][- block -]...
+ *
+ * Happy path: one slice a packet: head, bytes, trusted fields, last_slice_for_packet; or runs of
+ * packets (readback_run.c). What is short is copied into the scratch, where neighbours become one
+ * iovec; a piece of PFL_SEND_IN_PLACE_MIN or more is sent from where it lies in the ring. The
+ * reply's head is written in front at the end, when the size is known.
+ * It cannot fail: the budget is an upper bound of the body, and the scratch holds all of it.
+ */
+#include "service/buffer/readback_frame.h"
+
+/* Slice: ..., last_slice_for_packet. */
+#define SLICE_TAIL 2u
+
+void pfl_reply_frame_begin(struct pfl_reply_frame *self)
+{
+    self->pos = self->scratch + PFL_RPC_REPLY_HEADER_MAX;
+    self->block = self->pos;
+    self->budget = PFL_READBACK_FRAME_MAX;
+    self->placed = 0;
+    self->iov_len = 1; /* the first is the reply's head with the first block */
+    self->run_source = NULL;
+}
+
+static void close_block(struct pfl_reply_frame *self)
+{
+    size_t bytes = (size_t)(self->pos - self->block);
+
+    if (self->block == self->scratch + PFL_RPC_REPLY_HEADER_MAX)
+        self->iov[0].iov_len = bytes; /* its base comes with the head */
+    else if (bytes != 0)
+        self->iov[self->iov_len++] = (struct iovec){.iov_base = self->block, .iov_len = bytes};
+    self->block = self->pos;
+}
+
+void pfl_reply_frame_end(struct pfl_reply_frame *self, uint64_t request_id, bool is_last,
+                         struct pfl_readback_frame *ret_frame)
+{
+    uint8_t *body = self->scratch + PFL_RPC_REPLY_HEADER_MAX;
+    unsigned flags = PFL_RPC_SUCCESS | (is_last ? 0u : (unsigned)PFL_RPC_HAS_MORE);
+    size_t body_bytes;
+    size_t head_bytes;
+
+    pfl_reply_frame_end_run(self);
+    body_bytes = (size_t)(self->pos - body) + self->placed;
+    close_block(self);
+    head_bytes = pfl_rpc_encode_reply_header(body, request_id, flags, body_bytes);
+    self->iov[0].iov_base = body - head_bytes;
+    self->iov[0].iov_len += head_bytes;
+    ret_frame->iov = self->iov;
+    ret_frame->iov_len = (int)self->iov_len;
+    ret_frame->bytes = head_bytes + body_bytes;
+    ret_frame->has_more = !is_last;
+}
+
+static inline uint8_t *put_varint(uint8_t *dst, size_t v)
+{
+    return dst + pfl_varint_put(dst, v);
+}
+
+/* Opens a slice of `bytes` of data. */
+static inline uint8_t *put_slice_head(struct pfl_reply_frame *self, size_t bytes)
+{
+    uint8_t *dst;
+
+    if (self->run_source != NULL)
+        pfl_reply_frame_end_run(self);
+    dst = self->pos;
+    self->budget -= bytes + PFL_READBACK_SLICE_COST;
+    if (bytes < 0x80 - 2 - SLICE_TAIL) { /* both lengths in a byte, as mostly */
+        const uint8_t head[4] = {2 << 3 | PFL_WIRE_BYTES, (uint8_t)(2 + bytes + SLICE_TAIL),
+                                 1 << 3 | PFL_WIRE_BYTES, (uint8_t)bytes};
+
+        memcpy(dst, head, sizeof(head));
+        return dst + sizeof(head);
+    }
+    *dst++ = 2 << 3 | PFL_WIRE_BYTES; /* ReadBuffersResponse.slices */
+    dst = put_varint(dst, 1 + pfl_varint_size(bytes) + bytes + SLICE_TAIL);
+    *dst++ = 1 << 3 | PFL_WIRE_BYTES; /* Slice.data */
+    return put_varint(dst, bytes);
+}
+
+static inline uint8_t *put_slice_tail(uint8_t *dst, bool is_last)
+{
+    dst[0] = 2 << 3 | PFL_WIRE_VARINT; /* Slice.last_slice_for_packet */
+    dst[1] = is_last;
+    return dst + SLICE_TAIL;
+}
+
+/* Puts one piece of a slice's data into the frame. */
+static inline void put_piece(struct pfl_reply_frame *self, const struct iovec *piece)
+{
+    if (piece->iov_len < PFL_SEND_IN_PLACE_MIN) {
+        pfl_bytes_copy(self->pos, piece->iov_base, piece->iov_len);
+        self->pos += piece->iov_len;
+        return;
+    }
+    close_block(self);
+    self->iov[self->iov_len++] = *piece;
+    self->placed += piece->iov_len;
+}
+
+void pfl_reply_frame_put_bytes(struct pfl_reply_frame *self, struct pfl_span bytes, bool is_last)
+{
+    uint8_t *dst = put_slice_head(self, bytes.len);
+
+    memcpy(dst, bytes.data, bytes.len);
+    self->pos = put_slice_tail(dst + bytes.len, is_last);
+}
+
+void pfl_reply_frame_put_packet(struct pfl_reply_frame *self,
+                                const struct pfl_trace_buffer_packet *packet, size_t bytes)
+{
+    self->pos = put_slice_head(self, bytes);
+    for (size_t i = 0; i < packet->slices_len; i++)
+        put_piece(self, &packet->slices[i]);
+    self->pos = put_slice_tail(pfl_reply_put_trusted(self->pos, packet), true);
+}
+
+size_t pfl_reply_frame_put_front(struct pfl_reply_frame *self,
+                                 const struct pfl_trace_buffer_packet *packet)
+{
+    size_t part;
+    size_t filled = 0;
+    uint8_t *dst;
+
+    if (packet->bytes <= PFL_REPLY_CUT_MIN || self->budget <= PFL_REPLY_CUT_MIN)
+        return 0;
+    part = self->budget - PFL_READBACK_SLICE_COST;
+    if (part > packet->bytes)
+        part = packet->bytes;
+    dst = put_slice_head(self, part);
+    /* The rest is kept in the same call, so it must not be sent in place. */
+    for (size_t i = 0; filled < part; i++) {
+        size_t len = packet->slices[i].iov_len;
+        size_t now = len < part - filled ? len : part - filled;
+
+        pfl_bytes_copy(dst + filled, packet->slices[i].iov_base, now);
+        filled += now;
+    }
+    self->pos = put_slice_tail(dst + part, false);
+    return part;
+}

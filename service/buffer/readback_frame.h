@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One frame of a ReadBuffers reply while it is being filled; for readback*.c alone. Who puts
+ * something in has looked at `budget` first, but where it says so.
+ */
+#ifndef PFL_SERVICE_READBACK_FRAME_H
+#define PFL_SERVICE_READBACK_FRAME_H
+
+#include "proto/packet.h"
+#include "proto/rpc_host.h"
+#include "service/buffer/readback.h"
+
+/* Measured: docs/adr/0008. */
+#define PFL_SEND_IN_PLACE_MIN 16384u
+/* A packet that does not fit is cut only when both parts are worth a slice. */
+#define PFL_REPLY_CUT_MIN 4096u
+/* Copies of trusted fields and short pieces may write this far past their end. */
+#define PFL_REPLY_OVERRUN       64u
+#define PFL_REPLY_SCRATCH_BYTES (PFL_RPC_REPLY_HEADER_MAX + PFL_READBACK_FRAME_MAX + 4096u + 64u)
+#define PFL_REPLY_IOV_LEN       (2u * PFL_READBACK_FRAME_MAX / PFL_SEND_IN_PLACE_MIN + 4u)
+#define PFL_REPLY_LOSS_MAX      4u
+
+_Static_assert(PFL_REPLY_IOV_LEN <= 1024, "IOV_MAX");
+_Static_assert(PFL_TRUSTED_MAX_BYTES + PFL_REPLY_LOSS_MAX < PFL_REPLY_OVERRUN,
+               "trusted fields are copied as a block");
+
+struct pfl_reply_frame {
+    uint8_t *pos;   /* in scratch: the end of what is written */
+    uint8_t *block; /* the beginning of what the next iovec will have */
+    size_t budget;  /* of PFL_READBACK_FRAME_MAX, left */
+    size_t placed;  /* bytes sent from the ring */
+    unsigned iov_len;
+    /* The run of packets that is open (proto/packet_run.h). */
+    const struct pfl_trace_buffer_source *run_source; /* whose they are; NULL: none is open */
+    uint8_t *run;                                     /* its beginning */
+    uint8_t *run_packets;                             /* the first of them */
+    struct iovec iov[PFL_REPLY_IOV_LEN];
+    uint8_t scratch[PFL_REPLY_SCRATCH_BYTES];
+};
+
+void pfl_reply_frame_begin(struct pfl_reply_frame *self);
+/* Its iovecs are borrowed from the frame, and from the rings. */
+void pfl_reply_frame_end(struct pfl_reply_frame *self, uint64_t request_id, bool is_last,
+                         struct pfl_readback_frame *ret_frame);
+
+/* A packet or a part of one, copied. */
+void pfl_reply_frame_put_bytes(struct pfl_reply_frame *self, struct pfl_span bytes, bool is_last);
+/* A whole packet of a buffer with its trusted fields, `bytes` in all. */
+void pfl_reply_frame_put_packet(struct pfl_reply_frame *self,
+                                const struct pfl_trace_buffer_packet *packet, size_t bytes);
+/* Of a packet that does not fit: fills the frame when that is worth a slice. Returns how many of
+ * the packet's bytes are in it. */
+size_t pfl_reply_frame_put_front(struct pfl_reply_frame *self,
+                                 const struct pfl_trace_buffer_packet *packet);
+
+/* Runs (readback_run.c). False: there is no room, not as a slice either. */
+bool pfl_reply_frame_run_packet(struct pfl_reply_frame *self,
+                                const struct pfl_trace_buffer_packet *packet);
+/* Packets of the open run's source out of the buffer, as long as each is short, valid and fits. */
+void pfl_reply_frame_run_stretch(struct pfl_reply_frame *self, struct pfl_trace_buffer *buffer);
+void pfl_reply_frame_end_run(struct pfl_reply_frame *self);
+
+static inline bool pfl_reply_frame_has_room(const struct pfl_reply_frame *self, size_t bytes)
+{
+    return bytes + PFL_READBACK_SLICE_COST <= self->budget;
+}
+
+static inline size_t pfl_reply_trusted_bytes(const struct pfl_trace_buffer_packet *packet)
+{
+    size_t loss = packet->loss_reasons == 0 ? 0 : 2 + pfl_varint_size(packet->loss_reasons);
+
+    return packet->source->trusted_len + loss;
+}
+
+/* Writes trusted fields and the loss, and maybe PFL_REPLY_OVERRUN bytes; returns their end. */
+static inline uint8_t *pfl_reply_put_trusted(uint8_t *dst,
+                                             const struct pfl_trace_buffer_packet *packet)
+{
+    memcpy(dst, packet->source->trusted, sizeof(packet->source->trusted));
+    dst += packet->source->trusted_len;
+    if (packet->loss_reasons != 0) {
+        dst += pfl_varint_put(dst, PFL_PACKET_PREVIOUS_PACKET_DROPPED << 3);
+        dst += pfl_varint_put(dst, packet->loss_reasons);
+    }
+    return dst;
+}
+
+#endif
