@@ -9,7 +9,7 @@
  * goes on where another one ended closes that one's frame first, whose encoder is gone. Failures:
  * told by the call or by on_progress, for good; without a thread all is done on the loop.
  * Ownership: encoder and outputs; while a job runs the port stays until on_done, whoever closes it.
- * Limits: the pipe; JOB_BYTES a job.
+ * Limits: the pipe; PFL_ENCODE_JOB_BYTES a job.
  */
 #include "agent/stream/encode_port.h"
 
@@ -22,8 +22,6 @@
 
 /* A question's answer is sooner encoded than handed to a thread. */
 #define AT_ONCE_BYTES (8u * 1024)
-/* What it comes to at most is less than PFL_ENCODE_OUTPUT_BYTES. */
-#define JOB_BYTES PFL_ENCODE_PENDING_BYTES
 
 struct pfl_encode_port {
     struct pfl_encode_port_conf conf;
@@ -68,7 +66,7 @@ static void run_job(struct pfl_lane_job *job)
         p->err = PFL_EIO; /* there is room for all: see begin_job */
 }
 
-/* What waits and lies in one piece, at most JOB_BYTES. */
+/* What waits and lies in one piece, at most PFL_ENCODE_JOB_BYTES. */
 static struct pfl_span get_waiting(const struct pfl_encode_port *p)
 {
     size_t at = (size_t)(p->cursor & (p->conf.pipe_bytes - 1));
@@ -76,7 +74,7 @@ static struct pfl_span get_waiting(const struct pfl_encode_port *p)
 
     if (len > p->conf.pipe_bytes - at)
         len = p->conf.pipe_bytes - at;
-    return pfl_span_of(p->conf.pipe + at, len < JOB_BYTES ? len : JOB_BYTES);
+    return pfl_span_of(p->conf.pipe + at, len < PFL_ENCODE_JOB_BYTES ? len : PFL_ENCODE_JOB_BYTES);
 }
 
 static int give(struct pfl_encode_port *p, struct pfl_span out)

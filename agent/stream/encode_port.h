@@ -20,9 +20,11 @@
 #include "base/io/lane.h"
 
 /* Who has so much in here waits: one part is being encoded while the next comes. */
-#define PFL_ENCODE_PENDING_BYTES (384u * 1024)
+#define PFL_ENCODE_PENDING_BYTES (640u * 1024)
+/* What is encoded at a time, at most: the larger, the fewer wake-ups from here to the operator. */
+#define PFL_ENCODE_JOB_BYTES (512u * 1024)
 /* What comes out at a time, at most. */
-#define PFL_ENCODE_OUTPUT_BYTES (512u * 1024)
+#define PFL_ENCODE_OUTPUT_BYTES (544u * 1024)
 
 struct pfl_encode_port;
 

@@ -22,7 +22,7 @@
 /* What one job of a thread reads or writes. */
 #define PFL_SPOOL_JOB_BYTES (256u * 1024)
 /* What one write may bring: a read of the service, encoded. */
-#define PFL_SPOOL_WRITE_BYTES (512u * 1024)
+#define PFL_SPOOL_WRITE_BYTES (544u * 1024)
 /* The least that a ring may be: what a thread writes into the file, and as much behind it. */
 #define PFL_SPOOL_RING_BYTES (2048u * 1024)
 

@@ -267,10 +267,10 @@ static void kill_all(void)
 
 /* ---- tests ---- */
 
-/* An encoder gives up to PFL_ENCODE_PENDING_BYTES at once. */
+/* An encoder gives up to PFL_ENCODE_OUTPUT_BYTES at once. */
 static void more_than_is_left_of_the_ring_goes_into_the_spool(void **state)
 {
-    static const uint8_t bytes[PFL_ENCODE_PENDING_BYTES];
+    static const uint8_t bytes[PFL_ENCODE_OUTPUT_BYTES];
     struct pfl_agent_stream *s;
     size_t kept;
 
