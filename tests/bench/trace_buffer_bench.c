@@ -19,23 +19,31 @@
 #include "service/buffer/readback.h"
 
 #define PAYLOAD_BYTES 4080u
+#define PAYLOADS      256u /* that take turns: more than a processor's branch predictor learns */
 
 struct shape {
     const char *name;
-    uint32_t packet_bytes;
-    bool has_short_size; /* one byte, as writers do below 127 */
+    uint32_t packet_bytes; /* 0: mixed, as a program's trace of slices */
+    bool has_short_size;   /* one byte, as writers do below 127 */
     uint32_t writers;
     uint64_t total_bytes;
 };
 
 struct result {
+    uint64_t chunks;
     uint64_t packets;
     uint64_t bytes; /* stored */
     double fill_ns;
     double read_ns[2]; /* into nothing, into the socket */
 };
 
-static uint8_t payload[PAYLOAD_BYTES];
+struct payload {
+    uint32_t bytes;
+    uint16_t packets;
+    uint8_t data[PAYLOAD_BYTES];
+};
+
+static struct payload payloads[PAYLOADS];
 static bool accepts_runs;
 
 static void on_new_source(void *user, struct pfl_trace_buffer_source *source)
@@ -62,23 +70,50 @@ static void put_packet(uint8_t *dst, uint32_t bytes)
         pfl_writer_u8(&w, 0x42);
 }
 
-static uint16_t fill_payload(const struct shape *shape, uint32_t *ret_bytes)
+/* Of 16 to 40 bytes mostly, some larger: timestamp since the last packet, flags, event. */
+static uint32_t put_mixed_packet(uint8_t *dst, uint64_t *random)
+{
+    /* Of one byte, two, three and seven: a twentieth, most, two in 32, three in 32. */
+    static const uint64_t deltas[32] = {
+        100,  1000, 1000, 1000, 1000, 1000,  1000, 1000,       20000,      1000,      1000,
+        1000, 1000, 1000, 1000, 1000, 20000, 1000, 1000,       1000,       1000,      1000,
+        1000, 1000, 1000, 1000, 1000, 1000,  1000, 1ull << 45, 1ull << 45, 1ull << 45};
+    uint32_t event;
+    struct pfl_writer w = pfl_writer_of(dst, 400);
+
+    *random = *random * 6364136223846793005u + 1442695040888963407u;
+    event = 6 + (uint32_t)(*random >> 40) % 24;
+    if ((*random >> 33) % 16 == 0)
+        event += 16 + (uint32_t)(*random >> 50) % 200;
+    pfl_writer_field_varint(&w, 8, deltas[(*random >> 36) % 32]);
+    pfl_writer_field_varint(&w, 13, 2);
+    pfl_writer_field_header(&w, 11, event);
+    memset(w.pos, 0x42, event);
+    return (uint32_t)(w.pos - dst) + event;
+}
+
+static void fill_payload(const struct shape *shape, struct payload *dst, uint64_t *random)
 {
     uint32_t size_bytes = shape->has_short_size ? 1 : PFL_FRAGMENT_SIZE_BYTES;
-    uint32_t pos = 0;
-    uint16_t count = 0;
 
-    while (pos + size_bytes + shape->packet_bytes <= PAYLOAD_BYTES) {
-        if (shape->has_short_size)
-            payload[pos] = (uint8_t)shape->packet_bytes;
+    dst->bytes = 0;
+    dst->packets = 0;
+    while (dst->bytes + size_bytes + (shape->packet_bytes != 0 ? shape->packet_bytes : 260) <=
+           PAYLOAD_BYTES) {
+        uint8_t *pos = dst->data + dst->bytes;
+        uint32_t bytes = shape->packet_bytes;
+
+        if (bytes == 0)
+            bytes = put_mixed_packet(pos + size_bytes, random);
         else
-            pfl_fragment_put_size4(payload + pos, shape->packet_bytes);
-        put_packet(payload + pos + size_bytes, shape->packet_bytes);
-        pos += size_bytes + shape->packet_bytes;
-        count++;
+            put_packet(pos + size_bytes, bytes);
+        if (shape->has_short_size)
+            *pos = (uint8_t)bytes;
+        else
+            pfl_fragment_put_size4(pos, bytes);
+        dst->bytes += size_bytes + bytes;
+        dst->packets++;
     }
-    *ret_bytes = pos;
-    return count;
 }
 
 static double now_ns(void)
@@ -90,26 +125,30 @@ static double now_ns(void)
 static void commit_all(struct pfl_trace_buffer *buffer, const struct shape *shape,
                        struct result *res)
 {
-    uint32_t used_bytes;
-    uint16_t count = fill_payload(shape, &used_bytes);
-    uint64_t first = res->bytes / used_bytes;
-    uint64_t chunks = shape->total_bytes / used_bytes;
+    uint64_t random = 1;
+    uint64_t begin = res->chunks;
+    uint64_t end = res->bytes + shape->total_bytes;
 
-    for (uint64_t i = first; i < first + chunks; i++) {
+    for (uint32_t i = 0; i < PAYLOADS; i++)
+        fill_payload(shape, &payloads[i], &random);
+    for (uint64_t i = begin; res->bytes < end; i++) {
+        const struct payload *payload = &payloads[i % PAYLOADS];
+
         pfl_trace_buffer_commit(buffer, &(struct pfl_trace_buffer_chunk){
                                             .producer_id = 1,
                                             .writer_id = (uint16_t)(1 + i % shape->writers),
                                             .chunk_id = (uint32_t)(i / shape->writers),
-                                            .fragments = count,
+                                            .fragments = payload->packets,
                                             .is_complete = true,
-                                            .payload = payload,
+                                            .payload = payload->data,
                                             .payload_bytes = PAYLOAD_BYTES,
                                             .producer_uid = 1000,
                                             .producer_pid = 4242,
                                         });
+        res->chunks++;
+        res->packets += payload->packets;
+        res->bytes += payload->bytes;
     }
-    res->packets += chunks * count;
-    res->bytes += chunks * used_bytes;
 }
 
 static struct pfl_trace_buffer *fill(const struct shape *shape, struct result *res)
@@ -270,6 +309,7 @@ int main(int argc, char **argv)
     for (size_t s = 0; s < 3; s++) {
         for (size_t w = 0; w < 2; w++) {
             run(&(struct shape){"512-byte", 512, false, writers[w], sizes[s]}, runs);
+            run(&(struct shape){"mixed", 0, false, writers[w], sizes[s]}, runs);
             run(&(struct shape){"30-byte", 30, true, writers[w], sizes[s]}, runs);
             run(&(struct shape){"4000-byte", 4000, false, writers[w], sizes[s]}, runs);
         }
