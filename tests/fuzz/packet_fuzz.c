@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A producer's packet, in one slice and cut into pieces of the first byte's size: the same answer,
- * and that of a plain walk with the reader of base/bytes.
+ * A producer's packet, in one slice, cut into pieces of the first byte's size and in the hot loop's
+ * way: the same answer, and that of a plain walk with the reader of base/bytes.
  */
 #include "proto/packet.h"
 
 #include <stdlib.h>
+
+#include "base/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -49,6 +51,21 @@ static bool is_valid_in_pieces(struct pfl_span packet, size_t piece)
     return pfl_packet_is_valid(slices, n);
 }
 
+/* As loops over short packets ask, which may look at what is behind. */
+static bool is_valid_hot(struct pfl_span packet, uint8_t behind)
+{
+    uint8_t *room = pfl_mem_alloc(packet.len + 8);
+    bool is_ok;
+
+    if (room == NULL)
+        abort();
+    memcpy(room, packet.data, packet.len);
+    memset(room + packet.len, behind, 8);
+    is_ok = pfl_packet_is_valid_hot(room, packet.len);
+    pfl_mem_free(room);
+    return is_ok;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct pfl_span packet;
@@ -59,7 +76,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     packet = pfl_span_of(data + 1, size - 1);
     expected = is_valid_plainly(packet);
     if (is_valid_in_pieces(packet, SIZE_MAX) != expected ||
-        is_valid_in_pieces(packet, (size_t)data[0] + 1) != expected)
+        is_valid_in_pieces(packet, (size_t)data[0] + 1) != expected ||
+        is_valid_hot(packet, data[0]) != expected)
         abort();
     return 0;
 }

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shared memory of any content: scraped, every chunk of every page committed, all of it read
- * through the read-back. The input is the memory, from its beginning.
+ * through the read-back, with runs of packets and without: the same packets. The input is the
+ * memory, from its beginning.
  */
 #include <stdlib.h>
 
+#include "proto/frame.h"
+#include "proto/ipc_frame.h"
+#include "proto/packet_run.h"
 #include "service/buffer/readback.h"
 #include "service/buffer/smb_scrape.h"
 
@@ -53,40 +57,151 @@ static void commit_all(const struct pfl_smb_map *map, struct pfl_trace_buffer *b
     }
 }
 
-static void read_all(struct pfl_trace_buffer *buffer)
+/* Bytes and packets of a reply, in order. */
+struct digest {
+    uint64_t hash;
+    uint64_t packets;
+};
+
+static void add_bytes(struct digest *d, struct pfl_span bytes)
+{
+    for (size_t i = 0; i < bytes.len; i++)
+        d->hash = (d->hash ^ bytes.data[i]) * 1099511628211u;
+}
+
+static void end_packet(struct digest *d)
+{
+    d->hash = (d->hash ^ 0x100) * 1099511628211u;
+    d->packets++;
+}
+
+static void add_slice(struct digest *d, struct pfl_span slice)
+{
+    struct pfl_reader r = pfl_reader_of(slice);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == 1)
+            add_bytes(d, f.bytes);
+        else if (f.value != 0)
+            end_packet(d);
+    }
+    if (r.failed)
+        abort();
+}
+
+static void add_run(struct digest *d, struct pfl_span run)
+{
+    struct pfl_reader r = pfl_reader_of(run);
+    struct pfl_field tail;
+    struct pfl_field packets;
+
+    if (!pfl_reader_field(&r, &tail) || tail.id != PFL_RUN_TAIL ||
+        !pfl_reader_field(&r, &packets) || packets.id != PFL_RUN_PACKETS || r.left != 0 ||
+        packets.bytes.len == 0)
+        abort();
+    for (r = pfl_reader_of(packets.bytes); r.left != 0;) {
+        add_bytes(d, pfl_reader_bytes(&r, pfl_reader_varint(&r)));
+        add_bytes(d, tail.bytes);
+        end_packet(d);
+    }
+    if (r.failed)
+        abort();
+}
+
+static void add_body(struct digest *d, struct pfl_span body)
+{
+    struct pfl_reader r = pfl_reader_of(body);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == PFL_READ_RUNS_FIELD)
+            add_run(d, f.bytes);
+        else
+            add_slice(d, f.bytes);
+    }
+    if (r.failed)
+        abort();
+}
+
+static void add_frame(struct digest *d, const struct pfl_readback_frame *frame)
+{
+    static uint8_t bytes[PFL_FRAME_MAX_BYTES];
+    struct pfl_reader r;
+    struct pfl_field f;
+    struct pfl_field reply;
+    size_t len = 0;
+
+    for (int i = 0; i < frame->iov_len; i++) {
+        memcpy(bytes + len, frame->iov[i].iov_base, frame->iov[i].iov_len);
+        len += frame->iov[i].iov_len;
+    }
+    r = pfl_reader_of(pfl_span_of(bytes + PFL_FRAME_PREFIX_BYTES, len - PFL_FRAME_PREFIX_BYTES));
+    while (pfl_reader_field(&r, &f)) {
+        struct pfl_reader inner = pfl_reader_of(f.bytes);
+
+        while (f.id == PFL_IPC_INVOKE_METHOD_REPLY && pfl_reader_field(&inner, &reply)) {
+            if (reply.id == PFL_IPC_REPLY_BODY)
+                add_body(d, reply.bytes);
+        }
+    }
+    if (r.failed)
+        abort();
+}
+
+static struct digest read_all(struct pfl_trace_buffer *buffer, bool accepts_runs)
 {
     struct pfl_readback_conf conf = {
         .buffers = &buffer, .buffers_len = 1, .on_new_source = on_new_source};
     struct pfl_readback_frame frame = {.has_more = true};
     struct pfl_readback *readback;
+    struct digest d = {0};
 
     if (pfl_readback_new(&conf, &readback) != 0)
         abort();
+    pfl_readback_set_request(readback, 1, accepts_runs);
     while (frame.has_more) {
         if (pfl_readback_next_frame(readback, &frame) != 0)
             abort();
+        add_frame(&d, &frame);
     }
     pfl_readback_free(readback);
+    return d;
+}
+
+static struct digest fill_and_read(const struct pfl_smb_map *map, bool accepts_runs)
+{
+    struct pfl_trace_buffer_conf conf = {.size_bytes = 16384};
+    struct pfl_trace_buffer *buffer;
+    struct digest d;
+
+    if (pfl_trace_buffer_new(&conf, &buffer) != 0)
+        abort();
+    (void)pfl_smb_scrape(&(struct pfl_smb_scrape_conf){.identity = {.producer_id = 1},
+                                                       .map = map,
+                                                       .get_writer_buffer = get_buffer,
+                                                       .user = buffer});
+    commit_all(map, buffer);
+    d = read_all(buffer, accepts_runs);
+    pfl_trace_buffer_free(buffer);
+    return d;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct pfl_trace_buffer_conf conf = {.size_bytes = 16384};
-    struct pfl_smb_map map;
-    struct pfl_trace_buffer *buffer;
+    struct digest digests[2];
 
-    pfl_smb_map_init(&map);
-    if (pfl_smb_map_create(&map, (struct pfl_smb_size){SMB_BYTES, PAGE_BYTES}) != 0 ||
-        pfl_trace_buffer_new(&conf, &buffer) != 0)
+    for (size_t i = 0; i < 2; i++) {
+        struct pfl_smb_map map;
+
+        pfl_smb_map_init(&map);
+        if (pfl_smb_map_create(&map, (struct pfl_smb_size){SMB_BYTES, PAGE_BYTES}) != 0)
+            abort();
+        memcpy(map.smb.base, data, size < SMB_BYTES ? size : SMB_BYTES);
+        digests[i] = fill_and_read(&map, i != 0);
+        pfl_smb_map_fini(&map);
+    }
+    if (digests[0].hash != digests[1].hash || digests[0].packets != digests[1].packets)
         abort();
-    memcpy(map.smb.base, data, size < SMB_BYTES ? size : SMB_BYTES);
-    (void)pfl_smb_scrape(&(struct pfl_smb_scrape_conf){.identity = {.producer_id = 1},
-                                                       .map = &map,
-                                                       .get_writer_buffer = get_buffer,
-                                                       .user = buffer});
-    commit_all(&map, buffer);
-    read_all(buffer);
-    pfl_trace_buffer_free(buffer);
-    pfl_smb_map_fini(&map);
     return 0;
 }

@@ -29,7 +29,26 @@ static bool is_valid_in_slices(const uint8_t *data, size_t len, size_t first, si
     return pfl_packet_is_valid(slices, n);
 }
 
-/* The same answer in one slice, in two cut anywhere, and byte by byte; from exact memory. */
+/* Whatever the 8 bytes behind it are, that it may look at. */
+static bool is_valid_hot(const uint8_t *data, size_t len)
+{
+    uint8_t *room = pfl_mem_alloc(len + 8);
+    bool is_ok;
+
+    assert_non_null(room);
+    memcpy(room, data, len);
+    memset(room + len, 0, 8);
+    is_ok = pfl_packet_is_valid_hot(room, len);
+    memset(room + len, 0xff, 8);
+    assert_int_equal(pfl_packet_is_valid_hot(room, len), is_ok);
+    memset(room + len, 0x08, 8);
+    assert_int_equal(pfl_packet_is_valid_hot(room, len), is_ok);
+    pfl_mem_free(room);
+    return is_ok;
+}
+
+/* The same answer in one slice, in two cut anywhere, byte by byte, and from the hot loop's check;
+ * from exact memory. */
 static bool is_valid(const char *bytes, size_t len)
 {
     uint8_t *data = pfl_mem_memdup(bytes, len);
@@ -40,6 +59,7 @@ static bool is_valid(const char *bytes, size_t len)
         assert_int_equal(is_valid_in_slices(data, len, cut, len), is_ok);
     assert_int_equal(is_valid_in_slices(data, len, 1, 1), is_ok);
     assert_int_equal(is_valid_in_slices(data, len, 2, 3), is_ok);
+    assert_int_equal(is_valid_hot(data, len), is_ok);
     pfl_mem_free(data);
     return is_ok;
 }
