@@ -12,7 +12,7 @@
 #include "base/err.h"
 
 /* What a piece of output has at most. */
-#define PFL_CODEC_PIECE_BYTES (128u * 1024)
+#define PFL_CODEC_PIECE_BYTES (64u * 1024)
 /* A decoder refuses streams that would take more memory than this window (1 MiB). */
 #define PFL_CODEC_WINDOW_LOG 20
 

@@ -10,14 +10,17 @@
  * Failures: a leg that is lost, or a host that is not there for the moment, leads back to WAITING,
  * until give_up_ms without a leg; a refusal, an offer that cannot be true or a killed stream break
  * it. Ownership: the leg belongs to the connection's h2 until its on_closed.
- * Limits: PFL_TUNNEL_DATA_WINDOW_BYTES held; DELIVER_BYTES told at once.
+ * Limits: PFL_TUNNEL_DATA_WINDOW_BYTES held; DELIVER_BYTES told at once, some more than TURN_BYTES
+ * in a turn of the loop.
  */
 #include <stdio.h>
 #include <sys/random.h>
 
 #include "tunnel/client_stream_impl.h"
 
-#define DELIVER_BYTES  (64u * 1024)
+/* More than is decoded on the loop: so many wait. */
+#define DELIVER_BYTES  (2 * PFL_DECODE_AT_ONCE_BYTES)
+#define TURN_BYTES     (4u << 20)
 #define PATH_MAX_BYTES 160u
 
 static uint64_t random_number(void)
@@ -144,11 +147,18 @@ static int deliver_some(struct pfl_client_stream *s, bool *ret_is_more)
 static void on_kick(uv_timer_t *timer)
 {
     struct pfl_client_stream *s = timer->data;
+    uint64_t turn_end = s->delivered_bytes + TURN_BYTES;
     bool is_more = true;
     int rc = 0;
 
-    while (rc == 0 && is_more && may_deliver(s) && has_more(s))
+    while (rc == 0 && is_more && may_deliver(s) && has_more(s)) {
         rc = deliver_some(s, &is_more);
+        if (s->delivered_bytes >= turn_end && s->state != STATE_CLOSING) {
+            /* Few bytes may expand to many; and what is due at once is due in this turn. */
+            (void)uv_timer_start(timer, on_kick, 1, 0);
+            break;
+        }
+    }
     if (rc != 0)
         pfl_client_stream_break(s, rc == PFL_EPARSE ? PFL_EPROTO : rc,
                                 rc == PFL_EPARSE ? "what the host sent cannot be decoded"

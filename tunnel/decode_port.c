@@ -3,11 +3,13 @@
  * zstd for a stream, backwards: see decode_port.h.
  *
  *     next: in -> job (thread) -> ready -> the next next
- *         \-- few bytes, nothing before them: on the loop
+ *         \-- no more than a turn of the loop brings, nothing before it: on the loop
  *
  * Happy path: a call gives what the last job made, after it began another into the other buffer, so
  * that a piece is used while the next is decoded. A job ends when its bytes are used up or its
- * buffer is full: however much a few bytes expand to, a piece is what there is of it. Failures:
+ * buffer is full: however much a few bytes expand to, a piece is what there is of it. A loop that
+ * keeps up decodes for itself: nobody is woken, and what was decoded is still in its core's cache;
+ * only what waits because the loop does not keep up is worth a thread. Failures:
  * told by next, for good; without buffers all is done on the loop. Ownership: the decoder, and
  * two buffers of the pool from a job to the next call without one; while a job runs the port stays
  * until on_done, whoever closes it. Limits: PFL_DECODE_TAKEN_BYTES; the pool's.
@@ -20,9 +22,6 @@
 #include "base/list.h"
 #include "base/mem.h"
 #include "proto/codec.h"
-
-/* An answer is sooner decoded than handed to a thread. */
-#define AT_ONCE_BYTES (8u * 1024)
 
 struct pfl_decode_port {
     struct pfl_decode_port_conf conf;
@@ -213,9 +212,9 @@ int pfl_decode_port_next(struct pfl_decode_port *self, struct pfl_span *in,
     if (self->err != 0)
         return self->err;
     if (is_between_jobs(self)) {
-        if (in->len <= AT_ONCE_BYTES)
+        if (in->len <= PFL_DECODE_AT_ONCE_BYTES)
             give_buffers_back(self);
-        if (in->len <= AT_ONCE_BYTES || !take_buffers(self))
+        if (in->len <= PFL_DECODE_AT_ONCE_BYTES || !take_buffers(self))
             return decode_here(self, in, ret_piece);
     }
     *ret_piece = self->ready;

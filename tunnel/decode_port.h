@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stream's bytes back out of zstd: much of them on the operator's thread for that
- * (base/io/lane.h), few at once on the loop, and all there when no thread is to be had, or other
- * streams have all buffers.
+ * A stream's bytes back out of zstd: on the loop as long as it keeps up; on the operator's thread
+ * for that (base/io/lane.h) when many wait; and all on the loop when no thread is to be had, or
+ * other streams have all buffers.
  *
  *     do {
  *         rc = pfl_decode_port_next(port, &in, &piece);
@@ -15,7 +15,9 @@
 #include "base/bytes.h"
 #include "base/io/lane.h"
 
-/* What it takes at a time, and what a piece has at most. */
+/* So much and no more, with nothing before it, is decoded on the loop. */
+#define PFL_DECODE_AT_ONCE_BYTES (256u * 1024)
+/* What a job takes at a time, and what a piece has at most. */
 #define PFL_DECODE_TAKEN_BYTES (64u * 1024)
 #define PFL_DECODE_PIECE_BYTES (512u * 1024)
 /* Pieces of all streams. */

@@ -165,7 +165,7 @@ static int feed(size_t step)
     int rc = 0;
 
     while (rc == 0 && (all.len != 0 || held.len != 0 || !pfl_decode_port_is_idle(port))) {
-        size_t n = step != 0 ? step : 1 + roll(roll(2) == 0 ? 7 : 200000);
+        size_t n = step != 0 ? step : 1 + roll(roll(2) == 0 ? 7 : 400000);
 
         n = n < all.len ? n : all.len;
         held.len += n;
@@ -216,16 +216,15 @@ static void frames_of_many_encoders_come_back_as_one_stream(void **state)
     assert_true(ready != 0);
 }
 
-static void few_bytes_are_decoded_at_once(void **state)
+static void who_keeps_up_decodes_on_the_loop(void **state)
 {
-    struct pfl_span in;
-
     (void)state;
-    encode(5000);
-    in = pfl_buf_get(&wire);
-    assert_int_equal(use_all(&in), 0);
-    assert_int_equal(back, 5000);
+    encode(TOTAL);
+    assert_in_range(wire.len, 2 * PFL_DECODE_AT_ONCE_BYTES, TOTAL);
+    assert_int_equal(feed(PFL_DECODE_AT_ONCE_BYTES), 0);
+    assert_int_equal(back, TOTAL);
     assert_int_equal(ready, 0);
+    assert_int_equal(pool.spares_len, 0);
     assert_true(pfl_decode_port_is_idle(port));
 }
 
@@ -270,7 +269,7 @@ static void what_cannot_be_decoded_is_told_for_good(void **state)
     (void)state;
     encode(TOTAL);
     memset(wire.data + wire.start + wire.len / 2, 0xff, 5000);
-    assert_int_equal(feed(50000), PFL_EPARSE);
+    assert_int_equal(feed(300000), PFL_EPARSE);
     assert_in_range(back, 1, TOTAL - 1); /* what was before it is as it was */
     assert_false(pfl_decode_port_is_idle(port));
     assert_int_equal(pfl_decode_port_next(port, &none, &piece), PFL_EPARSE);
@@ -325,7 +324,7 @@ static void without_a_thread_all_comes_back_all_the_same(void **state)
     (void)state;
     encode(TOTAL);
     pfl_has_no_thread = true;
-    assert_int_equal(feed(70000), 0);
+    assert_int_equal(feed(300000), 0);
     pfl_has_no_thread = false;
     assert_int_equal(ready, 0);
     assert_int_equal(back, TOTAL);
@@ -337,7 +336,7 @@ static void who_gets_no_buffer_decodes_on_the_loop(void **state)
     (void)state;
     encode(TOTAL);
     pool.taken = PFL_DECODE_POOL_PIECES - 1; /* one is left, and two are needed */
-    assert_int_equal(feed(70000), 0);
+    assert_int_equal(feed(300000), 0);
     assert_int_equal(pool.taken, PFL_DECODE_POOL_PIECES - 1);
     pool.taken = 0;
     assert_int_equal(ready, 0);
@@ -383,7 +382,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(all_comes_back_in_order_however_it_is_cut),
         TEST(frames_of_many_encoders_come_back_as_one_stream),
-        TEST(few_bytes_are_decoded_at_once),
+        TEST(who_keeps_up_decodes_on_the_loop),
         TEST(few_bytes_that_expand_to_many_come_in_pieces),
         TEST(nothing_is_decoded_ahead_of_who_does_not_ask),
         TEST(what_cannot_be_decoded_is_told_for_good),
