@@ -80,6 +80,8 @@ static inline bool pfl_packet_is_valid_hot(const uint8_t *data, size_t len)
             return pfl_packet_is_valid_piece(data, (size_t)(end - data));
         if ((tag & 7) == PFL_WIRE_BYTES && data[1] < 0x80) {
             next = data + 2 + data[1];
+        } else if ((tag & 7) == PFL_WIRE_VARINT && data[1] < 0x80) {
+            next = data + 2;
         } else if ((tag & 7) == PFL_WIRE_VARINT) {
             memcpy(&word, data + 1, sizeof(word));
             word = ~le64toh(word) & 0x8080808080808080u;
