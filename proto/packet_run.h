@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs: neighbouring short packets of one sequence in a ReadBuffers reply, with what they all end
- * in said once. Our own extension, which a consumer asks for; who does not gets slices alone.
+ * Runs: neighbouring short packets of one sequence in a ReadBuffers reply, in columns, with what
+ * they all end in said once. Our own extension, which a consumer asks for; who does not gets slices
+ * alone.
  *
  *     ReadBuffersRequest   perfleet_accepts_runs = 50001
  *     ReadBuffersResponse  slices = 2, perfleet_runs = 50001, in any mixture: order is the packets'
- *     PacketRun            tail = 1, packets = 2: both once, in this order
- *     packets              {varint length, bytes}...: at least one; each packet is these bytes and
- *                          then `tail`. The varint may be spelled in any legal way.
+ *     PacketRun            tail = 1, rest = 2, times = 3, lengths = 4: each once, in this order
  *
- * A run never stands inside a packet that is open (a slice without last_slice_for_packet came).
- * What carries a loss, is PFL_RUN_PACKET_MAX_BYTES long or longer, or was made by the service
- * itself still comes in slices. A service that does not know the request's field ignores it.
+ *     lengths  of each packet: varint (its bytes in `rest`) << 1 | whether it begins with a time
+ *     times    of each that does: the varint of its first field, which is timestamp (8)
+ *     rest     of each: what is behind its time, or all of it
+ *     packet   [40 time] rest tail
+ *
+ * There is at least one packet; `rest` and `times` are used up by the last. Varints may be spelled
+ * in any legal way, of at most 10 bytes. Times stand apart from what repeats, for the compressor's
+ * sake: docs/adr/0028. A run never stands inside a packet that is open (a slice without
+ * last_slice_for_packet came). What carries a loss, is PFL_RUN_PACKET_MAX_BYTES long or longer, or
+ * was made by the service itself still comes in slices. A service that does not know the request's
+ * field ignores it.
  */
 #ifndef PFL_PROTO_PACKET_RUN_H
 #define PFL_PROTO_PACKET_RUN_H
@@ -21,8 +28,12 @@
 
 enum pfl_run_field {
     PFL_RUN_TAIL = 1,
-    PFL_RUN_PACKETS = 2,
+    PFL_RUN_REST = 2,
+    PFL_RUN_TIMES = 3,
+    PFL_RUN_LENGTHS = 4,
 };
+
+#define PFL_RUN_TIME_TAG 0x40u /* timestamp, varint */
 
 #define PFL_RUN_TAIL_MAX_BYTES 64u
 /* The service's line, without the tail; a reader takes any length. */
