@@ -19,6 +19,12 @@
 #define PFL_REPLY_SCRATCH_BYTES (PFL_RPC_REPLY_HEADER_MAX + PFL_READBACK_FRAME_MAX + 4096u + 64u)
 #define PFL_REPLY_IOV_LEN       (2u * PFL_READBACK_FRAME_MAX / PFL_SEND_IN_PLACE_MIN + 4u)
 #define PFL_REPLY_LOSS_MAX      4u
+/* Times and lengths of the packets of a run that is open: it is closed when there is no place for
+ * the longest entry in the lengths. Each packet has a byte there, so the times of all fit. */
+#define PFL_REPLY_RUN_LENGTH_MAX    2u
+#define PFL_REPLY_RUN_LENGTHS_BYTES 4096u
+#define PFL_REPLY_RUN_TIME_MAX      10u
+#define PFL_REPLY_RUN_TIMES_BYTES   (PFL_REPLY_RUN_LENGTHS_BYTES * PFL_REPLY_RUN_TIME_MAX)
 
 _Static_assert(PFL_REPLY_IOV_LEN <= 1024, "IOV_MAX");
 _Static_assert(PFL_TRUSTED_MAX_BYTES + PFL_REPLY_LOSS_MAX < PFL_REPLY_OVERRUN,
@@ -33,8 +39,12 @@ struct pfl_reply_frame {
     /* The run of packets that is open (proto/packet_run.h). */
     const struct pfl_trace_buffer_source *run_source; /* whose they are; NULL: none is open */
     uint8_t *run;                                     /* its beginning */
-    uint8_t *run_packets;                             /* the first of them */
+    uint8_t *run_rest;                                /* its packets' rest */
+    uint8_t *run_times;                               /* in times: the end of what is written */
+    uint8_t *run_lengths;                             /* in lengths */
     struct iovec iov[PFL_REPLY_IOV_LEN];
+    uint8_t lengths[PFL_REPLY_RUN_LENGTHS_BYTES];
+    uint8_t times[PFL_REPLY_RUN_TIMES_BYTES + 8u]; /* 8 are copied of each */
     uint8_t scratch[PFL_REPLY_SCRATCH_BYTES];
 };
 
@@ -53,7 +63,8 @@ void pfl_reply_frame_put_packet(struct pfl_reply_frame *self,
 size_t pfl_reply_frame_put_front(struct pfl_reply_frame *self,
                                  const struct pfl_trace_buffer_packet *packet);
 
-/* Runs (readback_run.c). False: there is no room, not as a slice either. */
+/* Runs (readback_run.c). False: there is no room; as a slice there may be, if a run had to be
+ * opened. */
 bool pfl_reply_frame_run_packet(struct pfl_reply_frame *self,
                                 const struct pfl_trace_buffer_packet *packet);
 /* Packets of the open run's source out of the buffer, as long as each is short, valid and fits. */

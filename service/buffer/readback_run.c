@@ -3,12 +3,18 @@
  * Short packets of one sequence -> runs in a frame (proto/packet_run.h), for a consumer that takes
  * them.
  *
- *     [tag|length: 3 bytes][tail's tag|length|tail][packets' tag|length: 3 bytes][length|bytes]...
+ *     frame  [run's head][tail][rest's head][rest]...  [times' head][times][lengths' head][lengths]
+ *     aside  [time]...  [length]...
  *
- * Happy path: the first short packet opens a run, the next ones of its source follow; what else
- * goes into the frame closes it, and the lengths, of which room was left, are written then, in
- * padded varints. Where the source's record goes on with whole packets they are walked in one loop
- * from fragment to fragment. What such a packet costs of the budget is exactly what it takes.
+ * Happy path: the first short packet opens a run, the next ones of its source follow: what is
+ * behind a packet's time goes into the frame, the time and the length go aside. When something else
+ * goes into the frame, or there is no place aside, the run is closed: times and lengths follow the
+ * rest, and the fields' lengths, of which room was left, are written, in padded varints.
+ *
+ * Where the source's record goes on with whole packets they are walked in one loop from fragment to
+ * fragment. What such a packet will take in the frame is taken from the budget at once, and what
+ * closes a run when it is opened: so closing finds its room.
+ *
  * Nothing fails: what does not fit, is not valid or is not short is left to the reader of packets.
  */
 #include <assert.h>
@@ -21,20 +27,24 @@
 #define TAG_BYTES 3u
 /* A varint of 3 bytes, whatever its value: as much as a frame can hold. */
 #define LENGTH_BYTES 3u
-/* Of a packet: < 2^14. */
-#define PACKET_LENGTH_MAX 2u
-#define HEAD_BYTES        (TAG_BYTES + LENGTH_BYTES + 1u + 1u)
+#define COLUMN_BYTES (1u + LENGTH_BYTES)
+/* Of an entry of `lengths`: < 2^14. */
+#define PACKET_LENGTH_MAX PFL_REPLY_RUN_LENGTH_MAX
+#define HEAD_BYTES        (TAG_BYTES + LENGTH_BYTES + 1u + 1u + 3 * COLUMN_BYTES)
 
 /* Small packets are copied as a block; the check of them reads 8 bytes past the end. */
-#define BLOCK      64u
-#define SMALL_MAX  BLOCK
-#define SMALL_ROOM (PFL_FRAGMENT_SIZE_BYTES + SMALL_MAX + 8u)
+#define BLOCK 64u
+/* Its entry of `lengths` is one byte. */
+#define SMALL_MAX 63u
+/* In front of the last block: the packet's size, and the longest time that is looked for. */
+#define SMALL_ROOM (PFL_FRAGMENT_SIZE_BYTES + 1u + 8u + BLOCK)
 
 _Static_assert(PFL_READBACK_FRAME_MAX < 1u << (7 * LENGTH_BYTES), "lengths fit");
-_Static_assert(PFL_RUN_PACKET_MAX_BYTES <= 1u << (7 * PACKET_LENGTH_MAX), "packets' lengths fit");
+_Static_assert(PFL_RUN_PACKET_MAX_BYTES <= 1u << (7 * PACKET_LENGTH_MAX - 1),
+               "packets' lengths fit");
 _Static_assert(PFL_TRUSTED_MAX_BYTES <= PFL_RUN_TAIL_MAX_BYTES, "the tail's length is one byte");
-_Static_assert(HEAD_BYTES + 1 + LENGTH_BYTES + PACKET_LENGTH_MAX <= PFL_READBACK_SLICE_COST,
-               "what does not fit as a run does not as a slice");
+_Static_assert(PFL_FRAGMENT_SIZE_BYTES + SMALL_MAX + 8u <= SMALL_ROOM, "the check's reads");
+_Static_assert(SMALL_MAX << 1 < 0x7f, "small lengths are a byte");
 
 static void put_length(uint8_t *dst, size_t len)
 {
@@ -56,57 +66,129 @@ static void begin_run(struct pfl_reply_frame *self, const struct pfl_trace_buffe
     *dst++ = source->trusted_len;
     memcpy(dst, source->trusted, sizeof(source->trusted));
     dst += source->trusted_len;
-    *dst++ = TAG(PFL_RUN_PACKETS);
+    *dst++ = TAG(PFL_RUN_REST);
     dst += LENGTH_BYTES;
-    self->run_packets = dst;
-    self->budget -= (size_t)(dst - self->pos);
+    self->run_rest = dst;
+    self->run_times = self->times;
+    self->run_lengths = self->lengths;
+    self->budget -= HEAD_BYTES + source->trusted_len;
     self->pos = dst;
+}
+
+static uint8_t *put_column(uint8_t *dst, uint8_t tag, const uint8_t *data, size_t len)
+{
+    *dst++ = tag;
+    put_length(dst, len);
+    dst += LENGTH_BYTES;
+    memcpy(dst, data, len);
+    return dst + len;
 }
 
 void pfl_reply_frame_end_run(struct pfl_reply_frame *self)
 {
+    uint8_t *dst = self->pos;
+
     if (self->run_source == NULL)
         return;
-    put_length(self->run + TAG_BYTES, (size_t)(self->pos - self->run) - TAG_BYTES - LENGTH_BYTES);
-    put_length(self->run_packets - LENGTH_BYTES, (size_t)(self->pos - self->run_packets));
+    put_length(self->run_rest - LENGTH_BYTES, (size_t)(dst - self->run_rest));
+    dst = put_column(dst, TAG(PFL_RUN_TIMES), self->times, (size_t)(self->run_times - self->times));
+    dst = put_column(dst, TAG(PFL_RUN_LENGTHS), self->lengths,
+                     (size_t)(self->run_lengths - self->lengths));
+    put_length(self->run + TAG_BYTES, (size_t)(dst - self->run) - TAG_BYTES - LENGTH_BYTES);
+    self->pos = dst;
     self->run_source = NULL;
 }
 
-/* Of a packet of fewer than PFL_RUN_PACKET_MAX_BYTES. */
-static inline uint8_t *put_packet_length(uint8_t *dst, size_t len)
+/* What a packet is in the columns. */
+struct columns {
+    size_t skip;   /* its bytes in front of the rest */
+    size_t time;   /* bytes of the time's varint; 0: it does not begin with one */
+    size_t rest;   /* bytes */
+    size_t length; /* the entry, and how many bytes that takes */
+    size_t length_bytes;
+};
+
+/* Of a valid packet of fewer than PFL_RUN_PACKET_MAX_BYTES that begins with `piece`. A time that
+ * goes on in another piece is none. */
+static inline struct columns columns_of(struct pfl_span piece, size_t bytes)
 {
-    if (len < 0x80) {
-        *dst = (uint8_t)len;
-        return dst + 1;
+    struct columns c = {.rest = bytes};
+    size_t most = piece.len <= PFL_REPLY_RUN_TIME_MAX ? piece.len : PFL_REPLY_RUN_TIME_MAX + 1;
+    size_t i = 1;
+
+    if (piece.len > 1 && piece.data[0] == PFL_RUN_TIME_TAG) {
+        while (i < most && piece.data[i] >= 0x80)
+            i++;
+        if (i < most)
+            c = (struct columns){.skip = 1 + i, .time = i, .rest = bytes - 1 - i};
     }
-    dst[0] = (uint8_t)(len | 0x80);
-    dst[1] = (uint8_t)(len >> 7);
-    return dst + 2;
+    c.length = c.rest << 1 | (c.time != 0);
+    c.length_bytes = c.length < 0x80 ? 1 : 2;
+    return c;
+}
+
+/* Nothing, of an empty packet, which has no pieces. */
+static struct pfl_span get_first_piece(const struct pfl_trace_buffer_packet *packet)
+{
+    static const uint8_t none[1];
+
+    if (packet->slices_len == 0)
+        return pfl_span_of(none, 0);
+    return pfl_span_of(packet->slices[0].iov_base, packet->slices[0].iov_len);
+}
+
+/* What it takes of the budget. */
+static inline size_t get_cost(const struct columns *c)
+{
+    return c->rest + c->time + c->length_bytes;
+}
+
+static inline uint8_t *put_packet_length(uint8_t *dst, const struct columns *c)
+{
+    dst[0] = (uint8_t)(c->length_bytes == 1 ? c->length : c->length | 0x80);
+    dst[1] = (uint8_t)(c->length >> 7); /* or nothing yet: there is room */
+    return dst + c->length_bytes;
+}
+
+/* Whether another packet has a place aside. */
+static inline bool has_place_aside(const struct pfl_reply_frame *self)
+{
+    return (size_t)(self->run_lengths - self->lengths) + PACKET_LENGTH_MAX <=
+           PFL_REPLY_RUN_LENGTHS_BYTES;
+}
+
+/* The packet's rest, out of its pieces. */
+static void put_rest(struct pfl_reply_frame *self, const struct pfl_trace_buffer_packet *packet,
+                     size_t skip)
+{
+    for (size_t i = 0; i < packet->slices_len; i++, skip = 0) {
+        const struct iovec *piece = &packet->slices[i];
+
+        pfl_bytes_copy(self->pos, (const uint8_t *)piece->iov_base + skip, piece->iov_len - skip);
+        self->pos += piece->iov_len - skip;
+    }
 }
 
 bool pfl_reply_frame_run_packet(struct pfl_reply_frame *self,
                                 const struct pfl_trace_buffer_packet *packet)
 {
-    size_t bytes = packet->bytes + PACKET_LENGTH_MAX;
-    uint8_t *dst;
+    struct pfl_span piece = get_first_piece(packet);
+    struct columns c = columns_of(piece, packet->bytes);
+    size_t cost = get_cost(&c);
 
-    if (self->run_source != packet->source) {
-        size_t head = HEAD_BYTES + packet->source->trusted_len + 1u + LENGTH_BYTES;
-
-        if (head + bytes > self->budget)
+    if (self->run_source != packet->source || !has_place_aside(self)) {
+        if (HEAD_BYTES + packet->source->trusted_len + cost > self->budget)
             return false;
         pfl_reply_frame_end_run(self);
         begin_run(self, packet->source);
-    }
-    if (bytes > self->budget)
+    } else if (cost > self->budget) {
         return false;
-    dst = put_packet_length(self->pos, packet->bytes);
-    for (size_t i = 0; i < packet->slices_len; i++) {
-        pfl_bytes_copy(dst, packet->slices[i].iov_base, packet->slices[i].iov_len);
-        dst += packet->slices[i].iov_len;
     }
-    self->budget -= (size_t)(dst - self->pos);
-    self->pos = dst;
+    pfl_bytes_copy(self->run_times, piece.data + 1, c.time);
+    self->run_times += c.time;
+    self->run_lengths = put_packet_length(self->run_lengths, &c);
+    put_rest(self, packet, c.skip);
+    self->budget -= cost;
     return true;
 }
 
@@ -114,8 +196,11 @@ bool pfl_reply_frame_run_packet(struct pfl_reply_frame *self,
 struct passage {
     const uint8_t *pos; /* in the record */
     const uint8_t *end;
-    uint8_t *dst;
-    const uint8_t *limit; /* of the frame's budget */
+    uint8_t *rest;
+    uint8_t *times;
+    uint8_t *lengths;
+    const uint8_t *lengths_end; /* with as much behind it as one more entry takes */
+    size_t budget;
 };
 
 /* A size below 128: as pfl_fragment_head_of, where the next fragment is known one step after the
@@ -133,19 +218,34 @@ static inline uint32_t get_small_size(const uint8_t *pos, const uint8_t **ret_bo
     return word & 0x7fu;
 }
 
-/* The common case of pass_one: a packet of at most SMALL_MAX bytes with as much behind it. */
+/* The common case of pass_one: a packet of at most SMALL_MAX bytes with SMALL_ROOM. Whether it
+ * begins with a time is no branch, nor is how long that is. */
 static inline bool pass_small(struct passage *p)
 {
     const uint8_t *body = p->pos;
     uint32_t bytes = get_small_size(p->pos, &body);
+    uint32_t has_time;
+    uint32_t time;
+    uint64_t word;
 
-    if (bytes - 1u >= SMALL_MAX || bytes + 1u > (size_t)(p->limit - p->dst) ||
-        !pfl_packet_is_valid_hot(body, bytes))
+    if (bytes - 1u >= SMALL_MAX || bytes + 1u > p->budget || p->lengths >= p->lengths_end)
+        return false;
+    has_time = body[0] == PFL_RUN_TIME_TAG;
+    memcpy(&word, body + 1, sizeof(word));
+    word = ~le64toh(word) & 0x8080808080808080u;
+    if (word == 0) /* a time of more bytes, maybe */
+        return false;
+    time = ((uint32_t)__builtin_ctzll(word) / 8 + 1) & (0u - has_time);
+    if (has_time + time > bytes ||
+        !pfl_packet_is_valid_hot(body + has_time + time, bytes - has_time - time))
         return false;
     __builtin_prefetch(body + 768);
-    *p->dst = (uint8_t)bytes;
-    memcpy(p->dst + 1, body, BLOCK);
-    p->dst += 1 + bytes;
+    *p->lengths++ = (uint8_t)((bytes - has_time - time) << 1 | has_time);
+    memcpy(p->times, body + 1, sizeof(word));
+    memcpy(p->rest, body + has_time + time, BLOCK);
+    p->times += time;
+    p->rest += bytes - has_time - time;
+    p->budget -= bytes + 1u - has_time;
     p->pos = body + bytes;
     return true;
 }
@@ -163,20 +263,25 @@ static inline void copy_blocks(uint8_t *dst, const uint8_t *src, size_t len)
 static bool pass_one(struct passage *p)
 {
     struct pfl_fragment_head head;
+    struct columns c;
     const uint8_t *body;
 
-    if ((size_t)(p->end - p->pos) <= PFL_FRAGMENT_SIZE_BYTES)
+    if ((size_t)(p->end - p->pos) <= PFL_FRAGMENT_SIZE_BYTES || p->lengths >= p->lengths_end)
         return false;
     head = pfl_fragment_head_of(p->pos);
     body = p->pos + head.size_bytes;
     if (head.bytes == 0 || head.bytes >= PFL_RUN_PACKET_MAX_BYTES ||
-        head.bytes >= (size_t)(p->end - body) ||
-        head.bytes + PACKET_LENGTH_MAX > (size_t)(p->limit - p->dst) ||
-        !pfl_packet_is_valid_piece(body, head.bytes))
+        head.bytes >= (size_t)(p->end - body) || !pfl_packet_is_valid_piece(body, head.bytes))
         return false;
-    p->dst = put_packet_length(p->dst, head.bytes);
-    copy_blocks(p->dst, body, head.bytes);
-    p->dst += head.bytes;
+    c = columns_of(pfl_span_of(body, head.bytes), head.bytes);
+    if (get_cost(&c) > p->budget)
+        return false;
+    p->lengths = put_packet_length(p->lengths, &c);
+    pfl_bytes_copy(p->times, body + 1, c.time);
+    copy_blocks(p->rest, body + c.skip, c.rest);
+    p->times += c.time;
+    p->rest += c.rest;
+    p->budget -= get_cost(&c);
     p->pos = body + head.bytes;
     return true;
 }
@@ -184,10 +289,15 @@ static bool pass_one(struct passage *p)
 void pfl_reply_frame_run_stretch(struct pfl_reply_frame *self, struct pfl_trace_buffer *buffer)
 {
     struct pfl_trace_buffer_stretch stretch = pfl_trace_buffer_get_stretch(buffer);
-    struct passage p = {.pos = stretch.pos,
-                        .end = stretch.end,
-                        .dst = self->pos,
-                        .limit = self->pos + self->budget};
+    struct passage p = {
+        .pos = stretch.pos,
+        .end = stretch.end,
+        .rest = self->pos,
+        .times = self->run_times,
+        .lengths = self->run_lengths,
+        .lengths_end = self->lengths + PFL_REPLY_RUN_LENGTHS_BYTES - PACKET_LENGTH_MAX + 1,
+        .budget = self->budget,
+    };
 
     do {
         while ((size_t)(p.end - p.pos) >= SMALL_ROOM && pass_small(&p))
@@ -195,7 +305,9 @@ void pfl_reply_frame_run_stretch(struct pfl_reply_frame *self, struct pfl_trace_
     } while (pass_one(&p));
     if (p.pos == stretch.pos)
         return;
-    self->budget -= (size_t)(p.dst - self->pos);
-    self->pos = p.dst;
+    self->pos = p.rest;
+    self->run_times = p.times;
+    self->run_lengths = p.lengths;
+    self->budget = p.budget;
     pfl_trace_buffer_take_stretch(buffer, p.pos);
 }

@@ -90,22 +90,45 @@ static void add_slice(struct digest *d, struct pfl_span slice)
         abort();
 }
 
+static struct pfl_span take_run_field(struct pfl_reader *r, uint32_t id)
+{
+    struct pfl_field f;
+
+    if (!pfl_reader_field(r, &f) || f.id != id || f.type != PFL_WIRE_BYTES)
+        abort();
+    return f.bytes;
+}
+
+static void add_time(struct digest *d, struct pfl_reader *times)
+{
+    const uint8_t tag = PFL_RUN_TIME_TAG;
+    const uint8_t *begin = times->pos;
+
+    (void)pfl_reader_varint(times);
+    add_bytes(d, pfl_span_of(&tag, 1));
+    add_bytes(d, pfl_span_of(begin, (size_t)(times->pos - begin)));
+}
+
 static void add_run(struct digest *d, struct pfl_span run)
 {
     struct pfl_reader r = pfl_reader_of(run);
-    struct pfl_field tail;
-    struct pfl_field packets;
+    struct pfl_span tail = take_run_field(&r, PFL_RUN_TAIL);
+    struct pfl_reader rest = pfl_reader_of(take_run_field(&r, PFL_RUN_REST));
+    struct pfl_reader times = pfl_reader_of(take_run_field(&r, PFL_RUN_TIMES));
+    struct pfl_reader lengths = pfl_reader_of(take_run_field(&r, PFL_RUN_LENGTHS));
 
-    if (!pfl_reader_field(&r, &tail) || tail.id != PFL_RUN_TAIL ||
-        !pfl_reader_field(&r, &packets) || packets.id != PFL_RUN_PACKETS || r.left != 0 ||
-        packets.bytes.len == 0)
+    if (r.left != 0 || lengths.left == 0)
         abort();
-    for (r = pfl_reader_of(packets.bytes); r.left != 0;) {
-        add_bytes(d, pfl_reader_bytes(&r, pfl_reader_varint(&r)));
-        add_bytes(d, tail.bytes);
+    while (lengths.left != 0) {
+        uint64_t length = pfl_reader_varint(&lengths);
+
+        if ((length & 1) != 0)
+            add_time(d, &times);
+        add_bytes(d, pfl_reader_bytes(&rest, length >> 1));
+        add_bytes(d, tail);
         end_packet(d);
     }
-    if (r.failed)
+    if (rest.left != 0 || times.left != 0 || rest.failed || times.failed || lengths.failed)
         abort();
 }
 

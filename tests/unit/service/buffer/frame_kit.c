@@ -62,39 +62,61 @@ static size_t feed_slice(struct kit_trace *self, struct pfl_span slice)
     return bytes + PFL_READBACK_SLICE_COST;
 }
 
-static void feed_run_packets(struct kit_trace *self, struct pfl_span packets, struct pfl_span tail)
+static void take_run_field(struct pfl_reader *r, uint32_t id, struct pfl_span *ret_bytes)
 {
-    struct pfl_reader r = pfl_reader_of(packets);
+    struct pfl_field f;
 
-    assert_int_not_equal(packets.len, 0);
-    while (r.left != 0) {
-        struct pfl_span bytes = pfl_reader_bytes(&r, pfl_reader_varint(&r));
+    assert_true(pfl_reader_field(r, &f));
+    assert_int_equal(f.id, id);
+    assert_int_equal(f.type, PFL_WIRE_BYTES);
+    *ret_bytes = f.bytes;
+}
 
-        assert_false(r.failed);
-        assert_true(bytes.len < PFL_RUN_PACKET_MAX_BYTES);
-        assert_int_equal(pfl_buf_append(&self->partial, bytes.data, bytes.len), 0);
-        assert_int_equal(pfl_buf_append(&self->partial, tail.data, tail.len), 0);
-        end_packet(self);
-        self->run_packets++;
-    }
+/* Puts the time's tag and its varint, as it is spelled. */
+static void feed_time(struct kit_trace *self, struct pfl_reader *times)
+{
+    const uint8_t tag = PFL_RUN_TIME_TAG;
+    const uint8_t *begin = times->pos;
+
+    (void)pfl_reader_varint(times);
+    assert_false(times->failed);
+    assert_int_equal(pfl_buf_append(&self->partial, &tag, 1), 0);
+    assert_int_equal(pfl_buf_append(&self->partial, begin, (size_t)(times->pos - begin)), 0);
+    self->run_times++;
 }
 
 static void feed_run(struct kit_trace *self, struct pfl_span run)
 {
     struct pfl_reader r = pfl_reader_of(run);
-    struct pfl_field tail;
-    struct pfl_field packets;
+    struct pfl_reader columns[3];
+    struct pfl_span tail;
 
     assert_int_equal(self->partial.len, 0);
-    assert_true(pfl_reader_field(&r, &tail));
-    assert_int_equal(tail.id, PFL_RUN_TAIL);
-    assert_int_equal(tail.type, PFL_WIRE_BYTES);
-    assert_true(tail.bytes.len <= PFL_RUN_TAIL_MAX_BYTES);
-    assert_true(pfl_reader_field(&r, &packets));
-    assert_int_equal(packets.id, PFL_RUN_PACKETS);
-    assert_int_equal(packets.type, PFL_WIRE_BYTES);
+    take_run_field(&r, PFL_RUN_TAIL, &tail);
+    assert_true(tail.len <= PFL_RUN_TAIL_MAX_BYTES);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct pfl_span column;
+
+        take_run_field(&r, PFL_RUN_REST + i, &column);
+        columns[i] = pfl_reader_of(column);
+    }
     assert_int_equal(r.left, 0);
-    feed_run_packets(self, packets.bytes, tail.bytes);
+    assert_int_not_equal(columns[2].left, 0);
+    while (columns[2].left != 0) {
+        uint64_t length = pfl_reader_varint(&columns[2]);
+        struct pfl_span rest = pfl_reader_bytes(&columns[0], length >> 1);
+
+        assert_false(columns[0].failed || columns[2].failed);
+        if ((length & 1) != 0)
+            feed_time(self, &columns[1]);
+        assert_int_equal(pfl_buf_append(&self->partial, rest.data, rest.len), 0);
+        assert_true(self->partial.len < PFL_RUN_PACKET_MAX_BYTES);
+        assert_int_equal(pfl_buf_append(&self->partial, tail.data, tail.len), 0);
+        end_packet(self);
+        self->run_packets++;
+    }
+    assert_int_equal(columns[0].left, 0);
+    assert_int_equal(columns[1].left, 0);
     self->runs++;
 }
 

@@ -14,6 +14,7 @@ struct kit_trace {
     size_t slices;
     size_t runs;
     size_t run_packets;
+    size_t run_times; /* of them, those whose time stands apart */
     size_t frames;
     size_t longest_body;
 };

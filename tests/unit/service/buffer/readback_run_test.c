@@ -130,6 +130,30 @@ static void add_packet(char fill, size_t len)
     kit_chunk_add_bytes(&fx.chunk, packet, len);
 }
 
+/* How a time is spelled: `bytes` in all, of 1 to 10. */
+struct time {
+    uint8_t bytes;
+    bool is_padded; /* 0, and bytes that say nothing */
+};
+
+/* A valid packet that begins with a time, and has `rest` bytes behind it: 0 or at least 2. */
+static size_t make_timed(uint8_t *dst, struct time time, char fill, size_t rest)
+{
+    dst[0] = PFL_RUN_TIME_TAG;
+    memset(dst + 1, time.is_padded ? 0x80 : 0xa5, time.bytes);
+    dst[time.bytes] = !time.is_padded;
+    if (rest != 0)
+        make_packet(dst + 1 + time.bytes, fill, rest);
+    return 1 + time.bytes + rest;
+}
+
+static void add_timed(struct time time, char fill, size_t rest)
+{
+    static uint8_t packet[KIT_PAYLOAD_MAX];
+
+    kit_chunk_add_bytes(&fx.chunk, packet, make_timed(packet, time, fill, rest));
+}
+
 static void commit(size_t buffer)
 {
     for (size_t i = 0; i < 2; i++)
@@ -305,26 +329,195 @@ static void pushed_packets_stand_between_runs(void **state)
     assert_true(expect_same() > 900);
 }
 
-/* Frames whose last packet leaves any number of bytes: none is longer than its limit. */
-static void frames_are_filled_to_the_last_byte_and_no_further(void **state)
+/* Each round one packet is a byte longer than in the round before, so a frame's last packet leaves
+ * any number of bytes. `time`: of no byte, for packets without. Returns the longest frame. */
+static size_t fill_frames(struct time time)
 {
     size_t longest = 0;
 
-    (void)state;
-    for (uint32_t round = 0; round < 40; round++) {
-        (void)teardown(state);
-        (void)setup(state);
+    for (uint32_t round = 0; round < 132; round++) {
+        (void)teardown(NULL);
+        (void)setup(NULL);
         begin_chunk(1, 0);
-        add_packet('f', 100 + round);
+        add_packet('f', 140 + round);
         commit(0);
-        for (uint32_t i = 1; i < 60; i++)
-            commit_packets(1, i, 120 + i % 9, 40);
-        assert_true(expect_same() > 2000);
+        for (uint32_t i = 1; i < 42; i++) {
+            begin_chunk(1, i);
+            for (unsigned k = 0; k < 40; k++) {
+                if (time.bytes == 0)
+                    add_packet((char)('a' + k % 26), 120 + i % 9);
+                else
+                    add_timed(time, (char)('a' + k % 26), 70 + i % 9);
+            }
+            for (unsigned k = 0; k < 20 && time.bytes != 0; k++)
+                add_timed(time, 's', 4);
+            commit(0);
+        }
+        (void)expect_same();
         if (fx.sides[RUNS].trace.longest_body > longest)
             longest = fx.sides[RUNS].trace.longest_body;
     }
-    /* A run takes what it takes; the guess of two bytes for a length is all that may be left. */
-    assert_true(longest > PFL_READBACK_FRAME_MAX - 4);
+    return longest;
+}
+
+static void frames_are_filled_to_the_last_byte_and_no_further(void **state)
+{
+    (void)state;
+    assert_int_equal(fill_frames((struct time){0}), PFL_READBACK_FRAME_MAX);
+}
+
+static void frames_of_times_are_filled_to_the_last_byte_and_no_further(void **state)
+{
+    (void)state;
+    assert_int_equal(fill_frames((struct time){.bytes = 9}), PFL_READBACK_FRAME_MAX);
+}
+
+/* One writer's packets leave from 0 bytes to more than a run's beginning takes. */
+static void at_a_frames_end_another_writer_has_a_run_or_a_slice_or_neither(void **state)
+{
+    unsigned runs = 0;
+    unsigned slices = 0;
+    unsigned neither = 0;
+
+    (void)state;
+    for (uint32_t round = 0; round < 220; round++) {
+        struct kit_trace *trace = &fx.sides[RUNS].trace;
+        struct pfl_readback_frame frame;
+
+        (void)teardown(state);
+        (void)setup(state);
+        begin_chunk(1, 0);
+        add_packet('f', 210 + round);
+        commit(0);
+        for (uint32_t i = 1; i <= 32; i++)
+            commit_packets(1, i, 100, 40);
+        commit_packets(2, 0, 20, 40);
+        assert_int_equal(pfl_readback_next_frame(fx.sides[RUNS].readback, &frame), 0);
+        kit_trace_feed(trace, &frame, REQUEST_ID);
+        runs += trace->runs > 1;
+        slices += trace->runs == 1 && trace->slices != 0;
+        neither += trace->runs == 1 && trace->slices == 0;
+        (void)expect_same();
+    }
+    assert_true(runs > 10);
+    assert_int_not_equal(slices, 0);
+    assert_true(neither > 10);
+}
+
+static void times_of_any_spelling_stand_apart(void **state)
+{
+    static const size_t rests[] = {0,  2,  3,  30, 51, 52,  53,   54,
+                                   61, 62, 63, 64, 65, 127, 1000, 4080};
+    uint32_t chunk_id = 0;
+
+    (void)state;
+    for (struct time time = {.bytes = 1}; time.bytes <= 10; time.bytes++) {
+        for (unsigned padded = 0; padded < 2; padded++) {
+            time.is_padded = padded != 0;
+            for (size_t i = 0; i < sizeof(rests) / sizeof(rests[0]); i++) {
+                begin_chunk(1, chunk_id++);
+                for (unsigned k = 0; k < 4; k++)
+                    add_timed(time, (char)('a' + k), rests[i]);
+                commit(0);
+            }
+        }
+    }
+    /* A frame ends in at most one that is carried over, as a slice. */
+    assert_in_range(expect_same() + fx.sides[RUNS].trace.frames, 1280, 1280 + 8);
+    assert_int_equal(fx.sides[RUNS].trace.run_times, fx.sides[RUNS].trace.run_packets);
+}
+
+static void packets_with_a_time_and_without_alternate(void **state)
+{
+    static const uint8_t long_tag[] = {0xc0, 0, 5}; /* timestamp, but not its usual tag */
+
+    (void)state;
+    for (uint32_t i = 0; i < 50; i++) {
+        begin_chunk(1, i);
+        for (unsigned k = 0; k < 20; k++) {
+            add_timed((struct time){.bytes = (uint8_t)(1 + k % 10)}, 't', i + 2);
+            add_packet('w', 8 + i);
+            kit_chunk_add_bytes(&fx.chunk, long_tag, sizeof(long_tag));
+        }
+        commit(0);
+    }
+    assert_int_equal(expect_same(), 3000);
+    assert_int_equal(fx.sides[RUNS].trace.run_times, 1000);
+}
+
+/* More of them than a run has places for their times and lengths. */
+static void a_packet_may_be_nothing_but_its_time(void **state)
+{
+    struct kit_trace *trace = &fx.sides[RUNS].trace;
+    uint32_t chunk_id = 0;
+
+    (void)state;
+    for (uint8_t bytes = 1; bytes <= 10; bytes++) {
+        for (unsigned i = 0; i < 10; i++) {
+            begin_chunk(1, chunk_id++);
+            for (unsigned k = 0; k < 1000; k++)
+                add_timed((struct time){.bytes = bytes}, 0, 0);
+            commit(0);
+        }
+    }
+    assert_in_range(expect_same() + trace->frames, 100000, 100010);
+    assert_int_equal(trace->run_times, trace->run_packets);
+    assert_true(trace->runs > 100000 / 4200 && trace->runs < 40);
+}
+
+/* Entries of two bytes, of which the last may have a place for half. */
+static void runs_end_where_there_is_no_place_for_lengths(void **state)
+{
+    uint32_t chunk_id = 0;
+
+    (void)state;
+    for (size_t len = 60; len < 70; len++) {
+        begin_chunk(1, chunk_id++);
+        for (size_t i = 0; i < len; i++) /* an odd number of short ones, and an even one */
+            add_timed((struct time){.bytes = 1}, 0, 0);
+        for (unsigned i = 0; i < 400; i++)
+            add_packet('l', 64);
+        commit(0);
+    }
+    for (unsigned i = 0; i < 12; i++)
+        commit_packets(1, chunk_id++, 2, 5001);
+    (void)expect_same();
+    assert_true(fx.sides[RUNS].trace.runs > fx.sides[RUNS].trace.frames + 10);
+}
+
+static void malformed_times_are_left_out(void **state)
+{
+    static const uint8_t bad[][14] = {
+        {PFL_RUN_TIME_TAG},       /* of 1 byte */
+        {PFL_RUN_TIME_TAG, 0x80}, /* of 2 ... */
+        {PFL_RUN_TIME_TAG, 0x80, 0xff},
+        {PFL_RUN_TIME_TAG, 0x80, 0x80, 0x80},
+        {PFL_RUN_TIME_TAG, 0x80, 0x80, 0x80, 0x80},
+        {PFL_RUN_TIME_TAG, 0x80, 0x80, 0x80, 0x80, 0x80},
+        {PFL_RUN_TIME_TAG, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80},
+        {PFL_RUN_TIME_TAG, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80},
+        {PFL_RUN_TIME_TAG, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80},
+        {PFL_RUN_TIME_TAG, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80},
+        {PFL_RUN_TIME_TAG, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80},
+        {PFL_RUN_TIME_TAG, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80},
+    };
+
+    (void)state;
+    for (uint32_t i = 0; i < 12; i++) {
+        begin_chunk(1, i);
+        add_packet('a', 31);
+        kit_chunk_add_bytes(&fx.chunk, bad[i], i + 1);
+        add_timed((struct time){.bytes = 3}, 'b', 4);
+        kit_chunk_add_bytes(&fx.chunk, bad[i], i + 1);
+        for (unsigned k = 0; k < 10; k++)
+            add_packet('c', 31);
+        commit(0);
+    }
+    drain();
+    assert_int_equal(pfl_readback_take_invalid_packets(fx.sides[SLICES].readback), 24);
+    assert_int_equal(pfl_readback_take_invalid_packets(fx.sides[RUNS].readback), 24);
+    assert_int_equal(fx.sides[RUNS].trace.run_packets, 144);
+    assert_int_equal(fx.sides[RUNS].trace.run_times, 12);
 }
 
 /* Anything a writer may do, and some that he may not. */
@@ -346,8 +539,14 @@ static void commit_anything(struct kit_random *random, uint32_t *chunk_ids)
             kit_chunk_add_bytes(&fx.chunk, noise, kit_random(random, sizeof(noise)));
         } else {
             size_t most = what == 1 ? 20000 : what < 5 ? 5000 : what < 20 ? 200 : 40;
+            size_t len = 2 + kit_random(random, (uint32_t)most);
+            struct time time = {.bytes = (uint8_t)kit_random(random, 16),
+                                .is_padded = kit_random(random, 2) != 0};
 
-            add_packet((char)('a' + i % 26), 2 + kit_random(random, (uint32_t)most));
+            if (time.bytes == 0 || time.bytes > 10)
+                add_packet((char)('a' + i % 26), len);
+            else
+                add_timed(time, (char)('a' + i % 26), len);
         }
     }
     if (is_continued)
@@ -397,6 +596,63 @@ static void packets_of_several_chunks_are_in_runs_when_they_are_short(void **sta
     fx.chunk.chunk.flags = PFL_CHUNK_CONTINUES_PREV;
     commit(0);
     assert_int_equal(expect_same(), 4);
+    assert_int_equal(fx.sides[RUNS].trace.runs, 1);
+}
+
+/* A packet whose pieces are of the lengths that `cuts` ends, each in a chunk of its own. */
+static void commit_pieces(uint32_t *chunk_id, const uint8_t *packet, const size_t *cuts,
+                          size_t cuts_len)
+{
+    size_t begin = 0;
+
+    for (size_t i = 0; i < cuts_len; i++) {
+        begin_chunk(1, (*chunk_id)++);
+        kit_chunk_add_bytes(&fx.chunk, packet + begin, cuts[i] - begin);
+        fx.chunk.chunk.flags = (uint8_t)((i + 1 < cuts_len ? PFL_CHUNK_CONTINUES_NEXT : 0) |
+                                         (i != 0 ? PFL_CHUNK_CONTINUES_PREV : 0));
+        commit(0);
+        begin = cuts[i];
+    }
+}
+
+static void a_time_that_is_cut_is_none(void **state)
+{
+    uint8_t packet[40];
+    uint32_t chunk_id = 0;
+    size_t apart = 0;
+    size_t packets = 0;
+
+    (void)state;
+    for (uint8_t bytes = 1; bytes <= 10; bytes++) {
+        size_t len = make_timed(packet, (struct time){.bytes = bytes}, 'c', 9);
+
+        for (size_t cut = 0; cut <= len; cut++) {
+            commit_pieces(&chunk_id, packet, (size_t[]){cut, len}, 2);
+            apart += cut == 0 || cut > bytes; /* a piece of no byte is none */
+            packets++;
+        }
+    }
+    assert_int_equal(expect_same(), packets);
+    assert_int_equal(fx.sides[RUNS].trace.run_times, apart);
+}
+
+static void pieces_of_a_byte_and_packets_of_none_are_the_same(void **state)
+{
+    uint8_t packet[40];
+    size_t cuts[40];
+    uint32_t chunk_id = 0;
+    size_t len;
+
+    (void)state;
+    for (size_t i = 0; i < 40; i++)
+        cuts[i] = i + 1;
+    for (uint8_t bytes = 1; bytes <= 10; bytes++) {
+        len = make_timed(packet, (struct time){.bytes = bytes}, 'o', bytes + 1u);
+        commit_pieces(&chunk_id, packet, cuts, len);
+        commit_pieces(&chunk_id, packet, (size_t[]){0, 0}, 2);
+    }
+    assert_int_equal(expect_same(), 20);
+    assert_int_equal(fx.sides[RUNS].trace.run_times, 0);
     assert_int_equal(fx.sides[RUNS].trace.runs, 1);
 }
 
@@ -498,8 +754,17 @@ int main(void)
         ROW(what_a_producer_may_not_write_is_left_out_of_runs),
         ROW(pushed_packets_stand_between_runs),
         ROW(frames_are_filled_to_the_last_byte_and_no_further),
+        ROW(frames_of_times_are_filled_to_the_last_byte_and_no_further),
+        ROW(at_a_frames_end_another_writer_has_a_run_or_a_slice_or_neither),
+        ROW(times_of_any_spelling_stand_apart),
+        ROW(packets_with_a_time_and_without_alternate),
+        ROW(a_packet_may_be_nothing_but_its_time),
+        ROW(runs_end_where_there_is_no_place_for_lengths),
+        ROW(malformed_times_are_left_out),
         ROW(whatever_is_written_the_packets_are_the_same),
         ROW(packets_of_several_chunks_are_in_runs_when_they_are_short),
+        ROW(a_time_that_is_cut_is_none),
+        ROW(pieces_of_a_byte_and_packets_of_none_are_the_same),
         ROW(a_buffer_that_is_dropped_between_frames_is_read_no_more),
         ROW(commits_between_frames_do_no_harm),
         cmocka_unit_test(every_allocation_may_fail),
