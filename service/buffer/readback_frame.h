@@ -24,6 +24,7 @@
 #define PFL_REPLY_RUN_LENGTH_MAX    2u
 #define PFL_REPLY_RUN_LENGTHS_BYTES 4096u
 #define PFL_REPLY_RUN_TIME_MAX      10u
+#define PFL_REPLY_RUN_TIME_BLOCK    16u /* so much is copied of each */
 #define PFL_REPLY_RUN_TIMES_BYTES   (PFL_REPLY_RUN_LENGTHS_BYTES * PFL_REPLY_RUN_TIME_MAX)
 
 _Static_assert(PFL_REPLY_IOV_LEN <= 1024, "IOV_MAX");
@@ -44,7 +45,7 @@ struct pfl_reply_frame {
     uint8_t *run_lengths;                             /* in lengths */
     struct iovec iov[PFL_REPLY_IOV_LEN];
     uint8_t lengths[PFL_REPLY_RUN_LENGTHS_BYTES];
-    uint8_t times[PFL_REPLY_RUN_TIMES_BYTES + 8u]; /* 8 are copied of each */
+    uint8_t times[PFL_REPLY_RUN_TIMES_BYTES + PFL_REPLY_RUN_TIME_BLOCK];
     uint8_t scratch[PFL_REPLY_SCRATCH_BYTES];
 };
 

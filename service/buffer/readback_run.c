@@ -37,13 +37,15 @@
 /* Its entry of `lengths` is one byte. */
 #define SMALL_MAX 63u
 /* In front of the last block: the packet's size, and the longest time that is looked for. */
-#define SMALL_ROOM (PFL_FRAGMENT_SIZE_BYTES + 1u + 8u + BLOCK)
+#define SMALL_ROOM (PFL_FRAGMENT_SIZE_BYTES + 1u + 9u + BLOCK)
+#define TIME_BLOCK PFL_REPLY_RUN_TIME_BLOCK
 
 _Static_assert(PFL_READBACK_FRAME_MAX < 1u << (7 * LENGTH_BYTES), "lengths fit");
 _Static_assert(PFL_RUN_PACKET_MAX_BYTES <= 1u << (7 * PACKET_LENGTH_MAX - 1),
                "packets' lengths fit");
 _Static_assert(PFL_TRUSTED_MAX_BYTES <= PFL_RUN_TAIL_MAX_BYTES, "the tail's length is one byte");
 _Static_assert(PFL_FRAGMENT_SIZE_BYTES + SMALL_MAX + 8u <= SMALL_ROOM, "the check's reads");
+_Static_assert(1u + TIME_BLOCK <= BLOCK, "the times' reads");
 _Static_assert(SMALL_MAX << 1 < 0x7f, "small lengths are a byte");
 
 static void put_length(uint8_t *dst, size_t len)
@@ -150,11 +152,10 @@ static inline uint8_t *put_packet_length(uint8_t *dst, const struct columns *c)
     return dst + c->length_bytes;
 }
 
-/* Whether another packet has a place aside. */
-static inline bool has_place_aside(const struct pfl_reply_frame *self)
+/* For how many bytes of lengths there is a place aside, and for as many times. */
+static inline size_t get_place_aside(const struct pfl_reply_frame *self)
 {
-    return (size_t)(self->run_lengths - self->lengths) + PACKET_LENGTH_MAX <=
-           PFL_REPLY_RUN_LENGTHS_BYTES;
+    return PFL_REPLY_RUN_LENGTHS_BYTES - (size_t)(self->run_lengths - self->lengths);
 }
 
 /* The packet's rest, out of its pieces. */
@@ -176,7 +177,7 @@ bool pfl_reply_frame_run_packet(struct pfl_reply_frame *self,
     struct columns c = columns_of(piece, packet->bytes);
     size_t cost = get_cost(&c);
 
-    if (self->run_source != packet->source || !has_place_aside(self)) {
+    if (self->run_source != packet->source || get_place_aside(self) < PACKET_LENGTH_MAX) {
         if (HEAD_BYTES + packet->source->trusted_len + cost > self->budget)
             return false;
         pfl_reply_frame_end_run(self);
@@ -199,8 +200,6 @@ struct passage {
     uint8_t *rest;
     uint8_t *times;
     uint8_t *lengths;
-    const uint8_t *lengths_end; /* with as much behind it as one more entry takes */
-    size_t budget;
 };
 
 /* A size below 128: as pfl_fragment_head_of, where the next fragment is known one step after the
@@ -228,26 +227,41 @@ static inline bool pass_small(struct passage *p)
     uint32_t time;
     uint64_t word;
 
-    if (bytes - 1u >= SMALL_MAX || bytes + 1u > p->budget || p->lengths >= p->lengths_end)
+    if (bytes - 1u >= SMALL_MAX)
         return false;
     has_time = body[0] == PFL_RUN_TIME_TAG;
     memcpy(&word, body + 1, sizeof(word));
     word = ~le64toh(word) & 0x8080808080808080u;
-    if (word == 0) /* a time of more bytes, maybe */
+    if (word == 0 && body[9] >= 0x80) /* a time of 10 bytes, maybe */
         return false;
-    time = ((uint32_t)__builtin_ctzll(word) / 8 + 1) & (0u - has_time);
+    time = word == 0 ? 9 : (uint32_t)__builtin_ctzll(word) / 8 + 1;
+    time &= 0u - has_time;
     if (has_time + time > bytes ||
         !pfl_packet_is_valid_hot(body + has_time + time, bytes - has_time - time))
         return false;
     __builtin_prefetch(body + 768);
     *p->lengths++ = (uint8_t)((bytes - has_time - time) << 1 | has_time);
-    memcpy(p->times, body + 1, sizeof(word));
+    memcpy(p->times, body + 1, TIME_BLOCK);
     memcpy(p->rest, body + has_time + time, BLOCK);
     p->times += time;
     p->rest += bytes - has_time - time;
-    p->budget -= bytes + 1u - has_time;
     p->pos = body + bytes;
     return true;
+}
+
+/* Small ones as they come, in the next `bytes` of the record: no packet takes more in the frame
+ * than with its size there, nor more than a byte aside for two there, so the caller counts for all.
+ */
+static __attribute__((noinline)) void pass_smalls(struct passage *passage, size_t bytes)
+{
+    struct passage p = *passage;
+
+    if (bytes < (size_t)(p.end - p.pos))
+        p.end = p.pos + bytes;
+    while ((size_t)(p.end - p.pos) >= SMALL_ROOM && pass_small(&p))
+        continue;
+    p.end = passage->end;
+    *passage = p;
 }
 
 /* Without a call, and without the string instructions that compilers choose for a bounded length
@@ -260,13 +274,13 @@ static inline void copy_blocks(uint8_t *dst, const uint8_t *src, size_t len)
 }
 
 /* False: it is not one for a run, or does not fit, or is the record's last. */
-static bool pass_one(struct passage *p)
+static bool pass_one(struct passage *p, size_t budget)
 {
     struct pfl_fragment_head head;
     struct columns c;
     const uint8_t *body;
 
-    if ((size_t)(p->end - p->pos) <= PFL_FRAGMENT_SIZE_BYTES || p->lengths >= p->lengths_end)
+    if ((size_t)(p->end - p->pos) <= PFL_FRAGMENT_SIZE_BYTES)
         return false;
     head = pfl_fragment_head_of(p->pos);
     body = p->pos + head.size_bytes;
@@ -274,16 +288,25 @@ static bool pass_one(struct passage *p)
         head.bytes >= (size_t)(p->end - body) || !pfl_packet_is_valid_piece(body, head.bytes))
         return false;
     c = columns_of(pfl_span_of(body, head.bytes), head.bytes);
-    if (get_cost(&c) > p->budget)
+    if (get_cost(&c) > budget)
         return false;
     p->lengths = put_packet_length(p->lengths, &c);
     pfl_bytes_copy(p->times, body + 1, c.time);
     copy_blocks(p->rest, body + c.skip, c.rest);
     p->times += c.time;
     p->rest += c.rest;
-    p->budget -= get_cost(&c);
     p->pos = body + head.bytes;
     return true;
+}
+
+/* Takes what was passed of the budget. */
+static void account(struct pfl_reply_frame *self, const struct passage *p)
+{
+    self->budget -= (size_t)(p->rest - self->pos) + (size_t)(p->times - self->run_times) +
+                    (size_t)(p->lengths - self->run_lengths);
+    self->pos = p->rest;
+    self->run_times = p->times;
+    self->run_lengths = p->lengths;
 }
 
 void pfl_reply_frame_run_stretch(struct pfl_reply_frame *self, struct pfl_trace_buffer *buffer)
@@ -295,19 +318,17 @@ void pfl_reply_frame_run_stretch(struct pfl_reply_frame *self, struct pfl_trace_
         .rest = self->pos,
         .times = self->run_times,
         .lengths = self->run_lengths,
-        .lengths_end = self->lengths + PFL_REPLY_RUN_LENGTHS_BYTES - PACKET_LENGTH_MAX + 1,
-        .budget = self->budget,
     };
+    bool goes_on = true;
 
-    do {
-        while ((size_t)(p.end - p.pos) >= SMALL_ROOM && pass_small(&p))
-            continue;
-    } while (pass_one(&p));
-    if (p.pos == stretch.pos)
-        return;
-    self->pos = p.rest;
-    self->run_times = p.times;
-    self->run_lengths = p.lengths;
-    self->budget = p.budget;
-    pfl_trace_buffer_take_stretch(buffer, p.pos);
+    while (goes_on) {
+        size_t aside = 2 * get_place_aside(self);
+
+        pass_smalls(&p, aside < self->budget ? aside : self->budget);
+        account(self, &p);
+        goes_on = get_place_aside(self) >= PACKET_LENGTH_MAX && pass_one(&p, self->budget);
+        account(self, &p);
+    }
+    if (p.pos != stretch.pos)
+        pfl_trace_buffer_take_stretch(buffer, p.pos);
 }
