@@ -32,6 +32,9 @@
 #define PACKET_LENGTH_MAX PFL_REPLY_RUN_LENGTH_MAX
 #define HEAD_BYTES        (TAG_BYTES + LENGTH_BYTES + 1u + 1u + 3 * COLUMN_BYTES)
 
+/* Where varints end in 8 bytes: the high bits that are not set. */
+#define ENDS 0x8080808080808080u
+
 /* Small packets are copied as a block; the check of them reads 8 bytes past the end. */
 #define BLOCK 64u
 /* Its entry of `lengths` is one byte. */
@@ -110,19 +113,36 @@ struct columns {
     size_t length_bytes;
 };
 
+/* Of the varint behind the tag of a time, 1 to 10; 0: it does not end in the piece. */
+static inline size_t get_time_bytes(struct pfl_span piece)
+{
+    uint64_t word;
+    size_t bytes = 1;
+
+    if (piece.len > sizeof(word)) {
+        memcpy(&word, piece.data + 1, sizeof(word));
+        word = ~le64toh(word) & ENDS;
+        if (word != 0)
+            return (size_t)__builtin_ctzll(word) / 8 + 1;
+        bytes = sizeof(word) + 1;
+    }
+    for (; bytes < piece.len && bytes <= PFL_REPLY_RUN_TIME_MAX; bytes++) {
+        if (piece.data[bytes] < 0x80)
+            return bytes;
+    }
+    return 0;
+}
+
 /* Of a valid packet of fewer than PFL_RUN_PACKET_MAX_BYTES that begins with `piece`. A time that
  * goes on in another piece is none. */
 static inline struct columns columns_of(struct pfl_span piece, size_t bytes)
 {
     struct columns c = {.rest = bytes};
-    size_t most = piece.len <= PFL_REPLY_RUN_TIME_MAX ? piece.len : PFL_REPLY_RUN_TIME_MAX + 1;
-    size_t i = 1;
 
-    if (piece.len > 1 && piece.data[0] == PFL_RUN_TIME_TAG) {
-        while (i < most && piece.data[i] >= 0x80)
-            i++;
-        if (i < most)
-            c = (struct columns){.skip = 1 + i, .time = i, .rest = bytes - 1 - i};
+    if (piece.len != 0 && piece.data[0] == PFL_RUN_TIME_TAG) {
+        c.time = get_time_bytes(piece);
+        c.skip = c.time == 0 ? 0 : 1 + c.time;
+        c.rest = bytes - c.skip;
     }
     c.length = c.rest << 1 | (c.time != 0);
     c.length_bytes = c.length < 0x80 ? 1 : 2;
@@ -231,7 +251,7 @@ static inline bool pass_small(struct passage *p)
         return false;
     has_time = body[0] == PFL_RUN_TIME_TAG;
     memcpy(&word, body + 1, sizeof(word));
-    word = ~le64toh(word) & 0x8080808080808080u;
+    word = ~le64toh(word) & ENDS;
     if (word == 0 && body[9] >= 0x80) /* a time of 10 bytes, maybe */
         return false;
     time = word == 0 ? 9 : (uint32_t)__builtin_ctzll(word) / 8 + 1;
@@ -319,16 +339,14 @@ void pfl_reply_frame_run_stretch(struct pfl_reply_frame *self, struct pfl_trace_
         .times = self->run_times,
         .lengths = self->run_lengths,
     };
-    bool goes_on = true;
+    size_t most;
 
-    while (goes_on) {
-        size_t aside = 2 * get_place_aside(self);
-
-        pass_smalls(&p, aside < self->budget ? aside : self->budget);
+    do {
         account(self, &p);
-        goes_on = get_place_aside(self) >= PACKET_LENGTH_MAX && pass_one(&p, self->budget);
+        most = 2 * get_place_aside(self);
+        pass_smalls(&p, most < self->budget ? most : self->budget);
         account(self, &p);
-    }
+    } while (get_place_aside(self) >= PACKET_LENGTH_MAX && pass_one(&p, self->budget));
     if (p.pos != stretch.pos)
         pfl_trace_buffer_take_stretch(buffer, p.pos);
 }
