@@ -242,30 +242,30 @@ static inline uint32_t get_small_size(const uint8_t *pos, const uint8_t **ret_bo
 static inline bool pass_small(struct passage *p)
 {
     const uint8_t *body = p->pos;
-    uint32_t bytes = get_small_size(p->pos, &body);
-    uint32_t has_time;
-    uint32_t time;
+    size_t bytes = get_small_size(p->pos, &body);
+    const uint8_t *rest;
+    const uint8_t *end;
+    size_t skip;
     uint64_t word;
 
     if (bytes - 1u >= SMALL_MAX)
         return false;
-    has_time = body[0] == PFL_RUN_TIME_TAG;
     memcpy(&word, body + 1, sizeof(word));
     word = ~le64toh(word) & ENDS;
     if (word == 0 && body[9] >= 0x80) /* a time of 10 bytes, maybe */
         return false;
-    time = word == 0 ? 9 : (uint32_t)__builtin_ctzll(word) / 8 + 1;
-    time &= 0u - has_time;
-    if (has_time + time > bytes ||
-        !pfl_packet_is_valid_hot(body + has_time + time, bytes - has_time - time))
+    skip = word == 0 ? 10 : (size_t)__builtin_ctzll(word) / 8 + 2;
+    rest = body + (body[0] == PFL_RUN_TIME_TAG ? skip : 0);
+    end = body + bytes;
+    if (rest > end || !pfl_packet_is_valid_hot(rest, (size_t)(end - rest)))
         return false;
     __builtin_prefetch(body + 768);
-    *p->lengths++ = (uint8_t)((bytes - has_time - time) << 1 | has_time);
     memcpy(p->times, body + 1, TIME_BLOCK);
-    memcpy(p->rest, body + has_time + time, BLOCK);
-    p->times += time;
-    p->rest += bytes - has_time - time;
-    p->pos = body + bytes;
+    memcpy(p->rest, rest, BLOCK);
+    *p->lengths++ = (uint8_t)((end - rest) << 1 | (rest != body));
+    p->times += rest - body - (rest != body);
+    p->rest += end - rest;
+    p->pos = end;
     return true;
 }
 
