@@ -172,10 +172,10 @@ static inline uint8_t *put_packet_length(uint8_t *dst, const struct columns *c)
     return dst + c->length_bytes;
 }
 
-/* For how many bytes of lengths there is a place aside, and for as many times. */
-static inline size_t get_place_aside(const struct pfl_reply_frame *self)
+/* For how many bytes there is a place behind these lengths, and for as many times. */
+static inline size_t get_place_aside(const struct pfl_reply_frame *self, const uint8_t *lengths)
 {
-    return PFL_REPLY_RUN_LENGTHS_BYTES - (size_t)(self->run_lengths - self->lengths);
+    return PFL_REPLY_RUN_LENGTHS_BYTES - (size_t)(lengths - self->lengths);
 }
 
 /* The packet's rest, out of its pieces. */
@@ -197,7 +197,8 @@ bool pfl_reply_frame_run_packet(struct pfl_reply_frame *self,
     struct columns c = columns_of(piece, packet->bytes);
     size_t cost = get_cost(&c);
 
-    if (self->run_source != packet->source || get_place_aside(self) < PACKET_LENGTH_MAX) {
+    if (self->run_source != packet->source ||
+        get_place_aside(self, self->run_lengths) < PACKET_LENGTH_MAX) {
         if (HEAD_BYTES + packet->source->trusted_len + cost > self->budget)
             return false;
         pfl_reply_frame_end_run(self);
@@ -269,21 +270,6 @@ static inline bool pass_small(struct passage *p)
     return true;
 }
 
-/* Small ones as they come, in the next `bytes` of the record: no packet takes more in the frame
- * than with its size there, nor more than a byte aside for two there, so the caller counts for all.
- */
-static __attribute__((noinline)) void pass_smalls(struct passage *passage, size_t bytes)
-{
-    struct passage p = *passage;
-
-    if (bytes < (size_t)(p.end - p.pos))
-        p.end = p.pos + bytes;
-    while ((size_t)(p.end - p.pos) >= SMALL_ROOM && pass_small(&p))
-        continue;
-    p.end = passage->end;
-    *passage = p;
-}
-
 /* Without a call, and without the string instructions that compilers choose for a bounded length
  * and that take their time to begin. */
 static inline void copy_blocks(uint8_t *dst, const uint8_t *src, size_t len)
@@ -319,14 +305,22 @@ static bool pass_one(struct passage *p, size_t budget)
     return true;
 }
 
-/* Takes what was passed of the budget. */
-static void account(struct pfl_reply_frame *self, const struct passage *p)
+/* What was passed takes of the budget. */
+static inline size_t get_passed(const struct pfl_reply_frame *self, const struct passage *p)
 {
-    self->budget -= (size_t)(p->rest - self->pos) + (size_t)(p->times - self->run_times) +
-                    (size_t)(p->lengths - self->run_lengths);
-    self->pos = p->rest;
-    self->run_times = p->times;
-    self->run_lengths = p->lengths;
+    return (size_t)(p->rest - self->pos) + (size_t)(p->times - self->run_times) +
+           (size_t)(p->lengths - self->run_lengths);
+}
+
+/* Small packets as they come. None takes more of the frame than it and its size do in the record,
+ * nor more than one byte aside for two there: so they need not be counted one by one. */
+static inline void pass_smalls(struct passage *p, size_t budget, size_t place)
+{
+    size_t most = 2 * place < budget ? 2 * place : budget;
+    const uint8_t *end = most < (size_t)(p->end - p->pos) ? p->pos + most : p->end;
+
+    while ((size_t)(end - p->pos) >= SMALL_ROOM && pass_small(p))
+        continue;
 }
 
 void pfl_reply_frame_run_stretch(struct pfl_reply_frame *self, struct pfl_trace_buffer *buffer)
@@ -339,14 +333,16 @@ void pfl_reply_frame_run_stretch(struct pfl_reply_frame *self, struct pfl_trace_
         .times = self->run_times,
         .lengths = self->run_lengths,
     };
-    size_t most;
 
-    do {
-        account(self, &p);
-        most = 2 * get_place_aside(self);
-        pass_smalls(&p, most < self->budget ? most : self->budget);
-        account(self, &p);
-    } while (get_place_aside(self) >= PACKET_LENGTH_MAX && pass_one(&p, self->budget));
-    if (p.pos != stretch.pos)
-        pfl_trace_buffer_take_stretch(buffer, p.pos);
+    do
+        pass_smalls(&p, self->budget - get_passed(self, &p), get_place_aside(self, p.lengths));
+    while (get_place_aside(self, p.lengths) >= PACKET_LENGTH_MAX &&
+           pass_one(&p, self->budget - get_passed(self, &p)));
+    if (p.pos == stretch.pos)
+        return;
+    self->budget -= get_passed(self, &p);
+    self->pos = p.rest;
+    self->run_times = p.times;
+    self->run_lengths = p.lengths;
+    pfl_trace_buffer_take_stretch(buffer, p.pos);
 }
