@@ -134,32 +134,29 @@ static inline bool take_short(struct pfl_reader *r, struct slice *ret_slice)
     return true;
 }
 
-/* Each field once, the tail first. */
-static int parse_run(struct pfl_span bytes, struct pfl_packet_run *ret_run)
+static bool take_column(struct pfl_reader *r, uint32_t id, struct pfl_span *ret_column)
 {
-    struct pfl_reader r = pfl_reader_of(bytes);
-    struct pfl_field tail;
-    struct pfl_field packets;
+    struct pfl_field f;
 
-    if (!pfl_reader_field(&r, &tail) || tail.id != PFL_RUN_TAIL || tail.type != PFL_WIRE_BYTES ||
-        tail.bytes.len > PFL_RUN_TAIL_MAX_BYTES)
-        return PFL_EPROTO;
-    if (!pfl_reader_field(&r, &packets) || packets.id != PFL_RUN_PACKETS ||
-        packets.type != PFL_WIRE_BYTES || packets.bytes.len == 0 || r.left != 0)
-        return PFL_EPROTO;
-    *ret_run = (struct pfl_packet_run){.tail = tail.bytes, .packets = packets.bytes};
-    return 0;
+    if (!pfl_reader_field(r, &f) || f.id != id || f.type != PFL_WIRE_BYTES)
+        return false;
+    *ret_column = f.bytes;
+    return true;
 }
 
-static int hand_out_run(const struct pfl_packet_scan *self, struct pfl_span bytes, void *user)
+/* Each column once, in their order. */
+static int hand_out_run(const struct pfl_packet_scan *self, struct pfl_span bytes,
+                        const uint8_t *readable_end, void *user)
 {
-    struct pfl_packet_run run;
-    int rc;
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_packet_run run = {.readable_end = readable_end};
 
-    if (self->on_run == NULL || self->is_open)
+    if (self->on_run == NULL || self->is_open || !take_column(&r, PFL_RUN_TAIL, &run.tail) ||
+        !take_column(&r, PFL_RUN_REST, &run.rest) || !take_column(&r, PFL_RUN_TIMES, &run.times) ||
+        !take_column(&r, PFL_RUN_LENGTHS, &run.lengths) || r.left != 0 ||
+        run.tail.len > PFL_RUN_TAIL_MAX_BYTES || run.lengths.len == 0)
         return PFL_EPROTO;
-    rc = parse_run(bytes, &run);
-    return rc != 0 ? rc : self->on_run(user, &run);
+    return self->on_run(user, &run);
 }
 
 /* The next slice of a reply; runs before it are handed out. False at the end, and when something
@@ -179,7 +176,7 @@ static inline bool next_slice(const struct pfl_packet_scan *self, struct pfl_rea
             return *ret_rc == 0;
         }
         if (f.id == PFL_READ_RUNS_FIELD)
-            *ret_rc = hand_out_run(self, f.bytes, user);
+            *ret_rc = hand_out_run(self, f.bytes, r->pos + r->left, user);
     }
     if (*ret_rc == 0 && r->failed)
         *ret_rc = PFL_EPROTO;

@@ -20,10 +20,14 @@
 /* `bytes` is the sum of the slices, >= 0. Borrowed until return. A negative return stops. */
 typedef int (*pfl_packet_cb)(void *user, const struct iovec *slices, int slices_len, size_t bytes);
 
-/* Packets that end in the same bytes; borrowed until return. */
+/* Packets that end in the same bytes, in columns; borrowed until return. */
 struct pfl_packet_run {
-    struct pfl_span tail;    /* at most PFL_RUN_TAIL_MAX_BYTES */
-    struct pfl_span packets; /* not empty: {varint length, bytes}..., not looked at yet */
+    struct pfl_span tail; /* at most PFL_RUN_TAIL_MAX_BYTES */
+    /* Not looked at yet. */
+    struct pfl_span rest;
+    struct pfl_span times;
+    struct pfl_span lengths;     /* not empty */
+    const uint8_t *readable_end; /* of the memory in which these three lie */
 };
 
 typedef int (*pfl_packet_run_cb)(void *user, const struct pfl_packet_run *run);

@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "consumer/clock/clock_sync.h"
+#include "consumer/link/packet_scan.h"
 
 #define PFL_MERGE_MAX_HOSTS     1024u
 #define PFL_MERGE_MAX_SEQUENCES (1u << 20) /* per host */
@@ -74,10 +75,10 @@ PFL_MUST_USE int pfl_merge_begin(struct pfl_merge *self);
 PFL_MUST_USE int pfl_merge_packet(struct pfl_merge *self, size_t host, const struct iovec *slices,
                                   int slices_len, size_t bytes);
 /* A run of packets (proto/packet_run.h): what pfl_merge_packet would do with each of them.
- * *ret_bytes: of them all, as the host has them. PFL_EPROTO besides: they end in the middle of
- * one. */
-PFL_MUST_USE int pfl_merge_run(struct pfl_merge *self, size_t host, struct pfl_span tail,
-                               struct pfl_span packets, uint64_t *ret_bytes);
+ * *ret_bytes: of them all, as the host has them. PFL_EPROTO besides: its columns do not fit
+ * together; what came before that is written. */
+PFL_MUST_USE int pfl_merge_run(struct pfl_merge *self, size_t host,
+                               const struct pfl_packet_run *run, uint64_t *ret_bytes);
 /* Borrowed until free. */
 const struct pfl_merge_stats *pfl_merge_get_stats(const struct pfl_merge *self, size_t host);
 

@@ -138,7 +138,7 @@ static int on_link_run(void *user, struct pfl_host_link *link, const struct pfl_
 {
     struct pfl_recording_member *m = user;
     struct pfl_recording *r = m->owner;
-    int rc = pfl_merge_run(r->merge, m->merge_index, run->tail, run->packets, ret_bytes);
+    int rc = pfl_merge_run(r->merge, m->merge_index, run, ret_bytes);
 
     (void)link;
     if (pfl_trace_file_is_congested(r->file))

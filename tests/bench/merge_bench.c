@@ -31,7 +31,9 @@ struct bench {
     size_t replies_len;
     size_t packets;
     bool is_runs;
-    struct pfl_buf run; /* packets that end in `tail` */
+    struct pfl_buf rest; /* of packets that end in `tail`, with their other columns */
+    struct pfl_buf times;
+    struct pfl_buf lengths;
     struct pfl_span tail;
     struct pfl_merge *merge;
     size_t host;
@@ -80,7 +82,7 @@ static int on_run(void *user, const struct pfl_packet_run *run)
     struct bench *b = user;
     uint64_t bytes;
 
-    return pfl_merge_run(b->merge, b->host, run->tail, run->packets, &bytes);
+    return pfl_merge_run(b->merge, b->host, run, &bytes);
 }
 
 /* Two fields of a message that is a field of the last reply, or of a new one. */
@@ -117,17 +119,42 @@ static int add_slice(struct bench *b, struct pfl_span packet)
 /* What was gathered. */
 static int add_run(struct bench *b)
 {
-    static uint8_t data[2 * RUN_MAX];
+    static uint8_t data[4 * RUN_MAX];
     struct pfl_writer w = pfl_writer_of(data, sizeof(data));
-    struct pfl_span packets = pfl_buf_get(&b->run);
     int rc;
 
-    if (packets.len == 0)
+    if (b->lengths.len == 0)
         return 0;
     pfl_writer_field_bytes(&w, PFL_RUN_TAIL, b->tail.data, b->tail.len);
-    pfl_writer_field_header(&w, PFL_RUN_PACKETS, packets.len);
-    rc = add_message(b, PFL_READ_RUNS_FIELD, pfl_span_of(data, sizeof(data) - w.left), packets);
-    pfl_buf_clear(&b->run);
+    pfl_writer_field_bytes(&w, PFL_RUN_REST, b->rest.data, b->rest.len);
+    pfl_writer_field_bytes(&w, PFL_RUN_TIMES, b->times.data, b->times.len);
+    pfl_writer_field_bytes(&w, PFL_RUN_LENGTHS, b->lengths.data, b->lengths.len);
+    rc = add_message(b, PFL_READ_RUNS_FIELD, pfl_span_of(data, sizeof(data) - w.left),
+                     pfl_span_of("", 0));
+    pfl_buf_clear(&b->rest);
+    pfl_buf_clear(&b->times);
+    pfl_buf_clear(&b->lengths);
+    return rc;
+}
+
+/* The bytes of a packet that is not its tail, to the columns. */
+static int add_columns(struct bench *b, struct pfl_span bytes)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    uint8_t length[10];
+    struct pfl_field f;
+    size_t at = 0;
+    int rc = 0;
+
+    if (bytes.len != 0 && bytes.data[0] == PFL_RUN_TIME_TAG && pfl_reader_field(&r, &f)) {
+        at = f.raw.len;
+        rc = pfl_buf_append(&b->times, bytes.data + 1, at - 1);
+    }
+    if (rc == 0 && bytes.len != at)
+        rc = pfl_buf_append(&b->rest, bytes.data + at, bytes.len - at);
+    if (rc == 0)
+        rc = pfl_buf_append(&b->lengths, length,
+                            pfl_varint_put(length, (bytes.len - at) << 1 | (at != 0)));
     return rc;
 }
 
@@ -148,7 +175,6 @@ static struct pfl_span tail_of(struct pfl_span packet)
 static int add_packet(struct bench *b, struct pfl_span packet)
 {
     struct pfl_span tail = tail_of(packet);
-    uint8_t length[10];
     size_t len = packet.len - tail.len;
     int rc = 0;
 
@@ -157,13 +183,11 @@ static int add_packet(struct bench *b, struct pfl_span packet)
         rc = add_run(b);
         return rc != 0 ? rc : add_slice(b, packet);
     }
-    if (b->run.len > RUN_MAX - PFL_RUN_PACKET_MAX_BYTES - 16 || tail.len != b->tail.len ||
+    if (b->rest.len > RUN_MAX - PFL_RUN_PACKET_MAX_BYTES || tail.len != b->tail.len ||
         memcmp(tail.data, b->tail.data, tail.len) != 0)
         rc = add_run(b);
     b->tail = tail;
-    if (rc == 0)
-        rc = pfl_buf_append(&b->run, length, pfl_varint_put(length, len));
-    return rc != 0 ? rc : pfl_buf_append(&b->run, packet.data, len);
+    return rc != 0 ? rc : add_columns(b, pfl_span_of(packet.data, len));
 }
 
 static int load(struct bench *b, const char *path)
@@ -179,7 +203,9 @@ static int load(struct bench *b, const char *path)
     r = pfl_reader_of(pfl_span_of(data, fread(data, 1, FILE_MAX, f)));
     (void)fclose(f);
     pfl_buf_init(&b->bodies, FILE_MAX);
-    pfl_buf_init(&b->run, RUN_MAX);
+    pfl_buf_init(&b->rest, RUN_MAX);
+    pfl_buf_init(&b->times, RUN_MAX);
+    pfl_buf_init(&b->lengths, RUN_MAX);
     b->replies = pfl_mem_calloc(r.left / (REPLY_BYTES / 2) + 2, sizeof(*b->replies));
     b->replies_len = 1;
     while (rc == 0 && b->replies != NULL && pfl_reader_field(&r, &field)) {
@@ -246,6 +272,8 @@ int main(int argc, char **argv)
     pfl_mem_free(b.sink);
     pfl_mem_free(b.replies);
     pfl_buf_fini(&b.bodies);
-    pfl_buf_fini(&b.run);
+    pfl_buf_fini(&b.rest);
+    pfl_buf_fini(&b.times);
+    pfl_buf_fini(&b.lengths);
     return 0;
 }

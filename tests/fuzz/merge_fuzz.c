@@ -56,7 +56,7 @@ static int on_run(void *user, const struct pfl_packet_run *run)
     struct side *s = user;
     uint64_t bytes;
 
-    return pfl_merge_run(s->merge, s->host, run->tail, run->packets, &bytes);
+    return pfl_merge_run(s->merge, s->host, run, &bytes);
 }
 
 static void check_packet(struct pfl_span packet, uint8_t owner_of[IDS_MAX])

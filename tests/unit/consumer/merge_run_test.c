@@ -19,7 +19,9 @@
 struct pair {
     struct merge_world as_run;
     struct merge_world one_by_one;
-    struct pfl_buf packets;
+    struct pfl_buf rest;
+    struct pfl_buf times;
+    struct pfl_buf lengths;
     uint8_t tail[PFL_RUN_TAIL_MAX_BYTES];
     size_t tail_len;
     bool is_padded; /* lengths as 4 bytes */
@@ -31,12 +33,16 @@ static void open_pair(struct pair *p)
     *p = (struct pair){0};
     assert_int_equal(merge_world_open(&p->as_run), 0);
     assert_int_equal(merge_world_open(&p->one_by_one), 0);
-    pfl_buf_init(&p->packets, RUN_BYTES);
+    pfl_buf_init(&p->rest, RUN_BYTES);
+    pfl_buf_init(&p->times, RUN_BYTES);
+    pfl_buf_init(&p->lengths, RUN_BYTES);
 }
 
 static void close_pair(struct pair *p)
 {
-    pfl_buf_fini(&p->packets);
+    pfl_buf_fini(&p->rest);
+    pfl_buf_fini(&p->times);
+    pfl_buf_fini(&p->lengths);
     merge_world_close(&p->as_run);
     merge_world_close(&p->one_by_one);
     pfl_sweep_assert_no_leak();
@@ -59,6 +65,12 @@ static void set_tail(struct pair *p, uint32_t sequence, uint32_t loss, uint32_t 
     p->tail_len = sizeof(p->tail) - w.left;
 }
 
+static void append(struct pfl_buf *column, const void *data, size_t len)
+{
+    if (len != 0)
+        assert_int_equal(pfl_buf_append(column, data, len), 0);
+}
+
 static void put_length(struct pair *p, size_t len)
 {
     uint8_t bytes[10];
@@ -70,17 +82,31 @@ static void put_length(struct pair *p, size_t len)
     } else {
         n = pfl_varint_put(bytes, len);
     }
-    assert_int_equal(pfl_buf_append(&p->packets, bytes, n), 0);
+    append(&p->lengths, bytes, n);
+}
+
+/* Of a packet's bytes that begin with a time, those of the first field. */
+static size_t time_field_len(const uint8_t *bytes, size_t len)
+{
+    struct pfl_reader r = pfl_reader_of(pfl_span_of(bytes, len));
+    struct pfl_field f;
+
+    if (len == 0 || bytes[0] != PFL_RUN_TIME_TAG || !pfl_reader_field(&r, &f))
+        return 0;
+    return f.raw.len;
 }
 
 static void add(struct pair *p, const void *bytes, size_t len)
 {
+    size_t time_len = time_field_len(bytes, len);
     uint8_t *whole = pfl_mem_alloc(len + p->tail_len + 1);
 
     assert_non_null(whole);
-    put_length(p, len);
-    assert_int_equal(len == 0 ? 0 : pfl_buf_append(&p->packets, bytes, len), 0);
-    memcpy(whole, len == 0 ? "" : bytes, len);
+    put_length(p, (len - time_len) << 1 | (time_len != 0));
+    if (time_len != 0)
+        append(&p->times, (const uint8_t *)bytes + 1, time_len - 1);
+    append(&p->rest, (const uint8_t *)bytes + time_len, len - time_len);
+    memcpy(whole, bytes, len);
     memcpy(whole + len, p->tail, p->tail_len);
     assert_int_equal(merge_world_give(&p->one_by_one, p->one_by_one.b, whole, len + p->tail_len),
                      0);
@@ -103,20 +129,41 @@ static void add_plain(struct pair *p, size_t payload)
     pfl_mem_free(bytes);
 }
 
-/* From memory of just its size, so that a look past it is seen. */
+/* From memory of just its size, so that a look past it is seen; *ret_memory is to be freed. */
+static struct pfl_packet_run run_of(const struct pair *p, uint8_t **ret_memory)
+{
+    size_t bytes = p->tail_len + p->rest.len + p->times.len + p->lengths.len;
+    uint8_t *at = pfl_mem_alloc(bytes);
+    struct pfl_packet_run run;
+
+    assert_non_null(at);
+    *ret_memory = at;
+    run.readable_end = at + bytes;
+    run.tail = pfl_span_of(memcpy(at, p->tail, p->tail_len), p->tail_len);
+    at += p->tail_len;
+    run.rest = pfl_span_of(at, p->rest.len);
+    if (p->rest.len != 0)
+        memcpy(at, pfl_buf_get(&p->rest).data, p->rest.len);
+    at += p->rest.len;
+    run.times = pfl_span_of(at, p->times.len);
+    if (p->times.len != 0)
+        memcpy(at, pfl_buf_get(&p->times).data, p->times.len);
+    at += p->times.len;
+    run.lengths = pfl_span_of(at, p->lengths.len);
+    memcpy(at, pfl_buf_get(&p->lengths).data, p->lengths.len);
+    return run;
+}
+
 static int give_run(struct pair *p, uint64_t *ret_bytes)
 {
-    struct pfl_span packets = pfl_buf_get(&p->packets);
-    uint8_t *tail = pfl_mem_memdup(p->tail, p->tail_len);
-    uint8_t *copy = pfl_mem_memdup(packets.data, packets.len);
-    int rc;
+    uint8_t *memory;
+    struct pfl_packet_run run = run_of(p, &memory);
+    int rc = pfl_merge_run(p->as_run.merge, p->as_run.b, &run, ret_bytes);
 
-    assert_non_null(copy);
-    rc = pfl_merge_run(p->as_run.merge, p->as_run.b, pfl_span_of(tail, p->tail_len),
-                       pfl_span_of(copy, packets.len), ret_bytes);
-    pfl_mem_free(copy);
-    pfl_mem_free(tail);
-    pfl_buf_clear(&p->packets);
+    pfl_mem_free(memory);
+    pfl_buf_clear(&p->rest);
+    pfl_buf_clear(&p->times);
+    pfl_buf_clear(&p->lengths);
     return rc;
 }
 
@@ -206,7 +253,7 @@ static void what_is_not_plain_is_written_as_one_by_one(void **state)
         add(&p, compressed, sizeof(compressed));
         add(&p, malformed, sizeof(malformed));
         add(&p, fixed, sizeof(fixed));
-        add(&p, NULL, 0);
+        add(&p, "", 0);
         add_plain(&p, 60);
         expect_same_file(&p);
     }
@@ -214,55 +261,92 @@ static void what_is_not_plain_is_written_as_one_by_one(void **state)
     close_pair(&p);
 }
 
-static void a_run_that_is_cut_gives_its_whole_packets_and_is_refused(void **state)
+/* Spelled in every length, and with more than 64 bits. */
+static void times_of_every_length_are_written_as_one_by_one(void **state)
 {
     struct pair p;
-    size_t whole;
+
+    (void)state;
+    open_pair(&p);
+    set_tail(&p, 3, 0, 0);
+    for (size_t len = 1; len <= 10; len++) {
+        uint8_t bytes[16] = {PFL_RUN_TIME_TAG};
+
+        add_plain(&p, 30);
+        for (size_t i = 1; i < len; i++)
+            bytes[i] = 0x80 | (uint8_t)i;
+        bytes[len] = 0x7f;
+        bytes[len + 1] = 0x08 << 1; /* a field more: 2, varint */
+        bytes[len + 2] = 5;
+        add(&p, bytes, len + 1);
+        add(&p, bytes, len + 3);
+        add_plain(&p, 60);
+        expect_same_file(&p);
+    }
+    close_pair(&p);
+}
+
+/* Each column a little shorter or longer than the others say. */
+static void columns_that_do_not_fit_together_are_refused(void **state)
+{
+    static const size_t wrong[][3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {40, 0, 0},
+                                      {0, 6, 0}, {0, 0, 2}, {99, 9, 0}};
+    struct pair p;
 
     (void)state;
     open_pair(&p);
     set_tail(&p, 3, 0, 0);
     for (int i = 0; i < 6; i++)
         add_plain(&p, 40);
-    whole = p.packets.len / 6;
-    for (size_t cut = 1; cut < 6 * whole; cut++) {
+    for (size_t i = 0; i < 2 * sizeof(wrong) / sizeof(wrong[0]); i++) {
+        const size_t *less = wrong[i / 2];
+        uint8_t *memory;
+        struct pfl_packet_run run = run_of(&p, &memory);
         struct merge_world w;
-        size_t before;
         uint64_t bytes;
-        int rc;
+        size_t before;
 
         assert_int_equal(merge_world_open(&w), 0);
         before = trace_packets(&w.sink);
-        rc = pfl_merge_run(w.merge, w.b, pfl_span_of(p.tail, p.tail_len),
-                           pfl_span_of(pfl_buf_get(&p.packets).data, cut), &bytes);
-        assert_int_equal(rc, cut % whole == 0 ? 0 : PFL_EPROTO);
-        assert_int_equal(trace_packets(&w.sink) - before, cut / whole);
+        run.rest.len -= less[0];
+        run.times.len -= less[1];
+        run.lengths.len -= less[2];
+        if (i % 2 == 1) /* nothing but what is said may be read */
+            run.readable_end = run.lengths.data + run.lengths.len;
+        assert_int_equal(pfl_merge_run(w.merge, w.b, &run, &bytes), PFL_EPROTO);
+        assert_true(trace_packets(&w.sink) - before <= 6);
         merge_world_close(&w);
+        pfl_mem_free(memory);
     }
     close_pair(&p);
 }
 
 static void lengths_past_the_run_are_refused(void **state)
 {
-    static const uint8_t huge[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
-                                   0xff, 0xff, 0xff, 0x01, 0x08};
+    static const uint8_t huge[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01};
     static const uint8_t endless[] = {0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
                                       0x80, 0x80, 0x80, 0x80, 0x80, 0x00};
+    static const uint8_t wants_time[] = {1};
     static const uint8_t tail[PFL_RUN_TAIL_MAX_BYTES + 1] = {0};
+    const struct pfl_span lengths[] = {pfl_span_of(huge, sizeof(huge)),
+                                       pfl_span_of(endless, sizeof(endless)),
+                                       pfl_span_of(wants_time, sizeof(wants_time))};
     struct merge_world w;
     uint64_t bytes;
 
     (void)state;
     assert_int_equal(merge_world_open(&w), 0);
-    assert_int_equal(
-        pfl_merge_run(w.merge, w.a, pfl_span_of(tail, 0), pfl_span_of(huge, sizeof(huge)), &bytes),
-        PFL_EPROTO);
-    assert_int_equal(pfl_merge_run(w.merge, w.a, pfl_span_of(tail, 0),
-                                   pfl_span_of(endless, sizeof(endless)), &bytes),
-                     PFL_EPROTO);
-    assert_int_equal(
-        pfl_merge_run(w.merge, w.a, pfl_span_of(tail, sizeof(tail)), pfl_span_of("", 1), &bytes),
-        PFL_EPROTO);
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        struct pfl_packet_run run = {.rest = pfl_span_of(lengths[i].data, 0),
+                                     .times = pfl_span_of(lengths[i].data, 0),
+                                     .lengths = lengths[i],
+                                     .readable_end = lengths[i].data + lengths[i].len};
+
+        assert_int_equal(pfl_merge_run(w.merge, w.a, &run, &bytes), PFL_EPROTO);
+        run.lengths = pfl_span_of("", 1);
+        run.tail = pfl_span_of(tail, sizeof(tail));
+        assert_int_equal(pfl_merge_run(w.merge, w.a, &run, &bytes), PFL_EPROTO);
+    }
     merge_world_close(&w);
 }
 
@@ -283,14 +367,13 @@ static void sinks_refusal_is_passed_on(void **state)
 
 static int merge_once(void *arg)
 {
-    const struct pair *p = arg;
+    const struct pfl_packet_run *run = arg;
     struct merge_world w;
     uint64_t bytes;
     int rc = merge_world_open(&w);
 
     if (rc == 0)
-        rc = pfl_merge_run(w.merge, w.b, pfl_span_of(p->tail, p->tail_len),
-                           pfl_buf_get(&p->packets), &bytes);
+        rc = pfl_merge_run(w.merge, w.b, run, &bytes);
     merge_world_close(&w);
     return rc;
 }
@@ -299,6 +382,8 @@ static void every_failed_allocation_is_survived(void **state)
 {
     static const uint32_t stats[] = {TRACE_STATS, 18, 1, 0};
     uint8_t bytes[64];
+    uint8_t *memory;
+    struct pfl_packet_run run;
     struct pair p;
 
     (void)state;
@@ -307,7 +392,9 @@ static void every_failed_allocation_is_survived(void **state)
     add_plain(&p, 40);
     add(&p, bytes, make_nested(bytes, sizeof(bytes), stats, 9));
     add_plain(&p, 40);
-    pfl_sweep(merge_once, &p, false);
+    run = run_of(&p, &memory);
+    pfl_sweep(merge_once, &run, false);
+    pfl_mem_free(memory);
     close_pair(&p);
 }
 
@@ -317,7 +404,8 @@ int main(void)
         cmocka_unit_test(packets_of_every_length_are_written_as_one_by_one),
         cmocka_unit_test(every_tail_is_written_as_one_by_one),
         cmocka_unit_test(what_is_not_plain_is_written_as_one_by_one),
-        cmocka_unit_test(a_run_that_is_cut_gives_its_whole_packets_and_is_refused),
+        cmocka_unit_test(times_of_every_length_are_written_as_one_by_one),
+        cmocka_unit_test(columns_that_do_not_fit_together_are_refused),
         cmocka_unit_test(lengths_past_the_run_are_refused),
         cmocka_unit_test(sinks_refusal_is_passed_on),
         cmocka_unit_test(every_failed_allocation_is_survived),

@@ -261,25 +261,32 @@ static void a_negative_answer_stops_and_is_passed_on(void **state)
     fini(&w);
 }
 
-/* What on_run is given, in the order of the packets: "tail:packets;" */
+/* What on_run is given, in the order of the packets: "tail:rest,times,lengths;" */
 static int on_run(void *user, const struct pfl_packet_run *run)
 {
     struct world *w = user;
 
-    assert_int_equal(pfl_buf_append(&w->file, run->tail.data, run->tail.len), 0);
-    assert_int_equal(pfl_buf_append(&w->file, ":", 1), 0);
-    assert_int_equal(pfl_buf_append(&w->file, run->packets.data, run->packets.len), 0);
-    assert_int_equal(pfl_buf_append(&w->file, ";", 1), 0);
+    const struct pfl_span parts[] = {run->tail,           pfl_span_of(":", 1), run->rest,
+                                     pfl_span_of(",", 1), run->times,          pfl_span_of(",", 1),
+                                     run->lengths,        pfl_span_of(";", 1)};
+
+    assert_true(run->lengths.data + run->lengths.len <= run->readable_end);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        if (parts[i].len != 0)
+            assert_int_equal(pfl_buf_append(&w->file, parts[i].data, parts[i].len), 0);
+    }
     return w->answer;
 }
 
-static void put_run(struct pfl_writer *w, const char *tail, const char *packets)
+static void put_run(struct pfl_writer *w, const char *tail, const char *lengths)
 {
     uint8_t run[SMALL_MAX];
     struct pfl_writer r = pfl_writer_of(run, sizeof(run));
 
     pfl_writer_field_bytes(&r, PFL_RUN_TAIL, tail, strlen(tail));
-    pfl_writer_field_bytes(&r, PFL_RUN_PACKETS, packets, strlen(packets));
+    pfl_writer_field_bytes(&r, PFL_RUN_REST, "r", 1);
+    pfl_writer_field_bytes(&r, PFL_RUN_TIMES, "", 0);
+    pfl_writer_field_bytes(&r, PFL_RUN_LENGTHS, lengths, strlen(lengths));
     pfl_writer_field_bytes(w, PFL_READ_RUNS_FIELD, run, sizeof(run) - r.left);
     assert_false(w->failed);
 }
@@ -300,11 +307,11 @@ static void runs_are_handed_out_between_packets(void **state)
     put_slice(&b, "b", 1, true);
     assert_int_equal(feed(&w, pfl_span_of(body, sizeof(body) - b.left)), 0);
     assert_memory_equal(pfl_buf_get(&w.file).data,
-                        "t:12;\x0a\x01"
-                        "a:3;u:4;\x0a\x01"
+                        "t:r,,12;\x0a\x01"
+                        "a:r,,3;u:r,,4;\x0a\x01"
                         "b",
-                        18);
-    assert_int_equal(w.file.len, 18);
+                        27);
+    assert_int_equal(w.file.len, 27);
     w.answer = PFL_EIO;
     assert_int_equal(feed(&w, pfl_span_of(body, sizeof(body) - b.left)), PFL_EIO);
     fini(&w);
@@ -342,14 +349,14 @@ static void runs_inside_a_packet_are_refused(void **state)
 static void malformed_runs_are_refused(void **state)
 {
     static const char *const runs[] = {
-        "",                            /* no field */
-        "\x0a\x01t",                   /* no packets */
-        "\x12\x01x",                   /* no tail */
-        "\x12\x01x\x0a\x01t",          /* in the wrong order */
-        "\x0a\x01t\x12\x01x\x12\x01x", /* twice */
-        "\x0a\x01t\x08\x01",           /* a number */
-        "\x08\x01\x12\x01x",
-        "\x0a\x01t\x12\x05x", /* past the end */
+        "",                                              /* no field */
+        "\x0a\x01t\x12\x01r\x1a\x01t",                   /* a column too few */
+        "\x12\x01r\x1a\x01t\x22\x01l",                   /* no tail */
+        "\x0a\x01t\x1a\x01t\x12\x01r\x22\x01l",          /* in another order */
+        "\x0a\x01t\x12\x01r\x12\x01r\x1a\x01t\x22\x01l", /* twice */
+        "\x0a\x01t\x12\x01r\x1a\x01t\x22\x01l\x22\x01l", /* twice */
+        "\x0a\x01t\x12\x01r\x18\x01\x22\x01l",           /* a number */
+        "\x0a\x01t\x12\x01r\x1a\x01t\x22\x05l",          /* past the end */
     };
     static const uint8_t long_tail[PFL_RUN_TAIL_MAX_BYTES + 1];
     uint8_t run[128];
@@ -365,7 +372,9 @@ static void malformed_runs_are_refused(void **state)
             pfl_writer_bytes(&r, runs[i], strlen(runs[i]));
         } else {
             pfl_writer_field_bytes(&r, PFL_RUN_TAIL, long_tail, sizeof(long_tail));
-            pfl_writer_field_bytes(&r, PFL_RUN_PACKETS, "\x01x", 2);
+            pfl_writer_field_bytes(&r, PFL_RUN_REST, "x", 1);
+            pfl_writer_field_bytes(&r, PFL_RUN_TIMES, "", 0);
+            pfl_writer_field_bytes(&r, PFL_RUN_LENGTHS, "\x02", 1);
         }
         pfl_writer_field_bytes(&b, PFL_READ_RUNS_FIELD, run, sizeof(run) - r.left);
         init(&w, SMALL_MAX);
