@@ -8,27 +8,24 @@
  * Happy path: the tail is walked and mapped once; of each packet the rest is looked at where it
  * lies, for fields that would concern the merge, and the pieces are copied once behind a preamble;
  * many packets go to the sink at a time. Whatever is not plain (a packet that names a sequence
- * itself, one that is rewritten or refused, a tail that is more than ids), and the last bytes of a
- * reply, behind which there is nothing that may be read, goes through pfl_merge_packet in pieces.
+ * itself, one that is rewritten or refused, a tail that is more than ids), and a run at the end of
+ * a reply, behind which there is nothing that may be read, goes through pfl_merge_packet in pieces.
  * Failures: columns that do not fit together; pfl_merge_packet's. What came before is written.
  * Limits: lengths are bounded by the run, which is bounded by a frame.
  */
-#include <assert.h>
-
 #include "consumer/merge/merge_impl.h"
 #include "proto/packet_run.h"
 
 /* Copies may read and write this far past their end. */
 #define BLOCK PFL_MERGE_TAIL_BLOCK
 /* Asked of the sink at a time; what is left of it is given back. */
-#define ROOM_BYTES   (32u * 1024)
-#define PREAMBLE_MAX 11u
-#define TIME_MAX     10u
+#define ROOM_BYTES (32u * 1024)
+#define TIME_MAX   10u
+#define TIME_BLOCK 16u
 /* So many bytes are a varint, whatever they are; the tenth may be too much. */
-#define TIME_PLAIN   9u
-#define TIME_BLOCK   16u
-#define TAIL_ROOM    (sizeof(((struct pfl_merge_tail *)NULL)->bytes) + BLOCK)
-#define OVERHEAD_MAX (PREAMBLE_MAX + 1u + TIME_BLOCK + TAIL_ROOM)
+#define TIME_PLAIN 9u
+/* Of a plain packet, beside its rest: preamble, time, and what copies write past their end. */
+#define OVERHEAD_MAX (4u + 1u + TIME_BLOCK + 2 * BLOCK)
 
 /* Whole packets that the sink was not given yet. */
 struct room {
@@ -44,6 +41,12 @@ struct column {
     const uint8_t *end;
 };
 
+struct columns {
+    struct column rest;
+    struct column times;
+    struct column lengths;
+};
+
 struct run {
     struct pfl_merge *merge;
     struct pfl_merge_host *host;
@@ -51,18 +54,16 @@ struct run {
     struct pfl_span tail;
     struct pfl_merge_tail out; /* the tail in the file */
     bool is_tail_plain;        /* `out` can stand for it */
-    struct column rest;
-    struct column times;
-    struct column lengths;
+    struct columns columns;
     const uint8_t *readable_end;
+    uint64_t bytes; /* of all packets so far */
     struct room room;
 };
 
-/* One packet without the tail. */
+/* One packet without the tail, at the beginning of what is left of the columns. */
 struct piece {
-    const uint8_t *time;
-    size_t time_len; /* 0: it does not begin with one */
-    const uint8_t *rest;
+    size_t length_len; /* bytes of its length */
+    size_t time_len;   /* 0: it does not begin with one */
     size_t rest_len;
 };
 
@@ -71,17 +72,37 @@ static struct column column_of(struct pfl_span span)
     return (struct column){span.data, span.data + span.len};
 }
 
+static inline size_t left_of(const struct column *c)
+{
+    return (size_t)(c->end - c->pos);
+}
+
+static inline void take_piece(struct columns *c, const struct piece *p)
+{
+    c->lengths.pos += p->length_len;
+    c->times.pos += p->time_len;
+    c->rest.pos += p->rest_len;
+}
+
+/* Of a packet without its tail. */
+static inline size_t piece_bytes(const struct piece *p)
+{
+    return p->rest_len + (p->time_len != 0 ? 1 + p->time_len : 0);
+}
+
 static int map_tail(struct run *run)
 {
     struct iovec slice = {(void *)(uintptr_t)run->tail.data, run->tail.len};
     struct pfl_packet_tail none = {0};
     struct pfl_packet_view view;
+    int rc;
 
-    run->is_tail_plain = run->tail.len != 0 && pfl_packet_view_of(&view, &none, &slice, 1) &&
-                         view.special == 0 && view.loss_reasons == 0 && view.has_sequence;
-    if (!run->is_tail_plain)
+    if (run->tail.len == 0 || !pfl_packet_view_of(&view, &none, &slice, 1) || view.special != 0 ||
+        view.loss_reasons != 0 || !view.has_sequence)
         return 0;
-    return pfl_merge_map_tail(run->merge, run->host, &view, run->tail, &run->out);
+    rc = pfl_merge_map_tail(run->merge, run->host, &view, run->tail, &run->out);
+    run->is_tail_plain = rc == 0 && run->out.len <= BLOCK;
+    return rc;
 }
 
 static void flush(struct run *run)
@@ -95,91 +116,26 @@ static void flush(struct run *run)
     run->room = (struct room){0};
 }
 
-/* Room for a packet whose rest has `len` bytes, and for the blocks that copies end with. */
+/* For a packet whose rest has `len` bytes, and for others. */
 static int make_room(struct run *run, size_t len)
 {
-    size_t wanted = OVERHEAD_MAX + len;
+    size_t wanted = OVERHEAD_MAX + len < ROOM_BYTES ? ROOM_BYTES : OVERHEAD_MAX + len;
     uint8_t *begin;
     int rc;
 
     flush(run);
-    if (wanted < ROOM_BYTES)
-        wanted = ROOM_BYTES;
     rc = run->merge->sink.reserve(run->merge->sink.user, wanted, &begin);
     if (rc == 0)
         run->room = (struct room){.begin = begin, .pos = begin, .end = begin + wanted};
     return rc;
 }
 
-static inline uint8_t *copy_blocks(uint8_t *to, const uint8_t *from, size_t len)
-{
-    for (size_t at = 0; at < len; at += BLOCK)
-        memcpy(to + at, from + at, BLOCK);
-    return to + len;
-}
-
-/* A plain packet; BLOCK bytes behind its pieces can be read. */
-static inline int put_plain(struct run *run, const struct piece *p)
-{
-    size_t whole = p->rest_len + run->out.len + (p->time_len != 0 ? 1 + p->time_len : 0);
-    uint8_t *to;
-
-    if ((size_t)(run->room.end - run->room.pos) < OVERHEAD_MAX + p->rest_len) {
-        int rc = make_room(run, p->rest_len);
-
-        if (rc != 0)
-            return rc;
-    }
-    to = run->room.pos;
-    assert(to != NULL);
-    *to++ = PFL_TRACE_PACKET_TAG;
-    if (whole < 0x80)
-        *to++ = (uint8_t)whole;
-    else
-        to += pfl_varint_put(to, whole);
-    if (p->time_len != 0) {
-        *to++ = PFL_RUN_TIME_TAG;
-        memcpy(to, p->time, TIME_BLOCK);
-        to += p->time_len;
-    }
-    to = copy_blocks(to, p->rest, p->rest_len);
-    memcpy(to, run->out.bytes, BLOCK); /* a fixed size is quicker */
-    if (run->out.len > BLOCK)
-        memcpy(to + BLOCK, run->out.bytes + BLOCK, run->out.len - BLOCK);
-    run->room.pos = to + run->out.len;
-    run->room.packets++;
-    return 0;
-}
-
-static void add_slice(struct iovec *slices, int *len, const void *data, size_t bytes)
-{
-    if (bytes != 0)
-        slices[(*len)++] = (struct iovec){(void *)(uintptr_t)data, bytes};
-}
-
-/* Any packet. */
-static int put_any(struct run *run, const struct piece *p)
-{
-    uint8_t head[1 + TIME_MAX] = {PFL_RUN_TIME_TAG};
-    size_t head_len = p->time_len != 0 ? 1 + p->time_len : 0;
-    struct iovec slices[3];
-    int slices_len = 0;
-
-    flush(run);
-    if (p->time_len != 0)
-        memcpy(head + 1, p->time, p->time_len);
-    add_slice(slices, &slices_len, head, head_len);
-    add_slice(slices, &slices_len, p->rest, p->rest_len);
-    add_slice(slices, &slices_len, run->tail.data, run->tail.len);
-    return pfl_merge_packet(run->merge, run->index, slices, slices_len,
-                            head_len + p->rest_len + run->tail.len);
-}
+/* ---- any packet ---- */
 
 /* Bytes of the varint that the column goes on with; 0: it has no end in it. */
 static size_t varint_len(const struct column *c)
 {
-    size_t left = (size_t)(c->end - c->pos);
-    size_t max = left < TIME_MAX ? left : TIME_MAX;
+    size_t max = left_of(c) < TIME_MAX ? left_of(c) : TIME_MAX;
 
     for (size_t i = 0; i < max; i++) {
         if (c->pos[i] < 0x80)
@@ -188,74 +144,168 @@ static size_t varint_len(const struct column *c)
     return 0;
 }
 
-static inline bool take_time(struct run *run, struct piece *p)
+/* The next packet; false: the columns do not fit together. */
+static bool find_piece(const struct columns *c, struct piece *ret_piece)
 {
-    struct column *c = &run->times;
-    uint64_t word = 0;
+    struct pfl_reader r = pfl_reader_of(pfl_span_of(c->lengths.pos, left_of(&c->lengths)));
+    uint64_t length = pfl_reader_varint(&r);
 
-    p->time = c->pos;
-    if (run->readable_end - c->pos >= (ptrdiff_t)TIME_BLOCK)
-        memcpy(&word, c->pos, sizeof(word));
+    if (r.failed || length >> 1 > left_of(&c->rest))
+        return false;
+    *ret_piece = (struct piece){
+        .length_len = (size_t)(r.pos - c->lengths.pos),
+        .rest_len = (size_t)(length >> 1),
+        .time_len = (length & 1) != 0 ? varint_len(&c->times) : 0,
+    };
+    return (length & 1) == 0 || ret_piece->time_len != 0;
+}
+
+static void add_slice(struct iovec *slices, int *len, const void *data, size_t bytes)
+{
+    if (bytes != 0)
+        slices[(*len)++] = (struct iovec){(void *)(uintptr_t)data, bytes};
+}
+
+/* The next packet, whatever it is. */
+static int put_any(struct run *run)
+{
+    struct columns *c = &run->columns;
+    uint8_t head[1 + TIME_MAX] = {PFL_RUN_TIME_TAG};
+    struct iovec slices[3];
+    int slices_len = 0;
+    struct piece p;
+    size_t bytes;
+
+    flush(run);
+    if (!find_piece(c, &p))
+        return PFL_EPROTO;
+    bytes = piece_bytes(&p) + run->tail.len;
+    if (p.time_len != 0) {
+        memcpy(head + 1, c->times.pos, p.time_len);
+        add_slice(slices, &slices_len, head, 1 + p.time_len);
+    }
+    add_slice(slices, &slices_len, c->rest.pos, p.rest_len);
+    add_slice(slices, &slices_len, run->tail.data, run->tail.len);
+    take_piece(c, &p);
+    run->bytes += bytes;
+    return pfl_merge_packet(run->merge, run->index, slices, slices_len, bytes);
+}
+
+/* ---- plain ones, behind whose columns BLOCK bytes can be read ---- */
+
+/* More than TIME_PLAIN: it may have no end. */
+static inline size_t plain_time_len(const uint8_t *p)
+{
+    uint64_t word;
+
+    memcpy(&word, p, sizeof(word));
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     word = __builtin_bswap64(word);
 #endif
     word = ~word & 0x8080808080808080u;
-    if (word == 0 || run->readable_end - c->pos < (ptrdiff_t)TIME_BLOCK)
-        p->time_len = varint_len(c);
-    else
-        p->time_len = (size_t)__builtin_ctzll(word) / 8 + 1;
-    if (p->time_len == 0 || p->time_len > (size_t)(c->end - c->pos))
-        return false;
-    c->pos += p->time_len;
-    return true;
+    if (word != 0)
+        return (size_t)__builtin_ctzll(word) / 8 + 1;
+    return p[TIME_PLAIN - 1] < 0x80 ? TIME_PLAIN : TIME_MAX;
 }
 
-/* The next packet out of the columns; false: they do not fit together. There is a length. */
-static inline bool take_piece(struct run *run, struct piece *ret_piece)
+/* The next packet, if it is short and plain. */
+static inline bool find_plain(const struct columns *c, struct piece *ret_piece)
 {
-    uint64_t length = *run->lengths.pos;
+    size_t length = c->lengths.pos[0];
 
-    if (length < 0x80) {
-        run->lengths.pos++;
-    } else {
-        struct pfl_reader r = pfl_reader_of(
-            pfl_span_of(run->lengths.pos, (size_t)(run->lengths.end - run->lengths.pos)));
-
-        length = pfl_reader_varint(&r);
-        if (r.failed)
+    ret_piece->length_len = 1;
+    if (length >= 0x80) {
+        if (left_of(&c->lengths) < 2 || c->lengths.pos[1] >= 0x80)
             return false;
-        run->lengths.pos = r.pos;
+        length = (length & 0x7f) | (size_t)c->lengths.pos[1] << 7;
+        ret_piece->length_len = 2;
     }
-    if (length >> 1 > (size_t)(run->rest.end - run->rest.pos))
-        return false;
-    ret_piece->rest = run->rest.pos;
-    ret_piece->rest_len = (size_t)(length >> 1);
-    run->rest.pos += ret_piece->rest_len;
-    ret_piece->time_len = 0;
-    return (length & 1) == 0 || take_time(run, ret_piece);
+    ret_piece->rest_len = length >> 1;
+    ret_piece->time_len = (length & 1) != 0 ? plain_time_len(c->times.pos) : 0;
+    return ret_piece->rest_len <= left_of(&c->rest) && ret_piece->time_len <= TIME_PLAIN &&
+           ret_piece->time_len <= left_of(&c->times) &&
+           pfl_packet_view_is_plain(c->rest.pos, c->rest.pos + ret_piece->rest_len);
 }
 
-static inline bool is_plain(const struct run *run, const struct piece *p)
+static inline void copy_blocks(uint8_t *to, const uint8_t *from, size_t len)
 {
-    return run->is_tail_plain && run->readable_end - run->rest.pos >= (ptrdiff_t)BLOCK &&
-           (p->time_len == 0 ||
-            (p->time_len <= TIME_PLAIN && run->readable_end - p->time >= (ptrdiff_t)TIME_BLOCK)) &&
-           pfl_packet_view_is_plain(p->rest, run->rest.pos);
+    for (size_t at = 0; at < len; at += BLOCK)
+        memcpy(to + at, from + at, BLOCK);
 }
 
-static int put_packets(struct run *run, uint64_t *ret_bytes)
+/* To where there is room for OVERHEAD_MAX bytes and its rest; returns its end. */
+static inline uint8_t *put_plain(const struct columns *c, const struct piece *p,
+                                 const struct pfl_merge_tail *tail, uint8_t *to)
 {
+    size_t len = piece_bytes(p) + tail->len;
+
+    *to++ = PFL_TRACE_PACKET_TAG;
+    if (len < 0x80)
+        *to++ = (uint8_t)len;
+    else
+        to += pfl_varint_put(to, len);
+    if (p->time_len != 0) {
+        *to++ = PFL_RUN_TIME_TAG;
+        memcpy(to, c->times.pos, TIME_BLOCK);
+        to += p->time_len;
+    }
+    copy_blocks(to, c->rest.pos, p->rest_len);
+    to += p->rest_len;
+    memcpy(to, tail->bytes, BLOCK);
+    return to + tail->len;
+}
+
+static bool is_readable_behind(const struct run *run)
+{
+    const struct columns *c = &run->columns;
+    const uint8_t *end = run->readable_end;
+
+    return end - c->rest.end >= (ptrdiff_t)BLOCK && end - c->times.end >= (ptrdiff_t)BLOCK;
+}
+
+/* Up to the first that is not plain. Works on copies: what is written could else be part of them,
+ * for all the compiler knows. */
+static int put_all_plain(struct run *run)
+{
+    const struct pfl_merge_tail tail = run->out;
+    struct columns c = run->columns;
+    struct room room = run->room;
+    uint64_t bytes = 0;
+    struct piece p;
     int rc = 0;
 
-    while (rc == 0 && run->lengths.pos != run->lengths.end) {
-        struct piece p;
-
-        if (!take_piece(run, &p))
-            return PFL_EPROTO;
-        *ret_bytes += p.rest_len + run->tail.len + (p.time_len != 0 ? 1 + p.time_len : 0);
-        rc = is_plain(run, &p) ? put_plain(run, &p) : put_any(run, &p);
+    while (c.lengths.pos != c.lengths.end && find_plain(&c, &p)) {
+        if ((size_t)(room.end - room.pos) < OVERHEAD_MAX + p.rest_len) {
+            run->room = room;
+            rc = make_room(run, p.rest_len);
+            room = run->room;
+            if (rc != 0)
+                break;
+        }
+        room.pos = put_plain(&c, &p, &tail, room.pos);
+        room.packets++;
+        bytes += piece_bytes(&p) + run->tail.len;
+        take_piece(&c, &p);
     }
-    if (rc == 0 && (run->rest.pos != run->rest.end || run->times.pos != run->times.end))
+    run->columns = c;
+    run->room = room;
+    run->bytes += bytes;
+    return rc;
+}
+
+static int put_packets(struct run *run)
+{
+    const struct columns *c = &run->columns;
+    bool is_quick = run->is_tail_plain && is_readable_behind(run);
+    int rc = 0;
+
+    while (rc == 0 && c->lengths.pos != c->lengths.end) {
+        if (is_quick)
+            rc = put_all_plain(run);
+        if (rc == 0 && c->lengths.pos != c->lengths.end)
+            rc = put_any(run);
+    }
+    if (rc == 0 && (left_of(&c->rest) != 0 || left_of(&c->times) != 0))
         rc = PFL_EPROTO;
     return rc;
 }
@@ -268,16 +318,16 @@ int pfl_merge_run(struct pfl_merge *self, size_t host, const struct pfl_packet_r
         .host = &self->hosts[host],
         .index = host,
         .tail = packets->tail,
-        .rest = column_of(packets->rest),
-        .times = column_of(packets->times),
-        .lengths = column_of(packets->lengths),
+        .columns = {.rest = column_of(packets->rest),
+                    .times = column_of(packets->times),
+                    .lengths = column_of(packets->lengths)},
         .readable_end = packets->readable_end,
     };
     int rc = packets->tail.len <= PFL_RUN_TAIL_MAX_BYTES ? map_tail(&run) : PFL_EPROTO;
 
-    *ret_bytes = 0;
     if (rc == 0)
-        rc = put_packets(&run, ret_bytes);
+        rc = put_packets(&run);
     flush(&run);
+    *ret_bytes = run.bytes;
     return rc;
 }

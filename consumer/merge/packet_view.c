@@ -257,6 +257,17 @@ bool pfl_packet_view_of(struct pfl_packet_view *self, struct pfl_packet_tail *ta
     return true;
 }
 
+/* A length of two to four bytes, the first of `word`, and what it counts. Writers leave four bytes
+ * for a nested message's, whatever it will be. */
+static inline uint64_t past_payload(uint64_t word)
+{
+    unsigned bits = (unsigned)__builtin_ctzll(~word & 0x80808080u) + 1;
+
+    word &= UINT64_MAX >> (64 - bits);
+    return bits / 8 + ((word & 0x7f) | (word >> 1 & 0x3f80) | (word >> 2 & 0x1fc000) |
+                       (word >> 3 & 0xfe00000));
+}
+
 /*
  * Past one field in its common spelling that is of no concern; NULL: not so. `last`, before which
  * it begins, has PFL_PACKET_PLAIN_ROOM bytes behind it, so that there are eight bytes wherever a
@@ -286,9 +297,9 @@ static inline const uint8_t *skip_usual(const uint8_t *p, const uint8_t *last)
         word = ~word & 0x8080808080808080u;
         return word != 0 ? p + __builtin_ctzll(word) / 8 + 1 : NULL;
     }
-    if ((tag & 7) != PFL_WIRE_BYTES || (word & 0x8080) == 0x8080)
+    if ((tag & 7) != PFL_WIRE_BYTES || (~word & 0x80808080u) == 0)
         return NULL;
-    word = (word & 0x80) == 0 ? 1 + (word & 0x7f) : 2 + ((word & 0x7f) | (word >> 1 & 0x3f80));
+    word = (word & 0x80) == 0 ? 1 + (word & 0x7f) : past_payload(word);
     return word <= (size_t)(last - p) ? p + word : NULL;
 }
 
