@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "tests/support/sweep.h"
 
-#define PACKET_MAX 400u
+#define PACKET_MAX 500u
 #define SEEDS      4000u
 
 static uint32_t random_below(uint64_t *state, uint32_t limit)
@@ -89,10 +89,23 @@ static void put_tail(struct pfl_writer *w, uint64_t *state)
         pfl_writer_field_varint(w, 98, 1 + random_below(state, 3));
 }
 
+/* A length in `spelled` bytes or in as many as it needs. */
+static void put_payload(struct pfl_writer *w, uint32_t id, size_t len, size_t spelled)
+{
+    static const uint8_t filler[200] = {0x50, 0x02, 0x18};
+
+    size_t left = len;
+
+    pfl_writer_varint(w, (uint64_t)id << 3 | PFL_WIRE_BYTES);
+    for (; spelled > 1 || left >= 0x80; left >>= 7, spelled -= spelled > 1)
+        pfl_writer_u8(w, (uint8_t)(left | 0x80));
+    pfl_writer_u8(w, (uint8_t)left);
+    pfl_writer_bytes(w, filler, len);
+}
+
 static size_t make(uint8_t *out, uint64_t *state)
 {
     static const uint32_t ids[] = {8, 8, 8, 11, 11, 13, 58, 42, 1, 10, 98, 3, 35, 50, 133, 5000};
-    static const uint8_t filler[200] = {0x50, 0x02, 0x18};
     struct pfl_writer w = pfl_writer_of(out, PACKET_MAX);
 
     for (uint32_t n = random_below(state, 6); n != 0; n--) {
@@ -101,7 +114,7 @@ static size_t make(uint8_t *out, uint64_t *state)
 
         value >>= random_below(state, 64);
         if (id == 11 || id == 1)
-            pfl_writer_field_bytes(&w, id, filler, random_below(state, 40) * n % 200);
+            put_payload(&w, id, random_below(state, 40) * n % 200, random_below(state, 7));
         else if (random_below(state, 16) == 0)
             pfl_writer_field_fixed64(&w, id, value);
         else
