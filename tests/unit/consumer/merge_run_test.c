@@ -129,28 +129,34 @@ static void add_plain(struct pair *p, size_t payload)
     pfl_mem_free(bytes);
 }
 
-/* From memory of just its size, so that a look past it is seen; *ret_memory is to be freed. */
+static struct pfl_span lay(uint8_t **at, const void *data, size_t len)
+{
+    struct pfl_span there = pfl_span_of(*at, len);
+
+    if (data != NULL && len != 0)
+        memcpy(*at, data, len);
+    *at += len;
+    return there;
+}
+
+static struct pfl_span lay_column(uint8_t **at, const struct pfl_buf *column)
+{
+    return lay(at, pfl_buf_get(column).data, column->len);
+}
+
+/* In memory of just its size, so that a look past it is seen; *ret_memory is to be freed. */
 static struct pfl_packet_run run_of(const struct pair *p, uint8_t **ret_memory)
 {
-    size_t bytes = p->tail_len + p->rest.len + p->times.len + p->lengths.len;
-    uint8_t *at = pfl_mem_alloc(bytes);
+    uint8_t *at = pfl_mem_alloc(p->tail_len + p->rest.len + p->times.len + p->lengths.len);
     struct pfl_packet_run run;
 
     assert_non_null(at);
     *ret_memory = at;
-    run.readable_end = at + bytes;
-    run.tail = pfl_span_of(memcpy(at, p->tail, p->tail_len), p->tail_len);
-    at += p->tail_len;
-    run.rest = pfl_span_of(at, p->rest.len);
-    if (p->rest.len != 0)
-        memcpy(at, pfl_buf_get(&p->rest).data, p->rest.len);
-    at += p->rest.len;
-    run.times = pfl_span_of(at, p->times.len);
-    if (p->times.len != 0)
-        memcpy(at, pfl_buf_get(&p->times).data, p->times.len);
-    at += p->times.len;
-    run.lengths = pfl_span_of(at, p->lengths.len);
-    memcpy(at, pfl_buf_get(&p->lengths).data, p->lengths.len);
+    run.tail = lay(&at, p->tail, p->tail_len);
+    run.rest = lay_column(&at, &p->rest);
+    run.times = lay_column(&at, &p->times);
+    run.lengths = lay_column(&at, &p->lengths);
+    run.readable_end = at;
     return run;
 }
 
