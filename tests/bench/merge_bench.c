@@ -6,6 +6,7 @@
  *
  *     merge_bench TRACE [times [runs]]
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -93,6 +94,7 @@ static int add_message(struct bench *b, uint32_t id, struct pfl_span first, stru
     struct reply *last = &b->replies[b->replies_len - 1];
     int rc;
 
+    assert(b->replies != NULL);
     if (last->len != 0 && last->len + first.len + second.len + sizeof(head) > REPLY_BYTES) {
         last = &b->replies[b->replies_len++];
         last->at = b->bodies.len;
@@ -196,7 +198,7 @@ static int load(struct bench *b, const char *path)
     uint8_t *data = pfl_mem_alloc(FILE_MAX);
     struct pfl_reader r;
     struct pfl_field field;
-    int rc = 0;
+    int rc;
 
     if (f == NULL || data == NULL)
         return PFL_EIO;
@@ -208,7 +210,8 @@ static int load(struct bench *b, const char *path)
     pfl_buf_init(&b->lengths, RUN_MAX);
     b->replies = pfl_mem_calloc(r.left / (REPLY_BYTES / 2) + 2, sizeof(*b->replies));
     b->replies_len = 1;
-    while (rc == 0 && b->replies != NULL && pfl_reader_field(&r, &field)) {
+    rc = b->replies != NULL ? 0 : PFL_ENOMEM;
+    while (rc == 0 && pfl_reader_field(&r, &field)) {
         if (field.id == 1 && field.type == PFL_WIRE_BYTES && field.bytes.len < REPLY_BYTES - 64)
             rc = add_packet(b, field.bytes);
     }
