@@ -5,11 +5,12 @@
  *     run    tail | rest, rest ... | time, time ... | length, length ...
  *     room          [0A len][40 time][rest][tail in the file]  [0A len][40 time]...
  *
- * Happy path: the tail is walked and mapped once; of each packet the rest is looked at where it
- * lies, for fields that would concern the merge, and the pieces are copied once behind a preamble;
- * many packets go to the sink at a time. Whatever is not plain (a packet that names a sequence
- * itself, one that is rewritten or refused, a tail that is more than ids), and a run at the end of
- * a reply, behind which there is nothing that may be read, goes through pfl_merge_packet in pieces.
+ * Happy path: the tail is walked once, and mapped with the first plain packet; of each packet the
+ * rest is looked at where it lies, for fields that would concern the merge, and the pieces are
+ * copied once behind a preamble; many packets go to the sink at a time. Whatever is not plain (a
+ * packet that names a sequence itself, one that is rewritten or refused, a tail that is more than
+ * ids), and a run at the end of a reply, behind which there is nothing that may be read, goes
+ * through pfl_merge_packet in pieces.
  * Failures: columns that do not fit together; pfl_merge_packet's. What came before is written.
  * Limits: lengths are bounded by the run, which is bounded by a frame.
  */
@@ -52,8 +53,10 @@ struct run {
     struct pfl_merge_host *host;
     size_t index; /* the host's */
     struct pfl_span tail;
-    struct pfl_merge_tail out; /* the tail in the file */
-    bool is_tail_plain;        /* `out` can stand for it */
+    struct pfl_packet_view tail_view;
+    bool is_tail_plain;        /* nothing but ids, and short in the file as far as is known */
+    bool is_tail_mapped;       /* with the first plain packet: others may not know its sequence */
+    struct pfl_merge_tail out; /* the tail in the file, when it is mapped */
     struct columns columns;
     const uint8_t *readable_end;
     uint64_t bytes; /* of all packets so far */
@@ -90,17 +93,21 @@ static inline size_t piece_bytes(const struct piece *p)
     return p->rest_len + (p->time_len != 0 ? 1 + p->time_len : 0);
 }
 
-static int map_tail(struct run *run)
+static bool view_tail(struct run *run)
 {
     struct iovec slice = {(void *)(uintptr_t)run->tail.data, run->tail.len};
+    struct pfl_packet_view *view = &run->tail_view;
     struct pfl_packet_tail none = {0};
-    struct pfl_packet_view view;
-    int rc;
 
-    if (run->tail.len == 0 || !pfl_packet_view_of(&view, &none, &slice, 1) || view.special != 0 ||
-        view.loss_reasons != 0 || !view.has_sequence)
-        return 0;
-    rc = pfl_merge_map_tail(run->merge, run->host, &view, run->tail, &run->out);
+    return run->tail.len != 0 && pfl_packet_view_of(view, &none, &slice, 1) && view->special == 0 &&
+           view->loss_reasons == 0 && view->has_sequence;
+}
+
+static int map_tail(struct run *run)
+{
+    int rc = pfl_merge_map_tail(run->merge, run->host, &run->tail_view, run->tail, &run->out);
+
+    run->is_tail_mapped = true;
     run->is_tail_plain = rc == 0 && run->out.len <= BLOCK;
     return rc;
 }
@@ -293,15 +300,29 @@ static int put_all_plain(struct run *run)
     return rc;
 }
 
+/* Those that are plain, from here on. */
+static int put_plain_ones(struct run *run)
+{
+    struct piece p;
+    int rc = 0;
+
+    if (!run->is_tail_mapped) {
+        if (!find_plain(&run->columns, &p))
+            return 0;
+        rc = map_tail(run);
+    }
+    return rc == 0 && run->is_tail_plain ? put_all_plain(run) : rc;
+}
+
 static int put_packets(struct run *run)
 {
     const struct columns *c = &run->columns;
-    bool is_quick = run->is_tail_plain && is_readable_behind(run);
+    bool is_readable = is_readable_behind(run);
     int rc = 0;
 
     while (rc == 0 && c->lengths.pos != c->lengths.end) {
-        if (is_quick)
-            rc = put_all_plain(run);
+        if (is_readable && run->is_tail_plain)
+            rc = put_plain_ones(run);
         if (rc == 0 && c->lengths.pos != c->lengths.end)
             rc = put_any(run);
     }
@@ -323,10 +344,12 @@ int pfl_merge_run(struct pfl_merge *self, size_t host, const struct pfl_packet_r
                     .lengths = column_of(packets->lengths)},
         .readable_end = packets->readable_end,
     };
-    int rc = packets->tail.len <= PFL_RUN_TAIL_MAX_BYTES ? map_tail(&run) : PFL_EPROTO;
+    int rc = PFL_EPROTO;
 
-    if (rc == 0)
+    if (packets->tail.len <= PFL_RUN_TAIL_MAX_BYTES) {
+        run.is_tail_plain = view_tail(&run);
         rc = put_packets(&run);
+    }
     flush(&run);
     *ret_bytes = run.bytes;
     return rc;

@@ -267,6 +267,34 @@ static void what_is_not_plain_is_written_as_one_by_one(void **state)
     close_pair(&p);
 }
 
+/* The first packet of a sequence is the first that is merged, not the run's tail. */
+static void a_run_of_a_new_sequence_begins_as_one_by_one(void **state)
+{
+    static const uint8_t loss[] = {0xd0, 0x02, 1}; /* 42, as some services mark a first packet */
+    static const uint8_t compressed[] = {0x92, 0x03, 1, 'z'};
+    struct pair p;
+
+    (void)state;
+    open_pair(&p);
+    set_tail(&p, 3, 0, 0);
+    add(&p, loss, sizeof(loss));
+    add_plain(&p, 20);
+    add_plain(&p, 60);
+    expect_same_file(&p);
+    set_tail(&p, 4, 0, 0);
+    add(&p, compressed, sizeof(compressed));
+    add(&p, compressed, sizeof(compressed));
+    expect_same_file(&p);
+    set_tail(&p, 5, 0, 0);
+    add(&p, compressed, sizeof(compressed));
+    add_plain(&p, 60);
+    add(&p, loss, sizeof(loss));
+    add_plain(&p, 60);
+    expect_same_file(&p);
+    assert_int_equal(pfl_merge_get_stats(p.as_run.merge, p.as_run.b)->loss_marks, 1);
+    close_pair(&p);
+}
+
 /* Spelled in every length, and with more than 64 bits. */
 static void times_of_every_length_are_written_as_one_by_one(void **state)
 {
@@ -410,6 +438,7 @@ int main(void)
         cmocka_unit_test(packets_of_every_length_are_written_as_one_by_one),
         cmocka_unit_test(every_tail_is_written_as_one_by_one),
         cmocka_unit_test(what_is_not_plain_is_written_as_one_by_one),
+        cmocka_unit_test(a_run_of_a_new_sequence_begins_as_one_by_one),
         cmocka_unit_test(times_of_every_length_are_written_as_one_by_one),
         cmocka_unit_test(columns_that_do_not_fit_together_are_refused),
         cmocka_unit_test(lengths_past_the_run_are_refused),
