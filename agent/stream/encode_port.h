@@ -21,6 +21,8 @@
 
 /* Who has so much in here waits: one part is being encoded while the next comes. */
 #define PFL_ENCODE_PENDING_BYTES (640u * 1024)
+/* The same while the spool has something: the operator is behind. */
+#define PFL_ENCODE_BEHIND_BYTES (384u * 1024)
 /* What is encoded at a time, at most: the larger, the fewer wake-ups from here to the operator. */
 #define PFL_ENCODE_JOB_BYTES (512u * 1024)
 /* What comes out at a time, at most. */

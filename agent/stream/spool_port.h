@@ -21,8 +21,9 @@
 
 /* What one job of a thread reads or writes. */
 #define PFL_SPOOL_JOB_BYTES (256u * 1024)
-/* What one write may bring: a read of the service, encoded. */
-#define PFL_SPOOL_WRITE_BYTES (544u * 1024)
+/* What may come, at once or not, before the owner looks whether it is full: what waits to be
+ * encoded, with a read of the service. */
+#define PFL_SPOOL_WRITE_BYTES (672u * 1024)
 /* The least that a ring may be: what a thread writes into the file, and as much behind it. */
 #define PFL_SPOOL_RING_BYTES (2048u * 1024)
 

@@ -11,11 +11,9 @@
 #include "agent/stream/stream_impl.h"
 #include "base/log.h"
 
-/* What may wait for the encoder while the spool has something, and the operator is behind: it all
- * may come into the spool's ring beside what is being written, after a stop as before it. */
-#define BEHIND_PENDING_BYTES (384u * 1024)
-
 _Static_assert(PFL_ENCODE_OUTPUT_BYTES <= PFL_SPOOL_WRITE_BYTES, "an output is one write");
+_Static_assert(PFL_ENCODE_BEHIND_BYTES + PFL_AGENT_READ_BYTES <= PFL_SPOOL_WRITE_BYTES,
+               "what is in the pipe fits a spool that is not full, after a stop as before it");
 _Static_assert(2 * (PFL_ENCODE_PENDING_BYTES + PFL_AGENT_READ_BYTES) <= PFL_SPOOL_RING_BYTES,
                "what is being written and what comes behind it");
 
@@ -62,7 +60,7 @@ void pfl_agent_stream_out_pace(struct pfl_agent_stream *self)
                                        : pfl_replay_kept(&self->resume.out) + pending >= mark;
     bool is_behind = self->spool != NULL && !pfl_spool_is_empty(self->spool);
     bool must_wait =
-        is_full || pending >= (is_behind ? BEHIND_PENDING_BYTES : PFL_ENCODE_PENDING_BYTES);
+        is_full || pending >= (is_behind ? PFL_ENCODE_BEHIND_BYTES : PFL_ENCODE_PENDING_BYTES);
 
     if (self->service == NULL)
         return;

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* At most so many at a time. */
-#define PFL_PATTERN_PIECE_BYTES (512u * 1024)
+#define PFL_PATTERN_PIECE_BYTES (768u * 1024)
 
 /* The bytes from `at` on; not from two threads for the first time. */
 const uint8_t *pfl_pattern_get(uint64_t at);

@@ -20,7 +20,9 @@
 
 #include <cmocka.h>
 
+#include "agent/stream/encode_port.h"
 #include "agent/stream/spool_port.h"
+#include "agent/stream/stream_port.h"
 #include "base/log.h"
 #include "tests/support/pattern.h"
 #include "tests/support/sweep.h"
@@ -408,6 +410,36 @@ static void what_was_used_gives_room_once_it_is_noted(void **state)
     end(&l);
 }
 
+/* However much of it the next process writes at once: what the pipe may hold comes behind it. */
+static void a_ring_that_was_left_takes_what_a_pipe_has(void **state)
+{
+    const size_t in_pipe = PFL_ENCODE_BEHIND_BYTES + PFL_AGENT_READ_BYTES;
+    unsigned taken = 0;
+
+    (void)state;
+    for (size_t left = 0; left <= PFL_SPOOL_RING_BYTES; left += 32u * 1024) {
+        struct life l;
+        struct pfl_spool_conf conf;
+
+        begin(&l, rings[0]);
+        l.kept.state.ring_end = l.written = left;
+        for (size_t at = 0; at < left; at += 32u * 1024)
+            memcpy(l.ring + at, pfl_pattern_get(at), 32u * 1024);
+        conf = get_conf(&l);
+        assert_int_equal(pfl_spool_restore(&conf, -1, &l.kept.state, &l.spool), 0);
+        pfl_spool_retry(l.spool);
+        if (!pfl_spool_is_full(l.spool)) { /* the service is read from */
+            put(&l, PFL_ENCODE_JOB_BYTES);
+            put(&l, in_pipe - PFL_ENCODE_JOB_BYTES);
+            taken++;
+        }
+        rest(&l);
+        take_all(&l);
+        end(&l);
+    }
+    assert_in_range(taken, 10, PFL_SPOOL_RING_BYTES / (32u * 1024));
+}
+
 static void a_state_that_cannot_be_is_refused(void **state)
 {
     static const struct {
@@ -513,6 +545,7 @@ int main(void)
         CLAIM(what_a_dead_thread_wrote_behind_the_end_is_given_back),
         CLAIM(what_was_used_up_begins_anew),
         CLAIM(what_was_used_gives_room_once_it_is_noted),
+        CLAIM(a_ring_that_was_left_takes_what_a_pipe_has),
         CLAIM(a_state_that_cannot_be_is_refused),
         CLAIM(a_descriptor_that_is_no_file_is_refused),
         CLAIM(every_failed_allocation_is_told),
