@@ -223,7 +223,7 @@ static const char *why_unreadable(int rc)
 {
     switch (rc) {
     case PFL_EPROTO:
-        return "the host sent slices that are no trace packets";
+        return "the host sent slices or runs that are no trace packets";
     case PFL_ELIMIT:
         return "the host sent a packet of more than 64 MiB, or more sequences than a host may have";
     case PFL_ENOMEM:
