@@ -250,13 +250,16 @@ static struct {
     uint64_t got;
     bool has_ended;
     bool is_closed;
+    bool takes_zeros; /* as many as come */
 } operator;
 
 static void on_data(void *user, struct pfl_span data)
 {
     (void)user;
-    for (size_t i = 0; i < data.len; i++)
+    for (size_t i = 0; i < data.len && !operator.takes_zeros; i++)
         assert_int_equal(data.data[i], byte_at(0, operator.got + i));
+    if (operator.takes_zeros)
+        assert_true(data.data[0] == 0 && memcmp(data.data, data.data + 1, data.len - 1) == 0);
     operator.got += data.len;
 }
 
@@ -418,6 +421,14 @@ static void finish(void)
     pfl_sweep_assert_no_leak();
 }
 
+static void close_operator(void)
+{
+    pfl_stream_close(operator.stream);
+    while (!operator.is_closed)
+        (void)uv_run(&operator.loop, UV_RUN_ONCE);
+    finish();
+}
+
 /* The accounts of less that there were. */
 static unsigned carry_all(bool wants_zstd, uint32_t loss_sides)
 {
@@ -431,10 +442,7 @@ static unsigned carry_all(bool wants_zstd, uint32_t loss_sides)
     }
     assert_int_equal(operator.got, TO_OPERATOR);
     assert_int_equal(agent.used, TO_SERVICE);
-    pfl_stream_close(operator.stream);
-    while (!operator.is_closed)
-        (void)uv_run(&operator.loop, UV_RUN_ONCE);
-    finish();
+    close_operator();
     return agent.lessened;
 }
 
@@ -463,11 +471,42 @@ static void every_encoded_byte_arrives_once_while_agents_are_replaced(void **sta
     assert_true(lessened != 0);
 }
 
+/* A few hundred bytes on the wire; the loop has others to serve between. */
+static void what_expands_to_many_bytes_is_told_in_turns(void **state)
+{
+    static const uint8_t zeros[64 * 1024];
+    const uint64_t all = 200 * sizeof(zeros);
+    const uint64_t most = (4u << 20) + sizeof(zeros);
+    unsigned turns = 0;
+
+    (void)state;
+    pfl_has_no_thread = true;
+    begin(true);
+    operator.takes_zeros = true;
+    pfl_stream_read_stop(operator.stream);
+    for (unsigned i = 0; i < all / sizeof(zeros); i++)
+        write_encoded(pfl_span_of(zeros, sizeof(zeros)));
+    pfl_h2_stream_wake(agent.leg);
+    pump();
+    assert_int_equal(operator.got, 0);
+    pfl_stream_read_start(operator.stream);
+    while (operator.got != all) {
+        uint64_t before = operator.got;
+
+        (void)uv_run(&operator.loop, UV_RUN_NOWAIT);
+        assert_in_range(operator.got - before, 0, most);
+        turns += operator.got != before;
+    }
+    assert_true(turns > 2);
+    close_operator();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_byte_arrives_once_while_agents_are_replaced),
         cmocka_unit_test(every_encoded_byte_arrives_once_while_agents_are_replaced),
+        cmocka_unit_test(what_expands_to_many_bytes_is_told_in_turns),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
