@@ -208,6 +208,17 @@ static bool is_carried(const struct pfl_hub *hub, const struct pfl_asker *asker)
     return false;
 }
 
+unsigned pfl_carry_count(const struct pfl_hub *hub, const char *who, const char *host)
+{
+    struct pfl_list *it;
+    unsigned count = 0;
+
+    PFL_LIST_EACH (it, &hub->carried)
+        count += strcmp(carried_of(it)->asker.who, who) == 0 &&
+                 strcmp(carried_of(it)->asker.host, host) == 0;
+    return count;
+}
+
 /* False: refused already. */
 static bool open_account(struct carried *c, struct pfl_h2_stream *leg, struct pfl_span role)
 {

@@ -21,6 +21,7 @@ struct pfl_hub {
     unsigned max_per_operator;
     struct pfl_list peers;    /* owned until each one's on_ended */
     struct pfl_list carried;  /* streams; freed by themselves */
+    struct pfl_list errands;  /* what agents are asked for operators; freed by themselves */
     struct pfl_traffic ended; /* `begun` of all, bytes of those that are over */
     struct pfl_inventory inventory;
     struct pfl_raised_log raised;
@@ -89,6 +90,8 @@ struct pfl_carry_conf {
 
 /* Answers a CONNECT: a stream to the host, or a refusal. */
 void pfl_carry(struct pfl_peer *p, struct pfl_h2_stream *leg, const struct pfl_carry_conf *conf);
+/* Streams of this operator at this host. */
+unsigned pfl_carry_count(const struct pfl_hub *hub, const char *who, const char *host);
 /* The policy, or a host's labels, changed: streams that are forbidden now end, those whose role is
  * another are put under it. */
 void pfl_hub_review(struct pfl_hub *self);

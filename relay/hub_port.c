@@ -272,6 +272,7 @@ int pfl_hub_new(const struct pfl_hub_conf *conf, struct pfl_hub **ret_hub)
     h->max_per_operator = conf->max_per_operator;
     pfl_list_init(&h->peers);
     pfl_list_init(&h->carried);
+    pfl_list_init(&h->errands);
     pfl_inventory_init(&h->inventory);
     (void)snprintf(h->relay, sizeof(h->relay), "%s", conf->relay);
     (void)snprintf(h->fleet, sizeof(h->fleet), "%s", conf->fleet);

@@ -5,7 +5,8 @@
  * Happy path: the inventory is answered here; clock, streams and kill are asked of the agent in the
  * operator's name and its answer passed back; a CONNECT becomes a stream (carry_port.c).
  * Failures: each a status with a sentence. Ownership: an errand frees itself when its legs are
- * gone. Limits: an agent's answer of ERRAND_BODY_BYTES; streams per connection.
+ * gone. Limits: an agent's answer of ERRAND_BODY_BYTES; streams per connection, of an agent's no
+ * more for one operator than leave some to others.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,8 @@
 #include "relay/hub_impl.h"
 
 #define ERRAND_BODY_BYTES (64u * 1024)
+/* When fewer of an agent's streams are left than this, who has half of all gets no more. */
+#define LAST_STREAMS (PFL_H2_MAX_STREAMS / 4)
 
 static void refuse(struct pfl_h2_stream *leg, unsigned status, const char *title,
                    const char *detail)
@@ -30,6 +33,7 @@ static void refuse(struct pfl_h2_stream *leg, unsigned status, const char *title
 /* ---- errands: questions for the agent, asked in the operator's name ---- */
 
 struct errand {
+    struct pfl_list node;
     struct pfl_asker asker;
     struct pfl_h2_stream *leg; /* the operator's; NULL once it is gone */
     struct pfl_h2_call *call;  /* the agent's; NULL once it is done */
@@ -44,10 +48,16 @@ static void audit(const struct errand *e, unsigned status)
                         &(struct pfl_audit_more){.detail = e->detail});
 }
 
+static void free_errand(struct errand *e)
+{
+    pfl_list_remove(&e->node);
+    pfl_mem_free(e);
+}
+
 static void free_errand_if_gone(struct errand *e)
 {
     if (e->leg == NULL && e->call == NULL)
-        pfl_mem_free(e);
+        free_errand(e);
 }
 
 static void on_errand_data(void *user, struct pfl_span data)
@@ -98,7 +108,7 @@ static void on_errand_done(void *user, int err, unsigned status, struct pfl_span
     e->call = NULL;
     audit(e, status);
     if (e->leg == NULL) {
-        pfl_mem_free(e);
+        free_errand(e);
         return;
     }
     if (err == 0)
@@ -189,6 +199,7 @@ static void run_errand(struct pfl_peer *p, struct pfl_h2_stream *leg,
         (void)snprintf(e->detail, sizeof(e->detail), "session=%s", conf->route->session);
     e->action = kind.action;
     e->leg = leg;
+    pfl_list_append(&p->hub->errands, &e->node);
     pfl_h2_stream_set_user(leg, &errand_ops, e);
 }
 
@@ -261,6 +272,44 @@ static void refuse_forbidden(struct pfl_peer *p, struct pfl_h2_stream *leg,
     refuse(leg, 403, "not allowed", detail);
 }
 
+static unsigned count_errands(const struct pfl_hub *hub, const char *who, const char *host)
+{
+    struct pfl_list *it;
+    unsigned count = 0;
+
+    PFL_LIST_EACH (it, &hub->errands) {
+        const struct errand *e = PFL_CONTAINER_OF(it, struct errand, node);
+
+        count += strcmp(e->asker.who, who) == 0 && strcmp(e->asker.host, host) == 0;
+    }
+    return count;
+}
+
+/* One operator's streams and questions leave room at an agent, also at one that does not answer,
+ * for those of others. False: refused already. */
+static bool leaves_room(struct pfl_peer *p, struct pfl_h2_stream *leg,
+                        const struct pfl_route *route, const struct pfl_h2 *agent)
+{
+    const char *who = p->identity.name;
+    struct pfl_asker asker;
+    unsigned count;
+    char detail[256];
+
+    if (pfl_h2_count_streams(agent) < PFL_H2_MAX_STREAMS - LAST_STREAMS)
+        return true;
+    count = pfl_carry_count(p->hub, who, route->host) + count_errands(p->hub, who, route->host);
+    if (count < PFL_H2_MAX_STREAMS / 2)
+        return true;
+    pfl_asker_set(&asker, p, route);
+    pfl_asker_audit(&asker, "refuse", 429, NULL);
+    (void)snprintf(detail, sizeof(detail),
+                   "%s has %u streams and questions at %s, the last are for others: close some, or "
+                   "wait",
+                   who, count, route->host);
+    refuse(leg, 429, "too many streams", detail);
+    return false;
+}
+
 static void route_host(struct pfl_peer *p, struct pfl_h2_stream *leg,
                        const struct pfl_h2_head *head, const struct pfl_route *route)
 {
@@ -291,6 +340,8 @@ static void route_host(struct pfl_peer *p, struct pfl_h2_stream *leg,
     agent = pfl_hub_get_agent(p->hub, host);
     if (agent == NULL)
         refuse_absent(p, leg, host);
+    else if (!leaves_room(p, leg, route, agent))
+        return;
     else if (route->kind == PFL_ROUTE_CONSUMER)
         pfl_carry(p, leg, &(struct pfl_carry_conf){head, route, agent, &decision});
     else

@@ -12,7 +12,7 @@ CLIENT=$PFL_BUILD/tests/tunnel_client
 TOTAL=24000000
 # 128 handshakes of 33 KiB from one address, and what an allocator keeps of it.
 GROWTH_KIB=8192
-[ -z "${PFL_SANITIZE:-}" ] || GROWTH_KIB=$((512 * 1024)) # a sanitizer keeps what is freed
+[ -z "${PFL_SANITIZE:-}" ] || GROWTH_KIB=$((1024 * 1024)) # a sanitizer keeps what is freed
 
 make_pki || { check "perfleet-pki makes an authority and an operator" false; finish; }
 for who in "relay meet --ip 127.0.0.1" "host one" "host two" "host eve" "operator eve" "operator late --days -1" \
@@ -41,6 +41,7 @@ agent() { # agent HOST SOCKET
         --key "$WORK/pki/host-$1.key" --consumer-socket "$2" --label role=web
 }
 agent one "$WORK/echo.sock"
+ONE_PID=$STARTED
 agent two "$WORK/source.sock"
 
 me() {
@@ -125,6 +126,8 @@ for what in rapid_reset connect_reset giant_field many_fields hpack_bomb continu
 done
 
 # ---- slowness
+tap_claims "${ABUSE[@]}" hog "$RELAY" "$WORK/pki" operator-eve operator-me one "$ONE_PID"
+check "after a host that stood still all is well" wait_for 10 unhurt
 coproc LORIS { "${ABUSE[@]}" loris "$RELAY" "$WORK/pki" operator-eve 2>&1; }
 read -r -t 60 line <&"${LORIS[0]}"
 check "while 400 handshakes and 30 heads take their time, others are served" wait_for 10 unhurt

@@ -7,6 +7,7 @@ TAP for each claim of its own; what the relay is like afterwards is the caller's
   tunnel_abuse.py names  RELAY PKI CERT            paths that can be no host's
   tunnel_abuse.py steal  RELAY PKI CERT HOST ID    another operator's stream
   tunnel_abuse.py flood  RELAY PKI CERT WHAT HOST  WHAT: a function below named flood_WHAT
+  tunnel_abuse.py hog    RELAY PKI CERT OTHER HOST PID  one fills a host, PID its agent; OTHER's turn
   tunnel_abuse.py loris  RELAY PKI CERT            slow handshakes and heads
   tunnel_abuse.py liar   RELAY PKI CERT            an agent that says wrong things; until stdin ends
   tunnel_abuse.py babbler RELAY PKI CERT           an agent that tells too much, comes again and again,
@@ -17,6 +18,7 @@ RELAY is HOST:PORT, PKI a folder of perfleet-pki, CERT the name of a certificate
 import json
 import os
 import select
+import signal
 import socket
 import ssl
 import struct
@@ -362,7 +364,8 @@ def flood_padding(peer, host):
 
 
 def flood_many_streams(peer, host):
-    """400 at a time: those above the bound are refused, the rest is served."""
+    """400 at a time: those above the bounds are refused, by the connection, the relay or the host (each
+    has its own, and which is met first is a matter of time), the rest is served."""
     streams = [peer.begin("CONNECT", "/v1/hosts/%s/consumer" % host, is_end=False) for _ in range(400)]
     answers = {}
     end = time.monotonic() + LIMIT_S
@@ -373,7 +376,8 @@ def flood_many_streams(peer, host):
         elif got is not None and got[0] == RST:
             answers.setdefault(got[2], "reset")
     counts = {what: list(answers.values()).count(what) for what in set(answers.values())}
-    return counts.get("reset", 0) >= 100 and counts.get(200, 0) <= 64
+    refused = sum(counts.get(how, 0) for how in ("reset", 429, 503))
+    return 0 < counts.get(200, 0) <= 64 and counts[200] + refused == len(streams) or counts
 
 
 def flood_half_heads(peer, host):
@@ -413,6 +417,38 @@ def flood(relay, pki, cert, what, host):
     peer = Peer(relay, pki, cert)
     holds = globals()["flood_" + what](peer, host)
     claim("%s is ended" % what.replace("_", " "), holds is True, holds)
+
+
+def hog(relay, pki, cert, other, host, agent):
+    """What one operator asks of an agent that stands still for a while, and what is left to another."""
+    def ask_all(peer, path, count):
+        """Asked, and refused by the relay: what it lets through is not answered for now."""
+        asked = {peer.begin("GET", path) for _ in range(count)}
+        last = peer.begin("GET", "/healthz")
+        refused = {}
+        while last not in refused:
+            got = peer.read()
+            if got is None:
+                return None
+            if got[0] == HEADERS:
+                refused[got[2]] = status_of(got[3])
+        return {stream: refused.get(stream, "waits") for stream in asked}
+
+    path = "/v1/hosts/%s/clock" % host
+    peers = [Peer(relay, pki, cert) for _ in range(3)]
+    guest = Peer(relay, pki, other)
+    guest.ask("GET", path)
+    os.kill(int(agent), signal.SIGSTOP)
+    try:
+        answers = [what for peer in peers for what in (ask_all(peer, path, 200) or {0: "closed"}).values()]
+        got = ask_all(guest, path, 1)
+    finally:
+        os.kill(int(agent), signal.SIGCONT)
+    counts = {what: answers.count(what) for what in set(answers)}
+    claim("of an operator's 600 questions to a host that stands still some wait, the others are refused",
+          0 < counts.get("waits", 0) <= 192 and counts.get(429, 0) + counts["waits"] == 600, counts)
+    claim("another's waits, too", got is not None and list(got.values()) == ["waits"], got)
+    claim("and is answered when the host goes on", got is not None and guest.answer(min(got)) == 200)
 
 
 def loris(relay, pki, cert):
@@ -553,5 +589,5 @@ def liar(relay, pki, cert):
 
 
 if __name__ == "__main__":
-    {"knock": knock, "names": names, "steal": steal, "flood": flood, "loris": loris,
+    {"knock": knock, "names": names, "steal": steal, "flood": flood, "hog": hog, "loris": loris,
      "liar": liar, "babbler": babbler}[sys.argv[1]](*sys.argv[2:])
