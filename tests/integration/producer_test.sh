@@ -61,7 +61,7 @@ at_once() {
 check "three sessions record one producer at once" at_once
 for name in a b c; do
     check "session $name has its own whole sequences" \
-        $CHECK "$WORK/$name.pftrace" --contiguous --lossless --min-packets 400
+        $CHECK "$WORK/$name.pftrace" --contiguous --lossless --min-packets 10
 done
 kill -9 "$SERVICE_PID"
 wait "$SERVICE_PID" 2>/dev/null # 137: that is what was asked for
@@ -69,7 +69,7 @@ start_service one
 check "a service that was killed and came back sees the data source again" \
     wait_for_source "$EXAMPLE_SOURCE" 1
 check "and records it" record one "$WORK/short.pbtx" "$WORK/again.pftrace"
-check "whole" $CHECK "$WORK/again.pftrace" --contiguous --lossless --min-packets 400
+check "whole" $CHECK "$WORK/again.pftrace" --contiguous --lossless --min-packets 10
 
 # --- the library as others get it -------------------------------------------------------------
 cat >"$WORK/user.c" <<'END'

@@ -17,12 +17,12 @@ config "$WORK/short.pbtx" 1000
 claims() {
     local name=$1 socket=$2
     check "$name: a client records" "$P" record -c "$WORK/short.pbtx" -o "$WORK/$name.pftrace" --host "one=unix:$socket"
-    check "$name: whole" $CHECK "$WORK/$name.pftrace" --contiguous --lossless --min-packets 200
+    check "$name: whole" $CHECK "$WORK/$name.pftrace" --contiguous --lossless --min-packets 10
     if [ -x "${PERFETTO_BIN_DIR:-}/perfetto" ]; then
         stock() { PERFETTO_CONSUMER_SOCK_NAME=$socket "$PERFETTO_BIN_DIR/perfetto" "$@"; }
         check "$name: the stock client asks" says 'perfleet-example' stock --query
         check "$name: and records" stock --txt -c "$WORK/short.pbtx" -o "$WORK/$name-stock.pftrace"
-        check "$name: whole" $CHECK "$WORK/$name-stock.pftrace" --contiguous --lossless --min-packets 200
+        check "$name: whole" $CHECK "$WORK/$name-stock.pftrace" --contiguous --lossless --min-packets 10
     else
         skip "$name: the stock client records" "PERFETTO_BIN_DIR names no programs"
     fi

@@ -64,15 +64,15 @@ start example "$BIN/perfleet-example" --rate 2000 --smb-kb 1024
 check "a producer shares memory with it" wait_for_source "$EXAMPLE_SOURCE" 1
 config "$WORK/c.pbtx" 500
 check "a recording works" record one "$WORK/c.pbtx" "$WORK/a.pftrace"
-check "and is whole" $CHECK "$WORK/a.pftrace" --contiguous --lossless --min-packets 100
+check "and is whole" $CHECK "$WORK/a.pftrace" --contiguous --lossless --min-packets 10
 { cat "$WORK/c.pbtx"; echo 'compression_type: COMPRESSION_TYPE_DEFLATE'; } >"$WORK/deflate.pbtx"
 check "threads that compress work" record one "$WORK/deflate.pbtx" "$WORK/z.pftrace"
-check "and lose nothing" $CHECK "$WORK/z.pftrace" --contiguous --lossless --min-packets 100
+check "and lose nothing" $CHECK "$WORK/z.pftrace" --contiguous --lossless --min-packets 10
 check "each of its threads is filtered" all_threads_are_filtered "$S"
 
 write_config "$WORK/in.pbtx" "output_path: \"$WORK/out/t.pftrace\""
 check "a config's file is created in --output-dir" says '^ended$' "${SESSION[@]}" "$C" "$WORK/in.pbtx"
-check "and is whole" $CHECK "$WORK/out/t.pftrace" --contiguous --lossless --min-packets 100
+check "and is whole" $CHECK "$WORK/out/t.pftrace" --contiguous --lossless --min-packets 10
 write_config "$WORK/away.pbtx" "output_path: \"$WORK/elsewhere/t.pftrace\""
 check "and nowhere else; the reason names the field" says 'output_path.*Permission denied' \
     "${SESSION[@]}" "$C" "$WORK/away.pbtx"
@@ -83,7 +83,7 @@ check "a symbolic link is no way out" says 'output_path.*Permission denied' "${S
 write_config "$WORK/fd.pbtx" ""
 check "a consumer's own descriptor is written wherever it leads" says '^ended$' \
     "${SESSION[@]}" "$C" "$WORK/fd.pbtx" "$WORK/fd.pftrace"
-check "and is whole" $CHECK "$WORK/fd.pftrace" --contiguous --lossless --min-packets 100
+check "and is whole" $CHECK "$WORK/fd.pftrace" --contiguous --lossless --min-packets 10
 kill "$S"
 wait "$S"
 check "it ends by SIGTERM with 0" test $? -eq 0
@@ -110,7 +110,7 @@ start example3 "$BIN/perfleet-example" --rate 2000 --smb-kb 1024
 wait_for_source "$EXAMPLE_SOURCE" 1
 check "a recording through it works" "$BIN/perfleet" record -c "$WORK/c.pbtx" -o "$WORK/r.pftrace" \
     --host "three=tls://$RELAY_ADDR" "${TLS_ME[@]}"
-check "and is whole" $CHECK "$WORK/r.pftrace" --contiguous --lossless --min-packets 100
+check "and is whole" $CHECK "$WORK/r.pftrace" --contiguous --lossless --min-packets 10
 pki host three --ip 127.0.0.1 --force
 kill -HUP "$RELAY_PID"
 check "it reads renewed certificates" wait_for 10 grep -q reload "$LOG"
@@ -153,7 +153,7 @@ check "each of its threads is filtered" all_threads_are_filtered "$AGENT"
 check "it has no capability" status_is "$AGENT" CapEff 0000000000000000
 check "a recording through it works" "$BIN/perfleet" record -c "$WORK/c.pbtx" -o "$WORK/a3.pftrace" \
     --relay "$RELAY" --host three "${TLS_ME[@]}"
-check "and is whole" $CHECK "$WORK/a3.pftrace" --contiguous --lossless --min-packets 100
+check "and is whole" $CHECK "$WORK/a3.pftrace" --contiguous --lossless --min-packets 10
 kill -HUP "$AGENT"
 check "it reads its certificates again" wait_for 10 grep -q 'reloaded:' "$LOG"
 if [ "$(id -u)" -eq 0 ]; then

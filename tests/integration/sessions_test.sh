@@ -61,7 +61,7 @@ check "a running session is read in one step" eval \
     '"$P" start again -c "$WORK/limited.pbtx" "${hosts[@]}" && sleep 1 &&
      sessions_are 2 "STARTED.*name .again" && "$P" read again -o "$WORK/again.pftrace" "${hosts[@]}"'
 check "its duration was left out: it ran until read" \
-    $CHECK "$WORK/again.pftrace" --machines 2 --disjoint --contiguous --lossless --min-packets 20
+    $CHECK "$WORK/again.pftrace" --machines 2 --disjoint --contiguous --lossless --min-packets 5
 check "a host without the session is a partial failure" eval \
     '"$P" start half -c "$WORK/run.pbtx" "${hosts[@]:0:2}" &&
      exits_with $PARTIAL "$P" snapshot half -o "$WORK/half.pftrace" "${hosts[@]}"'
@@ -94,7 +94,7 @@ wait_for 20 holds_data armed
 check "a trigger on one host makes a snapshot of all" triggered
 check "the summary names host and trigger" grep -q 'host two raised trigger "boom"' "$WORK/trigger.log"
 check "both hosts are in the trace" \
-    $CHECK "$WORK/boom.pftrace" --machines 2 --disjoint --lossless --min-packets 100
+    $CHECK "$WORK/boom.pftrace" --machines 2 --disjoint --lossless --min-packets 10
 check "the session waits for the next trigger" sessions_are 2 'STARTED.*name "armed"'
 check "it can be thrown away" "$P" kill armed "${hosts[@]}"
 

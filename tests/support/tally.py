@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Adds up what ran: tally.py RESULT.xml ... STEPS.tap ...
+                  tally.py --unsteady RESULT.xml   prints the script that should run once more, if any
 
 In each ctest result (JUnit) a cmocka program counts test by test, a script that speaks TAP counts
-line by line, and any other test counts as one. Skipped tests are named. The last line is
-`N passed, N failed, N skipped`; exit code 1 when something failed or nothing ran.
+line by line, and any other test counts as one. Skipped tests are named. What NAME-again.xml has in
+the place of a test of NAME.xml counts; claims that failed the first time are named as unsteady. The
+last line is `N passed, N failed, N skipped`; exit code 1 when something failed or nothing ran.
 """
+import os
 import re
 import sys
 import xml.etree.ElementTree as ET
@@ -13,12 +16,13 @@ import xml.etree.ElementTree as ET
 CMOCKA_OK = re.compile(r"^\[       OK \] (\S+)", re.M)
 CMOCKA_FAILED = re.compile(r"^\[  FAILED  \] (\S+)$", re.M)
 CMOCKA_SKIPPED = re.compile(r"^\[  SKIPPED \] (\S+)$", re.M)
+COMPLAINT = re.compile(r"Sanitizer|runtime error:|Assertion|not ok .*no sanitizer and no assertion complained")
 TAP = re.compile(r"^(not ok|ok)\b(?: \d+)?(?: -)? ?(.*)$", re.M)
 
 
 class Tally:
     def __init__(self):
-        self.passed, self.failed, self.skipped = 0, [], []
+        self.passed, self.failed, self.skipped, self.unsteady = 0, [], [], []
 
     def tap(self, text, name=""):
         found = False
@@ -42,8 +46,15 @@ class Tally:
         return ok + len(failed) + len(skipped) > 0
 
     def junit(self, path):
-        for case in ET.parse(path).getroot().iter("testcase"):
+        again = re.sub(r"\.xml$", "-again.xml", path)
+        repeated = {c.get("name"): c for c in cases_of(again)} if os.path.exists(again) else {}
+        for case in cases_of(path):
             name = case.get("name", "?")
+            if name in repeated:
+                first = Tally()
+                first.tap(case.findtext("system-out") or "", f"{name}: ")
+                self.unsteady += first.failed
+                case = repeated[name]
             out = case.findtext("system-out") or ""
             failures = len(self.failed)
             counted = self.cmocka(name, out) or self.tap(out, f"{name}: ")
@@ -55,9 +66,28 @@ class Tally:
                 self.failed.append(name)  # it died without saying which test failed
 
 
+def cases_of(path):
+    return list(ET.parse(path).getroot().iter("testcase"))
+
+
+def print_unsteady(path):
+    """The one test that failed, by claims of its script and nothing worse. 1: there is no such test."""
+    failed = [case for case in cases_of(path) if case.get("status") == "fail"]
+    if len(failed) != 1:
+        return 1
+    tally, out = Tally(), failed[0].findtext("system-out") or ""
+    tally.tap(out)
+    if not tally.failed or COMPLAINT.search(out):
+        return 1
+    print(failed[0].get("name"))
+    return 0
+
+
 def main(paths):
     tally = Tally()
     for path in paths:
+        if path.endswith("-again.xml"):
+            continue
         if path.endswith(".xml"):
             tally.junit(path)
         else:
@@ -65,6 +95,8 @@ def main(paths):
                 tally.tap(f.read())
     for name in tally.skipped:
         print(f"skipped: {name}")
+    for name in tally.unsteady:
+        print(f"unsteady, held when it ran by itself: {name}")
     for name in tally.failed:
         print(f"failed: {name}")
     print(f"{tally.passed} passed, {len(tally.failed)} failed, {len(tally.skipped)} skipped")
@@ -72,4 +104,6 @@ def main(paths):
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--unsteady"]:
+        sys.exit(print_unsteady(sys.argv[2]))
     sys.exit(main([p for p in sys.argv[1:] if "*" not in p]))
