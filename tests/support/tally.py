@@ -16,7 +16,8 @@ import xml.etree.ElementTree as ET
 CMOCKA_OK = re.compile(r"^\[       OK \] (\S+)", re.M)
 CMOCKA_FAILED = re.compile(r"^\[  FAILED  \] (\S+)$", re.M)
 CMOCKA_SKIPPED = re.compile(r"^\[  SKIPPED \] (\S+)$", re.M)
-COMPLAINT = re.compile(r"Sanitizer|runtime error:|Assertion|not ok .*no sanitizer and no assertion complained")
+COMPLAINT = re.compile(r"Sanitizer|runtime error:|Assertion|not ok .*no sanitizer and no assertion complained|"
+                       r"Segmentation fault|Bus error|Aborted|Illegal instruction|stack smashing")
 TAP = re.compile(r"^(not ok|ok)\b(?: \d+)?(?: -)? ?(.*)$", re.M)
 
 
