@@ -46,6 +46,7 @@ struct pfl_peer {
     bool is_deaf; /* it knows no events */
     int64_t certificate_end_s;
     bool is_ready;
+    bool is_ousted; /* closed for a newer one of its host */
     bool is_timer_open;
     char address[80];
     void (*on_ended)(void *user);

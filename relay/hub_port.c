@@ -6,7 +6,7 @@
  * and is its host's connection from then on; an operator's requests are answered. Failures: a peer
  * that says nothing is closed; a second connection of a host takes the first one's place, which is
  * told to go. Ownership: peers own their links; the inventory its hosts. Limits: the port's
- * max_connections, max_per_operator, streams per connection (proto/h2.h).
+ * max_connections, max_per_operator, HOST_CONNECTIONS, streams per connection (proto/h2.h).
  */
 #include "relay/hub_port.h"
 
@@ -25,6 +25,8 @@
 #define CLOCK_PERIOD_MS   60000u
 #define CLOCK_ROUNDS      5u
 #define CLOCK_BODY_BYTES  256u
+/* Of one host: its own, and those that were told to go and have not gone yet. */
+#define HOST_CONNECTIONS 4u
 
 static struct pfl_peer *peer_of(struct pfl_list *node)
 {
@@ -214,6 +216,31 @@ static unsigned count_of(const struct pfl_hub *hub, const struct pfl_identity *i
     return count;
 }
 
+/* Those that a host does not let go when it has newer ones must not fill the port: the oldest that
+ * is not the host's own makes room. */
+static void make_room(struct pfl_hub *hub, const struct pfl_identity *identity)
+{
+    struct pfl_peer *oldest = NULL;
+    struct pfl_list *it;
+    unsigned count = 0;
+
+    PFL_LIST_EACH (it, &hub->peers) {
+        struct pfl_peer *p = peer_of(it);
+
+        if (p->is_ousted || p->identity.role != PFL_IDENTITY_HOST ||
+            strcmp(p->identity.name, identity->name) != 0)
+            continue;
+        count++;
+        if (oldest == NULL && p->host == NULL)
+            oldest = p;
+    }
+    if (count < HOST_CONNECTIONS || oldest == NULL)
+        return;
+    oldest->is_ousted = true;
+    if (oldest->link != NULL)
+        pfl_tunnel_link_close(oldest->link);
+}
+
 int pfl_hub_take(struct pfl_hub *self, const struct pfl_peer_conf *conf)
 {
     bool is_agent = conf->identity->role == PFL_IDENTITY_HOST;
@@ -222,6 +249,8 @@ int pfl_hub_take(struct pfl_hub *self, const struct pfl_peer_conf *conf)
 
     if (!is_agent && count_of(self, conf->identity) >= self->max_per_operator)
         return PFL_ELIMIT;
+    if (is_agent)
+        make_room(self, conf->identity);
     p = pfl_mem_zalloc(sizeof(*p));
     if (p == NULL)
         return PFL_ENOMEM;

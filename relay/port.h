@@ -26,7 +26,7 @@ struct pfl_port_conf {
     const char *audit_path;      /* borrowed until on_closed; NULL: none */
     const char *fleet;           /* borrowed until on_closed; NULL: the own certificate's */
     unsigned max_connections;
-    unsigned max_per_operator;       /* tunnel connections of one operator */
+    unsigned max_per_operator; /* connections of one operator in the tunnel, and in raw mode */
     unsigned max_handshakes_per_min; /* of one address; 0: no limit */
     uint64_t handshake_timeout_ms;
     uint64_t silence_ms; /* a peer in the tunnel that says nothing for so long is given up */

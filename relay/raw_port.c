@@ -92,6 +92,20 @@ static void decide(const struct pfl_port_connection *c, struct pfl_policy_decisi
         pfl_policy_decide(c->port->policy, &question, ret_decision);
 }
 
+static bool has_too_many(const struct pfl_port_connection *c)
+{
+    struct pfl_list *it;
+    unsigned count = 0;
+
+    PFL_LIST_EACH (it, &c->port->connections) {
+        const struct pfl_port_connection *other =
+            PFL_CONTAINER_OF(it, struct pfl_port_connection, node);
+
+        count += other->forward != NULL && strcmp(other->uri, c->uri) == 0;
+    }
+    return count >= c->port->conf.max_per_operator;
+}
+
 /* False: refused, and logged. */
 static bool is_permitted(struct pfl_port_connection *c, struct pfl_policy_decision *ret_decision)
 {
@@ -101,6 +115,11 @@ static bool is_permitted(struct pfl_port_connection *c, struct pfl_policy_decisi
 
     if (!pfl_port_authorize(c, PFL_IDENTITY_OPERATOR))
         return false;
+    if (has_too_many(c)) {
+        audit(c, "refuse", 429, NULL);
+        pfl_port_log_refusal(c, "too many connections of this operator", "close some");
+        return false;
+    }
     decide(c, ret_decision);
     if (!ret_decision->is_allowed) {
         audit(c, "refuse", 403, NULL);

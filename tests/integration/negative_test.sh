@@ -138,6 +138,8 @@ check "handshakes that take their time are ended" test "${line:-}" = "ok - hands
 check "after slow peers all is well" wait_for 10 unhurt
 
 # ---- limits of one peer
+tap_claims "${ABUSE[@]}" crowd "$RELAY" "$WORK/pki" host-eve operator-eve
+check "after those crowds all is well" wait_for 20 unhurt
 start tight "$BIN/perfleet-relay" --listen 127.0.0.1:0 --ca "$WORK/pki/ca.pem" --cert "$WORK/pki/relay-meet.pem" \
     --key "$WORK/pki/relay-meet.key" --max-handshakes-per-min 6 --max-connections-per-operator 2
 wait_for 20 pfl_relay_port_in "$WORK/tight.log"

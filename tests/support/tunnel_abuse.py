@@ -8,6 +8,7 @@ TAP for each claim of its own; what the relay is like afterwards is the caller's
   tunnel_abuse.py steal  RELAY PKI CERT HOST ID    another operator's stream
   tunnel_abuse.py flood  RELAY PKI CERT WHAT HOST  WHAT: a function below named flood_WHAT
   tunnel_abuse.py hog    RELAY PKI CERT OTHER HOST PID  one fills a host, PID its agent; OTHER's turn
+  tunnel_abuse.py crowd  RELAY PKI HOST OPERATOR   connections of one host, of one operator that stay
   tunnel_abuse.py loris  RELAY PKI CERT            slow handshakes and heads
   tunnel_abuse.py liar   RELAY PKI CERT            an agent that says wrong things; until stdin ends
   tunnel_abuse.py babbler RELAY PKI CERT           an agent that tells too much, comes again and again,
@@ -451,6 +452,37 @@ def hog(relay, pki, cert, other, host, agent):
     claim("and is answered when the host goes on", got is not None and guest.answer(min(got)) == 200)
 
 
+def crowd(relay, pki, host, operator):
+    """Whoever keeps more connections than he may has them closed, and the newest of a host is the one that
+    is asked."""
+    peers = [agent(relay, pki, host) for _ in range(12)]
+    end = time.monotonic() + LIMIT_S
+    while sum(not peer.is_closed for peer in peers) > 4 and time.monotonic() < end:
+        for peer in peers:
+            if not peer.is_closed:
+                peer.read(0.01)
+    left = []
+    for number, peer in enumerate(peers):
+        if peer.is_closed:
+            continue
+        peer.send(frame(PING, 0, 0, b"are here"))
+        while not peer.is_closed and (peer.read() or (0, 0, 0, b""))[::3] != (PING, b"are here"):
+            pass
+        left += [] if peer.is_closed else [number]
+    claim("a host's 12 connections that will not go are 4, the newest", left == [8, 9, 10, 11], left)
+    socks, served = [], 0
+    for _ in range(70):
+        sock = tls(relay, pki, operator, "perfetto-consumer/1")
+        sock.settimeout(LIMIT_S)
+        socks.append(sock)
+        try:
+            sock.sendall(b"anybody?")
+            served += sock.recv(100) != b""
+        except OSError:
+            pass
+    claim("of an operator's 70 in raw mode 64 are served", served == 64, served)
+
+
 def loris(relay, pki, cert):
     """400 handshakes a byte at a time, and 30 heads that never end."""
     host, _, port = relay.rpartition(":")
@@ -589,5 +621,5 @@ def liar(relay, pki, cert):
 
 
 if __name__ == "__main__":
-    {"knock": knock, "names": names, "steal": steal, "flood": flood, "hog": hog, "loris": loris,
+    {"knock": knock, "names": names, "steal": steal, "flood": flood, "hog": hog, "crowd": crowd, "loris": loris,
      "liar": liar, "babbler": babbler}[sys.argv[1]](*sys.argv[2:])
