@@ -79,7 +79,7 @@ static struct pfl_agent_stream *find_over(struct pfl_agent *a)
     return over;
 }
 
-/* Streams that are not over. */
+/* Streams that could not give way: they are not over, or he has not taken all of them yet. */
 static unsigned count_of(struct pfl_agent *a, const char *operator_name)
 {
     struct pfl_agent_stream_info info;
@@ -88,7 +88,8 @@ static unsigned count_of(struct pfl_agent *a, const char *operator_name)
 
     PFL_LIST_EACH (it, &a->streams) {
         pfl_agent_stream_get_info(pfl_agent_stream_of_node(it), &info);
-        count += !info.is_over && strcmp(info.operator_name, operator_name) == 0;
+        count +=
+            (!info.is_over || info.is_carried) && strcmp(info.operator_name, operator_name) == 0;
     }
     return count;
 }

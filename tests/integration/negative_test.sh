@@ -128,6 +128,8 @@ done
 # ---- slowness
 tap_claims "${ABUSE[@]}" hog "$RELAY" "$WORK/pki" operator-eve operator-me one "$ONE_PID"
 check "after a host that stood still all is well" wait_for 10 unhurt
+tap_claims "${ABUSE[@]}" rest "$RELAY" "$WORK/pki" operator-eve operator-me one
+check "after streams that were not read all is well" wait_for 10 unhurt
 coproc LORIS { "${ABUSE[@]}" loris "$RELAY" "$WORK/pki" operator-eve 2>&1; }
 read -r -t 60 line <&"${LORIS[0]}"
 check "while 400 handshakes and 30 heads take their time, others are served" wait_for 10 unhurt

@@ -8,6 +8,7 @@ TAP for each claim of its own; what the relay is like afterwards is the caller's
   tunnel_abuse.py steal  RELAY PKI CERT HOST ID    another operator's stream
   tunnel_abuse.py flood  RELAY PKI CERT WHAT HOST  WHAT: a function below named flood_WHAT
   tunnel_abuse.py hog    RELAY PKI CERT OTHER HOST PID  one fills a host, PID its agent; OTHER's turn
+  tunnel_abuse.py rest   RELAY PKI CERT OTHER HOST  streams of which one byte is left unread; OTHER's turn
   tunnel_abuse.py crowd  RELAY PKI HOST OPERATOR   connections of one host, of one operator that stay
   tunnel_abuse.py loris  RELAY PKI CERT            slow handshakes and heads
   tunnel_abuse.py liar   RELAY PKI CERT            an agent that says wrong things; until stdin ends
@@ -452,6 +453,30 @@ def hog(relay, pki, cert, other, host, agent):
     claim("and is answered when the host goes on", got is not None and guest.answer(min(got)) == 200)
 
 
+def rest(relay, pki, cert, other, host):
+    """Streams that are over but for bytes that their operator does not read are his."""
+    peer, guest = Peer(relay, pki, cert), Peer(relay, pki, other)
+    streams, answers = [], []
+    for number in range(70):
+        stream, answer = peer.connect(host, [("perfleet-stream", "%032x" % number), ("perfleet-window", "1")])
+        answers.append(answer)
+        if answer != 200:
+            continue
+        streams.append(stream)
+        peer.send(frame(DATA, END_STREAM, stream, b"hello"))
+        # The echo's first byte: the host, which has the end, too, keeps the others.
+        while not peer.is_closed and (peer.read() or (0,))[0] != DATA:
+            pass
+    got = guest.connect(host)
+    claim("an operator who reads none of his 70 has 48 at most at that host",
+          set(answers) == {200, 429} and len(streams) <= 48, answers)
+    claim("and another has room there", got[1] == 200, got)
+    guest.send(frame(RST, 0, got[0], struct.pack(">I", 8)))
+    for stream in streams:
+        peer.send(frame(RST, 0, stream, struct.pack(">I", 8)))
+    peer.ask("GET", "/v1/hosts/%s/clock" % host)
+
+
 def crowd(relay, pki, host, operator):
     """Whoever keeps more connections than he may has them closed, and the newest of a host is the one that
     is asked."""
@@ -621,5 +646,5 @@ def liar(relay, pki, cert):
 
 
 if __name__ == "__main__":
-    {"knock": knock, "names": names, "steal": steal, "flood": flood, "hog": hog, "crowd": crowd, "loris": loris,
+    {"knock": knock, "names": names, "steal": steal, "flood": flood, "hog": hog, "rest": rest, "crowd": crowd, "loris": loris,
      "liar": liar, "babbler": babbler}[sys.argv[1]](*sys.argv[2:])
