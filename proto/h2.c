@@ -202,6 +202,9 @@ int pfl_h2_feed(struct pfl_h2 *self, struct pfl_span bytes)
     self->depth--;
     if (rc < 0 && self->err == 0)
         self->err = err_of((int)rc);
+    if (self->err == 0 &&
+        nghttp2_session_get_outbound_queue_size(self->session) > PFL_H2_MAX_QUEUED_FRAMES)
+        self->err = PFL_ELIMIT; /* it asks for more than it reads */
     return self->err;
 }
 

@@ -31,6 +31,9 @@
 #define PFL_H2_DRAIN_BYTES (16384u + 256u)
 /* Empty DATA frames that a connection may bring without anything in between. */
 #define PFL_H2_MAX_EMPTY_DATA 100u
+/* Frames (other than DATA) that wait to be sent when the peer's bytes were taken: refusals of
+ * streams, answers, acknowledgements. */
+#define PFL_H2_MAX_QUEUED_FRAMES 4096u
 
 struct pfl_h2;
 struct pfl_h2_stream;

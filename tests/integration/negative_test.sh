@@ -118,7 +118,7 @@ exec {fd}>&-
 check "after the liar all is well" wait_for 20 unhurt
 
 # ---- frames and heads
-for what in rapid_reset connect_reset giant_field many_fields hpack_bomb continuation empty_continuation ping settings \
+for what in rapid_reset connect_reset giant_field many_fields hpack_bomb continuation empty_continuation ping refused settings \
     empty_data zero_window window_overflow beyond_window invented_credit padding many_streams half_heads push \
     oversized_frame garbage smuggling; do
     tap_claims "${ABUSE[@]}" flood "$RELAY" "$WORK/pki" operator-eve "$what" one
@@ -168,7 +168,7 @@ check "and the log says so" grep -q 'too many handshakes from there' "$WORK/tigh
 
 # ---- the same again: what was taken once is used again
 BASE=$(rss_kib) GROWTH_KIB=$((GROWTH_KIB / 8))
-for what in hpack_bomb continuation ping many_streams beyond_window; do
+for what in hpack_bomb continuation ping refused many_streams beyond_window; do
     tap_claims "${ABUSE[@]}" flood "$RELAY" "$WORK/pki" operator-eve "$what" one
 done
 check "the same again makes it grow no more" wait_for 10 unhurt

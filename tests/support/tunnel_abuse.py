@@ -312,6 +312,18 @@ def flood_ping(peer, host):
     return peer.is_closed or peer.is_ended()
 
 
+def flood_refused(peer, host):
+    """Streams above the bound from one who reads nothing, and acknowledges no settings."""
+    peer.sock.settimeout(3)
+    peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # what waits is to wait at the relay
+    block = b"\x82\x87\x84\x41\x01x"  # GET https://x/
+    for _ in range(1000):
+        first, peer.next_id = peer.next_id, peer.next_id + 2000
+        if not peer.send(b"".join(frame(HEADERS, END_HEADERS, i, block) for i in range(first, peer.next_id, 2))):
+            break
+    return peer.is_closed or peer.is_ended()
+
+
 def flood_settings(peer, host):
     peer.sock.settimeout(3)
     for _ in range(3000):

@@ -91,6 +91,25 @@ static void rapid_reset_ends_the_connection(void **state)
     assert_true(sent <= PFL_H2_RESET_BURST + PFL_H2_RESET_PER_SEC + 2);
 }
 
+/* Who never acknowledges our settings is told of each stream that it is refused. */
+static void a_flood_of_refused_streams_ends_the_connection(void **state)
+{
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    uint32_t sent = 0;
+    int rc;
+
+    (void)state;
+    assert_int_equal(h2_kit_open(), 0);
+    rc = pfl_h2_feed(kit.answerer, pfl_span_of(preface, sizeof(preface) - 1));
+    if (rc == 0)
+        rc = send_frame(4, 0, 0, pfl_span_of(NULL, 0));
+    /* GET https://x/ */
+    while (rc == 0 && sent < 4 * PFL_H2_MAX_QUEUED_FRAMES)
+        rc = send_frame(1, 0x5, 2 * sent++ + 1, pfl_span_of("\x82\x87\x84\x41\x01x", 6));
+    assert_int_equal(rc, PFL_ELIMIT);
+    assert_true(sent > PFL_H2_MAX_STREAMS);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, h2_kit_setup, h2_kit_teardown)
 
 int main(void)
@@ -101,6 +120,7 @@ int main(void)
         T(a_flood_of_empty_frames_ends_the_connection),
         T(a_flood_of_pings_ends_the_connection),
         T(rapid_reset_ends_the_connection),
+        T(a_flood_of_refused_streams_ends_the_connection),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
