@@ -18,8 +18,6 @@
 #include "proto/problem.h"
 #include "relay/hub_impl.h"
 
-#define PACE_MS 10u
-
 struct carried {
     struct pfl_list node;
     struct pfl_splice *splice;   /* borrowed until its on_ended */
@@ -27,8 +25,8 @@ struct carried {
     struct pfl_account *account; /* borrowed; NULL: no role */
     struct pfl_asker asker;
     char role[PFL_ROLE_FIELD_BYTES]; /* as the agent has it; "": none */
+    struct pfl_held held;            /* waits for its bytes a second */
     bool is_resume;
-    bool is_held; /* waits for its bytes a second */
 };
 
 /* A role on its way to an agent; finds its stream again by name. */
@@ -94,6 +92,7 @@ static void on_splice_ended(void *user, const struct pfl_splice_stats *stats)
     struct carried *c = user;
 
     pfl_list_remove(&c->node);
+    pfl_list_remove(&c->held.node);
     c->asker.hub->ended.bytes_to_host += stats->bytes_to_host;
     c->asker.hub->ended.bytes_to_operator += stats->bytes_to_operator;
     c->asker.hub->ended.cut +=
@@ -141,26 +140,9 @@ void pfl_hub_get_traffic(const struct pfl_hub *self, struct pfl_traffic *ret_tra
 
 /* ---- bytes a second ---- */
 
-static void on_pace(uv_timer_t *timer)
+static void go_on(struct pfl_held *held)
 {
-    struct pfl_peer *p = timer->data;
-    struct carried *first = NULL;
-    struct pfl_list *it;
-
-    PFL_LIST_EACH (it, &p->hub->carried) {
-        struct carried *c = carried_of(it);
-
-        if (c->peer != p || !c->is_held)
-            continue;
-        c->is_held = false;
-        first = first != NULL ? first : c;
-        pfl_splice_wake(c->splice);
-    }
-    /* Who was asked first is asked last the next time. */
-    if (first != NULL) {
-        pfl_list_remove(&first->node);
-        pfl_list_append(&p->hub->carried, &first->node);
-    }
+    pfl_splice_wake(PFL_CONTAINER_OF(held, struct carried, held)->splice);
 }
 
 static size_t get_room(void *user, size_t want)
@@ -170,9 +152,7 @@ static size_t get_room(void *user, size_t want)
 
     if (room >= want)
         return want;
-    c->is_held = true;
-    if (!uv_is_active((uv_handle_t *)&c->peer->timer))
-        (void)uv_timer_start(&c->peer->timer, on_pace, PACE_MS, 0);
+    pfl_peer_hold(c->peer, &c->held);
     return (size_t)room;
 }
 
@@ -276,6 +256,7 @@ void pfl_carry(struct pfl_peer *p, struct pfl_h2_stream *leg, const struct pfl_c
     }
     pfl_asker_set(&c->asker, p, conf->route);
     c->peer = p;
+    c->held.go_on = go_on;
     c->is_resume = pfl_h2_head_get(conf->head, PFL_TUNNEL_H_RECEIVED) != NULL;
     if (id != NULL && pfl_route_is_stream_id(id))
         (void)snprintf(c->asker.stream, sizeof(c->asker.stream), "%s", id);

@@ -12,6 +12,9 @@
 #include "relay/splice.h"
 #include "tunnel/link.h"
 
+/* Operators whose names hash to the same share a rate. */
+#define PFL_HUB_LISTED 1024u
+
 struct pfl_hub {
     uv_loop_t *loop;
     struct pfl_audit *audit;
@@ -19,10 +22,11 @@ struct pfl_hub {
     struct pfl_accounts *accounts;   /* borrowed from the port */
     uint64_t silence_ms;
     unsigned max_per_operator;
-    struct pfl_list peers;    /* owned until each one's on_ended */
-    struct pfl_list carried;  /* streams; freed by themselves */
-    struct pfl_list errands;  /* what agents are asked for operators; freed by themselves */
-    struct pfl_traffic ended; /* `begun` of all, bytes of those that are over */
+    struct pfl_list peers;   /* owned until each one's on_ended */
+    struct pfl_list carried; /* streams; freed by themselves */
+    struct pfl_list errands; /* what agents are asked for operators; freed by themselves */
+    struct pfl_bucket listed[PFL_HUB_LISTED]; /* hosts told to operators, by the operator's name */
+    struct pfl_traffic ended;                 /* `begun` of all, bytes of those that are over */
     struct pfl_inventory inventory;
     struct pfl_raised_log raised;
     bool is_draining;
@@ -34,6 +38,7 @@ struct pfl_peer {
     struct pfl_list node;
     struct pfl_hub *hub;          /* borrowed: outlives us */
     struct pfl_tunnel_link *link; /* owned until its on_closed */
+    struct pfl_list held;         /* what waits for an operator's rates; borrowed */
     struct pfl_host *host;        /* of an agent: its entry, borrowed while it is the host's peer */
     uv_timer_t timer; /* until the peer's settings; then an agent's clock, an operator's pace */
     struct pfl_identity identity;
@@ -58,6 +63,24 @@ void pfl_peer_on_request(void *user, struct pfl_h2_stream *leg, const struct pfl
 /* What the policy says about this operator at this host. */
 void pfl_hub_decide(const struct pfl_hub *self, const char *operator_name, const char *host,
                     struct pfl_policy_decision *ret_decision);
+
+/* ---- pace_port.c ---- */
+
+/* What an operator is to get when his rate allows it; part of what waits. */
+struct pfl_held {
+    struct pfl_list node; /* in its peer's list; zeroed, or removed: it does not wait */
+    void (*go_on)(struct pfl_held *self);
+};
+
+/* It goes on soon. Legal again and again. */
+void pfl_peer_hold(struct pfl_peer *p, struct pfl_held *held);
+/* The peer goes: nothing waits for it any more. */
+void pfl_peer_let_go(struct pfl_peer *p);
+
+/* ---- listing_port.c ---- */
+
+/* Answers with the hosts that the operator may know, in pieces, as he reads and his rate allows. */
+void pfl_peer_list_hosts(struct pfl_peer *p, struct pfl_h2_stream *leg);
 
 /* ---- carry_port.c ---- */
 

@@ -70,6 +70,7 @@ static void on_link_closed(void *user, int err, const char *why)
 
     (void)err;
     p->link = NULL;
+    pfl_peer_let_go(p);
     if (p->host != NULL && p->host->peer == p)
         pfl_inventory_leave(&p->hub->inventory, p->host, uv_now(p->hub->loop));
     pfl_log_info("tunnel-ended", "address=%s %s=%s reason=%s", p->address,
@@ -282,6 +283,7 @@ int pfl_hub_take(struct pfl_hub *self, const struct pfl_peer_conf *conf)
     (void)uv_timer_init(self->loop, &p->timer);
     p->timer.data = p;
     (void)uv_timer_start(&p->timer, on_settle_timeout, SETTLE_TIMEOUT_MS, 0);
+    pfl_list_init(&p->held);
     pfl_list_append(&self->peers, &p->node);
     return 0;
 }

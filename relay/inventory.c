@@ -9,6 +9,7 @@
  */
 #include "relay/inventory.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -293,23 +294,59 @@ static int finish(json_t *root, char **ret_json)
     return 0;
 }
 
-int pfl_inventory_encode(const struct pfl_inventory *self, const struct pfl_inventory_view *view,
-                         char **ret_json)
+static int append_text(struct pfl_buf *text, const char *more)
 {
-    json_t *hosts = json_array();
-    json_t *root =
-        json_pack("{s:s, s:s, s:o}", "relay", view->relay, "fleet", view->fleet, "hosts", hosts);
-    struct pfl_list *it;
+    return pfl_buf_append(text, more, strlen(more));
+}
 
-    PFL_LIST_EACH (it, &self->hosts) {
-        if (root == NULL ||
-            (view->may_see != NULL && !view->may_see(view->user, host_of(it)->name)) ||
-            json_array_append_new(hosts, describe(host_of(it), view->now_ms)) == 0)
-            continue;
-        json_decref(root);
-        return PFL_ENOMEM;
+/* Names are of the certificates' grammar: there is nothing to escape. */
+static int begin_text(const struct pfl_inventory_view *view, struct pfl_buf *text)
+{
+    char head[2 * PFL_IDENTITY_NAME_BYTES + 64];
+
+    (void)snprintf(head, sizeof(head), "{\"relay\":\"%s\",\"fleet\":\"%s\",\"hosts\":[",
+                   view->relay, view->fleet);
+    return append_text(text, head);
+}
+
+static int append_host(const struct pfl_host *host, const struct pfl_inventory_view *view,
+                       struct pfl_inventory_reader *reader, struct pfl_buf *text)
+{
+    char *json = NULL;
+    int rc;
+
+    if (view->may_see != NULL && !view->may_see(view->user, host->name))
+        return 0;
+    rc = pfl_inventory_encode_host(host, view->now_ms, &json);
+    if (rc == 0 && reader->has_hosts)
+        rc = append_text(text, ",");
+    if (rc == 0)
+        rc = append_text(text, json);
+    reader->has_hosts = true;
+    pfl_mem_free(json);
+    return rc;
+}
+
+int pfl_inventory_read(const struct pfl_inventory *self, const struct pfl_inventory_view *view,
+                       struct pfl_inventory_reader *reader, struct pfl_buf *text,
+                       unsigned *ret_hosts)
+{
+    int rc = reader->has_begun ? 0 : begin_text(view, text);
+
+    reader->has_begun = true;
+    *ret_hosts = 0;
+    while (rc == 0 && *ret_hosts == 0 && reader->bucket < PFL_INVENTORY_BUCKETS) {
+        const struct pfl_host *h = self->buckets[reader->bucket++];
+
+        for (; rc == 0 && h != NULL; h = h->next) {
+            rc = append_host(h, view, reader, text);
+            ++*ret_hosts;
+        }
     }
-    return finish(root, ret_json);
+    if (rc != 0 || *ret_hosts != 0)
+        return rc;
+    reader->is_over = true;
+    return append_text(text, "]}");
 }
 
 int pfl_inventory_encode_host(const struct pfl_host *host, uint64_t now_ms, char **ret_json)

@@ -10,6 +10,7 @@
 
 #include <jansson.h>
 
+#include "base/buf.h"
 #include "base/bytes.h"
 #include "base/list.h"
 #include "proto/identity.h"
@@ -74,9 +75,22 @@ struct pfl_inventory_view {
     void *user;
 };
 
-/* JSON texts, to be freed with pfl_mem_free. PFL_ENOMEM. */
-PFL_MUST_USE int pfl_inventory_encode(const struct pfl_inventory *self,
-                                      const struct pfl_inventory_view *view, char **ret_json);
+/* Where a reading stands; zeroed: at its begin. */
+struct pfl_inventory_reader {
+    size_t bucket;
+    bool has_begun;
+    bool has_hosts;
+    bool is_over;
+};
+
+/* The next piece of all of it as one JSON text goes to the end of `text`: at least one host's, or
+ * the end. Hosts may come and go between two pieces; who is there all the time is in it once.
+ * *ret_hosts: so many were looked at. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_inventory_read(const struct pfl_inventory *self,
+                                    const struct pfl_inventory_view *view,
+                                    struct pfl_inventory_reader *reader, struct pfl_buf *text,
+                                    unsigned *ret_hosts);
+/* One host as a JSON text, to be freed with pfl_mem_free. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_inventory_encode_host(const struct pfl_host *host, uint64_t now_ms,
                                            char **ret_json);
 

@@ -2,11 +2,11 @@
 /*
  * What operators ask of the meeting point: docs/protocol-tunnel.md, "Requests".
  *
- * Happy path: the inventory is answered here; clock, streams and kill are asked of the agent in the
- * operator's name and its answer passed back; a CONNECT becomes a stream (carry_port.c).
- * Failures: each a status with a sentence. Ownership: an errand frees itself when its legs are
- * gone. Limits: an agent's answer of ERRAND_BODY_BYTES; streams per connection, of an agent's no
- * more for one operator than leave some to others.
+ * Happy path: a host is told here, all of them by listing_port.c; clock, streams and kill are asked
+ * of the agent in the operator's name and its answer passed back; a CONNECT becomes a stream
+ * (carry_port.c). Failures: each a status with a sentence. Ownership: an errand frees itself when
+ * its legs are gone. Limits: an agent's answer of ERRAND_BODY_BYTES; streams per connection, of an
+ * agent's no more for one operator than leave some to others.
  */
 #include <stdio.h>
 #include <string.h>
@@ -205,14 +205,6 @@ static void run_errand(struct pfl_peer *p, struct pfl_h2_stream *leg,
 
 /* ---- routes ---- */
 
-/* For the inventory. */
-static bool may_see(void *user, const char *host)
-{
-    struct pfl_peer *p = user;
-
-    return pfl_hub_may_see(p->hub, p->identity.name, host);
-}
-
 static void respond_json(struct pfl_h2_stream *leg, int rc, char *json)
 {
     if (rc != 0) {
@@ -223,22 +215,6 @@ static void respond_json(struct pfl_h2_stream *leg, int rc, char *json)
         0)
         pfl_h2_stream_reset(leg, PFL_H2_INTERNAL_ERROR);
     pfl_mem_free(json);
-}
-
-static void answer_hosts(struct pfl_peer *p, struct pfl_h2_stream *leg)
-{
-    struct pfl_hub *hub = p->hub;
-    char *json = NULL;
-    struct pfl_inventory_view view = {
-        .relay = hub->relay,
-        .fleet = hub->fleet,
-        .now_ms = uv_now(hub->loop),
-        .may_see = may_see,
-        .user = p,
-    };
-    int rc = pfl_inventory_encode(&hub->inventory, &view, &json);
-
-    respond_json(leg, rc, json);
 }
 
 static void answer_host(struct pfl_peer *p, struct pfl_h2_stream *leg, const struct pfl_host *host)
@@ -371,7 +347,7 @@ void pfl_peer_on_request(void *user, struct pfl_h2_stream *leg, const struct pfl
             pfl_h2_stream_reset(leg, PFL_H2_INTERNAL_ERROR);
         return;
     case PFL_ROUTE_HOSTS:
-        answer_hosts(p, leg);
+        pfl_peer_list_hosts(p, leg);
         return;
     default:
         route_host(p, leg, head, &route);

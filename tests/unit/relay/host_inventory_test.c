@@ -39,13 +39,33 @@ static struct pfl_host *join(const char *name)
     return host;
 }
 
+/* The whole text, to be freed. */
+static int read_all(const struct pfl_inventory_view *view, char **ret_text)
+{
+    struct pfl_inventory_reader reader = {0};
+    struct pfl_buf text;
+    unsigned hosts;
+    int rc = 0;
+
+    pfl_buf_init(&text, 1u << 20);
+    while (rc == 0 && !reader.is_over)
+        rc = pfl_inventory_read(&inventory, view, &reader, &text, &hosts);
+    if (rc == 0)
+        rc = pfl_buf_append(&text, "", 1);
+    *ret_text = rc == 0 ? pfl_mem_alloc(text.len) : NULL;
+    if (*ret_text != NULL)
+        memcpy(*ret_text, pfl_buf_get(&text).data, text.len);
+    pfl_buf_fini(&text);
+    return *ret_text != NULL ? 0 : PFL_ENOMEM;
+}
+
 static json_t *encode(uint64_t now_ms)
 {
     struct pfl_inventory_view view = {.relay = "r", .fleet = "lab", .now_ms = now_ms};
     char *text = NULL;
     json_t *root;
 
-    assert_int_equal(pfl_inventory_encode(&inventory, &view, &text), 0);
+    assert_int_equal(read_all(&view, &text), 0);
     root = json_loads(text, 0, NULL);
     pfl_mem_free(text);
     assert_non_null(root);
@@ -180,6 +200,46 @@ static void past_the_maximum_the_one_that_left_first_is_forgotten(void **state)
     assert_non_null(pfl_inventory_find(&inventory, "h3"));
 }
 
+static unsigned count_in(const char *text, const char *what)
+{
+    unsigned count = 0;
+
+    for (const char *at = strstr(text, what); at != NULL; at = strstr(at + 1, what))
+        count++;
+    return count;
+}
+
+/* An answer that nobody reads holds one piece; what comes and goes meanwhile spoils nothing. */
+static void all_hosts_are_read_in_small_pieces(void **state)
+{
+    static const struct pfl_inventory_view view = {.relay = "r", .fleet = "lab"};
+    struct pfl_inventory_reader reader = {0};
+    struct pfl_buf text;
+    char name[16];
+    unsigned most = 0;
+    unsigned hosts;
+
+    (void)state;
+    pfl_buf_init(&text, 1u << 20);
+    for (int i = 0; i < 1000; i++) {
+        (void)snprintf(name, sizeof(name), "h%d", i);
+        pfl_inventory_leave(&inventory, join(name), 1);
+    }
+    for (int i = 0; !reader.is_over; i++) {
+        assert_int_equal(pfl_inventory_read(&inventory, &view, &reader, &text, &hosts), 0);
+        most = hosts > most ? hosts : most;
+        (void)snprintf(name, sizeof(name), "new%d", i);
+        (void)join(name);
+        (void)snprintf(name, sizeof(name), "h%d", i % 1000);
+        (void)join(name);
+    }
+    assert_true(most < 20);
+    assert_int_equal(pfl_buf_append(&text, "", 1), 0);
+    assert_int_equal(count_in((const char *)pfl_buf_get(&text).data, "\"name\":\"h"), 1000);
+    assert_int_equal(count_in((const char *)pfl_buf_get(&text).data, "\"name\":\"h77\""), 1);
+    pfl_buf_fini(&text);
+}
+
 static int run(void *arg)
 {
     static const struct pfl_inventory_view view = {.relay = "r", .fleet = "lab", .now_ms = 5};
@@ -194,7 +254,7 @@ static int run(void *arg)
         rc = pfl_inventory_take_hello(
             host, text_of("{\"labels\":{\"a\":\"b\"},\"facts\":{\"cpus\":4},\"version\":\"1\"}"));
     if (rc == 0)
-        rc = pfl_inventory_encode(&inventory, &view, &text);
+        rc = read_all(&view, &text);
     pfl_mem_free(text);
     pfl_inventory_fini(&inventory);
     /* jansson does not say whether it was the memory. */
@@ -219,6 +279,7 @@ int main(void)
         T(the_better_reading_of_a_clock_is_kept_while_it_is_young),
         T(a_clock_that_makes_no_sense_is_not_taken),
         T(past_the_maximum_the_one_that_left_first_is_forgotten),
+        T(all_hosts_are_read_in_small_pieces),
         T(running_out_of_memory_is_told),
     };
 
