@@ -52,13 +52,14 @@ pfl_hosts_init() {
 # The child that unshare --fork made and that has become the command, once it is there.
 pfl_child_of() {
     local child tries
-    for tries in $(seq 500); do
+    for tries in $(seq 6000); do
         child=$(cat "/proc/$1/task/$1/children" 2>/dev/null)
         child=${child%% *}
         if [ -n "$child" ] && grep -qs '^sleep' "/proc/$child/comm"; then
             echo "$child"
             return 0
         fi
+        kill -0 "$1" 2>/dev/null || break
         sleep 0.01
     done
     echo "hosts: no namespace after $tries tries" >&2

@@ -31,7 +31,7 @@ start echo "${PEER[@]}" echo "$WORK/echo.sock"
 SHA=$("${PEER[@]}" sha "$TOTAL")
 wait_for 20 test -S "$WORK/source.sock" && wait_for 20 test -S "$WORK/echo.sock"
 start meeting "$BIN/perfleet-relay" --listen 127.0.0.1:0 --ca "$WORK/pki/ca.pem" --crl "$WORK/pki/crl.pem" \
-    --cert "$WORK/pki/relay-meet.pem" --key "$WORK/pki/relay-meet.key" --handshake-timeout-ms 2000 \
+    --cert "$WORK/pki/relay-meet.pem" --key "$WORK/pki/relay-meet.key" --handshake-timeout-ms 5000 \
     --consumer-socket "$WORK/echo.sock"
 MEETING_PID=$STARTED
 wait_for 20 pfl_relay_port_in "$WORK/meeting.log" || { check "the relay listens" false; finish; }
@@ -148,9 +148,11 @@ wait_for 20 pfl_relay_port_in "$WORK/tight.log"
 TIGHT=127.0.0.1:$(pfl_relay_port_in "$WORK/tight.log")
 python3 -B - "$ROOT/tests/support" "$TIGHT" "$WORK/pki" >"$WORK/tight.out" 2>&1 <<'END'
 import sys
+import time
 sys.path.insert(0, sys.argv[1])
 from tunnel_abuse import Peer
 relay, pki = sys.argv[2:4]
+since = time.monotonic()
 peers = [Peer(relay, pki, "operator-me") for _ in range(3)]
 print("answers", [peer.ask("GET", "/healthz") for peer in peers])
 begun = 3
@@ -160,10 +162,11 @@ try:
         begun += 1
 except OSError:
     pass
-print("begun", begun)
+took_s = time.monotonic() - since
+print("begun as many as it may" if 6 <= begun <= 7 + took_s / 10 else "not 6 a minute", begun, took_s)
 END
-check "an operator has so many connections and no more" grep -qF "answers [200, 200, 'closed']" "$WORK/tight.out"
-check "an address begins so many handshakes a minute and no more" grep -qx 'begun 6' "$WORK/tight.out"
+check "an operator has so many connections and no more" says "^answers \[200, 200, 'closed'\]" cat "$WORK/tight.out"
+check "an address begins so many handshakes a minute and no more" says '^begun as many as it may' cat "$WORK/tight.out"
 check "and the log says so" grep -q 'too many handshakes from there' "$WORK/tight.log"
 
 # ---- the same again: what was taken once is used again

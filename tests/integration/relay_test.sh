@@ -26,7 +26,7 @@ service() {
 relay() {
     local kind=$1 log=$WORK/relay-$1.log
     start "relay-$kind" "$BIN/perfleet-relay" --listen 127.0.0.1:0 --consumer-socket "$2" \
-        --ca "$WORK/pki/ca.pem" --crl "$WORK/pki/crl.pem" --handshake-timeout-ms 3000 \
+        --ca "$WORK/pki/ca.pem" --crl "$WORK/pki/crl.pem" --handshake-timeout-ms "${HANDSHAKE_MS:-60000}" \
         --cert "$WORK/pki/host-h.pem" --key "$WORK/pki/host-h.key" "${@:3}"
     wait_for 20 grep -q listening "$log" || return
     declare -g "ADDR_$kind=127.0.0.1:$(sed -n 's/.* port=\([0-9]*\).*/\1/p' "$log" | head -n 1)"
@@ -34,7 +34,7 @@ relay() {
 }
 
 service echo || { check "the relay listens" false; finish; }
-service sink
+HANDSHAKE_MS=6000 service sink # to which who says nothing connects
 service source "$TOTAL"
 relay none "$WORK/nobody.sock"
 

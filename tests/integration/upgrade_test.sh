@@ -82,7 +82,6 @@ for host in $HOSTS; do
     AGENT_PID[$host]=$STARTED
 done
 config "$WORK/short.pbtx" 700
-config "$WORK/long.pbtx" 2500
 config "$WORK/run.pbtx" 0
 whole() { # whole FILE [MORE]: every packet of four hosts, once, in order
     $CHECK "$1" --machines 4 --disjoint --contiguous --lossless "${@:2}"
@@ -109,13 +108,17 @@ done
 streams_are() { # streams_are COUNT: hosts to which the relay carries some
     [ "$(BIN=$NEW fleet hosts --json | grep -c '"streams": [1-9]')" -eq "$1" ]
 }
-begin_recording() { # begin_recording OPERATOR [OPTIONS]: through RELAY; RECORDER
+begin_recording() { # begin_recording OPERATOR [OPTIONS]: through RELAY, until it is ended; RECORDER
     rm -f "$WORK"/live.*
-    BIN=$(of "$1") fleet record -c "$WORK/long.pbtx" -o "$WORK/live.pftrace" --json "${@:2}" >"$WORK/live.json" 2>"$WORK/live.txt" &
+    "$(of "$1")/perfleet" record --relay "$RELAY" "${TLS_ME[@]}" -c "$WORK/run.pbtx" -o "$WORK/live.pftrace" --json "${@:2}" \
+        >"$WORK/live.json" 2>"$WORK/live.txt" &
     RECORDER=$!
+    wait_for 20 grep -q "recording until" "$WORK/live.txt"
 }
 end_recording() { # its exit code, its words
     local rc=0
+    sleep 1 # what it records after what happened
+    kill -INT "$RECORDER"
     wait "$RECORDER" || rc=$?
     cat "$WORK/live.txt"
     return $rc
@@ -125,16 +128,17 @@ exchange_relay() { # exchange_relay OPERATOR FROM TO
     begin_recording "$1" --select '*'
     wait_for 20 streams_are 4
     kill -9 "${PID_OF[$2]}"
-    relay "$3" "$RELAY" && end_recording
+    relay "$3" "$RELAY" && wait_for 20 streams_are 4
+    end_recording
 }
 # The other relay goes first: one of each version must not stand at two places.
 stop_relay new
 done_here "the old relay is upgraded while the old operator records" exchange_relay old old new
 check "nothing is lost, twice or out of order" whole "$WORK/live.pftrace" --min-packets 50
-check "the streams were resumed" grep -q '"resumes": 1' "$WORK/live.json"
+check "the streams were resumed" grep -q '"resumes": [1-9]' "$WORK/live.json"
 done_here "it goes back to the old one while the new operator records" exchange_relay new new old
 check "nothing is lost, twice or out of order" whole "$WORK/live.pftrace" --min-packets 50
-check "the streams were resumed" grep -q '"resumes": 1' "$WORK/live.json"
+check "the streams were resumed" grep -q '"resumes": [1-9]' "$WORK/live.json"
 stop_relay old
 done_here "and is upgraded for good" relay new "$RELAY"
 
@@ -163,8 +167,8 @@ check "all are whole" whole "$WORK/after.pftrace" --min-packets 10
 # --- what does not survive is told -----------------------------------------------------------------
 in_the_middle() { # in_the_middle COMMAND...: while two hosts are recorded
     begin_recording new --host new-old --host new-new
-    wait_for 20 grep -q "recording for" "$WORK/live.txt"
     "$@"
+    wait_for 20 grep -q "host new-" "$WORK/live.txt"
     exits_with $PARTIAL end_recording
 }
 done_here "an agent that is upgraded while its host is recorded: exit code $PARTIAL" in_the_middle upgrade_agent new-old

@@ -294,6 +294,8 @@ def claim_both_ways(host, what, zstd, is_in_file):
         jobs = [pool.submit(reading.run, enough.is_set), pool.submit(asking.run, enough.is_set)]
         try:
             count = host.deaths(lambda: any(j.done() for j in jobs))
+            for job in (j for j in jobs if j.done()):
+                job.result()
             wait_until(lambda: len(host.streams()) == 2, "its streams are not listed")
             resumes = host.figure("perfleet_agent_stream_resumes_total")
             streams = host.streams()
@@ -342,8 +344,8 @@ def claim_gone(host, what, pipe=None, words=""):
 
 def claim_ends(host):
     pipe, _ = begin_session(host, 5000)
-    pipe.process.kill()
     host.kill()
+    pipe.process.kill()  # not before: the time that counts is the next process's
     claim_gone(host, "a stream to which nobody comes back ends after a death, too")
     wait_until(lambda: host.figure(EXPIRED) == 1, "no loss is counted")
     claim("and is counted as lost", True)

@@ -145,7 +145,7 @@ def an_hour_missed_is_made_up_for_by_one_of_each(world):
     stop_process(HOUR_NS)
     steady.write("after")
     assert world.flush(consumer)[0]
-    assert stats(consumer).get(FLUSHES, 0) - count < 30, stats(consumer)
+    assert stats(consumer).get(FLUSHES, 0) - count < 1000, stats(consumer)  # of 18000 in that hour
     consumer.call("DisableTracing")
     wait_for_end(world, consumer, LIMIT_S)
     with open(name, "rb") as trace:

@@ -13,7 +13,7 @@ into a buffer that has MIB of it when it is read.
   block  as slow, for 4 s, and does not mind what comes of it
 Prints how many answers the other client got in the meantime, and its longest wait: answers=N,
 longest_ms=N. Who is kept waiting gets one answer, at the end; who is not, fifty a second on a machine
-that is not slow."""
+that is not slow: the operator reads no faster, for a minute, until there are ANSWERS."""
 import os
 import subprocess
 import sys
@@ -23,6 +23,7 @@ import time
 from service_peers import Consumer, dict_of_lists, field, fields
 
 SOURCE = "com.example.load"
+ANSWERS, BLOCKED_S = 5, 2.5
 
 
 class Pipe:
@@ -75,11 +76,13 @@ class Neighbour(threading.Thread):
             self.ask()
             time.sleep(0.02)
 
+    def waits_s(self):
+        asked_at = self.asked_at
+        return 0 if asked_at is None else time.monotonic() - asked_at
+
     def stop(self):
         self.is_over = True
-        asked_at = self.asked_at
-        if asked_at is not None:
-            self.longest_s = max(self.longest_s, time.monotonic() - asked_at)
+        self.longest_s = max(self.longest_s, self.waits_s())
         return self.longest_s
 
 
@@ -100,6 +103,13 @@ def record(client, mib):
             sys.exit("too little was written: %d" % bytes_written(client))
         time.sleep(0.05)
     client.call("DisableTracing")
+
+
+def wait_until(question):
+    """For a minute."""
+    end = time.monotonic() + 60
+    while not question() and time.monotonic() < end:
+        time.sleep(0.05)
 
 
 class Trace:
@@ -141,9 +151,11 @@ class Trace:
                 sys.exit("the stream broke")
             time.sleep((self.size - before) / rate)
 
-    def read_slowly(self, seconds):
+    def read_slowly(self, seconds, is_enough):
+        """So long, and until it is enough: a minute at most."""
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        last = time.monotonic() + 60
+        while time.monotonic() < end or not is_enough() and time.monotonic() < last:
             self.client.pending += os.read(self.client.sock.out, 1000)
             time.sleep(0.1)
 
@@ -158,16 +170,19 @@ def main():
     neighbour.longest_s = neighbour.answers = 0
     neighbour.start()
     trace = Trace(far, out)
-    trace.read_slowly({"slow": 2, "block": 4}.get(mode, 0.3))
+    if mode == "block":
+        trace.read_slowly(4, lambda: neighbour.waits_s() > BLOCKED_S)
+    else:
+        trace.read_slowly(2 if mode == "slow" else 0.3, lambda: neighbour.answers >= ANSWERS)
     if mode == "pause":
         print("reading", flush=True)
+        before = neighbour.answers
         sys.stdin.readline()
+        wait_until(lambda: neighbour.answers - before >= ANSWERS)
     answers = neighbour.answers
     if mode == "leave":
         pipe.process.kill()
-        end = time.monotonic() + 60
-        while neighbour.sessions != 0 and time.monotonic() < end:
-            time.sleep(0.05)
+        wait_until(lambda: neighbour.sessions == 0)
         answers = neighbour.answers
         if neighbour.sessions != 0:
             sys.exit("the session is still there")
