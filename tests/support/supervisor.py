@@ -6,7 +6,8 @@
 
 STEPS, with commas, are what must happen, in this order, or the exit code is 1:
     ready            READY=1 comes
-    alive            three signs of life come, each before the watchdog is twice as late as it may be
+    alive            three signs of life come, each before the watchdog is twice as late as it may be (or half a
+                     minute: a machine may stand still, too)
     reload           SIGHUP is answered with RELOADING=1 and READY=1
     silent           no sign of life comes in one second and a half
     hang             SIGSTOP ends the signs of life: the program is killed, as a manager would
@@ -111,7 +112,7 @@ class Manager:
 
     def alive(self):
         for _ in range(3):
-            if self.receive(2 * self.watchdog_s) != "WATCHDOG=1":
+            if self.receive(max(2 * self.watchdog_s, PATIENCE_S / 2)) != "WATCHDOG=1":
                 return False
         return True
 
