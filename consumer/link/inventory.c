@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads a relay's inventory and applies selections to it. Happy path: parse the JSON, keep it, look
- * values up as they are wanted; entries without a usable name are left out. Failures: no JSON, or
- * JSON of another shape. Limits: PFL_INVENTORY_MAX_HOSTS, jansson's own nesting limit.
+ * values up as they are wanted; entries without a usable name are left out, the others stand in the
+ * order of their names, numbers by value. Failures: no JSON, or JSON of another shape. Limits:
+ * PFL_INVENTORY_MAX_HOSTS, jansson's own nesting limit.
  */
 #include "consumer/link/inventory.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -28,10 +30,40 @@ static bool is_usable(const json_t *entry)
     return name != NULL && pfl_host_is_name(name);
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    json_t *const *x = a;
+    json_t *const *y = b;
+
+    return strverscmp(json_string_value(json_object_get(*x, "name")),
+                      json_string_value(json_object_get(*y, "name")));
+}
+
+static int keep_usable(struct pfl_inventory *v, const json_t *list)
+{
+    size_t len = json_array_size(list);
+    json_t **entries = pfl_mem_zalloc((len + 1) * sizeof(json_t *));
+    size_t count = 0;
+    int rc = 0;
+
+    if (entries == NULL)
+        return PFL_ENOMEM;
+    for (size_t i = 0; i < len; i++) {
+        if (is_usable(json_array_get(list, i)))
+            entries[count++] = json_array_get(list, i);
+    }
+    qsort(entries, count, sizeof(json_t *), compare_names);
+    for (size_t i = 0; rc == 0 && i < count; i++)
+        rc = json_array_append(v->hosts, entries[i]) == 0 ? 0 : PFL_ENOMEM;
+    pfl_mem_free(entries);
+    return rc;
+}
+
 int pfl_inventory_parse(struct pfl_span body, struct pfl_inventory **ret_inventory)
 {
     struct pfl_inventory *v = pfl_mem_zalloc(sizeof(*v));
     const json_t *list;
+    int rc;
 
     if (v == NULL)
         return PFL_ENOMEM;
@@ -44,13 +76,10 @@ int pfl_inventory_parse(struct pfl_span body, struct pfl_inventory **ret_invento
         pfl_inventory_free(v);
         return PFL_EPARSE;
     }
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        json_t *entry = json_array_get(list, i);
-
-        if (is_usable(entry) && json_array_append(v->hosts, entry) != 0) {
-            pfl_inventory_free(v);
-            return PFL_ENOMEM;
-        }
+    rc = keep_usable(v, list);
+    if (rc != 0) {
+        pfl_inventory_free(v);
+        return rc;
     }
     *ret_inventory = v;
     return 0;

@@ -53,15 +53,15 @@ static void entries_without_a_usable_name_are_left_out(void **state)
 
     (void)state;
     assert_int_equal(pfl_inventory_get_len(v), 3);
-    assert_int_equal(pfl_inventory_find(v, "db-1"), 2);
+    assert_int_equal(pfl_inventory_find(v, "db-1"), 0);
     assert_true(pfl_inventory_find(v, "db") == SIZE_MAX);
-    pfl_inventory_get_host(v, 0, &host);
+    pfl_inventory_get_host(v, 1, &host);
     assert_true(host.is_connected && host.has_clock);
     assert_int_equal(host.offset_ns, -5);
     assert_int_equal(host.error_ns, 7);
     assert_int_equal(host.streams, 2);
     assert_string_equal(host.version, "0.1.0");
-    pfl_inventory_get_host(v, 1, &host);
+    pfl_inventory_get_host(v, 2, &host);
     assert_false(host.is_connected || host.has_clock);
     assert_true(host.last_seen_s > 41);
     assert_string_equal(host.address, "");
@@ -69,16 +69,28 @@ static void entries_without_a_usable_name_are_left_out(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static void hosts_stand_in_the_order_of_their_names(void **state)
+{
+    static const char any_order[] = "{\"hosts\": [{\"name\": \"web-10\"}, {\"name\": \"db\"}, "
+                                    "{\"name\": \"web-9\"}, {\"name\": \"web-1\"}]}";
+    struct pfl_inventory *v = NULL;
+
+    (void)state;
+    assert_int_equal(pfl_inventory_parse(pfl_span_of(any_order, strlen(any_order)), &v), 0);
+    assert_string_equal(selected(v, "*"), "db web-1 web-9 web-10 ");
+    pfl_inventory_free(v);
+}
+
 static void selections_mean_what_they_say(void **state)
 {
     struct pfl_inventory *v = parse();
 
     (void)state;
-    assert_string_equal(selected(v, "*"), "web-1 web-2 db-1 ");
-    assert_string_equal(selected(v, ""), "web-1 web-2 db-1 ");
+    assert_string_equal(selected(v, "*"), "db-1 web-1 web-2 ");
+    assert_string_equal(selected(v, ""), "db-1 web-1 web-2 ");
     assert_string_equal(selected(v, "role=web"), "web-1 web-2 ");
     assert_string_equal(selected(v, "role=web,zone!=b"), "web-1 ");
-    assert_string_equal(selected(v, "zone!=b"), "web-1 db-1 ");
+    assert_string_equal(selected(v, "zone!=b"), "db-1 web-1 ");
     assert_string_equal(selected(v, "zone"), "web-1 web-2 ");
     assert_string_equal(selected(v, "!zone"), "db-1 ");
     assert_string_equal(selected(v, "name=web-*"), "web-1 web-2 ");
@@ -118,6 +130,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(entries_without_a_usable_name_are_left_out),
+        cmocka_unit_test(hosts_stand_in_the_order_of_their_names),
         cmocka_unit_test(selections_mean_what_they_say),
         cmocka_unit_test(bad_selections_are_refused_with_the_form_that_is_right),
         cmocka_unit_test(what_is_no_inventory_is_refused),
