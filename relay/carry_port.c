@@ -372,11 +372,13 @@ static void review(struct carried *c)
         end_forbidden(c, 403);
 }
 
-void pfl_hub_review(struct pfl_hub *self)
+void pfl_hub_review(struct pfl_hub *self, const char *host)
 {
     struct pfl_list *it;
     struct pfl_list *tmp;
 
-    PFL_LIST_EACH_SAFE (it, tmp, &self->carried)
-        review(carried_of(it));
+    PFL_LIST_EACH_SAFE (it, tmp, &self->carried) {
+        if (host == NULL || strcmp(carried_of(it)->asker.host, host) == 0)
+            review(carried_of(it));
+    }
 }

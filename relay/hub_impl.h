@@ -116,9 +116,9 @@ struct pfl_carry_conf {
 void pfl_carry(struct pfl_peer *p, struct pfl_h2_stream *leg, const struct pfl_carry_conf *conf);
 /* Streams of this operator at this host. */
 unsigned pfl_carry_count(const struct pfl_hub *hub, const char *who, const char *host);
-/* The policy, or a host's labels, changed: streams that are forbidden now end, those whose role is
- * another are put under it. */
-void pfl_hub_review(struct pfl_hub *self);
+/* The policy (`host` NULL), or that host's labels, changed: streams that are forbidden now end,
+ * those whose role is another are put under it. */
+void pfl_hub_review(struct pfl_hub *self, const char *host);
 
 /* ---- events_port.c ---- */
 

@@ -134,7 +134,7 @@ static void on_hello(void *user, int err, unsigned status, struct pfl_span body)
         return;
     }
     p->has_said_hello = true;
-    pfl_hub_review(p->hub);
+    pfl_hub_review(p->hub, p->host->name);
     pfl_peer_attend(p);
 }
 
@@ -322,7 +322,7 @@ void pfl_hub_free(struct pfl_hub *self)
 void pfl_hub_set_policy(struct pfl_hub *self, const struct pfl_policy *policy)
 {
     self->policy = policy;
-    pfl_hub_review(self);
+    pfl_hub_review(self, NULL);
 }
 
 /* Of a host that we know and that has said them. */
