@@ -96,8 +96,9 @@ void pfl_h2_stream_end(struct pfl_h2_stream *s, uint32_t code)
 
 /* ---- the connection ---- */
 
-static int make_options(nghttp2_option **ret_option)
+static int make_options(const struct pfl_h2_conf *conf, nghttp2_option **ret_option)
 {
+    uint64_t resetters = conf->resetters != 0 ? conf->resetters : 1;
     nghttp2_option *option;
 
     if (nghttp2_option_new(&option) != 0)
@@ -105,7 +106,8 @@ static int make_options(nghttp2_option **ret_option)
     nghttp2_option_set_no_auto_window_update(option, 1);
     nghttp2_option_set_no_closed_streams(option, 1);
     nghttp2_option_set_max_send_header_block_length(option, 2 * PFL_H2_HEAD_BYTES);
-    nghttp2_option_set_stream_reset_rate_limit(option, PFL_H2_RESET_BURST, PFL_H2_RESET_PER_SEC);
+    nghttp2_option_set_stream_reset_rate_limit(option, resetters * PFL_H2_RESET_BURST,
+                                               resetters * PFL_H2_RESET_PER_SEC);
     *ret_option = option;
     return 0;
 }
@@ -115,7 +117,7 @@ static int make_session(struct pfl_h2 *h2)
     nghttp2_mem mem = {NULL, mem_alloc, mem_free, mem_calloc, mem_realloc};
     nghttp2_session_callbacks *callbacks = NULL;
     nghttp2_option *option = NULL;
-    int rc = make_options(&option);
+    int rc = make_options(&h2->conf, &option);
 
     if (rc != 0)
         return rc;

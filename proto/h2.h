@@ -71,6 +71,7 @@ struct pfl_h2_conf {
     bool is_answering;     /* HTTP/2 server: gets requests; else makes them */
     uint32_t window_bytes; /* what each stream of the peer may send without credit */
     uint32_t max_streams;  /* of the peer; 0: PFL_H2_MAX_STREAMS */
+    uint32_t resetters;    /* the peer may cancel as much as so many, for whom it asks; 0: one */
     /* A request came: set the stream's ops, then respond now or later. A stream without ops after
      * this is answered 404. NULL on the asking side. */
     void (*on_request)(void *user, struct pfl_h2_stream *stream, const struct pfl_h2_head *head);

@@ -41,6 +41,9 @@ struct parts {
     char port[8];
 };
 
+/* A relay cancels for its operators, each of whom it bounds on each of his connections. */
+#define RESETTERS 1024u
+
 struct pfl_dialer {
     struct pfl_dialer_conf conf;
     struct pfl_tls_conf *tls; /* a counted reference */
@@ -230,6 +233,7 @@ static void on_tls_ready(void *user)
         .stream = d->stream,
         .h2 = {.is_answering = d->conf.is_answering,
                .window_bytes = d->conf.window_bytes,
+               .resetters = RESETTERS,
                .on_request = d->conf.on_request != NULL ? on_request : NULL,
                .on_ready = on_h2_ready,
                .on_goaway = on_goaway,
