@@ -97,8 +97,7 @@ int pfl_h2_call_start(struct pfl_h2 *h2, const struct pfl_h2_call_conf *conf,
     return 0;
 }
 
-void pfl_h2_call_abandon(struct pfl_h2_call *self)
+void pfl_h2_call_cancel(struct pfl_h2_call *self)
 {
-    self->on_done = NULL;
     pfl_h2_stream_reset(self->stream, PFL_H2_CANCEL);
 }

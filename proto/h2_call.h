@@ -23,7 +23,8 @@ struct pfl_h2_call_conf {
 /* Errors of pfl_h2_request. `ret_call` may be NULL. */
 PFL_MUST_USE int pfl_h2_call_start(struct pfl_h2 *h2, const struct pfl_h2_call_conf *conf,
                                    struct pfl_h2_call **ret_call);
-/* No on_done any more. */
-void pfl_h2_call_abandon(struct pfl_h2_call *self);
+/* The answer is not wanted any more; on_done follows when the stream is gone, as a rule with
+ * PFL_ECLOSED. */
+void pfl_h2_call_cancel(struct pfl_h2_call *self);
 
 #endif

@@ -71,17 +71,16 @@ static void on_errand_end(void *user)
     (void)user;
 }
 
+/* It counts for its operator as long as it has a stream of the agent's connection, which may be
+ * slow to take what cancels it; the agent may have done it all the same. */
 static void on_errand_leg_closed(void *user, uint32_t code)
 {
     struct errand *e = user;
 
     (void)code;
     e->leg = NULL;
-    if (e->call != NULL) {
-        pfl_h2_call_abandon(e->call);
-        e->call = NULL;
-        audit(e, 0); /* the agent may have done it all the same */
-    }
+    if (e->call != NULL)
+        pfl_h2_call_cancel(e->call);
     free_errand_if_gone(e);
 }
 

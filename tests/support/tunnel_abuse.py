@@ -448,10 +448,29 @@ def hog(relay, pki, cert, other, host, agent):
                 refused[got[2]] = status_of(got[3])
         return {stream: refused.get(stream, "waits") for stream in asked}
 
+    def ask_and_cancel(peer):
+        """More than the way to the host holds, taken back when it is on its way."""
+        path = "/v1/hosts/%s/alarms/x" % host
+        for _ in range(8):
+            streams = [peer.begin("PUT", path, [("perfleet-triggers", os.urandom(1700).hex())]) for _ in range(110)]
+            peer.ask("GET", "/healthz")
+            peer.send(b"".join(frame(RST, 0, stream, struct.pack(">I", 8)) for stream in streams))
+        return peer.ask("GET", "/healthz")
+
     path = "/v1/hosts/%s/clock" % host
+    cancelling = [Peer(relay, pki, cert) for _ in range(6)]
     peers = [Peer(relay, pki, cert) for _ in range(3)]
     guest = Peer(relay, pki, other)
     guest.ask("GET", path)
+    os.kill(int(agent), signal.SIGSTOP)
+    try:
+        cancelled = [ask_and_cancel(peer) for peer in cancelling]
+        got = ask_all(guest, path, 1)
+    finally:
+        os.kill(int(agent), signal.SIGCONT)
+    claim("another's question waits while an operator asks and cancels",
+          cancelled == [200] * 6 and got is not None and list(got.values()) == ["waits"], (cancelled, got))
+    claim("and is answered, too", got is not None and guest.answer(min(got)) == 200)
     os.kill(int(agent), signal.SIGSTOP)
     try:
         answers = [what for peer in peers for what in (ask_all(peer, path, 200) or {0: "closed"}).values()]
