@@ -35,6 +35,7 @@ write_all() {
     record_in_background "$config" "$WORK/$S-$name.pftrace" >"$WORK/$S-$name.log" 2>&1
     recorder=$STARTED
     wait $example || return 1
+    wait_for 20 grep -q 'recording ' "$WORK/$S-$name.log" # before that it would be broken off
     kill -INT $recorder
     wait $recorder || [ $? -eq 3 ]
 }

@@ -19,6 +19,7 @@ run_example() {
         --host "one=unix:$WORK/one/consumer.sock" >"$WORK/$name-record.log" 2>&1 &
     recorder=$!
     wait $example || return 1
+    wait_for 20 grep -q 'recording ' "$WORK/$name-record.log" # before that it would be broken off
     kill -INT $recorder
     wait $recorder || [ $? -eq 3 ] # losses are counted below
 }
