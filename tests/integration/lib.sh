@@ -85,7 +85,8 @@ check() {
     return 1
 }
 
-# The claims of a program that prints lines of TAP without numbers become this script's.
+# The claims of a program that prints lines of TAP without numbers become this script's. One that dies has
+# failed, too: its other claims were not told.
 tap_claims() {
     local line
     while IFS= read -r line; do
@@ -94,6 +95,11 @@ tap_claims() {
         "not ok - "*)
             CLAIMS=$((CLAIMS + 1)) FAILED=$((FAILED + 1))
             echo "not ok $CLAIMS - ${line#not ok - }" ;;
+        "# exit code 0") ;;
+        "# exit code "*)
+            CLAIMS=$((CLAIMS + 1)) FAILED=$((FAILED + 1))
+            echo "not ok $CLAIMS - $* ends as it should  ${line}"
+            ;;
         *) echo "# ${line#"# "}" ;;
         esac
     done < <("$@" 2>&1; echo "# exit code $?")
