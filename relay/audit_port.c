@@ -6,7 +6,8 @@
  * strings in it are names of the certificate grammar, addresses, and hex ids: nothing to escape;
  * but for `detail`, of which plain characters are kept. Failures: a write that fails is logged
  * (bounded) and the action goes on: the relay's log has it too; a line that was written in part is
- * ended before the next. Ownership: the descriptor. Limits: one line of LINE_MAX_BYTES.
+ * ended before the next. Ownership: the descriptor. Limits: one line of LINE_MAX_BYTES; lines of
+ * refusals of one operator (refusals.h), of which those that are left out are counted in one.
  */
 #include "relay/audit_port.h"
 
@@ -22,6 +23,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "relay/refusals.h"
 
 #define LINE_MAX_BYTES 1536
 
@@ -30,6 +32,7 @@ struct pfl_audit {
     int fd;           /* -1: could not be opened again */
     bool is_torn;     /* the last line was not written to its end */
     struct pfl_log_limit failed_log;
+    struct pfl_refusals refusals;
 };
 
 static int open_file(const char *path)
@@ -87,32 +90,6 @@ static bool is_same_file(int a, int b)
            one.st_ino == two.st_ino;
 }
 
-void pfl_audit_reopen(struct pfl_audit *self)
-{
-    bool is_torn;
-    int fd;
-
-    if (self == NULL)
-        return;
-    fd = open_file(self->path);
-    if (fd < 0)
-        return; /* the old one is better than none */
-    is_torn = self->is_torn && is_same_file(fd, self->fd);
-    if (self->fd >= 0)
-        close(self->fd);
-    self->fd = fd;
-    self->is_torn = is_torn;
-}
-
-void pfl_audit_close(struct pfl_audit *self)
-{
-    if (self == NULL)
-        return;
-    if (self->fd >= 0)
-        close(self->fd);
-    pfl_mem_free(self);
-}
-
 /* `,"detail":"..."`, or nothing. */
 static void write_detail(const char *detail, char *dst, size_t room)
 {
@@ -155,7 +132,7 @@ static void write_line(struct pfl_audit *a, const char *line, size_t len)
                       rc < 0 ? strerror(errno) : "the line was written in part");
 }
 
-void pfl_audit_write(struct pfl_audit *self, const struct pfl_audit_entry *entry)
+static void write_entry(struct pfl_audit *self, const struct pfl_audit_entry *entry)
 {
     char line[LINE_MAX_BYTES];
     char method[64] = "";
@@ -165,8 +142,6 @@ void pfl_audit_write(struct pfl_audit *self, const struct pfl_audit_entry *entry
     struct tm utc;
     int len;
 
-    if (self == NULL)
-        return;
     (void)clock_gettime(CLOCK_REALTIME, &now);
     (void)gmtime_r(&now.tv_sec, &utc);
     (void)strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &utc);
@@ -183,4 +158,76 @@ void pfl_audit_write(struct pfl_audit *self, const struct pfl_audit_entry *entry
                    (unsigned long long)entry->bytes_to_operator, method, detail);
     assert(len > 0 && len < (int)sizeof(line)); /* all parts are bounded */
     write_line(self, line, (size_t)len);
+}
+
+/* ---- refusals ---- */
+
+static void write_count(struct pfl_audit *a, const struct pfl_refusals_slot *told)
+{
+    char detail[64];
+    struct pfl_audit_entry entry = {.who = told->who,
+                                    .address = "",
+                                    .action = "left-out",
+                                    .host = "",
+                                    .stream = "",
+                                    .detail = detail};
+
+    (void)snprintf(detail, sizeof(detail), "%llu more refusals", (unsigned long long)told->counted);
+    write_entry(a, &entry);
+}
+
+static void write_counted(struct pfl_audit *a)
+{
+    struct pfl_refusals_slot told;
+
+    while (pfl_refusals_next(&a->refusals, &told))
+        write_count(a, &told);
+}
+
+void pfl_audit_write(struct pfl_audit *self, const struct pfl_audit_entry *entry)
+{
+    uint64_t now_ms = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) / 1000000;
+    struct pfl_refusals_slot other = {.counted = 0};
+    bool is_told = true;
+
+    if (self == NULL)
+        return;
+    if (strcmp(entry->action, "refuse") == 0)
+        is_told = pfl_refusals_take(&self->refusals, entry->who, now_ms, &other);
+    if (other.counted != 0)
+        write_count(self, &other);
+    if (is_told)
+        write_entry(self, entry);
+    if (pfl_refusals_is_due(&self->refusals, now_ms))
+        write_counted(self);
+}
+
+/* ---- its file ---- */
+
+void pfl_audit_reopen(struct pfl_audit *self)
+{
+    bool is_torn;
+    int fd;
+
+    if (self == NULL)
+        return;
+    write_counted(self);
+    fd = open_file(self->path);
+    if (fd < 0)
+        return; /* the old one is better than none */
+    is_torn = self->is_torn && is_same_file(fd, self->fd);
+    if (self->fd >= 0)
+        close(self->fd);
+    self->fd = fd;
+    self->is_torn = is_torn;
+}
+
+void pfl_audit_close(struct pfl_audit *self)
+{
+    if (self == NULL)
+        return;
+    write_counted(self);
+    if (self->fd >= 0)
+        close(self->fd);
+    pfl_mem_free(self);
 }

@@ -87,6 +87,23 @@ static bool is_stray(const struct carried *c, unsigned status)
     return c->is_resume && (status == 409 || status == 410);
 }
 
+/* Those that hosts refuse are as many as an operator likes. */
+static void log_end(const struct carried *c, const struct pfl_splice_stats *stats)
+{
+    struct pfl_hub *hub = c->asker.hub;
+
+    if (stats->status != 200 &&
+        !pfl_log_limit_take(&hub->refused_log, "stream-ended", uv_now(hub->loop)))
+        return;
+    pfl_log_info("stream-ended",
+                 "operator=%s host=%s stream=%s status=%u bytes_to_host=%llu "
+                 "bytes_to_operator=%llu operator_side=%u host_side=%u",
+                 c->asker.who, c->asker.host, c->asker.stream, stats->status,
+                 (unsigned long long)stats->bytes_to_host,
+                 (unsigned long long)stats->bytes_to_operator, stats->operator_code,
+                 stats->host_code);
+}
+
 static void on_splice_ended(void *user, const struct pfl_splice_stats *stats)
 {
     struct carried *c = user;
@@ -104,13 +121,7 @@ static void on_splice_ended(void *user, const struct pfl_splice_stats *stats)
         pfl_account_close(c->account);
     pfl_asker_audit(&c->asker, stats->status == 200 ? "end" : "refuse", stats->status,
                     &(struct pfl_audit_more){.stats = stats});
-    pfl_log_info("stream-ended",
-                 "operator=%s host=%s stream=%s status=%u bytes_to_host=%llu "
-                 "bytes_to_operator=%llu operator_side=%u host_side=%u",
-                 c->asker.who, c->asker.host, c->asker.stream, stats->status,
-                 (unsigned long long)stats->bytes_to_host,
-                 (unsigned long long)stats->bytes_to_operator, stats->operator_code,
-                 stats->host_code);
+    log_end(c, stats);
     pfl_mem_free(c);
 }
 

@@ -4,6 +4,7 @@
 #ifndef PFL_RELAY_HUB_IMPL_H
 #define PFL_RELAY_HUB_IMPL_H
 
+#include "base/log.h"
 #include "proto/route.h"
 #include "relay/accounts.h"
 #include "relay/hub_port.h"
@@ -26,7 +27,8 @@ struct pfl_hub {
     struct pfl_list carried; /* streams; freed by themselves */
     struct pfl_list errands; /* what agents are asked for operators; freed by themselves */
     struct pfl_bucket listed[PFL_HUB_LISTED]; /* hosts told to operators, by the operator's name */
-    struct pfl_traffic ended;                 /* `begun` of all, bytes of those that are over */
+    struct pfl_log_limit refused_log;
+    struct pfl_traffic ended; /* `begun` of all, bytes of those that are over */
     struct pfl_inventory inventory;
     struct pfl_raised_log raised;
     bool is_draining;

@@ -315,6 +315,7 @@ void pfl_hub_free(struct pfl_hub *self)
 {
     if (self == NULL)
         return;
+    pfl_log_limit_flush(&self->refused_log, "stream-ended");
     pfl_inventory_fini(&self->inventory);
     pfl_mem_free(self);
 }

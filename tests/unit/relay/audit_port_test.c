@@ -201,6 +201,44 @@ static void a_file_that_was_moved_away_is_made_anew(void **state)
     assert_int_equal(unlink(moved), 0);
 }
 
+/* Lines of `action`; what the counts among all lines add up to. */
+static unsigned count_lines(const char *action, unsigned long *ret_left_out)
+{
+    FILE *file = open_file();
+    unsigned count = 0;
+    json_t *line;
+
+    *ret_left_out = 0;
+    while ((line = read_line(file)) != NULL) {
+        count += strcmp(json_string_value(json_object_get(line, "action")), action) == 0;
+        if (strcmp(json_string_value(json_object_get(line, "action")), "left-out") == 0) {
+            assert_member(line, "who", "me");
+            *ret_left_out += strtoul(json_string_value(json_object_get(line, "detail")), NULL, 10);
+        }
+        json_decref(line);
+    }
+    assert_int_equal(fclose(file), 0);
+    return count;
+}
+
+static void refusals_without_end_are_counted_and_nothing_else_is_left_out(void **state)
+{
+    unsigned long left_out;
+    unsigned told;
+
+    (void)state;
+    for (int i = 0; i < 5000; i++) {
+        write_entry("refuse", NULL);
+        if (i % 50 == 0)
+            write_entry("connect", NULL);
+    }
+    pfl_audit_reopen(audit);
+    told = count_lines("refuse", &left_out);
+    assert_in_range(told, 1000, 4999);
+    assert_int_equal(told + left_out, 5000);
+    assert_int_equal(count_lines("connect", &left_out), 100);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_log, close_log)
@@ -208,6 +246,7 @@ int main(void)
         TEST(what_others_say_keeps_its_plain_characters),
         TEST(the_longest_of_all_parts_is_one_line),
         TEST(a_line_that_was_cut_spoils_no_other),
+        TEST(refusals_without_end_are_counted_and_nothing_else_is_left_out),
         TEST(a_file_that_was_moved_away_is_made_anew),
     };
 
