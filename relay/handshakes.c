@@ -9,6 +9,8 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 #define IPV6_NETWORK_BYTES 8u
 #define BEGINNING          60u
 
@@ -44,14 +46,9 @@ void pfl_handshakes_init(struct pfl_handshakes *self, unsigned max, unsigned per
     self->per_min = per_min;
 }
 
-/* FNV-1a: peers choose their addresses, but not many of them. */
 static size_t slot_of(const uint8_t peer[16])
 {
-    uint32_t hash = 2166136261u;
-
-    for (int i = 0; i < 16; i++)
-        hash = (hash ^ peer[i]) * 16777619u;
-    return hash % PFL_HANDSHAKES_RATES;
+    return pfl_hash(pfl_span_of(peer, 16)) % PFL_HANDSHAKES_RATES;
 }
 
 bool pfl_handshakes_try_begin(struct pfl_handshakes *self, const struct sockaddr_storage *peer,

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 
 #define CLOCK_DRIFT_SHARE 65536 /* 15 millionths: by so much two clocks part at most, as a rule */
@@ -27,14 +28,9 @@ void pfl_inventory_init(struct pfl_inventory *self)
     pfl_list_init(&self->hosts);
 }
 
-/* FNV-1a: names come from certificates of the fleet, not from strangers. */
 static size_t bucket_of(const char *name)
 {
-    uint32_t hash = 2166136261u;
-
-    for (; *name != '\0'; name++)
-        hash = (hash ^ (uint8_t)*name) * 16777619u;
-    return hash % PFL_INVENTORY_BUCKETS;
+    return pfl_hash_str(name) % PFL_INVENTORY_BUCKETS;
 }
 
 static void forget(struct pfl_inventory *inv, struct pfl_host *h)

@@ -9,14 +9,16 @@
  */
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "proto/problem.h"
 #include "relay/hub_impl.h"
 
 /* As many at once as there can be. */
-#define HOSTS_AT_ONCE   PFL_INVENTORY_MAX_HOSTS
-#define HOSTS_PER_S     PFL_INVENTORY_MAX_HOSTS
-#define PIECE_MAX_BYTES (1u << 20)
+#define HOSTS_AT_ONCE PFL_INVENTORY_MAX_HOSTS
+#define HOSTS_PER_S   PFL_INVENTORY_MAX_HOSTS
+/* The hosts of one bucket of the inventory, each with all that a hello may say. */
+#define PIECE_MAX_BYTES (4u << 20)
 
 struct listing {
     struct pfl_held held;
@@ -27,14 +29,9 @@ struct listing {
     struct pfl_buf text; /* what is not given yet */
 };
 
-/* FNV-1a. */
 static struct pfl_bucket *bucket_of(struct pfl_hub *hub, const char *name)
 {
-    uint32_t hash = 2166136261u;
-
-    for (; *name != '\0'; name++)
-        hash = (hash ^ (uint8_t)*name) * 16777619u;
-    return &hub->listed[hash % PFL_HUB_LISTED];
+    return &hub->listed[pfl_hash_str(name) % PFL_HUB_LISTED];
 }
 
 static bool may_see(void *user, const char *host)

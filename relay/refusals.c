@@ -9,14 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* FNV-1a. */
+#include "base/hash.h"
+
 static struct pfl_refusals_slot *slot_of(struct pfl_refusals *self, const char *who)
 {
-    uint32_t hash = 2166136261u;
-
-    for (; *who != '\0'; who++)
-        hash = (hash ^ (uint8_t)*who) * 16777619u;
-    return &self->slots[hash % PFL_REFUSALS_SLOTS];
+    return &self->slots[pfl_hash_str(who) % PFL_REFUSALS_SLOTS];
 }
 
 static void count(struct pfl_refusals *self, struct pfl_refusals_slot *slot, uint64_t now_ms)

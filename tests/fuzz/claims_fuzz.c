@@ -6,27 +6,7 @@
 
 #include "base/mem.h"
 #include "relay/inventory.h"
-
-/* The whole text, to be freed. */
-static int read_all(const struct pfl_inventory *inventory, const struct pfl_inventory_view *view,
-                    char **ret_text)
-{
-    struct pfl_inventory_reader reader = {0};
-    struct pfl_buf text;
-    unsigned hosts;
-    int rc = 0;
-
-    pfl_buf_init(&text, 1u << 20);
-    while (rc == 0 && !reader.is_over)
-        rc = pfl_inventory_read(inventory, view, &reader, &text, &hosts);
-    if (rc == 0)
-        rc = pfl_buf_append(&text, "", 1);
-    *ret_text = rc == 0 ? pfl_mem_alloc(text.len) : NULL;
-    if (*ret_text != NULL)
-        memcpy(*ret_text, pfl_buf_get(&text).data, text.len);
-    pfl_buf_fini(&text);
-    return *ret_text != NULL ? 0 : PFL_ENOMEM;
-}
+#include "tests/support/inventory_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -50,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (pfl_inventory_take_clock(host, pfl_span_of(data, size), ASKED_NS, NOW_NS) == 0 &&
         (host->clock_error_ns < 1 || host->clock_error_ns > (NOW_NS - ASKED_NS) / 2 + 1))
         abort();
-    if (read_all(&inventory, &view, &text) != 0)
+    if (inventory_text(&inventory, &view, &text) != 0)
         abort();
     root = json_loads(text, 0, NULL);
     name = json_object_get(json_array_get(json_object_get(root, "hosts"), 0), "name");

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "tests/support/inventory_text.h"
 #include "tests/support/sweep.h"
 
 static struct pfl_inventory inventory;
@@ -39,33 +40,13 @@ static struct pfl_host *join(const char *name)
     return host;
 }
 
-/* The whole text, to be freed. */
-static int read_all(const struct pfl_inventory_view *view, char **ret_text)
-{
-    struct pfl_inventory_reader reader = {0};
-    struct pfl_buf text;
-    unsigned hosts;
-    int rc = 0;
-
-    pfl_buf_init(&text, 1u << 20);
-    while (rc == 0 && !reader.is_over)
-        rc = pfl_inventory_read(&inventory, view, &reader, &text, &hosts);
-    if (rc == 0)
-        rc = pfl_buf_append(&text, "", 1);
-    *ret_text = rc == 0 ? pfl_mem_alloc(text.len) : NULL;
-    if (*ret_text != NULL)
-        memcpy(*ret_text, pfl_buf_get(&text).data, text.len);
-    pfl_buf_fini(&text);
-    return *ret_text != NULL ? 0 : PFL_ENOMEM;
-}
-
 static json_t *encode(uint64_t now_ms)
 {
     struct pfl_inventory_view view = {.relay = "r", .fleet = "lab", .now_ms = now_ms};
     char *text = NULL;
     json_t *root;
 
-    assert_int_equal(read_all(&view, &text), 0);
+    assert_int_equal(inventory_text(&inventory, &view, &text), 0);
     root = json_loads(text, 0, NULL);
     pfl_mem_free(text);
     assert_non_null(root);
@@ -254,7 +235,7 @@ static int run(void *arg)
         rc = pfl_inventory_take_hello(
             host, text_of("{\"labels\":{\"a\":\"b\"},\"facts\":{\"cpus\":4},\"version\":\"1\"}"));
     if (rc == 0)
-        rc = read_all(&view, &text);
+        rc = inventory_text(&inventory, &view, &text);
     pfl_mem_free(text);
     pfl_inventory_fini(&inventory);
     /* jansson does not say whether it was the memory. */
