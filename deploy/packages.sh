@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# The Debian packages that building, testing and the demo need, and how they are installed.
+# The packages of Debian 12 and 13 that building, testing and the demo need, and how they are installed.
 # Sourced by tests/run and deploy/demo/run: pfl_packages_need build test demo
 
 PFL_PACKAGES_BUILD="gcc libc6-dev cmake ninja-build pkg-config libuv1-dev libprotobuf-c-dev
@@ -12,7 +12,7 @@ PFL_PACKAGES_PACKAGE="$PFL_PACKAGES_DEB lintian systemd"
 # Images and containers, for the test of deploy/containers and deploy/kubernetes.
 PFL_PACKAGES_ENGINE="podman runc netavark aardvark-dns iptables docker-compose python3-kubernetes"
 PFL_PACKAGES_DEMO="chromium iproute2 util-linux openssl procps python3"
-PFL_PACKAGES_TEST="clang clang-format clang-tidy curl libclang-rt-14-dev git libcmocka-dev python3-websockets python3-yaml shellcheck
+PFL_PACKAGES_TEST="clang clang-format clang-tidy curl libclang-rt-dev git libcmocka-dev python3-websockets python3-yaml shellcheck
     socat stunnel4
     yamllint $PFL_PACKAGES_PACKAGE
     $PFL_PACKAGES_ENGINE
