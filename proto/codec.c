@@ -9,6 +9,7 @@
  */
 #include "proto/codec.h"
 
+#include <string.h>
 #include <zstd.h>
 
 #include "base/mem.h"
@@ -25,9 +26,13 @@ struct pfl_encoder {
 };
 
 struct pfl_decoder {
-    ZSTD_DCtx *zstd; /* owned */
+    ZSTD_DCtx *zstd;  /* owned */
+    size_t magic_len; /* of the frame being read: how many bytes of its magic number came */
     bool is_broken;
 };
+
+/* RFC 8878, 3.1.1: 0xFD2FB528, little-endian. */
+static const uint8_t frame_magic[] = {0x28, 0xb5, 0x2f, 0xfd};
 
 /* The loop's alone: used up before the next call. */
 static uint8_t piece[PFL_CODEC_PIECE_BYTES];
@@ -130,19 +135,45 @@ void pfl_decoder_free(struct pfl_decoder *self)
     pfl_mem_free(self);
 }
 
+/* The library also reads the frames of formats 0.5 to 0.7 (by the same call, when Debian builds it)
+ * and ignores the limit of the window for them: they are refused here, at their first byte. So are
+ * skippable frames, which no encoder of the tunnel writes. */
+static bool has_current_magic(const struct pfl_decoder *d, struct pfl_span in)
+{
+    size_t len = sizeof(frame_magic) - d->magic_len;
+
+    len = len < in.len ? len : in.len;
+    return len == 0 || memcmp(frame_magic + d->magic_len, in.data, len) == 0;
+}
+
+static void count_magic(struct pfl_decoder *d, size_t taken, bool is_frame_end)
+{
+    size_t left = sizeof(frame_magic) - d->magic_len;
+
+    d->magic_len = is_frame_end ? 0 : d->magic_len + (taken < left ? taken : left);
+}
+
 static int decode(struct pfl_decoder *d, struct pfl_span *in, struct pfl_writer *out)
 {
     ZSTD_inBuffer from = {.src = in->data, .size = in->len};
     ZSTD_outBuffer to = {.dst = out->pos, .size = out->left};
+    size_t rc;
 
-    if (d->is_broken || ZSTD_isError(ZSTD_decompressStream(d->zstd, &to, &from)) != 0) {
-        d->is_broken = true;
-        return PFL_EPARSE;
-    }
+    if (d->is_broken || !has_current_magic(d, *in))
+        goto fail;
+    rc =
+        ZSTD_decompressStream(d->zstd, &to, &from); /* 0: a frame ended, and nothing is held back */
+    if (ZSTD_isError(rc) != 0)
+        goto fail;
+    count_magic(d, from.pos, rc == 0);
     take(in, from.pos);
     out->pos += to.pos;
     out->left -= to.pos;
     return 0;
+
+fail:
+    d->is_broken = true;
+    return PFL_EPARSE;
 }
 
 int pfl_decoder_run(struct pfl_decoder *self, struct pfl_span *in, struct pfl_writer *out,

@@ -37,7 +37,8 @@ struct pfl_span pfl_encoder_frame_end(void);
 PFL_MUST_USE int pfl_decoder_new(struct pfl_decoder **ret_decoder);
 void pfl_decoder_free(struct pfl_decoder *self);
 /* The same backwards, of frames one after the other; done: all of `in` is taken and nothing more
- * comes of it. PFL_EPARSE. */
+ * comes of it. PFL_EPARSE, for good: bytes that are no frame of RFC 8878, a window above the limit,
+ * frames of older formats and skippable frames. */
 PFL_MUST_USE int pfl_decoder_next(struct pfl_decoder *self, struct pfl_span *in,
                                   struct pfl_span *ret_out, bool *ret_is_done);
 /* The same into `out`: until that is full, or all of `in` is taken. */

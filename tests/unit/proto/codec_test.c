@@ -243,6 +243,50 @@ static void garbage_and_too_large_a_window_are_refused_for_good(void **state)
     pfl_decoder_free(d);
 }
 
+/* An old format's frame would get its own window, whatever the limit: 0.5 to 0.7, as a first frame
+ * and after a good one; and a skippable frame. */
+static void frames_of_older_formats_are_refused_at_their_first_byte(void **state)
+{
+    const uint8_t first[] = {0x25, 0x26, 0x27, 0x50, 0x22};
+    struct pfl_encoder *e;
+    struct pfl_decoder *d;
+
+    (void)state;
+    assert_int_equal(pfl_encoder_new(&e), 0);
+    encode(e, pfl_span_of(plain, 1000), true);
+    pfl_encoder_free(e);
+    for (size_t i = 0; i < 2 * sizeof(first); i++) {
+        uint8_t old[10] = {first[i / 2], 0xb5, 0x2f, 0xfd, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+
+        pfl_buf_clear(&back);
+        assert_int_equal(pfl_decoder_new(&d), 0);
+        if (i % 2 == 1)
+            assert_int_equal(decode(d, pfl_buf_get(&wire)), 0);
+        assert_int_equal(decode(d, pfl_span_of(old, 1)), PFL_EPARSE);
+        assert_int_equal(decode(d, pfl_span_of(old, sizeof(old))), PFL_EPARSE);
+        assert_int_equal(back.len, i % 2 == 1 ? 1000 : 0);
+        pfl_decoder_free(d);
+    }
+}
+
+static void a_magic_number_may_be_cut_anywhere(void **state)
+{
+    struct pfl_encoder *e;
+    struct pfl_decoder *d;
+
+    (void)state;
+    assert_int_equal(pfl_encoder_new(&e), 0);
+    encode(e, pfl_span_of(plain, 10), true);
+    pfl_encoder_free(e);
+    assert_int_equal(pfl_decoder_new(&d), 0);
+    for (size_t round = 0; round < 3; round++)
+        for (size_t at = 0; at < wire.len; at++)
+            assert_int_equal(decode(d, pfl_span_of(pfl_buf_get(&wire).data + at, 1)), 0);
+    assert_int_equal(back.len, 30);
+    assert_int_equal(decode(d, pfl_span_of("\x28\xb5\x2e", 3)), PFL_EPARSE);
+    pfl_decoder_free(d);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -254,6 +298,8 @@ int main(void)
         T(a_frame_may_end_wherever_it_was_flushed_and_any_frame_may_follow),
         T(a_bomb_comes_in_pieces),
         T(garbage_and_too_large_a_window_are_refused_for_good),
+        T(frames_of_older_formats_are_refused_at_their_first_byte),
+        T(a_magic_number_may_be_cut_anywhere),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
