@@ -17,6 +17,7 @@
 #include "agent/confinement.h"
 #include "agent/metrics_port.h"
 #include "base/io/log_signals.h"
+#include "base/io/loop.h"
 #include "base/io/watchdog.h"
 #include "base/log.h"
 #include "base/notify.h"
@@ -87,7 +88,7 @@ int pfl_agent_daemon_run(const struct pfl_agent_daemon_conf *conf)
 
     pfl_log_open("perfleet-agent", NULL);
     pfl_notify_open();
-    if (uv_loop_init(&d.loop) != 0)
+    if (pfl_loop_init(&d.loop) != 0)
         return PFL_EIO;
     agent.loop = &d.loop;
     agent.keeps_streams = pfl_notify_has_store();

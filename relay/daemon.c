@@ -13,6 +13,7 @@
 #include <signal.h>
 
 #include "base/io/log_signals.h"
+#include "base/io/loop.h"
 #include "base/io/watchdog.h"
 #include "base/log.h"
 #include "base/notify.h"
@@ -116,7 +117,7 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
 
     pfl_log_open("perfleet-relay", NULL);
     pfl_notify_open();
-    if (uv_loop_init(&d.loop) != 0)
+    if (pfl_loop_init(&d.loop) != 0)
         return PFL_EIO;
     d.drain_timeout_ms = conf->drain_timeout_ms;
     port.loop = &d.loop;

@@ -19,6 +19,7 @@
 
 #include "base/io/alarm.h"
 #include "base/io/log_signals.h"
+#include "base/io/loop.h"
 #include "base/io/loop_watch.h"
 #include "base/io/watchdog.h"
 #include "base/log.h"
@@ -219,7 +220,7 @@ static void raise_descriptor_limit(void)
 /* The loop, and how threads reach it. */
 static int open_loop(struct daemon *d)
 {
-    int rc = uv_loop_init(&d->loop) == 0 ? 0 : PFL_EIO;
+    int rc = pfl_loop_init(&d->loop) == 0 ? 0 : PFL_EIO;
 
     if (rc != 0)
         return rc;

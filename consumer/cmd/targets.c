@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/io/loop.h"
 #include "base/mem.h"
 #include "consumer/cmd/cmd.h"
 
@@ -163,7 +164,7 @@ bool pfl_targets_open(struct pfl_targets *self, uv_loop_t *loop)
         return false;
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
-    if (uv_loop_init(loop) != 0) {
+    if (pfl_loop_init(loop) != 0) {
         pfl_cmd_error("out of memory");
         return false;
     }

@@ -23,6 +23,7 @@
 
 #include "base/buf.h"
 #include "base/io/fdsock.h"
+#include "base/io/loop.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -499,7 +500,7 @@ int pfl_ui_open(const struct pfl_ui_conf *conf, struct pfl_ui **ret_ui)
         return PFL_ENOMEM;
     ui->conf = *conf;
     pfl_list_init(&ui->sessions);
-    if (uv_loop_init(&ui->inner) != 0) {
+    if (pfl_loop_init(&ui->inner) != 0) {
         pfl_mem_free(ui);
         return PFL_EIO;
     }

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "agent/port.h"
+#include "base/io/loop.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -79,7 +80,7 @@ int main(int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN);
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     pfl_log_set_level(PFL_LOG_ERROR);
-    if (agents == NULL || uv_loop_init(&loop) != 0)
+    if (agents == NULL || pfl_loop_init(&loop) != 0)
         return 1;
     (void)uv_signal_init(&loop, &term);
     (void)uv_signal_start(&term, on_term, SIGTERM);

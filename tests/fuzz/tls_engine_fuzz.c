@@ -17,6 +17,7 @@
 
 #include <mbedtls/ecp.h>
 #include <mbedtls/oid.h>
+#include <mbedtls/version.h>
 #include <mbedtls/x509_crt.h>
 
 #include "base/io/tls_conf.h"
@@ -82,26 +83,39 @@ static void set_names(mbedtls_x509write_cert *crt, const char *uri)
                                                san, strlen(uri) + 4) == 0);
 }
 
+static void set_serial(mbedtls_x509write_cert *crt)
+{
+#if MBEDTLS_VERSION_NUMBER >= 0x03040000 /* where the call with a number is deprecated */
+    unsigned char serial[] = {7};
+
+    expect(mbedtls_x509write_crt_set_serial_raw(crt, serial, sizeof(serial)) == 0);
+#else
+    mbedtls_mpi serial;
+
+    mbedtls_mpi_init(&serial);
+    expect(mbedtls_mpi_lset(&serial, 7) == 0 &&
+           mbedtls_x509write_crt_set_serial(crt, &serial) == 0); /* copies it */
+    mbedtls_mpi_free(&serial);
+#endif
+}
+
 static void issue(struct identity *id, const char *uri)
 {
     static unsigned char pem[4096];
     mbedtls_x509write_cert crt;
-    mbedtls_mpi serial;
 
     mbedtls_pk_init(&id->key);
     expect(mbedtls_pk_setup(&id->key, mbedtls_pk_info_from_type(MBEDTLS_PK_ECKEY)) == 0 &&
            mbedtls_ecp_gen_key(MBEDTLS_ECP_DP_SECP256R1, mbedtls_pk_ec(id->key), same_random,
                                NULL) == 0);
     mbedtls_x509write_crt_init(&crt);
-    mbedtls_mpi_init(&serial);
-    expect(mbedtls_mpi_lset(&serial, 7) == 0);
+    set_serial(&crt);
     mbedtls_x509write_crt_set_subject_key(&crt, &id->key);
     mbedtls_x509write_crt_set_issuer_key(&crt, &authority.key);
     mbedtls_x509write_crt_set_md_alg(&crt, MBEDTLS_MD_SHA256);
     expect(mbedtls_x509write_crt_set_issuer_name(&crt, "CN=authority") == 0 &&
            mbedtls_x509write_crt_set_subject_name(&crt, uri != NULL ? "CN=x" : "CN=authority") ==
                0 &&
-           mbedtls_x509write_crt_set_serial(&crt, &serial) == 0 &&
            mbedtls_x509write_crt_set_validity(&crt, "20200101000000", "20991231235959") == 0 &&
            mbedtls_x509write_crt_set_basic_constraints(&crt, uri == NULL, -1) == 0);
     if (uri != NULL)
@@ -111,7 +125,6 @@ static void issue(struct identity *id, const char *uri)
     expect(mbedtls_pk_write_key_pem(&id->key, pem, sizeof(pem)) == 0);
     keep(pem, id->key_path);
     mbedtls_x509write_crt_free(&crt);
-    mbedtls_mpi_free(&serial);
 }
 
 static struct pfl_tls_conf *load(const struct identity *id, bool is_server)

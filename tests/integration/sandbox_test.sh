@@ -25,6 +25,11 @@ status_is() { # status_is PID FIELD VALUE
 all_threads_are_filtered() {
     ! grep -L 'Seccomp:[[:space:]]*2' "/proc/$1/task"/*/status | grep -q .
 }
+has_no_ring() { # the loop was made without io_uring, whatever libuv and kernel would do
+    local targets
+    targets=$(readlink "/proc/$1/fd"/*)
+    [[ $targets == *eventpoll* && $targets != *io_uring* ]] || { echo "$targets"; return 1; }
+}
 write_config() { # write_config FILE MORE
     cat >"$1" <<END
 buffers { size_kb: 4096 }
@@ -51,6 +56,7 @@ S=$STARTED
 check "one line of the log says what holds" grep -qE 'sandbox: uid=[0-9]+ capabilities=none landlock=[1-9][0-9]* seccomp=on' "$WORK/one.log"
 check "it can get no new privileges" status_is "$S" NoNewPrivs 1
 check "its system calls are filtered" status_is "$S" Seccomp 2
+check "its loop has no io_uring, which the filter refuses" has_no_ring "$S"
 check "it has no capability" status_is "$S" CapEff 0000000000000000
 check "it can get none back" status_is "$S" CapPrm 0000000000000000
 if [ "$(id -u)" -eq 0 ]; then
@@ -97,6 +103,7 @@ start two "$D" --sandbox off
 check "--sandbox off starts" wait_for 20 grep -qs listening "$WORK/two.log"
 check "without the filter" status_is "$STARTED" Seccomp 0
 check "but with no new privileges" status_is "$STARTED" NoNewPrivs 1
+check "and with no io_uring either" has_no_ring "$STARTED"
 kill "$STARTED"
 
 # --- the relay ------------------------------------------------------------------------------------
@@ -105,6 +112,7 @@ start_service three && make_pki && start_relay three ||
 LOG=$WORK/relay-three.log
 check "the relay's log says what holds" grep -qE 'sandbox: uid=[0-9]+ capabilities=none landlock=[1-9][0-9]* seccomp=on' "$LOG"
 check "its system calls are filtered" status_is "$RELAY_PID" Seccomp 2
+check "its loop has no io_uring" has_no_ring "$RELAY_PID"
 check "it has no capability" status_is "$RELAY_PID" CapEff 0000000000000000
 start example3 "$BIN/perfleet-example" --rate 2000 --smb-kb 1024
 wait_for_source "$EXAMPLE_SOURCE" 1
@@ -150,6 +158,7 @@ check "the agent looks up a name and dials it" wait_for 20 is_there
 check "its log says what holds" grep -qE 'sandbox: uid=[0-9]+ capabilities=none landlock=[1-9][0-9]* seccomp=on' "$LOG"
 check "its system calls are filtered" status_is "$AGENT" Seccomp 2
 check "each of its threads is filtered" all_threads_are_filtered "$AGENT"
+check "its loop has no io_uring" has_no_ring "$AGENT"
 check "it has no capability" status_is "$AGENT" CapEff 0000000000000000
 check "a recording through it works" "$BIN/perfleet" record -c "$WORK/c.pbtx" -o "$WORK/a3.pftrace" \
     --relay "$RELAY" --host three "${TLS_ME[@]}"

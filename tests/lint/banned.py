@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails on banned calls (docs/style.md section 11) and on malloc and free outside their place.
+"""Fails on banned calls (docs/style.md section 11) and on malloc, free and libuv's loops outside
+their places.
 
 `--self-test` proves that each rule finds its case.
 """
@@ -16,6 +17,9 @@ HEAP = re.compile(r"\b(malloc|calloc|realloc|reallocarray|free|strdup|strndup|al
 # The only files that may call the heap. The producer library keeps out of base/mem (threads); the
 # replayer of fuzz corpora wants the sanitizer's own blocks.
 HEAP_FILES = {"base/mem.c", "producer/heap.c", "tests/support/fuzz_replay.c"}
+# A loop that libuv makes by itself may have an io_uring: docs/adr/0029.
+LOOP = re.compile(r"\b(uv_loop_init|uv_loop_new|uv_default_loop)\s*\(")
+LOOP_FILES = {"base/io/loop.c"}
 SPDX = "SPDX-License-Identifier: Apache-2.0"
 
 
@@ -26,6 +30,8 @@ def check(name, text):
     rules = [(BANNED, "is banned")]
     if name not in HEAP_FILES:
         rules.append((HEAP, "is called outside base/mem"))
+    if name not in LOOP_FILES:
+        rules.append((LOOP, "is called outside base/io/loop.c"))
     for number, line in enumerate(csource.code_only(text).split("\n"), 1):
         for rule, why in rules:
             problems += [f"{name}:{number}: {m.group(1)} {why}" for m in rule.finditer(line)]
@@ -36,8 +42,10 @@ def self_test():
     spdx = f"/* {SPDX} */\n"
     bad = [("base/a.c", spdx + "strcpy(a, b);"), ("base/a.c", spdx + "x = atoi (s);"),
            ("service/a.c", spdx + "p = malloc(3);"), ("tests/a.c", spdx + "free(p);"),
-           ("base/mem.c", spdx + "system(p);"), ("base/a.c", "int a;\n")]
-    good = [("base/mem.c", spdx + "p = malloc(3);"), ("base/a.c", spdx + "/* malloc(3) */"),
+           ("base/mem.c", spdx + "system(p);"), ("base/a.c", "int a;\n"),
+           ("agent/a.c", spdx + "uv_loop_init(&loop);"), ("tests/a.c", spdx + "l = uv_default_loop();")]
+    good = [("base/mem.c", spdx + "p = malloc(3);"), ("base/io/loop.c", spdx + "uv_loop_init(l);"),
+            ("base/a.c", spdx + "/* malloc(3) */"),
             ("base/a.c", spdx + 'say("free(p)");'), ("base/a.c", spdx + "pfl_mem_free(p); my_free(p);")]
     wrong = [t for n, t in bad if not check(n, t)] + [t for n, t in good if check(n, t)]
     for w in wrong:

@@ -19,6 +19,8 @@
 
 #include "tunnel/client.h"
 
+#include "base/io/loop.h"
+
 #define QUEUE_BYTES (1u << 20)
 #define READ_BYTES  65536u
 
@@ -235,7 +237,8 @@ int main(int argc, char **argv)
     }
     (void)signal(SIGPIPE, SIG_IGN);
     (void)setvbuf(stdout, NULL, _IONBF, 0);
-    (void)uv_loop_init(&loop);
+    if (pfl_loop_init(&loop) != 0)
+        return 2;
     conf.address = argv[1];
     conf.fleet = argv[2];
     conf.tls = tls;

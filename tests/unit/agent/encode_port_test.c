@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
+#include "base/io/loop.h"
 #include "base/mem.h"
 #include "proto/codec.h"
 #include "tests/support/no_thread.h"
@@ -107,7 +108,7 @@ static int setup(void **state)
         seed = seed * 1664525 + 1013904223;
         plain[i] = (uint8_t)(seed >> (i / 65536 % 2 == 0 ? 24 : 30)); /* much and little in it */
     }
-    return uv_loop_init(&loop) != 0 || pfl_lane_open(&loop, &lane) != 0 || open_port(NULL) != 0;
+    return pfl_loop_init(&loop) != 0 || pfl_lane_open(&loop, &lane) != 0 || open_port(NULL) != 0;
 }
 
 static int teardown(void **state)

@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "agent/stream/service_socket_port.h"
+#include "base/io/loop.h"
 #include "base/mem.h"
 #include "tests/support/pattern.h"
 #include "tests/unit/agent/memory_kit.h"
@@ -142,7 +143,7 @@ static _Noreturn void live(int memory_fd, int service_fd, uint32_t seed)
         .loop = &l.loop, .ops = &ops, .user = &l, .fd = service_fd};
 
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (uv_loop_init(&l.loop) != 0 || pfl_stream_memory_take_back(memory_fd, &l.memory) != 0)
+    if (pfl_loop_init(&l.loop) != 0 || pfl_stream_memory_take_back(memory_fd, &l.memory) != 0)
         _exit(END_NOT_TAKEN_BACK);
     l.record = *pfl_stream_memory_get_record(l.memory);
     conf.memory = l.memory;

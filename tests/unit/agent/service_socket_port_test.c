@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/io/loop.h"
 #include "base/mem.h"
 #include "tests/support/pattern.h"
 #include "tests/support/sweep.h"
@@ -129,7 +130,7 @@ static int set_up(void **state)
     count = memory_kit_count_fds();
     *state = &count;
     memset(&t, 0, sizeof(t));
-    assert_int_equal(uv_loop_init(&loop), 0);
+    assert_int_equal(pfl_loop_init(&loop), 0);
     memory = memory_kit_make();
     t.at = pfl_stream_memory_get_read(memory);
     t.room = PFL_STREAM_READ_BYTES;
@@ -508,7 +509,7 @@ int main(void)
     };
 
     (void)pfl_pattern_get(0);
-    if (uv_loop_init(&loop) != 0 || uv_loop_close(&loop) != 0) /* what libuv keeps open for all */
+    if (pfl_loop_init(&loop) != 0 || uv_loop_close(&loop) != 0) /* what libuv keeps open for all */
         return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,6 +24,7 @@
 #include <cmocka.h>
 
 #include "agent/stream/spool_port.h"
+#include "base/io/loop.h"
 #include "base/log.h"
 #include "tests/support/pattern.h"
 
@@ -147,7 +148,7 @@ static _Noreturn void live(struct shared *shared, int fd, uint32_t seed, bool is
 
     l.pool = (struct pfl_spool_pool){
         .dir = "/nowhere", .disk_max_bytes = 3 * MIB, .disk_max_stream_bytes = 3 * MIB};
-    if (uv_loop_init(&l.loop) != 0 || pfl_spool_restore(&conf, fd, &state, &l.spool) != 0)
+    if (pfl_loop_init(&l.loop) != 0 || pfl_spool_restore(&conf, fd, &state, &l.spool) != 0)
         _exit(END_NOT_RESTORED);
     publish(&l);
     pfl_spool_retry(l.spool);

@@ -21,6 +21,7 @@
 #include <cmocka.h>
 
 #include "agent/stream/spool_port.h"
+#include "base/io/loop.h"
 #include "base/log.h"
 #include "tests/support/sweep.h"
 
@@ -77,7 +78,7 @@ static int set_up(void **state)
 
     memset(&w, 0, sizeof(w));
     pfl_log_set_level(PFL_LOG_ERROR);
-    assert_int_equal(uv_loop_init(&w.loop), 0);
+    assert_int_equal(pfl_loop_init(&w.loop), 0);
     (void)snprintf(w.dir, sizeof(w.dir), "/tmp/pfl-spool-XXXXXX");
     assert_non_null(mkdtemp(w.dir));
     w.pool = (struct pfl_spool_pool){

@@ -23,6 +23,7 @@
 #include "agent/stream/encode_port.h"
 #include "agent/stream/spool_port.h"
 #include "agent/stream/stream_port.h"
+#include "base/io/loop.h"
 #include "base/log.h"
 #include "tests/support/pattern.h"
 #include "tests/support/sweep.h"
@@ -120,7 +121,7 @@ static void begin(struct life *l, uint8_t *ring)
     *l = (struct life){.ring = ring, .fd = -1, .seed = 1};
     l->pool = (struct pfl_spool_pool){
         .dir = dir, .disk_max_bytes = 3 * MIB, .disk_max_stream_bytes = 3 * MIB};
-    assert_int_equal(uv_loop_init(&l->loop), 0);
+    assert_int_equal(pfl_loop_init(&l->loop), 0);
 }
 
 static void end(struct life *l)

@@ -19,6 +19,7 @@
 
 #include "agent/port_impl.h"
 #include "agent/stream/stream_impl.h"
+#include "base/io/loop.h"
 #include "base/mem.h"
 #include "base/stored_fds.h"
 #include "proto/frame.h"
@@ -139,7 +140,7 @@ static int setup(void **state)
     w.listener = bind_any(SOCK_STREAM, w.consumer_socket, sizeof(w.consumer_socket));
     assert_int_equal(listen(w.listener, 4), 0);
     assert_int_equal(setenv("NOTIFY_SOCKET", w.manager_socket, 1), 0);
-    assert_int_equal(uv_loop_init(&w.loop), 0);
+    assert_int_equal(pfl_loop_init(&w.loop), 0);
     w.agent.conf.loop = &w.loop;
     w.agent.conf.consumer_socket = w.consumer_socket;
     w.agent.conf.keeps_streams = true;

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "base/io/fdsock.h"
+#include "base/io/loop.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "consumer/proxy/proxy.h"
@@ -176,7 +177,7 @@ static void prepare(struct world *w)
                         .spec = {.kind = PFL_HOST_UNIX}};
     (void)snprintf(w->path, sizeof(w->path), "/tmp/perfleet-test-XXXXXX");
     assert_int_equal(close(mkstemp(w->path)), 0);
-    assert_int_equal(uv_loop_init(&w->loop), 0);
+    assert_int_equal(pfl_loop_init(&w->loop), 0);
     assert_int_equal(fake_host_open(&w->host, &w->loop), 0);
     (void)snprintf(w->spec.address, sizeof(w->spec.address), "%s", w->host.address);
     assert_int_equal(pfl_proxy_open(&conf, &w->proxy), 0);

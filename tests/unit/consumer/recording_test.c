@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/io/loop.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "tests/support/sweep.h"
@@ -84,7 +85,7 @@ static int start(struct world *w)
         .on_over = on_over,
         .user = w,
     };
-    int rc = uv_loop_init(&w->loop) == 0 ? 0 : PFL_ENOMEM;
+    int rc = pfl_loop_init(&w->loop) == 0 ? 0 : PFL_ENOMEM;
 
     for (size_t i = 0; rc == 0 && i < HOSTS; i++) {
         rc = fake_host_open(&w->fakes[i], &w->loop);

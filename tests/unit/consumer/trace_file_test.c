@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/bytes.h"
+#include "base/io/loop.h"
 #include "base/mem.h"
 #include "tests/support/sweep.h"
 
@@ -68,7 +69,7 @@ static int open_file(struct world *w, const char *path, size_t chunk_bytes)
 static void init(struct world *w, const char *path, size_t chunk_bytes)
 {
     *w = (struct world){0};
-    assert_int_equal(uv_loop_init(&w->loop), 0);
+    assert_int_equal(pfl_loop_init(&w->loop), 0);
     if (path == NULL) {
         int fd;
 
@@ -220,7 +221,7 @@ static void path_that_cannot_be_written_is_refused(void **state)
     struct world w = {0};
 
     (void)state;
-    assert_int_equal(uv_loop_init(&w.loop), 0);
+    assert_int_equal(pfl_loop_init(&w.loop), 0);
     assert_int_equal(open_file(&w, "/does/not/exist", 0), PFL_EIO);
     assert_int_equal(errno, ENOENT);
     fini(&w);
@@ -232,7 +233,7 @@ static int write_once(void *arg)
     int rc;
 
     (void)arg;
-    uv_loop_init(&w.loop);
+    assert_int_equal(pfl_loop_init(&w.loop), 0);
     rc = open_file(&w, "/dev/null", 100);
     for (int i = 0; rc == 0 && i < 3; i++)
         rc = put(&w, 90, 'x') != 0 ? 0 : PFL_ENOMEM;

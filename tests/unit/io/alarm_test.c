@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/io/loop.h"
 
 static uv_loop_t loop;
 static struct pfl_alarm alarm_;
@@ -29,7 +30,7 @@ static int open_alarm(void **state)
 {
     (void)state;
     rung = 0;
-    return uv_loop_init(&loop) != 0 || pfl_alarm_open(&alarm_, &loop, on_alarm, &rung) != 0;
+    return pfl_loop_init(&loop) != 0 || pfl_alarm_open(&alarm_, &loop, on_alarm, &rung) != 0;
 }
 
 static int close_alarm(void **state)

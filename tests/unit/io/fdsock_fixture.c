@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/io/loop.h"
 #include "tests/support/sweep.h"
 
 struct fixture fx;
@@ -21,7 +22,7 @@ int fdsock_setup(void **state)
     *state = &fx;
     memset(&fx, 0, sizeof(fx));
     fx.raw = -1;
-    assert_int_equal(uv_loop_init(&fx.loop), 0);
+    assert_int_equal(pfl_loop_init(&fx.loop), 0);
     endpoint_init(&fx.a, &fx.loop);
     endpoint_init(&fx.b, &fx.loop);
     for (size_t i = 0; i < sizeof(pattern); i++)

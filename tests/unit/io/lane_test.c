@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/io/loop.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "tests/support/no_thread.h"
@@ -58,7 +59,7 @@ static int setup(void **state)
     runs = back = 0;
     for (unsigned i = 0; i < JOBS; i++)
         works[i] = (struct work){.job = {.run = run, .on_done = on_done}, .number = i};
-    return uv_loop_init(&loop) != 0 || pfl_lane_open(&loop, &lane) != 0;
+    return pfl_loop_init(&loop) != 0 || pfl_lane_open(&loop, &lane) != 0;
 }
 
 static int teardown(void **state)

@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "base/io/fdsock.h"
+#include "base/io/loop.h"
 #include "base/log.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/io/endpoint.h"
@@ -65,7 +66,7 @@ static int setup(void **state)
     memcpy(strchr(folder, '\0') - 6, "XXXXXX", 6);
     assert_non_null(mkdtemp(folder));
     (void)snprintf(path, sizeof(path), "%s/sock", folder);
-    assert_int_equal(uv_loop_init(&loop), 0);
+    assert_int_equal(pfl_loop_init(&loop), 0);
     return 0;
 }
 

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "base/io/fdsock.h"
+#include "base/io/loop.h"
 #include "base/log.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/io/endpoint.h"
@@ -88,7 +89,7 @@ static int set_up(void **state)
     (void)snprintf(folder, sizeof(folder), "/tmp/pfl-door-XXXXXX");
     assert_non_null(mkdtemp(folder));
     (void)snprintf(path, sizeof(path), "%s/s", folder);
-    assert_int_equal(uv_loop_init(&loop), 0);
+    assert_int_equal(pfl_loop_init(&loop), 0);
     endpoint_init(&client, &loop);
     return 0;
 }

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/io/loop.h"
 #include "base/mem.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/io/endpoint.h"
@@ -44,7 +45,7 @@ static void make_tcp_pair(int fds[2])
 static int setup(void **state)
 {
     (void)state;
-    assert_int_equal(uv_loop_init(&loop), 0);
+    assert_int_equal(pfl_loop_init(&loop), 0);
     endpoint_init(&client, &loop);
     endpoint_init(&server, &loop);
     for (size_t i = 0; i < sizeof(pattern); i++)

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/io/loop.h"
 #include "base/list.h"
 
 #define THREADS 4u
@@ -34,7 +35,7 @@ static struct poster posters[THREADS];
 static int open_wakeup(void **state)
 {
     (void)state;
-    return uv_loop_init(&loop) != 0 || pfl_wakeup_open(&wakeup, &loop) != 0;
+    return pfl_loop_init(&loop) != 0 || pfl_wakeup_open(&wakeup, &loop) != 0;
 }
 
 static int close_wakeup(void **state)

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/io/fdsock.h"
+#include "base/io/loop.h"
 #include "base/mem.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/io/endpoint.h"
@@ -67,7 +68,7 @@ static int setup(void **state)
     (void)state;
     ends = 0;
     forward = NULL;
-    assert_int_equal(uv_loop_init(&loop), 0);
+    assert_int_equal(pfl_loop_init(&loop), 0);
     endpoint_init(&operator_end, &loop);
     endpoint_init(&service_end, &loop);
     endpoint_init(&remote, &loop);

@@ -118,6 +118,23 @@ static int raise_limit(const struct kit *kit)
     return errno_of(setrlimit(RLIMIT_CORE, &limit) == 0);
 }
 
+static int make_ring(const struct kit *kit)
+{
+    unsigned params[30] = {0}; /* struct io_uring_params */
+
+    (void)kit;
+    return errno_of(syscall(SYS_io_uring_setup, 8u, params) >= 0);
+}
+
+static int ring_made_outside = -1;
+
+static int use_ring_made_outside(const struct kit *kit)
+{
+    (void)kit; /* 8: a probe, for no operation */
+    return errno_of(syscall(SYS_io_uring_enter, ring_made_outside, 0u, 0u, 0u, NULL, 0u) >= 0 ||
+                    syscall(SYS_io_uring_register, ring_made_outside, 8u, NULL, 0u) >= 0);
+}
+
 static void programs_users_and_namespaces_kill(void **state)
 {
     assert_int_equal(kit_try(*state, run_program), KIT_KILLED);
@@ -142,6 +159,18 @@ static void processes_signals_and_code_are_refused(void **state)
     (void)raise_limit;
     (void)trace_parent;
 #endif
+}
+
+/* What a ring does, no list of system calls sees. */
+static void io_uring_is_refused(void **state)
+{
+    unsigned params[30] = {0};
+
+    assert_int_equal(kit_try(*state, make_ring), EPERM);
+    ring_made_outside = (int)syscall(SYS_io_uring_setup, 8u, params);
+    assert_int_equal(kit_try(*state, use_ring_made_outside), EPERM);
+    if (ring_made_outside >= 0)
+        (void)close(ring_made_outside);
 }
 
 static void no_privilege_is_left(void **state)
@@ -544,6 +573,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CLAIM(programs_users_and_namespaces_kill),
         CLAIM(processes_signals_and_code_are_refused),
+        CLAIM(io_uring_is_refused),
         CLAIM(no_privilege_is_left),
         CLAIM(off_leaves_calls_but_takes_new_privileges),
         CLAIM(root_becomes_the_user),

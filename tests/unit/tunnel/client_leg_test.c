@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/io/loop.h"
 #include "base/mem.h"
 #include "proto/codec.h"
 #include "relay/splice.h"
@@ -396,7 +397,7 @@ static void begin(bool wants_zstd)
     memset(&client, 0, sizeof(client));
     agent.wants_zstd = wants_zstd;
     pfl_resume_init(&agent.resume, OUT_BYTES, PFL_TUNNEL_CONTROL_WINDOW_BYTES);
-    assert_int_equal(uv_loop_init(&operator.loop), 0);
+    assert_int_equal(pfl_loop_init(&operator.loop), 0);
     assert_int_equal(pfl_lane_open(&operator.loop, &client.lane), 0);
     pfl_list_init(&client.streams);
     client.conf.give_up_ms = UINT64_MAX;

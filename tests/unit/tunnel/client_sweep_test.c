@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/io/loop.h"
 #include "base/log.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/io/pki.h"
@@ -108,7 +109,7 @@ static void a_client_short_of_memory_fails_or_goes_on_and_leaves_nothing(void **
     assert_int_equal(getsockname(taken, (struct sockaddr *)&at, &len), 0);
     (void)snprintf(f.address, sizeof(f.address), "127.0.0.1:%u", ntohs(at.sin_port));
     f.tls = pki_conf("operator-eve", "ca.pem", NULL, false);
-    assert_int_equal(uv_loop_init(&f.loop), 0);
+    assert_int_equal(pfl_loop_init(&f.loop), 0);
     pfl_sweep(dial, &f, true);
     assert_int_equal(uv_loop_close(&f.loop), 0);
     pfl_tls_conf_unref(f.tls);

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/io/fdsock.h"
+#include "base/io/loop.h"
 #include "base/mem.h"
 
 #define LAST_TURNS 2000
@@ -91,7 +92,7 @@ void service_kit_open(struct service_kit *kit)
     (void)snprintf(kit->folder, sizeof(kit->folder), "/tmp/pfl-kit-XXXXXX");
     assert_non_null(mkdtemp(kit->folder));
     (void)snprintf(kit->path, sizeof(kit->path), "%s/s", kit->folder);
-    assert_int_equal(uv_loop_init(&kit->loop), 0);
+    assert_int_equal(pfl_loop_init(&kit->loop), 0);
     pfl_list_init(&kit->peers);
     assert_int_equal(pfl_listener_open(&conf, &kit->listener), 0);
 }

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "base/io/fdsock.h"
+#include "base/io/loop.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "proto/frame.h"
@@ -61,7 +62,7 @@ void pfl_port_kit_open(struct pfl_port_kit *self)
     service.facts = &self->facts;
     service.disk = &pfl_disk_port_ops;
     service.disk_user = &self->wakeup;
-    assert_int_equal(uv_loop_init(&self->loop), 0);
+    assert_int_equal(pfl_loop_init(&self->loop), 0);
     assert_int_equal(pfl_wakeup_open(&self->wakeup, &self->loop), 0);
     assert_int_equal(pfl_service_init(&self->service, &service), 0);
     serial++;

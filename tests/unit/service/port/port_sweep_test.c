@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "base/io/fdsock.h"
+#include "base/io/loop.h"
 #include "base/mem.h"
 #include "service/control/message.h"
 #include "service/port/disk_port.h"
@@ -282,7 +283,7 @@ struct threads {
 
 static void open_threads(struct threads *self)
 {
-    assert_int_equal(uv_loop_init(&self->loop), 0);
+    assert_int_equal(pfl_loop_init(&self->loop), 0);
     assert_int_equal(pfl_wakeup_open(&self->wakeup, &self->loop), 0);
     assert_int_equal(pfl_worker_port_open(&self->workers, &self->wakeup), 0);
 }
