@@ -7,6 +7,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -52,9 +53,57 @@ void pfl_text_json_number(json_t *object, const char *key, uint64_t value)
     json_object_set_new(object, key, json_integer((json_int_t)value));
 }
 
+/* Characters that change how a terminal or a page shows what stands around them, as ranges of code
+ * points: DEL and C1 controls, marks and overrides of the direction, invisible ones, separators. */
+static const struct {
+    unsigned first;
+    unsigned last;
+} hidden[] = {{0x7f, 0x9f},     {0xad, 0xad},     {0x61c, 0x61c},  {0x200b, 0x200f},
+              {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff}};
+
+/* The code point at `at`, of at most three bytes of good UTF-8; 0 for longer ones. */
+static unsigned code_point_at(const unsigned char *at, size_t left, size_t *ret_len)
+{
+    *ret_len = 1;
+    if (at[0] < 0x80)
+        return at[0];
+    if (at[0] >= 0xc0 && at[0] < 0xe0 && left >= 2) {
+        *ret_len = 2;
+        return (at[0] & 0x1fu) << 6 | (at[1] & 0x3fu);
+    }
+    if (at[0] >= 0xe0 && at[0] < 0xf0 && left >= 3) {
+        *ret_len = 3;
+        return (at[0] & 0x0fu) << 12 | (at[1] & 0x3fu) << 6 | (at[2] & 0x3fu);
+    }
+    return 0;
+}
+
+static bool is_hidden(unsigned code_point)
+{
+    for (size_t i = 0; i < sizeof(hidden) / sizeof(hidden[0]); i++)
+        if (code_point >= hidden[i].first && code_point <= hidden[i].last)
+            return true;
+    return false;
+}
+
+/* Called with whole characters. What is hidden gets its escape, which JSON reads as the same. */
 static int append(const char *bytes, size_t len, void *out)
 {
-    return pfl_buf_append(out, bytes, len) == 0 ? 0 : -1;
+    size_t begin = 0;
+
+    for (size_t at = 0, width = 1; at < len; at += width) {
+        unsigned code_point = code_point_at((const unsigned char *)bytes + at, len - at, &width);
+        char escape[8];
+
+        if (!is_hidden(code_point))
+            continue;
+        (void)snprintf(escape, sizeof(escape), "\\u%04X", code_point & 0xffffu);
+        if (pfl_buf_append(out, bytes + begin, at - begin) != 0 ||
+            pfl_buf_append(out, escape, strlen(escape)) != 0)
+            return -1;
+        begin = at + width;
+    }
+    return pfl_buf_append(out, bytes + begin, len - begin) == 0 ? 0 : -1;
 }
 
 int pfl_text_dump_json(json_t *json, struct pfl_buf *out)

@@ -20,7 +20,8 @@ json_t *pfl_text_json_peer(const char *str);
 /* {"name": ..., "error": ...}, the latter unless `why` is "". NULL without memory. */
 json_t *pfl_text_json_outcome(const char *name, const char *why);
 void pfl_text_json_number(json_t *object, const char *key, uint64_t value);
-/* The whole of `json` and a newline; takes the reference. On failure nothing was added.
+/* The whole of `json` and a newline; takes the reference. Characters that a terminal obeys or does
+ * not show (DEL, C1, directions, invisible ones) are escaped. On failure nothing was added.
  * PFL_ENOMEM (also for NULL), PFL_ELIMIT. */
 PFL_MUST_USE int pfl_text_dump_json(json_t *json, struct pfl_buf *out);
 

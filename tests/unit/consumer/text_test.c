@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a peer's string does in the operator's JSON: it is the same for a program, and harmless on a
+ * terminal. */
+#include "consumer/report/text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/sweep.h"
+
+#define OUT_MAX 4096u
+
+static const char *dump(const char *str, struct pfl_buf *out)
+{
+    pfl_buf_init(out, OUT_MAX);
+    assert_int_equal(pfl_text_dump_json(json_pack("{s:o}", "name", pfl_text_json_peer(str)), out),
+                     0);
+    assert_int_equal(pfl_buf_append(out, "", 1), 0);
+    return (const char *)pfl_buf_get(out).data;
+}
+
+static void assert_dumped(const char *str, const char *expected)
+{
+    struct pfl_buf out;
+    json_t *back;
+
+    assert_non_null(strstr(dump(str, &out), expected));
+    back = json_loads((const char *)pfl_buf_get(&out).data, 0, NULL);
+    assert_non_null(back);
+    assert_string_equal(json_string_value(json_object_get(back, "name")), str);
+    json_decref(back);
+    pfl_buf_fini(&out);
+    pfl_sweep_assert_no_leak();
+}
+
+static void characters_that_change_a_terminal_are_escaped(void **state)
+{
+    (void)state;
+    assert_dumped("a\x1b[2J", "\"a\\u001B[2J\"");
+    assert_dumped("a\x7f\x7f", "\"a\\u007F\\u007F\"");
+    assert_dumped("\xc2\x9b"
+                  "2J",
+                  "\"\\u009B2J\"");
+    assert_dumped("\xc2\x80\xc2\x9f", "\"\\u0080\\u009F\"");
+}
+
+static void characters_that_turn_or_hide_text_are_escaped(void **state)
+{
+    (void)state;
+    assert_dumped("x\xe2\x80\xaegnp.exe", "\"x\\u202Egnp.exe\"");
+    assert_dumped("\xe2\x81\xa6y\xe2\x81\xa9", "\"\\u2066y\\u2069\"");
+    assert_dumped("\xe2\x80\x8b\xe2\x80\x8f\xe2\x80\xa8", "\"\\u200B\\u200F\\u2028\"");
+    assert_dumped("\xd8\x9c\xc2\xad\xef\xbb\xbf", "\"\\u061C\\u00AD\\uFEFF\"");
+}
+
+static void everybody_elses_letters_stay(void **state)
+{
+    (void)state;
+    assert_dumped("Z\xc3\xbcrich \xd7\xa9\xd7\x9c \xe6\x9d\xb1\xe4\xba\xac \xf0\x9f\x98\x80",
+                  "\"Z\xc3\xbcrich \xd7\xa9\xd7\x9c \xe6\x9d\xb1\xe4\xba\xac \xf0\x9f\x98\x80\"");
+    assert_dumped("\xc2\xa0\xe2\x80\x90\xe2\x80\xaf", "\"\xc2\xa0\xe2\x80\x90\xe2\x80\xaf\"");
+}
+
+static void what_is_no_utf8_is_quoted_as_bytes(void **state)
+{
+    struct pfl_buf out;
+
+    (void)state;
+    assert_non_null(strstr(dump("\x9b\xe2\x80", &out), "\\\\x9b\\\\xe2\\\\x80"));
+    pfl_buf_fini(&out);
+    pfl_sweep_assert_no_leak();
+}
+
+static int init_json(void **state)
+{
+    (void)state;
+    pfl_text_init_json();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(characters_that_change_a_terminal_are_escaped),
+        cmocka_unit_test(characters_that_turn_or_hide_text_are_escaped),
+        cmocka_unit_test(everybody_elses_letters_stay),
+        cmocka_unit_test(what_is_no_utf8_is_quoted_as_bytes),
+    };
+
+    return cmocka_run_group_tests(tests, init_json, NULL);
+}
