@@ -5,6 +5,16 @@ set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_VENDOR perfleet)
 set(CPACK_PACKAGE_CONTACT "perfleet maintainers <maintainers@perfleet.invalid>")
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+# The libraries' names differ between releases of Debian, so each release has a build of its own: 1.2.3~deb12u1
+# sorts before 1.2.3~deb13u1, and both before 1.2.3, which any other system builds.
+cmake_host_system_information(RESULT release QUERY DISTRIB_INFO)
+set(suffix "")
+if(release_ID STREQUAL "debian" AND release_VERSION_ID)
+    set(suffix "~deb${release_VERSION_ID}u1")
+endif()
+set(PFL_DEB_SUFFIX "${suffix}" CACHE STRING "what the version of Debian packages ends with")
+set(PFL_DEB_VERSION ${PROJECT_VERSION}${PFL_DEB_SUFFIX})
+set(CPACK_DEBIAN_PACKAGE_VERSION ${PFL_DEB_VERSION})
 set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
 set(CPACK_STRIP_FILES ON)
 # Settings are in /etc, beside the prefix.
@@ -79,5 +89,5 @@ pfl_package(library libperfleet0 libs "writes a program's own data into traces"
 events for C programs, without dependencies but libc.")
 pfl_package(dev libperfleet-dev libdevel "writes a program's own data into traces, for development"
 "Headers, static library and an example of libperfleet, a producer library of
-perfleet and Perfetto." "libperfleet0 (= ${PROJECT_VERSION})" "libc6-dev")
+perfleet and Perfetto." "libperfleet0 (= ${PFL_DEB_VERSION})" "libc6-dev")
 include(CPack)

@@ -115,6 +115,8 @@ int pfl_smb_map_take(const struct pfl_smb_map *self, uint32_t page_untrusted,
     }
     /* `bitmap` is our copy: it names a chunk inside the page whatever the page says by now. */
     header = pfl_smb_chunk(&self->smb, page_untrusted, bitmap, chunk_untrusted);
+    if (header == NULL)
+        return PFL_ENOENT;
     *ret_chunk = (struct pfl_smb_chunk){
         .header = header,
         .view = pfl_chunk_look(header),
