@@ -21,7 +21,7 @@ PFL_PACKAGES_TEST="clang clang-format clang-tidy curl libclang-rt-dev git libcmo
 # Installs what is missing of the named sets. Without root: says what is missing and fails; with
 # everything there it needs neither root nor network.
 pfl_packages_need() {
-    local set var missing=() package
+    local set var missing=() package said
     for set in "$@"; do
         var=PFL_PACKAGES_${set^^}
         for package in ${!var}; do
@@ -38,8 +38,15 @@ pfl_packages_need() {
         return 1
     fi
     echo "packages: apt-get install ${missing[*]}"
+    # What apt says matters only when it fails.
+    said=$(pfl_packages_install "${missing[@]}" 2>&1 </dev/null) || {
+        printf '%s\n' "$said" | tail -n 20 >&2
+        return 1
+    }
+}
+
+pfl_packages_install() {
     export DEBIAN_FRONTEND=noninteractive
-    apt-get -q -o DPkg::Lock::Timeout=300 update >/dev/null </dev/null || return 1
-    apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends "${missing[@]}" \
-        >/dev/null </dev/null
+    apt-get -q -o DPkg::Lock::Timeout=300 update &&
+        apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends "$@"
 }

@@ -9,6 +9,7 @@
 . "$ROOT/tests/support/packages.sh"
 . "$ROOT/tests/support/pages.sh"
 MACHINE_TIMEOUT=1200
+BASE_IMAGE=$(sed -n 's/^ARG BASE=//p' "$ROOT/deploy/containers/Containerfile")
 
 # The image's build installs packages: where from?
 archive_answers() {
@@ -63,8 +64,8 @@ import_base() {
         printf "#!/bin/sh\nexec gcc \"\$@\" -O0 -g0 -fno-lto -Wp,-U_FORTIFY_SOURCE\n" >usr/local/bin/cc
         chmod 755 usr/local/bin/cc
         tar rf base.tar usr/local/bin/cc
-        podman import -q base.tar debian:bookworm-slim
-        rm base.tar'
+        podman import -q base.tar $0
+        rm base.tar' "$BASE_IMAGE"
 }
 # run_page calls it before each block: what an image's build asks for it gets by this machine's network.
 before() {
@@ -115,7 +116,7 @@ check "and so is a wrong type" says 'memory. is not str' kube \
 # ---- containers
 check "there is an image to begin with" import_base
 # On a bridge, as compose.yaml has them, and with process ids of the machine.
-if ! machine box podman run --rm --pid=host debian:bookworm-slim true >"$WORK/engine.log" 2>&1; then
+if ! machine box podman run --rm --pid=host "$BASE_IMAGE" true >"$WORK/engine.log" 2>&1; then
     sed 's/^/# /' "$WORK/engine.log"
     skip "the commands for containers work" "the engine runs no container here"
     finish

@@ -52,9 +52,23 @@ depends_on() { # depends_on PACKAGE NAME...
     shift
     for name in "$@"; do grep -qE "(^|, )$name( |,|$)" <<<"$has" || { echo "$name is not in: $has"; return 1; }; done
 }
-check "hosts depend on what makes users, and reloads" depends_on perfleet-host systemd procps libuv1
-check "relays too" depends_on perfleet-relay systemd procps libuv1
+LIBUV=$(dpkg-query -S '*/libuv.so.1' | sed 's/:.*//') # its name differs between releases
+check "hosts depend on what makes users, and reloads" depends_on perfleet-host systemd procps "$LIBUV"
+check "relays too" depends_on perfleet-relay systemd procps "$LIBUV"
 check "who builds with the library has the library" depends_on libperfleet-dev libperfleet0 libc6-dev
+# A release's build replaces that of the release before, and gives way to one of a system without a number.
+version_names_release() {
+    local version upstream number
+    version=$(dpkg-deb -f "$WORK"/packages/perfleet_*.deb Version)
+    upstream=${version%%~*}
+    number=$(. /etc/os-release && [ "$ID" = debian ] && echo "${VERSION_ID:-}")
+    [ "$version" = "$upstream${number:+~deb${number}u1}" ] && [ "$("$BIN/perfleet" --version)" = "perfleet $upstream" ] || {
+        echo "$version"
+        return 1
+    }
+    dpkg --compare-versions "$upstream~deb12u1" lt "$upstream~deb13u1" && dpkg --compare-versions "$version" le "$upstream"
+}
+check "their version names the release that they are for" version_names_release
 if command -v lintian >/dev/null; then
     check "lintian has no error and no warning to tell" lintian --allow-root --fail-on error,warning --quiet "$WORK"/packages/*.deb
 else
