@@ -113,6 +113,56 @@ many_proofs() { # the proof is by hand: with any bytes
     done
 }
 check "proofs with other secrets too" many_proofs
+
+# ---- requests that are not what they say
+signed_request() { # signed_request TOKEN FILE: a request of one's own making, with the proof of the token
+    local id secret
+    IFS=: read -r _ _ _ id secret _ <<<"$1"
+    printf 'perfleet-join 1\n%s\n%s\n' "$id" \
+        "$(openssl dgst -sha256 -mac HMAC -macopt "hexkey:$secret" -r "$2" | cut -d' ' -f1)"
+    cat "$2"
+}
+of_key() { # of_key SUBJECT ALGORITHM...: a request of another kind of key
+    openssl req -new -newkey "${@:2}" -nodes -subj "$1" -keyout /dev/null -out "$WORK/other.pem" 2>/dev/null
+}
+refused_for() { # refused_for WORDS: a new token's request of WORK/other.pem, which stays good
+    local t
+    t=$(token judged)
+    signed_request "$t" "$WORK/other.pem" >"$WORK/request"
+    says "^refused: $1" sign && test -e "$D/tokens/$(cut -d: -f4 <<<"$t")"
+}
+of_key "/CN=ASN1 OID: prime256v1" rsa:2048
+check "a key is not P-256 by its subject's words" refused_for "the key is not ECDSA P-256"
+of_key /CN=x ec -pkeyopt ec_paramgen_curve:P-384
+check "nor is one of another curve" refused_for "the key is not ECDSA P-256"
+of_key /CN=x ec -pkeyopt ec_paramgen_curve:P-256 -pkeyopt ec_param_enc:explicit
+check "nor one with a curve of the asker's own" refused_for "the key is not ECDSA P-256"
+echo "-----BEGIN CERTIFICATE REQUEST-----" >"$WORK/other.pem"
+check "what is no request is refused" refused_for "this is no PKCS #10 request"
+of_key "/CN=verify OK" ec -pkeyopt ec_paramgen_curve:P-256
+openssl req -in "$WORK/other.pem" -outform DER -out "$WORK/other.der"
+python3 -c 'import sys; b = bytearray(open(sys.argv[1], "rb").read()); b[-3] ^= 1; open(sys.argv[1], "wb").write(b)' "$WORK/other.der"
+openssl req -inform DER -in "$WORK/other.der" -out "$WORK/other.pem" 2>/dev/null
+check "a request with a bad signature is refused" refused_for "the request is not signed by its key"
+
+# ---- a host that is revoked has no way back
+T=$(token gone)
+U=$(token stays)
+check "revoking a host that has not joined takes back its tokens" says '^token [0-9a-f]+: revoked' "$PKI" revoke "$D" host gone
+request "$T" >"$WORK/request"
+check "so that nobody joins with one" says 'there is no such token' sign
+T=$(token back)
+request "$T" >"$WORK/request"
+sign | grep -qx ok
+T=$(token back)
+check "revoking one that has joined, too" says '^token [0-9a-f]+: revoked' "$PKI" revoke "$D" host back
+request "$T" >"$WORK/request"
+check "and it cannot come back" says 'there is no such token' sign
+request "$U" >"$WORK/request"
+check "tokens of others stay good" says '^ok$' sign
+check "an authority without a fleet's name is not begun" exits_with 2 "$PKI" init "$WORK/nameless"
+check "and leaves nothing" test ! -e "$WORK/nameless"
+
 T=$(token late)
 mkfifo "$WORK/fifo"
 "$PKI" sign "$D" <"$WORK/fifo" >/dev/null 2>&1 &
