@@ -23,6 +23,7 @@ enum {
     OPT_DURATION,
     OPT_QUORUM,
     OPT_TIMEOUT,
+    OPT_MAX_HOST_MIB,
     OPT_CA,
     OPT_CERT,
     OPT_KEY,
@@ -60,6 +61,9 @@ static const struct option_row rows[] = {
      PFL_OPTIONS_QUORUM},
     {"timeout", "TIME", "how long to wait for each step of a host (default 10s)", OPT_TIMEOUT,
      PFL_OPTIONS_HOSTS},
+    {"max-host-mib", "N",
+     "read at most so much of each host; 0: all (default: what its buffers can hold)",
+     OPT_MAX_HOST_MIB, PFL_OPTIONS_OUTPUT},
     {"ca", "FILE", "the fleet's CA (default ~/.config/perfleet/ca.pem)", OPT_CA, PFL_OPTIONS_HOSTS},
     {"cert", "FILE", "your certificate (default cert.pem there)", OPT_CERT, PFL_OPTIONS_HOSTS},
     {"key", "FILE", "its key (default key.pem there)", OPT_KEY, PFL_OPTIONS_HOSTS},
@@ -143,6 +147,19 @@ static bool take_quorum(struct pfl_args *args, const char *arg)
     return false;
 }
 
+static bool take_max_host_mib(struct pfl_args *args, const char *arg)
+{
+    char *end;
+    unsigned long mib = strtoul(arg, &end, 10);
+
+    args->max_host_mib = (uint32_t)mib;
+    args->has_max_host_mib = *arg >= '0' && *arg <= '9' && *end == '\0' && mib <= UINT32_MAX;
+    if (args->has_max_host_mib)
+        return true;
+    pfl_cmd_error("--max-host-mib %s: give a number of MiB, or 0 for no limit", arg);
+    return false;
+}
+
 static bool take_ui_port(struct pfl_args *args, const char *arg)
 {
     char *end;
@@ -182,6 +199,8 @@ static bool take_option(struct pfl_args *args, int option, const char *arg)
         return take_quorum(args, arg);
     case OPT_TIMEOUT:
         return take_timeout(&args->targets, arg);
+    case OPT_MAX_HOST_MIB:
+        return take_max_host_mib(args, arg);
     case OPT_JSON:
         args->is_json = true;
         return true;

@@ -40,6 +40,8 @@ struct pfl_args {
     uint32_t duration_ms;
     unsigned long quorum; /* hosts, or percent of them; 0: not given */
     bool is_quorum_percent;
+    bool has_max_host_mib;
+    uint32_t max_host_mib; /* 0: no limit */
     bool is_json;
     bool is_quiet;
     const char *words[PFL_ARGS_MAX_WORDS]; /* what is no option; borrowed from argv */

@@ -202,6 +202,8 @@ int pfl_cmd_run_recording(struct pfl_args *args, const struct pfl_recording_conf
     own.specs_len = targets->specs_len;
     own.output_path = args->output;
     own.link.step_timeout_ms = targets->timeout_ms;
+    own.link.has_read_limit = args->has_max_host_mib;
+    own.link.read_limit_bytes = (uint64_t)args->max_host_mib << 20;
     pfl_targets_fill_conn(targets, &own.link.conn);
     if (own.quorum > targets->specs_len)
         pfl_cmd_error("--quorum %zu of %zu hosts cannot be met", own.quorum, targets->specs_len);

@@ -9,6 +9,7 @@
 
 #include "consumer/clock/clock_probe.h"
 #include "consumer/link/losses.h"
+#include "consumer/link/read_budget.h"
 
 /* Named by what is waited for. */
 enum pfl_link_state {
@@ -54,6 +55,9 @@ struct pfl_host_link_conf {
     uint64_t flush_timeout_ms;          /* > 0 */
     uint64_t stop_timeout_ms;           /* > 0; data sources' time to stop */
     uint64_t step_timeout_ms;           /* > 0; of every other step */
+    /* What the host may bring at most; without has_read_limit what its buffers can hold. */
+    bool has_read_limit;
+    uint64_t read_limit_bytes;                                 /* 0: no limit */
     void (*on_change)(void *user, struct pfl_host_link *link); /* after each change of state */
     /* While READING; as pfl_packet_cb. A negative return fails this host. */
     int (*on_packet)(void *user, struct pfl_host_link *link, const struct iovec *slices,

@@ -21,6 +21,8 @@ struct pfl_host_link {
     bool is_attached; /* to a session that is to outlive us while nothing of it was read */
     bool is_closing_now;
     struct pfl_packet_scan scan;
+    struct pfl_read_budget budget; /* while READING */
+    bool has_spent_budget;
     struct pfl_buf service_state; /* while a session is looked for */
     struct pfl_buf trigger;       /* of CloneSession's request: what was raised here */
     char title[PFL_HOST_NAME_MAX * 6];

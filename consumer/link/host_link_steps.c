@@ -122,6 +122,54 @@ static void ask_setup(struct pfl_host_link *l)
         pfl_host_link_ask(l, "GetTraceStats", no_args(), on_fence);
 }
 
+static bool is_config_ours(const struct pfl_host_link *l)
+{
+    return l->conf.task == PFL_LINK_RECORD || l->conf.task == PFL_LINK_START;
+}
+
+static struct pfl_read_budget choose_budget(const struct pfl_host_link *l)
+{
+    if (l->conf.has_read_limit)
+        return pfl_read_budget_of_limit(l->conf.read_limit_bytes);
+    if (is_config_ours(l))
+        return pfl_read_budget_of_config(l->conf.trace_config);
+    if (l->report.has_losses)
+        return pfl_read_budget_of_buffers(l->report.losses.buffer_bytes);
+    return pfl_read_budget_of_limit(PFL_READ_UNKNOWN_MAX_BYTES);
+}
+
+/* A session that others made may be as large as its host says: nothing of it was read yet. */
+static bool is_too_large(const struct pfl_host_link *l)
+{
+    return !l->conf.has_read_limit && !is_config_ours(l) &&
+           l->report.losses.buffer_bytes > PFL_READ_UNKNOWN_MAX_BYTES;
+}
+
+static void fail_too_large(struct pfl_host_link *l)
+{
+    char why[256];
+
+    snprintf(why, sizeof(why),
+             "its session has buffers of %llu MiB, by its own word; --max-host-mib N reads as much "
+             "of them as you allow (0: all)",
+             (unsigned long long)(l->report.losses.buffer_bytes >> 20));
+    pfl_host_link_fail(l, why);
+}
+
+static void fail_over_budget(struct pfl_host_link *l)
+{
+    char why[256];
+
+    if (l->conf.has_read_limit)
+        snprintf(why, sizeof(why), "it sent more than --max-host-mib %llu: the rest was not read",
+                 (unsigned long long)(l->conf.read_limit_bytes >> 20));
+    else
+        snprintf(why, sizeof(why),
+                 "it sent more than its buffers can hold: the rest was not read; --max-host-mib N "
+                 "sets another limit");
+    pfl_host_link_fail(l, why);
+}
+
 static int on_final_stats(void *user, const struct pfl_rpc_reply *reply)
 {
     struct pfl_host_link *l = user;
@@ -132,7 +180,9 @@ static int on_final_stats(void *user, const struct pfl_rpc_reply *reply)
         l->report.has_losses = true;
         pfl_losses_subtract_baseline(&l->report.losses, &l->report.baseline);
     }
-    if (l->is_clock_ready)
+    if (is_too_large(l))
+        fail_too_large(l);
+    else if (l->is_clock_ready)
         pfl_host_link_move(l, PFL_LINK_CLOCK_AFTER);
     else
         stop_here(l);
@@ -201,20 +251,42 @@ static int on_freed(void *user, const struct pfl_rpc_reply *reply)
     return 0;
 }
 
+static int take_budget(struct pfl_host_link *l, uint64_t packets, uint64_t bytes)
+{
+    l->has_spent_budget = !pfl_read_budget_take(&l->budget, packets, bytes);
+    return l->has_spent_budget ? PFL_ELIMIT : 0;
+}
+
 static int on_scanned(void *user, const struct iovec *slices, int slices_len, size_t bytes)
 {
     struct pfl_host_link *l = user;
 
+    if (take_budget(l, 1, bytes) != 0)
+        return PFL_ELIMIT;
     l->report.bytes_read += bytes;
     return l->conf.on_packet(l->conf.user, l, slices, slices_len, bytes);
+}
+
+/* Each length is a varint: its last byte has no high bit. */
+static uint64_t count_packets(const struct pfl_packet_run *run)
+{
+    uint64_t packets = 0;
+
+    for (size_t i = 0; i < run->lengths.len; i++)
+        packets += run->lengths.data[i] < 0x80;
+    return packets;
 }
 
 static int on_scanned_run(void *user, const struct pfl_packet_run *run)
 {
     struct pfl_host_link *l = user;
-    uint64_t bytes = 0;
-    int rc = l->conf.on_run(l->conf.user, l, run, &bytes);
+    uint64_t packets = count_packets(run);
+    uint64_t bytes = run->rest.len + run->times.len + packets * run->tail.len;
+    int rc = take_budget(l, packets, bytes);
 
+    if (rc != 0)
+        return rc;
+    rc = l->conf.on_run(l->conf.user, l, run, &bytes);
     l->report.bytes_read += bytes;
     return rc;
 }
@@ -251,7 +323,9 @@ static int on_read(void *user, const struct pfl_rpc_reply *reply)
     rc = pfl_packet_scan_feed(&l->scan, reply->body, on_scanned, l);
     if (rc == 0 && !reply->has_more && pfl_packet_scan_is_open(&l->scan))
         rc = PFL_EPROTO;
-    if (rc != 0)
+    if (l->has_spent_budget)
+        fail_over_budget(l);
+    else if (rc != 0)
         pfl_host_link_fail(l, why_unreadable(rc));
     else if (!reply->has_more)
         pfl_host_link_move(l, PFL_LINK_FREEING);
@@ -319,6 +393,7 @@ void pfl_host_link_enter(struct pfl_host_link *self)
         break;
     case PFL_LINK_READING:
         self->is_attached = false;
+        self->budget = choose_budget(self);
         self->report.read_began_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
         ask_read(self);
         break;

@@ -16,6 +16,7 @@ enum {
     BUFFER_CHUNKS_OVERWRITTEN = 3,
     BUFFER_PATCHES_FAILED = 6,
     BUFFER_ABI_VIOLATIONS = 9,
+    BUFFER_SIZE = 12,
     BUFFER_BYTES_OVERWRITTEN = 13,
     BUFFER_BYTES_READ = 14,
     BUFFER_CHUNKS_DISCARDED = 18,
@@ -37,6 +38,10 @@ static bool add_buffer(struct pfl_losses *l, struct pfl_span buffer)
         case BUFFER_BYTES_OVERWRITTEN:
         case BUFFER_BYTES_READ:
             gone += f.value;
+            break;
+        case BUFFER_SIZE:
+            if (l->buffer_bytes + f.value >= f.value)
+                l->buffer_bytes += f.value;
             break;
         case BUFFER_CHUNKS_OVERWRITTEN:
             l->chunks_overwritten += f.value;

@@ -21,6 +21,7 @@ struct pfl_losses {
     uint64_t service_chunks_discarded;
     uint64_t service_patches_discarded;
     uint64_t bytes_unread; /* roughly what a read-out will bring */
+    uint64_t buffer_bytes; /* the sizes of the buffers */
 };
 
 /* A serialized GetTraceStatsResponse. PFL_EPARSE. */

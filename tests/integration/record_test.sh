@@ -61,6 +61,23 @@ check "the other hosts' data is whole" \
 unset 'hosts_flags[5]' 'hosts_flags[4]'
 check "without it the others are recorded as before" record_all two -c "$WORK/short.pbtx"
 
+# --- a host that never ends its answer -----------------------------------------------------------
+mkdir "$WORK/endless"
+start endless python3 -B "$ROOT/tests/support/endless_host.py" "$WORK/endless/consumer.sock" "$WORK/one/consumer.sock" 3000
+check "a host that lies listens" wait_for 20 grep -q listening "$WORK/endless.log"
+config "$WORK/small.pbtx" 2000 1024
+endless() { "$BIN/perfleet" record -c "$WORK/small.pbtx" -o "$WORK/endless.pftrace" --host "endless=unix:$WORK/endless/consumer.sock" \
+    --host "two=unix:$WORK/two/consumer.sock" "$@" >"$WORK/lie.log" 2>&1; }
+check "a host that never ends its answer is cut short" exits_with $RECORD_PARTIAL endless
+check "and it is said why, and what else there is" grep -q 'endless.*more than its buffers can hold.*--max-host-mib' "$WORK/lie.log"
+file_mib_is_below() { [ $(($(stat -c %s "$WORK/endless.pftrace") >> 20)) -lt "$1" ]; }
+check "the file is not larger than buffers of 1 MiB explain" file_mib_is_below 200
+check "the operator's limit holds" exits_with $RECORD_PARTIAL endless --max-host-mib 5
+check "and is named" grep -q 'endless.*more than --max-host-mib 5' "$WORK/lie.log"
+check "the file has no more than that" file_mib_is_below 8
+check "a limit that is no number is refused" says '--max-host-mib 5x: give a number of MiB' \
+    "$BIN/perfleet" record -c "$WORK/small.pbtx" -o "$WORK/x.pftrace" --host local --max-host-mib 5x
+
 check "a host that is not there is named" says "nowhere" record_all nowhere -c "$WORK/short.pbtx" \
     --host "nowhere=unix:$WORK/nowhere/consumer.sock"
 

@@ -19,6 +19,7 @@ static size_t make_response(uint8_t *out, size_t room)
     pfl_writer_field_varint(&b, 3, 2);
     pfl_writer_field_varint(&b, 6, 3);
     pfl_writer_field_varint(&b, 9, 4);
+    pfl_writer_field_varint(&b, 12, 4096);
     pfl_writer_field_varint(&b, 13, 300);
     pfl_writer_field_varint(&b, 14, 200);
     pfl_writer_field_varint(&b, 18, 5);
@@ -50,6 +51,7 @@ static void counters_of_all_buffers_are_added(void **state)
     assert_int_equal(l.invalid_packets, 7);
     assert_int_equal(l.flushes_failed, 1);
     assert_int_equal(l.bytes_unread, 1000);
+    assert_int_equal(l.buffer_bytes, 8192);
     pfl_losses_subtract_baseline(&l, &before);
     assert_int_equal(l.service_chunks_discarded, 2);
     assert_int_equal(l.service_patches_discarded, 0);

@@ -32,6 +32,7 @@ struct world {
     char path[64];
     size_t quorum;
     uint32_t step_ms;
+    uint64_t read_limit;  /* 0: none was given */
     bool is_left_running; /* the test does not stop it */
     bool is_over;
     bool has_run;
@@ -76,7 +77,9 @@ static int start(struct world *w)
                  .trace_config = pfl_span_of(config, sizeof(config)),
                  .flush_timeout_ms = 1,
                  .stop_timeout_ms = 1,
-                 .step_timeout_ms = w->step_ms},
+                 .step_timeout_ms = w->step_ms,
+                 .has_read_limit = w->read_limit != 0,
+                 .read_limit_bytes = w->read_limit},
         .specs = w->specs,
         .specs_len = HOSTS,
         .output_path = w->path,
@@ -275,6 +278,26 @@ static void host_that_dies_while_read_leaves_what_it_had_sent(void **state)
     fini(&w);
 }
 
+static void operators_limit_cuts_a_host_short(void **state)
+{
+    struct world w;
+    struct pfl_recording_host h;
+
+    (void)state;
+    prepare(&w);
+    w.read_limit = 20000;
+    w.fakes[0].packets = 10;
+    w.fakes[1].packets = 100;
+    w.fakes[1].packet_bytes = 500;
+    run(&w);
+    assert_int_equal(result(&w, 0).state, PFL_LINK_DONE);
+    h = result(&w, 1);
+    assert_true(h.report->is_cut_short);
+    assert_non_null(strstr(h.report->why, "more than --max-host-mib"));
+    assert_true(h.report->bytes_read <= 20000 && h.report->bytes_read > 19000);
+    fini(&w);
+}
+
 static void host_without_a_measurable_clock_is_recorded_all_the_same(void **state)
 {
     struct world w;
@@ -381,6 +404,7 @@ int main(void)
         cmocka_unit_test(two_hosts_become_one_file_with_their_clocks_known),
         cmocka_unit_test(a_host_that_misbehaves_at_any_step_leaves_the_other_whole),
         cmocka_unit_test(host_that_dies_while_read_leaves_what_it_had_sent),
+        cmocka_unit_test(operators_limit_cuts_a_host_short),
         cmocka_unit_test(host_without_a_measurable_clock_is_recorded_all_the_same),
         cmocka_unit_test(session_that_ends_by_itself_ends_the_others),
         cmocka_unit_test(too_few_hosts_start_nothing),

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host that lies: everything goes through to a real service, but a read-out never ends. The first
+reply of ReadBuffers that is not the last one is sent again and again.
+
+Usage: endless_host.py SOCKET SERVICE_SOCKET MAX_MIB      prints "listening"; stops after MAX_MIB"""
+import socket
+import struct
+import sys
+import threading
+
+from service_peers import fields
+
+FRAME_REPLY = 6  # of IPCFrame
+REPLY_HAS_MORE, REPLY_PROTO = 2, 3
+READ_SLICES, READ_RUNS = 2, 50001
+
+
+def is_data(frame):
+    for number, value in fields(frame):
+        if number == FRAME_REPLY:
+            reply = dict(fields(value))
+            return reply.get(REPLY_HAS_MORE) == 1 and any(
+                n in (READ_SLICES, READ_RUNS) for n, _ in fields(reply.get(REPLY_PROTO, b"")))
+    return False
+
+
+def pump_up(client, service):
+    while data := client.recv(1 << 16):
+        service.sendall(data)
+    service.shutdown(socket.SHUT_WR)
+
+
+def pump_down(client, service, max_bytes):
+    pending, sent = b"", 0
+    while data := service.recv(1 << 16):
+        pending += data
+        while len(pending) >= 4 and len(pending) - 4 >= struct.unpack("<I", pending[:4])[0]:
+            size = 4 + struct.unpack("<I", pending[:4])[0]
+            frame, pending = pending[:size], pending[size:]
+            client.sendall(frame)
+            while is_data(frame[4:]) and sent < max_bytes:
+                client.sendall(frame)
+                sent += len(frame)
+
+
+def serve(client, path, max_bytes):
+    service = socket.socket(socket.AF_UNIX)
+    service.connect(path)
+    threading.Thread(target=pump_up, args=(client, service), daemon=True).start()
+    try:
+        pump_down(client, service, max_bytes)
+    except OSError:
+        pass
+    client.close()
+    service.close()
+
+
+def main(path, service_path, max_mib):
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen()
+    print("listening", flush=True)
+    while True:
+        client, _ = listener.accept()
+        threading.Thread(target=serve, args=(client, service_path, int(max_mib) << 20), daemon=True).start()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
