@@ -70,7 +70,8 @@ static inline uint8_t pfl_chunk_flags(uint16_t packets)
     return (uint8_t)((packets >> PFL_CHUNK_COUNT_BITS) & PFL_CHUNK_FLAGS_MASK);
 }
 
-/* Reader: packets with acquire order first, then the ids. */
+/* Reader: packets with acquire order first, then the ids. Pairs with the stores of `packets` below:
+ * who sees a count sees the ids, and all packets but the last that are counted. */
 static inline struct pfl_chunk_view pfl_chunk_look(struct pfl_chunk_header *chunk)
 {
     uint16_t packets = atomic_load_explicit(&chunk->packets, memory_order_acquire);
@@ -113,7 +114,8 @@ static inline uint16_t pfl_chunk_add_packet(struct pfl_chunk_header *chunk)
     return pfl_chunk_count(packets);
 }
 
-/* Writer, while BeingWritten: load relaxed, store release. */
+/* Writer, while BeingWritten: load relaxed, store release. Not for the flag, but for the count that
+ * is stored with it: who sees it here sees the same packets as where it was stored first. */
 static inline void pfl_chunk_set_flag(struct pfl_chunk_header *chunk, enum pfl_chunk_flags flag)
 {
     uint16_t packets = atomic_load_explicit(&chunk->packets, memory_order_relaxed);

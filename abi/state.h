@@ -13,9 +13,14 @@
  *                           +---------------------------------------------------------+
  *                              pfl_state_free_complete (producer without shared memory)
  *
- * Order: the word is loaded with acquire and changed with acquire-release. The peer is not
- * trusted: a step whose chunk is not in the expected state is refused and changes nothing, and
- * a word that a peer keeps changing costs at most PFL_STATE_ATTEMPTS tries, without sleeping.
+ * Order: the word is loaded with acquire and changed with acquire-release. Complete pairs with the
+ * service's load: what the writer stored is there. Free pairs with a writer's load or change: what
+ * the service loaded, it loaded before the next writer stores. The change itself needs acquire,
+ * too: the chunk may have had another life since the load, after which the word is as it was. A
+ * failed change and the partition would do with less; they are as the protocol has them. Each order
+ * is weakened once by tests/unit/weak. The peer is not trusted: a step whose chunk is not in the
+ * expected state is refused and changes nothing, and a word that a peer keeps changing costs at
+ * most PFL_STATE_ATTEMPTS tries, without sleeping.
  *
  * While the service has the only chunk of a page, nobody else has a step to take in that word, and
  * the service stores it, with release order: a read-modify-write would wait until all that was

@@ -70,6 +70,8 @@ int pfl_arbiter_new(const struct pfl_arbiter_conf *conf, struct pfl_arbiter **re
     return 0;
 }
 
+/* Relaxed: who asks has a reference, or the lock of the list. The last unref acquires what all
+ * others released: nobody is in this memory any more. */
 void pfl_arbiter_ref(struct pfl_arbiter *self)
 {
     atomic_fetch_add_explicit(&self->refs, 1, memory_order_relaxed);
@@ -106,6 +108,7 @@ void pfl_arbiter_kill(struct pfl_arbiter *self)
 {
     pthread_mutex_lock(&self->send_lock); /* a writer that sends is waited for */
     pthread_mutex_lock(&self->lock);
+    /* It says only that; what else changes here is under the locks. */
     atomic_store_explicit(&self->is_dead, 1, memory_order_release);
     self->wake_fd = -1;
     self->link_fd = -1;

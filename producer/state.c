@@ -27,6 +27,7 @@ int pfl_state_new(const struct perfleet_source_conf *conf, struct pfl_state **re
     return 0;
 }
 
+/* Relaxed: who asks has a reference. The last unref acquires what all others released. */
 struct pfl_state *pfl_state_ref(struct pfl_state *self)
 {
     if (self != NULL)

@@ -23,8 +23,10 @@
 #define PLACES (PFL_SOURCES_IN_PROCESS * PERFLEET_MAX_INSTANCES)
 
 struct life {
-    _Atomic(uint64_t) generation; /* 0: no session uses the instance */
-    _Atomic(uint32_t) clears;
+    /* 0: no session uses the instance. Release and acquire: what the instance is in this life was
+     * set up before its number is seen. */
+    _Atomic(uint64_t) generation;
+    _Atomic(uint32_t) clears; /* a count that carries nothing: relaxed */
 };
 
 struct table {

@@ -34,6 +34,7 @@
 #define REST_SHIFT   14u /* at most a minute */
 #define FAILURES_NS  60000000000u
 
+/* Acquire: pairs with the release of give_back, for what has no _Atomic. */
 bool pfl_tick_clock_try_take(struct pfl_tick_clock *self)
 {
     uint32_t turn = atomic_load_explicit(&self->turn, memory_order_relaxed);
@@ -43,6 +44,7 @@ bool pfl_tick_clock_try_take(struct pfl_tick_clock *self)
                                                    memory_order_acquire, memory_order_relaxed);
 }
 
+/* Release: who reads the even turn reads the line that it was given back with, or a newer one. */
 void pfl_tick_clock_give_back(struct pfl_tick_clock *self)
 {
     uint32_t turn = atomic_load_explicit(&self->turn, memory_order_relaxed);

@@ -33,7 +33,10 @@ struct pfl_tick_clock {
     uint32_t failures; /* close to each other */
 };
 
-/* False: the line is too old, or being renewed, or there is none. */
+/* False: the line is too old, or being renewed, or there is none.
+ * Orders: the turn's acquire pairs with give_back: no value is older than the turn. Those of the
+ * values pair with set in tick_clock.c: who reads one that is newer reads the odd turn afterwards.
+ */
 static inline bool pfl_tick_clock_read(const struct pfl_tick_clock *self, uint64_t ticks,
                                        uint64_t *ret_ns)
 {

@@ -9,7 +9,12 @@
  * slot that is not current, then the index changes. A ring of out that grew, or is empty, is
  * dropped after the record that does not speak of it any more. Failures: no memfd, no mapping:
  * PFL_ENOMEM. What is taken back is looked at like anything from outside: sizes, order, bounds.
- * Ownership: the descriptor and the mapping. Limits: OUT_MAX_BYTES.
+ * Order: nobody reads this memory while its process lives. Who reads it afterwards sees, on any
+ * machine, all that the dead process's threads had stored: a kill comes between two instructions.
+ * So what is to be ordered is the compiler, and what other threads (zstd, the spool's file) wrote:
+ * their notes come to the loop by acquire and release before it publishes (base/io/wakeup.c).
+ * `current` and `at` are atomic and stored with full order for that: bytes before, pages that are
+ * dropped after. Ownership: the descriptor and the mapping. Limits: OUT_MAX_BYTES.
  */
 #include "agent/stream/stream_memory.h"
 
@@ -125,6 +130,12 @@ static void give_out_back(void *user, uint8_t *data, size_t capacity)
     m->dropped |= capacity;
 }
 
+/* Not MADV_REMOVE, which rounds up to the kernel's pages: those of arm64 may have 16 or 64 KiB. */
+static void punch(const struct pfl_stream_memory *m, size_t at, size_t bytes)
+{
+    (void)fallocate(m->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)bytes);
+}
+
 /* Pages that the record, which is out, does not speak of. The spool's are soon needed again while
  * the operator is behind, and fresh ones cost more than what is written into them. */
 static void drop(struct pfl_stream_memory *m, const struct pfl_stream_record *record)
@@ -133,11 +144,11 @@ static void drop(struct pfl_stream_memory *m, const struct pfl_stream_record *re
     bool is_behind = record->out_end - record->out_base >= BEHIND_BYTES;
 
     if (m->has_spooled && is_empty && !is_behind)
-        (void)madvise(m->base + AT_SPOOL, PFL_SPOOL_RING_BYTES, MADV_REMOVE);
+        punch(m, AT_SPOOL, PFL_SPOOL_RING_BYTES);
     m->has_spooled = !is_empty || (m->has_spooled && is_behind);
     for (uint64_t capacity = PAGE_BYTES; m->dropped != 0; capacity *= 2) {
         if ((m->dropped & capacity) != 0)
-            (void)madvise(m->base + AT_OUT + capacity, capacity, MADV_REMOVE);
+            punch(m, AT_OUT + (size_t)capacity, (size_t)capacity);
         m->dropped &= ~capacity;
     }
 }

@@ -5,8 +5,10 @@
  * Happy path: submit appends to the queue; the thread takes the first, runs it and posts it to the
  * loop (wakeup.h), where on_done is called. Failures: without a thread nothing is taken.
  * Closing: the thread finishes the queue and is joined; its notes are handed out; the lane is freed
- * when its descriptor's handle is closed. Ownership: jobs are their owners', from submit to on_done
- * the lane's. Limits: none of its own; each owner has one job or two.
+ * when its descriptor's handle is closed. Order: what the loop wrote before submit the thread sees
+ * by the lock; what the thread wrote before run ended the loop sees by the note (wakeup.c).
+ * Ownership: jobs are their owners', from submit to on_done the lane's. Limits: none of its own;
+ * each owner has one job or two.
  */
 #include "base/io/lane.h"
 

@@ -15,6 +15,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+/* Acquire: pairs with the release in post, of this note and, as changes pass on what the value
+ * before them carried, of all before it. */
 static struct pfl_wakeup_note *take_all(struct pfl_wakeup *self)
 {
     struct pfl_wakeup_note *newest =

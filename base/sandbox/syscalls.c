@@ -75,7 +75,7 @@ static const struct rule with_arguments[] = {
 };
 
 static const struct rule memory_rules[] = {{"fcntl", 1, INT, F_ADD_SEALS}};
-static const char *const memory_calls[] = {"memfd_create", "ftruncate", "mlock"};
+static const char *const memory_calls[] = {"memfd_create", "ftruncate", "fallocate", "mlock"};
 
 static const struct rule unix_rules[] = {{"socket", 0, INT, AF_UNIX}};
 static const char *const unix_calls[] = {"connect", "sendto"};
