@@ -27,6 +27,7 @@
 #include "agent/keep/notify_socket.h"
 #include "agent/keep/restarts.h"
 #include "base/clock.h"
+#include "base/closer.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/notify.h"
@@ -83,7 +84,7 @@ static void take_fds(struct keep *k)
         int rc = r->notice.stores ? pfl_store_add(&k->store, r->notice.name, r->fds[i]) : 0;
 
         if (!r->notice.stores) /* sd_notify_barrier(3) waits for this */
-            (void)close(r->fds[i]);
+            pfl_closer_close(r->fds[i], getuid());
         else if (rc == PFL_ELIMIT)
             pfl_log_warn("descriptor-refused", "name=%s kept=%zu max=%zu", r->notice.name,
                          k->store.len, k->store.max);

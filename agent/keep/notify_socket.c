@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/closer.h"
 #include "base/log.h"
 #include "base/unix_addr.h"
 
@@ -155,19 +156,17 @@ int pfl_notify_socket_receive(struct pfl_notify_socket *self, pid_t sender,
 
     if (rc == PFL_EAGAIN)
         return rc;
-    if (rc == 0) {
-        message.msg_control = control.bytes;
-        message.msg_controllen = sizeof(control.bytes);
-    }
+    message.msg_control = control.bytes;
+    message.msg_controllen = sizeof(control.bytes);
     len = recvmsg(self->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (rc != 0 || len < 0)
+    if (len < 0)
         return rc != 0 ? rc : PFL_EAGAIN;
     take_fds(&message, ret_received);
-    if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
+    if (rc == 0 && (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
         rc = PFL_ELIMIT;
-    else
+    else if (rc == 0)
         rc = pfl_notice_parse(pfl_span_of(text, (size_t)len), &ret_received->notice);
     for (size_t i = 0; rc != 0 && i < ret_received->fds_len; i++)
-        (void)close(ret_received->fds[i]);
+        pfl_closer_close(ret_received->fds[i], find_sender(&message).uid);
     return rc;
 }

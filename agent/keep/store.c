@@ -14,6 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/closer.h"
+
 static bool is_same_file(int a, int b)
 {
     long pid = getpid();
@@ -39,7 +41,7 @@ int pfl_store_add(struct pfl_store *self, const char *name, int fd)
         kept = fcntl(fd, F_DUPFD_CLOEXEC, PFL_STORED_FDS_FIRST + (int)self->max);
         rc = kept >= 0 ? 0 : PFL_ELIMIT;
     }
-    (void)close(fd);
+    pfl_closer_close(fd, getuid());
     if (rc != 0)
         return rc;
     self->list[self->len].fd = kept;
@@ -55,7 +57,7 @@ size_t pfl_store_remove(struct pfl_store *self, const char *name)
 
     for (size_t i = 0; i < self->len; i++) {
         if (strcmp(self->list[i].name, name) == 0)
-            (void)close(self->list[i].fd);
+            pfl_closer_close(self->list[i].fd, getuid());
         else
             self->list[kept++] = self->list[i];
     }

@@ -7,7 +7,9 @@
  * share, so a silent connection costs only this struct.
  * Failures: all are found in on_poll, never reported from inside a call. After a failed send the
  * queue is dropped, what the peer had sent before is still delivered, then on_closed comes.
- * Closing: the descriptor goes at once, on_closed with the last libuv handle.
+ * Closing: the descriptor goes at once, on_closed with the last libuv handle. What a peer passed,
+ * or left unread, is closed by base/closer.h: its close may take as long as the peer likes. So all
+ * that a message can bring is received, and nothing from a user whose descriptors still wait there.
  * Ownership: owns the descriptor, the queue and a received descriptor until on_fd.
  * Limits: queue_max_bytes; one descriptor a message; IOV_MAX pieces a sendmsg.
  *
@@ -18,13 +20,11 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/closer.h"
 #include "base/io/fdqueue.h"
 #include "base/io/stream_impl.h"
 #include "base/log.h"
@@ -34,8 +34,6 @@
 #define READ_BUDGET_BYTES (256u * 1024)
 #define SEND_BUDGET_BYTES (1024u * 1024)
 #define SEND_PIECES       64
-/* Room to see that a message brought more descriptors than the one that is allowed. */
-#define RECV_FDS 4u
 
 enum state { STATE_OPEN, STATE_FLUSHING, STATE_LINGER, STATE_CLOSING };
 
@@ -46,7 +44,8 @@ struct fdsock {
     struct pfl_fdqueue queue;
     size_t queue_max_bytes;
     size_t queue_low_bytes;
-    int fd; /* owned; -1 once closed */
+    int fd;       /* owned; -1 once closed */
+    uint32_t uid; /* of the peer, on a UNIX socket */
     int polled;
     int close_err;
     int close_errno;
@@ -157,7 +156,10 @@ static void begin_close(struct fdsock *s, int err, int saved_errno)
     pfl_fdqueue_fini(&s->queue);
     uv_close((uv_handle_t *)&s->poll, on_handle_closed);
     uv_close((uv_handle_t *)&s->timer, on_handle_closed);
-    close(s->fd);
+    if (s->is_unix)
+        pfl_closer_close_socket(&s->fd, s->uid);
+    else
+        close(s->fd);
     s->fd = -1;
 }
 
@@ -296,7 +298,7 @@ static void handle_writable(struct fdsock *s)
 /* ---- receiving ---- */
 
 /* Takes the descriptors out of `msg`. One goes to `ret_fd`; more than one is a violation. */
-static int take_fds(struct msghdr *msg, int *ret_fd)
+static int take_fds(const struct fdsock *s, struct msghdr *msg, int *ret_fd)
 {
     int kept = -1;
     unsigned count = 0;
@@ -314,24 +316,24 @@ static int take_fds(struct msghdr *msg, int *ret_fd)
             if (count++ == 0)
                 kept = fd;
             else
-                close(fd);
+                pfl_closer_close(fd, s->uid);
         }
     }
     if (count > 1 || (msg->msg_flags & MSG_CTRUNC) != 0) {
-        if (kept >= 0)
-            close(kept);
+        pfl_closer_close(kept, s->uid);
         return PFL_EPROTO;
     }
     *ret_fd = kept;
     return 0;
 }
 
-/* Returns bytes read, 0 at the end, -errno; -EPROTO for descriptors against the rule. */
+/* Returns bytes read, 0 at the end, -errno; -EPROTO for descriptors against the rule, -EDQUOT when
+ * too many of this user's wait to be closed. */
 static ssize_t recv_once(const struct fdsock *s, int *ret_fd)
 {
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int) * RECV_FDS)];
+        char bytes[PFL_CLOSER_CONTROL_BYTES];
     } control;
     struct iovec iov = {.iov_base = read_buffer, .iov_len = sizeof(read_buffer)};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
@@ -339,6 +341,8 @@ static ssize_t recv_once(const struct fdsock *s, int *ret_fd)
 
     *ret_fd = -1;
     if (s->is_unix) {
+        if (!pfl_closer_has_room(s->uid))
+            return -EDQUOT;
         msg.msg_control = control.bytes;
         msg.msg_controllen = sizeof(control.bytes);
     }
@@ -347,7 +351,7 @@ static ssize_t recv_once(const struct fdsock *s, int *ret_fd)
     } while (n < 0 && errno == EINTR);
     if (n < 0)
         return -errno;
-    if (s->is_unix && take_fds(&msg, ret_fd) != 0)
+    if (s->is_unix && take_fds(s, &msg, ret_fd) != 0)
         return -EPROTO;
     return n;
 }
@@ -358,10 +362,22 @@ static void deliver(struct fdsock *s, size_t len, int fd)
         if (s->base.ops->on_fd != NULL)
             s->base.ops->on_fd(s->base.user, fd);
         else
-            close(fd);
+            pfl_closer_close(fd, s->uid);
     }
     if (s->state == STATE_OPEN)
         s->base.ops->on_data(s->base.user, pfl_span_of(read_buffer, len));
+}
+
+/* Whose descriptors do not close is not read any more. */
+static void refuse_descriptors(struct fdsock *s)
+{
+    static struct pfl_log_limit limit;
+
+    if (pfl_log_limit_take(&limit, "descriptors-not-closed", uv_now(s->poll.loop)))
+        pfl_log_warn("descriptors-not-closed",
+                     "uid=%u; what this user passed takes long to close, the connection is ended",
+                     s->uid);
+    begin_close(s, PFL_ELIMIT, 0);
 }
 
 static void handle_recv_end(struct fdsock *s, ssize_t n)
@@ -371,6 +387,8 @@ static void handle_recv_end(struct fdsock *s, ssize_t n)
             begin_close(s, err_of_errno(s->close_errno), s->close_errno);
     } else if (n == -EPROTO) {
         begin_close(s, PFL_EPROTO, 0);
+    } else if (n == -EDQUOT) {
+        refuse_descriptors(s);
     } else if (n < 0) {
         if (err_of_errno((int)-n) == PFL_EIO)
             pfl_log_warn("socket-read-failed", "errno=%d reason=\"%s\"", (int)-n,
@@ -534,39 +552,9 @@ static const struct pfl_stream_vtable vtable = {
     .get_errno = sock_get_errno,
 };
 
-/* Small messages go at once; a peer whose network is gone is noticed within two minutes. */
-static void set_tcp_options(int fd)
-{
-    static const int one = 1;
-    static const int idle_s = 60;
-    static const int interval_s = 10;
-    static const int probes = 6;
-
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
-}
-
-static int prepare_fd(int fd, bool *ret_is_unix)
-{
-    int flags = fcntl(fd, F_GETFL);
-    int domain = 0;
-    socklen_t len = sizeof(domain);
-
-    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
-        fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 ||
-        getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) != 0)
-        return PFL_EIO;
-    *ret_is_unix = domain == AF_UNIX;
-    if (!*ret_is_unix)
-        set_tcp_options(fd);
-    return 0;
-}
-
 int pfl_fdsock_open(const struct pfl_stream_conf *conf, int fd, struct pfl_stream **ret_stream)
 {
+    struct pfl_peer_cred cred;
     struct fdsock *s;
     int rc;
 
@@ -580,7 +568,9 @@ int pfl_fdsock_open(const struct pfl_stream_conf *conf, int fd, struct pfl_strea
     s->fd = fd;
     s->is_reading = true;
     pfl_fdqueue_init(&s->queue);
-    rc = prepare_fd(fd, &s->is_unix);
+    rc = pfl_fdsock_prepare(fd, &s->is_unix);
+    if (rc == 0 && s->is_unix && pfl_fdsock_get_cred(fd, &cred) == 0)
+        s->uid = cred.uid;
     if (rc == 0 && uv_poll_init(conf->loop, &s->poll, fd) != 0)
         rc = PFL_EIO;
     if (rc != 0) {

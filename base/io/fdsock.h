@@ -22,8 +22,14 @@ struct pfl_peer_cred {
 PFL_MUST_USE int pfl_fdsock_open(const struct pfl_stream_conf *conf, int fd,
                                  struct pfl_stream **ret_stream);
 
+/* Non-blocking, close-on-exec, TCP's options. PFL_EIO. */
+PFL_MUST_USE int pfl_fdsock_prepare(int fd, bool *ret_is_unix);
+
 /* SO_PEERCRED of an AF_UNIX descriptor. PFL_EIO on any other. */
 PFL_MUST_USE int pfl_fdsock_get_cred(int fd, struct pfl_peer_cred *ret_cred);
+
+/* Closes a connected socket that no stream was opened on: see base/closer.h. */
+void pfl_fdsock_drop(int fd);
 
 /*
  * Begins a non-blocking connect; `ret_fd` is the caller's. For TCP the result may still be

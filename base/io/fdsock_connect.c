@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making connected descriptors for fdsock.h, and asking who is at their other end.
+ * Making connected descriptors for fdsock.h, setting them up, and asking who is at their other end.
  *
  * Happy path: a non-blocking, close-on-exec socket, one connect(2). A pending TCP connect is a
  * success; the stream opened on it finds out. Failures leave errno for the caller's log line. No
  * allocation, nothing owned on failure.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/closer.h"
 #include "base/io/fdsock.h"
 #include "base/unix_addr.h"
 
@@ -66,6 +70,47 @@ int pfl_fdsock_connect_unix(const char *path, int *ret_fd)
 int pfl_fdsock_connect_addr(const struct sockaddr *addr, socklen_t len, int *ret_fd)
 {
     return begin_connect(addr, len, ret_fd);
+}
+
+/* Small messages go at once; a peer whose network is gone is noticed within two minutes. */
+static void set_tcp_options(int fd)
+{
+    static const int one = 1;
+    static const int idle_s = 60;
+    static const int interval_s = 10;
+    static const int probes = 6;
+
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+}
+
+int pfl_fdsock_prepare(int fd, bool *ret_is_unix)
+{
+    int flags = fcntl(fd, F_GETFL);
+    int domain = 0;
+    socklen_t len = sizeof(domain);
+
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
+        fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) != 0)
+        return PFL_EIO;
+    *ret_is_unix = domain == AF_UNIX;
+    if (!*ret_is_unix)
+        set_tcp_options(fd);
+    return 0;
+}
+
+void pfl_fdsock_drop(int fd)
+{
+    struct pfl_peer_cred cred;
+
+    if (pfl_fdsock_get_cred(fd, &cred) == 0)
+        pfl_closer_close_socket(&fd, cred.uid);
+    else
+        close(fd);
 }
 
 int pfl_fdsock_get_cred(int fd, struct pfl_peer_cred *ret_cred)

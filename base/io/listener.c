@@ -3,8 +3,8 @@
  * A listening socket on the loop: see listener.h.
  *
  * Happy path: each wake-up accepts at most ACCEPT_BUDGET connections and hands them to on_accept.
- * At max_connections it stops polling until one is released. When the kernel has no descriptor or
- * memory left it stops too, until a release or RETRY_MS, so that it never spins.
+ * At max_connections it stops polling until one is released. When few descriptors or no memory
+ * are left it stops too, until a release or RETRY_MS, so that it never spins.
  * Ownership: owns the listening descriptor (listener_socket.c makes it) and the socket file; an
  * accepted descriptor is the callee's. The object is freed when its handles are closed and the
  * last connection is released.
@@ -13,16 +13,21 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/closer.h"
 #include "base/io/listener_socket.h"
 #include "base/log.h"
 #include "base/mem.h"
 
 #define ACCEPT_BUDGET 64u
 #define RETRY_MS      500u
+#define SPARE_FDS     512u /* or a quarter of what may be open */
 
 struct pfl_listener {
     uv_poll_t poll;
@@ -32,6 +37,7 @@ struct pfl_listener {
     void (*on_closed)(void *user);
     void *user;
     unsigned max_connections;
+    int fds_max;   /* accepts while the lowest free descriptor is below */
     unsigned live; /* accepted and not released */
     unsigned handles_open;
     bool is_full;      /* at max_connections */
@@ -83,11 +89,39 @@ static void pause_full(struct pfl_listener *l)
     (void)uv_poll_stop(&l->poll);
 }
 
+/* A message brings up to 253 descriptors (base/closer.h). Those for which there is no number would
+ * be closed inside recvmsg, so some are left free. */
+static bool has_spare_fds(const struct pfl_listener *l)
+{
+    int lowest = fcntl(l->sock.fd, F_DUPFD_CLOEXEC, 0);
+
+    if (lowest >= 0)
+        (void)close(lowest);
+    return lowest >= 0 && lowest < l->fds_max && !pfl_closer_is_full();
+}
+
+static int find_fds_max(void)
+{
+    struct rlimit limit = {.rlim_cur = 1024};
+    rlim_t spare;
+
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur > INT_MAX)
+        limit.rlim_cur = INT_MAX;
+    spare = limit.rlim_cur / 4 < SPARE_FDS ? limit.rlim_cur / 4 : SPARE_FDS;
+    return (int)(limit.rlim_cur - spare);
+}
+
 /* False when there is nothing more to accept now. */
 static bool accept_one(struct pfl_listener *l)
 {
-    int fd = accept4(l->sock.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    int fd;
 
+    if (!has_spare_fds(l)) {
+        pause_exhausted(l, EMFILE);
+        return false;
+    }
+    fd = accept4(l->sock.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
         l->live++;
         l->is_exhaustion_logged = false;
@@ -203,6 +237,7 @@ int pfl_listener_open(const struct pfl_listener_conf *conf, struct pfl_listener 
     l->on_closed = conf->on_closed;
     l->user = conf->user;
     l->max_connections = conf->max_connections;
+    l->fds_max = find_fds_max();
     resume(l);
     *ret_listener = l;
     return 0;

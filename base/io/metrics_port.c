@@ -284,7 +284,7 @@ static void take(struct pfl_metrics_port *p, struct pfl_listener *listener, int 
     }
     if (s == NULL || open_stream(s, fd) != 0) {
         pfl_mem_free(s);
-        close(fd);
+        pfl_fdsock_drop(fd);
         pfl_listener_release(listener);
         return;
     }

@@ -49,8 +49,9 @@ static const char *const always[] = {
     "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "restart_syscall",
     /* time, and who am I */
     "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time",
-    "timerfd_settime", "setitimer", "getpid", "gettid", "getuid", "geteuid", "getgid", "getegid",
-    "getrusage", "getcpu", "getrandom", "uname", "sysinfo"};
+    "timerfd_settime", "setitimer", "timer_create", "timer_settime", "timer_delete", "getpid",
+    "gettid", "getuid", "geteuid", "getgid", "getegid", "getrusage", "getcpu", "getrandom", "uname",
+    "sysinfo"};
 
 #define THREAD_FLAGS (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD)
 #define NEW_SPACES                                                                                 \
@@ -69,6 +70,7 @@ static const struct rule with_arguments[] = {
     {"fcntl", 1, INT, F_DUPFD_CLOEXEC},
     {"ioctl", 1, INT, FIONBIO},
     {"ioctl", 1, INT, FIOCLEX},
+    {"ioctl", 1, INT, FIONREAD},
     {"sendto", 4, WHOLE, 0},    /* to whom the socket is connected */
     {"prlimit64", 2, WHOLE, 0}, /* ask only */
     {"prctl", 0, INT, PR_SET_NAME},
@@ -81,8 +83,7 @@ static const struct rule unix_rules[] = {{"socket", 0, INT, AF_UNIX}};
 static const char *const unix_calls[] = {"connect", "sendto"};
 
 /* A resolver asks by UDP, several names with one call. */
-static const struct rule dial_rules[] = {
-    {"socket", 0, INT, AF_INET}, {"socket", 0, INT, AF_INET6}, {"ioctl", 1, INT, FIONREAD}};
+static const struct rule dial_rules[] = {{"socket", 0, INT, AF_INET}, {"socket", 0, INT, AF_INET6}};
 static const char *const dial_calls[] = {"connect", "sendto"};
 
 /* Of this thread alone: the first argument is a thread's id, 0 itself. */

@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/closer.h"
 #include "base/listen_fds.h"
 #include "base/notify.h"
 #include "base/unix_addr.h"
@@ -80,7 +81,8 @@ static int become_script(char **argv)
 /* ---- the signer ---- */
 
 struct client {
-    int fd;        /* -1: none; owned */
+    int fd; /* -1: none; owned */
+    uint32_t uid;
     uint64_t turn; /* counts who came: the lower, the older */
     time_t end;    /* a request that is not here by then is late */
     size_t len;
@@ -105,8 +107,7 @@ static time_t now_s(void)
 
 static void drop(struct client *c)
 {
-    (void)close(c->fd);
-    c->fd = -1;
+    pfl_closer_close_socket(&c->fd, c->uid);
 }
 
 static bool is_ready(const struct client *c)
@@ -119,7 +120,7 @@ static void read_client(struct client *c)
 {
     while (c->fd >= 0 && !is_ready(c)) {
         size_t room = REQUEST_MAX_BYTES - c->len;
-        ssize_t n = room == 0 ? 0 : recv(c->fd, c->text + c->len, room, MSG_DONTWAIT);
+        ssize_t n = room == 0 ? 0 : pfl_closer_recv(c->fd, c->text + c->len, room, c->uid);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -159,10 +160,15 @@ static bool take_client(struct signer *s)
 {
     struct pollfd waiting = {.fd = s->listener, .events = POLLIN};
     struct client *c = poll(&waiting, 1, 0) == 1 ? find_place(s) : NULL;
+    struct ucred cred;
+    socklen_t cred_len = sizeof(cred);
 
     if (c == NULL)
         return false;
     c->fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
+    c->uid = c->fd >= 0 && getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len) == 0
+                 ? cred.uid
+                 : PFL_CLOSER_NOBODY;
     c->turn = s->turns++;
     c->end = now_s() + TURN_S;
     c->len = 0;

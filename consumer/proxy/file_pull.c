@@ -16,6 +16,8 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "base/closer.h"
+
 #define FLUSH_FLAGS (1u | 2u << 4) /* periodic, by a command line (docs/abi/service.md 4) */
 
 enum { FLUSH_REQUEST_FLAGS = 2 };
@@ -213,6 +215,6 @@ void pfl_file_pull_close(struct pfl_file_pull *self, void (*on_closed)(void *use
     self->is_open = false;
     self->on_closed = on_closed;
     pfl_packet_scan_fini(&self->scan);
-    close(self->conf.fd);
+    pfl_closer_close(self->conf.fd, geteuid());
     uv_close((uv_handle_t *)&self->timer, on_timer_closed);
 }

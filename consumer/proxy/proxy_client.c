@@ -19,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/closer.h"
 #include "base/io/fdsock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -47,8 +48,7 @@ void pfl_proxy_client_check_closed(struct pfl_proxy_client *c)
     if (!c->is_closing || c->stream != NULL || c->conn != NULL || c->has_pull || c->has_timer ||
         !pfl_proxy_clone_is_closed(c))
         return;
-    if (c->fd >= 0)
-        close(c->fd);
+    pfl_closer_close(c->fd, geteuid());
     free_requests(c); /* not before: replies that came with the last one are still told to them */
     pfl_rpc_host_fini(&c->rpc);
     pfl_buf_fini(&c->end_body);
@@ -264,8 +264,7 @@ static void on_client_fd(void *user, int fd)
 {
     struct pfl_proxy_client *c = user;
 
-    if (c->fd >= 0)
-        close(c->fd);
+    pfl_closer_close(c->fd, geteuid());
     c->fd = fd;
 }
 
@@ -344,7 +343,7 @@ void pfl_proxy_client_open(struct pfl_proxy *proxy, int fd)
 
     if (c == NULL || pfl_fdsock_open(&stream, fd, &c->stream) != 0) {
         pfl_mem_free(c);
-        close(fd);
+        pfl_fdsock_drop(fd);
         pfl_proxy_release(proxy);
         return;
     }

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/closer.h"
 #include "base/io/listener.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -178,8 +179,7 @@ static void on_fd(void *user, int fd)
 {
     struct pfl_consumer_conn *conn = user;
 
-    if (conn->fd >= 0)
-        (void)close(conn->fd);
+    pfl_closer_close(conn->fd, conn->cred.uid);
     conn->fd = fd;
 }
 
@@ -211,8 +211,7 @@ static void on_closed(void *user, int err)
     pfl_service_remove_consumer(conn->service, &conn->consumer);
     pfl_list_remove(&conn->observing);
     pfl_rpc_host_fini(&conn->rpc);
-    if (conn->fd >= 0)
-        (void)close(conn->fd);
+    pfl_closer_close(conn->fd, conn->cred.uid);
     pfl_list_remove(&conn->node);
     pfl_mem_free(conn);
     if (is_accepted)
@@ -278,7 +277,7 @@ int pfl_consumer_port_adopt(struct pfl_consumer_port *self, int fd)
     int rc = open_conn(self, fd, false);
 
     if (rc != 0)
-        (void)close(fd);
+        pfl_fdsock_drop(fd);
     return rc;
 }
 
@@ -289,7 +288,7 @@ static void on_accept(void *user, int fd)
 
     if (rc == 0)
         return;
-    (void)close(fd);
+    pfl_fdsock_drop(fd);
     pfl_log_error("consumer-refused", "reason=\"%s\"", pfl_err_str(rc));
     pfl_listener_release(port->listener);
 }

@@ -6,6 +6,7 @@
  */
 #include <unistd.h>
 
+#include "base/closer.h"
 #include "base/log.h"
 #include "proto/ds_config.h"
 #include "service/port/consumer_conn.h"
@@ -142,8 +143,7 @@ int pfl_consumer_sessions_clone(void *user, struct pfl_rpc_request request, stru
     conn->clone_slot = (struct pfl_reply_slot){.request = request, .is_set = true};
     pfl_clone_start(conn->service, &conn->consumer, &req);
     /* Every client sends one, for the case that the session writes into a file. */
-    if (conn->fd >= 0)
-        (void)close(conn->fd);
+    pfl_closer_close(conn->fd, conn->cred.uid);
     conn->fd = -1;
     return 0;
 }

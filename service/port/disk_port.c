@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/closer.h"
 #include "base/mem.h"
 
 /* One write(2) of a descriptor that hangs cannot be interrupted; keep them short. */
@@ -231,7 +232,7 @@ static int create(void *disk, const char *path, int *ret_fd)
 static void discard(void *disk, const char *path, int fd)
 {
     (void)disk;
-    (void)close(fd);
+    pfl_closer_close(fd, PFL_CLOSER_NOBODY);
     if (path != NULL)
         (void)unlink(path);
 }

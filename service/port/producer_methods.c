@@ -9,6 +9,7 @@
  */
 #include <unistd.h>
 
+#include "base/closer.h"
 #include "base/log.h"
 #include "service/control/command.h"
 #include "service/port/producer_conn.h"
@@ -90,7 +91,7 @@ static bool adopt_smb(struct pfl_producer_conn *conn)
     if (fd < 0)
         return false;
     if (conn->peer.is_network) {
-        (void)close(fd);
+        pfl_closer_close(fd, conn->peer.uid);
         return false;
     }
     rc = pfl_smb_map_adopt(&conn->producer->smb, fd, conn->producer->page_hint_bytes);
@@ -98,7 +99,7 @@ static bool adopt_smb(struct pfl_producer_conn *conn)
         return true;
     pfl_log_info("producer-memory-refused", "producer=%s reason=\"%s\"",
                  pfl_log_quote_str(conn->producer->name), pfl_err_str(rc));
-    (void)close(fd);
+    pfl_closer_close(fd, conn->peer.uid);
     return false;
 }
 

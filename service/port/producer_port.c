@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/closer.h"
+#include "base/io/fdsock.h"
 #include "base/io/listener.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -84,8 +86,7 @@ static void on_fd(void *user, int fd)
 {
     struct pfl_producer_conn *conn = user;
 
-    if (conn->fd >= 0)
-        (void)close(conn->fd);
+    pfl_closer_close(conn->fd, conn->peer.uid);
     conn->fd = fd;
 }
 
@@ -114,8 +115,7 @@ static void on_closed(void *user, int err)
     if (conn->relay != NULL)
         pfl_relay_book_leave(&conn->service->relays, conn->relay, conn->service->sessions_len != 0);
     pfl_rpc_host_fini(&conn->rpc);
-    if (conn->fd >= 0)
-        (void)close(conn->fd);
+    pfl_closer_close(conn->fd, conn->peer.uid);
     pfl_list_remove(&conn->node);
     pfl_mem_free(conn);
     if (is_accepted)
@@ -189,7 +189,7 @@ int pfl_producer_port_adopt(struct pfl_producer_port *self, int fd)
     int rc = open_conn(self, fd, false);
 
     if (rc != 0)
-        (void)close(fd);
+        pfl_fdsock_drop(fd);
     return rc;
 }
 
@@ -200,7 +200,7 @@ static void on_accept(void *user, int fd)
 
     if (rc == 0)
         return;
-    (void)close(fd);
+    pfl_fdsock_drop(fd);
     pfl_log_error("producer-refused", "reason=\"%s\"", pfl_err_str(rc));
     pfl_listener_release(port->listener);
 }

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "base/closer.h"
 #include "tests/unit/io/fdsock_fixture.h"
 
 static void bytes_arrive_in_order(void **state)
@@ -163,6 +164,7 @@ static int count_open_fds(void)
 {
     int n = 0;
 
+    pfl_closer_wait();
     for (int fd = 0; fd < 200; fd++)
         n += fcntl(fd, F_GETFD) >= 0;
     return n;

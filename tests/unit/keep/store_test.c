@@ -13,6 +13,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/closer.h"
+
 static struct pfl_store store;
 
 static int begin(void **state)
@@ -41,6 +43,7 @@ static int open_file(void)
 
 static bool is_open(int fd)
 {
+    pfl_closer_wait();
     return fcntl(fd, F_GETFD) >= 0;
 }
 

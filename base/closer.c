@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Descriptors closed on threads: see closer.h.
+ *
+ * Happy path: close puts the descriptor at the end of its user's queue and makes a thread unless
+ * enough are at work; a thread takes the users in turn, closes, and ends when nothing is left.
+ * A close that waits for a socket to linger is interrupted by a signal (KICK_SIGNAL, by a timer of
+ * the thread) after KICK_MS; the kernel then closes it without waiting. What cannot be interrupted
+ * (a FUSE server that does not answer) holds that thread, of which a user has a share.
+ * Failures: without a thread the descriptor stays open until the next call. With a full table,
+ * which pfl_closer_is_full keeps from happening, it stays open for good. Ownership: descriptors,
+ * from the call on. No heap: one table, whose unused pages cost nothing. Limits: PFL_CLOSER_*;
+ * users after the first USERS_MAX - 1 share a queue.
+ */
+#include "base/closer.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define USERS_MAX   64u
+#define KICK_MS     10
+#define KICK_SIGNAL SIGURG /* nobody uses it, and it does nothing to who has no handler */
+#define STACK_BYTES (256u * 1024)
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+struct entry {
+    int fd;
+    uint32_t next; /* index + 1 */
+};
+
+struct user {
+    uint32_t uid;
+    uint32_t first; /* index + 1; queued */
+    uint32_t last;
+    uint32_t queued;
+    uint32_t closing; /* by threads, now */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t idle;
+    struct entry entries[PFL_CLOSER_MAX_FDS];
+    uint32_t unused;  /* entries that were never used begin here */
+    uint32_t reuse;   /* index + 1; given back */
+    uint32_t pending; /* queued and closing, of all users */
+    struct user users[USERS_MAX];
+    uint32_t turn; /* the user whose turn it is */
+    unsigned threads;
+    bool is_handling; /* KICK_SIGNAL */
+} closer = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER};
+
+static void on_kick(int number)
+{
+    (void)number;
+}
+
+static uint32_t pending_of(const struct user *u)
+{
+    return u->queued + u->closing;
+}
+
+/* The user's queue, or one that is free, or the last. */
+static struct user *find_user(uint32_t uid)
+{
+    struct user *found = NULL;
+
+    for (uint32_t i = 0; i < USERS_MAX; i++) {
+        struct user *u = &closer.users[i];
+
+        if (pending_of(u) != 0 && u->uid == uid)
+            return u;
+        if (found == NULL && (pending_of(u) == 0 || i == USERS_MAX - 1))
+            found = u;
+    }
+    return found;
+}
+
+static bool may_close(const struct user *u)
+{
+    return u->queued != 0 && u->closing < PFL_CLOSER_USER_THREADS;
+}
+
+/* The next user in turn for whom a thread may work; NULL: nothing to do. */
+static struct user *next_user(void)
+{
+    for (uint32_t i = 0; i < USERS_MAX; i++) {
+        struct user *u = &closer.users[(closer.turn + i) % USERS_MAX];
+
+        if (may_close(u)) {
+            closer.turn = (uint32_t)(u - closer.users) + 1;
+            return u;
+        }
+    }
+    return NULL;
+}
+
+static int pop(struct user *u)
+{
+    uint32_t at = u->first;
+    struct entry *e = &closer.entries[at - 1];
+    int fd = e->fd;
+
+    u->first = e->next;
+    u->queued--;
+    e->next = closer.reuse;
+    closer.reuse = at;
+    return fd;
+}
+
+static bool push(struct user *u, uint32_t uid, int fd)
+{
+    uint32_t at = closer.reuse;
+
+    if (at != 0)
+        closer.reuse = closer.entries[at - 1].next;
+    else if (closer.unused < PFL_CLOSER_MAX_FDS)
+        at = ++closer.unused;
+    else
+        return false;
+    closer.entries[at - 1] = (struct entry){.fd = fd};
+    if (u->queued == 0)
+        u->first = at;
+    else
+        closer.entries[u->last - 1].next = at;
+    u->last = at;
+    u->uid = uid;
+    u->queued++;
+    closer.pending++;
+    return true;
+}
+
+/* ---- threads ---- */
+
+static bool begin_kicks(timer_t *ret_timer)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = KICK_SIGNAL};
+
+    event.sigev_notify_thread_id = gettid();
+    return timer_create(CLOCK_MONOTONIC, &event, ret_timer) == 0;
+}
+
+static void set_kicks(timer_t timer, long interval_ms)
+{
+    const struct timespec interval = {.tv_nsec = interval_ms * 1000000L};
+    const struct itimerspec when = {.it_interval = interval, .it_value = interval};
+
+    (void)timer_settime(timer, 0, &when, NULL);
+}
+
+static void block_signals(void)
+{
+    sigset_t all;
+
+    (void)sigfillset(&all);
+    (void)sigdelset(&all, KICK_SIGNAL);
+    (void)pthread_sigmask(SIG_SETMASK, &all, NULL);
+}
+
+static void *run_thread(void *unused)
+{
+    timer_t timer;
+    bool has_timer;
+    struct user *u;
+
+    (void)unused;
+    block_signals();
+    has_timer = begin_kicks(&timer);
+    if (has_timer)
+        set_kicks(timer, KICK_MS);
+    (void)pthread_mutex_lock(&closer.lock);
+    while ((u = next_user()) != NULL) {
+        int fd = pop(u);
+
+        u->closing++;
+        (void)pthread_mutex_unlock(&closer.lock);
+        (void)close(fd);
+        (void)pthread_mutex_lock(&closer.lock);
+        u->closing--;
+        closer.pending--;
+    }
+    closer.threads--;
+    if (closer.pending == 0)
+        (void)pthread_cond_broadcast(&closer.idle);
+    (void)pthread_mutex_unlock(&closer.lock);
+    if (has_timer)
+        (void)timer_delete(timer);
+    return NULL;
+}
+
+/* As many as may work now. */
+static unsigned count_wanted_threads(void)
+{
+    unsigned wanted = 0;
+
+    for (uint32_t i = 0; i < USERS_MAX; i++) {
+        uint32_t pending = pending_of(&closer.users[i]);
+
+        wanted += pending < PFL_CLOSER_USER_THREADS ? pending : PFL_CLOSER_USER_THREADS;
+    }
+    return wanted < PFL_CLOSER_THREADS ? wanted : PFL_CLOSER_THREADS;
+}
+
+static void handle_kicks(void)
+{
+    struct sigaction action = {.sa_handler = on_kick};
+
+    if (closer.is_handling)
+        return;
+    (void)sigemptyset(&action.sa_mask);
+    closer.is_handling = sigaction(KICK_SIGNAL, &action, NULL) == 0;
+}
+
+static void make_threads(void)
+{
+    unsigned wanted = count_wanted_threads();
+    pthread_attr_t attr;
+    pthread_t thread;
+
+    if (closer.threads >= wanted || pthread_attr_init(&attr) != 0)
+        return;
+    handle_kicks();
+    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
+    if (pthread_create(&thread, &attr, run_thread, NULL) == 0)
+        closer.threads++;
+    (void)pthread_attr_destroy(&attr);
+}
+
+void pfl_closer_close(int fd, uint32_t uid)
+{
+    if (fd < 0)
+        return;
+    (void)pthread_mutex_lock(&closer.lock);
+    if (push(find_user(uid), uid, fd))
+        make_threads();
+    (void)pthread_mutex_unlock(&closer.lock);
+}
+
+void pfl_closer_close_socket(int *fd, uint32_t uid)
+{
+    int unread = 0;
+    int sock = *fd;
+
+    *fd = -1;
+    if (sock < 0)
+        return;
+    /* From now on the peer can send nothing; descriptors come with at least one byte. */
+    (void)shutdown(sock, SHUT_RDWR);
+    if (ioctl(sock, FIONREAD, &unread) == 0 && unread == 0)
+        (void)close(sock);
+    else
+        pfl_closer_close(sock, uid);
+}
+
+ssize_t pfl_closer_recv(int sock, void *buffer, size_t len, uint32_t uid)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[PFL_CLOSER_CONTROL_BYTES];
+    } control;
+    struct iovec iov = {.iov_base = buffer, .iov_len = len};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
+    ssize_t n;
+
+    if (!pfl_closer_has_room(uid)) {
+        errno = EDQUOT;
+        return -1;
+    }
+    n = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    for (struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&msg); c != NULL;
+         c = CMSG_NXTHDR(&msg, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+            int fd;
+
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+            pfl_closer_close(fd, uid);
+        }
+    }
+    return n;
+}
+
+bool pfl_closer_has_room(uint32_t uid)
+{
+    bool has_room;
+
+    (void)pthread_mutex_lock(&closer.lock);
+    has_room = closer.pending < PFL_CLOSER_MAX_FDS / 2;
+    for (uint32_t i = 0; has_room && i < USERS_MAX; i++) {
+        const struct user *u = &closer.users[i];
+
+        if (u->uid == uid && pending_of(u) + PFL_CLOSER_MESSAGE_FDS > PFL_CLOSER_USER_FDS)
+            has_room = false;
+    }
+    (void)pthread_mutex_unlock(&closer.lock);
+    return has_room;
+}
+
+bool pfl_closer_is_full(void)
+{
+    bool is_full;
+
+    (void)pthread_mutex_lock(&closer.lock);
+    is_full = closer.pending >= PFL_CLOSER_MAX_FDS / 2;
+    (void)pthread_mutex_unlock(&closer.lock);
+    return is_full;
+}
+
+void pfl_closer_wait(void)
+{
+    (void)pthread_mutex_lock(&closer.lock);
+    while (closer.pending != 0)
+        (void)pthread_cond_wait(&closer.idle, &closer.lock);
+    (void)pthread_mutex_unlock(&closer.lock);
+}

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Descriptors whose close takes long: nobody else waits for it."""
+import array
+import os
+import socket
+import struct
+import time
+
+from world import Failed, Producer, World, field
+
+ATTACKS = ["linger_passed", "linger_too_many", "linger_unread", "linger_consumer", "fuse_passed"]
+LINGER_S = 6
+
+
+def lingering_socket(port):
+    """A TCP socket with unsent data that waits LINGER_S at its last close."""
+    sock = socket.create_connection(("127.0.0.1", port))
+    sock.setblocking(False)
+    try:
+        while True:
+            sock.send(b"x" * 65536)
+    except BlockingIOError:
+        pass
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, LINGER_S))
+    return sock.detach()
+
+
+def in_child(function, *args):
+    """What a process has open when it ends does not linger there: so the last close is another's."""
+    pid = os.fork()
+    if pid == 0:
+        function(*args)
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+def make_listener():
+    return socket.create_server(("127.0.0.1", 0), backlog=1000)
+
+
+def send_fds(sock, fds, data=b"x"):
+    sock.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
+
+
+def pass_as_memory(ready, path, count):
+    listener = make_listener()
+    port = listener.getsockname()[1]
+
+    def pass_one(producer):
+        request = field(5, field(1, producer.service) + field(2, producer.methods["Sync"]))
+        producer.send(request, lingering_socket(port))
+        producer.send(request, lingering_socket(port))
+        producer.sock.close()
+    for _ in range(count):
+        producer = Producer(path, "hostile", [])
+        in_child(pass_one, producer)
+        producer.sock.close()
+    ready()
+
+
+def pass_many(ready, path):
+    listener = make_listener()
+    port = listener.getsockname()[1]
+
+    def pass_some(sock, count):
+        send_fds(sock, ([lingering_socket(port) for _ in range(min(count, 10))] * 26)[:count])
+    kept = []
+    for count in (2, 5, 40, 253) * 4:
+        sock = socket.socket(socket.AF_UNIX)
+        sock.connect(path)
+        in_child(pass_some, sock, count)
+        kept.append(sock)
+    ready()
+
+
+def leave_unread(ready, path):
+    """The service takes 128 KiB at a time, and ends the connection at the first of them."""
+    listener = make_listener()
+    port = listener.getsockname()[1]
+
+    def pass_late(sock, passed):
+        sock.send(b"\x0a" + b"\xff" * 131071)
+        for fd in passed:
+            try:
+                send_fds(sock, [fd])
+            except OSError:
+                pass
+    for _ in range(8):
+        sock = socket.socket(socket.AF_UNIX)
+        sock.connect(path)
+        sock.setblocking(False)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        in_child(lambda: pass_late(sock, [lingering_socket(port) for _ in range(3)]))
+        sock.close()
+    ready()
+
+
+def observe(build, seat, attack, *args, seconds=3.0, options=()):
+    with World(build, options) as world:
+        victim = world.victim()
+        child = world.attack(seat, attack, world.producer, *args)
+        said = child.wait_ready()
+        if said.startswith("failed"):
+            raise Failed(said)
+        time.sleep(seconds)
+        worst, failed, is_alive = victim.worst_s(), victim.failed, world.is_alive()
+        victim.is_ending = True
+        if failed or not is_alive or worst > 1.0:
+            raise Failed("the victim waited %.1f s; alive=%s %s" % (worst, is_alive, failed or ""))
+        return "the victim waited %.3f s at most" % worst
+
+
+def linger_passed(build):
+    """a passed TCP socket that lingers holds nobody up"""
+    return observe(build, "stranger", pass_as_memory, 3)
+
+
+def linger_too_many(build):
+    """more descriptors in a message than are allowed, of the same kind, hold nobody up"""
+    return observe(build, "stranger", pass_many)
+
+
+def linger_unread(build):
+    """descriptors that are unread when the connection ends hold nobody up"""
+    return observe(build, "stranger", leave_unread)
+
+
+def linger_consumer(build):
+    """the same at the consumers' socket, by a member of the group"""
+    with World(build, consumer_group=None) as world:
+        victim = world.victim()
+        for attack in (pass_many, leave_unread):
+            child = world.attack("member", attack, world.consumer)
+            said = child.wait_ready()
+            if said.startswith("failed"):
+                raise Failed(said)
+        time.sleep(3)
+        worst, failed = victim.worst_s(), victim.failed
+        victim.is_ending = True
+        if failed or not world.is_alive() or worst > 1.0:
+            raise Failed("the victim waited %.1f s %s" % (worst, failed or ""))
+        return "the victim waited %.3f s at most" % worst
+
+
+# ---- a file of a FUSE file system whose server does not answer ----
+
+def fuse_file():
+    """A file of a file system that this process serves, open; FLUSH is never answered."""
+    import ctypes
+    libc = ctypes.CDLL(None, use_errno=True)
+    uid, gid = os.getuid(), os.getgid()
+    if libc.unshare(0x10000000 | 0x00020000) != 0:
+        raise PermissionError("no user namespaces")
+    for name, text in (("setgroups", "deny"), ("uid_map", "0 %d 1" % uid), ("gid_map", "0 %d 1" % gid)):
+        with open("/proc/self/" + name, "w") as file:
+            file.write(text)
+    fd = os.open("/dev/fuse", os.O_RDWR)
+    target = "/tmp"
+    options = "fd=%d,rootmode=40000,user_id=0,group_id=0" % fd
+    if libc.mount(b"fuse", target.encode(), b"fuse", 0, options.encode()) != 0:
+        raise PermissionError("no FUSE: " + os.strerror(ctypes.get_errno()))
+
+    def attr(ino, mode):
+        return struct.pack("<QQQQQQIIIIIIIIII", ino, 0, 0, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
+
+    def serve():
+        while True:
+            data = os.read(fd, 1 << 20)
+            _, opcode, unique, node = struct.unpack_from("<IIQQ", data)
+            body = None
+            if opcode == 26:  # INIT
+                body = struct.pack("<IIIIHHIIHHIIIIIIII", 7, 31, 0, 0, 0, 0, 4096, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)[:64]
+            elif opcode == 1:  # LOOKUP
+                body = struct.pack("<QQQQII", 2, 0, 0, 0, 0, 0) + attr(2, 0o100666)
+            elif opcode == 3:  # GETATTR
+                body = struct.pack("<QII", 0, 0, 0) + attr(node, 0o40777 if node == 1 else 0o100666)
+            elif opcode in (14, 27):  # OPEN, OPENDIR
+                body = struct.pack("<QII", 1, 0, 0)
+            elif opcode == 25:  # FLUSH
+                continue
+            elif opcode in (2, 36, 42):  # FORGET, INTERRUPT, BATCH_FORGET
+                continue
+            if body is None:
+                os.write(fd, struct.pack("<IiQ", 16, -38, unique))
+            else:
+                os.write(fd, struct.pack("<IiQ", 16 + len(body), 0, unique) + body)
+    if os.fork() == 0:  # its end lets go of everybody
+        serve()
+    os.close(fd)
+    return os.open(target + "/file", os.O_RDWR)
+
+
+def pass_fuse(ready, path):
+    producers = [Producer(path, "hostile", []) for _ in range(8)]
+    try:
+        fd = fuse_file()
+    except (PermissionError, FileNotFoundError) as why:
+        ready("SKIP %s" % why)
+        return
+    for producer in producers:
+        for _ in range(2):
+            producer.send(field(5, field(1, producer.service) + field(2, producer.methods["Sync"])), fd)
+    time.sleep(0.3)
+    ready()
+
+
+def fuse_passed(build):
+    """a passed file whose file system does not answer at its close holds nobody up, nor the end"""
+    with World(build) as world:
+        victim = world.victim()
+        child = world.attack("stranger", pass_fuse, world.producer)
+        said = child.wait_ready()
+        if said.startswith("SKIP"):
+            victim.is_ending = True
+            return said
+        if said.startswith("failed"):
+            raise Failed(said)
+        time.sleep(2)
+        worst, failed, is_alive = victim.worst_s(), victim.failed, world.is_alive()
+        victim.is_ending = True
+        if failed or not is_alive or worst > 1.0:
+            raise Failed("the victim waited %.1f s; alive=%s %s" % (worst, is_alive, failed or ""))
+        return "the victim waited %.3f s at most" % worst

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host under attack: one perfleetd, a victim who uses it all the time, and seats for attackers."""
+import contextlib
+import ctypes
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+"".encode("idna")  # loaded now: a seat may not read where it lies
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from service_peers import Consumer, Producer, field  # noqa: E402
+
+LIMIT_S = 60
+CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWNET = 0x10000000, 0x00020000, 0x40000000
+
+# A seat is who plays: user, group, further groups. The numbers belong to nobody on any system.
+SERVICE_USER = 61990
+GROUP = 61980  # whose members may open the consumer socket, where an attack asks for that
+SEATS = {
+    "stranger": (61991, 61991, []),   # a local user without rights
+    "member": (61992, 61992, [GROUP]),  # of the consumers' group
+    "neighbour": (61993, 61993, []),  # another local user
+    "container": (61994, 61994, []),  # in user, mount and network namespaces of its own
+}
+
+
+class Failed(Exception):
+    pass
+
+
+def sit_down(seat):
+    """This process becomes that user, for good."""
+    user, group, groups = SEATS[seat]
+    os.setgroups(groups)
+    os.setresgid(group, group, group)
+    os.setresuid(user, user, user)
+    ctypes.CDLL(None).prctl(4, 1)  # PR_SET_DUMPABLE: /proc/self is this user's
+    if seat == "container":
+        if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET) != 0:
+            raise PermissionError("no user namespaces")
+
+
+class Child:
+    """A function in a process of its own, in a seat. Says `ready` when it has done its worst."""
+
+    def __init__(self, seat, function, *args):
+        self.ready, write = os.pipe()
+        self.stay, stay = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            code = 1
+            try:
+                os.close(self.ready)
+                os.close(stay)
+                os.setpgid(0, 0)
+                if seat is not None:
+                    sit_down(seat)
+
+                def say_ready(text="ready"):
+                    os.write(write, text.encode())
+                    os.read(self.stay, 1)  # until the parent has seen enough
+                function(say_ready, *args)
+                code = 0
+            except BaseException as why:  # noqa: BLE001
+                os.write(write, ("failed: %r" % why).encode())
+            finally:
+                os._exit(code)
+        os.close(write)
+        os.close(self.stay)
+        self.stay_end = stay
+
+    def wait_ready(self, limit_s=LIMIT_S):
+        import select
+        if not select.select([self.ready], [], [], limit_s)[0]:
+            return "late"
+        return os.read(self.ready, 4000).decode() or "gone"
+
+    def end(self):
+        with contextlib.suppress(OSError):
+            os.close(self.stay_end)
+        with contextlib.suppress(OSError):
+            os.killpg(self.pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self.ready)
+
+
+class Victim(threading.Thread):
+    """Root's consumer, and a producer: asks all the time, notes the longest answer."""
+
+    def __init__(self, world):
+        super().__init__(daemon=True)
+        self.consumer = Consumer(world.consumer)
+        self.longest_s = 0.0
+        self.answers = 0
+        self.failed = None
+        self.is_ending = False
+        self.since = time.monotonic()
+
+    def run(self):
+        try:
+            while not self.is_ending:
+                self.since = time.monotonic()
+                if self.consumer.call("QueryCapabilities") is None:
+                    raise Failed("the service closed the victim's connection")
+                self.longest_s = max(self.longest_s, time.monotonic() - self.since)
+                self.answers += 1
+                time.sleep(0.005)
+        except Exception as why:  # noqa: BLE001
+            if not self.is_ending:
+                self.failed = repr(why)
+
+    def worst_s(self):
+        """With the question that is not answered yet."""
+        return max(self.longest_s, time.monotonic() - self.since if not self.is_ending else 0)
+
+    def forget(self):
+        self.longest_s = 0.0
+
+
+class World:
+    def __init__(self, build, options=(), consumer_group=None, producer_mode=0o666,
+                 as_root=False, env=None):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="pfl.", dir="/tmp"))
+        self.dir.chmod(0o755)
+        self.sockets = self.dir / "sockets"
+        self.sockets.mkdir()
+        os.chown(self.sockets, SERVICE_USER, SERVICE_USER)
+        self.producer = str(self.sockets / "producer")
+        self.consumer = str(self.sockets / "consumer")
+        self.log = self.dir / "log"
+        shutil.copy(build / "bin" / "perfleetd", self.dir / "perfleetd")  # its user may read it there
+        (self.dir / "perfleetd").chmod(0o755)
+        command = [str(self.dir / "perfleetd"), "--producer-socket", self.producer,
+                   "--consumer-socket", self.consumer, *options]
+        groups = None if as_root else [GROUP]
+        with open(self.log, "w") as log:
+            self.service = subprocess.Popen(
+                command, stdout=log, stderr=log, env=dict(os.environ, **(env or {})),
+                **({} if as_root else {"user": SERVICE_USER, "group": SERVICE_USER,
+                                       "extra_groups": groups}))
+        self.children = []
+        end = time.monotonic() + LIMIT_S
+        while not os.path.exists(self.consumer) or "ready" not in self.log.read_text():
+            if self.service.poll() is not None or time.monotonic() > end:
+                if os.path.exists(self.consumer) and self.service.poll() is None:
+                    break
+                raise Failed("perfleetd does not start: " + self.log.read_text())
+            time.sleep(0.02)
+            if os.path.exists(self.consumer):
+                break
+        time.sleep(0.1)
+        os.chmod(self.producer, producer_mode)
+        if consumer_group is None:
+            os.chmod(self.consumer, 0o666)
+        else:
+            os.chown(self.consumer, -1, consumer_group)
+            os.chmod(self.consumer, 0o660)
+
+    def victim(self):
+        victim = Victim(self)
+        victim.start()
+        while victim.answers < 20 and victim.failed is None:
+            time.sleep(0.01)
+        victim.forget()
+        return victim
+
+    def attack(self, seat, function, *args):
+        child = Child(seat, function, *args)
+        self.children.append(child)
+        return child
+
+    def is_alive(self):
+        return self.service.poll() is None
+
+    def memory_kb(self, what="RssShmem"):
+        for line in pathlib.Path("/proc/%d/status" % self.service.pid).read_text().splitlines():
+            if line.startswith(what + ":"):
+                return int(line.split()[1])
+        raise Failed("no " + what)
+
+    def cpu_s(self):
+        stat = pathlib.Path("/proc/%d/stat" % self.service.pid).read_text().rsplit(")", 1)[1].split()
+        return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+
+    def fds(self):
+        return len(os.listdir("/proc/%d/fd" % self.service.pid))
+
+    def log_lines(self):
+        return self.log.read_text(errors="replace").splitlines()
+
+    def close(self):
+        for child in self.children:
+            child.end()
+        if self.service.poll() is None:
+            self.service.terminate()
+            try:
+                self.service.wait(20)
+            except subprocess.TimeoutExpired:
+                self.service.kill()
+                self.service.wait()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *why):
+        self.close()

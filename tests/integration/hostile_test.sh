@@ -1,0 +1,5 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Who sits beside the service on its host attacks it: tests/hostile, which prints the claims.
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+exec "$ROOT/tests/hostile/run" --build "${PFL_BUILD:-$ROOT/build/release}"
