@@ -37,6 +37,24 @@ if [ -n "$WHY" ]; then
     finish
 fi
 
+# The old programs let libuv make an io_uring (libuv 1.45 and later), and abort when their sandbox refuses it:
+# they run as on a kernel without. wrap_old: OLD has scripts that start them so.
+wrap_old() {
+    local program
+    mkdir "$WORK/old"
+    # ld nr; jeq io_uring_setup; ret ENOSYS; ret ALLOW
+    python3 -c 'import struct, sys
+for code in (0x20, 0, 0, 0), (0x15, 0, 1, 425), (0x06, 0, 0, 0x00050026), (0x06, 0, 0, 0x7fff0000):
+    sys.stdout.buffer.write(struct.pack("=HBBI", *code))' >"$WORK/old/no_io_uring"
+    for program in "${OLD_PROGRAMS[@]}"; do
+        printf '#!/bin/sh\nexec setpriv --no-new-privs --seccomp-filter %q -- %q "$@"\n' "$WORK/old/no_io_uring" "$OLD/$program" \
+            >"$WORK/old/$program"
+        chmod 755 "$WORK/old/$program"
+    done
+    OLD=$WORK/old
+}
+if pkg-config --atleast-version=1.45 libuv; then wrap_old; fi
+
 # of old|new: their folder; the functions of lib.sh take it as BIN.
 of() { if [ "$1" = old ]; then echo "$OLD"; else echo "$NEW"; fi; }
 

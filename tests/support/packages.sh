@@ -28,7 +28,7 @@ package_program() {
         rm -rf "$place"
         mkdir -p "$place" && (cd "$place" && package_fetch "$1" && dpkg -x ./*.deb . && rm ./*.deb) >&2 || return
     fi
-    echo "$place$2"
+    [ -x "$place$2" ] && echo "$place$2"
 }
 package_fetch() { # into this folder
     apt-get -q download "$1" || { apt-get -q update && apt-get -q download "$1"; }
