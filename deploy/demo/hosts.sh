@@ -182,7 +182,7 @@ pfl_hosts_fini() {
         pfl_wait_for 5 pfl_job_is_over "$job" || pfl_host_signal KILL "$job"
         wait "$job" 2>/dev/null
         kill -9 -- "-$job" 2>/dev/null
-    done
+    done 2>/dev/null # bash, too, says who was killed
     PFL_HOSTS_JOBS=()
     PFL_HOST_PID=()
     PFL_OPERATOR_PID=
