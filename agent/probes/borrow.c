@@ -16,9 +16,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/probes/top_buffer.h"
 #include "base/log.h"
 
 #define LINE_MAX_HERE  512u
+#define FILE_MARKERS   "options/markers"
 #define CLOCK_UNKNOWN  1u
 #define CLOCK_GLOBAL   2u
 #define CLOCK_LOCAL    3u
@@ -76,12 +78,13 @@ int pfl_ftrace_instance_note(const struct pfl_ftrace_instance *self, struct pfl_
     return pfl_undo_add(host->undo, self, PFL_UNDO_WRITE, whole, value);
 }
 
-static void tell(struct pfl_message *errors, const char *path, const char *what)
+static void tell(struct pfl_message *errors, const char *path, const char *what, const char *why)
 {
     char text[PFL_INSTANCE_PATH_MAX + 128];
 
-    (void)snprintf(text, sizeof(text), "%s: %s", path, what);
-    pfl_log_warn("tracefs-not-borrowed", "path=\"%s\" reason=\"%s\"", path, what);
+    (void)snprintf(text, sizeof(text), "%s: %s: %s",
+                   strcmp(path, PFL_INSTANCE_TOP) == 0 ? "the top-level buffer" : path, what, why);
+    pfl_log_warn("tracefs-not-borrowed", "path=\"%s\" reason=\"%s: %s\"", path, what, why);
     pfl_message_text(errors, PFL_STATS_SETUP_ERRORS, text);
 }
 
@@ -138,7 +141,8 @@ static int take_over(struct pfl_ftrace_instance *self, struct pfl_ftrace_host *h
 {
     const char *clock = conf->has_mono_raw ? "mono_raw" : "boot";
     char now[LINE_MAX_HERE] = "";
-    int rc = pfl_tracefs_write(self->dir_fd, "tracing_on", "0");
+    /* A program that writes to trace_marker gets an error then: let it be short. */
+    int rc = self->is_watched ? 0 : pfl_tracefs_write(self->dir_fd, "tracing_on", "0");
 
     if (rc == 0)
         rc = pfl_tracefs_truncate(self->dir_fd, "trace");
@@ -155,28 +159,57 @@ static int take_over(struct pfl_ftrace_instance *self, struct pfl_ftrace_host *h
     return rc;
 }
 
+/* Where somebody has switched trace_marker off, programs' writes fail. */
+static void switch_markers_on(struct pfl_ftrace_instance *self, struct pfl_ftrace_host *host)
+{
+    char value[8];
+
+    if (pfl_tracefs_read_line(self->dir_fd, FILE_MARKERS, value, sizeof(value)) != 0 ||
+        value[0] != '0')
+        return;
+    if (pfl_ftrace_instance_note(self, host, FILE_MARKERS) != 0 ||
+        pfl_tracefs_write(self->dir_fd, FILE_MARKERS, "1") != 0)
+        pfl_log_debug("tracefs-write-refused", "path=%s", FILE_MARKERS);
+}
+
+/* Of an instance by name, its tracer alone: who names it knows whose it is. */
+static const char *find_user(const struct pfl_ftrace_instance *self)
+{
+    char tracer[LINE_MAX_HERE] = "";
+    enum pfl_top_use use = PFL_TOP_FREE;
+
+    if (strcmp(self->path, PFL_INSTANCE_TOP) == 0)
+        use = pfl_top_buffer_find_use(self->dir_fd);
+    else if (!self->is_made &&
+             pfl_tracefs_read_line(self->dir_fd, "current_tracer", tracer, sizeof(tracer)) == 0 &&
+             tracer[0] != '\0' && strcmp(tracer, "nop") != 0)
+        use = PFL_TOP_TRACER;
+    return use != PFL_TOP_FREE ? pfl_top_explain(use) : NULL;
+}
+
 int pfl_borrow_open(struct pfl_ftrace_instance *self, struct pfl_ftrace_host *host,
                     const struct pfl_ftrace_conf *conf, struct pfl_message *errors)
 {
-    char tracer[LINE_MAX_HERE] = "";
+    const char *user;
     int rc = open_folder(self, host);
 
-    if (rc == 0 && !conf->is_preserving && !self->is_made &&
-        pfl_tracefs_read_line(self->dir_fd, "current_tracer", tracer, sizeof(tracer)) == 0 &&
-        tracer[0] != '\0' && strcmp(tracer, "nop") != 0) {
-        tell(errors, self->path, "in use: its current_tracer is not nop");
+    self->is_preserved = conf->is_preserving && !self->is_watched;
+    user = rc == 0 && !self->is_preserved ? find_user(self) : NULL;
+    if (user != NULL) {
+        tell(errors, self->path, "in use", user);
         return PFL_EPERM;
     }
     if (rc == 0)
         rc = pfl_ftrace_instance_note(self, host, "tracing_on");
     if (rc == 0 && pfl_ftrace_instance_note(self, host, "buffer_percent") != 0)
         pfl_log_debug("tracefs-file-missing", "path=%s/buffer_percent", self->path);
-    self->is_preserved = conf->is_preserving;
     if (rc == 0)
-        rc = conf->is_preserving ? learn_size(self) : take_over(self, host, conf);
+        rc = self->is_preserved ? learn_size(self) : take_over(self, host, conf);
+    if (rc == 0 && self->is_watched)
+        switch_markers_on(self, host);
     if (rc == 0)
         learn_clock(self);
     else
-        tell(errors, self->path, "cannot be used");
+        tell(errors, self->path, "cannot be used", "the kernel refused to set it up");
     return rc;
 }

@@ -21,6 +21,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "agent/probes/cpu_stats.h"
 #include "agent/probes/tracefs.h"
 #include "base/mem.h"
 
@@ -28,14 +29,13 @@
 #define BATCH_BYTES     (64u * 1024u)
 #define COMMIT_OFFSET   8u
 #define COMMIT_MASK     0x07ffffffu
-#define STATS_FIELD     2u
-#define STATS_BYTES     1024u
 #define PAGE_REST_BYTES 256u /* that a full page may leave empty */
 #define PATH_HERE       64
 
 static int open_cpu(struct pfl_cpu_buffers *self, int instance_fd, uint32_t cpu)
 {
     struct pfl_cpu_buffer *grown;
+    struct pfl_cpu_stats now;
     char path[PATH_HERE];
     int fd;
 
@@ -52,6 +52,8 @@ static int open_cpu(struct pfl_cpu_buffers *self, int instance_fd, uint32_t cpu)
     (void)snprintf(path, sizeof(path), "per_cpu/cpu%u/stats", cpu);
     self->cpus[self->count++] = (struct pfl_cpu_buffer){
         .fd = fd, .stats_fd = openat(instance_fd, path, O_RDONLY | O_CLOEXEC), .cpu = cpu};
+    pfl_cpu_buffers_read_stats(self, self->count - 1, &now);
+    self->cpus[self->count - 1].reads_before = now.values[PFL_CPU_READ];
     return 0;
 }
 
@@ -91,13 +93,28 @@ int pfl_cpu_buffers_open(struct pfl_cpu_buffers *self, int instance_fd)
     return rc;
 }
 
-void pfl_cpu_buffers_close(struct pfl_cpu_buffers *self)
+static void close_files(struct pfl_cpu_buffer *cpu)
+{
+    if (cpu->fd >= 0)
+        close(cpu->fd);
+    if (cpu->stats_fd >= 0)
+        close(cpu->stats_fd);
+    cpu->fd = -1;
+    cpu->stats_fd = -1;
+}
+
+void pfl_cpu_buffers_release(struct pfl_cpu_buffers *self)
 {
     for (size_t i = 0; i < self->count; i++) {
-        close(self->cpus[i].fd);
-        if (self->cpus[i].stats_fd >= 0)
-            close(self->cpus[i].stats_fd);
+        pfl_cpu_buffers_read_stats(self, i, &self->cpus[i].final);
+        close_files(&self->cpus[i]);
     }
+}
+
+void pfl_cpu_buffers_close(struct pfl_cpu_buffers *self)
+{
+    for (size_t i = 0; i < self->count; i++)
+        close_files(&self->cpus[i]);
     pfl_mem_free(self->cpus);
     pfl_mem_free(self->pages);
     memset(self, 0, sizeof(*self));
@@ -168,32 +185,15 @@ static struct batch read_batch(struct pfl_cpu_buffers *self, const struct pfl_cp
     return batch;
 }
 
-/* `key: 123` or `key: 123.456` in whole units and microseconds. */
-static bool find_value(const char *text, const char *key, double *ret_value)
-{
-    const char *at = strstr(text, key);
-    char *end;
-
-    if (at == NULL)
-        return false;
-    at += strlen(key);
-    *ret_value = strtod(at, &end);
-    return end != at;
-}
-
 /* As many as there are at least; SIZE_MAX: unknown. */
-static size_t count_full_pages(const struct pfl_cpu_buffers *self, const struct pfl_cpu_buffer *cpu)
+static size_t count_full_pages(const struct pfl_cpu_buffers *self, size_t index)
 {
-    char text[STATS_BYTES];
-    ssize_t n = cpu->stats_fd >= 0 ? pread(cpu->stats_fd, text, sizeof(text) - 1, 0) : -1;
-    double bytes;
+    struct pfl_cpu_stats now;
 
-    if (n <= 0)
+    pfl_cpu_buffers_read_stats(self, index, &now);
+    if ((now.has >> PFL_CPU_BYTES & 1) == 0 || now.values[PFL_CPU_BYTES] > 1e15)
         return SIZE_MAX;
-    text[n] = '\0';
-    if (!find_value(text, "\nbytes:", &bytes) || !(bytes >= 0) || bytes > 1e15)
-        return SIZE_MAX;
-    return (size_t)bytes / (self->page_bytes - PAGE_REST_BYTES);
+    return (size_t)now.values[PFL_CPU_BYTES] / (self->page_bytes - PAGE_REST_BYTES);
 }
 
 bool pfl_cpu_buffers_drain(struct pfl_cpu_buffers *self, size_t index, size_t max_pages,
@@ -202,6 +202,8 @@ bool pfl_cpu_buffers_drain(struct pfl_cpu_buffers *self, size_t index, size_t ma
     struct batch batch = {0};
     size_t done = 0;
 
+    if (self->cpus[index].fd < 0)
+        return true;
     while (done < max_pages && !batch.is_last) {
         bool is_probing = self->is_lazy && done == 0;
         size_t most = is_probing ? 1 : self->batch_pages;
@@ -212,55 +214,31 @@ bool pfl_cpu_buffers_drain(struct pfl_cpu_buffers *self, size_t index, size_t ma
         if (batch.bytes != 0)
             on_pages(user, index, pfl_span_of(self->pages, batch.bytes));
         done += pages;
-        full = is_probing && !batch.is_last ? count_full_pages(self, &self->cpus[index]) : SIZE_MAX;
+        full = is_probing && !batch.is_last ? count_full_pages(self, index) : SIZE_MAX;
         if (full < max_pages - done)
             max_pages = done + full;
     }
     return !batch.has_failed;
 }
 
-void pfl_cpu_stats_add(uint32_t cpu, struct pfl_span text, struct pfl_message *message)
+void pfl_cpu_buffers_read_stats(const struct pfl_cpu_buffers *self, size_t index,
+                                struct pfl_cpu_stats *ret_stats)
 {
-    static const struct {
-        uint32_t field;
-        bool is_time;
-        const char *key;
-    } values[] = {
-        {2, false, "entries:"},        {3, false, "\noverrun:"},      {4, false, "commit overrun:"},
-        {5, false, "bytes:"},          {6, true, "oldest event ts:"}, {7, true, "now ts:"},
-        {8, false, "dropped events:"}, {9, false, "read events:"},
-    };
-    char copy[STATS_BYTES];
-    double value;
-    uint64_t bits;
+    const struct pfl_cpu_buffer *cpu = &self->cpus[index];
+    char text[PFL_CPU_STATS_BYTES];
+    ssize_t n = cpu->stats_fd >= 0 ? pread(cpu->stats_fd, text, sizeof(text), 0) : 0;
 
-    if (text.len >= sizeof(copy))
-        return;
-    if (text.len != 0)
-        memcpy(copy, text.data, text.len);
-    copy[text.len] = '\0';
-    pfl_message_begin(message, STATS_FIELD);
-    pfl_message_uint(message, 1, cpu);
-    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
-        if (!find_value(copy, values[i].key, &value) || !(value >= 0) || value > 1e18)
-            continue;
-        memcpy(&bits, &value, sizeof(bits));
-        if (values[i].is_time)
-            pfl_message_fixed64(message, values[i].field, bits);
-        else
-            pfl_message_uint(message, values[i].field, (uint64_t)value);
-    }
-    pfl_message_end(message);
+    *ret_stats = cpu->final;
+    if (n > 0)
+        pfl_cpu_stats_parse(pfl_span_of(text, (size_t)n), ret_stats);
 }
 
-void pfl_cpu_buffers_add_stats(const struct pfl_cpu_buffers *self, int instance_fd,
-                               struct pfl_buf *scratch, struct pfl_message *message)
+bool pfl_cpu_buffers_has_other_reader(const struct pfl_cpu_buffers *self, size_t index)
 {
-    char path[PATH_HERE];
+    const struct pfl_cpu_buffer *cpu = &self->cpus[index];
+    struct pfl_cpu_stats now;
 
-    for (size_t i = 0; i < self->count; i++) {
-        (void)snprintf(path, sizeof(path), "per_cpu/cpu%u/stats", self->cpus[i].cpu);
-        if (pfl_tracefs_read(instance_fd, path, scratch) == 0)
-            pfl_cpu_stats_add(self->cpus[i].cpu, pfl_buf_get(scratch), message);
-    }
+    pfl_cpu_buffers_read_stats(self, index, &now);
+    return (now.has >> PFL_CPU_READ & 1) != 0 &&
+           now.values[PFL_CPU_READ] != cpu->reads_before + (double)cpu->records;
 }

@@ -99,6 +99,27 @@ bool pfl_event_catalog_find(const struct pfl_event_catalog *self, const char *gr
     return false;
 }
 
+enum pfl_top_event pfl_event_catalog_find_top_event(const struct pfl_catalog_event *event)
+{
+    static const struct {
+        const char *name;
+        enum pfl_top_event kind;
+    } events[] = {
+        {"print", PFL_TOP_EVENT_MARKER},
+        {"raw_data", PFL_TOP_EVENT_MARKER},
+        {"bprint", PFL_TOP_EVENT_PRINTK},
+        {"bputs", PFL_TOP_EVENT_PRINTK},
+    };
+
+    if (strcmp(event->group, "ftrace") != 0)
+        return PFL_TOP_EVENT_NONE;
+    for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
+        if (strcmp(event->name, events[i].name) == 0)
+            return events[i].kind;
+    }
+    return PFL_TOP_EVENT_NONE;
+}
+
 static int make_room_for_id(struct pfl_event_catalog *self, uint16_t id)
 {
     size_t ids = ((size_t)id + 256) & ~(size_t)255;

@@ -17,6 +17,13 @@ struct pfl_catalog_event {
     bool is_late;                      /* came after init, may go, and another take its id */
 };
 
+/* Events of group ftrace that an instance of its own does not get by itself. */
+enum pfl_top_event {
+    PFL_TOP_EVENT_NONE,
+    PFL_TOP_EVENT_MARKER, /* programs' writes to trace_marker[_raw]; newer kernels copy them */
+    PFL_TOP_EVENT_PRINTK, /* the kernel's own trace_printk: in the top-level buffer alone */
+};
+
 struct pfl_event_catalog {
     struct pfl_catalog_event *events; /* owned */
     size_t count;
@@ -41,6 +48,8 @@ bool pfl_event_catalog_find(const struct pfl_event_catalog *self, const char *gr
  * another event; PFL_ELIMIT, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_event_catalog_add(struct pfl_event_catalog *self, const char *group,
                                        const char *name, struct pfl_span format, size_t *ret_index);
+
+enum pfl_top_event pfl_event_catalog_find_top_event(const struct pfl_catalog_event *event);
 
 /* Makes the event's plan from its format file. PFL_EPARSE (then is_broken), PFL_ENOMEM. */
 PFL_MUST_USE int pfl_event_catalog_load(struct pfl_event_catalog *self, size_t index,

@@ -25,8 +25,10 @@
 
 #include "agent/probes/borrow.h"
 #include "agent/probes/ftrace_events.h"
+#include "agent/probes/ftrace_feed.h"
 #include "agent/probes/ftrace_packets.h"
 #include "agent/probes/function_graph.h"
+#include "agent/probes/top_buffer.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -161,6 +163,8 @@ int pfl_ftrace_open_session(struct pfl_ftrace *self, uint32_t session, struct pf
     pfl_message_init(&s->unknown, STATS_MAX_BYTES);
     pfl_message_init(&s->stats_before, STATS_MAX_BYTES);
     s->is_open = true;
+    s->main.session = s;
+    s->markers.session = s;
     rc = pfl_ftrace_conf_parse(config, &s->conf);
     if (rc == 0)
         rc = pfl_ftrace_events_choose(self, s);
@@ -178,42 +182,12 @@ int pfl_ftrace_open_session(struct pfl_ftrace *self, uint32_t session, struct pf
 static bool has_started_session(const struct pfl_ftrace *self, const struct pfl_ftrace_instance *in)
 {
     for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++) {
-        if (self->sessions[i].is_started && self->sessions[i].in == in)
+        const struct pfl_ftrace_session *s = &self->sessions[i];
+
+        if (s->is_started && (s->main.in == in || s->markers.in == in))
             return true;
     }
     return false;
-}
-
-static int start_reader(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
-{
-    const struct pfl_cpu_buffers *buffers = &s->in->buffers;
-
-    s->cpus = pfl_mem_calloc(buffers->count, sizeof(*s->cpus));
-    if (s->cpus == NULL)
-        return PFL_ENOMEM;
-    for (size_t i = 0; i < buffers->count; i++) {
-        s->cpus[i].cpu = buffers->cpus[i].cpu;
-        s->cpus[i].previous_end_ns = buffers->cpus[i].last_ns;
-    }
-    s->reader = (struct pfl_page_reader){
-        .plans = (const struct pfl_event_plan *const *)self->catalog.by_id,
-        .event_ids = s->wanted_ids,
-        .wanted = s->wanted,
-        .layout = self->catalog.layout,
-        /* Compact waking needs the switches to know who wakes. */
-        .is_compact = !s->conf.no_compact_sched && pfl_ftrace_events_has_switch(self, s),
-        .is_dense = !s->conf.no_dense,
-        .bundle = &s->in->bundle,
-        .pids = s->reader.pids,
-        .print_filter = s->conf.print_filter.is_on ? &s->conf.print_filter : NULL,
-        .syscalls = s->conf.syscalls.is_on ? &s->conf.syscalls : NULL,
-        .kprobe_types = s->kprobe_types,
-        .symbols = s->ksyms != NULL ? &s->symbols : NULL,
-        .on_bundle = pfl_ftrace_packets_bundle,
-        .user = s,
-    };
-    pfl_page_reader_prepare(&s->reader);
-    return 0;
 }
 
 /* PFL_EINVAL: the config's name is none. */
@@ -261,7 +235,7 @@ static void filter_syscalls(struct pfl_ftrace *self, struct pfl_ftrace_instance 
     for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++) {
         const struct pfl_ftrace_session *s = &self->sessions[i];
 
-        if (s->is_started && s->in == in && s->has_syscalls)
+        if (s->is_started && s->main.in == in && s->has_syscalls)
             pfl_syscall_filter_join(&all, &s->conf.syscalls);
     }
     pfl_ftrace_instance_filter_syscalls(in, &self->host, &all);
@@ -274,11 +248,46 @@ static int start_instance(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
 
     if (rc != 0)
         return rc;
-    s->in = find_instance(self, path);
-    rc = pfl_ftrace_instance_start(s->in, &self->host, &s->conf, &s->unknown);
+    s->main.in = find_instance(self, path);
+    rc = pfl_ftrace_instance_start(s->main.in, &self->host, &s->conf, &s->unknown);
     if (rc != 0)
-        s->in = NULL;
+        s->main.in = NULL;
     return rc;
+}
+
+/* What only the top-level buffer gets. The session goes on without it, and its trace says why. */
+static int start_markers(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
+{
+    const struct pfl_ftrace_conf conf = {.buffer_size_kb = s->conf.buffer_size_kb,
+                                         .is_lower_bound = s->conf.is_lower_bound,
+                                         .drain_percent = s->conf.drain_percent,
+                                         .has_mono_raw = s->conf.has_mono_raw,
+                                         .cpumask = s->conf.cpumask};
+    struct pfl_ftrace_instance *in;
+    bool is_first;
+    int rc = pfl_ftrace_events_split(self, s);
+
+    if (rc != 0 || s->markers.wanted == NULL)
+        return rc;
+    in = find_instance(self, PFL_INSTANCE_TOP);
+    is_first = !has_started_session(self, in);
+    in->is_watched |= !in->is_running;
+    if (in->is_running && in->has_graph) {
+        pfl_message_text(&s->unknown, PFL_STATS_SETUP_ERRORS,
+                         "the top-level buffer: in use: another session's function graph");
+        rc = PFL_EPERM;
+    } else {
+        rc = pfl_ftrace_instance_start(in, &self->host, &conf, &s->unknown);
+    }
+    if (rc != 0) {
+        pfl_ftrace_events_refuse_markers(self, s);
+        return rc == PFL_ENOMEM ? rc : 0;
+    }
+    if (!is_first)
+        pfl_ftrace_drain(self); /* as for the session's own instance */
+    s->markers.in = in;
+    pfl_ftrace_instance_restrict(in, &self->host, &conf, is_first, &s->unknown);
+    return pfl_ftrace_feed_start(self, &s->markers);
 }
 
 /* Nothing is recorded, and the trace says so. */
@@ -305,21 +314,23 @@ int pfl_ftrace_start_session(struct pfl_ftrace *self, uint32_t session,
         return PFL_ESTATE;
     s->writer = writer;
     rc = start_instance(self, s);
-    is_first = !has_started_session(self, s->in);
+    is_first = !has_started_session(self, s->main.in);
     if (rc == 0 && !is_first)
         pfl_ftrace_drain(self); /* what is there already belongs to the others */
     if (rc == 0)
         rc = pfl_ftrace_events_prepare(self, s);
     if (rc == 0)
-        rc = start_reader(self, s);
+        rc = start_markers(self, s);
+    if (rc == 0)
+        rc = pfl_ftrace_feed_start(self, &s->main);
     if (rc != 0) {
         fail_start(self, session);
         return rc;
     }
     s->is_started = true;
     if (s->has_syscalls)
-        filter_syscalls(self, s->in);
-    pfl_ftrace_instance_restrict(s->in, &self->host, &s->conf, is_first, &s->unknown);
+        filter_syscalls(self, s->main.in);
+    pfl_ftrace_instance_restrict(s->main.in, &self->host, &s->conf, is_first, &s->unknown);
     pfl_ftrace_packets_add_stats(self, s, PFL_FTRACE_PHASE_START, &s->stats_before);
     if (s->conf.is_preserving)
         pfl_ftrace_packets_write_preserved(s);
@@ -329,13 +340,21 @@ int pfl_ftrace_start_session(struct pfl_ftrace *self, uint32_t session,
 
 void pfl_ftrace_set_pids(struct pfl_ftrace *self, uint32_t session, struct pfl_pid_set *pids)
 {
-    self->sessions[session].reader.pids = pids;
+    self->sessions[session].main.reader.pids = pids;
+    self->sessions[session].markers.reader.pids = pids;
+}
+
+static void stop_unused(struct pfl_ftrace *self, struct pfl_ftrace_instance *in)
+{
+    if (in != NULL && in->is_running && !has_started_session(self, in))
+        pfl_ftrace_instance_stop(in, &self->host);
 }
 
 void pfl_ftrace_close_session(struct pfl_ftrace *self, uint32_t session)
 {
     struct pfl_ftrace_session *s = &self->sessions[session];
-    struct pfl_ftrace_instance *in = s->in;
+    struct pfl_ftrace_instance *in = s->main.in;
+    struct pfl_ftrace_instance *top = s->markers.in;
 
     if (!s->is_open)
         return;
@@ -348,14 +367,14 @@ void pfl_ftrace_close_session(struct pfl_ftrace *self, uint32_t session)
     pfl_ksym_set_fini(&s->symbols);
     pfl_ftrace_conf_fini(&s->conf);
     pfl_mem_free(s->events);
-    pfl_mem_free(s->wanted);
     pfl_mem_free(s->kprobe_types);
-    pfl_mem_free(s->cpus);
+    pfl_ftrace_feed_close(&s->main);
+    pfl_ftrace_feed_close(&s->markers);
     pfl_message_fini(&s->unknown);
     pfl_message_fini(&s->stats_before);
     memset(s, 0, sizeof(*s));
-    if (in != NULL && in->is_running && !has_started_session(self, in))
-        pfl_ftrace_instance_stop(in, &self->host);
+    stop_unused(self, top);
+    stop_unused(self, in);
     drop_ksyms(self);
 }
 
@@ -370,27 +389,50 @@ static void on_pages(void *user, size_t index, struct pfl_span pages)
 {
     const struct reading *reading = user;
     struct pfl_ftrace *self = reading->ftrace;
-    struct pfl_cpu_buffers *buffers = &reading->in->buffers;
-    struct pfl_cpu_buffer *cpu = &buffers->cpus[index];
+    struct pfl_ftrace_instance *in = reading->in;
 
-    reading->in->pages_read += pages.len / buffers->page_bytes;
+    in->pages_read += pages.len / in->buffers.page_bytes;
+    if (in->is_watched)
+        pfl_top_buffer_count(in, index, pages, self->catalog.layout);
     for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++) {
         struct pfl_ftrace_session *s = &self->sessions[i];
 
-        if (!s->is_started || s->in != reading->in)
-            continue;
-        s->reader.plans = (const struct pfl_event_plan *const *)self->catalog.by_id;
-        pfl_page_reader_feed(&s->reader, &s->cpus[index], pages, buffers->page_bytes);
-        if (s->cpus[index].previous_end_ns > cpu->last_ns)
-            cpu->last_ns = s->cpus[index].previous_end_ns;
+        if (s->is_started && s->main.in == in)
+            pfl_ftrace_feed_pages(self, &s->main, index, pages);
+        if (s->is_started && s->markers.in == in)
+            pfl_ftrace_feed_pages(self, &s->markers, index, pages);
     }
 }
 
 static void tell_read_error(struct pfl_ftrace *self, const struct pfl_ftrace_instance *in)
 {
     for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++) {
-        if (self->sessions[i].in == in)
-            self->sessions[i].reader.status_seen |= 1u << PFL_PAGE_READ_ERROR;
+        struct pfl_ftrace_session *s = &self->sessions[i];
+
+        if (s->main.in == in)
+            s->main.reader.status_seen |= 1u << PFL_PAGE_READ_ERROR;
+        if (s->markers.in == in)
+            s->markers.reader.status_seen |= 1u << PFL_PAGE_READ_ERROR;
+    }
+}
+
+/* Somebody else uses the top-level buffer: it is theirs from now on. */
+static void look_for_others(struct pfl_ftrace *self, struct pfl_ftrace_instance *in)
+{
+    enum pfl_top_use use = pfl_top_buffer_find_change(in);
+    char text[128];
+
+    if (use == PFL_TOP_FREE)
+        return;
+    pfl_top_buffer_lose(in, &self->host);
+    (void)snprintf(text, sizeof(text), "the top-level buffer is not read any more: %s",
+                   pfl_top_explain(use));
+    pfl_log_warn("tracefs-top-buffer-lost", "reason=\"%s\"", pfl_top_explain(use));
+    for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++) {
+        struct pfl_ftrace_session *s = &self->sessions[i];
+
+        if (s->is_started && (s->main.in == in || s->markers.in == in))
+            pfl_message_text(&s->unknown, PFL_STATS_SETUP_ERRORS, text);
     }
 }
 
@@ -411,6 +453,8 @@ static void drain_instance(struct pfl_ftrace *self, struct pfl_ftrace_instance *
     struct reading reading = {self, in};
     size_t max_pages = (size_t)in->buffer_size_kb * 1024 / in->buffers.page_bytes + 1;
 
+    if (in->is_watched && !in->is_lost)
+        look_for_others(self, in);
     in->buffers.is_lazy = is_lazy;
     pfl_ftrace_instance_read_clocks(in);
     for (size_t i = 0; i < in->buffers.count; i++) {
@@ -422,9 +466,10 @@ static void drain_instance(struct pfl_ftrace *self, struct pfl_ftrace_instance *
 static void drain(struct pfl_ftrace *self, bool is_lazy)
 {
     forget_symbols(self);
-    for (size_t i = 0; i < PFL_FTRACE_INSTANCES; i++) {
-        if (self->instances[i].is_running)
-            drain_instance(self, &self->instances[i], is_lazy);
+    /* The own one last: see ftrace_feed.c. */
+    for (size_t i = PFL_FTRACE_INSTANCES; i > 0; i--) {
+        if (self->instances[i - 1].is_running)
+            drain_instance(self, &self->instances[i - 1], is_lazy);
     }
 }
 

@@ -11,19 +11,28 @@
 #include "agent/probes/ftrace_instance.h"
 #include "producer/perfleet.h"
 
+struct pfl_ftrace_session;
+
+/* What a session reads of one instance. */
+struct pfl_ftrace_feed {
+    struct pfl_ftrace_session *session; /* borrowed: the owner */
+    struct pfl_ftrace_instance *in; /* borrowed from the owner of the data source; NULL: nothing */
+    uint8_t *wanted;                /* owned; a bit an event id */
+    struct pfl_page_cpu *cpus;      /* owned; as many as buffers */
+    struct pfl_page_reader reader;
+};
+
 struct pfl_ftrace_session {
     bool is_open;
     bool is_started;
     struct pfl_ftrace_conf conf;
-    struct pfl_ftrace_instance *in; /* borrowed from the owner, while started */
+    struct pfl_ftrace_feed main;    /* while started */
+    struct pfl_ftrace_feed markers; /* what only the top-level buffer gets (adr/0030) */
     struct perfleet_writer *writer; /* borrowed from the owner of the data source, while started */
     uint16_t *events;               /* owned; indexes in the catalog */
     size_t event_count;
-    uint8_t *wanted; /* owned; a bit an event id */
-    size_t wanted_ids;
-    uint8_t *kprobe_types;     /* owned; by event id; NULL: no kprobes */
-    struct pfl_page_cpu *cpus; /* owned; as many as buffers */
-    struct pfl_page_reader reader;
+    size_t wanted_ids;     /* of the feeds */
+    uint8_t *kprobe_types; /* owned; by event id; NULL: no kprobes */
     struct pfl_message stats_before;
     struct pfl_message unknown; /* FtraceStats: what could not be set up */
     bool has_throttled;         /* see throttle_rss_stat */
@@ -34,8 +43,8 @@ struct pfl_ftrace_session {
     bool has_told_symbols;         /* in this drain */
 };
 
-/* The own instance, and one more for each session at most. */
-#define PFL_FTRACE_INSTANCES (PERFLEET_MAX_INSTANCES + 1)
+/* The own instance, one more for each session at most, and the top-level buffer. */
+#define PFL_FTRACE_INSTANCES (PERFLEET_MAX_INSTANCES + 2)
 
 struct pfl_ftrace {
     struct pfl_tracefs fs; /* the maker's while it is busy, but for root_fd */

@@ -206,7 +206,7 @@ static int define_kprobe(struct pfl_ftrace *self, struct pfl_ftrace_session *s,
     int rc;
 
     (void)snprintf(text, sizeof(text), "-:%s/%s", group, probe->name);
-    rc = pfl_undo_add(&self->undo, s->in, PFL_UNDO_APPEND, "kprobe_events", text);
+    rc = pfl_undo_add(&self->undo, s->main.in, PFL_UNDO_APPEND, "kprobe_events", text);
     if (rc != 0)
         return rc;
     (void)snprintf(text, sizeof(text), "%s:%s/%s %s", probe->is_return ? "r" KRETPROBE_ACTIVE : "p",
@@ -267,7 +267,7 @@ static int judge_throttle(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
     if (!s->has_throttled ||
         !pfl_event_catalog_find(&self->catalog, "synthetic", "rss_stat_throttled", &throttled) ||
         !pfl_event_catalog_find(&self->catalog, "kmem", "rss_stat", &plain) ||
-        pfl_ftrace_instance_can_trigger(s->in, "rss_stat_throttled"))
+        pfl_ftrace_instance_can_trigger(s->main.in, "rss_stat_throttled"))
         return 0;
     for (size_t i = 0; i < s->event_count && rc == 0; i++) {
         if (s->events[i] == throttled) {
@@ -281,17 +281,17 @@ static int judge_throttle(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
 static int note_wanted(const struct pfl_ftrace *self, struct pfl_ftrace_session *s)
 {
     s->wanted_ids = self->catalog.ids;
-    s->wanted = pfl_mem_zalloc(s->wanted_ids / 8 + 1);
+    s->main.wanted = pfl_mem_zalloc(s->wanted_ids / 8 + 1);
     if (s->conf.kprobe_count != 0)
         s->kprobe_types = pfl_mem_zalloc(s->wanted_ids + 1);
-    if (s->wanted == NULL || (s->conf.kprobe_count != 0 && s->kprobe_types == NULL))
+    if (s->main.wanted == NULL || (s->conf.kprobe_count != 0 && s->kprobe_types == NULL))
         return PFL_ENOMEM;
     for (size_t i = 0; i < s->event_count; i++) {
         const struct pfl_catalog_event *event = &self->catalog.events[s->events[i]];
 
         if (event->plan == NULL)
             continue; /* gone since the session was set up */
-        s->wanted[event->plan->event_id / 8] |= (uint8_t)(1u << (event->plan->event_id % 8));
+        s->main.wanted[event->plan->event_id / 8] |= (uint8_t)(1u << (event->plan->event_id % 8));
         s->has_syscalls |= strcmp(event->group, "raw_syscalls") == 0;
     }
     note_kprobe_types(self, s);
@@ -307,20 +307,75 @@ int pfl_ftrace_events_prepare(struct pfl_ftrace *self, struct pfl_ftrace_session
     return rc != 0 ? rc : note_wanted(self, s);
 }
 
+static bool is_in(const uint8_t *wanted, const struct pfl_catalog_event *event)
+{
+    return wanted != NULL && event->plan != NULL &&
+           (wanted[event->plan->event_id / 8] >> (event->plan->event_id % 8) & 1) != 0;
+}
+
+static bool is_missing(const struct pfl_ftrace_session *s, const struct pfl_catalog_event *event)
+{
+    enum pfl_top_event kind = pfl_event_catalog_find_top_event(event);
+
+    return is_in(s->main.wanted, event) &&
+           (kind == PFL_TOP_EVENT_PRINTK ||
+            (kind == PFL_TOP_EVENT_MARKER && !pfl_ftrace_instance_has_markers(s->main.in)));
+}
+
+int pfl_ftrace_events_split(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
+{
+    for (size_t i = 0; i < s->event_count && pfl_ftrace_instance_is_own(s->main.in); i++) {
+        const struct pfl_catalog_event *event = &self->catalog.events[s->events[i]];
+        uint8_t bit;
+
+        if (!is_missing(s, event))
+            continue;
+        if (s->markers.wanted == NULL)
+            s->markers.wanted = pfl_mem_zalloc(s->wanted_ids / 8 + 1);
+        if (s->markers.wanted == NULL)
+            return PFL_ENOMEM;
+        bit = (uint8_t)(1u << (event->plan->event_id % 8));
+        s->markers.wanted[event->plan->event_id / 8] |= bit;
+        s->main.wanted[event->plan->event_id / 8] &= (uint8_t)~bit;
+    }
+    return 0;
+}
+
+void pfl_ftrace_events_refuse_markers(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < s->event_count; i++) {
+        const struct pfl_catalog_event *event = &self->catalog.events[s->events[i]];
+
+        if (is_in(s->markers.wanted, event))
+            tell(s, STATS_FAILED, event->group, event->name);
+        else
+            s->events[kept++] = s->events[i];
+    }
+    s->event_count = kept;
+    pfl_mem_free(s->markers.wanted);
+    s->markers.wanted = NULL;
+}
+
 void pfl_ftrace_events_switch_on(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
 {
     for (size_t i = 0; i < s->event_count; i++) {
         const struct pfl_catalog_event *event = &self->catalog.events[s->events[i]];
 
-        if (pfl_ftrace_instance_switch_on(s->in, &self->host, &self->catalog, s->events[i]) != 0)
+        if (!is_in(s->markers.wanted, event) &&
+            pfl_ftrace_instance_switch_on(s->main.in, &self->host, &self->catalog, s->events[i]) !=
+                0)
             tell(s, STATS_FAILED, event->group, event->name);
     }
 }
 
 void pfl_ftrace_events_switch_off(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
 {
-    for (size_t i = 0; i < s->event_count; i++)
-        pfl_ftrace_instance_switch_off(s->in, &self->catalog, s->events[i]);
+    for (size_t i = 0; i < s->event_count; i++) {
+        if (!is_in(s->markers.wanted, &self->catalog.events[s->events[i]]))
+            pfl_ftrace_instance_switch_off(s->main.in, &self->catalog, s->events[i]);
+    }
 }
 
 bool pfl_ftrace_events_has_switch(const struct pfl_ftrace *self, const struct pfl_ftrace_session *s)

@@ -10,6 +10,11 @@
 PFL_MUST_USE int pfl_ftrace_events_choose(struct pfl_ftrace *self, struct pfl_ftrace_session *s);
 /* The instance is there, nothing is on yet: makes kprobes, and the table of what is wanted. */
 PFL_MUST_USE int pfl_ftrace_events_prepare(struct pfl_ftrace *self, struct pfl_ftrace_session *s);
+/* Events that never reach the session's instance become wanted in s->markers, which else has no
+ * list. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_ftrace_events_split(struct pfl_ftrace *self, struct pfl_ftrace_session *s);
+/* They cannot be had: told, and forgotten. */
+void pfl_ftrace_events_refuse_markers(struct pfl_ftrace *self, struct pfl_ftrace_session *s);
 void pfl_ftrace_events_switch_on(struct pfl_ftrace *self, struct pfl_ftrace_session *s);
 void pfl_ftrace_events_switch_off(struct pfl_ftrace *self, struct pfl_ftrace_session *s);
 bool pfl_ftrace_events_has_switch(const struct pfl_ftrace *self,

@@ -18,6 +18,7 @@
 #include "agent/probes/borrow.h"
 #include "agent/probes/exclusive.h"
 #include "agent/probes/function_graph.h"
+#include "agent/probes/top_buffer.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -28,6 +29,7 @@
 #define LARGE_MEMORY_BYTES    (UINT64_C(7) << 30)
 #define STATS_EXCLUSIVE       13u
 #define FTRACE_CLOCK_MONO_RAW 4u
+#define FILE_COPY_MARKERS     "options/copy_trace_marker"
 #define PATH_HERE             (3u * PFL_TRACE_NAME_MAX)
 
 static bool is_own(const struct pfl_ftrace_instance *self)
@@ -40,11 +42,26 @@ static bool is_graph(const struct pfl_ftrace_instance *self)
     return strcmp(self->path, PFL_INSTANCE_GRAPH) == 0;
 }
 
-static uint32_t judge_buffer_size(const struct pfl_ftrace_conf *conf)
+bool pfl_ftrace_instance_is_own(const struct pfl_ftrace_instance *self)
+{
+    return is_own(self) || is_graph(self);
+}
+
+bool pfl_ftrace_instance_has_markers(const struct pfl_ftrace_instance *self)
+{
+    return strcmp(self->path, PFL_INSTANCE_TOP) == 0 ||
+           (pfl_ftrace_instance_is_own(self) &&
+            faccessat(self->dir_fd, FILE_COPY_MARKERS, F_OK, 0) == 0);
+}
+
+static uint32_t judge_buffer_size(const struct pfl_ftrace_instance *self,
+                                  const struct pfl_ftrace_conf *conf)
 {
     uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     uint32_t usual = memory >= LARGE_MEMORY_BYTES ? BUFFER_LARGE_KB : BUFFER_SMALL_KB;
 
+    if (self->is_watched)
+        usual = BUFFER_SMALL_KB; /* texts of programs alone */
     if (conf->buffer_size_kb == 0 || (conf->is_lower_bound && conf->buffer_size_kb < usual))
         return usual;
     return conf->buffer_size_kb < BUFFER_MAX_KB ? conf->buffer_size_kb : BUFFER_MAX_KB;
@@ -52,7 +69,7 @@ static uint32_t judge_buffer_size(const struct pfl_ftrace_conf *conf)
 
 static int set_buffer_size(struct pfl_ftrace_instance *self, const struct pfl_ftrace_conf *conf)
 {
-    uint32_t kb = judge_buffer_size(conf);
+    uint32_t kb = judge_buffer_size(self, conf);
     char text[16];
 
     if (kb <= self->buffer_size_kb || self->is_preserved)
@@ -61,6 +78,8 @@ static int set_buffer_size(struct pfl_ftrace_instance *self, const struct pfl_ft
     if (pfl_tracefs_write(self->dir_fd, "buffer_size_kb", text) != 0)
         return PFL_EIO;
     self->buffer_size_kb = kb;
+    if (self->is_watched)
+        pfl_top_buffer_note_size(self);
     return 0;
 }
 
@@ -68,7 +87,7 @@ static int set_buffer_size(struct pfl_ftrace_instance *self, const struct pfl_ft
  * because a loss takes a whole page. A refusal leaves the page size as it is. */
 static void set_page_size(struct pfl_ftrace_instance *self, const struct pfl_ftrace_conf *conf)
 {
-    uint32_t kb = judge_buffer_size(conf) / PAGES_MIN;
+    uint32_t kb = judge_buffer_size(self, conf) / PAGES_MIN;
     char text[16];
 
     if (kb >= PFL_INSTANCE_PAGE_KB)
@@ -164,6 +183,8 @@ static int open_buffers(struct pfl_ftrace_instance *self, const struct pfl_ftrac
     if (rc == 0)
         rc = pfl_tracefs_write(self->dir_fd, "tracing_on", "1");
     self->is_running = rc == 0;
+    if (rc == 0 && self->is_watched)
+        pfl_top_buffer_watch(self);
     self->has_poll = rc == 0 && pfl_cpu_buffers_can_poll(self->dir_fd, conf->drain_percent);
     return rc;
 }
@@ -173,13 +194,18 @@ int pfl_ftrace_instance_start(struct pfl_ftrace_instance *self, struct pfl_ftrac
 {
     int rc;
 
+    if (self->is_running && self->is_lost) {
+        pfl_message_text(errors, PFL_STATS_SETUP_ERRORS,
+                         "the top-level buffer: somebody else has begun to use it");
+        return PFL_EPERM;
+    }
     if (self->is_running) {
         pfl_function_graph_add(self, host, conf, errors);
         return set_buffer_size(self, conf);
     }
     self->dir_fd = -1;
-    rc = is_own(self) || is_graph(self) ? prepare_own(self, host, conf)
-                                        : prepare_borrowed(self, host, conf, errors);
+    rc = pfl_ftrace_instance_is_own(self) ? prepare_own(self, host, conf)
+                                          : prepare_borrowed(self, host, conf, errors);
     if (rc == 0) {
         /* The kernel changes no tracer while a buffer is open. */
         pfl_function_graph_add(self, host, conf, errors);
@@ -197,8 +223,11 @@ void pfl_ftrace_instance_stop(struct pfl_ftrace_instance *self, struct pfl_ftrac
     bool was_borrowed = !was_own && !was_graph && self->is_running;
     bool was_altered = self->is_altered || self->has_graph;
 
+    if (self->is_watched && self->is_running)
+        pfl_top_buffer_give_back(self, host);
     /* What never ran may be the work of somebody else, which goes on. */
-    if (!was_own && self->is_running && pfl_tracefs_write(self->dir_fd, "tracing_on", "0") != 0)
+    else if (!was_own && self->is_running &&
+             pfl_tracefs_write(self->dir_fd, "tracing_on", "0") != 0)
         pfl_log_debug("tracefs-write-refused", "path=%s/tracing_on", self->path);
     pfl_cpu_buffers_close(&self->buffers);
     pfl_bundle_fini(&self->bundle);
@@ -301,8 +330,9 @@ static void find_switch(const struct pfl_ftrace_instance *self,
     if (strcmp(event->group, "ftrace") != 0)
         (void)snprintf(ret_path, PATH_HERE, "events/%s/%s/enable", event->group, event->name);
     /* What programs write to trace_marker lands in the top buffer; newer kernels copy it. */
-    else if (strcmp(event->name, "print") == 0 && (is_own(self) || is_graph(self)))
-        (void)snprintf(ret_path, PATH_HERE, "options/copy_trace_marker");
+    else if (pfl_event_catalog_find_top_event(event) == PFL_TOP_EVENT_MARKER &&
+             pfl_ftrace_instance_is_own(self))
+        (void)snprintf(ret_path, PATH_HERE, FILE_COPY_MARKERS);
 }
 
 static int make_room_for_users(struct pfl_ftrace_instance *self, size_t count)
@@ -348,6 +378,9 @@ int pfl_ftrace_instance_switch_on(struct pfl_ftrace_instance *self, struct pfl_f
     find_switch(self, &catalog->events[event], path);
     if (self->users[event]++ != 0 || path[0] == '\0')
         return 0;
+    /* Two events have that switch. */
+    if (strcmp(path, FILE_COPY_MARKERS) == 0 && self->marker_users++ != 0)
+        return 0;
     return switch_first_on(self, host, &catalog->events[event], path, &self->users[event]);
 }
 
@@ -359,6 +392,8 @@ void pfl_ftrace_instance_switch_off(struct pfl_ftrace_instance *self,
     if (event >= self->users_count || self->users[event] == 0 || --self->users[event] != 0)
         return;
     find_switch(self, &catalog->events[event], path);
+    if (strcmp(path, FILE_COPY_MARKERS) == 0 && --self->marker_users != 0)
+        return;
     if (path[0] != '\0' && pfl_tracefs_write(self->dir_fd, path, "0") != 0) {
         self->is_altered = true;
         pfl_log_debug("tracefs-event-stays", "name=%s", catalog->events[event].name);

@@ -12,6 +12,7 @@
 #include "agent/probes/instance_maker.h"
 #include "agent/probes/message.h"
 #include "agent/probes/page_reader.h"
+#include "agent/probes/top_state.h"
 #include "agent/probes/undo.h"
 
 #define PFL_INSTANCE_PATH_MAX 96u
@@ -38,6 +39,15 @@ struct pfl_ftrace_instance {
     uint64_t clock_ns[2]; /* that clock and boot time, at the begin of a drain */
     bool has_poll;        /* the kernel tells when a buffer is filling up */
     uint64_t pages_read;
+    /* Of the top-level buffer, borrowed for what only it gets (adr/0030): */
+    bool is_watched; /* set by the owner before the start; it ends when somebody else uses it */
+    bool is_lost;    /* somebody does: nothing is read any more */
+    struct {
+        struct pfl_top_files files; /* as they were set up */
+        uint64_t next_ns;           /* when to look again */
+        size_t next_cpu;
+    } top;
+    uint16_t marker_users; /* sessions' events that options/copy_trace_marker brings */
     uint16_t *users; /* owned; sessions that have an event on, by its index in the catalog; one more
                       * when somebody else had it on before */
     size_t users_count;
@@ -58,6 +68,11 @@ PFL_MUST_USE int pfl_ftrace_instance_start(struct pfl_ftrace_instance *self,
                                            struct pfl_ftrace_host *host,
                                            const struct pfl_ftrace_conf *conf,
                                            struct pfl_message *errors);
+/* Do programs' writes to the top-level trace_marker reach it? Copied by newer kernels (6.16), or
+ * because it is that buffer. */
+bool pfl_ftrace_instance_has_markers(const struct pfl_ftrace_instance *self);
+/* Is it the program's own, so that what lands in the top-level buffer alone is missing? */
+bool pfl_ftrace_instance_is_own(const struct pfl_ftrace_instance *self);
 /* After the last session: everything is as it was. */
 void pfl_ftrace_instance_stop(struct pfl_ftrace_instance *self, struct pfl_ftrace_host *host);
 

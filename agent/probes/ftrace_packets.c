@@ -49,7 +49,7 @@ static void put_symbol(struct perfleet_writer *writer, uint64_t number, struct p
 
 static void put_symbols(struct pfl_ftrace_session *s)
 {
-    struct pfl_ksym_set *set = s->reader.symbols;
+    struct pfl_ksym_set *set = s->main.reader.symbols;
     bool has_begun = false;
 
     for (size_t i = 0; i < set->fresh_count; i++) {
@@ -74,21 +74,22 @@ static void put_symbols(struct pfl_ftrace_session *s)
 void pfl_ftrace_packets_bundle(void *user, const struct pfl_span *parts, size_t count,
                                uint64_t bytes)
 {
-    struct pfl_ftrace_session *s = user;
+    const struct pfl_ftrace_feed *feed = user;
+    struct pfl_ftrace_session *s = feed->session;
     uint8_t head[2 * PFL_VARINT_MAX_BYTES];
     uint8_t clock[CLOCK_MAX_BYTES];
     struct pfl_writer w = pfl_writer_of(head, sizeof(head));
     struct pfl_writer c = pfl_writer_of(clock, sizeof(clock));
 
-    if (s->in->clock != 0)
-        put_clock(&c, s->in);
+    if (feed->in->clock != 0)
+        put_clock(&c, feed->in);
     pfl_writer_field_header(&w, PACKET_BUNDLE, bytes + (sizeof(clock) - c.left));
     perfleet_packet_begin(s->writer);
     perfleet_raw(s->writer, head, sizeof(head) - w.left);
     for (size_t i = 0; i < count; i++)
         perfleet_raw(s->writer, parts[i].data, parts[i].len);
     perfleet_raw(s->writer, clock, sizeof(clock) - c.left);
-    if (s->reader.symbols != NULL)
+    if (s->main.reader.symbols != NULL)
         put_symbols(s);
     perfleet_packet_end(s->writer);
 }
@@ -129,17 +130,39 @@ void pfl_ftrace_packets_write_preserved(struct pfl_ftrace_session *s)
     perfleet_packet_end(s->writer);
 }
 
+/* A CPU's buffers are told as one. */
+static void add_cpu_stats(const struct pfl_ftrace_session *s, struct pfl_message *message)
+{
+    const struct pfl_cpu_buffers *buffers = &s->main.in->buffers;
+    const struct pfl_cpu_buffers *more = s->markers.in != NULL ? &s->markers.in->buffers : NULL;
+
+    for (size_t i = 0; i < buffers->count; i++) {
+        struct pfl_cpu_stats stats;
+        struct pfl_cpu_stats other;
+
+        pfl_cpu_buffers_read_stats(buffers, i, &stats);
+        for (size_t k = 0; more != NULL && k < more->count; k++) {
+            if (more->cpus[k].cpu != buffers->cpus[i].cpu)
+                continue;
+            pfl_cpu_buffers_read_stats(more, k, &other);
+            pfl_cpu_stats_add(&stats, &other);
+        }
+        if (stats.has != 0)
+            pfl_cpu_stats_encode(&stats, buffers->cpus[i].cpu, message);
+    }
+}
+
 void pfl_ftrace_packets_add_stats(struct pfl_ftrace *self, const struct pfl_ftrace_session *s,
                                   uint32_t phase, struct pfl_message *message)
 {
     pfl_message_clear(message);
     pfl_message_uint(message, PFL_FTRACE_STATS_PHASE, phase);
-    pfl_cpu_buffers_add_stats(&s->in->buffers, s->in->dir_fd, &self->scratch, message);
+    add_cpu_stats(s, message);
     pfl_message_uint(message, STATS_BUFFER_PAGES,
-                     (uint64_t)s->in->buffer_size_kb * 1024 / (uint64_t)sysconf(_SC_PAGESIZE));
+                     (uint64_t)s->main.in->buffer_size_kb * 1024 / (uint64_t)sysconf(_SC_PAGESIZE));
     if (s->kprobe_types != NULL)
         add_kprobe_stats(self, message);
-    if (s->reader.symbols != NULL) {
+    if (s->main.reader.symbols != NULL) {
         pfl_message_uint(message, STATS_SYMBOLS, self->ksyms.count);
         pfl_message_uint(
             message, STATS_SYMBOLS_KB,
@@ -152,6 +175,7 @@ void pfl_ftrace_packets_write_stats(struct pfl_ftrace_session *s, const struct p
 {
     struct pfl_span part = pfl_buf_get(&stats->buf);
     struct pfl_span unknown = pfl_buf_get(&s->unknown.buf);
+    uint32_t status_seen = s->main.reader.status_seen | s->markers.reader.status_seen;
 
     if (stats->failed)
         return;
@@ -162,7 +186,7 @@ void pfl_ftrace_packets_write_stats(struct pfl_ftrace_session *s, const struct p
     if (!is_end && !s->unknown.failed)
         perfleet_raw(s->writer, unknown.data, unknown.len);
     for (uint32_t status = 0; is_end && status < 32; status++) {
-        if ((s->reader.status_seen >> status & 1) != 0)
+        if ((status_seen >> status & 1) != 0)
             perfleet_uint(s->writer, STATS_PARSE_ERRORS, status);
     }
     perfleet_end(s->writer);

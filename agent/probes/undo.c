@@ -246,22 +246,36 @@ int pfl_undo_add(struct pfl_undo *self, const void *owner, enum pfl_undo_kind ki
     return rc;
 }
 
+static void remove_entry(struct pfl_undo *self, uint32_t number)
+{
+    char line[32];
+    int len = snprintf(line, sizeof(line), "%u x\n", number);
+
+    pfl_undo_log_remove(&self->log, number);
+    add_line(self, pfl_span_of(line, (size_t)len), number);
+    if (self->log.count == 0 && self->file_fd >= 0)
+        close_file(self);
+}
+
 void pfl_undo_run(struct pfl_undo *self, const void *owner)
 {
     const struct pfl_undo_entry *e;
-    char line[32];
 
     while ((e = pfl_undo_log_get_last(&self->log, owner)) != NULL) {
-        uint32_t number = e->number;
-        int len = snprintf(line, sizeof(line), "%u x\n", number);
-
         if (!undo_one(self->root_fd, e))
             leave(e);
-        pfl_undo_log_remove(&self->log, number);
-        add_line(self, pfl_span_of(line, (size_t)len), number);
+        remove_entry(self, e->number);
     }
-    if (self->log.count == 0 && self->file_fd >= 0)
-        close_file(self);
+}
+
+void pfl_undo_forget(struct pfl_undo *self, const void *owner, const char *path)
+{
+    for (size_t i = self->log.count; i > 0; i--) {
+        const struct pfl_undo_entry *e = &self->log.entries[i - 1];
+
+        if (e->owner == owner && (path == NULL || strcmp(e->path, path) == 0))
+            remove_entry(self, e->number);
+    }
 }
 
 void pfl_undo_fini(struct pfl_undo *self)

@@ -29,6 +29,9 @@ PFL_MUST_USE int pfl_undo_add(struct pfl_undo *self, const void *owner, enum pfl
 /* Puts back what `owner` changed, the last change first. */
 void pfl_undo_run(struct pfl_undo *self, const void *owner);
 
+/* What `owner` changed stays as it is: the file at `path`, or (NULL) all. */
+void pfl_undo_forget(struct pfl_undo *self, const void *owner, const char *path);
+
 /* Puts back what programs that are gone have left, and removes folders that were in use. Returns
  * how many files it found. */
 unsigned pfl_undo_run_stale(int root_fd);

@@ -4,7 +4,7 @@
 
 Claims: process_tree, process_stats, sys_stats, cpu_info, compact_switch, compact_waking,
 no_compact_switch, event:FIELD (an FtraceEvent with that field), ftrace_stats_begin,
-ftrace_stats_end, setup_errors, setup_unknown, preserved, all_started, failed:EVENT,
+ftrace_stats_end, setup_errors, error:TEXT (one of them), setup_unknown, overrun, preserved, all_started, failed:EVENT,
 kprobes:HITS:MISSES, raw_clock, only_pid:N (events of one thread), lossless. A decoder of its own: it knows protobuf and field numbers only.
 """
 import sys
@@ -66,8 +66,10 @@ def look_at_stats(stats, seen):
     for field, value in fields(stats):
         if field == 1:
             seen.add({1: "ftrace_stats_begin", 2: "ftrace_stats_end"}.get(value, ""))
+        elif field == 2:
+            seen.update("overrun" for inner, number in fields(value) if inner == 3 and number)
         elif field in (5, 13):
-            seen.add("setup_errors")
+            seen.update(("setup_errors", f"error:{value.decode()}"))
         elif field == 6:
             seen.add("setup_unknown")
         elif field == 7:

@@ -149,6 +149,46 @@ static void a_name_with_dots_is_a_name(void **state)
     assert_int_equal(unlinkat(root_fd, "instances", AT_REMOVEDIR), 0);
 }
 
+/* Somebody else's now: two of three files. */
+static void leave_two(struct pfl_undo *undo, rlim_t room)
+{
+    (void)room;
+    change(undo, &a, "x");
+    change(undo, &b, "y");
+    change(undo, &a, "z");
+    pfl_undo_forget(undo, &a, "z");
+    pfl_undo_forget(undo, &a, "y"); /* another owner's */
+    pfl_undo_forget(undo, &b, NULL);
+}
+
+static void what_was_forgotten_stays_as_it_is(void **state)
+{
+    (void)state;
+    in_a_program(leave_two, 0);
+    assert_int_equal(pfl_undo_run_stale(root_fd), 1);
+    assert_file("x", "old");
+    assert_file("y", "new");
+    assert_file("z", "new");
+}
+
+static void leave_all(struct pfl_undo *undo, rlim_t room)
+{
+    (void)room;
+    change(undo, &a, "x");
+    change(undo, &a, "y");
+    pfl_undo_forget(undo, &a, NULL);
+    change(undo, &a, "z");
+    pfl_undo_forget(undo, &a, NULL);
+}
+
+static void a_journal_of_nothing_else_is_gone(void **state)
+{
+    (void)state;
+    in_a_program(leave_all, 0);
+    assert_int_equal(pfl_undo_run_stale(root_fd), 0);
+    assert_file("x", "new");
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -174,6 +214,8 @@ int main(void)
         cmocka_unit_test(a_half_written_line_swallows_nothing),
         cmocka_unit_test(what_was_undone_while_the_disk_was_full_is_not_undone_again),
         cmocka_unit_test(a_name_with_dots_is_a_name),
+        cmocka_unit_test(what_was_forgotten_stays_as_it_is),
+        cmocka_unit_test(a_journal_of_nothing_else_is_gone),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
