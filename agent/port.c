@@ -62,8 +62,8 @@ static void on_up(void *user, struct pfl_h2 *h2)
     struct pfl_agent_uplink *u = user;
 
     (void)h2;
-    pfl_log_info("relay-connected", "address=%s relay=%s", pfl_log_quote_str(u->address),
-                 pfl_dialer_get_relay(u->dialer));
+    pfl_log_info("relay-connected", "address=%s relay=%s tls=%s", pfl_log_quote_str(u->address),
+                 pfl_dialer_get_relay(u->dialer), pfl_dialer_get_tls_version(u->dialer));
 }
 
 static void on_down(void *user, const char *why, uint64_t retry_ms)

@@ -52,6 +52,7 @@ struct pfl_peer {
     bool has_said_hello;
     bool is_deaf; /* it knows no events */
     int64_t certificate_end_s;
+    const char *tls_version; /* "1.3"; static */
     bool is_ready;
     bool is_ousted; /* closed for a newer one of its host */
     bool is_timer_open;

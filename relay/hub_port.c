@@ -180,6 +180,7 @@ static void join(struct pfl_peer *p)
     }
     memcpy(p->host->address, p->address, sizeof(p->address));
     p->host->certificate_end_s = p->certificate_end_s;
+    p->host->tls_version = p->tls_version;
     (void)uv_timer_start(&p->timer, on_clock_due, CLOCK_PERIOD_MS, CLOCK_PERIOD_MS);
     ask_hello(p);
     p->rounds = 0;
@@ -194,8 +195,8 @@ static void on_ready(void *user)
     (void)uv_timer_stop(&p->timer);
     if (p->identity.role == PFL_IDENTITY_HOST)
         join(p);
-    pfl_log_info("tunnel-started", "address=%s %s=%s", p->address,
-                 pfl_identity_role_name(p->identity.role), p->identity.name);
+    pfl_log_info("tunnel-started", "address=%s %s=%s tls=%s", p->address,
+                 pfl_identity_role_name(p->identity.role), p->identity.name, p->tls_version);
 }
 
 static void on_settle_timeout(uv_timer_t *timer)
@@ -259,6 +260,7 @@ int pfl_hub_take(struct pfl_hub *self, const struct pfl_peer_conf *conf)
     p->identity = *conf->identity;
     p->on_ended = conf->on_ended;
     p->user = conf->user;
+    p->tls_version = pfl_tls_stream_get_version(conf->stream);
     p->certificate_end_s = pfl_tls_stream_get_identity(conf->stream)->not_after_s;
     (void)snprintf(p->address, sizeof(p->address), "%s", conf->address);
     rc = pfl_tunnel_link_open(

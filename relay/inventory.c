@@ -267,6 +267,8 @@ static json_t *describe(const struct pfl_host *h, uint64_t now_ms)
     if (h->certificate_end_s != 0)
         (void)json_object_set_new(root, "certificate_end_s",
                                   json_integer((json_int_t)h->certificate_end_s));
+    if (h->tls_version != NULL)
+        (void)json_object_set_new(root, "tls", json_string(h->tls_version));
     if (h->has_clock)
         (void)json_object_set_new(root, "clock",
                                   json_pack("{s:I, s:I}", "offset_ns",

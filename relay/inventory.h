@@ -31,6 +31,7 @@ struct pfl_host {
     void *peer; /* borrowed: the connection, NULL when there is none */
     uint64_t seen_ms;
     int64_t certificate_end_s; /* of the certificate that it showed last; UNIX time; 0: unknown */
+    const char *tls_version; /* of its connection, or the last one: "1.3"; static; NULL: unknown */
     unsigned streams;
     json_t *claims; /* owned; NULL before a hello */
     bool has_clock;

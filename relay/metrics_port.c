@@ -192,6 +192,17 @@ static void collect_traffic(const struct pfl_port *p, struct pfl_metrics *m)
     collect_flow(&sum, m);
 }
 
+static void collect_handshakes(const struct pfl_port *p, struct pfl_metrics *m)
+{
+    static const struct pfl_metrics_label old = {"version", "1.2"};
+    static const struct pfl_metrics_label current = {"version", "1.3"};
+
+    pfl_metrics_family(m, PFL_METRICS_COUNTER, "perfleet_relay_tls_handshakes_total",
+                       "TLS handshakes done, by version.");
+    pfl_metrics_row(m, &old, 1, (double)p->handshakes_1_2);
+    pfl_metrics_row(m, &current, 1, (double)p->handshakes_1_3);
+}
+
 static void collect_certificates(const struct pfl_port *p, struct pfl_metrics *m)
 {
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_certificate_expiry_timestamp_seconds",
@@ -238,6 +249,7 @@ static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_m
                        "Connections that came.", (double)p->accepted);
     pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_relay_connections_refused_total",
                        "Of them, those that ended before they were let in.", (double)p->refused);
+    collect_handshakes(p, m);
     collect_traffic(p, m);
     collect_certificates(p, m);
     if (p->hub != NULL)

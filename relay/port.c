@@ -174,12 +174,21 @@ static bool hand_to_hub(struct pfl_port_connection *c, enum pfl_identity_role ro
     return false;
 }
 
+static void count_handshake(struct pfl_port *p, const char *version)
+{
+    if (strcmp(version, "1.3") == 0)
+        p->handshakes_1_3++;
+    else
+        p->handshakes_1_2++;
+}
+
 static void on_tls_ready(void *user)
 {
     struct pfl_port_connection *c = user;
     const char *protocol = pfl_tls_stream_get_alpn(c->tls);
 
     pfl_handshakes_remove(&c->port->handshakes, &c->handshake);
+    count_handshake(c->port, pfl_tls_stream_get_version(c->tls));
     if (protocol == NULL || strcmp(protocol, PFL_TUNNEL_ALPN_RAW) == 0)
         pfl_port_forward_raw(c);
     else if (!hand_to_hub(c, strcmp(protocol, PFL_TUNNEL_ALPN_AGENT) == 0 ? PFL_IDENTITY_HOST

@@ -21,8 +21,10 @@ struct pfl_port {
     struct pfl_listener *listener; /* owned; NULL once closed */
     struct pfl_list connections;   /* owned */
     unsigned count;
-    uint64_t accepted;        /* connections */
-    uint64_t refused;         /* of them: no handshake, or not let in */
+    uint64_t accepted;       /* connections */
+    uint64_t refused;        /* of them: no handshake, or not let in */
+    uint64_t handshakes_1_2; /* done, by version of TLS */
+    uint64_t handshakes_1_3;
     struct pfl_traffic ended; /* of raw mode: `begun` of all, bytes of those that are over */
     struct pfl_handshakes handshakes; /* those of the connections that are not ready yet */
     struct pfl_log_limit refused_log;

@@ -199,10 +199,10 @@ void pfl_port_forward_raw(struct pfl_port_connection *c)
         pfl_port_refuse(c);
         return;
     }
+    pfl_log_info("connection-started", "address=%s operator=%s tls=%s", c->address,
+                 pfl_log_quote_str(c->uri), pfl_tls_stream_get_version(c->tls));
     c->tls = NULL;
     audit(c, "connect", 0, NULL);
-    pfl_log_info("connection-started", "address=%s operator=%s", c->address,
-                 pfl_log_quote_str(c->uri));
 }
 
 /* Of the role as it is now, or of another. */

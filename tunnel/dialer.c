@@ -62,7 +62,8 @@ struct pfl_dialer {
     struct parts address;
     char fleet[PFL_IDENTITY_NAME_BYTES];
     char relay[PFL_IDENTITY_NAME_BYTES];
-    int64_t relay_end_s; /* of its certificate */
+    int64_t relay_end_s;     /* of its certificate */
+    const char *tls_version; /* static */
     char why[512];
 };
 
@@ -217,6 +218,7 @@ static bool is_our_relay(struct pfl_dialer *d)
     }
     memcpy(d->relay, relay.name, sizeof(d->relay));
     d->relay_end_s = id->not_after_s;
+    d->tls_version = pfl_tls_stream_get_version(d->stream);
     return true;
 }
 
@@ -404,6 +406,7 @@ int pfl_dialer_open(const struct pfl_dialer_conf *conf, struct pfl_dialer **ret_
     if (d == NULL)
         return PFL_ENOMEM;
     d->conf = *conf;
+    d->tls_version = "";
     d->backoff.max_ms = conf->retry_max_ms;
     if (!split_address(conf->address, &d->address) || strlen(conf->fleet) >= sizeof(d->fleet)) {
         pfl_mem_free(d);
@@ -432,6 +435,11 @@ size_t pfl_dialer_get_queued_bytes(const struct pfl_dialer *self)
 int64_t pfl_dialer_get_relay_end_s(const struct pfl_dialer *self)
 {
     return self->relay_end_s;
+}
+
+const char *pfl_dialer_get_tls_version(const struct pfl_dialer *self)
+{
+    return self->tls_version;
 }
 
 const char *pfl_dialer_get_relay(const struct pfl_dialer *self)

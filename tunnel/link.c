@@ -29,7 +29,7 @@ struct pfl_tunnel_link {
     int err;
     bool is_close_wanted;
     bool is_closing;
-    char why[160];
+    char why[320];
 };
 
 /* One loop, one thread: used up before anything else runs. */
@@ -144,9 +144,14 @@ static void on_writable(void *user)
 static void on_stream_closed(void *user, int err)
 {
     struct pfl_tunnel_link *l = user;
+    const char *words = pfl_stream_get_error(l->stream);
 
     l->stream = NULL;
     begin_close(l, err != 0 ? err : PFL_ECLOSED, "the connection was lost");
+    /* What broke the stream comes before what followed from it. A relay that refuses an agent under
+     * TLS 1.3 does so here. */
+    if (words[0] != '\0')
+        (void)snprintf(l->why, sizeof(l->why), "%s", words);
     pfl_h2_free(l->h2);
     l->h2 = NULL;
     finish_if_gone(l);

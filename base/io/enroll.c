@@ -18,17 +18,12 @@
 #include <mbedtls/net_sockets.h>
 #include <mbedtls/oid.h>
 #include <mbedtls/platform_util.h>
-#include <mbedtls/version.h>
 #include <mbedtls/x509_crl.h>
 #include <mbedtls/x509_csr.h>
 
-#include "base/io/aead.h"
 #include "base/io/tls_conf.h"
+#include "base/io/tls_lib.h"
 #include "base/mem.h"
-
-#if MBEDTLS_VERSION_MAJOR >= 3
-#include <psa/crypto.h>
-#endif
 
 struct pfl_enroll {
     mbedtls_entropy_context entropy;
@@ -59,11 +54,9 @@ static int make(struct pfl_enroll **ret_enroll)
     mbedtls_entropy_init(&e->entropy);
     mbedtls_ctr_drbg_init(&e->drbg);
     mbedtls_pk_init(&e->key);
-#if MBEDTLS_VERSION_MAJOR >= 3
-    (void)psa_crypto_init();
-#endif
-    if (pfl_aead_start() != 0 || mbedtls_ctr_drbg_seed(&e->drbg, mbedtls_entropy_func, &e->entropy,
-                                                       label, sizeof(label) - 1) != 0) {
+    if (pfl_tls_lib_start() != 0 ||
+        mbedtls_ctr_drbg_seed(&e->drbg, mbedtls_entropy_func, &e->entropy, label,
+                              sizeof(label) - 1) != 0) {
         pfl_enroll_free(e);
         return PFL_ETLS;
     }
@@ -97,11 +90,7 @@ int pfl_enroll_open(const char *key_path, struct pfl_enroll **ret_enroll)
 
     if (rc != 0)
         return rc;
-#if MBEDTLS_VERSION_MAJOR >= 3
-    rc = mbedtls_pk_parse_keyfile(&e->key, key_path, NULL, mbedtls_ctr_drbg_random, &e->drbg);
-#else
-    rc = mbedtls_pk_parse_keyfile(&e->key, key_path, NULL);
-#endif
+    rc = pfl_tls_lib_parse_key_file(&e->key, key_path, &e->drbg);
     if (rc != 0) {
         pfl_enroll_free(e);
         return PFL_ETLS;
@@ -264,11 +253,7 @@ static const char *judge_own(struct pfl_enroll *self, mbedtls_x509_crt *chain, c
     pfl_tls_identity_of(chain, &identity);
     if (strcmp(identity.uri, uri) != 0)
         return "the certificate is for another name";
-#if MBEDTLS_VERSION_MAJOR >= 3
-    if (mbedtls_pk_check_pair(&chain->pk, &self->key, mbedtls_ctr_drbg_random, &self->drbg) != 0)
-#else
-    if (mbedtls_pk_check_pair(&chain->pk, &self->key) != 0)
-#endif
+    if (pfl_tls_lib_check_pair(&chain->pk, &self->key, &self->drbg) != 0)
         return "the certificate is for another key";
     return NULL;
 }
@@ -314,12 +299,7 @@ static int shake_hands(struct question *q)
     mbedtls_ssl_conf_authmode(&q->conf, MBEDTLS_SSL_VERIFY_OPTIONAL);
     mbedtls_ssl_conf_rng(&q->conf, mbedtls_ctr_drbg_random, &q->enroll->drbg);
     mbedtls_ssl_conf_read_timeout(&q->conf, q->server->timeout_ms);
-#if MBEDTLS_VERSION_MAJOR >= 3
-    mbedtls_ssl_conf_min_tls_version(&q->conf, MBEDTLS_SSL_VERSION_TLS1_2);
-#else
-    mbedtls_ssl_conf_min_version(&q->conf, MBEDTLS_SSL_MAJOR_VERSION_3,
-                                 MBEDTLS_SSL_MINOR_VERSION_3);
-#endif
+    pfl_tls_lib_set_rules(&q->conf);
     if (mbedtls_ssl_setup(&q->ssl, &q->conf) != 0)
         return fail(q, PFL_ENOMEM, "out of memory", 0);
     mbedtls_ssl_set_bio(&q->ssl, &q->net, mbedtls_net_send, NULL, mbedtls_net_recv_timeout);

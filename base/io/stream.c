@@ -64,6 +64,11 @@ int pfl_stream_get_errno(const struct pfl_stream *self)
     return self->vtable->get_errno(self);
 }
 
+const char *pfl_stream_get_error(const struct pfl_stream *self)
+{
+    return self->vtable->get_error != NULL ? self->vtable->get_error(self) : "";
+}
+
 void pfl_stream_set_user(struct pfl_stream *self, const struct pfl_stream_ops *ops, void *user)
 {
     assert(ops != NULL && ops->on_closed != NULL);

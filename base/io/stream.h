@@ -71,6 +71,9 @@ void pfl_stream_close_after_flush(struct pfl_stream *self, uint64_t timeout_ms);
 /* The errno behind on_closed's error (ECONNREFUSED, ECONNRESET, ...), 0 when there is none; for
  * the log. Valid inside on_closed. */
 int pfl_stream_get_errno(const struct pfl_stream *self);
+/* Why the stream broke, in words (of TLS: pfl_tls_stream_get_error), "" where there are none. Valid
+ * inside on_closed. */
+const char *pfl_stream_get_error(const struct pfl_stream *self);
 /* Changes who is called; for handing a stream from one owner to the next. */
 void pfl_stream_set_user(struct pfl_stream *self, const struct pfl_stream_ops *ops, void *user);
 

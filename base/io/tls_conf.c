@@ -4,11 +4,10 @@
  *
  * Happy path: seed the generator, load authority, revocation list, own chain and key, check that
  * the key belongs to the certificate, then fix the rules: both sides show a certificate (but where
- * machines come to get one), TLS 1.2 with ECDHE and AEAD (1.3 as well with mbedtls 3),
- * ChaCha20-Poly1305 first: it is by far the fastest here (aead.c). Sessions are never resumed:
- * every connection verifies its peer. Failures: words with the file and the remedy. Ownership:
- * counted references; streams hold one, so a program that reloads makes a new conf and releases the
- * old one. Limits: a key file of at most KEY_MAX_BYTES.
+ * machines come to get one); versions, suites and groups are tls_lib.c's. Sessions are never
+ * resumed: every connection verifies its peer. Failures: words with the file and the remedy.
+ * Ownership: counted references; streams hold one, so a program that reloads makes a new conf and
+ * releases the old one. Limits: a key file of at most KEY_MAX_BYTES.
  */
 #include "base/io/tls_conf.h"
 
@@ -25,32 +24,12 @@
 #include <mbedtls/error.h>
 #include <mbedtls/oid.h>
 #include <mbedtls/platform_util.h>
-#include <mbedtls/version.h>
 
-#if MBEDTLS_VERSION_MAJOR >= 3
-#include <psa/crypto.h>
-#endif
-
-#include "base/io/aead.h"
+#include "base/io/tls_lib.h"
 #include "base/mem.h"
 
 #define KEY_MAX_BYTES (64u * 1024)
 #define SAN_URI_TAG   (MBEDTLS_ASN1_CONTEXT_SPECIFIC | 6)
-
-static const int cipher_suites[] = {
-#if MBEDTLS_VERSION_MAJOR >= 3
-    MBEDTLS_TLS1_3_CHACHA20_POLY1305_SHA256,
-    MBEDTLS_TLS1_3_AES_128_GCM_SHA256,
-    MBEDTLS_TLS1_3_AES_256_GCM_SHA384,
-#endif
-    MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
-    MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-    MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-    MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
-    MBEDTLS_TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-    MBEDTLS_TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-    0,
-};
 
 /* Where failures are put in words. */
 struct why {
@@ -182,11 +161,7 @@ static int parse_key(struct pfl_tls_conf *c, const char *path, struct why *why)
         return fail(why, PFL_ENOMEM, "out of memory");
     rc = read_key(path, key, &len, why);
     if (rc == 0) {
-#if MBEDTLS_VERSION_MAJOR >= 3
-        rc = mbedtls_pk_parse_key(&c->key, key, len, NULL, 0, mbedtls_ctr_drbg_random, &c->drbg);
-#else
-        rc = mbedtls_pk_parse_key(&c->key, key, len, NULL, 0);
-#endif
+        rc = pfl_tls_lib_parse_key(&c->key, pfl_span_of(key, len), &c->drbg);
         if (rc != 0)
             rc = fail_mbedtls(why, path, rc, "no unencrypted PEM key");
     }
@@ -275,11 +250,7 @@ static int load_files(struct pfl_tls_conf *c, const struct pfl_tls_files *files,
         rc = parse_key(c, files->key_path, why);
     if (rc != 0)
         return rc;
-#if MBEDTLS_VERSION_MAJOR >= 3
-    rc = mbedtls_pk_check_pair(&c->cert.pk, &c->key, mbedtls_ctr_drbg_random, &c->drbg);
-#else
-    rc = mbedtls_pk_check_pair(&c->cert.pk, &c->key);
-#endif
+    rc = pfl_tls_lib_check_pair(&c->cert.pk, &c->key, &c->drbg);
     if (rc != 0)
         return fail(why, PFL_EINVAL, "%s is not the key of the certificate in %s", files->key_path,
                     files->cert_path);
@@ -302,16 +273,7 @@ static int set_rules(struct pfl_tls_conf *c, const struct pfl_tls_files *files)
     mbedtls_ssl_conf_cert_profile(&c->ssl, &mbedtls_x509_crt_profile_next);
     mbedtls_ssl_conf_ca_chain(&c->ssl, &c->ca, files->crl_path != NULL ? &c->crl : NULL);
     mbedtls_ssl_conf_rng(&c->ssl, mbedtls_ctr_drbg_random, &c->drbg);
-    mbedtls_ssl_conf_ciphersuites(&c->ssl, cipher_suites);
-#if MBEDTLS_VERSION_MAJOR >= 3
-    mbedtls_ssl_conf_min_tls_version(&c->ssl, MBEDTLS_SSL_VERSION_TLS1_2);
-#else
-    mbedtls_ssl_conf_min_version(&c->ssl, MBEDTLS_SSL_MAJOR_VERSION_3, MBEDTLS_SSL_MINOR_VERSION_3);
-    mbedtls_ssl_conf_renegotiation(&c->ssl, MBEDTLS_SSL_RENEGOTIATION_DISABLED);
-#endif
-#if defined(MBEDTLS_SSL_SESSION_TICKETS) && defined(MBEDTLS_SSL_CLI_C)
-    mbedtls_ssl_conf_session_tickets(&c->ssl, MBEDTLS_SSL_SESSION_TICKETS_DISABLED);
-#endif
+    pfl_tls_lib_set_rules(&c->ssl);
     /* mbedtls takes the table as writable, and never writes it. */
     if (files->alpn != NULL) {
         rc = mbedtls_ssl_conf_alpn_protocols(&c->ssl, (const char **)(uintptr_t)files->alpn);
@@ -325,12 +287,8 @@ static int start_random(struct pfl_tls_conf *c)
 {
     static const unsigned char label[] = "perfleet";
 
-    if (pfl_aead_start() != 0)
+    if (pfl_tls_lib_start() != 0)
         return PFL_ETLS;
-#if MBEDTLS_VERSION_MAJOR >= 3
-    if (psa_crypto_init() != PSA_SUCCESS)
-        return PFL_ETLS;
-#endif
     return mbedtls_ctr_drbg_seed(&c->drbg, mbedtls_entropy_func, &c->entropy, label,
                                  sizeof(label) - 1);
 }
@@ -346,6 +304,7 @@ int pfl_tls_conf_new(const struct pfl_tls_files *files, char *ret_why, size_t wh
         return fail(&why, PFL_ENOMEM, "out of memory");
     c->refs = 1;
     c->is_server = files->is_server;
+    c->gcm_records_max = PFL_TLS_GCM_RECORDS_MAX;
     mbedtls_ssl_config_init(&c->ssl);
     mbedtls_x509_crt_init(&c->ca);
     mbedtls_x509_crt_init(&c->cert);

@@ -12,6 +12,9 @@
 
 #include "base/io/tls_stream.h"
 
+/* Records that one key of AES-GCM seals at most: below the 2^24.5 of RFC 8446 section 5.5. */
+#define PFL_TLS_GCM_RECORDS_MAX (UINT64_C(1) << 24)
+
 struct pfl_tls_conf {
     unsigned refs;
     bool is_server;
@@ -24,6 +27,7 @@ struct pfl_tls_conf {
     mbedtls_ctr_drbg_context drbg;
     struct pfl_tls_identity identity;
     int64_t crl_end_s;
+    uint64_t gcm_records_max; /* PFL_TLS_GCM_RECORDS_MAX, but in tests */
 };
 
 /* Reads subject, first URI name and end of validity out of a certificate. */

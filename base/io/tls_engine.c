@@ -6,26 +6,20 @@
  * call that runs, so nothing is buffered twice; the verification callback notes who the peer claims
  * to be, whatever the outcome, and refuses another URI than the expected one.
  * Failures: every failure is final, told once in words; mbedtls writes its alert to `out`.
- * Ownership: a counted reference to the conf. Limits: one partial record of 16 KiB.
+ * Ownership: a counted reference to the conf. Limits: one partial record of 16 KiB; with AES-GCM so
+ * many records as one key may seal.
  */
 #include "base/io/tls_engine.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include <mbedtls/version.h>
-
 #include "base/io/tls_conf.h"
+#include "base/io/tls_lib.h"
 #include "base/io/tls_words.h"
 #include "base/mem.h"
 
-#if MBEDTLS_VERSION_MAJOR >= 3
-#define SSL_FIELD(name)            MBEDTLS_PRIVATE(name)
-#define IS_HANDSHAKE_OVER(ssl_ptr) (mbedtls_ssl_is_handshake_over(ssl_ptr) != 0)
-#else
-#define SSL_FIELD(name)            name
-#define IS_HANDSHAKE_OVER(ssl_ptr) ((ssl_ptr)->state == MBEDTLS_SSL_HANDSHAKE_OVER)
-#endif
+#define ALERT_RECORD_BYTES 7u /* header, level, description */
 
 struct pfl_tls_engine {
     struct pfl_tls_conf *conf; /* a counted reference */
@@ -37,6 +31,8 @@ struct pfl_tls_engine {
     uint32_t verify_flags;
     int64_t blamed_not_before_s;
     int64_t blamed_not_after_s;
+    uint64_t records_left; /* that our key may still seal */
+    int sent_alert;        /* the one we sent in the clear; -1 none */
     bool is_setup;
     bool is_ready;
     bool is_failed;
@@ -47,12 +43,22 @@ struct pfl_tls_engine {
     char error[320];
 };
 
+/* Before keys are agreed, an alert of ours is the one thing that both versions of mbedtls tell of a
+ * refusal in the same way. */
+static void note_alert(struct pfl_tls_engine *e, const unsigned char *record, size_t len)
+{
+    if (len == ALERT_RECORD_BYTES && record[0] == MBEDTLS_SSL_MSG_ALERT &&
+        record[len - 2] == MBEDTLS_SSL_ALERT_LEVEL_FATAL)
+        e->sent_alert = record[len - 1];
+}
+
 static int send_cipher(void *user, const unsigned char *data, size_t len)
 {
     struct pfl_tls_engine *e = user;
 
     if (e->out->left < len)
         return MBEDTLS_ERR_SSL_WANT_WRITE;
+    note_alert(e, data, len);
     pfl_writer_bytes(e->out, data, len);
     return (int)len;
 }
@@ -99,12 +105,19 @@ static int set_up(struct pfl_tls_engine *e)
     return 0;
 }
 
-/* The alert that mbedtls just received; -1 when `code` is not about one. */
-static int alert_of(const struct pfl_tls_engine *e, int code)
+/* Where mbedtls says nothing to the peer, who would see no more than a connection that ends. */
+static void send_missing_alert(struct pfl_tls_engine *e, const struct pfl_tls_failure *failure)
 {
-    if (code != MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE || e->ssl.SSL_FIELD(in_msg) == NULL)
-        return -1;
-    return e->ssl.SSL_FIELD(in_msg)[1];
+    int alert = -1;
+
+    if (failure->is_key_update)
+        alert = MBEDTLS_SSL_ALERT_MSG_UNEXPECTED_MESSAGE;
+    else if (pfl_tls_lib_is_no_certificate(failure->code) && e->sent_alert < 0 &&
+             strcmp(mbedtls_ssl_get_version(&e->ssl), "TLSv1.2") == 0)
+        alert = MBEDTLS_SSL_ALERT_MSG_NO_CERT;
+    if (alert >= 0)
+        (void)mbedtls_ssl_send_alert_message(&e->ssl, MBEDTLS_SSL_ALERT_LEVEL_FATAL,
+                                             (unsigned char)alert);
 }
 
 static int fail(struct pfl_tls_engine *e, int code)
@@ -112,7 +125,8 @@ static int fail(struct pfl_tls_engine *e, int code)
     uint32_t flags = e->verify_flags;
     struct pfl_tls_failure failure = {
         .code = code,
-        .alert = alert_of(e, code),
+        .alert = pfl_tls_lib_get_alert(&e->ssl, code),
+        .sent_alert = e->sent_alert,
         .not_before_s = e->blamed_not_before_s,
         .not_after_s = e->blamed_not_after_s,
         .peer_uri = e->identity.uri,
@@ -124,6 +138,8 @@ static int fail(struct pfl_tls_engine *e, int code)
     e->is_failed = true;
     if (code == MBEDTLS_ERR_SSL_ALLOC_FAILED)
         return PFL_ENOMEM;
+    failure.is_key_update = e->is_ready && pfl_tls_lib_is_key_update(&e->ssl, code);
+    send_missing_alert(e, &failure);
     if (!e->is_ready && mbedtls_ssl_get_verify_result(&e->ssl) != UINT32_MAX)
         flags |= mbedtls_ssl_get_verify_result(&e->ssl);
     failure.verify_flags = flags;
@@ -131,10 +147,16 @@ static int fail(struct pfl_tls_engine *e, int code)
     return PFL_ETLS;
 }
 
+static void note_ready(struct pfl_tls_engine *e)
+{
+    bool is_gcm = strstr(mbedtls_ssl_get_ciphersuite(&e->ssl), "GCM") != NULL;
+
+    e->is_ready = true;
+    e->records_left = is_gcm ? e->conf->gcm_records_max : UINT64_MAX;
+}
+
 static int shake_hands(struct pfl_tls_engine *e)
 {
-    /* Past this state a message of the peer has been understood. */
-    int first = e->conf->is_server ? MBEDTLS_SSL_CLIENT_HELLO : MBEDTLS_SSL_SERVER_HELLO;
     int rc;
 
     while (!e->is_ready) {
@@ -145,20 +167,13 @@ static int shake_hands(struct pfl_tls_engine *e)
             return fail(e, MBEDTLS_ERR_SSL_BUFFER_TOO_SMALL);
         if (rc != 0)
             return fail(e, rc);
-        e->is_ready = IS_HANDSHAKE_OVER(&e->ssl);
-        e->has_records |= e->ssl.SSL_FIELD(state) > first;
+        if (e->conf->is_server)
+            pfl_tls_lib_after_step(&e->ssl);
+        if (pfl_tls_lib_is_handshake_over(&e->ssl))
+            note_ready(e);
+        e->has_records |= pfl_tls_lib_has_hello(&e->ssl, e->conf->is_server);
     }
     return 0;
-}
-
-static bool is_harmless(int code)
-{
-#if defined(MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET)
-    return code == MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET;
-#else
-    (void)code;
-    return false;
-#endif
 }
 
 /* Reads records until the input is used up or `plain` is full. */
@@ -177,7 +192,7 @@ static int read_records(struct pfl_tls_engine *e, struct pfl_writer *plain)
             e->has_peer_closed = true;
             *e->in = pfl_span_of(NULL, 0);
             return 0;
-        } else if (!is_harmless(rc)) {
+        } else if (!pfl_tls_lib_is_ticket(rc)) {
             return fail(e, rc);
         }
     }
@@ -234,6 +249,11 @@ int pfl_tls_engine_write(struct pfl_tls_engine *self, struct pfl_span plain, str
         return PFL_ESTATE;
     assert(plain.len <= PFL_TLS_RECORD_BYTES);
     self->out = out;
+    if (self->records_left-- == 0) {
+        self->is_failed = true;
+        pfl_tls_words_of_worn_key(self->error, sizeof(self->error));
+        return PFL_ETLS;
+    }
     while (done < plain.len) {
         int rc = mbedtls_ssl_write(&self->ssl, plain.data + done, plain.len - done);
 
@@ -278,6 +298,11 @@ const char *pfl_tls_engine_get_alpn(const struct pfl_tls_engine *self)
     return self->is_ready ? mbedtls_ssl_get_alpn_protocol(&self->ssl) : NULL;
 }
 
+const char *pfl_tls_engine_get_version(const struct pfl_tls_engine *self)
+{
+    return self->is_ready ? mbedtls_ssl_get_version(&self->ssl) + strlen("TLSv") : "";
+}
+
 const char *pfl_tls_engine_get_cipher(const struct pfl_tls_engine *self)
 {
     return self->is_ready ? mbedtls_ssl_get_ciphersuite(&self->ssl) : "";
@@ -299,6 +324,7 @@ int pfl_tls_engine_new(struct pfl_tls_conf *conf, const char *expected_uri,
         }
     }
     e->conf = pfl_tls_conf_ref(conf);
+    e->sent_alert = -1;
     *ret_engine = e;
     return 0;
 }

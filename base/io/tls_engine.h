@@ -39,7 +39,8 @@ PFL_MUST_USE int pfl_tls_engine_feed(struct pfl_tls_engine *self, struct pfl_spa
                                      struct pfl_writer *plain, struct pfl_writer *out);
 
 /* Encrypts at most one record's worth; `out` needs room for it with its overhead. PFL_ESTATE before
- * the handshake is done and after close_notify; PFL_ETLS. */
+ * the handshake is done and after close_notify; PFL_ETLS, also when the key has sealed as much as
+ * it may. */
 PFL_MUST_USE int pfl_tls_engine_write(struct pfl_tls_engine *self, struct pfl_span plain,
                                       struct pfl_writer *out);
 /* Says that we send no more. Idempotent. */
@@ -52,6 +53,8 @@ const struct pfl_tls_identity *pfl_tls_engine_get_identity(const struct pfl_tls_
 const char *pfl_tls_engine_get_error(const struct pfl_tls_engine *self);
 /* What ALPN agreed on; NULL: nothing, or the handshake is not done. */
 const char *pfl_tls_engine_get_alpn(const struct pfl_tls_engine *self);
+/* "1.2" or "1.3"; "" before the handshake is done. */
+const char *pfl_tls_engine_get_version(const struct pfl_tls_engine *self);
 /* The cipher suite's name, "" before the handshake is done. */
 const char *pfl_tls_engine_get_cipher(const struct pfl_tls_engine *self);
 

@@ -425,6 +425,11 @@ static int tls_get_errno(const struct pfl_stream *stream)
     return t->sock != NULL ? pfl_stream_get_errno(t->sock) : t->close_errno;
 }
 
+static const char *tls_get_error(const struct pfl_stream *stream)
+{
+    return self_of_const(stream)->error;
+}
+
 static const struct pfl_stream_vtable vtable = {
     .writev = tls_writev,
     .queued_bytes = tls_queued_bytes,
@@ -434,6 +439,7 @@ static const struct pfl_stream_vtable vtable = {
     .close = tls_close,
     .close_after_flush = tls_close_after_flush,
     .get_errno = tls_get_errno,
+    .get_error = tls_get_error,
 };
 
 const struct pfl_tls_identity *pfl_tls_stream_get_identity(const struct pfl_stream *self)
@@ -446,6 +452,12 @@ const char *pfl_tls_stream_get_alpn(const struct pfl_stream *self)
 {
     assert(self->vtable == &vtable);
     return pfl_tls_engine_get_alpn(self_of_const(self)->engine);
+}
+
+const char *pfl_tls_stream_get_version(const struct pfl_stream *self)
+{
+    assert(self->vtable == &vtable);
+    return pfl_tls_engine_get_version(self_of_const(self)->engine);
 }
 
 const char *pfl_tls_stream_get_error(const struct pfl_stream *self)

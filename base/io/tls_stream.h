@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TLS 1.2 (1.3 with mbedtls 3.6) as a pfl_stream over a socket, both roles, both sides always
- * authenticated. The engine underneath (tls_engine.h) does no I/O.
+ * TLS 1.3 (1.2 with mbedtls 2.28 at either end) as a pfl_stream over a socket, both roles, both
+ * sides always authenticated. The engine underneath (tls_engine.h) does no I/O.
  *
  * pfl_stream_shutdown sends close_notify; the peer's close_notify is on_eof. A connection that ends
  * without it was cut: on_closed with PFL_ECLOSED. pfl_stream_close cuts;
@@ -64,7 +64,8 @@ struct pfl_tls_handshake {
 
 /*
  * Takes `fd` on success. on_ready comes once the handshake is done; writes before that are
- * PFL_ESTATE. PFL_ENOMEM, PFL_EIO.
+ * PFL_ESTATE. With TLS 1.3 a client is ready before the server has judged its certificate: a
+ * refusal then comes after on_ready, as on_closed with the same words. PFL_ENOMEM, PFL_EIO.
  */
 PFL_MUST_USE int pfl_tls_stream_open(const struct pfl_stream_conf *conf,
                                      const struct pfl_tls_handshake *handshake, int fd,
@@ -75,6 +76,8 @@ const struct pfl_tls_identity *pfl_tls_stream_get_identity(const struct pfl_stre
 /* The protocol agreed by ALPN, from on_ready on; NULL when there is none (the peer offered none). A
  * server refuses a peer that offers only others. */
 const char *pfl_tls_stream_get_alpn(const struct pfl_stream *self);
+/* "1.2" or "1.3", from on_ready on; static. */
+const char *pfl_tls_stream_get_version(const struct pfl_stream *self);
 /* Why the handshake or the record layer failed, in words that say what to do ("the peer's
  * certificate expired on ..."); "" when it did not. Valid inside on_closed too. */
 const char *pfl_tls_stream_get_error(const struct pfl_stream *self);

@@ -10,8 +10,12 @@
 
 #include <mbedtls/error.h>
 #include <mbedtls/ssl.h>
-#include <mbedtls/version.h>
 #include <mbedtls/x509.h>
+
+#include "base/io/tls_lib.h"
+
+#define ALERT_CERTIFICATE_REQUIRED 116 /* of TLS 1.3; unknown to mbedtls 2.28 */
+#define LEN(table)                 (sizeof(table) / sizeof((table)[0]))
 
 struct flag_words {
     uint32_t flag;
@@ -53,9 +57,23 @@ static const struct flag_words alert_table[] = {
     {MBEDTLS_SSL_ALERT_MSG_ACCESS_DENIED, "it denies us access"},
     {MBEDTLS_SSL_ALERT_MSG_NO_CERT, "it wants a certificate from us"},
     {MBEDTLS_SSL_ALERT_MSG_HANDSHAKE_FAILURE,
-     "it shares no cipher with us (TLS 1.2 with ECDHE and AEAD), or wants another certificate"},
-    {MBEDTLS_SSL_ALERT_MSG_PROTOCOL_VERSION, "it wants another version of TLS"},
-    {116, "it wants a certificate from us"},
+     "it shares no cipher suite with us (TLS 1.2 or 1.3 with ECDHE and AEAD), or wants another "
+     "certificate"},
+    {MBEDTLS_SSL_ALERT_MSG_PROTOCOL_VERSION, "it wants another version of TLS than 1.2 or 1.3"},
+    {MBEDTLS_SSL_ALERT_MSG_UNEXPECTED_MESSAGE, "it cannot follow what we sent"},
+    {ALERT_CERTIFICATE_REQUIRED, "it wants a certificate from us"},
+    {MBEDTLS_SSL_ALERT_MSG_NO_APPLICATION_PROTOCOL,
+     "it speaks none of our protocols (ALPN): check address and port, and its version"},
+};
+
+/* By the alert with which we refused a hello. */
+static const struct flag_words sent_alert_table[] = {
+    {MBEDTLS_SSL_ALERT_MSG_HANDSHAKE_FAILURE, "the peer offers no cipher suite that is allowed: it "
+                                              "needs TLS 1.2 or 1.3 with ECDHE and AEAD"},
+    {MBEDTLS_SSL_ALERT_MSG_PROTOCOL_VERSION,
+     "the peer speaks no allowed version of TLS: it needs 1.2 or 1.3"},
+    {MBEDTLS_SSL_ALERT_MSG_NO_APPLICATION_PROTOCOL,
+     "the peer speaks none of our protocols (ALPN): check what it is, and its version"},
 };
 
 static const char *find_words(const struct flag_words *table, size_t n, uint32_t key, bool is_mask)
@@ -95,8 +113,7 @@ static void tell_certificate(const struct pfl_tls_failure *f, char *dst, size_t 
                        when);
         return;
     }
-    words =
-        find_words(flag_table, sizeof(flag_table) / sizeof(flag_table[0]), f->verify_flags, true);
+    words = find_words(flag_table, LEN(flag_table), f->verify_flags, true);
     if (words != NULL)
         (void)snprintf(dst, room, "%s", words);
     else if ((f->verify_flags & MBEDTLS_X509_BADCERT_CN_MISMATCH) != 0)
@@ -107,38 +124,53 @@ static void tell_certificate(const struct pfl_tls_failure *f, char *dst, size_t 
                        (unsigned)f->verify_flags);
 }
 
-static bool is_no_client_certificate(int code)
+static const char *find_alert(const struct flag_words *table, size_t n, int alert)
 {
-#if MBEDTLS_VERSION_MAJOR >= 3
-    return code == MBEDTLS_ERR_SSL_NO_CLIENT_CERTIFICATE;
-#else
-    return code == MBEDTLS_ERR_SSL_NO_CLIENT_CERTIFICATE ||
-           code == MBEDTLS_ERR_SSL_CA_CHAIN_REQUIRED;
-#endif
+    return alert < 0 ? NULL : find_words(table, n, (uint32_t)alert, false);
+}
+
+/* What needs no number and no name; NULL: nothing of the kind. */
+static const char *find_plain(const struct pfl_tls_failure *f)
+{
+    const char *words = find_alert(sent_alert_table, LEN(sent_alert_table), f->sent_alert);
+
+    if (pfl_tls_lib_is_no_certificate(f->code))
+        return flag_table[0].words;
+    if (f->alert >= 0)
+        return NULL;
+    if (f->is_key_update)
+        return "the peer changed its keys (TLS 1.3 KeyUpdate), which mbedtls cannot follow: let it "
+               "use ChaCha20-Poly1305, which needs none, or TLS 1.2";
+    if (f->is_after_hello)
+        return "the peer broke off right after the handshake: most likely it refused our "
+               "certificate, its log says why";
+    if (words != NULL)
+        return words;
+    return f->has_records ? NULL : "the peer does not speak TLS here: check address and port";
 }
 
 void pfl_tls_words_of(const struct pfl_tls_failure *f, char *dst, size_t room)
 {
-    const char *words;
+    const char *words = find_plain(f);
     char text[128];
 
     if (f->verify_flags != 0 && f->alert < 0) {
         tell_certificate(f, dst, room);
-    } else if (is_no_client_certificate(f->code)) {
-        (void)snprintf(dst, room, "%s", flag_table[0].words);
+    } else if (words != NULL) {
+        (void)snprintf(dst, room, "%s", words);
     } else if (f->alert >= 0) {
-        words = find_words(alert_table, sizeof(alert_table) / sizeof(alert_table[0]),
-                           (uint32_t)f->alert, false);
+        words = find_alert(alert_table, LEN(alert_table), f->alert);
         (void)snprintf(dst, room, "the peer refused the connection: %s (TLS alert %d)",
                        words != NULL ? words : "no reason that we know", f->alert);
-    } else if (f->is_after_hello) {
-        (void)snprintf(dst, room,
-                       "the peer broke off right after the handshake: most likely it refused our "
-                       "certificate, its log says why");
-    } else if (!f->has_records) {
-        (void)snprintf(dst, room, "the peer does not speak TLS here: check address and port");
     } else {
         mbedtls_strerror(f->code, text, sizeof(text));
         (void)snprintf(dst, room, "TLS failed: %s", text);
     }
+}
+
+void pfl_tls_words_of_worn_key(char *dst, size_t room)
+{
+    (void)snprintf(dst, room,
+                   "the connection has sent all that one key of AES-GCM may: connect again, or let "
+                   "the peer offer ChaCha20-Poly1305");
 }

@@ -11,15 +11,19 @@ struct pfl_tls_failure {
     int code;              /* mbedtls's negative code */
     uint32_t verify_flags; /* MBEDTLS_X509_BADCERT_ ...; 0 when the certificate is not to blame */
     int alert;             /* the alert the peer sent, -1 none */
+    int sent_alert;        /* the alert we sent before there were keys, -1 none */
     int64_t not_before_s;  /* of the certificate to blame */
     int64_t not_after_s;
     const char *peer_uri;   /* "" none */
     const char *wanted_uri; /* NULL any */
     bool is_after_hello;    /* our handshake was done, and nothing has been read since */
+    bool is_key_update;     /* the peer changed its keys */
     bool has_records;       /* at least one proper TLS record came before */
 };
 
 /* One sentence into `dst`; always ends in NUL. `room` > 0. */
 void pfl_tls_words_of(const struct pfl_tls_failure *failure, char *dst, size_t room);
+/* Of a key that may seal no more. */
+void pfl_tls_words_of_worn_key(char *dst, size_t room);
 
 #endif

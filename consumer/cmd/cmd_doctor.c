@@ -20,6 +20,7 @@ struct patient {
     struct pfl_clock_probe probe;
     struct pfl_clock_line line;
     int64_t cert_end_s;
+    const char *tls; /* static; NULL: no connection */
     bool has_clock;
 };
 
@@ -60,6 +61,7 @@ static void on_ready(void *user, struct pfl_asked_host *host)
 
     p->host = host;
     p->cert_end_s = pfl_consumer_conn_get_cert_end_s(host->conn);
+    p->tls = pfl_consumer_conn_get_tls_version(host->conn);
     pfl_ask_request(host, "QueryServiceState", pfl_span_of(NULL, 0), on_state);
 }
 
@@ -77,6 +79,7 @@ static void look_up(const struct pfl_targets *targets, const struct pfl_asked_ho
     pfl_inventory_get_host(targets->inventory, at, &told);
     host->cert_end_s = told.certificate_end_s;
     host->agent = told.version;
+    host->tls = told.tls;
 }
 
 static void fill_host(const struct doctor *d, const struct pfl_targets *targets,
@@ -89,6 +92,7 @@ static void fill_host(const struct doctor *d, const struct pfl_targets *targets,
         .why = h->why,
         .state = pfl_buf_get(&h->answer),
         .cert_end_s = p->cert_end_s,
+        .tls = p->tls,
         .agent = "",
         .has_clock = p->has_clock,
         .offset_ns = p->line.begin_offset_ns,

@@ -459,6 +459,13 @@ int64_t pfl_consumer_conn_get_cert_end_s(const struct pfl_consumer_conn *self)
                : 0;
 }
 
+const char *pfl_consumer_conn_get_tls_version(const struct pfl_consumer_conn *self)
+{
+    return self->stream != NULL && self->conf.spec->kind == PFL_HOST_TLS
+               ? pfl_tls_stream_get_version(self->stream)
+               : "";
+}
+
 int pfl_consumer_conn_invoke(struct pfl_consumer_conn *self, const char *method,
                              struct pfl_span args, pfl_rpc_reply_cb cb, void *user)
 {

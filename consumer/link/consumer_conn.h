@@ -38,6 +38,8 @@ void pfl_consumer_conn_close(struct pfl_consumer_conn *self);
 const char *pfl_consumer_conn_get_name(const struct pfl_consumer_conn *self);
 /* When the host's certificate expires (UNIX time); 0 for what has none. Valid from on_ready. */
 int64_t pfl_consumer_conn_get_cert_end_s(const struct pfl_consumer_conn *self);
+/* "1.2" or "1.3"; "" where the connection is not TLS of its own. Valid from on_ready; static. */
+const char *pfl_consumer_conn_get_tls_version(const struct pfl_consumer_conn *self);
 /*
  * See pfl_rpc_client_invoke. A `cb` that returns a negative value breaks the connection, with the
  * reason in pfl_consumer_conn_set_why if it gave one.

@@ -25,6 +25,7 @@ struct pfl_inventory_host {
     const char *name;
     const char *address; /* strings are "" where the relay does not tell; untrusted but `name` */
     const char *version;
+    const char *tls; /* version of its agent's connection */
     double last_seen_s;
     uint64_t streams;
     bool is_connected;

@@ -255,6 +255,8 @@ static json_t *json_hosts(const struct pfl_health_conf *conf)
             json_object_set_new(o, "clock_offset_ns", json_integer(h->offset_ns));
             json_object_set_new(o, "clock_error_ns", json_integer(h->error_ns));
         }
+        if (h->tls != NULL && h->tls[0] != '\0')
+            json_object_set_new(o, "tls", json_string(h->tls));
         if (h->cert_end_s != 0)
             json_object_set_new(o, "certificate_end_s", json_integer(h->cert_end_s));
         json_array_append_new(list, o);

@@ -15,8 +15,9 @@ struct pfl_health_host {
     const char *name;
     const char *why;       /* "" or why it could not be asked */
     struct pfl_span state; /* serialized TracingServiceState */
-    int64_t cert_end_s;    /* its own, or its agent's; UNIX time; 0: none */
-    const char *agent;     /* its agent's version; "" without one */
+    const char *tls; /* version of its, or its agent's, connection; NULL, "": none, or not told */
+    int64_t cert_end_s; /* its own, or its agent's; UNIX time; 0: none */
+    const char *agent;  /* its agent's version; "" without one */
     bool has_clock;
     int64_t offset_ns; /* its boot clock - ours */
     int64_t error_ns;

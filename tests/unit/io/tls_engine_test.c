@@ -12,52 +12,14 @@
 
 #include "tests/support/sweep.h"
 #include "tests/unit/io/pki.h"
+#include "tests/unit/io/tls_pair.h"
 
-#define WIRE_BYTES (512u * 1024)
-
-/* One direction of the wire. */
-struct wire {
-    uint8_t data[WIRE_BYTES];
-    struct pfl_writer out;
-    size_t taken;
-};
-
-struct side {
-    struct pfl_tls_conf *conf;
-    struct pfl_tls_engine *engine;
-    struct wire wire; /* what this side sent */
-    uint8_t plain[WIRE_BYTES];
-    struct pfl_writer plain_out;
-    int rc;
-};
-
-static struct side client;
-static struct side server;
 static uint8_t pattern[100000];
-
-static void open_side(struct side *s, const char *who, const char *ca, const char *crl)
-{
-    memset(s, 0, sizeof(*s));
-    s->conf = pki_conf(who, ca, crl, s == &server);
-    assert_int_equal(pfl_tls_engine_new(s->conf, NULL, &s->engine), 0);
-    s->wire.out = pfl_writer_of(s->wire.data, sizeof(s->wire.data));
-    s->plain_out = pfl_writer_of(s->plain, sizeof(s->plain));
-}
 
 static void open_pair(const char *client_who)
 {
-    open_side(&server, "host-a", "ca.pem", "crl.pem");
-    open_side(&client, client_who, "ca.pem", NULL);
-}
-
-static void close_side(struct side *s)
-{
-    if (s->engine == NULL)
-        return;
-    pfl_tls_engine_free(s->engine);
-    pfl_tls_conf_unref(s->conf);
-    s->engine = NULL;
-    s->conf = NULL;
+    tls_side_open(&tls_server, "host-a", "ca.pem", "crl.pem");
+    tls_side_open(&tls_client, client_who, "ca.pem", NULL);
 }
 
 static int setup(void **state)
@@ -71,43 +33,13 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    close_side(&client);
-    close_side(&server);
+    tls_side_close(&tls_client);
+    tls_side_close(&tls_server);
     pfl_sweep_assert_no_leak();
     return 0;
 }
 
-/* Carries what `from` sent to `to` in pieces of `step`. Returns whether anything moved. */
-static bool carry(struct side *from, struct side *to, size_t step)
-{
-    size_t end = (size_t)(from->wire.out.pos - from->wire.data);
-    bool moved = from->wire.taken < end;
-
-    while (from->wire.taken < end && to->rc == 0) {
-        size_t n = end - from->wire.taken < step ? end - from->wire.taken : step;
-        struct pfl_span piece = pfl_span_of(from->wire.data + from->wire.taken, n);
-
-        while (piece.len != 0 && to->rc == 0)
-            to->rc = pfl_tls_engine_feed(to->engine, &piece, &to->plain_out, &to->wire.out);
-        from->wire.taken += n;
-    }
-    return moved && to->rc == 0;
-}
-
-static void talk(size_t step)
-{
-    while (carry(&client, &server, step) || carry(&server, &client, step))
-        continue;
-}
-
-static void shake(size_t step)
-{
-    assert_int_equal(pfl_tls_engine_start(server.engine, &server.wire.out), 0);
-    assert_int_equal(pfl_tls_engine_start(client.engine, &client.wire.out), 0);
-    talk(step);
-}
-
-static void send_pattern(struct side *from, struct side *to, size_t step)
+static void send_pattern(struct tls_side *from, struct tls_side *to, size_t step)
 {
     size_t before = (size_t)(to->plain_out.pos - to->plain);
 
@@ -120,7 +52,7 @@ static void send_pattern(struct side *from, struct side *to, size_t step)
             pfl_tls_engine_write(from->engine, pfl_span_of(pattern + pos, n), &from->wire.out), 0);
         pos += n;
     }
-    talk(step);
+    tls_pair_talk(step);
     assert_int_equal((size_t)(to->plain_out.pos - to->plain), before + sizeof(pattern));
     assert_memory_equal(to->plain + before, pattern, sizeof(pattern));
 }
@@ -128,27 +60,28 @@ static void send_pattern(struct side *from, struct side *to, size_t step)
 static void check_conversation(size_t step)
 {
     open_pair("operator-eve");
-    shake(step);
-    assert_true(pfl_tls_engine_is_ready(client.engine));
-    assert_true(pfl_tls_engine_is_ready(server.engine));
-    assert_string_equal(pfl_tls_engine_get_identity(server.engine)->uri,
+    tls_pair_shake(step);
+    assert_true(pfl_tls_engine_is_ready(tls_client.engine));
+    assert_true(pfl_tls_engine_is_ready(tls_server.engine));
+    assert_string_equal(pfl_tls_engine_get_identity(tls_server.engine)->uri,
                         "perfleet://lab/operator/eve");
-    assert_string_equal(pfl_tls_engine_get_identity(client.engine)->uri, "perfleet://lab/host/a");
-    assert_non_null(strstr(pfl_tls_engine_get_identity(server.engine)->subject, "CN=eve"));
-    assert_non_null(strstr(pfl_tls_engine_get_cipher(client.engine), "CHACHA20"));
-    send_pattern(&client, &server, step);
-    send_pattern(&server, &client, step);
-    pfl_tls_engine_close_notify(client.engine, &client.wire.out);
-    talk(step);
-    assert_true(pfl_tls_engine_has_peer_closed(server.engine));
-    assert_false(pfl_tls_engine_has_peer_closed(client.engine));
-    send_pattern(&server, &client, step); /* the other direction still works */
+    assert_string_equal(pfl_tls_engine_get_identity(tls_client.engine)->uri,
+                        "perfleet://lab/host/a");
+    assert_non_null(strstr(pfl_tls_engine_get_identity(tls_server.engine)->subject, "CN=eve"));
+    assert_non_null(strstr(pfl_tls_engine_get_cipher(tls_client.engine), "CHACHA20"));
+    send_pattern(&tls_client, &tls_server, step);
+    send_pattern(&tls_server, &tls_client, step);
+    pfl_tls_engine_close_notify(tls_client.engine, &tls_client.wire.out);
+    tls_pair_talk(step);
+    assert_true(pfl_tls_engine_has_peer_closed(tls_server.engine));
+    assert_false(pfl_tls_engine_has_peer_closed(tls_client.engine));
+    send_pattern(&tls_server, &tls_client, step); /* the other direction still works */
 }
 
 static void conversation_works_with_whole_messages(void **state)
 {
     (void)state;
-    check_conversation(WIRE_BYTES);
+    check_conversation(TLS_PAIR_WIRE_BYTES);
 }
 
 static void conversation_works_byte_by_byte(void **state)
@@ -163,7 +96,7 @@ static void conversation_works_in_odd_pieces(void **state)
     check_conversation(1447);
 }
 
-static void assert_refused(struct side *s, const char *words)
+static void assert_refused(struct tls_side *s, const char *words)
 {
     assert_int_equal(s->rc, PFL_ETLS);
     assert_false(pfl_tls_engine_is_ready(s->engine));
@@ -174,20 +107,18 @@ static void assert_refused(struct side *s, const char *words)
 /* After the server refused: what the client hears. */
 static void assert_client_hears(const char *words)
 {
-    (void)carry(&server, &client, WIRE_BYTES);
-    assert_int_equal(client.rc, PFL_ETLS);
-    if (pfl_tls_engine_is_ready(client.engine))
-        words = "most likely it refused our certificate"; /* TLS 1.3: refused after our handshake */
-    if (strstr(pfl_tls_engine_get_error(client.engine), words) == NULL)
-        fail_msg("\"%s\" does not say \"%s\"", pfl_tls_engine_get_error(client.engine), words);
+    (void)tls_pair_carry(&tls_server, &tls_client, TLS_PAIR_WIRE_BYTES);
+    assert_int_equal(tls_client.rc, PFL_ETLS);
+    if (strstr(pfl_tls_engine_get_error(tls_client.engine), words) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", pfl_tls_engine_get_error(tls_client.engine), words);
 }
 
 static void expired_certificate_is_refused_with_its_date(void **state)
 {
     (void)state;
     open_pair("operator-old");
-    shake(WIRE_BYTES);
-    assert_refused(&server, "expired on 2020-02-03 04:05:06 UTC");
+    tls_pair_shake(TLS_PAIR_WIRE_BYTES);
+    assert_refused(&tls_server, "expired on 2020-02-03 04:05:06 UTC");
     assert_client_hears("has expired");
 }
 
@@ -195,8 +126,8 @@ static void certificate_of_the_future_is_refused_with_its_date(void **state)
 {
     (void)state;
     open_pair("operator-future");
-    shake(WIRE_BYTES);
-    assert_refused(&server, "valid from 2099-01-01 00:00:00 UTC");
+    tls_pair_shake(TLS_PAIR_WIRE_BYTES);
+    assert_refused(&tls_server, "valid from 2099-01-01 00:00:00 UTC");
     assert_client_hears("refused");
 }
 
@@ -204,8 +135,8 @@ static void revoked_certificate_is_refused(void **state)
 {
     (void)state;
     open_pair("operator-gone");
-    shake(WIRE_BYTES);
-    assert_refused(&server, "revoked");
+    tls_pair_shake(TLS_PAIR_WIRE_BYTES);
+    assert_refused(&tls_server, "revoked");
     assert_client_hears("revoked");
 }
 
@@ -213,9 +144,9 @@ static void certificate_of_another_authority_is_refused(void **state)
 {
     (void)state;
     open_pair("other/operator-eve");
-    shake(WIRE_BYTES);
-    assert_refused(&server, "authority that we do not know");
-    assert_string_equal(pfl_tls_engine_get_identity(server.engine)->uri,
+    tls_pair_shake(TLS_PAIR_WIRE_BYTES);
+    assert_refused(&tls_server, "authority that we do not know");
+    assert_string_equal(pfl_tls_engine_get_identity(tls_server.engine)->uri,
                         "perfleet://lab/operator/eve"); /* claimed, for the log */
     assert_client_hears("does not know the authority");
 }
@@ -223,10 +154,10 @@ static void certificate_of_another_authority_is_refused(void **state)
 static void client_refuses_a_server_of_another_authority(void **state)
 {
     (void)state;
-    open_side(&server, "host-a", "ca.pem", NULL);
-    open_side(&client, "operator-eve", "other/ca.pem", NULL);
-    shake(WIRE_BYTES);
-    assert_refused(&client, "authority that we do not know");
+    tls_side_open(&tls_server, "host-a", "ca.pem", NULL);
+    tls_side_open(&tls_client, "operator-eve", "other/ca.pem", NULL);
+    tls_pair_shake(TLS_PAIR_WIRE_BYTES);
+    assert_refused(&tls_client, "authority that we do not know");
 }
 
 static void operator_cannot_serve(void **state)
@@ -247,23 +178,26 @@ static void another_name_than_expected_is_refused(void **state)
 {
     (void)state;
     open_pair("operator-eve");
-    pfl_tls_engine_free(client.engine);
-    assert_int_equal(pfl_tls_engine_new(client.conf, "perfleet://lab/host/b", &client.engine), 0);
-    shake(WIRE_BYTES);
-    assert_refused(&client, "\"perfleet://lab/host/a\", expected was \"perfleet://lab/host/b\"");
+    pfl_tls_engine_free(tls_client.engine);
+    assert_int_equal(
+        pfl_tls_engine_new(tls_client.conf, "perfleet://lab/host/b", &tls_client.engine), 0);
+    tls_pair_shake(TLS_PAIR_WIRE_BYTES);
+    assert_refused(&tls_client,
+                   "\"perfleet://lab/host/a\", expected was \"perfleet://lab/host/b\"");
 }
 
 static void expected_name_is_accepted(void **state)
 {
     (void)state;
     open_pair("operator-eve");
-    pfl_tls_engine_free(client.engine);
-    assert_int_equal(pfl_tls_engine_new(client.conf, "perfleet://lab/host/a", &client.engine), 0);
-    shake(WIRE_BYTES);
-    assert_true(pfl_tls_engine_is_ready(client.engine));
+    pfl_tls_engine_free(tls_client.engine);
+    assert_int_equal(
+        pfl_tls_engine_new(tls_client.conf, "perfleet://lab/host/a", &tls_client.engine), 0);
+    tls_pair_shake(TLS_PAIR_WIRE_BYTES);
+    assert_true(pfl_tls_engine_is_ready(tls_client.engine));
 }
 
-static void feed_text(struct side *s, const char *text, size_t step)
+static void feed_text(struct tls_side *s, const char *text, size_t step)
 {
     for (size_t pos = 0; text[pos] != '\0' && s->rc == 0;) {
         size_t n = strlen(text + pos) < step ? strlen(text + pos) : step;
@@ -278,22 +212,23 @@ static void garbage_instead_of_a_handshake_is_refused(void **state)
 {
     (void)state;
     open_pair("operator-eve");
-    feed_text(&server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 1);
-    assert_refused(&server, "does not speak TLS");
-    feed_text(&client, "SSH-2.0-OpenSSH_9.2p1 Debian\r\n", 100);
-    assert_refused(&client, "does not speak TLS");
+    feed_text(&tls_server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 1);
+    assert_refused(&tls_server, "does not speak TLS");
+    feed_text(&tls_client, "SSH-2.0-OpenSSH_9.2p1 Debian\r\n", 100);
+    assert_refused(&tls_client, "does not speak TLS");
 }
 
 static void failed_engine_stays_failed(void **state)
 {
     (void)state;
     open_pair("operator-old");
-    shake(WIRE_BYTES);
-    server.rc = 0;
-    feed_text(&server, "more", 4);
-    assert_int_equal(server.rc, PFL_ETLS);
-    assert_int_equal(pfl_tls_engine_write(server.engine, pfl_span_of("x", 1), &server.wire.out),
-                     PFL_ESTATE);
+    tls_pair_shake(TLS_PAIR_WIRE_BYTES);
+    tls_server.rc = 0;
+    feed_text(&tls_server, "more", 4);
+    assert_int_equal(tls_server.rc, PFL_ETLS);
+    assert_int_equal(
+        pfl_tls_engine_write(tls_server.engine, pfl_span_of("x", 1), &tls_server.wire.out),
+        PFL_ESTATE);
 }
 
 static void changed_record_is_noticed(void **state)
@@ -302,15 +237,16 @@ static void changed_record_is_noticed(void **state)
 
     (void)state;
     open_pair("operator-eve");
-    shake(WIRE_BYTES);
-    at = (size_t)(client.wire.out.pos - client.wire.data);
+    tls_pair_shake(TLS_PAIR_WIRE_BYTES);
+    at = (size_t)(tls_client.wire.out.pos - tls_client.wire.data);
     assert_int_equal(
-        pfl_tls_engine_write(client.engine, pfl_span_of(pattern, 100), &client.wire.out), 0);
-    client.wire.data[at + 50] ^= 1;
-    talk(WIRE_BYTES);
-    assert_int_equal(server.rc, PFL_ETLS);
-    assert_ptr_equal(server.plain_out.pos, server.plain);
-    assert_string_not_equal(pfl_tls_engine_get_error(server.engine), "");
+        pfl_tls_engine_write(tls_client.engine, pfl_span_of(pattern, 100), &tls_client.wire.out),
+        0);
+    tls_client.wire.data[at + 50] ^= 1;
+    tls_pair_talk(TLS_PAIR_WIRE_BYTES);
+    assert_int_equal(tls_server.rc, PFL_ETLS);
+    assert_ptr_equal(tls_server.plain_out.pos, tls_server.plain);
+    assert_string_not_equal(pfl_tls_engine_get_error(tls_server.engine), "");
 }
 
 static void handshake_cut_anywhere_just_waits(void **state)
@@ -319,18 +255,19 @@ static void handshake_cut_anywhere_just_waits(void **state)
 
     (void)state;
     open_pair("operator-eve");
-    assert_int_equal(pfl_tls_engine_start(client.engine, &client.wire.out), 0);
-    hello = (size_t)(client.wire.out.pos - client.wire.data);
+    assert_int_equal(pfl_tls_engine_start(tls_client.engine, &tls_client.wire.out), 0);
+    hello = (size_t)(tls_client.wire.out.pos - tls_client.wire.data);
     for (size_t cut = 0; cut < hello; cut++) {
-        struct pfl_span piece = pfl_span_of(client.wire.data, cut);
+        struct pfl_span piece = pfl_span_of(tls_client.wire.data, cut);
 
-        pfl_tls_engine_free(server.engine);
-        assert_int_equal(pfl_tls_engine_new(server.conf, NULL, &server.engine), 0);
-        assert_int_equal(
-            pfl_tls_engine_feed(server.engine, &piece, &server.plain_out, &server.wire.out), 0);
+        pfl_tls_engine_free(tls_server.engine);
+        assert_int_equal(pfl_tls_engine_new(tls_server.conf, NULL, &tls_server.engine), 0);
+        assert_int_equal(pfl_tls_engine_feed(tls_server.engine, &piece, &tls_server.plain_out,
+                                             &tls_server.wire.out),
+                         0);
         assert_int_equal(piece.len, 0);
-        assert_false(pfl_tls_engine_is_ready(server.engine));
-        assert_ptr_equal(server.wire.out.pos, server.wire.data);
+        assert_false(pfl_tls_engine_is_ready(tls_server.engine));
+        assert_ptr_equal(tls_server.wire.out.pos, tls_server.wire.data);
     }
 }
 
@@ -338,14 +275,16 @@ static void writing_is_legal_between_handshake_and_goodbye_only(void **state)
 {
     (void)state;
     open_pair("operator-eve");
-    assert_int_equal(pfl_tls_engine_write(client.engine, pfl_span_of("x", 1), &client.wire.out),
-                     PFL_ESTATE);
-    pfl_tls_engine_close_notify(client.engine, &client.wire.out);
-    assert_ptr_equal(client.wire.out.pos, client.wire.data);
-    shake(WIRE_BYTES);
-    pfl_tls_engine_close_notify(client.engine, &client.wire.out);
-    assert_int_equal(pfl_tls_engine_write(client.engine, pfl_span_of("x", 1), &client.wire.out),
-                     PFL_ESTATE);
+    assert_int_equal(
+        pfl_tls_engine_write(tls_client.engine, pfl_span_of("x", 1), &tls_client.wire.out),
+        PFL_ESTATE);
+    pfl_tls_engine_close_notify(tls_client.engine, &tls_client.wire.out);
+    assert_ptr_equal(tls_client.wire.out.pos, tls_client.wire.data);
+    tls_pair_shake(TLS_PAIR_WIRE_BYTES);
+    pfl_tls_engine_close_notify(tls_client.engine, &tls_client.wire.out);
+    assert_int_equal(
+        pfl_tls_engine_write(tls_client.engine, pfl_span_of("x", 1), &tls_client.wire.out),
+        PFL_ESTATE);
 }
 
 static void full_plain_buffer_stops_the_feed_without_loss(void **state)
@@ -356,23 +295,24 @@ static void full_plain_buffer_stops_the_feed_without_loss(void **state)
 
     (void)state;
     open_pair("operator-eve");
-    shake(WIRE_BYTES);
-    begin = (size_t)(client.wire.out.pos - client.wire.data);
+    tls_pair_shake(TLS_PAIR_WIRE_BYTES);
+    begin = (size_t)(tls_client.wire.out.pos - tls_client.wire.data);
     for (int i = 0; i < 5; i++)
-        assert_int_equal(pfl_tls_engine_write(client.engine,
+        assert_int_equal(pfl_tls_engine_write(tls_client.engine,
                                               pfl_span_of(pattern + i * 16384, 16384),
-                                              &client.wire.out),
+                                              &tls_client.wire.out),
                          0);
-    rest = pfl_span_of(client.wire.data + begin,
-                       (size_t)(client.wire.out.pos - client.wire.data) - begin);
+    rest = pfl_span_of(tls_client.wire.data + begin,
+                       (size_t)(tls_client.wire.out.pos - tls_client.wire.data) - begin);
     while (rest.len != 0) {
-        struct pfl_writer small = pfl_writer_of(server.plain, 20000); /* one record, not two */
+        struct pfl_writer small = pfl_writer_of(tls_server.plain, 20000); /* one record, not two */
         size_t n;
 
-        assert_int_equal(pfl_tls_engine_feed(server.engine, &rest, &small, &server.wire.out), 0);
-        n = (size_t)(small.pos - server.plain);
+        assert_int_equal(
+            pfl_tls_engine_feed(tls_server.engine, &rest, &small, &tls_server.wire.out), 0);
+        n = (size_t)(small.pos - tls_server.plain);
         assert_in_range(n, 1, 20000);
-        assert_memory_equal(server.plain, pattern + got, n);
+        assert_memory_equal(tls_server.plain, pattern + got, n);
         got += n;
     }
     assert_int_equal(got, 5 * 16384);
@@ -477,12 +417,12 @@ static void engine_outlives_the_release_of_its_conf(void **state)
 {
     (void)state;
     open_pair("operator-eve");
-    pfl_tls_conf_unref(server.conf);
-    pfl_tls_conf_unref(client.conf);
-    server.conf = NULL;
-    client.conf = NULL; /* unref of NULL is legal */
-    shake(WIRE_BYTES);
-    assert_true(pfl_tls_engine_is_ready(server.engine));
+    pfl_tls_conf_unref(tls_server.conf);
+    pfl_tls_conf_unref(tls_client.conf);
+    tls_server.conf = NULL;
+    tls_client.conf = NULL; /* unref of NULL is legal */
+    tls_pair_shake(TLS_PAIR_WIRE_BYTES);
+    assert_true(pfl_tls_engine_is_ready(tls_server.engine));
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)

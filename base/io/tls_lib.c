@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mbedtls 2.28 and 3.6 behind one set of functions: see tls_lib.h. Each keeps no state. Failures
+ * are mbedtls's own codes, which the callers put in words.
+ *
+ * The tables are the order of preference. ChaCha20-Poly1305 is first because libcrypto does it
+ * (aead.c); X25519 because every peer offers it and mbedtls 2.28 would take P-521, at three times
+ * the cost. The larger curves stay because TLS 1.2 asks certificates' keys to be of the list.
+ */
+#include "base/io/tls_lib.h"
+
+#include <string.h>
+
+#include <mbedtls/version.h>
+
+#include "base/io/aead.h"
+
+#define HAS_PSA (MBEDTLS_VERSION_MAJOR >= 3)
+
+#if HAS_PSA
+#include <psa/crypto.h>
+
+#define FIELD(name) MBEDTLS_PRIVATE(name)
+#else
+#define FIELD(name) name
+#endif
+
+#define HANDSHAKE_KEY_UPDATE 24 /* RFC 8446 section 4 */
+
+static const int cipher_suites[] = {
+#if HAS_PSA
+    MBEDTLS_TLS1_3_CHACHA20_POLY1305_SHA256,
+    MBEDTLS_TLS1_3_AES_128_GCM_SHA256,
+    MBEDTLS_TLS1_3_AES_256_GCM_SHA384,
+#endif
+    MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+    MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+    MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+    MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+    MBEDTLS_TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+    MBEDTLS_TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+    0,
+};
+
+#if HAS_PSA
+static const uint16_t groups[] = {
+    MBEDTLS_SSL_IANA_TLS_GROUP_X25519,    MBEDTLS_SSL_IANA_TLS_GROUP_SECP256R1,
+    MBEDTLS_SSL_IANA_TLS_GROUP_SECP384R1, MBEDTLS_SSL_IANA_TLS_GROUP_SECP521R1,
+    MBEDTLS_SSL_IANA_TLS_GROUP_NONE,
+};
+#else
+static const mbedtls_ecp_group_id groups[] = {
+    MBEDTLS_ECP_DP_CURVE25519, MBEDTLS_ECP_DP_SECP256R1, MBEDTLS_ECP_DP_SECP384R1,
+    MBEDTLS_ECP_DP_SECP521R1,  MBEDTLS_ECP_DP_NONE,
+};
+#endif
+
+int pfl_tls_lib_start(void)
+{
+#if HAS_PSA
+    if (psa_crypto_init() != PSA_SUCCESS) /* TLS 1.3 computes by it */
+        return PFL_ETLS;
+#endif
+    return pfl_aead_start();
+}
+
+int pfl_tls_lib_parse_key(mbedtls_pk_context *key, struct pfl_span text,
+                          mbedtls_ctr_drbg_context *drbg)
+{
+#if HAS_PSA
+    return mbedtls_pk_parse_key(key, text.data, text.len, NULL, 0, mbedtls_ctr_drbg_random, drbg);
+#else
+    (void)drbg;
+    return mbedtls_pk_parse_key(key, text.data, text.len, NULL, 0);
+#endif
+}
+
+int pfl_tls_lib_parse_key_file(mbedtls_pk_context *key, const char *path,
+                               mbedtls_ctr_drbg_context *drbg)
+{
+#if HAS_PSA
+    return mbedtls_pk_parse_keyfile(key, path, NULL, mbedtls_ctr_drbg_random, drbg);
+#else
+    (void)drbg;
+    return mbedtls_pk_parse_keyfile(key, path, NULL);
+#endif
+}
+
+int pfl_tls_lib_check_pair(const mbedtls_pk_context *pub, const mbedtls_pk_context *key,
+                           mbedtls_ctr_drbg_context *drbg)
+{
+#if HAS_PSA
+    return mbedtls_pk_check_pair(pub, key, mbedtls_ctr_drbg_random, drbg);
+#else
+    (void)drbg;
+    return mbedtls_pk_check_pair(pub, key);
+#endif
+}
+
+void pfl_tls_lib_set_rules(mbedtls_ssl_config *conf)
+{
+    mbedtls_ssl_conf_ciphersuites(conf, cipher_suites);
+    mbedtls_ssl_conf_renegotiation(conf, MBEDTLS_SSL_RENEGOTIATION_DISABLED);
+    mbedtls_ssl_conf_session_tickets(conf, MBEDTLS_SSL_SESSION_TICKETS_DISABLED);
+#if HAS_PSA
+    mbedtls_ssl_conf_groups(conf, groups);
+    mbedtls_ssl_conf_min_tls_version(conf, MBEDTLS_SSL_VERSION_TLS1_2);
+    /* Without a key from before there is nothing to resume, and tickets serve nobody. */
+    mbedtls_ssl_conf_tls13_key_exchange_modes(conf, MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_EPHEMERAL);
+    mbedtls_ssl_conf_new_session_tickets(conf, 0);
+#else
+    mbedtls_ssl_conf_curves(conf, groups);
+    mbedtls_ssl_conf_min_version(conf, MBEDTLS_SSL_MAJOR_VERSION_3, MBEDTLS_SSL_MINOR_VERSION_3);
+#endif
+}
+
+bool pfl_tls_lib_is_handshake_over(const mbedtls_ssl_context *ssl)
+{
+    return ssl->FIELD(state) == MBEDTLS_SSL_HANDSHAKE_OVER;
+}
+
+/* Under TLS 1.3 a server seals by its application key from its Finished on (RFC 8446 section 7.1),
+ * mbedtls 3.6 only from the client's: an alert that refuses the client's certificate comes under a
+ * key that the client has given up, and tells it nothing. Nothing else is sent in between. */
+void pfl_tls_lib_after_step(mbedtls_ssl_context *ssl)
+{
+#if HAS_PSA
+    if (ssl->FIELD(transform_application) == NULL ||
+        ssl->FIELD(transform_out) == ssl->FIELD(transform_application))
+        return;
+    ssl->FIELD(transform_out) = ssl->FIELD(transform_application);
+    memset(ssl->FIELD(cur_out_ctr), 0, sizeof(ssl->FIELD(cur_out_ctr)));
+#else
+    (void)ssl;
+#endif
+}
+
+bool pfl_tls_lib_has_hello(const mbedtls_ssl_context *ssl, bool is_server)
+{
+    return ssl->FIELD(state) > (is_server ? MBEDTLS_SSL_CLIENT_HELLO : MBEDTLS_SSL_SERVER_HELLO);
+}
+
+/* A client of mbedtls 3.6 that refuses a server's certificate under TLS 1.3 says so in the clear,
+ * where the server waits for records under a key. It fails either way, and may say why. */
+static bool is_alert_in_the_clear(const mbedtls_ssl_context *ssl, int code)
+{
+    const unsigned char *record = ssl->FIELD(in_hdr);
+
+    return code == MBEDTLS_ERR_SSL_INVALID_MAC && !pfl_tls_lib_is_handshake_over(ssl) &&
+           record != NULL && record[0] == MBEDTLS_SSL_MSG_ALERT && record[3] == 0 && record[4] == 2;
+}
+
+int pfl_tls_lib_get_alert(const mbedtls_ssl_context *ssl, int code)
+{
+    if (is_alert_in_the_clear(ssl, code))
+        return ssl->FIELD(in_hdr)[6];
+    if (code != MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE || ssl->FIELD(in_msg) == NULL)
+        return -1;
+    return ssl->FIELD(in_msg)[1];
+}
+
+bool pfl_tls_lib_is_ticket(int code)
+{
+#if HAS_PSA
+    return code == MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET;
+#else
+    (void)code;
+    return false;
+#endif
+}
+
+bool pfl_tls_lib_is_key_update(const mbedtls_ssl_context *ssl, int code)
+{
+#if HAS_PSA
+    return code == MBEDTLS_ERR_SSL_UNEXPECTED_MESSAGE && ssl->FIELD(in_msg) != NULL &&
+           mbedtls_ssl_get_version_number(ssl) == MBEDTLS_SSL_VERSION_TLS1_3 &&
+           ssl->FIELD(in_msgtype) == MBEDTLS_SSL_MSG_HANDSHAKE &&
+           ssl->FIELD(in_msg)[0] == HANDSHAKE_KEY_UPDATE;
+#else
+    (void)ssl;
+    (void)code;
+    return false;
+#endif
+}
+
+bool pfl_tls_lib_is_no_certificate(int code)
+{
+#if HAS_PSA
+    return code == MBEDTLS_ERR_SSL_NO_CLIENT_CERTIFICATE;
+#else
+    return code == MBEDTLS_ERR_SSL_NO_CLIENT_CERTIFICATE ||
+           code == MBEDTLS_ERR_SSL_CA_CHAIN_REQUIRED;
+#endif
+}
