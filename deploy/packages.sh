@@ -11,23 +11,34 @@ PFL_PACKAGES_DEB="go-md2man dpkg-dev file"
 PFL_PACKAGES_PACKAGE="$PFL_PACKAGES_DEB lintian systemd"
 # Images and containers, for the test of deploy/containers and deploy/kubernetes.
 PFL_PACKAGES_ENGINE="podman runc netavark aardvark-dns iptables docker-compose python3-kubernetes"
-PFL_PACKAGES_DEMO="chromium iproute2 util-linux openssl procps python3"
-PFL_PACKAGES_TEST="clang clang-format clang-tidy curl libclang-rt-dev git libcmocka-dev python3-websockets python3-yaml shellcheck
+PFL_PACKAGES_TOOLS="iproute2 util-linux openssl procps python3"
+PFL_PACKAGES_DEMO="chromium $PFL_PACKAGES_TOOLS"
+# The tests, but for browsers, containers and the gates that are bound to this machine's release (tests/release/run).
+PFL_PACKAGES_RELEASE="clang curl libclang-rt-dev git libcmocka-dev python3-websockets python3-yaml shellcheck
     socat stunnel4
     yamllint $PFL_PACKAGES_PACKAGE
+    $PFL_PACKAGES_TOOLS"
+PFL_PACKAGES_TEST="clang-format clang-tidy debootstrap $PFL_PACKAGES_RELEASE
     $PFL_PACKAGES_ENGINE
     $PFL_PACKAGES_DEMO"
+
+# The packages of the named sets, each once, one a line.
+pfl_packages_list() {
+    local set var
+    for set in "$@"; do
+        var=PFL_PACKAGES_${set^^}
+        # shellcheck disable=SC2086
+        printf '%s\n' ${!var}
+    done | sort -u
+}
 
 # Installs what is missing of the named sets. Without root: says what is missing and fails; with
 # everything there it needs neither root nor network.
 pfl_packages_need() {
-    local set var missing=() package said
-    for set in "$@"; do
-        var=PFL_PACKAGES_${set^^}
-        for package in ${!var}; do
-            dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed ||
-                missing+=("$package")
-        done
+    local missing=() package said
+    for package in $(pfl_packages_list "$@"); do
+        dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed ||
+            missing+=("$package")
     done
     if [ ${#missing[@]} -eq 0 ]; then
         echo "packages: all installed"

@@ -6,7 +6,8 @@
 In each ctest result (JUnit) a cmocka program counts test by test, a script that speaks TAP counts
 line by line, and any other test counts as one. Skipped tests are named. What NAME-again.xml has in
 the place of a test of NAME.xml counts; claims that failed the first time are named as unsteady. The
-last line is `N passed, N failed, N skipped`; exit code 1 when something failed or nothing ran.
+last line is `N passed, N failed, N skipped`; exit code 1 when something failed or nothing ran. Names of
+what ran in a root of another release (below debian-NN/) begin with it.
 """
 import os
 import re
@@ -24,6 +25,7 @@ TAP = re.compile(r"^(not ok|ok)\b(?: \d+)?(?: -)? ?(.*)$", re.M)
 class Tally:
     def __init__(self):
         self.passed, self.failed, self.skipped, self.unsteady = 0, [], [], []
+        self.counted = {}
 
     def tap(self, text, name=""):
         found = False
@@ -45,6 +47,15 @@ class Tally:
         self.failed += [f"{name}: {n}" for n in sorted(failed)]
         self.skipped += [f"{name}: {n}" for n in sorted(skipped)]
         return ok + len(failed) + len(skipped) > 0
+
+    def named(self, path):
+        """What was added since the last call belongs to the release in the path, if one is there."""
+        release = re.search(r"(?:^|/)(debian-\d+)/", path)
+        for names in (self.failed, self.skipped, self.unsteady):
+            start = self.counted.get(id(names), 0)
+            if release:
+                names[start:] = [f"{release.group(1)} {name}" for name in names[start:]]
+            self.counted[id(names)] = len(names)
 
     def junit(self, path):
         again = re.sub(r"\.xml$", "-again.xml", path)
@@ -94,6 +105,7 @@ def main(paths):
         else:
             with open(path, encoding="utf-8") as f:
                 tally.tap(f.read())
+        tally.named(path)
     for name in tally.skipped:
         print(f"skipped: {name}")
     for name in tally.unsteady:
