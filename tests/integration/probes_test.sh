@@ -69,8 +69,24 @@ tracefs_state() {
 no_instance() {
     [ ! -e "$TRACEFS/instances/perfleet-$PROBES" ]
 }
+# Work goes on from before a recording until after it, however slow the machine.
+begin_work() { # CMD...: one that says by $WORK/at-work that it has begun, and looks at $WORK/working
+    rm -f "$WORK/at-work"
+    touch "$WORK/working"
+    "$@" &
+    WORKER=$!
+    wait_for 60 test -e "$WORK/at-work"
+}
+end_work() {
+    rm "$WORK/working"
+    wait "$WORKER"
+}
 some_work() {
-    for _ in $(seq 40); do /bin/true; sleep 0.02; done
+    while [ -e "$WORK/working" ]; do
+        /bin/true
+        touch "$WORK/at-work"
+        sleep 0.02
+    done
 }
 # The background ignores SIGINT, but for the program itself.
 end_recording() {
@@ -81,9 +97,9 @@ tracefs_state >"$WORK/before"
 start probes "$BIN/perfleet-probes"
 PROBES=$STARTED
 check "kernel events are offered" wait_for_source linux.ftrace 1
-some_work &
+begin_work some_work
 check "they are recorded with everything else" record one "$WORK/all.pbtx" "$WORK/all.pftrace"
-wait $!
+end_work
 check "scheduling, tasks, system calls, interrupts and statistics arrive; nothing was lost" \
     $FIELDS "$WORK/all.pftrace" compact_switch compact_waking event:237 event:235 event:329 \
     event:24 ftrace_stats_begin ftrace_stats_end process_tree lossless
@@ -102,9 +118,9 @@ two_sessions() {
     record one "$WORK/task.pbtx" "$WORK/b.pftrace" || return 1
     wait $first
 }
-some_work &
+begin_work some_work
 check "two sessions share the kernel" two_sessions
-wait $!
+end_work
 check "the first has its events" $FIELDS "$WORK/a.pftrace" compact_switch event:235
 check "the second has its own and no others" $FIELDS "$WORK/b.pftrace" event:235 no_compact_switch
 
@@ -123,17 +139,18 @@ filtered_work() {
 import os, time
 marker = '/sys/kernel/tracing/trace_marker'
 terminal, other_end = os.openpty()
-for _ in range(250):
+while os.path.exists('$WORK/working'):
     os.getppid(); os.getpid()
     os.write(terminal, b'x\n'); os.read(other_end, 9)  # work for a kernel worker
     for text in ('keep this', 'drop this'):
         open(marker, 'w').write(text)
+    open('$WORK/at-work', 'w').close()
     time.sleep(0.01)"
 }
-filtered_work &
+begin_work filtered_work
 check "a session with filters, the raw clock and names of functions" \
     record one "$WORK/filters.pbtx" "$WORK/filters.pftrace"
-wait $!
+end_work
 $EVENTS "$WORK/filters.pftrace" >"$WORK/filters.txt"
 only_one_call() {
     local numbers
@@ -157,7 +174,7 @@ check "it says what it does not know" $FIELDS "$WORK/filters.pftrace" setup_unkn
 # One thread alone, and a wish that is not fulfilled.
 python3 -B -c "
 import time
-for _ in range(300): time.sleep(0.01)" &
+while True: time.sleep(0.01)" &
 SLEEPER=$!
 cat >"$WORK/one.pbtx" <<END
 buffers { size_kb: 16384 } duration_ms: 1000
@@ -165,9 +182,9 @@ data_sources { config { name: "linux.ftrace" ftrace_config { ftrace_events: "raw
     ftrace_events: "kmem/mm_page_alloc_zone_locked" ftrace_events: "timer/*"
     tids_to_trace: $SLEEPER tracing_cpumask: "3" enable_function_graph: true } } }
 END
-some_work &
+begin_work some_work
 check "a session for one thread" record one "$WORK/one.pbtx" "$WORK/one.pftrace"
-wait $!
+end_work
 check "has that thread's events alone, and says what is not supported" \
     $FIELDS "$WORK/one.pftrace" event:329 "only_pid:$SLEEPER" setup_errors lossless
 kill "$SLEEPER"
