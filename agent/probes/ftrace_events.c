@@ -173,6 +173,8 @@ int pfl_ftrace_events_choose(struct pfl_ftrace *self, struct pfl_ftrace_session 
 
     for (size_t i = 0; i < s->conf.wish_count && rc == 0; i++)
         rc = add_late_event(self, s->conf.wishes[i]);
+    if (rc == 0 && s->conf.throttle_rss_stat)
+        rc = add_late_event(self, "synthetic/rss_stat_throttled");
     if (rc != 0)
         return rc;
     s->has_throttled =

@@ -108,6 +108,8 @@ static bool undo_one(int root_fd, const struct pfl_undo_entry *e)
     else
         is_good = pfl_tracefs_write(root_fd, e->path, e->text) == 0;
     error = errno;
+    /* A kprobe that the kernel refused was noted before; it is not there. */
+    is_good = is_good || (e->kind == PFL_UNDO_APPEND && error == ENOENT);
     if (!is_good)
         pfl_log_info("tracefs-not-put-back", "path=\"%s\" errno=%d", e->path, error);
     return is_good || e->kind != PFL_UNDO_RMDIR || error != EBUSY;

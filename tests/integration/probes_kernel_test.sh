@@ -84,6 +84,7 @@ check "what cannot be probed is told, and how often probes were hit and missed" 
     $FIELDS "$WORK/kprobes.pftrace" failed:perfetto_kprobes/no_such \
     "failed:perfetto_kretprobes/bad;name" kprobes:15:2 no_setup_unknown lossless
 check "afterwards they are gone" as_before
+check "one that was refused is nothing to put back" eval '! grep not-put-back "$WORK/probes.log"'
 check "one after the other" wrote 'kprobe_events <- -:perfetto_kretprobes/vfs_write'
 
 # --- the function graph ---------------------------------------------------------------------
@@ -164,6 +165,9 @@ stop_probes
 
 # --- other kernels --------------------------------------------------------------------------
 make_kernel older no_graph_in_instances hist
+# The administrator defines the throttled event only after the program's first session.
+mv "$FAKE/events/synthetic" "$FAKE.synthetic"
+sed -i '/^synthetic:/d' "$FAKE/available_events"
 state >"$WORK/before"
 start_probes older "$BIN/perfleet-probes"
 check "an older kernel" wait_for_source linux.ftrace 1
@@ -172,6 +176,7 @@ check "in the top-level buffer" wrote "current_tracer <- function_graph"
 check "with the same events" has_events graph "$GRAPH_EVENTS"
 check "and all is as it was" as_before
 
+mv "$FAKE.synthetic" "$FAKE/events/synthetic"
 OWN=instances/perfleet-$PROBES
 config throttle 'ftrace_events: "kmem/rss_stat" throttle_rss_stat: true'
 check "throttle_rss_stat" trace throttle

@@ -58,6 +58,7 @@ class Reader:
             self.data = file.read()
         self.events = []     # (ns, cpu, thread, name, [(field, value)])
         self.running = {}    # by cpu
+        self.names = {}      # by sequence: functions, until its state is cleared
         self.unnamed = {}    # events that EVENTS does not have
         for number, packet in fields(self.data, 0, len(self.data)):
             if number == 1:
@@ -69,7 +70,10 @@ class Reader:
 
     def read_packet(self, packet):
         parts = list(fields(self.data, *packet))
-        names = {}
+        sequence = next((value for number, value in parts if number == 10), 0)
+        if any(number == 13 and value & 1 for number, value in parts):
+            self.names.pop(sequence, None)
+        names = self.names.setdefault(sequence, {})
         for number, value in parts:
             for inner, entry in fields(self.data, *value) if number == 12 else ():
                 if inner == 26:
