@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 # Programs of two Debian releases side by side: this machine's, and those built and run in a root of another release
 # (PFL_OTHER_ROOT, with the packages of tests/run installed; see docs/testing.md). Sourced after lib.sh.
 #
