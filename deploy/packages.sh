@@ -10,7 +10,7 @@ PFL_PACKAGES_BUILD="gcc libc6-dev cmake ninja-build pkg-config libuv1-dev libpro
 PFL_PACKAGES_DEB="go-md2man dpkg-dev file"
 PFL_PACKAGES_PACKAGE="$PFL_PACKAGES_DEB lintian systemd"
 # Images and containers, for the test of deploy/containers and deploy/kubernetes.
-PFL_PACKAGES_ENGINE="podman runc netavark aardvark-dns iptables docker-compose python3-kubernetes"
+PFL_PACKAGES_ENGINE="podman runc netavark aardvark-dns iptables nftables docker-compose python3-kubernetes"
 PFL_PACKAGES_TOOLS="iproute2 util-linux openssl procps python3"
 PFL_PACKAGES_DEMO="chromium $PFL_PACKAGES_TOOLS"
 # The tests, but for browsers, containers and the gates that are bound to this machine's release (tests/release/run).
