@@ -5,7 +5,7 @@
  * Happy path: a reading of both clocks begins a line, the rate measured since an earlier reading
  * is its slope, and it is good for PFL_TICK_CLOCK_WINDOW_NS. Then whoever asks takes the next
  * reading. The rate is measured anew every RATE_NS. Errors do not add up: each line begins at boot
- * time, half a reading (TICKS_MAX / 2) away from it at most.
+ * time, half a reading (took_max / 2) away from it at most.
  *
  *   boot time |            . /     the line before must have come close to the new reading;
  *             |         . x        if not, the counter or the kernel's clock has jumped, or one
@@ -22,7 +22,6 @@
  */
 #include "producer/tick_clock.h"
 
-#define TICKS_MAX 512u /* that a reading of both may take */
 #define RATE_NS                                                                                    \
     2000000u                     /* a rate over less than this is not measured: half a reading of  \
                                     error at both ends is 50 to 250 millionths */
@@ -108,8 +107,8 @@ static bool measure_rate(struct pfl_tick_clock *self, uint64_t ticks, uint64_t n
     uint64_t delta = ticks - self->ref_ticks;
     uint64_t since_ns = ns - self->ref_ns;
 
-    /* 10 GHz to 100 MHz. */
-    if (delta < since_ns / 10 || delta / 10 > since_ns)
+    /* 10 GHz to 10 MHz. */
+    if (delta < since_ns / 100 || delta / 10 > since_ns)
         return false;
     set(&self->ns_per_tick, (since_ns << 32) / delta);
     set(&self->window, 0);
@@ -125,7 +124,7 @@ bool pfl_tick_clock_renew(struct pfl_tick_clock *self, const struct pfl_tick_rea
     uint64_t ticks = reading->ticks + took / 2;
     uint64_t ns = reading->ns;
 
-    if (took > TICKS_MAX)
+    if (took > reading->took_max)
         return false;
     if (self->ref_ns == 0 || ns - self->ref_ns > PAUSE_NS) {
         begin_anew(self, ticks, ns);

@@ -17,6 +17,7 @@ struct pfl_tick_reading {
     uint64_t ticks;
     uint64_t ns;
     uint64_t ticks_after;
+    uint64_t took_max; /* ticks: with more between the two it is of no use */
 };
 
 struct pfl_tick_clock {

@@ -71,6 +71,8 @@ static void copy_lines(uint8_t *dst, const uint8_t *src, size_t bytes)
     }
 }
 #else
+/* Processors of arm64 find out themselves that whole lines are written, one after the other, and do
+ * not fetch them first. STNP only hints at that. */
 static void copy_lines(uint8_t *dst, const uint8_t *src, size_t bytes)
 {
     memcpy(dst, src, bytes);

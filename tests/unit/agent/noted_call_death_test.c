@@ -22,6 +22,7 @@
 #include "agent/stream/service_socket_port.h"
 #include "base/io/loop.h"
 #include "base/mem.h"
+#include "tests/support/emulator.h"
 #include "tests/support/pattern.h"
 #include "tests/unit/agent/memory_kit.h"
 
@@ -218,6 +219,8 @@ static void no_byte_is_lost_or_comes_twice_whenever_death_comes(void **state)
     int fds[2];
 
     (void)state;
+    if (pfl_is_emulated())
+        skip(); /* qemu-user notes a call's length itself, after the call */
     pfl_stream_memory_publish(m, &at_begin);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
     peer.fd = fds[1];

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "base/closer.h"
+#include "tests/support/emulator.h"
 #include "tests/unit/io/fdsock_fixture.h"
 
 static void bytes_arrive_in_order(void **state)
@@ -175,6 +176,8 @@ static void several_descriptors_in_one_message_break_the_stream(void **state)
     static const size_t counts[] = {2, 4, 8};
 
     (void)state;
+    if (pfl_is_emulated())
+        skip(); /* qemu-user leaves descriptors open that it cuts off */
     for (size_t i = 0; i < 3; i++) {
         int fds[8] = {0, 0, 0, 0, 0, 0, 0, 0};
         int before = count_open_fds();

@@ -48,6 +48,7 @@ static bool renew(struct world *w)
         .ticks = (uint64_t)w->ticks - w->took / 2,
         .ns = (uint64_t)w->ns,
         .ticks_after = (uint64_t)w->ticks - w->took / 2 + w->took,
+        .took_max = 512,
     };
     bool is_done;
 
@@ -277,7 +278,7 @@ static void a_pause_begins_anew(void **state)
 
 static void counters_of_no_use_are_not_used(void **state)
 {
-    static const double rates[] = {0, 0.05, 20, -2.6};
+    static const double rates[] = {0, 0.005, 20, -2.6};
 
     (void)state;
     for (uint32_t i = 0; i < 4; i++) {
@@ -290,6 +291,25 @@ static void counters_of_no_use_are_not_used(void **state)
             pass(&w, 50 * US);
         }
     }
+}
+
+/* As many arm64 machines have it: a tick is 40 ns. */
+static void a_counter_of_25_mhz_is_boot_time_to_a_few_ticks(void **state)
+{
+    struct world w = make_world();
+    uint64_t ns;
+
+    (void)state;
+    w.ticks = 1e12; /* so that a double has fractions of a tick */
+    w.ticks_per_ns = 0.025;
+    w.took = 4;
+    assert_true(learn(&w) < 10);
+    for (uint32_t i = 0; i < 100000; i++) {
+        (void)tell(&w, &ns);
+        assert_near(ns, &w, 90); /* two ticks, and the rate */
+        pass(&w, 333);
+    }
+    assert_false(is_resting(&w));
 }
 
 static void a_child_learns_anew_even_if_the_turn_was_taken(void **state)
@@ -407,6 +427,7 @@ int main(void)
         cmocka_unit_test(what_fails_again_and_again_rests_longer_up_to_a_minute),
         cmocka_unit_test(a_pause_begins_anew),
         cmocka_unit_test(counters_of_no_use_are_not_used),
+        cmocka_unit_test(a_counter_of_25_mhz_is_boot_time_to_a_few_ticks),
         cmocka_unit_test(a_child_learns_anew_even_if_the_turn_was_taken),
         cmocka_unit_test(in_a_wandering_world_times_stay_within_a_microsecond),
         cmocka_unit_test(threads_get_boot_time_that_never_goes_back),

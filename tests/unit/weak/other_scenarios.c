@@ -114,7 +114,7 @@ static struct pfl_tick_clock tick_clock;
 static struct pfl_tick_reading reading_at(uint64_t ticks, uint64_t offset_ns)
 {
     return (struct pfl_tick_reading){
-        .ticks = ticks - 10, .ns = ticks + offset_ns, .ticks_after = ticks + 10};
+        .ticks = ticks - 10, .ns = ticks + offset_ns, .ticks_after = ticks + 10, .took_max = 512};
 }
 
 static void renew(uint64_t ticks, uint64_t offset_ns)
