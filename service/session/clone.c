@@ -299,27 +299,20 @@ static int clone_buffers(struct pfl_service *service, struct pfl_clone *clone,
     return 0;
 }
 
-/* What a CLONE_SNAPSHOT session received belongs to the clone, save what is still to be acted
- * upon. Names are where the config is, which is the same in both plans. */
-static void move_triggers(struct pfl_session *copy, struct pfl_session *source)
+/* The clone tells what the session received, whether its delay is over or not. Names are where the
+ * config is, which is the same in both plans. */
+static int copy_triggers(struct pfl_session *copy, const struct pfl_session *source)
 {
-    struct pfl_trigger_list *list = &source->triggers;
+    int rc = pfl_trigger_list_copy(&copy->triggers, &source->triggers);
 
-    if (source->plan->trigger_mode != PFL_TRIGGER_CLONE)
-        return;
-    for (size_t i = 0; i < list->received_len; i++) {
-        if (list->received[i].due_ms != PFL_SESSION_NEVER)
-            return;
-    }
-    copy->triggers = *list;
-    copy->triggers.told_len = 0;
-    copy->triggers.timeout_ms = PFL_SESSION_NEVER;
-    *list = (struct pfl_trigger_list){.timeout_ms = list->timeout_ms};
+    if (rc != 0)
+        return rc;
     for (size_t i = 0; i < copy->triggers.received_len; i++) {
         struct pfl_span *name = &copy->triggers.received[i].name;
 
         name->data = copy->plan->config.data + (name->data - source->plan->config.data);
     }
+    return 0;
 }
 
 /* What the source has to tell, and what happened since. */
@@ -388,8 +381,11 @@ static int make_copy(struct pfl_service *service, const struct pfl_session *sour
             return PFL_ENOMEM;
         }
     }
+    rc = copy_triggers(copy, source);
     /* What follows in the file belongs to the sequences that are in it. */
-    if (clone->fd >= 0 && pfl_sequence_ids_copy(&copy->sequences, &source->sequences) != 0) {
+    if (rc == 0 && clone->fd >= 0)
+        rc = pfl_sequence_ids_copy(&copy->sequences, &source->sequences);
+    if (rc != 0) {
         pfl_session_free(copy);
         return PFL_ENOMEM;
     }
@@ -429,7 +425,8 @@ static const char *finish(struct pfl_service *service, struct pfl_session *sourc
     copy->uuid = pfl_session_make_uuid(service);
     copy->uuid.lsb = source->uuid.lsb; /* ties the clone to what it was cloned for */
     copy_story(service, copy, source, clone);
-    move_triggers(copy, source);
+    if (source->plan->trigger_mode == PFL_TRIGGER_CLONE)
+        pfl_trigger_list_set_cloned(&source->triggers);
     pfl_list_append(&service->sessions, &copy->node);
     service->sessions_len++;
     clone->consumer->session = copy;

@@ -52,12 +52,46 @@ int pfl_trigger_list_add(struct pfl_trigger_list *self, const struct pfl_trigger
     return 0;
 }
 
+int pfl_trigger_list_copy(struct pfl_trigger_list *self, const struct pfl_trigger_list *from)
+{
+    self->timeout_ms = UINT64_MAX;
+    for (size_t i = from->cloned_len; i < from->received_len; i++) {
+        struct pfl_trigger copy = from->received[i];
+        int rc;
+
+        copy.due_ms = UINT64_MAX;
+        rc = pfl_trigger_list_add(self, &copy);
+        if (rc != 0) {
+            pfl_trigger_list_fini(self);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static void free_trigger(struct pfl_trigger *trigger)
+{
+    if (trigger->producer_name.len != 0)
+        pfl_mem_free((void *)(uintptr_t)trigger->producer_name.data);
+}
+
+void pfl_trigger_list_set_cloned(struct pfl_trigger_list *self)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < self->received_len; i++) {
+        if (self->received[i].due_ms == UINT64_MAX)
+            free_trigger(&self->received[i]);
+        else
+            self->received[kept++] = self->received[i];
+    }
+    self->received_len = self->cloned_len = self->told_len = kept;
+}
+
 void pfl_trigger_list_fini(struct pfl_trigger_list *self)
 {
-    for (size_t i = 0; i < self->received_len; i++) {
-        if (self->received[i].producer_name.len != 0)
-            pfl_mem_free((void *)(uintptr_t)self->received[i].producer_name.data);
-    }
+    for (size_t i = 0; i < self->received_len; i++)
+        free_trigger(&self->received[i]);
     pfl_mem_free(self->received);
     *self = (struct pfl_trigger_list){0};
 }

@@ -24,12 +24,19 @@ struct pfl_trigger_list {
     size_t received_len;
     size_t received_cap;
     size_t told_len;     /* have their packets in the trace */
+    size_t cloned_len;   /* the first so many are in a clone; they wait here for their time only */
     uint64_t timeout_ms; /* a session that waits for its start gives up; UINT64_MAX: it does not */
 };
 
 /* Takes a copy of producer_name. PFL_ENOMEM, PFL_ELIMIT. */
 PFL_MUST_USE int pfl_trigger_list_add(struct pfl_trigger_list *self,
                                       const struct pfl_trigger *trigger);
+/* What a clone gets: those that no earlier clone has; for it there is nothing left to do. `self` is
+ * zeroed. PFL_ENOMEM: then it is as before. */
+PFL_MUST_USE int pfl_trigger_list_copy(struct pfl_trigger_list *self,
+                                       const struct pfl_trigger_list *from);
+/* All are in a clone: forgets those with nothing left to do. */
+void pfl_trigger_list_set_cloned(struct pfl_trigger_list *self);
 void pfl_trigger_list_fini(struct pfl_trigger_list *self); /* legal on zeroed memory */
 
 struct pfl_trigger_event {

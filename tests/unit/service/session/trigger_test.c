@@ -51,15 +51,14 @@ static enum pfl_session_state state_of_session(void)
     return PFL_CONTAINER_OF(kit.service.sessions.next, struct pfl_session, node)->state;
 }
 
-static unsigned count_triggers(void)
+static unsigned count_triggers_of(struct pfl_kit_client *reader)
 {
     struct pfl_buf trace;
     struct pfl_reader r;
     struct pfl_field packet;
     unsigned count = 0;
 
-    pfl_kit_client_read_trace(&consumer, pfl_kit_client_invoke(&consumer, KIT_READ, NO_ARGS),
-                              &trace);
+    pfl_kit_client_read_trace(reader, pfl_kit_client_invoke(reader, KIT_READ, NO_ARGS), &trace);
     r = pfl_reader_of(pfl_buf_get(&trace));
     while (pfl_reader_field(&r, &packet)) {
         struct pfl_reader fields = pfl_reader_of(packet.bytes);
@@ -69,6 +68,29 @@ static unsigned count_triggers(void)
             count += f.id == PFL_PACKET_TRIGGER;
     }
     pfl_buf_fini(&trace);
+    return count;
+}
+
+static unsigned count_triggers(void)
+{
+    return count_triggers_of(&consumer);
+}
+
+/* In a clone of session 1, of a consumer of its own. */
+static unsigned count_triggers_of_clone(void)
+{
+    struct pfl_kit_client cloner;
+    struct pfl_kit_reply reply;
+    unsigned count;
+    uint64_t id;
+
+    pfl_kit_consumer_open(&cloner, &kit);
+    id = pfl_kit_client_call(&cloner, KIT_CLONE, (struct pfl_kit_args){.number1 = 1});
+    reply = pfl_kit_client_expect(&cloner, id, true, false);
+    pfl_kit_reply_free(&reply);
+    count = count_triggers_of(&cloner);
+    pfl_kit_client_close(&cloner);
+    pfl_port_kit_run(&kit);
     return count;
 }
 
@@ -133,6 +155,19 @@ static void a_stop_that_never_comes_ends_at_the_timeout_with_nothing(void **stat
                                 true, false);
 }
 
+static void expect_clone_hit(uint64_t observe)
+{
+    struct pfl_kit_reply reply = pfl_kit_client_expect(&consumer, observe, true, true);
+    struct pfl_reader r = pfl_reader_of(pfl_span_of(reply.body, reply.body_len));
+    struct pfl_field f;
+
+    assert_true(pfl_reader_field(&r, &f)); /* ObservableEvents */
+    r = pfl_reader_of(f.bytes);
+    assert_true(pfl_reader_field(&r, &f));
+    assert_int_equal(f.id, 3); /* clone_trigger_hit */
+    pfl_kit_reply_free(&reply);
+}
+
 static void a_clone_trigger_is_announced_every_time_after_its_delay(void **state)
 {
     static const uint8_t mask[] = {0x08, 0x04};
@@ -142,24 +177,54 @@ static void a_clone_trigger_is_announced_every_time_after_its_delay(void **state
     (void)state;
     (void)pfl_kit_consumer_enable(&consumer, CONFIG("CLONE_SNAPSHOT", "stop_delay_ms: 50"));
     for (int i = 0; i < 2; i++) {
-        struct pfl_kit_reply reply;
-        struct pfl_reader r;
-        struct pfl_field f;
-
         activate("go");
         pfl_kit_client_expect_nothing(&consumer);
         pfl_port_kit_pass_ms(&kit, 50);
-        reply = pfl_kit_client_expect(&consumer, observe, true, true);
-        r = pfl_reader_of(pfl_span_of(reply.body, reply.body_len));
-        assert_true(pfl_reader_field(&r, &f)); /* ObservableEvents */
-        r = pfl_reader_of(f.bytes);
-        assert_true(pfl_reader_field(&r, &f));
-        assert_int_equal(f.id, 3); /* clone_trigger_hit */
-        pfl_kit_reply_free(&reply);
+        expect_clone_hit(observe);
     }
     assert_int_equal(state_of_session(), PFL_SESSION_STARTED);
     pfl_kit_client_expect_empty(&consumer, pfl_kit_client_invoke(&consumer, KIT_READ, NO_ARGS),
                                 true, false);
+}
+
+/* docs/abi/service.md section 10, step 5. */
+static void a_clone_has_all_triggers_so_far_also_those_whose_delay_is_not_over(void **state)
+{
+    static const uint8_t mask[] = {0x08, 0x04};
+    uint64_t observe =
+        pfl_kit_client_invoke(&consumer, KIT_OBSERVE, pfl_span_of(mask, sizeof(mask)));
+
+    (void)state;
+    (void)pfl_kit_consumer_enable(
+        &consumer, "buffers { size_kb: 64 } trigger_config { trigger_mode: CLONE_SNAPSHOT "
+                   "trigger_timeout_ms: 60000 triggers { name: \"go\" stop_delay_ms: 50 } "
+                   "triggers { name: \"late\" stop_delay_ms: 9000 } }");
+    activate("go");
+    activate("late");
+    pfl_port_kit_pass_ms(&kit, 50);
+    expect_clone_hit(observe);
+    assert_int_equal(count_triggers_of_clone(), 2);
+    assert_int_equal(count_triggers_of_clone(), 0);
+    pfl_kit_client_expect_nothing(&consumer);
+    pfl_port_kit_pass_ms(&kit, 9000);
+    expect_clone_hit(observe); /* it is announced all the same */
+    assert_int_equal(count_triggers_of_clone(), 0);
+    activate("late");
+    assert_int_equal(count_triggers_of_clone(), 1);
+}
+
+static void a_clone_of_a_session_that_a_trigger_stopped_has_it_too(void **state)
+{
+    uint64_t enable =
+        pfl_kit_consumer_enable(&consumer, CONFIG("STOP_TRACING", "stop_delay_ms: 300"));
+
+    (void)state;
+    activate("go");
+    assert_int_equal(count_triggers_of_clone(), 1);
+    assert_int_equal(count_triggers_of_clone(), 1);
+    pfl_port_kit_pass_ms(&kit, 300);
+    pfl_kit_consumer_expect_disabled(&consumer, enable, NULL);
+    assert_int_equal(count_triggers(), 1);
 }
 
 static void a_producer_whose_name_does_not_match_activates_nothing(void **state)
@@ -221,6 +286,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_stop_that_never_comes_ends_at_the_timeout_with_nothing,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_clone_trigger_is_announced_every_time_after_its_delay,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_clone_has_all_triggers_so_far_also_those_whose_delay_is_not_over, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_clone_of_a_session_that_a_trigger_stopped_has_it_too,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_producer_whose_name_does_not_match_activates_nothing,
                                         set_up, tear_down),
