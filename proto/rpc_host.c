@@ -20,7 +20,6 @@
 #include "proto/ipc_frame.h"
 
 #define REPLY_MAX_PIECES   1023 /* with the header: IOV_MAX */
-#define REPLY_BODY_MAX     (PFL_FRAME_PAYLOAD_MAX - 64u)
 #define SMALL_FRAME_BYTES  64u
 #define BIND_REPLY_BYTES   4096u
 #define TAG(field, type)   ((uint8_t)((field) << 3 | (type)))
@@ -296,13 +295,15 @@ int pfl_rpc_host_reply(struct pfl_rpc_host *self, struct pfl_rpc_request request
     if (body_len > REPLY_MAX_PIECES)
         return PFL_ELIMIT;
     for (int i = 0; i < body_len; i++) {
-        if (body[i].iov_len > REPLY_BODY_MAX - body_bytes)
+        if (body[i].iov_len > PFL_FRAME_PAYLOAD_MAX - body_bytes)
             return PFL_ELIMIT;
         body_bytes += body[i].iov_len;
         iov[i + 1] = body[i];
     }
     iov[0].iov_len =
         pfl_rpc_encode_reply_header(header + sizeof(header), request.id, flags, body_bytes);
+    if (iov[0].iov_len > PFL_FRAME_MAX_BYTES - body_bytes)
+        return PFL_ELIMIT;
     iov[0].iov_base = header + sizeof(header) - iov[0].iov_len;
     return self->conf.send(self->conf.user, iov, body_len + 1, fd);
 }

@@ -67,8 +67,12 @@ enum pfl_rpc_reply_flags {
     PFL_RPC_HAS_MORE = 2, /* a stream goes on */
 };
 
-/* `body` is the serialized reply message, gathered from `body_len` pieces; total at most
- * PFL_FRAME_PAYLOAD_MAX - 64 (PFL_ELIMIT past it). Dropped when the request wants no reply. */
+/* A body that has room in a frame whatever the request's id is. */
+#define PFL_RPC_REPLY_BODY_MAX (PFL_FRAME_PAYLOAD_MAX - 23u)
+
+/* `body` is the serialized reply message, gathered from `body_len` pieces; PFL_ELIMIT when it has
+ * no room in a frame: PFL_RPC_REPLY_BODY_MAX always have. Dropped when the request wants no
+ * reply. */
 PFL_MUST_USE int pfl_rpc_host_reply(struct pfl_rpc_host *self, struct pfl_rpc_request request,
                                     unsigned flags, const struct iovec *body, int body_len, int fd);
 /* An empty-bodied success, and a failure (has_more=false, success absent). */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the sessions of a service's state in place. Happy path: one walk over the message, one over
- * each session. Failures: malformed bytes end the walk; what was found until then counts.
+ * each session; and collects the state from its parts, without what fills descriptors. Failures:
+ * malformed bytes end the walk; what was found until then counts.
  */
 #include "consumer/link/session_find.h"
 
@@ -9,7 +10,11 @@
 
 enum {
     RESPONSE_STATE = 1,
+    STATE_DATA_SOURCE = 2,
     STATE_SESSIONS = 6,
+    SOURCE_DESCRIPTOR = 1,
+    SOURCE_PRODUCER = 2,
+    DESCRIPTOR_NAME = 1,
     SESSION_STATE = 3,
     SESSION_NAME = 4,
 };
@@ -54,6 +59,76 @@ enum pfl_session_found pfl_session_find(struct pfl_span state, const char *name)
     return found;
 }
 
+static struct pfl_span name_of(struct pfl_span descriptor)
+{
+    struct pfl_reader r = pfl_reader_of(descriptor);
+    struct pfl_span name = {0};
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f))
+        if (f.id == DESCRIPTOR_NAME && f.type == PFL_WIRE_BYTES)
+            name = f.bytes;
+    return name;
+}
+
+/* Descriptors may have tens of megabytes in sum, of which nobody here wants more than the name. */
+static int take_source(struct pfl_span source, struct pfl_buf *out)
+{
+    struct pfl_reader r = pfl_reader_of(source);
+    struct pfl_span name = {0};
+    uint64_t producer = 0;
+    struct pfl_field f;
+    uint8_t bytes[64];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+    size_t name_bytes;
+    size_t tail_bytes;
+    int rc;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == SOURCE_DESCRIPTOR && f.type == PFL_WIRE_BYTES)
+            name = name_of(f.bytes);
+        else if (f.id == SOURCE_PRODUCER && f.type == PFL_WIRE_VARINT)
+            producer = f.value;
+    }
+    name_bytes = 1 + pfl_varint_size(name.len) + name.len;
+    tail_bytes = 1 + pfl_varint_size(producer);
+    pfl_writer_field_header(&w, STATE_DATA_SOURCE,
+                            1 + pfl_varint_size(name_bytes) + name_bytes + tail_bytes);
+    pfl_writer_field_header(&w, SOURCE_DESCRIPTOR, name_bytes);
+    pfl_writer_field_header(&w, DESCRIPTOR_NAME, name.len);
+    rc = pfl_buf_append(out, bytes, sizeof(bytes) - w.left);
+    if (rc == 0)
+        rc = pfl_buf_append(out, name.data, name.len);
+    w = pfl_writer_of(bytes, sizeof(bytes));
+    pfl_writer_field_varint(&w, SOURCE_PRODUCER, producer);
+    return rc != 0 ? rc : pfl_buf_append(out, bytes, sizeof(bytes) - w.left);
+}
+
+static int take_fields(struct pfl_span state, struct pfl_buf *out)
+{
+    struct pfl_reader r = pfl_reader_of(state);
+    const uint8_t *begin = state.data; /* of what is to be taken as it is */
+    const uint8_t *at = state.data;
+    struct pfl_field f;
+    int rc = 0;
+
+    if (state.len == 0)
+        return 0;
+    while (rc == 0 && pfl_reader_field(&r, &f)) {
+        const uint8_t *end = r.pos;
+
+        if (f.id == STATE_DATA_SOURCE && f.type == PFL_WIRE_BYTES) {
+            rc = pfl_buf_append(out, begin, (size_t)(at - begin));
+            if (rc == 0)
+                rc = take_source(f.bytes, out);
+            begin = end;
+        }
+        at = end;
+    }
+    /* What cannot be read is taken, too: who unpacks it says so. */
+    return rc != 0 ? rc : pfl_buf_append(out, begin, (size_t)(state.data + state.len - begin));
+}
+
 int pfl_session_take_state(struct pfl_span response, struct pfl_buf *out)
 {
     struct pfl_reader r = pfl_reader_of(response);
@@ -62,6 +137,6 @@ int pfl_session_take_state(struct pfl_span response, struct pfl_buf *out)
 
     while (rc == 0 && pfl_reader_field(&r, &f))
         if (f.id == RESPONSE_STATE && f.type == PFL_WIRE_BYTES)
-            rc = pfl_buf_append(out, f.bytes.data, f.bytes.len);
+            rc = take_fields(f.bytes, out);
     return rc;
 }

@@ -15,7 +15,8 @@ enum pfl_session_found {
 
 /* `state`: a serialized TracingServiceState. Copies are not looked at. */
 enum pfl_session_found pfl_session_find(struct pfl_span state, const char *name);
-/* Appends the TracingServiceState in one QueryServiceStateResponse. PFL_ENOMEM, PFL_ELIMIT. */
+/* Appends the TracingServiceState in one QueryServiceStateResponse, of descriptors their names
+ * alone. PFL_ENOMEM, PFL_ELIMIT. */
 PFL_MUST_USE int pfl_session_take_state(struct pfl_span response, struct pfl_buf *out);
 
 #endif

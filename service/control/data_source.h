@@ -31,6 +31,7 @@ struct pfl_data_source_info {
 
 struct pfl_data_source {
     struct pfl_list node; /* in its producer, in registration order */
+    uint64_t serial;      /* in the service: grows along that list */
     uint8_t *bytes;       /* owned: the descriptor as it came */
     size_t bytes_len;
     struct pfl_data_source_info info; /* into bytes */

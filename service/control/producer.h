@@ -38,6 +38,7 @@ struct pfl_producer_conf {
 struct pfl_producer {
     struct pfl_list node; /* in the service */
     uint16_t id;
+    uint64_t serial; /* grows along that list; ids come again */
     uint32_t uid;
     int64_t pid;
     uint32_t machine_id; /* 0: this host */

@@ -2,10 +2,14 @@
 /*
  * What the service says about itself.
  *
- * The state goes out in parts of at most PFL_QUERY_SPLIT_BYTES: an entry that does not fit any more
- * begins the next part. Entries are repeated fields, so that concatenated parts are the whole. An
- * entry that is itself larger than a part (a huge descriptor) is left out rather than the answer.
- * Failures: PFL_ENOMEM, or what the caller's part function says; the answer then ends there.
+ * The state goes out in parts, each made when the one before it is on its way: an entry with which
+ * a part would exceed PFL_QUERY_SPLIT_BYTES begins the next one, alone if it is larger than that.
+ * Entries are repeated fields, so concatenated parts are the whole. Between two parts entries may
+ * go; the cursor is the serial number of the last one told, so none is told twice and none that
+ * stays is left out. Producers that come meanwhile are not told.
+ * A descriptor that fills a frame has no room in a reply, which has more around it: of such a
+ * source the name is told. A session whose name and file name have no room is left out.
+ * Failures: PFL_ENOMEM.
  */
 #include "service/control/query.h"
 
@@ -20,47 +24,33 @@ enum {
     STATE_FIGURES = PFL_FIGURES_FIELD,
 };
 
-struct parts {
+#define STATE_HEADER_BYTES 4u /* in the reply: tag and length */
+
+struct part {
     struct pfl_buf state; /* owned */
     struct pfl_message m;
-    pfl_query_part_cb part;
-    void *user;
-    int rc;
 };
-
-static void send_part(struct parts *p, bool has_more)
-{
-    struct pfl_buf body;
-    struct pfl_message m = pfl_message_of(&body);
-
-    if (p->rc != 0)
-        return;
-    pfl_buf_init(&body, PFL_QUERY_SPLIT_BYTES + 64);
-    pfl_message_bytes(&m, 1, pfl_buf_get(&p->state));
-    p->rc = m.rc != 0 ? m.rc : p->part(p->user, pfl_buf_get(&body), has_more);
-    pfl_buf_fini(&body);
-    pfl_buf_clear(&p->state);
-}
 
 typedef void (*encode_entry)(struct pfl_message *m, const void *entry);
 
-/* Encodes an entry whole, in this part or in the next. */
-static void add_entry(struct parts *p, encode_entry encode, const void *entry)
-{
-    for (int attempt = 0; attempt < 2 && p->rc == 0; attempt++) {
-        size_t before = p->state.len;
+enum fit {
+    FITS,
+    NEXT_PART, /* it belongs there, or has failed */
+    TOO_LARGE, /* for any part */
+};
 
-        encode(&p->m, entry);
-        if (p->m.rc == 0)
-            return;
-        p->state.len = before;
-        if (p->m.rc != PFL_ELIMIT)
-            p->rc = p->m.rc;
-        p->m.rc = 0;
-        if (before == 0)
-            return;
-        send_part(p, true);
-    }
+static enum fit add_entry(struct part *p, encode_entry encode, const void *entry)
+{
+    size_t before = p->state.len;
+
+    encode(&p->m, entry);
+    if (p->m.rc == 0 && (before == 0 || p->state.len <= PFL_QUERY_SPLIT_BYTES))
+        return FITS;
+    p->state.len = before;
+    if (p->m.rc != 0 && p->m.rc != PFL_ELIMIT)
+        return NEXT_PART;
+    p->m.rc = 0;
+    return before != 0 ? NEXT_PART : TOO_LARGE;
 }
 
 static void encode_producer(struct pfl_message *m, const void *entry)
@@ -92,6 +82,19 @@ static void encode_source(struct pfl_message *m, const void *entry)
     size_t mark = pfl_message_begin(m, STATE_DATA_SOURCE);
 
     pfl_message_bytes(m, 1, pfl_span_of(e->source->bytes, e->source->bytes_len));
+    pfl_message_varint(m, 2, e->producer->id);
+    pfl_message_end(m, mark);
+}
+
+/* Of a descriptor that leaves no room for what is around it. */
+static void encode_source_name(struct pfl_message *m, const void *entry)
+{
+    const struct source_entry *e = entry;
+    size_t mark = pfl_message_begin(m, STATE_DATA_SOURCE);
+    size_t descriptor = pfl_message_begin(m, 1);
+
+    pfl_message_bytes(m, 1, e->source->info.name);
+    pfl_message_end(m, descriptor);
     pfl_message_varint(m, 2, e->producer->id);
     pfl_message_end(m, mark);
 }
@@ -130,9 +133,12 @@ static void encode_figures(struct pfl_message *m, const void *entry)
     pfl_message_end(m, mark);
 }
 
-static void add_head(struct parts *p, const struct pfl_query *query)
+/* Each step adds what the part has room for, and is done when it returns true. */
+
+static bool add_head(struct pfl_query *self, struct part *p)
 {
-    const struct pfl_service *service = query->service;
+    const struct pfl_service *service = self->service;
+    struct pfl_figures figures;
     struct pfl_list *it;
     uint64_t started = 0;
 
@@ -143,51 +149,114 @@ static void add_head(struct parts *p, const struct pfl_query *query)
     pfl_message_varint(&p->m, STATE_SESSIONS, service->sessions_len);
     pfl_message_varint(&p->m, STATE_SESSIONS_STARTED, started);
     pfl_message_varint(&p->m, STATE_SUPPORTS_SESSIONS, 1);
-    p->rc = p->m.rc;
-    PFL_LIST_EACH (it, &service->sessions) {
-        const struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
-
-        if (query->uid == 0 || query->uid == session->uid)
-            add_entry(p, encode_session, session);
+    if (self->has_figures) {
+        pfl_figures_gather(service, &figures);
+        encode_figures(&p->m, &figures);
     }
+    self->last_producer = service->producers_seen;
+    return true;
 }
 
-static void add_sources(struct parts *p, const struct pfl_producer *producer)
+static bool add_sessions(struct pfl_query *self, struct part *p)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &self->service->sessions) {
+        const struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
+
+        if (session->id <= self->told || (self->uid != 0 && self->uid != session->uid))
+            continue;
+        if (add_entry(p, encode_session, session) == NEXT_PART)
+            return false;
+        self->told = session->id;
+    }
+    return true;
+}
+
+static bool add_producers(struct pfl_query *self, struct part *p)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &self->service->producers) {
+        const struct pfl_producer *producer = PFL_CONTAINER_OF(it, struct pfl_producer, node);
+
+        if (producer->serial <= self->told || producer->serial > self->last_producer)
+            continue;
+        if (add_entry(p, encode_producer, producer) == NEXT_PART)
+            return false;
+        self->told = producer->serial;
+    }
+    return true;
+}
+
+static bool add_sources_of(struct pfl_query *self, struct part *p,
+                           const struct pfl_producer *producer)
 {
     struct pfl_list *it;
 
     PFL_LIST_EACH (it, &producer->sources) {
         struct source_entry entry = {.producer = producer,
                                      .source = PFL_CONTAINER_OF(it, struct pfl_data_source, node)};
+        enum fit fit;
 
-        add_entry(p, encode_source, &entry);
+        if (entry.source->serial <= self->told_source)
+            continue;
+        fit = add_entry(p, encode_source, &entry);
+        if (fit == TOO_LARGE)
+            fit = add_entry(p, encode_source_name, &entry);
+        if (fit == NEXT_PART)
+            return false;
+        self->told_source = entry.source->serial;
     }
+    return true;
 }
 
-int pfl_query_state(const struct pfl_query *query, pfl_query_part_cb part, void *user)
+static bool add_sources(struct pfl_query *self, struct part *p)
 {
-    struct parts p = {.part = part, .user = user};
-    struct pfl_figures figures;
     struct pfl_list *it;
 
-    pfl_buf_init(&p.state, PFL_QUERY_SPLIT_BYTES);
+    PFL_LIST_EACH (it, &self->service->producers) {
+        const struct pfl_producer *producer = PFL_CONTAINER_OF(it, struct pfl_producer, node);
+
+        if (producer->serial <= self->told || producer->serial > self->last_producer)
+            continue;
+        if (!add_sources_of(self, p, producer))
+            return false;
+        self->told = producer->serial;
+        self->told_source = 0;
+    }
+    return true;
+}
+
+static bool (*const steps[])(struct pfl_query *self, struct part *p) = {add_head, add_sessions,
+                                                                        add_producers, add_sources};
+
+#define STEPS          (sizeof(steps) / sizeof(steps[0]))
+#define STEPS_SESSIONS 2u /* of a query for sessions only */
+
+int pfl_query_next(struct pfl_query *self, struct pfl_buf *part, bool *ret_has_more)
+{
+    struct pfl_message m = pfl_message_of(part);
+    size_t end = self->sessions_only ? STEPS_SESSIONS : STEPS;
+    struct part p = {0};
+    int rc;
+
+    pfl_buf_init(&p.state, PFL_RPC_REPLY_BODY_MAX - STATE_HEADER_BYTES);
     p.m = pfl_message_of(&p.state);
-    add_head(&p, query);
-    if (query->has_figures) {
-        pfl_figures_gather(query->service, &figures);
-        add_entry(&p, encode_figures, &figures);
+    while (self->step < end && steps[self->step](self, &p)) {
+        self->step++;
+        self->told = 0;
     }
-    if (!query->sessions_only) {
-        PFL_LIST_EACH (it, &query->service->producers) {
-            add_entry(&p, encode_producer, PFL_CONTAINER_OF(it, struct pfl_producer, node));
-        }
-        PFL_LIST_EACH (it, &query->service->producers) {
-            add_sources(&p, PFL_CONTAINER_OF(it, struct pfl_producer, node));
-        }
+    rc = p.m.rc;
+    if (rc == 0) {
+        pfl_buf_clear(part);
+        pfl_message_bytes(&m, 1, pfl_buf_get(&p.state));
+        rc = m.rc;
     }
-    send_part(&p, false);
     pfl_buf_fini(&p.state);
-    return p.rc;
+    if (rc == 0)
+        *ret_has_more = self->step < end;
+    return rc;
 }
 
 void pfl_query_capabilities(struct pfl_message *m)

@@ -135,7 +135,7 @@ int pfl_service_add_producer(struct pfl_service *self, const struct pfl_producer
     producer->id = next_producer_id(self);
     pfl_list_append(&self->producers, &producer->node);
     self->producers_len++;
-    self->producers_seen++;
+    producer->serial = ++self->producers_seen;
     *ret_producer = producer;
     return 0;
 }
@@ -151,6 +151,7 @@ void pfl_service_remove_producer(struct pfl_service *self, struct pfl_producer *
     pfl_list_remove(&producer->node);
     self->producers_len--;
     self->sources_len -= producer->sources_len;
+    self->source_bytes -= producer->source_bytes;
     while (!pfl_list_is_empty(&producer->instances)) {
         struct pfl_instance *instance =
             PFL_CONTAINER_OF(producer->instances.next, struct pfl_instance, of_producer);
@@ -163,13 +164,35 @@ void pfl_service_remove_producer(struct pfl_service *self, struct pfl_producer *
     pfl_session_lose_flushes(self, id); /* which may end sessions */
 }
 
+/* May the producer's user have so many more bytes of descriptors? Only large sums are looked into.
+ */
+static bool has_room_for(const struct pfl_service *self, const struct pfl_producer *producer,
+                         size_t bytes)
+{
+    struct pfl_list *it;
+    size_t sum = bytes;
+
+    if (bytes > PFL_SERVICE_MAX_SOURCE_BYTES - self->source_bytes)
+        return false;
+    if (self->source_bytes + bytes <= PFL_SERVICE_MAX_SOURCE_BYTES_PER_UID)
+        return true;
+    PFL_LIST_EACH (it, &self->producers) {
+        const struct pfl_producer *other = PFL_CONTAINER_OF(it, struct pfl_producer, node);
+
+        if (other->uid == producer->uid)
+            sum += other->source_bytes;
+    }
+    return sum <= PFL_SERVICE_MAX_SOURCE_BYTES_PER_UID;
+}
+
 int pfl_service_register_source(struct pfl_service *self, struct pfl_producer *producer,
                                 struct pfl_span descriptor)
 {
     struct pfl_data_source *source;
     int rc;
 
-    if (self->sources_len >= PFL_SERVICE_MAX_SOURCES)
+    if (self->sources_len >= PFL_SERVICE_MAX_SOURCES ||
+        !has_room_for(self, producer, descriptor.len))
         return PFL_ELIMIT;
     rc = pfl_data_source_new(descriptor, &source);
     if (rc == PFL_EINVAL)
@@ -186,12 +209,16 @@ int pfl_service_register_source(struct pfl_service *self, struct pfl_producer *p
         return rc;
     }
     self->sources_len++;
+    self->source_bytes += source->bytes_len;
+    source->serial = ++self->sources_seen;
     pfl_session_setup_source(self, producer, source);
     return 0;
 }
 
-int pfl_service_update_source(struct pfl_producer *producer, struct pfl_span descriptor)
+int pfl_service_update_source(struct pfl_service *self, struct pfl_producer *producer,
+                              struct pfl_span descriptor)
 {
+    size_t before = producer->source_bytes;
     struct pfl_data_source_info info;
     struct pfl_data_source *source;
     int rc = pfl_data_source_parse(descriptor, &info);
@@ -201,7 +228,12 @@ int pfl_service_update_source(struct pfl_producer *producer, struct pfl_span des
     source = pfl_producer_find_source_id(producer, info.id);
     if (source == NULL || !pfl_span_eq(source->info.name, info.name))
         return 0;
-    return pfl_producer_update_source(producer, source, descriptor);
+    if (descriptor.len > source->bytes_len &&
+        !has_room_for(self, producer, descriptor.len - source->bytes_len))
+        return PFL_ELIMIT;
+    rc = pfl_producer_update_source(producer, source, descriptor);
+    self->source_bytes += producer->source_bytes - before;
+    return rc;
 }
 
 void pfl_service_unregister_source(struct pfl_service *self, struct pfl_producer *producer,
@@ -219,6 +251,7 @@ void pfl_service_unregister_source(struct pfl_service *self, struct pfl_producer
         if (pfl_span_eq(pfl_session_source_of(instance->session, instance)->name, name))
             pfl_session_drop_instance(self, instance);
     }
+    self->source_bytes -= source->bytes_len;
     pfl_producer_remove_source(producer, source);
     self->sources_len--;
 }

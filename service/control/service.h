@@ -25,6 +25,9 @@
 #define PFL_SERVICE_SESSIONS_LIMIT       1000u  /* the most that may be configured */
 #define PFL_SERVICE_MAX_SOURCES          65536u /* data sources of all producers */
 #define PFL_SERVICE_BUFFER_IDS           65536u
+/* Of descriptors: what a query answers with, and what is kept. */
+#define PFL_SERVICE_MAX_SOURCE_BYTES         (256u << 20)
+#define PFL_SERVICE_MAX_SOURCE_BYTES_PER_UID (64u << 20)
 
 struct pfl_service_conf {
     uint64_t (*now_ns)(void *user, enum pfl_clock_id id);
@@ -58,7 +61,9 @@ struct pfl_service {
     struct pfl_service_conf conf;
     struct pfl_list producers; /* owned; in registration order */
     size_t producers_len;
-    size_t sources_len; /* of all producers */
+    size_t sources_len;  /* of all producers */
+    size_t source_bytes; /* of their descriptors */
+    uint64_t sources_seen;
     uint16_t last_producer_id;
     uint64_t producers_seen;
     struct pfl_list consumers; /* borrowed pfl_consumer */
@@ -105,7 +110,7 @@ void pfl_service_remove_producer(struct pfl_service *self, struct pfl_producer *
 PFL_MUST_USE int pfl_service_register_source(struct pfl_service *self,
                                              struct pfl_producer *producer,
                                              struct pfl_span descriptor);
-PFL_MUST_USE int pfl_service_update_source(struct pfl_producer *producer,
+PFL_MUST_USE int pfl_service_update_source(struct pfl_service *self, struct pfl_producer *producer,
                                            struct pfl_span descriptor);
 void pfl_service_unregister_source(struct pfl_service *self, struct pfl_producer *producer,
                                    struct pfl_span name);

@@ -5,12 +5,23 @@
 
 #include "base/io/fdsock.h"
 #include "proto/rpc_host.h"
+#include "service/control/query.h"
 #include "service/session/session_read.h"
 
 /* The one pending request of a method whose later call fails the earlier one. */
 struct pfl_reply_slot {
     struct pfl_rpc_request request;
     bool is_set;
+};
+
+/* Answers that are not whole yet, of a connection; the next query fails. */
+#define PFL_CONSUMER_QUERIES_MAX 1024u
+
+/* An answer to QueryServiceState that is not whole yet. */
+struct pfl_pending_query {
+    struct pfl_list node; /* in its connection, in the order of the requests */
+    struct pfl_rpc_request request;
+    struct pfl_query query;
 };
 
 struct pfl_consumer_conn {
@@ -24,6 +35,8 @@ struct pfl_consumer_conn {
     struct pfl_peer_cred cred;
     struct pfl_consumer consumer;
     struct pfl_session_read read;
+    struct pfl_list queries; /* owned pfl_pending_query */
+    size_t queries_len;
     struct pfl_reply_slot enable_slot;
     struct pfl_reply_slot read_slot;
     struct pfl_reply_slot observe_slot;
@@ -43,10 +56,17 @@ int pfl_consumer_sessions_change(void *user, struct pfl_rpc_request request, str
 int pfl_consumer_sessions_clone(void *user, struct pfl_rpc_request request, struct pfl_span bytes);
 void pfl_consumer_sessions_on_cloned(void *port, const struct pfl_clone_result *result);
 
+/* One part of the oldest pending answer, which is to be there. */
+PFL_MUST_USE int pfl_consumer_conn_send_query_part(struct pfl_consumer_conn *conn,
+                                                   size_t *ret_bytes);
+void pfl_consumer_conn_free_queries(struct pfl_consumer_conn *conn);
+
 /* Logs why, once, and closes. */
 void pfl_consumer_conn_fail(struct pfl_consumer_conn *conn, int err);
 /* Sends the events observed so far, if anybody asked. */
 void pfl_consumer_conn_send_observed(struct pfl_consumer_conn *conn);
+/* Sends what of answers and reads has room now, the rest as the consumer reads. */
+void pfl_consumer_conn_pump(struct pfl_consumer_conn *conn);
 /* Put on the port's lists. */
 void pfl_consumer_conn_want_reading(struct pfl_consumer_conn *conn);
 void pfl_consumer_conn_want_observed(struct pfl_consumer_conn *conn);

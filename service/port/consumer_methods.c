@@ -13,9 +13,9 @@
 
 #include "base/closer.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "proto/ds_config.h"
 #include "proto/packet_run.h"
-#include "service/control/query.h"
 #include "service/control/stats.h"
 #include "service/port/consumer_conn.h"
 #include "service/session/session_file.h"
@@ -314,29 +314,63 @@ static int observe_events(void *user, struct pfl_rpc_request request, struct pfl
     return 0;
 }
 
-struct query_scope {
-    struct pfl_consumer_conn *conn;
-    struct pfl_rpc_request request;
-};
-
-static int send_query_part(void *user, struct pfl_span part, bool has_more)
+int pfl_consumer_conn_send_query_part(struct pfl_consumer_conn *conn, size_t *ret_bytes)
 {
-    const struct query_scope *scope = user;
+    struct pfl_pending_query *pending =
+        PFL_CONTAINER_OF(conn->queries.next, struct pfl_pending_query, node);
+    bool has_more = false;
+    struct pfl_buf buf;
+    int rc;
 
-    return reply_span(scope->conn, scope->request,
-                      has_more ? PFL_RPC_SUCCESS | PFL_RPC_HAS_MORE : PFL_RPC_SUCCESS, part);
+    pfl_buf_init(&buf, PFL_RPC_REPLY_BODY_MAX);
+    rc = pfl_query_next(&pending->query, &buf, &has_more);
+    if (rc == 0)
+        rc = reply_span(conn, pending->request,
+                        has_more ? PFL_RPC_SUCCESS | PFL_RPC_HAS_MORE : PFL_RPC_SUCCESS,
+                        pfl_buf_get(&buf));
+    *ret_bytes = buf.len;
+    pfl_buf_fini(&buf);
+    if (rc == 0 && !has_more) {
+        pfl_list_remove(&pending->node);
+        conn->queries_len--;
+        pfl_mem_free(pending);
+    }
+    return rc;
+}
+
+void pfl_consumer_conn_free_queries(struct pfl_consumer_conn *conn)
+{
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    PFL_LIST_EACH_SAFE (it, tmp, &conn->queries) {
+        pfl_list_remove(it);
+        pfl_mem_free(PFL_CONTAINER_OF(it, struct pfl_pending_query, node));
+    }
+    conn->queries_len = 0;
 }
 
 static int query_service_state(void *user, struct pfl_rpc_request request, struct pfl_span bytes)
 {
     struct pfl_consumer_conn *conn = user;
-    struct query_scope scope = {.conn = conn, .request = request};
     struct pfl_query query = {.service = conn->service, .uid = conn->cred.uid};
+    struct pfl_pending_query *pending;
     int rc = read_flag(bytes, 1, &query.sessions_only);
 
     if (rc == 0)
         rc = read_flag(bytes, PFL_FIGURES_FIELD, &query.has_figures);
-    return rc != 0 ? rc : pfl_query_state(&query, send_query_part, &scope);
+    if (rc != 0 || request.drop_reply)
+        return rc;
+    if (conn->queries_len == PFL_CONSUMER_QUERIES_MAX)
+        return reply_failure(conn, request);
+    pending = pfl_mem_zalloc(sizeof(*pending));
+    if (pending == NULL)
+        return PFL_ENOMEM;
+    *pending = (struct pfl_pending_query){.request = request, .query = query};
+    pfl_list_append(&conn->queries, &pending->node);
+    if (conn->queries_len++ == 0)
+        pfl_consumer_conn_pump(conn);
+    return 0;
 }
 
 static int query_capabilities(void *user, struct pfl_rpc_request request, struct pfl_span bytes)

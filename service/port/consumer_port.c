@@ -3,10 +3,11 @@
  * The shell around consumers: listener, streams, and the pump that sends what they read.
  *
  * Requests go to the rpc host, which calls the methods (consumer_methods.c). A connection that
- * reads is on the `readers` list; as long as that list is not empty an idle handle keeps the loop
- * turning, and each turn gives each reader PFL_CONSUMER_TURN_BYTES of frames, written straight
- * from the rings. A reader whose socket is full leaves the list until on_writable: it slows only
- * itself, and between two turns everybody else is served.
+ * reads, or whose queries are not answered whole, is on the `readers` list; as long as that list is
+ * not empty an idle handle keeps the loop turning, and each turn gives each reader
+ * PFL_CONSUMER_TURN_BYTES of frames, written straight from the rings. A reader whose socket is full
+ * leaves the list until on_writable: it slows only itself, and between two turns everybody else is
+ * served.
  *
  * A consumer that breaks the protocol, or lets PFL_CONSUMER_QUEUE_BYTES of replies pile up, is
  * closed; its session goes with it. The port owns its connections until their on_closed.
@@ -61,7 +62,8 @@ void pfl_consumer_conn_fail(struct pfl_consumer_conn *conn, int err)
 
 void pfl_consumer_conn_stop_reading(struct pfl_consumer_conn *conn)
 {
-    pfl_list_remove(&conn->reading);
+    if (conn->queries_len == 0 || conn->is_closing)
+        pfl_list_remove(&conn->reading);
     pfl_session_read_stop(&conn->read);
 }
 
@@ -107,22 +109,42 @@ static bool send_next_frame(struct pfl_consumer_conn *conn, size_t *sent_bytes)
     return false;
 }
 
-static void pump(struct pfl_consumer_conn *conn)
+/* Likewise of a query's answer; those come first. */
+static bool send_next_part(struct pfl_consumer_conn *conn, size_t *sent_bytes)
+{
+    size_t bytes = 0;
+    int rc = pfl_consumer_conn_send_query_part(conn, &bytes);
+
+    *sent_bytes += bytes;
+    if (rc != 0)
+        pfl_consumer_conn_fail(conn, rc);
+    return rc == 0;
+}
+
+void pfl_consumer_conn_pump(struct pfl_consumer_conn *conn)
 {
     size_t sent_bytes = 0;
 
     while (sent_bytes < PFL_CONSUMER_TURN_BYTES) {
+        bool goes_on = false;
+
         if (conn->is_closing) {
             pfl_consumer_conn_stop_reading(conn);
             return;
         }
-        if (pfl_stream_queued_bytes(conn->stream) != 0) {
+        if (pfl_stream_queued_bytes(conn->stream) != 0 ||
+            (conn->queries_len == 0 && conn->read.readback == NULL)) {
             pfl_list_remove(&conn->reading); /* on_writable brings it back */
             return;
         }
-        if (!send_next_frame(conn, &sent_bytes))
+        if (conn->queries_len != 0)
+            goes_on = send_next_part(conn, &sent_bytes);
+        else
+            goes_on = send_next_frame(conn, &sent_bytes);
+        if (!goes_on)
             return;
     }
+    pfl_consumer_conn_want_reading(conn);
 }
 
 static void on_idle(uv_idle_t *handle)
@@ -132,7 +154,7 @@ static void on_idle(uv_idle_t *handle)
     struct pfl_list *tmp;
 
     PFL_LIST_EACH_SAFE (it, tmp, &port->readers) {
-        pump(PFL_CONTAINER_OF(it, struct pfl_consumer_conn, reading));
+        pfl_consumer_conn_pump(PFL_CONTAINER_OF(it, struct pfl_consumer_conn, reading));
     }
     if (pfl_list_is_empty(&port->readers))
         (void)uv_idle_stop(handle);
@@ -195,7 +217,7 @@ static void on_writable(void *user)
 {
     struct pfl_consumer_conn *conn = user;
 
-    if (conn->read.readback != NULL)
+    if (conn->read.readback != NULL || conn->queries_len != 0)
         pfl_consumer_conn_want_reading(conn);
 }
 
@@ -208,6 +230,7 @@ static void on_closed(void *user, int err)
     (void)err;
     conn->is_closing = true;
     pfl_consumer_conn_stop_reading(conn);
+    pfl_consumer_conn_free_queries(conn);
     pfl_service_remove_consumer(conn->service, &conn->consumer);
     pfl_list_remove(&conn->observing);
     pfl_rpc_host_fini(&conn->rpc);
@@ -255,6 +278,7 @@ static int open_conn(struct pfl_consumer_port *port, int fd, bool is_accepted)
     conn->service = port->conf.service;
     conn->fd = -1;
     conn->is_accepted = is_accepted;
+    pfl_list_init(&conn->queries);
     pfl_rpc_host_init(&conn->rpc, &rpc);
     rc = pfl_fdsock_get_cred(fd, &conn->cred);
     if (rc == 0)

@@ -7,7 +7,8 @@
 
 struct pfl_consumer_port;
 
-/* Replies a consumer may leave unread before it is disconnected; reads never come near it. */
+/* Replies a consumer may leave unread before it is disconnected; reads and queries never come near
+ * it. */
 #define PFL_CONSUMER_QUEUE_BYTES (16u << 20)
 /* What one reader gets before others have their turn. */
 #define PFL_CONSUMER_TURN_BYTES (256u << 10)

@@ -178,7 +178,7 @@ static int update_source(void *user, struct pfl_rpc_request request, struct pfl_
         return rc;
     if (conn->producer == NULL)
         return reply_failure(conn, request);
-    rc = pfl_service_update_source(conn->producer, args.bytes1);
+    rc = pfl_service_update_source(conn->service, conn->producer, args.bytes1);
     if (rc == PFL_ENOMEM)
         return rc;
     return reply_empty(conn, request);

@@ -154,7 +154,7 @@ static void do_producer(struct world *w, enum what what, struct pfl_span bytes)
     if (what == WHAT_REGISTER)
         rc = pfl_service_register_source(&w->service, w->producer, bytes);
     else if (what == WHAT_UPDATE)
-        rc = pfl_service_update_source(w->producer, bytes);
+        rc = pfl_service_update_source(&w->service, w->producer, bytes);
     else if (what == WHAT_UNREGISTER)
         pfl_service_unregister_source(&w->service, w->producer, bytes);
     else if (what == WHAT_COMMIT)
@@ -202,22 +202,18 @@ static void read_some(struct world *w, uint64_t frames)
         pfl_session_read_stop(&w->read);
 }
 
-static int on_part(void *user, struct pfl_span part, bool has_more)
-{
-    (void)user;
-    (void)has_more;
-    return part.len == 0 ? PFL_EPROTO : 0;
-}
-
 static void query(struct world *w)
 {
-    const struct pfl_query query = {.service = &w->service};
+    struct pfl_query query = {.service = &w->service};
     struct pfl_buf buf;
     struct pfl_message m = pfl_message_of(&buf);
+    bool has_more = true;
 
-    if (pfl_query_state(&query, on_part, NULL) != 0)
-        abort();
     pfl_buf_init(&buf, 131072);
+    while (has_more)
+        if (pfl_query_next(&query, &buf, &has_more) != 0 || buf.len == 0)
+            abort();
+    pfl_buf_clear(&buf);
     if (w->consumer.session != NULL)
         pfl_stats_encode(&m, &w->service, w->consumer.session, 65536);
     pfl_buf_fini(&buf);

@@ -14,9 +14,10 @@ ends the session, and what each connection is told of it may be seen in any orde
     a: CONFIG       EnableTracing on connection a, in text format; `a fd:` with a descriptor;
                     $DIR is a directory of the test's own. A name with `!` is of another user
     a VERB [ARG]    start, disable, free, flush, read, close, state, detach KEY, attach KEY, observe MASK,
-                    clone N (the N-th session of the scenario), until STATE|ended
+                    clone N (the N-th session of the scenario), until STATE|ended, sources (those registered
+                    by steps, with their descriptors' sizes, and whether each reply has room in a frame)
     p VERB [ARG]    the producer: hold KIND, release, until BEGIN or =LINE, trigger NAME,
-                    another NAME, register NAME, unregister NAME, close
+                    another NAME, register NAME [BYTES of its descriptor], unregister NAME, close
 Each scenario has a producer of its own with the data sources of service_peers.py. Refusals are
 compared as refusals, not by their words. Prints a TAP line a scenario."""
 import json
@@ -31,6 +32,7 @@ import config_text
 from service_peers import Consumer, Producer, dict_of_lists, field, fields
 
 OTHER_UID = 65534
+FRAME_MAX = 131068
 
 
 def read_table(path):
@@ -61,6 +63,7 @@ class Run:
         self.session_ids = []
         self.producer = Producer(producer_path)
         self.others = []
+        self.filled = 0  # data sources with descriptors of a size
         self.dir = tempfile.TemporaryDirectory(prefix="pfl.")
         os.chmod(self.dir.name, 0o777)
 
@@ -134,6 +137,8 @@ class Run:
                     arg == s[3][0].decode() for s in consumer.state()):
                 self.producer.settle()
                 time.sleep(0.01)
+        elif verb == "sources":
+            self.say_sources(name, consumer)
         elif verb == "observe":
             consumer.invoke("ObserveEvents", field(1, int(arg)),
                             lambda success, _, data: consumer.said.extend(events_in(data)))
@@ -158,7 +163,9 @@ class Run:
         elif verb == "trigger":
             self.producer.call("ActivateTriggers", field(1, arg))
         elif verb == "register":
-            self.producer.register(arg, 99)
+            source, _, size = arg.partition(" ")
+            self.filled += bool(size)
+            self.producer.register(source, 99 + self.filled, int(size or 0))
         elif verb == "unregister":
             self.producer.call("UnregisterDataSource", field(1, arg))
         elif verb == "close":
@@ -181,6 +188,21 @@ class Run:
             self.say("session %s name=%s buffers=%s duration=%d sources=%d started=%d" % (
                 session[3][0].decode(), session.get(4, [b""])[0].decode(), session.get(5, []),
                 session.get(6, [0])[0], session.get(7, [0])[0], session.get(11, [0])[0]))
+
+    def say_sources(self, name, consumer):
+        consumer.largest = 0
+        answer = consumer.call("QueryServiceState")
+        said = []
+        for number, state in fields(answer[1]):
+            for kind, value in fields(state):
+                if kind != 2:
+                    continue
+                descriptor = dict(fields(value))[1]
+                source = dict(fields(descriptor))[1].decode()
+                if source not in self.producer.SOURCES:
+                    said.append("%s %d" % (source, len(descriptor)))
+        self.say("%s sources: %s; %s" % (name, ", ".join(said),
+                 "a frame is too large" if consumer.largest > FRAME_MAX else "all frames have room"))
 
     def step(self, text):
         match = re.match(r"([a-z!]+(?: fd)?): ?(.*)", text)

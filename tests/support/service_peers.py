@@ -72,6 +72,7 @@ class Client:
         self.pending = b""
         self.fds = []
         self.is_closed = False
+        self.largest = 0  # frame that came
         self.handlers = {}  # request id -> function(success, has_more, bytes)
         self.friends = []  # clients that are served while this one waits
         self.send(field(3, field(1, service)))
@@ -114,6 +115,7 @@ class Client:
                 return None
             self.pending += data
         size = struct.unpack("<I", self.pending[:4])[0]
+        self.largest = max(self.largest, size)
         out, self.pending = self.pending[4:4 + size], self.pending[4 + size:]
         return fields(out)
 
@@ -249,10 +251,16 @@ class Producer(Client):
             self.register(source, number + 1)
         self.settle()
 
-    def register(self, source, number):
+    def register(self, source, number, size=0):
+        """`size`: what the descriptor is filled up to, with a field that nobody knows."""
         stop, start, clear, no_flush = self.SOURCES.get(source, (0, 0, 0, 0))
-        self.call("RegisterDataSource", field(1, field(1, source) + field(2, stop) + field(
-            3, start) + field(4, clear) + field(7, number) + field(9, no_flush)))
+        descriptor = (field(1, source) + field(2, stop) + field(3, start) + field(4, clear)
+                      + field(7, number) + field(9, no_flush))
+        if size:
+            room = size - len(descriptor)
+            header = next(n for n in (3, 4, 5) if len(field(900, bytes(room - n))) == room)
+            descriptor += field(900, bytes(room - header))
+        self.call("RegisterDataSource", field(1, descriptor))
 
     def settle(self):
         if self.is_refused:

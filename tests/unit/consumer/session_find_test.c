@@ -85,11 +85,52 @@ static void counters_are_told_with_the_buffers_fill(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+/* version "v"; of producer 300 a source with a name and 100 KB besides; one session; junk. */
+static void of_descriptors_the_name_is_taken_and_all_else_as_it_came(void **state)
+{
+    static const uint8_t expected[] = {0x2a, 1,    'v',  0x12, 8,    0x0a, 3, 0x0a, 1,
+                                       's',  0x10, 0xac, 2,    0x32, 2,    8, 5,    0xff};
+    static uint8_t descriptor[100000];
+    static uint8_t bytes[110000];
+    uint8_t source[16];
+    struct pfl_writer d = pfl_writer_of(descriptor, sizeof(descriptor));
+    struct pfl_writer n = pfl_writer_of(source, sizeof(source));
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+    struct pfl_buf response;
+    struct pfl_buf out;
+    uint8_t header[8];
+    struct pfl_writer h = pfl_writer_of(header, sizeof(header));
+
+    (void)state;
+    pfl_writer_field_bytes(&d, 1, "s", 1);
+    pfl_writer_field_header(&d, 6, d.left - 4);
+    pfl_writer_field_varint(&n, 2, 300);
+    pfl_writer_field_bytes(&w, 5, "v", 1);
+    pfl_writer_field_header(&w, 2, 4 + sizeof(descriptor) + sizeof(source) - n.left);
+    pfl_writer_field_bytes(&w, 1, descriptor, sizeof(descriptor));
+    pfl_writer_bytes(&w, source, sizeof(source) - n.left);
+    pfl_writer_field_bytes(&w, 6, "\x08\x05", 2);
+    pfl_writer_bytes(&w, "\xff", 1);
+    assert_false(w.failed);
+    pfl_writer_field_header(&h, 1, sizeof(bytes) - w.left);
+    pfl_buf_init(&response, 200000);
+    pfl_buf_init(&out, 4096);
+    assert_int_equal(pfl_buf_append(&response, header, sizeof(header) - h.left), 0);
+    assert_int_equal(pfl_buf_append(&response, bytes, sizeof(bytes) - w.left), 0);
+    assert_int_equal(pfl_session_take_state(pfl_buf_get(&response), &out), 0);
+    assert_int_equal(out.len, sizeof(expected));
+    assert_memory_equal(pfl_buf_get(&out).data, expected, sizeof(expected));
+    pfl_buf_fini(&out);
+    pfl_buf_fini(&response);
+    pfl_sweep_assert_no_leak();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_session_is_found_by_its_whole_name),
         cmocka_unit_test(a_cut_state_finds_no_more_than_is_there),
+        cmocka_unit_test(of_descriptors_the_name_is_taken_and_all_else_as_it_came),
         cmocka_unit_test(counters_are_told_with_the_buffers_fill),
     };
 

@@ -290,21 +290,25 @@ static void largest_reply_fits_a_frame_and_a_larger_one_is_refused(void **state)
 {
     static uint8_t bytes[PFL_FRAME_PAYLOAD_MAX];
     struct pfl_rpc_request request = {.id = UINT64_MAX};
-    struct iovec body = {bytes, PFL_FRAME_PAYLOAD_MAX - 64};
+    struct iovec body = {bytes, PFL_RPC_REPLY_BODY_MAX};
     (void)state;
 
     assert_int_equal(pfl_rpc_host_reply(&w.host, request, PFL_RPC_SUCCESS, &body, 1, -1), 0);
-    assert_true(w.sent_len <= PFL_FRAME_MAX_BYTES);
+    assert_int_equal(w.sent_len, PFL_FRAME_MAX_BYTES);
     w.sent_len = 0;
     body.iov_len++;
     assert_int_equal(pfl_rpc_host_reply(&w.host, request, PFL_RPC_SUCCESS, &body, 1, -1),
                      PFL_ELIMIT);
     assert_int_equal(w.sent_len, 0);
+    request.id = 1; /* takes less: what another service sent with it can be passed on */
+    body.iov_len = PFL_RPC_REPLY_BODY_MAX + 9;
+    assert_int_equal(pfl_rpc_host_reply(&w.host, request, PFL_RPC_SUCCESS, &body, 1, -1), 0);
+    assert_int_equal(w.sent_len, PFL_FRAME_MAX_BYTES);
 }
 
 static void encoded_header_ends_where_the_body_begins(void **state)
 {
-    static const size_t sizes[] = {0, 1, 127, 128, 16383, 16384, 131004};
+    static const size_t sizes[] = {0, 1, 127, 128, 16383, 16384, PFL_RPC_REPLY_BODY_MAX};
     static const uint64_t ids[] = {0, 1, 127, 128, UINT32_MAX, UINT64_MAX};
     (void)state;
 

@@ -21,7 +21,8 @@ struct seen {
     unsigned producers;
     unsigned sources;
     unsigned versions;
-    bool is_ended;
+    size_t descriptor_bytes;
+    size_t largest_bytes;
 };
 
 static uint64_t read_clock(void *user, enum pfl_clock_id id)
@@ -41,25 +42,54 @@ static void on_command(void *port, struct pfl_span body, int fd, bool is_setup)
 
 static const struct pfl_producer_ops ops = {.send_command = on_command};
 
-static int on_part(void *user, struct pfl_span part, bool has_more)
+/* Of a source entry: ds_descriptor, and in it the name. */
+static void look_at_source(struct seen *seen, struct pfl_span entry)
 {
-    struct seen *seen = user;
+    struct pfl_reader r = pfl_reader_of(entry);
+    struct pfl_field f;
+
+    seen->sources++;
+    assert_true(pfl_reader_field(&r, &f));
+    seen->descriptor_bytes += f.bytes.len;
+    if (f.bytes.len > seen->largest_bytes)
+        seen->largest_bytes = f.bytes.len;
+    r = pfl_reader_of(f.bytes);
+    assert_true(pfl_reader_field(&r, &f));
+    assert_int_equal(f.id, 1);
+}
+
+static void look_at(struct seen *seen, struct pfl_span part)
+{
     struct pfl_reader r = pfl_reader_of(part);
     struct pfl_field f;
 
-    assert_false(seen->is_ended);
-    assert_true(part.len <= PFL_FRAME_PAYLOAD_MAX - 64);
+    assert_true(part.len <= PFL_RPC_REPLY_BODY_MAX);
     seen->parts++;
-    seen->is_ended = !has_more;
     assert_true(pfl_reader_field(&r, &f));
     r = pfl_reader_of(f.bytes);
     while (pfl_reader_field(&r, &f)) {
         seen->producers += f.id == 1;
-        seen->sources += f.id == 2;
         seen->versions += f.id == 5;
+        if (f.id == 2)
+            look_at_source(seen, f.bytes);
     }
     assert_false(r.failed);
-    return 0;
+}
+
+static int ask_all(struct pfl_query *query, struct seen *seen)
+{
+    bool has_more = true;
+    struct pfl_buf part;
+    int rc = 0;
+
+    pfl_buf_init(&part, PFL_RPC_REPLY_BODY_MAX);
+    while (rc == 0 && has_more) {
+        rc = pfl_query_next(query, &part, &has_more);
+        if (rc == 0)
+            look_at(seen, pfl_buf_get(&part));
+    }
+    pfl_buf_fini(&part);
+    return rc;
 }
 
 static void register_sources(struct pfl_service *service, struct pfl_producer *producer)
@@ -109,15 +139,14 @@ static void a_large_state_comes_in_parts_that_merge_to_the_whole(void **state)
 
     (void)state;
     fill(&service, producers);
-    assert_int_equal(pfl_query_state(&query, on_part, &seen), 0);
-    assert_true(seen.is_ended);
+    assert_int_equal(ask_all(&query, &seen), 0);
     assert_true(seen.parts >= 4);
     assert_int_equal(seen.producers, PRODUCERS);
     assert_int_equal(seen.sources, PRODUCERS * SOURCES);
     assert_int_equal(seen.versions, 1);
     seen = (struct seen){0};
-    query.sessions_only = true;
-    assert_int_equal(pfl_query_state(&query, on_part, &seen), 0);
+    query = (struct pfl_query){.service = &service, .sessions_only = true};
+    assert_int_equal(ask_all(&query, &seen), 0);
     assert_int_equal(seen.parts, 1);
     assert_int_equal(seen.producers + seen.sources, 0);
     empty(&service, producers);
@@ -125,37 +154,171 @@ static void a_large_state_comes_in_parts_that_merge_to_the_whole(void **state)
 
 static int ask(void *arg)
 {
+    struct pfl_query query = {.service = arg};
     struct seen seen = {0};
 
-    return pfl_query_state(arg, on_part, &seen);
+    return ask_all(&query, &seen);
 }
 
 static void every_allocation_of_an_answer_may_fail(void **state)
 {
     struct pfl_producer *producers[PRODUCERS];
     struct pfl_service service;
-    struct pfl_query query = {.service = &service};
 
     (void)state;
     fill(&service, producers);
-    pfl_sweep(ask, &query, false);
+    pfl_sweep(ask, &service, false);
     empty(&service, producers);
 }
 
-static void a_part_that_cannot_be_sent_ends_the_answer(void **state)
+/* A descriptor of so many bytes, 16 KiB and more, with a name that says its number. */
+static void register_large(struct pfl_service *service, struct pfl_producer *producer,
+                           unsigned number, size_t bytes)
 {
-    struct pfl_producer *producers[PRODUCERS];
+    uint8_t *descriptor = pfl_mem_zalloc(bytes);
+    struct pfl_writer w = pfl_writer_of(descriptor, bytes);
+    char name[16];
+
+    (void)snprintf(name, sizeof(name), "large-%u", number);
+    pfl_writer_field_bytes(&w, 1, name, strlen(name));
+    pfl_writer_field_header(&w, 6, w.left - 4); /* track_event_descriptor */
+    assert_int_equal(pfl_service_register_source(service, producer, pfl_span_of(descriptor, bytes)),
+                     0);
+    pfl_mem_free(descriptor);
+}
+
+static void open_service(struct pfl_service *service, struct pfl_producer **ret_producer)
+{
+    static const struct pfl_service_facts facts = {.version = "test"};
+    const struct pfl_service_conf conf = {.now_ns = read_clock, .facts = &facts};
+    const struct pfl_producer_conf producer = {.name = {(const uint8_t *)"p", 1}, .ops = &ops};
+
+    assert_int_equal(pfl_service_init(service, &conf), 0);
+    assert_int_equal(pfl_service_add_producer(service, &producer, ret_producer), 0);
+}
+
+static void close_service(struct pfl_service *service, struct pfl_producer *producer)
+{
+    pfl_service_remove_producer(service, producer);
+    assert_int_equal(service->source_bytes, 0);
+    pfl_service_fini(service);
+    pfl_sweep_assert_no_leak();
+}
+
+static void descriptors_that_fill_a_frame_come_whole_each_in_a_reply_of_its_own(void **state)
+{
+    const size_t bytes = 131008;
+    struct pfl_producer *producer;
     struct pfl_service service;
     struct pfl_query query = {.service = &service};
     struct seen seen = {0};
 
     (void)state;
-    fill(&service, producers);
-    pfl_mem_fail_at(1);
-    assert_int_equal(pfl_query_state(&query, on_part, &seen), PFL_ENOMEM);
-    pfl_mem_fail_at(0);
-    assert_int_equal(seen.parts, 0);
-    empty(&service, producers);
+    open_service(&service, &producer);
+    for (unsigned i = 0; i < 5; i++)
+        register_large(&service, producer, i, bytes);
+    assert_int_equal(ask_all(&query, &seen), 0);
+    assert_int_equal(seen.sources, 5);
+    assert_int_equal(seen.descriptor_bytes, 5 * bytes);
+    assert_int_equal(seen.parts, 6);
+    close_service(&service, producer);
+}
+
+/* 131,050 bytes come in one frame; around a descriptor in a reply there is more than around it
+ * there. */
+static void of_a_descriptor_too_large_for_a_reply_the_name_is_told(void **state)
+{
+    const size_t whole_bytes = PFL_RPC_REPLY_BODY_MAX - 4 - 4 - 4 - 2;
+    struct pfl_producer *producer;
+    struct pfl_service service;
+    struct pfl_query query = {.service = &service};
+    struct seen seen = {0};
+
+    (void)state;
+    open_service(&service, &producer);
+    register_large(&service, producer, 1, whole_bytes + 1);
+    register_large(&service, producer, 2, whole_bytes);
+    register_large(&service, producer, 3, 131050);
+    assert_int_equal(ask_all(&query, &seen), 0);
+    assert_int_equal(seen.sources, 3);
+    assert_int_equal(seen.largest_bytes, whole_bytes);
+    assert_int_equal(seen.descriptor_bytes, whole_bytes + 2 * 9);
+    close_service(&service, producer);
+}
+
+static void sources_that_come_and_go_between_parts_confuse_no_answer(void **state)
+{
+    struct pfl_producer *producer;
+    struct pfl_producer *other;
+    struct pfl_service service;
+    const struct pfl_producer_conf conf = {.name = {(const uint8_t *)"q", 1}, .ops = &ops};
+    struct pfl_query query = {.service = &service};
+    struct seen seen = {0};
+    struct pfl_buf part;
+    bool has_more;
+
+    (void)state;
+    open_service(&service, &producer);
+    pfl_buf_init(&part, PFL_RPC_REPLY_BODY_MAX);
+    for (unsigned i = 0; i < 5; i++)
+        register_large(&service, producer, i, 100000);
+    for (unsigned i = 0; i < 2; i++) { /* the first two sources */
+        assert_int_equal(pfl_query_next(&query, &part, &has_more), 0);
+        assert_true(has_more);
+        look_at(&seen, pfl_buf_get(&part));
+    }
+    assert_int_equal(seen.sources, 2);
+    pfl_service_unregister_source(&service, producer, pfl_span_of((const uint8_t *)"large-0", 7));
+    pfl_service_unregister_source(&service, producer, pfl_span_of((const uint8_t *)"large-2", 7));
+    assert_int_equal(pfl_service_add_producer(&service, &conf, &other), 0);
+    register_large(&service, other, 7, 20000);
+    register_large(&service, producer, 8, 20000);
+    assert_int_equal(ask_all(&query, &seen), 0);
+    assert_int_equal(seen.producers, 1);
+    assert_int_equal(seen.sources, 5); /* 0 and 1, then 3, 4 and 8 */
+    pfl_buf_fini(&part);
+    pfl_service_remove_producer(&service, other);
+    close_service(&service, producer);
+}
+
+static void one_users_descriptors_have_a_sum(void **state)
+{
+    struct pfl_producer_conf conf = {.name = {(const uint8_t *)"p", 1}, .uid = 7, .ops = &ops};
+    struct pfl_producer *producers[20];
+    static uint8_t descriptor[1u << 20];
+    struct pfl_service service;
+    struct pfl_producer *first;
+    struct pfl_writer w = pfl_writer_of(descriptor, sizeof(descriptor));
+
+    (void)state;
+    open_service(&service, &first);
+    pfl_writer_field_bytes(&w, 1, "x", 1);
+    pfl_writer_field_varint(&w, 7, 1); /* id */
+    pfl_writer_field_header(&w, 6, w.left - 4);
+    for (size_t i = 0; i < 17; i++) {
+        if (i == 16)
+            conf.uid = 8;
+        assert_int_equal(pfl_service_add_producer(&service, &conf, &producers[i]), 0);
+        for (size_t k = 0; k < 4; k++) {
+            descriptor[4] = (uint8_t)(k + 1);
+            assert_int_equal(
+                pfl_service_register_source(&service, producers[i],
+                                            pfl_span_of(descriptor, sizeof(descriptor))),
+                0);
+        }
+    }
+    conf.uid = 7;
+    assert_int_equal(pfl_service_add_producer(&service, &conf, &producers[17]), 0);
+    assert_int_equal(pfl_service_register_source(&service, producers[17],
+                                                 pfl_span_of(descriptor, sizeof(descriptor))),
+                     PFL_ELIMIT);
+    pfl_service_remove_producer(&service, producers[0]);
+    assert_int_equal(pfl_service_register_source(&service, producers[17],
+                                                 pfl_span_of(descriptor, sizeof(descriptor))),
+                     0);
+    for (size_t i = 1; i < 18; i++)
+        pfl_service_remove_producer(&service, producers[i]);
+    close_service(&service, first);
 }
 
 int main(void)
@@ -163,7 +326,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_large_state_comes_in_parts_that_merge_to_the_whole),
         cmocka_unit_test(every_allocation_of_an_answer_may_fail),
-        cmocka_unit_test(a_part_that_cannot_be_sent_ends_the_answer),
+        cmocka_unit_test(descriptors_that_fill_a_frame_come_whole_each_in_a_reply_of_its_own),
+        cmocka_unit_test(of_a_descriptor_too_large_for_a_reply_the_name_is_told),
+        cmocka_unit_test(sources_that_come_and_go_between_parts_confuse_no_answer),
+        cmocka_unit_test(one_users_descriptors_have_a_sum),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -87,14 +87,18 @@ static const uint8_t config[] = {0x0a, 0x02, 0x08, 0x10, 0x12, 0x05, 0x0a, 0x03,
                                  0x18, 0x64, 0xb2, 0x01, 0x01, 'n',  0xa2, 0x01, 0x02, 0x50, 0x01};
 static const uint8_t descriptor[] = {0x0a, 0x01, 's', 0x10, 0x01, 0x18, 0x01};
 
-static int on_part(void *user, struct pfl_span part, bool has_more)
+static void query(const struct pfl_service *service)
 {
-    unsigned *parts = user;
+    struct pfl_query query = {.service = service};
+    bool has_more = true;
+    struct pfl_buf part;
+    int rc = 0;
 
-    (void)part;
-    (void)has_more;
-    (*parts)++;
-    return 0;
+    pfl_buf_init(&part, PFL_RPC_REPLY_BODY_MAX);
+    while (rc == 0 && has_more)
+        rc = pfl_query_next(&query, &part, &has_more);
+    assert_true(rc == 0 || rc == PFL_ENOMEM);
+    pfl_buf_fini(&part);
 }
 
 static void read_all(struct pfl_service *service, struct pfl_session *session,
@@ -139,10 +143,8 @@ static void run_session(struct pfl_service *service, struct pfl_consumer *consum
 {
     const struct pfl_session_flush_conf flush = {.then = PFL_FLUSH_THEN_REPLY};
     struct pfl_session *session = consumer->session;
-    const struct pfl_query query = {.service = service};
     struct pfl_buf buf;
     struct pfl_message m = pfl_message_of(&buf);
-    unsigned parts = 0;
 
     hand_over(service, consumer);
     pfl_session_flush(service, session, &flush);
@@ -150,7 +152,7 @@ static void run_session(struct pfl_service *service, struct pfl_consumer *consum
     pfl_session_timers_run(service);
     (void)pfl_session_timers_next_ms(service);
     read_all(service, session, read);
-    assert_true(pfl_query_state(&query, on_part, &parts) == 0 || parts == 0);
+    query(service);
     pfl_buf_init(&buf, 131072);
     pfl_stats_encode(&m, service, session, 65536);
     pfl_buf_fini(&buf);

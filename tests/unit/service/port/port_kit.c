@@ -271,7 +271,7 @@ static void take_descriptor(struct pfl_kit_client *self, struct msghdr *msg)
 
 static void receive(struct pfl_kit_client *self)
 {
-    for (;;) {
+    while (self->in.len < CLIENT_MAX_BYTES / 2) { /* what comes behind waits in the socket */
         char control[CMSG_SPACE(sizeof(int))] = {0};
         struct iovec iov = {.iov_len = 65536};
         struct msghdr msg = {.msg_iov = &iov,

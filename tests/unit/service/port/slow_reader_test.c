@@ -153,6 +153,81 @@ static void a_second_read_fails_the_first_and_goes_on_where_it_was(void **state)
     assert_true(bytes >= (size_t)ROUNDS * PAGES * 4072);
 }
 
+/* 24 MB of descriptors: more than replies to a consumer may queue. */
+#define LARGE_BYTES 100000u
+#define LARGE_COUNT 240u
+
+static void register_large_sources(struct pfl_producer **ret_producers, size_t producers_len)
+{
+    static uint8_t descriptor[LARGE_BYTES];
+    const struct pfl_producer_conf conf = {.name = {(const uint8_t *)"large", 5}};
+    struct pfl_writer w = pfl_writer_of(descriptor, sizeof(descriptor));
+
+    pfl_writer_field_bytes(&w, 1, "x", 1);
+    pfl_writer_field_header(&w, 6, w.left - 4);
+    for (size_t i = 0; i < LARGE_COUNT; i++) {
+        struct pfl_producer **owner = &ret_producers[i * producers_len / LARGE_COUNT];
+
+        if (*owner == NULL)
+            assert_int_equal(pfl_service_add_producer(&kit.service, &conf, owner), 0);
+        assert_int_equal(pfl_service_register_source(&kit.service, *owner,
+                                                     pfl_span_of(descriptor, sizeof(descriptor))),
+                         0);
+    }
+}
+
+/* Replies until the last of `id`; counts their bytes. */
+static size_t take_answer(struct pfl_kit_client *client, uint64_t id)
+{
+    struct pfl_kit_reply reply;
+    size_t bytes = 0;
+    bool has_more = true;
+
+    for (int idle = 0; idle < 10 && has_more;) {
+        if (!pfl_kit_client_take(client, &reply)) {
+            idle++;
+            continue;
+        }
+        assert_int_equal(reply.request_id, id);
+        assert_true(reply.success);
+        has_more = reply.has_more;
+        bytes += reply.body_len;
+        pfl_kit_reply_free(&reply);
+    }
+    assert_false(has_more);
+    return bytes;
+}
+
+static void a_large_answer_waits_for_its_reader_and_costs_nobody_memory(void **state)
+{
+    struct pfl_producer *producers[8] = {NULL};
+    struct pfl_mem_stats before;
+    struct pfl_mem_stats stats;
+    uint64_t queries[3];
+    struct pfl_kit_reply reply;
+
+    (void)state;
+    register_large_sources(producers, 8);
+    pfl_mem_stats_get(&before);
+    for (size_t i = 0; i < 3; i++)
+        queries[i] = pfl_kit_client_invoke(&reader, KIT_QUERY, NO_ARGS);
+    for (int i = 0; i < 100; i++)
+        pfl_port_kit_run(&kit);
+    pfl_mem_stats_get(&stats);
+    assert_true(stats.live_bytes < before.live_bytes + (1u << 20));
+    reply = pfl_kit_client_expect(&other, pfl_kit_client_invoke(&other, KIT_CAPABILITIES, NO_ARGS),
+                                  true, false);
+    pfl_kit_reply_free(&reply);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(take_answer(&reader, queries[i]) > LARGE_COUNT * LARGE_BYTES);
+    (void)pfl_kit_client_invoke(&reader, KIT_QUERY, NO_ARGS);
+    pfl_port_kit_run(&kit);
+    pfl_kit_client_close(&reader); /* in the middle of an answer */
+    pfl_kit_consumer_open(&reader, &kit);
+    for (size_t i = 0; i < 8; i++)
+        pfl_service_remove_producer(&kit.service, producers[i]);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -161,6 +236,7 @@ int main(void)
         TEST(a_reader_that_stops_reading_holds_up_only_itself),
         TEST(freeing_while_reading_ends_the_read),
         TEST(a_second_read_fails_the_first_and_goes_on_where_it_was),
+        TEST(a_large_answer_waits_for_its_reader_and_costs_nobody_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -187,7 +187,7 @@ static void a_clone_trigger_is_announced_every_time_after_its_delay(void **state
                                 true, false);
 }
 
-/* docs/abi/service.md section 10, step 5. */
+/* docs/abi/service.md section 10, step 5; tests/fixtures/configs has the stock service. */
 static void a_clone_has_all_triggers_so_far_also_those_whose_delay_is_not_over(void **state)
 {
     static const uint8_t mask[] = {0x08, 0x04};
