@@ -21,7 +21,8 @@ int pfl_producer_new(const struct pfl_producer_conf *conf, struct pfl_producer *
 {
     struct pfl_producer *p;
 
-    if (conf->name.len > PFL_PRODUCER_NAME_MAX || conf->sdk_version.len > PFL_PRODUCER_NAME_MAX)
+    if (conf->name.len > PFL_PRODUCER_NAME_MAX ||
+        conf->sdk_version.len > PFL_PRODUCER_SDK_VERSION_MAX)
         return PFL_EINVAL;
     p = pfl_mem_zalloc(sizeof(*p));
     if (p == NULL)

@@ -11,7 +11,8 @@
 
 #define PFL_PRODUCER_MAX_SOURCES      256u
 #define PFL_PRODUCER_MAX_SOURCE_BYTES (4u << 20) /* of all descriptors */
-#define PFL_PRODUCER_NAME_MAX         1024u
+#define PFL_PRODUCER_NAME_MAX         8192u      /* a path, or a title with a whole command line */
+#define PFL_PRODUCER_SDK_VERSION_MAX  1024u
 #define PFL_PRODUCER_WRITERS          32768u
 
 struct pfl_producer_ops {

@@ -83,11 +83,16 @@ void pfl_session_record(struct pfl_service *service, struct pfl_session *session
 void pfl_session_encode_slow(struct pfl_message *m, const struct pfl_session *session,
                              const struct pfl_instance *instance)
 {
+    size_t before = m->buf->len;
     size_t entry = pfl_message_begin(m, 1);
 
     pfl_message_str(m, 1, instance->producer_name);
     pfl_message_bytes(m, 2, pfl_session_source_of(session, instance)->name);
     pfl_message_end(m, entry);
+    if (m->rc != PFL_ELIMIT)
+        return;
+    m->buf->len = before; /* one with a long name is left out, not all of them */
+    m->rc = 0;
 }
 
 int pfl_session_make_parts(struct pfl_service *service, struct pfl_session_plan *plan,

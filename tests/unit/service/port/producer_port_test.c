@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ProducerPort over real sockets: commands, their order, and producers that die or misbehave. */
 #include <fcntl.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -79,18 +80,19 @@ static void a_second_introduction_fails(void **state)
     pfl_kit_client_close(&producer);
 }
 
-static void a_name_of_more_than_1024_bytes_is_refused(void **state)
+static void a_name_longer_than_any_path_is_served_and_one_above_8192_bytes_refused(void **state)
 {
     static char name[PFL_PRODUCER_NAME_MAX + 2];
     struct pfl_kit_reply reply;
 
     (void)state;
     pfl_kit_client_open(&producer, &kit, kit.producer_address);
+    assert_true(PFL_PRODUCER_NAME_MAX > PATH_MAX);
     for (size_t len = PFL_PRODUCER_NAME_MAX + 1; len >= PFL_PRODUCER_NAME_MAX; len--) {
         struct pfl_buf buf;
         struct pfl_message m = pfl_message_of(&buf);
 
-        pfl_buf_init(&buf, 4096);
+        pfl_buf_init(&buf, 16384);
         memset(name, 'n', len);
         name[len] = 0;
         pfl_message_str(&m, 3, name);
@@ -502,7 +504,7 @@ int main(void)
         TEST(all_started_does_not_wait_for_one_that_is_gone),
         TEST(all_started_does_not_wait_for_one_that_is_unregistered),
         TEST(unregistering_stops_and_forgets_the_instances),
-        TEST(a_name_of_more_than_1024_bytes_is_refused),
+        TEST(a_name_longer_than_any_path_is_served_and_one_above_8192_bytes_refused),
         TEST(what_is_commanded_before_the_stream_is_lost_but_for_setup_tracing),
         TEST(registering_succeeds_also_without_a_name_or_again_and_is_ignored_then),
         TEST(incremental_state_is_cleared_on_multiples_of_the_period),
