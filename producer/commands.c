@@ -12,9 +12,12 @@
  */
 #include "producer/commands.h"
 
+#include <fcntl.h>
+#include <linux/magic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "producer/commits.h"
@@ -72,8 +75,14 @@ static void *map_emulated(const struct perfleet *p, struct pfl_arbiter_conf *con
 static void *map_shared(int fd, struct pfl_arbiter_conf *conf)
 {
     struct stat st;
+    struct statfs fs;
+    int seals;
 
-    if (fd < 0 || fstat(fd, &st) != 0 || st.st_size < 0 ||
+    /* A service is not trusted with our life: memory that shrinks, or huge pages whose pool is
+     * empty, would be SIGBUS in this program. */
+    seals = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstatfs(fd, &fs) != 0 ||
+        fs.f_type != TMPFS_MAGIC || fstat(fd, &st) != 0 || st.st_size < 0 ||
         !pfl_limits_is_layout((uint64_t)st.st_size, conf->page_bytes))
         return MAP_FAILED;
     conf->smb_bytes = (size_t)st.st_size;

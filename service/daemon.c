@@ -262,6 +262,7 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
     int rc;
 
     raise_descriptor_limit();
+    pfl_smb_map_guard();
     pfl_host_facts_read(&d.facts);
     rc = open_loop(&d);
     if (rc != 0)

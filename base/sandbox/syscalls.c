@@ -37,8 +37,8 @@ struct rule {
 
 static const char *const always[] = {
     /* descriptors */
-    "read", "write", "readv", "writev", "close", "fstat", "newfstatat", "lseek", "epoll_wait",
-    "epoll_pwait", "epoll_ctl", "poll", "ppoll",
+    "read", "write", "readv", "writev", "close", "fstat", "fstatfs", "pread64", "newfstatat",
+    "lseek", "epoll_wait", "epoll_pwait", "epoll_ctl", "poll", "ppoll",
     /* sockets that are open */
     "accept4", "recvmsg", "recvmmsg", "recvfrom", "sendmsg", "sendmmsg", "shutdown", "getsockname",
     "getpeername", "getsockopt", "setsockopt",

@@ -5,6 +5,7 @@
  * Happy path: create makes a memfd of the chosen size, seals its size and maps it; or adopt
  * checks what a producer offers and maps that. Chunks are then taken and released by the steps of
  * abi/state.h.
+ * Memory: pages that the producer never wrote are never touched (pfl_smb_map_is_written).
  * Failures: memory that could shrink under us, or has a size we would not choose, is refused;
  * kernel errors are PFL_EIO. A producer that changes pages under us costs a bounded number of
  * attempts and at worst loses its own chunk.
@@ -13,14 +14,19 @@
 #include "service/buffer/smb_map.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "abi/state.h"
+#include "base/mem.h"
 
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define SEALS         (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define OS_PAGE_BYTES 4096u
 
 void pfl_smb_map_init(struct pfl_smb_map *self)
 {
@@ -28,9 +34,50 @@ void pfl_smb_map_init(struct pfl_smb_map *self)
     self->fd = -1;
 }
 
+/* The maps that are open, for on_bus_error. */
+static struct pfl_smb_map *open_maps;
+
+static void forget(struct pfl_smb_map *self)
+{
+    struct pfl_smb_map **at = &open_maps;
+
+    while (*at != self)
+        at = &(*at)->next;
+    *at = self->next;
+}
+
+static void on_bus_error(int number, siginfo_t *info, void *context)
+{
+    uintptr_t fault = (uintptr_t)info->si_addr;
+
+    (void)context;
+    for (struct pfl_smb_map *m = open_maps; m != NULL; m = m->next) {
+        uintptr_t at = fault - (uintptr_t)m->smb.base;
+
+        if (at >= m->bytes)
+            continue;
+        m->has_faulted = true;
+        if (mmap((uint8_t *)m->smb.base + at / OS_PAGE_BYTES * OS_PAGE_BYTES, OS_PAGE_BYTES,
+                 PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                 0) != MAP_FAILED)
+            return;
+    }
+    (void)signal(number, SIG_DFL); /* not of a map: the instruction faults again */
+}
+
+void pfl_smb_map_guard(void)
+{
+    struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
+
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGBUS, &action, NULL);
+}
+
 void pfl_smb_map_fini(struct pfl_smb_map *self)
 {
     if (self->smb.base != NULL) {
+        forget(self);
+        pfl_mem_free(self->written);
         (void)munmap(self->smb.base, self->bytes);
         (void)close(self->fd);
     }
@@ -40,10 +87,18 @@ void pfl_smb_map_fini(struct pfl_smb_map *self)
 /* Maps `fd` and makes it the map's. */
 static int map(struct pfl_smb_map *self, int fd, uint32_t smb_bytes, uint32_t page_bytes)
 {
+    uint32_t words = (smb_bytes / page_bytes + 63) / 64;
     void *base = mmap(NULL, smb_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     if (base == MAP_FAILED)
         return PFL_EIO;
+    self->written = pfl_mem_calloc(words, sizeof(self->written[0]));
+    if (self->written == NULL) {
+        (void)munmap(base, smb_bytes);
+        return PFL_ENOMEM;
+    }
+    self->next = open_maps;
+    open_maps = self;
     self->smb = (struct pfl_smb){
         .base = base,
         .page_bytes = page_bytes,
@@ -76,6 +131,7 @@ int pfl_smb_map_create(struct pfl_smb_map *self, struct pfl_smb_size size)
 int pfl_smb_map_adopt(struct pfl_smb_map *self, int fd, uint64_t page_bytes_untrusted)
 {
     struct stat st;
+    struct statfs fs;
     int seals;
     int rc;
 
@@ -84,6 +140,9 @@ int pfl_smb_map_adopt(struct pfl_smb_map *self, int fd, uint64_t page_bytes_untr
     /* Without the seals the producer could shrink the file and our next access would be SIGBUS. */
     seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & SEALS) != SEALS)
+        return PFL_EPERM;
+    /* Huge pages come from a pool that anybody may have emptied: then a hole is SIGBUS. */
+    if (fstatfs(fd, &fs) != 0 || fs.f_type != TMPFS_MAGIC)
         return PFL_EPERM;
     if (fstat(fd, &st) != 0)
         return PFL_EIO;
@@ -95,6 +154,17 @@ int pfl_smb_map_adopt(struct pfl_smb_map *self, int fd, uint64_t page_bytes_untr
     return rc;
 }
 
+bool pfl_smb_map_find_written(const struct pfl_smb_map *self, uint32_t page)
+{
+    uint32_t header = 0;
+    off_t at = (off_t)page * self->smb.page_bytes;
+
+    if (pread(self->fd, &header, sizeof(header), at) != sizeof(header) || header == 0)
+        return false;
+    self->written[page / 64] |= 1ull << page % 64;
+    return true;
+}
+
 int pfl_smb_map_take(const struct pfl_smb_map *self, uint32_t page_untrusted,
                      uint32_t chunk_untrusted, struct pfl_smb_chunk *ret_chunk)
 {
@@ -102,7 +172,7 @@ int pfl_smb_map_take(const struct pfl_smb_map *self, uint32_t page_untrusted,
     struct pfl_chunk_header *header;
     uint32_t bitmap = 0;
 
-    if (page == NULL)
+    if (page == NULL || !pfl_smb_map_is_written(self, page_untrusted))
         return PFL_ENOENT;
     switch (pfl_state_begin_read(page, chunk_untrusted, &bitmap)) {
     case PFL_STATE_DONE:

@@ -10,10 +10,13 @@
 #include "base/err.h"
 
 struct pfl_smb_map {
-    struct pfl_smb smb; /* smb.base is NULL while there is no memory */
-    size_t bytes;       /* mapped */
-    int fd;             /* owned; -1 when there is none */
-    bool is_adopted;    /* the producer's own memory */
+    struct pfl_smb smb;       /* smb.base is NULL while there is no memory */
+    size_t bytes;             /* mapped */
+    int fd;                   /* owned; -1 when there is none */
+    bool is_adopted;          /* the producer's own memory */
+    bool has_faulted;         /* a page could not be read: zeros are there now, of ours */
+    uint64_t *written;        /* owned: bitmap of pages that were seen to hold something */
+    struct pfl_smb_map *next; /* of all that are open */
 };
 
 /* One chunk taken out of shared memory: its words as they were read once. */
@@ -43,6 +46,21 @@ PFL_MUST_USE int pfl_smb_map_create(struct pfl_smb_map *self, struct pfl_smb_siz
  * PFL_EIO.
  */
 PFL_MUST_USE int pfl_smb_map_adopt(struct pfl_smb_map *self, int fd, uint64_t page_bytes_untrusted);
+
+/*
+ * Has the producer ever written this page's header? Reading a page that nobody wrote through the
+ * mapping would make the kernel give it memory, at our cost; so it is asked for by pread(2), until
+ * the answer is yes.
+ */
+bool pfl_smb_map_find_written(const struct pfl_smb_map *self, uint32_t page);
+static inline bool pfl_smb_map_is_written(const struct pfl_smb_map *self, uint32_t page)
+{
+    return (self->written[page / 64] >> page % 64 & 1) != 0 || pfl_smb_map_find_written(self, page);
+}
+
+/* From now on a page of a map that cannot be read (SIGBUS: no memory for it, or broken memory)
+ * becomes zeros and sets has_faulted. For the process; the thread that uses the maps faults. */
+void pfl_smb_map_guard(void);
 
 /* Asks for the cache line with the page's header, and its first chunk's, which the producer wrote
  * last. */

@@ -2,12 +2,12 @@
 /*
  * Copies uncommitted chunks of registered writers into their buffers.
  *
- * Happy path: each page's bitmap is loaded once; of each chunk in use the header is looked at; a
- * complete one is offered whole, one being written when it has a packet that is finished (count
- * of two or more: the last one is open). Nothing in shared memory changes, so a chunk is offered
- * again by its commit or by the next scrape; the buffer sorts that out.
- * Cannot fail; what a producer scribbles meanwhile is judged by the buffer as any chunk is.
- * Cost: one load a page and a copy for each chunk in use.
+ * Happy path: of each page that the producer has ever written, the bitmap is loaded once; of each
+ * chunk in use the header is looked at; a complete one is offered whole, one being written when it
+ * has a packet that is finished (count of two or more: the last one is open). Nothing in shared
+ * memory changes, so a chunk is offered again by its commit or by the next scrape; the buffer sorts
+ * that out. Cannot fail; what a producer scribbles meanwhile is judged by the buffer as any chunk
+ * is. Cost: one load a page and a copy for each chunk in use.
  */
 #include "service/buffer/smb_scrape.h"
 
@@ -50,8 +50,13 @@ size_t pfl_smb_scrape(const struct pfl_smb_scrape_conf *conf)
     size_t offered = 0;
 
     for (uint32_t page = 0; page < smb->pages; page++) {
-        uint32_t bitmap = pfl_page_bitmap(pfl_smb_page(smb, page));
-        uint32_t chunks = pfl_page_chunks(bitmap);
+        uint32_t bitmap;
+        uint32_t chunks;
+
+        if (!pfl_smb_map_is_written(conf->map, page))
+            continue;
+        bitmap = pfl_page_bitmap(pfl_smb_page(smb, page));
+        chunks = pfl_page_chunks(bitmap);
 
         for (uint32_t i = 0; i < chunks; i++) {
             if (pfl_page_chunk_state(bitmap, i) != PFL_CHUNK_FREE &&

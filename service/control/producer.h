@@ -56,10 +56,11 @@ struct pfl_producer {
     size_t source_bytes;       /* of their descriptors */
     struct pfl_list instances; /* borrowed pfl_instance.of_producer */
     struct pfl_smb_map smb;
-    uint16_t *writers;  /* owned: writer id -> buffer id, 0 none; up to writers_cap */
-    size_t writers_cap; /* 0 until the first writer */
-    size_t writers_len; /* registered */
-    uint64_t *allowed;  /* owned: bitmap of buffer ids, NULL until the first */
+    uint64_t smb_taken_bytes; /* pfl_service_take_smb */
+    uint16_t *writers;        /* owned: writer id -> buffer id, 0 none; up to writers_cap */
+    size_t writers_cap;       /* 0 until the first writer */
+    size_t writers_len;       /* registered */
+    uint64_t *allowed;        /* owned: bitmap of buffer ids, NULL until the first */
     const struct pfl_producer_ops *ops;
     void *port;
 };

@@ -67,6 +67,8 @@ int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *co
     self->nobody.ops = &nobody_ops;
     pfl_flush_book_init(&self->flushes);
     pfl_relay_book_init(&self->relays);
+    pfl_trigger_history_init(&self->triggers);
+    self->smb_bytes.max = PFL_SERVICE_MAX_SMB_BYTES;
     self->due_ms = PFL_SESSION_NEVER;
     self->buffers = pfl_mem_calloc(PFL_SERVICE_BUFFER_IDS, sizeof(self->buffers[0]));
     return self->buffers != NULL ? 0 : PFL_ENOMEM;
@@ -160,6 +162,7 @@ void pfl_service_remove_producer(struct pfl_service *self, struct pfl_producer *
         instance->producer = NULL;
         pfl_session_drop_instance(self, instance);
     }
+    pfl_service_give_smb(self, producer);
     pfl_producer_free(producer);
     pfl_session_lose_flushes(self, id); /* which may end sessions */
 }
@@ -254,6 +257,20 @@ void pfl_service_unregister_source(struct pfl_service *self, struct pfl_producer
     self->source_bytes -= source->bytes_len;
     pfl_producer_remove_source(producer, source);
     self->sources_len--;
+}
+
+int pfl_service_take_smb(struct pfl_service *self, struct pfl_producer *producer, uint64_t bytes)
+{
+    if (!pfl_shares_take(&self->smb_bytes, producer->uid, bytes))
+        return PFL_ELIMIT;
+    producer->smb_taken_bytes += bytes;
+    return 0;
+}
+
+void pfl_service_give_smb(struct pfl_service *self, struct pfl_producer *producer)
+{
+    pfl_shares_give(&self->smb_bytes, producer->uid, producer->smb_taken_bytes);
+    producer->smb_taken_bytes = 0;
 }
 
 struct commit_scope {

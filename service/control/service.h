@@ -22,8 +22,9 @@
 #define PFL_SERVICE_MAX_PRODUCERS        65535u
 #define PFL_SERVICE_MAX_SESSIONS         15u
 #define PFL_SERVICE_MAX_SESSIONS_PER_UID 5u
-#define PFL_SERVICE_SESSIONS_LIMIT       1000u  /* the most that may be configured */
-#define PFL_SERVICE_MAX_SOURCES          65536u /* data sources of all producers */
+#define PFL_SERVICE_SESSIONS_LIMIT       1000u        /* the most that may be configured */
+#define PFL_SERVICE_MAX_SMB_BYTES        (8ull << 30) /* memory shared with all producers */
+#define PFL_SERVICE_MAX_SOURCES          65536u       /* data sources of all producers */
 #define PFL_SERVICE_BUFFER_IDS           65536u
 /* Of descriptors: what a query answers with, and what is kept. */
 #define PFL_SERVICE_MAX_SOURCE_BYTES         (256u << 20)
@@ -89,7 +90,8 @@ struct pfl_service {
     uint64_t due_ms;        /* nothing is due before, CLOCK_MONOTONIC: session_timers.h */
     struct pfl_boost boost; /* in force */
     bool is_locked_down;
-    struct pfl_figures gone; /* what sessions that are gone counted */
+    struct pfl_shares smb_bytes; /* of all producers' memory */
+    struct pfl_figures gone;     /* what sessions that are gone counted */
 };
 
 PFL_MUST_USE int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *conf);
@@ -117,6 +119,12 @@ void pfl_service_unregister_source(struct pfl_service *self, struct pfl_producer
 /* The request's own reply comes after this one. Codes of pfl_commit_apply. */
 PFL_MUST_USE int pfl_service_commit(struct pfl_service *self, struct pfl_producer *producer,
                                     struct pfl_span request);
+
+/* Counts shared memory that the producer gets or brings, until it leaves. PFL_ELIMIT: its user has
+ * his share of it. */
+PFL_MUST_USE int pfl_service_take_smb(struct pfl_service *self, struct pfl_producer *producer,
+                                      uint64_t bytes);
+void pfl_service_give_smb(struct pfl_service *self, struct pfl_producer *producer);
 
 /* Caller's storage; uid, ops and port are set. */
 void pfl_service_add_consumer(struct pfl_service *self, struct pfl_consumer *consumer);

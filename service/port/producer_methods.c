@@ -95,8 +95,13 @@ static bool adopt_smb(struct pfl_producer_conn *conn)
         return false;
     }
     rc = pfl_smb_map_adopt(&conn->producer->smb, fd, conn->producer->page_hint_bytes);
-    if (rc == 0)
-        return true;
+    if (rc == 0) {
+        rc = pfl_service_take_smb(conn->service, conn->producer, conn->producer->smb.bytes);
+        if (rc == 0)
+            return true;
+        pfl_smb_map_fini(&conn->producer->smb);
+        fd = -1; /* it was the map's */
+    }
     pfl_log_info("producer-memory-refused", "producer=%s reason=\"%s\"",
                  pfl_log_quote_str(conn->producer->name), pfl_err_str(rc));
     pfl_closer_close(fd, conn->peer.uid);
@@ -209,6 +214,11 @@ static int commit_data(void *user, struct pfl_rpc_request request, struct pfl_sp
     if (conn->producer == NULL)
         return reply_failure(conn, request);
     rc = pfl_service_commit(conn->service, conn->producer, bytes);
+    if (conn->producer->smb.has_faulted) {
+        pfl_log_warn("producer-memory-unreadable", "producer=%s",
+                     pfl_log_quote_str(conn->producer->name));
+        return PFL_EIO;
+    }
     if (rc == PFL_ESTATE)
         return reply_failure(conn, request);
     if (rc != 0)

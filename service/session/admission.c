@@ -32,7 +32,6 @@ static struct pfl_session *session_at(struct pfl_list *it)
 static int check_exclusive(struct pfl_service *service, const struct pfl_session_plan *plan,
                            char *why)
 {
-    char reason[PFL_PLAN_WHY_BYTES];
     struct pfl_list *it;
 
     PFL_LIST_EACH (it, &service->sessions) {
@@ -44,16 +43,53 @@ static int check_exclusive(struct pfl_service *service, const struct pfl_session
                           "stop it, or ask for a higher one",
                           plan->exclusive_prio, (unsigned long long)session_at(it)->id, prio);
     }
-    if (plan->exclusive_prio == 0)
+    return 0;
+}
+
+/* These act on other users' sessions and producers. */
+static int check_rights(const struct pfl_service *service, const struct pfl_consumer *consumer,
+                        const struct pfl_session_plan *plan, char *why)
+{
+    bool is_meant = plan->exclusive_prio != 0 || plan->lockdown != PFL_LOCKDOWN_UNCHANGED;
+
+    if (!is_meant || consumer->uid == 0 || consumer->uid == service->conf.facts->uid)
         return 0;
+    return refuse(why,
+                  "%s: it acts on what others trace, so only root and user %u, whose service this "
+                  "is, may set it; remove it",
+                  plan->exclusive_prio != 0 ? "exclusive_prio" : "lockdown_mode",
+                  service->conf.facts->uid);
+}
+
+static struct pfl_session *find_other(const struct pfl_service *service,
+                                      const struct pfl_session *session)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &service->sessions) {
+        if (session_at(it) != session)
+            return session_at(it);
+    }
+    return NULL;
+}
+
+void pfl_admission_apply(struct pfl_service *service, const struct pfl_session *session)
+{
+    const struct pfl_session_plan *plan = session->plan;
+    char reason[PFL_PLAN_WHY_BYTES];
+    struct pfl_session *other;
+
+    if (plan->lockdown != PFL_LOCKDOWN_UNCHANGED)
+        service->is_locked_down = plan->lockdown == PFL_LOCKDOWN_SET;
+    if (plan->exclusive_prio == 0)
+        return;
     (void)snprintf(reason, sizeof(reason), "ended by a session with exclusive_prio %u",
                    plan->exclusive_prio);
-    while (!pfl_list_is_empty(&service->sessions)) {
-        pfl_log_info("session-ended", "session=%llu reason=\"%s\"",
-                     (unsigned long long)session_at(service->sessions.next)->id, reason);
-        pfl_session_abort(service, session_at(service->sessions.next), reason);
+    while ((other = find_other(service, session)) != NULL) {
+        pfl_log_info("session-ended", "session=%llu reason=\"%s\"", (unsigned long long)other->id,
+                     reason);
+        pfl_session_abort(service, other, reason);
     }
-    return 0;
 }
 
 static int check_name(const struct pfl_service *service, const struct pfl_session_plan *plan,
@@ -174,15 +210,18 @@ static int check_numbers(const struct pfl_service *service, const struct pfl_con
 int pfl_admission_check(struct pfl_service *service, const struct pfl_consumer *consumer,
                         const struct pfl_session_plan *plan, char ret_why[PFL_PLAN_WHY_BYTES])
 {
-    int rc = check_exclusive(service, plan, ret_why);
+    bool has_others = plan->exclusive_prio == 0; /* else they end before it begins */
+    int rc = check_rights(service, consumer, plan, ret_why);
 
     if (rc == 0)
+        rc = check_exclusive(service, plan, ret_why);
+    if (rc == 0 && has_others)
         rc = check_name(service, plan, ret_why);
-    if (rc == 0)
+    if (rc == 0 && has_others)
         rc = check_semaphores(service, plan, ret_why);
+    if (rc == 0 && has_others)
+        rc = check_numbers(service, consumer, ret_why);
     if (rc == 0)
         rc = check_guard_gap(service, plan, ret_why);
-    if (rc == 0)
-        rc = check_numbers(service, consumer, ret_why);
     return rc;
 }

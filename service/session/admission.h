@@ -5,11 +5,13 @@
 
 #include "service/control/service.h"
 
-/* An exclusive session ends all others, as documented, even when a later check then refuses it.
- * PFL_EINVAL with `ret_why`. */
+/* Changes nothing that others notice. PFL_EINVAL with `ret_why`. */
 PFL_MUST_USE int pfl_admission_check(struct pfl_service *service,
                                      const struct pfl_consumer *consumer,
                                      const struct pfl_session_plan *plan,
                                      char ret_why[PFL_PLAN_WHY_BYTES]);
+/* The session exists: what its config does to others takes effect. It ends all others where it is
+ * exclusive, and locks down or unlocks the service. */
+void pfl_admission_apply(struct pfl_service *service, const struct pfl_session *session);
 
 #endif

@@ -175,9 +175,6 @@ static int check_plan(struct pfl_service *service, struct pfl_consumer *consumer
 {
     int rc;
 
-    /* Applied even when the call then fails: as documented. */
-    if (plan->lockdown != PFL_LOCKDOWN_UNCHANGED)
-        service->is_locked_down = plan->lockdown == PFL_LOCKDOWN_SET;
     if (consumer->session != NULL) {
         (void)snprintf(why, PFL_PLAN_WHY_BYTES,
                        "this connection has a session already; free it first or open another one");
@@ -261,6 +258,7 @@ int pfl_session_enable(struct pfl_service *service, struct pfl_consumer *consume
     rc = open_file(service, consumer->session, conf, ret_why);
     if (rc != 0)
         return rc;
+    pfl_admission_apply(service, consumer->session);
     pfl_session_setup_all(service, consumer->session);
     pfl_trigger_wait(service, consumer->session);
     pfl_concurrent_tell(service, consumer->session);

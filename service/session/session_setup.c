@@ -15,7 +15,25 @@
 #include "service/session/session_run.h"
 #include "service/session/session_vms.h"
 
-static int open_smb(struct pfl_producer *producer, const struct pfl_session *session)
+/* What does not fit into the user's share becomes the smallest memory there is. */
+static int create_smb(struct pfl_service *service, struct pfl_producer *producer,
+                      struct pfl_smb_size size)
+{
+    int rc = pfl_service_take_smb(service, producer, size.smb_bytes);
+
+    if (rc != 0) {
+        size = (struct pfl_smb_size){PFL_SMB_DEFAULT_BYTES, PFL_SMB_PAGE_DEFAULT_BYTES};
+        rc = pfl_service_take_smb(service, producer, size.smb_bytes);
+    }
+    if (rc == 0)
+        rc = pfl_smb_map_create(&producer->smb, size);
+    if (rc != 0)
+        pfl_service_give_smb(service, producer);
+    return rc;
+}
+
+static int open_smb(struct pfl_service *service, struct pfl_producer *producer,
+                    const struct pfl_session *session)
 {
     struct pfl_smb_size size;
     uint32_t page_kb;
@@ -31,7 +49,7 @@ static int open_smb(struct pfl_producer *producer, const struct pfl_session *ses
         if (producer->is_emulated)
             producer->smb.smb.page_bytes = size.page_bytes;
         else
-            rc = pfl_smb_map_create(&producer->smb, size);
+            rc = create_smb(service, producer, size);
     }
     if (rc == 0 && !producer->is_setup)
         pfl_command_setup_tracing(producer);
@@ -49,7 +67,7 @@ static int set_up(struct pfl_service *service, struct pfl_session *session,
     if (rc == 0)
         pfl_session_vms_set_up(session, producer, source, plan_source);
     if (rc == 0)
-        rc = open_smb(producer, session);
+        rc = open_smb(service, producer, session);
     if (rc == 0)
         rc = pfl_session_add_instance(session, producer, source, plan_source, &instance);
     if (rc != 0)

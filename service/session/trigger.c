@@ -23,6 +23,7 @@ struct activation {
     const struct pfl_producer *producer;
     struct pfl_span name;
     size_t count_in_day;
+    bool is_counted; /* among those of the day */
 };
 
 static uint64_t hash_name(struct pfl_span name)
@@ -88,7 +89,8 @@ static bool is_accepted(struct pfl_service *service, const struct pfl_plan_trigg
         return false;
     if (is_skipped(service, trigger->skip_probability))
         return false;
-    return trigger->max_per_24_h == 0 || activation->count_in_day < trigger->max_per_24_h;
+    return trigger->max_per_24_h == 0 ||
+           (activation->is_counted && activation->count_in_day < trigger->max_per_24_h);
 }
 
 static void stop(struct pfl_service *service, struct pfl_session *session)
@@ -180,21 +182,39 @@ static void hit(struct pfl_service *service, struct pfl_session *session,
     (void)pfl_session_start(service, session);
 }
 
+static bool may_raise(struct pfl_service *service, const struct pfl_producer *producer,
+                      uint64_t now_ns)
+{
+    static struct pfl_log_limit limit;
+    uint32_t uid = producer->is_emulated ? PFL_SHARES_NETWORK : producer->uid;
+
+    if (pfl_trigger_history_may_raise(&service->triggers, now_ns, uid))
+        return true;
+    if (pfl_log_limit_take(&limit, "triggers-ignored", now_ns / 1000000))
+        pfl_log_warn("triggers-ignored", "uid=%u; a user may raise %u at once, and %u a second",
+                     producer->uid, PFL_TRIGGER_AT_ONCE, PFL_TRIGGER_PER_S);
+    return false;
+}
+
 void pfl_trigger_activate(struct pfl_service *service, const struct pfl_producer *producer,
                           struct pfl_span name)
 {
-    uint64_t now_ns = pfl_service_boottime_ns(service);
-    uint64_t hash = hash_name(name);
-    const struct activation activation = {
-        .producer = producer,
-        .name = name,
-        .count_in_day = pfl_trigger_history_count(&service->triggers, now_ns, hash),
+    const struct pfl_trigger_event event = {
+        .boottime_ns = pfl_service_boottime_ns(service),
+        .name_hash = hash_name(name),
+        .uid = producer->is_emulated ? PFL_SHARES_NETWORK : producer->uid,
     };
+    struct activation activation = {.producer = producer, .name = name};
     struct pfl_plan_trigger config;
     struct pfl_list *it;
     struct pfl_list *tmp;
     bool is_matched = false;
 
+    if (!may_raise(service, producer, event.boottime_ns))
+        return;
+    activation.count_in_day =
+        pfl_trigger_history_count(&service->triggers, event.boottime_ns, event.name_hash);
+    activation.is_counted = pfl_trigger_history_add(&service->triggers, &event);
     PFL_LIST_EACH_SAFE (it, tmp, &service->sessions) {
         struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
 
@@ -205,8 +225,8 @@ void pfl_trigger_activate(struct pfl_service *service, const struct pfl_producer
         is_matched = true;
         hit(service, session, &config, &activation);
     }
-    if (is_matched)
-        pfl_trigger_history_add(&service->triggers, now_ns, hash);
+    if (!is_matched && activation.is_counted)
+        pfl_trigger_history_take_back(&service->triggers);
 }
 
 uint64_t pfl_trigger_next_ms(const struct pfl_session *session)

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two growing tables with a maximum: the triggers of a session, the activations of the last 24
- * hours. Failures: PFL_ENOMEM and PFL_ELIMIT from the first; the second forgets instead.
+ * The triggers of a session, and the activations of the last 24 hours.
+ *
+ * The history is a ring of events, oldest first, and a hash table that counts them by name: both
+ * add and count take constant time, whatever is in it; so does forgetting, once for each event.
+ * Users share it. Failures: PFL_ENOMEM and PFL_ELIMIT from the list; an event that is not counted
+ * from the history. Limits: PFL_TRIGGERS_MAX, PFL_TRIGGER_HISTORY_MAX.
  */
 #include "service/session/trigger_list.h"
 
 #include "base/mem.h"
 
-#define FIRST_CAP 16u
+#define FIRST_CAP     16u
+#define HISTORY_FIRST 64u
 
 /* Room for one more; `cap` doubles up to `max`. */
 static int grow(void **table, size_t *cap, size_t len, size_t entry_bytes, size_t max)
@@ -96,47 +101,139 @@ void pfl_trigger_list_fini(struct pfl_trigger_list *self)
     *self = (struct pfl_trigger_list){0};
 }
 
-static void forget(struct pfl_trigger_history *self, size_t count)
+/* ---- the history ---- */
+
+void pfl_trigger_history_init(struct pfl_trigger_history *self)
 {
-    if (count == 0)
-        return;
-    self->events_len -= count;
-    memmove(self->events, self->events + count, self->events_len * sizeof(self->events[0]));
+    *self = (struct pfl_trigger_history){.shares.max = PFL_TRIGGER_HISTORY_MAX};
+}
+
+static size_t home_of(const struct pfl_trigger_history *h, uint64_t name_hash)
+{
+    return (name_hash * 0x9e3779b97f4a7c15ull >> 32) & (2 * h->cap - 1);
+}
+
+/* The name's place, or the free one where it would be. */
+static struct pfl_trigger_name *find_name(const struct pfl_trigger_history *h, uint64_t name_hash)
+{
+    size_t at = home_of(h, name_hash);
+
+    while (h->names[at].count != 0 && h->names[at].name_hash != name_hash)
+        at = (at + 1) & (2 * h->cap - 1);
+    return &h->names[at];
+}
+
+/* Moves back those that stand behind a place that became free, so that they are found. */
+static void close_gap(struct pfl_trigger_history *h, struct pfl_trigger_name *gap)
+{
+    size_t mask = 2 * h->cap - 1;
+    size_t free_at = (size_t)(gap - h->names);
+
+    for (size_t at = (free_at + 1) & mask; h->names[at].count != 0; at = (at + 1) & mask) {
+        size_t home = home_of(h, h->names[at].name_hash);
+
+        if (((at - home) & mask) < ((at - free_at) & mask))
+            continue;
+        h->names[free_at] = h->names[at];
+        h->names[at].count = 0;
+        free_at = at;
+    }
+}
+
+static void uncount(struct pfl_trigger_history *h, const struct pfl_trigger_event *event)
+{
+    struct pfl_trigger_name *name = find_name(h, event->name_hash);
+
+    if (--name->count == 0)
+        close_gap(h, name);
+    pfl_shares_give(&h->shares, event->uid, 1);
+}
+
+static void forget_oldest(struct pfl_trigger_history *h)
+{
+    uncount(h, &h->events[h->first]);
+    h->first = (h->first + 1) & (h->cap - 1);
+    h->len--;
+}
+
+static void count_name(struct pfl_trigger_history *h, uint64_t name_hash)
+{
+    struct pfl_trigger_name *name = find_name(h, name_hash);
+
+    name->name_hash = name_hash;
+    name->count++;
+}
+
+static bool double_history(struct pfl_trigger_history *h)
+{
+    struct pfl_trigger_history grown = *h;
+
+    grown.cap = h->cap == 0 ? HISTORY_FIRST : 2 * h->cap;
+    grown.first = 0;
+    grown.events = pfl_mem_calloc(grown.cap, sizeof(grown.events[0]));
+    grown.names = pfl_mem_calloc(2 * grown.cap, sizeof(grown.names[0]));
+    if (grown.events == NULL || grown.names == NULL) {
+        pfl_mem_free(grown.events);
+        pfl_mem_free(grown.names);
+        return false;
+    }
+    for (size_t i = 0; i < h->len; i++) {
+        grown.events[i] = h->events[(h->first + i) & (h->cap - 1)];
+        count_name(&grown, grown.events[i].name_hash);
+    }
+    pfl_mem_free(h->events);
+    pfl_mem_free(h->names);
+    *h = grown;
+    return true;
 }
 
 size_t pfl_trigger_history_count(struct pfl_trigger_history *self, uint64_t boottime_ns,
                                  uint64_t name_hash)
 {
-    size_t old = 0;
-    size_t count = 0;
-
-    while (old < self->events_len &&
-           boottime_ns - self->events[old].boottime_ns >= PFL_TRIGGER_HISTORY_NS)
-        old++;
-    forget(self, old);
-    for (size_t i = 0; i < self->events_len; i++)
-        count += self->events[i].name_hash == name_hash;
-    return count;
+    while (self->len != 0 &&
+           boottime_ns - self->events[self->first].boottime_ns >= PFL_TRIGGER_HISTORY_NS)
+        forget_oldest(self);
+    return self->len != 0 ? find_name(self, name_hash)->count : 0;
 }
 
-void pfl_trigger_history_add(struct pfl_trigger_history *self, uint64_t boottime_ns,
-                             uint64_t name_hash)
+bool pfl_trigger_history_add(struct pfl_trigger_history *self,
+                             const struct pfl_trigger_event *event)
 {
-    void *table = self->events;
-    int rc = grow(&table, &self->events_cap, self->events_len, sizeof(self->events[0]),
-                  PFL_TRIGGER_HISTORY_MAX);
+    if (self->len == self->cap && (self->cap >= PFL_TRIGGER_HISTORY_MAX || !double_history(self)))
+        return false;
+    if (!pfl_shares_take(&self->shares, event->uid, 1))
+        return false;
+    self->events[(self->first + self->len) & (self->cap - 1)] = *event;
+    self->len++;
+    count_name(self, event->name_hash);
+    return true;
+}
 
-    self->events = table;
-    if (rc == PFL_ELIMIT)
-        forget(self, 1);
-    else if (rc != 0)
-        return;
-    self->events[self->events_len++] =
-        (struct pfl_trigger_event){.boottime_ns = boottime_ns, .name_hash = name_hash};
+void pfl_trigger_history_take_back(struct pfl_trigger_history *self)
+{
+    self->len--;
+    uncount(self, &self->events[(self->first + self->len) & (self->cap - 1)]);
+}
+
+bool pfl_trigger_history_may_raise(struct pfl_trigger_history *self, uint64_t boottime_ns,
+                                   uint32_t uid)
+{
+    const uint64_t one_ns = 1000000000u / PFL_TRIGGER_PER_S;
+    uint64_t *due = &self->due_ns[uid % PFL_TRIGGER_RATES];
+
+    if (uid == 0)
+        return true;
+    if (*due < boottime_ns)
+        *due = boottime_ns;
+    if (*due - boottime_ns + one_ns > one_ns * PFL_TRIGGER_AT_ONCE)
+        return false;
+    *due += one_ns;
+    return true;
 }
 
 void pfl_trigger_history_fini(struct pfl_trigger_history *self)
 {
     pfl_mem_free(self->events);
+    pfl_mem_free(self->names);
     *self = (struct pfl_trigger_history){0};
 }

@@ -5,9 +5,13 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "service/control/shares.h"
 
 #define PFL_TRIGGERS_MAX        1024u  /* of a session; later ones still act, but leave no packet */
-#define PFL_TRIGGER_HISTORY_MAX 65536u /* the oldest is forgotten */
+#define PFL_TRIGGER_HISTORY_MAX 65536u /* shared by users */
+#define PFL_TRIGGER_RATES       256u   /* users whose numbers are equal modulo this share */
+#define PFL_TRIGGER_AT_ONCE     1024u  /* of one user */
+#define PFL_TRIGGER_PER_S       100u   /* after that */
 #define PFL_TRIGGER_HISTORY_NS  (24ull * 3600 * 1000000000)
 
 struct pfl_trigger {
@@ -42,20 +46,36 @@ void pfl_trigger_list_fini(struct pfl_trigger_list *self); /* legal on zeroed me
 struct pfl_trigger_event {
     uint64_t boottime_ns;
     uint64_t name_hash;
+    uint32_t uid; /* of the producer */
+};
+
+struct pfl_trigger_name {
+    uint64_t name_hash;
+    uint32_t count; /* 0: free */
 };
 
 struct pfl_trigger_history {
-    struct pfl_trigger_event *events; /* owned; oldest first */
-    size_t events_len;
-    size_t events_cap;
+    struct pfl_trigger_event *events; /* owned; a ring of `cap` */
+    struct pfl_trigger_name *names;   /* owned; open addressing, twice `cap` */
+    size_t first;                     /* the oldest event */
+    size_t len;
+    size_t cap; /* 0, or a power of two */
+    struct pfl_shares shares;
+    uint64_t due_ns[PFL_TRIGGER_RATES]; /* by user: when the bucket is full again */
 };
 
+/* Takes one of what the user may raise now. False: not now. Root is not asked. */
+bool pfl_trigger_history_may_raise(struct pfl_trigger_history *self, uint64_t boottime_ns,
+                                   uint32_t uid);
+void pfl_trigger_history_init(struct pfl_trigger_history *self);
 /* Forgets what is older than a day; how often the name was activated since. */
 size_t pfl_trigger_history_count(struct pfl_trigger_history *self, uint64_t boottime_ns,
                                  uint64_t name_hash);
-/* Without memory the event is not counted. */
-void pfl_trigger_history_add(struct pfl_trigger_history *self, uint64_t boottime_ns,
-                             uint64_t name_hash);
+/* False: the event is not counted, because of its user's share or for lack of memory. */
+bool pfl_trigger_history_add(struct pfl_trigger_history *self,
+                             const struct pfl_trigger_event *event);
+/* The event that was added last does not count. */
+void pfl_trigger_history_take_back(struct pfl_trigger_history *self);
 void pfl_trigger_history_fini(struct pfl_trigger_history *self); /* legal on zeroed memory */
 
 #endif

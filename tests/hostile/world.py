@@ -15,7 +15,7 @@ import time
 "".encode("idna")  # loaded now: a seat may not read where it lies
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from service_peers import Consumer, Producer, field  # noqa: E402
+from service_peers import Client, Consumer, Producer, field, fields  # noqa: E402,F401
 
 LIMIT_S = 60
 CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWNET = 0x10000000, 0x00020000, 0x40000000

@@ -456,10 +456,11 @@ static void setup_shared(struct fake_service *s, uint32_t pages)
     static const uint8_t reply[] = {0x08, 1, 0x10, 1, 0x1a, 4, 0x1a, 2, 0x08, 4};
     static const uint8_t terse[] = {0x08, 1, 0x10, 1, 0x1a, 2, 0x1a, 0};
     size_t bytes = (size_t)pages * 4096;
-    int fd = memfd_create("test", MFD_CLOEXEC);
+    int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
     assert_true(fd >= 0);
     assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
     s->smb = (struct pfl_smb){.page_bytes = 4096, .pages = pages};
     s->smb.base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     assert_true(s->smb.base != MAP_FAILED);

@@ -8,7 +8,9 @@
 #include <cmocka.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "abi/state.h"
@@ -197,6 +199,63 @@ static void offered_memory_is_taken_only_when_sealed_and_of_a_size_we_would_choo
     assert_int_equal(adopt(0, SEALS, 4096), PFL_EINVAL);
     assert_int_equal(adopt(1 << 20, 0, 4096), PFL_EPERM);
     assert_int_equal(adopt(1 << 20, F_SEAL_SHRINK | F_SEAL_GROW, 4096), PFL_EPERM);
+}
+
+static void huge_pages_are_refused(void **state)
+{
+    struct pfl_smb_map map;
+    int fd = memfd_create("offer", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+
+    (void)state;
+    if (fd < 0)
+        skip(); /* this kernel has none */
+    assert_int_equal(ftruncate(fd, 2 << 20), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, SEALS), 0);
+    pfl_smb_map_init(&map);
+    assert_int_equal(pfl_smb_map_adopt(&map, fd, 4096), PFL_EPERM);
+    (void)close(fd);
+}
+
+static struct pfl_trace_buffer *get_no_buffer(void *user, uint16_t writer_id)
+{
+    (void)user;
+    (void)writer_id;
+    return NULL;
+}
+
+static void pages_that_nobody_wrote_are_never_touched(void **state)
+{
+    const struct pfl_smb_scrape_conf conf = {.map = &fx.map, .get_writer_buffer = get_no_buffer};
+    struct pfl_smb_chunk chunk;
+    struct stat st;
+
+    (void)state;
+    write_chunk(1, 2, 0, 3);
+    finish_chunk(1, 2);
+    assert_int_equal(pfl_smb_scrape(&conf), 0);
+    for (uint32_t page = 0; page < SMB / PAGE; page++) {
+        pfl_smb_map_prefetch(&fx.map, page);
+        if (page != 1)
+            assert_int_equal(pfl_smb_map_take(&fx.map, page, 0, &chunk), PFL_ENOENT);
+    }
+    assert_int_equal(fstat(fx.map.fd, &st), 0);
+    assert_int_equal(st.st_blocks, PAGE / 512);
+    assert_int_equal(pfl_smb_map_take(&fx.map, 1, 2, &chunk), 0);
+}
+
+static void page_that_cannot_be_read_becomes_zeros(void **state)
+{
+    int empty = memfd_create("empty", MFD_CLOEXEC);
+
+    (void)state;
+    pfl_smb_map_guard();
+    assert_true(mmap(fx.map.smb.base + 3 * PAGE, PAGE, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_FIXED, empty, 0) != MAP_FAILED);
+    assert_false(fx.map.has_faulted);
+    assert_int_equal(pfl_page_bitmap(page_at(3)), 0);
+    assert_true(fx.map.has_faulted);
+    (void)signal(SIGBUS, SIG_DFL);
+    (void)close(empty);
 }
 
 /* ---- commits ---- */
@@ -489,6 +548,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ROW(memory_that_is_made_has_its_seals_and_is_zero),
         ROW(offered_memory_is_taken_only_when_sealed_and_of_a_size_we_would_choose),
+        ROW(huge_pages_are_refused),
+        ROW(pages_that_nobody_wrote_are_never_touched),
+        ROW(page_that_cannot_be_read_becomes_zeros),
         ROW(a_complete_chunk_is_moved_and_freed),
         ROW(the_layout_stays_until_the_last_chunk_is_freed),
         ROW(entries_that_do_not_match_the_memory_are_skipped),
