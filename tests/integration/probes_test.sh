@@ -63,9 +63,7 @@ fi
 # What other tracers would see change. Instances of other programs of this name are theirs.
 PROBES=
 tracefs_state() {
-    cat $TRACEFS/{tracing_on,trace_clock,set_event,current_tracer}
-    # The kernel gives the buffers their size when somebody traces for the first time: `7 (expanded: 1408)`.
-    sed 's/.*expanded: \([0-9]*\))/\1/' $TRACEFS/buffer_size_kb
+    cat $TRACEFS/{tracing_on,trace_clock,buffer_size_kb,set_event,current_tracer}
     [ -z "$PROBES" ] || ls -d "$TRACEFS/instances/perfleet-$PROBES" 2>/dev/null
 }
 no_instance() {
@@ -105,6 +103,9 @@ end_recording() {
     kill -INT "$(pgrep -P "$1" -x perfleet || echo "$1")"
     wait "$1"
 }
+# `7 (expanded: 1408)`: where nobody has traced yet, the buffers get their size with the first event.
+EXPANDED=$(sed -n 's/.*expanded: \([0-9]*\))/\1/p' $TRACEFS/buffer_size_kb)
+[ -z "$EXPANDED" ] || echo "$EXPANDED" >$TRACEFS/buffer_size_kb
 tracefs_state >"$WORK/before"
 start probes "$BIN/perfleet-probes"
 PROBES=$STARTED
@@ -208,7 +209,7 @@ check "a session records into an instance" wait_for 20 is_recording
 kill -9 "$PROBES"
 check "which is removed even after kill -9" wait_for 10 no_instance
 tracefs_state >"$WORK/after"
-check "tracefs is as it was" cmp "$WORK/before" "$WORK/after"
+check "tracefs is as it was" diff "$WORK/before" "$WORK/after"
 end_recording "$LONG"
 wait "$PROBES" 2>/dev/null
 
@@ -259,5 +260,5 @@ kill "${pids[2]}" "${pids[3]}"
 wait "${pids[2]}" "${pids[3]}"
 check "at the end there is none" eval 'lacks_instance "${pids[2]}" && lacks_instance "${pids[3]}"'
 tracefs_state >"$WORK/after"
-check "and tracefs is as it was" cmp "$WORK/before" "$WORK/after"
+check "and tracefs is as it was" diff "$WORK/before" "$WORK/after"
 finish

@@ -72,7 +72,7 @@ pfl_kernel_unpack() { # PACKAGE ARCH
     [ -d root/lib ] || ln -s usr/lib root/lib
     version=$(ls root/lib/modules) && [ -n "$version" ] || { echo "$1: no modules" >&2; return 1; }
     mv "root/boot/vmlinuz-$version" vmlinuz && mv "root/boot/config-$version" config || return 1
-    PATH=$PATH:/sbin:/usr/sbin depmod -b root "$version" || return 1
+    depmod -b root "$version" || return 1
     mkdir -p boot/bin boot/proc boot/sys boot/dev boot/new boot/lower boot/over boot/share || return 1
     cp "$(pfl_kernel_busybox "$2")" boot/bin/busybox || return 1
     pfl_kernel_modules_for_boot root "$version" boot
