@@ -46,7 +46,7 @@ class Fleet:
     def __init__(self, build, keys=None):
         """`keys`: certificates of an earlier fleet, or where to leave ours."""
         self.bin = pathlib.Path(build).resolve() / "bin"
-        self.bins = {}  # of a host, "relay" or "operator" whose programs are of another build
+        self.bins = {}  # of a host, "relay" or "operator": programs of another build, where that has them
         self.place = tempfile.TemporaryDirectory(prefix="pfl.", dir="/tmp")
         self.dir = pathlib.Path(self.place.name)
         self.keys = pathlib.Path(keys).resolve() if keys else self.dir / "pki"
@@ -62,8 +62,9 @@ class Fleet:
         subprocess.run([PKI, command, self.keys, *map(str, args)], check=True,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-    def bin_of(self, who):
-        return self.bins.get(who, self.bin)
+    def program(self, who, name):
+        own = self.bins.get(who, self.bin) / name
+        return own if own.exists() else self.bin / name
 
     def make_hosts(self, names):
         for name in names:
@@ -96,7 +97,7 @@ class Fleet:
     def start_relay(self, *options):
         """Always on the same port, which the kernel does not lend to whoever connects."""
         (self.dir / "relay.log").unlink(missing_ok=True)
-        self.start("relay", [self.bin_of("relay") / "perfleet-relay", "--listen",
+        self.start("relay", [self.program("relay", "perfleet-relay"), "--listen",
                              (self.relay_address or f":{20000 + secrets.randbelow(12000)}").replace("127.0.0.1", "").replace(
                                  ":", "0.0.0.0:"), *self.tls("relay-meet"), *options])
 
@@ -114,13 +115,13 @@ class Fleet:
 
     def start_service(self, host, *options):
         (self.dir / host).mkdir()
-        self.start(f"service-{host}", [self.bin_of(host) / "perfleetd", *options], env=self.sockets(host))
+        self.start(f"service-{host}", [self.program(host, "perfleetd"), *options], env=self.sockets(host))
         wait_until((self.dir / host / "c").is_socket, f"no service at {host}")
 
     def start_agent(self, host, relay=None, *options, is_kept=False):
         """Kept: its streams survive it, and it is started again when it dies."""
         keep = [self.bin / "perfleet-keep", "--restart-max-ms", "100", "--"] if is_kept else []
-        self.start(f"agent-{host}", [*keep, self.bin_of(host) / "perfleet-agent", "--relay",
+        self.start(f"agent-{host}", [*keep, self.program(host, "perfleet-agent"), "--relay",
                                      relay or self.relay_address, *self.tls(f"host-{host}"),
                                      "--consumer-socket", self.dir / host / "c", *options],
                    {"RUNTIME_DIRECTORY": str(self.dir / host)} if is_kept else None)
@@ -133,7 +134,7 @@ class Fleet:
 
     def operator(self, command, *args, relay=None):
         """The command line of an operator."""
-        return [str(c) for c in (self.bin_of("operator") / "perfleet", command, "--relay",
+        return [str(c) for c in (self.program("operator", "perfleet"), command, "--relay",
                                  relay or self.relay_address, *self.tls("operator-me"), *args)]
 
     def ask(self, command, *args, **more):
