@@ -27,7 +27,7 @@ struct pfl_ftrace_session {
     bool is_started;
     struct pfl_ftrace_conf conf;
     struct pfl_ftrace_feed main;    /* while started */
-    struct pfl_ftrace_feed markers; /* what only the top-level buffer gets (adr/0030) */
+    struct pfl_ftrace_feed markers; /* what only the top-level buffer gets (adr/0031) */
     struct perfleet_writer *writer; /* borrowed from the owner of the data source, while started */
     uint16_t *events;               /* owned; indexes in the catalog */
     size_t event_count;

@@ -39,7 +39,7 @@ struct pfl_ftrace_instance {
     uint64_t clock_ns[2]; /* that clock and boot time, at the begin of a drain */
     bool has_poll;        /* the kernel tells when a buffer is filling up */
     uint64_t pages_read;
-    /* Of the top-level buffer, borrowed for what only it gets (adr/0030): */
+    /* Of the top-level buffer, borrowed for what only it gets (adr/0031): */
     bool is_watched; /* set by the owner before the start; it ends when somebody else uses it */
     bool is_lost;    /* somebody does: nothing is read any more */
     struct {

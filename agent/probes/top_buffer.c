@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The top-level ring buffer as other users of tracefs have it (adr/0030).
+ * The top-level ring buffer as other users of tracefs have it (adr/0031).
  *
  * Happy path: find_use reads its files, counts what it holds, reads that as text (which takes
  * nothing out), looks through all processes' descriptors for readers; while it is borrowed

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Does anybody use the kernel's top-level ring buffer? The judgement, from what its files say
- * (adr/0030). Pure.
+ * (adr/0031). Pure.
  */
 #ifndef PFL_PROBES_TOP_STATE_H
 #define PFL_PROBES_TOP_STATE_H
