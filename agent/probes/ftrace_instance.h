@@ -24,30 +24,30 @@
 struct pfl_ftrace_instance {
     char path[PFL_INSTANCE_PATH_MAX]; /* below tracefs; "": own, made ahead; a name that no other
                                          has */
-    bool is_made;                     /* by us, and goes with us: nothing to put back */
-    int dir_fd;                  /* borrowed from an own one's tracefs, else owned; -1: closed */
-    bool is_running;             /* a session records into it */
-    struct pfl_tracefs graph_fs; /* of the function graph's own instance */
-    struct pfl_cpu_buffers buffers;
-    struct pfl_bundle bundle;
-    bool is_preserved; /* what was in the buffer is to be read, so its size and clock stay */
+    int dir_fd; /* borrowed from an own one's tracefs, else owned; -1: closed */
     uint32_t buffer_size_kb;
-    bool is_altered;      /* more was set than stopping takes back: it is not used again */
-    bool is_exclusive;    /* the first session restricts what is recorded */
-    bool has_graph;       /* the function graph tracer is on */
-    uint32_t clock;       /* FtraceClock; 0: boot time */
-    uint64_t clock_ns[2]; /* that clock and boot time, at the begin of a drain */
-    bool has_poll;        /* the kernel tells when a buffer is filling up */
-    uint64_t pages_read;
+    uint32_t clock;    /* FtraceClock; 0: boot time */
+    bool is_made;      /* by us, and goes with us: nothing to put back */
+    bool is_running;   /* a session records into it */
+    bool is_preserved; /* what was in the buffer is to be read, so its size and clock stay */
+    bool is_altered;   /* more was set than stopping takes back: it is not used again */
+    bool is_exclusive; /* the first session restricts what is recorded */
+    bool has_graph;    /* the function graph tracer is on */
+    bool has_poll;     /* the kernel tells when a buffer is filling up */
     /* Of the top-level buffer, borrowed for what only it gets (adr/0031): */
     bool is_watched; /* set by the owner before the start; it ends when somebody else uses it */
     bool is_lost;    /* somebody does: nothing is read any more */
+    uint16_t marker_users;       /* sessions' events that options/copy_trace_marker brings */
+    struct pfl_tracefs graph_fs; /* of the function graph's own instance */
+    struct pfl_cpu_buffers buffers;
+    struct pfl_bundle bundle;
+    uint64_t clock_ns[2]; /* that clock and boot time, at the begin of a drain */
+    uint64_t pages_read;
     struct {
         struct pfl_top_files files; /* as they were set up */
         uint64_t next_ns;           /* when to look again */
         size_t next_cpu;
     } top;
-    uint16_t marker_users; /* sessions' events that options/copy_trace_marker brings */
     uint16_t *users; /* owned; sessions that have an event on, by its index in the catalog; one more
                       * when somebody else had it on before */
     size_t users_count;
