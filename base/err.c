@@ -21,6 +21,7 @@ static const char *const names[] = {
     [-PFL_EPARSE] = "malformed data",
     [-PFL_ECLOSED] = "connection closed",
     [-PFL_ETLS] = "TLS failure",
+    [-PFL_EEXPIRED] = "the peer's certificate has expired since it connected",
 };
 
 const char *pfl_err_str(int err)

@@ -22,6 +22,7 @@ enum pfl_err {
     PFL_EPARSE = -13,   /* bytes that are not what they claim to be */
     PFL_ECLOSED = -14,  /* the other side is gone */
     PFL_ETLS = -15,     /* the TLS layer refused */
+    PFL_EEXPIRED = -16, /* the peer's certificate ended while it was connected */
 };
 
 /* The code's name in words ("out of memory"); static storage, never NULL. */

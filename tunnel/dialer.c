@@ -26,6 +26,7 @@
 #define GOAWAY_WAIT_MS    2000u
 #define SETTLE_TIMEOUT_MS 10000u
 #define ADDRESS_MAX       300u
+#define RELAY_REVOKED     "the relay's certificate was revoked"
 
 enum state {
     STATE_WAITING,
@@ -62,8 +63,8 @@ struct pfl_dialer {
     struct parts address;
     char fleet[PFL_IDENTITY_NAME_BYTES];
     char relay[PFL_IDENTITY_NAME_BYTES];
-    int64_t relay_end_s;     /* of its certificate */
-    const char *tls_version; /* static */
+    struct pfl_tls_identity relay_identity; /* of the connection, or the last one */
+    const char *tls_version;                /* static */
     char why[512];
 };
 
@@ -212,12 +213,16 @@ static bool is_our_relay(struct pfl_dialer *d)
         set_why(d, refusal.reason);
         return false;
     }
+    if (pfl_tls_conf_is_revoked(d->tls, id)) { /* by a list that came during the handshake */
+        set_why(d, RELAY_REVOKED);
+        return false;
+    }
     if (alpn == NULL || strcmp(alpn, d->conf.alpn) != 0) {
         set_why(d, "the relay does not speak the tunnel's protocol");
         return false;
     }
     memcpy(d->relay, relay.name, sizeof(d->relay));
-    d->relay_end_s = id->not_after_s;
+    d->relay_identity = *id;
     d->tls_version = pfl_tls_stream_get_version(d->stream);
     return true;
 }
@@ -434,7 +439,7 @@ size_t pfl_dialer_get_queued_bytes(const struct pfl_dialer *self)
 
 int64_t pfl_dialer_get_relay_end_s(const struct pfl_dialer *self)
 {
-    return self->relay_end_s;
+    return self->relay_identity.not_after_s;
 }
 
 const char *pfl_dialer_get_tls_version(const struct pfl_dialer *self)
@@ -453,4 +458,7 @@ void pfl_dialer_set_tls(struct pfl_dialer *self, struct pfl_tls_conf *tls)
 
     self->tls = pfl_tls_conf_ref(tls);
     pfl_tls_conf_unref(old);
+    if ((self->state == STATE_SETTLING || self->state == STATE_UP) &&
+        pfl_tls_conf_is_revoked(tls, &self->relay_identity))
+        give_up_attempt(self, RELAY_REVOKED);
 }

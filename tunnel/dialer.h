@@ -46,7 +46,7 @@ const char *pfl_dialer_get_relay(const struct pfl_dialer *self);
 int64_t pfl_dialer_get_relay_end_s(const struct pfl_dialer *self);
 /* "1.2" or "1.3": of the connection, or the last one; "" before the first. Static. */
 const char *pfl_dialer_get_tls_version(const struct pfl_dialer *self);
-/* For attempts to come. */
+/* For attempts to come. A connection to a relay that its list revokes is closed. */
 void pfl_dialer_set_tls(struct pfl_dialer *self, struct pfl_tls_conf *tls);
 void pfl_dialer_close(struct pfl_dialer *self); /* asynchronous, idempotent */
 

@@ -16,6 +16,7 @@
 #include <stdio.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/io/fdsock.h"
 #include "base/io/stream_impl.h"
 #include "base/io/tls_engine.h"
@@ -26,6 +27,8 @@
 #define OUT_BYTES        (2u * PFL_TLS_OUT_BYTES)
 #define HELD_MAX_BYTES   (256u * 1024)
 #define ALERT_TIMEOUT_MS 500u
+/* A certificate is looked at when it ends, and so often, as the clock may be set. */
+#define VALIDITY_LOOK_S 60
 /* Turns of the loop that a handshake may be late by, as long as each brings something: a loop that
  * was busy with a thousand others has not read yet what came in time. */
 #define GRACES_MAX 8u
@@ -34,7 +37,8 @@ struct tls_stream {
     struct pfl_stream base;
     struct pfl_stream *sock; /* owned until its on_closed; then NULL */
     struct pfl_tls_engine *engine;
-    uv_timer_t timer; /* the handshake's deadline, later the kick after read_start */
+    uv_timer_t timer; /* the handshake's deadline; later the kick after read_start, or the next look
+                       * at the peer's certificate */
     struct pfl_buf held;
     size_t queue_max_bytes;
     uint64_t handshake_timeout_ms;
@@ -45,7 +49,8 @@ struct tls_stream {
     bool is_closing; /* nothing but on_closed is told any more */
     bool has_heard;  /* in the handshake, since its last deadline */
     bool is_reading;
-    bool is_eof_due; /* the peer's close_notify came while reading was stopped */
+    bool is_kick_due; /* the timer is the kick */
+    bool is_eof_due;  /* the peer's close_notify came while reading was stopped */
     bool is_eof_told;
     bool is_shutdown_wanted;
     char error[320];
@@ -124,6 +129,34 @@ static void break_stream(struct tls_stream *t, int err, const char *words)
         pfl_stream_close_after_flush(t->sock, ALERT_TIMEOUT_MS);
 }
 
+/* ---- the peer's certificate ends ---- */
+
+static void watch_validity(struct tls_stream *t);
+
+static void on_look(uv_timer_t *timer)
+{
+    watch_validity(timer->data);
+}
+
+/* Nothing more goes to a peer whose certificate has ended, not even what is queued. */
+static void watch_validity(struct tls_stream *t)
+{
+    int64_t end_s = pfl_tls_engine_get_identity(t->engine)->not_after_s;
+    int64_t left_s = end_s - (int64_t)(pfl_clock_now_ns(PFL_CLOCK_REALTIME) / 1000000000u);
+
+    if (t->is_closing || end_s == 0) /* no certificate was asked for */
+        return;
+    if (left_s >= 0) {
+        left_s = left_s < VALIDITY_LOOK_S ? left_s + 1 : VALIDITY_LOOK_S;
+        (void)uv_timer_start(&t->timer, on_look, (uint64_t)left_s * 1000, 0);
+        return;
+    }
+    (void)snprintf(t->error, sizeof(t->error), "%s", pfl_err_str(PFL_EEXPIRED));
+    begin_close(t, PFL_EEXPIRED);
+    if (t->sock != NULL)
+        pfl_stream_close(t->sock);
+}
+
 /* ---- receiving ---- */
 
 static void tell_eof(struct tls_stream *t)
@@ -144,7 +177,9 @@ static void handle_ready(struct tls_stream *t)
 {
     struct pfl_writer out = pfl_writer_of(out_buffer, sizeof(out_buffer));
 
-    (void)uv_timer_stop(&t->timer);
+    watch_validity(t);
+    if (t->is_closing)
+        return;
     if (t->is_shutdown_wanted) {
         pfl_tls_engine_close_notify(t->engine, &out);
         send_out(t, &out);
@@ -216,6 +251,8 @@ static void on_kick(uv_timer_t *timer)
     struct tls_stream *t = timer->data;
     struct pfl_buf held = t->held;
 
+    t->is_kick_due = false;
+    watch_validity(t);
     pfl_buf_init(&t->held, HELD_MAX_BYTES);
     process(t, pfl_buf_get(&held));
     pfl_buf_fini(&held);
@@ -358,7 +395,10 @@ static void tls_read_stop(struct pfl_stream *stream)
     if (t->is_closing || !pfl_tls_engine_is_ready(t->engine))
         return;
     pfl_stream_read_stop(t->sock);
-    (void)uv_timer_stop(&t->timer);
+    if (!t->is_kick_due)
+        return;
+    t->is_kick_due = false;
+    watch_validity(t);
 }
 
 static void tls_read_start(struct pfl_stream *stream)
@@ -370,10 +410,12 @@ static void tls_read_start(struct pfl_stream *stream)
     t->is_reading = true;
     if (!pfl_tls_engine_is_ready(t->engine))
         return;
-    if (t->held.len != 0 || t->is_eof_due)
+    if (t->held.len != 0 || t->is_eof_due) {
+        t->is_kick_due = true;
         (void)uv_timer_start(&t->timer, on_kick, 0, 0);
-    else
+    } else {
         pfl_stream_read_start(t->sock);
+    }
 }
 
 static void say_goodbye(struct tls_stream *t)

@@ -25,6 +25,7 @@ enum {
     OPT_TIMEOUT,
     OPT_MAX_HOST_MIB,
     OPT_CA,
+    OPT_CRL,
     OPT_CERT,
     OPT_KEY,
     OPT_JSON,
@@ -65,6 +66,8 @@ static const struct option_row rows[] = {
      "read at most so much of each host; 0: all (default: what its buffers can hold)",
      OPT_MAX_HOST_MIB, PFL_OPTIONS_OUTPUT},
     {"ca", "FILE", "the fleet's CA (default ~/.config/perfleet/ca.pem)", OPT_CA, PFL_OPTIONS_HOSTS},
+    {"crl", "FILE", "the fleet's revocation list (default crl.pem there, if it is there)", OPT_CRL,
+     PFL_OPTIONS_HOSTS},
     {"cert", "FILE", "your certificate (default cert.pem there)", OPT_CERT, PFL_OPTIONS_HOSTS},
     {"key", "FILE", "its key (default key.pem there)", OPT_KEY, PFL_OPTIONS_HOSTS},
     {"socket", "PATH", "the local socket to listen on; @NAME is abstract", OPT_SOCKET,
@@ -237,6 +240,8 @@ static const char **text_of(struct pfl_args *args, int option)
         return &args->targets.selection;
     case OPT_CA:
         return &args->targets.ca_path;
+    case OPT_CRL:
+        return &args->targets.crl_path;
     case OPT_CERT:
         return &args->targets.cert_path;
     case OPT_KEY:

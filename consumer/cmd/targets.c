@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/io/loop.h"
 #include "base/mem.h"
@@ -128,14 +129,24 @@ static void learn_fleet(struct pfl_targets *t)
         memcpy(t->fleet, fleet, sizeof(t->fleet));
 }
 
+/* The list that was named; or the one in the configuration directory, if it is there. */
+static const char *choose_list(const char *option, char room[PATH_ROOM])
+{
+    const char *path = choose_path(option, "PERFLEET_CRL", "crl.pem", room);
+
+    return path != room || access(path, F_OK) == 0 ? path : NULL;
+}
+
 static bool load_certificates(struct pfl_targets *self)
 {
     char ca[PATH_ROOM];
+    char crl[PATH_ROOM];
     char cert[PATH_ROOM];
     char key[PATH_ROOM];
     char why[512] = "";
     struct pfl_tls_files files = {
         .ca_path = choose_path(self->ca_path, "PERFLEET_CA", "ca.pem", ca),
+        .crl_path = choose_list(self->crl_path, crl),
         .cert_path = choose_path(self->cert_path, "PERFLEET_CERT", "cert.pem", cert),
         .key_path = choose_path(self->key_path, "PERFLEET_KEY", "key.pem", key),
         .alpn = self->relay != NULL ? pfl_tunnel_client_alpn : NULL,

@@ -36,6 +36,7 @@ struct pfl_targets {
     struct pfl_tls_conf *tls; /* owned; NULL without TLS hosts */
     char fleet[PFL_HOST_NAME_MAX];
     const char *ca_path;
+    const char *crl_path; /* NULL: crl.pem in the folder, if it is there */
     const char *cert_path;
     const char *key_path;
     uint64_t timeout_ms;

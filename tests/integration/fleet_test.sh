@@ -106,4 +106,18 @@ check "a host that is not connected is a partial failure" exits_with $PARTIAL \
     fleet record -c "$WORK/short.pbtx" -o "$WORK/partial.pftrace" --select role=web
 check "the doctor calls it bad" exits_with $PARTIAL fleet doctor
 check "its reason is told" says 'three: FAILED: .*not connected' fleet hosts
+
+# --- a relay that is revoked while an agent is connected ---------------------------------------------
+start_service watchful
+cp "$WORK/pki/crl.pem" "$WORK/watchful.crl"
+start_agent watchful --crl "$WORK/watchful.crl"
+WATCHFUL=$STARTED
+check "an agent with a revocation list connects" wait_for 20 grep -q relay-connected "$WORK/agent-watchful.log"
+pki revoke relay meet && cp "$WORK/pki/crl.pem" "$WORK/watchful.crl"
+kill -HUP "$WATCHFUL"
+check "when its list revokes the relay it ends the connection at once" wait_for 20 \
+    grep -q "relay-lost.*the relay's certificate was revoked" "$WORK/agent-watchful.log"
+check "and makes no other one" wait_for 60 grep -q "relay-lost.*the peer's certificate is revoked" "$WORK/agent-watchful.log"
+fleet_with_list() { fleet hosts --crl "$WORK/pki/crl.pem"; }
+check "nor does an operator who has the list" says "certificate is revoked" fleet_with_list
 finish

@@ -5,6 +5,8 @@
  */
 #include "tests/support/weak_memory.h"
 
+#include <string.h>
+
 #define ACCESSES(bytes)                                                                            \
     void __tsan_read##bytes(void *at);                                                             \
     void __tsan_write##bytes(void *at);                                                            \
@@ -59,4 +61,24 @@ void __tsan_read_range(void *at, size_t bytes)
 void __tsan_write_range(void *at, size_t bytes)
 {
     pfl_weak_touch(at, bytes, true);
+}
+
+/* clang from 15 on calls these in the place of the library's. */
+void *__tsan_memcpy(void *to, const void *from, size_t bytes);
+void *__tsan_memmove(void *to, const void *from, size_t bytes);
+void *__tsan_memset(void *to, int byte, size_t bytes);
+
+void *__tsan_memcpy(void *to, const void *from, size_t bytes)
+{
+    return memcpy(to, from, bytes);
+}
+
+void *__tsan_memmove(void *to, const void *from, size_t bytes)
+{
+    return memmove(to, from, bytes);
+}
+
+void *__tsan_memset(void *to, int byte, size_t bytes)
+{
+    return memset(to, byte, bytes);
 }

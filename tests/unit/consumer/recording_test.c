@@ -288,7 +288,7 @@ static void operators_limit_cuts_a_host_short(void **state)
     w.read_limit = 20000;
     w.fakes[0].packets = 10;
     w.fakes[1].packets = 100;
-    w.fakes[1].packet_bytes = 500;
+    w.fakes[1].packet_bytes = 400;
     run(&w);
     assert_int_equal(result(&w, 0).state, PFL_LINK_DONE);
     h = result(&w, 1);
