@@ -212,7 +212,8 @@ void pfl_source_flush_thread(void)
 void pfl_source_drop_thread(void)
 {
     pfl_sequence_drop_thread();
-    /* A signal's handler may trace as soon as the guard is left: the key is then its new table's. */
+    /* A signal's handler may trace as soon as the guard is left: the key is then its new table's.
+     */
     pfl_guard_enter();
     if (table_of_thread != NULL) {
         pthread_setspecific(key, NULL);

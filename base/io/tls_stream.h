@@ -5,8 +5,8 @@
  *
  * pfl_stream_shutdown sends close_notify; the peer's close_notify is on_eof. A connection that ends
  * without it was cut: on_closed with PFL_ECLOSED. pfl_stream_close cuts;
- * A peer's certificate that ends while it is connected ends the connection: on_closed with PFL_EEXPIRED.
- * pfl_stream_close_after_flush says goodbye. Writing a descriptor is PFL_EINVAL.
+ * A peer's certificate that ends while it is connected ends the connection: on_closed with
+ * PFL_EEXPIRED. pfl_stream_close_after_flush says goodbye. Writing a descriptor is PFL_EINVAL.
  */
 #ifndef PFL_BASE_IO_TLS_STREAM_H
 #define PFL_BASE_IO_TLS_STREAM_H
