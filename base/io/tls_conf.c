@@ -260,27 +260,39 @@ static int load_files(struct pfl_tls_conf *c, const struct pfl_tls_files *files,
     return 0;
 }
 
-static int set_rules(struct pfl_tls_conf *c, const struct pfl_tls_files *files)
+static int set_rules(struct pfl_tls_conf *c, const struct pfl_tls_files *files,
+                     mbedtls_ssl_config *ssl)
 {
     int role = c->is_server ? MBEDTLS_SSL_IS_SERVER : MBEDTLS_SSL_IS_CLIENT;
-    int rc = mbedtls_ssl_config_defaults(&c->ssl, role, MBEDTLS_SSL_TRANSPORT_STREAM,
+    int rc = mbedtls_ssl_config_defaults(ssl, role, MBEDTLS_SSL_TRANSPORT_STREAM,
                                          MBEDTLS_SSL_PRESET_DEFAULT);
 
     if (rc != 0)
         return rc;
-    mbedtls_ssl_conf_authmode(&c->ssl, files->is_enrolling ? MBEDTLS_SSL_VERIFY_NONE
-                                                           : MBEDTLS_SSL_VERIFY_REQUIRED);
-    mbedtls_ssl_conf_cert_profile(&c->ssl, &mbedtls_x509_crt_profile_next);
-    mbedtls_ssl_conf_ca_chain(&c->ssl, &c->ca, files->crl_path != NULL ? &c->crl : NULL);
-    mbedtls_ssl_conf_rng(&c->ssl, mbedtls_ctr_drbg_random, &c->drbg);
-    pfl_tls_lib_set_rules(&c->ssl);
+    mbedtls_ssl_conf_authmode(ssl, files->is_enrolling ? MBEDTLS_SSL_VERIFY_NONE
+                                                       : MBEDTLS_SSL_VERIFY_REQUIRED);
+    mbedtls_ssl_conf_cert_profile(ssl, &mbedtls_x509_crt_profile_next);
+    mbedtls_ssl_conf_ca_chain(ssl, &c->ca, files->crl_path != NULL ? &c->crl : NULL);
+    mbedtls_ssl_conf_rng(ssl, mbedtls_ctr_drbg_random, &c->drbg);
+    pfl_tls_lib_set_rules(ssl);
     /* mbedtls takes the table as writable, and never writes it. */
     if (files->alpn != NULL) {
-        rc = mbedtls_ssl_conf_alpn_protocols(&c->ssl, (const char **)(uintptr_t)files->alpn);
+        rc = mbedtls_ssl_conf_alpn_protocols(ssl, (const char **)(uintptr_t)files->alpn);
         if (rc != 0)
             return rc;
     }
-    return mbedtls_ssl_conf_own_cert(&c->ssl, &c->cert, &c->key);
+    return mbedtls_ssl_conf_own_cert(ssl, &c->cert, &c->key);
+}
+
+static int set_all_rules(struct pfl_tls_conf *c, const struct pfl_tls_files *files)
+{
+    int rc = set_rules(c, files, &c->ssl);
+
+    if (rc != 0 || !c->is_server)
+        return rc;
+    rc = set_rules(c, files, &c->ssl_chacha20);
+    pfl_tls_lib_insist_on_chacha20(&c->ssl_chacha20);
+    return rc;
 }
 
 static int start_random(struct pfl_tls_conf *c)
@@ -306,6 +318,7 @@ int pfl_tls_conf_new(const struct pfl_tls_files *files, char *ret_why, size_t wh
     c->is_server = files->is_server;
     c->gcm_records_max = PFL_TLS_GCM_RECORDS_MAX;
     mbedtls_ssl_config_init(&c->ssl);
+    mbedtls_ssl_config_init(&c->ssl_chacha20);
     mbedtls_x509_crt_init(&c->ca);
     mbedtls_x509_crt_init(&c->cert);
     mbedtls_x509_crl_init(&c->crl);
@@ -316,7 +329,7 @@ int pfl_tls_conf_new(const struct pfl_tls_files *files, char *ret_why, size_t wh
         rc = fail(&why, PFL_ETLS, "the system's random source cannot be read");
     else
         rc = load_files(c, files, &why);
-    if (rc == 0 && set_rules(c, files) != 0)
+    if (rc == 0 && set_all_rules(c, files) != 0)
         rc = fail(&why, PFL_ETLS, "mbedtls refused the configuration");
     if (rc != 0) {
         pfl_tls_conf_unref(c);
@@ -361,6 +374,7 @@ void pfl_tls_conf_unref(struct pfl_tls_conf *conf)
     if (conf == NULL || --conf->refs != 0)
         return;
     mbedtls_ssl_config_free(&conf->ssl);
+    mbedtls_ssl_config_free(&conf->ssl_chacha20);
     mbedtls_x509_crt_free(&conf->ca);
     mbedtls_x509_crt_free(&conf->cert);
     mbedtls_x509_crl_free(&conf->crl);

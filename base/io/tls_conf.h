@@ -19,6 +19,7 @@ struct pfl_tls_conf {
     unsigned refs;
     bool is_server;
     mbedtls_ssl_config ssl;
+    mbedtls_ssl_config ssl_chacha20; /* a server's, for clients that offer that in TLS 1.3 */
     mbedtls_x509_crt ca;
     mbedtls_x509_crt cert;
     mbedtls_x509_crl crl;

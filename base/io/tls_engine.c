@@ -15,11 +15,13 @@
 #include <string.h>
 
 #include "base/io/tls_conf.h"
+#include "base/io/tls_hello.h"
 #include "base/io/tls_lib.h"
 #include "base/io/tls_words.h"
 #include "base/mem.h"
 
-#define ALERT_RECORD_BYTES 7u /* header, level, description */
+#define ALERT_RECORD_BYTES           7u /* header, level, description */
+#define TLS_CHACHA20_POLY1305_SHA256 0x1303u
 
 struct pfl_tls_engine {
     struct pfl_tls_conf *conf; /* a counted reference */
@@ -31,6 +33,7 @@ struct pfl_tls_engine {
     uint32_t verify_flags;
     int64_t blamed_not_before_s;
     int64_t blamed_not_after_s;
+    size_t record_bytes;   /* of text in a record of ours */
     uint64_t records_left; /* that our key may still seal */
     int sent_alert;        /* the one we sent in the clear; -1 none */
     bool is_setup;
@@ -92,12 +95,15 @@ static int verify_peer(void *user, mbedtls_x509_crt *crt, int depth, uint32_t *f
     return 0;
 }
 
-static int set_up(struct pfl_tls_engine *e)
+static int set_up(struct pfl_tls_engine *e, struct pfl_span first)
 {
+    const mbedtls_ssl_config *rules = &e->conf->ssl;
+
     if (e->is_setup)
         return 0;
-    if (mbedtls_ssl_setup(&e->ssl, &e->conf->ssl) != 0 ||
-        mbedtls_ssl_set_hostname(&e->ssl, NULL) != 0)
+    if (e->conf->is_server && pfl_tls_hello_offers(first, TLS_CHACHA20_POLY1305_SHA256))
+        rules = &e->conf->ssl_chacha20;
+    if (mbedtls_ssl_setup(&e->ssl, rules) != 0 || mbedtls_ssl_set_hostname(&e->ssl, NULL) != 0)
         return PFL_ENOMEM;
     mbedtls_ssl_set_bio(&e->ssl, e, send_cipher, recv_cipher, NULL);
     mbedtls_ssl_set_verify(&e->ssl, verify_peer, e);
@@ -152,6 +158,7 @@ static void note_ready(struct pfl_tls_engine *e)
     bool is_gcm = strstr(mbedtls_ssl_get_ciphersuite(&e->ssl), "GCM") != NULL;
 
     e->is_ready = true;
+    e->record_bytes = pfl_tls_lib_get_record_bytes(&e->ssl);
     e->records_left = is_gcm ? e->conf->gcm_records_max : UINT64_MAX;
 }
 
@@ -206,7 +213,7 @@ int pfl_tls_engine_start(struct pfl_tls_engine *self, struct pfl_writer *out)
 
     if (self->conf->is_server)
         return 0;
-    rc = set_up(self);
+    rc = set_up(self, nothing);
     if (rc != 0)
         return rc;
     self->in = &nothing;
@@ -219,7 +226,7 @@ int pfl_tls_engine_start(struct pfl_tls_engine *self, struct pfl_writer *out)
 int pfl_tls_engine_feed(struct pfl_tls_engine *self, struct pfl_span *cipher,
                         struct pfl_writer *plain, struct pfl_writer *out)
 {
-    int rc = set_up(self);
+    int rc = set_up(self, *cipher);
 
     if (rc != 0)
         return rc;
@@ -247,7 +254,7 @@ int pfl_tls_engine_write(struct pfl_tls_engine *self, struct pfl_span plain, str
 
     if (!self->is_ready || self->has_closed || self->is_failed)
         return PFL_ESTATE;
-    assert(plain.len <= PFL_TLS_RECORD_BYTES);
+    assert(plain.len <= self->record_bytes);
     self->out = out;
     if (self->records_left-- == 0) {
         self->is_failed = true;
@@ -301,6 +308,11 @@ const char *pfl_tls_engine_get_alpn(const struct pfl_tls_engine *self)
 const char *pfl_tls_engine_get_version(const struct pfl_tls_engine *self)
 {
     return self->is_ready ? mbedtls_ssl_get_version(&self->ssl) + strlen("TLSv") : "";
+}
+
+size_t pfl_tls_engine_get_record_bytes(const struct pfl_tls_engine *self)
+{
+    return self->record_bytes;
 }
 
 const char *pfl_tls_engine_get_cipher(const struct pfl_tls_engine *self)

@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "base/io/tls_stream.h"
 
-/* Plaintext of one record. */
+/* Plaintext of one record, at most. */
 #define PFL_TLS_RECORD_BYTES 16384u
 /* What encryption adds to a record, at most. */
 #define PFL_TLS_RECORD_OVERHEAD 64u
@@ -38,9 +38,9 @@ PFL_MUST_USE int pfl_tls_engine_start(struct pfl_tls_engine *self, struct pfl_wr
 PFL_MUST_USE int pfl_tls_engine_feed(struct pfl_tls_engine *self, struct pfl_span *cipher,
                                      struct pfl_writer *plain, struct pfl_writer *out);
 
-/* Encrypts at most one record's worth; `out` needs room for it with its overhead. PFL_ESTATE before
- * the handshake is done and after close_notify; PFL_ETLS, also when the key has sealed as much as
- * it may. */
+/* Encrypts one record of at most pfl_tls_engine_get_record_bytes; `out` needs room for it with its
+ * overhead. PFL_ESTATE before the handshake is done and after close_notify; PFL_ETLS, also when the
+ * key has sealed as much as it may. */
 PFL_MUST_USE int pfl_tls_engine_write(struct pfl_tls_engine *self, struct pfl_span plain,
                                       struct pfl_writer *out);
 /* Says that we send no more. Idempotent. */
@@ -55,6 +55,9 @@ const char *pfl_tls_engine_get_error(const struct pfl_tls_engine *self);
 const char *pfl_tls_engine_get_alpn(const struct pfl_tls_engine *self);
 /* "1.2" or "1.3"; "" before the handshake is done. */
 const char *pfl_tls_engine_get_version(const struct pfl_tls_engine *self);
+/* Plaintext that one of our records may carry, at most PFL_TLS_RECORD_BYTES; 0 before the handshake
+ * is done. */
+size_t pfl_tls_engine_get_record_bytes(const struct pfl_tls_engine *self);
 /* The cipher suite's name, "" before the handshake is done. */
 const char *pfl_tls_engine_get_cipher(const struct pfl_tls_engine *self);
 

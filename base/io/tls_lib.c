@@ -27,20 +27,36 @@
 
 #define HANDSHAKE_KEY_UPDATE 24 /* RFC 8446 section 4 */
 
+/* mbedtls seals text and content type padded to 16 bytes: of 16384 it makes either 16400, more than
+ * RFC 8446 section 5.4 allows, or, with a peer of its own kind, a second record for the last byte.
+ */
+#define RECORD_BYTES_TLS_1_3 16383u
+
+#define TLS_1_2_SUITES                                                                             \
+    MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,                                         \
+        MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,                                           \
+        MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,                                           \
+        MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,                                       \
+        MBEDTLS_TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,                                             \
+        MBEDTLS_TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384
+
 static const int cipher_suites[] = {
 #if HAS_PSA
     MBEDTLS_TLS1_3_CHACHA20_POLY1305_SHA256,
     MBEDTLS_TLS1_3_AES_128_GCM_SHA256,
     MBEDTLS_TLS1_3_AES_256_GCM_SHA384,
 #endif
-    MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
-    MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-    MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-    MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
-    MBEDTLS_TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-    MBEDTLS_TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+    TLS_1_2_SUITES,
     0,
 };
+
+#if HAS_PSA
+static const int cipher_suites_chacha20[] = {
+    MBEDTLS_TLS1_3_CHACHA20_POLY1305_SHA256,
+    TLS_1_2_SUITES,
+    0,
+};
+#endif
 
 #if HAS_PSA
 static const uint16_t groups[] = {
@@ -54,6 +70,16 @@ static const mbedtls_ecp_group_id groups[] = {
     MBEDTLS_ECP_DP_SECP521R1,  MBEDTLS_ECP_DP_NONE,
 };
 #endif
+
+static bool is_tls_1_3(const mbedtls_ssl_context *ssl)
+{
+#if HAS_PSA
+    return mbedtls_ssl_get_version_number(ssl) == MBEDTLS_SSL_VERSION_TLS1_3;
+#else
+    (void)ssl;
+    return false;
+#endif
+}
 
 int pfl_tls_lib_start(void)
 {
@@ -112,6 +138,23 @@ void pfl_tls_lib_set_rules(mbedtls_ssl_config *conf)
     mbedtls_ssl_conf_curves(conf, groups);
     mbedtls_ssl_conf_min_version(conf, MBEDTLS_SSL_MAJOR_VERSION_3, MBEDTLS_SSL_MINOR_VERSION_3);
 #endif
+}
+
+void pfl_tls_lib_insist_on_chacha20(mbedtls_ssl_config *conf)
+{
+#if HAS_PSA
+    mbedtls_ssl_conf_ciphersuites(conf, cipher_suites_chacha20);
+#else
+    (void)conf;
+#endif
+}
+
+size_t pfl_tls_lib_get_record_bytes(const mbedtls_ssl_context *ssl)
+{
+    int max = mbedtls_ssl_get_max_out_record_payload(ssl);
+    size_t limit = is_tls_1_3(ssl) ? RECORD_BYTES_TLS_1_3 : MBEDTLS_SSL_OUT_CONTENT_LEN;
+
+    return max > 0 && (size_t)max < limit ? (size_t)max : limit;
 }
 
 bool pfl_tls_lib_is_handshake_over(const mbedtls_ssl_context *ssl)
@@ -173,8 +216,7 @@ bool pfl_tls_lib_is_key_update(const mbedtls_ssl_context *ssl, int code)
 {
 #if HAS_PSA
     return code == MBEDTLS_ERR_SSL_UNEXPECTED_MESSAGE && ssl->FIELD(in_msg) != NULL &&
-           mbedtls_ssl_get_version_number(ssl) == MBEDTLS_SSL_VERSION_TLS1_3 &&
-           ssl->FIELD(in_msgtype) == MBEDTLS_SSL_MSG_HANDSHAKE &&
+           is_tls_1_3(ssl) && ssl->FIELD(in_msgtype) == MBEDTLS_SSL_MSG_HANDSHAKE &&
            ssl->FIELD(in_msg)[0] == HANDSHAKE_KEY_UPDATE;
 #else
     (void)ssl;

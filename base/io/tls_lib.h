@@ -33,6 +33,12 @@ PFL_MUST_USE int pfl_tls_lib_check_pair(const mbedtls_pk_context *pub,
  * data. Over mbedtls_ssl_config_defaults. */
 void pfl_tls_lib_set_rules(mbedtls_ssl_config *conf);
 
+/* Over pfl_tls_lib_set_rules: of TLS 1.3's suites ChaCha20-Poly1305 alone. For a server, where
+ * mbedtls would follow the client's order. */
+void pfl_tls_lib_insist_on_chacha20(mbedtls_ssl_config *conf);
+/* How much text our records carry, once the handshake is over. */
+size_t pfl_tls_lib_get_record_bytes(const mbedtls_ssl_context *ssl);
+
 bool pfl_tls_lib_is_handshake_over(const mbedtls_ssl_context *ssl);
 /* After each step of a server's handshake that succeeded. */
 void pfl_tls_lib_after_step(mbedtls_ssl_context *ssl);

@@ -328,14 +328,14 @@ static const struct pfl_stream_ops sock_ops = {
 
 /* ---- the table ---- */
 
-/* Fills record_buffer from the pieces; advances them. Returns the bytes gathered. */
-static size_t gather(const struct iovec **iov, int *iov_len, size_t *skip)
+/* Gathers at most `max` bytes of the pieces in record_buffer; advances them. Returns how many. */
+static size_t gather(size_t max, const struct iovec **iov, int *iov_len, size_t *skip)
 {
     size_t n = 0;
 
-    while (*iov_len > 0 && n < sizeof(record_buffer)) {
+    while (*iov_len > 0 && n < max) {
         size_t left = (*iov)->iov_len - *skip;
-        size_t take = left < sizeof(record_buffer) - n ? left : sizeof(record_buffer) - n;
+        size_t take = left < max - n ? left : max - n;
 
         if (take != 0)
             memcpy(record_buffer + n, (const uint8_t *)(*iov)->iov_base + *skip, take);
@@ -355,6 +355,7 @@ static int tls_writev(struct pfl_stream *stream, const struct iovec *iov, int io
     struct tls_stream *t = self_of(stream);
     struct pfl_writer out = pfl_writer_of(out_buffer, sizeof(out_buffer));
     size_t queued;
+    size_t max = pfl_tls_engine_get_record_bytes(t->engine);
     size_t skip = 0;
     size_t len;
 
@@ -366,7 +367,7 @@ static int tls_writev(struct pfl_stream *stream, const struct iovec *iov, int io
     if (len > t->queue_max_bytes || queued > t->queue_max_bytes - len)
         return PFL_ELIMIT;
     while (iov_len > 0 && !t->is_closing) {
-        size_t n = gather(&iov, &iov_len, &skip);
+        size_t n = gather(max, &iov, &iov_len, &skip);
         int rc = pfl_tls_engine_write(t->engine, pfl_span_of(record_buffer, n), &out);
 
         if (rc != 0) {

@@ -190,7 +190,7 @@ int main(int argc, char **argv)
     open_side(&server);
     open_side(&client);
     shake_hands();
-    measure_records(PFL_TLS_RECORD_BYTES, &seal[0], &open[0]);
+    measure_records(pfl_tls_engine_get_record_bytes(client.engine), &seal[0], &open[0]);
     measure_records(200, &seal[1], &open[1]);
     printf("tls=%s suite=%s client_ms=%.2f server_ms=%.2f seal_s_gb=%.3f open_s_gb=%.3f "
            "seal_200_s_gb=%.2f open_200_s_gb=%.2f",

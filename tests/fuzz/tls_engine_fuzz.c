@@ -141,6 +141,7 @@ static struct pfl_tls_conf *load(const struct identity *id, bool is_server)
         abort();
     }
     mbedtls_ssl_conf_rng(&conf->ssl, same_random, NULL);
+    mbedtls_ssl_conf_rng(&conf->ssl_chacha20, same_random, NULL);
     return conf;
 }
 

@@ -46,8 +46,8 @@ static void send_pattern(struct tls_side *from, struct tls_side *to, size_t step
     for (size_t pos = 0; pos < sizeof(pattern);) {
         size_t n = sizeof(pattern) - pos;
 
-        if (n > PFL_TLS_RECORD_BYTES)
-            n = PFL_TLS_RECORD_BYTES;
+        if (n > pfl_tls_engine_get_record_bytes(from->engine))
+            n = pfl_tls_engine_get_record_bytes(from->engine);
         assert_int_equal(
             pfl_tls_engine_write(from->engine, pfl_span_of(pattern + pos, n), &from->wire.out), 0);
         pos += n;
@@ -292,14 +292,16 @@ static void full_plain_buffer_stops_the_feed_without_loss(void **state)
     struct pfl_span rest;
     size_t got = 0;
     size_t begin;
+    size_t len;
 
     (void)state;
     open_pair("operator-eve");
     tls_pair_shake(TLS_PAIR_WIRE_BYTES);
+    len = pfl_tls_engine_get_record_bytes(tls_client.engine);
     begin = (size_t)(tls_client.wire.out.pos - tls_client.wire.data);
-    for (int i = 0; i < 5; i++)
+    for (size_t i = 0; i < 5; i++)
         assert_int_equal(pfl_tls_engine_write(tls_client.engine,
-                                              pfl_span_of(pattern + i * 16384, 16384),
+                                              pfl_span_of(pattern + i * len, len),
                                               &tls_client.wire.out),
                          0);
     rest = pfl_span_of(tls_client.wire.data + begin,
@@ -315,7 +317,7 @@ static void full_plain_buffer_stops_the_feed_without_loss(void **state)
         assert_memory_equal(tls_server.plain, pattern + got, n);
         got += n;
     }
-    assert_int_equal(got, 5 * 16384);
+    assert_int_equal(got, 5 * len);
 }
 
 /* ---- the configuration ---- */

@@ -77,6 +77,7 @@ const char *tls_pair_newest(void)
 void tls_side_limit_to_1_2(struct tls_side *side)
 {
     mbedtls_ssl_conf_max_tls_version(&side->conf->ssl, MBEDTLS_SSL_VERSION_TLS1_2);
+    mbedtls_ssl_conf_max_tls_version(&side->conf->ssl_chacha20, MBEDTLS_SSL_VERSION_TLS1_2);
 }
 #else
 const char *tls_pair_newest(void)

@@ -90,6 +90,26 @@ static void nothing_is_said_of_a_version_before_the_handshake(void **state)
     assert_string_equal(pfl_tls_engine_get_version(tls_client.engine), "");
 }
 
+static void a_server_takes_chacha20_from_whoever_offers_it(void **state)
+{
+    static const int last[] = {0x1302 /* TLS_AES_256_GCM_SHA384 */,
+                               0x1301 /* TLS_AES_128_GCM_SHA256 */,
+                               0x1303 /* TLS_CHACHA20_POLY1305_SHA256 */,
+                               MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+                               MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+                               0};
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        open_pair("operator-eve", limits[i]);
+        mbedtls_ssl_conf_ciphersuites(&tls_client.conf->ssl, last);
+        tls_pair_shake(WHOLE);
+        assert_string_equal(pfl_tls_engine_get_version(tls_server.engine), wanted(limits[i]));
+        assert_non_null(strstr(pfl_tls_engine_get_cipher(tls_server.engine), "CHACHA20"));
+        close_both();
+    }
+}
+
 /* After the handshake a server is silent: no tickets, which nobody would use. */
 static void a_server_sends_nothing_of_itself(void **state)
 {
@@ -127,15 +147,39 @@ static void speak(struct tls_side *from, struct tls_side *to, size_t len, size_t
 
 static void every_size_of_record_passes_both_ways(void **state)
 {
+    size_t max;
+
     (void)state;
     for (size_t i = 0; i < 3; i++) {
         open_pair("operator-eve", limits[i]);
         tls_pair_shake(WHOLE);
-        for (size_t len = 1; len <= PFL_TLS_RECORD_BYTES;
-             len += len < 600 || len > PFL_TLS_RECORD_BYTES - 40 ? 1 : 37) {
+        max = pfl_tls_engine_get_record_bytes(tls_server.engine);
+        for (size_t len = 1; len <= max; len += len < 600 || len > max - 40 ? 1 : 37) {
             speak(&tls_client, &tls_server, len, WHOLE);
             speak(&tls_server, &tls_client, len, WHOLE);
         }
+        close_both();
+    }
+}
+
+/* One record, whose text with content type and padding is no longer than RFC 8446 section 5.4 lets
+ * it be. */
+static void the_largest_write_is_one_record(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        bool is_1_3;
+        size_t len;
+
+        open_pair("operator-eve", limits[i]);
+        assert_int_equal(pfl_tls_engine_get_record_bytes(tls_client.engine), 0);
+        tls_pair_shake(WHOLE);
+        is_1_3 = strcmp(wanted(limits[i]), "1.3") == 0;
+        len = pfl_tls_engine_get_record_bytes(tls_client.engine);
+        assert_int_equal(len, is_1_3 ? 16383 : 16384);
+        speak(&tls_client, &tls_server, len, WHOLE);
+        assert_int_equal(tls_client.wire.out.pos - tls_client.wire.data, 5 + 16384 + 16);
+        assert_int_equal(tls_client.wire.data[3] << 8 | tls_client.wire.data[4], 16384 + 16);
         close_both();
     }
 }
@@ -202,6 +246,7 @@ static void speak_another_protocol(void)
     static const char *theirs[] = {"http/1.1", NULL};
 
     assert_int_equal(mbedtls_ssl_conf_alpn_protocols(&tls_server.conf->ssl, ours), 0);
+    assert_int_equal(mbedtls_ssl_conf_alpn_protocols(&tls_server.conf->ssl_chacha20, ours), 0);
     assert_int_equal(mbedtls_ssl_conf_alpn_protocols(&tls_client.conf->ssl, theirs), 0);
 }
 
@@ -397,7 +442,9 @@ int main(void)
         T(the_newest_version_of_both_is_spoken),
         T(nothing_is_said_of_a_version_before_the_handshake),
         T(a_server_sends_nothing_of_itself),
+        T(a_server_takes_chacha20_from_whoever_offers_it),
         T(every_size_of_record_passes_both_ways),
+        T(the_largest_write_is_one_record),
         T(a_conversation_may_be_cut_after_every_byte),
         T(a_changed_handshake_is_refused),
         T(both_ends_say_the_same_of_each_refusal),
