@@ -13,9 +13,11 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -89,7 +91,20 @@ static bool is_markers_only(int root_fd)
 
 /* --- readers ----------------------------------------------------------------------------- */
 
-static bool process_reads(const char *pid, size_t *links)
+/* A file of that name elsewhere is none of tracefs's; anybody may have one open. No file system is
+ * asked (AT_STATX_DONT_SYNC): a FUSE server could let us wait. A descriptor that is gone reads
+ * nothing; one that cannot be looked at may. */
+static bool is_on_tracefs(int fds_fd, const char *fd, const struct statx *tracefs)
+{
+    struct statx file;
+
+    if (statx(fds_fd, fd, AT_STATX_DONT_SYNC, STATX_TYPE, &file) != 0)
+        return errno != ENOENT;
+    return file.stx_dev_major == tracefs->stx_dev_major &&
+           file.stx_dev_minor == tracefs->stx_dev_minor;
+}
+
+static bool process_reads(const char *pid, const struct statx *tracefs, size_t *links)
 {
     char path[64];
     char target[256];
@@ -104,16 +119,19 @@ static bool process_reads(const char *pid, size_t *links)
 
         (*links)++;
         target[n > 0 ? n : 0] = '\0';
-        is_reader = n > 0 && pfl_top_is_reader_path(target);
+        is_reader = n > 0 && pfl_top_is_reader_path(target) &&
+                    is_on_tracefs(dirfd(dir), entry->d_name, tracefs);
     }
     if (dir != NULL)
         closedir(dir);
     return is_reader;
 }
 
-static bool has_reader(void)
+static bool has_reader(int root_fd)
 {
-    DIR *dir = opendir("/proc");
+    struct statx tracefs;
+    DIR *dir =
+        statx(root_fd, "", AT_EMPTY_PATH, STATX_TYPE, &tracefs) == 0 ? opendir("/proc") : NULL;
     const struct dirent *entry;
     bool is_found = false;
     size_t links = 0;
@@ -123,7 +141,7 @@ static bool has_reader(void)
     while (dir != NULL && !is_found && (entry = readdir(dir)) != NULL) {
         if (!isdigit((unsigned char)entry->d_name[0]) || strcmp(entry->d_name, own) == 0)
             continue;
-        is_found = process_reads(entry->d_name, &links);
+        is_found = process_reads(entry->d_name, &tracefs, &links);
         if (is_found)
             pfl_log_info("tracefs-top-buffer-has-reader", "pid=%s", entry->d_name);
     }
@@ -143,7 +161,7 @@ static enum pfl_top_use find_use(int root_fd, const struct pfl_top_files *files)
     use = pfl_top_judge(files, &content);
     if (use == PFL_TOP_TRACER || use == PFL_TOP_EVENTS)
         return use;
-    return has_reader() ? PFL_TOP_READER : use; /* the plainer reason */
+    return has_reader(root_fd) ? PFL_TOP_READER : use; /* the plainer reason */
 }
 
 enum pfl_top_use pfl_top_buffer_find_use(int root_fd)

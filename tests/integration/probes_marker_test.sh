@@ -247,8 +247,11 @@ is_taken() { # NAME REASON
 }
 reset_top
 state >"$WORK/before"
+: >"$WORK/trace_pipe"
+tail -f "$WORK/trace_pipe" >/dev/null &
+READER=$!
 begin taken print
-check "a session has the buffer" has_begun
+check "a session has the buffer, though somebody reads a file of that name elsewhere" has_begun
 mark "ours"
 wait_for 20 is_read
 echo 1 >$TOP/events/sched/sched_process_fork/enable
@@ -256,6 +259,8 @@ check "somebody switches events on: it is left to them" wait_for 20 is_left "eve
 (/bin/true)
 mark "theirs"
 end_recording "$RECORD"
+kill $READER
+wait $READER 2>/dev/null
 check "the trace has what came before, and says so" is_taken taken "events are on (set_event)"
 check "their events are there" grep -q sched_process_fork $TOP/trace
 check "programs' texts too" grep -q theirs $TOP/trace
