@@ -111,6 +111,34 @@ else
 fi
 kill "$RELAY_PID"
 
+# --- lists and dates, while connected ----------------------------------------------------------
+# The operator's own list.
+mkdir "$WORK/taken" && ln -s "$WORK/one/consumer.sock" "$WORK/taken/consumer.sock"
+start_relay taken || check "a third relay listens" false
+pki revoke host taken
+check "without a list the operator does not know that a host is revoked" \
+    exits_with 0 timeout 60 "$BIN/perfleet" query --host "tls://$RELAY_ADDR" "${TLS_ME[@]}"
+check "with one he does not talk to it" says "certificate is revoked" timeout 60 "$BIN/perfleet" query \
+    --host "tls://$RELAY_ADDR" "${TLS_ME[@]}" --crl "$WORK/pki/crl.pem"
+mkdir "$WORK/config"
+cp "$WORK/pki/crl.pem" "$WORK/config/"
+in_config() { PERFLEET_CONFIG_DIR=$WORK/config timeout 60 "$BIN/perfleet" "$@"; }
+check "a list in the configuration folder is used" says "certificate is revoked" in_config query \
+    --host "tls://$RELAY_ADDR" "${TLS_ME[@]}"
+check "a list that was named and is not there is an error" says 'nowhere/crl.pem' timeout 60 "$BIN/perfleet" query \
+    --host "tls://$RELAY_ADDR" "${TLS_ME[@]}" --crl "$WORK/nowhere/crl.pem"
+kill "$RELAY_PID"
+
+# A certificate that ends while it is connected.
+pki operator brief --not-after '25 seconds'
+brief=(--ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-brief.pem" --key "$WORK/pki/operator-brief.key")
+start brief "$BIN/perfleet" record -c "$WORK/open.pbtx" -o "$WORK/brief.pftrace" --host "tls://${ADDR[one]}" "${brief[@]}"
+check "an operator whose certificate is about to end records" wait_for 20 grep -q 'recording until' "$WORK/brief.log"
+check "when it ends the relay ends the connection and says why" wait_for 60 \
+    grep -q "the peer's certificate has expired since it connected" "$WORK/relay-one.log"
+ended_by_relay() { ! is_alive "$STARTED"; }
+check "and his recording ends" wait_for 60 ended_by_relay
+
 # --- what the network does ---------------------------------------------------------------------
 check "garbage on the TLS port ends" timeout 600 $HOSTILE garbage "${ADDR[one]}" 200
 coproc SILENT { $HOSTILE silent "${ADDR[one]}" 200; }

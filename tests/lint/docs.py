@@ -2,7 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fails on a document that points at nothing: a relative link to no file, or in docs/limits.md a
 constant that no source defines with the value given, in docs/abi/gotchas.md a gotcha without a test
-that there is. `--self-test` proves that all are found.
+that there is, in docs/security.md a promise without one. `--self-test` proves that all are found.
+
+A promise is a list item. It ends with `Tests:` and names in backticks, or with `Tests: none, it is a
+warning.` A name is a unit test's function, a fuzz target (x_fuzz), an attack of tests/hostile
+(module.name), or a claim ("x_test.sh: its words", as they stand in tests/integration or tests/support).
 """
 import os
 import re
@@ -13,6 +17,8 @@ import csource
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 GOTCHA = re.compile(r"^(\d+)\. ", re.M)
 TESTED = re.compile(r"^\| (\d+) \| ([^|]+?) \|", re.M)
+PROMISE = re.compile(r"^- .*(?:\n  .*)*", re.M)
+NO_PROMISE = "none, it is a warning."
 LIMIT = re.compile(r"\| `([A-Z_]+)` = ([^|]+?) \|")
 
 
@@ -45,10 +51,45 @@ def gotchas(name, text, sources):
                 yield f"{name}: there is no test {test} (gotcha {number})"
 
 
+def read_test(*parts):
+    path = os.path.join(csource.ROOT, "tests", *parts)
+    if not os.path.isfile(path):
+        return ""
+    with open(path, encoding="utf-8") as file:
+        return " ".join(file.read().split())
+
+
+def is_test(test, sources):
+    script, _, claim = test.partition(": ")
+    module, _, attack = test.partition(".")
+    if claim:
+        return claim in read_test("integration", script) + read_test("support", script)
+    if attack:
+        attacks = re.search(r"\bATTACKS = \[(.*?)\]", read_test("hostile", "attacks", module + ".py"))
+        return attacks is not None and f'"{attack}"' in attacks.group(1)
+    if test.endswith("_fuzz"):
+        return read_test("fuzz", test + ".c") != ""
+    return f"static void {test}(" in sources
+
+
+def promises(name, text, sources):
+    for item in PROMISE.findall(text):
+        item = " ".join(item.split())
+        promise, _, tests = item.rpartition("Tests: ")
+        named = re.findall(r"`([^`]+)`", tests)
+        if not promise or (not named and tests != NO_PROMISE):
+            yield f"{name}: a promise names no test: {item[:60]}"
+        for test in named:
+            if not is_test(test, sources):
+                yield f"{name}: there is no test {test}: {item[:60]}"
+
+
 def check(name, text, sources):
     problems = list(links(name, text))
     if name == "docs/abi/gotchas.md":
         problems += gotchas(name, text, sources)
+    if name == "docs/security.md":
+        problems += promises(name, text, sources)
     if name == "docs/limits.md":
         problems += limits(name, text, sources)
     return problems
@@ -58,10 +99,20 @@ def self_test():
     code = "#define PFL_A 3u /* x */\n#define PFL_B (1u << 20)\nstatic void it_is(void **state)\n"
     bad = [("README.md", "[x](no/such.md)"), ("docs/limits.md", "| `PFL_A` = 4u |"),
            ("docs/limits.md", "| `PFL_C` = 3u |"), ("docs/abi/gotchas.md", "1. x\n\n| 2 | `it_is` |"),
-           ("docs/abi/gotchas.md", "1. x\n\n| 1 | `it_is_not` |")]
+           ("docs/abi/gotchas.md", "1. x\n\n| 1 | `it_is_not` |"),
+           ("docs/security.md", "- x\n  y"), ("docs/security.md", "- x. Tests: some."),
+           ("docs/security.md", "- x. Tests: `it_is_not`."),
+           ("docs/security.md", "- x. Tests: `it_is`.\n- y."),
+           ("docs/security.md", "- x. Tests: `no_such_fuzz`."),
+           ("docs/security.md", "- x. Tests: `memory.nothing`."),
+           ("docs/security.md", "- x. Tests: `record_test.sh: a claim\n  that nobody made`."),
+           ("docs/security.md", "- x. Tests: `no_such_test.sh: x`.")]
     good = [("README.md", "[x](LICENSE) [y](https://x.y/z) [z](docs/style.md#a)"),
             ("docs/limits.md", "| `PFL_A` = 3u | `PFL_B` = (1u << 20) |"),
-            ("docs/abi/gotchas.md", "1. x\n\n| 1 | `it_is`, `stock_test.sh` |")]
+            ("docs/abi/gotchas.md", "1. x\n\n| 1 | `it_is`, `stock_test.sh` |"),
+            ("docs/security.md", "- x\n  y.\n  Tests: `it_is`, `frame_fuzz`,\n  `memory.huge_pages`, "
+             "`record_test.sh: a host that\n  lies listens`."),
+            ("docs/security.md", "- x.\n  Tests: none, it is a warning.")]
     wrong = [t for n, t in bad if not check(n, t, code)] + [t for n, t in good if check(n, t, code)]
     for w in wrong:
         print(f"docs self-test: judged wrongly: {w!r}")
