@@ -7,8 +7,9 @@
  * id and kind, and calls back where the body lies in the caller's bytes.
  *
  * Failures: a reply nobody waits for is dropped; RequestError ends its request as a failure reply,
- * so that nobody waits for ever; bytes that are no IPCFrame are PFL_EPROTO. A callback's failure
- * is passed on. Callbacks may start new requests; `pending` may move, so entries are copied.
+ * so that nobody waits for ever; bytes that are no IPCFrame, and a second reply to a method that
+ * has one, are PFL_EPROTO. A failure is the last reply. A callback's failure is passed on.
+ * Callbacks may start new requests; `pending` may move, so entries are copied.
  *
  * Limits: PFL_RPC_CLIENT_MAX_PENDING requests; METHODS_MAX methods of NAME_MAX_BYTES from a host.
  */
@@ -31,6 +32,7 @@ struct method {
 struct pending {
     uint64_t id;
     bool is_bind;
+    bool may_have_more;
     pfl_rpc_bound_cb on_bound; /* is_bind */
     pfl_rpc_reply_cb on_reply; /* otherwise */
     void *user;
@@ -179,6 +181,19 @@ bool pfl_rpc_client_has_method(const struct pfl_rpc_client *self, const char *me
     return find_method(self, method_name) != NULL;
 }
 
+/* Every other method has one reply: callers count on that. */
+static bool is_streaming(const char *method_name)
+{
+    static const char *const names[] = {"ReadBuffers", "ObserveEvents", "QueryServiceState",
+                                        "GetAsyncCommand"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(method_name, names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
 int pfl_rpc_client_invoke(struct pfl_rpc_client *self, const char *method_name,
                           struct pfl_span args, int fd, pfl_rpc_reply_cb cb, void *user)
 {
@@ -200,7 +215,10 @@ int pfl_rpc_client_invoke(struct pfl_rpc_client *self, const char *method_name,
     if (cb == NULL)
         pfl_writer_field_varint(&w, PFL_IPC_INVOKE_DROP_REPLY, 1);
     pfl_writer_field_header(&w, PFL_IPC_INVOKE_ARGS, args.len);
-    entry = (struct pending){.id = ++self->last_request_id, .on_reply = cb, .user = user};
+    entry = (struct pending){.id = ++self->last_request_id,
+                             .may_have_more = is_streaming(method_name),
+                             .on_reply = cb,
+                             .user = user};
     if (cb != NULL)
         self->pending[self->pending_len++] = entry;
     rc = send_request(self, PFL_IPC_INVOKE_METHOD, pfl_span_of(head, sizeof(head) - w.left), args,
@@ -341,6 +359,9 @@ static int handle_reply(struct pfl_rpc_client *self, const struct reply_frame *f
     else
         reply.body = pfl_span_of(NULL, 0);
     copy = *entry;
+    reply.has_more = reply.has_more && reply.success;
+    if (reply.has_more && !copy.may_have_more)
+        return PFL_EPROTO;
     if (!reply.has_more)
         remove_pending(self, entry);
     return copy.on_reply(copy.user, &reply);

@@ -21,7 +21,8 @@ struct pfl_rpc_reply {
     struct pfl_span body; /* borrowed until return; empty on failure */
     struct pfl_span why; /* likewise: why it failed, where a gate (proto/gate) said it; untrusted */
 };
-/* Called once for each reply; the last has has_more false. A RequestError from the host is a
+/* Called once for each reply; the last has has_more false. Only ReadBuffers, ObserveEvents,
+ * QueryServiceState and GetAsyncCommand have more than one. A RequestError from the host is a
  * failure reply. Callbacks run from feed; they may bind and invoke, but not free the client. */
 typedef int (*pfl_rpc_reply_cb)(void *user, const struct pfl_rpc_reply *reply);
 /* The bind's answer: `is_bound` false when the host has no such service. */
@@ -36,7 +37,8 @@ PFL_MUST_USE int pfl_rpc_client_new(const struct pfl_rpc_client_conf *conf,
                                     struct pfl_rpc_client **ret_client);
 /* Pending callbacks are dropped without being called. */
 void pfl_rpc_client_free(struct pfl_rpc_client *self);
-/* PFL_EPROTO (oversized or impossible frames), PFL_ENOMEM, or what a callback returned. */
+/* PFL_EPROTO (oversized or impossible frames, more replies than the method has), PFL_ENOMEM, or
+ * what a callback returned. */
 PFL_MUST_USE int pfl_rpc_client_feed(struct pfl_rpc_client *self, struct pfl_span data);
 
 /* One service a connection is enough here: a second bind replaces the first. */

@@ -29,7 +29,8 @@ static bool parse_line(const char *text, const char *line, const char *end,
     const char *close = end;
 
     ret_entry->address = strtoull(line, &after, 16);
-    if (after == line || ret_entry->address == 0)
+    /* The number of a blank line would be the next line's. */
+    if (after == line || after > end || ret_entry->address == 0)
         return false;
     open = memchr(after, '"', (size_t)(end - after));
     if (open == NULL)

@@ -196,7 +196,7 @@ static void addresses_become_numbers_that_tell_equal_from_different(void **state
 
 static void addresses_of_text_are_looked_up(void **state)
 {
-    static const char file[] = "0xffffffff81000010 : \"second\"\nnonsense\n"
+    static const char file[] = "0xffffffff81000010 : \"second\"\nnonsense\n \n\t\n"
                                "0xffffffff81000000 : \"first \\\"one\\\"\"\n";
     struct pfl_printk_formats printk;
     struct pfl_span text;

@@ -168,11 +168,21 @@ static void without_callback_no_reply_is_asked_for(void **state)
     assert_int_equal(w.replies, 0);
 }
 
+/* Service 3 with method 9 "ReadBuffers"; in answer to request 1. */
+static void bind_streaming(void)
+{
+    assert_int_equal(pfl_rpc_client_bind(w.client, "Port", on_bound, &w), 0);
+    assert_int_equal(FEED("\x19\0\0\0\x10\x01\x22\x15\x08\x01\x10\x03\x1a\x0f\x08\x09\x12\x0b"
+                          "ReadBuffers"),
+                     0);
+    assert_true(w.is_bound);
+}
+
 static void stream_ends_with_the_reply_that_has_no_more(void **state)
 {
     (void)state;
-    bind();
-    assert_int_equal(pfl_rpc_client_invoke(w.client, "Go", ARGS, -1, on_reply, &w), 0);
+    bind_streaming();
+    assert_int_equal(pfl_rpc_client_invoke(w.client, "ReadBuffers", ARGS, -1, on_reply, &w), 0);
     for (unsigned i = 1; i <= 3; i++) {
         assert_int_equal(FEED("\x0b\0\0\0\x10\x02\x32\x07\x08\x01\x10\x01\x1a\x01s"), 0);
         assert_int_equal(w.replies, i);
@@ -183,6 +193,28 @@ static void stream_ends_with_the_reply_that_has_no_more(void **state)
     assert_false(w.reply.has_more);
     assert_int_equal(FEED("\x08\0\0\0\x10\x02\x32\x04\x08\x01\x10\x00"), 0);
     assert_int_equal(w.replies, 4);
+}
+
+/* Its caller counts replies: a second one made the clock's measurement write behind its samples. */
+static void method_with_one_reply_has_no_more_than_one(void **state)
+{
+    (void)state;
+    bind();
+    assert_int_equal(pfl_rpc_client_invoke(w.client, "Go", ARGS, -1, on_reply, &w), 0);
+    assert_int_equal(FEED("\x0b\0\0\0\x10\x02\x32\x07\x08\x01\x10\x01\x1a\x01s"), PFL_EPROTO);
+    assert_int_equal(w.replies, 0);
+}
+
+static void failure_ends_a_stream(void **state)
+{
+    (void)state;
+    bind_streaming();
+    assert_int_equal(pfl_rpc_client_invoke(w.client, "ReadBuffers", ARGS, -1, on_reply, &w), 0);
+    assert_int_equal(FEED("\x08\0\0\0\x10\x02\x32\x04\x08\x00\x10\x01"), 0);
+    assert_int_equal(w.replies, 1);
+    assert_false(w.reply.has_more);
+    assert_int_equal(FEED("\x08\0\0\0\x10\x02\x32\x04\x08\x01\x10\x01"), 0);
+    assert_int_equal(w.replies, 1);
 }
 
 static void both_forms_of_failure_are_failures_without_body(void **state)
@@ -386,6 +418,8 @@ int main(void)
         TEST(method_that_the_host_does_not_name_fails_without_a_frame),
         TEST(without_callback_no_reply_is_asked_for),
         TEST(stream_ends_with_the_reply_that_has_no_more),
+        TEST(method_with_one_reply_has_no_more_than_one),
+        TEST(failure_ends_a_stream),
         TEST(both_forms_of_failure_are_failures_without_body),
         TEST(request_error_ends_its_request_as_a_failure),
         TEST(replies_of_another_kind_or_id_are_dropped),
