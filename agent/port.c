@@ -72,7 +72,7 @@ static void on_down(void *user, const char *why, uint64_t retry_ms)
 
     if (pfl_log_limit_take(&u->log, "relay-lost", uv_now(u->agent->conf.loop)))
         pfl_log_warn("relay-lost", "address=%s reason=%s retry_ms=%llu",
-                     pfl_log_quote_str(u->address), pfl_log_quote_str(why),
+                     pfl_log_quote_str(u->address), pfl_log_quote_reason(why),
                      (unsigned long long)retry_ms);
 }
 
@@ -127,7 +127,7 @@ static int load_tls(struct pfl_agent *a, struct pfl_tls_conf **ret_tls)
     a->conf.files.is_server = false;
     rc = pfl_tls_conf_new(&a->conf.files, why, sizeof(why), ret_tls);
     if (rc != 0)
-        pfl_log_error("certificates-unusable", "reason=%s", pfl_log_quote_str(why));
+        pfl_log_error("certificates-unusable", "reason=%s", pfl_log_quote_reason(why));
     return rc;
 }
 

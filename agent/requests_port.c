@@ -191,7 +191,7 @@ static bool give_role(struct pfl_agent_stream *s, struct pfl_h2_stream *leg, str
         pfl_agent_refuse(leg, 503, "out of memory", "the host's agent is out of memory");
         return false;
     }
-    pfl_log_warn("stream-forbidden", "reason=%s", pfl_log_quote_str(why));
+    pfl_log_warn("stream-forbidden", "reason=%s", pfl_log_quote_reason(why));
     pfl_agent_refuse(leg, 403, "not allowed any more", why);
     pfl_agent_stream_kill(s);
     return false;

@@ -19,9 +19,11 @@
 #include "base/clock.h"
 #include "base/journal.h"
 
-#define LINE_MAX_BYTES  2048u
-#define QUOTE_MAX_BYTES 120u
-#define QUOTE_BUFFERS   4u
+#define LINE_MAX_BYTES    2048u
+#define QUOTE_MAX_BYTES   120u
+#define REASON_MAX_BYTES  320u
+#define QUOTED_BYTES(max) ((max)*4 + 8)
+#define QUOTE_BUFFERS     4u
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static const int syslog_levels[] = {3, 4, 6, 7};
@@ -175,13 +177,11 @@ bool pfl_log_take_signal(int signal_fd)
            pfl_log_on_signal((int)info.ssi_signo);
 }
 
-const char *pfl_log_quote(const char *str, size_t len)
+/* `out` has room for QUOTED_BYTES(max). */
+static const char *quote(char *out, const char *str, size_t len, size_t max)
 {
-    static char buffers[QUOTE_BUFFERS][QUOTE_MAX_BYTES * 4 + 8];
-    static unsigned next;
-    char *out = buffers[next++ % QUOTE_BUFFERS];
     size_t n = 0;
-    size_t shown = len < QUOTE_MAX_BYTES ? len : QUOTE_MAX_BYTES;
+    size_t shown = len < max ? len : max;
 
     out[n++] = '"';
     for (size_t i = 0; i < shown; i++) {
@@ -198,6 +198,21 @@ const char *pfl_log_quote(const char *str, size_t len)
     }
     memcpy(out + n, shown < len ? "...\"" : "\"", shown < len ? 5 : 2);
     return out;
+}
+
+const char *pfl_log_quote(const char *str, size_t len)
+{
+    static char buffers[QUOTE_BUFFERS][QUOTED_BYTES(QUOTE_MAX_BYTES)];
+    static unsigned next;
+
+    return quote(buffers[next++ % QUOTE_BUFFERS], str, len, QUOTE_MAX_BYTES);
+}
+
+const char *pfl_log_quote_reason(const char *str)
+{
+    static char buffer[QUOTED_BYTES(REASON_MAX_BYTES)];
+
+    return quote(buffer, str, strlen(str), REASON_MAX_BYTES);
 }
 
 const char *pfl_log_quote_str(const char *str)

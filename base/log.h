@@ -51,6 +51,8 @@ void pfl_log(enum pfl_log_level level, const char *event, const char *fmt, ...)
  */
 const char *pfl_log_quote(const char *str, size_t len);
 const char *pfl_log_quote_str(const char *str); /* NULL gives "" */
+/* Likewise a sentence that says why, and what to do: cut at 320 bytes. One static buffer. */
+const char *pfl_log_quote_reason(const char *str);
 
 /*
  * For lines that a stranger can cause at will: PFL_LOG_LIMIT_LINES of them in a window, then

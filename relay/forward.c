@@ -13,6 +13,7 @@
 #include "relay/forward.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 #include "base/io/fdsock.h"
 #include "base/mem.h"
@@ -47,6 +48,7 @@ struct pfl_forward {
     bool is_paced;
     bool is_ending;
     bool is_idle_end;
+    char remote_words[PFL_FORWARD_WORDS_BYTES];
 };
 
 static size_t get_queued(const struct side *s)
@@ -63,6 +65,7 @@ void pfl_forward_get_stats(const struct pfl_forward *self, struct pfl_forward_st
         .queued_to_remote = get_queued(&self->sides[REMOTE]),
         .remote_err = self->sides[REMOTE].err,
         .local_err = self->sides[LOCAL].err,
+        .remote_words = self->remote_words,
         .is_idle_end = self->is_idle_end,
     };
 }
@@ -254,6 +257,9 @@ static void on_closed(void *user, int err)
     struct side *side = user;
     struct pfl_forward *f = side->forward;
 
+    if (side == &f->sides[REMOTE])
+        (void)snprintf(f->remote_words, sizeof(f->remote_words), "%s",
+                       pfl_stream_get_error(side->stream));
     side->stream = NULL;
     side->err = err;
     begin_end(f);

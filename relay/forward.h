@@ -20,6 +20,8 @@
 #define PFL_FORWARD_LOW_BYTES (64u * 1024)
 /* and one read more can be on its way (at most 160 KiB). */
 #define PFL_FORWARD_QUEUE_BYTES (512u * 1024)
+/* What is kept of the words of pfl_stream_get_error. */
+#define PFL_FORWARD_WORDS_BYTES 320u
 
 struct pfl_forward;
 
@@ -30,7 +32,8 @@ struct pfl_forward_stats {
     size_t queued_to_remote;
     int remote_err; /* pfl_err of the end of each side; 0 in order */
     int local_err;
-    bool is_idle_end; /* ended because nothing moved after one side had finished */
+    const char *remote_words; /* why the remote side broke, "" none; the forward's */
+    bool is_idle_end;         /* ended because nothing moved after one side had finished */
 };
 
 struct pfl_forward_conf {

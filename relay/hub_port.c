@@ -75,7 +75,7 @@ static void on_link_closed(void *user, int err, const char *why)
         pfl_inventory_leave(&p->hub->inventory, p->host, uv_now(p->hub->loop));
     pfl_log_info("tunnel-ended", "address=%s %s=%s reason=%s", p->address,
                  pfl_identity_role_name(p->identity.role), p->identity.name,
-                 pfl_log_quote_str(why));
+                 pfl_log_quote_reason(why));
     uv_close((uv_handle_t *)&p->timer, on_timer_closed);
 }
 

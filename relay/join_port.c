@@ -75,7 +75,7 @@ static void tell(struct joiner *j, const char *reason)
 {
     if (pfl_log_limit_take(&j->port->log, "join-refused", uv_now(j->port->conf.loop)))
         pfl_log_warn("join-refused", "address=%s reason=%s", j->caller.address,
-                     pfl_log_quote_str(reason));
+                     pfl_log_quote_reason(reason));
 }
 
 /* ---- one connection ---- */
@@ -183,7 +183,7 @@ static int load_tls(struct pfl_join_port *p, struct pfl_tls_conf **ret_tls)
     int rc = pfl_tls_conf_new(&p->conf.files, why, sizeof(why), ret_tls);
 
     if (rc != 0)
-        pfl_log_error("certificates-unusable", "reason=%s", pfl_log_quote_str(why));
+        pfl_log_error("certificates-unusable", "reason=%s", pfl_log_quote_reason(why));
     return rc;
 }
 

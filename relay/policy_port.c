@@ -60,7 +60,7 @@ int pfl_policy_load(const char *path, struct pfl_policy **ret_policy)
     rc = load(path, why, ret_policy);
     if (rc != 0)
         pfl_log_error("policy-unusable", "file=%s reason=%s", pfl_log_quote_str(path),
-                      pfl_log_quote_str(why));
+                      pfl_log_quote_reason(why));
     return rc;
 }
 

@@ -296,7 +296,7 @@ static int load_tls(const struct pfl_tls_files *files, struct pfl_tls_conf **ret
     int rc = pfl_tls_conf_new(files, why, sizeof(why), ret_tls);
 
     if (rc != 0) {
-        pfl_log_error("certificates-unusable", "reason=%s", pfl_log_quote_str(why));
+        pfl_log_error("certificates-unusable", "reason=%s", pfl_log_quote_reason(why));
         return rc;
     }
     tell_end("certificate", files->cert_path, pfl_tls_conf_get_identity(*ret_tls)->not_after_s,

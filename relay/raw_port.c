@@ -37,13 +37,15 @@ static void on_forward_ended(void *user, const struct pfl_forward_stats *stats)
 {
     struct pfl_port_connection *c = user;
     uint64_t now_ms = uv_now(c->port->conf.loop);
+    const char *words = stats->remote_words;
 
     pfl_log_info("connection-ended",
                  "address=%s operator=%s bytes_from_operator=%llu bytes_to_operator=%llu "
-                 "duration_ms=%llu operator_side=\"%s\" service_side=\"%s\"%s",
+                 "duration_ms=%llu operator_side=%s service_side=\"%s\"%s",
                  c->address, pfl_log_quote_str(c->uri), (unsigned long long)stats->bytes_to_local,
                  (unsigned long long)stats->bytes_to_remote,
-                 (unsigned long long)(now_ms - c->start_ms), pfl_err_str(stats->remote_err),
+                 (unsigned long long)(now_ms - c->start_ms),
+                 pfl_log_quote_reason(words[0] != '\0' ? words : pfl_err_str(stats->remote_err)),
                  pfl_err_str(stats->local_err), stats->is_idle_end ? " idle=yes" : "");
     c->port->ended.bytes_to_host += stats->bytes_to_local;
     c->port->ended.bytes_to_operator += stats->bytes_to_remote;

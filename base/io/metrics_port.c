@@ -93,7 +93,8 @@ static void tell(struct scraper *s, const char *reason)
 
     if (pfl_log_limit_take(&s->port->log, "scraper-refused", uv_now(s->port->conf.loop)))
         pfl_log_warn("scraper-refused", "uri=%s reason=%s",
-                     id != NULL ? pfl_log_quote_str(id->uri) : "unix", pfl_log_quote_str(reason));
+                     id != NULL ? pfl_log_quote_str(id->uri) : "unix",
+                     pfl_log_quote_reason(reason));
 }
 
 /* ---- figures of ours ---- */
@@ -340,7 +341,7 @@ static int load_tls(struct pfl_metrics_port *p, struct pfl_tls_conf **ret_tls)
     int rc = pfl_tls_conf_new(&p->conf.files, why, sizeof(why), ret_tls);
 
     if (rc != 0)
-        pfl_log_error("certificates-unusable", "reason=%s", pfl_log_quote_str(why));
+        pfl_log_error("certificates-unusable", "reason=%s", pfl_log_quote_reason(why));
     return rc;
 }
 

@@ -39,6 +39,7 @@ struct pfl_tls_engine {
     bool is_setup;
     bool is_ready;
     bool is_failed;
+    bool is_too_new; /* the peer speaks nothing as old as 1.2, and we nothing newer */
     bool has_records;
     bool has_read; /* something came since the handshake */
     bool has_peer_closed;
@@ -138,6 +139,9 @@ static int fail(struct pfl_tls_engine *e, int code)
         .peer_uri = e->identity.uri,
         .wanted_uri = e->expected_uri,
         .has_records = e->has_records,
+        .is_ready_1_2 = e->is_ready && strcmp(mbedtls_ssl_get_version(&e->ssl), "TLSv1.2") == 0,
+        .lacks_tls_1_3 = !pfl_tls_lib_has_tls_1_3(&e->conf->ssl),
+        .is_too_new = e->is_too_new,
         .is_after_hello = e->is_ready && !e->has_read && !e->conf->is_server,
     };
 
@@ -151,6 +155,27 @@ static int fail(struct pfl_tls_engine *e, int code)
     failure.verify_flags = flags;
     pfl_tls_words_of(&failure, e->error, sizeof(e->error));
     return PFL_ETLS;
+}
+
+/* mbedtls 2.28 does not read the versions that a hello lists: it finds no suite, or chooses 1.2. */
+static int refuse_what_is_too_new(struct pfl_tls_engine *e, struct pfl_span first)
+{
+    static const uint8_t alert[ALERT_RECORD_BYTES] = {
+        MBEDTLS_SSL_MSG_ALERT,
+        3,
+        3,
+        0,
+        2,
+        MBEDTLS_SSL_ALERT_LEVEL_FATAL,
+        MBEDTLS_SSL_ALERT_MSG_PROTOCOL_VERSION,
+    };
+
+    e->is_too_new = e->conf->is_server && !pfl_tls_lib_has_tls_1_3(&e->conf->ssl) &&
+                    pfl_tls_hello_excludes_tls_1_2(first);
+    if (!e->is_too_new)
+        return 0;
+    (void)send_cipher(e, alert, sizeof(alert));
+    return fail(e, MBEDTLS_ERR_SSL_BAD_INPUT_DATA);
 }
 
 static void note_ready(struct pfl_tls_engine *e)
@@ -226,6 +251,7 @@ int pfl_tls_engine_start(struct pfl_tls_engine *self, struct pfl_writer *out)
 int pfl_tls_engine_feed(struct pfl_tls_engine *self, struct pfl_span *cipher,
                         struct pfl_writer *plain, struct pfl_writer *out)
 {
+    bool is_first = !self->is_setup;
     int rc = set_up(self, *cipher);
 
     if (rc != 0)
@@ -238,6 +264,12 @@ int pfl_tls_engine_feed(struct pfl_tls_engine *self, struct pfl_span *cipher,
     }
     self->in = cipher;
     self->out = out;
+    if (is_first)
+        rc = refuse_what_is_too_new(self, *cipher);
+    if (rc != 0) {
+        self->in = NULL;
+        return rc;
+    }
     if (!self->is_ready) {
         rc = shake_hands(self);
         rc = rc == PFL_EAGAIN ? 0 : rc;

@@ -149,6 +149,16 @@ void pfl_tls_lib_insist_on_chacha20(mbedtls_ssl_config *conf)
 #endif
 }
 
+bool pfl_tls_lib_has_tls_1_3(const mbedtls_ssl_config *conf)
+{
+#if HAS_PSA
+    return conf->FIELD(max_tls_version) == MBEDTLS_SSL_VERSION_TLS1_3;
+#else
+    (void)conf;
+    return false;
+#endif
+}
+
 size_t pfl_tls_lib_get_record_bytes(const mbedtls_ssl_context *ssl)
 {
     int max = mbedtls_ssl_get_max_out_record_payload(ssl);

@@ -36,6 +36,8 @@ void pfl_tls_lib_set_rules(mbedtls_ssl_config *conf);
 /* Over pfl_tls_lib_set_rules: of TLS 1.3's suites ChaCha20-Poly1305 alone. For a server, where
  * mbedtls would follow the client's order. */
 void pfl_tls_lib_insist_on_chacha20(mbedtls_ssl_config *conf);
+/* False: 1.2 is the newest version that a connection of this configuration has. */
+bool pfl_tls_lib_has_tls_1_3(const mbedtls_ssl_config *conf);
 /* How much text our records carry, once the handshake is over. */
 size_t pfl_tls_lib_get_record_bytes(const mbedtls_ssl_context *ssl);
 

@@ -15,6 +15,7 @@
 #include "base/io/tls_lib.h"
 
 #define ALERT_CERTIFICATE_REQUIRED 116 /* of TLS 1.3; unknown to mbedtls 2.28 */
+#define NEWEST_IS_1_2              "1.2 is the newest of this end's mbedtls (1.3 takes 3.6, as in Debian 13)"
 #define LEN(table)                 (sizeof(table) / sizeof((table)[0]))
 
 struct flag_words {
@@ -129,6 +130,16 @@ static const char *find_alert(const struct flag_words *table, size_t n, int aler
     return alert < 0 ? NULL : find_words(table, n, (uint32_t)alert, false);
 }
 
+static const char *find_alert_words(const struct pfl_tls_failure *f)
+{
+    if (f->alert == MBEDTLS_SSL_ALERT_MSG_PROTOCOL_VERSION && f->lacks_tls_1_3)
+        return "it wants another version of TLS, and " NEWEST_IS_1_2;
+    if (f->alert == MBEDTLS_SSL_ALERT_MSG_HANDSHAKE_FAILURE && f->is_ready_1_2)
+        return "it wants another handshake on this connection (TLS 1.2 renegotiation), which we do "
+               "not take part in: turn that off there";
+    return find_alert(alert_table, LEN(alert_table), f->alert);
+}
+
 /* What needs no number and no name; NULL: nothing of the kind. */
 static const char *find_plain(const struct pfl_tls_failure *f)
 {
@@ -141,6 +152,9 @@ static const char *find_plain(const struct pfl_tls_failure *f)
     if (f->is_key_update)
         return "the peer changed its keys (TLS 1.3 KeyUpdate), which mbedtls cannot follow: let it "
                "use ChaCha20-Poly1305, which needs none, or TLS 1.2";
+    if (f->is_too_new)
+        return "the peer speaks no TLS before 1.3, and " NEWEST_IS_1_2
+               ": let it offer TLS 1.2, too";
     if (f->is_after_hello)
         return "the peer broke off right after the handshake: most likely it refused our "
                "certificate, its log says why";
@@ -159,7 +173,7 @@ void pfl_tls_words_of(const struct pfl_tls_failure *f, char *dst, size_t room)
     } else if (words != NULL) {
         (void)snprintf(dst, room, "%s", words);
     } else if (f->alert >= 0) {
-        words = find_alert(alert_table, LEN(alert_table), f->alert);
+        words = find_alert_words(f);
         (void)snprintf(dst, room, "the peer refused the connection: %s (TLS alert %d)",
                        words != NULL ? words : "no reason that we know", f->alert);
     } else {

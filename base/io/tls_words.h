@@ -18,6 +18,9 @@ struct pfl_tls_failure {
     const char *wanted_uri; /* NULL any */
     bool is_after_hello;    /* our handshake was done, and nothing has been read since */
     bool is_key_update;     /* the peer changed its keys */
+    bool is_ready_1_2;      /* the handshake was done, of TLS 1.2 */
+    bool lacks_tls_1_3;     /* 1.2 is our newest version */
+    bool is_too_new;        /* ... and older than the peer's oldest */
     bool has_records;       /* at least one proper TLS record came before */
 };
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Raw mode: any TLS tunnel in front of a client of the tracing protocol just works. socat and stunnel
-# carry our own client and, where PERFETTO_BIN_DIR names it, the stock one.
+# carry our own client and, where PERFETTO_BIN_DIR names it, the stock one; stunnel stands in for a relay.
 # shellcheck disable=SC1091,SC2086,SC2153
 . "$(dirname "$0")/lib.sh"
 P=$BIN/perfleet
@@ -42,6 +42,7 @@ if command -v stunnel >/dev/null; then
 foreground = yes
 pid =
 syslog = no
+debug = info
 [one]
 client = yes
 accept = $WORK/stunnel.sock
@@ -55,12 +56,25 @@ END
     start stunnel stunnel "$WORK/stunnel.conf"
     wait_for 20 test -S "$WORK/stunnel.sock"
     claims stunnel "$WORK/stunnel.sock"
+    check "stunnel, which puts AES-GCM first, is given ChaCha20" grep -qE 'ciphersuite: .*CHACHA20' "$WORK/stunnel.log"
     sed "s,stunnel.sock,bare.sock," "$WORK/stunnel.conf" >"$WORK/bare.conf"
     sed -i '/^cert =/d; /^key =/d' "$WORK/bare.conf"
     start bare stunnel "$WORK/bare.conf"
     wait_for 20 test -S "$WORK/bare.sock"
     not() { ! "$@"; }
     check "without a certificate nobody comes in" not timeout 60 "$P" query --host "unix:$WORK/bare.sock" --timeout 3s
+    # The other way round: it stands before a service, in the place of a relay.
+    FRONT=127.0.0.1:$(lasting_port)
+    sed "s,^client = yes,client = no,; s,^accept = .*,accept = $FRONT,; s,^connect = .*,connect = $WORK/one/consumer.sock," \
+        "$WORK/stunnel.conf" | sed "s,operator-me,host-one,; /^checkIP/d; s,^verifyChain = yes,&\nrequireCert = yes," >"$WORK/front.conf"
+    start front stunnel "$WORK/front.conf"
+    wait_for 20 grep -q 'Configuration successful' "$WORK/front.log"
+    check "stunnel before a service: perfleet records" "$P" record -c "$WORK/short.pbtx" -o "$WORK/front.pftrace" \
+        --host "one=tls://$FRONT" "${TLS_ME[@]}"
+    check "whole" $CHECK "$WORK/front.pftrace" --contiguous --lossless --min-packets 10
+    check "over ChaCha20" grep -qE 'ciphersuite: .*CHACHA20' "$WORK/front.log"
+    check "and one that is another host is refused" says 'the host there is one, not two' \
+        "$P" query --host "two=tls://$FRONT" "${TLS_ME[@]}"
 else
     skip "stunnel carries it" "no stunnel"
 fi

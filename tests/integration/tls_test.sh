@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # perfleet-relay before real services: who is let in, who is not, and what both sides say.
 . "$(dirname "$0")/lib.sh"
-. "$ROOT/tests/support/releases.sh"
 RECORD_NOTHING=1 RECORD_PARTIAL=4
 
 make_pki || { check "perfleet-pki makes an authority and an operator" false; finish; }
@@ -66,50 +65,6 @@ check "and that is a failure" exits_with $RECORD_NOTHING timeout 300 "$BIN/perfl
 chmod 644 "$WORK/pki/operator-me.key"
 check "a private key that others may read is refused" says 'operator-me.key' record_one "${ADDR[one]}" "${TLS_ME[@]}"
 chmod 600 "$WORK/pki/operator-me.key"
-
-# --- strangers' implementations: openssl, whichever release this is -------------------------------
-NEWEST=$(newest_tls here)
-start_relay two || check "the relay starts for strangers" false
-STRANGERS=$WORK/relay-two.log
-ME=(-cert "$WORK/pki/operator-me.pem" -key "$WORK/pki/operator-me.key")
-HOST=(-cert "$WORK/pki/host-one.pem" -key "$WORK/pki/host-one.key")
-count() { grep -cE -- "$1" "$2"; }
-has_more() { [ "$(count "$1" "$2")" -gt "$3" ]; } # has_more REGEX LOG COUNT
-stranger() { timeout 60 openssl s_client -connect "$RELAY_ADDR" -CAfile "$WORK/pki/ca.pem" -verify_return_error "$@" 2>&1; }
-# What the stranger reads, and then the relay's log has one more of: meets SAYS LOGGED S_CLIENT-OPTIONS
-meets() {
-    local before
-    before=$(count "$2" "$STRANGERS")
-    says "$1" stranger "${@:3}" </dev/null && wait_for 20 has_more "$2" "$STRANGERS" "$before"
-}
-OLD_TLS='the peer speaks no allowed version of TLS: it needs 1.2 or 1.3'
-check "openssl with TLS 1.2 is let in, with ChaCha20" meets 'Cipher is ECDHE-ECDSA-CHACHA20-POLY1305' \
-    'connection-started.*operator/me" tls=1.2' -tls1_2 "${ME[@]}"
-check "openssl with TLS 1.2 and AES-GCM alone is let in" meets 'Cipher is ECDHE-ECDSA-AES128-GCM-SHA256' \
-    'connection-started.*operator/me" tls=1.2' -tls1_2 -cipher ECDHE-ECDSA-AES128-GCM-SHA256 "${ME[@]}"
-check "openssl with TLS 1.1 is refused" meets 'alert protocol version' "peer-refused.*$OLD_TLS" \
-    -tls1_1 -cipher DEFAULT@SECLEVEL=0 "${ME[@]}"
-check "openssl with CBC alone is refused" meets 'alert handshake failure' \
-    'peer-refused.*the peer offers no cipher suite that is allowed' -tls1_2 -cipher ECDHE-ECDSA-AES128-SHA256 "${ME[@]}"
-for version in 1.2 ${NEWEST/1.2/}; do
-    option=-tls${version/./_}
-    check "openssl with TLS $version and no certificate is refused" meets 'Cipher is|alert' \
-        'peer-refused.*the peer showed no certificate' "$option"
-    check "openssl with TLS $version and a host's certificate is no operator" meets 'Cipher is' \
-        'peer-refused.*host/one.*remedy=' "$option" "${HOST[@]}"
-done
-if [ "$NEWEST" = 1.3 ]; then
-    check "openssl with TLS 1.3 is let in, with ChaCha20 though it puts AES-GCM first" \
-        meets 'TLSv1.3, Cipher is TLS_CHACHA20_POLY1305_SHA256' 'connection-started.*operator/me" tls=1.3' "${ME[@]}"
-    check "openssl with TLS 1.3 and AES-GCM alone is let in" meets 'TLSv1.3, Cipher is TLS_AES_128_GCM_SHA256' \
-        'connection-started.*operator/me" tls=1.3' -ciphersuites TLS_AES_128_GCM_SHA256 "${ME[@]}"
-    update_keys() { { echo K; sleep 20; } | stranger "${ME[@]}"; }
-    check "openssl that changes its keys is told so" says 'alert unexpected message' update_keys
-else
-    check "openssl with TLS 1.3 alone is refused" meets 'alert (protocol version|handshake failure)' \
-        'peer-refused.*it needs TLS 1.2 or 1.3' -tls1_3 "${ME[@]}"
-fi
-kill "$RELAY_PID"
 
 # --- lists and dates, while connected ----------------------------------------------------------
 # The operator's own list.

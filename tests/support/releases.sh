@@ -37,6 +37,10 @@ make_there() {
 }
 build_there() {
     [ -z "${PFL_OTHER_BUILD:-}" ] || return 0
+    mkdir -p "$OTHER_BUILD"
+    (flock 9 && configure_and_build_there) 9>"$OTHER_BUILD/.lock" # another script may be at it
+}
+configure_and_build_there() {
     "$IN_ROOT" "$OTHER_ROOT" cmake -G Ninja -S "$ROOT" -B "$OTHER_BUILD" -DPFL_TESTS=OFF -DPFL_BENCH=OFF \
         -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-O1 &&
         "$IN_ROOT" "$OTHER_ROOT" cmake --build "$OTHER_BUILD" --target "${RELEASE_PROGRAMS[@]}"

@@ -177,6 +177,23 @@ static void long_strings_are_cut_with_dots(void **state)
     assert_int_equal(strlen(quoted), 1 + 120 * 4 + 1);
 }
 
+static void a_reason_keeps_its_remedy(void **state)
+{
+    char text[400];
+    const char *quoted;
+
+    (void)state;
+    memset(text, '\xff', sizeof(text));
+    text[320] = '\0';
+    quoted = pfl_log_quote_reason(text);
+    assert_int_equal(strlen(quoted), 1 + 320 * 4 + 1);
+    text[320] = 'a';
+    text[321] = '\0';
+    quoted = pfl_log_quote_reason(text);
+    assert_int_equal(strlen(quoted), 1 + 320 * 4 + 4);
+    assert_string_equal(pfl_log_quote_reason("no \"x\"\n"), "\"no \\\"x\\\"\\x0a\"");
+}
+
 static void four_quotes_live_at_the_same_time(void **state)
 {
     const char *a = pfl_log_quote_str("a");
@@ -390,6 +407,7 @@ int main(void)
         cmocka_unit_test(every_event_has_its_own_limit_and_errors_have_none),
         cmocka_unit_test(quotes_escape_everything_that_is_not_plain),
         cmocka_unit_test(long_strings_are_cut_with_dots),
+        cmocka_unit_test(a_reason_keeps_its_remedy),
         cmocka_unit_test(four_quotes_live_at_the_same_time),
         cmocka_unit_test(level_names_are_parsed),
     };

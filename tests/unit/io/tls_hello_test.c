@@ -13,7 +13,11 @@
 #define SESSION_LEN  32u
 #define LIST_AT      (SESSION_AT + 1 + SESSION_LEN)
 #define LIST_END     (LIST_AT + 2 + 6)
-#define HELLO_LENGTH (LIST_END + 60)
+#define NAME_AT      (LIST_END + 2 + 2) /* after the compression methods and the extensions' length */
+#define NAME_LEN     30u
+#define VERSIONS_AT  (NAME_AT + 4 + NAME_LEN)
+#define VERSIONS_END (VERSIONS_AT + 4 + 1 + 4)
+#define HELLO_LENGTH (VERSIONS_END + 13)
 
 static uint8_t hello[HELLO_LENGTH];
 
@@ -21,12 +25,19 @@ static int setup(void **state)
 {
     static const uint8_t head[] = {22, 3, 1, 0, HELLO_LENGTH - 5, 1, 0, 0, HELLO_LENGTH - 9, 3, 3};
     static const uint8_t list[] = {0, 6, 0x13, 0x02, 0x13, 0x03, 0xcc, 0xa9};
+    static const uint8_t compression[] = {1, 0, 0};
+    static const uint8_t name[] = {0, 0, 0, NAME_LEN};
+    static const uint8_t versions[] = {0, 43, 0, 5, 4, 3, 4, 3, 5};
 
     (void)state;
     memset(hello, 0x13, sizeof(hello));
     memcpy(hello, head, sizeof(head));
     hello[SESSION_AT] = SESSION_LEN;
     memcpy(hello + LIST_AT, list, sizeof(list));
+    memcpy(hello + LIST_END, compression, sizeof(compression));
+    hello[LIST_END + 3] = HELLO_LENGTH - NAME_AT;
+    memcpy(hello + NAME_AT, name, sizeof(name));
+    memcpy(hello + VERSIONS_AT, versions, sizeof(versions));
     return 0;
 }
 
@@ -84,6 +95,43 @@ static void half_a_suite_is_none(void **state)
     assert_false(offers(sizeof(hello), 0x1303));
 }
 
+static bool excludes_1_2(size_t len)
+{
+    return pfl_tls_hello_excludes_tls_1_2(pfl_span_of(hello, len));
+}
+
+static void a_list_of_newer_versions_excludes_tls_1_2(void **state)
+{
+    (void)state;
+    assert_true(excludes_1_2(sizeof(hello)));
+    for (size_t i = 1; i <= 3; i += 2) { /* in each place of the list */
+        hello[VERSIONS_END - i] = 3;
+        assert_false(excludes_1_2(sizeof(hello)));
+        hello[VERSIONS_END - i] = 4;
+    }
+}
+
+static void a_hello_without_a_list_of_versions_excludes_nothing(void **state)
+{
+    (void)state;
+    hello[VERSIONS_AT + 1]++;
+    assert_false(excludes_1_2(sizeof(hello)));
+    hello[VERSIONS_AT + 1]--;
+    hello[VERSIONS_AT + 4] = 0;
+    assert_false(excludes_1_2(sizeof(hello)));
+    hello[VERSIONS_AT + 4] = 5; /* past its extension */
+    assert_false(excludes_1_2(sizeof(hello)));
+}
+
+static void versions_that_are_not_all_here_exclude_nothing(void **state)
+{
+    (void)state;
+    for (size_t len = 0; len < sizeof(hello); len++)
+        assert_int_equal(excludes_1_2(len), len >= VERSIONS_END);
+    hello[5]++;
+    assert_false(excludes_1_2(sizeof(hello)));
+}
+
 #define T(f) cmocka_unit_test_setup(f, setup)
 
 int main(void)
@@ -94,6 +142,9 @@ int main(void)
         T(a_list_past_the_first_record_offers_nothing),
         T(what_is_no_client_hello_offers_nothing),
         T(half_a_suite_is_none),
+        T(a_list_of_newer_versions_excludes_tls_1_2),
+        T(a_hello_without_a_list_of_versions_excludes_nothing),
+        T(versions_that_are_not_all_here_exclude_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

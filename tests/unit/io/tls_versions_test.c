@@ -396,6 +396,51 @@ static void versions_before_1_2_are_refused_by_name(void **state)
     }
 }
 
+/* A hello that lists TLS 1.3 alone, with suites of both: of Go, for one. */
+static void feed_new_hello(struct tls_side *side)
+{
+    static const uint8_t head[] = {22, 3, 1, 0, 67, 1, 0, 0, 63, 3, 3};
+    static const uint8_t tail[] = {0, 0, 6, 0x13, 0x03, 0x13, 0x01, 0xcc, 0xa9, 1,
+                                   0, 0, 7, 0,    43,   0,    3,    2,    3,    4};
+    uint8_t hello[sizeof(head) + 32 + sizeof(tail)] = {0};
+    struct pfl_span piece = pfl_span_of(hello, sizeof(hello));
+
+    memcpy(hello, head, sizeof(head));
+    memcpy(hello + sizeof(head) + 32, tail, sizeof(tail));
+    hello[4] = (uint8_t)(sizeof(hello) - 5);
+    hello[8] = (uint8_t)(sizeof(hello) - 9);
+    side->rc = pfl_tls_engine_feed(side->engine, &piece, &side->plain_out, &side->wire.out);
+}
+
+static void tls_1_3_alone_is_refused_by_name_where_there_is_none(void **state)
+{
+    static const uint8_t alert[] = {21, 3, 3, 0, 2, 2, 70};
+
+    (void)state;
+    open_pair("operator-eve", THE_SERVER);
+    feed_new_hello(&tls_server);
+    assert_says(&tls_server,
+                "the peer speaks no TLS before 1.3, and 1.2 is the newest of this end's "
+                "mbedtls (1.3 takes 3.6, as in Debian 13): let it offer TLS 1.2, too");
+    assert_int_equal(tls_server.wire.out.pos - tls_server.wire.data, sizeof(alert));
+    assert_memory_equal(tls_server.wire.data, alert, sizeof(alert));
+}
+
+static void who_is_refused_for_its_version_says_which_it_has(void **state)
+{
+    static const uint8_t alert[] = {21, 3, 3, 0, 2, 2, 70};
+    struct pfl_span piece = pfl_span_of(alert, sizeof(alert));
+
+    (void)state;
+    open_pair("operator-eve", THE_CLIENT);
+    assert_int_equal(pfl_tls_engine_start(tls_client.engine, &tls_client.wire.out), 0);
+    tls_client.rc =
+        pfl_tls_engine_feed(tls_client.engine, &piece, &tls_client.plain_out, &tls_client.wire.out);
+    assert_says(&tls_client,
+                "the peer refused the connection: it wants another version of TLS, and "
+                "1.2 is the newest of this end's mbedtls");
+}
+
 /* ---- how long a key lasts ---- */
 
 static void offer_gcm(void)
@@ -450,6 +495,8 @@ int main(void)
         T(both_ends_say_the_same_of_each_refusal),
         T(nothing_of_a_refused_client_is_taken),
         T(versions_before_1_2_are_refused_by_name),
+        T(tls_1_3_alone_is_refused_by_name_where_there_is_none),
+        T(who_is_refused_for_its_version_says_which_it_has),
         T(a_key_of_aes_gcm_ends_with_its_records),
         T(a_key_of_chacha20_does_not),
     };
