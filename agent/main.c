@@ -18,6 +18,7 @@
 #include "agent/daemon.h"
 #include "agent/join/join_port.h"
 #include "agent/join/renew_port.h"
+#include "base/io/fdsock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "perfleet/config.pb-c.h"
@@ -44,6 +45,8 @@ static const char usage_text[] =
     "                             ($PERFETTO_CONSUMER_SOCK_NAME, else\n"
     "                             /run/perfetto/traced-consumer.sock if that folder is\n"
     "                             there, else /tmp/perfetto-consumer)\n"
+    "  --service-user NAME[,...]  users besides root and its own who may serve that socket,\n"
+    "                             wherever it is ($PERFLEET_SERVICE_USER)\n"
     "  --max-streams N            at the same time (64, at most 256)\n"
     "  --spool-mib N              memory that takes in a stream's data before the network does "
     "(16)\n"
@@ -137,6 +140,8 @@ static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settin
     }
     conf->consumer_socket =
         m->consumer_socket != NULL ? m->consumer_socket : pfl_settings_default_consumer_socket();
+    if (pfl_fdsock_trust(m->service_user) != 0)
+        return refuse(fault, "service_user", "wants at most 16 users, who exist", m->service_user);
     conf->max_streams = m->max_streams;
     conf->spool_bytes = (size_t)m->spool_mib << 20;
     conf->pool.max_bytes = (uint64_t)m->spool_total_mib << 20;

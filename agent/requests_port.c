@@ -16,6 +16,7 @@
 #include "agent/stream/stream_ask.h"
 #include "agent/stream/stream_port.h"
 #include "base/clock.h"
+#include "base/io/fdsock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "proto/gate/role.h"
@@ -125,12 +126,16 @@ static void refuse_service(struct pfl_agent *a, struct pfl_h2_stream *leg, int r
 
     if (rc == PFL_EPERM)
         why = "its agent may not open the consumer socket: see perfleetd --set-socket-permissions";
+    else if (rc == PFL_ESTRANGER)
+        why = "its consumer socket is served by a user whom its agent does not trust: its log has "
+              "the user and the remedy (service_user)";
     else if (rc == PFL_ENOMEM)
         why = "its agent is out of memory";
     else if (rc == PFL_ELIMIT)
         why = "its agent may not make files as large as a stream's memory: see ulimit -f there";
     pfl_log_warn("service-unreachable", "socket=%s reason=\"%s\"",
-                 pfl_log_quote_str(a->conf.consumer_socket), pfl_err_str(rc));
+                 pfl_log_quote_str(a->conf.consumer_socket),
+                 rc == PFL_ESTRANGER ? pfl_fdsock_get_service_why() : pfl_err_str(rc));
     pfl_agent_refuse(leg, 503, "no tracing service", why);
 }
 

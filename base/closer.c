@@ -261,6 +261,20 @@ void pfl_closer_close_socket(int *fd, uint32_t uid)
         pfl_closer_close(sock, uid);
 }
 
+void pfl_closer_close_received(struct msghdr *msg, uint32_t uid)
+{
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+            int fd;
+
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+            pfl_closer_close(fd, uid);
+        }
+    }
+}
+
 ssize_t pfl_closer_recv(int sock, void *buffer, size_t len, uint32_t uid)
 {
     union {
@@ -279,17 +293,8 @@ ssize_t pfl_closer_recv(int sock, void *buffer, size_t len, uint32_t uid)
         return -1;
     }
     n = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    for (struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&msg); c != NULL;
-         c = CMSG_NXTHDR(&msg, c)) {
-        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-            continue;
-        for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
-            int fd;
-
-            memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-            pfl_closer_close(fd, uid);
-        }
-    }
+    if (n >= 0)
+        pfl_closer_close_received(&msg, uid);
     return n;
 }
 

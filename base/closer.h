@@ -39,6 +39,9 @@ void pfl_closer_close_socket(int *fd, uint32_t uid);
  * when too many of this user's wait to be closed. */
 ssize_t pfl_closer_recv(int sock, void *buffer, size_t len, uint32_t uid);
 
+/* All descriptors that recvmsg or recvmmsg has put into `msg`. */
+void pfl_closer_close_received(struct msghdr *msg, uint32_t uid);
+
 /* May a message with as many descriptors as there can be be received from this user now? */
 bool pfl_closer_has_room(uint32_t uid);
 /* Half of the table is in use: accept nobody until it is not. */

@@ -317,11 +317,17 @@ static void schedule_retry(struct perfleet *p)
 
 static void try_connect(struct perfleet *p)
 {
+    char why[PFL_SERVICE_USER_WHY_BYTES] = "";
     struct pfl_writer w;
+    int rc;
 
     if (pfl_client_now_ms() < p->retry_at_ms)
         return;
-    if (pfl_link_open(&p->link, &p->address) != 0) {
+    rc = pfl_link_open(&p->link, &p->address, why);
+    pthread_mutex_lock(&p->lock);
+    memcpy(p->refusal, why, sizeof(why));
+    pthread_mutex_unlock(&p->lock);
+    if (rc != 0) {
         schedule_retry(p);
         return;
     }

@@ -58,6 +58,7 @@ struct perfleet {
     uint32_t triggers_len;
     struct pfl_startup_request *startup_requests; /* of threads that wait; borrowed */
     bool is_categories_changed;
+    char refusal[PFL_SERVICE_USER_WHY_BYTES]; /* of whoever serves the socket; empty: not refused */
 
     /* The thread's own. */
     enum pfl_client_state state;

@@ -63,6 +63,9 @@ int pfl_link_find_address(const char *name, struct pfl_link_address *ret_address
     else
         len++;
     a.len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
+    name = secure_getenv(PFL_SERVICE_USER_VARIABLE);
+    if (name != NULL && name[0] != '\0')
+        (void)!pfl_service_users_parse(&a.users, name); /* who is not found is not trusted */
     *ret_address = a;
     return 0;
 }
@@ -144,19 +147,38 @@ static int open_network(struct pfl_link *self, const char *name)
     return rc;
 }
 
-int pfl_link_open(struct pfl_link *self, const struct pfl_link_address *address)
+/* The name as it was given, for words. */
+static void get_name(const struct pfl_link_address *address,
+                     char ret_name[sizeof(address->un.sun_path)])
 {
+    memcpy(ret_name, address->un.sun_path, sizeof(address->un.sun_path));
+    if (ret_name[0] == '\0')
+        ret_name[0] = '@';
+}
+
+int pfl_link_open(struct pfl_link *self, const struct pfl_link_address *address,
+                  char ret_why[PFL_SERVICE_USER_WHY_BYTES])
+{
+    char name[sizeof(address->un.sun_path)];
     int fd;
 
+    ret_why[0] = '\0';
     *self = (struct pfl_link){.fd = -1, .recv_fd = -1, .send_fd = -1};
     if (address->is_network)
         return open_network(self, address->un.sun_path);
+    get_name(address, name);
+    if (pfl_service_user_check_file(name, &address->users, ret_why) != 0)
+        return PFL_ESTRANGER;
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return PFL_EIO;
     if (connect(fd, (const struct sockaddr *)&address->un, address->len) != 0) {
         close(fd);
         return PFL_ECLOSED;
+    }
+    if (pfl_service_user_check(fd, name, &address->users, ret_why) != 0) {
+        close(fd);
+        return PFL_ESTRANGER;
     }
     return pfl_link_adopt(self, fd);
 }

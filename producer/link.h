@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/service_user.h"
 
 #define PFL_LINK_IN_BYTES 131072u  /* a frame with its prefix */
 #define PFL_LINK_OUT_MAX  4194304u /* what may wait for the service; beyond it the link fails */
@@ -16,7 +17,8 @@
 struct pfl_link_address {
     struct sockaddr_un un; /* family AF_UNIX; or the name of a network address, as it is */
     socklen_t len;
-    bool is_network; /* "host:port", "[v6]:port", "vsock://cid:port" */
+    bool is_network;                /* "host:port", "[v6]:port", "vsock://cid:port" */
+    struct pfl_service_users users; /* who may serve a UNIX socket, besides root and this user */
 };
 
 struct pfl_link {
@@ -38,9 +40,11 @@ struct pfl_link {
  * PFL_EINVAL: too long, or empty. */
 PFL_MUST_USE int pfl_link_find_address(const char *name, struct pfl_link_address *ret_address);
 
-/* PFL_ENOMEM, PFL_ECLOSED (nobody listens), PFL_EIO. A network's answer may come later: then the
- * link fails, or not. Resolves names, which may take time. */
-PFL_MUST_USE int pfl_link_open(struct pfl_link *self, const struct pfl_link_address *address);
+/* PFL_ENOMEM, PFL_ECLOSED (nobody listens), PFL_EIO, PFL_ESTRANGER (words in `ret_why`, which is
+ * empty otherwise). A network's answer may come later: then the link fails, or not. Resolves names,
+ * which may take time. */
+PFL_MUST_USE int pfl_link_open(struct pfl_link *self, const struct pfl_link_address *address,
+                               char ret_why[PFL_SERVICE_USER_WHY_BYTES]);
 /* Legal in every state, and for a zeroed link that was never opened only after fd = -1. */
 void pfl_link_close(struct pfl_link *self);
 /* Takes a socket that is connected already (tests). */

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -53,6 +54,7 @@ const char *perfleet_err_str(int err)
         "no connection to the service",
         "not available in the child of a fork",
         "not legal inside a callback",
+        "the socket is served by a user who is not trusted",
     };
 
     if (err > 0 || (size_t)-err >= sizeof(words) / sizeof(words[0]))
@@ -207,7 +209,11 @@ int perfleet_wait_connected(struct perfleet *tracing, uint32_t timeout_ms)
     pthread_mutex_lock(&tracing->lock);
     while (!is_connected(tracing) && rc == 0)
         rc = pthread_cond_timedwait(&tracing->changed, &tracing->lock, &deadline);
-    rc = is_connected(tracing) ? 0 : PERFLEET_ETIMEOUT;
+    rc = PERFLEET_ETIMEOUT;
+    if (is_connected(tracing))
+        rc = 0;
+    else if (tracing->refusal[0] != '\0')
+        rc = PERFLEET_ESTRANGER;
     pthread_mutex_unlock(&tracing->lock);
     return rc;
 }
@@ -222,6 +228,16 @@ bool perfleet_is_connected(struct perfleet *tracing)
     answer = is_connected(tracing);
     pthread_mutex_unlock(&tracing->lock);
     return answer;
+}
+
+bool perfleet_get_refusal(struct perfleet *tracing, char *ret_text, size_t text_bytes)
+{
+    if (text_bytes == 0 || pfl_fork_is_child())
+        return false;
+    pthread_mutex_lock(&tracing->lock);
+    (void)snprintf(ret_text, text_bytes, "%s", tracing->refusal);
+    pthread_mutex_unlock(&tracing->lock);
+    return ret_text[0] != '\0';
 }
 
 int perfleet_sync(struct perfleet *tracing, uint32_t timeout_ms)

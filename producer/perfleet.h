@@ -66,14 +66,15 @@ extern "C" {
 enum perfleet_err {
     PERFLEET_OK = 0,
     PERFLEET_ENOMEM = -1,
-    PERFLEET_EINVAL = -2,   /* an argument makes no sense */
-    PERFLEET_ELIMIT = -3,   /* one of the bounds above */
-    PERFLEET_EEXIST = -4,   /* a data source of this name is registered already */
-    PERFLEET_ESYSTEM = -5,  /* the kernel refused: see errno */
-    PERFLEET_ETIMEOUT = -6, /* not within the time given */
-    PERFLEET_EGONE = -7,    /* there is no connection to the service */
-    PERFLEET_EFORK = -8,    /* in the child of a fork */
-    PERFLEET_EDEADLK = -9,  /* not legal inside a callback */
+    PERFLEET_EINVAL = -2,     /* an argument makes no sense */
+    PERFLEET_ELIMIT = -3,     /* one of the bounds above */
+    PERFLEET_EEXIST = -4,     /* a data source of this name is registered already */
+    PERFLEET_ESYSTEM = -5,    /* the kernel refused: see errno */
+    PERFLEET_ETIMEOUT = -6,   /* not within the time given */
+    PERFLEET_EGONE = -7,      /* there is no connection to the service */
+    PERFLEET_EFORK = -8,      /* in the child of a fork */
+    PERFLEET_EDEADLK = -9,    /* not legal inside a callback */
+    PERFLEET_ESTRANGER = -10, /* a user who is not trusted serves the socket */
 };
 
 /* The code in words; static storage. */
@@ -112,9 +113,21 @@ PERFLEET_API int perfleet_open(const struct perfleet_conf *conf, struct perfleet
  */
 PERFLEET_API void perfleet_close(struct perfleet *tracing);
 
-/* Waits until the service has accepted this program and all data sources are registered. */
+/* Waits until the service has accepted this program and all data sources are registered.
+ * PERFLEET_ETIMEOUT; PERFLEET_ESTRANGER: the time is over, and perfleet_get_refusal says why. */
 PERFLEET_API int perfleet_wait_connected(struct perfleet *tracing, uint32_t timeout_ms);
 PERFLEET_API bool perfleet_is_connected(struct perfleet *tracing);
+
+/*
+ * Who serves a UNIX socket learns what this program writes. The library therefore speaks only to
+ * root, to the user that the program runs as, to a user named in the environment
+ * (PERFLEET_SERVICE_USER, names or numbers with commas; not for set-user-id programs), and to
+ * anybody whose socket is in a place that only root, this user and he can write, up to the root
+ * folder and without symbolic links (/run/perfetto is one, /tmp is none). Others are told nothing,
+ * and tried again as if nobody were there. True: the last attempt ended so, and `ret_text` says who
+ * serves which socket, and what helps, in at most 511 bytes.
+ */
+PERFLEET_API bool perfleet_get_refusal(struct perfleet *tracing, char *ret_text, size_t text_bytes);
 
 /* Hands over everything finished so far and waits until the service has processed it. Chunks that
  * writers are still filling are not finished: see perfleet_writer_flush. */

@@ -19,6 +19,7 @@
 
 #include <jansson.h>
 
+#include "base/io/fdsock.h"
 #include "base/listen_fds.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -45,6 +46,8 @@ static const char usage_text[] =
     "                             ($PERFETTO_CONSUMER_SOCK_NAME, else\n"
     "                             /run/perfetto/traced-consumer.sock if that folder is\n"
     "                             there, else /tmp/perfetto-consumer)\n"
+    "  --service-user NAME[,...]  users besides root and its own who may serve that socket,\n"
+    "                             wherever it is ($PERFLEET_SERVICE_USER)\n"
     "  --policy FILE              who may do what at which hosts (else all, everything, all)\n"
     "  --check-policy FILE        alone: says whether it makes sense, and where not, and exits\n"
     "  --audit-log FILE           one JSON line for each control action (reopened on SIGHUP)\n"
@@ -126,6 +129,8 @@ static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settin
     port->is_socket_given = m->consumer_socket != NULL;
     port->consumer_socket =
         m->consumer_socket != NULL ? m->consumer_socket : pfl_settings_default_consumer_socket();
+    if (pfl_fdsock_trust(m->service_user) != 0)
+        return refuse(fault, "service_user", "wants at most 16 users, who exist", m->service_user);
     port->max_connections = m->max_connections;
     port->max_per_operator = m->max_connections_per_operator;
     port->max_handshakes_per_min = m->max_handshakes_per_min;

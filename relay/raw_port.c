@@ -77,6 +77,8 @@ static const char *remedy_of_connect(int rc)
     case PFL_EPERM:
         return "let this user connect to it: perfleetd --set-socket-permissions, or the socket's "
                "group";
+    case PFL_ESTRANGER:
+        return "serve where only root or that user can make sockets, or name it: --service-user";
     case PFL_EAGAIN:
         return "the service accepts too slowly: try again";
     default:
@@ -145,15 +147,15 @@ static bool is_permitted(struct pfl_port_connection *c, struct pfl_policy_decisi
 static int connect_service(struct pfl_port_connection *c, int *ret_fd)
 {
     struct pfl_port *p = c->port;
-    int rc = pfl_fdsock_connect_unix(p->conf.consumer_socket, ret_fd);
-    int saved_errno = errno;
+    int rc = pfl_fdsock_connect_service(p->conf.consumer_socket, ret_fd);
 
     if (rc != 0 && pfl_log_limit_take(&p->unreachable_log, "consumer-socket-unreachable",
                                       uv_now(p->conf.loop)))
         pfl_log_error("consumer-socket-unreachable",
                       "socket=%s address=%s operator=%s reason=\"%s\" remedy=\"%s\"",
                       pfl_log_quote_str(p->conf.consumer_socket), c->address,
-                      pfl_log_quote_str(c->uri), strerror(saved_errno), remedy_of_connect(rc));
+                      pfl_log_quote_str(c->uri), pfl_fdsock_get_service_why(),
+                      remedy_of_connect(rc));
     return rc;
 }
 

@@ -13,9 +13,11 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "base/io/alarm.h"
 #include "base/io/log_signals.h"
@@ -24,6 +26,7 @@
 #include "base/io/watchdog.h"
 #include "base/log.h"
 #include "base/notify.h"
+#include "base/service_user.h"
 #include "service/port/boost_port.h"
 #include "service/port/confinement.h"
 #include "service/port/consumer_port.h"
@@ -175,6 +178,34 @@ static int open_ports(struct daemon *d, const struct pfl_daemon_conf *conf)
     return pfl_consumer_port_open(&port, &d->consumer_port);
 }
 
+/* In /tmp whoever comes first has the name: other users' clients refuse what serves there. */
+static void warn_of_place(const struct pfl_daemon_socket *sock)
+{
+    char folder[PFL_SERVICE_USER_PLACE_BYTES];
+    struct stat st;
+    char *slash;
+
+    if (sock->family != PFL_SOCKET_UNIX || sock->inherited_fd > 0 || sock->address[0] != '/')
+        return;
+    (void)snprintf(folder, sizeof(folder), "%s", sock->address);
+    slash = strrchr(folder, '/');
+    slash[slash == folder ? 1 : 0] = '\0';
+    if (stat(folder, &st) != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)) == 0)
+        return;
+    pfl_log_warn("socket-place-shared",
+                 "address=%s folder=%s effect=\"others can serve there before this service does, "
+                 "and clients of other users speak to it only if it runs as root\" "
+                 "remedy=\"make /run/perfetto, a folder of the service's user\"",
+                 pfl_log_quote_str(sock->address), pfl_log_quote_str(folder));
+}
+
+static void warn_of_places(const struct pfl_daemon_conf *conf)
+{
+    for (size_t i = 0; i < conf->producers_len; i++)
+        warn_of_place(&conf->producers[i]);
+    warn_of_place(&conf->consumer);
+}
+
 /* The loop's own handles; a prepare handle cannot fail on an open loop. */
 static int open_handles(struct daemon *d)
 {
@@ -277,8 +308,10 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
         rc = pfl_guardrails_port_open(&d.guardrails, &d.loop, &d.service);
     if (rc == 0)
         rc = open_ports(&d, conf);
-    if (rc == 0)
+    if (rc == 0) {
+        warn_of_places(conf);
         rc = pfl_confinement_enter(conf);
+    }
     if (rc != 0)
         stop(&d);
     else if (conf->on_ready != NULL)

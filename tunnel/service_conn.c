@@ -88,7 +88,7 @@ int pfl_service_conn_open(const struct pfl_service_conn_conf *conf,
     c->conf = *conf;
     rc = pfl_rpc_client_new(&rpc, &c->rpc);
     if (rc == 0)
-        rc = pfl_fdsock_connect_unix(conf->socket, &fd);
+        rc = pfl_fdsock_connect_service(conf->socket, &fd);
     if (rc == 0)
         rc = pfl_fdsock_open(&stream, fd, &c->stream);
     if (rc != 0) {

@@ -21,7 +21,7 @@ struct pfl_service_conn_conf {
     void *user;
 };
 
-/* Errors of pfl_fdsock_connect_unix; PFL_ENOMEM. */
+/* Errors of pfl_fdsock_connect_service; PFL_ENOMEM. */
 PFL_MUST_USE int pfl_service_conn_open(const struct pfl_service_conn_conf *conf,
                                        struct pfl_service_conn **ret_conn);
 /* Errors of pfl_rpc_client_invoke; PFL_ESTATE once it is closing. A `cb` that returns a negative

@@ -20,6 +20,7 @@
 #include "agent/probes/tracefs.h"
 #include "agent/probes/undo.h"
 #include "base/log.h"
+#include "base/service_user.h"
 #include "perfleet/config.pb-c.h"
 #include "proto/unpack.h"
 #include "settings/settings.h"
@@ -28,6 +29,9 @@ static const char usage[] =
     "usage: perfleet-probes [options]\n"
     "The host's own data for traces: kernel events, processes, system statistics.\n"
     "  --producer-socket A   the service's producer socket (PERFETTO_PRODUCER_SOCK_NAME)\n"
+    "  --service-user NAME[,...]\n"
+    "                        users besides root and its own who may serve that socket, wherever\n"
+    "                        it is (PERFLEET_SERVICE_USER)\n"
     "  --smb-kb N            shared memory, KiB (4096)\n"
     "  --no-ftrace           do not offer linux.ftrace\n"
     "  --log-level L         error, warn, info or debug (info)\n"
@@ -38,13 +42,26 @@ static const char usage[] =
 
 static const struct pfl_settings_key keys[] = {{"smb_kb", .min = 1, .max = 1024 * 1024}};
 
+/* The producer library takes them from the environment. */
+static bool take_service_user(const char *list)
+{
+    struct pfl_service_users users = {.len = 0};
+
+    return pfl_service_users_parse(&users, list) == 0 &&
+           setenv(PFL_SERVICE_USER_VARIABLE, list, 1) == 0;
+}
+
 static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settings_fault *fault)
 {
     const Perfleet__ProbesConfig *m = (const Perfleet__ProbesConfig *)message;
     struct pfl_probes_conf *conf = user;
 
-    (void)fault;
     conf->producer_socket = m->producer_socket;
+    if (m->service_user != NULL && !take_service_user(m->service_user)) {
+        *fault = (struct pfl_settings_fault){"service_user", "wants at most 16 users, who exist",
+                                             m->service_user};
+        return false;
+    }
     conf->smb_kb = m->smb_kb;
     conf->no_ftrace = m->no_ftrace != 0;
     pfl_log_set_level((enum pfl_log_level)m->log_level);

@@ -25,6 +25,7 @@
 #include "agent/probes/ftrace.h"
 #include "agent/probes/privilege.h"
 #include "agent/probes/process_stats.h"
+#include "agent/probes/refusal.h"
 #include "agent/probes/sys_stats.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -93,6 +94,7 @@ struct probes {
     pthread_cond_t done;
     const struct request *request; /* shared: of the library's waiting thread; under lock */
     bool is_closing;               /* under lock */
+    struct pfl_refusal refusal;
     int wake_fd;
 };
 
@@ -458,7 +460,7 @@ static void loop(struct probes *p, int stop_fd)
     uint64_t watchdog_due_ms = 0;
 
     for (;;) {
-        int timeout_ms = judge_timeout_ms(work(p));
+        int timeout_ms = pfl_refusal_look(&p->refusal, p->tracing, judge_timeout_ms(work(p)));
         nfds_t count = fill_fds(p, stop_fd, fds);
         int n;
 

@@ -4,19 +4,25 @@
  *
  * Happy path: one read a wake-up, as large as the owner has room; one write a call. Failures: a
  * read that fails is the service's end; after a write that failed what it has said before is still
- * read. Descriptors that a service sends are not taken: it has none to send to consumers.
+ * read. A service has no descriptors to send to consumers: those that come are closed, and so is
+ * a connection with unread ones, on threads (base/closer.h). One that sends more than these can
+ * close has ended.
  * Ownership: the descriptor, the poll handle. Limits: none of its own.
  */
 #include "agent/stream/service_socket_port.h"
 
 #include <errno.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/closer.h"
+#include "base/io/fdsock.h"
 #include "base/mem.h"
 
 struct pfl_service_socket {
     struct pfl_service_socket_conf conf;
     uv_poll_t poll;
+    uint32_t uid; /* the service's */
     int polled;
     bool is_reading;
     bool has_eof;
@@ -50,6 +56,10 @@ static void end_reading(struct pfl_service_socket *s)
 static void read_some(struct pfl_service_socket *s)
 {
     struct pfl_noted_call *call = pfl_stream_memory_get_reading(s->conf.memory);
+    union {
+        struct cmsghdr align;
+        char bytes[PFL_CLOSER_CONTROL_BYTES];
+    } control;
     struct iovec pieces[2];
     uint64_t reads;
     int len = s->conf.ops->get_room(s->conf.user, pieces, &reads);
@@ -57,11 +67,20 @@ static void read_some(struct pfl_service_socket *s)
 
     if (len == 0)
         return;
-    call->message.msg_hdr = (struct msghdr){.msg_iov = pieces, .msg_iovlen = (size_t)len};
+    if (!pfl_closer_has_room(s->uid)) {
+        end_reading(s);
+        return;
+    }
+    call->message.msg_hdr = (struct msghdr){.msg_iov = pieces,
+                                            .msg_iovlen = (size_t)len,
+                                            .msg_control = control.bytes,
+                                            .msg_controllen = sizeof(control.bytes)};
     pfl_noted_call_begin(call, reads);
     rc = recvmmsg(s->conf.fd, &call->message, 1, MSG_DONTWAIT | MSG_CMSG_CLOEXEC, NULL);
     if (rc < 0 && errno == ECONNRESET) /* told once, before what was said until then */
         rc = recvmmsg(s->conf.fd, &call->message, 1, MSG_DONTWAIT | MSG_CMSG_CLOEXEC, NULL);
+    if (rc == 1)
+        pfl_closer_close_received(&call->message.msg_hdr, s->uid);
     if (rc < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return;
     if (rc < 1 || call->message.msg_len == 0)
@@ -92,10 +111,12 @@ int pfl_service_socket_open(const struct pfl_service_socket_conf *conf,
                             struct pfl_service_socket **ret_socket)
 {
     struct pfl_service_socket *s = pfl_mem_zalloc(sizeof(*s));
+    struct pfl_peer_cred cred;
 
     if (s == NULL)
         return PFL_ENOMEM;
     s->conf = *conf;
+    s->uid = pfl_fdsock_get_cred(conf->fd, &cred) == 0 ? cred.uid : PFL_CLOSER_NOBODY;
     s->poll.data = s;
     if (uv_poll_init(conf->loop, &s->poll, conf->fd) != 0) {
         pfl_mem_free(s);
@@ -120,11 +141,16 @@ void pfl_service_socket_break(struct pfl_service_socket *self)
 
 void pfl_service_socket_close(struct pfl_service_socket *self)
 {
+    int unread = 0;
+
     if (self == NULL || self->is_closing)
         return;
     self->is_closing = true;
     uv_close((uv_handle_t *)&self->poll, on_poll_closed);
-    (void)close(self->conf.fd);
+    if (ioctl(self->conf.fd, FIONREAD, &unread) == 0 && unread == 0)
+        (void)close(self->conf.fd);
+    else
+        pfl_closer_close(self->conf.fd, self->uid); /* no shutdown: it may be kept elsewhere */
 }
 
 int pfl_service_socket_get_fd(const struct pfl_service_socket *self)

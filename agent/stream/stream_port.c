@@ -344,7 +344,7 @@ static int fill(struct pfl_agent_stream *s, const struct pfl_agent_stream_conf *
     int fd;
 
     if (rc == 0)
-        rc = pfl_fdsock_connect_unix(conf->consumer_socket, &fd);
+        rc = pfl_fdsock_connect_service(conf->consumer_socket, &fd);
     if (rc != 0)
         return rc;
     rc = make_parts(s, conf, &at_begin, fd, -1);

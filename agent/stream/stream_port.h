@@ -45,7 +45,7 @@ struct pfl_agent_stream_conf {
     void *user;
 };
 
-/* Connects to the service. Errors of pfl_fdsock_connect_unix; PFL_ENOMEM. */
+/* Connects to the service. Errors of pfl_fdsock_connect_service; PFL_ENOMEM. */
 PFL_MUST_USE int pfl_agent_stream_open(const struct pfl_agent_stream_conf *conf,
                                        struct pfl_agent_stream **ret_stream);
 

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "base/io/stream.h"
+#include "base/service_user.h"
 
 struct pfl_peer_cred {
     int64_t pid; /* -1 unknown */
@@ -39,6 +40,17 @@ void pfl_fdsock_drop(int fd);
  * PFL_EIO; errno tells more.
  */
 PFL_MUST_USE int pfl_fdsock_connect_unix(const char *path, int *ret_fd);
+
+/* The same to the tracing service, whose user is checked before a byte is sent (service_user.h):
+ * PFL_ESTRANGER. */
+PFL_MUST_USE int pfl_fdsock_connect_service(const char *path, int *ret_fd);
+/* The last failure of it, in words, until the next one. */
+const char *pfl_fdsock_get_service_why(void);
+/* Who may serve this process besides root and its own user: a list with commas, NULL: the
+ * environment's. Before a sandbox is entered: it reads the user database. PFL_EINVAL, PFL_ELIMIT.
+ */
+PFL_MUST_USE int pfl_fdsock_trust(const char *list);
+
 PFL_MUST_USE int pfl_fdsock_connect_addr(const struct sockaddr *addr, socklen_t len, int *ret_fd);
 
 #endif

@@ -10,6 +10,8 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -17,6 +19,11 @@
 #include "base/closer.h"
 #include "base/io/fdsock.h"
 #include "base/unix_addr.h"
+
+/* Of the whole process, as the user it runs as: set at its start. */
+static struct pfl_service_users trusted;
+static bool has_trusted;
+static char service_why[PFL_SERVICE_USER_WHY_BYTES];
 
 static int err_of_connect(int e)
 {
@@ -65,6 +72,43 @@ int pfl_fdsock_connect_unix(const char *path, int *ret_fd)
         return rc;
     }
     return begin_connect((const struct sockaddr *)&addr, len, ret_fd);
+}
+
+int pfl_fdsock_trust(const char *list)
+{
+    has_trusted = true;
+    trusted = (struct pfl_service_users){.len = 0};
+    if (list == NULL)
+        list = getenv(PFL_SERVICE_USER_VARIABLE);
+    return list != NULL && list[0] != '\0' ? pfl_service_users_parse(&trusted, list) : 0;
+}
+
+const char *pfl_fdsock_get_service_why(void)
+{
+    return service_why;
+}
+
+int pfl_fdsock_connect_service(const char *path, int *ret_fd)
+{
+    int fd;
+    int rc;
+
+    if (!has_trusted)
+        (void)!pfl_fdsock_trust(NULL); /* who is not found is not trusted */
+    rc = pfl_service_user_check_file(path, &trusted, service_why);
+    if (rc != 0)
+        return rc;
+    rc = pfl_fdsock_connect_unix(path, &fd);
+    if (rc != 0) {
+        (void)snprintf(service_why, sizeof(service_why), "%s", strerror(errno));
+        return rc;
+    }
+    rc = pfl_service_user_check(fd, path, &trusted, service_why);
+    if (rc != 0)
+        pfl_fdsock_drop(fd);
+    else
+        *ret_fd = fd;
+    return rc;
 }
 
 int pfl_fdsock_connect_addr(const struct sockaddr *addr, socklen_t len, int *ret_fd)

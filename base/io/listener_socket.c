@@ -58,6 +58,32 @@ static bool is_stale_socket(const char *path, const struct sockaddr_un *addr, so
     return is_stale;
 }
 
+/* Whose the name is already: who listens there, or the owner of what is in the way. */
+static int fail_taken(const struct pfl_listener_socket *self, const char *path,
+                      const struct sockaddr_un *addr, socklen_t len)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    char words[160] = "it is in use";
+    struct ucred cred;
+    socklen_t cred_len = sizeof(cred);
+    struct stat st;
+
+    if (fd >= 0 && connect(fd, (const struct sockaddr *)addr, len) == 0 &&
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len) == 0)
+        (void)snprintf(words, sizeof(words),
+                       "user %u, process %d serves there already: end it, or serve elsewhere",
+                       cred.uid, (int)cred.pid);
+    else if (path[0] != '@' && lstat(path, &st) == 0)
+        (void)snprintf(words, sizeof(words),
+                       "a file of user %u is there, which cannot be removed: remove it, or serve "
+                       "elsewhere",
+                       st.st_uid);
+    if (fd >= 0)
+        close(fd);
+    (void)fail_words(self, words);
+    return PFL_EIO;
+}
+
 static int bind_unix(struct pfl_listener_socket *self, const char *path, int mode)
 {
     struct sockaddr_un addr;
@@ -76,6 +102,8 @@ static int bind_unix(struct pfl_listener_socket *self, const char *path, int mod
         rc = bind(self->fd, (struct sockaddr *)&addr, len);
     if (mode >= 0)
         (void)umask(old_mask);
+    if (rc != 0 && errno == EADDRINUSE)
+        return fail_taken(self, path, &addr, len);
     return rc == 0 ? 0 : fail_errno(self, "bind");
 }
 

@@ -23,7 +23,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-#define WHY_MAX         512u
+#define WHY_MAX         640u
 #define QUEUE_MAX_BYTES (1u << 20)
 #define CONSUMER_PORT   "ConsumerPort"
 
@@ -139,6 +139,8 @@ static const char *why_refused(const struct pfl_consumer_conn *c, int err)
                "right?";
     if (err == PFL_ENOENT)
         return "there is no such socket: is perfleetd running, and the path right?";
+    if (err == PFL_ESTRANGER)
+        return pfl_fdsock_get_service_why();
     if (err == PFL_EPERM)
         return "not allowed to open this socket: see perfleetd --set-socket-permissions";
     return "nothing listens on this socket: is perfleetd running?";
@@ -195,7 +197,7 @@ static void connect_unix(struct pfl_consumer_conn *c)
     int rc;
 
     move(c, STATE_CONNECTING);
-    rc = pfl_fdsock_connect_unix(c->conf.spec->address, &fd);
+    rc = pfl_fdsock_connect_service(c->conf.spec->address, &fd);
     if (rc != 0) {
         fail(c, why_refused(c, rc));
         return;

@@ -3,15 +3,18 @@
  * with all that was said before; and whatever is called from within its callbacks. */
 #include "agent/stream/service_socket_port.h"
 
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/closer.h"
 #include "base/io/loop.h"
 #include "base/mem.h"
 #include "tests/support/pattern.h"
@@ -19,6 +22,7 @@
 #include "tests/unit/agent/memory_kit.h"
 
 #define MANY_BYTES (300u * 1024)
+#define LINGER_S   20
 
 static uv_loop_t loop;
 static struct pfl_stream_memory *memory;
@@ -145,6 +149,7 @@ static int tear_down(void **state)
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
     assert_int_equal(uv_loop_close(&loop), 0);
     pfl_stream_memory_free(memory);
+    pfl_closer_wait();
     return memory_kit_assert_nothing_is_left(state);
 }
 
@@ -233,12 +238,84 @@ static void descriptors_that_a_service_sends_are_not_taken(void **state)
 
         assert_int_equal(sendmsg(peer, &message, MSG_NOSIGNAL), 100);
         turn();
+        pfl_closer_wait(); /* a service whose descriptors pile up has ended */
     }
     assert_int_equal(t.got, 2000);
     assert_int_equal(memory_kit_count_fds(), before);
 }
 
 /* ---- the end ---- */
+
+static double now_s(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* A TCP socket with unsent data, whose last close waits for LINGER_S; the peer's end is left open.
+ */
+static int make_lingering(int *ret_other)
+{
+    const struct linger linger = {.l_onoff = 1, .l_linger = LINGER_S};
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof(addr);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&addr, &len), 0);
+    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+    *ret_other = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    (void)close(listener);
+    while (send(fd, pfl_pattern_get(0), 65536, MSG_DONTWAIT) > 0)
+        continue;
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+    return fd;
+}
+
+/* Says a byte with a lingering socket whose last holder is the connection; the socket's peer. */
+static int say_with_lingering(uint64_t at)
+{
+    union {
+        struct cmsghdr head;
+        uint8_t bytes[CMSG_SPACE(sizeof(int))];
+    } control = {.head = {.cmsg_len = CMSG_LEN(sizeof(int)),
+                          .cmsg_level = SOL_SOCKET,
+                          .cmsg_type = SCM_RIGHTS}};
+    struct iovec piece = {(void *)(uintptr_t)pfl_pattern_get(at), 1};
+    struct msghdr message = {.msg_iov = &piece,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
+    int other;
+    int fd = make_lingering(&other);
+
+    memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+    assert_int_equal(sendmsg(peer, &message, 0), 1);
+    (void)close(fd);
+    return other;
+}
+
+static void descriptors_whose_close_takes_long_hold_nobody_up(void **state)
+{
+    int read = say_with_lingering(0);
+    int unread = say_with_lingering(1);
+    double begin = now_s();
+
+    (void)state;
+    t.is_stopping_on_read = true;
+    t.room = 1;
+    turn();
+    assert_int_equal(t.got, 1);
+    close_service(); /* with the second unread */
+    turn();
+    assert_true(now_s() - begin < LINGER_S / 2.0);
+    (void)close(read);
+    (void)close(unread);
+}
 
 static void the_end_comes_once_and_after_all_that_was_said(void **state)
 {
@@ -494,6 +571,7 @@ int main(void)
         CLAIM(one_read_takes_both_pieces),
         CLAIM(nothing_is_read_without_room_or_while_it_is_stopped),
         CLAIM(descriptors_that_a_service_sends_are_not_taken),
+        CLAIM(descriptors_whose_close_takes_long_hold_nobody_up),
         CLAIM(the_end_comes_once_and_after_all_that_was_said),
         CLAIM(a_service_that_goes_without_reading_has_said_what_it_said),
         CLAIM(what_it_said_is_read_also_when_reading_was_stopped_at_its_end),

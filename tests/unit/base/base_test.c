@@ -99,10 +99,10 @@ static void empty_blocks_are_unique(void **state)
 static void every_error_has_words(void **state)
 {
     (void)state;
-    for (int err = 0; err >= PFL_EEXPIRED; err--)
+    for (int err = 0; err >= PFL_ESTRANGER; err--)
         assert_string_not_equal(pfl_err_str(err), "unknown error");
     assert_string_equal(pfl_err_str(1), "unknown error");
-    assert_string_equal(pfl_err_str(PFL_EEXPIRED - 1), "unknown error");
+    assert_string_equal(pfl_err_str(PFL_ESTRANGER - 1), "unknown error");
     assert_string_equal(pfl_err_str(INT32_MIN), "unknown error");
     assert_string_equal(pfl_err_str(INT32_MAX), "unknown error");
 }

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who serves in the service's place: programs speak only to those whom they can trust."""
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+
+from world import SEATS, Consumer, Failed, field, sit_down
+
+ATTACKS = ["squatted_name", "squatted_consumer", "squatted_link", "squatted_before_service"]
+LIMIT_S = 20
+SECRET = "secret-of-root"
+
+
+class Squat:
+    """A folder like /tmp, in which a stranger runs a service of his own that anybody may reach."""
+
+    def __init__(self, build, seat="stranger"):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="pfl.", dir="/tmp"))
+        self.dir.chmod(0o755)
+        self.tmp = self.dir / "tmp"
+        self.tmp.mkdir()
+        self.tmp.chmod(0o1777)
+        self.producer, self.consumer = str(self.tmp / "producer"), str(self.tmp / "consumer")
+        shutil.copy(build / "bin" / "perfleetd", self.dir / "perfleetd")
+        self.uid = SEATS[seat][0]
+        self.children = []
+        self.service = self.run("service", str(self.dir / "perfleetd"), "--producer-socket", self.producer,
+                                "--consumer-socket", self.consumer, preexec_fn=lambda: sit_down(seat))
+        self.wait_for(lambda: os.path.exists(self.consumer))
+        for path in (self.producer, self.consumer):
+            os.chmod(path, 0o777)
+
+    def run(self, log, *command, **more):
+        out = open(self.dir / (log + ".log"), "w")
+        child = subprocess.Popen(command, stdout=out, stderr=out, **more)
+        self.children.append(child)
+        return child
+
+    def log(self, name):
+        return (self.dir / (name + ".log")).read_text(errors="replace")
+
+    def wait_for(self, is_so, limit_s=LIMIT_S):
+        end = time.monotonic() + limit_s
+        while not is_so():
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.02)
+        return True
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *why):
+        for child in self.children:
+            child.terminate()
+        for child in self.children:
+            child.wait(LIMIT_S)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def record_processes(path, seconds):
+    """What that service's consumer learns of this host's processes."""
+    consumer = Consumer(path)
+    source = field(1, "linux.process_stats") + field(103, field(2, 1))
+    why = consumer.enable(field(1, field(1, 4096)) + field(2, field(1, source)))
+    if why:
+        raise Failed(why)
+    end, has_it = time.monotonic() + seconds, False
+    while time.monotonic() < end and not has_it:
+        time.sleep(0.2)
+        consumer.call("Flush", field(1, 1000))
+        has_it = any(SECRET.encode() in packet for packet in consumer.packets())
+    consumer.close()
+    return has_it
+
+
+def squatted_name(build):
+    """root's probes tell a stranger who serves in the service's place nothing, and say who it is"""
+    with Squat(build) as squat:
+        squat.run("sleep", "bash", "-c", "exec -a %s sleep 60" % SECRET)
+        squat.run("probes", str(build / "bin/perfleet-probes"), "--no-ftrace", "--producer-socket",
+                  squat.producer)
+        if not squat.wait_for(lambda: "probes-started" in squat.log("probes")):
+            raise Failed(squat.log("probes"))
+        if record_processes(squat.consumer, 3):
+            raise Failed("the stranger has root's command lines")
+        said = "is a socket of user %d" % squat.uid
+        if not squat.wait_for(lambda: said in squat.log("probes")):
+            raise Failed("the probes do not say why: " + squat.log("probes"))
+        # The way out that the words name.
+        squat.run("named", str(build / "bin/perfleet-probes"), "--no-ftrace", "--producer-socket",
+                  squat.producer, "--service-user", str(squat.uid))
+        if not record_processes(squat.consumer, LIMIT_S):
+            raise Failed("a user who is named is refused: " + squat.log("named"))
+
+
+def squatted_consumer(build):
+    """nor does perfleet give him a config"""
+    with Squat(build) as squat:
+        out = subprocess.run([str(build / "bin/perfleet"), "record", "-q", "--host", "unix:" + squat.consumer,
+                              "--preset", "sched", "--duration", "1s", "-o", str(squat.dir / "out")],
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=LIMIT_S)
+        text = out.stdout.decode()
+        if out.returncode == 0 or "is a socket of user %d" % squat.uid not in text:
+            raise Failed("perfleet: %d %s" % (out.returncode, text))
+        if "session-enabled" in squat.log("service"):
+            raise Failed("the stranger got a config")
+
+
+def squatted_link(build):
+    """a link in the service's place leads nobody to another socket of root's"""
+    with Squat(build) as squat:
+        server = socket.socket(socket.AF_UNIX)
+        other = str(squat.dir / "other")  # of root's, and no tracing service
+        server.bind(other)
+        server.listen(8)
+        link = str(squat.tmp / "link")
+        os.symlink(other, link)
+        os.lchown(link, squat.uid, squat.uid)
+        squat.run("probes", str(build / "bin/perfleet-probes"), "--no-ftrace", "--producer-socket", link)
+        if not squat.wait_for(lambda: "is no socket, but a file of user" in squat.log("probes")):
+            raise Failed("the probes do not say why: " + squat.log("probes"))
+        server.settimeout(1)
+        try:
+            server.accept()
+        except TimeoutError:
+            return
+        raise Failed("the probes came to another socket")
+
+
+def squatted_before_service(build):
+    """the service does not start beside a stranger who serves at its address, and says who it is"""
+    with Squat(build) as squat:
+        service = squat.run("second", str(build / "bin/perfleetd"), "--producer-socket", squat.producer,
+                            "--consumer-socket", squat.consumer)
+        if service.wait(LIMIT_S) == 0:
+            raise Failed("it started")
+        if "user %d, process %d serves there already" % (squat.uid, squat.service.pid) not in squat.log("second"):
+            raise Failed("it does not say who serves: " + squat.log("second"))
+        if "socket-place-shared" not in squat.log("service"):
+            raise Failed("a service in such a folder does not say so: " + squat.log("service"))
