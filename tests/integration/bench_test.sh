@@ -24,7 +24,7 @@ TRACE=$ROOT/tests/fixtures/captures/fragmented.pftrace
 # The block of the page in which this stands, its places filled in: bench_block BEGINNING DIR
 bench_block() {
     python3 -B tests/support/doc_commands.py show docs/benchmarks.md "$1" |
-        sed -E "s#build/release#$PFL_BUILD#g; s#--peer DIR#--peer $2#; s#--trace FILE#--trace $TRACE#; /^cmake /d$NO_SSH"
+        sed -E "s#build/release#$PFL_BUILD#g; s#--peer DIR#--peer $2#; s#before=DIR#before=$PFL_BUILD#; s#--trace FILE#--trace $TRACE#; /^cmake /d$NO_SSH"
 }
 runs() { # runs BEGINNING [DIR]
     bench_block "$1" "${2:-${PERFETTO_BIN_DIR:-$WORK/peer}}" >"$WORK/block.sh"
@@ -50,6 +50,7 @@ if [ -z "$no_link" ]; then
 fi
 
 bench "services side by side" "" "cmake --preset release" "${PERFETTO_BIN_DIR:-$WORK/none}"
+bench "builds side by side" "" "nice -n -10 tests/bench/run --build build/release --also"
 bench "probes side by side" "$no_tracefs" "nice -n -10 tests/bench/probes"
 bench "the whole way of a trace, over a link, by every chain${NO_SSH:+ but ssh}" "$no_link" "nice -n -15 tests/bench/readout"
 bench "a recording of many hosts" "" "tests/bench/record20"

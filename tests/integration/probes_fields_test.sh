@@ -72,7 +72,7 @@ check "without it in every poll" ttl "" -ge 2
 only() { # FIELD CONFIG PATH...: there if one of the paths is there, and nothing of the others
     local field=$1 config=$2 other claims=() path there=-
     shift 2
-    for path; do compgen -G "$path" >/dev/null && [ -r "$(compgen -G "$path" | head -n 1)" ] && there=; done
+    for path; do compgen -G "$path" >/dev/null && grep -qs . "$(compgen -G "$path" | head -n 1)" && there=; done
     for other in 1 2 3 10 11 12 13 14 15 16 17 18; do
         [ "$other" = "$field" ] || claims+=("-7.$other")
     done

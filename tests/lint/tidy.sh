@@ -4,6 +4,7 @@
 # Usage: tidy.sh BUILD_DIR [FILE...]
 # A file that was clean is not looked at again while it, what it includes and the rules stay the
 # same: BUILD_DIR/tidy-cache keeps a stamp under the hash of its preprocessed text.
+# The rules are those of clang-tidy 14 (Debian 12): later versions have more, so without that one the gate is skipped.
 set -euo pipefail
 build=$(cd "${1:?usage: tidy.sh BUILD_DIR [FILE...]}" && pwd)
 shift
@@ -13,6 +14,9 @@ if [ $# -gt 0 ]; then files=("$@"); else
         while read -r f; do grep -q "\"file\": \"$PWD/$f\"" "$build/compile_commands.json" && echo "$f"; done)
 fi
 [ ${#files[@]} -gt 0 ] || { echo "tidy: nothing was checked"; exit 1; }
+tidy=clang-tidy-14
+command -v "$tidy" >/dev/null || tidy=clang-tidy
+"$tidy" --version | grep -q 'version 14\.' || { echo "tidy: the rules are those of clang-tidy 14, which is not here"; exit 77; }
 mkdir -p "$build/tidy-cache"
 includes=$(grep -ohE -- '-(I|isystem )[^ ]+' "$build/compile_commands.json" | sort -u | tr '\n' ' ')
 tidy_one() {
@@ -22,7 +26,7 @@ tidy_one() {
         -DPFL_VERSION='"0"' $INCLUDES "$file" 2>/dev/null; cat "$file"; } | sha256sum | cut -c1-40)
     [ -e "$stamp" ] && return 0
     log=$(mktemp)
-    if clang-tidy -p "$BUILD" --quiet --warnings-as-errors='*' "$file" >"$log" 2>/dev/null; then
+    if "$TIDY" -p "$BUILD" --quiet --warnings-as-errors='*' "$file" >"$log" 2>/dev/null; then
         touch "$stamp"
         rm -f "$log"
         return 0
@@ -33,6 +37,6 @@ tidy_one() {
     return 1
 }
 export -f tidy_one
-export BUILD=$build INCLUDES=$includes
+export BUILD=$build TIDY=$tidy INCLUDES=$includes
 printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -I{} bash -c 'tidy_one {}'
 echo "tidy: ${#files[@]} files, 0 problems"
