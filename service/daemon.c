@@ -18,8 +18,10 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/io/alarm.h"
+#include "base/io/listener_socket.h"
 #include "base/io/log_signals.h"
 #include "base/io/loop.h"
 #include "base/io/loop_watch.h"
@@ -59,6 +61,8 @@ struct daemon {
     struct pfl_producer_port *producer_ports[PFL_DAEMON_MAX_PRODUCER_SOCKETS]; /* owned */
     size_t producer_ports_len;
     struct pfl_consumer_port *consumer_port; /* owned */
+    uint32_t privileged_gid;
+    bool has_privileged_gid;
     bool is_stopping;
 };
 
@@ -168,6 +172,7 @@ static int open_ports(struct daemon *d, const struct pfl_daemon_conf *conf)
             return rc;
         d->producer_ports_len++;
     }
+    port.privileged_gid = d->has_privileged_gid ? &d->privileged_gid : NULL;
     port.address = conf->consumer.address;
     port.family = PFL_SOCKET_UNIX;
     port.inherited_fd = conf->consumer.inherited_fd;
@@ -276,6 +281,34 @@ static void close_loop(struct daemon *d)
     (void)uv_loop_close(&d->loop);
 }
 
+/* While the group database can be read. */
+static void find_privileged_group(struct daemon *d, const char *name)
+{
+    gid_t gid;
+
+    if (name == NULL)
+        return;
+    d->has_privileged_gid = pfl_listener_socket_find_group(name, &gid);
+    if (d->has_privileged_gid)
+        d->privileged_gid = gid;
+    else
+        pfl_log_warn("privileged-group-missing",
+                     "group=%s effect=\"exclusive_prio and lockdown_mode are for root and this "
+                     "service's user\" remedy=\"groupadd --system, and start again\"",
+                     pfl_log_quote_str(name));
+}
+
+/* Sockets listen, and this is the user for good. */
+static void say_who_may(struct daemon *d, const struct pfl_daemon_conf *conf)
+{
+    d->facts.uid = (uint32_t)geteuid();
+    if (conf->output_dirs_len == 0)
+        pfl_log_info("output-path-limited",
+                     "users=\"root and user %u\" reason=\"what a config names would be made with "
+                     "this service's rights\" remedy=\"--output-dir, a folder for all\"",
+                     d->facts.uid);
+}
+
 int pfl_daemon_run(const struct pfl_daemon_conf *conf)
 {
     static struct daemon d;
@@ -289,9 +322,11 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
                                        .disk_user = &d.wakeup,
                                        .sessions_max = conf->sessions_max,
                                        .sessions_per_uid_max = conf->sessions_per_uid_max,
+                                       .has_output_dirs = conf->output_dirs_len != 0,
                                        .facts = &d.facts};
     int rc;
 
+    find_privileged_group(&d, conf->privileged_group);
     raise_descriptor_limit();
     pfl_smb_map_guard();
     pfl_host_facts_read(&d.facts);
@@ -312,6 +347,8 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
         warn_of_places(conf);
         rc = pfl_confinement_enter(conf);
     }
+    if (rc == 0)
+        say_who_may(&d, conf);
     if (rc != 0)
         stop(&d);
     else if (conf->on_ready != NULL)

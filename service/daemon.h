@@ -44,6 +44,7 @@ struct pfl_daemon_conf {
     const char *run_as;                                  /* user to become; NULL stays */
     const char *output_dirs[PFL_DAEMON_MAX_OUTPUT_DIRS]; /* of output_path; none: anywhere */
     size_t output_dirs_len;
+    const char *privileged_group; /* who may act on what others trace; NULL: nobody else */
     void (*on_ready)(void *user); /* all sockets listen; may be NULL */
     void *user;
 };

@@ -58,7 +58,10 @@ static const char help[] =
     "alone: N of each user\n"
     "  --user NAME                       become this user once the sockets listen (as root only)\n"
     "  --output-dir DIR                  where configs may create files (output_path); may be\n"
-    "                                    repeated. Without it: wherever the user may\n"
+    "                                    repeated. Without it: root's and its own user's configs,\n"
+    "                                    wherever that user may\n"
+    "  --privileged-group NAME           its members, too, may use exclusive_prio and "
+    "lockdown_mode\n"
     "  --sandbox auto|require|off        default auto: what the kernel has\n"
     "  --guardrails                      end itself when memory or CPU time run away\n"
     "  --background                      run in the background and print the pid\n"
@@ -112,6 +115,7 @@ static bool apply_confinement(const Perfleet__ServiceConfig *m, struct pfl_daemo
                               struct pfl_settings_fault *fault)
 {
     conf->run_as = m->user;
+    conf->privileged_group = m->privileged_group;
     conf->sandbox = (enum pfl_sandbox_mode)m->sandbox;
     conf->has_guardrails = m->guardrails != 0;
     if (m->n_output_dir > PFL_DAEMON_MAX_OUTPUT_DIRS)

@@ -29,6 +29,9 @@ PFL_MUST_USE int pfl_fdsock_prepare(int fd, bool *ret_is_unix);
 /* SO_PEERCRED of an AF_UNIX descriptor. PFL_EIO on any other. */
 PFL_MUST_USE int pfl_fdsock_get_cred(int fd, struct pfl_peer_cred *ret_cred);
 
+/* Was the peer in this group, its own or a supplementary one, when it connected (or listened)? */
+bool pfl_fdsock_is_peer_in_group(int fd, uint32_t gid);
+
 /* Closes a connected socket that no stream was opened on: see base/closer.h. */
 void pfl_fdsock_drop(int fd);
 

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 
 #include "base/closer.h"
 #include "base/io/fdsock.h"
+#include "base/mem.h"
 #include "base/unix_addr.h"
 
 /* Of the whole process, as the user it runs as: set at its start. */
@@ -155,6 +157,27 @@ void pfl_fdsock_drop(int fd)
         pfl_closer_close_socket(&fd, cred.uid);
     else
         close(fd);
+}
+
+bool pfl_fdsock_is_peer_in_group(int fd, uint32_t gid)
+{
+    struct pfl_peer_cred cred;
+    socklen_t len = 0;
+    gid_t *gids;
+    bool is_in = pfl_fdsock_get_cred(fd, &cred) == 0 && cred.gid == gid;
+
+    if (is_in || getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &len) == 0 || errno != ERANGE ||
+        len > NGROUPS_MAX * sizeof(*gids))
+        return is_in;
+    gids = pfl_mem_alloc(len);
+    if (gids == NULL)
+        return false;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, gids, &len) == 0) {
+        for (size_t i = 0; !is_in && i < len / sizeof(*gids); i++)
+            is_in = gids[i] == gid;
+    }
+    pfl_mem_free(gids);
+    return is_in;
 }
 
 int pfl_fdsock_get_cred(int fd, struct pfl_peer_cred *ret_cred)

@@ -107,7 +107,7 @@ static int bind_unix(struct pfl_listener_socket *self, const char *path, int mod
     return rc == 0 ? 0 : fail_errno(self, "bind");
 }
 
-static bool find_group(const char *name, gid_t *ret_gid)
+bool pfl_listener_socket_find_group(const char *name, gid_t *ret_gid)
 {
     static char buffer[GROUP_BUFFER_BYTES];
     struct group group;
@@ -132,7 +132,7 @@ static int set_permissions(struct pfl_listener_socket *self, const struct pfl_li
     gid_t gid;
 
     if (conf->group != NULL) {
-        if (!find_group(conf->group, &gid))
+        if (!pfl_listener_socket_find_group(conf->group, &gid))
             return fail_words(self, "no such group");
         if (chown(conf->address, (uid_t)-1, gid) != 0)
             return fail_errno(self, "chown");

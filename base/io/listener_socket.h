@@ -21,6 +21,8 @@ struct pfl_listener_socket {
 /* Errors as pfl_listener_open; logs them. */
 PFL_MUST_USE int pfl_listener_socket_open(struct pfl_listener_socket *self,
                                           const struct pfl_listener_conf *conf);
+/* A group's name, or its number. Reads the group database. */
+bool pfl_listener_socket_find_group(const char *name, gid_t *ret_gid);
 /* Closes, and removes the socket file unless somebody replaced it. */
 void pfl_listener_socket_close(struct pfl_listener_socket *self);
 

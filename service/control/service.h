@@ -43,6 +43,7 @@ struct pfl_service_conf {
     void *disk_user;                       /* borrowed */
     uint32_t sessions_max;                 /* 0: PFL_SERVICE_MAX_SESSIONS */
     uint32_t sessions_per_uid_max;         /* 0: PFL_SERVICE_MAX_SESSIONS_PER_UID */
+    bool has_output_dirs; /* anybody's config may name a file there; else its user's and root's */
 };
 
 struct pfl_service_buffer {

@@ -289,6 +289,8 @@ static int open_conn(struct pfl_consumer_port *port, int fd, bool is_accepted)
         return rc;
     }
     conn->consumer.uid = conn->cred.uid;
+    conn->consumer.is_privileged = port->conf.privileged_gid != NULL &&
+                                   pfl_fdsock_is_peer_in_group(fd, *port->conf.privileged_gid);
     conn->consumer.ops = &pfl_consumer_conn_ops;
     conn->consumer.port = conn;
     pfl_service_add_consumer(conn->service, &conn->consumer);

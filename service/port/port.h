@@ -15,8 +15,9 @@ struct pfl_port_conf {
     const char *group;           /* to chown the socket to; NULL leaves it */
     int mode;                    /* octal; -1 leaves it */
     enum pfl_socket_family family;
-    int inherited_fd; /* > 2: a socket that listens already, transferred on success */
-    bool has_relay;   /* serves RelayPort too */
+    int inherited_fd;               /* > 2: a socket that listens already, transferred on success */
+    bool has_relay;                 /* serves RelayPort too */
+    const uint32_t *privileged_gid; /* consumers of it may act on others; NULL: none; borrowed */
     unsigned max_connections;
     void (*on_closed)(void *user); /* the port is gone; last callback */
     void *user;

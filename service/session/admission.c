@@ -46,19 +46,27 @@ static int check_exclusive(struct pfl_service *service, const struct pfl_session
     return 0;
 }
 
-/* These act on other users' sessions and producers. */
+/* What acts on other users' sessions and producers, and what this service's user may write to. */
 static int check_rights(const struct pfl_service *service, const struct pfl_consumer *consumer,
                         const struct pfl_session_plan *plan, char *why)
 {
-    bool is_meant = plan->exclusive_prio != 0 || plan->lockdown != PFL_LOCKDOWN_UNCHANGED;
+    uint32_t uid = service->conf.facts->uid;
+    bool acts_on_others = plan->exclusive_prio != 0 || plan->lockdown != PFL_LOCKDOWN_UNCHANGED;
+    bool names_file = plan->file.is_wanted && plan->file.path.len != 0;
 
-    if (!is_meant || consumer->uid == 0 || consumer->uid == service->conf.facts->uid)
+    if (consumer->uid == 0 || consumer->uid == uid)
         return 0;
-    return refuse(why,
-                  "%s: it acts on what others trace, so only root and user %u, whose service this "
-                  "is, may set it; remove it",
-                  plan->exclusive_prio != 0 ? "exclusive_prio" : "lockdown_mode",
-                  service->conf.facts->uid);
+    if (acts_on_others && !consumer->is_privileged)
+        return refuse(why,
+                      "%s: it acts on what others trace, so only root, user %u, whose service this "
+                      "is, and the group of --privileged-group may set it; remove it",
+                      plan->exclusive_prio != 0 ? "exclusive_prio" : "lockdown_mode", uid);
+    if (names_file && !service->conf.has_output_dirs)
+        return refuse(why,
+                      "output_path: the file would be user %u's, so only that user and root may "
+                      "name one; pass a descriptor, or give the service a folder: --output-dir",
+                      uid);
+    return 0;
 }
 
 static struct pfl_session *find_other(const struct pfl_service *service,
@@ -71,25 +79,6 @@ static struct pfl_session *find_other(const struct pfl_service *service,
             return session_at(it);
     }
     return NULL;
-}
-
-void pfl_admission_apply(struct pfl_service *service, const struct pfl_session *session)
-{
-    const struct pfl_session_plan *plan = session->plan;
-    char reason[PFL_PLAN_WHY_BYTES];
-    struct pfl_session *other;
-
-    if (plan->lockdown != PFL_LOCKDOWN_UNCHANGED)
-        service->is_locked_down = plan->lockdown == PFL_LOCKDOWN_SET;
-    if (plan->exclusive_prio == 0)
-        return;
-    (void)snprintf(reason, sizeof(reason), "ended by a session with exclusive_prio %u",
-                   plan->exclusive_prio);
-    while ((other = find_other(service, session)) != NULL) {
-        pfl_log_info("session-ended", "session=%llu reason=\"%s\"", (unsigned long long)other->id,
-                     reason);
-        pfl_session_abort(service, other, reason);
-    }
 }
 
 static int check_name(const struct pfl_service *service, const struct pfl_session_plan *plan,
@@ -165,28 +154,47 @@ static uint64_t hash_name(struct pfl_span name)
     return hash;
 }
 
-static int check_guard_gap(struct pfl_service *service, const struct pfl_session_plan *plan,
+static uint64_t get_guard_now_ms(const struct pfl_service *service)
+{
+    return pfl_service_boottime_ns(service) / 1000000;
+}
+
+/* NULL: that name is none of the last. */
+static const struct pfl_service_guard *find_guard(const struct pfl_service *service, uint64_t hash)
+{
+    for (size_t i = 0; i < PFL_SERVICE_GUARD_NAMES; i++) {
+        if (service->guards[i].hash == hash)
+            return &service->guards[i];
+    }
+    return NULL;
+}
+
+static int check_guard_gap(const struct pfl_service *service, const struct pfl_session_plan *plan,
                            char *why)
 {
-    uint64_t hash = hash_name(plan->session_name);
-    uint64_t now_ms = pfl_service_boottime_ns(service) / 1000000;
-    struct pfl_service_guard *slot = NULL;
+    const struct pfl_service_guard *guard;
 
     if (!plan->extra_guardrails)
         return 0;
-    for (size_t i = 0; i < PFL_SERVICE_GUARD_NAMES; i++) {
-        if (service->guards[i].hash == hash)
-            slot = &service->guards[i];
-    }
-    if (slot != NULL && now_ms - slot->boottime_ms < PFL_SERVICE_GUARD_GAP_MS)
-        return refuse(why,
-                      "enable_extra_guardrails: a session of this unique_session_name started less "
-                      "than %u s ago; wait",
-                      PFL_SERVICE_GUARD_GAP_MS / 1000);
-    if (slot == NULL)
-        slot = &service->guards[service->guards_next++ % PFL_SERVICE_GUARD_NAMES];
-    *slot = (struct pfl_service_guard){.hash = hash, .boottime_ms = now_ms};
-    return 0;
+    guard = find_guard(service, hash_name(plan->session_name));
+    if (guard == NULL || get_guard_now_ms(service) - guard->boottime_ms >= PFL_SERVICE_GUARD_GAP_MS)
+        return 0;
+    return refuse(why,
+                  "enable_extra_guardrails: a session of this unique_session_name started less "
+                  "than %u s ago; wait",
+                  PFL_SERVICE_GUARD_GAP_MS / 1000);
+}
+
+/* Once nothing can refuse the session any more. */
+static void note_guard(struct pfl_service *service, const struct pfl_session_plan *plan)
+{
+    uint64_t hash = hash_name(plan->session_name);
+    const struct pfl_service_guard *found = find_guard(service, hash);
+    size_t at = found != NULL ? (size_t)(found - service->guards)
+                              : service->guards_next++ % PFL_SERVICE_GUARD_NAMES;
+
+    service->guards[at] =
+        (struct pfl_service_guard){.hash = hash, .boottime_ms = get_guard_now_ms(service)};
 }
 
 static int check_numbers(const struct pfl_service *service, const struct pfl_consumer *consumer,
@@ -205,6 +213,27 @@ static int check_numbers(const struct pfl_service *service, const struct pfl_con
         return refuse(why, "there are %zu sessions already, the most there may be; free one",
                       service->sessions_len);
     return 0;
+}
+
+void pfl_admission_apply(struct pfl_service *service, const struct pfl_session *session)
+{
+    const struct pfl_session_plan *plan = session->plan;
+    char reason[PFL_PLAN_WHY_BYTES];
+    struct pfl_session *other;
+
+    if (plan->extra_guardrails)
+        note_guard(service, plan);
+    if (plan->lockdown != PFL_LOCKDOWN_UNCHANGED)
+        service->is_locked_down = plan->lockdown == PFL_LOCKDOWN_SET;
+    if (plan->exclusive_prio == 0)
+        return;
+    (void)snprintf(reason, sizeof(reason), "ended by a session with exclusive_prio %u",
+                   plan->exclusive_prio);
+    while ((other = find_other(service, session)) != NULL) {
+        pfl_log_info("session-ended", "session=%llu reason=\"%s\"", (unsigned long long)other->id,
+                     reason);
+        pfl_session_abort(service, other, reason);
+    }
 }
 
 int pfl_admission_check(struct pfl_service *service, const struct pfl_consumer *consumer,

@@ -178,6 +178,10 @@ class World:
         self.children.append(child)
         return child
 
+    @staticmethod
+    def service_uid():
+        return SERVICE_USER
+
     def is_alive(self):
         return self.service.poll() is None
 

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What sessions and triggers of one user do to others."""
+import os
+import socket
 import time
 
-from world import Consumer, Failed, Producer, World, field
+from world import GROUP, SEATS, Consumer, Failed, Producer, World, field
 
-ATTACKS = ["raised_triggers", "exclusive_session", "lockdown"]
+ATTACKS = ["raised_triggers", "exclusive_session", "lockdown", "privileged_group", "output_path",
+           "output_path_fifo"]
 
 
 def trigger_config(names):
@@ -71,3 +74,67 @@ def lockdown(build):
     """nor lock other users' producers out, whether the config is refused or not"""
     play_config(build, field(5, 2))
     play_config(build, field(5, 2) + field(3, 604800001))
+
+
+def privileged_group(build):
+    """only members of --privileged-group may, by any of their groups, besides root and the service's user"""
+    with World(build, options=("--privileged-group", str(GROUP))) as world:
+        for seat, wanted in (("stranger", "refused"), ("neighbour", "refused"), ("member", "taken")):
+            said = world.attack(seat, enable_as(seat, field(41, 1000)), world.consumer).wait_ready()
+            if said != wanted:
+                raise Failed("the %s's config was %s" % (seat, said))
+    with World(build, options=("--privileged-group", str(SEATS["neighbour"][1]))) as world:
+        said = world.attack("neighbour", enable_as("neighbour", field(5, 2)), world.consumer).wait_ready()
+        if said != "taken":
+            raise Failed("the config of a user whose own group it is was " + said)
+    with World(build, options=("--privileged-group", "no-such-group")) as world:
+        if not any("privileged-group-missing" in line for line in world.log_lines()):
+            raise Failed("a group that is missing is not said")
+        said = world.attack("member", enable_as("member", field(41, 1000)), world.consumer).wait_ready()
+        if said != "refused":
+            raise Failed("without the group the member's config was " + said)
+
+
+def file_config(path):
+    return field(8, 1) + field(29, path)
+
+
+def output_path(build):
+    """a member of the group has no file of root's, or of the service's user, made where he likes"""
+    for as_root in (True, False):
+        with World(build, as_root=as_root) as world:
+            there = world.dir / "roots"  # where the member may write nothing
+            there.mkdir()
+            os.chown(there, 0 if as_root else world.service_uid(), 0)
+            path = str(there / "file")
+            said = world.attack("member", enable_as("member", file_config(path)), world.consumer).wait_ready()
+            if said != "refused" or os.path.exists(path):
+                raise Failed("as root: %s; the config was %s; the file %s" % (
+                    as_root, said, "is there" if os.path.exists(path) else "is not"))
+            if not any("output-path-limited" in line for line in world.log_lines()):
+                raise Failed("the service does not say it at its start")
+            why = Consumer(world.consumer).enable(field(1, field(1, 64)) + file_config(path))
+            if why or not os.path.exists(path):
+                raise Failed("root may not, either: %s" % why)
+
+
+def output_path_fifo(build):
+    """what is there already, a FIFO or a socket, is not opened, and holds nobody up"""
+    with World(build) as world:
+        there = world.dir / "open"
+        there.mkdir()
+        there.chmod(0o777)
+        os.mkfifo(there / "fifo")
+        os.chmod(there / "fifo", 0o666)
+        victim = world.victim()
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.bind(str(there / "sock"))
+            for name in ("fifo", "sock"):
+                why = Consumer(world.consumer).enable(field(1, field(1, 64)) + file_config(str(there / name)))
+                if not why:
+                    raise Failed("%s was taken" % name)
+        worst, failed = victim.worst_s(), victim.failed
+        victim.is_ending = True
+        if failed or worst > 1.0:
+            raise Failed("the victim waited %.1f s %s" % (worst, failed or ""))
+        return "the victim waited %.3f s at most" % worst

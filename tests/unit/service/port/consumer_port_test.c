@@ -491,58 +491,6 @@ static void a_semaphore_admits_as_many_as_the_strictest_allows(void **state)
     pfl_kit_client_close(&others[1]);
 }
 
-static void guarded_sessions_of_one_name_keep_their_distance(void **state)
-{
-    static const char guarded[] = ONE_BUFFER "enable_extra_guardrails: true";
-    uint64_t enable;
-
-    (void)state;
-    enable = pfl_kit_consumer_enable(&consumer, guarded);
-    pfl_kit_client_expect_empty(&consumer, call(KIT_FREE), true, false);
-    pfl_kit_consumer_expect_disabled(&consumer, enable, NULL);
-    enable = pfl_kit_consumer_enable(&consumer, guarded);
-    pfl_kit_consumer_expect_disabled(&consumer, enable, "less than 300 s ago");
-    pfl_port_kit_pass_ms(&kit, 300000);
-    (void)pfl_kit_consumer_enable(&consumer, guarded);
-    pfl_kit_client_expect_nothing(&consumer);
-}
-
-static void lockdown_is_not_changed_by_a_config_that_is_refused(void **state)
-{
-    uint64_t enable =
-        pfl_kit_consumer_enable(&consumer, "lockdown_mode: LOCKDOWN_SET duration_ms: 604800001");
-
-    (void)state;
-    pfl_kit_consumer_expect_disabled(&consumer, enable, "duration_ms");
-    assert_false(kit.service.is_locked_down);
-    kit.service.is_locked_down = true;
-    enable =
-        pfl_kit_consumer_enable(&consumer, "lockdown_mode: LOCKDOWN_CLEAR write_into_file: true");
-    pfl_kit_consumer_expect_disabled(&consumer, enable, "write_into_file");
-    assert_true(kit.service.is_locked_down);
-}
-
-static void another_user_ends_no_sessions_and_locks_nobody_out(void **state)
-{
-    struct pfl_kit_client other;
-    struct pfl_consumer *stranger;
-    uint64_t enable;
-
-    (void)state;
-    enable = pfl_kit_consumer_enable(&consumer, ONE_BUFFER);
-    pfl_kit_consumer_open(&other, &kit);
-    stranger = PFL_CONTAINER_OF(kit.service.consumers.prev, struct pfl_consumer, node);
-    stranger->uid = (uint32_t)geteuid() + 1;
-    enable = pfl_kit_consumer_enable(&other, ONE_BUFFER "exclusive_prio: 2");
-    pfl_kit_consumer_expect_disabled(&other, enable, "exclusive_prio");
-    enable = pfl_kit_consumer_enable(&other, ONE_BUFFER "lockdown_mode: LOCKDOWN_SET");
-    pfl_kit_consumer_expect_disabled(&other, enable, "lockdown_mode");
-    assert_false(kit.service.is_locked_down);
-    assert_int_equal(kit.service.sessions_len, 1);
-    pfl_kit_client_expect_nothing(&consumer);
-    pfl_kit_client_close(&other);
-}
-
 static void the_config_in_the_trace_is_the_consumers_byte_for_byte(void **state)
 {
     /* an unknown field 1000 after a buffer: kept as it came */
@@ -585,9 +533,6 @@ int main(void)
         TEST(a_config_that_is_none_is_refused_as_arguments_are),
         TEST(a_session_name_is_unique_until_it_is_freed),
         TEST(a_semaphore_admits_as_many_as_the_strictest_allows),
-        TEST(guarded_sessions_of_one_name_keep_their_distance),
-        TEST(another_user_ends_no_sessions_and_locks_nobody_out),
-        TEST(lockdown_is_not_changed_by_a_config_that_is_refused),
         TEST(the_config_in_the_trace_is_the_consumers_byte_for_byte),
     };
 
