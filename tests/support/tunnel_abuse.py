@@ -28,6 +28,8 @@ import sys
 import time
 
 LIMIT_S = 60
+UNREAD = ("ping", "refused", "settings")  # the floods of a peer who reads nothing
+HELD_S = 20
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RST, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = range(10)
 END_STREAM, ACK, END_HEADERS, PADDED = 1, 1, 4, 8
@@ -303,33 +305,45 @@ def flood_empty_continuation(peer, host):
     return peer.is_ended()
 
 
+def flood_unread(peer, make):
+    """Sends on and reads nothing: what is read would let the relay send what waits. True: the relay has
+    ended the connection (it throws away what comes until its goodbye is sent, or given up), or takes no
+    more for HELD_S."""
+    peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # what waits is to wait at the relay
+    peer.sock.setblocking(False)
+    sent, data, begin = 0, memoryview(b""), time.monotonic()
+    moved = begin
+    while time.monotonic() - begin < 2 * LIMIT_S:
+        data = data or memoryview(make())
+        try:
+            size = peer.sock.send(data)
+            sent, data, moved = sent + size, data[size:], time.monotonic()
+        except (ssl.SSLWantWriteError, BlockingIOError):
+            if time.monotonic() - moved > HELD_S:
+                return True
+            select.select([], [peer.sock], [], 1)
+        except OSError:
+            return True
+    return "%d bytes were taken and answered for a peer who reads nothing" % sent
+
+
 def flood_ping(peer, host):
     """Pings whose answers are never read."""
-    peer.sock.settimeout(3)
-    for i in range(3000):
-        if not peer.send(frame(PING, 0, 0, struct.pack(">Q", i)) * 200):
-            break
-    return peer.is_closed or peer.is_ended()
+    return flood_unread(peer, lambda: frame(PING, 0, 0, b"12345678") * 200)
 
 
 def flood_refused(peer, host):
     """Streams above the bound from one who reads nothing, and acknowledges no settings."""
-    peer.sock.settimeout(3)
-    peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # what waits is to wait at the relay
     block = b"\x82\x87\x84\x41\x01x"  # GET https://x/
-    for _ in range(1000):
+
+    def make():
         first, peer.next_id = peer.next_id, peer.next_id + 2000
-        if not peer.send(b"".join(frame(HEADERS, END_HEADERS, i, block) for i in range(first, peer.next_id, 2))):
-            break
-    return peer.is_closed or peer.is_ended()
+        return b"".join(frame(HEADERS, END_HEADERS, i, block) for i in range(first, peer.next_id, 2))
+    return flood_unread(peer, make)
 
 
 def flood_settings(peer, host):
-    peer.sock.settimeout(3)
-    for _ in range(3000):
-        if not peer.send(frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 65535)) * 200):
-            break
-    return peer.is_closed or peer.is_ended()
+    return flood_unread(peer, lambda: frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 65535)) * 200)
 
 
 def flood_empty_data(peer, host):
@@ -430,7 +444,8 @@ def flood_smuggling(peer, host):
 def flood(relay, pki, cert, what, host):
     peer = Peer(relay, pki, cert)
     holds = globals()["flood_" + what](peer, host)
-    claim("%s is ended" % what.replace("_", " "), holds is True, holds)
+    claim("%s is ended%s" % (what.replace("_", " "), " or held back" if what in UNREAD else ""), holds is True,
+          holds)
 
 
 def hog(relay, pki, cert, other, host, agent):
