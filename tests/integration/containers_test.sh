@@ -47,9 +47,11 @@ start_box() {
         apt-get -q update
     done; exit 1" || return
     machine_start box && wait_for 60 machine_is_up box || return
-    # This kernel's limits are not ours to set, so the engine sets none; images are in memory.
-    machine box sh -e -c 'mount -t tmpfs tmpfs /var/lib/containers; mount -o remount,bind,rw /proc/sys; dpkg -i perfleet_*.deb
-        printf "%s\n" "[containers]" "pids_limit=0" "[engine]" "cgroup_manager=\"cgroupfs\"" "runtime=\"runc\"" "events_logger=\"file\"" \
+    # This kernel's limits are not ours to set, so the engine sets none, or those that there are; images are in memory.
+    machine box bash -e -c 'mount -t tmpfs tmpfs /var/lib/containers; mount -o remount,bind,rw /proc/sys; dpkg -i perfleet_*.deb
+        limits() { echo "\"$1=$(ulimit -S $2):$(ulimit -H $2)\"" | sed "s/unlimited/-1/g"; }
+        printf "%s\n" "[containers]" "pids_limit=0" "default_ulimits=[$(limits nofile -n), $(limits nproc -u)]" \
+            "[engine]" "cgroup_manager=\"cgroupfs\"" "runtime=\"runc\"" "events_logger=\"file\"" \
             "[network]" "network_backend=\"netavark\"" >/etc/containers/containers.conf
         mkdir -p perfleet/build; echo x >perfleet/build/left' &&
         machine_write box /root/perfleet-example <"$BIN/perfleet-example" &&
