@@ -2,6 +2,7 @@
 """Descriptors whose close takes long: nobody else waits for it."""
 import array
 import os
+import signal
 import socket
 import struct
 import time
@@ -74,25 +75,33 @@ def pass_many(ready, path):
 
 
 def leave_unread(ready, path):
-    """The service takes 128 KiB at a time, and ends the connection at the first of them."""
+    """The service ends the connection at the first bytes; the descriptors behind them are in its queue."""
     listener = make_listener()
     port = listener.getsockname()[1]
 
     def pass_late(sock, passed):
-        sock.send(b"\x0a" + b"\xff" * 131071)
+        sock.send(b"\x0a" + b"\xff" * 1000)
         for fd in passed:
-            try:
-                send_fds(sock, [fd])
-            except OSError:
-                pass
+            send_fds(sock, [fd])
     for _ in range(8):
         sock = socket.socket(socket.AF_UNIX)
         sock.connect(path)
-        sock.setblocking(False)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
         in_child(lambda: pass_late(sock, [lingering_socket(port) for _ in range(3)]))
         sock.close()
     ready()
+
+
+def play_unread(world, victim, seat, path):
+    """While the service stands still, so that all of it is there before the first byte is read."""
+    os.kill(world.service.pid, signal.SIGSTOP)
+    try:
+        said = world.attack(seat, leave_unread, path).wait_ready()
+    finally:
+        victim.forget()
+        victim.since = time.monotonic()
+        os.kill(world.service.pid, signal.SIGCONT)
+    if said != "ready":
+        raise Failed(said)
 
 
 def observe(build, seat, attack, *args, seconds=3.0, options=()):
@@ -103,11 +112,16 @@ def observe(build, seat, attack, *args, seconds=3.0, options=()):
         if said.startswith("failed"):
             raise Failed(said)
         time.sleep(seconds)
-        worst, failed, is_alive = victim.worst_s(), victim.failed, world.is_alive()
-        victim.is_ending = True
-        if failed or not is_alive or worst > 1.0:
-            raise Failed("the victim waited %.1f s; alive=%s %s" % (worst, is_alive, failed or ""))
-        return "the victim waited %.3f s at most" % worst
+        return judge(world, victim, 0)
+
+
+def judge(world, victim, seconds=3.0):
+    time.sleep(seconds)
+    worst, failed, is_alive = victim.worst_s(), victim.failed, world.is_alive()
+    victim.is_ending = True
+    if failed or not is_alive or worst > 1.0:
+        raise Failed("the victim waited %.1f s; alive=%s %s" % (worst, is_alive, failed or ""))
+    return "the victim waited %.3f s at most" % worst
 
 
 def linger_passed(build):
@@ -122,24 +136,23 @@ def linger_too_many(build):
 
 def linger_unread(build):
     """descriptors that are unread when the connection ends hold nobody up"""
-    return observe(build, "stranger", leave_unread)
+    with World(build) as world:
+        victim = world.victim()
+        play_unread(world, victim, "stranger", world.producer)
+        return judge(world, victim)
 
 
 def linger_consumer(build):
     """the same at the consumers' socket, by a member of the group"""
     with World(build, consumer_group=None) as world:
         victim = world.victim()
-        for attack in (pass_many, leave_unread):
-            child = world.attack("member", attack, world.consumer)
-            said = child.wait_ready()
-            if said.startswith("failed"):
-                raise Failed(said)
-        time.sleep(3)
-        worst, failed = victim.worst_s(), victim.failed
-        victim.is_ending = True
-        if failed or not world.is_alive() or worst > 1.0:
-            raise Failed("the victim waited %.1f s %s" % (worst, failed or ""))
-        return "the victim waited %.3f s at most" % worst
+        said = world.attack("member", pass_many, world.consumer).wait_ready()
+        if said.startswith("failed"):
+            raise Failed(said)
+        judge(world, victim)
+        victim = world.victim()
+        play_unread(world, victim, "member", world.consumer)
+        return judge(world, victim)
 
 
 # ---- a file of a FUSE file system whose server does not answer ----

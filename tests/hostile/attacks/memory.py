@@ -2,13 +2,16 @@
 """Shared memory: what it costs the service, and what kills it."""
 import ctypes
 import fcntl
+import mmap
 import os
+import struct
 import time
 
 from world import Client, Consumer, Failed, Producer, World, field, fields
 
 ATTACKS = ["untouched_pages", "huge_pages"]
-PAGE, SMB = 4096, 32 << 20
+PAGE, SMB, HUGE = 4096, 32 << 20, 2 << 20
+POOL = 4  # huge pages that the attack has to do with
 SEALS = 0x0001 | 0x0002 | 0x0004
 
 
@@ -68,30 +71,87 @@ def untouched_pages(build):
         return "the service's shared memory grew by %d KiB" % grown
 
 
-def offer_huge_pages(ready, path):
-    libc = ctypes.CDLL(None, use_errno=True)
-    fd = libc.memfd_create(b"huge", 0x0002 | 0x0004)
+def make_memory(libc, flags, size):
+    """A sealed memfd, and where this process has it mapped, written to."""
+    fd = libc.memfd_create(b"smb", 0x0002 | flags)  # MFD_ALLOW_SEALING
     if fd < 0:
-        ready("SKIP no huge pages")
-        return
-    os.ftruncate(fd, 2 << 20)
+        raise MemoryError("no memfd: " + os.strerror(ctypes.get_errno()))
+    os.ftruncate(fd, size)
+    mapped = mmap.mmap(fd, size)
+    mapped[0:1] = b"\0"
     fcntl.fcntl(fd, 1033, SEALS)
-    client = Client(path, "ProducerPort")
-    answer = client.call("InitializeConnection", field(1, PAGE) + field(2, 2 << 20) + field(
-        3, "huge") + field(6, 1), fd)
-    if answer is None or dict(fields(answer[1])).get(1, 0):
-        raise AssertionError("the memory was taken")
-    ready()
+    return fd, mapped
+
+
+class Offering(Lazy):
+    """A producer that brings its memory along: is_taken says whether the service has it."""
+
+    def __init__(self, path, source, fd, size):
+        Client.__init__(self, path, "ProducerPort")
+        self.told, self.owed, self.holds, self.instances, self.is_refused = [], [], set(), {}, False
+        self.fd = fd
+        answer = self.call("InitializeConnection", field(1, PAGE) + field(2, size) + field(3, "huge") + field(
+            4, 1) + field(6, 1), fd)
+        self.is_taken = answer is not None and bool(dict(fields(answer[1])).get(1, 0))
+        self.invoke("GetAsyncCommand", b"", self.on_command)
+        self.call("RegisterDataSource", field(1, field(1, source)))
+
+
+def offer_huge_pages(ready, path, ordinary):
+    """Memory that the service has taken is made a hole, which no page of the pool can fill."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype, libc.mmap.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t] + [
+        ctypes.c_int] * 3 + [ctypes.c_long]
+    fd, mapped = make_memory(libc, 0 if ordinary else 0x0004, HUGE)  # MFD_HUGETLB
+    producer = Offering(path, "lazy", fd, HUGE)
+    if not producer.is_taken:
+        ready("refused")
+        return
+    if not producer.wait_for("start "):
+        raise TimeoutError("not started")
+    producer.call("RegisterTraceWriter", field(1, 1) + field(2, producer.buffer))
+    if not ordinary:
+        mapped[0:8] = struct.pack("<II", 0, 1)
+        mapped.close()
+        if libc.fallocate(fd, 3, ctypes.c_long(0), ctypes.c_long(HUGE)) != 0:  # KEEP_SIZE, PUNCH_HOLE
+            raise OSError("no hole: " + os.strerror(ctypes.get_errno()))
+        for _ in range(POOL):  # what is free in the pool, or was
+            at = libc.mmap(None, HUGE, 3, 0x40021 | 0x8000, -1, 0)  # SHARED, ANONYMOUS, HUGETLB, POPULATE
+            if at == ctypes.c_void_p(-1).value:
+                break
+    producer.invoke("CommitData", field(1, field(1, 0) + field(2, 0) + field(3, producer.buffer)), lambda *_: None)
+    ready("taken")
+
+
+def has_pool(pages):
+    """The kernel's pool of huge pages, which only root fills."""
+    with open("/proc/sys/vm/nr_hugepages", "r+") as file:
+        file.write(str(pages))
+        file.flush()
+        file.seek(0)
+        return int(file.read()) >= pages
 
 
 def huge_pages(build):
-    """memory of huge pages, which may fault, is refused"""
-    with World(build) as world:
-        said = world.attack("stranger", offer_huge_pages, world.producer).wait_ready()
-        if said.startswith("SKIP"):
-            return said
-        if said != "ready":
-            raise Failed(said)
-        if not world.is_alive():
-            raise Failed("the service died")
-        return None
+    """memory of huge pages is refused: a hole in it, and the pool empty, would be the service's end"""
+    with open("/proc/sys/vm/nr_hugepages") as file:
+        before = int(file.read())
+    try:
+        if not has_pool(before + POOL):
+            return "SKIP the kernel has no huge pages to give"
+        with World(build) as world:
+            consumer = Consumer(world.consumer)
+            why = consumer.enable(config("lazy"))
+            if why:
+                raise Failed(why)
+            said = {}
+            for ordinary in (True, False):
+                said[ordinary] = world.attack("stranger", offer_huge_pages, world.producer, ordinary).wait_ready()
+                consumer.invoke("Flush", field(1, 2000), lambda *_: None)
+                time.sleep(1)
+                if not world.is_alive():
+                    raise Failed("the service died of it (%s)" % said[ordinary])
+            if said != {True: "taken", False: "refused"}:
+                raise Failed("ordinary memory was %s, memory of huge pages %s" % (said[True], said[False]))
+    finally:
+        has_pool(before)
