@@ -27,6 +27,8 @@ PFL_ARM64_DIR=
 PFL_ARM64=()
 # shellcheck source=deploy/packages.sh
 . "$PFL_ARM64_PROJECT/deploy/packages.sh"
+# shellcheck source=tests/support/root.sh
+. "$PFL_ARM64_PROJECT/tests/support/root.sh"
 
 # What is built is of this machine's kind, what it is built with and runs on is not.
 pfl_arm64_packages() {
@@ -81,30 +83,27 @@ pfl_arm64_make() {
     mv "$new" "$PFL_ARM64_ROOT"
 }
 
-# In a mount namespace of its own: an overlay of the root, with the project and /tmp.
+# In a mount namespace of its own: the root with the project and /tmp.
 pfl_arm64_mount() {
-    local dir=$1 root=$1/root project=$PFL_ARM64_PROJECT
-    mount -t tmpfs tmpfs "$dir" && mkdir "$dir/upper" "$dir/work" "$root" || return
-    mount -t overlay -o "lowerdir=$PFL_ARM64_ROOT,upperdir=$dir/upper,workdir=$dir/work" overlay "$root" || return
-    mkdir -p "$root$project" "$root/old" "$root/var/cache/ccache" "$PFL_ARM64_ROOT.ccache"
+    local root=/mnt/root
+    pfl_root_mount "$PFL_ARM64_ROOT" /mnt /proc /sys /dev /tmp "$PFL_ARM64_PROJECT" || return
+    mkdir -p "$root/var/cache/ccache" "$PFL_ARM64_ROOT.ccache"
     mount --bind "$PFL_ARM64_ROOT.ccache" "$root/var/cache/ccache" || return
     # What an arm64 kernel says: the counter can be read (qemu makes it of this machine's clock).
-    echo arch_sys_counter >"$dir/clocksource"
-    mount --rbind /dev "$root/dev" && mount --rbind /sys "$root/sys" && mount --rbind /proc "$root/proc" &&
-        mount --bind /tmp "$root/tmp" && mkdir -p "$root$project" && mount --bind "$project" "$root$project" &&
-        mount --bind "$dir/clocksource" "$root/sys/devices/system/clocksource/clocksource0/current_clocksource"
+    echo arch_sys_counter >/mnt/clocksource
+    mount --bind /mnt/clocksource "$root/sys/devices/system/clocksource/clocksource0/current_clocksource"
 }
 
 # In a user namespace below that: the emulator, and the root for all.
 pfl_arm64_hold() {
-    local root=$1/root fs=$1/root/proc/sys/fs/binfmt_misc
+    local root=/mnt/root fs=/mnt/root/proc/sys/fs/binfmt_misc
     read -r _ <"$1.go" || return
     mount --rbind "$root" "$root" || return
     if mount -t binfmt_misc none "$fs"; then
         printf '%s' ":qemu-aarch64:M::$PFL_ARM64_MAGIC:$PFL_ARM64_MASK:$root/usr/bin/qemu-aarch64-static:F" \
             >"$fs/register" || return
     fi
-    cd "$root" && pivot_root . old && umount -l /old || return
+    pfl_root_enter /mnt || return
     touch "$1.ready"
     exec sleep infinity
 }
@@ -122,7 +121,7 @@ pfl_arm64_has_user_namespace() {
 pfl_arm64_start_holder() {
     # shellcheck disable=SC2016
     unshare -m --propagation private bash -c '
-        . "$1" && pfl_arm64_mount "$2" &&
+        . "$1" && pfl_arm64_mount &&
             exec unshare -U -m --propagation private bash -c ". \"\$1\" && pfl_arm64_hold \"\$2\"" hold "$@"' \
         mount "${BASH_SOURCE[0]}" "$PFL_ARM64_DIR" </dev/null >"$PFL_ARM64_DIR.log" 2>&1 &
     PFL_ARM64_HOLDER=$!
