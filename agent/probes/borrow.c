@@ -177,13 +177,16 @@ static const char *find_user(const struct pfl_ftrace_instance *self)
 {
     char tracer[LINE_MAX_HERE] = "";
     enum pfl_top_use use = PFL_TOP_FREE;
+    long reader = 0;
 
     if (strcmp(self->path, PFL_INSTANCE_TOP) == 0)
-        use = pfl_top_buffer_find_use(self->dir_fd);
+        use = pfl_top_buffer_find_use(self->dir_fd, &reader);
     else if (!self->is_made &&
              pfl_tracefs_read_line(self->dir_fd, "current_tracer", tracer, sizeof(tracer)) == 0 &&
              tracer[0] != '\0' && strcmp(tracer, "nop") != 0)
         use = PFL_TOP_TRACER;
+    if (use == PFL_TOP_READER)
+        pfl_log_info("tracefs-top-buffer-has-reader", "pid=%ld", reader);
     return use != PFL_TOP_FREE ? pfl_top_explain(use) : NULL;
 }
 

@@ -153,6 +153,17 @@ void pfl_ftrace_prepare(struct pfl_ftrace *self)
     pfl_instance_maker_start(&self->maker, &self->fs, false);
 }
 
+const char *pfl_ftrace_find_no_print(struct pfl_ftrace *self)
+{
+    enum pfl_top_use use;
+
+    pfl_instance_maker_wait(&self->maker);
+    if (self->fs.instance_fd < 0 || pfl_ftrace_instance_copies_markers(self->fs.instance_fd))
+        return NULL;
+    use = pfl_top_buffer_find_use(self->fs.root_fd, NULL);
+    return use != PFL_TOP_FREE ? pfl_top_explain(use) : NULL;
+}
+
 int pfl_ftrace_open_session(struct pfl_ftrace *self, uint32_t session, struct pfl_span config)
 {
     struct pfl_ftrace_session *s = &self->sessions[session];

@@ -67,6 +67,10 @@ void pfl_ftrace_fini(struct pfl_ftrace *self);
 /* Has the instance for the first session made; its thread inherits the caller's privileges. */
 void pfl_ftrace_prepare(struct pfl_ftrace *self);
 
+/* Why a session that began now would have no ftrace/print, static; NULL: it would have it, or the
+ * kernel does not say. While no session is started; looks at all processes, so not often. */
+const char *pfl_ftrace_find_no_print(struct pfl_ftrace *self);
+
 /* `config` is the FtraceConfig. PFL_EPARSE, PFL_ENOMEM, PFL_EIO. */
 PFL_MUST_USE int pfl_ftrace_open_session(struct pfl_ftrace *self, uint32_t session,
                                          struct pfl_span config);

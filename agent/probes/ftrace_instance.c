@@ -47,11 +47,15 @@ bool pfl_ftrace_instance_is_own(const struct pfl_ftrace_instance *self)
     return is_own(self) || is_graph(self);
 }
 
+bool pfl_ftrace_instance_copies_markers(int dir_fd)
+{
+    return faccessat(dir_fd, FILE_COPY_MARKERS, F_OK, 0) == 0;
+}
+
 bool pfl_ftrace_instance_has_markers(const struct pfl_ftrace_instance *self)
 {
     return strcmp(self->path, PFL_INSTANCE_TOP) == 0 ||
-           (pfl_ftrace_instance_is_own(self) &&
-            faccessat(self->dir_fd, FILE_COPY_MARKERS, F_OK, 0) == 0);
+           (pfl_ftrace_instance_is_own(self) && pfl_ftrace_instance_copies_markers(self->dir_fd));
 }
 
 static uint32_t judge_buffer_size(const struct pfl_ftrace_instance *self,

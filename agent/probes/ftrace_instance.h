@@ -71,6 +71,8 @@ PFL_MUST_USE int pfl_ftrace_instance_start(struct pfl_ftrace_instance *self,
 /* Do programs' writes to the top-level trace_marker reach it? Copied by newer kernels (6.16), or
  * because it is that buffer. */
 bool pfl_ftrace_instance_has_markers(const struct pfl_ftrace_instance *self);
+/* Of an own one: does the kernel copy those writes into it? */
+bool pfl_ftrace_instance_copies_markers(int dir_fd);
 /* Is it the program's own, so that what lands in the top-level buffer alone is missing? */
 bool pfl_ftrace_instance_is_own(const struct pfl_ftrace_instance *self);
 /* After the last session: everything is as it was. */

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "agent/probes/ftrace.h"
+#include "agent/probes/print_look.h"
 #include "agent/probes/privilege.h"
 #include "agent/probes/process_stats.h"
 #include "agent/probes/refusal.h"
@@ -90,6 +91,7 @@ struct probes {
     struct perfleet *tracing; /* owned; set before the first callback */
     struct pfl_ftrace ftrace;
     uint64_t drain_due_ns;
+    struct pfl_print_look print_look;
     pthread_mutex_t lock;
     pthread_cond_t done;
     const struct request *request; /* shared: of the library's waiting thread; under lock */
@@ -377,7 +379,8 @@ static uint64_t work(struct probes *p)
 {
     uint32_t period_ms = pfl_ftrace_get_period_ms(&p->ftrace);
     uint64_t now_ns = perfleet_time_ns();
-    uint64_t due_ns = UINT64_MAX;
+    uint64_t due_ns = pfl_print_look_work(&p->print_look, &p->ftrace, p->tracing,
+                                          p->sources[FTRACE].handle, now_ns);
 
     if (period_ms != 0) {
         if (p->drain_due_ns <= now_ns) {
@@ -467,7 +470,6 @@ static void loop(struct probes *p, int stop_fd)
         timeout_ms = pfl_notify_watch(&watchdog_due_ms,
                                       pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) / 1000000, timeout_ms);
         n = poll(fds, count, timeout_ms);
-
         if (n < 0 && errno != EINTR) {
             pfl_log_error("poll-failed", "errno=%d", errno);
             return;

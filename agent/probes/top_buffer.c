@@ -127,7 +127,7 @@ static bool process_reads(const char *pid, const struct statx *tracefs, size_t *
     return is_reader;
 }
 
-static bool has_reader(int root_fd)
+static bool find_reader(int root_fd, long *ret_reader)
 {
     struct statx tracefs;
     DIR *dir =
@@ -142,8 +142,8 @@ static bool has_reader(int root_fd)
         if (!isdigit((unsigned char)entry->d_name[0]) || strcmp(entry->d_name, own) == 0)
             continue;
         is_found = process_reads(entry->d_name, &tracefs, &links);
-        if (is_found)
-            pfl_log_info("tracefs-top-buffer-has-reader", "pid=%s", entry->d_name);
+        if (is_found && ret_reader != NULL)
+            *ret_reader = strtol(entry->d_name, NULL, 10);
     }
     if (dir != NULL)
         closedir(dir);
@@ -152,7 +152,7 @@ static bool has_reader(int root_fd)
 
 /* --- before it is borrowed ---------------------------------------------------------------- */
 
-static enum pfl_top_use find_use(int root_fd, const struct pfl_top_files *files)
+static enum pfl_top_use find_use(int root_fd, const struct pfl_top_files *files, long *ret_reader)
 {
     struct pfl_top_content content = {.entries = count_entries(root_fd)};
     enum pfl_top_use use;
@@ -161,15 +161,15 @@ static enum pfl_top_use find_use(int root_fd, const struct pfl_top_files *files)
     use = pfl_top_judge(files, &content);
     if (use == PFL_TOP_TRACER || use == PFL_TOP_EVENTS)
         return use;
-    return has_reader(root_fd) ? PFL_TOP_READER : use; /* the plainer reason */
+    return find_reader(root_fd, ret_reader) ? PFL_TOP_READER : use; /* the plainer reason */
 }
 
-enum pfl_top_use pfl_top_buffer_find_use(int root_fd)
+enum pfl_top_use pfl_top_buffer_find_use(int root_fd, long *ret_reader)
 {
     struct pfl_top_files files;
 
     read_files(root_fd, &files);
-    return find_use(root_fd, &files);
+    return find_use(root_fd, &files, ret_reader);
 }
 
 /* --- while it is borrowed ----------------------------------------------------------------- */
@@ -259,7 +259,7 @@ void pfl_top_buffer_give_back(struct pfl_ftrace_instance *self, struct pfl_ftrac
         /* They are as we set them: that says nothing about who uses it. */
         (void)snprintf(files.size, sizeof(files.size), DEFAULT_SIZE);
         (void)snprintf(files.clock, sizeof(files.clock), DEFAULT_CLOCK);
-        use = find_use(host->fs->root_fd, &files);
+        use = find_use(host->fs->root_fd, &files, NULL);
     }
     if (use != PFL_TOP_FREE) {
         pfl_log_warn("tracefs-top-buffer-left", "reason=\"%s\"", pfl_top_explain(use));

@@ -5,8 +5,8 @@
 
 #include "agent/probes/ftrace_instance.h"
 
-/* May it be borrowed? PFL_TOP_FREE: yes. */
-enum pfl_top_use pfl_top_buffer_find_use(int root_fd);
+/* May it be borrowed? PFL_TOP_FREE: yes. `ret_reader` (NULL: nobody asks): of PFL_TOP_READER. */
+enum pfl_top_use pfl_top_buffer_find_use(int root_fd, long *ret_reader);
 /* Remembers how the borrowed buffer is set up now; its CPUs' buffers are open. */
 void pfl_top_buffer_watch(struct pfl_ftrace_instance *self);
 /* The borrower itself has changed its size. */

@@ -15,9 +15,15 @@ enum {
     SOURCE_DESCRIPTOR = 1,
     SOURCE_PRODUCER = 2,
     DESCRIPTOR_NAME = 1,
+    DESCRIPTOR_FTRACE = 8,
     SESSION_STATE = 3,
     SESSION_NAME = 4,
 };
+
+/* Of perfleet-probes, for the doctor. */
+#define FTRACE_NO_PRINT           50001u
+#define FTRACE_NO_PRINT_TAG_BYTES 3u
+#define FTRACE_WHY_MAX_BYTES      200u
 
 static bool is_text(struct pfl_span bytes, const char *text)
 {
@@ -59,49 +65,76 @@ enum pfl_session_found pfl_session_find(struct pfl_span state, const char *name)
     return found;
 }
 
-static struct pfl_span name_of(struct pfl_span descriptor)
+static struct pfl_span find_bytes(struct pfl_span message, uint32_t id)
 {
-    struct pfl_reader r = pfl_reader_of(descriptor);
-    struct pfl_span name = {0};
+    struct pfl_reader r = pfl_reader_of(message);
+    struct pfl_span found = {0};
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f))
-        if (f.id == DESCRIPTOR_NAME && f.type == PFL_WIRE_BYTES)
-            name = f.bytes;
-    return name;
+        if (f.id == id && f.type == PFL_WIRE_BYTES)
+            found = f.bytes;
+    return found;
 }
 
-/* Descriptors may have tens of megabytes in sum, of which nobody here wants more than the name. */
+/* What is in it may be malformed, what is made of it is not. */
+static int encode_descriptor(struct pfl_span descriptor, struct pfl_buf *out)
+{
+    struct pfl_span name = find_bytes(descriptor, DESCRIPTOR_NAME);
+    struct pfl_span why = find_bytes(find_bytes(descriptor, DESCRIPTOR_FTRACE), FTRACE_NO_PRINT);
+    uint8_t tail[FTRACE_WHY_MAX_BYTES + 16];
+    uint8_t header[16];
+    struct pfl_writer t = pfl_writer_of(tail, sizeof(tail));
+    struct pfl_writer w = pfl_writer_of(header, sizeof(header));
+    int rc;
+
+    if (why.len != 0 && why.len <= FTRACE_WHY_MAX_BYTES) {
+        pfl_writer_field_header(&t, DESCRIPTOR_FTRACE,
+                                FTRACE_NO_PRINT_TAG_BYTES + pfl_varint_size(why.len) + why.len);
+        pfl_writer_field_bytes(&t, FTRACE_NO_PRINT, why.data, why.len);
+    }
+    pfl_writer_field_header(&w, DESCRIPTOR_NAME, name.len);
+    rc = pfl_buf_append(out, header, sizeof(header) - w.left);
+    if (rc == 0)
+        rc = pfl_buf_append(out, name.data, name.len);
+    return rc == 0 ? pfl_buf_append(out, tail, sizeof(tail) - t.left) : rc;
+}
+
+/* Descriptors may have tens of megabytes in sum, of which nobody here wants more. */
 static int take_source(struct pfl_span source, struct pfl_buf *out)
 {
     struct pfl_reader r = pfl_reader_of(source);
-    struct pfl_span name = {0};
+    struct pfl_span descriptor = {0};
+    struct pfl_buf kept;
     uint64_t producer = 0;
     struct pfl_field f;
     uint8_t bytes[64];
     struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
-    size_t name_bytes;
-    size_t tail_bytes;
+    size_t len;
     int rc;
 
     while (pfl_reader_field(&r, &f)) {
         if (f.id == SOURCE_DESCRIPTOR && f.type == PFL_WIRE_BYTES)
-            name = name_of(f.bytes);
+            descriptor = f.bytes;
         else if (f.id == SOURCE_PRODUCER && f.type == PFL_WIRE_VARINT)
             producer = f.value;
     }
-    name_bytes = 1 + pfl_varint_size(name.len) + name.len;
-    tail_bytes = 1 + pfl_varint_size(producer);
+    pfl_buf_init(&kept, descriptor.len + sizeof(bytes));
+    rc = encode_descriptor(descriptor, &kept);
+    len = pfl_buf_get(&kept).len;
     pfl_writer_field_header(&w, STATE_DATA_SOURCE,
-                            1 + pfl_varint_size(name_bytes) + name_bytes + tail_bytes);
-    pfl_writer_field_header(&w, SOURCE_DESCRIPTOR, name_bytes);
-    pfl_writer_field_header(&w, DESCRIPTOR_NAME, name.len);
-    rc = pfl_buf_append(out, bytes, sizeof(bytes) - w.left);
+                            1 + pfl_varint_size(len) + len + 1 + pfl_varint_size(producer));
+    pfl_writer_field_header(&w, SOURCE_DESCRIPTOR, len);
     if (rc == 0)
-        rc = pfl_buf_append(out, name.data, name.len);
+        rc = pfl_buf_append(out, bytes, sizeof(bytes) - w.left);
+    if (rc == 0)
+        rc = pfl_buf_append(out, pfl_buf_get(&kept).data, len);
     w = pfl_writer_of(bytes, sizeof(bytes));
     pfl_writer_field_varint(&w, SOURCE_PRODUCER, producer);
-    return rc != 0 ? rc : pfl_buf_append(out, bytes, sizeof(bytes) - w.left);
+    if (rc == 0)
+        rc = pfl_buf_append(out, bytes, sizeof(bytes) - w.left);
+    pfl_buf_fini(&kept);
+    return rc;
 }
 
 static int take_fields(struct pfl_span state, struct pfl_buf *out)

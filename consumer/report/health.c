@@ -3,8 +3,8 @@
  * The doctor's judgement. Happy path: each check looks at one host (or at what all have in common)
  * and says a finding with level, words and remedy; a host without findings is said to be well.
  * Failures: out of memory; a malformed state is a finding. Checks: reachability, certificates'
- * ends, the clock's error, data sources that the config wants and nobody has, room for one more
- * session, versions that differ.
+ * ends, the clock's error, data sources that the config wants and nobody has, ftrace/print that
+ * cannot be recorded, room for one more session, versions that differ.
  */
 #include "consumer/report/health.h"
 
@@ -140,6 +140,33 @@ static void check_sources(struct judge *j, const struct pfl_health_host *h, cons
             check_source(j, h, state, f.bytes);
 }
 
+/* A config that names neither it nor all of ftrace does without. */
+static bool wants_print(struct pfl_span config)
+{
+    return config.len == 0 || memmem(config.data, config.len, "ftrace/print", 12) != NULL ||
+           memmem(config.data, config.len, "ftrace/*", 8) != NULL;
+}
+
+static void check_print(struct judge *j, const struct pfl_health_host *h, const state_t *state)
+{
+    struct finding f = {.level = PFL_HEALTH_WARNING, .check = "ftrace/print"};
+
+    for (size_t i = 0; wants_print(j->conf->trace_config) && i < state->n_data_sources; i++) {
+        const Perfetto__Protos__DataSourceDescriptor *d = state->data_sources[i]->ds_descriptor;
+        const char *why = d != NULL && d->ftrace_descriptor != NULL
+                              ? d->ftrace_descriptor->perfleet_no_print
+                              : NULL;
+
+        if (why == NULL)
+            continue;
+        snprintf(f.text, sizeof(f.text),
+                 "the kernel's top-level buffer, where it comes from before Linux 6.16, is "
+                 "somebody's: %s; end that recording, or do without",
+                 pfl_log_quote_str(why));
+        say(j, h->name, &f);
+    }
+}
+
 static void check_sessions(struct judge *j, const struct pfl_health_host *h, const state_t *state)
 {
     struct finding f = {.level = PFL_HEALTH_WARNING, .check = "sessions"};
@@ -207,6 +234,7 @@ static void check_host(struct judge *j, const struct pfl_health_host *h, char fi
     }
     state = (const state_t *)message;
     check_sources(j, h, state);
+    check_print(j, h, state);
     check_sessions(j, h, state);
     check_version(j, h, state, first_version);
     pfl_proto_free(message);

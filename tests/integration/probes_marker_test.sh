@@ -345,4 +345,34 @@ check "with the guardian killed too, it stays changed" eval '! is_as_before >/de
 PROBES_LOG=fourth
 start_probes fourth
 check "until the next program starts" wait_for 20 eval 'no_journal && is_as_before >/dev/null'
+
+# --- what the operator is told before ---------------------------------------------------------
+kill "$PROBES"
+wait "$PROBES"
+reset_top
+doctor() { "$BIN/perfleet" doctor --host "one=unix:$WORK/one/consumer.sock" "$@"; }
+doctor_says() { says "$@" >/dev/null; }
+echo 1 >$TOP/events/sched/sched_process_fork/enable
+start_probes fifth
+check "the doctor says that there is no ftrace/print, and why" \
+    wait_for 30 doctor_says 'warning one: ftrace/print: .*events are on \(set_event\)' doctor
+check "of a recording without it nothing" says '^well' doctor --preset sched
+reset_top
+PROBES_LOG=fifth
+begin told print
+has_begun
+end_recording "$RECORD"
+check "after the next session the doctor knows that it is free" wait_for 30 doctor_says '^well' doctor
+kill "$PROBES"
+wait "$PROBES"
+if mkdir "$TOP/instances/$NAME" && [ -e "$TOP/instances/$NAME/options/copy_trace_marker" ]; then
+    echo 1 >$TOP/events/sched/sched_process_fork/enable
+    start sixth "$BIN/perfleet-probes"
+    wait_for_source linux.ftrace 1
+    sleep 3 # it looks once, 2 s after its start
+    check "on a kernel that copies trace_marker it has nothing to say" says '^well' doctor
+else
+    skip "on a kernel that copies trace_marker it has nothing to say" "an older kernel"
+fi
+rmdir "$TOP/instances/$NAME"
 finish

@@ -149,7 +149,8 @@ server_claims() { # server_claims WHAT NEWEST-TLS agent|operator CERTIFICATE
     check "$what: no certificate of an operator" refuses "$who" "is not for this side of a connection" "$WORK/pki/operator-me"
     check "$what: one that wants another handshake is told no" does "$who" R \
         'it wants another handshake on this connection .TLS 1.2 renegotiation.*turn that off there' "$certificate" -tls1_2
-    check "$what: one that dies" does "$who" kill 'cut .it ended without a goodbye|the connection was lost' "$certificate"
+    check "$what: one that dies" does "$who" kill \
+        'cut .it ended without a goodbye|the connection was lost|closed the connection after the handshake' "$certificate"
     if [ "$2" = 1.2 ]; then
         check "$what: TLS 1.3 alone is not spoken" refuses "$who" "$NO_NEWER" "$certificate" -tls1_3
         return

@@ -87,6 +87,31 @@ static void each_trouble_is_told_with_its_remedy(void **state)
     says(&conf, "BAD     b: reachable: its service state is malformed", PFL_HEALTH_BAD);
 }
 
+/* data_sources { ds_descriptor { name: "x" ftrace_descriptor { perfleet_no_print: "its" } } } */
+static const uint8_t state_busy[] = {0x12, 0x0e, 0x0a, 0x0c, 0x0a, 0x01, 'x',  0x42, 0x07, 0x8a,
+                                     0xb5, 0x18, 0x03, 'i',  't',  's',  0x2a, 0x01, 'A'};
+
+static void a_host_that_cannot_record_ftrace_print_says_why(void **state)
+{
+    /* TraceConfig { data_sources { config { name: "x" } } builtin: "ftrace/print" } as good as */
+    static const uint8_t wanting[] = {0x12, 0x15, 0x0a, 0x13, 0x0a, 0x01, 'x', 0x12,
+                                      0x0e, 0x0a, 0x0c, 'f',  't',  'r',  'a', 'c',
+                                      'e',  '/',  'p',  'r',  'i',  'n',  't'};
+    struct pfl_health_host host = well;
+    struct pfl_health_conf conf = conf_of(&host, 1);
+
+    (void)state;
+    host.state = pfl_span_of(state_busy, sizeof(state_busy));
+    says(&conf, "well    a", PFL_HEALTH_GOOD);
+    conf.trace_config = pfl_span_of(wanting, sizeof(wanting));
+    says(&conf,
+         "warning a: ftrace/print: the kernel's top-level buffer, where it comes from before Linux "
+         "6.16, is somebody's: \"its\";",
+         PFL_HEALTH_WARNING);
+    conf.trace_config.len = 0;
+    says(&conf, "warning a: ftrace/print:", PFL_HEALTH_WARNING);
+}
+
 static void an_agent_of_another_version_is_told(void **state)
 {
     struct pfl_health_host host = well;
@@ -157,6 +182,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_host_without_findings_is_well),
         cmocka_unit_test(each_trouble_is_told_with_its_remedy),
+        cmocka_unit_test(a_host_that_cannot_record_ftrace_print_says_why),
         cmocka_unit_test(certificates_are_watched_for_two_weeks),
         cmocka_unit_test(an_agent_of_another_version_is_told),
         cmocka_unit_test(a_host_that_cannot_be_asked_may_have_an_old_certificate),

@@ -125,12 +125,59 @@ static void of_descriptors_the_name_is_taken_and_all_else_as_it_came(void **stat
     pfl_sweep_assert_no_leak();
 }
 
+static void take_ftrace(struct pfl_span ftrace_descriptor, struct pfl_buf *out)
+{
+    uint8_t descriptor[512];
+    uint8_t source[600];
+    uint8_t state[700];
+    uint8_t response[800];
+    struct pfl_writer d = pfl_writer_of(descriptor, sizeof(descriptor));
+    struct pfl_writer s = pfl_writer_of(source, sizeof(source));
+    struct pfl_writer t = pfl_writer_of(state, sizeof(state));
+    struct pfl_writer r = pfl_writer_of(response, sizeof(response));
+
+    pfl_writer_field_bytes(&d, 1, "s", 1);
+    pfl_writer_field_bytes(&d, 8, ftrace_descriptor.data, ftrace_descriptor.len);
+    pfl_writer_field_bytes(&s, 1, descriptor, sizeof(descriptor) - d.left);
+    pfl_writer_field_bytes(&t, 2, source, sizeof(source) - s.left);
+    pfl_writer_field_bytes(&r, 1, state, sizeof(state) - t.left);
+    pfl_buf_init(out, 1024);
+    assert_int_equal(pfl_session_take_state(pfl_span_of(response, sizeof(response) - r.left), out),
+                     0);
+}
+
+static void why_there_is_no_print_is_taken_and_nothing_else_of_ftrace(void **state)
+{
+    static const uint8_t without[] = {0x12, 7, 0x0a, 3, 0x0a, 1, 's', 0x10, 0};
+    static const uint8_t with[] = {0x12, 15,   0x0a, 11, 0x0a, 1,   's',  0x42, 6,
+                                   0x8a, 0xb5, 0x18, 2,  'n',  'o', 0x10, 0};
+    uint8_t text[256] = {0x0a, 1, 'a', 0x8a, 0xb5, 0x18, 2, 'n', 'o', 0xff};
+    struct pfl_buf out;
+
+    (void)state;
+    take_ftrace(pfl_span_of(text, 10), &out); /* malformed behind it */
+    assert_int_equal(out.len, sizeof(with));
+    assert_memory_equal(pfl_buf_get(&out).data, with, sizeof(with));
+    pfl_buf_fini(&out);
+    take_ftrace(pfl_span_of(text, 8), &out); /* in it */
+    assert_int_equal(out.len, sizeof(without));
+    assert_memory_equal(pfl_buf_get(&out).data, without, sizeof(without));
+    pfl_buf_fini(&out);
+    text[6] = 201;
+    text[7] = 1; /* 201 bytes: longer than any of ours */
+    take_ftrace(pfl_span_of(text, 8 + 201), &out);
+    assert_int_equal(out.len, sizeof(without));
+    pfl_buf_fini(&out);
+    pfl_sweep_assert_no_leak();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_session_is_found_by_its_whole_name),
         cmocka_unit_test(a_cut_state_finds_no_more_than_is_there),
         cmocka_unit_test(of_descriptors_the_name_is_taken_and_all_else_as_it_came),
+        cmocka_unit_test(why_there_is_no_print_is_taken_and_nothing_else_of_ftrace),
         cmocka_unit_test(counters_are_told_with_the_buffers_fill),
     };
 
