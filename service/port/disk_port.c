@@ -8,6 +8,11 @@
  * until all is written or it fails; the first failure skips the steps behind it, but not the
  * closing ones.
  *
+ * create: an open may take for ever, too, on a file system whose server does not answer. A thread
+ * of a creation's own does it, and the loop waits for CREATE_WAIT_MS at most, after a creation that
+ * took longer for CREATE_WAIT_AGAIN_MS only, for a minute. A creation that the loop has given up
+ * closes and removes its file when it comes back; CREATIONS_MAX of them are all there are.
+ *
  * The thread and the loop share `job`, `result` and the flags under `lock`; the descriptors belong
  * to the thread once it runs. Limits: one job at a time; as many threads as the service allows
  * sessions that write.
@@ -16,17 +21,48 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/closer.h"
 #include "base/mem.h"
 
 /* One write(2) of a descriptor that hangs cannot be interrupted; keep them short. */
 #define WRITE_MAX_BYTES ((size_t)1 << 20)
 #define COPY_MAX_BYTES  65536u /* at a time, on the thread's stack */
+
+#define CREATIONS_MAX        4u
+#define CREATE_WAIT_MS       300u
+#define CREATE_WAIT_AGAIN_MS 20u
+#define CREATE_WARY_MS       60000u
+
+enum creation_state {
+    CREATION_NONE,
+    CREATION_WAITED_FOR, /* by the loop */
+    CREATION_DONE,
+    CREATION_GIVEN_UP,
+};
+
+struct creation {
+    enum creation_state state; /* under the lock, as are fd and error */
+    int fd;
+    int error;
+    char path[PATH_MAX]; /* the thread's */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t done; /* CLOCK_MONOTONIC */
+    bool is_ready;
+    uint64_t wary_until_ms;
+    struct creation list[CREATIONS_MAX];
+} creations = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 struct pfl_disk_file {
     struct pfl_wakeup_note note; /* first: on_note casts */
@@ -223,10 +259,110 @@ static void on_note(struct pfl_wakeup_note *note)
         file->done(file->user, &result);
 }
 
+/* ---- creating ---- */
+
+static void *run_creation(void *user)
+{
+    struct creation *self = user;
+    int fd = -1;
+    int error = create_file(self->path, &fd);
+
+    (void)pthread_mutex_lock(&creations.lock);
+    if (self->state == CREATION_GIVEN_UP) {
+        (void)pthread_mutex_unlock(&creations.lock);
+        if (error == 0) {
+            (void)unlink(self->path);
+            (void)close(fd);
+        }
+        (void)pthread_mutex_lock(&creations.lock);
+        self->state = CREATION_NONE;
+    } else {
+        self->fd = fd;
+        self->error = error;
+        self->state = CREATION_DONE;
+        (void)pthread_cond_signal(&creations.done);
+    }
+    (void)pthread_mutex_unlock(&creations.lock);
+    return NULL;
+}
+
+static int start_creation(struct creation *self)
+{
+    pthread_condattr_t clock;
+    pthread_attr_t attr;
+    pthread_t thread;
+    sigset_t all;
+    sigset_t before;
+    int error;
+
+    if (!creations.is_ready) {
+        (void)pthread_condattr_init(&clock);
+        (void)pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+        (void)pthread_cond_init(&creations.done, &clock);
+        (void)pthread_condattr_destroy(&clock);
+        creations.is_ready = true;
+    }
+    (void)pthread_attr_init(&attr);
+    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    self->state = CREATION_WAITED_FOR;
+    error = pthread_create(&thread, &attr, run_creation, self);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&attr);
+    if (error != 0)
+        self->state = CREATION_NONE;
+    return error;
+}
+
+static uint64_t get_now_ms(void)
+{
+    return pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) / 1000000;
+}
+
+/* Locked. 0 or an errno. */
+static int wait_for_creation(struct creation *self, int *ret_fd)
+{
+    uint64_t now_ms = get_now_ms();
+    uint64_t end_ms =
+        now_ms + (now_ms < creations.wary_until_ms ? CREATE_WAIT_AGAIN_MS : CREATE_WAIT_MS);
+    struct timespec end = {.tv_sec = (time_t)(end_ms / 1000),
+                           .tv_nsec = (long)(end_ms % 1000) * 1000000};
+
+    while (self->state == CREATION_WAITED_FOR) {
+        if (pthread_cond_timedwait(&creations.done, &creations.lock, &end) == 0 ||
+            self->state == CREATION_DONE)
+            continue;
+        self->state = CREATION_GIVEN_UP;
+        creations.wary_until_ms = get_now_ms() + CREATE_WARY_MS;
+        return ETIMEDOUT;
+    }
+    self->state = CREATION_NONE;
+    *ret_fd = self->fd;
+    return self->error;
+}
+
 static int create(void *disk, const char *path, int *ret_fd)
 {
+    struct creation *free_one = NULL;
+    int error = EBUSY;
+
     (void)disk;
-    return create_file(path, ret_fd);
+    if (strlen(path) >= PATH_MAX)
+        return ENAMETOOLONG;
+    (void)pthread_mutex_lock(&creations.lock);
+    for (size_t i = 0; i < CREATIONS_MAX && free_one == NULL; i++) {
+        if (creations.list[i].state == CREATION_NONE)
+            free_one = &creations.list[i];
+    }
+    if (free_one != NULL) {
+        (void)memcpy(free_one->path, path, strlen(path) + 1);
+        error = start_creation(free_one);
+    }
+    if (error == 0)
+        error = wait_for_creation(free_one, ret_fd);
+    (void)pthread_mutex_unlock(&creations.lock);
+    return error;
 }
 
 static void discard(void *disk, const char *path, int fd)

@@ -45,7 +45,7 @@ struct pfl_disk_file;
 typedef void (*pfl_disk_done_cb)(void *user, const struct pfl_disk_result *result);
 
 struct pfl_disk_ops {
-    /* Creates a file in the caller's thread. 0 or an errno. */
+    /* Creates a file. 0 or an errno: ETIMEDOUT, EBUSY when the file system does not answer. */
     int (*create)(void *disk, const char *path, int *ret_fd);
     /* Closes and removes what create made; `path` NULL: only closes. */
     void (*discard)(void *disk, const char *path, int fd);

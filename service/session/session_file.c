@@ -16,6 +16,7 @@
  */
 #include "service/session/session_file.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -341,13 +342,15 @@ static void discard_files(struct pfl_session_file *file, const char *path, const
 static int create_file(struct pfl_session_file *file, const char *path, int *ret_fd, char *why)
 {
     int error = file->service->conf.disk->create(file->service->conf.disk_user, path, ret_fd);
+    bool is_silent = error == ETIMEDOUT || error == EBUSY;
 
     if (error == 0)
         return 0;
     (void)snprintf(why, PFL_PLAN_WHY_BYTES,
                    "output_path: %.180s cannot be created: %s; it must not exist yet, in a folder "
                    "that the service may write to",
-                   pfl_log_quote_str(path), strerror(error));
+                   pfl_log_quote_str(path),
+                   is_silent ? "its file system does not answer" : strerror(error));
     return PFL_EINVAL;
 }
 

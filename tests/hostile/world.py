@@ -178,10 +178,6 @@ class World:
         self.children.append(child)
         return child
 
-    @staticmethod
-    def service_uid():
-        return SERVICE_USER
-
     def is_alive(self):
         return self.service.poll() is None
 

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What sessions and triggers of one user do to others."""
+import ctypes
 import os
 import socket
+import struct
 import time
 
-from world import GROUP, SEATS, Consumer, Failed, Producer, World, field
+from world import GROUP, SEATS, SERVICE_USER, Consumer, Failed, Producer, World, field
 
 ATTACKS = ["raised_triggers", "exclusive_session", "lockdown", "privileged_group", "output_path",
-           "output_path_fifo"]
+           "output_path_fifo", "output_path_hangs"]
 
 
 def trigger_config(names):
@@ -105,7 +107,7 @@ def output_path(build):
         with World(build, as_root=as_root) as world:
             there = world.dir / "roots"  # where the member may write nothing
             there.mkdir()
-            os.chown(there, 0 if as_root else world.service_uid(), 0)
+            os.chown(there, 0 if as_root else SERVICE_USER, 0)
             path = str(there / "file")
             said = world.attack("member", enable_as("member", file_config(path)), world.consumer).wait_ready()
             if said != "refused" or os.path.exists(path):
@@ -138,3 +140,59 @@ def output_path_fifo(build):
         if failed or worst > 1.0:
             raise Failed("the victim waited %.1f s %s" % (worst, failed or ""))
         return "the victim waited %.3f s at most" % worst
+
+
+def serve_nothing(ready, target):
+    """A file system that anybody reaches, and that never says whether a file is there."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    try:
+        fd = os.open("/dev/fuse", os.O_RDWR)
+    except OSError as why:
+        ready("SKIP %s" % why)
+        return
+    options = "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other" % fd
+    if libc.mount(b"fuse", target.encode(), b"fuse", 0, options.encode()) != 0:
+        ready("SKIP no FUSE: " + os.strerror(ctypes.get_errno()))
+        return
+    if os.fork() == 0:
+        while True:
+            _, opcode, unique, node = struct.unpack_from("<IIQQ", os.read(fd, 1 << 20))
+            if opcode == 26:  # INIT
+                body = struct.pack("<IIIIHHIIHHIIIIIIII", 7, 31, 0, 0, 0, 0, 4096, 1, *[0] * 10)[:64]
+            elif opcode == 3:  # GETATTR
+                body = struct.pack("<QII", 0, 0, 0) + struct.pack(
+                    "<QQQQQQIIIIIIIIII", node, 0, 0, 0, 0, 0, 0, 0, 0, 0o40777, 1, 0, 0, 0, 4096, 0)
+            else:
+                continue
+            os.write(fd, struct.pack("<IiQ", 16 + len(body), 0, unique) + body)
+    os.close(fd)
+    ready()
+
+
+def output_path_hangs(build):
+    """a file system that never answers holds nobody up when a config names a file there, ten times over"""
+    with World(build) as world:
+        hanging = str(world.dir / "hanging")
+        os.mkdir(hanging)
+        server = world.attack(None, serve_nothing, hanging)
+        said = server.wait_ready()
+        if said != "ready":
+            if said.startswith("SKIP"):
+                return said
+            raise Failed(said)
+        try:
+            victim = world.victim()
+            named = field(1, field(1, 64)) + file_config(hanging + "/file")
+            attackers = [Consumer(world.consumer, SERVICE_USER) for _ in range(10)]
+            for attacker in attackers:
+                attacker.invoke("EnableTracing", field(1, named), lambda *_: None)
+            time.sleep(3)
+            worst, failed = victim.worst_s(), victim.failed
+            victim.is_ending = True
+            if failed or not world.is_alive() or worst > 1.0:
+                raise Failed("the victim waited %.1f s %s" % (worst, failed or ""))
+            return "the victim waited %.3f s at most" % worst
+        finally:
+            server.end()
+            world.children.remove(server)
+            ctypes.CDLL(None).umount2(hanging.encode(), 2)  # MNT_DETACH
