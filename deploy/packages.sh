@@ -18,7 +18,7 @@ PFL_PACKAGES_RELEASE="clang curl libclang-rt-dev git libcmocka-dev python3-webso
     socat stunnel4
     yamllint $PFL_PACKAGES_PACKAGE
     $PFL_PACKAGES_TOOLS"
-PFL_PACKAGES_TEST="clang-format clang-tidy debootstrap $PFL_PACKAGES_RELEASE
+PFL_PACKAGES_TEST="clang-format clang-tidy debootstrap protobuf-compiler zsh $PFL_PACKAGES_RELEASE
     $PFL_PACKAGES_ENGINE
     $PFL_PACKAGES_DEMO"
 
