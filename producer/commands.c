@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "producer/commits.h"
+#include "producer/foreign_fd.h"
 #include "producer/requests.h"
 #include "producer/startups.h"
 
@@ -123,7 +124,9 @@ static void setup_tracing(struct perfleet *p)
     } else if (!p->is_own_adopted && !p->is_emulated) {
         p->link.has_failed = true;
     }
-    if (fd >= 0)
+    if (p->link.has_failed)
+        pfl_foreign_fd_close(fd); /* it may be anything */
+    else if (fd >= 0)
         close(fd);
 }
 

@@ -20,10 +20,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "producer/foreign_fd.h"
 #include "producer/heap.h"
 
 #define PREFIX_BYTES 4u
 #define OUT_FIRST    65536u
+#define MESSAGE_FDS  253u /* one message brings at most these: SCM_MAX_FD */
 
 static const char run_dir[] = "/run/perfetto/";
 static const char run_name[] = "/run/perfetto/traced-producer.sock";
@@ -177,7 +179,7 @@ int pfl_link_open(struct pfl_link *self, const struct pfl_link_address *address,
         return PFL_ECLOSED;
     }
     if (pfl_service_user_check(fd, name, &address->users, ret_why) != 0) {
-        close(fd);
+        pfl_foreign_fd_close_socket(fd);
         return PFL_ESTRANGER;
     }
     return pfl_link_adopt(self, fd);
@@ -186,9 +188,8 @@ int pfl_link_open(struct pfl_link *self, const struct pfl_link_address *address,
 void pfl_link_close(struct pfl_link *self)
 {
     if (self->fd >= 0)
-        close(self->fd);
-    if (self->recv_fd >= 0)
-        close(self->recv_fd);
+        pfl_foreign_fd_close_socket(self->fd);
+    pfl_foreign_fd_close(self->recv_fd);
     pfl_heap_free(self->in);
     pfl_heap_unmap(self->out, self->out_cap);
     *self = (struct pfl_link){.fd = -1, .recv_fd = -1, .send_fd = -1};
@@ -196,15 +197,19 @@ void pfl_link_close(struct pfl_link *self)
 
 /* --- in ---------------------------------------------------------------------------------- */
 
-static void keep_fd(struct pfl_link *self, struct msghdr *msg)
+/* One descriptor is kept, the newest; of several in a message none is, and the link has failed. */
+static void take_fds(struct pfl_link *self, struct msghdr *msg)
 {
-    struct cmsghdr *c = CMSG_FIRSTHDR(msg);
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
+        size_t count = c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS
+                           ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int)
+                           : 0;
 
-    if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-        c->cmsg_len == CMSG_LEN(sizeof(int))) {
-        if (self->recv_fd >= 0)
-            close(self->recv_fd);
-        memcpy(&self->recv_fd, CMSG_DATA(c), sizeof(int));
+        self->has_failed = self->has_failed || count > 1;
+        for (size_t i = 0; i < count; i++) {
+            pfl_foreign_fd_close(self->recv_fd);
+            memcpy(&self->recv_fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+        }
     }
     if ((msg->msg_flags & MSG_CTRUNC) != 0)
         self->has_failed = true;
@@ -214,7 +219,7 @@ bool pfl_link_read(struct pfl_link *self)
 {
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
+        char bytes[CMSG_SPACE(MESSAGE_FDS * sizeof(int))]; /* else recvmsg itself closes them */
     } control;
     struct iovec iov;
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
@@ -237,7 +242,7 @@ bool pfl_link_read(struct pfl_link *self)
     }
     if (n == 0)
         self->has_failed = true;
-    keep_fd(self, &msg);
+    take_fds(self, &msg);
     self->in_len += (size_t)n;
     return !self->has_failed;
 }

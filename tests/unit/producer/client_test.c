@@ -2,11 +2,13 @@
 /* The whole library against a service that the test plays: sessions, flushes, deaths. */
 #include "tests/unit/producer/client_fixture.h"
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <setjmp.h>
@@ -17,6 +19,8 @@
 #include <cmocka.h>
 
 #include "producer/heap.h"
+
+#define LINGER_S 20
 
 static void a_session_is_set_up_started_flushed_and_stopped(void **state)
 {
@@ -314,6 +318,61 @@ static void malformed_commands_cost_the_connection_and_nothing_else(void **state
     client_close_fixture(&f);
 }
 
+static double now_s(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* A TCP socket with unsent data, whose last close waits for LINGER_S. */
+static int make_lingering(int *ret_peer)
+{
+    static const char data[65536];
+    const struct linger linger = {.l_onoff = 1, .l_linger = LINGER_S};
+    struct sockaddr_in addr = {.sin_family = AF_INET};
+    socklen_t len = sizeof(addr);
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&addr, &len), 0);
+    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+    *ret_peer = accept(listener, NULL, NULL);
+    (void)close(listener);
+    while (send(fd, data, sizeof(data), MSG_DONTWAIT) > 0)
+        continue;
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+    return fd;
+}
+
+static void descriptors_whose_close_takes_long_do_not_hold_the_library(void **state)
+{
+    static const uint8_t nothing[] = {0x08, 0x01};
+    struct client_fixture f;
+    double begin;
+    int peers[3];
+
+    (void)state;
+    fake_listen(&f.service);
+    client_open_fixture(&f, 0);
+    client_start_session(&f);
+    for (size_t i = 0; i < 3; i++) {
+        int fd = make_lingering(&peers[i]);
+
+        fake_send(&f.service, pfl_span_of(nothing, sizeof(nothing)), fd);
+        (void)close(fd);
+    }
+    begin = now_s();
+    assert_int_equal(client_write_packets(&f, 1), 1);
+    client_close_fixture(&f); /* the last of them is still the link's */
+    assert_true(now_s() - begin < LINGER_S / 2.0);
+    for (size_t i = 0; i < 3; i++)
+        (void)close(peers[i]);
+}
+
 static void more_sessions_than_instances_are_answered_too(void **state)
 {
     struct client_fixture f;
@@ -421,6 +480,7 @@ int main(void)
         cmocka_unit_test(a_service_that_dies_and_comes_back_gets_everything_anew),
         cmocka_unit_test(a_service_that_lacks_methods_is_served_without_them),
         cmocka_unit_test(malformed_commands_cost_the_connection_and_nothing_else),
+        cmocka_unit_test(descriptors_whose_close_takes_long_do_not_hold_the_library),
         cmocka_unit_test(more_sessions_than_instances_are_answered_too),
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(every_failed_allocation_of_an_open_is_reported),
