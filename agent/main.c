@@ -228,6 +228,7 @@ int main(int argc, char **argv)
     json_set_alloc_funcs(pfl_mem_alloc, pfl_mem_free);
     pfl_log_limit_every_event();
     rc = pfl_agent_daemon_run(&conf);
+    pfl_log_limit_flush_every_event();
     pfl_stored_fds_fini(&stored);
     pfl_proto_free(message);
     return rc == 0 ? 0 : 1;

@@ -38,7 +38,8 @@ static struct {
     struct pfl_log_limit limit;
 } limited[PFL_LOG_LIMITED_EVENTS];
 static bool is_limited;
-static bool is_telling; /* how many were left out: that line has no limit */
+static bool is_telling;    /* how many were left out: that line has no limit */
+static uint64_t looked_ms; /* for events that are over */
 
 void pfl_log_set_level(enum pfl_log_level level)
 {
@@ -89,17 +90,37 @@ void pfl_log_limit_every_event(void)
     is_limited = true;
 }
 
+/* Of floods that are over, too, it is told how much was left out. */
+static void flush_limited(uint64_t now_ms)
+{
+    looked_ms = now_ms;
+    is_telling = true;
+    for (size_t i = 0; i < PFL_LOG_LIMITED_EVENTS && limited[i].event != NULL; i++) {
+        if (now_ms - limited[i].limit.begin_ms >= PFL_LOG_LIMIT_WINDOW_MS)
+            pfl_log_limit_flush(&limited[i].limit, limited[i].event);
+    }
+    is_telling = false;
+}
+
+void pfl_log_limit_flush_every_event(void)
+{
+    flush_limited(UINT64_MAX);
+}
+
 static bool take_limited(const char *event)
 {
+    uint64_t now_ms = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) / 1000000u;
     size_t i = 0;
     bool is_taken;
+
+    if (now_ms - looked_ms >= PFL_LOG_LIMIT_WINDOW_MS)
+        flush_limited(now_ms);
 
     while (i < PFL_LOG_LIMITED_EVENTS - 1 && limited[i].event != NULL && limited[i].event != event)
         i++;
     limited[i].event = event;
     is_telling = true;
-    is_taken = pfl_log_limit_take(&limited[i].limit, event,
-                                  pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) / 1000000u);
+    is_taken = pfl_log_limit_take(&limited[i].limit, event, now_ms);
     is_telling = false;
     return is_taken;
 }
@@ -145,7 +166,7 @@ void pfl_log(enum pfl_log_level level, const char *event, const char *fmt, ...)
 
     if (level > max_level)
         return;
-    if (is_limited && !is_telling && level != PFL_LOG_ERROR && !take_limited(event))
+    if (is_limited && !is_telling && !take_limited(event))
         return;
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, ap);

@@ -76,10 +76,13 @@ void pfl_log_limit_flush(struct pfl_log_limit *self, const char *event);
 
 /*
  * The same for every event of the program at once, each with a limit of its own: for a daemon whose
- * lines can nearly all be caused by strangers. Errors are never left out. Events past the
- * first PFL_LOG_LIMITED_EVENTS share the last one's limit.
+ * lines, errors too, can nearly all be caused by strangers. What was left out is told within the
+ * next window in which something is logged. Events past the first PFL_LOG_LIMITED_EVENTS share the
+ * last one's limit.
  */
-#define PFL_LOG_LIMITED_EVENTS 64u
+#define PFL_LOG_LIMITED_EVENTS 256u
 void pfl_log_limit_every_event(void);
+/* Tells how many were left out so far; at the end of the program. */
+void pfl_log_limit_flush_every_event(void);
 
 #endif

@@ -7,7 +7,8 @@
 #ifndef PFL_PROTO_FIGURES_H
 #define PFL_PROTO_FIGURES_H
 
-#define PFL_FIGURES_FIELD 50001u /* in the request and in TracingServiceState */
+#define PFL_FIGURES_FIELD  50001u /* in the request and in TracingServiceState */
+#define PFL_LEFT_OUT_FIELD 50002u /* in TracingServiceState */
 
 enum pfl_figure {
     /* now */

@@ -7,7 +7,8 @@
  * the ports, which close their connections, which end the sessions; the loop then runs dry.
  *
  * Failures: only at the start (an address that cannot be bound, no memory); what is open by then
- * is closed again. Limits: connections per socket, PRODUCERS_MAX and CONSUMERS_MAX.
+ * is closed again. Limits: connections, PFL_SERVICE_MAX_PRODUCERS and
+ * PFL_SERVICE_MAX_CONSUMERS, and descriptors, which users share.
  */
 #include "service/daemon.h"
 
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/io/alarm.h"
+#include "base/io/listener.h"
 #include "base/io/listener_socket.h"
 #include "base/io/log_signals.h"
 #include "base/io/loop.h"
@@ -40,8 +42,7 @@
 #include "service/session/session_attach.h"
 #include "service/session/session_timers.h"
 
-#define PRODUCERS_MAX 65535u
-#define CONSUMERS_MAX 16384u
+#define FDS_OWN 64u /* that are no connection's */
 
 struct daemon {
     uv_loop_t loop;
@@ -166,7 +167,7 @@ static int open_ports(struct daemon *d, const struct pfl_daemon_conf *conf)
         port.has_relay = conf->producers[i].has_relay;
         port.group = conf->producer_access.group;
         port.mode = conf->producer_access.mode;
-        port.max_connections = PRODUCERS_MAX;
+        port.max_connections = PFL_SERVICE_MAX_PRODUCERS;
         rc = pfl_producer_port_open(&port, &d->producer_ports[i]);
         if (rc != 0)
             return rc;
@@ -179,7 +180,7 @@ static int open_ports(struct daemon *d, const struct pfl_daemon_conf *conf)
     port.has_relay = false;
     port.group = conf->consumer_access.group;
     port.mode = conf->consumer_access.mode;
-    port.max_connections = CONSUMERS_MAX;
+    port.max_connections = PFL_SERVICE_MAX_CONSUMERS;
     return pfl_consumer_port_open(&port, &d->consumer_port);
 }
 
@@ -241,16 +242,20 @@ static int open_handles(struct daemon *d)
     return 0;
 }
 
-/* Every connection is a descriptor, and every producer's memory one more. */
-static void raise_descriptor_limit(void)
+/* Every connection is a descriptor, and every producer's memory one more. Returns how many there
+ * are for connections. */
+static uint64_t raise_descriptor_limit(void)
 {
     struct rlimit limit;
+    uint64_t max;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return;
+        return 0;
     limit.rlim_cur = limit.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
         pfl_log_warn("descriptor-limit-not-raised", "errno=%d", errno);
+    max = pfl_listener_get_fds_max();
+    return max > 2 * FDS_OWN ? max - FDS_OWN : max / 2;
 }
 
 /* The loop, and how threads reach it. */
@@ -327,9 +332,10 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
     int rc;
 
     find_privileged_group(&d, conf->privileged_group);
-    raise_descriptor_limit();
+    service.fds_max = raise_descriptor_limit();
     pfl_smb_map_guard();
     pfl_host_facts_read(&d.facts);
+    service.buffer_bytes_max = d.facts.ram_bytes;
     rc = open_loop(&d);
     if (rc != 0)
         return rc;
@@ -349,6 +355,7 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
     }
     if (rc == 0)
         say_who_may(&d, conf);
+    pfl_service_set_owner(&d.service, d.facts.uid);
     if (rc != 0)
         stop(&d);
     else if (conf->on_ready != NULL)

@@ -282,6 +282,7 @@ static int serve(struct options *o)
     o->conf.on_ready = on_ready;
     o->conf.user = o;
     rc = pfl_daemon_run(&o->conf);
+    pfl_log_limit_flush_every_event();
     if (rc != 0)
         pfl_log_error("not-started", "reason=\"%s\"", pfl_err_str(rc));
     return rc == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -113,6 +113,7 @@ int main(int argc, char **argv)
     pfl_notify_open();
     rest_capabilities();
     rc = pfl_keep_run(&conf, &exit_status);
+    pfl_log_limit_flush_every_event();
     if (rc != 0)
         pfl_log_error("not-started", "reason=\"%s\"", pfl_err_str(rc));
     return rc == 0 ? exit_status : EXIT_FAILURE;

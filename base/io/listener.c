@@ -100,7 +100,7 @@ static bool has_spare_fds(const struct pfl_listener *l)
     return lowest >= 0 && lowest < l->fds_max && !pfl_closer_is_full();
 }
 
-static int find_fds_max(void)
+unsigned pfl_listener_get_fds_max(void)
 {
     struct rlimit limit = {.rlim_cur = 1024};
     rlim_t spare;
@@ -109,7 +109,7 @@ static int find_fds_max(void)
     if (limit.rlim_cur > INT_MAX)
         limit.rlim_cur = INT_MAX;
     spare = limit.rlim_cur / 4 < SPARE_FDS ? limit.rlim_cur / 4 : SPARE_FDS;
-    return (int)(limit.rlim_cur - spare);
+    return (unsigned)(limit.rlim_cur - spare);
 }
 
 /* False when there is nothing more to accept now. */
@@ -237,7 +237,7 @@ int pfl_listener_open(const struct pfl_listener_conf *conf, struct pfl_listener 
     l->on_closed = conf->on_closed;
     l->user = conf->user;
     l->max_connections = conf->max_connections;
-    l->fds_max = find_fds_max();
+    l->fds_max = (int)pfl_listener_get_fds_max();
     resume(l);
     *ret_listener = l;
     return 0;

@@ -36,6 +36,9 @@ struct pfl_listener_conf {
  * PFL_EINVAL, PFL_EIO, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_listener_open(const struct pfl_listener_conf *conf,
                                    struct pfl_listener **ret_listener);
+/* As many descriptors as may be open leave this many for what listeners accept: below its number
+ * they accept. */
+unsigned pfl_listener_get_fds_max(void);
 /* Stays legal after pfl_listener_close: the object lives until the last one is released. */
 void pfl_listener_release(struct pfl_listener *self);
 /* The bound TCP port; 0 for UNIX. */

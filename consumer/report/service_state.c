@@ -18,6 +18,7 @@ typedef Perfetto__Protos__TracingServiceState state_t;
 typedef Perfetto__Protos__TracingServiceState__Producer producer_t;
 typedef Perfetto__Protos__TracingServiceState__DataSource source_t;
 typedef Perfetto__Protos__TracingServiceState__TracingSession session_t;
+typedef Perfetto__Protos__TracingServiceState__PerfleetLeftOut left_out_t;
 
 static int unpack(const struct pfl_service_state_host *host, state_t **ret_state)
 {
@@ -144,6 +145,20 @@ static int add_state(const state_t *state, struct pfl_buf *out)
     return rc;
 }
 
+/* One user registered more than his share of an answer. */
+static int add_left_out(const state_t *state, struct pfl_buf *out)
+{
+    const left_out_t *l = state->perfleet_left_out;
+
+    if (l == NULL)
+        return 0;
+    return pfl_text_add(out,
+                        "  left out, for want of room in the answer: %" PRIu64
+                        " producers, %" PRIu64 " data sources, %" PRIu64 " sessions; of %" PRIu64
+                        " data sources all but the name\n",
+                        l->producers, l->data_sources, l->sessions, l->descriptors);
+}
+
 static int add_sessions(const struct pfl_service_state_host *host, const state_t *state,
                         struct pfl_buf *out)
 {
@@ -173,6 +188,8 @@ int pfl_service_state_text(const struct pfl_service_state_host *host,
                                               : add_line(host, state, out);
     if (rc == 0 && detail == PFL_SERVICE_STATE_ALL)
         rc = add_state(state, out);
+    if (rc == 0)
+        rc = add_left_out(state, out);
     if (rc == 0 && detail == PFL_SERVICE_STATE_BRIEF && host->told != NULL)
         rc = add_told(host->told, out);
     pfl_proto_free(&state->base);
@@ -234,6 +251,17 @@ static json_t *json_sessions(const state_t *state)
     return list;
 }
 
+static json_t *json_left_out(const left_out_t *l)
+{
+    json_t *o = json_object();
+
+    pfl_text_json_number(o, "producers", l->producers);
+    pfl_text_json_number(o, "data_sources", l->data_sources);
+    pfl_text_json_number(o, "descriptors", l->descriptors);
+    pfl_text_json_number(o, "sessions", l->sessions);
+    return o;
+}
+
 static int json_host(const struct pfl_service_state_host *host,
                      enum pfl_service_state_detail detail, json_t *o)
 {
@@ -257,6 +285,8 @@ static int json_host(const struct pfl_service_state_host *host,
     json_object_set_new(o, "sessions", json_sessions(state));
     pfl_text_json_number(o, "producers_len", state->n_producers);
     pfl_text_json_number(o, "data_sources_len", state->n_data_sources);
+    if (state->perfleet_left_out != NULL)
+        json_object_set_new(o, "left_out", json_left_out(state->perfleet_left_out));
     if (detail == PFL_SERVICE_STATE_ALL) {
         json_object_set_new(o, "producers", json_producers(state));
         json_object_set_new(o, "data_sources", json_sources(state));

@@ -79,6 +79,7 @@ void pfl_data_source_free(struct pfl_data_source *self)
 {
     if (self == NULL)
         return;
+    pfl_list_remove(&self->of_name);
     pfl_mem_free(self->bytes);
     pfl_mem_free(self);
 }

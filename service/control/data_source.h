@@ -30,9 +30,11 @@ struct pfl_data_source_info {
 };
 
 struct pfl_data_source {
-    struct pfl_list node; /* in its producer, in registration order */
-    uint64_t serial;      /* in the service: grows along that list */
-    uint8_t *bytes;       /* owned: the descriptor as it came */
+    struct pfl_list node;          /* in its producer, in registration order */
+    struct pfl_list of_name;       /* in the service, with others whose names have this hash */
+    struct pfl_producer *producer; /* borrowed */
+    uint64_t serial;               /* in the service: grows along that list */
+    uint8_t *bytes;                /* owned: the descriptor as it came */
     size_t bytes_len;
     struct pfl_data_source_info info; /* into bytes */
 };
@@ -47,7 +49,8 @@ struct pfl_instance {
     size_t source;                 /* index into the plan */
     unsigned flags;                /* of the descriptor */
     enum pfl_instance_state state;
-    char *producer_name; /* owned: outlives the producer */
+    uint64_t who;              /* of the producer: base/shares.h */
+    const char *producer_name; /* borrowed from the producer */
 };
 
 /* PFL_EPARSE when the bytes are no descriptor. */

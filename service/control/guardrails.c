@@ -31,6 +31,7 @@ uint64_t pfl_guardrails_get_limit(const struct pfl_service *service)
                    sum_buffers(&service->closing);
     struct pfl_list *it;
 
+    sum += service->shares.peer_bytes.used;
     PFL_LIST_EACH (it, &service->producers) {
         sum += PFL_CONTAINER_OF(it, struct pfl_producer, node)->smb.bytes;
     }

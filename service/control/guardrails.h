@@ -33,7 +33,8 @@ enum pfl_guardrails_verdict {
     PFL_GUARDRAILS_CPU,    /* for PFL_GUARDRAILS_CPU_LOOKS periods */
 };
 
-/* What buffers, as configured, and producers' memory may take, and PFL_GUARDRAILS_MEMORY_BYTES. */
+/* What buffers, as configured, producers' memory and what peers registered may take, and
+ * PFL_GUARDRAILS_MEMORY_BYTES. */
 uint64_t pfl_guardrails_get_limit(const struct pfl_service *service);
 /* `self` zeroed at first. */
 enum pfl_guardrails_verdict pfl_guardrails_judge(struct pfl_guardrails *self,

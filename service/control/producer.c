@@ -13,6 +13,7 @@
 #include <assert.h>
 
 #include "base/mem.h"
+#include "base/shares.h"
 
 #define BUFFER_IDS    65536u
 #define FIRST_WRITERS 64u
@@ -31,6 +32,9 @@ int pfl_producer_new(const struct pfl_producer_conf *conf, struct pfl_producer *
     pfl_list_init(&p->instances);
     pfl_smb_map_init(&p->smb);
     p->uid = conf->uid;
+    p->who = conf->who;
+    if (p->who == 0)
+        p->who = conf->is_emulated ? PFL_SHARES_UIDS : conf->uid;
     p->pid = conf->pid;
     p->page_hint_bytes = conf->page_hint_bytes;
     p->smb_hint_bytes = conf->smb_hint_bytes;
@@ -70,6 +74,14 @@ void pfl_producer_free(struct pfl_producer *self)
     pfl_mem_free(self->name);
     pfl_mem_free(self->sdk_version);
     pfl_mem_free(self);
+}
+
+uint64_t pfl_producer_get_bytes(const struct pfl_producer *self)
+{
+    return sizeof(*self) + strlen(self->name) + strlen(self->sdk_version) + self->source_bytes +
+           self->sources_len * sizeof(struct pfl_data_source) +
+           self->writers_cap * sizeof(self->writers[0]) +
+           (self->sources_len != 0 ? BUFFER_IDS / 8 : 0); /* `allowed`, which sessions make */
 }
 
 static bool has_name(const struct pfl_data_source *source, struct pfl_span name)
@@ -199,14 +211,20 @@ int pfl_producer_allow(struct pfl_producer *self, uint16_t buffer_id)
         self->allowed = pfl_mem_calloc(BUFFER_IDS / 64, sizeof(self->allowed[0]));
     if (self->allowed == NULL)
         return PFL_ENOMEM;
+    self->allowed_len += !pfl_producer_is_allowed(self, buffer_id);
     self->allowed[buffer_id / 64] |= 1ull << (buffer_id % 64);
     return 0;
 }
 
 void pfl_producer_forbid(struct pfl_producer *self, uint16_t buffer_id)
 {
-    if (self->allowed != NULL)
-        self->allowed[buffer_id / 64] &= ~(1ull << (buffer_id % 64));
+    if (!pfl_producer_is_allowed(self, buffer_id))
+        return;
+    self->allowed[buffer_id / 64] &= ~(1ull << (buffer_id % 64));
+    if (--self->allowed_len != 0)
+        return;
+    pfl_mem_free(self->allowed);
+    self->allowed = NULL;
 }
 
 bool pfl_producer_is_allowed(const struct pfl_producer *self, uint16_t buffer_id)

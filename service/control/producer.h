@@ -23,7 +23,8 @@ struct pfl_producer_ops {
 
 struct pfl_producer_conf {
     uint32_t uid;
-    int64_t pid; /* -1 unknown */
+    uint64_t who; /* as in base/shares.h; 0: `uid`, or all that is emulated */
+    int64_t pid;  /* -1 unknown */
     struct pfl_span name;
     struct pfl_span sdk_version;
     uint32_t page_hint_bytes;
@@ -37,10 +38,12 @@ struct pfl_producer_conf {
 };
 
 struct pfl_producer {
-    struct pfl_list node; /* in the service */
+    struct pfl_list node;      /* in the service */
+    struct pfl_list permitted; /* likewise, while it may write to a buffer */
     uint16_t id;
     uint64_t serial; /* grows along that list; ids come again */
-    uint32_t uid;
+    uint32_t uid;    /* of a network peer its own word */
+    uint64_t who;    /* whose share it uses: base/shares.h */
     int64_t pid;
     uint32_t machine_id; /* 0: this host */
     char *machine_name;  /* owned; NULL: this host's */
@@ -57,10 +60,12 @@ struct pfl_producer {
     struct pfl_list instances; /* borrowed pfl_instance.of_producer */
     struct pfl_smb_map smb;
     uint64_t smb_taken_bytes; /* pfl_service_take_smb */
+    uint64_t held_bytes;      /* counted in the service's peer_bytes */
     uint16_t *writers;        /* owned: writer id -> buffer id, 0 none; up to writers_cap */
     size_t writers_cap;       /* 0 until the first writer */
     size_t writers_len;       /* registered */
-    uint64_t *allowed;        /* owned: bitmap of buffer ids, NULL until the first */
+    uint64_t *allowed;        /* owned: bitmap of buffer ids, NULL while there is none */
+    size_t allowed_len;       /* set in it */
     const struct pfl_producer_ops *ops;
     void *port;
 };
@@ -70,6 +75,9 @@ PFL_MUST_USE int pfl_producer_new(const struct pfl_producer_conf *conf,
                                   struct pfl_producer **ret_producer);
 /* No instance may be left. */
 void pfl_producer_free(struct pfl_producer *self);
+
+/* Memory of the service that it costs, besides what is shared with it. */
+uint64_t pfl_producer_get_bytes(const struct pfl_producer *self);
 
 /* The source of that name and, where it has one, id. */
 struct pfl_data_source *pfl_producer_find_source(const struct pfl_producer *self,

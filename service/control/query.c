@@ -9,9 +9,13 @@
  * stays is left out. Producers that come meanwhile are not told.
  * A descriptor that fills a frame has no room in a reply, which has more around it: of such a
  * source the name is told. A session whose name and file name have no room is left out.
+ * All entries of an answer share PFL_QUERY_MAX_BYTES by user. Of a source whose descriptor has no
+ * room the name is told; what has none at all is left out, and the last part says how much it was.
  * Failures: PFL_ENOMEM.
  */
 #include "service/control/query.h"
+
+#include "base/mem.h"
 
 enum {
     STATE_PRODUCER = 1,
@@ -22,6 +26,7 @@ enum {
     STATE_SESSION = 6,
     STATE_SUPPORTS_SESSIONS = 7,
     STATE_FIGURES = PFL_FIGURES_FIELD,
+    STATE_LEFT_OUT = PFL_LEFT_OUT_FIELD,
 };
 
 #define STATE_HEADER_BYTES 4u /* in the reply: tag and length */
@@ -29,6 +34,7 @@ enum {
 struct part {
     struct pfl_buf state; /* owned */
     struct pfl_message m;
+    struct pfl_shares *room; /* borrowed: of the query */
 };
 
 typedef void (*encode_entry)(struct pfl_message *m, const void *entry);
@@ -37,15 +43,20 @@ enum fit {
     FITS,
     NEXT_PART, /* it belongs there, or has failed */
     TOO_LARGE, /* for any part */
+    NO_ROOM,   /* its user has his share of the answer */
 };
 
-static enum fit add_entry(struct part *p, encode_entry encode, const void *entry)
+static enum fit add_entry(struct part *p, uint64_t who, encode_entry encode, const void *entry)
 {
     size_t before = p->state.len;
 
     encode(&p->m, entry);
-    if (p->m.rc == 0 && (before == 0 || p->state.len <= PFL_QUERY_SPLIT_BYTES))
-        return FITS;
+    if (p->m.rc == 0 && (before == 0 || p->state.len <= PFL_QUERY_SPLIT_BYTES)) {
+        if (pfl_shares_take(p->room, who, p->state.len - before + PFL_QUERY_ENTRY_BYTES))
+            return FITS;
+        p->state.len = before;
+        return NO_ROOM;
+    }
     p->state.len = before;
     if (p->m.rc != 0 && p->m.rc != PFL_ELIMIT)
         return NEXT_PART;
@@ -163,11 +174,14 @@ static bool add_sessions(struct pfl_query *self, struct part *p)
 
     PFL_LIST_EACH (it, &self->service->sessions) {
         const struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
+        enum fit fit;
 
         if (session->id <= self->told || (self->uid != 0 && self->uid != session->uid))
             continue;
-        if (add_entry(p, encode_session, session) == NEXT_PART)
+        fit = add_entry(p, session->uid, encode_session, session);
+        if (fit == NEXT_PART)
             return false;
+        self->left_out.sessions += fit != FITS;
         self->told = session->id;
     }
     return true;
@@ -179,14 +193,23 @@ static bool add_producers(struct pfl_query *self, struct part *p)
 
     PFL_LIST_EACH (it, &self->service->producers) {
         const struct pfl_producer *producer = PFL_CONTAINER_OF(it, struct pfl_producer, node);
+        enum fit fit;
 
         if (producer->serial <= self->told || producer->serial > self->last_producer)
             continue;
-        if (add_entry(p, encode_producer, producer) == NEXT_PART)
+        fit = add_entry(p, producer->who, encode_producer, producer);
+        if (fit == NEXT_PART)
             return false;
+        self->left_out.producers += fit != FITS;
         self->told = producer->serial;
     }
     return true;
+}
+
+/* For an entry of this user. */
+static bool has_room(const struct pfl_query *self, uint64_t who)
+{
+    return pfl_shares_has_room(self->room, who, PFL_QUERY_ENTRY_BYTES);
 }
 
 static bool add_sources_of(struct pfl_query *self, struct part *p,
@@ -201,9 +224,14 @@ static bool add_sources_of(struct pfl_query *self, struct part *p,
 
         if (entry.source->serial <= self->told_source)
             continue;
-        fit = add_entry(p, encode_source, &entry);
-        if (fit == TOO_LARGE)
-            fit = add_entry(p, encode_source_name, &entry);
+        fit = add_entry(p, producer->who, encode_source, &entry);
+        if (fit == NO_ROOM || fit == TOO_LARGE) {
+            enum fit named = add_entry(p, producer->who, encode_source_name, &entry);
+
+            self->left_out.descriptors += named == FITS;
+            self->left_out.sources += named == NO_ROOM;
+            fit = named;
+        }
         if (fit == NEXT_PART)
             return false;
         self->told_source = entry.source->serial;
@@ -220,7 +248,9 @@ static bool add_sources(struct pfl_query *self, struct part *p)
 
         if (producer->serial <= self->told || producer->serial > self->last_producer)
             continue;
-        if (!add_sources_of(self, p, producer))
+        if (!has_room(self, producer->who))
+            self->left_out.sources += producer->sources_len; /* or of thousands each is tried */
+        else if (!add_sources_of(self, p, producer))
             return false;
         self->told = producer->serial;
         self->told_source = 0;
@@ -228,22 +258,66 @@ static bool add_sources(struct pfl_query *self, struct part *p)
     return true;
 }
 
-static bool (*const steps[])(struct pfl_query *self, struct part *p) = {add_head, add_sessions,
-                                                                        add_producers, add_sources};
+static void encode_left_out(struct pfl_message *m, const void *entry)
+{
+    const struct pfl_query_left_out *left_out = entry;
+    size_t mark = pfl_message_begin(m, STATE_LEFT_OUT);
+
+    pfl_message_varint(m, 1, left_out->producers);
+    pfl_message_varint(m, 2, left_out->sources);
+    pfl_message_varint(m, 3, left_out->descriptors);
+    pfl_message_varint(m, 4, left_out->sessions);
+    pfl_message_end(m, mark);
+}
+
+static bool add_left_out(struct pfl_query *self, struct part *p)
+{
+    const struct pfl_query_left_out *l = &self->left_out;
+
+    return (l->producers == 0 && l->sources == 0 && l->descriptors == 0 && l->sessions == 0) ||
+           add_entry(p, 0, encode_left_out, l) != NEXT_PART;
+}
+
+typedef bool (*step_fn)(struct pfl_query *self, struct part *p);
+
+static const step_fn steps[] = {add_head, add_sessions, add_producers, add_sources, add_left_out};
+static const step_fn steps_sessions[] = {add_head, add_sessions, add_left_out};
 
 #define STEPS          (sizeof(steps) / sizeof(steps[0]))
-#define STEPS_SESSIONS 2u /* of a query for sessions only */
+#define STEPS_SESSIONS (sizeof(steps_sessions) / sizeof(steps_sessions[0]))
+
+static int open_room(struct pfl_query *self)
+{
+    if (self->room != NULL)
+        return 0;
+    self->room = pfl_mem_zalloc(sizeof(*self->room));
+    if (self->room == NULL)
+        return PFL_ENOMEM;
+    self->room->max = PFL_QUERY_MAX_BYTES;
+    self->room->owner = self->service->conf.facts->uid;
+    return 0;
+}
+
+void pfl_query_fini(struct pfl_query *self)
+{
+    pfl_mem_free(self->room);
+    self->room = NULL;
+}
 
 int pfl_query_next(struct pfl_query *self, struct pfl_buf *part, bool *ret_has_more)
 {
     struct pfl_message m = pfl_message_of(part);
+    const step_fn *step = self->sessions_only ? steps_sessions : steps;
     size_t end = self->sessions_only ? STEPS_SESSIONS : STEPS;
     struct part p = {0};
-    int rc;
+    int rc = open_room(self);
 
+    if (rc != 0)
+        return rc;
+    p.room = self->room;
     pfl_buf_init(&p.state, PFL_RPC_REPLY_BODY_MAX - STATE_HEADER_BYTES);
     p.m = pfl_message_of(&p.state);
-    while (self->step < end && steps[self->step](self, &p)) {
+    while (self->step < end && step[self->step](self, &p)) {
         self->step++;
         self->told = 0;
     }

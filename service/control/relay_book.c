@@ -13,6 +13,7 @@
 #include "service/control/relay_book.h"
 
 #include "base/mem.h"
+#include "base/shares.h"
 #include "proto/packet.h"
 
 #define SERVICE_SEQUENCE_ID 1u
@@ -69,19 +70,36 @@ static bool drop_oldest_gone(struct pfl_relay_book *self)
     return false;
 }
 
-int pfl_relay_book_add(struct pfl_relay_book *self, uint32_t machine_id,
+/* Among those that are connected. */
+static bool has_share(const struct pfl_relay_book *self, uint64_t who)
+{
+    struct pfl_list *it;
+    size_t all = 0;
+    size_t of_who = 0;
+
+    PFL_LIST_EACH (it, &self->relays) {
+        const struct pfl_relay *relay = PFL_CONTAINER_OF(it, struct pfl_relay, node);
+
+        all += !relay->is_gone;
+        of_who += !relay->is_gone && relay->who == who;
+    }
+    return who == 0 || pfl_shares_allow(PFL_RELAY_MAX, all, of_who, 1);
+}
+
+int pfl_relay_book_add(struct pfl_relay_book *self, uint32_t machine_id, uint64_t who,
                        struct pfl_relay **ret_relay)
 {
     struct pfl_relay *relay;
 
     if (machine_id == 0)
         return PFL_EINVAL;
-    if (self->len >= PFL_RELAY_MAX && !drop_oldest_gone(self))
+    if (!has_share(self, who) || (self->len >= PFL_RELAY_MAX && !drop_oldest_gone(self)))
         return PFL_ELIMIT;
     relay = pfl_mem_zalloc(sizeof(*relay));
     if (relay == NULL)
         return PFL_ENOMEM;
     relay->machine_id = machine_id;
+    relay->who = who;
     pfl_list_append(&self->relays, &relay->node);
     self->len++;
     *ret_relay = relay;

@@ -24,6 +24,7 @@ struct pfl_relay_clocks {
 struct pfl_relay {
     struct pfl_list node; /* in its book */
     uint32_t machine_id;
+    uint64_t who;  /* its share of the book: base/shares.h */
     uint8_t *info; /* owned: SystemInfo as it came */
     size_t info_len;
     struct pfl_relay_clocks client[PFL_RELAY_PAIRS]; /* oldest first */
@@ -39,8 +40,9 @@ struct pfl_relay_book {
 
 void pfl_relay_book_init(struct pfl_relay_book *self);
 void pfl_relay_book_fini(struct pfl_relay_book *self);
-/* PFL_EINVAL: machine 0, which is this host and needs no relay. PFL_ELIMIT, PFL_ENOMEM. */
-PFL_MUST_USE int pfl_relay_book_add(struct pfl_relay_book *self, uint32_t machine_id,
+/* PFL_EINVAL: machine 0, which is this host and needs no relay. PFL_ELIMIT: of all, or of this
+ * peer. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_relay_book_add(struct pfl_relay_book *self, uint32_t machine_id, uint64_t who,
                                     struct pfl_relay **ret_relay);
 /* The relay's connection is over. `is_kept`: sessions may still have to tell about its machine. */
 void pfl_relay_book_leave(struct pfl_relay_book *self, struct pfl_relay *relay, bool is_kept);

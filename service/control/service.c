@@ -14,6 +14,7 @@
 
 #include <assert.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "service/session/clone.h"
 #include "service/session/session_flush.h"
@@ -51,6 +52,30 @@ static const struct pfl_consumer_ops nobody_ops = {.on_disabled = ignore_end,
                                                    .on_cloned = ignore_clone,
                                                    .on_observed = ignore};
 
+void pfl_service_set_owner(struct pfl_service *self, uint32_t uid)
+{
+    self->shares.producers.owner = self->shares.consumers.owner = self->shares.fds.owner = uid;
+    self->shares.sources.owner = self->shares.smb_bytes.owner = uid;
+    self->shares.peer_bytes.owner = self->shares.buffer_bytes.owner = uid;
+    self->triggers.shares.owner = uid;
+}
+
+static void open_shares(struct pfl_service *self)
+{
+    const struct pfl_service_conf *conf = &self->conf;
+    const uint64_t buffer_bytes_max = conf->buffer_bytes_max;
+
+    self->shares.producers.max = PFL_SERVICE_MAX_PRODUCERS;
+    self->shares.consumers.max = PFL_SERVICE_MAX_CONSUMERS;
+    self->shares.fds.max = conf->fds_max != 0 ? conf->fds_max : UINT32_MAX;
+    self->shares.sources.max = PFL_SERVICE_MAX_SOURCES;
+    self->shares.smb_bytes.max = PFL_SERVICE_MAX_SMB_BYTES;
+    self->shares.peer_bytes.max = PFL_SERVICE_MAX_PEER_BYTES;
+    self->shares.buffer_bytes.max = buffer_bytes_max != 0 ? buffer_bytes_max : INT64_MAX;
+    if (conf->facts != NULL)
+        pfl_service_set_owner(self, conf->facts->uid);
+}
+
 int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *conf)
 {
     *self = (struct pfl_service){.conf = *conf};
@@ -59,6 +84,9 @@ int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *co
     if (self->conf.sessions_per_uid_max == 0)
         self->conf.sessions_per_uid_max = PFL_SERVICE_MAX_SESSIONS_PER_UID;
     pfl_list_init(&self->producers);
+    pfl_list_init(&self->permitted);
+    for (size_t i = 0; i < PFL_SERVICE_NAMES; i++)
+        pfl_list_init(&self->sources_by_name[i]);
     pfl_list_init(&self->consumers);
     pfl_list_init(&self->sessions);
     pfl_list_init(&self->closing);
@@ -68,7 +96,7 @@ int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *co
     pfl_flush_book_init(&self->flushes);
     pfl_relay_book_init(&self->relays);
     pfl_trigger_history_init(&self->triggers);
-    self->smb_bytes.max = PFL_SERVICE_MAX_SMB_BYTES;
+    open_shares(self);
     self->due_ms = PFL_SESSION_NEVER;
     self->buffers = pfl_mem_calloc(PFL_SERVICE_BUFFER_IDS, sizeof(self->buffers[0]));
     return self->buffers != NULL ? 0 : PFL_ENOMEM;
@@ -97,27 +125,31 @@ uint64_t pfl_service_boottime_ns(const struct pfl_service *self)
     return self->conf.now_ns(self->conf.user, PFL_CLOCK_BOOTTIME);
 }
 
-static bool is_producer_id_used(const struct pfl_service *self, uint16_t id)
+static uint64_t *id_word(struct pfl_service *self, uint16_t id)
 {
-    struct pfl_list *it;
+    return &self->producer_ids[id / 64];
+}
 
-    PFL_LIST_EACH (it, &self->producers) {
-        if (PFL_CONTAINER_OF(it, struct pfl_producer, node)->id == id)
-            return true;
-    }
-    return false;
+static uint64_t id_bit(uint16_t id)
+{
+    return 1ull << (id % 64);
 }
 
 static uint16_t next_producer_id(struct pfl_service *self)
 {
-    /* Ids only repeat after 65535 producers: until then no search is needed. */
-    bool may_collide = self->producers_seen >= PFL_SERVICE_MAX_PRODUCERS;
-
     do {
         if (++self->last_producer_id == 0)
             self->last_producer_id = 1;
-    } while (may_collide && is_producer_id_used(self, self->last_producer_id));
+    } while (*id_word(self, self->last_producer_id) & id_bit(self->last_producer_id));
+    *id_word(self, self->last_producer_id) |= id_bit(self->last_producer_id);
     return self->last_producer_id;
+}
+
+/* What it costs now is counted. */
+static bool count_bytes(struct pfl_service *self, struct pfl_producer *producer)
+{
+    return pfl_shares_set(&self->shares.peer_bytes, producer->who, &producer->held_bytes,
+                          pfl_producer_get_bytes(producer));
 }
 
 int pfl_service_add_producer(struct pfl_service *self, const struct pfl_producer_conf *conf,
@@ -134,6 +166,10 @@ int pfl_service_add_producer(struct pfl_service *self, const struct pfl_producer
     rc = pfl_producer_new(conf, &producer);
     if (rc != 0)
         return rc;
+    if (!count_bytes(self, producer)) {
+        pfl_producer_free(producer);
+        return PFL_ELIMIT;
+    }
     producer->id = next_producer_id(self);
     pfl_list_append(&self->producers, &producer->node);
     self->producers_len++;
@@ -151,9 +187,12 @@ void pfl_service_remove_producer(struct pfl_service *self, struct pfl_producer *
         pfl_session_scrape_producer(self, PFL_CONTAINER_OF(it, struct pfl_session, node), producer);
     }
     pfl_list_remove(&producer->node);
+    pfl_list_remove(&producer->permitted);
     self->producers_len--;
+    *id_word(self, id) &= ~id_bit(id);
     self->sources_len -= producer->sources_len;
-    self->source_bytes -= producer->source_bytes;
+    pfl_shares_give(&self->shares.sources, producer->who, producer->sources_len);
+    pfl_shares_give(&self->shares.peer_bytes, producer->who, producer->held_bytes);
     while (!pfl_list_is_empty(&producer->instances)) {
         struct pfl_instance *instance =
             PFL_CONTAINER_OF(producer->instances.next, struct pfl_instance, of_producer);
@@ -167,37 +206,55 @@ void pfl_service_remove_producer(struct pfl_service *self, struct pfl_producer *
     pfl_session_lose_flushes(self, id); /* which may end sessions */
 }
 
-/* May the producer's user have so many more bytes of descriptors? Only large sums are looked into.
- */
-static bool has_room_for(const struct pfl_service *self, const struct pfl_producer *producer,
-                         size_t bytes)
+static size_t hash_name(struct pfl_span name)
 {
-    struct pfl_list *it;
-    size_t sum = bytes;
+    return pfl_hash(name) % PFL_SERVICE_NAMES;
+}
 
-    if (bytes > PFL_SERVICE_MAX_SOURCE_BYTES - self->source_bytes)
-        return false;
-    if (self->source_bytes + bytes <= PFL_SERVICE_MAX_SOURCE_BYTES_PER_UID)
-        return true;
-    PFL_LIST_EACH (it, &self->producers) {
-        const struct pfl_producer *other = PFL_CONTAINER_OF(it, struct pfl_producer, node);
+const struct pfl_list *pfl_service_get_named(const struct pfl_service *self, struct pfl_span name)
+{
+    return &self->sources_by_name[hash_name(name)];
+}
 
-        if (other->uid == producer->uid)
-            sum += other->source_bytes;
-    }
-    return sum <= PFL_SERVICE_MAX_SOURCE_BYTES_PER_UID;
+int pfl_service_allow(struct pfl_service *self, struct pfl_producer *producer, uint16_t buffer_id)
+{
+    int rc = pfl_producer_allow(producer, buffer_id);
+
+    if (rc == 0 && producer->permitted.next == NULL)
+        pfl_list_append(&self->permitted, &producer->permitted);
+    return rc;
+}
+
+/* It is in no list yet, and freed on failure. */
+static int add_source(struct pfl_service *self, struct pfl_producer *producer,
+                      struct pfl_data_source *source)
+{
+    int rc = PFL_ELIMIT;
+
+    if (!pfl_shares_take(&self->shares.sources, producer->who, 1))
+        goto no_share;
+    rc = pfl_producer_add_source(producer, source);
+    if (rc != 0)
+        goto not_added;
+    if (count_bytes(self, producer))
+        return 0;
+    pfl_producer_remove_source(producer, source);
+    pfl_shares_give(&self->shares.sources, producer->who, 1);
+    return PFL_ELIMIT;
+
+not_added:
+    pfl_shares_give(&self->shares.sources, producer->who, 1);
+no_share:
+    pfl_data_source_free(source);
+    return rc;
 }
 
 int pfl_service_register_source(struct pfl_service *self, struct pfl_producer *producer,
                                 struct pfl_span descriptor)
 {
     struct pfl_data_source *source;
-    int rc;
+    int rc = pfl_data_source_new(descriptor, &source);
 
-    if (self->sources_len >= PFL_SERVICE_MAX_SOURCES ||
-        !has_room_for(self, producer, descriptor.len))
-        return PFL_ELIMIT;
-    rc = pfl_data_source_new(descriptor, &source);
     if (rc == PFL_EINVAL)
         return 0;
     if (rc != 0)
@@ -206,14 +263,13 @@ int pfl_service_register_source(struct pfl_service *self, struct pfl_producer *p
         pfl_data_source_free(source);
         return 0;
     }
-    rc = pfl_producer_add_source(producer, source);
-    if (rc != 0) {
-        pfl_data_source_free(source);
+    rc = add_source(self, producer, source);
+    if (rc != 0)
         return rc;
-    }
     self->sources_len++;
-    self->source_bytes += source->bytes_len;
     source->serial = ++self->sources_seen;
+    source->producer = producer;
+    pfl_list_append(&self->sources_by_name[hash_name(source->info.name)], &source->of_name);
     pfl_session_setup_source(self, producer, source);
     return 0;
 }
@@ -221,9 +277,9 @@ int pfl_service_register_source(struct pfl_service *self, struct pfl_producer *p
 int pfl_service_update_source(struct pfl_service *self, struct pfl_producer *producer,
                               struct pfl_span descriptor)
 {
-    size_t before = producer->source_bytes;
     struct pfl_data_source_info info;
     struct pfl_data_source *source;
+    uint64_t more;
     int rc = pfl_data_source_parse(descriptor, &info);
 
     if (rc != 0)
@@ -231,11 +287,12 @@ int pfl_service_update_source(struct pfl_service *self, struct pfl_producer *pro
     source = pfl_producer_find_source_id(producer, info.id);
     if (source == NULL || !pfl_span_eq(source->info.name, info.name))
         return 0;
-    if (descriptor.len > source->bytes_len &&
-        !has_room_for(self, producer, descriptor.len - source->bytes_len))
+    more = descriptor.len > source->bytes_len ? descriptor.len - source->bytes_len : 0;
+    if (more != 0 && !pfl_shares_take(&self->shares.peer_bytes, producer->who, more))
         return PFL_ELIMIT;
+    producer->held_bytes += more;
     rc = pfl_producer_update_source(producer, source, descriptor);
-    self->source_bytes += producer->source_bytes - before;
+    (void)count_bytes(self, producer); /* which has room, if it is not less */
     return rc;
 }
 
@@ -254,14 +311,50 @@ void pfl_service_unregister_source(struct pfl_service *self, struct pfl_producer
         if (pfl_span_eq(pfl_session_source_of(instance->session, instance)->name, name))
             pfl_session_drop_instance(self, instance);
     }
-    self->source_bytes -= source->bytes_len;
     pfl_producer_remove_source(producer, source);
+    pfl_shares_give(&self->shares.sources, producer->who, 1);
+    (void)count_bytes(self, producer);
     self->sources_len--;
+}
+
+int pfl_service_set_writer(struct pfl_service *self, struct pfl_producer *producer,
+                           uint32_t writer_id_untrusted, uint32_t buffer_id_untrusted)
+{
+    int rc = pfl_producer_set_writer(producer, writer_id_untrusted, buffer_id_untrusted);
+
+    return rc == 0 && !count_bytes(self, producer) ? PFL_ELIMIT : rc;
+}
+
+/* Who is not bound has what there really is: most connections need fewer. */
+static uint64_t count_fds(const struct pfl_service *self, uint64_t who)
+{
+    return pfl_shares_is_bound(&self->shares.fds, who) ? PFL_SERVICE_CONN_FDS : 0;
+}
+
+bool pfl_service_take_connection(struct pfl_service *self, struct pfl_shares *door, uint64_t who)
+{
+    if (!pfl_shares_take(door, who, 1))
+        return false;
+    if (!pfl_shares_take(&self->shares.fds, who, count_fds(self, who)))
+        goto no_fds;
+    if (pfl_shares_take(&self->shares.peer_bytes, who, PFL_SERVICE_CONN_BYTES))
+        return true;
+    pfl_shares_give(&self->shares.fds, who, count_fds(self, who));
+no_fds:
+    pfl_shares_give(door, who, 1);
+    return false;
+}
+
+void pfl_service_give_connection(struct pfl_service *self, struct pfl_shares *door, uint64_t who)
+{
+    pfl_shares_give(door, who, 1);
+    pfl_shares_give(&self->shares.fds, who, count_fds(self, who));
+    pfl_shares_give(&self->shares.peer_bytes, who, PFL_SERVICE_CONN_BYTES);
 }
 
 int pfl_service_take_smb(struct pfl_service *self, struct pfl_producer *producer, uint64_t bytes)
 {
-    if (!pfl_shares_take(&self->smb_bytes, producer->uid, bytes))
+    if (!pfl_shares_take(&self->shares.smb_bytes, producer->who, bytes))
         return PFL_ELIMIT;
     producer->smb_taken_bytes += bytes;
     return 0;
@@ -269,7 +362,7 @@ int pfl_service_take_smb(struct pfl_service *self, struct pfl_producer *producer
 
 void pfl_service_give_smb(struct pfl_service *self, struct pfl_producer *producer)
 {
-    pfl_shares_give(&self->smb_bytes, producer->uid, producer->smb_taken_bytes);
+    pfl_shares_give(&self->shares.smb_bytes, producer->who, producer->smb_taken_bytes);
     producer->smb_taken_bytes = 0;
 }
 
@@ -371,15 +464,18 @@ int pfl_service_add_buffers(struct pfl_service *self, struct pfl_session *sessio
 void pfl_service_remove_buffers(struct pfl_service *self, struct pfl_session *session)
 {
     struct pfl_list *it;
+    struct pfl_list *tmp;
 
     pfl_figures_keep_session(&self->gone, session);
-    for (size_t i = 0; i < session->plan->buffers_len; i++) {
-        uint16_t id = session->buffers[i].id;
+    for (size_t i = 0; i < session->plan->buffers_len; i++)
+        self->buffers[session->buffers[i].id] = (struct pfl_service_buffer){0};
+    PFL_LIST_EACH_SAFE (it, tmp, &self->permitted) {
+        struct pfl_producer *producer = PFL_CONTAINER_OF(it, struct pfl_producer, permitted);
 
-        self->buffers[id] = (struct pfl_service_buffer){0};
-        PFL_LIST_EACH (it, &self->producers) {
-            pfl_producer_forbid(PFL_CONTAINER_OF(it, struct pfl_producer, node), id);
-        }
+        for (size_t i = 0; i < session->plan->buffers_len; i++)
+            pfl_producer_forbid(producer, session->buffers[i].id);
+        if (producer->allowed == NULL)
+            pfl_list_remove(&producer->permitted);
     }
     self->buffers_len -= session->plan->buffers_len;
     if (pfl_list_is_empty(&self->sessions))

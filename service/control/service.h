@@ -12,6 +12,7 @@
 #define PFL_SERVICE_SERVICE_H
 
 #include "base/clock.h"
+#include "base/shares.h"
 #include "service/buffer/commit.h"
 #include "service/control/figures.h"
 #include "service/control/relay_book.h"
@@ -26,9 +27,16 @@
 #define PFL_SERVICE_MAX_SMB_BYTES        (8ull << 30) /* memory shared with all producers */
 #define PFL_SERVICE_MAX_SOURCES          65536u       /* data sources of all producers */
 #define PFL_SERVICE_BUFFER_IDS           65536u
-/* Of descriptors: what a query answers with, and what is kept. */
-#define PFL_SERVICE_MAX_SOURCE_BYTES         (256u << 20)
-#define PFL_SERVICE_MAX_SOURCE_BYTES_PER_UID (64u << 20)
+#define PFL_SERVICE_PRODUCER_IDS         65536u
+#define PFL_SERVICE_NAMES                1024u /* lists of data sources by their names' hash */
+#define PFL_SERVICE_MAX_CONSUMERS        16384u
+/* What peers make the service keep: what they registered, and what waits of and for them. */
+#define PFL_SERVICE_MAX_PEER_BYTES (512u << 20)
+#define PFL_SERVICE_CONN_BYTES     4096u /* counted for a connection */
+#define PFL_SERVICE_CONN_FDS       2u    /* likewise: its own, and memory or a file */
+/* Of the machine's memory, which is the total of all buffers; a clone counts what it holds. */
+#define PFL_SERVICE_CLONE_BYTES (1u << 20) /* and this */
+#define PFL_SERVICE_MAX_CLONES  1024u
 
 struct pfl_service_conf {
     uint64_t (*now_ns)(void *user, enum pfl_clock_id id);
@@ -44,6 +52,8 @@ struct pfl_service_conf {
     uint32_t sessions_max;                 /* 0: PFL_SERVICE_MAX_SESSIONS */
     uint32_t sessions_per_uid_max;         /* 0: PFL_SERVICE_MAX_SESSIONS_PER_UID */
     bool has_output_dirs; /* anybody's config may name a file there; else its user's and root's */
+    uint64_t buffer_bytes_max; /* of all sessions; 0: no bound */
+    uint64_t fds_max;          /* for connections; 0: no bound */
 };
 
 struct pfl_service_buffer {
@@ -63,10 +73,12 @@ struct pfl_service {
     struct pfl_service_conf conf;
     struct pfl_list producers; /* owned; in registration order */
     size_t producers_len;
-    size_t sources_len;  /* of all producers */
-    size_t source_bytes; /* of their descriptors */
+    struct pfl_list permitted; /* those that may write to a buffer */
+    struct pfl_list sources_by_name[PFL_SERVICE_NAMES];
+    size_t sources_len; /* of all producers */
     uint64_t sources_seen;
     uint16_t last_producer_id;
+    uint64_t producer_ids[PFL_SERVICE_PRODUCER_IDS / 64]; /* bitmap of those in use */
     uint64_t producers_seen;
     struct pfl_list consumers; /* borrowed pfl_consumer */
     struct pfl_list clones;    /* owned pfl_clone: being made */
@@ -91,13 +103,23 @@ struct pfl_service {
     uint64_t due_ms;        /* nothing is due before, CLOCK_MONOTONIC: session_timers.h */
     struct pfl_boost boost; /* in force */
     bool is_locked_down;
-    struct pfl_shares smb_bytes; /* of all producers' memory */
-    struct pfl_figures gone;     /* what sessions that are gone counted */
+    struct {
+        struct pfl_shares producers; /* connections */
+        struct pfl_shares consumers; /* likewise */
+        struct pfl_shares fds;       /* of both */
+        struct pfl_shares sources;
+        struct pfl_shares smb_bytes; /* of all producers' memory */
+        struct pfl_shares peer_bytes;
+        struct pfl_shares buffer_bytes; /* of all sessions, as configured; of clones, as filled */
+    } shares;
+    struct pfl_figures gone; /* what sessions that are gone counted */
 };
 
 PFL_MUST_USE int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *conf);
 /* Producers and consumers must be gone. */
 void pfl_service_fini(struct pfl_service *self);
+/* Besides root, this user is not bound by his share of a total. At first that of the facts. */
+void pfl_service_set_owner(struct pfl_service *self, uint32_t uid);
 
 uint64_t pfl_service_now_ms(const struct pfl_service *self); /* CLOCK_MONOTONIC */
 uint64_t pfl_service_boottime_ns(const struct pfl_service *self);
@@ -117,9 +139,24 @@ PFL_MUST_USE int pfl_service_update_source(struct pfl_service *self, struct pfl_
                                            struct pfl_span descriptor);
 void pfl_service_unregister_source(struct pfl_service *self, struct pfl_producer *producer,
                                    struct pfl_span name);
+/* All of that name, pfl_data_source.of_name, and others, in the order of their registration. */
+const struct pfl_list *pfl_service_get_named(const struct pfl_service *self, struct pfl_span name);
+/* pfl_producer_allow, until the buffer is removed. */
+PFL_MUST_USE int pfl_service_allow(struct pfl_service *self, struct pfl_producer *producer,
+                                   uint16_t buffer_id);
 /* The request's own reply comes after this one. Codes of pfl_commit_apply. */
 PFL_MUST_USE int pfl_service_commit(struct pfl_service *self, struct pfl_producer *producer,
                                     struct pfl_span request);
+
+/* Registers a writer: pfl_producer_set_writer. PFL_ELIMIT: the user has his share of memory. */
+PFL_MUST_USE int pfl_service_set_writer(struct pfl_service *self, struct pfl_producer *producer,
+                                        uint32_t writer_id_untrusted, uint32_t buffer_id_untrusted);
+
+/* A connection at one of the two doors, and what it costs, until it is given back. False: the user
+ * has his share of them. */
+PFL_MUST_USE bool pfl_service_take_connection(struct pfl_service *self, struct pfl_shares *door,
+                                              uint64_t who);
+void pfl_service_give_connection(struct pfl_service *self, struct pfl_shares *door, uint64_t who);
 
 /* Counts shared memory that the producer gets or brings, until it leaves. PFL_ELIMIT: its user has
  * his share of it. */

@@ -41,7 +41,9 @@ struct pfl_consumer_conn {
     struct pfl_reply_slot read_slot;
     struct pfl_reply_slot observe_slot;
     struct pfl_reply_slot clone_slot;
-    int fd; /* owned: the last descriptor nobody took, -1 */
+    int fd;              /* owned: the last descriptor nobody took, -1 */
+    uint64_t held_bytes; /* in the service's peer_bytes: what waits */
+    bool is_counted;     /* it has a share of connections */
     bool is_accepted;
     bool is_closing;
 };
@@ -60,6 +62,10 @@ void pfl_consumer_sessions_on_cloned(void *port, const struct pfl_clone_result *
 PFL_MUST_USE int pfl_consumer_conn_send_query_part(struct pfl_consumer_conn *conn,
                                                    size_t *ret_bytes);
 void pfl_consumer_conn_free_queries(struct pfl_consumer_conn *conn);
+
+/* What waits for or of the peer counts in its user's share of memory: closes where it is used up.
+ */
+void pfl_consumer_conn_count_waiting(struct pfl_consumer_conn *conn);
 
 /* Logs why, once, and closes. */
 void pfl_consumer_conn_fail(struct pfl_consumer_conn *conn, int err);

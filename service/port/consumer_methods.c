@@ -314,6 +314,12 @@ static int observe_events(void *user, struct pfl_rpc_request request, struct pfl
     return 0;
 }
 
+static void free_query(struct pfl_pending_query *pending)
+{
+    pfl_query_fini(&pending->query);
+    pfl_mem_free(pending);
+}
+
 int pfl_consumer_conn_send_query_part(struct pfl_consumer_conn *conn, size_t *ret_bytes)
 {
     struct pfl_pending_query *pending =
@@ -333,7 +339,7 @@ int pfl_consumer_conn_send_query_part(struct pfl_consumer_conn *conn, size_t *re
     if (rc == 0 && !has_more) {
         pfl_list_remove(&pending->node);
         conn->queries_len--;
-        pfl_mem_free(pending);
+        free_query(pending);
     }
     return rc;
 }
@@ -345,7 +351,7 @@ void pfl_consumer_conn_free_queries(struct pfl_consumer_conn *conn)
 
     PFL_LIST_EACH_SAFE (it, tmp, &conn->queries) {
         pfl_list_remove(it);
-        pfl_mem_free(PFL_CONTAINER_OF(it, struct pfl_pending_query, node));
+        free_query(PFL_CONTAINER_OF(it, struct pfl_pending_query, node));
     }
     conn->queries_len = 0;
 }

@@ -49,15 +49,31 @@ static void check_closed(struct pfl_consumer_port *port)
         on_closed(user);
 }
 
-void pfl_consumer_conn_fail(struct pfl_consumer_conn *conn, int err)
+static void end_conn(struct pfl_consumer_conn *conn, const char *why)
 {
     if (conn->is_closing)
         return;
     conn->is_closing = true;
     pfl_log_warn("consumer-disconnected", "uid=%u pid=%lld reason=\"%s\"", conn->cred.uid,
-                 (long long)conn->cred.pid,
-                 err == PFL_ELIMIT ? "it does not read its replies" : pfl_err_str(err));
+                 (long long)conn->cred.pid, why);
     pfl_stream_close(conn->stream);
+}
+
+void pfl_consumer_conn_fail(struct pfl_consumer_conn *conn, int err)
+{
+    end_conn(conn, err == PFL_ELIMIT ? "it does not read its replies" : pfl_err_str(err));
+}
+
+void pfl_consumer_conn_count_waiting(struct pfl_consumer_conn *conn)
+{
+    uint64_t bytes = conn->rpc.reader.partial.capacity + pfl_stream_queued_bytes(conn->stream) +
+                     conn->queries_len * sizeof(struct pfl_pending_query);
+
+    if (bytes == conn->held_bytes || conn->is_closing)
+        return;
+    if (!pfl_shares_set(&conn->service->shares.peer_bytes, conn->cred.uid, &conn->held_bytes,
+                        bytes))
+        end_conn(conn, "its user has his share of the service's memory");
 }
 
 void pfl_consumer_conn_stop_reading(struct pfl_consumer_conn *conn)
@@ -195,6 +211,8 @@ static void on_data(void *user, struct pfl_span data)
     rc = pfl_rpc_host_feed(&conn->rpc, data);
     if (rc != 0)
         pfl_consumer_conn_fail(conn, rc);
+    else
+        pfl_consumer_conn_count_waiting(conn);
 }
 
 static void on_fd(void *user, int fd)
@@ -217,8 +235,20 @@ static void on_writable(void *user)
 {
     struct pfl_consumer_conn *conn = user;
 
+    pfl_consumer_conn_count_waiting(conn);
     if (conn->read.readback != NULL || conn->queries_len != 0)
         pfl_consumer_conn_want_reading(conn);
+}
+
+static void free_conn(struct pfl_consumer_conn *conn)
+{
+    struct pfl_service *service = conn->service;
+
+    pfl_rpc_host_fini(&conn->rpc);
+    pfl_shares_give(&service->shares.peer_bytes, conn->cred.uid, conn->held_bytes);
+    if (conn->is_counted)
+        pfl_service_give_connection(service, &service->shares.consumers, conn->cred.uid);
+    pfl_mem_free(conn);
 }
 
 static void on_closed(void *user, int err)
@@ -233,10 +263,9 @@ static void on_closed(void *user, int err)
     pfl_consumer_conn_free_queries(conn);
     pfl_service_remove_consumer(conn->service, &conn->consumer);
     pfl_list_remove(&conn->observing);
-    pfl_rpc_host_fini(&conn->rpc);
     pfl_closer_close(conn->fd, conn->cred.uid);
     pfl_list_remove(&conn->node);
-    pfl_mem_free(conn);
+    free_conn(conn);
     if (is_accepted)
         pfl_listener_release(port->listener);
     check_closed(port);
@@ -252,9 +281,27 @@ static int send_frame(void *user, const struct iovec *iov, int iov_len, int fd)
 {
     struct pfl_consumer_conn *conn = user;
 
+    int rc;
+
     if (conn->is_closing)
         return PFL_ECLOSED;
-    return pfl_stream_writev(conn->stream, iov, iov_len, fd);
+    rc = pfl_stream_writev(conn->stream, iov, iov_len, fd);
+    if (rc == 0)
+        pfl_consumer_conn_count_waiting(conn);
+    return rc;
+}
+
+static int take_share(struct pfl_consumer_conn *conn)
+{
+    conn->is_counted = pfl_service_take_connection(conn->service, &conn->service->shares.consumers,
+                                                   conn->cred.uid);
+    if (conn->is_counted)
+        return 0;
+    pfl_log_warn("connection-refused",
+                 "socket=consumer uid=%u reason=\"this user has his share of "
+                 "connections, or of the service's memory\"",
+                 conn->cred.uid);
+    return PFL_ELIMIT;
 }
 
 static int open_conn(struct pfl_consumer_port *port, int fd, bool is_accepted)
@@ -282,10 +329,11 @@ static int open_conn(struct pfl_consumer_port *port, int fd, bool is_accepted)
     pfl_rpc_host_init(&conn->rpc, &rpc);
     rc = pfl_fdsock_get_cred(fd, &conn->cred);
     if (rc == 0)
+        rc = take_share(conn);
+    if (rc == 0)
         rc = pfl_fdsock_open(&stream, fd, &conn->stream);
     if (rc != 0) {
-        pfl_rpc_host_fini(&conn->rpc);
-        pfl_mem_free(conn);
+        free_conn(conn);
         return rc;
     }
     conn->consumer.uid = conn->cred.uid;
@@ -315,7 +363,8 @@ static void on_accept(void *user, int fd)
     if (rc == 0)
         return;
     pfl_fdsock_drop(fd);
-    pfl_log_error("consumer-refused", "reason=\"%s\"", pfl_err_str(rc));
+    if (rc != PFL_ELIMIT)
+        pfl_log_error("consumer-refused", "reason=\"%s\"", pfl_err_str(rc));
     pfl_listener_release(port->listener);
 }
 

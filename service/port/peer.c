@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 
 #include "base/io/fdsock.h"
+#include "base/shares.h"
 
 #define FNV_BASIS 0xcbf29ce484222325ull
 #define FNV_PRIME 0x100000001b3ull
@@ -51,6 +52,30 @@ static void print_host(const struct sockaddr_storage *addr, char *dst, size_t ds
     }
 }
 
+/* All of one address are one peer; of an IPv6 address the network counts, which is one's own. */
+static uint64_t hash_host(int fd)
+{
+    struct sockaddr_storage addr = {0};
+    socklen_t len = sizeof(addr);
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+    struct sockaddr_vm vm;
+
+    if (getpeername(fd, (struct sockaddr *)&addr, &len) == 0 && addr.ss_family == AF_INET) {
+        memcpy(&in, &addr, sizeof(in));
+        return pfl_shares_hash(&in.sin_addr, sizeof(in.sin_addr));
+    }
+    if (addr.ss_family == AF_INET6) {
+        memcpy(&in6, &addr, sizeof(in6));
+        return pfl_shares_hash(&in6.sin6_addr, sizeof(in6.sin6_addr) / 2);
+    }
+    if (addr.ss_family == AF_VSOCK) {
+        memcpy(&vm, &addr, sizeof(vm));
+        return pfl_shares_hash(&vm.svm_cid, sizeof(vm.svm_cid));
+    }
+    return PFL_SHARES_UIDS;
+}
+
 int pfl_peer_read(struct pfl_peer *self, int fd)
 {
     struct sockaddr_storage addr = {0};
@@ -64,12 +89,14 @@ int pfl_peer_read(struct pfl_peer *self, int fd)
     if (addr.ss_family != AF_UNIX) {
         self->is_network = true;
         print_host(&addr, self->local_host, sizeof(self->local_host));
+        self->who = hash_host(fd);
         return 0;
     }
     rc = pfl_fdsock_get_cred(fd, &cred);
     if (rc != 0)
         return rc;
     self->uid = cred.uid;
+    self->who = cred.uid;
     self->pid = cred.pid;
     return 0;
 }

@@ -14,6 +14,7 @@
 
 struct pfl_peer {
     uint32_t uid;
+    uint64_t who;        /* whose share it uses, as the kernel says: base/shares.h */
     int64_t pid;         /* -1 unknown */
     uint32_t machine_id; /* 0: this host, or nobody said */
     char machine_name[PFL_PEER_NAME_MAX + 1];

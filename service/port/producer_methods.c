@@ -118,6 +118,7 @@ static int initialize_connection(void *user, struct pfl_rpc_request request, str
 {
     struct pfl_producer_conn *conn = user;
     struct init_args args = {.conf = {.uid = conn->peer.uid,
+                                      .who = conn->peer.who,
                                       .pid = conn->peer.pid,
                                       .is_emulated = conn->peer.is_network,
                                       .machine_id = conn->peer.machine_id,
@@ -256,8 +257,12 @@ static int set_writer(struct pfl_producer_conn *conn, struct pfl_rpc_request req
         return rc;
     if (conn->producer == NULL)
         return reply_failure(conn, request);
-    rc = pfl_producer_set_writer(conn->producer, (uint32_t)args.number1,
-                                 is_registration ? (uint32_t)args.number2 : 0);
+    rc = pfl_service_set_writer(conn->service, conn->producer, (uint32_t)args.number1,
+                                is_registration ? (uint32_t)args.number2 : 0);
+    if (rc == PFL_ELIMIT) {
+        pfl_producer_conn_fail(conn, "its user has his share of the service's memory");
+        return 0;
+    }
     return rc != 0 ? rc : reply_empty(conn, request);
 }
 

@@ -57,6 +57,18 @@ void pfl_producer_conn_fail(struct pfl_producer_conn *conn, const char *why)
     pfl_stream_close(conn->stream);
 }
 
+/* Of a frame, for its rest; and of commands, for the peer. */
+static void count_waiting(struct pfl_producer_conn *conn)
+{
+    uint64_t bytes = conn->rpc.reader.partial.capacity + pfl_stream_queued_bytes(conn->stream);
+
+    if (bytes == conn->held_bytes || conn->is_closing)
+        return;
+    if (!pfl_shares_set(&conn->service->shares.peer_bytes, conn->peer.who, &conn->held_bytes,
+                        bytes))
+        pfl_producer_conn_fail(conn, "its user has his share of the service's memory");
+}
+
 static void on_input(void *user)
 {
     const struct pfl_producer_conn *conn = user;
@@ -80,6 +92,13 @@ static void on_data(void *user, struct pfl_span data)
         pfl_producer_conn_fail(conn, "it does not read its socket");
     else if (rc != 0)
         pfl_producer_conn_fail(conn, pfl_err_str(rc));
+    else
+        count_waiting(conn);
+}
+
+static void on_writable(void *user)
+{
+    count_waiting(user);
 }
 
 static void on_fd(void *user, int fd)
@@ -98,6 +117,17 @@ static void on_eof(void *user)
     pfl_stream_close(conn->stream);
 }
 
+static void free_conn(struct pfl_producer_conn *conn)
+{
+    struct pfl_service *service = conn->service;
+
+    pfl_rpc_host_fini(&conn->rpc);
+    pfl_shares_give(&service->shares.peer_bytes, conn->peer.who, conn->held_bytes);
+    if (conn->is_counted)
+        pfl_service_give_connection(service, &service->shares.producers, conn->peer.who);
+    pfl_mem_free(conn);
+}
+
 static void on_closed(void *user, int err)
 {
     struct pfl_producer_conn *conn = user;
@@ -114,10 +144,9 @@ static void on_closed(void *user, int err)
     }
     if (conn->relay != NULL)
         pfl_relay_book_leave(&conn->service->relays, conn->relay, conn->service->sessions_len != 0);
-    pfl_rpc_host_fini(&conn->rpc);
     pfl_closer_close(conn->fd, conn->peer.uid);
     pfl_list_remove(&conn->node);
-    pfl_mem_free(conn);
+    free_conn(conn);
     if (is_accepted)
         pfl_listener_release(port->listener);
     check_closed(port);
@@ -127,15 +156,20 @@ static const struct pfl_stream_ops stream_ops = {.on_input = on_input,
                                                  .on_data = on_data,
                                                  .on_fd = on_fd,
                                                  .on_eof = on_eof,
+                                                 .on_writable = on_writable,
                                                  .on_closed = on_closed};
 
 static int send_frame(void *user, const struct iovec *iov, int iov_len, int fd)
 {
     struct pfl_producer_conn *conn = user;
+    int rc;
 
     if (conn->is_closing)
         return PFL_ECLOSED;
-    return pfl_stream_writev(conn->stream, iov, iov_len, fd);
+    rc = pfl_stream_writev(conn->stream, iov, iov_len, fd);
+    if (rc == 0)
+        count_waiting(conn);
+    return rc;
 }
 
 static void on_peer_identity(void *user, const struct pfl_rpc_peer_identity *identity)
@@ -143,6 +177,19 @@ static void on_peer_identity(void *user, const struct pfl_rpc_peer_identity *ide
     struct pfl_producer_conn *conn = user;
 
     pfl_peer_identify(&conn->peer, identity);
+}
+
+static int take_share(struct pfl_producer_conn *conn)
+{
+    conn->is_counted = pfl_service_take_connection(conn->service, &conn->service->shares.producers,
+                                                   conn->peer.who);
+    if (conn->is_counted)
+        return 0;
+    pfl_log_warn("connection-refused",
+                 "socket=producer uid=%u reason=\"this user has his share of "
+                 "connections, or of the service's memory\"",
+                 conn->peer.uid);
+    return PFL_ELIMIT;
 }
 
 static int open_conn(struct pfl_producer_port *port, int fd, bool is_accepted)
@@ -172,10 +219,11 @@ static int open_conn(struct pfl_producer_port *port, int fd, bool is_accepted)
     pfl_rpc_host_init(&conn->rpc, &rpc);
     rc = pfl_peer_read(&conn->peer, fd);
     if (rc == 0)
+        rc = take_share(conn);
+    if (rc == 0)
         rc = pfl_fdsock_open(&stream, fd, &conn->stream);
     if (rc != 0) {
-        pfl_rpc_host_fini(&conn->rpc);
-        pfl_mem_free(conn);
+        free_conn(conn);
         return rc;
     }
     if (conn->peer.is_network)
@@ -201,7 +249,8 @@ static void on_accept(void *user, int fd)
     if (rc == 0)
         return;
     pfl_fdsock_drop(fd);
-    pfl_log_error("producer-refused", "reason=\"%s\"", pfl_err_str(rc));
+    if (rc != PFL_ELIMIT)
+        pfl_log_error("producer-refused", "reason=\"%s\"", pfl_err_str(rc));
     pfl_listener_release(port->listener);
 }
 

@@ -202,16 +202,19 @@ static int check_numbers(const struct pfl_service *service, const struct pfl_con
 {
     struct pfl_list *it;
     unsigned of_uid = 0;
+    unsigned all = 0;
 
     PFL_LIST_EACH (it, &service->sessions) {
-        of_uid += session_at(it)->uid == consumer->uid;
+        bool is_own = session_at(it)->uid == consumer->uid;
+
+        of_uid += is_own;
+        all += is_own || session_at(it)->state != PFL_SESSION_CLONED; /* which have no number */
     }
     if (of_uid >= service->conf.sessions_per_uid_max)
         return refuse(why, "user %u has %u sessions already, the most a user may have; free one",
                       consumer->uid, of_uid);
-    if (service->sessions_len >= service->conf.sessions_max)
-        return refuse(why, "there are %zu sessions already, the most there may be; free one",
-                      service->sessions_len);
+    if (all >= service->conf.sessions_max)
+        return refuse(why, "there are %u sessions already, the most there may be; free one", all);
     return 0;
 }
 
@@ -253,4 +256,21 @@ int pfl_admission_check(struct pfl_service *service, const struct pfl_consumer *
     if (rc == 0)
         rc = check_guard_gap(service, plan, ret_why);
     return rc;
+}
+
+bool pfl_admission_may_clone(const struct pfl_service *service, uint32_t uid)
+{
+    struct pfl_list *it;
+    size_t all = 0;
+    size_t of_uid = 0;
+
+    PFL_LIST_EACH (it, &service->sessions) {
+        const struct pfl_session *session = session_at(it);
+
+        all += session->state == PFL_SESSION_CLONED;
+        of_uid += session->state == PFL_SESSION_CLONED && session->uid == uid;
+    }
+    if (uid == 0 || uid == service->conf.facts->uid)
+        return all < PFL_SERVICE_MAX_CLONES;
+    return pfl_shares_allow(PFL_SERVICE_MAX_CLONES, all, of_uid, 1);
 }

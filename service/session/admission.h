@@ -14,4 +14,7 @@ PFL_MUST_USE int pfl_admission_check(struct pfl_service *service,
  * exclusive, and locks down or unlocks the service. */
 void pfl_admission_apply(struct pfl_service *service, const struct pfl_session *session);
 
+/* One more clone, of all there are and of this user's. */
+bool pfl_admission_may_clone(const struct pfl_service *service, uint32_t uid);
+
 #endif

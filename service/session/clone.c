@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "proto/packet.h"
+#include "service/session/admission.h"
 #include "service/session/session_file.h"
 #include "service/session/session_flush.h"
 #include "service/session/session_run.h"
@@ -41,11 +42,14 @@ struct pfl_clone {
     bool skips_filter;
     uint64_t started_ns;
     struct pfl_buf trigger; /* owned: its packet, or empty */
+    uint32_t uid;           /* of the consumer */
+    uint64_t held_bytes;    /* counted in the service's buffer_bytes */
 };
 
 static void free_clone(struct pfl_clone *clone)
 {
     pfl_list_remove(&clone->node);
+    pfl_shares_give(&clone->service->shares.buffer_bytes, clone->uid, clone->held_bytes);
     for (size_t i = 0; clone->buffers != NULL && i < clone->buffers_len; i++)
         pfl_trace_buffer_free(clone->buffers[i]);
     pfl_mem_free(clone->buffers);
@@ -166,8 +170,22 @@ static int encode_trigger(struct pfl_buf *buf, const struct pfl_service *service
     return m.rc;
 }
 
-static int make_clone(struct pfl_service *service, const struct pfl_session *session,
-                      const struct pfl_clone_request *request, struct pfl_clone **ret_clone)
+/* So much more is the clone's. False: its user has his share. */
+static bool hold(struct pfl_service *service, struct pfl_clone *clone, uint64_t bytes)
+{
+    return pfl_shares_set(&service->shares.buffer_bytes, clone->uid, &clone->held_bytes,
+                          clone->held_bytes + bytes);
+}
+
+static const char *explain(int rc)
+{
+    return rc == PFL_EPERM ? "this user has his share of clones, or of memory for them; free some"
+                           : "the service has no memory for a clone now";
+}
+
+static int make_clone(struct pfl_service *service, const struct pfl_consumer *consumer,
+                      const struct pfl_session *session, const struct pfl_clone_request *request,
+                      struct pfl_clone **ret_clone)
 {
     struct pfl_clone *clone = pfl_mem_zalloc(sizeof(*clone));
     size_t len = session->plan->buffers_len;
@@ -177,6 +195,7 @@ static int make_clone(struct pfl_service *service, const struct pfl_session *ses
         return PFL_ENOMEM;
     pfl_buf_init(&clone->trigger, TRIGGER_MAX_BYTES);
     clone->service = service;
+    clone->uid = consumer->uid;
     clone->fd = -1;
     clone->buffers_len = len;
     clone->buffers = pfl_mem_calloc(len + 1, sizeof(struct pfl_trace_buffer *));
@@ -184,6 +203,9 @@ static int make_clone(struct pfl_service *service, const struct pfl_session *ses
     rc = clone->buffers == NULL || clone->cloned_ns == NULL
              ? PFL_ENOMEM
              : encode_trigger(&clone->trigger, service, &request->trigger);
+    if (rc == 0 && (!pfl_admission_may_clone(service, consumer->uid) ||
+                    !hold(service, clone, PFL_SERVICE_CLONE_BYTES)))
+        rc = PFL_EPERM;
     if (rc != 0) {
         free_clone(clone);
         return rc;
@@ -212,7 +234,8 @@ static void flush_group(struct pfl_service *service, struct pfl_session *session
 
 /* What it has written is not in the buffers any more: the clone needs it too, and a place for it.
  */
-static bool can_copy_file(const struct pfl_service *service, const struct pfl_session *session,
+static bool can_copy_file(const struct pfl_service *service, const struct pfl_consumer *consumer,
+                          const struct pfl_session *session,
                           const struct pfl_clone_request *request, const char **why)
 {
     if (!pfl_session_file_is_open(session->file))
@@ -221,7 +244,7 @@ static bool can_copy_file(const struct pfl_service *service, const struct pfl_se
         *why = "this session writes into a file: a descriptor is needed to copy it to";
         return false;
     }
-    if (service->closing_len >= service->conf.sessions_max) {
+    if (!pfl_session_may_close_later(service, consumer->uid)) {
         *why = "too many earlier traces are still being written; try again later";
         return false;
     }
@@ -236,6 +259,7 @@ void pfl_clone_start(struct pfl_service *service, struct pfl_consumer *consumer,
     struct pfl_clone *clone;
     const char *why;
     uint64_t clone_id;
+    int rc;
 
     if (session == NULL) {
         fail(consumer, "there is no such session to clone");
@@ -245,13 +269,17 @@ void pfl_clone_start(struct pfl_service *service, struct pfl_consumer *consumer,
         fail(consumer, "this session belongs to another user, and you are not root");
         return;
     }
-    if (!can_copy_file(service, session, request, &why)) {
+    if (!can_copy_file(service, consumer, session, request, &why)) {
         fail(consumer, why);
         return;
     }
-    if (clear_buffers(service, session) != 0 ||
-        make_clone(service, session, request, &clone) != 0) {
-        fail(consumer, "the service has no memory for a clone now");
+    rc = make_clone(service, consumer, session, request, &clone);
+    if (rc == 0 && clear_buffers(service, session) != 0) {
+        free_clone(clone);
+        rc = PFL_ENOMEM;
+    }
+    if (rc != 0) {
+        fail(consumer, explain(rc));
         return;
     }
     clone->consumer = consumer;
@@ -290,6 +318,8 @@ static int clone_buffers(struct pfl_service *service, struct pfl_clone *clone,
 
         if (session->plan->buffers[i].transfer_on_clone != is_transfer)
             continue;
+        if (!hold(service, clone, pfl_trace_buffer_get_used_bytes(ring)))
+            return PFL_EPERM;
         rc = is_transfer ? take_buffer(service, ring, &clone->buffers[i])
                          : pfl_trace_buffer_clone(ring, &clone->buffers[i]);
         if (rc != 0)
@@ -419,6 +449,8 @@ static const char *finish(struct pfl_service *service, struct pfl_session *sourc
     }
     copy->id = ++service->last_session_id;
     copy->uid = clone->consumer->uid;
+    copy->held_bytes = clone->held_bytes;
+    clone->held_bytes = 0;
     copy->state = PFL_SESSION_CLONED;
     copy->consumer = clone->consumer;
     pfl_concurrent_tell(service, copy);
@@ -471,6 +503,8 @@ static void complete(struct pfl_service *service, struct pfl_session *session,
 static void try_complete(struct pfl_service *service, struct pfl_session *session,
                          struct pfl_clone *clone)
 {
+    int rc;
+
     if (clone->groups_left != 0)
         return;
     if (clone->consumer == NULL) {
@@ -481,9 +515,10 @@ static void try_complete(struct pfl_service *service, struct pfl_session *sessio
         abort_clone(clone, "the session ended, and its file is complete: copy that");
     } else if (pfl_session_file_is_idle(session->file)) {
         /* Not before: what lies between buffers and file would be in neither. */
-        if (clone_buffers(service, clone, session, false) != 0 ||
-            clone_buffers(service, clone, session, true) != 0)
-            abort_clone(clone, "the service has no memory for a copy of the buffers now");
+        rc = clone_buffers(service, clone, session, false);
+        rc = rc == 0 ? clone_buffers(service, clone, session, true) : rc;
+        if (rc != 0)
+            abort_clone(clone, explain(rc));
         else
             complete(service, session, clone);
     }
@@ -493,13 +528,16 @@ void pfl_clone_on_flushed(struct pfl_service *service, struct pfl_session *sessi
                           uint64_t flush_request_id, bool is_ok)
 {
     struct pfl_clone *clone = find_clone(service, flush_request_id >> 1);
+    int rc = 0;
 
     if (clone == NULL) /* it failed before this flush was over */
         return;
     if (!is_ok)
         clone->is_flush_failed = true;
-    if (clone->fd < 0 && clone_buffers(service, clone, session, (flush_request_id & 1) != 0) != 0) {
-        abort_clone(clone, "the service has no memory for a copy of the buffers now");
+    if (clone->fd < 0)
+        rc = clone_buffers(service, clone, session, (flush_request_id & 1) != 0);
+    if (rc != 0) {
+        abort_clone(clone, explain(rc));
         return;
     }
     clone->groups_left--;

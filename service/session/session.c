@@ -47,6 +47,7 @@ int pfl_session_new(struct pfl_session_plan *plan, struct pfl_session **ret_sess
     pfl_list_init(&s->instances);
     pfl_concurrent_init(&s->concurrent);
     s->plan = plan;
+    s->instance_shares.max = PFL_SESSION_MAX_INSTANCES;
     s->pending.is_first_pass = true;
     s->timers =
         (struct pfl_session_timers){PFL_SESSION_NEVER, PFL_SESSION_NEVER, PFL_SESSION_NEVER,
@@ -66,7 +67,7 @@ static void free_instance(struct pfl_instance *instance)
 {
     pfl_list_remove(&instance->of_session);
     pfl_list_remove(&instance->of_producer);
-    pfl_mem_free(instance->producer_name);
+    pfl_shares_give(&instance->session->instance_shares, instance->who, 1);
     pfl_mem_free(instance);
 }
 
@@ -109,22 +110,26 @@ static void insert_instance(struct pfl_session *self, struct pfl_instance *insta
     pfl_list_append(before->next, &instance->of_session);
 }
 
+bool pfl_session_has_room_for(const struct pfl_session *self, const struct pfl_producer *producer)
+{
+    return pfl_shares_has_room(&self->instance_shares, producer->who, 1);
+}
+
 int pfl_session_add_instance(struct pfl_session *self, struct pfl_producer *producer,
                              const struct pfl_data_source *source, size_t plan_source,
                              struct pfl_instance **ret_instance)
 {
     struct pfl_instance *instance;
 
-    if (self->instances_len >= PFL_SESSION_MAX_INSTANCES)
+    if (!pfl_shares_take(&self->instance_shares, producer->who, 1))
         return PFL_ELIMIT;
     instance = pfl_mem_zalloc(sizeof(*instance));
-    if (instance == NULL)
-        return PFL_ENOMEM;
-    instance->producer_name = pfl_mem_strdup(producer->name);
-    if (instance->producer_name == NULL) {
-        pfl_mem_free(instance);
+    if (instance == NULL) {
+        pfl_shares_give(&self->instance_shares, producer->who, 1);
         return PFL_ENOMEM;
     }
+    instance->who = producer->who;
+    instance->producer_name = producer->name;
     instance->session = self;
     instance->producer = producer;
     instance->source = plan_source;

@@ -7,6 +7,7 @@
 #ifndef PFL_SERVICE_SESSION_H
 #define PFL_SERVICE_SESSION_H
 
+#include "base/shares.h"
 #include "service/control/consumer.h"
 #include "service/control/machine_set.h"
 #include "service/control/producer.h"
@@ -54,6 +55,7 @@ struct pfl_session {
     struct pfl_list node; /* in the service */
     uint64_t id;
     uint32_t uid;
+    uint64_t held_bytes;           /* counted in the service's buffer_bytes */
     struct pfl_consumer *consumer; /* borrowed; never NULL: the service's nobody when detached */
     char *detach_key;              /* owned; NULL while a consumer has it */
     uint8_t *clone_trigger;        /* owned: a CLONE_SNAPSHOT trigger as a packet, or NULL */
@@ -66,6 +68,8 @@ struct pfl_session {
     struct pfl_mill_job *mill; /* owned; NULL: packets go out as they are */
     struct pfl_list instances; /* owned pfl_instance.of_session; by producer, then setup */
     size_t instances_len;
+    struct pfl_shares instance_shares;
+    uint64_t left_out; /* data sources past a share */
     struct pfl_session_events events;
     struct pfl_concurrent concurrent;
     struct pfl_session_timers timers;
@@ -86,10 +90,13 @@ PFL_MUST_USE int pfl_session_new(struct pfl_session_plan *plan, struct pfl_sessi
 /* Takes its instances out of their producers. */
 void pfl_session_free(struct pfl_session *self);
 
-/* Adds an instance in setup order behind those of smaller producer ids. PFL_ELIMIT, PFL_ENOMEM. */
+/* Adds an instance in setup order behind those of smaller producer ids. PFL_ELIMIT: the producer's
+ * user has his share. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_session_add_instance(struct pfl_session *self, struct pfl_producer *producer,
                                           const struct pfl_data_source *source, size_t plan_source,
                                           struct pfl_instance **ret_instance);
+/* Its user may have one more instance here. */
+bool pfl_session_has_room_for(const struct pfl_session *self, const struct pfl_producer *producer);
 void pfl_session_remove_instance(struct pfl_session *self, struct pfl_instance *instance);
 /* Moves the instance and tells the consumer. */
 void pfl_session_move_instance(struct pfl_session *self, struct pfl_instance *instance,

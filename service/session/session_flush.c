@@ -56,9 +56,9 @@ void pfl_session_scrape(struct pfl_service *service, struct pfl_session *session
 {
     struct pfl_list *it;
 
-    PFL_LIST_EACH (it, &service->producers) {
+    PFL_LIST_EACH (it, &service->permitted) {
         pfl_session_scrape_producer(service, session,
-                                    PFL_CONTAINER_OF(it, struct pfl_producer, node));
+                                    PFL_CONTAINER_OF(it, struct pfl_producer, permitted));
     }
 }
 

@@ -123,15 +123,46 @@ struct pfl_trace_uuid pfl_session_make_uuid(struct pfl_service *service)
     return uuid;
 }
 
+static uint64_t sum_buffers(const struct pfl_session_plan *plan)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < plan->buffers_len; i++)
+        sum += (uint64_t)plan->buffers[i].size_kb * 1024;
+    return sum;
+}
+
+static int refuse_memory(const struct pfl_service *service, const struct pfl_consumer *consumer,
+                         const struct pfl_session_plan *plan, char *why)
+{
+    const struct pfl_shares *shares = &service->shares.buffer_bytes;
+
+    (void)snprintf(
+        why, PFL_PLAN_WHY_BYTES,
+        "buffers: %llu MiB; user %u has %llu MiB of the %llu MiB for all buffers of this "
+        "host, and may have as much as is then left for others (all have %llu MiB); ask "
+        "for smaller ones, or free sessions",
+        (unsigned long long)(sum_buffers(plan) >> 20), consumer->uid,
+        (unsigned long long)(pfl_shares_get(shares, consumer->uid) >> 20),
+        (unsigned long long)(shares->max >> 20), (unsigned long long)(shares->used >> 20));
+    return PFL_EINVAL;
+}
+
 /* Takes the plan as soon as the session has it, even if it fails then. */
 static int make_session(struct pfl_service *service, struct pfl_consumer *consumer,
                         struct pfl_session_plan **taken_plan, char *why)
 {
     const struct pfl_session_plan *plan = *taken_plan;
+    uint64_t held_bytes = 0;
     struct pfl_session *session;
-    int rc = pfl_session_make_parts(service, *taken_plan, &session);
+    int rc;
 
+    if (!pfl_shares_set(&service->shares.buffer_bytes, consumer->uid, &held_bytes,
+                        sum_buffers(plan)))
+        return refuse_memory(service, consumer, plan, why);
+    rc = pfl_session_make_parts(service, *taken_plan, &session);
     if (rc != 0) {
+        pfl_shares_give(&service->shares.buffer_bytes, consumer->uid, held_bytes);
         (void)snprintf(why, PFL_PLAN_WHY_BYTES,
                        "buffers: no memory for them on this host; ask for smaller ones");
         return rc;
@@ -139,12 +170,15 @@ static int make_session(struct pfl_service *service, struct pfl_consumer *consum
     *taken_plan = NULL;
     session->id = service->last_session_id;
     session->uid = consumer->uid;
+    session->held_bytes = held_bytes;
     session->consumer = consumer;
+    session->instance_shares.owner = service->conf.facts->uid;
     rc = pfl_service_add_buffers(service, session);
     if (rc != 0) {
         (void)snprintf(why, PFL_PLAN_WHY_BYTES,
                        "buffers: all %u buffer ids are in use; free other sessions first",
                        PFL_SERVICE_BUFFER_IDS - 1);
+        pfl_shares_give(&service->shares.buffer_bytes, consumer->uid, held_bytes);
         pfl_session_free(session);
         return rc;
     }
@@ -190,8 +224,21 @@ static int check_plan(struct pfl_service *service, struct pfl_consumer *consumer
     return rc;
 }
 
+bool pfl_session_may_close_later(const struct pfl_service *service, uint32_t uid)
+{
+    struct pfl_list *it;
+    unsigned of_uid = 0;
+
+    PFL_LIST_EACH (it, &service->closing) {
+        of_uid += PFL_CONTAINER_OF(it, struct pfl_session, node)->uid == uid;
+    }
+    return service->closing_len < service->conf.sessions_max &&
+           of_uid < service->conf.sessions_per_uid_max;
+}
+
 /* Rule 22: a descriptor or a path, and the file itself. */
-static int check_file(const struct pfl_service *service, const struct pfl_session_plan *plan,
+static int check_file(const struct pfl_service *service, const struct pfl_consumer *consumer,
+                      const struct pfl_session_plan *plan,
                       const struct pfl_session_enable_conf *conf, char *why)
 {
     bool has_fd = conf->fd != NULL && *conf->fd >= 0;
@@ -203,7 +250,7 @@ static int check_file(const struct pfl_service *service, const struct pfl_sessio
         said = "write_into_file: pass a descriptor with EnableTracing, or set output_path";
     else if (service->conf.disk == NULL)
         said = "write_into_file: this service cannot write files; let the client write it";
-    else if (service->closing_len >= service->conf.sessions_max)
+    else if (!pfl_session_may_close_later(service, consumer->uid))
         said = "write_into_file: too many earlier traces are still being written; try again later";
     if (said == NULL)
         return 0;
@@ -246,7 +293,7 @@ int pfl_session_enable(struct pfl_service *service, struct pfl_consumer *consume
     rc = check_plan(service, consumer, plan, ret_why);
     if (rc == 0) {
         service->last_session_id++;
-        rc = check_file(service, plan, conf, ret_why);
+        rc = check_file(service, consumer, plan, conf, ret_why);
     }
     if (rc == 0)
         rc = make_session(service, consumer, &plan, ret_why);
@@ -351,12 +398,18 @@ static void finish(struct pfl_service *service, struct pfl_session *session, con
         session->consumer->ops->on_disabled(session->consumer->port, why);
 }
 
+static void free_session(struct pfl_service *service, struct pfl_session *session)
+{
+    pfl_shares_give(&service->shares.buffer_bytes, session->uid, session->held_bytes);
+    pfl_session_free(session);
+}
+
 void pfl_session_on_file_closed(struct pfl_service *service, struct pfl_session *session)
 {
     if (session->file->is_orphan) {
         pfl_list_remove(&session->node);
         service->closing_len--;
-        pfl_session_free(session);
+        free_session(service, session);
     } else if (session->file->is_copy) {
         pfl_clone_on_file_written(service, session);
     } else if (session->state == PFL_SESSION_DISABLED) {
@@ -410,7 +463,7 @@ static void take_out(struct pfl_service *service, struct pfl_session *session)
 void pfl_session_remove(struct pfl_service *service, struct pfl_session *session)
 {
     take_out(service, session);
-    pfl_session_free(session);
+    free_session(service, session);
 }
 
 /* Its file is still written: it lives on, unseen, until that is done. */

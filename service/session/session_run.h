@@ -42,6 +42,8 @@ void pfl_session_on_stopped(struct pfl_service *service, struct pfl_producer *pr
 void pfl_session_drop_instance(struct pfl_service *service, struct pfl_instance *instance);
 
 /* Takes it out of the service and frees it; nothing is told but that it is gone. */
+/* Files of ended sessions are still written: of all users, of one. May there be one more? */
+bool pfl_session_may_close_later(const struct pfl_service *service, uint32_t uid);
 void pfl_session_remove(struct pfl_service *service, struct pfl_session *session);
 /* The file is closed: the session is disabled if it still runs, else that is told now; one that
  * ended is freed. */

@@ -9,8 +9,11 @@
  */
 #include "service/session/session_setup.h"
 
+#include <stdlib.h>
+
 #include "abi/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "service/control/command.h"
 #include "service/session/session_run.h"
 #include "service/session/session_vms.h"
@@ -62,8 +65,10 @@ static int set_up(struct pfl_service *service, struct pfl_session *session,
 {
     uint16_t buffer_id = session->buffers[session->plan->sources[plan_source].target_buffer].id;
     struct pfl_instance *instance;
-    int rc = pfl_producer_allow(producer, buffer_id);
+    int rc = PFL_ELIMIT;
 
+    if (pfl_session_has_room_for(session, producer))
+        rc = pfl_service_allow(service, producer, buffer_id);
     if (rc == 0)
         pfl_session_vms_set_up(session, producer, source, plan_source);
     if (rc == 0)
@@ -111,6 +116,8 @@ static void try_set_up(struct pfl_service *service, struct pfl_session *session,
     if (!is_wanted(service, session, producer, source, &session->plan->sources[plan_source]))
         return;
     rc = set_up(service, session, producer, source, plan_source);
+    if (rc == PFL_ELIMIT && session->left_out++ != 0)
+        return; /* of thousands the first is told */
     if (rc != 0)
         pfl_log_error("data-source-not-set-up", "session=%llu producer=%s source=%s reason=\"%s\"",
                       (unsigned long long)session->id, pfl_log_quote_str(producer->name),
@@ -129,16 +136,54 @@ void pfl_session_setup_in_producer(struct pfl_service *service, struct pfl_sessi
     }
 }
 
+static int compare_sources(const void *a, const void *b)
+{
+    const struct pfl_data_source *x = *(struct pfl_data_source *const *)a;
+    const struct pfl_data_source *y = *(struct pfl_data_source *const *)b;
+
+    if (x->producer->serial != y->producer->serial)
+        return x->producer->serial < y->producer->serial ? -1 : 1;
+    return x->serial < y->serial ? -1 : x->serial > y->serial;
+}
+
+/* Those of that name: by producer, as they came, for which memory is needed; else as they came. */
+static void set_up_named(struct pfl_service *service, struct pfl_session *session,
+                         size_t plan_source)
+{
+    struct pfl_span name = session->plan->sources[plan_source].name;
+    const struct pfl_list *named = pfl_service_get_named(service, name);
+    struct pfl_data_source **found = NULL;
+    struct pfl_list *it;
+    size_t len = 0;
+    size_t i = 0;
+
+    PFL_LIST_EACH (it, named) {
+        len += pfl_span_eq(PFL_CONTAINER_OF(it, struct pfl_data_source, of_name)->info.name, name);
+    }
+    if (len > 1)
+        found = pfl_mem_calloc(len, sizeof(struct pfl_data_source *));
+    PFL_LIST_EACH (it, named) {
+        struct pfl_data_source *source = PFL_CONTAINER_OF(it, struct pfl_data_source, of_name);
+
+        if (!pfl_span_eq(source->info.name, name))
+            continue;
+        if (found != NULL)
+            found[i++] = source;
+        else
+            try_set_up(service, session, source->producer, source, plan_source);
+    }
+    if (found == NULL)
+        return;
+    qsort(found, len, sizeof(struct pfl_data_source *), compare_sources);
+    for (i = 0; i < len; i++)
+        try_set_up(service, session, found[i]->producer, found[i], plan_source);
+    pfl_mem_free(found);
+}
+
 void pfl_session_setup_all(struct pfl_service *service, struct pfl_session *session)
 {
-    struct pfl_list *it;
-
-    for (size_t i = 0; i < session->plan->sources_len; i++) {
-        PFL_LIST_EACH (it, &service->producers) {
-            pfl_session_setup_in_producer(service, session,
-                                          PFL_CONTAINER_OF(it, struct pfl_producer, node), i);
-        }
-    }
+    for (size_t i = 0; i < session->plan->sources_len; i++)
+        set_up_named(service, session, i);
 }
 
 void pfl_session_setup_source(struct pfl_service *service, struct pfl_producer *producer,

@@ -163,6 +163,7 @@ static void hit(struct pfl_service *service, struct pfl_session *session,
         .producer_name =
             pfl_span_of(activation->producer->name, strlen(activation->producer->name)),
         .producer_uid = activation->producer->uid,
+        .who = activation->producer->who,
         .stop_delay_ms = config->stop_delay_ms,
         .due_ms = PFL_SESSION_NEVER,
     };
@@ -186,9 +187,8 @@ static bool may_raise(struct pfl_service *service, const struct pfl_producer *pr
                       uint64_t now_ns)
 {
     static struct pfl_log_limit limit;
-    uint32_t uid = producer->is_emulated ? PFL_SHARES_NETWORK : producer->uid;
 
-    if (pfl_trigger_history_may_raise(&service->triggers, now_ns, uid))
+    if (pfl_trigger_history_may_raise(&service->triggers, now_ns, producer->who))
         return true;
     if (pfl_log_limit_take(&limit, "triggers-ignored", now_ns / 1000000))
         pfl_log_warn("triggers-ignored", "uid=%u; a user may raise %u at once, and %u a second",
@@ -202,7 +202,7 @@ void pfl_trigger_activate(struct pfl_service *service, const struct pfl_producer
     const struct pfl_trigger_event event = {
         .boottime_ns = pfl_service_boottime_ns(service),
         .name_hash = hash_name(name),
-        .uid = producer->is_emulated ? PFL_SHARES_NETWORK : producer->uid,
+        .who = producer->who,
     };
     struct activation activation = {.producer = producer, .name = name};
     struct pfl_plan_trigger config;

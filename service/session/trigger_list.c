@@ -37,12 +37,24 @@ static int grow(void **table, size_t *cap, size_t len, size_t entry_bytes, size_
     return 0;
 }
 
+static bool has_room_for(const struct pfl_trigger_list *self, uint64_t who)
+{
+    size_t of_who = 0;
+
+    for (size_t i = 0; i < self->received_len; i++)
+        of_who += self->received[i].who == who;
+    return who == 0 || pfl_shares_allow(PFL_TRIGGERS_MAX, self->received_len, of_who, 1);
+}
+
 int pfl_trigger_list_add(struct pfl_trigger_list *self, const struct pfl_trigger *trigger)
 {
     struct pfl_trigger copy = *trigger;
     void *table = self->received;
-    int rc = grow(&table, &self->received_cap, self->received_len, sizeof(copy), PFL_TRIGGERS_MAX);
+    int rc;
 
+    if (!has_room_for(self, trigger->who))
+        return PFL_ELIMIT;
+    rc = grow(&table, &self->received_cap, self->received_len, sizeof(copy), PFL_TRIGGERS_MAX);
     self->received = table;
     if (rc != 0)
         return rc;
@@ -146,7 +158,7 @@ static void uncount(struct pfl_trigger_history *h, const struct pfl_trigger_even
 
     if (--name->count == 0)
         close_gap(h, name);
-    pfl_shares_give(&h->shares, event->uid, 1);
+    pfl_shares_give(&h->shares, event->who, 1);
 }
 
 static void forget_oldest(struct pfl_trigger_history *h)
@@ -201,7 +213,7 @@ bool pfl_trigger_history_add(struct pfl_trigger_history *self,
 {
     if (self->len == self->cap && (self->cap >= PFL_TRIGGER_HISTORY_MAX || !double_history(self)))
         return false;
-    if (!pfl_shares_take(&self->shares, event->uid, 1))
+    if (!pfl_shares_take(&self->shares, event->who, 1))
         return false;
     self->events[(self->first + self->len) & (self->cap - 1)] = *event;
     self->len++;
@@ -216,12 +228,12 @@ void pfl_trigger_history_take_back(struct pfl_trigger_history *self)
 }
 
 bool pfl_trigger_history_may_raise(struct pfl_trigger_history *self, uint64_t boottime_ns,
-                                   uint32_t uid)
+                                   uint64_t who)
 {
     const uint64_t one_ns = 1000000000u / PFL_TRIGGER_PER_S;
-    uint64_t *due = &self->due_ns[uid % PFL_TRIGGER_RATES];
+    uint64_t *due = &self->due_ns[who % PFL_TRIGGER_RATES];
 
-    if (uid == 0)
+    if (who == 0)
         return true;
     if (*due < boottime_ns)
         *due = boottime_ns;

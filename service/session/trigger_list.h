@@ -5,9 +5,9 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
-#include "service/control/shares.h"
+#include "base/shares.h"
 
-#define PFL_TRIGGERS_MAX        1024u  /* of a session; later ones still act, but leave no packet */
+#define PFL_TRIGGERS_MAX        1024u /* of a session, shared by users; later ones leave no packet */
 #define PFL_TRIGGER_HISTORY_MAX 65536u /* shared by users */
 #define PFL_TRIGGER_RATES       256u   /* users whose numbers are equal modulo this share */
 #define PFL_TRIGGER_AT_ONCE     1024u  /* of one user */
@@ -19,6 +19,7 @@ struct pfl_trigger {
     struct pfl_span name;          /* in the plan's config */
     struct pfl_span producer_name; /* owned */
     uint32_t producer_uid;
+    uint64_t who; /* raised it, as in base/shares.h */
     uint32_t stop_delay_ms;
     uint64_t due_ms; /* what it does is due, CLOCK_MONOTONIC; UINT64_MAX: done, or nothing to do */
 };
@@ -32,7 +33,7 @@ struct pfl_trigger_list {
     uint64_t timeout_ms; /* a session that waits for its start gives up; UINT64_MAX: it does not */
 };
 
-/* Takes a copy of producer_name. PFL_ENOMEM, PFL_ELIMIT. */
+/* Takes a copy of producer_name. PFL_ENOMEM, PFL_ELIMIT: of all, or of who raised it. */
 PFL_MUST_USE int pfl_trigger_list_add(struct pfl_trigger_list *self,
                                       const struct pfl_trigger *trigger);
 /* What a clone gets: those that no earlier clone has; for it there is nothing left to do. `self` is
@@ -46,7 +47,7 @@ void pfl_trigger_list_fini(struct pfl_trigger_list *self); /* legal on zeroed me
 struct pfl_trigger_event {
     uint64_t boottime_ns;
     uint64_t name_hash;
-    uint32_t uid; /* of the producer */
+    uint64_t who; /* raised it, as in base/shares.h */
 };
 
 struct pfl_trigger_name {
@@ -66,7 +67,7 @@ struct pfl_trigger_history {
 
 /* Takes one of what the user may raise now. False: not now. Root is not asked. */
 bool pfl_trigger_history_may_raise(struct pfl_trigger_history *self, uint64_t boottime_ns,
-                                   uint32_t uid);
+                                   uint64_t who);
 void pfl_trigger_history_init(struct pfl_trigger_history *self);
 /* Forgets what is older than a day; how often the name was activated since. */
 size_t pfl_trigger_history_count(struct pfl_trigger_history *self, uint64_t boottime_ns,

@@ -213,6 +213,7 @@ static void query(struct world *w)
     while (has_more)
         if (pfl_query_next(&query, &buf, &has_more) != 0 || buf.len == 0)
             abort();
+    pfl_query_fini(&query);
     pfl_buf_clear(&buf);
     if (w->consumer.session != NULL)
         pfl_stats_encode(&m, &w->service, w->consumer.session, 65536);

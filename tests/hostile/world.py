@@ -15,7 +15,8 @@ import time
 "".encode("idna")  # loaded now: a seat may not read where it lies
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from service_peers import Client, Consumer, Producer, field, fields  # noqa: E402,F401
+from service_peers import (  # noqa: E402,F401
+    Client, Consumer, Producer, dict_of_lists, field, fields)
 
 LIMIT_S = 60
 CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWNET = 0x10000000, 0x00020000, 0x40000000
@@ -128,7 +129,7 @@ class Victim(threading.Thread):
 
 class World:
     def __init__(self, build, options=(), consumer_group=None, producer_mode=0o666,
-                 as_root=False, env=None):
+                 as_root=False, env=None, prepare=None):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="pfl.", dir="/tmp"))
         self.dir.chmod(0o755)
         self.sockets = self.dir / "sockets"
@@ -145,6 +146,7 @@ class World:
         with open(self.log, "w") as log:
             self.service = subprocess.Popen(
                 command, stdout=log, stderr=log, env=dict(os.environ, **(env or {})),
+                preexec_fn=prepare,
                 **({} if as_root else {"user": SERVICE_USER, "group": SERVICE_USER,
                                        "extra_groups": groups}))
         self.children = []
@@ -190,6 +192,11 @@ class World:
     def cpu_s(self):
         stat = pathlib.Path("/proc/%d/stat" % self.service.pid).read_text().rsplit(")", 1)[1].split()
         return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+
+    def loop_ns(self):
+        """CPU time of the service's loop, to the nanosecond."""
+        path = "/proc/%d/task/%d/schedstat" % (self.service.pid, self.service.pid)
+        return int(pathlib.Path(path).read_text().split()[0])
 
     def fds(self):
         return len(os.listdir("/proc/%d/fd" % self.service.pid))

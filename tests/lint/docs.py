@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Fails on a document that points at nothing: a relative link to no file, or in docs/limits.md a
-constant that no source defines with the value given, in docs/abi/gotchas.md a gotcha without a test
+constant that no source defines with the value given or a row without its share, in docs/abi/gotchas.md a gotcha without a test
 that there is, in docs/security.md a promise without one. `--self-test` proves that all are found.
 
 A promise is a list item. It ends with `Tests:` and names in backticks, or with `Tests: none, it is a
@@ -19,6 +19,8 @@ GOTCHA = re.compile(r"^(\d+)\. ", re.M)
 TESTED = re.compile(r"^\| (\d+) \| ([^|]+?) \|", re.M)
 PROMISE = re.compile(r"^- .*(?:\n  .*)*", re.M)
 NO_PROMISE = "none, it is a warning."
+BOUND = re.compile(r"^\| what \| value \|.*(?:\n\|.*)*", re.M)
+SHARE = " share of one user "
 LIMIT = re.compile(r"\| `([A-Z_]+)` = ([^|]+?) \|")
 
 
@@ -37,6 +39,11 @@ def limits(name, text, sources):
         define = re.compile(r"^#define %s\s+%s(?=\s|$)" % (constant, re.escape(value)), re.M)
         if not define.search(sources):
             yield f"{name}: no source has #define {constant} {value}"
+    for table in BOUND.findall(text):
+        head, _, *rows = [re.split(r"(?<!\\)\|", row) for row in table.split("\n")]
+        for row in rows:
+            if SHARE not in head or not row[head.index(SHARE)].strip():
+                yield f"{name}: no share of one user: {row[1].strip()}"
 
 
 def gotchas(name, text, sources):
@@ -107,7 +114,10 @@ def self_test():
            ("docs/security.md", "- x. Tests: `memory.nothing`."),
            ("docs/security.md", "- x. Tests: `record_test.sh: a claim\n  that nobody made`."),
            ("docs/security.md", "- x. Tests: `no_such_test.sh: x`.")]
-    good = [("README.md", "[x](LICENSE) [y](https://x.y/z) [z](docs/style.md#a)"),
+    bad += [("docs/limits.md", "| what | value | in |\n|---|---|---|\n| x | 1 | y |"),
+            ("docs/limits.md", "| what | value | share of one user |\n|-|-|-|\n| x | 1 | |")]
+    good = [("docs/limits.md", "| what | value | share of one user |\n|-|-|-|\n| x | 1 | half |"),
+            ("README.md", "[x](LICENSE) [y](https://x.y/z) [z](docs/style.md#a)"),
             ("docs/limits.md", "| `PFL_A` = 3u | `PFL_B` = (1u << 20) |"),
             ("docs/abi/gotchas.md", "1. x\n\n| 1 | `it_is`, `stock_test.sh` |"),
             ("docs/security.md", "- x\n  y.\n  Tests: `it_is`, `frame_fuzz`,\n  `memory.huge_pages`, "

@@ -51,6 +51,12 @@ def fields(data):
     return out
 
 
+def is_readable(sock, timeout_s):
+    poll = select.poll()  # select(2) knows 1024 descriptors
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(1000 * timeout_s))
+
+
 class Client:
     """One connection, bound to one service. `path` may be what acts like a connected socket."""
 
@@ -103,7 +109,7 @@ class Client:
         end = time.monotonic() + LIMIT_S
         while len(self.pending) < 4 or len(self.pending) < 4 + struct.unpack(
                 "<I", self.pending[:4])[0]:
-            if not select.select([self.sock], [], [], max(0, end - time.monotonic()))[0]:
+            if not is_readable(self.sock, max(0, end - time.monotonic())):
                 raise TimeoutError("no answer")
             try:
                 data, fds, _, _ = socket.recv_fds(self.sock, 262144, 4)
@@ -164,7 +170,7 @@ class Client:
                     friend.dispatch()
 
     def has_input(self, timeout_s):
-        return bool(self.pending) or bool(select.select([self.sock], [], [], timeout_s)[0])
+        return bool(self.pending) or is_readable(self.sock, timeout_s)
 
     def close(self):
         self.sock.close()

@@ -108,6 +108,7 @@ static void write_many_events(void)
         pfl_log_warn("other", "x");
         pfl_log_error("failure", "x");
     }
+    pfl_log_limit_flush_every_event();
 }
 
 static unsigned count_lines(const char *line)
@@ -119,14 +120,15 @@ static unsigned count_lines(const char *line)
     return lines;
 }
 
-static void every_event_has_its_own_limit_and_errors_have_none(void **state)
+static void every_event_has_its_own_limit_errors_too(void **state)
 {
     (void)state;
     pfl_log_set_level(PFL_LOG_WARN);
     capture(write_many_events);
     assert_int_equal(count_lines("warn one: x\n"), PFL_LOG_LIMIT_LINES);
     assert_int_equal(count_lines("warn other: x\n"), PFL_LOG_LIMIT_LINES);
-    assert_int_equal(count_lines("error failure: x\n"), 200);
+    assert_int_equal(count_lines("error failure: x\n"), PFL_LOG_LIMIT_LINES);
+    assert_int_equal(count_lines("warn failure: left_out=150 lines like the ones before\n"), 1);
 }
 
 static void a_flood_is_cut_to_a_few_lines_and_counted(void **state)
@@ -404,7 +406,7 @@ int main(void)
         cmocka_unit_test(a_signalfd_tells_levels_and_leaves_other_signals),
         cmocka_unit_test(line_that_is_too_long_is_cut_and_still_one_line),
         cmocka_unit_test(a_flood_is_cut_to_a_few_lines_and_counted),
-        cmocka_unit_test(every_event_has_its_own_limit_and_errors_have_none),
+        cmocka_unit_test(every_event_has_its_own_limit_errors_too),
         cmocka_unit_test(quotes_escape_everything_that_is_not_plain),
         cmocka_unit_test(long_strings_are_cut_with_dots),
         cmocka_unit_test(a_reason_keeps_its_remedy),

@@ -23,6 +23,8 @@ struct seen {
     unsigned versions;
     size_t descriptor_bytes;
     size_t largest_bytes;
+    size_t largest_of_others; /* than the one who fills the answer */
+    unsigned left_outs;
 };
 
 static uint64_t read_clock(void *user, enum pfl_clock_id id)
@@ -47,15 +49,19 @@ static void look_at_source(struct seen *seen, struct pfl_span entry)
 {
     struct pfl_reader r = pfl_reader_of(entry);
     struct pfl_field f;
+    size_t bytes;
 
     seen->sources++;
     assert_true(pfl_reader_field(&r, &f));
     seen->descriptor_bytes += f.bytes.len;
     if (f.bytes.len > seen->largest_bytes)
         seen->largest_bytes = f.bytes.len;
+    bytes = f.bytes.len;
     r = pfl_reader_of(f.bytes);
     assert_true(pfl_reader_field(&r, &f));
     assert_int_equal(f.id, 1);
+    if (f.bytes.len == 6 && memcmp(f.bytes.data, "others", 6) == 0)
+        seen->largest_of_others = bytes;
 }
 
 static void look_at(struct seen *seen, struct pfl_span part)
@@ -70,6 +76,7 @@ static void look_at(struct seen *seen, struct pfl_span part)
     while (pfl_reader_field(&r, &f)) {
         seen->producers += f.id == 1;
         seen->versions += f.id == 5;
+        seen->left_outs += f.id == PFL_LEFT_OUT_FIELD;
         if (f.id == 2)
             look_at_source(seen, f.bytes);
     }
@@ -89,6 +96,7 @@ static int ask_all(struct pfl_query *query, struct seen *seen)
             look_at(seen, pfl_buf_get(&part));
     }
     pfl_buf_fini(&part);
+    pfl_query_fini(query);
     return rc;
 }
 
@@ -200,7 +208,8 @@ static void open_service(struct pfl_service *service, struct pfl_producer **ret_
 static void close_service(struct pfl_service *service, struct pfl_producer *producer)
 {
     pfl_service_remove_producer(service, producer);
-    assert_int_equal(service->source_bytes, 0);
+    assert_int_equal(service->shares.sources.used, 0);
+    assert_int_equal(service->shares.peer_bytes.used, 0);
     pfl_service_fini(service);
     pfl_sweep_assert_no_leak();
 }
@@ -281,42 +290,50 @@ static void sources_that_come_and_go_between_parts_confuse_no_answer(void **stat
     close_service(&service, producer);
 }
 
-static void one_users_descriptors_have_a_sum(void **state)
+static void register_named(struct pfl_service *service, struct pfl_producer *producer,
+                           const char *name, size_t bytes, int want)
+{
+    static uint8_t descriptor[PFL_FRAME_PAYLOAD_MAX];
+    struct pfl_writer w = pfl_writer_of(descriptor, bytes);
+
+    pfl_writer_field_bytes(&w, 1, name, strlen(name));
+    if (w.left > 10)
+        pfl_writer_field_header(&w, 6, w.left - 4);
+    assert_int_equal(pfl_service_register_source(service, producer, pfl_span_of(descriptor, bytes)),
+                     want);
+}
+
+/* What fills the answer is one user's: of him names are told, of others all. */
+static void an_answer_is_bounded_and_says_what_it_leaves_out(void **state)
 {
     struct pfl_producer_conf conf = {.name = {(const uint8_t *)"p", 1}, .uid = 7, .ops = &ops};
-    struct pfl_producer *producers[20];
-    static uint8_t descriptor[1u << 20];
-    struct pfl_service service;
+    struct pfl_producer *producers[9];
     struct pfl_producer *first;
-    struct pfl_writer w = pfl_writer_of(descriptor, sizeof(descriptor));
+    struct pfl_service service;
+    struct pfl_query query = {.service = &service};
+    struct seen seen = {0};
+    size_t bytes;
 
     (void)state;
     open_service(&service, &first);
-    pfl_writer_field_bytes(&w, 1, "x", 1);
-    pfl_writer_field_varint(&w, 7, 1); /* id */
-    pfl_writer_field_header(&w, 6, w.left - 4);
-    for (size_t i = 0; i < 17; i++) {
-        if (i == 16)
-            conf.uid = 8;
+    for (unsigned i = 0; i < 8; i++) {
         assert_int_equal(pfl_service_add_producer(&service, &conf, &producers[i]), 0);
-        for (size_t k = 0; k < 4; k++) {
-            descriptor[4] = (uint8_t)(k + 1);
-            assert_int_equal(
-                pfl_service_register_source(&service, producers[i],
-                                            pfl_span_of(descriptor, sizeof(descriptor))),
-                0);
-        }
+        for (unsigned k = 0; k < 31; k++)
+            register_named(&service, producers[i], "x", 100000, 0);
     }
-    conf.uid = 7;
-    assert_int_equal(pfl_service_add_producer(&service, &conf, &producers[17]), 0);
-    assert_int_equal(pfl_service_register_source(&service, producers[17],
-                                                 pfl_span_of(descriptor, sizeof(descriptor))),
-                     PFL_ELIMIT);
-    pfl_service_remove_producer(&service, producers[0]);
-    assert_int_equal(pfl_service_register_source(&service, producers[17],
-                                                 pfl_span_of(descriptor, sizeof(descriptor))),
-                     0);
-    for (size_t i = 1; i < 18; i++)
+    conf.uid = 8;
+    assert_int_equal(pfl_service_add_producer(&service, &conf, &producers[8]), 0);
+    register_named(&service, producers[8], "others", 100000, 0);
+    assert_int_equal(ask_all(&query, &seen), 0);
+    bytes = seen.descriptor_bytes;
+    assert_in_range(bytes, PFL_QUERY_MAX_BYTES / 3, PFL_QUERY_MAX_BYTES);
+    assert_int_equal(seen.producers, 10);
+    assert_int_equal(query.left_out.producers, 0);
+    assert_int_equal(seen.sources + query.left_out.sources, 8 * 31 + 1);
+    assert_true(query.left_out.descriptors > 100);
+    assert_int_equal(seen.left_outs, 1);
+    assert_int_equal(seen.largest_of_others, 100000);
+    for (unsigned i = 0; i < 9; i++)
         pfl_service_remove_producer(&service, producers[i]);
     close_service(&service, first);
 }
@@ -329,7 +346,7 @@ int main(void)
         cmocka_unit_test(descriptors_that_fill_a_frame_come_whole_each_in_a_reply_of_its_own),
         cmocka_unit_test(of_a_descriptor_too_large_for_a_reply_the_name_is_told),
         cmocka_unit_test(sources_that_come_and_go_between_parts_confuse_no_answer),
-        cmocka_unit_test(one_users_descriptors_have_a_sum),
+        cmocka_unit_test(an_answer_is_bounded_and_says_what_it_leaves_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,7 +19,7 @@ static struct pfl_relay *add(struct pfl_relay_book *book, uint32_t machine_id)
 {
     struct pfl_relay *relay = NULL;
 
-    assert_int_equal(pfl_relay_book_add(book, machine_id, &relay), 0);
+    assert_int_equal(pfl_relay_book_add(book, machine_id, 0, &relay), 0);
     return relay;
 }
 
@@ -123,11 +123,11 @@ static void machine_zero_and_one_relay_too_many_are_refused(void **state)
 
     (void)state;
     pfl_relay_book_init(&book);
-    assert_int_equal(pfl_relay_book_add(&book, 0, &relay), PFL_EINVAL);
+    assert_int_equal(pfl_relay_book_add(&book, 0, 0, &relay), PFL_EINVAL);
     first = add(&book, 1);
     for (uint32_t i = 2; i <= PFL_RELAY_MAX; i++)
         (void)add(&book, i);
-    assert_int_equal(pfl_relay_book_add(&book, 9999, &relay), PFL_ELIMIT);
+    assert_int_equal(pfl_relay_book_add(&book, 9999, 0, &relay), PFL_ELIMIT);
     pfl_relay_book_leave(&book, first, true);
     (void)add(&book, 9999); /* in the place of the one that is gone */
     assert_int_equal(book.len, PFL_RELAY_MAX);
@@ -208,7 +208,7 @@ static int live(void *arg)
     (void)arg;
     pfl_buf_init(&buf, 65536);
     pfl_relay_book_init(&book);
-    rc = pfl_relay_book_add(&book, 3, &relay);
+    rc = pfl_relay_book_add(&book, 3, 0, &relay);
     if (rc == 0)
         rc = pfl_relay_set_info(relay, pfl_span_of(info, sizeof(info)));
     if (rc == 0) {

@@ -98,6 +98,7 @@ static void query(const struct pfl_service *service)
     while (rc == 0 && has_more)
         rc = pfl_query_next(&query, &part, &has_more);
     assert_true(rc == 0 || rc == PFL_ENOMEM);
+    pfl_query_fini(&query);
     pfl_buf_fini(&part);
 }
 

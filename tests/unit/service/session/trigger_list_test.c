@@ -29,7 +29,7 @@ static int teardown(void **state)
 static bool add(uint64_t ns, uint64_t name, uint32_t uid)
 {
     return pfl_trigger_history_add(
-        &history, &(struct pfl_trigger_event){.boottime_ns = ns, .name_hash = name, .uid = uid});
+        &history, &(struct pfl_trigger_event){.boottime_ns = ns, .name_hash = name, .who = uid});
 }
 
 static void counts_follow_a_plain_model(void **state)

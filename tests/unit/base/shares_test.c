@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A total that users share: something is left for who comes later. */
-#include "service/control/shares.h"
+#include "base/shares.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,0 +1,432 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One user takes as much as he can of what there is for all; another user goes on working."""
+import os
+import resource
+import select
+import socket
+import statistics
+import struct
+import time
+
+from world import Child, Client, Consumer, Failed, Producer, World, dict_of_lists, field, fields
+
+ATTACKS = ["connections", "many_connections", "data_sources", "descriptors", "instances",
+           "half_frames", "writers", "buffers", "clones", "queries", "guardrails"]
+ROUNDS = 30
+INIT, REGISTER, COMMANDS, WRITER = 1, 2, 5, 6  # methods, by their places in docs/abi/wire.md
+
+
+# ---- the neighbour, who only wants to work ----
+
+def work_once(producer_path, consumer_path, source):
+    """A program connects, a session records of it, somebody asks who is there: seconds of each."""
+    times, begin = [], time.monotonic()
+    producer = Producer(producer_path, "neighbour", [source])
+    if producer.is_refused:
+        raise AssertionError("the neighbour's producer is refused")
+    times.append(time.monotonic() - begin)
+    begin = time.monotonic()
+    consumer = Consumer(consumer_path)
+    why = consumer.enable(field(1, field(1, 64)) + field(2, field(1, field(1, source))))
+    if why:
+        raise AssertionError("the neighbour's session is refused: " + why)
+    if not producer.wait_for("start ", 20):
+        raise AssertionError("the neighbour's data source is not started")
+    consumer.call("DisableTracing")
+    consumer.call("FreeBuffers")
+    times.append(time.monotonic() - begin)
+    begin = time.monotonic()
+    if consumer.call("QueryServiceState", field(1, 1)) is None:
+        raise AssertionError("the neighbour gets no answer")
+    times.append(time.monotonic() - begin)
+    consumer.close()
+    producer.close()
+    return times
+
+
+def work(ready, world, source, rounds):
+    rows = [work_once(world.producer, world.consumer, source) for _ in range(rounds)]
+    ready("ms " + " ".join("%.3f" % (1000 * statistics.median(column)) for column in zip(*rows)))
+
+
+def measure(world, source="mine", rounds=ROUNDS):
+    cpu_ns = world.loop_ns()
+    child = Child("neighbour", work, world, source, rounds)
+    try:
+        said = child.wait_ready()
+    finally:
+        child.end()
+    if not said.startswith("ms "):
+        raise Failed("the neighbour cannot work: " + said)
+    return [float(value) for value in said.split()[1:]] + [
+        (world.loop_ns() - cpu_ns) / 1e6 / rounds]
+
+
+def compare(world, quiet, source="mine"):
+    """At most twice as long, and what a busy machine adds to anything."""
+    attacked = measure(world, source)
+    if any(now > 2 * before + 2 for now, before in zip(attacked, quiet)):
+        attacked = [min(pair) for pair in zip(attacked, measure(world, source))]
+    note = "connect, session, query, CPU of the service: quiet %s ms, attacked %s ms" % (
+        " ".join("%.2f" % v for v in quiet), " ".join("%.2f" % v for v in attacked))
+    if any(now > 2 * before + 2 for now, before in zip(attacked, quiet)):
+        raise Failed(note)
+    if not world.is_alive():
+        raise Failed("the service is gone")
+    return note
+
+
+def attack(world, function, *args, seat="stranger"):
+    said = world.attack(seat, function, *args).wait_ready(300)
+    if said.startswith("failed") or said in ("late", "gone"):
+        raise Failed("the attacker: " + said)
+    return said
+
+
+# ---- the attacker's tools ----
+
+def frame(number, body):
+    data = field(2, number) + body
+    return struct.pack("<I", len(data)) + data
+
+
+def invoke(number, method, args):
+    return frame(number, field(5, field(1, 1) + field(2, method) + field(3, args)))
+
+
+def bind(service):
+    return frame(1, field(3, field(1, service)))
+
+
+def hello(name=b"taker"):
+    return (bind("ProducerPort") + invoke(2, INIT, field(1, 4096) + field(2, 4096) + field(3, name))
+            + invoke(3, COMMANDS, b""))
+
+
+def descriptor(source, size):
+    """Ends in a field that nobody knows, up to that size."""
+    out = field(1, source)
+    return out + field(900, bytes(max(0, size - len(out) - 5))) if size else out
+
+
+def raise_fds():
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def connect(path):
+    sock = socket.socket(socket.AF_UNIX)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 2, 0))
+    sock.connect(path)  # waits for its turn, so long
+    sock.settimeout(2)
+    return sock
+
+
+def wait_for(sock, events, limit_s):
+    poll = select.poll()  # select(2) knows 1024 descriptors
+    poll.register(sock, events)
+    return sum(event for _, event in poll.poll(1000 * limit_s))
+
+
+def send_all(sock, data):
+    """Reads meanwhile, so that the service's answers fit. False: the service ended it."""
+    sock.setblocking(False)
+    end = time.monotonic() + 20
+    while data:
+        try:
+            events = wait_for(sock, select.POLLIN | select.POLLOUT, 1)
+            if events & select.POLLIN and not sock.recv(1 << 16):
+                return False
+            if events & select.POLLOUT:
+                data = data[sock.send(data):]
+        except BlockingIOError:
+            pass
+        except OSError:
+            return False
+        if time.monotonic() > end:
+            return False
+    return True
+
+
+def settle(sock, limit_s=10):
+    """Until the service has nothing more to say."""
+    sock.setblocking(False)
+    while wait_for(sock, select.POLLIN, 0.01) and limit_s > 0:
+        limit_s -= 0.01
+        try:
+            if not sock.recv(1 << 16):
+                return False
+        except OSError:
+            return False
+    return True
+
+
+def count_open(socks):
+    """Of those, which the service has not ended."""
+    count = 0
+    for sock in socks:
+        sock.setblocking(False)
+        try:
+            while True:
+                if not sock.recv(1 << 16):
+                    break
+        except BlockingIOError:
+            count += 1
+        except OSError:
+            pass
+    return count
+
+
+# ---- attacks ----
+
+def take_connections(ready, paths, count):
+    raise_fds()
+    socks, failures = [], 0
+    while len(socks) < count and failures < 50:
+        try:
+            socks.append(connect(paths[len(socks) % len(paths)]))
+            socks[-1].send(bind("ProducerPort" if len(socks) % len(paths) else "ConsumerPort"))
+        except OSError:
+            failures += 1
+    time.sleep(1)
+    ready("%d" % count_open(socks))
+
+
+def limit_fds(count):
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
+
+
+def connections(build):
+    """who opens connections until the service has no descriptors left keeps nobody out"""
+    with World(build, prepare=limit_fds(2048)) as world:
+        quiet = measure(world)
+        said = attack(world, take_connections, [world.producer, world.consumer], 4000)
+        return "%s of 4000 connections, 2048 descriptors; %s" % (said, compare(world, quiet))
+
+
+def take_producers(ready, path, count):
+    raise_fds()
+    socks = []
+    for _ in range(count):
+        try:
+            socks.append(connect(path))
+            socks[-1].send(hello(b"n" * 8192))
+        except OSError:
+            break
+    time.sleep(1)
+    ready("%d" % count_open(socks))
+
+
+def many_connections(build):
+    """20,000 producers of one user, with names of 8 KiB, slow nobody down"""
+    with World(build) as world:
+        quiet = measure(world)
+        before = world.memory_kb("VmRSS")
+        said = attack(world, take_producers, world.producer, 20000)
+        return "%s producers, %d MiB; %s" % (
+            said, (world.memory_kb("VmRSS") - before) >> 10, compare(world, quiet))
+
+
+def take_sources(ready, path, producers, sources, size, name="s"):
+    raise_fds()
+    kept = []
+    one = descriptor(name, size)
+    for _ in range(producers):
+        sock = connect(path)
+        kept.append(sock)
+        if not send_all(sock, hello()):
+            continue
+        for first in range(0, sources, 64):
+            many = b"".join(invoke(10 + n, REGISTER, field(1, one + field(7, n + 1)))
+                            for n in range(first, min(first + 64, sources)))
+            if not send_all(sock, many):
+                break
+    for sock in kept:
+        settle(sock, 1)
+    ready("%d" % count_open(kept))
+
+
+def data_sources(build):
+    """who registers all the data sources there may be leaves others theirs"""
+    with World(build) as world:
+        quiet = measure(world)
+        attack(world, take_sources, world.producer, 260, 256, 0)
+        return compare(world, quiet)
+
+
+def answer_of(world):
+    """The whole state: its bytes, the names of its data sources, and the time."""
+    begin = time.monotonic()
+    consumer = Consumer(world.consumer)
+    answer = consumer.call("QueryServiceState")
+    if answer is None or not answer[0]:
+        raise Failed("no answer to QueryServiceState")
+    state = dict_of_lists(b"".join(value for number, value in fields(answer[1]) if number == 1))
+    names = {dict(fields(dict(fields(source)).get(1, b""))).get(1) for source in state.get(2, [])}
+    return len(answer[1]), names, time.monotonic() - begin
+
+
+def descriptors(build):
+    """who registers large descriptors does not spoil the answer about all"""
+    with World(build) as world:
+        quiet = measure(world)
+        attack(world, take_sources, world.producer, 40, 60, 65000)
+        mine = Producer(world.producer, "root's", ["rootsource"])
+        size, names, seconds = answer_of(world)
+        if size > 16 << 20:
+            raise Failed("the answer has %d MiB" % (size >> 20))
+        if b"rootsource" not in names:
+            raise Failed("the answer leaves out root's data source")
+        mine.close()
+        return "the answer has %d KiB, %.3f s; %s" % (size >> 10, seconds, compare(world, quiet))
+
+
+def instances(build):
+    """who offers what a session wants 60,000 times leaves others room, and does not fill the log"""
+    with World(build) as world:
+        quiet = measure(world)
+        consumer = Consumer(world.consumer)
+        why = consumer.enable(field(1, field(1, 64)) + field(2, field(1, field(1, "wanted"))))
+        if why:
+            raise Failed(why)
+        attack(world, take_sources, world.producer, 235, 256, 0, "wanted")
+        said = attack(world, join_session, world.producer, seat="neighbour")
+        if said != "joined":
+            raise Failed("the neighbour's data source is not in root's session")
+        lines = len(world.log_lines())
+        if lines > 500:
+            raise Failed("%d lines in the log" % lines)
+        return "%d lines in the log; %s" % (lines, compare(world, quiet))
+
+
+def join_session(ready, path):
+    producer = Producer(path, "neighbour", ["wanted"])
+    ready("joined" if producer.wait_for("start ", 5) else "left out")
+
+
+def take_halves(ready, path, count):
+    raise_fds()
+    half = hello() + struct.pack("<I", 131000) + bytes(130000)
+    socks = []
+    for _ in range(count):
+        socks.append(connect(path))
+        send_all(socks[-1], half)
+    ready("%d" % count_open(socks))
+
+
+def half_frames(build):
+    """who sends half a message on each of 10,000 connections uses a bounded part of the memory"""
+    with World(build) as world:
+        quiet = measure(world)
+        before = world.memory_kb("VmRSS")
+        said = attack(world, take_halves, world.producer, 10000)
+        grown = (world.memory_kb("VmRSS") - before) >> 10
+        if grown > 320:
+            raise Failed("%s connections; the service grew by %d MiB" % (said, grown))
+        return "%s connections; the service grew by %d MiB; %s" % (
+            said, grown, compare(world, quiet))
+
+
+def take_writers(ready, path, count):
+    raise_fds()
+    socks = []
+    for _ in range(count):
+        socks.append(connect(path))
+        send_all(socks[-1], hello() + invoke(10, WRITER, field(1, 32767) + field(2, 1)))
+    for sock in socks:
+        settle(sock, 0.2)
+    ready("%d" % count_open(socks))
+
+
+def writers(build):
+    """writers with the largest numbers on 8,000 connections, likewise"""
+    with World(build) as world:
+        quiet = measure(world)
+        before = world.memory_kb("VmRSS")
+        attack(world, take_writers, world.producer, 8000)
+        grown = (world.memory_kb("VmRSS") - before) >> 10
+        if grown > 320:
+            raise Failed("the service grew by %d MiB" % grown)
+        return "the service grew by %d MiB; %s" % (grown, compare(world, quiet))
+
+
+def ask_for_buffers(ready, path):
+    why = Consumer(path).enable(b"".join(field(1, field(1, 4194300)) for _ in range(128)))
+    ready("refused: " + why if why else "taken")
+
+
+def buffers(build):
+    """who wants more memory for buffers than the machine has is refused, with the reason"""
+    with World(build) as world:
+        quiet = measure(world)
+        said = attack(world, ask_for_buffers, world.consumer)
+        if not said.startswith("refused"):
+            raise Failed("512 GiB are " + said)
+        return said + "; " + compare(world, quiet)
+
+
+def take_clones(ready, producer_path, path, count):
+    raise_fds()
+    source = Consumer(path)
+    why = source.enable(field(1, field(1, 64)) + field(1, field(1, 4194300))
+                        + field(2, field(1, field(1, "none"))))
+    if why:
+        raise AssertionError(why)
+    session = source.state()[-1][1][0]
+    kept, made = [], 0
+    for _ in range(count):
+        clone = Consumer(path)
+        answer = clone.call("CloneSession", field(1, session))
+        kept.append(clone)
+        if answer is None or not dict(fields(answer[1])).get(1):
+            break
+        made += 1
+    ready("%d" % made)
+
+
+def clones(build):
+    """clones count as sessions of their user do, in memory"""
+    with World(build, env={"PFL_TEST": "1"}) as world:
+        quiet = measure(world)
+        said = attack(world, take_clones, world.producer, world.consumer, 2000)
+        return "%s clones; %s" % (said, compare(world, quiet))
+
+
+def ask_and_not_read(ready, path, count):
+    raise_fds()
+    kept = []
+    for _ in range(count):
+        client = Client(path, "ConsumerPort")
+        kept.append(client.sock)
+        client.sock.setblocking(False)
+        ask = frame(1, field(5, field(1, 1) + field(2, 12) + field(3, b""))) * 1000
+        try:
+            client.sock.send(ask)
+        except OSError:
+            pass
+    time.sleep(1)
+    ready("%d" % count_open(kept))
+
+
+def queries(build):
+    """who asks 1000 times on each of 500 connections and reads no answer delays nobody"""
+    with World(build) as world:
+        quiet = measure(world)
+        attack(world, take_sources, world.producer, 40, 60, 65000)
+        said = attack(world, ask_and_not_read, world.consumer, 500)
+        return "%s connections; %s" % (said, compare(world, quiet))
+
+
+def guardrails(build):
+    """with --guardrails, what one user registers does not end the service"""
+    with World(build, ["--guardrails"]) as world:
+        before = world.memory_kb("VmRSS")
+        attack(world, take_producers, world.producer, 20000)
+        grown = (world.memory_kb("VmRSS") - before) >> 10
+        end = time.monotonic() + 95  # two looks at the memory, 30 s apart, and the next
+        while world.is_alive() and time.monotonic() < end:
+            time.sleep(0.5)
+        if not world.is_alive():
+            raise Failed("it ended itself: " + "; ".join(
+                line for line in world.log_lines() if "guardrail" in line))
+        return "the service grew by %d MiB, and lives" % grown

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The totals of a service: one user has half, another still finds something. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "proto/frame.h"
+#include "service/control/guardrails.h"
+#include "service/session/session_run.h"
+#include "service/session/trigger.h"
+#include "tests/support/sweep.h"
+
+#define SERVICE_USER 5u
+
+static struct pfl_service service;
+static struct pfl_producer *producers[200];
+static size_t producers_len;
+static struct pfl_consumer consumers[2];
+
+static uint64_t read_clock(void *user, enum pfl_clock_id id)
+{
+    (void)user;
+    (void)id;
+    return 1;
+}
+
+static void read_random(void *user, void *dst, size_t len)
+{
+    (void)user;
+    memset(dst, 7, len);
+}
+
+static void on_command(void *port, struct pfl_span body, int fd, bool is_setup)
+{
+    (void)port;
+    (void)body;
+    (void)fd;
+    (void)is_setup;
+}
+
+static int set_up(void **state)
+{
+    static const struct pfl_service_facts facts = {.version = "test", .uid = SERVICE_USER};
+    const struct pfl_service_conf conf = {.now_ns = read_clock,
+                                          .random = read_random,
+                                          .facts = &facts,
+                                          .fds_max = 64,
+                                          .buffer_bytes_max = 64u << 20};
+
+    (void)state;
+    producers_len = 0;
+    consumers[0] = consumers[1] = (struct pfl_consumer){0};
+    return pfl_service_init(&service, &conf);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        if (consumers[i].ops != NULL)
+            pfl_service_remove_consumer(&service, &consumers[i]);
+    }
+    while (producers_len > 0)
+        pfl_service_remove_producer(&service, producers[--producers_len]);
+    assert_int_equal(service.shares.sources.used, 0);
+    assert_int_equal(service.shares.peer_bytes.used, 0);
+    pfl_service_fini(&service);
+    pfl_sweep_assert_no_leak();
+    return 0;
+}
+
+static struct pfl_producer *add_producer(uint32_t uid)
+{
+    static const struct pfl_producer_ops ops = {.send_command = on_command};
+    /* Of the network: its commands need no shared memory. */
+    const struct pfl_producer_conf conf = {.name = {(const uint8_t *)"p", 1},
+                                           .uid = uid,
+                                           .who = uid,
+                                           .is_emulated = true,
+                                           .ops = &ops};
+
+    assert_true(producers_len < sizeof(producers) / sizeof(producers[0]));
+    assert_int_equal(pfl_service_add_producer(&service, &conf, &producers[producers_len]), 0);
+    return producers[producers_len++];
+}
+
+static int add_source(struct pfl_producer *producer, size_t bytes)
+{
+    static uint8_t descriptor[PFL_FRAME_PAYLOAD_MAX];
+    struct pfl_writer w = pfl_writer_of(descriptor, bytes);
+
+    pfl_writer_field_bytes(&w, 1, "x", 1);
+    if (w.left > 10)
+        pfl_writer_field_header(&w, 6, w.left - 4);
+    return pfl_service_register_source(&service, producer, pfl_span_of(descriptor, bytes));
+}
+
+/* How many sources the user can register at most. */
+static size_t add_sources(uint32_t uid, size_t bytes, size_t of_producer)
+{
+    size_t added = 0;
+
+    for (;;) {
+        struct pfl_producer *producer = add_producer(uid);
+
+        for (size_t i = 0; i < of_producer; i++) {
+            if (add_source(producer, bytes) != 0)
+                return added;
+            added++;
+        }
+    }
+}
+
+static void one_user_has_half_of_all_data_sources(void **state)
+{
+    (void)state;
+    assert_int_equal(add_sources(7, 3, PFL_PRODUCER_MAX_SOURCES), PFL_SERVICE_MAX_SOURCES / 2);
+    assert_int_equal(add_source(add_producer(8), 3), 0);
+    assert_int_equal(add_source(add_producer(0), 3), 0);
+}
+
+static void one_user_has_half_of_the_memory_for_what_is_registered(void **state)
+{
+    uint64_t used;
+
+    (void)state;
+    (void)add_sources(7, 131008, 31);
+    used = pfl_shares_get(&service.shares.peer_bytes, 7);
+    assert_in_range(used, PFL_SERVICE_MAX_PEER_BYTES / 2 - 132000, PFL_SERVICE_MAX_PEER_BYTES / 2);
+    assert_int_equal(add_source(add_producer(8), 131008), 0);
+    assert_int_equal(pfl_guardrails_get_limit(&service),
+                     PFL_GUARDRAILS_MEMORY_BYTES + service.shares.peer_bytes.used);
+}
+
+static void a_writers_table_and_a_larger_descriptor_count_as_memory(void **state)
+{
+    struct pfl_producer *producer = add_producer(7);
+    uint64_t before = pfl_shares_get(&service.shares.peer_bytes, 7);
+    uint8_t larger[] = {10, 1, 'x', 16, 1, 24, 1, 56, 1};
+    uint8_t with_id[] = {10, 1, 'x', 56, 1};
+
+    (void)state;
+    assert_int_equal(pfl_service_set_writer(&service, producer, 32767, 1), 0);
+    assert_int_equal(pfl_shares_get(&service.shares.peer_bytes, 7), before + 65536);
+    assert_int_equal(
+        pfl_service_register_source(&service, producer, pfl_span_of(with_id, sizeof(with_id))), 0);
+    before = pfl_shares_get(&service.shares.peer_bytes, 7);
+    assert_int_equal(
+        pfl_service_update_source(&service, producer, pfl_span_of(larger, sizeof(larger))), 0);
+    assert_int_equal(pfl_shares_get(&service.shares.peer_bytes, 7),
+                     before + sizeof(larger) - sizeof(with_id));
+    service.shares.peer_bytes.max = service.shares.peer_bytes.used; /* nothing is left */
+    assert_int_equal(
+        pfl_service_update_source(&service, producer, pfl_span_of(larger, sizeof(larger))), 0);
+    assert_int_equal(add_source(producer, 3), PFL_ELIMIT);
+    producer = producers[0];
+    assert_int_equal(producer->sources_len, 1);
+}
+
+static void one_user_has_half_of_the_connections_and_the_owner_all(void **state)
+{
+    struct pfl_shares *door = &service.shares.consumers;
+    size_t taken = 0;
+    size_t owners = 0;
+
+    (void)state;
+    while (pfl_service_take_connection(&service, door, 7))
+        taken++;
+    assert_int_equal(taken, 64 / PFL_SERVICE_CONN_FDS / 2);
+    assert_true(pfl_service_take_connection(&service, door, 8));
+    while (owners < 1000 && pfl_service_take_connection(&service, door, SERVICE_USER))
+        owners++;
+    assert_int_equal(owners, 1000);
+    while (owners-- > 0)
+        pfl_service_give_connection(&service, door, SERVICE_USER);
+    pfl_service_give_connection(&service, door, 8);
+    while (taken-- > 0)
+        pfl_service_give_connection(&service, door, 7);
+    assert_int_equal(service.shares.fds.used, 0);
+    assert_int_equal(door->used, 0);
+}
+
+static void on_event(void *port)
+{
+    (void)port;
+}
+
+static void on_disabled(void *port, const char *why)
+{
+    (void)port;
+    (void)why;
+}
+
+static const struct pfl_consumer_ops consumer_ops = {.on_disabled = on_disabled,
+                                                     .on_session_gone = on_event,
+                                                     .on_read_ready = on_event,
+                                                     .on_observed = on_event};
+
+static struct pfl_consumer *add_consumer(size_t i, uint32_t uid)
+{
+    consumers[i] = (struct pfl_consumer){.uid = uid, .ops = &consumer_ops};
+    pfl_service_add_consumer(&service, &consumers[i]);
+    return &consumers[i];
+}
+
+static int enable(struct pfl_consumer *consumer, uint32_t size_kb, char *why)
+{
+    uint8_t config[64];
+    struct pfl_writer w = pfl_writer_of(config, sizeof(config));
+    uint8_t buffer[8];
+    struct pfl_writer b = pfl_writer_of(buffer, sizeof(buffer));
+    static const uint8_t source[] = {10, 3, 10, 1, 'x'}; /* config { name: "x" } */
+
+    pfl_writer_field_varint(&b, 1, size_kb);
+    pfl_writer_field_bytes(&w, 1, buffer, sizeof(buffer) - b.left);
+    pfl_writer_field_bytes(&w, 2, source, sizeof(source));
+    return pfl_session_enable(
+        &service, consumer,
+        &(struct pfl_session_enable_conf){.config = pfl_span_of(config, sizeof(config) - w.left)},
+        why);
+}
+
+static void one_user_has_half_of_the_instances_of_a_session(void **state)
+{
+    struct pfl_consumer *root = add_consumer(0, 0);
+    char why[PFL_PLAN_WHY_BYTES];
+
+    (void)state;
+    assert_int_equal(enable(root, 64, why), 0);
+    for (size_t i = 0; i < PFL_SESSION_MAX_INSTANCES / 2 / PFL_PRODUCER_MAX_SOURCES + 1; i++) {
+        struct pfl_producer *producer = add_producer(7);
+
+        for (size_t k = 0; k < PFL_PRODUCER_MAX_SOURCES; k++)
+            assert_int_equal(add_source(producer, 3), 0);
+    }
+    assert_int_equal(root->session->instances_len, PFL_SESSION_MAX_INSTANCES / 2);
+    assert_int_equal(root->session->left_out, PFL_PRODUCER_MAX_SOURCES);
+    assert_int_equal(add_source(add_producer(8), 3), 0);
+    assert_int_equal(root->session->instances_len, PFL_SESSION_MAX_INSTANCES / 2 + 1);
+    pfl_session_end(&service, root->session);
+    assert_true(pfl_list_is_empty(&service.permitted));
+    /* The same when they were there before the session. */
+    assert_int_equal(enable(root, 64, why), 0);
+    assert_int_equal(root->session->instances_len, PFL_SESSION_MAX_INSTANCES / 2 + 1);
+}
+
+static void one_user_has_half_of_the_memory_for_buffers(void **state)
+{
+    struct pfl_consumer *greedy = add_consumer(0, 7);
+    char why[PFL_PLAN_WHY_BYTES];
+
+    (void)state;
+    assert_int_equal(enable(greedy, 33 << 10, why), PFL_EINVAL);
+    assert_string_equal(why, "buffers: 33 MiB; user 7 has 0 MiB of the 64 MiB for all buffers of "
+                             "this host, and may have as much as is then left for others (all have "
+                             "0 MiB); ask for smaller ones, or free sessions");
+    assert_int_equal(enable(greedy, 32 << 10, why), 0);
+    assert_int_equal(enable(add_consumer(1, 8), 16 << 10, why), 0);
+    pfl_session_end(&service, consumers[0].session);
+    pfl_session_end(&service, consumers[1].session);
+    assert_int_equal(service.shares.buffer_bytes.used, 0);
+}
+
+static void one_user_has_half_of_the_triggers_of_a_session(void **state)
+{
+    struct pfl_trigger_list list = {0};
+    struct pfl_trigger trigger = {.who = 7};
+    size_t added = 0;
+
+    (void)state;
+    while (pfl_trigger_list_add(&list, &trigger) == 0)
+        added++;
+    assert_int_equal(added, PFL_TRIGGERS_MAX / 2);
+    trigger.who = 8;
+    assert_int_equal(pfl_trigger_list_add(&list, &trigger), 0);
+    pfl_trigger_list_fini(&list);
+}
+
+static void one_address_has_half_of_the_relays(void **state)
+{
+    struct pfl_relay_book book;
+    struct pfl_relay *relay;
+    uint32_t added = 0;
+
+    (void)state;
+    pfl_relay_book_init(&book);
+    while (pfl_relay_book_add(&book, added + 1, 7, &relay) == 0)
+        added++;
+    assert_int_equal(added, PFL_RELAY_MAX / 2);
+    assert_int_equal(pfl_relay_book_add(&book, 999, 8, &relay), 0);
+    pfl_relay_book_fini(&book);
+}
+
+/* The cost of an id does not follow from who holds the others. */
+static void ids_in_use_are_not_given_again(void **state)
+{
+    const struct pfl_producer *first = add_producer(7);
+
+    (void)state;
+    service.last_producer_id = UINT16_MAX - 1;
+    assert_int_equal(add_producer(7)->id, UINT16_MAX);
+    assert_int_equal(first->id, 1);
+    assert_int_equal(add_producer(7)->id, 2);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(one_user_has_half_of_all_data_sources),
+        TEST(one_user_has_half_of_the_memory_for_what_is_registered),
+        TEST(a_writers_table_and_a_larger_descriptor_count_as_memory),
+        TEST(one_user_has_half_of_the_connections_and_the_owner_all),
+        TEST(one_user_has_half_of_the_instances_of_a_session),
+        TEST(one_user_has_half_of_the_memory_for_buffers),
+        TEST(one_user_has_half_of_the_triggers_of_a_session),
+        TEST(one_address_has_half_of_the_relays),
+        TEST(ids_in_use_are_not_given_again),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
