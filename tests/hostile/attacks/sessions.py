@@ -95,6 +95,10 @@ def privileged_group(build):
         said = world.attack("member", enable_as("member", field(41, 1000)), world.consumer).wait_ready()
         if said != "refused":
             raise Failed("without the group the member's config was " + said)
+    with World(build, options=("--user", str(SERVICE_USER)), as_root=True) as world:
+        why = Consumer(world.consumer, SERVICE_USER).enable(field(1, field(1, 64)) + field(41, 1000))
+        if why:
+            raise Failed("the user that the service has become may not: " + why)
 
 
 def file_config(path):
