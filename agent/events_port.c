@@ -22,6 +22,7 @@
 struct listener {
     struct pfl_list node;
     struct pfl_events *events;
+    const void *relay;         /* whose it is; compared, never followed */
     struct pfl_h2_stream *leg; /* borrowed until its on_closed */
     uint64_t line;             /* sent next, from byte `at` on */
     size_t at;
@@ -163,7 +164,20 @@ static const struct pfl_h2_stream_ops ops = {
     .on_closed = on_closed,
 };
 
-int pfl_events_listen(struct pfl_events *self, struct pfl_h2_stream *leg, uint64_t now_ms)
+static bool may_listen(const struct pfl_events *self, const void *relay)
+{
+    struct pfl_list *it;
+    unsigned of_relay = 0;
+
+    PFL_LIST_EACH (it, &self->listeners) {
+        of_relay += listener_of(it)->relay == relay;
+    }
+    return self->listeners_len < PFL_EVENTS_MAX_LISTENERS &&
+           of_relay < PFL_EVENTS_LISTENERS_OF_RELAY;
+}
+
+int pfl_events_listen(struct pfl_events *self, const void *relay, struct pfl_h2_stream *leg,
+                      uint64_t now_ms)
 {
     char now[24];
     struct pfl_h2_field fields[] = {{"content-type", PFL_TUNNEL_EVENTS_TYPE},
@@ -171,13 +185,14 @@ int pfl_events_listen(struct pfl_events *self, struct pfl_h2_stream *leg, uint64
     struct listener *l;
     int rc;
 
-    if (self->listeners_len >= PFL_EVENTS_MAX_LISTENERS)
+    if (!may_listen(self, relay))
         return PFL_ELIMIT;
     l = pfl_mem_zalloc(sizeof(*l));
     if (l == NULL)
         return PFL_ENOMEM;
     (void)snprintf(now, sizeof(now), "%llu", (unsigned long long)now_ms);
     l->events = self;
+    l->relay = relay;
     l->leg = leg;
     l->line = l->credited = self->log.first;
     pfl_h2_stream_set_user(leg, &ops, l);

@@ -12,7 +12,8 @@
 #include "base/list.h"
 #include "proto/h2.h"
 
-#define PFL_EVENTS_MAX_LISTENERS 32u
+#define PFL_EVENTS_MAX_LISTENERS      32u
+#define PFL_EVENTS_LISTENERS_OF_RELAY 4u /* so that each of the others can listen, too */
 
 struct pfl_events {
     struct pfl_event_log log;
@@ -22,10 +23,11 @@ struct pfl_events {
 
 void pfl_events_init(struct pfl_events *self);
 void pfl_events_fini(struct pfl_events *self);
-/* Answers `leg` with what there is and will be, and what time it is. PFL_ELIMIT (too many listen),
+/* Answers `leg` with what there is and will be, and what time it is. `relay` tells relays apart.
+ * PFL_ELIMIT (too many listen, of all or of this one),
  * PFL_ENOMEM, errors of pfl_h2_stream_respond: it is untouched. */
-PFL_MUST_USE int pfl_events_listen(struct pfl_events *self, struct pfl_h2_stream *leg,
-                                   uint64_t now_ms);
+PFL_MUST_USE int pfl_events_listen(struct pfl_events *self, const void *relay,
+                                   struct pfl_h2_stream *leg, uint64_t now_ms);
 
 /* An operator's request on a stream was judged; `why` NULL: it passed. */
 void pfl_events_tell_request(struct pfl_events *self, const char *operator_name, const char *stream,

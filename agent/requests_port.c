@@ -351,9 +351,10 @@ static void change_role(struct pfl_agent *a, struct pfl_h2_stream *leg,
     pfl_buf_fini(&role);
 }
 
-static void answer_events(struct pfl_agent *a, struct pfl_h2_stream *leg)
+static void answer_events(struct pfl_agent *a, const struct pfl_agent_uplink *u,
+                          struct pfl_h2_stream *leg)
 {
-    int rc = pfl_events_listen(&a->events, leg, uv_now(a->conf.loop));
+    int rc = pfl_events_listen(&a->events, u, leg, uv_now(a->conf.loop));
 
     if (rc == PFL_ELIMIT)
         pfl_agent_refuse(leg, 429, "too many listeners", "this host's events are read already");
@@ -361,8 +362,10 @@ static void answer_events(struct pfl_agent *a, struct pfl_h2_stream *leg)
         pfl_agent_refuse(leg, 503, "out of memory", "the host's agent is out of memory");
 }
 
-static void route(struct pfl_agent *a, struct pfl_h2_stream *leg, const struct pfl_h2_head *head)
+static void route(const struct pfl_agent_uplink *u, struct pfl_h2_stream *leg,
+                  const struct pfl_h2_head *head)
 {
+    struct pfl_agent *a = u->agent;
     const char *operator_name = pfl_h2_head_get(head, PFL_TUNNEL_H_OPERATOR);
     struct pfl_route route;
 
@@ -376,7 +379,7 @@ static void route(struct pfl_agent *a, struct pfl_h2_stream *leg, const struct p
         return;
     }
     if (route.kind == PFL_ROUTE_EVENTS) {
-        answer_events(a, leg);
+        answer_events(a, u, leg);
         return;
     }
     if (route.kind == PFL_ROUTE_NONE)
@@ -405,5 +408,5 @@ void pfl_agent_on_request(void *user, struct pfl_h2_stream *leg, const struct pf
     struct pfl_agent_uplink *u = user;
 
     if (!u->agent->is_closing)
-        route(u->agent, leg, head);
+        route(u, leg, head);
 }

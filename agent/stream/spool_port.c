@@ -49,9 +49,10 @@ struct pfl_spool {
     uint64_t job_free_to;
     int fd; /* owned; -1: no file now */
     int job_errno;
-    uint64_t freed;     /* blocks before it were given back; what is counted begins here */
-    bool can_punch;     /* the file system gives single blocks back */
-    bool is_write_held; /* a write failed: not again before something was read */
+    uint64_t counted_bytes; /* of the disk, in the pool */
+    uint64_t freed;         /* blocks before it were given back; what is counted begins here */
+    bool can_punch;         /* the file system gives single blocks back */
+    bool is_write_held;     /* a write failed: not again before something was read */
     bool is_broken;
     bool is_closing;
 };
@@ -168,10 +169,17 @@ static void work(uv_work_t *req)
 
 /* ---- in the loop ---- */
 
+/* Of the disk. */
+static void count(struct pfl_spool *s, uint64_t bytes)
+{
+    pfl_spool_pool_count(&s->conf.pool->disk_used_bytes, &s->conf.pool->disk_used_by, s->conf.who,
+                         &s->counted_bytes, bytes);
+}
+
 static void uncount(struct pfl_spool *s, uint64_t to)
 {
     assert(to >= s->freed);
-    s->conf.pool->disk_used_bytes -= to - s->freed;
+    count(s, s->counted_bytes - (to - s->freed));
     s->freed = to;
 }
 
@@ -182,7 +190,7 @@ static void finish_write(struct pfl_spool *s)
         s->now.ring_begin += s->job_len;
         return;
     }
-    s->conf.pool->disk_used_bytes -= s->job_len;
+    count(s, s->counted_bytes - s->job_len);
     s->is_write_held = true;
     pfl_log_warn("spool-not-written", "bytes=%zu reason=\"%s\"", s->job_len,
                  strerror(s->job_errno));
@@ -226,7 +234,7 @@ static bool may_write(const struct pfl_spool *s, size_t len)
 
     return pool->dir != NULL && !s->is_write_held &&
            s->now.file_end - s->freed + len <= pool->disk_max_stream_bytes &&
-           pool->disk_used_bytes + len <= pool->disk_max_bytes;
+           pfl_spool_pool_has_disk(pool, s->conf.who, len);
 }
 
 /* The memory to read the file with: a thread allocates nothing. */
@@ -265,7 +273,7 @@ static bool try_write(struct pfl_spool *s)
 
     if (len < PFL_SPOOL_JOB_BYTES || is_file_used_up(s) || !may_write(s, len) || !have_file(s))
         return false;
-    s->conf.pool->disk_used_bytes += len;
+    count(s, s->counted_bytes + len);
     s->job_len = len;
     start(s, JOB_WRITE);
     return true;
@@ -349,8 +357,7 @@ void pfl_spool_close(struct pfl_spool *self, void (*on_idle)(void *user), void *
         self->is_closing = true;
         self->on_idle = is_writing ? on_idle : NULL;
         self->conf.user = user;
-        self->conf.pool->disk_used_bytes -= self->now.file_end - self->freed;
-        self->conf.pool->disk_used_bytes -= is_writing ? self->job_len : 0;
+        count(self, 0);
     }
     if (self != NULL && self->job == JOB_NONE)
         close_after(self, JOB_NONE); /* else it goes on after its job */
@@ -402,7 +409,7 @@ static int take_file(struct pfl_spool *s, int fd)
     s->freed = s->can_punch ? s->now.file_begin : 0;
     s->file_kept = s->now.file_begin;
     s->fd = fd;
-    s->conf.pool->disk_used_bytes += s->now.file_end - s->freed;
+    count(s, s->now.file_end - s->freed);
     return 0;
 }
 

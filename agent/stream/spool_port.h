@@ -18,6 +18,7 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/shares.h"
 
 /* What one job of a thread reads or writes. */
 #define PFL_SPOOL_JOB_BYTES (256u * 1024)
@@ -37,6 +38,8 @@ struct pfl_spool_pool {
     uint64_t disk_used_bytes;       /* of all files */
     uint64_t disk_max_bytes;        /* files grow to this together */
     uint64_t disk_max_stream_bytes; /* and each of them to this */
+    struct pfl_shares used_by;      /* of used_bytes, by operator; its max bounds nothing */
+    struct pfl_shares disk_used_by; /* the same of disk_used_bytes */
     uint64_t gone_sent_bytes;       /* of streams that are gone: what each had sent, */
     uint64_t gone_resumes;          /* and how often it was resumed; of those that were taken back,
                                        less what they had before (modulo 2^64) */
@@ -45,11 +48,37 @@ struct pfl_spool_pool {
     uint64_t full;                  /* whose spool was full once */
 };
 
-/* A stream is gone: its memory is, and what it did is kept. */
-static inline void pfl_spool_pool_leave(struct pfl_spool_pool *self, uint64_t counted_bytes,
-                                        uint64_t sent_bytes, unsigned legs)
+/* An operator may have as much as he leaves for others: base/shares.h. `who` 0: all there is. */
+static inline bool pfl_spool_pool_has_memory(const struct pfl_spool_pool *self, uint64_t who)
 {
-    self->used_bytes -= counted_bytes;
+    return self->used_bytes <= self->max_bytes &&
+           (who == 0 || pfl_shares_allow(self->max_bytes, self->used_bytes,
+                                         pfl_shares_get(&self->used_by, who), 0));
+}
+
+static inline bool pfl_spool_pool_has_disk(const struct pfl_spool_pool *self, uint64_t who,
+                                           uint64_t bytes)
+{
+    return self->disk_used_bytes + bytes <= self->disk_max_bytes &&
+           (who == 0 || pfl_shares_allow(self->disk_max_bytes, self->disk_used_bytes,
+                                         pfl_shares_get(&self->disk_used_by, who), bytes));
+}
+
+/* What one stream or file has of a total, `*counted` so far, becomes `bytes`. */
+static inline void pfl_spool_pool_count(uint64_t *total, struct pfl_shares *by, uint64_t who,
+                                        uint64_t *counted, uint64_t bytes)
+{
+    *total += bytes - *counted; /* modulo 2^64 */
+    by->max = INT64_MAX;
+    if (!pfl_shares_set(by, who, counted, bytes))
+        *counted = bytes; /* cannot be */
+}
+
+/* A stream is gone: its memory is, and what it did is kept. */
+static inline void pfl_spool_pool_leave(struct pfl_spool_pool *self, uint64_t who,
+                                        uint64_t *counted_bytes, uint64_t sent_bytes, unsigned legs)
+{
+    pfl_spool_pool_count(&self->used_bytes, &self->used_by, who, counted_bytes, 0);
     self->gone_sent_bytes += sent_bytes;
     self->gone_resumes += legs != 0 ? legs - 1 : 0;
 }
@@ -60,6 +89,7 @@ PFL_MUST_USE int pfl_spool_pool_try(const struct pfl_spool_pool *pool);
 struct pfl_spool_conf {
     uv_loop_t *loop;
     struct pfl_spool_pool *pool;
+    uint64_t who;      /* the operator, as in base/shares.h; 0: he is not bound by a share */
     uint8_t *ring;     /* borrowed until the on_idle of pfl_spool_close */
     size_t ring_bytes; /* a power of two, at least PFL_SPOOL_RING_BYTES */
     /* From the loop: there may be bytes to peek, or room, or the spool is broken. */

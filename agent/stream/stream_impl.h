@@ -29,7 +29,8 @@ struct pfl_agent_stream {
     struct pfl_gate *gate;     /* owned; NULL: the operator has no role */
     uint64_t gate_versions[2]; /* that were saved in the memory's slots; 0: none by this process */
     struct pfl_stream_facts facts;
-    size_t counted_bytes;     /* of ours in the pool's sum */
+    uint64_t who;             /* its operator's share of the pool: base/shares.h */
+    uint64_t counted_bytes;   /* of ours in the pool's sum */
     uint64_t reads;           /* calls that moved bytes: from the service, */
     uint64_t writes;          /* and to it */
     uint32_t passing_bytes;   /* of the frame in the memory that was let through by the gate, */

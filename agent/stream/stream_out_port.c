@@ -31,10 +31,8 @@ static size_t get_mark(struct pfl_agent_stream *s)
     if (s->spool != NULL)
         kept += pfl_spool_memory_bytes(s->spool);
     kept += count_pending(s);
-    s->pool->used_bytes += kept;
-    s->pool->used_bytes -= s->counted_bytes;
-    s->counted_bytes = kept;
-    if (s->pool->used_bytes > s->pool->max_bytes && mark > PFL_TUNNEL_DATA_WINDOW_BYTES)
+    pfl_spool_pool_count(&s->pool->used_bytes, &s->pool->used_by, s->who, &s->counted_bytes, kept);
+    if (!pfl_spool_pool_has_memory(s->pool, s->who) && mark > PFL_TUNNEL_DATA_WINDOW_BYTES)
         mark = PFL_TUNNEL_DATA_WINDOW_BYTES;
     return mark;
 }
@@ -46,9 +44,9 @@ static void tell_full(struct pfl_agent_stream *s)
     s->is_full_told = true;
     s->pool->full++;
     pfl_log_warn("spool-full",
-                 "stream=%s operator=%s memory_bytes=%zu file_bytes=%llu "
+                 "stream=%s operator=%s memory_bytes=%llu file_bytes=%llu "
                  "effect=\"the service is held back until the operator reads\"",
-                 s->facts.id, s->facts.operator_name, s->counted_bytes,
+                 s->facts.id, s->facts.operator_name, (unsigned long long)s->counted_bytes,
                  (unsigned long long)(s->spool != NULL ? pfl_spool_file_bytes(s->spool) : 0));
 }
 

@@ -34,7 +34,8 @@ void pfl_agent_stream_finish(struct pfl_agent_stream *self)
 {
     if (!self->is_dying || self->busy != 0)
         return;
-    pfl_spool_pool_leave(self->pool, self->counted_bytes, self->resume.out.next, self->legs);
+    pfl_spool_pool_leave(self->pool, self->who, &self->counted_bytes, self->resume.out.next,
+                         self->legs);
     pfl_list_remove(&self->node);
     self->on_gone(self->user);
     free_stream(self);
@@ -273,6 +274,7 @@ static int make_parts(struct pfl_agent_stream *s, const struct pfl_agent_stream_
 {
     struct pfl_spool_conf spool = {.loop = conf->loop,
                                    .pool = conf->pool,
+                                   .who = s->who,
                                    .ring = pfl_stream_memory_get_spool(s->memory),
                                    .ring_bytes = PFL_SPOOL_RING_BYTES,
                                    .on_change = pfl_agent_stream_out_on_spool,
@@ -309,6 +311,7 @@ static struct pfl_agent_stream *make_stream(const struct pfl_agent_stream_conf *
         return NULL;
     s->memory = memory;
     s->facts = *pfl_stream_memory_get_facts(memory);
+    s->who = pfl_shares_hash(s->facts.operator_name, strlen(s->facts.operator_name));
     s->loop = conf->loop;
     s->pool = conf->pool;
     s->events = conf->events;

@@ -64,9 +64,8 @@ static const struct pfl_h2_stream_ops ops = {
 
 static void on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head)
 {
-    (void)user;
     (void)head;
-    if (pfl_events_listen(&events, leg, 4711) != 0)
+    if (pfl_events_listen(&events, user, leg, 4711) != 0)
         pfl_h2_stream_reset(leg, PFL_H2_REFUSED);
 }
 
@@ -111,6 +110,7 @@ static int open_relay(struct relay *r)
     rc = pfl_h2_new(&conf, &r->asker);
     conf.is_answering = true;
     conf.on_request = on_request;
+    conf.user = r;
     if (rc == 0)
         rc = pfl_h2_new(&conf, &r->answerer);
     if (rc == 0)
@@ -250,15 +250,19 @@ static void when_nobody_reads_triggers_still_find_room(void **state)
     close_relay(&r);
 }
 
-static void a_connection_cannot_listen_without_end(void **state)
+static void a_relay_cannot_listen_without_end_and_leaves_room_for_others(void **state)
 {
     struct relay r;
+    struct relay other;
 
     (void)state;
     assert_int_equal(open_relay(&r), 0);
     for (unsigned i = 1; i < PFL_EVENTS_MAX_LISTENERS + 20; i++)
         assert_int_equal(listen_as(&r), 0);
-    assert_int_equal(events.listeners_len, PFL_EVENTS_MAX_LISTENERS);
+    assert_int_equal(events.listeners_len, PFL_EVENTS_LISTENERS_OF_RELAY);
+    assert_int_equal(open_relay(&other), 0);
+    assert_int_equal(events.listeners_len, PFL_EVENTS_LISTENERS_OF_RELAY + 1);
+    close_relay(&other);
     close_relay(&r);
     assert_int_equal(events.listeners_len, 0);
 }
@@ -295,7 +299,7 @@ int main(void)
         TEST(what_a_lost_relay_had_not_credited_goes_to_the_next),
         TEST(a_relay_that_reads_nothing_holds_up_nobody),
         TEST(when_nobody_reads_triggers_still_find_room),
-        TEST(a_connection_cannot_listen_without_end),
+        TEST(a_relay_cannot_listen_without_end_and_leaves_room_for_others),
         TEST(every_allocation_may_fail),
     };
 

@@ -36,9 +36,10 @@ struct world {
     uint64_t used;
     unsigned changes;
     unsigned rings;
+    uint64_t who; /* of the next spool */
 };
 
-static uint8_t rings[2][PFL_SPOOL_RING_BYTES];
+static uint8_t rings[4][PFL_SPOOL_RING_BYTES];
 
 static uint8_t get_byte(uint64_t at)
 {
@@ -64,9 +65,10 @@ static int open_spool(struct world *w, struct pfl_spool **ret_spool)
 {
     struct pfl_spool_conf conf = {.loop = &w->loop,
                                   .pool = &w->pool,
-                                  .ring = rings[w->rings++ % 2],
+                                  .ring = rings[w->rings++ % 4],
                                   .ring_bytes = PFL_SPOOL_RING_BYTES,
                                   .on_change = on_change,
+                                  .who = w->who,
                                   .user = w};
 
     return pfl_spool_new(&conf, ret_spool);
@@ -213,6 +215,35 @@ static void what_is_read_gives_room_to_what_comes(void **state)
     }
     assert_true(w->written > 40 * MIB);
     take_all(w);
+}
+
+/* Bytes in files when the operator has written all that he may. */
+static uint64_t fill_for(struct world *w, uint64_t who)
+{
+    w->who = who;
+    w->written = 0;
+    assert_int_equal(open_spool(w, &w->spool), 0);
+    fill(w, 100 * MIB, 60000);
+    return pfl_spool_file_bytes(w->spool);
+}
+
+static void one_operator_has_half_of_all_files(void **state)
+{
+    struct world *w = *state;
+    struct pfl_spool *spools[3] = {w->spool};
+    uint64_t bytes;
+
+    w->pool.disk_max_bytes = 16 * MIB;
+    bytes = fill_for(w, 7);
+    spools[1] = w->spool;
+    assert_true(bytes > 7 * MIB && bytes <= 8 * MIB);
+    bytes = fill_for(w, 7); /* his next stream finds nothing */
+    spools[2] = w->spool;
+    assert_int_equal(bytes, 0);
+    bytes = fill_for(w, 8);
+    assert_true(bytes > 3 * MIB && bytes <= 5 * MIB);
+    for (size_t i = 0; i < 3; i++)
+        pfl_spool_close(spools[i], NULL, NULL);
 }
 
 static void all_files_together_have_a_bound(void **state)
@@ -424,6 +455,7 @@ int main(void)
         CLAIM(bytes_come_out_as_they_went_in),
         CLAIM(memory_stays_small_while_the_file_grows),
         CLAIM(what_is_read_gives_room_to_what_comes),
+        CLAIM(one_operator_has_half_of_all_files),
         CLAIM(all_files_together_have_a_bound),
         CLAIM(a_full_disk_loses_nothing),
         CLAIM(without_a_folder_memory_is_the_bound),
