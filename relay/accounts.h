@@ -8,11 +8,11 @@
 
 #include <stdbool.h>
 
+#include "base/bucket.h"
 #include "base/bytes.h"
 #include "base/list.h"
 #include "proto/gate/role.h"
 #include "proto/identity.h"
-#include "relay/bucket.h"
 
 /* The one that is idle longest gives way; nobody new while none is idle. */
 #define PFL_ACCOUNTS_MAX 4096u

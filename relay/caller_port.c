@@ -32,7 +32,8 @@ int pfl_caller_open(const struct pfl_caller_conf *conf, int fd, struct pfl_strea
         .queue_max_bytes = PFL_FORWARD_QUEUE_BYTES,
         .queue_low_bytes = PFL_FORWARD_LOW_BYTES,
     };
-    struct pfl_tls_handshake handshake = {.conf = conf->tls, .timeout_ms = conf->timeout_ms};
+    struct pfl_tls_handshake handshake = {
+        .conf = conf->tls, .timeout_ms = conf->timeout_ms, .queue = conf->handshakes};
 
     return pfl_tls_stream_open(&stream, &handshake, fd, ret_tls);
 }

@@ -18,14 +18,16 @@ struct pfl_caller {
 
 struct pfl_caller_conf {
     uv_loop_t *loop;
-    struct pfl_tls_conf *tls; /* borrowed until open returns */
-    uint64_t timeout_ms;      /* of the handshake */
+    struct pfl_tls_conf *tls;               /* borrowed until open returns */
+    uint64_t timeout_ms;                    /* of the handshake */
+    struct pfl_handshake_queue *handshakes; /* borrowed until it is done */
     const struct pfl_stream_ops *ops;
     void *user;
 };
 
 void pfl_caller_get(int fd, struct pfl_caller *ret_caller);
-/* A TLS stream on `fd` (taken on success) that a forward may take later. PFL_ENOMEM, PFL_EIO. */
+/* A TLS stream on `fd` (taken on success) that a forward may take later. Errors of
+ * pfl_tls_stream_open. */
 PFL_MUST_USE int pfl_caller_open(const struct pfl_caller_conf *conf, int fd,
                                  struct pfl_stream **ret_tls);
 

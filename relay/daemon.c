@@ -12,6 +12,7 @@
 
 #include <signal.h>
 
+#include "base/io/handshake_queue.h"
 #include "base/io/log_signals.h"
 #include "base/io/loop.h"
 #include "base/io/watchdog.h"
@@ -27,9 +28,10 @@ struct daemon {
     struct pfl_watchdog watchdog;
     struct pfl_log_signals log_signals;
     uv_timer_t deadline;
-    struct pfl_port *port;             /* owned; NULL once closed */
-    struct pfl_join_port *join;        /* owned; NULL: none, or closed */
-    struct pfl_relay_metrics *metrics; /* the same */
+    struct pfl_port *port;                  /* owned; NULL once closed */
+    struct pfl_join_port *join;             /* owned; NULL: none, or closed */
+    struct pfl_relay_metrics *metrics;      /* the same */
+    struct pfl_handshake_queue *handshakes; /* owned; of all ports; NULL once closed */
     uint64_t drain_timeout_ms;
     bool is_stopping;
 };
@@ -45,6 +47,8 @@ static void on_port_closed(void *user)
     d->join = NULL;
     pfl_relay_metrics_close(d->metrics);
     d->metrics = NULL;
+    pfl_handshake_queue_close(d->handshakes);
+    d->handshakes = NULL;
     for (int i = 0; i < 3; i++)
         uv_close((uv_handle_t *)&d->signals[i], NULL);
     pfl_watchdog_close(&d->watchdog);
@@ -104,15 +108,36 @@ static int open_join(struct daemon *d, const struct pfl_daemon_conf *conf)
     const struct pfl_join_port_conf join = {.loop = &d->loop,
                                             .listen_address = conf->join_listen,
                                             .files = conf->port.files,
-                                            .signer_socket = conf->signer};
+                                            .signer_socket = conf->signer,
+                                            .handshakes = d->handshakes};
 
     return conf->signer != NULL ? pfl_join_port_open(&join, &d->join) : 0;
+}
+
+/* At most half of the connections may be without a certificate so far. */
+static int open_port(struct daemon *d, const struct pfl_daemon_conf *conf)
+{
+    struct pfl_port_conf port = conf->port;
+    unsigned max = port.max_connections > 1 ? port.max_connections / 2 : 1;
+    int rc = pfl_handshake_queue_open(&d->loop, max, port.max_handshakes_per_min, &d->handshakes);
+
+    if (rc != 0)
+        return rc;
+    port.loop = &d->loop;
+    port.handshakes = d->handshakes;
+    port.on_closed = on_port_closed;
+    port.user = d;
+    rc = pfl_port_open(&port, &d->port);
+    if (rc == 0)
+        return 0;
+    pfl_handshake_queue_close(d->handshakes);
+    (void)uv_run(&d->loop, UV_RUN_DEFAULT);
+    return rc;
 }
 
 int pfl_daemon_run(const struct pfl_daemon_conf *conf)
 {
     static struct daemon d;
-    struct pfl_port_conf port = conf->port;
     int rc;
 
     pfl_log_open("perfleet-relay", NULL);
@@ -120,10 +145,7 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
     if (pfl_loop_init(&d.loop) != 0)
         return PFL_EIO;
     d.drain_timeout_ms = conf->drain_timeout_ms;
-    port.loop = &d.loop;
-    port.on_closed = on_port_closed;
-    port.user = &d;
-    rc = pfl_port_open(&port, &d.port);
+    rc = open_port(&d, conf);
     if (rc != 0) {
         (void)uv_loop_close(&d.loop);
         return rc;
@@ -132,7 +154,7 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
     pfl_log_signals_open(&d.log_signals, &d.loop);
     rc = open_join(&d, conf);
     if (rc == 0)
-        rc = pfl_relay_metrics_open(conf, &d.loop, d.port, &d.metrics);
+        rc = pfl_relay_metrics_open(conf, d.port, &d.metrics);
     if (rc == 0)
         rc = pfl_confinement_enter(conf);
     for (int i = 0; i < 3; i++) {

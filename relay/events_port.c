@@ -15,10 +15,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bucket.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "proto/h2_call.h"
-#include "relay/bucket.h"
 #include "relay/heard.h"
 #include "relay/hub_impl.h"
 

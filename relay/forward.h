@@ -10,9 +10,9 @@
 
 #include <stdint.h>
 
+#include "base/bucket.h"
 #include "base/io/stream.h"
 #include "proto/gate/gate.h"
-#include "relay/bucket.h"
 
 /* Reading of one side stops when the other has this much queued ... */
 #define PFL_FORWARD_HIGH_BYTES (256u * 1024)

@@ -10,11 +10,11 @@
 
 #include <jansson.h>
 
+#include "base/bucket.h"
 #include "base/buf.h"
 #include "base/bytes.h"
 #include "base/list.h"
 #include "proto/identity.h"
-#include "relay/bucket.h"
 
 /* Hosts that are remembered; the one that left first is forgotten for a new one. */
 #define PFL_INVENTORY_MAX_HOSTS 16384u

@@ -6,13 +6,17 @@
  * forward until both are done. Failures: each ends that one connection with a log line (limited:
  * strangers can cause it). Ownership: the port owns listener, TLS conf and connections; a
  * connection its stream, or the forward that took it, and a timer; the last of them frees it.
- * Limits: PFL_JOIN_MAX_CONNECTIONS, PFL_JOIN_LIFETIME_MS, the forward's queues.
+ * Limits: PFL_JOIN_MAX_CONNECTIONS at the signer, where the oldest of the address that has most
+ * gives way; unfinished handshakes (base/io/handshake_queue.h); PFL_JOIN_LIFETIME_MS; the forward's
+ * queues.
  */
 #include "relay/join_port.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #include "base/io/fdsock.h"
+#include "base/io/handshake_queue.h"
 #include "base/io/listener.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -26,6 +30,7 @@ struct pfl_join_port {
     struct pfl_listener *listener; /* owned; NULL once closed */
     struct pfl_list connections;
     struct pfl_log_limit log;
+    unsigned carried; /* forwards that are not cut */
     bool is_closing;
 };
 
@@ -37,6 +42,8 @@ struct joiner {
     struct pfl_forward *forward;   /* owned until its on_ended */
     uv_timer_t timer;
     struct pfl_caller caller;
+    uint8_t from[PFL_HANDSHAKES_ADDRESS_BYTES];
+    bool is_carried; /* counted */
 };
 
 static void free_if_gone(struct pfl_join_port *p)
@@ -58,8 +65,16 @@ static void on_timer_closed(uv_handle_t *handle)
     free_if_gone(p);
 }
 
+static void stop_counting(struct joiner *j)
+{
+    if (j->is_carried)
+        j->port->carried--;
+    j->is_carried = false;
+}
+
 static void cut(struct joiner *j)
 {
+    stop_counting(j);
     if (j->forward != NULL)
         pfl_forward_close(j->forward);
     else if (j->tls != NULL)
@@ -84,6 +99,7 @@ static void on_forward_ended(void *user, const struct pfl_forward_stats *stats)
 {
     struct joiner *j = user;
 
+    stop_counting(j);
     j->forward = NULL;
     if (pfl_log_limit_take(&j->port->log, "join-carried", uv_now(j->port->conf.loop)))
         pfl_log_info("join-carried", "address=%s bytes_to_signer=%llu bytes_from_signer=%llu",
@@ -109,6 +125,43 @@ static void on_tls_closed(void *user, int err)
     uv_close((uv_handle_t *)&j->timer, on_timer_closed);
 }
 
+static unsigned count_from_same(const struct joiner *j)
+{
+    struct pfl_list *it;
+    unsigned count = 0;
+
+    PFL_LIST_EACH (it, &j->port->connections) {
+        const struct joiner *other = PFL_CONTAINER_OF(it, struct joiner, node);
+
+        count += other->is_carried && memcmp(other->from, j->from, sizeof(j->from)) == 0;
+    }
+    return count;
+}
+
+/* Who only holds a place gives way; nobody has shown a certificate here. */
+static void make_room(struct pfl_join_port *p)
+{
+    struct joiner *goes = NULL;
+    unsigned most = 0;
+    struct pfl_list *it;
+
+    if (p->carried < PFL_JOIN_MAX_CONNECTIONS)
+        return;
+    PFL_LIST_EACH (it, &p->connections) {
+        struct joiner *j = PFL_CONTAINER_OF(it, struct joiner, node);
+        unsigned count = j->is_carried ? count_from_same(j) : 0;
+
+        if (count > most) {
+            most = count;
+            goes = j;
+        }
+    }
+    if (goes == NULL)
+        return;
+    tell(goes, "it gave way to a newer one: too many are at the signer");
+    cut(goes);
+}
+
 static void on_tls_ready(void *user)
 {
     struct joiner *j = user;
@@ -127,7 +180,10 @@ static void on_tls_ready(void *user)
     else
         rc = pfl_forward_new(&conf, fd, &j->forward);
     if (rc == 0) {
+        make_room(j->port);
         j->tls = NULL;
+        j->is_carried = true;
+        j->port->carried++;
         return;
     }
     if (fd >= 0)
@@ -148,11 +204,10 @@ static void on_accept(void *user, int fd)
     struct pfl_caller_conf conf = {.loop = p->conf.loop,
                                    .tls = p->tls,
                                    .timeout_ms = PFL_JOIN_LIFETIME_MS,
+                                   .handshakes = p->conf.handshakes,
                                    .ops = &tls_ops,
                                    .user = j};
 
-    if (j != NULL)
-        pfl_caller_get(fd, &j->caller);
     if (j == NULL || pfl_caller_open(&conf, fd, &j->tls) != 0) {
         pfl_mem_free(j);
         close(fd);
@@ -161,6 +216,8 @@ static void on_accept(void *user, int fd)
     }
     j->port = p;
     j->listener = p->listener;
+    pfl_caller_get(fd, &j->caller);
+    pfl_handshakes_read_address(&j->caller.peer, j->from);
     pfl_list_append(&p->connections, &j->node);
     (void)uv_timer_init(p->conf.loop, &j->timer);
     j->timer.data = j;
@@ -194,7 +251,9 @@ int pfl_join_port_open(const struct pfl_join_port_conf *conf, struct pfl_join_po
         .loop = conf->loop,
         .address = conf->listen_address,
         .is_tcp = true,
-        .max_connections = PFL_JOIN_MAX_CONNECTIONS,
+        /* That a cut one is gone a turn later. */
+        .max_connections =
+            2 * PFL_JOIN_MAX_CONNECTIONS + pfl_handshake_queue_get_max(conf->handshakes),
         .mode = -1,
         .on_accept = on_accept,
         .on_closed = on_listener_closed,

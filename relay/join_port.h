@@ -16,9 +16,10 @@ struct pfl_join_port;
 
 struct pfl_join_port_conf {
     uv_loop_t *loop;
-    const char *listen_address; /* "host:port"; borrowed until open returns */
-    struct pfl_tls_files files; /* the strings are borrowed until close, for reloads */
-    const char *signer_socket;  /* borrowed until close */
+    const char *listen_address;             /* "host:port"; borrowed until open returns */
+    struct pfl_tls_files files;             /* the strings are borrowed until close, for reloads */
+    const char *signer_socket;              /* borrowed until close */
+    struct pfl_handshake_queue *handshakes; /* borrowed until close */
 };
 
 /* Logs what is wrong. */

@@ -281,14 +281,15 @@ static const char *refuse(void *user, const struct pfl_tls_identity *who)
     return why.reason;
 }
 
-static int open_parts(struct pfl_relay_metrics *self, const struct pfl_daemon_conf *conf,
-                      uv_loop_t *loop)
+static int open_parts(struct pfl_relay_metrics *self, const struct pfl_daemon_conf *conf)
 {
+    uv_loop_t *loop = self->port->conf.loop;
     struct pfl_metrics_port_conf door = {
         .loop = loop,
         .listen_address = conf->metrics_listen,
         .socket_path = conf->metrics_socket,
         .files = conf->port.files,
+        .handshakes = self->port->conf.handshakes,
         .refuse = refuse,
         .refresh = refresh,
         .collect = collect,
@@ -303,8 +304,8 @@ static int open_parts(struct pfl_relay_metrics *self, const struct pfl_daemon_co
     return rc == 0 ? pfl_metrics_port_open(&door, &self->door) : rc;
 }
 
-int pfl_relay_metrics_open(const struct pfl_daemon_conf *conf, uv_loop_t *loop,
-                           struct pfl_port *port, struct pfl_relay_metrics **ret_metrics)
+int pfl_relay_metrics_open(const struct pfl_daemon_conf *conf, struct pfl_port *port,
+                           struct pfl_relay_metrics **ret_metrics)
 {
     struct pfl_relay_metrics *self;
     int rc;
@@ -315,7 +316,7 @@ int pfl_relay_metrics_open(const struct pfl_daemon_conf *conf, uv_loop_t *loop,
     if (self == NULL)
         return PFL_ENOMEM;
     self->port = port;
-    rc = open_parts(self, conf, loop);
+    rc = open_parts(self, conf);
     if (rc != 0)
         pfl_relay_metrics_close(self);
     else

@@ -7,9 +7,9 @@
  * connect to the consumer socket and forward until both sides are done. Failures: each ends that
  * one connection with a log line that names who, why and the remedy. Ownership: owns the listener,
  * the TLS conf and its connections; a connection owns its TLS stream until a forward or the hub
- * takes it. Freed when the listener and the last connection are gone. Limits: max_connections, of
- * which at most half are without a certificate so far (handshakes.h), handshake_timeout_ms, the
- * forward's queues; refusals in the log (log.h).
+ * takes it. Freed when the listener and the last connection are gone. Limits: max_connections,
+ * unfinished handshakes (base/io/handshake_queue.h), handshake_timeout_ms, the forward's queues;
+ * refusals in the log (log.h).
  */
 #include "relay/port.h"
 
@@ -61,7 +61,6 @@ void pfl_port_end_connection(struct pfl_port_connection *c)
     struct pfl_port *p = c->port;
 
     pfl_list_remove(&c->node);
-    pfl_handshakes_remove(&p->handshakes, &c->handshake);
     p->count--;
     pfl_listener_release(c->listener);
     pfl_mem_free(c);
@@ -90,8 +89,6 @@ static const char *reason_of_end(const struct pfl_port_connection *c, int err)
 {
     const char *words = pfl_tls_stream_get_error(c->tls);
 
-    if (words[0] == '\0' && c->is_ousted)
-        return "the TLS handshake gave way to a newer one: too many are unfinished";
     return words[0] != '\0' ? words : reason_of(err, pfl_stream_get_errno(c->tls));
 }
 
@@ -187,7 +184,6 @@ static void on_tls_ready(void *user)
     struct pfl_port_connection *c = user;
     const char *protocol = pfl_tls_stream_get_alpn(c->tls);
 
-    pfl_handshakes_remove(&c->port->handshakes, &c->handshake);
     count_handshake(c->port, pfl_tls_stream_get_version(c->tls));
     if (protocol == NULL || strcmp(protocol, PFL_TUNNEL_ALPN_RAW) == 0)
         pfl_port_forward_raw(c);
@@ -204,31 +200,6 @@ static const struct pfl_stream_ops tls_ops = {
 
 /* ---- accepting ---- */
 
-/* Those who only hold a place make room for those who come to stay. */
-static void limit_handshakes(struct pfl_port_connection *c, const struct sockaddr_storage *peer)
-{
-    struct pfl_handshake *goes = pfl_handshakes_add(&c->port->handshakes, &c->handshake, peer);
-    struct pfl_port_connection *ousted;
-
-    if (goes == NULL)
-        return;
-    ousted = PFL_CONTAINER_OF(goes, struct pfl_port_connection, handshake);
-    ousted->is_ousted = true;
-    pfl_stream_close(ousted->tls);
-}
-
-static bool may_begin(struct pfl_port *p, const struct pfl_caller *caller)
-{
-    if (pfl_handshakes_try_begin(&p->handshakes, &caller->peer, uv_now(p->conf.loop)))
-        return true;
-    if (may_log_refusal(p))
-        pfl_log_warn("peer-refused",
-                     "address=%s reason=\"too many handshakes from there in a minute\" "
-                     "remedy=\"see --max-handshakes-per-min\"",
-                     caller->address);
-    return false;
-}
-
 static void on_accept(void *user, int fd)
 {
     struct pfl_port *p = user;
@@ -236,14 +207,14 @@ static void on_accept(void *user, int fd)
     struct pfl_caller_conf conf = {.loop = p->conf.loop,
                                    .tls = p->tls,
                                    .timeout_ms = p->conf.handshake_timeout_ms,
+                                   .handshakes = p->conf.handshakes,
                                    .ops = &tls_ops,
                                    .user = c};
     struct pfl_caller caller;
     int rc = PFL_ENOMEM;
 
-    pfl_caller_get(fd, &caller);
     if (c != NULL)
-        rc = may_begin(p, &caller) ? pfl_caller_open(&conf, fd, &c->tls) : PFL_EAGAIN;
+        rc = pfl_caller_open(&conf, fd, &c->tls);
     p->accepted++;
     if (rc != 0) {
         p->refused++;
@@ -255,13 +226,13 @@ static void on_accept(void *user, int fd)
         pfl_listener_release(p->listener);
         return;
     }
+    pfl_caller_get(fd, &caller);
     memcpy(c->address, caller.address, sizeof(c->address));
     c->port = p;
     c->listener = p->listener;
     c->start_ms = uv_now(p->conf.loop);
     p->count++;
     pfl_list_append(&p->connections, &c->node);
-    limit_handshakes(c, &caller.peer);
 }
 
 static void on_listener_closed(void *user)
@@ -363,8 +334,6 @@ int pfl_port_open(const struct pfl_port_conf *conf, struct pfl_port **ret_port)
     p->conf.files.alpn = alpn;
     pfl_list_init(&p->connections);
     pfl_accounts_init(&p->accounts);
-    pfl_handshakes_init(&p->handshakes, conf->max_connections > 1 ? conf->max_connections / 2 : 1,
-                        conf->max_handshakes_per_min);
     rc = load_tls(&p->conf.files, &p->tls);
     if (rc == 0)
         rc = pfl_audit_open(conf->audit_path, &p->audit);

@@ -27,7 +27,8 @@ struct pfl_port_conf {
     const char *fleet;           /* borrowed until on_closed; NULL: the own certificate's */
     unsigned max_connections;
     unsigned max_per_operator; /* connections of one operator in the tunnel, and in raw mode */
-    unsigned max_handshakes_per_min; /* of one address; 0: no limit */
+    unsigned max_handshakes_per_min;        /* of one address; 0: no limit */
+    struct pfl_handshake_queue *handshakes; /* borrowed until on_closed */
     uint64_t handshake_timeout_ms;
     uint64_t silence_ms; /* a peer in the tunnel that says nothing for so long is given up */
     uint64_t half_closed_timeout_ms;

@@ -7,7 +7,6 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "relay/forward.h"
-#include "relay/handshakes.h"
 #include "relay/hub_port.h"
 #include "relay/port.h"
 
@@ -26,7 +25,6 @@ struct pfl_port {
     uint64_t handshakes_1_2; /* done, by version of TLS */
     uint64_t handshakes_1_3;
     struct pfl_traffic ended; /* of raw mode: `begun` of all, bytes of those that are over */
-    struct pfl_handshakes handshakes; /* those of the connections that are not ready yet */
     struct pfl_log_limit refused_log;
     struct pfl_log_limit judged_log;
     struct pfl_log_limit unreachable_log;
@@ -39,15 +37,13 @@ struct pfl_port {
 struct pfl_port_connection {
     struct pfl_list node;
     struct pfl_port *port;
-    struct pfl_listener *listener;  /* borrowed: lives until we release it */
-    struct pfl_stream *tls;         /* owned until `forward` is made */
-    struct pfl_forward *forward;    /* owned until its on_ended */
-    struct pfl_account *account;    /* borrowed; of a forward under a role */
-    struct pfl_handshake handshake; /* in the port's list until ready */
+    struct pfl_listener *listener; /* borrowed: lives until we release it */
+    struct pfl_stream *tls;        /* owned until `forward` is made */
+    struct pfl_forward *forward;   /* owned until its on_ended */
+    struct pfl_account *account;   /* borrowed; of a forward under a role */
     uint64_t start_ms;
     bool is_refused; /* logged already */
     bool is_peer;    /* the hub's */
-    bool is_ousted;  /* gave way to a newer handshake */
     char address[80];
     char uri[256];
     struct pfl_tls_identity identity; /* once it is let in */

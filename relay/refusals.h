@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bucket.h"
 #include "proto/identity.h"
-#include "relay/bucket.h"
 
 /* Of one operator: at once, and from then on. */
 #define PFL_REFUSALS_AT_ONCE 1000u

@@ -26,6 +26,7 @@
 #include "base/mem.h"
 
 #define ACCEPT_BUDGET 64u
+#define ACCEPT_LOOK   16u /* accepts for which one look at what is spare is enough */
 #define RETRY_MS      500u
 #define SPARE_FDS     512u /* or a quarter of what may be open */
 
@@ -115,13 +116,8 @@ unsigned pfl_listener_get_fds_max(void)
 /* False when there is nothing more to accept now. */
 static bool accept_one(struct pfl_listener *l)
 {
-    int fd;
+    int fd = accept4(l->sock.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-    if (!has_spare_fds(l)) {
-        pause_exhausted(l, EMFILE);
-        return false;
-    }
-    fd = accept4(l->sock.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
         l->live++;
         l->is_exhaustion_logged = false;
@@ -157,6 +153,10 @@ static void on_poll(uv_poll_t *handle, int status, int events)
     for (unsigned i = 0; i < ACCEPT_BUDGET && !l->is_closing; i++) {
         if (l->live >= l->max_connections) {
             pause_full(l);
+            return;
+        }
+        if (i % ACCEPT_LOOK == 0 && !has_spare_fds(l)) {
+            pause_exhausted(l, EMFILE);
             return;
         }
         if (!accept_one(l))

@@ -7,8 +7,8 @@
  * direction ended; the peer's end, or the timer, closes. Failures: a status for what can be
  * answered, else the end of that connection, with a log line (limited). Ownership: the port owns
  * listeners, TLS conf and connections; a connection its stream and timer; what is left last frees
- * the port. Limits: those of the header; a text of PFL_METRICS_MAX_BYTES; a request of
- * PFL_SCRAPE_MAX_BYTES.
+ * the port. Limits: those of the header (who is there in excess over TLS waits, with his handshake
+ * done); a text of PFL_METRICS_MAX_BYTES; a request of PFL_SCRAPE_MAX_BYTES.
  */
 #include "base/io/metrics_port.h"
 
@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/io/fdsock.h"
+#include "base/io/handshake_queue.h"
 #include "base/io/listener.h"
 #include "base/io/loop_watch.h"
 #include "base/list.h"
@@ -31,10 +32,13 @@
 
 struct pfl_metrics_port {
     struct pfl_metrics_port_conf conf;
-    struct pfl_tls_conf *tls;           /* a counted reference; NULL: no TLS */
-    struct pfl_listener *tls_listener;  /* owned; NULL: none, or closed */
-    struct pfl_listener *unix_listener; /* the same */
-    struct pfl_list connections;        /* owned */
+    struct pfl_tls_conf *tls;               /* a counted reference; NULL: no TLS */
+    struct pfl_listener *tls_listener;      /* owned; NULL: none, or closed */
+    struct pfl_listener *unix_listener;     /* the same */
+    struct pfl_list connections;            /* owned */
+    struct pfl_handshake_queue *handshakes; /* borrowed, or `own` */
+    struct pfl_handshake_queue *own;        /* owned; NULL: those of the process */
+    unsigned served;                        /* over TLS, with the handshake done */
     struct pfl_loop_watch watch;
     bool is_watching; /* until it is closed */
     uint64_t scrapes;
@@ -51,6 +55,8 @@ struct scraper {
     bool is_answered;
     bool is_waiting; /* for the owner's figures to be fresh */
     bool is_ended;   /* the peer sends no more */
+    bool is_served;  /* counted */
+    bool is_queued;  /* has shown his certificate, and waits until others are done */
     uv_timer_t timer;
     size_t head_len;
     uint8_t head[PFL_SCRAPE_MAX_BYTES];
@@ -69,6 +75,23 @@ static void free_if_gone(struct pfl_metrics_port *p)
     pfl_mem_free(p);
 }
 
+static void serve_next(struct pfl_metrics_port *p)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &p->connections) {
+        struct scraper *s = PFL_CONTAINER_OF(it, struct scraper, node);
+
+        if (!s->is_queued || s->stream == NULL)
+            continue;
+        s->is_queued = false;
+        s->is_served = true;
+        p->served++;
+        pfl_stream_read_start(s->stream);
+        return;
+    }
+}
+
 static void on_timer_closed(uv_handle_t *handle)
 {
     struct scraper *s = handle->data;
@@ -76,6 +99,10 @@ static void on_timer_closed(uv_handle_t *handle)
 
     pfl_listener_release(s->listener);
     pfl_list_remove(&s->node);
+    if (s->is_served) {
+        p->served--;
+        serve_next(p);
+    }
     pfl_mem_free(s);
     free_if_gone(p);
 }
@@ -114,6 +141,8 @@ static void collect_own(struct pfl_metrics_port *p, struct pfl_metrics *m)
                        (double)look.longest_ns / NS_PER_S);
     pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_scrapes_total",
                        "Answers with figures, this one among them.", (double)p->scrapes);
+    if (p->handshakes != NULL)
+        pfl_handshake_queue_collect(p->handshakes, m);
 }
 
 /* ---- the answer ---- */
@@ -234,10 +263,16 @@ static void on_ready(void *user)
     const char *why =
         s->port->conf.refuse(s->port->conf.user, pfl_tls_stream_get_identity(s->stream));
 
-    if (why == NULL)
+    if (why != NULL) {
+        tell(s, why);
+        pfl_stream_close(s->stream);
         return;
-    tell(s, why);
-    pfl_stream_close(s->stream);
+    }
+    s->is_served = s->port->served < PFL_METRICS_PORT_MAX_CONNECTIONS;
+    s->is_queued = !s->is_served;
+    s->port->served += s->is_served;
+    if (s->is_queued)
+        pfl_stream_read_stop(s->stream);
 }
 
 static void on_stream_closed(void *user, int err)
@@ -268,7 +303,8 @@ static int open_stream(struct scraper *s, int fd)
         .queue_low_bytes = 0,
     };
     struct pfl_tls_handshake handshake = {.conf = s->port->tls,
-                                          .timeout_ms = PFL_METRICS_PORT_LIFETIME_MS};
+                                          .timeout_ms = PFL_METRICS_PORT_LIFETIME_MS,
+                                          .queue = s->port->handshakes};
 
     return s->is_tls ? pfl_tls_stream_open(&conf, &handshake, fd, &s->stream)
                      : pfl_fdsock_open(&conf, fd, &s->stream);
@@ -345,13 +381,22 @@ static int load_tls(struct pfl_metrics_port *p, struct pfl_tls_conf **ret_tls)
     return rc;
 }
 
+static int open_queue(struct pfl_metrics_port *p)
+{
+    int rc = 0;
+
+    if (p->conf.handshakes == NULL)
+        rc = pfl_handshake_queue_open(p->conf.loop, PFL_HANDSHAKES_PER_PEER, 0, &p->own);
+    p->handshakes = p->own != NULL ? p->own : p->conf.handshakes;
+    return rc;
+}
+
 static int open_tls(struct pfl_metrics_port *p)
 {
     struct pfl_listener_conf listener = {
         .loop = p->conf.loop,
         .address = p->conf.listen_address,
         .is_tcp = true,
-        .max_connections = PFL_METRICS_PORT_MAX_CONNECTIONS,
         .mode = -1,
         .on_accept = on_accept_tls,
         .on_closed = on_tls_listener_closed,
@@ -363,7 +408,12 @@ static int open_tls(struct pfl_metrics_port *p)
         return 0;
     rc = load_tls(p, &p->tls);
     if (rc == 0)
-        rc = pfl_listener_open(&listener, &p->tls_listener);
+        rc = open_queue(p);
+    if (rc != 0)
+        return rc;
+    listener.max_connections =
+        PFL_METRICS_PORT_MAX_CONNECTIONS + pfl_handshake_queue_get_max(p->handshakes);
+    rc = pfl_listener_open(&listener, &p->tls_listener);
     if (rc == 0)
         pfl_log_info("metrics-offered", "address=%s port=%u",
                      pfl_log_quote_str(p->conf.listen_address),
@@ -445,6 +495,7 @@ void pfl_metrics_port_close(struct pfl_metrics_port *self)
         return;
     self->is_closing = true;
     (void)pfl_loop_watch_close(&self->watch, on_watch_closed, self);
+    pfl_handshake_queue_close(self->own);
     if (self->tls_listener != NULL)
         pfl_listener_close(self->tls_listener);
     if (self->unix_listener != NULL)

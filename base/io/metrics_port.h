@@ -20,6 +20,8 @@ struct pfl_metrics_port_conf {
     const char *listen_address; /* "host:port"; borrowed until open returns; NULL: no TLS */
     const char *socket_path;    /* borrowed until open returns; NULL: no socket */
     struct pfl_tls_files files; /* the strings are borrowed until close, for reloads */
+    /* Of all ports of the process; borrowed until close. NULL: this is the only one. */
+    struct pfl_handshake_queue *handshakes;
     /* Who came over TLS, with a certificate of the fleet's authority, may have the figures. NULL:
      * yes; else why not (static). */
     const char *(*refuse)(void *user, const struct pfl_tls_identity *who);

@@ -6,6 +6,7 @@
 #include "base/io/stream.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/io/stream_impl.h"
 
@@ -74,4 +75,26 @@ void pfl_stream_set_user(struct pfl_stream *self, const struct pfl_stream_ops *o
     assert(ops != NULL && ops->on_closed != NULL);
     self->ops = ops;
     self->user = user;
+}
+
+size_t pfl_stream_gather(uint8_t *dst, size_t max, const struct iovec **iov, int *iov_len,
+                         size_t *skip)
+{
+    size_t n = 0;
+
+    while (*iov_len > 0 && n < max) {
+        size_t left = (*iov)->iov_len - *skip;
+        size_t take = left < max - n ? left : max - n;
+
+        if (take != 0)
+            memcpy(dst + n, (const uint8_t *)(*iov)->iov_base + *skip, take);
+        n += take;
+        *skip += take;
+        if (take == left) {
+            (*iov)++;
+            (*iov_len)--;
+            *skip = 0;
+        }
+    }
+    return n;
 }

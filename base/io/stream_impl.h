@@ -28,5 +28,9 @@ struct pfl_stream {
 
 /* Sum of the lengths; false when it overflows or `iov_len` makes no sense. */
 bool pfl_stream_sum_iov(const struct iovec *iov, int iov_len, size_t *ret_bytes);
+/* At most `max` bytes of the pieces, `*skip` of the first left out, to `dst`; advances all three.
+ * Returns how many. */
+size_t pfl_stream_gather(uint8_t *dst, size_t max, const struct iovec **iov, int *iov_len,
+                         size_t *skip);
 
 #endif

@@ -6,7 +6,8 @@
  * from there to on_data; writes are encrypted record by record into another shared buffer and sent.
  * Nothing is kept per stream but the engine's partial record, and the socket's bounded queue.
  * read_stop during on_ready leaves ciphertext over: it is kept in `held` (one read's worth) and
- * goes on from a timer after read_start.
+ * goes on from a timer after read_start; as is what comes while a server's handshake waits for its
+ * turn (handshake_queue.h).
  * Failures: the engine's alert is sent, then the socket closes; on_closed tells the error.
  * Closing: on_closed comes when socket and timer are both gone.
  */
@@ -18,14 +19,17 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/io/fdsock.h"
+#include "base/io/handshake_queue.h"
 #include "base/io/stream_impl.h"
 #include "base/io/tls_engine.h"
 #include "base/list.h"
 #include "base/mem.h"
 
-#define PLAIN_BYTES      (160u * 1024)
-#define OUT_BYTES        (2u * PFL_TLS_OUT_BYTES)
-#define HELD_MAX_BYTES   (256u * 1024)
+#define PLAIN_BYTES    (160u * 1024)
+#define OUT_BYTES      (2u * PFL_TLS_OUT_BYTES)
+#define HELD_MAX_BYTES (256u * 1024)
+/* Of a client to whom nothing was said yet: a record, and room. */
+#define HELLO_MAX_BYTES  (17u * 1024)
 #define ALERT_TIMEOUT_MS 500u
 /* A certificate is looked at when it ends, and so often, as the clock may be set. */
 #define VALIDITY_LOOK_S 60
@@ -40,6 +44,8 @@ struct tls_stream {
     uv_timer_t timer; /* the handshake's deadline; later the kick after read_start, or the next look
                        * at the peer's certificate */
     struct pfl_buf held;
+    struct pfl_handshake_queue *queue; /* borrowed while the handshake is in it; else NULL */
+    struct pfl_handshake_turn turn;
     size_t queue_max_bytes;
     uint64_t handshake_timeout_ms;
     unsigned graces; /* taken */
@@ -48,6 +54,7 @@ struct tls_stream {
     bool is_timer_closed;
     bool is_closing; /* nothing but on_closed is told any more */
     bool has_heard;  /* in the handshake, since its last deadline */
+    bool has_spoken; /* sent something of it */
     bool is_reading;
     bool is_kick_due; /* the timer is the kick */
     bool is_eof_due;  /* the peer's close_notify came while reading was stopped */
@@ -93,10 +100,18 @@ static void on_timer_closed(uv_handle_t *handle)
     finish_if_gone(t);
 }
 
+static void leave_queue(struct tls_stream *t, bool is_proven)
+{
+    if (t->queue != NULL)
+        pfl_handshake_queue_remove(t->queue, &t->turn, is_proven);
+    t->queue = NULL;
+}
+
 static void begin_close(struct tls_stream *t, int err)
 {
     if (t->is_closing)
         return;
+    leave_queue(t, false);
     t->is_closing = true;
     t->close_err = err;
     uv_close((uv_handle_t *)&t->timer, on_timer_closed);
@@ -173,16 +188,22 @@ static void tell_eof(struct tls_stream *t)
         t->base.ops->on_eof(t->base.user);
 }
 
-static void handle_ready(struct tls_stream *t)
+static void say_goodbye(struct tls_stream *t)
 {
     struct pfl_writer out = pfl_writer_of(out_buffer, sizeof(out_buffer));
 
+    pfl_tls_engine_close_notify(t->engine, &out);
+    send_out(t, &out);
+}
+
+static void handle_ready(struct tls_stream *t)
+{
+    leave_queue(t, pfl_tls_engine_get_identity(t->engine)->not_after_s != 0);
     watch_validity(t);
     if (t->is_closing)
         return;
     if (t->is_shutdown_wanted) {
-        pfl_tls_engine_close_notify(t->engine, &out);
-        send_out(t, &out);
+        say_goodbye(t);
         pfl_stream_shutdown(t->sock);
     }
     if (t->base.ops->on_ready != NULL)
@@ -195,6 +216,7 @@ static void on_handshake_timeout(uv_timer_t *timer);
 static void note_progress(struct tls_stream *t, bool has_answered)
 {
     t->has_heard = true;
+    t->has_spoken |= has_answered;
     if (!has_answered)
         return;
     uv_update_time(t->timer.loop); /* a turn with many handshakes in it takes seconds */
@@ -210,6 +232,8 @@ static void process_some(struct tls_stream *t, struct pfl_span *cipher)
     int rc = pfl_tls_engine_feed(t->engine, cipher, &plain, &out);
     size_t len = (size_t)(plain.pos - plain_buffer);
 
+    if (t->queue != NULL)
+        pfl_handshake_queue_end(t->queue, &t->turn);
     if (!was_ready && rc == 0)
         note_progress(t, out.pos != out_buffer);
     send_out(t, &out);
@@ -226,38 +250,73 @@ static bool is_held_back(const struct tls_stream *t)
     return !t->is_reading && pfl_tls_engine_is_ready(t->engine);
 }
 
-static void process(struct tls_stream *t, struct pfl_span cipher)
+/* False: the handshake waits for its turn. */
+static bool may_go_on(struct tls_stream *t)
+{
+    return t->queue == NULL || pfl_handshake_queue_begin(t->queue, &t->turn);
+}
+
+/* While its handshake waits a peer is read on, so that its end is seen, as long as what it says
+ * makes sense. */
+static void hold(struct tls_stream *t, struct pfl_span cipher)
 {
     int rc = 0;
 
-    while (cipher.len != 0 && !t->is_closing && !is_held_back(t))
-        process_some(t, &cipher);
-    if (t->is_closing)
-        return;
     if (cipher.len != 0)
         rc = pfl_buf_append(&t->held, cipher.data, cipher.len);
+    if (rc == 0 && t->queue != NULL && !t->has_spoken && t->held.len > HELLO_MAX_BYTES)
+        rc = PFL_EPROTO;
     if (rc != 0) {
         break_stream(t, rc, pfl_err_str(rc));
         return;
     }
-    if (is_held_back(t) && t->sock != NULL)
+    if ((is_held_back(t) || t->held.len > HELLO_MAX_BYTES) && t->sock != NULL)
         pfl_stream_read_stop(t->sock);
-    tell_eof(t);
 }
 
-/* After read_start: what was held first, then the socket. */
-static void on_kick(uv_timer_t *timer)
+static void process(struct tls_stream *t, struct pfl_span cipher)
 {
-    struct tls_stream *t = timer->data;
+    while (t->held.len == 0 && cipher.len != 0 && !t->is_closing && !is_held_back(t) &&
+           may_go_on(t))
+        process_some(t, &cipher);
+    if (t->is_closing)
+        return;
+    hold(t, cipher);
+    if (!t->is_closing)
+        tell_eof(t);
+}
+
+/* What was held first, then the socket. */
+static void go_on(void *user)
+{
+    struct tls_stream *t = user;
     struct pfl_buf held = t->held;
 
-    t->is_kick_due = false;
-    watch_validity(t);
     pfl_buf_init(&t->held, HELD_MAX_BYTES);
     process(t, pfl_buf_get(&held));
     pfl_buf_fini(&held);
-    if (!t->is_closing && t->is_reading && t->held.len == 0 && t->sock != NULL)
+    if (!t->is_closing && !is_held_back(t) && t->held.len == 0 && t->sock != NULL)
         pfl_stream_read_start(t->sock);
+}
+
+static void on_ousted(void *user)
+{
+    struct tls_stream *t = user;
+
+    break_stream(t, PFL_ELIMIT,
+                 "the TLS handshake gave way to a newer one: too many are unfinished");
+    if (t->sock != NULL)
+        pfl_stream_close(t->sock);
+}
+
+/* After read_start. */
+static void on_kick(uv_timer_t *timer)
+{
+    struct tls_stream *t = timer->data;
+
+    t->is_kick_due = false;
+    watch_validity(t);
+    go_on(t);
 }
 
 static void on_handshake_timeout(uv_timer_t *timer)
@@ -328,28 +387,6 @@ static const struct pfl_stream_ops sock_ops = {
 
 /* ---- the table ---- */
 
-/* Gathers at most `max` bytes of the pieces in record_buffer; advances them. Returns how many. */
-static size_t gather(size_t max, const struct iovec **iov, int *iov_len, size_t *skip)
-{
-    size_t n = 0;
-
-    while (*iov_len > 0 && n < max) {
-        size_t left = (*iov)->iov_len - *skip;
-        size_t take = left < max - n ? left : max - n;
-
-        if (take != 0)
-            memcpy(record_buffer + n, (const uint8_t *)(*iov)->iov_base + *skip, take);
-        n += take;
-        *skip += take;
-        if (take == left) {
-            (*iov)++;
-            (*iov_len)--;
-            *skip = 0;
-        }
-    }
-    return n;
-}
-
 static int tls_writev(struct pfl_stream *stream, const struct iovec *iov, int iov_len, int fd)
 {
     struct tls_stream *t = self_of(stream);
@@ -367,7 +404,7 @@ static int tls_writev(struct pfl_stream *stream, const struct iovec *iov, int io
     if (len > t->queue_max_bytes || queued > t->queue_max_bytes - len)
         return PFL_ELIMIT;
     while (iov_len > 0 && !t->is_closing) {
-        size_t n = gather(max, &iov, &iov_len, &skip);
+        size_t n = pfl_stream_gather(record_buffer, max, &iov, &iov_len, &skip);
         int rc = pfl_tls_engine_write(t->engine, pfl_span_of(record_buffer, n), &out);
 
         if (rc != 0) {
@@ -419,14 +456,6 @@ static void tls_read_start(struct pfl_stream *stream)
     }
 }
 
-static void say_goodbye(struct tls_stream *t)
-{
-    struct pfl_writer out = pfl_writer_of(out_buffer, sizeof(out_buffer));
-
-    pfl_tls_engine_close_notify(t->engine, &out);
-    send_out(t, &out);
-}
-
 static void tls_shutdown(struct pfl_stream *stream)
 {
     struct tls_stream *t = self_of(stream);
@@ -468,11 +497,6 @@ static int tls_get_errno(const struct pfl_stream *stream)
     return t->sock != NULL ? pfl_stream_get_errno(t->sock) : t->close_errno;
 }
 
-static const char *tls_get_error(const struct pfl_stream *stream)
-{
-    return self_of_const(stream)->error;
-}
-
 static const struct pfl_stream_vtable vtable = {
     .writev = tls_writev,
     .queued_bytes = tls_queued_bytes,
@@ -482,7 +506,7 @@ static const struct pfl_stream_vtable vtable = {
     .close = tls_close,
     .close_after_flush = tls_close_after_flush,
     .get_errno = tls_get_errno,
-    .get_error = tls_get_error,
+    .get_error = pfl_tls_stream_get_error,
 };
 
 const struct pfl_tls_identity *pfl_tls_stream_get_identity(const struct pfl_stream *self)
@@ -522,6 +546,19 @@ static int start(struct tls_stream *t)
     return pfl_stream_writev(t->sock, &iov, 1, -1);
 }
 
+static int enter_queue(struct tls_stream *t, struct pfl_handshake_queue *queue, int fd)
+{
+    int rc;
+
+    if (queue == NULL)
+        return 0;
+    t->turn = (struct pfl_handshake_turn){.on_turn = go_on, .on_ousted = on_ousted, .user = t};
+    rc = pfl_handshake_queue_add(queue, &t->turn, fd);
+    if (rc == 0)
+        t->queue = queue;
+    return rc;
+}
+
 int pfl_tls_stream_open(const struct pfl_stream_conf *conf,
                         const struct pfl_tls_handshake *handshake, int fd,
                         struct pfl_stream **ret_stream)
@@ -541,10 +578,13 @@ int pfl_tls_stream_open(const struct pfl_stream_conf *conf,
     sock_conf.user = t;
     sock_conf.queue_max_bytes =
         conf->queue_max_bytes + conf->queue_max_bytes / 128 + PFL_TLS_OUT_BYTES;
-    rc = pfl_tls_engine_new(handshake->conf, handshake->expected_uri, &t->engine);
+    rc = enter_queue(t, handshake->queue, fd);
+    if (rc == 0)
+        rc = pfl_tls_engine_new(handshake->conf, handshake->expected_uri, &t->engine);
     if (rc == 0)
         rc = pfl_fdsock_open(&sock_conf, fd, &t->sock);
     if (rc != 0) {
+        leave_queue(t, false);
         pfl_tls_engine_free(t->engine);
         pfl_mem_free(t);
         return rc;

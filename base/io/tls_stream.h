@@ -57,16 +57,22 @@ struct pfl_tls_identity {
 bool pfl_tls_conf_is_revoked(const struct pfl_tls_conf *conf,
                              const struct pfl_tls_identity *identity);
 
+struct pfl_handshake_queue;
+
 struct pfl_tls_handshake {
     struct pfl_tls_conf *conf; /* the stream takes a reference of its own */
     const char *expected_uri;  /* must equal the peer's URI name; copied; NULL = any */
     uint64_t timeout_ms;       /* then the stream breaks with PFL_ETIMEOUT */
+    /* A server's: where its steps wait for their turn; NULL: they do not. Borrowed until the
+     * handshake is over. */
+    struct pfl_handshake_queue *queue;
 };
 
 /*
  * Takes `fd` on success. on_ready comes once the handshake is done; writes before that are
  * PFL_ESTATE. With TLS 1.3 a client is ready before the server has judged its certificate: a
- * refusal then comes after on_ready, as on_closed with the same words. PFL_ENOMEM, PFL_EIO.
+ * refusal then comes after on_ready, as on_closed with the same words. PFL_ENOMEM, PFL_EIO;
+ * PFL_EAGAIN: the queue refuses the peer's address for now (logged there).
  */
 PFL_MUST_USE int pfl_tls_stream_open(const struct pfl_stream_conf *conf,
                                      const struct pfl_tls_handshake *handshake, int fd,

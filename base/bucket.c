@@ -3,7 +3,7 @@
  * A token bucket: see bucket.h. Refilled when it is asked, to the thousandth, so that the rate
  * holds however often that is. Time that goes back refills nothing. Cannot fail.
  */
-#include "relay/bucket.h"
+#include "base/bucket.h"
 
 void pfl_bucket_set(struct pfl_bucket *self, uint64_t per_s, uint64_t burst, uint64_t now_ms)
 {
@@ -51,4 +51,14 @@ void pfl_bucket_take(struct pfl_bucket *self, uint64_t amount)
         return;
     self->level -= paid;
     self->debt += amount - paid;
+}
+
+void pfl_bucket_give(struct pfl_bucket *self, uint64_t amount)
+{
+    uint64_t paid = amount < self->debt ? amount : self->debt;
+    uint64_t room = self->burst - self->level;
+
+    self->debt -= paid;
+    amount -= paid;
+    self->level += amount < room ? amount : room;
 }

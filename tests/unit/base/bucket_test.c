@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Token buckets: a rate holds however often it is asked for. */
-#include "relay/bucket.h"
+#include "base/bucket.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A token bucket: so much a second, and so much at once after a pause. Pure; time is an argument.
  */
-#ifndef PFL_RELAY_BUCKET_H
-#define PFL_RELAY_BUCKET_H
+#ifndef PFL_BASE_BUCKET_H
+#define PFL_BASE_BUCKET_H
 
 #include <stdint.h>
 
@@ -21,5 +21,7 @@ void pfl_bucket_set(struct pfl_bucket *self, uint64_t per_s, uint64_t burst, uin
 uint64_t pfl_bucket_get(struct pfl_bucket *self, uint64_t now_ms);
 /* May be more than get said: then get says 0 until that is paid. */
 void pfl_bucket_take(struct pfl_bucket *self, uint64_t amount);
+/* Gives back what was taken; no more than the burst stays. */
+void pfl_bucket_give(struct pfl_bucket *self, uint64_t amount);
 
 #endif

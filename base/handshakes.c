@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Unfinished handshakes by address: see handshakes.h.
+ *
+ * Happy path: an account is found by the address (a table of sets of WAYS, replaced by who matters
+ * least); each step is charged to it and to the budget of all; the end of a handshake gives both
+ * back. Those that wait stand in their account's queue, further steps before first ones, and
+ * accounts that have such a queue take turns.
+ * Failures: none but memory at the start. Costs: one set for each new handshake; one look at each
+ * account that has something waiting for each step that waited.
+ * Ownership: owns the table; handshakes are the callers'.
+ */
+#include "base/handshakes.h"
+
+#include <assert.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "base/bucket.h"
+#include "base/hash.h"
+#include "base/mem.h"
+
+#define IPV6_NETWORK_BYTES 8u
+#define BEGINNING          60u
+#define WAYS               8u
+#define SETS               (PFL_HANDSHAKES_PEERS / WAYS)
+/* Of the oldest, when one has to go: enough to find who has many. */
+#define OUST_LOOK 64u
+
+struct pfl_handshakes_peer {
+    uint8_t address[PFL_HANDSHAKES_ADDRESS_BYTES];
+    struct pfl_list all;      /* handshakes, oldest first */
+    struct pfl_list waiting;  /* the same, in the order of their turns */
+    struct pfl_list node;     /* in the list of those with something waiting */
+    struct pfl_bucket credit; /* what it may still leave unfinished; per_s 0: a free place */
+    struct pfl_bucket begins; /* with per_min */
+    uint64_t proven_until_ms;
+    uint64_t used_ms;
+    unsigned count;
+    unsigned waiting_count;
+};
+
+struct pfl_handshakes {
+    struct pfl_list all;   /* oldest first */
+    struct pfl_list peers; /* with something waiting; who was served last is last */
+    struct pfl_bucket budget;
+    struct pfl_handshakes_figures figures;
+    unsigned max;
+    unsigned per_min;
+    uint32_t seed;
+    struct pfl_handshakes_peer table[SETS * WAYS];
+};
+
+/* The best first. */
+enum rank {
+    RANK_PROVEN,
+    RANK_FRESH_BEGUN,
+    RANK_FRESH,
+    RANK_SUSPECT_BEGUN,
+    RANK_SUSPECT,
+    RANK_NONE
+};
+
+/* What must be left of the budget. */
+static const uint64_t reserves_us[RANK_NONE] = {
+    [RANK_FRESH_BEGUN] = 0,
+    [RANK_FRESH] = PFL_HANDSHAKES_BURST_US / 4,
+    [RANK_SUSPECT_BEGUN] = PFL_HANDSHAKES_BURST_US / 2,
+    [RANK_SUSPECT] = PFL_HANDSHAKES_RESERVE_US,
+};
+
+/* ---- accounts ---- */
+
+void pfl_handshakes_read_address(const struct sockaddr_storage *peer,
+                                 uint8_t ret_address[PFL_HANDSHAKES_ADDRESS_BYTES])
+{
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+
+    memset(ret_address, 0, PFL_HANDSHAKES_ADDRESS_BYTES);
+    if (peer->ss_family == AF_INET) {
+        memcpy(&in, peer, sizeof(in));
+        ret_address[10] = ret_address[11] = 0xff;
+        memcpy(ret_address + 12, &in.sin_addr, sizeof(in.sin_addr));
+    } else if (peer->ss_family == AF_INET6) {
+        memcpy(&in6, peer, sizeof(in6));
+        memcpy(ret_address, &in6.sin6_addr,
+               IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr) ? PFL_HANDSHAKES_ADDRESS_BYTES
+                                                    : IPV6_NETWORK_BYTES);
+    }
+}
+
+static bool is_proven(const struct pfl_handshakes_peer *p, uint64_t now_ms)
+{
+    return p->proven_until_ms > now_ms;
+}
+
+static bool is_taken(const struct pfl_handshakes_peer *p)
+{
+    return p->credit.per_s != 0;
+}
+
+/* What of the account matters when its place is wanted: the least goes. */
+static uint64_t weigh(struct pfl_handshakes_peer *p, uint64_t now_ms)
+{
+    uint64_t unpaid_us;
+
+    if (!is_taken(p))
+        return 0;
+    if (p->count != 0)
+        return UINT64_MAX;
+    unpaid_us = PFL_HANDSHAKES_KNOWN_US - pfl_bucket_get(&p->credit, now_ms);
+    return ((uint64_t)is_proven(p, now_ms) << 62 | unpaid_us << 40) + (p->used_ms >> 10) + 1;
+}
+
+static void open_account(struct pfl_handshakes *self, struct pfl_handshakes_peer *p,
+                         const uint8_t address[PFL_HANDSHAKES_ADDRESS_BYTES], uint64_t now_ms)
+{
+    *p = (struct pfl_handshakes_peer){.used_ms = now_ms};
+    memcpy(p->address, address, sizeof(p->address));
+    pfl_list_init(&p->all);
+    pfl_list_init(&p->waiting);
+    pfl_bucket_set(&p->credit, PFL_HANDSHAKES_FORGET_US, PFL_HANDSHAKES_KNOWN_US, now_ms);
+    /* In 60ths, so that a rate per minute is one per second. */
+    if (self->per_min != 0)
+        pfl_bucket_set(&p->begins, self->per_min, (uint64_t)self->per_min * BEGINNING, now_ms);
+}
+
+static struct pfl_handshakes_peer *
+find_account(struct pfl_handshakes *self, const struct sockaddr_storage *peer, uint64_t now_ms)
+{
+    uint8_t key[sizeof(self->seed) + PFL_HANDSHAKES_ADDRESS_BYTES] = {0};
+    uint8_t *address = key + sizeof(self->seed);
+    struct pfl_handshakes_peer *set;
+    struct pfl_handshakes_peer *worst;
+    uint32_t hash;
+
+    memcpy(key, &self->seed, sizeof(self->seed));
+    pfl_handshakes_read_address(peer, address);
+    hash = pfl_hash(pfl_span_of(key, sizeof(key)));
+    set = &self->table[(hash % SETS) * WAYS];
+    worst = &set[hash / SETS % WAYS]; /* shared, when all of them are busy */
+    for (size_t i = 0; i < WAYS; i++) {
+        if (is_taken(&set[i]) &&
+            memcmp(set[i].address, address, PFL_HANDSHAKES_ADDRESS_BYTES) == 0) {
+            set[i].used_ms = now_ms;
+            return &set[i];
+        }
+        if (weigh(&set[i], now_ms) < weigh(worst, now_ms))
+            worst = &set[i];
+    }
+    if (worst->count == 0)
+        open_account(self, worst, address, now_ms);
+    return worst;
+}
+
+/* ---- who may go ---- */
+
+static enum rank rank_of(const struct pfl_handshakes_peer *p, uint64_t unpaid_us, bool has_begun,
+                         uint64_t now_ms)
+{
+    if (is_proven(p, now_ms) && unpaid_us < PFL_HANDSHAKES_PROVEN_US)
+        return RANK_PROVEN;
+    if (unpaid_us < PFL_HANDSHAKES_FRESH_US)
+        return has_begun ? RANK_FRESH_BEGUN : RANK_FRESH;
+    return has_begun ? RANK_SUSPECT_BEGUN : RANK_SUSPECT;
+}
+
+/* `own_us`: what the handshake has cost: that does not count against it. RANK_NONE: the budget does
+ * not last for it. */
+static enum rank rank_within_budget(struct pfl_handshakes *self, struct pfl_handshakes_peer *p,
+                                    uint64_t own_us, uint64_t now_ms)
+{
+    uint64_t unpaid_us = PFL_HANDSHAKES_KNOWN_US - pfl_bucket_get(&p->credit, now_ms);
+    uint64_t reserve_us;
+    enum rank rank;
+
+    unpaid_us = unpaid_us > own_us ? unpaid_us - own_us : 0;
+    rank = rank_of(p, unpaid_us, own_us != 0, now_ms);
+    if (rank == RANK_PROVEN)
+        return rank;
+    reserve_us = reserves_us[rank];
+    /* So that one who comes for the first time does not wait for those who are on their way to
+     * being suspects. */
+    if (rank == RANK_FRESH)
+        reserve_us +=
+            (PFL_HANDSHAKES_RESERVE_US - reserve_us) * unpaid_us / PFL_HANDSHAKES_FRESH_US;
+    return pfl_bucket_get(&self->budget, now_ms) > reserve_us ? rank : RANK_NONE;
+}
+
+static struct pfl_handshake *first_of(const struct pfl_handshakes_peer *p)
+{
+    return PFL_CONTAINER_OF(p->waiting.next, struct pfl_handshake, waits);
+}
+
+static void stop_waiting(struct pfl_handshakes *self, struct pfl_handshake *h)
+{
+    if (!h->is_waiting)
+        return;
+    h->is_waiting = false;
+    pfl_list_remove(&h->waits);
+    self->figures.waiting--;
+    if (--h->peer->waiting_count == 0)
+        pfl_list_remove(&h->peer->node);
+}
+
+void pfl_handshakes_wait(struct pfl_handshakes *self, struct pfl_handshake *h)
+{
+    struct pfl_handshakes_peer *p = h->peer;
+    struct pfl_list *before;
+
+    if (h->is_waiting)
+        return;
+    h->is_waiting = true;
+    /* Who has begun goes first: what it cost comes back all the sooner. */
+    PFL_LIST_EACH (before, &p->waiting) {
+        if (h->cost_us != 0 && PFL_CONTAINER_OF(before, struct pfl_handshake, waits)->cost_us == 0)
+            break;
+    }
+    pfl_list_append(before, &h->waits);
+    self->figures.waiting++;
+    if (p->waiting_count++ == 0)
+        pfl_list_append(&self->peers, &p->node);
+}
+
+struct pfl_handshake *pfl_handshakes_next(struct pfl_handshakes *self, uint64_t now_ms)
+{
+    struct pfl_handshakes_peer *best = NULL;
+    enum rank best_rank = RANK_NONE;
+    struct pfl_handshake *h;
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &self->peers) {
+        struct pfl_handshakes_peer *p = PFL_CONTAINER_OF(it, struct pfl_handshakes_peer, node);
+        enum rank rank = rank_within_budget(self, p, first_of(p)->cost_us, now_ms);
+
+        if (rank < best_rank) {
+            best = p;
+            best_rank = rank;
+        }
+        if (rank == RANK_PROVEN)
+            break;
+    }
+    if (best == NULL)
+        return NULL;
+    h = first_of(best);
+    pfl_list_remove(&best->node); /* the next turn is another's */
+    pfl_list_append(&self->peers, &best->node);
+    stop_waiting(self, h);
+    return h;
+}
+
+bool pfl_handshakes_try_step(struct pfl_handshakes *self, struct pfl_handshake *h, uint64_t now_ms)
+{
+    enum rank rank = rank_within_budget(self, h->peer, h->cost_us, now_ms);
+
+    if (rank != RANK_NONE && (rank == RANK_PROVEN || self->figures.waiting == 0))
+        return true;
+    pfl_handshakes_wait(self, h);
+    return false;
+}
+
+void pfl_handshakes_charge(struct pfl_handshakes *self, struct pfl_handshake *h, uint64_t cost_us,
+                           uint64_t now_ms)
+{
+    uint64_t credit_us = pfl_bucket_get(&h->peer->credit, now_ms);
+
+    (void)pfl_bucket_get(&self->budget, now_ms);
+    pfl_bucket_take(&self->budget, cost_us);
+    pfl_bucket_take(&h->peer->credit, cost_us < credit_us ? cost_us : credit_us);
+    h->cost_us += cost_us;
+    self->figures.cost_us += cost_us;
+}
+
+/* ---- coming and going ---- */
+
+static void detach(struct pfl_handshakes *self, struct pfl_handshake *h)
+{
+    stop_waiting(self, h);
+    pfl_list_remove(&h->in_all);
+    pfl_list_remove(&h->of_peer);
+    h->peer->count--;
+    h->peer = NULL;
+    self->figures.unfinished--;
+}
+
+void pfl_handshakes_remove(struct pfl_handshakes *self, struct pfl_handshake *h, bool is_proven,
+                           uint64_t now_ms)
+{
+    struct pfl_handshakes_peer *p = h->peer;
+
+    if (p == NULL)
+        return;
+    detach(self, h);
+    if (!is_proven)
+        return;
+    self->figures.finished++;
+    pfl_bucket_give(&self->budget, h->cost_us);
+    pfl_bucket_give(&p->credit, PFL_HANDSHAKES_KNOWN_US);
+    p->proven_until_ms = now_ms + PFL_HANDSHAKES_PROVEN_MS;
+}
+
+/* Of the oldest, one of whoever has most; those of proven addresses last. */
+static struct pfl_handshake *find_ousted(const struct pfl_handshakes *self, uint64_t now_ms)
+{
+    struct pfl_handshake *found = NULL;
+    unsigned most = 0;
+    unsigned looked = 0;
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &self->all) {
+        struct pfl_handshake *h = PFL_CONTAINER_OF(it, struct pfl_handshake, in_all);
+        unsigned weight = 2 * h->peer->count + !is_proven(h->peer, now_ms);
+
+        if (weight > most) {
+            most = weight;
+            found = h;
+        }
+        if (++looked == OUST_LOOK)
+            break;
+    }
+    return found;
+}
+
+static bool has_enough(struct pfl_handshakes *self, struct pfl_handshakes_peer *p, uint64_t now_ms)
+{
+    return p->waiting_count >= PFL_HANDSHAKES_SUSPECT_WAITING &&
+           rank_within_budget(self, p, 0, now_ms) == RANK_NONE;
+}
+
+static bool begins_too_often(struct pfl_handshakes *self, struct pfl_handshakes_peer *p,
+                             uint64_t now_ms)
+{
+    if (self->per_min == 0)
+        return false;
+    if (pfl_bucket_get(&p->begins, now_ms) < BEGINNING)
+        return true;
+    pfl_bucket_take(&p->begins, BEGINNING);
+    return false;
+}
+
+int pfl_handshakes_add(struct pfl_handshakes *self, struct pfl_handshake *h,
+                       const struct sockaddr_storage *peer, uint64_t now_ms,
+                       struct pfl_handshake **ret_goes)
+{
+    struct pfl_handshakes_peer *p = find_account(self, peer, now_ms);
+    struct pfl_handshake *goes = NULL;
+    int rc = begins_too_often(self, p, now_ms) ? PFL_ELIMIT : 0;
+
+    if (rc == 0 && has_enough(self, p, now_ms))
+        rc = PFL_EAGAIN;
+    if (rc != 0) {
+        self->figures.refused++;
+        return rc;
+    }
+    if (p->count >= PFL_HANDSHAKES_PER_PEER)
+        goes = PFL_CONTAINER_OF(p->all.next, struct pfl_handshake, of_peer);
+    else if (self->figures.unfinished >= self->max)
+        goes = find_ousted(self, now_ms);
+    if (goes != NULL) {
+        detach(self, goes);
+        self->figures.ousted++;
+    }
+    *h = (struct pfl_handshake){.peer = p};
+    pfl_list_append(&self->all, &h->in_all);
+    pfl_list_append(&p->all, &h->of_peer);
+    p->count++;
+    self->figures.unfinished++;
+    *ret_goes = goes;
+    return 0;
+}
+
+bool pfl_handshakes_are_waiting(const struct pfl_handshakes *self)
+{
+    return self->figures.waiting != 0;
+}
+
+void pfl_handshakes_get_figures(const struct pfl_handshakes *self,
+                                struct pfl_handshakes_figures *ret_figures)
+{
+    *ret_figures = self->figures;
+}
+
+int pfl_handshakes_new(const struct pfl_handshakes_conf *conf, uint64_t now_ms,
+                       struct pfl_handshakes **ret_self)
+{
+    struct pfl_handshakes *self = pfl_mem_zalloc(sizeof(*self));
+
+    assert(conf->max > 0);
+    if (self == NULL)
+        return PFL_ENOMEM;
+    pfl_list_init(&self->all);
+    pfl_list_init(&self->peers);
+    pfl_bucket_set(&self->budget, PFL_HANDSHAKES_PER_S_US, PFL_HANDSHAKES_BURST_US, now_ms);
+    self->max = conf->max;
+    self->per_min = conf->per_min;
+    self->seed = conf->seed;
+    *ret_self = self;
+    return 0;
+}
+
+void pfl_handshakes_free(struct pfl_handshakes *self)
+{
+    assert(self == NULL || self->figures.unfinished == 0);
+    pfl_mem_free(self);
+}

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a stranger on the network does to a relay's ports without a key of his own."""
+import time
+
+from relay_world import RelayWorld
+from world import Failed
+
+ATTACKS = ["replayed_hello_main", "replayed_hello_join", "replayed_hello_metrics"]
+
+# A ClientHello that was seen once, from one address 1,000 times a second and from fifty 100 times.
+RATES = [("127.1.0.1", 1000)] + [("127.2.0.%d" % n, 100) for n in range(1, 51)]
+QUIET_S, FLOOD_S = 4, 8
+ROUNDS = 3  # other work of the machine may spoil one
+ENTER_LIMIT_S = 2.0
+KEPT_RATE = 0.9
+
+
+def measure(world, door, seconds, first):
+    """The operator's figures, and how long it took the slowest of those who came to `door`."""
+    operator = world.operator()
+    begin = time.monotonic()
+    slowest_s = 0.0
+    for n in range(first, first + 200):
+        if time.monotonic() - begin > seconds:
+            break
+        slowest_s = max(slowest_s, world.enter(door, "127.9.%d.%d" % (n // 100, n % 100 + 1)))
+        time.sleep(0.2)
+    return operator.end(), slowest_s
+
+
+def tell(operator, slowest_s):
+    return "%.0f answers a second, %.2f ms, p99 %.2f ms, longest %.0f ms; who is new %.2f s" % (
+        operator["rate"], operator["median_ms"], operator["p99_ms"], operator["longest_ms"], slowest_s)
+
+
+def play(world, door, number):
+    """What is wrong, and what was measured. Compared is with a flood that another one takes: that
+    costs the machine as much."""
+    elsewhere = world.flood(world.closer(), RATES)
+    quiet, quiet_s = measure(world, door, QUIET_S, number * 400)
+    elsewhere.end()
+    before_s = world.cpu_s()
+    flood = world.flood(world.ports[door], RATES)
+    found, slowest_s = measure(world, door, FLOOD_S, number * 400 + 200)
+    sent = flood.end()
+    note = "%s: %s; without: %s; the relay took %.2f s CPU; %s" % (
+        door, tell(found, slowest_s), tell(quiet, quiet_s), world.cpu_s() - before_s,
+        ", ".join("%s %.0f" % item for item in sent.items()))
+    if "handshake-refused" not in world.log("perfleet-relay"):
+        raise Failed("the relay's log does not say that it refuses; " + note)
+    return found["rate"] < KEPT_RATE * quiet["rate"] or slowest_s > ENTER_LIMIT_S, note
+
+
+def replay(build, door):
+    for number in range(ROUNDS):
+        with RelayWorld(build) as world:
+            is_hurt, note = play(world, door, number)
+            if not is_hurt and world.figures()["perfleet_handshakes_refused_total"] > 1000:
+                return note
+    raise Failed(note)
+
+
+def replayed_hello_main(build):
+    """a replayed ClientHello at the relay's port costs no operator more than a tenth of his rate"""
+    return replay(build, "main")
+
+
+def replayed_hello_join(build):
+    """nor does one at the port where new hosts join, and new hosts come in"""
+    return replay(build, "join")
+
+
+def replayed_hello_metrics(build):
+    """nor does one at the port of figures, and scrapers come in"""
+    return replay(build, "metrics")
