@@ -170,6 +170,18 @@ int64_t pfl_tunnel_client_get_relay_end_s(const struct pfl_tunnel_client *self)
     return self->ways[0].dialer != NULL ? pfl_dialer_get_relay_end_s(self->ways[0].dialer) : 0;
 }
 
+void pfl_tunnel_client_set_tls(struct pfl_tunnel_client *self, struct pfl_tls_conf *tls)
+{
+    struct pfl_tls_conf *old = self->conf.tls;
+
+    self->conf.tls = pfl_tls_conf_ref(tls);
+    pfl_tls_conf_unref(old);
+    for (unsigned i = 0; i < self->ways_len; i++) {
+        if (self->ways[i].dialer != NULL)
+            pfl_dialer_set_tls(self->ways[i].dialer, tls);
+    }
+}
+
 void pfl_tunnel_client_close(struct pfl_tunnel_client *self)
 {
     struct pfl_list *it;

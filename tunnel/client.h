@@ -53,6 +53,8 @@ PFL_MUST_USE int pfl_tunnel_client_open(const struct pfl_tunnel_client_conf *con
 bool pfl_tunnel_client_is_up(const struct pfl_tunnel_client *self);
 /* When the relay's certificate expires (UNIX time); 0 before the first connection. */
 int64_t pfl_tunnel_client_get_relay_end_s(const struct pfl_tunnel_client *self);
+/* For connections to come; those to a relay that its list revokes are closed (on_down). */
+void pfl_tunnel_client_set_tls(struct pfl_tunnel_client *self, struct pfl_tls_conf *tls);
 /* Breaks calls and streams (PFL_ECLOSED). Asynchronous, idempotent. Streams that should live on at
  * their hosts: pfl_tunnel_stream_leave before this. */
 void pfl_tunnel_client_close(struct pfl_tunnel_client *self);

@@ -88,9 +88,9 @@ static void tell_socket(const struct pfl_args *args)
                 args->socket_path);
 }
 
-static int serve(const struct pfl_args *args)
+static int serve(struct pfl_args *args)
 {
-    const struct pfl_targets *targets = &args->targets;
+    struct pfl_targets *targets = &args->targets;
     struct tunnel t = {0};
     struct pfl_proxy_conf conf = {.socket_path = args->socket_path,
                                   .on_client_gone = on_client_gone,
@@ -161,10 +161,10 @@ static void tell_paths(const struct pfl_ui *ui, const struct pfl_args *args)
                 port, targets->specs[i].name);
 }
 
-static int serve_ui(const struct pfl_args *args)
+static int serve_ui(struct pfl_args *args)
 {
     static const char *names[PFL_TARGETS_MAX_HOSTS];
-    const struct pfl_targets *targets = &args->targets;
+    struct pfl_targets *targets = &args->targets;
     struct tunnel t = {0};
     struct pfl_ui_conf conf = {.specs = targets->specs,
                                .door = {.origins = args->ui_origins,

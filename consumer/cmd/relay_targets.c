@@ -47,8 +47,12 @@ static void on_down(void *user, const char *why)
 {
     struct pfl_targets *t = user;
 
-    if (t->has_answer)
+    if (t->has_answer) {
+        if (t->list.has_changed)
+            pfl_cmd_error("relay %s: %s", t->relay, why);
+        t->list.has_changed = false;
         return;
+    }
     t->has_answer = true;
     snprintf(t->relay_why, sizeof(t->relay_why), "%s", why);
 }

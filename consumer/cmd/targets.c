@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Hosts and certificates. Happy path: options are collected while they are read; certificates are
- * loaded once at the end. Failures are said on stderr where they arise, with the remedy, and the
- * command ends with its usage exit code.
- * Ownership: targets own their specs and the TLS conf; paths are borrowed from argv.
+ * loaded once at the end, and again when the revocation list is another while the command runs.
+ * Failures are said on stderr where they arise, with the remedy, and the command ends with its
+ * usage exit code. Ownership: targets own their specs and the TLS conf; paths are borrowed from
+ * argv.
  */
 #include "consumer/cmd/targets.h"
 
@@ -11,13 +12,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/io/loop.h"
 #include "base/mem.h"
 #include "consumer/cmd/cmd.h"
 
-#define PATH_ROOM 4096
+#define PATH_ROOM    4096
+#define LIST_LOOK_MS 1000u
 
 void pfl_targets_init(struct pfl_targets *self)
 {
@@ -137,13 +140,13 @@ static const char *choose_list(const char *option, char room[PATH_ROOM])
     return path != room || access(path, F_OK) == 0 ? path : NULL;
 }
 
-static bool load_certificates(struct pfl_targets *self)
+static int load_files(const struct pfl_targets *self, char *ret_why, size_t why_len,
+                      struct pfl_tls_conf **ret_tls)
 {
     char ca[PATH_ROOM];
     char crl[PATH_ROOM];
     char cert[PATH_ROOM];
     char key[PATH_ROOM];
-    char why[512] = "";
     struct pfl_tls_files files = {
         .ca_path = choose_path(self->ca_path, "PERFLEET_CA", "ca.pem", ca),
         .crl_path = choose_list(self->crl_path, crl),
@@ -152,9 +155,81 @@ static bool load_certificates(struct pfl_targets *self)
         .alpn = self->relay != NULL ? pfl_tunnel_client_alpn : NULL,
     };
 
+    return pfl_tls_conf_new(&files, ret_why, why_len, ret_tls);
+}
+
+/* ---- the revocation list, while the command runs ---- */
+
+/* True: its file is another one than it was when this was called last. */
+static bool has_list_changed(struct pfl_targets *t)
+{
+    char room[PATH_ROOM];
+    const char *path = choose_path(t->crl_path, "PERFLEET_CRL", "crl.pem", room);
+    struct pfl_list_watch *w = &t->list;
+    struct pfl_list_watch was = *w;
+    struct stat st;
+
+    if (stat(path, &st) != 0) {
+        w->size = -1;
+        return false; /* until there is one again, the last one holds */
+    }
+    w->changed = st.st_mtim;
+    w->inode = st.st_ino;
+    w->size = st.st_size;
+    return was.size != w->size || was.inode != w->inode ||
+           was.changed.tv_sec != w->changed.tv_sec || was.changed.tv_nsec != w->changed.tv_nsec;
+}
+
+/* Half a file says why, and is read again when it is whole. */
+static void on_list_look(uv_timer_t *timer)
+{
+    struct pfl_targets *t = timer->data;
+    struct pfl_tls_conf *fresh = NULL;
+    struct pfl_tls_conf *old = t->tls;
+    char why[512] = "";
+
+    if (!has_list_changed(t))
+        return;
+    if (load_files(t, why, sizeof(why), &fresh) != 0) {
+        pfl_cmd_error("%s: the revocation list that was read before stays in use", why);
+        return;
+    }
+    t->tls = fresh;
+    t->list.has_changed = true;
+    if (t->tunnel != NULL)
+        pfl_tunnel_client_set_tls(t->tunnel, fresh);
+    pfl_consumer_conn_review_all(&t->conns);
+    pfl_tls_conf_unref(old);
+}
+
+static void watch_list(struct pfl_targets *t)
+{
+    if (t->tls == NULL)
+        return;
+    (void)uv_timer_init(t->loop, &t->list.timer);
+    t->list.timer.data = t;
+    t->list.is_open = true;
+    (void)uv_timer_start(&t->list.timer, on_list_look, LIST_LOOK_MS, LIST_LOOK_MS);
+    uv_unref((uv_handle_t *)&t->list.timer);
+}
+
+static void stop_watching(struct pfl_targets *t)
+{
+    if (t->list.is_open)
+        uv_close((uv_handle_t *)&t->list.timer, NULL);
+    t->list.is_open = false;
+}
+
+/* ---- opening ---- */
+
+static bool load_certificates(struct pfl_targets *self)
+{
+    char why[512] = "";
+
     if (!needs_tls(self))
         return true;
-    if (pfl_tls_conf_new(&files, why, sizeof(why), &self->tls) != 0) {
+    (void)has_list_changed(self); /* before it is read */
+    if (load_files(self, why, sizeof(why), &self->tls) != 0) {
         pfl_cmd_error("%s (give --ca, --cert and --key, or put ca.pem, cert.pem and key.pem into "
                       "~/.config/perfleet)",
                       why);
@@ -180,17 +255,20 @@ bool pfl_targets_open(struct pfl_targets *self, uv_loop_t *loop)
         return false;
     }
     self->loop = loop;
+    pfl_list_init(&self->conns);
+    watch_list(self);
     if (self->relay == NULL ? pfl_targets_open_ssh(self) : pfl_targets_open_relay(self))
         return true;
     pfl_targets_close(self);
     return false;
 }
 
-void pfl_targets_fill_conn(const struct pfl_targets *self, struct pfl_consumer_conn_conf *ret_conf)
+void pfl_targets_fill_conn(struct pfl_targets *self, struct pfl_consumer_conn_conf *ret_conf)
 {
     *ret_conf = (struct pfl_consumer_conn_conf){
         .loop = self->loop,
-        .tls = self->tls,
+        .tls = &self->tls,
+        .all = &self->conns,
         .tunnel = self->tunnel,
         .fleet = self->fleet[0] != '\0' ? self->fleet : NULL,
         .handshake_timeout_ms = self->timeout_ms,
@@ -201,6 +279,7 @@ void pfl_targets_close(struct pfl_targets *self)
 {
     pfl_targets_close_relay(self);
     pfl_targets_close_ssh(self);
+    stop_watching(self);
     uv_run(self->loop, UV_RUN_DEFAULT);
     uv_loop_close(self->loop);
     self->loop = NULL;

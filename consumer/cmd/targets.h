@@ -33,7 +33,16 @@ struct pfl_targets {
     struct pfl_host_spec *specs; /* owned */
     size_t specs_len;
     uv_loop_t *loop;          /* the caller's, while open */
-    struct pfl_tls_conf *tls; /* owned; NULL without TLS hosts */
+    struct pfl_tls_conf *tls; /* owned; NULL without TLS hosts; with the list of now */
+    struct pfl_list conns;    /* of this command; borrowed */
+    struct pfl_list_watch {   /* the revocation list's file */
+        uv_timer_t timer;
+        struct timespec changed;
+        uint64_t inode;
+        int64_t size; /* -1: there is none */
+        bool is_open;
+        bool has_changed; /* a list came while the command ran, and on_down was not called since */
+    } list;
     char fleet[PFL_HOST_NAME_MAX];
     const char *ca_path;
     const char *crl_path; /* NULL: crl.pem in the folder, if it is there */
@@ -53,7 +62,7 @@ bool pfl_targets_add(struct pfl_targets *self, const char *arg);
  * stderr why not, and nothing is open. */
 bool pfl_targets_open(struct pfl_targets *self, uv_loop_t *loop);
 /* What every connection to these hosts has in common. */
-void pfl_targets_fill_conn(const struct pfl_targets *self, struct pfl_consumer_conn_conf *ret_conf);
+void pfl_targets_fill_conn(struct pfl_targets *self, struct pfl_consumer_conn_conf *ret_conf);
 /* Closes the loop; what the caller opened on it must be closed. */
 void pfl_targets_close(struct pfl_targets *self);
 

@@ -26,6 +26,7 @@
 #define WHY_MAX         640u
 #define QUEUE_MAX_BYTES (1u << 20)
 #define CONSUMER_PORT   "ConsumerPort"
+#define HOST_REVOKED    "the host's certificate was revoked"
 
 enum state {
     STATE_RESOLVING,
@@ -36,6 +37,7 @@ enum state {
 };
 
 struct pfl_consumer_conn {
+    struct pfl_list node; /* in conf.all */
     struct pfl_consumer_conn_conf conf;
     enum state state;
     uv_timer_t start; /* first step, so that no callback runs from inside open */
@@ -73,6 +75,7 @@ static void finish_close(struct pfl_consumer_conn *c)
         return;
     if (c->addresses != NULL)
         uv_freeaddrinfo(c->addresses);
+    pfl_list_remove(&c->node);
     pfl_rpc_client_free(c->rpc);
     c->conf.on_closed(c->conf.user, c->why);
     pfl_mem_free(c);
@@ -228,7 +231,7 @@ static void connect_tunnel(struct pfl_consumer_conn *c)
 static int open_address(struct pfl_consumer_conn *c, const struct addrinfo *address)
 {
     struct pfl_stream_conf conf = stream_conf_of(c);
-    struct pfl_tls_handshake handshake = {.conf = c->conf.tls,
+    struct pfl_tls_handshake handshake = {.conf = *c->conf.tls,
                                           .timeout_ms = c->conf.handshake_timeout_ms};
     int fd;
     int rc = pfl_fdsock_connect_addr(address->ai_addr, address->ai_addrlen, &fd);
@@ -298,6 +301,12 @@ static void on_start(uv_timer_t *timer)
         c->is_resolving = true;
 }
 
+/* By the list of now; before the handshake nobody is. */
+static bool is_revoked(const struct pfl_consumer_conn *c)
+{
+    return pfl_tls_conf_is_revoked(*c->conf.tls, pfl_tls_stream_get_identity(c->stream));
+}
+
 /* Who answers, and is it whom the operator asked for? */
 static bool check_identity(struct pfl_consumer_conn *c)
 {
@@ -317,6 +326,8 @@ static bool check_identity(struct pfl_consumer_conn *c)
         snprintf(why, sizeof(why),
                  "the host there is %s, not %s: correct the address or the NAME before '='",
                  c->name, spec->name);
+    else if (is_revoked(c)) /* by a list that came during the handshake */
+        snprintf(why, sizeof(why), "%s", HOST_REVOKED);
     if (why[0] == '\0')
         return true;
     fail(c, why);
@@ -445,8 +456,22 @@ int pfl_consumer_conn_open(const struct pfl_consumer_conn_conf *conf,
     c->start.data = c;
     c->is_timer_open = true;
     uv_timer_start(&c->start, on_start, 0, 0);
+    if (conf->all != NULL)
+        pfl_list_append(conf->all, &c->node);
     *ret_conn = c;
     return 0;
+}
+
+void pfl_consumer_conn_review_all(struct pfl_list *all)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, all) {
+        struct pfl_consumer_conn *c = PFL_CONTAINER_OF(it, struct pfl_consumer_conn, node);
+
+        if (c->conf.spec->kind == PFL_HOST_TLS && c->stream != NULL && is_revoked(c))
+            fail(c, HOST_REVOKED);
+    }
 }
 
 const char *pfl_consumer_conn_get_name(const struct pfl_consumer_conn *self)

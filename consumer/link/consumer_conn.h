@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "base/io/tls_stream.h"
+#include "base/list.h"
 #include "consumer/link/host_spec.h"
 #include "proto/rpc_client.h"
 #include "tunnel/client.h"
@@ -18,7 +19,9 @@ struct pfl_consumer_conn;
 struct pfl_consumer_conn_conf {
     uv_loop_t *loop;
     const struct pfl_host_spec *spec; /* borrowed until on_closed */
-    struct pfl_tls_conf *tls;         /* borrowed until on_closed; NULL without TLS hosts */
+    /* Where the one of now is; borrowed until on_closed; NULL there without TLS hosts. */
+    struct pfl_tls_conf *const *tls;
+    struct pfl_list *all; /* those that are open are in it; borrowed until on_closed; may be NULL */
     struct pfl_tunnel_client *tunnel; /* borrowed until on_closed; NULL without relay */
     const char *fleet;                /* borrowed; the certificate must be of it; NULL: any */
     uint64_t handshake_timeout_ms;
@@ -32,6 +35,8 @@ struct pfl_consumer_conn_conf {
 
 PFL_MUST_USE int pfl_consumer_conn_open(const struct pfl_consumer_conn_conf *conf,
                                         struct pfl_consumer_conn **ret_conn);
+/* There is a new revocation list: connections of `all` to hosts that it revokes fail. */
+void pfl_consumer_conn_review_all(struct pfl_list *all);
 /* Asynchronous, idempotent, legal in every state. */
 void pfl_consumer_conn_close(struct pfl_consumer_conn *self);
 /* The name in the host's certificate; "" for UNIX sockets. Valid from on_ready. */

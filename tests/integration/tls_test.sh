@@ -70,7 +70,16 @@ chmod 600 "$WORK/pki/operator-me.key"
 # The operator's own list.
 mkdir "$WORK/taken" && ln -s "$WORK/one/consumer.sock" "$WORK/taken/consumer.sock"
 start_relay taken || check "a third relay listens" false
-pki revoke host taken
+cp "$WORK/pki/crl.pem" "$WORK/mine.crl"
+config "$WORK/long.pbtx" 120000
+timeout 150 "$BIN/perfleet" record -c "$WORK/long.pbtx" -o "$WORK/revoked.pftrace" --host "tls://$RELAY_ADDR" \
+    "${TLS_ME[@]}" --crl "$WORK/mine.crl" >"$WORK/revoked.log" 2>&1 &
+RECORDING=$!
+check "an operator with a list records from a host" wait_for 30 grep -q connection-started "$WORK/relay-taken.log"
+pki revoke host taken && cp "$WORK/pki/crl.pem" "$WORK/mine.crl"
+check "a list that revokes the host while the recording runs ends the connection" wait_for 30 \
+    grep -q "the host's certificate was revoked" "$WORK/revoked.log"
+wait "$RECORDING"
 check "without a list the operator does not know that a host is revoked" \
     exits_with 0 timeout 60 "$BIN/perfleet" query --host "tls://$RELAY_ADDR" "${TLS_ME[@]}"
 check "with one he does not talk to it" says "certificate is revoked" timeout 60 "$BIN/perfleet" query \
