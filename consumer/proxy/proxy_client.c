@@ -197,7 +197,8 @@ static void on_writable(void *user)
 
 int pfl_proxy_client_reply_end(struct pfl_proxy_client *c)
 {
-    struct iovec body = {c->end_body.data + c->end_body.start, c->end_body.len};
+    struct pfl_span end = pfl_buf_get(&c->end_body);
+    struct iovec body = {(void *)(uintptr_t)end.data, end.len};
     struct pfl_proxy_client *who = c->guest != NULL ? c->guest : c;
 
     if (!c->has_end_request)

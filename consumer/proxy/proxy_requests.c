@@ -162,6 +162,7 @@ static int on_attach(void *user, struct pfl_rpc_request request, struct pfl_span
 {
     struct pfl_proxy_client *c = user;
     struct pfl_proxy_client *owner = NULL;
+    struct pfl_span config;
     struct iovec body;
     char key[PFL_PARK_KEY_BYTES];
 
@@ -172,7 +173,8 @@ static int on_attach(void *user, struct pfl_rpc_request request, struct pfl_span
     owner->key[0] = '\0';
     owner->guest = c;
     c->owner = owner;
-    body = (struct iovec){owner->config.data + owner->config.start, owner->config.len};
+    config = pfl_buf_get(&owner->config);
+    body = (struct iovec){(void *)(uintptr_t)config.data, config.len};
     return pfl_rpc_host_reply(&c->rpc, request, PFL_RPC_SUCCESS, &body, 1, -1);
 }
 

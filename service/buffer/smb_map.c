@@ -25,6 +25,7 @@
 #include "abi/state.h"
 #include "base/mem.h"
 
+#define WINDOW_BYTES  (64u * 1024) /* PFL_PAGE_MAX_BYTES at least */
 #define SEALS         (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define OS_PAGE_BYTES 4096u
 
@@ -163,6 +164,37 @@ bool pfl_smb_map_find_written(const struct pfl_smb_map *self, uint32_t page)
         return false;
     self->written[page / 64] |= 1ull << page % 64;
     return true;
+}
+
+static bool are_written(const struct pfl_smb_map *self, uint32_t begin, uint32_t end)
+{
+    while (begin < end && (self->written[begin / 64] >> begin % 64 & 1) != 0)
+        begin++;
+    return begin == end;
+}
+
+void pfl_smb_map_find_all_written(const struct pfl_smb_map *self)
+{
+    static uint8_t window[WINDOW_BYTES]; /* one loop, one thread */
+    const struct pfl_smb *smb = &self->smb;
+    uint32_t step = WINDOW_BYTES / smb->page_bytes;
+
+    for (uint32_t begin = 0; begin < smb->pages; begin += step) {
+        uint32_t end = smb->pages - begin < step ? smb->pages : begin + step;
+        size_t bytes = (size_t)(end - begin) * smb->page_bytes;
+
+        if (are_written(self, begin, end))
+            continue;
+        if (pread(self->fd, window, bytes, (off_t)begin * smb->page_bytes) != (ssize_t)bytes)
+            return;
+        for (uint32_t page = begin; page < end; page++) {
+            uint32_t header;
+
+            memcpy(&header, window + (size_t)(page - begin) * smb->page_bytes, sizeof(header));
+            if (header != 0)
+                self->written[page / 64] |= 1ull << page % 64;
+        }
+    }
 }
 
 int pfl_smb_map_take(const struct pfl_smb_map *self, uint32_t page_untrusted,

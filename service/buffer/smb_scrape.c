@@ -7,7 +7,8 @@
  * has a packet that is finished (count of two or more: the last one is open). Nothing in shared
  * memory changes, so a chunk is offered again by its commit or by the next scrape; the buffer sorts
  * that out. Cannot fail; what a producer scribbles meanwhile is judged by the buffer as any chunk
- * is. Cost: one load a page and a copy for each chunk in use.
+ * is. Cost: one load a page that was written, 64 KiB at a time read of others, and a copy for each
+ * chunk in use.
  */
 #include "service/buffer/smb_scrape.h"
 
@@ -49,11 +50,12 @@ size_t pfl_smb_scrape(const struct pfl_smb_scrape_conf *conf)
     const struct pfl_smb *smb = &conf->map->smb;
     size_t offered = 0;
 
+    pfl_smb_map_find_all_written(conf->map);
     for (uint32_t page = 0; page < smb->pages; page++) {
         uint32_t bitmap;
         uint32_t chunks;
 
-        if (!pfl_smb_map_is_written(conf->map, page))
+        if (!pfl_smb_map_is_known_written(conf->map, page))
             continue;
         bitmap = pfl_page_bitmap(pfl_smb_page(smb, page));
         chunks = pfl_page_chunks(bitmap);

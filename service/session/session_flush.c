@@ -31,6 +31,16 @@ static struct pfl_trace_buffer *get_writer_buffer(void *user, uint16_t writer_id
     return pfl_session_get_buffer(scope->session, buffer_id);
 }
 
+/* A producer without any costs the session nothing, whatever memory it has. */
+static bool may_have_chunks(const struct pfl_session *session, const struct pfl_producer *producer)
+{
+    for (size_t i = 0; i < session->plan->buffers_len; i++) {
+        if (pfl_producer_is_allowed(producer, session->buffers[i].id))
+            return true;
+    }
+    return false;
+}
+
 void pfl_session_scrape_producer(struct pfl_service *service, struct pfl_session *session,
                                  const struct pfl_producer *producer)
 {
@@ -47,7 +57,7 @@ void pfl_session_scrape_producer(struct pfl_service *service, struct pfl_session
 
     (void)service;
     if (!producer->wants_scraping || producer->writers_len == 0 ||
-        !pfl_smb_map_is_open(&producer->smb))
+        !pfl_smb_map_is_open(&producer->smb) || !may_have_chunks(session, producer))
         return;
     (void)pfl_smb_scrape(&conf);
 }

@@ -267,7 +267,8 @@ static void act_of_host(enum act act, struct pfl_reader *r)
         cut();
         join();
         pump();
-        pfl_tunnel_stream_on_up(client.streams.next, &client.ways[0]);
+        if (!pfl_list_is_empty(&client.streams))
+            pfl_tunnel_stream_on_up(client.streams.next, &client.ways[0]);
         break;
     }
 }

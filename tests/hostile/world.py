@@ -2,10 +2,13 @@
 """The host under attack: one perfleetd, a victim who uses it all the time, and seats for attackers."""
 import contextlib
 import ctypes
+import fcntl
 import os
 import pathlib
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -19,7 +22,9 @@ from service_peers import (  # noqa: E402,F401
     Client, Consumer, Producer, dict_of_lists, field, fields)
 
 LIMIT_S = 60
-CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWNET = 0x10000000, 0x00020000, 0x40000000
+CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWNET, CLONE_NEWPID = 0x10000000, 0x00020000, 0x40000000, 0x20000000
+MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
+IN_CONTAINER = "/run/producer"  # all that a container has of the host
 
 # A seat is who plays: user, group, further groups. The numbers belong to nobody on any system.
 SERVICE_USER = 61990
@@ -36,7 +41,36 @@ class Failed(Exception):
     pass
 
 
-def sit_down(seat):
+def must(result, what):
+    if result != 0:
+        raise OSError(ctypes.get_errno(), what)
+
+
+def enter_container(producer):
+    """Root of a user, process, mount and network namespace, in a file system of its own in which there is
+    the producers' socket and nothing else."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    user, group = os.getuid(), os.getgid()
+    must(libc.unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWPID), "no user namespaces")
+    for name, text in (("setgroups", "deny"), ("uid_map", "0 %d 1" % user), ("gid_map", "0 %d 1" % group)):
+        pathlib.Path("/proc/self", name).write_text(text)
+    must(libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "mount")
+    must(libc.mount(b"none", b"/mnt", b"tmpfs", 0, None), "mount")
+    if producer is not None:
+        pathlib.Path("/mnt" + IN_CONTAINER).parent.mkdir()
+        pathlib.Path("/mnt" + IN_CONTAINER).touch()
+        must(libc.mount(producer.encode(), b"/mnt" + IN_CONTAINER.encode(), None, MS_BIND, None), "mount")
+    os.chroot("/mnt")
+    os.chdir("/")
+    with socket.socket() as sock:  # its own loopback goes up
+        fcntl.ioctl(sock, 0x8914, struct.pack("16sH14x", b"lo", 1))
+    pid = os.fork()  # its process 1
+    if pid != 0:
+        os.waitpid(pid, 0)
+        os._exit(0)
+
+
+def sit_down(seat, producer=None):
     """This process becomes that user, for good."""
     user, group, groups = SEATS[seat]
     os.setgroups(groups)
@@ -44,14 +78,13 @@ def sit_down(seat):
     os.setresuid(user, user, user)
     ctypes.CDLL(None).prctl(4, 1)  # PR_SET_DUMPABLE: /proc/self is this user's
     if seat == "container":
-        if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET) != 0:
-            raise PermissionError("no user namespaces")
+        enter_container(producer)
 
 
 class Child:
     """A function in a process of its own, in a seat. Says `ready` when it has done its worst."""
 
-    def __init__(self, seat, function, *args):
+    def __init__(self, seat, function, *args, producer=None):
         self.ready, write = os.pipe()
         self.stay, stay = os.pipe()
         self.pid = os.fork()
@@ -62,7 +95,7 @@ class Child:
                 os.close(stay)
                 os.setpgid(0, 0)
                 if seat is not None:
-                    sit_down(seat)
+                    sit_down(seat, producer)
 
                 def say_ready(text="ready"):
                     os.write(write, text.encode())
@@ -127,6 +160,81 @@ class Victim(threading.Thread):
         self.longest_s = 0.0
 
 
+def use_service(consumer):
+    """What another user does all day: connects, asks, starts a session, stops it, and leaves."""
+    client = Consumer(consumer)
+    client.call("QueryServiceState", field(1, 1))
+    why = client.enable(field(1, field(1, 64)))
+    if why:
+        raise Failed("the victim is refused: " + why)
+    for method in ("DisableTracing", "FreeBuffers"):
+        client.call(method)
+    client.sock.close()
+
+
+class Latency:
+    """How long another user waits, quiet and under attack: of each world, as it is made and attacked."""
+
+    QUIET, LEAST, PAUSE_S = 200, 50, 0.005
+
+    def __init__(self):
+        self.quiet, self.attacked = [], []
+        self.thread = None
+        self.failed = None
+
+    def start(self, into, least):
+        self.is_ending = False
+        self.thread = threading.Thread(target=self.run, args=(into, least), daemon=True)
+        self.thread.start()
+
+    def run(self, into, least):
+        try:
+            least += len(into)
+            while not self.is_ending or len(into) < least:
+                begin = time.monotonic()
+                self.use()
+                into.append(time.monotonic() - begin)
+                time.sleep(self.PAUSE_S)
+        except Exception as why:  # noqa: BLE001
+            self.failed = why
+
+    def begin(self, use):
+        self.use = use
+        self.start(self.quiet, self.QUIET)
+        self.end()
+
+    def begin_attack(self):
+        if self.thread is None:
+            self.start(self.attacked, self.LEAST)
+
+    def end(self):
+        """The attackers stay until enough is seen."""
+        if self.thread is None:
+            return
+        self.is_ending = True
+        self.thread.join(LIMIT_S)
+        self.thread = None
+
+    def row(self):
+        """Median and 95th percentile in ms, quiet and under attack, and how the medians compare."""
+        def at(times, share):
+            return 1000 * sorted(times)[int(share * (len(times) - 1))]
+        if not self.quiet or not self.attacked or self.failed:
+            return None if not self.failed else "failed: %r" % self.failed
+        quiet, attacked = (at(times, 0.5) for times in (self.quiet, self.attacked))
+        return "%.1f (%.1f) | %.1f (%.1f) | %.2f" % (quiet, at(self.quiet, 0.95), attacked,
+                                                     at(self.attacked, 0.95), attacked / quiet)
+
+
+LATENCY = None  # a Latency: worlds measure
+
+
+def measure_latency(is_wanted):
+    global LATENCY
+    LATENCY = Latency() if is_wanted else None
+    return LATENCY
+
+
 class World:
     def __init__(self, build, options=(), consumer_group=None, producer_mode=0o666,
                  as_root=False, env=None, prepare=None):
@@ -166,6 +274,8 @@ class World:
         else:
             os.chown(self.consumer, -1, consumer_group)
             os.chmod(self.consumer, 0o660)
+        if LATENCY is not None:
+            LATENCY.begin(lambda: use_service(self.consumer))
 
     def victim(self):
         victim = Victim(self)
@@ -176,7 +286,11 @@ class World:
         return victim
 
     def attack(self, seat, function, *args):
-        child = Child(seat, function, *args)
+        if seat == "container":
+            args = [IN_CONTAINER if arg == self.producer else arg for arg in args]
+        if LATENCY is not None:
+            LATENCY.begin_attack()
+        child = Child(seat, function, *args, producer=self.producer)
         self.children.append(child)
         return child
 
@@ -205,6 +319,8 @@ class World:
         return self.log.read_text(errors="replace").splitlines()
 
     def close(self):
+        if LATENCY is not None:
+            LATENCY.end()
         for child in self.children:
             child.end()
         if self.service.poll() is None:

@@ -145,6 +145,9 @@ python3 -c 'import sys; b = bytearray(open(sys.argv[1], "rb").read()); b[-3] ^= 
 openssl req -inform DER -in "$WORK/other.der" -out "$WORK/other.pem" 2>/dev/null
 check "a request with a bad signature is refused" refused_for "the request is not signed by its key"
 
+check "of 24 damaged requests each is refused, or certified for its own key and the token's name" \
+    timeout 300 "$ROOT/tests/fuzz/signer_requests.py" --count 24
+
 # ---- a host that is revoked has no way back
 T=$(token gone)
 U=$(token stays)
