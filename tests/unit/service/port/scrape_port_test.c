@@ -187,6 +187,31 @@ static void nobody_is_scraped_who_did_not_ask_or_whose_writer_is_unknown(void **
     }
 }
 
+static uint64_t get_pages_looked_at(void)
+{
+    return PFL_CONTAINER_OF(kit.service.producers.next, struct pfl_producer, node)->smb.written[0];
+}
+
+/* It would take as long as a stranger's memory is large. */
+static void a_session_looks_into_the_memory_of_its_own_producers_alone(void **state)
+{
+    struct pfl_kit_client other;
+
+    (void)state;
+    begin(1, true, COMPLETE);
+    pfl_kit_consumer_open(&other, &kit);
+    (void)pfl_kit_consumer_enable(&other, "buffers { size_kb: 64 } data_sources { config { "
+                                          "name: \"other.source\" } }");
+    pfl_kit_client_expect_empty(
+        &other, pfl_kit_client_call(&other, KIT_FLUSH, (struct pfl_kit_args){1000, 0, NULL}), true,
+        false);
+    assert_int_equal(get_pages_looked_at(), 0);
+    flush();
+    assert_int_equal(get_pages_looked_at(), 1);
+    pfl_kit_client_close(&other);
+    pfl_kit_client_close(&producer);
+}
+
 int main(void)
 {
 #define WITH_PORTS(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -196,6 +221,7 @@ int main(void)
         WITH_PORTS(the_stop_takes_it_too),
         WITH_PORTS(a_producer_that_dies_leaves_what_it_finished),
         WITH_PORTS(nobody_is_scraped_who_did_not_ask_or_whose_writer_is_unknown),
+        WITH_PORTS(a_session_looks_into_the_memory_of_its_own_producers_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
