@@ -183,13 +183,13 @@ static int check_use(const struct pfl_tls_conf *c, const char *path, struct why 
     return 0;
 }
 
-static bool has_crl(const struct pfl_tls_conf *c, const mbedtls_x509_crt *ca)
+bool pfl_tls_conf_has_list(const struct pfl_tls_conf *c, const mbedtls_x509_buf *authority)
 {
     const mbedtls_x509_crl *crl;
 
     for (crl = &c->crl; crl != NULL; crl = crl->next) {
-        if (crl->version != 0 && crl->issuer_raw.len == ca->subject_raw.len &&
-            memcmp(crl->issuer_raw.p, ca->subject_raw.p, ca->subject_raw.len) == 0)
+        if (crl->version != 0 && crl->issuer_raw.len == authority->len &&
+            memcmp(crl->issuer_raw.p, authority->p, authority->len) == 0)
             return true;
     }
     return false;
@@ -203,7 +203,7 @@ static int check_crl(const struct pfl_tls_conf *c, const struct pfl_tls_files *f
     char name[128];
 
     for (ca = &c->ca; ca != NULL; ca = ca->next) {
-        if (has_crl(c, ca))
+        if (pfl_tls_conf_has_list(c, &ca->subject_raw))
             continue;
         if (mbedtls_x509_dn_gets(name, sizeof(name), &ca->subject) < 0)
             name[0] = '\0';
@@ -220,7 +220,8 @@ static int load_crl(struct pfl_tls_conf *c, const struct pfl_tls_files *files, s
     int rc;
 
     c->crl_end_s = INT64_MAX;
-    if (files->crl_path == NULL)
+    c->has_lists = files->crl_path != NULL;
+    if (!c->has_lists)
         return 0;
     rc = mbedtls_x509_crl_parse_file(&c->crl, files->crl_path);
     if (rc != 0)

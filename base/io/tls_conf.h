@@ -18,6 +18,7 @@
 struct pfl_tls_conf {
     unsigned refs;
     bool is_server;
+    bool has_lists; /* of revoked certificates */
     mbedtls_ssl_config ssl;
     mbedtls_ssl_config ssl_chacha20; /* a server's, for clients that offer that in TLS 1.3 */
     mbedtls_x509_crt ca;
@@ -33,6 +34,8 @@ struct pfl_tls_conf {
 
 /* Reads subject, first URI name and end of validity out of a certificate. */
 void pfl_tls_identity_of(const mbedtls_x509_crt *crt, struct pfl_tls_identity *ret_identity);
+/* One of the lists is that of the authority with this name (as DER). */
+bool pfl_tls_conf_has_list(const struct pfl_tls_conf *conf, const mbedtls_x509_buf *authority);
 int64_t pfl_tls_time_to_unix(const mbedtls_x509_time *t);
 
 #endif

@@ -44,6 +44,7 @@ struct pfl_tls_engine {
     bool has_read; /* something came since the handshake */
     bool has_peer_closed;
     bool has_closed;
+    char listless[128]; /* an authority in the peer's chain of which there is no list */
     char error[320];
 };
 
@@ -92,6 +93,12 @@ static int verify_peer(void *user, mbedtls_x509_crt *crt, int depth, uint32_t *f
         e->blamed_not_before_s = pfl_tls_time_to_unix(&crt->valid_from);
         e->blamed_not_after_s = pfl_tls_time_to_unix(&crt->valid_to);
     }
+    /* mbedtls passes over an authority without a list, and what it revoked with it. */
+    if (e->conf->has_lists && !pfl_tls_conf_has_list(e->conf, &crt->issuer_raw)) {
+        *flags |= MBEDTLS_X509_BADCRL_NOT_TRUSTED;
+        if (mbedtls_x509_dn_gets(e->listless, sizeof(e->listless), &crt->issuer) < 0)
+            e->listless[0] = '\0';
+    }
     e->verify_flags |= *flags;
     return 0;
 }
@@ -137,6 +144,7 @@ static int fail(struct pfl_tls_engine *e, int code)
         .not_before_s = e->blamed_not_before_s,
         .not_after_s = e->blamed_not_after_s,
         .peer_uri = e->identity.uri,
+        .listless = e->listless,
         .wanted_uri = e->expected_uri,
         .has_records = e->has_records,
         .is_ready_1_2 = e->is_ready && strcmp(mbedtls_ssl_get_version(&e->ssl), "TLSv1.2") == 0,

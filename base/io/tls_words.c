@@ -114,6 +114,15 @@ static void tell_certificate(const struct pfl_tls_failure *f, char *dst, size_t 
                        when);
         return;
     }
+    if ((f->verify_flags & (MBEDTLS_X509_BADCERT_NOT_TRUSTED | MBEDTLS_X509_BADCERT_REVOKED)) ==
+            0 &&
+        f->listless != NULL && f->listless[0] != '\0') {
+        (void)snprintf(dst, room,
+                       "we have no revocation list of \"%s\", an authority of the peer's "
+                       "certificate: append it to the CRL file",
+                       f->listless);
+        return;
+    }
     words = find_words(flag_table, LEN(flag_table), f->verify_flags, true);
     if (words != NULL)
         (void)snprintf(dst, room, "%s", words);

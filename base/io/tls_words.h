@@ -16,6 +16,7 @@ struct pfl_tls_failure {
     int64_t not_after_s;
     const char *peer_uri;   /* "" none */
     const char *wanted_uri; /* NULL any */
+    const char *listless;   /* an authority of which there is no revocation list; NULL, "": none */
     bool is_after_hello;    /* our handshake was done, and nothing has been read since */
     bool is_key_update;     /* the peer changed its keys */
     bool is_ready_1_2;      /* the handshake was done, of TLS 1.2 */

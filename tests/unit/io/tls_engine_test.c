@@ -140,6 +140,30 @@ static void revoked_certificate_is_refused(void **state)
     assert_client_hears("revoked");
 }
 
+/* mbedtls passes over an authority without a list: what it revoked would be let in. */
+static void each_authority_in_a_peers_chain_needs_its_list(void **state)
+{
+    static const char *const lists[][2] = {
+        {"deep/root.crl", "no revocation list of \"CN=middle authority\""},
+        {"deep/leaf-revoked.crl", "is revoked"},
+        {"deep/middle-revoked.crl", "is revoked"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        tls_side_open(&tls_server, "host-a", "deep/root.pem", lists[i][0]);
+        tls_side_open(&tls_client, "operator-deep", "ca.pem", NULL);
+        tls_pair_shake(TLS_PAIR_WIRE_BYTES);
+        assert_refused(&tls_server, lists[i][1]);
+        tls_side_close(&tls_client);
+        tls_side_close(&tls_server);
+    }
+    tls_side_open(&tls_server, "host-a", "deep/root.pem", "deep/all.crl");
+    tls_side_open(&tls_client, "operator-deep", "ca.pem", NULL);
+    tls_pair_shake(TLS_PAIR_WIRE_BYTES);
+    assert_true(pfl_tls_engine_is_ready(tls_server.engine));
+}
+
 static void certificate_of_another_authority_is_refused(void **state)
 {
     (void)state;
@@ -450,6 +474,7 @@ int main(void)
         T(writing_is_legal_between_handshake_and_goodbye_only),
         T(full_plain_buffer_stops_the_feed_without_loss),
         T(each_authority_needs_its_revocation_list),
+        T(each_authority_in_a_peers_chain_needs_its_list),
         T(the_end_of_the_revocation_list_is_known),
         T(configuration_mistakes_are_told_in_words),
         T(own_identity_is_known_before_connecting),
