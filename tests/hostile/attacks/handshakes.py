@@ -10,7 +10,7 @@ ATTACKS = ["replayed_hello_main", "replayed_hello_join", "replayed_hello_metrics
 # A ClientHello that was seen once, from one address 1,000 times a second and from fifty 100 times.
 RATES = [("127.1.0.1", 1000)] + [("127.2.0.%d" % n, 100) for n in range(1, 51)]
 QUIET_S, FLOOD_S = 4, 8
-ROUNDS = 3  # other work of the machine may spoil one
+ROUNDS = 6  # other work of the machine may spoil some
 ENTER_LIMIT_S = 2.0
 KEPT_RATE = 0.9
 
