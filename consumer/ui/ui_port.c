@@ -10,7 +10,8 @@
  * library's end is simple: its loop runs until it is empty. Failures: what comes in wrongly gets
  * its HTTP status; each side's end is the other's. Ownership: the library's context and loop, a
  * proxy for each host, the sessions until both of their sides are gone. Limits:
- * PFL_UI_MAX_CONNECTIONS, QUEUE_BYTES each way.
+ * PFL_UI_MAX_CONNECTIONS, QUEUE_BYTES each way; of connections that are no session yet, and may
+ * never be, PFL_UI_MAX_ARRIVALS and a deadline.
  */
 #include "consumer/ui/ui_port.h"
 
@@ -31,8 +32,10 @@
 
 #define MESSAGE_BYTES       (64u * 1024)
 #define QUEUE_BYTES         (256u * 1024)
-#define HANDSHAKE_TIMEOUT_S 10u
+#define HANDSHAKE_TIMEOUT_S 3u
 #define SPARE_FDS           16u
+#define BURST               PFL_UI_MAX_ARRIVALS /* more of them, for a turn of the loop */
+#define MAX_FDS             (PFL_UI_MAX_CONNECTIONS + PFL_UI_MAX_ARRIVALS + BURST + SPARE_FDS)
 #define FIELD_BYTES         300
 
 struct pfl_ui {
@@ -48,7 +51,17 @@ struct pfl_ui {
     size_t proxies_open;
     struct pfl_list sessions;
     unsigned sessions_len;
+    struct pfl_list arrivals; /* oldest first */
+    unsigned arrivals_len;
+    uint64_t turns;
     bool is_closing;
+};
+
+/* A connection that is no session (yet): its request is not whole, or was refused. */
+struct arrival {
+    struct pfl_list node;
+    struct lws *wsi;
+    uint64_t turn; /* in which it came */
 };
 
 struct session {
@@ -210,6 +223,55 @@ static bool is_own_user(const struct pfl_ui *ui, int fd)
     return is_found && (uid == geteuid() || uid == 0);
 }
 
+static struct arrival *find_arrival(const struct pfl_ui *ui, const struct lws *wsi)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &ui->arrivals) {
+        struct arrival *a = PFL_CONTAINER_OF(it, struct arrival, node);
+
+        if (a->wsi == wsi)
+            return a;
+    }
+    return NULL;
+}
+
+static int note_arrival(struct pfl_ui *ui, struct lws *wsi)
+{
+    struct arrival *a = pfl_mem_zalloc(sizeof(*a));
+
+    if (a == NULL)
+        return -1;
+    a->wsi = wsi;
+    a->turn = ui->turns;
+    pfl_list_append(&ui->arrivals, &a->node);
+    ui->arrivals_len++;
+    return 0;
+}
+
+static void forget_arrival(struct pfl_ui *ui, struct arrival *a)
+{
+    if (a == NULL)
+        return;
+    pfl_list_remove(&a->node);
+    ui->arrivals_len--;
+    pfl_mem_free(a);
+}
+
+/* The oldest first; but none that came in this turn, as what it asks has not been read. */
+static void end_arrivals_in_excess(struct pfl_ui *ui)
+{
+    while (ui->arrivals_len > PFL_UI_MAX_ARRIVALS) {
+        struct arrival *oldest = PFL_CONTAINER_OF(ui->arrivals.next, struct arrival, node);
+        struct lws *wsi = oldest->wsi;
+
+        if (oldest->turn == ui->turns)
+            return;
+        forget_arrival(ui, oldest);
+        lws_set_timeout(wsi, PENDING_TIMEOUT_USER_REASON_BASE, LWS_TO_KILL_SYNC);
+    }
+}
+
 static unsigned judge(const struct pfl_ui *ui, struct lws *wsi, size_t *ret_host,
                       const char **ret_why)
 {
@@ -298,6 +360,7 @@ static int begin_session(struct pfl_ui *ui, struct lws *wsi, struct slot *slot)
     pfl_list_append(&ui->sessions, &s->node);
     ui->sessions_len++;
     slot->session = s;
+    forget_arrival(ui, find_arrival(ui, wsi));
     return 0;
 }
 
@@ -348,6 +411,11 @@ static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *use
     struct slot *slot = user;
 
     switch (reason) {
+    case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
+        return note_arrival(ui, wsi);
+    case LWS_CALLBACK_WSI_DESTROY:
+        forget_arrival(ui, find_arrival(ui, wsi));
+        return 0;
     case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
         return confirm(ui, wsi);
     case LWS_CALLBACK_FILTER_PROTOCOL_CONNECTION:
@@ -394,8 +462,10 @@ static void turn(struct pfl_ui *ui)
 
     if (ui->is_closing)
         return;
+    ui->turns++;
     (void)uv_run(&ui->inner, UV_RUN_NOWAIT);
-    timeout_ms = uv_backend_timeout(&ui->inner);
+    end_arrivals_in_excess(ui);
+    timeout_ms = ui->arrivals_len > PFL_UI_MAX_ARRIVALS ? 0 : uv_backend_timeout(&ui->inner);
     if (timeout_ms >= 0)
         (void)uv_timer_start(&ui->timer, on_timer, (uint64_t)timeout_ms, 0);
 }
@@ -445,13 +515,14 @@ static int open_library(struct pfl_ui *ui)
         .pcontext = &ui->lws,
         .user = ui,
         .count_threads = 1,
-        .fd_limit_per_thread = PFL_UI_MAX_CONNECTIONS + SPARE_FDS,
-        .max_http_header_pool = PFL_UI_MAX_CONNECTIONS,
+        .fd_limit_per_thread = MAX_FDS,
+        .max_http_header_pool = MAX_FDS,
         .pt_serv_buf_size = MESSAGE_BYTES,
         .port = ui->conf.port,
         .iface = "127.0.0.1",
         .protocols = protocols,
         .timeout_secs = HANDSHAKE_TIMEOUT_S,
+        .timeout_secs_ah_idle = HANDSHAKE_TIMEOUT_S,
     };
 
     lws_set_log_level(LLL_ERR, on_library_says);
@@ -500,6 +571,7 @@ int pfl_ui_open(const struct pfl_ui_conf *conf, struct pfl_ui **ret_ui)
         return PFL_ENOMEM;
     ui->conf = *conf;
     pfl_list_init(&ui->sessions);
+    pfl_list_init(&ui->arrivals);
     if (pfl_loop_init(&ui->inner) != 0) {
         pfl_mem_free(ui);
         return PFL_EIO;

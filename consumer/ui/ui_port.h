@@ -11,7 +11,9 @@
 #include "consumer/ui/ui_door.h"
 
 #define PFL_UI_MAX_CONNECTIONS 32u
-#define PFL_UI_MAX_HOSTS       256u
+/* Connections that have not asked yet, or were refused; with more the oldest is ended. */
+#define PFL_UI_MAX_ARRIVALS 64u
+#define PFL_UI_MAX_HOSTS    256u
 
 struct pfl_ui;
 

@@ -59,6 +59,26 @@ fi
 check "the log says who was refused" grep -q 'browser-refused: status=403' "$WORK/tunnel.log"
 check "what is no WebSocket is ended" timeout 300 "${UI[@]}" abuse "$PORT"
 
+# Requests that never end, each anew as soon as it is ended, do not keep the UI's page out.
+page_comes_in() { # past the attacker of this log
+    wait_for 60 grep -q ready "$WORK/$1.log" || { cat "$WORK/$1.log"; return 1; }
+    for _ in 1 2 3 4 5; do
+        status_is 101 /traced "127.0.0.1:$PORT" "$GOOD" || return
+    done
+    is_alive "$STARTED" || { cat "$WORK/$1.log"; return 1; }
+}
+check "a request that is not whole is ended within seconds" "${UI[@]}" half "$PORT"
+start halves "${UI[@]}" halves "$PORT" 300
+check "300 requests that are not whole keep nobody out" page_comes_in halves
+kill "$STARTED"
+if [ "$(id -u)" -eq 0 ]; then
+    start others "${UI[@]}" halves "$PORT" 300 65534
+    check "nor do another user's" page_comes_in others
+    kill "$STARTED"
+else
+    skip "nor do another user's" "no root"
+fi
+
 if "${UI[0]}" -c 'import websockets' 2>/dev/null; then
     check "a client asks for the service's state" says '^version=perfleetd' \
         "${UI[@]}" query "ws://127.0.0.1:$PORT/traced" "$GOOD"

@@ -7,8 +7,12 @@ Usage: ui_client.py query URL ORIGIN             prints the service's version
        ui_client.py crowd URL ORIGIN N           N connections at a time: how many came in
        ui_client.py status PORT PATH HOST ORIGIN [UID]  the status of an opening request by hand, as
                                                  that user; HOST or ORIGIN "-": without
+       ui_client.py halves PORT N [UID]          N connections that never finish their request, as that
+                                                 user; "ready"; whichever is ended comes again
+       ui_client.py half PORT                    one of them: exits 0 when it is ended
        ui_client.py abuse PORT                   what is no WebSocket: exits 0 when it is ended"""
 import os
+import select
 import socket
 import sys
 
@@ -90,6 +94,40 @@ def abuse(port):
             pass
 
 
+def begin_request(port):
+    sock = socket.create_connection(("127.0.0.1", port), timeout=60)
+    try:
+        sock.sendall(b"GET /traced HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+    except ConnectionError:
+        pass  # ended by now
+    return sock
+
+
+def is_ended(sock):
+    try:
+        return not sock.recv(4096)
+    except ConnectionError:
+        return True
+
+
+def halves(port, count):
+    inside = {}
+    poll = select.poll()
+    is_said = False
+    while True:
+        while len(inside) < count:
+            sock = begin_request(port)
+            inside[sock.fileno()] = sock
+            poll.register(sock, select.POLLIN)
+        if not is_said:
+            print("ready", flush=True)
+        is_said = True
+        for fd, _ in poll.poll():
+            if is_ended(inside[fd]):
+                poll.unregister(fd)
+                inside.pop(fd).close()
+
+
 def crowd(url, origin, count):
     inside = []
     for _ in range(count):
@@ -109,6 +147,14 @@ def main():
             os.setresuid(*[int(sys.argv[6])] * 3)
         status(int(sys.argv[2]), *sys.argv[3:6])
         return
+    if mode == "halves":
+        if len(sys.argv) > 4:
+            os.setresuid(*[int(sys.argv[4])] * 3)
+        halves(int(sys.argv[2]), int(sys.argv[3]))
+    if mode == "half":
+        sock = begin_request(int(sys.argv[2]))
+        sock.settimeout(8)
+        sys.exit(0 if is_ended(sock) else 1)
     if mode == "abuse":
         abuse(int(sys.argv[2]))
         return
