@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -22,6 +23,7 @@
 
 #include <mbedtls/asn1.h>
 #include <mbedtls/error.h>
+#include <mbedtls/md.h>
 #include <mbedtls/oid.h>
 #include <mbedtls/platform_util.h>
 
@@ -30,6 +32,9 @@
 
 #define KEY_MAX_BYTES (64u * 1024)
 #define SAN_URI_TAG   (MBEDTLS_ASN1_CONTEXT_SPECIFIC | 6)
+
+_Static_assert(PFL_TLS_CHAIN_MAX >= MBEDTLS_X509_MAX_VERIFY_CHAIN_SIZE,
+               "a chain that mbedtls verifies must fit");
 
 /* Where failures are put in words. */
 struct why {
@@ -89,24 +94,69 @@ static void copy_uri(const mbedtls_x509_buf *name, char *dst, size_t room)
     dst[name->len] = '\0';
 }
 
-void pfl_tls_identity_of(const mbedtls_x509_crt *crt, struct pfl_tls_identity *ret_identity)
+void pfl_tls_identity_of(const mbedtls_x509_crt *crt, struct pfl_tls_identity *identity)
 {
     const mbedtls_x509_sequence *name;
 
-    *ret_identity = (struct pfl_tls_identity){.not_after_s = pfl_tls_time_to_unix(&crt->valid_to)};
-    if (mbedtls_x509_dn_gets(ret_identity->subject, sizeof(ret_identity->subject), &crt->subject) <
-        0)
-        ret_identity->subject[0] = '\0';
-    if (crt->serial.len != 0 && crt->serial.len <= sizeof(ret_identity->serial)) {
-        memcpy(ret_identity->serial, crt->serial.p, crt->serial.len);
-        ret_identity->serial_len = crt->serial.len;
-    }
+    identity->not_after_s = pfl_tls_time_to_unix(&crt->valid_to);
+    identity->uri[0] = '\0';
+    if (mbedtls_x509_dn_gets(identity->subject, sizeof(identity->subject), &crt->subject) < 0)
+        identity->subject[0] = '\0';
     for (name = &crt->subject_alt_names; name != NULL; name = name->next) {
         if (name->buf.tag != SAN_URI_TAG)
             continue;
-        copy_uri(&name->buf, ret_identity->uri, sizeof(ret_identity->uri));
+        copy_uri(&name->buf, identity->uri, sizeof(identity->uri));
         return;
     }
+}
+
+/* ---- numbers ---- */
+
+static int number_of(const mbedtls_x509_buf *issuer, const mbedtls_x509_buf *serial,
+                     struct pfl_tls_number *ret_number)
+{
+    mbedtls_md_context_t md;
+    uint8_t hash[32];
+    int rc;
+
+    mbedtls_md_init(&md);
+    rc = mbedtls_md_setup(&md, mbedtls_md_info_from_type(MBEDTLS_MD_SHA256), 0);
+    if (rc == 0)
+        rc = mbedtls_md_starts(&md);
+    if (rc == 0)
+        rc = mbedtls_md_update(&md, issuer->p, issuer->len);
+    if (rc == 0)
+        rc = mbedtls_md_update(&md, serial->p, serial->len);
+    if (rc == 0)
+        rc = mbedtls_md_finish(&md, hash);
+    mbedtls_md_free(&md);
+    if (rc != 0)
+        return PFL_ENOMEM;
+    memcpy(ret_number->bytes, hash, sizeof(ret_number->bytes));
+    return 0;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(struct pfl_tls_number));
+}
+
+int pfl_tls_identity_add(struct pfl_tls_identity *identity, const struct pfl_tls_conf *conf,
+                         const mbedtls_x509_crt *crt)
+{
+    const mbedtls_x509_crt *ca;
+    int rc;
+
+    for (ca = &conf->ca; ca != NULL; ca = ca->next) {
+        if (ca->raw.len == crt->raw.len && memcmp(ca->raw.p, crt->raw.p, crt->raw.len) == 0)
+            return 0;
+    }
+    if (identity->chain_len == PFL_TLS_CHAIN_MAX)
+        return PFL_ELIMIT;
+    rc = number_of(&crt->issuer_raw, &crt->serial, &identity->chain[identity->chain_len]);
+    if (rc == 0)
+        identity->chain_len++;
+    return rc;
 }
 
 const struct pfl_tls_identity *pfl_tls_conf_get_identity(const struct pfl_tls_conf *conf)
@@ -214,6 +264,44 @@ static int check_crl(const struct pfl_tls_conf *c, const struct pfl_tls_files *f
     return 0;
 }
 
+static bool is_entry(const mbedtls_x509_crl_entry *entry)
+{
+    return entry != NULL && entry->raw.len != 0;
+}
+
+static size_t count_revoked(const mbedtls_x509_crl *crl)
+{
+    const mbedtls_x509_crl_entry *entry;
+    size_t n = 0;
+
+    for (; crl != NULL; crl = crl->next) {
+        for (entry = &crl->entry; is_entry(entry); entry = entry->next)
+            n++;
+    }
+    return n;
+}
+
+/* Each peer that is connected is looked up when a new list comes. */
+static int number_revoked(struct pfl_tls_conf *c)
+{
+    size_t n = count_revoked(&c->crl);
+    const mbedtls_x509_crl_entry *entry;
+    const mbedtls_x509_crl *crl;
+    int rc = 0;
+
+    if (n == 0)
+        return 0;
+    c->revoked = pfl_mem_calloc(n, sizeof(*c->revoked));
+    if (c->revoked == NULL)
+        return PFL_ENOMEM;
+    for (crl = &c->crl; crl != NULL; crl = crl->next) {
+        for (entry = &crl->entry; is_entry(entry) && rc == 0; entry = entry->next)
+            rc = number_of(&crl->issuer_raw, &entry->serial, &c->revoked[c->revoked_len++]);
+    }
+    qsort(c->revoked, c->revoked_len, sizeof(*c->revoked), compare_numbers);
+    return rc;
+}
+
 static int load_crl(struct pfl_tls_conf *c, const struct pfl_tls_files *files, struct why *why)
 {
     const mbedtls_x509_crl *crl;
@@ -231,6 +319,8 @@ static int load_crl(struct pfl_tls_conf *c, const struct pfl_tls_files *files, s
         if (crl->next_update.year != 0 && pfl_tls_time_to_unix(&crl->next_update) < c->crl_end_s)
             c->crl_end_s = pfl_tls_time_to_unix(&crl->next_update);
     }
+    if (number_revoked(c) != 0)
+        return fail(why, PFL_ENOMEM, "out of memory");
     return check_crl(c, files, why);
 }
 
@@ -340,25 +430,12 @@ int pfl_tls_conf_new(const struct pfl_tls_files *files, char *ret_why, size_t wh
     return 0;
 }
 
-static bool has_serial(const mbedtls_x509_crl *crl, const struct pfl_tls_identity *identity)
-{
-    const mbedtls_x509_crl_entry *entry;
-
-    for (entry = &crl->entry; entry != NULL && entry->raw.len != 0; entry = entry->next) {
-        if (entry->serial.len == identity->serial_len &&
-            memcmp(entry->serial.p, identity->serial, identity->serial_len) == 0)
-            return true;
-    }
-    return false;
-}
-
 bool pfl_tls_conf_is_revoked(const struct pfl_tls_conf *conf,
                              const struct pfl_tls_identity *identity)
 {
-    const mbedtls_x509_crl *crl;
-
-    for (crl = &conf->crl; crl != NULL && identity->serial_len != 0; crl = crl->next) {
-        if (has_serial(crl, identity))
+    for (size_t i = 0; i < identity->chain_len && conf->revoked_len != 0; i++) {
+        if (bsearch(&identity->chain[i], conf->revoked, conf->revoked_len, sizeof(*conf->revoked),
+                    compare_numbers) != NULL)
             return true;
     }
     return false;
@@ -382,5 +459,6 @@ void pfl_tls_conf_unref(struct pfl_tls_conf *conf)
     mbedtls_pk_free(&conf->key);
     mbedtls_ctr_drbg_free(&conf->drbg);
     mbedtls_entropy_free(&conf->entropy);
+    pfl_mem_free(conf->revoked);
     pfl_mem_free(conf);
 }

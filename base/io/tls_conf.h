@@ -29,11 +29,17 @@ struct pfl_tls_conf {
     mbedtls_ctr_drbg_context drbg;
     struct pfl_tls_identity identity;
     int64_t crl_end_s;
+    struct pfl_tls_number *revoked; /* owned; all lists' together, in order of their bytes */
+    size_t revoked_len;
     uint64_t gcm_records_max; /* PFL_TLS_GCM_RECORDS_MAX, but in tests */
 };
 
-/* Reads subject, first URI name and end of validity out of a certificate. */
-void pfl_tls_identity_of(const mbedtls_x509_crt *crt, struct pfl_tls_identity *ret_identity);
+/* Reads subject, first URI name and end of validity out of a certificate; leaves `chain`. */
+void pfl_tls_identity_of(const mbedtls_x509_crt *crt, struct pfl_tls_identity *identity);
+/* Adds a certificate of a chain that is being verified, unless the CA file has it: revocation lists
+ * are not asked about those. PFL_ELIMIT, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_tls_identity_add(struct pfl_tls_identity *identity,
+                                      const struct pfl_tls_conf *conf, const mbedtls_x509_crt *crt);
 /* One of the lists is that of the authority with this name (as DER). */
 bool pfl_tls_conf_has_list(const struct pfl_tls_conf *conf, const mbedtls_x509_buf *authority);
 int64_t pfl_tls_time_to_unix(const mbedtls_x509_time *t);

@@ -84,6 +84,8 @@ static int verify_peer(void *user, mbedtls_x509_crt *crt, int depth, uint32_t *f
 {
     struct pfl_tls_engine *e = user;
 
+    if (pfl_tls_identity_add(&e->identity, e->conf, crt) != 0)
+        return MBEDTLS_ERR_X509_FATAL_ERROR;
     if (depth == 0) {
         pfl_tls_identity_of(crt, &e->identity);
         if (e->expected_uri != NULL && strcmp(e->expected_uri, e->identity.uri) != 0)

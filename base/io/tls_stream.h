@@ -41,19 +41,26 @@ int64_t pfl_tls_conf_get_crl_end(const struct pfl_tls_conf *conf);
 struct pfl_tls_conf *pfl_tls_conf_ref(struct pfl_tls_conf *conf);
 void pfl_tls_conf_unref(struct pfl_tls_conf *conf);
 
-#define PFL_TLS_SERIAL_BYTES 20u
+#define PFL_TLS_NUMBER_BYTES 16u
+#define PFL_TLS_CHAIN_MAX    10u /* certificates; mbedtls verifies no longer one */
+
+/* Which certificate it is, for revocation: of the SHA-256 of issuer (DER) and serial. */
+struct pfl_tls_number {
+    uint8_t bytes[PFL_TLS_NUMBER_BYTES];
+};
 
 /* What a certificate says. Of a peer: verified. */
 struct pfl_tls_identity {
     char uri[256]; /* first URI subject-alternative name, printable ASCII; "" when there is none */
     char subject[256];   /* distinguished name, for the log */
     int64_t not_after_s; /* UNIX time */
-    uint8_t serial[PFL_TLS_SERIAL_BYTES];
-    size_t serial_len; /* 0: none was shown, or a longer one than certificates may have */
+    /* Of a peer: its certificate and those above it, but the one that the CA file has. */
+    struct pfl_tls_number chain[PFL_TLS_CHAIN_MAX];
+    size_t chain_len; /* 0: none was shown */
 };
 
-/* One of the conf's revocation lists has the certificate's number: for connections that are open
- * when a new list comes. */
+/* One of the conf's revocation lists has the certificate, or one above it: for connections that are
+ * open when a new list comes. */
 bool pfl_tls_conf_is_revoked(const struct pfl_tls_conf *conf,
                              const struct pfl_tls_identity *identity);
 

@@ -93,6 +93,25 @@ check "a list that was named and is not there is an error" says 'nowhere/crl.pem
     --host "tls://$RELAY_ADDR" "${TLS_ME[@]}" --crl "$WORK/nowhere/crl.pem"
 kill "$RELAY_PID"
 
+# An authority that is below the fleet's: the relay's list comes to revoke it, not the operator.
+"$ROOT/tests/support/deep_pki.sh" "$WORK/deep" test && cp "$WORK/deep/all.crl" "$WORK/deep/now.crl"
+deep=(--ca "$WORK/pki/ca.pem" --cert "$WORK/deep/operator-deep.pem" --key "$WORK/deep/operator-deep.key")
+start deep-relay "$BIN/perfleet-relay" --listen 127.0.0.1:0 --consumer-socket "$WORK/one/consumer.sock" \
+    --ca "$WORK/deep/root.pem" --crl "$WORK/deep/now.crl" --cert "$WORK/pki/host-one.pem" --key "$WORK/pki/host-one.key"
+DEEP=$STARTED
+wait_for 20 pfl_relay_port_in "$WORK/deep-relay.log"
+start deep "$BIN/perfleet" record -c "$WORK/open.pbtx" -o "$WORK/deep.pftrace" \
+    --host "tls://127.0.0.1:$(pfl_relay_port_in "$WORK/deep-relay.log")" "${deep[@]}"
+RECORDING=$STARTED
+check "an operator of an authority below the fleet's records" wait_for 20 grep -q 'recording until' "$WORK/deep.log"
+cp "$WORK/deep/middle-revoked.crl" "$WORK/deep/now.crl"
+kill -HUP "$DEEP"
+check "when a list revokes that authority the relay ends the connection" wait_for 20 \
+    grep -q "peer-dropped.*operator/deep.*its certificate was revoked" "$WORK/deep-relay.log"
+deep_is_over() { ! is_alive "$RECORDING"; }
+check "and the recording is ended" wait_for 20 deep_is_over
+kill "$DEEP"
+
 # A certificate that ends while it is connected.
 pki operator brief --not-after '25 seconds'
 brief=(--ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-brief.pem" --key "$WORK/pki/operator-brief.key")

@@ -45,28 +45,7 @@ static const char script[] =
     "cp $1/operator-eve.key $1/open.key; chmod 644 $1/open.key\n"
     "cp $1/operator-eve.pem $1/open.pem\n"
     "cp $1/operator-eve.pem $1/mixed.pem; cp $1/host-a.key $1/mixed.key\n"
-    /* An authority below another one, by openssl: root -> middle -> operator-deep. */
-    "mkdir $1/deep; cd $1/deep; umask 077\n"
-    "new() { openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout $1.key "
-    "-subj \"/CN=$1 authority\" -out $1.csr 2>/dev/null; }\n"
-    "sign() { by=$1 of=$2; shift 2; openssl x509 -req -in $of.csr -days 9 -extfile $of.ext \"$@\" "
-    "-out $of.pem 2>/dev/null; }\n"
-    "list() { printf '[ca]\\ndefault_ca=d\\n[d]\\ndatabase=%s.index\\ndefault_md=sha256\\n' $1 "
-    ">$1.conf; touch $1.index; for c in $3; do openssl ca -config $1.conf -keyfile $1.key -cert "
-    "$1.pem -revoke $c 2>/dev/null; done; openssl ca -config $1.conf -keyfile $1.key -cert $1.pem "
-    "-gencrl -crldays 9 -out $2 2>/dev/null; }\n"
-    "for ca in root middle; do new $ca; printf 'basicConstraints=critical,CA:TRUE\\nkeyUsage="
-    "critical,keyCertSign,cRLSign\\nsubjectKeyIdentifier=hash\\n' >$ca.ext; done; new leaf\n"
-    "printf 'subjectAltName=URI:perfleet://lab/operator/deep\\nextendedKeyUsage=clientAuth\\n"
-    "keyUsage=digitalSignature\\n' >leaf.ext\n"
-    "sign - root -signkey root.key -set_serial 1\n"
-    "sign root middle -CA root.pem -CAkey root.key -set_serial 2\n"
-    "sign middle leaf -CA middle.pem -CAkey middle.key -set_serial 3\n"
-    "cat leaf.pem middle.pem >../operator-deep.pem; cp leaf.key ../operator-deep.key\n"
-    "list root root.crl; list middle middle.crl; list middle leafless.crl leaf.pem\n"
-    "list root middleless.crl middle.pem; cat root.crl middle.crl >all.crl\n"
-    "cat root.crl leafless.crl >leaf-revoked.crl; cat middleless.crl middle.crl "
-    ">middle-revoked.crl\n";
+    "tests/support/deep_pki.sh $1/deep lab; cp $1/deep/operator-deep.* $1\n";
 
 int pki_setup(void **state)
 {

@@ -164,6 +164,42 @@ static void each_authority_in_a_peers_chain_needs_its_list(void **state)
     assert_true(pfl_tls_engine_is_ready(tls_server.engine));
 }
 
+/* By a list that comes while the peer is connected. */
+static bool is_revoked_by(const char *ca, const char *crl)
+{
+    struct pfl_tls_conf *fresh = pki_conf("host-a", ca, crl, true);
+    bool is_revoked =
+        pfl_tls_conf_is_revoked(fresh, pfl_tls_engine_get_identity(tls_server.engine));
+
+    pfl_tls_conf_unref(fresh);
+    return is_revoked;
+}
+
+static void a_later_list_may_revoke_any_certificate_of_a_chain(void **state)
+{
+    (void)state;
+    tls_side_open(&tls_server, "host-a", "deep/root.pem", "deep/all.crl");
+    tls_side_open(&tls_client, "operator-deep", "ca.pem", NULL);
+    tls_pair_shake(TLS_PAIR_WIRE_BYTES);
+    assert_true(pfl_tls_engine_is_ready(tls_server.engine));
+    assert_int_equal(pfl_tls_engine_get_identity(tls_server.engine)->chain_len, 2);
+    assert_false(is_revoked_by("deep/root.pem", NULL));
+    assert_false(is_revoked_by("deep/root.pem", "deep/all.crl"));
+    assert_true(is_revoked_by("deep/root.pem", "deep/leaf-revoked.crl"));
+    assert_true(is_revoked_by("deep/root.pem", "deep/middle-revoked.crl"));
+}
+
+/* Serials are an authority's own: another one's list may have the same. */
+static void another_authoritys_serial_revokes_nobody(void **state)
+{
+    (void)state;
+    tls_side_open(&tls_server, "host-a", "deep/root.pem", "deep/all.crl");
+    tls_side_open(&tls_client, "operator-deep", "ca.pem", NULL);
+    tls_pair_shake(TLS_PAIR_WIRE_BYTES);
+    assert_true(pfl_tls_engine_is_ready(tls_server.engine));
+    assert_false(is_revoked_by("deep/root.pem", "deep/alike.crl"));
+}
+
 static void certificate_of_another_authority_is_refused(void **state)
 {
     (void)state;
@@ -462,6 +498,8 @@ int main(void)
         T(expired_certificate_is_refused_with_its_date),
         T(certificate_of_the_future_is_refused_with_its_date),
         T(revoked_certificate_is_refused),
+        T(a_later_list_may_revoke_any_certificate_of_a_chain),
+        T(another_authoritys_serial_revokes_nobody),
         T(certificate_of_another_authority_is_refused),
         T(client_refuses_a_server_of_another_authority),
         T(operator_cannot_serve),
