@@ -244,6 +244,7 @@ struct pfl_handshake *pfl_handshakes_next(struct pfl_handshakes *self, uint64_t 
     if (best == NULL)
         return NULL;
     h = first_of(best);
+    h->is_free = best_rank == RANK_PROVEN;
     pfl_list_remove(&best->node); /* the next turn is another's */
     pfl_list_append(&self->peers, &best->node);
     stop_waiting(self, h);
@@ -254,6 +255,7 @@ bool pfl_handshakes_try_step(struct pfl_handshakes *self, struct pfl_handshake *
 {
     enum rank rank = rank_within_budget(self, h->peer, h->cost_us, now_ms);
 
+    h->is_free = rank == RANK_PROVEN;
     if (rank != RANK_NONE && (rank == RANK_PROVEN || self->figures.waiting == 0))
         return true;
     pfl_handshakes_wait(self, h);
@@ -266,7 +268,12 @@ void pfl_handshakes_charge(struct pfl_handshakes *self, struct pfl_handshake *h,
     uint64_t credit_us = pfl_bucket_get(&h->peer->credit, now_ms);
 
     (void)pfl_bucket_get(&self->budget, now_ms);
-    pfl_bucket_take(&self->budget, cost_us);
+    /* What a proven address leaves unfinished is forgiven with its next handshake, and would be a
+     * debt of all others. */
+    if (!h->is_free) {
+        pfl_bucket_take(&self->budget, cost_us);
+        h->budget_us += cost_us;
+    }
     pfl_bucket_take(&h->peer->credit, cost_us < credit_us ? cost_us : credit_us);
     h->cost_us += cost_us;
     self->figures.cost_us += cost_us;
@@ -295,7 +302,7 @@ void pfl_handshakes_remove(struct pfl_handshakes *self, struct pfl_handshake *h,
     if (!is_proven)
         return;
     self->figures.finished++;
-    pfl_bucket_give(&self->budget, h->cost_us);
+    pfl_bucket_give(&self->budget, h->budget_us);
     pfl_bucket_give(&p->credit, PFL_HANDSHAKES_KNOWN_US);
     p->proven_until_ms = now_ms + PFL_HANDSHAKES_PROVEN_MS;
 }

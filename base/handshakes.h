@@ -54,7 +54,9 @@ struct pfl_handshake {
     struct pfl_list waits;
     struct pfl_handshakes_peer *peer; /* borrowed; NULL: not added */
     uint64_t cost_us;
+    uint64_t budget_us; /* of it, taken from the budget of all */
     bool is_waiting;
+    bool is_free; /* of the budget: the step that was granted is a proven address's */
 };
 
 /* Who counts as one: an IPv4 address, an IPv6 network of 64 bits, all that is neither. */

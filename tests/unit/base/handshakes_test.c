@@ -414,6 +414,22 @@ static void strangers_everywhere_do_not_displace_who_is_proven(void **state)
     assert_int_equal(kept, 100);
 }
 
+static void what_a_proven_address_leaves_unfinished_is_no_debt_of_others(void **state)
+{
+    (void)state;
+    assert_true(finish(0, "10.1.0.1"));
+    for (unsigned round = 0; round < 60; round++) {
+        for (unsigned i = 1; i <= 13; i++) {
+            (void)add(i, "10.1.0.1");
+            assert_true(step(i));
+            pfl_handshakes_remove(all, &entries[i], false, now_ms);
+        }
+        assert_true(finish(0, "10.1.0.1"));
+        now_ms += 1000;
+    }
+    assert_true(finish(20, "10.2.0.1"));
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -433,6 +449,7 @@ int main(void)
         T(a_fleet_comes_back_at_once),
         T(a_fleet_behind_one_address_comes_back_within_a_flood),
         T(what_an_address_left_unfinished_is_forgiven_when_it_finishes_one),
+        T(what_a_proven_address_leaves_unfinished_is_no_debt_of_others),
         T(an_address_stays_proven_for_a_while),
         T(strangers_everywhere_do_not_displace_who_is_proven),
     };
