@@ -48,6 +48,7 @@ struct pfl_handshakes {
     unsigned max;
     unsigned per_min;
     uint32_t seed;
+    bool was_proven; /* the last step that was granted was a proven address's */
     struct pfl_handshakes_peer table[SETS * WAYS];
 };
 
@@ -223,41 +224,76 @@ void pfl_handshakes_wait(struct pfl_handshakes *self, struct pfl_handshake *h)
         pfl_list_append(&self->peers, &p->node);
 }
 
-struct pfl_handshake *pfl_handshakes_next(struct pfl_handshakes *self, uint64_t now_ms)
+static void grant(struct pfl_handshakes *self, struct pfl_handshake *h, enum rank rank)
 {
-    struct pfl_handshakes_peer *best = NULL;
+    self->was_proven = h->is_free = rank == RANK_PROVEN;
+}
+
+/* The first of the proven who wait (NULL: none), and the best of the others: RANK_NONE: nobody for
+ * whom the budget lasts. */
+static enum rank find_waiting(struct pfl_handshakes *self, uint64_t now_ms,
+                              struct pfl_handshakes_peer **ret_proven,
+                              struct pfl_handshakes_peer **ret_other)
+{
     enum rank best_rank = RANK_NONE;
-    struct pfl_handshake *h;
     struct pfl_list *it;
 
+    *ret_proven = *ret_other = NULL;
     PFL_LIST_EACH (it, &self->peers) {
         struct pfl_handshakes_peer *p = PFL_CONTAINER_OF(it, struct pfl_handshakes_peer, node);
         enum rank rank = rank_within_budget(self, p, first_of(p)->cost_us, now_ms);
 
-        if (rank < best_rank) {
-            best = p;
+        if (rank == RANK_PROVEN) {
+            *ret_proven = *ret_proven == NULL ? p : *ret_proven;
+        } else if (rank < best_rank) {
+            *ret_other = p;
             best_rank = rank;
         }
-        if (rank == RANK_PROVEN)
-            break;
+    }
+    return best_rank;
+}
+
+/* After a step of a proven address's it is another's turn, if the budget lasts: one who finishes
+ * as many as he likes does not keep out who is new. */
+struct pfl_handshake *pfl_handshakes_next(struct pfl_handshakes *self, uint64_t now_ms)
+{
+    struct pfl_handshakes_peer *proven;
+    struct pfl_handshakes_peer *best;
+    enum rank rank = find_waiting(self, now_ms, &proven, &best);
+    struct pfl_handshake *h;
+
+    if (proven != NULL && (best == NULL || !self->was_proven)) {
+        best = proven;
+        rank = RANK_PROVEN;
     }
     if (best == NULL)
         return NULL;
     h = first_of(best);
-    h->is_free = best_rank == RANK_PROVEN;
+    grant(self, h, rank);
     pfl_list_remove(&best->node); /* the next turn is another's */
     pfl_list_append(&self->peers, &best->node);
     stop_waiting(self, h);
     return h;
 }
 
+/* Of a proven address, before those who wait. */
+static bool may_overtake(struct pfl_handshakes *self, uint64_t now_ms)
+{
+    struct pfl_handshakes_peer *proven;
+    struct pfl_handshakes_peer *other;
+
+    return !self->was_proven || find_waiting(self, now_ms, &proven, &other) == RANK_NONE;
+}
+
 bool pfl_handshakes_try_step(struct pfl_handshakes *self, struct pfl_handshake *h, uint64_t now_ms)
 {
     enum rank rank = rank_within_budget(self, h->peer, h->cost_us, now_ms);
 
-    h->is_free = rank == RANK_PROVEN;
-    if (rank != RANK_NONE && (rank == RANK_PROVEN || self->figures.waiting == 0))
+    if (rank != RANK_NONE &&
+        (self->figures.waiting == 0 || (rank == RANK_PROVEN && may_overtake(self, now_ms)))) {
+        grant(self, h, rank);
         return true;
+    }
     pfl_handshakes_wait(self, h);
     return false;
 }

@@ -430,6 +430,28 @@ static void what_a_proven_address_leaves_unfinished_is_no_debt_of_others(void **
     assert_true(finish(20, "10.2.0.1"));
 }
 
+static void who_finishes_all_the_time_does_not_keep_out_who_is_new(void **state)
+{
+    unsigned proven = 0;
+
+    (void)state;
+    assert_true(finish(0, "10.1.0.1"));
+    for (unsigned i = 1; i <= 8; i++) {
+        (void)add(i, "10.1.0.1");
+        pfl_handshakes_wait(all, &entries[i]);
+    }
+    (void)add(20, "10.2.0.1");
+    pfl_handshakes_wait(all, &entries[20]);
+    while (turn() != &entries[20])
+        proven++;
+    assert_in_range(proven, 0, 1);
+    pfl_handshakes_wait(all, &entries[20]);
+    assert_ptr_not_equal(turn(), &entries[20]);
+    (void)add(9, "10.1.0.1"); /* comes while who is new waits */
+    assert_false(step(9));
+    assert_ptr_equal(turn(), &entries[20]);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -450,6 +472,7 @@ int main(void)
         T(a_fleet_behind_one_address_comes_back_within_a_flood),
         T(what_an_address_left_unfinished_is_forgiven_when_it_finishes_one),
         T(what_a_proven_address_leaves_unfinished_is_no_debt_of_others),
+        T(who_finishes_all_the_time_does_not_keep_out_who_is_new),
         T(an_address_stays_proven_for_a_while),
         T(strangers_everywhere_do_not_displace_who_is_proven),
     };
