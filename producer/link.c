@@ -74,6 +74,10 @@ int pfl_link_find_address(const char *name, struct pfl_link_address *ret_address
 
 int pfl_link_adopt(struct pfl_link *self, int fd)
 {
+    const int one = 1;
+
+    /* Else the kernel closes, within recvmsg, descriptors that come with a byte out of band. */
+    (void)setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &one, sizeof(one));
     *self = (struct pfl_link){.fd = fd, .recv_fd = -1, .send_fd = -1};
     self->in = pfl_heap_zalloc(PFL_LINK_IN_BYTES);
     self->out = pfl_heap_map(OUT_FIRST); /* grows in writers' threads, too: no heap */

@@ -135,6 +135,7 @@ static void set_tcp_options(int fd)
 
 int pfl_fdsock_prepare(int fd, bool *ret_is_unix)
 {
+    static const int one = 1;
     int flags = fcntl(fd, F_GETFL);
     int domain = 0;
     socklen_t len = sizeof(domain);
@@ -144,8 +145,10 @@ int pfl_fdsock_prepare(int fd, bool *ret_is_unix)
         getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) != 0)
         return PFL_EIO;
     *ret_is_unix = domain == AF_UNIX;
-    if (!*ret_is_unix)
-        set_tcp_options(fd);
+    /* Else the kernel closes, within recvmsg, descriptors that come with a byte out of band. */
+    if (*ret_is_unix)
+        return setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &one, sizeof(one)) == 0 ? 0 : PFL_EIO;
+    set_tcp_options(fd);
     return 0;
 }
 

@@ -162,6 +162,7 @@ static bool take_client(struct signer *s)
     struct client *c = poll(&waiting, 1, 0) == 1 ? find_place(s) : NULL;
     struct ucred cred;
     socklen_t cred_len = sizeof(cred);
+    const int one = 1;
 
     if (c == NULL)
         return false;
@@ -169,6 +170,8 @@ static bool take_client(struct signer *s)
     c->uid = c->fd >= 0 && getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len) == 0
                  ? cred.uid
                  : PFL_CLOSER_NOBODY;
+    /* Else the kernel closes, within recvmsg, descriptors that come with a byte out of band. */
+    (void)setsockopt(c->fd, SOL_SOCKET, SO_OOBINLINE, &one, sizeof(one));
     c->turn = s->turns++;
     c->end = now_s() + TURN_S;
     c->len = 0;

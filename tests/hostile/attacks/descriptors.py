@@ -9,7 +9,7 @@ import time
 
 from world import Failed, Producer, World, field
 
-ATTACKS = ["linger_passed", "linger_too_many", "linger_unread", "linger_consumer", "fuse_passed"]
+ATTACKS = ["linger_passed", "linger_too_many", "linger_unread", "linger_out_of_band", "linger_consumer", "fuse_passed"]
 LINGER_S = 6
 
 
@@ -91,6 +91,25 @@ def leave_unread(ready, path):
     ready()
 
 
+def pass_out_of_band(ready, path):
+    """With a byte out of band, which a reader who does not ask for it passes over."""
+    listener = make_listener()
+    port = listener.getsockname()[1]
+
+    def pass_one(sock, before):
+        sock.send(before)
+        sock.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [lingering_socket(port)]))],
+                     socket.MSG_OOB)
+        sock.send(b"\0")
+    kept = []
+    for before in (b"\4", b"\4\0") * 2:
+        sock = socket.socket(socket.AF_UNIX)
+        sock.connect(path)
+        in_child(pass_one, sock, before)
+        kept.append(sock)
+    ready()
+
+
 def play_unread(world, victim, seat, path):
     """While the service stands still, so that all of it is there before the first byte is read."""
     os.kill(world.service.pid, signal.SIGSTOP)
@@ -140,6 +159,11 @@ def linger_unread(build):
         victim = world.victim()
         play_unread(world, victim, "stranger", world.producer)
         return judge(world, victim)
+
+
+def linger_out_of_band(build):
+    """a descriptor that comes with a byte out of band holds nobody up"""
+    return observe(build, "stranger", pass_out_of_band)
 
 
 def linger_consumer(build):
