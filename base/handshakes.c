@@ -20,7 +20,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 
-#define IPV6_NETWORK_BYTES 8u
+#define IPV6_NETWORK_BYTES 7u /* one customer has that much, or 256 of them (a /48) */
 #define BEGINNING          60u
 #define WAYS               8u
 #define SETS               (PFL_HANDSHAKES_PEERS / WAYS)

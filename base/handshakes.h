@@ -24,7 +24,7 @@
 #include "base/err.h"
 #include "base/list.h"
 
-/* Unfinished from one IPv4 address, or one IPv6 network of 64 bits. */
+/* Unfinished from one IPv4 address, or one IPv6 network of 56 bits. */
 #define PFL_HANDSHAKES_PER_PEER 128u
 /* That wait, of a suspect, once the budget is used. */
 #define PFL_HANDSHAKES_SUSPECT_WAITING 8u
@@ -59,7 +59,7 @@ struct pfl_handshake {
     bool is_free; /* of the budget: the step that was granted is a proven address's */
 };
 
-/* Who counts as one: an IPv4 address, an IPv6 network of 64 bits, all that is neither. */
+/* Who counts as one: an IPv4 address, an IPv6 network of 56 bits, all that is neither. */
 #define PFL_HANDSHAKES_ADDRESS_BYTES 16u
 void pfl_handshakes_read_address(const struct sockaddr_storage *peer,
                                  uint8_t ret_address[PFL_HANDSHAKES_ADDRESS_BYTES]);
