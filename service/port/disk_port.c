@@ -37,6 +37,8 @@
 #define WRITE_MAX_BYTES ((size_t)1 << 20)
 #define COPY_MAX_BYTES  65536u /* at a time, on the thread's stack */
 
+#define PLACES_WAIT_NS UINT64_C(20000000)
+
 #define CREATIONS_MAX        4u
 #define CREATE_WAIT_MS       300u
 #define CREATE_WAIT_AGAIN_MS 20u
@@ -72,12 +74,14 @@ struct pfl_disk_file {
     uv_cond_t wake;
     pfl_disk_done_cb done; /* NULL once closed */
     void *user;
-    int fds[PFL_DISK_SLOTS]; /* the thread's */
+    int fds[PFL_DISK_SLOTS];      /* the thread's */
+    off_t places[PFL_DISK_SLOTS]; /* where the thread is in them; -1: they have none */
     struct pfl_disk_job job;
     struct pfl_disk_result result;
     bool has_job;    /* the thread shall work, or does */
     bool has_result; /* the loop shall take it */
     bool is_posted;
+    bool is_placed; /* `places` are known */
     bool is_closing;
     bool has_left; /* the thread */
 };
@@ -198,6 +202,19 @@ static void unlock_and_post(struct pfl_disk_file *file)
         pfl_wakeup_post(file->wakeup, &file->note);
 }
 
+/* In the thread: who else has the file open can hold its position locked as long as he likes (a
+ * read of a FUSE file). Returns locked. */
+static void find_places(struct pfl_disk_file *file)
+{
+    off_t places[PFL_DISK_SLOTS];
+
+    for (size_t i = 0; i < PFL_DISK_SLOTS; i++)
+        places[i] = file->fds[i] >= 0 ? lseek(file->fds[i], 0, SEEK_CUR) : -1;
+    uv_mutex_lock(&file->lock);
+    memcpy(file->places, places, sizeof(places));
+    file->is_placed = true;
+}
+
 static void run_thread(void *user)
 {
     struct pfl_disk_file *file = user;
@@ -205,7 +222,8 @@ static void run_thread(void *user)
 
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_BLOCK, &all, NULL);
-    uv_mutex_lock(&file->lock);
+    find_places(file);
+    uv_cond_signal(&file->wake); /* share */
     while (file->has_job || !file->is_closing) {
         struct pfl_disk_result result;
 
@@ -215,7 +233,7 @@ static void run_thread(void *user)
         }
         uv_mutex_unlock(&file->lock);
         result = do_job(file, &file->job);
-        uv_mutex_lock(&file->lock);
+        find_places(file);
         file->result = result;
         file->has_job = false;
         file->has_result = true;
@@ -428,15 +446,22 @@ static void close_file(struct pfl_disk_file *file)
     uv_mutex_unlock(&file->lock);
 }
 
-/* The thread waits for a job: its descriptors may be looked at. */
+/* The thread waits for a job: its descriptors may be looked at. Or it begins, which others can make
+ * last. */
 static int share(struct pfl_disk_file *file, unsigned slot, int *ret_fd, uint64_t *ret_bytes)
 {
     int fd = file->fds[slot];
     int flags = fcntl(fd, F_GETFL);
-    off_t offset = lseek(fd, 0, SEEK_CUR);
+    off_t offset = -1;
 
+    uv_mutex_lock(&file->lock);
+    if (!file->is_placed)
+        (void)uv_cond_timedwait(&file->wake, &file->lock, PLACES_WAIT_NS);
+    if (file->is_placed)
+        offset = file->places[slot];
+    uv_mutex_unlock(&file->lock);
     if (flags < 0 || offset < 0)
-        return errno;
+        return EBUSY;
     if ((flags & O_ACCMODE) == O_WRONLY)
         return EACCES;
     fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);

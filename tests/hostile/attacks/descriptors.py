@@ -2,14 +2,17 @@
 """Descriptors whose close takes long: nobody else waits for it."""
 import array
 import os
+import select
 import signal
 import socket
 import struct
 import time
 
+from service_peers import Consumer
 from world import Failed, Producer, World, field
 
-ATTACKS = ["linger_passed", "linger_too_many", "linger_unread", "linger_out_of_band", "linger_consumer", "fuse_passed"]
+ATTACKS = ["linger_passed", "linger_too_many", "linger_unread", "linger_out_of_band", "linger_consumer", "fuse_passed",
+           "fuse_locked_position"]
 LINGER_S = 6
 
 
@@ -181,8 +184,9 @@ def linger_consumer(build):
 
 # ---- a file of a FUSE file system whose server does not answer ----
 
-def fuse_file():
-    """A file of a file system that this process serves, open; FLUSH is never answered."""
+def fuse_file(hold_s=0):
+    """A file of a file system that this process serves, open; FLUSH is never answered, nor READ, but for the
+    first, after `hold_s`."""
     import ctypes
     libc = ctypes.CDLL(None, use_errno=True)
     uid, gid = os.getuid(), os.getgid()
@@ -201,7 +205,13 @@ def fuse_file():
         return struct.pack("<QQQQQQIIIIIIIIII", ino, 0, 0, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
 
     def serve():
+        first_read, answer_at = None, 0
         while True:
+            if answer_at and time.monotonic() > answer_at:
+                os.write(fd, struct.pack("<IiQ", 16, -5, first_read))
+                answer_at = 0
+            if not select.select([fd], [], [], 0.05)[0]:
+                continue
             data = os.read(fd, 1 << 20)
             _, opcode, unique, node = struct.unpack_from("<IIQQ", data)
             body = None
@@ -212,7 +222,13 @@ def fuse_file():
             elif opcode == 3:  # GETATTR
                 body = struct.pack("<QII", 0, 0, 0) + attr(node, 0o40777 if node == 1 else 0o100666)
             elif opcode in (14, 27):  # OPEN, OPENDIR
-                body = struct.pack("<QII", 1, 0, 0)
+                body = struct.pack("<QII", 1, hold_s != 0, 0)  # with hold_s: no cache
+            elif opcode == 15:  # READ
+                if first_read is None:
+                    first_read, answer_at = unique, time.monotonic() + hold_s
+                continue
+            elif opcode == 16 and hold_s:  # WRITE
+                body = struct.pack("<II", struct.unpack_from("<I", data, 56)[0], 0)
             elif opcode == 25:  # FLUSH
                 continue
             elif opcode in (2, 36, 42):  # FORGET, INTERRUPT, BATCH_FORGET
@@ -258,3 +274,42 @@ def fuse_passed(build):
         if failed or not is_alive or worst > 1.0:
             raise Failed("the victim waited %.1f s; alive=%s %s" % (worst, is_alive, failed or ""))
         return "the victim waited %.3f s at most" % worst
+
+
+# ---- a file whose position somebody else holds locked ----
+
+def clone_while_locked(ready, path):
+    """Readers that wait for a FUSE server hold the position of the session's file; then it is cloned."""
+    owner, other = Consumer(path), Consumer(path)
+    try:
+        fd = fuse_file(hold_s=2.5)
+    except (PermissionError, FileNotFoundError) as why:
+        ready("SKIP %s" % why)
+        return
+    why = owner.enable(field(1, field(1, 256)) + field(8, 1) + field(9, 600000), fd)
+    if why:
+        raise Failed(why)
+    time.sleep(0.5)  # for what the session writes at its start
+    for _ in range(4):
+        if os.fork() == 0:
+            try:
+                os.read(fd, 10)
+            finally:
+                os._exit(0)
+    time.sleep(0.3)
+    other.invoke("CloneSession", field(1, owner.state()[0][1][0]), lambda *_: None, os.memfd_create("clone"))
+    ready()
+    time.sleep(20)
+
+
+def fuse_locked_position(build):
+    """a session's file whose position another process holds locked holds nobody up"""
+    with World(build, consumer_group=None) as world:
+        victim = world.victim()
+        said = world.attack("member", clone_while_locked, world.consumer).wait_ready()
+        if said.startswith("SKIP"):
+            return said
+        if said.startswith("failed"):
+            raise Failed(said)
+        time.sleep(3)
+        return judge(world, victim)
