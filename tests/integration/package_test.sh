@@ -115,8 +115,8 @@ fi
 in_root 'rm -f /var/lib/man-db/auto-update; for file in passwd group shadow gshadow subuid subgid; do touch /etc/$file; done; touch /etc/ld.so.cache'
 list_root >"$WORK/before"
 check "they install" in_root "dpkg -i $DEBS && dpkg --audit"
-check "the users are there, and in no group but their own" in_root '
-    test "$(id -Gn perfleet)" = perfleet && test "$(id -Gn perfleet-agent)" = perfleet-agent && test "$(id -Gn perfleet-relay)" = perfleet-relay'
+check "the users are there, each in its own group, the agent in the privileged one, too" in_root '
+    test "$(id -Gn perfleet)" = perfleet && test "$(id -Gn perfleet-agent)" = "perfleet-agent perfleet-privileged" && test "$(id -Gn perfleet-relay)" = perfleet-relay'
 check "the folders are there, and closed" in_root '
     test "$(stat -c "%a %U %G" /etc/perfleet/agent /etc/perfleet/relay /var/lib/perfleet /var/log/perfleet | tr "\n" ,)" = \
         "770 root perfleet-agent,750 root perfleet-relay,750 perfleet perfleet,750 perfleet-relay perfleet-relay,"'
