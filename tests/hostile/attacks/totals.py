@@ -13,6 +13,7 @@ from world import Child, Client, Consumer, Failed, Producer, World, dict_of_list
 ATTACKS = ["connections", "many_connections", "data_sources", "descriptors", "instances",
            "half_frames", "writers", "buffers", "clones", "queries", "guardrails"]
 ROUNDS = 30
+BUSY_MS = 50  # what a machine with other work adds to anything
 INIT, REGISTER, COMMANDS, WRITER = 1, 2, 5, 6  # methods, by their places in docs/abi/wire.md
 
 
@@ -63,15 +64,15 @@ def measure(world, source="mine", rounds=ROUNDS):
 
 
 def compare(world, quiet, source="mine"):
-    """At most twice as long, and what a busy machine adds to anything: its best of some turns counts."""
+    """At most twice as long, and what a busy machine adds: the best of some turns counts. The figures are told."""
     attacked = measure(world, source)
     for _ in range(4):
-        if all(now <= 2 * before + 2 for now, before in zip(attacked, quiet)):
+        if all(now <= 2 * before + BUSY_MS for now, before in zip(attacked, quiet)):
             break
         attacked = [min(pair) for pair in zip(attacked, measure(world, source))]
     note = "connect, session, query, CPU of the service: quiet %s ms, attacked %s ms" % (
         " ".join("%.2f" % v for v in quiet), " ".join("%.2f" % v for v in attacked))
-    if any(now > 2 * before + 2 for now, before in zip(attacked, quiet)):
+    if any(now > 2 * before + BUSY_MS for now, before in zip(attacked, quiet)):
         raise Failed(note)
     if not world.is_alive():
         raise Failed("the service is gone")
