@@ -2,4 +2,4 @@
 # SPDX-License-Identifier: Apache-2.0
 # Who sits beside the service on its host attacks it: tests/hostile, which prints the claims.
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-exec "$ROOT/tests/hostile/run" --build "${PFL_BUILD:-$ROOT/build/release}"
+exec "$ROOT/tests/hostile/run" --build "${PFL_BUILD:-$ROOT/build/release}" ${PFL_SANITIZE:+--sanitized}
