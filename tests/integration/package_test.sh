@@ -24,7 +24,7 @@ in_root() {
         set -e
         mount -t overlay overlay -o "lowerdir=$BASE,upperdir=$OVER/upper,workdir=$OVER/work" "$OVER/root"
         for folder in proc dev sys; do mount --rbind "/$folder" "$OVER/root/$folder"; done
-        mount -t tmpfs tmpfs "$OVER/root/run"
+        mount -t tmpfs -o mode=755 tmpfs "$OVER/root/run"
         mkdir -p "$DEBS" "$OVER/root/packages"
         mount --bind "$DEBS" "$OVER/root/packages"
         printf "#!/bin/sh\nexit 101\n" >"$OVER/root/usr/sbin/policy-rc.d" # start nothing
@@ -176,7 +176,7 @@ mount -t tmpfs tmpfs "$root/dev"
 for node in null zero full random urandom tty; do touch "$root/dev/$node"; mount --bind "/dev/$node" "$root/dev/$node"; done
 mkdir "$root/dev/shm" "$root/dev/pts" && mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts"
 ln -s pts/ptmx "$root/dev/ptmx" && ln -s /proc/self/fd "$root/dev/fd"
-mount -t tmpfs tmpfs "$root/run" && mount -t tmpfs tmpfs "$root/tmp"
+mount -t tmpfs -o mode=755 tmpfs "$root/run" && mount -t tmpfs tmpfs "$root/tmp"
 rm -f "$root/usr/sbin/policy-rc.d" && : >"$root/etc/fstab"
 for unit in systemd-udevd systemd-udev-trigger systemd-modules-load systemd-sysctl systemd-random-seed; do
     ln -sf /dev/null "$root/etc/systemd/system/$unit.service"
