@@ -11,7 +11,7 @@ ATTACKS = ["replayed_hello_main", "replayed_hello_join", "replayed_hello_metrics
 RATES = [("127.1.0.1", 1000)] + [("127.2.0.%d" % n, 100) for n in range(1, 51)]
 QUIET_S, FLOOD_S = 4, 8
 ROUNDS = 3  # other work of the machine may spoil some
-# The goals are 0.9 and 2 s, and what is measured is told. A claim has to hold on a machine with other work, too: a
+# The goals are 0.9 and 2 s, and what is measured is printed. A claim has to hold on a machine with other work, too: a
 # relay that takes each handshake as it comes keeps 0.01 to 0.14, and who is new waits 10 s.
 ENTER_LIMIT_S = 5.0
 KEPT_RATE = 0.5

@@ -64,7 +64,7 @@ def measure(world, source="mine", rounds=ROUNDS):
 
 
 def compare(world, quiet, source="mine"):
-    """At most twice as long, and what a busy machine adds: the best of some turns counts. The figures are told."""
+    """At most twice as long, and what a busy machine adds: the best of some turns counts. The figures are printed."""
     attacked = measure(world, source)
     for _ in range(4):
         if all(now <= 2 * before + BUSY_MS for now, before in zip(attacked, quiet)):
