@@ -16,15 +16,18 @@
 #include <string.h>
 
 #include "base/sandbox/folders.h"
+#include "tunnel/dialer.h"
 
 #define PORT_DNS 53u
 
 static bool read_port(const char *address, uint16_t *ret_port)
 {
-    const char *colon = strrchr(address, ':');
+    struct pfl_dialer_address parts;
     char *end = NULL;
-    unsigned long port = colon != NULL ? strtoul(colon + 1, &end, 10) : 0;
+    unsigned long port = 0;
 
+    if (pfl_dialer_parse_address(address, &parts))
+        port = strtoul(parts.port, &end, 10);
     if (port == 0 || port > UINT16_MAX || *end != '\0')
         return false;
     *ret_port = (uint16_t)port;
@@ -69,7 +72,7 @@ int pfl_agent_confinement_enter(const struct pfl_agent_daemon_conf *conf)
                                                 PFL_SANDBOX_SHARES_MEMORY,
                                        .dial_ports = ports};
 
-    if (conf->agent.consumer_socket[0] == '@')
+    if (conf->agent.consumer_socket[0] == '@' || conf->agent.producer_socket[0] == '@')
         sandbox.needs |= PFL_SANDBOX_CONNECTS_ABSTRACT;
     sandbox.dial_ports_len = list_ports(&conf->agent, ports);
     list_folders(&conf->agent, &folders);

@@ -26,16 +26,17 @@
 #include "proto/unpack.h"
 #include "settings/settings.h"
 #include "tunnel/dialer.h"
+#include "tunnel/raise_port.h"
 
 static const char usage_text[] =
-    "usage: perfleet-agent --relay HOST:PORT --ca FILE --cert FILE --key FILE [OPTION]...\n"
+    "usage: perfleet-agent --relay HOST --ca FILE --cert FILE --key FILE [OPTION]...\n"
     "       perfleet-agent join --help\n"
     "       perfleet-agent renew [--due | --force] OPTION...\n"
     "\n"
     "Dials the relay and carries operators' streams to the consumer socket of this host's\n"
     "tracing service.\n"
     "\n"
-    "  --relay HOST:PORT          whom to dial; may be given 8 times\n"
+    "  --relay HOST[:PORT]        whom to dial (port 9910); may be given 8 times\n"
     "  --ca FILE                  the fleet's authority, PEM\n"
     "  --cert FILE                this host's certificate chain, PEM\n"
     "  --key FILE                 its key, PEM, readable by its owner only\n"
@@ -45,8 +46,10 @@ static const char usage_text[] =
     "                             ($PERFETTO_CONSUMER_SOCK_NAME, else\n"
     "                             /run/perfetto/traced-consumer.sock if that folder is\n"
     "                             there, else /tmp/perfetto-consumer)\n"
-    "  --service-user NAME[,...]  users besides root and its own who may serve that socket,\n"
-    "                             wherever it is ($PERFLEET_SERVICE_USER)\n"
+    "  --producer-socket PATH     its socket for producers, at which triggers are raised\n"
+    "                             ($PERFETTO_PRODUCER_SOCK_NAME, else the one beside)\n"
+    "  --service-user NAME[,...]  users besides root and its own who may serve those sockets,\n"
+    "                             wherever they are ($PERFLEET_SERVICE_USER)\n"
     "  --max-streams N            at the same time (64, at most 256)\n"
     "  --spool-mib N              memory that takes in a stream's data before the network does "
     "(16)\n"
@@ -98,13 +101,15 @@ static bool refuse(struct pfl_settings_fault *fault, const char *key, const char
 static bool apply_relays(const Perfleet__AgentConfig *m, struct pfl_agent_conf *conf,
                          struct pfl_settings_fault *fault)
 {
+    struct pfl_dialer_address address;
+
     if (m->n_relay == 0)
-        return refuse(fault, "relay", "is missing: HOST:PORT of whom to dial", NULL);
+        return refuse(fault, "relay", "is missing: HOST or HOST:PORT of whom to dial", NULL);
     if (m->n_relay > PFL_AGENT_MAX_RELAYS)
         return refuse(fault, "relay", "may be given 8 times", NULL);
     for (size_t i = 0; i < m->n_relay; i++) {
-        if (!pfl_dialer_is_address(m->relay[i]))
-            return refuse(fault, "relay", "wants HOST:PORT", m->relay[i]);
+        if (!pfl_dialer_parse_address(m->relay[i], &address))
+            return refuse(fault, "relay", "wants HOST or HOST:PORT", m->relay[i]);
         conf->relays[i] = m->relay[i];
     }
     conf->relays_len = m->n_relay;
@@ -140,6 +145,11 @@ static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settin
     }
     conf->consumer_socket =
         m->consumer_socket != NULL ? m->consumer_socket : pfl_settings_default_consumer_socket();
+    conf->producer_socket = m->producer_socket;
+    if (m->producer_socket == NULL)
+        conf->producer_socket = m->consumer_socket != NULL
+                                    ? pfl_raise_socket_beside(m->consumer_socket)
+                                    : pfl_raise_default_socket();
     if (pfl_fdsock_trust(m->service_user) != 0)
         return refuse(fault, "service_user", "wants at most 16 users, who exist", m->service_user);
     conf->max_streams = m->max_streams;

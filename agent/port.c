@@ -27,7 +27,7 @@ static const char *const alpn[] = {PFL_TUNNEL_ALPN_AGENT, NULL};
 void pfl_agent_finish(struct pfl_agent *self)
 {
     if (!self->is_closing || self->dialers != 0 || self->streams_len != 0 ||
-        self->alarms_len != 0 || self->watch != NULL)
+        self->alarms_len != 0 || self->raises_len != 0 || self->watch != NULL)
         return;
     pfl_lane_close(self->lane);
     self->conf.on_closed(self->conf.user);
@@ -46,6 +46,7 @@ void pfl_agent_close(struct pfl_agent *self)
         return;
     self->is_closing = true;
     pfl_agent_close_alarms(self);
+    pfl_agent_close_triggers(self);
     PFL_LIST_EACH_SAFE (it, tmp, &self->streams)
         pfl_agent_stream_leave(pfl_agent_stream_of_node(it));
     for (size_t i = 0; i < self->conf.relays_len; i++) {
@@ -172,6 +173,7 @@ int pfl_agent_open(const struct pfl_agent_conf *conf, struct pfl_agent **ret_age
     a->pool = conf->pool;
     pfl_list_init(&a->streams);
     pfl_list_init(&a->alarms);
+    pfl_list_init(&a->raises);
     pfl_events_init(&a->events);
     rc = prepare(a);
     if (rc == 0)

@@ -24,6 +24,7 @@ struct pfl_agent_conf {
     struct pfl_tls_files
         files; /* strings borrowed until on_closed, for reloads; alpn is set here */
     const char *consumer_socket; /* borrowed until on_closed */
+    const char *producer_socket; /* likewise */
     struct pfl_hello_label labels[PFL_HELLO_MAX_LABELS];
     size_t labels_len;
     size_t spool_bytes; /* memory of a stream */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What port.c (relays), requests_port.c and alarms_port.c (what they ask) and metrics_port.c
- * (figures) and restart_port.c (streams of the process before) share. */
+/* What port.c (relays), requests_port.c, alarms_port.c and triggers_port.c (what they ask),
+ * metrics_port.c (figures) and restart_port.c (streams of the process before) share. */
 #ifndef PFL_AGENT_PORT_IMPL_H
 #define PFL_AGENT_PORT_IMPL_H
 
@@ -35,7 +35,9 @@ struct pfl_agent {
     struct pfl_list alarms; /* owned until each one's on_gone */
     unsigned alarms_len;
     struct pfl_alarm_watch *watch; /* owned until its on_closed; waits for the triggers of all */
-    char *hello;                   /* owned */
+    struct pfl_list raises;        /* triggers being raised; owned until each one is done */
+    unsigned raises_len;
+    char *hello; /* owned */
     bool is_closing;
     char fleet[PFL_IDENTITY_NAME_BYTES];
     char name[PFL_IDENTITY_NAME_BYTES];
@@ -71,5 +73,13 @@ void pfl_agent_answer_alarms(struct pfl_agent *self, struct pfl_h2_stream *leg,
                              const struct pfl_h2_head *head, const struct pfl_route *route);
 PFL_MUST_USE int pfl_agent_open_alarms(struct pfl_agent *self);
 void pfl_agent_close_alarms(struct pfl_agent *self);
+
+/* ---- triggers_port.c ---- */
+
+/* Raises the triggers of a head at this host's service, in the operator's name, which was checked.
+ */
+void pfl_agent_raise_triggers(struct pfl_agent *self, struct pfl_h2_stream *leg,
+                              const struct pfl_h2_head *head);
+void pfl_agent_close_triggers(struct pfl_agent *self);
 
 #endif

@@ -399,6 +399,8 @@ static void route(const struct pfl_agent_uplink *u, struct pfl_h2_stream *leg,
         kill_stream(a, leg, route.stream, operator_name);
     else if (route.kind == PFL_ROUTE_ROLE)
         change_role(a, leg, head, route.stream);
+    else if (route.kind == PFL_ROUTE_RAISE)
+        pfl_agent_raise_triggers(a, leg, head);
     else
         pfl_agent_answer_alarms(a, leg, head, &route);
 }

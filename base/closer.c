@@ -4,13 +4,15 @@
  *
  * Happy path: close puts the descriptor at the end of its user's queue and makes a thread unless
  * enough are at work; a thread takes the users in turn, closes, and ends when nothing is left.
+ * Our own ends of connections, with descriptors unread in them, have queues of their own: no close
+ * of these waits for a FUSE server, so they do not wait behind one that does.
  * A close that waits for a socket to linger is interrupted by a signal (KICK_SIGNAL, by a timer of
  * the thread) after KICK_MS; the kernel then closes it without waiting. What cannot be interrupted
  * (a FUSE server that does not answer) holds that thread, of which a user has a share.
  * Failures: without a thread the descriptor stays open until the next call. With a full table,
  * which pfl_closer_is_full keeps from happening, it stays open for good. Ownership: descriptors,
  * from the call on. No heap: one table, whose unused pages cost nothing. Limits: PFL_CLOSER_*;
- * users after the first USERS_MAX - 1 share a queue.
+ * queues after the first USERS_MAX - 2 are one of each kind.
  */
 #include "base/closer.h"
 
@@ -19,11 +21,14 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-#define USERS_MAX   64u
+#include "base/shares.h"
+
+#define USERS_MAX   128u /* queues */
 #define KICK_MS     10
 #define KICK_SIGNAL SIGURG /* nobody uses it, and it does nothing to who has no handler */
 #define STACK_BYTES (256u * 1024)
@@ -39,7 +44,8 @@ struct entry {
 
 struct user {
     uint32_t uid;
-    uint32_t first; /* index + 1; queued */
+    bool has_sockets; /* with what is unread in them, and nothing else: else none */
+    uint32_t first;   /* index + 1; queued */
     uint32_t last;
     uint32_t queued;
     uint32_t closing; /* by threads, now */
@@ -49,9 +55,11 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t idle;
     struct entry entries[PFL_CLOSER_MAX_FDS];
-    uint32_t unused;  /* entries that were never used begin here */
-    uint32_t reuse;   /* index + 1; given back */
-    uint32_t pending; /* queued and closing, of all users */
+    uint32_t unused;   /* entries that were never used begin here */
+    uint32_t reuse;    /* index + 1; given back */
+    uint32_t pending;  /* queued and closing, of all users */
+    uint32_t received; /* of these, in queues without sockets */
+    uint32_t max;      /* of `received`, until no more are; 0: not known yet */
     struct user users[USERS_MAX];
     uint32_t turn; /* the user whose turn it is */
     unsigned threads;
@@ -68,20 +76,20 @@ static uint32_t pending_of(const struct user *u)
     return u->queued + u->closing;
 }
 
-/* The user's queue, or one that is free, or the last. */
-static struct user *find_user(uint32_t uid)
+/* The user's queue, or one that is free, or the last two. */
+static struct user *find_user(uint32_t uid, bool has_sockets)
 {
     struct user *found = NULL;
 
     for (uint32_t i = 0; i < USERS_MAX; i++) {
         struct user *u = &closer.users[i];
 
-        if (pending_of(u) != 0 && u->uid == uid)
+        if (pending_of(u) != 0 && u->uid == uid && u->has_sockets == has_sockets)
             return u;
-        if (found == NULL && (pending_of(u) == 0 || i == USERS_MAX - 1))
+        if (found == NULL && i < USERS_MAX - 2 && pending_of(u) == 0)
             found = u;
     }
-    return found;
+    return found != NULL ? found : &closer.users[USERS_MAX - 1 - has_sockets];
 }
 
 static bool may_close(const struct user *u)
@@ -116,8 +124,9 @@ static int pop(struct user *u)
     return fd;
 }
 
-static bool push(struct user *u, uint32_t uid, int fd)
+static bool push(uint32_t uid, bool has_sockets, int fd)
 {
+    struct user *u = find_user(uid, has_sockets);
     uint32_t at = closer.reuse;
 
     if (at != 0)
@@ -133,8 +142,10 @@ static bool push(struct user *u, uint32_t uid, int fd)
         closer.entries[u->last - 1].next = at;
     u->last = at;
     u->uid = uid;
+    u->has_sockets = has_sockets;
     u->queued++;
     closer.pending++;
+    closer.received += !has_sockets;
     return true;
 }
 
@@ -186,6 +197,7 @@ static void *run_thread(void *unused)
         (void)pthread_mutex_lock(&closer.lock);
         u->closing--;
         closer.pending--;
+        closer.received -= !u->has_sockets;
     }
     closer.threads--;
     if (closer.pending == 0)
@@ -235,14 +247,18 @@ static void make_threads(void)
     (void)pthread_attr_destroy(&attr);
 }
 
-void pfl_closer_close(int fd, uint32_t uid)
+static void close_later(int fd, uint32_t uid, bool is_socket)
 {
-    if (fd < 0)
-        return;
     (void)pthread_mutex_lock(&closer.lock);
-    if (push(find_user(uid), uid, fd))
+    if (push(uid, is_socket, fd))
         make_threads();
     (void)pthread_mutex_unlock(&closer.lock);
+}
+
+void pfl_closer_close(int fd, uint32_t uid)
+{
+    if (fd >= 0)
+        close_later(fd, uid, false);
 }
 
 void pfl_closer_close_socket(int *fd, uint32_t uid)
@@ -258,7 +274,7 @@ void pfl_closer_close_socket(int *fd, uint32_t uid)
     if (ioctl(sock, FIONREAD, &unread) == 0 && unread == 0)
         (void)close(sock);
     else
-        pfl_closer_close(sock, uid);
+        close_later(sock, uid, true);
 }
 
 void pfl_closer_close_received(struct msghdr *msg, uint32_t uid)
@@ -298,18 +314,55 @@ ssize_t pfl_closer_recv(int sock, void *buffer, size_t len, uint32_t uid)
     return n;
 }
 
+/* Locked. */
+static uint32_t get_max(void)
+{
+    struct rlimit limit = {.rlim_cur = 1024};
+
+    if (closer.max != 0)
+        return closer.max;
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur /= 4;
+    closer.max =
+        limit.rlim_cur < PFL_CLOSER_MAX_FDS / 2 ? (uint32_t)limit.rlim_cur : PFL_CLOSER_MAX_FDS / 2;
+    return closer.max;
+}
+
+uint32_t pfl_closer_get_max(void)
+{
+    uint32_t max;
+
+    (void)pthread_mutex_lock(&closer.lock);
+    max = get_max();
+    (void)pthread_mutex_unlock(&closer.lock);
+    return max;
+}
+
+/* Who has next to nothing there may always, while there is room at all: what comes in the end with
+ * one message of everybody is not known before. */
+static bool has_room_for(uint32_t of_user)
+{
+    const uint64_t more = PFL_CLOSER_MESSAGE_FDS;
+
+    if (of_user < PFL_CLOSER_FEW_FDS)
+        return closer.received < get_max();
+    return of_user + more <= PFL_CLOSER_USER_FDS &&
+           pfl_shares_allow(get_max(), closer.received, of_user, more);
+}
+
 bool pfl_closer_has_room(uint32_t uid)
 {
+    uint32_t of_user = 0;
     bool has_room;
 
     (void)pthread_mutex_lock(&closer.lock);
-    has_room = closer.pending < PFL_CLOSER_MAX_FDS / 2;
-    for (uint32_t i = 0; has_room && i < USERS_MAX; i++) {
+    for (uint32_t i = 0; closer.pending != 0 && i < USERS_MAX; i++) {
         const struct user *u = &closer.users[i];
 
-        if (u->uid == uid && pending_of(u) + PFL_CLOSER_MESSAGE_FDS > PFL_CLOSER_USER_FDS)
-            has_room = false;
+        if (u->uid == uid && !u->has_sockets && pending_of(u) > of_user)
+            of_user = pending_of(u);
     }
+    has_room = has_room_for(of_user);
     (void)pthread_mutex_unlock(&closer.lock);
     return has_room;
 }

@@ -18,9 +18,10 @@
 
 #define PFL_CLOSER_THREADS      32u
 #define PFL_CLOSER_USER_THREADS 2u
-#define PFL_CLOSER_USER_FDS     1024u  /* of one user: no more of his are received */
+#define PFL_CLOSER_USER_FDS     1024u  /* of one user, or his share: no more are received */
 #define PFL_CLOSER_MAX_FDS      65536u /* in sum; from half of it on nobody's are received */
 #define PFL_CLOSER_MESSAGE_FDS  253u   /* one message brings at most these: SCM_MAX_FD */
+#define PFL_CLOSER_FEW_FDS      16u    /* who has fewer need not look at his share */
 
 #define PFL_CLOSER_NOBODY UINT32_MAX /* whose descriptor it is is not known */
 
@@ -41,6 +42,11 @@ ssize_t pfl_closer_recv(int sock, void *buffer, size_t len, uint32_t uid);
 
 /* All descriptors that recvmsg or recvmmsg has put into `msg`. */
 void pfl_closer_close_received(struct msghdr *msg, uint32_t uid);
+
+/* So many wait to be closed, of all users, until nobody's are received: half of the table, or a
+ * quarter of the limit of open files as it was at the first call of this or of has_room. Users
+ * share it as in base/shares.h. */
+uint32_t pfl_closer_get_max(void);
 
 /* May a message with as many descriptors as there can be be received from this user now? */
 bool pfl_closer_has_room(uint32_t uid);

@@ -3,12 +3,11 @@
  * Unfinished handshakes by address: see handshakes.h.
  *
  * Happy path: an account is found by the address (a table of sets of WAYS, replaced by who matters
- * least); each step is charged to it and to the budget of all; the end of a handshake gives both
- * back. Those that wait stand in their account's queue, further steps before first ones, and
- * accounts that have such a queue take turns.
- * Failures: none but memory at the start. Costs: one set for each new handshake; one look at each
- * account that has something waiting for each step that waited.
- * Ownership: owns the table; handshakes are the callers'.
+ * least); each step is charged to it, to its network and to the budget of all; the end of a
+ * handshake gives all back. Those that wait stand in their account's queue, further steps before
+ * first ones, and accounts that have such a queue take turns. Failures: none but memory at the
+ * start. Costs: one set for each new handshake; one look at each account that has something waiting
+ * for each step that waited. Ownership: owns the table; handshakes are the callers'.
  */
 #include "base/handshakes.h"
 
@@ -24,6 +23,10 @@
 #define BEGINNING          60u
 #define WAYS               8u
 #define SETS               (PFL_HANDSHAKES_PEERS / WAYS)
+#define NETWORK_WAYS       4u
+#define NETWORK_SETS       (PFL_HANDSHAKES_NETWORKS / NETWORK_WAYS)
+#define IPV4_NETWORK_AT    14u /* bytes of a mapped address, 16 bits of it */
+#define IPV6_NETWORK_AT    4u
 /* Of the oldest, when one has to go: enough to find who has many. */
 #define OUST_LOOK 64u
 
@@ -40,6 +43,12 @@ struct pfl_handshakes_peer {
     unsigned waiting_count;
 };
 
+struct network {
+    uint8_t address[PFL_HANDSHAKES_ADDRESS_BYTES];
+    struct pfl_bucket credit; /* what it may still leave unfinished; per_s 0: a free place */
+    uint64_t used_ms;
+};
+
 struct pfl_handshakes {
     struct pfl_list all;   /* oldest first */
     struct pfl_list peers; /* with something waiting; who was served last is last */
@@ -49,6 +58,7 @@ struct pfl_handshakes {
     unsigned per_min;
     uint32_t seed;
     bool was_proven; /* the last step that was granted was a proven address's */
+    struct network networks[NETWORK_SETS * NETWORK_WAYS];
     struct pfl_handshakes_peer table[SETS * WAYS];
 };
 
@@ -56,7 +66,9 @@ struct pfl_handshakes {
 enum rank {
     RANK_PROVEN,
     RANK_FRESH_BEGUN,
+    RANK_CROWDED_BEGUN,
     RANK_FRESH,
+    RANK_CROWDED,
     RANK_SUSPECT_BEGUN,
     RANK_SUSPECT,
     RANK_NONE
@@ -65,7 +77,9 @@ enum rank {
 /* What must be left of the budget. */
 static const uint64_t reserves_us[RANK_NONE] = {
     [RANK_FRESH_BEGUN] = 0,
+    [RANK_CROWDED_BEGUN] = PFL_HANDSHAKES_BURST_US / 8,
     [RANK_FRESH] = PFL_HANDSHAKES_BURST_US / 4,
+    [RANK_CROWDED] = PFL_HANDSHAKES_BURST_US / 2,
     [RANK_SUSPECT_BEGUN] = PFL_HANDSHAKES_BURST_US / 2,
     [RANK_SUSPECT] = PFL_HANDSHAKES_RESERVE_US,
 };
@@ -127,18 +141,24 @@ static void open_account(struct pfl_handshakes *self, struct pfl_handshakes_peer
         pfl_bucket_set(&p->begins, self->per_min, (uint64_t)self->per_min * BEGINNING, now_ms);
 }
 
-static struct pfl_handshakes_peer *
-find_account(struct pfl_handshakes *self, const struct sockaddr_storage *peer, uint64_t now_ms)
+static uint32_t hash_of(const struct pfl_handshakes *self,
+                        const uint8_t address[PFL_HANDSHAKES_ADDRESS_BYTES])
 {
-    uint8_t key[sizeof(self->seed) + PFL_HANDSHAKES_ADDRESS_BYTES] = {0};
-    uint8_t *address = key + sizeof(self->seed);
-    struct pfl_handshakes_peer *set;
-    struct pfl_handshakes_peer *worst;
-    uint32_t hash;
+    uint8_t key[sizeof(self->seed) + PFL_HANDSHAKES_ADDRESS_BYTES];
 
     memcpy(key, &self->seed, sizeof(self->seed));
-    pfl_handshakes_read_address(peer, address);
-    hash = pfl_hash(pfl_span_of(key, sizeof(key)));
+    memcpy(key + sizeof(self->seed), address, PFL_HANDSHAKES_ADDRESS_BYTES);
+    return pfl_hash(pfl_span_of(key, sizeof(key)));
+}
+
+static struct pfl_handshakes_peer *find_account(struct pfl_handshakes *self,
+                                                const uint8_t address[PFL_HANDSHAKES_ADDRESS_BYTES],
+                                                uint64_t now_ms)
+{
+    uint32_t hash = hash_of(self, address);
+    struct pfl_handshakes_peer *set;
+    struct pfl_handshakes_peer *worst;
+
     set = &self->table[(hash % SETS) * WAYS];
     worst = &set[hash / SETS % WAYS]; /* shared, when all of them are busy */
     for (size_t i = 0; i < WAYS; i++) {
@@ -155,16 +175,64 @@ find_account(struct pfl_handshakes *self, const struct sockaddr_storage *peer, u
     return worst;
 }
 
+/* ---- networks ---- */
+
+static bool is_mapped(const uint8_t address[PFL_HANDSHAKES_ADDRESS_BYTES])
+{
+    static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+    return memcmp(address, prefix, sizeof(prefix)) == 0;
+}
+
+static struct network *find_network(struct pfl_handshakes *self,
+                                    const uint8_t address[PFL_HANDSHAKES_ADDRESS_BYTES],
+                                    uint64_t now_ms)
+{
+    uint8_t key[PFL_HANDSHAKES_ADDRESS_BYTES] = {0};
+    struct network *set;
+    struct network *worst;
+
+    memcpy(key, address, is_mapped(address) ? IPV4_NETWORK_AT : IPV6_NETWORK_AT);
+    set = worst = &self->networks[(hash_of(self, key) % NETWORK_SETS) * NETWORK_WAYS];
+    for (size_t i = 0; i < NETWORK_WAYS; i++) {
+        if (set[i].credit.per_s != 0 && memcmp(set[i].address, key, sizeof(key)) == 0) {
+            set[i].used_ms = now_ms;
+            return &set[i];
+        }
+        /* A free place, or what has most credit; of those the one that was used longest ago. */
+        if (pfl_bucket_get(&set[i].credit, now_ms) > pfl_bucket_get(&worst->credit, now_ms) ||
+            (pfl_bucket_get(&set[i].credit, now_ms) == pfl_bucket_get(&worst->credit, now_ms) &&
+             set[i].used_ms < worst->used_ms))
+            worst = &set[i];
+    }
+    *worst = (struct network){.used_ms = now_ms};
+    memcpy(worst->address, key, sizeof(key));
+    pfl_bucket_set(&worst->credit, PFL_HANDSHAKES_NETWORK_FORGET_US,
+                   PFL_HANDSHAKES_NETWORK_KNOWN_US, now_ms);
+    return worst;
+}
+
+static bool is_crowded(struct pfl_handshakes *self, const struct pfl_handshakes_peer *p,
+                       uint64_t now_ms)
+{
+    struct network *n = find_network(self, p->address, now_ms);
+
+    return PFL_HANDSHAKES_NETWORK_KNOWN_US - pfl_bucket_get(&n->credit, now_ms) >=
+           PFL_HANDSHAKES_NETWORK_US;
+}
+
 /* ---- who may go ---- */
 
-static enum rank rank_of(const struct pfl_handshakes_peer *p, uint64_t unpaid_us, bool has_begun,
-                         uint64_t now_ms)
+static enum rank rank_of(struct pfl_handshakes *self, const struct pfl_handshakes_peer *p,
+                         uint64_t unpaid_us, bool has_begun, uint64_t now_ms)
 {
     if (is_proven(p, now_ms) && unpaid_us < PFL_HANDSHAKES_PROVEN_US)
         return RANK_PROVEN;
-    if (unpaid_us < PFL_HANDSHAKES_FRESH_US)
-        return has_begun ? RANK_FRESH_BEGUN : RANK_FRESH;
-    return has_begun ? RANK_SUSPECT_BEGUN : RANK_SUSPECT;
+    if (unpaid_us >= PFL_HANDSHAKES_FRESH_US)
+        return has_begun ? RANK_SUSPECT_BEGUN : RANK_SUSPECT;
+    if (is_crowded(self, p, now_ms))
+        return has_begun ? RANK_CROWDED_BEGUN : RANK_CROWDED;
+    return has_begun ? RANK_FRESH_BEGUN : RANK_FRESH;
 }
 
 /* `own_us`: what the handshake has cost: that does not count against it. RANK_NONE: the budget does
@@ -177,13 +245,13 @@ static enum rank rank_within_budget(struct pfl_handshakes *self, struct pfl_hand
     enum rank rank;
 
     unpaid_us = unpaid_us > own_us ? unpaid_us - own_us : 0;
-    rank = rank_of(p, unpaid_us, own_us != 0, now_ms);
+    rank = rank_of(self, p, unpaid_us, own_us != 0, now_ms);
     if (rank == RANK_PROVEN)
         return rank;
     reserve_us = reserves_us[rank];
     /* So that one who comes for the first time does not wait for those who are on their way to
      * being suspects. */
-    if (rank == RANK_FRESH)
+    if (rank == RANK_FRESH || rank == RANK_CROWDED)
         reserve_us +=
             (PFL_HANDSHAKES_RESERVE_US - reserve_us) * unpaid_us / PFL_HANDSHAKES_FRESH_US;
     return pfl_bucket_get(&self->budget, now_ms) > reserve_us ? rank : RANK_NONE;
@@ -227,6 +295,7 @@ void pfl_handshakes_wait(struct pfl_handshakes *self, struct pfl_handshake *h)
 static void grant(struct pfl_handshakes *self, struct pfl_handshake *h, enum rank rank)
 {
     self->was_proven = h->is_free = rank == RANK_PROVEN;
+    h->is_suspect = rank >= RANK_SUSPECT_BEGUN;
 }
 
 /* The first of the proven who wait (NULL: none), and the best of the others: RANK_NONE: nobody for
@@ -302,6 +371,8 @@ void pfl_handshakes_charge(struct pfl_handshakes *self, struct pfl_handshake *h,
                            uint64_t now_ms)
 {
     uint64_t credit_us = pfl_bucket_get(&h->peer->credit, now_ms);
+    struct network *n = find_network(self, h->peer->address, now_ms);
+    uint64_t left_us = pfl_bucket_get(&n->credit, now_ms);
 
     (void)pfl_bucket_get(&self->budget, now_ms);
     /* What a proven address leaves unfinished is forgiven with its next handshake, and would be a
@@ -309,6 +380,10 @@ void pfl_handshakes_charge(struct pfl_handshakes *self, struct pfl_handshake *h,
     if (!h->is_free) {
         pfl_bucket_take(&self->budget, cost_us);
         h->budget_us += cost_us;
+    }
+    if (!h->is_free && !h->is_suspect) {
+        pfl_bucket_take(&n->credit, cost_us < left_us ? cost_us : left_us);
+        h->network_us += cost_us;
     }
     pfl_bucket_take(&h->peer->credit, cost_us < credit_us ? cost_us : credit_us);
     h->cost_us += cost_us;
@@ -340,7 +415,17 @@ void pfl_handshakes_remove(struct pfl_handshakes *self, struct pfl_handshake *h,
     self->figures.finished++;
     pfl_bucket_give(&self->budget, h->budget_us);
     pfl_bucket_give(&p->credit, PFL_HANDSHAKES_KNOWN_US);
+    pfl_bucket_give(&find_network(self, p->address, now_ms)->credit, h->network_us);
     p->proven_until_ms = now_ms + PFL_HANDSHAKES_PROVEN_MS;
+}
+
+void pfl_handshakes_renew(struct pfl_handshakes *self, const struct pfl_handshake *h,
+                          uint64_t now_ms)
+{
+    struct pfl_handshakes_peer *p = find_account(self, h->address, now_ms);
+
+    if (memcmp(p->address, h->address, sizeof(p->address)) == 0) /* else: shared */
+        p->proven_until_ms = now_ms + PFL_HANDSHAKES_PROVEN_MS;
 }
 
 /* Of the oldest, one of whoever has most; those of proven addresses last. */
@@ -386,10 +471,14 @@ int pfl_handshakes_add(struct pfl_handshakes *self, struct pfl_handshake *h,
                        const struct sockaddr_storage *peer, uint64_t now_ms,
                        struct pfl_handshake **ret_goes)
 {
-    struct pfl_handshakes_peer *p = find_account(self, peer, now_ms);
+    uint8_t address[PFL_HANDSHAKES_ADDRESS_BYTES];
+    struct pfl_handshakes_peer *p;
     struct pfl_handshake *goes = NULL;
-    int rc = begins_too_often(self, p, now_ms) ? PFL_ELIMIT : 0;
+    int rc;
 
+    pfl_handshakes_read_address(peer, address);
+    p = find_account(self, address, now_ms);
+    rc = begins_too_often(self, p, now_ms) ? PFL_ELIMIT : 0;
     if (rc == 0 && has_enough(self, p, now_ms))
         rc = PFL_EAGAIN;
     if (rc != 0) {
@@ -405,6 +494,7 @@ int pfl_handshakes_add(struct pfl_handshakes *self, struct pfl_handshake *h,
         self->figures.ousted++;
     }
     *h = (struct pfl_handshake){.peer = p};
+    memcpy(h->address, address, sizeof(h->address));
     pfl_list_append(&self->all, &h->in_all);
     pfl_list_append(&p->all, &h->of_peer);
     p->count++;

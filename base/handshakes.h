@@ -8,6 +8,8 @@
  *            goes first, and without a budget
  *   fresh    has left little unfinished: goes as long as the budget of all lasts; what it has left
  *            must be there in proportion
+ *   crowded  as fresh, but its network (IPv4: 16 bits, IPv6: 32) has left much unfinished, from
+ *            however many addresses: goes after fresh ones, while half of that budget is there
  *   suspect  has left more unfinished: goes while most of that budget is there
  *
  * Of each kind those that have begun go before others, and further down into the budget: what they
@@ -29,20 +31,29 @@
 /* That wait, of a suspect, once the budget is used. */
 #define PFL_HANDSHAKES_SUSPECT_WAITING 8u
 /* Addresses that are known at a time. With more, two may share one account. */
-#define PFL_HANDSHAKES_PEERS 4096u
-/* How long an address is proven. */
+#define PFL_HANDSHAKES_PEERS 16384u
+/* Networks of which it is known what they left. */
+#define PFL_HANDSHAKES_NETWORKS 1024u
+/* How long an address is proven, from the end of its last connection. */
 #define PFL_HANDSHAKES_PROVEN_MS (3600u * 1000)
 /* CPU time that one address may leave in unfinished handshakes and be fresh, or proven; how much of
  * it is remembered; and forgotten in a second. */
 #define PFL_HANDSHAKES_FRESH_US  10000u
 #define PFL_HANDSHAKES_PROVEN_US 50000u
 #define PFL_HANDSHAKES_KNOWN_US  80000u
-#define PFL_HANDSHAKES_FORGET_US 100u
-/* The budget of all that are not proven: at once, and in each second (2 % of a core). */
+#define PFL_HANDSHAKES_FORGET_US 20u
+/* The same of a network: what makes it crowded, what is remembered, and forgotten in a second. What
+ * suspects leave does not count there, so that one address does not make it crowded. */
+#define PFL_HANDSHAKES_NETWORK_US        80000u
+#define PFL_HANDSHAKES_NETWORK_KNOWN_US  160000u
+#define PFL_HANDSHAKES_NETWORK_FORGET_US 200u
+/* The budget of all that are not proven: at once, and in each second (5 % of a core). */
 #define PFL_HANDSHAKES_BURST_US 1000000u
-#define PFL_HANDSHAKES_PER_S_US 20000u
+#define PFL_HANDSHAKES_PER_S_US 50000u
 /* What suspects leave of it to others. */
 #define PFL_HANDSHAKES_RESERVE_US (PFL_HANDSHAKES_BURST_US / 4 * 3)
+
+#define PFL_HANDSHAKES_ADDRESS_BYTES 16u
 
 struct pfl_handshakes;
 struct pfl_handshakes_peer;
@@ -54,13 +65,15 @@ struct pfl_handshake {
     struct pfl_list waits;
     struct pfl_handshakes_peer *peer; /* borrowed; NULL: not added */
     uint64_t cost_us;
-    uint64_t budget_us; /* of it, taken from the budget of all */
+    uint64_t budget_us;  /* of it, taken from the budget of all */
+    uint64_t network_us; /* of it, left by its network */
     bool is_waiting;
-    bool is_free; /* of the budget: the step that was granted is a proven address's */
+    bool is_free;    /* of the budget: the step that was granted is a proven address's */
+    bool is_suspect; /* that step is a suspect's */
+    uint8_t address[PFL_HANDSHAKES_ADDRESS_BYTES]; /* stays after it is removed */
 };
 
 /* Who counts as one: an IPv4 address, an IPv6 network of 56 bits, all that is neither. */
-#define PFL_HANDSHAKES_ADDRESS_BYTES 16u
 void pfl_handshakes_read_address(const struct sockaddr_storage *peer,
                                  uint8_t ret_address[PFL_HANDSHAKES_ADDRESS_BYTES]);
 
@@ -103,6 +116,10 @@ void pfl_handshakes_charge(struct pfl_handshakes *self, struct pfl_handshake *h,
  * memory. */
 void pfl_handshakes_remove(struct pfl_handshakes *self, struct pfl_handshake *h, bool is_proven,
                            uint64_t now_ms);
+/* After it was removed as proven, again and again while its connection lives, and at the end of
+ * that: its address is proven from then on. */
+void pfl_handshakes_renew(struct pfl_handshakes *self, const struct pfl_handshake *h,
+                          uint64_t now_ms);
 bool pfl_handshakes_are_waiting(const struct pfl_handshakes *self);
 void pfl_handshakes_get_figures(const struct pfl_handshakes *self,
                                 struct pfl_handshakes_figures *ret_figures);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FNV-1a, 32 bits: for tables of what strangers cannot choose freely: names
- * of certificates, addresses. */
+/*
+ * FNV-1a, 32 bits: for tables of what strangers cannot choose freely: names of certificates,
+ * addresses. What they can choose is hashed with a key: who does not know it cannot make a table's
+ * entries meet.
+ */
 #ifndef PFL_BASE_HASH_H
 #define PFL_BASE_HASH_H
 
@@ -22,5 +25,12 @@ static inline uint32_t pfl_hash_str(const char *text)
 {
     return pfl_hash(pfl_span_of(text, strlen(text)));
 }
+
+struct pfl_hash_key {
+    uint64_t words[2]; /* random, and secret */
+};
+
+/* All 64 bits, or any of them, make a table's index. */
+uint64_t pfl_hash_keyed(const struct pfl_hash_key *key, struct pfl_span bytes);
 
 #endif

@@ -46,15 +46,31 @@ bool pfl_shares_is_bound(const struct pfl_shares *self, uint64_t who)
     return who != 0 && who != self->owner;
 }
 
-bool pfl_shares_has_room(const struct pfl_shares *self, uint64_t who, uint64_t amount)
+/* What is counted for him: where he has no place, that of all who have none. */
+static uint64_t get_counted(const struct pfl_shares *self, uint64_t who)
 {
     const struct pfl_shares_user *u = find_user(self, who);
-    uint64_t used = self->users_len == PFL_SHARES_USERS || self->others != 0 ? self->others : 0;
 
     if (u != NULL)
-        used = u->used;
-    return pfl_shares_is_bound(self, who) ? pfl_shares_allow(self->max, self->used, used, amount)
-                                          : amount <= self->max - self->used;
+        return u->used;
+    return self->users_len == PFL_SHARES_USERS || self->others != 0 ? self->others : 0;
+}
+
+bool pfl_shares_has_room(const struct pfl_shares *self, uint64_t who, uint64_t amount)
+{
+    return pfl_shares_is_bound(self, who)
+               ? pfl_shares_allow(self->max, self->used, get_counted(self, who), amount)
+               : amount <= self->max - self->used;
+}
+
+uint64_t pfl_shares_get_room(const struct pfl_shares *self, uint64_t who)
+{
+    uint64_t left = self->max - self->used;
+    uint64_t counted = get_counted(self, who);
+
+    if (!pfl_shares_is_bound(self, who))
+        return left;
+    return left > counted ? (left - counted) / 2 : 0;
 }
 
 bool pfl_shares_take(struct pfl_shares *self, uint64_t who, uint64_t amount)

@@ -41,6 +41,8 @@ static inline bool pfl_shares_allow(uint64_t max, uint64_t all, uint64_t used, u
 bool pfl_shares_take(struct pfl_shares *self, uint64_t who, uint64_t amount);
 /* Whether that would be true. */
 bool pfl_shares_has_room(const struct pfl_shares *self, uint64_t who, uint64_t amount);
+/* The most that he may have more. */
+uint64_t pfl_shares_get_room(const struct pfl_shares *self, uint64_t who);
 /* What was taken, or a part of it. */
 void pfl_shares_give(struct pfl_shares *self, uint64_t who, uint64_t amount);
 /* One thing's part of it, `*held` so far, becomes `wanted`; or, false, stays. */

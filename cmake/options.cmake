@@ -26,6 +26,9 @@ if(PFL_SANITIZE)
     add_compile_options(-fsanitize=${PFL_SANITIZE} -fno-omit-frame-pointer)
     add_compile_definitions(PFL_SANITIZED) # base/sandbox lets their runtimes work
     add_link_options(-fsanitize=${PFL_SANITIZE})
+    if(PFL_SANITIZE MATCHES thread)
+        add_compile_definitions(PFL_SANITIZED_THREADS) # its runtime knows one table of descriptors
+    endif()
     if(PFL_SANITIZE MATCHES undefined)
         add_compile_options(-fno-sanitize-recover=undefined)
     endif()

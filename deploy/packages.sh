@@ -14,11 +14,11 @@ PFL_PACKAGES_ENGINE="podman runc netavark aardvark-dns iptables nftables docker-
 PFL_PACKAGES_TOOLS="iproute2 util-linux openssl procps python3"
 PFL_PACKAGES_DEMO="chromium $PFL_PACKAGES_TOOLS"
 # The tests, but for browsers, containers and the gates that are bound to this machine's release (tests/release/run).
-PFL_PACKAGES_RELEASE="clang curl libclang-rt-dev git libcmocka-dev python3-websockets python3-yaml shellcheck
+PFL_PACKAGES_RELEASE="ccache clang curl libclang-rt-dev git libcmocka-dev python3-websockets python3-yaml shellcheck
     socat stunnel4
     yamllint $PFL_PACKAGES_PACKAGE
     $PFL_PACKAGES_TOOLS"
-PFL_PACKAGES_TEST="clang-format clang-tidy debootstrap protobuf-compiler zsh $PFL_PACKAGES_RELEASE
+PFL_PACKAGES_TEST="clang-format clang-tidy debootstrap fish protobuf-compiler tmux zsh $PFL_PACKAGES_RELEASE
     $PFL_PACKAGES_ENGINE
     $PFL_PACKAGES_DEMO"
 

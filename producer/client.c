@@ -25,6 +25,7 @@
 #include "producer/commits.h"
 #include "producer/fork.h"
 #include "producer/heap.h"
+#include "producer/note.h"
 #include "producer/requests.h"
 #include "producer/startups.h"
 #include "producer/track_event.h"
@@ -96,6 +97,8 @@ static void on_greeting_reply(struct perfleet *p, const struct pfl_ipc_reply *re
     if (p->arbiter != NULL)
         pfl_arbiter_set_online(p->arbiter, true, p->link.fd);
     p->retries = 0;
+    pfl_note("connected as %s%s", p->conf.producer_name,
+             p->is_emulated ? ", without shared memory" : "");
     pthread_mutex_lock(&p->lock);
     p->is_ready = true;
     p->registered_at = ++p->syncs_wanted;
@@ -315,6 +318,20 @@ static void schedule_retry(struct perfleet *p)
     p->retry_at_ms = pfl_client_now_ms() + delay;
 }
 
+/* An attempt that fails like the one before is not said again. */
+static void note_attempt(struct perfleet *p, int rc, const char *why)
+{
+    bool is_abstract = p->address.un.sun_path[0] == '\0';
+    const char *name = p->address.un.sun_path + is_abstract;
+
+    if (rc == 0)
+        pfl_note("connecting to %s%s", is_abstract ? "@" : "", name);
+    else if (rc != p->noted_err)
+        pfl_note("no tracing service at %s%s: %s; trying again until there is one",
+                 is_abstract ? "@" : "", name, why[0] != '\0' ? why : strerror(errno));
+    p->noted_err = rc;
+}
+
 static void try_connect(struct perfleet *p)
 {
     char why[PFL_SERVICE_USER_WHY_BYTES] = "";
@@ -324,6 +341,7 @@ static void try_connect(struct perfleet *p)
     if (pfl_client_now_ms() < p->retry_at_ms)
         return;
     rc = pfl_link_open(&p->link, &p->address, why);
+    note_attempt(p, rc, why);
     pthread_mutex_lock(&p->lock);
     memcpy(p->refusal, why, sizeof(why));
     pthread_mutex_unlock(&p->lock);
@@ -407,6 +425,8 @@ void *pfl_client_run(void *arg)
             return NULL;
         pfl_commits_turn(p);
         if (p->state != PFL_CLIENT_AWAY && p->link.has_failed) {
+            pfl_note("the connection to the tracing service ended%s",
+                     p->state == PFL_CLIENT_READY ? "" : " before it was accepted");
             disconnect(p);
             schedule_retry(p);
         }

@@ -48,16 +48,16 @@ struct perfleet {
     pthread_mutex_t lock; /* guards what follows up to the thread's own part */
     pthread_cond_t changed;
     bool is_ending;
-    bool is_ready;  /* the service has accepted us */
+    bool is_ready; /* the service has accepted us */
+    bool is_categories_changed;
+    uint32_t triggers_len;
     uint64_t lives; /* connections lost */
     uint64_t syncs_wanted;
     uint64_t syncs_done;
     uint64_t registered_at; /* the sync that tells that all data sources are known */
     struct pfl_source *sources[PERFLEET_MAX_SOURCES]; /* owned; NULL: free */
     struct pfl_client_trigger triggers[PFL_CLIENT_TRIGGERS_MAX];
-    uint32_t triggers_len;
     struct pfl_startup_request *startup_requests; /* of threads that wait; borrowed */
-    bool is_categories_changed;
     char refusal[PFL_SERVICE_USER_WHY_BYTES]; /* of whoever serves the socket; empty: not refused */
 
     /* The thread's own. */
@@ -73,6 +73,7 @@ struct perfleet {
     bool has_startups;     /* there may be startup sessions */
     bool is_emulated;      /* no shared memory: chunks are sent */
     int own_fd;            /* owned: our memory, to be offered to the service; -1: none */
+    int noted_err;         /* of the attempt that was noted last */
     bool is_own_adopted;   /* by the service of this connection */
     bool is_refused;       /* ours: the next connection is made at once, without */
     uint32_t flushes_len;  /* not answered yet */

@@ -22,6 +22,7 @@
 
 #include "producer/commits.h"
 #include "producer/foreign_fd.h"
+#include "producer/note.h"
 #include "producer/requests.h"
 #include "producer/startups.h"
 
@@ -144,6 +145,8 @@ static void on_setup_command(struct perfleet *p)
     struct pfl_source *s = find_source_by_name(p, p->command.name);
     int instance;
 
+    if (s == NULL)
+        pfl_note("a session wants a data source that we do not have");
     if (s != NULL && p->arbiter != NULL &&
         find_source_by_instance(p, p->command.instance_id, &instance) == NULL)
         (void)setup_source(p, s);
@@ -159,6 +162,8 @@ static void on_start_command(struct perfleet *p)
         instance = s == NULL || p->arbiter == NULL ? -1 : setup_source(p, s);
     }
     if (instance >= 0) {
+        pfl_note("data source %s starts for instance %llu", s->conf.name,
+                 (unsigned long long)p->command.instance_id);
         pfl_source_start(s, (uint32_t)instance);
         pfl_startups_bind(s, (uint32_t)instance);
     }
@@ -178,6 +183,8 @@ static void on_stop_command(struct perfleet *p)
     int instance = -1;
     struct pfl_source *s = find_source_by_instance(p, id, &instance);
 
+    if (s != NULL)
+        pfl_note("data source %s stops for instance %llu", s->conf.name, (unsigned long long)id);
     if (s == NULL || pfl_source_stop(s, (uint32_t)instance))
         pfl_commands_say_stopped(p, id);
 }

@@ -10,6 +10,11 @@
 #define PFL_FIGURES_FIELD  50001u /* in the request and in TracingServiceState */
 #define PFL_LEFT_OUT_FIELD 50002u /* in TracingServiceState */
 
+/* In a TracingSession: how many triggers make a snapshot of it. */
+#define PFL_CLONE_TRIGGERS_FIELD 50003u
+/* Likewise: the key under which it was left, where that is not its name. */
+#define PFL_DETACH_KEY_FIELD 50004u
+
 enum pfl_figure {
     /* now */
     PFL_FIGURE_PRODUCERS = 1,

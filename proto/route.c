@@ -22,6 +22,7 @@ static const struct leaf agent_leaves[] = {
     {PFL_TUNNEL_CLOCK_PATH, "GET", PFL_ROUTE_CLOCK},
     {PFL_TUNNEL_STREAMS_PATH, "GET", PFL_ROUTE_STREAMS},
     {PFL_TUNNEL_ALARMS_PATH, "GET", PFL_ROUTE_ALARMS},
+    {PFL_TUNNEL_TRIGGERS_PATH, "PUT", PFL_ROUTE_RAISE},
     {PFL_TUNNEL_EVENTS_PATH, "GET", PFL_ROUTE_EVENTS},
     {"/healthz", "GET", PFL_ROUTE_HEALTH},
 };
@@ -33,9 +34,13 @@ static const struct leaf relay_leaves[] = {
 
 /* Below a host's path at a relay. */
 static const struct leaf host_leaves[] = {
-    {"", "GET", PFL_ROUTE_HOST},          {"/consumer", "CONNECT", PFL_ROUTE_CONSUMER},
-    {"/clock", "GET", PFL_ROUTE_CLOCK},   {"/streams", "GET", PFL_ROUTE_STREAMS},
+    {"", "GET", PFL_ROUTE_HOST},
+    {"", "DELETE", PFL_ROUTE_FORGET},
+    {"/consumer", "CONNECT", PFL_ROUTE_CONSUMER},
+    {"/clock", "GET", PFL_ROUTE_CLOCK},
+    {"/streams", "GET", PFL_ROUTE_STREAMS},
     {"/alarms", "GET", PFL_ROUTE_ALARMS},
+    {"/triggers", "PUT", PFL_ROUTE_RAISE},
 };
 
 bool pfl_route_is_stream_id(const char *text_untrusted)
@@ -55,11 +60,16 @@ bool pfl_route_is_stream_id(const char *text_untrusted)
 static enum pfl_route_kind find(const struct leaf *leaves, size_t count, const char *path,
                                 const char *method)
 {
+    enum pfl_route_kind kind = PFL_ROUTE_NONE;
+
     for (size_t i = 0; i < count; i++) {
-        if (strcmp(leaves[i].path, path) == 0)
-            return strcmp(leaves[i].method, method) == 0 ? leaves[i].kind : PFL_ROUTE_METHOD;
+        if (strcmp(leaves[i].path, path) != 0)
+            continue;
+        if (strcmp(leaves[i].method, method) == 0)
+            return leaves[i].kind;
+        kind = PFL_ROUTE_METHOD;
     }
-    return PFL_ROUTE_NONE;
+    return kind;
 }
 
 static enum pfl_route_kind parse_stream(const char *id, const char *method, bool is_relay,

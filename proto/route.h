@@ -12,9 +12,10 @@ enum pfl_route_kind {
     PFL_ROUTE_METHOD,   /* the path, but not with this method: 405 */
     PFL_ROUTE_NAME,     /* a host, stream or session that cannot be one: 400 */
     PFL_ROUTE_HEALTH,
-    PFL_ROUTE_HELLO, /* agents */
-    PFL_ROUTE_HOSTS, /* relays */
-    PFL_ROUTE_HOST,  /* relays */
+    PFL_ROUTE_HELLO,  /* agents */
+    PFL_ROUTE_HOSTS,  /* relays */
+    PFL_ROUTE_HOST,   /* relays */
+    PFL_ROUTE_FORGET, /* relays: a host that left is no longer known */
     PFL_ROUTE_CONSUMER,
     PFL_ROUTE_CLOCK,
     PFL_ROUTE_STREAMS,
@@ -24,6 +25,7 @@ enum pfl_route_kind {
     PFL_ROUTE_ALARM_SET,
     PFL_ROUTE_ALARM_DROP,
     PFL_ROUTE_ALARM_RAISED, /* agents: its trigger was raised at another host */
+    PFL_ROUTE_RAISE,        /* triggers, at the host's service */
     PFL_ROUTE_EVENTS,       /* agents */
 };
 

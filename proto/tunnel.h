@@ -21,6 +21,7 @@ enum { PFL_TUNNEL_VERSION = 1 }; /* hello's "protocol" */
 #define PFL_TUNNEL_CLOCK_PATH    "/v1/clock"
 #define PFL_TUNNEL_STREAMS_PATH  "/v1/streams"
 #define PFL_TUNNEL_ALARMS_PATH   "/v1/alarms"
+#define PFL_TUNNEL_TRIGGERS_PATH "/v1/triggers"
 #define PFL_TUNNEL_EVENTS_PATH   "/v1/events" /* at an agent alone */
 #define PFL_TUNNEL_HOSTS_PATH    "/v1/hosts"
 
@@ -39,8 +40,8 @@ enum { PFL_TUNNEL_VERSION = 1 }; /* hello's "protocol" */
  * the role that the agent keeps. */
 #define PFL_TUNNEL_H_ROLE "perfleet-role"
 
-/* Of an alarm: the triggers that it waits for ("a,b"); relay to agent: the one that was raised, and
- * at which host, how long ago. */
+/* The triggers that an alarm waits for, or that are to be raised ("a,b"); relay to agent: the one
+ * that was raised, and at which host, how long ago. */
 #define PFL_TUNNEL_H_TRIGGERS   "perfleet-triggers"
 #define PFL_TUNNEL_H_TRIGGER    "perfleet-trigger"
 #define PFL_TUNNEL_H_RAISED_AT  "perfleet-raised-at"

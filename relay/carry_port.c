@@ -6,8 +6,10 @@
  * CONNECT, and a splice (splice.h) passes bytes and credit, no faster than the role says. When the
  * policy changes each stream is looked at again: forbidden ones are killed, the agents of those
  * with another role are told it. Failures: a status with a sentence; an agent that does not take a
- * new role loses the stream. Ownership: a stream frees itself when its legs are gone; its account
- * is the port's. Limits: accounts.h, streams per connection (proto/h2.h).
+ * new role loses the stream. What an operator does not read takes memory here: when he has his
+ * share of it, those of his streams that have most of it are detached, and none is begun or resumed
+ * until he has read. Ownership: a stream frees itself when its legs are gone; its account is the
+ * port's. Limits: accounts.h, streams per connection (proto/h2.h), hub->unread.
  */
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +28,7 @@ struct carried {
     struct pfl_asker asker;
     char role[PFL_ROLE_FIELD_BYTES]; /* as the agent has it; "": none */
     struct pfl_held held;            /* waits for its bytes a second */
+    uint64_t share;                  /* whose memory it takes (base/shares.h) */
     bool is_resume;
 };
 
@@ -174,6 +177,85 @@ static void on_sent(void *user, size_t bytes)
     pfl_bucket_take(&c->account->bytes, bytes);
 }
 
+/* ---- memory for what is not read ---- */
+
+/* An operator who has less than that begins and resumes nothing, so that those streams that were
+ * detached do not come back to be detached again. More than a window. */
+#define ROOM_PARTS 16u
+_Static_assert(((uint64_t)PFL_HUB_UNREAD_MIN_MIB << 20) / ROOM_PARTS >=
+                   PFL_TUNNEL_DATA_WINDOW_BYTES + PFL_TUNNEL_CONTROL_WINDOW_BYTES,
+               "a stream fits what has to be left");
+
+/* Of an operator's streams, `but` excepted, that which has most; those that have nothing to hold
+ * have no memory then. */
+static struct carried *trim_others(const struct pfl_hub *hub, uint64_t share,
+                                   const struct carried *but)
+{
+    struct carried *most = NULL;
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &hub->carried) {
+        struct carried *c = carried_of(it);
+
+        if (c->share != share || c == but)
+            continue;
+        pfl_splice_trim(c->splice);
+        if (most == NULL || pfl_splice_get_memory(c->splice) > pfl_splice_get_memory(most->splice))
+            most = c;
+    }
+    return most;
+}
+
+static void tell_detached(const struct carried *c)
+{
+    struct pfl_hub *hub = c->asker.hub;
+
+    if (pfl_log_limit_take(&hub->unread_log, "stream-detached", uv_now(hub->loop)))
+        pfl_log_warn("stream-detached",
+                     "operator=%s host=%s stream=%s held_bytes=%zu reason=\"the operator has not "
+                     "read what waits for him here\" remedy=\"see --max-unread-mib\"",
+                     c->asker.who, c->asker.host, c->asker.stream,
+                     pfl_splice_get_memory(c->splice));
+}
+
+static bool take_memory(void *user, size_t bytes)
+{
+    struct carried *c = user;
+    struct pfl_hub *hub = c->asker.hub;
+
+    while (!pfl_shares_take(&hub->unread, c->share, bytes)) {
+        struct carried *most = trim_others(hub, c->share, c);
+
+        if (pfl_shares_has_room(&hub->unread, c->share, bytes))
+            continue;
+        if (most == NULL ||
+            pfl_splice_get_memory(most->splice) <= pfl_splice_get_memory(c->splice)) {
+            tell_detached(c);
+            return false;
+        }
+        tell_detached(most);
+        pfl_splice_detach(most->splice);
+    }
+    return true;
+}
+
+static void give_memory(void *user, size_t bytes)
+{
+    struct carried *c = user;
+
+    pfl_shares_give(&c->asker.hub->unread, c->share, bytes);
+}
+
+static bool may_have_more(struct pfl_hub *hub, uint64_t share)
+{
+    uint64_t room = hub->unread.max / ROOM_PARTS;
+
+    if (pfl_shares_has_room(&hub->unread, share, room))
+        return true;
+    (void)trim_others(hub, share, NULL);
+    return pfl_shares_has_room(&hub->unread, share, room);
+}
+
 /* ---- beginning ---- */
 
 static void refuse(struct pfl_h2_stream *leg, unsigned status, const char *title,
@@ -208,6 +290,21 @@ unsigned pfl_carry_count(const struct pfl_hub *hub, const char *who, const char 
         count += strcmp(carried_of(it)->asker.who, who) == 0 &&
                  strcmp(carried_of(it)->asker.host, host) == 0;
     return count;
+}
+
+/* False: refused already. */
+static bool check_memory(const struct carried *c, struct pfl_h2_stream *leg)
+{
+    char detail[320];
+
+    if (may_have_more(c->asker.hub, c->share))
+        return true;
+    (void)snprintf(detail, sizeof(detail),
+                   "%s has not read what waits for him at this relay: read it, or close streams",
+                   c->asker.who);
+    pfl_asker_audit(&c->asker, "refuse", 429, NULL);
+    refuse(leg, 429, "too much is not read", detail);
+    return false;
 }
 
 /* False: refused already. */
@@ -249,6 +346,8 @@ static int start_splice(struct carried *c, struct pfl_h2_stream *leg,
         .role_text = c->role[0] != '\0' ? c->role : NULL,
         .get_room = c->account != NULL ? get_room : NULL,
         .on_sent = c->account != NULL ? on_sent : NULL,
+        .take_memory = take_memory,
+        .give_memory = give_memory,
         .on_ended = on_splice_ended,
         .user = c,
     };
@@ -267,12 +366,13 @@ void pfl_carry(struct pfl_peer *p, struct pfl_h2_stream *leg, const struct pfl_c
     }
     pfl_asker_set(&c->asker, p, conf->route);
     c->peer = p;
+    c->share = pfl_shares_hash(c->asker.who, strlen(c->asker.who));
     c->held.go_on = go_on;
     c->is_resume = pfl_h2_head_get(conf->head, PFL_TUNNEL_H_RECEIVED) != NULL;
     if (id != NULL && pfl_route_is_stream_id(id))
         (void)snprintf(c->asker.stream, sizeof(c->asker.stream), "%s", id);
     pfl_role_write(conf->decision->role, c->role);
-    if (!open_account(c, leg, conf->decision->rates)) {
+    if (!check_memory(c, leg) || !open_account(c, leg, conf->decision->rates)) {
         pfl_mem_free(c);
         return;
     }

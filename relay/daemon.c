@@ -22,12 +22,15 @@
 #include "relay/join_port.h"
 #include "relay/metrics_port.h"
 
+#define FORGETTING_MAX_MS 60000u
+
 struct daemon {
     uv_loop_t loop;
     uv_signal_t signals[3];
     struct pfl_watchdog watchdog;
     struct pfl_log_signals log_signals;
     uv_timer_t deadline;
+    uv_timer_t forgetting;                  /* of hosts that left long ago */
     struct pfl_port *port;                  /* owned; NULL once closed */
     struct pfl_join_port *join;             /* owned; NULL: none, or closed */
     struct pfl_relay_metrics *metrics;      /* the same */
@@ -54,6 +57,7 @@ static void on_port_closed(void *user)
     pfl_watchdog_close(&d->watchdog);
     pfl_log_signals_close(&d->log_signals);
     uv_close((uv_handle_t *)&d->deadline, NULL);
+    uv_close((uv_handle_t *)&d->forgetting, NULL);
 }
 
 static void on_deadline(uv_timer_t *timer)
@@ -64,6 +68,25 @@ static void on_deadline(uv_timer_t *timer)
         return;
     pfl_log_warn("drain-deadline", "connections=%u are cut", pfl_port_count_connections(d->port));
     pfl_port_close(d->port);
+}
+
+static void on_forgetting(uv_timer_t *timer)
+{
+    struct daemon *d = timer->data;
+
+    if (d->port != NULL)
+        pfl_port_forget_old(d->port);
+}
+
+/* Often enough that a host is forgotten at most a fifth later than at its age. */
+static void start_forgetting(struct daemon *d, uint64_t age_ms)
+{
+    uint64_t period_ms = age_ms / 5 < FORGETTING_MAX_MS ? age_ms / 5 : FORGETTING_MAX_MS;
+
+    (void)uv_timer_init(&d->loop, &d->forgetting);
+    d->forgetting.data = d;
+    if (age_ms != 0)
+        (void)uv_timer_start(&d->forgetting, on_forgetting, period_ms, period_ms);
 }
 
 static void stop(struct daemon *d)
@@ -164,6 +187,7 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
     }
     (void)uv_timer_init(&d.loop, &d.deadline);
     d.deadline.data = &d;
+    start_forgetting(&d, conf->port.forget_after_ms);
     if (rc != 0) {
         pfl_port_close(d.port);
         (void)uv_run(&d.loop, UV_RUN_DEFAULT);

@@ -5,6 +5,7 @@
 #define PFL_RELAY_HUB_IMPL_H
 
 #include "base/log.h"
+#include "base/shares.h"
 #include "proto/route.h"
 #include "relay/accounts.h"
 #include "relay/hub_port.h"
@@ -23,11 +24,14 @@ struct pfl_hub {
     struct pfl_accounts *accounts;   /* borrowed from the port */
     uint64_t silence_ms;
     unsigned max_per_operator;
-    struct pfl_list peers;   /* owned until each one's on_ended */
-    struct pfl_list carried; /* streams; freed by themselves */
-    struct pfl_list errands; /* what agents are asked for operators; freed by themselves */
+    uint64_t forget_after_ms; /* 0: never */
+    struct pfl_list peers;    /* owned until each one's on_ended */
+    struct pfl_list carried;  /* streams; freed by themselves */
+    struct pfl_list errands;  /* what agents are asked for operators; freed by themselves */
     struct pfl_bucket listed[PFL_HUB_LISTED]; /* hosts told to operators, by the operator's name */
     struct pfl_log_limit refused_log;
+    struct pfl_log_limit unread_log;
+    struct pfl_shares unread; /* memory for what came for an operator, or from him; by his name */
     struct pfl_traffic ended; /* `begun` of all, bytes of those that are over */
     struct pfl_inventory inventory;
     struct pfl_raised_log raised;
@@ -107,6 +111,9 @@ struct pfl_audit_more {
 /* `more` may be NULL. */
 void pfl_asker_audit(const struct pfl_asker *self, const char *action, unsigned status,
                      const struct pfl_audit_more *more);
+
+/* The same for a host that is being forgotten, and a line in the log; `who` "": for its age. */
+void pfl_asker_note_forgotten(const struct pfl_asker *self, const struct pfl_host *host);
 
 struct pfl_carry_conf {
     const struct pfl_h2_head *head;

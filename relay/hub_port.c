@@ -6,7 +6,8 @@
  * and is its host's connection from then on; an operator's requests are answered. Failures: a peer
  * that says nothing is closed; a second connection of a host takes the first one's place, which is
  * told to go. Ownership: peers own their links; the inventory its hosts. Limits: the port's
- * max_connections, max_per_operator, HOST_CONNECTIONS, streams per connection (proto/h2.h).
+ * max_connections, max_per_operator, HOST_CONNECTIONS, streams per connection (proto/h2.h),
+ * max_unread_mib.
  */
 #include "relay/hub_port.h"
 
@@ -73,6 +74,7 @@ static void on_link_closed(void *user, int err, const char *why)
     pfl_peer_let_go(p);
     if (p->host != NULL && p->host->peer == p)
         pfl_inventory_leave(&p->hub->inventory, p->host, uv_now(p->hub->loop));
+    p->host = NULL; /* which may be forgotten from here on */
     pfl_log_info("tunnel-ended", "address=%s %s=%s reason=%s", p->address,
                  pfl_identity_role_name(p->identity.role), p->identity.name,
                  pfl_log_quote_reason(why));
@@ -303,6 +305,8 @@ int pfl_hub_new(const struct pfl_hub_conf *conf, struct pfl_hub **ret_hub)
     h->accounts = conf->accounts;
     h->silence_ms = conf->silence_ms;
     h->max_per_operator = conf->max_per_operator;
+    h->forget_after_ms = conf->forget_after_ms;
+    h->unread.max = (uint64_t)conf->max_unread_mib << 20;
     pfl_list_init(&h->peers);
     pfl_list_init(&h->carried);
     pfl_list_init(&h->errands);
@@ -318,6 +322,7 @@ void pfl_hub_free(struct pfl_hub *self)
     if (self == NULL)
         return;
     pfl_log_limit_flush(&self->refused_log, "stream-ended");
+    pfl_log_limit_flush(&self->unread_log, "stream-detached");
     pfl_inventory_fini(&self->inventory);
     pfl_mem_free(self);
 }
@@ -367,6 +372,35 @@ bool pfl_hub_may_see(const struct pfl_hub *self, const char *operator_name, cons
 
     pfl_hub_decide(self, operator_name, host, &decision);
     return decision.is_allowed;
+}
+
+void pfl_asker_note_forgotten(const struct pfl_asker *self, const struct pfl_host *host)
+{
+    unsigned long long away_s = (uv_now(self->hub->loop) - host->seen_ms) / 1000;
+    char detail[64];
+
+    (void)snprintf(detail, sizeof(detail), "left %llu s ago", away_s);
+    pfl_asker_audit(self, "forget", 204, &(struct pfl_audit_more){.detail = detail});
+    if (self->who[0] != '\0')
+        pfl_log_info("host-forgotten", "host=%s operator=%s away_s=%llu", host->name, self->who,
+                     away_s);
+    else
+        pfl_log_info("host-forgotten", "host=%s reason=age away_s=%llu", host->name, away_s);
+}
+
+static void on_forget(void *user, const struct pfl_host *host)
+{
+    struct pfl_asker nobody = {.hub = user};
+
+    memcpy(nobody.host, host->name, sizeof(nobody.host));
+    pfl_asker_note_forgotten(&nobody, host);
+}
+
+void pfl_hub_forget_old(struct pfl_hub *self)
+{
+    if (self->forget_after_ms != 0)
+        pfl_inventory_forget_old(&self->inventory, uv_now(self->loop), self->forget_after_ms,
+                                 on_forget, self);
 }
 
 void pfl_hub_drop(struct pfl_hub *self, const void *user)

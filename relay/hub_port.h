@@ -13,6 +13,9 @@
 #include "relay/policy.h"
 #include "relay/traffic.h"
 
+/* The least that max_unread_mib may be. */
+#define PFL_HUB_UNREAD_MIN_MIB 64u
+
 struct pfl_hub;
 struct pfl_inventory;
 
@@ -24,6 +27,8 @@ struct pfl_hub_conf {
     struct pfl_accounts *accounts; /* borrowed until free */
     uint64_t silence_ms;           /* a peer that says nothing for so long is given up */
     unsigned max_per_operator;     /* connections of one operator at a time; the next is closed */
+    unsigned max_unread_mib;       /* memory for what streams' other ends have not read; shared */
+    uint64_t forget_after_ms;      /* a host that left so long ago is forgotten; 0: never */
 };
 
 PFL_MUST_USE int pfl_hub_new(const struct pfl_hub_conf *conf, struct pfl_hub **ret_hub);
@@ -35,6 +40,8 @@ void pfl_hub_free(struct pfl_hub *self);
 /* Ends the connection of the peer with this `user`; its streams are lost to it, and orphans. */
 void pfl_hub_drop(struct pfl_hub *self, const void *user);
 void pfl_hub_get_traffic(const struct pfl_hub *self, struct pfl_traffic *ret_traffic);
+/* Forgets the hosts that left so long ago as the conf says. To be called now and then. */
+void pfl_hub_forget_old(struct pfl_hub *self);
 /* The hosts that it knows; borrowed until the loop goes on. */
 const struct pfl_inventory *pfl_hub_get_inventory(const struct pfl_hub *self);
 /* Whether the policy lets this operator know of that host. */

@@ -9,6 +9,7 @@
  */
 #include "relay/inventory.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +34,7 @@ static size_t bucket_of(const char *name)
     return pfl_hash_str(name) % PFL_INVENTORY_BUCKETS;
 }
 
-static void forget(struct pfl_inventory *inv, struct pfl_host *h)
+static void free_host(struct pfl_inventory *inv, struct pfl_host *h)
 {
     struct pfl_host **link = &inv->buckets[bucket_of(h->name)];
 
@@ -49,7 +50,7 @@ static void forget(struct pfl_inventory *inv, struct pfl_host *h)
 void pfl_inventory_fini(struct pfl_inventory *self)
 {
     while (!pfl_list_is_empty(&self->hosts))
-        forget(self, host_of(self->hosts.next));
+        free_host(self, host_of(self->hosts.next));
 }
 
 struct pfl_host *pfl_inventory_find(const struct pfl_inventory *self, const char *name)
@@ -70,7 +71,7 @@ static bool make_room(struct pfl_inventory *inv)
     PFL_LIST_EACH (it, &inv->hosts) {
         if (host_of(it)->peer != NULL)
             continue;
-        forget(inv, host_of(it));
+        pfl_inventory_forget(inv, host_of(it), PFL_INVENTORY_ROOM);
         return true;
     }
     return false;
@@ -107,6 +108,33 @@ void pfl_inventory_leave(struct pfl_inventory *self, struct pfl_host *host, uint
     host->has_clock = false;
     pfl_list_remove(&host->node);
     pfl_list_append(&self->hosts, &host->node);
+}
+
+void pfl_inventory_forget(struct pfl_inventory *self, struct pfl_host *host,
+                          enum pfl_inventory_why why)
+{
+    assert(host->peer == NULL);
+    self->forgotten[why]++;
+    free_host(self, host);
+}
+
+void pfl_inventory_forget_old(struct pfl_inventory *self, uint64_t now_ms, uint64_t age_ms,
+                              void (*on_forget)(void *user, const struct pfl_host *host),
+                              void *user)
+{
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    PFL_LIST_EACH_SAFE (it, tmp, &self->hosts) {
+        struct pfl_host *h = host_of(it);
+
+        if (h->peer != NULL)
+            continue;
+        if (now_ms - h->seen_ms < age_ms)
+            return; /* those behind it left later */
+        on_forget(user, h);
+        pfl_inventory_forget(self, h, PFL_INVENTORY_AGE);
+    }
 }
 
 /* ---- claims ---- */

@@ -16,7 +16,8 @@
 #include "base/list.h"
 #include "proto/identity.h"
 
-/* Hosts that are remembered; the one that left first is forgotten for a new one. */
+/* Hosts that are remembered; the one that left first is forgotten for a new one, one that left long
+ * ago by the relay, and any that left by an operator who may. */
 #define PFL_INVENTORY_MAX_HOSTS 16384u
 /* A hello's bytes; strings in it; labels. */
 #define PFL_INVENTORY_HELLO_BYTES 16384u
@@ -45,21 +46,39 @@ struct pfl_host {
 
 #define PFL_INVENTORY_BUCKETS 1024u
 
+/* Why hosts were forgotten. */
+enum pfl_inventory_why {
+    PFL_INVENTORY_ASKED, /* by an operator */
+    PFL_INVENTORY_AGE,
+    PFL_INVENTORY_ROOM, /* for a new one */
+    PFL_INVENTORY_WHYS
+};
+
 struct pfl_inventory {
     struct pfl_list hosts; /* owned; in the order in which they came last */
     struct pfl_host *buckets[PFL_INVENTORY_BUCKETS]; /* borrowed from the list: by name */
     unsigned count;
+    uint64_t forgotten[PFL_INVENTORY_WHYS]; /* so many were */
 };
 
 void pfl_inventory_init(struct pfl_inventory *self);
 void pfl_inventory_fini(struct pfl_inventory *self);
-/* NULL: never seen. Borrowed while it is connected, else until the next join. */
+/* NULL: never seen, or forgotten. Borrowed while it is connected, else until the next join or the
+ * next that is forgotten. */
 struct pfl_host *pfl_inventory_find(const struct pfl_inventory *self, const char *name);
 /* The host's connection is `peer` now. PFL_ENOMEM, PFL_ELIMIT. */
 PFL_MUST_USE int pfl_inventory_join(struct pfl_inventory *self, const char *name, void *peer,
                                     struct pfl_host **ret_host);
 /* Its connection is gone; claims stay. */
 void pfl_inventory_leave(struct pfl_inventory *self, struct pfl_host *host, uint64_t now_ms);
+/* A host that is not connected is gone, with its claims. */
+void pfl_inventory_forget(struct pfl_inventory *self, struct pfl_host *host,
+                          enum pfl_inventory_why why);
+/* The same for all that left at least `age_ms` ago, those first that left first; `on_forget` comes
+ * for each while it is still there. */
+void pfl_inventory_forget_old(struct pfl_inventory *self, uint64_t now_ms, uint64_t age_ms,
+                              void (*on_forget)(void *user, const struct pfl_host *host),
+                              void *user);
 /* Takes over what of `body` makes sense. PFL_EPARSE: nothing does. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_inventory_take_hello(struct pfl_host *host, struct pfl_span body_untrusted);
 /* One exchange: its answer, and when it was asked and answered, by our clock. The better one is

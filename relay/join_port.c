@@ -2,8 +2,9 @@
 /*
  * The door of machines without certificate: see join_port.h.
  *
- * Happy path: accept; TLS, in which only we show a certificate; connect the signer's socket;
- * forward until both are done. Failures: each ends that one connection with a log line (limited:
+ * Happy path: accept; TLS, in which only we show a certificate; connect the signer's socket, if
+ * root, our user or somebody in a place that vouches for him serves it; forward until both are
+ * done. Failures: each ends that one connection with a log line (limited:
  * strangers can cause it). Ownership: the port owns listener, TLS conf and connections; a
  * connection its stream, or the forward that took it, and a timer; the last of them frees it.
  * Limits: PFL_JOIN_MAX_CONNECTIONS at the signer, where the oldest of the address that has most
@@ -173,9 +174,11 @@ static void on_tls_ready(void *user)
         .user = j,
     };
     int fd = -1;
-    int rc = pfl_fdsock_connect_unix(j->port->conf.signer_socket, &fd);
+    int rc = pfl_fdsock_connect_service(j->port->conf.signer_socket, &fd);
 
-    if (rc != 0)
+    if (rc == PFL_ESTRANGER)
+        tell(j, pfl_fdsock_get_service_why());
+    else if (rc != 0)
         tell(j, "the signer cannot be reached: perfleet pki serve");
     else
         rc = pfl_forward_new(&conf, fd, &j->forward);

@@ -26,6 +26,7 @@
 #include "perfleet/config.pb-c.h"
 #include "proto/unpack.h"
 #include "relay/daemon.h"
+#include "relay/hub_port.h"
 #include "relay/policy_port.h"
 #include "settings/settings.h"
 
@@ -59,6 +60,9 @@ static const char usage_text[] =
     "  --max-connections N        at the same time (4096)\n"
     "  --max-connections-per-operator N  in the tunnel (64)\n"
     "  --max-handshakes-per-min N begun from one address; 0: no limit (0)\n"
+    "  --max-unread-mib N         memory for what waits in streams for its reader (4096, at most\n"
+    "                             half of the machine's); one operator may have half of it\n"
+    "  --forget-hosts-after-s N   hosts that left so long ago (2592000: 30 days; 0: never)\n"
     "  --silence-ms N             a peer that says nothing for so long is given up (30000)\n"
     "  --handshake-timeout-ms N   until a peer must have shown its certificate (5000)\n"
     "  --half-closed-timeout-ms N quiet time after which a half-ended connection is cut (60000)\n"
@@ -85,6 +89,8 @@ static const struct pfl_settings_key keys[] = {
     {"max_connections", .min = 1, .max = INT_MAX},
     {"max_connections_per_operator", .min = 1, .max = INT_MAX},
     {"max_handshakes_per_min", .min = 0, .max = INT_MAX},
+    {"max_unread_mib", .min = PFL_HUB_UNREAD_MIN_MIB, .max = 1u << 30},
+    {"forget_hosts_after_s", .min = 0, .max = INT_MAX},
     {"handshake_timeout_ms", .min = 1, .max = INT_MAX},
     {"silence_ms", .min = 1000, .max = 3600000},
     {"half_closed_timeout_ms", .min = 1, .max = INT_MAX},
@@ -116,6 +122,16 @@ static bool apply_files(const Perfleet__RelayConfig *m, struct pfl_port_conf *po
     return true;
 }
 
+/* Half of the machine's memory, as streams may be as many as there are connections. */
+static unsigned fit_memory(unsigned mib)
+{
+    uint64_t half = (uint64_t)sysconf(_SC_PHYS_PAGES) / 2 * (uint64_t)sysconf(_SC_PAGESIZE) >> 20;
+
+    if (half < PFL_HUB_UNREAD_MIN_MIB)
+        half = PFL_HUB_UNREAD_MIN_MIB;
+    return mib < half ? mib : (unsigned)half;
+}
+
 static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settings_fault *fault)
 {
     const Perfleet__RelayConfig *m = (const Perfleet__RelayConfig *)message;
@@ -134,6 +150,8 @@ static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settin
     port->max_connections = m->max_connections;
     port->max_per_operator = m->max_connections_per_operator;
     port->max_handshakes_per_min = m->max_handshakes_per_min;
+    port->max_unread_mib = fit_memory(m->max_unread_mib);
+    port->forget_after_ms = (uint64_t)m->forget_hosts_after_s * 1000;
     port->handshake_timeout_ms = m->handshake_timeout_ms;
     port->silence_ms = m->silence_ms;
     port->half_closed_timeout_ms = m->half_closed_timeout_ms;

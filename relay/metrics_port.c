@@ -92,6 +92,21 @@ static void collect_rows(const struct viewer *v, const struct pfl_host *host, bo
         pfl_metrics_row(m, &label, 1, value);
 }
 
+static void collect_forgotten(const struct pfl_inventory *inventory, struct pfl_metrics *m)
+{
+    static const struct pfl_metrics_label whys[PFL_INVENTORY_WHYS] = {
+        [PFL_INVENTORY_ASKED] = {"why", "asked"},
+        [PFL_INVENTORY_AGE] = {"why", "age"},
+        [PFL_INVENTORY_ROOM] = {"why", "room"},
+    };
+
+    pfl_metrics_family(m, PFL_METRICS_COUNTER, "perfleet_relay_hosts_forgotten_total",
+                       "Hosts that left and are known no more, by why: an operator asked, their "
+                       "age, no room.");
+    for (int i = 0; i < PFL_INVENTORY_WHYS; i++)
+        pfl_metrics_row(m, &whys[i], 1, (double)inventory->forgotten[i]);
+}
+
 static void collect_hosts(const struct viewer *v, struct pfl_metrics *m)
 {
     const struct pfl_inventory *inventory = pfl_hub_get_inventory(v->hub);
@@ -105,6 +120,7 @@ static void collect_hosts(const struct viewer *v, struct pfl_metrics *m)
                        "Hosts that are connected or were.", inventory->count);
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_relay_hosts_connected",
                        "Hosts whose agent is connected.", connected);
+    collect_forgotten(inventory, m);
     for (int f = 0; are_seen != NULL && f < HOST_FIGURES; f++) {
         size_t i = 0;
 

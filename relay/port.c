@@ -288,7 +288,9 @@ static int choose_role(struct pfl_port *p)
                                .fleet = p->fleet,
                                .accounts = &p->accounts,
                                .silence_ms = p->conf.silence_ms,
-                               .max_per_operator = p->conf.max_per_operator};
+                               .max_per_operator = p->conf.max_per_operator,
+                               .max_unread_mib = p->conf.max_unread_mib,
+                               .forget_after_ms = p->conf.forget_after_ms};
     bool is_named = pfl_identity_parse(own->uri, &id) == 0;
     int rc;
 
@@ -404,6 +406,12 @@ void pfl_port_reload(struct pfl_port *self)
     drop_revoked(self);
     pfl_log_info("reloaded", "certificate=%s",
                  pfl_log_quote_str(pfl_tls_conf_get_identity(fresh)->uri));
+}
+
+void pfl_port_forget_old(struct pfl_port *self)
+{
+    if (self->hub != NULL)
+        pfl_hub_forget_old(self->hub);
 }
 
 void pfl_port_drain(struct pfl_port *self)

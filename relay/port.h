@@ -27,6 +27,8 @@ struct pfl_port_conf {
     const char *fleet;           /* borrowed until on_closed; NULL: the own certificate's */
     unsigned max_connections;
     unsigned max_per_operator; /* connections of one operator in the tunnel, and in raw mode */
+    unsigned max_unread_mib;   /* memory for what waits in the tunnel's streams */
+    uint64_t forget_after_ms;  /* a host that left so long ago is forgotten; 0: never */
     unsigned max_handshakes_per_min;        /* of one address; 0: no limit */
     struct pfl_handshake_queue *handshakes; /* borrowed until on_closed */
     uint64_t handshake_timeout_ms;
@@ -45,6 +47,8 @@ void pfl_port_reload(struct pfl_port *self);
 void pfl_port_drain(struct pfl_port *self);
 /* Drains, and ends every connection now. */
 void pfl_port_close(struct pfl_port *self);
+/* Forgets hosts that left as long ago as the conf says. To be called now and then. */
+void pfl_port_forget_old(struct pfl_port *self);
 uint16_t pfl_port_get_number(const struct pfl_port *self);
 unsigned pfl_port_count_connections(const struct pfl_port *self);
 

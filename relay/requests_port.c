@@ -2,11 +2,11 @@
 /*
  * What operators ask of the meeting point: docs/protocol-tunnel.md, "Requests".
  *
- * Happy path: a host is told here, all of them by listing_port.c; clock, streams and kill are asked
- * of the agent in the operator's name and its answer passed back; a CONNECT becomes a stream
- * (carry_port.c). Failures: each a status with a sentence. Ownership: an errand frees itself when
- * its legs are gone. Limits: an agent's answer of ERRAND_BODY_BYTES; streams per connection, of an
- * agent's no more for one operator than leave some to others.
+ * Happy path: a host is told, and forgotten, here, all of them told by listing_port.c; clock,
+ * streams and kill are asked of the agent in the operator's name and its answer passed back; a
+ * CONNECT becomes a stream (carry_port.c). Failures: each a status with a sentence. Ownership: an
+ * errand frees itself when its legs are gone. Limits: an agent's answer of ERRAND_BODY_BYTES;
+ * streams per connection, of an agent's no more for one operator than leave some to others.
  */
 #include <stdio.h>
 #include <string.h>
@@ -133,6 +133,8 @@ static struct errand_kind kind_of(enum pfl_route_kind kind)
         return (struct errand_kind){"PUT", "arm"};
     case PFL_ROUTE_ALARM_DROP:
         return (struct errand_kind){"DELETE", "disarm"};
+    case PFL_ROUTE_RAISE:
+        return (struct errand_kind){"PUT", "raise"};
     default:
         return (struct errand_kind){"GET", NULL};
     }
@@ -146,6 +148,8 @@ static const char *path_at_agent(const struct pfl_route *route, char *dst, size_
         return PFL_TUNNEL_STREAMS_PATH;
     if (route->kind == PFL_ROUTE_ALARMS)
         return PFL_TUNNEL_ALARMS_PATH;
+    if (route->kind == PFL_ROUTE_RAISE)
+        return PFL_TUNNEL_TRIGGERS_PATH;
     if (route->kind == PFL_ROUTE_KILL)
         (void)snprintf(dst, room, PFL_TUNNEL_STREAMS_PATH "/%s", route->stream);
     else
@@ -160,7 +164,7 @@ static size_t fields_of(const struct pfl_carry_conf *conf, const char *role,
     const char *triggers = pfl_h2_head_get(conf->head, PFL_TUNNEL_H_TRIGGERS);
     size_t count = 1;
 
-    if (conf->route->kind != PFL_ROUTE_ALARM_SET)
+    if (conf->route->kind != PFL_ROUTE_ALARM_SET && conf->route->kind != PFL_ROUTE_RAISE)
         return count;
     if (triggers != NULL)
         fields[count++] = (struct pfl_h2_field){PFL_TUNNEL_H_TRIGGERS, triggers};
@@ -196,6 +200,8 @@ static void run_errand(struct pfl_peer *p, struct pfl_h2_stream *leg,
     pfl_asker_set(&e->asker, p, conf->route);
     if (conf->route->session[0] != '\0')
         (void)snprintf(e->detail, sizeof(e->detail), "session=%s", conf->route->session);
+    else if (conf->route->kind == PFL_ROUTE_RAISE && fields[1].value != NULL)
+        (void)snprintf(e->detail, sizeof(e->detail), "triggers=%s", fields[1].value);
     e->action = kind.action;
     e->leg = leg;
     pfl_list_append(&p->hub->errands, &e->node);
@@ -246,6 +252,59 @@ static void refuse_forbidden(struct pfl_peer *p, struct pfl_h2_stream *leg,
                    route->host);
     refuse(leg, 403, "not allowed", detail);
 }
+
+/* ---- forgetting ---- */
+
+/* A role that does not say so allows it nobody: it changes what others see. */
+static bool may_forget(const struct pfl_policy_decision *decision)
+{
+    return decision->rates.len == 0 || pfl_role_get_number(decision->rates, PFL_ROLE_FORGET) != 0;
+}
+
+static void refuse_forgetting(const struct pfl_asker *asker, struct pfl_h2_stream *leg,
+                              const struct pfl_policy_decision *decision)
+{
+    char role[PFL_ROLE_PATTERN_MAX + 1];
+    char detail[PFL_ROLE_PATTERN_MAX + 80];
+
+    pfl_role_copy_name(decision->rates, role);
+    (void)snprintf(detail, sizeof(detail),
+                   "role %s does not allow forgetting hosts (it has no forget: true)", role);
+    pfl_asker_audit(asker, "refuse", 403, &(struct pfl_audit_more){.detail = detail});
+    refuse(leg, 403, "not allowed", detail);
+}
+
+static void forget_host(struct pfl_peer *p, struct pfl_h2_stream *leg, struct pfl_host *host,
+                        const struct pfl_asker *asker)
+{
+    char detail[PFL_IDENTITY_NAME_BYTES + 96];
+
+    if (host->peer != NULL) {
+        (void)snprintf(detail, sizeof(detail),
+                       "%s is connected: a host can be forgotten once it has left", host->name);
+        refuse(leg, 409, "host connected", detail);
+        return;
+    }
+    pfl_asker_note_forgotten(asker, host);
+    pfl_inventory_forget(&p->hub->inventory, host, PFL_INVENTORY_ASKED);
+    if (pfl_h2_stream_respond_body(leg, 204, NULL, pfl_span_of(NULL, 0)) != 0)
+        pfl_h2_stream_reset(leg, PFL_H2_INTERNAL_ERROR);
+}
+
+static void answer_forget(struct pfl_peer *p, struct pfl_h2_stream *leg,
+                          const struct pfl_route *route, struct pfl_host *host,
+                          const struct pfl_policy_decision *decision)
+{
+    struct pfl_asker asker;
+
+    pfl_asker_set(&asker, p, route);
+    if (may_forget(decision))
+        forget_host(p, leg, host, &asker);
+    else
+        refuse_forgetting(&asker, leg, decision);
+}
+
+/* ---- hosts ---- */
 
 static unsigned count_errands(const struct pfl_hub *hub, const char *who, const char *host)
 {
@@ -310,6 +369,10 @@ static void route_host(struct pfl_peer *p, struct pfl_h2_stream *leg,
     }
     if (route->kind == PFL_ROUTE_HOST) {
         answer_host(p, leg, host);
+        return;
+    }
+    if (route->kind == PFL_ROUTE_FORGET) {
+        answer_forget(p, leg, route, host, &decision);
         return;
     }
     agent = pfl_hub_get_agent(p->hub, host);

@@ -6,8 +6,9 @@
  * on each leg's bytes wait in a ring until the other leg has room, and each leg's credit is given
  * to the other. The end of one direction is passed on after its last byte. Failures: a leg that is
  * lost resets the other with DETACH, so that both ends resume; CANCEL is passed on as CANCEL. A leg
- * that sends past its window or credits what it was not sent is reset. Ownership: the rings; legs
- * belong to their connections until on_closed. Limits: one window a ring.
+ * that sends past its window or credits what it was not sent is reset. A ring that gets no memory
+ * loses both legs. Ownership: the rings; legs belong to their connections until on_closed. Limits:
+ * one window a ring, and what take_memory says.
  */
 #include "relay/splice.h"
 
@@ -41,9 +42,68 @@ struct pfl_splice {
     char role_name[PFL_ROLE_PATTERN_MAX + 1]; /* "": none */
     size_t (*get_room)(void *user, size_t want);
     void (*on_sent)(void *user, size_t bytes);
+    bool (*take_memory)(void *user, size_t bytes);
+    void (*give_memory)(void *user, size_t bytes);
     void (*on_ended)(void *user, const struct pfl_splice_stats *stats);
     void *user;
+    struct pfl_replay_memory memory; /* of both rings */
 };
+
+/* ---- memory ---- */
+
+static uint8_t *get_memory(void *user, size_t capacity)
+{
+    struct pfl_splice *p = user;
+    uint8_t *data;
+
+    if (p->take_memory != NULL && !p->take_memory(p->user, capacity))
+        return NULL;
+    data = pfl_mem_alloc(capacity);
+    if (data == NULL && p->give_memory != NULL)
+        p->give_memory(p->user, capacity);
+    return data;
+}
+
+static void give_memory_back(void *user, uint8_t *data, size_t capacity)
+{
+    struct pfl_splice *p = user;
+
+    pfl_mem_free(data);
+    if (p->give_memory != NULL)
+        p->give_memory(p->user, capacity);
+}
+
+static void init_rings(struct pfl_splice *p, const struct pfl_splice_conf *conf)
+{
+    p->take_memory = conf->take_memory;
+    p->give_memory = conf->give_memory;
+    p->memory = (struct pfl_replay_memory){get_memory, give_memory_back, p};
+    pfl_replay_init(&p->sides[HOST].queue, conf->host_window_bytes);
+    pfl_replay_init(&p->sides[OPERATOR].queue, conf->operator_window_bytes);
+    for (int i = 0; i < SIDES; i++)
+        pfl_replay_set_memory(&p->sides[i].queue, &p->memory);
+}
+
+static void free_rings(struct pfl_splice *p)
+{
+    for (int i = 0; i < SIDES; i++)
+        pfl_replay_fini(&p->sides[i].queue);
+}
+
+size_t pfl_splice_get_memory(const struct pfl_splice *self)
+{
+    return self->sides[OPERATOR].queue.capacity + self->sides[HOST].queue.capacity;
+}
+
+void pfl_splice_trim(struct pfl_splice *self)
+{
+    for (int i = 0; i < SIDES; i++) {
+        if (pfl_replay_kept(&self->sides[i].queue) == 0)
+            pfl_replay_fini(&self->sides[i].queue);
+    }
+}
+
+/* ---- the end ---- */
 
 static uint64_t get_unused(const struct side *s)
 {
@@ -72,9 +132,8 @@ static void finish_if_gone(struct pfl_splice *p)
     if (p->sides[OPERATOR].leg != NULL || p->sides[HOST].leg != NULL)
         return;
     pfl_splice_get_stats(p, &stats);
+    free_rings(p);
     p->on_ended(p->user, &stats);
-    for (int i = 0; i < SIDES; i++)
-        pfl_replay_fini(&p->sides[i].queue);
     pfl_mem_free(p);
 }
 
@@ -96,10 +155,14 @@ static void condemn(struct side *s, enum pfl_h2_code code)
 static void on_data(void *user, struct pfl_span data)
 {
     struct side *s = user;
+    int rc;
 
     if (s->other->leg == NULL)
         return;
-    if (s->has_ended || pfl_replay_append(&s->queue, data.data, data.len) != 0)
+    rc = s->has_ended ? PFL_ELIMIT : pfl_replay_append(&s->queue, data.data, data.len);
+    if (rc == PFL_ENOMEM)
+        pfl_splice_detach(s->splice);
+    else if (rc != 0)
         condemn(s, PFL_H2_FLOW_CONTROL_ERROR);
     else
         pfl_h2_stream_wake(s->other->leg);
@@ -304,8 +367,7 @@ int pfl_splice_new(const struct pfl_splice_conf *conf, struct pfl_splice **ret_s
         p->sides[i].splice = p;
         p->sides[i].other = &p->sides[SIDES - 1 - i];
     }
-    pfl_replay_init(&p->sides[HOST].queue, conf->host_window_bytes);
-    pfl_replay_init(&p->sides[OPERATOR].queue, conf->operator_window_bytes);
+    init_rings(p, conf);
     p->sides[OPERATOR].allowance = allowance_of(conf->head);
     p->on_ended = conf->on_ended;
     p->user = conf->user;
@@ -328,6 +390,13 @@ void pfl_splice_wake(struct pfl_splice *self)
 {
     if (self->sides[OPERATOR].leg != NULL)
         pfl_h2_stream_wake(self->sides[OPERATOR].leg);
+}
+
+void pfl_splice_detach(struct pfl_splice *self)
+{
+    reset(&self->sides[OPERATOR], PFL_H2_DETACH);
+    reset(&self->sides[HOST], PFL_H2_DETACH);
+    free_rings(self);
 }
 
 void pfl_splice_cancel(struct pfl_splice *self)

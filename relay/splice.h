@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One operator's stream through the relay: two legs, bytes, ends and credit passed through. It
- * holds of each direction what came from one leg and has not gone out to the other: one window.
+ * holds of each direction what came from one leg and has not gone out to the other: one window, or
+ * less when its owner has no memory for it: then both legs are reset, to be resumed.
  * Pure: it sees HTTP/2 events, no socket and no byte's meaning.
  */
 #ifndef PFL_RELAY_SPLICE_H
@@ -41,6 +42,10 @@ struct pfl_splice_conf {
      * NULL: all. */
     size_t (*get_room)(void *user, size_t want);
     void (*on_sent)(void *user, size_t bytes);
+    /* Before and after `bytes` are held. take_memory false: there are none; it may trim and detach
+     * other splices. give_memory comes before on_ended. NULL: no bound but the windows. */
+    bool (*take_memory)(void *user, size_t bytes);
+    void (*give_memory)(void *user, size_t bytes);
     /* Last callback: both legs are gone; freed right after. */
     void (*on_ended)(void *user, const struct pfl_splice_stats *stats);
     void *user;
@@ -53,6 +58,11 @@ PFL_MUST_USE int pfl_splice_new(const struct pfl_splice_conf *conf, struct pfl_s
 void pfl_splice_get_stats(const struct pfl_splice *self, struct pfl_splice_stats *ret_stats);
 /* get_room may have another answer. */
 void pfl_splice_wake(struct pfl_splice *self);
+/* Memory of rings now, and what of it is not used goes back. */
+size_t pfl_splice_get_memory(const struct pfl_splice *self);
+void pfl_splice_trim(struct pfl_splice *self);
+/* Both legs are lost, and all memory goes back at once; the ends may resume. on_ended follows. */
+void pfl_splice_detach(struct pfl_splice *self);
 /* Kills the stream at both ends; on_ended follows from their sessions. */
 void pfl_splice_cancel(struct pfl_splice *self);
 

@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/closer.h"
 #include "base/io/alarm.h"
 #include "base/io/listener.h"
 #include "base/io/listener_socket.h"
@@ -31,6 +32,7 @@
 #include "base/log.h"
 #include "base/notify.h"
 #include "base/service_user.h"
+#include "base/subuids.h"
 #include "service/port/boost_port.h"
 #include "service/port/confinement.h"
 #include "service/port/consumer_port.h"
@@ -42,7 +44,8 @@
 #include "service/session/session_attach.h"
 #include "service/session/session_timers.h"
 
-#define FDS_OWN 64u /* that are no connection's */
+#define FDS_OWN   64u  /* that are no connection's */
+#define FDS_LEAST 128u /* for connections, whatever the limit */
 
 struct daemon {
     uv_loop_t loop;
@@ -243,10 +246,11 @@ static int open_handles(struct daemon *d)
 }
 
 /* Every connection is a descriptor, and every producer's memory one more. Returns how many there
- * are for connections. */
+ * are for connections: not those that wait to be closed, a message more, and one that comes. */
 static uint64_t raise_descriptor_limit(void)
 {
     struct rlimit limit;
+    uint64_t own;
     uint64_t max;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -254,8 +258,9 @@ static uint64_t raise_descriptor_limit(void)
     limit.rlim_cur = limit.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
         pfl_log_warn("descriptor-limit-not-raised", "errno=%d", errno);
-    max = pfl_listener_get_fds_max();
-    return max > 2 * FDS_OWN ? max - FDS_OWN : max / 2;
+    own = FDS_OWN + pfl_closer_get_max() + 2 * PFL_CLOSER_MESSAGE_FDS;
+    max = limit.rlim_cur < INT32_MAX ? limit.rlim_cur : INT32_MAX;
+    return max > own + FDS_LEAST ? max - own : FDS_LEAST;
 }
 
 /* The loop, and how threads reach it. */
@@ -332,6 +337,7 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
     int rc;
 
     find_privileged_group(&d, conf->privileged_group);
+    pfl_subuids_load();
     service.fds_max = raise_descriptor_limit();
     pfl_smb_map_guard();
     pfl_host_facts_read(&d.facts);
@@ -356,6 +362,7 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
     if (rc == 0)
         say_who_may(&d, conf);
     pfl_service_set_owner(&d.service, d.facts.uid);
+    pfl_worker_port_set_owner(&d.workers, d.facts.uid);
     if (rc != 0)
         stop(&d);
     else if (conf->on_ready != NULL)

@@ -211,6 +211,19 @@ static int resolve_sockets(struct options *o)
     return take_inherited(o);
 }
 
+/* Who starts the service is seldom who uses it. */
+static void say_who_reaches(const char *what, const char *path)
+{
+    struct stat st;
+
+    if (path[0] == '@' || stat(path, &st) != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return;
+    pfl_log_info("socket-for-owner-only",
+                 "socket=%s for=%s owner=%u effect=\"other users' programs are not allowed to "
+                 "connect\" remedy=\"--set-socket-permissions\"",
+                 pfl_log_quote_str(path), what, (unsigned)st.st_uid);
+}
+
 static void on_ready(void *user)
 {
     const struct options *o = user;
@@ -223,6 +236,8 @@ static void on_ready(void *user)
     pfl_log_info("listening", "version=%s consumer=%s producer=%s", PFL_VERSION,
                  pfl_log_quote_str(o->conf.consumer.address),
                  pfl_log_quote_str(o->conf.producers[0].address));
+    say_who_reaches("producers", o->conf.producers[0].address);
+    say_who_reaches("consumers", o->conf.consumer.address);
 }
 
 static void detach(void)

@@ -63,22 +63,19 @@ static int append_line(const struct pfl_settings_layers *self, unsigned i, const
                        struct pfl_buf *out)
 {
     const ProtobufCFieldDescriptor *field = &self->program->type->fields[i];
-    char flag[PFL_SETTINGS_FLAG_MAX];
     char from[PFL_SETTINGS_ERROR_MAX];
     int rc = append_text(out, field->name);
 
-    pfl_settings_flag_name(field, flag);
-    if (self->source[i] == PFL_SETTINGS_FLAG)
-        (void)snprintf(from, sizeof(from), " # --%s\n", flag);
-    else if (self->source[i] == PFL_SETTINGS_FILE)
-        (void)snprintf(from, sizeof(from), " # %.400s:%u\n", self->path, self->line[i]);
-    else
-        (void)snprintf(from, sizeof(from), " # default\n");
+    pfl_settings_layers_name_source(self, i, from);
     if (rc == 0)
         rc = append_text(out, ": ");
     if (rc == 0)
         rc = append_value(field, value, out);
-    return rc != 0 ? rc : append_text(out, from);
+    if (rc == 0)
+        rc = append_text(out, " # ");
+    if (rc == 0)
+        rc = append_text(out, from);
+    return rc != 0 ? rc : append_text(out, "\n");
 }
 
 static int append_unset(const ProtobufCFieldDescriptor *field, struct pfl_buf *out)

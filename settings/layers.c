@@ -2,14 +2,14 @@
 /*
  * Layers of configuration: see layers.h.
  *
- * Happy path: the file is read by the text format's own reader into serialized fields, and so is
- * each flag; built together they are the file's fields, without those whose flag was given, and
- * then the flags. Protobuf does the rest: the last of a field counts, what is missing has its
- * default. The reader keeps no places, so lines of keys are found by a second walk over its tokens.
+ * Happy path: a file is read by the text format's own reader into serialized fields, and so is
+ * each flag; built together, each field is taken from the highest source that gives it. Protobuf
+ * does the rest: the last of a field counts, what is missing has its default. The reader keeps no
+ * places, so lines of keys are found by a second walk over its tokens.
  *
  * Failures: words with the place and, where there is one, the value's right form. A bad file is
  * never half a configuration.
- * Ownership: two buffers. Limits: PFL_SETTINGS_MAX_KEYS, PFL_SETTINGS_MAX_BYTES for either layer.
+ * Ownership: a buffer a source. Limits: PFL_SETTINGS_MAX_KEYS, PFL_SETTINGS_MAX_BYTES a source.
  */
 #include "settings/layers.h"
 
@@ -29,14 +29,14 @@ void pfl_settings_layers_init(struct pfl_settings_layers *self,
 {
     *self = (struct pfl_settings_layers){.program = program};
     assert(program->type->n_fields <= PFL_SETTINGS_MAX_KEYS);
-    pfl_buf_init(&self->file, PFL_SETTINGS_MAX_BYTES);
-    pfl_buf_init(&self->flags, PFL_SETTINGS_MAX_BYTES);
+    for (size_t i = 0; i < PFL_SETTINGS_SOURCES; i++)
+        pfl_buf_init(&self->given[i], PFL_SETTINGS_MAX_BYTES);
 }
 
 void pfl_settings_layers_fini(struct pfl_settings_layers *self)
 {
-    pfl_buf_fini(&self->file);
-    pfl_buf_fini(&self->flags);
+    for (size_t i = 0; i < PFL_SETTINGS_SOURCES; i++)
+        pfl_buf_fini(&self->given[i]);
 }
 
 void pfl_settings_flag_name(const ProtobufCFieldDescriptor *field,
@@ -46,6 +46,16 @@ void pfl_settings_flag_name(const ProtobufCFieldDescriptor *field,
     for (char *c = ret_name; *c != '\0'; c++) {
         if (*c == '_')
             *c = '-';
+    }
+}
+
+void pfl_settings_variable_name(const ProtobufCFieldDescriptor *field,
+                                char ret_name[PFL_SETTINGS_FLAG_MAX])
+{
+    (void)snprintf(ret_name, PFL_SETTINGS_FLAG_MAX, "PERFLEET_%s", field->name);
+    for (char *c = ret_name; *c != '\0'; c++) {
+        if (*c >= 'a' && *c <= 'z')
+            *c = (char)(*c - 'a' + 'A');
     }
 }
 
@@ -66,43 +76,78 @@ static unsigned index_of(const ProtobufCMessageDescriptor *type, const char *nam
 
 /* ---- words ---- */
 
+/* Without the line: a value that was refused is not the field's. */
+static void name_giver(enum pfl_settings_source source, const ProtobufCFieldDescriptor *field,
+                       char ret_name[PFL_SETTINGS_FLAG_MAX])
+{
+    if (source == PFL_SETTINGS_VARIABLE) {
+        pfl_settings_variable_name(field, ret_name);
+    } else {
+        char flag[PFL_SETTINGS_FLAG_MAX];
+
+        pfl_settings_flag_name(field, flag);
+        (void)snprintf(ret_name, PFL_SETTINGS_FLAG_MAX, "--%.60s", flag);
+    }
+}
+
+void pfl_settings_layers_name_source(const struct pfl_settings_layers *self, unsigned field,
+                                     char ret_name[PFL_SETTINGS_ERROR_MAX])
+{
+    enum pfl_settings_source source = self->source[field];
+
+    if (source == PFL_SETTINGS_DEFAULT)
+        (void)snprintf(ret_name, PFL_SETTINGS_ERROR_MAX, "default");
+    else if (self->path[source] != NULL)
+        (void)snprintf(ret_name, PFL_SETTINGS_ERROR_MAX, "%.400s:%u", self->path[source],
+                       self->line[field]);
+    else
+        name_giver(source, &self->program->type->fields[field], ret_name);
+}
+
 void pfl_settings_layers_explain(const struct pfl_settings_layers *self,
                                  const struct pfl_settings_fault *fault,
                                  char ret_error[PFL_SETTINGS_ERROR_MAX])
 {
     const ProtobufCMessageDescriptor *type = self->program->type;
     unsigned i = index_of(type, fault->key);
-    char flag[PFL_SETTINGS_FLAG_MAX];
+    enum pfl_settings_source source = self->source[i];
+    char giver[PFL_SETTINGS_FLAG_MAX];
     char where[PFL_SETTINGS_ERROR_MAX / 2];
     char value[128] = "";
 
-    pfl_settings_flag_name(&type->fields[i], flag);
-    if (self->source[i] == PFL_SETTINGS_FILE)
-        (void)snprintf(where, sizeof(where), "%s:%u: %s", self->path, self->line[i], fault->key);
+    name_giver(source, &type->fields[i], giver);
+    if (self->path[source] != NULL)
+        (void)snprintf(where, sizeof(where), "%s:%u: %s", self->path[source], self->line[i],
+                       fault->key);
     else
-        (void)snprintf(where, sizeof(where), "--%s", flag);
+        (void)snprintf(where, sizeof(where), "%s", giver);
     if (fault->value != NULL)
         (void)snprintf(value, sizeof(value), ", not \"%.100s\"", fault->value);
     (void)snprintf(ret_error, PFL_SETTINGS_ERROR_MAX, "%s: %s%s", where, fault->what, value);
 }
 
-static int refuse_flag(const struct pfl_settings_layers *self,
-                       const ProtobufCFieldDescriptor *field, const char *what, const char *value,
-                       char *ret_error)
-{
-    char flag[PFL_SETTINGS_FLAG_MAX];
+/* One value that a flag or a variable gives. */
+struct given_value {
+    enum pfl_settings_source source;
+    const ProtobufCFieldDescriptor *field;
+    const char *text;
+};
 
-    (void)self;
-    pfl_settings_flag_name(field, flag);
-    (void)snprintf(ret_error, PFL_SETTINGS_ERROR_MAX, "--%s: wants %s, not \"%.100s\"", flag, what,
-                   value);
+static int refuse_value(const struct given_value *v, const char *what, char *ret_error)
+{
+    char giver[PFL_SETTINGS_FLAG_MAX];
+
+    name_giver(v->source, v->field, giver);
+    (void)snprintf(ret_error, PFL_SETTINGS_ERROR_MAX, "%s: wants %s, not \"%.100s\"", giver, what,
+                   v->text);
     return PFL_EPARSE;
 }
 
 /* ---- the file ---- */
 
 /* Notes the line of each key outside of brackets. */
-static void note_lines(struct pfl_settings_layers *self, struct pfl_span text)
+static void note_lines(struct pfl_settings_layers *self, enum pfl_settings_source source,
+                       struct pfl_span text)
 {
     const ProtobufCMessageDescriptor *type = self->program->type;
     struct pfl_text_lexer lexer;
@@ -112,10 +157,9 @@ static void note_lines(struct pfl_settings_layers *self, struct pfl_span text)
     pfl_text_lexer_init(&lexer, text);
     while ((token = pfl_text_lexer_next(&lexer)).kind != PFL_TEXT_END) {
         for (unsigned i = 0; is_key && i < type->n_fields; i++) {
-            if (!pfl_text_token_is_name(&token, type->fields[i].name) ||
-                self->source[i] == PFL_SETTINGS_FLAG)
+            if (!pfl_text_token_is_name(&token, type->fields[i].name) || self->source[i] > source)
                 continue;
-            self->source[i] = PFL_SETTINGS_FILE;
+            self->source[i] = source;
             self->line[i] = token.line;
         }
         is_key = !pfl_text_token_is_symbol(&token, ':') && !pfl_text_token_is_symbol(&token, '[');
@@ -136,72 +180,71 @@ static bool has_nul(struct pfl_span message)
     return false;
 }
 
-int pfl_settings_layers_take_file(struct pfl_settings_layers *self, const char *path,
-                                  struct pfl_span text, char ret_error[PFL_SETTINGS_ERROR_MAX])
+int pfl_settings_layers_take_file(struct pfl_settings_layers *self, enum pfl_settings_source source,
+                                  const char *path, struct pfl_span text,
+                                  char ret_error[PFL_SETTINGS_ERROR_MAX])
 {
     struct pfl_text_error error = {0};
-    int rc = pfl_text_format_parse(self->program->type, text, &self->file, &error);
+    int rc = pfl_text_format_parse(self->program->type, text, &self->given[source], &error);
 
-    self->path = path;
+    self->path[source] = path;
     if (rc != 0) {
         (void)snprintf(ret_error, PFL_SETTINGS_ERROR_MAX, "%.200s:%u:%u: %s", path, error.line,
                        error.column, error.message);
         return rc;
     }
-    if (has_nul(pfl_buf_get(&self->file))) {
+    if (has_nul(pfl_buf_get(&self->given[source]))) {
         (void)snprintf(ret_error, PFL_SETTINGS_ERROR_MAX, "%.200s: a string has \\0 in it", path);
         return PFL_EPARSE;
     }
-    note_lines(self, text);
+    note_lines(self, source, text);
     return 0;
 }
 
-/* ---- flags ---- */
+/* ---- flags and variables ---- */
 
-static int append_number(struct pfl_settings_layers *self, uint32_t id, uint64_t value)
+static int append_number(const struct given_value *v, uint64_t number, struct pfl_buf *out)
 {
     uint8_t bytes[2 * PFL_VARINT_MAX_BYTES];
     struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
 
-    pfl_writer_field_varint(&w, id, value);
-    return pfl_buf_append(&self->flags, bytes, sizeof(bytes) - w.left);
+    pfl_writer_field_varint(&w, v->field->id, number);
+    return pfl_buf_append(out, bytes, sizeof(bytes) - w.left);
 }
 
-static int append_string(struct pfl_settings_layers *self, uint32_t id, const char *value)
+static int append_string(const struct given_value *v, struct pfl_buf *out)
 {
     uint8_t head[2 * PFL_VARINT_MAX_BYTES];
     struct pfl_writer w = pfl_writer_of(head, sizeof(head));
     int rc;
 
-    pfl_writer_field_header(&w, id, strlen(value));
-    rc = pfl_buf_append(&self->flags, head, sizeof(head) - w.left);
-    return rc != 0 ? rc : pfl_buf_append(&self->flags, value, strlen(value));
+    pfl_writer_field_header(&w, v->field->id, strlen(v->text));
+    rc = pfl_buf_append(out, head, sizeof(head) - w.left);
+    return rc != 0 ? rc : pfl_buf_append(out, v->text, strlen(v->text));
 }
 
-static int take_number(struct pfl_settings_layers *self, const ProtobufCFieldDescriptor *field,
-                       const char *value, char *ret_error)
+static int take_number(const struct given_value *v, struct pfl_buf *out, char *ret_error)
 {
     char *end;
     unsigned long long number;
 
     errno = 0;
-    number = strtoull(value, &end, 10);
-    if (value[0] < '0' || value[0] > '9' || *end != '\0' || errno != 0 ||
-        (field->type == PROTOBUF_C_TYPE_UINT32 && number > UINT32_MAX))
-        return refuse_flag(self, field, "a number", value, ret_error);
-    return append_number(self, field->id, number);
+    number = strtoull(v->text, &end, 10);
+    if (v->text[0] < '0' || v->text[0] > '9' || *end != '\0' || errno != 0 ||
+        (v->field->type == PROTOBUF_C_TYPE_UINT32 && number > UINT32_MAX))
+        return refuse_value(v, "a number", ret_error);
+    return append_number(v, number, out);
 }
 
-static int take_enum(struct pfl_settings_layers *self, const ProtobufCFieldDescriptor *field,
-                     const char *value, char *ret_error)
+static int take_enum(const struct given_value *v, struct pfl_buf *out, char *ret_error)
 {
-    const ProtobufCEnumDescriptor *type = field->descriptor;
+    const ProtobufCEnumDescriptor *type = v->field->descriptor;
     char names[128] = "";
     size_t len = 0;
 
     for (unsigned i = 0; i < type->n_values; i++) {
-        if (strcmp(type->values[i].name, value) == 0)
-            return append_number(self, field->id, (uint64_t)type->values[i].value);
+        if (strcmp(type->values[i].name, v->text) == 0)
+            return append_number(v, (uint64_t)type->values[i].value, out);
         if (len < sizeof(names))
             len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s",
                                     i == 0                    ? ""
@@ -209,25 +252,28 @@ static int take_enum(struct pfl_settings_layers *self, const ProtobufCFieldDescr
                                                               : ", ",
                                     type->values[i].name);
     }
-    return refuse_flag(self, field, names, value, ret_error);
+    return refuse_value(v, names, ret_error);
 }
 
-int pfl_settings_layers_take_flag(struct pfl_settings_layers *self, unsigned field,
-                                  const char *value, char ret_error[PFL_SETTINGS_ERROR_MAX])
+int pfl_settings_layers_take_value(struct pfl_settings_layers *self,
+                                   enum pfl_settings_source source, unsigned field,
+                                   const char *value, char ret_error[PFL_SETTINGS_ERROR_MAX])
 {
-    const ProtobufCFieldDescriptor *f = &self->program->type->fields[field];
+    struct given_value v = {source, &self->program->type->fields[field], value};
+    struct pfl_buf *out = &self->given[source];
 
     (void)snprintf(ret_error, PFL_SETTINGS_ERROR_MAX, "the command line is too long");
-    self->source[field] = PFL_SETTINGS_FLAG;
-    switch (f->type) {
+    if (self->source[field] < source)
+        self->source[field] = source;
+    switch (v.field->type) {
     case PROTOBUF_C_TYPE_BOOL:
-        return append_number(self, f->id, 1);
+        return append_number(&v, 1, out);
     case PROTOBUF_C_TYPE_ENUM:
-        return take_enum(self, f, value, ret_error);
+        return take_enum(&v, out, ret_error);
     case PROTOBUF_C_TYPE_STRING:
-        return append_string(self, f->id, value);
+        return append_string(&v, out);
     default:
-        return take_number(self, f, value, ret_error);
+        return take_number(&v, out, ret_error);
     }
 }
 
@@ -280,30 +326,31 @@ static int check_ranges(const struct pfl_settings_layers *self, const ProtobufCM
     return 0;
 }
 
-static bool is_overruled(const struct pfl_settings_layers *self, uint32_t id)
+static bool is_from(const struct pfl_settings_layers *self, uint32_t id,
+                    enum pfl_settings_source source)
 {
     const ProtobufCMessageDescriptor *type = self->program->type;
 
     for (unsigned i = 0; i < type->n_fields; i++) {
         if (type->fields[i].id == id)
-            return self->source[i] == PFL_SETTINGS_FLAG;
+            return self->source[i] == source;
     }
     return false;
 }
 
 static int merge(const struct pfl_settings_layers *self, struct pfl_buf *out)
 {
-    struct pfl_reader r = pfl_reader_of(pfl_buf_get(&self->file));
-    struct pfl_span flags = pfl_buf_get(&self->flags);
-    struct pfl_field f;
     int rc = 0;
 
-    while (rc == 0 && pfl_reader_field(&r, &f)) {
-        if (!is_overruled(self, f.id))
-            rc = pfl_buf_append(out, f.raw.data, f.raw.len);
+    for (unsigned source = 0; source < PFL_SETTINGS_SOURCES; source++) {
+        struct pfl_reader r = pfl_reader_of(pfl_buf_get(&self->given[source]));
+        struct pfl_field f;
+
+        while (rc == 0 && pfl_reader_field(&r, &f)) {
+            if (is_from(self, f.id, (enum pfl_settings_source)source))
+                rc = pfl_buf_append(out, f.raw.data, f.raw.len);
+        }
     }
-    if (rc == 0 && flags.len != 0)
-        rc = pfl_buf_append(out, flags.data, flags.len);
     return rc;
 }
 
@@ -316,7 +363,7 @@ int pfl_settings_layers_build(const struct pfl_settings_layers *self,
     int rc;
 
     (void)snprintf(ret_error, PFL_SETTINGS_ERROR_MAX, "out of memory");
-    pfl_buf_init(&merged, 2 * (size_t)PFL_SETTINGS_MAX_BYTES);
+    pfl_buf_init(&merged, PFL_SETTINGS_SOURCES * (size_t)PFL_SETTINGS_MAX_BYTES);
     rc = merge(self, &merged);
     if (rc == 0)
         rc = pfl_proto_unpack(self->program->type, pfl_buf_get(&merged), &message);

@@ -1,20 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Defaults, file and flags laid over each other, and where each value is from. Pure. */
+/* Defaults, files, environment and flags laid over each other, and where each value is from. Pure.
+ */
 #ifndef PFL_SETTINGS_LAYERS_H
 #define PFL_SETTINGS_LAYERS_H
 
 #include "base/buf.h"
 #include "settings/settings.h"
 
-enum pfl_settings_source { PFL_SETTINGS_DEFAULT, PFL_SETTINGS_FILE, PFL_SETTINGS_FLAG };
+/* What comes later goes before what comes earlier. A daemon has one file, perfleet(1) two. */
+enum pfl_settings_source {
+    PFL_SETTINGS_DEFAULT, /* the schema's, or one that was found out */
+    PFL_SETTINGS_SYSTEM,  /* the system's file */
+    PFL_SETTINGS_FILE,    /* the file; the user's, where there are two */
+    PFL_SETTINGS_VARIABLE,
+    PFL_SETTINGS_FLAG,
+    PFL_SETTINGS_SOURCES,
+};
 
 struct pfl_settings_layers {
     const struct pfl_settings_program *program; /* borrowed */
-    const char *path;                           /* borrowed: of the file, for words; NULL: none */
-    struct pfl_buf file;                        /* serialized */
-    struct pfl_buf flags;                       /* serialized, in their order */
+    const char *path[PFL_SETTINGS_SOURCES];     /* borrowed: of files, for words; NULL: none */
+    struct pfl_buf given[PFL_SETTINGS_SOURCES]; /* serialized, in their order */
     enum pfl_settings_source source[PFL_SETTINGS_MAX_KEYS]; /* by the field's index */
-    unsigned line[PFL_SETTINGS_MAX_KEYS];                   /* in the file: the last of that key */
+    unsigned line[PFL_SETTINGS_MAX_KEYS];                   /* in its file: the last of that key */
 };
 
 #define PFL_SETTINGS_ERROR_MAX 512u
@@ -25,13 +33,15 @@ void pfl_settings_layers_fini(struct pfl_settings_layers *self);
 
 /* All of these: PFL_EPARSE (`ret_error` says where, what, and what would be right), PFL_ENOMEM,
  * PFL_ELIMIT. */
-PFL_MUST_USE int pfl_settings_layers_take_file(struct pfl_settings_layers *self, const char *path,
+PFL_MUST_USE int pfl_settings_layers_take_file(struct pfl_settings_layers *self,
+                                               enum pfl_settings_source source, const char *path,
                                                struct pfl_span text,
                                                char ret_error[PFL_SETTINGS_ERROR_MAX]);
 /* `value` is NULL for a flag without one. */
-PFL_MUST_USE int pfl_settings_layers_take_flag(struct pfl_settings_layers *self, unsigned field,
-                                               const char *value,
-                                               char ret_error[PFL_SETTINGS_ERROR_MAX]);
+PFL_MUST_USE int pfl_settings_layers_take_value(struct pfl_settings_layers *self,
+                                                enum pfl_settings_source source, unsigned field,
+                                                const char *value,
+                                                char ret_error[PFL_SETTINGS_ERROR_MAX]);
 /* The message, its ranges judged. Free with pfl_proto_free. */
 PFL_MUST_USE int pfl_settings_layers_build(const struct pfl_settings_layers *self,
                                            ProtobufCMessage **ret_message,
@@ -39,15 +49,22 @@ PFL_MUST_USE int pfl_settings_layers_build(const struct pfl_settings_layers *sel
 /* The message as text that take_file reads, each value with where it is from. */
 PFL_MUST_USE int pfl_settings_layers_dump(const struct pfl_settings_layers *self,
                                           const ProtobufCMessage *message, struct pfl_buf *out);
-/* "FILE:LINE: key: what", or "--flag: what". */
+/* "FILE:LINE: key: what", "VARIABLE: what" or "--flag: what". */
 void pfl_settings_layers_explain(const struct pfl_settings_layers *self,
                                  const struct pfl_settings_fault *fault,
                                  char ret_error[PFL_SETTINGS_ERROR_MAX]);
+
+/* Where a field's value is from: "FILE:LINE", "VARIABLE", "--flag" or "default". */
+void pfl_settings_layers_name_source(const struct pfl_settings_layers *self, unsigned field,
+                                     char ret_name[PFL_SETTINGS_ERROR_MAX]);
 
 /* The flag of a field, without "--". */
 #define PFL_SETTINGS_FLAG_MAX 64u
 void pfl_settings_flag_name(const ProtobufCFieldDescriptor *field,
                             char ret_name[PFL_SETTINGS_FLAG_MAX]);
+/* The variable of the environment: PERFLEET_KEY. */
+void pfl_settings_variable_name(const ProtobufCFieldDescriptor *field,
+                                char ret_name[PFL_SETTINGS_FLAG_MAX]);
 /* True for a flag that takes no value. */
 bool pfl_settings_is_switch(const ProtobufCFieldDescriptor *field);
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/suggest.h"
 #include "proto/unpack.h"
 #include "settings/layers.h"
 #include "settings/settings.h"
@@ -59,6 +60,31 @@ static void make_options(const struct pfl_settings_program *program, struct comm
     memcpy(&line->options[n], of_all, sizeof(of_all));
 }
 
+/* What getopt does not take; optopt is 0 for a long option that is not known. */
+static int refuse_option(const struct pfl_settings_program *program,
+                         const struct command_line *line, int why, const char *word)
+{
+    struct pfl_suggest suggest;
+    char error[PFL_SETTINGS_ERROR_MAX];
+    char name[PFL_SETTINGS_FLAG_MAX];
+    const char *best;
+
+    if (why == ':' || optopt >= OPT_FIRST) {
+        (void)snprintf(error, sizeof(error), "%.100s: %s", word,
+                       why == ':' ? "give a value" : "this option takes no value");
+        return fail(program, error);
+    }
+    (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
+    pfl_suggest_init(&suggest, name + strspn(name, "-"));
+    for (size_t i = 0; line->options[i].name != NULL; i++)
+        pfl_suggest_offer(&suggest, line->options[i].name);
+    best = optopt == 0 ? pfl_suggest_get(&suggest) : NULL;
+    (void)snprintf(error, sizeof(error), "there is no option %s%s%s%s", name,
+                   best != NULL ? "; did you mean --" : "", best != NULL ? best : "",
+                   best != NULL ? "?" : "");
+    return fail(program, error);
+}
+
 /* -1 to go on. */
 static int take_option(const struct pfl_settings_program *program, struct command_line *line,
                        int id, struct pfl_settings_layers *layers)
@@ -82,11 +108,9 @@ static int take_option(const struct pfl_settings_program *program, struct comman
     case OPT_VERSION:
         (void)printf("%s %s\n", program->name, PFL_VERSION);
         return EXIT_SUCCESS;
-    case '?':
-        (void)fprintf(stderr, "try: %s --help\n", program->name);
-        return PFL_SETTINGS_EXIT;
     default:
-        if (pfl_settings_layers_take_flag(layers, (unsigned)(id - OPT_FIRST), optarg, error) != 0)
+        if (pfl_settings_layers_take_value(layers, PFL_SETTINGS_FLAG, (unsigned)(id - OPT_FIRST),
+                                           optarg, error) != 0)
             return fail(program, error);
         return -1;
     }
@@ -100,8 +124,10 @@ static int take_arguments(const struct pfl_settings_program *program, int argc, 
     int rc = -1;
 
     make_options(program, line);
-    while (rc < 0 && (id = getopt_long(argc, argv, "h", line->options, NULL)) != -1)
-        rc = take_option(program, line, id, layers);
+    opterr = 0;
+    while (rc < 0 && (id = getopt_long(argc, argv, ":h", line->options, NULL)) != -1)
+        rc = id == '?' || id == ':' ? refuse_option(program, line, id, argv[optind - 1])
+                                    : take_option(program, line, id, layers);
     if (rc >= 0 || optind == argc)
         return rc;
     (void)snprintf(error, sizeof(error), "unexpected argument \"%.100s\"", argv[optind]);
@@ -137,7 +163,8 @@ static int take_file(const struct pfl_settings_program *program, const char *pat
     pfl_buf_init(&text, PFL_SETTINGS_MAX_BYTES);
     rc = read_file(path, &text, error);
     if (rc == 0)
-        rc = pfl_settings_layers_take_file(layers, path, pfl_buf_get(&text), error);
+        rc = pfl_settings_layers_take_file(layers, PFL_SETTINGS_FILE, path, pfl_buf_get(&text),
+                                           error);
     pfl_buf_fini(&text);
     return rc != 0 ? fail(program, error) : -1;
 }

@@ -36,7 +36,7 @@ struct pfl_tunnel_client;
 
 struct pfl_tunnel_client_conf {
     uv_loop_t *loop;
-    const char *address;                          /* "HOST:PORT", "[V6]:PORT"; copied */
+    const char *address;                          /* "HOST[:PORT]", "[V6][:PORT]"; copied */
     struct pfl_tls_conf *tls;                     /* a reference is taken */
     const char *fleet;                            /* copied; whose relay it must be */
     uint64_t handshake_timeout_ms;                /* 0: 10 s */

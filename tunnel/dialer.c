@@ -25,8 +25,11 @@
 
 #define GOAWAY_WAIT_MS    2000u
 #define SETTLE_TIMEOUT_MS 10000u
-#define ADDRESS_MAX       300u
-#define RELAY_REVOKED     "the relay's certificate was revoked"
+#define UNREACHED                                                                                  \
+    "nothing answers at this address: is perfleet-relay running there, and the port right?"
+#define UNANSWERED                                                                                 \
+    "the handshake was not answered in time: is it a relay's address, and the network well?"
+#define RELAY_REVOKED "the relay's certificate was revoked"
 
 enum state {
     STATE_WAITING,
@@ -35,11 +38,6 @@ enum state {
     STATE_SETTLING,
     STATE_UP,
     STATE_CLOSING
-};
-
-struct parts {
-    char host[ADDRESS_MAX];
-    char port[8];
 };
 
 /* A relay cancels for its operators, each of whom it bounds on each of his connections. */
@@ -60,12 +58,12 @@ struct pfl_dialer {
     bool is_resolving;
     bool is_timer_open;
     bool has_shaken;
-    struct parts address;
+    struct pfl_dialer_address address;
     char fleet[PFL_IDENTITY_NAME_BYTES];
     char relay[PFL_IDENTITY_NAME_BYTES];
     struct pfl_tls_identity relay_identity; /* of the connection, or the last one */
     const char *tls_version;                /* static */
-    char why[512];
+    char why[640];
 };
 
 static void try_next_address(struct pfl_dialer *d);
@@ -183,6 +181,19 @@ static void on_request(void *user, struct pfl_h2_stream *stream, const struct pf
     d->conf.on_request(d->conf.user, stream, head);
 }
 
+/* A relay takes no certificate of another fleet, or of another kind, and says so in its log only.
+ */
+static void blame_certificate(struct pfl_dialer *d)
+{
+    char why[400];
+
+    (void)snprintf(why, sizeof(why),
+                   "the relay closed the connection right after the handshake: is our certificate "
+                   "(%s) for this use, and of the relay's fleet? Its log says why",
+                   pfl_tls_conf_get_identity(d->tls)->uri);
+    set_why(d, why);
+}
+
 static void on_link_closed(void *user, int err, const char *why)
 {
     struct pfl_dialer *d = user;
@@ -195,6 +206,8 @@ static void on_link_closed(void *user, int err, const char *why)
     }
     if (d->state == STATE_UP)
         pfl_backoff_lived(&d->backoff, uv_now(d->conf.loop) - d->up_ms);
+    if (d->state == STATE_SETTLING && strcmp(why, PFL_TUNNEL_LINK_ENDED) == 0)
+        blame_certificate(d);
     set_why(d, why);
     wait_for_attempt(d);
 }
@@ -281,8 +294,7 @@ static void on_tls_closed(void *user, int err)
     } else if (d->why[0] == '\0' && !d->has_shaken && d->next_address != NULL) {
         try_next_address(d);
     } else {
-        set_why(d, err == PFL_ETIMEOUT ? "the handshake was not answered in time"
-                                       : "nothing answers at this address");
+        set_why(d, err == PFL_ETIMEOUT ? UNANSWERED : UNREACHED);
         wait_for_attempt(d);
     }
 }
@@ -329,13 +341,13 @@ static void try_next_address(struct pfl_dialer *d)
         rc = open_address(d, address);
     }
     if (rc != 0)
-        give_up_attempt(d, "nothing answers at this address");
+        give_up_attempt(d, UNREACHED);
 }
 
 static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *result)
 {
     struct pfl_dialer *d = request->data;
-    char why[ADDRESS_MAX + 100];
+    char why[sizeof(d->address.host) + 100];
 
     d->is_resolving = false;
     d->addresses = result;
@@ -374,34 +386,27 @@ static void on_attempt(uv_timer_t *timer)
 
 /* ---- opening ---- */
 
-static bool split_address(const char *address, struct parts *ret_parts)
+bool pfl_dialer_parse_address(const char *text, struct pfl_dialer_address *ret_address)
 {
-    const char *colon = strrchr(address, ':');
-    size_t host_len;
+    const char *bracket = text[0] == '[' ? strchr(text, ']') : NULL;
+    const char *colon = strrchr(bracket != NULL ? bracket : text, ':');
+    const char *port = colon != NULL ? colon + 1 : PFL_DIALER_PORT;
+    size_t host_len = colon != NULL ? (size_t)(colon - text) : strlen(text);
 
-    if (colon == NULL || colon == address || colon[1] == '\0' ||
-        strlen(colon + 1) >= sizeof(ret_parts->port))
+    if (host_len == 0 || port[0] == '\0' || strlen(port) >= sizeof(ret_address->port))
         return false;
-    host_len = (size_t)(colon - address);
-    if (address[0] == '[') {
-        if (address[host_len - 1] != ']' || host_len < 3)
+    if (text[0] == '[') {
+        if (bracket == NULL || bracket + 1 != text + host_len || host_len < 3)
             return false;
-        address++;
+        text++;
         host_len -= 2;
     }
-    if (host_len >= sizeof(ret_parts->host))
+    if (host_len >= sizeof(ret_address->host))
         return false;
-    memcpy(ret_parts->host, address, host_len);
-    ret_parts->host[host_len] = '\0';
-    (void)snprintf(ret_parts->port, sizeof(ret_parts->port), "%s", colon + 1);
+    memcpy(ret_address->host, text, host_len);
+    ret_address->host[host_len] = '\0';
+    (void)snprintf(ret_address->port, sizeof(ret_address->port), "%s", port);
     return true;
-}
-
-bool pfl_dialer_is_address(const char *text)
-{
-    struct parts parts;
-
-    return split_address(text, &parts);
 }
 
 int pfl_dialer_open(const struct pfl_dialer_conf *conf, struct pfl_dialer **ret_dialer)
@@ -413,7 +418,8 @@ int pfl_dialer_open(const struct pfl_dialer_conf *conf, struct pfl_dialer **ret_
     d->conf = *conf;
     d->tls_version = "";
     d->backoff.max_ms = conf->retry_max_ms;
-    if (!split_address(conf->address, &d->address) || strlen(conf->fleet) >= sizeof(d->fleet)) {
+    if (!pfl_dialer_parse_address(conf->address, &d->address) ||
+        strlen(conf->fleet) >= sizeof(d->fleet)) {
         pfl_mem_free(d);
         return PFL_EINVAL;
     }

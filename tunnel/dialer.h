@@ -13,7 +13,7 @@ struct pfl_dialer;
 
 struct pfl_dialer_conf {
     uv_loop_t *loop;
-    const char *address;      /* "HOST:PORT", "[V6]:PORT"; copied */
+    const char *address;      /* "HOST[:PORT]", "[V6][:PORT]"; copied */
     struct pfl_tls_conf *tls; /* a reference is taken; made with the ALPN to speak */
     const char *fleet;        /* copied; the relay's name must be perfleet://FLEET/relay/... */
     const char *alpn;         /* static: what the relay must have agreed to */
@@ -31,8 +31,15 @@ struct pfl_dialer_conf {
     void *user;
 };
 
-/* Of the form HOST:PORT or [V6]:PORT. */
-bool pfl_dialer_is_address(const char *text);
+#define PFL_DIALER_PORT "9910" /* where an address has none */
+
+struct pfl_dialer_address {
+    char host[300]; /* without brackets */
+    char port[8];
+};
+
+/* HOST, HOST:PORT, [V6] or [V6]:PORT; false: it is none of these. */
+bool pfl_dialer_parse_address(const char *text, struct pfl_dialer_address *ret_address);
 /* PFL_EINVAL (no address, too long a fleet), PFL_ENOMEM. */
 PFL_MUST_USE int pfl_dialer_open(const struct pfl_dialer_conf *conf,
                                  struct pfl_dialer **ret_dialer);

@@ -29,7 +29,7 @@ struct pfl_tunnel_link {
     int err;
     bool is_close_wanted;
     bool is_closing;
-    char why[320];
+    char why[640];
 };
 
 /* One loop, one thread: used up before anything else runs. */
@@ -133,7 +133,7 @@ static void on_data(void *user, struct pfl_span data)
 
 static void on_eof(void *user)
 {
-    begin_close(user, PFL_ECLOSED, "the other side closed the connection");
+    begin_close(user, PFL_ECLOSED, PFL_TUNNEL_LINK_ENDED);
 }
 
 static void on_writable(void *user)

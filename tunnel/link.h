@@ -14,6 +14,9 @@
 #define PFL_TUNNEL_QUEUE_MAX_BYTES  (1u << 20)
 #define PFL_TUNNEL_QUEUE_LOW_BYTES  (32u * 1024)
 
+/* The `why` of on_closed where the peer ended the connection and said nothing else. */
+#define PFL_TUNNEL_LINK_ENDED "the other side closed the connection"
+
 struct pfl_tunnel_link;
 
 /* Nothing received for quiet_ms: a ping; for so many times that: gone. */

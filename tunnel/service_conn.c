@@ -98,7 +98,8 @@ int pfl_service_conn_open(const struct pfl_service_conn_conf *conf,
         pfl_mem_free(c);
         return rc;
     }
-    if (pfl_rpc_client_bind(c->rpc, "ConsumerPort", on_bound, c) != 0)
+    if (pfl_rpc_client_bind(c->rpc, conf->port != NULL ? conf->port : "ConsumerPort", on_bound,
+                            c) != 0)
         pfl_service_conn_close(c);
     *ret_conn = c;
     return 0;

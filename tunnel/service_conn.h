@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection of our own to the tracing service of this host, bound to its ConsumerPort: for what
- * agent or relay asks in somebody's name while nobody is there to ask it, and for its figures.
+ * A connection of our own to the tracing service of this host, bound to its ConsumerPort or its
+ * ProducerPort: for what agent or relay asks in somebody's name while nobody is there to ask it,
+ * for its figures, and for triggers.
  */
 #ifndef PFL_TUNNEL_SERVICE_CONN_H
 #define PFL_TUNNEL_SERVICE_CONN_H
@@ -15,8 +16,9 @@ struct pfl_service_conn;
 struct pfl_service_conn_conf {
     uv_loop_t *loop;              /* borrowed */
     const char *socket;           /* borrowed until open returns: path or "@name" */
+    const char *port;             /* static; NULL: "ConsumerPort" */
     void (*on_bound)(void *user); /* requests may be made */
-    /* Once, from the loop, after close or when the service ended it (or has no ConsumerPort). */
+    /* Once, from the loop, after close or when the service ended it (or has no such port). */
     void (*on_closed)(void *user);
     void *user;
 };

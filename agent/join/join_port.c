@@ -20,14 +20,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/join/agent_conf.h"
 #include "agent/join/join_token.h"
 #include "agent/join/pem_file.h"
 #include "base/io/enroll.h"
 
-#define TIMEOUT_MS  20000u
-#define USER        "perfleet-agent"
-#define DEFAULT_DIR "/etc/perfleet/agent"
-#define PATH_BYTES  4096u
+#define TIMEOUT_MS     20000u
+#define USER           "perfleet-agent"
+#define DEFAULT_DIR    "/etc/perfleet/agent"
+#define DEFAULT_CONFIG "/etc/perfleet/agent.conf"
+#define PATH_BYTES     4096u
+#define RELAY_PORT     "9910"
 
 static const char usage[] =
     "usage: perfleet-agent join --relay HOST[:PORT] (--token TOKEN | --token-file FILE) "
@@ -39,6 +42,12 @@ static const char usage[] =
     "  --token TOKEN         pfl-join:...; other users may see it while this runs\n"
     "  --token-file FILE     where it is; - is standard input\n"
     "  --dir DIR             where key.pem, cert.pem, ca.pem and crl.pem go (" DEFAULT_DIR ")\n"
+    "  --label LABELS        of this host, by which operators select it: role=web,zone=b; goes "
+    "into\n"
+    "                        the agent's settings\n"
+    "  --start               makes the relay that of the agent's settings, port 9910, where they\n"
+    "                        have none, and starts the agent: systemctl start " USER "\n"
+    "  --config FILE         those settings (" DEFAULT_CONFIG ")\n"
     "  --force               although a certificate is there\n"
     "  --help\n"
     "\n"
@@ -50,7 +59,10 @@ struct join {
     const char *relay;
     const char *token_text;
     const char *dir;
+    const char *config;
+    const char *label; /* NULL: none was given */
     bool is_forced;
+    bool is_started;
     char token_file[1024];
     char host[256];
     const char *port;
@@ -120,6 +132,15 @@ static int take_option(struct join *j, int id)
     case 'd':
         j->dir = optarg;
         return -1;
+    case 'l':
+        j->label = optarg;
+        return -1;
+    case 'c':
+        j->config = optarg;
+        return -1;
+    case 's':
+        j->is_started = true;
+        return -1;
     case 'o':
         j->is_forced = true;
         return -1;
@@ -138,6 +159,9 @@ static int parse_arguments(struct join *j, int argc, char **argv)
         {"token", required_argument, NULL, 't'},
         {"token-file", required_argument, NULL, 'f'},
         {"dir", required_argument, NULL, 'd'},
+        {"label", required_argument, NULL, 'l'},
+        {"config", required_argument, NULL, 'c'},
+        {"start", no_argument, NULL, 's'},
         {"force", no_argument, NULL, 'o'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -152,6 +176,10 @@ static int parse_arguments(struct join *j, int argc, char **argv)
     if (optind != argc || j->relay == NULL || j->token_text == NULL)
         return wrong_usage("--relay and --token or --token-file are needed");
     if (!split_relay(j))
+        return wrong_usage("--relay wants HOST or HOST:PORT");
+    if (j->label != NULL && !pfl_agent_conf_is_plain(j->label))
+        return wrong_usage("--label wants labels such as role=web,zone=b");
+    if (!pfl_agent_conf_is_plain(j->host))
         return wrong_usage("--relay wants HOST or HOST:PORT");
     if (pfl_join_token_parse(j->token_text, &j->token) != 0)
         return wrong_usage("this is no token of perfleet pki join-token, or only a part of one");
@@ -177,6 +205,21 @@ static bool write_file(struct join *j, const char *name, const char *text, size_
     if (pfl_pem_file_write(path, pfl_span_of(text, len), &owner) == 0)
         return true;
     (void)snprintf(j->why, sizeof(j->why), "%.200s: %s", path, strerror(errno));
+    return false;
+}
+
+/* Before the token is used; the unit waits for the certificate. */
+static bool write_settings(struct join *j)
+{
+    bool is_v6 = strchr(j->host, ':') != NULL;
+    char relay[sizeof(j->host) + 16];
+
+    (void)snprintf(relay, sizeof(relay), "%s%s%s:" RELAY_PORT, is_v6 ? "[" : "", j->host,
+                   is_v6 ? "]" : "");
+    if ((!j->is_started || pfl_agent_conf_add(j->config, "relay", relay) == 0) &&
+        (j->label == NULL || pfl_agent_conf_add(j->config, "label", j->label) == 0))
+        return true;
+    (void)snprintf(j->why, sizeof(j->why), "%.200s: %s", j->config, strerror(errno));
     return false;
 }
 
@@ -243,9 +286,17 @@ static int take_answer(struct join *j)
     return write_files(j, &answer);
 }
 
+/* Does not come back when there is a systemctl. */
+static int start_agent(void)
+{
+    (void)fflush(NULL);
+    (void)execlp("systemctl", "systemctl", "start", USER, (char *)NULL);
+    return fail("joined, but the agent was not started: systemctl", strerror(errno));
+}
+
 int pfl_agent_join(int argc, char **argv)
 {
-    struct join j = {.dir = DEFAULT_DIR};
+    struct join j = {.dir = DEFAULT_DIR, .config = DEFAULT_CONFIG};
     char path[PATH_BYTES];
     int rc = parse_arguments(&j, argc, argv);
 
@@ -257,11 +308,13 @@ int pfl_agent_join(int argc, char **argv)
     if (access(j.dir, W_OK) != 0)
         return fail(j.dir, strerror(errno));
     (void)umask(077);
+    if (!write_settings(&j))
+        return fail("not joined", j.why);
     pfl_buf_init(&j.answer, PFL_JOIN_ANSWER_MAX);
     rc = ask(&j);
     if (rc < 0)
         rc = take_answer(&j);
     pfl_buf_fini(&j.answer);
     pfl_enroll_free(j.enroll);
-    return rc;
+    return rc == EXIT_SUCCESS && j.is_started ? start_agent() : rc;
 }

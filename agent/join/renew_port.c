@@ -22,9 +22,9 @@
 #include "agent/join/join_token.h"
 #include "agent/join/pem_file.h"
 #include "base/io/enroll.h"
+#include "tunnel/dialer.h"
 
 #define TIMEOUT_MS 20000u
-#define HOST_BYTES 256u
 
 static const char cert_begin[] = "-----BEGIN CERTIFICATE-----\n";
 static const char cert_end[] = "-----END CERTIFICATE-----\n";
@@ -130,28 +130,12 @@ static bool take_answer(struct renewal *r)
 
 /* ---- the exchange ---- */
 
-/* The relay's "HOST:PORT" without the port, and without brackets. */
-static bool read_host(const char *relay, char *ret_host)
-{
-    const char *from = relay[0] == '[' ? relay + 1 : relay;
-    const char *colon = strrchr(relay, ':');
-    size_t len = colon != NULL ? (size_t)(colon - from) : strlen(from);
-
-    if (len != 0 && from != relay && from[len - 1] == ']')
-        len--;
-    if (len == 0 || len >= HOST_BYTES)
-        return false;
-    memcpy(ret_host, from, len);
-    ret_host[len] = '\0';
-    return true;
-}
-
 static bool ask(struct renewal *r, const char *relay, unsigned join_port)
 {
-    char host[HOST_BYTES];
+    struct pfl_dialer_address address;
     char port[12];
     char prefix[280];
-    struct pfl_enroll_server server = {.host = host,
+    struct pfl_enroll_server server = {.host = address.host,
                                        .port = port,
                                        .ca_sha256 = r->present.ca_sha256,
                                        .uri_prefix = prefix,
@@ -159,7 +143,7 @@ static bool ask(struct renewal *r, const char *relay, unsigned join_port)
                                        .timeout_ms = TIMEOUT_MS};
     const char *fleet_end = strchr(r->present.uri + sizeof("perfleet://") - 1, '/');
 
-    if (fleet_end == NULL || !read_host(relay, host))
+    if (fleet_end == NULL || !pfl_dialer_parse_address(relay, &address))
         return false;
     (void)snprintf(port, sizeof(port), "%u", join_port);
     (void)snprintf(prefix, sizeof(prefix), "%.*s/relay/", (int)(fleet_end - r->present.uri),

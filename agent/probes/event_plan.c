@@ -180,6 +180,9 @@ static void find_special(struct pfl_event_plan *plan, const char *group,
         if (f != NULL && f->kind == PFL_TRACE_INT && f->size == 8) {
             plan->special = PFL_EVENT_SYSCALL;
             plan->special_offsets[0] = f->offset;
+            f = pfl_trace_format_find(format, "ret");
+            if (f != NULL && f->kind == PFL_TRACE_INT && f->size == 8)
+                plan->special_offsets[1] = f->offset;
         }
     }
 }

@@ -39,7 +39,7 @@ struct pfl_event_plan {
     enum pfl_event_special special;
     uint16_t special_offsets[4]; /* switch: prev_state next_comm next_pid next_prio;
                                   * waking: comm pid prio target_cpu; rename: pid;
-                                  * print: buf; syscall: id */
+                                  * print: buf; syscall: id and, at its end, ret (else 0) */
     uint32_t event_field;        /* in FtraceEvent */
     uint32_t max_fixed;          /* bytes of output without text */
     uint16_t text_count;         /* fields of text, each at most the record's length */

@@ -28,6 +28,7 @@
 #include "agent/probes/ftrace_feed.h"
 #include "agent/probes/ftrace_packets.h"
 #include "agent/probes/function_graph.h"
+#include "agent/probes/process_stats.h"
 #include "agent/probes/top_buffer.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -349,10 +350,13 @@ int pfl_ftrace_start_session(struct pfl_ftrace *self, uint32_t session,
     return 0;
 }
 
-void pfl_ftrace_set_pids(struct pfl_ftrace *self, uint32_t session, struct pfl_pid_set *pids)
+void pfl_ftrace_set_met(struct pfl_ftrace *self, uint32_t session, struct pfl_process_stats *stats)
 {
-    self->sessions[session].main.reader.pids = pids;
-    self->sessions[session].markers.reader.pids = pids;
+    bool has_files = stats != NULL && stats->conf.resolve_fds;
+
+    self->sessions[session].main.reader.pids = stats != NULL ? &stats->seen : NULL;
+    self->sessions[session].main.reader.files = has_files ? &stats->files : NULL;
+    self->sessions[session].markers.reader.pids = stats != NULL ? &stats->seen : NULL;
 }
 
 static void stop_unused(struct pfl_ftrace *self, struct pfl_ftrace_instance *in)

@@ -12,6 +12,7 @@
 #include "producer/perfleet.h"
 
 struct pfl_ftrace_session;
+struct pfl_process_stats;
 
 /* What a session reads of one instance. */
 struct pfl_ftrace_feed {
@@ -78,8 +79,9 @@ PFL_MUST_USE int pfl_ftrace_open_session(struct pfl_ftrace *self, uint32_t sessi
  * FtraceStats that say why. */
 PFL_MUST_USE int pfl_ftrace_start_session(struct pfl_ftrace *self, uint32_t session,
                                           struct perfleet_writer *writer);
-/* Threads that the session meets go here; NULL: nowhere. Borrowed until changed. */
-void pfl_ftrace_set_pids(struct pfl_ftrace *self, uint32_t session, struct pfl_pid_set *pids);
+/* Who is told of threads that the session meets and, if it wants them, of files that they open;
+ * NULL: nobody. Borrowed until changed. */
+void pfl_ftrace_set_met(struct pfl_ftrace *self, uint32_t session, struct pfl_process_stats *stats);
 /* Legal on a session that is not open. After the last one the instance is made anew. */
 void pfl_ftrace_close_session(struct pfl_ftrace *self, uint32_t session);
 

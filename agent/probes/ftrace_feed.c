@@ -34,6 +34,7 @@ int pfl_ftrace_feed_start(struct pfl_ftrace *self, struct pfl_ftrace_feed *feed)
         .is_dense = !s->conf.no_dense,
         .bundle = &feed->in->bundle,
         .pids = feed->reader.pids,
+        .files = feed->reader.files,
         .print_filter = s->conf.print_filter.is_on ? &s->conf.print_filter : NULL,
         .syscalls = s->conf.syscalls.is_on ? &s->conf.syscalls : NULL,
         .kprobe_types = s->kprobe_types,

@@ -21,6 +21,7 @@
 #include "agent/probes/undo.h"
 #include "base/log.h"
 #include "base/service_user.h"
+#include "base/subuids.h"
 #include "perfleet/config.pb-c.h"
 #include "proto/unpack.h"
 #include "settings/settings.h"
@@ -132,6 +133,7 @@ static int serve(const struct pfl_probes_conf *conf)
     int rc;
 
     pfl_log_open("perfleet-probes", NULL);
+    pfl_subuids_load();
     block_signals(&signals);
     if (!conf->no_ftrace)
         guardian_fd = start_guardian(&guardian);

@@ -84,6 +84,20 @@ static void meet_addresses(struct pfl_page_reader *self, const struct pfl_event_
     }
 }
 
+static void meet_file(struct pfl_page_reader *self, const struct pfl_event_plan *plan,
+                      const struct pfl_trace_record *record)
+{
+    int64_t number;
+    int64_t result;
+
+    if (plan->special != PFL_EVENT_SYSCALL || plan->special_offsets[1] == 0)
+        return;
+    memcpy(&number, record->data + plan->special_offsets[0], sizeof(number));
+    memcpy(&result, record->data + plan->special_offsets[1], sizeof(result));
+    if (pfl_syscall_opens_file(number))
+        pfl_open_files_meet(self->files, pfl_event_read_i32(record, plan->pid_offset), result);
+}
+
 static bool write_event(struct pfl_page_reader *self, const struct pfl_event_plan *plan,
                         const struct pfl_trace_record *record)
 {
@@ -105,6 +119,8 @@ static void add_plain(struct pfl_page_reader *self, const struct pfl_event_plan 
     }
     if (self->symbols != NULL && plan->has_address)
         meet_addresses(self, plan, record);
+    if (self->files != NULL)
+        meet_file(self, plan, record);
     if (self->pids == NULL)
         return;
     if (plan->special == PFL_EVENT_TASK_RENAME)

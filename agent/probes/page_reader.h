@@ -8,6 +8,7 @@
 
 #include "agent/probes/bundle.h"
 #include "agent/probes/ksyms.h"
+#include "agent/probes/open_files.h"
 #include "agent/probes/pid_set.h"
 #include "agent/probes/print_filter.h"
 #include "agent/probes/syscall_filter.h"
@@ -31,8 +32,9 @@ struct pfl_page_reader {
     bool is_dense;                            /* see pfl_event_plan_encode */
     const struct pfl_event_plan *switch_plan; /* borrowed: two of plans, see prepare */
     const struct pfl_event_plan *waking_plan;
-    struct pfl_bundle *bundle; /* borrowed; shared by all readers, closed between calls */
-    struct pfl_pid_set *pids;  /* borrowed; NULL: nobody asks for threads */
+    struct pfl_bundle *bundle;    /* borrowed; shared by all readers, closed between calls */
+    struct pfl_pid_set *pids;     /* borrowed; NULL: nobody asks for threads */
+    struct pfl_open_files *files; /* borrowed; NULL: nobody asks for open files */
     const struct pfl_print_filter *print_filter; /* borrowed; NULL: all texts */
     const struct pfl_syscall_filter *syscalls;   /* borrowed; NULL: all */
     const uint8_t *kprobe_types;  /* borrowed; by event id; NULL: the session has no kprobes */

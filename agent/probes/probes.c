@@ -178,7 +178,7 @@ static struct instance *find_process_stats(struct probes *p, uint64_t session_id
     return NULL;
 }
 
-/* Which ftrace session tells which process_stats about threads; after every change. */
+/* Which ftrace session tells which process_stats about threads and files; after every change. */
 static void link_sessions(struct probes *p)
 {
     for (uint32_t i = 0; i < SESSIONS; i++) {
@@ -186,7 +186,7 @@ static void link_sessions(struct probes *p)
         struct instance *process = in->is_started ? find_process_stats(p, in->session_id) : NULL;
 
         if (in->is_started)
-            pfl_ftrace_set_pids(&p->ftrace, i, process != NULL ? &process->u.process.seen : NULL);
+            pfl_ftrace_set_met(&p->ftrace, i, process != NULL ? &process->u.process : NULL);
     }
 }
 

@@ -15,6 +15,7 @@
 #define TREE_PROCESSES 1u
 #define TREE_THREADS   2u
 #define STATS_PROCESS  1u
+#define PROCESS_FDS    15u
 #define MIN_POLL_MS    100u
 
 enum config_field {
@@ -83,8 +84,10 @@ void pfl_process_conf_parse(struct pfl_span config, struct pfl_process_conf *ret
             ret_conf->skip_main_thread = is_on;
             break;
         case C_FDS:
+            ret_conf->resolve_fds = is_on;
+            break;
         case C_DMABUF:
-            ret_conf->has_ignored |= is_on;
+            ret_conf->record_dmabuf = is_on;
             break;
         default:
             break;
@@ -203,7 +206,7 @@ void pfl_proc_tree_add_thread(struct pfl_message *tree, int32_t tid, int32_t tgi
 
 /* --- counters ---------------------------------------------------------------------------- */
 
-enum counter_file { FILE_STATUS, FILE_SMAPS, FILE_OOM, FILE_USER, FILE_KERNEL };
+enum counter_file { FILE_STATUS, FILE_SMAPS, FILE_OOM, FILE_USER, FILE_KERNEL, FILE_DMABUF };
 
 static const struct {
     enum counter_file file;
@@ -215,7 +218,7 @@ static const struct {
     {FILE_STATUS, 8, "VmLck:"},    {FILE_STATUS, 9, "VmHWM:"},     {FILE_OOM, 10, ""},
     {FILE_SMAPS, 16, "Rss:"},      {FILE_SMAPS, 17, "Pss:"},       {FILE_SMAPS, 18, "Pss_Anon:"},
     {FILE_SMAPS, 19, "Pss_File:"}, {FILE_SMAPS, 20, "Pss_Shmem:"}, {FILE_SMAPS, 23, "SwapPss:"},
-    {FILE_USER, 21, ""},           {FILE_KERNEL, 22, ""},
+    {FILE_USER, 21, ""},           {FILE_KERNEL, 22, ""},          {FILE_DMABUF, 24, ""},
 };
 _Static_assert(sizeof(counters) / sizeof(counters[0]) == PFL_PROC_COUNTERS, "as in the header");
 
@@ -232,15 +235,25 @@ static bool read_counter(size_t index, const struct pfl_proc_texts *texts, uint6
         line = pfl_proc_find(texts->status, counters[index].key);
     else if (counters[index].file == FILE_SMAPS)
         line = pfl_proc_find(texts->smaps_rollup, counters[index].key);
+    else if (counters[index].file == FILE_DMABUF)
+        line = texts->dmabuf_rss;
     else if (counters[index].file != FILE_OOM)
         line = texts->stat;
     if (line.len == 0)
         return false;
     if (counters[index].file == FILE_USER || counters[index].file == FILE_KERNEL)
         *ret_value = find_stat_ns(texts->stat, counters[index].file == FILE_USER ? 14 : 15);
+    else if (counters[index].file == FILE_DMABUF)
+        *ret_value = pfl_proc_number(line) / 1024;
     else
         *ret_value = pfl_proc_number(line);
     return true;
+}
+
+void pfl_proc_stats_begin_process(struct pfl_message *stats, int32_t pid)
+{
+    pfl_message_begin(stats, STATS_PROCESS);
+    pfl_message_uint(stats, P_PID, (uint64_t)pid);
 }
 
 bool pfl_proc_counters_add(struct pfl_message *stats, int32_t pid,
@@ -256,14 +269,20 @@ bool pfl_proc_counters_add(struct pfl_message *stats, int32_t pid,
         if (!read_counter(i, texts, &value) || value == last->values[i])
             continue;
         last->values[i] = value;
-        if (!is_open) {
-            pfl_message_begin(stats, STATS_PROCESS);
-            pfl_message_uint(stats, P_PID, (uint64_t)pid);
-        }
+        if (!is_open)
+            pfl_proc_stats_begin_process(stats, pid);
         is_open = true;
         pfl_message_uint(stats, counters[i].field, value);
     }
     if (is_open)
         pfl_message_end(stats);
     return has_memory;
+}
+
+void pfl_proc_stats_add_fd(struct pfl_message *stats, int32_t fd, struct pfl_span path)
+{
+    pfl_message_begin(stats, PROCESS_FDS);
+    pfl_message_uint(stats, 1, (uint64_t)fd);
+    pfl_message_bytes(stats, 2, path.data, path.len);
+    pfl_message_end(stats);
 }

@@ -3,38 +3,32 @@
  * linux.process_stats.
  *
  * Happy path: start scans /proc (all processes, all threads); polls write changed counters and
- * describe processes not seen before; ftrace puts the threads it met into `seen`, and
- * describe_fresh looks those up. A packet ends at PACKET_SOFT_BYTES and the next goes on.
- * Failure: a process that ends while it is read leaves nothing; out of memory drops one packet.
- * Limits: ENTRIES_MAX processes with counters.
+ * describe processes not seen before; ftrace puts the threads it met into `seen` and what they
+ * opened into `files`, and describe_fresh looks those up. A packet ends at PACKET_SOFT_BYTES and
+ * the next goes on. Failure: a process that ends while it is read leaves nothing; out of memory
+ * drops one packet; what proc_reader cannot read in time is left out. Limits: ENTRIES_MAX processes
+ * with counters; FILES_MAX open files of a process, FILES_START_MAX of all of them at the start and
+ * FILES_POLL_MAX in a poll, which takes a readlink each: processes take turns.
  */
 #include "agent/probes/process_stats.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
+#include "agent/probes/proc_reader.h"
 #include "agent/probes/proc_text.h"
 #include "base/mem.h"
 
 #define PACKET_MAX_BYTES  (1024u * 1024u)
 #define PACKET_SOFT_BYTES (24u * 1024u)
 #define ENTRIES_MAX       65536u
-#define FILE_BYTES        8192u
-#define PATH_BYTES        64u
+#define FILES_MAX         16384u
+#define FILES_START_MAX   131072u
+#define FILES_POLL_MAX    16384u /* at least FILES_MAX */
 #define PACKET_TREE       2u
 #define PACKET_TIMESTAMP  8u
 #define PACKET_STATS      9u
 #define PACKET_SEQ_FLAGS  13u
 #define TREE_END_TIME     3u
 #define STATS_END_TIME    2u
-
-struct proc_file {
-    char text[FILE_BYTES];
-    size_t len;
-};
+#define BATCH             PFL_PROC_READER_PROCESSES
 
 void pfl_process_stats_init(struct pfl_process_stats *self, struct pfl_span config)
 {
@@ -47,26 +41,10 @@ void pfl_process_stats_init(struct pfl_process_stats *self, struct pfl_span conf
 void pfl_process_stats_fini(struct pfl_process_stats *self)
 {
     pfl_pid_set_fini(&self->seen);
+    pfl_open_files_fini(&self->files);
     pfl_message_fini(&self->message);
     pfl_mem_free(self->entries);
     memset(self, 0, sizeof(*self));
-}
-
-static struct pfl_span read_file(int32_t pid, const char *name, struct proc_file *file)
-{
-    char path[PATH_BYTES];
-    ssize_t n;
-    int fd;
-
-    file->len = 0;
-    (void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return pfl_span_of(NULL, 0);
-    n = read(fd, file->text, sizeof(file->text));
-    close(fd);
-    file->len = n > 0 ? (size_t)n : 0;
-    return pfl_span_of(file->text, file->len);
 }
 
 /* --- packets ----------------------------------------------------------------------------- */
@@ -102,21 +80,154 @@ static void end_full_packet(struct pfl_process_stats *self, uint32_t field, uint
         end_packet(self, field, time_field);
 }
 
+static uint32_t file_bit(enum pfl_proc_file file)
+{
+    return 1u << file;
+}
+
+static size_t limit_to(size_t len, size_t max)
+{
+    return len < max ? len : max;
+}
+
+/* --- open files -------------------------------------------------------------------------- */
+
+struct naming {
+    int32_t tid; /* any thread of the process */
+    int32_t pid;
+    bool is_open; /* a message for the process */
+};
+
+static void name_links(struct pfl_process_stats *self, struct naming *naming, const int32_t *fds,
+                       size_t len)
+{
+    struct pfl_proc_link links[PFL_PROC_READER_LINKS];
+
+    pfl_proc_reader_follow(naming->tid, fds, len, NULL, links);
+    for (size_t i = 0; i < len; i++) {
+        struct pfl_open_file file = {.id = naming->pid, .fd = fds[i]};
+
+        if (links[i].path.len == 0 || pfl_open_files_has(&self->files, file))
+            continue;
+        if (!naming->is_open)
+            pfl_proc_stats_begin_process(&self->message, file.id);
+        naming->is_open = true;
+        pfl_proc_stats_add_fd(&self->message, file.fd, links[i].path);
+        pfl_open_files_add(&self->files, file);
+    }
+}
+
+static void end_files(struct pfl_process_stats *self, struct naming *naming)
+{
+    if (naming->is_open)
+        pfl_message_end(&self->message);
+    naming->is_open = false;
+    end_full_packet(self, PACKET_STATS, STATS_END_TIME);
+}
+
+/* The next from *fds on that are not in the trace. */
+static size_t take_unknown(const struct pfl_process_stats *self, struct pfl_open_file *file,
+                           const int32_t **fds, const int32_t *end,
+                           int32_t unknown[PFL_PROC_READER_LINKS])
+{
+    size_t count = 0;
+
+    for (; *fds < end && count < PFL_PROC_READER_LINKS; (*fds)++) {
+        file->fd = **fds;
+        unknown[count] = file->fd;
+        count += !pfl_open_files_has(&self->files, *file);
+    }
+    return count;
+}
+
+static void name_files(struct pfl_process_stats *self, int32_t pid)
+{
+    struct naming naming = {.tid = pid, .pid = pid};
+    struct pfl_open_file file = {.id = pid};
+    size_t left = pfl_file_turn_get(&self->files_turn, pid);
+    int32_t unknown[PFL_PROC_READER_LINKS];
+    size_t len = 0;
+    int32_t *fds = NULL;
+
+    if (left != 0) /* one more than may be taken, to see that there are more */
+        fds = pfl_proc_reader_list(pid, "fd", limit_to(left + 1, FILES_MAX), &len);
+    len = pfl_file_turn_take(&self->files_turn, pid, (uint32_t)len);
+    for (const int32_t *at = fds; len != 0 && at < fds + len;) {
+        size_t count = take_unknown(self, &file, &at, fds + len, unknown);
+
+        if (count != 0)
+            name_links(self, &naming, unknown, count);
+        if (self->message.buf.len >= PACKET_SOFT_BYTES)
+            end_files(self, &naming);
+    }
+    pfl_mem_free(fds);
+    if (left != 0)
+        end_files(self, &naming);
+}
+
+static int32_t find_process(int32_t tid)
+{
+    struct pfl_proc_ask ask = {.pid = tid, .files = file_bit(PFL_PROC_STATUS)};
+    struct pfl_proc_answer answer;
+
+    pfl_proc_reader_read(&ask, 1, &answer);
+    return (int32_t)pfl_proc_number(pfl_proc_find(answer.texts[PFL_PROC_STATUS], "Tgid:"));
+}
+
+/* The next of `fresh` from *at on that are of one thread. */
+static size_t take_fresh(const struct pfl_process_stats *self, size_t *at,
+                         int32_t fds[PFL_PROC_READER_LINKS])
+{
+    const struct pfl_open_file *fresh = self->files.fresh;
+    int32_t tid = fresh[*at].id;
+    size_t count = 0;
+
+    for (; *at < self->files.fresh_count && fresh[*at].id == tid && count < PFL_PROC_READER_LINKS;
+         (*at)++)
+        fds[count++] = fresh[*at].fd;
+    return count;
+}
+
+/* Those that system calls opened since the last time. */
+static void name_fresh_files(struct pfl_process_stats *self)
+{
+    int32_t fds[PFL_PROC_READER_LINKS];
+
+    begin_packet(self);
+    for (size_t at = 0; at < self->files.fresh_count;) {
+        struct naming naming = {.tid = self->files.fresh[at].id};
+        size_t count = take_fresh(self, &at, fds);
+
+        naming.pid = find_process(naming.tid);
+        if (naming.pid > 0)
+            name_links(self, &naming, fds, count);
+        end_files(self, &naming);
+    }
+    pfl_open_files_clear_fresh(&self->files);
+    end_packet(self, PACKET_STATS, STATS_END_TIME);
+}
+
 /* --- the tree ---------------------------------------------------------------------------- */
 
-static bool describe_process(struct pfl_process_stats *self, int32_t pid, struct pfl_span status)
+static struct pfl_proc_ask ask_for_process(const struct pfl_process_stats *self, int32_t pid)
 {
-    struct proc_file cmdline;
-    struct proc_file stat;
-    struct pfl_span line = read_file(pid, "cmdline", &cmdline);
-    struct pfl_span age = pfl_span_of(NULL, 0);
+    uint32_t files = file_bit(PFL_PROC_STATUS) | file_bit(PFL_PROC_CMDLINE);
+
+    if (self->conf.record_age)
+        files |= file_bit(PFL_PROC_STAT);
+    return (struct pfl_proc_ask){.pid = pid, .files = files};
+}
+
+static bool describe_process(struct pfl_process_stats *self, int32_t pid,
+                             const struct pfl_proc_answer *answer)
+{
+    struct pfl_span status = answer->texts[PFL_PROC_STATUS];
 
     if ((int32_t)pfl_proc_number(pfl_proc_find(status, "Tgid:")) != pid)
         return false;
-    if (self->conf.record_age)
-        age = read_file(pid, "stat", &stat);
     end_full_packet(self, PACKET_TREE, TREE_END_TIME);
-    pfl_proc_tree_add_process(&self->message, status, line, age);
+    pfl_proc_tree_add_process(&self->message, status, answer->texts[PFL_PROC_CMDLINE],
+                              answer->texts[PFL_PROC_STAT]);
     if (!self->conf.skip_main_thread)
         pfl_proc_tree_add_thread(&self->message, pid, pid, status, self->conf.record_thread_names);
     (void)pfl_pid_set_add(&self->seen, pid);
@@ -131,63 +242,74 @@ static void describe_thread(struct pfl_process_stats *self, int32_t tid, int32_t
     (void)pfl_pid_set_add(&self->seen, tid);
 }
 
-static bool next_number(DIR *dir, int32_t *ret_number)
+/* At most BATCH. */
+static void describe_threads(struct pfl_process_stats *self, const int32_t *tids, size_t len,
+                             int32_t pid, bool with_status)
 {
-    const struct dirent *entry;
+    struct pfl_proc_ask asks[BATCH] = {0};
+    struct pfl_proc_answer answers[BATCH];
 
-    while ((entry = readdir(dir)) != NULL) {
-        uint64_t n = pfl_proc_number(pfl_span_of(entry->d_name, strlen(entry->d_name)));
-
-        if (n != 0 && n < PFL_PID_MAX) {
-            *ret_number = (int32_t)n;
-            return true;
-        }
+    for (size_t i = 0; i < len; i++)
+        asks[i] = (struct pfl_proc_ask){.pid = tids[i], .files = file_bit(PFL_PROC_STATUS)};
+    memset(answers, 0, sizeof(answers));
+    if (with_status)
+        pfl_proc_reader_read(asks, len, answers);
+    for (size_t i = 0; i < len; i++) {
+        if (tids[i] != pid)
+            describe_thread(self, tids[i], pid, answers[i].texts[PFL_PROC_STATUS]);
     }
-    return false;
 }
 
 static void scan_threads(struct pfl_process_stats *self, int32_t pid, bool is_namespaced)
 {
-    char path[PATH_BYTES];
-    struct proc_file file;
-    int32_t tid;
-    DIR *dir;
+    bool with_status = self->conf.record_thread_names || is_namespaced;
+    size_t len;
+    int32_t *tids = pfl_proc_reader_list(pid, "task", SIZE_MAX, &len);
 
-    (void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-    dir = opendir(path);
-    if (dir == NULL)
-        return;
-    while (next_number(dir, &tid)) {
-        struct pfl_span status = pfl_span_of(NULL, 0);
+    for (size_t at = 0; at < len; at += BATCH)
+        describe_threads(self, tids + at, limit_to(len - at, BATCH), pid, with_status);
+    pfl_mem_free(tids);
+}
 
-        if (tid == pid)
-            continue;
-        if (self->conf.record_thread_names || is_namespaced)
-            status = read_file(tid, "status", &file);
-        describe_thread(self, tid, pid, status);
+/* At most BATCH. */
+static void scan_processes(struct pfl_process_stats *self, const int32_t *pids, size_t len)
+{
+    struct pfl_proc_ask asks[BATCH] = {0};
+    struct pfl_proc_answer answers[BATCH];
+    bool is_namespaced[BATCH];
+    bool has_threads[BATCH];
+
+    for (size_t i = 0; i < len; i++)
+        asks[i] = ask_for_process(self, pids[i]);
+    pfl_proc_reader_read(asks, len, answers);
+    for (size_t i = 0; i < len; i++) {
+        struct pfl_span status = answers[i].texts[PFL_PROC_STATUS];
+
+        has_threads[i] = pfl_proc_number(pfl_proc_find(status, "Threads:")) > 1;
+        is_namespaced[i] = status.len != 0 && describe_process(self, pids[i], &answers[i]);
     }
-    closedir(dir);
+    for (size_t i = 0; i < len; i++) {
+        if (has_threads[i])
+            scan_threads(self, pids[i], is_namespaced[i]);
+    }
+    /* They are described: not fresh. */
+    pfl_pid_set_clear_fresh(&self->seen);
 }
 
 static void scan_all(struct pfl_process_stats *self)
 {
-    struct proc_file file;
-    DIR *dir = opendir("/proc");
-    int32_t pid;
+    size_t len;
+    int32_t *pids = pfl_proc_reader_list(0, "", SIZE_MAX, &len);
 
-    if (dir == NULL)
-        return;
     begin_packet(self);
-    while (next_number(dir, &pid)) {
-        struct pfl_span status = read_file(pid, "status", &file);
-
-        if (status.len != 0)
-            scan_threads(self, pid, describe_process(self, pid, status));
-        /* They are described: not fresh. */
-        pfl_pid_set_clear_fresh(&self->seen);
-    }
-    closedir(dir);
+    for (size_t at = 0; at < len; at += BATCH)
+        scan_processes(self, pids + at, limit_to(len - at, BATCH));
     end_packet(self, PACKET_TREE, TREE_END_TIME);
+    pfl_file_turn_begin(&self->files_turn, self->conf.resolve_fds ? FILES_START_MAX : 0);
+    for (size_t i = 0; i < len && self->files_turn.left != 0; i++)
+        name_files(self, pids[i]);
+    pfl_mem_free(pids);
+    end_packet(self, PACKET_STATS, STATS_END_TIME);
 }
 
 void pfl_process_stats_start(struct pfl_process_stats *self, struct perfleet_writer *writer)
@@ -197,41 +319,79 @@ void pfl_process_stats_start(struct pfl_process_stats *self, struct perfleet_wri
         scan_all(self);
 }
 
-static void describe_one(struct pfl_process_stats *self, int32_t tid)
+/* With the thread's status at hand. False: its process is to be described first. */
+static bool describe_known(struct pfl_process_stats *self, int32_t tid,
+                           const struct pfl_proc_answer *answer)
 {
-    struct proc_file file;
-    struct proc_file leader;
-    struct pfl_span status = read_file(tid, "status", &file);
+    struct pfl_span status = answer->texts[PFL_PROC_STATUS];
     int32_t tgid = (int32_t)pfl_proc_number(pfl_proc_find(status, "Tgid:"));
+
+    if (tgid > 0 && tgid != tid && !pfl_pid_set_has(&self->seen, tgid))
+        return false;
+    if (tgid == tid)
+        (void)describe_process(self, tid, answer);
+    else if (tgid > 0)
+        describe_thread(self, tid, tgid, status);
+    return true;
+}
+
+static void describe_with_process(struct pfl_process_stats *self, int32_t tid)
+{
+    int32_t tgid = find_process(tid);
+    struct pfl_proc_ask asks[2] = {ask_for_process(self, tgid), ask_for_process(self, tid)};
+    struct pfl_proc_answer answers[2];
 
     if (tgid <= 0)
         return;
-    if (tgid == tid) {
-        (void)describe_process(self, tid, status);
-        return;
+    pfl_proc_reader_read(asks, 2, answers);
+    if (!pfl_pid_set_has(&self->seen, tgid)) /* of several threads of a batch */
+        (void)describe_process(self, tgid, &answers[0]);
+    if (answers[1].texts[PFL_PROC_STATUS].len != 0)
+        describe_thread(self, tid, tgid, answers[1].texts[PFL_PROC_STATUS]);
+}
+
+/* At most BATCH. */
+static void describe_some(struct pfl_process_stats *self, const int32_t *tids, size_t len)
+{
+    struct pfl_proc_ask asks[BATCH] = {0};
+    struct pfl_proc_answer answers[BATCH];
+    bool is_known[BATCH];
+
+    for (size_t i = 0; i < len; i++)
+        asks[i] = ask_for_process(self, tids[i]);
+    pfl_proc_reader_read(asks, len, answers);
+    for (size_t i = 0; i < len; i++)
+        is_known[i] = describe_known(self, asks[i].pid, &answers[i]);
+    for (size_t i = 0; i < len; i++) {
+        if (!is_known[i])
+            describe_with_process(self, asks[i].pid);
     }
-    if (!pfl_pid_set_has(&self->seen, tgid))
-        (void)describe_process(self, tgid, read_file(tgid, "status", &leader));
-    describe_thread(self, tid, tgid, status);
+}
+
+static void describe_fresh_threads(struct pfl_process_stats *self)
+{
+    size_t count = self->seen.fresh_count;
+
+    begin_packet(self);
+    /* Leaders met on the way are appended behind `count`: they are described already. */
+    for (size_t at = 0; at < count; at += BATCH)
+        describe_some(self, self->seen.fresh + at, limit_to(count - at, BATCH));
+    pfl_pid_set_clear_fresh(&self->seen);
+    end_packet(self, PACKET_TREE, TREE_END_TIME);
 }
 
 void pfl_process_stats_describe_fresh(struct pfl_process_stats *self)
 {
-    size_t count = self->seen.fresh_count;
-
-    if (count == 0)
-        return;
-    begin_packet(self);
-    /* Leaders met on the way are appended behind `count`: they are described already. */
-    for (size_t i = 0; i < count; i++)
-        describe_one(self, self->seen.fresh[i]);
-    pfl_pid_set_clear_fresh(&self->seen);
-    end_packet(self, PACKET_TREE, TREE_END_TIME);
+    if (self->seen.fresh_count != 0)
+        describe_fresh_threads(self);
+    if (self->files.fresh_count != 0)
+        name_fresh_files(self);
 }
 
 void pfl_process_stats_clear(struct pfl_process_stats *self)
 {
     pfl_pid_set_clear(&self->seen);
+    pfl_open_files_clear(&self->files);
     self->entry_count = 0;
     self->was_cleared = true;
 }
@@ -290,45 +450,83 @@ static void age_entries(struct pfl_process_stats *self)
         kept++;
     }
     self->entry_count = kept;
+    if (forget)
+        pfl_open_files_clear(&self->files);
 }
 
-static void poll_one(struct pfl_process_stats *self, int32_t pid)
+static uint32_t files_to_poll(const struct pfl_process_stats *self, bool is_skipped)
 {
-    struct proc_file files[4];
-    struct pfl_process_counters_entry *entry = get_entry(self, pid);
-    struct pfl_proc_texts texts;
+    uint32_t files = self->conf.record_runtime ? file_bit(PFL_PROC_STAT) : 0;
 
-    if (entry == NULL)
-        return;
-    entry->seen_tick = self->tick;
-    memset(&texts, 0, sizeof(texts));
-    if (self->conf.record_runtime)
-        texts.stat = read_file(pid, "stat", &files[0]);
-    if (!entry->is_skipped) {
-        texts.status = read_file(pid, "status", &files[1]);
-        texts.oom_score_adj = read_file(pid, "oom_score_adj", &files[2]);
-        if (self->conf.scan_smaps_rollup)
-            texts.smaps_rollup = read_file(pid, "smaps_rollup", &files[3]);
-    }
+    if (is_skipped)
+        return files;
+    files |= file_bit(PFL_PROC_STATUS) | file_bit(PFL_PROC_OOM_SCORE_ADJ);
+    files |= self->conf.scan_smaps_rollup ? file_bit(PFL_PROC_SMAPS_ROLLUP) : 0;
+    return files | (self->conf.record_dmabuf ? file_bit(PFL_PROC_DMABUF_RSS) : 0);
+}
+
+/* Returns whether its open files are to be named. */
+static bool poll_one(struct pfl_process_stats *self, int32_t pid,
+                     const struct pfl_proc_answer *answer)
+{
+    struct pfl_process_counters_entry *entry = get_entry(self, pid);
+    const struct pfl_proc_texts texts = {
+        .status = answer->texts[PFL_PROC_STATUS],
+        .smaps_rollup = answer->texts[PFL_PROC_SMAPS_ROLLUP],
+        .oom_score_adj = answer->texts[PFL_PROC_OOM_SCORE_ADJ],
+        .stat = answer->texts[PFL_PROC_STAT],
+        .dmabuf_rss = answer->texts[PFL_PROC_DMABUF_RSS],
+    };
+
+    /* It has ended, or could not be read: whether it has memory is not known. */
+    if (entry == NULL || (!entry->is_skipped && texts.status.len == 0))
+        return false;
     end_full_packet(self, PACKET_STATS, STATS_END_TIME);
     if (!pfl_proc_counters_add(&self->message, pid, &texts, &entry->last))
         entry->is_skipped = true;
     else
         (void)pfl_pid_set_add(&self->seen, pid);
+    return !entry->is_skipped;
+}
+
+/* At most BATCH. */
+static void poll_processes(struct pfl_process_stats *self, const int32_t *pids, size_t len)
+{
+    struct pfl_proc_ask asks[BATCH] = {0};
+    struct pfl_proc_answer answers[BATCH];
+    bool has_files[BATCH];
+
+    for (size_t i = 0; i < len; i++) {
+        struct pfl_process_counters_entry *entry = get_entry(self, pids[i]);
+
+        asks[i] = (struct pfl_proc_ask){.pid = pids[i]};
+        if (entry == NULL)
+            continue;
+        entry->seen_tick = self->tick;
+        asks[i].files = files_to_poll(self, entry->is_skipped);
+    }
+    pfl_proc_reader_read(asks, len, answers);
+    for (size_t i = 0; i < len; i++)
+        has_files[i] = poll_one(self, pids[i], &answers[i]);
+    for (size_t i = 0; i < len && self->files_turn.left != 0; i++) {
+        if (has_files[i])
+            name_files(self, pids[i]);
+    }
 }
 
 void pfl_process_stats_poll(struct pfl_process_stats *self)
 {
-    DIR *dir = opendir("/proc");
-    int32_t pid;
+    size_t len;
+    int32_t *pids = pfl_proc_reader_list(0, "", SIZE_MAX, &len);
 
-    if (dir == NULL)
+    if (pids == NULL)
         return;
     self->tick++;
+    pfl_file_turn_begin(&self->files_turn, self->conf.resolve_fds ? FILES_POLL_MAX : 0);
     begin_packet(self);
-    while (next_number(dir, &pid))
-        poll_one(self, pid);
-    closedir(dir);
+    for (size_t at = 0; at < len; at += BATCH)
+        poll_processes(self, pids + at, limit_to(len - at, BATCH));
+    pfl_mem_free(pids);
     end_packet(self, PACKET_STATS, STATS_END_TIME);
     age_entries(self);
     pfl_process_stats_describe_fresh(self);

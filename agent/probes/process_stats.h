@@ -3,6 +3,7 @@
 #ifndef PFL_PROBES_PROCESS_STATS_H
 #define PFL_PROBES_PROCESS_STATS_H
 
+#include "agent/probes/open_files.h"
 #include "agent/probes/pid_set.h"
 #include "agent/probes/proc_tree.h"
 #include "producer/perfleet.h"
@@ -18,10 +19,12 @@ struct pfl_process_stats {
     struct pfl_process_conf conf;
     struct perfleet_writer *writer; /* borrowed from the data source until stop */
     struct pfl_pid_set seen;        /* ftrace adds to it; its fresh ones are described next */
+    struct pfl_open_files files;    /* with resolve_process_fds; ftrace meets new ones */
     struct pfl_message message;
     struct pfl_process_counters_entry *entries; /* owned; sorted by pid */
     size_t entry_count;
     uint32_t tick;
+    struct pfl_file_turn files_turn;
     bool was_cleared;
     uint64_t scan_start_ns;
 };
@@ -33,7 +36,8 @@ void pfl_process_stats_fini(struct pfl_process_stats *self);
 void pfl_process_stats_start(struct pfl_process_stats *self, struct perfleet_writer *writer);
 /* Counters of all processes, and the names of those not met before. */
 void pfl_process_stats_poll(struct pfl_process_stats *self);
-/* Describes the threads that were added to `seen` since the last call. */
+/* Describes the threads that were added to `seen` since the last call, and names the files that
+ * were opened. */
 void pfl_process_stats_describe_fresh(struct pfl_process_stats *self);
 /* Readers forget: everything is written anew as it is met. */
 void pfl_process_stats_clear(struct pfl_process_stats *self);

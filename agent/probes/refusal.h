@@ -9,6 +9,8 @@
 
 struct pfl_refusal {
     char text[PFL_REFUSAL_BYTES]; /* logged last */
+    unsigned looks;               /* without a connection, as far as they count */
+    bool is_waiting;              /* said in the log */
 };
 
 /* Before each wait of `timeout_ms` (-1: for ever); returns how long to wait at most. */

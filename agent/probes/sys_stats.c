@@ -4,20 +4,18 @@
  *
  * Happy path: each kind of statistics has a period and a time when it is due, aligned to a
  * multiple of the period, so that kinds of one period share a packet; poll reads what is due.
- * Failure: a file that is not there leaves its kind out of the packet.
+ * Failure: a file that is not there, or not read in time, leaves its kind out of the packet.
  * Limits: FILE_MAX_BYTES of a file, CPUS_MAX CPUs for frequencies and idle states.
  */
 #include "agent/probes/sys_stats.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
+#include "agent/probes/proc_reader.h"
 #include "agent/probes/proc_text.h"
-#include "agent/probes/tracefs.h"
 
-#define FILE_MAX_BYTES    (4u * 1024u * 1024u)
+#define FILE_MAX_BYTES    PFL_PROC_TEXT_BYTES
 #define MESSAGE_MAX_BYTES (1024u * 1024u)
 #define CPUS_MAX          4096
 #define STATES_MAX        16
@@ -64,7 +62,7 @@ static struct pfl_span read_file(struct pfl_sys_stats *self, const char *path)
 {
     struct pfl_span text;
 
-    if (pfl_tracefs_read(AT_FDCWD, path, &self->file) != 0)
+    if (pfl_proc_reader_text(path, &self->file) != 0)
         return pfl_span_of(NULL, 0);
     text = pfl_buf_get(&self->file);
     if (text.len != 0 && text.data[text.len - 1] == '\n')
@@ -84,7 +82,8 @@ static void add_cpufreq(struct pfl_sys_stats *self)
     }
 }
 
-static void add_idle_state(struct pfl_sys_stats *self, const char *dir)
+/* False: there is none. */
+static bool add_idle_state(struct pfl_sys_stats *self, const char *dir)
 {
     char path[128];
     struct pfl_span text;
@@ -92,12 +91,13 @@ static void add_idle_state(struct pfl_sys_stats *self, const char *dir)
     (void)snprintf(path, sizeof(path), "%s/name", dir);
     text = read_file(self, path);
     if (text.len == 0)
-        return;
+        return false;
     pfl_message_begin(&self->message, 2);
     pfl_message_bytes(&self->message, 1, text.data, text.len);
     (void)snprintf(path, sizeof(path), "%s/time", dir);
     pfl_message_uint(&self->message, 2, pfl_proc_number(read_file(self, path)));
     pfl_message_end(&self->message);
+    return true;
 }
 
 static void add_cpuidle(struct pfl_sys_stats *self)
@@ -111,9 +111,8 @@ static void add_cpuidle(struct pfl_sys_stats *self)
         for (int state = 0; state < STATES_MAX; state++) {
             (void)snprintf(dir, sizeof(dir), "/sys/devices/system/cpu/cpu%ld/cpuidle/state%d", i,
                            state);
-            if (access(dir, F_OK) != 0)
+            if (!add_idle_state(self, dir))
                 break;
-            add_idle_state(self, dir);
         }
         pfl_message_end(&self->message);
     }
@@ -143,23 +142,26 @@ static void add_thermal(struct pfl_sys_stats *self)
 
 static void add_devfreq(struct pfl_sys_stats *self)
 {
-    DIR *dir = opendir("/sys/class/devfreq");
-    const struct dirent *entry;
+    struct pfl_buf names;
     struct pfl_span text;
     char path[320];
+    size_t at = 0;
 
-    for (int i = 0; dir != NULL && i < DEVICES_MAX && (entry = readdir(dir)) != NULL; i++) {
-        if (entry->d_type != DT_LNK)
-            continue;
-        (void)snprintf(path, sizeof(path), "/sys/class/devfreq/%s/cur_freq", entry->d_name);
+    pfl_buf_init(&names, FILE_MAX_BYTES);
+    if (pfl_proc_reader_names("/sys/class/devfreq", &names) != 0)
+        names.len = 0;
+    for (int i = 0; i < DEVICES_MAX && at < names.len; i++) {
+        const char *name = (const char *)pfl_buf_get(&names).data + at;
+
+        at += strlen(name) + 1;
+        (void)snprintf(path, sizeof(path), "/sys/class/devfreq/%s/cur_freq", name);
         text = read_file(self, path);
         pfl_message_begin(&self->message, S_DEVFREQ);
-        pfl_message_text(&self->message, 1, entry->d_name);
+        pfl_message_text(&self->message, 1, name);
         pfl_message_uint(&self->message, 2, pfl_proc_number(text));
         pfl_message_end(&self->message);
     }
-    if (dir != NULL)
-        closedir(dir);
+    pfl_buf_fini(&names);
 }
 
 /* The first that is there: Adreno (Hz), Intel, AMD. */

@@ -10,6 +10,7 @@
 #include "agent/probes/syscall_filter.h"
 
 #include <stdio.h>
+#include <sys/syscall.h>
 
 bool pfl_syscall_find(struct pfl_span name, uint32_t *ret_number)
 {
@@ -26,6 +27,25 @@ bool pfl_syscall_find(struct pfl_span name, uint32_t *ret_number)
         }
     }
     return false;
+}
+
+bool pfl_syscall_opens_file(int64_t number)
+{
+    switch (number) {
+#ifdef __NR_open
+    case __NR_open:
+#endif
+#ifdef __NR_dup2
+    case __NR_dup2:
+#endif
+    case __NR_openat:
+    case __NR_socket:
+    case __NR_dup:
+    case __NR_dup3:
+        return true;
+    default:
+        return false;
+    }
 }
 
 void pfl_syscall_filter_add(struct pfl_syscall_filter *self, uint32_t number)

@@ -22,6 +22,9 @@ struct pfl_syscall_filter {
     bool is_on; /* else: all */
 };
 
+/* Does this call return a file that it opened? Of those, traced_probes looks at the same six. */
+bool pfl_syscall_opens_file(int64_t number);
+
 /* "sys_read" to this machine's number; false: there is no such call. */
 bool pfl_syscall_find(struct pfl_span name, uint32_t *ret_number);
 

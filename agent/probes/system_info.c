@@ -6,14 +6,13 @@
  * irq_names, /proc/interrupts gives a second packet with the name of each interrupt.
  * Failure: what is missing is left out.
  */
-#include <fcntl.h>
 #include <stdio.h>
 
+#include "agent/probes/proc_reader.h"
 #include "agent/probes/proc_text.h"
 #include "agent/probes/sys_stats.h"
-#include "agent/probes/tracefs.h"
 
-#define FILE_MAX_BYTES    (4u * 1024u * 1024u)
+#define FILE_MAX_BYTES    PFL_PROC_TEXT_BYTES
 #define PACKET_TIMESTAMP  8u
 #define PACKET_CPU_INFO   67u
 #define PACKET_INTERRUPTS 130u
@@ -49,7 +48,7 @@ static void add_frequencies(struct pfl_message *m, uint64_t cpu, const char *nam
 
     (void)snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%llu/cpufreq/%s",
                    (unsigned long long)cpu, name);
-    if (pfl_tracefs_read(AT_FDCWD, path, file) != 0)
+    if (pfl_proc_reader_text(path, file) != 0)
         return;
     text = pfl_buf_get(file);
     while (pfl_proc_take_line(&text, &line)) {
@@ -69,7 +68,7 @@ static void end_cpu(struct pfl_message *m, uint64_t cpu, struct pfl_span model,
     add_frequencies(m, cpu, "scaling_boost_frequencies", file);
     (void)snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%llu/cpu_capacity",
                    (unsigned long long)cpu);
-    if (pfl_tracefs_read(AT_FDCWD, path, file) == 0 && file->len != 0)
+    if (pfl_proc_reader_text(path, file) == 0 && file->len != 0)
         pfl_message_uint(m, 3, pfl_proc_number(pfl_buf_get(file)));
     pfl_message_end(m);
 }
@@ -164,10 +163,10 @@ void pfl_system_info_write(struct pfl_span config, struct perfleet_writer *write
     pfl_message_init(&message, FILE_MAX_BYTES);
     pfl_buf_init(&text, FILE_MAX_BYTES);
     pfl_buf_init(&file, FILE_MAX_BYTES);
-    if (pfl_tracefs_read(AT_FDCWD, "/proc/cpuinfo", &text) == 0)
+    if (pfl_proc_reader_text("/proc/cpuinfo", &text) == 0)
         add_cpus(&message, pfl_buf_get(&text), &file);
     write_packet(&message, PACKET_CPU_INFO, writer);
-    if (wants_irq_names(config) && pfl_tracefs_read(AT_FDCWD, "/proc/interrupts", &text) == 0)
+    if (wants_irq_names(config) && pfl_proc_reader_text("/proc/interrupts", &text) == 0)
         add_interrupts(&message, pfl_buf_get(&text));
     write_packet(&message, PACKET_INTERRUPTS, writer);
     pfl_buf_fini(&message.buf);

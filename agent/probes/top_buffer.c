@@ -11,17 +11,16 @@
  */
 #include "agent/probes/top_buffer.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/probes/proc_reader.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
 
 #define SCAN_MAX_BYTES 16777216u
 #define LINKS_MAX      200000u
@@ -91,62 +90,51 @@ static bool is_markers_only(int root_fd)
 
 /* --- readers ----------------------------------------------------------------------------- */
 
-/* A file of that name elsewhere is none of tracefs's; anybody may have one open. No file system is
- * asked (AT_STATX_DONT_SYNC): a FUSE server could let us wait. A descriptor that is gone reads
- * nothing; one that cannot be looked at may. */
-static bool is_on_tracefs(int fds_fd, const char *fd, const struct statx *tracefs)
+/* A file of that name elsewhere is none of tracefs's; anybody may have one open. A descriptor that
+ * is gone reads nothing; one that cannot be looked at may. */
+static bool is_reader(const struct pfl_proc_link *link, const struct statx *tracefs)
 {
-    struct statx file;
-
-    if (statx(fds_fd, fd, AT_STATX_DONT_SYNC, STATX_TYPE, &file) != 0)
-        return errno != ENOENT;
-    return file.stx_dev_major == tracefs->stx_dev_major &&
-           file.stx_dev_minor == tracefs->stx_dev_minor;
+    if (!link->is_looked_at)
+        return false;
+    if (link->error != 0)
+        return link->error != ENOENT;
+    return link->dev_major == tracefs->stx_dev_major && link->dev_minor == tracefs->stx_dev_minor;
 }
 
-static bool process_reads(const char *pid, const struct statx *tracefs, size_t *links)
+static bool process_reads(int32_t pid, const struct statx *tracefs, size_t *left)
 {
-    char path[64];
-    char target[256];
-    const struct dirent *entry;
-    bool is_reader = false;
-    DIR *dir;
+    struct pfl_proc_link links[PFL_PROC_READER_LINKS];
+    bool is_found = false;
+    size_t len = 0;
+    int32_t *fds = *left != 0 ? pfl_proc_reader_list(pid, "fd", *left, &len) : NULL;
 
-    (void)snprintf(path, sizeof(path), "/proc/%.16s/fd", pid);
-    dir = opendir(path);
-    while (dir != NULL && !is_reader && *links < LINKS_MAX && (entry = readdir(dir)) != NULL) {
-        ssize_t n = readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1);
+    *left -= len;
+    for (size_t at = 0; at < len && !is_found; at += PFL_PROC_READER_LINKS) {
+        size_t count = len - at < PFL_PROC_READER_LINKS ? len - at : PFL_PROC_READER_LINKS;
 
-        (*links)++;
-        target[n > 0 ? n : 0] = '\0';
-        is_reader = n > 0 && pfl_top_is_reader_path(target) &&
-                    is_on_tracefs(dirfd(dir), entry->d_name, tracefs);
+        pfl_proc_reader_follow(pid, fds + at, count, pfl_top_is_reader_path, links);
+        for (size_t i = 0; i < count; i++)
+            is_found = is_found || is_reader(&links[i], tracefs);
     }
-    if (dir != NULL)
-        closedir(dir);
-    return is_reader;
+    pfl_mem_free(fds);
+    return is_found;
 }
 
 static bool find_reader(int root_fd, long *ret_reader)
 {
     struct statx tracefs;
-    DIR *dir =
-        statx(root_fd, "", AT_EMPTY_PATH, STATX_TYPE, &tracefs) == 0 ? opendir("/proc") : NULL;
-    const struct dirent *entry;
+    bool is_known = statx(root_fd, "", AT_EMPTY_PATH, STATX_TYPE, &tracefs) == 0;
+    size_t left = LINKS_MAX;
     bool is_found = false;
-    size_t links = 0;
-    char own[16];
+    size_t len = 0;
+    int32_t *pids = is_known ? pfl_proc_reader_list(0, "", SIZE_MAX, &len) : NULL;
 
-    (void)snprintf(own, sizeof(own), "%ld", (long)getpid());
-    while (dir != NULL && !is_found && (entry = readdir(dir)) != NULL) {
-        if (!isdigit((unsigned char)entry->d_name[0]) || strcmp(entry->d_name, own) == 0)
-            continue;
-        is_found = process_reads(entry->d_name, &tracefs, &links);
+    for (size_t i = 0; i < len && !is_found; i++) {
+        is_found = pids[i] != getpid() && process_reads(pids[i], &tracefs, &left);
         if (is_found && ret_reader != NULL)
-            *ret_reader = strtol(entry->d_name, NULL, 10);
+            *ret_reader = pids[i];
     }
-    if (dir != NULL)
-        closedir(dir);
+    pfl_mem_free(pids);
     return is_found;
 }
 

@@ -44,8 +44,9 @@ struct fdsock {
     struct pfl_fdqueue queue;
     size_t queue_max_bytes;
     size_t queue_low_bytes;
-    int fd;       /* owned; -1 once closed */
-    uint32_t uid; /* of the peer, on a UNIX socket */
+    size_t turn_max_bytes; /* read at a turn of the loop */
+    int fd;                /* owned; -1 once closed */
+    uint32_t uid;          /* of the peer, on a UNIX socket: whose share it uses */
     int polled;
     int close_err;
     int close_errno;
@@ -329,13 +330,13 @@ static int take_fds(const struct fdsock *s, struct msghdr *msg, int *ret_fd)
 
 /* Returns bytes read, 0 at the end, -errno; -EPROTO for descriptors against the rule, -EDQUOT when
  * too many of this user's wait to be closed. */
-static ssize_t recv_once(const struct fdsock *s, int *ret_fd)
+static ssize_t recv_once(const struct fdsock *s, size_t max, int *ret_fd)
 {
     union {
         struct cmsghdr align;
         char bytes[PFL_CLOSER_CONTROL_BYTES];
     } control;
-    struct iovec iov = {.iov_base = read_buffer, .iov_len = sizeof(read_buffer)};
+    struct iovec iov = {.iov_base = read_buffer, .iov_len = max};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
     ssize_t n;
 
@@ -374,9 +375,11 @@ static void refuse_descriptors(struct fdsock *s)
     static struct pfl_log_limit limit;
 
     if (pfl_log_limit_take(&limit, "descriptors-not-closed", uv_now(s->poll.loop)))
-        pfl_log_warn("descriptors-not-closed",
-                     "uid=%u; what this user passed takes long to close, the connection is ended",
-                     s->uid);
+        pfl_log_warn(
+            "descriptors-not-closed",
+            "uid=%u; what this user, or all, passed takes long to close, the connection is "
+            "ended",
+            s->uid);
     begin_close(s, PFL_ELIMIT, 0);
 }
 
@@ -405,22 +408,23 @@ static void handle_recv_end(struct fdsock *s, ssize_t n)
 
 static void handle_readable(struct fdsock *s)
 {
-    size_t budget = READ_BUDGET_BYTES;
+    size_t budget = s->turn_max_bytes;
 
-    if (s->base.ops->on_input != NULL)
-        s->base.ops->on_input(s->base.user);
+    if (s->base.ops->on_input != NULL && !s->base.ops->on_input(s->base.user))
+        return;
     while (budget != 0 && s->state == STATE_OPEN && s->is_reading && !s->has_eof) {
+        size_t max = budget < sizeof(read_buffer) ? budget : sizeof(read_buffer);
         int fd;
-        ssize_t n = recv_once(s, &fd);
+        ssize_t n = recv_once(s, max, &fd);
 
         if (n <= 0) {
             handle_recv_end(s, n);
             return;
         }
         deliver(s, (size_t)n, fd);
-        if ((size_t)n < sizeof(read_buffer) && !s->is_write_dead)
+        if ((size_t)n < max && !s->is_write_dead)
             return;
-        budget -= (size_t)n < budget ? (size_t)n : budget;
+        budget -= (size_t)n;
     }
 }
 
@@ -565,12 +569,13 @@ int pfl_fdsock_open(const struct pfl_stream_conf *conf, int fd, struct pfl_strea
     s->base = (struct pfl_stream){.vtable = &vtable, .ops = conf->ops, .user = conf->user};
     s->queue_max_bytes = conf->queue_max_bytes;
     s->queue_low_bytes = conf->queue_low_bytes;
+    s->turn_max_bytes = conf->turn_max_bytes != 0 ? conf->turn_max_bytes : READ_BUDGET_BYTES;
     s->fd = fd;
     s->is_reading = true;
     pfl_fdqueue_init(&s->queue);
     rc = pfl_fdsock_prepare(fd, &s->is_unix);
     if (rc == 0 && s->is_unix && pfl_fdsock_get_cred(fd, &cred) == 0)
-        s->uid = cred.uid;
+        s->uid = cred.who;
     if (rc == 0 && uv_poll_init(conf->loop, &s->poll, fd) != 0)
         rc = PFL_EIO;
     if (rc != 0) {

@@ -16,6 +16,7 @@
 struct pfl_peer_cred {
     int64_t pid; /* -1 unknown */
     uint32_t uid;
+    uint32_t who; /* whose share it uses: `uid`, or who has it as a subordinate id */
     uint32_t gid;
 };
 

@@ -20,6 +20,7 @@
 #include "base/closer.h"
 #include "base/io/fdsock.h"
 #include "base/mem.h"
+#include "base/subuids.h"
 #include "base/unix_addr.h"
 
 /* Of the whole process, as the user it runs as: set at its start. */
@@ -157,7 +158,7 @@ void pfl_fdsock_drop(int fd)
     struct pfl_peer_cred cred;
 
     if (pfl_fdsock_get_cred(fd, &cred) == 0)
-        pfl_closer_close_socket(&fd, cred.uid);
+        pfl_closer_close_socket(&fd, cred.who);
     else
         close(fd);
 }
@@ -196,6 +197,7 @@ int pfl_fdsock_get_cred(int fd, struct pfl_peer_cred *ret_cred)
     *ret_cred = (struct pfl_peer_cred){
         .pid = cred.pid > 0 ? cred.pid : -1,
         .uid = cred.uid,
+        .who = pfl_subuids_find(cred.uid),
         .gid = cred.gid,
     };
     return 0;

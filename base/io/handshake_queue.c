@@ -7,7 +7,8 @@
  * handle, after the sockets were served, calls those whose turn it is. While some may go, an idle
  * handle keeps the loop from waiting; while none may, a timer looks again.
  * Failures: none. Ownership: the table of addresses and four handles, which keep no loop alive; the
- * turns are the streams'. Freed when it is closed, the last turn removed and the handles gone.
+ * turns are the streams', which keep theirs while they are connected. Freed when it is closed, the
+ * last turn removed and the handles gone.
  */
 #include "base/io/handshake_queue.h"
 
@@ -35,6 +36,7 @@ struct pfl_handshake_queue {
     uint64_t began_ns; /* the step that is being computed */
     unsigned max;
     unsigned handles_open;
+    unsigned kept;  /* connections whose addresses are proven */
     bool is_called; /* a step was granted by on_turn's caller */
     bool is_closing;
 };
@@ -172,20 +174,35 @@ static void close_if_empty(struct pfl_handshake_queue *q)
     struct pfl_handshakes_figures figures;
 
     pfl_handshakes_get_figures(q->all, &figures);
-    if (!q->is_closing || figures.unfinished != 0)
+    if (!q->is_closing || figures.unfinished != 0 || q->kept != 0)
         return;
     uv_close((uv_handle_t *)&q->turn_ends, on_handle_closed);
     uv_close((uv_handle_t *)&q->goes_on, on_handle_closed);
     uv_close((uv_handle_t *)&q->look_again, on_handle_closed);
 }
 
-void pfl_handshake_queue_remove(struct pfl_handshake_queue *self, struct pfl_handshake_turn *turn,
-                                bool is_proven)
+void pfl_handshake_queue_remove(struct pfl_handshake_queue *self, struct pfl_handshake_turn *turn)
 {
-    if (turn->handshake.peer == NULL)
+    if (turn->handshake.peer == NULL && !turn->is_kept)
         return;
-    pfl_handshakes_remove(self->all, &turn->handshake, is_proven, now_ms(self));
+    if (turn->is_kept) {
+        turn->is_kept = false;
+        self->kept--;
+        pfl_handshakes_renew(self->all, &turn->handshake, now_ms(self));
+    }
+    pfl_handshakes_remove(self->all, &turn->handshake, false, now_ms(self));
     close_if_empty(self);
+}
+
+void pfl_handshake_queue_keep(struct pfl_handshake_queue *self, struct pfl_handshake_turn *turn)
+{
+    if (!turn->is_kept) {
+        turn->is_kept = true;
+        self->kept++;
+        pfl_handshakes_remove(self->all, &turn->handshake, true, now_ms(self));
+    } else {
+        pfl_handshakes_renew(self->all, &turn->handshake, now_ms(self));
+    }
 }
 
 /* ---- its own life ---- */

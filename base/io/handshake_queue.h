@@ -25,13 +25,15 @@ struct pfl_handshake_turn {
     /* Made room for a newer one, and is removed. May come from within another's add. */
     void (*on_ousted)(void *user);
     void *user;
+    bool is_kept; /* its connection lives */
 };
 
 /* `max` unfinished at a time, but no more than a quarter of what files may be open; `per_min` begun
  * by one address, 0: no limit. Keeps no loop alive. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_handshake_queue_open(uv_loop_t *loop, unsigned max, unsigned per_min,
                                           struct pfl_handshake_queue **ret_queue);
-/* Asynchronous: gone with the last handshake. NULL is legal. */
+/* Asynchronous: gone with the last handshake and the last connection that is kept. NULL is legal.
+ */
 void pfl_handshake_queue_close(struct pfl_handshake_queue *self);
 /* How many may be unfinished. */
 unsigned pfl_handshake_queue_get_max(const struct pfl_handshake_queue *self);
@@ -44,9 +46,11 @@ PFL_MUST_USE int pfl_handshake_queue_add(struct pfl_handshake_queue *self,
  * will come. */
 bool pfl_handshake_queue_begin(struct pfl_handshake_queue *self, struct pfl_handshake_turn *turn);
 void pfl_handshake_queue_end(struct pfl_handshake_queue *self, struct pfl_handshake_turn *turn);
-/* It is over; `is_proven`: the peer has shown who it is. Idempotent. */
-void pfl_handshake_queue_remove(struct pfl_handshake_queue *self, struct pfl_handshake_turn *turn,
-                                bool is_proven);
+/* It is done, and the peer has shown who it is: its address is proven as long as its connection
+ * lives. Again and again, at least once within PFL_HANDSHAKES_PROVEN_MS; until remove. */
+void pfl_handshake_queue_keep(struct pfl_handshake_queue *self, struct pfl_handshake_turn *turn);
+/* It is over, or its connection. Idempotent. */
+void pfl_handshake_queue_remove(struct pfl_handshake_queue *self, struct pfl_handshake_turn *turn);
 
 void pfl_handshake_queue_collect(const struct pfl_handshake_queue *self,
                                  struct pfl_metrics *metrics);

@@ -21,8 +21,9 @@ struct pfl_stream;
 
 struct pfl_stream_ops {
     /* Something may be read, and will be next; plain only. For waiting until there is more: must
-     * not touch the stream. May be NULL. */
-    void (*on_input)(void *user);
+     * not touch the stream. False: not at this turn of the loop; asked again at the next. May be
+     * NULL. */
+    bool (*on_input)(void *user);
     /* Bytes arrived; borrowed until return. May call any function on the stream. */
     void (*on_data)(void *user, struct pfl_span data);
     /* A descriptor arrived with the bytes that follow (plain AF_UNIX only); transferred to the
@@ -46,6 +47,7 @@ struct pfl_stream_conf {
     void *user;                       /* borrowed until on_closed */
     size_t queue_max_bytes;           /* hard maximum of queued bytes */
     size_t queue_low_bytes;           /* on_writable's mark */
+    size_t turn_max_bytes;            /* read at a turn of the loop; 0: 256 KiB; plain only */
 };
 
 /*

@@ -346,6 +346,7 @@ static int load_files(struct pfl_tls_conf *c, const struct pfl_tls_files *files,
         return fail(why, PFL_EINVAL, "%s is not the key of the certificate in %s", files->key_path,
                     files->cert_path);
     pfl_tls_identity_of(&c->cert, &c->identity);
+    (void)snprintf(c->cert_path, sizeof(c->cert_path), "%s", files->cert_path);
     if (files->is_enrolling && mbedtls_x509_crt_parse_file(&c->cert, files->ca_path) != 0)
         return fail(why, PFL_EIO, "%s: cannot be read again", files->ca_path);
     return 0;

@@ -28,6 +28,7 @@ struct pfl_tls_conf {
     mbedtls_entropy_context entropy;
     mbedtls_ctr_drbg_context drbg;
     struct pfl_tls_identity identity;
+    char cert_path[256]; /* where our own came from, for messages */
     int64_t crl_end_s;
     struct pfl_tls_number *revoked; /* owned; all lists' together, in order of their bytes */
     size_t revoked_len;

@@ -45,7 +45,7 @@ struct pfl_tls_engine {
     bool has_peer_closed;
     bool has_closed;
     char listless[128]; /* an authority in the peer's chain of which there is no list */
-    char error[320];
+    char error[640];
 };
 
 /* Before keys are agreed, an alert of ours is the one thing that both versions of mbedtls tell of a
@@ -147,6 +147,10 @@ static int fail(struct pfl_tls_engine *e, int code)
         .not_after_s = e->blamed_not_after_s,
         .peer_uri = e->identity.uri,
         .listless = e->listless,
+        .own_path = e->conf->cert_path,
+        .own_uri = e->conf->identity.uri,
+        .own_not_before_s = pfl_tls_time_to_unix(&e->conf->cert.valid_from),
+        .own_not_after_s = e->conf->identity.not_after_s,
         .wanted_uri = e->expected_uri,
         .has_records = e->has_records,
         .is_ready_1_2 = e->is_ready && strcmp(mbedtls_ssl_get_version(&e->ssl), "TLSv1.2") == 0,

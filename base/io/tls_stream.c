@@ -4,10 +4,9 @@
  *
  * Happy path: bytes of the socket go through the engine into one buffer that all streams share and
  * from there to on_data; writes are encrypted record by record into another shared buffer and sent.
- * Nothing is kept per stream but the engine's partial record, and the socket's bounded queue.
- * read_stop during on_ready leaves ciphertext over: it is kept in `held` (one read's worth) and
- * goes on from a timer after read_start; as is what comes while a server's handshake waits for its
- * turn (handshake_queue.h).
+ * Nothing is kept per stream but the engine's partial record, and the socket's bounded queue;
+ * in `held` what comes while reading is stopped during on_ready (one read's worth), which goes on
+ * from a timer, or while a server's handshake waits for its turn (handshake_queue.h).
  * Failures: the engine's alert is sent, then the socket closes; on_closed tells the error.
  * Closing: on_closed comes when socket and timer are both gone.
  */
@@ -22,7 +21,6 @@
 #include "base/io/handshake_queue.h"
 #include "base/io/stream_impl.h"
 #include "base/io/tls_engine.h"
-#include "base/list.h"
 #include "base/mem.h"
 
 #define PLAIN_BYTES    (160u * 1024)
@@ -44,7 +42,7 @@ struct tls_stream {
     uv_timer_t timer; /* the handshake's deadline; later the kick after read_start, or the next look
                        * at the peer's certificate */
     struct pfl_buf held;
-    struct pfl_handshake_queue *queue; /* borrowed while the handshake is in it; else NULL */
+    struct pfl_handshake_queue *queue; /* borrowed; NULL once the stream is not in it any more */
     struct pfl_handshake_turn turn;
     size_t queue_max_bytes;
     uint64_t handshake_timeout_ms;
@@ -60,7 +58,7 @@ struct tls_stream {
     bool is_eof_due;  /* the peer's close_notify came while reading was stopped */
     bool is_eof_told;
     bool is_shutdown_wanted;
-    char error[320];
+    char error[640];
 };
 
 /* One loop, one thread: shared by all streams, used up before a callback that may write. */
@@ -100,10 +98,10 @@ static void on_timer_closed(uv_handle_t *handle)
     finish_if_gone(t);
 }
 
-static void leave_queue(struct tls_stream *t, bool is_proven)
+static void leave_queue(struct tls_stream *t)
 {
     if (t->queue != NULL)
-        pfl_handshake_queue_remove(t->queue, &t->turn, is_proven);
+        pfl_handshake_queue_remove(t->queue, &t->turn);
     t->queue = NULL;
 }
 
@@ -111,7 +109,7 @@ static void begin_close(struct tls_stream *t, int err)
 {
     if (t->is_closing)
         return;
-    leave_queue(t, false);
+    leave_queue(t);
     t->is_closing = true;
     t->close_err = err;
     uv_close((uv_handle_t *)&t->timer, on_timer_closed);
@@ -161,6 +159,8 @@ static void watch_validity(struct tls_stream *t)
 
     if (t->is_closing || end_s == 0) /* no certificate was asked for */
         return;
+    if (t->queue != NULL)
+        pfl_handshake_queue_keep(t->queue, &t->turn);
     if (left_s >= 0) {
         left_s = left_s < VALIDITY_LOOK_S ? left_s + 1 : VALIDITY_LOOK_S;
         (void)uv_timer_start(&t->timer, on_look, (uint64_t)left_s * 1000, 0);
@@ -198,7 +198,8 @@ static void say_goodbye(struct tls_stream *t)
 
 static void handle_ready(struct tls_stream *t)
 {
-    leave_queue(t, pfl_tls_engine_get_identity(t->engine)->not_after_s != 0);
+    if (pfl_tls_engine_get_identity(t->engine)->not_after_s == 0)
+        leave_queue(t);
     watch_validity(t);
     if (t->is_closing)
         return;
@@ -232,7 +233,7 @@ static void process_some(struct tls_stream *t, struct pfl_span *cipher)
     int rc = pfl_tls_engine_feed(t->engine, cipher, &plain, &out);
     size_t len = (size_t)(plain.pos - plain_buffer);
 
-    if (t->queue != NULL)
+    if (t->queue != NULL && !was_ready)
         pfl_handshake_queue_end(t->queue, &t->turn);
     if (!was_ready && rc == 0)
         note_progress(t, out.pos != out_buffer);
@@ -253,7 +254,8 @@ static bool is_held_back(const struct tls_stream *t)
 /* False: the handshake waits for its turn. */
 static bool may_go_on(struct tls_stream *t)
 {
-    return t->queue == NULL || pfl_handshake_queue_begin(t->queue, &t->turn);
+    return t->queue == NULL || pfl_tls_engine_is_ready(t->engine) ||
+           pfl_handshake_queue_begin(t->queue, &t->turn);
 }
 
 /* While its handshake waits a peer is read on, so that its end is seen, as long as what it says
@@ -548,14 +550,12 @@ static int start(struct tls_stream *t)
 
 static int enter_queue(struct tls_stream *t, struct pfl_handshake_queue *queue, int fd)
 {
-    int rc;
+    int rc = 0;
 
-    if (queue == NULL)
-        return 0;
     t->turn = (struct pfl_handshake_turn){.on_turn = go_on, .on_ousted = on_ousted, .user = t};
-    rc = pfl_handshake_queue_add(queue, &t->turn, fd);
-    if (rc == 0)
-        t->queue = queue;
+    if (queue != NULL)
+        rc = pfl_handshake_queue_add(queue, &t->turn, fd);
+    t->queue = rc == 0 ? queue : NULL;
     return rc;
 }
 
@@ -584,7 +584,7 @@ int pfl_tls_stream_open(const struct pfl_stream_conf *conf,
     if (rc == 0)
         rc = pfl_fdsock_open(&sock_conf, fd, &t->sock);
     if (rc != 0) {
-        leave_queue(t, false);
+        leave_queue(t);
         pfl_tls_engine_free(t->engine);
         pfl_mem_free(t);
         return rc;

@@ -6,6 +6,7 @@
 #include "base/io/tls_words.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include <mbedtls/error.h>
@@ -52,7 +53,9 @@ static const struct flag_words alert_table[] = {
      "our certificate is not for this use: hosts serve, operators connect"},
     {MBEDTLS_SSL_ALERT_MSG_CERT_REVOKED, "our certificate is revoked: get a new one"},
     {MBEDTLS_SSL_ALERT_MSG_CERT_EXPIRED, "our certificate has expired: renew it"},
-    {MBEDTLS_SSL_ALERT_MSG_CERT_UNKNOWN, "it does not accept our certificate"},
+    {MBEDTLS_SSL_ALERT_MSG_CERT_UNKNOWN, "it does not accept our certificate, which may not be "
+                                         "valid yet by its clock: wait, or set the "
+                                         "clocks; its log says why"},
     {MBEDTLS_SSL_ALERT_MSG_UNKNOWN_CA,
      "it does not know the authority of our certificate: both sides need the same fleet's CA"},
     {MBEDTLS_SSL_ALERT_MSG_ACCESS_DENIED, "it denies us access"},
@@ -172,7 +175,32 @@ static const char *find_plain(const struct pfl_tls_failure *f)
     return f->has_records ? NULL : "the peer does not speak TLS here: check address and port";
 }
 
-void pfl_tls_words_of(const struct pfl_tls_failure *f, char *dst, size_t room)
+static bool is_about_own(const struct pfl_tls_failure *f)
+{
+    if (f->alert < 0)
+        return f->is_after_hello && f->verify_flags == 0;
+    return (f->alert >= MBEDTLS_SSL_ALERT_MSG_BAD_CERT &&
+            f->alert <= MBEDTLS_SSL_ALERT_MSG_CERT_UNKNOWN) ||
+           f->alert == MBEDTLS_SSL_ALERT_MSG_UNKNOWN_CA ||
+           f->alert == MBEDTLS_SSL_ALERT_MSG_ACCESS_DENIED;
+}
+
+/* Which certificate was refused: its file, name and days. */
+static void add_own(const struct pfl_tls_failure *f, char *dst, size_t room)
+{
+    size_t len = strlen(dst);
+    char from[32];
+    char until[32];
+
+    if (f->own_path == NULL || !is_about_own(f))
+        return;
+    format_time(f->own_not_before_s, from);
+    format_time(f->own_not_after_s, until);
+    (void)snprintf(dst + len, room - len, "; ours is %s, %s, valid from %s until %s", f->own_path,
+                   f->own_uri[0] != '\0' ? f->own_uri : "without a name of a fleet", from, until);
+}
+
+static void tell(const struct pfl_tls_failure *f, char *dst, size_t room)
 {
     const char *words = find_plain(f);
     char text[128];
@@ -189,6 +217,12 @@ void pfl_tls_words_of(const struct pfl_tls_failure *f, char *dst, size_t room)
         mbedtls_strerror(f->code, text, sizeof(text));
         (void)snprintf(dst, room, "TLS failed: %s", text);
     }
+}
+
+void pfl_tls_words_of(const struct pfl_tls_failure *f, char *dst, size_t room)
+{
+    tell(f, dst, room);
+    add_own(f, dst, room);
 }
 
 void pfl_tls_words_of_worn_key(char *dst, size_t room)

@@ -16,13 +16,18 @@ struct pfl_tls_failure {
     int64_t not_after_s;
     const char *peer_uri;   /* "" none */
     const char *wanted_uri; /* NULL any */
-    const char *listless;   /* an authority of which there is no revocation list; NULL, "": none */
-    bool is_after_hello;    /* our handshake was done, and nothing has been read since */
-    bool is_key_update;     /* the peer changed its keys */
-    bool is_ready_1_2;      /* the handshake was done, of TLS 1.2 */
-    bool lacks_tls_1_3;     /* 1.2 is our newest version */
-    bool is_too_new;        /* ... and older than the peer's oldest */
-    bool has_records;       /* at least one proper TLS record came before */
+    /* Our own certificate, told where the peer refused it; `own_path` NULL: not told. */
+    const char *own_path;
+    const char *own_uri; /* "" none */
+    int64_t own_not_before_s;
+    int64_t own_not_after_s;
+    const char *listless; /* an authority of which there is no revocation list; NULL, "": none */
+    bool is_after_hello;  /* our handshake was done, and nothing has been read since */
+    bool is_key_update;   /* the peer changed its keys */
+    bool is_ready_1_2;    /* the handshake was done, of TLS 1.2 */
+    bool lacks_tls_1_3;   /* 1.2 is our newest version */
+    bool is_too_new;      /* ... and older than the peer's oldest */
+    bool has_records;     /* at least one proper TLS record came before */
 };
 
 /* One sentence into `dst`; always ends in NUL. `room` > 0. */

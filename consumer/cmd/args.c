@@ -11,8 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/suggest.h"
 #include "consumer/cmd/cmd.h"
+#include "consumer/cmd/rotation_args.h"
+#include "consumer/config/category.h"
+#include "consumer/config/duration.h"
 #include "consumer/report/summary.h"
 
 enum {
@@ -20,10 +25,18 @@ enum {
     OPT_HOST,
     OPT_RELAY,
     OPT_SELECT,
-    OPT_DURATION,
     OPT_QUORUM,
     OPT_TIMEOUT,
     OPT_MAX_HOST_MIB,
+    OPT_WAIT,
+    OPT_STREAM,
+    OPT_NO_STREAM,
+    OPT_ROTATE_TIME,
+    OPT_ROTATE_SIZE,
+    OPT_ROTATE_KEEP,
+    OPT_KEEP_FREE_MIB,
+    OPT_NO_CLOBBER,
+    OPT_KEEP,
     OPT_CA,
     OPT_CRL,
     OPT_CERT,
@@ -33,6 +46,11 @@ enum {
     OPT_UI,
     OPT_UI_PORT,
     OPT_UI_ORIGIN,
+    OPT_COLUMNS,
+    OPT_PROBLEMS,
+    OPT_WATCH,
+    OPT_COLOR,
+    OPT_OLDER_THAN,
 };
 
 struct option_row {
@@ -47,21 +65,44 @@ static const struct option_row rows[] = {
     {"config", "FILE", "trace config, text (.pbtx) or binary; - reads standard input", 'c',
      PFL_OPTIONS_CONFIG},
     {"preset", "NAME", "a ready-made config: see perfleet presets", OPT_PRESET, PFL_OPTIONS_CONFIG},
+    {"buffer", "SIZE", "of each host, for WHAT: 512kb, 64mb (the default), 1gb", 'b',
+     PFL_OPTIONS_CONFIG},
     {"output", "FILE", "the trace file; - writes standard output", 'o', PFL_OPTIONS_OUTPUT},
     {"out", "FILE", NULL, 'o', PFL_OPTIONS_OUTPUT},
     {"host", "HOST",
-     "[NAME=]tls://ADDRESS:PORT, unix:PATH, ssh://[USER@]ADDRESS or local; with --relay: NAME",
+     "[NAME=]tls://ADDRESS[:PORT], unix:PATH, ssh://[USER@]ADDRESS or local; with --relay: NAME",
      OPT_HOST, PFL_OPTIONS_HOSTS},
-    {"relay", "ADDRESS", "the relay that the hosts dialled, HOST:PORT (default $PERFLEET_RELAY)",
+    {"relay", "ADDRESS", "the relay that the hosts dialled, HOST[:PORT] (default $PERFLEET_RELAY)",
      OPT_RELAY, PFL_OPTIONS_HOSTS},
     {"select", "TERMS", "the relay's hosts with these labels: role=web,zone!=b; '*' is all",
      OPT_SELECT, PFL_OPTIONS_HOSTS},
-    {"duration", "TIME", "overrides the config's duration_ms: 10s, 500ms, 5m", OPT_DURATION,
+    {"older-than", "TIME", "hosts that left the relay so long ago: 30d, 12h", OPT_OLDER_THAN,
+     PFL_OPTIONS_AGE},
+    {"duration", "TIME", "overrides the config's duration_ms: 10s, 500ms, 5m", 't',
      PFL_OPTIONS_DURATION},
-    {"quorum", "N|P%", "start only when so many hosts are ready (default 1)", OPT_QUORUM,
-     PFL_OPTIONS_QUORUM},
+    {"time", "TIME", NULL, 't', PFL_OPTIONS_DURATION},
+    {"quorum", "N|P%", "start only when so many hosts are ready (default 1; tunnel --ui: all)",
+     OPT_QUORUM, PFL_OPTIONS_QUORUM},
     {"timeout", "TIME", "how long to wait for each step of a host (default 10s)", OPT_TIMEOUT,
      PFL_OPTIONS_HOSTS},
+    {"wait", "TIME",
+     "how long to wait for hosts that are away, when the others are done (default 60s)", OPT_WAIT,
+     PFL_OPTIONS_QUORUM},
+    {"stream", NULL, "read into the file while it records: more than the hosts' buffers hold",
+     OPT_STREAM, PFL_OPTIONS_DURATION},
+    {"no-stream", NULL, "read at the end only, however long it lasts", OPT_NO_STREAM,
+     PFL_OPTIONS_DURATION},
+    {"rotate-time", "TIME", "begin another file so often, with --stream: FILE-0001, FILE-0002, ...",
+     OPT_ROTATE_TIME, PFL_OPTIONS_DURATION},
+    {"rotate-size", "SIZE", "likewise when a file is so large: 512mb, 4gb", OPT_ROTATE_SIZE,
+     PFL_OPTIONS_DURATION},
+    {"rotate-keep", "N", "of those files keep the newest N", OPT_ROTATE_KEEP, PFL_OPTIONS_DURATION},
+    {"keep-free-mib", "N",
+     "stop streaming when the disk has no more (default: 5 % of it, at most 1024)",
+     OPT_KEEP_FREE_MIB, PFL_OPTIONS_DURATION},
+    {"no-clobber", NULL, "do not replace a trace file that is there already", OPT_NO_CLOBBER,
+     PFL_OPTIONS_OUTPUT},
+    {"keep", NULL, "leave the session on the hosts, with its data", OPT_KEEP, PFL_OPTIONS_KEEP},
     {"max-host-mib", "N",
      "read at most so much of each host; 0: all (default: what its buffers can hold)",
      OPT_MAX_HOST_MIB, PFL_OPTIONS_OUTPUT},
@@ -78,6 +119,14 @@ static const struct option_row rows[] = {
      PFL_OPTIONS_SOCKET},
     {"ui-origin", "ORIGIN", "besides https://ui.perfetto.dev and http://localhost:10000",
      OPT_UI_ORIGIN, PFL_OPTIONS_SOCKET},
+    {"columns", "LIST",
+     "name, state, address, service, agent, producers, sources, sessions, streams, clock, "
+     "certificate, labels",
+     OPT_COLUMNS, PFL_OPTIONS_TABLE},
+    {"problems", NULL, "only hosts with which something is wrong", OPT_PROBLEMS, PFL_OPTIONS_TABLE},
+    {"watch", NULL, "again every 2 s, until Ctrl-C", OPT_WATCH, PFL_OPTIONS_TABLE},
+    {"color", "WHEN", "auto (on a terminal, without NO_COLOR), always or never", OPT_COLOR,
+     PFL_OPTIONS_HOSTS},
     {"json", NULL, "as JSON", OPT_JSON, PFL_OPTIONS_JSON},
     {"quiet", NULL, "no progress", 'q', PFL_OPTIONS_QUIET},
     {"help", NULL, "this text", 'h', ~0u},
@@ -119,22 +168,75 @@ void pfl_args_print_options(const struct pfl_command *command)
             printf("--%s\n", rows[i].name);
 }
 
+static bool is_row(const struct option_row *row, const char *word)
+{
+    size_t len = strlen(row->name);
+
+    if (strncmp(word, "--", 2) != 0)
+        return row->id < 256 && word[0] == '-' && word[1] == row->id && word[2] == '\0';
+    return strncmp(word + 2, row->name, len) == 0 &&
+           (word[len + 2] == '\0' || word[len + 2] == '=');
+}
+
+bool pfl_args_find_option(const struct pfl_command *command, const char *word,
+                          const char **ret_name, const char **ret_arg)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        if (!takes(command, &rows[i]) || !is_row(&rows[i], word))
+            continue;
+        *ret_name = rows[i].name;
+        *ret_arg = rows[i].arg;
+        return true;
+    }
+    return false;
+}
+
 static bool take_time(const char *option, const char *arg, uint32_t *ret_ms)
 {
-    if (pfl_cmd_parse_duration(arg, ret_ms))
+    if (pfl_duration_parse(arg, ret_ms))
         return true;
     pfl_cmd_error("%s %s: give a time such as 10s, 500ms or 5m, at most a week", option, arg);
     return false;
 }
 
-static bool take_timeout(struct pfl_targets *targets, const char *arg)
+static bool take_timeout(struct pfl_args *args, const char *arg)
 {
     uint32_t ms;
 
-    if (!take_time("--timeout", arg, &ms))
-        return false;
-    targets->timeout_ms = ms;
-    return true;
+    return take_time("--timeout", arg, &ms) &&
+           pfl_operator_settings_take(&args->settings, "timeout", arg);
+}
+
+static bool take_age(struct pfl_args *args, const char *arg)
+{
+    if (pfl_duration_parse_age(arg, &args->targets.min_away_ms))
+        return true;
+    pfl_cmd_error("--older-than %s: give a time such as 30d, 12h or 90s, at most %ud", arg,
+                  PFL_DURATION_AGE_DAYS);
+    return false;
+}
+
+/* Options that are settings, too. */
+static const char *setting_of(int option)
+{
+    switch (option) {
+    case OPT_RELAY:
+        return "relay";
+    case OPT_CA:
+        return "ca";
+    case OPT_CRL:
+        return "crl";
+    case OPT_CERT:
+        return "cert";
+    case OPT_KEY:
+        return "key";
+    case OPT_PRESET:
+        return "preset";
+    case OPT_COLOR:
+        return "color";
+    default:
+        return NULL;
+    }
 }
 
 static bool take_quorum(struct pfl_args *args, const char *arg)
@@ -152,14 +254,18 @@ static bool take_quorum(struct pfl_args *args, const char *arg)
 
 static bool take_max_host_mib(struct pfl_args *args, const char *arg)
 {
-    char *end;
-    unsigned long mib = strtoul(arg, &end, 10);
-
-    args->max_host_mib = (uint32_t)mib;
-    args->has_max_host_mib = *arg >= '0' && *arg <= '9' && *end == '\0' && mib <= UINT32_MAX;
+    args->has_max_host_mib = pfl_rotation_args_parse_number(arg, &args->max_host_mib);
     if (args->has_max_host_mib)
         return true;
     pfl_cmd_error("--max-host-mib %s: give a number of MiB, or 0 for no limit", arg);
+    return false;
+}
+
+static bool take_buffer(struct pfl_args *args, const char *arg)
+{
+    if (pfl_category_parse_size(arg, &args->buffer_kb))
+        return true;
+    pfl_cmd_error("--buffer %s: give a size such as 512kb, 64mb or 1gb, at most 4gb", arg);
     return false;
 }
 
@@ -191,24 +297,67 @@ static bool take_ui_origin(struct pfl_args *args, const char *arg)
     return true;
 }
 
+/* Options of a recording that lasts. */
+static bool take_rotation(struct pfl_args *args, int option, const char *arg)
+{
+    switch (option) {
+    case OPT_ROTATE_TIME:
+        return pfl_rotation_args_take_rotate_time(args, arg);
+    case OPT_ROTATE_SIZE:
+        return pfl_rotation_args_take_rotate_size(args, arg);
+    case OPT_ROTATE_KEEP:
+        return pfl_rotation_args_take_rotate_keep(args, arg);
+    case OPT_KEEP_FREE_MIB:
+        return pfl_rotation_args_take_keep_free_mib(args, arg);
+    default:
+        return false;
+    }
+}
+
 static bool take_option(struct pfl_args *args, int option, const char *arg)
 {
+    if (setting_of(option) != NULL)
+        return pfl_operator_settings_take(&args->settings, setting_of(option), arg);
     switch (option) {
     case OPT_HOST:
         return pfl_targets_add(&args->targets, arg);
-    case OPT_DURATION:
+    case 't':
         return take_time("--duration", arg, &args->duration_ms);
     case OPT_QUORUM:
         return take_quorum(args, arg);
     case OPT_TIMEOUT:
-        return take_timeout(&args->targets, arg);
+        return take_timeout(args, arg);
+    case OPT_WAIT:
+        return take_time("--wait", arg, &args->wait_ms);
+    case OPT_OLDER_THAN:
+        return take_age(args, arg);
+    case OPT_STREAM:
+        args->is_streamed = true;
+        return true;
+    case OPT_NO_STREAM:
+        args->no_stream = true;
+        return true;
+    case OPT_NO_CLOBBER:
+        args->no_clobber = true;
+        return true;
+    case OPT_KEEP:
+        args->is_kept = true;
+        return true;
     case OPT_MAX_HOST_MIB:
         return take_max_host_mib(args, arg);
+    case 'b':
+        return take_buffer(args, arg);
     case OPT_JSON:
         args->is_json = true;
         return true;
     case 'q':
         args->is_quiet = true;
+        return true;
+    case OPT_PROBLEMS:
+        args->is_problems = true;
+        return true;
+    case OPT_WATCH:
+        args->is_watch = true;
         return true;
     case OPT_UI:
         args->is_ui = true;
@@ -218,7 +367,7 @@ static bool take_option(struct pfl_args *args, int option, const char *arg)
     case OPT_UI_ORIGIN:
         return take_ui_origin(args, arg);
     default:
-        return false;
+        return take_rotation(args, option, arg);
     }
 }
 
@@ -230,22 +379,12 @@ static const char **text_of(struct pfl_args *args, int option)
         return &args->config_path;
     case 'o':
         return &args->output;
-    case OPT_PRESET:
-        return &args->preset;
     case OPT_SOCKET:
         return &args->socket_path;
-    case OPT_RELAY:
-        return &args->targets.relay;
     case OPT_SELECT:
         return &args->targets.selection;
-    case OPT_CA:
-        return &args->targets.ca_path;
-    case OPT_CRL:
-        return &args->targets.crl_path;
-    case OPT_CERT:
-        return &args->targets.cert_path;
-    case OPT_KEY:
-        return &args->targets.key_path;
+    case OPT_COLUMNS:
+        return &args->columns;
     default:
         return NULL;
     }
@@ -253,7 +392,7 @@ static const char **text_of(struct pfl_args *args, int option)
 
 struct getopt_tables {
     struct option options[ROWS + 1];
-    char letters[2 * ROWS + 1];
+    char letters[2 * ROWS + 2];
 };
 
 static void make_tables(const struct pfl_command *command, struct getopt_tables *ret_tables)
@@ -262,6 +401,7 @@ static void make_tables(const struct pfl_command *command, struct getopt_tables 
     size_t n = 0;
     size_t letters = 0;
 
+    tables.letters[letters++] = ':'; /* what is missing is told from what is not known */
     for (size_t i = 0; i < ROWS; i++) {
         const struct option_row *row = &rows[i];
 
@@ -296,6 +436,41 @@ static bool take_words(const struct pfl_command *command, struct pfl_args *args,
     return false;
 }
 
+/* What getopt does not take: `word` is where it stands, optopt the option, 0 for an unknown long
+ * one. */
+static void refuse_option(const struct pfl_command *command, int why, const char *word)
+{
+    struct pfl_suggest suggest;
+    char name[PFL_SUGGEST_MAX + 1];
+    const struct option_row *known = NULL;
+
+    for (size_t i = ROWS; i-- > 0;)
+        if (takes(command, &rows[i]) && rows[i].id == optopt)
+            known = &rows[i];
+    if (why == ':') {
+        pfl_cmd_error("%s: give a value: --%s %s", word, known->name, known->arg);
+        return;
+    }
+    if (known != NULL) {
+        pfl_cmd_error("%s: --%s takes no value", word, known->name);
+        return;
+    }
+    if (optopt != 0) {
+        pfl_cmd_error("perfleet %s has no option -%c", command->name, optopt);
+        return;
+    }
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
+    pfl_suggest_init(&suggest, name);
+    for (size_t i = 0; i < ROWS; i++)
+        if (takes(command, &rows[i]))
+            pfl_suggest_offer(&suggest, rows[i].name);
+    if (pfl_suggest_get(&suggest) != NULL)
+        pfl_cmd_error("perfleet %s has no option --%s; did you mean --%s?", command->name, name,
+                      pfl_suggest_get(&suggest));
+    else
+        pfl_cmd_error("perfleet %s has no option --%s", command->name, name);
+}
+
 /* 0: go on, 1: help was asked for, -1: said on stderr what is wrong. */
 static int read_options(const struct pfl_command *command, struct pfl_args *args, int argc,
                         char **argv)
@@ -304,11 +479,16 @@ static int read_options(const struct pfl_command *command, struct pfl_args *args
     int option;
 
     make_tables(command, &tables);
+    opterr = 0;
     while ((option = getopt_long(argc, argv, tables.letters, tables.options, NULL)) != -1) {
         const char **text = text_of(args, option);
 
         if (option == 'h')
             return 1;
+        if (option == '?' || option == ':') {
+            refuse_option(command, option, argv[optind - 1]);
+            return -1;
+        }
         if (text != NULL)
             *text = optarg;
         else if (!take_option(args, option, optarg))
@@ -324,23 +504,80 @@ size_t pfl_args_quorum(const struct pfl_args *args, size_t hosts)
     return args->is_quorum_percent ? (hosts * args->quorum + 99) / 100 : args->quorum;
 }
 
+static bool is_of(const struct pfl_args *args, const char *key, enum pfl_settings_source source)
+{
+    return pfl_operator_conf_source(&args->settings.conf, key) == source;
+}
+
+/* NO_COLOR (no-color.org) counts where nobody says more. */
+static bool wants_color(const struct pfl_args *args)
+{
+    const char *no_color = getenv("NO_COLOR");
+    const char *term = getenv("TERM");
+
+    switch (args->settings.conf.values->color) {
+    case PERFLEET__OPERATOR_CONFIG__COLOR__always:
+        return true;
+    case PERFLEET__OPERATOR_CONFIG__COLOR__never:
+        return false;
+    default:
+        return (no_color == NULL || no_color[0] == '\0') &&
+               (term == NULL || strcmp(term, "dumb") != 0) && isatty(STDOUT_FILENO) != 0;
+    }
+}
+
+/* What the command line does not say, the environment and the files do. */
+static bool take_settings(struct pfl_args *args)
+{
+    const Perfleet__OperatorConfig *v;
+    struct pfl_targets *t = &args->targets;
+    uint32_t timeout_ms = 0;
+
+    if (!pfl_operator_settings_load(&args->settings))
+        return false;
+    v = args->settings.conf.values;
+    if (pfl_duration_parse(v->timeout, &timeout_ms))
+        t->timeout_ms = timeout_ms;
+    t->relay = v->relay;
+    t->is_relay_default = v->relay != NULL && !is_of(args, "relay", PFL_SETTINGS_FLAG);
+    t->ca_path = v->ca;
+    t->cert_path = v->cert;
+    t->key_path = v->key;
+    t->crl_path = is_of(args, "crl", PFL_SETTINGS_DEFAULT) ? NULL : v->crl;
+    t->crl_default = args->settings.list;
+    args->is_color = wants_color(args);
+    args->preset = v->preset;
+    args->is_preset_default = !is_of(args, "preset", PFL_SETTINGS_FLAG);
+    return true;
+}
+
+static int run(const struct pfl_command *command, struct pfl_args *args)
+{
+    bool has_settings = (command->options & (PFL_OPTIONS_HOSTS | PFL_OPTIONS_CONFIG)) != 0;
+
+    return has_settings && !take_settings(args) ? PFL_EXIT_USAGE : command->run(args);
+}
+
 int pfl_args_run(const struct pfl_command *command, int argc, char **argv)
 {
     struct pfl_args args = {.command = command->name, .ui_port = PFL_UI_PORT};
     int code = PFL_EXIT_USAGE;
     int rc;
 
+    pfl_operator_settings_init(&args.settings);
     pfl_targets_init(&args.targets);
     args.targets.is_all_default = (command->options & PFL_OPTIONS_ALL_HOSTS) != 0;
+    args.targets.has_left_ones = (command->options & PFL_OPTIONS_LEFT_HOSTS) != 0;
     rc = read_options(command, &args, argc, argv);
     if (rc > 0) {
         print_help(command);
         code = PFL_EXIT_OK;
     } else if (rc == 0) {
-        code = command->run(&args);
+        code = run(command, &args);
     }
-    if (code == PFL_EXIT_USAGE)
+    if (code == PFL_EXIT_USAGE && !args.targets.is_past_options)
         fprintf(stderr, "Try 'perfleet %s --help'.\n", command->name);
     pfl_targets_fini(&args.targets);
+    pfl_operator_settings_fini(&args.settings);
     return code;
 }

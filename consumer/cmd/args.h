@@ -7,6 +7,7 @@
 #ifndef PFL_CONSUMER_ARGS_H
 #define PFL_CONSUMER_ARGS_H
 
+#include "consumer/cmd/operator_settings.h"
 #include "consumer/cmd/targets.h"
 #include "consumer/ui/ui_door.h"
 
@@ -22,16 +23,26 @@ enum pfl_option_group {
     /* No options: with a relay and no choice of hosts, all of them are meant. */
     PFL_OPTIONS_ALL_HOSTS = 1 << 7,
     PFL_OPTIONS_SOCKET = 1 << 8,
+    PFL_OPTIONS_KEEP = 1 << 9,
+    PFL_OPTIONS_TABLE = 1 << 10,
+    PFL_OPTIONS_LEFT_HOSTS = 1 << 11, /* no options: selections mean hosts that left, too */
+    PFL_OPTIONS_AGE = 1 << 12,
 };
 
-#define PFL_ARGS_MAX_WORDS 8
+#define PFL_ARGS_MAX_WORDS 32
 
 struct pfl_args {
+    struct pfl_operator_settings settings; /* of the command line, the environment and files */
     struct pfl_targets targets;
     const char *command;
     const char *config_path;
     const char *preset;
+    bool is_preset_default;        /* of the settings: a config or a category goes before it */
+    const char *const *categories; /* of what to record; borrowed from `words` */
+    size_t categories_len;
+    uint32_t buffer_kb; /* for categories; 0: not given */
     const char *output;
+    char output_room[48]; /* for a name that nobody gave */
     const char *socket_path;
     const char *ui_origins[PFL_UI_MAX_ORIGINS];
     size_t ui_origins_len;
@@ -42,6 +53,20 @@ struct pfl_args {
     bool is_quorum_percent;
     bool has_max_host_mib;
     uint32_t max_host_mib; /* 0: no limit */
+    bool no_clobber;
+    bool is_streamed; /* --stream */
+    bool no_stream;
+    uint32_t rotate_ms;      /* --rotate-time; 0: not given */
+    uint32_t rotate_size_kb; /* --rotate-size; likewise */
+    uint32_t rotate_keep;    /* --rotate-keep; likewise */
+    bool has_keep_free;
+    uint32_t keep_free_mib;
+    bool is_kept;        /* read: the session stays */
+    uint32_t wait_ms;    /* for hosts that are away; 0: not given */
+    const char *columns; /* of a table; NULL: the usual ones */
+    bool is_problems;
+    bool is_watch;
+    bool is_color; /* of what goes to standard output */
     bool is_json;
     bool is_quiet;
     const char *words[PFL_ARGS_MAX_WORDS]; /* what is no option; borrowed from argv */
@@ -64,7 +89,13 @@ struct pfl_command {
 int pfl_args_run(const struct pfl_command *command, int argc, char **argv);
 /* One option a line, for shell completion. */
 void pfl_args_print_options(const struct pfl_command *command);
+/* The option of the command that `word` is: --NAME, --NAME=VALUE or -N. `ret_arg` = what its value
+ * is called, NULL: it takes none. False: there is no such option. */
+bool pfl_args_find_option(const struct pfl_command *command, const char *word,
+                          const char **ret_name, const char **ret_arg);
 /* How many of `hosts` the quorum means; at least 1. */
+/* The trace goes into one file after the other. */
+bool pfl_args_has_rotation(const struct pfl_args *args);
 size_t pfl_args_quorum(const struct pfl_args *args, size_t hosts);
 
 #endif

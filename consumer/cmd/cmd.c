@@ -13,9 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "consumer/report/paint.h"
 #include "consumer/report/summary.h"
 
-#define WEEK_MS          (7u * 24 * 3600 * 1000)
 #define READ_STEP        65536u
 #define OUTPUT_MAX_BYTES (64u << 20)
 
@@ -28,30 +28,6 @@ void pfl_cmd_error(const char *fmt, ...)
     vfprintf(stderr, fmt, ap);
     va_end(ap);
     fputc('\n', stderr);
-}
-
-bool pfl_cmd_parse_duration(const char *arg, uint32_t *ret_ms)
-{
-    static const struct {
-        const char *suffix;
-        double ms;
-    } units[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"min", 60000}, {"h", 3600000}};
-    char *end;
-    double value = strtod(arg, &end);
-
-    if (end == arg || !(value > 0) || (*arg != '.' && (*arg < '0' || *arg > '9')))
-        return false;
-    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-        double ms = value * units[i].ms;
-
-        if (strcmp(end, units[i].suffix) != 0)
-            continue;
-        if (ms < 1 || ms > WEEK_MS)
-            return false;
-        *ret_ms = (uint32_t)ms;
-        return true;
-    }
-    return false;
 }
 
 bool pfl_cmd_read_file(const char *path, struct pfl_buf *out)
@@ -83,6 +59,19 @@ bool pfl_cmd_read_file(const char *path, struct pfl_buf *out)
     return n == 0;
 }
 
+void pfl_cmd_print(const struct pfl_args *args, struct pfl_span text, FILE *stream)
+{
+    struct pfl_buf painted;
+
+    pfl_buf_init(&painted, 2 * (size_t)OUTPUT_MAX_BYTES);
+    if (args->is_color && !args->is_json && stream == stdout &&
+        pfl_paint_lines(text, &painted) == 0)
+        text = pfl_buf_get(&painted);
+    if (text.len != 0)
+        fwrite(text.data, 1, text.len, stream);
+    pfl_buf_fini(&painted);
+}
+
 static int report(const struct pfl_ask *ask, const struct pfl_args *args,
                   const struct pfl_cmd_question *question)
 {
@@ -92,7 +81,7 @@ static int report(const struct pfl_ask *ask, const struct pfl_args *args,
     pfl_buf_init(&out, OUTPUT_MAX_BYTES);
     rc = question->report(ask, args, &out);
     if (rc == 0)
-        fwrite(out.data + out.start, 1, out.len, stdout);
+        pfl_cmd_print(args, pfl_buf_get(&out), stdout);
     else
         pfl_cmd_error("%s", pfl_err_str(rc));
     pfl_buf_fini(&out);
@@ -106,10 +95,11 @@ int pfl_cmd_ask(struct pfl_args *args, const struct pfl_cmd_question *question)
     struct pfl_ask *ask = NULL;
     size_t failed;
     uv_loop_t loop;
-    int code = PFL_EXIT_NOTHING;
+    int code = pfl_targets_open(targets, &loop);
 
-    if (!pfl_targets_open(targets, &loop))
-        return PFL_EXIT_USAGE;
+    if (code != PFL_EXIT_OK)
+        return code;
+    code = PFL_EXIT_NOTHING;
     pfl_targets_fill_conn(targets, &conf.conn);
     conf.specs = targets->specs;
     conf.specs_len = targets->specs_len;

@@ -3,6 +3,8 @@
 #ifndef PFL_CONSUMER_CMD_H
 #define PFL_CONSUMER_CMD_H
 
+#include <stdio.h>
+
 #include "base/buf.h"
 #include "consumer/cmd/args.h"
 #include "consumer/config/config.h"
@@ -22,9 +24,13 @@ int pfl_cmd_trigger(struct pfl_args *args);
 int pfl_cmd_arm(struct pfl_args *args);
 int pfl_cmd_disarm(struct pfl_args *args);
 int pfl_cmd_alarms(struct pfl_args *args);
+int pfl_cmd_raise(struct pfl_args *args);
+int pfl_cmd_raise_at_relay(struct pfl_args *args);
+int pfl_cmd_forget(struct pfl_args *args);
 int pfl_cmd_stats(struct pfl_args *args);
 int pfl_cmd_tunnel(struct pfl_args *args);
 int pfl_cmd_doctor(struct pfl_args *args);
+int pfl_cmd_config(struct pfl_args *args);
 /* Reads its own arguments; argv[0] is "pki". */
 int pfl_cmd_pki(int argc, char **argv);
 
@@ -41,14 +47,14 @@ int pfl_cmd_ask(struct pfl_args *args, const struct pfl_cmd_question *question);
 bool pfl_cmd_load_config(const struct pfl_args *args, const char *session, struct pfl_buf *out,
                          struct pfl_config_info *ret_info);
 
+/* Writes a report, in colours if they are wanted. */
+void pfl_cmd_print(const struct pfl_args *args, struct pfl_span text, FILE *stream);
+
 /* False: said on stderr why not. */
 bool pfl_cmd_is_session_name(const char *name);
 
 /* "perfleet: <message>" on stderr. */
 void pfl_cmd_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* "90", "1500ms", "10s", "5m", "2h" in milliseconds (a bare number is seconds); false: it is none
- * of these, is 0, or passes a week. */
-bool pfl_cmd_parse_duration(const char *arg, uint32_t *ret_ms);
 /* The whole of a file, or of standard input for "-"; at most max_bytes. On failure errno. */
 bool pfl_cmd_read_file(const char *path, struct pfl_buf *out);
 

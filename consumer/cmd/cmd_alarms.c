@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `perfleet arm`, `disarm`, `alarms`: standing orders that hosts' agents keep, through a relay.
+ * `perfleet arm`, `disarm`, `alarms`: standing orders that hosts' agents keep, through a relay; and
+ * `raise` through a relay, and `forget`, which the relay does itself.
  *
  * Happy path: one request for each host, at most IN_FLIGHT at a time; after arming the alarms are
- * looked at until none is still being set, or the time is over. Failures: a host's are a line for
- * that host; one that has not answered when nobody did for --timeout is told as such. Ownership:
- * the rows, until the connection is closed. Limits: PFL_TARGETS_MAX_HOSTS.
+ * looked at until none is still being set, or the time is over, and each host is asked for the
+ * session, since an order for one that is not there copies nothing. Failures: a host's are a line
+ * for that host; one that has not answered when nobody did for --timeout is told as such.
+ * Ownership: the rows, until the connection is closed. Limits: PFL_TARGETS_MAX_HOSTS.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "consumer/cmd/cmd.h"
+#include "consumer/link/session_find.h"
 #include "consumer/report/summary.h"
 #include "consumer/report/text.h"
 #include "proto/identity.h"
@@ -26,17 +29,21 @@
 struct row {
     struct run *run;
     const char *host;
-    unsigned status; /* 0: no answer */
-    bool is_open;    /* it is being asked */
-    bool is_settled; /* nothing more is to be asked of it */
-    json_t *answer;  /* owned; NULL: none, or no JSON */
-    char why[320];   /* "": it is well */
+    unsigned status;   /* 0: no answer */
+    bool is_open;      /* it is being asked */
+    bool is_settled;   /* nothing more is to be asked of it */
+    json_t *answer;    /* owned; NULL: none, or no JSON */
+    char why[320];     /* "": it is well */
+    const char *lacks; /* static; armed, but this is missing; NULL: nothing */
 };
 
 struct run {
     struct pfl_targets *targets;
     const char *method;
+    const char *leaf;    /* of the path: "alarms" or "triggers"; NULL: none */
     const char *session; /* of the path; "": the list of alarms */
+    const char *armed;   /* the session of the order that was just given; else NULL */
+    const char *by_whom; /* for one without a relay: what does this */
     const struct pfl_h2_field *fields;
     size_t fields_len;
     struct row *rows; /* owned */
@@ -71,16 +78,19 @@ static void take_answer(struct row *r, int err, unsigned status, struct pfl_span
     r->answer = json_loadb((const char *)body.data, body.len, 0, NULL);
     r->status = status;
     if (err == 0 && status >= 200 && status < 300) {
-        if (r->run->session[0] == '\0' && !json_is_array(json_object_get(r->answer, "alarms")))
+        if (strcmp(r->run->method, "GET") == 0 &&
+            !json_is_array(json_object_get(r->answer, "alarms")))
             (void)snprintf(r->why, sizeof(r->why), "its answer makes no sense");
         return;
     }
     detail = json_string_value(json_object_get(r->answer, "detail"));
-    if (err != 0)
+    if (r->run->leaf == NULL && status == 405)
+        (void)snprintf(r->why, sizeof(r->why), "the relay is too old: it forgets no host");
+    else if (err != 0)
         (void)snprintf(r->why, sizeof(r->why), "%s", pfl_err_str(err));
     else if (status == 404 && strcmp(r->run->method, "PUT") == 0)
         (void)snprintf(r->why, sizeof(r->why),
-                       "its agent, or the relay, is too old: it knows no alarms");
+                       "its agent, or the relay, is too old: it knows no %s", r->run->leaf);
     else if (detail != NULL)
         (void)snprintf(r->why, sizeof(r->why), "%s", pfl_log_quote_str(detail));
     else
@@ -111,7 +121,8 @@ static void ask(struct run *run, struct row *r)
                                    .user = r};
     bool has_session = run->session[0] != '\0';
 
-    (void)snprintf(path, sizeof(path), PFL_TUNNEL_HOSTS_PATH "/%s/alarms%s%s", r->host,
+    (void)snprintf(path, sizeof(path), PFL_TUNNEL_HOSTS_PATH "/%s%s%s%s%s", r->host,
+                   run->leaf != NULL ? "/" : "", run->leaf != NULL ? run->leaf : "",
                    has_session ? "/" : "", run->session);
     run->open++;
     r->is_open = true;
@@ -230,6 +241,57 @@ static void look_until_set(struct run *run, const char *session)
     }
 }
 
+/* ---- is there anything to be copied? ---- */
+
+/* An order may be there before its session; or its name is misspelt. */
+static int on_sessions(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_asked_host *h = user;
+    struct run *run = pfl_ask_get_user(h);
+    struct row *r = &run->rows[h->index];
+    int rc = reply->success ? pfl_session_take_state(reply->body, &h->answer) : PFL_EPROTO;
+
+    if (rc != 0 || reply->has_more)
+        return rc;
+    switch (pfl_session_find(pfl_buf_get(&h->answer), run->armed)) {
+    case PFL_SESSION_NONE:
+        r->lacks =
+            "there is no session of that name yet: perfleet ps shows those that are, perfleet "
+            "disarm takes the order back";
+        break;
+    case PFL_SESSION_OVER:
+        r->lacks = "the session has ended, so that nothing new can be copied; see perfleet read";
+        break;
+    case PFL_SESSION_RUNNING:
+        break;
+    }
+    pfl_ask_done(h);
+    return 0;
+}
+
+static void ask_sessions(void *user, struct pfl_asked_host *host)
+{
+    static const uint8_t sessions_only[] = {1 << 3, 1};
+
+    (void)user;
+    pfl_ask_request(host, "QueryServiceState", pfl_span_of(sessions_only, sizeof(sessions_only)),
+                    on_sessions);
+}
+
+/* Who cannot be asked is not judged. */
+static void check_sessions(struct run *run)
+{
+    struct pfl_ask_conf conf = {.on_ready = ask_sessions, .user = run};
+    struct pfl_ask *ask = NULL;
+
+    pfl_targets_fill_conn(run->targets, &conf.conn);
+    conf.specs = run->targets->specs;
+    conf.specs_len = run->targets->specs_len;
+    conf.timeout_ms = run->targets->timeout_ms;
+    if (pfl_ask_run(&conf, &ask) == 0)
+        pfl_ask_free(ask);
+}
+
 /* ---- telling ---- */
 
 /* Whatever else a host says is not for a terminal. */
@@ -265,6 +327,8 @@ static int add_text(const struct row *r, bool is_list, const char *done, struct 
 
     if (r->why[0] != '\0')
         return pfl_text_add(out, "host %s: FAILED: %s\n", r->host, r->why);
+    if (!is_list && r->lacks != NULL)
+        return pfl_text_add(out, "host %s: %s, but %s\n", r->host, done, r->lacks);
     if (!is_list)
         return pfl_text_add(out, "host %s: %s\n", r->host, done);
     if (json_array_size(list) == 0)
@@ -291,6 +355,8 @@ static int tell(const struct run *run, const struct pfl_args *args, const char *
             continue;
         }
         one = pfl_text_json_outcome(r->host, r->why);
+        if (r->lacks != NULL)
+            json_object_set_new(one, "warning", json_string(r->lacks));
         if (is_list && json_is_array(list))
             (void)json_object_set(one, "alarms", list);
         if (json_array_append_new(all, one) != 0)
@@ -306,6 +372,7 @@ static int finish(struct run *run, const struct pfl_args *args, const char *done
 {
     struct pfl_buf out;
     size_t failed = 0;
+    size_t lacking = 0;
     int rc;
 
     pfl_buf_init(&out, OUTPUT_MAX_BYTES);
@@ -317,11 +384,14 @@ static int finish(struct run *run, const struct pfl_args *args, const char *done
     pfl_buf_fini(&out);
     for (size_t i = 0; i < run->targets->specs_len; i++) {
         failed += run->rows[i].why[0] != '\0';
+        lacking += run->rows[i].lacks != NULL;
         json_decref(run->rows[i].answer);
     }
     if (rc != 0 || failed == run->targets->specs_len)
         return PFL_EXIT_NOTHING;
-    return failed != 0 ? PFL_EXIT_PARTIAL : PFL_EXIT_OK;
+    if (failed != 0)
+        return PFL_EXIT_PARTIAL;
+    return lacking != 0 ? PFL_EXIT_EMPTY : PFL_EXIT_OK;
 }
 
 /* ---- the commands ---- */
@@ -337,15 +407,16 @@ static bool is_name(const char *what, const char *name)
     return false;
 }
 
-/* "a,b" of the words after the session. */
-static bool join_triggers(const struct pfl_args *args, char *dst, size_t room)
+/* "a,b" of the words from the `first` one on. */
+static bool join_triggers(const struct pfl_args *args, size_t first, char *dst, size_t room)
 {
     size_t len = 0;
 
-    for (size_t i = 1; i < args->words_len; i++) {
+    for (size_t i = first; i < args->words_len; i++) {
         if (!is_name("trigger", args->words[i]))
             return false;
-        len += (size_t)snprintf(dst + len, room - len, "%s%s", i > 1 ? "," : "", args->words[i]);
+        len +=
+            (size_t)snprintf(dst + len, room - len, "%s%s", i > first ? "," : "", args->words[i]);
     }
     return true;
 }
@@ -360,8 +431,11 @@ static int run_all(struct pfl_args *args, struct run *run, const char *done)
     (void)uv_timer_init(args->targets.loop, &run->end);
     run->end.data = run;
     ask_all(run);
-    if (strcmp(run->method, "PUT") == 0)
+    if (strcmp(run->method, "PUT") == 0 && session[0] != '\0') {
+        run->armed = session;
         look_until_set(run, session);
+        check_sessions(run);
+    }
     run->is_over_time = true;
     uv_close((uv_handle_t *)&run->end, NULL);
     return finish(run, args, done);
@@ -370,16 +444,25 @@ static int run_all(struct pfl_args *args, struct run *run, const char *done)
 static int run_alarms(struct pfl_args *args, struct run *run, const char *done)
 {
     uv_loop_t loop;
-    int code = PFL_EXIT_NOTHING;
+    int code;
 
     pfl_text_init_json();
     run->targets = &args->targets;
-    if (!pfl_targets_open(&args->targets, &loop))
-        return PFL_EXIT_USAGE;
+    code = pfl_targets_open(&args->targets, &loop);
+    if (code != PFL_EXIT_OK)
+        return code;
+    code = PFL_EXIT_NOTHING;
     if (args->targets.tunnel == NULL) {
-        pfl_cmd_error("an alarm is kept by the hosts' agents: give --relay");
+        pfl_cmd_error("%s: give --relay", run->by_whom != NULL
+                                              ? run->by_whom
+                                              : "an alarm is kept by the hosts' agents");
         pfl_targets_close(&args->targets);
         return PFL_EXIT_USAGE;
+    }
+    if (args->targets.specs_len == 0) { /* of an age: there is none so old */
+        puts(args->is_json ? "[]" : "no host left so long ago");
+        pfl_targets_close(&args->targets);
+        return PFL_EXIT_OK;
     }
     run->rows = pfl_mem_calloc(args->targets.specs_len, sizeof(*run->rows));
     if (run->rows == NULL)
@@ -395,17 +478,32 @@ int pfl_cmd_arm(struct pfl_args *args)
 {
     char triggers[PFL_ARGS_MAX_WORDS * PFL_IDENTITY_NAME_BYTES];
     struct pfl_h2_field field = {PFL_TUNNEL_H_TRIGGERS, triggers};
-    struct run run = {
-        .method = "PUT", .session = args->words[0], .fields = &field, .fields_len = 1};
+    struct run run = {.method = "PUT",
+                      .leaf = "alarms",
+                      .session = args->words[0],
+                      .fields = &field,
+                      .fields_len = 1};
 
-    if (!is_name("session", args->words[0]) || !join_triggers(args, triggers, sizeof(triggers)))
+    if (!is_name("session", args->words[0]) || !join_triggers(args, 1, triggers, sizeof(triggers)))
         return PFL_EXIT_USAGE;
     return run_alarms(args, &run, "armed");
 }
 
+int pfl_cmd_raise_at_relay(struct pfl_args *args)
+{
+    char triggers[PFL_ARGS_MAX_WORDS * PFL_IDENTITY_NAME_BYTES];
+    struct pfl_h2_field field = {PFL_TUNNEL_H_TRIGGERS, triggers};
+    struct run run = {
+        .method = "PUT", .leaf = "triggers", .session = "", .fields = &field, .fields_len = 1};
+
+    if (!join_triggers(args, 0, triggers, sizeof(triggers)))
+        return PFL_EXIT_USAGE;
+    return run_alarms(args, &run, "raised");
+}
+
 int pfl_cmd_disarm(struct pfl_args *args)
 {
-    struct run run = {.method = "DELETE", .session = args->words[0]};
+    struct run run = {.method = "DELETE", .leaf = "alarms", .session = args->words[0]};
 
     if (!is_name("session", args->words[0]))
         return PFL_EXIT_USAGE;
@@ -414,7 +512,40 @@ int pfl_cmd_disarm(struct pfl_args *args)
 
 int pfl_cmd_alarms(struct pfl_args *args)
 {
-    struct run run = {.method = "GET", .session = ""};
+    struct run run = {.method = "GET", .leaf = "alarms", .session = ""};
 
     return run_alarms(args, &run, "");
+}
+
+/* Hosts by name, or by age; a selection alone would mean hosts that are connected, too. */
+static bool is_clear(const struct pfl_targets *t)
+{
+    if (t->selection != NULL && t->min_away_ms == 0)
+        pfl_cmd_error("give --older-than TIME with --select: a selection alone means hosts that "
+                      "are connected, too");
+    else if (t->hosts_len == 0 && t->min_away_ms == 0)
+        pfl_cmd_error("which hosts? Give HOST..., or --older-than TIME");
+    else if (t->hosts_len != 0 && t->min_away_ms != 0)
+        pfl_cmd_error("give HOST..., or --older-than TIME, not both");
+    else
+        return true;
+    return false;
+}
+
+int pfl_cmd_forget(struct pfl_args *args)
+{
+    static const char by_whom[] = "hosts are forgotten by the relay that knows them";
+    struct run run = {.method = "DELETE", .session = "", .by_whom = by_whom};
+
+    for (size_t i = 0; i < args->words_len; i++)
+        if (!pfl_targets_add(&args->targets, args->words[i]))
+            return PFL_EXIT_USAGE;
+    if (!is_clear(&args->targets))
+        return PFL_EXIT_USAGE;
+    if (args->targets.relay == NULL) {
+        pfl_cmd_error("%s: give --relay", by_whom);
+        return PFL_EXIT_USAGE;
+    }
+    args->targets.hosts_max = PFL_INVENTORY_MAX_HOSTS;
+    return run_alarms(args, &run, "forgotten");
 }

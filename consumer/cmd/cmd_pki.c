@@ -6,7 +6,8 @@
  * `perfleet pki serve DIR [--socket PATH]` is the signer: it answers requests of perfleet-agent
  * join and renew, which a relay (--signer) carries to the socket; without --socket a service
  * manager's. CLIENTS_MAX are read side by side; one at a time, the oldest that has asked, the
- * script's `sign` answers on the socket. It holds the authority's key; the relay does not.
+ * script's `sign` answers on the socket. A process that never sees what clients pass starts it. It
+ * holds the authority's key; the relay does not.
  * Failures: told on stderr; a client that is slow, silent or long is cut; when all places are taken
  * the oldest silent one gives way. Limits: REQUEST_MAX_BYTES, CLIENTS_MAX, TURN_S for reading and
  * for signing.
@@ -92,6 +93,7 @@ struct client {
 struct signer {
     char *folder;
     int listener;
+    int jobs; /* to the process that signs */
     uint64_t turns;
     uint64_t watch_due_ms; /* when a service manager is to hear of us */
     struct client clients[CLIENTS_MAX];
@@ -219,6 +221,49 @@ static bool is_gone(const struct client *c)
     return poll(&look, 1, 0) == 1;
 }
 
+static bool send_job(int jobs, const struct client *c)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)c->text, .iov_len = c->len};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
+
+    control.align.cmsg_level = SOL_SOCKET;
+    control.align.cmsg_type = SCM_RIGHTS;
+    control.align.cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(&control.align), &c->fd, sizeof(c->fd));
+    return sendmsg(jobs, &msg, MSG_NOSIGNAL) == (ssize_t)c->len;
+}
+
+/* Its length; 0: there will be none. */
+static ssize_t receive_job(int jobs, char *text, size_t len, int *ret_fd)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec iov = {.iov_base = text, .iov_len = len};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
+    ssize_t n;
+
+    do
+        n = recvmsg(jobs, &msg, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    if (n > 0 && CMSG_FIRSTHDR(&msg) == NULL)
+        return -1;
+    if (n > 0)
+        memcpy(ret_fd, CMSG_DATA(&control.align), sizeof(*ret_fd));
+    return n;
+}
+
 /* False: it runs on. SIGCHLD is blocked. */
 static bool ends_within(pid_t pid, time_t seconds)
 {
@@ -235,6 +280,8 @@ static bool ends_within(pid_t pid, time_t seconds)
     }
     return true;
 }
+
+/* ---- the process that signs ---- */
 
 /* In the child. */
 static void become_sign(char *folder, int in, int out)
@@ -253,7 +300,7 @@ static void become_sign(char *folder, int in, int out)
     _exit(PFL_EXIT_NOTHING);
 }
 
-static void sign(const struct signer *s, const struct client *c)
+static void sign(char *folder, const char *text, size_t len, int fd)
 {
     int ends[2];
     pid_t pid;
@@ -262,11 +309,11 @@ static void sign(const struct signer *s, const struct client *c)
         return;
     pid = fork();
     if (pid == 0)
-        become_sign(s->folder, ends[0], c->fd);
+        become_sign(folder, ends[0], fd);
     if (pid > 0)
         (void)setpgid(pid, pid);
     (void)close(ends[0]);
-    if (write(ends[1], c->text, c->len) != (ssize_t)c->len) /* fits: a pipe holds 64 KiB */
+    if (write(ends[1], text, len) != (ssize_t)len) /* fits: a pipe holds 64 KiB */
         pfl_cmd_error("%s", strerror(errno));
     (void)close(ends[1]);
     if (pid < 0 || ends_within(pid, TURN_S))
@@ -277,6 +324,56 @@ static void sign(const struct signer *s, const struct client *c)
         return;
     (void)kill(-pid, SIGKILL);
     (void)waitpid(pid, NULL, 0);
+}
+
+/* Its own end of `jobs`; each job is a request with the socket that the answer goes to. */
+static void run_signing(char *folder, int jobs)
+{
+    char text[REQUEST_MAX_BYTES];
+    ssize_t n;
+    int fd;
+
+    while ((n = receive_job(jobs, text, sizeof(text), &fd)) > 0) {
+        sign(folder, text, (size_t)n, fd);
+        (void)close(fd);
+        if (send(jobs, "", 1, MSG_NOSIGNAL) != 1)
+            break;
+    }
+    _exit(n == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+/* Before there are clients: what they pass is in the table of this process until a thread has
+ * closed it, and a child's copy would be closed by its exec, for as long as its owner likes. */
+static bool start_signing(struct signer *s)
+{
+    int ends[2];
+    pid_t pid;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return false;
+    pid = fork();
+    if (pid == 0) {
+        (void)close(ends[0]);
+        (void)close(s->listener);
+        run_signing(s->folder, ends[1]);
+    }
+    (void)close(ends[1]);
+    s->jobs = ends[0];
+    return pid > 0;
+}
+
+/* False: there is nobody who signs. */
+static bool have_signed(const struct signer *s, const struct client *c)
+{
+    char byte;
+    ssize_t n;
+
+    if (!send_job(s->jobs, c))
+        return false;
+    do
+        n = recv(s->jobs, &byte, 1, 0);
+    while (n < 0 && errno == EINTR);
+    return n == 1;
 }
 
 static int listen_on(const char *path)
@@ -337,6 +434,10 @@ static int serve(char *folder, const char *path)
         s.clients[i].fd = -1;
     (void)signal(SIGPIPE, SIG_IGN);
     block_child_signal();
+    if (!start_signing(&s)) {
+        pfl_cmd_error("%s", strerror(errno));
+        return PFL_EXIT_NOTHING;
+    }
     pfl_notify_send("READY=1");
     fprintf(stderr, "perfleet pki: signing for %s on %s\n", folder, path);
     while (read_all(&s)) {
@@ -344,22 +445,72 @@ static int serve(char *folder, const char *path)
 
         if (c == NULL)
             continue;
-        if (!is_gone(c))
-            sign(&s, c);
+        if (!is_gone(c) && !have_signed(&s, c))
+            break;
         drop(c);
     }
     pfl_cmd_error("%s: %s", path, strerror(errno));
     return PFL_EXIT_NOTHING;
 }
 
+static void print_serve_usage(FILE *stream)
+{
+    fputs(
+        "Usage: perfleet pki serve DIR [--socket PATH]\n\n"
+        "The signer: answers requests of perfleet-agent join and renew with certificates of the\n"
+        "authority in DIR. A relay (perfleet-relay --signer PATH) brings them to the socket PATH;\n"
+        "without --socket to the one that a service manager listens on. Ends with a signal.\n\n"
+        "Exit codes: 1 it cannot listen, or DIR has no authority; 2 usage.\n",
+        stream);
+}
+
+/* Its arguments, behind "pki serve". False: they are wrong, and said so. */
+static bool read_serve(int argc, char **argv, char **ret_folder, const char **ret_path)
+{
+    for (int i = 0; i < argc; i++) {
+        if (strcmp(argv[i], "--socket") == 0 && i + 1 < argc) {
+            *ret_path = argv[++i];
+        } else if (argv[i][0] == '-' || *ret_folder != NULL) {
+            pfl_cmd_error("pki serve: %s is one too many, or has no value", argv[i]);
+            return false;
+        } else {
+            *ret_folder = argv[i];
+        }
+    }
+    if (*ret_folder == NULL)
+        pfl_cmd_error("pki serve: give DIR, the authority's folder");
+    return *ret_folder != NULL;
+}
+
+static bool has_authority(const char *folder)
+{
+    char path[PATH_BYTES];
+
+    (void)snprintf(path, sizeof(path), "%s/ca.key", folder);
+    if (access(path, R_OK) == 0)
+        return true;
+    pfl_cmd_error("%s: %s: this is no authority's folder (perfleet pki init makes one), or its key "
+                  "is not for you",
+                  path, strerror(errno));
+    return false;
+}
+
 int pfl_cmd_pki(int argc, char **argv)
 {
+    const char *path = NULL;
+    char *folder = NULL;
+
     if (argc < 2 || strcmp(argv[1], "serve") != 0)
         return become_script(argv);
-    if (argc == 3)
-        return serve(argv[2], NULL);
-    if (argc == 5 && strcmp(argv[3], "--socket") == 0)
-        return serve(argv[2], argv[4]);
-    fputs("usage: perfleet pki serve DIR [--socket PATH]\n", stderr);
-    return PFL_EXIT_USAGE;
+    for (int i = 2; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            print_serve_usage(stdout);
+            return PFL_EXIT_OK;
+        }
+    }
+    if (!read_serve(argc - 2, argv + 2, &folder, &path)) {
+        fputs("Try 'perfleet pki serve --help'.\n", stderr);
+        return PFL_EXIT_USAGE;
+    }
+    return has_authority(folder) ? serve(folder, path) : PFL_EXIT_NOTHING;
 }

@@ -5,12 +5,18 @@
  * that fails is a line of its own and makes the exit code 4 (all of them: 1); the others are shown.
  */
 #include <stdio.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "consumer/cmd/cmd.h"
 #include "consumer/link/session_find.h"
-#include "consumer/report/service_state.h"
+#include "consumer/report/host_table.h"
 #include "consumer/report/summary.h"
+#include "consumer/report/text.h"
+
+#define WATCH_S 2u
 
 static int on_state(void *user, const struct pfl_rpc_reply *reply)
 {
@@ -44,6 +50,33 @@ static struct pfl_service_state_host *list_states(const struct pfl_ask *ask)
     return hosts;
 }
 
+/* Of the terminal that is written to; 0: there is none. */
+static unsigned find_width(void)
+{
+    struct winsize size;
+
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+static int report_table(const struct pfl_service_state_host *hosts, size_t len,
+                        const struct pfl_args *args, struct pfl_buf *out)
+{
+    struct pfl_host_table_conf conf = {
+        .hosts = hosts,
+        .hosts_len = len,
+        .columns = args->columns,
+        .is_problems = args->is_problems,
+        .is_color = args->is_color,
+        .width = find_width(),
+        .now_s = (int64_t)time(NULL),
+    };
+    int rc = 0;
+
+    if (args->is_watch && isatty(STDOUT_FILENO) != 0)
+        rc = pfl_text_add(out, "\033[H\033[2J");
+    return rc != 0 ? rc : pfl_host_table_text(&conf, out);
+}
+
 static int report_states(const struct pfl_ask *ask, const struct pfl_args *args,
                          enum pfl_service_state_detail detail, struct pfl_buf *out)
 {
@@ -60,8 +93,11 @@ static int report_states(const struct pfl_ask *ask, const struct pfl_args *args,
     }
     if (rc == 0 && args->is_json)
         rc = pfl_service_state_json(hosts, len, detail, out);
-    for (size_t i = 0; rc == 0 && !args->is_json && i < len; i++)
-        rc = pfl_service_state_text(&hosts[i], detail, out);
+    if (rc == 0 && !args->is_json && detail == PFL_SERVICE_STATE_BRIEF)
+        rc = report_table(hosts, len, args, out);
+    else
+        for (size_t i = 0; rc == 0 && !args->is_json && i < len; i++)
+            rc = pfl_service_state_text(&hosts[i], detail, out);
     pfl_mem_free(told);
     pfl_mem_free(hosts);
     return rc;
@@ -85,7 +121,22 @@ static int report_all(const struct pfl_ask *ask, const struct pfl_args *args, st
 
 int pfl_cmd_hosts(struct pfl_args *args)
 {
-    return pfl_cmd_ask(args, &(struct pfl_cmd_question){on_ready, report_brief, NULL});
+    const struct pfl_cmd_question question = {on_ready, report_brief, NULL};
+    char why[256];
+    int code;
+
+    if (args->columns != NULL && pfl_host_table_check(args->columns, why, sizeof(why)) != 0) {
+        pfl_cmd_error("--columns: %s", why);
+        return PFL_EXIT_USAGE;
+    }
+    code = pfl_cmd_ask(args, &question);
+    while (args->is_watch && code != PFL_EXIT_USAGE) { /* Ctrl-C ends it */
+        fflush(stdout);
+        sleep(WATCH_S);
+        pfl_targets_reset(&args->targets);
+        code = pfl_cmd_ask(args, &question);
+    }
+    return code;
 }
 
 int pfl_cmd_ps(struct pfl_args *args)

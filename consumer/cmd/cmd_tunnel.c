@@ -140,6 +140,12 @@ static json_t *paths_to_json(unsigned port, const struct pfl_targets *targets)
             (void)snprintf(url, sizeof(url), "ws://127.0.0.1:%u/traced/%s", port, spec->name);
         (void)json_array_append_new(all, json_pack("{s:s, s:s}", "host", spec->text, "url", url));
     }
+    if (targets->specs_len > 1) {
+        char url[64];
+
+        (void)snprintf(url, sizeof(url), "ws://127.0.0.1:%u/fleet", port);
+        (void)json_array_append_new(all, json_pack("{s:b, s:s}", "all", 1, "url", url));
+    }
     return json_pack("{s:o}", "listening", all);
 }
 
@@ -159,6 +165,22 @@ static void tell_paths(const struct pfl_ui *ui, const struct pfl_args *args)
     for (size_t i = 0; targets->specs_len > 1 && i < targets->specs_len; i++)
         fprintf(stderr, "listening for %s: ws://127.0.0.1:%u/traced/%s\n", targets->specs[i].text,
                 port, targets->specs[i].name);
+    if (targets->specs_len > 1)
+        fprintf(stderr, "listening for all %zu hosts at once: ws://127.0.0.1:%u/fleet\n",
+                targets->specs_len, port);
+}
+
+/* A page has no place for a warning beside a trace: unless a quorum is given, all hosts must be
+ * ready. */
+static bool choose_quorum(const struct pfl_args *args, size_t *ret_quorum)
+{
+    size_t hosts = args->targets.specs_len;
+
+    *ret_quorum = args->quorum != 0 ? pfl_args_quorum(args, hosts) : hosts;
+    if (*ret_quorum <= hosts)
+        return true;
+    pfl_cmd_error("--quorum %zu of %zu hosts cannot be met", *ret_quorum, hosts);
+    return false;
 }
 
 static int serve_ui(struct pfl_args *args)
@@ -167,6 +189,10 @@ static int serve_ui(struct pfl_args *args)
     struct pfl_targets *targets = &args->targets;
     struct tunnel t = {0};
     struct pfl_ui_conf conf = {.specs = targets->specs,
+                               .recording = {.link = {.step_timeout_ms = targets->timeout_ms},
+                                             .has_wait = args->wait_ms != 0,
+                                             .wait_ms = args->wait_ms},
+                               .version = PFL_VERSION,
                                .door = {.origins = args->ui_origins,
                                         .origins_len = args->ui_origins_len,
                                         .hosts = names,
@@ -176,7 +202,7 @@ static int serve_ui(struct pfl_args *args)
                                .on_closed = on_proxy_closed,
                                .user = &t};
 
-    if (!name_hosts(targets, names))
+    if (!name_hosts(targets, names) || !choose_quorum(args, &conf.recording.quorum))
         return PFL_EXIT_USAGE;
     pfl_targets_fill_conn(targets, &conf.host);
     if (pfl_ui_open(&conf, &t.ui) != 0) {
@@ -202,11 +228,18 @@ int pfl_cmd_tunnel(struct pfl_args *args)
         pfl_cmd_error("give one of the two to listen on: --socket PATH or --ui");
         return code;
     }
+    if (!args->is_ui && (args->quorum != 0 || args->wait_ms != 0)) {
+        pfl_cmd_error("--%s is for --ui, of all hosts: a socket stands for one host",
+                      args->quorum != 0 ? "quorum" : "wait");
+        return code;
+    }
     for (size_t i = 0; i < args->words_len; i++)
         if (!pfl_targets_add(targets, args->words[i]))
             return code;
-    if (!pfl_targets_open(targets, &loop))
+    code = pfl_targets_open(targets, &loop);
+    if (code != PFL_EXIT_OK)
         return code;
+    code = PFL_EXIT_USAGE;
     if (args->is_ui)
         code = serve_ui(args);
     else if (targets->specs_len == 1)

@@ -1,20 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `perfleet`: the table of commands; finds the one that is named and runs it. Failures: an unknown
- * command ends with exit 2 and the list of commands on stderr.
+ * command ends with exit 2 and the nearest one.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/log.h"
+#include "base/suggest.h"
 #include "consumer/cmd/cmd.h"
+#include "consumer/cmd/cmd_complete.h"
 #include "consumer/report/summary.h"
 
 #define ANSWER_EXITS "0 all hosts answered, 1 none, 2 usage, 4 some did not"
 #define TRACE_EXITS                                                                                \
     "0 complete, 1 nothing recorded,\n2 usage, 3 data was lost, 4 a host is missing or cut "       \
-    "short, 5 the file could not be written,\n130 given up"
+    "short, 5 the file could not be written,\n6 a host wrote nothing, or nobody offers what is "   \
+    "asked "                                                                                       \
+    "for, 130 given up"
 
 #define HOSTS "HOSTS"
+
+#define WHAT_TEXT                                                                                  \
+    "WHAT is a category of kernel events (sched, freq, idle, irq,\n"                               \
+    "disk, ...), an event (sched/sched_switch, irq/*), or a data source (track_event)."
 
 enum {
     ASKS = PFL_OPTIONS_HOSTS | PFL_OPTIONS_JSON,
@@ -25,16 +36,20 @@ enum {
 };
 
 static const struct pfl_command commands[] = {
-    {"record", "record many hosts into one trace file", "(-c FILE | --preset NAME) -o FILE " HOSTS,
+    {"record", "record many hosts into one trace file",
+     "(-c FILE | --preset NAME | WHAT...) [-o FILE] " HOSTS,
      "Records all hosts at the same time into one trace file. Ctrl-C stops and reads, a second "
      "one\n"
-     "gives up.",
-     TRACE_EXITS, RECORDS, 0, 0, pfl_cmd_record},
+     "ends at once: the file keeps what came. " WHAT_TEXT "\n"
+     "Without -o the file is perfleet-DATE-TIME.pftrace in this folder.",
+     TRACE_EXITS, RECORDS, 0, PFL_ARGS_MAX_WORDS, pfl_cmd_record},
     {"start", "start a session on many hosts and leave it running",
-     "SESSION (-c FILE | --preset NAME) " HOSTS,
-     "Starts a session called SESSION on all hosts at the same time and leaves it running there.\n"
+     "SESSION (-c FILE | --preset NAME | WHAT...) " HOSTS,
+     "Starts a session called SESSION on all hosts at the same time and leaves it running "
+     "there.\n" WHAT_TEXT "\n"
      "Then: perfleet ps, stats, snapshot, trigger, stop, read, kill.",
-     "0 it runs on all hosts, 1 on none, 2 usage, 4 on some", STARTS, 1, 1, pfl_cmd_start},
+     "0 it runs on all hosts, 1 on none, 2 usage, 4 on some", STARTS, 1, PFL_ARGS_MAX_WORDS,
+     pfl_cmd_start},
     {"ps", "the sessions of hosts", HOSTS, "The sessions of each host, whoever made them.",
      ANSWER_EXITS, ASKS_ALL, 0, 0, pfl_cmd_ps},
     {"stats", "the counters of a session that was left running", "SESSION " HOSTS,
@@ -57,24 +72,42 @@ static const struct pfl_command commands[] = {
      "one\n"
      "of the TRIGGERs is raised on one of the hosts, the relay tells the others, and each copies\n"
      "SESSION. Then: perfleet alarms, perfleet read SESSION.triggered. An order makes one copy.",
-     ANSWER_EXITS, ASKS, 2, PFL_ARGS_MAX_WORDS, pfl_cmd_arm},
+     ANSWER_EXITS ",\n6 armed, but there is no such session", ASKS, 2, PFL_ARGS_MAX_WORDS,
+     pfl_cmd_arm},
     {"disarm", "take such an order back", "SESSION --relay ADDRESS " HOSTS,
      "A copy that was made stays: perfleet read or kill SESSION.triggered.", ANSWER_EXITS, ASKS, 1,
      1, pfl_cmd_disarm},
     {"alarms", "such orders of yours, and what became of them", "--relay ADDRESS " HOSTS,
      "One line for each: armed, copied (which trigger, raised where), failed (why).", ANSWER_EXITS,
      ASKS_ALL, 0, 0, pfl_cmd_alarms},
+    {"raise", "raise triggers at hosts, or here", "TRIGGER... [" HOSTS "]",
+     "Raises the TRIGGERs, for which sessions with a trigger_config and alarms wait: at the "
+     "tracing\n"
+     "services of HOSTS (--relay; --host local, unix:PATH), or, without HOSTS, of this machine. On "
+     "a\n"
+     "host, perfleet-trigger TRIGGER... does the same without any other file of perfleet.",
+     "0 raised at all hosts, 1 at none, 2 usage, 4 not at some", ASKS, 1, PFL_ARGS_MAX_WORDS,
+     pfl_cmd_raise},
     {"stop", "stop a session that was left running", "SESSION " HOSTS,
      "Stops SESSION on all hosts; its data stays there until perfleet read or kill.", ANSWER_EXITS,
      ASKS, 1, 1, pfl_cmd_stop},
     {"read", "stop and read a session that was left running", "SESSION -o FILE " HOSTS,
-     "Stops SESSION on all hosts, reads it into one trace file and frees it.", TRACE_EXITS, TRACES,
-     1, 1, pfl_cmd_read},
+     "Stops SESSION on all hosts, reads a copy of it into one trace file, and frees it when the "
+     "file\nis complete and on the disk. With --keep it stays.",
+     TRACE_EXITS, TRACES | PFL_OPTIONS_KEEP, 1, 1, pfl_cmd_read},
     {"kill", "throw away a session that was left running", "SESSION " HOSTS,
      "Ends SESSION on all hosts; its data is gone.", ANSWER_EXITS, ASKS, 1, 1, pfl_cmd_kill},
     {"hosts", "who answers, with which version and how many producers", HOSTS " [--json]",
-     "One line for each host: who answers there, and how busy it is.", ANSWER_EXITS, ASKS_ALL, 0, 0,
-     pfl_cmd_hosts},
+     "A table: who answers there, and how busy it is; below it what is wrong, and the sum.",
+     ANSWER_EXITS, ASKS_ALL | PFL_OPTIONS_TABLE | PFL_OPTIONS_LEFT_HOSTS, 0, 0, pfl_cmd_hosts},
+    {"forget", "take hosts that left off a relay's list",
+     "HOST... | --older-than TIME [--select TERMS] [--relay ADDRESS]",
+     "The relay forgets the HOSTs, or all that left it at least TIME ago: perfleet hosts shows "
+     "them no\n"
+     "more. One that connects again is known again. See perfleet-relay --forget-hosts-after-s, "
+     "too.",
+     "0 forgotten, 1 none was, 2 usage, 4 some were not",
+     ASKS_ALL | PFL_OPTIONS_LEFT_HOSTS | PFL_OPTIONS_AGE, 0, PFL_ARGS_MAX_WORDS, pfl_cmd_forget},
     {"query", "sessions, producers and data sources of hosts", HOSTS " [--json]",
      "The sessions, producers and data sources of each host.", ANSWER_EXITS, ASKS_ALL, 0, 0,
      pfl_cmd_query},
@@ -84,7 +117,7 @@ static const struct pfl_command commands[] = {
      "does somebody offer the config's data sources, is there room for a session, do versions "
      "differ.",
      "0 all is well, 1 no host answered, 2 usage, 3 warnings, 4 a host would be missing",
-     ASKS_ALL | PFL_OPTIONS_CONFIG, 0, 0, pfl_cmd_doctor},
+     ASKS_ALL | PFL_OPTIONS_CONFIG | PFL_OPTIONS_LEFT_HOSTS, 0, 0, pfl_cmd_doctor},
     {"tunnel", "a local consumer socket that stands for a host",
      "HOST --socket PATH | --ui HOST... [--relay ADDRESS]",
      "Listens on PATH as HOST's tracing service would: Perfetto's own perfetto and every other "
@@ -93,11 +126,15 @@ static const struct pfl_command commands[] = {
      "client\n"
      "wants the service to write (write_into_file) is written here. With --ui: listens on "
      "127.0.0.1:8037 for the recording page of the Perfetto UI,\n"
-     "which reaches the first host as ws://127.0.0.1:8037/traced and each as .../traced/HOST. "
-     "Ends\n"
-     "with Ctrl-C.",
+     "which reaches the first host as ws://127.0.0.1:8037/traced, each as .../traced/HOST, and\n"
+     "all at once, into one trace, as ws://127.0.0.1:8037/fleet. Ends with Ctrl-C.",
      "0 ended by a signal, 1 could not listen, 2 usage",
-     ASKS | PFL_OPTIONS_SOCKET | PFL_OPTIONS_QUIET, 0, PFL_ARGS_MAX_WORDS, pfl_cmd_tunnel},
+     ASKS | PFL_OPTIONS_SOCKET | PFL_OPTIONS_QUORUM | PFL_OPTIONS_QUIET, 0, PFL_ARGS_MAX_WORDS,
+     pfl_cmd_tunnel},
+    {"config", "which settings hold, and where each is from", "show [OPTIONS]",
+     "Prints what the command line, PERFLEET_* variables, ~/.config/perfleet/perfleet.conf and\n"
+     "/etc/perfleet/perfleet.conf say, in this order of precedence, as a settings file would.",
+     "0, 2 usage, or a setting is wrong", ASKS, 1, 1, pfl_cmd_config},
     {"presets", "the ready-made trace configs", "[NAME]",
      "Lists the ready-made configs, or prints the one called NAME.", "0, 2 there is none of it",
      PFL_OPTIONS_JSON, 0, 1, pfl_cmd_presets},
@@ -114,7 +151,7 @@ static void print_usage(FILE *stream)
           stream);
     for (size_t i = 0; i < COMMANDS; i++)
         fprintf(stream, "  %-8s  %s\n", commands[i].name, commands[i].summary);
-    fputs("\n'perfleet COMMAND --help' tells more. 'perfleet --version' tells the version.\n",
+    fputs("\n'perfleet help COMMAND' tells more. 'perfleet --version' tells the version.\n",
           stream);
 }
 
@@ -126,39 +163,87 @@ static const struct pfl_command *find(const char *name)
     return NULL;
 }
 
-/* `perfleet complete [COMMAND]`, for the shells' completions (deploy/completion): one word a line.
- */
-static int complete(const char *name)
+static int refuse(const char *name)
 {
-    const struct pfl_command *command = name != NULL ? find(name) : NULL;
+    struct pfl_suggest suggest;
 
-    if (command != NULL)
+    pfl_suggest_init(&suggest, name);
+    for (size_t i = 0; i < COMMANDS; i++)
+        pfl_suggest_offer(&suggest, commands[i].name);
+    if (pfl_suggest_get(&suggest) != NULL)
+        pfl_cmd_error("there is no command %s; did you mean %s?", pfl_log_quote_str(name),
+                      pfl_suggest_get(&suggest));
+    else
+        pfl_cmd_error("there is no command %s; perfleet --help lists them",
+                      pfl_log_quote_str(name));
+    return PFL_EXIT_USAGE;
+}
+
+/* For the shells' completions (deploy/completion), one word a line: `perfleet complete -- WORD...`
+ * prints what can stand for the last word; `perfleet complete [COMMAND]` commands, or a command's
+ * options; `perfleet complete @KIND [OPTIONS]` what a relay and hosts know. */
+static int complete(int argc, char **argv)
+{
+    const struct pfl_command *command = argc != 0 ? find(argv[0]) : NULL;
+
+    if (argc != 0 && strcmp(argv[0], "--") == 0)
+        pfl_complete_line(commands, COMMANDS, argc - 1, argv + 1);
+    else if (!pfl_complete_ask(argc, argv, pfl_span_of(NULL, 0)) && command != NULL)
         pfl_args_print_options(command);
-    for (size_t i = 0; name == NULL && i < COMMANDS; i++)
+    for (size_t i = 0; argc == 0 && i < COMMANDS; i++)
         puts(commands[i].name);
     return PFL_EXIT_OK;
+}
+
+/* `perfleet help [COMMAND]` is `perfleet [COMMAND] --help`. */
+static int help(const char *name)
+{
+    static char option[] = "--help";
+    const struct pfl_command *command = name != NULL ? find(name) : NULL;
+    char *argv[] = {(char *)name, option, NULL};
+
+    if (name == NULL) {
+        print_usage(stdout);
+        return PFL_EXIT_OK;
+    }
+    if (command == NULL)
+        return refuse(name);
+    return command->run == NULL ? pfl_cmd_pki(2, argv) : pfl_args_run(command, 2, argv);
+}
+
+/* What is opened must not get the number of a standard stream that is closed: words for the
+ * operator would go there. What is said into a closed one is an error still. */
+static void fill_standard_streams(void)
+{
+    int fd = open("/dev/null", O_RDONLY);
+
+    while (fd >= 0 && fd <= STDERR_FILENO)
+        fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (fd > STDERR_FILENO)
+        (void)close(fd);
 }
 
 int main(int argc, char **argv)
 {
     const struct pfl_command *command = argc >= 2 ? find(argv[1]) : NULL;
 
-    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        print_usage(stdout);
-        return PFL_EXIT_OK;
-    }
+    fill_standard_streams();
+    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return help(NULL);
+    if (argc >= 2 && strcmp(argv[1], "help") == 0)
+        return help(argv[2]);
     if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
         puts("perfleet " PFL_VERSION);
         return PFL_EXIT_OK;
     }
     if (argc >= 2 && strcmp(argv[1], "complete") == 0)
-        return complete(argv[2]);
+        return complete(argc - 2, argv + 2);
     if (command != NULL && command->run == NULL)
         return pfl_cmd_pki(argc - 1, argv + 1);
     if (command != NULL)
         return pfl_args_run(command, argc - 1, argv + 1);
     if (argc >= 2)
-        fprintf(stderr, "perfleet: there is no command %s\n\n", argv[1]);
+        return refuse(argv[1]);
     print_usage(stderr);
     return PFL_EXIT_USAGE;
 }

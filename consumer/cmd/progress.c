@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Progress on stderr. Happy path on a terminal: one line that is rewritten five times a second;
+ * Progress on stderr. Happy path on a terminal: one line that is rewritten five times a second
+ * and fits into it;
  * elsewhere: one line for each phase and each host that fails. Quiet says nothing but failures,
- * which are always said at once. Nothing here can fail in a way that matters.
+ * which are always said at once, with the reason, which the summary does not say again. Nothing
+ * here can fail in a way that matters.
  */
 #include "consumer/cmd/progress.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "consumer/report/progress_line.h"
+
 #define REFRESH_MS 200u
-#define BAR_CELLS  30
+#define LOSSES_MS  10000u
 
 static void clear_bar(struct pfl_progress *p)
 {
@@ -52,15 +57,20 @@ static struct totals sum_up(const struct pfl_recording *r)
     return t;
 }
 
+/* Asked each time: terminals change their size. */
+static unsigned columns_now(void)
+{
+    struct winsize size;
+
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 static void draw_bar(struct pfl_progress *p, const char *words, double share, const char *tail)
 {
-    char cells[BAR_CELLS + 1];
-    int full = share >= 1 ? BAR_CELLS : share <= 0 ? 0 : (int)(share * BAR_CELLS);
+    char line[PFL_PROGRESS_LINE_BYTES];
 
-    memset(cells, '.', BAR_CELLS);
-    memset(cells, '#', (size_t)full);
-    cells[BAR_CELLS] = '\0';
-    fprintf(stderr, "\r\033[K%s [%s] %s", words, cells, tail);
+    pfl_progress_line(columns_now(), words, share, tail, line);
+    fprintf(stderr, "\r\033[K%s", line);
     fflush(stderr);
     p->has_bar = true;
 }
@@ -81,15 +91,128 @@ static void draw_reading(struct pfl_progress *p, const struct pfl_recording *r)
              t.expected_bytes != 0 ? (double)t.read_bytes / (double)t.expected_bytes : 0, tail);
 }
 
+/* "web2", "web2 and 3 more", "the relay". */
+static void name_absent(const struct pfl_recording_absent *a, char *out, size_t size)
+{
+    const char *name = pfl_host_link_get_report(a->longest)->name;
+
+    if (a->is_relay)
+        snprintf(out, size, "the relay");
+    else if (a->hosts > 1)
+        snprintf(out, size, "%s and %zu more", name, a->hosts - 1);
+    else
+        snprintf(out, size, "%s", name);
+}
+
+static void word_waiting(const struct pfl_recording *r, const struct pfl_recording_absent *a,
+                         char *out, size_t size)
+{
+    char who[PFL_HOST_NAME_MAX + 32];
+    const char *then = pfl_recording_get_phase(r) < PFL_RECORDING_START ? "gives up"
+                       : a->is_relay  ? "goes on without its hosts"
+                       : a->hosts > 1 ? "goes on without them"
+                                      : "goes on without it";
+
+    name_absent(a, who, sizeof(who));
+    snprintf(out, size, "waiting for %s (away %.0f s); Ctrl-C %s", who, (double)a->away_ms / 1e3,
+             then);
+}
+
+/* Without a terminal: a line when somebody went away, or is waited for. */
+static void say_absent(struct pfl_progress *p, const struct pfl_recording *r,
+                       const struct pfl_recording_absent *a)
+{
+    char words[PFL_HOST_NAME_MAX + 128];
+
+    if (a->hosts == p->absent.hosts && a->is_waited_for == p->absent.is_waited_for &&
+        a->is_relay == p->absent.is_relay)
+        return;
+    p->absent = *a;
+    if (a->hosts == 0)
+        return;
+    if (a->is_waited_for) {
+        word_waiting(r, a, words, sizeof(words));
+        fprintf(stderr, "%s\n", words);
+    } else if (pfl_recording_get_phase(r) == PFL_RECORDING_RUN) {
+        name_absent(a, words, sizeof(words));
+        fprintf(stderr, "%s is away\n", words);
+    }
+}
+
+static void add_absent(char *tail, size_t size, const struct pfl_recording_absent *a)
+{
+    char who[PFL_HOST_NAME_MAX + 32];
+    size_t len = strlen(tail);
+
+    if (a->hosts == 0)
+        return;
+    name_absent(a, who, sizeof(who));
+    snprintf(tail + len, size - len, "; %s away %.0f s", who, (double)a->away_ms / 1e3);
+}
+
+static void draw_waiting(struct pfl_progress *p, const struct pfl_recording *r,
+                         const struct pfl_recording_absent *a)
+{
+    char words[PFL_HOST_NAME_MAX + 128];
+
+    word_waiting(r, a, words, sizeof(words));
+    draw_bar(p, words, PFL_PROGRESS_NO_BAR, "");
+}
+
+/* While it is streamed: who loses data, when it has become more. */
+static void say_losses(struct pfl_progress *p, const struct pfl_recording *r)
+{
+    uint64_t now_ms = uv_now(p->timer.loop);
+    const char *worst = "";
+    uint64_t worst_losses = 0;
+    uint64_t sum = 0;
+
+    if (p->losses_said_ms != 0 && now_ms - p->losses_said_ms < LOSSES_MS)
+        return;
+    for (size_t i = 0; i < pfl_recording_get_hosts_len(r); i++) {
+        struct pfl_recording_host h;
+        uint64_t losses;
+
+        pfl_recording_get_host(r, i, &h);
+        losses = h.report->has_losses ? pfl_losses_sum(&h.report->losses) : 0;
+        sum += losses;
+        if (losses <= worst_losses)
+            continue;
+        worst_losses = losses;
+        worst = h.report->name;
+    }
+    if (sum <= p->losses)
+        return;
+    p->losses = sum;
+    p->losses_said_ms = now_ms;
+    clear_bar(p);
+    fprintf(stderr,
+            "losses so far: %llu (%s %llu): larger buffers or fewer sources; the "
+            "summary tells which\n",
+            (unsigned long long)sum, worst, (unsigned long long)worst_losses);
+}
+
 static void on_refresh(uv_timer_t *timer)
 {
     struct pfl_progress *p = timer->data;
     const struct pfl_recording *r = p->recording;
-    char tail[96];
+    struct pfl_recording_absent absent;
+    char tail[96 + PFL_HOST_NAME_MAX + 64];
     double share = 0;
 
-    if (r == NULL || !p->is_terminal)
+    if (r == NULL || p->is_quiet)
         return;
+    pfl_recording_get_absent(r, &absent);
+    if (p->is_streamed && pfl_recording_get_phase(r) == PFL_RECORDING_RUN)
+        say_losses(p, r);
+    if (!p->is_terminal) {
+        say_absent(p, r, &absent);
+        return;
+    }
+    if (absent.is_waited_for) {
+        draw_waiting(p, r, &absent);
+        return;
+    }
     if (pfl_recording_get_phase(r) == PFL_RECORDING_RUN && p->task == PFL_LINK_RECORD) {
         uint64_t ms = uv_now(timer->loop) - p->run_began_ms;
 
@@ -100,6 +223,10 @@ static void on_refresh(uv_timer_t *timer)
         } else {
             snprintf(tail, sizeof(tail), "%.1f s, Ctrl-C stops and reads", (double)ms / 1e3);
         }
+        if (p->is_streamed)
+            snprintf(tail + strlen(tail), sizeof(tail) - strlen(tail), "; %.1f MB in the file",
+                     (double)pfl_recording_get_file_bytes(r) / 1e6);
+        add_absent(tail, sizeof(tail), &absent);
         draw_bar(p, "recording", share, tail);
     } else if (pfl_recording_get_phase(r) == PFL_RECORDING_READ) {
         draw_reading(p, r);
@@ -109,8 +236,10 @@ static void on_refresh(uv_timer_t *timer)
 void pfl_progress_open(struct pfl_progress *self, const struct pfl_recording_conf *conf,
                        bool is_quiet)
 {
-    *self = (struct pfl_progress){
-        .task = conf->link.task, .duration_ms = conf->duration_ms, .is_quiet = is_quiet};
+    *self = (struct pfl_progress){.task = conf->link.task,
+                                  .is_streamed = conf->link.is_streamed,
+                                  .duration_ms = conf->duration_ms,
+                                  .is_quiet = is_quiet};
     self->is_terminal = !is_quiet && isatty(STDERR_FILENO) != 0;
     uv_timer_init(conf->link.conn.loop, &self->timer);
     self->timer.data = self;
@@ -168,7 +297,8 @@ static void say_phase(struct pfl_progress *p, const struct pfl_recording *r)
             fprintf(stderr, "stopping\n");
         break;
     case PFL_RECORDING_READ:
-        if (p->task == PFL_LINK_START)
+        if (p->task == PFL_LINK_START || pfl_recording_is_aborted(r) ||
+            pfl_recording_has_file_failed(r))
             break;
         clear_bar(p);
         p->read_began_ms = uv_now(p->timer.loop);
@@ -191,17 +321,31 @@ void pfl_progress_update(struct pfl_progress *self, const struct pfl_recording *
         return;
     }
     report = pfl_host_link_get_report(link);
-    if (pfl_host_link_get_state(link) == PFL_LINK_FREEING && !self->is_quiet) {
+    if (pfl_host_link_get_state(link) == PFL_LINK_READ_OUT && !self->is_quiet) {
         double seconds = (double)(report->read_ended_ns - report->read_began_ns + 1) / 1e9;
 
         clear_bar(self);
         fprintf(stderr, "host %s: read %.1f MB, %.1f MB/s\n", report->name,
                 (double)report->bytes_read / 1e6, (double)report->bytes_read / 1e6 / seconds);
     }
-    if (pfl_host_link_get_state(link) == PFL_LINK_CLOSING && report->why[0] != '\0') {
+    if (pfl_host_link_get_state(link) == PFL_LINK_CLOSING && report->why[0] != '\0' &&
+        !report->is_given_up) {
         clear_bar(self);
         fprintf(stderr, "perfleet: host %s: %s\n", pfl_host_link_get_title(link), report->why);
     }
+}
+
+void pfl_progress_interrupt(struct pfl_progress *self, const struct pfl_recording *recording,
+                            unsigned nth)
+{
+    enum pfl_recording_phase phase = pfl_recording_get_phase(recording);
+
+    if (self->is_quiet || nth != 1 || self->task == PFL_LINK_START || phase < PFL_RECORDING_STOP ||
+        phase > PFL_RECORDING_READ)
+        return;
+    clear_bar(self);
+    fprintf(stderr, "interrupted: what is there is read; Ctrl-C again ends at once, the file keeps "
+                    "what came\n");
 }
 
 static void on_timer_closed(uv_handle_t *handle)

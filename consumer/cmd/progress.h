@@ -10,8 +10,12 @@ struct pfl_progress {
     const struct pfl_recording *recording; /* borrowed */
     enum pfl_link_task task;
     uint64_t duration_ms;
-    uint64_t run_began_ms;  /* of the loop; 0: not yet */
-    uint64_t read_began_ms; /* likewise */
+    uint64_t run_began_ms;              /* of the loop; 0: not yet */
+    uint64_t read_began_ms;             /* likewise */
+    struct pfl_recording_absent absent; /* as they were said last; not on a terminal */
+    bool is_streamed;
+    uint64_t losses;         /* of all hosts, as they were said last */
+    uint64_t losses_said_ms; /* of the loop */
     bool is_quiet;
     bool is_terminal;
     bool has_bar; /* the terminal's last line is ours */
@@ -24,6 +28,9 @@ void pfl_progress_open(struct pfl_progress *self, const struct pfl_recording_con
 /* As pfl_recording_conf.on_progress. */
 void pfl_progress_update(struct pfl_progress *self, const struct pfl_recording *recording,
                          const struct pfl_host_link *link);
+/* The operator's Ctrl-C, the `nth`, is about to be taken. */
+void pfl_progress_interrupt(struct pfl_progress *self, const struct pfl_recording *recording,
+                            unsigned nth);
 /* Clears the bar; the timer's memory must live until the loop has run. Idempotent. */
 void pfl_progress_close(struct pfl_progress *self);
 bool pfl_progress_is_closed(const struct pfl_progress *self);

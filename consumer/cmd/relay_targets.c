@@ -3,8 +3,8 @@
  * The hosts behind a relay. Happy path: one connection to it, GET /v1/hosts, the hosts that --host
  * and --select mean become the targets; the connection stays and carries all their streams.
  * Failures before the answer (nobody there, not our fleet, refused) end the command with the
- * reason; later ones are the tunnel's to mend. A host that is named and not known is told at once.
- * Limits: PFL_TARGETS_MAX_HOSTS.
+ * reason and exit 1; later ones are the tunnel's to mend. A host that is named and not known is
+ * told at once. Limits: PFL_TARGETS_MAX_HOSTS.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "consumer/cmd/cmd.h"
 #include "consumer/cmd/targets.h"
+#include "consumer/report/summary.h"
 #include "proto/tunnel.h"
 
 static void on_hosts(void *user, int err, unsigned status, struct pfl_span body)
@@ -101,16 +102,41 @@ static bool is_named(const struct pfl_targets *t, const char *name)
     return false;
 }
 
+static void say_left(const struct pfl_targets *t, size_t left, const char *example)
+{
+    if (left != 0)
+        pfl_cmd_error("note: %zu hosts of the selection left the relay more than %u s ago (%s%s) "
+                      "and are not asked; perfleet hosts --problems --relay %s lists them, --host "
+                      "NAME asks one, perfleet forget takes them off its list",
+                      left, PFL_INVENTORY_LEFT_S, example, left > 1 ? ", ..." : "", t->relay);
+}
+
+/* Does an age leave it out? */
+static bool is_too_young(const struct pfl_targets *t, const struct pfl_inventory_host *host)
+{
+    return t->min_away_ms != 0 &&
+           (host->is_connected || host->last_seen_s * 1000 < (double)t->min_away_ms);
+}
+
 static bool take_selected(struct pfl_targets *t, const char *selection)
 {
     struct pfl_inventory_host host;
+    const char *example = "";
+    size_t left = 0;
 
     for (size_t i = 0; i < pfl_inventory_get_len(t->inventory); i++) {
         pfl_inventory_get_host(t->inventory, i, &host);
-        if (!is_named(t, host.name) && pfl_inventory_is_selected(&host, selection) &&
-            !take_host(t, host.name))
+        if (is_named(t, host.name) || !pfl_inventory_is_selected(&host, selection) ||
+            is_too_young(t, &host))
+            continue;
+        if (!t->has_left_ones && pfl_inventory_has_left(&host)) {
+            example = left++ == 0 ? host.name : example;
+            continue;
+        }
+        if (!take_host(t, host.name))
             return false;
     }
+    say_left(t, left, example);
     return true;
 }
 
@@ -128,13 +154,16 @@ static bool choose_hosts(struct pfl_targets *t)
     }
     if (!take_named(t) || (selection != NULL && !take_selected(t, selection)))
         return false;
+    if (t->min_away_ms != 0)
+        return true;
     if (t->specs_len == 0)
         pfl_cmd_error("none of the relay's %zu hosts is meant by --select %s",
                       pfl_inventory_get_len(t->inventory), selection);
     return t->specs_len != 0;
 }
 
-static bool connect_relay(struct pfl_targets *t)
+/* 0 or the exit code. */
+static int connect_relay(struct pfl_targets *t)
 {
     struct pfl_tunnel_client_conf conf = {
         .loop = t->loop,
@@ -152,29 +181,34 @@ static bool connect_relay(struct pfl_targets *t)
     if (rc != 0) {
         t->tunnel = NULL;
         pfl_cmd_error("--relay %s: %s; give HOST:PORT", t->relay, pfl_err_str(rc));
-        return false;
+        t->is_past_options = false;
+        return PFL_EXIT_USAGE;
     }
     while (!t->has_answer)
         uv_run(t->loop, UV_RUN_ONCE);
     if (t->relay_why[0] != '\0')
         pfl_cmd_error("relay %s: %s", t->relay, t->relay_why);
-    return t->relay_why[0] == '\0';
+    return t->relay_why[0] == '\0' ? PFL_EXIT_OK : PFL_EXIT_NOTHING;
 }
 
-bool pfl_targets_open_relay(struct pfl_targets *self)
+int pfl_targets_open_relay(struct pfl_targets *self)
 {
     char why[512];
+    int code;
 
     if (self->selection != NULL && pfl_selection_check(self->selection, why, sizeof(why)) != 0) {
         pfl_cmd_error("--select %s", why);
-        return false;
+        return PFL_EXIT_USAGE;
     }
     if (self->fleet[0] == '\0') {
         pfl_cmd_error("your certificate names no fleet (perfleet://FLEET/operator/NAME): a relay "
                       "needs one; see perfleet pki operator");
-        return false;
+        return PFL_EXIT_USAGE;
     }
-    return connect_relay(self) && choose_hosts(self);
+    code = connect_relay(self);
+    if (code != PFL_EXIT_OK)
+        return code;
+    return choose_hosts(self) ? PFL_EXIT_OK : PFL_EXIT_USAGE;
 }
 
 void pfl_targets_close_relay(struct pfl_targets *self)

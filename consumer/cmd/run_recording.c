@@ -1,32 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Commands that end in one trace file. Happy path: run the recording on a loop with progress, then
- * summary and exit code. Ctrl-C (and SIGTERM) once: stop and read; twice: give up.
- * Failures are told by the recording and become lines of the summary.
+ * summary and exit code. Ctrl-C (SIGTERM, a closed terminal): pfl_recording_interrupt; when nothing
+ * is left that it could cut short, the process ends as if it had not been caught. Failures are told
+ * by the recording and become lines of the summary.
  */
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "consumer/cmd/cmd.h"
 #include "consumer/cmd/progress.h"
 #include "consumer/cmd/run_recording.h"
+#include "consumer/cmd/source_check.h"
 #include "consumer/report/summary.h"
 
-#define SUMMARY_MAX_BYTES (4u << 20)
+#define KEPT_KEY_MAX_BYTES 128u
+#define SUMMARY_MAX_BYTES  (4u << 20)
+#define SIGNALS            3u
 
 struct record {
     const struct pfl_args *args;
     const char *session; /* NULL: no name */
+    const char *kept_session;
     uv_loop_t *loop;
-    uv_signal_t signals[2];
+    uv_signal_t signals[SIGNALS];
     struct pfl_progress progress;
     struct pfl_recording *recording;
     unsigned interrupts;
     unsigned open; /* signal handles */
     bool is_over;
+    bool has_no_source;
+    struct pfl_span trace_config; /* of a session that is made; else empty */
+    char source_why[PFL_SOURCE_CHECK_WHY_BYTES];
     uint64_t began_ns; /* of the run */
     uint64_t ended_ns;
 };
@@ -35,13 +47,20 @@ static void on_signal(uv_signal_t *handle, int number)
 {
     struct record *rec = handle->data;
 
-    (void)number;
-    if (rec->recording == NULL)
+    /* A terminal that is closed says so twice, by the kernel and by its shell. */
+    if (rec->recording == NULL || (number == SIGHUP && rec->interrupts != 0))
         return;
-    if (rec->interrupts++ == 0 && pfl_recording_get_phase(rec->recording) == PFL_RECORDING_RUN)
-        pfl_recording_stop(rec->recording);
-    else
-        pfl_recording_abort(rec->recording, "interrupted");
+    rec->interrupts++;
+    pfl_progress_interrupt(&rec->progress, rec->recording, rec->interrupts);
+    if (!pfl_recording_interrupt(rec->recording)) {
+        pfl_progress_close(&rec->progress);
+        if (!pfl_trace_file_is_direct(rec->args->output))
+            pfl_cmd_error("ended while %s was completed: what was written is in it, or in "
+                          "%s.partial",
+                          rec->args->output, rec->args->output);
+        signal(number, SIG_DFL);
+        raise(number);
+    }
 }
 
 static void on_progress(void *user, const struct pfl_recording *recording,
@@ -50,11 +69,23 @@ static void on_progress(void *user, const struct pfl_recording *recording,
     struct record *rec = user;
     enum pfl_recording_phase phase = pfl_recording_get_phase(recording);
 
+    if (rec->has_no_source) /* what comes now is but the end of what did not begin */
+        return;
     if (link == NULL && phase == PFL_RECORDING_RUN)
         rec->began_ns = pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
     if (link == NULL && phase == PFL_RECORDING_STOP)
         rec->ended_ns = pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
     pfl_progress_update(&rec->progress, recording, link);
+}
+
+/* A session that is left running may wait for its producers. */
+static const char *why_not_start(void *user, const struct pfl_recording *recording)
+{
+    struct record *rec = user;
+
+    rec->has_no_source = !pfl_source_check_passes(recording, rec->trace_config,
+                                                  rec->args->output != NULL, rec->source_why);
+    return rec->has_no_source ? rec->source_why : NULL;
 }
 
 static void on_signal_closed(uv_handle_t *handle)
@@ -68,19 +99,27 @@ static void on_over(void *user)
 
     rec->is_over = true;
     pfl_progress_close(&rec->progress);
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < SIGNALS; i++)
         uv_close((uv_handle_t *)&rec->signals[i], on_signal_closed);
+}
+
+static bool is_ignored(int number)
+{
+    struct sigaction old;
+
+    return sigaction(number, NULL, &old) == 0 && old.sa_handler == SIG_IGN;
 }
 
 static void watch_signals(struct record *rec)
 {
-    static const int numbers[2] = {SIGINT, SIGTERM};
+    static const int numbers[SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
 
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < SIGNALS; i++) {
         uv_signal_init(rec->loop, &rec->signals[i]);
         rec->signals[i].data = rec;
         rec->open++;
-        uv_signal_start(&rec->signals[i], on_signal, numbers[i]);
+        if (numbers[i] != SIGHUP || !is_ignored(SIGHUP)) /* nohup */
+            uv_signal_start(&rec->signals[i], on_signal, numbers[i]);
     }
     signal(SIGPIPE, SIG_IGN);
 }
@@ -101,12 +140,21 @@ static void summarize_host(const struct record *rec, size_t host, struct pfl_sum
         .packets = h.merged.packets,
         .bytes = h.merged.bytes,
         .sequences = h.merged.sequences,
+        .failed_while = h.report->why[0] != '\0' ? pfl_link_state_str(h.report->failed_in) : NULL,
+        .is_given_up = h.report->is_given_up,
+        .is_kept = h.report->is_kept,
+        .is_left = h.report->is_left,
+        .is_not_removed = h.report->is_not_removed,
         .resumes = h.report->resumes,
         .read_seconds = h.report->read_ended_ns > h.report->read_began_ns
                             ? (double)(h.report->read_ended_ns - h.report->read_began_ns) / 1e9
                             : 0,
         .loss_marks = h.merged.loss_marks,
         .refused_packets = h.merged.refused_packets,
+        .unreadable = h.merged.unreadable,
+        .losers = h.merged.losers,
+        .offers = &h.report->offers,
+        .is_empty = h.is_merged && h.merged.sequences <= 1, /* the service's own */
         .has_losses = h.report->has_losses,
         .losses = h.report->losses,
         .has_offset = h.has_offset,
@@ -126,10 +174,32 @@ static int print_summary(const struct record *rec, const struct pfl_summary *sum
     pfl_buf_init(&out, SUMMARY_MAX_BYTES);
     rc = rec->args->is_json ? pfl_summary_json(summary, &out) : pfl_summary_text(summary, &out);
     if (rc == 0)
-        fwrite(out.data + out.start, 1, out.len, stream);
+        pfl_cmd_print(rec->args, pfl_buf_get(&out), stream);
     fflush(stream);
     pfl_buf_fini(&out);
     return (int)pfl_summary_exit(summary);
+}
+
+/* Of the first and the last file of a rotation. */
+struct file_names {
+    char first[PATH_MAX];
+    char last[PATH_MAX];
+};
+
+static void name_files(const struct record *rec, struct file_names *names,
+                       struct pfl_summary *summary)
+{
+    uint32_t first;
+    uint32_t last;
+
+    if (!pfl_recording_get_files(rec->recording, &first, &last) ||
+        !pfl_trace_files_name(rec->args->output, first, names->first) ||
+        !pfl_trace_files_name(rec->args->output, last, names->last))
+        return;
+    summary->first_file = names->first;
+    summary->last_file = names->last;
+    summary->files = last - first + 1;
+    summary->removed_files = first - 1;
 }
 
 static int summarize(const struct record *rec)
@@ -143,16 +213,22 @@ static int summarize(const struct record *rec)
         .path = rec->args->output,
         .session = rec->session,
         .is_ring = rec->session != NULL,
+        .partial = pfl_recording_get_partial(r),
+        .kept_session = rec->kept_session,
         .file_bytes = pfl_recording_get_file_bytes(r),
         .why = pfl_recording_get_why(r),
         .is_aborted = pfl_recording_is_aborted(r),
+        .has_no_source = rec->has_no_source,
         .has_file_failed = pfl_recording_has_file_failed(r),
+        .is_disk_low = pfl_recording_is_disk_low(r),
         .seconds = rec->ended_ns > rec->began_ns && rec->began_ns != 0
                        ? (double)(rec->ended_ns - rec->began_ns) / 1e9
                        : 0,
     };
+    struct file_names names;
     int code;
 
+    name_files(rec, &names, &summary);
     for (size_t i = 0; i < summary.hosts_len; i++)
         summarize_host(rec, i, &hosts[i]);
     summary.has_skew = summary.path != NULL ? pfl_recording_get_skew(r, &summary.skew_ns)
@@ -164,10 +240,15 @@ static int summarize(const struct record *rec)
 
 static int run(const struct pfl_args *args, const struct pfl_recording_conf *conf)
 {
-    struct record rec = {.args = args, .session = conf->link.session, .loop = conf->link.conn.loop};
+    struct record rec = {.args = args,
+                         .session = conf->link.session,
+                         .kept_session = conf->link.kept_key,
+                         .loop = conf->link.conn.loop,
+                         .trace_config = conf->link.trace_config};
     struct pfl_recording_conf own = *conf;
     int code = PFL_EXIT_NOTHING;
 
+    own.why_not_start = conf->link.trace_config.len != 0 ? why_not_start : NULL;
     own.on_progress = on_progress;
     own.on_over = on_over;
     own.user = &rec;
@@ -188,15 +269,50 @@ static int run(const struct pfl_args *args, const struct pfl_recording_conf *con
     return code;
 }
 
+/* Said before anything is connected; it is looked at again when the file is made. */
+static bool is_in_the_way(const struct pfl_args *args)
+{
+    const char *path = args->output;
+    char first[PATH_MAX];
+    struct stat st;
+
+    if (path != NULL && pfl_args_has_rotation(args) && pfl_trace_files_name(path, 1, first))
+        path = first;
+    if (!args->no_clobber || path == NULL || pfl_trace_file_is_direct(path) ||
+        lstat(path, &st) != 0)
+        return false;
+    pfl_cmd_error("%s is there already, and --no-clobber was given: choose another -o", path);
+    return true;
+}
+
+/* Of what cannot be written: no two of them on one host. */
+static void name_kept_key(char ret_key[KEPT_KEY_MAX_BYTES], const char *session)
+{
+    time_t now = time(NULL);
+    struct tm tm;
+    char when[32] = "";
+
+    if (localtime_r(&now, &tm) != NULL)
+        (void)strftime(when, sizeof(when), "%Y%m%d-%H%M%S", &tm);
+    snprintf(ret_key, KEPT_KEY_MAX_BYTES, "%.60s-%s-%d.kept",
+             session != NULL && session[0] != '\0' ? session : "record", when, (int)getpid());
+}
+
 int pfl_cmd_run_recording(struct pfl_args *args, const struct pfl_recording_conf *conf)
 {
     struct pfl_targets *targets = &args->targets;
     struct pfl_recording_conf own = *conf;
     uv_loop_t loop;
-    int code = PFL_EXIT_USAGE;
+    char kept_key[KEPT_KEY_MAX_BYTES];
+    int code = is_in_the_way(args) ? PFL_EXIT_FILE : pfl_targets_open(targets, &loop);
 
-    if (!pfl_targets_open(targets, &loop))
+    if (code != PFL_EXIT_OK)
         return code;
+    name_kept_key(kept_key, conf->link.session);
+    own.link.kept_key = kept_key;
+    own.no_clobber = args->no_clobber;
+    own.has_wait = args->wait_ms != 0;
+    own.wait_ms = args->wait_ms;
     own.quorum = pfl_args_quorum(args, targets->specs_len);
     own.specs = targets->specs;
     own.specs_len = targets->specs_len;
@@ -207,7 +323,8 @@ int pfl_cmd_run_recording(struct pfl_args *args, const struct pfl_recording_conf
     pfl_targets_fill_conn(targets, &own.link.conn);
     if (own.quorum > targets->specs_len)
         pfl_cmd_error("--quorum %zu of %zu hosts cannot be met", own.quorum, targets->specs_len);
-    else
+    code = PFL_EXIT_USAGE;
+    if (own.quorum <= targets->specs_len)
         code = run(args, &own);
     pfl_targets_close(targets);
     return code;

@@ -8,31 +8,47 @@
  */
 #include "consumer/cmd/targets.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/io/loop.h"
 #include "base/mem.h"
+#include "base/unix_addr.h"
 #include "consumer/cmd/cmd.h"
+#include "consumer/report/summary.h"
+#include "proto/identity.h"
 
-#define PATH_ROOM    4096
 #define LIST_LOOK_MS 1000u
 
 void pfl_targets_init(struct pfl_targets *self)
 {
-    *self = (struct pfl_targets){.timeout_ms = PFL_TARGETS_TIMEOUT_MS};
+    *self = (struct pfl_targets){.timeout_ms = PFL_TARGETS_TIMEOUT_MS,
+                                 .hosts_max = PFL_TARGETS_MAX_HOSTS};
 }
 
-void pfl_targets_fini(struct pfl_targets *self)
+void pfl_targets_reset(struct pfl_targets *self)
 {
     pfl_mem_free(self->specs);
     pfl_inventory_free(self->inventory);
     if (self->tls != NULL)
         pfl_tls_conf_unref(self->tls);
+    self->specs = NULL;
+    self->specs_len = 0;
+    self->inventory = NULL;
+    self->tls = NULL;
+    self->is_tunnel_closed = false;
+    self->has_answer = false;
+    self->relay_why[0] = '\0';
+}
+
+void pfl_targets_fini(struct pfl_targets *self)
+{
+    pfl_targets_reset(self);
     pfl_targets_init(self);
 }
 
@@ -50,8 +66,8 @@ bool pfl_targets_grow(struct pfl_targets *self, struct pfl_host_spec **ret_spec)
 {
     struct pfl_host_spec *grown;
 
-    if (self->specs_len == PFL_TARGETS_MAX_HOSTS) {
-        pfl_cmd_error("more than %u hosts: select fewer with --select", PFL_TARGETS_MAX_HOSTS);
+    if (self->specs_len == self->hosts_max) {
+        pfl_cmd_error("more than %zu hosts: select fewer with --select", self->hosts_max);
         return false;
     }
     grown = pfl_mem_realloc(self->specs, (self->specs_len + 1) * sizeof(*grown));
@@ -62,6 +78,49 @@ bool pfl_targets_grow(struct pfl_targets *self, struct pfl_host_spec **ret_spec)
     self->specs = grown;
     *ret_spec = &grown[self->specs_len++];
     return true;
+}
+
+static bool can_connect(const char *path, int *ret_error)
+{
+    struct sockaddr_un address;
+    socklen_t len;
+    int fd;
+    bool is_there;
+
+    *ret_error = EINVAL;
+    if (pfl_unix_addr_parse(path, &address, &len) != 0)
+        return false;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    is_there = fd >= 0 && (connect(fd, (struct sockaddr *)&address, len) == 0 || errno == EAGAIN);
+    *ret_error = is_there ? 0 : errno;
+    if (fd >= 0)
+        close(fd);
+    return is_there;
+}
+
+/* Nobody said which host: this machine, if its service answers. */
+static bool take_local(struct pfl_targets *t)
+{
+    struct pfl_host_spec *spec;
+    char why[512];
+    int error = EINVAL; /* of an address that is none */
+
+    if (!pfl_targets_grow(t, &spec))
+        return false;
+    if (pfl_host_spec_parse("local", spec, why, sizeof(why)) == 0 &&
+        can_connect(spec->address, &error))
+        return true;
+    t->specs_len = 0;
+    if (error == EACCES || error == EPERM)
+        pfl_cmd_error("no host is given, and this machine's service at %s is not open to you: run "
+                      "the command as a user who may open that socket, or give --host, or --relay "
+                      "HOST:PORT with --select",
+                      spec->address);
+    else
+        pfl_cmd_error("no host is given, and no service answers on this machine (%s: %s): give "
+                      "--host, or --relay HOST:PORT with --select, or start perfleetd here",
+                      spec->address, strerror(error));
+    return false;
 }
 
 /* Hosts that are addresses. */
@@ -85,9 +144,7 @@ static bool parse_hosts(struct pfl_targets *t)
             return false;
         }
     }
-    if (t->specs_len == 0)
-        pfl_cmd_error("no host: give at least one --host, or --relay HOST:PORT with --select");
-    return t->specs_len != 0;
+    return t->specs_len != 0 || take_local(t);
 }
 
 static bool needs_tls(const struct pfl_targets *t)
@@ -98,27 +155,6 @@ static bool needs_tls(const struct pfl_targets *t)
         if (t->specs[i].kind == PFL_HOST_TLS)
             return true;
     return false;
-}
-
-/* Option, else environment, else the file in the configuration directory. */
-static const char *choose_path(const char *option, const char *env, const char *file,
-                               char room[PATH_ROOM])
-{
-    const char *dir = getenv("PERFLEET_CONFIG_DIR");
-    const char *config_home = getenv("XDG_CONFIG_HOME");
-    const char *home = getenv("HOME");
-
-    if (option != NULL)
-        return option;
-    if (getenv(env) != NULL)
-        return getenv(env);
-    if (dir != NULL)
-        snprintf(room, PATH_ROOM, "%s/%s", dir, file);
-    else if (config_home != NULL)
-        snprintf(room, PATH_ROOM, "%s/perfleet/%s", config_home, file);
-    else
-        snprintf(room, PATH_ROOM, "%s/.config/perfleet/%s", home != NULL ? home : "", file);
-    return room;
 }
 
 /* Whose fleet are we of? Without a name in our own certificate any fleet of the CA is accepted. */
@@ -133,25 +169,21 @@ static void learn_fleet(struct pfl_targets *t)
 }
 
 /* The list that was named; or the one in the configuration directory, if it is there. */
-static const char *choose_list(const char *option, char room[PATH_ROOM])
+static const char *choose_list(const struct pfl_targets *t)
 {
-    const char *path = choose_path(option, "PERFLEET_CRL", "crl.pem", room);
-
-    return path != room || access(path, F_OK) == 0 ? path : NULL;
+    if (t->crl_path != NULL)
+        return t->crl_path;
+    return access(t->crl_default, F_OK) == 0 ? t->crl_default : NULL;
 }
 
 static int load_files(const struct pfl_targets *self, char *ret_why, size_t why_len,
                       struct pfl_tls_conf **ret_tls)
 {
-    char ca[PATH_ROOM];
-    char crl[PATH_ROOM];
-    char cert[PATH_ROOM];
-    char key[PATH_ROOM];
     struct pfl_tls_files files = {
-        .ca_path = choose_path(self->ca_path, "PERFLEET_CA", "ca.pem", ca),
-        .crl_path = choose_list(self->crl_path, crl),
-        .cert_path = choose_path(self->cert_path, "PERFLEET_CERT", "cert.pem", cert),
-        .key_path = choose_path(self->key_path, "PERFLEET_KEY", "key.pem", key),
+        .ca_path = self->ca_path,
+        .crl_path = choose_list(self),
+        .cert_path = self->cert_path,
+        .key_path = self->key_path,
         .alpn = self->relay != NULL ? pfl_tunnel_client_alpn : NULL,
     };
 
@@ -163,8 +195,7 @@ static int load_files(const struct pfl_targets *self, char *ret_why, size_t why_
 /* True: its file is another one than it was when this was called last. */
 static bool has_list_changed(struct pfl_targets *t)
 {
-    char room[PATH_ROOM];
-    const char *path = choose_path(t->crl_path, "PERFLEET_CRL", "crl.pem", room);
+    const char *path = t->crl_path != NULL ? t->crl_path : t->crl_default;
     struct pfl_list_watch *w = &t->list;
     struct pfl_list_watch was = *w;
     struct stat st;
@@ -222,12 +253,27 @@ static void stop_watching(struct pfl_targets *t)
 
 /* ---- opening ---- */
 
+/* A host's certificate would be refused by every relay, without a word. */
+static bool is_operators(const struct pfl_targets *t)
+{
+    const char *uri = pfl_tls_conf_get_identity(t->tls)->uri;
+    struct pfl_identity id;
+
+    if (pfl_identity_parse(uri, &id) != 0 || id.role == PFL_IDENTITY_OPERATOR)
+        return true;
+    pfl_cmd_error("%s is a %s's certificate (%s): give an operator's (perfleet pki operator DIR "
+                  "NAME makes one)",
+                  t->cert_path, pfl_identity_role_name(id.role), uri);
+    return false;
+}
+
 static bool load_certificates(struct pfl_targets *self)
 {
     char why[512] = "";
 
     if (!needs_tls(self))
         return true;
+    self->is_past_options = true;
     (void)has_list_changed(self); /* before it is read */
     if (load_files(self, why, sizeof(why), &self->tls) != 0) {
         pfl_cmd_error("%s (give --ca, --cert and --key, or put ca.pem, cert.pem and key.pem into "
@@ -237,30 +283,42 @@ static bool load_certificates(struct pfl_targets *self)
         return false;
     }
     learn_fleet(self);
-    return true;
+    return is_operators(self);
 }
 
-bool pfl_targets_open(struct pfl_targets *self, uv_loop_t *loop)
+/* Hosts that are no names of a relay's: tls://, unix:, ssh:// or local. */
+static bool has_only_addresses(const struct pfl_targets *t)
 {
-    const char *relay = getenv("PERFLEET_RELAY");
+    for (size_t i = 0; i < t->hosts_len; i++)
+        if (!pfl_host_is_address(t->hosts[i]))
+            return false;
+    return t->hosts_len != 0 && t->selection == NULL;
+}
 
-    if (self->relay == NULL && self->hosts_len == 0 && relay != NULL && relay[0] != '\0')
-        self->relay = relay;
+int pfl_targets_open(struct pfl_targets *self, uv_loop_t *loop)
+{
+    int code;
+
+    if (self->is_relay_default && has_only_addresses(self))
+        self->relay = NULL;
     if ((self->relay == NULL && !parse_hosts(self)) || !load_certificates(self))
-        return false;
+        return PFL_EXIT_USAGE;
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     if (pfl_loop_init(loop) != 0) {
         pfl_cmd_error("out of memory");
-        return false;
+        return PFL_EXIT_NOTHING;
     }
     self->loop = loop;
     pfl_list_init(&self->conns);
     watch_list(self);
-    if (self->relay == NULL ? pfl_targets_open_ssh(self) : pfl_targets_open_relay(self))
-        return true;
-    pfl_targets_close(self);
-    return false;
+    if (self->relay != NULL)
+        code = pfl_targets_open_relay(self);
+    else
+        code = pfl_targets_open_ssh(self) ? PFL_EXIT_OK : PFL_EXIT_NOTHING;
+    if (code != PFL_EXIT_OK)
+        pfl_targets_close(self);
+    return code;
 }
 
 void pfl_targets_fill_conn(struct pfl_targets *self, struct pfl_consumer_conn_conf *ret_conf)

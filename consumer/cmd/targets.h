@@ -20,16 +20,23 @@ struct pfl_ssh;
 struct pfl_targets {
     const char *hosts[PFL_TARGETS_MAX_HOSTS]; /* as given; borrowed */
     size_t hosts_len;
-    const char *relay;     /* HOST:PORT; NULL: hosts are addresses */
+    const char *relay; /* HOST[:PORT]; NULL: hosts are addresses */
+    bool
+        is_relay_default; /* of the settings: hosts that are all addresses are reached without it */
     const char *selection; /* of the relay's hosts; NULL: none */
     bool is_all_default;   /* with a relay and nothing else said, all its hosts are meant */
+    bool has_left_ones;    /* a selection means hosts that left, too */
+    uint64_t min_away_ms;  /* 0; else a selection means only hosts that left so long ago, or none */
+    size_t hosts_max;      /* of the relay's, in a selection; PFL_TARGETS_MAX_HOSTS */
     struct pfl_tunnel_client *tunnel; /* owned, while open */
     struct pfl_inventory *inventory;  /* owned; NULL without relay */
     struct pfl_ssh *ssh;              /* owned, while open; one for each host by ssh */
     size_t ssh_len;
     bool is_tunnel_closed;
     bool has_answer; /* of the relay, or a reason why there is none */
-    char relay_why[512];
+    char relay_why[768];
+    bool
+        is_past_options; /* what goes wrong now is no matter of options: their help helps no more */
     struct pfl_host_spec *specs; /* owned */
     size_t specs_len;
     uv_loop_t *loop;          /* the caller's, while open */
@@ -45,7 +52,8 @@ struct pfl_targets {
     } list;
     char fleet[PFL_HOST_NAME_MAX];
     const char *ca_path;
-    const char *crl_path; /* NULL: crl.pem in the folder, if it is there */
+    const char *crl_path;    /* NULL: crl_default, if it is there */
+    const char *crl_default; /* borrowed, like the other paths */
     const char *cert_path;
     const char *key_path;
     uint64_t timeout_ms;
@@ -55,12 +63,14 @@ struct pfl_targets {
 
 void pfl_targets_init(struct pfl_targets *self);
 void pfl_targets_fini(struct pfl_targets *self);
+/* After close: what was found out is forgotten, what the options say stays. */
+void pfl_targets_reset(struct pfl_targets *self);
 /* Adds one --host value; false: said on stderr why not. */
 bool pfl_targets_add(struct pfl_targets *self, const char *arg);
 /* After the last option: finds the hosts, loads the certificates if they are needed, asks the relay
- * if there is one, and opens `loop`, which is the caller's memory until close. False: said on
- * stderr why not, and nothing is open. */
-bool pfl_targets_open(struct pfl_targets *self, uv_loop_t *loop);
+ * if there is one, and opens `loop`, which is the caller's memory until close. 0, or the exit code:
+ * said on stderr why, and nothing is open. */
+int pfl_targets_open(struct pfl_targets *self, uv_loop_t *loop);
 /* What every connection to these hosts has in common. */
 void pfl_targets_fill_conn(struct pfl_targets *self, struct pfl_consumer_conn_conf *ret_conf);
 /* Closes the loop; what the caller opened on it must be closed. */
@@ -70,8 +80,9 @@ void pfl_targets_close(struct pfl_targets *self);
 
 /* One more host; false: said on stderr why not. */
 bool pfl_targets_grow(struct pfl_targets *self, struct pfl_host_spec **ret_spec);
-/* Connects to the relay, asks for its hosts, and makes those that are meant the targets. */
-bool pfl_targets_open_relay(struct pfl_targets *self);
+/* Connects to the relay, asks for its hosts, and makes those that are meant the targets; 0 or the
+ * exit code. */
+int pfl_targets_open_relay(struct pfl_targets *self);
 void pfl_targets_close_relay(struct pfl_targets *self);
 /* Starts the user's ssh for every host that is reached by it, and waits for its forward. */
 bool pfl_targets_open_ssh(struct pfl_targets *self);

@@ -22,6 +22,7 @@ enum {
     CONFIG_FLUSH_TIMEOUT = 14,
     CONFIG_TRIGGERS = 17,
     CONFIG_BUILTIN = 20,
+    CONFIG_INCREMENTAL_STATE = 21,
     CONFIG_SESSION_NAME = 22,
     CONFIG_STOP_TIMEOUT = 23,
     CONFIG_COMPRESSION_TYPE = 24,
@@ -32,6 +33,14 @@ enum {
     TRIGGER_START_TRACING = 1,
     TRIGGER_CLONE_SNAPSHOT = 4,
     BUILTIN_NO_SNAPSHOTS = 1,
+    BUFFER_SIZE_KB = 1,
+    BUFFER_FILL_POLICY = 4,
+    FILL_RING_BUFFER = 1,
+    FILL_DISCARD = 2,
+    INCREMENTAL_CLEAR_PERIOD = 1,
+    SOURCE_CONFIG = 1,
+    SOURCE_NAME = 1,
+    SOURCE_TARGET = 2,
 };
 
 #define DEFAULT_TIMEOUT_MS  5000u
@@ -109,6 +118,24 @@ static bool has_no_snapshots(struct pfl_span builtin)
     return found;
 }
 
+static void note_buffer(struct pfl_config_info *info, struct pfl_span buffer)
+{
+    struct pfl_reader r = pfl_reader_of(buffer);
+    struct pfl_field f;
+    uint32_t kb = 0;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == BUFFER_SIZE_KB)
+            kb = (uint32_t)f.value;
+        if (f.id != BUFFER_FILL_POLICY)
+            continue;
+        info->has_ring = info->has_ring || f.value == FILL_RING_BUFFER;
+        info->has_discard = info->has_discard || f.value == FILL_DISCARD;
+    }
+    if (info->buffers++ == 0 || kb < info->smallest_buffer_kb)
+        info->smallest_buffer_kb = kb;
+}
+
 /* Why the field is refused, or NULL. */
 static const char *why_refused(const struct pfl_field *f, bool is_left_running)
 {
@@ -126,12 +153,27 @@ static const char *why_refused(const struct pfl_field *f, bool is_left_running)
     return NULL;
 }
 
+static uint64_t last_number(struct pfl_span message, uint32_t id)
+{
+    struct pfl_reader r = pfl_reader_of(message);
+    struct pfl_field f;
+    uint64_t value = 0;
+
+    while (pfl_reader_field(&r, &f))
+        if (f.id == id && f.type == PFL_WIRE_VARINT)
+            value = f.value;
+    return value;
+}
+
 /* Notes what the recording needs to know; false: the field is not passed on. */
 static bool take_field(struct pfl_config_info *info, const struct pfl_field *f)
 {
     switch (f->id) {
     case CONFIG_BUFFERS:
-        info->buffers++;
+        note_buffer(info, f->bytes);
+        return true;
+    case CONFIG_TRIGGERS:
+        info->has_triggers = true;
         return true;
     case CONFIG_DATA_SOURCES:
         info->data_sources++;
@@ -144,6 +186,9 @@ static bool take_field(struct pfl_config_info *info, const struct pfl_field *f)
         return true;
     case CONFIG_STOP_TIMEOUT:
         info->stop_timeout_ms = f->value != 0 ? (uint32_t)f->value : DEFAULT_TIMEOUT_MS;
+        return true;
+    case CONFIG_INCREMENTAL_STATE:
+        info->clear_period_ms = (uint32_t)last_number(f->bytes, INCREMENTAL_CLEAR_PERIOD);
         return true;
     case CONFIG_BUILTIN:
         info->has_no_snapshots = has_no_snapshots(f->bytes);
@@ -159,16 +204,66 @@ static bool take_field(struct pfl_config_info *info, const struct pfl_field *f)
     }
 }
 
-static int append_decisions(struct pfl_buf *out, uint32_t duration_ms, const char *session)
+static bool are_track_events(struct pfl_span config)
+{
+    struct pfl_reader r = pfl_reader_of(config);
+    struct pfl_field f;
+    bool found = false;
+
+    while (pfl_reader_field(&r, &f))
+        if (f.id == SOURCE_NAME && f.type == PFL_WIRE_BYTES)
+            found = f.bytes.len == strlen("track_event") &&
+                    memcmp(f.bytes.data, "track_event", f.bytes.len) == 0;
+    return found;
+}
+
+/* Buffers as bits, by their place: those that are rings, and those that track events go to. Of the
+ * first 64, which is more than a service allows. */
+static bool loses_interned(struct pfl_span config)
+{
+    struct pfl_reader r = pfl_reader_of(config);
+    struct pfl_field f;
+    uint64_t rings = 0;
+    uint64_t targets = 0;
+    unsigned buffers = 0;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.type != PFL_WIRE_BYTES)
+            continue;
+        if (f.id == CONFIG_INCREMENTAL_STATE && last_number(f.bytes, INCREMENTAL_CLEAR_PERIOD) != 0)
+            return false;
+        if (f.id == CONFIG_BUFFERS && buffers < 64)
+            rings |= (uint64_t)(last_number(f.bytes, BUFFER_FILL_POLICY) != FILL_DISCARD)
+                     << buffers++;
+        if (f.id == CONFIG_DATA_SOURCES) {
+            struct pfl_reader s = pfl_reader_of(f.bytes);
+            struct pfl_field source;
+
+            while (pfl_reader_field(&s, &source))
+                if (source.id == SOURCE_CONFIG && are_track_events(source.bytes))
+                    targets |= (uint64_t)1 << (last_number(source.bytes, SOURCE_TARGET) & 63);
+        }
+    }
+    return (rings & targets) != 0;
+}
+
+static int append_decisions(struct pfl_buf *out, const struct pfl_config_info *info,
+                            const struct pfl_config_wish *wish)
 {
     uint8_t bytes[DECISIONS_MAX_BYTES];
+    uint8_t state[16];
     struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+    struct pfl_writer s = pfl_writer_of(state, sizeof(state));
 
-    if (duration_ms != 0)
-        pfl_writer_field_varint(&w, CONFIG_DURATION, duration_ms);
+    if (info->duration_ms != 0)
+        pfl_writer_field_varint(&w, CONFIG_DURATION, info->duration_ms);
     pfl_writer_field_varint(&w, CONFIG_DEFERRED_START, 1);
-    if (session != NULL)
-        pfl_writer_field_bytes(&w, CONFIG_SESSION_NAME, session, strlen(session));
+    if (wish->session != NULL)
+        pfl_writer_field_bytes(&w, CONFIG_SESSION_NAME, wish->session, strlen(wish->session));
+    if (info->clear_period_ms == 0 && wish->clear_period_ms != 0) {
+        pfl_writer_field_varint(&s, INCREMENTAL_CLEAR_PERIOD, wish->clear_period_ms);
+        pfl_writer_field_bytes(&w, CONFIG_INCREMENTAL_STATE, state, sizeof(state) - s.left);
+    }
     if (w.failed)
         return PFL_EINVAL;
     return pfl_buf_append(out, bytes, sizeof(bytes) - w.left);
@@ -201,7 +296,7 @@ int pfl_config_prepare(struct pfl_span config, const struct pfl_config_wish *wis
         info.duration_ms = 0;
     }
     if (rc == 0)
-        rc = append_decisions(out, info.duration_ms, wish->session);
+        rc = append_decisions(out, &info, wish);
     if (rc == 0 && (r.failed || info.data_sources == 0 || info.buffers == 0)) {
         snprintf(ret_why->text, sizeof(ret_why->text), "%s",
                  r.failed                 ? "the config is malformed"
@@ -210,6 +305,9 @@ int pfl_config_prepare(struct pfl_span config, const struct pfl_config_wish *wis
                                             "buffers { size_kb: 65536 }");
         rc = PFL_EINVAL;
     }
+    if (info.clear_period_ms == 0)
+        info.clear_period_ms = wish->clear_period_ms;
+    info.loses_interned = wish->clear_period_ms == 0 && loses_interned(config);
     if (rc == 0)
         *ret_info = info;
     return rc;

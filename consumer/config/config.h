@@ -17,8 +17,15 @@ struct pfl_config_info {
     uint32_t stop_timeout_ms;
     uint32_t buffers;
     uint32_t data_sources;
-    bool was_limited;      /* a duration was asked for and is left out */
-    bool was_compressed;   /* compression was asked for and is left out */
+    uint32_t smallest_buffer_kb;
+    uint32_t clear_period_ms; /* of incremental state; 0: it is never cleared */
+    bool has_ring;    /* a buffer says RING_BUFFER: its last part may be all that is wanted */
+    bool has_discard; /* a buffer says DISCARD: likewise its first part */
+    bool has_triggers;
+    bool was_limited;    /* a duration was asked for and is left out */
+    bool was_compressed; /* compression was asked for and is left out */
+    /* Track events go to a ring, and producers are never asked to send interned data again. */
+    bool loses_interned;
     bool has_no_snapshots; /* clock snapshots are off: clocks but BOOTTIME cannot be placed */
 };
 
@@ -39,6 +46,7 @@ PFL_MUST_USE int pfl_config_read(struct pfl_span file, const char *name, struct 
 struct pfl_config_wish {
     uint32_t duration_ms; /* 0: the config's */
     const char *session;  /* the session's unique name, for one that is left running; NULL: none */
+    uint32_t clear_period_ms; /* of incremental state, where the config has none; 0: none */
 };
 
 /*

@@ -61,8 +61,11 @@ static void on_ready(void *user)
 static void on_timer_closed(uv_handle_t *handle)
 {
     struct pfl_asked_host *h = handle->data;
+    struct pfl_ask *a = h->owner;
 
-    h->owner->open--;
+    a->open--;
+    if (a->open == 0 && a->conf.on_over != NULL)
+        a->conf.on_over(a->conf.user);
 }
 
 static void on_closed(void *user, const char *why)
@@ -106,7 +109,7 @@ static void open_host(struct pfl_ask *a, size_t i)
     a->open += 2;
 }
 
-int pfl_ask_run(const struct pfl_ask_conf *conf, struct pfl_ask **ret_ask)
+static int start(const struct pfl_ask_conf *conf, struct pfl_ask **ret_ask)
 {
     struct pfl_ask *a = pfl_mem_zalloc(sizeof(*a));
 
@@ -120,10 +123,41 @@ int pfl_ask_run(const struct pfl_ask_conf *conf, struct pfl_ask **ret_ask)
     }
     for (size_t i = 0; i < conf->specs_len; i++)
         open_host(a, i);
-    while (a->open > 0)
-        uv_run(conf->conn.loop, UV_RUN_ONCE);
     *ret_ask = a;
     return 0;
+}
+
+int pfl_ask_run(const struct pfl_ask_conf *conf, struct pfl_ask **ret_ask)
+{
+    struct pfl_ask_conf own = *conf;
+    int rc;
+
+    own.on_over = NULL;
+    rc = start(&own, ret_ask);
+    while (rc == 0 && (*ret_ask)->open > 0)
+        uv_run(conf->conn.loop, UV_RUN_ONCE);
+    return rc;
+}
+
+int pfl_ask_open(const struct pfl_ask_conf *conf, struct pfl_ask **ret_ask)
+{
+    struct pfl_ask *a;
+    int rc = start(conf, &a);
+
+    if (rc != 0)
+        return rc;
+    if (a->open == 0) { /* nothing is to come */
+        pfl_ask_free(a);
+        return PFL_ENOMEM;
+    }
+    *ret_ask = a;
+    return 0;
+}
+
+void pfl_ask_abort(struct pfl_ask *self, const char *why)
+{
+    for (size_t i = 0; i < self->conf.specs_len; i++)
+        pfl_ask_fail(&self->hosts[i], why);
 }
 
 void pfl_ask_free(struct pfl_ask *self)

@@ -22,7 +22,7 @@ struct pfl_asked_host {
     struct pfl_buf answer; /* for the owner to fill */
     size_t index;          /* in the conf's specs */
     char name[PFL_HOST_NAME_MAX];
-    char why[512]; /* "" when it ended well */
+    char why[768]; /* "" when it ended well */
     bool is_done;
 };
 
@@ -33,12 +33,19 @@ struct pfl_ask_conf {
     uint64_t timeout_ms; /* of the whole conversation with one host */
     /* The host can be asked: from the loop. */
     void (*on_ready)(void *user, struct pfl_asked_host *host);
+    /* The last host has ended: from the loop, once; the ask may be freed. Not by pfl_ask_run. */
+    void (*on_over)(void *user);
     void *user;
 };
 
 /* Connects, and runs the loop until the last host has ended. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_ask_run(const struct pfl_ask_conf *conf, struct pfl_ask **ret_ask);
-void pfl_ask_free(struct pfl_ask *self); /* NULL is legal */
+/* Connects; on_over follows. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_ask_open(const struct pfl_ask_conf *conf, struct pfl_ask **ret_ask);
+/* All hosts that have not ended fail. */
+void pfl_ask_abort(struct pfl_ask *self, const char *why);
+/* After the last host has ended; NULL is legal. */
+void pfl_ask_free(struct pfl_ask *self);
 size_t pfl_ask_get_len(const struct pfl_ask *self);
 /* Borrowed until free. */
 const struct pfl_asked_host *pfl_ask_get_host(const struct pfl_ask *self, size_t host);

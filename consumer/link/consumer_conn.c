@@ -135,18 +135,28 @@ static const char *why_broken(int err)
     }
 }
 
-static const char *why_refused(const struct pfl_consumer_conn *c, int err)
+static void fail_refused(struct pfl_consumer_conn *c, int err)
 {
+    const char *path = pfl_log_quote_str(c->conf.spec->address);
+    char why[WHY_MAX];
+
     if (c->conf.spec->kind == PFL_HOST_TLS)
-        return "nothing answers at this address: is perfleet-relay running there, and the port "
-               "right?";
-    if (err == PFL_ENOENT)
-        return "there is no such socket: is perfleetd running, and the path right?";
-    if (err == PFL_ESTRANGER)
-        return pfl_fdsock_get_service_why();
-    if (err == PFL_EPERM)
-        return "not allowed to open this socket: see perfleetd --set-socket-permissions";
-    return "nothing listens on this socket: is perfleetd running?";
+        snprintf(why, sizeof(why),
+                 "nothing answers at this address: is perfleet-relay running there, and the port "
+                 "right?");
+    else if (err == PFL_ENOENT)
+        snprintf(why, sizeof(why),
+                 "there is no socket %s: is perfleetd running, and the path right?", path);
+    else if (err == PFL_ESTRANGER)
+        snprintf(why, sizeof(why), "%s", pfl_fdsock_get_service_why());
+    else if (err == PFL_EPERM)
+        snprintf(why, sizeof(why),
+                 "not allowed to open the socket %s: join its group, or see perfleetd "
+                 "--set-socket-permissions",
+                 path);
+    else
+        snprintf(why, sizeof(why), "nothing listens on the socket %s: is perfleetd running?", path);
+    fail(c, why);
 }
 
 static int send_frame(void *user, const struct iovec *iov, int iov_len, int fd)
@@ -202,7 +212,7 @@ static void connect_unix(struct pfl_consumer_conn *c)
     move(c, STATE_CONNECTING);
     rc = pfl_fdsock_connect_service(c->conf.spec->address, &fd);
     if (rc != 0) {
-        fail(c, why_refused(c, rc));
+        fail_refused(c, rc);
         return;
     }
     rc = pfl_fdsock_open(&conf, fd, &c->stream);
@@ -256,7 +266,7 @@ static void try_next_address(struct pfl_consumer_conn *c)
         rc = open_address(c, address);
     }
     if (rc != 0)
-        fail(c, why_refused(c, rc));
+        fail_refused(c, rc);
 }
 
 static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *result)
@@ -426,8 +436,10 @@ static void on_stream_closed(void *user, int err)
     }
     if (why[0] != '\0')
         fail(c, why);
+    else if (c->has_connected)
+        fail(c, why_ended(c, err));
     else
-        fail(c, c->has_connected ? why_ended(c, err) : why_refused(c, err));
+        fail_refused(c, err);
 }
 
 static const struct pfl_stream_ops stream_ops = {

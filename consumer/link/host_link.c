@@ -3,12 +3,14 @@
  * The machine of one host in a recording.
  *
  *     CONNECTING - CLOCK_BEFORE - SETUP - READY - STARTING - RECORDING - FLUSHING - DISABLING -
- *     STATS - CLOCK_AFTER - STOPPED - READING - FREEING - CLOSING - DONE
+ *     STATS - CLOCK_AFTER - STOPPED - READING - READ_OUT - FREEING - CLOSING - DONE
  *
  * Happy path: straight on; a session that ends by itself goes from RECORDING to STATS. Sessions
- * left running end in DETACHING; read later, they go from READY to FLUSHING; copied, from READY
- * (or, on a trigger, from RECORDING by DETACHING) to CLONING and STATS. The clock is measured on a
- * second connection, because a connection owns one session.
+ * left running end in DETACHING; copied, they go from READY (or, on a trigger, from RECORDING by
+ * DETACHING) to CLONING and STATS. Read later, they go from READY to FLUSHING, and when they have
+ * ended by DETACHING to CLONING: the copy is read, and the session is removed (REMOVING) when the
+ * copy is in the file. What has no name is read itself. The clock is measured on a second
+ * connection, because a connection owns one session.
  *
  * Failures: every state but the barriers and RECORDING has a deadline; what misses it, what the
  * service refuses and what breaks ends in CLOSING and FAILED with step, reason and remedy. A clock
@@ -38,6 +40,7 @@ static uint64_t deadline_of(const struct pfl_host_link *l, enum pfl_link_state s
     case PFL_LINK_READY:
     case PFL_LINK_RECORDING:
     case PFL_LINK_STOPPED:
+    case PFL_LINK_READ_OUT:
     case PFL_LINK_DONE:
     case PFL_LINK_FAILED:
         return 0;
@@ -51,6 +54,7 @@ static uint64_t deadline_of(const struct pfl_host_link *l, enum pfl_link_state s
     case PFL_LINK_DISABLING:
         return l->conf.stop_timeout_ms + l->conf.step_timeout_ms;
     case PFL_LINK_FREEING:
+    case PFL_LINK_REMOVING:
     case PFL_LINK_CLOSING:
         return l->conf.step_timeout_ms < FREE_TIMEOUT_MS ? l->conf.step_timeout_ms
                                                          : FREE_TIMEOUT_MS;
@@ -81,7 +85,8 @@ void pfl_host_link_move(struct pfl_host_link *self, enum pfl_link_state to)
     self->state = to;
     pfl_host_link_arm(self);
     pfl_host_link_enter(self);
-    self->conf.on_change(self->conf.user, self);
+    if (self->state == to) /* else it has moved on, and that was told */
+        self->conf.on_change(self->conf.user, self);
 }
 
 static void finish_close(struct pfl_host_link *l)
@@ -113,15 +118,30 @@ void pfl_host_link_close_now(struct pfl_host_link *self)
     uv_close((uv_handle_t *)&self->timer, on_timer_closed);
 }
 
+/* READ: its session is one that was detached, and nothing was taken out of it. Of one that is given
+ * back the answer says so. */
+static bool is_session_there(const struct pfl_host_link *l)
+{
+    return l->conf.task == PFL_LINK_READ && l->has_session && !l->is_attached &&
+           (l->is_copied || l->report.read_began_ns == 0);
+}
+
 void pfl_host_link_begin_close(struct pfl_host_link *self)
 {
     if (!pfl_link_is_move_legal(self->state, PFL_LINK_CLOSING))
         return;
+    self->report.is_left = self->report.why[0] != '\0' && is_session_there(self);
     pfl_host_link_move(self, PFL_LINK_CLOSING);
-    if (self->is_attached && self->conn != NULL)
+    if ((self->is_attached || self->is_to_keep) && self->conn != NULL)
         pfl_host_link_give_session_back(self);
     else
         pfl_host_link_close_now(self);
+}
+
+void pfl_host_link_close_when_read(struct pfl_host_link *self)
+{
+    self->report.is_not_removed = self->is_copied && !self->conf.keeps_session;
+    pfl_host_link_begin_close(self);
 }
 
 void pfl_host_link_fail(struct pfl_host_link *self, const char *why)
@@ -135,17 +155,53 @@ void pfl_host_link_fail(struct pfl_host_link *self, const char *why)
     pfl_host_link_begin_close(self);
 }
 
+void pfl_host_link_give_up(struct pfl_host_link *self, const char *why)
+{
+    self->report.is_given_up = pfl_link_is_move_legal(self->state, PFL_LINK_CLOSING);
+    pfl_host_link_fail(self, why);
+}
+
+void pfl_host_link_keep(struct pfl_host_link *self, const char *why)
+{
+    if (self->state < PFL_LINK_STOPPED || self->state > PFL_LINK_READ_OUT)
+        return;
+    /* The copy of one that stays, and what has nothing left in it, need not be kept. */
+    self->is_to_keep = self->conf.kept_key != NULL && !self->is_copied && !self->is_attached &&
+                       self->state != PFL_LINK_READ_OUT;
+    pfl_host_link_give_up(self, why);
+}
+
+uint64_t pfl_host_link_get_away_ms(struct pfl_host_link *self)
+{
+    uint64_t now_ms = uv_now(self->conf.conn.loop);
+
+    if (self->conn == NULL || !pfl_consumer_conn_is_resuming(self->conn))
+        self->lost_ms = 0;
+    else if (self->lost_ms == 0)
+        self->lost_ms = now_ms;
+    return self->lost_ms != 0 ? now_ms - self->lost_ms + 1 : 0;
+}
+
+/* One that is away: how long it is waited for, the coordinator decides. Or one whose answers wait
+ * for the disk, as we do. */
+static bool is_excused(const struct pfl_host_link *l)
+{
+    if (l->conn == NULL)
+        return false;
+    return l->is_paused || (l->state < PFL_LINK_READ_OUT && pfl_consumer_conn_is_resuming(l->conn));
+}
+
 static void on_deadline(uv_timer_t *timer)
 {
     struct pfl_host_link *l = timer->data;
     char why[256];
 
-    if (l->conn != NULL && l->state != PFL_LINK_CLOSING && pfl_consumer_conn_is_resuming(l->conn)) {
+    if (is_excused(l)) {
         pfl_host_link_arm(l);
     } else if (l->state == PFL_LINK_CLOCK_BEFORE || l->state == PFL_LINK_CLOCK_AFTER) {
         pfl_host_link_skip_clock(l);
-    } else if (l->state == PFL_LINK_FREEING) {
-        pfl_host_link_begin_close(l);
+    } else if (l->state == PFL_LINK_FREEING || l->state == PFL_LINK_REMOVING) {
+        pfl_host_link_close_when_read(l);
     } else if (l->state == PFL_LINK_CLOSING) {
         pfl_host_link_close_now(l);
     } else {
@@ -196,6 +252,20 @@ static void on_clock_conn_ready(void *user)
         pfl_host_link_move(l, PFL_LINK_CLOCK_BEFORE);
 }
 
+/* Of a session that is attached while it is stopped, its service may free all. */
+static void fail_attached(struct pfl_host_link *l, const char *why)
+{
+    char words[640];
+
+    (void)snprintf(words, sizeof(words),
+                   "%s; if perfleet ps does not show the session any more, its service freed it "
+                   "with the connection",
+                   why);
+    l->is_attached = false;
+    l->has_session = false;
+    pfl_host_link_fail(l, words);
+}
+
 static void on_conn_closed(void *user, const char *why)
 {
     struct pfl_host_link *l = user;
@@ -204,8 +274,10 @@ static void on_conn_closed(void *user, const char *why)
     pfl_host_link_close_now(l);
     if (l->state == PFL_LINK_CLOSING)
         finish_close(l);
-    else if (l->state == PFL_LINK_FREEING)
-        pfl_host_link_begin_close(l);
+    else if (l->state >= PFL_LINK_READ_OUT && l->state < PFL_LINK_CLOSING)
+        pfl_host_link_close_when_read(l);
+    else if (l->conf.task == PFL_LINK_READ && l->is_attached)
+        fail_attached(l, why);
     else
         pfl_host_link_fail(l, why);
 }
@@ -312,7 +384,9 @@ void pfl_host_link_begin(struct pfl_host_link *self)
         pfl_host_link_move(self, PFL_LINK_STARTING);
         break;
     case PFL_LINK_READ:
-        pfl_host_link_move(self, self->is_session_over ? PFL_LINK_STATS : PFL_LINK_FLUSHING);
+        pfl_host_link_move(self, self->has_no_name       ? PFL_LINK_STATS
+                                 : self->is_session_over ? PFL_LINK_DETACHING
+                                                         : PFL_LINK_FLUSHING);
         break;
     case PFL_LINK_SNAPSHOT:
         pfl_host_link_move(self, PFL_LINK_CLONING);
@@ -338,12 +412,28 @@ void pfl_host_link_read(struct pfl_host_link *self)
         pfl_host_link_move(self, PFL_LINK_READING);
 }
 
+void pfl_host_link_free_session(struct pfl_host_link *self)
+{
+    if (self->state == PFL_LINK_READ_OUT)
+        pfl_host_link_move(self, PFL_LINK_FREEING);
+}
+
+void pfl_host_link_hurry(struct pfl_host_link *self)
+{
+    if (self->state == PFL_LINK_FREEING || self->state == PFL_LINK_REMOVING)
+        pfl_host_link_close_when_read(self);
+    pfl_host_link_close_now(self);
+}
+
 void pfl_host_link_pause(struct pfl_host_link *self)
 {
-    if (self->state != PFL_LINK_READING || self->is_paused)
+    bool is_reading = self->state == PFL_LINK_READING;
+
+    if ((!is_reading && !self->pass.is_open) || self->is_paused || self->conn == NULL)
         return;
     self->is_paused = true;
-    uv_timer_stop(&self->timer);
+    if (is_reading)
+        uv_timer_stop(&self->timer);
     pfl_consumer_conn_read_stop(self->conn);
 }
 
@@ -352,8 +442,8 @@ void pfl_host_link_resume(struct pfl_host_link *self)
     if (!self->is_paused)
         return;
     self->is_paused = false;
-    if (self->state != PFL_LINK_READING)
-        return;
-    pfl_host_link_arm(self);
-    pfl_consumer_conn_read_start(self->conn);
+    if (self->state == PFL_LINK_READING)
+        pfl_host_link_arm(self);
+    if (self->conn != NULL)
+        pfl_consumer_conn_read_start(self->conn);
 }

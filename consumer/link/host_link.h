@@ -9,6 +9,7 @@
 
 #include "consumer/clock/clock_probe.h"
 #include "consumer/link/losses.h"
+#include "consumer/link/offers.h"
 #include "consumer/link/read_budget.h"
 
 /* Named by what is waited for. */
@@ -27,7 +28,9 @@ enum pfl_link_state {
     PFL_LINK_CLOCK_AFTER,  /* the second clock measurement */
     PFL_LINK_STOPPED,      /* barrier: pfl_host_link_read */
     PFL_LINK_READING,      /* the last reply of ReadBuffers */
-    PFL_LINK_FREEING,      /* the session is gone */
+    PFL_LINK_READ_OUT,     /* barrier: pfl_host_link_free_session */
+    PFL_LINK_FREEING,      /* what was read is gone */
+    PFL_LINK_REMOVING,     /* the session that was copied to be read is gone */
     PFL_LINK_CLOSING,      /* the connections' ends */
     PFL_LINK_DONE,
     PFL_LINK_FAILED,
@@ -38,7 +41,7 @@ enum pfl_link_state {
 enum pfl_link_task {
     PFL_LINK_RECORD,   /* made, started, stopped, read, freed */
     PFL_LINK_START,    /* made, started, left running under its name */
-    PFL_LINK_READ,     /* one that was left: stopped, read, freed */
+    PFL_LINK_READ,     /* one that was left: stopped, copied, the copy read, both freed */
     PFL_LINK_SNAPSHOT, /* copied as it is now; the copy is read and freed */
     PFL_LINK_WATCH,    /* likewise, once a trigger is raised on any host */
 };
@@ -50,6 +53,10 @@ struct pfl_host_link_conf {
     /* Of every task but RECORD; borrowed. "" for SNAPSHOT: the one with the highest bugreport
      * score. */
     const char *session;
+    bool is_streamed;     /* RECORD: read while it records, by pfl_host_link_stream */
+    uint64_t ring_bytes;  /* of the smallest buffer; with is_streamed */
+    bool keeps_session;   /* READ: it stays as it is */
+    const char *kept_key; /* under which pfl_host_link_keep leaves what was not read; borrowed */
     struct pfl_consumer_conn_conf conn; /* on_ready, on_closed and user are ours */
     struct pfl_span trace_config;       /* borrowed; serialized, with deferred_start */
     uint64_t flush_timeout_ms;          /* > 0 */
@@ -59,7 +66,9 @@ struct pfl_host_link_conf {
     bool has_read_limit;
     uint64_t read_limit_bytes;                                 /* 0: no limit */
     void (*on_change)(void *user, struct pfl_host_link *link); /* after each change of state */
-    /* While READING; as pfl_packet_cb. A negative return fails this host. */
+    /* Its clock was measured again while it is streamed: clock_after is fresh. May be NULL. */
+    void (*on_clock)(void *user, struct pfl_host_link *link);
+    /* While READING or streamed; as pfl_packet_cb. A negative return fails this host. */
     int (*on_packet)(void *user, struct pfl_host_link *link, const struct iovec *slices,
                      int slices_len, size_t bytes);
     /* Likewise of a run of packets; *ret_bytes: of all that are in it. */
@@ -80,11 +89,17 @@ struct pfl_host_report {
     struct pfl_losses baseline; /* of the service before the session */
     bool has_losses;
     struct pfl_losses losses;
-    int64_t start_sent_ns;           /* CLOCK_BOOTTIME here */
-    int64_t start_answered_ns;       /* likewise */
-    bool has_ended_itself;           /* duration or trigger, not our DisableTracing */
+    struct pfl_offers offers;  /* of RECORD and START, from READY on: what it has of the config */
+    int64_t start_sent_ns;     /* CLOCK_BOOTTIME here */
+    int64_t start_answered_ns; /* likewise */
+    bool has_ended_itself;     /* duration or trigger, not our DisableTracing */
     char trigger[PFL_HOST_NAME_MAX]; /* WATCH: the one that was raised here, else "" */
     bool is_cut_short;               /* reading began and did not end */
+    uint64_t passes;                 /* of reading while it recorded */
+    bool is_kept;                    /* what was not read is there under kept_key */
+    bool is_not_removed;             /* READ: it was read, but the session is there still */
+    bool is_left;                    /* READ: it was not read whole, and all of it is there still */
+    bool is_given_up;                /* with all others, for a reason that is not its own */
     uint64_t bytes_read;             /* of packets */
     int64_t read_began_ns;           /* CLOCK_BOOTTIME here; 0: not yet */
     int64_t read_ended_ns;           /* likewise */
@@ -110,10 +125,25 @@ void pfl_host_link_begin(struct pfl_host_link *self); /* in READY */
 /* Only in RECORDING: flush and disable; of WATCH, the copy is made now. */
 void pfl_host_link_end(struct pfl_host_link *self);
 void pfl_host_link_read(struct pfl_host_link *self); /* in STOPPED */
+/* While RECORDING, often: reads what there is when it is time, and measures the clock. */
+void pfl_host_link_stream(struct pfl_host_link *self);
+/* While RECORDING, not streamed: has the host's counters in the report, a little later. */
+void pfl_host_link_ask_losses(struct pfl_host_link *self);
+/* In READ_OUT: what was read is safe elsewhere. */
+void pfl_host_link_free_session(struct pfl_host_link *self);
+/* After that: does not wait for the answers. */
+void pfl_host_link_hurry(struct pfl_host_link *self);
+/* From STOPPED to READ_OUT: gives up, as all others do; what the host still has of the data stays
+ * there. */
+void pfl_host_link_keep(struct pfl_host_link *self, const char *why);
+/* For how long its connection is lost, of which an answer is wanted; 0: it is there. */
+uint64_t pfl_host_link_get_away_ms(struct pfl_host_link *self);
 /* While READING: holds the host back, and lets it go on. */
 void pfl_host_link_pause(struct pfl_host_link *self);
 void pfl_host_link_resume(struct pfl_host_link *self);
 /* Gives up, with a reason; on_change to FAILED follows from the loop. Idempotent. */
 void pfl_host_link_fail(struct pfl_host_link *self, const char *why);
+/* Likewise, when the reason is not the host's: the recording itself is given up. */
+void pfl_host_link_give_up(struct pfl_host_link *self, const char *why);
 
 #endif

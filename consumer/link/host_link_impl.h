@@ -18,11 +18,28 @@ struct pfl_host_link {
     bool is_session_over; /* EnableTracing was answered */
     uv_timer_t timer;
     struct pfl_clock_probe probe;
-    bool is_attached; /* to a session that is to outlive us while nothing of it was read */
+    bool is_attached; /* to a session that is to outlive us */
+    bool has_session; /* READ: it was found, and is not freed */
+    bool is_copied;   /* READ: what is read is a copy of the session */
+    bool has_no_name; /* READ: it has only a key, and cannot be copied */
+    bool is_to_keep;  /* under conf.kept_key */
+    uint64_t lost_ms; /* of the loop, when the connection was first seen lost; 0: it is there */
     bool is_closing_now;
     struct pfl_packet_scan scan;
     struct pfl_read_budget budget; /* while READING */
     bool has_spent_budget;
+    uint64_t progress_bytes; /* of the trace, when the deadline of READING last began anew */
+    struct {
+        bool is_open; /* its last reply has not come */
+        bool is_flushing;
+        uint64_t flushes_failed;
+        uint64_t bytes;   /* that it has brought */
+        uint64_t next_ms; /* of the loop: when the next one is due */
+        uint64_t period_ms;
+        uint64_t flush_ms; /* when the next flush is due */
+        uint64_t clock_period_ms;
+        uint64_t clock_ms;        /* when the clock is to be measured */
+    } pass;                       /* of reading while it records: host_link_stream.c */
     struct pfl_buf service_state; /* while a session is looked for */
     struct pfl_buf trigger;       /* of CloneSession's request: what was raised here */
     char title[PFL_HOST_NAME_MAX * 6];
@@ -35,8 +52,12 @@ const char *pfl_link_state_remedy(enum pfl_link_state state);
 void pfl_host_link_move(struct pfl_host_link *self, enum pfl_link_state to);
 /* (Re)starts the deadline of the state. */
 void pfl_host_link_arm(struct pfl_host_link *self);
+/* While READING: the deadline begins anew when enough of the trace has come since. */
+void pfl_host_link_note_progress(struct pfl_host_link *self);
 /* Closes both connections; DONE or FAILED follows. */
 void pfl_host_link_begin_close(struct pfl_host_link *self);
+/* In READ_OUT and after it: what came is whole, though the host is gone. */
+void pfl_host_link_close_when_read(struct pfl_host_link *self);
 /* In CLOSING, without waiting for anything. Idempotent. */
 void pfl_host_link_close_now(struct pfl_host_link *self);
 
@@ -52,8 +73,20 @@ int pfl_host_link_on_session_end(void *user, const struct pfl_rpc_reply *reply);
 void pfl_host_link_find_session(struct pfl_host_link *self);
 void pfl_host_link_clone_session(struct pfl_host_link *self);
 void pfl_host_link_detach_session(struct pfl_host_link *self);
-/* Before closing: what we hold and did not read stays on the host. */
+/* READ: a session whose copy was read. */
+void pfl_host_link_remove_session(struct pfl_host_link *self);
+/* Before closing: what we hold and did not read stays on the host, under its name or kept_key. */
 void pfl_host_link_give_session_back(struct pfl_host_link *self);
+
+/* A reply of a pass (host_link_stream.c). */
+int pfl_host_link_on_pass(struct pfl_host_link *self, const struct pfl_rpc_reply *reply);
+/* The packets of one reply; a failure ends the link. */
+PFL_MUST_USE int pfl_host_link_take_packets(struct pfl_host_link *self,
+                                            const struct pfl_rpc_reply *reply);
+/* The service's counters, into the report. */
+void pfl_host_link_take_losses(struct pfl_host_link *self, const struct pfl_losses *losses);
+void pfl_host_link_ask_read(struct pfl_host_link *self);
+void pfl_host_link_measure_clock(struct pfl_host_link *self);
 
 /* The host's clock stays unmeasured; the recording goes on. */
 void pfl_host_link_skip_clock(struct pfl_host_link *self);

@@ -20,6 +20,7 @@
 
 #define REQUEST_MAX_BYTES  512u
 #define ALARMS_COPY_SUFFIX ".triggered" /* docs/protocol-tunnel.md, "Alarms" */
+#define KEPT_SUFFIX        ".kept"      /* of pfl_host_link_conf.kept_key */
 #define BUGREPORT_SESSION  UINT64_MAX   /* docs/abi/service.md 1 */
 
 enum {
@@ -123,6 +124,7 @@ static int on_attached(void *user, const struct pfl_rpc_reply *reply)
     if (l->state != PFL_LINK_SETUP)
         return 0;
     l->is_attached = reply->success;
+    l->has_session = reply->success;
     if (reply->success)
         ask_notice_of_end(l);
     else
@@ -132,23 +134,39 @@ static int on_attached(void *user, const struct pfl_rpc_reply *reply)
     return 0;
 }
 
+static void ask_by_key(struct pfl_host_link *l, const char *method, pfl_rpc_reply_cb cb);
+
+/* Who closes before the answer has to detach as well: the service frees what is attached then. */
+static void ask_attach(struct pfl_host_link *l, pfl_rpc_reply_cb cb)
+{
+    l->is_attached = true;
+    l->has_session = true;
+    ask_by_key(l, "Attach", cb);
+}
+
 static void ask_by_key(struct pfl_host_link *l, const char *method, pfl_rpc_reply_cb cb)
 {
+    const char *key = l->is_to_keep ? l->conf.kept_key : l->conf.session;
     uint8_t args[REQUEST_MAX_BYTES];
     struct pfl_writer w = pfl_writer_of(args, sizeof(args));
 
-    pfl_writer_field_bytes(&w, ATTACH_KEY, l->conf.session, strlen(l->conf.session));
+    pfl_writer_field_bytes(&w, ATTACH_KEY, key, strlen(key));
     pfl_host_link_ask(l, method, pfl_span_of(args, sizeof(args) - w.left), cb);
 }
 
-/* What an alarm left has no name of its own, only the key under which it was left. */
-static bool is_alarms_copy(const struct pfl_host_link *l)
+static bool ends_in(const char *text, const char *suffix)
 {
-    size_t len = strlen(l->conf.session);
-    size_t suffix = strlen(ALARMS_COPY_SUFFIX);
+    size_t len = strlen(text);
 
-    return l->conf.task == PFL_LINK_READ && len > suffix &&
-           strcmp(l->conf.session + len - suffix, ALARMS_COPY_SUFFIX) == 0;
+    return len > strlen(suffix) && strcmp(text + len - strlen(suffix), suffix) == 0;
+}
+
+/* What an alarm left, and what a recording could not write, have no name of their own, only the key
+ * under which they were left. */
+static bool has_only_key(const struct pfl_host_link *l)
+{
+    return l->conf.task == PFL_LINK_READ &&
+           (ends_in(l->conf.session, ALARMS_COPY_SUFFIX) || ends_in(l->conf.session, KEPT_SUFFIX));
 }
 
 static void take_session(struct pfl_host_link *l)
@@ -157,8 +175,13 @@ static void take_session(struct pfl_host_link *l)
         pfl_session_find(pfl_buf_get(&l->service_state), l->conf.session);
     char why[256];
 
-    if (found == PFL_SESSION_NONE && is_alarms_copy(l))
+    if (found == PFL_SESSION_NONE && has_only_key(l)) {
         found = PFL_SESSION_OVER;
+        l->has_no_name = true;
+    } else if (found == PFL_SESSION_NONE && l->conf.task == PFL_LINK_READ) {
+        found = pfl_session_find_left(pfl_buf_get(&l->service_state), l->conf.session);
+        l->has_no_name = found != PFL_SESSION_NONE;
+    }
 
     l->is_session_over = found == PFL_SESSION_OVER;
     if (found == PFL_SESSION_NONE && l->conf.session[0] != '\0') {
@@ -168,10 +191,18 @@ static void take_session(struct pfl_host_link *l)
     } else if (l->conf.task == PFL_LINK_WATCH && l->is_session_over) {
         pfl_host_link_fail(l, "the session has ended: nothing can be raised in it any more; see "
                               "perfleet read");
+    } else if (l->has_no_name && l->conf.keeps_session) {
+        pfl_host_link_fail(l, "what was left under a key alone cannot be copied, and reading takes "
+                              "it: leave out --keep");
+    } else if (l->conf.task == PFL_LINK_WATCH &&
+               pfl_session_count_triggers(pfl_buf_get(&l->service_state), l->conf.session) == 0) {
+        pfl_host_link_fail(l, "the session has no trigger that takes a snapshot, so it would be "
+                              "waited for in vain: its config wants trigger_config { trigger_mode: "
+                              "CLONE_SNAPSHOT triggers { name: \"x\" } }; see perfleet snapshot");
     } else if (l->conf.task == PFL_LINK_SNAPSHOT) {
         pfl_host_link_move(l, PFL_LINK_READY);
     } else {
-        ask_by_key(l, "Attach", on_attached);
+        ask_attach(l, on_attached);
     }
     pfl_buf_fini(&l->service_state);
 }
@@ -196,6 +227,21 @@ void pfl_host_link_find_session(struct pfl_host_link *self)
     pfl_host_link_ask(self, "QueryServiceState", pfl_span_of(args, sizeof(args)), on_state);
 }
 
+/* The service did not copy it (it may have no memory for that): the session itself is read. */
+static int on_attached_again(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_host_link *l = user;
+
+    if (l->state != PFL_LINK_CLONING)
+        return 0;
+    l->is_attached = reply->success;
+    if (reply->success)
+        pfl_host_link_move(l, PFL_LINK_STATS);
+    else
+        fail_refused(l, reply, "the service neither copies the session nor lets it be read");
+    return 0;
+}
+
 static int on_cloned(void *user, const struct pfl_rpc_reply *reply)
 {
     struct pfl_host_link *l = user;
@@ -214,10 +260,14 @@ static int on_cloned(void *user, const struct pfl_rpc_reply *reply)
             snprintf(why, sizeof(why), "the service does not copy the session: %s",
                      pfl_log_quote((const char *)f.bytes.data, f.bytes.len));
     }
-    if (reply->success && is_cloned)
+    if (reply->success && is_cloned) {
+        l->is_copied = l->conf.task == PFL_LINK_READ;
         pfl_host_link_move(l, PFL_LINK_STATS);
-    else
+    } else if (l->conf.task == PFL_LINK_READ && !l->conf.keeps_session) {
+        ask_attach(l, on_attached_again);
+    } else {
         pfl_host_link_fail(l, why);
+    }
     return 0;
 }
 
@@ -246,7 +296,7 @@ static int on_detached(void *user, const struct pfl_rpc_reply *reply)
     l->is_attached = !reply->success;
     if (!reply->success)
         fail_refused(l, reply, "the service does not let the session run by itself");
-    else if (l->conf.task == PFL_LINK_WATCH)
+    else if (l->conf.task == PFL_LINK_WATCH || l->conf.task == PFL_LINK_READ)
         pfl_host_link_move(l, PFL_LINK_CLONING);
     else
         pfl_host_link_begin_close(l);
@@ -255,9 +305,41 @@ static int on_detached(void *user, const struct pfl_rpc_reply *reply)
 
 static int on_given_back(void *user, const struct pfl_rpc_reply *reply)
 {
-    (void)reply;
-    pfl_host_link_close_now(user);
+    struct pfl_host_link *l = user;
+
+    l->report.is_kept = l->is_to_keep && reply->success;
+    l->report.is_left = l->has_session && reply->success && l->report.read_began_ns == 0;
+    pfl_host_link_close_now(l);
     return 0;
+}
+
+static int on_removed(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_host_link *l = user;
+
+    if (l->state != PFL_LINK_REMOVING)
+        return 0;
+    l->report.is_not_removed = !reply->success;
+    pfl_host_link_begin_close(l);
+    return 0;
+}
+
+static int on_attached_to_remove(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_host_link *l = user;
+
+    if (l->state != PFL_LINK_REMOVING)
+        return 0;
+    if (reply->success)
+        pfl_host_link_ask(l, "FreeBuffers", pfl_span_of(NULL, 0), on_removed);
+    else
+        (void)on_removed(user, reply);
+    return 0;
+}
+
+void pfl_host_link_remove_session(struct pfl_host_link *self)
+{
+    ask_by_key(self, "Attach", on_attached_to_remove);
 }
 
 void pfl_host_link_give_session_back(struct pfl_host_link *self)

@@ -11,12 +11,14 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "consumer/link/host_link_impl.h"
+#include "consumer/link/session_find.h"
 #include "proto/packet_run.h"
 
-#define FLUSH_FLAGS       (4u | 2u << 4) /* explicit, by a command line (docs/abi/service.md 4) */
-#define SETUP_HEADER_MAX  16u
-#define FLUSH_REQUEST_MAX 32u
-#define READ_REQUEST_MAX  16u
+#define FLUSH_FLAGS        (4u | 2u << 4) /* explicit, by a command line (docs/abi/service.md 4) */
+#define SETUP_HEADER_MAX   16u
+#define FLUSH_REQUEST_MAX  32u
+#define PROGRESS_MIN_BYTES (16u * 1024)
+#define READ_REQUEST_MAX   16u
 
 enum {
     ENABLE_REQUEST_CONFIG = 1,
@@ -40,6 +42,10 @@ void pfl_host_link_ask(struct pfl_host_link *self, const char *method, struct pf
 
     if (rc != 0 && self->state == PFL_LINK_CLOSING)
         pfl_host_link_close_now(self);
+    else if (rc == PFL_ESTATE) /* it is about to say why it ended */
+        return;
+    else if (rc != 0 && self->state > PFL_LINK_READING)
+        pfl_host_link_close_when_read(self);
     else if (rc != 0)
         fail_code(self, rc);
 }
@@ -71,6 +77,8 @@ int pfl_host_link_on_session_end(void *user, const struct pfl_rpc_reply *reply)
     char why[512];
 
     l->is_session_over = true;
+    if (l->conf.task == PFL_LINK_READ && l->state <= PFL_LINK_READY)
+        return 0;
     if (l->state == PFL_LINK_SETUP || l->state == PFL_LINK_READY) {
         snprintf(why, sizeof(why), "the service ended the session");
         while (pfl_reader_field(&r, &f))
@@ -84,7 +92,7 @@ int pfl_host_link_on_session_end(void *user, const struct pfl_rpc_reply *reply)
             pfl_host_link_move(l, l->conf.task == PFL_LINK_WATCH ? PFL_LINK_DETACHING
                                                                  : PFL_LINK_STATS);
     } else if (l->state == PFL_LINK_FLUSHING || l->state == PFL_LINK_DISABLING) {
-        pfl_host_link_move(l, PFL_LINK_STATS);
+        pfl_host_link_move(l, l->conf.task == PFL_LINK_READ ? PFL_LINK_DETACHING : PFL_LINK_STATS);
     }
     return 0;
 }
@@ -102,6 +110,28 @@ static int on_fence(void *user, const struct pfl_rpc_reply *reply)
     return 0;
 }
 
+/* What the host cannot tell stays unknown, and the recording goes on. */
+static int on_offers(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_host_link *l = user;
+    int rc = reply->success ? pfl_session_take_state(reply->body, &l->service_state) : PFL_EPROTO;
+
+    if (rc == 0 && reply->has_more)
+        return 0;
+    if (rc == 0)
+        pfl_offers_judge(l->conf.trace_config, pfl_buf_get(&l->service_state), &l->report.offers);
+    pfl_buf_fini(&l->service_state);
+    pfl_buf_init(&l->service_state, PFL_SERVICE_STATE_MAX_BYTES);
+    return 0;
+}
+
+/* With the requests that follow, so that it takes no turn of its own. */
+static void ask_offers(struct pfl_host_link *l)
+{
+    if (pfl_offers_count(l->conf.trace_config) != 0)
+        (void)!pfl_consumer_conn_invoke(l->conn, "QueryServiceState", no_args(), on_offers, l);
+}
+
 static void ask_setup(struct pfl_host_link *l)
 {
     size_t size = l->conf.trace_config.len + SETUP_HEADER_MAX;
@@ -112,6 +142,7 @@ static void ask_setup(struct pfl_host_link *l)
         fail_code(l, PFL_ENOMEM);
         return;
     }
+    ask_offers(l);
     w = pfl_writer_of(args, size);
     pfl_writer_field_bytes(&w, ENABLE_REQUEST_CONFIG, l->conf.trace_config.data,
                            l->conf.trace_config.len);
@@ -131,6 +162,8 @@ static struct pfl_read_budget choose_budget(const struct pfl_host_link *l)
 {
     if (l->conf.has_read_limit)
         return pfl_read_budget_of_limit(l->conf.read_limit_bytes);
+    if (l->conf.is_streamed && l->state != PFL_LINK_READING) /* as long as it lasts */
+        return pfl_read_budget_of_limit(0);
     if (is_config_ours(l))
         return pfl_read_budget_of_config(l->conf.trace_config);
     if (l->report.has_losses)
@@ -173,13 +206,12 @@ static void fail_over_budget(struct pfl_host_link *l)
 static int on_final_stats(void *user, const struct pfl_rpc_reply *reply)
 {
     struct pfl_host_link *l = user;
+    struct pfl_losses losses;
 
     if (l->state != PFL_LINK_STATS)
         return 0;
-    if (reply->success && pfl_losses_parse(reply->body, &l->report.losses) == 0) {
-        l->report.has_losses = true;
-        pfl_losses_subtract_baseline(&l->report.losses, &l->report.baseline);
-    }
+    if (reply->success && pfl_losses_parse(reply->body, &losses) == 0)
+        pfl_host_link_take_losses(l, &losses);
     if (is_too_large(l))
         fail_too_large(l);
     else if (l->is_clock_ready)
@@ -199,10 +231,15 @@ static void on_clock(void *user, const struct pfl_clock_line *line)
             l->report.clock_before = *line;
         pfl_host_link_move(l, PFL_LINK_SETUP);
     } else if (l->state == PFL_LINK_CLOCK_AFTER) {
-        l->report.has_clock_after = line != NULL;
         if (line != NULL)
             l->report.clock_after = *line;
+        l->report.has_clock_after = l->report.has_clock_after || line != NULL;
         stop_here(l);
+    } else if (line != NULL && l->conf.is_streamed) {
+        l->report.clock_after = *line;
+        l->report.has_clock_after = true;
+        if (l->conf.on_clock != NULL)
+            l->conf.on_clock(l->conf.user, l);
     }
 }
 
@@ -246,7 +283,11 @@ static int on_freed(void *user, const struct pfl_rpc_reply *reply)
     struct pfl_host_link *l = user;
 
     (void)reply;
-    if (l->state == PFL_LINK_FREEING)
+    if (l->state != PFL_LINK_FREEING)
+        return 0;
+    if (l->is_copied && !l->conf.keeps_session)
+        pfl_host_link_move(l, PFL_LINK_REMOVING);
+    else
         pfl_host_link_begin_close(l);
     return 0;
 }
@@ -307,28 +348,49 @@ static const char *why_unreadable(int rc)
     }
 }
 
+int pfl_host_link_take_packets(struct pfl_host_link *self, const struct pfl_rpc_reply *reply)
+{
+    int rc;
+
+    if (!reply->success) {
+        pfl_host_link_fail(self, "the service ended the read-out");
+        return PFL_ECLOSED;
+    }
+    rc = pfl_packet_scan_feed(&self->scan, reply->body, on_scanned, self);
+    if (rc == 0 && !reply->has_more && pfl_packet_scan_is_open(&self->scan))
+        rc = PFL_EPROTO;
+    if (self->has_spent_budget)
+        fail_over_budget(self);
+    else if (rc != 0)
+        pfl_host_link_fail(self, why_unreadable(rc));
+    return rc;
+}
+
+/* One that answers and brings nothing is as stuck as one that does not answer. */
+void pfl_host_link_note_progress(struct pfl_host_link *self)
+{
+    uint64_t bytes = self->report.bytes_read + self->scan.partial.len;
+
+    if (self->is_paused || bytes - self->progress_bytes < PROGRESS_MIN_BYTES)
+        return;
+    self->progress_bytes = bytes;
+    pfl_host_link_arm(self);
+}
+
 static int on_read(void *user, const struct pfl_rpc_reply *reply)
 {
     struct pfl_host_link *l = user;
-    int rc;
 
+    if (l->pass.is_open)
+        return pfl_host_link_on_pass(l, reply);
     if (l->state != PFL_LINK_READING)
         return 0;
-    if (!l->is_paused)
-        pfl_host_link_arm(l);
-    if (!reply->success) {
-        pfl_host_link_fail(l, "the service ended the read-out");
+    if (pfl_host_link_take_packets(l, reply) != 0)
         return 0;
-    }
-    rc = pfl_packet_scan_feed(&l->scan, reply->body, on_scanned, l);
-    if (rc == 0 && !reply->has_more && pfl_packet_scan_is_open(&l->scan))
-        rc = PFL_EPROTO;
-    if (l->has_spent_budget)
-        fail_over_budget(l);
-    else if (rc != 0)
-        pfl_host_link_fail(l, why_unreadable(rc));
-    else if (!reply->has_more)
-        pfl_host_link_move(l, PFL_LINK_FREEING);
+    if (reply->has_more)
+        pfl_host_link_note_progress(l);
+    else
+        pfl_host_link_move(l, PFL_LINK_READ_OUT);
     return 0;
 }
 
@@ -343,20 +405,37 @@ static void ask_flush(struct pfl_host_link *l)
 }
 
 /* Packets may come in runs; a service that does not know of them does not mind. */
-static void ask_read(struct pfl_host_link *l)
+void pfl_host_link_ask_read(struct pfl_host_link *self)
 {
     uint8_t args[READ_REQUEST_MAX];
     struct pfl_writer w = pfl_writer_of(args, sizeof(args));
 
-    l->scan.on_run = on_scanned_run;
+    if (self->report.read_began_ns == 0) {
+        self->budget = choose_budget(self);
+        self->report.read_began_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
+    }
+    self->scan.on_run = on_scanned_run;
     pfl_writer_field_varint(&w, PFL_READ_ACCEPTS_RUNS_FIELD, 1);
-    pfl_host_link_ask(l, "ReadBuffers", pfl_span_of(args, sizeof(args) - w.left), on_read);
+    pfl_host_link_ask(self, "ReadBuffers", pfl_span_of(args, sizeof(args) - w.left), on_read);
 }
 
-static void measure_clock(struct pfl_host_link *l)
+/* One that is under way is as good. */
+void pfl_host_link_measure_clock(struct pfl_host_link *self)
 {
-    if (pfl_clock_probe_start(&l->probe, l->clock_conn, on_clock, l) != 0)
-        pfl_host_link_skip_clock(l);
+    if (!self->probe.is_running &&
+        pfl_clock_probe_start(&self->probe, self->clock_conn, on_clock, self) != 0)
+        pfl_host_link_skip_clock(self);
+}
+
+/* A session that is over brings what its buffers hold, and what is on its way, in an agent's spool:
+ * a host whose answer has no end is cut short. */
+static void bound_last_read(struct pfl_host_link *l)
+{
+    struct pfl_read_budget rest = choose_budget(l);
+
+    if (l->conf.has_read_limit || l->report.read_began_ns == 0)
+        return; /* of all of it, from the first read on */
+    l->budget = pfl_read_budget_and(&rest, PFL_READ_UNKNOWN_MAX_BYTES);
 }
 
 void pfl_host_link_enter(struct pfl_host_link *self)
@@ -364,7 +443,7 @@ void pfl_host_link_enter(struct pfl_host_link *self)
     switch (self->state) {
     case PFL_LINK_CLOCK_BEFORE:
     case PFL_LINK_CLOCK_AFTER:
-        measure_clock(self);
+        pfl_host_link_measure_clock(self);
         break;
     case PFL_LINK_SETUP:
         if (self->conf.task == PFL_LINK_RECORD || self->conf.task == PFL_LINK_START)
@@ -392,14 +471,20 @@ void pfl_host_link_enter(struct pfl_host_link *self)
         pfl_host_link_ask(self, "GetTraceStats", no_args(), on_final_stats);
         break;
     case PFL_LINK_READING:
-        self->is_attached = false;
-        self->budget = choose_budget(self);
-        self->report.read_began_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
-        ask_read(self);
+        if (self->conf.is_streamed)
+            bound_last_read(self);
+        if (!self->pass.is_open) /* else when that one ends */
+            pfl_host_link_ask_read(self);
+        break;
+    case PFL_LINK_READ_OUT:
+        self->report.read_ended_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
         break;
     case PFL_LINK_FREEING:
-        self->report.read_ended_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
+        self->is_attached = false;
         pfl_host_link_ask(self, "FreeBuffers", no_args(), on_freed);
+        break;
+    case PFL_LINK_REMOVING:
+        pfl_host_link_remove_session(self);
         break;
     default:
         break;

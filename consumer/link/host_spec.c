@@ -27,6 +27,14 @@ bool pfl_host_is_name(const char *str)
     return is_name(str, strlen(str));
 }
 
+bool pfl_host_is_address(const char *str)
+{
+    const char *equals = strchr(str, '=');
+
+    return strchr(str, ':') != NULL || strcmp(str, "local") == 0 ||
+           (equals != NULL && strcmp(equals + 1, "local") == 0);
+}
+
 static bool copy_part(char *dst, size_t room, const char *src, size_t len)
 {
     if (len == 0 || len >= room)
@@ -46,20 +54,18 @@ static bool is_port(const char *str)
 
 static bool parse_tls(const char *rest, struct pfl_host_spec *spec)
 {
-    const char *colon = strrchr(rest, ':');
-    size_t len;
+    const char *bracket = rest[0] == '[' ? strchr(rest, ']') : NULL;
+    const char *colon = strchr(bracket != NULL ? bracket : rest, ':');
+    const char *port = colon != NULL ? colon + 1 : PFL_HOST_PORT;
+    size_t len = colon != NULL ? (size_t)(colon - rest) : strlen(rest);
 
-    if (colon == NULL || !is_port(colon + 1) ||
-        !copy_part(spec->port, sizeof(spec->port), colon + 1, strlen(colon + 1)))
+    if (!is_port(port) || !copy_part(spec->port, sizeof(spec->port), port, strlen(port)))
         return false;
-    len = (size_t)(colon - rest);
     if (rest[0] == '[') {
-        if (len < 2 || rest[len - 1] != ']')
+        if (bracket == NULL || bracket + 1 != rest + len)
             return false;
         rest++;
         len -= 2;
-    } else if (memchr(rest, ':', len) != NULL) {
-        return false;
     }
     spec->kind = PFL_HOST_TLS;
     return copy_part(spec->address, sizeof(spec->address), rest, len);
@@ -149,7 +155,7 @@ int pfl_host_spec_parse(const char *arg, struct pfl_host_spec *ret_spec, char *r
     if (!parse_address(rest, &spec) ||
         !copy_part(spec.text, sizeof(spec.text), rest, strlen(rest))) {
         snprintf(ret_why, why_len,
-                 "%s: give a host as [NAME=]tls://ADDRESS:PORT, [NAME=]unix:PATH, "
+                 "%s: give a host as [NAME=]tls://ADDRESS[:PORT], [NAME=]unix:PATH, "
                  "[NAME=]ssh://[USER@]ADDRESS[:PORT][/SOCKET] or [NAME=]local",
                  pfl_log_quote_str(arg));
         return PFL_EINVAL;

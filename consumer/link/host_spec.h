@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The value of --host: [NAME=]tls://ADDR:PORT, [NAME=]unix:PATH (also unix:@ABSTRACT),
+ * The value of --host: [NAME=]tls://ADDR[:PORT], [NAME=]unix:PATH (also unix:@ABSTRACT),
  * [NAME=]ssh://[USER@]ADDR[:PORT][/SOCKET], or [NAME=]local for this machine's own service; and the
  * URI names of certificates. Pure.
  */
@@ -13,6 +13,7 @@
 #include "base/err.h"
 
 #define PFL_HOST_NAME_MAX 128
+#define PFL_HOST_PORT     "9910" /* of relays, where none is given */
 
 enum pfl_host_kind {
     PFL_HOST_UNIX,
@@ -37,6 +38,8 @@ PFL_MUST_USE int pfl_host_spec_parse(const char *arg, struct pfl_host_spec *ret_
 
 /* Letters, digits, dot, dash and underscore; 1 to PFL_HOST_NAME_MAX - 1 of them. */
 bool pfl_host_is_name(const char *str);
+/* An address, and no name: of one of the forms above, be it right or wrong. */
+bool pfl_host_is_address(const char *str);
 /* The host called `name` behind a relay. */
 void pfl_host_spec_set_tunnel(struct pfl_host_spec *self, const char *name);
 

@@ -130,6 +130,11 @@ void pfl_inventory_get_host(const struct pfl_inventory *self, size_t host,
     };
 }
 
+bool pfl_inventory_has_left(const struct pfl_inventory_host *host)
+{
+    return !host->is_connected && host->last_seen_s > PFL_INVENTORY_LEFT_S;
+}
+
 size_t pfl_inventory_find(const struct pfl_inventory *self, const char *name)
 {
     for (size_t i = 0; i < json_array_size(self->hosts); i++)

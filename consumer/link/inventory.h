@@ -39,6 +39,9 @@ struct pfl_inventory_host {
 /* Borrowed until free. */
 void pfl_inventory_get_host(const struct pfl_inventory *self, size_t host,
                             struct pfl_inventory_host *ret_host);
+/* It is not connected, and has been away for longer than an agent needs to begin again. */
+#define PFL_INVENTORY_LEFT_S 60u
+bool pfl_inventory_has_left(const struct pfl_inventory_host *host);
 /* SIZE_MAX: there is none of that name. */
 size_t pfl_inventory_find(const struct pfl_inventory *self, const char *name);
 

@@ -60,6 +60,14 @@ struct pfl_read_budget pfl_read_budget_of_limit(uint64_t max_bytes)
     };
 }
 
+struct pfl_read_budget pfl_read_budget_and(const struct pfl_read_budget *self, uint64_t bytes)
+{
+    return (struct pfl_read_budget){
+        .ring_left = add(self->ring_left, bytes),
+        .bytes_left = add(self->bytes_left, bytes),
+    };
+}
+
 bool pfl_read_budget_take(struct pfl_read_budget *self, uint64_t packets, uint64_t bytes)
 {
     uint64_t trusted = packets * PFL_READ_TRUSTED_MAX_BYTES;

@@ -36,6 +36,8 @@ struct pfl_read_budget pfl_read_budget_of_config(struct pfl_span trace_config);
 struct pfl_read_budget pfl_read_budget_of_buffers(uint64_t buffer_bytes);
 /* So many bytes, whatever the packets; 0: no limit. */
 struct pfl_read_budget pfl_read_budget_of_limit(uint64_t max_bytes);
+/* So much more, whatever the packets. */
+struct pfl_read_budget pfl_read_budget_and(const struct pfl_read_budget *self, uint64_t bytes);
 /* Takes so many packets of so many bytes in sum; false: they are more than is left. */
 bool pfl_read_budget_take(struct pfl_read_budget *self, uint64_t packets, uint64_t bytes);
 

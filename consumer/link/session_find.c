@@ -6,7 +6,10 @@
  */
 #include "consumer/link/session_find.h"
 
+#include <limits.h>
 #include <string.h>
+
+#include "proto/figures.h"
 
 enum {
     RESPONSE_STATE = 1,
@@ -15,7 +18,10 @@ enum {
     SOURCE_DESCRIPTOR = 1,
     SOURCE_PRODUCER = 2,
     DESCRIPTOR_NAME = 1,
+    DESCRIPTOR_TRACK_EVENT = 6,
     DESCRIPTOR_FTRACE = 8,
+    TRACK_EVENT_CATEGORY = 1,
+    CATEGORY_NAME = 1,
     SESSION_STATE = 3,
     SESSION_NAME = 4,
 };
@@ -25,12 +31,17 @@ enum {
 #define FTRACE_NO_PRINT_TAG_BYTES 3u
 #define FTRACE_WHY_MAX_BYTES      200u
 
+/* Of track events, for who wants to know what can be recorded. */
+#define CATEGORIES_MAX          256u
+#define CATEGORY_NAME_MAX_BYTES 100u
+
 static bool is_text(struct pfl_span bytes, const char *text)
 {
     return bytes.len == strlen(text) && memcmp(bytes.data, text, bytes.len) == 0;
 }
 
-static enum pfl_session_found judge(struct pfl_span session, const char *name)
+/* `id`: of the field that says what it is called. */
+static enum pfl_session_found judge(struct pfl_span session, uint32_t id, const char *name)
 {
     struct pfl_reader r = pfl_reader_of(session);
     struct pfl_field f;
@@ -41,7 +52,7 @@ static enum pfl_session_found judge(struct pfl_span session, const char *name)
     while (pfl_reader_field(&r, &f)) {
         if (f.type != PFL_WIRE_BYTES)
             continue;
-        if (f.id == SESSION_NAME)
+        if (f.id == id)
             is_named = is_text(f.bytes, name);
         if (f.id == SESSION_STATE) {
             is_over = is_text(f.bytes, "DISABLED");
@@ -53,7 +64,7 @@ static enum pfl_session_found judge(struct pfl_span session, const char *name)
     return is_over ? PFL_SESSION_OVER : PFL_SESSION_RUNNING;
 }
 
-enum pfl_session_found pfl_session_find(struct pfl_span state, const char *name)
+static enum pfl_session_found find(struct pfl_span state, uint32_t id, const char *name)
 {
     struct pfl_reader r = pfl_reader_of(state);
     enum pfl_session_found found = PFL_SESSION_NONE;
@@ -61,8 +72,42 @@ enum pfl_session_found pfl_session_find(struct pfl_span state, const char *name)
 
     while (found == PFL_SESSION_NONE && pfl_reader_field(&r, &f))
         if (f.id == STATE_SESSIONS && f.type == PFL_WIRE_BYTES)
-            found = judge(f.bytes, name);
+            found = judge(f.bytes, id, name);
     return found;
+}
+
+enum pfl_session_found pfl_session_find(struct pfl_span state, const char *name)
+{
+    return find(state, SESSION_NAME, name);
+}
+
+enum pfl_session_found pfl_session_find_left(struct pfl_span state, const char *key)
+{
+    return find(state, PFL_DETACH_KEY_FIELD, key);
+}
+
+static int count_triggers(struct pfl_span session)
+{
+    struct pfl_reader r = pfl_reader_of(session);
+    struct pfl_field f;
+    int count = -1;
+
+    while (pfl_reader_field(&r, &f))
+        if (f.id == PFL_CLONE_TRIGGERS_FIELD && f.type == PFL_WIRE_VARINT)
+            count = f.value < INT_MAX ? (int)f.value : INT_MAX;
+    return count;
+}
+
+int pfl_session_count_triggers(struct pfl_span state, const char *name)
+{
+    struct pfl_reader r = pfl_reader_of(state);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f))
+        if (f.id == STATE_SESSIONS && f.type == PFL_WIRE_BYTES &&
+            judge(f.bytes, SESSION_NAME, name) != PFL_SESSION_NONE)
+            return count_triggers(f.bytes);
+    return -1;
 }
 
 static struct pfl_span find_bytes(struct pfl_span message, uint32_t id)
@@ -75,6 +120,41 @@ static struct pfl_span find_bytes(struct pfl_span message, uint32_t id)
         if (f.id == id && f.type == PFL_WIRE_BYTES)
             found = f.bytes;
     return found;
+}
+
+/* The names of categories, without descriptions and tags. */
+static int encode_categories(struct pfl_span track_event, struct pfl_buf *out)
+{
+    struct pfl_reader r = pfl_reader_of(track_event);
+    struct pfl_buf names;
+    struct pfl_field f;
+    uint8_t bytes[CATEGORY_NAME_MAX_BYTES + 16];
+    struct pfl_writer w;
+    int rc = 0;
+
+    pfl_buf_init(&names, CATEGORIES_MAX * sizeof(bytes));
+    for (unsigned n = 0; rc == 0 && n < CATEGORIES_MAX && pfl_reader_field(&r, &f);) {
+        struct pfl_span name;
+
+        if (f.id != TRACK_EVENT_CATEGORY || f.type != PFL_WIRE_BYTES)
+            continue;
+        name = find_bytes(f.bytes, CATEGORY_NAME);
+        if (name.len == 0 || name.len > CATEGORY_NAME_MAX_BYTES)
+            continue;
+        w = pfl_writer_of(bytes, sizeof(bytes));
+        pfl_writer_field_header(&w, TRACK_EVENT_CATEGORY, 1 + pfl_varint_size(name.len) + name.len);
+        pfl_writer_field_bytes(&w, CATEGORY_NAME, name.data, name.len);
+        rc = pfl_buf_append(&names, bytes, sizeof(bytes) - w.left);
+        n++;
+    }
+    w = pfl_writer_of(bytes, sizeof(bytes));
+    pfl_writer_field_header(&w, DESCRIPTOR_TRACK_EVENT, names.len);
+    if (rc == 0 && names.len != 0)
+        rc = pfl_buf_append(out, bytes, sizeof(bytes) - w.left);
+    if (rc == 0 && names.len != 0)
+        rc = pfl_buf_append(out, pfl_buf_get(&names).data, names.len);
+    pfl_buf_fini(&names);
+    return rc;
 }
 
 /* What is in it may be malformed, what is made of it is not. */
@@ -97,6 +177,8 @@ static int encode_descriptor(struct pfl_span descriptor, struct pfl_buf *out)
     rc = pfl_buf_append(out, header, sizeof(header) - w.left);
     if (rc == 0)
         rc = pfl_buf_append(out, name.data, name.len);
+    if (rc == 0)
+        rc = encode_categories(find_bytes(descriptor, DESCRIPTOR_TRACK_EVENT), out);
     return rc == 0 ? pfl_buf_append(out, tail, sizeof(tail) - t.left) : rc;
 }
 

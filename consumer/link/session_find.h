@@ -15,8 +15,13 @@ enum pfl_session_found {
 
 /* `state`: a serialized TracingServiceState. Copies are not looked at. */
 enum pfl_session_found pfl_session_find(struct pfl_span state, const char *name);
+/* Likewise, by the key under which it was left; of a service that tells it. */
+enum pfl_session_found pfl_session_find_left(struct pfl_span state, const char *key);
+/* How many triggers would make a snapshot of it; -1: the service does not tell, or there is no such
+ * session. */
+int pfl_session_count_triggers(struct pfl_span state, const char *name);
 /* Appends the TracingServiceState in one QueryServiceStateResponse, of descriptors their names
- * alone. PFL_ENOMEM, PFL_ELIMIT. */
+ * and those of their categories. PFL_ENOMEM, PFL_ELIMIT. */
 PFL_MUST_USE int pfl_session_take_state(struct pfl_span response, struct pfl_buf *out);
 
 #endif

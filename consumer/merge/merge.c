@@ -30,6 +30,7 @@ struct packet {
     const struct iovec *slices;
     int slices_len;
     size_t bytes;
+    const struct pfl_merge_sink *sink;
     struct pfl_packet_view view;
     uint8_t ids[PFL_MERGE_IDS_MAX];
     size_t ids_len;
@@ -56,6 +57,7 @@ static void fini_host(struct pfl_merge_host *h)
     pfl_mem_free(h->points);
     pfl_id_map_fini(&h->sequences);
     pfl_id_map_fini(&h->machines);
+    pfl_kept_packets_fini(&h->kept);
 }
 
 void pfl_merge_free(struct pfl_merge *self)
@@ -64,6 +66,7 @@ void pfl_merge_free(struct pfl_merge *self)
         return;
     for (size_t i = 0; i < self->hosts_len; i++)
         fini_host(&self->hosts[i]);
+    pfl_interned_fini(&self->interned);
     pfl_buf_fini(&self->scratch);
     pfl_mem_free(self);
 }
@@ -91,6 +94,8 @@ int pfl_merge_add_host(struct pfl_merge *self, const struct pfl_merge_host_conf 
         fini_host(h);
         return PFL_ENOMEM;
     }
+    if (conf->points_len != 0)
+        h->last_point = conf->points[conf->points_len - 1];
     if (conf->is_reference)
         self->reference = self->hosts_len;
     else
@@ -172,46 +177,101 @@ static void put_packet(const struct packet *p, uint8_t *to)
     (void)put(to, p->ids, p->ids_len);
 }
 
-static int emit_packet(struct pfl_merge *self, struct pfl_merge_host *h, const struct packet *p)
+static int emit_packet(struct pfl_merge_host *h, const struct packet *p)
 {
     size_t len = packet_size(p);
     size_t preamble = 1 + pfl_varint_size(len);
     uint8_t *room;
-    int rc = self->sink.reserve(self->sink.user, preamble + len, &room);
+    int rc = p->sink->reserve(p->sink->user, preamble + len, &room);
 
     if (rc != 0)
         return rc;
     room[0] = PFL_TRACE_PACKET_TAG;
     (void)pfl_varint_put(room + 1, len);
     put_packet(p, room + preamble);
-    self->sink.commit(self->sink.user, preamble + len);
+    p->sink->commit(p->sink->user, preamble + len);
     h->stats.packets++;
     h->stats.bytes += preamble + len;
     return 0;
 }
 
 /* The last value wins, but the first packet of a sequence carries a bare 1 from some services. */
-static void count_loss(struct pfl_merge_host *h, const struct pfl_packet_view *v, bool is_first)
+/* Losses are rare enough for another walk. Fields end in their slices, as the first walk found. */
+static uint32_t find_pid(const struct packet *p)
 {
-    if (v->loss_reasons == 0 || (is_first && v->loss_reasons == 1))
-        return;
-    h->stats.loss_marks++;
-    h->stats.loss_reasons |= v->loss_reasons;
+    uint32_t pid = 0;
+
+    for (int i = 0; i < p->slices_len; i++) {
+        struct pfl_reader r =
+            pfl_reader_of(pfl_span_of(p->slices[i].iov_base, p->slices[i].iov_len));
+        struct pfl_field f;
+
+        while (pfl_reader_field(&r, &f))
+            if (f.id == PFL_PACKET_TRUSTED_PID && f.type == PFL_WIRE_VARINT)
+                pid = (uint32_t)f.value;
+    }
+    return pid;
+}
+
+static int count_loss(struct pfl_merge *self, struct pfl_merge_host *h, const struct packet *p,
+                      uint32_t sequence, bool is_first)
+{
+    const struct pfl_packet_view *v = &p->view;
+    bool is_loss = v->loss_reasons != 0 && !(is_first && v->loss_reasons == 1);
+
+    if (is_loss) {
+        h->stats.loss_marks++;
+        h->stats.loss_reasons |= v->loss_reasons;
+        pfl_losers_note(&h->stats.losers, find_pid(p));
+    }
+    return v->has_sequence ? pfl_interned_note(&self->interned, sequence, v->flags, is_loss,
+                                               &h->stats.unreadable)
+                           : 0;
+}
+
+/* What every file needs: what the service says of itself and of the machines behind it. */
+static uint32_t kind_of(const struct pfl_merge *self, const struct pfl_packet_view *v)
+{
+    if (!self->keeps_state || (v->has_sequence && v->sequence != PFL_SERVICE_SEQUENCE))
+        return 0;
+    if (v->special == PFL_PACKET_SYSTEM_INFO ||
+        (v->special == PFL_PACKET_REMOTE_CLOCK_SYNC && v->machine != 0))
+        return v->special;
+    return v->special == 0 ? v->kind : 0;
+}
+
+/* A packet as it is in the file; while there are two of them, the one before gets it, too. */
+static int keep(struct pfl_merge *self, struct pfl_merge_host *h, const struct pfl_packet_view *v,
+                struct pfl_span packet)
+{
+    uint32_t kind = kind_of(self, v);
+    int rc = 0;
+
+    if (kind == 0)
+        return 0;
+    if (self->is_cutting)
+        rc = pfl_merge_emit(&self->before, packet);
+    if (rc == 0)
+        rc = pfl_kept_packets_put(&h->kept, kind, v->machine,
+                                  kind != PFL_PACKET_EXTENSION_DESCRIPTOR, packet);
+    return rc;
 }
 
 /* What the scratch buffer holds, as a packet. */
-static int emit_scratch(struct pfl_merge *self, struct pfl_merge_host *h)
+static int emit_scratch(struct pfl_merge *self, struct pfl_merge_host *h,
+                        const struct pfl_merge_sink *sink)
 {
     struct pfl_span packet = pfl_buf_get(&self->scratch);
     struct iovec slice = {(void *)(uintptr_t)packet.data, packet.len};
 
-    return emit_packet(self, h,
-                       &(struct packet){.slices = &slice, .slices_len = 1, .bytes = packet.len});
+    return emit_packet(
+        h, &(struct packet){.slices = &slice, .slices_len = 1, .bytes = packet.len, .sink = sink});
 }
 
-static int emit_rewritten(struct pfl_merge *self, struct pfl_merge_host *h,
-                          const struct pfl_packet_view *v, struct pfl_span packet)
+static int emit_rewritten(struct pfl_merge *self, struct pfl_merge_host *h, const struct packet *p,
+                          struct pfl_span packet)
 {
+    const struct pfl_packet_view *v = &p->view;
     struct pfl_merge_special s = {
         .id = v->special, .machine = v->machine, .timestamp_ns = v->timestamp_ns};
     int rc = pfl_merge_rewrite(self, h, &s, packet);
@@ -222,12 +282,15 @@ static int emit_rewritten(struct pfl_merge *self, struct pfl_merge_host *h,
     }
     if (rc != 0 || self->scratch.len == 0)
         return rc;
-    rc = emit_scratch(self, h);
+    rc = emit_scratch(self, h, p->sink);
+    if (rc == 0)
+        rc = keep(self, h, v, pfl_buf_get(&self->scratch));
     if (rc == 0 && v->special == PFL_PACKET_REMOTE_CLOCK_SYNC && v->machine != 0)
         rc = pfl_merge_emit_pin(self, pfl_buf_get(&self->scratch));
     return rc;
 }
 
+/* Those that are rewritten, and those that are kept. */
 static int emit_special(struct pfl_merge *self, struct pfl_merge_host *h, const struct packet *p)
 {
     size_t len = packet_size(p);
@@ -237,7 +300,13 @@ static int emit_special(struct pfl_merge *self, struct pfl_merge_host *h, const 
     if (joined == NULL)
         return PFL_ENOMEM;
     put_packet(p, joined);
-    rc = emit_rewritten(self, h, &p->view, pfl_span_of(joined, len));
+    if (p->view.special != 0) {
+        rc = emit_rewritten(self, h, p, pfl_span_of(joined, len));
+    } else {
+        rc = emit_packet(h, p);
+        if (rc == 0)
+            rc = keep(self, h, &p->view, pfl_span_of(joined, len));
+    }
     pfl_mem_free(joined);
     return rc;
 }
@@ -259,11 +328,16 @@ static int merge_viewed(struct pfl_merge *self, struct pfl_merge_host *h, struct
         rc = pfl_merge_map_sequence(self, h, p->view.sequence, &sequence, &is_first);
     if (rc == 0)
         rc = map_machine(self, h, p->view.machine, &machine);
+    if (rc == 0)
+        rc = count_loss(self, h, p, sequence, is_first);
     if (rc != 0)
         return rc;
-    count_loss(h, &p->view, is_first);
+    p->sink = p->view.has_sequence && pfl_interned_is_leaving(&self->interned, sequence)
+                  ? &self->before
+                  : &self->sink;
     set_ids(p, sequence, machine);
-    return p->view.special != 0 ? emit_special(self, h, p) : emit_packet(self, h, p);
+    return p->view.special != 0 || kind_of(self, &p->view) != 0 ? emit_special(self, h, p)
+                                                                : emit_packet(h, p);
 }
 
 /* Services cut packets between fields, nearly always. */
@@ -304,6 +378,7 @@ int pfl_merge_map_tail(struct pfl_merge *self, struct pfl_merge_host *h,
     set_ids(&p, sequence, machine);
     put_packet(&p, ret_out->bytes);
     ret_out->len = packet_size(&p);
+    ret_out->sequence = sequence;
     return 0;
 }
 
@@ -354,7 +429,8 @@ int pfl_merge_packet(struct pfl_merge *self, size_t host, const struct iovec *sl
 
     if (bytes == 0)
         return 0;
-    if (slices_len == 1 && pfl_packet_view_is_usual(&h->tail, slices))
+    if (slices_len == 1 && pfl_interned_is_settled(&self->interned, h->tail_out.sequence) &&
+        pfl_packet_view_is_usual(&h->tail, slices))
         return merge_usual(self, h, slices);
     p.slices = slices;
     p.slices_len = slices_len;
@@ -366,4 +442,42 @@ int pfl_merge_packet(struct pfl_merge *self, size_t host, const struct iovec *sl
     else
         h->stats.refused_packets++;
     return rc == 0 && h->tail.is_new ? learn_tail(self, h) : rc;
+}
+
+uint64_t pfl_merge_get_packets(const struct pfl_merge *self)
+{
+    uint64_t packets = 0;
+
+    for (size_t i = 0; i < self->hosts_len; i++)
+        packets += self->hosts[i].stats.packets;
+    return packets;
+}
+
+/* ---- the next file ---- */
+
+void pfl_merge_keep_state(struct pfl_merge *self)
+{
+    self->keeps_state = true;
+}
+
+int pfl_merge_cut(struct pfl_merge *self, const struct pfl_merge_next *next)
+{
+    if (self->is_cutting || !self->keeps_state)
+        return PFL_ESTATE;
+    self->before = next->before;
+    self->sink = next->sink;
+    self->is_cutting = true;
+    pfl_interned_cut(&self->interned);
+    return pfl_merge_begin_again(self);
+}
+
+bool pfl_merge_is_cutting(const struct pfl_merge *self)
+{
+    return self->is_cutting && self->interned.leaving != 0;
+}
+
+void pfl_merge_end_cut(struct pfl_merge *self)
+{
+    pfl_interned_end_cut(&self->interned);
+    self->is_cutting = false;
 }

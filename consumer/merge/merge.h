@@ -13,6 +13,8 @@
 #include "base/err.h"
 #include "consumer/clock/clock_sync.h"
 #include "consumer/link/packet_scan.h"
+#include "consumer/merge/interned.h"
+#include "consumer/merge/losers.h"
 
 #define PFL_MERGE_MAX_HOSTS     1024u
 #define PFL_MERGE_MAX_SEQUENCES (1u << 20) /* per host */
@@ -29,6 +31,12 @@ struct pfl_merge_sink {
     int (*reserve)(void *user, size_t len, uint8_t **ret_room);
     /* `len` bytes of the room are the next whole packets of the file. */
     void (*commit)(void *user, size_t len);
+};
+
+/* Where packets go after a cut. */
+struct pfl_merge_next {
+    struct pfl_merge_sink sink;   /* the next file */
+    struct pfl_merge_sink before; /* what was the file until now */
 };
 
 struct pfl_merge_host_conf {
@@ -54,19 +62,28 @@ struct pfl_merge_stats {
     uint64_t loss_marks;      /* packets before which something was lost */
     uint32_t loss_reasons;    /* all DataLossReason bits seen */
     uint32_t sequences;
-    uint64_t started_ns; /* host's boot clock at its start of tracing; 0 unknown */
-    uint64_t cloned_ns;  /* likewise at the moment the session was copied; 0: it was not */
+    /* Packets that refer to interned data which did not come, so that readers skip them. */
+    struct pfl_interned_counts unreadable;
+    struct pfl_losers losers; /* whose packets mark losses */
+    uint64_t started_ns;      /* host's boot clock at its start of tracing; 0 unknown */
+    uint64_t cloned_ns;       /* likewise at the moment the session was copied; 0: it was not */
 };
 
 PFL_MUST_USE int pfl_merge_new(const struct pfl_merge_sink *sink, struct pfl_merge **ret_merge);
 void pfl_merge_free(struct pfl_merge *self); /* NULL is legal */
 
-/* Before pfl_merge_begin. PFL_ELIMIT, PFL_ENOMEM, PFL_EINVAL (a second reference, too many points).
+/* Before pfl_merge_begin, or with pfl_merge_join after it. PFL_ELIMIT, PFL_ENOMEM, PFL_EINVAL (a
+ * second reference, too many points).
  */
 PFL_MUST_USE int pfl_merge_add_host(struct pfl_merge *self, const struct pfl_merge_host_conf *conf,
                                     size_t *ret_host);
 /* Writes names and clock points of all hosts. PFL_ESTATE without a reference. */
 PFL_MUST_USE int pfl_merge_begin(struct pfl_merge *self);
+/* Writes name and clock points of a host that was added after pfl_merge_begin. */
+PFL_MUST_USE int pfl_merge_join(struct pfl_merge *self, size_t host);
+/* Writes more clock points of a host, later than those it has; the reference has none. */
+PFL_MUST_USE int pfl_merge_add_points(struct pfl_merge *self, size_t host,
+                                      const struct pfl_clock_point *points, size_t points_len);
 /*
  * One packet of a host (index from add_host), `bytes` long, in slices. A packet that cannot be
  * merged is counted and left out: 0. PFL_ELIMIT (more sequences or machines than one host may have:
@@ -79,6 +96,22 @@ PFL_MUST_USE int pfl_merge_packet(struct pfl_merge *self, size_t host, const str
  * together; what came before that is written. */
 PFL_MUST_USE int pfl_merge_run(struct pfl_merge *self, size_t host,
                                const struct pfl_packet_run *run, uint64_t *ret_bytes);
+/*
+ * A recording in several files, each of which can be read by itself. What each of them needs is
+ * kept from pfl_merge_keep_state on, which is called before pfl_merge_begin.
+ *
+ * pfl_merge_cut begins the next file: with the hosts' names, clocks and configs. Sequences whose
+ * packets refer to what the file before has (interned data, incremental timestamps) go on there
+ * until their producers begin again (SEQ_INCREMENTAL_STATE_CLEARED); pfl_merge_is_cutting says
+ * whether there are any. pfl_merge_end_cut: nothing goes to the file before any more. Failures: as
+ * pfl_merge_packet; PFL_ESTATE while a cut has not ended.
+ */
+void pfl_merge_keep_state(struct pfl_merge *self);
+PFL_MUST_USE int pfl_merge_cut(struct pfl_merge *self, const struct pfl_merge_next *next);
+bool pfl_merge_is_cutting(const struct pfl_merge *self);
+void pfl_merge_end_cut(struct pfl_merge *self);
+/* Of all hosts. */
+uint64_t pfl_merge_get_packets(const struct pfl_merge *self);
 /* Borrowed until free. */
 const struct pfl_merge_stats *pfl_merge_get_stats(const struct pfl_merge *self, size_t host);
 

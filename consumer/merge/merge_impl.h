@@ -5,6 +5,8 @@
 
 #include "base/buf.h"
 #include "consumer/merge/id_map.h"
+#include "consumer/merge/interned.h"
+#include "consumer/merge/kept_packets.h"
 #include "consumer/merge/merge.h"
 #include "consumer/merge/packet_view.h"
 #include "proto/packet_run.h"
@@ -13,6 +15,7 @@
 #define PFL_MERGE_TAIL_BLOCK   32u   /* nearly all tails with their ids are shorter */
 #define PFL_MERGE_IDS_MAX      16u   /* the ids that a packet gets */
 #define PFL_MERGE_OWN_SEQUENCE 1u    /* of the packets that the merge itself writes */
+#define PFL_SERVICE_SEQUENCE   1u    /* of the packets that a host's service itself writes */
 
 /* TracePacket fields (docs/abi/fields.md section 15). */
 enum {
@@ -20,13 +23,17 @@ enum {
     PFL_PACKET_CLOCK_SNAPSHOT = 6,
     PFL_PACKET_TIMESTAMP = 8,
     PFL_PACKET_SEQUENCE = 10,
+    PFL_PACKET_FLAGS = 13,
+    PFL_PACKET_TRACE_CONFIG = 33,
     PFL_PACKET_TRACE_STATS = 35,
     PFL_PACKET_DROPPED = 42,
     PFL_PACKET_SYSTEM_INFO = 45,
     PFL_PACKET_COMPRESSED = 50,
     PFL_PACKET_TIMESTAMP_CLOCK = 58,
     PFL_PACKET_SERVICE_EVENT = 69,
+    PFL_PACKET_EXTENSION_DESCRIPTOR = 72,
     PFL_PACKET_TRUSTED_PID = 79,
+    PFL_PACKET_TRACE_UUID = 89,
     PFL_PACKET_MACHINE = 98,
     PFL_PACKET_REMOTE_CLOCK_SYNC = 107,
     PFL_PACKET_PROVENANCE = 124,
@@ -37,6 +44,7 @@ enum {
 /* What the trusted fields at the end of packets are in the file. */
 struct pfl_merge_tail {
     size_t len;
+    uint32_t sequence; /* in the file; 0: none */
     uint8_t bytes[PFL_RUN_TAIL_MAX_BYTES + PFL_MERGE_IDS_MAX];
 };
 
@@ -44,6 +52,7 @@ struct pfl_merge_host {
     char *name;                     /* owned */
     struct pfl_clock_point *points; /* owned */
     size_t points_len;
+    struct pfl_clock_point last_point; /* that was written; of points_len != 0 */
     bool has_clock;
     int64_t offset_ns;
     int64_t drift_ns;
@@ -51,6 +60,7 @@ struct pfl_merge_host {
     uint32_t machine_id; /* 0 = the reference */
     struct pfl_id_map sequences;
     struct pfl_id_map machines; /* remote machines of this host's service */
+    struct pfl_kept_packets kept;
     struct pfl_packet_tail tail;
     struct pfl_merge_tail tail_out; /* of `tail`: at most PFL_MERGE_TAIL_BLOCK bytes */
     struct pfl_merge_stats stats;
@@ -58,11 +68,15 @@ struct pfl_merge_host {
 
 struct pfl_merge {
     struct pfl_merge_sink sink;
+    struct pfl_merge_sink before; /* of the file before, while is_cutting */
+    bool is_cutting;
+    bool keeps_state; /* what every file needs is kept */
     struct pfl_merge_host hosts[PFL_MERGE_MAX_HOSTS];
     size_t hosts_len;
     size_t reference; /* SIZE_MAX until known */
     uint32_t next_sequence;
     uint32_t next_machine;
+    struct pfl_interned interned;
     struct pfl_buf scratch;
 };
 
@@ -85,6 +99,11 @@ PFL_MUST_USE int pfl_merge_rewrite(struct pfl_merge *self, struct pfl_merge_host
 PFL_MUST_USE int pfl_merge_map_tail(struct pfl_merge *self, struct pfl_merge_host *h,
                                     const struct pfl_packet_view *view, struct pfl_span tail,
                                     struct pfl_merge_tail *ret_out);
+
+/* A packet as it is, into that file. */
+PFL_MUST_USE int pfl_merge_emit(const struct pfl_merge_sink *sink, struct pfl_span packet);
+/* What pfl_merge_begin wrote, as it stands now, and the packets that are kept: into self->sink. */
+PFL_MUST_USE int pfl_merge_begin_again(struct pfl_merge *self);
 
 /*
  * After a remote_clock_sync of a machine behind a host, as it goes to the file: writes a packet

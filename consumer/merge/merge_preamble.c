@@ -7,9 +7,12 @@
  *     each other  remote_clock_sync, one per clock point
  *                 system_info {machine_name}, with a timestamp on the host's boot clock
  *
- * The order matters to Trace Processor: the reference's packet must be first, or the first other
- * host would be taken for it; and the timestamp on another host's first packet is converted at
- * once, which keeps that host's own clock snapshots from redefining the timeline.
+ * A host that joins later has its own packets of these just before its first ones. Each further
+ * file of a recording begins so, too: with the last clock point of each host, and with the packets
+ * that are kept of its service. The order matters to Trace Processor: the reference's packet must
+ * be first, or the first other host would be taken for it; and the timestamp on another host's
+ * first packet is converted at once, which keeps that host's own clock snapshots from redefining
+ * the timeline.
  *
  * A clock point is written as two equal exchanges, of which Trace Processor takes the mean: exactly
  * the offset. Failures: the sink's, out of memory.
@@ -41,19 +44,24 @@ static struct pfl_span written(const uint8_t *begin, const struct pfl_writer *w)
     return pfl_span_of(begin, (size_t)(w->pos - begin));
 }
 
-static int emit(struct pfl_merge *self, struct pfl_span packet)
+int pfl_merge_emit(const struct pfl_merge_sink *sink, struct pfl_span packet)
 {
     size_t preamble = 1 + pfl_varint_size(packet.len);
     uint8_t *room;
-    int rc = self->sink.reserve(self->sink.user, preamble + packet.len, &room);
+    int rc = sink->reserve(sink->user, preamble + packet.len, &room);
 
     if (rc != 0)
         return rc;
     room[0] = PFL_TRACE_PACKET_TAG;
     pfl_varint_put(room + 1, packet.len);
     memcpy(room + preamble, packet.data, packet.len);
-    self->sink.commit(self->sink.user, preamble + packet.len);
+    sink->commit(sink->user, preamble + packet.len);
     return 0;
+}
+
+static int emit(struct pfl_merge *self, struct pfl_span packet)
+{
+    return pfl_merge_emit(&self->sink, packet);
 }
 
 /* A ClockSnapshot of the boot clock alone. */
@@ -98,7 +106,9 @@ static int emit_name(struct pfl_merge *self, const struct pfl_merge_host *h)
 
     pfl_writer_field_bytes(&i, SYSTEM_INFO_MACHINE_NAME, h->name, strlen(h->name));
     if (h->machine_id != 0 && h->points_len != 0) {
-        pfl_writer_field_varint(&w, PFL_PACKET_TIMESTAMP, (uint64_t)h->points[0].host_ns);
+        pfl_writer_field_varint(
+            &w, PFL_PACKET_TIMESTAMP,
+            (uint64_t)(self->is_cutting ? h->last_point.host_ns : h->points[0].host_ns));
         pfl_writer_field_varint(&w, PFL_PACKET_TIMESTAMP_CLOCK, CLOCK_BOOTTIME);
     }
     pfl_writer_field_bytes(&w, PFL_PACKET_SYSTEM_INFO, info, written(info, &i).len);
@@ -106,7 +116,7 @@ static int emit_name(struct pfl_merge *self, const struct pfl_merge_host *h)
     return emit(self, written(packet, &w));
 }
 
-static int emit_clock_point(struct pfl_merge *self, const struct pfl_merge_host *h,
+static int emit_clock_point(const struct pfl_merge_sink *sink, const struct pfl_merge_host *h,
                             const struct pfl_clock_point *p)
 {
     uint8_t clocks[SMALL_BYTES];
@@ -122,7 +132,7 @@ static int emit_clock_point(struct pfl_merge *self, const struct pfl_merge_host 
         pfl_writer_field_bytes(&s, SYNC_SYNCED_CLOCKS, clocks, written(clocks, &c).len);
     pfl_writer_field_bytes(&w, PFL_PACKET_REMOTE_CLOCK_SYNC, sync, written(sync, &s).len);
     put_ids(&w, h);
-    return emit(self, written(packet, &w));
+    return pfl_merge_emit(sink, written(packet, &w));
 }
 
 /* TraceAttributes: Trace Processor shows them as metadata `trace_attribute.<key>`. */
@@ -154,15 +164,20 @@ static int emit_clock_quality(struct pfl_merge *self, const struct pfl_merge_hos
     return emit(self, written(packet, &w));
 }
 
+static int emit_name_and_quality(struct pfl_merge *self, const struct pfl_merge_host *h)
+{
+    int rc = emit_name(self, h);
+
+    return rc == 0 && h->has_clock ? emit_clock_quality(self, h) : rc;
+}
+
 static int emit_host(struct pfl_merge *self, const struct pfl_merge_host *h)
 {
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < h->points_len; i++)
-        rc = emit_clock_point(self, h, &h->points[i]);
-    if (rc == 0)
-        rc = emit_name(self, h);
-    return rc == 0 && h->has_clock ? emit_clock_quality(self, h) : rc;
+        rc = emit_clock_point(&self->sink, h, &h->points[i]);
+    return rc != 0 ? rc : emit_name_and_quality(self, h);
 }
 
 int pfl_merge_begin(struct pfl_merge *self)
@@ -179,6 +194,67 @@ int pfl_merge_begin(struct pfl_merge *self)
     for (size_t i = 0; rc == 0 && i < self->hosts_len; i++)
         if (i != self->reference)
             rc = emit_host(self, &self->hosts[i]);
+    return rc;
+}
+
+int pfl_merge_join(struct pfl_merge *self, size_t host)
+{
+    return emit_host(self, &self->hosts[host]);
+}
+
+int pfl_merge_add_points(struct pfl_merge *self, size_t host, const struct pfl_clock_point *points,
+                         size_t points_len)
+{
+    struct pfl_merge_host *h = &self->hosts[host];
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && host != self->reference && i < points_len; i++) {
+        if (self->is_cutting) /* both files need it */
+            rc = emit_clock_point(&self->before, h, &points[i]);
+        if (rc == 0)
+            rc = emit_clock_point(&self->sink, h, &points[i]);
+        h->last_point = points[i];
+    }
+    return rc;
+}
+
+/* Of one host, in the order in which their kinds came first. */
+static int emit_kept(struct pfl_merge *self, const struct pfl_merge_host *h)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < h->kept.len; i++) {
+        const struct pfl_kept_packet *k = &h->kept.list[i];
+        struct pfl_span packet = pfl_span_of(k->bytes, k->len);
+
+        rc = emit(self, packet);
+        if (rc == 0 && k->kind == PFL_PACKET_REMOTE_CLOCK_SYNC)
+            rc = pfl_merge_emit_pin(self, packet);
+    }
+    return rc;
+}
+
+int pfl_merge_begin_again(struct pfl_merge *self)
+{
+    const struct pfl_merge_host *reference;
+    int rc;
+
+    if (self->reference == SIZE_MAX)
+        return PFL_ESTATE;
+    reference = &self->hosts[self->reference];
+    rc = emit_reference_clock(self, reference);
+    if (rc == 0)
+        rc = emit_name(self, reference);
+    for (size_t i = 0; rc == 0 && i < self->hosts_len; i++) {
+        const struct pfl_merge_host *h = &self->hosts[i];
+
+        if (h != reference && h->points_len != 0)
+            rc = emit_clock_point(&self->sink, h, &h->last_point);
+        if (rc == 0 && h != reference)
+            rc = emit_name_and_quality(self, h);
+    }
+    for (size_t i = 0; rc == 0 && i < self->hosts_len; i++)
+        rc = emit_kept(self, &self->hosts[i]);
     return rc;
 }
 

@@ -9,8 +9,8 @@
  * rest is looked at where it lies, for fields that would concern the merge, and the pieces are
  * copied once behind a preamble; many packets go to the sink at a time. Whatever is not plain (a
  * packet that names a sequence itself, one that is rewritten or refused, a tail that is more than
- * ids), and a run at the end of a reply, behind which there is nothing that may be read, goes
- * through pfl_merge_packet in pieces.
+ * ids, a sequence whose interned data is not known to be there), and a run at the end of a reply,
+ * behind which there is nothing that may be read, goes through pfl_merge_packet in pieces.
  * Failures: columns that do not fit together; pfl_merge_packet's. What came before is written.
  * Limits: lengths are bounded by the run, which is bounded by a frame.
  */
@@ -311,6 +311,8 @@ static int put_plain_ones(struct run *run)
             return 0;
         rc = map_tail(run);
     }
+    if (!pfl_interned_is_settled(&run->merge->interned, run->out.sequence))
+        return rc;
     return rc == 0 && run->is_tail_plain ? put_all_plain(run) : rc;
 }
 

@@ -17,14 +17,28 @@
 #define WORD_BYTES 8
 
 /* Up to ROLE_TIME they do not matter to a packet that is not special. */
-enum role { ROLE_NONE, ROLE_TIME, ROLE_LOSS, ROLE_CUT, ROLE_SPECIAL, ROLE_COMPRESSED };
+enum role {
+    ROLE_NONE,
+    ROLE_FLAGS,
+    ROLE_TIME,
+    ROLE_LOSS,
+    ROLE_CUT,
+    ROLE_KIND,
+    ROLE_SPECIAL,
+    ROLE_COMPRESSED
+};
 
 /* By field id; the last row is for all ids past it. */
 static const uint8_t roles[] = {
     [PFL_PACKET_TIMESTAMP] = ROLE_TIME,
+    [PFL_PACKET_FLAGS] = ROLE_FLAGS,
     [PFL_PACKET_DROPPED] = ROLE_LOSS,
     [PFL_PACKET_SEQUENCE] = ROLE_CUT,
     [PFL_PACKET_MACHINE] = ROLE_CUT,
+    [PFL_PACKET_CLOCK_SNAPSHOT] = ROLE_KIND,
+    [PFL_PACKET_TRACE_CONFIG] = ROLE_KIND,
+    [PFL_PACKET_EXTENSION_DESCRIPTOR] = ROLE_KIND,
+    [PFL_PACKET_TRACE_UUID] = ROLE_KIND,
     [PFL_PACKET_TRACE_STATS] = ROLE_SPECIAL,
     [PFL_PACKET_SYSTEM_INFO] = ROLE_SPECIAL,
     [PFL_PACKET_SERVICE_EVENT] = ROLE_SPECIAL,
@@ -201,9 +215,15 @@ static bool note_field(struct pfl_packet_view *v, const struct walk *w, uint8_t 
     case ROLE_LOSS:
         v->loss_reasons = (uint32_t)w->value;
         return true;
+    case ROLE_FLAGS:
+        v->flags = (uint32_t)w->value;
+        return true;
     case ROLE_CUT:
         note_id(v, w);
         return cut(v, at, len);
+    case ROLE_KIND:
+        v->kind = w->id;
+        return true;
     default:
         note_special(v, w->id);
         v->is_compressed = v->is_compressed || role == ROLE_COMPRESSED;

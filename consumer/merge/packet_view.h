@@ -21,7 +21,9 @@ struct pfl_packet_view {
     uint32_t sequence;
     uint32_t machine;
     uint32_t loss_reasons;
+    uint32_t flags;   /* sequence_flags */
     uint32_t special; /* id of a field with ids or clocks deeper inside; 0: none */
+    uint32_t kind;    /* id of a field that every file of a recording needs; 0: none */
     bool has_sequence;
     bool has_two_special;
     bool is_compressed;

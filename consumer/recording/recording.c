@@ -2,17 +2,19 @@
 /*
  * The coordinator of a recording.
  *
- *     CONNECT -> START -> RUN -> STOP -> READ -> CLOSE -> OVER
- *        |         |                       ^       ^
- *        +---------+-- nobody left --------|-------+
+ *     CONNECT -> START -> RUN -> STOP -> READ -> CLOSE -> FREE -> OVER
+ *        |         |                       ^
+ *        +---------+-- nobody left --------+
  *
- * Happy path: each phase ends when no host is still on its way through it. The file is opened when
- * the hosts are ready and before they start, so that a bad path costs no recording. When one
- * session ends by itself (duration, trigger) the others get a short grace and are then stopped.
- * At READ all clocks are known, so names and clock points go to the file first.
+ * Happy path: the hosts start together, when all are ready. The file is opened before, so that a
+ * bad path costs no recording. When one session ends by itself (duration, trigger) the others get a
+ * short grace and are then stopped. Reading begins when all have stopped, or a second after the
+ * first one: the clocks of those go to the file first. One that comes later joins. What was read is
+ * freed on the hosts when the file is complete and on the disk.
  *
- * Failures: a failed host is left out of what follows; too few of them end the recording. A file
- * that cannot be written ends all hosts' reading; what is in it stays valid.
+ * Failures: a failed host is left out of what follows; too few of them end the recording. One that
+ * is away holds up nobody (recording_absent.c). A file that cannot be written ends all hosts'
+ * reading; what is in it stays valid, and what the hosts still have stays there.
  * Ownership: links, merge and file. Limits: reading of all hosts stops while the file is congested.
  */
 #include "consumer/recording/recording.h"
@@ -28,14 +30,12 @@
 
 #define END_GRACE_MS 500u
 #define LATE_MS      2000u
+#define GATHER_MS    1000u /* after the first host: for those that take little longer */
+#define WATCH_MS     250u
+#define STREAM_MS    50u
 
 static void evaluate(struct pfl_recording *r);
-
-static void set_why(struct pfl_recording *r, const char *why)
-{
-    if (r->why[0] == '\0')
-        snprintf(r->why, sizeof(r->why), "%s", why);
-}
+static void on_watch(uv_timer_t *timer);
 
 static void enter_phase(struct pfl_recording *r, enum pfl_recording_phase phase)
 {
@@ -66,10 +66,12 @@ static void note_link(struct pfl_recording *r, struct pfl_recording_member *m)
     r->has_self_ended |= report->has_ended_itself;
 }
 
+/* But those that were read. */
 static void fail_all(struct pfl_recording *r, const char *why)
 {
     for (size_t i = 0; i < r->hosts_len; i++)
-        pfl_host_link_fail(r->hosts[i].link, why);
+        if (pfl_host_link_get_state(r->hosts[i].link) < PFL_LINK_READ_OUT)
+            pfl_host_link_give_up(r->hosts[i].link, why);
 }
 
 static void each_host(struct pfl_recording *r, void (*act)(struct pfl_host_link *link))
@@ -87,63 +89,49 @@ static void on_file_writable(void *user)
     each_host(r, pfl_host_link_resume);
 }
 
-static void on_file_failed(void *user, int err)
+/* What the hosts still have of the data stays there; those that were read wait for the file's end.
+ */
+static void keep_all(struct pfl_recording *r)
 {
-    struct pfl_recording *r = user;
-    char why[256];
+    bool is_closed = r->phase > PFL_RECORDING_CLOSE;
 
-    r->file_error = err;
-    snprintf(why, sizeof(why), "the trace file cannot be written: %s%s", strerror(err),
-             err == ENOSPC ? "; make room, or choose another place with -o" : "");
-    set_why(r, why);
-    fail_all(r, "stopped, because the trace file cannot be written");
+    for (size_t i = 0; i < r->hosts_len; i++)
+        if (is_closed || pfl_host_link_get_state(r->hosts[i].link) < PFL_LINK_READ_OUT)
+            pfl_host_link_keep(r->hosts[i].link, "the trace file cannot be written");
+}
+
+void pfl_recording_fail_file(struct pfl_recording *self, const char *path, int err)
+{
+    if (self->file_error != 0)
+        return;
+    pfl_recording_set_file_why(self, path, err);
+    keep_all(self);
+    if (self->phase == PFL_RECORDING_RUN)
+        pfl_recording_stop(self);
+}
+
+static void on_file_failed(void *user, const char *path, int err)
+{
+    pfl_recording_fail_file(user, path, err);
 }
 
 static bool open_file(struct pfl_recording *r)
 {
-    struct pfl_trace_file_conf conf = {
+    struct pfl_trace_files_conf conf = {
         .loop = r->conf.link.conn.loop,
         .path = r->conf.output_path,
+        .no_clobber = r->conf.no_clobber,
+        .rotation = r->conf.rotation,
         .on_writable = on_file_writable,
         .on_failed = on_file_failed,
         .user = r,
     };
-    char why[512];
-    int rc = pfl_trace_file_open(&conf, &r->file);
+    int rc = pfl_trace_files_open(&conf, &r->file);
 
     if (rc == 0)
         return true;
-    r->file_error = rc == PFL_EIO ? errno : ENOMEM;
-    snprintf(why, sizeof(why), "cannot write %s: %s", pfl_log_quote_str(r->conf.output_path),
-             strerror(r->file_error));
-    set_why(r, why);
+    pfl_recording_set_open_why(r, rc == PFL_EIO ? errno : ENOMEM);
     return false;
-}
-
-static int on_link_packet(void *user, struct pfl_host_link *link, const struct iovec *slices,
-                          int slices_len, size_t bytes)
-{
-    struct pfl_recording_member *m = user;
-    struct pfl_recording *r = m->owner;
-    int rc = pfl_merge_packet(r->merge, m->merge_index, slices, slices_len, bytes);
-
-    (void)link;
-    if (pfl_trace_file_is_congested(r->file))
-        each_host(r, pfl_host_link_pause);
-    return rc;
-}
-
-static int on_link_run(void *user, struct pfl_host_link *link, const struct pfl_packet_run *run,
-                       uint64_t *ret_bytes)
-{
-    struct pfl_recording_member *m = user;
-    struct pfl_recording *r = m->owner;
-    int rc = pfl_merge_run(r->merge, m->merge_index, run, ret_bytes);
-
-    (void)link;
-    if (pfl_trace_file_is_congested(r->file))
-        each_host(r, pfl_host_link_pause);
-    return rc;
 }
 
 /* Ends. */
@@ -152,29 +140,66 @@ static void on_timer_closed(uv_handle_t *handle)
 {
     struct pfl_recording *r = handle->data;
 
+    if (--r->open_timers != 0)
+        return;
     enter_phase(r, PFL_RECORDING_OVER);
     r->conf.on_over(r->conf.user);
 }
 
-static void on_file_closed(void *user, int err, uint64_t written_bytes)
+static void end(struct pfl_recording *r)
+{
+    r->phase = PFL_RECORDING_OVER; /* nothing is looked at any more */
+    uv_close((uv_handle_t *)&r->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&r->watch, on_timer_closed);
+}
+
+static void begin_free(struct pfl_recording *r)
+{
+    enter_phase(r, PFL_RECORDING_FREE);
+    if (r->file_error != 0)
+        keep_all(r);
+    else
+        each_host(r, pfl_host_link_free_session);
+    evaluate(r);
+}
+
+static void on_file_closed(void *user, const struct pfl_trace_files_end *file)
 {
     struct pfl_recording *r = user;
 
     r->file = NULL;
-    r->file_bytes = written_bytes;
-    if (err != 0 && r->file_error == 0)
-        on_file_failed(r, err);
-    uv_close((uv_handle_t *)&r->timer, on_timer_closed);
+    r->file_bytes = file->bytes;
+    r->first_file = file->first;
+    r->last_file = file->last;
+    if (file->partial != NULL)
+        r->partial = pfl_mem_strdup(file->partial);
+    if (file->err != 0 && r->file_error == 0)
+        pfl_recording_set_file_why(r, r->conf.output_path, file->err);
+    begin_free(r);
+}
+
+/* Without a packet of any host it is none, and what was at its path stays. */
+static bool is_file_wanted(const struct pfl_recording *r)
+{
+    return r->merge != NULL && pfl_merge_get_packets(r->merge) != r->packets_before;
 }
 
 static void close_file(struct pfl_recording *r)
 {
     enter_phase(r, PFL_RECORDING_CLOSE);
-    if (r->file == NULL) {
-        uv_close((uv_handle_t *)&r->timer, on_timer_closed);
-        return;
-    }
-    pfl_trace_file_close(r->file, on_file_closed);
+    if (r->file == NULL)
+        begin_free(r);
+    else
+        pfl_trace_files_close(r->file, is_file_wanted(r), on_file_closed);
+}
+
+static void on_link_clock(void *user, struct pfl_host_link *link)
+{
+    struct pfl_recording_member *m = user;
+    struct pfl_recording *r = m->owner;
+
+    (void)link;
+    pfl_recording_note_clock(r, (size_t)(m - r->hosts));
 }
 
 /* Phases. */
@@ -187,16 +212,23 @@ static void on_run_too_long(uv_timer_t *timer)
 static void begin_start(struct pfl_recording *r)
 {
     size_t ready = r->in[PFL_LINK_READY];
+    const char *refused = NULL;
     char why[128];
 
+    if (ready >= r->conf.quorum && r->conf.why_not_start != NULL)
+        refused = r->conf.why_not_start(r->conf.user, r);
     if (ready < r->conf.quorum) {
         snprintf(why, sizeof(why), "only %zu of %zu hosts are ready, %zu are needed", ready,
                  r->hosts_len, r->conf.quorum);
         pfl_recording_abort(r, why);
         return;
     }
+    if (refused != NULL) {
+        pfl_recording_abort(r, refused);
+        return;
+    }
     if (r->conf.output_path != NULL && !open_file(r)) {
-        fail_all(r, "not started, because the trace file cannot be written");
+        fail_all(r, "not started");
         enter_phase(r, PFL_RECORDING_READ);
         return;
     }
@@ -205,20 +237,54 @@ static void begin_start(struct pfl_recording *r)
     each_host(r, pfl_host_link_begin);
 }
 
+static void begin_stream(struct pfl_recording *r)
+{
+    int rc = pfl_recording_begin_stream(r);
+
+    uv_timer_start(&r->watch, on_watch, STREAM_MS, STREAM_MS);
+    if (rc == 0)
+        return;
+    pfl_recording_set_why(r, pfl_err_str(rc));
+    fail_all(r, pfl_err_str(rc));
+}
+
 static void begin_run(struct pfl_recording *r)
 {
     uint64_t ms = r->conf.duration_ms;
 
     enter_phase(r, PFL_RECORDING_RUN);
+    uv_timer_stop(&r->timer);
+    if (r->conf.link.is_streamed)
+        begin_stream(r);
     if (ms != 0)
         uv_timer_start(&r->timer, on_run_too_long,
                        ms + r->conf.link.flush_timeout_ms + r->conf.link.stop_timeout_ms + LATE_MS,
                        0);
 }
 
+static void on_most_started(uv_timer_t *timer)
+{
+    struct pfl_recording *r = timer->data;
+
+    if (r->phase != PFL_RECORDING_START)
+        return;
+    begin_run(r);
+    evaluate(r);
+}
+
+/* Those that have started do not wait for the others. */
+static void look_at_start(struct pfl_recording *r)
+{
+    if (!is_any_in(r, pfl_recording_waited_states(r)))
+        begin_run(r);
+    else if (is_any_in(r, IN(RECORDING) | IN(STATS) | IN(CLOCK_AFTER) | IN(STOPPED)) &&
+             !uv_is_active((uv_handle_t *)&r->timer))
+        uv_timer_start(&r->timer, on_most_started, GATHER_MS, 0);
+}
+
 static void look_at_run(struct pfl_recording *r)
 {
-    if (!is_any_in(r, IN(RECORDING))) {
+    if (!is_any_in(r, IN(RECORDING) | IN(STARTING))) {
         enter_phase(r, PFL_RECORDING_STOP);
         return;
     }
@@ -232,42 +298,111 @@ static void look_at_run(struct pfl_recording *r)
 
 static void begin_read(struct pfl_recording *r)
 {
+    bool is_streamed = r->merge != NULL && r->file_error == 0;
+    bool can_be_read = is_streamed || r->in[PFL_LINK_STOPPED] == 0 ||
+                       (r->file_error == 0 && pfl_recording_has_room(r));
     int rc;
 
     enter_phase(r, PFL_RECORDING_READ);
-    if (r->in[PFL_LINK_STOPPED] == 0)
+    uv_timer_stop(&r->timer);
+    if (r->in[PFL_LINK_STOPPED] == 0 || is_streamed)
+        return; /* streamed: each goes on when it has stopped */
+    if (!can_be_read) {
+        keep_all(r);
         return;
+    }
     rc = pfl_recording_begin_merge(r);
     if (rc != 0) {
-        set_why(r, pfl_err_str(rc));
+        pfl_recording_set_why(r, pfl_err_str(rc));
         fail_all(r, pfl_err_str(rc));
         return;
     }
     each_host(r, pfl_host_link_read);
 }
 
+static void on_most_stopped(uv_timer_t *timer)
+{
+    struct pfl_recording *r = timer->data;
+
+    if (r->phase != PFL_RECORDING_STOP)
+        return;
+    begin_read(r);
+    evaluate(r);
+}
+
+/* One that was away when the others were stopped. */
+static void end_late_ones(struct pfl_recording *r)
+{
+    if (is_any_in(r, IN(RECORDING)))
+        each_host(r, pfl_host_link_end);
+}
+
+static void look_at_stop(struct pfl_recording *r)
+{
+    end_late_ones(r);
+    if (!is_any_in(r, pfl_recording_waited_states(r)) ||
+        (r->in[PFL_LINK_STOPPED] != 0 && (r->absent.is_waited_for || r->merge != NULL)))
+        begin_read(r);
+    else if (r->in[PFL_LINK_STOPPED] != 0 && !r->is_gathering) {
+        r->is_gathering = true;
+        uv_timer_start(&r->timer, on_most_stopped, GATHER_MS, 0);
+    }
+}
+
+static void join_late_one(struct pfl_recording *r, size_t host)
+{
+    struct pfl_host_link *link = r->hosts[host].link;
+    bool is_joined = r->hosts[host].is_merged;
+    int rc = 0;
+
+    if (r->file_error == 0 && !is_joined)
+        rc = pfl_recording_join_merge(r, host);
+    else if (r->file_error == 0)
+        rc = pfl_recording_rejoin_merge(r, host);
+    if (r->file_error != 0)
+        pfl_host_link_keep(link, "the trace file cannot be written");
+    else if (rc != 0)
+        pfl_host_link_fail(link, pfl_err_str(rc));
+    else
+        pfl_host_link_read(link);
+}
+
+static void look_at_read(struct pfl_recording *r)
+{
+    end_late_ones(r);
+    if (r->in[PFL_LINK_STOPPED] != 0 && r->merge == NULL && r->file_error == 0) {
+        begin_read(r);
+        return;
+    }
+    for (size_t i = 0; r->in[PFL_LINK_STOPPED] != 0 && i < r->hosts_len; i++)
+        if (r->hosts[i].state == PFL_LINK_STOPPED)
+            join_late_one(r, i);
+    if (r->in[PFL_LINK_READ_OUT] + r->in[PFL_LINK_DONE] + r->in[PFL_LINK_FAILED] == r->hosts_len)
+        close_file(r);
+}
+
 static void look_at_phase(struct pfl_recording *r)
 {
     switch (r->phase) {
     case PFL_RECORDING_CONNECT:
-        if (!is_any_in(r, IN(CONNECTING) | IN(CLOCK_BEFORE) | IN(SETUP)))
+        if (!is_any_in(r, pfl_recording_waited_states(r)))
             begin_start(r);
         break;
     case PFL_RECORDING_START:
-        if (!is_any_in(r, IN(READY) | IN(STARTING)))
-            begin_run(r);
+        look_at_start(r);
         break;
     case PFL_RECORDING_RUN:
         look_at_run(r);
         break;
     case PFL_RECORDING_STOP:
-        if (!is_any_in(r, IN(STARTING) | IN(RECORDING) | IN(FLUSHING) | IN(DISABLING) |
-                              IN(DETACHING) | IN(CLONING) | IN(STATS) | IN(CLOCK_AFTER)))
-            begin_read(r);
+        look_at_stop(r);
         break;
     case PFL_RECORDING_READ:
+        look_at_read(r);
+        break;
+    case PFL_RECORDING_FREE:
         if (r->in[PFL_LINK_DONE] + r->in[PFL_LINK_FAILED] == r->hosts_len)
-            close_file(r);
+            end(r);
         break;
     case PFL_RECORDING_CLOSE:
     case PFL_RECORDING_OVER:
@@ -299,15 +434,46 @@ static void on_link_change(void *user, struct pfl_host_link *link)
     evaluate(r);
 }
 
+static void stop_for_disk(struct pfl_recording *r, const char *why)
+{
+    r->is_disk_low = true;
+    pfl_recording_set_why(r, why);
+    pfl_recording_stop(r);
+}
+
+static void stream(struct pfl_recording *r)
+{
+    char why[sizeof(r->why)];
+    int err = pfl_recording_rotate(r);
+
+    if (err != 0)
+        on_file_failed(r, r->conf.output_path, err);
+    else if (pfl_recording_has_disk_room(r, why, sizeof(why)))
+        pfl_recording_stream(r);
+    else
+        stop_for_disk(r, why);
+}
+
+static void on_watch(uv_timer_t *timer)
+{
+    struct pfl_recording *r = timer->data;
+
+    if (r->phase == PFL_RECORDING_RUN && r->merge != NULL && r->file_error == 0)
+        stream(r);
+    pfl_recording_watch(r);
+    evaluate(r);
+}
+
 void pfl_recording_stop(struct pfl_recording *self)
 {
     switch (self->phase) {
     case PFL_RECORDING_CONNECT:
-    case PFL_RECORDING_START:
         pfl_recording_abort(self, "stopped before it had begun");
         break;
+    case PFL_RECORDING_START:
     case PFL_RECORDING_RUN:
         enter_phase(self, PFL_RECORDING_STOP);
+        uv_timer_stop(&self->timer);
         each_host(self, pfl_host_link_end);
         evaluate(self);
         break;
@@ -319,11 +485,39 @@ void pfl_recording_stop(struct pfl_recording *self)
 void pfl_recording_abort(struct pfl_recording *self, const char *why)
 {
     self->is_aborted = true;
-    set_why(self, why);
+    pfl_recording_set_why(self, why);
     if (self->phase < PFL_RECORDING_READ)
         enter_phase(self, PFL_RECORDING_READ);
     fail_all(self, "given up");
     evaluate(self);
+}
+
+bool pfl_recording_interrupt(struct pfl_recording *self)
+{
+    self->interrupts++;
+    switch (self->phase) {
+    case PFL_RECORDING_CONNECT:
+    case PFL_RECORDING_START:
+    case PFL_RECORDING_RUN:
+        pfl_recording_stop(self);
+        return true;
+    case PFL_RECORDING_STOP:
+    case PFL_RECORDING_READ:
+        pfl_recording_watch(self);
+        pfl_recording_leave_absent(self, "it was away, and you went on without it");
+        if (self->interrupts > 1 && is_any_in(self, pfl_recording_waited_states(self)))
+            pfl_recording_abort(self, self->conf.link.task == PFL_LINK_RECORD
+                                          ? "interrupted: what was not read is lost"
+                                          : "interrupted");
+        evaluate(self);
+        return true;
+    case PFL_RECORDING_FREE:
+        if (self->interrupts > 1)
+            each_host(self, pfl_host_link_hurry);
+        return true;
+    default:
+        return self->interrupts < 2 || self->file == NULL;
+    }
 }
 
 int pfl_recording_new(const struct pfl_recording_conf *conf, struct pfl_recording **ret_recording)
@@ -336,10 +530,15 @@ int pfl_recording_new(const struct pfl_recording_conf *conf, struct pfl_recordin
         return PFL_ENOMEM;
     r->conf = *conf;
     uv_timer_init(conf->link.conn.loop, &r->timer);
+    uv_timer_init(conf->link.conn.loop, &r->watch);
     r->timer.data = r;
+    r->watch.data = r;
+    r->open_timers = 2;
+    uv_timer_start(&r->watch, on_watch, WATCH_MS, WATCH_MS);
     link.on_change = on_link_change;
-    link.on_packet = on_link_packet;
-    link.on_run = on_link_run;
+    link.on_packet = pfl_recording_on_packet;
+    link.on_run = pfl_recording_on_run;
+    link.on_clock = on_link_clock;
     for (size_t i = 0; rc == 0 && i < conf->specs_len; i++) {
         r->hosts[i].owner = r;
         link.conn.spec = &conf->specs[i];
@@ -351,7 +550,7 @@ int pfl_recording_new(const struct pfl_recording_conf *conf, struct pfl_recordin
     /* Without memory for all of them: those that exist close first, then on_over. */
     if (rc != 0 && r->hosts_len == 0) {
         uv_timer_stop(&r->timer);
-        set_why(r, pfl_err_str(rc));
+        pfl_recording_set_why(r, pfl_err_str(rc));
     }
     *ret_recording = r;
     if (rc != 0)
@@ -366,5 +565,6 @@ void pfl_recording_free(struct pfl_recording *self)
     for (size_t i = 0; i < self->hosts_len; i++)
         pfl_host_link_free(self->hosts[i].link);
     pfl_merge_free(self->merge);
+    pfl_mem_free(self->partial);
     pfl_mem_free(self);
 }

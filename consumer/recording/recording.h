@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One recording of many hosts: connect all, set all up, start together, stop together, read all at
- * once into one file. Partial failure is a result: hosts that fail are left out or cut short, the
- * others go on.
+ * once into one file; free what was read when the file is complete. Partial failure is a result:
+ * hosts that fail are left out or cut short, the others go on. A host that is away is waited for
+ * only when nothing else is left to be done.
  */
 #ifndef PFL_CONSUMER_RECORDING_H
 #define PFL_CONSUMER_RECORDING_H
 
 #include "consumer/link/host_link.h"
 #include "consumer/merge/merge.h"
+#include "consumer/recording/trace_files.h"
 
 #define PFL_RECORDING_MAX_HOSTS PFL_MERGE_MAX_HOSTS
 
@@ -16,11 +18,14 @@ enum pfl_recording_phase {
     PFL_RECORDING_CONNECT, /* until every host is ready or has failed */
     PFL_RECORDING_START,
     PFL_RECORDING_RUN,
-    PFL_RECORDING_STOP,
-    PFL_RECORDING_READ,
-    PFL_RECORDING_CLOSE, /* the file's last bytes */
+    PFL_RECORDING_STOP,  /* until most hosts have stopped */
+    PFL_RECORDING_READ,  /* those that have stopped, and the others when they have */
+    PFL_RECORDING_CLOSE, /* the file is completed */
+    PFL_RECORDING_FREE,  /* what was read is freed on the hosts */
     PFL_RECORDING_OVER,
 };
+
+#define PFL_RECORDING_WAIT_MS 60000u
 
 struct pfl_recording;
 
@@ -29,8 +34,18 @@ struct pfl_recording_conf {
     const struct pfl_host_spec *specs; /* borrowed while the recording lives */
     size_t specs_len;                  /* 1 .. PFL_RECORDING_MAX_HOSTS */
     const char *output_path;           /* borrowed; "-" = standard output; NULL: nothing is read */
+    bool no_clobber;                   /* output_path must not exist */
+    struct pfl_rotation rotation;      /* only with link.is_streamed */
+    uint64_t change_ms;                /* how long one file may go over into the next at most */
+    bool has_keep_free;                /* keep_free_bytes is the operator's word */
+    uint64_t keep_free_bytes;          /* of the disk, while it is streamed */
+    bool has_wait;                     /* wait_ms is the operator's word */
+    uint64_t wait_ms;                  /* for hosts that are away; 0: PFL_RECORDING_WAIT_MS */
     size_t quorum;                     /* hosts that must be ready to start; >= 1 */
     uint64_t duration_ms;              /* of the config, for the shell; 0 = until stopped */
+    /* All hosts are ready, or have failed: why none should start, or NULL. The text is valid until
+     * on_over. May be NULL. */
+    const char *(*why_not_start)(void *user, const struct pfl_recording *self);
     /* A host changed its state, or the phase changed (link NULL). */
     void (*on_progress)(void *user, const struct pfl_recording *self,
                         const struct pfl_host_link *link);
@@ -53,20 +68,47 @@ struct pfl_recording_host {
     int64_t error_ns;
 };
 
+/* Whose connections are lost now. */
+struct pfl_recording_absent {
+    size_t hosts;
+    const struct pfl_host_link *longest; /* borrowed; NULL: nobody */
+    uint64_t away_ms;                    /* of that one */
+    bool is_relay;                       /* the relay itself cannot be reached */
+    bool is_waited_for;                  /* nothing else is left to be done */
+};
+
 PFL_MUST_USE int pfl_recording_new(const struct pfl_recording_conf *conf,
                                    struct pfl_recording **ret_recording);
 /* Only after on_over. */
 void pfl_recording_free(struct pfl_recording *self);
 /* "Stop and read": before the start it aborts. */
 void pfl_recording_stop(struct pfl_recording *self);
+/*
+ * The operator's Ctrl-C. The first one ends what goes on in good order: before the start it aborts,
+ * then it stops and reads, then it leaves out the hosts that are away. The second one ends at once:
+ * the file keeps what came. False: there is nothing left that could be cut short.
+ */
+bool pfl_recording_interrupt(struct pfl_recording *self);
 /* Gives up everything; the file keeps what is in it. */
 void pfl_recording_abort(struct pfl_recording *self, const char *why);
+
+/* While it runs, not streamed: has the hosts' counters in their reports, a little later. */
+void pfl_recording_ask_losses(struct pfl_recording *self);
 
 enum pfl_recording_phase pfl_recording_get_phase(const struct pfl_recording *self);
 size_t pfl_recording_get_hosts_len(const struct pfl_recording *self);
 void pfl_recording_get_host(const struct pfl_recording *self, size_t host,
                             struct pfl_recording_host *ret_host);
 uint64_t pfl_recording_get_file_bytes(const struct pfl_recording *self);
+/* The complete files of a rotation, by number; false: there is none, or no rotation. */
+bool pfl_recording_get_files(const struct pfl_recording *self, uint32_t *ret_first,
+                             uint32_t *ret_last);
+/* It was stopped because its disk has no more room to spare. */
+bool pfl_recording_is_disk_low(const struct pfl_recording *self);
+/* What is left beside the output path of a file that could not be completed; NULL: nothing. */
+const char *pfl_recording_get_partial(const struct pfl_recording *self);
+void pfl_recording_get_absent(const struct pfl_recording *self,
+                              struct pfl_recording_absent *ret_absent);
 /* Why the whole of it failed, in words; "" when it did not. */
 const char *pfl_recording_get_why(const struct pfl_recording *self);
 bool pfl_recording_has_file_failed(const struct pfl_recording *self);

@@ -4,7 +4,7 @@
 #define PFL_CONSUMER_RECORDING_IMPL_H
 
 #include "consumer/recording/recording.h"
-#include "consumer/recording/trace_file.h"
+#include "consumer/recording/trace_files.h"
 
 struct pfl_recording;
 
@@ -16,6 +16,10 @@ struct pfl_recording_member {
     bool is_merged;
     bool has_line;
     struct pfl_clock_line line; /* against the operator's clock */
+    struct pfl_clock_line last; /* streamed: as it was measured last */
+    struct pfl_clock_line now;  /* streamed: through the last two; what points are laid by */
+    bool has_laid;
+    int64_t laid_ns; /* its offset against the reference at the last point */
 };
 
 struct pfl_recording {
@@ -23,26 +27,77 @@ struct pfl_recording {
     enum pfl_recording_phase phase;
     struct pfl_recording_member hosts[PFL_RECORDING_MAX_HOSTS];
     size_t hosts_len;
-    size_t in[PFL_LINK_STATES];  /* how many links are in a state */
-    size_t reference;            /* index in hosts, once merging */
-    struct pfl_merge *merge;     /* owned; NULL before reading */
-    struct pfl_trace_file *file; /* owned; NULL before start and after close */
-    uv_timer_t timer;
+    size_t in[PFL_LINK_STATES];   /* how many links are in a state */
+    size_t reference;             /* index in hosts, once merging */
+    struct pfl_merge *merge;      /* owned; NULL before reading */
+    struct pfl_trace_files *file; /* owned; NULL before start and after close */
+    uv_timer_t timer;             /* of the phase */
+    uv_timer_t watch;             /* who is away? */
+    unsigned open_timers;
+    struct pfl_recording_absent absent; /* at the last look */
+    uint64_t waiting_since_ms; /* of the loop: nothing but absent hosts is left; 0: not so */
+    uint64_t pushed_ms;        /* streamed: when the file was given what there was */
+    unsigned interrupts;
+    char *partial; /* owned; NULL: nothing is left beside the path */
     uint64_t run_began_ns;
     uint64_t file_bytes;
     int64_t merge_from_ns; /* operator's clock: what the clock points span */
     int64_t merge_to_ns;
-    int file_error;      /* errno */
+    uint32_t first_file; /* of a rotation, when it is over */
+    uint32_t last_file;
+    uint64_t packets_before; /* in the files before the current one */
+    int file_error;          /* errno */
+    bool is_disk_low;
     bool is_triggered;   /* a trigger was raised at some host */
     bool has_self_ended; /* the session of some host ended by itself */
     bool is_ending;
+    bool is_gathering; /* in STOP: reading begins soon */
     bool is_aborted;
     bool is_evaluating;
     bool is_dirty;
     char why[512];
 };
 
-/* All hosts that can be read have stopped: writes names and clock points. */
+/* Some hosts have stopped: writes names and clock points of those. */
 PFL_MUST_USE int pfl_recording_begin_merge(struct pfl_recording *self);
+/* One that stopped after them. */
+PFL_MUST_USE int pfl_recording_join_merge(struct pfl_recording *self, size_t host);
+
+/* As struct pfl_host_link_conf has them; `user` is the member. */
+int pfl_recording_on_packet(void *user, struct pfl_host_link *link, const struct iovec *slices,
+                            int slices_len, size_t bytes);
+int pfl_recording_on_run(void *user, struct pfl_host_link *link, const struct pfl_packet_run *run,
+                         uint64_t *ret_bytes);
+
+/* The first reason stays. */
+void pfl_recording_set_why(struct pfl_recording *self, const char *why);
+/* It cannot be written, or not be opened: an errno. */
+void pfl_recording_set_file_why(struct pfl_recording *self, const char *path, int err);
+void pfl_recording_set_open_why(struct pfl_recording *self, int err);
+/* Whether the file is where it was, and the disk has room for what the hosts say they have. */
+PFL_MUST_USE bool pfl_recording_has_room(struct pfl_recording *self);
+/* The file cannot be written (errno): what the hosts have stays there. */
+void pfl_recording_fail_file(struct pfl_recording *self, const char *path, int err);
+
+/* Streamed: the hosts that have started, and those that do so later. */
+PFL_MUST_USE int pfl_recording_begin_stream(struct pfl_recording *self);
+/* Streamed, often: has each host read what there is. */
+void pfl_recording_stream(struct pfl_recording *self);
+/* Streamed: the disk has more than what is to stay free of it. False: the reason, in words. */
+bool pfl_recording_has_disk_room(const struct pfl_recording *self, char *ret_why, size_t why_size);
+/* Streamed: begins the next file, and completes the one before, when it is time. 0, or an errno:
+ * the next one cannot be opened. */
+int pfl_recording_rotate(struct pfl_recording *self);
+/* Streamed: a host's clock was measured again. */
+void pfl_recording_note_clock(struct pfl_recording *self, size_t host);
+/* Streamed: a host has stopped, its last data follow. */
+PFL_MUST_USE int pfl_recording_rejoin_merge(struct pfl_recording *self, size_t host);
+
+/* Links that the phase waits for, as bits of enum pfl_link_state. */
+unsigned pfl_recording_waited_states(const struct pfl_recording *self);
+/* Looks who is away, and gives up those that were waited for long enough. */
+void pfl_recording_watch(struct pfl_recording *self);
+/* Those that are away are left out. */
+void pfl_recording_leave_absent(struct pfl_recording *self, const char *why);
 
 #endif

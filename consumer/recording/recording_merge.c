@@ -8,11 +8,15 @@
  * difference of two lines. Failure: a host without a measurement gets no points and is placed by
  * its wall clock; without any measurement the first host is the reference.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "consumer/recording/recording_impl.h"
+
+#define STREAM_STEP_NS 500
+#define STREAM_PUSH_MS 1000u
 
 static void join_clock(struct pfl_recording_member *m)
 {
@@ -22,6 +26,8 @@ static void join_clock(struct pfl_recording_member *m)
     if (m->has_line)
         pfl_clock_sync_join(report->has_clock_before ? &report->clock_before : NULL,
                             report->has_clock_after ? &report->clock_after : NULL, &m->line);
+    if (m->has_line && !m->is_merged)
+        m->last = m->now = m->line;
 }
 
 static void choose_reference(struct pfl_recording *r)
@@ -44,8 +50,9 @@ static void make_name_unique(struct pfl_recording *r, size_t host)
     char fresh[PFL_HOST_NAME_MAX];
     unsigned n = 1;
 
-    for (size_t i = 0; i < host; i++)
-        n += strcmp(pfl_host_link_get_report(r->hosts[i].link)->name, name) == 0;
+    for (size_t i = 0; i < r->hosts_len; i++)
+        n += (i < host || r->hosts[i].is_merged) && i != host &&
+             strcmp(pfl_host_link_get_report(r->hosts[i].link)->name, name) == 0;
     if (n == 1)
         return;
     snprintf(fresh, sizeof(fresh), "%.100s-%u", name, n);
@@ -93,14 +100,23 @@ static int reserve(void *user, size_t len, uint8_t **ret_room)
 {
     struct pfl_recording *r = user;
 
-    return pfl_trace_file_reserve(r->file, len, ret_room);
+    return pfl_trace_files_reserve(r->file, false, len, ret_room);
 }
 
 static void commit(void *user, size_t len)
 {
     struct pfl_recording *r = user;
 
-    pfl_trace_file_commit(r->file, len);
+    pfl_trace_files_commit(r->file, false, len);
+}
+
+/* Its data can be read now, or later. */
+static bool can_be_merged(const struct pfl_recording *r, size_t host)
+{
+    enum pfl_link_state state = pfl_host_link_get_state(r->hosts[host].link);
+
+    return state == PFL_LINK_STOPPED ||
+           (r->conf.link.is_streamed && state >= PFL_LINK_RECORDING && state < PFL_LINK_STOPPED);
 }
 
 int pfl_recording_begin_merge(struct pfl_recording *self)
@@ -108,14 +124,16 @@ int pfl_recording_begin_merge(struct pfl_recording *self)
     struct pfl_merge_sink sink = {.user = self, .reserve = reserve, .commit = commit};
     int rc = pfl_merge_new(&sink, &self->merge);
 
+    if (rc == 0 && pfl_rotation_is_wanted(&self->conf.rotation))
+        pfl_merge_keep_state(self->merge);
     self->merge_from_ns = (int64_t)self->run_began_ns;
     self->merge_to_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
     for (size_t i = 0; i < self->hosts_len; i++) {
         struct pfl_recording_member *m = &self->hosts[i];
 
-        m->is_merged = pfl_host_link_get_state(m->link) == PFL_LINK_STOPPED;
-        if (m->is_merged)
+        if (can_be_merged(self, i))
             join_clock(m);
+        m->is_merged = can_be_merged(self, i);
     }
     choose_reference(self);
     for (size_t i = 0; rc == 0 && i < self->hosts_len; i++) {
@@ -125,6 +143,154 @@ int pfl_recording_begin_merge(struct pfl_recording *self)
         rc = add_host(self, i);
     }
     return rc != 0 ? rc : pfl_merge_begin(self->merge);
+}
+
+int pfl_recording_join_merge(struct pfl_recording *self, size_t host)
+{
+    struct pfl_recording_member *m = &self->hosts[host];
+    int rc;
+
+    join_clock(m);
+    make_name_unique(self, host);
+    rc = add_host(self, host);
+    if (rc == 0)
+        rc = pfl_merge_join(self->merge, m->merge_index);
+    m->is_merged = rc == 0;
+    return rc;
+}
+
+/* ---- packets ---- */
+
+/* All hosts, while the disk is slower than they are. */
+static void hold_back(struct pfl_recording *r)
+{
+    for (size_t i = 0; pfl_trace_files_is_congested(r->file) && i < r->hosts_len; i++)
+        pfl_host_link_pause(r->hosts[i].link);
+}
+
+int pfl_recording_on_packet(void *user, struct pfl_host_link *link, const struct iovec *slices,
+                            int slices_len, size_t bytes)
+{
+    struct pfl_recording_member *m = user;
+    struct pfl_recording *r = m->owner;
+    int rc;
+
+    (void)link;
+    if (r->file_error != 0) /* it is stopped, and what it has left is kept */
+        return 0;
+    rc = pfl_merge_packet(r->merge, m->merge_index, slices, slices_len, bytes);
+    hold_back(r);
+    return rc;
+}
+
+int pfl_recording_on_run(void *user, struct pfl_host_link *link, const struct pfl_packet_run *run,
+                         uint64_t *ret_bytes)
+{
+    struct pfl_recording_member *m = user;
+    struct pfl_recording *r = m->owner;
+    int rc;
+
+    (void)link;
+    if (r->file_error != 0)
+        return 0;
+    rc = pfl_merge_run(r->merge, m->merge_index, run, ret_bytes);
+    hold_back(r);
+    return rc;
+}
+
+/* ---- streamed ---- */
+
+int pfl_recording_begin_stream(struct pfl_recording *self)
+{
+    for (size_t i = 0; i < self->hosts_len; i++)
+        if (can_be_merged(self, i))
+            return pfl_recording_begin_merge(self);
+    return 0;
+}
+
+/*
+ * A point when the host's offset is another one than at the last point, as far as the line through
+ * the last two measurements foresees: what comes behind it in the file is placed by it.
+ */
+static int lay_point(struct pfl_recording *r, size_t host)
+{
+    struct pfl_recording_member *m = &r->hosts[host];
+    const struct pfl_recording_member *reference = &r->hosts[r->reference];
+    int64_t now_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
+    struct pfl_clock_point point;
+    int64_t offset_ns;
+
+    if (!m->is_merged || host == r->reference || !m->has_line || !reference->has_line)
+        return 0;
+    point.host_ns = now_ns + pfl_clock_line_offset(&m->now, now_ns);
+    point.reference_ns = now_ns + pfl_clock_line_offset(&reference->now, now_ns);
+    offset_ns = point.host_ns - point.reference_ns;
+    if (m->has_laid && offset_ns - m->laid_ns < STREAM_STEP_NS &&
+        m->laid_ns - offset_ns < STREAM_STEP_NS)
+        return 0;
+    m->has_laid = true;
+    m->laid_ns = offset_ns;
+    return pfl_merge_add_points(r->merge, m->merge_index, &point, 1);
+}
+
+static void stream_host(struct pfl_recording *r, size_t host, bool is_second)
+{
+    struct pfl_recording_member *m = &r->hosts[host];
+    int rc = 0;
+
+    if (m->state != PFL_LINK_RECORDING)
+        return;
+    if (!m->is_merged)
+        rc = pfl_recording_join_merge(r, host);
+    else if (is_second)
+        rc = lay_point(r, host);
+    if (rc != 0 && r->file_error == 0)
+        pfl_host_link_fail(m->link, pfl_err_str(rc));
+    else
+        pfl_host_link_stream(m->link);
+}
+
+void pfl_recording_stream(struct pfl_recording *self)
+{
+    uint64_t now_ms = uv_now(self->conf.link.conn.loop);
+    bool is_second = now_ms - self->pushed_ms >= STREAM_PUSH_MS;
+
+    for (size_t i = 0; i < self->hosts_len; i++)
+        stream_host(self, i, is_second);
+    if (is_second)
+        pfl_trace_files_push(self->file);
+    if (is_second && pfl_trace_files_is_gone(self->file))
+        pfl_recording_fail_file(self, self->conf.output_path, ESTALE);
+    if (is_second)
+        self->pushed_ms = now_ms;
+}
+
+void pfl_recording_note_clock(struct pfl_recording *self, size_t host)
+{
+    struct pfl_recording_member *m = &self->hosts[host];
+    const struct pfl_host_report *report = pfl_host_link_get_report(m->link);
+
+    /* One whose clock was not known at first is placed by its wall clock, and stays there. */
+    if (!m->is_merged || !m->has_line || !report->has_clock_after)
+        return;
+    pfl_clock_sync_join(&m->last, &report->clock_after, &m->now);
+    m->last = report->clock_after;
+    join_clock(m);
+    self->merge_to_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
+}
+
+int pfl_recording_rejoin_merge(struct pfl_recording *self, size_t host)
+{
+    pfl_recording_note_clock(self, host);
+    return lay_point(self, host);
+}
+
+void pfl_recording_ask_losses(struct pfl_recording *self)
+{
+    if (self->phase != PFL_RECORDING_RUN || self->conf.link.is_streamed)
+        return;
+    for (size_t i = 0; i < self->hosts_len; i++)
+        pfl_host_link_ask_losses(self->hosts[i].link);
 }
 
 enum pfl_recording_phase pfl_recording_get_phase(const struct pfl_recording *self)
@@ -163,7 +329,12 @@ void pfl_recording_get_host(const struct pfl_recording *self, size_t host,
 
 uint64_t pfl_recording_get_file_bytes(const struct pfl_recording *self)
 {
-    return self->file != NULL ? pfl_trace_file_get_written(self->file) : self->file_bytes;
+    return self->file != NULL ? pfl_trace_files_get_written(self->file) : self->file_bytes;
+}
+
+const char *pfl_recording_get_partial(const struct pfl_recording *self)
+{
+    return self->partial;
 }
 
 const char *pfl_recording_get_why(const struct pfl_recording *self)
@@ -183,6 +354,8 @@ bool pfl_recording_is_aborted(const struct pfl_recording *self)
 
 bool pfl_recording_get_skew(const struct pfl_recording *self, int64_t *ret_skew_ns)
 {
+    bool is_copy =
+        self->conf.link.task == PFL_LINK_SNAPSHOT || self->conf.link.task == PFL_LINK_WATCH;
     int64_t first = INT64_MAX;
     int64_t last = INT64_MIN;
     unsigned known = 0;
@@ -192,7 +365,8 @@ bool pfl_recording_get_skew(const struct pfl_recording *self, int64_t *ret_skew_
         int64_t at;
 
         pfl_recording_get_host(self, i, &h);
-        at = (int64_t)(h.merged.cloned_ns != 0 ? h.merged.cloned_ns : h.merged.started_ns);
+        at = (int64_t)(is_copy && h.merged.cloned_ns != 0 ? h.merged.cloned_ns
+                                                          : h.merged.started_ns);
         if (!h.has_offset || at == 0)
             continue;
         at -= h.offset_ns;

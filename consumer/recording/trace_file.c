@@ -8,8 +8,12 @@
  * queue, a short write goes on where it ended, a written chunk is kept for reuse. A packet larger
  * than a chunk gets a chunk of its own size.
  *
+ * At the end the thread pool syncs the file, renames it from PATH.partial to PATH and syncs the
+ * folder: the old file is there until the new one is complete.
+ *
  * Failures: a write that fails (disk full) ends writing: the file is cut at the last whole packet
- * that lies in it, on_failed is called once, later packets are dropped with PFL_EIO.
+ * that lies in it, on_failed is called once, later packets are dropped with PFL_EIO; the partial
+ * file stays. A folder in which nothing can be made leaves the path itself to be written.
  * Ownership: all chunks belong to the file; one uv_fs_t is in flight at most.
  * Limits: the owner stops at the high-water mark; what one read callback still brings goes on top.
  */
@@ -17,7 +21,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -26,6 +36,8 @@
 
 #define DEFAULT_CHUNK_BYTES (1024u * 1024)
 #define SPARES_MAX          16u /* the high-water mark's */
+#define PARTIAL_SUFFIX      ".partial"
+#define LINKS_MAX           40u /* the kernel's number */
 
 struct chunk {
     struct pfl_list node;
@@ -37,6 +49,8 @@ struct chunk {
 
 struct pfl_trace_file {
     struct pfl_trace_file_conf conf; /* path not valid */
+    char *path;                      /* owned; NULL: written directly */
+    char *partial;                   /* owned; NULL with path */
     int fd;                          /* owned */
     struct pfl_list queue;           /* of struct chunk, owned; the head is being written */
     struct pfl_list spares;          /* owned */
@@ -49,35 +63,259 @@ struct pfl_trace_file {
     bool is_writing;
     bool was_congested;
     bool is_closing;
+    bool is_wanted;
+    bool has_partial; /* it is there under that name */
+    uv_work_t end;
     int error; /* errno of the first failure */
-    void (*on_closed)(void *user, int err, uint64_t written_bytes);
+    void (*on_closed)(void *user, const struct pfl_trace_file_end *end);
 };
 
 static void write_next(struct pfl_trace_file *f);
 
+/* ---- where it lies ---- */
+
+bool pfl_trace_file_is_direct(const char *path)
+{
+    static const char *const standard[] = {"-", "/dev/stdout", "/dev/stderr"};
+    struct stat st;
+
+    for (size_t i = 0; i < sizeof(standard) / sizeof(standard[0]); i++)
+        if (strcmp(path, standard[i]) == 0)
+            return true;
+    /* Names of open files: what they name may be regular, but another process's to rename. */
+    if (strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/", 6) == 0)
+        return true;
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
+static int open_direct(const char *path, bool no_clobber)
+{
+    if (strcmp(path, "-") == 0)
+        return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    return open(path, O_WRONLY | O_CREAT | (no_clobber ? O_EXCL : O_TRUNC) | O_CLOEXEC, 0644);
+}
+
+/* As the kernel does with fs.protected_symlinks, which readlink(2) does not ask: in a folder such
+ * as /tmp a link of another user's may point at any file of ours. */
+static bool may_follow(const char *folder, const struct stat *link)
+{
+    struct stat dir;
+
+    if (link->st_uid == geteuid())
+        return true;
+    return stat(folder, &dir) == 0 && ((dir.st_mode & S_ISVTX) == 0 ||
+                                       (dir.st_mode & S_IWOTH) == 0 || dir.st_uid == link->st_uid);
+}
+
+static void name_folder(const char *path, char ret_folder[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+
+    if (slash == NULL)
+        (void)snprintf(ret_folder, PATH_MAX, ".");
+    else
+        (void)snprintf(ret_folder, PATH_MAX, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+}
+
+/* `path` becomes what the link there says. False: there is none; errno, not 0: it is not followed.
+ */
+static bool follow_link(char path[PATH_MAX])
+{
+    char folder[PATH_MAX];
+    char target[PATH_MAX];
+    struct stat st;
+    ssize_t len = -1;
+    int n = 0;
+    int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC); /* the link that is judged is read */
+
+    errno = 0;
+    if (fd < 0)
+        return false;
+    name_folder(path, folder);
+    if (fstat(fd, &st) == 0 && S_ISLNK(st.st_mode)) {
+        if (may_follow(folder, &st))
+            len = readlinkat(fd, "", target, sizeof(target) - 1);
+        if (len > 0)
+            n = snprintf(path, PATH_MAX, "%s%s%.*s", target[0] == '/' ? "" : folder,
+                         target[0] == '/' ? "" : "/", (int)len, target);
+        errno = len > 0 && n > 0 && n < PATH_MAX ? 0 : ELOOP;
+    }
+    (void)close(fd);
+    return errno == 0 && len > 0;
+}
+
+/* Of the file that is to be replaced, behind symbolic links; or of what is to be made. 0 or an
+ * errno. */
+static int name_paths(struct pfl_trace_file *f, const char *path)
+{
+    char real[PATH_MAX];
+    unsigned links = 0;
+    size_t size;
+
+    if (snprintf(real, sizeof(real), "%s", path) >= (int)sizeof(real))
+        return ENAMETOOLONG;
+    while (links < LINKS_MAX && follow_link(real))
+        links++;
+    if (links == LINKS_MAX || errno != 0)
+        return ELOOP;
+    f->path = pfl_mem_strdup(real);
+    if (f->path == NULL)
+        return ENOMEM;
+    size = strlen(f->path) + sizeof(PARTIAL_SUFFIX);
+    f->partial = pfl_mem_alloc(size);
+    if (f->partial == NULL)
+        return ENOMEM;
+    snprintf(f->partial, size, "%s" PARTIAL_SUFFIX, f->path);
+    return 0;
+}
+
+static void forget_paths(struct pfl_trace_file *f)
+{
+    pfl_mem_free(f->path);
+    pfl_mem_free(f->partial);
+    f->path = NULL;
+    f->partial = NULL;
+}
+
+/* What an earlier run left. Not what another user put there, or what has another name, too: that
+ * name's file would be cut. */
+static bool is_left_over(const struct stat *st)
+{
+    return S_ISREG(st->st_mode) && st->st_uid == geteuid() && st->st_nlink == 1;
+}
+
+/* One that another process writes is left alone; it may as well be renamed in the meantime. */
+static int open_left_over(const struct pfl_trace_file *f)
+{
+    int fd = open(f->partial, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int err = ESTALE;
+    struct stat st;
+    struct stat named;
+
+    if (fd >= 0 && fstat(fd, &st) == 0 && is_left_over(&st)) {
+        err = flock(fd, LOCK_EX | LOCK_NB) != 0 || lstat(f->partial, &named) != 0 ||
+                      st.st_ino != named.st_ino || st.st_dev != named.st_dev
+                  ? EBUSY
+                  : 0;
+        if (err == 0 && ftruncate(fd, 0) != 0)
+            err = errno;
+    }
+    if (err == 0)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    errno = err;
+    return -1;
+}
+
+/* It stays as readable as the file that it replaces; of another user's file, at most so. */
+static void take_mode(const struct pfl_trace_file *f, int fd)
+{
+    struct stat old;
+    struct stat new;
+
+    if (lstat(f->path, &old) != 0 || !S_ISREG(old.st_mode) || fstat(fd, &new) != 0)
+        return;
+    if (old.st_uid != geteuid())
+        old.st_mode &= new.st_mode;
+    (void)fchmod(fd, old.st_mode & 0777);
+}
+
+static int open_partial(const struct pfl_trace_file *f)
+{
+    int fd = open(f->partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+
+    if (fd < 0 && errno == EEXIST)
+        fd = open_left_over(f);
+    else if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) { /* taken by who came second */
+        close(fd);
+        errno = EBUSY;
+        fd = -1;
+    }
+    if (fd >= 0)
+        take_mode(f, fd);
+    return fd;
+}
+
+static bool is_beside_impossible(int err)
+{
+    return err == EACCES || err == EPERM || err == ENAMETOOLONG;
+}
+
+static int open_file(struct pfl_trace_file *f)
+{
+    const char *path = f->conf.path;
+    struct stat st;
+
+    if (pfl_trace_file_is_direct(path))
+        return open_direct(path, false);
+    if (f->conf.no_clobber && lstat(path, &st) == 0) {
+        errno = EEXIST;
+        return -1;
+    }
+    errno = name_paths(f, path);
+    if (errno != 0)
+        return -1;
+    f->fd = open_partial(f);
+    if (f->fd < 0 && is_beside_impossible(errno)) {
+        forget_paths(f);
+        f->fd = open_direct(path, f->conf.no_clobber);
+    }
+    return f->fd;
+}
+
 int pfl_trace_file_open(const struct pfl_trace_file_conf *conf, struct pfl_trace_file **ret_file)
 {
     struct pfl_trace_file *f = pfl_mem_zalloc(sizeof(*f));
+    int err;
 
     if (f == NULL)
         return PFL_ENOMEM;
     f->conf = *conf;
-    f->conf.path = NULL;
     if (f->conf.chunk_bytes == 0)
         f->conf.chunk_bytes = DEFAULT_CHUNK_BYTES;
     pfl_list_init(&f->queue);
     pfl_list_init(&f->spares);
-    if (strcmp(conf->path, "-") == 0)
-        f->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-    else
-        f->fd = open(conf->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    f->fd = open_file(f);
+    f->conf.path = NULL;
     if (f->fd < 0) {
+        err = errno;
+        forget_paths(f);
         pfl_mem_free(f);
-        return PFL_EIO;
+        errno = err;
+        return err == ENOMEM ? PFL_ENOMEM : PFL_EIO;
     }
+    f->has_partial = f->partial != NULL;
     *ret_file = f;
     return 0;
 }
+
+bool pfl_trace_file_is_gone(const struct pfl_trace_file *self)
+{
+    struct stat st;
+    struct stat named;
+
+    return self->has_partial && fstat(self->fd, &st) == 0 &&
+           (lstat(self->partial, &named) != 0 || st.st_ino != named.st_ino ||
+            st.st_dev != named.st_dev);
+}
+
+uint64_t pfl_trace_file_get_room(const struct pfl_trace_file *self, uint64_t *ret_disk_bytes)
+{
+    struct statvfs fs;
+    struct stat st;
+
+    if (ret_disk_bytes != NULL)
+        *ret_disk_bytes = UINT64_MAX;
+    if (fstat(self->fd, &st) != 0 || !S_ISREG(st.st_mode) || fstatvfs(self->fd, &fs) != 0 ||
+        fs.f_blocks == 0)
+        return UINT64_MAX;
+    if (ret_disk_bytes != NULL)
+        *ret_disk_bytes = (uint64_t)fs.f_blocks * fs.f_frsize;
+    return (uint64_t)(geteuid() == 0 ? fs.f_bfree : fs.f_bavail) * fs.f_frsize;
+}
+
+/* ---- chunks ---- */
 
 static struct chunk *take_chunk(struct pfl_trace_file *f, size_t len)
 {
@@ -142,6 +380,12 @@ void pfl_trace_file_commit(struct pfl_trace_file *self, size_t len)
     self->current->len += len;
 }
 
+void pfl_trace_file_push(struct pfl_trace_file *self)
+{
+    if (!self->is_writing && self->error == 0 && self->current != NULL && self->current->len != 0)
+        queue_current(self);
+}
+
 bool pfl_trace_file_is_congested(const struct pfl_trace_file *self)
 {
     return self->backlog_bytes >= PFL_TRACE_FILE_HIGH_BYTES;
@@ -150,6 +394,13 @@ bool pfl_trace_file_is_congested(const struct pfl_trace_file *self)
 uint64_t pfl_trace_file_get_written(const struct pfl_trace_file *self)
 {
     return self->written_bytes;
+}
+
+uint64_t pfl_trace_file_get_size(const struct pfl_trace_file *self)
+{
+    uint64_t size = self->whole_bytes + self->backlog_bytes;
+
+    return self->current != NULL ? size + self->current->len : size;
 }
 
 /* How many of the first `len` bytes of a chunk belong to packets that lie in them whole. */
@@ -190,20 +441,92 @@ static void fail(struct pfl_trace_file *f, int err)
         f->conf.on_failed(f->conf.user, err);
 }
 
-static void finish(struct pfl_trace_file *f)
-{
-    void (*on_closed)(void *user, int err, uint64_t written_bytes) = f->on_closed;
-    uint64_t written = f->written_bytes;
-    void *user = f->conf.user;
-    int err = f->error;
+/* ---- the end, on the thread pool ---- */
 
-    if (close(f->fd) != 0 && err == 0)
+/* What cannot be synced (a pipe) is no failure. */
+static int sync_fd(int fd)
+{
+    return fsync(fd) == 0 || errno == EINVAL || errno == EROFS || errno == ENOTSUP ? 0 : errno;
+}
+
+static int sync_folder(const char *path)
+{
+    char folder[PATH_MAX];
+    int err;
+    int fd;
+
+    name_folder(path, folder);
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return 0; /* one may write into a folder that one may not read */
+    err = sync_fd(fd);
+    close(fd);
+    return err;
+}
+
+/* Two that write the same path: with no_clobber the second one fails. */
+static int take_path(const struct pfl_trace_file *f)
+{
+    if (!f->conf.no_clobber)
+        return rename(f->partial, f->path) == 0 ? 0 : errno;
+    if (link(f->partial, f->path) == 0)
+        return unlink(f->partial) == 0 ? 0 : errno;
+    if (errno == EEXIST)
+        return EEXIST;
+    /* A file system without links. */
+    return access(f->path, F_OK) == 0 ? EEXIST : rename(f->partial, f->path) == 0 ? 0 : errno;
+}
+
+static void run_end(uv_work_t *work)
+{
+    struct pfl_trace_file *f = work->data;
+    bool is_gone = pfl_trace_file_is_gone(f);
+    bool is_complete = f->is_wanted && f->error == 0;
+    int err = is_complete ? is_gone ? ESTALE : sync_fd(f->fd) : 0;
+
+    if (is_gone) {
+        f->has_partial = false;
+        f->written_bytes = 0;
+    }
+    if (err == 0 && is_complete && f->has_partial) {
+        err = take_path(f);
+        if (err == 0) {
+            f->has_partial = false;
+            err = sync_folder(f->path);
+        }
+    }
+    if ((!f->is_wanted || f->written_bytes == 0) && f->has_partial && unlink(f->partial) == 0)
+        f->has_partial = false;
+    if (close(f->fd) != 0 && err == 0 && is_complete)
         err = errno;
+    if (f->error == 0)
+        f->error = err;
+}
+
+static void on_ended(uv_work_t *work, int status)
+{
+    struct pfl_trace_file *f = work->data;
+    void (*on_closed)(void *user, const struct pfl_trace_file_end *end) = f->on_closed;
+    struct pfl_trace_file_end end = {.err = f->error,
+                                     .written_bytes = f->written_bytes,
+                                     .partial = f->has_partial ? f->partial : NULL};
+
+    (void)status;
     drop_chunks(&f->queue);
     drop_chunks(&f->spares);
     pfl_mem_free(f->current);
+    on_closed(f->conf.user, &end);
+    forget_paths(f);
     pfl_mem_free(f);
-    on_closed(user, err, written);
+}
+
+static void finish(struct pfl_trace_file *f)
+{
+    f->end.data = f;
+    if (uv_queue_work(f->conf.loop, &f->end, run_end, on_ended) == 0)
+        return;
+    run_end(&f->end);
+    on_ended(&f->end, 0);
 }
 
 static void finish_head(struct pfl_trace_file *f, struct chunk *head)
@@ -262,10 +585,11 @@ static void write_next(struct pfl_trace_file *f)
     f->is_writing = true;
 }
 
-void pfl_trace_file_close(struct pfl_trace_file *self,
-                          void (*on_closed)(void *user, int err, uint64_t written_bytes))
+void pfl_trace_file_close(struct pfl_trace_file *self, bool is_wanted,
+                          void (*on_closed)(void *user, const struct pfl_trace_file_end *end))
 {
     self->is_closing = true;
+    self->is_wanted = is_wanted;
     self->on_closed = on_closed;
     if (self->current != NULL && self->current->len != 0)
         queue_current(self);

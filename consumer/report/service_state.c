@@ -100,9 +100,14 @@ static int add_line(const struct pfl_service_state_host *host, const state_t *st
 
 static int add_producer(const producer_t *p, struct pfl_buf *out)
 {
-    int rc =
-        pfl_text_add(out, "    %-5d uid %-6d pid %-7d %s", p->id, p->uid, p->pid, quote(p->name));
+    const char *name = p->name != NULL ? p->name : "";
+    const char *known_as = pfl_text_short_name(name);
+    bool is_short = strcmp(known_as, quote(name)) != 0;
+    int rc = pfl_text_add(out, "    %-5d uid %-6d pid %-7d %s", p->id, p->uid, p->pid, known_as);
 
+    /* Configs name a producer by all of its name. */
+    if (rc == 0 && is_short)
+        rc = pfl_text_add(out, " (%s)", quote(name));
     if (rc == 0 && p->has_machine_id && p->machine_id != 0)
         rc = pfl_text_add(out, " on machine %" PRIu32 " %s", p->machine_id, quote(p->machine_name));
     if (rc == 0 && p->sdk_version != NULL && p->sdk_version[0] != '\0')
@@ -121,7 +126,31 @@ static int add_session(const session_t *s, struct pfl_buf *out)
         rc = pfl_text_add(out, ", %" PRIu32 " ms", s->duration_ms);
     if (rc == 0 && s->unique_session_name != NULL && s->unique_session_name[0] != '\0')
         rc = pfl_text_add(out, ", name %s", quote(s->unique_session_name));
+    if (rc == 0 && s->has_perfleet_detach_key)
+        rc = pfl_text_add(
+            out, ", left as %s",
+            pfl_log_quote((const char *)s->perfleet_detach_key.data, s->perfleet_detach_key.len));
     return rc != 0 ? rc : pfl_text_add(out, "\n");
+}
+
+static size_t count_categories(const source_t *s)
+{
+    return s->ds_descriptor != NULL && s->ds_descriptor->track_event_descriptor != NULL
+               ? s->ds_descriptor->track_event_descriptor->n_available_categories
+               : 0;
+}
+
+/* What track_event_config { enabled_categories } can name. */
+static int add_categories(const source_t *s, struct pfl_buf *out)
+{
+    size_t len = count_categories(s);
+    int rc = len != 0 ? pfl_text_add(out, ", categories") : 0;
+
+    for (size_t i = 0; rc == 0 && i < len; i++)
+        rc = pfl_text_add(
+            out, "%s%s", i != 0 ? ", " : " ",
+            quote(s->ds_descriptor->track_event_descriptor->available_categories[i]->name));
+    return rc;
 }
 
 static int add_state(const state_t *state, struct pfl_buf *out)
@@ -139,8 +168,12 @@ static int add_state(const state_t *state, struct pfl_buf *out)
     for (size_t i = 0; rc == 0 && i < state->n_data_sources; i++) {
         const source_t *s = state->data_sources[i];
 
-        rc = pfl_text_add(out, "    producer %-5d %s\n", s->producer_id,
+        rc = pfl_text_add(out, "    producer %-5d %s", s->producer_id,
                           quote(s->ds_descriptor != NULL ? s->ds_descriptor->name : ""));
+        if (rc == 0)
+            rc = add_categories(s, out);
+        if (rc == 0)
+            rc = pfl_text_add(out, "\n");
     }
     return rc;
 }
@@ -214,6 +247,17 @@ static json_t *json_producers(const state_t *state)
     return list;
 }
 
+static json_t *json_categories(const source_t *s)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < count_categories(s); i++)
+        json_array_append_new(
+            list, pfl_text_json_peer(
+                      s->ds_descriptor->track_event_descriptor->available_categories[i]->name));
+    return list;
+}
+
 static json_t *json_sources(const state_t *state)
 {
     json_t *list = json_array();
@@ -225,9 +269,18 @@ static json_t *json_sources(const state_t *state)
         json_object_set_new(o, "producer_id", json_integer(s->producer_id));
         json_object_set_new(
             o, "name", pfl_text_json_peer(s->ds_descriptor != NULL ? s->ds_descriptor->name : ""));
+        if (count_categories(s) != 0)
+            json_object_set_new(o, "categories", json_categories(s));
         json_array_append_new(list, o);
     }
     return list;
+}
+
+/* Any bytes: as they are quoted in text. */
+static json_t *json_key(const session_t *s)
+{
+    return json_string(
+        pfl_log_quote((const char *)s->perfleet_detach_key.data, s->perfleet_detach_key.len));
 }
 
 static json_t *json_sessions(const state_t *state)
@@ -242,6 +295,8 @@ static json_t *json_sessions(const state_t *state)
         json_object_set_new(o, "uid", json_integer(s->consumer_uid));
         json_object_set_new(o, "state", pfl_text_json_peer(s->state));
         json_object_set_new(o, "name", pfl_text_json_peer(s->unique_session_name));
+        if (s->has_perfleet_detach_key)
+            json_object_set_new(o, "left_as", json_key(s));
         json_object_set_new(o, "duration_ms", json_integer(s->duration_ms));
         json_object_set_new(o, "data_sources", json_integer(s->num_data_sources));
         if (s->has_start_realtime_ns)

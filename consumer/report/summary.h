@@ -7,6 +7,9 @@
 
 #include "base/buf.h"
 #include "consumer/link/losses.h"
+#include "consumer/link/offers.h"
+#include "consumer/merge/interned.h"
+#include "consumer/merge/losers.h"
 
 /* The exit codes of perfleet record, documented in its man page. */
 enum pfl_exit {
@@ -15,25 +18,35 @@ enum pfl_exit {
     PFL_EXIT_USAGE = 2,   /* the command line or the config is wrong */
     PFL_EXIT_LOSS = 3,    /* every host is in the file, but data was lost */
     PFL_EXIT_PARTIAL = 4, /* a host is missing or cut short */
-    PFL_EXIT_FILE = 5,    /* the trace file could not be written */
+    PFL_EXIT_FILE = 5,    /* the trace file could not be written, or has no more room */
+    PFL_EXIT_EMPTY = 6,   /* a host's data sources wrote nothing, or nobody offers them */
     PFL_EXIT_ABORT = 130, /* given up by the operator */
 };
 
 struct pfl_summary_host {
-    const char *name;    /* borrowed, like all strings here */
-    const char *address; /* as given */
-    const char *why;     /* "" or why it failed */
-    const char *trigger; /* "" or NULL, or what was raised there */
-    bool is_merged;      /* its packets are in the file, perhaps not all; without file: it runs */
+    const char *name;         /* borrowed, like all strings here */
+    const char *address;      /* as given */
+    const char *why;          /* "" or why it failed */
+    const char *failed_while; /* NULL, or in which step; why was said already */
+    const char *trigger;      /* "" or NULL, or what was raised there */
+    bool is_merged; /* its packets are in the file, perhaps not all; without file: it runs */
     bool is_reference;
     uint64_t packets;
     uint64_t bytes; /* in the file */
     uint32_t sequences;
+    bool is_given_up;         /* for the reason of the whole, which is told there */
+    bool is_kept;             /* what was not read is there as the summary's kept_session */
+    bool is_left;             /* its session, which was to be read, is there still, whole */
+    bool is_not_removed;      /* its session was read, and is there still */
     unsigned resumes;         /* of its connection */
     double read_seconds;      /* 0: unknown */
     uint64_t loss_marks;      /* gaps that packets tell of */
     uint64_t refused_packets; /* that could not be merged */
-    bool has_losses;          /* the service's own counters are known */
+    struct pfl_interned_counts unreadable;
+    struct pfl_losers losers;
+    const struct pfl_offers *offers; /* for producers' names; NULL: not known */
+    bool is_empty;   /* no producer's packet came, although the session was to record some */
+    bool has_losses; /* the service's own counters are known */
     struct pfl_losses losses;
     bool has_offset;
     int64_t offset_ns;
@@ -44,13 +57,21 @@ struct pfl_summary_host {
 struct pfl_summary {
     const struct pfl_summary_host *hosts;
     size_t hosts_len;
-    const char *path;    /* NULL: sessions were left running, nothing was read */
-    const char *session; /* its name, or NULL */
-    bool is_ring;        /* overwriting the oldest is what the session is for */
+    const char *path;         /* NULL: sessions were left running, nothing was read */
+    const char *session;      /* its name, or NULL */
+    bool is_ring;             /* overwriting the oldest is what the session is for */
+    const char *partial;      /* NULL, or what is left beside the path */
+    const char *kept_session; /* of hosts with is_kept */
     uint64_t file_bytes;
-    const char *why; /* "" or why the whole failed */
+    const char *first_file; /* of a rotation: the complete files that are there; NULL: none */
+    const char *last_file;
+    uint32_t files;         /* how many; 0: no rotation */
+    uint32_t removed_files; /* before them */
+    const char *why;        /* "" or why the whole failed */
     bool is_aborted;
     bool has_file_failed;
+    bool is_disk_low;   /* stopped, so that the disk keeps some room */
+    bool has_no_source; /* not begun: nobody offers what is to be recorded */
     bool has_skew;
     int64_t skew_ns;
     double seconds; /* that were recorded */

@@ -106,6 +106,24 @@ static int append(const char *bytes, size_t len, void *out)
     return pfl_buf_append(out, bytes + begin, len - begin) == 0 ? 0 : -1;
 }
 
+static bool is_path(const char *name)
+{
+    return name[0] == '/' || strncmp(name, "./", 2) == 0 || strncmp(name, "../", 3) == 0;
+}
+
+const char *pfl_text_short_name(const char *name)
+{
+    const char *options = strstr(name, " -");
+    const char *end = options != NULL ? options : name + strlen(name);
+    const char *begin = end;
+
+    if (!is_path(name))
+        return pfl_log_quote_str(name);
+    while (begin > name && begin[-1] != '/')
+        begin--;
+    return begin != end ? pfl_log_quote(begin, (size_t)(end - begin)) : pfl_log_quote_str(name);
+}
+
 int pfl_text_dump_json(json_t *json, struct pfl_buf *out)
 {
     size_t before = out->len;

@@ -19,6 +19,9 @@ void pfl_text_init_json(void);
 json_t *pfl_text_json_peer(const char *str);
 /* {"name": ..., "error": ...}, the latter unless `why` is "". NULL without memory. */
 json_t *pfl_text_json_outcome(const char *name, const char *why);
+/* Quoted (base/log.h), the part of a process's name that people know it by: where the name is a
+ * path, with options behind it or without, its file's; else all of it. */
+const char *pfl_text_short_name(const char *name);
 void pfl_text_json_number(json_t *object, const char *key, uint64_t value);
 /* The whole of `json` and a newline; takes the reference. Characters that a terminal obeys or does
  * not show (DEL, C1, directions, invisible ones) are escaped. On failure nothing was added.

@@ -63,9 +63,11 @@ static bool is_allowed(const struct pfl_ui_door *door, const char *origin)
 static bool find_host(const struct pfl_ui_door *door, const char *path, size_t *ret_host)
 {
     static const char base[] = "/traced";
+    bool is_fleet =
+        strcmp(path, "/fleet") == 0; /* beside /traced/, where a host may be called so */
 
-    if (strcmp(path, base) == 0) {
-        *ret_host = 0;
+    if (is_fleet || strcmp(path, base) == 0) {
+        *ret_host = is_fleet ? door->hosts_len : 0;
         return true;
     }
     if (strncmp(path, base, sizeof(base) - 1) != 0 || path[sizeof(base) - 1] != '/')
@@ -95,7 +97,7 @@ unsigned pfl_ui_door_judge(const struct pfl_ui_door *self, const struct pfl_ui_v
         return 403;
     }
     if (!find_host(self, visit->path, ret_host)) {
-        *ret_why = "no such host; paths are /traced and /traced/HOST";
+        *ret_why = "no such host; paths are /traced, /traced/HOST and /fleet";
         return 404;
     }
     return 101;

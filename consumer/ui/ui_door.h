@@ -35,6 +35,7 @@ struct pfl_ui_visit {
  * *ret_host the number of the host, else 400, 403 or 404 with *ret_why a static sentence.
  *   /traced        the first host
  *   /traced/NAME   that host
+ *   /fleet         hosts_len: all of them at once
  */
 unsigned pfl_ui_door_judge(const struct pfl_ui_door *self, const struct pfl_ui_visit *visit,
                            size_t *ret_host, const char **ret_why);

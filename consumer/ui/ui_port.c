@@ -2,22 +2,20 @@
 /*
  * WebSockets for browsers, by libwebsockets: see ui_port.h.
  *
- *     browser --WebSocket--> session --socket pair--> client of the host's proxy
+ *     browser --WebSocket--> session --socket pair--> client of the host's proxy, or of the fleet
  *
  * Happy path: the opening request is judged (ui_door.h), and so is the user who makes it; then
  * bytes go both ways, held back where the other side is slow. The library runs in a loop of its own
  * inside ours: our loop waits on that one's descriptor, and turns it before it sleeps. So the
  * library's end is simple: its loop runs until it is empty. Failures: what comes in wrongly gets
  * its HTTP status; each side's end is the other's. Ownership: the library's context and loop, a
- * proxy for each host, the sessions until both of their sides are gone. Limits:
+ * proxy for each host and the fleet's port, the sessions until both their sides are gone. Limits:
  * PFL_UI_MAX_CONNECTIONS, QUEUE_BYTES each way; of connections that are no session yet, and may
  * never be, PFL_UI_MAX_ARRIVALS and a deadline.
  */
 #include "consumer/ui/ui_port.h"
 
 #include <libwebsockets.h>
-#include <netinet/in.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -29,6 +27,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "consumer/proxy/proxy.h"
+#include "consumer/ui/ui_owner.h"
 
 #define MESSAGE_BYTES       (64u * 1024)
 #define QUEUE_BYTES         (256u * 1024)
@@ -49,6 +48,7 @@ struct pfl_ui {
     struct lws_vhost *vhost;
     struct pfl_proxy **proxies; /* owned, each until its on_closed */
     size_t proxies_open;
+    struct pfl_fleet *fleet; /* owned until its on_closed; NULL: closed */
     struct pfl_list sessions;
     unsigned sessions_len;
     struct pfl_list arrivals; /* oldest first */
@@ -79,7 +79,8 @@ static void finish_if_gone(struct pfl_ui *ui)
     void (*on_closed)(void *user) = ui->conf.on_closed;
     void *user = ui->conf.user;
 
-    if (!ui->is_closing || ui->sessions_len != 0 || ui->proxies_open != 0 || ui->handles != 0)
+    if (!ui->is_closing || ui->sessions_len != 0 || ui->proxies_open != 0 || ui->handles != 0 ||
+        ui->fleet != NULL)
         return;
     pfl_mem_free(ui->proxies);
     pfl_mem_free(ui);
@@ -115,6 +116,14 @@ static void on_proxy_closed(void *user)
     finish_if_gone(ui);
 }
 
+static void on_fleet_closed(void *user)
+{
+    struct pfl_ui *ui = user;
+
+    ui->fleet = NULL;
+    finish_if_gone(ui);
+}
+
 static void destroy_library(struct pfl_ui *ui)
 {
     if (ui->lws != NULL) {
@@ -138,6 +147,8 @@ void pfl_ui_close(struct pfl_ui *self)
     for (size_t i = 0; self->proxies != NULL && i < self->conf.door.hosts_len; i++)
         if (self->proxies[i] != NULL)
             pfl_proxy_close(self->proxies[i]);
+    if (self->fleet != NULL)
+        pfl_fleet_close(self->fleet);
 }
 
 /* ---- the proxy's side ---- */
@@ -197,32 +208,6 @@ static const char *copy_field(struct lws *wsi, enum lws_token_indexes which, cha
     return lws_hdr_copy(wsi, room, FIELD_BYTES, which) > 0 ? room : NULL;
 }
 
-/* Whoever can reach the port may be another user of this machine, who is not to have this
- * operator's certificate. */
-static bool is_own_user(const struct pfl_ui *ui, int fd)
-{
-    static const char *const tables[] = {"/proc/self/net/tcp", "/proc/self/net/tcp6"};
-    struct sockaddr_in addr = {0};
-    socklen_t len = sizeof(addr);
-    char line[512];
-    uint16_t port;
-    uint32_t uid = 0;
-    bool is_found = false;
-
-    if (getpeername(fd, (struct sockaddr *)&addr, &len) != 0 || addr.sin_family != AF_INET)
-        return false;
-    port = ntohs(addr.sin_port);
-    for (size_t i = 0; i < 2 && !is_found; i++) {
-        FILE *table = fopen(tables[i], "re");
-
-        while (table != NULL && !is_found && fgets(line, sizeof(line), table) != NULL)
-            is_found = pfl_ui_read_owner(line, port, pfl_ui_get_port(ui), &uid);
-        if (table != NULL)
-            (void)fclose(table);
-    }
-    return is_found && (uid == geteuid() || uid == 0);
-}
-
 static struct arrival *find_arrival(const struct pfl_ui *ui, const struct lws *wsi)
 {
     struct pfl_list *it;
@@ -280,7 +265,7 @@ static unsigned judge(const struct pfl_ui *ui, struct lws *wsi, size_t *ret_host
     char path[FIELD_BYTES];
     struct pfl_ui_visit visit;
 
-    if (!is_own_user(ui, lws_get_socket_fd(wsi))) {
+    if (!pfl_ui_owner_is_ours(lws_get_socket_fd(wsi), pfl_ui_get_port(ui))) {
         *ret_why = "another user's programs may not come in here";
         return 403;
     }
@@ -303,10 +288,11 @@ static int confirm(struct pfl_ui *ui, struct lws *wsi)
     return lws_return_http_status(wsi, status, why) != 0 ? -1 : 1;
 }
 
-static int open_pair(struct session *s, struct pfl_proxy *proxy)
+static int open_pair(struct session *s, size_t host)
 {
+    struct pfl_ui *ui = s->ui;
     struct pfl_stream_conf conf = {
-        .loop = s->ui->conf.host.loop,
+        .loop = ui->conf.host.loop,
         .ops = &stream_ops,
         .user = s,
         .queue_max_bytes = QUEUE_BYTES + MESSAGE_BYTES,
@@ -323,13 +309,16 @@ static int open_pair(struct session *s, struct pfl_proxy *proxy)
         (void)close(ends[1]);
         return rc;
     }
-    pfl_proxy_adopt(proxy, ends[1]);
+    if (host == ui->conf.door.hosts_len)
+        pfl_fleet_adopt(ui->fleet, ends[1]);
+    else
+        pfl_proxy_adopt(ui->proxies[host], ends[1]);
     return 0;
 }
 
 /* What the library keeps for each connection. */
 struct slot {
-    size_t host;
+    size_t host;             /* as the door says it */
     struct session *session; /* NULL until it is established */
 };
 
@@ -352,7 +341,7 @@ static int begin_session(struct pfl_ui *ui, struct lws *wsi, struct slot *slot)
         return -1;
     s->ui = ui;
     pfl_buf_init(&s->out, QUEUE_BYTES + MESSAGE_BYTES);
-    if (open_pair(s, ui->proxies[slot->host]) != 0) {
+    if (open_pair(s, slot->host) != 0) {
         pfl_mem_free(s);
         return -1;
     }
@@ -557,6 +546,20 @@ static int open_proxies(struct pfl_ui *ui)
     return 0;
 }
 
+static int open_fleet(struct pfl_ui *ui)
+{
+    struct pfl_fleet_conf conf = {.recording = ui->conf.recording,
+                                  .version = ui->conf.version,
+                                  .on_client_gone = ui->conf.on_client_gone,
+                                  .on_closed = on_fleet_closed,
+                                  .user = ui};
+
+    conf.recording.link.conn = ui->conf.host;
+    conf.recording.specs = ui->conf.specs;
+    conf.recording.specs_len = ui->conf.door.hosts_len;
+    return pfl_fleet_open(&conf, &ui->fleet);
+}
+
 static void on_nothing(void *user)
 {
     (void)user;
@@ -580,6 +583,8 @@ int pfl_ui_open(const struct pfl_ui_conf *conf, struct pfl_ui **ret_ui)
     rc = open_library(ui);
     if (rc == 0)
         rc = open_proxies(ui);
+    if (rc == 0)
+        rc = open_fleet(ui);
     if (rc != 0) {
         ui->conf.on_closed = on_nothing;
         pfl_ui_close(ui);

@@ -2,12 +2,12 @@
 /*
  * The WebSocket on this machine's loopback that the Perfetto UI's recording page speaks to: the
  * bytes of a host's consumer socket, as binary messages of any size. Each WebSocket is one client
- * of that host's proxy.
+ * of that host's proxy, or of the port of all hosts (fleet_port.h).
  */
 #ifndef PFL_CONSUMER_UI_PORT_H
 #define PFL_CONSUMER_UI_PORT_H
 
-#include "consumer/link/consumer_conn.h"
+#include "consumer/ui/fleet_port.h"
 #include "consumer/ui/ui_door.h"
 
 #define PFL_UI_MAX_CONNECTIONS 32u
@@ -20,6 +20,9 @@ struct pfl_ui;
 struct pfl_ui_conf {
     struct pfl_consumer_conn_conf host; /* of all hosts; spec, on_ready, on_closed, user are ours */
     const struct pfl_host_spec *specs;  /* borrowed until on_closed */
+    /* Of all hosts at once: step timeout, quorum and wait; the rest is ours. */
+    struct pfl_recording_conf recording;
+    const char *version;     /* borrowed until on_closed; this program's */
     struct pfl_ui_door door; /* borrowed likewise; hosts are the specs' names, in order */
     uint16_t port;           /* 0: any */
     /* A client's connection ended and why, in a sentence; "" when the client went. */

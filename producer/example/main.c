@@ -21,6 +21,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define SOON_MS 300u
+
 static const char help[] =
     "usage: perfleet-example [options]\n"
     "  --size BYTES      of each packet's text (default 100)\n"
@@ -209,6 +211,17 @@ static int start_early(const struct example *ex, const char *name)
     return perfleet_startup(ex->tracing, ex->source, config, len + 2, ex->startup_ms);
 }
 
+/* The library waits without a word. */
+static void say_awaited(const struct example *ex, const struct perfleet_conf *conf)
+{
+    const char *name = conf->socket != NULL ? conf->socket : getenv("PERFETTO_PRODUCER_SOCK_NAME");
+
+    if (perfleet_wait_connected(ex->tracing, SOON_MS) != 0)
+        fprintf(stderr, "perfleet-example: waiting for a tracing service (perfleetd) at %s\n",
+                name != NULL ? name
+                             : "/run/perfetto/traced-producer.sock or /tmp/perfetto-producer");
+}
+
 int main(int argc, char **argv)
 {
     static struct example ex = {.size_bytes = 100, .rate = 1000, .threads_len = 1};
@@ -245,6 +258,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "perfleet-example: %s\n", perfleet_err_str(rc));
         return 1;
     }
+    say_awaited(&ex, &conf);
     wait_for_end(&ex, &signals);
     example_join(&ex);
     print_summary(&ex);

@@ -51,12 +51,12 @@ bool pfl_pattern_is_one(struct pfl_span text)
 
 static bool is_text(uint32_t id)
 {
-    return id >= PFL_ROLE_NAME && id <= PFL_ROLE_SESSION;
+    return (id >= PFL_ROLE_NAME && id <= PFL_ROLE_SESSION) || id == PFL_ROLE_TRIGGER;
 }
 
 static const char *check_field(const struct pfl_field *f, bool is_relays, unsigned *seen)
 {
-    bool is_own = f->id >= PFL_ROLE_MAX_BYTES_PER_S && f->id <= PFL_ROLE_MAX_NEW_STREAMS_PER_MIN;
+    bool is_own = f->id >= PFL_ROLE_MAX_BYTES_PER_S && f->id <= PFL_ROLE_LAST_OF_RELAY;
     unsigned bit = is_own ? 1u << (f->id - PFL_ROLE_MAX_BYTES_PER_S + 16) : 1u << (f->id & 15);
 
     if ((f->id > PFL_ROLE_LAST_OF_AGENT && !(is_own && is_relays)) ||

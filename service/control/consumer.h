@@ -27,6 +27,7 @@ struct pfl_consumer_ops {
 struct pfl_consumer {
     struct pfl_list node; /* in the service */
     uint32_t uid;
+    uint32_t who;                /* whose share it uses: base/shares.h; 0: `uid` */
     bool is_privileged;          /* of the group that may act on what others trace */
     struct pfl_session *session; /* owned through the service; NULL when there is none */
     struct pfl_observe observe;

@@ -29,7 +29,8 @@ enum {
     STATE_LEFT_OUT = PFL_LEFT_OUT_FIELD,
 };
 
-#define STATE_HEADER_BYTES 4u /* in the reply: tag and length */
+#define KEY_TOLD_MAX_BYTES 128u /* a longer key is nobody's to type */
+#define STATE_HEADER_BYTES 4u   /* in the reply: tag and length */
 
 struct part {
     struct pfl_buf state; /* owned */
@@ -110,6 +111,14 @@ static void encode_source_name(struct pfl_message *m, const void *entry)
     pfl_message_end(m, mark);
 }
 
+/* By which it is found, if it was left: by its name, too, if that is the same. */
+static bool has_key_of_its_own(const struct pfl_session *session)
+{
+    return session->detach_key != NULL && session->detach_key_len <= KEY_TOLD_MAX_BYTES &&
+           !pfl_span_eq(pfl_span_of(session->detach_key, session->detach_key_len),
+                        session->plan->session_name);
+}
+
 static void encode_session(struct pfl_message *m, const void *entry)
 {
     const struct pfl_session *session = entry;
@@ -133,6 +142,11 @@ static void encode_session(struct pfl_message *m, const void *entry)
         pfl_message_bytes(m, 10, plan->bugreport_filename);
     if (session->state == PFL_SESSION_STARTED)
         pfl_message_varint(m, 11, 1);
+    if (has_key_of_its_own(session))
+        pfl_message_bytes(m, PFL_DETACH_KEY_FIELD,
+                          pfl_span_of(session->detach_key, session->detach_key_len));
+    pfl_message_varint(m, PFL_CLONE_TRIGGERS_FIELD,
+                       plan->trigger_mode == PFL_TRIGGER_CLONE ? plan->index.triggers_len : 0);
     pfl_message_end(m, mark);
 }
 
@@ -178,7 +192,7 @@ static bool add_sessions(struct pfl_query *self, struct part *p)
 
         if (session->id <= self->told || (self->uid != 0 && self->uid != session->uid))
             continue;
-        fit = add_entry(p, session->uid, encode_session, session);
+        fit = add_entry(p, session->who, encode_session, session);
         if (fit == NEXT_PART)
             return false;
         self->left_out.sessions += fit != FITS;

@@ -79,6 +79,8 @@ static void open_shares(struct pfl_service *self)
 int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *conf)
 {
     *self = (struct pfl_service){.conf = *conf};
+    if (conf->random != NULL)
+        conf->random(conf->user, &self->hash_key, sizeof(self->hash_key));
     if (self->conf.sessions_max == 0)
         self->conf.sessions_max = PFL_SERVICE_MAX_SESSIONS;
     if (self->conf.sessions_per_uid_max == 0)
@@ -206,14 +208,14 @@ void pfl_service_remove_producer(struct pfl_service *self, struct pfl_producer *
     pfl_session_lose_flushes(self, id); /* which may end sessions */
 }
 
-static size_t hash_name(struct pfl_span name)
+static size_t hash_name(const struct pfl_service *self, struct pfl_span name)
 {
-    return pfl_hash(name) % PFL_SERVICE_NAMES;
+    return pfl_hash_keyed(&self->hash_key, name) % PFL_SERVICE_NAMES;
 }
 
 const struct pfl_list *pfl_service_get_named(const struct pfl_service *self, struct pfl_span name)
 {
-    return &self->sources_by_name[hash_name(name)];
+    return &self->sources_by_name[hash_name(self, name)];
 }
 
 int pfl_service_allow(struct pfl_service *self, struct pfl_producer *producer, uint16_t buffer_id)
@@ -269,7 +271,7 @@ int pfl_service_register_source(struct pfl_service *self, struct pfl_producer *p
     self->sources_len++;
     source->serial = ++self->sources_seen;
     source->producer = producer;
-    pfl_list_append(&self->sources_by_name[hash_name(source->info.name)], &source->of_name);
+    pfl_list_append(&self->sources_by_name[hash_name(self, source->info.name)], &source->of_name);
     pfl_session_setup_source(self, producer, source);
     return 0;
 }
@@ -416,6 +418,8 @@ int pfl_service_commit(struct pfl_service *self, struct pfl_producer *producer,
 
 void pfl_service_add_consumer(struct pfl_service *self, struct pfl_consumer *consumer)
 {
+    if (consumer->who == 0)
+        consumer->who = consumer->uid;
     pfl_observe_init(&consumer->observe);
     pfl_list_append(&self->consumers, &consumer->node);
 }

@@ -176,11 +176,6 @@ static size_t filter_one(struct pfl_mill *m, struct pfl_span packet, uint8_t *ma
     return head + len;
 }
 
-static bool is_cancelled(struct pfl_mill *m)
-{
-    return atomic_load_explicit(&m->is_cancelled, memory_order_relaxed);
-}
-
 static struct pfl_span filter_batch(struct pfl_mill *m)
 {
     struct pfl_reader r = pfl_reader_of(pfl_buf_get(&m->in));
@@ -190,7 +185,7 @@ static struct pfl_span filter_batch(struct pfl_mill *m)
     struct pfl_field f;
     size_t len = 0;
 
-    for (size_t i = 0; !is_cancelled(m) && pfl_reader_field(&r, &f); i++)
+    for (size_t i = 0; !pfl_mill_is_cancelled(m) && pfl_reader_field(&r, &f); i++)
         len += filter_one(m, f.bytes, &marks[i], out + len);
     if (m->now_ns != NULL)
         m->stats.time_ns += m->now_ns(m->user) - began_ns;
@@ -208,7 +203,7 @@ void pfl_mill_run(struct pfl_mill *self)
     if (self->filter != NULL && trace.len != 0)
         trace = filter_batch(self);
     self->results = pfl_reader_of(trace);
-    if (self->is_plain || trace.len == 0 || is_cancelled(self))
+    if (self->is_plain || trace.len == 0 || pfl_mill_is_cancelled(self))
         return;
     if (pfl_compressor_run(self->compressor, trace, self->out.data, &self->compressed) != 0)
         self->compressed = (struct pfl_span){0};
@@ -217,6 +212,11 @@ void pfl_mill_run(struct pfl_mill *self)
 void pfl_mill_cancel(struct pfl_mill *self)
 {
     atomic_store_explicit(&self->is_cancelled, true, memory_order_relaxed);
+}
+
+bool pfl_mill_is_cancelled(const struct pfl_mill *self)
+{
+    return atomic_load_explicit(&self->is_cancelled, memory_order_relaxed);
 }
 
 /* ---- results ---- */
@@ -245,13 +245,13 @@ bool pfl_mill_next(struct pfl_mill *self, struct pfl_span *ret_packet)
 
     if (!self->is_done)
         return false;
-    if (self->compressed.data != NULL && !is_cancelled(self)) {
+    if (self->compressed.data != NULL && !pfl_mill_is_cancelled(self)) {
         *ret_packet = self->compressed;
         self->compressed = (struct pfl_span){0};
         self->results.left = 0;
         return true;
     }
-    if (!is_cancelled(self) && pfl_reader_field(&self->results, &f)) {
+    if (!pfl_mill_is_cancelled(self) && pfl_reader_field(&self->results, &f)) {
         assert(marks != NULL); /* a mark for each packet */
         if (marks[self->results_at++] == MARK_MALFORMED)
             f.bytes = (struct pfl_span){0};

@@ -66,6 +66,7 @@ PFL_MUST_USE int pfl_mill_seal(struct pfl_mill *self);
 void pfl_mill_run(struct pfl_mill *self);
 /* The batch that is running yields nothing, and ends soon. */
 void pfl_mill_cancel(struct pfl_mill *self);
+bool pfl_mill_is_cancelled(const struct pfl_mill *self); /* any thread */
 /* The results in order; borrowed until the mill is used again. A packet of which nothing was left
  * is empty, with data that is not NULL; one that was malformed is empty with data that is, and
  * inside a compressed batch like the other. False: no more, and the mill takes the next batch. */

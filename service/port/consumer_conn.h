@@ -45,6 +45,8 @@ struct pfl_consumer_conn {
     uint64_t held_bytes; /* in the service's peer_bytes: what waits */
     bool is_counted;     /* it has a share of connections */
     bool is_accepted;
+    bool is_held;         /* its user waits for his turn: nothing is read */
+    struct pfl_buf unfed; /* what was read before that */
     bool is_closing;
 };
 

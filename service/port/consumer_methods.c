@@ -128,7 +128,7 @@ static int enable_tracing(void *user, struct pfl_rpc_request request, struct pfl
     if (why[0] == '\0')
         (void)snprintf(why, sizeof(why), "the service has no memory for a session now");
     /* It was for this session. */
-    pfl_closer_close(conn->fd, conn->cred.uid);
+    pfl_closer_close(conn->fd, conn->cred.who);
     conn->fd = -1;
     pfl_log_info("session-refused", "uid=%u pid=%lld reason=%s", conn->cred.uid,
                  (long long)conn->cred.pid, pfl_log_quote_str(why));

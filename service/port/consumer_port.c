@@ -9,6 +9,9 @@
  * leaves the list until on_writable: it slows only itself, and between two turns everybody else is
  * served.
  *
+ * What requests take of the loop's time is counted by user (turns.h). Whose took more than his part
+ * is not read until it is paid, on none of his connections.
+ *
  * A consumer that breaks the protocol, or lets PFL_CONSUMER_QUEUE_BYTES of replies pile up, is
  * closed; its session goes with it. The port owns its connections until their on_closed.
  */
@@ -22,18 +25,23 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "service/port/consumer_conn.h"
+#include "service/port/turns.h"
 
 /* More in the kernel means fewer copies into our queue. */
 #define SEND_BUFFER_BYTES (1 << 20)
+#define PIECE_BYTES       (16u * 1024)
+#define UNFED_MAX_BYTES   (4u << 20) /* more than comes at a time */
 
 struct pfl_consumer_port {
     struct pfl_port_conf conf;
     struct pfl_listener *listener; /* owned until closed */
     uv_idle_t idle;
+    uv_timer_t turn; /* while somebody waits for his */
+    struct pfl_turns turns;
     struct pfl_list conns;     /* owned */
     struct pfl_list readers;   /* borrowed pfl_consumer_conn.reading */
     struct pfl_list observers; /* borrowed pfl_consumer_conn.observing */
-    unsigned handles_open;     /* idle, listener */
+    unsigned handles_open;     /* idle, turn, listener */
     bool is_closing;
 };
 
@@ -66,12 +74,13 @@ void pfl_consumer_conn_fail(struct pfl_consumer_conn *conn, int err)
 
 void pfl_consumer_conn_count_waiting(struct pfl_consumer_conn *conn)
 {
-    uint64_t bytes = conn->rpc.reader.partial.capacity + pfl_stream_queued_bytes(conn->stream) +
+    uint64_t bytes = conn->rpc.reader.partial.capacity + conn->unfed.capacity +
+                     pfl_stream_queued_bytes(conn->stream) +
                      conn->queries_len * sizeof(struct pfl_pending_query);
 
     if (bytes == conn->held_bytes || conn->is_closing)
         return;
-    if (!pfl_shares_set(&conn->service->shares.peer_bytes, conn->cred.uid, &conn->held_bytes,
+    if (!pfl_shares_set(&conn->service->shares.peer_bytes, conn->cred.who, &conn->held_bytes,
                         bytes))
         end_conn(conn, "its user has his share of the service's memory");
 }
@@ -201,25 +210,109 @@ void pfl_consumer_port_send_observed(struct pfl_consumer_port *self)
     }
 }
 
-static void on_data(void *user, struct pfl_span data)
-{
-    struct pfl_consumer_conn *conn = user;
-    int rc;
+static void on_turn(uv_timer_t *timer);
 
-    if (conn->is_closing)
+static void hold(struct pfl_consumer_conn *conn, uint64_t wait_ms)
+{
+    uv_timer_t *turn = &conn->port->turn;
+
+    conn->is_held = true;
+    pfl_stream_read_stop(conn->stream);
+    if (!uv_is_active((const uv_handle_t *)turn) || uv_timer_get_due_in(turn) > wait_ms)
+        (void)uv_timer_start(turn, on_turn, wait_ms, 0);
+}
+
+/* What a request took of the loop's time. */
+static void count_turn(struct pfl_consumer_port *port, uint64_t who, uint64_t began_ns)
+{
+    uint64_t now_ns = uv_hrtime();
+    struct pfl_list *it;
+    uint64_t wait_ms;
+
+    if (port->is_closing || !pfl_shares_is_bound(&port->conf.service->shares.consumers, who))
         return;
-    rc = pfl_rpc_host_feed(&conn->rpc, data);
+    pfl_turns_take(&port->turns, who, now_ns - began_ns, now_ns);
+    wait_ms = pfl_turns_get_wait_ms(&port->turns, who, now_ns);
+    if (wait_ms == 0)
+        return;
+    PFL_LIST_EACH (it, &port->conns) {
+        struct pfl_consumer_conn *conn = PFL_CONTAINER_OF(it, struct pfl_consumer_conn, node);
+
+        if (conn->cred.who == who && !conn->is_closing && !conn->is_held)
+            hold(conn, wait_ms);
+    }
+}
+
+/* Piece by piece: what comes behind the one that took too long waits. */
+static void feed(struct pfl_consumer_conn *conn, struct pfl_span data)
+{
+    int rc = 0;
+
+    while (rc == 0 && data.len != 0 && !conn->is_held && !conn->is_closing) {
+        size_t len = data.len < PIECE_BYTES ? data.len : PIECE_BYTES;
+        uint64_t began_ns = uv_hrtime();
+
+        rc = pfl_rpc_host_feed(&conn->rpc, pfl_span_of(data.data, len));
+        data = pfl_span_of(data.data + len, data.len - len);
+        count_turn(conn->port, conn->cred.who, began_ns);
+    }
+    if (rc == 0 && data.len != 0 && !conn->is_closing)
+        rc = pfl_buf_append(&conn->unfed, data.data, data.len);
     if (rc != 0)
         pfl_consumer_conn_fail(conn, rc);
     else
         pfl_consumer_conn_count_waiting(conn);
 }
 
+/* Its user need not wait any more. */
+static void go_on(struct pfl_consumer_conn *conn)
+{
+    struct pfl_buf unfed = conn->unfed;
+
+    conn->is_held = false;
+    pfl_buf_init(&conn->unfed, UNFED_MAX_BYTES);
+    feed(conn, pfl_buf_get(&unfed));
+    pfl_buf_fini(&unfed);
+    if (!conn->is_held && !conn->is_closing)
+        pfl_stream_read_start(conn->stream);
+}
+
+static void on_data(void *user, struct pfl_span data)
+{
+    struct pfl_consumer_conn *conn = user;
+
+    if (!conn->is_closing)
+        feed(conn, data);
+}
+
+/* Those who need not wait any more are read again. */
+static void on_turn(uv_timer_t *timer)
+{
+    struct pfl_consumer_port *port = timer->data;
+    uint64_t next_ms = 0;
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &port->conns) {
+        struct pfl_consumer_conn *conn = PFL_CONTAINER_OF(it, struct pfl_consumer_conn, node);
+        uint64_t wait_ms;
+
+        if (!conn->is_held || conn->is_closing)
+            continue;
+        wait_ms = pfl_turns_get_wait_ms(&port->turns, conn->cred.who, uv_hrtime());
+        if (wait_ms == 0)
+            go_on(conn);
+        else if (next_ms == 0 || wait_ms < next_ms)
+            next_ms = wait_ms;
+    }
+    if (next_ms != 0)
+        (void)uv_timer_start(timer, on_turn, next_ms, 0);
+}
+
 static void on_fd(void *user, int fd)
 {
     struct pfl_consumer_conn *conn = user;
 
-    pfl_closer_close(conn->fd, conn->cred.uid);
+    pfl_closer_close(conn->fd, conn->cred.who);
     conn->fd = fd;
 }
 
@@ -245,9 +338,10 @@ static void free_conn(struct pfl_consumer_conn *conn)
     struct pfl_service *service = conn->service;
 
     pfl_rpc_host_fini(&conn->rpc);
-    pfl_shares_give(&service->shares.peer_bytes, conn->cred.uid, conn->held_bytes);
+    pfl_buf_fini(&conn->unfed);
+    pfl_shares_give(&service->shares.peer_bytes, conn->cred.who, conn->held_bytes);
     if (conn->is_counted)
-        pfl_service_give_connection(service, &service->shares.consumers, conn->cred.uid);
+        pfl_service_give_connection(service, &service->shares.consumers, conn->cred.who);
     pfl_mem_free(conn);
 }
 
@@ -263,7 +357,7 @@ static void on_closed(void *user, int err)
     pfl_consumer_conn_free_queries(conn);
     pfl_service_remove_consumer(conn->service, &conn->consumer);
     pfl_list_remove(&conn->observing);
-    pfl_closer_close(conn->fd, conn->cred.uid);
+    pfl_closer_close(conn->fd, conn->cred.who);
     pfl_list_remove(&conn->node);
     free_conn(conn);
     if (is_accepted)
@@ -294,7 +388,7 @@ static int send_frame(void *user, const struct iovec *iov, int iov_len, int fd)
 static int take_share(struct pfl_consumer_conn *conn)
 {
     conn->is_counted = pfl_service_take_connection(conn->service, &conn->service->shares.consumers,
-                                                   conn->cred.uid);
+                                                   conn->cred.who);
     if (conn->is_counted)
         return 0;
     pfl_log_warn("connection-refused",
@@ -316,6 +410,7 @@ static int open_conn(struct pfl_consumer_port *port, int fd, bool is_accepted)
         .queue_max_bytes = PFL_CONSUMER_QUEUE_BYTES,
     };
     const int send_buffer_bytes = SEND_BUFFER_BYTES;
+    uint64_t wait_ms;
     int rc;
 
     if (conn == NULL)
@@ -326,6 +421,7 @@ static int open_conn(struct pfl_consumer_port *port, int fd, bool is_accepted)
     conn->fd = -1;
     conn->is_accepted = is_accepted;
     pfl_list_init(&conn->queries);
+    pfl_buf_init(&conn->unfed, UNFED_MAX_BYTES);
     pfl_rpc_host_init(&conn->rpc, &rpc);
     rc = pfl_fdsock_get_cred(fd, &conn->cred);
     if (rc == 0)
@@ -337,12 +433,16 @@ static int open_conn(struct pfl_consumer_port *port, int fd, bool is_accepted)
         return rc;
     }
     conn->consumer.uid = conn->cred.uid;
+    conn->consumer.who = conn->cred.who;
     conn->consumer.is_privileged = port->conf.privileged_gid != NULL &&
                                    pfl_fdsock_is_peer_in_group(fd, *port->conf.privileged_gid);
     conn->consumer.ops = &pfl_consumer_conn_ops;
     conn->consumer.port = conn;
     pfl_service_add_consumer(conn->service, &conn->consumer);
     pfl_list_append(&port->conns, &conn->node);
+    wait_ms = pfl_turns_get_wait_ms(&port->turns, conn->cred.who, uv_hrtime());
+    if (wait_ms != 0)
+        hold(conn, wait_ms);
     return 0;
 }
 
@@ -376,7 +476,7 @@ static void on_listener_closed(void *user)
     check_closed(port);
 }
 
-static void on_idle_closed(uv_handle_t *handle)
+static void on_handle_closed(uv_handle_t *handle)
 {
     struct pfl_consumer_port *port = handle->data;
 
@@ -414,7 +514,9 @@ int pfl_consumer_port_open(const struct pfl_port_conf *conf, struct pfl_consumer
     }
     (void)uv_idle_init(conf->loop, &port->idle); /* cannot fail */
     port->idle.data = port;
-    port->handles_open = 2;
+    (void)uv_timer_init(conf->loop, &port->turn); /* cannot fail */
+    port->turn.data = port;
+    port->handles_open = 3;
     *ret_port = port;
     return 0;
 }
@@ -448,6 +550,7 @@ void pfl_consumer_port_close(struct pfl_consumer_port *self)
         conn->is_closing = true;
         pfl_stream_close(conn->stream);
     }
-    uv_close((uv_handle_t *)&self->idle, on_idle_closed);
+    uv_close((uv_handle_t *)&self->idle, on_handle_closed);
+    uv_close((uv_handle_t *)&self->turn, on_handle_closed);
     pfl_listener_close(self->listener);
 }

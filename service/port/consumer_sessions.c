@@ -143,7 +143,7 @@ int pfl_consumer_sessions_clone(void *user, struct pfl_rpc_request request, stru
     conn->clone_slot = (struct pfl_reply_slot){.request = request, .is_set = true};
     pfl_clone_start(conn->service, &conn->consumer, &req);
     /* Every client sends one, for the case that the session writes into a file. */
-    pfl_closer_close(conn->fd, conn->cred.uid);
+    pfl_closer_close(conn->fd, conn->cred.who);
     conn->fd = -1;
     return 0;
 }

@@ -11,7 +11,8 @@
  * create: an open may take for ever, too, on a file system whose server does not answer. A thread
  * of a creation's own does it, and the loop waits for CREATE_WAIT_MS at most, after a creation that
  * took longer for CREATE_WAIT_AGAIN_MS only, for a minute. A creation that the loop has given up
- * closes and removes its file when it comes back; CREATIONS_MAX of them are all there are.
+ * closes and removes its file when it comes back; CREATIONS_MAX of them are all there are. A
+ * removal (discard) is done, waited for and counted likewise; without a place the file stays.
  *
  * The thread and the loop share `job`, `result` and the flags under `lock`; the descriptors belong
  * to the thread once it runs. Limits: one job at a time; as many threads as the service allows
@@ -31,6 +32,7 @@
 
 #include "base/clock.h"
 #include "base/closer.h"
+#include "base/log.h"
 #include "base/mem.h"
 
 /* One write(2) of a descriptor that hangs cannot be interrupted; keep them short. */
@@ -304,7 +306,20 @@ static void *run_creation(void *user)
     return NULL;
 }
 
-static int start_creation(struct creation *self)
+static void *run_removal(void *user)
+{
+    struct creation *self = user;
+    int error = unlink(self->path) == 0 ? 0 : errno;
+
+    (void)pthread_mutex_lock(&creations.lock);
+    self->error = error;
+    self->state = self->state == CREATION_GIVEN_UP ? CREATION_NONE : CREATION_DONE;
+    (void)pthread_cond_broadcast(&creations.done);
+    (void)pthread_mutex_unlock(&creations.lock);
+    return NULL;
+}
+
+static int start_creation(struct creation *self, void *(*run)(void *))
 {
     pthread_condattr_t clock;
     pthread_attr_t attr;
@@ -325,7 +340,7 @@ static int start_creation(struct creation *self)
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     self->state = CREATION_WAITED_FOR;
-    error = pthread_create(&thread, &attr, run_creation, self);
+    error = pthread_create(&thread, &attr, run, self);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)pthread_attr_destroy(&attr);
     if (error != 0)
@@ -339,7 +354,7 @@ static uint64_t get_now_ms(void)
 }
 
 /* Locked. 0 or an errno. */
-static int wait_for_creation(struct creation *self, int *ret_fd)
+static int wait_for_creation(struct creation *self)
 {
     uint64_t now_ms = get_now_ms();
     uint64_t end_ms =
@@ -356,16 +371,15 @@ static int wait_for_creation(struct creation *self, int *ret_fd)
         return ETIMEDOUT;
     }
     self->state = CREATION_NONE;
-    *ret_fd = self->fd;
     return self->error;
 }
 
-static int create(void *disk, const char *path, int *ret_fd)
+/* In a thread; 0 or an errno. */
+static int run_for_path(const char *path, void *(*run)(void *), int *ret_fd)
 {
     struct creation *free_one = NULL;
     int error = EBUSY;
 
-    (void)disk;
     if (strlen(path) >= PATH_MAX)
         return ENAMETOOLONG;
     (void)pthread_mutex_lock(&creations.lock);
@@ -375,20 +389,35 @@ static int create(void *disk, const char *path, int *ret_fd)
     }
     if (free_one != NULL) {
         (void)memcpy(free_one->path, path, strlen(path) + 1);
-        error = start_creation(free_one);
+        error = start_creation(free_one, run);
     }
     if (error == 0)
-        error = wait_for_creation(free_one, ret_fd);
+        error = wait_for_creation(free_one);
+    if (error == 0)
+        *ret_fd = free_one->fd;
     (void)pthread_mutex_unlock(&creations.lock);
     return error;
 }
 
+static int create(void *disk, const char *path, int *ret_fd)
+{
+    (void)disk;
+    return run_for_path(path, run_creation, ret_fd);
+}
+
 static void discard(void *disk, const char *path, int fd)
 {
+    int error = 0;
+    int unused;
+
     (void)disk;
     pfl_closer_close(fd, PFL_CLOSER_NOBODY);
     if (path != NULL)
-        (void)unlink(path);
+        error = run_for_path(path, run_removal, &unused);
+    if (error != 0)
+        pfl_log_warn("file-not-removed", "path=%s reason=\"%s\"", pfl_log_quote_str(path),
+                     error == ETIMEDOUT || error == EBUSY ? "its file system does not answer"
+                                                          : strerror(error));
 }
 
 static int start_thread(struct pfl_disk_file *file)

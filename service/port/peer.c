@@ -96,7 +96,7 @@ int pfl_peer_read(struct pfl_peer *self, int fd)
     if (rc != 0)
         return rc;
     self->uid = cred.uid;
-    self->who = cred.uid;
+    self->who = cred.who;
     self->pid = cred.pid;
     return 0;
 }

@@ -20,6 +20,7 @@ struct pfl_producer_conn {
     int fd;                          /* owned: the last descriptor nobody took, -1 */
     struct pfl_rpc_request commands; /* of GetAsyncCommand */
     bool has_commands;
+    uint64_t round;      /* of its user's turns: fair_turn.h */
     uint64_t held_bytes; /* in the service's peer_bytes: what waits */
     bool is_counted;     /* it has a share of connections */
     bool is_accepted;    /* counts against the listener's maximum */

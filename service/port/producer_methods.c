@@ -91,7 +91,7 @@ static bool adopt_smb(struct pfl_producer_conn *conn)
     if (fd < 0)
         return false;
     if (conn->peer.is_network) {
-        pfl_closer_close(fd, conn->peer.uid);
+        pfl_closer_close(fd, (uint32_t)conn->peer.who);
         return false;
     }
     rc = pfl_smb_map_adopt(&conn->producer->smb, fd, conn->producer->page_hint_bytes);
@@ -104,7 +104,7 @@ static bool adopt_smb(struct pfl_producer_conn *conn)
     }
     pfl_log_info("producer-memory-refused", "producer=%s reason=\"%s\"",
                  pfl_log_quote_str(conn->producer->name), pfl_err_str(rc));
-    pfl_closer_close(fd, conn->peer.uid);
+    pfl_closer_close(fd, (uint32_t)conn->peer.who);
     return false;
 }
 

@@ -6,8 +6,10 @@
  * the methods (producer_methods.c); a descriptor waits in the connection's one slot until a method
  * takes it. The end of the stream, whoever caused it, removes the producer from the service.
  *
- * A producer that lets PFL_PRODUCER_QUEUE_BYTES pile up unread, or breaks the protocol, is closed;
- * nobody else notices. The port owns its connections; each lives until its stream says on_closed.
+ * Producers of one user have a part of each turn of the loop (fair_turn.h), so that what many of
+ * them have in their sockets holds up no other user. A producer that lets PFL_PRODUCER_QUEUE_BYTES
+ * pile up unread, or breaks the protocol, is closed; nobody else notices. The port owns its
+ * connections; each lives until its stream says on_closed.
  */
 #include "service/port/producer_port.h"
 
@@ -20,6 +22,7 @@
 #include "base/io/listener.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "service/port/fair_turn.h"
 #include "service/port/gather.h"
 #include "service/port/network.h"
 #include "service/port/producer_conn.h"
@@ -30,8 +33,11 @@ struct pfl_producer_port {
     struct pfl_listener *listener;      /* owned until closed */
     struct pfl_list conns;              /* owned */
     struct pfl_gather gather;
+    struct pfl_fair_turn fair_turn;
+    uv_check_t turn_ends; /* keeps no loop running */
     bool is_closing;
     bool is_listener_closed;
+    bool is_check_closed;
 };
 
 static void check_closed(struct pfl_producer_port *port)
@@ -39,7 +45,8 @@ static void check_closed(struct pfl_producer_port *port)
     void (*on_closed)(void *) = port->conf.on_closed;
     void *user = port->conf.user;
 
-    if (!port->is_closing || !port->is_listener_closed || !pfl_list_is_empty(&port->conns))
+    if (!port->is_closing || !port->is_listener_closed || !port->is_check_closed ||
+        !pfl_list_is_empty(&port->conns))
         return;
     pfl_mem_free(port);
     if (on_closed != NULL)
@@ -69,25 +76,38 @@ static void count_waiting(struct pfl_producer_conn *conn)
         pfl_producer_conn_fail(conn, "its user has his share of the service's memory");
 }
 
-static void on_input(void *user)
+static bool on_input(void *user)
 {
-    const struct pfl_producer_conn *conn = user;
+    struct pfl_producer_conn *conn = user;
     struct pfl_gather *gather = &conn->port->gather;
 
+    if (!pfl_fair_turn_may(&conn->port->fair_turn, conn->peer.who, &conn->round))
+        return false;
     if (!pfl_gather_begin(gather, pfl_clock_now_ns(PFL_CLOCK_MONOTONIC)))
-        return;
+        return true;
     (void)sched_yield();
     pfl_gather_end(gather, pfl_clock_now_ns(PFL_CLOCK_MONOTONIC));
+    return true;
+}
+
+static void on_turn_end(uv_check_t *handle)
+{
+    struct pfl_producer_port *port = handle->data;
+
+    pfl_fair_turn_end(&port->fair_turn);
 }
 
 static void on_data(void *user, struct pfl_span data)
 {
     struct pfl_producer_conn *conn = user;
+    uint64_t begin_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
     int rc;
 
     if (conn->is_closing)
         return;
     rc = pfl_rpc_host_feed(&conn->rpc, data);
+    pfl_fair_turn_take(&conn->port->fair_turn, conn->peer.who,
+                       pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) - begin_ns);
     if (rc == PFL_ELIMIT)
         pfl_producer_conn_fail(conn, "it does not read its socket");
     else if (rc != 0)
@@ -105,7 +125,7 @@ static void on_fd(void *user, int fd)
 {
     struct pfl_producer_conn *conn = user;
 
-    pfl_closer_close(conn->fd, conn->peer.uid);
+    pfl_closer_close(conn->fd, (uint32_t)conn->peer.who);
     conn->fd = fd;
 }
 
@@ -144,7 +164,7 @@ static void on_closed(void *user, int err)
     }
     if (conn->relay != NULL)
         pfl_relay_book_leave(&conn->service->relays, conn->relay, conn->service->sessions_len != 0);
-    pfl_closer_close(conn->fd, conn->peer.uid);
+    pfl_closer_close(conn->fd, (uint32_t)conn->peer.who);
     pfl_list_remove(&conn->node);
     free_conn(conn);
     if (is_accepted)
@@ -207,6 +227,7 @@ static int open_conn(struct pfl_producer_port *port, int fd, bool is_accepted)
         .ops = &stream_ops,
         .user = conn,
         .queue_max_bytes = PFL_PRODUCER_QUEUE_BYTES,
+        .turn_max_bytes = PFL_PRODUCER_TURN_BYTES,
     };
     int rc;
 
@@ -254,6 +275,14 @@ static void on_accept(void *user, int fd)
     pfl_listener_release(port->listener);
 }
 
+static void on_check_closed(uv_handle_t *handle)
+{
+    struct pfl_producer_port *port = handle->data;
+
+    port->is_check_closed = true;
+    check_closed(port);
+}
+
 static void on_listener_closed(void *user)
 {
     struct pfl_producer_port *port = user;
@@ -297,6 +326,10 @@ int pfl_producer_port_open(const struct pfl_port_conf *conf, struct pfl_producer
         pfl_mem_free(port);
         return rc;
     }
+    (void)uv_check_init(conf->loop, &port->turn_ends);
+    port->turn_ends.data = port;
+    (void)uv_check_start(&port->turn_ends, on_turn_end);
+    uv_unref((uv_handle_t *)&port->turn_ends);
     if (conf->family != PFL_SOCKET_UNIX)
         pfl_log_info("listening-on-network", "address=%s port=%u relays=%s",
                      pfl_log_quote_str(conf->address), pfl_listener_get_port(port->listener),
@@ -323,5 +356,6 @@ void pfl_producer_port_close(struct pfl_producer_port *self)
         conn->is_closing = true;
         pfl_stream_close(conn->stream);
     }
+    uv_close((uv_handle_t *)&self->turn_ends, on_check_closed);
     pfl_listener_close(self->listener);
 }

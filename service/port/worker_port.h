@@ -6,9 +6,10 @@
 #include <stdbool.h>
 
 #include "base/io/wakeup.h"
+#include "base/shares.h"
 #include "service/session/work.h"
 
-#define PFL_WORKERS_MAX 4u
+#define PFL_WORKERS_MAX 8u
 
 struct pfl_worker_port {
     struct pfl_wakeup *wakeup; /* borrowed */
@@ -17,7 +18,8 @@ struct pfl_worker_port {
     struct pfl_worker_request *first; /* in the order they came; owned */
     struct pfl_worker_request *last;
     unsigned queued;
-    unsigned waiting; /* threads */
+    unsigned waiting;          /* threads */
+    struct pfl_shares running; /* works, by user */
     bool is_closing;
     uv_thread_t threads[PFL_WORKERS_MAX];
     unsigned threads_len;
@@ -25,6 +27,8 @@ struct pfl_worker_port {
 
 /* `self` must not move. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_worker_port_open(struct pfl_worker_port *self, struct pfl_wakeup *wakeup);
+/* Whose service it is: not bound by a share. Before any work. */
+void pfl_worker_port_set_owner(struct pfl_worker_port *self, uint32_t uid);
 /* When all work is done: the loop has run dry. */
 void pfl_worker_port_close(struct pfl_worker_port *self);
 

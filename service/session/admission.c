@@ -107,18 +107,18 @@ static uint64_t count_holders(const struct pfl_service *service, struct pfl_span
     uint64_t holders = 0;
 
     PFL_LIST_EACH (it, &service->sessions) {
-        struct pfl_reader r = pfl_reader_of(session_at(it)->plan->config);
-        struct pfl_span held;
-        uint64_t max;
+        const struct pfl_plan_index *index = &session_at(it)->plan->index;
 
         if (session_at(it)->state == PFL_SESSION_DISABLED ||
             session_at(it)->state == PFL_SESSION_CLONED)
             continue;
-        while (pfl_session_plan_next_semaphore(&r, &held, &max)) {
-            if (!pfl_span_eq(held, name))
+        for (size_t i = 0; i < index->semaphores_len; i++) {
+            const struct pfl_plan_semaphore *held = &index->semaphores[i];
+
+            if (!pfl_span_eq(held->name, name))
                 continue;
             holders++;
-            *max_others = max < *max_others ? max : *max_others;
+            *max_others = held->max_others < *max_others ? held->max_others : *max_others;
         }
     }
     return holders;
@@ -127,14 +127,11 @@ static uint64_t count_holders(const struct pfl_service *service, struct pfl_span
 static int check_semaphores(const struct pfl_service *service, const struct pfl_session_plan *plan,
                             char *why)
 {
-    struct pfl_reader r = pfl_reader_of(plan->config);
-    struct pfl_span name;
-    uint64_t max_others;
+    for (size_t i = 0; i < plan->index.semaphores_len; i++) {
+        struct pfl_span name = plan->index.semaphores[i].name;
+        uint64_t max_others = plan->index.semaphores[i].max_others;
+        uint64_t holders = count_holders(service, name, &max_others);
 
-    while (pfl_session_plan_next_semaphore(&r, &name, &max_others)) {
-        uint64_t holders;
-
-        holders = count_holders(service, name, &max_others);
         if (holders > max_others)
             return refuse(why,
                           "session_semaphores: %s is held by %llu sessions and allows %llu others; "
@@ -201,18 +198,18 @@ static int check_numbers(const struct pfl_service *service, const struct pfl_con
                          char *why)
 {
     struct pfl_list *it;
-    unsigned of_uid = 0;
+    unsigned of_who = 0;
     unsigned all = 0;
 
     PFL_LIST_EACH (it, &service->sessions) {
-        bool is_own = session_at(it)->uid == consumer->uid;
+        bool is_own = session_at(it)->who == consumer->who;
 
-        of_uid += is_own;
+        of_who += is_own;
         all += is_own || session_at(it)->state != PFL_SESSION_CLONED; /* which have no number */
     }
-    if (of_uid >= service->conf.sessions_per_uid_max)
+    if (of_who >= service->conf.sessions_per_uid_max)
         return refuse(why, "user %u has %u sessions already, the most a user may have; free one",
-                      consumer->uid, of_uid);
+                      consumer->who, of_who);
     if (all >= service->conf.sessions_max)
         return refuse(why, "there are %u sessions already, the most there may be; free one", all);
     return 0;
@@ -258,19 +255,19 @@ int pfl_admission_check(struct pfl_service *service, const struct pfl_consumer *
     return rc;
 }
 
-bool pfl_admission_may_clone(const struct pfl_service *service, uint32_t uid)
+bool pfl_admission_may_clone(const struct pfl_service *service, uint32_t who)
 {
     struct pfl_list *it;
     size_t all = 0;
-    size_t of_uid = 0;
+    size_t of_who = 0;
 
     PFL_LIST_EACH (it, &service->sessions) {
         const struct pfl_session *session = session_at(it);
 
         all += session->state == PFL_SESSION_CLONED;
-        of_uid += session->state == PFL_SESSION_CLONED && session->uid == uid;
+        of_who += session->state == PFL_SESSION_CLONED && session->who == who;
     }
-    if (uid == 0 || uid == service->conf.facts->uid)
+    if (who == 0 || who == service->conf.facts->uid)
         return all < PFL_SERVICE_MAX_CLONES;
-    return pfl_shares_allow(PFL_SERVICE_MAX_CLONES, all, of_uid, 1);
+    return pfl_shares_allow(PFL_SERVICE_MAX_CLONES, all, of_who, 1);
 }

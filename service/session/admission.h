@@ -15,6 +15,6 @@ PFL_MUST_USE int pfl_admission_check(struct pfl_service *service,
 void pfl_admission_apply(struct pfl_service *service, const struct pfl_session *session);
 
 /* One more clone, of all there are and of this user's. */
-bool pfl_admission_may_clone(const struct pfl_service *service, uint32_t uid);
+bool pfl_admission_may_clone(const struct pfl_service *service, uint32_t who);
 
 #endif

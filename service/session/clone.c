@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cloning a session.
- *
- * A session that writes into a file is cloned into another: when nothing is between its buffers and
- * its file, the buffers are cloned; the file's bytes so far are copied, and what the clone's
- * buffers have is written behind them, before the consumer is answered.
+ * Cloning a session. One that writes into a file is cloned into another: when nothing is between
+ * its buffers and its file, the buffers are cloned; the file's bytes so far are copied, and what
+ * the clone's buffers have is written behind them, before the consumer is answered.
  *
  * start: find the session, see whether this user may, empty the buffers that want it, then two
  * flushes: of the data sources whose buffers are transferred, and of all others, so that slow ones
@@ -42,14 +40,14 @@ struct pfl_clone {
     bool skips_filter;
     uint64_t started_ns;
     struct pfl_buf trigger; /* owned: its packet, or empty */
-    uint32_t uid;           /* of the consumer */
+    uint32_t who;           /* the consumer's */
     uint64_t held_bytes;    /* counted in the service's buffer_bytes */
 };
 
 static void free_clone(struct pfl_clone *clone)
 {
     pfl_list_remove(&clone->node);
-    pfl_shares_give(&clone->service->shares.buffer_bytes, clone->uid, clone->held_bytes);
+    pfl_shares_give(&clone->service->shares.buffer_bytes, clone->who, clone->held_bytes);
     for (size_t i = 0; clone->buffers != NULL && i < clone->buffers_len; i++)
         pfl_trace_buffer_free(clone->buffers[i]);
     pfl_mem_free(clone->buffers);
@@ -173,7 +171,7 @@ static int encode_trigger(struct pfl_buf *buf, const struct pfl_service *service
 /* So much more is the clone's. False: its user has his share. */
 static bool hold(struct pfl_service *service, struct pfl_clone *clone, uint64_t bytes)
 {
-    return pfl_shares_set(&service->shares.buffer_bytes, clone->uid, &clone->held_bytes,
+    return pfl_shares_set(&service->shares.buffer_bytes, clone->who, &clone->held_bytes,
                           clone->held_bytes + bytes);
 }
 
@@ -195,7 +193,7 @@ static int make_clone(struct pfl_service *service, const struct pfl_consumer *co
         return PFL_ENOMEM;
     pfl_buf_init(&clone->trigger, TRIGGER_MAX_BYTES);
     clone->service = service;
-    clone->uid = consumer->uid;
+    clone->who = consumer->who;
     clone->fd = -1;
     clone->buffers_len = len;
     clone->buffers = pfl_mem_calloc(len + 1, sizeof(struct pfl_trace_buffer *));
@@ -203,7 +201,7 @@ static int make_clone(struct pfl_service *service, const struct pfl_consumer *co
     rc = clone->buffers == NULL || clone->cloned_ns == NULL
              ? PFL_ENOMEM
              : encode_trigger(&clone->trigger, service, &request->trigger);
-    if (rc == 0 && (!pfl_admission_may_clone(service, consumer->uid) ||
+    if (rc == 0 && (!pfl_admission_may_clone(service, consumer->who) ||
                     !hold(service, clone, PFL_SERVICE_CLONE_BYTES)))
         rc = PFL_EPERM;
     if (rc != 0) {
@@ -244,7 +242,7 @@ static bool can_copy_file(const struct pfl_service *service, const struct pfl_co
         *why = "this session writes into a file: a descriptor is needed to copy it to";
         return false;
     }
-    if (!pfl_session_may_close_later(service, consumer->uid)) {
+    if (!pfl_session_may_close_later(service, consumer->who)) {
         *why = "too many earlier traces are still being written; try again later";
         return false;
     }
@@ -398,7 +396,7 @@ static int make_copy(struct pfl_service *service, const struct pfl_session *sour
 
     if (rc != 0)
         return rc;
-    rc = pfl_session_make_parts(service, plan, &copy);
+    rc = pfl_session_make_parts(service, clone->who, plan, &copy);
     if (rc != 0) {
         pfl_session_plan_free(plan);
         return rc;
@@ -449,6 +447,7 @@ static const char *finish(struct pfl_service *service, struct pfl_session *sourc
     }
     copy->id = ++service->last_session_id;
     copy->uid = clone->consumer->uid;
+    copy->who = clone->consumer->who;
     copy->held_bytes = clone->held_bytes;
     clone->held_bytes = 0;
     copy->state = PFL_SESSION_CLONED;

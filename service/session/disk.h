@@ -47,7 +47,7 @@ typedef void (*pfl_disk_done_cb)(void *user, const struct pfl_disk_result *resul
 struct pfl_disk_ops {
     /* Creates a file. 0 or an errno: ETIMEDOUT, EBUSY when the file system does not answer. */
     int (*create)(void *disk, const char *path, int *ret_fd);
-    /* Closes and removes what create made; `path` NULL: only closes. */
+    /* Closes and removes what create made, or stops waiting for it; `path` NULL: only closes. */
     void (*discard)(void *disk, const char *path, int fd);
     /* One more descriptor of the file in that slot, and how many bytes come before its offset. No
      * job may be under way. 0 or an errno: it cannot be read. */

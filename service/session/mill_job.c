@@ -50,7 +50,14 @@ static void done(struct pfl_work *work)
         job->on_back(job->user);
 }
 
-_Static_assert(offsetof(struct pfl_mill_job, work) == 0, "run and done cast");
+static bool is_void(const struct pfl_work *work)
+{
+    const struct pfl_mill_job *job = (const struct pfl_mill_job *)(const void *)work;
+
+    return pfl_mill_is_cancelled(job->mill);
+}
+
+_Static_assert(offsetof(struct pfl_mill_job, work) == 0, "run, done and is_void cast");
 
 static int take_filter(struct pfl_session_plan *plan, struct pfl_trace_filter **ret_filter)
 {
@@ -77,7 +84,7 @@ int pfl_mill_job_new(struct pfl_session_plan *plan, const struct pfl_mill_job_co
     job = pfl_mem_zalloc(sizeof(*job));
     if (job == NULL)
         return PFL_ENOMEM;
-    job->work = (struct pfl_work){.run = run, .done = done};
+    job->work = (struct pfl_work){.run = run, .done = done, .is_void = is_void, .who = conf->who};
     job->conf = *conf;
     mill.user = job;
     rc = take_filter(plan, &mill.filter);

@@ -15,6 +15,7 @@ struct pfl_mill_job_conf {
     pfl_work_submit submit; /* NULL: batches are run at once */
     uint64_t (*now_ns)(void *user, enum pfl_clock_id id);
     void *user;
+    uint64_t who; /* the session's */
 };
 
 struct pfl_mill_job {

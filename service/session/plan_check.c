@@ -9,7 +9,6 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "service/mill/pattern.h"
 #include "service/session/session_plan.h"
 
 #define MAX_BUFFER_BYTES 4294967295ull
@@ -70,37 +69,34 @@ static int check_triggers(const struct pfl_session_plan *p, char *why)
     return 0;
 }
 
-/* 9, and, not in upstream's list, patterns that can never match and too many triggers. */
-static int check_trigger_list(const struct pfl_session_plan *p, char *why)
+static int refuse_same_names(const struct pfl_session_plan *p, char *why)
 {
-    struct pfl_plan_trigger trigger;
-    struct pfl_plan_trigger other;
-    int rc;
+    const struct pfl_plan_trigger *triggers = p->index.triggers;
 
-    if (p->triggers_len > PFL_PLAN_TRIGGERS_MAX)
-        return refuse(why, "trigger_config.triggers: %zu of them; at most %u are allowed",
-                      p->triggers_len, PFL_PLAN_TRIGGERS_MAX);
-    for (size_t i = 0; i < p->triggers_len; i++) {
-        if (!pfl_session_plan_next_trigger(p, i, &trigger))
-            break;
-        for (size_t j = 0; j < i; j++) {
-            if (pfl_session_plan_next_trigger(p, j, &other) &&
-                pfl_span_eq(other.name, trigger.name))
-                return refuse(why,
-                              "trigger_config.triggers[%zu].name: %s is the name of triggers[%zu] "
-                              "too",
-                              i, quote(trigger.name), j);
-        }
-        rc = trigger.producer_regex.len != 0 ? pfl_pattern_check(trigger.producer_regex) : 0;
-        if (rc == PFL_ENOMEM)
-            return rc;
-        if (rc != 0)
+    for (size_t i = 1; i < p->index.triggers_len; i++) {
+        if (pfl_span_eq(triggers[i].name, triggers[i - 1].name))
             return refuse(why,
-                          "trigger_config.triggers[%zu].producer_name_regex: %s is not a regular "
-                          "expression that can be used; mind its brackets",
-                          i, quote(trigger.producer_regex));
+                          "trigger_config.triggers[%zu].name: %s is the name of triggers[%zu] too",
+                          triggers[i].at, quote(triggers[i].name), triggers[i - 1].at);
     }
     return 0;
+}
+
+/* 9, and, not in upstream's list, patterns that can never match. */
+static int check_trigger_list(struct pfl_session_plan *p, char *why)
+{
+    char reason[PFL_PATTERN_WHY_BYTES];
+    size_t at = 0;
+    int rc = refuse_same_names(p, why);
+
+    if (rc == 0)
+        rc = pfl_plan_index_compile_triggers(p, &at, reason);
+    if (rc != PFL_EPARSE)
+        return rc;
+    return refuse(why,
+                  "trigger_config.triggers[%zu].producer_name_regex: %s is not a regular "
+                  "expression that can be used: %s",
+                  p->index.triggers[at].at, quote(p->index.triggers[at].producer_regex), reason);
 }
 
 static int check_file_mode(const struct pfl_session_plan *p, char *why)
@@ -224,24 +220,28 @@ static int resolve_buffer(const struct pfl_session_plan *p, struct pfl_plan_sour
     return 0;
 }
 
-/* Not in upstream's list: a pattern that can never match would be ignored in silence. */
-static int check_patterns(const struct pfl_plan_source *s, size_t at, char *why)
+/* Not in upstream's list: a pattern that can never match would be ignored in silence; and numbers
+ * that others would wait for. */
+static int check_filters(struct pfl_session_plan *p, char *why)
 {
-    struct pfl_reader r = pfl_reader_of(s->raw);
-    struct pfl_field f;
+    char reason[PFL_PATTERN_WHY_BYTES];
+    struct pfl_span text;
+    size_t at;
+    int rc;
 
-    while (pfl_reader_field(&r, &f)) {
-        int rc = f.id == 3 ? pfl_pattern_check(f.bytes) : 0;
-
-        if (rc == PFL_ENOMEM)
-            return rc;
-        if (rc != 0)
-            return refuse(why,
-                          "data_sources[%zu].producer_name_regex_filter: %s is not a regular "
-                          "expression that can be used; mind its brackets",
-                          at, quote(f.bytes));
-    }
-    return 0;
+    if (p->index.filters_len > PFL_PLAN_MAX_FILTERS)
+        return refuse(why, "data_sources: %zu filters of producers and machines; use at most %u",
+                      p->index.filters_len, PFL_PLAN_MAX_FILTERS);
+    if (p->index.semaphores_len > PFL_PLAN_MAX_SEMAPHORES)
+        return refuse(why, "session_semaphores: %zu; use at most %u", p->index.semaphores_len,
+                      PFL_PLAN_MAX_SEMAPHORES);
+    rc = pfl_plan_index_compile_filters(p, &at, &text, reason);
+    if (rc != PFL_EPARSE)
+        return rc;
+    return refuse(why,
+                  "data_sources[%zu].producer_name_regex_filter: %s is not a regular expression "
+                  "that can be used: %s",
+                  at, quote(text), reason);
 }
 
 int pfl_session_plan_check_early(struct pfl_session_plan *self, char ret_why[PFL_PLAN_WHY_BYTES])
@@ -264,11 +264,10 @@ int pfl_session_plan_check_early(struct pfl_session_plan *self, char ret_why[PFL
         rc = check_guardrails(self, ret_why);
     if (rc == 0)
         rc = check_buffers(self, ret_why);
-    for (size_t i = 0; rc == 0 && i < self->sources_len; i++) {
+    for (size_t i = 0; rc == 0 && i < self->sources_len; i++)
         rc = resolve_buffer(self, &self->sources[i], i, ret_why);
-        if (rc == 0)
-            rc = check_patterns(&self->sources[i], i, ret_why);
-    }
+    if (rc == 0)
+        rc = check_filters(self, ret_why);
     return rc;
 }
 

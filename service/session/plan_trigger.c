@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The triggers of a plan: found by name when one is activated, read from the config's bytes, which
- * were checked when the plan was made. A trigger may change the duration: the last field of a
- * message wins, so the new one is appended to the config. No failures.
+ * The triggers of a plan, as they come in the config's bytes. A trigger may change the duration:
+ * the last field of a message wins, so the new one is appended to the config. No failures.
  */
 #include "service/session/session_plan.h"
 
@@ -33,39 +32,22 @@ static struct pfl_plan_trigger read_trigger(struct pfl_span bytes)
     return trigger;
 }
 
-bool pfl_session_plan_next_trigger(const struct pfl_session_plan *self, size_t at,
-                                   struct pfl_plan_trigger *ret_trigger)
+bool pfl_plan_triggers_next(struct pfl_plan_triggers *walk, struct pfl_plan_trigger *ret_trigger)
 {
-    struct pfl_reader config = pfl_reader_of(self->config);
     struct pfl_field f;
 
-    while (pfl_reader_field(&config, &f)) {
-        struct pfl_reader triggers = pfl_reader_of(f.bytes);
-
-        if (f.id != CONFIG_TRIGGERS || f.type != PFL_WIRE_BYTES)
-            continue;
-        while (pfl_reader_field(&triggers, &f)) {
-            if (f.id != TRIGGERS_TRIGGER || at-- != 0)
+    do {
+        while (pfl_reader_field(&walk->triggers, &f)) {
+            if (f.id != TRIGGERS_TRIGGER)
                 continue;
             *ret_trigger = read_trigger(f.bytes);
             return true;
         }
-    }
-    return false;
-}
-
-bool pfl_session_plan_find_trigger(const struct pfl_session_plan *self, struct pfl_span name,
-                                   struct pfl_plan_trigger *ret_trigger)
-{
-    for (size_t i = 0; i < self->triggers_len; i++) {
-        struct pfl_plan_trigger trigger;
-
-        if (!pfl_session_plan_next_trigger(self, i, &trigger) || !pfl_span_eq(trigger.name, name))
-            continue;
-        *ret_trigger = trigger;
-        return true;
-    }
-    return false;
+        if (!pfl_reader_field(&walk->config, &f))
+            return false;
+        if (f.id == CONFIG_TRIGGERS && f.type == PFL_WIRE_BYTES)
+            walk->triggers = pfl_reader_of(f.bytes);
+    } while (true);
 }
 
 static void append_duration(uint8_t *bytes, size_t *len, uint32_t duration_ms)

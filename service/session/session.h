@@ -13,6 +13,7 @@
 #include "service/control/producer.h"
 #include "service/control/service_packets.h"
 #include "service/session/concurrent.h"
+#include "service/session/judging.h"
 #include "service/session/mill_job.h"
 #include "service/session/sequence_ids.h"
 #include "service/session/session_plan.h"
@@ -55,10 +56,12 @@ struct pfl_session {
     struct pfl_list node; /* in the service */
     uint64_t id;
     uint32_t uid;
+    uint32_t who;                  /* whose share it uses: base/shares.h */
     uint64_t held_bytes;           /* counted in the service's buffer_bytes */
     struct pfl_consumer *consumer; /* borrowed; never NULL: the service's nobody when detached */
-    char *detach_key;              /* owned; NULL while a consumer has it */
-    uint8_t *clone_trigger;        /* owned: a CLONE_SNAPSHOT trigger as a packet, or NULL */
+    uint8_t *detach_key;           /* owned; any bytes; NULL while a consumer has it */
+    size_t detach_key_len;
+    uint8_t *clone_trigger; /* owned: a CLONE_SNAPSHOT trigger as a packet, or NULL */
     size_t clone_trigger_len;
     struct pfl_session_plan *plan; /* owned */
     enum pfl_session_state state;
@@ -70,6 +73,7 @@ struct pfl_session {
     size_t instances_len;
     struct pfl_shares instance_shares;
     uint64_t left_out; /* data sources past a share */
+    struct pfl_judging judging;
     struct pfl_session_events events;
     struct pfl_concurrent concurrent;
     struct pfl_session_timers timers;

@@ -22,7 +22,7 @@ static struct pfl_session *find_detached(const struct pfl_service *service, uint
         struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
 
         if (session->uid == uid && pfl_session_is_detached(session) &&
-            pfl_span_eq(pfl_span_of(session->detach_key, strlen(session->detach_key)), key))
+            pfl_span_eq(pfl_span_of(session->detach_key, session->detach_key_len), key))
             return session;
     }
     return NULL;
@@ -48,22 +48,24 @@ int pfl_session_detach(struct pfl_service *service, struct pfl_consumer *consume
                        struct pfl_span key)
 {
     struct pfl_session *session = consumer->session;
-    char *copy;
+    uint8_t *copy;
 
     if (session == NULL)
         return PFL_ENOENT;
-    if (key.len == 0 || memchr(key.data, '\0', key.len) != NULL)
+    if (key.len == 0)
         return PFL_EINVAL;
     if (find_detached(service, consumer->uid, key) != NULL)
         return PFL_EEXIST;
-    copy = pfl_mem_strndup((const char *)key.data, key.len);
+    copy = pfl_mem_alloc(key.len);
     if (copy == NULL)
         return PFL_ENOMEM;
+    memcpy(copy, key.data, key.len);
     fail_flushes(service, session);
     consumer->ops->on_session_gone(consumer->port);
     consumer->session = NULL;
     session->consumer = &service->nobody;
     session->detach_key = copy;
+    session->detach_key_len = key.len;
     return 0;
 }
 

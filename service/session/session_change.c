@@ -5,7 +5,8 @@
  * The session's config is written anew with the producer filters of the data sources that the new
  * config names too; everything else of the new config is ignored. Then producers that match, and
  * have no data source in the session yet, are set up and, if it runs, started. Nothing is stopped.
- * Failures: the new config cannot be read, memory; then nothing changed. The plan owns the bytes.
+ * Failures: the new config cannot be read, a pattern that is none, too many filters, memory; then
+ * nothing changed. The plan owns the bytes.
  */
 #include "service/session/session_change.h"
 
@@ -72,22 +73,30 @@ static void write_config(struct pfl_message *m, const struct pfl_session_plan *p
 static int take_config(struct pfl_session_plan *plan, struct pfl_span config)
 {
     uint8_t *bytes = pfl_mem_alloc(config.len + PFL_PLAN_DURATIONS_BYTES);
-    struct pfl_reader r;
+    struct pfl_span *sources = pfl_mem_calloc(plan->sources_len, sizeof(*sources));
+    struct pfl_reader r = {0};
     struct pfl_field f;
     size_t at = 0;
+    int rc = PFL_ENOMEM;
 
-    if (bytes == NULL)
-        return PFL_ENOMEM;
+    if (bytes != NULL && sources != NULL) {
+        if (config.len != 0)
+            memcpy(bytes, config.data, config.len);
+        r = pfl_reader_of(pfl_span_of(bytes, config.len));
+        while (pfl_reader_field(&r, &f)) {
+            if (f.id == CONFIG_DATA_SOURCES && at < plan->sources_len)
+                sources[at++] = f.bytes;
+        }
+        rc = pfl_plan_index_change_filters(plan, sources);
+    }
+    pfl_mem_free(sources);
+    if (rc != 0) {
+        pfl_mem_free(bytes);
+        return rc;
+    }
     pfl_mem_free(plan->changed_bytes);
     plan->changed_bytes = bytes;
-    if (config.len != 0)
-        memcpy(bytes, config.data, config.len);
     plan->changed = pfl_span_of(bytes, config.len);
-    r = pfl_reader_of(plan->changed);
-    while (pfl_reader_field(&r, &f)) {
-        if (f.id == CONFIG_DATA_SOURCES && at < plan->sources_len)
-            plan->sources[at++].raw = f.bytes;
-    }
     return 0;
 }
 

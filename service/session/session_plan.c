@@ -11,15 +11,12 @@
 #include "service/session/session_plan.h"
 
 #include "base/mem.h"
-#include "service/mill/pattern.h"
 
 enum {
     CONFIG_BUFFERS = 1,
     CONFIG_DATA_SOURCES = 2,
-    CONFIG_PRODUCERS = 6,
     CONFIG_TRIGGERS = 17,
     CONFIG_FLUSH_PERIOD = 13,
-    CONFIG_SEMAPHORES = 39,
     CONFIG_ROTATION = 50001, /* perfleet's own */
     COMPRESSION_TYPE_DEFLATE = 1,
     WRITE_FLUSH_DISABLED = 2,
@@ -156,8 +153,6 @@ static int read_triggers(struct pfl_span bytes, struct pfl_session_plan *p)
     while (pfl_reader_field(&r, &f)) {
         if (f.id == 1)
             p->trigger_mode = (uint32_t)f.value;
-        else if (f.id == 2)
-            p->triggers_len++;
         else if (f.id == 3)
             p->trigger_timeout_ms = (uint32_t)f.value;
         else if (f.id == 5)
@@ -456,6 +451,8 @@ int pfl_session_plan_new(struct pfl_span config, struct pfl_session_plan **ret_p
         memcpy(p->bytes, config.data, config.len);
     p->config = pfl_span_of(p->bytes, config.len);
     rc = read_config(p);
+    if (rc == 0)
+        rc = pfl_plan_index_make(p);
     if (rc != 0)
         goto fail;
     fill_defaults(p);
@@ -471,6 +468,7 @@ void pfl_session_plan_free(struct pfl_session_plan *self)
 {
     if (self == NULL)
         return;
+    pfl_plan_index_fini(&self->index);
     pfl_mem_free(self->bytes);
     pfl_mem_free(self->changed_bytes);
     pfl_mem_free(self->buffers);
@@ -482,16 +480,16 @@ void pfl_session_plan_free(struct pfl_session_plan *self)
 static bool wants_machine(const struct pfl_session_plan *plan, const struct pfl_plan_source *source,
                           const struct pfl_plan_producer *producer)
 {
-    struct pfl_reader r = pfl_reader_of(source->raw);
-    struct pfl_field f;
     bool has_filter = false;
 
-    while (pfl_reader_field(&r, &f)) {
-        if (f.id != 4)
+    for (size_t i = 0; i < source->filters_len; i++) {
+        const struct pfl_plan_filter *f = &plan->index.filters[source->filters_at + i];
+
+        if (f->id != 4)
             continue;
         has_filter = true;
-        if (pfl_span_eq(f.bytes, producer->machine_name) ||
-            (producer->machine_id == 0 && is_str(f.bytes, "host")))
+        if (pfl_span_eq(f->text, producer->machine_name) ||
+            (producer->machine_id == 0 && is_str(f->text, "host")))
             return true;
     }
     return !has_filter && (producer->machine_id == 0 || plan->trace_all_machines);
@@ -499,76 +497,22 @@ static bool wants_machine(const struct pfl_session_plan *plan, const struct pfl_
 
 bool pfl_session_plan_wants(const struct pfl_session_plan *self,
                             const struct pfl_plan_source *source,
-                            const struct pfl_plan_producer *producer)
+                            const struct pfl_plan_producer *producer, uint64_t *credit)
 {
-    struct pfl_reader r = pfl_reader_of(source->raw);
-    struct pfl_field f;
     bool has_filter = false;
 
     if (!wants_machine(self, source, producer))
         return false;
-    while (pfl_reader_field(&r, &f)) {
-        if (f.id != 2 && f.id != 3)
+    for (size_t i = 0; i < source->filters_len; i++) {
+        const struct pfl_plan_filter *f = &self->index.filters[source->filters_at + i];
+
+        if (f->id == 4)
             continue;
         has_filter = true;
-        if (f.id == 2 ? pfl_span_eq(f.bytes, producer->name)
-                      : pfl_pattern_is_match(f.bytes, producer->name))
+        if (f->id == 2 ? pfl_span_eq(f->text, producer->name)
+                       : f->pattern != NULL &&
+                             pfl_pattern_match_within(f->pattern, producer->name, credit) == 0)
             return true;
     }
     return !has_filter;
-}
-
-void pfl_session_plan_get_shm(const struct pfl_session_plan *self, struct pfl_span producer_name,
-                              uint32_t *ret_page_kb, uint32_t *ret_size_kb)
-{
-    struct pfl_reader config = pfl_reader_of(self->config);
-    struct pfl_field f;
-
-    *ret_page_kb = 0;
-    *ret_size_kb = 0;
-    while (pfl_reader_field(&config, &f)) {
-        struct pfl_reader r = pfl_reader_of(f.bytes);
-        struct pfl_span name = {0};
-        uint32_t size_kb = 0;
-        uint32_t page_kb = 0;
-
-        if (f.id != CONFIG_PRODUCERS)
-            continue;
-        while (pfl_reader_field(&r, &f)) {
-            if (f.id == 1)
-                name = f.bytes;
-            else if (f.id == 2)
-                size_kb = (uint32_t)f.value;
-            else if (f.id == 3)
-                page_kb = (uint32_t)f.value;
-        }
-        if (!pfl_span_eq(name, producer_name))
-            continue;
-        *ret_page_kb = page_kb;
-        *ret_size_kb = size_kb;
-        return;
-    }
-}
-
-bool pfl_session_plan_next_semaphore(struct pfl_reader *reader, struct pfl_span *ret_name,
-                                     uint64_t *ret_max_others)
-{
-    struct pfl_field f;
-
-    while (pfl_reader_field(reader, &f)) {
-        struct pfl_reader r = pfl_reader_of(f.bytes);
-
-        if (f.id != CONFIG_SEMAPHORES)
-            continue;
-        *ret_name = (struct pfl_span){0};
-        *ret_max_others = 0;
-        while (pfl_reader_field(&r, &f)) {
-            if (f.id == 1)
-                *ret_name = f.bytes;
-            else if (f.id == 2)
-                *ret_max_others = f.value;
-        }
-        return true;
-    }
-    return false;
 }

@@ -12,6 +12,7 @@
 #include "service/buffer/trace_buffer.h"
 #include "service/mill/compressor.h"
 #include "service/mill/trace_filter.h"
+#include "service/session/plan_index.h"
 
 #define PFL_PLAN_MAX_BUFFERS        128u
 #define PFL_PLAN_MAX_SOURCES        1024u
@@ -23,7 +24,6 @@
 #define PFL_PLAN_SNAPSHOT_PERIOD_MS 10000u
 #define PFL_PLAN_FILE_PERIOD_MS     5000u
 #define PFL_PLAN_FILE_PERIOD_MIN_MS 100u
-#define PFL_PLAN_TRIGGERS_MAX       256u
 #define PFL_PLAN_DURATIONS_MAX      2u
 #define PFL_PLAN_SEGMENT_MIN_BYTES  65536u
 #define PFL_PLAN_SEGMENT_MIN_MS     1000u
@@ -48,7 +48,9 @@ struct pfl_plan_buffer {
 };
 
 struct pfl_plan_source {
-    struct pfl_span raw;    /* TraceConfig.DataSource, in config; its filters: in changed */
+    struct pfl_span raw; /* TraceConfig.DataSource, in config; its filters: in changed */
+    size_t filters_at;   /* in the index */
+    size_t filters_len;
     struct pfl_span config; /* its DataSourceConfig */
     struct pfl_span name;
     struct pfl_span target_buffer_name;
@@ -88,14 +90,6 @@ enum pfl_boost_policy {
 struct pfl_boost {
     enum pfl_boost_policy policy;
     uint32_t priority; /* OTHER: 0 to 20, the negative of a nice value; FIFO: 1 to 99 */
-};
-
-struct pfl_plan_trigger {
-    struct pfl_span name; /* in config */
-    struct pfl_span producer_regex;
-    uint32_t stop_delay_ms;
-    uint32_t max_per_24_h; /* 0: no limit */
-    double skip_probability;
 };
 
 /* write_into_file; docs/abi/service.md section 7. */
@@ -149,9 +143,9 @@ struct pfl_session_plan {
     bool has_boost;
     struct pfl_boost boost; /* after check_late: with a policy */
     uint32_t trigger_mode;  /* after check_early: the effective one */
-    size_t triggers_len;
     bool trigger_clones;
     uint32_t trigger_timeout_ms;
+    struct pfl_plan_index index;
     unsigned durations_set; /* by triggers; the bytes have room for PFL_PLAN_DURATIONS_MAX */
 };
 
@@ -175,10 +169,11 @@ struct pfl_plan_producer {
     struct pfl_span machine_name;
     uint32_t machine_id; /* 0 = this host */
 };
-/* Whether `source` wants this producer; its data source's name is the caller's to compare. */
+/* Whether `source` wants this producer; its data source's name is the caller's to compare. Patterns
+ * are matched within `*credit` (service/mill/pattern.h); where that ends, at 0, it does not. */
 bool pfl_session_plan_wants(const struct pfl_session_plan *self,
                             const struct pfl_plan_source *source,
-                            const struct pfl_plan_producer *producer);
+                            const struct pfl_plan_producer *producer, uint64_t *credit);
 
 /* The config as it is now; borrowed until it is changed. */
 static inline struct pfl_span pfl_session_plan_get_config(const struct pfl_session_plan *self)
@@ -190,15 +185,21 @@ static inline struct pfl_span pfl_session_plan_get_config(const struct pfl_sessi
 void pfl_session_plan_get_shm(const struct pfl_session_plan *self, struct pfl_span producer_name,
                               uint32_t *ret_page_kb, uint32_t *ret_size_kb);
 
-/* The next session_semaphore; `reader` starts as pfl_reader_of(self->config). */
-bool pfl_session_plan_next_semaphore(struct pfl_reader *reader, struct pfl_span *ret_name,
-                                     uint64_t *ret_max_others);
+/* One trigger after the other; false behind the last. `*walk` starts as pfl_plan_triggers_of. */
+struct pfl_plan_triggers {
+    struct pfl_reader config;
+    struct pfl_reader triggers; /* of one trigger_config */
+};
 
-/* The trigger at that index, then by its name; false when there is none. */
-bool pfl_session_plan_next_trigger(const struct pfl_session_plan *self, size_t at,
-                                   struct pfl_plan_trigger *ret_trigger);
-bool pfl_session_plan_find_trigger(const struct pfl_session_plan *self, struct pfl_span name,
-                                   struct pfl_plan_trigger *ret_trigger);
+static inline struct pfl_plan_triggers pfl_plan_triggers_of(const struct pfl_session_plan *plan)
+{
+    return (struct pfl_plan_triggers){.config = pfl_reader_of(plan->config)};
+}
+
+bool pfl_plan_triggers_next(struct pfl_plan_triggers *walk, struct pfl_plan_trigger *ret_trigger);
+/* By its name; NULL: there is none. */
+const struct pfl_plan_trigger *pfl_session_plan_find_trigger(const struct pfl_session_plan *self,
+                                                             struct pfl_span name);
 /* Once or twice: a trigger decides how long the session lasts. The config in the trace says so. */
 void pfl_session_plan_set_duration(struct pfl_session_plan *self, uint32_t duration_ms);
 

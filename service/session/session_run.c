@@ -95,11 +95,13 @@ void pfl_session_encode_slow(struct pfl_message *m, const struct pfl_session *se
     m->rc = 0;
 }
 
-int pfl_session_make_parts(struct pfl_service *service, struct pfl_session_plan *plan,
+int pfl_session_make_parts(struct pfl_service *service, uint32_t who, struct pfl_session_plan *plan,
                            struct pfl_session **ret_session)
 {
-    const struct pfl_mill_job_conf conf = {
-        .submit = service->conf.submit, .now_ns = service->conf.now_ns, .user = service->conf.user};
+    const struct pfl_mill_job_conf conf = {.submit = service->conf.submit,
+                                           .now_ns = service->conf.now_ns,
+                                           .user = service->conf.user,
+                                           .who = who};
     struct pfl_mill_job *mill;
     int rc = pfl_mill_job_new(plan, &conf, &mill);
 
@@ -143,7 +145,7 @@ static int refuse_memory(const struct pfl_service *service, const struct pfl_con
         "host, and may have as much as is then left for others (all have %llu MiB); ask "
         "for smaller ones, or free sessions",
         (unsigned long long)(sum_buffers(plan) >> 20), consumer->uid,
-        (unsigned long long)(pfl_shares_get(shares, consumer->uid) >> 20),
+        (unsigned long long)(pfl_shares_get(shares, consumer->who) >> 20),
         (unsigned long long)(shares->max >> 20), (unsigned long long)(shares->used >> 20));
     return PFL_EINVAL;
 }
@@ -157,12 +159,12 @@ static int make_session(struct pfl_service *service, struct pfl_consumer *consum
     struct pfl_session *session;
     int rc;
 
-    if (!pfl_shares_set(&service->shares.buffer_bytes, consumer->uid, &held_bytes,
+    if (!pfl_shares_set(&service->shares.buffer_bytes, consumer->who, &held_bytes,
                         sum_buffers(plan)))
         return refuse_memory(service, consumer, plan, why);
-    rc = pfl_session_make_parts(service, *taken_plan, &session);
+    rc = pfl_session_make_parts(service, consumer->who, *taken_plan, &session);
     if (rc != 0) {
-        pfl_shares_give(&service->shares.buffer_bytes, consumer->uid, held_bytes);
+        pfl_shares_give(&service->shares.buffer_bytes, consumer->who, held_bytes);
         (void)snprintf(why, PFL_PLAN_WHY_BYTES,
                        "buffers: no memory for them on this host; ask for smaller ones");
         return rc;
@@ -170,6 +172,7 @@ static int make_session(struct pfl_service *service, struct pfl_consumer *consum
     *taken_plan = NULL;
     session->id = service->last_session_id;
     session->uid = consumer->uid;
+    session->who = consumer->who;
     session->held_bytes = held_bytes;
     session->consumer = consumer;
     session->instance_shares.owner = service->conf.facts->uid;
@@ -178,7 +181,7 @@ static int make_session(struct pfl_service *service, struct pfl_consumer *consum
         (void)snprintf(why, PFL_PLAN_WHY_BYTES,
                        "buffers: all %u buffer ids are in use; free other sessions first",
                        PFL_SERVICE_BUFFER_IDS - 1);
-        pfl_shares_give(&service->shares.buffer_bytes, consumer->uid, held_bytes);
+        pfl_shares_give(&service->shares.buffer_bytes, consumer->who, held_bytes);
         pfl_session_free(session);
         return rc;
     }
@@ -224,16 +227,16 @@ static int check_plan(struct pfl_service *service, struct pfl_consumer *consumer
     return rc;
 }
 
-bool pfl_session_may_close_later(const struct pfl_service *service, uint32_t uid)
+bool pfl_session_may_close_later(const struct pfl_service *service, uint32_t who)
 {
     struct pfl_list *it;
-    unsigned of_uid = 0;
+    unsigned of_who = 0;
 
     PFL_LIST_EACH (it, &service->closing) {
-        of_uid += PFL_CONTAINER_OF(it, struct pfl_session, node)->uid == uid;
+        of_who += PFL_CONTAINER_OF(it, struct pfl_session, node)->who == who;
     }
     return service->closing_len < service->conf.sessions_max &&
-           of_uid < service->conf.sessions_per_uid_max;
+           of_who < service->conf.sessions_per_uid_max;
 }
 
 /* Rule 22: a descriptor or a path, and the file itself. */
@@ -250,7 +253,7 @@ static int check_file(const struct pfl_service *service, const struct pfl_consum
         said = "write_into_file: pass a descriptor with EnableTracing, or set output_path";
     else if (service->conf.disk == NULL)
         said = "write_into_file: this service cannot write files; let the client write it";
-    else if (!pfl_session_may_close_later(service, consumer->uid))
+    else if (!pfl_session_may_close_later(service, consumer->who))
         said = "write_into_file: too many earlier traces are still being written; try again later";
     if (said == NULL)
         return 0;
@@ -400,7 +403,7 @@ static void finish(struct pfl_service *service, struct pfl_session *session, con
 
 static void free_session(struct pfl_service *service, struct pfl_session *session)
 {
-    pfl_shares_give(&service->shares.buffer_bytes, session->uid, session->held_bytes);
+    pfl_shares_give(&service->shares.buffer_bytes, session->who, session->held_bytes);
     pfl_session_free(session);
 }
 

@@ -43,7 +43,7 @@ void pfl_session_drop_instance(struct pfl_service *service, struct pfl_instance 
 
 /* Takes it out of the service and frees it; nothing is told but that it is gone. */
 /* Files of ended sessions are still written: of all users, of one. May there be one more? */
-bool pfl_session_may_close_later(const struct pfl_service *service, uint32_t uid);
+bool pfl_session_may_close_later(const struct pfl_service *service, uint32_t who);
 void pfl_session_remove(struct pfl_service *service, struct pfl_session *session);
 /* The file is closed: the session is disabled if it still runs, else that is told now; one that
  * ended is freed. */
@@ -56,7 +56,8 @@ void pfl_session_finish_stop(struct pfl_service *service, struct pfl_session *se
 struct pfl_clock_snapshot pfl_session_read_clocks(const struct pfl_service *service);
 /* The object with its buffers and, where the plan asks for it, what filters and compresses; in
  * nobody's list yet. Takes `plan` on success. PFL_ENOMEM. */
-PFL_MUST_USE int pfl_session_make_parts(struct pfl_service *service, struct pfl_session_plan *plan,
+PFL_MUST_USE int pfl_session_make_parts(struct pfl_service *service, uint32_t who,
+                                        struct pfl_session_plan *plan,
                                         struct pfl_session **ret_session);
 struct pfl_trace_uuid pfl_session_make_uuid(struct pfl_service *service);
 /* Adds a clock snapshot if it is worth one. */

@@ -87,9 +87,9 @@ static int set_up(struct pfl_service *service, struct pfl_session *session,
     return 0;
 }
 
-static bool is_wanted(const struct pfl_service *service, const struct pfl_session *session,
-                      const struct pfl_producer *producer, const struct pfl_data_source *source,
-                      const struct pfl_plan_source *plan_source)
+static bool is_wanted_by(const struct pfl_service *service, struct pfl_session *session,
+                         const struct pfl_producer *producer, const struct pfl_data_source *source,
+                         const struct pfl_plan_source *plan_source)
 {
     const struct pfl_service_facts *facts = service->conf.facts;
     const char *machine_name =
@@ -99,12 +99,20 @@ static bool is_wanted(const struct pfl_service *service, const struct pfl_sessio
         .machine_name = pfl_span_of(machine_name, strlen(machine_name)),
         .machine_id = producer->machine_id,
     };
+    uint64_t credit;
+    bool is_wanted;
 
     if (!pfl_span_eq(source->info.name, plan_source->name))
         return false;
     if (service->is_locked_down && (producer->is_emulated || producer->uid != facts->uid))
         return false;
-    return pfl_session_plan_wants(session->plan, plan_source, &who);
+    if (plan_source->filters_len == 0)
+        return pfl_session_plan_wants(session->plan, plan_source, &who, NULL);
+    credit = pfl_judging_begin(&session->judging, facts->uid, producer->who,
+                               pfl_service_now_ms(service));
+    is_wanted = pfl_session_plan_wants(session->plan, plan_source, &who, &credit);
+    pfl_judging_end(&session->judging, session->id, producer, credit);
+    return is_wanted;
 }
 
 static void try_set_up(struct pfl_service *service, struct pfl_session *session,
@@ -113,7 +121,7 @@ static void try_set_up(struct pfl_service *service, struct pfl_session *session,
 {
     int rc;
 
-    if (!is_wanted(service, session, producer, source, &session->plan->sources[plan_source]))
+    if (!is_wanted_by(service, session, producer, source, &session->plan->sources[plan_source]))
         return;
     rc = set_up(service, session, producer, source, plan_source);
     if (rc == PFL_ELIMIT && session->left_out++ != 0)

@@ -26,15 +26,6 @@ struct activation {
     bool is_counted; /* among those of the day */
 };
 
-static uint64_t hash_name(struct pfl_span name)
-{
-    uint64_t hash = 0xcbf29ce484222325ull; /* FNV-1a */
-
-    for (size_t i = 0; i < name.len; i++)
-        hash = (hash ^ name.data[i]) * 0x100000001b3ull;
-    return hash;
-}
-
 bool pfl_trigger_starts(const struct pfl_session *session)
 {
     return session->plan->trigger_mode == PFL_TRIGGER_START;
@@ -48,7 +39,7 @@ bool pfl_trigger_is_awaited(const struct pfl_session *session)
         return false;
     if (plan->trigger_mode == PFL_TRIGGER_CLONE)
         return true;
-    return plan->triggers_len != 0 && session->triggers.received_len == 0;
+    return plan->index.triggers_len != 0 && session->triggers.received_len == 0;
 }
 
 bool pfl_trigger_is_stopping(const struct pfl_session *session)
@@ -79,13 +70,23 @@ static bool is_skipped(struct pfl_service *service, double probability)
     return (double)(r >> 11) * 0x1p-53 < probability;
 }
 
-static bool is_accepted(struct pfl_service *service, const struct pfl_plan_trigger *trigger,
-                        const struct activation *activation)
+static bool does_match(struct pfl_service *service, struct pfl_session *session,
+                       const struct pfl_plan_trigger *trigger, const struct pfl_producer *producer)
 {
-    const char *producer = activation->producer->name;
+    uint64_t credit = pfl_judging_begin(&session->judging, service->conf.facts->uid, producer->who,
+                                        pfl_service_now_ms(service));
+    bool is_match =
+        pfl_pattern_match_within(trigger->pattern,
+                                 pfl_span_of(producer->name, strlen(producer->name)), &credit) == 0;
 
-    if (trigger->producer_regex.len != 0 &&
-        !pfl_pattern_is_match(trigger->producer_regex, pfl_span_of(producer, strlen(producer))))
+    pfl_judging_end(&session->judging, session->id, producer, credit);
+    return is_match;
+}
+
+static bool is_accepted(struct pfl_service *service, struct pfl_session *session,
+                        const struct pfl_plan_trigger *trigger, const struct activation *activation)
+{
+    if (trigger->pattern != NULL && !does_match(service, session, trigger, activation->producer))
         return false;
     if (is_skipped(service, trigger->skip_probability))
         return false;
@@ -201,11 +202,11 @@ void pfl_trigger_activate(struct pfl_service *service, const struct pfl_producer
 {
     const struct pfl_trigger_event event = {
         .boottime_ns = pfl_service_boottime_ns(service),
-        .name_hash = hash_name(name),
+        .name_hash = pfl_hash_keyed(&service->hash_key, name),
         .who = producer->who,
     };
     struct activation activation = {.producer = producer, .name = name};
-    struct pfl_plan_trigger config;
+    const struct pfl_plan_trigger *config;
     struct pfl_list *it;
     struct pfl_list *tmp;
     bool is_matched = false;
@@ -218,12 +219,13 @@ void pfl_trigger_activate(struct pfl_service *service, const struct pfl_producer
     PFL_LIST_EACH_SAFE (it, tmp, &service->sessions) {
         struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
 
-        if (session->state == PFL_SESSION_CLONED ||
-            !pfl_session_plan_find_trigger(session->plan, name, &config) ||
-            !is_accepted(service, &config, &activation))
+        if (session->state == PFL_SESSION_CLONED)
+            continue;
+        config = pfl_session_plan_find_trigger(session->plan, name);
+        if (config == NULL || !is_accepted(service, session, config, &activation))
             continue;
         is_matched = true;
-        hit(service, session, &config, &activation);
+        hit(service, session, config, &activation);
     }
     if (!is_matched && activation.is_counted)
         pfl_trigger_history_take_back(&service->triggers);

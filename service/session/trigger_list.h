@@ -46,8 +46,8 @@ void pfl_trigger_list_fini(struct pfl_trigger_list *self); /* legal on zeroed me
 
 struct pfl_trigger_event {
     uint64_t boottime_ns;
-    uint64_t name_hash;
-    uint64_t who; /* raised it, as in base/shares.h */
+    uint64_t name_hash; /* with a key (base/hash.h): names that meet are not to be found */
+    uint64_t who;       /* raised it, as in base/shares.h */
 };
 
 struct pfl_trigger_name {

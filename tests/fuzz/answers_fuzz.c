@@ -2,7 +2,8 @@
 /*
  * A host's answers as the operator reads them: a byte that says which, and the bytes of a
  * TracingServiceState or a GetTraceStatsResponse. What is printed has no character that a terminal
- * obeys; JSON can be read back; counters that are parsed are the same the second time.
+ * obeys; JSON can be read back; counters that are parsed are the same the second time; a page gets
+ * a message that can be read, and that one reply holds.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "consumer/report/health.h"
 #include "consumer/report/service_state.h"
 #include "consumer/report/trace_stats.h"
+#include "consumer/ui/fleet_state.h"
 
 #define OUT_MAX (1u << 20)
 
@@ -60,6 +62,32 @@ static void report_state(struct pfl_span state, struct pfl_buf *out)
             check_json(out);
         pfl_buf_clear(out);
     }
+}
+
+static void join_states(struct pfl_span state)
+{
+    const struct pfl_fleet_state_host hosts[] = {
+        {"h1", "", state}, {"h2", "no answer", {NULL, 0}}, {"h3", "", state}};
+    struct pfl_buf out;
+    struct pfl_reader r;
+    struct pfl_field f;
+
+    pfl_buf_init(&out, PFL_FLEET_STATE_MAX_BYTES);
+    if (pfl_fleet_state_join(hosts, 3, "1", &out) != 0)
+        abort();
+    r = pfl_reader_of(pfl_buf_get(&out));
+    while (pfl_reader_field(&r, &f)) {
+        struct pfl_reader entry = pfl_reader_of(f.bytes);
+        struct pfl_field inner;
+
+        while (f.id <= 2 && pfl_reader_field(&entry, &inner))
+            continue;
+        if (entry.failed)
+            abort();
+    }
+    if (r.failed)
+        abort();
+    pfl_buf_fini(&out);
 }
 
 static void report_health(struct pfl_span state, struct pfl_buf *out)
@@ -123,6 +151,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     switch (data[0] % ANSWERS) {
     case ANSWER_STATE:
         report_state(bytes, &out);
+        join_states(bytes);
         break;
     case ANSWER_HEALTH:
         report_health(bytes, &out);

@@ -144,8 +144,8 @@ check "the packages are all there" same_packages
 check "a build takes nothing of what .dockerignore names" machine box sh -e -c \
     'cd perfleet && BUILDAH_ISOLATION=chroot podman build -q -f deploy/containers/Containerfile --target build -t perfleet-build .
     podman run --rm perfleet-build sh -c "test -e /src/README.md && ! test -e /src/build/left"'
-check "service, agent and relay run, the operator does not" says '^3$' box 'podman ps -q | wc -l'
-check "the trace is whole" trace_is_whole fleet.pftrace 0
+check "service, probes, agent and relay run, the operator does not" says '^4$' box 'podman ps -q | wc -l'
+check "the trace is whole" trace_is_whole fleet.pftrace 1
 check "the service is confined in its container" says 'sandbox: uid=64000 capabilities=none .*seccomp=on' \
     box 'podman logs $(podman ps -q --filter name=perfleetd) 2>&1'
 config "$WORK/load.pbtx" 1000

@@ -59,6 +59,39 @@ DESTDIR=$WORK/root cmake --install "$PFL_BUILD" >"$WORK/install.log" 2>&1
 prefix=$(sed -n 's/^CMAKE_INSTALL_PREFIX:PATH=//p' "$PFL_BUILD/CMakeCache.txt")
 check "cmake --install honours DESTDIR: everything is beneath it" \
     test -x "$WORK/root$prefix/sbin/perfleetd" -a -e "$WORK/root$prefix/lib/systemd/system/perfleetd.service"
+completions() { # each program's, where the shells look: perfleet's, and one of a daemon of each package
+    local name share=$WORK/root$prefix/share
+    for name in perfleet perfleetd perfleet-relay; do
+        grep -q "complete .* $name\b" "$share/bash-completion/completions/$name" || { echo "bash: $name"; return 1; }
+        grep -qE "complete -c (\\\$name|$name) " "$share/fish/vendor_completions.d/$name.fish" || { echo "fish: $name"; return 1; }
+    done
+    [ "$(find "$share/zsh" -name '_perfleet*' -exec head -qn1 {} + | grep -c '^#compdef perfleet')" -eq 3 ]
+}
+check "completions are where the shells look for them" completions
+# Another prefix at the installation: everything is beneath it, and names it.
+at_prefix() {
+    local etc=/etc stray
+    [ "$prefix" = /usr ] || etc=$prefix/etc
+    touch "$WORK/before"
+    cmake --install "$PFL_BUILD" --prefix "$WORK/p" >>"$WORK/install.log" 2>&1 || return 1
+    stray=$(find "$etc/perfleet" -newercm "$WORK/before" 2>/dev/null)
+    [ -z "$stray" ] || { echo "written: $stray"; return 1; }
+    [ -e "$WORK/p/etc/perfleet/agent.conf" ] || { echo "no settings beneath it"; return 1; }
+    grep -q "^ExecStart=$WORK/p/sbin/perfleetd --config $WORK/p/etc/perfleet/perfleetd.conf" \
+        "$WORK/p/lib/systemd/system/perfleetd.service" || { echo "the unit:"; grep ExecStart "$WORK/p/lib/systemd/system/perfleetd.service"; return 1; }
+    ! grep -rIl "$prefix/\(bin\|sbin\|etc\|lib\|include\)" "$WORK/p"
+}
+pc_prefix() {
+    local pc
+    pc=$(dirname "$(find "$WORK/p" -name perfleet.pc)")
+    realpath "$(PKG_CONFIG_PATH=$pc pkg-config --variable=prefix perfleet)" | grep -qx "$(realpath "$WORK/p")"
+}
+if [ "$prefix" = /usr ]; then
+    skip "cmake --install --prefix has everything beneath the new prefix" "configured for /usr, with /etc"
+else
+    check "cmake --install --prefix has everything beneath the new prefix" at_prefix
+    check "and perfleet.pc names it" pc_prefix
+fi
 elsewhere() {
     cmake -S "$ROOT" -B "$WORK/elsewhere" -G Ninja -DPFL_TESTS=OFF -DPFL_BENCH=OFF -DCMAKE_INSTALL_PREFIX=/srv/p \
         -DCMAKE_INSTALL_BINDIR=programs -DCMAKE_INSTALL_SBINDIR=daemons -DCMAKE_INSTALL_SYSCONFDIR=settings \

@@ -38,7 +38,7 @@ fleet_is_whole() { # agents that run have reached the relay
     local name known
     known=$(machine desk perfleet hosts --relay meet1.example.com:9910)
     for name in web1 web2 lab1; do
-        ! machine $name pidof perfleet-agent >/dev/null || grep -q "^$name: .*service" <<<"$known" || return
+        ! machine $name pidof perfleet-agent >/dev/null || grep -qE "^$name +up " <<<"$known" || return
     done
 }
 
@@ -88,8 +88,12 @@ done
 commands_until_recorded() { # of the first block
     sed '/^$/d' "$WORK/newcomer/001.sh" | wc -l
 }
+commands_until_the_fleet() { # is recorded, as lines that a person ends; a loop over hosts is one
+    cat "$WORK"/newcomer/*.sh | awk '/^(for |done$|$)/ { next } /[\\|]$/ { next } { n++ } /fleet[.]pftrace/ { print n; exit }'
+}
 python3 -B "$ROOT/tests/support/doc_commands.py" extract "$WORK/newcomer" docs/first-fleet.md >/dev/null
-check "from packages to the first trace of a host it is five commands at most" test "$(commands_until_recorded)" -le 5
+check "from packages to the first trace of a host it is two commands" test "$(commands_until_recorded)" -le 2
+check "and to the trace of a fleet of two hosts it is 15" test "$(commands_until_the_fleet)" -le 15
 trace_is_whole() { # trace_is_whole MACHINE FILE MACHINES
     machine "$1" cat "$2" >"$WORK/read.pftrace" && $CHECK "$WORK/read.pftrace" --disjoint --lossless --machines "$3" --min-packets 1
 }

@@ -66,6 +66,23 @@ check "and was not sent" not grep -rq "PRIVATE" "$WORK/meeting.log" "$D"/host-we
 start agent "$BIN/perfleet-agent" --relay "$RELAY" --ca "$WORK/web1/ca.pem" --crl "$WORK/web1/crl.pem" \
     --cert "$WORK/web1/cert.pem" --key "$WORK/web1/key.pem" --consumer-socket "$WORK/one/consumer.sock"
 check "the host is in the fleet" wait_for 20 says "web1" "$P" hosts --relay "$RELAY" "${TLS_ME[@]}"
+# --- with settings and a start: what the agent's machine needs beside it
+mkdir "$WORK/fake"
+printf '#!/bin/sh\necho "systemctl $*"\n' >"$WORK/fake/systemctl"
+chmod 755 "$WORK/fake/systemctl"
+printf '##relay: "example:9910"\nca: "/x"' >"$WORK/set.conf"
+started() { PATH=$WORK/fake:$PATH join "$@" --start --config "$WORK/set.conf"; }
+check "a host joins and its agent is started" says '^systemctl start perfleet-agent$' \
+    started set/one "$(token web30)" --label role=web,zone=b
+check "its settings name the relay and the labels, behind what was there" test "$(tail -n 3 "$WORK/set.conf")" = \
+    "$(printf 'ca: "/x"\nrelay: "127.0.0.1:9910"\nlabel: "role=web,zone=b"')"
+check "settings that are there stay" eval \
+    'started set/two "$(token web31)" --label role=db >/dev/null && [ "$(grep -c "^relay\|^label" "$WORK/set.conf")" -eq 2 ]'
+check "a label that is none is refused before anything is asked" exits_with 2 \
+    join set/three "$(token web32)" --label 'a"b'
+check "settings that cannot be written leave no certificate" eval \
+    'not join set/four "$(token web33)" --start --config "$WORK/none/agent.conf" && [ ! -e "$WORK/set/four/cert.pem" ]'
+
 check "revoking it works as with any other" says "revoked" "$P" pki revoke "$D" host web1
 
 # --- what a token cannot do
@@ -91,6 +108,28 @@ check "and strangers were told nothing" not grep -q 'bytes_to_signer=[1-9]' "$WO
 relay unsigned relay-meet "$WORK/nobody.sock"
 check "without a signer the agent is told" says "did not answer|no answer" join web6 "$(token web6)"
 check "and the relay's log has the remedy" grep -q "join-refused: .*perfleet pki serve" "$WORK/unsigned.log"
+if [ "$(id -u)" -eq 0 ]; then
+    mkdir -m 1777 "$WORK/shared"
+    chmod 711 "$WORK"
+    start stranger python3 -c 'import os, socket, sys
+os.setresgid(65533, 65533, 65533)
+os.setresuid(65533, 65533, 65533)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+os.chmod(sys.argv[1], 0o777)
+listener.listen(8)
+while True:
+    one = listener.accept()[0]
+    print("connected", flush=True)
+    print("asked:", one.recv(65536), flush=True)' "$WORK/shared/signer.sock"
+    wait_for 20 test -S "$WORK/shared/signer.sock"
+    relay squatted relay-meet "$WORK/shared/signer.sock"
+    check "a stranger on the signer's name signs nothing" says "did not answer|no answer" join web7 "$(token web7)"
+    check "and is asked nothing" not grep -q . "$WORK/stranger.log"
+    check "the relay's log names him" grep -q "join-refused: .*user 65533" "$WORK/squatted.log"
+else
+    skip "a stranger on the signer's name signs nothing" "needs root"
+fi
 JOIN=$DIRECT_JOIN
 JOIN_AT=$RELAY check "the relay's own port wants a certificate as ever" says "TLS failed|no answer|no relay|not the one" join web8 "$(token web8)"
 
@@ -127,6 +166,50 @@ not_held_up() {
     return 1
 }
 check "a hundred who say nothing do not hold up who asks" not_held_up
+
+# --- all places taken: who has most of them gives way
+start holding python3 -c 'import socket, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen(64)
+held = []
+while True:
+    held.append(listener.accept()[0])' "$WORK/holding.sock"
+wait_for 20 test -S "$WORK/holding.sock"
+relay crowded relay-meet "$WORK/holding.sock"
+take_all_places() {
+    python3 - "$JOIN" <<'END'
+import select, socket, ssl, sys, time
+port = int(sys.argv[1].rsplit(":", 1)[1])
+begin = time.monotonic()
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+def connect(last):
+    return context.wrap_socket(socket.create_connection(("127.0.0.1", port), 15, source_address=("127.0.0.%d" % last, 0)))
+def ended(tls, timeout_s):
+    try:
+        return bool(select.select([tls], [], [], timeout_s)[0]) and tls.recv(1) == b""
+    except OSError:
+        return True
+alone = [connect(10 + n) for n in range(8)]
+many = [connect(2) for _ in range(24)]
+newest = [connect(30), connect(31)]
+print("oldest", [ended(one, 5) for one in many[:2]], "others", [ended(one, 0) for one in many[2:] + alone + newest].count(True))
+sys.exit(75 if time.monotonic() - begin > 19 else 0)  # a connection has 20 s: the first ones' time is up
+END
+}
+take_all_places >"$WORK/places.out"
+TOO_SLOW=$?
+for _ in 1 2; do
+    [ $TOO_SLOW -ne 75 ] || { take_all_places >"$WORK/places.out"; TOO_SLOW=$?; }
+done
+if [ $TOO_SLOW -eq 75 ]; then
+    skip "the oldest connection of the busiest address is cut for a new one" "this machine is too slow"
+else
+    check "the oldest connection of the busiest address is cut for a new one" \
+        says "^oldest \[True, True\] others 0" cat "$WORK/places.out"
+fi
+check "and the log says that it gave way" wait_for 20 grep -q "it gave way to a newer one" "$WORK/crowded.log"
 
 # --- the signer that hung
 check "signing that hangs is cut" wait_for 60 grep -q "signing takes too long" "$WORK/hanging-signer.log"

@@ -8,6 +8,7 @@
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 PFL_BUILD=${PFL_BUILD:-$ROOT/build/release}
 BIN=$PFL_BUILD/bin
+export PERFLEET_CONFIG='' # no settings of this machine or user
 CHECK="python3 -B $ROOT/tests/support/trace_check.py"
 HOSTILE="python3 -B $ROOT/tests/support/hostile.py"
 . "$ROOT/deploy/demo/hosts.sh"

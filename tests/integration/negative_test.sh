@@ -31,7 +31,7 @@ start echo "${PEER[@]}" echo "$WORK/echo.sock"
 SHA=$("${PEER[@]}" sha "$TOTAL")
 wait_for 20 test -S "$WORK/source.sock" && wait_for 20 test -S "$WORK/echo.sock"
 start meeting "$BIN/perfleet-relay" --listen 127.0.0.1:0 --ca "$WORK/pki/ca.pem" --crl "$WORK/pki/crl.pem" \
-    --cert "$WORK/pki/relay-meet.pem" --key "$WORK/pki/relay-meet.key" --handshake-timeout-ms 5000 \
+    --cert "$WORK/pki/relay-meet.pem" --key "$WORK/pki/relay-meet.key" --handshake-timeout-ms 5000 --max-unread-mib 64 \
     --consumer-socket "$WORK/echo.sock"
 MEETING_PID=$STARTED
 wait_for 20 pfl_relay_port_in "$WORK/meeting.log" || { check "the relay listens" false; finish; }
@@ -130,6 +130,8 @@ tap_claims "${ABUSE[@]}" hog "$RELAY" "$WORK/pki" operator-eve operator-me one "
 check "after a host that stood still all is well" wait_for 10 unhurt
 tap_claims "${ABUSE[@]}" rest "$RELAY" "$WORK/pki" operator-eve operator-me one
 check "after streams that were not read all is well" wait_for 10 unhurt
+tap_claims "${ABUSE[@]}" unread "$RELAY" "$WORK/pki" operator-eve operator-me two "$MEETING_PID" $((32768 + GROWTH_KIB))
+check "after an operator who read nothing all is well" wait_for 20 unhurt
 coproc LORIS { "${ABUSE[@]}" loris "$RELAY" "$WORK/pki" operator-eve 2>&1; }
 read -r -t 60 line <&"${LORIS[0]}"
 check "while 400 handshakes and 30 heads take their time, others are served" wait_for 10 unhurt

@@ -126,9 +126,12 @@ check "units are enabled" in_root '
 check "units are understood where they are" in_root '
     said=$(systemd-analyze verify --man=no /lib/systemd/system/perfleet*.service /lib/systemd/system/perfleet*.socket 2>&1 | grep perfleet); echo "$said"; test -z "$said"'
 check "programs run, and there is a manual page of each" in_root '
-    for page in perfleet.1 perfleetd.8 perfleet-keep.8 perfleet-probes.8 perfleet-agent.8 perfleet-relay.8; do
+    for page in perfleet.1 perfleetd.8 perfleet-keep.8 perfleet-trigger.1 perfleet-probes.8 perfleet-agent.8 perfleet-relay.8; do
         ${page%.*} --version && test -s /usr/share/man/man${page##*.}/$page.gz || exit 1
     done'
+check "completions are where bash, zsh and fish look for them" in_root '
+    cd /usr/share && ls bash-completion/completions/perfleet{,d,-agent,-relay} fish/vendor_completions.d/perfleet{,d,-agent,-relay}.fish \
+        zsh/vendor-completions/_perfleet{,-host,-relay}'
 check "the installed settings are good" in_root '
     perfleetd --config /etc/perfleet/perfleetd.conf --check-config && perfleet-probes --config /etc/perfleet/probes.conf --check-config'
 check "a trace of the host is recorded with what is installed, as users of their own" in_root '
@@ -311,7 +314,7 @@ still_copied() { in_boot_sh "perfleet snapshot flight $mine --host web1 -o /root
 check "the session left running has its data" wait_for 20 still_copied
 check "after that restart it is gone, which is said" in_boot_sh "
     systemctl restart perfleetd perfleet-probes perfleet-agent
-    for i in \$(seq 600); do perfleet hosts $mine --host web1 | grep -q ^web1.*service && break; sleep 0.1; done
+    for i in \$(seq 600); do perfleet hosts $mine --host web1 | grep -q '^web1  *up ' && break; sleep 0.1; done
     perfleet snapshot flight $mine --host web1 -o /root/g.pftrace >/root/g.txt 2>&1; test \$? = 1 || { cat /root/g.txt; exit 1; }
     grep -q flight /root/g.txt || { cat /root/g.txt; exit 1; }"
 check "a service that is killed comes back, and its producers too" comes_back KILL

@@ -54,6 +54,43 @@ before=$(issued "$D")
 check "twelve at the same time are issued" many
 check "and the authority knows them all" test "$(issued "$D")" -eq $((before + 12))
 
+# ---- to where perfleet looks for it
+H=$WORK/home
+mkdir "$H"
+install_as() { env -u XDG_CONFIG_HOME HOME="$H" "$PKI" operator "$D" "$@"; }
+check "an operator's files go where perfleet finds them" install_as dora --install --relay meet1.example.com
+check "the certificate is the operator's" cmp "$D/operator-dora.pem" "$H/.config/perfleet/cert.pem"
+check "nobody else reads them" test "$(stat -c %a "$H/.config/perfleet" "$H/.config/perfleet"/* | tr '\n' ' ')" = \
+    "700 600 600 600 600 "
+check "the relay is set" grep -qx 'relay: "meet1.example.com"' "$H/.config/perfleet/perfleet.conf"
+check "again changes nothing" install_as dora --install --relay meet1.example.com
+check "there is one line of it" test "$(wc -l <"$H/.config/perfleet/perfleet.conf")" -eq 1
+check "another relay is not set beside it" says 'has another relay' install_as dora --install --relay meet2.example.com
+check "another's certificate stays" says 'is another certificate' install_as eve --install
+check "unless it is to be replaced" eval 'install_as eve --install --force && cmp "$D/operator-eve.pem" "$H/.config/perfleet/cert.pem"'
+check "a host's are not for the operator's folder" exits_with 2 "$PKI" host "$D" h1 --install
+
+# ---- to the relay's machine, with a word in place of ssh that stays here
+mkdir -p "$WORK/fake" "$WORK/meet/perfleet/relay"
+cat >"$WORK/fake/ssh" <<END
+#!/bin/bash
+[ "\$1" = -- ] && [ "\$2" = root@meet1.example.com ] || exit 255
+sh -c "\${3//\/etc/$WORK/meet}"
+END
+for tool in systemctl systemd-tmpfiles; do
+    printf '#!/bin/sh\necho "%s $*" >>"%s"\n' $tool "$WORK/meet/said" >"$WORK/fake/$tool"
+done
+chmod 755 "$WORK"/fake/*
+to_relay() { PATH=$WORK/fake:$PATH "$PKI" relay "$D" meet1 --dns meet1.example.com --ssh "$@"; }
+check "a relay's files go to its machine" to_relay root@meet1.example.com
+check "its certificate" cmp "$D/relay-meet1.pem" "$WORK/meet/perfleet/relay/cert.pem"
+check "nobody else reads its key" test "$(stat -c %a "$WORK/meet/perfleet/relay/key.pem")" = 600
+check "hosts' requests go to the signer" grep -q '^signer: ".*/signer.sock"$' "$WORK/meet/perfleet/relay.conf"
+check "the relay is started" grep -qx 'systemctl restart perfleet-relay' "$WORK/meet/said"
+check "again adds nothing" eval 'to_relay root@meet1.example.com && [ "$(wc -l <"$WORK/meet/perfleet/relay.conf")" -eq 1 ]'
+check "a machine that cannot be reached is named" says 'elsewhere: not installed' to_relay elsewhere
+check "and an option is none" exits_with 2 to_relay -oProxyCommand=x
+
 # ---- the authority's key is kept elsewhere
 mv "$D/ca.key" "$WORK/kept.key"
 check "without the authority's key nothing is issued" says 'ca.key is missing' "$PKI" operator "$D" new

@@ -42,7 +42,9 @@ fields "proc_stats_poll_ms: counters of memory, and of nothing else" "$POLL" 9.1
 fields "record_process_runtime" "$POLL record_process_runtime: true" 9.1.21 9.1.22
 fields "scan_smaps_rollup" "$POLL scan_smaps_rollup: true" 9.1.16 9.1.17
 fields "without a wish there is nothing" "" -2 -9
-fields "what is not supported does no harm" "$POLL resolve_process_fds: true record_process_dmabuf_rss: true" 9.1.3 -9.1.15 -9.1.24
+compgen -G "/proc/[0-9]*/dmabuf_rss" >/dev/null && there= || there=- # Android's kernels alone
+fields "record_process_dmabuf_rss" "$POLL record_process_dmabuf_rss: true" 9.1.3 -9.1.15 "${there}9.1.24"
+fields "resolve_process_fds alone reads nothing" "resolve_process_fds: true" -2 -9
 count_packets() { # NAME: ProcessStats of this shell's process with a resident size
     python3 -B - "$ROOT/tests/support" "$WORK/$1.pftrace" "$SLEEPER" <<'END'
 import sys
@@ -55,8 +57,10 @@ print(sum(dict(fields(data, *process)).get(1) == int(sys.argv[3]) and 3 in dict(
           for inner, process in fields(data, *stats) if inner == 1))
 END
 }
+exec 5>"$WORK/an open file"
 sleep 60 &
 SLEEPER=$!
+exec 5>&-
 JOBS+=("$SLEEPER")
 ttl() { # CONFIG TEST...: how often a value that stays the same is told
     local config=$1
@@ -65,6 +69,34 @@ ttl() { # CONFIG TEST...: how often a value that stays the same is told
 }
 check "proc_stats_cache_ttl_ms: a value that stays is told once in that time" ttl "proc_stats_cache_ttl_ms: 60000" -eq 1
 check "without it in every poll" ttl "" -ge 2
+# Each of the sleeper's files, as /proc has them, COUNT times or more.
+has_files() { # CONFIG COUNT
+    session files process_stats "resolve_process_fds: true $1" &&
+        python3 -B - "$ROOT/tests/support" "$WORK/files.pftrace" "$SLEEPER" "$2" <<'END'
+import os
+import sys
+sys.path.insert(0, sys.argv[1])
+from trace_check import fields
+data = open(sys.argv[2], 'rb').read()
+pid = sys.argv[3]
+seen = {}
+for number, packet in fields(data, 0, len(data)):
+    for field, stats in fields(data, *packet) if number == 1 else ():
+        for inner, process in fields(data, *stats) if field == 9 else ():
+            parts = list(fields(data, *process)) if inner == 1 else ()
+            for name, part in parts:
+                if name == 15 and (1, int(pid)) in parts:
+                    file = dict(fields(data, *part))
+                    key = file[1], data[file[2][0]:file[2][1]].decode()
+                    seen[key] = seen.get(key, 0) + 1
+want = {(int(fd), os.readlink(f'/proc/{pid}/fd/{fd}')) for fd in os.listdir(f'/proc/{pid}/fd')}
+print(seen, want)
+sys.exit(set(seen) != want or min(seen.values()) < int(sys.argv[4]))
+END
+}
+check "resolve_process_fds: the files that are open at the start" has_files "$ALL" 1
+check "in every poll, as counters are" has_files "$POLL" 2
+check "and once in proc_stats_cache_ttl_ms" has_files "$POLL proc_stats_cache_ttl_ms: 60000" 1
 
 # --- SysStatsConfig -------------------------------------------------------------------------
 # SysStats: meminfo 1, vmstat 2, stat 3 to 8, devfreq 10, cpufreq 11, buddyinfo 12, disk 13, psi 14, thermal 15, cpuidle 16,

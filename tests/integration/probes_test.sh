@@ -184,6 +184,26 @@ check "and of the texts those that pass the filter" only_kept_texts
 check "functions have names" grep -q 'workqueue_execute_start.* function=flush_to_ldisc' "$WORK/filters.txt"
 check "it says what it does not know" $FIELDS "$WORK/filters.pftrace" setup_unknown raw_clock lossless
 
+# Files that are opened meanwhile: what open returned is looked up, and named.
+cat >"$WORK/opened.pbtx" <<END
+buffers { size_kb: 16384 } duration_ms: 1500
+data_sources { config { name: "linux.ftrace" ftrace_config {
+    syscall_events: "sys_openat" ftrace_events: "raw_syscalls/sys_exit" drain_period_ms: 50 } } }
+data_sources { config { name: "linux.process_stats" process_stats_config { resolve_process_fds: true } } }
+END
+opening_work() {
+    python3 -B -c "
+import os, time
+while os.path.exists('$WORK/working'):
+    with open('$WORK/opened-later', 'w'):
+        open('$WORK/at-work', 'w').close()
+        time.sleep(0.3)"
+}
+begin_work opening_work
+check "a session that resolves descriptors of system calls" trace opened
+end_work
+check "names a file that was opened meanwhile" grep -aq "$WORK/opened-later" "$WORK/opened.pftrace"
+
 # One thread alone, and a wish that is not fulfilled.
 python3 -B -c "
 import time

@@ -75,6 +75,14 @@ check "the file is not larger than buffers of 1 MiB explain" file_mib_is_below 2
 check "the operator's limit holds" exits_with $RECORD_PARTIAL endless --max-host-mib 5
 check "and is named" grep -q 'endless.*more than --max-host-mib 5' "$WORK/lie.log"
 check "the file has no more than that" file_mib_is_below 8
+mkdir "$WORK/idle"
+start idle python3 -B "$ROOT/tests/support/endless_host.py" "$WORK/idle/consumer.sock" "$WORK/one/consumer.sock" 0
+check "a host that answers and brings nothing listens" wait_for 20 grep -q listening "$WORK/idle.log"
+idle() { timeout 40 "$BIN/perfleet" record -c "$WORK/small.pbtx" -o "$WORK/idle.pftrace" --host "idle=unix:$WORK/idle/consumer.sock" \
+    --host "two=unix:$WORK/two/consumer.sock" --timeout 2s "$@" >"$WORK/idle.said" 2>&1; }
+check "it is cut short" exits_with $RECORD_PARTIAL idle
+check "and the other is there" grep -q 'host two: [1-9][0-9]* packets' "$WORK/idle.said"
+check "so it is while it is streamed" exits_with $RECORD_PARTIAL idle --stream
 check "a limit that is no number is refused" says '--max-host-mib 5x: give a number of MiB' \
     "$BIN/perfleet" record -c "$WORK/small.pbtx" -o "$WORK/x.pftrace" --host local --max-host-mib 5x
 
@@ -95,16 +103,52 @@ echo 'buffers { size_kb: 1024 }  data_sources { config { name: "x" target_buffer
 check "a config that the service refuses fails with the service's words" \
     says "buffer" record one "$WORK/bad.pbtx" "$WORK/bad.pftrace"
 
+# --- the file ------------------------------------------------------------------------------------
+killed() { # a recording that is killed while it runs
+    local pid
+    echo old >"$WORK/killed.pftrace"
+    "$BIN/perfleet" record -c "$WORK/open.pbtx" -o "$WORK/killed.pftrace" "${hosts_flags[@]}" >"$WORK/int.log" 2>&1 &
+    pid=$!
+    wait_for 20 grep -q 'recording until' "$WORK/int.log"
+    test -e "$WORK/killed.pftrace.partial" || return
+    kill -KILL $pid
+    wait $pid
+    grep -q '^old$' "$WORK/killed.pftrace"
+}
+check "a recording that is killed leaves the old file as it was" killed
+check "the next one replaces what it left" record_all killed -c "$WORK/short.pbtx"
+check "and takes the old file's place" test -s "$WORK/killed.pftrace" -a ! -e "$WORK/killed.pftrace.partial"
+check "--no-clobber leaves what is there" exits_with $RECORD_WRITE record_all killed -c "$WORK/short.pbtx" --no-clobber
+to_redirected() { record one "$WORK/short.pbtx" - >"$WORK/redirected.pftrace" 2>"$WORK/pipe.log"; }
+check "standard output is written directly" to_redirected
+check "whole" $CHECK "$WORK/redirected.pftrace" --contiguous --lossless --min-packets 5
+ln -s killed.pftrace "$WORK/link.pftrace"
+check "a symbolic link stays one" eval 'record_all link -c "$WORK/short.pbtx" && test -L "$WORK/link.pftrace"'
+mkfifo "$WORK/fifo"
+to_fifo() {
+    cat "$WORK/fifo" >"$WORK/fifo.pftrace" &
+    record one "$WORK/short.pbtx" "$WORK/fifo" && wait $!
+}
+check "a pipe is written directly" to_fifo
+check "whole, too" $CHECK "$WORK/fifo.pftrace" --contiguous --lossless --min-packets 5
+
 # --- full disk ----------------------------------------------------------------------------------
 if [ "$(id -u)" -eq 0 ] && mkdir "$WORK/full.mnt" && mount -t tmpfs -o size=64k tmpfs "$WORK/full.mnt"; then
+    echo old >"$WORK/full.mnt/t.pftrace"
     check "a full disk is said in words" says "No space left|disk is full" \
         record one "$WORK/short.pbtx" "$WORK/full.mnt/t.pftrace"
     check "and fails" exits_with $RECORD_WRITE record one "$WORK/short.pbtx" "$WORK/full.mnt/t.pftrace"
+    check "the old file is as it was" grep -q '^old$' "$WORK/full.mnt/t.pftrace"
+    record one "$WORK/short.pbtx" "$WORK/full.mnt/t.pftrace" >"$WORK/kept.log" 2>&1
+    kept=$(grep -oE 'perfleet read [^ ]+\.kept' "$WORK/kept.log" | cut -d' ' -f3)
+    check "it is said how to get what the host keeps" test -n "$kept"
+    read_kept() { "$BIN/perfleet" read "$kept" -o "$WORK/kept.pftrace" --host "one=unix:$WORK/one/consumer.sock"; }
+    check "it can be read" read_kept
+    check "whole" $CHECK "$WORK/kept.pftrace" --contiguous --lossless --min-packets 5
+    check "and is gone then" exits_with 1 read_kept
     umount "$WORK/full.mnt"
     check "the next recording succeeds" record one "$WORK/short.pbtx" "$WORK/after.pftrace"
     check "whole" $CHECK "$WORK/after.pftrace" --contiguous --lossless --min-packets 5
-    check "and the service kept nothing of the failed one" says ' 0 sessions' \
-        "$BIN/perfleet" query --host "one=unix:$WORK/one/consumer.sock"
 else
     skip "a full disk is said in words" "needs root for a small file system"
 fi

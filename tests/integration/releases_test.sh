@@ -21,7 +21,7 @@ relay() {
 }
 with() { BIN=$1 "${@:2}"; } # with FOLDER CMD...
 operator() { with "$(programs_of "$1")" fleet "${@:2}"; } # operator RELEASE COMMAND ARGS...: through RELAY
-hosts_are() { [ "$(fleet hosts | grep -c "connected from")" -eq "$1" ]; }
+hosts_are() { [ "$(fleet hosts | grep -cE "connected from| up ")" -eq "$1" ]; }
 tls_of() { # tls_of HOST: as the relay tells it
     fleet hosts --json | python3 -c '
 import json, sys

@@ -153,7 +153,7 @@ AGENT=$STARTED
 [ "$(id -u)" -ne 0 ] || { chmod 755 "$WORK/pki" && chown nobody "$WORK/pki/host-three".*; }
 RELAY=$RELAY_NUMBER
 LOG=$WORK/agent-three.log
-is_there() { fleet hosts --host three 2>/dev/null | grep -q "connected from"; }
+is_there() { fleet hosts --host three 2>/dev/null | grep -q " up "; }
 check "the agent looks up a name and dials it" wait_for 20 is_there
 check "its log says what holds" grep -qE 'sandbox: uid=[0-9]+ capabilities=none landlock=[1-9][0-9]* seccomp=on' "$LOG"
 check "its system calls are filtered" status_is "$AGENT" Seccomp 2

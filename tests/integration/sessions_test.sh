@@ -49,6 +49,28 @@ check "it still runs" sessions_are 2 'STARTED.*name "flight"'
 check "stop keeps its data" says "host two: stopped" "$P" stop flight "${hosts[@]}"
 check "ps shows it stopped" sessions_are 2 'DISABLED.*name "flight"'
 check "stopping twice is no mistake" "$P" stop flight "${hosts[@]}"
+check "--keep reads it and leaves it" "$P" read flight --keep -o "$WORK/keep.pftrace" "${hosts[@]}"
+check "with all its data" \
+    $CHECK "$WORK/keep.pftrace" --machines 2 --disjoint --contiguous --lossless --min-packets 200
+if [ "$(id -u)" -eq 0 ] && mkdir "$WORK/full.mnt" && mount -t tmpfs -o size=64k tmpfs "$WORK/full.mnt"; then
+    check "a full disk is said, and how the session is got" \
+        says 'session flight is on its hosts as it was: perfleet read flight' \
+        "$P" read flight -o "$WORK/full.mnt/full.pftrace" "${hosts[@]}"
+else
+    skip "a full disk is said, and how the session is got" "needs root for a small file system"
+fi
+check "it is still there" sessions_are 2 'DISABLED.*name "flight"'
+killed() { # while it reads
+    "$P" read flight -o "$WORK/fifo" "${hosts[@]}" >"$WORK/killed.log" 2>&1 &
+    exec 9<>"$WORK/fifo"
+    wait_for 20 grep -q reading "$WORK/killed.log" || return
+    kill -KILL $!
+    wait $!
+    exec 9<&-
+    wait_for 20 sessions_are 2 'DISABLED.*name "flight"'
+}
+mkfifo "$WORK/fifo"
+check "a read that is killed leaves the session" killed
 check "read brings it into one trace" "$P" read flight -o "$WORK/read.pftrace" "${hosts[@]}"
 check "from the beginning, nothing lost" \
     $CHECK "$WORK/read.pftrace" --machines 2 --disjoint --contiguous --lossless --min-packets 200

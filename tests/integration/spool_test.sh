@@ -14,7 +14,7 @@ make_pki
 start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
 mkdir "$WORK/spool"
 
-is_there() { fleet hosts --host "$1" 2>/dev/null | grep -q "connected from"; }
+is_there() { fleet hosts --host "$1" 2>/dev/null | grep -q " up "; }
 operator() { # HOST TTL-MS: what an operator's program would be
     echo "$PFL_BUILD/tests/tunnel_client" "$RELAY" test "$WORK/pki/ca.pem" "$WORK/pki/operator-me.pem" \
         "$WORK/pki/operator-me.key" cat "$1" "${2:-60000}"

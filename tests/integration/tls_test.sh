@@ -50,7 +50,7 @@ check "a revoked operator is refused" exits_with $RECORD_NOTHING record_one "$RE
 kill "$RELAY_PID"
 
 host=(--ca "$WORK/pki/ca.pem" --cert "$WORK/pki/host-one.pem" --key "$WORK/pki/host-one.key")
-check "a host's certificate makes no operator" exits_with $RECORD_NOTHING record_one "${ADDR[one]}" "${host[@]}"
+check "a host's certificate makes no operator" exits_with 2 record_one "${ADDR[one]}" "${host[@]}"
 echo | timeout 60 openssl s_client -quiet -connect "${ADDR[one]}" >/dev/null 2>&1
 check "a client without a certificate is refused" wait_for 20 grep -q 'showed no certificate' "$WORK/relay-one.log"
 

@@ -11,7 +11,7 @@ pki operator guest && pki operator looker
 cat >"$WORK/policy.pbtx" <<END
 rule { name: "guests" operator: "guest" host: "*" role: "guests" }
 rule { name: "lookers" operator: "looker" host: "*" role: "look" }
-role { name: "guests" data_source: "$EXAMPLE_SOURCE" session: "g-*" max_buffer_kb: 8192 }
+role { name: "guests" data_source: "$EXAMPLE_SOURCE" session: "g-*" max_buffer_kb: 8192 trigger: "boom" trigger: "alarm-*" }
 role { name: "look" session: "l-*" }
 END
 MEETING=(--policy "$WORK/policy.pbtx" --audit-log "$WORK/audit.jsonl")
@@ -27,7 +27,7 @@ as() { # as WHO COMMAND ARGS...
     timeout 300 "$P" "$2" --relay "$RELAY" --ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-$1.pem" \
         --key "$WORK/pki/operator-$1.key" "${@:3}"
 }
-hosts_are() { [ "$(as guest hosts 2>/dev/null | grep -c "connected from")" -eq "$1" ]; }
+hosts_are() { [ "$(as guest hosts 2>/dev/null | grep -c " up ")" -eq "$1" ]; }
 check "three hosts are connected" wait_for 20 hosts_are 3
 cat >"$WORK/armed.pbtx" <<END
 buffers { size_kb: 8192 fill_policy: RING_BUFFER }
@@ -61,6 +61,38 @@ check "who may not take over the session may not wait for its trigger" \
     as looker trigger g-armed -o "$WORK/x.pftrace" --select '*'
 check "nor copy it" says 'role look does not allow a copy of session .*g-armed' \
     as looker snapshot g-armed -o "$WORK/x.pftrace" --select '*'
+# ---- raised by operators, and from a shell on the host
+raised_to() { # raised_to WAY...: who waits gets it
+    local pid rc=0
+    as guest trigger g-armed -o "$WORK/raised.pftrace" --select '*' >"$WORK/trigger.log" 2>&1 &
+    pid=$!
+    wait_for 20 grep -q "waiting for a trigger" "$WORK/trigger.log" && "$@" || kill "$pid"
+    wait $pid || rc=$?
+    cat "$WORK/trigger.log"
+    return $rc
+}
+check "an operator raises a trigger at one host" raised_to as guest raise boom --host three
+check "the summary names that host" grep -q 'host three raised trigger "boom"' "$WORK/trigger.log"
+check "the trace names who raised it" grep -aq 'perfleet-raise/guest' "$WORK/raised.pftrace"
+check "a script on a host raises it" raised_to "$BIN/perfleet-trigger" --socket "$WORK/one/producer.sock" boom
+check "perfleet raises it at a socket of this machine" raised_to "$P" raise boom --host "unix:$WORK/two/consumer.sock"
+raises_at() { PERFETTO_PRODUCER_SOCK_NAME=$1 "$P" raise boom; }
+check "and where it is told to" raised_to raises_at "$WORK/two/producer.sock"
+check "what the role does not name is refused" \
+    says 'role guests does not allow raising trigger other \(allowed: boom, alarm-\*\)' as guest raise boom other --host one
+check "a role without triggers raises none" says 'allowed: none' as looker raise boom --select '*'
+check "such refusals are exit 1" exits_with 1 as looker raise boom --select '*'
+check "a name that is none is exit 2" exits_with 2 as guest raise 'a,b' --host one
+check "the audit log has who raised what" \
+    grep -q '"who":"guest".*"action":"raise".*"host":"three".*"status":204.*triggers=boom' "$WORK/audit.jsonl"
+check "at hosts without a relay it says what helps" says 'give --relay, or run perfleet-trigger on the host' \
+    "$P" raise boom --host tls://127.0.0.1:1
+nobody_there() { PERFETTO_PRODUCER_SOCK_NAME=$WORK/none "$P" raise boom; }
+check "where nobody listens it names the place" says 'nobody serves producers at .*/none' nobody_there
+check "and is exit 1" exits_with 1 nobody_there
+check "so does the program for scripts" says 'no tracing service answers within 100 ms at .*/none' \
+    "$BIN/perfleet-trigger" --timeout-ms 100 --socket "$WORK/none" boom
+check "which wants a trigger" exits_with 2 "$BIN/perfleet-trigger"
 check "the session waits for the next trigger, and can be thrown away" as guest kill g-armed --select '*'
 
 # ---- with nobody there: the agents keep the order, the relay passes the trigger on
@@ -83,6 +115,8 @@ check "who cannot take it back" says 'you have none' as looker disarm g-ring --h
 raise_boom
 check "a trigger raised on one host is copied on all, with no operator there" \
     wait_for 20 alarms_are 'session "g-ring": copied, trigger "boom" at' 3
+check "perfleet ps names the copies as perfleet read takes them" says 'CLONED_READ_ONLY.*left as "g-ring.triggered"' \
+    as guest ps --select '*'
 check "the others know where it was raised" alarms_are 'trigger "boom" at "two"' 2
 check "the sessions themselves go on" says '"STARTED"' as guest ps --json --select '*'
 check "the copies are read later, as one trace" as guest read g-ring.triggered -o "$WORK/late.pftrace" --select '*'
@@ -161,11 +195,11 @@ mv "$WORK/policy.first" "$WORK/policy.pbtx"
 kill -HUP "$MEETING_PID"
 check "and widened again" wait_for 20 arm_all
 as guest kill g-ring.triggered --host one --host two >/dev/null
-twelve() { local i; for i in 1 2 3 4 5 6 7 8 9 10 11; do as guest arm "g-$i" "t$i" t --host one || return; done; }
+twelve() { local i; for i in 1 2 3 4 5 6 7 8 9 10 11; do exits_with 6 as guest arm "g-$i" "t$i" t --host one || return; done; }
 check "an operator may have twelve orders at a host, which take one session" \
     eval 'twelve && [ "$(as guest alarms --host one | grep -c ": armed")" -eq 12 ]'
 check "not thirteen" says 'as many as it may' as guest arm g-13 t --host one
-check "but one of them in place of another" as guest arm g-11 t --host one
+check "but one of them in place of another" exits_with 6 as guest arm g-11 t --host one
 for i in 1 2 3 4 5 6 7 8 9 10 11; do as guest disarm "g-$i" --host one; done >/dev/null
 check "the ring can be thrown away" as guest kill g-ring --select '*'
 
@@ -222,4 +256,12 @@ for host in stock one; do
     check "and read as one trace" both read g-both.triggered -o "$WORK/both.pftrace"
     check "with both in it" $CHECK "$WORK/both.pftrace" --machines 2 --disjoint --min-packets 10
 done
+# ---- last: a host that the relay then remembers
+no_service() { timeout 20 "$P" raise boom --relay "$RELAY" --ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-guest.pem" \
+    --key "$WORK/pki/operator-guest.key" --host four; }
+start_agent four --producer-socket "$WORK/none" --consumer-socket "$WORK/one/consumer.sock"
+FOUR=$STARTED
+check "an agent whose service is away says so" wait_for 20 says 'its tracing service does not answer' no_service
+kill "$FOUR"
+wait "$FOUR" 2>/dev/null
 finish

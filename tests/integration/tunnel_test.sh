@@ -22,7 +22,7 @@ file_write_period_ms: 300
 data_sources { config { name: "$EXAMPLE_SOURCE" } }
 END
 
-is_connected() { fleet hosts | grep -q "connected from"; }
+is_connected() { fleet hosts | grep -q " up "; }
 check "the agent dials" wait_for 20 is_connected
 start tunnel "$P" tunnel one --relay "$RELAY" "${TLS_ME[@]}" --socket "$WORK/far.sock"
 tunnel_pid=$STARTED
@@ -35,7 +35,7 @@ start nowhere "$P" tunnel "unix:$WORK/no.sock" --socket "$WORK/nowhere.sock" --j
 check "a second tunnel to what is not there says so to its client" eval '
     wait_for 20 test -S "$WORK/nowhere.sock"
     "$P" hosts --host "unix:$WORK/nowhere.sock"
-    wait_for 10 grep -q "there is no such socket" "$WORK/nowhere.log"'
+    wait_for 10 grep -q "there is no socket .*: is perfleetd running" "$WORK/nowhere.log"'
 check "which tells programs where it listens (--json)" \
     grep -qF "{\"listening\":[{\"host\":\"unix:$WORK/no.sock\",\"socket\":\"$WORK/nowhere.sock\"}]}" "$WORK/nowhere.log"
 check "a tunnel needs a socket" exits_with $USAGE "$P" tunnel one

@@ -20,7 +20,7 @@ make_pki
 start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
 start_agent one
 start_agent two
-both_are_there() { [ "$(fleet hosts | grep -c "connected from")" -eq 2 ]; }
+both_are_there() { [ "$(fleet hosts | grep -cE "connected from| up ")" -eq 2 ]; }
 wait_for 20 both_are_there
 
 start tunnel "$P" tunnel one two --relay "$RELAY" "${TLS_ME[@]}" --ui --ui-port 0 \

@@ -81,7 +81,7 @@ stop_relay() {
     kill "${PID_OF[$1]}" && wait "${PID_OF[$1]}"
 }
 hosts_are() { # hosts_are COUNT
-    [ "$(fleet hosts | grep -c "connected from")" -eq "$1" ]
+    [ "$(fleet hosts | grep -cE "connected from| (up|failed) ")" -eq "$1" ]
 }
 
 make_pki
@@ -121,6 +121,9 @@ for relay in old new; do
         check "$with: and ended" fleet kill flight --select '*'
     done
 done
+
+forgets_at_old() { local RELAY=127.0.0.1:${PORT_OF[old]}; fleet forget old-old; }
+check "an old relay forgets no host, and the new operator says so" says 'the relay is too old: it forgets no host' forgets_at_old
 
 # --- a relay is exchanged while hosts are recorded, there and back ---------------------------------
 streams_are() { # streams_are COUNT: hosts to which the relay carries some

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails when the schema of the daemons' settings, their manual pages (of program and file), their --help
+"""Fails when the schema of the programs' settings, their manual pages (of program and file), their --help
 and their examples do not name the same keys and defaults. `--self-test` proves that each is found.
 """
 import os
@@ -16,6 +16,8 @@ DAEMONS = {  # message: source of --help, manual pages (NAME.8.md, NAME.conf.5.m
     "AgentConfig": ("agent/main.c", "docs/man/perfleet-agent", "deploy/conf/agent.conf"),
     "RelayConfig": ("relay/main.c", "docs/man/perfleet-relay", "deploy/conf/relay.conf"),
 }
+# The operator's program: its flags are checked by the manuals' gate.
+OPERATOR = ("OperatorConfig", "docs/man/perfleet.conf.5.md", "deploy/conf/perfleet.conf")
 OF_ALL = ("config", "check_config", "dump_config", "help", "version")
 MESSAGE = re.compile(r"^message (\w+) \{(.*?)^\}", re.M | re.S)
 FIELD = re.compile(r"^  (optional|repeated) (\w+) (\w+) = \d+(?: \[default = (.*)\])?;$", re.M)
@@ -51,6 +53,10 @@ def check(keys, usage, manual, example):
             yield f"--help does not name --{key.replace('_', '-')}"
         if f"`--{key.replace('_', '-')}`" not in manual:
             yield f"the manual page does not name `--{key.replace('_', '-')}`"
+    yield from check_example(keys, example)
+
+
+def check_example(keys, example):
     for mark, key, value in EXAMPLE.findall(example):
         if key not in keys:
             yield f"the example has {key}, the schema has not"
@@ -85,7 +91,9 @@ if __name__ == "__main__":
     if "--self-test" in sys.argv:
         sys.exit(self_test())
     SCHEMAS = schema_of(csource.read(SCHEMA))
-    PROBLEMS = [f"{SCHEMA}: no daemon is known for {m}" for m in set(SCHEMAS) - set(DAEMONS)]
+    PROBLEMS = [f"{SCHEMA}: no daemon is known for {m}" for m in set(SCHEMAS) - set(DAEMONS) - {OPERATOR[0]}]
+    PROBLEMS += [f"{OPERATOR[0]}: {p}" for check_one, where in ((check_file_page, OPERATOR[1]), (check_example, OPERATOR[2]))
+                 for p in check_one(SCHEMAS.get(OPERATOR[0], {}), csource.read(where))]
     for message, (main, manual, example) in DAEMONS.items():
         PROBLEMS += [f"{message}: {p}" for p in check(
             SCHEMAS.get(message, {}), csource.read(main), csource.read(manual + ".8.md"), csource.read(example))]

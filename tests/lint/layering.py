@@ -26,7 +26,7 @@ ALLOWED = {
     "agent": (("tunnel", "proto", "settings", "base", "base/io", "base/sandbox"), ("uv", "jansson")),
     "agent/keep": (("tunnel", "base", "base/sandbox"), ()),
     "agent/probes": (("producer", "base", "settings", "proto"), ()),
-    "consumer": (("tunnel", "proto", "base", "base/io"), ("uv", "protobuf-c", "jansson", "websockets")),
+    "consumer": (("tunnel", "proto", "settings", "base", "base/io"), ("uv", "protobuf-c", "jansson", "websockets")),
     "tests": (("abi", "base", "base/io", "base/sandbox", "proto", "settings", "producer", "service", "tunnel", "relay", "agent", "agent/keep", "agent/probes",
                "consumer"), ("uv", "mbedtls", "protobuf-c", "jansson", "cmocka", "zlib",
                "zstd")),
@@ -49,7 +49,7 @@ SHELLS = {
     "tunnel": re.compile(r"(link|dialer|\w*port|service_watch|service_conn|client\w*)\.[ch]$"),
     "relay": re.compile(r"(\w*port|port_impl|confinement|forward|daemon|main)\.[ch]$"),
     "agent": re.compile(r"((alarm|join|stream)/)?(\w*port|port_impl|confinement|daemon|main)\.[ch]$"),
-    "consumer": re.compile(r"(cmd/\w+|recording/\w+|proxy/(proxy\w*|file_pull)|ui/ui_port|link/(ask|\w+_conn|host_link\w*))\.[ch]$"),
+    "consumer": re.compile(r"(cmd/\w+|recording/\w+|proxy/(proxy\w*|file_pull)|ui/(ui_port|fleet_(client|impl|port|run))|link/(ask|\w+_conn|host_link\w*))\.[ch]$"),
 }
 
 LIBRARIES = [

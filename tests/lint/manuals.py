@@ -20,14 +20,16 @@ PROGRAMS = {  # program, or program and command: its pages
     ("perfleet-agent",): ("perfleet-agent.8",), ("perfleet-agent", "join"): ("perfleet-agent.8",),
     ("perfleet-agent", "renew"): ("perfleet-agent.8",),
     ("perfleet-relay",): ("perfleet-relay.8",), ("perfleet-example",): ("perfleet-example.1",),
+    ("perfleet-trigger",): ("perfleet-trigger.1",),
     ("perfleet", "pki"): ("perfleet-pki.1",),
 }
 OF_COMMANDS = ("perfleet.1", "perfleet-record.1")
 FILES = {  # what is installed and read or written: its page
     "deploy/conf/perfleetd.conf": "perfleetd.conf.5", "deploy/conf/probes.conf": "perfleet-probes.conf.5",
     "deploy/conf/agent.conf": "perfleet-agent.conf.5", "deploy/conf/relay.conf": "perfleet-relay.conf.5",
-    "deploy/conf/policy.pbtx": "perfleet-policy.5",
+    "deploy/conf/policy.pbtx": "perfleet-policy.5", "deploy/conf/perfleet.conf": "perfleet.conf.5",
 }
+ROOM = 56  # columns that all columns of a table but the last may take: that one wraps, in what is left of 80
 SECTIONS = ("## NAME", "## SYNOPSIS", "## DESCRIPTION", "## SEE ALSO")
 
 
@@ -43,9 +45,19 @@ def check_page(name, text, known):
             yield "%s has no %s" % (name, section[3:])
     if not text.startswith("# %s(%s)\n" % tuple(name.rsplit(".", 1))):
         yield "%s does not begin with its name" % name
+    yield from check_tables(name, text)
     for page, number in PAGE.findall(text):
         if "%s.%s" % (page, number) not in known:
             yield "%s points at %s(%s), which is not there" % (name, page, number)
+
+
+def check_tables(name, text):
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.M):
+        rows = [re.split(r"(?<!\\)\|", line.strip())[1:-2] for line in table.splitlines()]
+        widths = [max(len(cell.strip()) + 1 for cell in column) for column in zip(*rows)]
+        if sum(widths) > ROOM:
+            yield "%s: a table's columns but the last take %d columns, not %d: %s" % (
+                name, sum(widths), ROOM, table.splitlines()[0])
 
 
 def run(folder, *command):
@@ -67,8 +79,10 @@ def check_programs(folder, pages):
 def self_test():
     good = "# a(1)\n## NAME\n## SYNOPSIS\n## DESCRIPTION\n## SEE ALSO\nperfleet-a(1)\n"
     found = [list(check_options(("a",), "  --x N, --y-z", "`--x`")), list(check_page("a.1", good[:20], set())),
-             list(check_page("b.1", good, {"perfleet-a.1"})), list(check_page("a.1", good, set()))]
-    clean = [list(check_options(("a",), "  --x N", "**--x N**")), list(check_page("a.1", good, {"perfleet-a.1"}))]
+             list(check_page("b.1", good, {"perfleet-a.1"})), list(check_page("a.1", good, set())),
+             list(check_tables("a.1", "\n| a | %s | c |\n|---|---|---|\n" % ("b" * 60)))]
+    clean = [list(check_options(("a",), "  --x N", "**--x N**")), list(check_page("a.1", good, {"perfleet-a.1"})),
+             list(check_tables("a.1", "\n| a | %s |\n|---|---|\n" % ("b" * 200)))]
     wrong = [f for f in found if not f] + [c for c in clean if c]
     print("manuals self-test: %d cases, %d wrong" % (len(found) + len(clean), len(wrong)))
     return 1 if wrong else 0

@@ -1,25 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """A host that lies: everything goes through to a real service, but a read-out never ends. The first
-reply of ReadBuffers that is not the last one is sent again and again.
+reply of ReadBuffers that is not the last one is sent again and again; or, with MAX_MIB 0, ten times
+a second one that is not the last and brings nothing.
 
 Usage: endless_host.py SOCKET SERVICE_SOCKET MAX_MIB      prints "listening"; stops after MAX_MIB"""
 import socket
 import struct
 import sys
 import threading
+import time
 
-from service_peers import fields
+from service_peers import field, fields
 
 FRAME_REPLY = 6  # of IPCFrame
 REPLY_HAS_MORE, REPLY_PROTO = 2, 3
 READ_SLICES, READ_RUNS = 2, 50001
 
 
-def is_data(frame):
+def is_data(frame, is_last_good=False):
     for number, value in fields(frame):
         if number == FRAME_REPLY:
             reply = dict(fields(value))
-            return reply.get(REPLY_HAS_MORE) == 1 and any(
+            return (is_last_good or reply.get(REPLY_HAS_MORE) == 1) and any(
                 n in (READ_SLICES, READ_RUNS) for n, _ in fields(reply.get(REPLY_PROTO, b"")))
     return False
 
@@ -30,6 +32,16 @@ def pump_up(client, service):
     service.shutdown(socket.SHUT_WR)
 
 
+def nothing_for_ever(client, frame):
+    """The same frame, with two empty slices."""
+    request = dict(fields(frame[4:]))[2]
+    body = field(2, request) + field(FRAME_REPLY, field(1, 1) + field(REPLY_HAS_MORE, 1) + field(
+        REPLY_PROTO, 2 * field(READ_SLICES, b"")))
+    while True:
+        client.sendall(struct.pack("<I", len(body)) + body)
+        time.sleep(0.1)
+
+
 def pump_down(client, service, max_bytes):
     pending, sent = b"", 0
     while data := service.recv(1 << 16):
@@ -37,6 +49,8 @@ def pump_down(client, service, max_bytes):
         while len(pending) >= 4 and len(pending) - 4 >= struct.unpack("<I", pending[:4])[0]:
             size = 4 + struct.unpack("<I", pending[:4])[0]
             frame, pending = pending[:size], pending[size:]
+            if max_bytes == 0 and is_data(frame[4:], True):
+                nothing_for_ever(client, frame)
             client.sendall(frame)
             while is_data(frame[4:]) and sent < max_bytes:
                 client.sendall(frame)

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the track events of a trace say, by an independent reader: shares no code with perfleet.
 
-Usage: track_events.py FILE [--summary] [--expect FILE] [--process NAME]
+Usage: track_events.py FILE [--summary] [--expect FILE] [--once]
 
 Resolves interned data, timestamps, defaults and track descriptors per sequence, and prints one line
 per event, in the order of time, then the tracks. Times are microseconds after the whole second of
 the first event; states are shown without. Exit code 1 if an event names what its sequence does not know, comes
-before the sequence's state was cleared, or differs from --expect. --summary prints counts only.
+before the sequence's state was cleared, or differs from --expect. --summary prints counts only. --once: no
+sequence has the same event at the same time twice.
 """
 import argparse
 import collections
@@ -108,6 +109,7 @@ class Reader:
     def __init__(self, data):
         self.sequences = collections.defaultdict(Sequence)
         self.tracks = collections.defaultdict(dict)
+        self.seen, self.twice = set(), 0
         self.events = []
         self.counts = collections.Counter()
         for number, span in fields(data, 0, len(data)):
@@ -141,6 +143,9 @@ class Reader:
         for event in packet.all(11):
             sequence.events += 1
             self.event(sequence, time, event)
+            key = (packet.get(10), self.events[-1])
+            self.twice += key in self.seen
+            self.seen.add(key)
 
     # --- tracks -------------------------------------------------------------------------------
     def track(self, t):
@@ -243,11 +248,14 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file")
     parser.add_argument("--summary", action="store_true")
+    parser.add_argument("--once", action="store_true")
     parser.add_argument("--expect")
     options = parser.parse_args()
     with open(options.file, "rb") as f:
         reader = Reader(f.read())
     lines = list(reader.lines())
+    if options.once and reader.twice:
+        DISORDER.append(f"{reader.twice} of {len(reader.events)} events are there twice")
     if options.summary:
         sequences = [s for s in reader.sequences.values() if s.events]
         print(f"sequences={len(sequences)} events={len(reader.events)} "

@@ -9,6 +9,8 @@ TAP for each claim of its own; what the relay is like afterwards is the caller's
   tunnel_abuse.py flood  RELAY PKI CERT WHAT HOST  WHAT: a function below named flood_WHAT
   tunnel_abuse.py hog    RELAY PKI CERT OTHER HOST PID  one fills a host, PID its agent; OTHER's turn
   tunnel_abuse.py rest   RELAY PKI CERT OTHER HOST  streams of which one byte is left unread; OTHER's turn
+  tunnel_abuse.py unread RELAY PKI CERT OTHER HOST PID KIB  streams of a source that CERT does not read, until
+                                                   the relay PID has grown by more than KIB; OTHER's turn
   tunnel_abuse.py crowd  RELAY PKI HOST OPERATOR   connections of one host, of one operator that stay
   tunnel_abuse.py loris  RELAY PKI CERT            slow handshakes and heads
   tunnel_abuse.py liar   RELAY PKI CERT            an agent that says wrong things; until stdin ends
@@ -27,12 +29,15 @@ import struct
 import sys
 import time
 
+from relay_peer import PATTERN
+
 LIMIT_S = 60
 UNREAD = ("ping", "refused", "settings")  # the floods of a peer who reads nothing
 HELD_S = 20
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RST, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = range(10)
 END_STREAM, ACK, END_HEADERS, PADDED = 1, 1, 4, 8
+DETACH = 0xA
 STATUS = {0x88: 200, 0x89: 204, 0x8A: 206, 0x8B: 304, 0x8C: 400, 0x8D: 404, 0x8E: 500}
 DIGITS = {"00000": "0", "00001": "1", "00010": "2", "011001": "3", "011010": "4", "011011": "5",
           "011100": "6", "011101": "7", "011110": "8", "011111": "9"}
@@ -523,6 +528,77 @@ def rest(relay, pki, cert, other, host):
     peer.ask("GET", "/v1/hosts/%s/clock" % host)
 
 
+def rss_kib(pid):
+    with open("/proc/%s/status" % pid) as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:"))
+
+
+def settled_rss_kib(pid):
+    """Once it has not changed for a second."""
+    last, since = rss_kib(pid), time.monotonic()
+    end = since + LIMIT_S
+    while time.monotonic() - since < 1 and time.monotonic() < end:
+        time.sleep(0.05)
+        if rss_kib(pid) != last:
+            last, since = rss_kib(pid), time.monotonic()
+    return last
+
+
+def take_data(peer, got, is_done):
+    """What comes of each stream, and which were reset."""
+    resets = {}
+    while not is_done(resets):
+        frame_got = peer.read(5)
+        if frame_got is None:
+            break
+        kind, _, stream, payload = frame_got
+        if kind == DATA:
+            got[stream] = got.get(stream, b"") + payload
+        elif kind == RST:
+            resets[stream] = struct.unpack(">I", payload)[0]
+    return resets
+
+
+def unread(relay, pki, cert, other, host, pid, kib):
+    """What waits at the relay for an operator who does not read has a bound; nothing of it is lost."""
+    path, source = "/v1/hosts/%s/streams/" % host, {}
+    before = rss_kib(pid)
+    peer, guest = Peer(relay, pki, cert), Peer(relay, pki, other)
+    names = ["%031xa" % number for number in range(46)]
+    answers, got = {}, {}
+    for name in names:
+        answers[peer.begin("CONNECT", "/v1/hosts/%s/consumer" % host, [
+            ("perfleet-stream", name), ("perfleet-window", str(2 << 20))], False)] = name
+    grown = settled_rss_kib(pid) - before
+    print("# grown by %d KiB" % grown)
+    claim("what one operator does not read of 46 streams takes his share at the relay", grown <= int(kib),
+          "%d KiB" % grown)
+    stream, status = guest.connect(host)
+    claim("another's stream begins", status == 200, status)
+    take_data(guest, source, lambda _: len(source.get(stream, b"")) >= 60000)
+    claim("and its bytes come", len(source.get(stream, b"")) >= 60000, len(source.get(stream, b"")))
+    peer.send(frame(WINDOW, 0, 0, struct.pack(">I", 64 << 20)))
+    resets = take_data(peer, got, lambda _: False)
+    peer.sock.close()
+    lost = [s for s, code in resets.items() if code == DETACH]
+    claim("some of his streams were detached", len(lost) > 0, resets)
+    peer = Peer(relay, pki, cert)
+    one = lost[0] if lost else min(answers)
+    for s, name in answers.items():
+        if s != one:
+            peer.ask("DELETE", path + name)
+    begun = len(got.get(one, b""))
+    resumed, status = peer.connect(host, [
+        ("perfleet-stream", answers[one]), ("perfleet-window", str(2 << 20)),
+        ("perfleet-received", str(begun)), ("perfleet-credited", "0")])
+    rest_of_it = {}
+    take_data(peer, rest_of_it, lambda _: len(rest_of_it.get(resumed, b"")) >= 60000)
+    data = rest_of_it.get(resumed, b"")
+    claim("and go on where they were", len(data) >= 60000 and (PATTERN * 2)[begun:begun + len(data)] == data,
+          (status, len(data)))
+    peer.ask("DELETE", path + answers[one])
+
+
 def crowd(relay, pki, host, operator):
     """Whoever keeps more connections than he may has them closed, and the newest of a host is the one that
     is asked."""
@@ -692,5 +768,5 @@ def liar(relay, pki, cert):
 
 
 if __name__ == "__main__":
-    {"knock": knock, "names": names, "steal": steal, "flood": flood, "hog": hog, "rest": rest, "crowd": crowd, "loris": loris,
+    {"knock": knock, "names": names, "steal": steal, "flood": flood, "hog": hog, "rest": rest, "unread": unread, "crowd": crowd, "loris": loris,
      "liar": liar, "babbler": babbler}[sys.argv[1]](*sys.argv[2:])

@@ -4,6 +4,14 @@
 
 Usage: ui_client.py query URL ORIGIN             prints the service's version
        ui_client.py record URL ORIGIN MS OUT     records com.example.load, writes the trace
+       ui_client.py page URL ORIGIN UNTIL OUT [name=NAME] [stream=BYTES] [mb=MIB]
+                                                 records until UNTIL (ms of recording, or a file that is
+                                                 there), as the page does: usage meanwhile, flush, stop,
+                                                 read
+       ui_client.py snapshot URL ORIGIN NAME OUT copies the session NAME as it is now
+       ui_client.py bare URL ORIGIN              a config without data sources: why it is refused
+       ui_client.py leave URL ORIGIN UNTIL       begins to record and goes without a word
+       ui_client.py many URL ORIGIN N            N recordings at a time: how many began, and why not
        ui_client.py crowd URL ORIGIN N           N connections at a time: how many came in
        ui_client.py status PORT PATH HOST ORIGIN [UID]  the status of an opening request by hand, as
                                                  that user; HOST or ORIGIN "-": without
@@ -15,6 +23,7 @@ import os
 import select
 import socket
 import sys
+import time
 
 from service_peers import Consumer, dict_of_lists, field, fields
 
@@ -70,6 +79,100 @@ def record(consumer, ms, out):
     with open(out, "wb") as file:
         for packet in consumer.packets():
             file.write(field(1, packet))
+
+
+def begin_page(consumer, *wishes):
+    """EnableTracing as the page sends it, without a duration."""
+    wish = dict(w.split("=", 1) for w in wishes)
+    config = field(1, field(1, 1024 * int(wish.get("mb", 8))) + field(4, 1))
+    config += field(2, field(1, field(1, "com.example.load")))
+    if "name" in wish:
+        config += field(22, wish["name"])
+    if "stream" in wish:
+        config += field(8, 1) + field(9, 1000) + field(10, int(wish["stream"]))
+    return consumer.enable(config)
+
+
+def usage(consumer):
+    """Bytes used and their limit, of all buffers; (0, 0) when there are none any more."""
+    answer = consumer.call("GetTraceStats")
+    used = size = 0
+    for number, value in fields(dict(fields(answer[1])).get(1, b"")) if answer and answer[0] else []:
+        if number == 1:
+            buffer = dict(fields(value))
+            used += min(buffer.get(1, 0), buffer.get(12, 0))
+            size += buffer.get(12, 0)
+    return used, size
+
+
+def is_over(until, begin):
+    if until.startswith("/"):
+        return os.path.exists(until)
+    return begin is not None and time.monotonic() - begin > int(until) / 1e3
+
+
+def wait_until(consumer, until):
+    """Looks at the usage, as the page does, until it is time or the recording has ended by itself."""
+    begin, was = None, 0  # when there was something in the buffers; their size
+    while not consumer.said and not is_over(until, begin):
+        used, size = usage(consumer)
+        if used and size != was:
+            print("recording size=%d" % size, flush=True)
+            begin, was = begin or time.monotonic(), size
+        time.sleep(0.1)
+
+
+def write_trace(consumer, out):
+    packets = consumer.packets()
+    with open(out, "wb") as file:
+        for packet in packets:
+            file.write(field(1, packet))
+    print("packets=%d" % len(packets))
+
+
+def page(consumer, until, out, *wishes):
+    why = begin_page(consumer, *wishes)
+    if why:
+        sys.exit("error=" + why)
+    wait_until(consumer, until)
+    if not consumer.said:
+        consumer.call("Flush", field(2, 0x22))
+        consumer.call("DisableTracing")
+    while not consumer.said:
+        if not consumer.dispatch():
+            sys.exit("closed")
+    if consumer.said[0] != "ended":
+        sys.exit("error=" + consumer.said[0])
+    write_trace(consumer, out)
+
+
+def snapshot(consumer, name, out):
+    answer = consumer.call("CloneSession", field(4, name))
+    reply = dict(fields(answer[1]))
+    if not reply.get(1):
+        sys.exit("error=" + reply.get(2, b"").decode())
+    write_trace(consumer, out)
+
+
+def leave(consumer, until):
+    why = begin_page(consumer)
+    if why:
+        sys.exit("error=" + why)
+    wait_until(consumer, until)
+    os._exit(0)
+
+
+def many(url, origin, count):
+    began, inside = 0, []
+    for _ in range(count):
+        inside.append(Consumer(WebSocket(url, origin)))
+        why = begin_page(inside[-1])
+        began += not why
+        if why:
+            print("error=" + why)
+    print("recordings=%d" % began, flush=True)
+    for one in inside:
+        one.close()
 
 
 def status(port, path, host, origin):
@@ -161,9 +264,20 @@ def main():
     if mode == "crowd":
         crowd(sys.argv[2], sys.argv[3], int(sys.argv[4]))
         return
+    if mode == "many":
+        many(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+        return
     consumer = Consumer(WebSocket(*sys.argv[2:4]))
     if mode == "query":
         query(consumer)
+    elif mode == "page":
+        page(consumer, *sys.argv[4:])
+    elif mode == "snapshot":
+        snapshot(consumer, *sys.argv[4:])
+    elif mode == "bare":
+        print("error=%s" % consumer.enable(field(1, field(1, 1024))))
+    elif mode == "leave":
+        leave(consumer, sys.argv[4])
     else:
         record(consumer, int(sys.argv[4]), sys.argv[5])
     consumer.close()

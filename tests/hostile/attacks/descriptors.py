@@ -2,17 +2,21 @@
 """Descriptors whose close takes long: nobody else waits for it."""
 import array
 import os
+import pathlib
 import select
+import shutil
 import signal
 import socket
 import struct
+import subprocess
+import tempfile
 import time
 
 from service_peers import Consumer
-from world import Failed, Producer, World, field
+from world import Child, Failed, Producer, World, field, get_slowness
 
-ATTACKS = ["linger_passed", "linger_too_many", "linger_unread", "linger_out_of_band", "linger_consumer", "fuse_passed",
-           "fuse_locked_position"]
+ATTACKS = ["linger_passed", "linger_too_many", "linger_unread", "linger_out_of_band", "linger_consumer", "linger_signer",
+           "fuse_passed", "fuse_locked_position"]
 LINGER_S = 6
 
 
@@ -113,11 +117,12 @@ def pass_out_of_band(ready, path):
     ready()
 
 
-def play_unread(world, victim, seat, path):
-    """While the service stands still, so that all of it is there before the first byte is read."""
+def play_unread(world, victim, seat, path, attack=leave_unread):
+    """While the service stands still, so that all of it is there before the first byte is read, and what is
+    passed is nobody else's any more."""
     os.kill(world.service.pid, signal.SIGSTOP)
     try:
-        said = world.attack(seat, leave_unread, path).wait_ready()
+        said = world.attack(seat, attack, path).wait_ready()
     finally:
         victim.forget()
         victim.since = time.monotonic()
@@ -141,7 +146,7 @@ def judge(world, victim, seconds=3.0):
     time.sleep(seconds)
     worst, failed, is_alive = victim.worst_s(), victim.failed, world.is_alive()
     victim.is_ending = True
-    if failed or not is_alive or worst > 1.0:
+    if failed or not is_alive or worst > 1.0 * get_slowness():
         raise Failed("the victim waited %.1f s; alive=%s %s" % (worst, is_alive, failed or ""))
     return "the victim waited %.3f s at most" % worst
 
@@ -166,7 +171,10 @@ def linger_unread(build):
 
 def linger_out_of_band(build):
     """a descriptor that comes with a byte out of band holds nobody up"""
-    return observe(build, "stranger", pass_out_of_band)
+    with World(build) as world:
+        victim = world.victim()
+        play_unread(world, victim, "stranger", world.producer, pass_out_of_band)
+        return judge(world, victim)
 
 
 def linger_consumer(build):
@@ -178,13 +186,60 @@ def linger_consumer(build):
             raise Failed(said)
         judge(world, victim)
         victim = world.victim()
+        play_unread(world, victim, "member", world.consumer, pass_out_of_band)
+        judge(world, victim)
+        victim = world.victim()
         play_unread(world, victim, "member", world.consumer)
         return judge(world, victim)
 
 
+def ask_signer(path):
+    """Seconds until the signer has answered a request that makes no sense."""
+    begin = time.monotonic()
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(60)
+        sock.connect(path)
+        sock.sendall(b"nonsense\n-----END CERTIFICATE REQUEST-----\n")
+        while sock.recv(4096):
+            pass
+    return time.monotonic() - begin
+
+
+def linger_signer(build):
+    """the same at the signer's socket, out of band and not, by who may open it"""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="pfl.", dir="/tmp"))
+    folder.chmod(0o755)
+    path, pki = str(folder / "signer"), [str(build / "bin" / "perfleet"), "pki"]
+    subprocess.run([*pki, "init", str(folder / "pki"), "--fleet", "test"], check=True, stdout=subprocess.DEVNULL)
+    signer = subprocess.Popen([*pki, "serve", str(folder / "pki"), "--socket", path], stderr=subprocess.PIPE,
+                              stdout=subprocess.DEVNULL)
+    children = []
+    try:
+        signer.stderr.readline()  # it says that it listens
+        os.chmod(path, 0o666)
+        quiet = ask_signer(path)
+        for attack in (pass_out_of_band, pass_many):
+            signer.send_signal(signal.SIGSTOP)
+            children.append(Child("stranger", attack, path))
+            said = children[-1].wait_ready()
+            signer.send_signal(signal.SIGCONT)
+            if said != "ready":
+                raise Failed(said)
+        attacked = max(ask_signer(path) for _ in range(3))
+        if attacked > max(LINGER_S / 2, 3 * quiet):
+            raise Failed("who asked waited %.1f s, quiet %.1f s" % (attacked, quiet))
+        return "who asked waited %.2f s at most, quiet %.2f s" % (attacked, quiet)
+    finally:
+        for child in children:
+            child.end()
+        signer.kill()
+        signer.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 # ---- a file of a FUSE file system whose server does not answer ----
 
-def fuse_file(hold_s=0):
+def fuse_file(hold_s=0, size=0):
     """A file of a file system that this process serves, open; FLUSH is never answered, nor READ, but for the
     first, after `hold_s`."""
     import ctypes
@@ -202,7 +257,7 @@ def fuse_file(hold_s=0):
         raise PermissionError("no FUSE: " + os.strerror(ctypes.get_errno()))
 
     def attr(ino, mode):
-        return struct.pack("<QQQQQQIIIIIIIIII", ino, 0, 0, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
+        return struct.pack("<QQQQQQIIIIIIIIII", ino, size, 0, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
 
     def serve():
         first_read, answer_at = None, 0
@@ -271,7 +326,7 @@ def fuse_passed(build):
         time.sleep(2)
         worst, failed, is_alive = victim.worst_s(), victim.failed, world.is_alive()
         victim.is_ending = True
-        if failed or not is_alive or worst > 1.0:
+        if failed or not is_alive or worst > 1.0 * get_slowness():
             raise Failed("the victim waited %.1f s; alive=%s %s" % (worst, is_alive, failed or ""))
         return "the victim waited %.3f s at most" % worst
 

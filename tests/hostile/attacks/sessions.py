@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """What sessions and triggers of one user do to others."""
+import contextlib
 import ctypes
 import os
+import resource
 import socket
 import struct
 import time
 
-from world import GROUP, SEATS, SERVICE_USER, Consumer, Failed, Producer, World, field
+from world import GROUP, SEATS, SERVICE_USER, Consumer, Failed, Producer, World, field, get_slowness
+from config_text import varint
+from smb_producer import SmbProducer, fragments
 
 ATTACKS = ["raised_triggers", "exclusive_session", "lockdown", "privileged_group", "output_path",
-           "output_path_fifo", "output_path_hangs"]
+           "costly_patterns", "costly_semaphores", "thousands_of_triggers", "thousands_of_producers", "costly_filters",
+           "costly_requests", "producers_requests",           "output_path_fifo", "output_path_hangs", "output_path_hangs_later"]
+
+
+ROTATION = field(50001, field(2, 60000) + field(3, 2))
 
 
 def trigger_config(names):
@@ -40,7 +48,7 @@ def raised_triggers(build):
         time.sleep(2)
         worst, failed = victim.worst_s(), victim.failed
         victim.is_ending = True
-        if failed or not world.is_alive() or worst > 1.0:
+        if failed or not world.is_alive() or worst > 1.0 * get_slowness():
             raise Failed("the victim waited %.1f s %s" % (worst, failed or ""))
         return "the victim waited %.3f s at most" % worst
 
@@ -101,6 +109,200 @@ def privileged_group(build):
             raise Failed("the user that the service has become may not: " + why)
 
 
+def fill(part, limit=120000):
+    """As many as a frame has room for; and how many these are."""
+    out, size = [], 0
+    while size + len(part(len(out))) < limit:
+        out.append(part(len(out)))
+        size += len(out[-1])
+    return b"".join(out), len(out)
+
+
+def enable_all(ready, path, configs):
+    """Leaves its sessions to themselves."""
+    consumers = [Consumer(path) for _ in configs]
+    for consumer, config in zip(consumers, configs):
+        consumer.invoke("EnableTracing", field(1, config), lambda *_: None)
+    ready()
+
+
+def many_producers(ready, path, number, name):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (number + 100, number + 100))
+    kept = [Producer(path, name, ["src"]) for _ in range(number)]
+    ready(str(len(kept)))
+
+
+def play_configs(build, configs, producers=0, name="p", then=None, longest_s=1.0):
+    """Five sessions of a member's."""
+    with World(build) as world:
+        if producers:
+            world.attack("neighbour", many_producers, world.producer, producers, name).wait_ready()
+        victim = world.victim()
+        world.attack("member", enable_all, world.consumer, configs).wait_ready()
+        if then is not None:
+            then(world)
+        time.sleep(0.5)
+        end = time.monotonic() + 20
+        while victim.worst_s() < longest_s and victim.failed is None and time.monotonic() < end:
+            answers = victim.answers
+            time.sleep(0.3)
+            if victim.answers > answers + 5:
+                break
+        worst, failed = victim.worst_s(), victim.failed
+        victim.is_ending = True
+        if failed or not world.is_alive() or worst > longest_s:
+            raise Failed("the victim waited %.1f s %s" % (worst, failed or ""))
+        return "the victim waited %.3f s at most" % worst, world.log_lines()
+
+
+BUFFER, SOURCE = field(1, field(1, 64)), field(2, field(1, field(1, "src")))
+
+
+def costly_patterns(build):
+    """regular expressions that take for ever, on names made for them, hold nobody up"""
+    filters = b"".join(field(3, "(?:%d|((a+)+)+[bd])" % i) for i in range(100))
+    config = BUFFER + field(2, field(1, field(1, "src")) + filters)
+    note, log = play_configs(build, [config] * 5, 100, "a" * 40)
+    if not any("producer-not-judged" in line for line in log):
+        raise Failed("the log does not say it")
+    return note
+
+
+def costly_semaphores(build):
+    """nor do thousands of semaphores"""
+    config = fill(lambda i: field(39, field(1, "s%05d" % i) + field(2, 100)))[0]
+    return play_configs(build, [BUFFER + config] * 5)[0]
+
+
+def thousands_of_triggers(build):
+    """nor the last of ten thousand triggers, raised as often as a user may"""
+    triggers, number = fill(lambda i: field(2, field(1, "t%05d" % i) + field(4, 1000)))
+
+    def raise_last(world):
+        producer = Producer(world.producer, "hostile", [])
+        producer.invoke("ActivateTriggers", field(1, "t%05d" % (number - 1)) * 1024, lambda *_: None)
+    config = BUFFER + field(17, field(1, 4) + triggers + field(3, 86400000))
+    return play_configs(build, [config] * 5, then=raise_last)[0]
+
+
+def thousands_of_producers(build):
+    """nor a list of thousands of producers, or filters, that is looked through for each of a thousand"""
+    producers = fill(lambda i: field(6, field(1, "s%05d" % i)))[0]
+    filters = fill(lambda i: field(2, "s%05d" % i))[0]
+    configs = [BUFFER + SOURCE + producers,
+               BUFFER + field(2, field(1, field(1, "src")) + filters)]
+    return play_configs(build, configs, 1000, longest_s=0.5)[0]
+
+
+def string_filter(pattern):
+    """Of field 900 of each packet."""
+    words, checksum = [1 << 3 | 3, 1, 0, 900 << 3 | 4, 0], 14695981039346656037
+    for byte in b"".join(word.to_bytes(4, "little") for word in words):
+        checksum = (checksum ^ byte) * 1099511628211 & (1 << 64) - 1
+    code = b"".join(map(varint, words + [checksum & 0xFFFFFFFF]))
+    return field(33, field(1, code) + field(3, field(1, field(1, 1) + field(2, pattern) + field(5, 0))))
+
+
+def read_filtered(ready, consumers, producers, number):
+    kept = []
+    packet = fragments(field(900, "a" * 4000))
+    for i in range(number):
+        consumer = Consumer(consumers)
+        consumer.enable(field(1, field(1, 1024)) + field(2, field(1, field(1, "s%d" % i)))
+                        + string_filter(".*.*.*.*[bd]"))
+        producer = SmbProducer(producers, "s%d" % i).join()
+        producer.start()
+        for _ in range(12):
+            producer.commit(b"".join(producer.move(producer.put(packet, 1)) for _ in range(16)))
+        consumer.call("DisableTracing")
+        consumer.invoke("ReadBuffers", b"", lambda *_: None)
+        kept += [consumer, producer]
+    ready()
+
+
+def costly_filters(build):
+    """a filter's regular expressions that take for ever take no other user the threads"""
+    with World(build) as world:
+        world.attack("member", read_filtered, world.consumer, world.producer, 5).wait_ready()
+        consumer = Consumer(world.consumer, SEATS["neighbour"][0])
+        why = consumer.enable(BUFFER + SOURCE + field(24, 1))
+        if why:
+            raise Failed(why)
+        consumer.call("DisableTracing")
+        begin = time.monotonic()
+        answer = consumer.call("ReadBuffers")
+        took_s = time.monotonic() - begin
+        if answer is None or not answer[0] or took_s > 2 * get_slowness():
+            raise Failed("another user's compressed trace: %.1f s, %r" % (took_s, answer and answer[0]))
+        world.service.kill()  # it would wait for its threads
+        return "another user's compressed trace came after %.3f s" % took_s
+
+
+def repeat_request(ready, path, connections, config, seconds):
+    """On each connection, as fast as the service reads."""
+    consumers = [Consumer(path) for _ in range(connections)]
+    body = field(2, 100) + field(5, field(1, consumers[0].service) + field(
+        2, consumers[0].methods["EnableTracing"]) + field(3, field(1, config)))
+    frame = struct.pack("<I", len(body)) + body
+    left = {consumer.sock: b"" for consumer in consumers}
+    for sock in left:
+        sock.setblocking(False)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for sock in left:
+            left[sock] = left[sock] or frame
+            for call in (lambda: left.update({sock: left[sock][sock.send(left[sock]):]}), lambda: sock.recv(65536)):
+                with contextlib.suppress(BlockingIOError):
+                    call()
+        time.sleep(0.001)
+    ready()
+
+
+def costly_requests(build):
+    """requests that cost much, on 50 connections at once, take a part of the time and no more"""
+    rules = b"".join(field(1, field(1, 1) + field(2, "(?:a{9}){480}(?:b{9}){500}%d" % i)) for i in range(500))
+    with World(build) as world:
+        victim = world.victim()
+        child = world.attack("member", repeat_request, world.consumer, 50,
+                             field(1, field(1, 0)) + field(33, field(3, rules)), 3)
+        child.wait_ready()
+        worst, failed = victim.worst_s(), victim.failed
+        victim.is_ending = True
+        if failed or not world.is_alive() or worst > 1.0 * get_slowness():
+            raise Failed("the victim waited %.1f s %s" % (worst, failed or ""))
+        return "the victim waited %.3f s at most" % worst
+
+
+def repeat_sync(ready, path, connections, seconds):
+    """What is cheap, as often as the sockets take."""
+    producers = [Producer(path, "hostile", []) for _ in range(connections)]
+    body = field(2, 100) + field(5, field(1, producers[0].service) + field(2, producers[0].methods["Sync"]))
+    frames = (struct.pack("<I", len(body)) + body) * 3000
+    left = {producer.sock: b"" for producer in producers}
+    for sock in left:
+        sock.setblocking(False)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for sock in left:
+            left[sock] = left[sock] or frames
+            for call in (lambda: sock.recv(65536), lambda: left.update({sock: left[sock][sock.send(left[sock]):]})):
+                with contextlib.suppress(BlockingIOError):
+                    call()
+    ready()
+
+
+def producers_requests(build):
+    """requests of 600 producers that fill their sockets do not fill a turn of the loop"""
+    with World(build) as world:
+        victim = world.victim()
+        world.attack("stranger", repeat_sync, world.producer, 600, 6).wait_ready()
+        worst, failed = victim.worst_s(), victim.failed
+        victim.is_ending = True
+        if failed or not world.is_alive() or worst > 1.0 * get_slowness():
+            raise Failed("the victim waited %.1f s %s" % (worst, failed or ""))
+        return "the victim waited %.3f s at most" % worst
+
+
 def file_config(path):
     return field(8, 1) + field(29, path)
 
@@ -141,12 +343,28 @@ def output_path_fifo(build):
                     raise Failed("%s was taken" % name)
         worst, failed = victim.worst_s(), victim.failed
         victim.is_ending = True
-        if failed or worst > 1.0:
+        if failed or worst > 1.0 * get_slowness():
             raise Failed("the victim waited %.1f s %s" % (worst, failed or ""))
         return "the victim waited %.3f s at most" % worst
 
 
-def serve_nothing(ready, target):
+def answer_creation(opcode, data, made=set()):
+    """The body, and an errno: files but an index can be made, and no answer to their removal comes."""
+    attr = struct.pack("<QQQQQQIIIIIIIIII", 2, *[0] * 8, 0o100644, 1, 0, 0, 0, 4096, 0)
+    entry = struct.pack("<QQQQII", 2, 0, 0, 0, 0, 0) + attr
+    if opcode == 1:  # LOOKUP
+        return (entry, 0) if data[40:] in made else (b"", -2)
+    if opcode == 35:  # CREATE
+        if b".index" in data:
+            return b"", -13
+        made.add(data[56:])
+        return entry + struct.pack("<QII", 1, 0, 0), 0
+    if opcode == 4:  # SETATTR
+        return struct.pack("<QII", 0, 0, 0) + attr, 0
+    return (b"", -38) if opcode == 25 else None  # FLUSH
+
+
+def serve_nothing(ready, target, answer=lambda opcode, data: None):
     """A file system that anybody reaches, and that never says whether a file is there."""
     libc = ctypes.CDLL(None, use_errno=True)
     try:
@@ -160,7 +378,12 @@ def serve_nothing(ready, target):
         return
     if os.fork() == 0:
         while True:
-            _, opcode, unique, node = struct.unpack_from("<IIQQ", os.read(fd, 1 << 20))
+            data = os.read(fd, 1 << 20)
+            _, opcode, unique, node = struct.unpack_from("<IIQQ", data)
+            answered = answer(opcode, data)
+            if answered:
+                os.write(fd, struct.pack("<IiQ", 16 + len(answered[0]), answered[1], unique) + answered[0])
+                continue
             if opcode == 26:  # INIT
                 body = struct.pack("<IIIIHHIIHHIIIIIIII", 7, 31, 0, 0, 0, 0, 4096, 1, *[0] * 10)[:64]
             elif opcode == 3:  # GETATTR
@@ -175,10 +398,19 @@ def serve_nothing(ready, target):
 
 def output_path_hangs(build):
     """a file system that never answers holds nobody up when a config names a file there, ten times over"""
+    return name_hanging_files(build, b"")
+
+
+def output_path_hangs_later(build):
+    """nor does one that makes a session's first file, not its index, and never removes the first again"""
+    return name_hanging_files(build, ROTATION, answer_creation)
+
+
+def name_hanging_files(build, more, *answer):
     with World(build) as world:
         hanging = str(world.dir / "hanging")
         os.mkdir(hanging)
-        server = world.attack(None, serve_nothing, hanging)
+        server = world.attack(None, serve_nothing, hanging, *answer)
         said = server.wait_ready()
         if said != "ready":
             if said.startswith("SKIP"):
@@ -186,14 +418,14 @@ def output_path_hangs(build):
             raise Failed(said)
         try:
             victim = world.victim()
-            named = field(1, field(1, 64)) + file_config(hanging + "/file")
+            named = [field(1, field(1, 64)) + file_config("%s/file%d" % (hanging, i)) + more for i in range(10)]
             attackers = [Consumer(world.consumer, SERVICE_USER) for _ in range(10)]
-            for attacker in attackers:
-                attacker.invoke("EnableTracing", field(1, named), lambda *_: None)
+            for attacker, config in zip(attackers, named):
+                attacker.invoke("EnableTracing", field(1, config), lambda *_: None)
             time.sleep(3)
             worst, failed = victim.worst_s(), victim.failed
             victim.is_ending = True
-            if failed or not world.is_alive() or worst > 1.0:
+            if failed or not world.is_alive() or worst > 1.0 * get_slowness():
                 raise Failed("the victim waited %.1f s %s" % (worst, failed or ""))
             return "the victim waited %.3f s at most" % worst
         finally:

@@ -8,11 +8,14 @@ import statistics
 import struct
 import time
 
-from world import Child, Client, Consumer, Failed, Producer, World, dict_of_lists, field, fields
+from attacks.descriptors import fuse_file, send_fds
+from world import (SEATS, Child, Client, Consumer, Failed, Producer, World, dict_of_lists, field, fields,
+                   get_slowness)
 
-ATTACKS = ["connections", "many_connections", "data_sources", "descriptors", "instances",
+ATTACKS = ["connections", "passed_descriptors", "subordinate_users", "many_connections", "data_sources", "descriptors", "instances",
            "half_frames", "writers", "buffers", "clones", "queries", "guardrails"]
 ROUNDS = 30
+GUARDRAILS_MIB = 64  # besides what is allowed
 BUSY_MS = 50  # what a machine with other work adds to anything
 INIT, REGISTER, COMMANDS, WRITER = 1, 2, 5, 6  # methods, by their places in docs/abi/wire.md
 
@@ -205,6 +208,93 @@ def connections(build):
         quiet = measure(world)
         said = attack(world, take_connections, [world.producer, world.consumer], 4000)
         return "%s of 4000 connections, 2048 descriptors; %s" % (said, compare(world, quiet))
+
+
+def take_numbers(ready, path, count, messages):
+    """Each connection keeps a descriptor; then come messages with as many as there can be, which are closed for
+    ever: their file system does not answer."""
+    raise_fds()
+    os.chdir(os.path.dirname(path))  # which will be hidden
+    path = os.path.basename(path)
+    kept = [connect(path) for _ in range(count)]
+    try:
+        fd = fuse_file()
+    except (PermissionError, FileNotFoundError) as why:
+        ready("SKIP %s" % why)
+        return
+    ended = 0
+    for sock in kept:
+        try:
+            send_fds(sock, [fd])
+        except OSError:
+            pass
+    for _ in range(messages):
+        try:
+            sock = connect(path)
+            send_fds(sock, [fd] * 253)
+            ended += not sock.recv(1)
+        except OSError:
+            ended += 1
+    ready("%d" % ended)
+
+
+def passed_descriptors(build):
+    """who passes descriptors that are never closed brings no service to its limit of open files"""
+    with World(build, prepare=limit_fds(2048)) as world:
+        quiet = measure(world)
+        before = world.fds()
+        victim = world.victim()
+        taken = []
+        for seat in ("stranger", "member"):
+            said = attack(world, take_numbers, world.producer, 200, 2000, seat=seat)
+            if said.startswith("SKIP"):
+                return said
+            taken.append(world.fds() - before)
+        waited = victim.worst_s()
+        victim.is_ending = True
+        note = "one has %d of 2048, both %d; the victim waited %.3f s at most" % (*taken, waited)
+        if taken[0] > 2048 / 2 or taken[1] > 2048 - 256 or waited > get_slowness() or victim.failed:
+            raise Failed(note)
+        return note + "; " + compare(world, quiet)
+
+
+def as_user(uid, function, *args):
+    """Its answer, in a child that is this user; the child stays."""
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+
+        def say(text):
+            os.write(write, text.encode())
+            os.close(write)
+            time.sleep(1000)
+        function(say, *args)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as answer:
+        return answer.read()
+
+
+def take_as_many_users(ready, first, count, paths, each):
+    """What newuidmap(1) lets somebody with a range do: he is each of its ids in turn."""
+    taken = [int(as_user(first + i, take_connections, paths, each)) for i in range(count)]
+    ready("%d" % sum(taken))
+
+
+def subordinate_users(build):
+    """who is 12 users by his subordinate ids has one user's share, and keeps nobody out"""
+    if not os.path.exists("/etc/subuid"):
+        return "SKIP no /etc/subuid here"
+    with World(build, prepare=limit_fds(2048), subuid="%d:700000:65536\n" % SEATS["stranger"][0]) as world:
+        quiet = measure(world)
+        said = attack(world, take_as_many_users, 700000, 12, [world.producer, world.consumer], 400, seat=None)
+        own = attack(world, take_connections, [world.producer, world.consumer], 400)
+        note = "%s connections of 12 ids, %s of their owner" % (said, own)
+        if int(said) + int(own) > 2048 / 2 / 2:
+            raise Failed(note)
+        return note + "; " + compare(world, quiet)
 
 
 def take_producers(ready, path, count):
@@ -424,8 +514,10 @@ def guardrails(build):
     """with --guardrails, what one user registers does not end the service"""
     with World(build, ["--guardrails"]) as world:
         before = world.memory_kb("VmRSS")
-        attack(world, take_producers, world.producer, 20000)
+        attack(world, take_sources, world.producer, 40, 60, 65000)
         grown = (world.memory_kb("VmRSS") - before) >> 10
+        if grown < 2 * GUARDRAILS_MIB:
+            raise Failed("this takes %d MiB, which no guardrail forbids: the attack tries nothing" % grown)
         end = time.monotonic() + 95  # two looks at the memory, 30 s apart, and the next
         while world.is_alive() and time.monotonic() < end:
             time.sleep(0.5)

@@ -292,6 +292,33 @@ static void more_than_is_left_of_the_ring_goes_into_the_spool(void **state)
     run_until_gone();
 }
 
+/* Without files: what the ring takes until the service is held back. */
+static void one_operator_has_half_of_the_memory_of_all_spools(void **state)
+{
+    static const uint8_t bytes[256u << 10];
+    const uint64_t max = 16u << 20;
+    struct pfl_agent_stream *s;
+    uint64_t kept;
+
+    (void)state;
+    w.agent.conf.spool_bytes = 2 * max;
+    w.agent.pool.max_bytes = max;
+    open_stream();
+    s = w.stream;
+    while (!s->is_service_held && w.agent.pool.used_bytes <= max) {
+        assert_int_equal(pfl_agent_stream_out_on_encoded(s, pfl_span_of(bytes, sizeof(bytes))), 0);
+        pfl_agent_stream_out_pace(s);
+    }
+    kept = pfl_replay_kept(&s->resume.out);
+    assert_in_range(kept, max / 2, max / 2 + sizeof(bytes));
+    assert_int_equal(w.agent.pool.used_bytes, kept);
+    assert_false(pfl_spool_pool_has_memory(&w.agent.pool, s->who));
+    assert_true(pfl_spool_pool_has_memory(&w.agent.pool, pfl_shares_hash("bob", 3)));
+    pfl_agent_stream_kill(s);
+    run_until_gone();
+    assert_int_equal(w.agent.pool.used_bytes, 0);
+}
+
 static void serve_stream(struct pfl_h2_stream *leg)
 {
     assert_int_equal(pfl_agent_stream_attach(w.stream, leg, NULL), 0);
@@ -499,6 +526,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(more_than_is_left_of_the_ring_goes_into_the_spool, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(one_operator_has_half_of_the_memory_of_all_spools, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_stream_that_was_over_is_over_in_the_next_process, setup,
                                         teardown),

@@ -9,15 +9,17 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#define LINGER_S 60
-#define ALICE    1000u
-#define BOB      1001u
+#define LINGER_S   60
+#define OPEN_FILES 8192u
+#define ALICE      1000u
+#define BOB        1001u
 
 static double now_s(void)
 {
@@ -153,11 +155,17 @@ static void descriptors_that_may_not_come_are_closed(void **state)
 /* As a FUSE server that does not answer: nothing interrupts these closes. */
 static void one_users_closes_that_do_not_end_leave_room_for_others(void **state)
 {
+    const uint32_t alices =
+        PFL_CLOSER_USER_THREADS + PFL_CLOSER_USER_FDS - PFL_CLOSER_MESSAGE_FDS + 1;
+    const uint32_t bobs = (OPEN_FILES / 4 - alices - 2 * PFL_CLOSER_MESSAGE_FDS) / 2;
+    int bobs_peers[PFL_CLOSER_USER_THREADS];
     int peers[PFL_CLOSER_USER_THREADS];
     int pipe_ends[2];
     char byte;
 
     (void)state;
+    if (pfl_closer_get_max() != OPEN_FILES / 4)
+        skip();
     pfl_closer_close(open("/dev/null", O_RDONLY), ALICE);
     pfl_closer_wait();
     (void)signal(SIGURG, SIG_IGN);
@@ -176,8 +184,20 @@ static void one_users_closes_that_do_not_end_leave_room_for_others(void **state)
     assert_int_equal(read(pipe_ends[0], &byte, 1), 0);
     (void)close(pipe_ends[0]);
 
+    /* What is left of a quarter of all files there may be, Bob shares with those who come later. */
     for (size_t i = 0; i < PFL_CLOSER_USER_THREADS; i++)
+        pfl_closer_close(make_lingering(&bobs_peers[i]), BOB);
+    for (uint32_t i = PFL_CLOSER_USER_THREADS; i < bobs; i++)
+        pfl_closer_close(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3), BOB);
+    assert_true(pfl_closer_has_room(BOB));
+    pfl_closer_close(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3), BOB);
+    assert_false(pfl_closer_has_room(BOB));
+    assert_true(pfl_closer_has_room(BOB + 1));
+
+    for (size_t i = 0; i < PFL_CLOSER_USER_THREADS; i++) {
+        (void)close(bobs_peers[i]);
         (void)close(peers[i]); /* with unread bytes: reset, which ends the lingering */
+    }
     pfl_closer_wait();
     assert_true(pfl_closer_has_room(ALICE));
     assert_false(pfl_closer_is_full());
@@ -185,6 +205,7 @@ static void one_users_closes_that_do_not_end_leave_room_for_others(void **state)
 
 int main(void)
 {
+    const struct rlimit limit = {OPEN_FILES, OPEN_FILES};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lingering_socket_is_closed_without_its_linger),
         cmocka_unit_test(socket_with_unread_descriptors_is_closed_without_their_linger),
@@ -193,5 +214,6 @@ int main(void)
         cmocka_unit_test(one_users_closes_that_do_not_end_leave_room_for_others),
     };
 
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

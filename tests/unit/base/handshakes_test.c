@@ -322,7 +322,7 @@ static void a_fleet_comes_back_at_once(void **state)
         (void)add(i, text);
         begun += step(i);
     }
-    assert_in_range(begun, PFL_HANDSHAKES_BURST_US / 4 * 3 / STEP_US, 1000);
+    assert_in_range(begun, PFL_HANDSHAKES_BURST_US / 2 / STEP_US, 1000);
     for (unsigned round = 0; round < 1000 && figures().finished < 1000; round++, now_ms += 10) {
         struct pfl_handshake *h;
 
@@ -381,11 +381,59 @@ static void an_address_stays_proven_for_a_while(void **state)
     (void)state;
     assert_true(finish(0, "10.5.0.1"));
     (void)use_up(1, 2000); /* strangers everywhere: the budget is used up */
-    (void)add(1, "10.6.0.1");
+    (void)add(1, "10.1.99.250");
     assert_false(step(1));
     assert_true(finish(2, "10.5.0.1"));
     now_ms += PFL_HANDSHAKES_PROVEN_MS;
     assert_ptr_equal(turn(), &entries[1]);
+}
+
+/* As that of an agent that was connected for hours, and died. */
+static void an_address_stays_proven_while_it_is_connected_and_for_a_while_after(void **state)
+{
+    (void)state;
+    assert_true(finish(0, "10.5.0.1"));
+    for (unsigned i = 0; i < 4; i++) {
+        now_ms += PFL_HANDSHAKES_PROVEN_MS / 2;
+        pfl_handshakes_renew(all, &entries[0], now_ms);
+    }
+    (void)use_up(1, 2000);
+    now_ms += PFL_HANDSHAKES_PROVEN_MS - 1;
+    (void)use_up(1, 2000);
+    (void)add(1, "10.1.99.250");
+    assert_false(step(1));
+    assert_true(finish(2, "10.5.0.1"));
+}
+
+static void strangers_of_one_network_leave_room_for_those_of_others(void **state)
+{
+    char text[32];
+
+    (void)state;
+    (void)use_up(1000, 2000);
+    for (unsigned i = 0; i < 50; i++) {
+        (void)snprintf(text, sizeof(text), i % 2 == 0 ? "10.%u.0.1" : "2001:%u::1", i + 10);
+        (void)add(i, text);
+        assert_true(step(i));
+    }
+}
+
+static void one_address_does_not_crowd_its_network(void **state)
+{
+    char text[32];
+    unsigned begun = 0;
+
+    (void)state;
+    (void)use_up(MANY - 1, 1);
+    for (unsigned i = 0; i < 10; i++) {
+        (void)snprintf(text, sizeof(text), "10.1.7.%u", i);
+        (void)add(i, text);
+        begun += step(i);
+    }
+    (void)use_up(MANY - 1, 2000); /* crowded now, but for those who have begun */
+    for (unsigned i = 0; i < 10; i++)
+        begun += step(i);
+    assert_int_equal(begun, 20);
 }
 
 /* More addresses than places: those that are proven keep theirs. */
@@ -474,6 +522,9 @@ int main(void)
         T(what_a_proven_address_leaves_unfinished_is_no_debt_of_others),
         T(who_finishes_all_the_time_does_not_keep_out_who_is_new),
         T(an_address_stays_proven_for_a_while),
+        T(an_address_stays_proven_while_it_is_connected_and_for_a_while_after),
+        T(strangers_of_one_network_leave_room_for_those_of_others),
+        T(one_address_does_not_crowd_its_network),
         T(strangers_everywhere_do_not_displace_who_is_proven),
     };
 

@@ -16,6 +16,9 @@ static void one_user_has_half_and_the_next_half_of_the_rest(void **state)
     while (pfl_shares_take(&s, 1, 1))
         taken++;
     assert_int_equal(taken, 32);
+    assert_int_equal(pfl_shares_get_room(&s, 1), 0);
+    assert_int_equal(pfl_shares_get_room(&s, 2), 16);
+    assert_int_equal(pfl_shares_get_room(&s, 0), 32);
     for (taken = 0; pfl_shares_take(&s, 2, 1);)
         taken++;
     assert_int_equal(taken, 16);

@@ -54,6 +54,35 @@ static void refused(const char *text, const char *reason)
     fini(&p);
 }
 
+static bool loses_interned(const char *text)
+{
+    struct prepared p;
+    bool is_so;
+
+    assert_int_equal(prepare(&p, text, 0), 0);
+    is_so = p.info.loses_interned;
+    fini(&p);
+    return is_so;
+}
+
+#define RING    "buffers { size_kb: 64 fill_policy: RING_BUFFER } "
+#define DISCARD "buffers { size_kb: 64 fill_policy: DISCARD } "
+#define EVENTS  "data_sources { config { name: \"track_event\" } } "
+
+static void track_events_in_a_ring_want_their_interned_data_again(void **state)
+{
+    (void)state;
+    assert_true(loses_interned(RING EVENTS));
+    assert_true(loses_interned("buffers { size_kb: 64 } " EVENTS));
+    assert_false(loses_interned(DISCARD EVENTS));
+    assert_false(loses_interned(RING "data_sources { config { name: \"linux.ftrace\" } }"));
+    assert_false(loses_interned(RING EVENTS "incremental_state_config { clear_period_ms: 5000 }"));
+    assert_true(loses_interned(RING EVENTS "incremental_state_config { }"));
+    assert_false(loses_interned(DISCARD RING EVENTS));
+    assert_true(loses_interned(
+        DISCARD RING "data_sources { config { name: \"track_event\" target_buffer: 1 } }"));
+}
+
 static void a_session_left_running_has_its_name_and_no_duration(void **state)
 {
     struct prepared p;
@@ -196,9 +225,41 @@ static void every_failed_allocation_is_survived(void **state)
     pfl_sweep(prepare_once, NULL, false);
 }
 
+/* incremental_state_config (21), whose clear_period_ms is field 1. */
+static uint64_t clear_period_of(const char *text, uint32_t wished, uint32_t *ret_noted)
+{
+    struct prepared p;
+    uint64_t period;
+
+    assert_int_equal(prepare_as(&p, text, (struct pfl_config_wish){.clear_period_ms = wished}), 0);
+    *ret_noted = p.info.clear_period_ms;
+    period = has_field(pfl_buf_get(&p.out), 21)
+                 ? field_value(field_bytes(pfl_buf_get(&p.out), 21), 1)
+                 : 0;
+    fini(&p);
+    return period;
+}
+
+static void a_rotation_clears_incremental_state(void **state)
+{
+    static const char own[] = BASE "incremental_state_config { clear_period_ms: 700 }";
+    uint32_t noted;
+
+    (void)state;
+    assert_int_equal(clear_period_of(BASE, 0, &noted), 0);
+    assert_int_equal(noted, 0);
+    assert_int_equal(clear_period_of(BASE, 5000, &noted), 5000);
+    assert_int_equal(noted, 5000);
+    assert_int_equal(clear_period_of(own, 5000, &noted), 700);
+    assert_int_equal(noted, 700);
+    assert_int_equal(clear_period_of(BASE "incremental_state_config {}", 5000, &noted), 5000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rotation_clears_incremental_state),
+        cmocka_unit_test(track_events_in_a_ring_want_their_interned_data_again),
         cmocka_unit_test(a_session_left_running_has_its_name_and_no_duration),
         cmocka_unit_test(snapshots_on_a_trigger_need_a_session_left_running),
         cmocka_unit_test(start_is_deferred_and_duration_kept),

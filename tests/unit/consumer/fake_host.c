@@ -193,7 +193,7 @@ static int read_probe(struct fake_conn *c, struct pfl_rpc_request request)
 static int on_read(void *user, struct pfl_rpc_request request, struct pfl_span args)
 {
     struct fake_conn *c = user;
-    const struct fake_host *h = c->host;
+    struct fake_host *h = c->host;
     uint8_t packet[1024] = {0};
     int rc = 0;
 
@@ -206,6 +206,9 @@ static int on_read(void *user, struct pfl_rpc_request request, struct pfl_span a
         struct pfl_writer w = pfl_writer_of(packet, sizeof(packet));
 
         pfl_writer_field_varint(&w, 8, (uint64_t)now_ns(c));
+        pfl_writer_field_varint(&w, FAKE_HOST_VALUE, ++h->value);
+        if (h->clears_every != 0)
+            pfl_writer_field_varint(&w, 13, h->value % h->clears_every == 1 ? 3 : 2);
         pfl_writer_field_varint(&w, 10, 2);
         pfl_writer_field_bytes(&w, 900, packet + 512, h->packet_bytes);
         rc = send_packet(c, request, packet, sizeof(packet) - w.left);
@@ -299,7 +302,7 @@ static int on_clone(void *user, struct pfl_rpc_request request, struct pfl_span 
     (void)args;
     if (play(c, request, "CloneSession"))
         return 0;
-    if (c->has_session || !c->host->has_flight)
+    if (c->has_session || !c->host->has_flight || c->host->refuses_clones)
         return reply(c, request, PFL_RPC_SUCCESS, "\x12\x02no", 4);
     c->host->clones++;
     c->has_session = true;

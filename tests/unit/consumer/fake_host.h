@@ -20,6 +20,9 @@ enum fake_trick {
     FAKE_TELLS_ON, /* ObserveEvents is answered right behind ReadBuffers */
 };
 
+/* A varint of each packet, which rises by one from 1 on. */
+#define FAKE_HOST_VALUE 903u
+
 struct fake_conn;
 
 struct fake_host {
@@ -31,6 +34,9 @@ struct fake_host {
     int64_t offset_ns;     /* of its boot clock against the real one */
     unsigned packets;      /* that a read-out brings */
     uint64_t packet_bytes; /* of payload in each */
+    uint64_t value;        /* of the last one */
+    unsigned
+        clears_every; /* so often incremental state begins, which all need; 0: they need none */
     struct fake_conn *conns[8];
     unsigned conns_len;
     bool is_closed;
@@ -41,6 +47,7 @@ struct fake_host {
     bool is_flight_held;   /* somebody is attached */
     bool raises_trigger;   /* in it, once it is observed */
     bool was_flight_freed; /* by FreeBuffers or a connection that ended */
+    bool refuses_clones;
     unsigned clones;
 };
 

@@ -38,10 +38,23 @@ static void all_forms_are_read(void **state)
     good("tls://a:9910", PFL_HOST_TLS, "", "a", "9910");
     good("web-1=tls://10.0.0.1:1", PFL_HOST_TLS, "web-1", "10.0.0.1", "1");
     good("tls://[fe80::1]:65535", PFL_HOST_TLS, "", "fe80::1", "65535");
+    good("tls://a", PFL_HOST_TLS, "", "a", "9910");
+    good("b=tls://[fe80::1]", PFL_HOST_TLS, "b", "fe80::1", "9910");
     good("unix:/run/x.sock", PFL_HOST_UNIX, "", "/run/x.sock", "");
     good("unix:///run/x.sock", PFL_HOST_UNIX, "", "/run/x.sock", "");
     good("b=unix:@abstract", PFL_HOST_UNIX, "b", "@abstract", "");
     good("unix:/has=equals", PFL_HOST_UNIX, "", "/has=equals", "");
+}
+
+static void addresses_are_no_names(void **state)
+{
+    (void)state;
+    assert_true(pfl_host_is_address("tls://a"));
+    assert_true(pfl_host_is_address("b=unix:/x"));
+    assert_true(pfl_host_is_address("local"));
+    assert_true(pfl_host_is_address("b=local"));
+    assert_false(pfl_host_is_address("web-1"));
+    assert_false(pfl_host_is_address("locals"));
 }
 
 static void everything_else_is_refused_with_a_reason(void **state)
@@ -51,7 +64,10 @@ static void everything_else_is_refused_with_a_reason(void **state)
     (void)state;
     bad("");
     bad("host");
-    bad("tls://a");
+    bad("tls://");
+    bad("tls://[fe80::1");
+    bad("tls://[fe80::1]x");
+    bad("tls://[]");
     bad("tls://a:");
     bad("tls://a:0");
     bad("tls://a:65536");
@@ -141,6 +157,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_forms_are_read),
+        cmocka_unit_test(addresses_are_no_names),
         cmocka_unit_test(everything_else_is_refused_with_a_reason),
         cmocka_unit_test(hosts_by_ssh_have_a_destination_a_port_and_a_socket),
         cmocka_unit_test(uri_names_split_into_fleet_role_and_name),

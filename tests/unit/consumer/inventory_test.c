@@ -126,9 +126,19 @@ static void what_is_no_inventory_is_refused(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static void a_host_has_left_when_it_is_away_for_longer_than_a_restart(void **state)
+{
+    (void)state;
+    assert_false(pfl_inventory_has_left(
+        &(struct pfl_inventory_host){.is_connected = true, .last_seen_s = 1000}));
+    assert_false(pfl_inventory_has_left(&(struct pfl_inventory_host){.last_seen_s = 59}));
+    assert_true(pfl_inventory_has_left(&(struct pfl_inventory_host){.last_seen_s = 61}));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_host_has_left_when_it_is_away_for_longer_than_a_restart),
         cmocka_unit_test(entries_without_a_usable_name_are_left_out),
         cmocka_unit_test(hosts_stand_in_the_order_of_their_names),
         cmocka_unit_test(selections_mean_what_they_say),

@@ -33,6 +33,7 @@ struct world {
     char path[64];
     size_t quorum;
     uint32_t step_ms;
+    bool is_to_keep;
     bool is_over;
 };
 
@@ -74,6 +75,7 @@ static int start(struct world *w)
         .link = {.conn = {.loop = &w->loop},
                  .task = w->task,
                  .session = "flight",
+                 .keeps_session = w->is_to_keep,
                  .trace_config = pfl_span_of(config, sizeof(config)),
                  .flush_timeout_ms = 1,
                  .stop_timeout_ms = 1,
@@ -172,6 +174,52 @@ static void a_session_left_running_is_read_and_freed(void **state)
         assert_whole(&w, i);
         assert_true(w.fakes[i].was_flight_freed);
     }
+    fini(&w);
+}
+
+static void a_session_stays_when_it_is_to_be_kept(void **state)
+{
+    struct world w;
+
+    (void)state;
+    prepare(&w, PFL_LINK_READ);
+    w.is_to_keep = true;
+    run(&w);
+    for (size_t i = 0; i < HOSTS; i++) {
+        assert_whole(&w, i);
+        assert_int_equal(w.fakes[i].clones, 1);
+        assert_true(is_kept(&w.fakes[i]));
+    }
+    fini(&w);
+}
+
+static void a_session_stays_when_its_file_cannot_be_written(void **state)
+{
+    struct world w;
+
+    (void)state;
+    prepare(&w, PFL_LINK_READ);
+    w.output = "/dev/full";
+    run(&w);
+    assert_true(pfl_recording_has_file_failed(w.recording));
+    for (size_t i = 0; i < HOSTS; i++)
+        assert_true(is_kept(&w.fakes[i]));
+    fini(&w);
+}
+
+static void a_session_that_cannot_be_copied_is_read_itself(void **state)
+{
+    struct world w;
+
+    (void)state;
+    prepare(&w, PFL_LINK_READ);
+    w.fakes[1].refuses_clones = true;
+    run(&w);
+    for (size_t i = 0; i < HOSTS; i++) {
+        assert_whole(&w, i);
+        assert_true(w.fakes[i].was_flight_freed);
+    }
+    assert_int_equal(w.fakes[1].clones, 0);
     fini(&w);
 }
 
@@ -285,6 +333,23 @@ static void commit_misdeed(const struct misdeed *m, enum fake_trick trick)
     fini(&w);
 }
 
+static void a_session_that_was_not_read_is_said_to_be_there(void **state)
+{
+    static const struct misdeed freed = {PFL_LINK_READ, "Flush", PFL_LINK_FLUSHING};
+    static const struct misdeed left = {PFL_LINK_READ, "CloneSession", PFL_LINK_CLONING};
+    struct world w;
+
+    (void)state;
+    run_misdeed(&w, &left, FAKE_DIES);
+    assert_true(result(&w, 1).report->is_left);
+    assert_false(result(&w, 0).report->is_left);
+    fini(&w);
+    run_misdeed(&w, &freed, FAKE_DIES);
+    assert_false(result(&w, 1).report->is_left);
+    assert_non_null(strstr(result(&w, 1).report->why, "perfleet ps"));
+    fini(&w);
+}
+
 static void a_host_that_misbehaves_at_any_step_leaves_the_other_whole(void **state)
 {
     static const enum fake_trick tricks[] = {FAKE_SILENT, FAKE_DIES, FAKE_GARBAGE, FAKE_FAILS};
@@ -295,13 +360,12 @@ static void a_host_that_misbehaves_at_any_step_leaves_the_other_whole(void **sta
             commit_misdeed(&misdeeds[i], tricks[t]);
 }
 
-static int snapshot_once(void *arg)
+static int run_once(void *arg)
 {
     struct world w;
     int rc;
 
-    (void)arg;
-    prepare(&w, PFL_LINK_WATCH);
+    prepare(&w, *(const enum pfl_link_task *)arg);
     for (size_t i = 0; i < HOSTS; i++)
         w.fakes[i].raises_trigger = true;
     rc = start(&w);
@@ -314,8 +378,11 @@ static int snapshot_once(void *arg)
 
 static void every_failed_allocation_is_survived(void **state)
 {
+    enum pfl_link_task tasks[] = {PFL_LINK_WATCH, PFL_LINK_READ};
+
     (void)state;
-    pfl_sweep(snapshot_once, NULL, true);
+    for (size_t i = 0; i < sizeof(tasks) / sizeof(tasks[0]); i++)
+        pfl_sweep(run_once, &tasks[i], true);
 }
 
 int main(void)
@@ -323,10 +390,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_session_is_started_and_stays),
         cmocka_unit_test(a_session_left_running_is_read_and_freed),
+        cmocka_unit_test(a_session_stays_when_it_is_to_be_kept),
+        cmocka_unit_test(a_session_stays_when_its_file_cannot_be_written),
+        cmocka_unit_test(a_session_that_cannot_be_copied_is_read_itself),
         cmocka_unit_test(a_copy_leaves_the_session_alone),
         cmocka_unit_test(a_trigger_on_one_host_copies_all),
         cmocka_unit_test(what_cannot_be_written_is_not_taken),
         cmocka_unit_test(too_few_hosts_leave_the_session_with_those_there_are),
+        cmocka_unit_test(a_session_that_was_not_read_is_said_to_be_there),
         cmocka_unit_test(a_host_that_misbehaves_at_any_step_leaves_the_other_whole),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };

@@ -81,9 +81,23 @@ static void operators_limit_counts_bytes_alone(void **state)
     assert_true(pfl_read_budget_take(&b, 1000, 1ull << 60));
 }
 
+static void what_is_on_its_way_goes_on_top(void **state)
+{
+    struct pfl_read_budget b = pfl_read_budget_of_buffers(MIB);
+    struct pfl_read_budget all = pfl_read_budget_of_limit(0);
+    struct pfl_read_budget more = pfl_read_budget_and(&b, 5 * MIB);
+
+    (void)state;
+    assert_int_equal(more.ring_left, b.ring_left + 5 * MIB);
+    assert_int_equal(more.bytes_left, b.bytes_left + 5 * MIB);
+    more = pfl_read_budget_and(&all, 1);
+    assert_int_equal(more.bytes_left, UINT64_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_on_its_way_goes_on_top),
         cmocka_unit_test(honest_packets_of_any_size_fit),
         cmocka_unit_test(more_than_the_buffers_can_hold_does_not),
         cmocka_unit_test(config_that_is_none_has_the_services_own),

@@ -45,6 +45,30 @@ static const char *text_of(struct pfl_buf *out)
     return (const char *)pfl_buf_get(out).data;
 }
 
+static void categories_of_track_events_are_named(void **state)
+{
+    /* data_sources { ds_descriptor { name track_event_descriptor { two categories } } } */
+    static const char source[] = "\x0a\x16\x0a\x03"
+                                 "dsx\x32\x0f\x0a\x05\x0a\x03"
+                                 "app\x0a\x06\x0a\x04"
+                                 "n\x1bt!\x10\x07";
+    uint8_t bytes[64];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+    struct pfl_service_state_host host;
+    struct pfl_buf out;
+
+    (void)state;
+    pfl_writer_field_bytes(&w, 2, source, sizeof(source) - 1);
+    host = host_of(bytes, sizeof(bytes) - w.left);
+    pfl_buf_init(&out, OUT_MAX);
+    assert_int_equal(pfl_service_state_text(&host, PFL_SERVICE_STATE_ALL, &out), 0);
+    assert_int_equal(pfl_service_state_json(&host, 1, PFL_SERVICE_STATE_ALL, &out), 0);
+    assert_non_null(strstr(text_of(&out), "\"dsx\", categories \"app\", \"n\\x1bt!\"\n"));
+    assert_non_null(strstr((const char *)pfl_buf_get(&out).data, "\"categories\": ["));
+    pfl_buf_fini(&out);
+    pfl_sweep_assert_no_leak();
+}
+
 static void tables_name_everything_and_escape_peers_strings(void **state)
 {
     uint8_t bytes[256];
@@ -132,6 +156,7 @@ static void json_has_the_same(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(categories_of_track_events_are_named),
         cmocka_unit_test(tables_name_everything_and_escape_peers_strings),
         cmocka_unit_test(host_that_failed_is_one_line_with_the_reason),
         cmocka_unit_test(malformed_state_is_told_not_trusted),

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "consumer/report/trace_stats.h"
+#include "proto/figures.h"
 #include "tests/support/sweep.h"
 
 /* TracingServiceState { tracing_sessions { id state unique_session_name } } */
@@ -40,6 +41,42 @@ static void a_session_is_found_by_its_whole_name(void **state)
     assert_int_equal(pfl_session_find(all, "copy"), PFL_SESSION_NONE);
     assert_int_equal(pfl_session_find(all, "fligh"), PFL_SESSION_NONE);
     assert_int_equal(pfl_session_find(all, "flights"), PFL_SESSION_NONE);
+}
+
+static void what_was_left_under_a_key_is_found_by_it(void **state)
+{
+    /* tracing_sessions { id: 7 state: "DISABLED" perfleet_detach_key: "night" } */
+    uint8_t bytes[64];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+    struct pfl_span all;
+
+    (void)state;
+    pfl_writer_field_header(&w, 6, 2 + 10 + 3 + 1 + 5);
+    pfl_writer_field_varint(&w, 1, 7);
+    pfl_writer_field_bytes(&w, 3, "DISABLED", 8);
+    pfl_writer_field_bytes(&w, PFL_DETACH_KEY_FIELD, "night", 5);
+    all = pfl_span_of(bytes, sizeof(bytes) - w.left);
+    assert_int_equal(pfl_session_find_left(all, "night"), PFL_SESSION_OVER);
+    assert_int_equal(pfl_session_find_left(all, "nigh"), PFL_SESSION_NONE);
+    assert_int_equal(pfl_session_find(all, "night"), PFL_SESSION_NONE);
+}
+
+static void triggers_are_counted_where_the_service_tells_them(void **state)
+{
+    uint8_t bytes[64];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+    struct pfl_span all;
+
+    (void)state;
+    pfl_writer_field_header(&w, 6, 9 + 5 + 4);
+    pfl_writer_field_bytes(&w, 3, "STARTED", 7);
+    pfl_writer_field_bytes(&w, 4, "ask", 3);
+    pfl_writer_field_varint(&w, PFL_CLONE_TRIGGERS_FIELD, 3);
+    add_session(&w, "STARTED", "other");
+    all = pfl_span_of(bytes, sizeof(bytes) - w.left);
+    assert_int_equal(pfl_session_count_triggers(all, "ask"), 3);
+    assert_int_equal(pfl_session_count_triggers(all, "other"), -1);
+    assert_int_equal(pfl_session_count_triggers(all, "none"), -1);
 }
 
 static void a_cut_state_finds_no_more_than_is_there(void **state)
@@ -146,6 +183,38 @@ static void take_ftrace(struct pfl_span ftrace_descriptor, struct pfl_buf *out)
                      0);
 }
 
+static void of_track_events_the_names_of_categories_are_taken(void **state)
+{
+    static uint8_t words[5000];
+    uint8_t category[6000];
+    uint8_t descriptor[8000];
+    uint8_t response[9000];
+    struct pfl_writer c = pfl_writer_of(category, sizeof(category));
+    struct pfl_writer d = pfl_writer_of(descriptor, sizeof(descriptor));
+    struct pfl_writer w = pfl_writer_of(response, sizeof(response));
+    struct pfl_buf out;
+    size_t len;
+
+    (void)state;
+    memset(words, 'w', sizeof(words));
+    pfl_writer_field_bytes(&c, 1, "app", 3);
+    pfl_writer_field_bytes(&c, 2, words, sizeof(words)); /* its description */
+    pfl_writer_field_bytes(&d, 1, "track_event", 11);
+    len = sizeof(category) - c.left;
+    pfl_writer_field_header(&d, 6, 1 + pfl_varint_size(len) + len);
+    pfl_writer_field_bytes(&d, 1, category, len);
+    len = sizeof(descriptor) - d.left;
+    pfl_writer_field_header(&w, 1, 2 + 2 * pfl_varint_size(len) + len);
+    pfl_writer_field_header(&w, 2, 1 + pfl_varint_size(len) + len);
+    pfl_writer_field_bytes(&w, 1, descriptor, len);
+    pfl_buf_init(&out, 1u << 20);
+    assert_int_equal(pfl_session_take_state(pfl_span_of(response, sizeof(response) - w.left), &out),
+                     0);
+    assert_true(pfl_buf_get(&out).len < 100);
+    assert_non_null(memmem(pfl_buf_get(&out).data, pfl_buf_get(&out).len, "app", 3));
+    pfl_buf_fini(&out);
+}
+
 static void why_there_is_no_print_is_taken_and_nothing_else_of_ftrace(void **state)
 {
     static const uint8_t without[] = {0x12, 7, 0x0a, 3, 0x0a, 1, 's', 0x10, 0};
@@ -176,6 +245,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_session_is_found_by_its_whole_name),
         cmocka_unit_test(a_cut_state_finds_no_more_than_is_there),
+        cmocka_unit_test(what_was_left_under_a_key_is_found_by_it),
+        cmocka_unit_test(triggers_are_counted_where_the_service_tells_them),
+        cmocka_unit_test(of_track_events_the_names_of_categories_are_taken),
         cmocka_unit_test(of_descriptors_the_name_is_taken_and_all_else_as_it_came),
         cmocka_unit_test(why_there_is_no_print_is_taken_and_nothing_else_of_ftrace),
         cmocka_unit_test(counters_are_told_with_the_buffers_fill),

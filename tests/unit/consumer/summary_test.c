@@ -4,10 +4,13 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
+#include "consumer/report/paint.h"
 #include "tests/support/sweep.h"
 
 #define OUT_MAX 65536u
@@ -47,12 +50,23 @@ static void exit_code_is_the_worst_that_happened(void **state)
     struct pfl_summary_host marked = good_host;
     struct pfl_summary_host failed = {.name = "", .address = "x", .why = "refused"};
     struct pfl_summary_host cut = good_host;
+    struct pfl_summary_host empty = good_host;
+    struct pfl_summary_host unreadable = good_host;
+    struct pfl_summary_host skipped = good_host;
     struct pfl_summary s = summary_of(&good_host, 1);
 
     (void)state;
     lossy.losses.writer_losses = 1;
     marked.loss_marks = 1;
     cut.why = "reading: gone";
+    empty.is_empty = true;
+    unreadable.unreadable.skipped = 1;
+    skipped.unreadable.recovered = 1;
+    assert_int_equal(exit_of(good_host, empty), PFL_EXIT_EMPTY);
+    assert_int_equal(exit_of(lossy, empty), PFL_EXIT_EMPTY);
+    assert_int_equal(exit_of(failed, empty), PFL_EXIT_PARTIAL);
+    assert_int_equal(exit_of(good_host, unreadable), PFL_EXIT_LOSS);
+    assert_int_equal(exit_of(good_host, skipped), PFL_EXIT_OK);
     assert_int_equal(exit_of(good_host, good_host), PFL_EXIT_OK);
     assert_int_equal(exit_of(good_host, lossy), PFL_EXIT_LOSS);
     assert_int_equal(exit_of(marked, good_host), PFL_EXIT_LOSS);
@@ -98,6 +112,38 @@ static void text_tells_hosts_losses_and_clocks(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static void who_lost_packets_is_named_with_the_setting_that_helps(void **state)
+{
+    struct pfl_summary_host host = good_host;
+    struct pfl_offers offers = {.producers = {{12, "app", false},
+                                              {13, "o\"ther", false},
+                                              {14, "/opt/x/browser --type=gpu", false},
+                                              {15, "/opt/long/name", true}}};
+    struct pfl_summary s = summary_of(&host, 1);
+    struct pfl_buf out;
+    const char *text;
+
+    (void)state;
+    host.losses.writer_losses = 9;
+    host.losers = (struct pfl_losers){{{13, 4}, {99, 5}, {14, 1}, {15, 2}}};
+    host.offers = &offers;
+    pfl_buf_init(&out, OUT_MAX);
+    assert_int_equal(pfl_summary_text(&s, &out), 0);
+    assert_int_equal(pfl_summary_json(&s, &out), 0);
+    assert_int_equal(pfl_buf_append(&out, "", 1), 0);
+    text = (const char *)pfl_buf_get(&out).data;
+    assert_non_null(strstr(text, "    process 13 \"o\\\"ther\" at 4 places; more shared memory: "
+                                 "producers { producer_name: \"o\\\"ther\" shm_size_kb: 4096 }\n"
+                                 "    process 99 at 5 places\n"
+                                 "    process 14 \"browser\" at 1 places; more shared memory: "
+                                 "producers { producer_name: \"/opt/x/browser --type=gpu\" "
+                                 "shm_size_kb: 4096 }\n"
+                                 "    process 15 \"name\" at 2 places\n"));
+    assert_non_null(strstr(text, "\"processes\": ["));
+    pfl_buf_fini(&out);
+    pfl_sweep_assert_no_leak();
+}
+
 static void a_full_ring_is_no_loss_of_a_session_left_running(void **state)
 {
     struct pfl_summary_host host = good_host;
@@ -139,6 +185,60 @@ static void sessions_left_running_are_told_without_a_trace(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static void a_reason_that_was_said_is_not_said_again(void **state)
+{
+    struct pfl_summary_host hosts[3] = {good_host, good_host, good_host};
+    struct pfl_summary s = summary_of(hosts, 3);
+    struct pfl_buf out;
+    const char *text;
+
+    (void)state;
+    hosts[0] = (struct pfl_summary_host){
+        .name = "a", .address = "a", .why = "connecting: no", .failed_while = "connecting"};
+    hosts[1].name = "b";
+    hosts[1].why = "reading: gone";
+    hosts[1].failed_while = "reading";
+    hosts[1].is_empty = true;
+    hosts[2].name = "c";
+    hosts[2].why = "reading: given up";
+    hosts[2].is_given_up = true;
+    hosts[2].is_left = true;
+    s.session = "flight";
+    s.why = "interrupted";
+    s.is_aborted = true;
+    pfl_buf_init(&out, OUT_MAX);
+    assert_int_equal(pfl_summary_text(&s, &out), 0);
+    assert_int_equal(pfl_buf_append(&out, "", 1), 0);
+    text = (const char *)pfl_buf_get(&out).data;
+    assert_non_null(strstr(text, "host a: FAILED while connecting\n"));
+    assert_non_null(strstr(text, "  CUT SHORT while reading\n"));
+    assert_null(strstr(text, "gone"));
+    assert_null(strstr(text, "EMPTY"));
+    assert_null(strstr(text, "reading: given up"));
+    assert_non_null(strstr(text, "given up: interrupted\n"));
+    assert_non_null(
+        strstr(text, "session flight is on 1 of 3 hosts still: perfleet read flight -o FILE\n"));
+    pfl_buf_fini(&out);
+    pfl_sweep_assert_no_leak();
+}
+
+static void what_was_read_and_not_written_is_told(void **state)
+{
+    struct pfl_summary s = summary_of(&good_host, 1);
+    struct pfl_buf out;
+
+    (void)state;
+    s.has_file_failed = true;
+    s.file_bytes = 400;
+    pfl_buf_init(&out, OUT_MAX);
+    assert_int_equal(pfl_summary_text(&s, &out), 0);
+    assert_int_equal(pfl_buf_append(&out, "", 1), 0);
+    assert_non_null(strstr((const char *)out.data,
+                           "  lost: 600 bytes that were read and could not be written\n"));
+    pfl_buf_fini(&out);
+    pfl_sweep_assert_no_leak();
+}
+
 static void json_carries_exit_code_and_hosts(void **state)
 {
     struct pfl_summary s = summary_of(&good_host, 1);
@@ -175,13 +275,101 @@ static void every_failed_allocation_is_survived(void **state)
     pfl_sweep(json_once, NULL, true);
 }
 
+/* 500 hosts, one missing, one cut short, one with losses. */
+static void of_many_hosts_those_with_a_remark_are_listed(void **state)
+{
+    static struct pfl_summary_host hosts[500];
+    static char names[500][16];
+    struct pfl_summary summary = {
+        .hosts = hosts, .hosts_len = 500, .path = "f", .why = "", .file_bytes = 1};
+    struct pfl_buf out;
+    const char *text;
+    size_t lines = 0;
+
+    (void)state;
+    pfl_buf_init(&out, 1u << 16);
+    for (size_t i = 0; i < 500; i++) {
+        snprintf(names[i], sizeof(names[i]), "web%zu", i + 1);
+        hosts[i] = (struct pfl_summary_host){.name = names[i],
+                                             .address = names[i],
+                                             .why = "",
+                                             .is_merged = true,
+                                             .has_losses = true};
+    }
+    hosts[6].is_merged = false;
+    hosts[6].why = "nobody there";
+    hosts[8].why = "the connection was lost";
+    hosts[9].losses.writer_losses = 3;
+    assert_int_equal(pfl_summary_text(&summary, &out), 0);
+    assert_int_equal(pfl_buf_append(&out, "", 1), 0);
+    text = (const char *)pfl_buf_get(&out).data;
+    for (const char *c = text; *c != '\0'; c++)
+        lines += *c == '\n';
+    assert_in_range(lines, 7, 8);
+    assert_non_null(
+        strstr(text, "\nINCOMPLETE: 498 of 500 complete; not web7 (missing), web9 (cut short)\n"));
+    assert_non_null(strstr(text, "host web7: FAILED: nobody there\n"));
+    assert_null(strstr(text, "web8:"));
+    assert_non_null(strstr(text, "host web10: "));
+    pfl_buf_fini(&out);
+}
+
+static void paint_marks_what_is_bad_and_what_is_lost(void **state)
+{
+    static const char text[] = "host a: FAILED: x\nhost b: 1 packets\n  lost: 3 chunks\nend";
+    struct pfl_buf out;
+
+    (void)state;
+    pfl_buf_init(&out, 1u << 16);
+    assert_int_equal(pfl_paint_lines(pfl_span_of(text, strlen(text)), &out), 0);
+    assert_int_equal(pfl_buf_append(&out, "", 1), 0);
+    assert_string_equal((const char *)pfl_buf_get(&out).data,
+                        "\033[31mhost a: FAILED: x\033[0m\nhost b: 1 packets\n"
+                        "\033[33m  lost: 3 chunks\033[0m\nend");
+    pfl_buf_fini(&out);
+}
+
+static void files_of_a_rotation_are_named(void **state)
+{
+    struct pfl_summary s = summary_of(&good_host, 1);
+    struct pfl_buf out;
+
+    (void)state;
+    s.first_file = "x-0003.pftrace";
+    s.last_file = "x-0004.pftrace";
+    s.files = 2;
+    s.removed_files = 2;
+    pfl_buf_init(&out, OUT_MAX);
+    assert_int_equal(pfl_summary_text(&s, &out), 0);
+    assert_int_equal(pfl_buf_append(&out, "", 1), 0);
+    assert_non_null(strstr((const char *)pfl_buf_get(&out).data,
+                           "trace x-0003.pftrace to x-0004.pftrace: 2 files (2 older removed), "
+                           "2000 bytes in all, 1 of 1 hosts, 1.5 s\n"));
+    pfl_buf_clear(&out);
+    assert_int_equal(pfl_summary_json(&s, &out), 0);
+    assert_int_equal(pfl_buf_append(&out, "", 1), 0);
+    assert_non_null(strstr((const char *)pfl_buf_get(&out).data, "\"last\""));
+    pfl_buf_fini(&out);
+    assert_int_equal(pfl_summary_exit(&s), PFL_EXIT_OK);
+    s.is_disk_low = true;
+    assert_int_equal(pfl_summary_exit(&s), PFL_EXIT_FILE);
+    s.is_aborted = true;
+    assert_int_equal(pfl_summary_exit(&s), PFL_EXIT_ABORT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files_of_a_rotation_are_named),
+        cmocka_unit_test(of_many_hosts_those_with_a_remark_are_listed),
+        cmocka_unit_test(paint_marks_what_is_bad_and_what_is_lost),
         cmocka_unit_test(exit_code_is_the_worst_that_happened),
         cmocka_unit_test(text_tells_hosts_losses_and_clocks),
+        cmocka_unit_test(who_lost_packets_is_named_with_the_setting_that_helps),
         cmocka_unit_test(a_full_ring_is_no_loss_of_a_session_left_running),
         cmocka_unit_test(sessions_left_running_are_told_without_a_trace),
+        cmocka_unit_test(a_reason_that_was_said_is_not_said_again),
+        cmocka_unit_test(what_was_read_and_not_written_is_told),
         cmocka_unit_test(json_carries_exit_code_and_hosts),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };

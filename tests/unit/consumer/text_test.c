@@ -75,6 +75,27 @@ static void what_is_no_utf8_is_quoted_as_bytes(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static void a_process_is_known_by_its_programs_file(void **state)
+{
+    (void)state;
+    assert_string_equal(pfl_text_short_name("/usr/lib/chromium/chromium"), "\"chromium\"");
+    assert_string_equal(pfl_text_short_name("/opt/b/chrome --type=gpu-process --x=/a/b"),
+                        "\"chrome\"");
+    assert_string_equal(pfl_text_short_name("/opt/My App/my app"), "\"my app\"");
+    assert_string_equal(pfl_text_short_name("./app"), "\"app\"");
+    assert_string_equal(pfl_text_short_name("../bin/app -v"), "\"app\"");
+    /* Names that are no paths. */
+    assert_string_equal(pfl_text_short_name("perfleet-raise/guest"), "\"perfleet-raise/guest\"");
+    assert_string_equal(pfl_text_short_name("sshd: me@pts/0"), "\"sshd: me@pts/0\"");
+    assert_string_equal(pfl_text_short_name("my - app"), "\"my - app\"");
+    assert_string_equal(pfl_text_short_name(""), "\"\"");
+    /* And paths of nothing. */
+    assert_string_equal(pfl_text_short_name("/"), "\"/\"");
+    assert_string_equal(pfl_text_short_name("/usr/"), "\"/usr/\"");
+    assert_string_equal(pfl_text_short_name("/usr/ -x"), "\"/usr/ -x\"");
+    assert_string_equal(pfl_text_short_name("/a/b\x1b[2J"), "\"b\\x1b[2J\"");
+}
+
 static int init_json(void **state)
 {
     (void)state;
@@ -89,6 +110,7 @@ int main(void)
         cmocka_unit_test(characters_that_turn_or_hide_text_are_escaped),
         cmocka_unit_test(everybody_elses_letters_stay),
         cmocka_unit_test(what_is_no_utf8_is_quoted_as_bytes),
+        cmocka_unit_test(a_process_is_known_by_its_programs_file),
     };
 
     return cmocka_run_group_tests(tests, init_json, NULL);

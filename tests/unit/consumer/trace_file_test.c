@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -28,6 +29,9 @@ struct world {
     unsigned closed;
     int closed_err;
     uint64_t written;
+    bool has_partial;
+    char partial[96];
+    bool no_clobber;
 };
 
 static void on_writable(void *user)
@@ -43,13 +47,16 @@ static void on_failed(void *user, int err)
     w->failed_err = err;
 }
 
-static void on_closed(void *user, int err, uint64_t written_bytes)
+static void on_closed(void *user, const struct pfl_trace_file_end *end)
 {
     struct world *w = user;
 
     w->closed++;
-    w->closed_err = err;
-    w->written = written_bytes;
+    w->closed_err = end->err;
+    w->written = end->written_bytes;
+    w->has_partial = end->partial != NULL;
+    if (end->partial != NULL)
+        snprintf(w->partial, sizeof(w->partial), "%s", end->partial);
 }
 
 static int open_file(struct world *w, const char *path, size_t chunk_bytes)
@@ -57,6 +64,7 @@ static int open_file(struct world *w, const char *path, size_t chunk_bytes)
     struct pfl_trace_file_conf conf = {
         .loop = &w->loop,
         .path = path,
+        .no_clobber = w->no_clobber,
         .chunk_bytes = chunk_bytes,
         .on_writable = on_writable,
         .on_failed = on_failed,
@@ -84,7 +92,7 @@ static void init(struct world *w, const char *path, size_t chunk_bytes)
 
 static void close_file(struct world *w)
 {
-    pfl_trace_file_close(w->file, on_closed);
+    pfl_trace_file_close(w->file, true, on_closed);
     uv_run(&w->loop, UV_RUN_DEFAULT);
     assert_int_equal(w->closed, 1);
 }
@@ -212,8 +220,293 @@ static void failed_write_leaves_a_file_of_whole_packets(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_int_equal(w.closed_err, EFBIG);
     assert_int_equal(w.written, whole);
-    assert_int_equal(check_file(w.path, whole), whole / 303);
+    assert_true(w.has_partial);
+    assert_int_equal(check_file(w.partial, whole), whole / 303);
+    assert_int_equal(check_file(w.path, 0), 0); /* what was there before */
+    unlink(w.partial);
     fini(&w);
+}
+
+static size_t size_of(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 ? (size_t)st.st_size : SIZE_MAX;
+}
+
+static void write_old(const char *path)
+{
+    FILE *f = fopen(path, "wb");
+
+    assert_non_null(f);
+    assert_int_equal(fwrite("old", 1, 3, f), 3);
+    fclose(f);
+}
+
+static void old_file_is_there_until_the_new_one_is_complete(void **state)
+{
+    struct world w;
+    char partial[96];
+
+    (void)state;
+    init(&w, NULL, 0);
+    snprintf(partial, sizeof(partial), "%s.partial", w.path);
+    write_old(w.path);
+    assert_int_equal(chmod(w.path, 0640), 0);
+    assert_int_equal(size_of(partial), 0);
+    assert_true(put(&w, 100, 'a') != 0);
+    assert_int_equal(size_of(w.path), 3);
+    close_file(&w);
+    assert_int_equal(w.closed_err, 0);
+    assert_false(w.has_partial);
+    assert_int_equal(size_of(partial), SIZE_MAX);
+    assert_int_equal(check_file(w.path, w.written), 1);
+    fini(&w);
+}
+
+static void file_that_is_not_wanted_leaves_the_old_one(void **state)
+{
+    struct world w;
+
+    (void)state;
+    init(&w, NULL, 0);
+    write_old(w.path);
+    assert_true(put(&w, 100, 'a') != 0);
+    pfl_trace_file_close(w.file, false, on_closed);
+    uv_run(&w.loop, UV_RUN_DEFAULT);
+    assert_int_equal(w.closed, 1);
+    assert_false(w.has_partial);
+    assert_int_equal(size_of(w.path), 3);
+    fini(&w);
+}
+
+static void file_that_was_removed_meanwhile_is_no_success(void **state)
+{
+    struct world w;
+    char partial[96];
+
+    (void)state;
+    init(&w, NULL, 0);
+    snprintf(partial, sizeof(partial), "%s.partial", w.path);
+    assert_false(pfl_trace_file_is_gone(w.file));
+    assert_true(put(&w, 100, 'a') != 0);
+    unlink(partial);
+    assert_true(pfl_trace_file_is_gone(w.file));
+    write_old(partial); /* another's */
+    assert_true(pfl_trace_file_is_gone(w.file));
+    close_file(&w);
+    assert_int_equal(w.closed_err, ESTALE);
+    assert_false(w.has_partial);
+    assert_int_equal(w.written, 0);
+    assert_int_equal(size_of(partial), 3);
+    unlink(partial);
+    fini(&w);
+}
+
+static void partial_file_without_a_packet_is_not_left(void **state)
+{
+    struct rlimit old;
+    struct rlimit small;
+    struct world w;
+    char partial[96];
+
+    (void)state;
+    init(&w, NULL, 0);
+    snprintf(partial, sizeof(partial), "%s.partial", w.path);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    small = (struct rlimit){0, old.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    assert_true(put(&w, 100, 'a') != 0);
+    close_file(&w);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_int_equal(w.closed_err, EFBIG);
+    assert_false(w.has_partial);
+    assert_int_equal(size_of(partial), SIZE_MAX);
+    fini(&w);
+}
+
+/* ---- a folder in which everybody makes files ---- */
+
+#define ANOTHER_USER 61991u
+
+struct folder {
+    struct world w;
+    char dir[32];
+    char path[64];
+    char partial[80];
+    char other[64]; /* a file of ours, "old", elsewhere */
+};
+
+static void make_folder(struct folder *d)
+{
+    *d = (struct folder){.dir = "/tmp/perfleet-test-XXXXXX"};
+    if (geteuid() != 0)
+        skip();
+    assert_non_null(mkdtemp(d->dir));
+    assert_int_equal(chmod(d->dir, 01777), 0);
+    snprintf(d->path, sizeof(d->path), "%s/x", d->dir);
+    snprintf(d->partial, sizeof(d->partial), "%s.partial", d->path);
+    snprintf(d->other, sizeof(d->other), "%s/ours", d->dir);
+    write_old(d->other);
+    assert_int_equal(pfl_loop_init(&d->w.loop), 0);
+}
+
+static void remove_folder(struct folder *d)
+{
+    unlink(d->path);
+    unlink(d->partial);
+    unlink(d->other);
+    assert_int_equal(rmdir(d->dir), 0);
+    fini(&d->w);
+}
+
+static void another_users_link_in_a_sticky_folder_is_not_followed(void **state)
+{
+    struct folder d;
+
+    (void)state;
+    make_folder(&d);
+    assert_int_equal(symlink(d.other, d.path), 0);
+    assert_int_equal(lchown(d.path, ANOTHER_USER, ANOTHER_USER), 0);
+    assert_int_equal(open_file(&d.w, d.path, 0), PFL_EIO);
+    assert_int_equal(errno, ELOOP);
+    assert_int_equal(size_of(d.other), 3);
+    /* Our own is. */
+    unlink(d.path);
+    assert_int_equal(symlink("ours", d.path), 0);
+    assert_int_equal(open_file(&d.w, d.path, 0), 0);
+    assert_true(put(&d.w, 100, 'a') != 0);
+    close_file(&d.w);
+    assert_int_equal(d.w.closed_err, 0);
+    assert_int_equal(check_file(d.other, d.w.written), 1);
+    remove_folder(&d);
+}
+
+static void links_in_a_circle_are_refused(void **state)
+{
+    struct folder d;
+
+    (void)state;
+    make_folder(&d);
+    assert_int_equal(symlink("x", d.path), 0);
+    assert_int_equal(open_file(&d.w, d.path, 0), PFL_EIO);
+    assert_int_equal(errno, ELOOP);
+    remove_folder(&d);
+}
+
+static void another_users_partial_file_is_not_written(void **state)
+{
+    struct folder d;
+
+    (void)state;
+    make_folder(&d);
+    write_old(d.partial);
+    assert_int_equal(chown(d.partial, ANOTHER_USER, ANOTHER_USER), 0);
+    assert_int_equal(open_file(&d.w, d.path, 0), PFL_EIO);
+    assert_int_equal(errno, ESTALE);
+    assert_int_equal(size_of(d.partial), 3);
+    remove_folder(&d);
+}
+
+static void partial_file_with_a_second_name_is_not_cut(void **state)
+{
+    struct folder d;
+
+    (void)state;
+    make_folder(&d);
+    assert_int_equal(link(d.other, d.partial), 0);
+    assert_int_equal(open_file(&d.w, d.path, 0), PFL_EIO);
+    assert_int_equal(errno, ESTALE);
+    assert_int_equal(size_of(d.other), 3);
+    remove_folder(&d);
+}
+
+static void partial_file_that_is_a_pipe_is_refused_at_once(void **state)
+{
+    struct folder d;
+
+    (void)state;
+    make_folder(&d);
+    assert_int_equal(mkfifo(d.partial, 0666), 0);
+    alarm(10);
+    assert_int_equal(open_file(&d.w, d.path, 0), PFL_EIO);
+    assert_int_equal(errno, ESTALE);
+    alarm(0);
+    remove_folder(&d);
+}
+
+static void another_users_file_does_not_open_the_new_one_to_him(void **state)
+{
+    struct folder d;
+    struct stat st;
+    mode_t before = umask(077);
+
+    (void)state;
+    make_folder(&d);
+    write_old(d.path);
+    assert_int_equal(chmod(d.path, 0666), 0);
+    assert_int_equal(chown(d.path, ANOTHER_USER, ANOTHER_USER), 0);
+    assert_int_equal(open_file(&d.w, d.path, 0), 0);
+    assert_int_equal(stat(d.partial, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    close_file(&d.w);
+    umask(before);
+    remove_folder(&d);
+}
+
+static void a_second_writer_of_the_path_is_refused(void **state)
+{
+    struct world w;
+    struct pfl_trace_file *first;
+
+    (void)state;
+    init(&w, NULL, 0);
+    first = w.file;
+    assert_int_equal(open_file(&w, w.path, 0), PFL_EIO);
+    assert_int_equal(errno, EBUSY);
+    w.file = first;
+    close_file(&w);
+    fini(&w);
+}
+
+static void what_is_there_is_not_replaced_when_that_is_asked(void **state)
+{
+    struct world w;
+    struct pfl_trace_file *first;
+
+    (void)state;
+    init(&w, NULL, 0);
+    first = w.file;
+    w.no_clobber = true;
+    assert_int_equal(open_file(&w, w.path, 0), PFL_EIO);
+    assert_int_equal(errno, EEXIST);
+    w.file = first;
+    close_file(&w);
+    /* One that comes while it is written. */
+    unlink(w.path);
+    assert_int_equal(open_file(&w, w.path, 0), 0);
+    assert_true(put(&w, 100, 'a') != 0);
+    write_old(w.path);
+    w.closed = 0;
+    close_file(&w);
+    assert_int_equal(w.closed_err, EEXIST);
+    assert_true(w.has_partial);
+    assert_int_equal(size_of(w.path), 3);
+    assert_int_equal(check_file(w.partial, w.written), 1);
+    unlink(w.partial);
+    fini(&w);
+}
+
+static void pipes_and_devices_are_written_directly(void **state)
+{
+    static const char *const direct[] = {"-", "/dev/stdout", "/dev/fd/1", "/dev/null",
+                                         "/proc/self/fd/1"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(direct) / sizeof(direct[0]); i++)
+        assert_true(pfl_trace_file_is_direct(direct[i]));
+    assert_false(pfl_trace_file_is_direct("/tmp/perfleet-is-not-there"));
 }
 
 static void path_that_cannot_be_written_is_refused(void **state)
@@ -238,7 +531,7 @@ static int write_once(void *arg)
     for (int i = 0; rc == 0 && i < 3; i++)
         rc = put(&w, 90, 'x') != 0 ? 0 : PFL_ENOMEM;
     if (w.file != NULL)
-        pfl_trace_file_close(w.file, on_closed);
+        pfl_trace_file_close(w.file, true, on_closed);
     uv_run(&w.loop, UV_RUN_DEFAULT);
     uv_loop_close(&w.loop);
     return rc;
@@ -257,6 +550,19 @@ int main(void)
         cmocka_unit_test(backlog_past_the_mark_is_told_and_its_end_too),
         cmocka_unit_test(full_disk_is_told_once_and_later_packets_are_dropped),
         cmocka_unit_test(failed_write_leaves_a_file_of_whole_packets),
+        cmocka_unit_test(old_file_is_there_until_the_new_one_is_complete),
+        cmocka_unit_test(file_that_is_not_wanted_leaves_the_old_one),
+        cmocka_unit_test(file_that_was_removed_meanwhile_is_no_success),
+        cmocka_unit_test(partial_file_without_a_packet_is_not_left),
+        cmocka_unit_test(another_users_link_in_a_sticky_folder_is_not_followed),
+        cmocka_unit_test(links_in_a_circle_are_refused),
+        cmocka_unit_test(another_users_partial_file_is_not_written),
+        cmocka_unit_test(partial_file_with_a_second_name_is_not_cut),
+        cmocka_unit_test(partial_file_that_is_a_pipe_is_refused_at_once),
+        cmocka_unit_test(another_users_file_does_not_open_the_new_one_to_him),
+        cmocka_unit_test(a_second_writer_of_the_path_is_refused),
+        cmocka_unit_test(what_is_there_is_not_replaced_when_that_is_asked),
+        cmocka_unit_test(pipes_and_devices_are_written_directly),
         cmocka_unit_test(path_that_cannot_be_written_is_refused),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };

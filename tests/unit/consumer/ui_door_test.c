@@ -22,7 +22,7 @@ static unsigned judge(const char *host, const char *origin, const char *path)
     unsigned status = pfl_ui_door_judge(&door, &visit, &number, &why);
 
     assert_true((status == 101) == (why == NULL));
-    assert_true((status == 101) == (number < 2));
+    assert_true((status == 101) == (number < 3));
     return status;
 }
 
@@ -70,6 +70,24 @@ static void a_path_means_one_host(void **state)
     assert_int_equal(judge("localhost", ui, "/tracedx"), 404);
     assert_int_equal(judge("localhost", ui, "/"), 404);
     assert_int_equal(judge("localhost", ui, ""), 404);
+}
+
+static void the_fleet_has_a_path_that_no_host_can_have(void **state)
+{
+    static const char *const names[] = {"fleet", "web"};
+    static const struct pfl_ui_door own = {origins, 1, names, 2};
+    struct pfl_ui_visit all = {"localhost", ui, "/fleet"};
+    struct pfl_ui_visit one = {"localhost", ui, "/traced/fleet"};
+    const char *why = NULL;
+    size_t number = 99;
+
+    (void)state;
+    assert_int_equal(pfl_ui_door_judge(&own, &all, &number, &why), 101);
+    assert_int_equal(number, 2);
+    assert_int_equal(pfl_ui_door_judge(&own, &one, &number, &why), 101);
+    assert_int_equal(number, 0);
+    assert_int_equal(judge("localhost", ui, "/fleet/"), 404);
+    assert_int_equal(judge("localhost", "https://evil.example", "/fleet"), 403);
 }
 
 static void origins_have_a_form(void **state)
@@ -122,6 +140,7 @@ int main(void)
         cmocka_unit_test(origins_come_in_whole_or_not_at_all),
         cmocka_unit_test(names_that_point_here_do_not_come_in),
         cmocka_unit_test(a_path_means_one_host),
+        cmocka_unit_test(the_fleet_has_a_path_that_no_host_can_have),
         cmocka_unit_test(origins_have_a_form),
         cmocka_unit_test(the_owner_is_that_of_the_other_end),
         cmocka_unit_test(an_end_that_was_closed_is_nobodys),

@@ -278,10 +278,12 @@ static const struct refusal refusals[] = {
      "the peer refused the connection: our certificate has expired: renew it (TLS alert 45)"},
     {"operator-future", change_nothing,
      "the peer's certificate is valid from 2099-01-01 00:00:00 UTC only: wait, or check the clocks",
-     "the peer refused the connection: it does not accept our certificate (TLS alert 46)"},
+     "the peer refused the connection: it does not accept our certificate, which may not be "
+     "valid yet by its clock: wait, or set the clocks; its log says why (TLS alert 46); ours is "},
     {"operator-gone", change_nothing,
      "the peer's certificate is revoked: issue a new one, if it is to be trusted again",
-     "the peer refused the connection: our certificate is revoked: get a new one (TLS alert 44)"},
+     "the peer refused the connection: our certificate is revoked: get a new one (TLS alert 44); "
+     "ours is "},
     {"other/operator-eve", change_nothing,
      "the peer's certificate is of an authority that we do not know: issue it from this fleet's "
      "authority, or add that authority to the CA file",

@@ -13,7 +13,8 @@
 static const char *const events[KIT_EVENTS] = {
     "sched:sched_switch", "sched:sched_waking",     "sched:sched_process_exec",
     "task:task_newtask",  "task:task_rename",       "sched:sched_stat_runtime",
-    "irq:softirq_entry",  "raw_syscalls:sys_enter", "ftrace:print",
+    "irq:softirq_entry",  "raw_syscalls:sys_enter", "raw_syscalls:sys_exit",
+    "ftrace:print",
 };
 
 void kit_read(const char *name, struct pfl_buf *ret_bytes)

@@ -6,7 +6,7 @@
 #include "agent/probes/event_catalog.h"
 #include "agent/probes/page_reader.h"
 
-#define KIT_EVENTS 9
+#define KIT_EVENTS 10
 
 struct kit {
     struct pfl_event_catalog catalog;

@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <sys/syscall.h>
 
 #include <cmocka.h>
 
@@ -253,6 +254,46 @@ static void construction_survives_every_failed_allocation(void **state)
     pfl_sweep(make_kit, &kit, false);
 }
 
+/* A page with one raw_syscalls/sys_exit of the thread 77. */
+static void feed_exit(struct kit *kit, int64_t number, int64_t result)
+{
+    static uint8_t page[4096];
+    const struct {
+        uint64_t time_ns;
+        uint64_t commit;
+        uint32_t header; /* no time since the page's, six words */
+        uint16_t event;
+        uint16_t flags;
+        int32_t pid;
+    } head = {1000, 4 + 24, 6, kit_plan(kit, "sys_exit")->event_id, 0, 77};
+
+    memcpy(page, &head, 28);
+    memcpy(page + 28, &number, sizeof(number));
+    memcpy(page + 36, &result, sizeof(result));
+    kit_feed(kit, pfl_span_of(page, sizeof(page)));
+}
+
+static void files_that_system_calls_open_are_met(void **state)
+{
+    struct kit *kit = *state;
+    struct pfl_open_files files = {0};
+
+    kit->reader.files = &files;
+    feed_exit(kit, SYS_openat, 5);
+    feed_exit(kit, SYS_socket, 6);
+    feed_exit(kit, SYS_dup3, 0);
+    feed_exit(kit, SYS_openat, -2); /* ENOENT */
+    feed_exit(kit, SYS_read, 7);
+    feed_exit(kit, SYS_dup, INT64_C(1) << 33);
+    assert_int_equal(kit->by_field[330], 6);
+    assert_int_equal(files.fresh_count, 3);
+    for (int32_t i = 0; i < 3; i++) {
+        assert_int_equal(files.fresh[i].id, 77);
+        assert_int_equal(files.fresh[i].fd, i == 2 ? 0 : 5 + i);
+    }
+    pfl_open_files_fini(&files);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,6 +316,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(long_input_makes_several_bundles_with_nothing_lost,
                                         kit_setup, kit_teardown),
         cmocka_unit_test_setup_teardown(threads_of_events_are_met, kit_setup, kit_teardown),
+        cmocka_unit_test_setup_teardown(files_that_system_calls_open_are_met, kit_setup,
+                                        kit_teardown),
         cmocka_unit_test(construction_survives_every_failed_allocation),
     };
 

@@ -72,6 +72,47 @@ static void counters_are_written_when_they_change(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static void dmabuf_memory_is_told_in_kib(void **state)
+{
+    static const uint32_t dmabuf[] = {1, 24, 0};
+    struct pfl_proc_texts texts = {.status = TEXT(status), .dmabuf_rss = TEXT("8192\n")};
+    struct pfl_proc_counters last;
+    struct pfl_message m;
+    struct pfl_field f;
+
+    (void)state;
+    pfl_proc_counters_reset(&last);
+    pfl_message_init(&m, 65536);
+    assert_true(pfl_proc_counters_add(&m, 41, &texts, &last));
+    assert_true(kit_find(pfl_buf_get(&m.buf), dmabuf, &f));
+    assert_int_equal(f.value, 8);
+    pfl_message_fini(&m);
+    pfl_sweep_assert_no_leak();
+}
+
+static void open_files_are_told_with_their_process(void **state)
+{
+    static const uint32_t pid[] = {1, 1, 0};
+    static const uint32_t fd[] = {1, 15, 1, 0};
+    static const uint32_t path[] = {1, 15, 2, 0};
+    struct pfl_message m;
+    struct pfl_field f;
+
+    (void)state;
+    pfl_message_init(&m, 65536);
+    pfl_proc_stats_begin_process(&m, 41);
+    pfl_proc_stats_add_fd(&m, 0, TEXT("/dev/null"));
+    pfl_message_end(&m);
+    assert_true(kit_find(pfl_buf_get(&m.buf), pid, &f));
+    assert_int_equal(f.value, 41);
+    assert_true(kit_find(pfl_buf_get(&m.buf), fd, &f));
+    assert_int_equal(f.value, 0);
+    assert_true(kit_find(pfl_buf_get(&m.buf), path, &f));
+    assert_memory_equal(f.bytes.data, "/dev/null", f.bytes.len);
+    pfl_message_fini(&m);
+    pfl_sweep_assert_no_leak();
+}
+
 static void texts_cut_at_every_length_do_no_harm(void **state)
 {
     struct pfl_message m;
@@ -129,6 +170,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(process_is_described),
         cmocka_unit_test(counters_are_written_when_they_change),
+        cmocka_unit_test(dmabuf_memory_is_told_in_kib),
+        cmocka_unit_test(open_files_are_told_with_their_process),
         cmocka_unit_test(texts_cut_at_every_length_do_no_harm),
         cmocka_unit_test(config_is_read_and_bounded),
         cmocka_unit_test(pid_set_tells_each_pid_once),

@@ -373,6 +373,53 @@ static void descriptors_whose_close_takes_long_do_not_hold_the_library(void **st
         (void)close(peers[i]);
 }
 
+/* A byte that a reader who does not ask for it passes over, with what came with it. */
+static void send_out_of_band(struct fake_service *service, uint8_t byte, int fd)
+{
+    struct iovec iov = {&byte, 1};
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
+
+    CMSG_FIRSTHDR(&msg)->cmsg_level = SOL_SOCKET;
+    CMSG_FIRSTHDR(&msg)->cmsg_type = SCM_RIGHTS;
+    CMSG_FIRSTHDR(&msg)->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(CMSG_FIRSTHDR(&msg)), &fd, sizeof(int));
+    assert_int_equal(sendmsg(service->fd, &msg, MSG_NOSIGNAL | MSG_OOB), 1);
+}
+
+/* Frames of no bytes, whose last byte comes with the descriptor. */
+static void descriptors_out_of_band_do_not_hold_the_library(void **state)
+{
+    static const uint8_t first[3];
+    struct client_fixture f;
+    double begin;
+    int peers[3];
+
+    (void)state;
+    fake_listen(&f.service);
+    client_open_fixture(&f, 0);
+    client_start_session(&f);
+    begin = now_s();
+    for (size_t i = 0; i < 3; i++) {
+        int fd = make_lingering(&peers[i]);
+
+        assert_int_equal(send(f.service.fd, first, sizeof(first), MSG_NOSIGNAL), sizeof(first));
+        send_out_of_band(&f.service, 0, fd);
+        (void)close(fd);
+        assert_int_equal(client_write_packets(&f, 1), 1);
+    }
+    client_close_fixture(&f);
+    assert_true(now_s() - begin < LINGER_S / 2.0);
+    for (size_t i = 0; i < 3; i++)
+        (void)close(peers[i]);
+}
+
 static void more_sessions_than_instances_are_answered_too(void **state)
 {
     struct client_fixture f;
@@ -481,6 +528,7 @@ int main(void)
         cmocka_unit_test(a_service_that_lacks_methods_is_served_without_them),
         cmocka_unit_test(malformed_commands_cost_the_connection_and_nothing_else),
         cmocka_unit_test(descriptors_whose_close_takes_long_do_not_hold_the_library),
+        cmocka_unit_test(descriptors_out_of_band_do_not_hold_the_library),
         cmocka_unit_test(more_sessions_than_instances_are_answered_too),
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(every_failed_allocation_of_an_open_is_reported),

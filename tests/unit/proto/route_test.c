@@ -37,6 +37,8 @@ static void a_relays_paths(void **state)
     (void)state;
     assert_int_equal(kind_of("GET", "/v1/hosts", true), PFL_ROUTE_HOSTS);
     assert_int_equal(kind_of("GET", "/v1/hosts/a", true), PFL_ROUTE_HOST);
+    assert_int_equal(kind_of("DELETE", "/v1/hosts/a", true), PFL_ROUTE_FORGET);
+    assert_string_equal(route_of("DELETE", "/v1/hosts/a", true).host, "a");
     assert_int_equal(kind_of("CONNECT", "/v1/hosts/a.b-c_D/consumer", true), PFL_ROUTE_CONSUMER);
     assert_int_equal(kind_of("GET", "/v1/hosts/a/clock", true), PFL_ROUTE_CLOCK);
     assert_int_equal(kind_of("GET", "/v1/hosts/a/streams", true), PFL_ROUTE_STREAMS);
@@ -65,6 +67,9 @@ static void alarms_and_events(void **state)
     assert_string_equal(route_of("PUT", "/v1/hosts/a/alarms/ring.1", true).host, "a");
     assert_int_equal(kind_of("DELETE", "/v1/hosts/a/alarms/ring", true), PFL_ROUTE_ALARM_DROP);
     assert_int_equal(kind_of("GET", "/v1/alarms", false), PFL_ROUTE_ALARMS);
+    assert_int_equal(kind_of("PUT", "/v1/hosts/a/triggers", true), PFL_ROUTE_RAISE);
+    assert_int_equal(kind_of("PUT", "/v1/triggers", false), PFL_ROUTE_RAISE);
+    assert_int_equal(kind_of("GET", "/v1/hosts/a/triggers", true), PFL_ROUTE_METHOD);
     assert_int_equal(kind_of("PUT", "/v1/alarms/ring", false), PFL_ROUTE_ALARM_SET);
     assert_int_equal(kind_of("DELETE", "/v1/alarms/ring", false), PFL_ROUTE_ALARM_DROP);
     assert_int_equal(kind_of("PUT", "/v1/alarms/ring/raised", false), PFL_ROUTE_ALARM_RAISED);
@@ -90,6 +95,8 @@ static void other_methods_are_told_apart(void **state)
 {
     (void)state;
     assert_int_equal(kind_of("POST", "/v1/hosts", true), PFL_ROUTE_METHOD);
+    assert_int_equal(kind_of("DELETE", "/v1/hosts", true), PFL_ROUTE_METHOD);
+    assert_int_equal(kind_of("PUT", "/v1/hosts/a", true), PFL_ROUTE_METHOD);
     assert_int_equal(kind_of("GET", "/v1/hosts/a/consumer", true), PFL_ROUTE_METHOD);
     assert_int_equal(kind_of("GET", "/v1/streams/" ID, false), PFL_ROUTE_METHOD);
     assert_int_equal(kind_of("get", "/v1/hosts", true), PFL_ROUTE_METHOD);

@@ -177,8 +177,94 @@ static void past_the_maximum_the_one_that_left_first_is_forgotten(void **state)
     pfl_inventory_leave(&inventory, pfl_inventory_find(&inventory, "h7"), 1);
     pfl_inventory_leave(&inventory, pfl_inventory_find(&inventory, "h3"), 2);
     assert_int_equal(pfl_inventory_join(&inventory, "new", &peer, &host), 0);
+    assert_int_equal(inventory.forgotten[PFL_INVENTORY_ROOM], 1);
     assert_null(pfl_inventory_find(&inventory, "h7"));
     assert_non_null(pfl_inventory_find(&inventory, "h3"));
+}
+
+static void one_that_left_is_forgotten_with_its_claims(void **state)
+{
+    struct pfl_host *a = join("a");
+
+    (void)state;
+    (void)join("b");
+    assert_int_equal(pfl_inventory_take_hello(a, text_of("{\"version\":\"1\"}")), 0);
+    pfl_inventory_leave(&inventory, a, 1);
+    pfl_inventory_forget(&inventory, a, PFL_INVENTORY_ASKED);
+    assert_null(pfl_inventory_find(&inventory, "a"));
+    assert_non_null(pfl_inventory_find(&inventory, "b"));
+    assert_int_equal(inventory.count, 1);
+    assert_int_equal(inventory.forgotten[PFL_INVENTORY_ASKED], 1);
+    assert_int_equal(inventory.forgotten[PFL_INVENTORY_AGE], 0);
+    assert_null(join("a")->claims);
+}
+
+static void note_first_letter(char *letters, char letter)
+{
+    size_t len = strlen(letters);
+
+    letters[len] = letter;
+    letters[len + 1] = '\0';
+}
+
+/* The names of those that were, in order: a letter each. */
+static void note_forgotten(void *user, const struct pfl_host *host)
+{
+    assert_ptr_equal(pfl_inventory_find(&inventory, host->name), host);
+    note_first_letter(user, host->name[0]);
+}
+
+static void those_that_left_long_ago_are_forgotten_and_no_others(void **state)
+{
+    char names[32] = "";
+
+    (void)state;
+    (void)join("connected");
+    pfl_inventory_leave(&inventory, join("b"), 1000);
+    pfl_inventory_leave(&inventory, join("a"), 2000);
+    pfl_inventory_leave(&inventory, join("back"), 2000);
+    (void)join("back");
+    pfl_inventory_leave(&inventory, join("young"), 3001);
+    pfl_inventory_forget_old(&inventory, 8000, 7001, note_forgotten, names);
+    assert_string_equal(names, "");
+    pfl_inventory_forget_old(&inventory, 8000, 5000, note_forgotten, names);
+    assert_string_equal(names, "ba");
+    assert_int_equal(inventory.count, 3);
+    assert_int_equal(inventory.forgotten[PFL_INVENTORY_AGE], 2);
+    assert_non_null(pfl_inventory_find(&inventory, "connected"));
+    assert_non_null(pfl_inventory_find(&inventory, "back"));
+    assert_non_null(pfl_inventory_find(&inventory, "young"));
+}
+
+/* Of an answer that is being read, one goes: the others are in it all the same. */
+static void one_is_forgotten_while_all_are_read(void **state)
+{
+    static const struct pfl_inventory_view view = {.relay = "r", .fleet = "lab"};
+    struct pfl_inventory_reader reader = {0};
+    struct pfl_buf text;
+    char name[16];
+    unsigned hosts;
+    json_t *root;
+
+    (void)state;
+    pfl_buf_init(&text, 1u << 20);
+    for (int i = 0; i < 100; i++) {
+        (void)snprintf(name, sizeof(name), "h%d", i);
+        pfl_inventory_leave(&inventory, join(name), 1);
+    }
+    for (int i = 0; !reader.is_over; i++) {
+        struct pfl_host *h;
+
+        assert_int_equal(pfl_inventory_read(&inventory, &view, &reader, &text, &hosts), 0);
+        (void)snprintf(name, sizeof(name), "h%d", i % 50);
+        h = pfl_inventory_find(&inventory, name);
+        if (h != NULL)
+            pfl_inventory_forget(&inventory, h, PFL_INVENTORY_ASKED);
+    }
+    root = json_loadb((const char *)pfl_buf_get(&text).data, pfl_buf_get(&text).len, 0, NULL);
+    assert_true(json_array_size(json_object_get(root, "hosts")) >= 50);
+    json_decref(root);
+    pfl_buf_fini(&text);
 }
 
 static unsigned count_in(const char *text, const char *what)
@@ -237,6 +323,10 @@ static int run(void *arg)
     if (rc == 0)
         rc = inventory_text(&inventory, &view, &text);
     pfl_mem_free(text);
+    if (rc == 0) {
+        pfl_inventory_leave(&inventory, host, 1);
+        pfl_inventory_forget(&inventory, host, PFL_INVENTORY_ASKED);
+    }
     pfl_inventory_fini(&inventory);
     /* jansson does not say whether it was the memory. */
     return rc == PFL_EPARSE ? PFL_ENOMEM : rc;
@@ -260,6 +350,9 @@ int main(void)
         T(the_better_reading_of_a_clock_is_kept_while_it_is_young),
         T(a_clock_that_makes_no_sense_is_not_taken),
         T(past_the_maximum_the_one_that_left_first_is_forgotten),
+        T(one_that_left_is_forgotten_with_its_claims),
+        T(those_that_left_long_ago_are_forgotten_and_no_others),
+        T(one_is_forgotten_while_all_are_read),
         T(all_hosts_are_read_in_small_pieces),
         T(running_out_of_memory_is_told),
     };

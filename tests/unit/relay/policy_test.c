@@ -146,6 +146,29 @@ static void labels_and_roles_decide_and_the_first_rule_that_fits_does(void **sta
     pfl_sweep_assert_no_leak();
 }
 
+/* Forgetting hosts is between operator and relay: agents that know no such field never see it. */
+static void what_a_role_may_forget_stays_with_the_relay(void **state)
+{
+    static const char text[] = "rule { name: \"a\" operator: \"ann\" host: \"*\" role: \"may\" }\n"
+                               "rule { name: \"b\" operator: \"bob\" host: \"*\" role: \"no\" }\n"
+                               "role { name: \"may\" forget: true }\n"
+                               "role { name: \"no\" forget: false max_streams: 1 }\n";
+    struct pfl_policy_decision d;
+    struct pfl_policy *p;
+
+    (void)state;
+    assert_int_equal(parse(text, &p), 0);
+    d = decide(p, "ann", true);
+    assert_int_equal(pfl_role_get_number(d.rates, PFL_ROLE_FORGET), 1);
+    assert_false(pfl_role_has(d.role, PFL_ROLE_FORGET));
+    assert_null(pfl_role_check(d.role, false));
+    d = decide(p, "bob", true);
+    assert_int_equal(pfl_role_get_number(d.rates, PFL_ROLE_FORGET), 0);
+    assert_false(pfl_role_has(d.role, PFL_ROLE_FORGET));
+    pfl_policy_free(p);
+    pfl_sweep_assert_no_leak();
+}
+
 static void what_is_no_policy_is_refused_with_words(void **state)
 {
     static const char *const bad[] = {
@@ -165,6 +188,8 @@ static void what_is_no_policy_is_refused_with_words(void **state)
         "role { method: \"x\" }",
         "role { name: \"x\" max_duration_ms: 1 max_duration_ms: 2 }",
         "role { name: \"x\" max_duration_ms: -1 }",
+        "role { name: \"x\" forget: 2 }",
+        "role { name: \"x\" forget: true forget: true }",
         "role { name: \"x\" data_source: \"a b\" }",
         "rule {",
     };
@@ -214,6 +239,7 @@ int main(void)
         cmocka_unit_test(what_no_rule_allows_is_refused),
         cmocka_unit_test(stars_stand_for_anything),
         cmocka_unit_test(labels_and_roles_decide_and_the_first_rule_that_fits_does),
+        cmocka_unit_test(what_a_role_may_forget_stays_with_the_relay),
         cmocka_unit_test(the_place_of_what_makes_no_sense_is_told),
         cmocka_unit_test(what_is_no_policy_is_refused_with_words),
         cmocka_unit_test(running_out_of_memory_is_told),

@@ -44,6 +44,8 @@ static const char *kept_role; /* the agent says that it keeps this one */
 static char agent_saw_role[64];
 static size_t room_towards_operator;
 static struct pfl_splice *spliced;
+static size_t memory_left;
+static size_t memory_taken;
 static char agent_saw_operator[64];
 
 static void on_response(void *user, const struct pfl_h2_head *head)
@@ -111,6 +113,22 @@ static void on_sent(void *user, size_t bytes)
     room_towards_operator -= bytes;
 }
 
+static bool take_memory(void *user, size_t bytes)
+{
+    (void)user;
+    if (bytes > memory_left - memory_taken)
+        return false;
+    memory_taken += bytes;
+    return true;
+}
+
+static void give_memory(void *user, size_t bytes)
+{
+    (void)user;
+    assert_true(bytes <= memory_taken);
+    memory_taken -= bytes;
+}
+
 static void on_operator_request(void *user, struct pfl_h2_stream *leg,
                                 const struct pfl_h2_head *head)
 {
@@ -123,6 +141,8 @@ static void on_operator_request(void *user, struct pfl_h2_stream *leg,
         .operator_window_bytes = WINDOW,
         .get_room = get_room,
         .on_sent = on_sent,
+        .take_memory = take_memory,
+        .give_memory = give_memory,
         .on_ended = on_ended,
     };
 
@@ -242,6 +262,7 @@ static int setup(void **state)
     has_role = false;
     kept_role = NULL;
     room_towards_operator = SIZE_MAX;
+    memory_left = SIZE_MAX;
     return try_open() == 0 && try_pump() == 0 ? 0 : -1;
 }
 
@@ -258,6 +279,7 @@ static int teardown(void **state)
 {
     (void)state;
     free_all();
+    assert_int_equal(memory_taken, 0);
     pfl_sweep_assert_no_leak();
     return 0;
 }
@@ -439,6 +461,41 @@ static void an_account_that_cannot_be_true_allows_nothing(void **state)
     assert_int_equal(operator_end.code, PFL_H2_FLOW_CONTROL_ERROR);
 }
 
+static void a_stream_without_memory_is_detached_at_both_ends_and_gives_its_own_back(void **state)
+{
+    (void)state;
+    room_towards_operator = 0;
+    memory_left = 65536;
+    connect_them();
+    send(&agent_end, 30000);
+    assert_in_range(memory_taken, 30000, memory_left);
+    assert_int_equal(memory_taken, pfl_splice_get_memory(spliced));
+    send(&agent_end, WINDOW - 30000);
+    assert_int_equal(memory_taken, 0);
+    assert_int_equal(operator_end.code, PFL_H2_DETACH);
+    assert_int_equal(agent_end.code, PFL_H2_DETACH);
+    assert_int_equal(ended, 1);
+}
+
+static void what_is_passed_on_needs_no_memory_any_more(void **state)
+{
+    (void)state;
+    room_towards_operator = 20000;
+    connect_them();
+    send(&agent_end, 50000);
+    pfl_splice_trim(spliced); /* 30000 are held */
+    assert_true(pfl_splice_get_memory(spliced) >= 30000);
+    room_towards_operator = SIZE_MAX;
+    pfl_splice_wake(spliced);
+    pump();
+    assert_int_equal(operator_end.got, 50000);
+    pfl_splice_trim(spliced);
+    assert_int_equal(pfl_splice_get_memory(spliced), 0);
+    assert_int_equal(memory_taken, 0);
+    send(&agent_end, 50000);
+    assert_int_equal(operator_end.got, WINDOW);
+}
+
 static void a_lost_agent_detaches_the_operator(void **state)
 {
     (void)state;
@@ -530,6 +587,8 @@ int main(void)
         T(a_resumed_operator_may_credit_what_it_held),
         T(an_agents_account_may_be_less_than_it_was),
         T(an_account_that_cannot_be_true_allows_nothing),
+        T(a_stream_without_memory_is_detached_at_both_ends_and_gives_its_own_back),
+        T(what_is_passed_on_needs_no_memory_any_more),
         T(a_lost_agent_detaches_the_operator),
         T(a_lost_operator_detaches_the_agent),
         T(cancel_is_passed_on_as_cancel),

@@ -55,17 +55,23 @@ static int check_leaks(void **state)
 
 static int take_file(struct fixture *f, const char *text)
 {
-    return pfl_settings_layers_take_file(&f->layers, "a.conf", pfl_span_of(text, strlen(text)),
-                                         f->error);
+    return pfl_settings_layers_take_file(&f->layers, PFL_SETTINGS_FILE, "a.conf",
+                                         pfl_span_of(text, strlen(text)), f->error);
 }
 
-static int take_flag(struct fixture *f, const char *key, const char *value)
+static int take_value(struct fixture *f, enum pfl_settings_source source, const char *key,
+                      const char *value)
 {
     const ProtobufCFieldDescriptor *field =
         protobuf_c_message_descriptor_get_field_by_name(program.type, key);
 
-    return pfl_settings_layers_take_flag(&f->layers, (unsigned)(field - program.type->fields),
-                                         value, f->error);
+    return pfl_settings_layers_take_value(
+        &f->layers, source, (unsigned)(field - program.type->fields), value, f->error);
+}
+
+static int take_flag(struct fixture *f, const char *key, const char *value)
+{
+    return take_value(f, PFL_SETTINGS_FLAG, key, value);
 }
 
 static int build(struct fixture *f)
@@ -123,6 +129,84 @@ static void flags_of_a_repeated_key_take_the_place_of_the_files(void **state)
     assert_string_equal(f.conf->relay[0], "c:3");
     assert_string_equal(f.conf->relay[1], "d:4");
     assert_int_equal(f.conf->n_label, 1);
+    end(&f);
+}
+
+/* One key for each source that may give it, in every order of asking. */
+static void each_source_goes_before_those_below_it(void **state)
+{
+    static const char system_text[] = "ca: 'system' cert: 'system' key: 'system' crl: 'system'";
+    static const char user_text[] = "\ncert: 'user' key: 'user' crl: 'user'";
+
+    (void)state;
+    for (int is_reversed = 0; is_reversed < 2; is_reversed++) {
+        struct fixture f;
+        struct pfl_buf text;
+        const char *dump;
+
+        begin(&f);
+        pfl_buf_init(&text, 1u << 16);
+        for (int step = 0; step < 5; step++) {
+            int rc = 0;
+
+            switch (is_reversed != 0 ? 4 - step : step) {
+            case 0:
+                rc = take_value(&f, PFL_SETTINGS_DEFAULT, "ca", "built in");
+                if (rc == 0)
+                    rc = take_value(&f, PFL_SETTINGS_DEFAULT, "spool_dir", "built in");
+                break;
+            case 1:
+                rc = pfl_settings_layers_take_file(&f.layers, PFL_SETTINGS_SYSTEM, "s.conf",
+                                                   pfl_span_of(system_text, strlen(system_text)),
+                                                   f.error);
+                break;
+            case 2:
+                rc = pfl_settings_layers_take_file(&f.layers, PFL_SETTINGS_FILE, "u.conf",
+                                                   pfl_span_of(user_text, strlen(user_text)),
+                                                   f.error);
+                break;
+            case 3:
+                rc = take_value(&f, PFL_SETTINGS_VARIABLE, "key", "variable");
+                if (rc == 0)
+                    rc = take_value(&f, PFL_SETTINGS_VARIABLE, "crl", "variable");
+                break;
+            default:
+                rc = take_flag(&f, "crl", "flag");
+            }
+            assert_int_equal(rc, 0);
+        }
+        assert_int_equal(build(&f), 0);
+        assert_string_equal(f.conf->spool_dir, "built in");
+        assert_string_equal(f.conf->ca, "system");
+        assert_string_equal(f.conf->cert, "user");
+        assert_string_equal(f.conf->key, "variable");
+        assert_string_equal(f.conf->crl, "flag");
+        assert_int_equal(pfl_settings_layers_dump(&f.layers, &f.conf->base, &text), 0);
+        assert_int_equal(pfl_buf_append(&text, "", 1), 0);
+        dump = (const char *)text.data + text.start;
+        assert_non_null(strstr(dump, "spool_dir: \"built in\" # default\n"));
+        assert_non_null(strstr(dump, "ca: \"system\" # s.conf:1\n"));
+        assert_non_null(strstr(dump, "cert: \"user\" # u.conf:2\n"));
+        assert_non_null(strstr(dump, "key: \"variable\" # PERFLEET_KEY\n"));
+        assert_non_null(strstr(dump, "crl: \"flag\" # --crl\n"));
+        pfl_buf_fini(&text);
+        end(&f);
+    }
+}
+
+static void a_mistake_in_a_variable_is_told_with_its_name(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    begin(&f);
+    assert_int_equal(take_value(&f, PFL_SETTINGS_VARIABLE, "max_streams", "many"), PFL_EPARSE);
+    assert_string_equal(f.error, "PERFLEET_MAX_STREAMS: wants a number, not \"many\"");
+    end(&f);
+    begin(&f);
+    assert_int_equal(take_value(&f, PFL_SETTINGS_VARIABLE, "max_streams", "300"), 0);
+    assert_int_equal(build(&f), PFL_EPARSE);
+    assert_string_equal(f.error, "PERFLEET_MAX_STREAMS: wants a number from 1 to 256, not \"300\"");
     end(&f);
 }
 
@@ -270,6 +354,8 @@ int main(void)
         cmocka_unit_test_teardown(a_flag_goes_before_the_file_in_whatever_order_they_come,
                                   check_leaks),
         cmocka_unit_test_teardown(flags_of_a_repeated_key_take_the_place_of_the_files, check_leaks),
+        cmocka_unit_test_teardown(each_source_goes_before_those_below_it, check_leaks),
+        cmocka_unit_test_teardown(a_mistake_in_a_variable_is_told_with_its_name, check_leaks),
         cmocka_unit_test_teardown(a_mistake_in_the_file_is_told_with_place_and_remedy, check_leaks),
         cmocka_unit_test_teardown(a_mistake_in_a_flag_is_told_with_the_flag, check_leaks),
         cmocka_unit_test_teardown(a_name_among_values_is_not_taken_for_a_key, check_leaks),

@@ -3,9 +3,11 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "proto/frame.h"
 #include "service/control/guardrails.h"
@@ -18,7 +20,7 @@
 static struct pfl_service service;
 static struct pfl_producer *producers[200];
 static size_t producers_len;
-static struct pfl_consumer consumers[2];
+static struct pfl_consumer consumers[3];
 
 static uint64_t read_clock(void *user, enum pfl_clock_id id)
 {
@@ -52,14 +54,14 @@ static int set_up(void **state)
 
     (void)state;
     producers_len = 0;
-    consumers[0] = consumers[1] = (struct pfl_consumer){0};
+    memset(consumers, 0, sizeof(consumers));
     return pfl_service_init(&service, &conf);
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof(consumers) / sizeof(consumers[0]); i++) {
         if (consumers[i].ops != NULL)
             pfl_service_remove_consumer(&service, &consumers[i]);
     }
@@ -264,6 +266,28 @@ static void one_user_has_half_of_the_memory_for_buffers(void **state)
     assert_int_equal(service.shares.buffer_bytes.used, 0);
 }
 
+/* A user who has this id as a subordinate one. */
+static void ids_of_one_user_share_his_memory_and_sessions(void **state)
+{
+    struct pfl_consumer *first = add_consumer(0, 7);
+    struct pfl_consumer *second = add_consumer(1, 700001);
+    char why[PFL_PLAN_WHY_BYTES];
+
+    (void)state;
+    second->who = 7;
+    assert_int_equal(enable(first, 32 << 10, why), 0);
+    assert_int_equal(enable(second, 64, why), PFL_EINVAL);
+    pfl_session_end(&service, first->session);
+    service.conf.sessions_per_uid_max = 1;
+    assert_int_equal(enable(first, 64, why), 0);
+    assert_int_equal(enable(second, 64, why), PFL_EINVAL);
+    assert_string_equal(why, "user 7 has 1 sessions already, the most a user may have; free one");
+    assert_int_equal(enable(add_consumer(2, 8), 64, why), 0);
+    pfl_session_end(&service, first->session);
+    pfl_session_end(&service, consumers[2].session);
+    assert_int_equal(service.shares.buffer_bytes.used, 0);
+}
+
 static void one_user_has_half_of_the_triggers_of_a_session(void **state)
 {
     struct pfl_trigger_list list = {0};
@@ -294,6 +318,103 @@ static void one_address_has_half_of_the_relays(void **state)
     pfl_relay_book_fini(&book);
 }
 
+/* What a producer would do: names that FNV-1a puts at one place of a table. */
+static struct pfl_span next_meeting_name(uint32_t *number, char name[16], bool is_trigger)
+{
+    uint64_t place;
+    uint64_t hash;
+    int len;
+
+    do {
+        len = snprintf(name, 16, "n%u", ++*number);
+        hash = 0xcbf29ce484222325ull;
+        for (int i = 0; i < len; i++)
+            hash = (hash ^ (uint8_t)name[i]) * 0x100000001b3ull;
+        place = is_trigger ? (hash * 0x9e3779b97f4a7c15ull >> 32) % 2048
+                           : pfl_hash(pfl_span_of(name, (size_t)len)) % PFL_SERVICE_NAMES;
+    } while (place != 0);
+    return pfl_span_of(name, (size_t)len);
+}
+
+static void names_chosen_to_meet_do_not_meet_in_the_lists_of_data_sources(void **state)
+{
+    size_t longest = 0;
+    uint32_t number = 0;
+    char name[16];
+
+    (void)state;
+    for (size_t i = 0; i < 2048; i++) {
+        struct pfl_producer *producer = i % 256 == 0 ? add_producer(7) : producers[i / 256];
+        uint8_t descriptor[32];
+        struct pfl_writer w = pfl_writer_of(descriptor, sizeof(descriptor));
+        struct pfl_span span = next_meeting_name(&number, name, false);
+
+        pfl_writer_field_bytes(&w, 1, span.data, span.len);
+        assert_int_equal(
+            pfl_service_register_source(&service, producer,
+                                        pfl_span_of(descriptor, sizeof(descriptor) - w.left)),
+            0);
+    }
+    for (size_t i = 0; i < PFL_SERVICE_NAMES; i++) {
+        const struct pfl_list *it;
+        size_t len = 0;
+
+        PFL_LIST_EACH (it, &service.sources_by_name[i]) {
+            len++;
+        }
+        longest = len > longest ? len : longest;
+    }
+    assert_in_range(longest, 2, 16);
+}
+
+/* A session that waits for these triggers. */
+static void enable_triggers(struct pfl_consumer *consumer, char names[][16], size_t len)
+{
+    static uint8_t triggers[65536];
+    static uint8_t config[65536 + 64];
+    struct pfl_writer t = pfl_writer_of(triggers, sizeof(triggers));
+    struct pfl_writer w = pfl_writer_of(config, sizeof(config));
+    char why[PFL_PLAN_WHY_BYTES] = "";
+    struct pfl_session_enable_conf conf = {0};
+
+    pfl_writer_field_varint(&t, 1, 1); /* START_TRACING */
+    pfl_writer_field_varint(&t, 3, 60000);
+    for (size_t i = 0; i < len; i++) {
+        pfl_writer_field_header(&t, 2, strlen(names[i]) + 4);
+        pfl_writer_field_bytes(&t, 1, names[i], strlen(names[i]));
+        pfl_writer_field_varint(&t, 3, 9); /* stop_delay_ms */
+    }
+    pfl_writer_field_bytes(&w, 1, (const uint8_t[]){8, 64}, 2); /* a buffer */
+    pfl_writer_field_bytes(&w, 17, triggers, sizeof(triggers) - t.left);
+    assert_false(t.failed || w.failed);
+    conf.config = pfl_span_of(config, sizeof(config) - w.left);
+    assert_int_equal(pfl_session_enable(&service, consumer, &conf, why), 0);
+    assert_string_equal(why, "");
+}
+
+static void names_chosen_to_meet_do_not_meet_in_the_history_of_triggers(void **state)
+{
+    static char names[600][16];
+    const struct pfl_producer *root = add_producer(0);
+    size_t run = 0;
+    size_t longest = 0;
+    uint32_t number = 0;
+
+    (void)state;
+    for (size_t i = 0; i < 600; i++)
+        (void)next_meeting_name(&number, names[i], true);
+    enable_triggers(add_consumer(0, 0), names, 600);
+    for (size_t i = 0; i < 600; i++)
+        pfl_trigger_activate(&service, root, pfl_span_of(names[i], strlen(names[i])));
+    assert_int_equal(service.triggers.len, 600);
+    assert_int_equal(service.triggers.cap, 1024);
+    for (size_t i = 0; i < 2 * service.triggers.cap; i++) {
+        run = service.triggers.names[i].count != 0 ? run + 1 : 0;
+        longest = run > longest ? run : longest;
+    }
+    assert_in_range(longest, 2, 40);
+}
+
 /* The cost of an id does not follow from who holds the others. */
 static void ids_in_use_are_not_given_again(void **state)
 {
@@ -316,9 +437,12 @@ int main(void)
         TEST(one_user_has_half_of_the_connections_and_the_owner_all),
         TEST(one_user_has_half_of_the_instances_of_a_session),
         TEST(one_user_has_half_of_the_memory_for_buffers),
+        TEST(ids_of_one_user_share_his_memory_and_sessions),
         TEST(one_user_has_half_of_the_triggers_of_a_session),
         TEST(one_address_has_half_of_the_relays),
         TEST(ids_in_use_are_not_given_again),
+        TEST(names_chosen_to_meet_do_not_meet_in_the_lists_of_data_sources),
+        TEST(names_chosen_to_meet_do_not_meet_in_the_history_of_triggers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -41,7 +42,9 @@ static const char rich[] =
     "  producer_name_filter: \"one\" producer_name_regex_filter: \"two[0-9]+\" }"
     "data_sources { config { name: \"y\" target_buffer: 1 } machine_name_filter: \"m\" }"
     "data_sources { config { name: \"z\" } }"
+    "producers { producer_name: \"r\" shm_size_kb: 4 }"
     "producers { producer_name: \"p\" shm_size_kb: 512 page_size_kb: 8 }"
+    "producers { producer_name: \"o\" shm_size_kb: 4 } producers { producer_name: \"p\" }"
     "duration_ms: 10 flush_period_ms: 20 flush_timeout_ms: 30 data_source_stop_timeout_ms: 40"
     " incremental_state_config { clear_period_ms: 50 } unique_session_name: \"n\""
     " deferred_start: true trace_uuid_msb: -1 trace_uuid_lsb: 2 exclusive_prio: 3"
@@ -53,9 +56,6 @@ static void every_field_that_counts_is_read(void **state)
 {
     struct pfl_session_plan *p = plan_of(rich);
     char why[PFL_PLAN_WHY_BYTES];
-    struct pfl_reader r;
-    struct pfl_span name;
-    uint64_t max;
 
     (void)state;
     assert_int_equal(p->buffers_len, 2);
@@ -78,10 +78,8 @@ static void every_field_that_counts_is_read(void **state)
     assert_int_equal(p->builtin.snapshot_period_ms, 7);
     assert_int_equal(p->builtin.primary_clock, 3);
     assert_true(p->builtin.no_system_info);
-    r = pfl_reader_of(p->config);
-    assert_true(pfl_session_plan_next_semaphore(&r, &name, &max));
-    assert_int_equal(max, 4);
-    assert_false(pfl_session_plan_next_semaphore(&r, &name, &max));
+    assert_int_equal(p->index.semaphores_len, 1);
+    assert_int_equal(p->index.semaphores[0].max_others, 4);
     assert_int_equal(pfl_session_plan_check_late(p, why), 0);
     pfl_session_plan_free(p);
     pfl_sweep_assert_no_leak();
@@ -128,6 +126,14 @@ static void a_file_is_flushed_as_its_mode_says_and_not_by_the_period(void **stat
     expect_flushes("buffers { size_kb: 64 } flush_period_ms: 77", false, 77);
 }
 
+static bool wants(const struct pfl_session_plan *p, const struct pfl_plan_source *source,
+                  const struct pfl_plan_producer *producer)
+{
+    uint64_t credit = 1000;
+
+    return pfl_session_plan_wants(p, source, producer, &credit);
+}
+
 static void producers_are_chosen_by_name_pattern_and_machine(void **state)
 {
     struct pfl_session_plan *p = plan_of(rich);
@@ -135,17 +141,19 @@ static void producers_are_chosen_by_name_pattern_and_machine(void **state)
     struct pfl_plan_producer two = producer_named("two22");
     struct pfl_plan_producer three = producer_named("xtwo2");
     struct pfl_plan_producer remote = producer_named("one");
+    char why[PFL_PLAN_WHY_BYTES];
 
     (void)state;
+    assert_int_equal(pfl_session_plan_check_early(p, why), 0);
     remote.machine_id = 5;
-    assert_true(pfl_session_plan_wants(p, &p->sources[0], &one));
-    assert_true(pfl_session_plan_wants(p, &p->sources[0], &two));
-    assert_false(pfl_session_plan_wants(p, &p->sources[0], &three));
-    assert_false(pfl_session_plan_wants(p, &p->sources[0], &remote));
-    assert_false(pfl_session_plan_wants(p, &p->sources[1], &one));
+    assert_true(wants(p, &p->sources[0], &one));
+    assert_true(wants(p, &p->sources[0], &two));
+    assert_false(wants(p, &p->sources[0], &three));
+    assert_false(wants(p, &p->sources[0], &remote));
+    assert_false(wants(p, &p->sources[1], &one));
     one.machine_name = pfl_span_of("m", 1);
-    assert_true(pfl_session_plan_wants(p, &p->sources[1], &one));
-    assert_true(pfl_session_plan_wants(p, &p->sources[2], &three));
+    assert_true(wants(p, &p->sources[1], &one));
+    assert_true(wants(p, &p->sources[2], &three));
     pfl_session_plan_free(p);
 }
 
@@ -158,8 +166,8 @@ static void host_means_this_machine(void **state)
 
     (void)state;
     remote.machine_id = 1;
-    assert_true(pfl_session_plan_wants(p, &p->sources[0], &local));
-    assert_false(pfl_session_plan_wants(p, &p->sources[0], &remote));
+    assert_true(wants(p, &p->sources[0], &local));
+    assert_false(wants(p, &p->sources[0], &remote));
     pfl_session_plan_free(p);
 }
 
@@ -211,14 +219,79 @@ static void more_data_sources_than_the_table_holds_are_refused(void **state)
     pfl_session_plan_free(p);
 }
 
+/* `part` so many times between `begin` and `end`; the caller frees. */
+static struct pfl_session_plan *plan_of_many(const char *begin, const char *part, unsigned count,
+                                             const char *end)
+{
+    static char text[1u << 18];
+    int len = snprintf(text, sizeof(text), "%s", begin);
+
+    for (unsigned i = 0; i < count; i++)
+        len += snprintf(text + len, sizeof(text) - (size_t)len, part, i);
+    assert_in_range(len, 1, sizeof(text) - 2);
+    (void)snprintf(text + len, sizeof(text) - (size_t)len, "%s", end);
+    return plan_of(text);
+}
+
+static void numbers_that_others_would_wait_for_are_refused(void **state)
+{
+    static const struct {
+        const char *part;
+        unsigned max;
+        const char *words;
+    } cases[] = {
+        {"session_semaphores { name: \"s%u\" } ", PFL_PLAN_MAX_SEMAPHORES,
+         "session_semaphores: 65"},
+        {"data_sources { producer_name_filter: \"p%u\" } ", PFL_PLAN_MAX_FILTERS, "1025 filters"},
+        {"data_sources { producer_name_regex_filter: \"p%u\" } ", PFL_PATTERN_SET_MAX,
+         "data_sources[128].producer_name_regex_filter: \"p128\""},
+    };
+    static const char buffers[] = "buffers { size_kb: 64 } ";
+    char why[PFL_PLAN_WHY_BYTES] = "";
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        unsigned max = cases[i].max < PFL_PLAN_MAX_SOURCES ? cases[i].max : PFL_PLAN_MAX_SOURCES;
+        struct pfl_session_plan *p = plan_of_many(buffers, cases[i].part, max, "");
+
+        assert_int_equal(pfl_session_plan_check_early(p, why), 0);
+        pfl_session_plan_free(p);
+    }
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i += 2) {
+        struct pfl_session_plan *p = plan_of_many(buffers, cases[i].part, cases[i].max + 1, "");
+
+        assert_int_equal(pfl_session_plan_check_early(p, why), PFL_EINVAL);
+        assert_non_null(strstr(why, cases[i].words));
+        pfl_session_plan_free(p);
+    }
+    pfl_sweep_assert_no_leak();
+}
+
+static void a_trigger_among_thousands_is_found(void **state)
+{
+    struct pfl_session_plan *p =
+        plan_of_many("trigger_config { ", "triggers { name: \"t%u\" } ", 3000, "}");
+
+    (void)state;
+    assert_int_equal(p->index.triggers_len, 3000);
+    assert_non_null(pfl_session_plan_find_trigger(p, pfl_span_of("t2999", 5)));
+    assert_int_equal(pfl_session_plan_find_trigger(p, pfl_span_of("t0", 2))->at, 0);
+    assert_null(pfl_session_plan_find_trigger(p, pfl_span_of("t3000", 5)));
+    assert_null(pfl_session_plan_find_trigger(p, pfl_span_of("", 0)));
+    pfl_session_plan_free(p);
+}
+
 static int make_plan(void *arg)
 {
     const struct pfl_buf *buf = arg;
+    char why[PFL_PLAN_WHY_BYTES];
     struct pfl_session_plan *p;
     int rc = pfl_session_plan_new(pfl_buf_get(buf), &p);
 
-    if (rc == 0)
-        pfl_session_plan_free(p);
+    if (rc != 0)
+        return rc;
+    rc = pfl_session_plan_check_early(p, why);
+    pfl_session_plan_free(p);
     return rc;
 }
 
@@ -242,6 +315,8 @@ int main(void)
         cmocka_unit_test(shared_memory_sizes_come_by_producer_name),
         cmocka_unit_test(a_config_cut_anywhere_is_read_or_refused),
         cmocka_unit_test(more_data_sources_than_the_table_holds_are_refused),
+        cmocka_unit_test(numbers_that_others_would_wait_for_are_refused),
+        cmocka_unit_test(a_trigger_among_thousands_is_found),
         cmocka_unit_test(every_allocation_may_fail),
     };
 

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Before a recording starts: does somebody offer what it is to record? Said on stderr. */
+#ifndef PFL_CONSUMER_SOURCE_CHECK_H
+#define PFL_CONSUMER_SOURCE_CHECK_H
+
+#include "consumer/recording/recording.h"
+
+#define PFL_SOURCE_CHECK_WHY_BYTES 768u
+
+/*
+ * All hosts are ready or have failed. Warns of data sources that no host offers and of hosts that
+ * offer none of them; producers may come later. Not to be started, `ret_why` saying why:
+ * `may_refuse`, all of the config's data sources are missing everywhere, and one of them is
+ * misspelt.
+ */
+bool pfl_source_check_passes(const struct pfl_recording *recording, struct pfl_span trace_config,
+                             bool may_refuse, char ret_why[PFL_SOURCE_CHECK_WHY_BYTES]);
+
+#endif

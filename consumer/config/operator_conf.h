@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the operator's program is told by files, by its environment and by its command line: which
+ * relay, as whom, which preset (proto/perfleet/config.proto, OperatorConfig). Pure: bytes and
+ * values in, values and where they are from out.
+ */
+#ifndef PFL_CONSUMER_OPERATOR_CONF_H
+#define PFL_CONSUMER_OPERATOR_CONF_H
+
+#include <jansson.h>
+
+#include "perfleet/config.pb-c.h"
+#include "settings/layers.h"
+
+struct pfl_operator_conf {
+    struct pfl_settings_layers layers;
+    Perfleet__OperatorConfig *values; /* owned; NULL before build */
+};
+
+void pfl_operator_conf_init(struct pfl_operator_conf *self);
+void pfl_operator_conf_fini(struct pfl_operator_conf *self);
+/* `key` is one of OperatorConfig's. PFL_EPARSE with `ret_error` = who gave it and what is right,
+ * PFL_ENOMEM, PFL_ELIMIT. */
+PFL_MUST_USE int pfl_operator_conf_take(struct pfl_operator_conf *self,
+                                        enum pfl_settings_source source, const char *key,
+                                        const char *value, char ret_error[PFL_SETTINGS_ERROR_MAX]);
+/* `path` is borrowed until fini. As take; a path in a file must begin with /. */
+PFL_MUST_USE int pfl_operator_conf_take_file(struct pfl_operator_conf *self,
+                                             enum pfl_settings_source source, const char *path,
+                                             struct pfl_span text,
+                                             char ret_error[PFL_SETTINGS_ERROR_MAX]);
+/* Lays the sources over each other: `values` holds them until fini. As take. */
+PFL_MUST_USE int pfl_operator_conf_build(struct pfl_operator_conf *self,
+                                         char ret_error[PFL_SETTINGS_ERROR_MAX]);
+/* Where the value of `key` is from. */
+enum pfl_settings_source pfl_operator_conf_source(const struct pfl_operator_conf *self,
+                                                  const char *key);
+/* {"files": `files`, "settings": {KEY: {"value": VALUE or null, "source": WHERE}, ...}}. Takes the
+ * reference. PFL_ENOMEM, PFL_ELIMIT. */
+PFL_MUST_USE int pfl_operator_conf_json(const struct pfl_operator_conf *self, json_t *files,
+                                        struct pfl_buf *out);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What of a config a host can record. Happy path: for each data source of the config one walk over
+ * the state's data sources; names that are close to a missing one are kept as a suggestion.
+ * Failures: none; what is malformed ends the walk. Limits: PFL_OFFERS_MAX data
+ * sources of the config, CANDIDATES_MAX names that are compared with one that is missing.
+ */
+#include "consumer/link/offers.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/suggest.h"
+
+#define CANDIDATES_MAX 256u /* for each name that is missing */
+
+enum {
+    CONFIG_DATA_SOURCES = 2,
+    SOURCE_CONFIG = 1,
+    CONFIG_NAME = 1,
+    STATE_PRODUCER = 1,
+    PRODUCER_NAME = 2,
+    PRODUCER_PID = 5,
+    STATE_DATA_SOURCE = 2,
+    SOURCE_DESCRIPTOR = 1,
+    DESCRIPTOR_NAME = 1,
+};
+
+/* The next field `id` that holds bytes. */
+static bool next_of(struct pfl_reader *r, uint32_t id, struct pfl_span *ret_bytes)
+{
+    struct pfl_field f;
+
+    while (pfl_reader_field(r, &f)) {
+        if (f.id == id && f.type == PFL_WIRE_BYTES) {
+            *ret_bytes = f.bytes;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The last one, as protobuf has it. */
+static struct pfl_span last_of(struct pfl_span message, uint32_t id)
+{
+    struct pfl_reader r = pfl_reader_of(message);
+    struct pfl_span found = {0};
+
+    while (next_of(&r, id, &found))
+        continue;
+    return found;
+}
+
+uint32_t pfl_offers_count(struct pfl_span trace_config)
+{
+    struct pfl_reader r = pfl_reader_of(trace_config);
+    struct pfl_span source;
+    uint32_t n = 0;
+
+    while (n < PFL_OFFERS_MAX && next_of(&r, CONFIG_DATA_SOURCES, &source))
+        n++;
+    return n;
+}
+
+struct pfl_span pfl_offers_get_name(struct pfl_span trace_config, uint32_t n)
+{
+    struct pfl_reader r = pfl_reader_of(trace_config);
+    struct pfl_span source;
+
+    while (next_of(&r, CONFIG_DATA_SOURCES, &source))
+        if (n-- == 0)
+            return last_of(last_of(source, SOURCE_CONFIG), CONFIG_NAME);
+    return (struct pfl_span){0};
+}
+
+static void copy_name(struct pfl_span name, char dst[PFL_OFFERS_NAME_BYTES])
+{
+    size_t len = name.len < PFL_OFFERS_NAME_BYTES ? name.len : 0;
+
+    if (len != 0)
+        memcpy(dst, name.data, len);
+    dst[len] = '\0';
+}
+
+static bool is_offered(struct pfl_span wanted, struct pfl_span state)
+{
+    struct pfl_reader r = pfl_reader_of(state);
+    struct pfl_span source;
+
+    while (next_of(&r, STATE_DATA_SOURCE, &source)) {
+        struct pfl_span name = last_of(last_of(source, SOURCE_DESCRIPTOR), DESCRIPTOR_NAME);
+
+        if (name.len == wanted.len &&
+            (name.len == 0 || memcmp(name.data, wanted.data, name.len) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* The offered name that comes closest to the `n`-th, which is not offered. */
+static void suggest(struct pfl_span wanted, uint32_t n, struct pfl_span state, struct pfl_offers *o)
+{
+    struct pfl_reader r = pfl_reader_of(state);
+    char word[PFL_OFFERS_NAME_BYTES];
+    char candidate[PFL_OFFERS_NAME_BYTES];
+    struct pfl_span source;
+
+    copy_name(wanted, word);
+    for (unsigned i = 0; i < CANDIDATES_MAX && next_of(&r, STATE_DATA_SOURCE, &source); i++) {
+        struct pfl_suggest s;
+
+        copy_name(last_of(last_of(source, SOURCE_DESCRIPTOR), DESCRIPTOR_NAME), candidate);
+        pfl_suggest_init(&s, word);
+        pfl_suggest_offer(&s, candidate);
+        if (pfl_suggest_get(&s) == NULL || s.distance >= o->near_distance)
+            continue;
+        memcpy(o->near, candidate, sizeof(o->near));
+        o->near_of = n;
+        o->near_distance = s.distance;
+    }
+}
+
+/* A name that is too long is cut; peers' names are quoted where they are told. */
+static void list_producers(struct pfl_span state, struct pfl_offers *o)
+{
+    struct pfl_reader r = pfl_reader_of(state);
+    struct pfl_span producer;
+
+    for (size_t n = 0; n < PFL_OFFERS_PRODUCERS_MAX && next_of(&r, STATE_PRODUCER, &producer);) {
+        struct pfl_reader p = pfl_reader_of(producer);
+        struct pfl_span name = last_of(producer, PRODUCER_NAME);
+        size_t len =
+            name.len < PFL_OFFERS_PRODUCER_BYTES ? name.len : PFL_OFFERS_PRODUCER_BYTES - 1;
+        struct pfl_field f;
+
+        while (pfl_reader_field(&p, &f))
+            if (f.id == PRODUCER_PID && f.type == PFL_WIRE_VARINT)
+                o->producers[n].pid = (uint32_t)f.value;
+        if (len != 0)
+            memcpy(o->producers[n].name, name.data, len);
+        o->producers[n].name[len] = '\0';
+        o->producers[n].is_cut = len != name.len;
+        n += o->producers[n].pid != 0;
+    }
+}
+
+void pfl_offers_judge(struct pfl_span trace_config, struct pfl_span state,
+                      struct pfl_offers *ret_offers)
+{
+    struct pfl_offers o = {.is_known = true, .near_distance = UINT_MAX};
+
+    o.wanted = pfl_offers_count(trace_config);
+    for (uint32_t i = 0; i < o.wanted; i++) {
+        struct pfl_span name = pfl_offers_get_name(trace_config, i);
+
+        if (is_offered(name, state))
+            o.offered |= (uint64_t)1 << i;
+        else
+            suggest(name, i, state, &o);
+    }
+    list_producers(state, &o);
+    *ret_offers = o;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packets that are repeated at the beginning of each file.
+ *
+ * Happy path: a packet takes the place of the one before it of its kind; there are few kinds.
+ * Failure: out of memory; the old one is kept. Limits: number and bytes, in kept_packets.h.
+ */
+#include "consumer/merge/kept_packets.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+#define CAPACITY_MIN 8u
+
+void pfl_kept_packets_fini(struct pfl_kept_packets *self)
+{
+    for (size_t i = 0; i < self->len; i++)
+        pfl_mem_free(self->list[i].bytes);
+    pfl_mem_free(self->list);
+    *self = (struct pfl_kept_packets){0};
+}
+
+static bool is_same(const struct pfl_kept_packet *kept, struct pfl_span packet)
+{
+    return kept->len == packet.len && memcmp(kept->bytes, packet.data, packet.len) == 0;
+}
+
+/* Its place; NULL: it has none yet. */
+static struct pfl_kept_packet *find(struct pfl_kept_packets *self,
+                                    const struct pfl_kept_packet *like, bool is_one)
+{
+    for (size_t i = 0; i < self->len; i++) {
+        struct pfl_kept_packet *k = &self->list[i];
+
+        if (k->kind == like->kind && k->machine == like->machine &&
+            (is_one || is_same(k, pfl_span_of(like->bytes, like->len))))
+            return k;
+    }
+    return NULL;
+}
+
+static int grow(struct pfl_kept_packets *self)
+{
+    size_t capacity = self->capacity != 0 ? 2 * self->capacity : CAPACITY_MIN;
+    struct pfl_kept_packet *list;
+
+    if (self->len < self->capacity)
+        return 0;
+    list = pfl_mem_realloc(self->list, capacity * sizeof(*list));
+    if (list == NULL)
+        return PFL_ENOMEM;
+    self->list = list;
+    self->capacity = capacity;
+    return 0;
+}
+
+static bool has_room(const struct pfl_kept_packets *self, const struct pfl_kept_packet *place,
+                     size_t len)
+{
+    size_t freed = place != NULL ? place->len : 0;
+
+    return (place != NULL || self->len < PFL_KEPT_PACKETS_MAX) &&
+           len <= PFL_KEPT_PACKETS_BYTES - (self->bytes - freed);
+}
+
+int pfl_kept_packets_put(struct pfl_kept_packets *self, uint32_t kind, uint32_t machine,
+                         bool is_one, struct pfl_span packet)
+{
+    struct pfl_kept_packet kept = {
+        .kind = kind, .machine = machine, .bytes = (uint8_t *)packet.data, .len = packet.len};
+    struct pfl_kept_packet *place = find(self, &kept, is_one);
+
+    if (!has_room(self, place, packet.len) || (place != NULL && is_same(place, packet)))
+        return 0;
+    kept.bytes = pfl_mem_memdup(packet.data, packet.len);
+    if (kept.bytes == NULL || (place == NULL && grow(self) != 0)) {
+        pfl_mem_free(kept.bytes);
+        return PFL_ENOMEM;
+    }
+    if (place == NULL) {
+        place = &self->list[self->len++];
+    } else {
+        self->bytes -= place->len;
+        pfl_mem_free(place->bytes);
+    }
+    *place = kept;
+    self->bytes += kept.len;
+    return 0;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a host's service writes once, or now and then, and every file of a recording needs: its
+ * config, its clocks, who it is. The last packet of each kind is kept, as it is in the file. Pure.
+ */
+#ifndef PFL_CONSUMER_KEPT_PACKETS_H
+#define PFL_CONSUMER_KEPT_PACKETS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+/* Of one host. What does not fit is not kept: the later files do without it. */
+#define PFL_KEPT_PACKETS_MAX   1024u
+#define PFL_KEPT_PACKETS_BYTES (4u << 20)
+
+struct pfl_kept_packet {
+    uint32_t kind;    /* the id of its field */
+    uint32_t machine; /* as the host has it */
+    uint8_t *bytes;   /* owned */
+    size_t len;
+};
+
+struct pfl_kept_packets {
+    struct pfl_kept_packet *list; /* owned; in the order of their first packets */
+    size_t len;
+    size_t capacity;
+    size_t bytes; /* in sum */
+};
+
+void pfl_kept_packets_fini(struct pfl_kept_packets *self); /* zeros are an empty one */
+/* Replaces the packet of that kind and machine, or, where there are many of a kind (`is_one` is
+ * false), goes beside those that are different. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_kept_packets_put(struct pfl_kept_packets *self, uint32_t kind,
+                                      uint32_t machine, bool is_one, struct pfl_span packet);
+
+#endif

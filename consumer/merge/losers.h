@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whose packets mark losses: counts by process. Pure. */
+#ifndef PFL_CONSUMER_LOSERS_H
+#define PFL_CONSUMER_LOSERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PFL_LOSERS_MAX 4u /* processes of a host that are told apart */
+
+struct pfl_losers {
+    struct pfl_loser {
+        uint32_t pid; /* 0: free */
+        uint64_t marks;
+    } list[PFL_LOSERS_MAX];
+};
+
+/* A packet of `pid` marks a loss; 0: nobody is known, and nothing is counted. When all places are
+ * taken, the one with the fewest marks gives way. */
+void pfl_losers_note(struct pfl_losers *self, uint32_t pid);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Colours of a terminal. Who decides whether there are any: consumer/cmd. */
+#ifndef PFL_CONSUMER_PAINT_H
+#define PFL_CONSUMER_PAINT_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+
+#define PFL_PAINT_BAD  "\033[31m"
+#define PFL_PAINT_WARN "\033[33m"
+#define PFL_PAINT_END  "\033[0m"
+
+static inline const char *pfl_paint(bool is_color, const char *code)
+{
+    return is_color ? code : "";
+}
+
+/* Lines of a report, with what is bad in red, and what is lost or doubtful in yellow. PFL_ENOMEM,
+ * PFL_ELIMIT. */
+PFL_MUST_USE int pfl_paint_lines(struct pfl_span text, struct pfl_buf *out);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What fleet_port.c (all clients, the hosts' state) and fleet_client.c (one client) share. */
+#ifndef PFL_CONSUMER_UI_FLEET_IMPL_H
+#define PFL_CONSUMER_UI_FLEET_IMPL_H
+
+#include "base/io/stream.h"
+#include "base/list.h"
+#include "consumer/link/ask.h"
+#include "consumer/ui/fleet_port.h"
+#include "consumer/ui/trace_slices.h"
+#include "proto/rpc_host.h"
+
+struct pfl_fleet {
+    struct pfl_fleet_conf conf;
+    struct pfl_list clients; /* owned */
+    struct pfl_ask *ask;     /* owned; NULL: nobody wants the state */
+    unsigned recordings;     /* clients that have one, or its trace */
+    bool is_closing;
+};
+
+/* A trace on its way to the client. */
+struct pfl_fleet_reading {
+    struct pfl_rpc_request request;
+    struct pfl_trace_slices slices;
+    uv_fs_t read;
+    uint8_t *chunk; /* owned */
+    size_t len;     /* in the chunk, and of it taken */
+    size_t taken;
+    int64_t offset; /* in the file, behind the chunk */
+    bool is_open;   /* its last reply has not gone */
+    bool is_busy;   /* a thread fills the chunk */
+    bool is_held;   /* the client does not read */
+};
+
+struct pfl_fleet_client {
+    struct pfl_list node;
+    struct pfl_fleet *fleet;   /* borrowed */
+    struct pfl_stream *stream; /* owned; NULL: closed */
+    struct pfl_rpc_host rpc;
+    struct pfl_fleet_run *run; /* owned; NULL: none goes on */
+    struct pfl_rpc_request run_request;
+    struct pfl_rpc_request state_requests[PFL_FLEET_MAX_STATE_REQUESTS];
+    unsigned state_requests_len; /* they wait for the fleet's ask */
+    struct pfl_fleet_reading reading;
+    int fd;              /* owned: the trace; -1: none */
+    struct pfl_buf note; /* what comes behind it */
+    uint64_t used_bytes; /* as the page was told them last */
+    uint64_t size_bytes;
+    char why[512];
+    bool is_clone;      /* the run: its reply is a CloneSession's */
+    bool is_freed;      /* nobody wants the run's trace */
+    bool has_recording; /* it is counted */
+    bool is_closing;
+};
+
+/* fleet_client.c */
+
+/* Takes `fd`. */
+void pfl_fleet_client_open(struct pfl_fleet *fleet, int fd);
+void pfl_fleet_client_close(struct pfl_fleet_client *c);
+/* The hosts' state has come, a serialized TracingServiceState. */
+void pfl_fleet_client_give_state(struct pfl_fleet_client *c, struct pfl_span state);
+
+/* fleet_port.c */
+
+/* The client's state_requests are answered from the loop. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_fleet_ask_state(struct pfl_fleet *fleet);
+/* A client is gone for good. */
+void pfl_fleet_check_closed(struct pfl_fleet *fleet);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What of a config is looked up while sessions run: filters of data sources, memory of producers,
+ * semaphores, triggers. The spans point into the config. Made once, so that no look-up reads the
+ * config again: it may have ten thousands of each.
+ */
+#ifndef PFL_SERVICE_PLAN_INDEX_H
+#define PFL_SERVICE_PLAN_INDEX_H
+
+#include "service/mill/pattern_set.h"
+
+#define PFL_PLAN_MAX_FILTERS    1024u /* of all data sources */
+#define PFL_PLAN_MAX_SEMAPHORES 64u
+
+struct pfl_session_plan;
+
+/* One of a data source's filters. */
+struct pfl_plan_filter {
+    uint32_t id; /* the field of DataSource: 2, 3, or 4 */
+    struct pfl_span text;
+    struct pfl_pattern *pattern; /* borrowed; of a 3, once it is compiled */
+};
+
+struct pfl_plan_semaphore {
+    struct pfl_span name;
+    uint64_t max_others;
+};
+
+struct pfl_plan_shm {
+    struct pfl_span producer;
+    uint32_t size_kb;
+    uint32_t page_kb;
+    size_t at; /* in the config */
+};
+
+struct pfl_plan_trigger {
+    struct pfl_span name;
+    struct pfl_span producer_regex;
+    struct pfl_pattern *pattern; /* borrowed; once it is compiled; NULL: every producer */
+    size_t at;                   /* in the config */
+    uint32_t stop_delay_ms;
+    uint32_t max_per_24_h; /* 0: no limit */
+    double skip_probability;
+};
+
+struct pfl_plan_index {
+    struct pfl_plan_filter *filters; /* owned, as all here; by data source */
+    size_t filters_len;
+    struct pfl_plan_semaphore *semaphores; /* as they come */
+    size_t semaphores_len;
+    struct pfl_plan_shm *shms; /* by producer, then as they come */
+    size_t shms_len;
+    struct pfl_plan_trigger *triggers; /* by name, then as they come */
+    size_t triggers_len;
+    struct pfl_pattern_set filter_patterns;
+    struct pfl_pattern_set trigger_patterns;
+};
+
+/* Of a plan whose config and sources are read. PFL_ENOMEM; then pfl_plan_index_fini is due, too. */
+PFL_MUST_USE int pfl_plan_index_make(struct pfl_session_plan *plan);
+/* The filters alone, of the bytes where the plan's sources lie now. On failure nothing changed:
+ * PFL_ENOMEM, PFL_ELIMIT, PFL_EPARSE (a pattern that is none). */
+PFL_MUST_USE int pfl_plan_index_change_filters(struct pfl_session_plan *plan,
+                                               const struct pfl_span *sources);
+void pfl_plan_index_fini(struct pfl_plan_index *self);
+
+/* Compiles the patterns. PFL_EPARSE: `*ret_at` is the data source, or the trigger's place among the
+ * triggers, and `*ret_text` the pattern that cannot be used. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_plan_index_compile_filters(struct pfl_session_plan *plan, size_t *ret_at,
+                                                struct pfl_span *ret_text,
+                                                char ret_why[PFL_PATTERN_WHY_BYTES]);
+PFL_MUST_USE int pfl_plan_index_compile_triggers(struct pfl_session_plan *plan, size_t *ret_at,
+                                                 char ret_why[PFL_PATTERN_WHY_BYTES]);
+
+#endif

@@ -1,0 +1,117 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154
+# Hosts that go away in every phase of a recording: the others are stopped and read at once, --wait
+# bounds the wait, Ctrl-C goes on without them, and the file has what came.
+. "$(dirname "$0")/lib.sh"
+NOTHING=1 PARTIAL=4
+
+make_pki && start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
+for name in web1 web2; do
+    start_service "$name" || { check "perfleetd opens its sockets" false; finish; }
+    eval "service_$name=\$SERVICE_PID"
+    start "example-$name" "$BIN/perfleet-example" --rate 1000 --smb-kb 4096
+    check "the example registers at $name" wait_for_source "$EXAMPLE_SOURCE" 1
+done
+config "$WORK/open.pbtx" 0
+config "$WORK/short.pbtx" 3000
+
+agents_are() { [ "$(fleet hosts 2>/dev/null | grep -cE '^(web1|web2|one|two)  *up ')" -eq "$1" ]; }
+fresh_agents() { # both, as if nothing had happened
+    local name
+    for name in web1 web2; do
+        eval "kill -KILL \${agent_$name:-} 2>/dev/null"
+        start_agent "$name" --retry-max-ms 500
+        eval "agent_$name=\$STARTED"
+    done
+    check "two agents are connected" wait_for 60 agents_are 2
+}
+begin() { # begin OUT ARGS...: a recording of both in the background; RECORDING, its words in WORK/words.log
+    local out=$1
+    shift
+    rm -f "$WORK/words.log" "$WORK/code"
+    {
+        "$BIN/perfleet" record --relay "$RELAY" "${TLS_ME[@]}" -o "$WORK/$out" --host web1 --host web2 "$@" \
+            >"$WORK/words.log" 2>&1 &
+        echo $! >"$WORK/recording"
+        wait $!
+        echo $? >"$WORK/code"
+    } &
+    wait_for 20 test -s "$WORK/recording"
+    RECORDING=$(cat "$WORK/recording")
+    rm "$WORK/recording"
+}
+has_said() { grep -qE -- "$1" "$WORK/words.log"; }
+said() { wait_for "${2:-60}" has_said "$1" || { cat "$WORK/words.log"; return 1; }; }
+ends_with() { # ends_with CODE: within a minute
+    wait_for 60 test -s "$WORK/code" || { kill -9 "$RECORDING"; cat "$WORK/words.log"; return 1; }
+    [ "$(cat "$WORK/code")" -eq "$1" ] || { echo "exit code $(cat "$WORK/code"), expected $1"; cat "$WORK/words.log"; return 1; }
+}
+ended_within() { [ $((SECONDS - $1)) -le "$2" ] || { echo "after $((SECONDS - $1)) s"; cat "$WORK/words.log"; return 1; }; }
+has_one() { $CHECK "$WORK/$1" --machines 1 --contiguous --lossless --min-packets "${2:-500}"; }
+
+# --- while it records: --wait ends it -------------------------------------------------------------
+fresh_agents
+begin wait.pftrace -c "$WORK/short.pbtx" --wait 4s
+check "it records" said 'recording for'
+kill -KILL "$agent_web2"
+check "the host that went away is named while the others go on" said '^web2 is away'
+check "the healthy host is read although the other one is away" said 'host web1: read'
+check "and then it is said who is waited for" said 'waiting for web2 \(away [0-9]+ s\); Ctrl-C goes on without it'
+since=$SECONDS
+check "--wait ends it, the exit code says that a host is missing" ends_with $PARTIAL
+check "in time" ended_within "$since" 20
+check "the reason is said, once, and the summary names the host" eval 'has_said "host web2 .*away.*--wait" && has_said "host web2: FAILED while"'
+check "the file has the other one" has_one wait.pftrace
+
+# --- Ctrl-C goes on without it ---------------------------------------------------------------------
+fresh_agents
+begin int.pftrace -c "$WORK/open.pbtx" --wait 300s
+check "it records" said 'recording until'
+sleep 1
+kill -KILL "$agent_web2"
+check "the host is missed" said '^web2 is away'
+kill -INT "$RECORDING"
+check "the first Ctrl-C stops and reads the healthy host" said 'host web1: read'
+check "the other one is waited for" said 'waiting for web2'
+kill -INT "$RECORDING"
+check "the next one goes on without it: a host is missing" ends_with $PARTIAL
+check "the file has the other one" has_one int.pftrace
+
+# --- it comes back while it is waited for ------------------------------------------------------------
+fresh_agents
+begin back.pftrace -c "$WORK/short.pbtx" --wait 120s
+check "it records" said 'recording for'
+kill -STOP "$agent_web2"
+check "the healthy host is read meanwhile" said 'host web1: read'
+kill -CONT "$agent_web2"
+check "the other one joins: nothing is missing" ends_with 0
+check "both are in the file, on one timeline" \
+    $CHECK "$WORK/back.pftrace" --machines 2 --disjoint --contiguous --lossless --min-packets 500
+
+# --- before the start --------------------------------------------------------------------------------
+fresh_agents
+kill -STOP "$service_web2"
+begin connect.pftrace -c "$WORK/short.pbtx" --timeout 3s
+check "a host whose service does not answer is left out after --timeout" said 'host web2.*: no answer within' 120
+check "the others are recorded" ends_with $PARTIAL
+check "whole" has_one connect.pftrace
+begin connect2.pftrace -c "$WORK/short.pbtx" --timeout 300s
+sleep 2
+kill -INT "$RECORDING"
+check "Ctrl-C before the start ends it: nothing is recorded" ends_with $NOTHING
+check "and leaves no file" test ! -e "$WORK/connect2.pftrace" -a ! -e "$WORK/connect2.pftrace.partial"
+kill -CONT "$service_web2"
+
+# --- while it is stopped: the service is stuck -----------------------------------------------------
+begin stuck.pftrace -c "$WORK/open.pbtx" --timeout 300s
+check "it records" said 'recording until'
+sleep 1
+kill -STOP "$service_web2"
+kill -INT "$RECORDING"
+check "a service that is stuck holds nobody up" said 'host web1: read'
+kill -INT "$RECORDING"
+check "the second Ctrl-C ends at once" ends_with 130
+check "the file has what came" has_one stuck.pftrace
+kill -CONT "$service_web2"
+finish

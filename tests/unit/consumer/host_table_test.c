@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Many hosts as a table. */
+#include "consumer/report/host_table.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/sweep.h"
+
+#define HOSTS 500u
+#define NOW_S 1000000
+
+struct fleet {
+    struct pfl_service_state_host hosts[HOSTS];
+    struct pfl_inventory_host told[HOSTS];
+    char names[HOSTS][16];
+    uint8_t state[64];
+    struct pfl_buf out;
+};
+
+static struct fleet *new_fleet(void)
+{
+    static struct fleet fleet;
+
+    memset(&fleet, 0, sizeof(fleet));
+    return &fleet;
+}
+
+/* Two producers, one session, version v1. */
+static size_t make_state(uint8_t *out, size_t room)
+{
+    struct pfl_writer w = pfl_writer_of(out, room);
+
+    pfl_writer_field_bytes(&w, 1, "\x08\x01", 2);
+    pfl_writer_field_bytes(&w, 1, "\x08\x02", 2);
+    pfl_writer_field_varint(&w, 3, 1);
+    pfl_writer_field_bytes(&w, 5, "v\x1b", 2);
+    return room - w.left;
+}
+
+static void begin(struct fleet *f, size_t len)
+{
+    size_t state = make_state(f->state, sizeof(f->state));
+
+    for (size_t i = 0; i < len; i++) {
+        snprintf(f->names[i], sizeof(f->names[i]), "web%zu", i + 1);
+        f->told[i] = (struct pfl_inventory_host){.name = f->names[i],
+                                                 .address = "10.0.0.1:5",
+                                                 .version = "v1",
+                                                 .tls = "1.3",
+                                                 .is_connected = true,
+                                                 .certificate_end_s = NOW_S + 90 * 86400};
+        f->hosts[i] = (struct pfl_service_state_host){.name = f->names[i],
+                                                      .address = f->names[i],
+                                                      .why = "",
+                                                      .told = &f->told[i],
+                                                      .state = pfl_span_of(f->state, state)};
+    }
+    pfl_buf_init(&f->out, 1u << 20);
+}
+
+static void fail_host(struct fleet *f, size_t i, double seen_s)
+{
+    f->hosts[i].why = "host not connected";
+    f->hosts[i].state = pfl_span_of(NULL, 0);
+    f->told[i].is_connected = false;
+    f->told[i].last_seen_s = seen_s;
+}
+
+static const char *print(struct fleet *f, struct pfl_host_table_conf conf, size_t len)
+{
+    conf.hosts = f->hosts;
+    conf.hosts_len = len;
+    conf.now_s = NOW_S;
+    assert_int_equal(pfl_host_table_text(&conf, &f->out), 0);
+    assert_int_equal(pfl_buf_append(&f->out, "", 1), 0);
+    return (const char *)pfl_buf_get(&f->out).data;
+}
+
+static void end(struct fleet *f)
+{
+    pfl_buf_fini(&f->out);
+    pfl_sweep_assert_no_leak();
+}
+
+static void five_hundred_hosts_are_five_hundred_rows_and_a_sum(void **state)
+{
+    struct fleet *f = new_fleet();
+    size_t lines = 0;
+    const char *text;
+
+    (void)state;
+    begin(f, HOSTS);
+    fail_host(f, 6, 12);
+    fail_host(f, 8, 3 * 86400);
+    text = print(f, (struct pfl_host_table_conf){0}, HOSTS);
+    for (const char *c = text; *c != '\0'; c++)
+        lines += *c == '\n';
+    assert_int_equal(lines, 1 + HOSTS + 2 + 1);
+    assert_memory_equal(text, "NAME    STATE     SERVICE  PRODUCERS", 36);
+    assert_non_null(strstr(text, "\nweb1    up        v?       2 "));
+    assert_non_null(strstr(text, "\nweb7    away:12s "));
+    assert_non_null(strstr(text, "\nweb9    away:3d "));
+    assert_non_null(strstr(text, "\nweb7: FAILED: host not connected\n"));
+    assert_non_null(strstr(text, "\nweb9: FAILED: host not connected; if it does not come back, "
+                                 "perfleet forget takes it off the list\n"));
+    assert_non_null(
+        strstr(text, "\n498 of 500 hosts up, 2 to look at; 996 producers, 498 sessions, 1 versions"
+                     "\n"));
+    end(f);
+}
+
+static void with_problems_only_these_are_shown(void **state)
+{
+    struct fleet *f = new_fleet();
+    const char *text;
+
+    (void)state;
+    begin(f, 3);
+    fail_host(f, 0, 12);
+    f->told[1].certificate_end_s = NOW_S + 86400;
+    text = print(f, (struct pfl_host_table_conf){.is_problems = true}, 3);
+    assert_non_null(strstr(text, "\nweb1 "));
+    assert_non_null(
+        strstr(text, "\nweb2: note: its certificate expires on 1970-01-13: renew it\n"));
+    assert_null(strstr(text, "web3"));
+    assert_non_null(strstr(text, "\n2 of 3 hosts up, 2 to look at;"));
+    end(f);
+}
+
+static void columns_are_chosen(void **state)
+{
+    struct fleet *f = new_fleet();
+    char why[256];
+
+    (void)state;
+    begin(f, 1);
+    assert_int_equal(pfl_host_table_check("name,agent", why, sizeof(why)), 0);
+    assert_string_equal(print(f, (struct pfl_host_table_conf){.columns = "agent,name"}, 1),
+                        "AGENT  NAME\nv1     web1\n");
+    assert_int_equal(pfl_host_table_check("name,sesions", why, sizeof(why)), PFL_EINVAL);
+    assert_string_equal(why, "there is no column sesions; did you mean sessions?");
+    assert_int_equal(pfl_host_table_check("", why, sizeof(why)), PFL_EINVAL);
+    end(f);
+}
+
+static void usual_columns_are_chosen_to_fit(void **state)
+{
+    (void)state;
+    for (unsigned width = 40; width <= 120; width++) {
+        struct fleet *f = new_fleet();
+        const char *text;
+
+        begin(f, 2);
+        f->told[1].has_clock = true;
+        text = print(f, (struct pfl_host_table_conf){.width = width}, 2);
+        assert_true(strcspn(text, "\n") <= width);
+        assert_true(strncmp(text, "NAME  STATE", 11) == 0);
+        assert_true((strstr(text, "CLOCK") == NULL) ==
+                    (strstr(text, "no room for: clock") != NULL));
+        end(f);
+    }
+}
+
+static void columns_that_are_named_are_shown_at_any_width(void **state)
+{
+    struct fleet *f = new_fleet();
+    const char *text;
+
+    (void)state;
+    begin(f, 1);
+    text = print(
+        f, (struct pfl_host_table_conf){.columns = "name,service,agent,address", .width = 10}, 1);
+    assert_non_null(strstr(text, "ADDRESS"));
+    assert_null(strstr(text, "no room"));
+    end(f);
+}
+
+static void without_any_answer_there_is_no_table(void **state)
+{
+    struct fleet *f = new_fleet();
+
+    (void)state;
+    begin(f, 1);
+    fail_host(f, 0, 12);
+    assert_string_equal(print(f, (struct pfl_host_table_conf){0}, 1),
+                        "web1: FAILED: host not connected\n");
+    end(f);
+}
+
+static void colour_marks_what_is_bad_and_nothing_else(void **state)
+{
+    struct fleet *f = new_fleet();
+    const char *text;
+
+    (void)state;
+    begin(f, 2);
+    fail_host(f, 0, 12);
+    text = print(f, (struct pfl_host_table_conf){.is_color = true}, 2);
+    assert_non_null(strstr(text, "\033[31maway:12s"));
+    assert_non_null(strstr(text, "web1: \033[31mFAILED: \033[0mhost not"));
+    assert_null(strstr(text, "\033[31mup"));
+    end(f);
+}
+
+static void a_malformed_state_is_a_failed_host(void **state)
+{
+    struct fleet *f = new_fleet();
+
+    (void)state;
+    begin(f, 1);
+    f->hosts[0].state = pfl_span_of("\xff\xff", 2);
+    assert_string_equal(print(f, (struct pfl_host_table_conf){0}, 1),
+                        "web1: FAILED: its service state is malformed\n");
+    end(f);
+}
+
+static int print_once(void *arg)
+{
+    struct fleet *f = arg;
+    struct pfl_host_table_conf conf = {.hosts = f->hosts, .hosts_len = 2};
+    struct pfl_buf out;
+    int rc;
+
+    pfl_buf_init(&out, 1u << 16);
+    rc = pfl_host_table_text(&conf, &out);
+    pfl_buf_fini(&out);
+    return rc;
+}
+
+static void every_failed_allocation_is_told_and_leaves_nothing(void **state)
+{
+    struct fleet *f = new_fleet();
+
+    (void)state;
+    begin(f, 2);
+    pfl_sweep(print_once, f, false);
+    end(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(five_hundred_hosts_are_five_hundred_rows_and_a_sum),
+        cmocka_unit_test(with_problems_only_these_are_shown),
+        cmocka_unit_test(columns_are_chosen),
+        cmocka_unit_test(usual_columns_are_chosen_to_fit),
+        cmocka_unit_test(columns_that_are_named_are_shown_at_any_width),
+        cmocka_unit_test(without_any_answer_there_is_no_table),
+        cmocka_unit_test(colour_marks_what_is_bad_and_nothing_else),
+        cmocka_unit_test(a_malformed_state_is_a_failed_host),
+        cmocka_unit_test(every_failed_allocation_is_told_and_leaves_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
