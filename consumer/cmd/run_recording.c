@@ -101,6 +101,8 @@ static void on_over(void *user)
     pfl_progress_close(&rec->progress);
     for (size_t i = 0; i < SIGNALS; i++)
         uv_close((uv_handle_t *)&rec->signals[i], on_signal_closed);
+    if (rec->interrupts != 0)
+        signal(SIGHUP, SIG_IGN); /* the second word of a terminal that closes */
 }
 
 static bool is_ignored(int number)

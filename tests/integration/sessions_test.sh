@@ -54,7 +54,7 @@ check "with all its data" \
     $CHECK "$WORK/keep.pftrace" --machines 2 --disjoint --contiguous --lossless --min-packets 200
 if [ "$(id -u)" -eq 0 ] && mkdir "$WORK/full.mnt" && mount -t tmpfs -o size=64k tmpfs "$WORK/full.mnt"; then
     check "a full disk is said, and how the session is got" \
-        says 'session flight is on its hosts as it was: perfleet read flight' \
+        says 'session flight is on 2 of 2 hosts still: perfleet read flight' \
         "$P" read flight -o "$WORK/full.mnt/full.pftrace" "${hosts[@]}"
 else
     skip "a full disk is said, and how the session is got" "needs root for a small file system"

@@ -55,8 +55,9 @@ class Gate:
         if name == self.method:
             self.left -= 1
         if self.left <= 0:
+            gone_on = self.gone_on
             self.reached.set()
-            self.gone_on.wait()
+            gone_on.wait()
 
     def pump(self, source, sink, look, methods):
         data = b""
@@ -72,6 +73,12 @@ class Gate:
             pass
         for sock in (source, sink):
             end(sock)
+
+    def go_on_to(self, method):
+        """Passes on what it holds, and stands still again at another request."""
+        held, self.gone_on, self.reached = self.gone_on, threading.Event(), threading.Event()
+        self.method, self.left = method, 1
+        held.set()
 
     def open(self):
         self.left = 1 << 30
