@@ -243,6 +243,8 @@ class Run:
                 process.send_signal(signal.SIGINT)
         elif event.startswith("Ctrl-C"):
             process.send_signal(signal.SIGINT)
+            if (self.case.command, self.case.phase) == ("record", "stopping"):
+                return  # the first one led there
             if event == "Ctrl-C twice":
                 process.send_signal(signal.SIGTERM)  # a second SIGINT could be one with the first
                 return
