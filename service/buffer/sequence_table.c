@@ -18,9 +18,9 @@
 
 #define INDEX_MIN 64u
 
-void pfl_sequence_table_init(struct pfl_sequence_table *self)
+void pfl_sequence_table_init(struct pfl_sequence_table *self, const struct pfl_hash_key *hash_key)
 {
-    memset(self, 0, sizeof(*self));
+    *self = (struct pfl_sequence_table){.hash_key = *hash_key, .forgotten.hash_key = *hash_key};
     pfl_list_init(&self->empties);
 }
 
@@ -32,7 +32,7 @@ void pfl_sequence_table_fini(struct pfl_sequence_table *self)
     pfl_mem_free(self->free_slots);
     pfl_mem_free(self->index);
     pfl_usage_book_fini(&self->forgotten);
-    pfl_sequence_table_init(self);
+    pfl_sequence_table_init(self, &(struct pfl_hash_key){{0}});
 }
 
 static int copy_blocks(struct pfl_sequence_table *self, const struct pfl_sequence_table *from)
@@ -53,6 +53,7 @@ static void copy_numbers(struct pfl_sequence_table *self, const struct pfl_seque
 {
     const struct pfl_list *it;
 
+    self->hash_key = from->hash_key;
     self->blocks_capacity = from->blocks_capacity;
     self->slots_used = from->slots_used;
     self->count = from->count;
@@ -102,12 +103,10 @@ static uint32_t key_of(const struct pfl_sequence *seq)
     return pfl_sequence_key(seq->source.producer_id, seq->source.writer_id);
 }
 
-/* Home of a key in the index: multiplicative, upper bits. */
+/* Home of a key in the index. */
 static uint32_t home_of(const struct pfl_sequence_table *self, uint32_t key)
 {
-    uint64_t product = (uint64_t)key * 0x9e3779b97f4a7c15u;
-
-    return (uint32_t)(product >> 32) & (self->index_capacity - 1u);
+    return pfl_hash_keyed_u32(&self->hash_key, key) & (self->index_capacity - 1u);
 }
 
 /* The index position that holds the key, or the free one where it belongs. */

@@ -31,9 +31,10 @@ struct pfl_sequence_table {
     uint32_t empties_len;
     struct pfl_usage_book forgotten; /* of what was forgotten: its usage */
     struct pfl_sequence *recent;     /* the one found last */
+    struct pfl_hash_key hash_key;    /* who knows it can make keys meet in the index */
 };
 
-void pfl_sequence_table_init(struct pfl_sequence_table *self);
+void pfl_sequence_table_init(struct pfl_sequence_table *self, const struct pfl_hash_key *hash_key);
 void pfl_sequence_table_fini(struct pfl_sequence_table *self);
 /* Makes `self`, which is empty, equal to `from`, slot by slot. PFL_ENOMEM: it is empty still. */
 PFL_MUST_USE int pfl_sequence_table_copy(struct pfl_sequence_table *self,

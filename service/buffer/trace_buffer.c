@@ -47,7 +47,7 @@ int pfl_trace_buffer_new(const struct pfl_trace_buffer_conf *conf,
 
     if (self == NULL)
         return PFL_ENOMEM;
-    pfl_sequence_table_init(&self->sequences);
+    pfl_sequence_table_init(&self->sequences, &conf->hash_key);
     pfl_slices_init(&self->slices);
     rc = pfl_trace_ring_init(&self->ring, conf->size_bytes);
     if (rc != 0) {

@@ -15,6 +15,7 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/hash.h"
 
 struct pfl_trace_buffer;
 struct pfl_vm_set;
@@ -28,6 +29,7 @@ enum pfl_fill_policy {
 struct pfl_trace_buffer_conf {
     uint64_t size_bytes; /* > 0, at most UINT32_MAX; rounded up to 4096 */
     enum pfl_fill_policy fill_policy;
+    struct pfl_hash_key hash_key; /* for the tables of writers, whose numbers producers choose */
 };
 
 /* The names and numbers of TraceStats.BufferStats (docs/abi/tracebuffer.md section 8). */

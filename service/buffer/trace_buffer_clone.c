@@ -41,6 +41,7 @@ static int make_fresh(const struct pfl_trace_buffer *like, struct pfl_trace_buff
     const struct pfl_trace_buffer_conf conf = {
         .size_bytes = like->ring.size_bytes,
         .fill_policy = like->fill_policy,
+        .hash_key = like->sequences.hash_key,
     };
 
     return pfl_trace_buffer_new(&conf, ret_buffer);

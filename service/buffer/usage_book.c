@@ -31,6 +31,7 @@ int pfl_usage_book_copy(struct pfl_usage_book *self, const struct pfl_usage_book
     }
     self->len = from->len;
     self->capacity = from->capacity;
+    self->hash_key = from->hash_key;
     return 0;
 }
 
@@ -38,7 +39,7 @@ int pfl_usage_book_copy(struct pfl_usage_book *self, const struct pfl_usage_book
 static uint32_t probe(const struct pfl_usage_book *self, uint32_t key)
 {
     uint32_t mask = 2u * self->capacity - 1u;
-    uint32_t at = (uint32_t)((uint64_t)key * 0x9e3779b97f4a7c15u >> 32) & mask;
+    uint32_t at = pfl_hash_keyed_u32(&self->hash_key, key) & mask;
 
     while (self->index[at] != 0 && self->entries[self->index[at] - 1u].key != key)
         at = (at + 1u) & mask;

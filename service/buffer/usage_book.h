@@ -21,9 +21,10 @@ struct pfl_usage_book {
     uint32_t len;
     uint32_t capacity; /* a power of two */
     uint32_t *index;   /* owned; open addressing, place in entries + 1; twice the capacity */
+    struct pfl_hash_key hash_key;
 };
 
-/* All zeros is an empty one. */
+/* All zeros, but for the key, is an empty one. */
 void pfl_usage_book_fini(struct pfl_usage_book *self);
 /* Makes `self`, which is empty, equal to `from`. PFL_ENOMEM: it is empty still. */
 PFL_MUST_USE int pfl_usage_book_copy(struct pfl_usage_book *self,

@@ -75,7 +75,7 @@ struct pfl_service {
     struct pfl_list producers; /* owned; in registration order */
     size_t producers_len;
     struct pfl_list permitted;    /* those that may write to a buffer */
-    struct pfl_hash_key hash_key; /* of names that producers choose */
+    struct pfl_hash_key hash_key; /* of names and numbers that producers choose */
     struct pfl_list sources_by_name[PFL_SERVICE_NAMES];
     size_t sources_len; /* of all producers */
     uint64_t sources_seen;

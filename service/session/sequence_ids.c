@@ -17,9 +17,10 @@ void pfl_sequence_ids_fini(struct pfl_sequence_ids *self)
 }
 
 /* The slot that holds `key`, or the empty one where it belongs. */
-static uint64_t *find_slot(uint64_t *slots, size_t slots_len, uint32_t key)
+static uint64_t *find_slot(const struct pfl_sequence_ids *self, uint64_t *slots, size_t slots_len,
+                           uint32_t key)
 {
-    size_t at = (key * 2654435761u) & (slots_len - 1);
+    size_t at = pfl_hash_keyed_u32(&self->hash_key, key) & (slots_len - 1);
 
     while (slots[at] != 0 && (uint32_t)(slots[at] >> 32) != key)
         at = (at + 1) & (slots_len - 1);
@@ -35,7 +36,7 @@ static int grow(struct pfl_sequence_ids *self)
         return PFL_ENOMEM;
     for (size_t i = 0; i < self->slots_len; i++) {
         if (self->slots[i] != 0)
-            *find_slot(slots, slots_len, (uint32_t)(self->slots[i] >> 32)) = self->slots[i];
+            *find_slot(self, slots, slots_len, (uint32_t)(self->slots[i] >> 32)) = self->slots[i];
     }
     pfl_mem_free(self->slots);
     self->slots = slots;
@@ -55,7 +56,7 @@ int pfl_sequence_ids_get(struct pfl_sequence_ids *self, uint16_t producer_id, ui
         if (rc != 0)
             return rc;
     }
-    slot = find_slot(self->slots, self->slots_len, key);
+    slot = find_slot(self, self->slots, self->slots_len, key);
     if (*slot == 0) {
         if (self->used >= PFL_SEQUENCE_IDS_MAX)
             return PFL_ELIMIT;
@@ -75,5 +76,6 @@ int pfl_sequence_ids_copy(struct pfl_sequence_ids *self, const struct pfl_sequen
         return PFL_ENOMEM;
     self->slots_len = from->slots_len;
     self->used = from->used;
+    self->hash_key = from->hash_key;
     return 0;
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/hash.h"
 
 #define PFL_SEQUENCE_IDS_MAX  (1u << 20)
 #define PFL_SEQUENCE_ID_FIRST 2u /* 1 is the service itself */
@@ -15,6 +16,7 @@ struct pfl_sequence_ids {
     uint64_t *slots; /* owned: key << 32 | id, 0 is empty; a power of two, open addressing */
     size_t slots_len;
     size_t used;
+    struct pfl_hash_key hash_key; /* writers' numbers are the producers' choice */
 };
 
 void pfl_sequence_ids_fini(struct pfl_sequence_ids *self); /* legal on zeroed memory */

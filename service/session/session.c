@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "service/session/session_file.h"
 
-static int make_buffers(struct pfl_session *s)
+static int make_buffers(struct pfl_session *s, const struct pfl_hash_key *hash_key)
 {
     s->buffers = pfl_mem_calloc(s->plan->buffers_len + 1, sizeof(s->buffers[0]));
     if (s->buffers == NULL)
@@ -20,6 +20,7 @@ static int make_buffers(struct pfl_session *s)
         struct pfl_trace_buffer_conf conf = {
             .size_bytes = (uint64_t)s->plan->buffers[i].size_kb * 1024,
             .fill_policy = s->plan->buffers[i].fill_policy,
+            .hash_key = *hash_key,
         };
         int rc = pfl_trace_buffer_new(&conf, &s->buffers[i].ring);
 
@@ -37,7 +38,8 @@ static void free_buffers(struct pfl_session *s)
     s->buffers = NULL;
 }
 
-int pfl_session_new(struct pfl_session_plan *plan, struct pfl_session **ret_session)
+int pfl_session_new(struct pfl_session_plan *plan, const struct pfl_hash_key *hash_key,
+                    struct pfl_session **ret_session)
 {
     struct pfl_session *s = pfl_mem_zalloc(sizeof(*s));
     int rc;
@@ -52,7 +54,8 @@ int pfl_session_new(struct pfl_session_plan *plan, struct pfl_session **ret_sess
     s->timers =
         (struct pfl_session_timers){PFL_SESSION_NEVER, PFL_SESSION_NEVER, PFL_SESSION_NEVER,
                                     PFL_SESSION_NEVER, PFL_SESSION_NEVER, PFL_SESSION_NEVER};
-    rc = make_buffers(s);
+    s->sequences.hash_key = *hash_key;
+    rc = make_buffers(s, hash_key);
     if (rc != 0) {
         free_buffers(s);
         s->plan = NULL; /* still the caller's */

@@ -90,7 +90,8 @@ struct pfl_session {
 };
 
 /* Takes `plan` on success. Buffers have no ids yet. PFL_ENOMEM (a buffer that does not fit too). */
-PFL_MUST_USE int pfl_session_new(struct pfl_session_plan *plan, struct pfl_session **ret_session);
+PFL_MUST_USE int pfl_session_new(struct pfl_session_plan *plan, const struct pfl_hash_key *hash_key,
+                                 struct pfl_session **ret_session);
 /* Takes its instances out of their producers. */
 void pfl_session_free(struct pfl_session *self);
 

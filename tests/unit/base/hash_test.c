@@ -31,11 +31,32 @@ static void another_key_makes_another_hash(void **state)
     assert_true(pfl_hash_keyed(&key, pfl_span_of("name", 4)) != before);
 }
 
+/* As many as possible in one of 64 places. */
+static void numbers_chosen_to_meet_do_not_meet_with_another_key(void **state)
+{
+    const struct pfl_hash_key known = {{0}};
+    const struct pfl_hash_key key = {{0x0706050403020100u, 0x0f0e0d0c0b0a0908u}};
+    unsigned counts[64] = {0};
+    unsigned chosen = 0;
+
+    (void)state;
+    for (uint32_t number = 1; number < 65536; number++) {
+        if (pfl_hash_keyed_u32(&known, number) % 64 != 0)
+            continue;
+        counts[pfl_hash_keyed_u32(&key, number) % 64]++;
+        chosen++;
+    }
+    assert_true(chosen > 512);
+    for (size_t i = 0; i < 64; i++)
+        assert_true(counts[i] < 4 * chosen / 64);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_authors_vectors_come_out),
         cmocka_unit_test(another_key_makes_another_hash),
+        cmocka_unit_test(numbers_chosen_to_meet_do_not_meet_with_another_key),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

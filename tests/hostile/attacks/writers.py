@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a producer does to others by the writers that it has, and by what these write."""
+import mmap
+import os
+import struct
+import time
+
+from world import Client, Consumer, Failed, Producer, World, field, fields, get_slowness
+from config_text import varint
+
+ATTACKS = ["chosen_numbers"]
+PAGE, SMB = 4096, 32 << 20
+DIV14, CHUNKS, CHUNK = 5, 14, ((4096 - 8) // 14) & ~3
+COMPLETE = 3
+SESSION = field(1, field(1, 65536)) + field(2, field(1, field(1, "track_event")))
+
+
+class Writers(Producer):
+    """A producer of the largest memory, in pages of 14 chunks."""
+
+    def __init__(self, path):
+        Client.__init__(self, path, "ProducerPort")
+        self.told, self.owed, self.holds, self.instances, self.is_refused = [], [], set(), {}, False
+        self.memory = None
+        self.call("InitializeConnection", field(1, PAGE) + field(2, SMB) + field(3, "writers") + field(4, 1))
+        self.invoke("GetAsyncCommand", b"", self.on_command)
+        self.call("RegisterDataSource", field(1, field(1, "track_event")))
+        if not self.wait_for("start "):
+            raise TimeoutError("not started")
+
+    def on_setup(self, setup):
+        self.buffer = dict(fields(setup[2])).get(2, 0)
+        if self.memory is None:
+            self.memory = mmap.mmap(self.fds[0], os.fstat(self.fds[0]).st_size)
+        super().on_setup(setup)
+
+    def put(self, chunks):
+        """Of each the writer, its number, and its payload, with the number of packets in that."""
+        for page in range(0, (len(chunks) + CHUNKS - 1) // CHUNKS):
+            part = chunks[page * CHUNKS:][:CHUNKS]
+            data = bytearray(PAGE)
+            for i, (writer, number, payload, count) in enumerate(part):
+                at = 8 + i * CHUNK
+                struct.pack_into("<IHH", data, at, number, writer, count)
+                data[at + 8:at + 8 + len(payload)] = payload
+            states = sum(COMPLETE << 2 * i for i in range(len(part)))
+            struct.pack_into("<I", data, 0, DIV14 << 28 | states)
+            self.memory[page * PAGE:(page + 1) * PAGE] = bytes(data)
+
+    def commit(self, number):
+        """The first chunks."""
+        moves = [field(1, field(1, i // CHUNKS) + field(2, i % CHUNKS) + field(3, self.buffer))
+                 for i in range(number)]
+        for begin in range(0, number, 8000):
+            self.call("CommitData", b"".join(moves[begin:begin + 8000]))
+
+
+def packet(text="y" * 4):
+    body = field(900, text)
+    return varint(len(body)) + body
+
+
+def meet_in_ids(producer):
+    """Numbers that a multiplication by a known number puts side by side in a table of 2^16 places."""
+    del producer
+    inverse = pow(2654435761, -1, 1 << 16)
+    return [w for w in (inverse * i & 0xFFFF for i in range(2 * 1000 + 100)) if 0 < w < 32768][:1000]
+
+
+def meet_in_buffer(producer):
+    """Likewise of producer and writer together, in one of 2^17."""
+    return sorted(range(1, 32768), key=lambda w: (
+        (producer << 16 | w) * 0x9E3779B97F4A7C15 >> 32) % (1 << 17))[:1000]
+
+
+def choose_numbers(ready, path, choose, producers):
+    for producer in range(producers):
+        writers = Writers(path)
+        writers.put([(w, 0, packet(), 1) for w in choose(producer + 1)])
+        writers.commit(1000)
+        choose.kept = getattr(choose, "kept", []) + [writers]
+    ready()
+
+
+def record(build, attack, *args):
+    """Root's session while it is attacked, and then read: how long another waited meanwhile."""
+    with World(build) as world:
+        root = Consumer(world.consumer)
+        why = root.enable(SESSION)
+        if why:
+            raise Failed(why)
+        victim = world.victim()
+        said = world.attack("stranger", attack, world.producer, *args).wait_ready(120)
+        if said != "ready":
+            raise Failed(said)
+        root.invoke("Flush", field(1, 100), lambda *_: None)
+        answer = root.call("ReadBuffers")
+        time.sleep(0.5)
+        worst, failed = victim.worst_s(), victim.failed
+        victim.is_ending = True
+        if failed or answer is None or not answer[0] or not world.is_alive() or worst > get_slowness():
+            raise Failed("the victim waited %.1f s %s" % (worst, failed or ""))
+        return "the victim waited %.3f s at most" % worst
+
+
+def chosen_numbers(build):
+    """a hundred producers that choose the numbers of their writers to meet in a table hold nobody up"""
+    return "; ".join(record(build, choose_numbers, choose, 100) for choose in (meet_in_ids, meet_in_buffer))
