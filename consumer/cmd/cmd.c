@@ -19,10 +19,27 @@
 #define READ_STEP        65536u
 #define OUTPUT_MAX_BYTES (64u << 20)
 
+static struct {
+    char *room; /* borrowed; NULL: stderr */
+    size_t size;
+} kept;
+
+void pfl_cmd_keep_errors(char *room, size_t size)
+{
+    kept.room = room;
+    kept.size = size;
+}
+
 void pfl_cmd_error(const char *fmt, ...)
 {
     va_list ap;
 
+    if (kept.room != NULL) {
+        va_start(ap, fmt);
+        vsnprintf(kept.room, kept.size, fmt, ap);
+        va_end(ap);
+        return;
+    }
     fputs("perfleet: ", stderr);
     va_start(ap, fmt);
     vfprintf(stderr, fmt, ap);

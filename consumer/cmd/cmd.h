@@ -55,6 +55,9 @@ bool pfl_cmd_is_session_name(const char *name);
 
 /* "perfleet: <message>" on stderr. */
 void pfl_cmd_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* While a command draws a screen: the last message goes into `room` instead of to stderr. NULL: to
+ * stderr again. */
+void pfl_cmd_keep_errors(char *room, size_t size);
 /* The whole of a file, or of standard input for "-"; at most max_bytes. On failure errno. */
 bool pfl_cmd_read_file(const char *path, struct pfl_buf *out);
 

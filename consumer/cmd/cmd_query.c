@@ -3,20 +3,18 @@
  * `perfleet hosts`, `perfleet ps` and `perfleet query`: asks every host for its service's state,
  * all at once. Happy path: QueryServiceState, collect the replies, print in the order given. A host
  * that fails is a line of its own and makes the exit code 4 (all of them: 1); the others are shown.
+ * `hosts --watch` is in watch.c.
  */
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "consumer/cmd/cmd.h"
+#include "consumer/cmd/watch.h"
 #include "consumer/link/session_find.h"
 #include "consumer/report/host_table.h"
 #include "consumer/report/summary.h"
-#include "consumer/report/text.h"
-
-#define WATCH_S 2u
 
 static int on_state(void *user, const struct pfl_rpc_reply *reply)
 {
@@ -59,7 +57,8 @@ static unsigned find_width(void)
 }
 
 static int report_table(const struct pfl_service_state_host *hosts, size_t len,
-                        const struct pfl_args *args, struct pfl_buf *out)
+                        const struct pfl_args *args, const struct pfl_watch_screen *screen,
+                        struct pfl_buf *out)
 {
     struct pfl_host_table_conf conf = {
         .hosts = hosts,
@@ -67,37 +66,40 @@ static int report_table(const struct pfl_service_state_host *hosts, size_t len,
         .columns = args->columns,
         .is_problems = args->is_problems,
         .is_color = args->is_color,
-        .width = find_width(),
+        .width = screen != NULL ? screen->columns : find_width(),
+        .height = screen != NULL ? screen->rows : 0,
         .now_s = (int64_t)time(NULL),
     };
-    int rc = 0;
 
-    if (args->is_watch && isatty(STDOUT_FILENO) != 0)
-        rc = pfl_text_add(out, "\033[H\033[2J");
-    return rc != 0 ? rc : pfl_host_table_text(&conf, out);
+    return pfl_host_table_text(&conf, out);
 }
 
+struct view {
+    enum pfl_service_state_detail detail;
+    const struct pfl_inventory *inventory; /* NULL: no relay */
+    const struct pfl_watch_screen *screen; /* NULL: none */
+};
+
 static int report_states(const struct pfl_ask *ask, const struct pfl_args *args,
-                         enum pfl_service_state_detail detail, struct pfl_buf *out)
+                         const struct view *view, struct pfl_buf *out)
 {
+    bool is_brief = view->detail == PFL_SERVICE_STATE_BRIEF;
     size_t len = pfl_ask_get_len(ask);
     struct pfl_service_state_host *hosts = list_states(ask);
     struct pfl_inventory_host *told = pfl_mem_calloc(len, sizeof(*told));
     int rc = hosts != NULL && told != NULL ? 0 : PFL_ENOMEM;
 
-    for (size_t i = 0; rc == 0 && args->targets.inventory != NULL && i < len; i++) {
-        pfl_inventory_get_host(args->targets.inventory,
-                               pfl_inventory_find(args->targets.inventory, hosts[i].address),
-                               &told[i]);
+    for (size_t i = 0; rc == 0 && view->inventory != NULL && i < len; i++) {
+        pfl_inventory_get_host(view->inventory,
+                               pfl_inventory_find(view->inventory, hosts[i].address), &told[i]);
         hosts[i].told = &told[i];
     }
     if (rc == 0 && args->is_json)
-        rc = pfl_service_state_json(hosts, len, detail, out);
-    if (rc == 0 && !args->is_json && detail == PFL_SERVICE_STATE_BRIEF)
-        rc = report_table(hosts, len, args, out);
-    else
-        for (size_t i = 0; rc == 0 && !args->is_json && i < len; i++)
-            rc = pfl_service_state_text(&hosts[i], detail, out);
+        rc = pfl_service_state_json(hosts, len, view->detail, out);
+    if (rc == 0 && !args->is_json && is_brief)
+        rc = report_table(hosts, len, args, view->screen, out);
+    for (size_t i = 0; rc == 0 && !args->is_json && !is_brief && i < len; i++)
+        rc = pfl_service_state_text(&hosts[i], view->detail, out);
     pfl_mem_free(told);
     pfl_mem_free(hosts);
     return rc;
@@ -105,38 +107,45 @@ static int report_states(const struct pfl_ask *ask, const struct pfl_args *args,
 
 static int report_brief(const struct pfl_ask *ask, const struct pfl_args *args, struct pfl_buf *out)
 {
-    return report_states(ask, args, PFL_SERVICE_STATE_BRIEF, out);
+    const struct view view = {PFL_SERVICE_STATE_BRIEF, args->targets.inventory, NULL};
+
+    return report_states(ask, args, &view, out);
+}
+
+static int report_round(const struct pfl_watch_round *round, const struct pfl_args *args,
+                        const struct pfl_watch_screen *screen, struct pfl_buf *out)
+{
+    const struct view view = {PFL_SERVICE_STATE_BRIEF, round->inventory, screen};
+
+    return report_states(round->ask, args, &view, out);
 }
 
 static int report_sessions(const struct pfl_ask *ask, const struct pfl_args *args,
                            struct pfl_buf *out)
 {
-    return report_states(ask, args, PFL_SERVICE_STATE_SESSIONS, out);
+    const struct view view = {PFL_SERVICE_STATE_SESSIONS, args->targets.inventory, NULL};
+
+    return report_states(ask, args, &view, out);
 }
 
 static int report_all(const struct pfl_ask *ask, const struct pfl_args *args, struct pfl_buf *out)
 {
-    return report_states(ask, args, PFL_SERVICE_STATE_ALL, out);
+    const struct view view = {PFL_SERVICE_STATE_ALL, args->targets.inventory, NULL};
+
+    return report_states(ask, args, &view, out);
 }
 
 int pfl_cmd_hosts(struct pfl_args *args)
 {
     const struct pfl_cmd_question question = {on_ready, report_brief, NULL};
     char why[256];
-    int code;
 
     if (args->columns != NULL && pfl_host_table_check(args->columns, why, sizeof(why)) != 0) {
         pfl_cmd_error("--columns: %s", why);
         return PFL_EXIT_USAGE;
     }
-    code = pfl_cmd_ask(args, &question);
-    while (args->is_watch && code != PFL_EXIT_USAGE) { /* Ctrl-C ends it */
-        fflush(stdout);
-        sleep(WATCH_S);
-        pfl_targets_reset(&args->targets);
-        code = pfl_cmd_ask(args, &question);
-    }
-    return code;
+    return args->is_watch ? pfl_watch_run(args, &(struct pfl_watch_conf){on_ready, report_round})
+                          : pfl_cmd_ask(args, &question);
 }
 
 int pfl_cmd_ps(struct pfl_args *args)

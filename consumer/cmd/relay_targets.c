@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "consumer/cmd/cmd.h"
 #include "consumer/cmd/targets.h"
 #include "consumer/report/summary.h"
@@ -23,7 +24,7 @@ static void on_hosts(void *user, int err, unsigned status, struct pfl_span body)
     t->has_answer = true;
     if (err == 0 && status == 200)
         rc = pfl_inventory_parse(body, &t->inventory);
-    if (rc == 0)
+    if (rc == 0 || t->relay_why[0] != '\0')
         return;
     if (err != 0)
         snprintf(t->relay_why, sizeof(t->relay_why), "%s", pfl_err_str(err));
@@ -34,20 +35,29 @@ static void on_hosts(void *user, int err, unsigned status, struct pfl_span body)
         snprintf(t->relay_why, sizeof(t->relay_why), "its list of hosts is malformed");
 }
 
-static void on_up(void *user)
+static void ask_for_hosts(struct pfl_targets *t)
 {
-    struct pfl_targets *t = user;
     struct pfl_tunnel_call call = {
         .method = "GET", .path = PFL_TUNNEL_HOSTS_PATH, .on_done = on_hosts, .user = t};
 
-    if (!t->has_answer && pfl_tunnel_client_call(t->tunnel, &call) != 0)
+    if (pfl_tunnel_client_call(t->tunnel, &call) != 0)
         on_hosts(t, PFL_ENOMEM, 0, pfl_span_of(NULL, 0));
+}
+
+static void on_up(void *user)
+{
+    struct pfl_targets *t = user;
+
+    t->relay_why[0] = '\0';
+    if (!t->has_answer)
+        ask_for_hosts(t);
 }
 
 static void on_down(void *user, const char *why)
 {
     struct pfl_targets *t = user;
 
+    snprintf(t->relay_why, sizeof(t->relay_why), "%s", why);
     if (t->has_answer) {
         if (t->list.has_changed)
             pfl_cmd_error("relay %s: %s", t->relay, why);
@@ -55,7 +65,6 @@ static void on_down(void *user, const char *why)
         return;
     }
     t->has_answer = true;
-    snprintf(t->relay_why, sizeof(t->relay_why), "%s", why);
 }
 
 static void on_closed(void *user)
@@ -171,6 +180,7 @@ static int connect_relay(struct pfl_targets *t)
         .tls = t->tls,
         .fleet = t->fleet,
         .handshake_timeout_ms = t->timeout_ms,
+        .retry_max_ms = t->relay_retry_max_ms,
         .on_up = on_up,
         .on_down = on_down,
         .on_closed = on_closed,
@@ -208,7 +218,29 @@ int pfl_targets_open_relay(struct pfl_targets *self)
     code = connect_relay(self);
     if (code != PFL_EXIT_OK)
         return code;
+    return pfl_targets_take_hosts(self);
+}
+
+void pfl_targets_ask_relay(struct pfl_targets *self)
+{
+    pfl_mem_free(self->specs);
+    pfl_inventory_free(self->inventory);
+    self->specs = NULL;
+    self->specs_len = 0;
+    self->inventory = NULL;
+    self->has_answer = false;
+    if (!pfl_targets_is_relay_away(self))
+        ask_for_hosts(self);
+}
+
+int pfl_targets_take_hosts(struct pfl_targets *self)
+{
     return choose_hosts(self) ? PFL_EXIT_OK : PFL_EXIT_USAGE;
+}
+
+bool pfl_targets_is_relay_away(const struct pfl_targets *self)
+{
+    return self->tunnel != NULL && !pfl_tunnel_client_is_up(self->tunnel);
 }
 
 void pfl_targets_close_relay(struct pfl_targets *self)

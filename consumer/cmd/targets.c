@@ -31,24 +31,12 @@ void pfl_targets_init(struct pfl_targets *self)
                                  .hosts_max = PFL_TARGETS_MAX_HOSTS};
 }
 
-void pfl_targets_reset(struct pfl_targets *self)
+void pfl_targets_fini(struct pfl_targets *self)
 {
     pfl_mem_free(self->specs);
     pfl_inventory_free(self->inventory);
     if (self->tls != NULL)
         pfl_tls_conf_unref(self->tls);
-    self->specs = NULL;
-    self->specs_len = 0;
-    self->inventory = NULL;
-    self->tls = NULL;
-    self->is_tunnel_closed = false;
-    self->has_answer = false;
-    self->relay_why[0] = '\0';
-}
-
-void pfl_targets_fini(struct pfl_targets *self)
-{
-    pfl_targets_reset(self);
     pfl_targets_init(self);
 }
 

@@ -33,8 +33,10 @@ struct pfl_targets {
     struct pfl_ssh *ssh;              /* owned, while open; one for each host by ssh */
     size_t ssh_len;
     bool is_tunnel_closed;
-    bool has_answer; /* of the relay, or a reason why there is none */
-    char relay_why[768];
+    bool has_answer;     /* of the relay, or a reason why there is none */
+    char relay_why[768]; /* it could not be asked, or went away; "": neither */
+    uint64_t
+        relay_retry_max_ms; /* the longest wait before it is connected again; 0: the tunnel's */
     bool
         is_past_options; /* what goes wrong now is no matter of options: their help helps no more */
     struct pfl_host_spec *specs; /* owned */
@@ -63,8 +65,6 @@ struct pfl_targets {
 
 void pfl_targets_init(struct pfl_targets *self);
 void pfl_targets_fini(struct pfl_targets *self);
-/* After close: what was found out is forgotten, what the options say stays. */
-void pfl_targets_reset(struct pfl_targets *self);
 /* Adds one --host value; false: said on stderr why not. */
 bool pfl_targets_add(struct pfl_targets *self, const char *arg);
 /* After the last option: finds the hosts, loads the certificates if they are needed, asks the relay
@@ -73,6 +73,14 @@ bool pfl_targets_add(struct pfl_targets *self, const char *arg);
 int pfl_targets_open(struct pfl_targets *self, uv_loop_t *loop);
 /* What every connection to these hosts has in common. */
 void pfl_targets_fill_conn(struct pfl_targets *self, struct pfl_consumer_conn_conf *ret_conf);
+/* For a command that asks again and again: over the connection to the relay that there is, or the
+ * next one, asks for its hosts once more. When `has_answer` is set, take_hosts makes those that are
+ * meant the targets. The specs and the inventory of before are freed. */
+void pfl_targets_ask_relay(struct pfl_targets *self);
+/* 0 or the exit code: said on stderr why. */
+int pfl_targets_take_hosts(struct pfl_targets *self);
+/* Behind a relay that is not connected now. */
+bool pfl_targets_is_relay_away(const struct pfl_targets *self);
 /* Closes the loop; what the caller opened on it must be closed. */
 void pfl_targets_close(struct pfl_targets *self);
 

@@ -5,7 +5,8 @@
  * Happy path: each host's state is unpacked once and becomes a row of cells; columns are as wide as
  * their widest cell, and of the usual ones the least wanted are left out until a row fits; then a
  * line for each host that failed or should be looked at, and with more than one host a line that
- * sums up. When no host answers, there is no table. Failures: out of memory. A malformed state
+ * sums up. When no host answers, there is no table. For a screen, rows and these lines share its
+ * height, and lines are cut. Failures: out of memory. A malformed state
  * makes its host a failed one. Peers' strings are cut to CELL_MAX and lose what is not printable
  * ASCII. Ownership: the rows live in one call.
  */
@@ -23,9 +24,10 @@
 #include "perfetto/service_state.pb-c.h"
 #include "proto/unpack.h"
 
-#define CELL_MAX       64u
-#define CERT_WARN_DAYS 14
-#define LONG_AWAY_S    86400
+#define CELL_MAX        64u
+#define CERT_WARN_DAYS  14
+#define LONG_AWAY_S     86400
+#define LINES_MAX_BYTES (4u << 20) /* of a screen, before they are cut */
 
 typedef Perfetto__Protos__TracingServiceState state_t;
 
@@ -358,40 +360,102 @@ static int add_cells(const struct pfl_host_table_conf *conf, const struct row *r
     return rc;
 }
 
-static int add_table(const struct pfl_host_table_conf *conf, const struct row *rows,
-                     struct pfl_buf *out)
+/* How much there is of what, and how much of it is shown. */
+struct share {
+    size_t rows;
+    size_t problems;
+    size_t rows_fit;
+    size_t problems_fit;
+};
+
+#define LOW_SCREEN 8u /* has no line for the columns that are left out */
+
+static void share_height(const struct pfl_host_table_conf *conf, const struct layout *l,
+                         struct share *s)
 {
-    struct layout layout = {0};
-    size_t shown = 0;
+    size_t room = conf->height;
+    size_t fixed = 1;
+
+    fixed += s->rows != 0;
+    fixed += conf->height >= LOW_SCREEN && l->left_out[0] != '\0';
+    s->rows_fit = s->rows;
+    s->problems_fit = s->problems;
+    if (conf->height == 0 || s->rows + s->problems + fixed <= room)
+        return;
+    room = room > fixed ? room - fixed : 0;
+    if (s->problems > room / 3)
+        s->problems_fit = s->rows < room - room / 3 ? room - s->rows : room / 3;
+    s->rows_fit = room - s->problems_fit;
+    if (s->rows_fit > s->rows)
+        s->rows_fit = s->rows;
+}
+
+static struct share measure(const struct pfl_host_table_conf *conf, const struct row *rows)
+{
+    struct share s = {0};
     size_t up = 0;
-    int rc;
 
     for (size_t i = 0; i < conf->hosts_len; i++) {
         up += rows[i].is_up;
-        shown += is_shown(conf, &rows[i]);
+        s.rows += is_shown(conf, &rows[i]);
+        s.problems += rows[i].problem[0] != '\0';
     }
-    if (shown == 0 || up == 0)
+    if (up == 0)
+        s.rows = 0;
+    return s;
+}
+
+/* All in their order, or as many as fit: those with problems first. */
+static int add_rows(const struct pfl_host_table_conf *conf, const struct row *rows,
+                    const struct layout *l, const struct share *share, struct pfl_buf *out)
+{
+    bool is_all = share->rows_fit == share->rows;
+    size_t fit = share->rows_fit;
+    int rc = 0;
+
+    for (unsigned turn = 0; turn < (is_all ? 1 : 2); turn++)
+        for (size_t i = 0; rc == 0 && fit != 0 && i < conf->hosts_len; i++) {
+            bool is_problem = rows[i].problem[0] != '\0';
+
+            if (!is_shown(conf, &rows[i]) || (!is_all && is_problem != (turn == 0)))
+                continue;
+            rc = add_cells(conf, &rows[i], l, out);
+            fit--;
+        }
+    return rc;
+}
+
+static int add_table(const struct pfl_host_table_conf *conf, const struct row *rows,
+                     struct share *share, struct pfl_buf *out)
+{
+    struct layout layout = {0};
+    int rc = 0;
+
+    *share = measure(conf, rows);
+    if (share->rows != 0)
+        lay_out(conf, rows, &layout);
+    share_height(conf, &layout, share);
+    if (share->rows_fit == 0)
         return 0;
-    lay_out(conf, rows, &layout);
     rc = add_cells(conf, NULL, &layout, out);
-    for (size_t i = 0; rc == 0 && i < conf->hosts_len; i++)
-        if (is_shown(conf, &rows[i]))
-            rc = add_cells(conf, &rows[i], &layout, out);
-    if (rc == 0 && layout.left_out[0] != '\0')
+    if (rc == 0)
+        rc = add_rows(conf, rows, &layout, share, out);
+    if (rc == 0 && layout.left_out[0] != '\0' && (conf->height == 0 || conf->height >= LOW_SCREEN))
         rc = pfl_text_add(out, "no room for: %s (--columns)\n", layout.left_out);
     return rc;
 }
 
-static int add_problems(const struct pfl_host_table_conf *conf, const struct row *rows,
+static int add_problems(const struct pfl_host_table_conf *conf, const struct row *rows, size_t fit,
                         struct pfl_buf *out)
 {
     int rc = 0;
 
-    for (size_t i = 0; rc == 0 && i < conf->hosts_len; i++) {
+    for (size_t i = 0; rc == 0 && fit != 0 && i < conf->hosts_len; i++) {
         const struct row *row = &rows[i];
 
         if (row->problem[0] == '\0')
             continue;
+        fit--;
         rc = pfl_text_add(out, "%s: %s%s%s%s\n", row->cells[COLUMN_NAME],
                           pfl_paint(conf->is_color, PFL_PAINT_BAD),
                           row->has_failed ? "FAILED: " : "note: ",
@@ -400,17 +464,31 @@ static int add_problems(const struct pfl_host_table_conf *conf, const struct row
     return rc;
 }
 
+/* "477 rows, 2 problems not shown; ". */
+static int add_rest(const struct share *s, struct pfl_buf *out)
+{
+    size_t rows = s->rows - s->rows_fit;
+    size_t problems = s->problems - s->problems_fit;
+
+    if (rows == 0 && problems == 0)
+        return 0;
+    if (problems == 0)
+        return pfl_text_add(out, "%zu rows not shown; ", rows);
+    return pfl_text_add(out, "%zu rows, %zu problems not shown; ", rows, problems);
+}
+
 static int add_sum(const struct pfl_host_table_conf *conf, const struct row *rows,
-                   struct pfl_buf *out)
+                   const struct share *share, struct pfl_buf *out)
 {
     size_t up = 0;
     size_t noted = 0;
     size_t producers = 0;
     size_t versions = 0;
     int sessions = 0;
+    int rc = add_rest(share, out);
 
-    if (conf->hosts_len < 2)
-        return 0;
+    if (rc != 0 || conf->hosts_len < 2)
+        return rc;
     for (size_t i = 0; i < conf->hosts_len; i++) {
         bool is_new = rows[i].is_up;
 
@@ -428,19 +506,35 @@ static int add_sum(const struct pfl_host_table_conf *conf, const struct row *row
         conf->hosts_len, conf->hosts_len - up + noted, producers, sessions, versions);
 }
 
-int pfl_host_table_text(const struct pfl_host_table_conf *conf, struct pfl_buf *out)
+static int add_lines(const struct pfl_host_table_conf *conf, struct pfl_buf *out)
 {
     struct row *rows = pfl_mem_calloc(conf->hosts_len + 1, sizeof(*rows));
+    struct share share = {0};
     int rc = rows != NULL ? 0 : PFL_ENOMEM;
 
     for (size_t i = 0; rc == 0 && i < conf->hosts_len; i++)
         rc = fill_row(conf, i, &rows[i]);
     if (rc == 0)
-        rc = add_table(conf, rows, out);
+        rc = add_table(conf, rows, &share, out);
     if (rc == 0)
-        rc = add_problems(conf, rows, out);
+        rc = add_problems(conf, rows, share.problems_fit, out);
     if (rc == 0)
-        rc = add_sum(conf, rows, out);
+        rc = add_sum(conf, rows, &share, out);
     pfl_mem_free(rows);
+    return rc;
+}
+
+int pfl_host_table_text(const struct pfl_host_table_conf *conf, struct pfl_buf *out)
+{
+    struct pfl_buf lines;
+    int rc;
+
+    if (conf->height == 0)
+        return add_lines(conf, out);
+    pfl_buf_init(&lines, LINES_MAX_BYTES);
+    rc = add_lines(conf, &lines);
+    if (rc == 0)
+        rc = pfl_paint_cut_lines(pfl_buf_get(&lines), conf->width, out);
+    pfl_buf_fini(&lines);
     return rc;
 }

@@ -12,7 +12,10 @@ struct pfl_host_table_conf {
     bool is_problems;    /* only hosts with which something is wrong */
     bool is_color;
     unsigned width; /* of the terminal: the usual columns are chosen to fit; 0: any */
-    int64_t now_s;  /* UNIX time, for certificates */
+    /* Of a screen: at most so many lines, none longer than `width`; what does not fit is counted in
+     * the last line, and hosts with problems come first then. 0: any, and lines may be longer. */
+    unsigned height;
+    int64_t now_s; /* UNIX time, for certificates */
 };
 
 /* The n-th column's name; NULL past the last. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Colours for a report's lines: see paint.h. Happy path: line by line, what is bad is red, what is
- * lost or doubtful yellow, the rest as it is. Failures: the buffer's.
+ * lost or doubtful yellow, the rest as it is. Lines for a screen are cut, colours or not. Failures:
+ * the buffer's.
  */
 #include "consumer/report/paint.h"
 
@@ -52,6 +53,39 @@ int pfl_paint_lines(struct pfl_span text, struct pfl_buf *out)
             rc = pfl_buf_append(out, "\n", 1);
         text =
             pfl_span_of(text.data + line.len + (end != NULL), text.len - line.len - (end != NULL));
+    }
+    return rc;
+}
+
+/* Of the escape sequence that text begins with (CSI, as above): its length; 0: it is none. */
+static size_t measure_escape(struct pfl_span text)
+{
+    size_t len = 2;
+
+    if (text.len < 3 || text.data[0] != 0x1b || text.data[1] != '[')
+        return 0;
+    while (len < text.len && (text.data[len] < 0x40 || text.data[len] > 0x7e))
+        len++;
+    return len < text.len ? len + 1 : 0;
+}
+
+int pfl_paint_cut_lines(struct pfl_span text, unsigned width, struct pfl_buf *out)
+{
+    unsigned column = 0;
+    int rc = 0;
+
+    while (rc == 0 && text.len != 0) {
+        size_t len = measure_escape(text);
+        bool is_kept = len != 0 || text.data[0] == '\n';
+
+        if (!is_kept && (text.data[0] & 0xc0) != 0x80) /* a character's first byte */
+            column++;
+        if (is_kept || column <= width)
+            rc = pfl_buf_append(out, text.data, len != 0 ? len : 1);
+        if (text.data[0] == '\n')
+            column = 0;
+        len = len != 0 ? len : 1;
+        text = pfl_span_of(text.data + len, text.len - len);
     }
     return rc;
 }

@@ -19,5 +19,8 @@ static inline const char *pfl_paint(bool is_color, const char *code)
 /* Lines of a report, with what is bad in red, and what is lost or doubtful in yellow. PFL_ENOMEM,
  * PFL_ELIMIT. */
 PFL_MUST_USE int pfl_paint_lines(struct pfl_span text, struct pfl_buf *out);
+/* Lines cut to `width` characters; escape sequences take no room, and stay. PFL_ENOMEM, PFL_ELIMIT.
+ */
+PFL_MUST_USE int pfl_paint_cut_lines(struct pfl_span text, unsigned width, struct pfl_buf *out);
 
 #endif

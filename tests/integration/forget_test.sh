@@ -131,6 +131,18 @@ check "a recording of all does not wait for it" record_all
 check "nor names it" not grep web1 "$WORK/all.log"
 check "the one that is there is in the trace" $CHECK "$WORK/all.pftrace" --machines 1 --min-packets 10
 
+# ---- watched: one connection, until the relay goes away
+figure() { # figure NAME: of the relay's
+    curl -sS -m 60 --unix-socket "$WORK/relay.metrics" http://localhost/metrics | sed -n "s/^$1 //p"
+}
+tables() { [ "$(grep -c ^NAME "$WORK/watch.log")" -ge "$1" ]; }
+start watch "$P" hosts --watch --host one --relay "$RELAY" "${TLS_ME[@]}"
+WATCHING=$STARTED
+check "hosts --watch prints a table" wait_for 60 tables 1
+CAME=$(figure perfleet_relay_connections_total)
+check "and another, and another" wait_for 60 tables 4
+check "over one connection" test "$(figure perfleet_relay_connections_total)" = "$CAME"
+
 # ---- by itself
 forgotten_are() { # forgotten_are WHY COUNT
     curl -sS -m 60 --unix-socket "$WORK/relay.metrics" http://localhost/metrics |
@@ -142,6 +154,13 @@ wait "$MEETING_PID" 2>/dev/null
 MEETING+=(--forget-hosts-after-s 1)
 start_meeting "$RELAY"
 check "those that stay connect to a relay that is started again" wait_for 60 is_up one
+TABLES=$(grep -c ^NAME "$WORK/watch.log")
+check "hosts --watch goes on" wait_for 60 tables $((TABLES + 2))
+check "it said once that the relay was away" test "$(grep -c "^perfleet: relay $RELAY is away: " "$WORK/watch.log")" = 1
+kill "$WATCHING"
+CODE=0
+wait "$WATCHING" || CODE=$?
+check "to end it is no failure" test "$CODE" = 0
 start_agent web1
 check "one that comes is known" wait_for 60 is_up web1
 kill "$STARTED"

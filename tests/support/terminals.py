@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import shlex
+import socket
 import subprocess
 import sys
 import time
@@ -61,8 +62,16 @@ class Terminal:
         """The screen with all that left it at the top, one entry for each line of the program."""
         return [line.rstrip() for line in self.tmux("capture-pane", "-p", "-J", "-S", "-").splitlines() if line.strip()]
 
-    def resize(self, width):
-        self.tmux("resize-window", "-x", str(width), "-y", "24")
+    def unwrapped(self):
+        """The screen, one entry for each line of the program: one that wraps is longer than the terminal."""
+        return [line.rstrip() for line in self.tmux("capture-pane", "-p", "-J").splitlines() if line.strip()]
+
+    def modes(self):
+        """Is it the alternate screen, and is there a cursor?"""
+        return self.tmux("display-message", "-p", "#{alternate_on} #{cursor_flag}").strip()
+
+    def resize(self, width, height=24):
+        self.tmux("resize-window", "-x", str(width), "-y", str(height))
 
     def press(self, key):
         self.tmux("send-keys", key)
@@ -116,6 +125,18 @@ class World:
 
     def connected(self):
         return self.fleet.ask("hosts", "--json").stdout.count('"is_connected": true')
+
+    def count(self, family):
+        """A figure of the relay's."""
+        with socket.socket(socket.AF_UNIX) as metrics:
+            metrics.settimeout(60)
+            metrics.connect(str(self.fleet.dir / "relay.metrics"))
+            metrics.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            text = b"".join(iter(lambda: metrics.recv(65536), b"")).decode()
+        return float(re.search(rf"^{family} (\S+)", text, re.M)[1])
+
+    def start_relay(self):
+        self.fleet.start_relay("--max-connections", "4096", "--metrics-socket", self.fleet.dir / "relay.metrics")
 
     def wait_for(self, count):
         wait_until(lambda: self.connected() == count, f"not {count} hosts", 180)
@@ -214,10 +235,98 @@ def check_missing(world, hosts, gone):
     claim(f"{len(gone)} of {hosts} hosts away: the end counts the others and names them", problems)
 
 
+def watch(world, width, height=24):
+    """`hosts --watch` in a terminal that shows something before."""
+    return Terminal(world.fleet, width, ["sh", "-c", 'echo before; exec "$@"', "sh", *world.fleet.operator("hosts", "--watch")], height)
+
+
+def wrong_with(terminal, hosts, width, height):
+    """Of a screen of `hosts --watch` when all is well: None, or what is wrong with it."""
+    lines = terminal.unwrapped()
+    if len(lines) > height or any(len(line) > width for line in lines):
+        return "a line too many, or too wide:\n" + "\n".join(lines)
+    rows = [line for line in lines if re.match(r"h\d+ .* up ", line)]
+    rest = re.match(r"(\d+) rows not shown; ", lines[-1]) if lines else None
+    if not rows or len(rows) + int(rest[1] if rest else 0) != hosts or (hosts + 3 > height) != bool(rest):
+        return f"{len(rows)} rows of {hosts}:\n" + "\n".join(lines)
+    return None
+
+
+def settle(terminal, claim_of, limit_s=120):
+    """Waits until there is nothing wrong, and gives what still is after the limit."""
+    end = time.monotonic() + limit_s
+    while True:
+        problem = claim_of()
+        if problem is None or terminal.has_ended() or time.monotonic() > end:
+            return problem
+        time.sleep(0.1)
+
+
+def check_watch(world, hosts):
+    """The screen has as many lines as the terminal, whose size changes; the relay sees one and the same operator."""
+    problems = []
+    with watch(world, 60) as terminal:
+        for width, height in ((60, 24), (200, 50), (80, 10), (60, 24)):
+            terminal.resize(width, height)
+            problem = settle(terminal, lambda w=width, h=height: wrong_with(terminal, hosts, w, h))
+            problems += [f"{width} x {height}: {problem}"] if problem else []
+        claim(f"{hosts} hosts: `hosts --watch` shows what the terminal has room for, and counts the rest", problems)
+        connections, streams = (world.count(f"perfleet_relay_{what}_total") for what in ("connections", "streams"))
+        problems = []
+        while world.count("perfleet_relay_streams_total") < streams + 4 * hosts and not terminal.has_ended():
+            problems += [f"{len(line)} columns: {line}" for line in terminal.unwrapped() if len(line) > 60]
+            time.sleep(0.1)
+        problems += filter(None, [settle(terminal, lambda: wrong_with(terminal, hosts, 60, 24))])
+        more = world.count("perfleet_relay_connections_total") - connections
+        problems += [f"{more} more connections"] if more else []
+        problems += [f"it has ended:\n{terminal.history()}"] if terminal.has_ended() else []
+        claim(f"{hosts} hosts: many rounds come over the same connections, and no line wraps at 60 columns", problems)
+        check_left(terminal, hosts)
+
+
+def check_left(terminal, hosts):
+    during = terminal.modes()
+    terminal.press("C-c")
+    code = terminal.wait()
+    after, lines = terminal.modes(), terminal.screen()
+    problems = [] if (code, during, after, lines[:1]) == (0, "1 0", "0 1", ["before"]) else [f"{code}, {during}, {after}, {lines}"]
+    claim(f"{hosts} hosts: Ctrl-C ends `hosts --watch` with 0, and gives the terminal back", problems)
+
+
+def check_away(world, hosts):
+    """The relay goes away and comes back."""
+    def shows(*regexes):
+        lines = terminal.unwrapped()
+        good = all(any(re.search(regex, line) for line in lines) for regex in regexes) and not any(len(line) > 60 for line in lines)
+        return None if good else "\n".join(lines)
+    with watch(world, 60) as terminal:
+        problem = settle(terminal, lambda: wrong_with(terminal, hosts, 60, 24))
+        world.fleet.end("relay")
+        problem = problem or settle(terminal, lambda: shows(r"^relay \S+ is away \([1-9]\d* s\), this was before", r"^h\d+ .* up "))
+        claim(f"{hosts} hosts: `hosts --watch` says that the relay is away, above the last table", [problem] if problem else [])
+        world.start_relay()
+        world.wait_for(hosts)
+        problem = settle(terminal, lambda: wrong_with(terminal, hosts, 60, 24) or shows(r"^NAME"))
+        claim(f"{hosts} hosts: it goes on when the relay is back", [problem] if problem else [])
+        check_left(terminal, hosts)
+
+
+def check_problems_first(world, hosts, gone):
+    def shows():
+        lines = terminal.unwrapped()
+        first = [line.split()[0] for line in lines[1:1 + len(gone)]]
+        counted = lines and re.match(rf"\d+ rows not shown; {hosts - len(gone)} of {hosts} hosts up", lines[-1])
+        return None if sorted(first) == sorted(gone) and counted else "\n".join(lines)
+    with watch(world, 60) as terminal:
+        problem = settle(terminal, shows)
+        claim(f"{len(gone)} of {hosts} hosts away: `hosts --watch` shows them first", [problem] if problem else [])
+        check_left(terminal, hosts)
+
+
 def main():
     with Fleet(sys.argv[1]) as fleet:
-        fleet.start_relay("--max-connections", "4096")
         world = World(fleet)
+        world.start_relay()
         total = 0
         for hosts in (1, 20, 500):
             while total < hosts:
@@ -231,12 +340,16 @@ def main():
             check_summary(world, hosts, 80)
             check_resized(world, hosts)
             check_interrupt(world, hosts)
+            check_watch(world, hosts)
+            if hosts == 20:
+                check_away(world, hosts)
         gone = [f"h{i}" for i in range(total, total + 2)]
         last = world.start_agents(total, 2)
         world.wait_for(total + 2)
         fleet.end(last)
         wait_until(lambda: world.connected() == total, "they do not leave", 60)
         check_missing(world, total + 2, gone)
+        check_problems_first(world, total + 2, gone)
 
 
 if __name__ == "__main__":

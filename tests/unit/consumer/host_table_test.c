@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "consumer/report/paint.h"
 #include "tests/support/sweep.h"
 
 #define HOSTS 500u
@@ -219,6 +220,110 @@ static void a_malformed_state_is_a_failed_host(void **state)
     end(f);
 }
 
+static size_t count_rows(const char *text, const char *begin)
+{
+    size_t rows = 0;
+
+    for (const char *at = text; (at = strstr(at, begin)) != NULL; at++)
+        rows += at == text || at[-1] == '\n';
+    return rows;
+}
+
+/* Every line but the last ends with a newline, too; none is longer than `width`. */
+static size_t count_lines(const char *text, size_t width)
+{
+    size_t lines = 0;
+
+    for (size_t len; *text != '\0'; lines++, text += len + (text[len] == '\n')) {
+        len = strcspn(text, "\n");
+        assert_true(len <= width);
+    }
+    return lines;
+}
+
+static void a_screen_has_the_problems_first_and_counts_what_does_not_fit(void **state)
+{
+    (void)state;
+    for (unsigned height = 1; height <= 60; height++) {
+        struct fleet *f = new_fleet();
+        size_t rows;
+        size_t problems;
+        char rest[64];
+        const char *text;
+
+        begin(f, HOSTS);
+        fail_host(f, 300, 12);
+        fail_host(f, 400, 12);
+        text = print(f, (struct pfl_host_table_conf){.width = 60, .height = height}, HOSTS);
+        assert_true(count_lines(text, 60) <= height);
+        rows = count_rows(text, "web") - count_rows(text, "web301:") - count_rows(text, "web401:");
+        problems = count_rows(text, "web301:") + count_rows(text, "web401:");
+        if (height > 10) {
+            assert_int_equal(count_lines(text, 60), height);
+            assert_int_equal(problems, 2);
+            assert_ptr_equal(strstr(text, "\nweb"), strstr(text, "\nweb301 "));
+            assert_non_null(strstr(text, "\nweb401 "));
+        }
+        if (problems == 2)
+            snprintf(rest, sizeof(rest), "%zu rows not shown; 498 of 500", HOSTS - rows);
+        else
+            snprintf(rest, sizeof(rest), "%zu rows, %zu problems not shown; 498 of 500",
+                     HOSTS - rows, 2 - problems);
+        assert_non_null(strstr(text, rest));
+        end(f);
+    }
+}
+
+static void many_problems_leave_room_for_rows(void **state)
+{
+    struct fleet *f = new_fleet();
+    const char *text;
+
+    (void)state;
+    begin(f, 40);
+    for (size_t i = 1; i < 40; i++)
+        fail_host(f, i, 12);
+    text = print(f, (struct pfl_host_table_conf){.width = 200, .height = 24}, 40);
+    assert_int_equal(count_lines(text, 200), 24);
+    assert_int_equal(count_rows(text, "web2 "), 1);
+    assert_int_equal(count_rows(text, "web2:"), 1);
+    assert_non_null(strstr(text, "\n25 rows, 32 problems not shown; 1 of 40 hosts up"));
+    end(f);
+}
+
+static void a_screen_that_is_high_enough_is_the_table(void **state)
+{
+    struct fleet *f = new_fleet();
+    char whole[8192];
+
+    (void)state;
+    begin(f, 20);
+    fail_host(f, 7, 12);
+    snprintf(whole, sizeof(whole), "%s", print(f, (struct pfl_host_table_conf){.width = 200}, 20));
+    end(f);
+    begin(f, 20);
+    fail_host(f, 7, 12);
+    assert_string_equal(print(f, (struct pfl_host_table_conf){.width = 200, .height = 23}, 20),
+                        whole);
+    end(f);
+}
+
+static void colours_take_no_room_of_a_line(void **state)
+{
+    struct pfl_buf out;
+    const char *text = "ab\033[31mcd\033[0m\nabc\xc3\xa4"
+                       "e\n\033[3";
+
+    (void)state;
+    pfl_buf_init(&out, 1u << 10);
+    assert_int_equal(pfl_paint_cut_lines(pfl_span_of(text, strlen(text)), 4, &out), 0);
+    assert_int_equal(pfl_buf_append(&out, "", 1), 0);
+    assert_string_equal((const char *)pfl_buf_get(&out).data,
+                        "ab\033[31mcd\033[0m\nabc\xc3\xa4\n\033[3");
+    pfl_buf_fini(&out);
+    pfl_sweep_assert_no_leak();
+}
+
 static int print_once(void *arg)
 {
     struct fleet *f = arg;
@@ -228,6 +333,10 @@ static int print_once(void *arg)
 
     pfl_buf_init(&out, 1u << 16);
     rc = pfl_host_table_text(&conf, &out);
+    conf.width = 60;
+    conf.height = 24;
+    if (rc == 0)
+        rc = pfl_host_table_text(&conf, &out);
     pfl_buf_fini(&out);
     return rc;
 }
@@ -253,6 +362,10 @@ int main(void)
         cmocka_unit_test(without_any_answer_there_is_no_table),
         cmocka_unit_test(colour_marks_what_is_bad_and_nothing_else),
         cmocka_unit_test(a_malformed_state_is_a_failed_host),
+        cmocka_unit_test(a_screen_has_the_problems_first_and_counts_what_does_not_fit),
+        cmocka_unit_test(many_problems_leave_room_for_rows),
+        cmocka_unit_test(a_screen_that_is_high_enough_is_the_table),
+        cmocka_unit_test(colours_take_no_room_of_a_line),
         cmocka_unit_test(every_failed_allocation_is_told_and_leaves_nothing),
     };
 

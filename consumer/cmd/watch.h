@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A command that asks its hosts again every 2 s until Ctrl-C, over one connection to the relay: on
+ * a terminal a screen of its own, elsewhere one report after the other.
+ */
+#ifndef PFL_CONSUMER_WATCH_H
+#define PFL_CONSUMER_WATCH_H
+
+#include "consumer/cmd/args.h"
+#include "consumer/link/ask.h"
+
+/* The room that a report has. */
+struct pfl_watch_screen {
+    unsigned columns;
+    unsigned rows;
+};
+
+/* What one round found. */
+struct pfl_watch_round {
+    struct pfl_ask *ask;             /* NULL: nothing was asked */
+    struct pfl_host_spec *specs;     /* of `ask` */
+    struct pfl_inventory *inventory; /* of then; NULL: no relay */
+};
+
+struct pfl_watch_conf {
+    void (*on_ready)(void *user, struct pfl_asked_host *host); /* as in pfl_ask_conf; user: NULL */
+    /* `screen` NULL: there is none. PFL_ENOMEM, PFL_ELIMIT. */
+    int (*report)(const struct pfl_watch_round *round, const struct pfl_args *args,
+                  const struct pfl_watch_screen *screen, struct pfl_buf *out);
+};
+
+/* The exit code: 0 after Ctrl-C, SIGTERM or SIGHUP. */
+int pfl_watch_run(struct pfl_args *args, const struct pfl_watch_conf *conf);
+
+#endif
