@@ -146,6 +146,7 @@ static void summarize_host(const struct record *rec, size_t host, struct pfl_sum
         .is_given_up = h.report->is_given_up,
         .is_kept = h.report->is_kept,
         .is_left = h.report->is_left,
+        .is_unknown = h.report->is_unknown,
         .is_not_removed = h.report->is_not_removed,
         .resumes = h.report->resumes,
         .read_seconds = h.report->read_ended_ns > h.report->read_began_ns

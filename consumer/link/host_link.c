@@ -126,10 +126,18 @@ static bool is_session_there(const struct pfl_host_link *l)
            (l->is_copied || l->report.read_began_ns == 0);
 }
 
+/* READ: nobody has said whether its session is there, or it is attached and what is left of it is
+ * up to the answer to Detach. */
+static bool is_session_unknown(const struct pfl_host_link *l)
+{
+    return l->conf.task == PFL_LINK_READ && (!l->has_looked || l->is_attached);
+}
+
 void pfl_host_link_begin_close(struct pfl_host_link *self)
 {
     if (!pfl_link_is_move_legal(self->state, PFL_LINK_CLOSING))
         return;
+    self->report.is_unknown = self->report.why[0] != '\0' && is_session_unknown(self);
     self->report.is_left = self->report.why[0] != '\0' && is_session_there(self);
     pfl_host_link_move(self, PFL_LINK_CLOSING);
     if ((self->is_attached || self->is_to_keep) && self->conn != NULL)
@@ -258,10 +266,7 @@ static void fail_attached(struct pfl_host_link *l, const char *why)
     char words[640];
 
     (void)snprintf(words, sizeof(words),
-                   "%s; if perfleet ps does not show the session any more, its service freed it "
-                   "with the connection",
-                   why);
-    l->is_attached = false;
+                   "%s, and its service may have freed the session with the connection", why);
     l->has_session = false;
     pfl_host_link_fail(l, words);
 }

@@ -99,6 +99,7 @@ struct pfl_host_report {
     bool is_kept;                    /* what was not read is there under kept_key */
     bool is_not_removed;             /* READ: it was read, but the session is there still */
     bool is_left;                    /* READ: it was not read whole, and all of it is there still */
+    bool is_unknown;                 /* READ: it has not said whether the session is there */
     bool is_given_up;                /* with all others, for a reason that is not its own */
     uint64_t bytes_read;             /* of packets */
     int64_t read_began_ns;           /* CLOCK_BOOTTIME here; 0: not yet */

@@ -20,6 +20,7 @@ struct pfl_host_link {
     struct pfl_clock_probe probe;
     bool is_attached; /* to a session that is to outlive us */
     bool has_session; /* READ: it was found, and is not freed */
+    bool has_looked;  /* the service has said which sessions there are, or that it does not */
     bool is_copied;   /* READ: what is read is a copy of the session */
     bool has_no_name; /* READ: it has only a key, and cannot be copied */
     bool is_to_keep;  /* under conf.kept_key */

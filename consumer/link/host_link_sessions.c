@@ -213,6 +213,7 @@ static int on_state(void *user, const struct pfl_rpc_reply *reply)
 
     if (l->state != PFL_LINK_SETUP)
         return 0;
+    l->has_looked = true;
     if (!reply->success || pfl_session_take_state(reply->body, &l->service_state) != 0)
         fail_refused(l, reply, "the service does not tell its sessions");
     else if (!reply->has_more)
@@ -307,6 +308,7 @@ static int on_given_back(void *user, const struct pfl_rpc_reply *reply)
 {
     struct pfl_host_link *l = user;
 
+    l->report.is_unknown = false;
     l->report.is_kept = l->is_to_keep && reply->success;
     l->report.is_left = l->has_session && reply->success && l->report.read_began_ns == 0;
     pfl_host_link_close_now(l);

@@ -21,6 +21,7 @@ struct counter {
 
 #define COUNTERS     7
 #define HOSTS_LISTED 20u /* of more hosts, those that are complete are counted only */
+#define HOSTS_NAMED  5u  /* of those that did not answer; the others are counted */
 
 static void list_counters(const struct pfl_losses *l, struct counter ret_counters[COUNTERS])
 {
@@ -259,15 +260,62 @@ static int add_running(const struct pfl_summary_host *h, struct pfl_buf *out)
     return h->is_merged ? pfl_text_add(out, "host %s: started\n", name) : add_missing(h, out);
 }
 
+/* "two, three and 4 more". */
+static int add_unknown_names(const struct pfl_summary *s, struct pfl_buf *out)
+{
+    size_t unknown = 0;
+    size_t named = 0;
+    int rc = 0;
+
+    for (size_t i = 0; i < s->hosts_len; i++)
+        unknown += s->hosts[i].is_unknown;
+    for (size_t i = 0; rc == 0 && i < s->hosts_len && named < HOSTS_NAMED; i++) {
+        const struct pfl_summary_host *h = &s->hosts[i];
+
+        if (!h->is_unknown)
+            continue;
+        rc = pfl_text_add(out, "%s%s",
+                          named == 0             ? ""
+                          : named + 1 == unknown ? " and "
+                                                 : ", ",
+                          h->name[0] != '\0' ? h->name : h->address);
+        named++;
+    }
+    return rc != 0 || named == unknown ? rc : pfl_text_add(out, " and %zu more", unknown - named);
+}
+
+/* Where the session is that was to be read: known of hosts that answered. */
+static int add_left(const struct pfl_summary *s, size_t left, size_t unknown, struct pfl_buf *out)
+{
+    int rc;
+
+    if (left == 0 && unknown == 0)
+        return 0;
+    if (left == 0)
+        rc = pfl_text_add(out, "session %s may still be on ", s->session);
+    else
+        rc = pfl_text_add(out, "session %s is on %zu of %zu hosts still%s", s->session, left,
+                          s->hosts_len, unknown != 0 ? ", " : "");
+    if (rc == 0 && unknown != 0)
+        rc = add_unknown_names(s, out);
+    if (rc == 0 && unknown != 0)
+        rc = pfl_text_add(out, "%s did not answer", left == 0 ? ", which" : "");
+    if (rc == 0 && left == 0)
+        return pfl_text_add(out, ": see perfleet ps\n");
+    return rc != 0 ? rc : pfl_text_add(out, ": perfleet read %s -o FILE\n", s->session);
+}
+
 /* Of what is not in the file: where it is. */
 static int add_rest(const struct pfl_summary *s, struct pfl_buf *out)
 {
     uint64_t read_bytes = 0;
     size_t kept = 0;
     size_t left = 0;
+    size_t unknown = 0;
     int rc = 0;
 
     for (size_t i = 0; i < s->hosts_len; i++) {
+        unknown += s->hosts[i].is_unknown;
         kept += s->hosts[i].is_kept;
         left += s->hosts[i].is_left;
         read_bytes += s->hosts[i].is_left ? 0 : s->hosts[i].bytes;
@@ -277,10 +325,8 @@ static int add_rest(const struct pfl_summary *s, struct pfl_buf *out)
                           "%zu of %zu hosts keep what was not read: perfleet read %s -o FILE gets "
                           "it, perfleet kill %s throws it away\n",
                           kept, s->hosts_len, s->kept_session, s->kept_session);
-    if (rc == 0 && left != 0)
-        rc =
-            pfl_text_add(out, "session %s is on %zu of %zu hosts still: perfleet read %s -o FILE\n",
-                         s->session, left, s->hosts_len, s->session);
+    if (rc == 0)
+        rc = add_left(s, left, unknown, out);
     if (rc == 0 && s->partial != NULL && s->files == 0)
         rc = pfl_text_add(out, "what came is in %s: %" PRIu64 " bytes, a readable trace\n",
                           s->partial, s->file_bytes);
@@ -423,6 +469,8 @@ static json_t *json_host(const struct pfl_summary *s, const struct pfl_summary_h
         json_object_set_new(o, "kept_session", pfl_text_json_peer(s->kept_session));
     if (h->is_left)
         json_object_set_new(o, "kept_session", pfl_text_json_peer(s->session));
+    if (h->is_unknown)
+        json_object_set_new(o, "session_unknown", json_true());
     if (s->path == NULL)
         return o;
     pfl_text_json_number(o, "packets", h->packets);

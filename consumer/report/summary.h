@@ -37,6 +37,7 @@ struct pfl_summary_host {
     bool is_given_up;         /* for the reason of the whole, which is told there */
     bool is_kept;             /* what was not read is there as the summary's kept_session */
     bool is_left;             /* its session, which was to be read, is there still, whole */
+    bool is_unknown;          /* it has not said whether its session is there still */
     bool is_not_removed;      /* its session was read, and is there still */
     unsigned resumes;         /* of its connection */
     double read_seconds;      /* 0: unknown */

@@ -346,7 +346,34 @@ static void a_session_that_was_not_read_is_said_to_be_there(void **state)
     fini(&w);
     run_misdeed(&w, &freed, FAKE_DIES);
     assert_false(result(&w, 1).report->is_left);
-    assert_non_null(strstr(result(&w, 1).report->why, "perfleet ps"));
+    assert_non_null(strstr(result(&w, 1).report->why, "may have freed the session"));
+    fini(&w);
+}
+
+static void of_a_host_that_did_not_answer_it_is_unknown_whether_the_session_is_there(void **state)
+{
+    static const struct misdeed misdeeds_of_unknown[] = {
+        {PFL_LINK_READ, "QueryServiceState", PFL_LINK_SETUP},
+        {PFL_LINK_READ, "Attach", PFL_LINK_SETUP},
+        {PFL_LINK_READ, "Flush", PFL_LINK_FLUSHING},
+    };
+    static const struct misdeed left = {PFL_LINK_READ, "CloneSession", PFL_LINK_CLONING};
+    struct world w;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(misdeeds_of_unknown) / sizeof(misdeeds_of_unknown[0]); i++) {
+        run_misdeed(&w, &misdeeds_of_unknown[i], FAKE_DIES);
+        assert_true(result(&w, 1).report->is_unknown);
+        assert_false(result(&w, 1).report->is_left);
+        assert_false(result(&w, 0).report->is_unknown);
+        fini(&w);
+    }
+    run_misdeed(&w, &left, FAKE_DIES);
+    assert_false(result(&w, 1).report->is_unknown);
+    fini(&w);
+    run_misdeed(&w, &misdeeds_of_unknown[2], FAKE_SILENT); /* Detach is answered */
+    assert_false(result(&w, 1).report->is_unknown);
+    assert_true(result(&w, 1).report->is_left);
     fini(&w);
 }
 
@@ -398,6 +425,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_written_is_not_taken),
         cmocka_unit_test(too_few_hosts_leave_the_session_with_those_there_are),
         cmocka_unit_test(a_session_that_was_not_read_is_said_to_be_there),
+        cmocka_unit_test(of_a_host_that_did_not_answer_it_is_unknown_whether_the_session_is_there),
         cmocka_unit_test(a_host_that_misbehaves_at_any_step_leaves_the_other_whole),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };

@@ -222,6 +222,53 @@ static void a_reason_that_was_said_is_not_said_again(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static void hosts_that_did_not_answer_may_have_the_session(void **state)
+{
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+    static const char *const wanted[] = {
+        "session flight is on 1 of 8 hosts still: perfleet read flight -o FILE\n",
+        "session flight is on 1 of 8 hosts still, b did not answer: perfleet read flight -o FILE\n",
+        "session flight is on 1 of 8 hosts still, b and c did not answer: perfleet read",
+        "session flight is on 1 of 8 hosts still, b, c and d did not answer: perfleet read",
+        "still, b, c, d and e did not answer: ",
+        "still, b, c, d, e and f did not answer: ",
+        "still, b, c, d, e, f and 1 more did not answer: ",
+        "still, b, c, d, e, f and 2 more did not answer: "};
+
+    (void)state;
+    for (size_t unknown = 0; unknown < 8; unknown++) {
+        struct pfl_summary_host hosts[8];
+        struct pfl_summary s = summary_of(hosts, 8);
+        struct pfl_buf out;
+
+        for (size_t i = 0; i < 8; i++) {
+            hosts[i] = good_host;
+            hosts[i].name = names[i];
+            hosts[i].is_left = i == 0;
+            hosts[i].is_unknown = i != 0 && i <= unknown;
+        }
+        s.session = "flight";
+        pfl_buf_init(&out, OUT_MAX);
+        assert_int_equal(pfl_summary_text(&s, &out), 0);
+        assert_int_equal(pfl_summary_json(&s, &out), 0);
+        assert_int_equal(pfl_buf_append(&out, "", 1), 0);
+        assert_non_null(strstr((const char *)out.data, wanted[unknown]));
+        assert_int_equal(strstr((const char *)out.data, "\"session_unknown\": true") != NULL,
+                         unknown != 0);
+        pfl_buf_clear(&out);
+        hosts[0].is_left = false;
+        assert_int_equal(pfl_summary_text(&s, &out), 0);
+        assert_int_equal(pfl_buf_append(&out, "", 1), 0);
+        assert_int_equal(strstr((const char *)out.data, "session flight") != NULL, unknown != 0);
+        if (unknown == 1)
+            assert_non_null(strstr(
+                (const char *)out.data,
+                "session flight may still be on b, which did not answer: see perfleet ps\n"));
+        pfl_buf_fini(&out);
+    }
+    pfl_sweep_assert_no_leak();
+}
+
 static void what_was_read_and_not_written_is_told(void **state)
 {
     struct pfl_summary s = summary_of(&good_host, 1);
@@ -369,6 +416,7 @@ int main(void)
         cmocka_unit_test(a_full_ring_is_no_loss_of_a_session_left_running),
         cmocka_unit_test(sessions_left_running_are_told_without_a_trace),
         cmocka_unit_test(a_reason_that_was_said_is_not_said_again),
+        cmocka_unit_test(hosts_that_did_not_answer_may_have_the_session),
         cmocka_unit_test(what_was_read_and_not_written_is_told),
         cmocka_unit_test(json_carries_exit_code_and_hosts),
         cmocka_unit_test(every_failed_allocation_is_survived),
