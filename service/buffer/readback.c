@@ -7,7 +7,8 @@
  * does not fit. Such a packet has left the buffer already: its bytes, or those past what filled the
  * frame, are kept in `pending`, before the next frame may run. So are the service's own packets.
  * Failures: out of memory for `pending` ends the reply. Packets that claim the service's fields or
- * are malformed are counted and left out.
+ * are malformed are counted and left out. Where a buffer has much of that, or of records without a
+ * packet, a call looks at a part of it and pauses: a producer may fill buffers with it.
  * It owns the frame and pending; buffers are borrowed. Limits: one frame, and one packet pending
  * from the buffers (at most 2^28 bytes, mostly less than a frame).
  */
@@ -22,6 +23,9 @@
 
 #define PENDING_MAX  ((size_t)1 << 30)
 #define PENDING_KEPT ((size_t)512 * 1024)
+/* Of refused packets, in one call: bytes, and so many more for each. */
+#define REFUSED_MAX  ((size_t)1 << 20)
+#define REFUSED_COST 16u
 
 struct pfl_readback {
     struct pfl_readback_conf conf;
@@ -32,6 +36,8 @@ struct pfl_readback {
     bool is_over;
     bool is_held;
     bool accepts_runs;
+    bool is_paused;
+    size_t refused;    /* in this call, as REFUSED_MAX says */
     size_t lent_bytes; /* of pending, to next_packet's caller: gone at the next call */
     uint64_t invalid_packets;
     struct pfl_buf pending;       /* u32 length and bytes of each packet or rest of one */
@@ -198,11 +204,33 @@ static inline bool is_sendable(struct pfl_readback *self,
 {
     if (!pfl_packet_is_valid(packet->slices, packet->slices_len)) {
         self->invalid_packets++;
+        self->refused += REFUSED_COST + packet->bytes;
         return false;
     }
     if (packet->source->packet_sequence_id == 0)
         self->conf.on_new_source(self->conf.user, packet->source);
     return true;
+}
+
+/* The buffer's next packet; false: it has none now. */
+static inline bool read_packet(struct pfl_readback *self, struct pfl_trace_buffer *buffer,
+                               struct pfl_trace_buffer_packet *packet)
+{
+    if (self->refused < REFUSED_MAX && pfl_trace_buffer_read(buffer, packet))
+        return true;
+    self->is_paused = pfl_trace_buffer_is_paused(buffer);
+    return false;
+}
+
+static void begin_call(struct pfl_readback *self)
+{
+    self->is_paused = false;
+    self->refused = 0;
+}
+
+bool pfl_readback_is_paused(const struct pfl_readback *self)
+{
+    return self->is_paused;
 }
 
 /* As a part of a run, with those behind it that need no look; or as a slice. False: no room. */
@@ -233,7 +261,7 @@ static int put_buffer(struct pfl_readback *self, struct pfl_trace_buffer *buffer
         pfl_trace_buffer_begin_read(buffer);
         self->has_begun = true;
     }
-    while (pfl_trace_buffer_read(buffer, &packet)) {
+    while (read_packet(self, buffer, &packet)) {
         if (!is_sendable(self, &packet) || put_packet(self, buffer, &packet))
             continue;
         *ret_is_full = true;
@@ -256,7 +284,7 @@ static int fill(struct pfl_readback *self, bool *ret_is_full)
         rc = self->buffers[self->at] != NULL
                  ? put_buffer(self, self->buffers[self->at], ret_is_full)
                  : 0;
-        if (rc == 0 && !*ret_is_full) {
+        if (rc == 0 && !*ret_is_full && !self->is_paused) {
             self->at++;
             self->has_begun = false;
         }
@@ -285,14 +313,17 @@ int pfl_readback_next_frame(struct pfl_readback *self, struct pfl_readback_frame
         return PFL_ESTATE;
     if (self->is_held && self->pending.len == 0)
         return PFL_EAGAIN;
+    begin_call(self);
     pfl_reply_frame_begin(&self->frame);
-    while (!is_full && !self->is_over) {
+    while (!is_full && !self->is_over && !self->is_paused) {
         rc = fill(self, &is_full);
         if (rc != 0) {
             self->is_over = true;
             return rc;
         }
     }
+    if (self->is_paused && self->frame.budget == PFL_READBACK_FRAME_MAX)
+        return PFL_EAGAIN;
     pfl_reply_frame_end(&self->frame, self->conf.request_id, self->is_over, ret_frame);
     return 0;
 }
@@ -326,7 +357,7 @@ static bool lend_from_buffer(struct pfl_readback *self, struct pfl_trace_buffer 
         pfl_trace_buffer_begin_read(buffer);
     self->has_begun = true;
     do {
-        if (!pfl_trace_buffer_read(buffer, &packet))
+        if (!read_packet(self, buffer, &packet))
             return false;
     } while (!is_sendable(self, &packet));
     tail_len = (size_t)(pfl_reply_put_trusted(scratch, &packet) - scratch);
@@ -344,6 +375,7 @@ int pfl_readback_next_packet(struct pfl_readback *self, struct pfl_readback_pack
 {
     pfl_buf_consume(&self->pending, self->lent_bytes);
     self->lent_bytes = 0;
+    begin_call(self);
     for (;;) {
         if (self->pending.len != 0) {
             lend_pending(self, ret_packet);
@@ -354,6 +386,8 @@ int pfl_readback_next_packet(struct pfl_readback *self, struct pfl_readback_pack
 
             if (buffer != NULL && lend_from_buffer(self, buffer, ret_packet))
                 return 0;
+            if (self->is_paused)
+                return PFL_EAGAIN;
             self->at++;
             self->has_begun = false;
             continue;

@@ -70,8 +70,9 @@ bool pfl_readback_is_held(const struct pfl_readback *self);
 /* The buffer is about to be freed: nothing more is read from it. */
 void pfl_readback_drop_buffer(struct pfl_readback *self, const struct pfl_trace_buffer *buffer);
 
-/* The next frame; never without progress. PFL_ESTATE after the last one. PFL_ENOMEM: a packet
- * larger than a frame could not be kept for the next one; the reply cannot go on. */
+/* The next frame; never without progress. PFL_EAGAIN: held, or paused. PFL_ESTATE after the last
+ * one. PFL_ENOMEM: a packet larger than a frame could not be kept for the next one; the reply
+ * cannot go on. */
 PFL_MUST_USE int pfl_readback_next_frame(struct pfl_readback *self,
                                          struct pfl_readback_frame *ret_frame);
 
@@ -89,6 +90,10 @@ struct pfl_readback_packet {
  * end, PFL_EAGAIN. */
 PFL_MUST_USE int pfl_readback_next_packet(struct pfl_readback *self,
                                           struct pfl_readback_packet *ret_packet);
+
+/* After PFL_EAGAIN. Paused: in what a producer wrote there is nothing to send for long; others'
+ * turn is now, and the next call goes on there. */
+bool pfl_readback_is_paused(const struct pfl_readback *self);
 
 /* Packets refused since the beginning (malformed, or claiming trusted fields):
  * TraceStats.invalid_packets. Takes the count: the next call starts from 0. */

@@ -158,14 +158,19 @@ struct pfl_trace_buffer_packet {
 /* Starts a pass: sequences that stalled in the last one are looked at again. */
 void pfl_trace_buffer_begin_read(struct pfl_trace_buffer *self);
 /*
- * Consumes the next packet; false at the end of the pass, and until the next begin_read. Packets
- * of size 0 are skipped. Calls to commit and patch may come between two calls: what they bring, and
- * a sequence that was waiting for them, is read in the same pass. A packet of many chunks needs an
- * array of slices that is allocated for it; where that fails, or it has more than
- * PFL_PACKET_SLICES_MAX, the packet is dropped and the next one of the sequence carries a loss.
+ * Consumes the next packet; false at the end of the pass, and until the next begin_read, or when it
+ * is paused. Packets of size 0 are skipped. Calls to commit and patch may come between two calls:
+ * what they bring, and a sequence that was waiting for them, is read in the same pass. A packet of
+ * many chunks needs an array of slices that is allocated for it; where that fails, or it has more
+ * than PFL_PACKET_SLICES_MAX, the packet is dropped and the next one of the sequence carries a
+ * loss.
  */
 bool pfl_trace_buffer_read(struct pfl_trace_buffer *self,
                            struct pfl_trace_buffer_packet *ret_packet);
+
+/* After read returned false: it looked at many records without a packet, and goes on at the next
+ * call. Else the pass is at its end. */
+bool pfl_trace_buffer_is_paused(const struct pfl_trace_buffer *self);
 
 /*
  * What lies ahead in the record that the last packet was read from, for who takes short packets by

@@ -13,6 +13,8 @@
 
 #include "service/buffer/trace_buffer_inner.h"
 
+#define LOOKS_MAX 1024u /* at records, in one read: of fragments, at most 2^20 */
+
 void pfl_trace_buffer_begin_read(struct pfl_trace_buffer *self)
 {
     struct pfl_trace_buffer_pass *pass = &self->pass;
@@ -71,12 +73,17 @@ static bool advance(struct pfl_trace_buffer *self)
     return true;
 }
 
+bool pfl_trace_buffer_is_paused(const struct pfl_trace_buffer *self)
+{
+    return self->pass.is_walking;
+}
+
 bool pfl_trace_buffer_read(struct pfl_trace_buffer *self,
                            struct pfl_trace_buffer_packet *ret_packet)
 {
     struct pfl_trace_buffer_pass *pass = &self->pass;
 
-    while (pass->is_walking) {
+    for (uint32_t looks = 0; looks < LOOKS_MAX && pass->is_walking; looks++) {
         struct pfl_record *rec = pfl_trace_ring_at(&self->ring, pass->at);
         struct pfl_sequence *seq;
 

@@ -112,7 +112,7 @@ static bool send_next_frame(struct pfl_consumer_conn *conn, size_t *sent_bytes)
     int rc = pfl_session_read_next_frame(&conn->read, &frame);
 
     if (rc == PFL_EAGAIN) {
-        if (!pfl_session_read_can_go_on(&conn->read))
+        if (!pfl_session_read_can_go_on(&conn->read) && !pfl_session_read_is_paused(&conn->read))
             pfl_list_remove(&conn->reading); /* on_read_ready brings it back */
         return false;
     }

@@ -118,7 +118,8 @@ static int append_packet(struct pfl_session_file *self, const struct pfl_readbac
     return rc != 0 || self->rotation == NULL ? rc : sort_packet(self, begin, head_len);
 }
 
-/* PFL_EEOF: the pass is over. PFL_EAGAIN: its packets are with a worker. PFL_ELIMIT: full. */
+/* PFL_EEOF: the pass is over. PFL_EAGAIN: its packets are with a worker, or it is paused.
+ * PFL_ELIMIT: full. */
 static int fill_batch(struct pfl_session_file *self)
 {
     struct pfl_readback_packet packet;
@@ -281,9 +282,10 @@ static bool step_pass(struct pfl_session_file *self)
 {
     int rc = fill_batch(self);
     bool is_pass_over = rc == PFL_EEOF;
+    bool is_paused = rc == PFL_EAGAIN && pfl_session_read_is_paused(&self->read);
     bool is_cutting = self->rotation != NULL && self->rotation->phase == PFL_ROTATION_CUTTING;
 
-    if (rc == PFL_EAGAIN && get_waiting_bytes(self) == 0)
+    if (rc == PFL_EAGAIN && get_waiting_bytes(self) == 0 && !is_paused)
         return false;
     if (rc == PFL_ELIMIT) {
         pfl_session_read_stop(&self->read);
@@ -295,7 +297,8 @@ static bool step_pass(struct pfl_session_file *self)
     } else if (rc != 0 && rc != PFL_EAGAIN) {
         fail(self, pfl_err_str(rc), 0);
     }
-    if (get_waiting_bytes(self) != 0 || self->is_over || is_cutting)
+    /* Paused, others have their turn until even an empty job is done. */
+    if (get_waiting_bytes(self) != 0 || self->is_over || is_cutting || is_paused)
         submit(self, is_pass_over);
     return true;
 }

@@ -298,10 +298,10 @@ static int fill_batch(struct pfl_session_read *self)
 
     while (rc == 0 && !pfl_mill_is_full(mill) && filled < FILL_STEP_BYTES) {
         rc = pfl_readback_next_packet(self->source, &packet);
-        if (rc == PFL_EEOF) {
+        if (rc == PFL_EEOF)
             self->phase = PFL_READ_STATISTICS;
+        if (rc == PFL_EEOF || rc == PFL_EAGAIN) /* or it is paused */
             return 0;
-        }
         if (rc == 0 && self->on_packet != NULL)
             self->on_packet(self->user, &packet);
         if (rc == 0)
@@ -358,6 +358,11 @@ bool pfl_session_read_can_go_on(const struct pfl_session_read *self)
            pfl_readback_get_pending_bytes(self->readback) < READ_AHEAD_BYTES;
 }
 
+bool pfl_session_read_is_paused(const struct pfl_session_read *self)
+{
+    return pfl_readback_is_paused(self->source != NULL ? self->source : self->readback);
+}
+
 int pfl_session_read_next_frame(struct pfl_session_read *self, struct pfl_readback_frame *ret_frame)
 {
     int rc = pfl_session_read_can_go_on(self) ? turn_mill(self) : 0;
@@ -370,8 +375,11 @@ int pfl_session_read_next_packet(struct pfl_session_read *self,
 {
     int rc = 0;
 
-    while (rc == 0 && pfl_session_read_can_go_on(self))
+    while (rc == 0 && pfl_session_read_can_go_on(self)) {
         rc = turn_mill(self);
+        if (pfl_session_read_is_paused(self))
+            break;
+    }
     return rc != 0 ? rc : pfl_readback_next_packet(self->readback, ret_packet);
 }
 

@@ -34,12 +34,13 @@ PFL_MUST_USE int pfl_session_read_start(struct pfl_session_read *self, struct pf
                                         struct pfl_session *session, uint64_t request_id);
 /* What is read, in frames or packet by packet (not both): as the readback's own functions say.
  * PFL_EAGAIN: a batch is with the worker; the consumer's on_read_ready tells when to come again.
- * Frames: or can_go_on, then it is time to let others in between. */
+ * Frames: or can_go_on, or either: is_paused; then it is time to let others in between. */
 PFL_MUST_USE int pfl_session_read_next_frame(struct pfl_session_read *self,
                                              struct pfl_readback_frame *ret_frame);
 PFL_MUST_USE int pfl_session_read_next_packet(struct pfl_session_read *self,
                                               struct pfl_readback_packet *ret_packet);
 bool pfl_session_read_can_go_on(const struct pfl_session_read *self);
+bool pfl_session_read_is_paused(const struct pfl_session_read *self);
 /* Ends it, done or not; legal on zeroed memory. */
 void pfl_session_read_stop(struct pfl_session_read *self);
 

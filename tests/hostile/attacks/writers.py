@@ -8,11 +8,11 @@ import time
 from world import Client, Consumer, Failed, Producer, World, field, fields, get_slowness
 from config_text import varint
 
-ATTACKS = ["chosen_numbers"]
+ATTACKS = ["chosen_numbers", "worthless_packets"]
 PAGE, SMB = 4096, 32 << 20
 DIV14, CHUNKS, CHUNK = 5, 14, ((4096 - 8) // 14) & ~3
 COMPLETE = 3
-SESSION = field(1, field(1, 65536)) + field(2, field(1, field(1, "track_event")))
+SESSION = field(2, field(1, field(1, "track_event")))
 
 
 class Writers(Producer):
@@ -82,11 +82,22 @@ def choose_numbers(ready, path, choose, producers):
     ready()
 
 
-def record(build, attack, *args):
+def fill(ready, path, rounds):
+    """Each chunk is full of packets that are none."""
+    writers = Writers(path)
+    payload = b"\1\0" * ((CHUNK - 8) // 2)
+    chunks = SMB // PAGE * CHUNKS
+    for i in range(rounds):
+        writers.put([(i + 1, number, payload, len(payload) // 2) for number in range(chunks)])
+        writers.commit(chunks)
+    ready()
+
+
+def record(build, buffer_kb, more, attack, *args):
     """Root's session while it is attacked, and then read: how long another waited meanwhile."""
     with World(build) as world:
         root = Consumer(world.consumer)
-        why = root.enable(SESSION)
+        why = root.enable(field(1, field(1, buffer_kb)) + SESSION + more)
         if why:
             raise Failed(why)
         victim = world.victim()
@@ -105,4 +116,10 @@ def record(build, attack, *args):
 
 def chosen_numbers(build):
     """a hundred producers that choose the numbers of their writers to meet in a table hold nobody up"""
-    return "; ".join(record(build, choose_numbers, choose, 100) for choose in (meet_in_ids, meet_in_buffer))
+    return "; ".join(record(build, 65536, b"", choose_numbers, choose, 100)
+                     for choose in (meet_in_ids, meet_in_buffer))
+
+
+def worthless_packets(build):
+    """nor does one that fills a buffer of 512 MiB with packets that are none, compressed or not"""
+    return "; ".join(record(build, 512 << 10, more, fill, 16) for more in (b"", field(24, 1)))

@@ -250,6 +250,64 @@ static void packets_that_claim_trusted_fields_or_are_malformed_are_left_out(void
     assert_int_equal(pfl_readback_take_invalid_packets(fx.readback), 0);
 }
 
+/* In frames, or packet by packet: what is asked for once. */
+static int ask(bool wants_frame)
+{
+    struct pfl_readback_packet packet;
+    struct pfl_readback_frame frame;
+    int rc;
+
+    if (!wants_frame) {
+        rc = pfl_readback_next_packet(fx.readback, &packet);
+        return rc == PFL_EEOF ? PFL_ESTATE : rc;
+    }
+    rc = pfl_readback_next_frame(fx.readback, &frame);
+    return rc == 0 && !frame.has_more ? PFL_ESTATE : rc;
+}
+
+/* Of chunks full of `raw`, of which each packet is `bytes` long, some thousand: others' turns. */
+static unsigned count_pauses(const char *raw, size_t bytes, bool wants_frame)
+{
+    unsigned pauses = 0;
+    int rc = 0;
+
+    for (uint32_t i = 0; i < 6000; i++) {
+        kit_chunk_begin(&fx.chunk, 1, 1, i);
+        for (size_t at = 0; at < 500; at += bytes)
+            kit_chunk_add_raw(&fx.chunk, raw, bytes, 1);
+        pfl_trace_buffer_commit(fx.buffers[0], &fx.chunk.chunk);
+    }
+    while (rc != PFL_ESTATE) {
+        rc = ask(wants_frame);
+        if (rc == PFL_EAGAIN)
+            assert_true(pfl_readback_is_paused(fx.readback));
+        pauses += rc == PFL_EAGAIN;
+        assert_true(rc == 0 || rc == PFL_EAGAIN || rc == PFL_ESTATE);
+    }
+    return pauses;
+}
+
+static void what_is_refused_lets_others_have_their_turn(void **state)
+{
+    (void)state;
+    assert_in_range(count_pauses("\1\0", 2, true), 10, 100);
+    assert_int_equal(pfl_readback_take_invalid_packets(fx.readback), 6000u * 250);
+}
+
+static void what_is_refused_lets_others_have_their_turn_in_packets(void **state)
+{
+    (void)state;
+    assert_in_range(count_pauses("\1\0", 2, false), 10, 100);
+    assert_int_equal(pfl_readback_take_invalid_packets(fx.readback), 6000u * 250);
+}
+
+static void empty_packets_let_others_have_their_turn(void **state)
+{
+    (void)state;
+    assert_in_range(count_pauses("\0", 1, true), 4, 100);
+    assert_int_equal(pfl_readback_take_invalid_packets(fx.readback), 0);
+}
+
 static void commits_between_frames_do_not_touch_what_was_taken(void **state)
 {
     static uint8_t big[400000];
@@ -326,6 +384,9 @@ int main(void)
         ROW(packets_that_claim_trusted_fields_or_are_malformed_are_left_out),
         ROW(commits_between_frames_do_not_touch_what_was_taken),
         ROW(a_dropped_buffer_is_not_read),
+        ROW(what_is_refused_lets_others_have_their_turn),
+        ROW(what_is_refused_lets_others_have_their_turn_in_packets),
+        ROW(empty_packets_let_others_have_their_turn),
         cmocka_unit_test(every_allocation_may_fail),
     };
 
