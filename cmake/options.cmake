@@ -13,6 +13,13 @@ option(PFL_LTO "Optimise programs across their libraries (gcc)" OFF)
 set(PFL_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
 option(PFL_FUZZ "Build the fuzz targets with libFuzzer (clang only)" OFF)
 
+# Where settings go: beneath the prefix of the installation, but /etc where that is no part of it.
+set(PFL_SETTINGS_DIR ${CMAKE_INSTALL_FULL_SYSCONFDIR})
+string(FIND "${PFL_SETTINGS_DIR}/" "${CMAKE_INSTALL_PREFIX}/" at)
+if(at EQUAL 0)
+    set(PFL_SETTINGS_DIR ${CMAKE_INSTALL_SYSCONFDIR})
+endif()
+
 add_library(pfl_options INTERFACE)
 target_include_directories(pfl_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_definitions(pfl_options INTERFACE _GNU_SOURCE PFL_VERSION="${PROJECT_VERSION}")

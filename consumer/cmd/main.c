@@ -133,7 +133,7 @@ static const struct pfl_command commands[] = {
      pfl_cmd_tunnel},
     {"config", "which settings hold, and where each is from", "show [OPTIONS]",
      "Prints what the command line, PERFLEET_* variables, ~/.config/perfleet/perfleet.conf and\n"
-     "/etc/perfleet/perfleet.conf say, in this order of precedence, as a settings file would.",
+     "the system's perfleet.conf say, in this order of precedence, as a settings file would.",
      "0, 2 usage, or a setting is wrong", ASKS, 1, 1, pfl_cmd_config},
     {"presets", "the ready-made trace configs", "[NAME]",
      "Lists the ready-made configs, or prints the one called NAME.", "0, 2 there is none of it",

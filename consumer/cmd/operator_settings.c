@@ -21,8 +21,7 @@
 
 #include "consumer/cmd/cmd.h"
 
-#define FILE_NAME   "perfleet.conf"
-#define SYSTEM_FILE "/etc/perfleet/" FILE_NAME
+#define FILE_NAME "perfleet.conf"
 
 void pfl_operator_settings_init(struct pfl_operator_settings *self)
 {
@@ -79,6 +78,41 @@ static bool join(const char *folder, const char *name, char ret_path[PFL_OPERATO
     return len > 0 && (size_t)len < PFL_OPERATOR_PATH_MAX;
 }
 
+/* Where the prefix is that this program lies beneath, as PREFIX/PFL_BINDIR/NAME. */
+static bool find_prefix(char ret_path[PFL_OPERATOR_PATH_MAX])
+{
+    static const char bindir[] = "/" PFL_BINDIR;
+    ssize_t len = readlink("/proc/self/exe", ret_path, PFL_OPERATOR_PATH_MAX - 1);
+    char *end;
+
+    if (len <= 0)
+        return false;
+    ret_path[len] = '\0';
+    end = strrchr(ret_path, '/'); /* of the folder */
+    if (end == NULL || (size_t)(end - ret_path) < sizeof(bindir) - 1)
+        return false;
+    *end = '\0';
+    end -= sizeof(bindir) - 1;
+    if (strcmp(end, bindir) != 0)
+        return false;
+    *end = '\0';
+    return true;
+}
+
+/* Where the installation has put it, with whatever prefix. */
+static void find_system_file(char ret_path[PFL_OPERATOR_PATH_MAX])
+{
+    char prefix[PFL_OPERATOR_PATH_MAX];
+    char folder[PFL_OPERATOR_PATH_MAX];
+
+    snprintf(folder, sizeof(folder), "%s", PFL_FULL_SETTINGS_DIR);
+    if (PFL_SETTINGS_DIR[0] != '/' && find_prefix(prefix) &&
+        !join(prefix, PFL_SETTINGS_DIR, folder))
+        folder[0] = '\0';
+    if (folder[0] == '\0' || !join(folder, "perfleet/" FILE_NAME, ret_path))
+        ret_path[0] = '\0';
+}
+
 static void find_files(struct pfl_operator_settings *s)
 {
     const char *only = getenv("PERFLEET_CONFIG");
@@ -91,7 +125,7 @@ static void find_files(struct pfl_operator_settings *s)
     }
     if (!join(s->folder, FILE_NAME, s->user.path))
         s->user.path[0] = '\0'; /* a path that no file can have */
-    snprintf(s->system.path, sizeof(s->system.path), "%s", SYSTEM_FILE);
+    find_system_file(s->system.path);
 }
 
 /* ---- files ---- */

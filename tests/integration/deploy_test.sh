@@ -81,6 +81,14 @@ at_prefix() {
         "$WORK/p/lib/systemd/system/perfleetd.service" || { echo "the unit:"; grep ExecStart "$WORK/p/lib/systemd/system/perfleetd.service"; return 1; }
     ! grep -rIl "$prefix/\(bin\|sbin\|etc\|lib\|include\)" "$WORK/p"
 }
+# What the installation put there is what `perfleet` reads: it names the file, and obeys it.
+settings_at_prefix() {
+    local file=$WORK/p/etc/perfleet/perfleet.conf
+    echo 'relay: "prefix.example.com"' >>"$file"
+    env -u PERFLEET_CONFIG -u PERFLEET_RELAY PERFLEET_CONFIG_DIR="$WORK/none" "$WORK/p/bin/perfleet" config show >"$WORK/settings.out"
+    grep -qxF "# the system's file \"$file\": read" "$WORK/settings.out" &&
+        grep -q "^relay: \"prefix.example.com\" # $file:[0-9]*\$" "$WORK/settings.out" || { cat "$WORK/settings.out"; return 1; }
+}
 pc_prefix() {
     local pc
     pc=$(dirname "$(find "$WORK/p" -name perfleet.pc)")
@@ -91,6 +99,7 @@ if [ "$prefix" = /usr ]; then
 else
     check "cmake --install --prefix has everything beneath the new prefix" at_prefix
     check "and perfleet.pc names it" pc_prefix
+    check "and perfleet reads the settings that are there" settings_at_prefix
 fi
 elsewhere() {
     cmake -S "$ROOT" -B "$WORK/elsewhere" -G Ninja -DPFL_TESTS=OFF -DPFL_BENCH=OFF -DCMAKE_INSTALL_PREFIX=/srv/p \
