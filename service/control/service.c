@@ -427,6 +427,7 @@ void pfl_service_add_consumer(struct pfl_service *self, struct pfl_consumer *con
 void pfl_service_remove_consumer(struct pfl_service *self, struct pfl_consumer *consumer)
 {
     pfl_clone_forget_consumer(self, consumer);
+    pfl_session_forget_flushes(self, consumer);
     if (consumer->session != NULL)
         pfl_session_end(self, consumer->session);
     pfl_list_remove(&consumer->node);

@@ -13,6 +13,8 @@
 #include "base/err.h"
 #include "base/list.h"
 
+struct pfl_consumer;
+
 #define PFL_FLUSH_MAX_PER_SESSION 1000u
 #define PFL_FLUSH_MAX_WAITING     (1u << 20) /* producers waited for, over all flushes */
 
@@ -43,7 +45,8 @@ struct pfl_flush {
     enum pfl_flush_then then;
     uint64_t request_id; /* PFL_FLUSH_THEN_REPLY, _CLONE */
     bool drop_reply;
-    bool has_lost; /* a producer that it waited for disconnected */
+    struct pfl_consumer *consumer; /* _REPLY: who asked; borrowed until its connection ends */
+    bool has_lost;                 /* a producer that it waited for disconnected */
     uint64_t flags;
     size_t waiting_len;
     uint16_t waiting[]; /* producer ids */

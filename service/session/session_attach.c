@@ -2,10 +2,10 @@
 /*
  * Detach and attach.
  *
- * detach: what the consumer still waits for (a read, flushes) fails, then the session belongs to
- * the service's nobody, under a key that is its user's own. attach: a consumer of the same user
- * takes it, with all it has recorded. A detached session that ends by itself is freed
- * (session_flush.c), as nobody could read it.
+ * detach: a read that the consumer still waits for fails, then the session belongs to the service's
+ * nobody, under a key that is its user's own; the consumer's flushes go on, and it is answered.
+ * attach: a consumer of the same user takes it, with all it has recorded. A detached session that
+ * ends by itself is freed (session_flush.c), as nobody could read it.
  * Failures leave everything as it was. The session owns its key.
  */
 #include "service/session/session_attach.h"
@@ -28,22 +28,6 @@ static struct pfl_session *find_detached(const struct pfl_service *service, uint
     return NULL;
 }
 
-/* The consumer's flushes go on as nobody's. */
-static void fail_flushes(struct pfl_service *service, const struct pfl_session *session)
-{
-    const struct pfl_consumer *consumer = session->consumer;
-    struct pfl_list *it;
-
-    PFL_LIST_EACH (it, &service->flushes.pending) {
-        struct pfl_flush *flush = PFL_CONTAINER_OF(it, struct pfl_flush, node);
-
-        if (flush->session_id != session->id || flush->then != PFL_FLUSH_THEN_REPLY)
-            continue;
-        flush->then = PFL_FLUSH_THEN_NOTHING;
-        consumer->ops->on_flush_done(consumer->port, flush, false);
-    }
-}
-
 int pfl_session_detach(struct pfl_service *service, struct pfl_consumer *consumer,
                        struct pfl_span key)
 {
@@ -60,7 +44,6 @@ int pfl_session_detach(struct pfl_service *service, struct pfl_consumer *consume
     if (copy == NULL)
         return PFL_ENOMEM;
     memcpy(copy, key.data, key.len);
-    fail_flushes(service, session);
     consumer->ops->on_session_gone(consumer->port);
     consumer->session = NULL;
     session->consumer = &service->nobody;

@@ -126,7 +126,7 @@ static void end_flush(struct pfl_service *service, struct pfl_session *session,
     counters->flushes_succeeded += is_ok;
     counters->flushes_failed += !is_ok;
     if (flush->then == PFL_FLUSH_THEN_REPLY) {
-        session->consumer->ops->on_flush_done(session->consumer->port, flush, is_ok);
+        flush->consumer->ops->on_flush_done(flush->consumer->port, flush, is_ok);
     } else if (flush->then == PFL_FLUSH_THEN_DISABLE) {
         counters->final_flush_outcome = is_ok ? 1 : 2;
         stop(service, session);
@@ -151,11 +151,10 @@ static void on_flush_done(void *user, const struct pfl_flush *flush, bool is_ok)
 /* The session ends: no scrape, no event; the consumer is answered. */
 static void on_flush_cancelled(void *user, const struct pfl_flush *flush, bool is_ok)
 {
-    const struct pfl_session *session = user;
-
+    (void)user;
     (void)is_ok;
     if (flush->then == PFL_FLUSH_THEN_REPLY)
-        session->consumer->ops->on_flush_done(session->consumer->port, flush, false);
+        flush->consumer->ops->on_flush_done(flush->consumer->port, flush, false);
 }
 
 /* A flush that never begins. */
@@ -211,6 +210,7 @@ void pfl_session_flush(struct pfl_service *service, struct pfl_session *session,
     flush->flags = conf->flags;
     flush->request_id = conf->request_id;
     flush->drop_reply = conf->drop_reply;
+    flush->consumer = session->consumer;
     if (conf->then != PFL_FLUSH_THEN_CLONE) /* recorded once for its two flushes */
         pfl_session_record(service, session, PFL_EVENT_FLUSH_STARTED, (struct pfl_span){0});
     ask_producers(service, session, flush, conf->scope);
@@ -241,7 +241,17 @@ void pfl_session_expire_flushes(struct pfl_service *service)
 
 void pfl_session_cancel_flushes(struct pfl_service *service, const struct pfl_session *session)
 {
-    struct pfl_session *mutable_session = pfl_service_find_session(service, session->id);
+    pfl_flush_book_cancel(&service->flushes, session->id, on_flush_cancelled, NULL);
+}
 
-    pfl_flush_book_cancel(&service->flushes, session->id, on_flush_cancelled, mutable_session);
+void pfl_session_forget_flushes(struct pfl_service *service, const struct pfl_consumer *consumer)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &service->flushes.pending) {
+        struct pfl_flush *flush = PFL_CONTAINER_OF(it, struct pfl_flush, node);
+
+        if (flush->then == PFL_FLUSH_THEN_REPLY && flush->consumer == consumer)
+            flush->then = PFL_FLUSH_THEN_NOTHING;
+    }
 }

@@ -25,6 +25,8 @@ void pfl_session_ack_flush(struct pfl_service *service, const struct pfl_produce
                            uint64_t flush_id_untrusted);
 void pfl_session_expire_flushes(struct pfl_service *service);
 void pfl_session_cancel_flushes(struct pfl_service *service, const struct pfl_session *session);
+/* The consumer's connection ends: its flushes go on, and nobody is answered. */
+void pfl_session_forget_flushes(struct pfl_service *service, const struct pfl_consumer *consumer);
 
 /* Copies what all producers of the session, or one, have written and not committed. */
 void pfl_session_scrape(struct pfl_service *service, struct pfl_session *session);

@@ -140,18 +140,50 @@ static void thousands_of_triggers_are_served(void **state)
                                      "triggers[7] too");
 }
 
-static void a_flush_that_a_detached_consumer_waits_for_fails(void **state)
+/* `first` asks for it. */
+static uint64_t begin_flush(struct pfl_kit_client *ret_producer, uint64_t *ret_flush_id)
 {
-    struct pfl_kit_client producer;
     uint64_t flush;
 
-    (void)state;
-    (void)pfl_kit_producer_open(&producer, &kit, "kit.source", 0);
+    (void)pfl_kit_producer_open(ret_producer, &kit, "kit.source", 0);
     (void)pfl_kit_consumer_enable(&first, ONE_SOURCE);
+    (void)pfl_kit_producer_expect(ret_producer, KIT_CMD_SETUP_TRACING, NULL);
+    (void)pfl_kit_producer_expect(ret_producer, KIT_CMD_SETUP, NULL);
+    (void)pfl_kit_producer_expect(ret_producer, KIT_CMD_START, NULL);
     flush = pfl_kit_client_invoke(&first, KIT_FLUSH, NO_ARGS);
+    (void)pfl_kit_producer_expect(ret_producer, KIT_CMD_FLUSH, ret_flush_id);
+    return flush;
+}
+
+static void who_asked_for_a_flush_is_answered_after_he_detached(void **state)
+{
+    struct pfl_kit_client producer;
+    uint64_t flush_id;
+    uint64_t flush = begin_flush(&producer, &flush_id);
+
+    (void)state;
+    call_string(&first, KIT_DETACH, "key", true);
     pfl_kit_client_expect_nothing(&first);
-    (void)pfl_kit_client_call(&first, KIT_DETACH, (struct pfl_kit_args){.string1 = "key"});
-    pfl_kit_client_expect_empty(&first, flush, false, false);
+    pfl_kit_producer_ack(&producer, flush_id);
+    pfl_kit_client_expect_empty(&first, flush, true, false);
+    pfl_kit_client_close(&producer);
+}
+
+static void a_flush_outlives_the_connection_that_asked_for_it(void **state)
+{
+    const struct pfl_session *session;
+    struct pfl_kit_client producer;
+    uint64_t flush_id;
+
+    (void)state;
+    (void)begin_flush(&producer, &flush_id);
+    session = PFL_CONTAINER_OF(kit.service.sessions.next, struct pfl_session, node);
+    call_string(&first, KIT_DETACH, "key", true);
+    pfl_kit_client_close(&first);
+    pfl_kit_consumer_open(&first, &kit);
+    pfl_kit_producer_ack(&producer, flush_id);
+    call_string(&second, KIT_ATTACH, "key", true);
+    assert_int_equal(session->counters.flushes_succeeded, 1);
     pfl_kit_client_close(&producer);
 }
 
@@ -370,8 +402,10 @@ int main(void)
             a_detached_session_outlives_its_connection_and_is_attached_once, open_kit, close_kit),
         cmocka_unit_test_setup_teardown(a_key_may_be_any_bytes, open_kit, close_kit),
         cmocka_unit_test_setup_teardown(a_key_is_used_once_and_never_empty, open_kit, close_kit),
-        cmocka_unit_test_setup_teardown(a_flush_that_a_detached_consumer_waits_for_fails, open_kit,
+        cmocka_unit_test_setup_teardown(a_flush_outlives_the_connection_that_asked_for_it, open_kit,
                                         close_kit),
+        cmocka_unit_test_setup_teardown(who_asked_for_a_flush_is_answered_after_he_detached,
+                                        open_kit, close_kit),
         cmocka_unit_test_setup_teardown(who_attaches_is_told_that_all_started_meanwhile, open_kit,
                                         close_kit),
         cmocka_unit_test_setup_teardown(a_detached_session_whose_duration_is_over_is_freed,
