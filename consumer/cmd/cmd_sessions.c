@@ -3,10 +3,12 @@
  * Sessions that were left running: `stop` ends them and keeps their data, `kill` throws them away,
  * `stats` asks for their counters.
  *
- *     stop:  QueryServiceState -> Attach -> EnableTracing{attach_notification_only}, Flush ->
- *            DisableTracing -> (the end) -> Detach
+ *     stop:  QueryServiceState -> visit to flush -> visit to disable -> QueryServiceState, until it
+ *            has stopped
  *     kill:  Attach -> FreeBuffers
- *     stats: Attach -> GetTraceStats -> Detach
+ *     stats: visit for GetTraceStats
+ *     visit: Attach, the request, Detach, in one write: a service frees what a connection is
+ *            attached to when it ends
  *
  * Happy path: each answer makes the next request. Failures: a session that is not there or that
  * somebody holds ends its host in words; the others go on.
@@ -22,12 +24,12 @@
 #include "consumer/report/trace_stats.h"
 
 #define REQUEST_MAX_BYTES 256u
+#define LOOK_MS           50u
 #define FLUSH_FLAGS       (4u | 2u << 4) /* explicit, by a command line (docs/abi/service.md 4) */
 
 enum {
     QUERY_SESSIONS_ONLY = 1,
     KEY = 1,
-    ENABLE_NOTIFICATION_ONLY = 2,
     FLUSH_REQUEST_FLAGS = 2,
 };
 
@@ -65,6 +67,36 @@ static void fail_attach(struct pfl_asked_host *h, const struct pfl_rpc_reply *re
     pfl_ask_fail(h, why);
 }
 
+static int on_detached(void *user, const struct pfl_rpc_reply *reply)
+{
+    if (!reply->success)
+        pfl_ask_fail(user, "the service does not let the session run by itself");
+    return 0;
+}
+
+static int on_attached(void *user, const struct pfl_rpc_reply *reply)
+{
+    if (!reply->success)
+        fail_attach(user, reply);
+    return 0;
+}
+
+/* A request of the service's that it does at once, or goes on with when nobody is attached. */
+struct act {
+    const char *method;
+    struct pfl_span args;
+    pfl_rpc_reply_cb cb;
+};
+
+static void visit(struct pfl_asked_host *h, const struct act *act, pfl_rpc_reply_cb on_over)
+{
+    pfl_ask_cork(h);
+    ask_by_key(h, "Attach", on_attached);
+    pfl_ask_request(h, act->method, act->args, act->cb);
+    ask_by_key(h, "Detach", on_over);
+    pfl_ask_uncork(h);
+}
+
 /* kill */
 
 static int on_freed(void *user, const struct pfl_rpc_reply *reply)
@@ -93,68 +125,85 @@ static void kill_session(void *user, struct pfl_asked_host *host)
 
 /* stop */
 
-static int on_detached(void *user, const struct pfl_rpc_reply *reply)
+static void look(struct pfl_asked_host *h);
+
+static int on_disabled(void *user, const struct pfl_rpc_reply *reply)
 {
     if (reply->success)
-        pfl_ask_done(user);
-    else
-        pfl_ask_fail(user, "the service does not keep the stopped session");
-    return 0;
-}
-
-static int on_ended(void *user, const struct pfl_rpc_reply *reply)
-{
-    struct pfl_asked_host *h = user;
-
-    if (reply->success)
-        ask_by_key(h, "Detach", on_detached);
-    else
-        pfl_ask_fail(h, "the service does not tell when the session ends");
-    return 0;
+        look(user);
+    return on_detached(user, reply);
 }
 
 /* A flush that fails is counted by the service; the session is stopped all the same. */
 static int on_flushed(void *user, const struct pfl_rpc_reply *reply)
 {
+    static const struct act disable = {.method = "DisableTracing"};
+
     (void)reply;
-    pfl_ask_request(user, "DisableTracing", no_args(), NULL);
+    visit(user, &disable, on_disabled);
     return 0;
 }
 
-static int on_attached_to_stop(void *user, const struct pfl_rpc_reply *reply)
+static int take_state(struct pfl_asked_host *h, const struct pfl_rpc_reply *reply,
+                      enum pfl_session_found *ret_found)
 {
-    static const uint8_t notify[] = {ENABLE_NOTIFICATION_ONLY << 3, 1};
-    static const uint8_t flush[] = {FLUSH_REQUEST_FLAGS << 3, FLUSH_FLAGS};
-
-    if (!reply->success) {
-        fail_attach(user, reply);
-        return 0;
-    }
-    pfl_ask_request(user, "EnableTracing", pfl_span_of(notify, sizeof(notify)), on_ended);
-    pfl_ask_request(user, "Flush", pfl_span_of(flush, sizeof(flush)), on_flushed);
-    return 0;
-}
-
-static int on_state_to_stop(void *user, const struct pfl_rpc_reply *reply)
-{
-    struct pfl_asked_host *h = user;
     int rc = reply->success ? pfl_session_take_state(reply->body, &h->answer) : PFL_EPROTO;
 
     if (rc != 0 || reply->has_more)
         return rc;
-    if (pfl_session_find(pfl_buf_get(&h->answer), name_of(h)) == PFL_SESSION_OVER)
+    *ret_found = pfl_session_find(pfl_buf_get(&h->answer), name_of(h));
+    pfl_buf_clear(&h->answer);
+    return 0;
+}
+
+static int on_state_of_stop(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_asked_host *h = user;
+    enum pfl_session_found found;
+    int rc = take_state(h, reply, &found);
+
+    if (rc != 0 || reply->has_more)
+        return rc;
+    if (found == PFL_SESSION_RUNNING)
+        pfl_ask_later(h, LOOK_MS, look);
+    else /* one that only has a key is not told of */
+        pfl_ask_done(h);
+    return 0;
+}
+
+static void ask_state(struct pfl_asked_host *h, pfl_rpc_reply_cb cb)
+{
+    static const uint8_t args[] = {QUERY_SESSIONS_ONLY << 3, 1};
+
+    pfl_ask_request(h, "QueryServiceState", pfl_span_of(args, sizeof(args)), cb);
+}
+
+static void look(struct pfl_asked_host *h)
+{
+    ask_state(h, on_state_of_stop);
+}
+
+static int on_state_to_stop(void *user, const struct pfl_rpc_reply *reply)
+{
+    static const uint8_t flags[] = {FLUSH_REQUEST_FLAGS << 3, FLUSH_FLAGS};
+    const struct act flush = {"Flush", pfl_span_of(flags, sizeof(flags)), on_flushed};
+    struct pfl_asked_host *h = user;
+    enum pfl_session_found found;
+    int rc = take_state(h, reply, &found);
+
+    if (rc != 0 || reply->has_more)
+        return rc;
+    if (found == PFL_SESSION_OVER)
         pfl_ask_done(h);
     else
-        ask_by_key(h, "Attach", on_attached_to_stop);
+        visit(h, &flush, on_detached);
     return 0;
 }
 
 static void stop_session(void *user, struct pfl_asked_host *host)
 {
-    static const uint8_t args[] = {QUERY_SESSIONS_ONLY << 3, 1};
-
     (void)user;
-    pfl_ask_request(host, "QueryServiceState", pfl_span_of(args, sizeof(args)), on_state_to_stop);
+    ask_state(host, on_state_to_stop);
 }
 
 /* stats: leaves the session as it was */
@@ -162,27 +211,27 @@ static void stop_session(void *user, struct pfl_asked_host *host)
 static int on_stats(void *user, const struct pfl_rpc_reply *reply)
 {
     struct pfl_asked_host *h = user;
-    int rc =
-        reply->success ? pfl_buf_append(&h->answer, reply->body.data, reply->body.len) : PFL_EPROTO;
 
-    if (rc == 0)
-        ask_by_key(h, "Detach", on_detached);
-    return rc;
+    return reply->success ? pfl_buf_append(&h->answer, reply->body.data, reply->body.len) : 0;
 }
 
-static int on_attached_to_count(void *user, const struct pfl_rpc_reply *reply)
+static int on_counted(void *user, const struct pfl_rpc_reply *reply)
 {
-    if (reply->success)
-        pfl_ask_request(user, "GetTraceStats", no_args(), on_stats);
-    else
-        fail_attach(user, reply);
-    return 0;
+    struct pfl_asked_host *h = user;
+
+    if (reply->success && h->answer.len != 0)
+        pfl_ask_done(h);
+    else if (reply->success)
+        pfl_ask_fail(h, "the service does not tell its counters");
+    return on_detached(user, reply);
 }
 
 static void count_session(void *user, struct pfl_asked_host *host)
 {
+    static const struct act count = {.method = "GetTraceStats", .cb = on_stats};
+
     (void)user;
-    ask_by_key(host, "Attach", on_attached_to_count);
+    visit(host, &count, on_counted);
 }
 
 /* reports */

@@ -49,6 +49,20 @@ void pfl_ask_request(struct pfl_asked_host *host, const char *method, struct pfl
         pfl_ask_fail(host, pfl_err_str(rc));
 }
 
+void pfl_ask_cork(struct pfl_asked_host *host)
+{
+    if (host->conn != NULL)
+        pfl_consumer_conn_cork(host->conn);
+}
+
+void pfl_ask_uncork(struct pfl_asked_host *host)
+{
+    int rc = host->conn != NULL ? pfl_consumer_conn_uncork(host->conn) : PFL_ESTATE;
+
+    if (rc != 0)
+        pfl_ask_fail(host, pfl_err_str(rc));
+}
+
 static void on_ready(void *user)
 {
     struct pfl_asked_host *h = user;
@@ -80,9 +94,36 @@ static void on_closed(void *user, const char *why)
     uv_close((uv_handle_t *)&h->timer, on_timer_closed);
 }
 
-static void on_timeout(uv_timer_t *timer)
+static uint64_t get_left_ms(const struct pfl_asked_host *h)
 {
-    pfl_ask_fail(timer->data, "no answer in time: check address, port and firewall");
+    uint64_t now_ms = uv_now(h->owner->conf.conn.loop);
+
+    return now_ms < h->ends_by_ms ? h->ends_by_ms - now_ms : 0;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct pfl_asked_host *h = timer->data;
+    void (*next)(struct pfl_asked_host * host) = h->next;
+
+    h->next = NULL;
+    if (next == NULL || get_left_ms(h) == 0) {
+        pfl_ask_fail(h, "no answer in time: check address, port and firewall");
+        return;
+    }
+    uv_timer_start(timer, on_timer, get_left_ms(h), 0);
+    next(h);
+}
+
+void pfl_ask_later(struct pfl_asked_host *host, uint64_t ms,
+                   void (*next)(struct pfl_asked_host *host))
+{
+    uint64_t left_ms = get_left_ms(host);
+
+    if (host->conn == NULL)
+        return;
+    host->next = next;
+    uv_timer_start(&host->timer, on_timer, ms < left_ms ? ms : left_ms, 0);
 }
 
 static void open_host(struct pfl_ask *a, size_t i)
@@ -105,7 +146,8 @@ static void open_host(struct pfl_ask *a, size_t i)
     }
     uv_timer_init(conf.loop, &h->timer);
     h->timer.data = h;
-    uv_timer_start(&h->timer, on_timeout, a->conf.timeout_ms, 0);
+    h->ends_by_ms = uv_now(conf.loop) + a->conf.timeout_ms;
+    uv_timer_start(&h->timer, on_timer, a->conf.timeout_ms, 0);
     a->open += 2;
 }
 

@@ -19,8 +19,10 @@ struct pfl_asked_host {
     const struct pfl_host_spec *spec;
     struct pfl_consumer_conn *conn; /* owned; NULL: closed */
     uv_timer_t timer;
-    struct pfl_buf answer; /* for the owner to fill */
-    size_t index;          /* in the conf's specs */
+    uint64_t ends_by_ms;                       /* of the loop */
+    void (*next)(struct pfl_asked_host *host); /* when the timer fires; NULL: that is the end */
+    struct pfl_buf answer;                     /* for the owner to fill */
+    size_t index;                              /* in the conf's specs */
     char name[PFL_HOST_NAME_MAX];
     char why[768]; /* "" when it ended well */
     bool is_done;
@@ -57,6 +59,12 @@ void *pfl_ask_get_user(const struct pfl_asked_host *host);
 /* One request; a failure to make it ends the host. `cb` gets the host as its user. */
 void pfl_ask_request(struct pfl_asked_host *host, const char *method, struct pfl_span args,
                      pfl_rpc_reply_cb cb);
+/* Requests made between the two go in one write; a failure ends the host. */
+void pfl_ask_cork(struct pfl_asked_host *host);
+void pfl_ask_uncork(struct pfl_asked_host *host);
+/* `next` follows from the loop, once, unless the deadline comes first. */
+void pfl_ask_later(struct pfl_asked_host *host, uint64_t ms,
+                   void (*next)(struct pfl_asked_host *host));
 /* The host ended well, or badly. Its connection closes. */
 void pfl_ask_done(struct pfl_asked_host *host);
 void pfl_ask_fail(struct pfl_asked_host *host, const char *why);

@@ -48,6 +48,8 @@ struct pfl_consumer_conn {
     struct addrinfo *next_address;
     struct pfl_stream *stream;  /* owned; NULL: none */
     struct pfl_rpc_client *rpc; /* owned */
+    bool is_corked;
+    struct pfl_buf corked; /* requests that go together */
     char name[PFL_HOST_NAME_MAX];
     char why[WHY_MAX];
     bool has_connected; /* bytes arrived or the handshake was done */
@@ -77,6 +79,7 @@ static void finish_close(struct pfl_consumer_conn *c)
         uv_freeaddrinfo(c->addresses);
     pfl_list_remove(&c->node);
     pfl_rpc_client_free(c->rpc);
+    pfl_buf_fini(&c->corked);
     c->conf.on_closed(c->conf.user, c->why);
     pfl_mem_free(c);
 }
@@ -162,9 +165,14 @@ static void fail_refused(struct pfl_consumer_conn *c, int err)
 static int send_frame(void *user, const struct iovec *iov, int iov_len, int fd)
 {
     struct pfl_consumer_conn *c = user;
+    int rc = 0;
 
     if (c->stream == NULL)
         return PFL_ESTATE;
+    for (int i = 0; c->is_corked && rc == 0 && i < iov_len; i++)
+        rc = pfl_buf_append(&c->corked, iov[i].iov_base, iov[i].iov_len);
+    if (c->is_corked)
+        return rc;
     return pfl_stream_writev(c->stream, iov, iov_len, fd);
 }
 
@@ -459,6 +467,7 @@ int pfl_consumer_conn_open(const struct pfl_consumer_conn_conf *conf,
     if (c == NULL)
         return PFL_ENOMEM;
     c->conf = *conf;
+    pfl_buf_init(&c->corked, PFL_CONSUMER_CORKED_MAX_BYTES);
     rc = pfl_rpc_client_new(&rpc, &c->rpc);
     if (rc != 0) {
         pfl_mem_free(c);
@@ -511,6 +520,24 @@ int pfl_consumer_conn_invoke(struct pfl_consumer_conn *self, const char *method,
     if (self->state != STATE_READY)
         return PFL_ESTATE;
     return pfl_rpc_client_invoke(self->rpc, method, args, -1, cb, user);
+}
+
+void pfl_consumer_conn_cork(struct pfl_consumer_conn *self)
+{
+    self->is_corked = true;
+}
+
+int pfl_consumer_conn_uncork(struct pfl_consumer_conn *self)
+{
+    struct pfl_span together = pfl_buf_get(&self->corked);
+    struct iovec iov = {(void *)(uintptr_t)together.data, together.len};
+    int rc = PFL_ESTATE;
+
+    self->is_corked = false;
+    if (self->state == STATE_READY && self->stream != NULL)
+        rc = pfl_stream_writev(self->stream, &iov, 1, -1);
+    pfl_buf_clear(&self->corked);
+    return rc;
 }
 
 void pfl_consumer_conn_read_stop(struct pfl_consumer_conn *self)

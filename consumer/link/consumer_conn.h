@@ -14,6 +14,8 @@
 #include "proto/rpc_client.h"
 #include "tunnel/client.h"
 
+#define PFL_CONSUMER_CORKED_MAX_BYTES 4096u
+
 struct pfl_consumer_conn;
 
 struct pfl_consumer_conn_conf {
@@ -51,6 +53,10 @@ const char *pfl_consumer_conn_get_tls_version(const struct pfl_consumer_conn *se
  */
 PFL_MUST_USE int pfl_consumer_conn_invoke(struct pfl_consumer_conn *self, const char *method,
                                           struct pfl_span args, pfl_rpc_reply_cb cb, void *user);
+/* What is invoked between the two goes to the host in one write, at most
+ * PFL_CONSUMER_CORKED_MAX_BYTES. pfl_consumer_conn_uncork: as pfl_rpc_client_invoke. */
+void pfl_consumer_conn_cork(struct pfl_consumer_conn *self);
+PFL_MUST_USE int pfl_consumer_conn_uncork(struct pfl_consumer_conn *self);
 void pfl_consumer_conn_set_why(struct pfl_consumer_conn *self, const char *why);
 /* While stopped the host is held back by the kernel. */
 void pfl_consumer_conn_read_stop(struct pfl_consumer_conn *self);

@@ -7,8 +7,8 @@
  *
  * Happy path: straight on; a session that ends by itself goes from RECORDING to STATS. Sessions
  * left running end in DETACHING; copied, they go from READY (or, on a trigger, from RECORDING by
- * DETACHING) to CLONING and STATS. Read later, they go from READY to FLUSHING, and when they have
- * ended by DETACHING to CLONING: the copy is read, and the session is removed (REMOVING) when the
+ * DETACHING) to CLONING and STATS. Read later, they go from READY to FLUSHING and DISABLING, and
+ * when they have ended to CLONING: the copy is read, and the session is removed (REMOVING) when the
  * copy is in the file. What has no name is read itself. The clock is measured on a second
  * connection, because a connection owns one session.
  *
@@ -30,6 +30,7 @@
 
 #define FREE_TIMEOUT_MS   2000u
 #define CLOCK_TIMEOUT_MS  6000u
+#define LOOK_MS           50u
 #define TRIGGER_MAX_BYTES 4096u
 
 static void on_deadline(uv_timer_t *timer);
@@ -73,6 +74,26 @@ void pfl_host_link_arm(struct pfl_host_link *self)
         uv_timer_start(&self->timer, on_deadline, ms, 0);
     else
         uv_timer_stop(&self->timer);
+}
+
+static void on_look(uv_timer_t *timer)
+{
+    struct pfl_host_link *l = timer->data;
+
+    if (uv_now(l->conf.conn.loop) >= l->stop_by_ms) {
+        on_deadline(timer);
+        return;
+    }
+    pfl_host_link_arm(l);
+    pfl_host_link_look_at_session(l);
+}
+
+void pfl_host_link_look_later(struct pfl_host_link *self)
+{
+    if (self->stop_by_ms == 0)
+        self->stop_by_ms = uv_now(self->conf.conn.loop) + deadline_of(self, self->state);
+    if (self->is_timer_open)
+        uv_timer_start(&self->timer, on_look, LOOK_MS, 0);
 }
 
 void pfl_host_link_move(struct pfl_host_link *self, enum pfl_link_state to)
@@ -119,7 +140,7 @@ void pfl_host_link_close_now(struct pfl_host_link *self)
 }
 
 /* READ: its session is one that was detached, and nothing was taken out of it. Of one that is given
- * back the answer says so. */
+ * back, or visited, the answer says so. */
 static bool is_session_there(const struct pfl_host_link *l)
 {
     return l->conf.task == PFL_LINK_READ && l->has_session && !l->is_attached &&
@@ -140,6 +161,8 @@ void pfl_host_link_begin_close(struct pfl_host_link *self)
     self->report.is_unknown = self->report.why[0] != '\0' && is_session_unknown(self);
     self->report.is_left = self->report.why[0] != '\0' && is_session_there(self);
     pfl_host_link_move(self, PFL_LINK_CLOSING);
+    if (self->is_visiting && self->conn != NULL)
+        return; /* its last answer closes */
     if ((self->is_attached || self->is_to_keep) && self->conn != NULL)
         pfl_host_link_give_session_back(self);
     else
@@ -260,7 +283,7 @@ static void on_clock_conn_ready(void *user)
         pfl_host_link_move(l, PFL_LINK_CLOCK_BEFORE);
 }
 
-/* Of a session that is attached while it is stopped, its service may free all. */
+/* Of a session that is read itself, its service may free all. */
 static void fail_attached(struct pfl_host_link *l, const char *why)
 {
     char words[640];
@@ -276,6 +299,7 @@ static void on_conn_closed(void *user, const char *why)
     struct pfl_host_link *l = user;
 
     l->conn = NULL;
+    l->is_visiting = false; /* it came whole or not at all: the session is there */
     pfl_host_link_close_now(l);
     if (l->state == PFL_LINK_CLOSING)
         finish_close(l);
@@ -390,7 +414,7 @@ void pfl_host_link_begin(struct pfl_host_link *self)
         break;
     case PFL_LINK_READ:
         pfl_host_link_move(self, self->has_no_name       ? PFL_LINK_STATS
-                                 : self->is_session_over ? PFL_LINK_DETACHING
+                                 : self->is_session_over ? PFL_LINK_CLONING
                                                          : PFL_LINK_FLUSHING);
         break;
     case PFL_LINK_SNAPSHOT:

@@ -19,12 +19,15 @@ struct pfl_host_link {
     uv_timer_t timer;
     struct pfl_clock_probe probe;
     bool is_attached; /* to a session that is to outlive us */
-    bool has_session; /* READ: it was found, and is not freed */
-    bool has_looked;  /* the service has said which sessions there are, or that it does not */
-    bool is_copied;   /* READ: what is read is a copy of the session */
-    bool has_no_name; /* READ: it has only a key, and cannot be copied */
-    bool is_to_keep;  /* under conf.kept_key */
-    uint64_t lost_ms; /* of the loop, when the connection was first seen lost; 0: it is there */
+    bool is_visiting; /* READ: the last answer of a visit has not come */
+    bool is_flushed;
+    bool has_session;    /* READ: it was found, and is not freed */
+    bool has_looked;     /* the service has said which sessions there are, or that it does not */
+    bool is_copied;      /* READ: what is read is a copy of the session */
+    bool has_no_name;    /* READ: it has only a key, and cannot be copied */
+    bool is_to_keep;     /* under conf.kept_key */
+    uint64_t stop_by_ms; /* READ: of the loop, until when the session may take to stop */
+    uint64_t lost_ms;    /* of the loop, when the connection was first seen lost; 0: it is there */
     bool is_closing_now;
     struct pfl_packet_scan scan;
     struct pfl_read_budget budget; /* while READING */
@@ -53,6 +56,8 @@ const char *pfl_link_state_remedy(enum pfl_link_state state);
 void pfl_host_link_move(struct pfl_host_link *self, enum pfl_link_state to);
 /* (Re)starts the deadline of the state. */
 void pfl_host_link_arm(struct pfl_host_link *self);
+/* READ, in DISABLING: pfl_host_link_look_at_session follows, or the deadline. */
+void pfl_host_link_look_later(struct pfl_host_link *self);
 /* While READING: the deadline begins anew when enough of the trace has come since. */
 void pfl_host_link_note_progress(struct pfl_host_link *self);
 /* Closes both connections; DONE or FAILED follows. */
@@ -72,6 +77,10 @@ int pfl_host_link_on_session_end(void *user, const struct pfl_rpc_reply *reply);
 
 /* Sessions that others made or will read (host_link_sessions.c). */
 void pfl_host_link_find_session(struct pfl_host_link *self);
+/* READ: is attached for the time of `act` alone, a request that the service does at once. */
+void pfl_host_link_visit_session(struct pfl_host_link *self, void (*act)(struct pfl_host_link *));
+/* READ, in DISABLING: asks whether it has stopped. */
+void pfl_host_link_look_at_session(struct pfl_host_link *self);
 void pfl_host_link_clone_session(struct pfl_host_link *self);
 void pfl_host_link_detach_session(struct pfl_host_link *self);
 /* READ: a session whose copy was read. */

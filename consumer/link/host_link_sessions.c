@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions that live on by themselves: found by name, attached to, watched, copied, left.
+ * Sessions that live on by themselves: found by name, visited, watched, copied, left.
  *
- *     find:  QueryServiceState -> Attach -> EnableTracing{attach_notification_only} [->
- * ObserveEvents]
+ *     find:  QueryServiceState -> a visit
+ *     visit: Attach, [Flush or DisableTracing,] Detach, in one write
+ *     stop:  a visit to flush -> the flush's answer -> a visit to disable -> QueryServiceState,
+ * until the session has stopped watch: Attach -> EnableTracing{attach_notification_only} ->
+ * ObserveEvents
  *
  * Happy path: each request follows the answer before it; the last one moves the state on. Failures:
  * a session that is not there, that somebody else holds, or that the service will not copy; said in
- * words with the command that helps. A service that ends a connection frees what is attached to it:
- * nothing is attached longer than needed.
+ * words with the command that helps. A service frees what a connection is attached to when it ends.
+ * So a session that is to be read is visited: the service does a visit's requests one after the
+ * other, whatever happens to the connection, and answers the flush to who is not attached any more.
  */
 #include <stdio.h>
 #include <string.h>
@@ -154,6 +158,98 @@ static void ask_by_key(struct pfl_host_link *l, const char *method, pfl_rpc_repl
     pfl_host_link_ask(l, method, pfl_span_of(args, sizeof(args) - w.left), cb);
 }
 
+static int on_visited(void *user, const struct pfl_rpc_reply *reply);
+
+static int on_visit_attached(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_host_link *l = user;
+
+    if (!l->is_visiting || reply->success)
+        return 0;
+    l->is_visiting = false;
+    l->has_session = false;
+    if (l->state == PFL_LINK_CLOSING) {
+        l->report.is_left = false;
+        pfl_host_link_close_now(l);
+    } else {
+        fail_refused(l, reply,
+                     "the session is held by somebody: only one that was left running "
+                     "(perfleet start, perfetto --detach) can be taken over");
+    }
+    return 0;
+}
+
+void pfl_host_link_visit_session(struct pfl_host_link *self, void (*act)(struct pfl_host_link *))
+{
+    enum pfl_link_state state = self->state;
+    int rc;
+
+    pfl_consumer_conn_cork(self->conn);
+    ask_by_key(self, "Attach", on_visit_attached);
+    if (act != NULL)
+        act(self);
+    ask_by_key(self, "Detach", on_visited);
+    if (self->state != state)
+        return; /* it has failed, and nothing was written */
+    rc = pfl_consumer_conn_uncork(self->conn);
+    self->is_visiting = rc == 0;
+    if (rc != 0 && rc != PFL_ESTATE) /* which is about to say why it ended */
+        pfl_host_link_fail(self, pfl_err_str(rc));
+}
+
+/* Stopped, it is copied. */
+static void judge_stop(struct pfl_host_link *l)
+{
+    enum pfl_session_found found =
+        pfl_session_find(pfl_buf_get(&l->service_state), l->conf.session);
+
+    pfl_buf_fini(&l->service_state);
+    if (found == PFL_SESSION_OVER) {
+        pfl_host_link_move(l, PFL_LINK_CLONING);
+    } else if (found == PFL_SESSION_RUNNING) {
+        pfl_host_link_look_later(l);
+    } else {
+        l->has_session = false;
+        pfl_host_link_fail(l, "the session is gone: somebody killed it, or its duration is over");
+    }
+}
+
+static int on_state_of_stop(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_host_link *l = user;
+
+    if (l->state != PFL_LINK_DISABLING)
+        return 0;
+    if (!reply->success || pfl_session_take_state(reply->body, &l->service_state) != 0)
+        fail_refused(l, reply, "the service does not tell its sessions");
+    else if (!reply->has_more)
+        judge_stop(l);
+    return 0;
+}
+
+static int on_visited(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_host_link *l = user;
+
+    if (!l->is_visiting)
+        return 0;
+    l->is_visiting = false;
+    l->is_attached = !reply->success;
+    if (l->state == PFL_LINK_CLOSING) {
+        l->report.is_left = reply->success;
+        pfl_host_link_close_now(l);
+    } else if (!reply->success) {
+        fail_refused(l, reply, "the service does not let the session run by itself");
+    } else if (l->state == PFL_LINK_SETUP) {
+        pfl_host_link_move(l, PFL_LINK_READY);
+    } else if (l->state == PFL_LINK_FLUSHING && l->is_flushed) {
+        pfl_host_link_move(l, PFL_LINK_DISABLING);
+    } else if (l->state == PFL_LINK_DISABLING) {
+        pfl_host_link_look_at_session(l);
+    }
+    return 0;
+}
+
 static bool ends_in(const char *text, const char *suffix)
 {
     size_t len = strlen(text);
@@ -201,6 +297,9 @@ static void take_session(struct pfl_host_link *l)
                               "CLONE_SNAPSHOT triggers { name: \"x\" } }; see perfleet snapshot");
     } else if (l->conf.task == PFL_LINK_SNAPSHOT) {
         pfl_host_link_move(l, PFL_LINK_READY);
+    } else if (l->conf.task == PFL_LINK_READ && !l->has_no_name) {
+        l->has_session = true;
+        pfl_host_link_visit_session(l, NULL);
     } else {
         ask_attach(l, on_attached);
     }
@@ -221,11 +320,21 @@ static int on_state(void *user, const struct pfl_rpc_reply *reply)
     return 0;
 }
 
-void pfl_host_link_find_session(struct pfl_host_link *self)
+static void ask_state(struct pfl_host_link *l, pfl_rpc_reply_cb cb)
 {
     static const uint8_t args[] = {QUERY_SESSIONS_ONLY << 3, 1};
 
-    pfl_host_link_ask(self, "QueryServiceState", pfl_span_of(args, sizeof(args)), on_state);
+    pfl_host_link_ask(l, "QueryServiceState", pfl_span_of(args, sizeof(args)), cb);
+}
+
+void pfl_host_link_find_session(struct pfl_host_link *self)
+{
+    ask_state(self, on_state);
+}
+
+void pfl_host_link_look_at_session(struct pfl_host_link *self)
+{
+    ask_state(self, on_state_of_stop);
 }
 
 /* The service did not copy it (it may have no memory for that): the session itself is read. */
@@ -297,7 +406,7 @@ static int on_detached(void *user, const struct pfl_rpc_reply *reply)
     l->is_attached = !reply->success;
     if (!reply->success)
         fail_refused(l, reply, "the service does not let the session run by itself");
-    else if (l->conf.task == PFL_LINK_WATCH || l->conf.task == PFL_LINK_READ)
+    else if (l->conf.task == PFL_LINK_WATCH)
         pfl_host_link_move(l, PFL_LINK_CLONING);
     else
         pfl_host_link_begin_close(l);

@@ -77,7 +77,7 @@ int pfl_host_link_on_session_end(void *user, const struct pfl_rpc_reply *reply)
     char why[512];
 
     l->is_session_over = true;
-    if (l->conf.task == PFL_LINK_READ && l->state <= PFL_LINK_READY)
+    if (l->conf.task == PFL_LINK_READ)
         return 0;
     if (l->state == PFL_LINK_SETUP || l->state == PFL_LINK_READY) {
         snprintf(why, sizeof(why), "the service ended the session");
@@ -92,7 +92,7 @@ int pfl_host_link_on_session_end(void *user, const struct pfl_rpc_reply *reply)
             pfl_host_link_move(l, l->conf.task == PFL_LINK_WATCH ? PFL_LINK_DETACHING
                                                                  : PFL_LINK_STATS);
     } else if (l->state == PFL_LINK_FLUSHING || l->state == PFL_LINK_DISABLING) {
-        pfl_host_link_move(l, l->conf.task == PFL_LINK_READ ? PFL_LINK_DETACHING : PFL_LINK_STATS);
+        pfl_host_link_move(l, PFL_LINK_STATS);
     }
     return 0;
 }
@@ -257,7 +257,8 @@ static int on_flushed(void *user, const struct pfl_rpc_reply *reply)
     struct pfl_host_link *l = user;
 
     (void)reply;
-    if (l->state == PFL_LINK_FLUSHING)
+    l->is_flushed = true;
+    if (l->state == PFL_LINK_FLUSHING && !l->is_visiting)
         pfl_host_link_move(l, PFL_LINK_DISABLING);
     return 0;
 }
@@ -404,6 +405,20 @@ static void ask_flush(struct pfl_host_link *l)
     pfl_host_link_ask(l, "Flush", pfl_span_of(args, sizeof(args) - w.left), on_flushed);
 }
 
+static void ask_disable(struct pfl_host_link *l)
+{
+    pfl_host_link_ask(l, "DisableTracing", no_args(), NULL);
+}
+
+/* Of a session that is ours, or that is to outlive us. */
+static void act_on_session(struct pfl_host_link *l, void (*act)(struct pfl_host_link *))
+{
+    if (l->conf.task == PFL_LINK_READ)
+        pfl_host_link_visit_session(l, act);
+    else
+        act(l);
+}
+
 /* Packets may come in runs; a service that does not know of them does not mind. */
 void pfl_host_link_ask_read(struct pfl_host_link *self)
 {
@@ -456,10 +471,10 @@ void pfl_host_link_enter(struct pfl_host_link *self)
         pfl_host_link_ask(self, "StartTracing", no_args(), on_started);
         break;
     case PFL_LINK_FLUSHING:
-        ask_flush(self);
+        act_on_session(self, ask_flush);
         break;
     case PFL_LINK_DISABLING:
-        pfl_host_link_ask(self, "DisableTracing", no_args(), NULL);
+        act_on_session(self, ask_disable);
         break;
     case PFL_LINK_DETACHING:
         pfl_host_link_detach_session(self);

@@ -30,12 +30,12 @@ SEQUENCE, MACHINE = 10, 98
 SMALL_BYTES = 16384
 RECORDED_MS = (400, 4000, 20000)  # where the machine is too slow for one, the next
 USUAL = re.compile(r"starting |recording |stopping|reading$|copying the session of |start skew|trace |INCOMPLETE|"
-                   r"session \S+ runs on|host \S+: (started|read |N packets)|streaming: |interrupted: what|"
+                   r"session \S+ runs on|host \S+: (started|stopped|read |N packets)|streaming: |interrupted: what|"
                    r"perfleet: (warning|note)|  lost: N (gaps|flushes)|  the service did not tell")
 # The request that a phase begins with.
 PHASES = {"connecting": "BindService", "setting up": "EnableTracing", "finding": "Attach",
           "starting": "StartTracing", "leaving": "Detach", "stopping": "Flush", "copying": "CloneSession",
-          "reading": "ReadBuffers", "freeing": "FreeBuffers"}
+          "ending": "DisableTracing", "reading": "ReadBuffers", "freeing": "FreeBuffers"}
 BIN, WORK, SHIM = "", "", ""
 Case = collections.namedtuple("Case", "command phase event")
 
@@ -43,7 +43,8 @@ AWAY = [Case(command, phase, event) for command, phases in (
     ("record", ("connecting", "setting up", "starting", "recording", "stopping", "reading", "freeing")),
     ("record --stream", ("recording",)),
     ("start", ("setting up", "starting", "leaving")),
-    ("read", ("finding", "stopping", "copying", "reading", "freeing")),
+    ("read", ("finding", "stopping", "ending", "copying", "reading", "freeing")),
+    ("stop", ("finding", "stopping", "ending")),
     ("snapshot", ("copying", "reading", "freeing"))) for phase in phases for event in ("dies",)]
 AWAY += [Case("record", phase, "is stuck") for phase in ("connecting", "starting", "stopping", "reading", "freeing")]
 SIGNALS = [Case(command, phase, event) for command, phases in (
@@ -54,7 +55,6 @@ SIGNALS = [Case(command, phase, event) for command, phases in (
 SIGNALS.remove(Case("record", "stopping", "Ctrl-C"))  # the first one led there
 SIGNALS.remove(Case("record", "setting up", "Ctrl-C twice"))  # the first one ended it
 SIGNALS.remove(Case("read", "finding", "Ctrl-C twice"))
-SIGNALS.remove(Case("read", "stopping", "Ctrl-C twice"))  # two's session is there, or freed with the connection
 SIGNALS += [Case("record", "recording", "SIGTERM"), Case("record", "recording", "the terminal closes"),
             Case("record", "reading", "the terminal closes"), Case("read", "stopping", "the terminal closes"),
             Case("record", "recording", "the terminal closes, with nohup"),
@@ -90,8 +90,8 @@ class World:
     def __init__(self, number):
         self.sockets = {name: f"{WORK}/{name}-{number}/consumer.sock" for name in ("one", "two")}
 
-    def hosts(self, two=None):
-        return ["--host", "one=unix:" + self.sockets["one"], "--host", "two=unix:" + (two or self.sockets["two"])]
+    def hosts(self, two=None, one=None):
+        return ["--host", "one=unix:" + (one or self.sockets["one"]), "--host", "two=unix:" + (two or self.sockets["two"])]
 
     def sessions(self, name):
         """Where a session of that name is, and the key under which it was left."""
@@ -128,7 +128,7 @@ class Run:
         self.out = self.dir + "/x.pftrace"
         self.fifo = f"{WORK}/{self.name}.fifo"
         self.log = f"{WORK}/{self.name}.words"
-        self.env, self.prefix, self.mounted, self.held, self.gate = {}, [], False, None, None
+        self.env, self.prefix, self.mounted, self.held, self.gate, self.other = {}, [], False, None, None, None
         os.mkdir(self.dir)
 
     def arguments(self):
@@ -142,7 +142,7 @@ class Run:
             command += ["-c", config(f"{WORK}/{self.name}.pbtx", self.name, ms)]
         else:
             command.append(self.name)
-        if command[0] != "start":
+        if command[0] not in ("start", "stop"):
             command += ["-o", "-" if self.case.event == "who reads -o - ends" else self.out]
         return command + ["--timeout", "2s" if self.case.event == "is stuck" else "60s"]
 
@@ -155,17 +155,20 @@ class Run:
 
     def begin(self):
         case = self.case
-        if case.command in ("read", "snapshot"):
+        if case.command in ("read", "stop", "snapshot"):
             path = config(f"{WORK}/{self.name}-left.pbtx", self.name, 0)
             perfleet("start", self.name, "-c", path, "-q", *self.world.hosts())
             wait_until(self.has_data, "data of both hosts")
         method = PHASES.get(case.phase)
         if method and case in AWAY + SIGNALS and "closed" not in case.event:
-            self.gate = Gate(f"{WORK}/{self.name}.sock", self.world.sockets["two"], method)
+            visits = case.command in ("read", "stop") and case.phase in ("finding", "stopping", "ending") and case.event == "dies"
+            self.gate = Gate(f"{WORK}/{self.name}.sock", self.world.sockets["two"], method, passes=visits)
         elif case.phase == "recording" and case.event == "dies":
             self.gate = Gate(f"{WORK}/{self.name}.sock", self.world.sockets["two"], "", 1 << 30)
+        if (case.phase, case.event) == ("finding", "Ctrl-C"):
+            self.other = Gate(f"{WORK}/{self.name}-one.sock", self.world.sockets["one"], method)
         self.prepare()
-        hosts = self.world.hosts(f"{WORK}/{self.name}.sock" if self.gate else None)
+        hosts = self.world.hosts(self.gate and f"{WORK}/{self.name}.sock", self.other and f"{WORK}/{self.name}-one.sock")
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(self.prefix + [BIN + "/perfleet", *self.arguments(), *hosts], stdin=subprocess.DEVNULL,
                                             stdout=log, stderr=log, env=dict(os.environ, **self.env))
@@ -200,6 +203,8 @@ class Run:
             process.send_signal(signal.SIGINT)
         if gate and gate.left < 1 << 29:
             wait_until(lambda: gate.reached.is_set() or process.poll() is not None, "the phase")
+            if self.other:
+                wait_until(self.other.reached.is_set, "the phase of the other host")
             if (self.case.command, self.case.phase, event) == ("record", "starting", "Ctrl-C"):
                 wait_until(lambda: self.has_data(self.world.hosts()[:2]), "data of the first host")
         elif self.case.phase == "recording":
@@ -279,6 +284,8 @@ class Run:
             code = self.process.wait(LIMIT_S)
         finally:
             self.process.kill()
+            if self.other:
+                self.other.die()
             if self.gate and self.case.phase == "finding":
                 self.gate.die()  # what it holds never came
             elif self.gate:

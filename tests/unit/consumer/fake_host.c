@@ -137,6 +137,7 @@ static int on_disable(void *user, struct pfl_rpc_request request, struct pfl_spa
     (void)args;
     if (play(c, request, "DisableTracing"))
         return 0;
+    c->host->is_flight_over = c->host->is_flight_over || c->holds_flight;
     rc = pfl_rpc_host_reply_empty(&c->rpc, request);
     return rc != 0 ? rc : end_session(c);
 }
@@ -244,7 +245,8 @@ static int on_query(void *user, struct pfl_rpc_request request, struct pfl_span 
 {
     static const char *const states[2] = {"STARTED", "DISABLED"};
     struct fake_conn *c = user;
-    const char *name = states[c->host->is_flight_over];
+    bool is_stopping = c->host->is_flight_over && c->host->looks_until_over != 0;
+    const char *name = states[c->host->is_flight_over && !is_stopping];
     uint8_t session[64];
     uint8_t state[64];
     uint8_t body[96];
@@ -255,6 +257,7 @@ static int on_query(void *user, struct pfl_rpc_request request, struct pfl_span 
     (void)args;
     if (play(c, request, "QueryServiceState"))
         return 0;
+    c->host->looks_until_over -= is_stopping;
     pfl_writer_field_bytes(&s, 3, name, strlen(name));
     pfl_writer_field_bytes(&s, 4, "flight", 6);
     if (c->host->has_flight)

@@ -43,10 +43,11 @@ struct fake_host {
     int started_order; /* -1: was not started */
     /* A session "flight" that was left running. */
     bool has_flight;
-    bool is_flight_over;   /* and has ended */
-    bool is_flight_held;   /* somebody is attached */
-    bool raises_trigger;   /* in it, once it is observed */
-    bool was_flight_freed; /* by FreeBuffers or a connection that ended */
+    bool is_flight_over;       /* and has ended */
+    bool is_flight_held;       /* somebody is attached */
+    unsigned looks_until_over; /* it is stopped, and says so to the look after these */
+    bool raises_trigger;       /* in it, once it is observed */
+    bool was_flight_freed;     /* by FreeBuffers or a connection that ended */
     bool refuses_clones;
     unsigned clones;
 };

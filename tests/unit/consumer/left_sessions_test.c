@@ -3,6 +3,7 @@
  * Sessions left running on two played hosts: started, read, copied, watched; and what is left of
  * them when one host misbehaves at every step in every way.
  */
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -335,7 +336,6 @@ static void commit_misdeed(const struct misdeed *m, enum fake_trick trick)
 
 static void a_session_that_was_not_read_is_said_to_be_there(void **state)
 {
-    static const struct misdeed freed = {PFL_LINK_READ, "Flush", PFL_LINK_FLUSHING};
     static const struct misdeed left = {PFL_LINK_READ, "CloneSession", PFL_LINK_CLONING};
     struct world w;
 
@@ -344,36 +344,104 @@ static void a_session_that_was_not_read_is_said_to_be_there(void **state)
     assert_true(result(&w, 1).report->is_left);
     assert_false(result(&w, 0).report->is_left);
     fini(&w);
-    run_misdeed(&w, &freed, FAKE_DIES);
-    assert_false(result(&w, 1).report->is_left);
-    assert_non_null(strstr(result(&w, 1).report->why, "may have freed the session"));
-    fini(&w);
 }
 
 static void of_a_host_that_did_not_answer_it_is_unknown_whether_the_session_is_there(void **state)
 {
-    static const struct misdeed misdeeds_of_unknown[] = {
-        {PFL_LINK_READ, "QueryServiceState", PFL_LINK_SETUP},
-        {PFL_LINK_READ, "Attach", PFL_LINK_SETUP},
-        {PFL_LINK_READ, "Flush", PFL_LINK_FLUSHING},
-    };
+    static const struct misdeed unknown = {PFL_LINK_READ, "QueryServiceState", PFL_LINK_SETUP};
     static const struct misdeed left = {PFL_LINK_READ, "CloneSession", PFL_LINK_CLONING};
     struct world w;
 
     (void)state;
-    for (size_t i = 0; i < sizeof(misdeeds_of_unknown) / sizeof(misdeeds_of_unknown[0]); i++) {
-        run_misdeed(&w, &misdeeds_of_unknown[i], FAKE_DIES);
-        assert_true(result(&w, 1).report->is_unknown);
-        assert_false(result(&w, 1).report->is_left);
-        assert_false(result(&w, 0).report->is_unknown);
-        fini(&w);
-    }
+    run_misdeed(&w, &unknown, FAKE_DIES);
+    assert_true(result(&w, 1).report->is_unknown);
+    assert_false(result(&w, 1).report->is_left);
+    assert_false(result(&w, 0).report->is_unknown);
+    fini(&w);
     run_misdeed(&w, &left, FAKE_DIES);
     assert_false(result(&w, 1).report->is_unknown);
     fini(&w);
-    run_misdeed(&w, &misdeeds_of_unknown[2], FAKE_SILENT); /* Detach is answered */
-    assert_false(result(&w, 1).report->is_unknown);
+}
+
+/* The service goes on; it frees what the connection is attached to. */
+static void a_session_outlives_the_connection_that_ends_at_any_request(void **state)
+{
+    static const struct misdeed ends[] = {
+        {PFL_LINK_READ, "Attach", PFL_LINK_SETUP},
+        {PFL_LINK_READ, "Flush", PFL_LINK_FLUSHING},
+        {PFL_LINK_READ, "DisableTracing", PFL_LINK_DISABLING},
+        {PFL_LINK_READ, "CloneSession", PFL_LINK_CLONING},
+        {PFL_LINK_READ, "GetTraceStats", PFL_LINK_STATS},
+        {PFL_LINK_READ, "ReadBuffers", PFL_LINK_READING},
+    };
+    struct world w;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        run_misdeed(&w, &ends[i], FAKE_DIES);
+        assert_whole(&w, 0);
+        assert_int_equal(result(&w, 1).report->failed_in, ends[i].fails_in);
+        assert_true(result(&w, 1).report->is_left);
+        assert_false(result(&w, 1).report->is_unknown);
+        assert_true(is_kept(&w.fakes[1]));
+        fini(&w);
+    }
+}
+
+static void a_session_outlives_a_flush_that_is_not_answered(void **state)
+{
+    static const struct misdeed silence = {PFL_LINK_READ, "Flush", PFL_LINK_FLUSHING};
+    struct world w;
+
+    (void)state;
+    run_misdeed(&w, &silence, FAKE_SILENT);
     assert_true(result(&w, 1).report->is_left);
+    assert_true(is_kept(&w.fakes[1]));
+    fini(&w);
+}
+
+static void a_session_that_somebody_holds_is_left_to_him(void **state)
+{
+    struct world w;
+
+    (void)state;
+    prepare(&w, PFL_LINK_READ);
+    w.fakes[1].is_flight_held = true;
+    run(&w);
+    assert_whole(&w, 0);
+    assert_int_equal(result(&w, 1).report->failed_in, PFL_LINK_SETUP);
+    assert_non_null(strstr(result(&w, 1).report->why, "held by somebody"));
+    assert_false(result(&w, 1).report->is_left);
+    assert_false(w.fakes[1].was_flight_freed);
+    fini(&w);
+}
+
+static void a_session_that_takes_its_time_to_stop_is_waited_for(void **state)
+{
+    struct world w;
+
+    (void)state;
+    prepare(&w, PFL_LINK_READ);
+    w.fakes[1].looks_until_over = 3;
+    run(&w);
+    assert_whole(&w, 1);
+    assert_int_equal(w.fakes[1].looks_until_over, 0);
+    assert_true(w.fakes[1].was_flight_freed);
+    fini(&w);
+}
+
+static void a_session_that_does_not_stop_stays(void **state)
+{
+    struct world w;
+
+    (void)state;
+    prepare(&w, PFL_LINK_READ);
+    w.step_ms = SILENCE_MS;
+    w.fakes[1].looks_until_over = UINT_MAX;
+    run(&w);
+    assert_int_equal(result(&w, 1).report->failed_in, PFL_LINK_DISABLING);
+    assert_true(result(&w, 1).report->is_left);
+    assert_true(is_kept(&w.fakes[1]));
     fini(&w);
 }
 
@@ -426,6 +494,11 @@ int main(void)
         cmocka_unit_test(too_few_hosts_leave_the_session_with_those_there_are),
         cmocka_unit_test(a_session_that_was_not_read_is_said_to_be_there),
         cmocka_unit_test(of_a_host_that_did_not_answer_it_is_unknown_whether_the_session_is_there),
+        cmocka_unit_test(a_session_outlives_the_connection_that_ends_at_any_request),
+        cmocka_unit_test(a_session_outlives_a_flush_that_is_not_answered),
+        cmocka_unit_test(a_session_that_somebody_holds_is_left_to_him),
+        cmocka_unit_test(a_session_that_takes_its_time_to_stop_is_waited_for),
+        cmocka_unit_test(a_session_that_does_not_stop_stays),
         cmocka_unit_test(a_host_that_misbehaves_at_any_step_leaves_the_other_whole),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };
