@@ -173,28 +173,27 @@ static bool are_written(const struct pfl_smb_map *self, uint32_t begin, uint32_t
     return begin == end;
 }
 
-void pfl_smb_map_find_all_written(const struct pfl_smb_map *self)
+uint32_t pfl_smb_map_find_some_written(const struct pfl_smb_map *self, uint32_t begin,
+                                       bool *ret_has_read)
 {
     static uint8_t window[WINDOW_BYTES]; /* one loop, one thread */
     const struct pfl_smb *smb = &self->smb;
     uint32_t step = WINDOW_BYTES / smb->page_bytes;
+    uint32_t end = smb->pages - begin < step ? smb->pages : begin + step;
+    size_t bytes = (size_t)(end - begin) * smb->page_bytes;
 
-    for (uint32_t begin = 0; begin < smb->pages; begin += step) {
-        uint32_t end = smb->pages - begin < step ? smb->pages : begin + step;
-        size_t bytes = (size_t)(end - begin) * smb->page_bytes;
+    *ret_has_read = !are_written(self, begin, end);
+    if (!*ret_has_read ||
+        pread(self->fd, window, bytes, (off_t)begin * smb->page_bytes) != (ssize_t)bytes)
+        return end;
+    for (uint32_t page = begin; page < end; page++) {
+        uint32_t header;
 
-        if (are_written(self, begin, end))
-            continue;
-        if (pread(self->fd, window, bytes, (off_t)begin * smb->page_bytes) != (ssize_t)bytes)
-            return;
-        for (uint32_t page = begin; page < end; page++) {
-            uint32_t header;
-
-            memcpy(&header, window + (size_t)(page - begin) * smb->page_bytes, sizeof(header));
-            if (header != 0)
-                self->written[page / 64] |= 1ull << page % 64;
-        }
+        memcpy(&header, window + (size_t)(page - begin) * smb->page_bytes, sizeof(header));
+        if (header != 0)
+            self->written[page / 64] |= 1ull << page % 64;
     }
+    return end;
 }
 
 int pfl_smb_map_take(const struct pfl_smb_map *self, uint32_t page_untrusted,

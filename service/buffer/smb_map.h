@@ -62,8 +62,10 @@ static inline bool pfl_smb_map_is_written(const struct pfl_smb_map *self, uint32
     return pfl_smb_map_is_known_written(self, page) || pfl_smb_map_find_written(self, page);
 }
 
-/* Asks so for all pages together: a call for each of a producer's 8192 pages would take 20 ms. */
-void pfl_smb_map_find_all_written(const struct pfl_smb_map *self);
+/* Asks so for some pages together, from `begin` on: a call for each of a producer's 8192 pages
+ * would take 20 ms. Returns the page behind them; whether the memory had to be read for it. */
+uint32_t pfl_smb_map_find_some_written(const struct pfl_smb_map *self, uint32_t begin,
+                                       bool *ret_has_read);
 
 /* From now on a page of a map that cannot be read (SIGBUS: no memory for it, or broken memory)
  * becomes zeros and sets has_faulted. For the process; the thread that uses the maps faults. */

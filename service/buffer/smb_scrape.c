@@ -8,63 +8,81 @@
  * memory changes, so a chunk is offered again by its commit or by the next scrape; the buffer sorts
  * that out. Cannot fail; what a producer scribbles meanwhile is judged by the buffer as any chunk
  * is. Cost: one load a page that was written, 64 KiB at a time read of others, and a copy for each
- * chunk in use.
+ * chunk in use; that is counted, and at the end of the credit the rest is left out.
  */
 #include "service/buffer/smb_scrape.h"
 
 #define COUNT_WITH_FINISHED_PACKET 2u
 
-static bool scrape_chunk(const struct pfl_smb_scrape_conf *conf, uint32_t page, uint32_t bitmap,
-                         uint32_t index)
+/* False: there is no credit for it. */
+static bool pay(const struct pfl_smb_scrape_conf *conf, struct pfl_smb_scrape_result *result,
+                uint64_t units)
+{
+    result->is_cut = result->is_cut || units > conf->credit - result->units;
+    if (!result->is_cut)
+        result->units += units;
+    return !result->is_cut;
+}
+
+static void scrape_chunk(const struct pfl_smb_scrape_conf *conf, uint32_t page, uint32_t bitmap,
+                         uint32_t index, struct pfl_smb_scrape_result *result)
 {
     const struct pfl_smb *smb = &conf->map->smb;
     struct pfl_chunk_header *header = pfl_smb_chunk(smb, page, bitmap, index);
     bool is_complete = pfl_page_chunk_state(bitmap, index) == PFL_CHUNK_COMPLETE;
     struct pfl_chunk_view view = pfl_chunk_look(header);
+    uint32_t payload_bytes = pfl_page_payload_bytes(smb->page_bytes, bitmap);
     struct pfl_trace_buffer *buffer;
 
     if (!is_complete && view.count < COUNT_WITH_FINISHED_PACKET)
-        return false;
+        return;
     buffer = conf->get_writer_buffer(conf->user, view.writer_id);
-    if (buffer == NULL)
-        return false;
-    pfl_trace_buffer_commit(buffer,
-                            &(struct pfl_trace_buffer_chunk){
-                                .producer_id = conf->identity.producer_id,
-                                .writer_id = view.writer_id,
-                                .chunk_id = view.chunk_id,
-                                .fragments = view.count,
-                                .flags = view.flags,
-                                .is_complete = is_complete,
-                                .payload = pfl_chunk_payload(header),
-                                .payload_bytes = pfl_page_payload_bytes(smb->page_bytes, bitmap),
-                                .producer_uid = conf->identity.uid,
-                                .producer_pid = conf->identity.pid,
-                                .machine_id = conf->identity.machine_id,
-                            });
-    return true;
+    if (buffer == NULL ||
+        !pay(conf, result, PFL_SCRAPE_COST_CHUNK + payload_bytes / PFL_SCRAPE_BYTES_A_UNIT))
+        return;
+    pfl_trace_buffer_commit(buffer, &(struct pfl_trace_buffer_chunk){
+                                        .producer_id = conf->identity.producer_id,
+                                        .writer_id = view.writer_id,
+                                        .chunk_id = view.chunk_id,
+                                        .fragments = view.count,
+                                        .flags = view.flags,
+                                        .is_complete = is_complete,
+                                        .payload = pfl_chunk_payload(header),
+                                        .payload_bytes = payload_bytes,
+                                        .producer_uid = conf->identity.uid,
+                                        .producer_pid = conf->identity.pid,
+                                        .machine_id = conf->identity.machine_id,
+                                    });
+    result->offered++;
 }
 
-size_t pfl_smb_scrape(const struct pfl_smb_scrape_conf *conf)
+static void scrape_page(const struct pfl_smb_scrape_conf *conf, uint32_t page,
+                        struct pfl_smb_scrape_result *result)
 {
-    const struct pfl_smb *smb = &conf->map->smb;
-    size_t offered = 0;
+    uint32_t bitmap = pfl_page_bitmap(pfl_smb_page(&conf->map->smb, page));
+    uint32_t chunks = pfl_page_chunks(bitmap);
 
-    pfl_smb_map_find_all_written(conf->map);
-    for (uint32_t page = 0; page < smb->pages; page++) {
-        uint32_t bitmap;
-        uint32_t chunks;
+    for (uint32_t i = 0; i < chunks; i++) {
+        if (pfl_page_chunk_state(bitmap, i) != PFL_CHUNK_FREE)
+            scrape_chunk(conf, page, bitmap, i, result);
+    }
+}
 
-        if (!pfl_smb_map_is_known_written(conf->map, page))
-            continue;
-        bitmap = pfl_page_bitmap(pfl_smb_page(smb, page));
-        chunks = pfl_page_chunks(bitmap);
+struct pfl_smb_scrape_result pfl_smb_scrape(const struct pfl_smb_scrape_conf *conf)
+{
+    struct pfl_smb_scrape_result result = {0};
+    uint32_t page = 0;
 
-        for (uint32_t i = 0; i < chunks; i++) {
-            if (pfl_page_chunk_state(bitmap, i) != PFL_CHUNK_FREE &&
-                scrape_chunk(conf, page, bitmap, i))
-                offered++;
+    while (page < conf->map->smb.pages && pay(conf, &result, PFL_SCRAPE_COST_PAGES)) {
+        bool has_read;
+        uint32_t end = pfl_smb_map_find_some_written(conf->map, page, &has_read);
+
+        if (has_read)
+            (void)pay(conf, &result, PFL_SCRAPE_COST_READ);
+        for (; page < end && !result.is_cut; page++) {
+            if (pfl_smb_map_is_known_written(conf->map, page))
+                scrape_page(conf, page, &result);
         }
     }
-    return offered;
+    return result;
 }

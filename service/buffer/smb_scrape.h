@@ -8,15 +8,31 @@
 
 #include "service/buffer/commit.h"
 
+/*
+ * What a scrape costs, in units of some microseconds: chunks, by how many of them and of their
+ * bytes there are; pages that are looked at, some together, and once more where they were not known
+ * to be written.
+ */
+#define PFL_SCRAPE_COST_CHUNK   2u
+#define PFL_SCRAPE_BYTES_A_UNIT 4096u
+#define PFL_SCRAPE_COST_PAGES   2u
+#define PFL_SCRAPE_COST_READ    5u
+
 struct pfl_smb_scrape_conf {
     struct pfl_commit_identity identity;
     const struct pfl_smb_map *map; /* borrowed; an empty one has nothing to scrape */
     /* The buffer the writer is registered for, if that is one of the session's; else NULL. */
     struct pfl_trace_buffer *(*get_writer_buffer)(void *user, uint16_t writer_id);
     void *user;
+    uint64_t credit; /* units; what would take more is left out */
 };
 
-/* Returns how many chunks were offered to buffers. */
-size_t pfl_smb_scrape(const struct pfl_smb_scrape_conf *conf);
+struct pfl_smb_scrape_result {
+    size_t offered; /* chunks, to buffers */
+    uint64_t units;
+    bool is_cut;
+};
+
+struct pfl_smb_scrape_result pfl_smb_scrape(const struct pfl_smb_scrape_conf *conf);
 
 #endif

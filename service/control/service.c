@@ -57,7 +57,7 @@ void pfl_service_set_owner(struct pfl_service *self, uint32_t uid)
     self->shares.producers.owner = self->shares.consumers.owner = self->shares.fds.owner = uid;
     self->shares.sources.owner = self->shares.smb_bytes.owner = uid;
     self->shares.peer_bytes.owner = self->shares.buffer_bytes.owner = uid;
-    self->triggers.shares.owner = uid;
+    self->triggers.shares.owner = self->scraping.owner = uid;
 }
 
 static void open_shares(struct pfl_service *self)
@@ -186,7 +186,8 @@ void pfl_service_remove_producer(struct pfl_service *self, struct pfl_producer *
     uint16_t id = producer->id;
 
     PFL_LIST_EACH (it, &self->sessions) {
-        pfl_session_scrape_producer(self, PFL_CONTAINER_OF(it, struct pfl_session, node), producer);
+        (void)pfl_session_scrape_producer(self, PFL_CONTAINER_OF(it, struct pfl_session, node),
+                                          producer);
     }
     pfl_list_remove(&producer->node);
     pfl_list_remove(&producer->permitted);

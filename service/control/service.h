@@ -19,6 +19,7 @@
 #include "service/control/relay_book.h"
 #include "service/session/disk.h"
 #include "service/session/flush.h"
+#include "service/session/scraping.h"
 #include "service/session/session.h"
 
 #define PFL_SERVICE_MAX_PRODUCERS        65535u
@@ -114,6 +115,7 @@ struct pfl_service {
         struct pfl_shares peer_bytes;
         struct pfl_shares buffer_bytes; /* of all sessions, as configured; of clones, as filled */
     } shares;
+    struct pfl_scraping scraping;
     struct pfl_figures gone; /* what sessions that are gone counted */
 };
 

@@ -9,6 +9,7 @@
  */
 #include "service/session/session_flush.h"
 
+#include "base/log.h"
 #include "service/buffer/smb_scrape.h"
 #include "service/control/command.h"
 #include "service/session/clone.h"
@@ -41,11 +42,11 @@ static bool may_have_chunks(const struct pfl_session *session, const struct pfl_
     return false;
 }
 
-void pfl_session_scrape_producer(struct pfl_service *service, struct pfl_session *session,
+bool pfl_session_scrape_producer(struct pfl_service *service, struct pfl_session *session,
                                  const struct pfl_producer *producer)
 {
     struct scrape_scope scope = {.session = session, .producer = producer};
-    const struct pfl_smb_scrape_conf conf = {
+    struct pfl_smb_scrape_conf conf = {
         .identity = {.producer_id = producer->id,
                      .uid = producer->uid,
                      .pid = producer->pid,
@@ -54,22 +55,35 @@ void pfl_session_scrape_producer(struct pfl_service *service, struct pfl_session
         .get_writer_buffer = get_writer_buffer,
         .user = &scope,
     };
+    struct pfl_smb_scrape_result result;
 
-    (void)service;
     if (!producer->wants_scraping || producer->writers_len == 0 ||
         !pfl_smb_map_is_open(&producer->smb) || !may_have_chunks(session, producer))
-        return;
-    (void)pfl_smb_scrape(&conf);
+        return true;
+    conf.credit = pfl_scraping_begin(&service->scraping, session->who, producer->who,
+                                     pfl_service_now_ms(service));
+    result = pfl_smb_scrape(&conf);
+    pfl_scraping_end(&service->scraping, session->who, producer->who, result.units);
+    if (result.is_cut)
+        pfl_log_warn("scrape-cut",
+                     "session=%llu producer=%s uid=%u reason=\"what this user's producers have not "
+                     "committed is more than may be looked at now\"",
+                     (unsigned long long)session->id, pfl_log_quote_str(producer->name),
+                     producer->uid);
+    return !result.is_cut;
 }
 
-void pfl_session_scrape(struct pfl_service *service, struct pfl_session *session)
+bool pfl_session_scrape(struct pfl_service *service, struct pfl_session *session)
 {
+    bool is_whole = true;
     struct pfl_list *it;
 
     PFL_LIST_EACH (it, &service->permitted) {
-        pfl_session_scrape_producer(service, session,
-                                    PFL_CONTAINER_OF(it, struct pfl_producer, permitted));
+        const struct pfl_producer *producer = PFL_CONTAINER_OF(it, struct pfl_producer, permitted);
+
+        is_whole = pfl_session_scrape_producer(service, session, producer) && is_whole;
     }
+    return is_whole;
 }
 
 static bool is_waiting(const struct pfl_flush *flush, const struct pfl_producer *producer)
@@ -117,7 +131,7 @@ static void end_flush(struct pfl_service *service, struct pfl_session *session,
 {
     struct pfl_session_counters *counters = &session->counters;
 
-    pfl_session_scrape(service, session);
+    is_ok = pfl_session_scrape(service, session) && is_ok;
     pfl_session_snapshot_clocks(service, session);
     if (!is_ok && ((flush->flags & 0xf) == PFL_FLUSH_TRACE_STOP ||
                    (flush->flags & 0xf) == PFL_FLUSH_TRACE_CLONE))

@@ -28,9 +28,10 @@ void pfl_session_cancel_flushes(struct pfl_service *service, const struct pfl_se
 /* The consumer's connection ends: its flushes go on, and nobody is answered. */
 void pfl_session_forget_flushes(struct pfl_service *service, const struct pfl_consumer *consumer);
 
-/* Copies what all producers of the session, or one, have written and not committed. */
-void pfl_session_scrape(struct pfl_service *service, struct pfl_session *session);
-void pfl_session_scrape_producer(struct pfl_service *service, struct pfl_session *session,
+/* Copies what all producers of the session, or one, have written and not committed. False: a part
+ * of it was left out (scraping.h). */
+bool pfl_session_scrape(struct pfl_service *service, struct pfl_session *session);
+bool pfl_session_scrape_producer(struct pfl_service *service, struct pfl_session *session,
                                  const struct pfl_producer *producer);
 
 #endif

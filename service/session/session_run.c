@@ -392,7 +392,7 @@ static void finish(struct pfl_service *service, struct pfl_session *session, con
     }
     pfl_concurrent_move(service, session, PFL_SESSION_DISABLED);
     pfl_session_timers_stop(session);
-    pfl_session_scrape(service, session);
+    (void)pfl_session_scrape(service, session);
     pfl_session_snapshot_clocks(service, session);
     pfl_session_record(service, session, PFL_EVENT_TRACING_DISABLED, (struct pfl_span){0});
     if (pfl_session_file_is_open(session->file))

@@ -203,7 +203,8 @@ static struct digest fill_and_read(const struct pfl_smb_map *map, bool accepts_r
     (void)pfl_smb_scrape(&(struct pfl_smb_scrape_conf){.identity = {.producer_id = 1},
                                                        .map = map,
                                                        .get_writer_buffer = get_buffer,
-                                                       .user = buffer});
+                                                       .user = buffer,
+                                                       .credit = UINT64_MAX});
     commit_all(map, buffer);
     d = read_all(buffer, accepts_runs);
     pfl_trace_buffer_free(buffer);

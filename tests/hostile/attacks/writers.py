@@ -8,7 +8,7 @@ import time
 from world import Client, Consumer, Failed, Producer, World, field, fields, get_slowness
 from config_text import varint
 
-ATTACKS = ["chosen_numbers", "worthless_packets"]
+ATTACKS = ["chosen_numbers", "worthless_packets", "memory_full_of_chunks"]
 PAGE, SMB = 4096, 32 << 20
 DIV14, CHUNKS, CHUNK = 5, 14, ((4096 - 8) // 14) & ~3
 COMPLETE = 3
@@ -104,7 +104,8 @@ def record(build, buffer_kb, more, attack, *args):
         said = world.attack("stranger", attack, world.producer, *args).wait_ready(120)
         if said != "ready":
             raise Failed(said)
-        root.invoke("Flush", field(1, 100), lambda *_: None)
+        for _ in range(3):  # what was scraped before costs more
+            root.call("Flush", field(1, 100))
         answer = root.call("ReadBuffers")
         time.sleep(0.5)
         worst, failed = victim.worst_s(), victim.failed
@@ -123,3 +124,25 @@ def chosen_numbers(build):
 def worthless_packets(build):
     """nor does one that fills a buffer of 512 MiB with packets that are none, compressed or not"""
     return "; ".join(record(build, 512 << 10, more, fill, 16) for more in (b"", field(24, 1)))
+
+
+def leave_uncommitted(ready, path, producers):
+    """Each has 114,688 chunks of registered writers, and commits none."""
+    payload = 2 * packet()
+    image, kept = None, []
+    for _ in range(producers):
+        writers = Writers(path)
+        kept.append(writers)
+        for writer in range(1, 17):
+            writers.call("RegisterTraceWriter", field(1, writer) + field(2, writers.buffer))
+        if image is None:
+            writers.put([(1 + i % 16, i // 16, payload, 2) for i in range(SMB // PAGE * CHUNKS)])
+            image = bytes(writers.memory)
+        else:
+            writers.memory[:] = image
+    ready()
+
+
+def memory_full_of_chunks(build):
+    """nor do 16 producers whose memory of 32 MiB is full of chunks, for each flush of anybody's to copy"""
+    return record(build, 65536, b"", leave_uncommitted, 16)

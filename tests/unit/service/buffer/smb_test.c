@@ -225,14 +225,15 @@ static struct pfl_trace_buffer *get_no_buffer(void *user, uint16_t writer_id)
 
 static void pages_that_nobody_wrote_are_never_touched(void **state)
 {
-    const struct pfl_smb_scrape_conf conf = {.map = &fx.map, .get_writer_buffer = get_no_buffer};
+    const struct pfl_smb_scrape_conf conf = {
+        .map = &fx.map, .get_writer_buffer = get_no_buffer, .credit = UINT64_MAX};
     struct pfl_smb_chunk chunk;
     struct stat st;
 
     (void)state;
     write_chunk(1, 2, 0, 3);
     finish_chunk(1, 2);
-    assert_int_equal(pfl_smb_scrape(&conf), 0);
+    assert_int_equal(pfl_smb_scrape(&conf).offered, 0);
     for (uint32_t page = 0; page < SMB / PAGE; page++) {
         pfl_smb_map_prefetch(&fx.map, page);
         if (page != 1)
@@ -447,11 +448,36 @@ static struct pfl_trace_buffer *get_writer_buffer(void *user, uint16_t writer_id
     return writer_id == WRITER ? fx.buffer : NULL;
 }
 
-static size_t scrape(void)
+static struct pfl_smb_scrape_result scrape_for(uint64_t credit)
 {
     return pfl_smb_scrape(&(struct pfl_smb_scrape_conf){.identity = {.producer_id = 1, .pid = -1},
                                                         .map = &fx.map,
-                                                        .get_writer_buffer = get_writer_buffer});
+                                                        .get_writer_buffer = get_writer_buffer,
+                                                        .credit = credit});
+}
+
+static size_t scrape(void)
+{
+    return scrape_for(UINT64_MAX).offered;
+}
+
+static void scraping_takes_no_more_than_its_credit(void **state)
+{
+    uint64_t units;
+
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) {
+        write_chunk(i, 0, i, 2);
+        finish_chunk(i, 0);
+    }
+    units = scrape_for(UINT64_MAX).units;
+    for (uint64_t credit = 0; credit <= units; credit++) {
+        struct pfl_smb_scrape_result result = scrape_for(credit);
+
+        assert_true(result.units <= credit);
+        assert_int_equal(result.is_cut, credit < units);
+        assert_int_equal(result.offered == 4, !result.is_cut);
+    }
 }
 
 static void scraping_takes_what_is_finished_and_changes_nothing(void **state)
@@ -562,6 +588,7 @@ int main(void)
         ROW(a_request_that_is_no_message_does_nothing),
         ROW(chunks_in_the_message_need_no_shared_memory),
         ROW(scraping_takes_what_is_finished_and_changes_nothing),
+        ROW(scraping_takes_no_more_than_its_credit),
         ROW(a_producer_that_scribbles_gets_what_it_wrote_and_harms_nobody),
     };
 
