@@ -230,6 +230,8 @@ static void on_refresh(uv_timer_t *timer)
         draw_bar(p, "recording", share, tail);
     } else if (pfl_recording_get_phase(r) == PFL_RECORDING_READ) {
         draw_reading(p, r);
+    } else {
+        clear_bar(p); /* nobody is waited for any more */
     }
 }
 
@@ -246,6 +248,11 @@ void pfl_progress_open(struct pfl_progress *self, const struct pfl_recording_con
     self->is_open = true;
     uv_timer_start(&self->timer, on_refresh, REFRESH_MS, REFRESH_MS);
     uv_unref((uv_handle_t *)&self->timer);
+}
+
+void pfl_progress_begin(struct pfl_progress *self, const struct pfl_recording *recording)
+{
+    self->recording = recording;
 }
 
 static size_t count_failed(const struct pfl_recording *r)
@@ -289,6 +296,7 @@ static void say_phase(struct pfl_progress *p, const struct pfl_recording *r)
         say_run(p);
         break;
     case PFL_RECORDING_START:
+        clear_bar(p);
         fprintf(stderr, "%s %zu of %zu hosts\n", begins[p->task], hosts - failed, hosts);
         break;
     case PFL_RECORDING_STOP:

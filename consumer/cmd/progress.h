@@ -25,6 +25,8 @@ struct pfl_progress {
 
 void pfl_progress_open(struct pfl_progress *self, const struct pfl_recording_conf *conf,
                        bool is_quiet);
+/* It connects to its hosts from now on; borrowed until close. */
+void pfl_progress_begin(struct pfl_progress *self, const struct pfl_recording *recording);
 /* As pfl_recording_conf.on_progress. */
 void pfl_progress_update(struct pfl_progress *self, const struct pfl_recording *recording,
                          const struct pfl_host_link *link);

@@ -259,6 +259,8 @@ static int run(const struct pfl_args *args, const struct pfl_recording_conf *con
     watch_signals(&rec);
     if (pfl_recording_new(&own, &rec.recording) != 0)
         on_over(&rec);
+    else
+        pfl_progress_begin(&rec.progress, rec.recording);
     while (!rec.is_over)
         uv_run(rec.loop, UV_RUN_ONCE);
     /* The handles on this stack close before it goes. */

@@ -6,6 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 NOTHING=1 PARTIAL=4
 
+MEETING=(--metrics-socket "$WORK/relay.metrics")
 make_pki && start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
 for name in web1 web2; do
     start_service "$name" || { check "perfleetd opens its sockets" false; finish; }
@@ -102,6 +103,24 @@ kill -INT "$RECORDING"
 check "Ctrl-C before the start ends it: nothing is recorded" ends_with $NOTHING
 check "and leaves no file" test ! -e "$WORK/connect2.pftrace" -a ! -e "$WORK/connect2.pftrace.partial"
 kill -CONT "$service_web2"
+
+# --- the relay goes away before the start -------------------------------------------------------------
+streams_are() { # streams_are COUNT: at least, through the relay
+    [ "$(curl -sS -m 60 --unix-socket "$WORK/relay.metrics" http://localhost/metrics | sed -n 's/^perfleet_relay_streams //p')" -ge "$1" ]
+}
+fresh_agents
+kill -STOP "$service_web1" "$service_web2"
+begin nobody.pftrace -c "$WORK/short.pbtx" --timeout 20s --wait 300s
+check "both hosts are being asked" wait_for 60 streams_are 4 # for data and for the clock
+kill -KILL "$MEETING_PID"
+check "it is said that the relay is away, and what Ctrl-C does" said '^waiting for the relay \(away [0-9]+ s\); Ctrl-C gives up$'
+check "--timeout ends it, not --wait: nothing is recorded" ends_with $NOTHING
+check "the reason names the option, of each host" eval 'has_said "host web1.*: it was away, and was not waited for any longer than 20 s \(--timeout\)" && has_said "host web2.*\(--timeout\)"'
+check "and it is said that it was not begun" has_said 'given up: only 0 of 2 hosts are ready, 1 are needed'
+check "and leaves no file" test ! -e "$WORK/nobody.pftrace" -a ! -e "$WORK/nobody.pftrace.partial"
+kill -CONT "$service_web1" "$service_web2"
+start_meeting "$RELAY"
+check "when the relay is back, the agents are, too" wait_for 60 agents_are 2
 
 # --- while it is stopped: the service is stuck -----------------------------------------------------
 begin stuck.pftrace -c "$WORK/open.pbtx" --timeout 300s
