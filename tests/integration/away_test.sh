@@ -40,6 +40,7 @@ begin() { # begin OUT ARGS...: a recording of both in the background; RECORDING,
     } &
     wait_for 20 test -s "$WORK/recording"
     RECORDING=$(cat "$WORK/recording")
+    note_job "$RECORDING"
     rm "$WORK/recording"
 }
 has_said() { grep -qE -- "$1" "$WORK/words.log"; }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck shell=bash disable=SC2034
+# shellcheck shell=bash disable=SC2034,SC2046
 # What the integration tests share (sourced). They run real programs of one build, PFL_BUILD (set by
 # ctest; build/release otherwise), in a directory of their own, and print TAP:
 #   ok N - claim      not ok N - claim      ok N - claim # SKIP reason
@@ -36,10 +36,23 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-# Ends everything that was started, and waits for it: also what a claim started, in a shell of its own.
+# Notes a process, which then ends with the script: note_job PID
+note_job() { echo "$1 $(begin_of "$1")" >>"$WORK/.started"; }
+# The processes below one, but those that were noted, and what these started: list_strays PID
+list_strays() {
+    local pid
+    for pid in $(cat /proc/"$1"/task/*/children 2>/dev/null); do
+        grep -q "^$pid " "$WORK/.started" && continue
+        echo "$pid"
+        list_strays "$pid"
+    done
+}
+# Ends everything that was started, and waits for it: also what a claim started, in a shell of its own, and what the
+# script started without `start`, with what that started. What ignores the signal is killed.
 end_jobs() {
     local job since
     touch "$WORK/.started"
+    for job in $(list_strays $$); do note_job "$job"; done
     while read -r job since; do
         ! is_that_job "$job" "$since" || end_job "$job" 2>/dev/null
     done <"$WORK/.started"
@@ -47,7 +60,9 @@ end_jobs() {
         grep -q "^$job " "$WORK/.started" || kill "$job" 2>/dev/null
         wait "$job" 2>/dev/null
     done
-    while read -r job since; do wait_for 60 job_has_ended "$job" "$since"; done <"$WORK/.started"
+    wait_for 60 have_ended || while read -r job since; do
+        job_has_ended "$job" "$since" || kill -9 $(list_strays "$job") "$job" 2>/dev/null
+    done <"$WORK/.started"
     JOBS=()
     : >"$WORK/.started"
 }
@@ -61,6 +76,10 @@ is_that_job() {
     [ -n "$2" ] && [ "$(begin_of "$1")" = "$2" ]
 }
 job_has_ended() { ! is_that_job "$@"; }
+have_ended() { # all that was started
+    local job since
+    while read -r job since; do job_has_ended "$job" "$since" || return; done <"$WORK/.started"
+}
 # Has it given back its ports? One that was killed may take its time.
 is_gone() { [ -z "$(begin_of "$1")" ]; }
 # When a process began; nothing when it has ended.
@@ -149,7 +168,7 @@ start() {
     "$@" >>"$WORK/$name.log" 2>&1 </dev/null &
     STARTED=$!
     JOBS+=("$STARTED")
-    echo "$STARTED $(begin_of "$STARTED")" >>"$WORK/.started"
+    note_job "$STARTED"
 }
 
 is_alive() {

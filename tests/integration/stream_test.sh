@@ -69,6 +69,7 @@ begin() { # begin OUT ARGS...: in the background; RECORDING, its words in WORK/w
     } 2>/dev/null &
     wait_for 20 test -s "$WORK/recording"
     RECORDING=$(cat "$WORK/recording")
+    note_job "$RECORDING"
     rm "$WORK/recording"
 }
 ends_with() {
