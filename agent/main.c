@@ -3,7 +3,7 @@
  * perfleet-agent: dials relays and carries operators' streams to this host's consumer socket.
  *
  * Happy path: read flags and file, drop what an agent does not need, run the daemon.
- * Failures: wrong usage or configuration is told on stderr, exit 2; a start that fails is logged,
+ * Failures: wrong usage or configuration is said on stderr, exit 2; a start that fails is logged,
  * exit 1.
  */
 #include <limits.h>

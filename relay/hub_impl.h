@@ -24,10 +24,10 @@ struct pfl_hub {
     struct pfl_accounts *accounts;   /* borrowed from the port */
     uint64_t silence_ms;
     unsigned max_per_operator;
-    uint64_t forget_after_ms; /* 0: never */
-    struct pfl_list peers;    /* owned until each one's on_ended */
-    struct pfl_list carried;  /* streams; freed by themselves */
-    struct pfl_list errands;  /* what agents are asked for operators; freed by themselves */
+    uint64_t forget_after_ms;       /* 0: never */
+    struct pfl_list peers;          /* owned until each one's on_ended */
+    struct pfl_list carried;        /* streams; freed by themselves */
+    struct pfl_list agent_requests; /* what agents are asked for operators; freed by themselves */
     struct pfl_bucket listed[PFL_HUB_LISTED]; /* hosts told to operators, by the operator's name */
     struct pfl_log_limit refused_log;
     struct pfl_log_limit unread_log;

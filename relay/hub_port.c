@@ -309,7 +309,7 @@ int pfl_hub_new(const struct pfl_hub_conf *conf, struct pfl_hub **ret_hub)
     h->unread.max = (uint64_t)conf->max_unread_mib << 20;
     pfl_list_init(&h->peers);
     pfl_list_init(&h->carried);
-    pfl_list_init(&h->errands);
+    pfl_list_init(&h->agent_requests);
     pfl_inventory_init(&h->inventory);
     (void)snprintf(h->relay, sizeof(h->relay), "%s", conf->relay);
     (void)snprintf(h->fleet, sizeof(h->fleet), "%s", conf->fleet);
@@ -353,7 +353,7 @@ void pfl_hub_decide(const struct pfl_hub *self, const char *operator_name, const
                     struct pfl_policy_decision *ret_decision)
 {
     struct pfl_host *known = pfl_inventory_find(&self->inventory, host);
-    /* A relay that was started anew may hear of the host from its operator first. */
+    /* A relay that was restarted may hear of the host from its operator first. */
     bool is_silent = known == NULL || known->claims == NULL;
     struct pfl_policy_question question = {
         .operator_name = operator_name,

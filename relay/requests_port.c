@@ -2,11 +2,12 @@
 /*
  * What operators ask of the meeting point: docs/protocol-tunnel.md, "Requests".
  *
- * Happy path: a host is told, and forgotten, here, all of them told by listing_port.c; clock,
- * streams and kill are asked of the agent in the operator's name and its answer passed back; a
- * CONNECT becomes a stream (carry_port.c). Failures: each a status with a sentence. Ownership: an
- * errand frees itself when its legs are gone. Limits: an agent's answer of ERRAND_BODY_BYTES;
- * streams per connection, of an agent's no more for one operator than leave some to others.
+ * Happy path: one host is described, and forgotten, here, the list of all made by listing_port.c;
+ * clock, streams and kill are asked of the agent in the operator's name and its answer passed back;
+ * a CONNECT becomes a stream (carry_port.c). Failures: each a status with a sentence. Ownership: a
+ * request to an agent frees itself when its legs are gone. Limits: an agent's answer of
+ * AGENT_ANSWER_BYTES; streams per connection, of an agent's no more for one operator than leave
+ * some to others.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 #include "proto/route.h"
 #include "relay/hub_impl.h"
 
-#define ERRAND_BODY_BYTES (64u * 1024)
+#define AGENT_ANSWER_BYTES (64u * 1024)
 /* When fewer of an agent's streams are left than this, who has half of all gets no more. */
 #define LAST_STREAMS (PFL_H2_MAX_STREAMS / 4)
 
@@ -30,9 +31,9 @@ static void refuse(struct pfl_h2_stream *leg, unsigned status, const char *title
     pfl_problem_respond(leg, &problem);
 }
 
-/* ---- errands: questions for the agent, asked in the operator's name ---- */
+/* ---- requests to the agent, asked in the operator's name ---- */
 
-struct errand {
+struct agent_request {
     struct pfl_list node;
     struct pfl_asker asker;
     struct pfl_h2_stream *leg; /* the operator's; NULL once it is gone */
@@ -41,56 +42,56 @@ struct errand {
     const char *action;        /* NULL: it only asks */
 };
 
-static void audit(const struct errand *e, unsigned status)
+static void audit(const struct agent_request *e, unsigned status)
 {
     if (e->action != NULL)
         pfl_asker_audit(&e->asker, e->action, status,
                         &(struct pfl_audit_more){.detail = e->detail});
 }
 
-static void free_errand(struct errand *e)
+static void free_agent_request(struct agent_request *e)
 {
     pfl_list_remove(&e->node);
     pfl_mem_free(e);
 }
 
-static void free_errand_if_gone(struct errand *e)
+static void free_agent_request_if_gone(struct agent_request *e)
 {
     if (e->leg == NULL && e->call == NULL)
-        free_errand(e);
+        free_agent_request(e);
 }
 
-static void on_errand_data(void *user, struct pfl_span data)
+static void on_agent_request_data(void *user, struct pfl_span data)
 {
     (void)user;
     (void)data; /* nobody asked for a body */
 }
 
-static void on_errand_end(void *user)
+static void on_agent_request_end(void *user)
 {
     (void)user;
 }
 
 /* It counts for its operator as long as it has a stream of the agent's connection, which may be
  * slow to take what cancels it; the agent may have done it all the same. */
-static void on_errand_leg_closed(void *user, uint32_t code)
+static void on_agent_request_leg_closed(void *user, uint32_t code)
 {
-    struct errand *e = user;
+    struct agent_request *e = user;
 
     (void)code;
     e->leg = NULL;
     if (e->call != NULL)
         pfl_h2_call_cancel(e->call);
-    free_errand_if_gone(e);
+    free_agent_request_if_gone(e);
 }
 
-static const struct pfl_h2_stream_ops errand_ops = {
-    .on_data = on_errand_data,
-    .on_end = on_errand_end,
-    .on_closed = on_errand_leg_closed,
+static const struct pfl_h2_stream_ops agent_request_ops = {
+    .on_data = on_agent_request_data,
+    .on_end = on_agent_request_end,
+    .on_closed = on_agent_request_leg_closed,
 };
 
-static void pass_answer(struct errand *e, unsigned status, struct pfl_span body)
+static void pass_answer(struct agent_request *e, unsigned status, struct pfl_span body)
 {
     const char *type = status < 300 ? "application/json" : "application/problem+json";
 
@@ -100,14 +101,14 @@ static void pass_answer(struct errand *e, unsigned status, struct pfl_span body)
         pfl_h2_stream_reset(e->leg, PFL_H2_INTERNAL_ERROR);
 }
 
-static void on_errand_done(void *user, int err, unsigned status, struct pfl_span body)
+static void on_agent_request_done(void *user, int err, unsigned status, struct pfl_span body)
 {
-    struct errand *e = user;
+    struct agent_request *e = user;
 
     e->call = NULL;
     audit(e, status);
     if (e->leg == NULL) {
-        free_errand(e);
+        free_agent_request(e);
         return;
     }
     if (err == 0)
@@ -119,24 +120,24 @@ static void on_errand_done(void *user, int err, unsigned status, struct pfl_span
 }
 
 /* What becomes of a route at the agent. */
-struct errand_kind {
+struct agent_request_kind {
     const char *method;
     const char *action;
 };
 
-static struct errand_kind kind_of(enum pfl_route_kind kind)
+static struct agent_request_kind kind_of(enum pfl_route_kind kind)
 {
     switch (kind) {
     case PFL_ROUTE_KILL:
-        return (struct errand_kind){"DELETE", "kill"};
+        return (struct agent_request_kind){"DELETE", "kill"};
     case PFL_ROUTE_ALARM_SET:
-        return (struct errand_kind){"PUT", "arm"};
+        return (struct agent_request_kind){"PUT", "arm"};
     case PFL_ROUTE_ALARM_DROP:
-        return (struct errand_kind){"DELETE", "disarm"};
+        return (struct agent_request_kind){"DELETE", "disarm"};
     case PFL_ROUTE_RAISE:
-        return (struct errand_kind){"PUT", "raise"};
+        return (struct agent_request_kind){"PUT", "raise"};
     default:
-        return (struct errand_kind){"GET", NULL};
+        return (struct agent_request_kind){"GET", NULL};
     }
 }
 
@@ -173,20 +174,20 @@ static size_t fields_of(const struct pfl_carry_conf *conf, const char *role,
     return count;
 }
 
-static void run_errand(struct pfl_peer *p, struct pfl_h2_stream *leg,
-                       const struct pfl_carry_conf *conf)
+static void run_agent_request(struct pfl_peer *p, struct pfl_h2_stream *leg,
+                              const struct pfl_carry_conf *conf)
 {
-    struct errand_kind kind = kind_of(conf->route->kind);
+    struct agent_request_kind kind = kind_of(conf->route->kind);
     struct pfl_h2_field fields[3] = {{PFL_TUNNEL_H_OPERATOR, p->identity.name}};
-    struct errand *e = pfl_mem_zalloc(sizeof(*e));
+    struct agent_request *e = pfl_mem_zalloc(sizeof(*e));
     char role[PFL_ROLE_FIELD_BYTES];
     char path[PFL_IDENTITY_NAME_BYTES + 32];
     struct pfl_h2_call_conf call = {
         .method = kind.method,
         .path = path_at_agent(conf->route, path, sizeof(path)),
         .fields = fields,
-        .body_max_bytes = ERRAND_BODY_BYTES,
-        .on_done = on_errand_done,
+        .body_max_bytes = AGENT_ANSWER_BYTES,
+        .on_done = on_agent_request_done,
         .user = e,
     };
 
@@ -204,8 +205,8 @@ static void run_errand(struct pfl_peer *p, struct pfl_h2_stream *leg,
         (void)snprintf(e->detail, sizeof(e->detail), "triggers=%s", fields[1].value);
     e->action = kind.action;
     e->leg = leg;
-    pfl_list_append(&p->hub->errands, &e->node);
-    pfl_h2_stream_set_user(leg, &errand_ops, e);
+    pfl_list_append(&p->hub->agent_requests, &e->node);
+    pfl_h2_stream_set_user(leg, &agent_request_ops, e);
 }
 
 /* ---- routes ---- */
@@ -306,13 +307,13 @@ static void answer_forget(struct pfl_peer *p, struct pfl_h2_stream *leg,
 
 /* ---- hosts ---- */
 
-static unsigned count_errands(const struct pfl_hub *hub, const char *who, const char *host)
+static unsigned count_agent_requests(const struct pfl_hub *hub, const char *who, const char *host)
 {
     struct pfl_list *it;
     unsigned count = 0;
 
-    PFL_LIST_EACH (it, &hub->errands) {
-        const struct errand *e = PFL_CONTAINER_OF(it, struct errand, node);
+    PFL_LIST_EACH (it, &hub->agent_requests) {
+        const struct agent_request *e = PFL_CONTAINER_OF(it, struct agent_request, node);
 
         count += strcmp(e->asker.who, who) == 0 && strcmp(e->asker.host, host) == 0;
     }
@@ -331,7 +332,8 @@ static bool leaves_room(struct pfl_peer *p, struct pfl_h2_stream *leg,
 
     if (pfl_h2_count_streams(agent) < PFL_H2_MAX_STREAMS - LAST_STREAMS)
         return true;
-    count = pfl_carry_count(p->hub, who, route->host) + count_errands(p->hub, who, route->host);
+    count =
+        pfl_carry_count(p->hub, who, route->host) + count_agent_requests(p->hub, who, route->host);
     if (count < PFL_H2_MAX_STREAMS / 2)
         return true;
     pfl_asker_set(&asker, p, route);
@@ -383,7 +385,7 @@ static void route_host(struct pfl_peer *p, struct pfl_h2_stream *leg,
     else if (route->kind == PFL_ROUTE_CONSUMER)
         pfl_carry(p, leg, &(struct pfl_carry_conf){head, route, agent, &decision});
     else
-        run_errand(p, leg, &(struct pfl_carry_conf){head, route, agent, &decision});
+        run_agent_request(p, leg, &(struct pfl_carry_conf){head, route, agent, &decision});
 }
 
 void pfl_peer_on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head)

@@ -79,10 +79,10 @@ PFL_MUST_USE int pfl_ftrace_open_session(struct pfl_ftrace *self, uint32_t sessi
  * FtraceStats that say why. */
 PFL_MUST_USE int pfl_ftrace_start_session(struct pfl_ftrace *self, uint32_t session,
                                           struct perfleet_writer *writer);
-/* Who is told of threads that the session meets and, if it wants them, of files that they open;
+/* Who learns of threads that the session meets and, if it wants them, of files that they open;
  * NULL: nobody. Borrowed until changed. */
 void pfl_ftrace_set_met(struct pfl_ftrace *self, uint32_t session, struct pfl_process_stats *stats);
-/* Legal on a session that is not open. After the last one the instance is made anew. */
+/* Legal on a session that is not open. After the last one the instance is made again. */
 void pfl_ftrace_close_session(struct pfl_ftrace *self, uint32_t session);
 
 /* Reads all CPUs for all sessions. */

@@ -39,7 +39,7 @@ void pfl_process_stats_poll(struct pfl_process_stats *self);
 /* Describes the threads that were added to `seen` since the last call, and names the files that
  * were opened. */
 void pfl_process_stats_describe_fresh(struct pfl_process_stats *self);
-/* Readers forget: everything is written anew as it is met. */
+/* Readers forget: everything is written again as it is met. */
 void pfl_process_stats_clear(struct pfl_process_stats *self);
 
 #endif

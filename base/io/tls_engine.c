@@ -5,7 +5,7 @@
  * Happy path: mbedtls's own read and write callbacks are served from the span and the writer of the
  * call that runs, so nothing is buffered twice; the verification callback notes who the peer claims
  * to be, whatever the outcome, and refuses another URI than the expected one.
- * Failures: every failure is final, told once in words; mbedtls writes its alert to `out`.
+ * Failures: every failure is final, said once in words; mbedtls writes its alert to `out`.
  * Ownership: a counted reference to the conf. Limits: one partial record of 16 KiB; with AES-GCM so
  * many records as one key may seal.
  */

@@ -50,7 +50,7 @@ struct tls_stream {
     int close_err;
     int close_errno;
     bool is_timer_closed;
-    bool is_closing; /* nothing but on_closed is told any more */
+    bool is_closing; /* nothing but on_closed is called any more */
     bool has_heard;  /* in the handshake, since its last deadline */
     bool has_spoken; /* sent something of it */
     bool is_reading;

@@ -16,7 +16,7 @@ struct pfl_tls_failure {
     int64_t not_after_s;
     const char *peer_uri;   /* "" none */
     const char *wanted_uri; /* NULL any */
-    /* Our own certificate, told where the peer refused it; `own_path` NULL: not told. */
+    /* Our own certificate, named where the peer refused it; `own_path` NULL: not named. */
     const char *own_path;
     const char *own_uri; /* "" none */
     int64_t own_not_before_s;

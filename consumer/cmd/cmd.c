@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the commands share: messages, durations, files. A failure is told to the caller, who says it
- * on stderr.
+ * What the commands share: messages, durations, files. A failure is returned to the caller, who
+ * says it on stderr.
  */
 #include "consumer/cmd/cmd.h"
 

@@ -6,7 +6,7 @@
  * Happy path: one request for each host, at most IN_FLIGHT at a time; after arming the alarms are
  * looked at until none is still being set, or the time is over, and each host is asked for the
  * session, since an order for one that is not there copies nothing. Failures: a host's are a line
- * for that host; one that has not answered when nobody did for --timeout is told as such.
+ * for that host; one that has not answered when nobody did for --timeout is named as such.
  * Ownership: the rows, until the connection is closed. Limits: PFL_TARGETS_MAX_HOSTS.
  */
 #include <stdio.h>
@@ -209,7 +209,7 @@ static void on_nothing(uv_timer_t *timer)
     (void)timer;
 }
 
-/* One that is still being set at the end is told as such: its service does not answer. */
+/* One that is still being set at the end is named as such: its service does not answer. */
 static void look_until_set(struct run *run, const char *session)
 {
     uint64_t begin_ms = uv_now(run->targets->loop);
@@ -469,7 +469,7 @@ static int run_alarms(struct pfl_args *args, struct run *run, const char *done)
         pfl_cmd_error("out of memory");
     else
         code = run_all(args, run, done);
-    pfl_targets_close(&args->targets); /* answers that are still to come are told their end */
+    pfl_targets_close(&args->targets); /* requests without an answer fail here */
     pfl_mem_free(run->rows);
     return code;
 }

@@ -8,7 +8,7 @@
  * manager's. CLIENTS_MAX are read side by side; one at a time, the oldest that has asked, the
  * script's `sign` answers on the socket. A process that never sees what clients pass starts it. It
  * holds the authority's key; the relay does not.
- * Failures: told on stderr; a client that is slow, silent or long is cut; when all places are taken
+ * Failures: said on stderr; a client that is slow, silent or long is cut; when all places are taken
  * the oldest silent one gives way. Limits: REQUEST_MAX_BYTES, CLIENTS_MAX, TURN_S for reading and
  * for signing.
  */

@@ -66,7 +66,7 @@ static void say_why(int err, const char *socket, char *dst, size_t room)
         (void)snprintf(dst, room, "%s: %s", quoted, pfl_err_str(err));
 }
 
-/* What is told at the end. */
+/* What is said at the end. */
 struct answer {
     struct pfl_buf text;
     json_t *list; /* owned; NULL: as text */
@@ -131,7 +131,7 @@ static void raise_here(uv_loop_t *loop, const struct pfl_args *args,
     add_host(answer, spec == NULL ? "local" : spec->text, why);
 }
 
-/* What is no host at all is told when the hosts are opened. */
+/* What is no host at all is said when the hosts are opened. */
 static bool has_only_sockets(const struct pfl_targets *targets)
 {
     struct pfl_host_spec spec;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The check of data sources. Happy path: every host told at its setup which data sources of the
+ * The check of data sources. Happy path: every host said at its setup which data sources of the
  * config it has (offers.h); all of them together have all. What nobody has is a warning, since a
  * producer may come later; a name that is a slip of the pen, in a config of which nobody has
  * anything, would make an empty file and is refused. Hosts that did not tell are not judged.
@@ -18,7 +18,7 @@
 
 /* What is known of all hosts together. */
 struct offered {
-    size_t hosts; /* that told */
+    size_t hosts; /* that answered */
     uint32_t wanted;
     uint64_t any;                  /* by one host at least */
     const struct pfl_offers *near; /* the closest suggestion; NULL: none */

@@ -35,8 +35,8 @@ struct pfl_config_why {
 };
 
 /*
- * The file's bytes as a serialized TraceConfig at the end of `out`; text (.pbtx) is told from
- * binary by its bytes. PFL_EPARSE with `ret_why` = "name:line:column: what" , PFL_ELIMIT,
+ * The file's bytes as a serialized TraceConfig at the end of `out`; text (.pbtx) is distinguished
+ * from binary by its bytes. PFL_EPARSE with `ret_why` = "name:line:column: what" , PFL_ELIMIT,
  * PFL_ENOMEM.
  */
 PFL_MUST_USE int pfl_config_read(struct pfl_span file, const char *name, struct pfl_buf *out,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the operator's program is told by files, by its environment and by its command line: which
+ * What the operator's program learns from files, by its environment and by its command line: which
  * relay, as whom, which preset (proto/perfleet/config.proto, OperatorConfig). Pure: bytes and
  * values in, values and where they are from out.
  */

@@ -106,7 +106,7 @@ void pfl_host_link_move(struct pfl_host_link *self, enum pfl_link_state to)
     self->state = to;
     pfl_host_link_arm(self);
     pfl_host_link_enter(self);
-    if (self->state == to) /* else it has moved on, and that was told */
+    if (self->state == to) /* else it has moved on, and that was said */
         self->conf.on_change(self->conf.user, self);
 }
 

@@ -32,7 +32,7 @@ struct pfl_host_link {
     struct pfl_packet_scan scan;
     struct pfl_read_budget budget; /* while READING */
     bool has_spent_budget;
-    uint64_t progress_bytes; /* of the trace, when the deadline of READING last began anew */
+    uint64_t progress_bytes; /* of the trace, when the deadline of READING last began again */
     struct {
         bool is_open; /* its last reply has not come */
         bool is_flushing;
@@ -52,13 +52,13 @@ struct pfl_host_link {
 /* What may help a host that got stuck in that state; "" where nothing is waited for. */
 const char *pfl_link_state_remedy(enum pfl_link_state state);
 
-/* Changes the state and makes its request; the coordinator is told last. */
+/* Changes the state and makes its request; the coordinator learns of it last. */
 void pfl_host_link_move(struct pfl_host_link *self, enum pfl_link_state to);
 /* (Re)starts the deadline of the state. */
 void pfl_host_link_arm(struct pfl_host_link *self);
 /* READ, in DISABLING: pfl_host_link_look_at_session follows, or the deadline. */
 void pfl_host_link_look_later(struct pfl_host_link *self);
-/* While READING: the deadline begins anew when enough of the trace has come since. */
+/* While READING: the deadline begins again when enough of the trace has come since. */
 void pfl_host_link_note_progress(struct pfl_host_link *self);
 /* Closes both connections; DONE or FAILED follows. */
 void pfl_host_link_begin_close(struct pfl_host_link *self);

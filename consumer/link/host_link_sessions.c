@@ -64,7 +64,7 @@ static void note_hit(struct pfl_host_link *l, struct pfl_span hit)
         else if (f.type == PFL_WIRE_VARINT)
             pfl_writer_field_varint(&w, f.id + CLONE_TRIGGER_NAME - HIT_TRIGGER_NAME, f.value);
     }
-    /* Without memory for it the copy is made all the same, only not told why. */
+    /* Without memory for it the copy is made all the same, only without the reason. */
     if (pfl_buf_append(&l->trigger, bytes, sizeof(bytes) - w.left) != 0)
         pfl_buf_clear(&l->trigger);
 }

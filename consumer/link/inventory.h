@@ -32,8 +32,8 @@ struct pfl_inventory_host {
     bool has_clock;
     int64_t offset_ns; /* its boot clock - the relay's */
     int64_t error_ns;
-    int64_t certificate_end_s; /* of its agent's, UNIX time; 0: not told */
-    const json_t *entry;       /* as told */
+    int64_t certificate_end_s; /* of its agent's, UNIX time; 0: not known */
+    const json_t *entry;       /* as the relay sent it */
 };
 
 /* Borrowed until free. */

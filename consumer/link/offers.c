@@ -121,7 +121,7 @@ static void suggest(struct pfl_span wanted, uint32_t n, struct pfl_span state, s
     }
 }
 
-/* A name that is too long is cut; peers' names are quoted where they are told. */
+/* A name that is too long is cut; peers' names are quoted where they are printed. */
 static void list_producers(struct pfl_span state, struct pfl_offers *o)
 {
     struct pfl_reader r = pfl_reader_of(state);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PFL_LOSERS_MAX 4u /* processes of a host that are told apart */
+#define PFL_LOSERS_MAX 4u /* processes of a host that are distinguished */
 
 struct pfl_losers {
     struct pfl_loser {

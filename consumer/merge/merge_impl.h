@@ -107,8 +107,8 @@ PFL_MUST_USE int pfl_merge_begin_again(struct pfl_merge *self);
 
 /*
  * After a remote_clock_sync of a machine behind a host, as it goes to the file: writes a packet
- * with a timestamp of that machine, for the reason told in merge_preamble.c. Nothing when it has no
- * boot clock in it.
+ * with a timestamp of that machine, for the reason given in merge_preamble.c. Nothing when it has
+ * no boot clock in it.
  */
 PFL_MUST_USE int pfl_merge_emit_pin(struct pfl_merge *self, struct pfl_span sync_packet);
 

@@ -170,7 +170,7 @@ static inline bool is_tail(const struct pfl_packet_tail *tail, const uint8_t *p)
            memcmp(p + last, tail->bytes + last, PFL_PACKET_TAIL_MIN) == 0;
 }
 
-/* Fields 3, 10 and 79 are nothing but the service's; any other begins the tail anew. */
+/* Fields 3, 10 and 79 are nothing but the service's; any other begins a new tail. */
 static inline bool may_be_in_tail(uint32_t id)
 {
     return id == PFL_PACKET_TRUSTED_UID || id == PFL_PACKET_SEQUENCE ||

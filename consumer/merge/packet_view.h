@@ -53,8 +53,8 @@ struct pfl_packet_tail {
 bool pfl_packet_view_of(struct pfl_packet_view *self, struct pfl_packet_tail *tail,
                         const struct iovec *slices, int slices_len);
 
-/* The usual packet, told by a shorter walk: nothing for the merge but the tail at its end. Says
- * nothing else: false leaves all to pfl_packet_view_of. */
+/* The usual packet, recognized by a shorter walk: nothing for the merge but the tail at its end.
+ * Says nothing else: false leaves all to pfl_packet_view_of. */
 bool pfl_packet_view_is_usual(const struct pfl_packet_tail *tail, const struct iovec *slice);
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints what QueryServiceState told. Happy path: unpack (bounded), print tables or JSON; peers'
- * strings are escaped for the terminal, and made UTF-8 for JSON. Failures: a malformed state
+ * Prints what QueryServiceState answered. Happy path: unpack (bounded), print tables or JSON;
+ * peers' strings are escaped for the terminal, and made UTF-8 for JSON. Failures: a malformed state
  * (PFL_EPARSE), out of memory.
  */
 #include "consumer/report/service_state.h"

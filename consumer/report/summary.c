@@ -50,7 +50,7 @@ uint64_t pfl_summary_losses(const struct pfl_summary *summary, const struct pfl_
         return told - host->losses.chunks_overwritten + host->refused_packets +
                host->unreadable.skipped;
 
-    /* The same gap is told by the counters and by the packet after it: take the larger story. */
+    /* The counters and the packet after it report the same gap: take the larger number. */
     return (told > host->loss_marks ? told : host->loss_marks) + host->refused_packets +
            host->unreadable.skipped;
 }

@@ -34,7 +34,7 @@ struct pfl_summary_host {
     uint64_t packets;
     uint64_t bytes; /* in the file */
     uint32_t sequences;
-    bool is_given_up;         /* for the reason of the whole, which is told there */
+    bool is_given_up;         /* for the reason of the whole, which is said there */
     bool is_kept;             /* what was not read is there as the summary's kept_session */
     bool is_left;             /* its session, which was to be read, is there still, whole */
     bool is_unknown;          /* it has not said whether its session is there still */

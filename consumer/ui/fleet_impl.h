@@ -44,7 +44,7 @@ struct pfl_fleet_client {
     struct pfl_fleet_reading reading;
     int fd;              /* owned: the trace; -1: none */
     struct pfl_buf note; /* what comes behind it */
-    uint64_t used_bytes; /* as the page was told them last */
+    uint64_t used_bytes; /* as the page got them last */
     uint64_t size_bytes;
     char why[512];
     bool is_clone;      /* the run: its reply is a CloneSession's */

@@ -2,7 +2,7 @@
 /*
  * Changing the config of a session.
  *
- * The session's config is written anew with the producer filters of the data sources that the new
+ * The session's config is written again with the producer filters of the data sources that the new
  * config names too; everything else of the new config is ignored. Then producers that match, and
  * have no data source in the session yet, are set up and, if it runs, started. Nothing is stopped.
  * Failures: the new config cannot be read, a pattern that is none, too many filters, memory; then

@@ -10,14 +10,14 @@
 
 /* --- notes to the loop ------------------------------------------------------------------------ */
 
-struct errand {
+struct job {
     struct pfl_wakeup_note note; /* first: it is cast back */
     uint32_t result;             /* the thread's, then the loop's */
 };
 
 static struct pfl_wakeup wakeup;
-static struct errand errands[2];
-static uint32_t done;                /* errands whose note came; the loop's */
+static struct job jobs[2];
+static uint32_t done;                /* jobs whose note came; the loop's */
 static _Atomic(uint64_t) in_eventfd; /* the kernel's, which orders nothing here */
 
 /* wakeup.c is compiled with these in the place of read and write. */
@@ -45,38 +45,38 @@ ssize_t pfl_weak_fd_write(int fd, const void *from, size_t bytes)
 
 static void on_note(struct pfl_wakeup_note *note)
 {
-    struct errand *errand = (struct errand *)(void *)note;
+    struct job *job = (struct job *)(void *)note;
 
-    pfl_weak_claim(errand->result == 1, "a note comes once, with what its thread did before");
-    errand->result = 2;
+    pfl_weak_claim(job->result == 1, "a note comes once, with what its thread did before");
+    job->result = 2;
     done++;
 }
 
 static void begin_wakeup(void)
 {
     memset(&wakeup, 0, sizeof(wakeup));
-    memset(errands, 0, sizeof(errands));
-    errands[0].note.on_note = on_note;
-    errands[1].note.on_note = on_note;
+    memset(jobs, 0, sizeof(jobs));
+    jobs[0].note.on_note = on_note;
+    jobs[1].note.on_note = on_note;
     done = 0;
     atomic_init(&in_eventfd, 0);
-    pfl_weak_watch(errands, sizeof(errands));
+    pfl_weak_watch(jobs, sizeof(jobs));
 }
 
-static void do_errand(struct errand *errand)
+static void do_job(struct job *job)
 {
-    errand->result = 1;
-    pfl_wakeup_post(&wakeup, &errand->note);
+    job->result = 1;
+    pfl_wakeup_post(&wakeup, &job->note);
 }
 
 static void post_first(void)
 {
-    do_errand(&errands[0]);
+    do_job(&jobs[0]);
 }
 
 static void post_second(void)
 {
-    do_errand(&errands[1]);
+    do_job(&jobs[1]);
 }
 
 /* As the loop does when the descriptor is readable. */
