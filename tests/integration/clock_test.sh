@@ -42,6 +42,34 @@ check "100 ms each way: it is placed within 50 us, and the bound holds" placed 1
 check "120 ms there, 20 ms back: it is within the bound" placed 120 20 70000000
 check "0 ms there, 100 ms back: it is within the bound" placed 0 100 70000000
 
+# --- a boot clock that drifts, streamed: it is measured again and again -------------------------------
+ppm=1000
+head -c 128 /dev/zero >"$WORK/offsets"
+start mover python3 -B "$ROOT/tests/support/drifting_clock.py" move "$WORK/offsets" "$WORK/began" $ppm
+wait_for 20 test -s "$WORK/began"
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0 # the shim is loaded before
+export LD_PRELOAD=$PFL_BUILD/tests/libclock_shim.so PFL_CLOCK_SHIM=$WORK/offsets
+start_service drifting
+start drifting-example "$BIN/perfleet-example" --rate 1000
+unset LD_PRELOAD PFL_CLOCK_SHIM
+check "the example registers where the clock drifts" wait_for_source "$EXAMPLE_SOURCE" 1
+use_service near
+echo "buffers { size_kb: 1024 } duration_ms: 8000 data_sources { config { name: \"$EXAMPLE_SOURCE\" } }" \
+    >"$WORK/streamed.pbtx"
+streamed_points() { # LIMIT-NS: in one of the tries of two minutes, as before
+    local rc=2 end=$((SECONDS + 120))
+    while [ $rc -eq 2 ] && [ $SECONDS -lt $end ]; do
+        "$P" record --stream -c "$WORK/streamed.pbtx" -o "$WORK/streamed.pftrace" -q \
+            --host "near=unix:$WORK/near/consumer.sock" --host "drifting=unix:$WORK/drifting/consumer.sock" ||
+            [ $? -eq 6 ] || return # near has no data
+        rc=0
+        python3 -B "$ROOT/tests/support/drifting_clock.py" check "$WORK/streamed.pftrace" "$WORK/began" $ppm "$1" || rc=$?
+    done
+    return $rc
+}
+check "1000 ppm, streamed for 8 s: points of each measurement, within 500 us of the truth" \
+    streamed_points 500000
+
 # --- hosts with boot clocks of their own: the truth is known -----------------------------------------
 if ! pfl_hosts_can_isolate; then
     skip "hosts in time namespaces are placed within 50 us" "needs root and namespaces"

@@ -97,6 +97,7 @@ class Trace:
         self.firsts = {}      # sequence -> first seq_value
         self.gaps, self.falls, self.values_seen = [], [], 0
         self.offsets = {}     # machine id -> boot clock of the machine less ours, ns, per sync
+        self.points = {}      # likewise -> both clocks
         self.packets = 0
         for number, span in fields(data, 0, len(data)):
             if number != 1 or not isinstance(span, tuple):
@@ -176,10 +177,11 @@ class Trace:
             if number != 1:
                 continue
             pair = message(self.data, value)
-            if 1 in pair and 2 in pair:
-                theirs, ours = self.boottime(pair[1]), self.boottime(pair[2])
+            if 2 in pair and 3 in pair:
+                theirs, ours = self.boottime(pair[2]), self.boottime(pair[3])
                 if theirs is not None and ours is not None:
                     self.offsets.setdefault(machine_id, []).append(theirs - ours)
+                    self.points.setdefault(machine_id, []).append((theirs, ours))
 
     def ranges(self):
         return sorted((first, self.values[sequence]) for sequence, first in self.firsts.items())
