@@ -192,7 +192,7 @@ void pfl_audit_write(struct pfl_audit *self, const struct pfl_audit_entry *entry
 
     if (self == NULL)
         return;
-    if (strcmp(entry->action, "refuse") == 0)
+    if (entry->is_refused || strcmp(entry->action, "refuse") == 0)
         is_told = pfl_refusals_take(&self->refusals, entry->who, now_ms, &other);
     if (other.counted != 0)
         write_count(self, &other);

@@ -4,6 +4,7 @@
 #ifndef PFL_RELAY_AUDIT_PORT_H
 #define PFL_RELAY_AUDIT_PORT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -26,6 +27,7 @@ struct pfl_audit_entry {
     const char *host;
     const char *stream; /* its id; "" */
     unsigned status;    /* the answer's; 0: none */
+    bool is_refused;    /* nothing came of it: it has the rate of refusals, as "refuse" has */
     uint64_t bytes_to_host;
     uint64_t bytes_to_operator;
     const char *method; /* of ConsumerPort; NULL: the line has none */

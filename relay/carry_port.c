@@ -64,6 +64,7 @@ void pfl_asker_audit(const struct pfl_asker *self, const char *action, unsigned 
         .bytes_to_operator = stats != NULL ? stats->bytes_to_operator : 0,
         .method = more != NULL ? more->method : NULL,
         .detail = more != NULL ? more->detail : NULL,
+        .is_refused = more != NULL && more->is_refused,
     };
 
     pfl_audit_write(self->hub->audit, &entry);
@@ -237,6 +238,14 @@ static bool take_memory(void *user, size_t bytes)
         pfl_splice_detach(most->splice);
     }
     return true;
+}
+
+bool pfl_hub_take_memory(struct pfl_hub *self, uint64_t share, size_t bytes)
+{
+    if (pfl_shares_take(&self->unread, share, bytes))
+        return true;
+    (void)trim_others(self, share, NULL);
+    return pfl_shares_take(&self->unread, share, bytes);
 }
 
 static void give_memory(void *user, size_t bytes)

@@ -4,6 +4,7 @@
 #ifndef PFL_RELAY_HUB_IMPL_H
 #define PFL_RELAY_HUB_IMPL_H
 
+#include "base/fair_turn.h"
 #include "base/log.h"
 #include "base/shares.h"
 #include "proto/route.h"
@@ -35,6 +36,7 @@ struct pfl_hub {
     struct pfl_traffic ended; /* `begun` of all, bytes of those that are over */
     struct pfl_inventory inventory;
     struct pfl_raised_log raised;
+    struct pfl_fair_turn fair_turn; /* whose connections are read at this turn of the loop */
     bool is_draining;
     char relay[PFL_IDENTITY_NAME_BYTES];
     char fleet[PFL_IDENTITY_NAME_BYTES];
@@ -60,6 +62,9 @@ struct pfl_peer {
     bool is_ready;
     bool is_ousted; /* closed for a newer one of its host */
     bool is_timer_open;
+    uint64_t who;      /* in turns of the loop: fair_turn.h */
+    uint64_t round;    /* of its turns */
+    uint64_t input_ns; /* when it was read last */
     char address[80];
     void (*on_ended)(void *user);
     void *user;
@@ -106,6 +111,7 @@ struct pfl_audit_more {
     const struct pfl_splice_stats *stats;
     const char *method;
     const char *detail;
+    bool is_refused;
 };
 
 /* `more` may be NULL. */
@@ -124,6 +130,8 @@ struct pfl_carry_conf {
 
 /* Answers a CONNECT: a stream to the host, or a refusal. */
 void pfl_carry(struct pfl_peer *p, struct pfl_h2_stream *leg, const struct pfl_carry_conf *conf);
+/* Of hub->unread, also what streams hold without need. False: there is none for him. */
+bool pfl_hub_take_memory(struct pfl_hub *self, uint64_t share, size_t bytes);
 /* Streams of this operator at this host. */
 unsigned pfl_carry_count(const struct pfl_hub *hub, const char *who, const char *host);
 /* The policy (`host` NULL), or that host's labels, changed: streams that are forbidden now end,

@@ -245,6 +245,31 @@ static void make_room(struct pfl_hub *hub, const struct pfl_identity *identity)
         pfl_tunnel_link_close(oldest->link);
 }
 
+/* ---- its part of a turn of the loop ---- */
+
+static bool on_input(void *user)
+{
+    struct pfl_peer *p = user;
+
+    p->input_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
+    return pfl_fair_turn_may(&p->hub->fair_turn, p->who, &p->round);
+}
+
+/* Since it was asked, or since the piece before: decryption is in it, too. */
+static void on_read(void *user)
+{
+    struct pfl_peer *p = user;
+    uint64_t now_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
+
+    pfl_fair_turn_take(&p->hub->fair_turn, p->who, now_ns - p->input_ns);
+    p->input_ns = now_ns;
+}
+
+void pfl_hub_end_turn(struct pfl_hub *self)
+{
+    pfl_fair_turn_end(&self->fair_turn);
+}
+
 int pfl_hub_take(struct pfl_hub *self, const struct pfl_peer_conf *conf)
 {
     bool is_agent = conf->identity->role == PFL_IDENTITY_HOST;
@@ -265,6 +290,8 @@ int pfl_hub_take(struct pfl_hub *self, const struct pfl_peer_conf *conf)
     p->tls_version = pfl_tls_stream_get_version(conf->stream);
     p->certificate_end_s = pfl_tls_stream_get_identity(conf->stream)->not_after_s;
     (void)snprintf(p->address, sizeof(p->address), "%s", conf->address);
+    p->who = pfl_shares_hash(p->identity.name, strlen(p->identity.name)) + p->identity.role;
+    p->input_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
     rc = pfl_tunnel_link_open(
         &(struct pfl_tunnel_link_conf){
             .loop = self->loop,
@@ -276,6 +303,8 @@ int pfl_hub_take(struct pfl_hub *self, const struct pfl_peer_conf *conf)
                    .on_ready = on_ready,
                    .user = p},
             .quiet_ms = self->silence_ms / PFL_TUNNEL_SILENCE_FACTOR,
+            .on_input = on_input,
+            .on_read = on_read,
             .on_closed = on_link_closed,
             .user = p,
         },
@@ -306,6 +335,7 @@ int pfl_hub_new(const struct pfl_hub_conf *conf, struct pfl_hub **ret_hub)
     h->silence_ms = conf->silence_ms;
     h->max_per_operator = conf->max_per_operator;
     h->forget_after_ms = conf->forget_after_ms;
+    h->fair_turn.part_ns = PFL_HUB_TURN_NS;
     h->unread.max = (uint64_t)conf->max_unread_mib << 20;
     pfl_list_init(&h->peers);
     pfl_list_init(&h->carried);

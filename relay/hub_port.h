@@ -16,6 +16,9 @@
 /* The least that max_unread_mib may be. */
 #define PFL_HUB_UNREAD_MIN_MIB 64u
 
+/* What the connections of one operator, or of one host, take of a turn of the loop. */
+#define PFL_HUB_TURN_NS 2000000u
+
 struct pfl_hub;
 struct pfl_inventory;
 
@@ -46,6 +49,8 @@ void pfl_hub_forget_old(struct pfl_hub *self);
 const struct pfl_inventory *pfl_hub_get_inventory(const struct pfl_hub *self);
 /* Whether the policy lets this operator know of that host. */
 bool pfl_hub_may_see(const struct pfl_hub *self, const char *operator_name, const char *host);
+/* To be called at the end of each turn of the loop. */
+void pfl_hub_end_turn(struct pfl_hub *self);
 /* Asks every peer to go. */
 void pfl_hub_drain(struct pfl_hub *self);
 /* Ends every connection now. */

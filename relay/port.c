@@ -44,16 +44,28 @@ static void free_port(struct pfl_port *p)
     pfl_mem_free(p);
 }
 
+static void on_turn_closed(uv_handle_t *handle);
+
 static void finish_if_gone(struct pfl_port *p)
 {
     if (p->listener != NULL || !pfl_list_is_empty(&p->connections))
         return;
+    if (p->is_turn_open) {
+        p->is_turn_open = false;
+        uv_close((uv_handle_t *)&p->turn, on_turn_closed);
+        return;
+    }
     pfl_log_limit_flush(&p->refused_log, "peer-refused");
     pfl_log_limit_flush(&p->judged_log, "request-refused");
     pfl_log_limit_flush(&p->unreachable_log, "consumer-socket-unreachable");
     pfl_log_limit_flush(&p->failed_log, "accept-failed");
     p->conf.on_closed(p->conf.user);
     free_port(p);
+}
+
+static void on_turn_closed(uv_handle_t *handle)
+{
+    finish_if_gone(handle->data);
 }
 
 void pfl_port_end_connection(struct pfl_port_connection *c)
@@ -127,6 +139,11 @@ bool pfl_port_authorize(struct pfl_port_connection *c, enum pfl_identity_role ro
     const struct pfl_tls_identity *id = pfl_tls_stream_get_identity(c->tls);
     struct pfl_identity_refusal why;
 
+    if (pfl_tls_conf_is_revoked(c->port->tls, id)) { /* by a list that came during the handshake */
+        pfl_port_log_refusal(c, "its certificate was revoked during the handshake",
+                             "none: its owner needs another certificate");
+        return false;
+    }
     if (pfl_identity_authorize(id->uri, c->port->fleet, role, &why) == 0) {
         (void)snprintf(c->uri, sizeof(c->uri), "%s", id->uri);
         c->identity = *id;
@@ -314,6 +331,23 @@ static int choose_role(struct pfl_port *p)
     return rc;
 }
 
+static void on_turn_end(uv_check_t *handle)
+{
+    const struct pfl_port *p = handle->data;
+
+    pfl_hub_end_turn(p->hub);
+}
+
+static void watch_turns(struct pfl_port *p)
+{
+    if (p->hub == NULL)
+        return;
+    (void)uv_check_init(p->conf.loop, &p->turn);
+    p->turn.data = p;
+    (void)uv_check_start(&p->turn, on_turn_end);
+    p->is_turn_open = true;
+}
+
 int pfl_port_open(const struct pfl_port_conf *conf, struct pfl_port **ret_port)
 {
     struct pfl_port *p = pfl_mem_zalloc(sizeof(*p));
@@ -347,6 +381,7 @@ int pfl_port_open(const struct pfl_port_conf *conf, struct pfl_port **ret_port)
         free_port(p);
         return rc;
     }
+    watch_turns(p);
     *ret_port = p;
     return 0;
 }

@@ -31,6 +31,8 @@ struct pfl_port {
     struct pfl_log_limit failed_log;
     char fleet[PFL_IDENTITY_NAME_BYTES];
     char name[PFL_IDENTITY_NAME_BYTES]; /* of the host, for the policy of raw mode */
+    uv_check_t turn;                    /* its end, for the hub */
+    bool is_turn_open;
     bool is_draining;
 };
 

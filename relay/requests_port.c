@@ -7,7 +7,7 @@
  * a CONNECT becomes a stream (carry_port.c). Failures: each a status with a sentence. Ownership: a
  * request to an agent frees itself when its legs are gone. Limits: an agent's answer of
  * AGENT_ANSWER_BYTES; streams per connection, of an agent's no more for one operator than leave
- * some to others.
+ * some to others; answers that he has not read count as what his streams hold (hub->unread).
  */
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +37,8 @@ struct agent_request {
     struct pfl_list node;
     struct pfl_asker asker;
     struct pfl_h2_stream *leg; /* the operator's; NULL once it is gone */
-    struct pfl_h2_call *call;  /* the agent's; NULL once it is done */
+    struct pfl_h2_call *call;  /* the agent's; NULL once it is done, or none was asked */
+    size_t held;               /* bytes of the answer, counted in hub->unread */
     char detail[96];           /* for the audit log, as the next */
     const char *action;        /* NULL: it only asks */
 };
@@ -46,11 +47,19 @@ static void audit(const struct agent_request *e, unsigned status)
 {
     if (e->action != NULL)
         pfl_asker_audit(&e->asker, e->action, status,
-                        &(struct pfl_audit_more){.detail = e->detail});
+                        &(struct pfl_audit_more){.detail = e->detail,
+                                                 .is_refused = status < 200 || status > 299});
+}
+
+static uint64_t share_of(const struct agent_request *e)
+{
+    return pfl_shares_hash(e->asker.who, strlen(e->asker.who));
 }
 
 static void free_agent_request(struct agent_request *e)
 {
+    if (e->held != 0)
+        pfl_shares_give(&e->asker.hub->unread, share_of(e), e->held);
     pfl_list_remove(&e->node);
     pfl_mem_free(e);
 }
@@ -91,14 +100,27 @@ static const struct pfl_h2_stream_ops agent_request_ops = {
     .on_closed = on_agent_request_leg_closed,
 };
 
+/* The answer, which waits in memory until the operator reads it. */
+static void answer(struct agent_request *e, unsigned status, const char *type, struct pfl_span body)
+{
+    if (body.len != 0 && !pfl_hub_take_memory(e->asker.hub, share_of(e), body.len)) {
+        refuse(e->leg, 429, "too much is not read",
+               "answers and streams wait at this relay: read them, or close streams");
+        return;
+    }
+    e->held = body.len;
+    if (pfl_h2_stream_respond_body(e->leg, status, type, body) != 0)
+        pfl_h2_stream_reset(e->leg, PFL_H2_INTERNAL_ERROR);
+}
+
 static void pass_answer(struct agent_request *e, unsigned status, struct pfl_span body)
 {
     const char *type = status < 300 ? "application/json" : "application/problem+json";
 
     if (status < 200 || status > 599)
         refuse(e->leg, 502, "bad answer", "the host's agent answered what makes no sense");
-    else if (pfl_h2_stream_respond_body(e->leg, status, body.len != 0 ? type : NULL, body) != 0)
-        pfl_h2_stream_reset(e->leg, PFL_H2_INTERNAL_ERROR);
+    else
+        answer(e, status, body.len != 0 ? type : NULL, body);
 }
 
 static void on_agent_request_done(void *user, int err, unsigned status, struct pfl_span body)
@@ -211,24 +233,22 @@ static void run_agent_request(struct pfl_peer *p, struct pfl_h2_stream *leg,
 
 /* ---- routes ---- */
 
-static void respond_json(struct pfl_h2_stream *leg, int rc, char *json)
+static void answer_host(struct pfl_peer *p, struct pfl_h2_stream *leg,
+                        const struct pfl_route *route, const struct pfl_host *host)
 {
-    if (rc != 0) {
+    struct agent_request *e = pfl_mem_zalloc(sizeof(*e));
+    char *json = NULL;
+
+    if (e == NULL || pfl_inventory_encode_host(host, uv_now(p->hub->loop), &json) != 0) {
+        pfl_mem_free(e);
         refuse(leg, 503, "out of memory", "the relay is out of memory");
         return;
     }
-    if (pfl_h2_stream_respond_body(leg, 200, "application/json", pfl_span_of(json, strlen(json))) !=
-        0)
-        pfl_h2_stream_reset(leg, PFL_H2_INTERNAL_ERROR);
+    pfl_asker_set(&e->asker, p, route);
+    e->leg = leg;
+    pfl_h2_stream_set_user(leg, &agent_request_ops, e);
+    answer(e, 200, "application/json", pfl_span_of(json, strlen(json)));
     pfl_mem_free(json);
-}
-
-static void answer_host(struct pfl_peer *p, struct pfl_h2_stream *leg, const struct pfl_host *host)
-{
-    char *json = NULL;
-    int rc = pfl_inventory_encode_host(host, uv_now(p->hub->loop), &json);
-
-    respond_json(leg, rc, json);
 }
 
 static void refuse_absent(struct pfl_peer *p, struct pfl_h2_stream *leg,
@@ -370,7 +390,7 @@ static void route_host(struct pfl_peer *p, struct pfl_h2_stream *leg,
         return;
     }
     if (route->kind == PFL_ROUTE_HOST) {
-        answer_host(p, leg, host);
+        answer_host(p, leg, route, host);
         return;
     }
     if (route->kind == PFL_ROUTE_FORGET) {

@@ -117,6 +117,13 @@ static const char *words_of(int err)
     }
 }
 
+static bool on_input(void *user)
+{
+    struct pfl_tunnel_link *l = user;
+
+    return l->is_closing || l->conf.on_input == NULL || l->conf.on_input(l->conf.user);
+}
+
 static void on_data(void *user, struct pfl_span data)
 {
     struct pfl_tunnel_link *l = user;
@@ -127,6 +134,8 @@ static void on_data(void *user, struct pfl_span data)
     l->heard_ms = uv_now(l->conf.loop);
     rc = pfl_h2_feed(l->h2, data);
     pump(l); /* what feed found wrong is told to the peer, too */
+    if (l->conf.on_read != NULL)
+        l->conf.on_read(l->conf.user);
     if (rc != 0)
         begin_close(l, rc, words_of(rc));
 }
@@ -158,6 +167,7 @@ static void on_stream_closed(void *user, int err)
 }
 
 static const struct pfl_stream_ops stream_ops = {
+    .on_input = on_input,
     .on_data = on_data,
     .on_eof = on_eof,
     .on_writable = on_writable,

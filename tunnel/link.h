@@ -27,6 +27,9 @@ struct pfl_tunnel_link_conf {
     struct pfl_stream *stream; /* taken on success: opened with the queue sizes above, and ready */
     struct pfl_h2_conf h2;     /* on_wake and wake_user are the link's to set */
     uint64_t quiet_ms;         /* nothing received so long: ping; twice as long again: gone */
+    /* As in pfl_stream_ops; on_read when what was read then has been dealt with. Both or none. */
+    bool (*on_input)(void *user);
+    void (*on_read)(void *user);
     /* Last callback; streams of the h2 have had their on_closed. `why`: a sentence, "" after
      * pfl_tunnel_link_close. The link is freed right after. */
     void (*on_closed)(void *user, int err, const char *why);

@@ -183,13 +183,19 @@ static void send_words(struct scraper *s, unsigned status)
 static void send_figures(struct scraper *s)
 {
     struct pfl_metrics_port *p = s->port;
+    const struct pfl_tls_identity *id = s->is_tls ? pfl_tls_stream_get_identity(s->stream) : NULL;
     struct pfl_metrics m;
     struct pfl_span text;
     int rc;
 
+    if (id != NULL && pfl_tls_conf_is_revoked(p->tls, id)) { /* by a list that came since */
+        tell(s, "its certificate was revoked");
+        pfl_stream_close(s->stream);
+        return;
+    }
     p->scrapes++;
     pfl_metrics_init(&m, PFL_METRICS_MAX_BYTES - 4096);
-    p->conf.collect(p->conf.user, s->is_tls ? pfl_tls_stream_get_identity(s->stream) : NULL, &m);
+    p->conf.collect(p->conf.user, id, &m);
     collect_own(p, &m);
     rc = pfl_metrics_get(&m, &text);
     if (rc == 0) {

@@ -20,9 +20,8 @@
 struct pfl_stream;
 
 struct pfl_stream_ops {
-    /* Something may be read, and will be next; plain only. For waiting until there is more: must
-     * not touch the stream. False: not at this turn of the loop; asked again at the next. May be
-     * NULL. */
+    /* Something may be read, and will be next. For waiting until there is more: must not touch the
+     * stream. False: not at this turn of the loop; asked again at the next. May be NULL. */
     bool (*on_input)(void *user);
     /* Bytes arrived; borrowed until return. May call any function on the stream. */
     void (*on_data)(void *user, struct pfl_span data);

@@ -4,11 +4,10 @@
  *
  * Happy path: bytes of the socket go through the engine into one buffer that all streams share and
  * from there to on_data; writes are encrypted record by record into another shared buffer and sent.
- * Nothing is kept per stream but the engine's partial record, and the socket's bounded queue;
- * in `held` what comes while reading is stopped during on_ready (one read's worth), which goes on
- * from a timer, or while a server's handshake waits for its turn (handshake_queue.h).
- * Failures: the engine's alert is sent, then the socket closes; on_closed tells the error.
- * Closing: on_closed comes when socket and timer are both gone.
+ * A stream keeps the engine's partial record, the socket's bounded queue, and in `held` what comes
+ * while reading is stopped during on_ready (one read's worth), which goes on from a timer, or while
+ * a server's handshake waits for its turn (handshake_queue.h). Failures: the engine's alert is
+ * sent, then the socket closes; on_closed tells the error when socket and timer are both gone.
  */
 #include "base/io/tls_stream.h"
 
@@ -39,8 +38,7 @@ struct tls_stream {
     struct pfl_stream base;
     struct pfl_stream *sock; /* owned until its on_closed; then NULL */
     struct pfl_tls_engine *engine;
-    uv_timer_t timer; /* the handshake's deadline; later the kick after read_start, or the next look
-                       * at the peer's certificate */
+    uv_timer_t timer; /* the handshake's deadline; later the kick after read_start, or the look */
     struct pfl_buf held;
     struct pfl_handshake_queue *queue; /* borrowed; NULL once the stream is not in it any more */
     struct pfl_handshake_turn turn;
@@ -144,16 +142,10 @@ static void break_stream(struct tls_stream *t, int err, const char *words)
 
 /* ---- the peer's certificate ends ---- */
 
-static void watch_validity(struct tls_stream *t);
-
-static void on_look(uv_timer_t *timer)
-{
-    watch_validity(timer->data);
-}
-
 /* Nothing more goes to a peer whose certificate has ended, not even what is queued. */
-static void watch_validity(struct tls_stream *t)
+static void watch_validity(uv_timer_t *timer)
 {
+    struct tls_stream *t = timer->data;
     int64_t end_s = pfl_tls_engine_get_identity(t->engine)->not_after_s;
     int64_t left_s = end_s - (int64_t)(pfl_clock_now_ns(PFL_CLOCK_REALTIME) / 1000000000u);
 
@@ -163,7 +155,7 @@ static void watch_validity(struct tls_stream *t)
         pfl_handshake_queue_keep(t->queue, &t->turn);
     if (left_s >= 0) {
         left_s = left_s < VALIDITY_LOOK_S ? left_s + 1 : VALIDITY_LOOK_S;
-        (void)uv_timer_start(&t->timer, on_look, (uint64_t)left_s * 1000, 0);
+        (void)uv_timer_start(timer, watch_validity, (uint64_t)left_s * 1000, 0);
         return;
     }
     (void)snprintf(t->error, sizeof(t->error), "%s", pfl_err_str(PFL_EEXPIRED));
@@ -200,7 +192,7 @@ static void handle_ready(struct tls_stream *t)
 {
     if (pfl_tls_engine_get_identity(t->engine)->not_after_s == 0)
         leave_queue(t);
-    watch_validity(t);
+    watch_validity(&t->timer);
     if (t->is_closing)
         return;
     if (t->is_shutdown_wanted) {
@@ -317,7 +309,7 @@ static void on_kick(uv_timer_t *timer)
     struct tls_stream *t = timer->data;
 
     t->is_kick_due = false;
-    watch_validity(t);
+    watch_validity(timer);
     go_on(t);
 }
 
@@ -338,6 +330,13 @@ static void on_handshake_timeout(uv_timer_t *timer)
 }
 
 /* ---- the socket's callbacks ---- */
+
+static bool on_sock_input(void *user)
+{
+    const struct tls_stream *t = user;
+
+    return t->is_closing || t->base.ops->on_input == NULL || t->base.ops->on_input(t->base.user);
+}
 
 static void on_sock_data(void *user, struct pfl_span data)
 {
@@ -381,6 +380,7 @@ static void on_sock_closed(void *user, int err)
 }
 
 static const struct pfl_stream_ops sock_ops = {
+    .on_input = on_sock_input,
     .on_data = on_sock_data,
     .on_eof = on_sock_eof,
     .on_writable = on_sock_writable,
@@ -438,7 +438,7 @@ static void tls_read_stop(struct pfl_stream *stream)
     if (!t->is_kick_due)
         return;
     t->is_kick_due = false;
-    watch_validity(t);
+    watch_validity(&t->timer);
 }
 
 static void tls_read_start(struct pfl_stream *stream)

@@ -18,11 +18,11 @@
 
 #include "base/clock.h"
 #include "base/closer.h"
+#include "base/fair_turn.h"
 #include "base/io/fdsock.h"
 #include "base/io/listener.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "service/port/fair_turn.h"
 #include "service/port/gather.h"
 #include "service/port/network.h"
 #include "service/port/producer_conn.h"

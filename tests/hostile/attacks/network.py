@@ -2,19 +2,26 @@
 """The network's seats: a stranger, a host with a certificate, an operator with the smallest role, a
 relay whose certificate is revoked. Meanwhile an operator is served, new connections and all."""
 import contextlib
+import json
 import os
+import shutil
+import signal
 import socket
+import ssl
 import subprocess
 import threading
 import time
 
 import world
 from world import Failed, get_slowness
-from fleet import Fleet, wait_until
-from tunnel_abuse import HEADERS, PREFACE, Peer, agent, frame, literal, tls
+from fleet import Fleet, memory_kib, wait_until
+from tunnel_abuse import (DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, RST, SETTINGS, WINDOW, Peer, agent,
+                          answer_all, frame, literal, status_of, tls)
 
-ATTACKS = ["stranger", "host_certificate", "smallest_role", "revoked_relay"]
+ATTACKS = ["stranger", "host_certificate", "smallest_role", "revoked_relay", "revoked_in_handshake",
+           "many_requests", "refused_requests", "unread_answers"]
 LIMIT_S = 2.0  # an operator's answer, connection and all, on a busy machine
+WIDE_WINDOW = frame(WINDOW, 0, 0, (2**31 - 65536).to_bytes(4, "big"))
 POLICY = """rule { name: "all" operator: "me" host: "*" }
 rule { name: "least" operator: "least" host: "one" role: "least" }
 role { name: "least" method: "QueryCapabilities" max_streams: 4 max_new_streams_per_min: 10 }
@@ -24,8 +31,9 @@ role { name: "least" method: "QueryCapabilities" max_streams: 4 max_new_streams_
 class Net(Fleet):
     """A relay with a policy, a host behind it, and an operator who asks all the time."""
 
-    def __init__(self, build):
+    def __init__(self, build, *options):
         super().__init__(build)
+        self.options = options
         self.pki("operator", "least")
         self.pki("relay", "gone", "--ip", "127.0.0.1")
         self.pki("revoke", "relay", "gone")
@@ -34,7 +42,9 @@ class Net(Fleet):
         self.worst_s, self.asked, self.failed, self.has_ended = 0.0, 0, None, False
 
     def __enter__(self):
-        self.start_relay("--policy", self.dir / "policy", "--crl", self.keys / "crl.pem")
+        shutil.copy(self.keys / "crl.pem", self.dir / "crl.pem")
+        self.start_relay("--policy", self.dir / "policy", "--crl", self.dir / "crl.pem", "--audit-log",
+                         self.dir / "audit", *self.options)
         self.start_service("one")
         self.start_agent("one", None, "--crl", self.keys / "crl.pem")
         wait_until(self.is_served, "the host does not come")
@@ -188,3 +198,194 @@ def revoked_relay(build):
         if "agent-connected" in log.read_text() or "host-connected" in log.read_text():
             raise Failed("a host came to the revoked relay")
         return net.judge()
+
+
+class HalfHandshake:
+    """A connection whose handshake has begun, and goes on when finish() says so."""
+
+    def __init__(self, net, port, cert, alpn):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.load_verify_locations(net.keys / "ca.pem")
+        context.load_cert_chain(net.keys / (cert + ".pem"), net.keys / (cert + ".key"))
+        context.set_alpn_protocols([alpn])
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self.incoming, self.outgoing)
+        self.sock = socket.create_connection(("127.0.0.1", int(port)), 60)
+        with contextlib.suppress(ssl.SSLWantReadError):
+            self.tls.do_handshake()
+        self.sock.sendall(self.outgoing.read())
+        self.incoming.write(self.sock.recv(65536))  # the server has begun, too
+
+    def more(self):
+        self.sock.sendall(self.outgoing.read())
+        data = self.sock.recv(65536)
+        if not data:
+            raise OSError("closed")
+        self.incoming.write(data)
+
+    def ask(self, words):
+        """Finishes, says `words`, and returns what is answered until the other side closes."""
+        got = b""
+        with contextlib.suppress(OSError):
+            while True:
+                try:
+                    self.tls.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    self.more()
+            self.tls.write(words)
+            self.sock.sendall(self.outgoing.read())
+            self.sock.settimeout(5)
+            while True:
+                try:
+                    data = self.tls.read(65536)
+                    if not data:
+                        break
+                    got += data
+                except ssl.SSLWantReadError:
+                    self.more()
+        self.sock.close()
+        return got
+
+
+def revoked_in_handshake(build):
+    """who is revoked after his handshake has begun is not let in at its end, at no port of the relay's"""
+    with Net(build, "--metrics-listen", "127.0.0.1:0", "--handshake-timeout-ms", "60000") as net:
+        net.pki("operator", "late")
+        net.pki("host", "late")
+        metrics = net.log("relay").split("metrics-offered: ")[1].split("port=")[1].split()[0]
+        net.pki("revoke", "operator", "late")
+        net.pki("revoke", "host", "late")
+        port = net.relay_address.rpartition(":")[2]
+        words = PREFACE + frame(SETTINGS, 0, 0)
+        late = [(HalfHandshake(net, port, "operator-late", "h2"), words, "an operator"),
+                (HalfHandshake(net, port, "host-late", "pfl-agent/1"), b"", "a host"),
+                (HalfHandshake(net, metrics, "operator-late", "http/1.1"),
+                 b"GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n", "a scraper")]
+        shutil.copy(net.keys / "crl.pem", net.dir / "crl.pem")
+        net.children["relay"].send_signal(signal.SIGHUP)
+        wait_until(lambda: "reloaded:" in net.log("relay"), "the relay does not read the list")
+        for half, words, who in late:
+            got = half.ask(words)
+            if got:
+                raise Failed("%s who is revoked reads %r" % (who, got[:60]))
+        if "=late tls=" in net.log("relay"):
+            raise Failed("the log says that one was let in")
+        return net.judge()
+
+
+def make_requests(peer, count, method, path):
+    """Frames of that many requests, and the streams they are on."""
+    block = b"".join(literal(*f) for f in ((":method", method), (":scheme", "https"), (":authority", "x"),
+                                           (":path", path)))
+    streams = range(peer.next_id, peer.next_id + 2 * count, 2)
+    peer.next_id = streams.stop
+    return b"".join(frame(HEADERS, END_HEADERS | END_STREAM, n, block) for n in streams), streams
+
+
+def read_answers(peer, count, timeout_s=60):
+    """Statuses of so many answers, or of those that come in time; without those of streams that are reset."""
+    statuses, ended, end = [], 0, time.monotonic() + timeout_s
+    while ended < count and not peer.is_closed:
+        got = peer.read(max(0.01, end - time.monotonic()))
+        if got is None:
+            break
+        if got[0] == HEADERS:
+            statuses.append(status_of(got[3]))
+        ended += got[0] == RST or (got[0] in (HEADERS, DATA) and got[1] & END_STREAM != 0)
+    return statuses
+
+
+def many_requests(build):
+    """requests of one operator on 60 connections are not all answered before another's is"""
+    conns, batch = 60, 200
+    with Net(build) as net:
+        other = net.peer()
+        peers = [net.peer("operator-least") for _ in range(conns)]
+        for peer in peers:
+            peer.send(WIDE_WINDOW)
+            if peer.ask("GET", "/healthz") != 200:
+                raise Failed("the relay does not answer")
+        relay = net.children["relay"]
+        net.has_ended = True  # who asks all the time: it is we who stop the relay
+        fewest = conns * batch
+        for _ in range(10):  # a machine that lets us wait here lets the relay go on
+            os.kill(relay.pid, signal.SIGSTOP)
+            for peer in peers:
+                peer.send(make_requests(peer, batch, "GET", "/v1/hosts/one")[0])
+            stream = other.begin("GET", "/healthz")
+            os.kill(relay.pid, signal.SIGCONT)
+            status = other.answer(stream)
+            os.kill(relay.pid, signal.SIGSTOP)
+            before = sum(len(read_answers(peer, batch, 0.02)) for peer in peers)
+            os.kill(relay.pid, signal.SIGCONT)
+            if status != 200:
+                raise Failed("the other operator is answered %s" % status)
+            fewest = min(fewest, before)
+            if fewest < conns * batch // 2:
+                break
+            for peer in peers:
+                while peer.read(0.2):
+                    pass
+        if fewest >= conns * batch // 2:
+            raise Failed("%d of %d requests of one came before another's, who asked last" % (fewest, conns * batch))
+        return "%d of %d requests of one came before another's" % (fewest, conns * batch)
+
+
+def refused_requests(build):
+    """what is refused to an operator on his way to an agent has the rate of refusals in the audit log, too"""
+    asked = 4000
+    with Net(build) as net:
+        least = net.peer("operator-least")
+        least.send(WIDE_WINDOW)
+        for _ in range(asked // 100):
+            least.send(make_requests(least, 100, "DELETE", "/v1/hosts/one/streams/" + "a" * 32)[0])
+            statuses = read_answers(least, 100)
+            if len(statuses) != 100 or set(statuses) - {410, 429}:
+                raise Failed("killing what is not there is answered %s" % (set(statuses) or "nothing"))
+        lines = [json.loads(line) for line in (net.dir / "audit").read_text().splitlines()]
+        count = sum(line["who"] == "least" and line["action"] in ("kill", "refuse") for line in lines)
+        if not 1000 <= count < asked * 3 // 4:
+            raise Failed("%d lines for %d requests" % (count, asked))
+        return net.judge("%d lines for %d requests; " % (count, asked))
+
+
+def unread_answers(build):
+    """answers that an operator does not read have his share of the relay's memory, and then he gets no more"""
+    with Net(build, "--max-unread-mib", "64") as net:
+        child = os.fork()
+        if child == 0:
+            with contextlib.suppress(BaseException):
+                peer = agent(net.relay_address, str(net.keys), "host-eve")
+                answer_all(peer, {"/v1/hello": (b"{}", True), "/v1/alarms": (b"[" + b" " * 65000 + b"]", True)},
+                           lambda path: False)
+            os._exit(0)
+        try:
+            wait_until(lambda: '"eve"' in net.ask("query", "--json").stdout, "eve does not come")
+            relay = net.children["relay"].pid
+            before, statuses, peers = memory_kib(relay), [], []
+            for _ in range(8):
+                peer = net.peer()
+                peers.append(peer)
+                peer.send(frame(SETTINGS, 0, 0, b"\0\4\0\0\0\0"))  # no window
+                for _ in range(16):
+                    peer.send(make_requests(peer, 16, "GET", "/v1/hosts/eve/alarms")[0])
+                    heads = 0
+                    while heads < 16:
+                        got = peer.read()
+                        if got is None:
+                            raise Failed("the relay ended the connection" if peer.is_closed else "no answer")
+                        if got[0] == HEADERS:
+                            heads += 1
+                            statuses.append(status_of(got[3]))
+            grown_mib = (memory_kib(relay) - before) / 1024
+            if not 0 < statuses.count(200) <= 64 * 1024 // 65 or set(statuses) != {200, 429}:
+                raise Failed("answers of 64 KiB: %d of %d, grown by %.0f MiB" % (
+                    statuses.count(200), len(statuses), grown_mib))
+            for peer in peers:
+                peer.sock.close()
+            return net.judge("%d of %d answers, %.0f MiB; " % (statuses.count(200), len(statuses), grown_mib))
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)

@@ -132,6 +132,34 @@ static void the_longest_of_all_parts_is_one_line(void **state)
     assert_int_equal(fclose(file), 0);
 }
 
+static void what_is_refused_elsewhere_has_the_rate_of_refusals(void **state)
+{
+    struct pfl_audit_entry entry = entry_of("kill", NULL);
+    unsigned refused = 0;
+    unsigned done = 0;
+    FILE *file;
+    json_t *line;
+
+    (void)state;
+    for (unsigned i = 0; i < 3000; i++) {
+        entry.is_refused = true;
+        entry.status = 410;
+        pfl_audit_write(audit, &entry);
+    }
+    entry.is_refused = false;
+    entry.status = 204;
+    pfl_audit_write(audit, &entry);
+    file = open_file();
+    while ((line = read_line(file)) != NULL) {
+        refused += json_integer_value(json_object_get(line, "status")) == 410;
+        done += json_integer_value(json_object_get(line, "status")) == 204;
+        json_decref(line);
+    }
+    assert_in_range(refused, 1000, 2500); /* ten a second, on a slow machine */
+    assert_int_equal(done, 1);
+    assert_int_equal(fclose(file), 0);
+}
+
 /* What becomes of the log between the line that is cut and the next. */
 enum meanwhile { NOTHING, ANEW, RESTARTED };
 
@@ -246,6 +274,7 @@ int main(void)
         TEST(what_others_say_keeps_its_plain_characters),
         TEST(the_longest_of_all_parts_is_one_line),
         TEST(a_line_that_was_cut_spoils_no_other),
+        TEST(what_is_refused_elsewhere_has_the_rate_of_refusals),
         TEST(refusals_without_end_are_counted_and_nothing_else_is_left_out),
         TEST(a_file_that_was_moved_away_is_made_anew),
     };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A turn of the loop by user: a part of it, and each producer in turn. */
-#include "service/port/fair_turn.h"
+#include "base/fair_turn.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,6 +61,16 @@ static void a_user_takes_his_part_and_others_theirs(void **state)
         assert_int_equal(take_turn(HOG, COST_NS), 10);
         assert_true(pfl_fair_turn_may(&turns, OTHER, &round));
         pfl_fair_turn_take(&turns, OTHER, COST_NS);
+        pfl_fair_turn_end(&turns);
+    }
+}
+
+static void a_part_may_be_smaller(void **state)
+{
+    (void)state;
+    turns.part_ns = 2 * COST_NS;
+    for (unsigned i = 0; i < 10; i++) {
+        assert_int_equal(take_turn(HOG, COST_NS), 2);
         pfl_fair_turn_end(&turns);
     }
 }
@@ -127,6 +137,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(while_nobody_takes_his_part_all_are_served_at_each_turn),
         TEST(a_user_takes_his_part_and_others_theirs),
+        TEST(a_part_may_be_smaller),
         TEST(those_left_out_come_first),
         TEST(one_is_served_once_in_a_turn),
         TEST(who_was_forgotten_begins_again),

@@ -5,7 +5,7 @@
  * the next turn begins another round. Rounds have numbers that are given out once, so that a user
  * who was forgotten meanwhile has a new one. No failures.
  */
-#include "service/port/fair_turn.h"
+#include "base/fair_turn.h"
 
 #include <stddef.h>
 
@@ -40,7 +40,7 @@ bool pfl_fair_turn_may(struct pfl_fair_turn *self, uint64_t who, uint64_t *round
     }
     if (*round == u->round)
         return false;
-    if (u->taken_ns >= PFL_FAIR_TURN_NS) {
+    if (u->taken_ns >= (self->part_ns != 0 ? self->part_ns : PFL_FAIR_TURN_NS)) {
         u->was_left_out = true;
         return false;
     }
