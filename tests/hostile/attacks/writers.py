@@ -83,13 +83,16 @@ def choose_numbers(ready, path, choose, producers):
 
 
 def fill(ready, path, rounds):
-    """Each chunk is full of packets that are none."""
-    writers = Writers(path)
+    """Of as many producers each chunk is full of packets that are none."""
     payload = b"\1\0" * ((CHUNK - 8) // 2)
     chunks = SMB // PAGE * CHUNKS
-    for i in range(rounds):
-        writers.put([(i + 1, number, payload, len(payload) // 2) for number in range(chunks)])
-        writers.commit(chunks)
+    kept = [Writers(path)]
+    kept[0].put([(1, number, payload, len(payload) // 2) for number in range(chunks)])
+    image = bytes(kept[0].memory)
+    for _ in range(rounds):
+        kept.append(Writers(path))
+        kept[-1].memory[:] = image
+        kept[-1].commit(chunks)
     ready()
 
 
@@ -101,7 +104,7 @@ def record(build, buffer_kb, more, attack, *args):
         if why:
             raise Failed(why)
         victim = world.victim()
-        said = world.attack("stranger", attack, world.producer, *args).wait_ready(120)
+        said = world.attack("stranger", attack, world.producer, *args).wait_ready(300)
         if said != "ready":
             raise Failed(said)
         for _ in range(3):  # what was scraped before costs more
@@ -122,7 +125,7 @@ def chosen_numbers(build):
 
 
 def worthless_packets(build):
-    """nor does one that fills a buffer of 512 MiB with packets that are none, compressed or not"""
+    """nor do some that fill a buffer of 512 MiB with packets that are none, compressed or not"""
     return "; ".join(record(build, 512 << 10, more, fill, 16) for more in (b"", field(24, 1)))
 
 
