@@ -98,6 +98,7 @@ static void enter_first(struct pfl_packet_reader *self)
 
     self->rec = pfl_trace_ring_get(self->ring, self->seq->first);
     self->it = fragments_of(self->rec);
+    pfl_trace_ring_keep_header(self->ring, self->rec); /* until it is left */
     /* A record that was read in part has told its gap; one stored again has none. */
     if (!last->is_known || self->rec->consumed_bytes != 0)
         return;
@@ -244,6 +245,7 @@ static void take_fragments(struct pfl_packet_reader *self, const struct pfl_frag
             rec = pfl_trace_ring_get(self->ring, place);
             it = fragments_of(rec);
         } while (pfl_fragments_next(&it, &fragment) != PFL_FRAGMENTS_OK);
+        pfl_trace_ring_keep_header(self->ring, rec);
     }
 }
 

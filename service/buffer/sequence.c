@@ -17,6 +17,7 @@
 static void change_neighbour(const struct pfl_trace_ring *ring, pfl_place place, pfl_place from,
                              pfl_place to)
 {
+    pfl_trace_ring_keep_header(ring, pfl_trace_ring_get(ring, place));
     pfl_trace_ring_get(ring, place)->link ^= from ^ to;
 }
 

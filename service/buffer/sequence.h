@@ -77,7 +77,8 @@ void pfl_sequence_find(const struct pfl_sequence *self, const struct pfl_trace_r
 /* Puts the record at `place`, which belongs to this sequence, into the list. */
 void pfl_sequence_insert(struct pfl_sequence *self, const struct pfl_trace_ring *ring,
                          const struct pfl_sequence_spot *spot, pfl_place place);
-/* Takes the first record out, remembers it as consumed and makes it padding. */
+/* Takes the first record out, remembers it as consumed and makes it padding. It is kept for a copy
+ * of the ring already (pfl_trace_ring_keep). */
 void pfl_sequence_erase_first(struct pfl_sequence *self, const struct pfl_trace_ring *ring);
 
 /* The record after `place` when `prev` is the one before it; 0 at the end. */

@@ -66,6 +66,7 @@ void pfl_trace_buffer_free(struct pfl_trace_buffer *self)
 {
     if (self == NULL)
         return;
+    pfl_ring_copy_free(self->copy);
     pfl_vm_set_free(self->vms);
     pfl_slices_fini(&self->slices);
     pfl_sequence_table_fini(&self->sequences);
@@ -194,6 +195,7 @@ static void rewrite_in_place(struct pfl_trace_buffer *self, struct pfl_record *r
 {
     uint8_t flags = pfl_record_flags(rec);
 
+    pfl_trace_ring_keep_record(&self->ring, rec);
     if (in->chunk->is_complete)
         flags &= (uint8_t)~PFL_RECORD_INCOMPLETE;
     pfl_record_set_flags(rec, flags);
@@ -238,6 +240,7 @@ static bool recommit(struct pfl_trace_buffer *self, struct pfl_sequence *seq,
     }
     in->skip_bytes = pfl_record_payload_bytes(rec);
     self->stats.chunks_relocated++;
+    pfl_trace_ring_keep_header(&self->ring, rec);
     pfl_sequence_erase_first(seq, &self->ring);
     if (seq->first == 0)
         pfl_sequence_table_mark_empty(&self->sequences, seq);
@@ -302,6 +305,7 @@ static void clear_ahead(struct pfl_trace_buffer *self, uint32_t bytes)
         else
             overwrite_record(self, rec);
         if (end > clear_end) {
+            pfl_trace_ring_keep(ring, (uint32_t)clear_end, PFL_RECORD_ALIGN);
             (void)pfl_trace_ring_place(ring, (uint32_t)clear_end,
                                        (uint32_t)(end - clear_end) - PFL_RECORD_ALIGN);
             self->stats.padding_bytes_written += end - clear_end;
@@ -356,6 +360,7 @@ static void store(struct pfl_trace_buffer *self, struct pfl_sequence *seq,
     if (!make_room(self, outer_bytes))
         return;
     offset = ring->write;
+    pfl_trace_ring_keep(ring, offset, outer_bytes);
     rec = pfl_trace_ring_place(ring, offset, in->reserve_bytes);
     rec->chunk_id = in->chunk->chunk_id;
     rec->owner = seq->slot + 1u;
@@ -446,7 +451,8 @@ void pfl_trace_buffer_patch(struct pfl_trace_buffer *self,
                             const struct pfl_trace_buffer_patches *batch)
 {
     uint32_t key = pfl_sequence_key(batch->producer_id, batch->writer_id);
-    struct pfl_sequence *seq = pfl_sequence_table_find(&self->sequences, key);
+    struct pfl_sequence *seq =
+        self->copy == NULL ? pfl_sequence_table_find(&self->sequences, key) : NULL;
     struct pfl_record *rec = seq != NULL ? find_patched(self, seq, batch->chunk_id) : NULL;
     uint32_t payload_bytes;
     uint32_t sizes_end;
@@ -456,6 +462,7 @@ void pfl_trace_buffer_patch(struct pfl_trace_buffer *self,
         return;
     }
     wake(self, seq);
+    pfl_trace_ring_keep_record(&self->ring, rec);
     payload_bytes = pfl_record_payload_bytes(rec);
     sizes_end = known_sizes_end(self, seq, rec);
     for (size_t i = 0; i < batch->patches_len; i++) {

@@ -85,14 +85,22 @@ void pfl_trace_buffer_free(struct pfl_trace_buffer *self); /* NULL is legal */
 /*
  * For a clone of the session (trace_buffer_clone.c). Both results are read-only, are read from
  * where the source's next pass would start, and count what is read from 0. clone copies what is
- * filled; take moves it and leaves `self` empty at its address. PFL_ENOMEM, PFL_ELIMIT: `self` is
- * as it was. VMs are copied as they are now, and run no more; or move with what they belong to, and
- * `self` has none then, as upstream.
+ * filled, but for the bytes in the ring, which copy_more brings as they are now: before the clone
+ * is whole it is not read, taken from or cloned. take moves what is filled and leaves `self` empty
+ * at its address. PFL_ENOMEM, PFL_ELIMIT, PFL_ESTATE (can_clone is false): `self` is as it was. VMs
+ * are copied as they are now, and run no more; or move with what they belong to, and `self` has
+ * none then, as upstream.
  */
-PFL_MUST_USE int pfl_trace_buffer_clone(const struct pfl_trace_buffer *self,
+PFL_MUST_USE int pfl_trace_buffer_clone(struct pfl_trace_buffer *self,
                                         struct pfl_trace_buffer **ret_clone);
 PFL_MUST_USE int pfl_trace_buffer_take(struct pfl_trace_buffer *self,
                                        struct pfl_trace_buffer **ret_taken);
+/* Copies up to `*budget_bytes` that a clone lacks, and takes from them what it copied. */
+void pfl_trace_buffer_copy_more(struct pfl_trace_buffer *self, uint32_t *budget_bytes);
+/* False: a clone that lacks bytes yet. */
+bool pfl_trace_buffer_is_whole(const struct pfl_trace_buffer *self);
+/* It is whole, and no clone of it lacks bytes. */
+bool pfl_trace_buffer_can_clone(const struct pfl_trace_buffer *self);
 /* Whether anything was ever stored. */
 bool pfl_trace_buffer_has_data(const struct pfl_trace_buffer *self);
 

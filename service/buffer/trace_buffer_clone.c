@@ -2,14 +2,19 @@
 /*
  * Copies and transfers of a trace buffer, for clones of a session.
  *
- * clone: the filled part of the ring and the sequences are copied, with how far each record was
- * read, so that the copy's first pass yields what the source's next pass would. take: a fresh
+ * clone: the sequences are copied at once, the filled part of the ring in turns, as it is now
+ * (ring_copy.h), with how far each record was read, so that the copy's first pass yields what the
+ * source's next pass would. Until it is whole, only copy_more and free are called on it, and what
+ * asks for figures; the source is used as ever. take: a fresh
  * buffer is made and changes contents with the source, so that the source keeps its address and
  * nobody who refers to it (commits, a reader between two packets) notices more than that it is
  * empty (and has no VMs: they moved). Both results take no commits and begin to count what is read.
- * Failures: PFL_ENOMEM, PFL_ELIMIT; then the source is as it was. Limit: a copy costs the memory
- * that the source has filled, and the time to copy it.
+ * Failures: PFL_ENOMEM, PFL_ELIMIT, PFL_ESTATE; then the source is as it was. Limit: a copy costs
+ * the memory that the source has filled, and the time to copy it; a source that goes before leaves
+ * its memory to the copy until that is whole.
  */
+#include <assert.h>
+
 #include "base/mem.h"
 #include "service/buffer/trace_buffer_inner.h"
 
@@ -47,7 +52,7 @@ static int make_fresh(const struct pfl_trace_buffer *like, struct pfl_trace_buff
     return pfl_trace_buffer_new(&conf, ret_buffer);
 }
 
-int pfl_trace_buffer_clone(const struct pfl_trace_buffer *self, struct pfl_trace_buffer **ret_clone)
+int pfl_trace_buffer_clone(struct pfl_trace_buffer *self, struct pfl_trace_buffer **ret_clone)
 {
     struct pfl_trace_buffer *clone;
     int rc = make_fresh(self, &clone);
@@ -57,13 +62,13 @@ int pfl_trace_buffer_clone(const struct pfl_trace_buffer *self, struct pfl_trace
     rc = pfl_sequence_table_copy(&clone->sequences, &self->sequences);
     if (rc == 0 && self->vms != NULL)
         rc = pfl_vm_set_clone(self->vms, &clone->vms);
+    if (rc == 0 && self->ring.used_bytes != 0)
+        rc = pfl_ring_copy_new(&self->ring, &clone->ring, &clone->copy);
     if (rc != 0) {
         pfl_trace_buffer_free(clone);
         return rc;
     }
-    memcpy(clone->ring.base, self->ring.base, self->ring.used_bytes);
-    clone->ring.used_bytes = self->ring.used_bytes;
-    clone->ring.write = self->ring.write;
+    self->pass.has_reader = false; /* the next one keeps what it changes */
     clone->stats = self->stats;
     clone->search_credit = self->search_credit;
     clone->pass = self->pass;
@@ -73,11 +78,31 @@ int pfl_trace_buffer_clone(const struct pfl_trace_buffer *self, struct pfl_trace
     return 0;
 }
 
+void pfl_trace_buffer_copy_more(struct pfl_trace_buffer *self, uint32_t *budget_bytes)
+{
+    if (self->copy == NULL || !pfl_ring_copy_more(self->copy, budget_bytes))
+        return;
+    pfl_ring_copy_free(self->copy);
+    self->copy = NULL;
+}
+
+bool pfl_trace_buffer_is_whole(const struct pfl_trace_buffer *self)
+{
+    return self->copy == NULL;
+}
+
+bool pfl_trace_buffer_can_clone(const struct pfl_trace_buffer *self)
+{
+    return self->copy == NULL && self->ring.copy == NULL;
+}
+
 /* What refers to the place where it was. */
 static void settle(struct pfl_trace_buffer *self)
 {
     pfl_sequence_table_settle(&self->sequences);
     pfl_slices_init(&self->slices);
+    if (self->ring.copy != NULL)
+        pfl_ring_copy_follow(self->ring.copy, &self->ring);
     self->pass.has_reader = false;
 }
 
@@ -87,6 +112,7 @@ int pfl_trace_buffer_take(struct pfl_trace_buffer *self, struct pfl_trace_buffer
     struct pfl_trace_buffer contents;
     int rc = make_fresh(self, &taken);
 
+    assert(self->copy == NULL);
     if (rc != 0)
         return rc;
     pfl_slices_fini(&self->slices);

@@ -4,6 +4,7 @@
 #define PFL_SERVICE_TRACE_BUFFER_INNER_H
 
 #include "service/buffer/packet_reader.h"
+#include "service/buffer/ring_copy.h"
 #include "service/vm/vm_set.h"
 
 /* Where reading stands, across passes. Offsets are of records, in the order of writing. */
@@ -28,7 +29,8 @@ struct pfl_trace_buffer {
     struct pfl_trace_buffer_pass pass;
     struct pfl_packet_reader reader;
     struct pfl_slices slices;
-    struct pfl_vm_set *vms; /* owned; NULL while there is none */
+    struct pfl_vm_set *vms;     /* owned; NULL while there is none */
+    struct pfl_ring_copy *copy; /* owned: what this clone's ring lacks yet; NULL: nothing */
 };
 
 #endif

@@ -4,7 +4,8 @@
  *
  * Mapped anonymous and without reserve: it costs memory as it fills, page by page, and everything
  * is returned by fini. Fails only at init (size out of range, no address space).
- * The ring owns its mapping and nothing else. Limit: 4 GiB - 4096, what 28 bits of places count.
+ * The ring owns its mapping and nothing else; a copy that is being made of it gets the mapping when
+ * the ring goes before. Limit: 4 GiB - 4096, what 28 bits of places count.
  */
 #include "service/buffer/trace_ring.h"
 
@@ -12,6 +13,8 @@
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
+
+#include "service/buffer/ring_copy.h"
 
 #define PAGE_BYTES 4096u
 /* From these sizes on a copy goes past the caches. */
@@ -37,7 +40,9 @@ int pfl_trace_ring_init(struct pfl_trace_ring *self, uint64_t size_bytes)
 
 void pfl_trace_ring_fini(struct pfl_trace_ring *self)
 {
-    if (self->base != NULL)
+    if (self->copy != NULL)
+        pfl_ring_copy_adopt(self->copy);
+    else if (self->base != NULL)
         (void)munmap(self->base, self->size_bytes);
     memset(self, 0, sizeof(*self));
 }
@@ -52,6 +57,12 @@ struct pfl_record *pfl_trace_ring_place(struct pfl_trace_ring *self, uint32_t of
         self->used_bytes = end;
     *rec = (struct pfl_record){.size_bytes = (uint16_t)size_bytes};
     return rec;
+}
+
+void pfl_trace_ring_keep_for_copy(const struct pfl_trace_ring *self, uint32_t offset,
+                                  uint32_t bytes)
+{
+    pfl_ring_copy_keep(self->copy, offset, bytes);
 }
 
 #ifdef __SSE2__

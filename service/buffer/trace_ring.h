@@ -56,18 +56,31 @@ struct pfl_record {
 
 _Static_assert(sizeof(struct pfl_record) == PFL_RECORD_ALIGN, "the accounting counts 16 bytes");
 
+struct pfl_ring_copy;
+
 struct pfl_trace_ring {
     uint8_t *base; /* owned mapping */
     uint32_t size_bytes;
-    uint32_t used_bytes; /* high-water mark: records lie in [0, used) */
-    uint32_t write;      /* where the next record goes */
+    uint32_t used_bytes;        /* high-water mark: records lie in [0, used) */
+    uint32_t write;             /* where the next record goes */
+    struct pfl_ring_copy *copy; /* borrowed: one that is being made of it; or NULL */
 };
 
 /* PFL_ELIMIT, PFL_ENOMEM. The size is rounded up to 4096. */
 PFL_MUST_USE int pfl_trace_ring_init(struct pfl_trace_ring *self, uint64_t size_bytes);
 void pfl_trace_ring_fini(struct pfl_trace_ring *self); /* legal on zeroed memory */
 
-/* Starts a record at `offset` as padding; the caller has cleared what was there. */
+__attribute__((cold)) void pfl_trace_ring_keep_for_copy(const struct pfl_trace_ring *self,
+                                                        uint32_t offset, uint32_t bytes);
+/* These bytes are about to change: a copy that is being made gets them as they are. */
+static inline void pfl_trace_ring_keep(const struct pfl_trace_ring *self, uint32_t offset,
+                                       uint32_t bytes)
+{
+    if (__builtin_expect(self->copy != NULL, false))
+        pfl_trace_ring_keep_for_copy(self, offset, bytes);
+}
+
+/* Starts a record at `offset` as padding; the caller has cleared and kept what was there. */
 struct pfl_record *pfl_trace_ring_place(struct pfl_trace_ring *self, uint32_t offset,
                                         uint32_t size_bytes);
 
@@ -93,10 +106,25 @@ static inline struct pfl_record *pfl_trace_ring_get(const struct pfl_trace_ring 
     return pfl_trace_ring_at(self, pfl_place_offset(place));
 }
 
+/* The record's header is about to change. */
+static inline void pfl_trace_ring_keep_header(const struct pfl_trace_ring *self,
+                                              const struct pfl_record *rec)
+{
+    pfl_trace_ring_keep(self, (uint32_t)((const uint8_t *)rec - self->base), PFL_RECORD_ALIGN);
+}
+
 /* The whole record with its header, rounded up. */
 static inline uint32_t pfl_record_outer_bytes(uint32_t size_bytes)
 {
     return (size_bytes + 2u * PFL_RECORD_ALIGN - 1u) & ~(PFL_RECORD_ALIGN - 1u);
+}
+
+/* The header and the payload. */
+static inline void pfl_trace_ring_keep_record(const struct pfl_trace_ring *self,
+                                              const struct pfl_record *rec)
+{
+    pfl_trace_ring_keep(self, (uint32_t)((const uint8_t *)rec - self->base),
+                        pfl_record_outer_bytes(rec->size_bytes));
 }
 
 static inline bool pfl_record_is_padding(const struct pfl_record *rec)

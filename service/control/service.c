@@ -100,6 +100,7 @@ int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *co
     pfl_trigger_history_init(&self->triggers);
     open_shares(self);
     self->due_ms = PFL_SESSION_NEVER;
+    self->copy_bytes_left = PFL_CLONE_TURN_BYTES;
     self->buffers = pfl_mem_calloc(PFL_SERVICE_BUFFER_IDS, sizeof(self->buffers[0]));
     return self->buffers != NULL ? 0 : PFL_ENOMEM;
 }

@@ -86,6 +86,9 @@ struct pfl_service {
     struct pfl_list consumers; /* borrowed pfl_consumer */
     struct pfl_list clones;    /* owned pfl_clone: being made */
     uint64_t last_clone_id;
+    uint32_t last_copied_who; /* for whose clone buffers were copied last */
+    uint32_t copy_bytes_left; /* of PFL_CLONE_TURN_BYTES, in this turn */
+    bool is_copying;          /* pfl_clone_run has something to do */
     struct pfl_list sessions; /* owned */
     size_t sessions_len;
     struct pfl_list closing; /* owned sessions that ended while their file is still written */

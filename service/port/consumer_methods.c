@@ -193,10 +193,10 @@ static int flush(void *user, struct pfl_rpc_request request, struct pfl_span byt
     return 0;
 }
 
-/* Not while it goes into a file, nor before a trigger that is waited for. */
+/* Not while it goes into a file or is being copied, nor before a trigger that is waited for. */
 static bool can_read(const struct pfl_session *session)
 {
-    return session != NULL && !pfl_session_file_is_open(session->file) &&
+    return session != NULL && !session->is_copied && !pfl_session_file_is_open(session->file) &&
            !pfl_trigger_is_awaited(session);
 }
 

@@ -7,7 +7,10 @@
  * start: find the session, see whether this user may, empty the buffers that want it, then two
  * flushes: of the data sources whose buffers are transferred, and of all others, so that slow ones
  * of the first kind do not delay the rest. At the end of each flush, good or bad, its buffers are
- * transferred or copied; after both the clone's session is made and given to the consumer.
+ * transferred, or begun to be copied; after both the clone's session is made, with all that the
+ * source has to tell at that moment. Buffers are copied in turns, PFL_CLONE_TURN_BYTES in each, the
+ * users one after the other; when all are whole the consumer is answered. A buffer is copied for
+ * one clone at a time: the next one waits.
  *
  * Failures: no such session, not allowed, no memory, the session or the consumer is gone, the
  * consumer has a session by then. What was transferred before a failure is lost, as it is
@@ -19,30 +22,13 @@
 #include "base/mem.h"
 #include "proto/packet.h"
 #include "service/session/admission.h"
+#include "service/session/clone_inner.h"
 #include "service/session/session_file.h"
 #include "service/session/session_flush.h"
 #include "service/session/session_run.h"
+#include "service/session/session_timers.h"
 
 #define TRIGGER_MAX_BYTES 65536u
-
-struct pfl_clone {
-    struct pfl_list node;        /* in the service */
-    struct pfl_service *service; /* borrowed */
-    uint64_t id;
-    uint64_t session_id;
-    struct pfl_consumer *consumer;     /* borrowed; NULL once it is gone */
-    struct pfl_trace_buffer **buffers; /* owned, and each that is not NULL */
-    uint64_t *cloned_ns;               /* owned */
-    size_t buffers_len;
-    unsigned groups_left;
-    int fd; /* owned: where the file of the source is copied to; -1: it writes none */
-    bool is_flush_failed;
-    bool skips_filter;
-    uint64_t started_ns;
-    struct pfl_buf trigger; /* owned: its packet, or empty */
-    uint32_t who;           /* the consumer's */
-    uint64_t held_bytes;    /* counted in the service's buffer_bytes */
-};
 
 static void free_clone(struct pfl_clone *clone)
 {
@@ -106,13 +92,20 @@ static struct pfl_session *find_named(const struct pfl_service *service, struct 
     return NULL;
 }
 
+static struct pfl_session *find_whole(const struct pfl_service *service, uint64_t id)
+{
+    struct pfl_session *session = pfl_service_find_session(service, id);
+
+    return session != NULL && !session->is_copied ? session : NULL;
+}
+
 static struct pfl_session *find_source(const struct pfl_service *service,
                                        const struct pfl_clone_request *request)
 {
     if (request->session_id == PFL_CLONE_BUGREPORT)
         return find_bugreport(service);
     if (request->session_id != 0)
-        return pfl_service_find_session(service, request->session_id);
+        return find_whole(service, request->session_id);
     return find_named(service, request->session_name);
 }
 
@@ -211,7 +204,6 @@ static int make_clone(struct pfl_service *service, const struct pfl_consumer *co
     clone->id = ++service->last_clone_id;
     clone->session_id = session->id;
     clone->skips_filter = request->skips_filter || request->session_id == PFL_CLONE_BUGREPORT;
-    clone->groups_left = 2;
     *ret_clone = clone;
     return 0;
 }
@@ -307,9 +299,27 @@ static struct pfl_clone *find_clone(const struct pfl_service *service, uint64_t 
     return NULL;
 }
 
+/* Copying goes on at the next turn of the loop. */
+static void want_turn(struct pfl_service *service)
+{
+    service->is_copying = true;
+    pfl_session_timers_look_at(service, 0);
+}
+
+static bool can_take(const struct pfl_session *session, bool is_transfer)
+{
+    for (size_t i = 0; i < session->plan->buffers_len; i++) {
+        if (!is_transfer && !session->plan->buffers[i].transfer_on_clone &&
+            !pfl_trace_buffer_can_clone(session->buffers[i].ring))
+            return false;
+    }
+    return true;
+}
+
 static int clone_buffers(struct pfl_service *service, struct pfl_clone *clone,
                          const struct pfl_session *session, bool is_transfer)
 {
+    clone->is_taken[is_transfer] = true;
     for (size_t i = 0; i < clone->buffers_len; i++) {
         struct pfl_trace_buffer *ring = session->buffers[i].ring;
         int rc;
@@ -327,109 +337,6 @@ static int clone_buffers(struct pfl_service *service, struct pfl_clone *clone,
     return 0;
 }
 
-/* The clone tells what the session received, whether its delay is over or not. Names are where the
- * config is, which is the same in both plans. */
-static int copy_triggers(struct pfl_session *copy, const struct pfl_session *source)
-{
-    int rc = pfl_trigger_list_copy(&copy->triggers, &source->triggers);
-
-    if (rc != 0)
-        return rc;
-    for (size_t i = 0; i < copy->triggers.received_len; i++) {
-        struct pfl_span *name = &copy->triggers.received[i].name;
-
-        name->data = copy->plan->config.data + (name->data - source->plan->config.data);
-    }
-    return 0;
-}
-
-/* What the source has to tell, and what happened since. */
-static void copy_story(struct pfl_service *service, struct pfl_session *copy,
-                       const struct pfl_session *source, const struct pfl_clone *clone)
-{
-    copy->counters = source->counters;
-    copy->inherited = source->counters;
-    copy->counters.final_flush_outcome = clone->is_flush_failed ? 2 : 1;
-    copy->start_realtime_ns = source->start_realtime_ns;
-    copy->pending.stats = true;
-    pfl_session_events_copy(&copy->events, &source->events);
-    pfl_concurrent_copy(&copy->concurrent, &source->concurrent);
-    pfl_session_events_record_value(&copy->events, clone->started_ns, PFL_EVENT_CLONE_STARTED, 1);
-    for (size_t i = 0; i < clone->buffers_len; i++)
-        pfl_session_events_record_value(&copy->events, clone->cloned_ns[i], PFL_EVENT_BUFFER_CLONED,
-                                        i);
-    pfl_session_snapshot_clocks(service, copy);
-    pfl_session_record(service, copy, PFL_EVENT_TRACING_DISABLED, (struct pfl_span){0});
-}
-
-/* The source's config as it is now; whole packets, as upstream sends
- * those of a clone, and filtered unless that was waived. */
-static int make_plan(const struct pfl_session *source, const struct pfl_clone *clone,
-                     struct pfl_session_plan **ret_plan)
-{
-    const struct pfl_session_plan *from = source->plan;
-    int rc = pfl_session_plan_new(from->config, ret_plan);
-
-    if (rc != 0)
-        return rc;
-    if (from->changed_bytes != NULL) {
-        (*ret_plan)->changed_bytes = pfl_mem_memdup(from->changed.data, from->changed.len);
-        (*ret_plan)->changed = pfl_span_of((*ret_plan)->changed_bytes, from->changed.len);
-        if ((*ret_plan)->changed_bytes == NULL) {
-            pfl_session_plan_free(*ret_plan);
-            return PFL_ENOMEM;
-        }
-    }
-    if (clone->skips_filter)
-        (*ret_plan)->has_filter = false;
-    (*ret_plan)->codec = PFL_CODEC_NONE;
-    (*ret_plan)->file = (struct pfl_plan_file){0};
-    return 0;
-}
-
-static int make_copy(struct pfl_service *service, const struct pfl_session *source,
-                     struct pfl_clone *clone, struct pfl_session **ret_session)
-{
-    struct pfl_session_plan *plan;
-    struct pfl_session *copy;
-    int rc = make_plan(source, clone, &plan);
-
-    if (rc != 0)
-        return rc;
-    rc = pfl_session_make_parts(service, clone->who, plan, &copy);
-    if (rc != 0) {
-        pfl_session_plan_free(plan);
-        return rc;
-    }
-    if (clone->trigger.len != 0) {
-        copy->clone_trigger = pfl_mem_memdup(pfl_buf_get(&clone->trigger).data, clone->trigger.len);
-        copy->clone_trigger_len = clone->trigger.len;
-        if (copy->clone_trigger == NULL) {
-            pfl_session_free(copy);
-            return PFL_ENOMEM;
-        }
-    }
-    rc = copy_triggers(copy, source);
-    /* What follows in the file belongs to the sequences that are in it. */
-    if (rc == 0 && clone->fd >= 0)
-        rc = pfl_sequence_ids_copy(&copy->sequences, &source->sequences);
-    if (rc != 0) {
-        pfl_session_free(copy);
-        return PFL_ENOMEM;
-    }
-    *ret_session = copy;
-    return 0;
-}
-
-static void move_buffers(struct pfl_session *copy, struct pfl_clone *clone)
-{
-    for (size_t i = 0; i < clone->buffers_len; i++) {
-        pfl_trace_buffer_free(copy->buffers[i].ring);
-        copy->buffers[i].ring = clone->buffers[i];
-        clone->buffers[i] = NULL;
-    }
-}
-
 /* The clone's session, in the service and its consumer's. */
 static const char *finish(struct pfl_service *service, struct pfl_session *source,
                           struct pfl_clone *clone, struct pfl_session **ret_copy)
@@ -438,9 +345,9 @@ static const char *finish(struct pfl_service *service, struct pfl_session *sourc
 
     if (clone->consumer->session != NULL)
         return "this connection has a session already; free it first or open another one";
-    if (make_copy(service, source, clone, &copy) != 0)
+    if (pfl_clone_session_new(service, source, clone, &copy) != 0)
         return "the service has no memory for a clone now";
-    move_buffers(copy, clone);
+    pfl_clone_session_take_buffers(copy, clone);
     if (pfl_service_add_buffers(service, copy) != 0) {
         pfl_session_free(copy);
         return "all buffer ids are in use; free other sessions first";
@@ -455,7 +362,7 @@ static const char *finish(struct pfl_service *service, struct pfl_session *sourc
     pfl_concurrent_tell(service, copy);
     copy->uuid = pfl_session_make_uuid(service);
     copy->uuid.lsb = source->uuid.lsb; /* ties the clone to what it was cloned for */
-    copy_story(service, copy, source, clone);
+    pfl_clone_session_copy_story(service, copy, source, clone);
     if (source->plan->trigger_mode == PFL_TRIGGER_CLONE)
         pfl_trigger_list_set_cloned(&source->triggers);
     pfl_list_append(&service->sessions, &copy->node);
@@ -471,6 +378,16 @@ static void tell(struct pfl_session *copy)
         .is_ok = true, .uuid = copy->uuid, .was_write_into_file = copy->file != NULL};
 
     copy->consumer->ops->on_cloned(copy->consumer->port, &result);
+}
+
+/* Its buffers are whole. It may be gone afterwards. */
+static void end_copying(struct pfl_session *copy)
+{
+    copy->is_copied = false;
+    if (copy->file == NULL)
+        tell(copy);
+    else
+        pfl_session_file_resume(copy->file);
 }
 
 /* All flushes are over, and of a file all is written that was read. */
@@ -493,54 +410,118 @@ static void complete(struct pfl_service *service, struct pfl_session *session,
         abort_clone(clone, "its file cannot be read, or there is no memory to copy it");
         return;
     }
-    if (clone->fd < 0)
-        tell(copy);
     clone->fd = -1;
     free_clone(clone);
+    copy->is_copied = true;
+    if (pfl_clone_turns_copy(service, copy))
+        end_copying(copy);
+    else
+        want_turn(service);
 }
 
+/* Takes the buffers of one flush as soon as that is over and nobody else copies them. */
+static int try_take(struct pfl_service *service, const struct pfl_session *session,
+                    struct pfl_clone *clone, bool is_transfer)
+{
+    if (!clone->is_flushed[is_transfer] || clone->is_taken[is_transfer])
+        return 0;
+    if (!can_take(session, is_transfer)) {
+        want_turn(service);
+        return 0;
+    }
+    return clone_buffers(service, clone, session, is_transfer);
+}
+
+/* Those of a session with a file at one moment: what lies between its buffers and its file would be
+ * in neither. */
+static bool is_ready(const struct pfl_session *session, const struct pfl_clone *clone)
+{
+    return clone->fd < 0 || (clone->is_flushed[0] && clone->is_flushed[1] &&
+                             pfl_session_file_is_idle(session->file) && can_take(session, false));
+}
+
+/* May free the clone. */
 static void try_complete(struct pfl_service *service, struct pfl_session *session,
                          struct pfl_clone *clone)
 {
-    int rc;
+    bool is_flushed = clone->is_flushed[0] && clone->is_flushed[1];
+    int rc = 0;
 
-    if (clone->groups_left != 0)
-        return;
-    if (clone->consumer == NULL) {
+    if (is_flushed && clone->consumer == NULL) {
         free_clone(clone);
-    } else if (clone->fd < 0) {
-        complete(service, session, clone);
-    } else if (!pfl_session_file_is_open(session->file)) {
-        abort_clone(clone, "the session ended, and its file is complete: copy that");
-    } else if (pfl_session_file_is_idle(session->file)) {
-        /* Not before: what lies between buffers and file would be in neither. */
-        rc = clone_buffers(service, clone, session, false);
-        rc = rc == 0 ? clone_buffers(service, clone, session, true) : rc;
-        if (rc != 0)
-            abort_clone(clone, explain(rc));
-        else
-            complete(service, session, clone);
+        return;
     }
+    if (is_flushed && clone->fd >= 0 && !pfl_session_file_is_open(session->file)) {
+        abort_clone(clone, "the session ended, and its file is complete: copy that");
+        return;
+    }
+    if (!is_ready(session, clone)) {
+        if (is_flushed && !can_take(session, false))
+            want_turn(service);
+        return;
+    }
+    rc = try_take(service, session, clone, false);
+    if (rc == 0)
+        rc = try_take(service, session, clone, true);
+    if (rc != 0)
+        abort_clone(clone, explain(rc));
+    else if (clone->is_taken[0] && clone->is_taken[1])
+        complete(service, session, clone);
+    else if (clone->is_taken[0])
+        want_turn(service);
 }
 
 void pfl_clone_on_flushed(struct pfl_service *service, struct pfl_session *session,
                           uint64_t flush_request_id, bool is_ok)
 {
     struct pfl_clone *clone = find_clone(service, flush_request_id >> 1);
-    int rc = 0;
 
     if (clone == NULL) /* it failed before this flush was over */
         return;
     if (!is_ok)
         clone->is_flush_failed = true;
-    if (clone->fd < 0)
-        rc = clone_buffers(service, clone, session, (flush_request_id & 1) != 0);
-    if (rc != 0) {
-        abort_clone(clone, explain(rc));
-        return;
-    }
-    clone->groups_left--;
+    clone->is_flushed[flush_request_id & 1] = true;
     try_complete(service, session, clone);
+}
+
+static void copy_next(struct pfl_service *service)
+{
+    struct pfl_clone_next next = pfl_clone_turns_find_next(service);
+
+    if (next.session != NULL) {
+        service->last_copied_who = next.session->who;
+        if (pfl_clone_turns_copy(service, next.session))
+            end_copying(next.session);
+    } else if (next.clone != NULL) {
+        service->last_copied_who = next.clone->who;
+        for (size_t i = 0; i < next.clone->buffers_len; i++) {
+            if (next.clone->buffers[i] != NULL)
+                pfl_trace_buffer_copy_more(next.clone->buffers[i], &service->copy_bytes_left);
+        }
+    }
+}
+
+void pfl_clone_run(struct pfl_service *service)
+{
+    struct pfl_clone_next left;
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    if (!service->is_copying)
+        return;
+    service->is_copying = false;
+    service->copy_bytes_left = PFL_CLONE_TURN_BYTES;
+    copy_next(service);
+    PFL_LIST_EACH_SAFE (it, tmp, &service->clones) {
+        struct pfl_clone *clone = PFL_CONTAINER_OF(it, struct pfl_clone, node);
+        struct pfl_session *session = pfl_service_find_session(service, clone->session_id);
+
+        if (session != NULL)
+            try_complete(service, session, clone);
+    }
+    left = pfl_clone_turns_find_next(service);
+    if (left.session != NULL || left.clone != NULL)
+        want_turn(service);
 }
 
 void pfl_clone_on_file_idle(struct pfl_service *service, struct pfl_session *session)
@@ -570,7 +551,7 @@ void pfl_clone_on_file_written(struct pfl_service *service, struct pfl_session *
 
 void pfl_clone_give_up(const struct pfl_session *clone)
 {
-    fail(clone->consumer, "it was freed before its file was written");
+    fail(clone->consumer, "it was freed before it was whole");
 }
 
 void pfl_clone_cancel(struct pfl_service *service, const struct pfl_session *session)

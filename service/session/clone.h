@@ -7,6 +7,8 @@
 #include "service/control/service.h"
 
 #define PFL_CLONE_BUGREPORT UINT64_MAX /* as a session id: the one with the highest score */
+/* Of all clones, copied in a turn of the loop: 2 ms. */
+#define PFL_CLONE_TURN_BYTES (2u << 20)
 
 struct pfl_clone_trigger {
     struct pfl_span name; /* empty: no trigger led to the clone */
@@ -33,9 +35,9 @@ struct pfl_clone_result {
 };
 
 /*
- * Flushes the session, copies or takes its buffers, and gives the consumer a session of them. The
- * consumer's on_cloned is called once, with all failures too, maybe before this returns; never when
- * the consumer is gone first.
+ * Flushes the session, copies or takes its buffers, and gives the consumer a session of them, which
+ * cannot be read before the answer. The consumer's on_cloned is called once, with all failures too,
+ * maybe before this returns; never when the consumer is gone first.
  */
 void pfl_clone_start(struct pfl_service *service, struct pfl_consumer *consumer,
                      const struct pfl_clone_request *request);
@@ -51,7 +53,9 @@ void pfl_clone_forget_consumer(struct pfl_service *service, const struct pfl_con
 void pfl_clone_on_file_idle(struct pfl_service *service, struct pfl_session *session);
 /* The file of a clone is complete, or failed: its consumer is answered. */
 void pfl_clone_on_file_written(struct pfl_service *service, struct pfl_session *clone);
-/* The clone is ended before: likewise. */
+/* The next turn of copying: pfl_session_timers_run. */
+void pfl_clone_run(struct pfl_service *service);
+/* The clone is ended before it is whole, or its file is: likewise. */
 void pfl_clone_give_up(const struct pfl_session *clone);
 
 #endif

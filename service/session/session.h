@@ -86,6 +86,7 @@ struct pfl_session {
     struct pfl_trace_uuid uuid;
     uint64_t start_realtime_ns;
     bool is_all_started_told;
+    bool is_copied;  /* a clone whose buffers are still being copied; its consumer waits */
     bool is_boosted; /* its plan's boost is in force */
 };
 

@@ -34,7 +34,7 @@ int pfl_session_detach(struct pfl_service *service, struct pfl_consumer *consume
     struct pfl_session *session = consumer->session;
     uint8_t *copy;
 
-    if (session == NULL)
+    if (session == NULL || session->is_copied)
         return PFL_ENOENT;
     if (key.len == 0)
         return PFL_EINVAL;

@@ -317,7 +317,7 @@ static void pump(struct pfl_session_file *self)
             submit(self, true);
         else if (self->is_reading)
             can_go_on = step_pass(self);
-        else if (self->wants_pass)
+        else if (self->wants_pass && !self->session->is_copied)
             begin_pass(self);
         else
             can_go_on = false;

@@ -501,10 +501,14 @@ void pfl_session_abort(struct pfl_service *service, struct pfl_session *session,
         stop_all(session, true);
         finish(service, session, why);
     }
-    if (pfl_session_file_is_open(session->file))
-        orphan(service, session, why);
-    else
+    if (session->is_copied) {
+        pfl_clone_give_up(session);
         pfl_session_remove(service, session);
+    } else if (pfl_session_file_is_open(session->file)) {
+        orphan(service, session, why);
+    } else {
+        pfl_session_remove(service, session);
+    }
 }
 
 void pfl_session_finish_stop(struct pfl_service *service, struct pfl_session *session)

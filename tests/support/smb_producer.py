@@ -25,6 +25,8 @@ def fragments(*packets):
 
 
 class SmbProducer(Producer):
+    page_bytes = PAGE
+
     def __init__(self, path, source, does_scrape=True, notifies=(0, 0)):
         Client.__init__(self, path, "ProducerPort")
         self.told, self.owed, self.holds = [], [], set()
@@ -42,8 +44,9 @@ class SmbProducer(Producer):
         self.SOURCES = {}  # nothing is acknowledged but by hand
 
     def initialize(self):
-        self.call("InitializeConnection", field(1, PAGE) + field(2, 64 * PAGE) + field(
-            3, "smb." + self.source) + field(4, 1 if self.does_scrape else 2))
+        self.call("InitializeConnection",
+                  field(1, self.page_bytes) + field(2, 64 * self.page_bytes)
+                  + field(3, "smb." + self.source) + field(4, 1 if self.does_scrape else 2))
 
     def listen(self):
         self.invoke("GetAsyncCommand", b"", self.on_command)
@@ -81,22 +84,23 @@ class SmbProducer(Producer):
     # --- shared memory ---
 
     def set_state(self, page, state, layout=DIV1):
-        struct.pack_into("<I", self.memory, page * PAGE, layout | state)
+        struct.pack_into("<I", self.memory, page * self.page_bytes, layout | state)
 
     def state(self, page):
-        return struct.unpack_from("<I", self.memory, page * PAGE)[0] & 3
+        return struct.unpack_from("<I", self.memory, page * self.page_bytes)[0] & 3
 
     def put(self, payload, count, flags=0, state=COMPLETE):
         """A chunk in the next page; returns the page."""
-        page, self.page = self.page, (self.page + 1) % (len(self.memory) // PAGE)
+        page, self.page = self.page, (self.page + 1) % (len(self.memory) // self.page_bytes)
         end = time.monotonic() + LIMIT_S
-        while struct.unpack_from("<I", self.memory, page * PAGE)[0] != 0:
+        while struct.unpack_from("<I", self.memory, page * self.page_bytes)[0] != 0:
             assert time.monotonic() < end, "the service does not free page %d" % page
             select.select([], [], [], 0.001)
         self.set_state(page, WRITING)
-        struct.pack_into("<IHH", self.memory, page * PAGE + 8, self.chunk_id, self.writer,
+        struct.pack_into("<IHH", self.memory, page * self.page_bytes + 8, self.chunk_id, self.writer,
                          count | flags << 10)
-        self.memory[page * PAGE + CHUNK_HEADER:page * PAGE + CHUNK_HEADER + len(payload)] = payload
+        begin = page * self.page_bytes + CHUNK_HEADER
+        self.memory[begin:begin + len(payload)] = payload
         self.chunk_id += 1
         if state != WRITING:
             self.set_state(page, state)

@@ -8,13 +8,13 @@ import socket
 import struct
 import time
 
-from world import GROUP, SEATS, SERVICE_USER, Consumer, Failed, Producer, World, field, get_slowness
+from world import GROUP, SEATS, SERVICE_USER, Consumer, Failed, Producer, World, field, fields, get_slowness
 from config_text import varint
 from smb_producer import SmbProducer, fragments
 
 ATTACKS = ["raised_triggers", "exclusive_session", "lockdown", "privileged_group", "output_path",
            "costly_patterns", "costly_semaphores", "thousands_of_triggers", "thousands_of_producers", "costly_filters",
-           "costly_requests", "producers_requests",           "output_path_fifo", "output_path_hangs", "output_path_hangs_later"]
+           "costly_requests", "producers_requests", "large_clones", "output_path_fifo", "output_path_hangs", "output_path_hangs_later"]
 
 
 ROTATION = field(50001, field(2, 60000) + field(3, 2))
@@ -301,6 +301,50 @@ def producers_requests(build):
         if failed or not world.is_alive() or worst > 1.0 * get_slowness():
             raise Failed("the victim waited %.1f s %s" % (worst, failed or ""))
         return "the victim waited %.3f s at most" % worst
+
+
+class LargePages(SmbProducer):
+    page_bytes = 32768
+
+
+def clone_often(ready, consumers, producers, megabytes, number):
+    """Says how long a clone took."""
+    source = Consumer(consumers)
+    why = source.enable(field(1, field(1, megabytes << 10)) + field(2, field(1, field(1, "large"))))
+    if why:
+        raise AssertionError(why)
+    session = source.state()[-1][1][0]
+    producer = LargePages(producers, "large").join()
+    producer.start()
+    packet = fragments(field(900, "a" * (LargePages.page_bytes - 64)))
+    for _ in range((megabytes << 20) // LargePages.page_bytes // 16):
+        producer.commit(b"".join(producer.move(producer.put(packet, 1)) for _ in range(16)))
+    took_s = []
+    for _ in range(number):
+        clone, begin = Consumer(consumers), time.monotonic()
+        clone.friends = [producer]  # which acknowledges the flush
+        answer = clone.call("CloneSession", field(1, session))
+        took_s.append(time.monotonic() - begin)
+        if answer is None or not dict(fields(answer[1])).get(1):
+            raise AssertionError("no clone: %r" % (answer and answer[1]))
+        clone.call("FreeBuffers")
+    ready("%.3f" % (sum(took_s) / number))
+
+
+def large_clones(build):
+    """clones of a buffer of 600 MiB hold nobody up while they are copied"""
+    with World(build) as world:
+        victim = world.victim()
+        child = world.attack("member", clone_often, world.consumer, world.producer, 600, 8)
+        said = child.wait_ready(120)
+        if not said.replace(".", "").isdigit():
+            raise Failed(said)
+        clone_s = float(said)
+        worst, failed = victim.worst_s(), victim.failed
+        victim.is_ending = True
+        if failed or not world.is_alive() or worst > max(clone_s / 3, 0.15 * get_slowness()):
+            raise Failed("the victim waited %.3f s, a clone %.3f s %s" % (worst, clone_s, failed or ""))
+        return "the victim waited %.3f s at most, a clone %.3f s" % (worst, clone_s)
 
 
 def file_config(path):

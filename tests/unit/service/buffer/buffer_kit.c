@@ -117,6 +117,17 @@ struct pfl_trace_buffer *kit_buffer(uint64_t size_bytes, enum pfl_fill_policy po
     return buffer;
 }
 
+struct pfl_trace_buffer *kit_clone(struct pfl_trace_buffer *source)
+{
+    struct pfl_trace_buffer *clone = NULL;
+    uint32_t budget_bytes = UINT32_MAX;
+
+    assert_int_equal(pfl_trace_buffer_clone(source, &clone), 0);
+    pfl_trace_buffer_copy_more(clone, &budget_bytes);
+    assert_true(pfl_trace_buffer_is_whole(clone));
+    return clone;
+}
+
 struct pfl_trace_buffer_stats kit_stats(const struct pfl_trace_buffer *buffer)
 {
     struct pfl_trace_buffer_stats stats;

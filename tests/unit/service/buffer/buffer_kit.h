@@ -49,6 +49,8 @@ bool kit_read(struct pfl_trace_buffer *buffer, struct kit_packet *ret_packet);
 void kit_expect(struct pfl_trace_buffer *buffer, char fill, size_t len, uint32_t loss_reasons);
 void kit_expect_end(struct pfl_trace_buffer *buffer);
 struct pfl_trace_buffer *kit_buffer(uint64_t size_bytes, enum pfl_fill_policy policy);
+/* A clone that is whole. */
+struct pfl_trace_buffer *kit_clone(struct pfl_trace_buffer *source);
 struct pfl_trace_buffer_stats kit_stats(const struct pfl_trace_buffer *buffer);
 
 /* A small generator, so that a printed seed repeats a run anywhere. */

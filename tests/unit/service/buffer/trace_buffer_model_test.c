@@ -42,9 +42,13 @@ struct history {
     struct pfl_trace_buffer *real;
     struct model model;
     uint64_t packets;
-    uint32_t stop_after; /* packets of this pass */
-    uint64_t digest;     /* of the packets of this pass */
-    uint64_t sum[5]; /* over all histories: packets, losses, rewritten or moved, clones, to a VM */
+    uint32_t stop_after;           /* packets of this pass */
+    uint64_t digest;               /* of the packets of this pass */
+    struct pfl_trace_buffer *slow; /* a clone that is being copied, or NULL */
+    uint64_t slow_digest;
+    uint64_t slow_packets;
+    /* Over all histories: packets, losses, rewritten or moved, clones, to a VM, slow clones. */
+    uint64_t sum[6];
 };
 
 static bool chance(struct history *h, uint32_t percent)
@@ -212,8 +216,10 @@ static void step_clone(struct history *h)
     struct pfl_trace_buffer *taken;
     struct pfl_trace_buffer *second;
 
-    assert_int_equal(pfl_trace_buffer_clone(source, &clone), 0);
-    assert_int_equal(pfl_trace_buffer_clone(clone, &second), 0);
+    if (h->slow != NULL) /* one at a time */
+        return;
+    clone = kit_clone(source);
+    second = kit_clone(clone);
     assert_int_equal(pfl_trace_buffer_take(second, &taken), 0);
     kit_commit(clone, .writer = 1, .chunk_id = 70000, .fill = 'x', .len = 10);
     kit_commit(second, .writer = 1, .chunk_id = 1, .fill = 'y', .len = 10);
@@ -230,6 +236,43 @@ static void step_clone(struct history *h)
     }
     pfl_trace_buffer_free(clone);
     pfl_trace_buffer_free(taken);
+}
+
+/* A clone that is copied page by page while the history goes on. What it has to yield is read from
+ * another one at once. */
+static void begin_slow_clone(struct history *h)
+{
+    static struct kit_packet got;
+    struct pfl_trace_buffer *at_once = kit_clone(h->real);
+
+    h->slow_digest = 0;
+    h->slow_packets = 0;
+    pfl_trace_buffer_begin_read(at_once);
+    for (; kit_read(at_once, &got); h->slow_packets++)
+        h->slow_digest = add_to_digest(h->slow_digest, &got);
+    pfl_trace_buffer_free(at_once);
+    assert_int_equal(pfl_trace_buffer_clone(h->real, &h->slow), 0);
+}
+
+static void go_on_with_slow_clone(struct history *h)
+{
+    uint32_t budget_bytes = 1;
+
+    if (chance(h, 20))
+        pfl_trace_buffer_copy_more(h->slow, &budget_bytes);
+    if (!pfl_trace_buffer_is_whole(h->slow))
+        return;
+    expect_digest(h->slow, h->slow_digest, h->slow_packets);
+    h->slow = NULL;
+    h->sum[5]++;
+}
+
+static void step_slow_clone(struct history *h)
+{
+    if (h->slow != NULL)
+        go_on_with_slow_clone(h);
+    else if (chance(h, 3))
+        begin_slow_clone(h);
 }
 
 static void expect_same_stats(struct history *h)
@@ -259,15 +302,16 @@ static void count_of_vm(struct history *h)
         h->sum[4] = pfl_vm_set_get(vms, 0)->counts.applied;
 }
 
-static void run_history(uint64_t seed, uint64_t sum[5])
+static void run_history(uint64_t seed, uint64_t sum[6])
 {
     static struct history h;
     bool is_discard = seed % 8 == 7;
+    uint32_t size_bytes = seed % 6 == 0 ? 4 * 4096 : 4096;
 
     memset(&h, 0, sizeof(h));
     h.random.state = seed;
-    h.real = kit_buffer(4096, is_discard ? PFL_FILL_DISCARD : PFL_FILL_RING_BUFFER);
-    model_init(&h.model, 4096, is_discard);
+    h.real = kit_buffer(size_bytes, is_discard ? PFL_FILL_DISCARD : PFL_FILL_RING_BUFFER);
+    model_init(&h.model, size_bytes, is_discard);
     if (seed % 2 == 0)
         add_vm(&h);
     for (uint32_t i = 0; i < WRITERS; i++)
@@ -283,13 +327,18 @@ static void run_history(uint64_t seed, uint64_t sum[5])
             step_clone(&h);
         else
             step_read(&h);
+        step_slow_clone(&h);
         expect_same_stats(&h);
     }
     h.sum[2] = h.model.stats.chunks_rewritten + h.model.stats.chunks_relocated;
     count_of_vm(&h);
-    for (size_t i = 0; i < 5; i++)
+    for (size_t i = 0; i < 6; i++)
         sum[i] += h.sum[i];
+    if (seed % 2 == 0) /* in either order */
+        pfl_trace_buffer_free(h.slow);
     pfl_trace_buffer_free(h.real);
+    if (seed % 2 != 0)
+        pfl_trace_buffer_free(h.slow);
     model_fini(&h.model);
 }
 
@@ -306,7 +355,7 @@ static void random_histories_agree_with_the_model(void **state)
 {
     uint64_t first = read_number("PFL_MODEL_SEED", 1);
     uint64_t histories = read_number("PFL_MODEL_HISTORIES", HISTORIES);
-    uint64_t sum[5] = {0};
+    uint64_t sum[6] = {0};
 
     (void)state;
     for (uint64_t seed = first; seed < first + histories; seed++) {
@@ -314,11 +363,13 @@ static void random_histories_agree_with_the_model(void **state)
         run_history(seed, sum);
     }
     seed_running = 0;
-    print_message(
-        "%llu packets, %llu with a loss, %llu chunks changed, %llu clones, %llu to a VM\n",
-        (unsigned long long)sum[0], (unsigned long long)sum[1], (unsigned long long)sum[2],
-        (unsigned long long)sum[3], (unsigned long long)sum[4]);
-    assert_true(sum[0] > 1000 && sum[1] > 100 && sum[2] > 100 && sum[3] > 100 && sum[4] > 1000);
+    print_message("%llu packets, %llu with a loss, %llu chunks changed, %llu clones, %llu to a VM, "
+                  "%llu slow clones\n",
+                  (unsigned long long)sum[0], (unsigned long long)sum[1],
+                  (unsigned long long)sum[2], (unsigned long long)sum[3],
+                  (unsigned long long)sum[4], (unsigned long long)sum[5]);
+    assert_true(sum[0] > 1000 && sum[1] > 100 && sum[2] > 100 && sum[3] > 100 && sum[4] > 1000 &&
+                sum[5] > 100);
 }
 
 static int tell_seed(void **state)

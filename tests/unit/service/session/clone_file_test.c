@@ -11,7 +11,10 @@
 
 #include <cmocka.h>
 
+#include "abi/fragment.h"
+#include "base/mem.h"
 #include "proto/packet.h"
+#include "service/session/session_timers.h"
 #include "tests/unit/service/port/role_kit.h"
 
 #define NO_ARGS     ((struct pfl_span){0})
@@ -207,6 +210,100 @@ static void a_consumer_that_leaves_gets_its_clone_all_the_same(void **state)
     (void)close(to);
 }
 
+#define LARGE_CONFIG "buffers { size_kb: 16384 } write_into_file: true file_write_period_ms: 1000 "
+#define CHUNK_BYTES  32000u
+#define CHUNKS       200u /* 6 MB: more than a turn copies */
+
+static void fill_source(void)
+{
+    static uint8_t payload[CHUNK_BYTES];
+    struct pfl_session *session = pfl_service_find_session(&kit.service, 1);
+    struct pfl_trace_buffer_chunk chunk = {.producer_id = 1,
+                                           .writer_id = 1,
+                                           .fragments = 1,
+                                           .is_complete = true,
+                                           .payload = payload,
+                                           .payload_bytes = CHUNK_BYTES};
+
+    /* A size of four bytes, then a packet that has one field. */
+    pfl_fragment_put_size4(payload, CHUNK_BYTES - PFL_FRAGMENT_SIZE_BYTES);
+    payload[4] = 0xa2;
+    payload[5] = 0x38; /* for_testing */
+    assert_int_equal(pfl_varint_put(payload + 6, CHUNK_BYTES - 9), 3);
+    for (uint32_t i = 0; i < CHUNKS; i++) {
+        chunk.chunk_id = i;
+        pfl_trace_buffer_commit(session->buffers[0].ring, &chunk);
+    }
+}
+
+static unsigned count_test_packets(int fd)
+{
+    off_t len = lseek(fd, 0, SEEK_END);
+    uint8_t *bytes = pfl_mem_alloc((size_t)len + 1);
+    struct pfl_reader r = pfl_reader_of(pfl_span_of(bytes, (size_t)len));
+    struct pfl_field packet;
+    unsigned count = 0;
+
+    assert_non_null(bytes);
+    assert_int_equal(pread(fd, bytes, (size_t)len, 0), len);
+    while (pfl_reader_field(&r, &packet)) {
+        struct pfl_reader fields = pfl_reader_of(packet.bytes);
+        struct pfl_field f;
+
+        while (pfl_reader_field(&fields, &f))
+            count += f.id == 900;
+    }
+    assert_false(r.failed);
+    pfl_mem_free(bytes);
+    return count;
+}
+
+/* What is in the file when the copying begins is not in the buffer; what comes after is neither. */
+static void a_file_has_each_packet_once_though_its_buffers_are_copied_in_turns(void **state)
+{
+    int from = make_file();
+    int to = make_file();
+    uint64_t clone;
+
+    (void)state;
+    (void)pfl_kit_consumer_enable_fd(&source, LARGE_CONFIG, from);
+    fill_source();
+    clone = clone_into(to);
+    pfl_kit_client_expect_nothing(&cloner);
+    pfl_port_kit_pass_ms(&kit, 1000); /* the source writes all of it */
+    assert_int_equal(count_test_packets(from), CHUNKS);
+    pfl_kit_client_expect_nothing(&cloner);
+    while (kit.service.is_copying)
+        pfl_session_timers_run(&kit.service);
+    pfl_port_kit_run(&kit);
+    expect_cloned(clone, true);
+    assert_int_equal(count_test_packets(to), CHUNKS);
+    (void)close(from);
+    (void)close(to);
+}
+
+static void who_leaves_or_reads_before_the_buffers_are_copied_gets_nothing(void **state)
+{
+    int from = make_file();
+    int to = make_file();
+
+    (void)state;
+    (void)pfl_kit_consumer_enable_fd(&source, LARGE_CONFIG, from);
+    fill_source();
+    (void)clone_into(to);
+    pfl_port_kit_run(&kit);
+    pfl_kit_client_expect_empty(&cloner, pfl_kit_client_invoke(&cloner, KIT_READ, NO_ARGS), true,
+                                false);
+    pfl_kit_client_close(&cloner);
+    pfl_port_kit_run(&kit);
+    assert_int_equal(kit.service.sessions_len, 1);
+    assert_int_equal(kit.service.closing_len, 0);
+    assert_int_equal(count_test_packets(to), 0);
+    pfl_kit_consumer_open(&cloner, &kit);
+    (void)close(from);
+    (void)close(to);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -216,6 +313,8 @@ int main(void)
         TEST(a_file_that_is_none_is_not_cloned),
         TEST(a_clone_that_is_freed_before_it_is_written_says_so_and_leaves_nothing),
         TEST(a_consumer_that_leaves_gets_its_clone_all_the_same),
+        TEST(a_file_has_each_packet_once_though_its_buffers_are_copied_in_turns),
+        TEST(who_leaves_or_reads_before_the_buffers_are_copied_gets_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The session that a consumer gets for a clone: the source's config and triggers, its buffers as
+ * they were cloned, and what it has to tell at that moment.
+ * Failures: PFL_ENOMEM; then there is no session.
+ */
+#include "base/mem.h"
+#include "service/session/clone_inner.h"
+#include "service/session/session_run.h"
+
+/* The clone tells what the session received, whether its delay is over or not. Names are where the
+ * config is, which is the same in both plans. */
+static int copy_triggers(struct pfl_session *copy, const struct pfl_session *source)
+{
+    int rc = pfl_trigger_list_copy(&copy->triggers, &source->triggers);
+
+    if (rc != 0)
+        return rc;
+    for (size_t i = 0; i < copy->triggers.received_len; i++) {
+        struct pfl_span *name = &copy->triggers.received[i].name;
+
+        name->data = copy->plan->config.data + (name->data - source->plan->config.data);
+    }
+    return 0;
+}
+
+void pfl_clone_session_copy_story(struct pfl_service *service, struct pfl_session *copy,
+                                  const struct pfl_session *source, const struct pfl_clone *clone)
+{
+    copy->counters = source->counters;
+    copy->inherited = source->counters;
+    copy->counters.final_flush_outcome = clone->is_flush_failed ? 2 : 1;
+    copy->start_realtime_ns = source->start_realtime_ns;
+    copy->pending.stats = true;
+    pfl_session_events_copy(&copy->events, &source->events);
+    pfl_concurrent_copy(&copy->concurrent, &source->concurrent);
+    pfl_session_events_record_value(&copy->events, clone->started_ns, PFL_EVENT_CLONE_STARTED, 1);
+    for (size_t i = 0; i < clone->buffers_len; i++)
+        pfl_session_events_record_value(&copy->events, clone->cloned_ns[i], PFL_EVENT_BUFFER_CLONED,
+                                        i);
+    pfl_session_snapshot_clocks(service, copy);
+    pfl_session_record(service, copy, PFL_EVENT_TRACING_DISABLED, (struct pfl_span){0});
+}
+
+/* The source's config as it is now; whole packets, as upstream sends
+ * those of a clone, and filtered unless that was waived. */
+static int make_plan(const struct pfl_session *source, const struct pfl_clone *clone,
+                     struct pfl_session_plan **ret_plan)
+{
+    const struct pfl_session_plan *from = source->plan;
+    int rc = pfl_session_plan_new(from->config, ret_plan);
+
+    if (rc != 0)
+        return rc;
+    if (from->changed_bytes != NULL) {
+        (*ret_plan)->changed_bytes = pfl_mem_memdup(from->changed.data, from->changed.len);
+        (*ret_plan)->changed = pfl_span_of((*ret_plan)->changed_bytes, from->changed.len);
+        if ((*ret_plan)->changed_bytes == NULL) {
+            pfl_session_plan_free(*ret_plan);
+            return PFL_ENOMEM;
+        }
+    }
+    if (clone->skips_filter)
+        (*ret_plan)->has_filter = false;
+    (*ret_plan)->codec = PFL_CODEC_NONE;
+    (*ret_plan)->file = (struct pfl_plan_file){0};
+    return 0;
+}
+
+int pfl_clone_session_new(struct pfl_service *service, const struct pfl_session *source,
+                          const struct pfl_clone *clone, struct pfl_session **ret_session)
+{
+    struct pfl_session_plan *plan;
+    struct pfl_session *copy;
+    int rc = make_plan(source, clone, &plan);
+
+    if (rc != 0)
+        return rc;
+    rc = pfl_session_make_parts(service, clone->who, plan, &copy);
+    if (rc != 0) {
+        pfl_session_plan_free(plan);
+        return rc;
+    }
+    if (clone->trigger.len != 0) {
+        copy->clone_trigger = pfl_mem_memdup(pfl_buf_get(&clone->trigger).data, clone->trigger.len);
+        copy->clone_trigger_len = clone->trigger.len;
+        if (copy->clone_trigger == NULL) {
+            pfl_session_free(copy);
+            return PFL_ENOMEM;
+        }
+    }
+    rc = copy_triggers(copy, source);
+    /* What follows in the file belongs to the sequences that are in it. */
+    if (rc == 0 && clone->fd >= 0)
+        rc = pfl_sequence_ids_copy(&copy->sequences, &source->sequences);
+    if (rc != 0) {
+        pfl_session_free(copy);
+        return PFL_ENOMEM;
+    }
+    *ret_session = copy;
+    return 0;
+}
+
+void pfl_clone_session_take_buffers(struct pfl_session *copy, struct pfl_clone *clone)
+{
+    for (size_t i = 0; i < clone->buffers_len; i++) {
+        pfl_trace_buffer_free(copy->buffers[i].ring);
+        copy->buffers[i].ring = clone->buffers[i];
+        clone->buffers[i] = NULL;
+    }
+}
