@@ -4,9 +4,8 @@
  *
  *     find:  QueryServiceState -> a visit
  *     visit: Attach, [Flush or DisableTracing,] Detach, in one write
- *     stop:  a visit to flush -> the flush's answer -> a visit to disable -> QueryServiceState,
- * until the session has stopped watch: Attach -> EnableTracing{attach_notification_only} ->
- * ObserveEvents
+ *     stop:  a visit to flush, one to disable -> QueryServiceState until the session has stopped
+ *     watch: Attach -> EnableTracing{attach_notification_only} -> ObserveEvents
  *
  * Happy path: each request follows the answer before it; the last one moves the state on. Failures:
  * a session that is not there, that somebody else holds, or that the service will not copy; said in

@@ -218,6 +218,8 @@ class Run:
             held = self.held
         self.strike()
         if held is not None:
+            if event == "Ctrl-C twice":  # which ends it while its disk stands still
+                wait_until(lambda: process.poll() is not None, "its end")
             os.close(held)
 
     def has_data(self, hosts=None):
