@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PFL_FAIR_TURN_NS    10000000u
+#define PFL_FAIR_TURN_NS    1000000u
 #define PFL_FAIR_TURN_USERS 64u /* that are told apart in one turn; more share */
 
 struct pfl_fair_turn_user {
