@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fails on a document that points at nothing: a relative link to no file, or in docs/limits.md a
 constant that no source defines with the value given or a row without its share, in docs/abi/gotchas.md a gotcha without a test
-that there is, in docs/security.md a promise without one. `--self-test` proves that all are found.
+that there is, in docs/security.md a promise without one. In docs/adr, a decision that does not have the
+one form, or that the index does not list with its title and status, or whose status the decision that
+it names does not confirm. `--self-test` proves that all are found.
 
 A promise is a list item. It ends with `Tests:` and names in backticks, or with `Tests: none, it is a
 warning.` A name is a unit test's function, a fuzz target (x_fuzz), an attack of tests/hostile
@@ -22,6 +24,18 @@ NO_PROMISE = "none, it is a warning."
 BOUND = re.compile(r"^\| what \| value \|.*(?:\n\|.*)*", re.M)
 SHARE = " share of one user "
 LIMIT = re.compile(r"\| `([A-Z_]+)` = ([^|]+?) \|")
+ADR = re.compile(r"docs/adr/(?=\d{4}-)0*(\d+)-[^/]+\.md$")
+ADR_INDEX = "docs/adr/README.md"
+ADR_HEAD = re.compile(r"# (\d+) (\S.*)\n\nStatus: (.+)\.\n\n## ")
+ADR_STATUS = re.compile(r"(accepted|replaced by \d+)"
+                        r"(; replace(s|s in part|d in part by) \d+(, \d+)*)*$")
+ADR_CHAPTERS = (["Context", "Decision", "Consequences"],
+                ["Context", "Decision", "Considered", "Consequences"])
+ADR_ENTRY = re.compile(r"^- \[(\d+)\]\(([^)]+)\) \*\*(.+?)\*\* \((.+?)\): \S")
+ADR_FORM = ("begin with '# NUMBER Title', an empty line, 'Status: accepted.' (or 'replaced by N', "
+            "'accepted; replaces N', 'accepted; replaced in part by N'), then the chapters "
+            "'## Context', '## Decision', '## Considered' (if there is something), "
+            "'## Consequences'")
 
 
 def links(name, text):
@@ -91,6 +105,60 @@ def promises(name, text, sources):
                 yield f"{name}: there is no test {test}: {item[:60]}"
 
 
+def adr_form(name, text):
+    """Number, title and status of a decision, and what is wrong with its form."""
+    number, head = ADR.match(name).group(1), ADR_HEAD.match(text)
+    if head is None or head.group(1) != number or not ADR_STATUS.match(head.group(3)):
+        return (number, "", ""), [f"{name}: the head has not the form of a decision: {ADR_FORM}"]
+    if re.findall(r"^## (.*)$", text, re.M) not in ADR_CHAPTERS:
+        return head.groups(), [f"{name}: the chapters are not those of a decision: {ADR_FORM}"]
+    return head.groups(), []
+
+
+def adr_relations(number, status):
+    """(older, newer, " in part" or "") for each number in a status."""
+    for part, by, numbers in re.findall(r"replace[sd]( in part)?( by)? (\d+(?:, \d+)*)", status):
+        for other in numbers.split(", "):
+            yield (number, other, part) if by else (other, number, part)
+
+
+def decisions(texts):
+    """`texts`: name to text, of the index and all decisions."""
+    problems = [f"{n}: not the name of a decision: call it docs/adr/NNNN-its-words.md"
+                for n in sorted(texts) if n != ADR_INDEX and not ADR.match(n)]
+    heads, relations = {}, {}
+    for name in sorted(n for n in texts if ADR.match(n)):
+        head, wrong = adr_form(name, texts[name])
+        problems += wrong
+        if head[0] in heads:
+            problems.append(f"{name}: {heads[head[0]][0]} has the number {head[0]}, too: "
+                            "take a free one")
+        heads[head[0]] = (name, *head[1:])
+        relations[head[0]] = set(adr_relations(head[0], head[2]))
+    for number, found in relations.items():
+        for older, newer, part in sorted(found):
+            other = newer if older == number else older
+            if (older, newer, part) not in relations.get(other, ()):
+                problems.append(f"{heads[number][0]}: decision {other} does not confirm the status: "
+                                f"write 'replaced{part} by {newer}' in {older} and "
+                                f"'replaces{part} {older}' in {newer}")
+    entries = {}
+    for item in PROMISE.findall(texts.get(ADR_INDEX, "")):
+        entry = ADR_ENTRY.match(" ".join(item.split()))
+        if entry is None or entry.group(1) in entries:
+            problems.append(f"{ADR_INDEX}: write once '- [NUMBER](FILE) **Title** (status): "
+                            f"what holds today.': {item[:60]}")
+        else:
+            entries[entry.group(1)] = entry.groups()
+    for number, (name, title, status) in heads.items():
+        want = (number, os.path.basename(name), title, status)
+        if title and entries.get(number) != want:
+            problems.append(f"{name}: not in {ADR_INDEX} as it is: write there "
+                            f"'- [{want[0]}]({want[1]}) **{title}** ({status}): what holds today.'")
+    return problems + [f"{ADR_INDEX}: there is no decision {n}: take the entry out"
+                       for n in entries if n not in heads]
+
+
 def check(name, text, sources):
     problems = list(links(name, text))
     if name == "docs/abi/gotchas.md":
@@ -100,6 +168,40 @@ def check(name, text, sources):
     if name == "docs/limits.md":
         problems += limits(name, text, sources)
     return problems
+
+
+def adr_cases():
+    """What decisions() must refuse, and what it must accept."""
+    def adr(number, status, chapters="Context Decision Considered Consequences"):
+        return f"# {number} T {number}\n\nStatus: {status}.\n" + "".join(
+            f"\n## {c}\n\nx\n" for c in chapters.split())
+
+    def entry(number, status="accepted", title="T"):
+        return f"- [{number}](000{number}-x.md) **{title} {number}**\n  ({status}): x.\n"
+
+    def tree(index, *texts):
+        return {ADR_INDEX: index, **{f"docs/adr/000{n}-x.md": t for n, t in enumerate(texts, 1)}}
+
+    one, old, new = adr(1, "accepted"), adr(1, "replaced by 2"), adr(2, "accepted; replaces 1")
+    both = entry(1, "replaced by 2") + entry(2, "accepted; replaces 1")
+    bad = [tree("", one), tree(entry(1) + entry(1), one), tree(entry(1) + entry(2), one),
+           tree(entry(1, title="U"), one), tree(entry(1, "replaced by 2"), one),
+           tree(entry(1).replace("x.\n", "\n"), one), tree(entry(1), adr(2, "accepted")),
+           tree(entry(1), one.replace("Status: accepted.", "**Status.** Accepted.")),
+           tree(entry(1, "proposed"), adr(1, "proposed")),
+           tree(entry(1), adr(1, "accepted", "Decision")),
+           tree(entry(1), adr(1, "accepted", "Decision Context Consequences")),
+           tree(entry(1) + entry(2, "accepted; replaces 1"), one, new),
+           tree(entry(1, "replaced by 2"), old), {**tree(entry(1), one), "docs/adr/note.md": one},
+           tree(both.replace("replaces 1", "replaces in part 1"), old,
+                new.replace("replaces 1", "replaces in part 1"))]
+    part = [adr(1, "accepted; replaced in part by 2, 3"), adr(2, "accepted; replaces in part 1"),
+            adr(3, "accepted; replaces in part 1", "Context Decision Consequences")]
+    good = [tree(entry(1), one), tree(both, old, new),
+            tree(entry(1, "accepted; replaced in part by 2, 3")
+                 + entry(2, "accepted; replaces in part 1")
+                 + entry(3, "accepted; replaces in part 1"), *part)]
+    return bad, good
 
 
 def self_test():
@@ -124,6 +226,9 @@ def self_test():
              "`record_test.sh: a host that\n  lies listens`."),
             ("docs/security.md", "- x.\n  Tests: none, it is a warning.")]
     wrong = [t for n, t in bad if not check(n, t, code)] + [t for n, t in good if check(n, t, code)]
+    adr_bad, adr_good = adr_cases()
+    wrong += [t for t in adr_bad if not decisions(t)] + [t for t in adr_good if decisions(t)]
+    bad, good = bad + adr_bad, good + adr_good
     for w in wrong:
         print(f"docs self-test: judged wrongly: {w!r}")
     print(f"docs self-test: {len(bad) + len(good)} cases, {len(wrong)} wrong")
@@ -135,4 +240,7 @@ if __name__ == "__main__":
         sys.exit(self_test())
     SOURCES = "\n".join(csource.read(n) for n in csource.files(".c", ".h"))
     NAMES = csource.files(".md")
-    csource.finish("docs", [p for n in NAMES for p in check(n, csource.read(n), SOURCES)], len(NAMES))
+    TEXTS = {n: csource.read(n) for n in NAMES}
+    PROBLEMS = [p for n in NAMES for p in check(n, TEXTS[n], SOURCES)]
+    PROBLEMS += decisions({n: t for n, t in TEXTS.items() if n.startswith("docs/adr/")})
+    csource.finish("docs", PROBLEMS, len(NAMES))
