@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A copy of the tree, what it builds, and the unit tests and corpora that a mutated object is linked into.
+
+The copy is built once and stays as it is. A mutant is one object; it is named on the linker's command line
+and comes before the library that has the same object, whose own is then not wanted.
+"""
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import threading
+import time
+
+LEAST_LIMIT_S = 30  # of a test that has the mutant; or ten times as long as without it
+TIMES_LONGER = 10
+# Soft limits: tests set some of their own.
+MOST_MEMORY = 16 << 30  # of address space
+MOST_FILE = 4 << 30
+GLOBAL = "BCDGRSTVW"  # nm's letters; symbols that are hidden outside a library are local in a program
+# In namespaces of its own (root only) what a test leaves in /tmp or starts ends with it.
+INSIDE = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
+          'mount --bind "$0" /tmp && "$@"; exit $?']
+TEST = re.compile(r"^add_test\(\[=*\[((?:unit|fuzz)\.[^\]]+)\]=*\] (.*)\)$", re.M)
+
+
+class Failed(Exception):
+    """The tree without a mutant does not build, or a test of it fails."""
+
+
+def quietly(command, **more):
+    return subprocess.run(command, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, **more)
+
+
+def must(command, **more):
+    done = quietly(command, **more)
+    if done.returncode != 0:
+        raise Failed("%s\n%s" % (command if isinstance(command, str) else shlex.join(map(str, command)),
+                                 done.stdout.decode(errors="replace")[-4000:]))
+    return done.stdout.decode()
+
+
+def copy_tree(root, names, copy):
+    """Returns what the files say, as a hash; documents are no part of it."""
+    said = hashlib.sha256()
+    for name in sorted(names):
+        source, target = root / name, copy / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, target, follow_symlinks=False)
+        if not name.endswith(".md") and source.is_file():
+            said.update(name.encode() + b"\0" + hashlib.sha256(source.read_bytes()).digest())
+    return said.hexdigest()[:12]
+
+
+class Test:
+    """A unit test or a corpus, as ctest runs it."""
+
+    def __init__(self, name, command, build):
+        self.name, self.command = name, command
+        self.program = os.path.relpath(command[0], build)
+        self.link = self.symbols = self.seconds = None
+        self.lock = threading.Lock()
+
+
+class Programs:
+    def __init__(self, copy, jobs):
+        self.copy, self.jobs = copy, jobs
+        self.build = copy / "build" / "dev"
+        self.environment = dict(os.environ)
+        if shutil.which("ccache"):
+            self.environment.update(CMAKE_C_COMPILER_LAUNCHER="ccache", CCACHE_BASEDIR=str(copy), CCACHE_NOHASHDIR="1")
+        self.lock = threading.Lock()
+        self.running = set()
+        self.stopped = False
+        (copy / "tmp").mkdir()
+        apart = os.geteuid() == 0 and quietly([*INSIDE, str(copy / "tmp"), "true"]).returncode == 0
+        self.inside = INSIDE if apart else []
+
+    def read(self, name):
+        return (self.copy / name).read_text(encoding="utf-8")
+
+    def configure(self):
+        must(["cmake", "--preset", "dev", "-DPFL_BENCH=OFF"], cwd=self.copy, env=self.environment)
+        # ctest itself has no command for a program that is not built yet.
+        listed = "\n".join(f.read_text() for f in sorted(self.build.rglob("CTestTestfile.cmake")))
+        self.tests = [Test(name, shlex.split(command), self.build) for name, command in TEST.findall(listed)]
+        commands = json.loads((self.build / "compile_commands.json").read_text())
+        self.compilers = {}  # file: command, object; its own folder's, libperfleet compiles two files of base again
+        for command in commands:
+            name = os.path.relpath(command["file"], self.copy)
+            words = [w for w in shlex.split(command["command"]) if not w.endswith("ccache") and w != "-MD"]
+            target = words[words.index("-o") + 1]
+            for option in ("-MT", "-MF"):
+                if option in words:
+                    del words[words.index(option):words.index(option) + 2]
+            if target.startswith(os.path.dirname(name).split("/")[0] + "/"):
+                self.compilers[name] = (words, target)
+        self.read_graph()
+        self.parts = {t.name: self.leads_to(t.program) for t in self.tests}
+
+    def read_graph(self):
+        self.inputs = {}
+        text = (self.build / "build.ninja").read_text().replace("$\n", "")
+        for outputs, inputs in re.findall(r"^build ([^:\n]+): \S+ ([^\n]*)", text, re.M):
+            for output in re.split(r"[ |]+", outputs):
+                self.inputs.setdefault(output, set()).update(re.split(r"[ |]+", inputs.split("||")[0]))
+
+    def leads_to(self, target):
+        """Every file that the target is made of."""
+        seen, waiting = set(), [target]
+        while waiting:
+            name = waiting.pop()
+            if name not in seen:
+                seen.add(name)
+                waiting += self.inputs.get(name, ())
+        return seen
+
+    def near(self, name):
+        """The tests whose libraries have the file's object."""
+        target = self.compilers[name][1]
+        return [t for t in self.tests if target in self.parts[t.name]]
+
+    def make(self, tests):
+        with self.lock:
+            names = sorted({t.program for t in tests if not (self.build / t.program).exists()})
+            if names:
+                must(["ninja", "-C", str(self.build), "-j", str(self.jobs), *names], env=self.environment)
+
+    def symbols(self, path, kinds):
+        out = must(["nm", "--defined-only", "--format=posix", str(path)])
+        lines = [line.split() for line in out.splitlines()]
+        return {words[0] for words in lines if len(words) > 1 and words[1] in kinds}
+
+    def linked(self, name):
+        """The tests that have the object, those of the same name first, then the quickest."""
+        target = self.compilers[name][1]
+        mine = self.symbols(self.build / target, GLOBAL)
+        stem = os.path.basename(name)[:-2]
+        found = []
+        for test in self.near(name):
+            with test.lock:
+                if test.symbols is None:
+                    test.symbols = self.symbols(self.build / test.program, GLOBAL + GLOBAL.lower())
+            if mine & test.symbols:
+                found.append(test)
+        for test in found:
+            self.measure(test)
+        return sorted(found, key=lambda t: (stem not in t.name, t.seconds, t.name))
+
+    def measure(self, test):
+        """Once: whether the test holds without a mutant, and for how long it runs."""
+        with test.lock:
+            if test.seconds is None:
+                folder = self.copy / "plain" / test.name
+                folder.mkdir(parents=True)
+                program = folder / os.path.basename(test.program)
+                os.link(self.build / test.program, program)  # not where it was built, as with a mutant
+                begin = time.monotonic()
+                if self.run(test, program, 600) != 0:
+                    raise Failed("%s fails without a mutant" % test.name)
+                test.seconds = time.monotonic() - begin
+
+    def compile(self, name, source, target, *options):
+        """None where the text does not compile, else the object's bytes."""
+        words = list(self.compilers[name][0])
+        words[words.index("-o") + 1] = str(target)
+        words[words.index("-c") + 1] = str(source)
+        # A mutant stands in another folder than its text was written for.
+        words += ["-w", "-g0", "-iquote", str((self.copy / name).parent), *options]
+        if quietly(words, cwd=self.build).returncode != 0:
+            return None
+        return target.read_bytes()
+
+    def link(self, test, name, target, program):
+        with test.lock:
+            if test.link is None:
+                test.link = must(["ninja", "-C", str(self.build), "-t", "commands", "-s", test.program]).strip()
+        mine = self.compilers[name][1]
+        head, tail = test.link.split(" -o %s " % test.program)
+        command = "%s %s -o %s %s" % (head, target, program, tail)
+        command = command.replace(" %s " % mine, " ")
+        if quietly(["sh", "-c", command], cwd=self.build).returncode != 0:
+            raise Failed("%s does not link with %s" % (test.name, name))
+
+    def survives(self, test, name, target, folder):
+        """'alive', 'killed' or 'timeout'"""
+        program = folder / os.path.basename(test.program)
+        self.link(test, name, target, program)
+        limit = max(LEAST_LIMIT_S, TIMES_LONGER * test.seconds)
+        code = self.run(test, program, limit)
+        program.unlink()
+        return "timeout" if code is None else "killed" if code != 0 else "alive"
+
+    def run(self, test, program, limit_s):
+        """The exit code, or None after that time."""
+        tmp = program.parent / "tmp"
+        tmp.mkdir()
+        tmp.chmod(0o1777)
+        command = ["prlimit", "--core=0", "--as=%d:" % MOST_MEMORY, "--fsize=%d:" % MOST_FILE, str(program),
+                   *test.command[1:]]
+        if self.inside:
+            command = [*self.inside, str(tmp), *command]
+        process = subprocess.Popen(command, cwd=self.copy, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, start_new_session=True)
+        self.running.add(process)
+        try:
+            if self.stopped:
+                limit_s = 0
+            return process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            self.end(process)
+            self.running.discard(process)
+            shutil.rmtree(tmp, ignore_errors=True)
+
+    @staticmethod
+    def end(process):
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+
+    def stop(self):
+        self.stopped = True
+        for process in list(self.running):
+            self.end(process)
