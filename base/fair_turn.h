@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define PFL_FAIR_TURN_NS    1000000u
-#define PFL_FAIR_TURN_USERS 64u /* that are told apart in one turn; more share */
+#define PFL_FAIR_TURN_USERS 64u /* counted by themselves in one turn; more share */
 
 struct pfl_fair_turn_user {
     uint64_t who;      /* as in base/shares.h */

@@ -166,7 +166,7 @@ static int on_state_of_stop(void *user, const struct pfl_rpc_reply *reply)
         return rc;
     if (found == PFL_SESSION_RUNNING)
         pfl_ask_later(h, LOOK_MS, look);
-    else /* one that only has a key is not told of */
+    else /* one that only has a key is not in the answer */
         pfl_ask_done(h);
     return 0;
 }

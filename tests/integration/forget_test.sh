@@ -70,7 +70,7 @@ check "the audit log has who forgot which host" \
     grep -q '"who":"sweeper".*"action":"forget","host":"web1".*"status":204.*left [0-9]* s ago' "$WORK/audit.jsonl"
 check "and who may not" \
     grep -q '"who":"looker".*"action":"refuse","host":"web1".*"status":403.*forgetting' "$WORK/audit.jsonl"
-check "a host that is not known is told" exits_with 2 fleet forget web1
+check "a host that is not known is named" exits_with 2 fleet forget web1
 check "some that are not forgotten are exit 4" exits_with 4 fleet forget one web2 --json
 check "the other one was" is_unlisted web2
 

@@ -42,7 +42,7 @@ check "and the file before the default" \
 check "what is dumped is a configuration" \
     bash -c "'$R' --config '$WORK/r.conf' --dump-config >'$WORK/again.conf' && '$R' --config '$WORK/again.conf' --check-config"
 echo 'polcy: "x"' >>"$WORK/r.conf"
-check "a key that is no key is told with line and the nearest one" \
+check "a key that is no key is named with line and the nearest one" \
     says "r.conf:5:1: no field \"polcy\".*did you mean \"policy\"" "$R" --config "$WORK/r.conf"
 check "and ends the start with 2" exits_with 2 "$R" --config "$WORK/r.conf"
 sed -i 's/^polcy.*/crl: "\/nowhere\/crl.pem"/' "$WORK/r.conf"
@@ -53,10 +53,10 @@ check "a file that is not there is told" says "nowhere.conf: No such file" "$R" 
 check "a folder is no file" says "directory" "$R" --config /
 head -c 2000000 /dev/zero | tr '\0' '#' >"$WORK/big.conf"
 check "a file beyond the limit is refused" exits_with 2 "$R" --config "$WORK/big.conf" "${files[@]}"
-check "a misspelt option is told with the nearest one" \
+check "a misspelt option is named with the nearest one" \
     says "^perfleet-relay: there is no option --polcy; did you mean --policy\?$" "$R" --polcy x
 check "and one without its value" says "^perfleet-relay: --policy: give a value$" "$R" --policy
-check "what is missing is told with its flag" says "^perfleet-agent: --relay: is missing" "$BIN/perfleet-agent"
+check "what is missing is named with its flag" says "^perfleet-agent: --relay: is missing" "$BIN/perfleet-agent"
 
 cat >"$WORK/d.conf" <<END
 producer_socket: "$WORK/p.sock"
@@ -92,12 +92,12 @@ check "config show tells which files were read" says "user's file \"$WORK/own/pe
     own "$WORK/own" config show
 check "and the same as JSON" says '"source": "default"' own "$WORK/own" config show --json
 echo 'realy: "x"' >>"$WORK/own/perfleet.conf"
-check "a misspelt key is told with line and the nearest one" \
+check "a misspelt key is named with line and the nearest one" \
     says "own/perfleet.conf:4:1: no field \"realy\".*did you mean \"relay\"" own "$WORK/own" hosts
 check "and ends the command with 2" exits_with 2 own "$WORK/own" hosts
 check "PERFLEET_CONFIG, empty, has no file read" exits_with 0 \
     env PERFLEET_CONFIG= PERFLEET_CONFIG_DIR="$WORK/own" "$BIN/perfleet" config show
-check "one that names no file is told" says 'nowhere.conf: No such file.*PERFLEET_CONFIG' \
+check "one that names no file is refused" says 'nowhere.conf: No such file.*PERFLEET_CONFIG' \
     env PERFLEET_CONFIG=/nowhere.conf "$BIN/perfleet" config show
 echo 'relay: "meet1.example.com"' >"$WORK/own/perfleet.conf"
 chmod 664 "$WORK/own/perfleet.conf"
@@ -117,18 +117,18 @@ check "a path in a file begins with /" says 'perfleet.conf:1: ca: wants a path t
 
 # ---- words ----
 check "a misspelt command ends with 2" exits_with 2 own "$WORK/none" recrod
-check "and is told with the nearest one" \
+check "and is named with the nearest one" \
     says '^perfleet: there is no command "recrod"; did you mean record\?$' own "$WORK/none" recrod
 check "a misspelt option is" says '^perfleet: perfleet record has no option --duratoin; did you mean --duration\?$' \
     own "$WORK/none" record --duratoin 5s
-check "an option without its value is told" says '^perfleet: --host: give a value: --host HOST$' own "$WORK/none" hosts --host
-check "one that takes none is told" says '^perfleet: --json=yes: --json takes no value$' own "$WORK/none" hosts --json=yes
+check "an option without its value is refused" says '^perfleet: --host: give a value: --host HOST$' own "$WORK/none" hosts --host
+check "one that takes none is refused" says '^perfleet: --json=yes: --json takes no value$' own "$WORK/none" hosts --json=yes
 same_help() {
     diff <(own "$WORK/none" help "$1") <(own "$WORK/none" "$1" --help)
 }
 check "perfleet help record is perfleet record --help" same_help record
 check "perfleet help pki is perfleet pki --help" same_help pki
-check "a misspelt category is told with the nearest one" says '"schd": there is no such category; did you mean sched\?' \
+check "a misspelt category is named with the nearest one" says '"schd": there is no such category; did you mean sched\?' \
     own "$WORK/none" record -t 1s schd --host "unix:$WORK/none.sock"
 check "a preset and a category are one too many" says 'give either a config' \
     own "$WORK/none" record --preset sched sched
@@ -150,7 +150,7 @@ watched() { # two rounds are a second header
 }
 check "hosts --watch asks again" watched
 check "columns are chosen" says '^STATE  NAME' own "$WORK/none" hosts --columns state,name
-check "a column that is none is told with the nearest one" says '^perfleet: --columns: there is no column stat; did you mean state\?' \
+check "a column that is none is named with the nearest one" says '^perfleet: --columns: there is no column stat; did you mean state\?' \
     own "$WORK/none" hosts --columns stat
 coloured() { own "$WORK/none" hosts --host "unix:$WORK/none.sock" "$@" | grep -q $'\033\[31m'; }
 check "colours are there when they are wanted" coloured --color always

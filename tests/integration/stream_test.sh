@@ -121,7 +121,7 @@ start_meeting "$RELAY"
 size=$(file_kib "$WORK/relay.pftrace.partial")
 check "when it comes back it goes on" wait_for 60 has_kib "$WORK/relay.pftrace.partial" $((size + 2048))
 kill -INT "$RECORDING"
-check "and ends: losses, if any, are told" eval 'ends_with 0 || ends_with 3'
+check "and ends: losses, if any, are reported" eval 'ends_with 0 || ends_with 3'
 check "no packet is there twice, none is broken" $CHECK "$WORK/relay.pftrace" --machines 2 --disjoint --min-packets 5000
 
 # --- one file after the other --------------------------------------------------------------------------
