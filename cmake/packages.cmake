@@ -44,15 +44,14 @@ macro(pfl_package component name section short long)
     set(depends ${ARGN}) # a macro's ARGN is no variable
     list(JOIN depends ", " depends)
     set(CPACK_DEBIAN_${id}_PACKAGE_DEPENDS "${depends}")
-    set(control)
-    foreach(script postinst prerm postrm conffiles triggers)
-        if(EXISTS ${PROJECT_SOURCE_DIR}/deploy/debian/${component}/${script})
-            list(APPEND control ${PROJECT_SOURCE_DIR}/deploy/debian/${component}/${script})
-        endif()
-    endforeach()
+    # Each file of the component's folder, so that a renamed one is not left out unnoticed.
+    file(GLOB control CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/deploy/debian/${component}/*)
+    set(overrides ${control})
+    list(FILTER overrides INCLUDE REGEX /lintian-overrides$)
+    list(REMOVE_ITEM control ${overrides} "")
     set(CPACK_DEBIAN_${id}_PACKAGE_CONTROL_EXTRA "${control}")
-    if(EXISTS ${PROJECT_SOURCE_DIR}/deploy/debian/${component}/lintian-overrides)
-        install(FILES ${PROJECT_SOURCE_DIR}/deploy/debian/${component}/lintian-overrides
+    if(overrides)
+        install(FILES ${overrides}
             DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides RENAME ${name}
             COMPONENT ${component} EXCLUDE_FROM_ALL)
     endif()
