@@ -4,7 +4,7 @@
  *
  * Happy path: for each scrape, ask the service (tunnel/service_watch.h), look at relays and
  * streams, write. Failures: a service that does not answer has no figures; those of the encoder end
- * the answer. Ownership: door and watch; borrows the agent.
+ * the answer. Ownership: listener and watch; borrows the agent.
  */
 #include "agent/metrics_port.h"
 
@@ -14,9 +14,9 @@
 #include "tunnel/service_watch.h"
 
 struct pfl_agent_metrics {
-    struct pfl_agent *agent;         /* borrowed */
-    struct pfl_metrics_port *door;   /* owned */
-    struct pfl_service_watch *watch; /* owned */
+    struct pfl_agent *agent;           /* borrowed */
+    struct pfl_metrics_port *listener; /* owned */
+    struct pfl_service_watch *watch;   /* owned */
 };
 
 /* Of all connections of a kind. */
@@ -173,7 +173,7 @@ static void collect_own(const struct pfl_agent_metrics *self, struct pfl_metrics
                            "When the first of the revocation lists ends.", (double)f.crl_end_s);
 }
 
-/* ---- the door ---- */
+/* ---- the listener ---- */
 
 static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_metrics *m)
 {
@@ -196,7 +196,7 @@ static void on_asked(void *user)
 {
     struct pfl_agent_metrics *self = user;
 
-    pfl_metrics_port_go_on(self->door);
+    pfl_metrics_port_go_on(self->listener);
 }
 
 static const char *refuse(void *user, const struct pfl_tls_identity *who)
@@ -213,7 +213,7 @@ int pfl_agent_metrics_open(const struct pfl_agent_daemon_conf *conf, uv_loop_t *
                            struct pfl_agent *agent, struct pfl_agent_metrics **ret_metrics)
 {
     struct pfl_agent_metrics *self;
-    struct pfl_metrics_port_conf door = {
+    struct pfl_metrics_port_conf listener = {
         .loop = loop,
         .listen_address = conf->metrics_listen,
         .socket_path = conf->metrics_socket,
@@ -232,10 +232,10 @@ int pfl_agent_metrics_open(const struct pfl_agent_daemon_conf *conf, uv_loop_t *
     if (self == NULL)
         return PFL_ENOMEM;
     self->agent = agent;
-    door.user = watch.user = self;
+    listener.user = watch.user = self;
     rc = pfl_service_watch_open(&watch, &self->watch);
     if (rc == 0)
-        rc = pfl_metrics_port_open(&door, &self->door);
+        rc = pfl_metrics_port_open(&listener, &self->listener);
     if (rc != 0)
         pfl_agent_metrics_close(self);
     else
@@ -246,14 +246,14 @@ int pfl_agent_metrics_open(const struct pfl_agent_daemon_conf *conf, uv_loop_t *
 void pfl_agent_metrics_reload(struct pfl_agent_metrics *self)
 {
     if (self != NULL)
-        pfl_metrics_port_reload(self->door);
+        pfl_metrics_port_reload(self->listener);
 }
 
 void pfl_agent_metrics_close(struct pfl_agent_metrics *self)
 {
     if (self == NULL)
         return;
-    pfl_metrics_port_close(self->door);
+    pfl_metrics_port_close(self->listener);
     pfl_service_watch_close(self->watch);
     pfl_mem_free(self);
 }

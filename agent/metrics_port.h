@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agent's figures (docs/metrics.md), and their door. */
+/* The agent's figures (docs/metrics.md), and their listener. */
 #ifndef PFL_AGENT_METRICS_PORT_H
 #define PFL_AGENT_METRICS_PORT_H
 

@@ -5,8 +5,8 @@
  * Happy path: for each scrape, ask the service if the relay serves one (tunnel/service_watch.h),
  * walk connections, streams and hosts and write what they count; an operator reads of the hosts
  * that the policy lets him see, the socket's users of all. Failures: a service that does not answer
- * has no figures; those of the encoder end the answer. Ownership: door and watch; borrows the port.
- * Limits: rows of a host for each of PFL_INVENTORY_MAX_HOSTS; the encoder's maximum.
+ * has no figures; those of the encoder end the answer. Ownership: listener and watch; borrows the
+ * port. Limits: rows of a host for each of PFL_INVENTORY_MAX_HOSTS; the encoder's maximum.
  */
 #include "relay/metrics_port.h"
 
@@ -18,9 +18,9 @@
 #define NS_PER_S 1e9
 
 struct pfl_relay_metrics {
-    struct pfl_port *port;           /* borrowed */
-    struct pfl_metrics_port *door;   /* owned */
-    struct pfl_service_watch *watch; /* owned; NULL: it serves no socket of this host */
+    struct pfl_port *port;             /* borrowed */
+    struct pfl_metrics_port *listener; /* owned */
+    struct pfl_service_watch *watch;   /* owned; NULL: it serves no socket of this host */
 };
 
 enum host_figure {
@@ -244,7 +244,7 @@ static void collect_service(const struct pfl_relay_metrics *self, struct pfl_met
     pfl_service_view_collect_losses(view, m);
 }
 
-/* ---- the door ---- */
+/* ---- the listener ---- */
 
 static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_metrics *m)
 {
@@ -284,7 +284,7 @@ static void on_asked(void *user)
 {
     struct pfl_relay_metrics *self = user;
 
-    pfl_metrics_port_go_on(self->door);
+    pfl_metrics_port_go_on(self->listener);
 }
 
 static const char *refuse(void *user, const struct pfl_tls_identity *who)
@@ -300,7 +300,7 @@ static const char *refuse(void *user, const struct pfl_tls_identity *who)
 static int open_parts(struct pfl_relay_metrics *self, const struct pfl_daemon_conf *conf)
 {
     uv_loop_t *loop = self->port->conf.loop;
-    struct pfl_metrics_port_conf door = {
+    struct pfl_metrics_port_conf listener = {
         .loop = loop,
         .listen_address = conf->metrics_listen,
         .socket_path = conf->metrics_socket,
@@ -317,7 +317,7 @@ static int open_parts(struct pfl_relay_metrics *self, const struct pfl_daemon_co
 
     if (self->port->hub == NULL || conf->port.is_socket_given)
         rc = pfl_service_watch_open(&watch, &self->watch);
-    return rc == 0 ? pfl_metrics_port_open(&door, &self->door) : rc;
+    return rc == 0 ? pfl_metrics_port_open(&listener, &self->listener) : rc;
 }
 
 int pfl_relay_metrics_open(const struct pfl_daemon_conf *conf, struct pfl_port *port,
@@ -343,14 +343,14 @@ int pfl_relay_metrics_open(const struct pfl_daemon_conf *conf, struct pfl_port *
 void pfl_relay_metrics_reload(struct pfl_relay_metrics *self)
 {
     if (self != NULL)
-        pfl_metrics_port_reload(self->door);
+        pfl_metrics_port_reload(self->listener);
 }
 
 void pfl_relay_metrics_close(struct pfl_relay_metrics *self)
 {
     if (self == NULL)
         return;
-    pfl_metrics_port_close(self->door);
+    pfl_metrics_port_close(self->listener);
     pfl_service_watch_close(self->watch);
     pfl_mem_free(self);
 }

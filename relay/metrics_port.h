@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The relay's figures (docs/metrics.md), and their door. */
+/* The relay's figures (docs/metrics.md), and their listener. */
 #ifndef PFL_RELAY_METRICS_PORT_H
 #define PFL_RELAY_METRICS_PORT_H
 

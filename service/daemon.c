@@ -34,12 +34,12 @@
 #include "base/service_user.h"
 #include "base/subuids.h"
 #include "service/port/boost_port.h"
-#include "service/port/confinement.h"
 #include "service/port/consumer_port.h"
 #include "service/port/disk_port.h"
 #include "service/port/guardrails_port.h"
 #include "service/port/host_facts.h"
 #include "service/port/producer_port.h"
+#include "service/port/sandbox.h"
 #include "service/port/worker_port.h"
 #include "service/session/session_attach.h"
 #include "service/session/session_timers.h"
@@ -357,7 +357,7 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
         rc = open_ports(&d, conf);
     if (rc == 0) {
         warn_of_places(conf);
-        rc = pfl_confinement_enter(conf);
+        rc = pfl_service_sandbox_enter(conf);
     }
     if (rc == 0)
         say_who_may(&d, conf);

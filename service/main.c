@@ -278,7 +278,7 @@ static int go_to_background(struct options *o)
     return EXIT_SUCCESS;
 }
 
-/* The rest goes in pfl_confinement_enter, once the sockets listen. */
+/* The rest goes in pfl_service_sandbox_enter, once the sockets listen. */
 static void drop_privileges(void)
 {
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* other processes' data is in our memory */

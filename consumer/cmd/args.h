@@ -9,7 +9,7 @@
 
 #include "consumer/cmd/operator_settings.h"
 #include "consumer/cmd/targets.h"
-#include "consumer/ui/ui_door.h"
+#include "consumer/ui/ui_access.h"
 
 /* Options that belong together; a command's row has a set of them. */
 enum pfl_option_group {

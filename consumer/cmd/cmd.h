@@ -42,8 +42,8 @@ struct pfl_cmd_question {
 };
 int pfl_cmd_ask(struct pfl_args *args, const struct pfl_cmd_question *question);
 
-/* The config that -c or --preset names, as it goes to the hosts; `session`: see pfl_config_wish.
- * False: said on stderr why not. */
+/* The config that -c or --preset names, as it goes to the hosts; `session`: see
+ * pfl_config_overrides. False: said on stderr why not. */
 bool pfl_cmd_load_config(const struct pfl_args *args, const char *session, struct pfl_buf *out,
                          struct pfl_config_info *ret_info);
 

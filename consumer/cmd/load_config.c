@@ -83,7 +83,7 @@ bool pfl_cmd_load_config(const struct pfl_args *args, const char *session, struc
     struct pfl_span bytes;
     const char *name = "";
     struct pfl_config_why why = {""};
-    struct pfl_config_wish wish = {
+    struct pfl_config_overrides overrides = {
         .duration_ms = args->duration_ms,
         .session = session,
         .clear_period_ms = pfl_args_has_rotation(args) ? CLEAR_PERIOD_MS : 0,
@@ -102,7 +102,7 @@ bool pfl_cmd_load_config(const struct pfl_args *args, const char *session, struc
         }
     }
     if (is_read) {
-        rc = pfl_config_prepare(pfl_buf_get(&parsed), &wish, out, ret_info, &why);
+        rc = pfl_config_prepare(pfl_buf_get(&parsed), &overrides, out, ret_info, &why);
         if (rc != 0) {
             pfl_cmd_error("%s: %s", name, why.text[0] != '\0' ? why.text : pfl_err_str(rc));
             is_read = false;

@@ -248,7 +248,7 @@ static bool loses_interned(struct pfl_span config)
 }
 
 static int append_decisions(struct pfl_buf *out, const struct pfl_config_info *info,
-                            const struct pfl_config_wish *wish)
+                            const struct pfl_config_overrides *overrides)
 {
     uint8_t bytes[DECISIONS_MAX_BYTES];
     uint8_t state[16];
@@ -258,10 +258,11 @@ static int append_decisions(struct pfl_buf *out, const struct pfl_config_info *i
     if (info->duration_ms != 0)
         pfl_writer_field_varint(&w, CONFIG_DURATION, info->duration_ms);
     pfl_writer_field_varint(&w, CONFIG_DEFERRED_START, 1);
-    if (wish->session != NULL)
-        pfl_writer_field_bytes(&w, CONFIG_SESSION_NAME, wish->session, strlen(wish->session));
-    if (info->clear_period_ms == 0 && wish->clear_period_ms != 0) {
-        pfl_writer_field_varint(&s, INCREMENTAL_CLEAR_PERIOD, wish->clear_period_ms);
+    if (overrides->session != NULL)
+        pfl_writer_field_bytes(&w, CONFIG_SESSION_NAME, overrides->session,
+                               strlen(overrides->session));
+    if (info->clear_period_ms == 0 && overrides->clear_period_ms != 0) {
+        pfl_writer_field_varint(&s, INCREMENTAL_CLEAR_PERIOD, overrides->clear_period_ms);
         pfl_writer_field_bytes(&w, CONFIG_INCREMENTAL_STATE, state, sizeof(state) - s.left);
     }
     if (w.failed)
@@ -269,7 +270,7 @@ static int append_decisions(struct pfl_buf *out, const struct pfl_config_info *i
     return pfl_buf_append(out, bytes, sizeof(bytes) - w.left);
 }
 
-int pfl_config_prepare(struct pfl_span config, const struct pfl_config_wish *wish,
+int pfl_config_prepare(struct pfl_span config, const struct pfl_config_overrides *overrides,
                        struct pfl_buf *out, struct pfl_config_info *ret_info,
                        struct pfl_config_why *ret_why)
 {
@@ -280,7 +281,7 @@ int pfl_config_prepare(struct pfl_span config, const struct pfl_config_wish *wis
     int rc = 0;
 
     while (rc == 0 && pfl_reader_field(&r, &f)) {
-        const char *why = why_refused(&f, wish->session != NULL);
+        const char *why = why_refused(&f, overrides->session != NULL);
 
         if (why != NULL) {
             snprintf(ret_why->text, sizeof(ret_why->text), "%s", why);
@@ -289,14 +290,14 @@ int pfl_config_prepare(struct pfl_span config, const struct pfl_config_wish *wis
         if (take_field(&info, &f))
             rc = pfl_buf_append(out, f.raw.data, f.raw.len);
     }
-    if (wish->duration_ms != 0)
-        info.duration_ms = wish->duration_ms;
-    if (wish->session != NULL) {
+    if (overrides->duration_ms != 0)
+        info.duration_ms = overrides->duration_ms;
+    if (overrides->session != NULL) {
         info.was_limited = info.duration_ms != 0;
         info.duration_ms = 0;
     }
     if (rc == 0)
-        rc = append_decisions(out, &info, wish);
+        rc = append_decisions(out, &info, overrides);
     if (rc == 0 && (r.failed || info.data_sources == 0 || info.buffers == 0)) {
         snprintf(ret_why->text, sizeof(ret_why->text), "%s",
                  r.failed                 ? "the config is malformed"
@@ -306,8 +307,8 @@ int pfl_config_prepare(struct pfl_span config, const struct pfl_config_wish *wis
         rc = PFL_EINVAL;
     }
     if (info.clear_period_ms == 0)
-        info.clear_period_ms = wish->clear_period_ms;
-    info.loses_interned = wish->clear_period_ms == 0 && loses_interned(config);
+        info.clear_period_ms = overrides->clear_period_ms;
+    info.loses_interned = overrides->clear_period_ms == 0 && loses_interned(config);
     if (rc == 0)
         *ret_info = info;
     return rc;

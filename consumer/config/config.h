@@ -43,7 +43,7 @@ PFL_MUST_USE int pfl_config_read(struct pfl_span file, const char *name, struct 
                                  struct pfl_config_why *ret_why);
 
 /* What the operator wants beside the config. */
-struct pfl_config_wish {
+struct pfl_config_overrides {
     uint32_t duration_ms; /* 0: the config's */
     const char *session;  /* the session's unique name, for one that is left running; NULL: none */
     uint32_t clear_period_ms; /* of incremental state, where the config has none; 0: none */
@@ -55,7 +55,8 @@ struct pfl_config_wish {
  * that is left running has no duration (the service would free it unread). PFL_EINVAL with
  * `ret_why` = reason and remedy, PFL_ELIMIT, PFL_ENOMEM.
  */
-PFL_MUST_USE int pfl_config_prepare(struct pfl_span config, const struct pfl_config_wish *wish,
+PFL_MUST_USE int pfl_config_prepare(struct pfl_span config,
+                                    const struct pfl_config_overrides *overrides,
                                     struct pfl_buf *out, struct pfl_config_info *ret_info,
                                     struct pfl_config_why *ret_why);
 

@@ -88,7 +88,8 @@ static int on_packet(void *user, const struct iovec *slices, int slices_len, siz
     for (int i = 0; i < slices_len; i++)
         iov[i + 1] = slices[i];
     total = iov[0].iov_len + bytes;
-    if (p->conf.wish.max_bytes != 0 && p->written_bytes + total >= p->conf.wish.max_bytes) {
+    if (p->conf.file_request.max_bytes != 0 &&
+        p->written_bytes + total >= p->conf.file_request.max_bytes) {
         give_up_file(p, 0);
         return 0;
     }
@@ -190,7 +191,8 @@ void pfl_file_pull_open(struct pfl_file_pull *self, const struct pfl_file_pull_c
     pfl_packet_scan_init(&self->scan, PFL_PACKET_MAX_BYTES);
     uv_timer_init(conf->loop, &self->timer);
     self->timer.data = self;
-    uv_timer_start(&self->timer, on_period, conf->wish.period_ms, conf->wish.period_ms);
+    uv_timer_start(&self->timer, on_period, conf->file_request.period_ms,
+                   conf->file_request.period_ms);
 }
 
 void pfl_file_pull_finish(struct pfl_file_pull *self)

@@ -7,13 +7,12 @@
  *
  * Happy path: the client is read once the host is bound; each request goes on under its method's
  * name, each reply comes back as it is. EnableTracing with a descriptor and write_into_file goes on
- * without that wish, and a file pull does it here; the session's end is told to the client when its
- * file is complete. Failures: a side that closes or breaks the protocol closes the other; a client
- * that leaves while its file is written has its session stopped and the rest read first; one that
- * detaches leaves its object behind, and who attaches is that one's guest: it asks over its
- * connection, and its leaving ends the session. Ownership:
- * both streams, the requests under way, the pull. Limits: a client that does not read holds its
- * host back.
+ * without that file_request, and a file pull does it here; the session's end is told to the client
+ * when its file is complete. Failures: a side that closes or breaks the protocol closes the other;
+ * a client that leaves while its file is written has its session stopped and the rest read first;
+ * one that detaches leaves its object behind, and who attaches is that one's guest: it asks over
+ * its connection, and its leaving ends the session. Ownership: both streams, the requests under
+ * way, the pull. Limits: a client that does not read holds its host back.
  */
 #include <stdio.h>
 #include <string.h>
@@ -233,12 +232,13 @@ static void on_read_out(void *user)
     pfl_proxy_clone_on_read_out(user);
 }
 
-void pfl_proxy_client_open_pull(struct pfl_proxy_client *c, const struct pfl_file_wish *wish)
+void pfl_proxy_client_open_pull(struct pfl_proxy_client *c,
+                                const struct pfl_file_request *file_request)
 {
     struct pfl_file_pull_conf conf = {
         .loop = c->proxy->conf.host.loop,
         .conn = c->conn,
-        .wish = *wish,
+        .file_request = *file_request,
         .fd = c->fd,
         .on_read_out = on_read_out,
         .on_full = on_file_full,

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "consumer/proxy/clone_story.h"
+#include "consumer/proxy/clone_response.h"
 #include "consumer/proxy/proxy_impl.h"
 
 #define CLONE_STORY_MAX_BYTES  (4u << 20)
@@ -36,7 +36,7 @@ static void close_fd(int *fd)
 /* Nothing is under way any more. */
 static void settle(struct pfl_proxy_clone *clone)
 {
-    if (clone->state == PFL_PROXY_CLONE_STORY)
+    if (clone->state == PFL_PROXY_CLONE_PACKETS)
         pfl_packet_scan_fini(&clone->scan);
     clone->state = PFL_PROXY_CLONE_NONE;
     clone->source = NULL;
@@ -59,7 +59,7 @@ static int tell(struct pfl_proxy_client *c, struct pfl_rpc_request request, cons
     int rc;
 
     pfl_buf_init(&body, CLONE_ANSWER_MAX_BYTES);
-    rc = pfl_clone_answer_refuse(why, &body);
+    rc = pfl_clone_response_refuse(why, &body);
     if (rc == 0)
         rc = reply(c, request, pfl_buf_get(&body));
     pfl_buf_fini(&body);
@@ -116,7 +116,7 @@ static void finish(struct pfl_proxy_client *c)
         give_up(c, strerror(error));
         return;
     }
-    rc = pfl_clone_answer_mark(&clone->answer);
+    rc = pfl_clone_response_mark(&clone->answer);
     if (rc == 0)
         rc = reply(c, clone->request, pfl_buf_get(&clone->answer));
     settle(clone);
@@ -130,15 +130,16 @@ static int on_packet(void *user, const struct iovec *slices, int slices_len, siz
     struct pfl_buf whole;
     int rc = 0;
 
-    if (bytes > PFL_CLONE_STORY_PACKET_MAX)
+    if (bytes > PFL_CLONE_RESPONSE_PACKET_MAX)
         return 0;
     if (slices_len == 1)
-        return pfl_clone_story_take(pfl_span_of(slices[0].iov_base, bytes), &c->clone.story);
-    pfl_buf_init(&whole, PFL_CLONE_STORY_PACKET_MAX);
+        return pfl_clone_response_take_packet(pfl_span_of(slices[0].iov_base, bytes),
+                                              &c->clone.story);
+    pfl_buf_init(&whole, PFL_CLONE_RESPONSE_PACKET_MAX);
     for (int i = 0; rc == 0 && i < slices_len; i++)
         rc = pfl_buf_append(&whole, slices[i].iov_base, slices[i].iov_len);
     if (rc == 0)
-        rc = pfl_clone_story_take(pfl_buf_get(&whole), &c->clone.story);
+        rc = pfl_clone_response_take_packet(pfl_buf_get(&whole), &c->clone.story);
     pfl_buf_fini(&whole);
     return rc;
 }
@@ -149,7 +150,7 @@ static int on_story(void *user, const struct pfl_rpc_reply *part)
     struct pfl_proxy_client *c = user;
     int rc = 0;
 
-    if (c->clone.state != PFL_PROXY_CLONE_STORY)
+    if (c->clone.state != PFL_PROXY_CLONE_PACKETS)
         return 0;
     if (part->success)
         rc = pfl_packet_scan_feed(&c->clone.scan, part->body, on_packet, c);
@@ -161,7 +162,7 @@ static int on_story(void *user, const struct pfl_rpc_reply *part)
 static void read_story(struct pfl_proxy_client *c)
 {
     pfl_packet_scan_init(&c->clone.scan, PFL_PACKET_MAX_BYTES);
-    c->clone.state = PFL_PROXY_CLONE_STORY;
+    c->clone.state = PFL_PROXY_CLONE_PACKETS;
     if (c->conn == NULL ||
         pfl_consumer_conn_invoke(c->conn, "ReadBuffers", pfl_span_of(NULL, 0), on_story, c) != 0)
         give_up(c, "the clone cannot be read");
@@ -238,7 +239,7 @@ static struct pfl_proxy_client *find_source(struct pfl_proxy *proxy, uint64_t uu
     PFL_LIST_EACH (it, &proxy->clients) {
         struct pfl_proxy_client *c = PFL_CONTAINER_OF(it, struct pfl_proxy_client, node);
 
-        if (c->has_pull && !c->is_closing && c->pull.conf.wish.uuid_lsb == uuid_lsb)
+        if (c->has_pull && !c->is_closing && c->pull.conf.file_request.uuid_lsb == uuid_lsb)
             return c;
     }
     return NULL;
@@ -258,9 +259,9 @@ static void await_source(struct pfl_proxy_client *c, struct pfl_proxy_client *so
 int pfl_proxy_clone_take(struct pfl_proxy_client *c, struct pfl_rpc_request request,
                          const struct pfl_rpc_reply *answer)
 {
-    struct pfl_clone_answer parsed;
+    struct pfl_clone_response parsed;
     struct pfl_proxy_client *source = NULL;
-    int rc = pfl_clone_answer_parse(answer->body, &parsed);
+    int rc = pfl_clone_response_parse(answer->body, &parsed);
 
     if (rc != 0)
         return rc;

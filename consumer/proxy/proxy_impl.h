@@ -10,17 +10,17 @@
 
 #include "base/io/listener.h"
 #include "base/list.h"
+#include "consumer/proxy/detach_request.h"
 #include "consumer/proxy/file_pull.h"
-#include "consumer/proxy/park.h"
 #include "consumer/proxy/proxy.h"
 #include "proto/rpc_host.h"
 
 /* What a clone of a pulled session waits for. */
 enum pfl_proxy_clone_state {
     PFL_PROXY_CLONE_NONE,
-    PFL_PROXY_CLONE_SOURCE, /* what the buffers have, in the source's file */
-    PFL_PROXY_CLONE_DISK,   /* that file's bytes in the client's */
-    PFL_PROXY_CLONE_STORY,  /* what the service tells of the clone */
+    PFL_PROXY_CLONE_SOURCE,  /* what the buffers have, in the source's file */
+    PFL_PROXY_CLONE_DISK,    /* that file's bytes in the client's */
+    PFL_PROXY_CLONE_PACKETS, /* what the service tells of the clone */
 };
 
 struct pfl_proxy_clone {
@@ -58,10 +58,10 @@ struct pfl_proxy_client {
     struct pfl_file_pull pull;
     struct pfl_buf end_body; /* of the reply that says the session has ended, while it is held */
     struct pfl_rpc_request end_request;
-    struct pfl_buf config;          /* of a pulled session, as AttachResponse has it */
-    char key[PFL_PARK_KEY_BYTES];   /* detached under it; "": not */
-    struct pfl_proxy_client *guest; /* borrowed: who attached to our session */
-    struct pfl_proxy_client *owner; /* borrowed: whose session we attached to */
+    struct pfl_buf config;                  /* of a pulled session, as AttachResponse has it */
+    char key[PFL_DETACH_REQUEST_KEY_BYTES]; /* detached under it; "": not */
+    struct pfl_proxy_client *guest;         /* borrowed: who attached to our session */
+    struct pfl_proxy_client *owner;         /* borrowed: whose session we attached to */
     struct pfl_proxy_clone clone;
     uv_timer_t timer;
     int fd; /* given by the client and not used yet; -1: none */
@@ -104,7 +104,8 @@ void pfl_proxy_client_part(struct pfl_proxy_client *owner, struct pfl_proxy_clie
 /* Who waits for the end of the session is told. */
 PFL_MUST_USE int pfl_proxy_client_reply_end(struct pfl_proxy_client *c);
 /* Its descriptor gets what the session has. */
-void pfl_proxy_client_open_pull(struct pfl_proxy_client *c, const struct pfl_file_wish *wish);
+void pfl_proxy_client_open_pull(struct pfl_proxy_client *c,
+                                const struct pfl_file_request *file_request);
 
 /* proxy_requests.c */
 

@@ -91,7 +91,7 @@ static int await_end(struct pfl_proxy_client *guest, struct pfl_rpc_request requ
 static int on_enable_tracing(void *user, struct pfl_rpc_request request, struct pfl_span args)
 {
     struct pfl_proxy_client *c = user;
-    struct pfl_file_wish wish = {0};
+    struct pfl_file_request file_request = {0};
     uint64_t random[2];
     struct pfl_buf own;
     int rc = 0;
@@ -103,16 +103,17 @@ static int on_enable_tracing(void *user, struct pfl_rpc_request request, struct 
     if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
         return PFL_EIO;
     pfl_buf_init(&own, PFL_FRAME_MAX_BYTES);
-    rc = pfl_file_wish_take(args, random, &own, &wish);
-    if (rc == 0 && wish.is_wished)
-        rc = pfl_park_keep_config(args, &c->config);
-    if (rc == 0 && wish.is_wished) {
-        pfl_proxy_client_open_pull(c, &wish);
+    rc = pfl_file_request_take(args, random, &own, &file_request);
+    if (rc == 0 && file_request.is_requested)
+        rc = pfl_detach_request_keep_config(args, &c->config);
+    if (rc == 0 && file_request.is_requested) {
+        pfl_proxy_client_open_pull(c, &file_request);
         c->end_request = request;
         c->has_end_request = true;
     }
     if (rc == 0)
-        rc = forward(c, request, "EnableTracing", wish.is_wished ? pfl_buf_get(&own) : args);
+        rc = forward(c, request, "EnableTracing",
+                     file_request.is_requested ? pfl_buf_get(&own) : args);
     pfl_buf_fini(&own);
     return rc;
 }
@@ -145,11 +146,11 @@ static int on_detach(void *user, struct pfl_rpc_request request, struct pfl_span
 {
     struct pfl_proxy_client *c = user;
     struct pfl_proxy_client *owner = c->owner != NULL ? c->owner : c;
-    char key[PFL_PARK_KEY_BYTES];
+    char key[PFL_DETACH_REQUEST_KEY_BYTES];
 
     if (!owner->has_pull || owner->is_leaving)
         return forward(c, request, "Detach", args);
-    if (!pfl_park_read_key(args, key) || find_detached(c->proxy, key) != NULL)
+    if (!pfl_detach_request_read_key(args, key) || find_detached(c->proxy, key) != NULL)
         return pfl_rpc_host_reply_failure(&c->rpc, request);
     if (c->owner != NULL)
         pfl_proxy_client_part(owner, c);
@@ -164,9 +165,9 @@ static int on_attach(void *user, struct pfl_rpc_request request, struct pfl_span
     struct pfl_proxy_client *owner = NULL;
     struct pfl_span config;
     struct iovec body;
-    char key[PFL_PARK_KEY_BYTES];
+    char key[PFL_DETACH_REQUEST_KEY_BYTES];
 
-    if (pfl_park_read_key(args, key))
+    if (pfl_detach_request_read_key(args, key))
         owner = find_detached(c->proxy, key);
     if (owner == NULL || owner == c || c->has_pull || c->owner != NULL)
         return forward(c, request, "Attach", args);

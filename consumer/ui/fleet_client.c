@@ -18,7 +18,7 @@
 #include "base/closer.h"
 #include "base/io/fdsock.h"
 #include "base/mem.h"
-#include "consumer/proxy/clone_story.h"
+#include "consumer/proxy/clone_response.h"
 #include "consumer/proxy/message_copy.h"
 #include "consumer/ui/fleet_impl.h"
 #include "consumer/ui/fleet_state.h"
@@ -121,7 +121,7 @@ static int reply_cloned(struct pfl_fleet_client *c, struct pfl_rpc_request reque
     if (error[0] == '\0')
         return reply_bytes(c, request, 0, pfl_span_of(success, sizeof(success)));
     pfl_buf_init(&answer, ANSWER_BYTES);
-    rc = pfl_clone_answer_refuse(error, &answer);
+    rc = pfl_clone_response_refuse(error, &answer);
     if (rc == 0)
         rc = reply_bytes(c, request, 0, pfl_buf_get(&answer));
     pfl_buf_fini(&answer);

@@ -22,7 +22,7 @@
 #include "base/closer.h"
 #include "base/mem.h"
 #include "consumer/config/config.h"
-#include "consumer/proxy/file_wish.h"
+#include "consumer/proxy/file_request.h"
 #include "consumer/ui/fleet_note.h"
 #include "consumer/ui/fleet_state.h"
 
@@ -253,15 +253,15 @@ static bool find_config(struct pfl_span request, struct pfl_span *ret_config)
 
 /* What a request says besides its config. */
 struct asked {
-    struct pfl_file_wish wish; /* fulfilled here, and taken out */
+    struct pfl_file_request file_request; /* fulfilled here, and taken out */
     struct pfl_config_info info;
 };
 
-/* `room` for the request without the wish. */
+/* `room` for the request without the file_request. */
 static int take_config(struct pfl_fleet_run *run, struct pfl_span request, struct pfl_buf *room,
                        struct asked *ret_asked, char *ret_why)
 {
-    struct pfl_config_wish wish = {0};
+    struct pfl_config_overrides overrides = {0};
     struct pfl_config_why why = {""};
     struct pfl_span config;
     uint64_t random[2];
@@ -269,14 +269,14 @@ static int take_config(struct pfl_fleet_run *run, struct pfl_span request, struc
 
     if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
         return PFL_EIO;
-    rc = pfl_file_wish_take(request, random, room, &ret_asked->wish);
+    rc = pfl_file_request_take(request, random, room, &ret_asked->file_request);
     if (rc != 0)
         return rc;
-    if (!find_config(ret_asked->wish.is_wished ? pfl_buf_get(room) : request, &config)) {
+    if (!find_config(ret_asked->file_request.is_requested ? pfl_buf_get(room) : request, &config)) {
         (void)snprintf(ret_why, PFL_FLEET_WHY_BYTES, "the request has no trace config");
         return PFL_EINVAL;
     }
-    rc = pfl_config_prepare(config, &wish, &run->config, &ret_asked->info, &why);
+    rc = pfl_config_prepare(config, &overrides, &run->config, &ret_asked->info, &why);
     if (rc == PFL_EINVAL)
         (void)snprintf(ret_why, PFL_FLEET_WHY_BYTES, "%s", why.text);
     return rc;
@@ -285,16 +285,16 @@ static int take_config(struct pfl_fleet_run *run, struct pfl_span request, struc
 static void fill_recording(struct pfl_fleet_run *run, const struct asked *asked,
                            struct pfl_recording_conf *recording)
 {
-    uint64_t wished = asked->wish.max_bytes;
+    uint64_t wished = asked->file_request.max_bytes;
 
     recording->link.task = PFL_LINK_RECORD;
     recording->link.trace_config = pfl_buf_get(&run->config);
     recording->link.flush_timeout_ms = asked->info.flush_timeout_ms;
     recording->link.stop_timeout_ms = asked->info.stop_timeout_ms;
     recording->link.ring_bytes = (uint64_t)asked->info.smallest_buffer_kb * 1024;
-    recording->link.is_streamed = asked->wish.is_wished;
+    recording->link.is_streamed = asked->file_request.is_requested;
     recording->duration_ms = asked->info.duration_ms;
-    if (!asked->wish.is_wished)
+    if (!asked->file_request.is_requested)
         return;
     run->stop_bytes = run->conf.max_bytes / 4 * 3;
     if (wished != 0 && wished < run->stop_bytes)

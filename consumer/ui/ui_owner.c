@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "consumer/ui/ui_door.h"
+#include "consumer/ui/ui_access.h"
 
 bool pfl_ui_owner_is_ours(int fd, uint16_t own_port)
 {

@@ -4,7 +4,7 @@
  *
  *     browser --WebSocket--> session --socket pair--> client of the host's proxy, or of the fleet
  *
- * Happy path: the opening request is judged (ui_door.h), and so is the user who makes it; then
+ * Happy path: the opening request is judged (ui_access.h), and so is the user who makes it; then
  * bytes go both ways, held back where the other side is slow. The library runs in a loop of its own
  * inside ours: our loop waits on that one's descriptor, and turns it before it sleeps. So the
  * library's end is simple: its loop runs until it is empty. Failures: what comes in wrongly gets
@@ -144,7 +144,7 @@ void pfl_ui_close(struct pfl_ui *self)
     uv_close((uv_handle_t *)&self->poll, on_handle_closed);
     uv_close((uv_handle_t *)&self->prepare, on_handle_closed);
     uv_close((uv_handle_t *)&self->timer, on_handle_closed);
-    for (size_t i = 0; self->proxies != NULL && i < self->conf.door.hosts_len; i++)
+    for (size_t i = 0; self->proxies != NULL && i < self->conf.rules.hosts_len; i++)
         if (self->proxies[i] != NULL)
             pfl_proxy_close(self->proxies[i]);
     if (self->fleet != NULL)
@@ -272,7 +272,7 @@ static unsigned judge(const struct pfl_ui *ui, struct lws *wsi, size_t *ret_host
     visit.host = copy_field(wsi, WSI_TOKEN_HOST, host);
     visit.origin = copy_field(wsi, WSI_TOKEN_ORIGIN, origin);
     visit.path = copy_field(wsi, WSI_TOKEN_GET_URI, path);
-    return pfl_ui_door_judge(&ui->conf.door, &visit, ret_host, ret_why);
+    return pfl_ui_access_judge(&ui->conf.rules, &visit, ret_host, ret_why);
 }
 
 /* The library wants 0 to go on, 1 after an answer of ours. */
@@ -309,7 +309,7 @@ static int open_pair(struct session *s, size_t host)
         (void)close(ends[1]);
         return rc;
     }
-    if (host == ui->conf.door.hosts_len)
+    if (host == ui->conf.rules.hosts_len)
         pfl_fleet_adopt(ui->fleet, ends[1]);
     else
         pfl_proxy_adopt(ui->proxies[host], ends[1]);
@@ -318,7 +318,7 @@ static int open_pair(struct session *s, size_t host)
 
 /* What the library keeps for each connection. */
 struct slot {
-    size_t host;             /* as the door says it */
+    size_t host;             /* as the rules says it */
     struct session *session; /* NULL until it is established */
 };
 
@@ -527,10 +527,10 @@ static int open_library(struct pfl_ui *ui)
 
 static int open_proxies(struct pfl_ui *ui)
 {
-    ui->proxies = pfl_mem_calloc(ui->conf.door.hosts_len, sizeof(*ui->proxies));
+    ui->proxies = pfl_mem_calloc(ui->conf.rules.hosts_len, sizeof(*ui->proxies));
     if (ui->proxies == NULL)
         return PFL_ENOMEM;
-    for (size_t i = 0; i < ui->conf.door.hosts_len; i++) {
+    for (size_t i = 0; i < ui->conf.rules.hosts_len; i++) {
         struct pfl_proxy_conf conf = {.host = ui->conf.host,
                                       .on_client_gone = ui->conf.on_client_gone,
                                       .on_closed = on_proxy_closed,
@@ -556,7 +556,7 @@ static int open_fleet(struct pfl_ui *ui)
 
     conf.recording.link.conn = ui->conf.host;
     conf.recording.specs = ui->conf.specs;
-    conf.recording.specs_len = ui->conf.door.hosts_len;
+    conf.recording.specs_len = ui->conf.rules.hosts_len;
     return pfl_fleet_open(&conf, &ui->fleet);
 }
 

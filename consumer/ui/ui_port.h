@@ -8,7 +8,7 @@
 #define PFL_CONSUMER_UI_PORT_H
 
 #include "consumer/ui/fleet_port.h"
-#include "consumer/ui/ui_door.h"
+#include "consumer/ui/ui_access.h"
 
 #define PFL_UI_MAX_CONNECTIONS 32u
 /* Connections that have not asked yet, or were refused; with more the oldest is ended. */
@@ -22,9 +22,9 @@ struct pfl_ui_conf {
     const struct pfl_host_spec *specs;  /* borrowed until on_closed */
     /* Of all hosts at once: step timeout, quorum and wait; the rest is ours. */
     struct pfl_recording_conf recording;
-    const char *version;     /* borrowed until on_closed; this program's */
-    struct pfl_ui_door door; /* borrowed likewise; hosts are the specs' names, in order */
-    uint16_t port;           /* 0: any */
+    const char *version;        /* borrowed until on_closed; this program's */
+    struct pfl_ui_access rules; /* borrowed likewise; hosts are the specs' names, in order */
+    uint16_t port;              /* 0: any */
     /* A client's connection ended and why, in a sentence; "" when the client went. */
     void (*on_client_gone)(void *user, const char *why);
     void (*on_closed)(void *user); /* last one */

@@ -8,7 +8,7 @@
  * Failures: an addition fails without effect when memory or slots run out. Everything else
  * cannot fail, because room is made when a sequence is added.
  * Limits: 2^24 - 2 sequences with records; of those without, 1024 to 1152; of forgotten ones the
- * usage of PFL_USAGE_BOOK_MAX.
+ * usage of PFL_RETIRED_WRITER_STATS_MAX.
  */
 #include "service/buffer/sequence_table.h"
 
@@ -31,7 +31,7 @@ void pfl_sequence_table_fini(struct pfl_sequence_table *self)
     pfl_mem_free(self->blocks);
     pfl_mem_free(self->free_slots);
     pfl_mem_free(self->index);
-    pfl_usage_book_fini(&self->forgotten);
+    pfl_retired_writer_stats_fini(&self->forgotten);
     pfl_sequence_table_init(self, &(struct pfl_hash_key){{0}});
 }
 
@@ -78,7 +78,7 @@ int pfl_sequence_table_copy(struct pfl_sequence_table *self, const struct pfl_se
     self->free_slots = pfl_mem_calloc(slots, sizeof(*self->free_slots));
     if (self->index == NULL || self->blocks == NULL || self->free_slots == NULL ||
         copy_blocks(self, from) != 0 ||
-        pfl_usage_book_copy(&self->forgotten, &from->forgotten) != 0) {
+        pfl_retired_writer_stats_copy(&self->forgotten, &from->forgotten) != 0) {
         pfl_sequence_table_fini(self);
         return PFL_ENOMEM;
     }
@@ -223,7 +223,7 @@ int pfl_sequence_table_add(struct pfl_sequence_table *self,
 
     seq = pfl_sequence_table_at(self, slot);
     *seq = (struct pfl_sequence){.slot = slot, .source = *source};
-    (void)pfl_usage_book_take(&self->forgotten, key, &seq->source.usage);
+    (void)pfl_retired_writer_stats_take(&self->forgotten, key, &seq->source.usage);
     self->index[probe(self, key)] = slot + 1u;
     self->count++;
     self->recent = seq;
@@ -263,7 +263,7 @@ static void forget(struct pfl_sequence_table *self, struct pfl_sequence *seq)
     assert(seq->first == 0);
     pfl_sequence_table_mark_filled(self, seq);
     remove_from_index(self, probe(self, key_of(seq)));
-    pfl_usage_book_put(&self->forgotten, key_of(seq), &seq->source.usage);
+    pfl_retired_writer_stats_put(&self->forgotten, key_of(seq), &seq->source.usage);
     self->free_slots[self->free_len++] = seq->slot;
     self->count--;
     if (self->recent == seq)

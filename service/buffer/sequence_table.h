@@ -7,8 +7,8 @@
 #ifndef PFL_SERVICE_SEQUENCE_TABLE_H
 #define PFL_SERVICE_SEQUENCE_TABLE_H
 
+#include "service/buffer/retired_writer_stats.h"
 #include "service/buffer/sequence.h"
-#include "service/buffer/usage_book.h"
 
 #define PFL_SEQUENCES_KEPT_EMPTY 1024u
 /* Forgetting starts past this and goes down to PFL_SEQUENCES_KEPT_EMPTY. */
@@ -29,9 +29,9 @@ struct pfl_sequence_table {
     uint32_t index_capacity;
     struct pfl_list empties; /* least recently emptied first */
     uint32_t empties_len;
-    struct pfl_usage_book forgotten; /* of what was forgotten: its usage */
-    struct pfl_sequence *recent;     /* the one found last */
-    struct pfl_hash_key hash_key;    /* who knows it can make keys meet in the index */
+    struct pfl_retired_writer_stats forgotten; /* of what was forgotten: its usage */
+    struct pfl_sequence *recent;               /* the one found last */
+    struct pfl_hash_key hash_key;              /* who knows it can make keys meet in the index */
 };
 
 void pfl_sequence_table_init(struct pfl_sequence_table *self, const struct pfl_hash_key *hash_key);

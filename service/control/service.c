@@ -96,7 +96,7 @@ int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *co
     pfl_observe_init(&self->nobody.observe);
     self->nobody.ops = &nobody_ops;
     pfl_flush_book_init(&self->flushes);
-    pfl_relay_book_init(&self->relays);
+    pfl_remote_machines_init(&self->relays);
     pfl_trigger_history_init(&self->triggers);
     open_shares(self);
     self->due_ms = PFL_SESSION_NEVER;
@@ -113,7 +113,7 @@ void pfl_service_fini(struct pfl_service *self)
     pfl_trigger_history_fini(&self->triggers);
     pfl_observe_fini(&self->nobody.observe);
     pfl_flush_book_fini(&self->flushes);
-    pfl_relay_book_fini(&self->relays);
+    pfl_remote_machines_fini(&self->relays);
     pfl_mem_free(self->buffers);
     self->buffers = NULL;
 }
@@ -335,9 +335,10 @@ static uint64_t count_fds(const struct pfl_service *self, uint64_t who)
     return pfl_shares_is_bound(&self->shares.fds, who) ? PFL_SERVICE_CONN_FDS : 0;
 }
 
-bool pfl_service_take_connection(struct pfl_service *self, struct pfl_shares *door, uint64_t who)
+bool pfl_service_take_connection(struct pfl_service *self, struct pfl_shares *listener,
+                                 uint64_t who)
 {
-    if (!pfl_shares_take(door, who, 1))
+    if (!pfl_shares_take(listener, who, 1))
         return false;
     if (!pfl_shares_take(&self->shares.fds, who, count_fds(self, who)))
         goto no_fds;
@@ -345,13 +346,14 @@ bool pfl_service_take_connection(struct pfl_service *self, struct pfl_shares *do
         return true;
     pfl_shares_give(&self->shares.fds, who, count_fds(self, who));
 no_fds:
-    pfl_shares_give(door, who, 1);
+    pfl_shares_give(listener, who, 1);
     return false;
 }
 
-void pfl_service_give_connection(struct pfl_service *self, struct pfl_shares *door, uint64_t who)
+void pfl_service_give_connection(struct pfl_service *self, struct pfl_shares *listener,
+                                 uint64_t who)
 {
-    pfl_shares_give(door, who, 1);
+    pfl_shares_give(listener, who, 1);
     pfl_shares_give(&self->shares.fds, who, count_fds(self, who));
     pfl_shares_give(&self->shares.peer_bytes, who, PFL_SERVICE_CONN_BYTES);
 }
@@ -486,5 +488,5 @@ void pfl_service_remove_buffers(struct pfl_service *self, struct pfl_session *se
     }
     self->buffers_len -= session->plan->buffers_len;
     if (pfl_list_is_empty(&self->sessions))
-        pfl_relay_book_forget_gone(&self->relays);
+        pfl_remote_machines_forget_gone(&self->relays);
 }

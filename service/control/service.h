@@ -16,7 +16,7 @@
 #include "base/shares.h"
 #include "service/buffer/commit.h"
 #include "service/control/figures.h"
-#include "service/control/relay_book.h"
+#include "service/control/remote_machines.h"
 #include "service/session/disk.h"
 #include "service/session/flush.h"
 #include "service/session/scraping.h"
@@ -102,7 +102,7 @@ struct pfl_service {
     uint16_t last_buffer_id;
     size_t buffers_len;
     struct pfl_flush_book flushes;
-    struct pfl_relay_book relays;
+    struct pfl_remote_machines relays;
     struct pfl_commit_counters commits;
     struct pfl_service_guard guards[PFL_SERVICE_GUARD_NAMES];
     size_t guards_next;
@@ -161,9 +161,10 @@ PFL_MUST_USE int pfl_service_set_writer(struct pfl_service *self, struct pfl_pro
 
 /* A connection at one of the two doors, and what it costs, until it is given back. False: the user
  * has his share of them. */
-PFL_MUST_USE bool pfl_service_take_connection(struct pfl_service *self, struct pfl_shares *door,
+PFL_MUST_USE bool pfl_service_take_connection(struct pfl_service *self, struct pfl_shares *listener,
                                               uint64_t who);
-void pfl_service_give_connection(struct pfl_service *self, struct pfl_shares *door, uint64_t who);
+void pfl_service_give_connection(struct pfl_service *self, struct pfl_shares *listener,
+                                 uint64_t who);
 
 /* Counts shared memory that the producer gets or brings, until it leaves. PFL_ELIMIT: its user has
  * his share of it. */

@@ -95,12 +95,12 @@ static void encode_writers(struct pfl_message *m, struct pfl_session *session, s
 
 static void encode_filter(struct pfl_message *m, const struct pfl_session *session)
 {
-    const struct pfl_mill_stats *s;
+    const struct pfl_pipeline_stats *s;
     size_t entry;
 
-    if (!session->plan->has_filter || session->mill == NULL)
+    if (!session->plan->has_filter || session->output == NULL)
         return;
-    s = &session->mill->stats;
+    s = &session->output->stats;
     entry = pfl_message_begin(m, STATS_FILTER);
     pfl_message_varint(m, 1, s->input_packets);
     pfl_message_varint(m, 2, s->input_bytes);

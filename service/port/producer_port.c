@@ -23,7 +23,7 @@
 #include "base/io/listener.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "service/port/gather.h"
+#include "service/port/input_batching.h"
 #include "service/port/network.h"
 #include "service/port/producer_conn.h"
 
@@ -32,7 +32,7 @@ struct pfl_producer_port {
     struct pfl_rpc_service services[2]; /* ProducerPort, RelayPort */
     struct pfl_listener *listener;      /* owned until closed */
     struct pfl_list conns;              /* owned */
-    struct pfl_gather gather;
+    struct pfl_input_batching gather;
     struct pfl_fair_turn fair_turn;
     uv_check_t turn_ends; /* keeps no loop running */
     bool is_closing;
@@ -79,14 +79,14 @@ static void count_waiting(struct pfl_producer_conn *conn)
 static bool on_input(void *user)
 {
     struct pfl_producer_conn *conn = user;
-    struct pfl_gather *gather = &conn->port->gather;
+    struct pfl_input_batching *gather = &conn->port->gather;
 
     if (!pfl_fair_turn_may(&conn->port->fair_turn, conn->peer.who, &conn->round))
         return false;
-    if (!pfl_gather_begin(gather, pfl_clock_now_ns(PFL_CLOCK_MONOTONIC)))
+    if (!pfl_input_batching_begin(gather, pfl_clock_now_ns(PFL_CLOCK_MONOTONIC)))
         return true;
     (void)sched_yield();
-    pfl_gather_end(gather, pfl_clock_now_ns(PFL_CLOCK_MONOTONIC));
+    pfl_input_batching_end(gather, pfl_clock_now_ns(PFL_CLOCK_MONOTONIC));
     return true;
 }
 
@@ -163,7 +163,8 @@ static void on_closed(void *user, int err)
         pfl_service_remove_producer(conn->service, conn->producer);
     }
     if (conn->relay != NULL)
-        pfl_relay_book_leave(&conn->service->relays, conn->relay, conn->service->sessions_len != 0);
+        pfl_remote_machines_leave(&conn->service->relays, conn->relay,
+                                  conn->service->sessions_len != 0);
     pfl_closer_close(conn->fd, (uint32_t)conn->peer.who);
     pfl_list_remove(&conn->node);
     free_conn(conn);

@@ -16,8 +16,8 @@ static int get_relay(struct pfl_producer_conn *conn)
 {
     if (conn->relay != NULL)
         return 0;
-    return pfl_relay_book_add(&conn->service->relays, conn->peer.machine_id, conn->peer.who,
-                              &conn->relay);
+    return pfl_remote_machines_add(&conn->service->relays, conn->peer.machine_id, conn->peer.who,
+                                   &conn->relay);
 }
 
 static int refuse(struct pfl_producer_conn *conn, struct pfl_rpc_request request, int rc)

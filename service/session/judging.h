@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/shares.h"
 
-#define PFL_JUDGING_UNITS     2000000u /* of service/mill/pattern.h */
+#define PFL_JUDGING_UNITS     2000000u /* of service/output/pattern.h */
 #define PFL_JUDGING_WINDOW_MS 10000u
 
 struct pfl_producer;

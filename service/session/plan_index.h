@@ -7,7 +7,7 @@
 #ifndef PFL_SERVICE_PLAN_INDEX_H
 #define PFL_SERVICE_PLAN_INDEX_H
 
-#include "service/mill/pattern_set.h"
+#include "service/output/pattern_set.h"
 
 #define PFL_PLAN_MAX_FILTERS    1024u /* of all data sources */
 #define PFL_PLAN_MAX_SEMAPHORES 64u

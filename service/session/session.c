@@ -87,7 +87,7 @@ void pfl_session_free(struct pfl_session *self)
     pfl_session_file_free(self->file);
     free_buffers(self);
     pfl_trigger_list_fini(&self->triggers);
-    pfl_mill_job_free(self->mill);
+    pfl_pipeline_job_free(self->output);
     pfl_session_events_fini(&self->events);
     pfl_concurrent_fini(&self->concurrent);
     pfl_mem_free(self->detach_key);

@@ -14,7 +14,7 @@
 #include "service/control/service_packets.h"
 #include "service/session/concurrent.h"
 #include "service/session/judging.h"
-#include "service/session/mill_job.h"
+#include "service/session/pipeline_job.h"
 #include "service/session/sequence_ids.h"
 #include "service/session/session_plan.h"
 #include "service/session/trigger_list.h"
@@ -68,8 +68,8 @@ struct pfl_session {
     struct pfl_session_buffer *buffers; /* owned, plan->buffers_len */
     struct pfl_session_file *file;      /* owned; NULL: the consumer reads */
     struct pfl_trigger_list triggers;
-    struct pfl_mill_job *mill; /* owned; NULL: packets go out as they are */
-    struct pfl_list instances; /* owned pfl_instance.of_session; by producer, then setup */
+    struct pfl_pipeline_job *output; /* owned; NULL: packets go out as they are */
+    struct pfl_list instances;       /* owned pfl_instance.of_session; by producer, then setup */
     size_t instances_len;
     struct pfl_shares instance_shares;
     uint64_t left_out; /* data sources past a share */

@@ -237,7 +237,7 @@ static void follow_packets(struct pfl_session_file *self, bool is_cutting)
 {
     if (self->rotation == NULL || self->session->plan->codec == PFL_CODEC_NONE)
         return;
-    pfl_mill_set_plain(self->session->mill->mill, is_cutting);
+    pfl_pipeline_set_plain(self->session->output->pipeline, is_cutting);
     self->read.on_packet = is_cutting ? NULL : on_packet;
     self->read.user = self;
 }

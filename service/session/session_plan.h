@@ -10,8 +10,8 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "service/buffer/trace_buffer.h"
-#include "service/mill/compressor.h"
-#include "service/mill/trace_filter.h"
+#include "service/output/compressor.h"
+#include "service/output/trace_filter.h"
 #include "service/session/plan_index.h"
 
 #define PFL_PLAN_MAX_BUFFERS        128u
@@ -136,7 +136,7 @@ struct pfl_session_plan {
     struct pfl_span bugreport_filename;
     bool has_filter;
     struct pfl_span filter_config;   /* TraceFilter, in config */
-    struct pfl_trace_filter *filter; /* owned, from check_late until a mill takes it */
+    struct pfl_trace_filter *filter; /* owned, from check_late until a pipeline takes it */
     enum pfl_codec codec;
     int zstd_level;
     struct pfl_plan_file file;
@@ -170,7 +170,7 @@ struct pfl_plan_producer {
     uint32_t machine_id; /* 0 = this host */
 };
 /* Whether `source` wants this producer; its data source's name is the caller's to compare. Patterns
- * are matched within `*credit` (service/mill/pattern.h); where that ends, at 0, it does not. */
+ * are matched within `*credit` (service/output/pattern.h); where that ends, at 0, it does not. */
 bool pfl_session_plan_wants(const struct pfl_session_plan *self,
                             const struct pfl_plan_source *source,
                             const struct pfl_plan_producer *producer, uint64_t *credit);

@@ -8,7 +8,7 @@
  * statistics. What was rendered is forgotten by the session: each is told once, or once a snapshot
  * period.
  *
- * In a session that filters or compresses, packets go through its mill in batches: while one is
+ * In a session that filters or compresses, packets go through its pipeline in batches: while one is
  * with the worker the results of the one before are sent, and no more is kept than READ_AHEAD and
  * a batch. For frames a batch is filled in steps, and others are served in between. The statistics
  * follow alone, unfiltered, when the filter has counted everything.
@@ -119,15 +119,16 @@ static void encode_remote_infos(struct pfl_message *m, const struct pfl_service 
                                 struct pfl_session *session)
 {
     if (!session->plan->builtin.no_system_info)
-        pfl_relay_book_encode_infos(&service->relays, m, service->conf.facts, &session->infos_told);
+        pfl_remote_machines_encode_infos(&service->relays, m, service->conf.facts,
+                                         &session->infos_told);
 }
 
 static void encode_remote_clocks(struct pfl_message *m, const struct pfl_service *service,
                                  struct pfl_session *session)
 {
     if (!session->plan->builtin.no_clock_snapshots)
-        pfl_relay_book_encode_clocks(&service->relays, m, service->conf.facts,
-                                     &session->clocks_told);
+        pfl_remote_machines_encode_clocks(&service->relays, m, service->conf.facts,
+                                          &session->clocks_told);
 }
 
 /* Programs and states of VMs, which may be long: in memory of their own. */
@@ -224,7 +225,7 @@ static void encode_stats(struct pfl_message *m, const struct pfl_service *servic
     pfl_service_packet_end(m, packet);
 }
 
-/* 10 and 11 of the documented order; behind a mill the statistics come later. */
+/* 10 and 11 of the documented order; behind a pipeline the statistics come later. */
 static void on_drained(void *user, struct pfl_readback *readback)
 {
     struct pfl_session_read *self = user;
@@ -232,7 +233,7 @@ static void on_drained(void *user, struct pfl_readback *readback)
     struct pfl_session *session = self->session;
     struct pfl_buf buf;
     struct pfl_message m = pfl_message_of(&buf);
-    bool has_stats = session->pending.stats && session->mill == NULL;
+    bool has_stats = session->pending.stats && session->output == NULL;
 
     session->counters.invalid_packets += pfl_readback_take_invalid_packets(readback);
     pfl_buf_init(&buf, PACKETS_MAX_BYTES);
@@ -253,7 +254,7 @@ static void on_drained(void *user, struct pfl_readback *readback)
         session->pending.stats = false;
 }
 
-/* ---- through the mill ---- */
+/* ---- through the pipeline ---- */
 
 static bool is_for_file(const struct pfl_session_read *self)
 {
@@ -279,7 +280,7 @@ static int take_results(struct pfl_session_read *self)
     struct pfl_span packet;
     int rc = 0;
 
-    while (rc == 0 && pfl_mill_next(self->session->mill->mill, &packet)) {
+    while (rc == 0 && pfl_pipeline_next(self->session->output->pipeline, &packet)) {
         if (packet.len != 0)
             rc = pfl_readback_push(self->readback, packet);
         else if (packet.data != NULL || is_for_file(self))
@@ -291,12 +292,12 @@ static int take_results(struct pfl_session_read *self)
 /* Fills the batch by a step; the source's end is the end of this phase. */
 static int fill_batch(struct pfl_session_read *self)
 {
-    struct pfl_mill *mill = self->session->mill->mill;
+    struct pfl_pipeline *pipeline = self->session->output->pipeline;
     struct pfl_readback_packet packet;
     size_t filled = 0;
     int rc = 0;
 
-    while (rc == 0 && !pfl_mill_is_full(mill) && filled < FILL_STEP_BYTES) {
+    while (rc == 0 && !pfl_pipeline_is_full(pipeline) && filled < FILL_STEP_BYTES) {
         rc = pfl_readback_next_packet(self->source, &packet);
         if (rc == PFL_EEOF)
             self->phase = PFL_READ_STATISTICS;
@@ -305,7 +306,8 @@ static int fill_batch(struct pfl_session_read *self)
         if (rc == 0 && self->on_packet != NULL)
             self->on_packet(self->user, &packet);
         if (rc == 0)
-            rc = pfl_mill_add(mill, packet.slices, packet.slices_len, packet.tail, packet.buffer);
+            rc = pfl_pipeline_add(pipeline, packet.slices, packet.slices_len, packet.tail,
+                                  packet.buffer);
         filled += packet.bytes;
     }
     return rc;
@@ -326,26 +328,26 @@ static int add_stats(struct pfl_session_read *self)
     encode_stats(&m, self->service, session);
     r = pfl_reader_of(pfl_buf_get(&buf));
     if (m.rc == 0 && pfl_reader_field(&r, &f))
-        m.rc = pfl_mill_add(session->mill->mill, NULL, 0, f.bytes, PFL_MILL_RAW);
+        m.rc = pfl_pipeline_add(session->output->pipeline, NULL, 0, f.bytes, PFL_PIPELINE_RAW);
     pfl_buf_fini(&buf);
     session->pending.stats = m.rc != 0;
     return m.rc;
 }
 
-/* Results of the batch that is back, then a step of the next batch; the mill is idle. */
-static int turn_mill(struct pfl_session_read *self)
+/* Results of the batch that is back, then a step of the next batch; the pipeline is idle. */
+static int turn_pipeline(struct pfl_session_read *self)
 {
-    struct pfl_mill_job *job = self->session->mill;
+    struct pfl_pipeline_job *job = self->session->output;
     int rc = take_results(self);
 
     if (rc == 0 && self->phase == PFL_READ_PACKETS)
         rc = fill_batch(self);
     else if (rc == 0 && self->phase == PFL_READ_STATISTICS)
         rc = add_stats(self);
-    if (rc != 0 || (self->phase == PFL_READ_PACKETS && !pfl_mill_is_full(job->mill)))
+    if (rc != 0 || (self->phase == PFL_READ_PACKETS && !pfl_pipeline_is_full(job->pipeline)))
         return rc;
-    if (!pfl_mill_is_empty(job->mill))
-        return pfl_mill_job_start(job);
+    if (!pfl_pipeline_is_empty(job->pipeline))
+        return pfl_pipeline_job_start(job);
     if (self->phase == PFL_READ_END)
         pfl_readback_hold(self->readback, false);
     return 0;
@@ -353,7 +355,7 @@ static int turn_mill(struct pfl_session_read *self)
 
 bool pfl_session_read_can_go_on(const struct pfl_session_read *self)
 {
-    return self->source != NULL && !self->session->mill->is_running &&
+    return self->source != NULL && !self->session->output->is_running &&
            pfl_readback_is_held(self->readback) &&
            pfl_readback_get_pending_bytes(self->readback) < READ_AHEAD_BYTES;
 }
@@ -365,7 +367,7 @@ bool pfl_session_read_is_paused(const struct pfl_session_read *self)
 
 int pfl_session_read_next_frame(struct pfl_session_read *self, struct pfl_readback_frame *ret_frame)
 {
-    int rc = pfl_session_read_can_go_on(self) ? turn_mill(self) : 0;
+    int rc = pfl_session_read_can_go_on(self) ? turn_pipeline(self) : 0;
 
     return rc != 0 ? rc : pfl_readback_next_frame(self->readback, ret_frame);
 }
@@ -376,7 +378,7 @@ int pfl_session_read_next_packet(struct pfl_session_read *self,
     int rc = 0;
 
     while (rc == 0 && pfl_session_read_can_go_on(self)) {
-        rc = turn_mill(self);
+        rc = turn_pipeline(self);
         if (pfl_session_read_is_paused(self))
             break;
     }
@@ -384,7 +386,7 @@ int pfl_session_read_next_packet(struct pfl_session_read *self,
 }
 
 /* The readback becomes the source, a held one takes its place. */
-static int put_mill_between(struct pfl_session_read *self, uint64_t request_id)
+static int put_pipeline_between(struct pfl_session_read *self, uint64_t request_id)
 {
     const struct pfl_readback_conf conf = {.request_id = request_id};
 
@@ -393,8 +395,8 @@ static int put_mill_between(struct pfl_session_read *self, uint64_t request_id)
     if (pfl_readback_new(&conf, &self->readback) != 0)
         return PFL_ENOMEM;
     pfl_readback_hold(self->readback, true);
-    self->session->mill->on_back = on_back;
-    self->session->mill->user = self;
+    self->session->output->on_back = on_back;
+    self->session->output->user = self;
     return 0;
 }
 
@@ -421,8 +423,8 @@ int pfl_session_read_start(struct pfl_session_read *self, struct pfl_service *se
         self->readback = NULL;
         return rc;
     }
-    if (session->mill != NULL)
-        rc = put_mill_between(self, request_id);
+    if (session->output != NULL)
+        rc = put_pipeline_between(self, request_id);
     if (rc == 0)
         rc = push_head(self);
     if (rc != 0)
@@ -437,7 +439,7 @@ void pfl_session_read_stop(struct pfl_session_read *self)
     if (reader != NULL && self->session != NULL)
         self->session->counters.invalid_packets += pfl_readback_take_invalid_packets(reader);
     if (self->source != NULL && self->session != NULL)
-        pfl_mill_job_abandon(self->session->mill);
+        pfl_pipeline_job_abandon(self->session->output);
     pfl_readback_free(self->source);
     pfl_readback_free(self->readback);
     *self = (struct pfl_session_read){0};

@@ -15,16 +15,16 @@ enum pfl_session_read_phase {
 /*
  * One ReadBuffers call; borrowed by its readback until that is freed.
  *
- *     no mill:  buffers -> readback -> frames
- *     mill:     buffers -> source -> mill, in a worker -> readback, held -> frames
+ *     no pipeline:  buffers -> readback -> frames
+ *     pipeline:     buffers -> source -> pipeline, in a worker -> readback, held -> frames
  */
 struct pfl_session_read {
     struct pfl_service *service;   /* borrowed */
     struct pfl_session *session;   /* borrowed; NULL once it is gone */
     struct pfl_readback *readback; /* owned; NULL when nothing is being read */
-    struct pfl_readback *source;   /* owned; NULL without a mill */
+    struct pfl_readback *source;   /* owned; NULL without a pipeline */
     enum pfl_session_read_phase phase;
-    /* Sees each packet before the mill; set after start. NULL: nobody. */
+    /* Sees each packet before the pipeline; set after start. NULL: nobody. */
     void (*on_packet)(void *user, const struct pfl_readback_packet *packet);
     void *user;
 };

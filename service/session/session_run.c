@@ -98,20 +98,20 @@ void pfl_session_encode_slow(struct pfl_message *m, const struct pfl_session *se
 int pfl_session_make_parts(struct pfl_service *service, uint32_t who, struct pfl_session_plan *plan,
                            struct pfl_session **ret_session)
 {
-    const struct pfl_mill_job_conf conf = {.submit = service->conf.submit,
-                                           .now_ns = service->conf.now_ns,
-                                           .user = service->conf.user,
-                                           .who = who};
-    struct pfl_mill_job *mill;
-    int rc = pfl_mill_job_new(plan, &conf, &mill);
+    const struct pfl_pipeline_job_conf conf = {.submit = service->conf.submit,
+                                               .now_ns = service->conf.now_ns,
+                                               .user = service->conf.user,
+                                               .who = who};
+    struct pfl_pipeline_job *output;
+    int rc = pfl_pipeline_job_new(plan, &conf, &output);
 
     if (rc != 0)
         return rc;
     rc = pfl_session_new(plan, &service->hash_key, ret_session);
     if (rc != 0)
-        pfl_mill_job_free(mill);
+        pfl_pipeline_job_free(output);
     else
-        (*ret_session)->mill = mill;
+        (*ret_session)->output = output;
     return rc;
 }
 

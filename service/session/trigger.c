@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 #include "proto/packet.h"
-#include "service/mill/pattern.h"
+#include "service/output/pattern.h"
 #include "service/session/session_flush.h"
 #include "service/session/session_run.h"
 #include "service/session/session_timers.h"

@@ -4,7 +4,7 @@
  * are made good, so that the fuzzer gets behind them. Whatever is taken leads nowhere but to
  * messages that exist.
  */
-#include "service/mill/filter_bytecode.h"
+#include "service/output/filter_bytecode.h"
 
 #include <stdlib.h>
 

@@ -89,7 +89,7 @@ static void feed(struct pfl_service *service, struct pfl_span input)
     if (conn.producer != NULL)
         pfl_service_remove_producer(service, conn.producer);
     if (conn.relay != NULL)
-        pfl_relay_book_leave(&service->relays, conn.relay, true);
+        pfl_remote_machines_leave(&service->relays, conn.relay, true);
     pfl_rpc_host_fini(&conn.rpc);
 }
 

@@ -4,7 +4,7 @@
  * in place gives the same, never more than came in, and filtering the result again changes nothing
  * but lengths' redundant bytes (so it never fails).
  */
-#include "service/mill/trace_filter.h"
+#include "service/output/trace_filter.h"
 
 #include <stdlib.h>
 

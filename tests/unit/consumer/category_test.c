@@ -44,13 +44,14 @@ static void end(struct made *m)
 /* Read and prepared as a file of the operator's would be. */
 static void assert_is_config(struct made *m, uint32_t data_sources)
 {
-    struct pfl_config_wish wish = {.duration_ms = 5000};
+    struct pfl_config_overrides overrides = {.duration_ms = 5000};
     struct pfl_config_why why = {""};
     struct pfl_buf ready;
 
     pfl_buf_init(&ready, PFL_CONFIG_MAX_BYTES);
     assert_int_equal(pfl_config_read(pfl_buf_get(&m->text), "words", &m->config, &why), 0);
-    assert_int_equal(pfl_config_prepare(pfl_buf_get(&m->config), &wish, &ready, &m->info, &why), 0);
+    assert_int_equal(
+        pfl_config_prepare(pfl_buf_get(&m->config), &overrides, &ready, &m->info, &why), 0);
     assert_int_equal(m->info.buffers, 2);
     assert_int_equal(m->info.data_sources, data_sources);
     pfl_buf_fini(&ready);

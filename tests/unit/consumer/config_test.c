@@ -20,7 +20,7 @@ struct prepared {
     struct pfl_config_why why;
 };
 
-static int prepare_as(struct prepared *p, const char *text, struct pfl_config_wish wish)
+static int prepare_as(struct prepared *p, const char *text, struct pfl_config_overrides overrides)
 {
     int rc;
 
@@ -29,13 +29,13 @@ static int prepare_as(struct prepared *p, const char *text, struct pfl_config_wi
     pfl_buf_init(&p->out, PFL_CONFIG_MAX_BYTES);
     rc = pfl_config_read(pfl_span_of(text, strlen(text)), "cfg.pbtx", &p->parsed, &p->why);
     if (rc == 0)
-        rc = pfl_config_prepare(pfl_buf_get(&p->parsed), &wish, &p->out, &p->info, &p->why);
+        rc = pfl_config_prepare(pfl_buf_get(&p->parsed), &overrides, &p->out, &p->info, &p->why);
     return rc;
 }
 
 static int prepare(struct prepared *p, const char *text, uint32_t duration_ms)
 {
-    return prepare_as(p, text, (struct pfl_config_wish){.duration_ms = duration_ms});
+    return prepare_as(p, text, (struct pfl_config_overrides){.duration_ms = duration_ms});
 }
 
 static void fini(struct prepared *p)
@@ -89,7 +89,7 @@ static void a_session_left_running_has_its_name_and_no_duration(void **state)
     const char *config = BASE "duration_ms: 1500 unique_session_name: \"other\"";
 
     (void)state;
-    assert_int_equal(prepare_as(&p, config, (struct pfl_config_wish){.session = "flight"}), 0);
+    assert_int_equal(prepare_as(&p, config, (struct pfl_config_overrides){.session = "flight"}), 0);
     assert_int_equal(field_value(pfl_buf_get(&p.out), 3), 0);
     assert_int_equal(p.info.duration_ms, 0);
     assert_true(p.info.was_limited);
@@ -106,7 +106,7 @@ static void snapshots_on_a_trigger_need_a_session_left_running(void **state)
 
     (void)state;
     refused(config, "perfleet start");
-    assert_int_equal(prepare_as(&p, config, (struct pfl_config_wish){.session = "flight"}), 0);
+    assert_int_equal(prepare_as(&p, config, (struct pfl_config_overrides){.session = "flight"}), 0);
     fini(&p);
 }
 
@@ -231,7 +231,8 @@ static uint64_t clear_period_of(const char *text, uint32_t wished, uint32_t *ret
     struct prepared p;
     uint64_t period;
 
-    assert_int_equal(prepare_as(&p, text, (struct pfl_config_wish){.clear_period_ms = wished}), 0);
+    assert_int_equal(prepare_as(&p, text, (struct pfl_config_overrides){.clear_period_ms = wished}),
+                     0);
     *ret_noted = p.info.clear_period_ms;
     period = has_field(pfl_buf_get(&p.out), 21)
                  ? field_value(field_bytes(pfl_buf_get(&p.out), 21), 1)

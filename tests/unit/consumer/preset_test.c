@@ -26,7 +26,7 @@ static void every_preset_is_accepted_and_described(void **state)
         pfl_buf_init(&out, PFL_CONFIG_MAX_BYTES);
         assert_memory_equal(text.data, "# ", 2);
         assert_int_equal(pfl_config_read(text, "preset", &parsed, &why), 0);
-        assert_int_equal(pfl_config_prepare(pfl_buf_get(&parsed), &(struct pfl_config_wish){0},
+        assert_int_equal(pfl_config_prepare(pfl_buf_get(&parsed), &(struct pfl_config_overrides){0},
                                             &out, &info, &why),
                          0);
         assert_true(info.duration_ms != 0);

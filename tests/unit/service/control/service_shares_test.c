@@ -305,17 +305,17 @@ static void one_user_has_half_of_the_triggers_of_a_session(void **state)
 
 static void one_address_has_half_of_the_relays(void **state)
 {
-    struct pfl_relay_book book;
+    struct pfl_remote_machines book;
     struct pfl_relay *relay;
     uint32_t added = 0;
 
     (void)state;
-    pfl_relay_book_init(&book);
-    while (pfl_relay_book_add(&book, added + 1, 7, &relay) == 0)
+    pfl_remote_machines_init(&book);
+    while (pfl_remote_machines_add(&book, added + 1, 7, &relay) == 0)
         added++;
     assert_int_equal(added, PFL_RELAY_MAX / 2);
-    assert_int_equal(pfl_relay_book_add(&book, 999, 8, &relay), 0);
-    pfl_relay_book_fini(&book);
+    assert_int_equal(pfl_remote_machines_add(&book, 999, 8, &relay), 0);
+    pfl_remote_machines_fini(&book);
 }
 
 /* What a producer would do: names that FNV-1a puts at one place of a table. */

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads packets and answers of clones: see clone_response.h. Happy path: a packet of the service's
+ * own sequence is known by its content's field; statistics are copied but for one field. Failure: a
+ * malformed message. Nothing is kept.
+ */
+#include "consumer/proxy/clone_response.h"
+
+#include <string.h>
+
+#include "consumer/proxy/message_copy.h"
+#include "proto/packet.h"
+
+enum {
+    SERVICE_SEQUENCE = 1,
+    STATS_WRITERS = 18,
+    ANSWER_SUCCESS = 1,
+    ANSWER_ERROR = 2,
+    ANSWER_UUID_LSB = 4,
+    ANSWER_WAS_FILE = 5,
+};
+
+static bool is_story(uint32_t id)
+{
+    return id == PFL_PACKET_TRACE_UUID || id == PFL_PACKET_SERVICE_EVENT ||
+           id == PFL_PACKET_TRIGGER || id == PFL_PACKET_CLONE_SNAPSHOT_TRIGGER ||
+           id == PFL_PACKET_TRACE_STATS;
+}
+
+static bool is_of_writers(const struct pfl_field *f)
+{
+    return f->id == STATS_WRITERS;
+}
+
+static bool is_stats(const struct pfl_field *f)
+{
+    return f->id == PFL_PACKET_TRACE_STATS && f->type == PFL_WIRE_BYTES;
+}
+
+int pfl_clone_response_take_packet(struct pfl_span packet, struct pfl_buf *out)
+{
+    struct pfl_reader r = pfl_reader_of(packet);
+    struct pfl_field f;
+    uint64_t sequence = 0;
+    size_t kept = 0;
+    bool is_wanted = false;
+    int rc;
+
+    while (pfl_reader_field(&r, &f)) {
+        is_wanted = is_wanted || is_story(f.id);
+        if (f.id == PFL_PACKET_TRUSTED_SEQUENCE_ID)
+            sequence = f.value;
+        kept += is_stats(&f) ? pfl_message_copy_bytes(f.id, f.bytes, is_of_writers) : f.raw.len;
+    }
+    if (r.failed)
+        return PFL_EPARSE;
+    if (!is_wanted || sequence != SERVICE_SEQUENCE)
+        return 0;
+    rc = pfl_message_copy_append_header(PFL_TRACE_PACKET_FIELD, kept, out);
+    r = pfl_reader_of(packet);
+    while (rc == 0 && pfl_reader_field(&r, &f))
+        rc = is_stats(&f) ? pfl_message_copy_append(f.id, f.bytes, is_of_writers, out)
+                          : pfl_buf_append(out, f.raw.data, f.raw.len);
+    return rc;
+}
+
+int pfl_clone_response_parse(struct pfl_span body, struct pfl_clone_response *ret_answer)
+{
+    struct pfl_clone_response answer = {0};
+    struct pfl_reader r = pfl_reader_of(body);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == ANSWER_SUCCESS)
+            answer.is_ok = f.value != 0;
+        else if (f.id == ANSWER_UUID_LSB)
+            answer.uuid_lsb = f.value;
+        else if (f.id == ANSWER_ERROR && f.type == PFL_WIRE_BYTES)
+            answer.is_for_descriptor = memmem(f.bytes.data, f.bytes.len, "descriptor", 10) != NULL;
+    }
+    if (r.failed)
+        return PFL_EPARSE;
+    *ret_answer = answer;
+    return 0;
+}
+
+/* The last of a field's values is the one that counts. */
+int pfl_clone_response_mark(struct pfl_buf *body)
+{
+    static const uint8_t mark[] = {ANSWER_WAS_FILE << 3, 1};
+
+    return pfl_buf_append(body, mark, sizeof(mark));
+}
+
+int pfl_clone_response_refuse(const char *why, struct pfl_buf *out)
+{
+    static const uint8_t no_success[] = {ANSWER_SUCCESS << 3, 0};
+    size_t len = strlen(why);
+    int rc = pfl_buf_append(out, no_success, sizeof(no_success));
+
+    if (rc == 0)
+        rc = pfl_message_copy_append_header(ANSWER_ERROR, len, out);
+    return rc != 0 ? rc : pfl_buf_append(out, why, len);
+}

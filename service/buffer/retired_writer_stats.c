@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What forgotten writers committed.
+ *
+ * Happy path: entries lie side by side, a hash index says where; what is taken out leaves its place
+ * to the last. Failures: an entry that finds no memory is left out. Limits:
+ * PFL_RETIRED_WRITER_STATS_MAX entries, 5 MB with the index.
+ */
+#include "service/buffer/retired_writer_stats.h"
+
+#include "base/mem.h"
+
+#define CAPACITY_MIN 256u
+
+void pfl_retired_writer_stats_fini(struct pfl_retired_writer_stats *self)
+{
+    pfl_mem_free(self->entries);
+    pfl_mem_free(self->index);
+    *self = (struct pfl_retired_writer_stats){0};
+}
+
+int pfl_retired_writer_stats_copy(struct pfl_retired_writer_stats *self,
+                                  const struct pfl_retired_writer_stats *from)
+{
+    if (from->len == 0)
+        return 0;
+    self->entries = pfl_mem_memdup(from->entries, from->capacity * sizeof(*from->entries));
+    self->index = pfl_mem_memdup(from->index, 2u * from->capacity * sizeof(*from->index));
+    if (self->entries == NULL || self->index == NULL) {
+        pfl_retired_writer_stats_fini(self);
+        return PFL_ENOMEM;
+    }
+    self->len = from->len;
+    self->capacity = from->capacity;
+    self->hash_key = from->hash_key;
+    return 0;
+}
+
+/* The index position that holds the key, or the free one where it belongs. */
+static uint32_t probe(const struct pfl_retired_writer_stats *self, uint32_t key)
+{
+    uint32_t mask = 2u * self->capacity - 1u;
+    uint32_t at = pfl_hash_keyed_u32(&self->hash_key, key) & mask;
+
+    while (self->index[at] != 0 && self->entries[self->index[at] - 1u].key != key)
+        at = (at + 1u) & mask;
+    return at;
+}
+
+static bool make_room(struct pfl_retired_writer_stats *self)
+{
+    uint32_t capacity = self->capacity == 0 ? CAPACITY_MIN : 2u * self->capacity;
+    struct pfl_usage_entry *entries;
+    uint32_t *index;
+
+    if (self->len < self->capacity)
+        return true;
+    if (capacity > PFL_RETIRED_WRITER_STATS_MAX)
+        return false;
+    index = pfl_mem_calloc(2u * capacity, sizeof(*index));
+    if (index == NULL)
+        return false;
+    entries = pfl_mem_realloc(self->entries, capacity * sizeof(*entries));
+    if (entries == NULL) {
+        pfl_mem_free(index);
+        return false;
+    }
+    pfl_mem_free(self->index);
+    self->index = index;
+    self->entries = entries;
+    self->capacity = capacity;
+    for (uint32_t i = 0; i < self->len; i++)
+        index[probe(self, entries[i].key)] = i + 1u;
+    return true;
+}
+
+void pfl_retired_writer_stats_put(struct pfl_retired_writer_stats *self, uint32_t key,
+                                  const struct pfl_trace_buffer_usage *usage)
+{
+    if (!make_room(self))
+        return;
+    self->index[probe(self, key)] = self->len + 1u;
+    self->entries[self->len++] = (struct pfl_usage_entry){.key = key, .usage = *usage};
+}
+
+/* Frees position `at` of the index and closes the gap, so that probing never meets a hole. */
+static void remove_from_index(struct pfl_retired_writer_stats *self, uint32_t at)
+{
+    uint32_t mask = 2u * self->capacity - 1u;
+
+    self->index[at] = 0;
+    for (uint32_t i = (at + 1u) & mask; self->index[i] != 0; i = (i + 1u) & mask) {
+        uint32_t place = self->index[i];
+
+        self->index[i] = 0;
+        self->index[probe(self, self->entries[place - 1u].key)] = place;
+    }
+}
+
+bool pfl_retired_writer_stats_take(struct pfl_retired_writer_stats *self, uint32_t key,
+                                   struct pfl_trace_buffer_usage *ret_usage)
+{
+    uint32_t at, place;
+
+    if (self->len == 0)
+        return false;
+    at = probe(self, key);
+    place = self->index[at];
+    if (place == 0)
+        return false;
+    *ret_usage = self->entries[place - 1u].usage;
+    remove_from_index(self, at);
+    if (place != self->len) {
+        self->index[probe(self, self->entries[self->len - 1u].key)] = place;
+        self->entries[place - 1u] = self->entries[self->len - 1u];
+    }
+    self->len--;
+    return true;
+}

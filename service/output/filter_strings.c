@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * String rules.
+ *
+ * Happy path: rules are compiled when the session is made; each string of a field that asks for it
+ * runs down the chain. Rules about atrace look first at what follows the second '|' of the string,
+ * so that most strings cost a comparison and no match. A match's groups are overwritten with
+ * P60REDACTED, cut to their length or padded with '-': lengths never change, so the message around
+ * the string stays as it is.
+ * Failures: a rule that is none, named by chain and index; a match that passes its bounds: the
+ * whole string is overwritten, because nobody knows what the rule would have hidden. The chain owns
+ * its rules. Limits: rules, bytes of their patterns.
+ */
+#include "service/output/filter_strings.h"
+
+#include <stdio.h>
+
+#include "base/mem.h"
+
+enum {
+    MATCH_REDACT = 1,
+    ATRACE_MATCH_REDACT = 2,
+    MATCH_BREAK = 3,
+    ATRACE_MATCH_BREAK = 4,
+    ATRACE_SEARCH_REDACT = 5,
+};
+
+static const char redacted[] = "P60REDACTED";
+
+/* A rule as it lies in the config. */
+struct raw_rule {
+    uint32_t policy;
+    struct pfl_span pattern;
+    struct pfl_span payload_start;
+    struct pfl_span name;
+    uint64_t types[PFL_FILTER_SEMANTIC_TYPES / 64];
+};
+
+static void fini_rule(struct pfl_filter_rule *rule)
+{
+    pfl_pattern_free(rule->pattern);
+    pfl_mem_free(rule->name);
+    pfl_mem_free(rule->payload_start);
+}
+
+/* ---- reading ---- */
+
+static bool add_type(struct raw_rule *raw, uint64_t type)
+{
+    if (type >= PFL_FILTER_SEMANTIC_TYPES)
+        return false;
+    raw->types[type / 64] |= 1ull << (type % 64);
+    return true;
+}
+
+static bool read_types(struct raw_rule *raw, const struct pfl_field *f)
+{
+    struct pfl_reader packed = pfl_reader_of(f->bytes);
+    bool is_good = true;
+
+    if (f->type != PFL_WIRE_BYTES)
+        return add_type(raw, f->value);
+    while (is_good && packed.left != 0 && !packed.failed)
+        is_good = add_type(raw, pfl_reader_varint(&packed));
+    return is_good && !packed.failed;
+}
+
+/* NULL, or what is wrong. */
+static const char *read_rule(struct pfl_span bytes, struct raw_rule *ret_raw)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct raw_rule raw = {0};
+    bool has_types = false;
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == 1)
+            raw.policy = (uint32_t)f.value;
+        else if (f.id == 2)
+            raw.pattern = f.bytes;
+        else if (f.id == 3)
+            raw.payload_start = f.bytes;
+        else if (f.id == 4)
+            raw.name = f.bytes;
+        else if (f.id == 5 && !read_types(&raw, &f))
+            return "semantic_type: it must be below 128";
+        has_types = has_types || f.id == 5;
+    }
+    if (r.failed)
+        return "it is no valid message";
+    if (raw.policy < MATCH_REDACT || raw.policy > ATRACE_SEARCH_REDACT)
+        return "policy: unset or unknown";
+    if (!has_types)
+        raw.types[0] = 1; /* only fields without a type */
+    *ret_raw = raw;
+    return NULL;
+}
+
+static int copy_rule(const struct raw_rule *raw, struct pfl_filter_rule *rule, char *why)
+{
+    int rc = pfl_pattern_new(raw->pattern, &rule->pattern, why);
+
+    if (rc != 0)
+        return rc;
+    rule->policy = raw->policy;
+    memcpy(rule->types, raw->types, sizeof(rule->types));
+    if (raw->name.len != 0) {
+        rule->name = pfl_mem_strndup((const char *)raw->name.data, raw->name.len);
+        if (rule->name == NULL)
+            return PFL_ENOMEM;
+    }
+    if (raw->payload_start.len != 0) {
+        rule->payload_start = pfl_mem_memdup(raw->payload_start.data, raw->payload_start.len);
+        if (rule->payload_start == NULL)
+            return PFL_ENOMEM;
+        rule->payload_start_len = raw->payload_start.len;
+    }
+    return 0;
+}
+
+static int grow(struct pfl_filter_strings *self)
+{
+    size_t capacity = self->capacity != 0 ? self->capacity * 2 : 8;
+    struct pfl_filter_rule *rules;
+
+    if (self->len < self->capacity)
+        return 0;
+    rules = pfl_mem_realloc(self->rules, capacity * sizeof(*rules));
+    if (rules == NULL)
+        return PFL_ENOMEM;
+    self->rules = rules;
+    self->capacity = capacity;
+    return 0;
+}
+
+static struct pfl_filter_rule *find_named(struct pfl_filter_strings *self, const char *name)
+{
+    for (size_t i = 0; name != NULL && i < self->len; i++) {
+        if (self->rules[i].name != NULL && strcmp(self->rules[i].name, name) == 0)
+            return &self->rules[i];
+    }
+    return NULL;
+}
+
+/* Takes the rule. */
+static void give_rule(struct pfl_filter_strings *self, struct pfl_filter_rule *rule)
+{
+    struct pfl_filter_rule *place = find_named(self, rule->name);
+
+    if (place != NULL)
+        fini_rule(place);
+    else
+        place = &self->rules[self->len++];
+    *place = *rule;
+}
+
+static int refuse(char *why, const char *what)
+{
+    (void)snprintf(why, PFL_PATTERN_WHY_BYTES, "%s", what);
+    return PFL_EPARSE;
+}
+
+static int add_rule(struct pfl_filter_strings *self, struct pfl_span bytes, char *why)
+{
+    struct pfl_filter_rule rule = {0};
+    struct raw_rule raw;
+    const char *wrong = read_rule(bytes, &raw);
+    int rc;
+
+    if (wrong != NULL)
+        return refuse(why, wrong);
+    if (self->len == PFL_FILTER_MAX_RULES)
+        return refuse(why, "more than 1024 rules");
+    rc = grow(self);
+    if (rc == 0)
+        rc = copy_rule(&raw, &rule, why);
+    if (rc == 0) {
+        self->bytes += pfl_pattern_get_bytes(rule.pattern);
+        if (self->bytes > PFL_FILTER_MAX_RULES_BYTES)
+            rc = refuse(why, "all patterns together are too large");
+    }
+    if (rc != 0) {
+        fini_rule(&rule);
+        return rc;
+    }
+    give_rule(self, &rule);
+    return 0;
+}
+
+int pfl_filter_strings_add(struct pfl_filter_strings *self, struct pfl_span chain,
+                           const char *field, char ret_why[PFL_FILTER_WHY_BYTES])
+{
+    struct pfl_reader r = pfl_reader_of(chain);
+    char why[PFL_PATTERN_WHY_BYTES] = "";
+    struct pfl_field f;
+    size_t index = 0;
+    int rc = 0;
+
+    while (rc == 0 && pfl_reader_field(&r, &f)) {
+        if (f.id != 1 || f.type != PFL_WIRE_BYTES)
+            continue;
+        rc = add_rule(self, f.bytes, why);
+        if (rc == PFL_EPARSE)
+            (void)snprintf(ret_why, PFL_FILTER_WHY_BYTES, "%s.rules[%zu]: %s", field, index, why);
+        index++;
+    }
+    if (rc != 0 || !r.failed)
+        return rc;
+    (void)snprintf(ret_why, PFL_FILTER_WHY_BYTES, "%s: it is no valid message", field);
+    return PFL_EPARSE;
+}
+
+void pfl_filter_strings_fini(struct pfl_filter_strings *self)
+{
+    for (size_t i = 0; i < self->len; i++)
+        fini_rule(&self->rules[i]);
+    pfl_mem_free(self->rules);
+    *self = (struct pfl_filter_strings){0};
+}
+
+/* ---- applying ---- */
+
+/* What follows the second '|' of an atrace string, "B|1024|payload"; empty data: it is none. */
+static struct pfl_span find_payload(struct pfl_span string)
+{
+    const uint8_t *bar;
+
+    /* Strings that begin with E never have a payload. */
+    if (string.len <= 2 || string.data[0] == 'E')
+        return (struct pfl_span){0};
+    bar = memchr(string.data + 2, '|', string.len - 2);
+    if (bar == NULL)
+        return (struct pfl_span){0};
+    return pfl_span_of(bar + 1, (size_t)(string.data + string.len - bar - 1));
+}
+
+static bool is_for_payload(const struct pfl_filter_rule *rule, struct pfl_span payload)
+{
+    return payload.data != NULL && payload.len >= rule->payload_start_len &&
+           (rule->payload_start_len == 0 ||
+            memcmp(payload.data, rule->payload_start, rule->payload_start_len) == 0);
+}
+
+static bool is_for_type(const struct pfl_filter_rule *rule, uint32_t type)
+{
+    /* A type that no rule can name: all rules apply, to be on the safe side. */
+    if (type >= PFL_FILTER_SEMANTIC_TYPES)
+        return true;
+    return ((rule->types[type / 64] >> (type % 64)) & 1) != 0;
+}
+
+static void overwrite(uint8_t *string, size_t len)
+{
+    const size_t mark_len = sizeof(redacted) - 1;
+
+    memcpy(string, redacted, len < mark_len ? len : mark_len);
+    if (len > mark_len)
+        memset(string + mark_len, '-', len - mark_len);
+}
+
+static void redact_groups(const struct pfl_filter_rule *rule, uint8_t *string)
+{
+    size_t groups = pfl_pattern_count_groups(rule->pattern);
+    size_t begin;
+    size_t end;
+
+    for (size_t g = 1; g <= groups; g++) {
+        if (pfl_pattern_get_group(rule->pattern, g, &begin, &end))
+            overwrite(string + begin, end - begin);
+    }
+}
+
+/* 0 when something was found, PFL_ENOENT, PFL_ELIMIT. */
+static int search(const struct pfl_filter_rule *rule, uint8_t *string, size_t len)
+{
+    bool is_found = false;
+    size_t start = 0;
+    int rc;
+
+    while ((rc = pfl_pattern_search(rule->pattern, pfl_span_of(string, len), start)) == 0) {
+        size_t begin;
+        size_t end;
+
+        if (!pfl_pattern_get_group(rule->pattern, 0, &begin, &end))
+            return PFL_ELIMIT;
+        redact_groups(rule, string);
+        is_found = true;
+        start = end != begin ? end : end + 1;
+    }
+    return rc == PFL_ENOENT && is_found ? 0 : rc;
+}
+
+static bool is_candidate(const struct pfl_filter_rule *rule, struct pfl_span payload,
+                         uint32_t semantic_type)
+{
+    bool is_about_atrace = rule->policy != MATCH_REDACT && rule->policy != MATCH_BREAK;
+
+    return is_for_type(rule, semantic_type) && (!is_about_atrace || is_for_payload(rule, payload));
+}
+
+bool pfl_filter_strings_apply(struct pfl_filter_strings *self, uint8_t *string, size_t len,
+                              uint32_t semantic_type)
+{
+    struct pfl_span text = pfl_span_of(string, len);
+    struct pfl_span payload;
+
+    if (len == 0 || self->len == 0)
+        return false;
+    payload = find_payload(text);
+    for (size_t i = 0; i < self->len; i++) {
+        const struct pfl_filter_rule *rule = &self->rules[i];
+        int rc;
+
+        if (!is_candidate(rule, payload, semantic_type))
+            continue;
+        rc = rule->policy == ATRACE_SEARCH_REDACT ? search(rule, string, len)
+                                                  : pfl_pattern_match(rule->pattern, text);
+        if (rc == PFL_ENOENT)
+            continue;
+        if (rc != 0) {
+            overwrite(string, len);
+            return true;
+        }
+        if (rule->policy == MATCH_BREAK || rule->policy == ATRACE_MATCH_BREAK)
+            return false;
+        if (rule->policy != ATRACE_SEARCH_REDACT)
+            redact_groups(rule, string);
+        return true;
+    }
+    return false;
+}

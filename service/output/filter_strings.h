@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The string rules of a TraceFilter (docs/abi/service.md section 8): the first rule that applies to
+ * a string decides; what its groups matched is overwritten in place.
+ */
+#ifndef PFL_SERVICE_FILTER_STRINGS_H
+#define PFL_SERVICE_FILTER_STRINGS_H
+
+#include "service/output/filter_bytecode.h"
+#include "service/output/pattern.h"
+
+#define PFL_FILTER_MAX_RULES       1024u
+#define PFL_FILTER_MAX_RULES_BYTES (8u << 20) /* of all compiled patterns together */
+#define PFL_FILTER_SEMANTIC_TYPES  128u
+
+struct pfl_filter_rule {
+    uint32_t policy;
+    struct pfl_pattern *pattern; /* owned */
+    char *name;                  /* owned; NULL: none */
+    uint8_t *payload_start;      /* owned; NULL: any */
+    size_t payload_start_len;
+    uint64_t types[PFL_FILTER_SEMANTIC_TYPES / 64]; /* a bit for each that it applies to */
+};
+
+struct pfl_filter_strings {
+    struct pfl_filter_rule *rules; /* owned */
+    size_t len;
+    size_t capacity;
+    size_t bytes; /* of the patterns */
+};
+
+/* Adds a StringFilterChain; a rule with the name of an earlier one takes its place. `field` is the
+ * chain's in TraceFilter, for messages. PFL_EPARSE with `ret_why`, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_filter_strings_add(struct pfl_filter_strings *self, struct pfl_span chain,
+                                        const char *field, char ret_why[PFL_FILTER_WHY_BYTES]);
+void pfl_filter_strings_fini(struct pfl_filter_strings *self); /* legal on zeroed memory */
+
+/* True when the string was changed: also when a rule could not be judged within its bounds, then as
+ * a whole. Any thread, one at a time. */
+bool pfl_filter_strings_apply(struct pfl_filter_strings *self, uint8_t *string, size_t len,
+                              uint32_t semantic_type);
+
+#endif

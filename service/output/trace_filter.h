@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TraceConfig.trace_filter: packets in, packets out, with only the fields that the config lets
+ * pass (docs/abi/service.md section 8). Bytes in, bytes out; no allocation once it is made, so a
+ * worker may run it, one at a time.
+ */
+#ifndef PFL_SERVICE_TRACE_FILTER_H
+#define PFL_SERVICE_TRACE_FILTER_H
+
+#include "service/output/filter_strings.h"
+
+/* Messages in messages; a packet that goes deeper is malformed. */
+#define PFL_TRACE_FILTER_MAX_DEPTH 128u
+
+struct pfl_trace_filter;
+
+/* `config`: a TraceFilter message. PFL_EPARSE: `ret_why` names the field and what is wrong with it.
+ * PFL_ENOMEM. */
+PFL_MUST_USE int pfl_trace_filter_new(struct pfl_span config, struct pfl_trace_filter **ret_filter,
+                                      char ret_why[PFL_FILTER_WHY_BYTES]);
+void pfl_trace_filter_free(struct pfl_trace_filter *self); /* NULL is legal */
+
+/* Filters one TracePacket into `out`, which has room for packet.len bytes and may be the packet's
+ * own memory. PFL_EPARSE: malformed, nothing may be taken from `out`. */
+PFL_MUST_USE int pfl_trace_filter_packet(struct pfl_trace_filter *self, struct pfl_span packet,
+                                         uint8_t *out, size_t *ret_len);
+
+#endif
