@@ -18,7 +18,10 @@ def path_of(gate):
 def load(gate):
     with open(path_of(gate), encoding="utf-8") as file:
         lines = [line.split(None, 1) for line in file if not line.startswith("#")]
-    return {name.strip(): int(count) for count, name in lines}
+    counts = {}
+    for count, name in lines:  # a merge may leave two lines for one file
+        counts[name.strip()] = min(int(count), counts.get(name.strip(), int(count)))
+    return counts
 
 
 def judge(gate, found, base):
