@@ -4,7 +4,8 @@
  *
  * Load: TracePacket.for_testing with a counter of the sequence, field by field. Track events: each
  * thread serves requests, a slice with four slices in it and an argument, and has a counter of the
- * requests that wait; every tenth request hands over to the next thread's track by a flow.
+ * requests that wait. Every 16th request takes long, some 2 ms; an arrow leads from every tenth
+ * request to the next.
  */
 #include <stdio.h>
 
@@ -12,6 +13,7 @@
 
 enum { PACKET_TIMESTAMP = 8, PACKET_FOR_TESTING = 900 };
 enum { TEST_EVENT_STR = 1, TEST_EVENT_SEQ_VALUE = 2 };
+enum { LONG_REQUEST_EACH = 16, LONG_REQUEST_FACTOR = 32 };
 
 PERFLEET_CATEGORY_DEFINE(example_request, "example.request", "Requests, whole", NULL)
 PERFLEET_CATEGORY_DEFINE(example_step, "example.step", "What a request does", NULL)
@@ -58,6 +60,9 @@ uint32_t example_write_track_events(struct example_thread *t)
     }
     for (uint32_t i = 0; i < steps_len; i++) {
         uint32_t rounds = 2000 + (n * 7 + i * 13) % 20 * 1000;
+
+        if (n % LONG_REQUEST_EACH == 0)
+            rounds *= LONG_REQUEST_FACTOR;
 
         PERFLEET_EVENT (ev, &example_step, PERFLEET_SLICE_BEGIN | PERFLEET_STATIC_NAME, steps[i]) {
             perfleet_arg(ev, "rounds", rounds);
