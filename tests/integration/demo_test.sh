@@ -23,6 +23,22 @@ names_are_there() {
         $CHECK "$1" --json | grep -q "\"name\": \"$name\"" || { echo "no $name"; return 1; }
     done
 }
+# A well-formed SVG in which each host has slices with a name: draws TRACE
+draws() {
+    python3 -B "$ROOT/deploy/demo/picture.py" "$1" "$1.svg" &&
+        python3 -B - "$1.svg" <<'END'
+import sys
+from xml.etree import ElementTree
+names, slices = {}, []
+for text in ElementTree.parse(sys.argv[1]).iter("{http://www.w3.org/2000/svg}text"):
+    if text.get("class") == "host":
+        names[text.text.split()[-1]] = slices = []
+    elif text.get("class") == "slice":
+        slices.append(text.text)
+print(names)
+sys.exit(not (sorted(names) == ["alpha", "bravo", "charlie"] and all(names.values())))
+END
+}
 # What every demo must leave: judge KIND
 judge() {
     check "$1: its trace has three machines, disjoint sequences, and every packet parses" \
@@ -30,6 +46,7 @@ judge() {
     check "$1: each host is there by its name" names_are_there "$WORK/$1.pftrace"
     check "$1: it says per host packets, losses and clock" \
         grep -cE '^host (alpha|bravo|charlie): [0-9]+ packets.*losses 0.*clock' "$WORK/demo-$1.log"
+    check "$1: the README's picture can be drawn of its trace" draws "$WORK/$1.pftrace"
     check "$1: it says how to open the trace" grep -q 'ui.perfetto.dev' "$WORK/demo-$1.log"
     check "$1: it leaves nothing behind" wait_for 10 nothing_is_left
 }
