@@ -31,7 +31,7 @@ def judge(gate, found, base):
         count, allowed = len(found.get(name, ())), base.get(name, 0)
         if count > allowed:
             problems += found[name]
-            problems.append(f"{name}: {count} findings, at most {allowed}: mend the new ones")
+            problems.append(f"{name}: {count} findings, at most {allowed}: fix the new ones")
         elif count < allowed:
             problems.append(f"{name}: {count} findings, and the baseline has {allowed}: lower the "
                             f"number by tests/lint/{gate}.py --lower")
@@ -61,7 +61,7 @@ def lower(gate, found):
         file.writelines(head + [f"{counts[name]} {name}\n" for name in sorted(counts)])
     print(f"{gate}: {sum(counts.values())} findings in {len(counts)} files")
     if grown:
-        sys.exit(f"{gate}: more findings than before, mend the new ones: {' '.join(sorted(grown))}")
+        sys.exit(f"{gate}: more findings than before, fix the new ones: {' '.join(sorted(grown))}")
 
 
 def self_test():
