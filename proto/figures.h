@@ -14,6 +14,10 @@
 #define PFL_CLONE_TRIGGERS_FIELD 50003u
 /* Likewise: the key under which it was left, where that is not its name. */
 #define PFL_DETACH_KEY_FIELD 50004u
+/* Likewise: those triggers, as TriggerConfig.Trigger; none if they are too long to tell. */
+#define PFL_TRIGGERS_TOLD_FIELD 50005u
+/* Likewise: how many milliseconds it lasts from now on, where its time is bounded. */
+#define PFL_ENDS_IN_FIELD 50006u
 
 enum pfl_figure {
     /* now */

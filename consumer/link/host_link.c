@@ -20,6 +20,7 @@
  */
 #include "consumer/link/host_link_impl.h"
 #include "consumer/link/session_find.h"
+#include "consumer/link/trigger_wait.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -31,6 +32,7 @@
 #define FREE_TIMEOUT_MS   2000u
 #define CLOCK_TIMEOUT_MS  6000u
 #define LOOK_MS           50u
+#define WATCHED_LOOK_MS   2000u
 #define TRIGGER_MAX_BYTES 4096u
 
 static void on_deadline(uv_timer_t *timer);
@@ -94,6 +96,17 @@ void pfl_host_link_look_later(struct pfl_host_link *self)
         self->stop_by_ms = uv_now(self->conf.conn.loop) + deadline_of(self, self->state);
     if (self->is_timer_open)
         uv_timer_start(&self->timer, on_look, LOOK_MS, 0);
+}
+
+static void on_watched_look(uv_timer_t *timer)
+{
+    pfl_host_link_look_at_watched(timer->data);
+}
+
+void pfl_host_link_watch_later(struct pfl_host_link *self)
+{
+    if (self->is_timer_open && self->has_own_wait && self->state == PFL_LINK_RECORDING)
+        uv_timer_start(&self->timer, on_watched_look, WATCHED_LOOK_MS, 0);
 }
 
 void pfl_host_link_move(struct pfl_host_link *self, enum pfl_link_state to)
@@ -358,6 +371,7 @@ int pfl_host_link_new(const struct pfl_host_link_conf *conf, struct pfl_host_lin
     pfl_packet_scan_init(&l->scan, PFL_PACKET_MAX_BYTES);
     pfl_buf_init(&l->service_state, PFL_SERVICE_STATE_MAX_BYTES);
     pfl_buf_init(&l->trigger, TRIGGER_MAX_BYTES);
+    pfl_buf_init(&l->wait, PFL_TRIGGER_WAIT_MAX_BYTES);
     rc = open_conns(l);
     if (rc != 0) {
         pfl_mem_free(l);
@@ -378,6 +392,7 @@ void pfl_host_link_free(struct pfl_host_link *self)
     pfl_packet_scan_fini(&self->scan);
     pfl_buf_fini(&self->service_state);
     pfl_buf_fini(&self->trigger);
+    pfl_buf_fini(&self->wait);
     pfl_mem_free(self);
 }
 
@@ -422,6 +437,7 @@ void pfl_host_link_begin(struct pfl_host_link *self)
         break;
     case PFL_LINK_WATCH:
         pfl_host_link_move(self, PFL_LINK_RECORDING);
+        pfl_host_link_watch_later(self);
         if (self->report.trigger[0] != '\0')
             pfl_host_link_end(self);
         break;

@@ -18,8 +18,9 @@ struct pfl_host_link {
     bool is_session_over; /* EnableTracing was answered */
     uv_timer_t timer;
     struct pfl_clock_probe probe;
-    bool is_attached; /* to a session that is to outlive us */
-    bool is_visiting; /* READ: the last answer of a visit has not come */
+    bool has_own_wait; /* WATCH: a session of our own waits for the triggers */
+    bool is_attached;  /* to a session that is to outlive us */
+    bool is_visiting;  /* READ: the last answer of a visit has not come */
     bool is_flushed;
     bool has_session;    /* READ: it was found, and is not freed */
     bool has_looked;     /* the service has said which sessions there are, or that it does not */
@@ -45,6 +46,7 @@ struct pfl_host_link {
         uint64_t clock_ms;        /* when the clock is to be measured */
     } pass;                       /* of reading while it records: host_link_stream.c */
     struct pfl_buf service_state; /* while a session is looked for */
+    struct pfl_buf wait;          /* WATCH: EnableTracing's request of our own session */
     struct pfl_buf trigger;       /* of CloneSession's request: what was raised here */
     char title[PFL_HOST_NAME_MAX * 6];
 };
@@ -77,10 +79,14 @@ int pfl_host_link_on_session_end(void *user, const struct pfl_rpc_reply *reply);
 
 /* Sessions that others made or will read (host_link_sessions.c). */
 void pfl_host_link_find_session(struct pfl_host_link *self);
-/* READ: is attached for the time of `act` alone, a request that the service does at once. */
+/* READ, WATCH: is attached for the time of `act` alone, which the service does at once. */
 void pfl_host_link_visit_session(struct pfl_host_link *self, void (*act)(struct pfl_host_link *));
 /* READ, in DISABLING: asks whether it has stopped. */
 void pfl_host_link_look_at_session(struct pfl_host_link *self);
+/* WATCH, in RECORDING: pfl_host_link_look_at_watched follows now and then. */
+void pfl_host_link_watch_later(struct pfl_host_link *self);
+/* Asks whether the session that is waited for is there still. */
+void pfl_host_link_look_at_watched(struct pfl_host_link *self);
 void pfl_host_link_clone_session(struct pfl_host_link *self);
 void pfl_host_link_detach_session(struct pfl_host_link *self);
 /* READ: a session whose copy was read. */

@@ -5,13 +5,15 @@
  *     find:  QueryServiceState -> a visit
  *     visit: Attach, [Flush or DisableTracing,] Detach, in one write
  *     stop:  a visit to flush, one to disable -> QueryServiceState until the session has stopped
- *     watch: Attach -> EnableTracing{attach_notification_only} -> ObserveEvents
+ *     watch: a visit -> EnableTracing of a session of our own with its triggers -> ObserveEvents
+ *            -> the trigger -> FreeBuffers of our own
  *
  * Happy path: each request follows the answer before it; the last one moves the state on. Failures:
  * a session that is not there, that somebody else holds, or that the service will not copy; said in
  * words with the command that helps. A service frees what a connection is attached to when it ends.
  * So a session that is to be read is visited: the service does a visit's requests one after the
  * other, whatever happens to the connection, and answers the flush to who is not attached any more.
+ * A session whose service does not tell its triggers is attached while they are waited for.
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,11 +22,13 @@
 #include "base/log.h"
 #include "consumer/link/host_link_impl.h"
 #include "consumer/link/session_find.h"
+#include "consumer/link/trigger_wait.h"
 
 #define REQUEST_MAX_BYTES  512u
 #define ALARMS_COPY_SUFFIX ".triggered" /* docs/protocol-tunnel.md, "Alarms" */
 #define KEPT_SUFFIX        ".kept"      /* of pfl_host_link_conf.kept_key */
 #define BUGREPORT_SESSION  UINT64_MAX   /* docs/abi/service.md 1 */
+#define WAIT_MARGIN_MS     1000u        /* with the flush, in which the copy is made */
 
 enum {
     QUERY_SESSIONS_ONLY = 1,
@@ -91,16 +95,22 @@ static int on_observed(void *user, const struct pfl_rpc_reply *reply)
     return 0;
 }
 
+static void observe(struct pfl_host_link *l)
+{
+    static const uint8_t events[] = {OBSERVE_TYPES << 3, OBSERVE_CLONE_TRIGGER_HIT};
+
+    pfl_host_link_ask(l, "ObserveEvents", pfl_span_of(events, sizeof(events)), on_observed);
+}
+
 static void ask_notice_of_end(struct pfl_host_link *l)
 {
     static const uint8_t args[] = {ENABLE_NOTIFICATION_ONLY << 3, 1};
-    static const uint8_t events[] = {OBSERVE_TYPES << 3, OBSERVE_CLONE_TRIGGER_HIT};
 
     if (!l->is_session_over)
         pfl_host_link_ask(l, "EnableTracing", pfl_span_of(args, sizeof(args)),
                           pfl_host_link_on_session_end);
     if (l->state == PFL_LINK_SETUP && l->conf.task == PFL_LINK_WATCH)
-        pfl_host_link_ask(l, "ObserveEvents", pfl_span_of(events, sizeof(events)), on_observed);
+        observe(l);
     if (l->state == PFL_LINK_SETUP)
         pfl_host_link_move(l, PFL_LINK_READY);
 }
@@ -118,6 +128,44 @@ static void fail_refused(struct pfl_host_link *l, const struct pfl_rpc_reply *re
     snprintf(text, sizeof(text), "%s",
              pfl_log_quote((const char *)reply->why.data, reply->why.len));
     pfl_host_link_fail(l, text);
+}
+
+/* A session of our own that waits for the triggers. */
+
+static int on_wait_fence(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_host_link *l = user;
+
+    if (l->state != PFL_LINK_SETUP)
+        return 0;
+    if (reply->success)
+        pfl_host_link_move(l, PFL_LINK_READY);
+    else
+        fail_refused(l, reply, "the service makes no session that waits for the triggers");
+    return 0;
+}
+
+static void ask_wait(struct pfl_host_link *l)
+{
+    l->has_own_wait = true;
+    pfl_host_link_ask(l, "EnableTracing", pfl_buf_get(&l->wait), pfl_host_link_on_session_end);
+    if (l->state == PFL_LINK_SETUP)
+        observe(l);
+    if (l->state == PFL_LINK_SETUP)
+        pfl_host_link_ask(l, "GetTraceStats", pfl_span_of(NULL, 0), on_wait_fence);
+}
+
+static int on_wait_freed(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_host_link *l = user;
+
+    if (l->state != PFL_LINK_DETACHING)
+        return 0;
+    if (reply->success)
+        pfl_host_link_move(l, PFL_LINK_CLONING);
+    else
+        fail_refused(l, reply, "the service does not free a session");
+    return 0;
 }
 
 static int on_attached(void *user, const struct pfl_rpc_reply *reply)
@@ -239,6 +287,8 @@ static int on_visited(void *user, const struct pfl_rpc_reply *reply)
         pfl_host_link_close_now(l);
     } else if (!reply->success) {
         fail_refused(l, reply, "the service does not let the session run by itself");
+    } else if (l->state == PFL_LINK_SETUP && l->conf.task == PFL_LINK_WATCH) {
+        ask_wait(l);
     } else if (l->state == PFL_LINK_SETUP) {
         pfl_host_link_move(l, PFL_LINK_READY);
     } else if (l->state == PFL_LINK_FLUSHING && l->is_flushed) {
@@ -262,6 +312,14 @@ static bool has_only_key(const struct pfl_host_link *l)
 {
     return l->conf.task == PFL_LINK_READ &&
            (ends_in(l->conf.session, ALARMS_COPY_SUFFIX) || ends_in(l->conf.session, KEPT_SUFFIX));
+}
+
+/* WATCH: the service tells the triggers. Without memory for them the session is attached. */
+static bool is_wait_possible(struct pfl_host_link *l)
+{
+    return l->conf.task == PFL_LINK_WATCH &&
+           pfl_trigger_wait_encode(pfl_buf_get(&l->service_state), l->conf.session,
+                                   l->conf.flush_timeout_ms + WAIT_MARGIN_MS, &l->wait) == 0;
 }
 
 static void take_session(struct pfl_host_link *l)
@@ -296,7 +354,7 @@ static void take_session(struct pfl_host_link *l)
                               "CLONE_SNAPSHOT triggers { name: \"x\" } }; see perfleet snapshot");
     } else if (l->conf.task == PFL_LINK_SNAPSHOT) {
         pfl_host_link_move(l, PFL_LINK_READY);
-    } else if (l->conf.task == PFL_LINK_READ && !l->has_no_name) {
+    } else if ((l->conf.task == PFL_LINK_READ && !l->has_no_name) || is_wait_possible(l)) {
         l->has_session = true;
         pfl_host_link_visit_session(l, NULL);
     } else {
@@ -334,6 +392,41 @@ void pfl_host_link_find_session(struct pfl_host_link *self)
 void pfl_host_link_look_at_session(struct pfl_host_link *self)
 {
     ask_state(self, on_state_of_stop);
+}
+
+/* One that was stopped is copied as it is. */
+static void judge_watched(struct pfl_host_link *l)
+{
+    enum pfl_session_found found =
+        pfl_session_find(pfl_buf_get(&l->service_state), l->conf.session);
+
+    pfl_buf_fini(&l->service_state);
+    if (found == PFL_SESSION_RUNNING) {
+        pfl_host_link_watch_later(l);
+    } else if (found == PFL_SESSION_OVER) {
+        l->report.has_ended_itself = true;
+        pfl_host_link_move(l, PFL_LINK_DETACHING);
+    } else {
+        pfl_host_link_fail(l, "the session is gone: somebody killed it");
+    }
+}
+
+static int on_state_of_watched(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_host_link *l = user;
+
+    if (l->state != PFL_LINK_RECORDING)
+        return 0;
+    if (!reply->success || pfl_session_take_state(reply->body, &l->service_state) != 0)
+        fail_refused(l, reply, "the service does not tell its sessions");
+    else if (!reply->has_more)
+        judge_watched(l);
+    return 0;
+}
+
+void pfl_host_link_look_at_watched(struct pfl_host_link *self)
+{
+    ask_state(self, on_state_of_watched);
 }
 
 /* The service did not copy it (it may have no memory for that): the session itself is read. */
@@ -460,5 +553,8 @@ void pfl_host_link_give_session_back(struct pfl_host_link *self)
 
 void pfl_host_link_detach_session(struct pfl_host_link *self)
 {
-    ask_by_key(self, "Detach", on_detached);
+    if (self->has_own_wait)
+        pfl_host_link_ask(self, "FreeBuffers", pfl_span_of(NULL, 0), on_wait_freed);
+    else
+        ask_by_key(self, "Detach", on_detached);
 }

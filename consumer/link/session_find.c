@@ -98,16 +98,25 @@ static int count_triggers(struct pfl_span session)
     return count;
 }
 
-int pfl_session_count_triggers(struct pfl_span state, const char *name)
+bool pfl_session_get(struct pfl_span state, const char *name, struct pfl_span *ret_session)
 {
     struct pfl_reader r = pfl_reader_of(state);
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f))
         if (f.id == STATE_SESSIONS && f.type == PFL_WIRE_BYTES &&
-            judge(f.bytes, SESSION_NAME, name) != PFL_SESSION_NONE)
-            return count_triggers(f.bytes);
-    return -1;
+            judge(f.bytes, SESSION_NAME, name) != PFL_SESSION_NONE) {
+            *ret_session = f.bytes;
+            return true;
+        }
+    return false;
+}
+
+int pfl_session_count_triggers(struct pfl_span state, const char *name)
+{
+    struct pfl_span session;
+
+    return pfl_session_get(state, name, &session) ? count_triggers(session) : -1;
 }
 
 static struct pfl_span find_bytes(struct pfl_span message, uint32_t id)

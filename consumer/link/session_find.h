@@ -17,6 +17,8 @@ enum pfl_session_found {
 enum pfl_session_found pfl_session_find(struct pfl_span state, const char *name);
 /* Likewise, by the key under which it was left; of a service that tells it. */
 enum pfl_session_found pfl_session_find_left(struct pfl_span state, const char *key);
+/* Of that name: a serialized TracingSession in `state`. False: there is none. */
+bool pfl_session_get(struct pfl_span state, const char *name, struct pfl_span *ret_session);
 /* How many triggers would make a snapshot of it; -1: the service does not tell, or there is no such
  * session. */
 int pfl_session_count_triggers(struct pfl_span state, const char *name);

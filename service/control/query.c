@@ -16,6 +16,7 @@
 #include "service/control/query.h"
 
 #include "base/mem.h"
+#include "service/session/session_timers.h"
 
 enum {
     STATE_PRODUCER = 1,
@@ -29,8 +30,9 @@ enum {
     STATE_LEFT_OUT = PFL_LEFT_OUT_FIELD,
 };
 
-#define KEY_TOLD_MAX_BYTES 128u /* a longer key is nobody's to type */
-#define STATE_HEADER_BYTES 4u   /* in the reply: tag and length */
+#define KEY_TOLD_MAX_BYTES      128u /* a longer key is nobody's to type */
+#define TRIGGERS_TOLD_MAX_BYTES 4096u
+#define STATE_HEADER_BYTES      4u /* in the reply: tag and length */
 
 struct part {
     struct pfl_buf state; /* owned */
@@ -119,9 +121,55 @@ static bool has_key_of_its_own(const struct pfl_session *session)
                         session->plan->session_name);
 }
 
+enum {
+    CONFIG_TRIGGERS = 17,
+    TRIGGERS_TRIGGER = 2,
+};
+
+/* Each trigger of a config, as it stands there. */
+static size_t walk_triggers(struct pfl_span config, struct pfl_message *m)
+{
+    struct pfl_reader r = pfl_reader_of(config);
+    struct pfl_field triggers;
+    struct pfl_field f;
+    size_t bytes = 0;
+
+    while (pfl_reader_field(&r, &triggers)) {
+        struct pfl_reader t = pfl_reader_of(triggers.bytes);
+
+        if (triggers.id != CONFIG_TRIGGERS || triggers.type != PFL_WIRE_BYTES)
+            continue;
+        while (pfl_reader_field(&t, &f)) {
+            if (f.id != TRIGGERS_TRIGGER || f.type != PFL_WIRE_BYTES)
+                continue;
+            bytes += f.bytes.len;
+            if (m != NULL)
+                pfl_message_bytes(m, PFL_TRIGGERS_TOLD_FIELD, f.bytes);
+        }
+    }
+    return bytes;
+}
+
+/* For who waits for them without holding the session. */
+static void encode_triggers(struct pfl_message *m, const struct pfl_session_plan *plan)
+{
+    bool is_clone = plan->trigger_mode == PFL_TRIGGER_CLONE;
+
+    pfl_message_varint(m, PFL_CLONE_TRIGGERS_FIELD, is_clone ? plan->index.triggers_len : 0);
+    if (is_clone && walk_triggers(plan->config, NULL) <= TRIGGERS_TOLD_MAX_BYTES)
+        (void)walk_triggers(plan->config, m);
+}
+
+struct session_entry {
+    const struct pfl_service *service;
+    const struct pfl_session *session;
+};
+
 static void encode_session(struct pfl_message *m, const void *entry)
 {
-    const struct pfl_session *session = entry;
+    const struct session_entry *e = entry;
+    const struct pfl_session *session = e->session;
+    uint64_t left_ms = pfl_session_timers_get_left_ms(e->service, session);
     const struct pfl_session_plan *plan = session->plan;
     size_t mark = pfl_message_begin(m, STATE_SESSION);
 
@@ -145,8 +193,9 @@ static void encode_session(struct pfl_message *m, const void *entry)
     if (has_key_of_its_own(session))
         pfl_message_bytes(m, PFL_DETACH_KEY_FIELD,
                           pfl_span_of(session->detach_key, session->detach_key_len));
-    pfl_message_varint(m, PFL_CLONE_TRIGGERS_FIELD,
-                       plan->trigger_mode == PFL_TRIGGER_CLONE ? plan->index.triggers_len : 0);
+    encode_triggers(m, plan);
+    if (left_ms != PFL_SESSION_NEVER)
+        pfl_message_varint(m, PFL_ENDS_IN_FIELD, left_ms);
     pfl_message_end(m, mark);
 }
 
@@ -188,11 +237,12 @@ static bool add_sessions(struct pfl_query *self, struct part *p)
 
     PFL_LIST_EACH (it, &self->service->sessions) {
         const struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
+        const struct session_entry entry = {self->service, session};
         enum fit fit;
 
         if (session->id <= self->told || (self->uid != 0 && self->uid != session->uid))
             continue;
-        fit = add_entry(p, session->who, encode_session, session);
+        fit = add_entry(p, session->who, encode_session, &entry);
         if (fit == NEXT_PART)
             return false;
         self->left_out.sessions += fit != FITS;

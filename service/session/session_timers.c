@@ -82,6 +82,17 @@ static uint64_t get_next_ms(const struct pfl_service *service, const struct pfl_
     return min_ms(next, get_look_ms(service, t->duration_ms, plan->duration_counts_suspend));
 }
 
+uint64_t pfl_session_timers_get_left_ms(const struct pfl_service *service,
+                                        const struct pfl_session *session)
+{
+    uint64_t due_ms = session->timers.duration_ms;
+    uint64_t now_ms = get_clock_ms(service, session->plan->duration_counts_suspend);
+
+    if (due_ms == PFL_SESSION_NEVER)
+        return PFL_SESSION_NEVER;
+    return due_ms > now_ms ? due_ms - now_ms : 0;
+}
+
 void pfl_session_timers_start(struct pfl_service *service, struct pfl_session *session)
 {
     const struct pfl_session_plan *plan = session->plan;

@@ -5,6 +5,9 @@
 
 #include "service/control/service.h"
 
+/* Of its duration; PFL_SESSION_NEVER: it has none, or has not begun. */
+uint64_t pfl_session_timers_get_left_ms(const struct pfl_service *service,
+                                        const struct pfl_session *session);
 /* Called as the session starts: arms all timers and takes the first periodic snapshot. */
 void pfl_session_timers_start(struct pfl_service *service, struct pfl_session *session);
 void pfl_session_timers_stop(struct pfl_session *session);

@@ -118,6 +118,19 @@ check "the summary names host and trigger" grep -q 'host two raised trigger "boo
 check "both hosts are in the trace" \
     $CHECK "$WORK/boom.pftrace" --machines 2 --disjoint --lossless --min-packets 10
 check "the session waits for the next trigger" sessions_are 2 'STARTED.*name "armed"'
+killed_waiting() { # who waits for the trigger dies
+    local pid
+    rm -f "$WORK/trigger.log"
+    "$P" trigger armed -o "$WORK/dead.pftrace" "${hosts[@]}" >"$WORK/trigger.log" 2>&1 &
+    pid=$!
+    wait_for 20 grep -q "waiting for a trigger" "$WORK/trigger.log" || cat "$WORK/trigger.log"
+    "$P" stats armed "${hosts[@]}" >"$WORK/stats.log" 2>&1 || return
+    kill -KILL $pid
+    wait $pid 2>/dev/null
+    wait_for 20 sessions_are 0 'buffers.* 4 KiB'
+}
+check "who waits for a trigger holds no session, and his session goes with him" killed_waiting
+check "the session outlives who waited for its trigger" sessions_are 2 'STARTED.*name "armed"'
 check "it can be thrown away" "$P" kill armed "${hosts[@]}"
 
 # --- the stock service ----------------------------------------------------------------------------

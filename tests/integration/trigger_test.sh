@@ -18,6 +18,7 @@ MEETING=(--policy "$WORK/policy.pbtx" --audit-log "$WORK/audit.jsonl")
 start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
 for name in one two three; do
     start_service $name || { check "perfleetd opens its sockets" false; finish; }
+    printf -v "SERVICE_$name" %s "$SERVICE_PID"
     start "example-$name" "$BIN/perfleet-example" --rate 1000 --smb-kb 4096
     check "the example registers at $name" wait_for_source "$EXAMPLE_SOURCE" 1
     start_agent $name
@@ -158,6 +159,26 @@ as guest kill g-ring.triggered --select '*' >/dev/null
 check "an order is taken back" eval 'arm_all && as guest disarm g-ring --select "*" && alarms_are "no alarm" 3'
 check "and then nothing is copied" eval 'raise_boom; alarms_are "no alarm" 3 &&
     says "there is no session|held by somebody" as guest read g-ring.triggered -o "$WORK/x.pftrace" --host one'
+
+# ---- an agent that dies: the service frees its wait or its copy, never the session
+ring_runs_at_three() { "$P" ps --host "three=unix:$WORK/three/consumer.sock" | grep -q 'STARTED.*name "g-ring"'; }
+check "all are armed, and an agent dies" eval 'arm_all && kill -9 "$AGENT_three" && { wait "$AGENT_three" 2>/dev/null; true; }'
+check "the session of the alarm goes on without it" ring_runs_at_three
+start_agent three
+AGENT_three=$STARTED
+check "it is back" wait_for 20 arm_all
+kill -STOP "$SERVICE_three" # so that it does not answer while it is asked for the copy
+raise_boom
+check "an agent waits for its copy" wait_for 20 alarms_are copying 1
+kill -9 "$AGENT_three"
+wait "$AGENT_three" 2>/dev/null
+kill -CONT "$SERVICE_three"
+check "a death in the middle of a copy costs the copy, and the session goes on" ring_runs_at_three
+start_agent three
+AGENT_three=$STARTED
+check "all three are there again" wait_for 20 hosts_are 3
+as guest kill g-ring.triggered --host one --host two >/dev/null
+check "and without orders" eval 'as guest disarm g-ring --host one --host two && alarms_are "no alarm" 3'
 
 # ---- orders against each other
 raised_count() { grep -c '"action":"trigger".*"host":"two"' "$WORK/audit.jsonl"; }

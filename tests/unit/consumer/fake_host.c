@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/io/fdsock.h"
 #include "base/mem.h"
+#include "proto/figures.h"
 #include "proto/rpc_host.h"
 
 #define NOTES_MAX 64u
@@ -245,11 +246,12 @@ static int on_query(void *user, struct pfl_rpc_request request, struct pfl_span 
 {
     static const char *const states[2] = {"STARTED", "DISABLED"};
     struct fake_conn *c = user;
+    bool is_stopped = c->host->stops_flight && c->has_session;
     bool is_stopping = c->host->is_flight_over && c->host->looks_until_over != 0;
-    const char *name = states[c->host->is_flight_over && !is_stopping];
+    const char *name = states[is_stopped || (c->host->is_flight_over && !is_stopping)];
     uint8_t session[64];
-    uint8_t state[64];
-    uint8_t body[96];
+    uint8_t state[96];
+    uint8_t body[128];
     struct pfl_writer s = pfl_writer_of(session, sizeof(session));
     struct pfl_writer t = pfl_writer_of(state, sizeof(state));
     struct pfl_writer w = pfl_writer_of(body, sizeof(body));
@@ -258,8 +260,15 @@ static int on_query(void *user, struct pfl_rpc_request request, struct pfl_span 
     if (play(c, request, "QueryServiceState"))
         return 0;
     c->host->looks_until_over -= is_stopping;
+    if (c->host->kills_flight && c->has_session)
+        c->host->has_flight = false;
     pfl_writer_field_bytes(&s, 3, name, strlen(name));
     pfl_writer_field_bytes(&s, 4, "flight", 6);
+    if (c->host->tells_triggers)
+        pfl_writer_field_bytes(&s, PFL_TRIGGERS_TOLD_FIELD,
+                               "\x0a\x04"
+                               "boom",
+                               6);
     if (c->host->has_flight)
         pfl_writer_field_bytes(&t, 6, session, sizeof(session) - s.left);
     pfl_writer_field_bytes(&w, 1, state, sizeof(state) - t.left);

@@ -46,6 +46,9 @@ struct fake_host {
     bool is_flight_over;       /* and has ended */
     bool is_flight_held;       /* somebody is attached */
     unsigned looks_until_over; /* it is stopped, and says so to the look after these */
+    bool tells_triggers;       /* of it: whoever waits for them need not hold it */
+    bool kills_flight;         /* somebody does, while its triggers are waited for */
+    bool stops_flight;         /* likewise */
     bool raises_trigger;       /* in it, once it is observed */
     bool was_flight_freed;     /* by FreeBuffers or a connection that ended */
     bool refuses_clones;

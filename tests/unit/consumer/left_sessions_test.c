@@ -259,6 +259,59 @@ static void a_trigger_on_one_host_copies_all(void **state)
     }
 }
 
+static void whoever_waits_for_a_trigger_does_not_hold_the_session(void **state)
+{
+    struct world w;
+
+    (void)state;
+    prepare(&w, PFL_LINK_WATCH);
+    for (size_t i = 0; i < HOSTS; i++)
+        w.fakes[i].tells_triggers = true;
+    w.fakes[0].raises_trigger = true;
+    run(&w);
+    for (size_t i = 0; i < HOSTS; i++) {
+        assert_whole(&w, i);
+        assert_int_equal(w.fakes[i].clones, 1);
+        assert_true(is_kept(&w.fakes[i]));
+    }
+    fini(&w);
+}
+
+static void a_session_that_is_killed_while_its_trigger_is_waited_for_is_missed(void **state)
+{
+    struct world w;
+
+    (void)state;
+    prepare(&w, PFL_LINK_WATCH);
+    for (size_t i = 0; i < HOSTS; i++) {
+        w.fakes[i].tells_triggers = true;
+        w.fakes[i].kills_flight = true;
+    }
+    run(&w);
+    for (size_t i = 0; i < HOSTS; i++) {
+        assert_int_equal(result(&w, i).report->failed_in, PFL_LINK_RECORDING);
+        assert_non_null(strstr(result(&w, i).report->why, "the session is gone"));
+    }
+    fini(&w);
+}
+
+static void a_session_that_is_stopped_while_its_trigger_is_waited_for_is_copied(void **state)
+{
+    struct world w;
+
+    (void)state;
+    prepare(&w, PFL_LINK_WATCH);
+    for (size_t i = 0; i < HOSTS; i++)
+        w.fakes[i].tells_triggers = true;
+    w.fakes[0].stops_flight = true;
+    run(&w);
+    for (size_t i = 0; i < HOSTS; i++) {
+        assert_whole(&w, i);
+        assert_true(is_kept(&w.fakes[i]));
+    }
+    fini(&w);
+}
+
 static void what_cannot_be_written_is_not_taken(void **state)
 {
     struct world w;
@@ -291,17 +344,22 @@ struct misdeed {
     enum pfl_link_task task;
     const char *method;
     enum pfl_link_state fails_in;
+    bool tells_triggers;
 };
 
 static const struct misdeed misdeeds[] = {
-    {PFL_LINK_START, "Detach", PFL_LINK_DETACHING},
-    {PFL_LINK_READ, "QueryServiceState", PFL_LINK_SETUP},
-    {PFL_LINK_READ, "Attach", PFL_LINK_SETUP},
-    {PFL_LINK_SNAPSHOT, "QueryServiceState", PFL_LINK_SETUP},
-    {PFL_LINK_SNAPSHOT, "CloneSession", PFL_LINK_CLONING},
-    {PFL_LINK_WATCH, "Attach", PFL_LINK_SETUP},
-    {PFL_LINK_WATCH, "Detach", PFL_LINK_DETACHING},
-    {PFL_LINK_WATCH, "CloneSession", PFL_LINK_CLONING},
+    {PFL_LINK_START, "Detach", PFL_LINK_DETACHING, false},
+    {PFL_LINK_READ, "QueryServiceState", PFL_LINK_SETUP, false},
+    {PFL_LINK_READ, "Attach", PFL_LINK_SETUP, false},
+    {PFL_LINK_SNAPSHOT, "QueryServiceState", PFL_LINK_SETUP, false},
+    {PFL_LINK_SNAPSHOT, "CloneSession", PFL_LINK_CLONING, false},
+    {PFL_LINK_WATCH, "Attach", PFL_LINK_SETUP, false},
+    {PFL_LINK_WATCH, "Detach", PFL_LINK_DETACHING, false},
+    {PFL_LINK_WATCH, "CloneSession", PFL_LINK_CLONING, false},
+    {PFL_LINK_WATCH, "Attach", PFL_LINK_SETUP, true},
+    {PFL_LINK_WATCH, "GetTraceStats", PFL_LINK_SETUP, true},
+    {PFL_LINK_WATCH, "FreeBuffers", PFL_LINK_DETACHING, true},
+    {PFL_LINK_WATCH, "CloneSession", PFL_LINK_CLONING, true},
 };
 
 /* The other, too, has no more time than a step: on a slow machine all is tried again with more. */
@@ -311,6 +369,7 @@ static void run_misdeed(struct world *w, const struct misdeed *m, enum fake_tric
         prepare(w, m->task);
         w->step_ms = step_ms;
         w->fakes[0].raises_trigger = true;
+        w->fakes[1].tells_triggers = m->tells_triggers;
         w->fakes[1].trick = trick;
         w->fakes[1].method = m->method;
         run(w);
@@ -336,7 +395,7 @@ static void commit_misdeed(const struct misdeed *m, enum fake_trick trick)
 
 static void a_session_that_was_not_read_is_said_to_be_there(void **state)
 {
-    static const struct misdeed left = {PFL_LINK_READ, "CloneSession", PFL_LINK_CLONING};
+    static const struct misdeed left = {PFL_LINK_READ, "CloneSession", PFL_LINK_CLONING, false};
     struct world w;
 
     (void)state;
@@ -348,8 +407,9 @@ static void a_session_that_was_not_read_is_said_to_be_there(void **state)
 
 static void of_a_host_that_did_not_answer_it_is_unknown_whether_the_session_is_there(void **state)
 {
-    static const struct misdeed unknown = {PFL_LINK_READ, "QueryServiceState", PFL_LINK_SETUP};
-    static const struct misdeed left = {PFL_LINK_READ, "CloneSession", PFL_LINK_CLONING};
+    static const struct misdeed unknown = {PFL_LINK_READ, "QueryServiceState", PFL_LINK_SETUP,
+                                           false};
+    static const struct misdeed left = {PFL_LINK_READ, "CloneSession", PFL_LINK_CLONING, false};
     struct world w;
 
     (void)state;
@@ -367,12 +427,12 @@ static void of_a_host_that_did_not_answer_it_is_unknown_whether_the_session_is_t
 static void a_session_outlives_the_connection_that_ends_at_any_request(void **state)
 {
     static const struct misdeed ends[] = {
-        {PFL_LINK_READ, "Attach", PFL_LINK_SETUP},
-        {PFL_LINK_READ, "Flush", PFL_LINK_FLUSHING},
-        {PFL_LINK_READ, "DisableTracing", PFL_LINK_DISABLING},
-        {PFL_LINK_READ, "CloneSession", PFL_LINK_CLONING},
-        {PFL_LINK_READ, "GetTraceStats", PFL_LINK_STATS},
-        {PFL_LINK_READ, "ReadBuffers", PFL_LINK_READING},
+        {PFL_LINK_READ, "Attach", PFL_LINK_SETUP, false},
+        {PFL_LINK_READ, "Flush", PFL_LINK_FLUSHING, false},
+        {PFL_LINK_READ, "DisableTracing", PFL_LINK_DISABLING, false},
+        {PFL_LINK_READ, "CloneSession", PFL_LINK_CLONING, false},
+        {PFL_LINK_READ, "GetTraceStats", PFL_LINK_STATS, false},
+        {PFL_LINK_READ, "ReadBuffers", PFL_LINK_READING, false},
     };
     struct world w;
 
@@ -388,9 +448,30 @@ static void a_session_outlives_the_connection_that_ends_at_any_request(void **st
     }
 }
 
+static void a_session_outlives_who_waits_for_its_trigger_at_any_request(void **state)
+{
+    static const struct misdeed ends[] = {
+        {PFL_LINK_WATCH, "EnableTracing", PFL_LINK_SETUP, true},
+        {PFL_LINK_WATCH, "ObserveEvents", PFL_LINK_SETUP, true},
+        {PFL_LINK_WATCH, "GetTraceStats", PFL_LINK_SETUP, true},
+        {PFL_LINK_WATCH, "FreeBuffers", PFL_LINK_DETACHING, true},
+        {PFL_LINK_WATCH, "CloneSession", PFL_LINK_CLONING, true},
+    };
+    struct world w;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        run_misdeed(&w, &ends[i], FAKE_DIES);
+        assert_whole(&w, 0);
+        assert_int_equal(result(&w, 1).report->failed_in, ends[i].fails_in);
+        assert_true(is_kept(&w.fakes[1]));
+        fini(&w);
+    }
+}
+
 static void a_session_outlives_a_flush_that_is_not_answered(void **state)
 {
-    static const struct misdeed silence = {PFL_LINK_READ, "Flush", PFL_LINK_FLUSHING};
+    static const struct misdeed silence = {PFL_LINK_READ, "Flush", PFL_LINK_FLUSHING, false};
     struct world w;
 
     (void)state;
@@ -457,12 +538,15 @@ static void a_host_that_misbehaves_at_any_step_leaves_the_other_whole(void **sta
 
 static int run_once(void *arg)
 {
+    const struct misdeed *m = arg;
     struct world w;
     int rc;
 
-    prepare(&w, *(const enum pfl_link_task *)arg);
-    for (size_t i = 0; i < HOSTS; i++)
+    prepare(&w, m->task);
+    for (size_t i = 0; i < HOSTS; i++) {
         w.fakes[i].raises_trigger = true;
+        w.fakes[i].tells_triggers = m->tells_triggers;
+    }
     rc = start(&w);
     finish(&w);
     pfl_recording_free(w.recording);
@@ -473,7 +557,11 @@ static int run_once(void *arg)
 
 static void every_failed_allocation_is_survived(void **state)
 {
-    enum pfl_link_task tasks[] = {PFL_LINK_WATCH, PFL_LINK_READ};
+    struct misdeed tasks[] = {
+        {.task = PFL_LINK_WATCH},
+        {.task = PFL_LINK_WATCH, .tells_triggers = true},
+        {.task = PFL_LINK_READ},
+    };
 
     (void)state;
     for (size_t i = 0; i < sizeof(tasks) / sizeof(tasks[0]); i++)
@@ -490,11 +578,15 @@ int main(void)
         cmocka_unit_test(a_session_that_cannot_be_copied_is_read_itself),
         cmocka_unit_test(a_copy_leaves_the_session_alone),
         cmocka_unit_test(a_trigger_on_one_host_copies_all),
+        cmocka_unit_test(whoever_waits_for_a_trigger_does_not_hold_the_session),
+        cmocka_unit_test(a_session_that_is_killed_while_its_trigger_is_waited_for_is_missed),
+        cmocka_unit_test(a_session_that_is_stopped_while_its_trigger_is_waited_for_is_copied),
         cmocka_unit_test(what_cannot_be_written_is_not_taken),
         cmocka_unit_test(too_few_hosts_leave_the_session_with_those_there_are),
         cmocka_unit_test(a_session_that_was_not_read_is_said_to_be_there),
         cmocka_unit_test(of_a_host_that_did_not_answer_it_is_unknown_whether_the_session_is_there),
         cmocka_unit_test(a_session_outlives_the_connection_that_ends_at_any_request),
+        cmocka_unit_test(a_session_outlives_who_waits_for_its_trigger_at_any_request),
         cmocka_unit_test(a_session_outlives_a_flush_that_is_not_answered),
         cmocka_unit_test(a_session_that_somebody_holds_is_left_to_him),
         cmocka_unit_test(a_session_that_takes_its_time_to_stop_is_waited_for),

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "proto/packet.h"
+#include "service/control/query.h"
 #include "tests/unit/service/port/role_kit.h"
 
 #define NO_ARGS ((struct pfl_span){0})
@@ -213,6 +214,57 @@ static void a_clone_has_all_triggers_so_far_also_those_whose_delay_is_not_over(v
     assert_int_equal(count_triggers_of_clone(), 1);
 }
 
+/* Of the only session. */
+static unsigned count_told(uint64_t *ret_ends_in_ms)
+{
+    struct pfl_query query = {.service = &kit.service, .sessions_only = true};
+    struct pfl_buf part;
+    struct pfl_reader r;
+    struct pfl_field f;
+    unsigned count = 0;
+    bool has_more;
+
+    pfl_buf_init(&part, PFL_RPC_REPLY_BODY_MAX);
+    assert_int_equal(pfl_query_next(&query, &part, &has_more), 0);
+    assert_false(has_more);
+    r = pfl_reader_of(pfl_buf_get(&part));
+    assert_true(pfl_reader_field(&r, &f));
+    r = pfl_reader_of(f.bytes);
+    while (pfl_reader_field(&r, &f) && f.id != 6)
+        ;
+    *ret_ends_in_ms = UINT64_MAX;
+    r = pfl_reader_of(f.bytes);
+    while (pfl_reader_field(&r, &f)) {
+        count += f.id == PFL_TRIGGERS_TOLD_FIELD;
+        if (f.id == PFL_ENDS_IN_FIELD)
+            *ret_ends_in_ms = f.value;
+    }
+    pfl_query_fini(&query);
+    pfl_buf_fini(&part);
+    return count;
+}
+
+static void the_state_has_the_triggers_of_a_clone_and_how_long_it_lasts(void **state)
+{
+    uint64_t ends_in_ms;
+
+    (void)state;
+    (void)pfl_kit_consumer_enable(&consumer, CONFIG("CLONE_SNAPSHOT", "stop_delay_ms: 50"));
+    pfl_port_kit_pass_ms(&kit, 1000);
+    assert_int_equal(count_told(&ends_in_ms), 1);
+    assert_int_equal(ends_in_ms, 59000);
+}
+
+static void the_state_has_no_triggers_that_do_not_clone(void **state)
+{
+    uint64_t ends_in_ms;
+
+    (void)state;
+    (void)pfl_kit_consumer_enable(&consumer, CONFIG("STOP_TRACING", ""));
+    pfl_port_kit_run(&kit);
+    assert_int_equal(count_told(&ends_in_ms), 0);
+}
+
 static void a_clone_of_a_session_that_a_trigger_stopped_has_it_too(void **state)
 {
     uint64_t enable =
@@ -289,6 +341,10 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             a_clone_has_all_triggers_so_far_also_those_whose_delay_is_not_over, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_state_has_the_triggers_of_a_clone_and_how_long_it_lasts,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_state_has_no_triggers_that_do_not_clone, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_clone_of_a_session_that_a_trigger_stopped_has_it_too,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_producer_whose_name_does_not_match_activates_nothing,

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The config of a session that waits for another's triggers: see trigger_wait.h.
+ *
+ * Happy path: the triggers are copied as the service tells them, into a CLONE_SNAPSHOT config with
+ * the smallest buffer. Failures: a service that tells none; no memory. Limits: the buffer's.
+ */
+#include "consumer/link/trigger_wait.h"
+
+#include "consumer/link/session_find.h"
+#include "proto/figures.h"
+
+#define LONGEST_MS 86400000u /* of a session whose service does not say when it ends */
+
+enum {
+    ENABLE_CONFIG = 1,
+    CONFIG_BUFFERS = 1,
+    CONFIG_TRIGGERS = 17,
+    BUFFER_SIZE_KB = 1,
+    TRIGGERS_MODE = 1,
+    TRIGGERS_TRIGGER = 2,
+    TRIGGERS_TIMEOUT_MS = 3,
+    MODE_CLONE_SNAPSHOT = 4,
+    SESSION_DURATION_MS = 6,
+};
+
+static int add_bytes(struct pfl_buf *out, uint32_t id, struct pfl_span bytes)
+{
+    uint8_t header[16];
+    struct pfl_writer w = pfl_writer_of(header, sizeof(header));
+    int rc;
+
+    pfl_writer_field_header(&w, id, bytes.len);
+    rc = pfl_buf_append(out, header, sizeof(header) - w.left);
+    return rc == 0 ? pfl_buf_append(out, bytes.data, bytes.len) : rc;
+}
+
+static int add_varint(struct pfl_buf *out, uint32_t id, uint64_t value)
+{
+    uint8_t field[24];
+    struct pfl_writer w = pfl_writer_of(field, sizeof(field));
+
+    pfl_writer_field_varint(&w, id, value);
+    return pfl_buf_append(out, field, sizeof(field) - w.left);
+}
+
+static uint64_t choose_timeout_ms(struct pfl_span session, uint64_t margin_ms)
+{
+    struct pfl_reader r = pfl_reader_of(session);
+    uint64_t duration_ms = 0;
+    uint64_t left_ms = UINT64_MAX;
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == PFL_ENDS_IN_FIELD && f.type == PFL_WIRE_VARINT)
+            left_ms = f.value;
+        if (f.id == SESSION_DURATION_MS && f.type == PFL_WIRE_VARINT)
+            duration_ms = (uint32_t)f.value;
+    }
+    if (left_ms == UINT64_MAX)
+        left_ms = duration_ms != 0 ? duration_ms : LONGEST_MS;
+    if (left_ms > UINT32_MAX)
+        left_ms = UINT32_MAX;
+    return left_ms > margin_ms ? left_ms - margin_ms : 1;
+}
+
+/* PFL_ENOENT: the session has none. */
+static int add_triggers(struct pfl_span session, struct pfl_buf *out)
+{
+    struct pfl_reader r = pfl_reader_of(session);
+    struct pfl_field f;
+    bool has_any = false;
+    int rc = 0;
+
+    while (rc == 0 && pfl_reader_field(&r, &f)) {
+        if (f.id != PFL_TRIGGERS_TOLD_FIELD || f.type != PFL_WIRE_BYTES)
+            continue;
+        rc = add_bytes(out, TRIGGERS_TRIGGER, f.bytes);
+        has_any = true;
+    }
+    return rc != 0 || has_any ? rc : PFL_ENOENT;
+}
+
+static int encode_config(struct pfl_span session, uint64_t margin_ms, struct pfl_buf *triggers,
+                         struct pfl_buf *config)
+{
+    static const uint8_t buffer[] = {BUFFER_SIZE_KB << 3, 4};
+    int rc = add_triggers(session, triggers);
+
+    if (rc == 0)
+        rc = add_varint(triggers, TRIGGERS_MODE, MODE_CLONE_SNAPSHOT);
+    if (rc == 0)
+        rc = add_varint(triggers, TRIGGERS_TIMEOUT_MS, choose_timeout_ms(session, margin_ms));
+    if (rc == 0)
+        rc = add_bytes(config, CONFIG_BUFFERS, pfl_span_of(buffer, sizeof(buffer)));
+    return rc == 0 ? add_bytes(config, CONFIG_TRIGGERS, pfl_buf_get(triggers)) : rc;
+}
+
+int pfl_trigger_wait_encode(struct pfl_span state, const char *name, uint64_t margin_ms,
+                            struct pfl_buf *out)
+{
+    struct pfl_span session;
+    struct pfl_buf triggers;
+    struct pfl_buf config;
+    int rc;
+
+    if (!pfl_session_get(state, name, &session))
+        return PFL_ENOENT;
+    pfl_buf_init(&triggers, PFL_TRIGGER_WAIT_MAX_BYTES);
+    pfl_buf_init(&config, PFL_TRIGGER_WAIT_MAX_BYTES);
+    rc = encode_config(session, margin_ms, &triggers, &config);
+    if (rc == 0)
+        rc = add_bytes(out, ENABLE_CONFIG, pfl_buf_get(&config));
+    pfl_buf_fini(&config);
+    pfl_buf_fini(&triggers);
+    return rc;
+}
