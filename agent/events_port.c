@@ -17,7 +17,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "proto/tunnel.h"
+#include "proto/tunnel/tunnel.h"
 
 struct listener {
     struct pfl_list node;

@@ -10,7 +10,7 @@
 
 #include "agent/event_log.h"
 #include "base/list.h"
-#include "proto/h2.h"
+#include "proto/h2/h2.h"
 
 #define PFL_EVENTS_MAX_LISTENERS      32u
 #define PFL_EVENTS_LISTENERS_OF_RELAY 4u /* so that each of the others can listen, too */

@@ -11,7 +11,7 @@
 #include <jansson.h>
 
 #include "base/mem.h"
-#include "proto/tunnel.h"
+#include "proto/tunnel/tunnel.h"
 
 static const char label_words[] =
     "a label is NAME=VALUE, each 1 to 63 of letters, digits, '.', '_', '-' and '/'";

@@ -22,7 +22,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "perfleet/config.pb-c.h"
-#include "proto/tunnel.h"
+#include "proto/tunnel/tunnel.h"
 #include "proto/unpack.h"
 #include "settings/settings.h"
 #include "tunnel/dialer.h"

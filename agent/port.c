@@ -16,7 +16,7 @@
 #include "agent/stream/stream_port.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "proto/tunnel.h"
+#include "proto/tunnel/tunnel.h"
 
 #define HANDSHAKE_TIMEOUT_MS 10000u
 

@@ -10,8 +10,8 @@
 #include "base/io/lane.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "proto/identity.h"
-#include "proto/route.h"
+#include "proto/tunnel/identity.h"
+#include "proto/tunnel/route.h"
 #include "tunnel/dialer.h"
 
 struct pfl_agent_uplink {

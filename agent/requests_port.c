@@ -20,8 +20,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "proto/gate/role.h"
-#include "proto/problem.h"
-#include "proto/route.h"
+#include "proto/h2/problem.h"
+#include "proto/tunnel/route.h"
 
 /* ---- streams ---- */
 

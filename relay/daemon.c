@@ -18,8 +18,8 @@
 #include "base/io/watchdog.h"
 #include "base/log.h"
 #include "base/notify.h"
+#include "relay/accept/join_port.h"
 #include "relay/confinement.h"
-#include "relay/join_port.h"
 #include "relay/metrics_port.h"
 
 #define FORGETTING_MAX_MS 60000u

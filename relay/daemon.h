@@ -4,7 +4,7 @@
 #define PFL_RELAY_DAEMON_H
 
 #include "base/sandbox/sandbox.h"
-#include "relay/port.h"
+#include "relay/accept/port.h"
 
 struct pfl_daemon_conf {
     struct pfl_port_conf port;  /* loop, on_closed and user are the daemon's to set */

@@ -26,8 +26,8 @@
 #include "perfleet/config.pb-c.h"
 #include "proto/unpack.h"
 #include "relay/daemon.h"
-#include "relay/hub_port.h"
-#include "relay/policy_port.h"
+#include "relay/hub/hub_port.h"
+#include "relay/policy/policy_port.h"
 #include "settings/settings.h"
 
 static const char usage_text[] =

@@ -11,8 +11,8 @@
 #include "relay/metrics_port.h"
 
 #include "base/mem.h"
-#include "relay/inventory.h"
-#include "relay/port_impl.h"
+#include "relay/accept/port_impl.h"
+#include "relay/hub/inventory.h"
 #include "tunnel/service_watch.h"
 
 #define NS_PER_S 1e9

@@ -19,9 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/text_format.h"
-#include "proto/text_lexer.h"
-#include "proto/text_nearest.h"
+#include "proto/text/text_format.h"
+#include "proto/text/text_lexer.h"
+#include "proto/text/text_nearest.h"
 #include "proto/unpack.h"
 
 void pfl_settings_layers_init(struct pfl_settings_layers *self,

@@ -11,7 +11,7 @@
 #include "tunnel/client.h"
 
 #include "base/mem.h"
-#include "proto/h2_call.h"
+#include "proto/h2/h2_call.h"
 #include "tunnel/client_impl.h"
 #include "tunnel/dialer.h"
 

@@ -19,8 +19,8 @@
 
 #include "base/io/stream.h"
 #include "base/io/tls_stream.h"
-#include "proto/h2.h"
-#include "proto/tunnel.h"
+#include "proto/h2/h2.h"
+#include "proto/tunnel/tunnel.h"
 
 /* Answers to calls: larger ones fail with PFL_ELIMIT. */
 #define PFL_TUNNEL_BODY_MAX_BYTES (16u << 20)

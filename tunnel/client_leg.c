@@ -5,13 +5,13 @@
  *     WAITING -> ASKING -> CARRIED        any -> CLOSING
  *        ^----------+---------+
  *
- * Happy path: when the client is connected, CONNECT with our offer (proto/resume.h); the answer's
- * offer attaches; bytes pass straight to on_data, and what comes while reading is stopped is held.
- * Failures: a leg that is lost, or a host that is not there for the moment, leads back to WAITING,
- * until give_up_ms without a leg; a refusal, an offer that cannot be true or a killed stream break
- * it. Ownership: the leg belongs to the connection's h2 until its on_closed.
- * Limits: PFL_TUNNEL_DATA_WINDOW_BYTES held; DELIVER_BYTES told at once, some more than TURN_BYTES
- * in a turn of the loop.
+ * Happy path: when the client is connected, CONNECT with our offer (proto/tunnel/resume.h); the
+ * answer's offer attaches; bytes pass straight to on_data, and what comes while reading is stopped
+ * is held. Failures: a leg that is lost, or a host that is not there for the moment, leads back to
+ * WAITING, until give_up_ms without a leg; a refusal, an offer that cannot be true or a killed
+ * stream break it. Ownership: the leg belongs to the connection's h2 until its on_closed. Limits:
+ * PFL_TUNNEL_DATA_WINDOW_BYTES held; DELIVER_BYTES told at once, some more than TURN_BYTES in a
+ * turn of the loop.
  */
 #include <stdio.h>
 #include <sys/random.h>

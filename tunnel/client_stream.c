@@ -13,7 +13,7 @@
 #include <sys/random.h>
 
 #include "base/mem.h"
-#include "proto/h2_call.h"
+#include "proto/h2/h2_call.h"
 #include "tunnel/client_stream_impl.h"
 
 #define PATH_MAX_BYTES 160u

@@ -5,8 +5,8 @@
 #define PFL_TUNNEL_CLIENT_STREAM_IMPL_H
 
 #include "base/io/stream_impl.h"
-#include "proto/identity.h"
-#include "proto/tunnel_offer.h"
+#include "proto/tunnel/identity.h"
+#include "proto/tunnel/tunnel_offer.h"
 #include "tunnel/backoff.h"
 #include "tunnel/client_impl.h"
 #include "tunnel/decode_port.h"

@@ -20,7 +20,7 @@
 
 #include "base/io/fdsock.h"
 #include "base/mem.h"
-#include "proto/identity.h"
+#include "proto/tunnel/identity.h"
 #include "tunnel/backoff.h"
 
 #define GOAWAY_WAIT_MS    2000u

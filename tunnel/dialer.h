@@ -17,7 +17,7 @@ struct pfl_dialer_conf {
     struct pfl_tls_conf *tls; /* a reference is taken; made with the ALPN to speak */
     const char *fleet;        /* copied; the relay's name must be perfleet://FLEET/relay/... */
     const char *alpn;         /* static: what the relay must have agreed to */
-    bool is_answering;        /* the HTTP/2 roles: see proto/h2.h, as for the next two */
+    bool is_answering;        /* the HTTP/2 roles: see proto/h2/h2.h, as for the next two */
     uint32_t window_bytes;
     void (*on_request)(void *user, struct pfl_h2_stream *stream, const struct pfl_h2_head *head);
     uint64_t handshake_timeout_ms;

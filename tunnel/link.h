@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An HTTP/2 connection (proto/h2.h) over a stream that is ready: moves the bytes, keeps it alive,
- * notices when the other side is gone. Callbacks of the h2 and on_closed run from the loop.
+ * An HTTP/2 connection (proto/h2/h2.h) over a stream that is ready: moves the bytes, keeps it
+ * alive, notices when the other side is gone. Callbacks of the h2 and on_closed run from the loop.
  */
 #ifndef PFL_TUNNEL_LINK_H
 #define PFL_TUNNEL_LINK_H
 
 #include "base/io/stream.h"
-#include "proto/h2.h"
+#include "proto/h2/h2.h"
 
 /* Ciphertext queued for the kernel: above the first nothing more is taken from the streams. */
 #define PFL_TUNNEL_QUEUE_HIGH_BYTES (128u * 1024)

@@ -16,7 +16,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
-#include "proto/rpc_client.h"
+#include "proto/ipc/rpc_client.h"
 #include "tunnel/service_conn.h"
 
 #define INITIALIZE_PRODUCER_NAME 3u

@@ -9,7 +9,7 @@
 
 #include <uv.h>
 
-#include "proto/rpc_client.h"
+#include "proto/ipc/rpc_client.h"
 
 struct pfl_service_conn;
 

@@ -9,7 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/metrics.h"
-#include "proto/figures.h"
+#include "proto/ipc/figures.h"
 
 #define PFL_SERVICE_VIEW_VERSION_BYTES 128u /* a longer version is cut */
 

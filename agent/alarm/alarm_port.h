@@ -15,7 +15,7 @@
 #include "base/bytes.h"
 #include "base/list.h"
 #include "proto/gate/judge.h"
-#include "proto/identity.h"
+#include "proto/tunnel/identity.h"
 
 #define PFL_AGENT_ALARM_TRIGGERS    8u
 #define PFL_AGENT_ALARM_COPY_MS     30000u /* a copy that takes longer has failed */

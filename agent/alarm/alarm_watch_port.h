@@ -10,7 +10,7 @@
 #include <uv.h>
 
 #include "base/err.h"
-#include "proto/identity.h"
+#include "proto/tunnel/identity.h"
 
 #define PFL_ALARM_WATCH_TRIGGERS 128u
 #define PFL_ALARM_WATCH_SESSION_MS                                                                 \

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "proto/identity.h"
+#include "proto/tunnel/identity.h"
 
 #define PFL_JOIN_HASH_BYTES 32u
 #define PFL_JOIN_ANSWER_MAX (64u * 1024)

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "proto/route.h"
-#include "proto/tunnel_offer.h"
+#include "proto/tunnel/route.h"
+#include "proto/tunnel/tunnel_offer.h"
 
 /* A list with commas; names that we do not know are somebody else's. */
 static bool lists(const char *list, const char *name)

@@ -3,8 +3,8 @@
 #ifndef PFL_AGENT_STREAM_ASK_H
 #define PFL_AGENT_STREAM_ASK_H
 
-#include "proto/h2.h"
-#include "proto/resume.h"
+#include "proto/h2/h2.h"
+#include "proto/tunnel/resume.h"
 
 /* The texts are borrowed from the head. */
 struct pfl_stream_ask {

@@ -9,7 +9,7 @@
 #include "agent/stream/service_socket_port.h"
 #include "agent/stream/stream_memory.h"
 #include "agent/stream/stream_port.h"
-#include "proto/resume.h"
+#include "proto/tunnel/resume.h"
 
 /* At most so much of what an operator sent goes to the service at once. */
 #define PFL_AGENT_DELIVER_BYTES (64u * 1024)

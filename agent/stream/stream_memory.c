@@ -26,8 +26,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "proto/frame.h"
 #include "proto/gate/gate.h"
+#include "proto/ipc/frame.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008u

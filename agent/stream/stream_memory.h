@@ -18,9 +18,9 @@
 #include <sys/socket.h>
 
 #include "agent/stream/spool_port.h"
-#include "proto/identity.h"
-#include "proto/replay.h"
-#include "proto/tunnel.h"
+#include "proto/tunnel/identity.h"
+#include "proto/tunnel/replay.h"
+#include "proto/tunnel/tunnel.h"
 
 /* The areas, in bytes. */
 #define PFL_STREAM_READ_BYTES (256u * 1024)

@@ -16,8 +16,8 @@
 #include "base/io/stream.h"
 #include "base/list.h"
 #include "proto/gate/gate.h"
-#include "proto/identity.h"
-#include "proto/tunnel_offer.h"
+#include "proto/tunnel/identity.h"
+#include "proto/tunnel/tunnel_offer.h"
 
 /* Room of a spool that is left for what one read of the service may bring: with it what a gate had
  * kept of a frame, and what zstd adds where nothing can be made smaller. */

@@ -18,8 +18,8 @@
 #include "consumer/link/session_find.h"
 #include "consumer/report/summary.h"
 #include "consumer/report/text.h"
-#include "proto/identity.h"
-#include "proto/tunnel.h"
+#include "proto/tunnel/identity.h"
+#include "proto/tunnel/tunnel.h"
 
 #define IN_FLIGHT        64u
 #define LOOK_AGAIN_MS    50u

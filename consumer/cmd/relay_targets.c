@@ -14,7 +14,7 @@
 #include "consumer/cmd/cmd.h"
 #include "consumer/cmd/targets.h"
 #include "consumer/report/summary.h"
-#include "proto/tunnel.h"
+#include "proto/tunnel/tunnel.h"
 
 static void on_hosts(void *user, int err, unsigned status, struct pfl_span body)
 {

@@ -21,7 +21,7 @@
 #include "base/unix_addr.h"
 #include "consumer/cmd/cmd.h"
 #include "consumer/report/summary.h"
-#include "proto/identity.h"
+#include "proto/tunnel/identity.h"
 
 #define LIST_LOOK_MS 1000u
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "perfetto/trace_config.pb-c.h"
-#include "proto/text_format.h"
+#include "proto/text/text_format.h"
 
 enum {
     CONFIG_BUFFERS = 1,

@@ -11,7 +11,7 @@
 #include "base/io/tls_stream.h"
 #include "base/list.h"
 #include "consumer/link/host_spec.h"
-#include "proto/rpc_client.h"
+#include "proto/ipc/rpc_client.h"
 #include "tunnel/client.h"
 
 #define PFL_CONSUMER_CORKED_MAX_BYTES 4096u

@@ -9,7 +9,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "proto/figures.h"
+#include "proto/ipc/figures.h"
 
 enum {
     RESPONSE_STATE = 1,

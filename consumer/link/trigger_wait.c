@@ -8,7 +8,7 @@
 #include "consumer/link/trigger_wait.h"
 
 #include "consumer/link/session_find.h"
-#include "proto/figures.h"
+#include "proto/ipc/figures.h"
 
 #define LONGEST_MS 86400000u /* of a session whose service does not say when it ends */
 

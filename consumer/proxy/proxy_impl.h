@@ -13,7 +13,7 @@
 #include "consumer/proxy/detach_request.h"
 #include "consumer/proxy/file_pull.h"
 #include "consumer/proxy/proxy.h"
-#include "proto/rpc_host.h"
+#include "proto/ipc/rpc_host.h"
 
 /* What a clone of a pulled session waits for. */
 enum pfl_proxy_clone_state {

@@ -8,7 +8,7 @@
 #include "consumer/link/ask.h"
 #include "consumer/ui/fleet_port.h"
 #include "consumer/ui/trace_slices.h"
-#include "proto/rpc_host.h"
+#include "proto/ipc/rpc_host.h"
 
 struct pfl_fleet {
     struct pfl_fleet_conf conf;

@@ -16,7 +16,7 @@
 #include "proto/gate/gate_impl.h"
 #include "proto/gate/role.h"
 #include "proto/gate/strict.h"
-#include "proto/ipc_frame.h"
+#include "proto/ipc/ipc_frame.h"
 
 #define SERVICE_NAME "ConsumerPort"
 

@@ -8,8 +8,8 @@
 #ifndef PFL_PROTO_GATE_GATE_H
 #define PFL_PROTO_GATE_GATE_H
 
-#include "proto/frame.h"
 #include "proto/gate/judge.h"
+#include "proto/ipc/frame.h"
 
 /* Answers of ours that wait for the end of a frame of the service's. */
 #define PFL_GATE_WAITING_MAX_BYTES (64u * 1024)

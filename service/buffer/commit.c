@@ -13,7 +13,7 @@
 #include "service/buffer/commit.h"
 
 #include "abi/ids.h"
-#include "proto/commit_data.h"
+#include "proto/ipc/commit_data.h"
 
 static void commit_chunk(const struct pfl_commit_conf *conf, uint16_t buffer_id,
                          const struct pfl_smb_chunk *chunk)

@@ -6,8 +6,8 @@
 #ifndef PFL_SERVICE_READBACK_FRAME_H
 #define PFL_SERVICE_READBACK_FRAME_H
 
+#include "proto/ipc/rpc_host.h"
 #include "proto/packet.h"
-#include "proto/rpc_host.h"
 #include "service/buffer/readback.h"
 
 /* Measured: docs/adr/0008. */

@@ -3,13 +3,13 @@
  * Encoders of GetAsyncCommandResponse.
  *
  * The config of setup and start is the consumer's, byte for byte but for the fields that are the
- * service's to say (proto/ds_config.h); both commands carry the same bytes, made anew. A command
- * is at most one frame: a config that does not fit is not sent.
+ * service's to say (proto/ipc/ds_config.h); both commands carry the same bytes, made anew. A
+ * command is at most one frame: a config that does not fit is not sent.
  */
 #include "service/control/command.h"
 
-#include "proto/ds_config.h"
-#include "proto/frame.h"
+#include "proto/ipc/ds_config.h"
+#include "proto/ipc/frame.h"
 
 enum {
     COMMAND_START = 1,

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "proto/figures.h"
+#include "proto/ipc/figures.h"
 #include "service/control/message.h"
 
 struct pfl_service;

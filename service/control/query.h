@@ -3,7 +3,7 @@
 #ifndef PFL_SERVICE_QUERY_H
 #define PFL_SERVICE_QUERY_H
 
-#include "proto/rpc_host.h"
+#include "proto/ipc/rpc_host.h"
 #include "service/control/service.h"
 
 /* An entry with which the TracingServiceState of a reply would be longer begins the next one. */

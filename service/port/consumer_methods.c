@@ -14,7 +14,7 @@
 #include "base/closer.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "proto/ds_config.h"
+#include "proto/ipc/ds_config.h"
 #include "proto/packet_run.h"
 #include "service/control/stats.h"
 #include "service/port/consumer_conn.h"

@@ -8,7 +8,7 @@
 
 #include "base/closer.h"
 #include "base/log.h"
-#include "proto/ds_config.h"
+#include "proto/ipc/ds_config.h"
 #include "service/port/consumer_conn.h"
 #include "service/session/clone.h"
 #include "service/session/session_attach.h"

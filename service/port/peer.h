@@ -8,7 +8,7 @@
 #define PFL_SERVICE_PEER_H
 
 #include "base/bytes.h"
-#include "proto/rpc_host.h"
+#include "proto/ipc/rpc_host.h"
 
 #define PFL_PEER_NAME_MAX 255u /* a longer machine name is cut */
 

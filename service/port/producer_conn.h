@@ -4,7 +4,7 @@
 #define PFL_SERVICE_PRODUCER_CONN_H
 
 #include "base/io/fdsock.h"
-#include "proto/rpc_host.h"
+#include "proto/ipc/rpc_host.h"
 #include "service/control/service.h"
 #include "service/port/peer.h"
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "proto/rpc_client.h"
+#include "proto/ipc/rpc_client.h"
 
 #define READ_BYTES (256u * 1024u)
 

@@ -19,7 +19,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "proto/rpc_client.h"
+#include "proto/ipc/rpc_client.h"
 
 /* GetAsyncCommandResponse and its members. */
 enum {

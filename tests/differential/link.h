@@ -7,7 +7,7 @@
 #ifndef PFL_TESTS_DIFFERENTIAL_LINK_H
 #define PFL_TESTS_DIFFERENTIAL_LINK_H
 
-#include "proto/rpc_client.h"
+#include "proto/ipc/rpc_client.h"
 
 #define DIFF_LINK_PATIENCE_S 4
 

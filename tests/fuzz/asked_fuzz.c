@@ -11,7 +11,7 @@
 #include "agent/stream/stream_ask.h"
 #include "base/mem.h"
 #include "proto/gate/role.h"
-#include "proto/route.h"
+#include "proto/tunnel/route.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

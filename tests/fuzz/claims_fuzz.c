@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "relay/inventory.h"
+#include "relay/hub/inventory.h"
 #include "tests/support/inventory_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -4,7 +4,7 @@
  * moves before patches, each patch list giving as many patches as it says, and says what
  * protobuf-c reads, if that reads it at all.
  */
-#include "proto/commit_data.h"
+#include "proto/ipc/commit_data.h"
 
 #include <stdlib.h>
 

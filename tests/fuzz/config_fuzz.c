@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "proto/ds_config.h"
+#include "proto/ipc/ds_config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,8 +5,8 @@
  */
 #include <stdlib.h>
 
-#include "proto/rpc_client.h"
-#include "proto/rpc_host.h"
+#include "proto/ipc/rpc_client.h"
+#include "proto/ipc/rpc_host.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,8 +9,8 @@
 #include <jansson.h>
 
 #include "base/mem.h"
-#include "relay/heard.h"
-#include "relay/raised.h"
+#include "relay/hub/heard.h"
+#include "relay/hub/raised.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

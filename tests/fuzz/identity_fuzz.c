@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "proto/identity.h"
+#include "proto/tunnel/identity.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

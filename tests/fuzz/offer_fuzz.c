@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "proto/tunnel_offer.h"
+#include "proto/tunnel/tunnel_offer.h"
 
 #define WINDOW_BYTES 65536u
 #define TTL_MS       60000u

@@ -7,8 +7,8 @@
 #define PFL_TESTS_FUZZ_PLAYED_HOST_H
 
 #include "base/buf.h"
-#include "proto/rpc_client.h"
-#include "proto/rpc_host.h"
+#include "proto/ipc/rpc_client.h"
+#include "proto/ipc/rpc_host.h"
 
 #define PLAYED_HOST_ASKED_MAX 256u
 

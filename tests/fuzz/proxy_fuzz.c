@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "consumer/proxy/proxy.h"
-#include "proto/ipc_frame.h"
+#include "proto/ipc/ipc_frame.h"
 #include "tests/fuzz/played_host.h"
 
 #define CLIENTS  3u

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "proto/resume.h"
+#include "proto/tunnel/resume.h"
 
 #define OUT_MAX 4096u
 #define WINDOW  1024u

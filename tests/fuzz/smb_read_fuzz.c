@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 
-#include "proto/frame.h"
-#include "proto/ipc_frame.h"
+#include "proto/ipc/frame.h"
+#include "proto/ipc/ipc_frame.h"
 #include "proto/packet_run.h"
 #include "service/buffer/readback.h"
 #include "service/buffer/smb_scrape.h"

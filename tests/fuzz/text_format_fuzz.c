@@ -3,13 +3,13 @@
  * Text as a trace config and as a type with a field of every kind. What is accepted must unpack;
  * what is refused must say where, within the text, and leave nothing behind.
  */
-#include "proto/text_format.h"
+#include "proto/text/text_format.h"
 
 #include <stdlib.h>
 
 #include "perfetto/trace_config.pb-c.h"
 #include "proto/unpack.h"
-#include "tests/unit/proto/text_types.h"
+#include "tests/unit/proto/text/text_types.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

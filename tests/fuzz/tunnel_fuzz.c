@@ -8,9 +8,9 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "proto/problem.h"
-#include "proto/route.h"
-#include "relay/splice.h"
+#include "proto/h2/problem.h"
+#include "proto/tunnel/route.h"
+#include "relay/hub/splice.h"
 
 #define SCRATCH_BYTES (4u * PFL_H2_DRAIN_BYTES)
 

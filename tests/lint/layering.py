@@ -5,6 +5,7 @@
 A folder's line names the project folders and the libraries its files may include besides their
 own folder and libc. `--self-test` proves that a forbidden include is found.
 """
+import os
 import re
 import sys
 
@@ -47,9 +48,21 @@ INSTALLED = {"producer/perfleet_track_event.h": {"perfleet.h"},
 SHELLS = {
     "service": re.compile(r"(port/\w+|daemon|main)\.[ch]$"),
     "tunnel": re.compile(r"(link|dialer|\w*port|service_watch|service_conn|client\w*)\.[ch]$"),
-    "relay": re.compile(r"(\w*port|port_impl|confinement|forward|daemon|main)\.[ch]$"),
+    "relay": re.compile(r"((accept|hub|policy|raw)/)?(\w*port|port_impl|confinement|forward|daemon|main)\.[ch]$"),
     "agent": re.compile(r"((alarm|join|stream)/)?(\w*port|port_impl|confinement|daemon|main)\.[ch]$"),
     "consumer": re.compile(r"(cmd/\w+|recording/\w+|proxy/(proxy\w*|file_pull)|ui/(ui_port|fleet_(client|impl|port|run))|link/(ask|\w+_conn|host_link\w*))\.[ch]$"),
+}
+
+# The folders inside a folder, from the bottom up ("": its own files). A folder uses only those below it.
+FLOORS = {
+    "proto": ("", "text", "ipc", "gate", "h2", "tunnel"),
+    "relay": ("policy", "hub", "raw", "accept", ""),
+}
+
+# The exceptions: (file, what it includes), with the reason.
+UPWARD = {
+    # Raw mode's state is in the port and its connections: pfl_port is one object in two files.
+    ("relay/raw/raw_port.c", "relay/accept/port_impl.h"),
 }
 
 LIBRARIES = [
@@ -111,17 +124,34 @@ def judge_core(folder, name, target):
     return None
 
 
+def floor_of(folder, name):
+    """The number of the floor that a file is on; None: on none that the table has."""
+    inside = os.path.dirname(name[len(folder) + 1:])
+    return FLOORS[folder].index(inside) if inside in FLOORS[folder] else None
+
+
+def judge_floor(folder, name, target):
+    if folder not in FLOORS or not target.startswith(folder + "/") or (name, target) in UPWARD:
+        return None
+    other = floor_of(folder, target)
+    if other is None:
+        return f"is in a folder of {folder}/ that has no floor in the table"
+    return "stands above this folder" if other > floor_of(folder, name) else None
+
+
 def check(name, text):
     folder = folder_of(name)
     if folder is None:
         return [f"{name}: C code in a folder that has no line in the table"]
+    if folder in FLOORS and floor_of(folder, name) is None:
+        return [f"{name}: C code in a folder of {folder}/ that has no floor in the table"]
     problems = []
     for match in INCLUDE.finditer(csource.comments_out(text)):
         kind, target = match.groups()
         if target in INSTALLED.get(name, ()):
             continue
         why = (judge_library if kind == "<" else judge_project)(folder, target)
-        why = why or judge_core(folder, name, target)
+        why = why or judge_core(folder, name, target) or judge_floor(folder, name, target)
         if why is not None:
             line = text.count("\n", 0, match.start()) + 1
             problems.append(f"{name}:{line}: {folder}/: {target} {why}")
@@ -132,12 +162,18 @@ def self_test():
     bad = [("proto/x.c", "#include <uv.h>"), ("base/x.c", "#include <seccomp.h>"),
            ("service/session/x.c", '#include "base/sandbox/sandbox.h"'), ("relay/x.c", '#include "abi/page.h"'),
            ("consumer/x.c", '#include "service/session/session.h"'), ("base/x.c", "#include <mbedtls/ssl.h>"),
-           ("base/io/x.c", '#include "proto/frame.h"'), ("proto/x.c", '#include "base/log.h"'),
+           ("base/io/x.c", '#include "proto/ipc/frame.h"'), ("proto/x.c", '#include "base/log.h"'),
            ("base/x.c", '#include "base/io/stream.h"'), ("abi/x.h", '#include "base/err.h"'),
            ("producer/x.c", '#include "base/mem.h"'), ("service/x.c", '#include "frame.h"'),
            ("abi/x.h", "#include <openssl/ssl.h>"), ("service/session/session.c", "#include <uv.h>"),
-           ("consumer/merge/merge.c", '#include "base/io/stream.h"'), ("nowhere/x.c", "#include <stdio.h>")]
-    good = [("proto/x.c", '#include "base/bytes.h"\n#include <protobuf-c/protobuf-c.h>'),
+           ("consumer/merge/merge.c", '#include "base/io/stream.h"'), ("nowhere/x.c", "#include <stdio.h>"),
+           ("relay/policy/x.c", '#include "relay/hub/hub_port.h"'), ("relay/hub/x.c", '#include "relay/daemon.h"'),
+           ("relay/hub/x.c", '#include "relay/raw/forward.h"'), ("relay/raw/x.c", '#include "relay/accept/port.h"'),
+           ("proto/x.c", '#include "proto/h2/h2.h"'), ("proto/gate/x.c", '#include "proto/tunnel/identity.h"'),
+           ("proto/nowhere/x.c", "#include <stdio.h>"), ("proto/x.c", '#include "proto/nowhere/x.h"'), ("relay/hub/splice.c", "#include <uv.h>")]
+    good = [("relay/x.c", '#include "relay/accept/port.h"'), ("relay/raw/x.c", '#include "relay/policy/policy.h"'),
+            ("relay/hub/hub_port.c", "#include <uv.h>"), ("proto/tunnel/x.c", '#include "proto/h2/h2.h"'),
+            ("proto/x.c", '#include "base/bytes.h"\n#include <protobuf-c/protobuf-c.h>'),
             ("producer/perfleet_track_event.h", '#include "perfleet.h"'),
             ("abi/x.h", "#include <stdatomic.h>"), ("service/port/producer_port.c", "#include <uv.h>"), ("base/x.c", '/* #include <uv.h> */'),
             ("service/x.c", '#include "proto/config.pb-c.h"\n#include "abi/page.h"')]

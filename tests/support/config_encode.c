@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "perfetto/trace_config.pb-c.h"
-#include "proto/text_format.h"
+#include "proto/text/text_format.h"
 
 #define MAX_BYTES (1u << 20)
 

@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
-#include "relay/inventory.h"
+#include "relay/hub/inventory.h"
 
 /* To be freed with pfl_mem_free. PFL_ENOMEM. */
 static inline int inventory_text(const struct pfl_inventory *inventory,

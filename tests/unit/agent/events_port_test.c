@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "proto/tunnel.h"
+#include "proto/tunnel/tunnel.h"
 #include "tests/support/sweep.h"
 
 static struct pfl_events events;

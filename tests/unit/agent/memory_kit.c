@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "proto/frame.h"
 #include "proto/gate/gate.h"
+#include "proto/ipc/frame.h"
 #include "tests/support/sweep.h"
 
 const struct pfl_stream_facts memory_kit_facts = {.out_max_bytes = OUT_BYTES,

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "proto/h2_head.h"
-#include "proto/tunnel.h"
+#include "proto/h2/h2_head.h"
+#include "proto/tunnel/tunnel.h"
 
 static struct pfl_span span_of(const char *text)
 {

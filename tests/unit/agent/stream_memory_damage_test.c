@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "proto/frame.h"
 #include "proto/gate/gate.h"
-#include "proto/resume.h"
+#include "proto/ipc/frame.h"
+#include "proto/tunnel/resume.h"
 #include "tests/unit/agent/memory_kit.h"
 
 #define PAGE_BYTES 4096u

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "proto/frame.h"
 #include "proto/gate/gate.h"
+#include "proto/ipc/frame.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/agent/memory_kit.h"
 

@@ -22,9 +22,9 @@
 #include "base/io/loop.h"
 #include "base/mem.h"
 #include "base/stored_fds.h"
-#include "proto/frame.h"
-#include "proto/ipc_frame.h"
-#include "tests/unit/proto/h2_kit.h"
+#include "proto/ipc/frame.h"
+#include "proto/ipc/ipc_frame.h"
+#include "tests/unit/proto/h2/h2_kit.h"
 
 #define ID       "0123456789abcdef0123456789abcdef"
 #define OTHER_ID "00000000000000000000000000000001"

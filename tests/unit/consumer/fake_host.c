@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/io/fdsock.h"
 #include "base/mem.h"
-#include "proto/figures.h"
-#include "proto/rpc_host.h"
+#include "proto/ipc/figures.h"
+#include "proto/ipc/rpc_host.h"
 
 #define NOTES_MAX 64u
 

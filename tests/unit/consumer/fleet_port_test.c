@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "consumer/ui/fleet_port.h"
-#include "proto/rpc_client.h"
+#include "proto/ipc/rpc_client.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/consumer/fake_host.h"
 

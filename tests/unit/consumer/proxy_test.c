@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "consumer/proxy/proxy.h"
-#include "proto/rpc_client.h"
+#include "proto/ipc/rpc_client.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/consumer/fake_host.h"
 

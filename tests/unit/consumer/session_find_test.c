@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "consumer/report/trace_stats.h"
-#include "proto/figures.h"
+#include "proto/ipc/figures.h"
 #include "tests/support/sweep.h"
 
 /* TracingServiceState { tracing_sessions { id state unique_session_name } } */

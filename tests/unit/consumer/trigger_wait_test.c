@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "proto/figures.h"
+#include "proto/ipc/figures.h"
 #include "tests/support/sweep.h"
 
 #define MARGIN_MS 1000u

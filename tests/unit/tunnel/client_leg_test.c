@@ -11,7 +11,7 @@
 #include "base/io/loop.h"
 #include "base/mem.h"
 #include "proto/codec.h"
-#include "relay/splice.h"
+#include "relay/hub/splice.h"
 #include "tests/support/no_thread.h"
 #include "tests/support/sweep.h"
 #include "tunnel/client_stream_impl.h"

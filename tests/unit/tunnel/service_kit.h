@@ -7,7 +7,7 @@
 #include "base/io/listener.h"
 #include "base/io/stream.h"
 #include "base/list.h"
-#include "proto/rpc_host.h"
+#include "proto/ipc/rpc_host.h"
 
 struct service_peer;
 

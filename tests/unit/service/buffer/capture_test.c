@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "proto/ipc_frame.h"
+#include "proto/ipc/ipc_frame.h"
 #include "proto/packet.h"
 #include "service/buffer/commit.h"
 #include "service/buffer/sequence.h"

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "proto/frame.h"
-#include "proto/ipc_frame.h"
+#include "proto/ipc/frame.h"
+#include "proto/ipc/ipc_frame.h"
 #include "proto/packet_run.h"
 
 #define MAX_BYTES ((size_t)1 << 30)

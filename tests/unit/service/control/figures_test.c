@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "abi/chunk.h"
-#include "proto/figures.h"
+#include "proto/ipc/figures.h"
 #include "tests/unit/service/port/role_kit.h"
 
 #define NO_ARGS ((struct pfl_span){0})

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "proto/frame.h"
+#include "proto/ipc/frame.h"
 #include "tests/support/sweep.h"
 
 #define PRODUCERS 40u

@@ -9,7 +9,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
-#include "proto/frame.h"
+#include "proto/ipc/frame.h"
 #include "service/control/guardrails.h"
 #include "service/session/session_run.h"
 #include "service/session/trigger.h"

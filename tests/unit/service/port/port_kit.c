@@ -19,7 +19,7 @@
 #include "base/io/loop.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "proto/frame.h"
+#include "proto/ipc/frame.h"
 #include "service/control/message.h"
 #include "service/port/disk_port.h"
 #include "service/session/session_attach.h"

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "perfetto/trace_config.pb-c.h"
-#include "proto/text_format.h"
+#include "proto/text/text_format.h"
 #include "tests/support/sweep.h"
 
 /* A config from text; the caller frees. */

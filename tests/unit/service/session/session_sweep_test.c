@@ -15,7 +15,7 @@
 
 #include "base/mem.h"
 #include "perfetto/trace_config.pb-c.h"
-#include "proto/text_format.h"
+#include "proto/text/text_format.h"
 #include "service/control/stats.h"
 #include "service/session/disk.h"
 #include "service/session/session_flush.h"

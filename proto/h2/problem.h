@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Refusals in the tunnel: a status, a sentence for people, a body for machines. Pure. */
+#ifndef PFL_PROTO_H2_PROBLEM_H
+#define PFL_PROTO_H2_PROBLEM_H
+
+#include "proto/h2/h2.h"
+
+struct pfl_problem {
+    unsigned status;
+    const char *where;  /* "relay" or "agent" */
+    const char *title;  /* a few words, the same for every such problem */
+    const char *detail; /* a sentence with the names in it */
+};
+
+/* Answers; resets the stream when even that fails. Control characters, quotes and anything that is
+ * not ASCII are replaced in what is sent. */
+void pfl_problem_respond(struct pfl_h2_stream *stream, const struct pfl_problem *problem);
+
+#endif

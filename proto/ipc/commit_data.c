@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CommitDataRequest read where it lies: see commit_data.h.
+ *
+ * Happy path: one walk parses every entry and every patch without calling anybody, and notes the
+ * flush id and the first MOVES_KEPT moves and LISTS_KEPT lists, which are all of a usual request;
+ * then the moves are handed out, then the lists. Of a longer request the rest is walked again.
+ *
+ * Failures: bytes that are no protobuf message at any level are PFL_EPARSE, found by the first
+ * walk; the later walks cannot fail. Fields of an unexpected wire type are unknown fields: skipped.
+ */
+#include "proto/ipc/commit_data.h"
+
+enum request_field {
+    REQUEST_CHUNKS_TO_MOVE = 1,
+    REQUEST_CHUNKS_TO_PATCH = 2,
+    REQUEST_FLUSH_REQUEST_ID = 3,
+};
+
+enum move_field {
+    MOVE_PAGE = 1,
+    MOVE_CHUNK = 2,
+    MOVE_TARGET_BUFFER = 3,
+    MOVE_DATA = 4,
+    MOVE_CHUNK_INCOMPLETE = 5,
+};
+
+enum patch_list_field {
+    LIST_TARGET_BUFFER = 1,
+    LIST_WRITER_ID = 2,
+    LIST_CHUNK_ID = 3,
+    LIST_PATCHES = 4,
+    LIST_HAS_MORE_PATCHES = 5,
+};
+
+enum patch_field {
+    PATCH_OFFSET = 1,
+    PATCH_DATA = 2,
+};
+
+#define MOVES_KEPT 128u
+#define LISTS_KEPT 64u
+
+struct outline {
+    uint64_t flush_request_id;
+    size_t moves_len; /* of the request; the first of them are in `moves` */
+    size_t lists_len;
+    struct pfl_commit_data_move moves[MOVES_KEPT];
+    struct pfl_commit_data_patch_list lists[LISTS_KEPT];
+};
+
+static void set_move_varint(struct pfl_commit_data_move *m, const struct pfl_field *f)
+{
+    switch (f->id) {
+    case MOVE_PAGE:
+        m->page_untrusted = (uint32_t)f->value;
+        break;
+    case MOVE_CHUNK:
+        m->chunk_untrusted = (uint32_t)f->value;
+        break;
+    case MOVE_TARGET_BUFFER:
+        m->target_buffer_untrusted = (uint32_t)f->value;
+        break;
+    case MOVE_CHUNK_INCOMPLETE:
+        m->is_incomplete = f->value != 0;
+        break;
+    default:
+        break;
+    }
+}
+
+/*
+ * Moves come by the hundred thousand a second, and nearly all have one-byte tags and short varints:
+ * those are read here. False, and nothing decided, for any other form.
+ */
+static bool try_parse_plain_move(struct pfl_span bytes, struct pfl_commit_data_move *ret_move)
+{
+    uint32_t values[MOVE_CHUNK_INCOMPLETE + 1] = {0};
+    size_t i = 0;
+
+    while (i < bytes.len) {
+        uint32_t id = bytes.data[i] >> 3;
+        uint32_t v = 0;
+        unsigned shift = 0;
+
+        if ((bytes.data[i++] & 7) != PFL_WIRE_VARINT || id == 0 || id == MOVE_DATA ||
+            id > MOVE_CHUNK_INCOMPLETE)
+            return false;
+        while (i < bytes.len && bytes.data[i] >= 0x80 && shift < 21) {
+            v |= (uint32_t)(bytes.data[i++] & 0x7f) << shift;
+            shift += 7;
+        }
+        if (i == bytes.len || bytes.data[i] >= 0x80)
+            return false;
+        values[id] = v | (uint32_t)bytes.data[i++] << shift;
+    }
+    *ret_move = (struct pfl_commit_data_move){.page_untrusted = values[MOVE_PAGE],
+                                              .chunk_untrusted = values[MOVE_CHUNK],
+                                              .target_buffer_untrusted = values[MOVE_TARGET_BUFFER],
+                                              .is_incomplete = values[MOVE_CHUNK_INCOMPLETE] != 0};
+    return true;
+}
+
+static bool parse_move(struct pfl_span bytes, struct pfl_commit_data_move *ret_move)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_commit_data_move m = {0};
+    struct pfl_field f;
+
+    if (try_parse_plain_move(bytes, ret_move))
+        return true;
+    while (pfl_reader_field(&r, &f)) {
+        if (f.type == PFL_WIRE_VARINT) {
+            set_move_varint(&m, &f);
+        } else if (f.type == PFL_WIRE_BYTES && f.id == MOVE_DATA) {
+            m.has_data = true;
+            m.data = f.bytes;
+        }
+    }
+    *ret_move = m;
+    return !r.failed;
+}
+
+/*
+ * The form that every known producer writes: offset in at most three bytes, then four bytes of
+ * data. False, and nothing decided, for any other.
+ */
+static bool try_parse_plain_patch(struct pfl_span bytes, struct pfl_commit_data_patch *ret_patch)
+{
+    uint32_t offset = 0;
+    const uint8_t *tail;
+    size_t offset_len;
+
+    if (bytes.len < 8 || bytes.len > 10 || bytes.data[0] != (PATCH_OFFSET << 3 | PFL_WIRE_VARINT))
+        return false;
+    tail = bytes.data + bytes.len - 6;
+    if (tail[0] != (PATCH_DATA << 3 | PFL_WIRE_BYTES) || tail[1] != 4)
+        return false;
+    offset_len = bytes.len - 7;
+    for (size_t i = 0; i < offset_len; i++) {
+        uint8_t byte = bytes.data[1 + i];
+
+        if ((byte >= 0x80) != (i + 1 < offset_len))
+            return false;
+        offset |= (uint32_t)(byte & 0x7f) << (7 * i);
+    }
+    ret_patch->offset_untrusted = offset;
+    ret_patch->data = pfl_span_of(tail + 2, 4);
+    return true;
+}
+
+static bool parse_patch(struct pfl_span bytes, struct pfl_commit_data_patch *ret_patch)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_commit_data_patch p = {0};
+    struct pfl_field f;
+
+    if (try_parse_plain_patch(bytes, ret_patch))
+        return true;
+    while (pfl_reader_field(&r, &f)) {
+        if (f.type == PFL_WIRE_VARINT && f.id == PATCH_OFFSET)
+            p.offset_untrusted = (uint32_t)f.value;
+        else if (f.type == PFL_WIRE_BYTES && f.id == PATCH_DATA)
+            p.data = f.bytes;
+    }
+    *ret_patch = p;
+    return !r.failed;
+}
+
+static void set_list_varint(struct pfl_commit_data_patch_list *l, const struct pfl_field *f)
+{
+    switch (f->id) {
+    case LIST_TARGET_BUFFER:
+        l->target_buffer_untrusted = (uint32_t)f->value;
+        break;
+    case LIST_WRITER_ID:
+        l->writer_id_untrusted = (uint32_t)f->value;
+        break;
+    case LIST_CHUNK_ID:
+        l->chunk_id_untrusted = (uint32_t)f->value;
+        break;
+    case LIST_HAS_MORE_PATCHES:
+        l->has_more_patches = f->value != 0;
+        break;
+    default:
+        break;
+    }
+}
+
+/* The list without its patches, which it counts and `is_checked` says were parsed before. */
+static bool parse_patch_list(struct pfl_span bytes, bool is_checked,
+                             struct pfl_commit_data_patch_list *ret_list)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_commit_data_patch patch;
+    struct pfl_field f;
+    bool is_ok = true;
+
+    memset(ret_list, 0, sizeof(*ret_list));
+    ret_list->fields = r;
+    while (is_ok && pfl_reader_field(&r, &f)) {
+        if (f.type == PFL_WIRE_VARINT) {
+            set_list_varint(ret_list, &f);
+        } else if (f.type == PFL_WIRE_BYTES && f.id == LIST_PATCHES) {
+            ret_list->patches_len++;
+            is_ok = is_checked || parse_patch(f.bytes, &patch);
+        }
+    }
+    return is_ok && !r.failed;
+}
+
+static bool is_entry(const struct pfl_field *f, uint32_t id)
+{
+    return f->type == PFL_WIRE_BYTES && f->id == id;
+}
+
+/* Where the entry is parsed to: its place in the outline, or `spare` when that is full. */
+static struct pfl_commit_data_move *move_at(struct outline *o, struct pfl_commit_data_move *spare)
+{
+    return o->moves_len < MOVES_KEPT ? &o->moves[o->moves_len] : spare;
+}
+
+static struct pfl_commit_data_patch_list *list_at(struct outline *o,
+                                                  struct pfl_commit_data_patch_list *spare)
+{
+    return o->lists_len < LISTS_KEPT ? &o->lists[o->lists_len] : spare;
+}
+
+static bool check(struct pfl_span request, struct outline *ret_outline)
+{
+    struct pfl_reader r = pfl_reader_of(request);
+    struct outline *o = ret_outline;
+    struct pfl_commit_data_patch_list list;
+    struct pfl_commit_data_move move;
+    struct pfl_field f;
+    bool is_ok = true;
+
+    o->flush_request_id = 0;
+    o->moves_len = 0;
+    o->lists_len = 0;
+    while (is_ok && pfl_reader_field(&r, &f)) {
+        if (is_entry(&f, REQUEST_CHUNKS_TO_MOVE)) {
+            is_ok = parse_move(f.bytes, move_at(o, &move));
+            o->moves_len++;
+        } else if (is_entry(&f, REQUEST_CHUNKS_TO_PATCH)) {
+            is_ok = parse_patch_list(f.bytes, false, list_at(o, &list));
+            o->lists_len++;
+        } else if (f.type == PFL_WIRE_VARINT && f.id == REQUEST_FLUSH_REQUEST_ID) {
+            o->flush_request_id = f.value;
+        }
+    }
+    return is_ok && !r.failed;
+}
+
+static void visit_moves(struct pfl_span request, struct outline *o,
+                        const struct pfl_commit_data_visitor *visitor)
+{
+    struct pfl_reader r = pfl_reader_of(request);
+    struct pfl_commit_data_move move;
+    struct pfl_field f;
+    size_t kept = o->moves_len < MOVES_KEPT ? o->moves_len : MOVES_KEPT;
+    size_t n = 0;
+
+    for (size_t i = 0; i < kept; i++) {
+        if (visitor->on_move_ahead != NULL && i + 1 < kept)
+            visitor->on_move_ahead(visitor->user, &o->moves[i + 1]);
+        visitor->on_move(visitor->user, &o->moves[i]);
+    }
+    while (o->moves_len > MOVES_KEPT && pfl_reader_field(&r, &f)) {
+        if (is_entry(&f, REQUEST_CHUNKS_TO_MOVE) && n++ >= MOVES_KEPT && parse_move(f.bytes, &move))
+            visitor->on_move(visitor->user, &move);
+    }
+}
+
+static void visit_patches(struct pfl_span request, struct outline *o,
+                          const struct pfl_commit_data_visitor *visitor)
+{
+    struct pfl_reader r = pfl_reader_of(request);
+    struct pfl_commit_data_patch_list list;
+    struct pfl_field f;
+    size_t n = 0;
+
+    for (size_t i = 0; i < o->lists_len && i < LISTS_KEPT; i++)
+        visitor->on_patches(visitor->user, &o->lists[i]);
+    while (o->lists_len > LISTS_KEPT && pfl_reader_field(&r, &f)) {
+        if (is_entry(&f, REQUEST_CHUNKS_TO_PATCH) && n++ >= LISTS_KEPT &&
+            parse_patch_list(f.bytes, true, &list))
+            visitor->on_patches(visitor->user, &list);
+    }
+}
+
+int pfl_commit_data_read(struct pfl_span request, const struct pfl_commit_data_visitor *visitor,
+                         uint64_t *ret_flush_request_id)
+{
+    struct outline outline;
+
+    if (!check(request, &outline))
+        return PFL_EPARSE;
+    if (visitor->on_move != NULL)
+        visit_moves(request, &outline, visitor);
+    if (visitor->on_patches != NULL)
+        visit_patches(request, &outline, visitor);
+    *ret_flush_request_id = outline.flush_request_id;
+    return 0;
+}
+
+bool pfl_commit_data_next_patch(struct pfl_commit_data_patch_list *list,
+                                struct pfl_commit_data_patch *ret_patch)
+{
+    struct pfl_field f;
+
+    while (pfl_reader_field(&list->fields, &f)) {
+        if (is_entry(&f, LIST_PATCHES))
+            return parse_patch(f.bytes, ret_patch);
+    }
+    return false;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads a serialized CommitDataRequest in place (docs/abi/smb.md section 4): no allocation, no
+ * copy. The whole request is checked first, so that malformed bytes have done nothing; then come
+ * all moves, then all patches. Values are the producer's: untrusted.
+ */
+#ifndef PFL_PROTO_IPC_COMMIT_DATA_H
+#define PFL_PROTO_IPC_COMMIT_DATA_H
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+struct pfl_commit_data_move {
+    uint32_t page_untrusted;
+    uint32_t chunk_untrusted;
+    uint32_t target_buffer_untrusted;
+    bool has_data;        /* the chunk comes in the message: no shared memory */
+    bool is_incomplete;   /* chunk_incomplete; means nothing without data */
+    struct pfl_span data; /* borrowed from the request */
+};
+
+struct pfl_commit_data_patch {
+    uint32_t offset_untrusted;
+    struct pfl_span data; /* borrowed from the request; legal when 4 bytes long */
+};
+
+struct pfl_commit_data_patch_list {
+    uint32_t target_buffer_untrusted;
+    uint32_t writer_id_untrusted;
+    uint32_t chunk_id_untrusted;
+    bool has_more_patches;
+    size_t patches_len;       /* how many pfl_commit_data_next_patch will give */
+    struct pfl_reader fields; /* its position */
+};
+
+/* Members may be NULL. What is passed is borrowed until return. */
+struct pfl_commit_data_visitor {
+    void (*on_move)(void *user, const struct pfl_commit_data_move *move);
+    void (*on_patches)(void *user, struct pfl_commit_data_patch_list *list);
+    /* Before a move, where known: the one that follows it, so that its memory can be asked for. */
+    void (*on_move_ahead)(void *user, const struct pfl_commit_data_move *move);
+    void *user;
+};
+
+/*
+ * `ret_flush_request_id` is 0 when the request has none. PFL_EPARSE: nothing was called.
+ */
+PFL_MUST_USE int pfl_commit_data_read(struct pfl_span request,
+                                      const struct pfl_commit_data_visitor *visitor,
+                                      uint64_t *ret_flush_request_id);
+
+/* The next patch of a list; false after the last. */
+bool pfl_commit_data_next_patch(struct pfl_commit_data_patch_list *list,
+                                struct pfl_commit_data_patch *ret_patch);
+
+#endif

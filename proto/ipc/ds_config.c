@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Edits a serialized DataSourceConfig without decoding it: see ds_config.h.
+ *
+ * Happy path: fields the service owns are left out, all others are copied in their order, and the
+ * service's values are appended, the zero ones too (producers see them present).
+ *
+ * Failures: malformed bytes, `out` full, out of memory; `out` is cut back to what it held. A
+ * message that holds a sub-message twice is refused: readers disagree on what that means.
+ */
+#include "proto/ipc/ds_config.h"
+
+#include <assert.h>
+
+#define OVERRIDES_MAX_BYTES 64u
+
+enum config_field {
+    CONFIG_TARGET_BUFFER = 2,
+    CONFIG_TRACE_DURATION_MS = 3,
+    CONFIG_TRACING_SESSION_ID = 4,
+    CONFIG_ENABLE_EXTRA_GUARDRAILS = 6,
+    CONFIG_STOP_TIMEOUT_MS = 7,
+    CONFIG_SESSION_INITIATOR = 8,
+    CONFIG_PREFER_SUSPEND_CLOCK = 122,
+};
+
+enum {
+    TRACE_CONFIG_DATA_SOURCES = 2,
+    DATA_SOURCE_CONFIG = 1,
+};
+
+int pfl_ds_config_find(struct pfl_span message, uint32_t id, struct pfl_span *ret)
+{
+    struct pfl_reader r = pfl_reader_of(message);
+    struct pfl_span found = {NULL, 0};
+    struct pfl_field f;
+    unsigned n = 0;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == id && f.type == PFL_WIRE_BYTES) {
+            found = f.bytes;
+            n++;
+        }
+    }
+    if (r.failed || n > 1)
+        return PFL_EPARSE;
+    if (n == 0)
+        return PFL_ENOENT;
+    *ret = found;
+    return 0;
+}
+
+int pfl_ds_config_next(struct pfl_reader *trace_config, struct pfl_span *ret_config)
+{
+    struct pfl_field f;
+
+    while (pfl_reader_field(trace_config, &f)) {
+        int rc;
+
+        if (f.id != TRACE_CONFIG_DATA_SOURCES || f.type != PFL_WIRE_BYTES)
+            continue;
+        rc = pfl_ds_config_find(f.bytes, DATA_SOURCE_CONFIG, ret_config);
+        if (rc == PFL_ENOENT)
+            *ret_config = pfl_span_of(NULL, 0);
+        return rc == PFL_ENOENT ? 0 : rc;
+    }
+    return trace_config->failed ? PFL_EPARSE : PFL_EEOF;
+}
+
+static bool is_service_owned(uint32_t id, const struct pfl_ds_config_overrides *o)
+{
+    switch (id) {
+    case CONFIG_TARGET_BUFFER:
+    case CONFIG_TRACE_DURATION_MS:
+    case CONFIG_TRACING_SESSION_ID:
+    case CONFIG_ENABLE_EXTRA_GUARDRAILS:
+    case CONFIG_STOP_TIMEOUT_MS:
+    case CONFIG_SESSION_INITIATOR:
+        return true;
+    case CONFIG_PREFER_SUSPEND_CLOCK:
+        return o->prefer_suspend_clock_for_duration;
+    default:
+        return false;
+    }
+}
+
+static int append_overrides(const struct pfl_ds_config_overrides *o, struct pfl_buf *out)
+{
+    uint8_t bytes[OVERRIDES_MAX_BYTES];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+
+    pfl_writer_field_varint(&w, CONFIG_TARGET_BUFFER, o->target_buffer);
+    pfl_writer_field_varint(&w, CONFIG_TRACE_DURATION_MS, o->trace_duration_ms);
+    pfl_writer_field_varint(&w, CONFIG_TRACING_SESSION_ID, o->tracing_session_id);
+    pfl_writer_field_varint(&w, CONFIG_ENABLE_EXTRA_GUARDRAILS, o->enable_extra_guardrails);
+    pfl_writer_field_varint(&w, CONFIG_STOP_TIMEOUT_MS, o->stop_timeout_ms);
+    pfl_writer_field_varint(&w, CONFIG_SESSION_INITIATOR, o->session_initiator);
+    if (o->prefer_suspend_clock_for_duration)
+        pfl_writer_field_varint(&w, CONFIG_PREFER_SUSPEND_CLOCK, 1);
+    assert(!w.failed);
+    return pfl_buf_append(out, bytes, sizeof(bytes) - w.left);
+}
+
+int pfl_ds_config_rewrite(struct pfl_span raw, const struct pfl_ds_config_overrides *overrides,
+                          struct pfl_buf *out)
+{
+    struct pfl_reader r = pfl_reader_of(raw);
+    size_t len_before = out->len;
+    struct pfl_field f;
+    int rc = 0;
+
+    while (rc == 0 && pfl_reader_field(&r, &f)) {
+        if (!is_service_owned(f.id, overrides))
+            rc = pfl_buf_append(out, f.raw.data, f.raw.len);
+    }
+    if (rc == 0)
+        rc = r.failed ? PFL_EPARSE : append_overrides(overrides, out);
+    if (rc != 0)
+        out->len = len_before;
+    return rc;
+}

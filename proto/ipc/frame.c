@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cuts a byte stream into frames (docs/abi/wire.md section 1).
+ *
+ * Happy path: whole frames are handed out where they lie in the caller's bytes; only a frame whose
+ * end has not arrived is copied into `partial`, and completed there by later feeds.
+ *
+ * Failures: an oversized prefix is PFL_EPROTO as soon as its four bytes are known; nothing is
+ * reserved from the announced length, `partial` grows with the bytes that really came.
+ *
+ * Limits: `partial` never holds more than one frame (PFL_FRAME_MAX_BYTES); an empty one gives its
+ * memory back when it had grown past KEEP_BYTES, so that idle connections stay small.
+ */
+#include "proto/ipc/frame.h"
+
+#define KEEP_BYTES 4096u
+
+void pfl_frame_reader_init(struct pfl_frame_reader *self)
+{
+    pfl_buf_init(&self->partial, PFL_FRAME_MAX_BYTES);
+}
+
+void pfl_frame_reader_fini(struct pfl_frame_reader *self)
+{
+    pfl_buf_fini(&self->partial);
+}
+
+static uint32_t read_prefix(const uint8_t *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static void drop_front(struct pfl_span *data, size_t len)
+{
+    data->data += len;
+    data->len -= len;
+}
+
+/* Hands out the whole frames at the front of `data`; leaves what is not whole. */
+static int take_whole_frames(struct pfl_span *data, pfl_frame_cb cb, void *user)
+{
+    while (data->len >= PFL_FRAME_PREFIX_BYTES) {
+        uint32_t len_untrusted = read_prefix(data->data);
+        struct pfl_span payload;
+        int rc;
+
+        if (len_untrusted > PFL_FRAME_PAYLOAD_MAX)
+            return PFL_EPROTO;
+        if (len_untrusted > data->len - PFL_FRAME_PREFIX_BYTES)
+            return 0;
+        payload = pfl_span_of(data->data + PFL_FRAME_PREFIX_BYTES, len_untrusted);
+        drop_front(data, PFL_FRAME_PREFIX_BYTES + payload.len);
+        rc = payload.len != 0 ? cb(user, payload) : 0;
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* Moves bytes from `data` until `partial` holds `want` of them or `data` is used up. */
+static int fill_partial(struct pfl_frame_reader *self, struct pfl_span *data, size_t want)
+{
+    size_t missing = want - self->partial.len;
+    size_t len = missing < data->len ? missing : data->len;
+    int rc = pfl_buf_append(&self->partial, data->data, len);
+
+    if (rc == 0)
+        drop_front(data, len);
+    return rc;
+}
+
+/* The frame leaves `partial` before it is handed out: the callback may feed us again. */
+static int hand_out_partial(struct pfl_frame_reader *self, pfl_frame_cb cb, void *user)
+{
+    struct pfl_buf taken = self->partial;
+    struct pfl_span payload = pfl_buf_get(&taken);
+    int rc = 0;
+
+    pfl_buf_init(&self->partial, PFL_FRAME_MAX_BYTES);
+    drop_front(&payload, PFL_FRAME_PREFIX_BYTES);
+    if (payload.len != 0)
+        rc = cb(user, payload);
+    if (self->partial.data == NULL && taken.capacity <= KEEP_BYTES) {
+        pfl_buf_clear(&taken);
+        self->partial = taken;
+    } else {
+        pfl_buf_fini(&taken);
+    }
+    return rc;
+}
+
+/* Goes on with the frame in `partial`; when it is whole, hands it out. */
+static int complete_partial(struct pfl_frame_reader *self, struct pfl_span *data, pfl_frame_cb cb,
+                            void *user)
+{
+    size_t whole;
+    int rc = 0;
+
+    if (self->partial.len < PFL_FRAME_PREFIX_BYTES)
+        rc = fill_partial(self, data, PFL_FRAME_PREFIX_BYTES);
+    if (rc != 0 || self->partial.len < PFL_FRAME_PREFIX_BYTES)
+        return rc;
+    whole = read_prefix(pfl_buf_get(&self->partial).data);
+    if (whole > PFL_FRAME_PAYLOAD_MAX)
+        return PFL_EPROTO;
+    whole += PFL_FRAME_PREFIX_BYTES;
+    rc = fill_partial(self, data, whole);
+    if (rc != 0 || self->partial.len < whole)
+        return rc;
+    return hand_out_partial(self, cb, user);
+}
+
+int pfl_frame_reader_feed(struct pfl_frame_reader *self, struct pfl_span data, pfl_frame_cb cb,
+                          void *user)
+{
+    int rc = 0;
+
+    if (self->partial.len != 0)
+        rc = complete_partial(self, &data, cb, user);
+    if (rc == 0)
+        rc = take_whole_frames(&data, cb, user);
+    if (rc == 0 && data.len != 0)
+        rc = fill_partial(self, &data, self->partial.len + data.len);
+    return rc;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Paths and methods into routes: see route.h. One spelling of each path: no escapes, no query, no
+ * empty parts. No allocation; cannot fail, but says NONE, METHOD or NAME.
+ */
+#include "proto/tunnel/route.h"
+
+#define HOSTS_PREFIX   PFL_TUNNEL_HOSTS_PATH "/"
+#define STREAMS_PREFIX "/streams/"
+#define ALARMS_PREFIX  "/alarms/"
+#define RAISED_SUFFIX  "/raised"
+
+struct leaf {
+    const char *path;
+    const char *method;
+    enum pfl_route_kind kind;
+};
+
+static const struct leaf agent_leaves[] = {
+    {PFL_TUNNEL_HELLO_PATH, "GET", PFL_ROUTE_HELLO},
+    {PFL_TUNNEL_CONSUMER_PATH, "CONNECT", PFL_ROUTE_CONSUMER},
+    {PFL_TUNNEL_CLOCK_PATH, "GET", PFL_ROUTE_CLOCK},
+    {PFL_TUNNEL_STREAMS_PATH, "GET", PFL_ROUTE_STREAMS},
+    {PFL_TUNNEL_ALARMS_PATH, "GET", PFL_ROUTE_ALARMS},
+    {PFL_TUNNEL_TRIGGERS_PATH, "PUT", PFL_ROUTE_RAISE},
+    {PFL_TUNNEL_EVENTS_PATH, "GET", PFL_ROUTE_EVENTS},
+    {"/healthz", "GET", PFL_ROUTE_HEALTH},
+};
+
+static const struct leaf relay_leaves[] = {
+    {PFL_TUNNEL_HOSTS_PATH, "GET", PFL_ROUTE_HOSTS},
+    {"/healthz", "GET", PFL_ROUTE_HEALTH},
+};
+
+/* Below a host's path at a relay. */
+static const struct leaf host_leaves[] = {
+    {"", "GET", PFL_ROUTE_HOST},
+    {"", "DELETE", PFL_ROUTE_FORGET},
+    {"/consumer", "CONNECT", PFL_ROUTE_CONSUMER},
+    {"/clock", "GET", PFL_ROUTE_CLOCK},
+    {"/streams", "GET", PFL_ROUTE_STREAMS},
+    {"/alarms", "GET", PFL_ROUTE_ALARMS},
+    {"/triggers", "PUT", PFL_ROUTE_RAISE},
+};
+
+bool pfl_route_is_stream_id(const char *text_untrusted)
+{
+    size_t len = 0;
+
+    for (; text_untrusted[len] != '\0'; len++) {
+        char c = text_untrusted[len];
+
+        if (len == PFL_TUNNEL_STREAM_ID_BYTES - 1 ||
+            !((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+            return false;
+    }
+    return len == PFL_TUNNEL_STREAM_ID_BYTES - 1;
+}
+
+static enum pfl_route_kind find(const struct leaf *leaves, size_t count, const char *path,
+                                const char *method)
+{
+    enum pfl_route_kind kind = PFL_ROUTE_NONE;
+
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(leaves[i].path, path) != 0)
+            continue;
+        if (strcmp(leaves[i].method, method) == 0)
+            return leaves[i].kind;
+        kind = PFL_ROUTE_METHOD;
+    }
+    return kind;
+}
+
+static enum pfl_route_kind parse_stream(const char *id, const char *method, bool is_relay,
+                                        struct pfl_route *r)
+{
+    bool is_role = !is_relay && strcmp(method, "PUT") == 0;
+
+    if (!is_role && strcmp(method, "DELETE") != 0)
+        return PFL_ROUTE_METHOD;
+    if (!pfl_route_is_stream_id(id))
+        return PFL_ROUTE_NAME;
+    memcpy(r->stream, id, sizeof(r->stream));
+    return is_role ? PFL_ROUTE_ROLE : PFL_ROUTE_KILL;
+}
+
+static enum pfl_route_kind parse_alarm(const char *path, const char *method, bool is_relay,
+                                       struct pfl_route *r)
+{
+    size_t len = strcspn(path, "/");
+    bool is_raised = !is_relay && strcmp(path + len, RAISED_SUFFIX) == 0;
+
+    if (path[len] != '\0' && !is_raised)
+        return PFL_ROUTE_NONE;
+    if (len >= sizeof(r->session))
+        return PFL_ROUTE_NAME;
+    memcpy(r->session, path, len);
+    r->session[len] = '\0';
+    if (!pfl_identity_is_name(r->session))
+        return PFL_ROUTE_NAME;
+    if (strcmp(method, "PUT") == 0)
+        return is_raised ? PFL_ROUTE_ALARM_RAISED : PFL_ROUTE_ALARM_SET;
+    return strcmp(method, "DELETE") == 0 && !is_raised ? PFL_ROUTE_ALARM_DROP : PFL_ROUTE_METHOD;
+}
+
+static enum pfl_route_kind parse_host(const char *path, const char *method, struct pfl_route *r)
+{
+    size_t len = strcspn(path, "/");
+
+    if (len >= sizeof(r->host))
+        return PFL_ROUTE_NAME;
+    memcpy(r->host, path, len);
+    r->host[len] = '\0';
+    if (!pfl_identity_is_name(r->host))
+        return PFL_ROUTE_NAME;
+    path += len;
+    if (strncmp(path, STREAMS_PREFIX, strlen(STREAMS_PREFIX)) == 0)
+        return parse_stream(path + strlen(STREAMS_PREFIX), method, true, r);
+    if (strncmp(path, ALARMS_PREFIX, strlen(ALARMS_PREFIX)) == 0)
+        return parse_alarm(path + strlen(ALARMS_PREFIX), method, true, r);
+    return find(host_leaves, sizeof(host_leaves) / sizeof(host_leaves[0]), path, method);
+}
+
+static enum pfl_route_kind parse(const char *path, const char *method, bool is_relay,
+                                 struct pfl_route *r)
+{
+    if (is_relay && strncmp(path, HOSTS_PREFIX, strlen(HOSTS_PREFIX)) == 0)
+        return parse_host(path + strlen(HOSTS_PREFIX), method, r);
+    if (is_relay)
+        return find(relay_leaves, sizeof(relay_leaves) / sizeof(relay_leaves[0]), path, method);
+    if (strncmp(path, "/v1" STREAMS_PREFIX, strlen("/v1" STREAMS_PREFIX)) == 0)
+        return parse_stream(path + strlen("/v1" STREAMS_PREFIX), method, false, r);
+    if (strncmp(path, "/v1" ALARMS_PREFIX, strlen("/v1" ALARMS_PREFIX)) == 0)
+        return parse_alarm(path + strlen("/v1" ALARMS_PREFIX), method, false, r);
+    return find(agent_leaves, sizeof(agent_leaves) / sizeof(agent_leaves[0]), path, method);
+}
+
+void pfl_route_parse(const struct pfl_h2_head *head, bool is_relay, struct pfl_route *ret_route)
+{
+    const char *method = pfl_h2_head_get(head, ":method");
+    const char *path = pfl_h2_head_get(head, ":path");
+    const char *protocol = pfl_h2_head_get(head, ":protocol");
+
+    *ret_route = (struct pfl_route){.kind = PFL_ROUTE_NONE};
+    if (method == NULL || path == NULL)
+        return;
+    ret_route->kind = parse(path, method, is_relay, ret_route);
+    if (ret_route->kind == PFL_ROUTE_CONSUMER &&
+        (protocol == NULL || strcmp(protocol, PFL_TUNNEL_PROTOCOL) != 0))
+        ret_route->kind = PFL_ROUTE_METHOD;
+}

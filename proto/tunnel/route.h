@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a request of the tunnel asks for: docs/protocol-tunnel.md, "Requests". Pure. */
+#ifndef PFL_PROTO_TUNNEL_ROUTE_H
+#define PFL_PROTO_TUNNEL_ROUTE_H
+
+#include "proto/h2/h2.h"
+#include "proto/tunnel/identity.h"
+#include "proto/tunnel/tunnel.h"
+
+enum pfl_route_kind {
+    PFL_ROUTE_NONE = 0, /* no such path: 404 */
+    PFL_ROUTE_METHOD,   /* the path, but not with this method: 405 */
+    PFL_ROUTE_NAME,     /* a host, stream or session that cannot be one: 400 */
+    PFL_ROUTE_HEALTH,
+    PFL_ROUTE_HELLO,  /* agents */
+    PFL_ROUTE_HOSTS,  /* relays */
+    PFL_ROUTE_HOST,   /* relays */
+    PFL_ROUTE_FORGET, /* relays: a host that left is no longer known */
+    PFL_ROUTE_CONSUMER,
+    PFL_ROUTE_CLOCK,
+    PFL_ROUTE_STREAMS,
+    PFL_ROUTE_KILL,
+    PFL_ROUTE_ROLE, /* agents: a stream's role is another now */
+    PFL_ROUTE_ALARMS,
+    PFL_ROUTE_ALARM_SET,
+    PFL_ROUTE_ALARM_DROP,
+    PFL_ROUTE_ALARM_RAISED, /* agents: its trigger was raised at another host */
+    PFL_ROUTE_RAISE,        /* triggers, at the host's service */
+    PFL_ROUTE_EVENTS,       /* agents */
+};
+
+struct pfl_route {
+    enum pfl_route_kind kind;
+    char host[PFL_IDENTITY_NAME_BYTES];      /* at a relay */
+    char stream[PFL_TUNNEL_STREAM_ID_BYTES]; /* of KILL and ROLE */
+    char session[PFL_IDENTITY_NAME_BYTES];   /* of ALARM_SET, _DROP and _RAISED */
+};
+
+/* `is_relay`: whose paths they are. */
+void pfl_route_parse(const struct pfl_h2_head *head, bool is_relay, struct pfl_route *ret_route);
+/* 32 lower-case hex digits. */
+bool pfl_route_is_stream_id(const char *text_untrusted);
+
+#endif

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rules and roles: see policy.h.
+ *
+ * Happy path: text into a serialized message, which is checked once and walked for each question: a
+ * policy has tens of rules, and questions are few. Failures: words with the place: of what is no
+ * text by the reader, of what makes no sense by the line on which its rule or role begins.
+ * Ownership: the serialized message, and what of each role is for agents. Limits:
+ * PFL_POLICY_MAX_BYTES, PFL_POLICY_MAX_ROLES, a role's of proto/gate/role.h.
+ */
+#include "relay/policy/policy.h"
+
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "perfleet/policy.pb-c.h"
+#include "proto/gate/role.h"
+#include "proto/text/text_format.h"
+#include "proto/tunnel/identity.h"
+
+enum {
+    POLICY_RULE = 1,
+    POLICY_ROLE = 2,
+    RULE_NAME = 1,
+    RULE_OPERATOR = 2,
+    RULE_HOST = 3,
+    RULE_LABEL = 4,
+    RULE_ROLE = 5,
+    RULE_FIELDS,
+};
+
+struct role {
+    struct pfl_span whole; /* borrowed from the message */
+    struct pfl_buf cut;
+};
+
+struct pfl_policy {
+    struct pfl_buf message; /* of type perfleet.Policy */
+    struct role roles[PFL_POLICY_MAX_ROLES];
+    unsigned roles_len;
+    unsigned rules_len;
+};
+
+/* ---- questions ---- */
+
+static struct pfl_span span_of_text(const char *text)
+{
+    return pfl_span_of(text, strlen(text));
+}
+
+static bool any_matches(struct pfl_span rule, uint32_t id, const char *name)
+{
+    struct pfl_reader r = pfl_reader_of(rule);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == id && pfl_pattern_matches(f.bytes, span_of_text(name)))
+            return true;
+    }
+    return false;
+}
+
+static struct pfl_span get_text(struct pfl_span rule, uint32_t id)
+{
+    struct pfl_reader r = pfl_reader_of(rule);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == id)
+            return f.bytes;
+    }
+    return pfl_span_of(NULL, 0);
+}
+
+static bool is_same(struct pfl_span a, struct pfl_span b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+}
+
+/* NULL: it is not of the form NAME=VALUE. */
+static const uint8_t *find_equals(struct pfl_span label)
+{
+    const uint8_t *at = label.len != 0 ? memchr(label.data, '=', label.len) : NULL;
+
+    return at != NULL && at != label.data && (size_t)(at - label.data) + 1 < label.len ? at : NULL;
+}
+
+static bool fits_label(struct pfl_span label, const struct pfl_policy_question *q)
+{
+    const uint8_t *equals = find_equals(label);
+    size_t name_len = (size_t)(equals - label.data);
+    const char *value;
+
+    if (q->has_no_labels_yet || q->get_label == NULL)
+        return false;
+    value = q->get_label(q->user, pfl_span_of(label.data, name_len));
+    return value != NULL && pfl_pattern_matches(pfl_span_of(equals + 1, label.len - name_len - 1),
+                                                span_of_text(value));
+}
+
+static bool fits_labels(struct pfl_span rule, const struct pfl_policy_question *q)
+{
+    struct pfl_reader r = pfl_reader_of(rule);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == RULE_LABEL && !fits_label(f.bytes, q))
+            return false;
+    }
+    return true;
+}
+
+static const struct role *find_role(const struct pfl_policy *p, struct pfl_span name)
+{
+    for (unsigned i = 0; i < p->roles_len; i++) {
+        if (is_same(pfl_role_get_name(p->roles[i].whole), name))
+            return &p->roles[i];
+    }
+    return NULL;
+}
+
+static void allow(const struct pfl_policy *p, struct pfl_span rule,
+                  struct pfl_policy_decision *ret_decision)
+{
+    struct pfl_span name = get_text(rule, RULE_ROLE);
+    const struct role *role = name.len != 0 ? find_role(p, name) : NULL;
+
+    ret_decision->is_allowed = true;
+    ret_decision->wants_labels = false;
+    if (role == NULL)
+        return;
+    ret_decision->role = pfl_buf_get(&role->cut);
+    ret_decision->rates = role->whole;
+}
+
+void pfl_policy_decide(const struct pfl_policy *self, const struct pfl_policy_question *question,
+                       struct pfl_policy_decision *ret_decision)
+{
+    struct pfl_reader r;
+    struct pfl_field f;
+
+    *ret_decision = (struct pfl_policy_decision){.is_allowed = self == NULL};
+    if (self == NULL)
+        return;
+    r = pfl_reader_of(pfl_buf_get(&self->message));
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id != POLICY_RULE || !any_matches(f.bytes, RULE_OPERATOR, question->operator_name) ||
+            !any_matches(f.bytes, RULE_HOST, question->host))
+            continue;
+        if (fits_labels(f.bytes, question)) {
+            allow(self, f.bytes, ret_decision);
+            return;
+        }
+        if (question->has_no_labels_yet) {
+            /* It may be this rule that decides, and no later one. */
+            ret_decision->wants_labels = true;
+            return;
+        }
+    }
+}
+
+/* ---- checking ---- */
+
+static const char no_memory[] = "out of memory";
+
+/* Of what a name in a certificate may have (proto/tunnel/identity.h). */
+static bool is_name_pattern(struct pfl_span p)
+{
+    static const char chars[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-*";
+
+    for (size_t i = 0; i < p.len; i++) {
+        if (memchr(chars, p.data[i], sizeof(chars) - 1) == NULL)
+            return false;
+    }
+    return p.len >= 1 && p.len < PFL_IDENTITY_NAME_BYTES;
+}
+
+static const char *check_rule_field(const struct pfl_field *f)
+{
+    if ((f->id == RULE_OPERATOR || f->id == RULE_HOST) && !is_name_pattern(f->bytes))
+        return "operators and hosts have 1 to 63 of letters, digits, '.', '_', '-' and '*'";
+    if (!pfl_pattern_is_one(f->bytes))
+        return "names and patterns have 1 to 127 printable characters without blanks and quotes";
+    if (f->id == RULE_LABEL && find_equals(f->bytes) == NULL)
+        return "a label is written \"name=value\"";
+    return NULL;
+}
+
+static const char *check_rule(const struct pfl_policy *p, struct pfl_span rule)
+{
+    struct pfl_reader r = pfl_reader_of(rule);
+    unsigned count[RULE_FIELDS] = {0};
+    const char *why = NULL;
+    struct pfl_field f;
+
+    while (why == NULL && pfl_reader_field(&r, &f)) {
+        why = check_rule_field(&f);
+        if (f.id < RULE_FIELDS)
+            count[f.id]++;
+    }
+    if (why != NULL)
+        return why;
+    if (count[RULE_NAME] != 1 || count[RULE_OPERATOR] == 0 || count[RULE_HOST] == 0)
+        return "a rule wants one name, and at least one operator and one host (\"*\": any)";
+    if (count[RULE_ROLE] > 1)
+        return "a rule has one role; write one role that has what both allow";
+    if (count[RULE_ROLE] == 1 && find_role(p, get_text(rule, RULE_ROLE)) == NULL)
+        return "no role has the name that this rule gives; add role { name: \"...\" }";
+    return NULL;
+}
+
+static const char *take_role(struct pfl_policy *p, struct pfl_span whole)
+{
+    const char *why = pfl_role_check(whole, true);
+    struct role *role = &p->roles[p->roles_len];
+
+    if (why != NULL)
+        return why;
+    if (find_role(p, pfl_role_get_name(whole)) != NULL)
+        return "another role has this name; give each its own";
+    if (p->roles_len == PFL_POLICY_MAX_ROLES)
+        return "there may be 256 roles; use patterns";
+    role->whole = whole;
+    pfl_buf_init(&role->cut, PFL_ROLE_MAX_BYTES);
+    p->roles_len++;
+    switch (pfl_role_cut(whole, &role->cut)) {
+    case 0:
+        return NULL;
+    case PFL_ELIMIT:
+        return "this role has too many names (1400 bytes of them); use patterns";
+    default:
+        return no_memory;
+    }
+}
+
+/* The line on which the n-th (from 0) top-level block begins. */
+static unsigned line_of_block(struct pfl_span text, unsigned n)
+{
+    unsigned line = 1;
+    unsigned depth = 0;
+    char quote = 0;
+    bool is_comment = false;
+
+    for (size_t i = 0; i < text.len; i++) {
+        char c = (char)text.data[i];
+
+        if (c == '\n') {
+            line++;
+            is_comment = false;
+        } else if (quote != 0) {
+            i += c == '\\';
+            quote = c == quote ? 0 : quote;
+        } else if (!is_comment && (c == '"' || c == '\'')) {
+            quote = c;
+        } else if (c == '#') {
+            is_comment = true;
+        } else if (!is_comment && (c == '{' || c == '<') && depth++ == 0 && n-- == 0) {
+            return line;
+        } else if (!is_comment && (c == '}' || c == '>') && depth != 0) {
+            depth--;
+        }
+    }
+    return line;
+}
+
+/* Roles first: rules name them, wherever they stand. */
+static int check(struct pfl_policy *p, struct pfl_span text, char *ret_why)
+{
+    for (unsigned pass = 0; pass < 2; pass++) {
+        struct pfl_reader r = pfl_reader_of(pfl_buf_get(&p->message));
+        struct pfl_field f;
+        const char *why = NULL;
+
+        for (unsigned n = 0; pfl_reader_field(&r, &f); n++) {
+            if (pass == 0 && f.id == POLICY_ROLE)
+                why = take_role(p, f.bytes);
+            else if (pass == 1 && f.id == POLICY_RULE)
+                why = check_rule(p, f.bytes);
+            p->rules_len += pass == 1 && f.id == POLICY_RULE;
+            if (why == NULL)
+                continue;
+            (void)snprintf(ret_why, PFL_POLICY_WHY_BYTES, "%u: %s", line_of_block(text, n), why);
+            return why == no_memory ? PFL_ENOMEM : PFL_EPARSE;
+        }
+    }
+    return 0;
+}
+
+int pfl_policy_parse(struct pfl_span text, char *ret_why, struct pfl_policy **ret_policy)
+{
+    struct pfl_policy *p = pfl_mem_zalloc(sizeof(*p));
+    struct pfl_text_error error = {0};
+    int rc;
+
+    (void)snprintf(ret_why, PFL_POLICY_WHY_BYTES, "out of memory");
+    if (p == NULL)
+        return PFL_ENOMEM;
+    pfl_buf_init(&p->message, PFL_POLICY_MAX_BYTES);
+    rc = pfl_text_format_parse(&perfleet__policy__descriptor, text, &p->message, &error);
+    if (rc == PFL_EPARSE || rc == PFL_ELIMIT)
+        (void)snprintf(ret_why, PFL_POLICY_WHY_BYTES, "%u:%u: %s", error.line, error.column,
+                       error.message);
+    if (rc == 0)
+        rc = check(p, text, ret_why);
+    if (rc != 0) {
+        pfl_policy_free(p);
+        return rc;
+    }
+    *ret_policy = p;
+    return 0;
+}
+
+void pfl_policy_free(struct pfl_policy *self)
+{
+    if (self == NULL)
+        return;
+    for (unsigned i = 0; i < self->roles_len; i++)
+        pfl_buf_fini(&self->roles[i].cut);
+    pfl_buf_fini(&self->message);
+    pfl_mem_free(self);
+}
+
+unsigned pfl_policy_count_rules(const struct pfl_policy *self)
+{
+    return self->rules_len;
+}
+
+unsigned pfl_policy_count_roles(const struct pfl_policy *self)
+{
+    return self->roles_len;
+}

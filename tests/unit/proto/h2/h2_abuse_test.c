@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* HTTP/2 peers that behave badly: the connection or the stream ends, nothing else happens. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/emulator.h"
+#include "tests/unit/proto/h2/h2_kit.h"
+
+static void garbage_ends_the_connection(void **state)
+{
+    (void)state;
+    assert_int_equal(h2_kit_open(), 0);
+    assert_int_equal(pfl_h2_feed(kit.answerer, pfl_span_of("GET / HTTP/1.1\r\n\r\n0123456", 25)),
+                     PFL_EPROTO);
+    assert_int_equal(pfl_h2_feed(kit.answerer, pfl_span_of("x", 1)), PFL_EPROTO);
+}
+
+/* A frame by hand, from the kit.asker's side. */
+static int send_frame(uint8_t type, uint8_t flags, uint32_t id, struct pfl_span payload)
+{
+    uint8_t head[9] = {(uint8_t)(payload.len >> 16),
+                       (uint8_t)(payload.len >> 8),
+                       (uint8_t)payload.len,
+                       type,
+                       flags,
+                       (uint8_t)(id >> 24),
+                       (uint8_t)(id >> 16),
+                       (uint8_t)(id >> 8),
+                       (uint8_t)id};
+    int rc = pfl_h2_feed(kit.answerer, pfl_span_of(head, sizeof(head)));
+
+    return rc == 0 ? pfl_h2_feed(kit.answerer, payload) : rc;
+}
+
+static void padding_on_a_stream_resets_it(void **state)
+{
+    (void)state;
+    h2_kit_open_and_connect();
+    assert_int_equal(send_frame(0, 0x8, 1, pfl_span_of("\x02xyzab", 6)), 0);
+    h2_kit_pump();
+    assert_int_equal(kit.client.code, PFL_H2_PROTOCOL_ERROR);
+}
+
+static void a_flood_of_empty_frames_ends_the_connection(void **state)
+{
+    int rc = 0;
+    unsigned sent = 0;
+
+    (void)state;
+    h2_kit_open_and_connect();
+    while (rc == 0 && sent++ < 1000)
+        rc = send_frame(0, 0, 1, pfl_span_of(NULL, 0));
+    assert_int_equal(rc, PFL_ELIMIT);
+    assert_int_equal(sent, PFL_H2_MAX_EMPTY_DATA + 1);
+}
+
+static void a_flood_of_pings_ends_the_connection(void **state)
+{
+    int rc = 0;
+    unsigned sent = 0;
+
+    (void)state;
+    h2_kit_open_and_connect();
+    while (rc == 0 && sent++ < 5000)
+        rc = send_frame(6, 0, 0, pfl_span_of("01234567", 8));
+    assert_true(rc == PFL_ELIMIT || rc == PFL_EPROTO);
+}
+
+static void rapid_reset_ends_the_connection(void **state)
+{
+    unsigned sent = 0;
+
+    (void)state;
+    if (pfl_is_emulated())
+        skip(); /* so slow that the rate is not too high */
+    assert_int_equal(h2_kit_open(), 0);
+    h2_kit_pump();
+    while (sent++ < 3 * PFL_H2_RESET_BURST && h2_kit_connect() == 0) {
+        pfl_h2_stream_reset(kit.client.stream, PFL_H2_CANCEL);
+        if (h2_kit_try_pump(SIZE_MAX) != 0)
+            break;
+        /* Cancelled before it was sent: nothing to count. Send it first from now on. */
+        if (h2_kit_connect() != 0 || h2_kit_try_pump(SIZE_MAX) != 0)
+            break;
+        pfl_h2_stream_reset(kit.client.stream, PFL_H2_CANCEL);
+        if (h2_kit_try_pump(SIZE_MAX) != 0 || pfl_h2_is_going(kit.asker))
+            break;
+    }
+    assert_true(sent <= PFL_H2_RESET_BURST + PFL_H2_RESET_PER_SEC + 2);
+}
+
+/* Who never acknowledges our settings is told of each stream that it is refused. */
+static void a_flood_of_refused_streams_ends_the_connection(void **state)
+{
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    uint32_t sent = 0;
+    int rc;
+
+    (void)state;
+    assert_int_equal(h2_kit_open(), 0);
+    rc = pfl_h2_feed(kit.answerer, pfl_span_of(preface, sizeof(preface) - 1));
+    if (rc == 0)
+        rc = send_frame(4, 0, 0, pfl_span_of(NULL, 0));
+    /* GET https://x/ */
+    while (rc == 0 && sent < 4 * PFL_H2_MAX_QUEUED_FRAMES)
+        rc = send_frame(1, 0x5, 2 * sent++ + 1, pfl_span_of("\x82\x87\x84\x41\x01x", 6));
+    assert_int_equal(rc, PFL_ELIMIT);
+    assert_true(sent > PFL_H2_MAX_STREAMS);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, h2_kit_setup, h2_kit_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(garbage_ends_the_connection),
+        T(padding_on_a_stream_resets_it),
+        T(a_flood_of_empty_frames_ends_the_connection),
+        T(a_flood_of_pings_ends_the_connection),
+        T(rapid_reset_ends_the_connection),
+        T(a_flood_of_refused_streams_ends_the_connection),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

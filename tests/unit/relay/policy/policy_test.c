@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules: who may use which hosts; what is no policy. */
+#include "relay/policy/policy.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proto/gate/role.h"
+#include "tests/support/sweep.h"
+
+static char why[PFL_POLICY_WHY_BYTES];
+
+static int parse(const char *text, struct pfl_policy **ret_policy)
+{
+    return pfl_policy_parse(pfl_span_of(text, strlen(text)), why, ret_policy);
+}
+
+static bool allows(const struct pfl_policy *p, const char *operator_name, const char *host)
+{
+    struct pfl_policy_question q = {.operator_name = operator_name, .host = host};
+    struct pfl_policy_decision d;
+
+    pfl_policy_decide(p, &q, &d);
+    return d.is_allowed;
+}
+
+static void what_no_rule_allows_is_refused(void **state)
+{
+    static const char text[] = "# web people\n"
+                               "rule { name: \"web\" operator: \"ann\" operator: \"web-*\"\n"
+                               "       host: \"web-*\" host: \"db-1\" }\n"
+                               "rule { name: \"all\" operator: \"root\" host: \"*\" }\n";
+    struct pfl_policy *p;
+
+    (void)state;
+    assert_int_equal(parse(text, &p), 0);
+    assert_true(allows(p, "ann", "web-3"));
+    assert_true(allows(p, "web-jo", "db-1"));
+    assert_true(allows(p, "root", "db-2"));
+    assert_false(allows(p, "ann", "db-2"));
+    assert_false(allows(p, "ann", "xweb-3"));
+    assert_false(allows(p, "anna", "web-3"));
+    assert_false(allows(p, "web", "web-3"));
+    assert_false(allows(p, "all", "web-3"));
+    pfl_policy_free(p);
+    assert_int_equal(parse("", &p), 0);
+    assert_false(allows(p, "root", "a"));
+    pfl_policy_free(p);
+    assert_true(allows(NULL, "anybody", "a"));
+    pfl_sweep_assert_no_leak();
+}
+
+static void stars_stand_for_anything(void **state)
+{
+    static const struct {
+        const char *pattern;
+        const char *name;
+        bool is_match;
+    } cases[] = {
+        {"*", "a", true},
+        {"a*", "a", true},
+        {"*a", "a", true},
+        {"a*b*c", "abc", true},
+        {"a*b*c", "axbybc", true},
+        {"a*b*c", "acb", false},
+        {"a**b", "ab", true},
+        {"*ab*", "xaab", true},
+        {"*.x", "a.x.y", false},
+        {"*.x.*", "a.x.y", true},
+        {"a", "ab", false},
+        {"ab", "a", false},
+        {"*aaaab", "aaaaaaaaaaaab", true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[200] = "rule { name: \"r\" operator: \"o\" host: \"";
+        struct pfl_policy *p;
+
+        strncat(text, cases[i].pattern, 60);
+        strncat(text, "\" }", 4);
+        assert_int_equal(parse(text, &p), 0);
+        if (allows(p, "o", cases[i].name) != cases[i].is_match)
+            fail_msg("%s and %s", cases[i].pattern, cases[i].name);
+        pfl_policy_free(p);
+    }
+}
+
+static const char *get_label(void *user, struct pfl_span name)
+{
+    (void)user;
+    if (name.len == 4 && memcmp(name.data, "role", 4) == 0)
+        return "web";
+    return name.len == 4 && memcmp(name.data, "zone", 4) == 0 ? "b/1" : NULL;
+}
+
+static struct pfl_policy_decision decide(const struct pfl_policy *p, const char *operator_name,
+                                         bool has_labels)
+{
+    struct pfl_policy_question q = {.operator_name = operator_name,
+                                    .host = "h",
+                                    .get_label = get_label,
+                                    .has_no_labels_yet = !has_labels};
+    struct pfl_policy_decision d;
+
+    pfl_policy_decide(p, &q, &d);
+    return d;
+}
+
+static void labels_and_roles_decide_and_the_first_rule_that_fits_does(void **state)
+{
+    static const char text[] =
+        "rule { name: \"a\" operator: \"ann\" host: \"*\" label: \"role=w*\" label: \"zone=b/*\"\n"
+        "       role: \"look\" }\n"
+        "rule { name: \"b\" operator: \"bob\" host: \"*\" label: \"role=db\" }\n"
+        "rule { name: \"c\" operator: \"bob\" host: \"*\" label: \"tier=*\" }\n"
+        "rule { name: \"d\" operator: \"*\" host: \"*\" role: \"little\" }\n"
+        "role { name: \"look\" method: \"Query*\" max_streams: 2 }\n"
+        "role { name: \"little\" max_buffer_kb: 64 }\n";
+    struct pfl_policy_decision d;
+    struct pfl_policy *p;
+
+    (void)state;
+    assert_int_equal(parse(text, &p), 0);
+    assert_int_equal(pfl_policy_count_rules(p), 4);
+    assert_int_equal(pfl_policy_count_roles(p), 2);
+    d = decide(p, "ann", true);
+    assert_true(d.is_allowed);
+    assert_memory_equal(pfl_role_get_name(d.role).data, "look", 4);
+    assert_int_equal(pfl_role_get_number(d.rates, PFL_ROLE_MAX_STREAMS), 2);
+    assert_int_equal(pfl_role_get_number(d.role, PFL_ROLE_MAX_STREAMS), 0);
+    d = decide(p, "bob", true);
+    assert_true(d.is_allowed);
+    assert_memory_equal(pfl_role_get_name(d.role).data, "little", 6);
+    /* Before the labels are said a rule with labels may be the one that decides. */
+    d = decide(p, "ann", false);
+    assert_false(d.is_allowed);
+    assert_true(d.wants_labels);
+    d = decide(p, "eve", false);
+    assert_true(d.is_allowed);
+    pfl_policy_free(p);
+    pfl_sweep_assert_no_leak();
+}
+
+/* Forgetting hosts is between operator and relay: agents that know no such field never see it. */
+static void what_a_role_may_forget_stays_with_the_relay(void **state)
+{
+    static const char text[] = "rule { name: \"a\" operator: \"ann\" host: \"*\" role: \"may\" }\n"
+                               "rule { name: \"b\" operator: \"bob\" host: \"*\" role: \"no\" }\n"
+                               "role { name: \"may\" forget: true }\n"
+                               "role { name: \"no\" forget: false max_streams: 1 }\n";
+    struct pfl_policy_decision d;
+    struct pfl_policy *p;
+
+    (void)state;
+    assert_int_equal(parse(text, &p), 0);
+    d = decide(p, "ann", true);
+    assert_int_equal(pfl_role_get_number(d.rates, PFL_ROLE_FORGET), 1);
+    assert_false(pfl_role_has(d.role, PFL_ROLE_FORGET));
+    assert_null(pfl_role_check(d.role, false));
+    d = decide(p, "bob", true);
+    assert_int_equal(pfl_role_get_number(d.rates, PFL_ROLE_FORGET), 0);
+    assert_false(pfl_role_has(d.role, PFL_ROLE_FORGET));
+    pfl_policy_free(p);
+    pfl_sweep_assert_no_leak();
+}
+
+static void what_is_no_policy_is_refused_with_words(void **state)
+{
+    static const char *const bad[] = {
+        "rule { name: \"r\" operator: \"o\" }",
+        "rule { name: \"r\" host: \"h\" }",
+        "rule { operator: \"o\" host: \"h\" }",
+        "rule { name: \"r\" name: \"s\" operator: \"o\" host: \"h\" }",
+        "rule { name: \"r\" operator: \"\" host: \"h\" }",
+        "rule { name: \"r\" operator: \"a/b\" host: \"h\" }",
+        "rule { name: \"r\" operator: \"o\" host: \"[h]\" }",
+        "rule { name: \"r\" operator: \"o\" hosts: \"h\" }",
+        "rules { }",
+        "rule { name: \"r\" operator: \"o\" host: \"h\" role: \"x\" }",
+        "rule { name: \"r\" operator: \"o\" host: \"h\" label: \"x\" }",
+        "rule { name: \"r\" operator: \"o\" host: \"h\" label: \"=x\" }",
+        "role { name: \"x\" } role { name: \"x\" }",
+        "role { method: \"x\" }",
+        "role { name: \"x\" max_duration_ms: 1 max_duration_ms: 2 }",
+        "role { name: \"x\" max_duration_ms: -1 }",
+        "role { name: \"x\" forget: 2 }",
+        "role { name: \"x\" forget: true forget: true }",
+        "role { name: \"x\" data_source: \"a b\" }",
+        "rule {",
+    };
+    struct pfl_policy *p;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        why[0] = '\0';
+        if (parse(bad[i], &p) != PFL_EPARSE || why[0] == '\0')
+            fail_msg("accepted: %s", bad[i]);
+    }
+    pfl_sweep_assert_no_leak();
+}
+
+static void the_place_of_what_makes_no_sense_is_told(void **state)
+{
+    struct pfl_policy *p;
+
+    (void)state;
+    assert_int_equal(parse("# { a comment\nrole { name: \"{\" }\n\nrule { name: \"r\" }\n", &p),
+                     PFL_EPARSE);
+    assert_memory_equal(why, "4: a rule wants", 15);
+    assert_int_equal(parse("\nrule {\n  hots: \"h\" }", &p), PFL_EPARSE);
+    assert_memory_equal(why, "3:3: ", 5);
+    pfl_sweep_assert_no_leak();
+}
+
+static int parse_one(void *arg)
+{
+    struct pfl_policy *p = NULL;
+    int rc = parse("rule { name: \"r\" operator: \"o\" host: \"h\" } role { name: \"x\" }", &p);
+
+    (void)arg;
+    pfl_policy_free(p);
+    return rc;
+}
+
+static void running_out_of_memory_is_told(void **state)
+{
+    (void)state;
+    pfl_sweep(parse_one, NULL, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_no_rule_allows_is_refused),
+        cmocka_unit_test(stars_stand_for_anything),
+        cmocka_unit_test(labels_and_roles_decide_and_the_first_rule_that_fits_does),
+        cmocka_unit_test(what_a_role_may_forget_stays_with_the_relay),
+        cmocka_unit_test(the_place_of_what_makes_no_sense_is_told),
+        cmocka_unit_test(what_is_no_policy_is_refused_with_words),
+        cmocka_unit_test(running_out_of_memory_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
