@@ -302,6 +302,7 @@ static int shake_hands(struct question *q)
     pfl_tls_lib_set_rules(&q->conf);
     if (mbedtls_ssl_setup(&q->ssl, &q->conf) != 0)
         return fail(q, PFL_ENOMEM, "out of memory", 0);
+    pfl_tls_lib_log_keys(&q->ssl);
     mbedtls_ssl_set_bio(&q->ssl, &q->net, mbedtls_net_send, NULL, mbedtls_net_recv_timeout);
     do {
         rc = mbedtls_ssl_handshake(&q->ssl);

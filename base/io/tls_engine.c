@@ -117,6 +117,7 @@ static int set_up(struct pfl_tls_engine *e, struct pfl_span first)
         return PFL_ENOMEM;
     mbedtls_ssl_set_bio(&e->ssl, e, send_cipher, recv_cipher, NULL);
     mbedtls_ssl_set_verify(&e->ssl, verify_peer, e);
+    pfl_tls_lib_log_keys(&e->ssl);
     e->is_setup = true;
     return 0;
 }

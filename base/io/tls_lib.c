@@ -14,6 +14,9 @@
 #include <mbedtls/version.h>
 
 #include "base/io/aead.h"
+#ifdef PFL_TLS_KEY_LOG
+#include "base/io/tls_key_log.h"
+#endif
 
 #define HAS_PSA (MBEDTLS_VERSION_MAJOR >= 3)
 
@@ -81,8 +84,76 @@ static bool is_tls_1_3(const mbedtls_ssl_context *ssl)
 #endif
 }
 
+/* mbedtls 2.28 gives secrets to a callback of the configuration, 3.6 to one of the connection. */
+#if defined(PFL_TLS_KEY_LOG) && HAS_PSA
+static const char *label_of(mbedtls_ssl_key_export_type type)
+{
+    switch (type) {
+    case MBEDTLS_SSL_KEY_EXPORT_TLS12_MASTER_SECRET:
+        return "CLIENT_RANDOM";
+    case MBEDTLS_SSL_KEY_EXPORT_TLS1_3_CLIENT_HANDSHAKE_TRAFFIC_SECRET:
+        return "CLIENT_HANDSHAKE_TRAFFIC_SECRET";
+    case MBEDTLS_SSL_KEY_EXPORT_TLS1_3_SERVER_HANDSHAKE_TRAFFIC_SECRET:
+        return "SERVER_HANDSHAKE_TRAFFIC_SECRET";
+    case MBEDTLS_SSL_KEY_EXPORT_TLS1_3_CLIENT_APPLICATION_TRAFFIC_SECRET:
+        return "CLIENT_TRAFFIC_SECRET_0";
+    case MBEDTLS_SSL_KEY_EXPORT_TLS1_3_SERVER_APPLICATION_TRAFFIC_SECRET:
+        return "SERVER_TRAFFIC_SECRET_0";
+    default:
+        return NULL;
+    }
+}
+
+static void on_secret(void *user, mbedtls_ssl_key_export_type type, const unsigned char *secret,
+                      size_t secret_len, const unsigned char client_random[PFL_TLS_RANDOM_BYTES],
+                      const unsigned char server_random[PFL_TLS_RANDOM_BYTES],
+                      mbedtls_tls_prf_types prf)
+{
+    const char *label = label_of(type);
+
+    (void)user;
+    (void)server_random;
+    (void)prf;
+    if (label != NULL)
+        pfl_tls_key_log_write(label, pfl_span_of(client_random, PFL_TLS_RANDOM_BYTES),
+                              pfl_span_of(secret, secret_len));
+}
+#elif defined(PFL_TLS_KEY_LOG)
+#define MASTER_SECRET_BYTES 48u /* RFC 5246 section 8.1 */
+
+static int on_master_secret(void *user, const unsigned char *secret, const unsigned char *key_block,
+                            size_t mac_len, size_t key_len, size_t iv_len,
+                            const unsigned char client_random[PFL_TLS_RANDOM_BYTES],
+                            const unsigned char server_random[PFL_TLS_RANDOM_BYTES],
+                            mbedtls_tls_prf_types prf)
+{
+    (void)user;
+    (void)key_block;
+    (void)mac_len;
+    (void)key_len;
+    (void)iv_len;
+    (void)server_random;
+    (void)prf;
+    pfl_tls_key_log_write("CLIENT_RANDOM", pfl_span_of(client_random, PFL_TLS_RANDOM_BYTES),
+                          pfl_span_of(secret, MASTER_SECRET_BYTES));
+    return 0;
+}
+#endif
+
+void pfl_tls_lib_log_keys(mbedtls_ssl_context *ssl)
+{
+#if defined(PFL_TLS_KEY_LOG) && HAS_PSA
+    mbedtls_ssl_set_export_keys_cb(ssl, on_secret, NULL);
+#else
+    (void)ssl;
+#endif
+}
+
 int pfl_tls_lib_start(void)
 {
+#ifdef PFL_TLS_KEY_LOG
+    pfl_tls_key_log_start();
+#endif
 #if HAS_PSA
     if (psa_crypto_init() != PSA_SUCCESS) /* TLS 1.3 computes by it */
         return PFL_ETLS;
@@ -137,6 +208,9 @@ void pfl_tls_lib_set_rules(mbedtls_ssl_config *conf)
 #else
     mbedtls_ssl_conf_curves(conf, groups);
     mbedtls_ssl_conf_min_version(conf, MBEDTLS_SSL_MAJOR_VERSION_3, MBEDTLS_SSL_MINOR_VERSION_3);
+#ifdef PFL_TLS_KEY_LOG
+    mbedtls_ssl_conf_export_keys_ext_cb(conf, on_master_secret, NULL);
+#endif
 #endif
 }
 

@@ -33,6 +33,10 @@ PFL_MUST_USE int pfl_tls_lib_check_pair(const mbedtls_pk_context *pub,
  * data. Over mbedtls_ssl_config_defaults. */
 void pfl_tls_lib_set_rules(mbedtls_ssl_config *conf);
 
+/* After mbedtls_ssl_setup, over pfl_tls_lib_set_rules: the connection's secrets go to the key log
+ * (tls_key_log.h). In release builds: nothing. */
+void pfl_tls_lib_log_keys(mbedtls_ssl_context *ssl);
+
 /* Over pfl_tls_lib_set_rules: of TLS 1.3's suites ChaCha20-Poly1305 alone. For a server, where
  * mbedtls would follow the client's order. */
 void pfl_tls_lib_insist_on_chacha20(mbedtls_ssl_config *conf);
