@@ -4,7 +4,9 @@
 constant that no source defines with the value given or a row without its share, in docs/abi/gotchas.md a gotcha without a test
 that there is, in docs/security.md a promise without one. In docs/adr, a decision that does not have the
 one form, or that the index does not list with its title and status, or whose status the decision that
-it names does not confirm. `--self-test` proves that all are found.
+it names does not confirm. In all documents but history, a name in backticks of a file, a folder, a
+test or a symbol that the repository does not have (doc_names.py). `--self-test` proves that all are
+found.
 
 A promise is a list item. It ends with `Tests:` and names in backticks, or with `Tests: none, it is a
 warning.` A name is a unit test's function, a fuzz target (x_fuzz), an attack of tests/hostile
@@ -15,6 +17,7 @@ import re
 import sys
 
 import csource
+import doc_names
 
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 GOTCHA = re.compile(r"^(\d+)\. ", re.M)
@@ -228,10 +231,12 @@ def self_test():
     wrong = [t for n, t in bad if not check(n, t, code)] + [t for n, t in good if check(n, t, code)]
     adr_bad, adr_good = adr_cases()
     wrong += [t for t in adr_bad if not decisions(t)] + [t for t in adr_good if decisions(t)]
+    names_wrong, names_count = doc_names.self_test()
+    wrong += names_wrong
     bad, good = bad + adr_bad, good + adr_good
     for w in wrong:
         print(f"docs self-test: judged wrongly: {w!r}")
-    print(f"docs self-test: {len(bad) + len(good)} cases, {len(wrong)} wrong")
+    print(f"docs self-test: {len(bad) + len(good) + names_count} cases, {len(wrong)} wrong")
     return 1 if wrong else 0
 
 
@@ -243,4 +248,6 @@ if __name__ == "__main__":
     TEXTS = {n: csource.read(n) for n in NAMES}
     PROBLEMS = [p for n in NAMES for p in check(n, TEXTS[n], SOURCES)]
     PROBLEMS += decisions({n: t for n, t in TEXTS.items() if n.startswith("docs/adr/")})
+    TREE = doc_names.of_repository()
+    PROBLEMS += [p for n in NAMES for p in doc_names.missing(n, TEXTS[n], TREE)]
     csource.finish("docs", PROBLEMS, len(NAMES))
