@@ -78,11 +78,8 @@ def body_of(code, brace):
     return len(code) - 1, deepest
 
 
-def check(name, text):
-    problems = []
-    lines = text.count("\n")
-    if lines > MAX_FILE:
-        problems.append(f"{name}: {lines} lines, at most {MAX_FILE}")
+def functions(text):
+    """(name, line, lines, parameters, depth of blocks) of each function that a file defines."""
     code = PREPROCESSOR.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), csource.code_only(text))
     pos = 0
     while (brace := code.find("{", pos)) >= 0:
@@ -91,15 +88,22 @@ def check(name, text):
         pos = end + 1
         if close < 0 or code[close] != ")":
             continue
-        length = code.count("\n", brace, end) + 1
-        where = f"{name}:{code.count(chr(10), 0, brace)}"
-        function = word_before(code, matching_open(code, close))
+        yield (word_before(code, matching_open(code, close)), code.count("\n", 0, brace),
+               code.count("\n", brace, end) + 1, parameters(code, close), deepest)
+
+
+def check(name, text):
+    problems = []
+    lines = text.count("\n")
+    if lines > MAX_FILE:
+        problems.append(f"{name}: {lines} lines, at most {MAX_FILE}")
+    for function, line, length, count, deepest in functions(text):
         for value, limit, what in ((length, MAX_FUNCTION, "lines"),
-                                   (parameters(code, close), MAX_PARAMS + (function in SIX_PARAMS) +
+                                   (count, MAX_PARAMS + (function in SIX_PARAMS) +
                                     4 * (function in LIBRARY_PARAMS), "parameters"),
                                    (deepest, MAX_NESTING, "levels of blocks")):
             if value > limit:
-                problems.append(f"{where}: {function}: {value} {what}, at most {limit}")
+                problems.append(f"{name}:{line}: {function}: {value} {what}, at most {limit}")
     return problems
 
 
