@@ -20,6 +20,8 @@
 /* A head (request or response) as received: at most so many fields, so many bytes. */
 #define PFL_H2_HEAD_FIELDS 32u
 #define PFL_H2_HEAD_BYTES  4096u
+/* Of one that is too large so many bytes are read before its stream is reset, without an answer. */
+#define PFL_H2_HEAD_READ_BYTES 16384u
 /* Fields of a head that is sent. */
 #define PFL_H2_SEND_FIELDS 16u
 /* Streams of the peer at a time, by default; with more the peer is told REFUSED_STREAM. */

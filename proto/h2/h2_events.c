@@ -52,8 +52,13 @@ static int take_header(nghttp2_session *session, const nghttp2_frame *frame, ngh
 
     (void)session;
     (void)flags;
-    if (s != NULL && s->head != NULL)
-        pfl_h2_head_add(s->head, pfl_span_of(n.base, n.len), pfl_span_of(v.base, v.len));
+    if (s == NULL || s->head == NULL)
+        return 0;
+    /* A field of kilobytes that is in the table costs one byte on the wire, and nghttp2 checks each
+     * of its characters every time. After this it only keeps the table right. */
+    if (s->head->came_bytes > PFL_H2_HEAD_READ_BYTES)
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    pfl_h2_head_add(s->head, pfl_span_of(n.base, n.len), pfl_span_of(v.base, v.len));
     return 0;
 }
 

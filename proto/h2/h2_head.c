@@ -22,6 +22,7 @@ void pfl_h2_head_add(struct pfl_h2_head *self, struct pfl_span name, struct pfl_
 {
     size_t left = sizeof(self->bytes) - self->used;
 
+    self->came_bytes += name.len + value.len;
     if (self->is_over || self->count == PFL_H2_HEAD_FIELDS || name.len >= left ||
         value.len >= left || name.len + value.len + 2 > left) {
         self->is_over = true;

@@ -11,7 +11,8 @@ struct pfl_h2_head {
     uint16_t values[PFL_H2_HEAD_FIELDS];
     unsigned count;
     size_t used;
-    bool is_over; /* something did not fit */
+    size_t came_bytes; /* of all fields so far, those that did not fit among them */
+    bool is_over;      /* something did not fit */
     char bytes[PFL_H2_HEAD_BYTES];
 };
 

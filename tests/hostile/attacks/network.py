@@ -15,11 +15,11 @@ import time
 import world
 from world import Failed, get_slowness
 from fleet import Fleet, memory_kib, wait_until
-from tunnel_abuse import (DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, RST, SETTINGS, WINDOW, Peer, agent,
-                          answer_all, frame, literal, status_of, tls)
+from tunnel_abuse import (CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, RST, SETTINGS,
+                          WINDOW, Peer, agent, answer_all, frame, literal, status_of, tls)
 
 ATTACKS = ["stranger", "host_certificate", "smallest_role", "revoked_relay", "revoked_in_handshake",
-           "many_requests", "refused_requests", "unread_answers"]
+           "many_requests", "refused_requests", "unread_answers", "large_fields_again"]
 LIMIT_S = 2.0  # an operator's answer, connection and all, on a busy machine
 WIDE_WINDOW = frame(WINDOW, 0, 0, (2**31 - 65536).to_bytes(4, "big"))
 POLICY = """rule { name: "all" operator: "me" host: "*" }
@@ -389,3 +389,40 @@ def unread_answers(build):
         finally:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
+
+
+def name_again(status_or_request, size=15000):
+    """A head with a field of 4000 bytes, and so many bytes each of which is that field again."""
+    return status_or_request + b"\x40" + literal("x", "y" * 4000)[1:] + b"\xbe" * (size - 4020)
+
+
+def ask_with_large_fields(net, count):
+    """An operator's heads, each of which is 40 MB to who reads all of it."""
+    request = b"".join(literal(*f) for f in ((":method", "GET"), (":scheme", "https"), (":authority", "x"),
+                                             (":path", "/v1/hosts")))
+    peer = net.peer("operator-least")
+    for i in range(count):
+        if not peer.send(frame(HEADERS, END_HEADERS | END_STREAM, 2 * i + 1, name_again(request))):
+            break
+
+
+def answer_with_large_fields(net, count):
+    """A host's, in the answer to the first request of each connection."""
+    head = name_again(literal(":status", "200"))
+    for _ in range(count):
+        peer = agent(net.relay_address, str(net.keys), "host-eve")
+        while (got := peer.read()) is not None and got[0] != HEADERS:
+            pass
+        if got is None:
+            raise Failed("the relay asks nothing")
+        peer.send(frame(HEADERS, 0, got[2], head) + frame(CONTINUATION, 0, got[2], b"\xbe" * 15000) * 5 +
+                  frame(CONTINUATION, END_HEADERS, got[2], b"\xbe" * 15000))
+        peer.sock.close()
+
+
+def large_fields_again(build):
+    """heads that name a large field thousands of times hold up nobody: an operator's, a host's"""
+    with Net(build) as net:
+        ask_with_large_fields(net, 1000)
+        answer_with_large_fields(net, 100)
+        return net.judge()

@@ -113,6 +113,46 @@ static void a_flood_of_refused_streams_ends_the_connection(void **state)
     assert_true(sent > PFL_H2_MAX_STREAMS);
 }
 
+/* A field of 4000 bytes, then so many that name it again by one byte. */
+static size_t make_references(uint8_t *block, size_t count)
+{
+    static const char start[] = "\x82\x87\x84\x41\x01x\x40\x01x\x7f\xa1\x1e"; /* GET https://x/ */
+    size_t len = sizeof(start) - 1;
+
+    memcpy(block, start, len);
+    memset(block + len, 'y', 4000);
+    len += 4000;
+    memset(block + len, 0xbe, count);
+    return len + count;
+}
+
+static void references_to_a_large_field_are_not_read_for_long(void **state)
+{
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    static uint8_t block[16384];
+    static uint8_t sent[65536];
+    struct pfl_writer w = pfl_writer_of(sent, sizeof(sent));
+    struct pfl_span out;
+
+    (void)state;
+    assert_int_equal(h2_kit_open(), 0);
+    assert_int_equal(pfl_h2_feed(kit.answerer, pfl_span_of(preface, sizeof(preface) - 1)), 0);
+    assert_int_equal(send_frame(4, 0, 0, pfl_span_of(NULL, 0)), 0);
+    assert_int_equal(send_frame(1, 0x5, 1, pfl_span_of(block, make_references(block, 12000))), 0);
+    assert_int_equal(pfl_h2_drain(kit.answerer, &w), 0);
+    out = pfl_span_of(sent, (size_t)(w.pos - sent));
+    /* RST_STREAM of stream 1 is the last: nobody was asked, and there is no answer. */
+    assert_true(out.len >= 13);
+    assert_memory_equal(out.data + out.len - 13, "\0\0\4\3\0\0\0\0\1\0\0\0\2", 13);
+    assert_int_equal(pfl_h2_count_streams(kit.answerer), 0);
+    /* The table is right: what the same connection asks next is read by it, and answered. */
+    assert_int_equal(send_frame(1, 0x5, 3, pfl_span_of("\x82\x87\x84\xbf", 4)), 0);
+    assert_int_equal(pfl_h2_drain(kit.answerer, &w), 0);
+    out = pfl_span_of(out.data + out.len, (size_t)(w.pos - out.data) - out.len);
+    assert_true(out.len > 9);
+    assert_int_equal(out.data[3], 1);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, h2_kit_setup, h2_kit_teardown)
 
 int main(void)
@@ -124,6 +164,7 @@ int main(void)
         T(a_flood_of_pings_ends_the_connection),
         T(rapid_reset_ends_the_connection),
         T(a_flood_of_refused_streams_ends_the_connection),
+        T(references_to_a_large_field_are_not_read_for_long),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
