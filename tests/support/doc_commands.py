@@ -59,8 +59,9 @@ def read(name):
 
 
 def pages():
-    """README, docs and deploy, but not the protocol reference and the decisions, which show no commands."""
-    names = ["README.md"]
+    """README, CONTRIBUTING, docs and deploy, but not the protocol reference and the decisions, which
+    show no commands."""
+    names = ["README.md", "CONTRIBUTING.md"]
     for top in ("docs", "deploy"):
         for folder, _, files in os.walk(os.path.join(ROOT, top)):
             inside = os.path.relpath(folder, ROOT)
