@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Draws docs/inside/*.svg: what is inside each program, all in one manner.
+
+Usage: draw.py | draw.py --check
+
+A picture is a table: boxes on a grid, and arrows between them. A box is (name, column, row, rows,
+kind, lines); the name of a "room" is a folder of the program. --check fails if a picture is not
+what its table says, if a room is no folder, and if a folder of the program is in no picture.
+"""
+import html
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+BOX_W, BOX_H, GAP_X, GAP_Y, EDGE = 176, 64, 46, 16, 12
+STYLE = """
+text { font-family: sans-serif; fill: #30363d }
+.name { font-size: 14px; font-weight: bold }
+.line { font-size: 11px; fill: #4a525a }
+.room { fill: #dcebff; stroke: #1f5fae }
+.file { fill: #ffffff; stroke: #1f5fae }
+.outside { fill: #f4f6f8; stroke: #8a949e; stroke-dasharray: 4 3 }
+.arrow { stroke: #30363d; fill: none; marker-end: url(#a) }
+"""
+MARKER = ('<marker id="a" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" '
+          'orient="auto"><path d="M0 0 8 4 0 8z" fill="#30363d"/></marker>')
+
+# program: (folder, folders that are no rooms, boxes, arrows)
+PICTURES = {
+    "service": ("service", [], [
+        ("producers", 0, 0, 1, "outside", ["shared memory, socket"]),
+        ("consumers", 0, 1, 1, "outside", ["perfleet, agent, perfetto"]),
+        ("files", 0, 2, 1, "outside", ["write_into_file"]),
+        ("port", 1, 0, 3, "room", ["sockets, files, workers;", "the only user of libuv"]),
+        ("control", 2, 0, 1, "room", ["producers, data sources,", "consumers, queries"]),
+        ("session", 2, 1, 2, "room", ["plan, start, flush, read,", "files, rotation,",
+                                      "triggers, clones"]),
+        ("buffer", 3, 0, 1, "room", ["chunks, ring, sequences,", "packets, frames"]),
+        ("output", 3, 1, 1, "room", ["trace filter,", "compression"]),
+        ("vm", 3, 2, 1, "room", ["programs over what", "a ring overwrites"]),
+    ], [("producers", "port"), ("consumers", "port"), ("port", "files"), ("port", "control"),
+        ("port", "session"), ("control", "buffer"), ("session", "buffer"),
+        ("session", "output"), ("session", "vm")]),
+    "relay": ("relay", [], [
+        ("operators", 0, 0, 1, "outside", ["perfleet record, ..."]),
+        ("agents", 0, 1, 1, "outside", ["one for each host"]),
+        ("new hosts", 0, 2, 1, "outside", ["perfleet-agent join"]),
+        ("accept", 1, 0, 3, "room", ["TLS, revocation,", "identity, kind by ALPN;", "join port"]),
+        ("hub", 2, 0, 2, "room", ["requests, list of hosts,", "streams, events,", "triggers"]),
+        ("raw", 2, 2, 1, "room", ["one host's socket,", "without HTTP/2"]),
+        ("policy", 3, 0, 2, "room", ["rules, roles, quotas,", "audit log"]),
+        ("perfleetd", 3, 2, 1, "outside", ["of the relay's host"]),
+    ], [("operators", "accept"), ("agents", "accept"), ("new hosts", "accept"),
+        ("accept", "hub"), ("accept", "raw"), ("hub", "policy"), ("raw", "perfleetd"),
+        ("raw", "policy")]),
+    "agent": ("agent", ["keep", "probes"], [
+        ("relays", 0, 0, 2, "outside", ["the agent dials them"]),
+        ("join port", 0, 2, 1, "outside", ["of a relay"]),
+        ("port", 1, 0, 2, "file", ["connections to relays,", "requests, events,",
+                                   "what the host says"]),
+        ("join", 1, 2, 1, "room", ["token, certificate,", "renewal"]),
+        ("stream", 2, 0, 1, "room", ["gate, zstd, spool,", "restart"]),
+        ("alarm", 2, 1, 1, "room", ["waits for triggers,", "copies a session"]),
+        ("perfleetd", 3, 0, 2, "outside", ["consumer socket"]),
+        ("service manager", 3, 2, 1, "outside", ["systemd, perfleet-keep:", "keeps descriptors"]),
+    ], [("port", "relays"), ("join", "join port"), ("port", "stream"), ("port", "alarm"),
+        ("stream", "perfleetd"), ("alarm", "perfleetd"), ("stream", "service manager")]),
+    "operator": ("consumer", [], [
+        ("operator", 0, 0, 2, "outside", ["perfleet COMMAND"]),
+        ("Perfetto's tools", 0, 2, 1, "outside", ["local socket"]),
+        ("Perfetto UI", 0, 3, 1, "outside", ["WebSocket"]),
+        ("cmd", 1, 0, 2, "room", ["commands, options,", "completion, progress"]),
+        ("proxy", 1, 2, 1, "room", ["one host's consumer", "socket, here"]),
+        ("ui", 1, 3, 1, "room", ["all hosts as one", "consumer port"]),
+        ("config", 2, 0, 1, "room", ["trace configs, presets,", "settings"]),
+        ("recording", 2, 1, 1, "room", ["coordinates hosts,", "writes the file"]),
+        ("link", 2, 2, 2, "room", ["addresses, connections,", "a host's part in", "a recording"]),
+        ("report", 3, 0, 1, "room", ["summaries, tables,", "JSON"]),
+        ("merge", 3, 1, 1, "room", ["packets of many hosts:", "one trace"]),
+        ("clock", 3, 2, 1, "room", ["exchanges; offset", "and drift"]),
+        ("hosts", 3, 3, 1, "outside", ["TLS, relay, ssh, UNIX"]),
+    ], [("operator", "cmd"), ("Perfetto's tools", "proxy"), ("Perfetto UI", "ui"),
+        ("cmd", "config"), ("cmd", "recording"), ("recording", "report"), ("recording", "merge"),
+        ("recording", "link"), ("proxy", "link"), ("ui", "link"), ("link", "clock"),
+        ("link", "hosts")]),
+    "library": ("producer", ["example", "trigger"], [
+        ("your program", 0, 0, 2, "outside", ["perfleet.h,", "perfleet_track_event.h"]),
+        ("track events", 1, 0, 1, "file", ["categories, tracks,", "interning"]),
+        ("data sources", 1, 1, 1, "file", ["instances, setup,", "startup tracing"]),
+        ("shared memory", 2, 0, 1, "file", ["writers, chunks,", "commits"]),
+        ("ipc", 2, 1, 1, "file", ["connection, requests,", "commands"]),
+        ("perfleetd, traced", 3, 0, 2, "outside", ["producer socket"]),
+        ("platform", 2, 2, 1, "file", ["clock, threads,", "fork, heap"]),
+    ], [("your program", "track events"), ("your program", "data sources"),
+        ("track events", "data sources"), ("track events", "shared memory"),
+        ("data sources", "ipc"), ("shared memory", "ipc"), ("shared memory", "perfleetd, traced"),
+        ("ipc", "perfleetd, traced")]),
+    "probes": ("agent/probes", [], [
+        ("tracefs", 0, 0, 2, "outside", ["ftrace of the kernel"]),
+        ("/proc, /sys", 0, 2, 1, "outside", ["processes, counters"]),
+        ("ftrace", 1, 0, 1, "file", ["events, filters, pages", "into packets"]),
+        ("undo", 1, 1, 1, "file", ["puts the kernel's", "settings back"]),
+        ("procfs", 1, 2, 1, "file", ["process trees,", "system statistics"]),
+        ("probes", 2, 0, 3, "file", ["instances of data sources,", "one loop of poll"]),
+        ("libperfleet", 3, 0, 3, "outside", ["to the host's service"]),
+    ], [("tracefs", "ftrace"), ("undo", "tracefs"), ("/proc, /sys", "procfs"), ("ftrace", "undo"),
+        ("ftrace", "probes"), ("procfs", "probes"), ("probes", "libperfleet")]),
+}
+
+
+class Box:
+    def __init__(self, row):
+        self.name, column, line, rows, self.kind, self.lines = row
+        self.x = EDGE + column * (BOX_W + GAP_X)
+        self.y = EDGE + line * (BOX_H + GAP_Y)
+        self.h = rows * BOX_H + (rows - 1) * GAP_Y
+        self.right, self.bottom = self.x + BOX_W, self.y + self.h
+
+    def svg(self):
+        middle, text = self.x + BOX_W / 2, []
+        y = self.y + self.h / 2 - 7 * len(self.lines) + 5
+        for i, line in enumerate([self.name] + self.lines):
+            kind = "line" if i else "name"
+            text.append(f'<text class="{kind}" x="{middle:g}" y="{y:g}" text-anchor="middle">'
+                        f'{html.escape(line)}</text>')
+            y += 15
+        return (f'<rect class="{self.kind}" x="{self.x}" y="{self.y}" width="{BOX_W}" '
+                f'height="{self.h}" rx="5"/>' + "".join(text))
+
+
+def arrow(a, b):
+    """Down or up within a column, else to the side; where both boxes reach, straight."""
+    if a.x == b.x:
+        x = a.x + BOX_W / 2
+        ends = (a.bottom, b.y) if b.y > a.y else (a.y, b.bottom)
+        return f'<path class="arrow" d="M{x:g} {ends[0]}V{ends[1]}"/>'
+    begin, end = (a.right, b.x) if b.x > a.x else (a.x, b.right)
+    low, high = max(a.y, b.y), min(a.bottom, b.bottom)
+    if low < high:
+        return f'<path class="arrow" d="M{begin} {(low + high) / 2:g}H{end}"/>'
+    turn = (end - 16) if b.x > a.x else (end + 16)
+    start = a.y + 14 if b.y < a.y else a.bottom - 14
+    stop = b.bottom - 14 if b.y < a.y else b.y + 14
+    return f'<path class="arrow" d="M{begin} {start}H{turn}V{stop}H{end}"/>'
+
+
+def svg(program, boxes, arrows):
+    named = {row[0]: Box(row) for row in boxes}
+    width = max(b.right for b in named.values()) + EDGE
+    height = max(b.bottom for b in named.values()) + EDGE
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
+           f'<title>{program}</title><style>{STYLE}</style><defs>{MARKER}</defs>',
+           f'<rect width="{width}" height="{height}" fill="#fff"/>']
+    out += [arrow(named[a], named[b]) for a, b in arrows]
+    out += [b.svg() for b in named.values()]
+    return "\n".join(out) + "\n</svg>\n"
+
+
+def problems_of(program):
+    folder, ignored, boxes, arrows = PICTURES[program]
+    path = os.path.join(HERE, program + ".svg")
+    rooms = {row[0] for row in boxes if row[4] == "room"}
+    there = {name for name in os.listdir(os.path.join(ROOT, folder))
+             if os.path.isdir(os.path.join(ROOT, folder, name))} - set(ignored)
+    yield from (f"{folder}/{name} is in no picture" for name in sorted(there - rooms))
+    yield from (f"{program}: there is no folder {folder}/{name}" for name in sorted(rooms - there))
+    if not os.path.exists(path) or read(path) != svg(program, boxes, arrows):
+        yield f"docs/inside/{program}.svg is not what its table says: docs/inside/draw.py"
+
+
+def read(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+def main():
+    if sys.argv[1:] == ["--check"]:
+        problems = [p for program in PICTURES for p in problems_of(program)]
+        print("\n".join(problems + [f"inside: {len(PICTURES)} pictures, {len(problems)} problems"]))
+        return 1 if problems else 0
+    for program, (_, _, boxes, arrows) in PICTURES.items():
+        with open(os.path.join(HERE, program + ".svg"), "w", encoding="utf-8") as f:
+            f.write(svg(program, boxes, arrows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
