@@ -281,11 +281,14 @@ static void give_up_round(struct watch *w)
     pfl_ask_abort(w->next.ask, "the relay went away");
 }
 
+/* The reason comes a little later than the loss. */
 static void note_relay(struct watch *w)
 {
     const struct pfl_targets *t = w->targets;
     bool is_away = pfl_targets_is_relay_away(t);
 
+    if (is_away && w->away_since_ms == 0 && t->relay_why[0] == '\0')
+        return;
     if (is_away == (w->away_since_ms != 0))
         return;
     w->away_since_ms = is_away ? uv_now(t->loop) : 0;
