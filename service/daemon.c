@@ -41,6 +41,7 @@
 #include "service/port/producer_port.h"
 #include "service/port/sandbox.h"
 #include "service/port/worker_port.h"
+#include "service/session/scrape_turns.h"
 #include "service/session/session_attach.h"
 #include "service/session/session_timers.h"
 
@@ -133,6 +134,7 @@ static void stop(struct daemon *d)
     if (d->is_stopping)
         return;
     d->is_stopping = true;
+    pfl_scrape_turns_stop(&d->service);
     pfl_session_end_detached(&d->service);
     for (size_t i = 0; i < d->producer_ports_len; i++)
         pfl_producer_port_close(d->producer_ports[i]);

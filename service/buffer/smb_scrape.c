@@ -8,21 +8,11 @@
  * memory changes, so a chunk is offered again by its commit or by the next scrape; the buffer sorts
  * that out. Cannot fail; what a producer scribbles meanwhile is judged by the buffer as any chunk
  * is. Cost: one load a page that was written, 64 KiB at a time read of others, and a copy for each
- * chunk in use; that is counted, and at the end of the credit the rest is left out.
+ * chunk in use; that is counted, and at the end of the credit the caller gets the page to go on at.
  */
 #include "service/buffer/smb_scrape.h"
 
 #define COUNT_WITH_FINISHED_PACKET 2u
-
-/* False: there is no credit for it. */
-static bool pay(const struct pfl_smb_scrape_conf *conf, struct pfl_smb_scrape_result *result,
-                uint64_t units)
-{
-    result->is_cut = result->is_cut || units > conf->credit - result->units;
-    if (!result->is_cut)
-        result->units += units;
-    return !result->is_cut;
-}
 
 static void scrape_chunk(const struct pfl_smb_scrape_conf *conf, uint32_t page, uint32_t bitmap,
                          uint32_t index, struct pfl_smb_scrape_result *result)
@@ -37,9 +27,9 @@ static void scrape_chunk(const struct pfl_smb_scrape_conf *conf, uint32_t page, 
     if (!is_complete && view.count < COUNT_WITH_FINISHED_PACKET)
         return;
     buffer = conf->get_writer_buffer(conf->user, view.writer_id);
-    if (buffer == NULL ||
-        !pay(conf, result, PFL_SCRAPE_COST_CHUNK + payload_bytes / PFL_SCRAPE_BYTES_A_UNIT))
+    if (buffer == NULL)
         return;
+    result->units += PFL_SCRAPE_COST_CHUNK + payload_bytes / PFL_SCRAPE_BYTES_A_UNIT;
     pfl_trace_buffer_commit(buffer, &(struct pfl_trace_buffer_chunk){
                                         .producer_id = conf->identity.producer_id,
                                         .writer_id = view.writer_id,
@@ -70,19 +60,17 @@ static void scrape_page(const struct pfl_smb_scrape_conf *conf, uint32_t page,
 
 struct pfl_smb_scrape_result pfl_smb_scrape(const struct pfl_smb_scrape_conf *conf)
 {
-    struct pfl_smb_scrape_result result = {0};
-    uint32_t page = 0;
+    struct pfl_smb_scrape_result result = {.next_page = conf->page};
 
-    while (page < conf->map->smb.pages && pay(conf, &result, PFL_SCRAPE_COST_PAGES)) {
+    while (result.next_page < conf->map->smb.pages && result.units < conf->credit) {
         bool has_read;
-        uint32_t end = pfl_smb_map_find_some_written(conf->map, page, &has_read);
+        uint32_t end = pfl_smb_map_find_some_written(conf->map, result.next_page, &has_read);
 
-        if (has_read)
-            (void)pay(conf, &result, PFL_SCRAPE_COST_READ);
-        for (; page < end && !result.is_cut; page++) {
-            if (pfl_smb_map_is_known_written(conf->map, page))
-                scrape_page(conf, page, &result);
-        }
+        result.units += PFL_SCRAPE_COST_PAGES + (has_read ? PFL_SCRAPE_COST_READ : 0);
+        do {
+            if (pfl_smb_map_is_known_written(conf->map, result.next_page))
+                scrape_page(conf, result.next_page, &result);
+        } while (++result.next_page < end && result.units < conf->credit);
     }
     return result;
 }

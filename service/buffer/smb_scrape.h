@@ -24,15 +24,17 @@ struct pfl_smb_scrape_conf {
     /* The buffer the writer is registered for, if that is one of the session's; else NULL. */
     struct pfl_trace_buffer *(*get_writer_buffer)(void *user, uint16_t writer_id);
     void *user;
-    uint64_t credit; /* units; what would take more is left out */
+    uint32_t page;   /* to begin at */
+    uint64_t credit; /* units; the page at which they end is done whole */
 };
 
 struct pfl_smb_scrape_result {
     size_t offered; /* chunks, to buffers */
     uint64_t units;
-    bool is_cut;
+    uint32_t next_page; /* where to go on; behind the last one: that was all */
 };
 
+/* A credit of 1 or more does a page at least. */
 struct pfl_smb_scrape_result pfl_smb_scrape(const struct pfl_smb_scrape_conf *conf);
 
 #endif

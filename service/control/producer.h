@@ -53,12 +53,14 @@ struct pfl_producer {
     uint32_t smb_hint_bytes;
     bool wants_scraping;
     bool is_emulated;
-    bool is_setup; /* setup_tracing was sent */
+    bool is_setup;   /* setup_tracing was sent */
+    bool is_counted; /* what was taken for its connection is given back with it */
     struct pfl_list sources;
     size_t sources_len;
     size_t source_bytes;       /* of their descriptors */
     struct pfl_list instances; /* borrowed pfl_instance.of_producer */
     struct pfl_smb_map smb;
+    uint32_t scraped_page;    /* once it left: where its last scrape goes on */
     uint64_t smb_taken_bytes; /* pfl_service_take_smb */
     uint64_t held_bytes;      /* counted in the service's peer_bytes */
     uint16_t *writers;        /* owned: writer id -> buffer id, 0 none; up to writers_cap */

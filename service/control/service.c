@@ -4,8 +4,9 @@
  *
  * A producer is added when it introduces itself, gets an id that no live producer has, registers
  * data sources (sessions that want them are joined at once: session_setup.c), commits chunks, and
- * is removed when its connection is over: what lies in its memory is scraped first, its instances
- * end as STOPPED and may thereby end a session's stop. A consumer owns at most one session, which
+ * is removed when its connection is over: its instances end as STOPPED and may thereby end a
+ * session's stop, what lies in its memory is scraped in turns of the loop, and it keeps memory, id
+ * and what is counted for them until that is done. A consumer owns at most one session, which
  * goes with it. Buffer ids are service-wide, cyclic, and never 0.
  *
  * Failures are returned and leave everything as it was; limits: ids are 16 bits.
@@ -17,6 +18,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "service/session/clone.h"
+#include "service/session/scrape_turns.h"
 #include "service/session/session_flush.h"
 #include "service/session/session_run.h"
 #include "service/session/session_setup.h"
@@ -86,6 +88,7 @@ int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *co
     if (self->conf.sessions_per_uid_max == 0)
         self->conf.sessions_per_uid_max = PFL_SERVICE_MAX_SESSIONS_PER_UID;
     pfl_list_init(&self->producers);
+    pfl_list_init(&self->leaving);
     pfl_list_init(&self->permitted);
     for (size_t i = 0; i < PFL_SERVICE_NAMES; i++)
         pfl_list_init(&self->sources_by_name[i]);
@@ -101,6 +104,7 @@ int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *co
     open_shares(self);
     self->due_ms = PFL_SESSION_NEVER;
     self->copy_bytes_left = PFL_CLONE_TURN_BYTES;
+    self->scrape_units_left = PFL_SCRAPE_TURN_UNITS;
     self->buffers = pfl_mem_calloc(PFL_SERVICE_BUFFER_IDS, sizeof(self->buffers[0]));
     return self->buffers != NULL ? 0 : PFL_ENOMEM;
 }
@@ -110,6 +114,9 @@ void pfl_service_fini(struct pfl_service *self)
     assert(pfl_list_is_empty(&self->producers) && pfl_list_is_empty(&self->consumers) &&
            pfl_list_is_empty(&self->sessions) && pfl_list_is_empty(&self->closing) &&
            pfl_list_is_empty(&self->clones));
+    while (!pfl_list_is_empty(&self->leaving))
+        pfl_service_free_left(self,
+                              PFL_CONTAINER_OF(self->leaving.next, struct pfl_producer, node));
     pfl_trigger_history_fini(&self->triggers);
     pfl_observe_fini(&self->nobody.observe);
     pfl_flush_book_fini(&self->flushes);
@@ -161,7 +168,7 @@ int pfl_service_add_producer(struct pfl_service *self, const struct pfl_producer
     struct pfl_producer *producer;
     int rc;
 
-    if (self->producers_len >= PFL_SERVICE_MAX_PRODUCERS)
+    if (self->producers_len + self->leaving_len >= PFL_SERVICE_MAX_PRODUCERS)
         return PFL_ELIMIT;
     /* A network peer's uid is its own word. */
     if (self->is_locked_down && (conf->is_emulated || conf->uid != self->conf.facts->uid))
@@ -181,22 +188,8 @@ int pfl_service_add_producer(struct pfl_service *self, const struct pfl_producer
     return 0;
 }
 
-void pfl_service_remove_producer(struct pfl_service *self, struct pfl_producer *producer)
+static void drop_instances(struct pfl_service *self, struct pfl_producer *producer)
 {
-    struct pfl_list *it;
-    uint16_t id = producer->id;
-
-    PFL_LIST_EACH (it, &self->sessions) {
-        (void)pfl_session_scrape_producer(self, PFL_CONTAINER_OF(it, struct pfl_session, node),
-                                          producer);
-    }
-    pfl_list_remove(&producer->node);
-    pfl_list_remove(&producer->permitted);
-    self->producers_len--;
-    *id_word(self, id) &= ~id_bit(id);
-    self->sources_len -= producer->sources_len;
-    pfl_shares_give(&self->shares.sources, producer->who, producer->sources_len);
-    pfl_shares_give(&self->shares.peer_bytes, producer->who, producer->held_bytes);
     while (!pfl_list_is_empty(&producer->instances)) {
         struct pfl_instance *instance =
             PFL_CONTAINER_OF(producer->instances.next, struct pfl_instance, of_producer);
@@ -205,9 +198,51 @@ void pfl_service_remove_producer(struct pfl_service *self, struct pfl_producer *
         instance->producer = NULL;
         pfl_session_drop_instance(self, instance);
     }
+}
+
+static void drop_sources(struct pfl_service *self, struct pfl_producer *producer)
+{
+    self->sources_len -= producer->sources_len;
+    pfl_shares_give(&self->shares.sources, producer->who, producer->sources_len);
+    while (!pfl_list_is_empty(&producer->sources))
+        pfl_producer_remove_source(
+            producer, PFL_CONTAINER_OF(producer->sources.next, struct pfl_data_source, node));
+}
+
+static void free_producer(struct pfl_service *self, struct pfl_producer *producer)
+{
+    pfl_scrape_turns_forbid(self, producer);
+    *id_word(self, producer->id) &= ~id_bit(producer->id);
+    pfl_shares_give(&self->shares.peer_bytes, producer->who, producer->held_bytes);
     pfl_service_give_smb(self, producer);
     pfl_producer_free(producer);
+}
+
+void pfl_service_free_left(struct pfl_service *self, struct pfl_producer *producer)
+{
+    pfl_list_remove(&producer->node);
+    self->leaving_len--;
+    if (producer->is_counted)
+        pfl_service_give_connection(self, &self->shares.producers, producer->who);
+    free_producer(self, producer);
+}
+
+bool pfl_service_remove_producer(struct pfl_service *self, struct pfl_producer *producer)
+{
+    uint16_t id = producer->id;
+    bool is_scraped;
+
+    pfl_list_remove(&producer->node);
+    self->producers_len--;
+    is_scraped = pfl_scrape_turns_take_producer(self, producer);
+    if (is_scraped)
+        pfl_scrape_turns_forbid(self, producer);
+    drop_instances(self, producer);
+    drop_sources(self, producer);
+    if (is_scraped)
+        free_producer(self, producer);
     pfl_session_lose_flushes(self, id); /* which may end sessions */
+    return is_scraped;
 }
 
 static size_t hash_name(const struct pfl_service *self, struct pfl_span name)
@@ -484,7 +519,7 @@ void pfl_service_remove_buffers(struct pfl_service *self, struct pfl_session *se
         for (size_t i = 0; i < session->plan->buffers_len; i++)
             pfl_producer_forbid(producer, session->buffers[i].id);
         if (producer->allowed == NULL)
-            pfl_list_remove(&producer->permitted);
+            pfl_scrape_turns_forbid(self, producer);
     }
     self->buffers_len -= session->plan->buffers_len;
     if (pfl_list_is_empty(&self->sessions))

@@ -75,6 +75,8 @@ struct pfl_service {
     struct pfl_service_conf conf;
     struct pfl_list producers; /* owned; in registration order */
     size_t producers_len;
+    struct pfl_list leaving; /* owned pfl_producer: gone, but not scraped to the end */
+    size_t leaving_len;
     struct pfl_list permitted;    /* those that may write to a buffer */
     struct pfl_hash_key hash_key; /* of names and numbers that producers choose */
     struct pfl_list sources_by_name[PFL_SERVICE_NAMES];
@@ -89,6 +91,7 @@ struct pfl_service {
     uint32_t last_copied_who; /* for whose clone buffers were copied last */
     uint32_t copy_bytes_left; /* of PFL_CLONE_TURN_BYTES, in this turn */
     bool is_copying;          /* pfl_clone_run has something to do */
+    bool is_scraping;         /* pfl_scrape_turns_run has something to do */
     struct pfl_list sessions; /* owned */
     size_t sessions_len;
     struct pfl_list closing; /* owned sessions that ended while their file is still written */
@@ -109,6 +112,7 @@ struct pfl_service {
     uint64_t due_ms;        /* nothing is due before, CLOCK_MONOTONIC: session_timers.h */
     struct pfl_boost boost; /* in force */
     bool is_locked_down;
+    bool is_stopping; /* the loop has no turns any more */
     struct {
         struct pfl_shares producers; /* connections */
         struct pfl_shares consumers; /* likewise */
@@ -118,6 +122,8 @@ struct pfl_service {
         struct pfl_shares peer_bytes;
         struct pfl_shares buffer_bytes; /* of all sessions, as configured; of clones, as filled */
     } shares;
+    uint64_t last_scraped_who;  /* whose scrape had the last turn */
+    uint64_t scrape_units_left; /* of PFL_SCRAPE_TURN_UNITS, in this turn */
     struct pfl_scraping scraping;
     struct pfl_figures gone; /* what sessions that are gone counted */
 };
@@ -135,8 +141,14 @@ uint64_t pfl_service_boottime_ns(const struct pfl_service *self);
 PFL_MUST_USE int pfl_service_add_producer(struct pfl_service *self,
                                           const struct pfl_producer_conf *conf,
                                           struct pfl_producer **ret_producer);
-/* Scrapes what it left, ends its instances, frees it. */
-void pfl_service_remove_producer(struct pfl_service *self, struct pfl_producer *producer);
+/*
+ * Ends its instances, and frees it when what it left is scraped; its port is not called again.
+ * False: that takes turns of the loop. Till then it keeps its memory and its id, all that was
+ * counted for them, and, if `is_counted`, what was for its connection.
+ */
+bool pfl_service_remove_producer(struct pfl_service *self, struct pfl_producer *producer);
+/* The last of that is scraped. */
+void pfl_service_free_left(struct pfl_service *self, struct pfl_producer *producer);
 
 /* Ignored as documented: no name, an id that is used. PFL_ELIMIT, PFL_ENOMEM, PFL_EPARSE. */
 PFL_MUST_USE int pfl_service_register_source(struct pfl_service *self,

@@ -94,7 +94,9 @@ static int reply_if_over(struct pfl_consumer_conn *conn)
 {
     const struct pfl_session *session = conn->consumer.session;
 
-    return session != NULL && session->state == PFL_SESSION_DISABLED ? reply_enable(conn, NULL) : 0;
+    if (session == NULL || session->state != PFL_SESSION_DISABLED || session->is_finishing)
+        return 0;
+    return reply_enable(conn, NULL);
 }
 
 static int enable_tracing(void *user, struct pfl_rpc_request request, struct pfl_span bytes)

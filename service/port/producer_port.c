@@ -160,7 +160,9 @@ static void on_closed(void *user, int err)
     if (conn->producer != NULL) {
         pfl_log_debug("producer-left", "id=%u name=%s", conn->producer->id,
                       pfl_log_quote_str(conn->producer->name));
-        pfl_service_remove_producer(conn->service, conn->producer);
+        conn->producer->is_counted = conn->is_counted;
+        if (!pfl_service_remove_producer(conn->service, conn->producer))
+            conn->is_counted = false;
     }
     if (conn->relay != NULL)
         pfl_remote_machines_leave(&conn->service->relays, conn->relay,

@@ -3,9 +3,11 @@
  * The book of pending flushes.
  *
  * A flush is made with room for its producers, filled by the caller, then added. Producers ack ids;
- * an ack covers every older flush of that producer in all sessions. The last ack, the deadline or
- * the end of the session takes the flush out of the book, calls `done` and frees it; `done` may add
- * flushes and end others: every call starts over from the front of the list after each `done`.
+ * an ack covers every older flush of that producer in all sessions. After the last ack, or the
+ * deadline, the flush is answered, and waits for a scrape of the session: one that began later, as
+ * what was written before the ack must be in it. Such a scrape ends all flushes that were answered
+ * when it began. The end of the session ends all. Callbacks may add flushes and end others: every
+ * call starts over from the front of the list after each of them.
  *
  * A producer that disconnects is waited for no longer, but its flush fails once the others have
  * acked: what it had not committed is missing, and nobody stands still for it until the deadline.
@@ -13,14 +15,13 @@
  */
 #include "service/session/flush.h"
 
-#include <assert.h>
-
 #include "base/mem.h"
 
 void pfl_flush_book_init(struct pfl_flush_book *self)
 {
     *self = (struct pfl_flush_book){0};
     pfl_list_init(&self->pending);
+    pfl_list_init(&self->answered);
 }
 
 static void remove_flush(struct pfl_flush_book *book, struct pfl_flush *flush)
@@ -29,31 +30,40 @@ static void remove_flush(struct pfl_flush_book *book, struct pfl_flush *flush)
     book->waiting_total -= flush->waiting_len;
 }
 
-void pfl_flush_book_fini(struct pfl_flush_book *self)
+static void free_all(struct pfl_flush_book *book, struct pfl_list *flushes)
 {
-    struct pfl_list *it;
-    struct pfl_list *tmp;
+    while (!pfl_list_is_empty(flushes)) {
+        struct pfl_flush *flush = PFL_CONTAINER_OF(flushes->next, struct pfl_flush, node);
 
-    if (self->pending.next == NULL)
-        return;
-    PFL_LIST_EACH_SAFE (it, tmp, &self->pending) {
-        struct pfl_flush *flush = PFL_CONTAINER_OF(it, struct pfl_flush, node);
-
-        remove_flush(self, flush);
+        remove_flush(book, flush);
         pfl_flush_free(flush);
     }
+}
+
+void pfl_flush_book_fini(struct pfl_flush_book *self)
+{
+    if (self->pending.next == NULL)
+        return;
+    free_all(self, &self->pending);
+    free_all(self, &self->answered);
+}
+
+static size_t count(const struct pfl_list *flushes, uint64_t session_id)
+{
+    struct pfl_list *it;
+    size_t of_session = 0;
+
+    PFL_LIST_EACH (it, flushes)
+        of_session += PFL_CONTAINER_OF(it, struct pfl_flush, node)->session_id == session_id;
+    return of_session;
 }
 
 int pfl_flush_book_new_flush(struct pfl_flush_book *self, uint64_t session_id, size_t producers_max,
                              struct pfl_flush **ret_flush)
 {
     struct pfl_flush *flush;
-    struct pfl_list *it;
-    unsigned of_session = 0;
+    size_t of_session = count(&self->pending, session_id) + count(&self->answered, session_id);
 
-    PFL_LIST_EACH (it, &self->pending) {
-        of_session += PFL_CONTAINER_OF(it, struct pfl_flush, node)->session_id == session_id;
-    }
     if (of_session > PFL_FLUSH_MAX_PER_SESSION ||
         producers_max > PFL_FLUSH_MAX_WAITING - self->waiting_total)
         return PFL_ELIMIT;
@@ -73,17 +83,18 @@ void pfl_flush_free(struct pfl_flush *flush)
 
 void pfl_flush_book_add(struct pfl_flush_book *self, struct pfl_flush *flush)
 {
-    assert(flush->waiting_len > 0);
-    pfl_list_append(&self->pending, &flush->node);
+    flush->is_ok = true;
+    pfl_list_append(flush->waiting_len != 0 ? &self->pending : &self->answered, &flush->node);
     self->waiting_total += flush->waiting_len;
 }
 
-static void end_flush(struct pfl_flush_book *book, struct pfl_flush *flush, bool is_ok,
-                      pfl_flush_done_cb done, void *user)
+static void answer(struct pfl_flush_book *book, struct pfl_flush *flush, bool is_ok,
+                   pfl_flush_answered_cb answered, void *user)
 {
-    remove_flush(book, flush);
-    done(user, flush, is_ok);
-    pfl_flush_free(flush);
+    flush->is_ok = is_ok;
+    pfl_list_remove(&flush->node);
+    pfl_list_append(&book->answered, &flush->node);
+    answered(user, flush);
 }
 
 static bool drop_producer(struct pfl_flush_book *book, struct pfl_flush *flush, uint16_t producer)
@@ -98,7 +109,7 @@ static bool drop_producer(struct pfl_flush_book *book, struct pfl_flush *flush, 
     return false;
 }
 
-static void end_complete(struct pfl_flush_book *self, pfl_flush_done_cb done, void *user)
+static void answer_complete(struct pfl_flush_book *self, pfl_flush_answered_cb answered, void *user)
 {
     struct pfl_list *it;
 
@@ -108,13 +119,13 @@ static void end_complete(struct pfl_flush_book *self, pfl_flush_done_cb done, vo
         it = it->next;
         if (flush->waiting_len != 0)
             continue;
-        end_flush(self, flush, !flush->has_lost, done, user);
+        answer(self, flush, !flush->has_lost, answered, user);
         it = self->pending.next;
     }
 }
 
 void pfl_flush_book_ack(struct pfl_flush_book *self, uint16_t producer_id, uint64_t id_untrusted,
-                        pfl_flush_done_cb done, void *user)
+                        pfl_flush_answered_cb answered, void *user)
 {
     struct pfl_list *it;
 
@@ -125,11 +136,11 @@ void pfl_flush_book_ack(struct pfl_flush_book *self, uint16_t producer_id, uint6
             break;
         (void)drop_producer(self, flush, producer_id);
     }
-    end_complete(self, done, user);
+    answer_complete(self, answered, user);
 }
 
-void pfl_flush_book_lose(struct pfl_flush_book *self, uint16_t producer_id, pfl_flush_done_cb done,
-                         void *user)
+void pfl_flush_book_lose(struct pfl_flush_book *self, uint16_t producer_id,
+                         pfl_flush_answered_cb answered, void *user)
 {
     struct pfl_list *it;
 
@@ -139,11 +150,11 @@ void pfl_flush_book_lose(struct pfl_flush_book *self, uint16_t producer_id, pfl_
         if (drop_producer(self, flush, producer_id))
             flush->has_lost = true;
     }
-    end_complete(self, done, user);
+    answer_complete(self, answered, user);
 }
 
-void pfl_flush_book_expire(struct pfl_flush_book *self, uint64_t now_ms, pfl_flush_done_cb done,
-                           void *user)
+void pfl_flush_book_expire(struct pfl_flush_book *self, uint64_t now_ms,
+                           pfl_flush_answered_cb answered, void *user)
 {
     struct pfl_list *it;
 
@@ -153,25 +164,65 @@ void pfl_flush_book_expire(struct pfl_flush_book *self, uint64_t now_ms, pfl_flu
         it = it->next;
         if (flush->deadline_ms > now_ms)
             continue;
-        end_flush(self, flush, false, done, user);
+        answer(self, flush, false, answered, user);
         it = self->pending.next;
+    }
+}
+
+void pfl_flush_book_join(struct pfl_flush_book *self, uint64_t session_id)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &self->answered) {
+        struct pfl_flush *flush = PFL_CONTAINER_OF(it, struct pfl_flush, node);
+
+        flush->is_joined = flush->is_joined || flush->session_id == session_id;
+    }
+}
+
+bool pfl_flush_book_has_answered(const struct pfl_flush_book *self, uint64_t session_id)
+{
+    return count(&self->answered, session_id) != 0;
+}
+
+struct pfl_flush *pfl_flush_book_take_joined(struct pfl_flush_book *self, uint64_t session_id)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &self->answered) {
+        struct pfl_flush *flush = PFL_CONTAINER_OF(it, struct pfl_flush, node);
+
+        if (flush->session_id != session_id || !flush->is_joined)
+            continue;
+        remove_flush(self, flush);
+        return flush;
+    }
+    return NULL;
+}
+
+static void cancel(struct pfl_flush_book *self, struct pfl_list *flushes, uint64_t session_id,
+                   pfl_flush_done_cb done, void *user)
+{
+    struct pfl_list *it;
+
+    for (it = flushes->next; it != flushes;) {
+        struct pfl_flush *flush = PFL_CONTAINER_OF(it, struct pfl_flush, node);
+
+        it = it->next;
+        if (flush->session_id != session_id)
+            continue;
+        remove_flush(self, flush);
+        done(user, flush, false);
+        pfl_flush_free(flush);
+        it = flushes->next;
     }
 }
 
 void pfl_flush_book_cancel(struct pfl_flush_book *self, uint64_t session_id, pfl_flush_done_cb done,
                            void *user)
 {
-    struct pfl_list *it;
-
-    for (it = self->pending.next; it != &self->pending;) {
-        struct pfl_flush *flush = PFL_CONTAINER_OF(it, struct pfl_flush, node);
-
-        it = it->next;
-        if (flush->session_id != session_id)
-            continue;
-        end_flush(self, flush, false, done, user);
-        it = self->pending.next;
-    }
+    cancel(self, &self->answered, session_id, done, user);
+    cancel(self, &self->pending, session_id, done, user);
 }
 
 uint64_t pfl_flush_book_next_deadline_ms(const struct pfl_flush_book *self)

@@ -48,18 +48,23 @@ struct pfl_flush {
     struct pfl_consumer *consumer; /* _REPLY: who asked; borrowed until its connection ends */
     bool has_lost;                 /* a producer that it waited for disconnected */
     uint64_t flags;
+    bool is_ok;     /* what it ends with; known once it is answered */
+    bool is_joined; /* it ends with the scrape that runs */
     size_t waiting_len;
     uint16_t waiting[]; /* producer ids */
 };
 
 struct pfl_flush_book {
-    struct pfl_list pending; /* owned pfl_flush, ascending id */
+    struct pfl_list pending;  /* owned pfl_flush, ascending id: producers are waited for */
+    struct pfl_list answered; /* owned, in the order of their answers: a scrape is waited for */
     uint64_t last_id;
     size_t waiting_total;
 };
 
 /* The flush is out of the book and is freed after the call. */
 typedef void (*pfl_flush_done_cb)(void *user, const struct pfl_flush *flush, bool is_ok);
+/* The flush waits for producers no longer: it is in `answered`, and may be gone after the call. */
+typedef void (*pfl_flush_answered_cb)(void *user, struct pfl_flush *flush);
 
 void pfl_flush_book_init(struct pfl_flush_book *self);
 void pfl_flush_book_fini(struct pfl_flush_book *self);
@@ -68,19 +73,26 @@ void pfl_flush_book_fini(struct pfl_flush_book *self);
 PFL_MUST_USE int pfl_flush_book_new_flush(struct pfl_flush_book *self, uint64_t session_id,
                                           size_t producers_max, struct pfl_flush **ret_flush);
 void pfl_flush_free(struct pfl_flush *flush);
-/* Transfers `flush`, whose waiting list must not be empty. */
+/* Transfers `flush`; one that waits for nobody is answered. */
 void pfl_flush_book_add(struct pfl_flush_book *self, struct pfl_flush *flush);
-/* Producer `producer_id` did all flushes up to `id_untrusted`; `done` for those that are complete.
- */
+/* Producer `producer_id` did all flushes up to `id_untrusted`; `answered` for those that wait for
+ * nobody else. */
 void pfl_flush_book_ack(struct pfl_flush_book *self, uint16_t producer_id, uint64_t id_untrusted,
-                        pfl_flush_done_cb done, void *user);
-/* Producer `producer_id` is gone: flushes wait for it no longer and end as failed, each once nobody
- * else is waited for. */
-void pfl_flush_book_lose(struct pfl_flush_book *self, uint16_t producer_id, pfl_flush_done_cb done,
-                         void *user);
-/* Ends the flushes whose deadline has come, as failed. */
-void pfl_flush_book_expire(struct pfl_flush_book *self, uint64_t now_ms, pfl_flush_done_cb done,
-                           void *user);
+                        pfl_flush_answered_cb answered, void *user);
+/* Producer `producer_id` is gone: flushes wait for it no longer and fail, each once nobody else is
+ * waited for. */
+void pfl_flush_book_lose(struct pfl_flush_book *self, uint16_t producer_id,
+                         pfl_flush_answered_cb answered, void *user);
+/* Those whose deadline has come fail, and wait no longer. */
+void pfl_flush_book_expire(struct pfl_flush_book *self, uint64_t now_ms,
+                           pfl_flush_answered_cb answered, void *user);
+/* A scrape of the session begins: what is answered by now ends with it. */
+void pfl_flush_book_join(struct pfl_flush_book *self, uint64_t session_id);
+/* Something is answered that waits for a scrape. */
+bool pfl_flush_book_has_answered(const struct pfl_flush_book *self, uint64_t session_id);
+/* That scrape is over: the next flush that ends with it, out of the book and the caller's to free;
+ * NULL: there is none. */
+struct pfl_flush *pfl_flush_book_take_joined(struct pfl_flush_book *self, uint64_t session_id);
 /* Ends all flushes of a session, as failed. */
 void pfl_flush_book_cancel(struct pfl_flush_book *self, uint64_t session_id, pfl_flush_done_cb done,
                            void *user);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What scraping takes of the service's loop: so much in a while. The sessions' users share it, so
- * that nobody's flushes use up what other users' sessions need; and of each, the users whose
- * producers' memory is looked at: what these fill it with, they choose. Of root and the owner none
- * is counted.
+ * What scraping may take when the service stops, and its loop has no more turns to spread it over:
+ * so much in a while. The sessions' users share it, so that nobody's sessions use up what other
+ * users' need; and of each, the users whose producers' memory is looked at: what these fill it
+ * with, they choose. Of root and the owner none is counted.
  */
 #ifndef PFL_SERVICE_SCRAPING_H
 #define PFL_SERVICE_SCRAPING_H

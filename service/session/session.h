@@ -44,6 +44,13 @@ struct pfl_session_pending {
     bool stats;
 };
 
+/* A pass over its producers' memory: scrape_turns.h. */
+struct pfl_scrape_pass {
+    const struct pfl_list *at; /* pfl_producer.permitted of the next one; NULL: none runs */
+    uint32_t page;             /* the next one there */
+    bool is_cut;               /* a part was left out */
+};
+
 struct pfl_session_counters {
     uint64_t invalid_packets;
     uint64_t flushes_requested;
@@ -85,6 +92,8 @@ struct pfl_session {
     struct pfl_sequence_ids sequences;
     struct pfl_trace_uuid uuid;
     uint64_t start_realtime_ns;
+    struct pfl_scrape_pass scrape;
+    bool is_finishing; /* DISABLED, but its last scrape is not over, and on_disabled not called */
     bool is_all_started_told;
     bool is_copied;  /* a clone whose buffers are still being copied; its consumer waits */
     bool is_boosted; /* its plan's boost is in force */

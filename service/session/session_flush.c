@@ -1,90 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flushing and scraping.
+ * Flushing.
  *
  * A flush is announced in the trace, sent to every producer with an instance that takes part, and
- * ends when all have acknowledged, at its deadline, or at once when nobody takes part. At the end:
- * scrape, count, record, then reply to the consumer or disable the session. A flush that a
- * consumer asked for and that cannot begin fails at once.
+ * answered when all have acknowledged, at its deadline, or at once when nobody takes part. Then
+ * what is in producers' memory is scraped, in turns of the loop (scrape_turns.c), and at the end of
+ * that the flush ends: count, record, then reply to the consumer or disable the session. A flush
+ * that a consumer asked for and that cannot begin fails at once.
  */
 #include "service/session/session_flush.h"
 
-#include "base/log.h"
-#include "service/buffer/smb_scrape.h"
 #include "service/control/command.h"
 #include "service/session/clone.h"
+#include "service/session/scrape_turns.h"
 #include "service/session/session_file.h"
 #include "service/session/session_run.h"
 #include "service/session/session_timers.h"
-
-struct scrape_scope {
-    const struct pfl_session *session;
-    const struct pfl_producer *producer;
-};
-
-static struct pfl_trace_buffer *get_writer_buffer(void *user, uint16_t writer_id)
-{
-    const struct scrape_scope *scope = user;
-    uint16_t buffer_id = pfl_producer_get_writer(scope->producer, writer_id);
-
-    if (buffer_id == 0 || !pfl_producer_is_allowed(scope->producer, buffer_id))
-        return NULL;
-    return pfl_session_get_buffer(scope->session, buffer_id);
-}
-
-/* A producer without any costs the session nothing, whatever memory it has. */
-static bool may_have_chunks(const struct pfl_session *session, const struct pfl_producer *producer)
-{
-    for (size_t i = 0; i < session->plan->buffers_len; i++) {
-        if (pfl_producer_is_allowed(producer, session->buffers[i].id))
-            return true;
-    }
-    return false;
-}
-
-bool pfl_session_scrape_producer(struct pfl_service *service, struct pfl_session *session,
-                                 const struct pfl_producer *producer)
-{
-    struct scrape_scope scope = {.session = session, .producer = producer};
-    struct pfl_smb_scrape_conf conf = {
-        .identity = {.producer_id = producer->id,
-                     .uid = producer->uid,
-                     .pid = producer->pid,
-                     .machine_id = producer->machine_id},
-        .map = &producer->smb,
-        .get_writer_buffer = get_writer_buffer,
-        .user = &scope,
-    };
-    struct pfl_smb_scrape_result result;
-
-    if (!producer->wants_scraping || producer->writers_len == 0 ||
-        !pfl_smb_map_is_open(&producer->smb) || !may_have_chunks(session, producer))
-        return true;
-    conf.credit = pfl_scraping_begin(&service->scraping, session->who, producer->who,
-                                     pfl_service_now_ms(service));
-    result = pfl_smb_scrape(&conf);
-    pfl_scraping_end(&service->scraping, session->who, producer->who, result.units);
-    if (result.is_cut)
-        pfl_log_warn("scrape-cut",
-                     "session=%llu producer=%s uid=%u reason=\"what this user's producers have not "
-                     "committed is more than may be looked at now\"",
-                     (unsigned long long)session->id, pfl_log_quote_str(producer->name),
-                     producer->uid);
-    return !result.is_cut;
-}
-
-bool pfl_session_scrape(struct pfl_service *service, struct pfl_session *session)
-{
-    bool is_whole = true;
-    struct pfl_list *it;
-
-    PFL_LIST_EACH (it, &service->permitted) {
-        const struct pfl_producer *producer = PFL_CONTAINER_OF(it, struct pfl_producer, permitted);
-
-        is_whole = pfl_session_scrape_producer(service, session, producer) && is_whole;
-    }
-    return is_whole;
-}
 
 static bool is_waiting(const struct pfl_flush *flush, const struct pfl_producer *producer)
 {
@@ -131,7 +62,6 @@ static void end_flush(struct pfl_service *service, struct pfl_session *session,
 {
     struct pfl_session_counters *counters = &session->counters;
 
-    is_ok = pfl_session_scrape(service, session) && is_ok;
     pfl_session_snapshot_clocks(service, session);
     if (!is_ok && ((flush->flags & 0xf) == PFL_FLUSH_TRACE_STOP ||
                    (flush->flags & 0xf) == PFL_FLUSH_TRACE_CLONE))
@@ -153,13 +83,34 @@ static void end_flush(struct pfl_service *service, struct pfl_session *session,
     }
 }
 
-static void on_flush_done(void *user, const struct pfl_flush *flush, bool is_ok)
+/* What a pass has gone over may have been written since: the flush ends with the next one. */
+static void on_answered(void *user, struct pfl_flush *flush)
 {
     struct pfl_service *service = user;
     struct pfl_session *session = pfl_service_find_session(service, flush->session_id);
 
-    if (session != NULL)
-        end_flush(service, session, flush, is_ok);
+    if (session != NULL && session->scrape.at == NULL)
+        pfl_scrape_turns_begin(service, session);
+}
+
+void pfl_session_on_scraped(struct pfl_service *service, struct pfl_session *session)
+{
+    const uint64_t id = session->id;
+    const bool is_whole = !session->scrape.is_cut;
+    struct pfl_flush *flush;
+
+    while ((flush = pfl_flush_book_take_joined(&service->flushes, id)) != NULL) {
+        end_flush(service, session, flush, flush->is_ok && is_whole);
+        pfl_flush_free(flush);
+        session = pfl_service_find_session(service, id);
+    }
+    if (session != NULL && session->is_finishing && session->scrape.at == NULL) {
+        pfl_session_on_last_scraped(service, session);
+        session = pfl_service_find_session(service, id);
+    }
+    if (session != NULL && session->scrape.at == NULL &&
+        pfl_flush_book_has_answered(&service->flushes, id))
+        pfl_scrape_turns_begin(service, session);
 }
 
 /* The session ends: no scrape, no event; the consumer is answered. */
@@ -228,29 +179,27 @@ void pfl_session_flush(struct pfl_service *service, struct pfl_session *session,
     if (conf->then != PFL_FLUSH_THEN_CLONE) /* recorded once for its two flushes */
         pfl_session_record(service, session, PFL_EVENT_FLUSH_STARTED, (struct pfl_span){0});
     ask_producers(service, session, flush, conf->scope);
-    if (flush->waiting_len != 0) {
+    pfl_flush_book_add(&service->flushes, flush);
+    if (flush->waiting_len != 0)
         pfl_session_timers_look_at(service, flush->deadline_ms);
-        pfl_flush_book_add(&service->flushes, flush);
-        return;
-    }
-    end_flush(service, session, flush, true);
-    pfl_flush_free(flush);
+    else
+        on_answered(service, flush);
 }
 
 void pfl_session_ack_flush(struct pfl_service *service, const struct pfl_producer *producer,
                            uint64_t flush_id_untrusted)
 {
-    pfl_flush_book_ack(&service->flushes, producer->id, flush_id_untrusted, on_flush_done, service);
+    pfl_flush_book_ack(&service->flushes, producer->id, flush_id_untrusted, on_answered, service);
 }
 
 void pfl_session_lose_flushes(struct pfl_service *service, uint16_t producer_id)
 {
-    pfl_flush_book_lose(&service->flushes, producer_id, on_flush_done, service);
+    pfl_flush_book_lose(&service->flushes, producer_id, on_answered, service);
 }
 
 void pfl_session_expire_flushes(struct pfl_service *service)
 {
-    pfl_flush_book_expire(&service->flushes, pfl_service_now_ms(service), on_flush_done, service);
+    pfl_flush_book_expire(&service->flushes, pfl_service_now_ms(service), on_answered, service);
 }
 
 void pfl_session_cancel_flushes(struct pfl_service *service, const struct pfl_session *session)
@@ -258,14 +207,20 @@ void pfl_session_cancel_flushes(struct pfl_service *service, const struct pfl_se
     pfl_flush_book_cancel(&service->flushes, session->id, on_flush_cancelled, NULL);
 }
 
-void pfl_session_forget_flushes(struct pfl_service *service, const struct pfl_consumer *consumer)
+static void forget(struct pfl_list *flushes, const struct pfl_consumer *consumer)
 {
     struct pfl_list *it;
 
-    PFL_LIST_EACH (it, &service->flushes.pending) {
+    PFL_LIST_EACH (it, flushes) {
         struct pfl_flush *flush = PFL_CONTAINER_OF(it, struct pfl_flush, node);
 
         if (flush->then == PFL_FLUSH_THEN_REPLY && flush->consumer == consumer)
             flush->then = PFL_FLUSH_THEN_NOTHING;
     }
+}
+
+void pfl_session_forget_flushes(struct pfl_service *service, const struct pfl_consumer *consumer)
+{
+    forget(&service->flushes.pending, consumer);
+    forget(&service->flushes.answered, consumer);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Flushes of a session, and scraping what its producers have not committed. */
+/* Flushes of a session. */
 #ifndef PFL_SERVICE_SESSION_FLUSH_H
 #define PFL_SERVICE_SESSION_FLUSH_H
 
@@ -27,11 +27,8 @@ void pfl_session_expire_flushes(struct pfl_service *service);
 void pfl_session_cancel_flushes(struct pfl_service *service, const struct pfl_session *session);
 /* The consumer's connection ends: its flushes go on, and nobody is answered. */
 void pfl_session_forget_flushes(struct pfl_service *service, const struct pfl_consumer *consumer);
-
-/* Copies what all producers of the session, or one, have written and not committed. False: a part
- * of it was left out (scraping.h). */
-bool pfl_session_scrape(struct pfl_service *service, struct pfl_session *session);
-bool pfl_session_scrape_producer(struct pfl_service *service, struct pfl_session *session,
-                                 const struct pfl_producer *producer);
+/* A pass over its producers' memory is over: flushes that waited for it end, and a stop; the
+ * session may be gone afterwards. */
+void pfl_session_on_scraped(struct pfl_service *service, struct pfl_session *session);
 
 #endif

@@ -5,7 +5,8 @@
  * enable: read the config, check it, make the session with its buffers, set up data sources, start.
  * start: first clock snapshot, tracing_started, timers, start commands. disable: stop commands;
  * data sources that acknowledge are waited for, up to the stop timeout; then finish: DISABLED,
- * scrape, tracing_disabled, the consumer is told. end: all of that at once, then free.
+ * scrape in turns of the loop (is_finishing), tracing_disabled, the consumer is told. end: the same
+ * without waiting, then free; a scrape only for a file, in which case the session goes on unseen.
  *
  * A session that fails to be made leaves nothing behind but its id. Everything else cannot fail:
  * what memory lacks is missing from the trace.
@@ -19,6 +20,7 @@
 #include "service/session/admission.h"
 #include "service/session/boost.h"
 #include "service/session/clone.h"
+#include "service/session/scrape_turns.h"
 #include "service/session/session_file.h"
 #include "service/session/session_flush.h"
 #include "service/session/session_setup.h"
@@ -379,8 +381,7 @@ static void stop_instance(struct pfl_session *session, struct pfl_instance *inst
                               waits ? PFL_INSTANCE_STOPPING : PFL_INSTANCE_STOPPED);
 }
 
-/* `why` NULL: it ended as it should. */
-static void finish(struct pfl_service *service, struct pfl_session *session, const char *why)
+static void end_tracing(struct pfl_service *service, struct pfl_session *session)
 {
     struct pfl_list *it;
 
@@ -392,13 +393,26 @@ static void finish(struct pfl_service *service, struct pfl_session *session, con
     }
     pfl_concurrent_move(service, session, PFL_SESSION_DISABLED);
     pfl_session_timers_stop(session);
-    (void)pfl_session_scrape(service, session);
+}
+
+static void finish(struct pfl_service *service, struct pfl_session *session)
+{
+    end_tracing(service, session);
+    session->is_finishing = true;
+    pfl_scrape_turns_begin(service, session);
+}
+
+void pfl_session_on_last_scraped(struct pfl_service *service, struct pfl_session *session)
+{
+    session->is_finishing = false;
     pfl_session_snapshot_clocks(service, session);
     pfl_session_record(service, session, PFL_EVENT_TRACING_DISABLED, (struct pfl_span){0});
+    if (session->file != NULL && session->file->is_orphan)
+        pfl_service_remove_buffers(service, session);
     if (pfl_session_file_is_open(session->file))
         pfl_session_file_finish(session->file);
     else
-        session->consumer->ops->on_disabled(session->consumer->port, why);
+        session->consumer->ops->on_disabled(session->consumer->port, NULL);
 }
 
 static void free_session(struct pfl_service *service, struct pfl_session *session)
@@ -412,9 +426,13 @@ void pfl_session_on_file_closed(struct pfl_service *service, struct pfl_session 
     if (session->file->is_orphan) {
         pfl_list_remove(&session->node);
         service->closing_len--;
+        if (session->is_finishing)
+            pfl_service_remove_buffers(service, session);
         free_session(service, session);
     } else if (session->file->is_copy) {
         pfl_clone_on_file_written(service, session);
+    } else if (session->is_finishing) {
+        pfl_clone_on_file_idle(service, session);
     } else if (session->state == PFL_SESSION_DISABLED) {
         pfl_clone_on_file_idle(service, session); /* those that waited for it */
         session->consumer->ops->on_disabled(session->consumer->port, NULL);
@@ -441,7 +459,7 @@ void pfl_session_disable(struct pfl_service *service, struct pfl_session *sessio
         return;
     stop_all(session, session->state == PFL_SESSION_CONFIGURED);
     if (pfl_session_are_all(session, PFL_INSTANCE_STOPPED)) {
-        finish(service, session, NULL);
+        finish(service, session);
         return;
     }
     pfl_concurrent_move(service, session, PFL_SESSION_STOP_WAIT);
@@ -450,7 +468,7 @@ void pfl_session_disable(struct pfl_service *service, struct pfl_session *sessio
     pfl_session_timers_look_at(service, session->timers.stop_ms);
 }
 
-/* Out of the service, with nothing left that refers to it from there. */
+/* Out of the service, with nothing left that refers to it from there but its buffers. */
 static void take_out(struct pfl_service *service, struct pfl_session *session)
 {
     struct pfl_consumer *consumer = session->consumer;
@@ -459,17 +477,18 @@ static void take_out(struct pfl_service *service, struct pfl_session *session)
     consumer->session = NULL;
     pfl_list_remove(&session->node);
     service->sessions_len--;
-    pfl_service_remove_buffers(service, session);
     pfl_boost_lower(service);
 }
 
 void pfl_session_remove(struct pfl_service *service, struct pfl_session *session)
 {
     take_out(service, session);
+    pfl_service_remove_buffers(service, session);
     free_session(service, session);
 }
 
-/* Its file is still written: it lives on, unseen, until that is done. */
+/* Its file is still written: it lives on, unseen, until that is done. What its producers have for
+ * it is scraped first. */
 static void orphan(struct pfl_service *service, struct pfl_session *session, const char *why)
 {
     struct pfl_consumer *consumer = session->consumer;
@@ -486,6 +505,10 @@ static void orphan(struct pfl_service *service, struct pfl_session *session, con
     while (!pfl_list_is_empty(&session->instances))
         pfl_session_remove_instance(
             session, PFL_CONTAINER_OF(session->instances.next, struct pfl_instance, of_session));
+    if (session->is_finishing)
+        pfl_scrape_turns_begin(service, session);
+    else
+        pfl_service_remove_buffers(service, session);
 }
 
 void pfl_session_end(struct pfl_service *service, struct pfl_session *session)
@@ -499,7 +522,8 @@ void pfl_session_abort(struct pfl_service *service, struct pfl_session *session,
     pfl_clone_cancel(service, session);
     if (session->state != PFL_SESSION_DISABLED && session->state != PFL_SESSION_CLONED) {
         stop_all(session, true);
-        finish(service, session, why);
+        end_tracing(service, session);
+        session->is_finishing = true;
     }
     if (session->is_copied) {
         pfl_clone_give_up(session);
@@ -507,6 +531,8 @@ void pfl_session_abort(struct pfl_service *service, struct pfl_session *session,
     } else if (pfl_session_file_is_open(session->file)) {
         orphan(service, session, why);
     } else {
+        if (session->is_finishing)
+            session->consumer->ops->on_disabled(session->consumer->port, why);
         pfl_session_remove(service, session);
     }
 }
@@ -514,14 +540,14 @@ void pfl_session_abort(struct pfl_service *service, struct pfl_session *session,
 void pfl_session_finish_stop(struct pfl_service *service, struct pfl_session *session)
 {
     if (session->state == PFL_SESSION_STOP_WAIT)
-        finish(service, session, NULL);
+        finish(service, session);
 }
 
 static void check_all_stopped(struct pfl_service *service, struct pfl_session *session)
 {
     if (session->state == PFL_SESSION_STOP_WAIT &&
         pfl_session_are_all(session, PFL_INSTANCE_STOPPED))
-        finish(service, session, NULL);
+        finish(service, session);
 }
 
 void pfl_session_on_started(struct pfl_service *service, struct pfl_producer *producer,

@@ -49,6 +49,9 @@ void pfl_session_remove(struct pfl_service *service, struct pfl_session *session
  * ended is freed. */
 void pfl_session_on_file_closed(struct pfl_service *service, struct pfl_session *session);
 
+/* It is finishing, and all that its producers had is in its buffers. May free it. */
+void pfl_session_on_last_scraped(struct pfl_service *service, struct pfl_session *session);
+
 /* The stop timeout is over: waits no longer. */
 void pfl_session_finish_stop(struct pfl_service *service, struct pfl_session *session);
 

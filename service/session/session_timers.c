@@ -15,6 +15,7 @@
 
 #include "service/control/command.h"
 #include "service/session/clone.h"
+#include "service/session/scrape_turns.h"
 #include "service/session/session_file.h"
 #include "service/session/session_flush.h"
 #include "service/session/session_run.h"
@@ -134,7 +135,7 @@ uint64_t pfl_session_timers_find_ms(const struct pfl_service *service)
     uint64_t next = pfl_flush_book_next_deadline_ms(&service->flushes);
     struct pfl_list *it;
 
-    if (service->is_copying)
+    if (service->is_copying || service->is_scraping)
         return 0;
     PFL_LIST_EACH (it, &service->sessions) {
         next = min_ms(next, get_next_ms(service, PFL_CONTAINER_OF(it, struct pfl_session, node)));
@@ -238,6 +239,7 @@ void pfl_session_timers_run(struct pfl_service *service)
     PFL_LIST_EACH_SAFE (it, tmp, &service->sessions) {
         run_session(service, PFL_CONTAINER_OF(it, struct pfl_session, node));
     }
+    pfl_scrape_turns_run(service);
     pfl_clone_run(service);
     service->due_ms = pfl_session_timers_find_ms(service);
 }

@@ -448,35 +448,45 @@ static struct pfl_trace_buffer *get_writer_buffer(void *user, uint16_t writer_id
     return writer_id == WRITER ? fx.buffer : NULL;
 }
 
-static struct pfl_smb_scrape_result scrape_for(uint64_t credit)
+static struct pfl_smb_scrape_result scrape_from(uint32_t page, uint64_t credit)
 {
     return pfl_smb_scrape(&(struct pfl_smb_scrape_conf){.identity = {.producer_id = 1, .pid = -1},
                                                         .map = &fx.map,
                                                         .get_writer_buffer = get_writer_buffer,
+                                                        .page = page,
                                                         .credit = credit});
 }
 
 static size_t scrape(void)
 {
-    return scrape_for(UINT64_MAX).offered;
+    return scrape_from(0, UINT64_MAX).offered;
 }
 
-static void scraping_takes_no_more_than_its_credit(void **state)
+static void scraping_goes_on_where_its_credit_ended(void **state)
 {
-    uint64_t units;
+    /* Of a page with one such chunk here, which is done whole. */
+    const uint64_t more = PFL_SCRAPE_COST_PAGES + PFL_SCRAPE_COST_READ + PFL_SCRAPE_COST_CHUNK;
 
     (void)state;
     for (uint32_t i = 0; i < 4; i++) {
         write_chunk(i, 0, i, 2);
         finish_chunk(i, 0);
     }
-    units = scrape_for(UINT64_MAX).units;
-    for (uint64_t credit = 0; credit <= units; credit++) {
-        struct pfl_smb_scrape_result result = scrape_for(credit);
+    assert_int_equal(scrape_from(0, 0).next_page, 0);
+    for (uint64_t credit = 1; credit <= 4 * more; credit++) {
+        uint32_t page = 0;
+        size_t offered = 0;
 
-        assert_true(result.units <= credit);
-        assert_int_equal(result.is_cut, credit < units);
-        assert_int_equal(result.offered == 4, !result.is_cut);
+        while (page < SMB / PAGE) {
+            struct pfl_smb_scrape_result result = scrape_from(page, credit);
+
+            assert_true(result.next_page > page);
+            assert_true(result.units < credit + more);
+            assert_true(result.units >= credit || result.next_page == SMB / PAGE);
+            page = result.next_page;
+            offered += result.offered;
+        }
+        assert_int_equal(offered, 4);
     }
 }
 
@@ -588,7 +598,7 @@ int main(void)
         ROW(a_request_that_is_no_message_does_nothing),
         ROW(chunks_in_the_message_need_no_shared_memory),
         ROW(scraping_takes_what_is_finished_and_changes_nothing),
-        ROW(scraping_takes_no_more_than_its_credit),
+        ROW(scraping_goes_on_where_its_credit_ended),
         ROW(a_producer_that_scribbles_gets_what_it_wrote_and_harms_nobody),
     };
 

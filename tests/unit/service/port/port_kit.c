@@ -123,6 +123,8 @@ void pfl_port_kit_run(struct pfl_port_kit *self)
 {
     for (int i = 0; i < IDLE_TURNS; i++) {
         pfl_consumer_port_send_observed(self->consumers);
+        if (self->service.is_scraping) /* as the daemon's alarm: it is due */
+            pfl_session_timers_run(&self->service);
         (void)uv_run(&self->loop, UV_RUN_NOWAIT);
         wait_for_disk(self);
     }

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -81,10 +82,9 @@ static void write_chunk(uint32_t layout)
 }
 
 /* A running session with a producer that wrote and did not commit. */
-static void begin(uint64_t scraping_mode, bool is_writer_registered, uint32_t layout)
+static void begin_with(const char *config, int fd, bool is_writer_registered, uint32_t layout)
 {
-    introduce(scraping_mode);
-    enable = pfl_kit_consumer_enable(&consumer, CONFIG);
+    enable = pfl_kit_consumer_enable_fd(&consumer, config, fd);
     (void)pfl_kit_producer_expect(&producer, KIT_CMD_SETUP_TRACING, NULL);
     (void)pfl_kit_producer_expect(&producer, KIT_CMD_SETUP, NULL);
     (void)pfl_kit_producer_expect(&producer, KIT_CMD_START, NULL);
@@ -96,26 +96,34 @@ static void begin(uint64_t scraping_mode, bool is_writer_registered, uint32_t la
     write_chunk(layout);
 }
 
+static void begin(uint64_t scraping_mode, bool is_writer_registered, uint32_t layout)
+{
+    introduce(scraping_mode);
+    begin_with(CONFIG, -1, is_writer_registered, layout);
+}
+
+static unsigned count_packets_of(struct pfl_span trace)
+{
+    unsigned found = 0;
+
+    for (;;) {
+        const uint8_t *hit = memmem(trace.data, trace.len, packet, sizeof(packet));
+
+        if (hit == NULL)
+            return found;
+        found++;
+        trace = pfl_span_of(hit + 1, trace.len - (size_t)(hit - trace.data) - 1);
+    }
+}
+
 static unsigned count_packets(void)
 {
     uint64_t read = pfl_kit_client_invoke(&consumer, KIT_READ, NO_ARGS);
     struct pfl_buf trace;
-    const uint8_t *at;
-    size_t left;
-    unsigned found = 0;
+    unsigned found;
 
     pfl_kit_client_read_trace(&consumer, read, &trace);
-    at = pfl_buf_get(&trace).data;
-    left = trace.len;
-    while (left != 0) {
-        const uint8_t *hit = memmem(at, left, packet, sizeof(packet));
-
-        if (hit == NULL)
-            break;
-        found++;
-        left -= (size_t)(hit - at) + 1;
-        at = hit + 1;
-    }
+    found = count_packets_of(pfl_buf_get(&trace));
     pfl_buf_fini(&trace);
     return found;
 }
@@ -187,6 +195,29 @@ static void nobody_is_scraped_who_did_not_ask_or_whose_writer_is_unknown(void **
     }
 }
 
+static void a_file_that_its_consumer_leaves_gets_what_is_scraped_later(void **state)
+{
+    static uint8_t bytes[1 << 16];
+    int fd = memfd_create("trace", MFD_CLOEXEC);
+    ssize_t len;
+
+    (void)state;
+    assert_true(fd >= 0);
+    introduce(1);
+    begin_with(CONFIG " write_into_file: true", fd, true, COMPLETE);
+    kit.service.scrape_units_left = 0;
+    pfl_kit_client_close(&consumer);
+    for (int i = 0; i < 1000 && kit.service.closing_len != 0; i++)
+        pfl_port_kit_run(&kit);
+    assert_int_equal(kit.service.closing_len, 0);
+    len = pread(fd, bytes, sizeof(bytes), 0);
+    assert_true(len > 0);
+    assert_int_equal(count_packets_of(pfl_span_of(bytes, (size_t)len)), 2);
+    pfl_kit_client_close(&producer);
+    pfl_kit_consumer_open(&consumer, &kit);
+    (void)close(fd);
+}
+
 static uint64_t get_pages_looked_at(void)
 {
     return PFL_CONTAINER_OF(kit.service.producers.next, struct pfl_producer, node)->smb.written[0];
@@ -221,6 +252,7 @@ int main(void)
         WITH_PORTS(the_stop_takes_it_too),
         WITH_PORTS(a_producer_that_dies_leaves_what_it_finished),
         WITH_PORTS(nobody_is_scraped_who_did_not_ask_or_whose_writer_is_unknown),
+        WITH_PORTS(a_file_that_its_consumer_leaves_gets_what_is_scraped_later),
         WITH_PORTS(a_session_looks_into_the_memory_of_its_own_producers_alone),
     };
 

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Scraping in turns: see scrape_turns.h.
+ *
+ * begin: a first turn at once, as far as this turn of the loop has units left; most passes are over
+ * then. What is left goes on in later turns, the users' passes one after the other: a user has one
+ * turn of the loop, whatever he waits for. A pass is as long as the memory that it goes over: it
+ * cannot fail, and nobody else waits for it.
+ *
+ * A producer that left is kept, with its memory, its id and what its user has for them, until its
+ * own pass is over. Sessions' passes come to it like to any other meanwhile.
+ *
+ * When the service stops, its loop has no turns: passes are done at once, and what is past the
+ * limit of scraping.h is left out, and logged. Owns producers that left. No failures.
+ */
+#include "service/session/scrape_turns.h"
+
+#include "base/log.h"
+#include "service/buffer/smb_scrape.h"
+#include "service/session/session_flush.h"
+#include "service/session/session_timers.h"
+
+struct scope {
+    const struct pfl_service *service;
+    const struct pfl_session *session; /* NULL: of all */
+    const struct pfl_producer *producer;
+};
+
+static struct pfl_trace_buffer *get_writer_buffer(void *user, uint16_t writer_id)
+{
+    const struct scope *scope = user;
+    uint16_t buffer_id = pfl_producer_get_writer(scope->producer, writer_id);
+    const struct pfl_service_buffer *buffer = &scope->service->buffers[buffer_id];
+
+    if (buffer_id == 0 || !pfl_producer_is_allowed(scope->producer, buffer_id))
+        return NULL;
+    return scope->session == NULL || buffer->session == scope->session ? buffer->ring : NULL;
+}
+
+/* A producer without any costs the session nothing, whatever memory it has. */
+static bool may_have_chunks(const struct pfl_session *session, const struct pfl_producer *producer)
+{
+    if (session == NULL)
+        return producer->allowed != NULL;
+    for (size_t i = 0; i < session->plan->buffers_len; i++) {
+        if (pfl_producer_is_allowed(producer, session->buffers[i].id))
+            return true;
+    }
+    return false;
+}
+
+/* Some of its memory, for a session or all. True: that was the last of it. */
+static bool scrape_some(const struct scope *scope, uint32_t *page, uint64_t *credit)
+{
+    const struct pfl_producer *producer = scope->producer;
+    const struct pfl_smb_scrape_conf conf = {
+        .identity = {.producer_id = producer->id,
+                     .uid = producer->uid,
+                     .pid = producer->pid,
+                     .machine_id = producer->machine_id},
+        .map = &producer->smb,
+        .get_writer_buffer = get_writer_buffer,
+        .user = (void *)(uintptr_t)scope,
+        .page = *page,
+        .credit = *credit,
+    };
+    struct pfl_smb_scrape_result result;
+
+    if (!producer->wants_scraping || producer->writers_len == 0 ||
+        !pfl_smb_map_is_open(&producer->smb) || !may_have_chunks(scope->session, producer))
+        return true;
+    result = pfl_smb_scrape(&conf);
+    *credit -= result.units < *credit ? result.units : *credit;
+    *page = result.next_page;
+    return result.next_page == producer->smb.smb.pages;
+}
+
+/* All of it now, as far as the limit goes: there are no turns. False: a part was left out. */
+static bool scrape_at_once(struct pfl_service *service, const struct scope *scope, uint32_t page)
+{
+    const struct pfl_producer *producer = scope->producer;
+    uint64_t who = scope->session != NULL ? scope->session->who : producer->who;
+    uint64_t credit =
+        pfl_scraping_begin(&service->scraping, who, producer->who, pfl_service_now_ms(service));
+    uint64_t left = credit;
+    bool is_whole = scrape_some(scope, &page, &left);
+
+    pfl_scraping_end(&service->scraping, who, producer->who, credit - left);
+    if (!is_whole)
+        pfl_log_warn("scrape-cut",
+                     "producer=%s uid=%u reason=\"the service stops, and what this user's "
+                     "producers have not committed takes too long\"",
+                     pfl_log_quote_str(producer->name), producer->uid);
+    return is_whole;
+}
+
+/* What this turn has left. True: the pass is over. */
+static bool run_session(struct pfl_service *service, struct pfl_session *session)
+{
+    struct pfl_scrape_pass *pass = &session->scrape;
+
+    for (; pass->at != &service->permitted; pass->at = pass->at->next, pass->page = 0) {
+        const struct scope scope = {service, session,
+                                    PFL_CONTAINER_OF(pass->at, struct pfl_producer, permitted)};
+
+        if (service->is_stopping) {
+            pass->is_cut = !scrape_at_once(service, &scope, pass->page) || pass->is_cut;
+            continue;
+        }
+        if (service->scrape_units_left == 0)
+            return false;
+        service->scrape_units_left--;
+        if (!scrape_some(&scope, &pass->page, &service->scrape_units_left))
+            return false;
+    }
+    pass->at = NULL;
+    return true;
+}
+
+static bool run_producer(struct pfl_service *service, struct pfl_producer *producer)
+{
+    const struct scope scope = {service, NULL, producer};
+
+    if (!service->is_stopping)
+        return scrape_some(&scope, &producer->scraped_page, &service->scrape_units_left);
+    (void)scrape_at_once(service, &scope, producer->scraped_page);
+    return true;
+}
+
+static void want_turn(struct pfl_service *service)
+{
+    service->is_scraping = true;
+    pfl_session_timers_look_at(service, 0);
+}
+
+void pfl_scrape_turns_begin(struct pfl_service *service, struct pfl_session *session)
+{
+    session->scrape = (struct pfl_scrape_pass){.at = service->permitted.next};
+    pfl_flush_book_join(&service->flushes, session->id);
+    if (run_session(service, session))
+        pfl_session_on_scraped(service, session);
+    else
+        want_turn(service);
+}
+
+bool pfl_scrape_turns_take_producer(struct pfl_service *service, struct pfl_producer *producer)
+{
+    if (run_producer(service, producer))
+        return true;
+    pfl_list_append(&service->leaving, &producer->node);
+    service->leaving_len++;
+    want_turn(service);
+    return false;
+}
+
+static void skip(struct pfl_list *sessions, const struct pfl_list *at)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, sessions) {
+        struct pfl_scrape_pass *pass = &PFL_CONTAINER_OF(it, struct pfl_session, node)->scrape;
+
+        if (pass->at != at)
+            continue;
+        pass->at = at->next;
+        pass->page = 0;
+    }
+}
+
+void pfl_scrape_turns_forbid(struct pfl_service *service, struct pfl_producer *producer)
+{
+    if (producer->permitted.next == NULL)
+        return;
+    skip(&service->sessions, &producer->permitted);
+    skip(&service->closing, &producer->permitted);
+    pfl_list_remove(&producer->permitted);
+}
+
+/* Whose pass is next: a producer's, a session's, or nobody's. */
+struct next {
+    struct pfl_producer *producer;
+    struct pfl_session *session;
+    uint64_t distance; /* from the user whose turn was last */
+};
+
+static void look_at_sessions(const struct pfl_service *service, const struct pfl_list *sessions,
+                             struct next *next)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, sessions) {
+        struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
+        uint64_t distance = session->who - service->last_scraped_who - 1;
+
+        bool has_one = next->producer != NULL || next->session != NULL;
+
+        if (session->scrape.at == NULL || (has_one && distance >= next->distance))
+            continue;
+        *next = (struct next){.session = session, .distance = distance};
+    }
+}
+
+/* Of the producers that left, the first alone: a session that waits for another comes to it. */
+static struct next find_next(const struct pfl_service *service)
+{
+    struct next next = {0};
+
+    if (!pfl_list_is_empty(&service->leaving)) {
+        next.producer = PFL_CONTAINER_OF(service->leaving.next, struct pfl_producer, node);
+        next.distance = next.producer->who - service->last_scraped_who - 1;
+    }
+    look_at_sessions(service, &service->sessions, &next);
+    look_at_sessions(service, &service->closing, &next);
+    return next;
+}
+
+static void take_turn(struct pfl_service *service, const struct next *next)
+{
+    if (next->producer != NULL) {
+        service->last_scraped_who = next->producer->who;
+        if (run_producer(service, next->producer))
+            pfl_service_free_left(service, next->producer);
+    } else if (next->session != NULL) {
+        service->last_scraped_who = next->session->who;
+        if (run_session(service, next->session))
+            pfl_session_on_scraped(service, next->session);
+    }
+}
+
+static bool has_more(const struct pfl_service *service)
+{
+    struct next next = find_next(service);
+
+    return next.producer != NULL || next.session != NULL;
+}
+
+void pfl_scrape_turns_run(struct pfl_service *service)
+{
+    struct next next;
+
+    service->scrape_units_left = PFL_SCRAPE_TURN_UNITS;
+    if (!service->is_scraping)
+        return;
+    next = find_next(service);
+    take_turn(service, &next);
+    service->is_scraping = has_more(service);
+}
+
+void pfl_scrape_turns_stop(struct pfl_service *service)
+{
+    service->is_stopping = true;
+    while (has_more(service)) {
+        struct next next = find_next(service);
+
+        take_turn(service, &next);
+    }
+    service->is_scraping = false;
+}
