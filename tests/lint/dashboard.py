@@ -63,7 +63,7 @@ def main():
     page = (ROOT / 'docs/metrics.md').read_text()
     mistakes += [f'alerts.yaml: {m}' for m in
                  check_text((ROOT / 'deploy/prometheus/alerts.yaml').read_text(), families)]
-    mistakes += [f'metrics.md: {m}' for m in check_text(page[page.index('## What to be called for'):], families)]
+    mistakes += [f'metrics.md: {m}' for m in check_text(page[page.index('## Alerts'):], families)]
     for mistake in mistakes:
         print(f'dashboard: {mistake}', file=sys.stderr)
     return 1 if mistakes or not families else 0
