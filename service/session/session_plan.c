@@ -11,18 +11,9 @@
 #include "service/session/session_plan.h"
 
 #include "base/mem.h"
-
-enum {
-    CONFIG_BUFFERS = 1,
-    CONFIG_DATA_SOURCES = 2,
-    CONFIG_TRIGGERS = 17,
-    CONFIG_FLUSH_PERIOD = 13,
-    CONFIG_ROTATION = 50001, /* perfleet's own */
-    COMPRESSION_TYPE_DEFLATE = 1,
-    WRITE_FLUSH_DISABLED = 2,
-    WRITE_FLUSH_ENABLED = 3,
-    FFLUSH_ENABLED = 2,
-};
+#include "perfetto/clocks.fields.h"
+#include "perfetto/data_source_config.fields.h"
+#include "perfetto/trace_config.fields.h"
 
 bool pfl_span_eq(struct pfl_span a, struct pfl_span b)
 {
@@ -40,17 +31,18 @@ static int read_buffer(struct pfl_span bytes, struct pfl_plan_buffer *b)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 1)
+        if (f.id == TRACE_CONFIG__BUFFER_CONFIG__SIZE_KB)
             b->size_kb = (uint32_t)f.value;
-        else if (f.id == 4)
-            b->fill_policy = f.value == 2 ? PFL_FILL_DISCARD : PFL_FILL_RING_BUFFER;
-        else if (f.id == 5)
+        else if (f.id == TRACE_CONFIG__BUFFER_CONFIG__FILL_POLICY)
+            b->fill_policy = f.value == TRACE_CONFIG__BUFFER_CONFIG__DISCARD ? PFL_FILL_DISCARD
+                                                                             : PFL_FILL_RING_BUFFER;
+        else if (f.id == TRACE_CONFIG__BUFFER_CONFIG__TRANSFER_ON_CLONE)
             b->transfer_on_clone = f.value != 0;
-        else if (f.id == 6)
+        else if (f.id == TRACE_CONFIG__BUFFER_CONFIG__CLEAR_BEFORE_CLONE)
             b->clear_before_clone = f.value != 0;
-        else if (f.id == 7)
+        else if (f.id == TRACE_CONFIG__BUFFER_CONFIG__NAME)
             b->name = f.bytes;
-        else if (f.id == 8)
+        else if (f.id == TRACE_CONFIG__BUFFER_CONFIG__EXPERIMENTAL_MODE)
             b->engine = (uint32_t)f.value;
     }
     return r.failed ? PFL_EPARSE : 0;
@@ -64,7 +56,7 @@ static int read_vm(struct pfl_span bytes, struct pfl_plan_source *s)
     s->has_vm = true;
     s->has_vm_memory = false;
     while (pfl_reader_field(&r, &f)) {
-        if (f.id != 1)
+        if (f.id != PROTO_VM_CONFIG__MEMORY_LIMIT_KB)
             continue;
         s->has_vm_memory = true;
         s->vm_memory_kb = (uint32_t)f.value;
@@ -79,13 +71,13 @@ static int read_source_config(struct pfl_span bytes, struct pfl_plan_source *s)
 
     s->config = bytes;
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 1)
+        if (f.id == DATA_SOURCE_CONFIG__NAME)
             s->name = f.bytes;
-        else if (f.id == 2)
+        else if (f.id == DATA_SOURCE_CONFIG__TARGET_BUFFER)
             s->target_buffer = (uint32_t)f.value;
-        else if (f.id == 11)
+        else if (f.id == DATA_SOURCE_CONFIG__TARGET_BUFFER_NAME)
             s->target_buffer_name = f.bytes;
-        else if (f.id == 12 && read_vm(f.bytes, s) != 0)
+        else if (f.id == DATA_SOURCE_CONFIG__PROTOVM_CONFIG && read_vm(f.bytes, s) != 0)
             return PFL_EPARSE;
     }
     return r.failed ? PFL_EPARSE : 0;
@@ -98,7 +90,7 @@ static int read_source(struct pfl_span bytes, struct pfl_plan_source *s)
 
     s->raw = bytes;
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 1 && read_source_config(f.bytes, s) != 0)
+        if (f.id == TRACE_CONFIG__DATA_SOURCE__CONFIG && read_source_config(f.bytes, s) != 0)
             return PFL_EPARSE;
     }
     return r.failed ? PFL_EPARSE : 0;
@@ -111,31 +103,31 @@ static int read_builtin(struct pfl_span bytes, struct pfl_plan_builtin *b)
 
     while (pfl_reader_field(&r, &f)) {
         switch (f.id) {
-        case 1:
+        case TRACE_CONFIG__BUILTIN_DATA_SOURCE__DISABLE_CLOCK_SNAPSHOTTING:
             b->no_clock_snapshots = f.value != 0;
             break;
-        case 2:
+        case TRACE_CONFIG__BUILTIN_DATA_SOURCE__DISABLE_TRACE_CONFIG:
             b->no_trace_config = f.value != 0;
             break;
-        case 3:
+        case TRACE_CONFIG__BUILTIN_DATA_SOURCE__DISABLE_SYSTEM_INFO:
             b->no_system_info = f.value != 0;
             break;
-        case 4:
+        case TRACE_CONFIG__BUILTIN_DATA_SOURCE__DISABLE_SERVICE_EVENTS:
             b->no_service_events = f.value != 0;
             break;
-        case 5:
+        case TRACE_CONFIG__BUILTIN_DATA_SOURCE__PRIMARY_TRACE_CLOCK:
             b->primary_clock = (uint32_t)f.value;
             break;
-        case 6:
+        case TRACE_CONFIG__BUILTIN_DATA_SOURCE__SNAPSHOT_INTERVAL_MS:
             b->snapshot_period_ms = (uint32_t)f.value;
             break;
-        case 8:
+        case TRACE_CONFIG__BUILTIN_DATA_SOURCE__DISABLE_CHUNK_USAGE_HISTOGRAMS:
             b->no_histograms = f.value != 0;
             break;
-        case 7:
+        case TRACE_CONFIG__BUILTIN_DATA_SOURCE__PREFER_SUSPEND_CLOCK_FOR_SNAPSHOT:
             b->snapshot_counts_suspend = f.value != 0;
             break;
-        case 10:
+        case TRACE_CONFIG__BUILTIN_DATA_SOURCE__ENABLE_CONCURRENT_SESSION_EVENTS:
             b->wants_sessions = f.value != 0;
             break;
         default:
@@ -151,11 +143,11 @@ static int read_triggers(struct pfl_span bytes, struct pfl_session_plan *p)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 1)
+        if (f.id == TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE)
             p->trigger_mode = (uint32_t)f.value;
-        else if (f.id == 3)
+        else if (f.id == TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_TIMEOUT_MS)
             p->trigger_timeout_ms = (uint32_t)f.value;
-        else if (f.id == 5)
+        else if (f.id == TRACE_CONFIG__TRIGGER_CONFIG__USE_CLONE_SNAPSHOT_IF_AVAILABLE)
             p->trigger_clones = f.value != 0;
     }
     return r.failed ? PFL_EPARSE : 0;
@@ -181,20 +173,20 @@ static int read_one_varint(struct pfl_span bytes, uint32_t id, uint64_t *ret_val
 static void read_file_number(struct pfl_plan_file *file, const struct pfl_field *f)
 {
     switch (f->id) {
-    case 8:
+    case TRACE_CONFIG__WRITE_INTO_FILE:
         file->is_wanted = f->value != 0;
         break;
-    case 9:
+    case TRACE_CONFIG__FILE_WRITE_PERIOD_MS:
         file->period_ms = (uint32_t)f->value;
         break;
-    case 10:
+    case TRACE_CONFIG__MAX_FILE_SIZE_BYTES:
         file->max_bytes = f->value;
         break;
-    case 44:
+    case TRACE_CONFIG__WRITE_FLUSH_MODE:
         file->flush_mode = (uint32_t)f->value;
         break;
-    case 45:
-        file->wants_sync = f->value == FFLUSH_ENABLED;
+    case TRACE_CONFIG__FFLUSH_POST_WRITE:
+        file->wants_sync = f->value == TRACE_CONFIG__FFLUSH_ENABLED;
         break;
     default:
         break;
@@ -204,47 +196,47 @@ static void read_file_number(struct pfl_plan_file *file, const struct pfl_field 
 static void read_number(struct pfl_session_plan *p, const struct pfl_field *f)
 {
     switch (f->id) {
-    case 3:
+    case TRACE_CONFIG__DURATION_MS:
         p->duration_ms = (uint32_t)f->value;
         break;
-    case 4:
+    case TRACE_CONFIG__ENABLE_EXTRA_GUARDRAILS:
         p->extra_guardrails = f->value != 0;
         break;
-    case 5:
+    case TRACE_CONFIG__LOCKDOWN_MODE:
         p->lockdown = f->value <= PFL_LOCKDOWN_SET ? (enum pfl_lockdown)f->value : p->lockdown;
         break;
-    case 12:
+    case TRACE_CONFIG__DEFERRED_START:
         p->deferred_start = f->value != 0;
         break;
-    case 13:
+    case TRACE_CONFIG__FLUSH_PERIOD_MS:
         p->flush_period_ms = (uint32_t)f->value;
         break;
-    case 14:
+    case TRACE_CONFIG__FLUSH_TIMEOUT_MS:
         p->flush_timeout_ms = (uint32_t)f->value;
         break;
-    case 23:
+    case TRACE_CONFIG__DATA_SOURCE_STOP_TIMEOUT_MS:
         p->stop_timeout_ms = (uint32_t)f->value;
         break;
-    case 24:
-        if (p->codec == PFL_CODEC_NONE && f->value == COMPRESSION_TYPE_DEFLATE)
+    case TRACE_CONFIG__COMPRESSION_TYPE:
+        if (p->codec == PFL_CODEC_NONE && f->value == TRACE_CONFIG__COMPRESSION_TYPE_DEFLATE)
             p->codec = PFL_CODEC_DEFLATE;
         break;
-    case 27:
+    case TRACE_CONFIG__TRACE_UUID_MSB:
         p->uuid_msb = f->value;
         break;
-    case 28:
+    case TRACE_CONFIG__TRACE_UUID_LSB:
         p->uuid_lsb = f->value;
         break;
-    case 30:
+    case TRACE_CONFIG__BUGREPORT_SCORE:
         p->bugreport_score = (int32_t)f->value;
         break;
-    case 36:
+    case TRACE_CONFIG__PREFER_SUSPEND_CLOCK_FOR_DURATION:
         p->duration_counts_suspend = f->value != 0;
         break;
-    case 41:
+    case TRACE_CONFIG__EXCLUSIVE_PRIO:
         p->exclusive_prio = (uint32_t)f->value;
         break;
-    case 43:
+    case TRACE_CONFIG__TRACE_ALL_MACHINES:
         p->trace_all_machines = f->value != 0;
         break;
     default:
@@ -267,7 +259,7 @@ static int read_compression(struct pfl_span bytes, struct pfl_session_plan *p)
         if (f.id > (uint32_t)p->codec)
             p->codec = (enum pfl_codec)f.id;
         if (f.id == PFL_CODEC_ZSTD)
-            rc = read_one_varint(f.bytes, 1, &level);
+            rc = read_one_varint(f.bytes, TRACE_CONFIG__COMPRESSION_CONFIG__ZSTD__LEVEL, &level);
     }
     p->zstd_level = (int32_t)level;
     return r.failed ? PFL_EPARSE : rc;
@@ -279,11 +271,11 @@ static int read_rotation(struct pfl_span bytes, struct pfl_plan_file *file)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 1)
+        if (f.id == TRACE_CONFIG__PERFLEET_ROTATION__MAX_SEGMENT_BYTES)
             file->segment_max_bytes = f.value;
-        else if (f.id == 2)
+        else if (f.id == TRACE_CONFIG__PERFLEET_ROTATION__SEGMENT_PERIOD_MS)
             file->segment_period_ms = (uint32_t)f.value;
-        else if (f.id == 3)
+        else if (f.id == TRACE_CONFIG__PERFLEET_ROTATION__MAX_SEGMENTS)
             file->max_segments = (uint32_t)f.value;
     }
     return r.failed ? PFL_EPARSE : 0;
@@ -296,11 +288,11 @@ static int read_boost(struct pfl_span bytes, struct pfl_session_plan *p)
 
     p->has_boost = true;
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 1)
+        if (f.id == PRIORITY_BOOST_CONFIG__POLICY)
             p->boost.policy = f.value == PFL_BOOST_OTHER || f.value == PFL_BOOST_FIFO
                                   ? (enum pfl_boost_policy)f.value
                                   : PFL_BOOST_NONE;
-        else if (f.id == 2)
+        else if (f.id == PRIORITY_BOOST_CONFIG__PRIORITY)
             p->boost.priority = (uint32_t)f.value;
     }
     return r.failed ? PFL_EPARSE : 0;
@@ -312,39 +304,42 @@ static int read_message(struct pfl_session_plan *p, const struct pfl_field *f)
     int rc = 0;
 
     switch (f->id) {
-    case CONFIG_BUFFERS:
+    case TRACE_CONFIG__BUFFERS:
         return read_buffer(f->bytes, &p->buffers[p->buffers_len++]);
-    case CONFIG_DATA_SOURCES:
+    case TRACE_CONFIG__DATA_SOURCES:
         return read_source(f->bytes, &p->sources[p->sources_len++]);
-    case 11:
-        rc = read_one_varint(f->bytes, 2, &p->guard_max_buffers_kb);
+    case TRACE_CONFIG__GUARDRAIL_OVERRIDES:
+        rc =
+            read_one_varint(f->bytes, TRACE_CONFIG__GUARDRAIL_OVERRIDES__MAX_TRACING_BUFFER_SIZE_KB,
+                            &p->guard_max_buffers_kb);
         break;
-    case CONFIG_TRIGGERS:
+    case TRACE_CONFIG__TRIGGER_CONFIG:
         return read_triggers(f->bytes, p);
-    case 20:
+    case TRACE_CONFIG__BUILTIN_DATA_SOURCES:
         return read_builtin(f->bytes, &p->builtin);
-    case 21:
-        rc = read_one_varint(f->bytes, 1, &value);
+    case TRACE_CONFIG__INCREMENTAL_STATE_CONFIG:
+        rc = read_one_varint(f->bytes, TRACE_CONFIG__INCREMENTAL_STATE_CONFIG__CLEAR_PERIOD_MS,
+                             &value);
         p->clear_period_ms = (uint32_t)value;
         break;
-    case 22:
+    case TRACE_CONFIG__UNIQUE_SESSION_NAME:
         p->session_name = f->bytes;
         break;
-    case 29:
+    case TRACE_CONFIG__OUTPUT_PATH:
         p->file.path = f->bytes;
         break;
-    case 33:
+    case TRACE_CONFIG__TRACE_FILTER:
         p->has_filter = true;
         p->filter_config = f->bytes;
         break;
-    case 38:
+    case TRACE_CONFIG__BUGREPORT_FILENAME:
         p->bugreport_filename = f->bytes;
         break;
-    case 40:
+    case TRACE_CONFIG__PRIORITY_BOOST:
         return read_boost(f->bytes, p);
-    case CONFIG_ROTATION:
+    case TRACE_CONFIG__PERFLEET_ROTATION:
         return read_rotation(f->bytes, &p->file);
-    case 47:
+    case TRACE_CONFIG__COMPRESSION:
         return read_compression(f->bytes, p);
     default:
         break;
@@ -360,10 +355,11 @@ static int count_tables(struct pfl_span config, size_t *ret_buffers, size_t *ret
     size_t sources = 0;
 
     while (pfl_reader_field(&r, &f)) {
-        if ((f.id == CONFIG_BUFFERS || f.id == CONFIG_DATA_SOURCES) && f.type != PFL_WIRE_BYTES)
+        if ((f.id == TRACE_CONFIG__BUFFERS || f.id == TRACE_CONFIG__DATA_SOURCES) &&
+            f.type != PFL_WIRE_BYTES)
             return PFL_EPARSE;
-        buffers += f.id == CONFIG_BUFFERS;
-        sources += f.id == CONFIG_DATA_SOURCES;
+        buffers += f.id == TRACE_CONFIG__BUFFERS;
+        sources += f.id == TRACE_CONFIG__DATA_SOURCES;
     }
     if (r.failed)
         return PFL_EPARSE;
@@ -394,7 +390,7 @@ static void show_flush_period(struct pfl_session_plan *p, uint32_t period_ms)
 {
     uint8_t *end = p->bytes + p->config.len;
 
-    *end = CONFIG_FLUSH_PERIOD << 3 | PFL_WIRE_VARINT;
+    *end = TRACE_CONFIG__FLUSH_PERIOD_MS << 3 | PFL_WIRE_VARINT;
     p->config.len += 1 + pfl_varint_put(end + 1, period_ms);
 }
 
@@ -407,10 +403,10 @@ static void fill_file_defaults(struct pfl_session_plan *p)
         file->period_ms = PFL_PLAN_FILE_PERIOD_MS;
     if (file->period_ms < PFL_PLAN_FILE_PERIOD_MIN_MS)
         file->period_ms = PFL_PLAN_FILE_PERIOD_MIN_MS;
-    if (!file->is_wanted || file->flush_mode == WRITE_FLUSH_DISABLED)
+    if (!file->is_wanted || file->flush_mode == TRACE_CONFIG__WRITE_FLUSH_DISABLED)
         return;
-    file->flush_first =
-        file->flush_mode == WRITE_FLUSH_ENABLED || file->period_ms > PFL_PLAN_FILE_PERIOD_MS;
+    file->flush_first = file->flush_mode == TRACE_CONFIG__WRITE_FLUSH_ENABLED ||
+                        file->period_ms > PFL_PLAN_FILE_PERIOD_MS;
     p->flush_period_ms = file->flush_first ? 0 : PFL_PLAN_FILE_PERIOD_MS;
     show_flush_period(p, file->flush_first ? file->period_ms : PFL_PLAN_FILE_PERIOD_MS);
 }
@@ -425,7 +421,7 @@ static void fill_defaults(struct pfl_session_plan *p)
     if (p->builtin.snapshot_period_ms == 0)
         p->builtin.snapshot_period_ms = PFL_PLAN_SNAPSHOT_PERIOD_MS;
     if (p->builtin.primary_clock == 0)
-        p->builtin.primary_clock = 6; /* BOOTTIME */
+        p->builtin.primary_clock = BUILTIN_CLOCK_BOOTTIME;
 }
 
 int pfl_session_plan_new(struct pfl_span config, struct pfl_session_plan **ret_plan)

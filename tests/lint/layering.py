@@ -108,7 +108,7 @@ def judge_library(folder, target):
 def judge_project(folder, target):
     if target in FORBIDDEN_FILES.get(folder, ()):
         return "is not for this folder"
-    other = "proto" if target.endswith(".pb-c.h") else folder_of(target)
+    other = "proto" if target.endswith((".pb-c.h", ".fields.h")) else folder_of(target)
     if other is None:
         return "is not named from the project's root"
     if other == folder or other in ALLOWED[folder][0]:
