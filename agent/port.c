@@ -29,7 +29,7 @@ void pfl_agent_finish(struct pfl_agent *self)
     if (!self->is_closing || self->dialers != 0 || self->streams_len != 0 ||
         self->alarms_len != 0 || self->raises_len != 0 || self->watch != NULL)
         return;
-    pfl_lane_close(self->lane);
+    pfl_worker_close(self->worker);
     self->conf.on_closed(self->conf.user);
     pfl_tls_conf_unref(self->tls);
     pfl_events_fini(&self->events);
@@ -177,11 +177,12 @@ int pfl_agent_open(const struct pfl_agent_conf *conf, struct pfl_agent **ret_age
     pfl_events_init(&a->events);
     rc = prepare(a);
     if (rc == 0)
-        rc = pfl_lane_open(conf->loop, &a->lane);
+        rc = pfl_worker_open(&(struct pfl_worker_conf){.loop = conf->loop, .threads_max = 1},
+                             &a->worker);
     if (rc == 0) {
         rc = pfl_agent_open_alarms(a);
         if (rc != 0)
-            pfl_lane_close(a->lane);
+            pfl_worker_close(a->worker);
     }
     if (rc != 0) {
         pfl_mem_free(a->hello);

@@ -7,7 +7,7 @@
 #include "agent/events_port.h"
 #include "agent/port.h"
 #include "agent/stream/stream_port.h"
-#include "base/io/lane.h"
+#include "base/io/worker.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "proto/tunnel/identity.h"
@@ -30,7 +30,7 @@ struct pfl_agent {
     unsigned streams_len;
     uint64_t streams_begun;
     struct pfl_spool_pool pool;
-    struct pfl_lane *lane; /* owned; encodes */
+    struct pfl_worker *worker; /* owned; encodes */
     struct pfl_events events;
     struct pfl_list alarms; /* owned until each one's on_gone */
     unsigned alarms_len;

@@ -145,7 +145,7 @@ void pfl_agent_fill_stream_conf(struct pfl_agent *self, struct pfl_agent_stream_
         .loop = self->conf.loop,
         .consumer_socket = self->conf.consumer_socket,
         .pool = &self->pool,
-        .lane = self->lane,
+        .worker = self->worker,
         .events = &self->events,
         .spool_bytes = self->conf.spool_bytes,
         .is_to_be_kept = self->conf.keeps_streams,

@@ -29,6 +29,7 @@
 #include "base/io/loop.h"
 #include "base/io/loop_watch.h"
 #include "base/io/watchdog.h"
+#include "base/io/worker.h"
 #include "base/log.h"
 #include "base/notify.h"
 #include "base/service_user.h"
@@ -40,19 +41,21 @@
 #include "service/port/host_facts.h"
 #include "service/port/producer_port.h"
 #include "service/port/sandbox.h"
-#include "service/port/worker_port.h"
 #include "service/session/scrape_turns.h"
 #include "service/session/session_attach.h"
 #include "service/session/session_timers.h"
 
-#define FDS_OWN   64u  /* that are no connection's */
-#define FDS_LEAST 128u /* for connections, whatever the limit */
+/* Workers step back behind the loop: compressing costs another session's client as little as the
+ * kernel's scheduler can do. */
+#define WORKER_NICE 10
+#define FDS_OWN     64u  /* that are no connection's */
+#define FDS_LEAST   128u /* for connections, whatever the limit */
 
 struct daemon {
     uv_loop_t loop;
     struct pfl_alarm alarm;
-    struct pfl_wakeup wakeup; /* of the workers and of the files' threads */
-    struct pfl_worker_port workers;
+    struct pfl_wakeup wakeup;  /* of the workers and of the files' threads */
+    struct pfl_worker *worker; /* owned */
     uv_prepare_t prepare;
     uv_signal_t signals[2];
     size_t signals_len; /* initialized */
@@ -88,7 +91,7 @@ static int submit_work(void *user, struct pfl_work *work)
 {
     struct daemon *d = user;
 
-    return pfl_worker_port_submit(&d->workers, work);
+    return pfl_worker_submit(d->worker, work);
 }
 
 static int set_boost(void *user, const struct pfl_boost *boost)
@@ -268,6 +271,8 @@ static uint64_t raise_descriptor_limit(void)
 /* The loop, and how threads reach it. */
 static int open_loop(struct daemon *d)
 {
+    const struct pfl_worker_conf worker = {
+        .loop = &d->loop, .threads_max = PFL_WORKER_THREADS_MAX, .nice = WORKER_NICE};
     int rc = pfl_loop_init(&d->loop) == 0 ? 0 : PFL_EIO;
 
     if (rc != 0)
@@ -275,7 +280,7 @@ static int open_loop(struct daemon *d)
     rc = pfl_wakeup_open(&d->wakeup, &d->loop);
     if (rc != 0)
         goto no_wakeup;
-    rc = pfl_worker_port_open(&d->workers, &d->wakeup);
+    rc = pfl_worker_open(&worker, &d->worker);
     if (rc == 0)
         return 0;
     pfl_wakeup_close(&d->wakeup);
@@ -287,7 +292,7 @@ no_wakeup:
 
 static void close_loop(struct daemon *d)
 {
-    pfl_worker_port_close(&d->workers);
+    pfl_worker_close(d->worker);
     pfl_wakeup_close(&d->wakeup);
     (void)uv_run(&d->loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&d->loop);
@@ -364,7 +369,7 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
     if (rc == 0)
         say_who_may(&d, conf);
     pfl_service_set_owner(&d.service, d.facts.uid);
-    pfl_worker_port_set_owner(&d.workers, d.facts.uid);
+    pfl_worker_set_owner(d.worker, d.facts.uid);
     if (rc != 0)
         stop(&d);
     else if (conf->on_ready != NULL)

@@ -5,7 +5,7 @@
  * Happy path: a dialer keeps each connection (way); calls go over the first while it is there;
  * streams ask for theirs and are told when it is back. Failures: those of the first are told by
  * on_down, a further one just dials again; calls by their on_done.
- * Ownership: the dialers, the lane; streams belong to who made them, and keep the client alive
+ * Ownership: the dialers, the worker; streams belong to who made them, and keep the client alive
  * until they are gone. Limits: a call's body; PFL_TUNNEL_CLIENT_WAYS.
  */
 #include "tunnel/client.h"
@@ -22,7 +22,7 @@ const char *const pfl_tunnel_client_alpn[] = {PFL_TUNNEL_ALPN_OPERATOR, NULL};
 
 static void free_client(struct pfl_tunnel_client *c)
 {
-    pfl_lane_close(c->lane);
+    pfl_worker_close(c->worker);
     pfl_decode_pool_fini(&c->decode_pool);
     pfl_tls_conf_unref(c->conf.tls);
     pfl_mem_free((char *)(uintptr_t)c->conf.address);
@@ -137,7 +137,8 @@ int pfl_tunnel_client_open(const struct pfl_tunnel_client_conf *conf,
         c->conf.handshake_timeout_ms = HANDSHAKE_TIMEOUT_MS;
     pfl_list_init(&c->streams);
     if (c->conf.address != NULL && c->conf.fleet != NULL)
-        rc = pfl_lane_open(conf->loop, &c->lane);
+        rc = pfl_worker_open(&(struct pfl_worker_conf){.loop = conf->loop, .threads_max = 1},
+                             &c->worker);
     if (rc == 0)
         rc = open_way(c);
     if (rc != 0) {

@@ -19,7 +19,7 @@ struct pfl_tunnel_client {
     struct pfl_tunnel_client_conf conf; /* address, tls and fleet are owned */
     struct pfl_tunnel_way ways[PFL_TUNNEL_CLIENT_WAYS];
     unsigned ways_len;
-    struct pfl_lane *lane;              /* owned; decodes for all streams */
+    struct pfl_worker *worker;          /* owned; decodes for all streams */
     struct pfl_decode_pool decode_pool; /* what it decodes into */
     struct pfl_list streams;            /* those that wait or have a leg; freed by themselves */
     bool is_closing;

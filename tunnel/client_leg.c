@@ -186,7 +186,7 @@ static void on_decoded(void *user)
 static bool choose_encoding(struct pfl_client_stream *s, const struct pfl_h2_head *head)
 {
     const char *encoding = pfl_h2_head_get(head, PFL_TUNNEL_H_ENCODING);
-    struct pfl_decode_port_conf conf = {.lane = s->client->lane,
+    struct pfl_decode_port_conf conf = {.worker = s->client->worker,
                                         .pool = &s->client->decode_pool,
                                         .on_ready = on_decoded,
                                         .user = s};

@@ -25,7 +25,7 @@
 
 struct pfl_decode_port {
     struct pfl_decode_port_conf conf;
-    struct pfl_lane_job job;
+    struct pfl_work job;
     struct pfl_decoder *decoder; /* owned; the thread's while the job runs, as the next six */
     struct pfl_buf in;
     struct pfl_span rest; /* of in */
@@ -92,7 +92,7 @@ static void free_port(struct pfl_decode_port *p)
     pfl_mem_free(p);
 }
 
-static void run_job(struct pfl_lane_job *job)
+static void run_job(struct pfl_work *job)
 {
     struct pfl_decode_port *p = PFL_CONTAINER_OF(job, struct pfl_decode_port, job);
 
@@ -109,7 +109,7 @@ static void take_output(struct pfl_decode_port *p)
     p->current = 1 - p->current;
 }
 
-static void on_job_done(struct pfl_lane_job *job)
+static void on_job_done(struct pfl_work *job)
 {
     struct pfl_decode_port *p = PFL_CONTAINER_OF(job, struct pfl_decode_port, job);
 
@@ -179,7 +179,7 @@ static int begin_job(struct pfl_decode_port *p, struct pfl_span *in)
     if (rc != 0)
         return rc;
     p->out = pfl_writer_of(p->outs[p->current], PFL_DECODE_PIECE_BYTES);
-    p->is_running = pfl_lane_submit(p->conf.lane, &p->job) == 0;
+    p->is_running = pfl_worker_submit(p->conf.worker, &p->job) == 0;
     if (p->is_running)
         return 0;
     run_job(&p->job);

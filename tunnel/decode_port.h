@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A stream's bytes back out of zstd: on the loop as long as it keeps up; on the operator's thread
- * for that (base/io/lane.h) when many wait; and all on the loop when no thread is to be had, or
+ * for that (base/io/worker.h) when many wait; and all on the loop when no thread is to be had, or
  * other streams have all buffers.
  *
  *     do {
@@ -13,7 +13,7 @@
 #define PFL_TUNNEL_DECODE_PORT_H
 
 #include "base/bytes.h"
-#include "base/io/lane.h"
+#include "base/io/worker.h"
 
 /* So much and no more, with nothing before it, is decoded on the loop. */
 #define PFL_DECODE_AT_ONCE_BYTES (256u * 1024)
@@ -23,7 +23,7 @@
 /* Pieces of all streams. */
 #define PFL_DECODE_POOL_PIECES 16u
 
-/* The buffers of all ports of a lane. Begins zeroed. */
+/* The buffers of all ports of a worker. Begins zeroed. */
 struct pfl_decode_pool {
     uint8_t *spares[PFL_DECODE_POOL_PIECES]; /* owned */
     unsigned spares_len;
@@ -36,7 +36,7 @@ void pfl_decode_pool_fini(struct pfl_decode_pool *self);
 struct pfl_decode_port;
 
 struct pfl_decode_port_conf {
-    struct pfl_lane *lane;        /* borrowed; outlives the port's jobs */
+    struct pfl_worker *worker;    /* borrowed; outlives the port's jobs */
     struct pfl_decode_pool *pool; /* likewise */
     /* From the loop, after something was done on the thread: next has to be called. */
     void (*on_ready)(void *user);

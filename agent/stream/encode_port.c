@@ -26,7 +26,7 @@
 struct pfl_encode_port {
     struct pfl_encode_port_conf conf;
     struct pfl_encode_state state;
-    struct pfl_lane_job job;
+    struct pfl_work job;
     struct pfl_encoder *encoder; /* owned; the thread's while the job runs; NULL: plain */
     uint64_t cursor;             /* what lies before it is encoded, or the job's */
     struct pfl_span in;          /* the job's, in the pipe */
@@ -55,7 +55,7 @@ static void free_port(struct pfl_encode_port *p)
         on_idle(user);
 }
 
-static void run_job(struct pfl_lane_job *job)
+static void run_job(struct pfl_work *job)
 {
     struct pfl_encode_port *p = PFL_CONTAINER_OF(job, struct pfl_encode_port, job);
     struct pfl_span in = p->in;
@@ -142,7 +142,7 @@ static int begin_job(struct pfl_encode_port *p)
         return rc;
     p->out = pfl_writer_of(room, bound);
     p->in = in;
-    rc = pfl_lane_submit(p->conf.lane, &p->job);
+    rc = pfl_worker_submit(p->conf.worker, &p->job);
     p->is_running = rc == 0;
     if (rc == 0)
         p->cursor += in.len;
@@ -188,7 +188,7 @@ static int use_output(struct pfl_encode_port *p)
     return p->is_running ? 0 : go_on(p);
 }
 
-static void on_job_done(struct pfl_lane_job *job)
+static void on_job_done(struct pfl_work *job)
 {
     struct pfl_encode_port *p = PFL_CONTAINER_OF(job, struct pfl_encode_port, job);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A stream's bytes through zstd, or plain: much of them on the agent's thread for that
- * (base/io/lane.h), few at once on the loop. They wait in a ring of the owner's, the pipe, into
+ * (base/io/worker.h), few at once on the loop. They wait in a ring of the owner's, the pipe, into
  * which he may read; output comes in order.
  *
  *     room, wrote  -->  pipe: begin .. end  -->  job (thread)  -->  on_output
@@ -17,7 +17,7 @@
 #include <sys/uio.h>
 
 #include "base/bytes.h"
-#include "base/io/lane.h"
+#include "base/io/worker.h"
 
 /* Who has so much in here waits: one part is being encoded while the next comes. */
 #define PFL_ENCODE_PENDING_BYTES (640u * 1024)
@@ -39,7 +39,7 @@ struct pfl_encode_state {
 };
 
 struct pfl_encode_port_conf {
-    struct pfl_lane *lane;         /* borrowed; outlives the port's jobs */
+    struct pfl_worker *worker;     /* borrowed; outlives the port's jobs */
     bool is_zstd;                  /* else the output is the input */
     uint8_t *pipe;                 /* borrowed until close; while a job runs, until on_idle */
     size_t pipe_bytes;             /* a power of two */

@@ -280,7 +280,7 @@ static int make_parts(struct pfl_agent_stream *s, const struct pfl_agent_stream_
                                    .on_change = pfl_agent_stream_out_on_spool,
                                    .on_file = pfl_agent_stream_keep_file,
                                    .user = s};
-    struct pfl_encode_port_conf encode = {.lane = conf->lane,
+    struct pfl_encode_port_conf encode = {.worker = conf->worker,
                                           .is_zstd = s->facts.is_zstd != 0,
                                           .pipe = pfl_stream_memory_get_pipe(s->memory),
                                           .pipe_bytes = PFL_STREAM_PIPE_BYTES,

@@ -12,8 +12,8 @@
 
 #include "agent/events_port.h"
 #include "agent/stream/spool_port.h"
-#include "base/io/lane.h"
 #include "base/io/stream.h"
+#include "base/io/worker.h"
 #include "base/list.h"
 #include "proto/gate/gate.h"
 #include "proto/tunnel/identity.h"
@@ -31,7 +31,7 @@ struct pfl_agent_stream_conf {
     uv_loop_t *loop;
     const char *consumer_socket; /* borrowed until open returns */
     struct pfl_spool_pool *pool; /* borrowed; outlives the stream */
-    struct pfl_lane *lane;       /* for encoding; borrowed; outlives the stream */
+    struct pfl_worker *worker;   /* for encoding; borrowed; outlives the stream */
     struct pfl_events *events;   /* likewise: where requests under a role are told */
     size_t spool_bytes;          /* memory of this stream; PFL_AGENT_SPOOL_MIN_BYTES if less */
     const char *id;              /* copied; "": it has one leg and dies with it */

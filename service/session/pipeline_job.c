@@ -39,7 +39,7 @@ static void free_job(struct pfl_pipeline_job *job)
     pfl_mem_free(job);
 }
 
-static void done(struct pfl_work *work)
+static void on_done(struct pfl_work *work)
 {
     struct pfl_pipeline_job *job = (struct pfl_pipeline_job *)(void *)work;
 
@@ -57,7 +57,7 @@ static bool is_void(const struct pfl_work *work)
     return pfl_pipeline_is_cancelled(job->pipeline);
 }
 
-_Static_assert(offsetof(struct pfl_pipeline_job, work) == 0, "run, done and is_void cast");
+_Static_assert(offsetof(struct pfl_pipeline_job, work) == 0, "run, on_done and is_void cast");
 
 static int take_filter(struct pfl_session_plan *plan, struct pfl_trace_filter **ret_filter)
 {
@@ -84,7 +84,8 @@ int pfl_pipeline_job_new(struct pfl_session_plan *plan, const struct pfl_pipelin
     job = pfl_mem_zalloc(sizeof(*job));
     if (job == NULL)
         return PFL_ENOMEM;
-    job->work = (struct pfl_work){.run = run, .done = done, .is_void = is_void, .who = conf->who};
+    job->work =
+        (struct pfl_work){.run = run, .on_done = on_done, .is_void = is_void, .who = conf->who};
     job->conf = *conf;
     pipeline.user = job;
     rc = take_filter(plan, &pipeline.filter);

@@ -7,9 +7,9 @@
 #define PFL_SERVICE_PIPELINE_JOB_H
 
 #include "base/clock.h"
+#include "base/work.h"
 #include "service/output/pipeline.h"
 #include "service/session/session_plan.h"
-#include "service/session/work.h"
 
 struct pfl_pipeline_job_conf {
     pfl_work_submit submit; /* NULL: batches are run at once */

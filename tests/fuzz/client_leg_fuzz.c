@@ -323,7 +323,9 @@ static void begin(bool wants_zstd)
     memset(&owner, 0, sizeof(owner));
     sent = 0;
     pfl_buf_init(&host.out, 1u << 24);
-    if (pfl_loop_init(&loop) != 0 || pfl_lane_open(&loop, &client.lane) != 0)
+    if (pfl_loop_init(&loop) != 0 ||
+        pfl_worker_open(&(struct pfl_worker_conf){.loop = &loop, .threads_max = 1},
+                        &client.worker) != 0)
         abort();
     pfl_list_init(&client.streams);
     client.conf.give_up_ms = UINT64_MAX;
@@ -344,7 +346,7 @@ static void end(void)
         (void)uv_run(&loop, UV_RUN_ONCE);
     cut();
     pfl_buf_fini(&host.out);
-    pfl_lane_close(client.lane);
+    pfl_worker_close(client.worker);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     if (uv_loop_close(&loop) != 0)
         abort();

@@ -44,7 +44,7 @@ enum area {
 struct world {
     uv_loop_t loop;
     struct pfl_spool_pool pool;
-    struct pfl_lane *lane;
+    struct pfl_worker *worker;
     struct pfl_events events;
     struct pfl_agent_stream *stream; /* NULL: refused or gone */
 };
@@ -156,7 +156,7 @@ static void take_back(struct world *w, int memory_fd, int service_fd, uint8_t ha
 {
     const struct pfl_agent_stream_conf conf = {.loop = &w->loop,
                                                .pool = &w->pool,
-                                               .lane = w->lane,
+                                               .worker = w->worker,
                                                .events = &w->events,
                                                .spool_bytes = PFL_AGENT_SPOOL_MIN_BYTES,
                                                .is_to_be_kept = true,
@@ -223,13 +223,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0)
         return 0;
     pfl_log_set_level(PFL_LOG_ERROR);
-    if (pfl_loop_init(&w.loop) != 0 || pfl_lane_open(&w.loop, &w.lane) != 0)
+    if (pfl_loop_init(&w.loop) != 0 ||
+        pfl_worker_open(&(struct pfl_worker_conf){.loop = &w.loop, .threads_max = 1}, &w.worker) !=
+            0)
         abort();
     pfl_events_init(&w.events);
     before = dup(0);
     (void)close(before);
     play(&w, &r, pfl_reader_u8(&r));
-    pfl_lane_close(w.lane);
+    pfl_worker_close(w.worker);
     (void)uv_run(&w.loop, UV_RUN_DEFAULT);
     /* The lowest number that is free. */
     after = dup(0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is encoded on the lane or at once decodes to what was written, in order; however it is cut,
- * paced, ended, broken, closed, or gone on with by another port. */
+/* What is encoded on the worker or at once decodes to what was written, in order; however it is
+ * cut, paced, ended, broken, closed, or gone on with by another port. */
 #include "agent/stream/encode_port.h"
 
 #include <setjmp.h>
@@ -21,7 +21,7 @@
 #define PIPE_BYTES (1u << 20)
 
 static uv_loop_t loop;
-static struct pfl_lane *lane;
+static struct pfl_worker *worker;
 static struct pfl_encode_port *port;
 static struct pfl_buf wire;
 static struct pfl_buf back;
@@ -75,7 +75,7 @@ static void on_progress(void *user, int err)
 
 static int open_port(void *arg)
 {
-    struct pfl_encode_port_conf conf = {.lane = lane,
+    struct pfl_encode_port_conf conf = {.worker = worker,
                                         .is_zstd = !is_plain,
                                         .pipe = pipe_memory,
                                         .pipe_bytes = PIPE_BYTES,
@@ -108,14 +108,17 @@ static int setup(void **state)
         seed = seed * 1664525 + 1013904223;
         plain[i] = (uint8_t)(seed >> (i / 65536 % 2 == 0 ? 24 : 30)); /* much and little in it */
     }
-    return pfl_loop_init(&loop) != 0 || pfl_lane_open(&loop, &lane) != 0 || open_port(NULL) != 0;
+    return pfl_loop_init(&loop) != 0 ||
+           pfl_worker_open(&(struct pfl_worker_conf){.loop = &loop, .threads_max = 1}, &worker) !=
+               0 ||
+           open_port(NULL) != 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
     close_port();
-    pfl_lane_close(lane);
+    pfl_worker_close(worker);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&loop), 0);
     pfl_mem_free(plain);

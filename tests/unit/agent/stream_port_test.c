@@ -149,7 +149,9 @@ static int setup(void **state)
         .max_bytes = 1u << 30, .disk_max_bytes = 1u << 30, .disk_max_stream_bytes = 1u << 30};
     pfl_list_init(&w.agent.streams);
     pfl_events_init(&w.agent.events);
-    assert_int_equal(pfl_lane_open(&w.loop, &w.agent.lane), 0);
+    assert_int_equal(pfl_worker_open(&(struct pfl_worker_conf){.loop = &w.loop, .threads_max = 1},
+                                     &w.agent.worker),
+                     0);
     return h2_kit_setup(state);
 }
 
@@ -160,7 +162,7 @@ static int teardown(void **state)
 
     PFL_LIST_EACH_SAFE (it, tmp, &w.agent.streams)
         pfl_agent_stream_kill(pfl_agent_stream_of_node(it));
-    pfl_lane_close(w.agent.lane);
+    pfl_worker_close(w.agent.worker);
     (void)uv_run(&w.loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&w.loop), 0);
     pfl_events_fini(&w.agent.events);

@@ -398,7 +398,10 @@ static void begin(bool wants_zstd)
     agent.wants_zstd = wants_zstd;
     pfl_resume_init(&agent.resume, OUT_BYTES, PFL_TUNNEL_CONTROL_WINDOW_BYTES);
     assert_int_equal(pfl_loop_init(&operator.loop), 0);
-    assert_int_equal(pfl_lane_open(&operator.loop, &client.lane), 0);
+    assert_int_equal(
+        pfl_worker_open(&(struct pfl_worker_conf){.loop = &operator.loop, .threads_max = 1},
+                        &client.worker),
+        0);
     pfl_list_init(&client.streams);
     client.conf.give_up_ms = UINT64_MAX;
     join(OPERATOR);
@@ -415,7 +418,7 @@ static void finish(void)
     cut(BACK);
     pfl_resume_fini(&agent.resume);
     pfl_encoder_free(agent.encoder);
-    pfl_lane_close(client.lane);
+    pfl_worker_close(client.worker);
     (void)uv_run(&operator.loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&operator.loop), 0);
     pfl_decode_pool_fini(&client.decode_pool);

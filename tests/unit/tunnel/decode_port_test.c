@@ -20,7 +20,7 @@
 #define TOTAL (6u << 20)
 
 static uv_loop_t loop;
-static struct pfl_lane *lane;
+static struct pfl_worker *worker;
 static struct pfl_decode_pool pool;
 static struct pfl_decode_port *port;
 static uint8_t *plain;
@@ -48,7 +48,8 @@ static void on_ready(void *user)
 
 static int open_port(void)
 {
-    const struct pfl_decode_port_conf conf = {.lane = lane, .pool = &pool, .on_ready = on_ready};
+    const struct pfl_decode_port_conf conf = {
+        .worker = worker, .pool = &pool, .on_ready = on_ready};
 
     return pfl_decode_port_new(&conf, &port);
 }
@@ -113,14 +114,17 @@ static int setup(void **state)
         seed = seed * 1664525 + 1013904223;
         plain[i] = (uint8_t)(seed >> (i / 65536 % 4 == 3 ? 24 : 31));
     }
-    return pfl_loop_init(&loop) != 0 || pfl_lane_open(&loop, &lane) != 0 || open_port() != 0;
+    return pfl_loop_init(&loop) != 0 ||
+           pfl_worker_open(&(struct pfl_worker_conf){.loop = &loop, .threads_max = 1}, &worker) !=
+               0 ||
+           open_port() != 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
     close_port();
-    pfl_lane_close(lane);
+    pfl_worker_close(worker);
     pfl_decode_pool_fini(&pool);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&loop), 0);
@@ -300,8 +304,8 @@ static void a_port_closed_with_its_lane_leaves_nothing(void **state)
     in = pfl_buf_get(&wire);
     assert_int_equal(pfl_decode_port_next(port, &in, &piece), 0);
     close_port();
-    pfl_lane_close(lane);
-    lane = NULL;
+    pfl_worker_close(worker);
+    worker = NULL;
     assert_int_equal(ready, 0);
 }
 

@@ -23,7 +23,6 @@
 #include "base/mem.h"
 #include "service/control/message.h"
 #include "service/port/disk_port.h"
-#include "service/port/worker_port.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/service/port/role_kit.h"
 
@@ -260,70 +259,22 @@ static void so_does_one_that_writes_a_file(void **state)
 
 /* ---- threads ---- */
 
-struct counted_work {
-    struct pfl_work work;
-    unsigned ran, done;
-};
-
-static void run_work(struct pfl_work *work)
-{
-    ((struct counted_work *)(void *)work)->ran++;
-}
-
-static void done_work(struct pfl_work *work)
-{
-    ((struct counted_work *)(void *)work)->done++;
-}
-
 struct threads {
     uv_loop_t loop;
     struct pfl_wakeup wakeup;
-    struct pfl_worker_port workers;
 };
 
 static void open_threads(struct threads *self)
 {
     assert_int_equal(pfl_loop_init(&self->loop), 0);
     assert_int_equal(pfl_wakeup_open(&self->wakeup, &self->loop), 0);
-    assert_int_equal(pfl_worker_port_open(&self->workers, &self->wakeup), 0);
 }
 
 static void close_threads(struct threads *self)
 {
-    pfl_worker_port_close(&self->workers);
     pfl_wakeup_close(&self->wakeup);
     (void)uv_run(&self->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&self->loop), 0);
-}
-
-static int submit_works(void *arg)
-{
-    struct counted_work works[3] = {0};
-    struct threads *threads = arg;
-    int result = 0;
-
-    for (size_t i = 0; i < 3; i++) {
-        int rc;
-
-        works[i].work = (struct pfl_work){.run = run_work, .done = done_work};
-        rc = pfl_worker_port_submit(&threads->workers, &works[i].work);
-        assert_int_equal(works[i].done, 0); /* never before it returned */
-        (void)uv_run(&threads->loop, UV_RUN_DEFAULT);
-        assert_int_equal(works[i].ran, rc == 0);
-        assert_int_equal(works[i].done, rc == 0);
-        result = rc != 0 ? rc : result;
-    }
-    return result;
-}
-
-static void work_that_the_pool_cannot_take_is_refused_and_never_run(void **state)
-{
-    struct threads threads;
-
-    (void)state;
-    open_threads(&threads);
-    pfl_sweep(submit_works, &threads, false);
-    close_threads(&threads);
 }
 
 static void on_written(void *user, const struct pfl_disk_result *result)
@@ -375,7 +326,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_service_short_of_memory_serves_the_next_client),
         cmocka_unit_test(so_does_one_that_writes_a_file),
-        cmocka_unit_test(work_that_the_pool_cannot_take_is_refused_and_never_run),
         cmocka_unit_test(a_file_whose_thread_cannot_be_made_stays_its_owner_s),
     };
 

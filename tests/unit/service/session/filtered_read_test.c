@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include <zlib.h>
 
-#include "service/session/work.h"
+#include "base/work.h"
 #include "tests/unit/service/port/role_kit.h"
 
 #define NO_ARGS     ((struct pfl_span){0})
@@ -51,7 +51,7 @@ static bool work_once(void)
         return false;
     work = held[--held_len];
     work->run(work);
-    work->done(work);
+    work->on_done(work);
     pfl_port_kit_run(&kit);
     return true;
 }

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "base/work.h"
 #include "perfetto/trace_config.pb-c.h"
 #include "proto/text/text_format.h"
 #include "service/control/stats.h"
@@ -23,7 +24,6 @@
 #include "service/session/session_run.h"
 #include "service/session/session_timers.h"
 #include "service/session/trigger.h"
-#include "service/session/work.h"
 #include "tests/support/sweep.h"
 
 #define HELD_MAX   8u
@@ -161,7 +161,7 @@ static bool answer_worker(void)
         return false;
     work = held[--held_len];
     work->run(work);
-    work->done(work);
+    work->on_done(work);
     return true;
 }
 
