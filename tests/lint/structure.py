@@ -16,16 +16,12 @@ import re
 import sys
 
 import csource
+import fields
 import sizes
 import tags
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
 EXPORTED = re.compile(r"\b(?:pfl|perfleet)_\w+")
-READS_FIELDS = re.compile(r"\bpfl_reader_field\b|\bstruct pfl_field\b")
-READ = re.compile(r"\bcase \d+:|\b(?:id|field) [!=]= \d+\b")
-WRITTEN = re.compile(r"\b(?:pfl_writer_field_\w+|pfl_message_(?:uint|fixed64|bytes|text|begin)|"
-                     r"perfleet_(?:u?int|sint|bool|fixed\d\d|double|float|bytes|string|begin|packed_\w+)"
-                     r")\([^,()]+, \d+\b")
 BRUTE_FORCE = 8  # so many folders of one ring are tried in each order
 
 
@@ -108,12 +104,6 @@ def call_graph(texts):
     return graph
 
 
-def literals(text):
-    code = csource.code_only(text)
-    read = len(READ.findall(code)) if READS_FIELDS.search(code) else 0
-    return read + len(WRITTEN.findall(code))
-
-
 def code_figures(texts):
     folders = collections.Counter(os.path.dirname(name) for name in texts)
     yield "files per folder", [f"{count:4} {folder}" for folder, count in sorted(folders.items())]
@@ -132,7 +122,8 @@ def code_figures(texts):
     yield f"functions: {len(lengths)}, {shares(lengths)}", []
     twice = {tag: places for tag, places in sorted(tags.definitions(texts).items()) if len(places) > 1}
     yield f"tags defined twice: {len(twice)}", [f"{t}: {' '.join(p)}" for t, p in twice.items()]
-    counts = sorted(((literals(t), n) for n, t in texts.items() if literals(t)), reverse=True)
+    counts = [(len(list(fields.check(name, text))), name) for name, text in texts.items()]
+    counts = sorted((count for count in counts if count[0]), reverse=True)
     yield f"numeric field literals: {sum(c for c, _ in counts)} in {len(counts)} files", [
         f"{count:4} {name}" for count, name in counts]
 
