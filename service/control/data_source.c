@@ -8,6 +8,7 @@
 #include "service/control/data_source.h"
 
 #include "base/mem.h"
+#include "perfetto/data_source_descriptor.fields.h"
 
 int pfl_data_source_parse(struct pfl_span descriptor, struct pfl_data_source_info *ret_info)
 {
@@ -16,19 +17,19 @@ int pfl_data_source_parse(struct pfl_span descriptor, struct pfl_data_source_inf
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 1 && f.type == PFL_WIRE_BYTES)
+        if (f.id == DATA_SOURCE_DESCRIPTOR__NAME && f.type == PFL_WIRE_BYTES)
             info.name = f.bytes;
-        else if (f.id == 2 && f.value != 0)
+        else if (f.id == DATA_SOURCE_DESCRIPTOR__WILL_NOTIFY_ON_STOP && f.value != 0)
             info.flags |= PFL_DATA_SOURCE_NOTIFIES_STOP;
-        else if (f.id == 3 && f.value != 0)
+        else if (f.id == DATA_SOURCE_DESCRIPTOR__WILL_NOTIFY_ON_START && f.value != 0)
             info.flags |= PFL_DATA_SOURCE_NOTIFIES_START;
-        else if (f.id == 4 && f.value != 0)
+        else if (f.id == DATA_SOURCE_DESCRIPTOR__HANDLES_INCREMENTAL_STATE_CLEAR && f.value != 0)
             info.flags |= PFL_DATA_SOURCE_CLEARS_STATE;
-        else if (f.id == 7)
+        else if (f.id == DATA_SOURCE_DESCRIPTOR__ID)
             info.id = f.value;
-        else if (f.id == 9 && f.value != 0)
+        else if (f.id == DATA_SOURCE_DESCRIPTOR__NO_FLUSH && f.value != 0)
             info.flags |= PFL_DATA_SOURCE_NO_FLUSH;
-        else if (f.id == 10 && f.type == PFL_WIRE_BYTES) {
+        else if (f.id == DATA_SOURCE_DESCRIPTOR__PROTOVM_PROGRAM && f.type == PFL_WIRE_BYTES) {
             info.has_vm_program = true;
             info.vm_program = f.bytes;
         }

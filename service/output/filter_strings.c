@@ -16,6 +16,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "perfetto/trace_config.fields.h"
 
 enum {
     MATCH_REDACT = 1,
@@ -74,17 +75,19 @@ static const char *read_rule(struct pfl_span bytes, struct raw_rule *ret_raw)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 1)
+        if (f.id == TRACE_CONFIG__TRACE_FILTER__STRING_FILTER_RULE__POLICY)
             raw.policy = (uint32_t)f.value;
-        else if (f.id == 2)
+        else if (f.id == TRACE_CONFIG__TRACE_FILTER__STRING_FILTER_RULE__REGEX_PATTERN)
             raw.pattern = f.bytes;
-        else if (f.id == 3)
+        else if (f.id == TRACE_CONFIG__TRACE_FILTER__STRING_FILTER_RULE__ATRACE_PAYLOAD_STARTS_WITH)
             raw.payload_start = f.bytes;
-        else if (f.id == 4)
+        else if (f.id == TRACE_CONFIG__TRACE_FILTER__STRING_FILTER_RULE__NAME)
             raw.name = f.bytes;
-        else if (f.id == 5 && !read_types(&raw, &f))
+        else if (f.id == TRACE_CONFIG__TRACE_FILTER__STRING_FILTER_RULE__SEMANTIC_TYPE &&
+                 !read_types(&raw, &f))
             return "semantic_type: it must be below 128";
-        has_types = has_types || f.id == 5;
+        has_types =
+            has_types || f.id == TRACE_CONFIG__TRACE_FILTER__STRING_FILTER_RULE__SEMANTIC_TYPE;
     }
     if (r.failed)
         return "it is no valid message";
@@ -197,7 +200,8 @@ int pfl_filter_strings_add(struct pfl_filter_strings *self, struct pfl_span chai
     int rc = 0;
 
     while (rc == 0 && pfl_reader_field(&r, &f)) {
-        if (f.id != 1 || f.type != PFL_WIRE_BYTES)
+        if (f.id != TRACE_CONFIG__TRACE_FILTER__STRING_FILTER_CHAIN__RULES ||
+            f.type != PFL_WIRE_BYTES)
             continue;
         rc = add_rule(self, f.bytes, why);
         if (rc == PFL_EPARSE)

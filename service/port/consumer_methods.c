@@ -14,6 +14,7 @@
 #include "base/closer.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "perfetto/consumer_port.fields.h"
 #include "proto/ipc/ds_config.h"
 #include "proto/packet_run.h"
 #include "service/control/stats.h"
@@ -182,9 +183,9 @@ static int flush(void *user, struct pfl_rpc_request request, struct pfl_span byt
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 1)
+        if (f.id == FLUSH_REQUEST__TIMEOUT_MS)
             conf.timeout_ms = (uint32_t)f.value;
-        else if (f.id == 2)
+        else if (f.id == FLUSH_REQUEST__FLAGS)
             conf.flags = f.value;
     }
     if (r.failed)
@@ -245,7 +246,7 @@ static int get_trace_stats(void *user, struct pfl_rpc_request request, struct pf
     if (conn->consumer.session == NULL)
         return reply_failure(conn, request);
     pfl_buf_init(&buf, REPLY_MAX_BYTES);
-    mark = pfl_message_begin(&m, 1);
+    mark = pfl_message_begin(&m, GET_TRACE_STATS_RESPONSE__TRACE_STATS);
     pfl_stats_encode(&m, conn->service, conn->consumer.session, STATS_ROOM_BYTES);
     pfl_message_end(&m, mark);
     rc = m.rc != 0 ? reply_failure(conn, request)
@@ -263,7 +264,7 @@ static int read_mask(struct pfl_span bytes, unsigned *ret_mask)
     while (pfl_reader_field(&r, &f)) {
         struct pfl_reader packed = pfl_reader_of(f.bytes);
 
-        if (f.id != 1)
+        if (f.id != OBSERVE_EVENTS_REQUEST__EVENTS_TO_OBSERVE)
             continue;
         if (f.type == PFL_WIRE_VARINT)
             mask |= (unsigned)f.value;
@@ -494,7 +495,7 @@ void pfl_consumer_conn_send_observed(struct pfl_consumer_conn *conn)
         return;
     }
     pfl_buf_init(&buf, REPLY_MAX_BYTES);
-    pfl_message_bytes(&m, 1, pfl_observe_get(observe));
+    pfl_message_bytes(&m, OBSERVE_EVENTS_RESPONSE__EVENTS, pfl_observe_get(observe));
     rc = m.rc != 0 ? m.rc
                    : reply_span(conn, conn->observe_slot.request,
                                 PFL_RPC_SUCCESS | PFL_RPC_HAS_MORE, pfl_buf_get(&buf));

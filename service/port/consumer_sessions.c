@@ -8,6 +8,7 @@
 
 #include "base/closer.h"
 #include "base/log.h"
+#include "perfetto/consumer_port.fields.h"
 #include "proto/ipc/ds_config.h"
 #include "service/port/consumer_conn.h"
 #include "service/session/clone.h"
@@ -48,7 +49,8 @@ static int reply_config(struct pfl_consumer_conn *conn, struct pfl_rpc_request r
     int rc;
 
     pfl_buf_init(&buf, REPLY_MAX_BYTES);
-    pfl_message_bytes(&m, 1, pfl_session_plan_get_config(conn->consumer.session->plan));
+    pfl_message_bytes(&m, ATTACH_RESPONSE__TRACE_CONFIG,
+                      pfl_session_plan_get_config(conn->consumer.session->plan));
     iov = (struct iovec){(void *)(uintptr_t)pfl_buf_get(&buf).data, buf.len};
     rc = m.rc != 0 ? m.rc : pfl_rpc_host_reply(&conn->rpc, request, PFL_RPC_SUCCESS, &iov, 1, -1);
     pfl_buf_fini(&buf);
@@ -94,15 +96,15 @@ int pfl_consumer_sessions_change(void *user, struct pfl_rpc_request request, str
 
 static void read_trigger(struct pfl_clone_trigger *trigger, const struct pfl_field *f)
 {
-    if (f->id == 5)
+    if (f->id == CLONE_SESSION_REQUEST__CLONE_TRIGGER_NAME)
         trigger->name = f->bytes;
-    else if (f->id == 6)
+    else if (f->id == CLONE_SESSION_REQUEST__CLONE_TRIGGER_PRODUCER_NAME)
         trigger->producer_name = f->bytes;
-    else if (f->id == 7)
+    else if (f->id == CLONE_SESSION_REQUEST__CLONE_TRIGGER_TRUSTED_PRODUCER_UID)
         trigger->producer_uid = (int32_t)f->value;
-    else if (f->id == 8)
+    else if (f->id == CLONE_SESSION_REQUEST__CLONE_TRIGGER_BOOT_TIME_NS)
         trigger->boottime_ns = f->value;
-    else if (f->id == 9)
+    else if (f->id == CLONE_SESSION_REQUEST__CLONE_TRIGGER_DELAY_MS)
         trigger->delay_ms = f->value;
 }
 
@@ -113,15 +115,15 @@ static int read_request(struct pfl_span bytes, struct pfl_clone_request *req)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 1) {
+        if (f.id == CLONE_SESSION_REQUEST__SESSION_ID) {
             req->session_id = f.value;
             req->session_name = (struct pfl_span){0};
-        } else if (f.id == 4) {
+        } else if (f.id == CLONE_SESSION_REQUEST__UNIQUE_SESSION_NAME) {
             req->session_name = f.bytes;
             req->session_id = 0;
-        } else if (f.id == 2) {
+        } else if (f.id == CLONE_SESSION_REQUEST__SKIP_TRACE_FILTER) {
             req->skips_filter = f.value != 0;
-        } else if (f.id == 3) {
+        } else if (f.id == CLONE_SESSION_REQUEST__FOR_BUGREPORT) {
             req->for_bugreport = f.value != 0;
         } else {
             read_trigger(&req->trigger, &f);

@@ -11,6 +11,7 @@
 
 #include "base/closer.h"
 #include "base/log.h"
+#include "perfetto/producer_port.fields.h"
 #include "service/control/command.h"
 #include "service/port/producer_conn.h"
 #include "service/session/session_run.h"
@@ -66,17 +67,18 @@ static int read_init(struct pfl_span bytes, struct init_args *ret_args)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 1)
+        if (f.id == INITIALIZE_CONNECTION_REQUEST__SHARED_MEMORY_PAGE_SIZE_HINT_BYTES)
             ret_args->conf.page_hint_bytes = (uint32_t)f.value;
-        else if (f.id == 2)
+        else if (f.id == INITIALIZE_CONNECTION_REQUEST__SHARED_MEMORY_SIZE_HINT_BYTES)
             ret_args->conf.smb_hint_bytes = (uint32_t)f.value;
-        else if (f.id == 3)
+        else if (f.id == INITIALIZE_CONNECTION_REQUEST__PRODUCER_NAME)
             ret_args->conf.name = f.bytes;
-        else if (f.id == 4)
-            ret_args->conf.wants_scraping = f.value == 1;
-        else if (f.id == 6)
+        else if (f.id == INITIALIZE_CONNECTION_REQUEST__SMB_SCRAPING_MODE)
+            ret_args->conf.wants_scraping =
+                f.value == INITIALIZE_CONNECTION_REQUEST__SMB_SCRAPING_ENABLED;
+        else if (f.id == INITIALIZE_CONNECTION_REQUEST__PRODUCER_PROVIDED_SHMEM)
             ret_args->provides_smb = f.value != 0;
-        else if (f.id == 8)
+        else if (f.id == INITIALIZE_CONNECTION_REQUEST__SDK_VERSION)
             ret_args->conf.sdk_version = f.bytes;
     }
     return r.failed ? PFL_EPARSE : 0;
@@ -145,9 +147,12 @@ static int initialize_connection(void *user, struct pfl_rpc_request request, str
     pfl_log_debug("producer-connected", "id=%u name=%s uid=%u pid=%lld", conn->producer->id,
                   pfl_log_quote_str(conn->producer->name), conn->peer.uid,
                   (long long)conn->peer.pid);
-    pfl_writer_field_varint(&w, 1, args.provides_smb && adopt_smb(conn));
-    pfl_writer_field_varint(&w, 2, 1);                     /* patches in place are fine */
-    pfl_writer_field_varint(&w, 3, conn->peer.is_network); /* no descriptors: emulation */
+    pfl_writer_field_varint(&w, INITIALIZE_CONNECTION_RESPONSE__USING_SHMEM_PROVIDED_BY_PRODUCER,
+                            args.provides_smb && adopt_smb(conn));
+    pfl_writer_field_varint(&w, INITIALIZE_CONNECTION_RESPONSE__DIRECT_SMB_PATCHING_SUPPORTED,
+                            1); /* patches in place are fine */
+    pfl_writer_field_varint(&w, INITIALIZE_CONNECTION_RESPONSE__USE_SHMEM_EMULATION,
+                            conn->peer.is_network); /* no descriptors: emulation */
     iov.iov_len = sizeof(body) - w.left;
     return pfl_rpc_host_reply(&conn->rpc, request, PFL_RPC_SUCCESS, &iov, 1, -1);
 }
@@ -320,7 +325,7 @@ static int activate_triggers(void *user, struct pfl_rpc_request request, struct 
         return reply_failure(conn, request);
     rc = reply_empty(conn, request);
     while (rc == 0 && activated < TRIGGERS_MAX && pfl_reader_field(&r, &f)) {
-        if (f.id != 1 || f.type != PFL_WIRE_BYTES)
+        if (f.id != ACTIVATE_TRIGGERS_REQUEST__TRIGGER_NAMES || f.type != PFL_WIRE_BYTES)
             continue;
         activated++;
         pfl_trigger_activate(conn->service, conn->producer, f.bytes);

@@ -9,6 +9,7 @@
  * or is heard no further, and logged; its connection stays.
  */
 #include "base/log.h"
+#include "perfetto/relay_port.fields.h"
 #include "service/port/producer_conn.h"
 #include "service/session/session_run.h"
 
@@ -41,7 +42,7 @@ static int init_relay(void *user, struct pfl_rpc_request request, struct pfl_spa
     int rc;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 1 && f.type == PFL_WIRE_BYTES)
+        if (f.id == INIT_RELAY_REQUEST__SYSTEM_INFO && f.type == PFL_WIRE_BYTES)
             info = f.bytes;
     }
     if (r.failed)
@@ -73,9 +74,9 @@ static int read_clock(struct pfl_span bytes, struct pfl_clock_reading *ret_readi
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 1)
+        if (f.id == SYNC_CLOCK_REQUEST__CLOCK__CLOCK_ID)
             reading.clock_id = (uint32_t)f.value;
-        else if (f.id == 2)
+        else if (f.id == SYNC_CLOCK_REQUEST__CLOCK__TIMESTAMP)
             reading.value = f.value;
     }
     if (r.failed)
@@ -90,7 +91,8 @@ static int read_clocks(struct pfl_span bytes, struct pfl_relay_clocks *clocks)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id != 2 || f.type != PFL_WIRE_BYTES || clocks->len == PFL_RELAY_CLOCKS)
+        if (f.id != SYNC_CLOCK_REQUEST__CLOCKS || f.type != PFL_WIRE_BYTES ||
+            clocks->len == PFL_RELAY_CLOCKS)
             continue;
         if (read_clock(f.bytes, &clocks->clocks[clocks->len]) != 0)
             return PFL_EPARSE;

@@ -10,20 +10,13 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "perfetto/trace_config.fields.h"
 #include "service/session/session_plan.h"
-
-enum {
-    CONFIG_PRODUCERS = 6,
-    CONFIG_SEMAPHORES = 39,
-    SOURCE_NAME_FILTER = 2,
-    SOURCE_REGEX_FILTER = 3,
-    SOURCE_MACHINE_FILTER = 4,
-};
 
 static bool is_filter(const struct pfl_field *f)
 {
-    return f->type == PFL_WIRE_BYTES && f->id >= SOURCE_NAME_FILTER &&
-           f->id <= SOURCE_MACHINE_FILTER;
+    return f->type == PFL_WIRE_BYTES && f->id >= TRACE_CONFIG__DATA_SOURCE__PRODUCER_NAME_FILTER &&
+           f->id <= TRACE_CONFIG__DATA_SOURCE__MACHINE_NAME_FILTER;
 }
 
 static int compare_spans(struct pfl_span a, struct pfl_span b)
@@ -108,7 +101,7 @@ static int compile(struct pfl_pattern_set *set, struct pfl_plan_filter *filters,
 
     for (size_t i = 0; rc == 0 && i < len; i++) {
         *ret_at = i;
-        if (filters[i].id == SOURCE_REGEX_FILTER)
+        if (filters[i].id == TRACE_CONFIG__DATA_SOURCE__PRODUCER_NAME_REGEX_FILTER)
             rc = pfl_pattern_set_get(set, filters[i].text, &filters[i].pattern, why);
     }
     return rc;
@@ -167,9 +160,9 @@ static void read_semaphore(struct pfl_span bytes, struct pfl_plan_semaphore *s)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 1)
+        if (f.id == TRACE_CONFIG__SESSION_SEMAPHORE__NAME)
             s->name = f.bytes;
-        else if (f.id == 2)
+        else if (f.id == TRACE_CONFIG__SESSION_SEMAPHORE__MAX_OTHER_SESSION_COUNT)
             s->max_others = f.value;
     }
 }
@@ -180,11 +173,11 @@ static void read_shm(struct pfl_span bytes, struct pfl_plan_shm *s)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 1)
+        if (f.id == TRACE_CONFIG__PRODUCER_CONFIG__PRODUCER_NAME)
             s->producer = f.bytes;
-        else if (f.id == 2)
+        else if (f.id == TRACE_CONFIG__PRODUCER_CONFIG__SHM_SIZE_KB)
             s->size_kb = (uint32_t)f.value;
-        else if (f.id == 3)
+        else if (f.id == TRACE_CONFIG__PRODUCER_CONFIG__PAGE_SIZE_KB)
             s->page_kb = (uint32_t)f.value;
     }
 }
@@ -207,8 +200,8 @@ static int make_shms_and_semaphores(struct pfl_session_plan *p)
     size_t shms = 0;
 
     while (pfl_reader_field(&r, &f)) {
-        semaphores += f.id == CONFIG_SEMAPHORES;
-        shms += f.id == CONFIG_PRODUCERS;
+        semaphores += f.id == TRACE_CONFIG__SESSION_SEMAPHORES;
+        shms += f.id == TRACE_CONFIG__PRODUCERS;
     }
     index->semaphores = pfl_mem_calloc(semaphores + 1, sizeof(*index->semaphores));
     index->shms = pfl_mem_calloc(shms + 1, sizeof(*index->shms));
@@ -216,9 +209,9 @@ static int make_shms_and_semaphores(struct pfl_session_plan *p)
         return PFL_ENOMEM;
     r = pfl_reader_of(p->config);
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == CONFIG_SEMAPHORES)
+        if (f.id == TRACE_CONFIG__SESSION_SEMAPHORES)
             read_semaphore(f.bytes, &index->semaphores[index->semaphores_len++]);
-        if (f.id == CONFIG_PRODUCERS) {
+        if (f.id == TRACE_CONFIG__PRODUCERS) {
             index->shms[index->shms_len].at = index->shms_len;
             read_shm(f.bytes, &index->shms[index->shms_len++]);
         }

@@ -3,13 +3,8 @@
  * The triggers of a plan, as they come in the config's bytes. A trigger may change the duration:
  * the last field of a message wins, so the new one is appended to the config. No failures.
  */
+#include "perfetto/trace_config.fields.h"
 #include "service/session/session_plan.h"
-
-enum {
-    CONFIG_DURATION_MS = 3,
-    CONFIG_TRIGGERS = 17,
-    TRIGGERS_TRIGGER = 2,
-};
 
 static struct pfl_plan_trigger read_trigger(struct pfl_span bytes)
 {
@@ -18,15 +13,16 @@ static struct pfl_plan_trigger read_trigger(struct pfl_span bytes)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 1)
+        if (f.id == TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER__NAME)
             trigger.name = f.bytes;
-        else if (f.id == 2)
+        else if (f.id == TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER__PRODUCER_NAME_REGEX)
             trigger.producer_regex = f.bytes;
-        else if (f.id == 3)
+        else if (f.id == TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER__STOP_DELAY_MS)
             trigger.stop_delay_ms = (uint32_t)f.value;
-        else if (f.id == 4)
+        else if (f.id == TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER__MAX_PER_24_H)
             trigger.max_per_24_h = (uint32_t)f.value;
-        else if (f.id == 5 && f.type == PFL_WIRE_FIXED64)
+        else if (f.id == TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER__SKIP_PROBABILITY &&
+                 f.type == PFL_WIRE_FIXED64)
             memcpy(&trigger.skip_probability, &f.value, sizeof(trigger.skip_probability));
     }
     return trigger;
@@ -38,21 +34,21 @@ bool pfl_plan_triggers_next(struct pfl_plan_triggers *walk, struct pfl_plan_trig
 
     do {
         while (pfl_reader_field(&walk->triggers, &f)) {
-            if (f.id != TRIGGERS_TRIGGER)
+            if (f.id != TRACE_CONFIG__TRIGGER_CONFIG__TRIGGERS)
                 continue;
             *ret_trigger = read_trigger(f.bytes);
             return true;
         }
         if (!pfl_reader_field(&walk->config, &f))
             return false;
-        if (f.id == CONFIG_TRIGGERS && f.type == PFL_WIRE_BYTES)
+        if (f.id == TRACE_CONFIG__TRIGGER_CONFIG && f.type == PFL_WIRE_BYTES)
             walk->triggers = pfl_reader_of(f.bytes);
     } while (true);
 }
 
 static void append_duration(uint8_t *bytes, size_t *len, uint32_t duration_ms)
 {
-    bytes[*len] = CONFIG_DURATION_MS << 3 | PFL_WIRE_VARINT;
+    bytes[*len] = TRACE_CONFIG__DURATION_MS << 3 | PFL_WIRE_VARINT;
     *len += 1 + pfl_varint_put(bytes + *len + 1, duration_ms);
 }
 

@@ -481,7 +481,7 @@ static bool wants_machine(const struct pfl_session_plan *plan, const struct pfl_
     for (size_t i = 0; i < source->filters_len; i++) {
         const struct pfl_plan_filter *f = &plan->index.filters[source->filters_at + i];
 
-        if (f->id != 4)
+        if (f->id != TRACE_CONFIG__DATA_SOURCE__MACHINE_NAME_FILTER)
             continue;
         has_filter = true;
         if (pfl_span_eq(f->text, producer->machine_name) ||
@@ -502,12 +502,13 @@ bool pfl_session_plan_wants(const struct pfl_session_plan *self,
     for (size_t i = 0; i < source->filters_len; i++) {
         const struct pfl_plan_filter *f = &self->index.filters[source->filters_at + i];
 
-        if (f->id == 4)
+        if (f->id == TRACE_CONFIG__DATA_SOURCE__MACHINE_NAME_FILTER)
             continue;
         has_filter = true;
-        if (f->id == 2 ? pfl_span_eq(f->text, producer->name)
-                       : f->pattern != NULL &&
-                             pfl_pattern_match_within(f->pattern, producer->name, credit) == 0)
+        if (f->id == TRACE_CONFIG__DATA_SOURCE__PRODUCER_NAME_FILTER
+                ? pfl_span_eq(f->text, producer->name)
+                : f->pattern != NULL &&
+                      pfl_pattern_match_within(f->pattern, producer->name, credit) == 0)
             return true;
     }
     return !has_filter;

@@ -13,8 +13,8 @@ import baseline
 import csource
 
 READS = re.compile(r"\bpfl_reader_field\b|\bstruct pfl_field\b")
-READ = re.compile(r"\bcase \d+:|\b(?:id|field) [!=]= \d+\b")
-WRITTEN = re.compile(r"\b(?:pfl_writer_field_\w+|pfl_message_(?:uint|fixed64|bytes|text|begin)|"
+READ = re.compile(r"\bcase [1-9]\d*:|\b(?:id|field) [!=]= [1-9]\d*\b")
+WRITTEN = re.compile(r"\b(?:pfl_writer_field_\w+|pfl_message_\w+|"
                      r"perfleet_(?:u?int|sint|bool|fixed\d\d|double|float|bytes|string|begin|packed_\w+)"
                      r")\([^,()]+, \d+\b")
 
