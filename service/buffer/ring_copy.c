@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 
 #include "base/mem.h"
+#include "service/buffer/retired_rings.h"
 
 #define PAGE_BYTES 4096u
 
@@ -65,7 +66,7 @@ void pfl_ring_copy_free(struct pfl_ring_copy *self)
     if (self->from != NULL)
         self->from->copy = NULL;
     else
-        (void)munmap(self->src, self->src_bytes);
+        pfl_retired_rings_add(self->src, self->src_bytes, self->src_bytes);
     pfl_mem_free(self->is_copied);
     pfl_mem_free(self);
 }

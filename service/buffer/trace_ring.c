@@ -2,10 +2,11 @@
 /*
  * The memory of a trace buffer.
  *
- * Mapped anonymous and without reserve: it costs memory as it fills, page by page, and everything
- * is returned by fini. Fails only at init (size out of range, no address space).
- * The ring owns its mapping and nothing else; a copy that is being made of it gets the mapping when
- * the ring goes before. Limit: 4 GiB - 4096, what 28 bits of places count.
+ * Mapped anonymous and without reserve: it costs memory as it fills, page by page. After fini all
+ * of it is released, in turns of the loop if it is much (retired_rings.c). Fails only at init (size
+ * out of range, no address space). The ring owns its mapping and nothing else; a copy that is being
+ * made of it gets the mapping when the ring goes before. Limit: 4 GiB - 4096, what 28 bits of
+ * places count.
  */
 #include "service/buffer/trace_ring.h"
 
@@ -14,6 +15,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "service/buffer/retired_rings.h"
 #include "service/buffer/ring_copy.h"
 
 #define PAGE_BYTES 4096u
@@ -43,7 +45,7 @@ void pfl_trace_ring_fini(struct pfl_trace_ring *self)
     if (self->copy != NULL)
         pfl_ring_copy_adopt(self->copy);
     else if (self->base != NULL)
-        (void)munmap(self->base, self->size_bytes);
+        pfl_retired_rings_add(self->base, self->size_bytes, self->used_bytes);
     memset(self, 0, sizeof(*self));
 }
 

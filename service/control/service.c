@@ -17,6 +17,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "service/buffer/retired_rings.h"
 #include "service/session/clone.h"
 #include "service/session/scrape_turns.h"
 #include "service/session/session_flush.h"
@@ -123,6 +124,7 @@ void pfl_service_fini(struct pfl_service *self)
     pfl_remote_machines_fini(&self->relays);
     pfl_mem_free(self->buffers);
     self->buffers = NULL;
+    pfl_retired_rings_release_all();
 }
 
 uint64_t pfl_service_now_ms(const struct pfl_service *self)

@@ -13,6 +13,7 @@
  */
 #include "service/session/session_timers.h"
 
+#include "service/buffer/retired_rings.h"
 #include "service/control/command.h"
 #include "service/session/clone.h"
 #include "service/session/scrape_turns.h"
@@ -127,7 +128,7 @@ void pfl_session_timers_look_at(struct pfl_service *service, uint64_t due_ms)
 
 uint64_t pfl_session_timers_next_ms(const struct pfl_service *service)
 {
-    return service->due_ms;
+    return pfl_retired_rings_get_bytes() != 0 ? 0 : service->due_ms;
 }
 
 uint64_t pfl_session_timers_find_ms(const struct pfl_service *service)
@@ -239,6 +240,7 @@ void pfl_session_timers_run(struct pfl_service *service)
     PFL_LIST_EACH_SAFE (it, tmp, &service->sessions) {
         run_session(service, PFL_CONTAINER_OF(it, struct pfl_session, node));
     }
+    pfl_retired_rings_release();
     pfl_scrape_turns_run(service);
     pfl_clone_run(service);
     service->due_ms = pfl_session_timers_find_ms(service);

@@ -14,7 +14,8 @@ from smb_producer import SmbProducer, fragments
 
 ATTACKS = ["raised_triggers", "exclusive_session", "lockdown", "privileged_group", "output_path",
            "costly_patterns", "costly_semaphores", "thousands_of_triggers", "thousands_of_producers", "costly_filters",
-           "costly_requests", "producers_requests", "large_clones", "output_path_fifo", "output_path_hangs", "output_path_hangs_later"]
+           "costly_requests", "producers_requests", "large_clones", "freed_buffers",
+           "output_path_fifo", "output_path_hangs", "output_path_hangs_later"]
 
 
 ROTATION = field(50001, field(2, 60000) + field(3, 2))
@@ -307,18 +308,24 @@ class LargePages(SmbProducer):
     page_bytes = 32768
 
 
-def clone_often(ready, consumers, producers, megabytes, number):
-    """Says how long a clone took."""
+def fill_session(consumers, producers, megabytes):
+    """A session whose buffer is full, and its producer."""
     source = Consumer(consumers)
     why = source.enable(field(1, field(1, megabytes << 10)) + field(2, field(1, field(1, "large"))))
     if why:
         raise AssertionError(why)
-    session = source.state()[-1][1][0]
     producer = LargePages(producers, "large").join()
     producer.start()
     packet = fragments(field(900, "a" * (LargePages.page_bytes - 64)))
     for _ in range((megabytes << 20) // LargePages.page_bytes // 16):
         producer.commit(b"".join(producer.move(producer.put(packet, 1)) for _ in range(16)))
+    return source, producer
+
+
+def clone_often(ready, consumers, producers, megabytes, number):
+    """Says how long a clone took."""
+    source, producer = fill_session(consumers, producers, megabytes)
+    session = source.state()[-1][1][0]
     took_s = []
     for _ in range(number):
         clone, begin = Consumer(consumers), time.monotonic()
@@ -345,6 +352,33 @@ def large_clones(build):
         if failed or not world.is_alive() or worst > max(clone_s / 3, 0.15 * get_slowness()):
             raise Failed("the victim waited %.3f s, a clone %.3f s %s" % (worst, clone_s, failed or ""))
         return "the victim waited %.3f s at most, a clone %.3f s" % (worst, clone_s)
+
+
+def free_often(ready, consumers, producers, megabytes, number):
+    """Says how long the service took to free them."""
+    took_s = []
+    for _ in range(number):
+        source, producer = fill_session(consumers, producers, megabytes)
+        begin = time.monotonic()
+        source.call("FreeBuffers")
+        took_s.append(time.monotonic() - begin)
+        producer.sock.close()
+        source.sock.close()
+    ready("%.4f" % max(took_s))
+
+
+def freed_buffers(build):
+    """nor do buffers of 600 MiB while their memory is released"""
+    with World(build) as world:
+        victim = world.victim()
+        said = world.attack("member", free_often, world.consumer, world.producer, 600, 4).wait_ready(120)
+        if not said.replace(".", "").isdigit():
+            raise Failed(said)
+        worst, failed = victim.worst_s(), victim.failed
+        victim.is_ending = True
+        if failed or not world.is_alive() or worst > 0.15 * get_slowness():
+            raise Failed("the victim waited %.3f s %s" % (worst, failed or ""))
+        return "the victim waited %.3f s at most, FreeBuffers took %s s" % (worst, said)
 
 
 def file_config(path):
