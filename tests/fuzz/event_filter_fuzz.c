@@ -3,8 +3,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "producer/event_filter.h"
 #include "producer/perfleet_track_event.h"
+#include "producer/track_event/event_filter.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

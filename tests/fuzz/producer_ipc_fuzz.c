@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "producer/heap.h"
-#include "producer/ipc.h"
-#include "producer/link.h"
+#include "producer/ipc/ipc.h"
+#include "producer/ipc/link.h"
+#include "producer/platform/heap.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -16,7 +16,7 @@ HEAP = re.compile(r"\b(malloc|calloc|realloc|reallocarray|free|strdup|strndup|al
                   r"posix_memalign|asprintf|vasprintf)\s*\(")
 # The only files that may call the heap. The producer library keeps out of base/mem (threads); the
 # replayer of fuzz corpora wants the sanitizer's own blocks.
-HEAP_FILES = {"base/mem.c", "producer/heap.c", "tests/support/fuzz_replay.c"}
+HEAP_FILES = {"base/mem.c", "producer/platform/heap.c", "tests/support/fuzz_replay.c"}
 # A loop that libuv makes by itself may have an io_uring: docs/adr/0029.
 LOOP = re.compile(r"\b(uv_loop_init|uv_loop_new|uv_default_loop)\s*\(")
 LOOP_FILES = {"base/io/loop.c"}

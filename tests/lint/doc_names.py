@@ -4,7 +4,7 @@ document names in backticks, and a path or a test program in its blocks of comma
 
 A file may be named by its path, by the end of its path, relative to the document, without its suffix
 (`base/mem`), or by a pattern (`*_port.c`). A test may have its folder's name in front
-(`producer_kill_test` is tests/unit/producer/kill_test.c). Documents that tell history are exempt.
+(`producer_kill_test` is tests/unit/producer/shared_memory/kill_test.c). Documents that tell history are exempt.
 """
 import fnmatch
 import os
@@ -92,7 +92,7 @@ def missing(name, text, tree):
 
 def self_test():
     """(texts judged wrongly, the number of cases)."""
-    tree = Tree(["base/mem.c", "base/mem.h", "tests/unit/producer/kill_test.c", "relay/hub/hub_port.c",
+    tree = Tree(["base/mem.c", "base/mem.h", "tests/unit/producer/shared_memory/kill_test.c", "relay/hub/hub_port.c",
                  "tests/fuzz/frame_fuzz.c", "docs/a/b.md"], "pfl_mem_zalloc PFL_MAX_HOSTS")
     bad = ["`base/gone.c`", "`gone.c`", "`base/gone/`", "`relay/hubs`", "`ring_buffer_test`",
            "`pfl_mem_gone`", "`struct pfl_gone`", "`PFL_GONE_*`", "`*_gone.c`", "`pfl_gone_*`",

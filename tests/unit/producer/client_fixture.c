@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "producer/heap.h"
+#include "producer/platform/heap.h"
 
 uint32_t client_batch_ms = 1;
 

@@ -5,7 +5,7 @@
 
 #include <sys/types.h>
 
-#include "producer/client.h"
+#include "producer/ipc/client.h"
 #include "tests/unit/producer/fake_service.h"
 
 /* DataSourceConfig {name: "com.test", target_buffer: 3, and a field nobody knows} */

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "abi/fragment.h"
-#include "producer/heap.h"
+#include "producer/platform/heap.h"
 
 void smb_reader_init(struct smb_reader *self, uint32_t page_bytes, uint32_t pages)
 {

@@ -6,7 +6,7 @@
 #ifndef PFL_TESTS_SMB_READER_H
 #define PFL_TESTS_SMB_READER_H
 
-#include "producer/arbiter.h"
+#include "producer/shared_memory/arbiter.h"
 
 struct smb_packet {
     uint16_t writer_id;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The chunk protocol (abi/state.h, abi/chunk.h, producer/search.c) between writers and a service.
- * Each thread tries a few times and gives up, so that everything ends.
+ * The chunk protocol (abi/state.h, abi/chunk.h, producer/shared_memory/search.c) between writers
+ * and a service. Each thread tries a few times and gives up, so that everything ends.
  */
 #include <string.h>
 
 #include "abi/state.h"
-#include "producer/search.h"
+#include "producer/shared_memory/search.h"
 #include "tests/unit/weak/scenarios.h"
 
 enum { PAGE = 4096, PAGES = 2, TRIES = 2, FIRST = 100, SECOND = 200 };

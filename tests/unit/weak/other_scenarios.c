@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notes to the loop (base/io/wakeup.c) and the line of time stamps (producer/tick_clock.c). */
+/* Notes to the loop (base/io/wakeup.c) and the line of time stamps
+ * (producer/platform/tick_clock.c). */
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/types.h>
 
 #include "base/io/wakeup.h"
-#include "producer/tick_clock.h"
+#include "producer/platform/tick_clock.h"
 #include "tests/unit/weak/scenarios.h"
 
 /* --- notes to the loop ------------------------------------------------------------------------ */

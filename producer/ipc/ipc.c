@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Encoding and decoding of the producer's messages by hand: few, small, and free of a dependency.
+ *
+ * Decoding goes through bounds-checked readers; unknown fields are skipped, nested messages get a
+ * reader of their own, anything malformed makes the whole message PFL_EPARSE. Encoding computes
+ * lengths first. Nothing is allocated; spans point into the caller's frame.
+ */
+#include "producer/ipc/ipc.h"
+
+enum { FRAME_REQUEST_ID = 2, FRAME_BIND = 3, FRAME_BIND_REPLY = 4, FRAME_INVOKE = 5 };
+enum { FRAME_INVOKE_REPLY = 6, FRAME_REQUEST_ERROR = 7 };
+enum { BIND_SERVICE_NAME = 1 };
+enum { BIND_REPLY_SUCCESS = 1, BIND_REPLY_SERVICE_ID = 2, BIND_REPLY_METHODS = 3 };
+enum { METHOD_ID = 1, METHOD_NAME = 2 };
+enum { INVOKE_SERVICE_ID = 1, INVOKE_METHOD_ID = 2, INVOKE_ARGS = 3, INVOKE_DROP_REPLY = 4 };
+enum { REPLY_SUCCESS = 1, REPLY_HAS_MORE = 2, REPLY_PROTO = 3 };
+enum { CMD_START = 1, CMD_STOP = 2, CMD_SETUP_TRACING = 3, CMD_FLUSH = 5, CMD_SETUP = 6 };
+enum { CMD_CLEAR_INCREMENTAL = 7 };
+enum { MOVE_DATA = 4 };
+enum { COMMIT_MOVE = 1, COMMIT_PATCH = 2, COMMIT_FLUSH_ID = 3 };
+
+/* The largest entry: see move_bytes and patch_bytes. */
+#define ENTRY_MAX 64u
+
+static const char service_name[] = "ProducerPort";
+
+static const char *const method_names[PFL_IPC_METHODS] = {
+    [PFL_IPC_INITIALIZE_CONNECTION] = "InitializeConnection",
+    [PFL_IPC_REGISTER_DATA_SOURCE] = "RegisterDataSource",
+    [PFL_IPC_UNREGISTER_DATA_SOURCE] = "UnregisterDataSource",
+    [PFL_IPC_COMMIT_DATA] = "CommitData",
+    [PFL_IPC_GET_ASYNC_COMMAND] = "GetAsyncCommand",
+    [PFL_IPC_REGISTER_TRACE_WRITER] = "RegisterTraceWriter",
+    [PFL_IPC_UNREGISTER_TRACE_WRITER] = "UnregisterTraceWriter",
+    [PFL_IPC_NOTIFY_STARTED] = "NotifyDataSourceStarted",
+    [PFL_IPC_NOTIFY_STOPPED] = "NotifyDataSourceStopped",
+    [PFL_IPC_ACTIVATE_TRIGGERS] = "ActivateTriggers",
+    [PFL_IPC_SYNC] = "Sync",
+    [PFL_IPC_UPDATE_DATA_SOURCE] = "UpdateDataSource",
+};
+
+/* --- out --------------------------------------------------------------------------------- */
+
+static size_t varint_field_bytes(uint32_t id, uint64_t v)
+{
+    return pfl_varint_size((uint64_t)id << 3) + pfl_varint_size(v);
+}
+
+static size_t bytes_field_bytes(uint32_t id, size_t len)
+{
+    return varint_field_bytes(id, len) + len;
+}
+
+void pfl_ipc_encode_bind(struct pfl_writer *w, uint64_t request_id)
+{
+    size_t bind_len = bytes_field_bytes(BIND_SERVICE_NAME, sizeof(service_name) - 1);
+
+    pfl_writer_u32(w, (uint32_t)(varint_field_bytes(FRAME_REQUEST_ID, request_id) +
+                                 bytes_field_bytes(FRAME_BIND, bind_len)));
+    pfl_writer_field_varint(w, FRAME_REQUEST_ID, request_id);
+    pfl_writer_field_header(w, FRAME_BIND, bind_len);
+    pfl_writer_field_bytes(w, BIND_SERVICE_NAME, service_name, sizeof(service_name) - 1);
+}
+
+void pfl_ipc_encode_invoke(struct pfl_writer *w, const struct pfl_ipc_invoke *invoke)
+{
+    size_t len = varint_field_bytes(INVOKE_SERVICE_ID, invoke->service_id) +
+                 varint_field_bytes(INVOKE_METHOD_ID, invoke->method_id) +
+                 bytes_field_bytes(INVOKE_ARGS, invoke->args.len) +
+                 varint_field_bytes(INVOKE_DROP_REPLY, invoke->drop_reply);
+
+    pfl_writer_u32(w, (uint32_t)(varint_field_bytes(FRAME_REQUEST_ID, invoke->request_id) +
+                                 bytes_field_bytes(FRAME_INVOKE, len)));
+    pfl_writer_field_varint(w, FRAME_REQUEST_ID, invoke->request_id);
+    pfl_writer_field_header(w, FRAME_INVOKE, len);
+    pfl_writer_field_varint(w, INVOKE_SERVICE_ID, invoke->service_id);
+    pfl_writer_field_varint(w, INVOKE_METHOD_ID, invoke->method_id);
+    pfl_writer_field_bytes(w, INVOKE_ARGS, invoke->args.data, invoke->args.len);
+    pfl_writer_field_varint(w, INVOKE_DROP_REPLY, invoke->drop_reply);
+}
+
+static void encode_move(struct pfl_writer *w, const struct pfl_arbiter_move *move,
+                        struct pfl_span data)
+{
+    size_t data_bytes = data.len == 0 ? 0 : bytes_field_bytes(MOVE_DATA, data.len);
+
+    pfl_writer_field_header(w, COMMIT_MOVE,
+                            varint_field_bytes(1, move->page) + varint_field_bytes(2, move->chunk) +
+                                varint_field_bytes(3, move->buffer) + data_bytes);
+    pfl_writer_field_varint(w, 1, move->page);
+    pfl_writer_field_varint(w, 2, move->chunk);
+    pfl_writer_field_varint(w, 3, move->buffer);
+    if (data.len != 0)
+        pfl_writer_field_bytes(w, MOVE_DATA, data.data, data.len);
+}
+
+/* What travels with the move: the whole chunk with its header, if it is ours to send. */
+static struct pfl_span data_of(const struct pfl_smb *smb, const struct pfl_arbiter_move *move)
+{
+    uint32_t bitmap;
+
+    if (smb == NULL)
+        return pfl_span_of(NULL, 0);
+    bitmap = pfl_page_bitmap(pfl_smb_page(smb, move->page));
+    if (pfl_page_chunk_state(bitmap, move->chunk) != PFL_CHUNK_COMPLETE)
+        return pfl_span_of(NULL, 0);
+    return pfl_span_of(pfl_smb_chunk(smb, move->page, bitmap, move->chunk),
+                       pfl_page_payload_bytes(smb->page_bytes, bitmap) + PFL_CHUNK_HEADER_BYTES);
+}
+
+static void encode_patch(struct pfl_writer *w, const struct pfl_arbiter_patch *patch)
+{
+    size_t inner = varint_field_bytes(1, patch->offset) + bytes_field_bytes(2, sizeof(patch->data));
+
+    pfl_writer_field_header(
+        w, COMMIT_PATCH,
+        varint_field_bytes(1, patch->buffer) + varint_field_bytes(2, patch->writer_id) +
+            varint_field_bytes(3, patch->chunk_id) + bytes_field_bytes(4, inner) +
+            varint_field_bytes(5, patch->has_more));
+    pfl_writer_field_varint(w, 1, patch->buffer);
+    pfl_writer_field_varint(w, 2, patch->writer_id);
+    pfl_writer_field_varint(w, 3, patch->chunk_id);
+    pfl_writer_field_header(w, 4, inner);
+    pfl_writer_field_varint(w, 1, patch->offset);
+    pfl_writer_field_bytes(w, 2, patch->data, sizeof(patch->data));
+    pfl_writer_field_varint(w, 5, patch->has_more);
+}
+
+bool pfl_ipc_encode_commit(struct pfl_writer *w, const struct pfl_arbiter_batch *batch,
+                           struct pfl_ipc_commit_pos *pos)
+{
+    size_t stop = w->left > PFL_IPC_COMMIT_MAX ? w->left - PFL_IPC_COMMIT_MAX : 0;
+
+    while (pos->moves < batch->moves.len) {
+        const struct pfl_arbiter_move *move = &batch->moves.items[pos->moves];
+        struct pfl_span data = data_of(pos->emulated, move);
+
+        if (w->left - stop < 2 * ENTRY_MAX + data.len)
+            return true;
+        encode_move(w, move, data);
+        pos->moves++;
+    }
+    while (pos->moves == batch->moves.len && pos->patches < batch->patches.len &&
+           w->left - stop >= 2 * ENTRY_MAX)
+        encode_patch(w, &batch->patches.items[pos->patches++]);
+    if (pos->moves < batch->moves.len || pos->patches < batch->patches.len)
+        return true;
+    if (batch->flush_id != 0)
+        pfl_writer_field_varint(w, COMMIT_FLUSH_ID, batch->flush_id);
+    return false;
+}
+
+/* --- in ---------------------------------------------------------------------------------- */
+
+static void read_invoke_reply(struct pfl_span bytes, struct pfl_ipc_reply *reply, bool *failed)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == REPLY_SUCCESS)
+            reply->is_success = f.value != 0;
+        else if (f.id == REPLY_HAS_MORE)
+            reply->has_more = f.value != 0;
+        else if (f.id == REPLY_PROTO)
+            reply->body = f.bytes;
+    }
+    *failed = *failed || r.failed;
+}
+
+int pfl_ipc_parse_frame(struct pfl_span frame, struct pfl_ipc_reply *ret_reply)
+{
+    struct pfl_reader r = pfl_reader_of(frame);
+    struct pfl_ipc_reply reply = {.kind = PFL_IPC_OTHER};
+    struct pfl_field f;
+    bool failed = false;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == FRAME_REQUEST_ID && f.type == PFL_WIRE_VARINT) {
+            reply.request_id = f.value;
+        } else if (f.id == FRAME_BIND_REPLY && f.type == PFL_WIRE_BYTES) {
+            reply.kind = PFL_IPC_BIND_REPLY;
+            reply.body = f.bytes;
+        } else if (f.id == FRAME_INVOKE_REPLY && f.type == PFL_WIRE_BYTES) {
+            reply.kind = PFL_IPC_INVOKE_REPLY;
+            read_invoke_reply(f.bytes, &reply, &failed);
+        } else if (f.id == FRAME_REQUEST_ERROR && f.type == PFL_WIRE_BYTES) {
+            reply.kind = PFL_IPC_REQUEST_ERROR;
+        }
+    }
+    if (r.failed || failed)
+        return PFL_EPARSE;
+    *ret_reply = reply;
+    return 0;
+}
+
+static void read_method(struct pfl_span bytes, struct pfl_ipc_service *service)
+{
+    struct pfl_reader r = pfl_reader_of(bytes);
+    struct pfl_span name = {0};
+    struct pfl_field f;
+    uint32_t id = 0;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == METHOD_ID && f.type == PFL_WIRE_VARINT)
+            id = (uint32_t)f.value;
+        else if (f.id == METHOD_NAME && f.type == PFL_WIRE_BYTES)
+            name = f.bytes;
+    }
+    for (uint32_t i = 0; i < PFL_IPC_METHODS; i++) {
+        if (name.len == strlen(method_names[i]) &&
+            memcmp(name.data, method_names[i], name.len) == 0)
+            service->method_ids[i] = id;
+    }
+}
+
+int pfl_ipc_parse_bind(struct pfl_span body, struct pfl_ipc_service *ret_service)
+{
+    struct pfl_reader r = pfl_reader_of(body);
+    struct pfl_ipc_service service = {0};
+    struct pfl_field f;
+    bool is_success = false;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == BIND_REPLY_SUCCESS)
+            is_success = f.value != 0;
+        else if (f.id == BIND_REPLY_SERVICE_ID)
+            service.service_id = (uint32_t)f.value;
+        else if (f.id == BIND_REPLY_METHODS && f.type == PFL_WIRE_BYTES)
+            read_method(f.bytes, &service);
+    }
+    if (r.failed)
+        return PFL_EPARSE;
+    if (!is_success)
+        return PFL_ENOENT;
+    *ret_service = service;
+    return 0;
+}
+
+static void add_id(struct pfl_ipc_command *cmd, uint64_t id)
+{
+    if (cmd->ids_len < PFL_IPC_IDS_MAX)
+        cmd->ids[cmd->ids_len++] = id;
+}
+
+/* Repeated numbers come one by one or packed. */
+static void add_ids(struct pfl_ipc_command *cmd, const struct pfl_field *f, bool *failed)
+{
+    struct pfl_reader r = pfl_reader_of(f->bytes);
+
+    if (f->type == PFL_WIRE_VARINT) {
+        add_id(cmd, f->value);
+        return;
+    }
+    while (f->type == PFL_WIRE_BYTES && r.left > 0 && !r.failed) {
+        uint64_t id = pfl_reader_varint(&r);
+
+        if (!r.failed)
+            add_id(cmd, id);
+    }
+    *failed = *failed || r.failed;
+}
+
+static void read_config_name(struct pfl_ipc_command *cmd, bool *failed)
+{
+    struct pfl_reader r = pfl_reader_of(cmd->config);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == 1 && f.type == PFL_WIRE_BYTES)
+            cmd->name = f.bytes;
+    }
+    *failed = *failed || r.failed;
+}
+
+/* Fields 1 to 3 mean something else in each command. */
+static void read_command_field(struct pfl_ipc_command *cmd, const struct pfl_field *f, bool *failed)
+{
+    switch (cmd->kind) {
+    case PFL_IPC_CMD_SETUP_TRACING:
+        if (f->id == 1)
+            cmd->page_kb = f->value > UINT32_MAX ? UINT32_MAX : (uint32_t)f->value;
+        break;
+    case PFL_IPC_CMD_SETUP_DATA_SOURCE:
+    case PFL_IPC_CMD_START_DATA_SOURCE:
+        if (f->id == 1)
+            cmd->instance_id = f->value;
+        else if (f->id == 2 && f->type == PFL_WIRE_BYTES)
+            cmd->config = f->bytes;
+        break;
+    case PFL_IPC_CMD_STOP_DATA_SOURCE:
+        if (f->id == 1)
+            cmd->instance_id = f->value;
+        break;
+    case PFL_IPC_CMD_FLUSH:
+        if (f->id == 2)
+            cmd->flush_id = f->value;
+        else if (f->id == 3)
+            cmd->flush_flags = f->value;
+        else if (f->id == 1)
+            add_ids(cmd, f, failed);
+        break;
+    case PFL_IPC_CMD_CLEAR_INCREMENTAL:
+        if (f->id == 1)
+            add_ids(cmd, f, failed);
+        break;
+    case PFL_IPC_CMD_UNKNOWN:
+        break;
+    }
+}
+
+static enum pfl_ipc_command_kind kind_of(uint32_t field)
+{
+    switch (field) {
+    case CMD_START:
+        return PFL_IPC_CMD_START_DATA_SOURCE;
+    case CMD_STOP:
+        return PFL_IPC_CMD_STOP_DATA_SOURCE;
+    case CMD_SETUP_TRACING:
+        return PFL_IPC_CMD_SETUP_TRACING;
+    case CMD_FLUSH:
+        return PFL_IPC_CMD_FLUSH;
+    case CMD_SETUP:
+        return PFL_IPC_CMD_SETUP_DATA_SOURCE;
+    case CMD_CLEAR_INCREMENTAL:
+        return PFL_IPC_CMD_CLEAR_INCREMENTAL;
+    default:
+        return PFL_IPC_CMD_UNKNOWN;
+    }
+}
+
+int pfl_ipc_parse_command(struct pfl_span body, struct pfl_ipc_command *ret_command)
+{
+    struct pfl_reader outer = pfl_reader_of(body);
+    struct pfl_reader inner = {0};
+    struct pfl_field f;
+    bool failed = false;
+
+    ret_command->kind = PFL_IPC_CMD_UNKNOWN;
+    ret_command->page_kb = 0;
+    ret_command->instance_id = 0;
+    ret_command->config = ret_command->name = pfl_span_of(NULL, 0);
+    ret_command->flush_id = ret_command->flush_flags = 0;
+    ret_command->ids_len = 0;
+    while (pfl_reader_field(&outer, &f)) {
+        if (f.type != PFL_WIRE_BYTES || kind_of(f.id) == PFL_IPC_CMD_UNKNOWN)
+            continue;
+        ret_command->kind = kind_of(f.id);
+        inner = pfl_reader_of(f.bytes);
+    }
+    while (pfl_reader_field(&inner, &f))
+        read_command_field(ret_command, &f, &failed);
+    read_config_name(ret_command, &failed);
+    return outer.failed || inner.failed || failed ? PFL_EPARSE : 0;
+}

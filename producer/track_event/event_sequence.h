@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What one thread tells one session in track events, and what that session's readers know already:
+ * clock, tracks, interned strings. Belongs to its thread; ends with it or with the session.
+ */
+#ifndef PFL_PRODUCER_EVENT_SEQUENCE_H
+#define PFL_PRODUCER_EVENT_SEQUENCE_H
+
+#include "producer/perfleet_track_event.h"
+#include "producer/shared_memory/writer.h"
+#include "producer/track_event/category.h"
+#include "producer/track_event/intern.h"
+
+#define PFL_SEQUENCE_TRACKS        128u  /* remembered as told; others are told again */
+#define PFL_SEQUENCE_PENDING_BYTES 2048u /* interned data of one event */
+
+/* A session's wishes beside the categories. */
+struct pfl_event_settings {
+    uint64_t unit_ns; /* of timestamps; at least 1 */
+    uint64_t thread_time_subsampling_ns;
+    bool is_absolute; /* timestamps are not differences */
+    bool hides_arguments;
+    bool hides_dynamic_names;
+    bool has_thread_time;
+};
+
+/* Fields of InternedData. */
+enum pfl_interned {
+    PFL_INTERNED_CATEGORY = 1,
+    PFL_INTERNED_NAME = 2,
+    PFL_INTERNED_ARG_NAME = 3,
+    PFL_INTERNED_LOCATION = 4,
+    PFL_INTERNED_LOG_BODY = 20,
+};
+
+struct pfl_sequence {
+    struct perfleet_writer *w;       /* of `writer` */
+    struct pfl_trace_writer *writer; /* owned */
+    const _Atomic(uint64_t) *life;   /* the instance's generation now; static storage */
+    uint64_t generation;             /* and when the writer was made */
+    const bool *is_reset;            /* the writer lost something */
+    const _Atomic(uint32_t) *clears; /* how often the session cleared state; static storage */
+    uint32_t seen_clears;
+    struct pfl_event_settings settings;
+    uint64_t last_ns; /* what the incremental clock shows */
+    uint64_t thread_time_ns;
+    uint64_t thread_time_at_ns;
+    uint32_t last_body;
+    uint32_t pending_len;
+    uint64_t tracks[PFL_SEQUENCE_TRACKS];
+    /* Bit n: readers know number n. */
+    uint32_t categories[PFL_CATEGORIES_MAX / 32];
+    uint32_t names[PFL_INTERN_MAX / 32];
+    uint32_t arg_names[PFL_INTERN_MAX / 32];
+    uint32_t locations[PFL_INTERN_MAX / 32];
+    uint8_t pending[PFL_SEQUENCE_PENDING_BYTES]; /* InternedData, for the end of the packet */
+};
+
+extern _Thread_local struct pfl_sequence *pfl_sequences[PERFLEET_MAX_INSTANCES];
+
+struct pfl_sequence *pfl_sequence_renew(uint32_t instance);
+bool pfl_sequence_start_anew(struct pfl_sequence *self, uint64_t now_ns);
+
+/* The calling thread's sequence for an instance; NULL: none is to be had. */
+static inline struct pfl_sequence *pfl_sequence_get(uint32_t instance)
+{
+    struct pfl_sequence *self = pfl_sequences[instance];
+
+    if (__builtin_expect(self != NULL && atomic_load_explicit(self->life, memory_order_acquire) ==
+                                             self->generation,
+                         1))
+        return self;
+    return pfl_sequence_renew(instance);
+}
+
+/* Between packets, before an event: tells readers that they know nothing, if so. False: there is no
+ * room even for that, the event is lost. */
+static inline bool pfl_sequence_prepare(struct pfl_sequence *self, uint64_t now_ns)
+{
+    if (__builtin_expect(!*self->is_reset &&
+                             atomic_load_explicit(self->clears, memory_order_relaxed) ==
+                                 self->seen_clears,
+                         1))
+        return true;
+    return pfl_sequence_start_anew(self, now_ns);
+}
+
+/* Between packets: tells the track and those above it, unless told. The track's uuid. */
+uint64_t pfl_sequence_show_track(struct pfl_sequence *self, struct perfleet_track *track);
+
+/* For the start of a packet: its timestamp and sequence flags, at most PFL_SEQUENCE_TIME_BYTES at
+ * `p`; returns the end. */
+#define PFL_SEQUENCE_TIME_BYTES 32u
+uint8_t *pfl_sequence_put_time(struct pfl_sequence *self, uint8_t *p, uint32_t clock,
+                               uint64_t value);
+/* In a packet's event: what the sequence's extra counters say. */
+void pfl_sequence_write_thread_time(struct pfl_sequence *self, uint64_t now_ns);
+
+static inline bool pfl_sequence_knows(const uint32_t *bits, uint32_t number)
+{
+    return (bits[number / 32] >> (number % 32) & 1) != 0;
+}
+
+/* In a packet: readers are to know {iid: number, string}. False: no room for it this time. */
+bool pfl_sequence_intern(struct pfl_sequence *self, enum pfl_interned kind, uint32_t number,
+                         struct pfl_span str);
+bool pfl_sequence_intern_location(struct pfl_sequence *self, uint32_t number,
+                                  const struct perfleet_source_location *location);
+/* At the end of a packet: its interned data. */
+void pfl_sequence_write_interned(struct pfl_sequence *self);
+
+/* The calling thread's sequences give back their chunks / are freed. */
+void pfl_sequence_flush_thread(void);
+void pfl_sequence_drop_thread(void);
+
+#endif

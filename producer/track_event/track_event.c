@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The data source "track_event": sessions come and go, categories follow.
+ *
+ * Happy path: register describes the categories and registers the data source; a session's setup
+ * keeps its TrackEventConfig, its start sets the bits of the categories it wants, its stop clears
+ * them. Threads that see a bit ask here for a writer, once per session.
+ *
+ * Failures: a second registration while the first lives is refused. When the connection is closed
+ * nothing is left: events find no data source and are left out.
+ * Ownership: the connection owns the data source; the lock lets no thread use it while it is freed.
+ */
+#include "producer/track_event/track_event.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "producer/data_source/source.h"
+#include "producer/data_source/threads.h"
+#include "producer/ipc/client.h"
+#include "producer/platform/fork.h"
+#include "producer/platform/guard.h"
+#include "producer/platform/heap.h"
+#include "producer/track_event/category.h"
+
+enum { CONFIG_TRACK_EVENT = 113 };
+enum { CONFIG_IS_ABSOLUTE = 5, CONFIG_UNIT = 6, CONFIG_HIDES_ARGUMENTS = 7 };
+enum { CONFIG_THREAD_TIME = 8, CONFIG_HIDES_NAMES = 9, CONFIG_SUBSAMPLING = 10 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards source and settings */
+static struct pfl_source *source;                        /* borrowed from its connection */
+static struct pfl_event_settings settings[PERFLEET_MAX_INSTANCES];
+static atomic_bool is_list_changed; /* since the data source was described */
+
+/* --- sessions: the connection's thread --------------------------------------------------- */
+
+static struct pfl_span find_config(struct pfl_span config)
+{
+    struct pfl_span found = {0};
+    struct pfl_reader r = pfl_reader_of(config);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == CONFIG_TRACK_EVENT && f.type == PFL_WIRE_BYTES)
+            found = f.bytes;
+    }
+    return found;
+}
+
+static struct pfl_event_settings read_settings(struct pfl_span config)
+{
+    struct pfl_event_settings s = {.unit_ns = 1};
+    struct pfl_reader r = pfl_reader_of(config);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.type != PFL_WIRE_VARINT)
+            continue;
+        if (f.id == CONFIG_IS_ABSOLUTE)
+            s.is_absolute = f.value != 0;
+        else if (f.id == CONFIG_UNIT)
+            s.unit_ns = f.value > 1 ? f.value : 1;
+        else if (f.id == CONFIG_HIDES_ARGUMENTS)
+            s.hides_arguments = f.value != 0;
+        else if (f.id == CONFIG_THREAD_TIME)
+            s.has_thread_time = f.value != 0;
+        else if (f.id == CONFIG_HIDES_NAMES)
+            s.hides_dynamic_names = f.value != 0;
+        else if (f.id == CONFIG_SUBSAMPLING)
+            s.thread_time_subsampling_ns = f.value;
+    }
+    return s;
+}
+
+static void on_setup(void *user, uint32_t instance, const void *config, size_t config_bytes)
+{
+    struct pfl_span wishes = find_config(pfl_span_of(config, config_bytes));
+
+    (void)user;
+    pthread_mutex_lock(&lock);
+    settings[instance] = read_settings(wishes);
+    pthread_mutex_unlock(&lock);
+    pfl_category_add_session(instance, wishes);
+}
+
+static void on_start(void *user, uint32_t instance)
+{
+    (void)user;
+    pfl_category_start_session(instance);
+}
+
+static void on_stop(void *user, uint32_t instance)
+{
+    (void)user;
+    pfl_category_end_session(instance);
+}
+
+/* --- the data source --------------------------------------------------------------------- */
+
+int pfl_track_event_open_sequence(uint32_t instance, struct pfl_sequence *sequence)
+{
+    int rc = PFL_EINVAL;
+
+    pthread_mutex_lock(&lock);
+    if (source != NULL) {
+        sequence->settings = settings[instance];
+        sequence->life = pfl_threads_life(source->slot, instance);
+        sequence->clears = pfl_threads_clears(source->slot, instance);
+        rc = pfl_source_open_writer(source, instance, &sequence->writer);
+    }
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+void pfl_track_event_on_categories(void)
+{
+    pfl_guard_enter();
+    pthread_mutex_lock(&lock);
+    if (source != NULL && !atomic_exchange(&is_list_changed, true))
+        pfl_client_wake(source->owner);
+    pthread_mutex_unlock(&lock);
+    pfl_guard_leave();
+}
+
+void pfl_track_event_refresh(struct perfleet *tracing)
+{
+    void *descriptor;
+    size_t bytes;
+
+    if (!atomic_load_explicit(&is_list_changed, memory_order_relaxed))
+        return;
+    if (pfl_category_describe(&descriptor, &bytes) != 0)
+        return; /* the next turn tries again */
+    pthread_mutex_lock(&lock);
+    if (source != NULL && source->owner == tracing && atomic_exchange(&is_list_changed, false))
+        (void)perfleet_update(tracing, &source->pub, descriptor, bytes);
+    pthread_mutex_unlock(&lock);
+    pfl_heap_free(descriptor);
+}
+
+void pfl_track_event_forget(const struct perfleet_source *freed)
+{
+    pthread_mutex_lock(&lock);
+    if (source != NULL && &source->pub == freed)
+        source = NULL;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Locked. */
+static int register_source(struct perfleet *tracing, void *descriptor, size_t bytes)
+{
+    struct perfleet_source_conf conf = {
+        .name = "track_event",
+        .flags = PERFLEET_POLICY_BY_CONFIG,
+        .on_setup = on_setup,
+        .on_start = on_start,
+        .on_stop = on_stop,
+        .descriptor_fields = descriptor,
+        .descriptor_fields_bytes = bytes,
+    };
+    struct perfleet_source *registered;
+    int rc = source != NULL ? PERFLEET_EEXIST : perfleet_register(tracing, &conf, &registered);
+
+    if (rc != 0)
+        return rc;
+    source = (struct pfl_source *)(void *)registered;
+    return 0;
+}
+
+int perfleet_track_event_register(struct perfleet *tracing)
+{
+    void *descriptor;
+    size_t bytes;
+    int rc;
+
+    if (pfl_fork_is_child())
+        return PERFLEET_EFORK;
+    if (pfl_category_describe(&descriptor, &bytes) != 0)
+        return PERFLEET_ENOMEM;
+    pthread_mutex_lock(&lock);
+    rc = register_source(tracing, descriptor, bytes);
+    pthread_mutex_unlock(&lock);
+    pfl_heap_free(descriptor);
+    return rc;
+}
+
+int perfleet_track_event_open(const char *producer_name, struct perfleet **ret_tracing)
+{
+    struct perfleet_conf conf = {.producer_name = producer_name};
+    struct perfleet *tracing;
+    int rc = perfleet_open(&conf, &tracing);
+
+    if (rc != 0)
+        return rc;
+    rc = perfleet_track_event_register(tracing);
+    if (rc != 0) {
+        perfleet_close(tracing);
+        return rc;
+    }
+    if (ret_tracing != NULL)
+        *ret_tracing = tracing;
+    return 0;
+}
+
+void perfleet_track_event_flush(void)
+{
+    pfl_sequence_flush_thread();
+}
