@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "agent/probes/probes.h"
-#include "agent/probes/tracefs.h"
-#include "agent/probes/undo.h"
+#include "agent/probes/tracefs/tracefs.h"
+#include "agent/probes/tracefs/undo.h"
 #include "base/log.h"
 #include "base/service_user.h"
 #include "base/subuids.h"

@@ -22,12 +22,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "agent/probes/ftrace.h"
-#include "agent/probes/print_look.h"
+#include "agent/probes/ftrace/ftrace.h"
+#include "agent/probes/ftrace/print_look.h"
 #include "agent/probes/privilege.h"
-#include "agent/probes/process_stats.h"
+#include "agent/probes/procfs/process_stats.h"
+#include "agent/probes/procfs/sys_stats.h"
 #include "agent/probes/refusal.h"
-#include "agent/probes/sys_stats.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"

@@ -10,7 +10,7 @@
 
 #include <signal.h>
 
-#include "agent/probes/tracefs.h"
+#include "agent/probes/tracefs/tracefs.h"
 
 struct pfl_probes_conf {
     const char *producer_socket; /* NULL: as perfleet_open does */

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/port.h"
+#include "agent/daemon/port.h"
 #include "base/io/loop.h"
 #include "base/log.h"
 #include "base/mem.h"

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/alarm/alarm_port.h"
-#include "agent/stream/stream_ask.h"
+#include "agent/daemon/alarm/alarm_port.h"
+#include "agent/daemon/stream/stream_ask.h"
 #include "base/mem.h"
 #include "proto/gate/role.h"
 #include "proto/tunnel/route.h"

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "agent/probes/page_reader.h"
+#include "agent/probes/kernel_events/page_reader.h"
 #include "base/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "agent/join/join_token.h"
+#include "agent/daemon/join/join_token.h"
 #include "base/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

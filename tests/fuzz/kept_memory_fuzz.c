@@ -13,8 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/stream/stream_memory.h"
-#include "agent/stream/stream_port.h"
+#include "agent/daemon/stream/stream_memory.h"
+#include "agent/daemon/stream/stream_port.h"
 #include "base/io/loop.h"
 #include "base/log.h"
 #include "base/mem.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/keep/notice.h"
+#include "agent/supervisor/notice.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,9 +6,9 @@
  */
 #include <stdlib.h>
 
-#include "agent/probes/ftrace_conf.h"
-#include "agent/probes/ksyms.h"
-#include "agent/probes/undo_log.h"
+#include "agent/probes/kernel_events/ftrace_conf.h"
+#include "agent/probes/kernel_events/ksyms.h"
+#include "agent/probes/tracefs/undo_log.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

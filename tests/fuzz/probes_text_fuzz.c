@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/probes/event_catalog.h"
-#include "agent/probes/message.h"
-#include "agent/probes/proc_text.h"
-#include "agent/probes/proc_tree.h"
-#include "agent/probes/sys_text.h"
-#include "agent/probes/trace_format.h"
+#include "agent/probes/kernel_events/event_catalog.h"
+#include "agent/probes/kernel_events/trace_format.h"
+#include "agent/probes/procfs/message.h"
+#include "agent/probes/procfs/proc_text.h"
+#include "agent/probes/procfs/proc_tree.h"
+#include "agent/probes/procfs/sys_text.h"
 
 #define MESSAGE_MAX (1u << 20)
 

@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 
-#include "agent/probes/cpu_stats.h"
-#include "agent/probes/top_state.h"
+#include "agent/probes/ftrace/top_state.h"
+#include "agent/probes/tracefs/cpu_stats.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

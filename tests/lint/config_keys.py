@@ -13,7 +13,7 @@ SCHEMA = "proto/perfleet/config.proto"
 DAEMONS = {  # message: source of --help, manual pages (NAME.8.md, NAME.conf.5.md), example
     "ServiceConfig": ("service/main.c", "docs/man/perfleetd", "deploy/conf/perfleetd.conf"),
     "ProbesConfig": ("agent/probes/main.c", "docs/man/perfleet-probes", "deploy/conf/probes.conf"),
-    "AgentConfig": ("agent/main.c", "docs/man/perfleet-agent", "deploy/conf/agent.conf"),
+    "AgentConfig": ("agent/daemon/main.c", "docs/man/perfleet-agent", "deploy/conf/agent.conf"),
     "RelayConfig": ("relay/main.c", "docs/man/perfleet-relay", "deploy/conf/relay.conf"),
 }
 # The operator's program: its flags are checked by the manuals' gate.

@@ -24,12 +24,12 @@ ALLOWED = {
                 ("uv", "protobuf-c", "pcre2", "libdeflate", "zstd")),
     "tunnel": (("proto", "base", "base/io"), ("uv",)),
     "relay": (("tunnel", "proto", "settings", "base", "base/io", "base/sandbox"), ("uv", "jansson")),
-    "agent": (("tunnel", "proto", "settings", "base", "base/io", "base/sandbox"), ("uv", "jansson")),
-    "agent/keep": (("tunnel", "base", "base/sandbox"), ()),
+    "agent/daemon": (("tunnel", "proto", "settings", "base", "base/io", "base/sandbox"), ("uv", "jansson")),
+    "agent/supervisor": (("tunnel", "base", "base/sandbox"), ()),
     "agent/probes": (("producer", "base", "settings", "proto"), ()),
     "consumer": (("tunnel", "proto", "settings", "base", "base/io"), ("uv", "protobuf-c", "jansson", "websockets")),
-    "tests": (("abi", "base", "base/io", "base/sandbox", "proto", "settings", "producer", "service", "tunnel", "relay", "agent", "agent/keep", "agent/probes",
-               "consumer"), ("uv", "mbedtls", "protobuf-c", "jansson", "cmocka", "zlib",
+    "tests": (("abi", "base", "base/io", "base/sandbox", "proto", "settings", "producer", "service", "tunnel", "relay", "agent/daemon",
+               "agent/supervisor", "agent/probes", "consumer"), ("uv", "mbedtls", "protobuf-c", "jansson", "cmocka", "zlib",
                "zstd")),
 }
 
@@ -49,12 +49,14 @@ SHELLS = {
     "service": re.compile(r"(port/\w+|daemon|main)\.[ch]$"),
     "tunnel": re.compile(r"(link|dialer|\w*port|service_watch|service_conn|client\w*)\.[ch]$"),
     "relay": re.compile(r"((accept|hub|policy|raw)/)?(\w*port|port_impl|confinement|forward|daemon|main)\.[ch]$"),
-    "agent": re.compile(r"((alarm|join|stream)/)?(\w*port|port_impl|confinement|daemon|main)\.[ch]$"),
+    "agent/daemon": re.compile(r"((alarm|events|join|stream)/)?(\w*port|port_impl|confinement|daemon|main)\.[ch]$"),
     "consumer": re.compile(r"(cmd/\w+|recording/\w+|proxy/(proxy\w*|file_pull)|ui/(ui_port|fleet_(client|impl|port|run))|link/(ask|\w+_conn|host_link\w*))\.[ch]$"),
 }
 
 # The folders inside a folder, from the bottom up ("": its own files). A folder uses only those below it.
 FLOORS = {
+    "agent/daemon": ("events", "stream", "alarm", "join", ""),
+    "agent/probes": ("procfs", "tracefs", "kernel_events", "ftrace", ""),
     "producer": ("", "platform", "shared_memory", "data_source", "ipc", "track_event", "example", "trigger"),
     "proto": ("", "text", "ipc", "gate", "h2", "tunnel"),
     "relay": ("policy", "hub", "raw", "accept", ""),
@@ -188,12 +190,18 @@ def self_test():
            ("relay/hub/x.c", '#include "relay/raw/forward.h"'), ("relay/raw/x.c", '#include "relay/accept/port.h"'),
            ("proto/x.c", '#include "proto/h2/h2.h"'), ("proto/gate/x.c", '#include "proto/tunnel/identity.h"'),
            ("proto/nowhere/x.c", "#include <stdio.h>"), ("proto/x.c", '#include "proto/nowhere/x.h"'), ("relay/hub/splice.c", "#include <uv.h>"),
+           ("agent/daemon/stream/x.c", '#include "agent/daemon/port.h"'),
+           ("agent/probes/procfs/x.c", '#include "agent/probes/tracefs/tracefs.h"'),
+           ("agent/probes/ftrace/x.c", '#include "agent/probes/probes.h"'), ("agent/x.c", "#include <stdio.h>"),
+           ("agent/daemon/x.c", '#include "agent/probes/probes.h"'),
            ("producer/platform/x.c", '#include "producer/ipc/link.h"'),
            ("producer/ipc/x.c", '#include "producer/track_event/track_event.h"'),
            ("producer/nowhere/x.c", "#include <stdio.h>"), ("producer/ipc/deeper/x.c", "#include <stdio.h>")]
     good = [("relay/x.c", '#include "relay/accept/port.h"'), ("relay/raw/x.c", '#include "relay/policy/policy.h"'),
             ("relay/hub/hub_port.c", "#include <uv.h>"), ("proto/tunnel/x.c", '#include "proto/h2/h2.h"'),
             ("proto/x.c", '#include "base/bytes.h"\n#include <protobuf-c/protobuf-c.h>'),
+            ("agent/daemon/x.c", '#include "agent/daemon/stream/stream_port.h"'),
+            ("agent/probes/ftrace/x.c", '#include "agent/probes/procfs/message.h"'),
             ("producer/ipc/x.c", '#include "producer/perfleet.h"\n#include "producer/platform/heap.h"'),
             ("producer/perfleet_track_event.h", '#include "perfleet.h"'),
             ("abi/x.h", "#include <stdatomic.h>"), ("service/port/producer_port.c", "#include <uv.h>"), ("base/x.c", '/* #include <uv.h> */'),

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The operators' alarms at this host, as relays ask of them: docs/protocol-tunnel.md, "Alarms".
+ *
+ * Happy path: set (in place of the one that the operator has for this session), list, drop; raised
+ * elsewhere: its copy is made. What is raised here goes to the relays as an event. One watch waits
+ * for the triggers of all. Failures: a status and a sentence. Ownership: alarms until their
+ * on_gone, the watch. Limits: PFL_AGENT_MAX_ALARMS, and as many that are ending.
+ */
+#include <string.h>
+
+#include <jansson.h>
+
+#include "agent/daemon/alarm/alarm_port.h"
+#include "agent/daemon/alarm/alarm_watch_port.h"
+#include "agent/daemon/port_impl.h"
+#include "base/mem.h"
+
+_Static_assert(PFL_AGENT_MAX_ALARMS *PFL_AGENT_ALARM_TRIGGERS <= PFL_ALARM_WATCH_TRIGGERS,
+               "the watch has room for all triggers");
+
+/* ---- what they wait for ---- */
+
+static bool is_watched(const struct pfl_agent *a, const struct pfl_agent_alarm_order *order)
+{
+    for (size_t i = 0; i < order->triggers_len; i++) {
+        if (!pfl_alarm_watch_covers(a->watch, order->triggers[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Tells the alarms whether their triggers are waited for. */
+static void on_watch_changed(void *user)
+{
+    struct pfl_agent *a = user;
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &a->alarms) {
+        struct pfl_agent_alarm *alarm = pfl_agent_alarm_of_node(it);
+        struct pfl_agent_alarm_info info;
+        bool is_so;
+
+        pfl_agent_alarm_get_info(alarm, &info);
+        is_so = is_watched(a, info.order);
+        pfl_agent_alarm_set_watched(alarm, is_so, is_so ? "" : pfl_alarm_watch_get_why(a->watch));
+    }
+}
+
+/* The alarms changed. */
+static void watch(struct pfl_agent *a)
+{
+    struct pfl_alarm_watch_set set;
+    struct pfl_list *it;
+
+    set.len = 0;
+    PFL_LIST_EACH (it, &a->alarms) {
+        struct pfl_agent_alarm_info info;
+
+        pfl_agent_alarm_get_info(pfl_agent_alarm_of_node(it), &info);
+        for (size_t i = 0; info.is_waiting && i < info.order->triggers_len; i++)
+            pfl_alarm_watch_set_add(&set, info.order->triggers[i]);
+    }
+    pfl_alarm_watch_want(a->watch, &set);
+    on_watch_changed(a);
+}
+
+static void on_hit(void *user, const char *trigger)
+{
+    struct pfl_agent *a = user;
+    struct pfl_agent_alarm_info info;
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &a->alarms) {
+        struct pfl_agent_alarm *alarm = pfl_agent_alarm_of_node(it);
+
+        if (!pfl_agent_alarm_raise(alarm, trigger, ""))
+            continue;
+        pfl_agent_alarm_get_info(alarm, &info);
+        pfl_log_info("trigger-raised", "operator=%s session=%s trigger=%s", info.operator_name,
+                     info.session, info.trigger);
+        pfl_events_tell_trigger(&a->events, info.operator_name, info.session, info.trigger,
+                                uv_now(a->conf.loop));
+    }
+    watch(a);
+}
+
+static void on_watch_closed(void *user)
+{
+    struct pfl_agent *a = user;
+
+    a->watch = NULL;
+    pfl_agent_finish(a);
+}
+
+int pfl_agent_open_alarms(struct pfl_agent *self)
+{
+    struct pfl_alarm_watch_conf conf = {.loop = self->conf.loop,
+                                        .socket = self->conf.consumer_socket,
+                                        .on_hit = on_hit,
+                                        .on_changed = on_watch_changed,
+                                        .on_closed = on_watch_closed,
+                                        .user = self};
+
+    return pfl_alarm_watch_open(&conf, &self->watch);
+}
+
+/* ---- orders ---- */
+
+static void on_gone(void *user)
+{
+    struct pfl_agent *a = user;
+
+    a->alarms_len--;
+    pfl_agent_finish(a);
+}
+
+/* Those that are closing are still in the list: the newest counts. */
+static struct pfl_agent_alarm *find(struct pfl_agent *a, const char *operator_name,
+                                    const char *session)
+{
+    struct pfl_agent_alarm *found = NULL;
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &a->alarms) {
+        struct pfl_agent_alarm_info info;
+
+        pfl_agent_alarm_get_info(pfl_agent_alarm_of_node(it), &info);
+        if (!info.is_closing && strcmp(info.operator_name, operator_name) == 0 &&
+            strcmp(info.session, session) == 0)
+            found = pfl_agent_alarm_of_node(it);
+    }
+    return found;
+}
+
+/* Those that are not closing: of one operator; NULL: of all. */
+static unsigned count_of(struct pfl_agent *a, const char *operator_name)
+{
+    struct pfl_list *it;
+    unsigned count = 0;
+
+    PFL_LIST_EACH (it, &a->alarms) {
+        struct pfl_agent_alarm_info info;
+
+        pfl_agent_alarm_get_info(pfl_agent_alarm_of_node(it), &info);
+        count += !info.is_closing &&
+                 (operator_name == NULL || strcmp(info.operator_name, operator_name) == 0);
+    }
+    return count;
+}
+
+/* One that takes another's place needs none of its own. */
+static bool has_room(struct pfl_agent *a, const char *operator_name, bool is_replacing)
+{
+    unsigned more = is_replacing ? 0 : 1;
+
+    return a->alarms_len < 2 * PFL_AGENT_MAX_ALARMS &&
+           count_of(a, NULL) + more <= PFL_AGENT_MAX_ALARMS &&
+           count_of(a, operator_name) + more <= PFL_AGENT_MAX_ALARMS - PFL_AGENT_MAX_ALARMS / 4;
+}
+
+static void respond_empty(struct pfl_h2_stream *leg)
+{
+    if (pfl_h2_stream_respond_body(leg, 204, NULL, pfl_span_of(NULL, 0)) != 0)
+        pfl_h2_stream_reset(leg, PFL_H2_INTERNAL_ERROR);
+}
+
+static void open_alarm(struct pfl_agent *a, struct pfl_h2_stream *leg,
+                       const struct pfl_agent_alarm_order *order)
+{
+    struct pfl_agent_alarm_conf conf = {.loop = a->conf.loop,
+                                        .socket = a->conf.consumer_socket,
+                                        .order = order,
+                                        .on_gone = on_gone,
+                                        .user = a};
+    struct pfl_agent_alarm *old = find(a, order->operator_name, order->session);
+    struct pfl_agent_alarm *alarm;
+
+    if (!has_room(a, order->operator_name, old != NULL)) {
+        pfl_agent_refuse(leg, 429, "too many alarms", "this host keeps as many as it may");
+        return;
+    }
+    if (pfl_agent_alarm_open(&conf, &alarm) != 0) {
+        pfl_agent_refuse(leg, 503, "out of memory", "the host's agent is out of memory");
+        return;
+    }
+    a->alarms_len++;
+    pfl_list_append(&a->alarms, pfl_agent_alarm_get_node(alarm));
+    if (old != NULL)
+        pfl_agent_alarm_close(old);
+    watch(a);
+    pfl_log_info("alarm-set", "operator=%s session=%s triggers=%zu", order->operator_name,
+                 order->session, order->triggers_len);
+    respond_empty(leg);
+}
+
+/* False: refused already. */
+static bool is_allowed(struct pfl_h2_stream *leg, const struct pfl_h2_head *head,
+                       const char *session)
+{
+    char why[PFL_JUDGE_WHY_BYTES];
+    struct pfl_buf role;
+    bool is_so;
+
+    if (pfl_agent_read_role(leg, head, &role) != 0)
+        return false;
+    is_so = pfl_agent_alarm_is_allowed(session, pfl_buf_get(&role), why);
+    if (!is_so)
+        pfl_agent_refuse(leg, 403, "not allowed", why);
+    pfl_buf_fini(&role);
+    return is_so;
+}
+
+static void set_alarm(struct pfl_agent *a, struct pfl_h2_stream *leg,
+                      const struct pfl_h2_head *head, const char *session)
+{
+    struct pfl_agent_alarm_order order = {
+        .operator_name = pfl_h2_head_get(head, PFL_TUNNEL_H_OPERATOR),
+        .session = session,
+    };
+    const char *triggers = pfl_h2_head_get(head, PFL_TUNNEL_H_TRIGGERS);
+
+    if (triggers == NULL || !pfl_agent_alarm_read_triggers(triggers, &order))
+        pfl_agent_refuse(leg, 400, "bad request",
+                         "an alarm waits for 1 to 8 triggers, whose names are letters, digits, "
+                         ". _ and -");
+    else if (is_allowed(leg, head, session))
+        open_alarm(a, leg, &order);
+}
+
+static void drop_alarm(struct pfl_agent *a, struct pfl_h2_stream *leg, const char *operator_name,
+                       const char *session)
+{
+    struct pfl_agent_alarm *alarm = find(a, operator_name, session);
+
+    if (alarm == NULL) {
+        pfl_agent_refuse(leg, 410, "no such alarm", "you have none for this session here");
+        return;
+    }
+    pfl_agent_alarm_close(alarm);
+    watch(a);
+    pfl_log_info("alarm-dropped", "operator=%s session=%s", operator_name, session);
+    respond_empty(leg);
+}
+
+static void raise_alarm(struct pfl_agent *a, struct pfl_h2_stream *leg,
+                        const struct pfl_h2_head *head, const char *session)
+{
+    const char *trigger = pfl_h2_head_get(head, PFL_TUNNEL_H_TRIGGER);
+    const char *host = pfl_h2_head_get(head, PFL_TUNNEL_H_RAISED_AT);
+    uint64_t ago_ms = 0;
+    struct pfl_agent_alarm *alarm = find(a, pfl_h2_head_get(head, PFL_TUNNEL_H_OPERATOR), session);
+
+    (void)pfl_h2_head_get_number(head, PFL_TUNNEL_H_RAISED_AGO, &ago_ms);
+    if (trigger == NULL || host == NULL || !pfl_identity_is_name(trigger) ||
+        !pfl_identity_is_name(host)) {
+        pfl_agent_refuse(leg, 400, "bad request", "which trigger was raised where?");
+    } else if (alarm == NULL) {
+        pfl_agent_refuse(leg, 410, "no such alarm", "nobody set one here");
+    } else if (ago_ms > pfl_agent_alarm_get_age_ms(alarm)) {
+        pfl_agent_refuse(leg, 410, "no such alarm", "it was set after that");
+    } else if (is_allowed(leg, head, session)) {
+        if (pfl_agent_alarm_raise(alarm, trigger, host)) {
+            watch(a);
+            respond_empty(leg);
+        } else {
+            pfl_agent_refuse(leg, 410, "no such alarm", "it does not wait for that (any more)");
+        }
+    }
+}
+
+static json_t *encode_alarm(const struct pfl_agent_alarm_info *i)
+{
+    json_t *triggers = json_array();
+
+    for (size_t n = 0; n < i->order->triggers_len; n++)
+        (void)json_array_append_new(triggers, json_string(i->order->triggers[n]));
+    return json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:I}", "session", i->session, "state",
+                     i->state, "triggers", triggers, "trigger", i->trigger, "host", i->host, "why",
+                     i->why, "since_ms", (json_int_t)i->since_ms);
+}
+
+static void list_alarms(struct pfl_agent *a, struct pfl_h2_stream *leg, const char *operator_name)
+{
+    json_t *list = json_array();
+    json_t *root = json_pack("{s:o}", "alarms", list);
+    struct pfl_list *it;
+    char *json;
+
+    PFL_LIST_EACH (it, &a->alarms) {
+        struct pfl_agent_alarm_info info;
+
+        pfl_agent_alarm_get_info(pfl_agent_alarm_of_node(it), &info);
+        if (!info.is_closing && strcmp(info.operator_name, operator_name) == 0)
+            (void)json_array_append_new(list, encode_alarm(&info));
+    }
+    json = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
+    json_decref(root);
+    if (json == NULL)
+        pfl_agent_refuse(leg, 503, "out of memory", "the host's agent is out of memory");
+    else
+        pfl_agent_respond_json(leg, json);
+    pfl_mem_free(json);
+}
+
+void pfl_agent_answer_alarms(struct pfl_agent *self, struct pfl_h2_stream *leg,
+                             const struct pfl_h2_head *head, const struct pfl_route *route)
+{
+    const char *operator_name = pfl_h2_head_get(head, PFL_TUNNEL_H_OPERATOR);
+
+    if (route->kind == PFL_ROUTE_ALARMS)
+        list_alarms(self, leg, operator_name);
+    else if (route->kind == PFL_ROUTE_ALARM_SET)
+        set_alarm(self, leg, head, route->session);
+    else if (route->kind == PFL_ROUTE_ALARM_DROP)
+        drop_alarm(self, leg, operator_name, route->session);
+    else if (route->kind == PFL_ROUTE_ALARM_RAISED)
+        raise_alarm(self, leg, head, route->session);
+}
+
+void pfl_agent_close_alarms(struct pfl_agent *self)
+{
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    PFL_LIST_EACH_SAFE (it, tmp, &self->alarms)
+        pfl_agent_alarm_close(pfl_agent_alarm_of_node(it));
+    pfl_alarm_watch_close(self->watch);
+}

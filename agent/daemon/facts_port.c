@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What this host is: see facts_port.h. What cannot be read is empty. */
+#include "agent/daemon/facts_port.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+static void read_boot_id(char *dst, size_t room)
+{
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+    dst[0] = '\0';
+    if (file == NULL)
+        return;
+    if (fgets(dst, (int)room, file) == NULL)
+        dst[0] = '\0';
+    dst[strcspn(dst, "\n")] = '\0';
+    (void)fclose(file);
+}
+
+void pfl_facts_gather(struct pfl_hello_facts *facts)
+{
+    struct utsname names;
+
+    memset(facts, 0, sizeof(*facts));
+    memset(&names, 0, sizeof(names));
+    (void)uname(&names);
+    (void)snprintf(facts->hostname, sizeof(facts->hostname), "%.127s", names.nodename);
+    (void)snprintf(facts->kernel, sizeof(facts->kernel), "%.127s", names.release);
+    (void)snprintf(facts->arch, sizeof(facts->arch), "%.63s", names.machine);
+    read_boot_id(facts->boot_id, sizeof(facts->boot_id));
+    facts->cpus = sysconf(_SC_NPROCESSORS_ONLN);
+}

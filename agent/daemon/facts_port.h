@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What this host is, asked of the kernel, for its hello. */
+#ifndef PFL_AGENT_FACTS_PORT_H
+#define PFL_AGENT_FACTS_PORT_H
+
+#include "agent/daemon/hello.h"
+
+void pfl_facts_gather(struct pfl_hello_facts *ret_facts);
+
+#endif

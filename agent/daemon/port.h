@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The agent: connections to its relays, what they may ask, and the operators' streams, which belong
+ * to the host and not to a connection: a stream may be resumed through any of the relays.
+ */
+#ifndef PFL_AGENT_PORT_H
+#define PFL_AGENT_PORT_H
+
+#include "agent/daemon/hello.h"
+#include "agent/daemon/stream/spool_port.h"
+#include "base/io/tls_stream.h"
+#include "base/stored_fds.h"
+
+#define PFL_AGENT_MAX_RELAYS  8u
+#define PFL_AGENT_MAX_STREAMS 256u /* those that are only remembered among them */
+#define PFL_AGENT_MAX_ALARMS  16u  /* those that are ending not among them */
+
+struct pfl_agent;
+
+struct pfl_agent_conf {
+    uv_loop_t *loop;
+    const char *relays[PFL_AGENT_MAX_RELAYS]; /* "HOST:PORT"; borrowed until open returns */
+    size_t relays_len;
+    struct pfl_tls_files
+        files; /* strings borrowed until on_closed, for reloads; alpn is set here */
+    const char *consumer_socket; /* borrowed until on_closed */
+    const char *producer_socket; /* likewise */
+    struct pfl_hello_label labels[PFL_HELLO_MAX_LABELS];
+    size_t labels_len;
+    size_t spool_bytes; /* memory of a stream */
+    struct pfl_spool_pool
+        pool;             /* of all; what is used is counted elsewhere. `dir` until on_closed */
+    unsigned max_streams; /* at most PFL_AGENT_MAX_STREAMS */
+    uint64_t ttl_max_ms;
+    uint64_t silence_ms;           /* a relay that says nothing for so long is given up */
+    uint64_t retry_max_ms;         /* longest wait before a relay is dialled again */
+    bool keeps_streams;            /* by the service manager, for the next process of this agent */
+    struct pfl_stored_fds *stored; /* what it kept for this one; borrowed until open returns */
+    void (*on_closed)(void *user);
+    void *user;
+};
+
+/* Logs what is wrong. */
+PFL_MUST_USE int pfl_agent_open(const struct pfl_agent_conf *conf, struct pfl_agent **ret_agent);
+/* Reads certificate, key, CA and CRL again, for connections to come; old ones stay when they do not
+ * load (logged). */
+void pfl_agent_reload(struct pfl_agent *self);
+/* Ends every stream, or leaves it for the next process if it is kept, and closes every connection;
+ * on_closed follows. Idempotent. */
+void pfl_agent_close(struct pfl_agent *self);
+
+#endif

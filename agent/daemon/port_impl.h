@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What port.c (relays), requests_port.c, alarms_port.c and triggers_port.c (what they ask),
+ * metrics_port.c (figures) and restart_port.c (streams of the process before) share. */
+#ifndef PFL_AGENT_PORT_IMPL_H
+#define PFL_AGENT_PORT_IMPL_H
+
+#include "agent/daemon/events/events_port.h"
+#include "agent/daemon/port.h"
+#include "agent/daemon/stream/stream_port.h"
+#include "base/io/worker.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "proto/tunnel/identity.h"
+#include "proto/tunnel/route.h"
+#include "tunnel/dialer.h"
+
+struct pfl_agent_uplink {
+    struct pfl_agent *agent;
+    struct pfl_dialer *dialer; /* owned until its on_closed */
+    struct pfl_log_limit log;
+    char address[300];
+};
+
+struct pfl_agent {
+    struct pfl_agent_conf conf;
+    struct pfl_tls_conf *tls; /* a counted reference */
+    struct pfl_agent_uplink uplinks[PFL_AGENT_MAX_RELAYS];
+    unsigned dialers;
+    struct pfl_list streams; /* owned until each one's on_gone */
+    unsigned streams_len;
+    uint64_t streams_begun;
+    struct pfl_spool_pool pool;
+    struct pfl_worker *worker; /* owned; encodes */
+    struct pfl_events events;
+    struct pfl_list alarms; /* owned until each one's on_gone */
+    unsigned alarms_len;
+    struct pfl_alarm_watch *watch; /* owned until its on_closed; waits for the triggers of all */
+    struct pfl_list raises;        /* triggers being raised; owned until each one is done */
+    unsigned raises_len;
+    char *hello; /* owned */
+    bool is_closing;
+    char fleet[PFL_IDENTITY_NAME_BYTES];
+    char name[PFL_IDENTITY_NAME_BYTES];
+};
+
+/* Frees it when it is closing and nothing of it is open any more. */
+void pfl_agent_finish(struct pfl_agent *self);
+
+/* ---- restart_port.c ---- */
+
+/* Streams of the process before this one; those that cannot go on are logged. */
+void pfl_agent_take_streams_back(struct pfl_agent *self, struct pfl_stored_fds *stored);
+
+/* ---- requests_port.c ---- */
+
+/* What all streams have in common. */
+void pfl_agent_fill_stream_conf(struct pfl_agent *self, struct pfl_agent_stream_conf *ret_conf);
+
+/* The h2's on_request; `user` is the uplink. */
+void pfl_agent_on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head);
+void pfl_agent_refuse(struct pfl_h2_stream *leg, unsigned status, const char *title,
+                      const char *detail);
+/* The role of a head, into `ret_role` (to be freed); empty without one. PFL_EPARSE, PFL_ENOMEM:
+ * refused already. */
+PFL_MUST_USE int pfl_agent_read_role(struct pfl_h2_stream *leg, const struct pfl_h2_head *head,
+                                     struct pfl_buf *ret_role);
+void pfl_agent_respond_json(struct pfl_h2_stream *leg, const char *json);
+
+/* ---- alarms_port.c ---- */
+
+/* Answers a request about alarms; the head says in which operator's name, which was checked. */
+void pfl_agent_answer_alarms(struct pfl_agent *self, struct pfl_h2_stream *leg,
+                             const struct pfl_h2_head *head, const struct pfl_route *route);
+PFL_MUST_USE int pfl_agent_open_alarms(struct pfl_agent *self);
+void pfl_agent_close_alarms(struct pfl_agent *self);
+
+/* ---- triggers_port.c ---- */
+
+/* Raises the triggers of a head at this host's service, in the operator's name, which was checked.
+ */
+void pfl_agent_raise_triggers(struct pfl_agent *self, struct pfl_h2_stream *leg,
+                              const struct pfl_h2_head *head);
+void pfl_agent_close_triggers(struct pfl_agent *self);
+
+#endif

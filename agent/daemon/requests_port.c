@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What relays ask of the agent: docs/protocol-tunnel.md, "Requests".
+ *
+ * Happy path: hello and clock are answered; a CONNECT begins a stream or attaches to the one that
+ * it names. Failures: each request is answered with a status and a sentence. Ownership: the
+ * streams are the agent's. Limits: max_streams; when they are used up, one that is done and only
+ * remembered gives way.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "agent/daemon/port_impl.h"
+#include "agent/daemon/stream/stream_ask.h"
+#include "agent/daemon/stream/stream_port.h"
+#include "base/clock.h"
+#include "base/io/fdsock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "proto/gate/role.h"
+#include "proto/h2/problem.h"
+#include "proto/tunnel/route.h"
+
+/* ---- streams ---- */
+
+static void on_stream_gone(void *user)
+{
+    struct pfl_agent *a = user;
+    struct pfl_list *it;
+
+    a->streams_len--;
+    PFL_LIST_EACH (it, &a->streams)
+        pfl_agent_stream_retry(pfl_agent_stream_of_node(it));
+    pfl_agent_finish(a);
+}
+
+static struct pfl_agent_stream *find_stream(struct pfl_agent *a, const char *id)
+{
+    struct pfl_agent_stream_info info;
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &a->streams) {
+        struct pfl_agent_stream *s = pfl_agent_stream_of_node(it);
+
+        pfl_agent_stream_get_info(s, &info);
+        if (strcmp(info.id, id) == 0)
+            return s;
+    }
+    return NULL;
+}
+
+static bool is_operators(const struct pfl_agent_stream *s, const char *operator_name)
+{
+    struct pfl_agent_stream_info info;
+
+    pfl_agent_stream_get_info(s, &info);
+    return strcmp(info.operator_name, operator_name) == 0;
+}
+
+/* The oldest without a connection that is done, else one that is over: an operator who lost its
+ * last acknowledgement does not learn that all was well. NULL: there is none. */
+static struct pfl_agent_stream *find_over(struct pfl_agent *a)
+{
+    struct pfl_agent_stream_info info;
+    struct pfl_agent_stream *over = NULL;
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &a->streams) {
+        struct pfl_agent_stream *s = pfl_agent_stream_of_node(it);
+
+        pfl_agent_stream_get_info(s, &info);
+        if (info.is_carried || !info.is_over)
+            continue;
+        if (info.is_done)
+            return s;
+        over = over != NULL ? over : s;
+    }
+    return over;
+}
+
+/* Streams that could not give way: they are not over, or he has not taken all of them yet. */
+static unsigned count_of(struct pfl_agent *a, const char *operator_name)
+{
+    struct pfl_agent_stream_info info;
+    struct pfl_list *it;
+    unsigned count = 0;
+
+    PFL_LIST_EACH (it, &a->streams) {
+        pfl_agent_stream_get_info(pfl_agent_stream_of_node(it), &info);
+        count +=
+            (!info.is_over || info.is_carried) && strcmp(info.operator_name, operator_name) == 0;
+    }
+    return count;
+}
+
+/* Room for one more. One operator never has all of it. NULL: yes; else why not. */
+static const char *make_room(struct pfl_agent *a, const char *operator_name)
+{
+    struct pfl_agent_stream *over;
+
+    if (count_of(a, operator_name) >= a->conf.max_streams - a->conf.max_streams / 4)
+        return "this host carries as many streams of yours as of one operator it may";
+    if (a->streams_len < a->conf.max_streams)
+        return NULL;
+    over = find_over(a);
+    if (over == NULL)
+        return "this host carries as many streams as it may";
+    pfl_agent_stream_kill(over);
+    return a->streams_len < a->conf.max_streams + 1 ? NULL : "streams are ending here: try again";
+}
+
+void pfl_agent_refuse(struct pfl_h2_stream *leg, unsigned status, const char *title,
+                      const char *detail)
+{
+    struct pfl_problem problem = {status, "agent", title, detail};
+
+    pfl_problem_respond(leg, &problem);
+}
+
+static void refuse_service(struct pfl_agent *a, struct pfl_h2_stream *leg, int rc)
+{
+    const char *why =
+        "its tracing service does not answer: is perfleetd (or traced) running there?";
+
+    if (rc == PFL_EPERM)
+        why = "its agent may not open the consumer socket: see perfleetd --set-socket-permissions";
+    else if (rc == PFL_ESTRANGER)
+        why = "its consumer socket is served by a user whom its agent does not trust: its log has "
+              "the user and the remedy (service_user)";
+    else if (rc == PFL_ENOMEM)
+        why = "its agent is out of memory";
+    else if (rc == PFL_ELIMIT)
+        why = "its agent may not make files as large as a stream's memory: see ulimit -f there";
+    pfl_log_warn("service-unreachable", "socket=%s reason=\"%s\"",
+                 pfl_log_quote_str(a->conf.consumer_socket),
+                 rc == PFL_ESTRANGER ? pfl_fdsock_get_service_why() : pfl_err_str(rc));
+    pfl_agent_refuse(leg, 503, "no tracing service", why);
+}
+
+void pfl_agent_fill_stream_conf(struct pfl_agent *self, struct pfl_agent_stream_conf *ret_conf)
+{
+    *ret_conf = (struct pfl_agent_stream_conf){
+        .loop = self->conf.loop,
+        .consumer_socket = self->conf.consumer_socket,
+        .pool = &self->pool,
+        .worker = self->worker,
+        .events = &self->events,
+        .spool_bytes = self->conf.spool_bytes,
+        .is_to_be_kept = self->conf.keeps_streams,
+        .on_gone = on_stream_gone,
+        .user = self,
+    };
+}
+
+/* NULL: answered already. */
+static struct pfl_agent_stream *begin_stream(struct pfl_agent *a, struct pfl_h2_stream *leg,
+                                             const struct pfl_stream_ask *ask)
+{
+    struct pfl_agent_stream_conf conf;
+    const char *why = make_room(a, ask->operator_name);
+    struct pfl_agent_stream *s;
+    int rc;
+
+    if (why != NULL) {
+        pfl_agent_refuse(leg, 429, "too many streams", why);
+        return NULL;
+    }
+    pfl_agent_fill_stream_conf(a, &conf);
+    conf.id = ask->id;
+    conf.operator_name = ask->operator_name;
+    conf.ttl_ms = ask->ttl_ms < a->conf.ttl_max_ms ? ask->ttl_ms : a->conf.ttl_max_ms;
+    conf.wants_zstd = ask->wants_zstd;
+    conf.role = ask->role;
+    rc = pfl_agent_stream_open(&conf, &s);
+    if (rc != 0) {
+        refuse_service(a, leg, rc);
+        return NULL;
+    }
+    a->streams_len++;
+    a->streams_begun++;
+    pfl_list_append(&a->streams, pfl_agent_stream_get_node(s));
+    return s;
+}
+
+/* False: refused already. A stream that had a role keeps it until there is another. */
+static bool give_role(struct pfl_agent_stream *s, struct pfl_h2_stream *leg, struct pfl_span role)
+{
+    char why[PFL_JUDGE_WHY_BYTES];
+    int rc = role.len != 0 ? pfl_agent_stream_set_role(s, role, why) : 0;
+
+    if (rc == 0)
+        return true;
+    if (rc != PFL_EPERM) {
+        pfl_agent_refuse(leg, 503, "out of memory", "the host's agent is out of memory");
+        return false;
+    }
+    pfl_log_warn("stream-forbidden", "reason=%s", pfl_log_quote_reason(why));
+    pfl_agent_refuse(leg, 403, "not allowed any more", why);
+    pfl_agent_stream_kill(s);
+    return false;
+}
+
+int pfl_agent_read_role(struct pfl_h2_stream *leg, const struct pfl_h2_head *head,
+                        struct pfl_buf *ret_role)
+{
+    const char *text = pfl_h2_head_get(head, PFL_TUNNEL_H_ROLE);
+    int rc;
+
+    pfl_buf_init(ret_role, PFL_ROLE_MAX_BYTES);
+    rc = text != NULL ? pfl_role_read(text, ret_role) : 0;
+    if (rc != 0)
+        pfl_agent_refuse(
+            leg, rc == PFL_EPARSE ? 400 : 503, "no role",
+            "the operator's role is none that this agent knows: update perfleet-agent");
+    return rc;
+}
+
+static void find_or_begin(struct pfl_agent *a, struct pfl_h2_stream *leg,
+                          const struct pfl_stream_ask *ask)
+{
+    struct pfl_agent_stream *s = NULL;
+
+    if (ask->id[0] != '\0')
+        s = find_stream(a, ask->id);
+    if (s != NULL && !is_operators(s, ask->operator_name)) {
+        pfl_agent_refuse(leg, 409, "not your stream", "another operator has a stream of this name");
+        return;
+    }
+    if (s == NULL && ask->is_resume) {
+        pfl_agent_refuse(leg, 410, "stream gone",
+                         "it was killed, its time-to-live passed, or the host's agent was started "
+                         "anew without it");
+        return;
+    }
+    if (s != NULL && !give_role(s, leg, ask->role))
+        return;
+    if (s == NULL)
+        s = begin_stream(a, leg, ask);
+    if (s != NULL && pfl_agent_stream_attach(s, leg, ask->has_accounts ? &ask->offer : NULL) != 0)
+        pfl_agent_refuse(leg, 409, "accounts differ", "what was received cannot be what was sent");
+}
+
+static void connect_stream(struct pfl_agent *a, struct pfl_h2_stream *leg,
+                           const struct pfl_h2_head *head)
+{
+    struct pfl_buf role;
+    struct pfl_stream_ask ask;
+
+    if (!pfl_stream_ask_read(head, &ask)) {
+        pfl_agent_refuse(leg, 400, "bad request", "the stream's fields make no sense");
+        return;
+    }
+    if (pfl_agent_read_role(leg, head, &role) != 0)
+        return;
+    ask.role = pfl_buf_get(&role);
+    find_or_begin(a, leg, &ask);
+    pfl_buf_fini(&role);
+}
+
+static int encode_streams(struct pfl_agent *a, const char *operator_name, char **ret_json)
+{
+    json_t *list = json_array();
+    json_t *root = json_pack("{s:o}", "streams", list);
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &a->streams) {
+        struct pfl_agent_stream_info i;
+
+        pfl_agent_stream_get_info(pfl_agent_stream_of_node(it), &i);
+        if (strcmp(i.operator_name, operator_name) != 0 || i.id[0] == '\0')
+            continue;
+        (void)json_array_append_new(
+            list, json_pack("{s:s, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:i}", "id", i.id,
+                            "is_carried", i.is_carried, "is_done", i.is_done, "age_ms",
+                            (json_int_t)i.age_ms, "orphan_ms", (json_int_t)i.orphan_ms, "ttl_ms",
+                            (json_int_t)i.ttl_ms, "sent_bytes", (json_int_t)i.sent_bytes,
+                            "kept_bytes", (json_int_t)i.kept_bytes, "file_bytes",
+                            (json_int_t)i.file_bytes, "resumes", (int)i.resumes));
+    }
+    *ret_json = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
+    json_decref(root);
+    return *ret_json != NULL ? 0 : PFL_ENOMEM;
+}
+
+/* ---- requests ---- */
+
+void pfl_agent_respond_json(struct pfl_h2_stream *leg, const char *json)
+{
+    if (pfl_h2_stream_respond_body(leg, 200, "application/json", pfl_span_of(json, strlen(json))) !=
+        0)
+        pfl_h2_stream_reset(leg, PFL_H2_INTERNAL_ERROR);
+}
+
+static void answer_clock(struct pfl_h2_stream *leg)
+{
+    unsigned long long receive_ns = pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
+    char json[96];
+
+    (void)snprintf(json, sizeof(json), "{\"receive_ns\": %llu, \"send_ns\": %llu}\n", receive_ns,
+                   (unsigned long long)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME));
+    pfl_agent_respond_json(leg, json);
+}
+
+static void answer_streams(struct pfl_agent *a, struct pfl_h2_stream *leg,
+                           const char *operator_name)
+{
+    char *json;
+
+    if (encode_streams(a, operator_name, &json) != 0) {
+        pfl_agent_refuse(leg, 503, "out of memory", "the host's agent is out of memory");
+        return;
+    }
+    pfl_agent_respond_json(leg, json);
+    pfl_mem_free(json);
+}
+
+static void kill_stream(struct pfl_agent *a, struct pfl_h2_stream *leg, const char *id,
+                        const char *operator_name)
+{
+    struct pfl_agent_stream *s = find_stream(a, id);
+
+    if (s == NULL || !is_operators(s, operator_name)) {
+        pfl_agent_refuse(leg, 410, "stream gone", "you have no such stream here");
+        return;
+    }
+    pfl_log_info("stream-killed", "stream=%s operator=%s", id, operator_name);
+    pfl_agent_stream_kill(s);
+    if (pfl_h2_stream_respond_body(leg, 204, NULL, pfl_span_of(NULL, 0)) != 0)
+        pfl_h2_stream_reset(leg, PFL_H2_INTERNAL_ERROR);
+}
+
+static void change_role(struct pfl_agent *a, struct pfl_h2_stream *leg,
+                        const struct pfl_h2_head *head, const char *id)
+{
+    struct pfl_agent_stream *s = find_stream(a, id);
+    struct pfl_buf role;
+
+    if (s == NULL || !is_operators(s, pfl_h2_head_get(head, PFL_TUNNEL_H_OPERATOR))) {
+        pfl_agent_refuse(leg, 410, "stream gone", "there is no such stream here");
+        return;
+    }
+    if (pfl_agent_read_role(leg, head, &role) != 0)
+        return;
+    if (role.len == 0)
+        pfl_agent_refuse(leg, 400, "no role", "the request has none");
+    else if (give_role(s, leg, pfl_buf_get(&role)) &&
+             pfl_h2_stream_respond_body(leg, 204, NULL, pfl_span_of(NULL, 0)) != 0)
+        pfl_h2_stream_reset(leg, PFL_H2_INTERNAL_ERROR);
+    pfl_buf_fini(&role);
+}
+
+static void answer_events(struct pfl_agent *a, const struct pfl_agent_uplink *u,
+                          struct pfl_h2_stream *leg)
+{
+    int rc = pfl_events_listen(&a->events, u, leg, uv_now(a->conf.loop));
+
+    if (rc == PFL_ELIMIT)
+        pfl_agent_refuse(leg, 429, "too many listeners", "this host's events are read already");
+    else if (rc != 0)
+        pfl_agent_refuse(leg, 503, "out of memory", "the host's agent is out of memory");
+}
+
+static void route(const struct pfl_agent_uplink *u, struct pfl_h2_stream *leg,
+                  const struct pfl_h2_head *head)
+{
+    struct pfl_agent *a = u->agent;
+    const char *operator_name = pfl_h2_head_get(head, PFL_TUNNEL_H_OPERATOR);
+    struct pfl_route route;
+
+    pfl_route_parse(head, false, &route);
+    if (route.kind == PFL_ROUTE_HELLO || route.kind == PFL_ROUTE_HEALTH) {
+        pfl_agent_respond_json(leg, a->hello);
+        return;
+    }
+    if (route.kind == PFL_ROUTE_CLOCK) {
+        answer_clock(leg);
+        return;
+    }
+    if (route.kind == PFL_ROUTE_EVENTS) {
+        answer_events(a, u, leg);
+        return;
+    }
+    if (route.kind == PFL_ROUTE_NONE)
+        return; /* 404 */
+    if (route.kind == PFL_ROUTE_METHOD)
+        pfl_agent_refuse(leg, 405, "wrong method", "this path knows another method");
+    else if (route.kind == PFL_ROUTE_NAME)
+        pfl_agent_refuse(leg, 400, "bad request", "that cannot be the name of a stream or session");
+    else if (operator_name == NULL || !pfl_identity_is_name(operator_name))
+        pfl_agent_refuse(leg, 400, "bad request",
+                         "the relay does not say for which operator it asks");
+    else if (route.kind == PFL_ROUTE_CONSUMER)
+        connect_stream(a, leg, head);
+    else if (route.kind == PFL_ROUTE_STREAMS)
+        answer_streams(a, leg, operator_name);
+    else if (route.kind == PFL_ROUTE_KILL)
+        kill_stream(a, leg, route.stream, operator_name);
+    else if (route.kind == PFL_ROUTE_ROLE)
+        change_role(a, leg, head, route.stream);
+    else if (route.kind == PFL_ROUTE_RAISE)
+        pfl_agent_raise_triggers(a, leg, head);
+    else
+        pfl_agent_answer_alarms(a, leg, head, &route);
+}
+
+void pfl_agent_on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head)
+{
+    struct pfl_agent_uplink *u = user;
+
+    if (!u->agent->is_closing)
+        route(u, leg, head);
+}

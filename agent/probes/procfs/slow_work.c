@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Work on a thread that is replaced when it is stuck: see slow_work.h.
+ *
+ * Happy path: run wakes the thread, which works through the steps and wakes the caller: two
+ * switches, whatever the number of steps. Only when that takes longer than LOOK_MS the caller looks
+ * at the thread, every LOOK_MS: the time it is asleep is charged to the user of the step.
+ *
+ *     IDLE --run--> ASKED --(thread)--> DONE --> IDLE
+ *                     \--(caller)--> STUCK --(thread)--> ENDED --reap--> freed
+ *
+ * Who is asleep: neither running nor waiting for a processor, so that a busy machine makes nobody
+ * stuck. A user with subordinate ids is one. Failures: without a thread or memory there is no
+ * room. Ownership: a worker belongs to the caller's thread; the worker's thread touches nothing
+ * after ENDED. Limits: PFL_SLOW_*; USERS users, of more the one who owes least is forgotten.
+ */
+#include "agent/probes/procfs/slow_work.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#if __has_include(<linux/close_range.h>)
+#include <linux/close_range.h>
+#endif
+
+#include "base/bucket.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/subuids.h"
+
+#define USERS       64u
+#define LOOK_MS     10u
+#define STACK_BYTES (256u * 1024u)
+
+enum state { IDLE, ASKED, DONE, STUCK, ENDED };
+
+struct worker {
+    enum state state; /* under the lock, as is what follows up to the room */
+    pthread_cond_t wake;
+    void (*run)(void *room);
+    uint32_t steps; /* begun */
+    struct pfl_slow_step step;
+    char path[PFL_SLOW_PATH_BYTES];
+    int stat_fd; /* owned; the thread's own file; -1: not yet */
+    void *room;  /* owned; the thread's while ASKED and STUCK */
+};
+
+struct user {
+    uint32_t uid;
+    struct pfl_bucket time; /* ms; per_s 0: a free place */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t done; /* by CLOCK_MONOTONIC */
+    bool is_ready;
+    struct worker *worker; /* NULL: none */
+    struct worker *stuck[PFL_SLOW_THREADS];
+    struct user users[USERS];
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static _Thread_local struct worker *own; /* the thread's */
+
+static uint64_t now_ms(void)
+{
+    return pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) / 1000000;
+}
+
+/* --- shares, locked ---------------------------------------------------------------------- */
+
+static bool is_of_nobody(uint32_t uid)
+{
+    return uid >= PFL_SLOW_START;
+}
+
+static void fill_time(struct pfl_bucket *time, uint32_t uid, uint64_t now)
+{
+    if (is_of_nobody(uid))
+        pfl_bucket_set(time, PFL_SLOW_NOBODY_PER_S, PFL_SLOW_NOBODY_MS, now);
+    else if (uid == PFL_SLOW_USERS)
+        pfl_bucket_set(time, PFL_SLOW_USERS_PER_S, PFL_SLOW_USERS_MS, now);
+    else
+        pfl_bucket_set(time, PFL_SLOW_USER_PER_S, PFL_SLOW_USER_MS, now);
+}
+
+static struct pfl_bucket *find_time(uint32_t uid)
+{
+    struct user *best = &all.users[0];
+    uint64_t now = now_ms();
+
+    for (size_t i = 0; i < USERS; i++) {
+        struct user *u = &all.users[i];
+
+        if (u->time.per_s != 0 && u->uid == uid)
+            return &u->time;
+        if (best->time.per_s != 0 && (u->time.per_s == 0 || pfl_bucket_get(&u->time, now) >
+                                                                pfl_bucket_get(&best->time, now)))
+            best = u;
+    }
+    *best = (struct user){.uid = uid};
+    fill_time(&best->time, uid, now);
+    return &best->time;
+}
+
+static bool has_time(uint32_t uid)
+{
+    return pfl_bucket_get(find_time(uid), now_ms()) > 0 &&
+           (is_of_nobody(uid) || pfl_bucket_get(find_time(PFL_SLOW_USERS), now_ms()) > 0);
+}
+
+/* All together pay no more of it than the user has: what he then owes is his alone. */
+static void charge(uint32_t uid, uint64_t ms)
+{
+    uint64_t level = pfl_bucket_get(find_time(uid), now_ms());
+
+    pfl_bucket_take(find_time(uid), ms);
+    if (!is_of_nobody(uid))
+        pfl_bucket_take(find_time(PFL_SLOW_USERS), ms < level ? ms : level);
+}
+
+/* Would the step be stuck where this one is? */
+static bool is_behind(const struct pfl_slow_step *step, const struct pfl_slow_step *stuck)
+{
+    if (stuck->pid != step->pid)
+        return false;
+    if (stuck->is_list)
+        return strcmp(stuck->path, step->path) == 0;
+    return is_of_nobody(stuck->uid) || !is_of_nobody(step->uid);
+}
+
+static bool is_allowed(const struct pfl_slow_step *step)
+{
+    size_t max = is_of_nobody(step->uid) ? PFL_SLOW_NOBODY_THREADS : PFL_SLOW_USER_THREADS;
+    size_t of_users = 0;
+    size_t of_user = 0;
+
+    for (size_t i = 0; i < PFL_SLOW_THREADS; i++) {
+        const struct worker *w = all.stuck[i];
+
+        if (w == NULL || w->state != STUCK)
+            continue;
+        of_user += w->step.uid == step->uid;
+        of_users += !is_of_nobody(w->step.uid);
+        if (is_behind(step, &w->step))
+            return false;
+    }
+    return of_user < max && has_time(step->uid) &&
+           (is_of_nobody(step->uid) || of_users < PFL_SLOW_USERS_THREADS);
+}
+
+/* --- the thread -------------------------------------------------------------------------- */
+
+bool pfl_slow_work_begin(const struct pfl_slow_step *step)
+{
+    struct pfl_slow_step s = *step;
+    bool can_begin;
+
+    if (!is_of_nobody(s.uid))
+        s.uid = pfl_subuids_find(s.uid);
+    (void)pthread_mutex_lock(&all.lock);
+    can_begin = own->state == ASKED && is_allowed(&s);
+    if (can_begin) {
+        own->step = s;
+        own->step.path = own->path;
+        (void)snprintf(own->path, sizeof(own->path), "%s", step->path);
+        own->steps++;
+    }
+    (void)pthread_mutex_unlock(&all.lock);
+    return can_begin;
+}
+
+void pfl_slow_work_publish(struct pfl_span *where, struct pfl_span result)
+{
+    (void)pthread_mutex_lock(&all.lock);
+    if (own->state == ASKED)
+        *where = result;
+    (void)pthread_mutex_unlock(&all.lock);
+}
+
+/* A thread that no kill ends would keep the program's descriptors: its guardian would not see the
+ * end, nor the service. From here on it has its own. A kernel before 5.9 refuses. ThreadSanitizer
+ * takes equal numbers in two tables for one descriptor. */
+static void leave_descriptors(void)
+{
+#if defined(SYS_close_range) && defined(CLOSE_RANGE_UNSHARE) && !defined(PFL_SANITIZED_THREADS)
+    (void)syscall(SYS_close_range, STDERR_FILENO + 1u, ~0u, CLOSE_RANGE_UNSHARE);
+#endif
+}
+
+static void *run_thread(void *argument)
+{
+    struct worker *w = argument;
+    int fd = open("/proc/thread-self/stat", O_RDONLY | O_CLOEXEC);
+
+    leave_descriptors();
+    own = w;
+    (void)pthread_mutex_lock(&all.lock);
+    w->stat_fd = fd;
+    while (w->state != STUCK) {
+        while (w->state != ASKED && w->state != STUCK)
+            (void)pthread_cond_wait(&w->wake, &all.lock);
+        (void)pthread_mutex_unlock(&all.lock);
+        w->run(w->room);
+        (void)pthread_mutex_lock(&all.lock);
+        if (w->state == ASKED) {
+            w->state = DONE;
+            (void)pthread_cond_signal(&all.done);
+        }
+    }
+    w->state = ENDED;
+    (void)pthread_mutex_unlock(&all.lock);
+    return NULL;
+}
+
+static bool start_thread(struct worker *w)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+    sigset_t every;
+    sigset_t before;
+    int error;
+
+    if (pthread_attr_init(&attr) != 0)
+        return false;
+    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
+    (void)sigfillset(&every);
+    (void)pthread_sigmask(SIG_SETMASK, &every, &before);
+    error = pthread_create(&thread, &attr, run_thread, w);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&attr);
+    return error == 0;
+}
+
+/* --- the caller -------------------------------------------------------------------------- */
+
+static void free_worker(struct worker *w)
+{
+    if (w->stat_fd >= 0)
+        close(w->stat_fd);
+    (void)pthread_cond_destroy(&w->wake);
+    pfl_mem_free(w->room);
+    pfl_mem_free(w);
+}
+
+void pfl_slow_work_reap(void)
+{
+    for (size_t i = 0; i < PFL_SLOW_THREADS; i++) {
+        struct worker *w = all.stuck[i];
+        bool has_ended = false;
+
+        if (w == NULL)
+            continue;
+        (void)pthread_mutex_lock(&all.lock);
+        has_ended = w->state == ENDED;
+        if (has_ended)
+            all.stuck[i] = NULL;
+        (void)pthread_mutex_unlock(&all.lock);
+        if (has_ended)
+            free_worker(w);
+    }
+}
+
+size_t pfl_slow_work_count_stuck(void)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < PFL_SLOW_THREADS; i++)
+        count += all.stuck[i] != NULL;
+    return count;
+}
+
+static const struct pfl_slow_step start = {.uid = PFL_SLOW_START, .is_list = true, .path = "start"};
+
+static bool can_start(void)
+{
+    struct pfl_slow_step step = start;
+    bool can;
+
+    step.path = ""; /* one that is stuck does not mean that the next one will be */
+    (void)pthread_mutex_lock(&all.lock);
+    can = is_allowed(&step);
+    (void)pthread_mutex_unlock(&all.lock);
+    return can && pfl_slow_work_count_stuck() < PFL_SLOW_THREADS;
+}
+
+static void init_done(void)
+{
+    pthread_condattr_t clock;
+
+    if (all.is_ready)
+        return;
+    (void)pthread_condattr_init(&clock);
+    (void)pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&all.done, &clock);
+    (void)pthread_condattr_destroy(&clock);
+    all.is_ready = true;
+}
+
+void *pfl_slow_work_get_room(size_t bytes)
+{
+    struct worker *w = all.worker;
+
+    if (w != NULL)
+        return w->room;
+    init_done();
+    if (can_start())
+        w = pfl_mem_zalloc(sizeof(*w));
+    if (w == NULL)
+        return NULL;
+    w->stat_fd = -1;
+    (void)pthread_cond_init(&w->wake, NULL);
+    w->room = pfl_mem_zalloc(bytes);
+    if (w->room == NULL || !start_thread(w)) {
+        free_worker(w);
+        return NULL;
+    }
+    all.worker = w;
+    return w->room;
+}
+
+/* Neither running nor ready to run. Of a thread that has just begun it is not known. */
+static bool is_asleep(const struct worker *w)
+{
+    char text[128];
+    ssize_t n = w->stat_fd >= 0 ? pread(w->stat_fd, text, sizeof(text), 0) : -1;
+    const char *end = n > 0 ? memrchr(text, ')', (size_t)n) : NULL;
+
+    return end != NULL && end + 2 < text + n && end[2] != 'R';
+}
+
+/* Locked. False: it is stuck. */
+static bool wait_for(struct worker *w)
+{
+    uint32_t step = w->steps;
+    uint64_t begin_ms = now_ms();
+    uint32_t asleep_ms = 0;
+
+    while (w->state == ASKED) {
+        uint64_t end_ms = now_ms() + LOOK_MS;
+        struct timespec end = {.tv_sec = (time_t)(end_ms / 1000),
+                               .tv_nsec = (long)(end_ms % 1000) * 1000000};
+
+        if (pthread_cond_timedwait(&all.done, &all.lock, &end) != ETIMEDOUT || w->state != ASKED)
+            continue;
+        if (w->steps != step) {
+            step = w->steps;
+            begin_ms = now_ms();
+            asleep_ms = 0;
+        }
+        if (is_asleep(w)) {
+            asleep_ms += LOOK_MS;
+            charge(w->step.uid, LOOK_MS);
+        }
+        if (asleep_ms >= PFL_SLOW_SLEEP_MS)
+            return false;
+        if (now_ms() - begin_ms >= PFL_SLOW_STEP_MS) {
+            charge(w->step.uid, PFL_SLOW_STEP_MS);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Locked. */
+static void leave(struct worker *w)
+{
+    size_t i = 0;
+
+    while (all.stuck[i] != NULL) /* there is a place: get_room looked */
+        i++;
+    all.stuck[i] = w;
+    all.worker = NULL;
+    w->state = STUCK;
+}
+
+bool pfl_slow_work_run(void (*run)(void *room), uint32_t *ret_tag)
+{
+    struct worker *w = all.worker;
+    struct pfl_slow_step step;
+    char path[PFL_SLOW_PATH_BYTES];
+    bool is_done;
+
+    (void)pthread_mutex_lock(&all.lock);
+    w->run = run;
+    w->step = start;
+    w->step.path = w->path;
+    (void)snprintf(w->path, sizeof(w->path), "%s", start.path);
+    w->state = ASKED;
+    (void)pthread_cond_signal(&w->wake);
+    is_done = wait_for(w);
+    if (is_done)
+        w->state = IDLE;
+    else
+        leave(w);
+    step = w->step;
+    memcpy(path, w->path, sizeof(path));
+    (void)pthread_mutex_unlock(&all.lock);
+    if (!is_done) {
+        *ret_tag = step.tag;
+        if (is_of_nobody(step.uid))
+            pfl_log_warn("read-stuck", "path=\"%s\" threads=%zu", path,
+                         pfl_slow_work_count_stuck());
+        else
+            pfl_log_warn("read-stuck", "path=\"%s\" uid=%u threads=%zu", path, step.uid,
+                         pfl_slow_work_count_stuck());
+    }
+    return is_done;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a CONNECT says of its stream. */
+#include "agent/daemon/stream/stream_ask.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proto/h2/h2_head.h"
+#include "proto/tunnel/tunnel.h"
+
+static struct pfl_span span_of(const char *text)
+{
+    return pfl_span_of(text, strlen(text));
+}
+
+static bool wants_zstd(const char *accept)
+{
+    static struct pfl_h2_head head;
+    struct pfl_stream_ask ask;
+
+    memset(&head, 0, sizeof(head));
+    if (accept != NULL)
+        pfl_h2_head_add(&head, span_of(PFL_TUNNEL_H_ACCEPT), span_of(accept));
+    assert_true(pfl_stream_ask_read(&head, &ask));
+    return ask.wants_zstd;
+}
+
+static void an_encoding_is_found_among_others_that_nobody_knows(void **state)
+{
+    (void)state;
+    assert_true(wants_zstd("zstd"));
+    assert_true(wants_zstd("lz9, zstd"));
+    assert_true(wants_zstd("zstd,br"));
+    assert_false(wants_zstd(NULL));
+    assert_false(wants_zstd(""));
+    assert_false(wants_zstd(" , ,"));
+    assert_false(wants_zstd("zstd2"));
+    assert_false(wants_zstd("zst, xzstd"));
+}
+
+static void fields_of_another_version_are_not_looked_at(void **state)
+{
+    static struct pfl_h2_head head;
+    struct pfl_stream_ask ask;
+
+    (void)state;
+    pfl_h2_head_add(&head, span_of("perfleet-future"), span_of("yes"));
+    pfl_h2_head_add(&head, span_of(PFL_TUNNEL_H_TTL), span_of("1500"));
+    assert_true(pfl_stream_ask_read(&head, &ask));
+    assert_int_equal(ask.ttl_ms, 1500);
+    assert_string_equal(ask.id, "");
+}
+
+static void a_name_or_number_that_makes_no_sense_is_refused(void **state)
+{
+    static const char *const wrong[][2] = {{PFL_TUNNEL_H_STREAM, "../../x"},
+                                           {PFL_TUNNEL_H_TTL, "1e9"},
+                                           {PFL_TUNNEL_H_WINDOW, "-1"},
+                                           {PFL_TUNNEL_H_RECEIVED, "1"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        static struct pfl_h2_head head;
+        struct pfl_stream_ask ask;
+
+        memset(&head, 0, sizeof(head));
+        pfl_h2_head_add(&head, span_of(wrong[i][0]), span_of(wrong[i][1]));
+        assert_false(pfl_stream_ask_read(&head, &ask));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_encoding_is_found_among_others_that_nobody_knows),
+        cmocka_unit_test(fields_of_another_version_are_not_looked_at),
+        cmocka_unit_test(a_name_or_number_that_makes_no_sense_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /proc files into ProcessTree and ProcessStats. */
+#include "agent/probes/procfs/proc_tree.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include "agent/probes/procfs/pid_set.h"
+#include "agent/probes/procfs/proc_text.h"
+#include "tests/support/sweep.h"
+#include "tests/unit/agent/probes/ftrace_kit.h"
+
+#define TEXT(s) pfl_span_of((s), sizeof(s) - 1)
+
+static const char status[] = "Name:\tmy prog\nTgid:\t41\nPid:\t41\nPPid:\t7\nUid:\t1000\t0\t0\t0\n"
+                             "NSpid:\t41\t3\nKthread:\t0\nVmSize:\t   5992 kB\nVmRSS:\t 92 kB\n";
+static const char stat[] = "41 (a) b) c) S 7 1 1 0 -1 1 2 3 4 5 600 700 0 0 20 0 1 0 12345 9 9\n";
+
+static void process_is_described(void **state)
+{
+    static const uint32_t paths[][3] = {{1, 1, 0}, {1, 2, 0}, {1, 5, 0}, {1, 6, 0}, {1, 7, 0}};
+    static const uint64_t values[] = {41, 7, 1000, 3, UINT64_C(123450000000)};
+    static const uint32_t cmdline[] = {1, 3, 0};
+    static const uint32_t is_comm[] = {1, 9, 0};
+    struct pfl_message m;
+    struct pfl_field f;
+
+    (void)state;
+    pfl_message_init(&m, 65536);
+    pfl_proc_tree_add_process(&m, TEXT(status), TEXT("/bin/prog\0-v\0"), TEXT(stat));
+    assert_false(m.failed);
+    for (size_t i = 0; i < 5; i++) {
+        assert_true(kit_find(pfl_buf_get(&m.buf), paths[i], &f));
+        assert_int_equal(f.value, values[i]);
+    }
+    assert_true(kit_find(pfl_buf_get(&m.buf), cmdline, &f));
+    assert_memory_equal(f.bytes.data, "/bin/prog", f.bytes.len);
+    assert_false(kit_find(pfl_buf_get(&m.buf), is_comm, &f));
+    pfl_message_clear(&m);
+    pfl_proc_tree_add_process(&m, TEXT(status), TEXT(""), TEXT(""));
+    assert_true(kit_find(pfl_buf_get(&m.buf), is_comm, &f));
+    pfl_message_fini(&m);
+    pfl_sweep_assert_no_leak();
+}
+
+static void counters_are_written_when_they_change(void **state)
+{
+    static const uint32_t rss[] = {1, 3, 0};
+    static const uint32_t user[] = {1, 21, 0};
+    struct pfl_proc_texts texts = {
+        .status = TEXT(status), .oom_score_adj = TEXT("-17\n"), .stat = TEXT(stat)};
+    struct pfl_proc_counters last;
+    struct pfl_message m;
+    struct pfl_field f;
+
+    (void)state;
+    pfl_proc_counters_reset(&last);
+    pfl_message_init(&m, 65536);
+    assert_true(pfl_proc_counters_add(&m, 41, &texts, &last));
+    assert_true(kit_find(pfl_buf_get(&m.buf), rss, &f));
+    assert_int_equal(f.value, 92);
+    assert_true(kit_find(pfl_buf_get(&m.buf), user, &f));
+    assert_int_equal(f.value, UINT64_C(6000000000));
+    pfl_message_clear(&m);
+    assert_true(pfl_proc_counters_add(&m, 41, &texts, &last));
+    assert_int_equal(m.buf.len, 0);
+    texts.status = TEXT("Name:\tkthreadd\n");
+    assert_false(pfl_proc_counters_add(&m, 41, &texts, &last));
+    pfl_message_fini(&m);
+    pfl_sweep_assert_no_leak();
+}
+
+static void dmabuf_memory_is_told_in_kib(void **state)
+{
+    static const uint32_t dmabuf[] = {1, 24, 0};
+    struct pfl_proc_texts texts = {.status = TEXT(status), .dmabuf_rss = TEXT("8192\n")};
+    struct pfl_proc_counters last;
+    struct pfl_message m;
+    struct pfl_field f;
+
+    (void)state;
+    pfl_proc_counters_reset(&last);
+    pfl_message_init(&m, 65536);
+    assert_true(pfl_proc_counters_add(&m, 41, &texts, &last));
+    assert_true(kit_find(pfl_buf_get(&m.buf), dmabuf, &f));
+    assert_int_equal(f.value, 8);
+    pfl_message_fini(&m);
+    pfl_sweep_assert_no_leak();
+}
+
+static void open_files_are_told_with_their_process(void **state)
+{
+    static const uint32_t pid[] = {1, 1, 0};
+    static const uint32_t fd[] = {1, 15, 1, 0};
+    static const uint32_t path[] = {1, 15, 2, 0};
+    struct pfl_message m;
+    struct pfl_field f;
+
+    (void)state;
+    pfl_message_init(&m, 65536);
+    pfl_proc_stats_begin_process(&m, 41);
+    pfl_proc_stats_add_fd(&m, 0, TEXT("/dev/null"));
+    pfl_message_end(&m);
+    assert_true(kit_find(pfl_buf_get(&m.buf), pid, &f));
+    assert_int_equal(f.value, 41);
+    assert_true(kit_find(pfl_buf_get(&m.buf), fd, &f));
+    assert_int_equal(f.value, 0);
+    assert_true(kit_find(pfl_buf_get(&m.buf), path, &f));
+    assert_memory_equal(f.bytes.data, "/dev/null", f.bytes.len);
+    pfl_message_fini(&m);
+    pfl_sweep_assert_no_leak();
+}
+
+static void texts_cut_at_every_length_do_no_harm(void **state)
+{
+    struct pfl_message m;
+
+    (void)state;
+    pfl_message_init(&m, 1 << 20);
+    for (size_t len = 0; len < sizeof(status); len++) {
+        pfl_proc_tree_add_process(&m, pfl_span_of(status, len), pfl_span_of(NULL, 0),
+                                  pfl_span_of(stat, len < sizeof(stat) ? len : sizeof(stat)));
+        pfl_proc_tree_add_thread(&m, 1, 1, pfl_span_of(status, len), true);
+    }
+    assert_false(m.failed);
+    pfl_message_fini(&m);
+}
+
+static void config_is_read_and_bounded(void **state)
+{
+    static const uint8_t config[] = {0x08, 2, 0x10, 1, 0x18, 1, 0x20, 50, 0x30, 0xe8, 0x07};
+    struct pfl_process_conf conf;
+
+    (void)state;
+    pfl_process_conf_parse(pfl_span_of(config, sizeof(config)), &conf);
+    assert_true(conf.no_on_demand && conf.scan_all_on_start && conf.record_thread_names);
+    assert_int_equal(conf.poll_ms, 100);
+    assert_int_equal(conf.cache_ticks, 10);
+}
+
+static void pid_set_tells_each_pid_once(void **state)
+{
+    static struct pfl_pid_set set;
+    int32_t added = 0;
+
+    (void)state;
+    assert_true(pfl_pid_set_add(&set, 1));
+    assert_false(pfl_pid_set_add(&set, 1));
+    assert_true(pfl_pid_set_add(&set, PFL_PID_MAX - 1));
+    assert_false(pfl_pid_set_add(&set, PFL_PID_MAX));
+    assert_false(pfl_pid_set_add(&set, 0));
+    assert_false(pfl_pid_set_add(&set, -3));
+    pfl_pid_set_remove(&set, PFL_PID_MAX - 1);
+    assert_false(pfl_pid_set_has(&set, PFL_PID_MAX - 1));
+    assert_true(pfl_pid_set_has(&set, 1));
+    for (int32_t pid = 2; pid < 20000; pid++)
+        added += pfl_pid_set_add(&set, pid);
+    assert_int_equal(set.fresh_count, PFL_PID_FRESH_MAX);
+    pfl_pid_set_clear_fresh(&set);
+    assert_true(pfl_pid_set_add(&set, 19999)); /* left out before, not forgotten */
+    assert_int_equal(added, PFL_PID_FRESH_MAX - 2);
+    pfl_pid_set_fini(&set);
+    pfl_sweep_assert_no_leak();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(process_is_described),
+        cmocka_unit_test(counters_are_written_when_they_change),
+        cmocka_unit_test(dmabuf_memory_is_told_in_kib),
+        cmocka_unit_test(open_files_are_told_with_their_process),
+        cmocka_unit_test(texts_cut_at_every_length_do_no_harm),
+        cmocka_unit_test(config_is_read_and_bounded),
+        cmocka_unit_test(pid_set_tells_each_pid_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
