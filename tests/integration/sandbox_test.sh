@@ -3,7 +3,7 @@
 # shellcheck disable=SC1091,SC2153
 # The daemons in their sandbox: what the kernel says of the running processes, what they can and
 # cannot do there, and how they start where it cannot be had. Each forbidden call by itself is tried
-# by tests/unit/sandbox; all other integration tests run with the sandbox on, too.
+# by tests/unit/base/sandbox; all other integration tests run with the sandbox on, too.
 . "$(dirname "$0")/lib.sh"
 
 D=$BIN/perfleetd

@@ -14,7 +14,7 @@
 #include "base/io/loop.h"
 #include "base/log.h"
 #include "tests/support/sweep.h"
-#include "tests/unit/io/pki.h"
+#include "tests/unit/base/io/pki.h"
 #include "tunnel/client.h"
 
 struct fixture {

@@ -15,7 +15,7 @@
 #include "base/io/loop.h"
 #include "base/mem.h"
 #include "tests/support/sweep.h"
-#include "tests/unit/io/endpoint.h"
+#include "tests/unit/base/io/endpoint.h"
 
 #define TOTAL_BYTES (16u * 1024 * 1024)
 

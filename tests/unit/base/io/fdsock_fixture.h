@@ -3,7 +3,7 @@
 #ifndef PFL_TESTS_UNIT_IO_FDSOCK_FIXTURE_H
 #define PFL_TESTS_UNIT_IO_FDSOCK_FIXTURE_H
 
-#include "tests/unit/io/endpoint.h"
+#include "tests/unit/base/io/endpoint.h"
 
 #define PATTERN_BYTES (3u * 1024 * 1024)
 

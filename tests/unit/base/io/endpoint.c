@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The recording stream owner: see endpoint.h. A test that waits in vain is ended by ctest. */
-#include "tests/unit/io/endpoint.h"
+#include "tests/unit/base/io/endpoint.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -23,7 +23,7 @@
 #include "base/io/loop.h"
 #include "base/log.h"
 #include "tests/support/sweep.h"
-#include "tests/unit/io/endpoint.h"
+#include "tests/unit/base/io/endpoint.h"
 
 #define MAX_FDS 64
 

@@ -15,8 +15,8 @@
 #include "base/io/loop.h"
 #include "base/mem.h"
 #include "tests/support/sweep.h"
-#include "tests/unit/io/endpoint.h"
-#include "tests/unit/io/pki.h"
+#include "tests/unit/base/io/endpoint.h"
+#include "tests/unit/base/io/pki.h"
 
 #define LONG_MS 60000u
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/sandbox/sandbox_kit.h"
+#include "tests/unit/base/sandbox/sandbox_kit.h"
 
 static int errno_of(bool has_worked)
 {

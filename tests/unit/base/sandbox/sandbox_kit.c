@@ -6,7 +6,7 @@
  * how it ended. The child's log goes nowhere. child_has: the child waits on a pipe while the parent
  * reads its status. Failure of the kit itself fails the test by an assertion in the parent.
  */
-#include "tests/unit/sandbox/sandbox_kit.h"
+#include "tests/unit/base/sandbox/sandbox_kit.h"
 
 #include <errno.h>
 #include <fcntl.h>

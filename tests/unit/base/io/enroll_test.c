@@ -21,7 +21,7 @@
 #include "base/io/loop.h"
 #include "base/io/tls_stream.h"
 #include "tests/support/sweep.h"
-#include "tests/unit/io/pki.h"
+#include "tests/unit/base/io/pki.h"
 
 #define URI        "perfleet://lab/host/new"
 #define QUESTION   "may I?"

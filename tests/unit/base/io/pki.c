@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Test certificates: see pki.h. Needs the openssl command; without it the group fails. */
-#include "tests/unit/io/pki.h"
+#include "tests/unit/base/io/pki.h"
 
 #include <setjmp.h>
 #include <spawn.h>

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "tests/support/sweep.h"
-#include "tests/unit/io/pki.h"
-#include "tests/unit/io/tls_pair.h"
+#include "tests/unit/base/io/pki.h"
+#include "tests/unit/base/io/tls_pair.h"
 #ifdef PFL_TLS_KEY_LOG
 #include "base/io/tls_key_log.h"
 #endif

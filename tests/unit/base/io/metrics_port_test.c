@@ -19,8 +19,8 @@
 #include "base/io/loop.h"
 #include "base/log.h"
 #include "tests/support/sweep.h"
-#include "tests/unit/io/endpoint.h"
-#include "tests/unit/io/pki.h"
+#include "tests/unit/base/io/endpoint.h"
+#include "tests/unit/base/io/pki.h"
 
 #define REQUEST "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 

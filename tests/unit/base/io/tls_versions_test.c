@@ -13,8 +13,8 @@
 #include "base/io/tls_conf.h"
 #include "base/io/tls_engine.h"
 #include "tests/support/sweep.h"
-#include "tests/unit/io/pki.h"
-#include "tests/unit/io/tls_pair.h"
+#include "tests/unit/base/io/pki.h"
+#include "tests/unit/base/io/tls_pair.h"
 
 #define WHOLE TLS_PAIR_WIRE_BYTES
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See tls_pair.h. */
-#include "tests/unit/io/tls_pair.h"
+#include "tests/unit/base/io/tls_pair.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 
 #include "base/io/tls_conf.h"
 #include "base/io/tls_lib.h"
-#include "tests/unit/io/pki.h"
+#include "tests/unit/base/io/pki.h"
 
 struct tls_side tls_client;
 struct tls_side tls_server;

@@ -17,7 +17,7 @@
 
 #include "base/mem.h"
 #include "tests/support/sweep.h"
-#include "tests/unit/io/fdsock_fixture.h"
+#include "tests/unit/base/io/fdsock_fixture.h"
 
 static int make_memfd(const char *text)
 {

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "tests/support/sweep.h"
-#include "tests/unit/io/pki.h"
-#include "tests/unit/io/tls_pair.h"
+#include "tests/unit/base/io/pki.h"
+#include "tests/unit/base/io/tls_pair.h"
 
 static uint8_t pattern[100000];
 

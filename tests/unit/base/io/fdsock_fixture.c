@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See fdsock_fixture.h. Ends each test with no live handle and no live byte. */
-#include "tests/unit/io/fdsock_fixture.h"
+#include "tests/unit/base/io/fdsock_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -18,8 +18,8 @@
 #include "base/io/tls_stream.h"
 #include "base/mem.h"
 #include "tests/support/sweep.h"
-#include "tests/unit/io/endpoint.h"
-#include "tests/unit/io/pki.h"
+#include "tests/unit/base/io/endpoint.h"
+#include "tests/unit/base/io/pki.h"
 
 #define PAIRS   12
 #define LONG_MS 60000u

@@ -27,7 +27,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/sandbox/sandbox_kit.h"
+#include "tests/unit/base/sandbox/sandbox_kit.h"
 
 static pid_t parent;
 

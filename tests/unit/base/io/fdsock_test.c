@@ -17,7 +17,7 @@
 
 #include "base/closer.h"
 #include "tests/support/emulator.h"
-#include "tests/unit/io/fdsock_fixture.h"
+#include "tests/unit/base/io/fdsock_fixture.h"
 
 static void bytes_arrive_in_order(void **state)
 {
