@@ -4,7 +4,8 @@ document names in backticks, and a path or a test program in its blocks of comma
 
 A file may be named by its path, by the end of its path, relative to the document, without its suffix
 (`base/mem`), or by a pattern (`*_port.c`). A test may have its folder's name in front
-(`producer_kill_test` is tests/unit/producer/shared_memory/kill_test.c). Documents that tell history are exempt.
+(`producer_kill_test` is the kill_test.c in a folder of tests/unit/producer). Documents that tell
+history are exempt.
 """
 import fnmatch
 import os
@@ -41,8 +42,8 @@ class Tree:
                      for start in (m.end() for m in re.finditer(r"^|/", path))}
         self.ends |= {os.path.splitext(end)[0] for end in self.ends}
         self.tests = {os.path.splitext(os.path.basename(n))[0] for n in files if n.startswith("tests/")}
-        self.tests |= {f"{os.path.basename(os.path.dirname(n))}_{os.path.splitext(os.path.basename(n))[0]}"
-                       for n in files if n.startswith("tests/unit/")}
+        self.tests |= {f"{folder}_{os.path.splitext(os.path.basename(n))[0]}"
+                       for n in files if n.startswith("tests/unit/") for folder in n.split("/")[2:-1]}
         self.words = set(re.findall(r"\w+", sources))
 
     def has_path(self, path, folder):
