@@ -8,17 +8,9 @@
  */
 #include "service/control/command.h"
 
+#include "perfetto/producer_port.fields.h"
 #include "proto/ipc/ds_config.h"
 #include "proto/ipc/frame.h"
-
-enum {
-    COMMAND_START = 1,
-    COMMAND_STOP = 2,
-    COMMAND_SETUP_TRACING = 3,
-    COMMAND_FLUSH = 5,
-    COMMAND_SETUP = 6,
-    COMMAND_CLEAR = 7,
-};
 
 #define COMMAND_MAX_BYTES (PFL_FRAME_PAYLOAD_MAX - 64u)
 
@@ -38,9 +30,11 @@ void pfl_command_setup_tracing(struct pfl_producer *producer)
     size_t command;
 
     pfl_buf_init(&buf, COMMAND_MAX_BYTES);
-    command = pfl_message_begin(&m, COMMAND_SETUP_TRACING);
+    command = pfl_message_begin(&m, GET_ASYNC_COMMAND_RESPONSE__SETUP_TRACING);
     if (!producer->smb.is_adopted)
-        pfl_message_varint(&m, 1, producer->smb.smb.page_bytes / 1024);
+        pfl_message_varint(&m,
+                           GET_ASYNC_COMMAND_RESPONSE__SETUP_TRACING__SHARED_BUFFER_PAGE_SIZE_KB,
+                           producer->smb.smb.page_bytes / 1024);
     pfl_message_end(&m, command);
     producer->is_setup = true;
     send_command(producer, &m, fd, true);
@@ -66,8 +60,9 @@ static void send_config(const struct pfl_instance *instance, uint32_t command_id
 
     pfl_buf_init(&buf, COMMAND_MAX_BYTES);
     command = pfl_message_begin(&m, command_id);
-    pfl_message_varint(&m, 1, instance->id);
-    config = pfl_message_begin(&m, 2);
+    pfl_message_varint(&m, GET_ASYNC_COMMAND_RESPONSE__SETUP_DATA_SOURCE__NEW_INSTANCE_ID,
+                       instance->id);
+    config = pfl_message_begin(&m, GET_ASYNC_COMMAND_RESPONSE__SETUP_DATA_SOURCE__CONFIG);
     if (m.rc == 0)
         m.rc = pfl_ds_config_rewrite(source->config, &overrides, &buf);
     pfl_message_end(&m, config);
@@ -77,12 +72,12 @@ static void send_config(const struct pfl_instance *instance, uint32_t command_id
 
 void pfl_command_setup_source(const struct pfl_instance *instance)
 {
-    send_config(instance, COMMAND_SETUP);
+    send_config(instance, GET_ASYNC_COMMAND_RESPONSE__SETUP_DATA_SOURCE);
 }
 
 void pfl_command_start_source(const struct pfl_instance *instance)
 {
-    send_config(instance, COMMAND_START);
+    send_config(instance, GET_ASYNC_COMMAND_RESPONSE__START_DATA_SOURCE);
 }
 
 void pfl_command_stop_source(const struct pfl_instance *instance)
@@ -92,8 +87,8 @@ void pfl_command_stop_source(const struct pfl_instance *instance)
     size_t command;
 
     pfl_buf_init(&buf, COMMAND_MAX_BYTES);
-    command = pfl_message_begin(&m, COMMAND_STOP);
-    pfl_message_varint(&m, 1, instance->id);
+    command = pfl_message_begin(&m, GET_ASYNC_COMMAND_RESPONSE__STOP_DATA_SOURCE);
+    pfl_message_varint(&m, GET_ASYNC_COMMAND_RESPONSE__STOP_DATA_SOURCE__INSTANCE_ID, instance->id);
     pfl_message_end(&m, command);
     send_command(instance->producer, &m, -1, false);
 }
@@ -133,7 +128,9 @@ bool pfl_command_flush(struct pfl_producer *producer, const struct pfl_session *
     size_t command;
 
     pfl_buf_init(&buf, COMMAND_MAX_BYTES);
-    command = pfl_message_begin(&m, flush != NULL ? COMMAND_FLUSH : COMMAND_CLEAR);
+    command =
+        pfl_message_begin(&m, flush != NULL ? GET_ASYNC_COMMAND_RESPONSE__FLUSH
+                                            : GET_ASYNC_COMMAND_RESPONSE__CLEAR_INCREMENTAL_STATE);
     PFL_LIST_EACH (it, &producer->instances) {
         const struct pfl_instance *instance =
             PFL_CONTAINER_OF(it, struct pfl_instance, of_producer);
@@ -142,15 +139,15 @@ bool pfl_command_flush(struct pfl_producer *producer, const struct pfl_session *
         if (!takes_part(instance, session, flush))
             continue;
         has_any = true;
-        pfl_message_varint(&m, 1, instance->id);
+        pfl_message_varint(&m, GET_ASYNC_COMMAND_RESPONSE__FLUSH__DATA_SOURCE_IDS, instance->id);
     }
     if (!has_any && !(flush != NULL && is_member && scrapes_itself(producer))) {
         pfl_buf_fini(&buf);
         return false;
     }
     if (flush != NULL) {
-        pfl_message_varint(&m, 2, flush->request_id);
-        pfl_message_varint(&m, 3, flush->flags);
+        pfl_message_varint(&m, GET_ASYNC_COMMAND_RESPONSE__FLUSH__REQUEST_ID, flush->request_id);
+        pfl_message_varint(&m, GET_ASYNC_COMMAND_RESPONSE__FLUSH__FLAGS, flush->flags);
     }
     pfl_message_end(&m, command);
     send_command(producer, &m, -1, false);

@@ -3,18 +3,12 @@
  * Coalescing of observable events.
  *
  * Instance changes append to the message as they come; all_data_sources_started is added once
- * when the message is taken. Only CONFIGURED and STOPPED (both told as stopped) and STARTED are
- * told. Limit: one message's bytes; what does not fit, or has no memory, is not told.
+ * when the message is taken. CONFIGURED and STOPPED are reported as stopped, STARTED as started,
+ * no other state. Limit: one message's bytes; what does not fit, or has no memory, is left out.
  */
 #include "service/control/observe.h"
 
-enum {
-    EVENTS_INSTANCE = 1,
-    EVENTS_ALL_STARTED = 2,
-    EVENTS_CLONE_HIT = 3,
-    TOLD_STOPPED = 1,
-    TOLD_STARTED = 2,
-};
+#include "perfetto/service_state.fields.h"
 
 void pfl_observe_init(struct pfl_observe *self)
 {
@@ -38,21 +32,23 @@ void pfl_observe_instance(struct pfl_observe *self, const struct pfl_instance *i
 {
     struct pfl_message m = pfl_message_of(&self->events);
     size_t before = self->events.len;
-    unsigned told;
+    unsigned state;
     size_t change;
 
     if ((self->mask & PFL_OBSERVE_INSTANCES) == 0)
         return;
     if (instance->state == PFL_INSTANCE_CONFIGURED || instance->state == PFL_INSTANCE_STOPPED)
-        told = TOLD_STOPPED;
+        state = OBSERVABLE_EVENTS__DATA_SOURCE_INSTANCE_STATE_STOPPED;
     else if (instance->state == PFL_INSTANCE_STARTED)
-        told = TOLD_STARTED;
+        state = OBSERVABLE_EVENTS__DATA_SOURCE_INSTANCE_STATE_STARTED;
     else
         return;
-    change = pfl_message_begin(&m, EVENTS_INSTANCE);
-    pfl_message_str(&m, 1, instance->producer_name);
-    pfl_message_bytes(&m, 2, source_name);
-    pfl_message_varint(&m, 3, told);
+    change = pfl_message_begin(&m, OBSERVABLE_EVENTS__INSTANCE_STATE_CHANGES);
+    pfl_message_str(&m, OBSERVABLE_EVENTS__DATA_SOURCE_INSTANCE_STATE_CHANGE__PRODUCER_NAME,
+                    instance->producer_name);
+    pfl_message_bytes(&m, OBSERVABLE_EVENTS__DATA_SOURCE_INSTANCE_STATE_CHANGE__DATA_SOURCE_NAME,
+                      source_name);
+    pfl_message_varint(&m, OBSERVABLE_EVENTS__DATA_SOURCE_INSTANCE_STATE_CHANGE__STATE, state);
     pfl_message_end(&m, change);
     if (m.rc != 0)
         cut(&self->events, before);
@@ -72,13 +68,14 @@ void pfl_observe_clone_hit(struct pfl_observe *self, const struct pfl_observe_cl
 
     if ((self->mask & PFL_OBSERVE_CLONE_TRIGGER) == 0)
         return;
-    mark = pfl_message_begin(&m, EVENTS_CLONE_HIT);
-    pfl_message_varint(&m, 1, hit->session_id);
-    pfl_message_bytes(&m, 2, hit->trigger_name);
-    pfl_message_bytes(&m, 3, hit->producer_name);
-    pfl_message_varint(&m, 4, hit->producer_uid);
-    pfl_message_varint(&m, 5, hit->boottime_ns);
-    pfl_message_varint(&m, 6, hit->delay_ms);
+    mark = pfl_message_begin(&m, OBSERVABLE_EVENTS__CLONE_TRIGGER_HIT);
+    pfl_message_varint(&m, OBSERVABLE_EVENTS__CLONE_TRIGGER_HIT__TRACING_SESSION_ID,
+                       hit->session_id);
+    pfl_message_bytes(&m, OBSERVABLE_EVENTS__CLONE_TRIGGER_HIT__TRIGGER_NAME, hit->trigger_name);
+    pfl_message_bytes(&m, OBSERVABLE_EVENTS__CLONE_TRIGGER_HIT__PRODUCER_NAME, hit->producer_name);
+    pfl_message_varint(&m, OBSERVABLE_EVENTS__CLONE_TRIGGER_HIT__PRODUCER_UID, hit->producer_uid);
+    pfl_message_varint(&m, OBSERVABLE_EVENTS__CLONE_TRIGGER_HIT__BOOT_TIME_NS, hit->boottime_ns);
+    pfl_message_varint(&m, OBSERVABLE_EVENTS__CLONE_TRIGGER_HIT__TRIGGER_DELAY_MS, hit->delay_ms);
     pfl_message_end(&m, mark);
     if (m.rc != 0)
         cut(&self->events, before);
@@ -95,7 +92,7 @@ struct pfl_span pfl_observe_get(struct pfl_observe *self)
     size_t before = self->events.len;
 
     if (self->is_all_started)
-        pfl_message_varint(&m, EVENTS_ALL_STARTED, 1);
+        pfl_message_varint(&m, OBSERVABLE_EVENTS__ALL_DATA_SOURCES_STARTED, 1);
     self->is_all_started = false;
     if (m.rc != 0)
         cut(&self->events, before);

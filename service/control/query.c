@@ -16,16 +16,13 @@
 #include "service/control/query.h"
 
 #include "base/mem.h"
+#include "perfetto/consumer_port.fields.h"
+#include "perfetto/data_source_descriptor.fields.h"
+#include "perfetto/service_state.fields.h"
+#include "perfetto/trace_config.fields.h"
 #include "service/session/session_timers.h"
 
 enum {
-    STATE_PRODUCER = 1,
-    STATE_DATA_SOURCE = 2,
-    STATE_SESSIONS = 3,
-    STATE_SESSIONS_STARTED = 4,
-    STATE_VERSION = 5,
-    STATE_SESSION = 6,
-    STATE_SUPPORTS_SESSIONS = 7,
     STATE_FIGURES = PFL_FIGURES_FIELD,
     STATE_LEFT_OUT = PFL_LEFT_OUT_FIELD,
 };
@@ -70,18 +67,20 @@ static enum fit add_entry(struct part *p, uint64_t who, encode_entry encode, con
 static void encode_producer(struct pfl_message *m, const void *entry)
 {
     const struct pfl_producer *producer = entry;
-    size_t mark = pfl_message_begin(m, STATE_PRODUCER);
+    size_t mark = pfl_message_begin(m, TRACING_SERVICE_STATE__PRODUCERS);
 
-    pfl_message_varint(m, 1, producer->id);
-    pfl_message_str(m, 2, producer->name);
-    pfl_message_varint(m, 3, (uint64_t)(int64_t)(int32_t)producer->uid);
-    pfl_message_str(m, 4, producer->sdk_version);
-    pfl_message_varint(m, 5, (uint64_t)(int64_t)(int32_t)producer->pid);
-    pfl_message_varint(m, 6, 0);
+    pfl_message_varint(m, TRACING_SERVICE_STATE__PRODUCER__ID, producer->id);
+    pfl_message_str(m, TRACING_SERVICE_STATE__PRODUCER__NAME, producer->name);
+    pfl_message_varint(m, TRACING_SERVICE_STATE__PRODUCER__UID,
+                       (uint64_t)(int64_t)(int32_t)producer->uid);
+    pfl_message_str(m, TRACING_SERVICE_STATE__PRODUCER__SDK_VERSION, producer->sdk_version);
+    pfl_message_varint(m, TRACING_SERVICE_STATE__PRODUCER__PID,
+                       (uint64_t)(int64_t)(int32_t)producer->pid);
+    pfl_message_varint(m, TRACING_SERVICE_STATE__PRODUCER__FROZEN, 0);
     if (producer->machine_id != 0)
-        pfl_message_varint(m, 7, producer->machine_id);
+        pfl_message_varint(m, TRACING_SERVICE_STATE__PRODUCER__MACHINE_ID, producer->machine_id);
     if (producer->machine_name != NULL)
-        pfl_message_str(m, 8, producer->machine_name);
+        pfl_message_str(m, TRACING_SERVICE_STATE__PRODUCER__MACHINE_NAME, producer->machine_name);
     pfl_message_end(m, mark);
 }
 
@@ -93,10 +92,11 @@ struct source_entry {
 static void encode_source(struct pfl_message *m, const void *entry)
 {
     const struct source_entry *e = entry;
-    size_t mark = pfl_message_begin(m, STATE_DATA_SOURCE);
+    size_t mark = pfl_message_begin(m, TRACING_SERVICE_STATE__DATA_SOURCES);
 
-    pfl_message_bytes(m, 1, pfl_span_of(e->source->bytes, e->source->bytes_len));
-    pfl_message_varint(m, 2, e->producer->id);
+    pfl_message_bytes(m, TRACING_SERVICE_STATE__DATA_SOURCE__DS_DESCRIPTOR,
+                      pfl_span_of(e->source->bytes, e->source->bytes_len));
+    pfl_message_varint(m, TRACING_SERVICE_STATE__DATA_SOURCE__PRODUCER_ID, e->producer->id);
     pfl_message_end(m, mark);
 }
 
@@ -104,12 +104,12 @@ static void encode_source(struct pfl_message *m, const void *entry)
 static void encode_source_name(struct pfl_message *m, const void *entry)
 {
     const struct source_entry *e = entry;
-    size_t mark = pfl_message_begin(m, STATE_DATA_SOURCE);
-    size_t descriptor = pfl_message_begin(m, 1);
+    size_t mark = pfl_message_begin(m, TRACING_SERVICE_STATE__DATA_SOURCES);
+    size_t descriptor = pfl_message_begin(m, TRACING_SERVICE_STATE__DATA_SOURCE__DS_DESCRIPTOR);
 
-    pfl_message_bytes(m, 1, e->source->info.name);
+    pfl_message_bytes(m, DATA_SOURCE_DESCRIPTOR__NAME, e->source->info.name);
     pfl_message_end(m, descriptor);
-    pfl_message_varint(m, 2, e->producer->id);
+    pfl_message_varint(m, TRACING_SERVICE_STATE__DATA_SOURCE__PRODUCER_ID, e->producer->id);
     pfl_message_end(m, mark);
 }
 
@@ -120,11 +120,6 @@ static bool has_key_of_its_own(const struct pfl_session *session)
            !pfl_span_eq(pfl_span_of(session->detach_key, session->detach_key_len),
                         session->plan->session_name);
 }
-
-enum {
-    CONFIG_TRIGGERS = 17,
-    TRIGGERS_TRIGGER = 2,
-};
 
 /* Each trigger of a config, as it stands there. */
 static size_t walk_triggers(struct pfl_span config, struct pfl_message *m)
@@ -137,10 +132,10 @@ static size_t walk_triggers(struct pfl_span config, struct pfl_message *m)
     while (pfl_reader_field(&r, &triggers)) {
         struct pfl_reader t = pfl_reader_of(triggers.bytes);
 
-        if (triggers.id != CONFIG_TRIGGERS || triggers.type != PFL_WIRE_BYTES)
+        if (triggers.id != TRACE_CONFIG__TRIGGER_CONFIG || triggers.type != PFL_WIRE_BYTES)
             continue;
         while (pfl_reader_field(&t, &f)) {
-            if (f.id != TRIGGERS_TRIGGER || f.type != PFL_WIRE_BYTES)
+            if (f.id != TRACE_CONFIG__TRIGGER_CONFIG__TRIGGERS || f.type != PFL_WIRE_BYTES)
                 continue;
             bytes += f.bytes.len;
             if (m != NULL)
@@ -171,25 +166,33 @@ static void encode_session(struct pfl_message *m, const void *entry)
     const struct pfl_session *session = e->session;
     uint64_t left_ms = pfl_session_timers_get_left_ms(e->service, session);
     const struct pfl_session_plan *plan = session->plan;
-    size_t mark = pfl_message_begin(m, STATE_SESSION);
+    size_t mark = pfl_message_begin(m, TRACING_SERVICE_STATE__TRACING_SESSIONS);
 
-    pfl_message_varint(m, 1, session->id);
-    pfl_message_varint(m, 2, (uint64_t)(int64_t)(int32_t)session->uid);
-    pfl_message_str(m, 3, pfl_session_state_str(session->state));
+    pfl_message_varint(m, TRACING_SERVICE_STATE__TRACING_SESSION__ID, session->id);
+    pfl_message_varint(m, TRACING_SERVICE_STATE__TRACING_SESSION__CONSUMER_UID,
+                       (uint64_t)(int64_t)(int32_t)session->uid);
+    pfl_message_str(m, TRACING_SERVICE_STATE__TRACING_SESSION__STATE,
+                    pfl_session_state_str(session->state));
     if (plan->session_name.len != 0)
-        pfl_message_bytes(m, 4, plan->session_name);
+        pfl_message_bytes(m, TRACING_SERVICE_STATE__TRACING_SESSION__UNIQUE_SESSION_NAME,
+                          plan->session_name);
     for (size_t i = 0; i < plan->buffers_len; i++)
-        pfl_message_varint(m, 5, plan->buffers[i].size_kb);
-    pfl_message_varint(m, 6, plan->duration_ms);
-    pfl_message_varint(m, 7, session->instances_len);
+        pfl_message_varint(m, TRACING_SERVICE_STATE__TRACING_SESSION__BUFFER_SIZE_KB,
+                           plan->buffers[i].size_kb);
+    pfl_message_varint(m, TRACING_SERVICE_STATE__TRACING_SESSION__DURATION_MS, plan->duration_ms);
+    pfl_message_varint(m, TRACING_SERVICE_STATE__TRACING_SESSION__NUM_DATA_SOURCES,
+                       session->instances_len);
     if (session->start_realtime_ns != 0 && session->pending.is_first_pass)
-        pfl_message_varint(m, 8, session->start_realtime_ns);
+        pfl_message_varint(m, TRACING_SERVICE_STATE__TRACING_SESSION__START_REALTIME_NS,
+                           session->start_realtime_ns);
     if (plan->bugreport_score != 0)
-        pfl_message_varint(m, 9, (uint64_t)(int64_t)plan->bugreport_score);
+        pfl_message_varint(m, TRACING_SERVICE_STATE__TRACING_SESSION__BUGREPORT_SCORE,
+                           (uint64_t)(int64_t)plan->bugreport_score);
     if (plan->bugreport_filename.len != 0)
-        pfl_message_bytes(m, 10, plan->bugreport_filename);
+        pfl_message_bytes(m, TRACING_SERVICE_STATE__TRACING_SESSION__BUGREPORT_FILENAME,
+                          plan->bugreport_filename);
     if (session->state == PFL_SESSION_STARTED)
-        pfl_message_varint(m, 11, 1);
+        pfl_message_varint(m, TRACING_SERVICE_STATE__TRACING_SESSION__IS_STARTED, 1);
     if (has_key_of_its_own(session))
         pfl_message_bytes(m, PFL_DETACH_KEY_FIELD,
                           pfl_span_of(session->detach_key, session->detach_key_len));
@@ -219,10 +222,11 @@ static bool add_head(struct pfl_query *self, struct part *p)
     PFL_LIST_EACH (it, &service->sessions) {
         started += PFL_CONTAINER_OF(it, struct pfl_session, node)->state == PFL_SESSION_STARTED;
     }
-    pfl_message_str(&p->m, STATE_VERSION, service->conf.facts->version);
-    pfl_message_varint(&p->m, STATE_SESSIONS, service->sessions_len);
-    pfl_message_varint(&p->m, STATE_SESSIONS_STARTED, started);
-    pfl_message_varint(&p->m, STATE_SUPPORTS_SESSIONS, 1);
+    pfl_message_str(&p->m, TRACING_SERVICE_STATE__TRACING_SERVICE_VERSION,
+                    service->conf.facts->version);
+    pfl_message_varint(&p->m, TRACING_SERVICE_STATE__NUM_SESSIONS, service->sessions_len);
+    pfl_message_varint(&p->m, TRACING_SERVICE_STATE__NUM_SESSIONS_STARTED, started);
+    pfl_message_varint(&p->m, TRACING_SERVICE_STATE__SUPPORTS_TRACING_SESSIONS, 1);
     if (self->has_figures) {
         pfl_figures_gather(service, &figures);
         encode_figures(&p->m, &figures);
@@ -327,10 +331,12 @@ static void encode_left_out(struct pfl_message *m, const void *entry)
     const struct pfl_query_left_out *left_out = entry;
     size_t mark = pfl_message_begin(m, STATE_LEFT_OUT);
 
-    pfl_message_varint(m, 1, left_out->producers);
-    pfl_message_varint(m, 2, left_out->sources);
-    pfl_message_varint(m, 3, left_out->descriptors);
-    pfl_message_varint(m, 4, left_out->sessions);
+    pfl_message_varint(m, TRACING_SERVICE_STATE__PERFLEET_LEFT_OUT__PRODUCERS, left_out->producers);
+    pfl_message_varint(m, TRACING_SERVICE_STATE__PERFLEET_LEFT_OUT__DATA_SOURCES,
+                       left_out->sources);
+    pfl_message_varint(m, TRACING_SERVICE_STATE__PERFLEET_LEFT_OUT__DESCRIPTORS,
+                       left_out->descriptors);
+    pfl_message_varint(m, TRACING_SERVICE_STATE__PERFLEET_LEFT_OUT__SESSIONS, left_out->sessions);
     pfl_message_end(m, mark);
 }
 
@@ -388,7 +394,7 @@ int pfl_query_next(struct pfl_query *self, struct pfl_buf *part, bool *ret_has_m
     rc = p.m.rc;
     if (rc == 0) {
         pfl_buf_clear(part);
-        pfl_message_bytes(&m, 1, pfl_buf_get(&p.state));
+        pfl_message_bytes(&m, QUERY_SERVICE_STATE_RESPONSE__SERVICE_STATE, pfl_buf_get(&p.state));
         rc = m.rc;
     }
     pfl_buf_fini(&p.state);
@@ -399,13 +405,14 @@ int pfl_query_next(struct pfl_query *self, struct pfl_buf *part, bool *ret_has_m
 
 void pfl_query_capabilities(struct pfl_message *m)
 {
-    size_t mark = pfl_message_begin(m, 1);
+    size_t mark = pfl_message_begin(m, QUERY_CAPABILITIES_RESPONSE__CAPABILITIES);
 
-    pfl_message_varint(m, 1, 1);
-    pfl_message_varint(m, 2, PFL_OBSERVE_INSTANCES);
-    pfl_message_varint(m, 2, PFL_OBSERVE_ALL_STARTED);
-    pfl_message_varint(m, 2, PFL_OBSERVE_CLONE_TRIGGER);
-    pfl_message_varint(m, 3, 1);
-    pfl_message_varint(m, 4, 1);
+    pfl_message_varint(m, TRACING_SERVICE_CAPABILITIES__HAS_QUERY_CAPABILITIES, 1);
+    pfl_message_varint(m, TRACING_SERVICE_CAPABILITIES__OBSERVABLE_EVENTS, PFL_OBSERVE_INSTANCES);
+    pfl_message_varint(m, TRACING_SERVICE_CAPABILITIES__OBSERVABLE_EVENTS, PFL_OBSERVE_ALL_STARTED);
+    pfl_message_varint(m, TRACING_SERVICE_CAPABILITIES__OBSERVABLE_EVENTS,
+                       PFL_OBSERVE_CLONE_TRIGGER);
+    pfl_message_varint(m, TRACING_SERVICE_CAPABILITIES__HAS_TRACE_CONFIG_OUTPUT_PATH, 1);
+    pfl_message_varint(m, TRACING_SERVICE_CAPABILITIES__HAS_CLONE_SESSION, 1);
     pfl_message_end(m, mark);
 }

@@ -14,6 +14,7 @@
 
 #include "base/mem.h"
 #include "base/shares.h"
+#include "perfetto/clocks.fields.h"
 #include "proto/packet.h"
 
 #define SERVICE_SEQUENCE_ID 1u
@@ -166,10 +167,10 @@ static void encode_reading(struct pfl_message *m, uint32_t id,
     size_t snapshot = pfl_message_begin(m, id);
 
     for (size_t i = 0; i < clocks->len; i++) {
-        size_t clock = pfl_message_begin(m, 1);
+        size_t clock = pfl_message_begin(m, CLOCK_SNAPSHOT__CLOCKS);
 
-        pfl_message_varint(m, 1, clocks->clocks[i].clock_id);
-        pfl_message_varint(m, 2, clocks->clocks[i].value);
+        pfl_message_varint(m, CLOCK_SNAPSHOT__CLOCK__CLOCK_ID, clocks->clocks[i].clock_id);
+        pfl_message_varint(m, CLOCK_SNAPSHOT__CLOCK__TIMESTAMP, clocks->clocks[i].value);
         pfl_message_end(m, clock);
     }
     pfl_message_end(m, snapshot);
@@ -186,10 +187,10 @@ static void encode_pairs(struct pfl_message *m, const struct pfl_service_facts *
     pfl_message_varint(m, PFL_PACKET_TRUSTED_UID, (uint64_t)(int64_t)(int32_t)facts->uid);
     sync = pfl_message_begin(m, PFL_PACKET_REMOTE_CLOCK_SYNC);
     for (size_t i = 0; i < relay->pairs_len; i++) {
-        size_t pair = pfl_message_begin(m, 1);
+        size_t pair = pfl_message_begin(m, REMOTE_CLOCK_SYNC__SYNCED_CLOCKS);
 
-        encode_reading(m, 2, &relay->client[i]);
-        encode_reading(m, 3, &relay->host[i]);
+        encode_reading(m, REMOTE_CLOCK_SYNC__SYNCED_CLOCKS__CLIENT_CLOCKS, &relay->client[i]);
+        encode_reading(m, REMOTE_CLOCK_SYNC__SYNCED_CLOCKS__HOST_CLOCKS, &relay->host[i]);
         pfl_message_end(m, pair);
     }
     pfl_message_end(m, sync);

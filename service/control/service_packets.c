@@ -8,17 +8,10 @@
  */
 #include "service/control/service_packets.h"
 
-enum packet_field {
-    PACKET_TRUSTED_UID = 3,
-    PACKET_CLOCK_SNAPSHOT = 6,
-    PACKET_TIMESTAMP = 8,
-    PACKET_SEQUENCE_ID = 10,
-    PACKET_TRACE_CONFIG = 33,
-    PACKET_SYNC_MARKER = 36,
-    PACKET_SYSTEM_INFO = 45,
-    PACKET_SERVICE_EVENT = 69,
-    PACKET_TRACE_UUID = 89,
-};
+#include "perfetto/clocks.fields.h"
+#include "perfetto/service_packets.fields.h"
+#include "perfetto/system_info.fields.h"
+#include "perfetto/trace_packet.fields.h"
 
 #define SERVICE_SEQUENCE_ID 1u
 
@@ -29,8 +22,8 @@ size_t pfl_service_packet_begin(struct pfl_message *m, const struct pfl_service_
 {
     size_t mark = pfl_message_begin(m, PFL_TRACE_PACKET_FIELD);
 
-    pfl_message_varint(m, PACKET_TRUSTED_UID, (uint64_t)(int64_t)(int32_t)facts->uid);
-    pfl_message_varint(m, PACKET_SEQUENCE_ID, SERVICE_SEQUENCE_ID);
+    pfl_message_varint(m, TRACE_PACKET__TRUSTED_UID, (uint64_t)(int64_t)(int32_t)facts->uid);
+    pfl_message_varint(m, TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID, SERVICE_SEQUENCE_ID);
     return mark;
 }
 
@@ -43,14 +36,14 @@ void pfl_service_packet_clocks(struct pfl_message *m, const struct pfl_service_f
                                const struct pfl_clock_snapshot *snapshot, uint32_t primary_clock)
 {
     size_t packet = pfl_service_packet_begin(m, facts);
-    size_t content = pfl_message_begin(m, PACKET_CLOCK_SNAPSHOT);
+    size_t content = pfl_message_begin(m, TRACE_PACKET__CLOCK_SNAPSHOT);
 
-    pfl_message_varint(m, 2, primary_clock);
+    pfl_message_varint(m, CLOCK_SNAPSHOT__PRIMARY_TRACE_CLOCK, primary_clock);
     for (size_t i = 0; i < snapshot->clocks_len; i++) {
-        size_t clock = pfl_message_begin(m, 1);
+        size_t clock = pfl_message_begin(m, CLOCK_SNAPSHOT__CLOCKS);
 
-        pfl_message_varint(m, 1, snapshot->clocks[i].clock_id);
-        pfl_message_varint(m, 2, snapshot->clocks[i].value);
+        pfl_message_varint(m, CLOCK_SNAPSHOT__CLOCK__CLOCK_ID, snapshot->clocks[i].clock_id);
+        pfl_message_varint(m, CLOCK_SNAPSHOT__CLOCK__TIMESTAMP, snapshot->clocks[i].value);
         pfl_message_end(m, clock);
     }
     pfl_message_end(m, content);
@@ -61,7 +54,8 @@ void pfl_service_packet_sync_marker(struct pfl_message *m, const struct pfl_serv
 {
     size_t packet = pfl_service_packet_begin(m, facts);
 
-    pfl_message_bytes(m, PACKET_SYNC_MARKER, pfl_span_of(sync_marker, sizeof(sync_marker)));
+    pfl_message_bytes(m, TRACE_PACKET__SYNCHRONIZATION_MARKER,
+                      pfl_span_of(sync_marker, sizeof(sync_marker)));
     pfl_service_packet_end(m, packet);
 }
 
@@ -70,7 +64,7 @@ void pfl_service_packet_config(struct pfl_message *m, const struct pfl_service_f
 {
     size_t packet = pfl_service_packet_begin(m, facts);
 
-    pfl_message_bytes(m, PACKET_TRACE_CONFIG, config);
+    pfl_message_bytes(m, TRACE_PACKET__TRACE_CONFIG, config);
     pfl_service_packet_end(m, packet);
 }
 
@@ -78,10 +72,10 @@ void pfl_service_packet_uuid(struct pfl_message *m, const struct pfl_service_fac
                              const struct pfl_trace_uuid *uuid)
 {
     size_t packet = pfl_service_packet_begin(m, facts);
-    size_t content = pfl_message_begin(m, PACKET_TRACE_UUID);
+    size_t content = pfl_message_begin(m, TRACE_PACKET__TRACE_UUID);
 
-    pfl_message_varint(m, 2, uuid->lsb);
-    pfl_message_varint(m, 1, uuid->msb);
+    pfl_message_varint(m, TRACE_UUID__LSB, uuid->lsb);
+    pfl_message_varint(m, TRACE_UUID__MSB, uuid->msb);
     pfl_message_end(m, content);
     pfl_service_packet_end(m, packet);
 }
@@ -89,22 +83,23 @@ void pfl_service_packet_uuid(struct pfl_message *m, const struct pfl_service_fac
 void pfl_service_packet_system_info(struct pfl_message *m, const struct pfl_service_facts *facts)
 {
     size_t packet = pfl_service_packet_begin(m, facts);
-    size_t content = pfl_message_begin(m, PACKET_SYSTEM_INFO);
-    size_t uts = pfl_message_begin(m, 1);
+    size_t content = pfl_message_begin(m, TRACE_PACKET__SYSTEM_INFO);
+    size_t uts = pfl_message_begin(m, SYSTEM_INFO__UTSNAME);
 
-    pfl_message_str(m, 1, facts->sysname);
-    pfl_message_str(m, 2, facts->kernel_version);
-    pfl_message_str(m, 3, facts->kernel_release);
-    pfl_message_str(m, 4, facts->machine);
+    pfl_message_str(m, UTSNAME__SYSNAME, facts->sysname);
+    pfl_message_str(m, UTSNAME__VERSION, facts->kernel_version);
+    pfl_message_str(m, UTSNAME__RELEASE, facts->kernel_release);
+    pfl_message_str(m, UTSNAME__MACHINE, facts->machine);
     pfl_message_end(m, uts);
     if (facts->hz > 0)
-        pfl_message_varint(m, 3, (uint64_t)facts->hz);
-    pfl_message_str(m, 4, facts->version);
-    pfl_message_varint(m, 6, facts->page_size);
-    pfl_message_varint(m, 7, (uint64_t)(int64_t)facts->timezone_minutes);
-    pfl_message_varint(m, 8, facts->cpus);
-    pfl_message_varint(m, 16, facts->ram_bytes);
-    pfl_message_str(m, 17, facts->machine_name);
+        pfl_message_varint(m, SYSTEM_INFO__HZ, (uint64_t)facts->hz);
+    pfl_message_str(m, SYSTEM_INFO__TRACING_SERVICE_VERSION, facts->version);
+    pfl_message_varint(m, SYSTEM_INFO__PAGE_SIZE, facts->page_size);
+    pfl_message_varint(m, SYSTEM_INFO__TIMEZONE_OFF_MINS,
+                       (uint64_t)(int64_t)facts->timezone_minutes);
+    pfl_message_varint(m, SYSTEM_INFO__NUM_CPUS, facts->cpus);
+    pfl_message_varint(m, SYSTEM_INFO__SYSTEM_RAM_BYTES, facts->ram_bytes);
+    pfl_message_str(m, SYSTEM_INFO__MACHINE_NAME, facts->machine_name);
     pfl_message_end(m, content);
     pfl_service_packet_end(m, packet);
 }
@@ -115,8 +110,8 @@ void pfl_service_packet_event(struct pfl_message *m, const struct pfl_service_fa
     size_t packet = pfl_service_packet_begin(m, facts);
     size_t content;
 
-    pfl_message_varint(m, PACKET_TIMESTAMP, event->boottime_ns);
-    content = pfl_message_begin(m, PACKET_SERVICE_EVENT);
+    pfl_message_varint(m, TRACE_PACKET__TIMESTAMP, event->boottime_ns);
+    content = pfl_message_begin(m, TRACE_PACKET__SERVICE_EVENT);
     if (event->payload != NULL)
         pfl_message_bytes(m, (uint32_t)event->kind,
                           pfl_span_of(event->payload, event->payload_len));

@@ -6,41 +6,36 @@
  */
 #include "service/control/stats.h"
 
-enum {
-    STATS_BUFFER = 1,
-    STATS_FILTER = 11,
-    STATS_HISTOGRAM_DEF = 17,
-    STATS_WRITER = 18,
-};
+#include "perfetto/trace_stats.fields.h"
 
 #define WRITER_STATS_MAX_BYTES 256u /* of one writer's entry, at most */
 
 static void encode_buffer(struct pfl_message *m, const struct pfl_trace_buffer_stats *s)
 {
     const uint64_t by_field[] = {
-        0,
-        s->bytes_written,
-        s->chunks_written,
-        s->chunks_overwritten,
-        s->write_wrap_count,
-        s->patches_succeeded,
-        s->patches_failed,
-        s->readaheads_succeeded,
-        s->readaheads_failed,
-        s->abi_violations,
-        s->chunks_rewritten,
-        s->chunks_committed_out_of_order,
-        s->buffer_size,
-        s->bytes_overwritten,
-        s->bytes_read,
-        s->padding_bytes_written,
-        s->padding_bytes_cleared,
-        s->chunks_read,
-        s->chunks_discarded,
-        s->trace_writer_packet_loss,
-        s->chunks_relocated,
+        [TRACE_STATS__BUFFER_STATS__BYTES_WRITTEN] = s->bytes_written,
+        [TRACE_STATS__BUFFER_STATS__CHUNKS_WRITTEN] = s->chunks_written,
+        [TRACE_STATS__BUFFER_STATS__CHUNKS_OVERWRITTEN] = s->chunks_overwritten,
+        [TRACE_STATS__BUFFER_STATS__WRITE_WRAP_COUNT] = s->write_wrap_count,
+        [TRACE_STATS__BUFFER_STATS__PATCHES_SUCCEEDED] = s->patches_succeeded,
+        [TRACE_STATS__BUFFER_STATS__PATCHES_FAILED] = s->patches_failed,
+        [TRACE_STATS__BUFFER_STATS__READAHEADS_SUCCEEDED] = s->readaheads_succeeded,
+        [TRACE_STATS__BUFFER_STATS__READAHEADS_FAILED] = s->readaheads_failed,
+        [TRACE_STATS__BUFFER_STATS__ABI_VIOLATIONS] = s->abi_violations,
+        [TRACE_STATS__BUFFER_STATS__CHUNKS_REWRITTEN] = s->chunks_rewritten,
+        [TRACE_STATS__BUFFER_STATS__CHUNKS_COMMITTED_OUT_OF_ORDER] =
+            s->chunks_committed_out_of_order,
+        [TRACE_STATS__BUFFER_STATS__BUFFER_SIZE] = s->buffer_size,
+        [TRACE_STATS__BUFFER_STATS__BYTES_OVERWRITTEN] = s->bytes_overwritten,
+        [TRACE_STATS__BUFFER_STATS__BYTES_READ] = s->bytes_read,
+        [TRACE_STATS__BUFFER_STATS__PADDING_BYTES_WRITTEN] = s->padding_bytes_written,
+        [TRACE_STATS__BUFFER_STATS__PADDING_BYTES_CLEARED] = s->padding_bytes_cleared,
+        [TRACE_STATS__BUFFER_STATS__CHUNKS_READ] = s->chunks_read,
+        [TRACE_STATS__BUFFER_STATS__CHUNKS_DISCARDED] = s->chunks_discarded,
+        [TRACE_STATS__BUFFER_STATS__TRACE_WRITER_PACKET_LOSS] = s->trace_writer_packet_loss,
+        [TRACE_STATS__BUFFER_STATS__CHUNKS_RELOCATED] = s->chunks_relocated,
     };
-    size_t entry = pfl_message_begin(m, STATS_BUFFER);
+    size_t entry = pfl_message_begin(m, TRACE_STATS__BUFFER_STATS);
 
     for (uint32_t field = 1; field < sizeof(by_field) / sizeof(by_field[0]); field++)
         pfl_message_varint(m, field, by_field[field]);
@@ -73,11 +68,13 @@ static void encode_writer(void *user, const struct pfl_trace_buffer_source *sour
         counts_len += pfl_varint_put(counts + counts_len, source->usage.counts[i]);
         sums_len += pfl_varint_put(sums + sums_len, source->usage.sums[i]);
     }
-    entry = pfl_message_begin(m, STATS_WRITER);
-    pfl_message_varint(m, 1, sequence_id);
-    pfl_message_bytes(m, 2, pfl_span_of(counts, counts_len));
-    pfl_message_bytes(m, 3, pfl_span_of(sums, sums_len));
-    pfl_message_varint(m, 4, w->buffer);
+    entry = pfl_message_begin(m, TRACE_STATS__WRITER_STATS);
+    pfl_message_varint(m, TRACE_STATS__WRITER_STATS__SEQUENCE_ID, sequence_id);
+    pfl_message_bytes(m, TRACE_STATS__WRITER_STATS__CHUNK_PAYLOAD_HISTOGRAM_COUNTS,
+                      pfl_span_of(counts, counts_len));
+    pfl_message_bytes(m, TRACE_STATS__WRITER_STATS__CHUNK_PAYLOAD_HISTOGRAM_SUM,
+                      pfl_span_of(sums, sums_len));
+    pfl_message_varint(m, TRACE_STATS__WRITER_STATS__BUFFER, w->buffer);
     pfl_message_end(m, entry);
 }
 
@@ -86,7 +83,8 @@ static void encode_writers(struct pfl_message *m, struct pfl_session *session, s
     struct writers w = {.m = m, .session = session, .max_len = max_len};
 
     for (size_t i = 0; i < PFL_USAGE_BOUNDS; i++)
-        pfl_message_varint(m, STATS_HISTOGRAM_DEF, pfl_trace_buffer_usage_bounds[i]);
+        pfl_message_varint(m, TRACE_STATS__CHUNK_PAYLOAD_HISTOGRAM_DEF,
+                           pfl_trace_buffer_usage_bounds[i]);
     for (size_t i = 0; i < session->plan->buffers_len; i++) {
         w.buffer = (uint32_t)i;
         pfl_trace_buffer_each_source(session->buffers[i].ring, encode_writer, &w);
@@ -101,14 +99,15 @@ static void encode_filter(struct pfl_message *m, const struct pfl_session *sessi
     if (!session->plan->has_filter || session->output == NULL)
         return;
     s = &session->output->stats;
-    entry = pfl_message_begin(m, STATS_FILTER);
-    pfl_message_varint(m, 1, s->input_packets);
-    pfl_message_varint(m, 2, s->input_bytes);
-    pfl_message_varint(m, 3, s->output_bytes);
-    pfl_message_varint(m, 4, s->errors);
-    pfl_message_varint(m, 5, s->time_ns);
+    entry = pfl_message_begin(m, TRACE_STATS__FILTER_STATS);
+    pfl_message_varint(m, TRACE_STATS__FILTER_STATS__INPUT_PACKETS, s->input_packets);
+    pfl_message_varint(m, TRACE_STATS__FILTER_STATS__INPUT_BYTES, s->input_bytes);
+    pfl_message_varint(m, TRACE_STATS__FILTER_STATS__OUTPUT_BYTES, s->output_bytes);
+    pfl_message_varint(m, TRACE_STATS__FILTER_STATS__ERRORS, s->errors);
+    pfl_message_varint(m, TRACE_STATS__FILTER_STATS__TIME_TAKEN_NS, s->time_ns);
     for (uint32_t i = 0; i < s->discarded_len; i++)
-        pfl_message_varint(m, 20, s->discarded_bytes[i]);
+        pfl_message_varint(m, TRACE_STATS__FILTER_STATS__BYTES_DISCARDED_PER_BUFFER,
+                           s->discarded_bytes[i]);
     pfl_message_end(m, entry);
 }
 
@@ -124,20 +123,20 @@ void pfl_stats_encode(struct pfl_message *m, const struct pfl_service *service,
         pfl_trace_buffer_stats_get(session->buffers[i].ring, &stats);
         encode_buffer(m, &stats);
     }
-    pfl_message_varint(m, 2, service->producers_len);
-    pfl_message_varint(m, 3, service->last_producer_id);
-    pfl_message_varint(m, 4, service->sources_len);
-    pfl_message_varint(m, 5, service->last_instance_id);
-    pfl_message_varint(m, 6, service->sessions_len);
-    pfl_message_varint(m, 7, service->buffers_len);
-    pfl_message_varint(m, 8, service->commits.chunks_discarded);
-    pfl_message_varint(m, 9, service->commits.patches_discarded);
-    pfl_message_varint(m, 10, c->invalid_packets);
+    pfl_message_varint(m, TRACE_STATS__PRODUCERS_CONNECTED, service->producers_len);
+    pfl_message_varint(m, TRACE_STATS__PRODUCERS_SEEN, service->last_producer_id);
+    pfl_message_varint(m, TRACE_STATS__DATA_SOURCES_REGISTERED, service->sources_len);
+    pfl_message_varint(m, TRACE_STATS__DATA_SOURCES_SEEN, service->last_instance_id);
+    pfl_message_varint(m, TRACE_STATS__TRACING_SESSIONS, service->sessions_len);
+    pfl_message_varint(m, TRACE_STATS__TOTAL_BUFFERS, service->buffers_len);
+    pfl_message_varint(m, TRACE_STATS__CHUNKS_DISCARDED, service->commits.chunks_discarded);
+    pfl_message_varint(m, TRACE_STATS__PATCHES_DISCARDED, service->commits.patches_discarded);
+    pfl_message_varint(m, TRACE_STATS__INVALID_PACKETS, c->invalid_packets);
     encode_filter(m, session);
-    pfl_message_varint(m, 12, c->flushes_requested);
-    pfl_message_varint(m, 13, c->flushes_succeeded);
-    pfl_message_varint(m, 14, c->flushes_failed);
-    pfl_message_varint(m, 15, c->final_flush_outcome);
+    pfl_message_varint(m, TRACE_STATS__FLUSHES_REQUESTED, c->flushes_requested);
+    pfl_message_varint(m, TRACE_STATS__FLUSHES_SUCCEEDED, c->flushes_succeeded);
+    pfl_message_varint(m, TRACE_STATS__FLUSHES_FAILED, c->flushes_failed);
+    pfl_message_varint(m, TRACE_STATS__FINAL_FLUSH_OUTCOME, c->final_flush_outcome);
     if (!session->plan->builtin.no_histograms)
         encode_writers(m, session, max_len);
 }

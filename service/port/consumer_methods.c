@@ -66,9 +66,9 @@ static int reply_enable(struct pfl_consumer_conn *conn, const char *why)
         return 0;
     conn->enable_slot.is_set = false;
     pfl_buf_init(&buf, 1024);
-    pfl_message_varint(&m, 1, 1);
+    pfl_message_varint(&m, ENABLE_TRACING_RESPONSE__DISABLED, 1);
     if (why != NULL && why[0] != '\0')
-        pfl_message_str(&m, 3, why);
+        pfl_message_str(&m, ENABLE_TRACING_RESPONSE__ERROR, why);
     rc = m.rc != 0
              ? m.rc
              : reply_span(conn, conn->enable_slot.request, PFL_RPC_SUCCESS, pfl_buf_get(&buf));
@@ -107,7 +107,7 @@ static int enable_tracing(void *user, struct pfl_rpc_request request, struct pfl
     struct pfl_session_enable_conf enable = {.fd = &conn->fd};
     struct pfl_span config = {0};
     bool is_attach = false;
-    int rc = read_flag(bytes, 2, &is_attach);
+    int rc = read_flag(bytes, ENABLE_TRACING_REQUEST__ATTACH_NOTIFICATION_ONLY, &is_attach);
 
     if (rc == 0)
         rc = pfl_ds_config_find(bytes, 1, &config);
@@ -364,7 +364,7 @@ static int query_service_state(void *user, struct pfl_rpc_request request, struc
     struct pfl_consumer_conn *conn = user;
     struct pfl_query query = {.service = conn->service, .uid = conn->cred.uid};
     struct pfl_pending_query *pending;
-    int rc = read_flag(bytes, 1, &query.sessions_only);
+    int rc = read_flag(bytes, QUERY_SERVICE_STATE_REQUEST__SESSIONS_ONLY, &query.sessions_only);
 
     if (rc == 0)
         rc = read_flag(bytes, PFL_FIGURES_FIELD, &query.has_figures);
@@ -406,8 +406,8 @@ static int reply_refusal(struct pfl_consumer_conn *conn, struct pfl_rpc_request 
     int rc;
 
     pfl_buf_init(&buf, 256);
-    pfl_message_varint(&m, 1, 0);
-    pfl_message_str(&m, 2, why);
+    pfl_message_varint(&m, SAVE_TRACE_FOR_BUGREPORT_RESPONSE__SUCCESS, 0);
+    pfl_message_str(&m, SAVE_TRACE_FOR_BUGREPORT_RESPONSE__MSG, why);
     rc = m.rc != 0 ? m.rc : reply_span(conn, request, PFL_RPC_SUCCESS, pfl_buf_get(&buf));
     pfl_buf_fini(&buf);
     return rc;

@@ -162,14 +162,15 @@ void pfl_consumer_sessions_on_cloned(void *port, const struct pfl_clone_result *
         return;
     conn->clone_slot.is_set = false;
     pfl_buf_init(&buf, 1024);
-    pfl_message_varint(&m, 1, result->is_ok);
+    pfl_message_varint(&m, CLONE_SESSION_RESPONSE__SUCCESS, result->is_ok);
     if (result->is_ok) {
-        pfl_message_varint(&m, 3, result->uuid.msb);
-        pfl_message_varint(&m, 4, result->uuid.lsb);
+        pfl_message_varint(&m, CLONE_SESSION_RESPONSE__UUID_MSB, result->uuid.msb);
+        pfl_message_varint(&m, CLONE_SESSION_RESPONSE__UUID_LSB, result->uuid.lsb);
     } else {
-        pfl_message_str(&m, 2, result->why);
+        pfl_message_str(&m, CLONE_SESSION_RESPONSE__ERROR, result->why);
     }
-    pfl_message_varint(&m, 5, result->was_write_into_file);
+    pfl_message_varint(&m, CLONE_SESSION_RESPONSE__WAS_WRITE_INTO_FILE,
+                       result->was_write_into_file);
     iov = (struct iovec){(void *)(uintptr_t)pfl_buf_get(&buf).data, buf.len};
     rc = m.rc != 0 ? m.rc
                    : pfl_rpc_host_reply(&conn->rpc, conn->clone_slot.request, PFL_RPC_SUCCESS, &iov,

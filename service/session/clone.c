@@ -20,6 +20,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "perfetto/service_packets.fields.h"
 #include "proto/packet.h"
 #include "service/session/admission.h"
 #include "service/session/clone_inner.h"
@@ -152,10 +153,10 @@ static int encode_trigger(struct pfl_buf *buf, const struct pfl_service *service
     packet = pfl_service_packet_begin(&m, service->conf.facts);
     pfl_message_varint(&m, PFL_PACKET_TIMESTAMP, trigger->boottime_ns);
     content = pfl_message_begin(&m, PFL_PACKET_CLONE_SNAPSHOT_TRIGGER);
-    pfl_message_bytes(&m, 1, trigger->name);
-    pfl_message_bytes(&m, 2, trigger->producer_name);
-    pfl_message_varint(&m, 3, (uint64_t)(int64_t)trigger->producer_uid);
-    pfl_message_varint(&m, 4, trigger->delay_ms);
+    pfl_message_bytes(&m, TRIGGER__TRIGGER_NAME, trigger->name);
+    pfl_message_bytes(&m, TRIGGER__PRODUCER_NAME, trigger->producer_name);
+    pfl_message_varint(&m, TRIGGER__TRUSTED_PRODUCER_UID, (uint64_t)(int64_t)trigger->producer_uid);
+    pfl_message_varint(&m, TRIGGER__STOP_DELAY_MS, trigger->delay_ms);
     pfl_message_end(&m, content);
     pfl_service_packet_end(&m, packet);
     return m.rc;

@@ -11,6 +11,7 @@
  */
 #include "service/session/concurrent.h"
 
+#include "perfetto/service_packets.fields.h"
 #include "proto/packet.h"
 #include "service/session/session_run.h"
 
@@ -41,12 +42,13 @@ static void add(const struct pfl_service *service, struct pfl_concurrent *accoun
     packet = pfl_service_packet_begin(&m, service->conf.facts);
     pfl_message_varint(&m, PFL_PACKET_TIMESTAMP, other->concurrent.since_ns);
     content = pfl_message_begin(&m, PACKET_CONCURRENT_SESSION_EVENT);
-    pfl_message_varint(&m, 1, get_number(other->state));
+    pfl_message_varint(&m, CONCURRENT_SESSION_EVENT__STATE, get_number(other->state));
     if (name.len != 0)
-        pfl_message_bytes(&m, 2, name);
-    pfl_message_varint(&m, 3, other->id);
-    pfl_message_varint(&m, 4, (uint64_t)(int64_t)(int32_t)other->uid);
-    pfl_message_varint(&m, 5, other->instances_len);
+        pfl_message_bytes(&m, CONCURRENT_SESSION_EVENT__SESSION_NAME, name);
+    pfl_message_varint(&m, CONCURRENT_SESSION_EVENT__SESSION_ID, other->id);
+    pfl_message_varint(&m, CONCURRENT_SESSION_EVENT__CONSUMER_UID,
+                       (uint64_t)(int64_t)(int32_t)other->uid);
+    pfl_message_varint(&m, CONCURRENT_SESSION_EVENT__NUM_DATA_SOURCES, other->instances_len);
     pfl_message_end(&m, content);
     pfl_service_packet_end(&m, packet);
     if (m.rc != 0)

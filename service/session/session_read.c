@@ -19,6 +19,7 @@
 #include "service/session/session_read.h"
 
 #include "base/log.h"
+#include "perfetto/service_packets.fields.h"
 #include "proto/packet.h"
 #include "service/control/stats.h"
 #include "service/session/session_file.h"
@@ -60,9 +61,9 @@ static void encode_sequence(void *user, const struct pfl_trace_buffer_source *so
         pfl_sequence_ids_get(&p->session->sequences, source->producer_id, source->writer_id,
                              &sequence_id) != 0)
         return;
-    mark = pfl_message_begin(p->m, 1);
-    pfl_message_varint(p->m, 1, sequence_id);
-    pfl_message_varint(p->m, 2, source->producer_id);
+    mark = pfl_message_begin(p->m, TRACE_PROVENANCE__BUFFER__SEQUENCES);
+    pfl_message_varint(p->m, TRACE_PROVENANCE__SEQUENCE__ID, sequence_id);
+    pfl_message_varint(p->m, TRACE_PROVENANCE__SEQUENCE__PRODUCER_ID, source->producer_id);
     pfl_message_end(p->m, mark);
 }
 
@@ -76,7 +77,7 @@ static void encode_provenance(struct pfl_message *m, const struct pfl_service *s
     pfl_message_varint(m, PFL_PACKET_TIMESTAMP, pfl_service_boottime_ns(service));
     content = pfl_message_begin(m, PFL_PACKET_TRACE_PROVENANCE);
     for (size_t i = 0; i < session->plan->buffers_len; i++) {
-        size_t buffer = pfl_message_begin(m, 2);
+        size_t buffer = pfl_message_begin(m, TRACE_PROVENANCE__BUFFERS);
 
         pfl_trace_buffer_each_source(session->buffers[i].ring, encode_sequence, &p);
         pfl_message_end(m, buffer);

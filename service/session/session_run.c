@@ -16,6 +16,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "perfetto/service_packets.fields.h"
 #include "service/control/command.h"
 #include "service/session/admission.h"
 #include "service/session/boost.h"
@@ -86,10 +87,12 @@ void pfl_session_encode_slow(struct pfl_message *m, const struct pfl_session *se
                              const struct pfl_instance *instance)
 {
     size_t before = m->buf->len;
-    size_t entry = pfl_message_begin(m, 1);
+    size_t entry = pfl_message_begin(m, TRACING_SERVICE_EVENT__DATA_SOURCES__DATA_SOURCE);
 
-    pfl_message_str(m, 1, instance->producer_name);
-    pfl_message_bytes(m, 2, pfl_session_source_of(session, instance)->name);
+    pfl_message_str(m, TRACING_SERVICE_EVENT__DATA_SOURCES__DATA_SOURCE__PRODUCER_NAME,
+                    instance->producer_name);
+    pfl_message_bytes(m, TRACING_SERVICE_EVENT__DATA_SOURCES__DATA_SOURCE__DATA_SOURCE_NAME,
+                      pfl_session_source_of(session, instance)->name);
     pfl_message_end(m, entry);
     if (m->rc != PFL_ELIMIT)
         return;

@@ -13,6 +13,7 @@
 #include "service/session/trigger.h"
 
 #include "base/log.h"
+#include "perfetto/service_packets.fields.h"
 #include "proto/packet.h"
 #include "service/output/pattern.h"
 #include "service/session/session_flush.h"
@@ -276,10 +277,10 @@ void pfl_trigger_encode(struct pfl_message *m, const struct pfl_service_facts *f
 
         pfl_message_varint(m, PFL_PACKET_TIMESTAMP, trigger->boottime_ns);
         content = pfl_message_begin(m, PFL_PACKET_TRIGGER);
-        pfl_message_bytes(m, 1, trigger->name);
-        pfl_message_bytes(m, 2, trigger->producer_name);
-        pfl_message_varint(m, 3, trigger->producer_uid);
-        pfl_message_varint(m, 4, trigger->stop_delay_ms);
+        pfl_message_bytes(m, TRIGGER__TRIGGER_NAME, trigger->name);
+        pfl_message_bytes(m, TRIGGER__PRODUCER_NAME, trigger->producer_name);
+        pfl_message_varint(m, TRIGGER__TRUSTED_PRODUCER_UID, trigger->producer_uid);
+        pfl_message_varint(m, TRIGGER__STOP_DELAY_MS, trigger->stop_delay_ms);
         pfl_message_end(m, content);
         pfl_service_packet_end(m, packet);
     }
