@@ -37,8 +37,8 @@ static const char usage[] =
     "  --no-ftrace           do not offer linux.ftrace\n"
     "  --log-level L         error, warn, info or debug (info)\n"
     "  --config FILE         the same as text: smb_kb: 8192 for --smb-kb 8192\n"
-    "  --check-config        says what is wrong, or that nothing is, and exits\n"
-    "  --dump-config         prints what holds, and where each value is from, and exits\n"
+    "  --check-config        checks flags and file, and exits\n"
+    "  --dump-config         prints each value and its origin, and exits\n"
     "  --help, --version\n";
 
 static const struct pfl_settings_key keys[] = {{"smb_kb", .min = 1, .max = 1024 * 1024}};

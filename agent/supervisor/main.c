@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * perfleet-keep: starts a program, keeps descriptors for it, and starts it again when it dies.
+ * perfleet-keep: starts a program, keeps descriptors for it, and restarts it when it dies.
  *
  * Happy path: read flags, give up what the keeper does not need, run.
  * Failures: wrong usage is told on stderr, exit 2; a start that fails is logged, exit 1. Otherwise
@@ -26,7 +26,7 @@
 
 static const char usage[] =
     "usage: perfleet-keep [--restart-max-ms N] [--log-level LEVEL] -- PROGRAM [ARG]...\n"
-    "Starts the program, keeps descriptors for it as systemd does, and starts it again when it "
+    "Starts the program, keeps descriptors for it as systemd does, and restarts it when it "
     "dies.\n"
     "  --restart-max-ms N    longest wait before that (30000)\n"
     "  --log-level LEVEL     error, warn, info, debug (info)\n"

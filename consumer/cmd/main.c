@@ -74,10 +74,10 @@ static const struct pfl_command commands[] = {
      "SESSION. Then: perfleet alarms, perfleet read SESSION.triggered. An order makes one copy.",
      ANSWER_EXITS ",\n6 armed, but there is no such session", ASKS, 2, PFL_ARGS_MAX_WORDS,
      pfl_cmd_arm},
-    {"disarm", "take such an order back", "SESSION --relay ADDRESS " HOSTS,
+    {"disarm", "cancel such an order", "SESSION --relay ADDRESS " HOSTS,
      "A copy that was made stays: perfleet read or kill SESSION.triggered.", ANSWER_EXITS, ASKS, 1,
      1, pfl_cmd_disarm},
-    {"alarms", "such orders of yours, and what became of them", "--relay ADDRESS " HOSTS,
+    {"alarms", "your orders and their results", "--relay ADDRESS " HOSTS,
      "One line for each: armed, copied (which trigger, raised where), failed (why).", ANSWER_EXITS,
      ASKS_ALL, 0, 0, pfl_cmd_alarms},
     {"raise", "raise triggers at hosts, or here", "TRIGGER... [" HOSTS "]",
@@ -95,12 +95,12 @@ static const struct pfl_command commands[] = {
      "Stops SESSION on all hosts, reads a copy of it into one trace file, and frees it when the "
      "file\nis complete and on the disk. With --keep it stays.",
      TRACE_EXITS, TRACES | PFL_OPTIONS_KEEP, 1, 1, pfl_cmd_read},
-    {"kill", "throw away a session that was left running", "SESSION " HOSTS,
+    {"kill", "discard a session that was left running", "SESSION " HOSTS,
      "Ends SESSION on all hosts; its data is gone.", ANSWER_EXITS, ASKS, 1, 1, pfl_cmd_kill},
-    {"hosts", "who answers, with which version and how many producers", HOSTS " [--json]",
+    {"hosts", "hosts that answer, their version and number of producers", HOSTS " [--json]",
      "A table: who answers there, and how busy it is; below it what is wrong, and the sum.",
      ANSWER_EXITS, ASKS_ALL | PFL_OPTIONS_TABLE | PFL_OPTIONS_LEFT_HOSTS, 0, 0, pfl_cmd_hosts},
-    {"forget", "take hosts that left off a relay's list",
+    {"forget", "remove hosts that left from a relay's list",
      "HOST... | --older-than TIME [--select TERMS] [--relay ADDRESS]",
      "The relay forgets the HOSTs, or all that left it at least TIME ago: perfleet hosts shows "
      "them no\n"
@@ -118,7 +118,7 @@ static const struct pfl_command commands[] = {
      "differ.",
      "0 all is well, 1 no host answered, 2 usage, 3 warnings, 4 a host would be missing",
      ASKS_ALL | PFL_OPTIONS_CONFIG | PFL_OPTIONS_LEFT_HOSTS, 0, 0, pfl_cmd_doctor},
-    {"tunnel", "a local consumer socket that stands for a host",
+    {"tunnel", "a local consumer socket for a remote host",
      "HOST --socket PATH | --ui HOST... [--relay ADDRESS]",
      "Listens on PATH as HOST's tracing service would: Perfetto's own perfetto and every other "
      "client\n"
@@ -131,7 +131,7 @@ static const struct pfl_command commands[] = {
      "0 ended by a signal, 1 could not listen, 2 usage",
      ASKS | PFL_OPTIONS_SOCKET | PFL_OPTIONS_QUORUM | PFL_OPTIONS_QUIET, 0, PFL_ARGS_MAX_WORDS,
      pfl_cmd_tunnel},
-    {"config", "which settings hold, and where each is from", "show [OPTIONS]",
+    {"config", "settings and their origin", "show [OPTIONS]",
      "Prints what the command line, PERFLEET_* variables, ~/.config/perfleet/perfleet.conf and\n"
      "the system's perfleet.conf say, in this order of precedence, as a settings file would.",
      "0, 2 usage, or a setting is wrong", ASKS, 1, 1, pfl_cmd_config},
@@ -151,8 +151,7 @@ static void print_usage(FILE *stream)
           stream);
     for (size_t i = 0; i < COMMANDS; i++)
         fprintf(stream, "  %-8s  %s\n", commands[i].name, commands[i].summary);
-    fputs("\n'perfleet help COMMAND' tells more. 'perfleet --version' tells the version.\n",
-          stream);
+    fputs("\n'perfleet help COMMAND' prints more, 'perfleet --version' the version.\n", stream);
 }
 
 static const struct pfl_command *find(const char *name)
