@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/closer.h"
+#include "perfetto/trace_packet.fields.h"
 
 #define FLUSH_FLAGS (1u | 2u << 4) /* periodic, by a command line (docs/abi/service.md 4) */
 
@@ -83,7 +84,7 @@ static int on_packet(void *user, const struct iovec *slices, int slices_len, siz
 
     if (p->is_full)
         return 0;
-    pfl_writer_field_header(&w, 1, bytes);
+    pfl_writer_field_header(&w, TRACE__PACKET, bytes);
     iov[0] = (struct iovec){header, sizeof(header) - w.left};
     for (int i = 0; i < slices_len; i++)
         iov[i + 1] = slices[i];

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "perfetto/consumer_port.fields.h"
 #include "perfetto/ipc.pb-c.h"
 #include "proto/gate/gate_impl.h"
 #include "proto/gate/role.h"
@@ -69,12 +70,13 @@ static size_t write_body(enum pfl_method method, const char *why, uint8_t *dst, 
     struct pfl_writer w = pfl_writer_of(dst, room);
 
     if (method == PFL_METHOD_ENABLE_TRACING) {
-        pfl_writer_field_varint(&w, 1, 1); /* disabled */
-        pfl_writer_field_bytes(&w, 3, why, strlen(why));
+        pfl_writer_field_varint(&w, ENABLE_TRACING_RESPONSE__DISABLED, 1);
+        pfl_writer_field_bytes(&w, ENABLE_TRACING_RESPONSE__ERROR, why, strlen(why));
     } else if (method == PFL_METHOD_CLONE_SESSION ||
                method == PFL_METHOD_SAVE_TRACE_FOR_BUGREPORT) {
-        pfl_writer_field_varint(&w, 1, 0); /* success */
-        pfl_writer_field_bytes(&w, 2, why, strlen(why));
+        /* SaveTraceForBugreportResponse has the same two fields. */
+        pfl_writer_field_varint(&w, CLONE_SESSION_RESPONSE__SUCCESS, 0);
+        pfl_writer_field_bytes(&w, CLONE_SESSION_RESPONSE__ERROR, why, strlen(why));
     }
     return room - w.left;
 }

@@ -17,6 +17,7 @@
 #include <assert.h>
 
 #include "base/mem.h"
+#include "perfetto/trace_packet.fields.h"
 
 #define BATCH_MAX_BYTES ((size_t)1 << 29)
 #define KEPT_BYTES      ((size_t)2 * PFL_PIPELINE_BATCH_BYTES)
@@ -114,7 +115,7 @@ int pfl_pipeline_add(struct pfl_pipeline *self, const struct iovec *slices, size
     if (rc != 0)
         return rc;
     w = pfl_writer_of(room, 1 + PFL_VARINT_MAX_BYTES + bytes);
-    pfl_writer_field_header(&w, 1, bytes);
+    pfl_writer_field_header(&w, TRACE__PACKET, bytes);
     for (size_t i = 0; i < slices_len; i++)
         pfl_writer_bytes(&w, slices[i].iov_base, slices[i].iov_len);
     pfl_writer_bytes(&w, tail.data, tail.len);

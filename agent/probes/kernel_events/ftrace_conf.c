@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "perfetto/ftrace_config.fields.h"
 
 enum config_field {
     F_EVENTS = 1,
@@ -145,7 +146,6 @@ static bool is_option_name(struct pfl_span name)
     return name.len != 0 && name.len < 64;
 }
 
-/* TracefsOption: name = 1, state = 2 (1 on, 2 off). */
 static int add_option(struct pfl_ftrace_conf *conf, struct pfl_span message)
 {
     struct pfl_reader r = pfl_reader_of(message);
@@ -155,17 +155,19 @@ static int add_option(struct pfl_ftrace_conf *conf, struct pfl_span message)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 1)
+        if (f.id == FTRACE_CONFIG__TRACEFS_OPTION__NAME)
             name = f.bytes;
-        else if (f.id == 2)
+        else if (f.id == FTRACE_CONFIG__TRACEFS_OPTION__STATE)
             state = f.value;
     }
-    if (!is_option_name(name) || state < 1 || state > 2)
+    if (!is_option_name(name) || state < FTRACE_CONFIG__TRACEFS_OPTION__STATE_ENABLED ||
+        state > FTRACE_CONFIG__TRACEFS_OPTION__STATE_DISABLED)
         return 0;
     if (conf->option_count == PFL_FTRACE_OPTIONS_MAX)
         return PFL_ELIMIT;
-    (void)snprintf(text, sizeof(text), "%s%.*s", state == 2 ? "no" : "", (int)name.len,
-                   (const char *)name.data);
+    (void)snprintf(text, sizeof(text), "%s%.*s",
+                   state == FTRACE_CONFIG__TRACEFS_OPTION__STATE_DISABLED ? "no" : "",
+                   (int)name.len, (const char *)name.data);
     conf->options[conf->option_count] = pfl_mem_strndup(text, strlen(text));
     if (conf->options[conf->option_count] == NULL)
         return PFL_ENOMEM;
@@ -201,7 +203,6 @@ static int add_kprobe(struct pfl_ftrace_conf *conf, struct pfl_span name, bool i
     return 0;
 }
 
-/* KprobeEvent: probe = 1, type = 2. */
 static int add_kprobe_event(struct pfl_ftrace_conf *conf, struct pfl_span message)
 {
     struct pfl_reader r = pfl_reader_of(message);
@@ -211,9 +212,9 @@ static int add_kprobe_event(struct pfl_ftrace_conf *conf, struct pfl_span messag
     int rc = 0;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 1)
+        if (f.id == FTRACE_CONFIG__KPROBE_EVENT__PROBE)
             name = f.bytes;
-        else if (f.id == 2)
+        else if (f.id == FTRACE_CONFIG__KPROBE_EVENT__TYPE)
             type = f.value;
     }
     if (type == KPROBE_ENTRY || type == KPROBE_BOTH)
@@ -245,14 +246,14 @@ static int keep_cpumask(struct pfl_ftrace_conf *conf, struct pfl_span text)
     return conf->cpumask != NULL ? 0 : PFL_ENOMEM;
 }
 
-/* CompactSchedConfig.enabled = 1: only an explicit false turns the compact form off. */
+/* CompactSchedConfig.enabled: only an explicit false turns the compact form off. */
 static void read_compact(struct pfl_ftrace_conf *conf, struct pfl_span message)
 {
     struct pfl_reader r = pfl_reader_of(message);
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 1)
+        if (f.id == FTRACE_CONFIG__COMPACT_SCHED_CONFIG__ENABLED)
             conf->no_compact_sched = f.value == 0;
     }
 }

@@ -12,6 +12,7 @@
 #include <ctype.h>
 
 #include "base/mem.h"
+#include "perfetto/ftrace_config.fields.h"
 
 static bool has_prefix(struct pfl_span text, struct pfl_span prefix)
 {
@@ -27,9 +28,9 @@ static bool read_atrace(struct pfl_span message, struct pfl_print_rule *rule)
     rule->is_atrace = true;
     rule->prefix = pfl_span_of(NULL, 0);
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 1)
+        if (f.id == FTRACE_CONFIG__PRINT_FILTER__RULE__ATRACE_MESSAGE__TYPE)
             rule->type = f.bytes;
-        else if (f.id == 2)
+        else if (f.id == FTRACE_CONFIG__PRINT_FILTER__RULE__ATRACE_MESSAGE__PREFIX)
             rule->prefix = f.bytes;
     }
     return !r.failed;
@@ -41,12 +42,13 @@ static int read_rule(struct pfl_span message, struct pfl_print_rule *rule)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 1) {
+        if (f.id == FTRACE_CONFIG__PRINT_FILTER__RULE__PREFIX) {
             rule->is_atrace = false; /* one of both: the later */
             rule->prefix = f.bytes;
-        } else if (f.id == 2) {
+        } else if (f.id == FTRACE_CONFIG__PRINT_FILTER__RULE__ALLOW) {
             rule->is_allowed = f.value != 0;
-        } else if (f.id == 3 && !read_atrace(f.bytes, rule)) {
+        } else if (f.id == FTRACE_CONFIG__PRINT_FILTER__RULE__ATRACE_MSG &&
+                   !read_atrace(f.bytes, rule)) {
             return PFL_EPARSE;
         }
     }
@@ -60,7 +62,7 @@ static int read_rules(struct pfl_print_filter *self, struct pfl_span config)
     int rc = 0;
 
     while (rc == 0 && pfl_reader_field(&r, &f)) {
-        if (f.id != 1)
+        if (f.id != FTRACE_CONFIG__PRINT_FILTER__RULES)
             continue;
         if (self->count == PFL_PRINT_RULES_MAX)
             return PFL_ELIMIT;
