@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the gates over old text share: a file of today's counts, tests/lint/baseline/GATE.txt, one line
 `COUNT FILE` for each file that is not yet clean. The counts only shrink: a gate fails on a file with
-more findings than its line says, and on one with fewer, until the line has the new number.
-`GATE.py --lower` writes the numbers of today; it never raises one. A line may move to another name:
+more findings than its line says. `GATE.py --lower` writes the numbers of today; it never raises one. A line may move to another name:
 what files that are gone leave is what new files may have.
 """
 import os
@@ -32,9 +31,6 @@ def judge(gate, found, base):
         if count > allowed:
             problems += found[name]
             problems.append(f"{name}: {count} findings, at most {allowed}: fix the new ones")
-        elif count < allowed:
-            problems.append(f"{name}: {count} findings, and the baseline has {allowed}: lower the "
-                            f"number by tests/lint/{gate}.py --lower")
     return problems
 
 
@@ -68,7 +64,7 @@ def self_test():
     """Cases that a gate's own self-test adds: those judged wrongly, and how many there are."""
     here = "tests/lint/baseline.py"
     cases = [(not judge("x", {"a": ["1"]}, {"a": 1}), "as many"), (judge("x", {"a": ["1"]}, {}), "new"),
-             (judge("x", {"a": ["1", "2"]}, {"a": 1}), "more"), (judge("x", {}, {"a": 1}), "fewer"),
+             (judge("x", {"a": ["1", "2"]}, {"a": 1}), "more"), (not judge("x", {}, {"a": 1}), "fewer"),
              (lowered({here: ["1"]}, {here: 2}) == ({here: 1}, []), "lowered"),
              (lowered({here: ["1"] * 3}, {here: 2}) == ({here: 2}, [here]), "not raised"),
              (lowered({here: ["1"]}, {"gone.c": 1}) == ({here: 1}, []), "moved"),
