@@ -33,6 +33,7 @@
 #define CLOCK_TIMEOUT_MS  6000u
 #define LOOK_MS           50u
 #define WATCHED_LOOK_MS   2000u
+#define PACE_MAX_MS       1000u
 #define TRIGGER_MAX_BYTES 4096u
 
 static void on_deadline(uv_timer_t *timer);
@@ -233,6 +234,39 @@ static bool is_excused(const struct pfl_host_link *l)
     if (l->conn == NULL)
         return false;
     return l->is_paused || (l->state < PFL_LINK_READ_OUT && pfl_consumer_conn_is_resuming(l->conn));
+}
+
+static uint64_t count_bytes(const struct pfl_host_link *l)
+{
+    return l->report.bytes_read + l->scan.partial.len;
+}
+
+void pfl_host_link_begin_pace(struct pfl_host_link *self)
+{
+    self->paced_ms = uv_now(self->conf.conn.loop);
+    pfl_read_pace_begin(&self->pace, self->conf.step_timeout_ms, count_bytes(self));
+}
+
+/* A look that comes late, as this process stood still, is no fault of the host's. */
+void pfl_host_link_pace(struct pfl_host_link *self, size_t hosts)
+{
+    uint64_t now_ms = uv_now(self->conf.conn.loop);
+    uint64_t elapsed_ms =
+        now_ms - self->paced_ms < PACE_MAX_MS ? now_ms - self->paced_ms : PACE_MAX_MS;
+    char why[256];
+
+    if (self->state != PFL_LINK_READING)
+        return;
+    self->paced_ms = now_ms;
+    if (is_excused(self))
+        elapsed_ms = 0;
+    if (pfl_read_pace_take(&self->pace, elapsed_ms, count_bytes(self), hosts))
+        return;
+    snprintf(why, sizeof(why),
+             "it sends too slowly, less than %u KiB in %.0f s: the rest was not read; a longer "
+             "--timeout lets it",
+             PFL_READ_PACE_BYTES >> 10, (double)self->conf.step_timeout_ms / 1000.0);
+    pfl_host_link_fail(self, why);
 }
 
 static void on_deadline(uv_timer_t *timer)

@@ -130,6 +130,9 @@ void pfl_host_link_read(struct pfl_host_link *self); /* in STOPPED */
 void pfl_host_link_stream(struct pfl_host_link *self);
 /* While RECORDING, not streamed: has the host's counters in the report, a little later. */
 void pfl_host_link_ask_losses(struct pfl_host_link *self);
+/* While READING, often, as one of `hosts` that are read: one that brings too little fails, unless
+ * it is away or held back. */
+void pfl_host_link_pace(struct pfl_host_link *self, size_t hosts);
 /* In READ_OUT: what was read is safe elsewhere. */
 void pfl_host_link_free_session(struct pfl_host_link *self);
 /* After that: does not wait for the answers. */

@@ -4,6 +4,7 @@
 #define PFL_CONSUMER_HOST_LINK_IMPL_H
 
 #include "consumer/link/host_link.h"
+#include "consumer/link/read_pace.h"
 
 struct pfl_host_link {
     struct pfl_host_link_conf conf;
@@ -32,6 +33,8 @@ struct pfl_host_link {
     bool is_closing_now;
     struct pfl_packet_scan scan;
     struct pfl_read_budget budget; /* while READING */
+    struct pfl_read_pace pace;     /* likewise */
+    uint64_t paced_ms;             /* of the loop: when it was looked at last */
     bool has_spent_budget;
     uint64_t progress_bytes; /* of the trace, when the deadline of READING last began again */
     struct {
@@ -69,6 +72,8 @@ void pfl_host_link_close_when_read(struct pfl_host_link *self);
 /* In CLOSING, without waiting for anything. Idempotent. */
 void pfl_host_link_close_now(struct pfl_host_link *self);
 
+/* READING begins. */
+void pfl_host_link_begin_pace(struct pfl_host_link *self);
 /* Makes the request that the state begins with. */
 void pfl_host_link_enter(struct pfl_host_link *self);
 /* A request of this link; a failure to send it ends the link. */

@@ -486,6 +486,7 @@ void pfl_host_link_enter(struct pfl_host_link *self)
         pfl_host_link_ask(self, "GetTraceStats", no_args(), on_final_stats);
         break;
     case PFL_LINK_READING:
+        pfl_host_link_begin_pace(self);
         if (self->conf.is_streamed)
             bound_last_read(self);
         if (!self->pass.is_open) /* else when that one ends */

@@ -454,10 +454,19 @@ static void stream(struct pfl_recording *r)
         stop_for_disk(r, why);
 }
 
+static void pace_hosts(struct pfl_recording *r)
+{
+    size_t reading = r->in[PFL_LINK_READING];
+
+    for (size_t i = 0; reading != 0 && i < r->hosts_len; i++)
+        pfl_host_link_pace(r->hosts[i].link, reading);
+}
+
 static void on_watch(uv_timer_t *timer)
 {
     struct pfl_recording *r = timer->data;
 
+    pace_hosts(r);
     if (r->phase == PFL_RECORDING_RUN && r->merge != NULL && r->file_error == 0)
         stream(r);
     pfl_recording_watch(r);

@@ -131,6 +131,10 @@ check "a preset that is not there" mistake 2 "$P" record --preset sytsem -o x "$
 check "a trace file in a folder that is not there" mistake 5 "$P" record --preset default -o nowhere/x --duration 1s "${LOCAL[@]}"
 check "a time that is none" mistake 2 "$P" record --preset default -o x --duration 10x "${LOCAL[@]}"
 check "a session's name that is none" mistake 2 "$P" start "my session" --preset default "${LOCAL[@]}"
+mkdir slow
+start slow python3 -B "$ROOT/tests/support/endless_host.py" slow/consumer.sock one/consumer.sock -1
+check "a host that sends slowly listens" wait_for 20 grep -q listening slow.log
+check "a host that sends too slowly" mistake 4 "$P" record -c whole.pbtx --duration 1s --timeout 2s -o x --host slow=unix:slow/consumer.sock -q
 check "a session that is not there" mistake 1 "$P" stop nobody "${LOCAL[@]:0:2}"
 
 # ---- sessions, triggers

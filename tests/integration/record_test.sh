@@ -83,6 +83,31 @@ idle() { timeout 40 "$BIN/perfleet" record -c "$WORK/small.pbtx" -o "$WORK/idle.
 check "it is cut short" exits_with $RECORD_PARTIAL idle
 check "and the other is there" grep -q 'host two: [1-9][0-9]* packets' "$WORK/idle.said"
 check "so it is while it is streamed" exits_with $RECORD_PARTIAL idle --stream
+mkdir "$WORK/drip"
+start drip python3 -B "$ROOT/tests/support/endless_host.py" "$WORK/drip/consumer.sock" "$WORK/one/consumer.sock" -1
+check "a host that sends little for ever listens" wait_for 20 grep -q listening "$WORK/drip.log"
+drip() { timeout 120 "$BIN/perfleet" record -c "$WORK/small.pbtx" -o "$WORK/drip.pftrace" --host "drip=unix:$WORK/drip/consumer.sock" \
+    --host "two=unix:$WORK/two/consumer.sock" --timeout 2s "$@" >"$WORK/drip.said" 2>&1; }
+check "a host that sends some KiB in each step cannot draw the end out" exits_with $RECORD_PARTIAL drip
+check "the host, the limit and the option are named" \
+    grep -qE '^perfleet: host drip .*: reading: it sends too slowly, less than 256 KiB in 2 s: .* --timeout' "$WORK/drip.said"
+check "and the other's data is there" grep -q 'host two: [1-9][0-9]* packets' "$WORK/drip.said"
+check "so it is cut while it is streamed" exits_with $RECORD_PARTIAL drip --stream
+mkdir "$WORK/slow"
+start slow python3 -B "$ROOT/tests/support/slow_host.py" "$WORK/slow/consumer.sock" "$WORK/one/consumer.sock" 1000
+check "a host with a slow link listens" wait_for 20 grep -q listening "$WORK/slow.log"
+slow() {
+    "$BIN/perfleet" record -c "$WORK/full.pbtx" -o "$WORK/slow.pftrace" --host "slow=unix:$WORK/slow/consumer.sock" \
+        --host "two=unix:$WORK/two/consumer.sock" >"$WORK/slow.said" 2>&1 || { local rc=$?; cat "$WORK/slow.said"; return $rc; }
+}
+cat >"$WORK/full.pbtx" <<END
+buffers { size_kb: 4096 fill_policy: DISCARD }
+duration_ms: 4000
+data_sources { config { name: "$EXAMPLE_SOURCE" } }
+END
+is_read() { slow || [ $? -eq 3 ]; } # its buffer is full, so packets are lost
+check "an honest host with a full buffer and a link of 1 MB/s is read whole" is_read
+check "and nothing of it is missing" eval '! grep -E "too slowly|INCOMPLETE|FAILED" "$WORK/slow.said"'
 check "a limit that is no number is refused" says '--max-host-mib 5x: give a number of MiB' \
     "$BIN/perfleet" record -c "$WORK/small.pbtx" -o "$WORK/x.pftrace" --host local --max-host-mib 5x
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A session left running outlives the connection of who visits it: each command's connection ends
 # after each of its writes (tests/support/cut_shim.c).
+# shellcheck disable=SC2046
 . "$(dirname "$0")/lib.sh"
 P=$BIN/perfleet
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0 # cut_shim is loaded before

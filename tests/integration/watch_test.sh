@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck disable=SC2034,SC2153
+# shellcheck disable=SC2034,SC2153,SC2154
 # `perfleet hosts --watch` when something dies in the middle of a round: the relay, a host. A service
 # that stands still keeps the round open.
 . "$(dirname "$0")/lib.sh"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A host that lies: everything goes through to a real service, but a read-out never ends. The first
 reply of ReadBuffers that is not the last one is sent again and again; or, with MAX_MIB 0, ten times
-a second one that is not the last and brings nothing.
+a second one that is not the last and brings nothing; or, with MAX_MIB -1, each 0.3 s one that is not
+the last and brings a packet of 20 KiB.
 
 Usage: endless_host.py SOCKET SERVICE_SOCKET MAX_MIB      prints "listening"; stops after MAX_MIB"""
 import socket
@@ -42,6 +43,18 @@ def nothing_for_ever(client, frame):
         time.sleep(0.1)
 
 
+def little_for_ever(client, frame):
+    """A packet of a sequence, some 66 KiB a second."""
+    request = dict(fields(frame[4:]))[2]
+    packet = field(10, 2) + field(900, bytes(20 << 10))
+    piece = field(1, packet) + field(2, 1)
+    body = field(2, request) + field(FRAME_REPLY, field(1, 1) + field(REPLY_HAS_MORE, 1) + field(
+        REPLY_PROTO, field(READ_SLICES, piece)))
+    while True:
+        client.sendall(struct.pack("<I", len(body)) + body)
+        time.sleep(0.3)
+
+
 def pump_down(client, service, max_bytes):
     pending, sent = b"", 0
     while data := service.recv(1 << 16):
@@ -49,6 +62,8 @@ def pump_down(client, service, max_bytes):
         while len(pending) >= 4 and len(pending) - 4 >= struct.unpack("<I", pending[:4])[0]:
             size = 4 + struct.unpack("<I", pending[:4])[0]
             frame, pending = pending[:size], pending[size:]
+            if max_bytes < 0 and is_data(frame[4:], True):
+                little_for_ever(client, frame)
             if max_bytes == 0 and is_data(frame[4:], True):
                 nothing_for_ever(client, frame)
             client.sendall(frame)
