@@ -109,6 +109,8 @@ PFL_MUST_USE int pfl_trace_buffer_add_vm(struct pfl_trace_buffer *self,
                                          const struct pfl_vm_set_conf *conf);
 /* Borrowed; NULL when there are none. */
 const struct pfl_vm_set *pfl_trace_buffer_get_vms(const struct pfl_trace_buffer *self);
+/* What the states of its VMs are at most. */
+size_t pfl_trace_buffer_get_vm_bytes(const struct pfl_trace_buffer *self);
 
 /* Never fails for the caller: what cannot be stored is counted. */
 void pfl_trace_buffer_commit(struct pfl_trace_buffer *self,

@@ -30,3 +30,12 @@ const struct pfl_vm_set *pfl_trace_buffer_get_vms(const struct pfl_trace_buffer 
 {
     return self->vms;
 }
+
+size_t pfl_trace_buffer_get_vm_bytes(const struct pfl_trace_buffer *self)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < pfl_vm_set_len(self->vms); i++)
+        bytes += pfl_vm_get_state_max_bytes(pfl_vm_set_get(self->vms, i)->vm);
+    return bytes;
+}

@@ -39,6 +39,8 @@
 /* Of the machine's memory, which is the total of all buffers; a clone counts what it holds. */
 #define PFL_SERVICE_CLONE_BYTES (1u << 20) /* and this */
 #define PFL_SERVICE_MAX_CLONES  1024u
+/* What all producers' programs do in a second (service/vm): some 0.1 s of the loop. */
+#define PFL_SERVICE_VM_UNITS 20000000u
 
 struct pfl_service_conf {
     uint64_t (*now_ns)(void *user, enum pfl_clock_id id);
@@ -125,6 +127,7 @@ struct pfl_service {
     uint64_t last_scraped_who;  /* whose scrape had the last turn */
     uint64_t scrape_units_left; /* of PFL_SCRAPE_TURN_UNITS, in this turn */
     struct pfl_scraping scraping;
+    struct pfl_scraping vms; /* what producers' programs take of the loop */
     struct pfl_figures gone; /* what sessions that are gone counted */
 };
 

@@ -327,7 +327,8 @@ static int clone_buffers(struct pfl_service *service, struct pfl_clone *clone,
 
         if (session->plan->buffers[i].transfer_on_clone != is_transfer)
             continue;
-        if (!hold(service, clone, pfl_trace_buffer_get_used_bytes(ring)))
+        if (!hold(service, clone,
+                  pfl_trace_buffer_get_used_bytes(ring) + pfl_trace_buffer_get_vm_bytes(ring)))
             return PFL_EPERM;
         rc = is_transfer ? take_buffer(service, ring, &clone->buffers[i])
                          : pfl_trace_buffer_clone(ring, &clone->buffers[i]);

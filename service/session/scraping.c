@@ -16,8 +16,9 @@ uint64_t pfl_scraping_begin(struct pfl_scraping *self, uint64_t session, uint64_
     uint64_t of_producer;
 
     if (self->sessions.max == 0 || now_ms - self->since_ms >= PFL_SCRAPING_WINDOW_MS) {
-        *self = (struct pfl_scraping){.owner = self->owner, .since_ms = now_ms};
-        self->sessions.max = self->producers.max = PFL_SCRAPING_UNITS;
+        *self =
+            (struct pfl_scraping){.owner = self->owner, .units = self->units, .since_ms = now_ms};
+        self->sessions.max = self->producers.max = self->units;
         self->sessions.owner = self->owner;
     }
     if (pfl_shares_is_bound(&self->sessions, session))

@@ -19,6 +19,8 @@
 #include "service/session/session_plan.h"
 #include "service/session/trigger_list.h"
 
+struct pfl_service;
+
 #define PFL_SESSION_MAX_INSTANCES 8192u
 #define PFL_SESSION_NEVER         UINT64_MAX
 
@@ -65,6 +67,7 @@ struct pfl_session {
     uint32_t uid;
     uint32_t who;                  /* whose share it uses: base/shares.h */
     uint64_t held_bytes;           /* counted in the service's buffer_bytes */
+    struct pfl_service *service;   /* borrowed: it outlives us; for what VMs cost */
     struct pfl_consumer *consumer; /* borrowed; never NULL: the service's nobody when detached */
     uint8_t *detach_key;           /* owned; any bytes; NULL while a consumer has it */
     size_t detach_key_len;

@@ -178,6 +178,7 @@ static int make_session(struct pfl_service *service, struct pfl_consumer *consum
     session->id = service->last_session_id;
     session->uid = consumer->uid;
     session->who = consumer->who;
+    session->service = service;
     session->held_bytes = held_bytes;
     session->consumer = consumer;
     session->instance_shares.owner = service->conf.facts->uid;

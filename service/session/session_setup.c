@@ -70,7 +70,7 @@ static int set_up(struct pfl_service *service, struct pfl_session *session,
     if (pfl_session_has_room_for(session, producer))
         rc = pfl_service_allow(service, producer, buffer_id);
     if (rc == 0)
-        pfl_session_vms_set_up(session, producer, source, plan_source);
+        pfl_session_vms_set_up(service, session, producer, source, plan_source);
     if (rc == 0)
         rc = open_smb(service, producer, session);
     if (rc == 0)

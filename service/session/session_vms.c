@@ -5,6 +5,8 @@
  * set_up is called for each match of a data source with a producer; a VM is made, or joined, when
  * the producer's descriptor has a program and the config a memory limit for it. encode writes the
  * packet that tells a trace's reader about all of them.
+ * What a program may do in a second, the users share whose sessions and whose producers these are.
+ * The memory that its state may have counts as the session's, as its buffers do.
  * Failures are logged, once each: the session goes on. PFL_ENOMEM of encode sticks to the message.
  * Limits: a packet of PFL_SESSION_VMS_MAX_BYTES; service/vm has those of programs and states.
  */
@@ -31,7 +33,45 @@ static void complain(const struct pfl_session *session, const struct pfl_produce
                  pfl_log_quote((const char *)source.data, source.len), why);
 }
 
-void pfl_session_vms_set_up(struct pfl_session *session, const struct pfl_producer *producer,
+static uint64_t get_credit(void *user, uint64_t who)
+{
+    struct pfl_session *session = user;
+    struct pfl_service *service = session->service;
+
+    return pfl_scraping_begin(&service->vms, session->who, who, pfl_service_now_ms(service));
+}
+
+static void spend_credit(void *user, uint64_t who, uint64_t units)
+{
+    struct pfl_session *session = user;
+
+    pfl_scraping_end(&session->service->vms, session->who, who, units);
+}
+
+/* A VM that is made holds the memory that its state may have. */
+static int add_vm(struct pfl_service *service, struct pfl_session *session,
+                  struct pfl_trace_buffer *buffer, const struct pfl_vm_set_conf *conf)
+{
+    struct pfl_shares *shares = &service->shares.buffer_bytes;
+    size_t before = pfl_vm_set_len(pfl_trace_buffer_get_vms(buffer));
+    uint64_t bytes = (uint64_t)conf->memory_limit_kb * 1024;
+    int rc;
+
+    if (bytes > PFL_VM_MEMORY_MAX_BYTES)
+        bytes = PFL_VM_MEMORY_MAX_BYTES;
+    bytes += conf->program.len;
+    if (!pfl_shares_take(shares, session->who, bytes))
+        return PFL_EPERM;
+    rc = pfl_trace_buffer_add_vm(buffer, conf);
+    if (pfl_vm_set_len(pfl_trace_buffer_get_vms(buffer)) == before)
+        pfl_shares_give(shares, session->who, bytes);
+    else
+        session->held_bytes += bytes;
+    return rc;
+}
+
+void pfl_session_vms_set_up(struct pfl_service *service, struct pfl_session *session,
+                            const struct pfl_producer *producer,
                             const struct pfl_data_source *source, size_t plan_source)
 {
     const struct pfl_plan_source *plan = &session->plan->sources[plan_source];
@@ -40,6 +80,8 @@ void pfl_session_vms_set_up(struct pfl_session *session, const struct pfl_produc
         .program = source->info.vm_program,
         .memory_limit_kb = plan->vm_memory_kb,
         .producer_id = producer->id,
+        .who = producer->who,
+        .budget = {.get = get_credit, .spend = spend_credit, .user = session},
     };
     int rc;
 
@@ -53,9 +95,11 @@ void pfl_session_vms_set_up(struct pfl_session *session, const struct pfl_produc
         complain(session, producer, plan->name, "the config has no protovm_config.memory_limit_kb");
         return;
     }
-    rc = pfl_trace_buffer_add_vm(session->buffers[plan->target_buffer].ring, &conf);
+    rc = add_vm(service, session, session->buffers[plan->target_buffer].ring, &conf);
     if (rc != 0)
-        complain(session, producer, plan->name, pfl_err_str(rc));
+        complain(session, producer, plan->name,
+                 rc == PFL_EPERM ? "its memory is more than the share of the session's user"
+                                 : pfl_err_str(rc));
 }
 
 static size_t get_max_bytes(const struct pfl_vm_set_member *member)
@@ -76,7 +120,7 @@ static void encode_instance(struct pfl_message *m, const struct pfl_vm_set_membe
     pfl_message_end(m, state);
     pfl_message_varint(m, INSTANCE_MEMORY_LIMIT, member->memory_limit_kb);
     for (size_t i = 0; i < member->producers_len; i++)
-        pfl_message_varint(m, INSTANCE_PRODUCER, member->producers[i]);
+        pfl_message_varint(m, INSTANCE_PRODUCER, member->producers[i].id);
     pfl_message_end(m, instance);
 }
 

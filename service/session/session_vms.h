@@ -14,7 +14,8 @@
 
 /* The producer's program and the config's wish make a VM of the target buffer, if both are there.
  * What is missing, and a VM that cannot be, is logged: the session goes on without it. */
-void pfl_session_vms_set_up(struct pfl_session *session, const struct pfl_producer *producer,
+void pfl_session_vms_set_up(struct pfl_service *service, struct pfl_session *session,
+                            const struct pfl_producer *producer,
                             const struct pfl_data_source *source, size_t plan_source);
 
 /* Appends the packet with programs and states as a Trace.packet field; nothing when there is no VM.

@@ -94,14 +94,33 @@ void pfl_vm_free(struct pfl_vm *self)
 
 enum pfl_vm_status pfl_vm_apply(struct pfl_vm *self, struct pfl_span packet)
 {
+    uint64_t credit = UINT64_MAX;
+
+    return pfl_vm_apply_within(self, packet, &credit);
+}
+
+enum pfl_vm_status pfl_vm_apply_within(struct pfl_vm *self, struct pfl_span packet,
+                                       uint64_t *credit)
+{
     struct pfl_vm_account *account = &self->account;
+    enum pfl_vm_status status;
+    uint64_t allowed;
+    uint64_t kept;
 
     if (self->is_frozen)
         return pfl_vm_abort(account, "a copy runs no program");
     account->work_left += PFL_VM_WORK_PER_PACKET + PFL_VM_WORK_PER_BYTE * (uint64_t)packet.len;
     if (account->work_left > PFL_VM_WORK_MAX)
         account->work_left = PFL_VM_WORK_MAX;
-    return pfl_vm_run(&self->program, &self->registers, account, &self->root, packet);
+    allowed = account->work_left < *credit ? account->work_left : *credit;
+    kept = account->work_left - allowed;
+    account->work_left = allowed;
+    status = pfl_vm_run(&self->program, &self->registers, account, &self->root, packet);
+    if (status == PFL_VM_ABORTED && kept != 0 && account->work_left == 0)
+        account->why = "too much work for its user's share";
+    *credit -= allowed - account->work_left;
+    account->work_left += kept;
+    return status;
 }
 
 const char *pfl_vm_get_why(const struct pfl_vm *self)

@@ -34,6 +34,9 @@ void pfl_vm_free(struct pfl_vm *self); /* NULL is legal */
 
 /* Runs the program over a packet. A frozen one aborts. */
 enum pfl_vm_status pfl_vm_apply(struct pfl_vm *self, struct pfl_span packet);
+/* The same with no more than *credit of work, which becomes what is left of it. */
+enum pfl_vm_status pfl_vm_apply_within(struct pfl_vm *self, struct pfl_span packet,
+                                       uint64_t *credit);
 /* Why the last apply aborted; static, NULL when none did. */
 const char *pfl_vm_get_why(const struct pfl_vm *self);
 

@@ -221,8 +221,6 @@ static enum pfl_vm_status merge_field(struct pfl_vm_account *account, struct pfl
 {
     struct pfl_vm_entry *known = pfl_vm_map_find(fields, f->id);
 
-    if (pfl_vm_value_work(account, 1) != PFL_VM_OK)
-        return PFL_VM_ABORTED;
     if (known == NULL) {
         if (add_field(account, fields, f->id, f) != PFL_VM_OK)
             return PFL_VM_ABORTED;
@@ -252,6 +250,7 @@ enum pfl_vm_status pfl_vm_place_merge(struct pfl_vm_account *account,
                                       unsigned flags)
 {
     struct pfl_reader r = pfl_reader_of(data);
+    enum pfl_vm_status status;
     struct pfl_vm_map *fields;
     struct pfl_field f;
 
@@ -264,11 +263,11 @@ enum pfl_vm_status pfl_vm_place_merge(struct pfl_vm_account *account,
     if (pfl_vm_value_to_message(account, self->value) != PFL_VM_OK)
         return PFL_VM_ABORTED;
     fields = &self->value->as.map;
-    while (pfl_vm_value_field(&r, &f)) {
+    while ((status = pfl_vm_value_next(account, &r, &f)) == PFL_VM_OK) {
         if (merge_field(account, fields, &f, flags) != PFL_VM_OK)
             return PFL_VM_ABORTED;
     }
-    if (pfl_vm_value_work(account, fields->len) != PFL_VM_OK)
+    if (status == PFL_VM_ABORTED || pfl_vm_value_work(account, fields->len) != PFL_VM_OK)
         return PFL_VM_ABORTED;
     clear_marks(fields->root);
     return PFL_VM_OK;

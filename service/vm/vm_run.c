@@ -55,13 +55,12 @@ static struct source source_of(struct pfl_span bytes)
 static enum pfl_vm_status next_field(const struct run *run, struct pfl_reader *r, uint32_t id,
                                      struct pfl_field *ret_field)
 {
-    while (pfl_vm_value_field(r, ret_field)) {
-        if (pfl_vm_value_work(run->account, 1) != PFL_VM_OK)
-            return PFL_VM_ABORTED;
-        if (ret_field->id == id)
-            return PFL_VM_OK;
-    }
-    return PFL_VM_MISSED;
+    enum pfl_vm_status status;
+
+    do
+        status = pfl_vm_value_next(run->account, r, ret_field);
+    while (status == PFL_VM_OK && ret_field->id != id);
+    return status;
 }
 
 static enum pfl_vm_status open_source(const struct run *run, struct pfl_reader *ret_reader)

@@ -17,6 +17,7 @@
 struct pfl_vm_set {
     struct pfl_vm_set_member *members; /* owned */
     size_t len;
+    struct pfl_vm_budget budget;
     struct pfl_buf scratch; /* owned */
 };
 
@@ -81,7 +82,7 @@ static size_t search(const struct pfl_vm_set_member *member, uint16_t producer_i
     while (begin < end) {
         size_t middle = begin + (end - begin) / 2;
 
-        if (member->producers[middle] < producer_id)
+        if (member->producers[middle].id < producer_id)
             begin = middle + 1;
         else
             end = middle;
@@ -89,17 +90,21 @@ static size_t search(const struct pfl_vm_set_member *member, uint16_t producer_i
     return begin;
 }
 
-static bool has_producer(const struct pfl_vm_set_member *member, uint16_t producer_id)
+/* NULL: it has no part in this VM. */
+static struct pfl_vm_set_producer *find_producer(const struct pfl_vm_set_member *member,
+                                                 uint16_t producer_id)
 {
     size_t at = search(member, producer_id);
 
-    return at < member->producers_len && member->producers[at] == producer_id;
+    return at < member->producers_len && member->producers[at].id == producer_id
+               ? &member->producers[at]
+               : NULL;
 }
 
 static int reserve_producer(struct pfl_vm_set_member *member)
 {
     size_t capacity = member->producers_capacity != 0 ? 2 * member->producers_capacity : 4;
-    uint16_t *producers;
+    struct pfl_vm_set_producer *producers;
 
     if (member->producers_len < member->producers_capacity)
         return 0;
@@ -111,19 +116,22 @@ static int reserve_producer(struct pfl_vm_set_member *member)
     return 0;
 }
 
-static int add_producer(struct pfl_vm_set_member *member, uint16_t producer_id)
+static int add_producer(struct pfl_vm_set_member *member, const struct pfl_vm_set_conf *conf)
 {
-    size_t at = search(member, producer_id);
+    struct pfl_vm_set_producer *known = find_producer(member, conf->producer_id);
+    size_t at = search(member, conf->producer_id);
     int rc;
 
-    if (has_producer(member, producer_id))
+    if (known != NULL) { /* or another user's, that has its number now */
+        known->who = conf->who;
         return 0;
+    }
     rc = reserve_producer(member);
     if (rc != 0)
         return rc;
     memmove(member->producers + at + 1, member->producers + at,
             (member->producers_len - at) * sizeof(*member->producers));
-    member->producers[at] = producer_id;
+    member->producers[at] = (struct pfl_vm_set_producer){.who = conf->who, .id = conf->producer_id};
     member->producers_len++;
     return 0;
 }
@@ -133,15 +141,16 @@ int pfl_vm_set_add(struct pfl_vm_set *self, const struct pfl_vm_set_conf *conf)
     struct pfl_vm_set_member *member = find(self, conf);
     int rc;
 
+    self->budget = conf->budget;
     if (member != NULL)
-        return add_producer(member, conf->producer_id);
+        return add_producer(member, conf);
     if (self->len == PFL_VM_SET_MAX)
         return PFL_ELIMIT;
     member = &self->members[self->len];
     rc = pfl_vm_new(conf->program, (uint64_t)conf->memory_limit_kb * 1024, &member->vm);
     if (rc == 0) {
         member->source = pfl_mem_strndup((const char *)conf->source.data, conf->source.len);
-        rc = member->source != NULL ? add_producer(member, conf->producer_id) : PFL_ENOMEM;
+        rc = member->source != NULL ? add_producer(member, conf) : PFL_ENOMEM;
     }
     if (rc != 0) {
         fini_member(member);
@@ -205,9 +214,10 @@ static int gather(struct pfl_vm_set *self, const struct iovec *slices, size_t le
     return rc;
 }
 
-static enum pfl_vm_status apply_one(struct pfl_vm_set_member *member, struct pfl_span packet)
+static enum pfl_vm_status apply_one(struct pfl_vm_set_member *member, struct pfl_span packet,
+                                    uint64_t *credit)
 {
-    enum pfl_vm_status status = pfl_vm_apply(member->vm, packet);
+    enum pfl_vm_status status = pfl_vm_apply_within(member->vm, packet, credit);
 
     if (status == PFL_VM_OK)
         member->counts.applied++;
@@ -221,22 +231,30 @@ static enum pfl_vm_status apply_one(struct pfl_vm_set_member *member, struct pfl
 void pfl_vm_set_apply(struct pfl_vm_set *self, uint16_t producer_id, const struct iovec *slices,
                       size_t slices_len)
 {
+    const struct pfl_vm_set_producer *producer = NULL;
     struct pfl_span packet = {0};
-    bool is_gathered = false;
+    uint64_t room = UINT64_MAX;
+    uint64_t credit = UINT64_MAX;
 
     for (size_t i = 0; i < self->len; i++) {
         struct pfl_vm_set_member *member = &self->members[i];
 
-        if (!has_producer(member, producer_id))
+        if (find_producer(member, producer_id) == NULL)
             continue;
-        if (!is_gathered && gather(self, slices, slices_len, &packet) != 0) {
-            member->counts.aborted++;
-            break;
+        if (producer == NULL) {
+            producer = find_producer(member, producer_id);
+            if (gather(self, slices, slices_len, &packet) != 0) {
+                member->counts.aborted++;
+                break;
+            }
+            if (self->budget.get != NULL)
+                room = credit = self->budget.get(self->budget.user, producer->who);
         }
-        is_gathered = true;
-        if (apply_one(member, packet) == PFL_VM_OK)
+        if (apply_one(member, packet, &credit) == PFL_VM_OK)
             break;
     }
+    if (room != credit && self->budget.spend != NULL)
+        self->budget.spend(self->budget.user, producer->who, room - credit);
     if (self->scratch.capacity > SCRATCH_KEPT_BYTES)
         pfl_buf_fini(&self->scratch);
 }

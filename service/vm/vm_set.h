@@ -16,11 +16,25 @@
 
 struct pfl_vm_set;
 
+/* Who bears the work on a producer's packets; without functions nobody does. */
+struct pfl_vm_budget {
+    uint64_t (*get)(void *user, uint64_t who); /* what may be done of it now */
+    void (*spend)(void *user, uint64_t who, uint64_t units);
+    void *user; /* outlives the set; of all producers the same */
+};
+
 struct pfl_vm_set_conf {
     struct pfl_span source;  /* the data source's name */
     struct pfl_span program; /* a VmProgram */
     uint32_t memory_limit_kb;
     uint16_t producer_id;
+    uint64_t who; /* whose producer it is, for the budget */
+    struct pfl_vm_budget budget;
+};
+
+struct pfl_vm_set_producer {
+    uint64_t who;
+    uint16_t id;
 };
 
 /* What became of overwritten packets; each VM that saw one counts it. */
@@ -32,10 +46,10 @@ struct pfl_vm_counts {
 
 /* One VM, as a reader of the trace is told about it. */
 struct pfl_vm_set_member {
-    struct pfl_vm *vm;        /* owned by the set */
-    char *source;             /* owned */
-    uint32_t memory_limit_kb; /* as configured */
-    uint16_t *producers;      /* owned, ascending */
+    struct pfl_vm *vm;                     /* owned by the set */
+    char *source;                          /* owned */
+    uint32_t memory_limit_kb;              /* as configured */
+    struct pfl_vm_set_producer *producers; /* owned, ascending by id */
     size_t producers_len;
     size_t producers_capacity;
     struct pfl_vm_counts counts;

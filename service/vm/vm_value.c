@@ -41,6 +41,18 @@ bool pfl_vm_value_field(struct pfl_reader *r, struct pfl_field *ret_field)
     return false;
 }
 
+enum pfl_vm_status pfl_vm_value_next(struct pfl_vm_account *account, struct pfl_reader *r,
+                                     struct pfl_field *ret_field)
+{
+    while (pfl_reader_field(r, ret_field)) {
+        if (pfl_vm_value_work(account, 1) != PFL_VM_OK)
+            return PFL_VM_ABORTED;
+        if (ret_field->id <= FIELD_ID_MAX)
+            return PFL_VM_OK;
+    }
+    return PFL_VM_MISSED;
+}
+
 /* ---- memory ---- */
 
 static bool charge(struct pfl_vm_account *account, size_t bytes)
@@ -233,17 +245,17 @@ static enum pfl_vm_status take_apart(struct pfl_vm_account *account, struct pfl_
                                      struct pfl_vm_map *fields)
 {
     struct pfl_reader r = pfl_reader_of(bytes);
+    enum pfl_vm_status status;
     struct pfl_field f;
 
-    while (pfl_vm_value_field(&r, &f)) {
+    while ((status = pfl_vm_value_next(account, &r, &f)) == PFL_VM_OK) {
         struct pfl_vm_entry *entry;
 
-        if (pfl_vm_value_work(account, 1) != PFL_VM_OK ||
-            pfl_vm_value_new_entry(account, &f, &entry) != PFL_VM_OK ||
+        if (pfl_vm_value_new_entry(account, &f, &entry) != PFL_VM_OK ||
             add_field(account, fields, entry, f.id) != PFL_VM_OK)
             return PFL_VM_ABORTED;
     }
-    return PFL_VM_OK;
+    return status == PFL_VM_MISSED ? PFL_VM_OK : status;
 }
 
 enum pfl_vm_status pfl_vm_value_to_message(struct pfl_vm_account *account,
@@ -274,11 +286,10 @@ static enum pfl_vm_status read_key_of_bytes(struct pfl_vm_account *account, stru
                                             uint32_t key_id, uint64_t *ret_key)
 {
     struct pfl_reader r = pfl_reader_of(bytes);
+    enum pfl_vm_status status;
     struct pfl_field f;
 
-    while (pfl_vm_value_field(&r, &f)) {
-        if (pfl_vm_value_work(account, 1) != PFL_VM_OK)
-            return PFL_VM_ABORTED;
+    while ((status = pfl_vm_value_next(account, &r, &f)) == PFL_VM_OK) {
         if (f.id != key_id)
             continue;
         if (f.type == PFL_WIRE_BYTES)
@@ -286,7 +297,7 @@ static enum pfl_vm_status read_key_of_bytes(struct pfl_vm_account *account, stru
         *ret_key = f.value;
         return PFL_VM_OK;
     }
-    return pfl_vm_abort(account, "an element has no key");
+    return status == PFL_VM_MISSED ? pfl_vm_abort(account, "an element has no key") : status;
 }
 
 static enum pfl_vm_status read_key(struct pfl_vm_account *account, const struct pfl_vm_value *self,

@@ -43,8 +43,13 @@ static inline enum pfl_vm_status pfl_vm_abort(struct pfl_vm_account *account, co
 /* PFL_VM_ABORTED when that much work is not left. */
 enum pfl_vm_status pfl_vm_value_work(struct pfl_vm_account *account, uint64_t units);
 
-/* Reads the fields of a message until its end or what is none; ids past 2^24 - 1 are skipped. */
+/* Reads the fields of a program's message until its end or what is none; ids past 2^24 - 1 are
+ * skipped. */
 bool pfl_vm_value_field(struct pfl_reader *r, struct pfl_field *ret_field);
+/* The same of a packet or of the state: each field is work, also those that are skipped.
+ * PFL_VM_MISSED at the end. */
+enum pfl_vm_status pfl_vm_value_next(struct pfl_vm_account *account, struct pfl_reader *r,
+                                     struct pfl_field *ret_field);
 
 /* Frees what the value has; it is empty then, and its height and merge mark stay. */
 void pfl_vm_value_clear(struct pfl_vm_account *account, struct pfl_vm_value *self);

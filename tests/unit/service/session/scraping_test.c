@@ -25,7 +25,7 @@ static uint64_t use_up(struct pfl_scraping *scraping, uint64_t session, uint64_t
 
 static void a_users_producers_leave_others_their_part(void **state)
 {
-    struct pfl_scraping scraping = {0};
+    struct pfl_scraping scraping = {.units = PFL_SCRAPING_UNITS};
 
     (void)state;
     assert_int_equal(use_up(&scraping, ROOT, MEMBER), PFL_SCRAPING_UNITS / 2);
@@ -35,7 +35,7 @@ static void a_users_producers_leave_others_their_part(void **state)
 
 static void a_users_sessions_leave_others_their_part(void **state)
 {
-    struct pfl_scraping scraping = {0};
+    struct pfl_scraping scraping = {.units = PFL_SCRAPING_UNITS};
 
     (void)state;
     assert_int_equal(use_up(&scraping, MEMBER, ROOT), PFL_SCRAPING_UNITS / 2);
@@ -47,7 +47,7 @@ static void a_users_sessions_leave_others_their_part(void **state)
 static void of_root_and_the_owner_none_is_counted(void **state)
 {
     static const uint64_t unbound[] = {ROOT, OTHER};
-    struct pfl_scraping scraping = {.owner = OTHER};
+    struct pfl_scraping scraping = {.owner = OTHER, .units = PFL_SCRAPING_UNITS};
 
     (void)state;
     for (size_t i = 0; i < 4; i++) {
@@ -62,7 +62,7 @@ static void of_root_and_the_owner_none_is_counted(void **state)
 
 static void after_a_while_all_of_it_may_be_used_again(void **state)
 {
-    struct pfl_scraping scraping = {.owner = OTHER};
+    struct pfl_scraping scraping = {.owner = OTHER, .units = PFL_SCRAPING_UNITS};
 
     (void)state;
     (void)use_up(&scraping, ROOT, MEMBER);

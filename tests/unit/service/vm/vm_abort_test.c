@@ -252,6 +252,27 @@ static void work_past_what_packets_earn_aborts_and_comes_back(void **state)
     pfl_vm_free(vm);
 }
 
+static void fields_that_are_skipped_are_work(void **state)
+{
+    /* 10 instructions look through 500 fields whose numbers are past what a program can name. */
+    const struct kit_bytes look =
+        KIT_JOIN(kit_select(SRC, false, kit_step(5)), KIT_LEVEL(PFL_VM_SKIP));
+    struct kit_bytes looks = KIT_NONE;
+    struct kit_bytes many = KIT_NONE;
+    uint64_t credit = 1000000;
+    struct pfl_vm *vm;
+
+    (void)state;
+    for (unsigned i = 0; i < 10; i++)
+        looks = KIT_JOIN(looks, KIT_NESTED(look));
+    for (unsigned i = 0; i < 500; i++)
+        many = KIT_JOIN(many, kit_number(1u << 25, 1));
+    vm = kit_vm(KIT_PROGRAM(KIT_JOIN(kit_select(SRC, false, KIT_NONE), looks)), KIT_MEMORY);
+    assert_int_equal(pfl_vm_apply_within(vm, kit_span(&many), &credit), PFL_VM_OK);
+    assert_in_range(1000000 - credit, 5000, 5100);
+    pfl_vm_free(vm);
+}
+
 static void a_copy_has_the_state_of_its_time_and_runs_no_more(void **state)
 {
     const struct kit_bytes first = kit_text(1, "first");
@@ -335,6 +356,7 @@ int main(void)
         cmocka_unit_test(new_content_is_paid_before_old_content_is_given_back),
         cmocka_unit_test(what_is_deleted_costs_nothing_any_more),
         cmocka_unit_test(work_past_what_packets_earn_aborts_and_comes_back),
+        cmocka_unit_test(fields_that_are_skipped_are_work),
         cmocka_unit_test(a_copy_has_the_state_of_its_time_and_runs_no_more),
         cmocka_unit_test(no_memory_aborts_and_leaves_nothing_behind),
     };

@@ -62,7 +62,8 @@ static void producers_of_one_source_and_program_share_a_vm(void **state)
     assert_int_equal(add(set, "b", &one, 7), 0);
     assert_int_equal(pfl_vm_set_len(set), 3);
     assert_int_equal(pfl_vm_set_get(set, 0)->producers_len, 8);
-    assert_memory_equal(pfl_vm_set_get(set, 0)->producers, sorted, sizeof(sorted));
+    for (size_t i = 0; i < sizeof(sorted) / sizeof(sorted[0]); i++)
+        assert_int_equal(pfl_vm_set_get(set, 0)->producers[i].id, sorted[i]);
     assert_string_equal(pfl_vm_set_get(set, 2)->source, "b");
     pfl_vm_set_free(set);
     pfl_sweep_assert_no_leak();
@@ -167,6 +168,91 @@ static void a_clone_tells_the_same_and_stays(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+/* What each of two users may still do. */
+static uint64_t left[2];
+
+static uint64_t get_left(void *user, uint64_t who)
+{
+    assert_ptr_equal(user, left);
+    return left[who];
+}
+
+static void spend(void *user, uint64_t who, uint64_t units)
+{
+    assert_ptr_equal(user, left);
+    assert_true(units <= left[who]);
+    left[who] -= units;
+}
+
+static int add_of(struct pfl_vm_set *set, const struct kit_bytes *program, uint16_t producer_id,
+                  uint64_t who)
+{
+    const struct pfl_vm_set_conf conf = {
+        .source = pfl_span_of("a", 1),
+        .program = kit_span(program),
+        .memory_limit_kb = 4,
+        .producer_id = producer_id,
+        .who = who,
+        .budget = {.get = get_left, .spend = spend, .user = left},
+    };
+
+    return pfl_vm_set_add(set, &conf);
+}
+
+static void work_is_borne_by_the_producers_user(void **state)
+{
+    const struct kit_bytes takes = KIT_PROGRAM(kit_merge(0));
+    struct pfl_vm_set *set = make_set();
+    uint64_t applied;
+
+    (void)state;
+    left[0] = left[1] = 100;
+    assert_int_equal(add_of(set, &takes, 1, 0), 0);
+    assert_int_equal(add_of(set, &takes, 2, 1), 0);
+    for (unsigned i = 0; i < 100; i++)
+        apply(set, 1, kit_number(1, i));
+    assert_int_equal(left[0], 0);
+    assert_int_equal(left[1], 100);
+    assert_in_range(pfl_vm_set_get(set, 0)->counts.aborted, 1, 99);
+    assert_non_null(strstr(pfl_vm_get_why(pfl_vm_set_get(set, 0)->vm), "share"));
+    applied = pfl_vm_set_get(set, 0)->counts.applied;
+    apply(set, 2, kit_number(1, 200));
+    assert_in_range(left[1], 1, 99);
+    assert_int_equal(pfl_vm_set_get(set, 0)->counts.applied, applied + 1);
+    pfl_vm_set_free(set);
+}
+
+static void a_number_that_another_user_has_now_is_borne_by_him(void **state)
+{
+    const struct kit_bytes takes = KIT_PROGRAM(kit_merge(0));
+    struct pfl_vm_set *set = make_set();
+
+    (void)state;
+    left[0] = left[1] = 100;
+    assert_int_equal(add_of(set, &takes, 1, 0), 0);
+    assert_int_equal(add_of(set, &takes, 1, 1), 0);
+    apply(set, 1, kit_number(1, 1));
+    assert_int_equal(left[0], 100);
+    assert_in_range(left[1], 1, 99);
+    pfl_vm_set_free(set);
+}
+
+static void of_what_a_share_leaves_undone_the_vm_keeps_its_own(void **state)
+{
+    const struct kit_bytes takes = KIT_PROGRAM(kit_merge(0));
+    const struct kit_bytes packet = kit_number(1, 1);
+    struct pfl_vm *vm = kit_vm(takes, 1u << 20);
+    uint64_t credit = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 100000; i++) /* of its own it would have lost all by then */
+        assert_int_equal(pfl_vm_apply_within(vm, kit_span(&packet), &credit), PFL_VM_ABORTED);
+    credit = 1000;
+    assert_int_equal(pfl_vm_apply_within(vm, kit_span(&packet), &credit), PFL_VM_OK);
+    assert_in_range(credit, 900, 999);
+    pfl_vm_free(vm);
+}
+
 static int add_and_clone(void *arg)
 {
     struct pfl_vm_set *set;
@@ -201,6 +287,9 @@ int main(void)
         cmocka_unit_test(a_packet_that_is_too_long_counts_as_aborted),
         cmocka_unit_test(the_seventeenth_vm_is_refused),
         cmocka_unit_test(a_clone_tells_the_same_and_stays),
+        cmocka_unit_test(work_is_borne_by_the_producers_user),
+        cmocka_unit_test(a_number_that_another_user_has_now_is_borne_by_him),
+        cmocka_unit_test(of_what_a_share_leaves_undone_the_vm_keeps_its_own),
         cmocka_unit_test(no_memory_is_an_error_and_leaves_nothing_behind),
     };
 
