@@ -19,8 +19,8 @@
 #include "base/log.h"
 #include "base/notify.h"
 #include "relay/accept/join_port.h"
-#include "relay/confinement.h"
 #include "relay/metrics_port.h"
+#include "relay/sandbox.h"
 
 #define FORGETTING_MAX_MS 60000u
 
@@ -31,7 +31,7 @@ struct daemon {
     struct pfl_log_signals log_signals;
     uv_timer_t deadline;
     uv_timer_t forgetting;                  /* of hosts that left long ago */
-    struct pfl_port *port;                  /* owned; NULL once closed */
+    struct pfl_tls_port *port;              /* owned; NULL once closed */
     struct pfl_join_port *join;             /* owned; NULL: none, or closed */
     struct pfl_relay_metrics *metrics;      /* the same */
     struct pfl_handshake_queue *handshakes; /* owned; of all ports; NULL once closed */
@@ -66,8 +66,9 @@ static void on_deadline(uv_timer_t *timer)
 
     if (d->port == NULL)
         return;
-    pfl_log_warn("drain-deadline", "connections=%u are cut", pfl_port_count_connections(d->port));
-    pfl_port_close(d->port);
+    pfl_log_warn("drain-deadline", "connections=%u are cut",
+                 pfl_tls_port_count_connections(d->port));
+    pfl_tls_port_close(d->port);
 }
 
 static void on_forgetting(uv_timer_t *timer)
@@ -75,7 +76,7 @@ static void on_forgetting(uv_timer_t *timer)
     struct daemon *d = timer->data;
 
     if (d->port != NULL)
-        pfl_port_forget_old(d->port);
+        pfl_tls_port_forget_old(d->port);
 }
 
 /* Often enough that a host is forgotten at most a fifth later than at its age. */
@@ -92,23 +93,23 @@ static void start_forgetting(struct daemon *d, uint64_t age_ms)
 static void stop(struct daemon *d)
 {
     if (d->is_stopping) {
-        pfl_port_close(d->port);
+        pfl_tls_port_close(d->port);
         return;
     }
     d->is_stopping = true;
     pfl_notify_send("STOPPING=1");
     pfl_log_info("stopping", "connections=%u drain_timeout_ms=%llu",
-                 pfl_port_count_connections(d->port), (unsigned long long)d->drain_timeout_ms);
+                 pfl_tls_port_count_connections(d->port), (unsigned long long)d->drain_timeout_ms);
     (void)uv_timer_start(&d->deadline, on_deadline, d->drain_timeout_ms, 0);
     pfl_join_port_close(d->join);
     d->join = NULL;
-    pfl_port_drain(d->port);
+    pfl_tls_port_drain(d->port);
 }
 
 static void reload(struct daemon *d)
 {
     pfl_notify_send_reloading();
-    pfl_port_reload(d->port);
+    pfl_tls_port_reload(d->port);
     pfl_join_port_reload(d->join);
     pfl_relay_metrics_reload(d->metrics);
     pfl_notify_send("READY=1");
@@ -126,7 +127,7 @@ static void on_signal(uv_signal_t *handle, int number)
         reload(d);
 }
 
-static int open_join(struct daemon *d, const struct pfl_daemon_conf *conf)
+static int open_join(struct daemon *d, const struct pfl_relay_daemon_conf *conf)
 {
     const struct pfl_join_port_conf join = {.loop = &d->loop,
                                             .listen_address = conf->join_listen,
@@ -138,9 +139,9 @@ static int open_join(struct daemon *d, const struct pfl_daemon_conf *conf)
 }
 
 /* At most half of the connections may be without a certificate so far. */
-static int open_port(struct daemon *d, const struct pfl_daemon_conf *conf)
+static int open_port(struct daemon *d, const struct pfl_relay_daemon_conf *conf)
 {
-    struct pfl_port_conf port = conf->port;
+    struct pfl_tls_port_conf port = conf->port;
     unsigned max = port.max_connections > 1 ? port.max_connections / 2 : 1;
     int rc = pfl_handshake_queue_open(&d->loop, max, port.max_handshakes_per_min, &d->handshakes);
 
@@ -150,7 +151,7 @@ static int open_port(struct daemon *d, const struct pfl_daemon_conf *conf)
     port.handshakes = d->handshakes;
     port.on_closed = on_port_closed;
     port.user = d;
-    rc = pfl_port_open(&port, &d->port);
+    rc = pfl_tls_port_open(&port, &d->port);
     if (rc == 0)
         return 0;
     pfl_handshake_queue_close(d->handshakes);
@@ -158,7 +159,7 @@ static int open_port(struct daemon *d, const struct pfl_daemon_conf *conf)
     return rc;
 }
 
-int pfl_daemon_run(const struct pfl_daemon_conf *conf)
+int pfl_relay_daemon_run(const struct pfl_relay_daemon_conf *conf)
 {
     static struct daemon d;
     int rc;
@@ -179,7 +180,7 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
     if (rc == 0)
         rc = pfl_relay_metrics_open(conf, d.port, &d.metrics);
     if (rc == 0)
-        rc = pfl_confinement_enter(conf);
+        rc = pfl_relay_sandbox_enter(conf);
     for (int i = 0; i < 3; i++) {
         (void)uv_signal_init(&d.loop, &d.signals[i]);
         d.signals[i].data = &d;
@@ -189,13 +190,13 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
     d.deadline.data = &d;
     start_forgetting(&d, conf->port.forget_after_ms);
     if (rc != 0) {
-        pfl_port_close(d.port);
+        pfl_tls_port_close(d.port);
         (void)uv_run(&d.loop, UV_RUN_DEFAULT);
         (void)uv_loop_close(&d.loop);
         return rc;
     }
     pfl_log_info("listening", "address=%s port=%u consumer_socket=%s",
-                 pfl_log_quote_str(conf->port.listen_address), pfl_port_get_number(d.port),
+                 pfl_log_quote_str(conf->port.listen_address), pfl_tls_port_get_number(d.port),
                  pfl_log_quote_str(conf->port.consumer_socket));
     pfl_notify_send("READY=1");
     (void)uv_run(&d.loop, UV_RUN_DEFAULT);

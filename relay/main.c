@@ -27,7 +27,7 @@
 #include "proto/unpack.h"
 #include "relay/daemon.h"
 #include "relay/hub/hub_port.h"
-#include "relay/policy/policy_port.h"
+#include "relay/policy/policy_file_port.h"
 #include "settings/settings.h"
 
 static const char usage_text[] =
@@ -105,7 +105,7 @@ static bool refuse(struct pfl_settings_fault *fault, const char *key, const char
     return false;
 }
 
-static bool apply_files(const Perfleet__RelayConfig *m, struct pfl_port_conf *port,
+static bool apply_files(const Perfleet__RelayConfig *m, struct pfl_tls_port_conf *port,
                         struct pfl_settings_fault *fault)
 {
     port->files.ca_path = m->ca;
@@ -136,8 +136,8 @@ static unsigned fit_memory(unsigned mib)
 static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settings_fault *fault)
 {
     const Perfleet__RelayConfig *m = (const Perfleet__RelayConfig *)message;
-    struct pfl_daemon_conf *conf = user;
-    struct pfl_port_conf *port = &conf->port;
+    struct pfl_relay_daemon_conf *conf = user;
+    struct pfl_tls_port_conf *port = &conf->port;
 
     port->listen_address = m->listen;
     if (m->fleet != NULL && (m->fleet[0] == '\0' || strlen(m->fleet) > 63))
@@ -186,7 +186,7 @@ static void fit_file_limit(unsigned *max_connections)
 }
 
 /* A socket that the service manager listens on for us takes the place of --listen. */
-static int take_socket(struct pfl_port_conf *port, unsigned *ret_first_free)
+static int take_socket(struct pfl_tls_port_conf *port, unsigned *ret_first_free)
 {
     struct pfl_listen_fds fds;
     int rc = pfl_listen_fds_take(&fds);
@@ -221,13 +221,13 @@ int main(int argc, char **argv)
                                                         keys,
                                                         sizeof(keys) / sizeof(keys[0]),
                                                         apply};
-    struct pfl_daemon_conf conf = {.port = {.files = {.is_server = true}}};
+    struct pfl_relay_daemon_conf conf = {.port = {.files = {.is_server = true}}};
     ProtobufCMessage *message;
     unsigned first_free_fd;
     int rc;
 
     if (argc == 3 && strcmp(argv[1], "--check-policy") == 0)
-        return pfl_policy_check_file(argv[2]) ? 0 : 1;
+        return pfl_policy_file_check(argv[2]) ? 0 : 1;
     rc = pfl_settings_start(&program, argc, argv, &conf, &message);
 
     if (rc >= 0)
@@ -239,7 +239,7 @@ int main(int argc, char **argv)
     drop_privileges(first_free_fd);
     json_set_alloc_funcs(pfl_mem_alloc, pfl_mem_free);
     fit_file_limit(&conf.port.max_connections);
-    rc = pfl_daemon_run(&conf);
+    rc = pfl_relay_daemon_run(&conf);
     pfl_proto_free(message);
     return rc == 0 ? 0 : 1;
 }

@@ -6,19 +6,19 @@
  * walk connections, streams and hosts and write what they count; an operator reads of the hosts
  * that the policy lets him see, the socket's users of all. Failures: a service that does not answer
  * has no figures; those of the encoder end the answer. Ownership: listener and watch; borrows the
- * port. Limits: rows of a host for each of PFL_INVENTORY_MAX_HOSTS; the encoder's maximum.
+ * port. Limits: rows of a host for each of PFL_HOST_INVENTORY_MAX_HOSTS; the encoder's maximum.
  */
 #include "relay/metrics_port.h"
 
 #include "base/mem.h"
-#include "relay/accept/port_impl.h"
-#include "relay/hub/inventory.h"
+#include "relay/accept/tls_port_impl.h"
+#include "relay/hub/host_inventory.h"
 #include "tunnel/service_watch.h"
 
 #define NS_PER_S 1e9
 
 struct pfl_relay_metrics {
-    struct pfl_port *port;             /* borrowed */
+    struct pfl_tls_port *port;         /* borrowed */
     struct pfl_metrics_port *listener; /* owned */
     struct pfl_service_watch *watch;   /* owned; NULL: it serves no socket of this host */
 };
@@ -92,24 +92,24 @@ static void collect_rows(const struct viewer *v, const struct pfl_host *host, bo
         pfl_metrics_row(m, &label, 1, value);
 }
 
-static void collect_forgotten(const struct pfl_inventory *inventory, struct pfl_metrics *m)
+static void collect_forgotten(const struct pfl_host_inventory *inventory, struct pfl_metrics *m)
 {
-    static const struct pfl_metrics_label whys[PFL_INVENTORY_WHYS] = {
-        [PFL_INVENTORY_ASKED] = {"why", "asked"},
-        [PFL_INVENTORY_AGE] = {"why", "age"},
-        [PFL_INVENTORY_ROOM] = {"why", "room"},
+    static const struct pfl_metrics_label whys[PFL_HOST_INVENTORY_WHYS] = {
+        [PFL_HOST_INVENTORY_ASKED] = {"why", "asked"},
+        [PFL_HOST_INVENTORY_AGE] = {"why", "age"},
+        [PFL_HOST_INVENTORY_ROOM] = {"why", "room"},
     };
 
     pfl_metrics_family(m, PFL_METRICS_COUNTER, "perfleet_relay_hosts_forgotten_total",
                        "Hosts that left and are known no more, by why: an operator asked, their "
                        "age, no room.");
-    for (int i = 0; i < PFL_INVENTORY_WHYS; i++)
+    for (int i = 0; i < PFL_HOST_INVENTORY_WHYS; i++)
         pfl_metrics_row(m, &whys[i], 1, (double)inventory->forgotten[i]);
 }
 
 static void collect_hosts(const struct viewer *v, struct pfl_metrics *m)
 {
-    const struct pfl_inventory *inventory = pfl_hub_get_inventory(v->hub);
+    const struct pfl_host_inventory *inventory = pfl_hub_get_inventory(v->hub);
     bool *are_seen = pfl_mem_calloc(inventory->count + 1, sizeof(*are_seen));
     struct pfl_list *it;
     unsigned connected = 0;
@@ -132,18 +132,18 @@ static void collect_hosts(const struct viewer *v, struct pfl_metrics *m)
     pfl_mem_free(are_seen);
 }
 
-static void add_raw(const struct pfl_port *p, struct pfl_traffic *sum)
+static void add_raw(const struct pfl_tls_port *p, struct pfl_traffic *sum)
 {
-    struct pfl_forward_stats stats;
+    struct pfl_raw_proxy_stats stats;
     struct pfl_list *it;
 
     PFL_LIST_EACH (it, &p->connections) {
-        const struct pfl_port_connection *c =
-            PFL_CONTAINER_OF(it, struct pfl_port_connection, node);
+        const struct pfl_tls_port_connection *c =
+            PFL_CONTAINER_OF(it, struct pfl_tls_port_connection, node);
 
-        if (c->forward == NULL)
+        if (c->raw_proxy == NULL)
             continue;
-        pfl_forward_get_stats(c->forward, &stats);
+        pfl_raw_proxy_get_stats(c->raw_proxy, &stats);
         sum->open++;
         sum->bytes_to_host += stats.bytes_to_local;
         sum->bytes_to_operator += stats.bytes_to_remote;
@@ -190,7 +190,7 @@ static void collect_flow(const struct pfl_traffic *sum, struct pfl_metrics *m)
                        (double)sum->queued_longest);
 }
 
-static void collect_traffic(const struct pfl_port *p, struct pfl_metrics *m)
+static void collect_traffic(const struct pfl_tls_port *p, struct pfl_metrics *m)
 {
     struct pfl_traffic sum = {0};
 
@@ -208,7 +208,7 @@ static void collect_traffic(const struct pfl_port *p, struct pfl_metrics *m)
     collect_flow(&sum, m);
 }
 
-static void collect_handshakes(const struct pfl_port *p, struct pfl_metrics *m)
+static void collect_handshakes(const struct pfl_tls_port *p, struct pfl_metrics *m)
 {
     static const struct pfl_metrics_label old = {"version", "1.2"};
     static const struct pfl_metrics_label current = {"version", "1.3"};
@@ -219,7 +219,7 @@ static void collect_handshakes(const struct pfl_port *p, struct pfl_metrics *m)
     pfl_metrics_row(m, &current, 1, (double)p->handshakes_1_3);
 }
 
-static void collect_certificates(const struct pfl_port *p, struct pfl_metrics *m)
+static void collect_certificates(const struct pfl_tls_port *p, struct pfl_metrics *m)
 {
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_certificate_expiry_timestamp_seconds",
                        "When the own certificate ends.",
@@ -251,7 +251,7 @@ static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_m
     static const struct pfl_metrics_label labels[] = {{"program", "perfleet-relay"},
                                                       {"version", PFL_VERSION}};
     const struct pfl_relay_metrics *self = user;
-    struct pfl_port *p = self->port;
+    struct pfl_tls_port *p = self->port;
     struct pfl_identity identity = {.name = ""}; /* nobody that a rule fits */
     struct viewer viewer = {.hub = p->hub, .operator_name = who != NULL ? identity.name : NULL};
 
@@ -297,7 +297,7 @@ static const char *refuse(void *user, const struct pfl_tls_identity *who)
     return why.reason;
 }
 
-static int open_parts(struct pfl_relay_metrics *self, const struct pfl_daemon_conf *conf)
+static int open_parts(struct pfl_relay_metrics *self, const struct pfl_relay_daemon_conf *conf)
 {
     uv_loop_t *loop = self->port->conf.loop;
     struct pfl_metrics_port_conf listener = {
@@ -320,7 +320,7 @@ static int open_parts(struct pfl_relay_metrics *self, const struct pfl_daemon_co
     return rc == 0 ? pfl_metrics_port_open(&listener, &self->listener) : rc;
 }
 
-int pfl_relay_metrics_open(const struct pfl_daemon_conf *conf, struct pfl_port *port,
+int pfl_relay_metrics_open(const struct pfl_relay_daemon_conf *conf, struct pfl_tls_port *port,
                            struct pfl_relay_metrics **ret_metrics)
 {
     struct pfl_relay_metrics *self;

@@ -21,7 +21,7 @@ struct pfl_tunnel_client {
     unsigned ways_len;
     struct pfl_worker *worker;          /* owned; decodes for all streams */
     struct pfl_decode_pool decode_pool; /* what it decodes into */
-    struct pfl_list streams;            /* those that wait or have a leg; freed by themselves */
+    struct pfl_list streams; /* those that wait or have an HTTP/2 stream; freed by themselves */
     bool is_closing;
 };
 

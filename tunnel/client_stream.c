@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A stream to a host's consumer socket that outlives connections, as a pfl_stream: see client.h.
- * Its legs are in client_leg.c.
+ * Its HTTP/2 streams are in client_connection.c.
  *
- * Happy path: opening starts a timer, which asks for the first leg; writev fills the out ring;
- * read_start has told what was held. Failures: see client_leg.c; closing without a leg asks the
- * host to kill the stream, if there is a connection. Ownership: the resume state, two timers; freed
- * when both are closed. Limits: out: queue_max_bytes and the host's window.
+ * Happy path: opening starts a timer, which asks for the first HTTP/2 stream; writev fills the out
+ * ring; read_start has told what was held. Failures: see client_connection.c; closing without an
+ * HTTP/2 stream asks the host to kill the stream, if there is a connection. Ownership: the resume
+ * state, two timers; freed when both are closed. Limits: out: queue_max_bytes and the host's
+ * window.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -66,7 +67,7 @@ void pfl_client_stream_break(struct pfl_client_stream *s, int err, const char *w
 {
     if (s->state == STATE_CLOSING)
         return;
-    pfl_client_leg_drop(s, PFL_H2_CANCEL);
+    pfl_client_connection_drop(s, PFL_H2_CANCEL);
     pfl_client_stream_begin_close(s, err, why);
 }
 
@@ -104,8 +105,8 @@ static int stream_writev(struct pfl_stream *stream, const struct iovec *iov, int
         }
     }
     s->is_above |= pfl_replay_unsent(&s->resume.out) > s->queue_low_bytes;
-    if (s->leg != NULL)
-        pfl_h2_stream_wake(s->leg);
+    if (s->h2_stream != NULL)
+        pfl_h2_stream_wake(s->h2_stream);
     return 0;
 }
 
@@ -126,7 +127,7 @@ static void stream_read_start(struct pfl_stream *stream)
     if (s->is_reading)
         return;
     s->is_reading = true;
-    pfl_client_leg_kick(s);
+    pfl_client_connection_kick(s);
 }
 
 static void stream_shutdown(struct pfl_stream *stream)
@@ -134,18 +135,18 @@ static void stream_shutdown(struct pfl_stream *stream)
     struct pfl_client_stream *s = self_of(stream);
 
     pfl_resume_end(&s->resume);
-    if (s->leg != NULL)
-        pfl_h2_stream_wake(s->leg);
+    if (s->h2_stream != NULL)
+        pfl_h2_stream_wake(s->h2_stream);
 }
 
 static void stream_close(struct pfl_stream *stream)
 {
     struct pfl_client_stream *s = self_of(stream);
-    bool has_leg = s->leg != NULL;
+    bool has_h2_stream = s->h2_stream != NULL;
 
     if (s->state == STATE_CLOSING)
         return;
-    if (!has_leg && !(s->is_eof_told && s->resume.is_end_sent))
+    if (!has_h2_stream && !(s->is_eof_told && s->resume.is_end_sent))
         kill_at_host(s);
     pfl_client_stream_break(s, 0, "");
 }
@@ -167,7 +168,7 @@ static void stream_close_after_flush(struct pfl_stream *stream, uint64_t timeout
     s->is_flushing = true;
     stream_shutdown(stream);
     (void)uv_timer_start(&s->retry, on_flush_timeout, timeout_ms, 0);
-    pfl_client_leg_kick(s);
+    pfl_client_connection_kick(s);
 }
 
 static int stream_get_errno(const struct pfl_stream *stream)
@@ -216,7 +217,7 @@ static void start_timers(struct pfl_client_stream *s)
     s->retry.data = s;
     s->kick.data = s;
     s->timers = 2;
-    (void)uv_timer_start(&s->retry, pfl_client_leg_on_retry, 0, 0);
+    (void)uv_timer_start(&s->retry, pfl_client_connection_on_retry, 0, 0);
 }
 
 int pfl_tunnel_client_connect(struct pfl_tunnel_client *self,
@@ -290,7 +291,7 @@ int pfl_tunnel_stream_leave(struct pfl_stream *stream, struct pfl_tunnel_ticket 
         .sent = s->resume.out.end,
     };
     memcpy(ret_ticket->id, s->id, sizeof(s->id));
-    pfl_client_leg_drop(s, PFL_H2_DETACH);
+    pfl_client_connection_drop(s, PFL_H2_DETACH);
     pfl_client_stream_begin_close(s, 0, "");
     return 0;
 }

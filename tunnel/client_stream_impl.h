@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What client_stream.c (the stream's owner's side) and client_leg.c (the connection's side) share.
+/* What client_stream.c (the stream's owner's side) and client_connection.c (the connection's side)
+ * share.
  */
 #ifndef PFL_TUNNEL_CLIENT_STREAM_IMPL_H
 #define PFL_TUNNEL_CLIENT_STREAM_IMPL_H
@@ -22,19 +23,19 @@ struct pfl_client_stream {
     enum pfl_client_stream_state state;
     struct pfl_resume resume;
     struct pfl_decode_port *decoder; /* owned; NULL: plain */
-    struct pfl_resume_offer told;    /* ours, of this leg */
-    struct pfl_h2_stream *leg;       /* borrowed until its on_closed */
+    struct pfl_resume_offer told;    /* ours, of this HTTP/2 stream */
+    struct pfl_h2_stream *h2_stream; /* borrowed until its on_closed */
     uv_timer_t retry; /* the next attempt while WAITING; the end of close_after_flush */
     uv_timer_t kick;  /* what is due to the owner, from the loop */
     unsigned timers;
     struct pfl_backoff backoff;
-    uint64_t lost_ms; /* since when there is no leg */
+    uint64_t lost_ms; /* since when there is no HTTP/2 stream */
     uint64_t ttl_ms;
     size_t queue_max_bytes;
     size_t queue_low_bytes;
     uint64_t delivered_bytes;
     unsigned resumes;
-    unsigned status; /* of the answer to this leg's CONNECT */
+    unsigned status; /* of the answer to this HTTP/2 stream's CONNECT */
     int close_err;
     bool was_opened;    /* the host has it */
     bool is_taken_over; /* begun from a ticket: the first answer's credit may lie behind ours */
@@ -52,14 +53,14 @@ struct pfl_client_stream {
 /* First step of every end: on_closed follows from the loop. The first reason stays. */
 void pfl_client_stream_begin_close(struct pfl_client_stream *s, int err, const char *why);
 
-/* Asks for a leg now, or waits for one. */
-void pfl_client_leg_ask(struct pfl_client_stream *s);
-void pfl_client_leg_drop(struct pfl_client_stream *s, enum pfl_h2_code code);
+/* Asks for an HTTP/2 stream now, or waits for one. */
+void pfl_client_connection_ask(struct pfl_client_stream *s);
+void pfl_client_connection_drop(struct pfl_client_stream *s, enum pfl_h2_code code);
 /* For the timers. */
-void pfl_client_leg_on_retry(uv_timer_t *timer);
+void pfl_client_connection_on_retry(uv_timer_t *timer);
 /* What is due to the owner is told from the loop. */
-void pfl_client_leg_kick(struct pfl_client_stream *s);
-/* Drops the leg for good and begins the end. */
+void pfl_client_connection_kick(struct pfl_client_stream *s);
+/* Drops the HTTP/2 stream for good and begins the end. */
 void pfl_client_stream_break(struct pfl_client_stream *s, int err, const char *why);
 
 #endif

@@ -27,7 +27,7 @@
 #define NS_PER_US     1000u
 
 struct pfl_handshake_queue {
-    struct pfl_handshakes *all; /* owned */
+    struct pfl_pending_handshakes *all; /* owned */
     uv_check_t turn_ends;
     uv_idle_t goes_on;
     uv_timer_t look_again;
@@ -66,7 +66,7 @@ static void on_look(uv_timer_t *timer)
     (void)timer; /* the check comes after it */
 }
 
-static void call_next(struct pfl_handshake_queue *q, struct pfl_handshake *next)
+static void call_next(struct pfl_handshake_queue *q, struct pfl_pending_handshake *next)
 {
     struct pfl_handshake_turn *turn = PFL_CONTAINER_OF(next, struct pfl_handshake_turn, handshake);
 
@@ -78,19 +78,19 @@ static void call_next(struct pfl_handshake_queue *q, struct pfl_handshake *next)
 static void on_turn_end(uv_check_t *handle)
 {
     struct pfl_handshake_queue *q = handle->data;
-    struct pfl_handshake *next = NULL;
+    struct pfl_pending_handshake *next = NULL;
 
-    if (pfl_handshakes_are_waiting(q->all))
+    if (pfl_pending_handshakes_are_waiting(q->all))
         uv_update_time(handle->loop);
-    while (q->spent_us < PFL_HANDSHAKE_TURN_US && pfl_handshakes_are_waiting(q->all)) {
-        next = pfl_handshakes_next(q->all, now_ms(q));
+    while (q->spent_us < PFL_HANDSHAKE_TURN_US && pfl_pending_handshakes_are_waiting(q->all)) {
+        next = pfl_pending_handshakes_next(q->all, now_ms(q));
         if (next == NULL) {
             (void)uv_timer_start(&q->look_again, on_look, LOOK_AGAIN_MS, 0);
             break;
         }
         call_next(q, next);
     }
-    if (q->spent_us >= PFL_HANDSHAKE_TURN_US && pfl_handshakes_are_waiting(q->all))
+    if (q->spent_us >= PFL_HANDSHAKE_TURN_US && pfl_pending_handshakes_are_waiting(q->all))
         (void)uv_idle_start(&q->goes_on, on_idle);
     else
         (void)uv_idle_stop(&q->goes_on);
@@ -103,9 +103,9 @@ bool pfl_handshake_queue_begin(struct pfl_handshake_queue *self, struct pfl_hand
 
     self->is_called = false;
     if (!may_go && self->spent_us < PFL_HANDSHAKE_TURN_US)
-        may_go = pfl_handshakes_try_step(self->all, &turn->handshake, now_ms(self));
+        may_go = pfl_pending_handshakes_try_step(self->all, &turn->handshake, now_ms(self));
     else if (!may_go)
-        pfl_handshakes_wait(self->all, &turn->handshake);
+        pfl_pending_handshakes_wait(self->all, &turn->handshake);
     if (may_go)
         self->began_ns = cpu_ns();
     return may_go;
@@ -116,7 +116,7 @@ void pfl_handshake_queue_end(struct pfl_handshake_queue *self, struct pfl_handsh
     uint64_t cost_us = (cpu_ns() - self->began_ns) / NS_PER_US;
 
     self->spent_us += cost_us;
-    pfl_handshakes_charge(self->all, &turn->handshake, cost_us, now_ms(self));
+    pfl_pending_handshakes_charge(self->all, &turn->handshake, cost_us, now_ms(self));
 }
 
 /* ---- coming and going ---- */
@@ -142,12 +142,12 @@ int pfl_handshake_queue_add(struct pfl_handshake_queue *self, struct pfl_handsha
 {
     struct sockaddr_storage peer = {0};
     socklen_t len = sizeof(peer);
-    struct pfl_handshake *goes = NULL;
+    struct pfl_pending_handshake *goes = NULL;
     struct pfl_handshake_turn *ousted;
     int rc;
 
     (void)getpeername(fd, (struct sockaddr *)&peer, &len);
-    rc = pfl_handshakes_add(self->all, &turn->handshake, &peer, now_ms(self), &goes);
+    rc = pfl_pending_handshakes_add(self->all, &turn->handshake, &peer, now_ms(self), &goes);
     if (rc != 0) {
         tell_refusal(self, &peer, len, rc);
         return PFL_EAGAIN;
@@ -165,15 +165,15 @@ static void on_handle_closed(uv_handle_t *handle)
 
     if (--q->handles_open != 0)
         return;
-    pfl_handshakes_free(q->all);
+    pfl_pending_handshakes_free(q->all);
     pfl_mem_free(q);
 }
 
 static void close_if_empty(struct pfl_handshake_queue *q)
 {
-    struct pfl_handshakes_figures figures;
+    struct pfl_pending_handshakes_figures figures;
 
-    pfl_handshakes_get_figures(q->all, &figures);
+    pfl_pending_handshakes_get_figures(q->all, &figures);
     if (!q->is_closing || figures.unfinished != 0 || q->kept != 0)
         return;
     uv_close((uv_handle_t *)&q->turn_ends, on_handle_closed);
@@ -188,9 +188,9 @@ void pfl_handshake_queue_remove(struct pfl_handshake_queue *self, struct pfl_han
     if (turn->is_kept) {
         turn->is_kept = false;
         self->kept--;
-        pfl_handshakes_renew(self->all, &turn->handshake, now_ms(self));
+        pfl_pending_handshakes_renew(self->all, &turn->handshake, now_ms(self));
     }
-    pfl_handshakes_remove(self->all, &turn->handshake, false, now_ms(self));
+    pfl_pending_handshakes_remove(self->all, &turn->handshake, false, now_ms(self));
     close_if_empty(self);
 }
 
@@ -199,9 +199,9 @@ void pfl_handshake_queue_keep(struct pfl_handshake_queue *self, struct pfl_hands
     if (!turn->is_kept) {
         turn->is_kept = true;
         self->kept++;
-        pfl_handshakes_remove(self->all, &turn->handshake, true, now_ms(self));
+        pfl_pending_handshakes_remove(self->all, &turn->handshake, true, now_ms(self));
     } else {
-        pfl_handshakes_renew(self->all, &turn->handshake, now_ms(self));
+        pfl_pending_handshakes_renew(self->all, &turn->handshake, now_ms(self));
     }
 }
 
@@ -215,9 +215,9 @@ unsigned pfl_handshake_queue_get_max(const struct pfl_handshake_queue *self)
 void pfl_handshake_queue_collect(const struct pfl_handshake_queue *self,
                                  struct pfl_metrics *metrics)
 {
-    struct pfl_handshakes_figures f;
+    struct pfl_pending_handshakes_figures f;
 
-    pfl_handshakes_get_figures(self->all, &f);
+    pfl_pending_handshakes_get_figures(self->all, &f);
     pfl_metrics_single(metrics, PFL_METRICS_GAUGE, "perfleet_handshakes_unfinished",
                        "TLS handshakes that peers have begun and not finished.", f.unfinished);
     pfl_metrics_single(metrics, PFL_METRICS_GAUGE, "perfleet_handshakes_waiting",
@@ -246,14 +246,14 @@ int pfl_handshake_queue_open(uv_loop_t *loop, unsigned max, unsigned per_min,
                              struct pfl_handshake_queue **ret_queue)
 {
     struct pfl_handshake_queue *q = pfl_mem_zalloc(sizeof(*q));
-    struct pfl_handshakes_conf conf = {.max = find_max(max), .per_min = per_min};
+    struct pfl_pending_handshakes_conf conf = {.max = find_max(max), .per_min = per_min};
     int rc;
 
     if (q == NULL)
         return PFL_ENOMEM;
     if (getrandom(&conf.seed, sizeof(conf.seed), GRND_NONBLOCK) < 0)
         conf.seed = (uint32_t)uv_hrtime();
-    rc = pfl_handshakes_new(&conf, uv_now(loop), &q->all);
+    rc = pfl_pending_handshakes_new(&conf, uv_now(loop), &q->all);
     if (rc != 0) {
         pfl_mem_free(q);
         return rc;

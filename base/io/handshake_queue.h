@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The handshakes that a process serves, of all its ports on one loop: base/handshakes.h says who
- * may go on, this measures what they cost and calls those that had to wait. A turn of the loop
- * computes steps for PFL_HANDSHAKE_TURN_US at most, and at least one; others are served in between.
- * What is refused is logged (limited) and counted.
+ * The handshakes that a process serves, of all its ports on one loop: base/pending_handshakes.h
+ * says who may go on, this measures what they cost and calls those that had to wait. A turn of the
+ * loop computes steps for PFL_HANDSHAKE_TURN_US at most, and at least one; others are served in
+ * between. What is refused is logged (limited) and counted.
  */
 #ifndef PFL_BASE_IO_HANDSHAKE_QUEUE_H
 #define PFL_BASE_IO_HANDSHAKE_QUEUE_H
 
 #include <uv.h>
 
-#include "base/handshakes.h"
 #include "base/metrics.h"
+#include "base/pending_handshakes.h"
 
 #define PFL_HANDSHAKE_TURN_US 2000u
 
@@ -19,7 +19,7 @@ struct pfl_handshake_queue;
 
 /* One of them: in the stream that makes it. */
 struct pfl_handshake_turn {
-    struct pfl_handshake handshake;
+    struct pfl_pending_handshake handshake;
     /* From the loop: pfl_handshake_queue_begin may be called, and will say yes. */
     void (*on_turn)(void *user);
     /* Made room for a newer one, and is removed. May come from within another's add. */
@@ -47,7 +47,7 @@ PFL_MUST_USE int pfl_handshake_queue_add(struct pfl_handshake_queue *self,
 bool pfl_handshake_queue_begin(struct pfl_handshake_queue *self, struct pfl_handshake_turn *turn);
 void pfl_handshake_queue_end(struct pfl_handshake_queue *self, struct pfl_handshake_turn *turn);
 /* It is done, and the peer has shown who it is: its address is proven as long as its connection
- * lives. Again and again, at least once within PFL_HANDSHAKES_PROVEN_MS; until remove. */
+ * lives. Again and again, at least once within PFL_PENDING_HANDSHAKES_PROVEN_MS; until remove. */
 void pfl_handshake_queue_keep(struct pfl_handshake_queue *self, struct pfl_handshake_turn *turn);
 /* It is over, or its connection. Idempotent. */
 void pfl_handshake_queue_remove(struct pfl_handshake_queue *self, struct pfl_handshake_turn *turn);

@@ -392,7 +392,7 @@ static int open_queue(struct pfl_metrics_port *p)
     int rc = 0;
 
     if (p->conf.handshakes == NULL)
-        rc = pfl_handshake_queue_open(p->conf.loop, PFL_HANDSHAKES_PER_PEER, 0, &p->own);
+        rc = pfl_handshake_queue_open(p->conf.loop, PFL_PENDING_HANDSHAKES_PER_PEER, 0, &p->own);
     p->handshakes = p->own != NULL ? p->own : p->conf.handshakes;
     return rc;
 }

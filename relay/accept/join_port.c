@@ -6,9 +6,9 @@
  * root, our user or somebody in a place that vouches for him serves it; forward until both are
  * done. Failures: each ends that one connection with a log line (limited:
  * strangers can cause it). Ownership: the port owns listener, TLS conf and connections; a
- * connection its stream, or the forward that took it, and a timer; the last of them frees it.
+ * connection its stream, or the proxy that took it, and a timer; the last of them frees it.
  * Limits: PFL_JOIN_MAX_CONNECTIONS at the signer, where the oldest of the address that has most
- * gives way; unfinished handshakes (base/io/handshake_queue.h); PFL_JOIN_LIFETIME_MS; the forward's
+ * gives way; unfinished handshakes (base/io/handshake_queue.h); PFL_JOIN_LIFETIME_MS; the proxy's
  * queues.
  */
 #include "relay/accept/join_port.h"
@@ -22,8 +22,8 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "relay/accept/caller_port.h"
-#include "relay/raw/forward.h"
+#include "relay/accept/tls_accept_port.h"
+#include "relay/raw/raw_proxy.h"
 
 struct pfl_join_port {
     struct pfl_join_port_conf conf;
@@ -31,19 +31,19 @@ struct pfl_join_port {
     struct pfl_listener *listener; /* owned; NULL once closed */
     struct pfl_list connections;
     struct pfl_log_limit log;
-    unsigned carried; /* forwards that are not cut */
+    unsigned carried; /* proxies that are not cut */
     bool is_closing;
 };
 
 struct joiner {
     struct pfl_list node;
-    struct pfl_join_port *port;    /* borrowed: outlives us */
-    struct pfl_listener *listener; /* borrowed: lives until we release it */
-    struct pfl_stream *tls;        /* owned until `forward` is made */
-    struct pfl_forward *forward;   /* owned until its on_ended */
+    struct pfl_join_port *port;      /* borrowed: outlives us */
+    struct pfl_listener *listener;   /* borrowed: lives until we release it */
+    struct pfl_stream *tls;          /* owned until `raw_proxy` is made */
+    struct pfl_raw_proxy *raw_proxy; /* owned until its on_ended */
     uv_timer_t timer;
-    struct pfl_caller caller;
-    uint8_t from[PFL_HANDSHAKES_ADDRESS_BYTES];
+    struct pfl_tls_accept_peer caller;
+    uint8_t from[PFL_PENDING_HANDSHAKES_ADDRESS_BYTES];
     bool is_carried; /* counted */
 };
 
@@ -76,8 +76,8 @@ static void stop_counting(struct joiner *j)
 static void cut(struct joiner *j)
 {
     stop_counting(j);
-    if (j->forward != NULL)
-        pfl_forward_close(j->forward);
+    if (j->raw_proxy != NULL)
+        pfl_raw_proxy_close(j->raw_proxy);
     else if (j->tls != NULL)
         pfl_stream_close(j->tls);
 }
@@ -96,12 +96,12 @@ static void tell(struct joiner *j, const char *reason)
 
 /* ---- one connection ---- */
 
-static void on_forward_ended(void *user, const struct pfl_forward_stats *stats)
+static void on_forward_ended(void *user, const struct pfl_raw_proxy_stats *stats)
 {
     struct joiner *j = user;
 
     stop_counting(j);
-    j->forward = NULL;
+    j->raw_proxy = NULL;
     if (pfl_log_limit_take(&j->port->log, "join-carried", uv_now(j->port->conf.loop)))
         pfl_log_info("join-carried", "address=%s bytes_to_signer=%llu bytes_from_signer=%llu",
                      j->caller.address, (unsigned long long)stats->bytes_to_local,
@@ -166,7 +166,7 @@ static void make_room(struct pfl_join_port *p)
 static void on_tls_ready(void *user)
 {
     struct joiner *j = user;
-    struct pfl_forward_conf conf = {
+    struct pfl_raw_proxy_conf conf = {
         .loop = j->port->conf.loop,
         .remote = j->tls,
         .half_closed_timeout_ms = PFL_JOIN_LIFETIME_MS,
@@ -181,7 +181,7 @@ static void on_tls_ready(void *user)
     else if (rc != 0)
         tell(j, "the signer cannot be reached: perfleet pki serve");
     else
-        rc = pfl_forward_new(&conf, fd, &j->forward);
+        rc = pfl_raw_proxy_new(&conf, fd, &j->raw_proxy);
     if (rc == 0) {
         make_room(j->port);
         j->tls = NULL;
@@ -204,14 +204,14 @@ static void on_accept(void *user, int fd)
 {
     struct pfl_join_port *p = user;
     struct joiner *j = pfl_mem_zalloc(sizeof(*j));
-    struct pfl_caller_conf conf = {.loop = p->conf.loop,
-                                   .tls = p->tls,
-                                   .timeout_ms = PFL_JOIN_LIFETIME_MS,
-                                   .handshakes = p->conf.handshakes,
-                                   .ops = &tls_ops,
-                                   .user = j};
+    struct pfl_tls_accept_conf conf = {.loop = p->conf.loop,
+                                       .tls = p->tls,
+                                       .timeout_ms = PFL_JOIN_LIFETIME_MS,
+                                       .handshakes = p->conf.handshakes,
+                                       .ops = &tls_ops,
+                                       .user = j};
 
-    if (j == NULL || pfl_caller_open(&conf, fd, &j->tls) != 0) {
+    if (j == NULL || pfl_tls_accept_open(&conf, fd, &j->tls) != 0) {
         pfl_mem_free(j);
         close(fd);
         pfl_listener_release(p->listener);
@@ -219,8 +219,8 @@ static void on_accept(void *user, int fd)
     }
     j->port = p;
     j->listener = p->listener;
-    pfl_caller_get(fd, &j->caller);
-    pfl_handshakes_read_address(&j->caller.peer, j->from);
+    pfl_tls_accept_get_peer(fd, &j->caller);
+    pfl_pending_handshakes_read_address(&j->caller.peer, j->from);
     pfl_list_append(&p->connections, &j->node);
     (void)uv_timer_init(p->conf.loop, &j->timer);
     j->timer.data = j;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What hub_port.c (connections), requests_port.c (what operators ask), carry_port.c (their streams)
- * and events_port.c (what agents tell) share. */
+/* What hub_port.c (connections), operator_requests_port.c (what operators ask), stream_port.c
+ * (their streams) and agent_events_port.c (what agents tell) share. */
 #ifndef PFL_RELAY_HUB_HUB_IMPL_H
 #define PFL_RELAY_HUB_HUB_IMPL_H
 
@@ -8,11 +8,11 @@
 #include "base/log.h"
 #include "base/shares.h"
 #include "proto/tunnel/route.h"
+#include "relay/hub/host_inventory.h"
 #include "relay/hub/hub_port.h"
-#include "relay/hub/inventory.h"
-#include "relay/hub/raised.h"
-#include "relay/hub/splice.h"
-#include "relay/policy/accounts.h"
+#include "relay/hub/stream_splice.h"
+#include "relay/hub/trigger_log.h"
+#include "relay/policy/quota.h"
 #include "tunnel/link.h"
 
 /* Operators whose names hash to the same share a rate. */
@@ -20,29 +20,31 @@
 
 struct pfl_hub {
     uv_loop_t *loop;
-    struct pfl_audit *audit;
+    struct pfl_audit_log *audit;
     const struct pfl_policy *policy; /* borrowed from the port; NULL allows all */
-    struct pfl_accounts *accounts;   /* borrowed from the port */
+    struct pfl_quotas *quotas;       /* borrowed from the port */
     uint64_t silence_ms;
     unsigned max_per_operator;
-    uint64_t forget_after_ms;       /* 0: never */
-    struct pfl_list peers;          /* owned until each one's on_ended */
-    struct pfl_list carried;        /* streams; freed by themselves */
-    struct pfl_list agent_requests; /* what agents are asked for operators; freed by themselves */
-    struct pfl_bucket listed[PFL_HUB_LISTED]; /* hosts told to operators, by the operator's name */
+    uint64_t forget_after_ms; /* 0: never */
+    struct pfl_list peers;    /* owned until each one's on_ended */
+    struct pfl_list streams;  /* streams; freed by themselves */
+    struct pfl_list
+        forwarded_requests; /* what agents are asked for operators; freed by themselves */
+    struct pfl_token_bucket
+        listed[PFL_HUB_LISTED]; /* hosts told to operators, by the operator's name */
     struct pfl_log_limit refused_log;
     struct pfl_log_limit unread_log;
     struct pfl_shares unread; /* memory for what came for an operator, or from him; by his name */
     struct pfl_traffic ended; /* `begun` of all, bytes of those that are over */
-    struct pfl_inventory inventory;
-    struct pfl_raised_log raised;
+    struct pfl_host_inventory inventory;
+    struct pfl_trigger_log trigger_log;
     struct pfl_fair_turn fair_turn; /* whose connections are read at this turn of the loop */
     bool is_draining;
     char relay[PFL_IDENTITY_NAME_BYTES];
     char fleet[PFL_IDENTITY_NAME_BYTES];
 };
 
-struct pfl_peer {
+struct pfl_hub_peer {
     struct pfl_list node;
     struct pfl_hub *hub;          /* borrowed: outlives us */
     struct pfl_tunnel_link *link; /* owned until its on_closed */
@@ -50,11 +52,11 @@ struct pfl_peer {
     struct pfl_host *host;        /* of an agent: its entry, borrowed while it is the host's peer */
     uv_timer_t timer; /* until the peer's settings; then an agent's clock, an operator's pace */
     struct pfl_identity identity;
-    uint64_t asked_ns;               /* the clock exchange under way */
-    unsigned rounds;                 /* of the burst of clock exchanges */
-    struct pfl_listening *listening; /* to an agent's events; NULL: not now */
-    uint64_t passed;                 /* the last trigger that was passed on to it */
-    bool is_passing;                 /* one is on its way */
+    uint64_t asked_ns;                     /* the clock exchange under way */
+    unsigned rounds;                       /* of the burst of clock exchanges */
+    struct pfl_agent_events *agent_events; /* to an agent's events; NULL: not now */
+    uint64_t passed;                       /* the last trigger that was passed on to it */
+    bool is_passing;                       /* one is on its way */
     bool has_said_hello;
     bool is_deaf; /* it knows no events */
     int64_t certificate_end_s;
@@ -71,33 +73,34 @@ struct pfl_peer {
 };
 
 /* h2's on_request of an operator's connection; `user` is the peer. */
-void pfl_peer_on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head);
+void pfl_operator_requests_on_request(void *user, struct pfl_h2_stream *h2_stream,
+                                      const struct pfl_h2_head *head);
 /* What the policy says about this operator at this host. */
 void pfl_hub_decide(const struct pfl_hub *self, const char *operator_name, const char *host,
                     struct pfl_policy_decision *ret_decision);
 
-/* ---- pace_port.c ---- */
+/* ---- throttle_port.c ---- */
 
 /* What an operator is to get when his rate allows it; part of what waits. */
-struct pfl_held {
+struct pfl_throttled {
     struct pfl_list node; /* in its peer's list; zeroed, or removed: it does not wait */
-    void (*go_on)(struct pfl_held *self);
+    void (*go_on)(struct pfl_throttled *self);
 };
 
 /* It goes on soon. Legal again and again. */
-void pfl_peer_hold(struct pfl_peer *p, struct pfl_held *held);
+void pfl_throttle_add(struct pfl_hub_peer *p, struct pfl_throttled *held);
 /* The peer goes: nothing waits for it any more. */
-void pfl_peer_let_go(struct pfl_peer *p);
+void pfl_throttle_drop_all(struct pfl_hub_peer *p);
 
-/* ---- listing_port.c ---- */
+/* ---- host_list_port.c ---- */
 
 /* Answers with the hosts that the operator may know, in pieces, as he reads and his rate allows. */
-void pfl_peer_list_hosts(struct pfl_peer *p, struct pfl_h2_stream *leg);
+void pfl_host_list_send(struct pfl_hub_peer *p, struct pfl_h2_stream *h2_stream);
 
-/* ---- carry_port.c ---- */
+/* ---- stream_port.c ---- */
 
 /* Who asked what, for the audit log; the peer may be gone at the end. */
-struct pfl_asker {
+struct pfl_audit_context {
     struct pfl_hub *hub;
     char who[PFL_IDENTITY_NAME_BYTES];
     char address[80];
@@ -105,23 +108,25 @@ struct pfl_asker {
     char stream[PFL_TUNNEL_STREAM_ID_BYTES];
 };
 
-void pfl_asker_set(struct pfl_asker *self, const struct pfl_peer *p, const struct pfl_route *route);
+void pfl_audit_context_set(struct pfl_audit_context *self, const struct pfl_hub_peer *p,
+                           const struct pfl_route *route);
 /* What some lines have besides; zeroed: nothing. */
-struct pfl_audit_more {
-    const struct pfl_splice_stats *stats;
+struct pfl_audit_context_more {
+    const struct pfl_stream_splice_stats *stats;
     const char *method;
     const char *detail;
     bool is_refused;
 };
 
 /* `more` may be NULL. */
-void pfl_asker_audit(const struct pfl_asker *self, const char *action, unsigned status,
-                     const struct pfl_audit_more *more);
+void pfl_audit_context_write(const struct pfl_audit_context *self, const char *action,
+                             unsigned status, const struct pfl_audit_context_more *more);
 
 /* The same for a host that is being forgotten, and a line in the log; `who` "": for its age. */
-void pfl_asker_note_forgotten(const struct pfl_asker *self, const struct pfl_host *host);
+void pfl_audit_context_write_forgotten(const struct pfl_audit_context *self,
+                                       const struct pfl_host *host);
 
-struct pfl_carry_conf {
+struct pfl_hub_stream_conf {
     const struct pfl_h2_head *head;
     const struct pfl_route *route;
     struct pfl_h2 *agent;
@@ -129,22 +134,23 @@ struct pfl_carry_conf {
 };
 
 /* Answers a CONNECT: a stream to the host, or a refusal. */
-void pfl_carry(struct pfl_peer *p, struct pfl_h2_stream *leg, const struct pfl_carry_conf *conf);
+void pfl_hub_stream_open(struct pfl_hub_peer *p, struct pfl_h2_stream *h2_stream,
+                         const struct pfl_hub_stream_conf *conf);
 /* Of hub->unread, also what streams hold without need. False: there is none for him. */
 bool pfl_hub_take_memory(struct pfl_hub *self, uint64_t share, size_t bytes);
 /* Streams of this operator at this host. */
-unsigned pfl_carry_count(const struct pfl_hub *hub, const char *who, const char *host);
+unsigned pfl_hub_stream_count(const struct pfl_hub *hub, const char *who, const char *host);
 /* The policy (`host` NULL), or that host's labels, changed: streams that are forbidden now end,
  * those whose role is another are put under it. */
 void pfl_hub_review(struct pfl_hub *self, const char *host);
 
-/* ---- events_port.c ---- */
+/* ---- agent_events_port.c ---- */
 
 /* An agent that has said its hello: it is asked for what it tells, unless it is being, and gets the
  * triggers that it has not got yet. Again and again. */
-void pfl_peer_attend(struct pfl_peer *p);
+void pfl_agent_events_start(struct pfl_hub_peer *p);
 /* It is not its host's connection any more. */
-void pfl_peer_unlisten(struct pfl_peer *p);
+void pfl_agent_events_stop(struct pfl_hub_peer *p);
 
 /* The host's connection, NULL while it is not there. */
 struct pfl_h2 *pfl_hub_get_agent(const struct pfl_hub *self, const struct pfl_host *host);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The meeting point's connections: see hub_port.h. What operators ask is in requests_port.c.
+ * The meeting point's connections: see hub_port.h. What operators ask is in
+ * operator_requests_port.c.
  *
  * Happy path: a peer's TLS stream becomes a link. An agent is asked for its hello and its clock,
  * and is its host's connection from then on; an operator's requests are answered. Failures: a peer
@@ -29,28 +30,28 @@
 /* Of one host: its own, and those that were told to go and have not gone yet. */
 #define HOST_CONNECTIONS 4u
 
-static struct pfl_peer *peer_of(struct pfl_list *node)
+static struct pfl_hub_peer *peer_of(struct pfl_list *node)
 {
-    return PFL_CONTAINER_OF(node, struct pfl_peer, node);
+    return PFL_CONTAINER_OF(node, struct pfl_hub_peer, node);
 }
 
 struct pfl_h2 *pfl_hub_get_agent(const struct pfl_hub *self, const struct pfl_host *host)
 {
-    struct pfl_peer *p = host->peer;
+    struct pfl_hub_peer *p = host->peer;
     struct pfl_h2 *h2 = p != NULL && p->is_ready ? pfl_tunnel_link_get_h2(p->link) : NULL;
 
     (void)self;
     return h2 != NULL && !pfl_h2_is_going(h2) ? h2 : NULL;
 }
 
-const struct pfl_inventory *pfl_hub_get_inventory(const struct pfl_hub *self)
+const struct pfl_host_inventory *pfl_hub_get_inventory(const struct pfl_hub *self)
 {
     return &self->inventory;
 }
 
 /* ---- the end of a peer ---- */
 
-static void free_peer(struct pfl_peer *p)
+static void free_peer(struct pfl_hub_peer *p)
 {
     void (*on_ended)(void *user) = p->on_ended;
     void *user = p->user;
@@ -67,13 +68,13 @@ static void on_timer_closed(uv_handle_t *handle)
 
 static void on_link_closed(void *user, int err, const char *why)
 {
-    struct pfl_peer *p = user;
+    struct pfl_hub_peer *p = user;
 
     (void)err;
     p->link = NULL;
-    pfl_peer_let_go(p);
+    pfl_throttle_drop_all(p);
     if (p->host != NULL && p->host->peer == p)
-        pfl_inventory_leave(&p->hub->inventory, p->host, uv_now(p->hub->loop));
+        pfl_host_inventory_leave(&p->hub->inventory, p->host, uv_now(p->hub->loop));
     p->host = NULL; /* which may be forgotten from here on */
     pfl_log_info("tunnel-ended", "address=%s %s=%s reason=%s", p->address,
                  pfl_identity_role_name(p->identity.role), p->identity.name,
@@ -83,32 +84,32 @@ static void on_link_closed(void *user, int err, const char *why)
 
 /* ---- agents: clock and hello ---- */
 
-static void ask_clock(struct pfl_peer *p);
+static void ask_clock(struct pfl_hub_peer *p);
 
 static void on_clock_due(uv_timer_t *timer)
 {
-    struct pfl_peer *p = timer->data;
+    struct pfl_hub_peer *p = timer->data;
 
     p->rounds = 0;
     ask_clock(p);
-    pfl_peer_attend(p);
+    pfl_agent_events_start(p);
 }
 
 static void on_clock(void *user, int err, unsigned status, struct pfl_span body)
 {
-    struct pfl_peer *p = user;
+    struct pfl_hub_peer *p = user;
     uint64_t now_ns = pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
 
     if (err == PFL_ECLOSED)
         return; /* the peer may be going */
     if (err == 0 && status == 200 && p->host != NULL &&
-        pfl_inventory_take_clock(p->host, body, (int64_t)p->asked_ns, (int64_t)now_ns) != 0)
+        pfl_host_inventory_take_clock(p->host, body, (int64_t)p->asked_ns, (int64_t)now_ns) != 0)
         pfl_log_debug("clock-unusable", "address=%s host=%s", p->address, p->identity.name);
     if (++p->rounds < CLOCK_ROUNDS)
         ask_clock(p);
 }
 
-static void ask_clock(struct pfl_peer *p)
+static void ask_clock(struct pfl_hub_peer *p)
 {
     struct pfl_h2_call_conf call = {.method = "GET",
                                     .path = PFL_TUNNEL_CLOCK_PATH,
@@ -125,26 +126,26 @@ static void ask_clock(struct pfl_peer *p)
 
 static void on_hello(void *user, int err, unsigned status, struct pfl_span body)
 {
-    struct pfl_peer *p = user;
+    struct pfl_hub_peer *p = user;
 
     if (err == PFL_ECLOSED)
         return;
     if (err != 0 || status != 200 || p->host == NULL ||
-        pfl_inventory_take_hello(p->host, body) != 0) {
+        pfl_host_inventory_take_hello(p->host, body) != 0) {
         pfl_log_warn("hello-unusable", "address=%s host=%s status=%u", p->address, p->identity.name,
                      status);
         return;
     }
     p->has_said_hello = true;
     pfl_hub_review(p->hub, p->host->name);
-    pfl_peer_attend(p);
+    pfl_agent_events_start(p);
 }
 
-static void ask_hello(struct pfl_peer *p)
+static void ask_hello(struct pfl_hub_peer *p)
 {
     struct pfl_h2_call_conf call = {.method = "GET",
                                     .path = PFL_TUNNEL_HELLO_PATH,
-                                    .body_max_bytes = PFL_INVENTORY_HELLO_BYTES,
+                                    .body_max_bytes = PFL_HOST_INVENTORY_HELLO_BYTES,
                                     .on_done = on_hello,
                                     .user = p};
 
@@ -155,12 +156,12 @@ static void ask_hello(struct pfl_peer *p)
 
 /* ---- joining ---- */
 
-static void replace(struct pfl_peer *older)
+static void replace(struct pfl_hub_peer *older)
 {
     struct pfl_h2 *h2 = pfl_tunnel_link_get_h2(older->link);
 
     older->host = NULL;
-    pfl_peer_unlisten(older);
+    pfl_agent_events_stop(older);
     pfl_log_warn("host-replaced",
                  "host=%s address=%s reason=\"a newer connection of this host came\"",
                  older->identity.name, older->address);
@@ -168,13 +169,13 @@ static void replace(struct pfl_peer *older)
         pfl_tunnel_link_close(older->link);
 }
 
-static void join(struct pfl_peer *p)
+static void join(struct pfl_hub_peer *p)
 {
-    struct pfl_host *host = pfl_inventory_find(&p->hub->inventory, p->identity.name);
+    struct pfl_host *host = pfl_host_inventory_find(&p->hub->inventory, p->identity.name);
 
     if (host != NULL && host->peer != NULL)
         replace(host->peer);
-    if (pfl_inventory_join(&p->hub->inventory, p->identity.name, p, &p->host) != 0) {
+    if (pfl_host_inventory_join(&p->hub->inventory, p->identity.name, p, &p->host) != 0) {
         pfl_log_error("host-not-taken", "host=%s reason=\"no room for one more\"",
                       p->identity.name);
         pfl_tunnel_link_close(p->link);
@@ -191,7 +192,7 @@ static void join(struct pfl_peer *p)
 
 static void on_ready(void *user)
 {
-    struct pfl_peer *p = user;
+    struct pfl_hub_peer *p = user;
 
     p->is_ready = true;
     (void)uv_timer_stop(&p->timer);
@@ -203,7 +204,7 @@ static void on_ready(void *user)
 
 static void on_settle_timeout(uv_timer_t *timer)
 {
-    struct pfl_peer *p = timer->data;
+    struct pfl_hub_peer *p = timer->data;
 
     if (p->link != NULL)
         pfl_tunnel_link_close(p->link);
@@ -224,12 +225,12 @@ static unsigned count_of(const struct pfl_hub *hub, const struct pfl_identity *i
  * is not the host's own makes room. */
 static void make_room(struct pfl_hub *hub, const struct pfl_identity *identity)
 {
-    struct pfl_peer *oldest = NULL;
+    struct pfl_hub_peer *oldest = NULL;
     struct pfl_list *it;
     unsigned count = 0;
 
     PFL_LIST_EACH (it, &hub->peers) {
-        struct pfl_peer *p = peer_of(it);
+        struct pfl_hub_peer *p = peer_of(it);
 
         if (p->is_ousted || p->identity.role != PFL_IDENTITY_HOST ||
             strcmp(p->identity.name, identity->name) != 0)
@@ -249,7 +250,7 @@ static void make_room(struct pfl_hub *hub, const struct pfl_identity *identity)
 
 static bool on_input(void *user)
 {
-    struct pfl_peer *p = user;
+    struct pfl_hub_peer *p = user;
 
     p->input_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
     return pfl_fair_turn_may(&p->hub->fair_turn, p->who, &p->round);
@@ -258,7 +259,7 @@ static bool on_input(void *user)
 /* Since it was asked, or since the piece before: decryption is in it, too. */
 static void on_read(void *user)
 {
-    struct pfl_peer *p = user;
+    struct pfl_hub_peer *p = user;
     uint64_t now_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
 
     pfl_fair_turn_take(&p->hub->fair_turn, p->who, now_ns - p->input_ns);
@@ -270,10 +271,10 @@ void pfl_hub_end_turn(struct pfl_hub *self)
     pfl_fair_turn_end(&self->fair_turn);
 }
 
-int pfl_hub_take(struct pfl_hub *self, const struct pfl_peer_conf *conf)
+int pfl_hub_take(struct pfl_hub *self, const struct pfl_hub_peer_conf *conf)
 {
     bool is_agent = conf->identity->role == PFL_IDENTITY_HOST;
-    struct pfl_peer *p;
+    struct pfl_hub_peer *p;
     int rc;
 
     if (!is_agent && count_of(self, conf->identity) >= self->max_per_operator)
@@ -299,7 +300,7 @@ int pfl_hub_take(struct pfl_hub *self, const struct pfl_peer_conf *conf)
             .h2 = {.is_answering = !is_agent,
                    .window_bytes =
                        is_agent ? PFL_TUNNEL_DATA_WINDOW_BYTES : PFL_TUNNEL_CONTROL_WINDOW_BYTES,
-                   .on_request = is_agent ? NULL : pfl_peer_on_request,
+                   .on_request = is_agent ? NULL : pfl_operator_requests_on_request,
                    .on_ready = on_ready,
                    .user = p},
             .quiet_ms = self->silence_ms / PFL_TUNNEL_SILENCE_FACTOR,
@@ -331,16 +332,16 @@ int pfl_hub_new(const struct pfl_hub_conf *conf, struct pfl_hub **ret_hub)
         return PFL_ENOMEM;
     h->loop = conf->loop;
     h->audit = conf->audit;
-    h->accounts = conf->accounts;
+    h->quotas = conf->quotas;
     h->silence_ms = conf->silence_ms;
     h->max_per_operator = conf->max_per_operator;
     h->forget_after_ms = conf->forget_after_ms;
     h->fair_turn.part_ns = PFL_HUB_TURN_NS;
     h->unread.max = (uint64_t)conf->max_unread_mib << 20;
     pfl_list_init(&h->peers);
-    pfl_list_init(&h->carried);
-    pfl_list_init(&h->agent_requests);
-    pfl_inventory_init(&h->inventory);
+    pfl_list_init(&h->streams);
+    pfl_list_init(&h->forwarded_requests);
+    pfl_host_inventory_init(&h->inventory);
     (void)snprintf(h->relay, sizeof(h->relay), "%s", conf->relay);
     (void)snprintf(h->fleet, sizeof(h->fleet), "%s", conf->fleet);
     *ret_hub = h;
@@ -353,7 +354,7 @@ void pfl_hub_free(struct pfl_hub *self)
         return;
     pfl_log_limit_flush(&self->refused_log, "stream-ended");
     pfl_log_limit_flush(&self->unread_log, "stream-detached");
-    pfl_inventory_fini(&self->inventory);
+    pfl_host_inventory_fini(&self->inventory);
     pfl_mem_free(self);
 }
 
@@ -382,7 +383,7 @@ static const char *get_label(void *user, struct pfl_span name)
 void pfl_hub_decide(const struct pfl_hub *self, const char *operator_name, const char *host,
                     struct pfl_policy_decision *ret_decision)
 {
-    struct pfl_host *known = pfl_inventory_find(&self->inventory, host);
+    struct pfl_host *known = pfl_host_inventory_find(&self->inventory, host);
     /* A relay that was restarted may hear of the host from its operator first. */
     bool is_silent = known == NULL || known->claims == NULL;
     struct pfl_policy_question question = {
@@ -404,13 +405,15 @@ bool pfl_hub_may_see(const struct pfl_hub *self, const char *operator_name, cons
     return decision.is_allowed;
 }
 
-void pfl_asker_note_forgotten(const struct pfl_asker *self, const struct pfl_host *host)
+void pfl_audit_context_write_forgotten(const struct pfl_audit_context *self,
+                                       const struct pfl_host *host)
 {
     unsigned long long away_s = (uv_now(self->hub->loop) - host->seen_ms) / 1000;
     char detail[64];
 
     (void)snprintf(detail, sizeof(detail), "left %llu s ago", away_s);
-    pfl_asker_audit(self, "forget", 204, &(struct pfl_audit_more){.detail = detail});
+    pfl_audit_context_write(self, "forget", 204,
+                            &(struct pfl_audit_context_more){.detail = detail});
     if (self->who[0] != '\0')
         pfl_log_info("host-forgotten", "host=%s operator=%s away_s=%llu", host->name, self->who,
                      away_s);
@@ -420,17 +423,17 @@ void pfl_asker_note_forgotten(const struct pfl_asker *self, const struct pfl_hos
 
 static void on_forget(void *user, const struct pfl_host *host)
 {
-    struct pfl_asker nobody = {.hub = user};
+    struct pfl_audit_context nobody = {.hub = user};
 
     memcpy(nobody.host, host->name, sizeof(nobody.host));
-    pfl_asker_note_forgotten(&nobody, host);
+    pfl_audit_context_write_forgotten(&nobody, host);
 }
 
 void pfl_hub_forget_old(struct pfl_hub *self)
 {
     if (self->forget_after_ms != 0)
-        pfl_inventory_forget_old(&self->inventory, uv_now(self->loop), self->forget_after_ms,
-                                 on_forget, self);
+        pfl_host_inventory_forget_old(&self->inventory, uv_now(self->loop), self->forget_after_ms,
+                                      on_forget, self);
 }
 
 void pfl_hub_drop(struct pfl_hub *self, const void *user)
@@ -449,7 +452,7 @@ void pfl_hub_drain(struct pfl_hub *self)
 
     self->is_draining = true;
     PFL_LIST_EACH (it, &self->peers) {
-        struct pfl_peer *p = peer_of(it);
+        struct pfl_hub_peer *p = peer_of(it);
         struct pfl_h2 *h2 = p->link != NULL ? pfl_tunnel_link_get_h2(p->link) : NULL;
 
         if (h2 != NULL && pfl_h2_goaway(h2) != 0)

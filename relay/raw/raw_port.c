@@ -2,9 +2,10 @@
 /*
  * Raw mode: an operator's connection is the consumer socket of this host.
  *
- * Happy path: the policy allows it, his account has room, the service is connected to, and bytes
- * are forwarded (forward.h), through a gate when he has a role. Failures: each ends that one
- * connection with a log line that says why and the remedy. Ownership: the connection's; see port.c.
+ * Happy path: the policy allows it, his quota has room, the service is connected to, and bytes
+ * are forwarded (raw_proxy.h), through a gate when he has a role. Failures: each ends that one
+ * connection with a log line that says why and the remedy. Ownership: the connection's; see
+ * tls_port.c.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,13 +13,13 @@
 #include <unistd.h>
 
 #include "base/io/fdsock.h"
-#include "relay/accept/port_impl.h"
+#include "relay/accept/tls_port_impl.h"
 
-static void audit(const struct pfl_port_connection *c, const char *action, unsigned status,
-                  const struct pfl_forward_stats *stats)
+static void audit(const struct pfl_tls_port_connection *c, const char *action, unsigned status,
+                  const struct pfl_raw_proxy_stats *stats)
 {
     struct pfl_identity identity = {0};
-    struct pfl_audit_entry entry = {
+    struct pfl_audit_log_entry entry = {
         .who = identity.name,
         .address = c->address,
         .action = action,
@@ -30,12 +31,12 @@ static void audit(const struct pfl_port_connection *c, const char *action, unsig
     };
 
     if (pfl_identity_parse(c->uri, &identity) == 0)
-        pfl_audit_write(c->port->audit, &entry);
+        pfl_audit_log_write(c->port->audit, &entry);
 }
 
-static void on_forward_ended(void *user, const struct pfl_forward_stats *stats)
+static void on_forward_ended(void *user, const struct pfl_raw_proxy_stats *stats)
 {
-    struct pfl_port_connection *c = user;
+    struct pfl_tls_port_connection *c = user;
     uint64_t now_ms = uv_now(c->port->conf.loop);
     const char *words = stats->remote_words;
 
@@ -51,15 +52,15 @@ static void on_forward_ended(void *user, const struct pfl_forward_stats *stats)
     c->port->ended.bytes_to_operator += stats->bytes_to_remote;
     c->port->ended.cut += stats->remote_err != 0 || stats->local_err != 0;
     audit(c, "end", 0, stats);
-    if (c->account != NULL)
-        pfl_account_close(c->account);
-    c->forward = NULL;
-    pfl_port_end_connection(c);
+    if (c->quota != NULL)
+        pfl_quota_close(c->quota);
+    c->raw_proxy = NULL;
+    pfl_tls_port_end_connection(c);
 }
 
 static void on_judged(void *user, enum pfl_method method, const char *why)
 {
-    struct pfl_port_connection *c = user;
+    struct pfl_tls_port_connection *c = user;
 
     if (why != NULL &&
         pfl_log_limit_take(&c->port->judged_log, "request-refused", uv_now(c->port->conf.loop)))
@@ -86,7 +87,8 @@ static const char *remedy_of_connect(int rc)
     }
 }
 
-static void decide(const struct pfl_port_connection *c, struct pfl_policy_decision *ret_decision)
+static void decide(const struct pfl_tls_port_connection *c,
+                   struct pfl_policy_decision *ret_decision)
 {
     struct pfl_identity identity = {0};
     struct pfl_policy_question question = {.operator_name = identity.name, .host = c->port->name};
@@ -96,57 +98,58 @@ static void decide(const struct pfl_port_connection *c, struct pfl_policy_decisi
         pfl_policy_decide(c->port->policy, &question, ret_decision);
 }
 
-static bool has_too_many(const struct pfl_port_connection *c)
+static bool has_too_many(const struct pfl_tls_port_connection *c)
 {
     struct pfl_list *it;
     unsigned count = 0;
 
     PFL_LIST_EACH (it, &c->port->connections) {
-        const struct pfl_port_connection *other =
-            PFL_CONTAINER_OF(it, struct pfl_port_connection, node);
+        const struct pfl_tls_port_connection *other =
+            PFL_CONTAINER_OF(it, struct pfl_tls_port_connection, node);
 
-        count += other->forward != NULL && strcmp(other->uri, c->uri) == 0;
+        count += other->raw_proxy != NULL && strcmp(other->uri, c->uri) == 0;
     }
     return count >= c->port->conf.max_per_operator;
 }
 
 /* False: refused, and logged. */
-static bool is_permitted(struct pfl_port_connection *c, struct pfl_policy_decision *ret_decision)
+static bool is_permitted(struct pfl_tls_port_connection *c,
+                         struct pfl_policy_decision *ret_decision)
 {
-    struct pfl_port *p = c->port;
+    struct pfl_tls_port *p = c->port;
     struct pfl_identity identity = {0};
     uint64_t now_ms = uv_now(p->conf.loop);
 
-    if (!pfl_port_authorize(c, PFL_IDENTITY_OPERATOR))
+    if (!pfl_tls_port_authorize(c, PFL_IDENTITY_OPERATOR))
         return false;
     if (has_too_many(c)) {
         audit(c, "refuse", 429, NULL);
-        pfl_port_log_refusal(c, "too many connections of this operator", "close some");
+        pfl_tls_port_log_refusal(c, "too many connections of this operator", "close some");
         return false;
     }
     decide(c, ret_decision);
     if (!ret_decision->is_allowed) {
         audit(c, "refuse", 403, NULL);
-        pfl_port_log_refusal(c, "no rule of the policy lets this operator use this host",
-                             "add one to the policy, then SIGHUP");
+        pfl_tls_port_log_refusal(c, "no rule of the policy lets this operator use this host",
+                                 "add one to the policy, then SIGHUP");
         return false;
     }
     if (ret_decision->rates.len == 0)
         return true;
     (void)!pfl_identity_parse(c->uri, &identity);
-    c->account = pfl_accounts_get(&p->accounts, identity.name, ret_decision->rates, now_ms);
-    if (c->account != NULL && pfl_account_try_open(c->account, true, now_ms))
+    c->quota = pfl_quotas_get(&p->quotas, identity.name, ret_decision->rates, now_ms);
+    if (c->quota != NULL && pfl_quota_try_open(c->quota, true, now_ms))
         return true;
-    c->account = NULL;
+    c->quota = NULL;
     audit(c, "refuse", 429, NULL);
-    pfl_port_log_refusal(c, "this operator's role gives no more streams at the moment",
-                         "close some, or wait");
+    pfl_tls_port_log_refusal(c, "this operator's role gives no more streams at the moment",
+                             "close some, or wait");
     return false;
 }
 
-static int connect_service(struct pfl_port_connection *c, int *ret_fd)
+static int connect_service(struct pfl_tls_port_connection *c, int *ret_fd)
 {
-    struct pfl_port *p = c->port;
+    struct pfl_tls_port *p = c->port;
     int rc = pfl_fdsock_connect_service(p->conf.consumer_socket, ret_fd);
 
     if (rc != 0 && pfl_log_limit_take(&p->unreachable_log, "consumer-socket-unreachable",
@@ -159,14 +162,14 @@ static int connect_service(struct pfl_port_connection *c, int *ret_fd)
     return rc;
 }
 
-static int forward(struct pfl_port_connection *c, const struct pfl_policy_decision *decision)
+static int forward(struct pfl_tls_port_connection *c, const struct pfl_policy_decision *decision)
 {
-    struct pfl_forward_conf conf = {
+    struct pfl_raw_proxy_conf conf = {
         .loop = c->port->conf.loop,
         .remote = c->tls,
         .half_closed_timeout_ms = c->port->conf.half_closed_timeout_ms,
         .role = decision->role,
-        .bucket = c->account != NULL ? &c->account->bytes : NULL,
+        .bucket = c->quota != NULL ? &c->quota->bytes : NULL,
         .on_judged = on_judged,
         .on_ended = on_forward_ended,
         .user = c,
@@ -176,7 +179,7 @@ static int forward(struct pfl_port_connection *c, const struct pfl_policy_decisi
 
     if (rc != 0)
         return rc;
-    rc = pfl_forward_new(&conf, fd, &c->forward);
+    rc = pfl_raw_proxy_new(&conf, fd, &c->raw_proxy);
     if (rc == 0) {
         c->port->ended.begun++;
         return 0;
@@ -186,21 +189,21 @@ static int forward(struct pfl_port_connection *c, const struct pfl_policy_decisi
     return rc;
 }
 
-void pfl_port_forward_raw(struct pfl_port_connection *c)
+void pfl_raw_port_open(struct pfl_tls_port_connection *c)
 {
     struct pfl_policy_decision decision;
 
     if (c->port->hub != NULL && !c->port->conf.is_socket_given) {
-        pfl_port_log_refusal(c, "this meeting point has no consumer socket of its own",
-                             "use the tunnel (ALPN h2), or start it with --consumer-socket");
-        pfl_port_refuse(c);
+        pfl_tls_port_log_refusal(c, "this meeting point has no consumer socket of its own",
+                                 "use the tunnel (ALPN h2), or start it with --consumer-socket");
+        pfl_tls_port_refuse(c);
         return;
     }
     if (!is_permitted(c, &decision) || forward(c, &decision) != 0) {
-        if (c->account != NULL)
-            pfl_account_close(c->account);
-        c->account = NULL;
-        pfl_port_refuse(c);
+        if (c->quota != NULL)
+            pfl_quota_close(c->quota);
+        c->quota = NULL;
+        pfl_tls_port_refuse(c);
         return;
     }
     pfl_log_info("connection-started", "address=%s operator=%s tls=%s", c->address,
@@ -210,32 +213,32 @@ void pfl_port_forward_raw(struct pfl_port_connection *c)
 }
 
 /* Of the role as it is now, or of another. */
-static void take_rates(struct pfl_port_connection *c, struct pfl_span role)
+static void take_rates(struct pfl_tls_port_connection *c, struct pfl_span role)
 {
-    struct pfl_port *p = c->port;
-    struct pfl_account *account;
+    struct pfl_tls_port *p = c->port;
+    struct pfl_quota *quota;
 
-    if (c->account == NULL || role.len == 0)
+    if (c->quota == NULL || role.len == 0)
         return;
-    account = pfl_accounts_get(&p->accounts, c->account->operator_name, role, uv_now(p->conf.loop));
-    if (account == NULL || account == c->account)
+    quota = pfl_quotas_get(&p->quotas, c->quota->operator_name, role, uv_now(p->conf.loop));
+    if (quota == NULL || quota == c->quota)
         return;
-    account->streams++;
-    pfl_account_close(c->account);
-    c->account = account;
-    pfl_forward_set_bucket(c->forward, &account->bytes);
+    quota->streams++;
+    pfl_quota_close(c->quota);
+    c->quota = quota;
+    pfl_raw_proxy_set_bucket(c->raw_proxy, &quota->bytes);
 }
 
-void pfl_port_review_raw(struct pfl_port_connection *c)
+void pfl_raw_port_review(struct pfl_tls_port_connection *c)
 {
     struct pfl_policy_decision decision;
 
     decide(c, &decision);
     if (decision.is_allowed) {
         take_rates(c, decision.rates);
-        pfl_forward_set_role(c->forward, decision.role);
+        pfl_raw_proxy_set_role(c->raw_proxy, decision.role);
         return;
     }
     audit(c, "forbid", 403, NULL);
-    pfl_forward_close(c->forward);
+    pfl_raw_proxy_close(c->raw_proxy);
 }

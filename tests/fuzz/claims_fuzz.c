@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "relay/hub/inventory.h"
+#include "relay/hub/host_inventory.h"
 #include "tests/support/inventory_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -15,19 +15,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct pfl_inventory_view view = {.relay = "r", .fleet = "lab"};
-    struct pfl_inventory inventory;
+    static const struct pfl_host_inventory_view view = {.relay = "r", .fleet = "lab"};
+    struct pfl_host_inventory inventory;
     struct pfl_host *host;
     char *text = NULL;
     json_t *root;
     json_t *name;
 
     json_set_alloc_funcs(pfl_mem_alloc, pfl_mem_free);
-    pfl_inventory_init(&inventory);
-    if (pfl_inventory_join(&inventory, "a", &inventory, &host) != 0)
+    pfl_host_inventory_init(&inventory);
+    if (pfl_host_inventory_join(&inventory, "a", &inventory, &host) != 0)
         abort();
-    (void)!pfl_inventory_take_hello(host, pfl_span_of(data, size));
-    if (pfl_inventory_take_clock(host, pfl_span_of(data, size), ASKED_NS, NOW_NS) == 0 &&
+    (void)!pfl_host_inventory_take_hello(host, pfl_span_of(data, size));
+    if (pfl_host_inventory_take_clock(host, pfl_span_of(data, size), ASKED_NS, NOW_NS) == 0 &&
         (host->clock_error_ns < 1 || host->clock_error_ns > (NOW_NS - ASKED_NS) / 2 + 1))
         abort();
     if (inventory_text(&inventory, &view, &text) != 0)
@@ -38,6 +38,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     json_decref(root);
     pfl_mem_free(text);
-    pfl_inventory_fini(&inventory);
+    pfl_host_inventory_fini(&inventory);
     return 0;
 }

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "proto/h2/problem.h"
 #include "proto/tunnel/route.h"
-#include "relay/hub/splice.h"
+#include "relay/hub/stream_splice.h"
 
 #define SCRATCH_BYTES (4u * PFL_H2_DRAIN_BYTES)
 
@@ -21,26 +21,26 @@ static struct pfl_h2 *agent_h2;
 static unsigned begun;
 static unsigned ended;
 
-static void on_ended(void *user, const struct pfl_splice_stats *stats)
+static void on_ended(void *user, const struct pfl_stream_splice_stats *stats)
 {
     (void)user;
     (void)stats;
     ended++;
 }
 
-static void refuse(struct pfl_h2_stream *leg, unsigned status)
+static void refuse(struct pfl_h2_stream *h2_stream, unsigned status)
 {
     struct pfl_problem problem = {status, "relay", "no", "a \"detail\"\n"};
 
-    pfl_problem_respond(leg, &problem);
+    pfl_problem_respond(h2_stream, &problem);
 }
 
-static void on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head)
+static void on_request(void *user, struct pfl_h2_stream *h2_stream, const struct pfl_h2_head *head)
 {
     struct pfl_route route;
-    struct pfl_splice *splice;
-    struct pfl_splice_conf conf = {
-        .leg = leg,
+    struct pfl_stream_splice *splice;
+    struct pfl_stream_splice_conf conf = {
+        .h2_stream = h2_stream,
         .head = head,
         .agent = agent_h2,
         .operator_name = "eve",
@@ -51,10 +51,10 @@ static void on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h
 
     (void)user;
     pfl_route_parse(head, true, &route);
-    if (route.kind == PFL_ROUTE_CONSUMER && pfl_splice_new(&conf, &splice) == 0)
+    if (route.kind == PFL_ROUTE_CONSUMER && pfl_stream_splice_new(&conf, &splice) == 0)
         begun++;
     else
-        refuse(leg, route.kind == PFL_ROUTE_NONE ? 404 : 400);
+        refuse(h2_stream, route.kind == PFL_ROUTE_NONE ? 404 : 400);
 }
 
 static void drain(struct pfl_h2 *h2)

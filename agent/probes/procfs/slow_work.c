@@ -28,11 +28,11 @@
 #include <linux/close_range.h>
 #endif
 
-#include "base/bucket.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/subuids.h"
+#include "base/token_bucket.h"
 
 #define USERS       64u
 #define LOOK_MS     10u
@@ -53,7 +53,7 @@ struct worker {
 
 struct user {
     uint32_t uid;
-    struct pfl_bucket time; /* ms; per_s 0: a free place */
+    struct pfl_token_bucket time; /* ms; per_s 0: a free place */
 };
 
 static struct {
@@ -79,17 +79,17 @@ static bool is_of_nobody(uint32_t uid)
     return uid >= PFL_SLOW_START;
 }
 
-static void fill_time(struct pfl_bucket *time, uint32_t uid, uint64_t now)
+static void fill_time(struct pfl_token_bucket *time, uint32_t uid, uint64_t now)
 {
     if (is_of_nobody(uid))
-        pfl_bucket_set(time, PFL_SLOW_NOBODY_PER_S, PFL_SLOW_NOBODY_MS, now);
+        pfl_token_bucket_set(time, PFL_SLOW_NOBODY_PER_S, PFL_SLOW_NOBODY_MS, now);
     else if (uid == PFL_SLOW_USERS)
-        pfl_bucket_set(time, PFL_SLOW_USERS_PER_S, PFL_SLOW_USERS_MS, now);
+        pfl_token_bucket_set(time, PFL_SLOW_USERS_PER_S, PFL_SLOW_USERS_MS, now);
     else
-        pfl_bucket_set(time, PFL_SLOW_USER_PER_S, PFL_SLOW_USER_MS, now);
+        pfl_token_bucket_set(time, PFL_SLOW_USER_PER_S, PFL_SLOW_USER_MS, now);
 }
 
-static struct pfl_bucket *find_time(uint32_t uid)
+static struct pfl_token_bucket *find_time(uint32_t uid)
 {
     struct user *best = &all.users[0];
     uint64_t now = now_ms();
@@ -99,8 +99,9 @@ static struct pfl_bucket *find_time(uint32_t uid)
 
         if (u->time.per_s != 0 && u->uid == uid)
             return &u->time;
-        if (best->time.per_s != 0 && (u->time.per_s == 0 || pfl_bucket_get(&u->time, now) >
-                                                                pfl_bucket_get(&best->time, now)))
+        if (best->time.per_s != 0 &&
+            (u->time.per_s == 0 ||
+             pfl_token_bucket_get(&u->time, now) > pfl_token_bucket_get(&best->time, now)))
             best = u;
     }
     *best = (struct user){.uid = uid};
@@ -110,18 +111,18 @@ static struct pfl_bucket *find_time(uint32_t uid)
 
 static bool has_time(uint32_t uid)
 {
-    return pfl_bucket_get(find_time(uid), now_ms()) > 0 &&
-           (is_of_nobody(uid) || pfl_bucket_get(find_time(PFL_SLOW_USERS), now_ms()) > 0);
+    return pfl_token_bucket_get(find_time(uid), now_ms()) > 0 &&
+           (is_of_nobody(uid) || pfl_token_bucket_get(find_time(PFL_SLOW_USERS), now_ms()) > 0);
 }
 
 /* All together pay no more of it than the user has: what he then owes is his alone. */
 static void charge(uint32_t uid, uint64_t ms)
 {
-    uint64_t level = pfl_bucket_get(find_time(uid), now_ms());
+    uint64_t level = pfl_token_bucket_get(find_time(uid), now_ms());
 
-    pfl_bucket_take(find_time(uid), ms);
+    pfl_token_bucket_take(find_time(uid), ms);
     if (!is_of_nobody(uid))
-        pfl_bucket_take(find_time(PFL_SLOW_USERS), ms < level ? ms : level);
+        pfl_token_bucket_take(find_time(PFL_SLOW_USERS), ms < level ? ms : level);
 }
 
 /* Would the step be stuck where this one is? */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hosts that come and go, and what of their claims is believed. */
-#include "relay/hub/inventory.h"
+#include "relay/hub/host_inventory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,20 +14,20 @@
 #include "tests/support/inventory_text.h"
 #include "tests/support/sweep.h"
 
-static struct pfl_inventory inventory;
+static struct pfl_host_inventory inventory;
 static int peer;
 
 static int setup(void **state)
 {
     (void)state;
-    pfl_inventory_init(&inventory);
+    pfl_host_inventory_init(&inventory);
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    pfl_inventory_fini(&inventory);
+    pfl_host_inventory_fini(&inventory);
     pfl_sweep_assert_no_leak();
     return 0;
 }
@@ -36,13 +36,13 @@ static struct pfl_host *join(const char *name)
 {
     struct pfl_host *host = NULL;
 
-    assert_int_equal(pfl_inventory_join(&inventory, name, &peer, &host), 0);
+    assert_int_equal(pfl_host_inventory_join(&inventory, name, &peer, &host), 0);
     return host;
 }
 
 static json_t *encode(uint64_t now_ms)
 {
-    struct pfl_inventory_view view = {.relay = "r", .fleet = "lab", .now_ms = now_ms};
+    struct pfl_host_inventory_view view = {.relay = "r", .fleet = "lab", .now_ms = now_ms};
     char *text = NULL;
     json_t *root;
 
@@ -65,10 +65,10 @@ static void a_host_that_left_is_remembered_with_its_claims(void **state)
     json_t *host;
 
     (void)state;
-    assert_int_equal(pfl_inventory_take_hello(a, text_of("{\"version\":\"1\"}")), 0);
+    assert_int_equal(pfl_host_inventory_take_hello(a, text_of("{\"version\":\"1\"}")), 0);
     a->certificate_end_s = 1893456000;
-    pfl_inventory_leave(&inventory, a, 1000);
-    assert_ptr_equal(pfl_inventory_find(&inventory, "a"), a);
+    pfl_host_inventory_leave(&inventory, a, 1000);
+    assert_ptr_equal(pfl_host_inventory_find(&inventory, "a"), a);
     root = encode(4500);
     host = json_array_get(json_object_get(root, "hosts"), 0);
     assert_false(json_is_true(json_object_get(host, "is_connected")));
@@ -77,7 +77,7 @@ static void a_host_that_left_is_remembered_with_its_claims(void **state)
     assert_int_equal(json_integer_value(json_object_get(host, "certificate_end_s")), 1893456000);
     json_decref(root);
     assert_ptr_equal(join("a"), a);
-    assert_null(pfl_inventory_find(&inventory, "b"));
+    assert_null(pfl_host_inventory_find(&inventory, "b"));
 }
 
 static void only_what_makes_sense_is_taken_of_a_hello(void **state)
@@ -91,7 +91,7 @@ static void only_what_makes_sense_is_taken_of_a_hello(void **state)
     json_t *host;
 
     (void)state;
-    assert_int_equal(pfl_inventory_take_hello(a, text_of(hello)), 0);
+    assert_int_equal(pfl_host_inventory_take_hello(a, text_of(hello)), 0);
     root = encode(0);
     host = json_array_get(json_object_get(root, "hosts"), 0);
     assert_string_equal(json_string_value(json_object_get(host, "name")), "a");
@@ -105,15 +105,16 @@ static void only_what_makes_sense_is_taken_of_a_hello(void **state)
 
 static void a_hello_that_is_no_json_or_too_long_changes_nothing(void **state)
 {
-    static char text[PFL_INVENTORY_HELLO_BYTES + 1];
+    static char text[PFL_HOST_INVENTORY_HELLO_BYTES + 1];
     struct pfl_host *a = join("a");
 
     (void)state;
-    assert_int_equal(pfl_inventory_take_hello(a, text_of("{\"version\":\"1\"}")), 0);
-    assert_int_equal(pfl_inventory_take_hello(a, text_of("{\"version\":")), PFL_EPARSE);
+    assert_int_equal(pfl_host_inventory_take_hello(a, text_of("{\"version\":\"1\"}")), 0);
+    assert_int_equal(pfl_host_inventory_take_hello(a, text_of("{\"version\":")), PFL_EPARSE);
     memset(text, '[', sizeof(text));
-    assert_int_equal(pfl_inventory_take_hello(a, pfl_span_of(text, sizeof(text))), PFL_EPARSE);
-    assert_int_equal(pfl_inventory_take_hello(a, pfl_span_of(text, sizeof(text) - 1)), PFL_EPARSE);
+    assert_int_equal(pfl_host_inventory_take_hello(a, pfl_span_of(text, sizeof(text))), PFL_EPARSE);
+    assert_int_equal(pfl_host_inventory_take_hello(a, pfl_span_of(text, sizeof(text) - 1)),
+                     PFL_EPARSE);
     assert_non_null(json_object_get(a->claims, "version"));
 }
 
@@ -125,7 +126,7 @@ static int take_clock(struct pfl_host *host, int64_t asked, int64_t answered, in
 
     (void)snprintf(text, sizeof(text), "{\"receive_ns\": %lld, \"send_ns\": %lld}",
                    (long long)received, (long long)sent);
-    return pfl_inventory_take_clock(host, text_of(text), asked, answered);
+    return pfl_host_inventory_take_clock(host, text_of(text), asked, answered);
 }
 
 static void the_better_reading_of_a_clock_is_kept_while_it_is_young(void **state)
@@ -155,7 +156,7 @@ static void a_clock_that_makes_no_sense_is_not_taken(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
-        assert_int_equal(pfl_inventory_take_clock(a, text_of(bodies[i]), 1, 2), PFL_EPARSE);
+        assert_int_equal(pfl_host_inventory_take_clock(a, text_of(bodies[i]), 1, 2), PFL_EPARSE);
     assert_int_equal(take_clock(a, 1000, 1100, 50, 40), PFL_EPARSE);
     assert_int_equal(take_clock(a, 1000, 1100, -50, 40), PFL_EPARSE);
     assert_int_equal(take_clock(a, 1000, 1100, 0, INT64_MAX), PFL_EPARSE);
@@ -169,17 +170,17 @@ static void past_the_maximum_the_one_that_left_first_is_forgotten(void **state)
     char name[32];
 
     (void)state;
-    for (unsigned i = 0; i < PFL_INVENTORY_MAX_HOSTS; i++) {
+    for (unsigned i = 0; i < PFL_HOST_INVENTORY_MAX_HOSTS; i++) {
         (void)snprintf(name, sizeof(name), "h%u", i);
-        assert_int_equal(pfl_inventory_join(&inventory, name, &peer, &host), 0);
+        assert_int_equal(pfl_host_inventory_join(&inventory, name, &peer, &host), 0);
     }
-    assert_int_equal(pfl_inventory_join(&inventory, "new", &peer, &host), PFL_ELIMIT);
-    pfl_inventory_leave(&inventory, pfl_inventory_find(&inventory, "h7"), 1);
-    pfl_inventory_leave(&inventory, pfl_inventory_find(&inventory, "h3"), 2);
-    assert_int_equal(pfl_inventory_join(&inventory, "new", &peer, &host), 0);
-    assert_int_equal(inventory.forgotten[PFL_INVENTORY_ROOM], 1);
-    assert_null(pfl_inventory_find(&inventory, "h7"));
-    assert_non_null(pfl_inventory_find(&inventory, "h3"));
+    assert_int_equal(pfl_host_inventory_join(&inventory, "new", &peer, &host), PFL_ELIMIT);
+    pfl_host_inventory_leave(&inventory, pfl_host_inventory_find(&inventory, "h7"), 1);
+    pfl_host_inventory_leave(&inventory, pfl_host_inventory_find(&inventory, "h3"), 2);
+    assert_int_equal(pfl_host_inventory_join(&inventory, "new", &peer, &host), 0);
+    assert_int_equal(inventory.forgotten[PFL_HOST_INVENTORY_ROOM], 1);
+    assert_null(pfl_host_inventory_find(&inventory, "h7"));
+    assert_non_null(pfl_host_inventory_find(&inventory, "h3"));
 }
 
 static void one_that_left_is_forgotten_with_its_claims(void **state)
@@ -188,14 +189,14 @@ static void one_that_left_is_forgotten_with_its_claims(void **state)
 
     (void)state;
     (void)join("b");
-    assert_int_equal(pfl_inventory_take_hello(a, text_of("{\"version\":\"1\"}")), 0);
-    pfl_inventory_leave(&inventory, a, 1);
-    pfl_inventory_forget(&inventory, a, PFL_INVENTORY_ASKED);
-    assert_null(pfl_inventory_find(&inventory, "a"));
-    assert_non_null(pfl_inventory_find(&inventory, "b"));
+    assert_int_equal(pfl_host_inventory_take_hello(a, text_of("{\"version\":\"1\"}")), 0);
+    pfl_host_inventory_leave(&inventory, a, 1);
+    pfl_host_inventory_forget(&inventory, a, PFL_HOST_INVENTORY_ASKED);
+    assert_null(pfl_host_inventory_find(&inventory, "a"));
+    assert_non_null(pfl_host_inventory_find(&inventory, "b"));
     assert_int_equal(inventory.count, 1);
-    assert_int_equal(inventory.forgotten[PFL_INVENTORY_ASKED], 1);
-    assert_int_equal(inventory.forgotten[PFL_INVENTORY_AGE], 0);
+    assert_int_equal(inventory.forgotten[PFL_HOST_INVENTORY_ASKED], 1);
+    assert_int_equal(inventory.forgotten[PFL_HOST_INVENTORY_AGE], 0);
     assert_null(join("a")->claims);
 }
 
@@ -210,7 +211,7 @@ static void note_first_letter(char *letters, char letter)
 /* The names of those that were, in order: a letter each. */
 static void note_forgotten(void *user, const struct pfl_host *host)
 {
-    assert_ptr_equal(pfl_inventory_find(&inventory, host->name), host);
+    assert_ptr_equal(pfl_host_inventory_find(&inventory, host->name), host);
     note_first_letter(user, host->name[0]);
 }
 
@@ -220,27 +221,27 @@ static void those_that_left_long_ago_are_forgotten_and_no_others(void **state)
 
     (void)state;
     (void)join("connected");
-    pfl_inventory_leave(&inventory, join("b"), 1000);
-    pfl_inventory_leave(&inventory, join("a"), 2000);
-    pfl_inventory_leave(&inventory, join("back"), 2000);
+    pfl_host_inventory_leave(&inventory, join("b"), 1000);
+    pfl_host_inventory_leave(&inventory, join("a"), 2000);
+    pfl_host_inventory_leave(&inventory, join("back"), 2000);
     (void)join("back");
-    pfl_inventory_leave(&inventory, join("young"), 3001);
-    pfl_inventory_forget_old(&inventory, 8000, 7001, note_forgotten, names);
+    pfl_host_inventory_leave(&inventory, join("young"), 3001);
+    pfl_host_inventory_forget_old(&inventory, 8000, 7001, note_forgotten, names);
     assert_string_equal(names, "");
-    pfl_inventory_forget_old(&inventory, 8000, 5000, note_forgotten, names);
+    pfl_host_inventory_forget_old(&inventory, 8000, 5000, note_forgotten, names);
     assert_string_equal(names, "ba");
     assert_int_equal(inventory.count, 3);
-    assert_int_equal(inventory.forgotten[PFL_INVENTORY_AGE], 2);
-    assert_non_null(pfl_inventory_find(&inventory, "connected"));
-    assert_non_null(pfl_inventory_find(&inventory, "back"));
-    assert_non_null(pfl_inventory_find(&inventory, "young"));
+    assert_int_equal(inventory.forgotten[PFL_HOST_INVENTORY_AGE], 2);
+    assert_non_null(pfl_host_inventory_find(&inventory, "connected"));
+    assert_non_null(pfl_host_inventory_find(&inventory, "back"));
+    assert_non_null(pfl_host_inventory_find(&inventory, "young"));
 }
 
 /* Of an answer that is being read, one goes: the others are in it all the same. */
 static void one_is_forgotten_while_all_are_read(void **state)
 {
-    static const struct pfl_inventory_view view = {.relay = "r", .fleet = "lab"};
-    struct pfl_inventory_reader reader = {0};
+    static const struct pfl_host_inventory_view view = {.relay = "r", .fleet = "lab"};
+    struct pfl_host_inventory_reader reader = {0};
     struct pfl_buf text;
     char name[16];
     unsigned hosts;
@@ -250,16 +251,16 @@ static void one_is_forgotten_while_all_are_read(void **state)
     pfl_buf_init(&text, 1u << 20);
     for (int i = 0; i < 100; i++) {
         (void)snprintf(name, sizeof(name), "h%d", i);
-        pfl_inventory_leave(&inventory, join(name), 1);
+        pfl_host_inventory_leave(&inventory, join(name), 1);
     }
     for (int i = 0; !reader.is_over; i++) {
         struct pfl_host *h;
 
-        assert_int_equal(pfl_inventory_read(&inventory, &view, &reader, &text, &hosts), 0);
+        assert_int_equal(pfl_host_inventory_read(&inventory, &view, &reader, &text, &hosts), 0);
         (void)snprintf(name, sizeof(name), "h%d", i % 50);
-        h = pfl_inventory_find(&inventory, name);
+        h = pfl_host_inventory_find(&inventory, name);
         if (h != NULL)
-            pfl_inventory_forget(&inventory, h, PFL_INVENTORY_ASKED);
+            pfl_host_inventory_forget(&inventory, h, PFL_HOST_INVENTORY_ASKED);
     }
     root = json_loadb((const char *)pfl_buf_get(&text).data, pfl_buf_get(&text).len, 0, NULL);
     assert_true(json_array_size(json_object_get(root, "hosts")) >= 50);
@@ -279,8 +280,8 @@ static unsigned count_in(const char *text, const char *what)
 /* An answer that nobody reads holds one piece; what comes and goes meanwhile spoils nothing. */
 static void all_hosts_are_read_in_small_pieces(void **state)
 {
-    static const struct pfl_inventory_view view = {.relay = "r", .fleet = "lab"};
-    struct pfl_inventory_reader reader = {0};
+    static const struct pfl_host_inventory_view view = {.relay = "r", .fleet = "lab"};
+    struct pfl_host_inventory_reader reader = {0};
     struct pfl_buf text;
     char name[16];
     unsigned most = 0;
@@ -290,10 +291,10 @@ static void all_hosts_are_read_in_small_pieces(void **state)
     pfl_buf_init(&text, 1u << 20);
     for (int i = 0; i < 1000; i++) {
         (void)snprintf(name, sizeof(name), "h%d", i);
-        pfl_inventory_leave(&inventory, join(name), 1);
+        pfl_host_inventory_leave(&inventory, join(name), 1);
     }
     for (int i = 0; !reader.is_over; i++) {
-        assert_int_equal(pfl_inventory_read(&inventory, &view, &reader, &text, &hosts), 0);
+        assert_int_equal(pfl_host_inventory_read(&inventory, &view, &reader, &text, &hosts), 0);
         most = hosts > most ? hosts : most;
         (void)snprintf(name, sizeof(name), "new%d", i);
         (void)join(name);
@@ -309,25 +310,25 @@ static void all_hosts_are_read_in_small_pieces(void **state)
 
 static int run(void *arg)
 {
-    static const struct pfl_inventory_view view = {.relay = "r", .fleet = "lab", .now_ms = 5};
+    static const struct pfl_host_inventory_view view = {.relay = "r", .fleet = "lab", .now_ms = 5};
     struct pfl_host *host = NULL;
     char *text = NULL;
     int rc;
 
     (void)arg;
-    pfl_inventory_init(&inventory);
-    rc = pfl_inventory_join(&inventory, "a", &peer, &host);
+    pfl_host_inventory_init(&inventory);
+    rc = pfl_host_inventory_join(&inventory, "a", &peer, &host);
     if (rc == 0)
-        rc = pfl_inventory_take_hello(
+        rc = pfl_host_inventory_take_hello(
             host, text_of("{\"labels\":{\"a\":\"b\"},\"facts\":{\"cpus\":4},\"version\":\"1\"}"));
     if (rc == 0)
         rc = inventory_text(&inventory, &view, &text);
     pfl_mem_free(text);
     if (rc == 0) {
-        pfl_inventory_leave(&inventory, host, 1);
-        pfl_inventory_forget(&inventory, host, PFL_INVENTORY_ASKED);
+        pfl_host_inventory_leave(&inventory, host, 1);
+        pfl_host_inventory_forget(&inventory, host, PFL_HOST_INVENTORY_ASKED);
     }
-    pfl_inventory_fini(&inventory);
+    pfl_host_inventory_fini(&inventory);
     /* jansson does not say whether it was the memory. */
     return rc == PFL_EPARSE ? PFL_ENOMEM : rc;
 }
@@ -336,7 +337,7 @@ static void running_out_of_memory_is_told(void **state)
 {
     (void)state;
     pfl_sweep(run, NULL, true);
-    pfl_inventory_init(&inventory);
+    pfl_host_inventory_init(&inventory);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who connects to one of the relay's TLS ports, before anything is known of him but his address:
+ * shared by the main port (tls_port.c) and the join port (join_port.c).
+ */
+#ifndef PFL_RELAY_ACCEPT_TLS_ACCEPT_PORT_H
+#define PFL_RELAY_ACCEPT_TLS_ACCEPT_PORT_H
+
+#include <sys/socket.h>
+
+#include "base/io/stream.h"
+#include "base/io/tls_stream.h"
+
+struct pfl_tls_accept_peer {
+    struct sockaddr_storage peer; /* family 0: the kernel does not say */
+    char address[80];             /* "1.2.3.4:5", "[::1]:5" or "unknown" */
+};
+
+struct pfl_tls_accept_conf {
+    uv_loop_t *loop;
+    struct pfl_tls_conf *tls;               /* borrowed until open returns */
+    uint64_t timeout_ms;                    /* of the handshake */
+    struct pfl_handshake_queue *handshakes; /* borrowed until it is done */
+    const struct pfl_stream_ops *ops;
+    void *user;
+};
+
+void pfl_tls_accept_get_peer(int fd, struct pfl_tls_accept_peer *ret_caller);
+/* A TLS stream on `fd` (taken on success) that a proxy may take later. Errors of
+ * pfl_tls_stream_open. */
+PFL_MUST_USE int pfl_tls_accept_open(const struct pfl_tls_accept_conf *conf, int fd,
+                                     struct pfl_stream **ret_tls);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An event's line: see agent_event.h. Happy path: an object, its kind, the members of that kind.
+ * Failures: everything that is not so, and no memory, is NOTHING. Ownership: none. Limits: the
+ * line's length is the caller's to bound; jansson bounds the depth.
+ */
+#include "relay/hub/agent_event.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "proto/gate/judge.h"
+#include "proto/tunnel/route.h"
+
+static const char *text_of(const json_t *event, const char *key)
+{
+    const char *text = json_string_value(json_object_get(event, key));
+
+    return text != NULL ? text : "";
+}
+
+/* False, and `dst` stays "": it is none. */
+static bool take_name(const json_t *event, const char *key, char dst[PFL_IDENTITY_NAME_BYTES])
+{
+    const char *text = text_of(event, key);
+
+    if (!pfl_identity_is_name(text))
+        return false;
+    (void)snprintf(dst, PFL_IDENTITY_NAME_BYTES, "%s", text);
+    return true;
+}
+
+static void take_request(const json_t *event, enum pfl_agent_event_kind kind,
+                         struct pfl_agent_event *h)
+{
+    const char *stream = text_of(event, "stream");
+    const char *method = text_of(event, "method");
+
+    if (!take_name(event, "operator", h->who))
+        return;
+    if (pfl_route_is_stream_id(stream))
+        (void)snprintf(h->stream, sizeof(h->stream), "%s", stream);
+    h->method = pfl_method_name(pfl_method_find(pfl_span_of(method, strlen(method))));
+    (void)snprintf(h->detail, sizeof(h->detail), "%s", text_of(event, "reason"));
+    h->kind = kind;
+}
+
+static void take_trigger(const json_t *event, struct pfl_agent_event *h)
+{
+    const json_t *at = json_object_get(event, "at_ms");
+
+    if (!take_name(event, "operator", h->who) || !take_name(event, "session", h->session) ||
+        !take_name(event, "trigger", h->trigger))
+        return;
+    h->has_at = json_is_integer(at) && json_integer_value(at) >= 0;
+    h->at_ms = h->has_at ? (uint64_t)json_integer_value(at) : 0;
+    h->kind = PFL_AGENT_EVENT_TRIGGER;
+}
+
+static void take_lost(const json_t *event, struct pfl_agent_event *h)
+{
+    json_int_t count = json_integer_value(json_object_get(event, "count"));
+
+    h->kind = PFL_AGENT_EVENT_LOST;
+    h->count = count < 1 ? 1 : (uint64_t)count;
+    if (h->count > PFL_AGENT_EVENT_LOST_MAX)
+        h->count = PFL_AGENT_EVENT_LOST_MAX;
+}
+
+bool pfl_agent_event_is_trigger(struct pfl_span line_untrusted)
+{
+    static const char kind[] = "\"kind\":\"trigger\"";
+
+    return line_untrusted.len != 0 &&
+           memmem(line_untrusted.data, line_untrusted.len, kind, sizeof(kind) - 1) != NULL;
+}
+
+void pfl_agent_event_parse(struct pfl_span line_untrusted, struct pfl_agent_event *ret_event)
+{
+    json_t *event = json_loadb((const char *)line_untrusted.data, line_untrusted.len, 0, NULL);
+    const char *kind = text_of(event, "kind");
+
+    memset(ret_event, 0, sizeof(*ret_event));
+    if (strcmp(kind, "request") == 0)
+        take_request(event, PFL_AGENT_EVENT_REQUEST, ret_event);
+    else if (strcmp(kind, "refused") == 0)
+        take_request(event, PFL_AGENT_EVENT_REFUSED, ret_event);
+    else if (strcmp(kind, "trigger") == 0)
+        take_trigger(event, ret_event);
+    else if (strcmp(kind, "lost") == 0)
+        take_lost(event, ret_event);
+    json_decref(event);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One line of what an agent tells (docs/protocol-tunnel.md, "Events"), as far as it makes sense.
+ * Whatever comes out is names of their grammar, methods that exist, and a text that is the host's.
+ * Pure.
+ */
+#ifndef PFL_RELAY_HUB_AGENT_EVENT_H
+#define PFL_RELAY_HUB_AGENT_EVENT_H
+
+#include <stdbool.h>
+
+#include "base/bytes.h"
+#include "proto/tunnel/identity.h"
+#include "proto/tunnel/tunnel.h"
+
+#define PFL_AGENT_EVENT_LINE_BYTES   2048u /* a longer one ends the answer */
+#define PFL_AGENT_EVENT_DETAIL_BYTES 320u
+#define PFL_AGENT_EVENT_LOST_MAX     UINT32_MAX
+
+enum pfl_agent_event_kind {
+    PFL_AGENT_EVENT_NOTHING, /* no event, one that makes no sense, or a newer agent's */
+    PFL_AGENT_EVENT_REQUEST,
+    PFL_AGENT_EVENT_REFUSED,
+    PFL_AGENT_EVENT_TRIGGER,
+    PFL_AGENT_EVENT_LOST,
+};
+
+struct pfl_agent_event {
+    enum pfl_agent_event_kind kind;
+    char who[PFL_IDENTITY_NAME_BYTES];
+    char stream[PFL_TUNNEL_STREAM_ID_BYTES]; /* of a request; "": without one */
+    const char *method;                      /* of a request: static; "unknown": none that exists */
+    char detail[PFL_AGENT_EVENT_DETAIL_BYTES]; /* any bytes but NUL */
+    char session[PFL_IDENTITY_NAME_BYTES];     /* of a trigger */
+    char trigger[PFL_IDENTITY_NAME_BYTES];
+    bool has_at;
+    uint64_t at_ms; /* the host's clock (PFL_TUNNEL_H_NOW) when it was raised */
+    uint64_t count; /* of lost ones: 1 to PFL_AGENT_EVENT_LOST_MAX */
+};
+
+/* Is it likely to be a trigger's? Cheap, and may be wrong. */
+bool pfl_agent_event_is_trigger(struct pfl_span line_untrusted);
+void pfl_agent_event_parse(struct pfl_span line_untrusted, struct pfl_agent_event *ret_event);
+
+#endif

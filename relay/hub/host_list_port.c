@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * GET /v1/hosts.
+ *
+ * Happy path: the inventory's text is made as it is read, some hosts at a time, so that an answer
+ * that nobody reads costs nothing; each host that is looked at counts against the operator's rate,
+ * over all his connections. Failures: out of memory resets the stream. Ownership: a listing is
+ * freed with its stream. Limits: HOSTS_PER_S, HOSTS_AT_ONCE of an operator; of the text one piece.
+ */
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "proto/h2/problem.h"
+#include "relay/hub/hub_impl.h"
+
+/* As many at once as there can be. */
+#define HOSTS_AT_ONCE PFL_HOST_INVENTORY_MAX_HOSTS
+#define HOSTS_PER_S   PFL_HOST_INVENTORY_MAX_HOSTS
+/* The hosts of one bucket of the inventory, each with all that a hello may say. */
+#define PIECE_MAX_BYTES (4u << 20)
+
+struct listing {
+    struct pfl_throttled held;
+    struct pfl_hub_peer *peer;       /* borrowed: outlives the HTTP/2 stream */
+    struct pfl_h2_stream *h2_stream; /* borrowed until its on_closed */
+    struct pfl_token_bucket *bucket; /* borrowed from the hub */
+    struct pfl_host_inventory_reader reader;
+    struct pfl_buf text; /* what is not given yet */
+};
+
+static struct pfl_token_bucket *bucket_of(struct pfl_hub *hub, const char *name)
+{
+    return &hub->listed[pfl_hash_str(name) % PFL_HUB_LISTED];
+}
+
+static bool may_see(void *user, const char *host)
+{
+    struct pfl_hub_peer *p = user;
+
+    return pfl_hub_may_see(p->hub, p->identity.name, host);
+}
+
+/* More text. False: there is none now. */
+static bool read_more(struct listing *l)
+{
+    struct pfl_hub *hub = l->peer->hub;
+    struct pfl_host_inventory_view view = {.relay = hub->relay,
+                                           .fleet = hub->fleet,
+                                           .now_ms = uv_now(hub->loop),
+                                           .may_see = may_see,
+                                           .user = l->peer};
+    unsigned hosts;
+
+    if (pfl_token_bucket_get(l->bucket, view.now_ms) == 0) {
+        pfl_throttle_add(l->peer, &l->held);
+        return false;
+    }
+    if (pfl_host_inventory_read(&hub->inventory, &view, &l->reader, &l->text, &hosts) != 0) {
+        pfl_h2_stream_reset(l->h2_stream, PFL_H2_INTERNAL_ERROR);
+        return false;
+    }
+    pfl_token_bucket_take(l->bucket, hosts != 0 ? hosts : 1);
+    return true;
+}
+
+static size_t on_pull(void *user, uint8_t *dst, size_t room, bool *ret_is_end)
+{
+    struct listing *l = user;
+    size_t done = 0;
+
+    while (done < room) {
+        struct pfl_span text = pfl_buf_get(&l->text);
+        size_t len = text.len < room - done ? text.len : room - done;
+
+        if (len == 0 && (l->reader.is_over || !read_more(l)))
+            break;
+        if (len != 0)
+            memcpy(dst + done, text.data, len);
+        pfl_buf_consume(&l->text, len);
+        done += len;
+    }
+    *ret_is_end = l->reader.is_over && l->text.len == 0;
+    return done;
+}
+
+static void on_data(void *user, struct pfl_span data)
+{
+    (void)user;
+    (void)data; /* nobody asked for a body */
+}
+
+static void on_end(void *user)
+{
+    (void)user;
+}
+
+static void on_closed(void *user, uint32_t code)
+{
+    struct listing *l = user;
+
+    (void)code;
+    pfl_list_remove(&l->held.node);
+    pfl_buf_fini(&l->text);
+    pfl_mem_free(l);
+}
+
+static const struct pfl_h2_stream_ops ops = {
+    .on_data = on_data,
+    .on_end = on_end,
+    .on_pull = on_pull,
+    .on_closed = on_closed,
+};
+
+static void go_on(struct pfl_throttled *held)
+{
+    pfl_h2_stream_wake(PFL_CONTAINER_OF(held, struct listing, held)->h2_stream);
+}
+
+void pfl_host_list_send(struct pfl_hub_peer *p, struct pfl_h2_stream *h2_stream)
+{
+    static const struct pfl_h2_field field = {"content-type", "application/json"};
+    static const struct pfl_problem problem = {503, "relay", "out of memory",
+                                               "the relay is out of memory"};
+    struct listing *l = pfl_mem_zalloc(sizeof(*l));
+
+    if (l == NULL) {
+        pfl_problem_respond(h2_stream, &problem);
+        return;
+    }
+    l->held.go_on = go_on;
+    l->peer = p;
+    l->h2_stream = h2_stream;
+    l->bucket = bucket_of(p->hub, p->identity.name);
+    if (l->bucket->per_s == 0)
+        pfl_token_bucket_set(l->bucket, HOSTS_PER_S, HOSTS_AT_ONCE, uv_now(p->hub->loop));
+    pfl_buf_init(&l->text, PIECE_MAX_BYTES);
+    pfl_h2_stream_set_user(h2_stream, &ops, l);
+    if (pfl_h2_stream_respond(h2_stream, 200, &field, 1) != 0)
+        pfl_h2_stream_reset(h2_stream, PFL_H2_INTERNAL_ERROR);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Triggers for hosts that are yet to hear of them: see trigger_log.h. Cannot fail. Limits:
+ * trigger_log.h's; no host can push out more than PFL_TRIGGER_LOG_OF_HOST of what others told.
+ */
+#include "relay/hub/trigger_log.h"
+
+#include <string.h>
+
+static bool is_kept(const struct pfl_trigger_log_entry *r, uint64_t now_ms)
+{
+    return r->number != 0 && now_ms - r->taken_ms < PFL_TRIGGER_LOG_KEPT_MS;
+}
+
+static bool is_same_order(const struct pfl_trigger_log_entry *a,
+                          const struct pfl_trigger_log_entry *b)
+{
+    return strcmp(a->operator_name, b->operator_name) == 0 && strcmp(a->session, b->session) == 0 &&
+           strcmp(a->trigger, b->trigger) == 0;
+}
+
+/* May be before our clock began. */
+static int64_t raised_ms(const struct pfl_trigger_log_entry *r)
+{
+    return (int64_t)r->taken_ms - (int64_t)r->ago_ms;
+}
+
+static struct pfl_trigger_log_entry *
+find(struct pfl_trigger_log *log, const struct pfl_trigger_log_entry *raised, uint64_t now_ms)
+{
+    for (unsigned i = 0; i < PFL_TRIGGER_LOG_KEPT; i++) {
+        if (is_kept(&log->kept[i], now_ms) && is_same_order(&log->kept[i], raised))
+            return &log->kept[i];
+    }
+    return NULL;
+}
+
+static struct pfl_trigger_log_entry *older_of(struct pfl_trigger_log_entry *a,
+                                              struct pfl_trigger_log_entry *b)
+{
+    return a == NULL || b->number < a->number ? b : a;
+}
+
+/* A free place, or the one that gives way. */
+static struct pfl_trigger_log_entry *make_room(struct pfl_trigger_log *log, const char *host,
+                                               uint64_t now_ms)
+{
+    struct pfl_trigger_log_entry *oldest = NULL;
+    struct pfl_trigger_log_entry *own = NULL;
+    unsigned own_len = 0;
+
+    for (unsigned i = 0; i < PFL_TRIGGER_LOG_KEPT; i++) {
+        struct pfl_trigger_log_entry *r = &log->kept[i];
+
+        if (!is_kept(r, now_ms))
+            r->number = 0;
+        oldest = older_of(oldest, r);
+        if (r->number == 0 || strcmp(r->host, host) != 0)
+            continue;
+        own = older_of(own, r);
+        own_len++;
+    }
+    return own_len >= PFL_TRIGGER_LOG_OF_HOST ? own : oldest;
+}
+
+bool pfl_trigger_log_add(struct pfl_trigger_log *self, const struct pfl_trigger_log_entry *raised,
+                         uint64_t now_ms)
+{
+    struct pfl_trigger_log_entry fresh = *raised;
+    struct pfl_trigger_log_entry *place = find(self, raised, now_ms);
+
+    fresh.taken_ms = now_ms;
+    if (fresh.ago_ms > PFL_TRIGGER_LOG_AGO_MAX)
+        fresh.ago_ms = PFL_TRIGGER_LOG_AGO_MAX;
+    if (place != NULL && raised_ms(&fresh) <= raised_ms(place))
+        return false;
+    if (place == NULL)
+        place = make_room(self, fresh.host, now_ms);
+    fresh.number = ++self->last;
+    *place = fresh;
+    return true;
+}
+
+const struct pfl_trigger_log_entry *pfl_trigger_log_next(const struct pfl_trigger_log *self,
+                                                         uint64_t number, uint64_t now_ms)
+{
+    const struct pfl_trigger_log_entry *next = NULL;
+
+    for (unsigned i = 0; i < PFL_TRIGGER_LOG_KEPT; i++) {
+        const struct pfl_trigger_log_entry *r = &self->kept[i];
+
+        if (is_kept(r, now_ms) && r->number > number && (next == NULL || r->number < next->number))
+            next = r;
+    }
+    return next;
+}
+
+uint64_t pfl_trigger_log_get_ago_ms(const struct pfl_trigger_log_entry *self, uint64_t now_ms)
+{
+    return self->ago_ms + (now_ms - self->taken_ms);
+}

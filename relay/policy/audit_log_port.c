@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The audit log: see audit_log_port.h.
+ *
+ * Happy path: one line is one write(2) on a descriptor with O_APPEND, so that lines never mix. All
+ * strings in it are names of the certificate grammar, addresses, and hex ids: nothing to escape;
+ * but for `detail`, of which plain characters are kept. Failures: a write that fails is logged
+ * (bounded) and the action goes on: the relay's log has it too; a line that was written in part is
+ * ended before the next. Ownership: the descriptor. Limits: one line of LINE_MAX_BYTES; lines of
+ * refusals of one operator (refusal_limit.h), of which those that are left out are counted in one.
+ */
+#include "relay/policy/audit_log_port.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "relay/policy/refusal_limit.h"
+
+#define LINE_MAX_BYTES 1536
+
+struct pfl_audit_log {
+    const char *path; /* borrowed */
+    int fd;           /* -1: could not be opened again */
+    bool is_torn;     /* the last line was not written to its end */
+    struct pfl_log_limit failed_log;
+    struct pfl_refusal_limit refusals;
+};
+
+static int open_file(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+
+    if (fd < 0)
+        pfl_log_error("audit-log-unusable", "file=%s reason=\"%s\"", pfl_log_quote_str(path),
+                      strerror(errno));
+    return fd;
+}
+
+/* A relay that died, or a disk that was full, may have left part of a line. */
+static bool ends_torn(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    off_t end = fd >= 0 ? lseek(fd, 0, SEEK_END) : -1;
+    char last = '\n';
+
+    if (end > 0)
+        (void)!pread(fd, &last, 1, end - 1);
+    if (fd >= 0)
+        (void)close(fd);
+    return last != '\n';
+}
+
+int pfl_audit_log_open(const char *path, struct pfl_audit_log **ret_audit)
+{
+    struct pfl_audit_log *a;
+
+    if (path == NULL) {
+        *ret_audit = NULL;
+        return 0;
+    }
+    a = pfl_mem_zalloc(sizeof(*a));
+    if (a == NULL)
+        return PFL_ENOMEM;
+    a->path = path;
+    a->fd = open_file(path);
+    if (a->fd < 0) {
+        pfl_mem_free(a);
+        return PFL_EIO;
+    }
+    a->is_torn = ends_torn(path);
+    *ret_audit = a;
+    return 0;
+}
+
+static bool is_same_file(int a, int b)
+{
+    struct stat one;
+    struct stat two;
+
+    return fstat(a, &one) == 0 && fstat(b, &two) == 0 && one.st_dev == two.st_dev &&
+           one.st_ino == two.st_ino;
+}
+
+/* `,"detail":"..."`, or nothing. */
+static void write_detail(const char *detail, char *dst, size_t room)
+{
+    char plain[PFL_AUDIT_LOG_DETAIL_BYTES];
+    size_t len = 0;
+
+    dst[0] = '\0';
+    if (detail == NULL || detail[0] == '\0')
+        return;
+    for (; detail[len] != '\0' && len < sizeof(plain) - 1; len++) {
+        char c = detail[len];
+
+        plain[len] = c;
+        if (c < ' ' || c > '~' || c == '\\')
+            plain[len] = '?';
+        else if (c == '"')
+            plain[len] = '\'';
+    }
+    plain[len] = '\0';
+    (void)snprintf(dst, room, ",\"detail\":\"%s\"", plain);
+}
+
+/* A torn line is ended first, so that it spoils no other. */
+static void write_line(struct pfl_audit_log *a, const char *line, size_t len)
+{
+    ssize_t rc = a->fd < 0 ? -1 : 0;
+
+    if (rc == 0 && a->is_torn)
+        rc = write(a->fd, "\n", 1);
+    if (rc >= 0) {
+        a->is_torn = false;
+        rc = write(a->fd, line, len);
+    }
+    if (rc == (ssize_t)len)
+        return;
+    a->is_torn |= rc > 0;
+    if (pfl_log_limit_take(&a->failed_log, "audit-log-failed",
+                           pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) / 1000000))
+        pfl_log_error("audit-log-failed", "file=%s reason=\"%s\"", pfl_log_quote_str(a->path),
+                      rc < 0 ? strerror(errno) : "the line was written in part");
+}
+
+static void write_entry(struct pfl_audit_log *self, const struct pfl_audit_log_entry *entry)
+{
+    char line[LINE_MAX_BYTES];
+    char method[64] = "";
+    char detail[PFL_AUDIT_LOG_DETAIL_BYTES + 16];
+    char when[32];
+    struct timespec now;
+    struct tm utc;
+    int len;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    (void)gmtime_r(&now.tv_sec, &utc);
+    (void)strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &utc);
+    if (entry->method != NULL)
+        (void)snprintf(method, sizeof(method), ",\"method\":\"%s\"", entry->method);
+    write_detail(entry->detail, detail, sizeof(detail));
+    len = snprintf(line, sizeof(line),
+                   "{\"time\":\"%s.%03ldZ\",\"who\":\"%s\",\"address\":\"%s\",\"action\":\"%s\","
+                   "\"host\":\"%s\",\"stream\":\"%s\",\"status\":%u,\"bytes_to_host\":%llu,"
+                   "\"bytes_to_operator\":%llu%s%s}\n",
+                   when, now.tv_nsec / 1000000, entry->who, entry->address, entry->action,
+                   entry->host, entry->stream, entry->status,
+                   (unsigned long long)entry->bytes_to_host,
+                   (unsigned long long)entry->bytes_to_operator, method, detail);
+    assert(len > 0 && len < (int)sizeof(line)); /* all parts are bounded */
+    write_line(self, line, (size_t)len);
+}
+
+/* ---- refusals ---- */
+
+static void write_count(struct pfl_audit_log *a, const struct pfl_refusal_limit_slot *told)
+{
+    char detail[64];
+    struct pfl_audit_log_entry entry = {.who = told->who,
+                                        .address = "",
+                                        .action = "left-out",
+                                        .host = "",
+                                        .stream = "",
+                                        .detail = detail};
+
+    (void)snprintf(detail, sizeof(detail), "%llu more refusals", (unsigned long long)told->counted);
+    write_entry(a, &entry);
+}
+
+static void write_counted(struct pfl_audit_log *a)
+{
+    struct pfl_refusal_limit_slot told;
+
+    while (pfl_refusal_limit_next(&a->refusals, &told))
+        write_count(a, &told);
+}
+
+void pfl_audit_log_write(struct pfl_audit_log *self, const struct pfl_audit_log_entry *entry)
+{
+    uint64_t now_ms = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) / 1000000;
+    struct pfl_refusal_limit_slot other = {.counted = 0};
+    bool is_told = true;
+
+    if (self == NULL)
+        return;
+    if (entry->is_refused || strcmp(entry->action, "refuse") == 0)
+        is_told = pfl_refusal_limit_take(&self->refusals, entry->who, now_ms, &other);
+    if (other.counted != 0)
+        write_count(self, &other);
+    if (is_told)
+        write_entry(self, entry);
+    if (pfl_refusal_limit_is_due(&self->refusals, now_ms))
+        write_counted(self);
+}
+
+/* ---- its file ---- */
+
+void pfl_audit_log_reopen(struct pfl_audit_log *self)
+{
+    bool is_torn;
+    int fd;
+
+    if (self == NULL)
+        return;
+    write_counted(self);
+    fd = open_file(self->path);
+    if (fd < 0)
+        return; /* the old one is better than none */
+    is_torn = self->is_torn && is_same_file(fd, self->fd);
+    if (self->fd >= 0)
+        close(self->fd);
+    self->fd = fd;
+    self->is_torn = is_torn;
+}
+
+void pfl_audit_log_close(struct pfl_audit_log *self)
+{
+    if (self == NULL)
+        return;
+    write_counted(self);
+    if (self->fd >= 0)
+        close(self->fd);
+    pfl_mem_free(self);
+}

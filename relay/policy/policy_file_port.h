@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The policy's file. */
+#ifndef PFL_RELAY_POLICY_POLICY_FILE_PORT_H
+#define PFL_RELAY_POLICY_POLICY_FILE_PORT_H
+
+#include "relay/policy/policy.h"
+
+/* `path` NULL: NULL, everything is allowed. Logs what is wrong. PFL_EIO, PFL_EPARSE, PFL_ELIMIT,
+ * PFL_ENOMEM. */
+PFL_MUST_USE int pfl_policy_file_load(const char *path, struct pfl_policy **ret_policy);
+
+/* Says on stdout that the file makes sense, or on stderr where it does not: FILE:LINE: why. */
+PFL_MUST_USE bool pfl_policy_file_check(const char *path);
+
+#endif

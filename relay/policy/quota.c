@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Quotas: see quotas.h. An quota stays after its last stream, so that closing and opening
+ * does not fill a bucket. Limits: PFL_QUOTAS_MAX.
+ */
+#include "relay/policy/quota.h"
+
+#include <stdio.h>
+
+#include "base/mem.h"
+
+/* Of bytes: as much at once as comes in half a second, and at least one frame of the tunnel. */
+#define BURST_MIN_BYTES 32768u
+/* A bucket counts in 60ths of a stream, so that a rate per minute is one per second. */
+#define OPENING 60u
+
+static struct pfl_quota *account_of(struct pfl_list *node)
+{
+    return PFL_CONTAINER_OF(node, struct pfl_quota, node);
+}
+
+void pfl_quotas_init(struct pfl_quotas *self)
+{
+    pfl_list_init(&self->all);
+    self->count = 0;
+}
+
+static void free_account(struct pfl_quotas *self, struct pfl_quota *a)
+{
+    pfl_list_remove(&a->node);
+    self->count--;
+    pfl_mem_free(a);
+}
+
+void pfl_quotas_fini(struct pfl_quotas *self)
+{
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    PFL_LIST_EACH_SAFE (it, tmp, &self->all)
+        free_account(self, account_of(it));
+}
+
+static bool make_room(struct pfl_quotas *self)
+{
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    if (self->count < PFL_QUOTAS_MAX)
+        return true;
+    PFL_LIST_EACH_SAFE (it, tmp, &self->all) {
+        if (account_of(it)->streams != 0)
+            continue;
+        free_account(self, account_of(it));
+        return true;
+    }
+    return false;
+}
+
+static struct pfl_quota *find(struct pfl_quotas *self, const char *operator_name, const char *role)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &self->all) {
+        if (strcmp(account_of(it)->operator_name, operator_name) == 0 &&
+            strcmp(account_of(it)->role, role) == 0)
+            return account_of(it);
+    }
+    return NULL;
+}
+
+static void set_rates(struct pfl_quota *a, struct pfl_span role, uint64_t now_ms)
+{
+    uint64_t bytes = pfl_role_get_number(role, PFL_ROLE_MAX_BYTES_PER_S);
+    uint64_t openings = pfl_role_get_number(role, PFL_ROLE_MAX_NEW_STREAMS_PER_MIN);
+    uint64_t burst = bytes / 2 > BURST_MIN_BYTES ? bytes / 2 : BURST_MIN_BYTES;
+
+    if (bytes != a->bytes.per_s)
+        pfl_token_bucket_set(&a->bytes, bytes, burst, now_ms);
+    if (openings != a->openings.per_s) {
+        pfl_token_bucket_set(&a->openings, openings, openings * OPENING, now_ms);
+        pfl_token_bucket_set(&a->strays, openings, openings * OPENING, now_ms);
+    }
+    a->max_streams = pfl_role_get_number(role, PFL_ROLE_MAX_STREAMS);
+}
+
+struct pfl_quota *pfl_quotas_get(struct pfl_quotas *self, const char *operator_name,
+                                 struct pfl_span role, uint64_t now_ms)
+{
+    char name[PFL_ROLE_PATTERN_MAX + 1];
+    struct pfl_quota *a;
+
+    pfl_role_copy_name(role, name);
+    a = find(self, operator_name, name);
+    if (a == NULL) {
+        a = make_room(self) ? pfl_mem_zalloc(sizeof(*a)) : NULL;
+        if (a == NULL)
+            return NULL;
+        (void)snprintf(a->operator_name, sizeof(a->operator_name), "%s", operator_name);
+        memcpy(a->role, name, sizeof(name));
+        self->count++;
+    } else {
+        pfl_list_remove(&a->node);
+    }
+    pfl_list_append(&self->all, &a->node);
+    set_rates(a, role, now_ms);
+    return a;
+}
+
+bool pfl_quota_try_open(struct pfl_quota *self, bool is_new, uint64_t now_ms)
+{
+    if (self->max_streams != 0 && self->streams >= self->max_streams)
+        return false;
+    if (pfl_token_bucket_get(is_new ? &self->openings : &self->strays, now_ms) < OPENING)
+        return false;
+    if (is_new)
+        pfl_token_bucket_take(&self->openings, OPENING);
+    self->streams++;
+    return true;
+}
+
+void pfl_quota_note_stray(struct pfl_quota *self, uint64_t now_ms)
+{
+    (void)pfl_token_bucket_get(&self->openings, now_ms);
+    (void)pfl_token_bucket_get(&self->strays, now_ms);
+    pfl_token_bucket_take(&self->openings, OPENING);
+    pfl_token_bucket_take(&self->strays, OPENING);
+}
+
+void pfl_quota_close(struct pfl_quota *self)
+{
+    self->streams--;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What operators use of what their roles give them at this relay: streams at a time, new ones a
+ * minute, bytes a second. One quota for each operator and role. Pure; time is an argument.
+ */
+#ifndef PFL_RELAY_POLICY_QUOTA_H
+#define PFL_RELAY_POLICY_QUOTA_H
+
+#include <stdbool.h>
+
+#include "base/bytes.h"
+#include "base/list.h"
+#include "base/token_bucket.h"
+#include "proto/gate/role.h"
+#include "proto/tunnel/identity.h"
+
+/* The one that is idle longest gives way; nobody new while none is idle. */
+#define PFL_QUOTAS_MAX 4096u
+
+struct pfl_quota {
+    struct pfl_list node;
+    char operator_name[PFL_IDENTITY_NAME_BYTES];
+    char role[PFL_ROLE_PATTERN_MAX + 1];
+    struct pfl_token_bucket bytes; /* towards the operator */
+    struct pfl_token_bucket openings;
+    struct pfl_token_bucket strays; /* resumes of streams that no host knew */
+    uint64_t max_streams;           /* 0: no limit */
+    unsigned streams;
+};
+
+struct pfl_quotas {
+    struct pfl_list all; /* owned; used last at the end */
+    unsigned count;
+};
+
+void pfl_quotas_init(struct pfl_quotas *self);
+void pfl_quotas_fini(struct pfl_quotas *self);
+/* With the rates of `role` (checked; the relay's fields). NULL: no memory, or too many. Borrowed
+ * while it has streams. */
+struct pfl_quota *pfl_quotas_get(struct pfl_quotas *self, const char *operator_name,
+                                 struct pfl_span role, uint64_t now_ms);
+/* One stream more; false: there may not be one now. A stream that is taken up again is no new one,
+ * unless it turns out that there was none: then it counts as one (pfl_quota_note_stray), and when
+ * a minute's worth of those has come, no stream is taken up for a while either. */
+bool pfl_quota_try_open(struct pfl_quota *self, bool is_new, uint64_t now_ms);
+void pfl_quota_note_stray(struct pfl_quota *self, uint64_t now_ms);
+void pfl_quota_close(struct pfl_quota *self);
+
+#endif

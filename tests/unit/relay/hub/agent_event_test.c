@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lines that agents tell: what they mean, and what means nothing. */
+#include "relay/hub/agent_event.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct pfl_agent_event event;
+
+static enum pfl_agent_event_kind read_line(const char *line)
+{
+    pfl_agent_event_parse(pfl_span_of(line, strlen(line)), &event);
+    return event.kind;
+}
+
+static void requests_have_their_operator_stream_and_method(void **state)
+{
+    (void)state;
+    assert_int_equal(read_line("{\"kind\":\"request\",\"operator\":\"me\","
+                               "\"stream\":\"9f86d081884c7d659a2feaa0c55ad015\","
+                               "\"method\":\"EnableTracing\"}"),
+                     PFL_AGENT_EVENT_REQUEST);
+    assert_string_equal(event.who, "me");
+    assert_string_equal(event.stream, "9f86d081884c7d659a2feaa0c55ad015");
+    assert_string_equal(event.method, "EnableTracing");
+    assert_string_equal(event.detail, "");
+    assert_int_equal(read_line("{\"kind\":\"refused\",\"operator\":\"me\",\"stream\":\"../x\","
+                               "\"method\":\"\\u001b[2J\",\"reason\":\"no\\n\"}"),
+                     PFL_AGENT_EVENT_REFUSED);
+    assert_string_equal(event.stream, "");
+    assert_string_equal(event.method, "unknown");
+    assert_string_equal(event.detail, "no\n");
+}
+
+static void triggers_have_names_and_maybe_a_time(void **state)
+{
+    (void)state;
+    assert_int_equal(read_line("{\"kind\":\"trigger\",\"operator\":\"me\",\"session\":\"s\","
+                               "\"trigger\":\"t\",\"at_ms\":4711}"),
+                     PFL_AGENT_EVENT_TRIGGER);
+    assert_string_equal(event.session, "s");
+    assert_string_equal(event.trigger, "t");
+    assert_true(event.has_at);
+    assert_int_equal(event.at_ms, 4711);
+    assert_int_equal(read_line("{ \"trigger\": \"t\", \"session\":\"s\", \"operator\":\"me\", "
+                               "\"at_ms\":-1, \"kind\" : \"trigger\" }"),
+                     PFL_AGENT_EVENT_TRIGGER);
+    assert_false(event.has_at);
+}
+
+static void losses_are_counted_and_bounded(void **state)
+{
+    (void)state;
+    assert_int_equal(read_line("{\"kind\":\"lost\",\"count\":3}"), PFL_AGENT_EVENT_LOST);
+    assert_int_equal(event.count, 3);
+    assert_int_equal(read_line("{\"kind\":\"lost\",\"count\":-3}"), PFL_AGENT_EVENT_LOST);
+    assert_int_equal(event.count, 1);
+    assert_int_equal(read_line("{\"kind\":\"lost\",\"count\":9223372036854775807}"),
+                     PFL_AGENT_EVENT_LOST);
+    assert_int_equal(event.count, PFL_AGENT_EVENT_LOST_MAX);
+}
+
+static void what_makes_no_sense_is_nothing(void **state)
+{
+    static const char *const lines[] = {
+        "",
+        "{",
+        "[]",
+        "null",
+        "{}",
+        "{\"kind\":7}",
+        "{\"kind\":\"new\",\"operator\":\"me\"}",
+        "{\"kind\":\"request\"}",
+        "{\"kind\":\"request\",\"operator\":\"../me\"}",
+        "{\"kind\":\"request\",\"operator\":[\"me\"]}",
+        "{\"kind\":\"trigger\",\"operator\":\"me\",\"session\":\"a/b\",\"trigger\":\"t\"}",
+        "{\"kind\":\"trigger\",\"operator\":\"me\",\"session\":\"s\",\"trigger\":\"t\\r\\n\"}",
+        "{\"kind\":\"trigger\",\"operator\":\"me\",\"session\":\"s\",\"trigger\":\"t\"} x",
+        "{\"kind\":\"trigger\",\"operator\":\"\xff\",\"session\":\"s\",\"trigger\":\"t\"}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+        assert_int_equal(read_line(lines[i]), PFL_AGENT_EVENT_NOTHING);
+}
+
+static void a_line_cut_anywhere_is_nothing(void **state)
+{
+    const char *line = "{\"kind\":\"trigger\",\"operator\":\"me\",\"session\":\"s\","
+                       "\"trigger\":\"t\",\"at_ms\":4711}";
+
+    (void)state;
+    assert_true(pfl_agent_event_is_trigger(pfl_span_of(line, strlen(line))));
+    for (size_t len = 0; len < strlen(line); len++) {
+        pfl_agent_event_parse(pfl_span_of(line, len), &event);
+        assert_int_equal(event.kind, PFL_AGENT_EVENT_NOTHING);
+    }
+    assert_false(pfl_agent_event_is_trigger(pfl_span_of(NULL, 0)));
+    assert_false(pfl_agent_event_is_trigger(pfl_span_of(line, 10)));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(requests_have_their_operator_stream_and_method),
+        cmocka_unit_test(triggers_have_names_and_maybe_a_time),
+        cmocka_unit_test(losses_are_counted_and_bounded),
+        cmocka_unit_test(what_makes_no_sense_is_nothing),
+        cmocka_unit_test(a_line_cut_anywhere_is_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

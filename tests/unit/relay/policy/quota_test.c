@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Accounts: what a role gives an operator at a relay is not exceeded, and not lost by closing. */
+#include "relay/policy/quota.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "tests/support/sweep.h"
+
+static struct pfl_span make_role(uint8_t *dst, size_t room, uint64_t streams, uint64_t per_min)
+{
+    struct pfl_writer w = pfl_writer_of(dst, room);
+
+    pfl_writer_field_bytes(&w, PFL_ROLE_NAME, "r", 1);
+    pfl_writer_field_varint(&w, PFL_ROLE_MAX_BYTES_PER_S, 1000000);
+    pfl_writer_field_varint(&w, PFL_ROLE_MAX_STREAMS, streams);
+    pfl_writer_field_varint(&w, PFL_ROLE_MAX_NEW_STREAMS_PER_MIN, per_min);
+    return pfl_span_of(dst, room - w.left);
+}
+
+static void streams_are_counted_at_a_time_and_per_minute(void **state)
+{
+    uint8_t bytes[64];
+    struct pfl_span role = make_role(bytes, sizeof(bytes), 2, 3);
+    struct pfl_quotas all;
+    struct pfl_quota *a;
+
+    (void)state;
+    pfl_quotas_init(&all);
+    a = pfl_quotas_get(&all, "ann", role, 0);
+    assert_non_null(a);
+    assert_true(pfl_quota_try_open(a, true, 0));
+    assert_true(pfl_quota_try_open(a, true, 0));
+    assert_false(pfl_quota_try_open(a, true, 0));
+    assert_false(pfl_quota_try_open(a, false, 0));
+    pfl_quota_close(a);
+    assert_true(pfl_quota_try_open(a, true, 0));
+    pfl_quota_close(a);
+    assert_ptr_equal(pfl_quotas_get(&all, "ann", role, 0), a);
+    assert_false(pfl_quota_try_open(a, true, 19999));
+    assert_true(pfl_quota_try_open(a, true, 20000));
+    pfl_quota_close(a);
+    assert_true(pfl_quota_try_open(a, false, 20000));
+    assert_ptr_not_equal(pfl_quotas_get(&all, "bob", role, 0), a);
+    pfl_quotas_fini(&all);
+    pfl_sweep_assert_no_leak();
+}
+
+static void resumes_of_streams_that_nobody_has_count_as_new_ones(void **state)
+{
+    uint8_t bytes[64];
+    struct pfl_span role = make_role(bytes, sizeof(bytes), 0, 2);
+    struct pfl_quotas all;
+    struct pfl_quota *a;
+
+    (void)state;
+    pfl_quotas_init(&all);
+    a = pfl_quotas_get(&all, "ann", role, 0);
+    assert_non_null(a);
+    assert_true(pfl_quota_try_open(a, true, 0));
+    assert_true(pfl_quota_try_open(a, true, 0));
+    /* Without a stray, using up the minute's streams does not hold up their resumes. */
+    for (unsigned i = 0; i < 10; i++)
+        assert_true(pfl_quota_try_open(a, false, 0));
+    pfl_quota_note_stray(a, 60000);
+    assert_true(pfl_quota_try_open(a, true, 60000));
+    assert_false(pfl_quota_try_open(a, true, 60000));
+    assert_true(pfl_quota_try_open(a, false, 60000));
+    pfl_quota_note_stray(a, 60000);
+    assert_false(pfl_quota_try_open(a, false, 60000));
+    /* The second stray was one stream more than the minute had: that is paid first. */
+    assert_false(pfl_quota_try_open(a, true, 90000));
+    assert_true(pfl_quota_try_open(a, false, 90000));
+    assert_true(pfl_quota_try_open(a, true, 120000));
+    pfl_quotas_fini(&all);
+    pfl_sweep_assert_no_leak();
+}
+
+static void the_idle_make_room_and_nobody_else(void **state)
+{
+    uint8_t bytes[64];
+    struct pfl_span role = make_role(bytes, sizeof(bytes), 0, 0);
+    struct pfl_quotas all;
+    char name[16];
+
+    (void)state;
+    pfl_quotas_init(&all);
+    for (unsigned i = 0; i < PFL_QUOTAS_MAX; i++) {
+        struct pfl_quota *a;
+
+        (void)snprintf(name, sizeof(name), "o%u", i);
+        a = pfl_quotas_get(&all, name, role, 0);
+        assert_non_null(a);
+        assert_true(i == 7 || pfl_quota_try_open(a, true, 0));
+    }
+    assert_non_null(pfl_quotas_get(&all, "new", role, 0));
+    assert_int_equal(all.count, PFL_QUOTAS_MAX);
+    assert_true(pfl_quota_try_open(pfl_quotas_get(&all, "new", role, 0), true, 0));
+    assert_null(pfl_quotas_get(&all, "o7", role, 0));
+    pfl_quotas_fini(&all);
+    pfl_sweep_assert_no_leak();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(streams_are_counted_at_a_time_and_per_minute),
+        cmocka_unit_test(resumes_of_streams_that_nobody_has_count_as_new_ones),
+        cmocka_unit_test(the_idle_make_room_and_nobody_else),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
