@@ -275,7 +275,8 @@ static void redact_groups(const struct pfl_filter_rule *rule, uint8_t *string)
 }
 
 /* 0 when something was found, PFL_ENOENT, PFL_ELIMIT. */
-static int search(const struct pfl_filter_rule *rule, uint8_t *string, size_t len)
+static int search(const struct pfl_filter_strings *self, const struct pfl_filter_rule *rule,
+                  uint8_t *string, size_t len)
 {
     bool is_found = false;
     size_t start = 0;
@@ -285,13 +286,24 @@ static int search(const struct pfl_filter_rule *rule, uint8_t *string, size_t le
         size_t begin;
         size_t end;
 
-        if (!pfl_pattern_get_group(rule->pattern, 0, &begin, &end))
+        if (pfl_filter_strings_is_cancelled(self) ||
+            !pfl_pattern_get_group(rule->pattern, 0, &begin, &end))
             return PFL_ELIMIT;
         redact_groups(rule, string);
         is_found = true;
         start = end != begin ? end : end + 1;
     }
     return rc == PFL_ENOENT && is_found ? 0 : rc;
+}
+
+static int apply_rule(const struct pfl_filter_strings *self, const struct pfl_filter_rule *rule,
+                      uint8_t *string, size_t len)
+{
+    if (pfl_filter_strings_is_cancelled(self))
+        return PFL_ELIMIT;
+    return rule->policy == ATRACE_SEARCH_REDACT
+               ? search(self, rule, string, len)
+               : pfl_pattern_match(rule->pattern, pfl_span_of(string, len));
 }
 
 static bool is_candidate(const struct pfl_filter_rule *rule, struct pfl_span payload,
@@ -305,20 +317,18 @@ static bool is_candidate(const struct pfl_filter_rule *rule, struct pfl_span pay
 bool pfl_filter_strings_apply(struct pfl_filter_strings *self, uint8_t *string, size_t len,
                               uint32_t semantic_type)
 {
-    struct pfl_span text = pfl_span_of(string, len);
     struct pfl_span payload;
 
     if (len == 0 || self->len == 0)
         return false;
-    payload = find_payload(text);
+    payload = find_payload(pfl_span_of(string, len));
     for (size_t i = 0; i < self->len; i++) {
         const struct pfl_filter_rule *rule = &self->rules[i];
         int rc;
 
         if (!is_candidate(rule, payload, semantic_type))
             continue;
-        rc = rule->policy == ATRACE_SEARCH_REDACT ? search(rule, string, len)
-                                                  : pfl_pattern_match(rule->pattern, text);
+        rc = apply_rule(self, rule, string, len);
         if (rc == PFL_ENOENT)
             continue;
         if (rc != 0) {

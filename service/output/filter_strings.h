@@ -6,6 +6,8 @@
 #ifndef PFL_SERVICE_FILTER_STRINGS_H
 #define PFL_SERVICE_FILTER_STRINGS_H
 
+#include <stdatomic.h>
+
 #include "service/output/filter_bytecode.h"
 #include "service/output/pattern.h"
 
@@ -27,6 +29,8 @@ struct pfl_filter_strings {
     size_t len;
     size_t capacity;
     size_t bytes; /* of the patterns */
+    /* Set by any thread: no rule is applied any more. Borrowed; NULL: never. */
+    const atomic_bool *is_cancelled;
 };
 
 /* Adds a StringFilterChain; a rule with the name of an earlier one takes its place. `field` is the
@@ -35,8 +39,13 @@ PFL_MUST_USE int pfl_filter_strings_add(struct pfl_filter_strings *self, struct 
                                         const char *field, char ret_why[PFL_FILTER_WHY_BYTES]);
 void pfl_filter_strings_fini(struct pfl_filter_strings *self); /* legal on zeroed memory */
 
-/* True when the string was changed: also when a rule could not be judged within its bounds, then as
- * a whole. Any thread, one at a time. */
+static inline bool pfl_filter_strings_is_cancelled(const struct pfl_filter_strings *self)
+{
+    return self->is_cancelled != NULL &&
+           atomic_load_explicit(self->is_cancelled, memory_order_relaxed);
+}
+/* True when the string was changed: also when a rule could not be judged within its bounds, or
+ * before the rules were cancelled, then as a whole. Any thread, one at a time. */
 bool pfl_filter_strings_apply(struct pfl_filter_strings *self, uint8_t *string, size_t len,
                               uint32_t semantic_type);
 

@@ -65,6 +65,8 @@ int pfl_pipeline_new(const struct pfl_pipeline_conf *conf, struct pfl_pipeline *
         return rc;
     }
     m->filter = conf->filter;
+    if (m->filter != NULL)
+        pfl_trace_filter_set_cancel(m->filter, &m->is_cancelled);
     *ret_pipeline = m;
     return 0;
 }
@@ -156,14 +158,15 @@ static size_t filter_one(struct pfl_pipeline *m, struct pfl_span packet, uint8_t
     const size_t room = 1 + pfl_varint_size(packet.len);
     size_t head;
     size_t len = 0;
+    int rc;
 
     m->stats.input_packets++;
     m->stats.input_bytes += packet.len;
     if (*mark == PFL_PIPELINE_RAW) {
         memcpy(out + room, packet.data, packet.len);
         len = packet.len;
-    } else if (pfl_trace_filter_packet(m->filter, packet, out + room, &len) != 0) {
-        m->stats.errors++;
+    } else if ((rc = pfl_trace_filter_packet(m->filter, packet, out + room, &len)) != 0) {
+        m->stats.errors += rc == PFL_EPARSE;
         *mark = MARK_MALFORMED;
         len = 0;
     }

@@ -7,7 +7,8 @@
  * a message that may pass is entered: its header is written with the length it has, and corrected
  * when it ends, in as many bytes. So the output never overtakes the input, and both may be the
  * same memory.
- * Failures: a packet that is malformed where the filter has to look yields PFL_EPARSE; what is
+ * Failures: a filter that is cancelled stops before the next field or rule, with PFL_EAGAIN. A
+ * packet that is malformed where the filter has to look yields PFL_EPARSE; what is
  * inside a dropped or a passed string is not looked at. A field of id 0 is skipped, its payload
  * read as fields: as upstream does. Owned: table, rules. Limits: depth; the rest is bounded by the
  * packet.
@@ -109,6 +110,11 @@ void pfl_trace_filter_free(struct pfl_trace_filter *self)
     pfl_filter_bytecode_fini(&self->bytecode);
     pfl_filter_strings_fini(&self->strings);
     pfl_mem_free(self);
+}
+
+void pfl_trace_filter_set_cancel(struct pfl_trace_filter *self, const atomic_bool *is_cancelled)
+{
+    self->strings.is_cancelled = is_cancelled;
 }
 
 /* ---- one packet ---- */
@@ -255,7 +261,7 @@ int pfl_trace_filter_packet(struct pfl_trace_filter *self, struct pfl_span packe
     w.depth = 1;
     w.levels[0] = (struct level){.end = packet.len, .message = self->root};
     while (rc == 0 && w.depth != 0) {
-        rc = filter_field(&w);
+        rc = pfl_filter_strings_is_cancelled(&self->strings) ? PFL_EAGAIN : filter_field(&w);
         if (rc == 0)
             close_levels(&w);
     }

@@ -20,8 +20,11 @@ PFL_MUST_USE int pfl_trace_filter_new(struct pfl_span config, struct pfl_trace_f
                                       char ret_why[PFL_FILTER_WHY_BYTES]);
 void pfl_trace_filter_free(struct pfl_trace_filter *self); /* NULL is legal */
 
+/* While `is_cancelled` is true, and any thread may set it, packets fail soon. Borrowed. */
+void pfl_trace_filter_set_cancel(struct pfl_trace_filter *self, const atomic_bool *is_cancelled);
+
 /* Filters one TracePacket into `out`, which has room for packet.len bytes and may be the packet's
- * own memory. PFL_EPARSE: malformed, nothing may be taken from `out`. */
+ * own memory. PFL_EPARSE: malformed, PFL_EAGAIN: cancelled; nothing may be taken from `out`. */
 PFL_MUST_USE int pfl_trace_filter_packet(struct pfl_trace_filter *self, struct pfl_span packet,
                                          uint8_t *out, size_t *ret_len);
 

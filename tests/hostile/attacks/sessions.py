@@ -6,6 +6,7 @@ import os
 import resource
 import socket
 import struct
+import subprocess
 import time
 
 from world import GROUP, SEATS, SERVICE_USER, Consumer, Failed, Producer, World, field, fields, get_slowness
@@ -14,8 +15,8 @@ from smb_producer import SmbProducer, fragments
 
 ATTACKS = ["raised_triggers", "exclusive_session", "lockdown", "privileged_group", "output_path",
            "costly_patterns", "costly_semaphores", "thousands_of_triggers", "thousands_of_producers", "costly_filters",
-           "costly_requests", "producers_requests", "large_clones", "freed_buffers",
-           "output_path_fifo", "output_path_hangs", "output_path_hangs_later"]
+           "stopped_filter", "costly_requests", "producers_requests", "large_clones", "freed_buffers", "output_path_fifo",
+           "output_path_hangs", "output_path_hangs_later"]
 
 
 ROTATION = field(50001, field(2, 60000) + field(3, 2))
@@ -237,6 +238,39 @@ def costly_filters(build):
             raise Failed("another user's compressed trace: %.1f s, %r" % (took_s, answer and answer[0]))
         world.service.kill()  # it would wait for its threads
         return "another user's compressed trace came after %.3f s" % took_s
+
+
+def read_one_packet(ready, consumers, producers):
+    """Of many strings, each of which takes a filter long."""
+    consumer = Consumer(consumers)
+    consumer.enable(field(1, field(1, 1024)) + field(2, field(1, field(1, "s")))
+                    + string_filter(".*.*.*.*[bd]"))
+    producer = LargePages(producers, "s").join()
+    producer.start()
+    producer.commit(producer.move(producer.put(fragments(field(900, "a" * 200) * 150), 1)))
+    consumer.call("DisableTracing")
+    consumer.invoke("ReadBuffers", b"", lambda *_: None)
+    time.sleep(0.2)
+    ready()
+
+
+def stopped_filter(build):
+    """nor does a stop of the service wait for the one packet at which a thread is"""
+    with World(build) as world:
+        said = world.attack("member", read_one_packet, world.consumer, world.producer).wait_ready()
+        if said != "ready":
+            raise Failed(said)
+        begin = time.monotonic()
+        world.service.terminate()
+        try:
+            world.service.wait(15)
+        except subprocess.TimeoutExpired:
+            world.service.kill()
+            raise Failed("the service did not stop in 15 s") from None
+        took_s = time.monotonic() - begin
+        if took_s > 1.0 * get_slowness():
+            raise Failed("the service stopped after %.2f s" % took_s)
+        return "the service stopped after %.3f s" % took_s
 
 
 def repeat_request(ready, path, connections, config, seconds):

@@ -167,6 +167,23 @@ static void a_string_that_cannot_be_judged_is_redacted_as_a_whole(void **state)
     pfl_filter_strings_fini(&strings);
 }
 
+static void rules_that_are_cancelled_are_not_applied(void **state)
+{
+    static const struct kit_rule rules[] = {{MATCH_BREAK, "keep", NULL, NULL, -1},
+                                            {ATRACE_SEARCH_REDACT, "(x)", NULL, NULL, -1}};
+    struct pfl_filter_strings strings = make(rules, 2);
+    atomic_bool is_cancelled;
+
+    (void)state;
+    atomic_init(&is_cancelled, false);
+    strings.is_cancelled = &is_cancelled;
+    expect(&strings, "keep", 0, "keep");
+    expect(&strings, "B|1|axb", 0, "B|1|aPb");
+    atomic_store(&is_cancelled, true);
+    expect(&strings, "keep", 0, "P60R");
+    pfl_filter_strings_fini(&strings);
+}
+
 static void a_rule_that_is_none_is_refused_by_chain_and_index(void **state)
 {
     static const struct {
@@ -223,6 +240,7 @@ int main(void)
         cmocka_unit_test(a_rule_applies_to_its_semantic_types),
         cmocka_unit_test(a_later_rule_of_the_same_name_takes_the_place),
         cmocka_unit_test(a_string_that_cannot_be_judged_is_redacted_as_a_whole),
+        cmocka_unit_test(rules_that_are_cancelled_are_not_applied),
         cmocka_unit_test(a_rule_that_is_none_is_refused_by_chain_and_index),
         cmocka_unit_test(adding_rules_survives_each_failed_allocation),
     };

@@ -117,6 +117,25 @@ static void only_allowed_fields_pass_each_in_its_shortest_form(void **state)
     pfl_trace_filter_free(filter);
 }
 
+static void a_packet_of_a_cancelled_filter_is_left_at_once(void **state)
+{
+    struct pfl_trace_filter *filter = make();
+    const struct pfl_span packet = BYTES(0x08, 0x01);
+    atomic_bool is_cancelled;
+    uint8_t out[8] = {0};
+    size_t len = 0;
+
+    (void)state;
+    atomic_init(&is_cancelled, true);
+    pfl_trace_filter_set_cancel(filter, &is_cancelled);
+    assert_int_equal(run(filter, packet, out, &len), PFL_EAGAIN);
+    assert_int_equal(out[0], 0);
+    atomic_store(&is_cancelled, false);
+    assert_int_equal(run(filter, packet, out, &len), 0);
+    assert_int_equal(len, packet.len);
+    pfl_trace_filter_free(filter);
+}
+
 static void lengths_keep_the_bytes_of_the_input(void **state)
 {
     struct pfl_trace_filter *filter = make();
@@ -306,6 +325,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_allowed_fields_pass_each_in_its_shortest_form),
+        cmocka_unit_test(a_packet_of_a_cancelled_filter_is_left_at_once),
         cmocka_unit_test(lengths_keep_the_bytes_of_the_input),
         cmocka_unit_test(malformed_packets_are_an_error),
         cmocka_unit_test(a_packet_cut_anywhere_is_whole_fields_or_an_error),
