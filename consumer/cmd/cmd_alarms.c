@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "consumer/cmd/cmd.h"
+#include "consumer/link/host_state.h"
 #include "consumer/link/session_find.h"
 #include "consumer/report/summary.h"
 #include "consumer/report/text.h"
@@ -244,15 +245,11 @@ static void look_until_set(struct run *run, const char *session)
 /* ---- is there anything to be copied? ---- */
 
 /* An order may be there before its session; or its name is misspelt. */
-static int on_sessions(void *user, const struct pfl_rpc_reply *reply)
+static void on_sessions(struct pfl_asked_host *h)
 {
-    struct pfl_asked_host *h = user;
     struct run *run = pfl_ask_get_user(h);
     struct row *r = &run->rows[h->index];
-    int rc = reply->success ? pfl_session_take_state(reply->body, &h->answer) : PFL_EPROTO;
 
-    if (rc != 0 || reply->has_more)
-        return rc;
     switch (pfl_session_find(pfl_buf_get(&h->answer), run->armed)) {
     case PFL_SESSION_NONE:
         r->lacks =
@@ -266,16 +263,12 @@ static int on_sessions(void *user, const struct pfl_rpc_reply *reply)
         break;
     }
     pfl_ask_done(h);
-    return 0;
 }
 
 static void ask_sessions(void *user, struct pfl_asked_host *host)
 {
-    static const uint8_t sessions_only[] = {1 << 3, 1};
-
     (void)user;
-    pfl_ask_request(host, "QueryServiceState", pfl_span_of(sessions_only, sizeof(sessions_only)),
-                    on_sessions);
+    pfl_host_state_ask(host, PFL_HOST_STATE_SESSIONS, on_sessions);
 }
 
 /* Who cannot be asked is not judged. */

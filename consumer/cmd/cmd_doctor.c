@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "consumer/clock/clock_probe.h"
 #include "consumer/cmd/cmd.h"
-#include "consumer/link/session_find.h"
+#include "consumer/link/host_state.h"
 #include "consumer/report/health.h"
 #include "consumer/report/summary.h"
 
@@ -40,18 +40,13 @@ static void on_clock(void *user, const struct pfl_clock_line *line)
     pfl_ask_done(p->host);
 }
 
-static int on_state(void *user, const struct pfl_rpc_reply *reply)
+static void on_state(struct pfl_asked_host *h)
 {
-    struct pfl_asked_host *h = user;
     struct doctor *d = pfl_ask_get_user(h);
     struct patient *p = &d->patients[h->index];
-    int rc = reply->success ? pfl_session_take_state(reply->body, &h->answer) : PFL_EPROTO;
 
-    if (rc != 0 || reply->has_more)
-        return rc;
     if (pfl_clock_probe_start(&p->probe, h->conn, on_clock, p) != 0)
         pfl_ask_done(h);
-    return 0;
 }
 
 static void on_ready(void *user, struct pfl_asked_host *host)
@@ -62,7 +57,7 @@ static void on_ready(void *user, struct pfl_asked_host *host)
     p->host = host;
     p->cert_end_s = pfl_consumer_conn_get_cert_end_s(host->conn);
     p->tls = pfl_consumer_conn_get_tls_version(host->conn);
-    pfl_ask_request(host, "QueryServiceState", pfl_span_of(NULL, 0), on_state);
+    pfl_host_state_ask(host, PFL_HOST_STATE_ALL, on_state);
 }
 
 /* What the relay tells of a host behind it. */

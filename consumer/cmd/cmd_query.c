@@ -12,25 +12,9 @@
 #include "base/mem.h"
 #include "consumer/cmd/cmd.h"
 #include "consumer/cmd/watch.h"
-#include "consumer/link/session_find.h"
+#include "consumer/link/host_state.h"
 #include "consumer/report/host_table.h"
 #include "consumer/report/summary.h"
-
-static int on_state(void *user, const struct pfl_rpc_reply *reply)
-{
-    struct pfl_asked_host *h = user;
-    int rc = reply->success ? pfl_session_take_state(reply->body, &h->answer) : PFL_EPROTO;
-
-    if (rc == 0 && !reply->has_more)
-        pfl_ask_done(h);
-    return rc;
-}
-
-static void on_ready(void *user, struct pfl_asked_host *host)
-{
-    (void)user;
-    pfl_ask_request(host, "QueryServiceState", pfl_span_of(NULL, 0), on_state);
-}
 
 static struct pfl_service_state_host *list_states(const struct pfl_ask *ask)
 {
@@ -38,12 +22,10 @@ static struct pfl_service_state_host *list_states(const struct pfl_ask *ask)
     struct pfl_service_state_host *hosts = pfl_mem_calloc(len, sizeof(*hosts));
 
     for (size_t i = 0; hosts != NULL && i < len; i++) {
-        const struct pfl_asked_host *h = pfl_ask_get_host(ask, i);
+        struct pfl_host_state h = pfl_host_state_get(ask, i);
 
-        hosts[i] = (struct pfl_service_state_host){.name = h->name,
-                                                   .address = h->spec->text,
-                                                   .why = h->why,
-                                                   .state = pfl_buf_get(&h->answer)};
+        hosts[i] = (struct pfl_service_state_host){
+            .name = h.name, .address = h.address, .why = h.why, .state = h.state};
     }
     return hosts;
 }
@@ -137,23 +119,25 @@ static int report_all(const struct pfl_ask *ask, const struct pfl_args *args, st
 
 int pfl_cmd_hosts(struct pfl_args *args)
 {
-    const struct pfl_cmd_question question = {on_ready, report_brief, NULL};
+    const struct pfl_cmd_question question = {pfl_host_state_on_ready, report_brief, NULL};
     char why[256];
 
     if (args->columns != NULL && pfl_host_table_check(args->columns, why, sizeof(why)) != 0) {
         pfl_cmd_error("--columns: %s", why);
         return PFL_EXIT_USAGE;
     }
-    return args->is_watch ? pfl_watch_run(args, &(struct pfl_watch_conf){on_ready, report_round})
+    return args->is_watch ? pfl_watch_run(args, &(struct pfl_watch_conf){pfl_host_state_on_ready,
+                                                                         report_round})
                           : pfl_cmd_ask(args, &question);
 }
 
 int pfl_cmd_ps(struct pfl_args *args)
 {
-    return pfl_cmd_ask(args, &(struct pfl_cmd_question){on_ready, report_sessions, NULL});
+    return pfl_cmd_ask(args,
+                       &(struct pfl_cmd_question){pfl_host_state_on_ready, report_sessions, NULL});
 }
 
 int pfl_cmd_query(struct pfl_args *args)
 {
-    return pfl_cmd_ask(args, &(struct pfl_cmd_question){on_ready, report_all, NULL});
+    return pfl_cmd_ask(args, &(struct pfl_cmd_question){pfl_host_state_on_ready, report_all, NULL});
 }

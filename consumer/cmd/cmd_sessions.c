@@ -18,6 +18,7 @@
 
 #include "base/log.h"
 #include "consumer/cmd/cmd.h"
+#include "consumer/link/host_state.h"
 #include "consumer/link/session_find.h"
 #include "consumer/report/summary.h"
 #include "consumer/report/text.h"
@@ -28,7 +29,6 @@
 #define FLUSH_FLAGS       (4u | 2u << 4) /* explicit, by a command line (docs/abi/service.md 4) */
 
 enum {
-    QUERY_SESSIONS_ONLY = 1,
     KEY = 1,
     FLUSH_REQUEST_FLAGS = 2,
 };
@@ -144,66 +144,42 @@ static int on_flushed(void *user, const struct pfl_rpc_reply *reply)
     return 0;
 }
 
-static int take_state(struct pfl_asked_host *h, const struct pfl_rpc_reply *reply,
-                      enum pfl_session_found *ret_found)
+static enum pfl_session_found take_found(struct pfl_asked_host *h)
 {
-    int rc = reply->success ? pfl_session_take_state(reply->body, &h->answer) : PFL_EPROTO;
+    enum pfl_session_found found = pfl_session_find(pfl_buf_get(&h->answer), name_of(h));
 
-    if (rc != 0 || reply->has_more)
-        return rc;
-    *ret_found = pfl_session_find(pfl_buf_get(&h->answer), name_of(h));
     pfl_buf_clear(&h->answer);
-    return 0;
+    return found;
 }
 
-static int on_state_of_stop(void *user, const struct pfl_rpc_reply *reply)
+static void on_state_of_stop(struct pfl_asked_host *h)
 {
-    struct pfl_asked_host *h = user;
-    enum pfl_session_found found;
-    int rc = take_state(h, reply, &found);
-
-    if (rc != 0 || reply->has_more)
-        return rc;
-    if (found == PFL_SESSION_RUNNING)
+    if (take_found(h) == PFL_SESSION_RUNNING)
         pfl_ask_later(h, LOOK_MS, look);
     else /* one that only has a key is not in the answer */
         pfl_ask_done(h);
-    return 0;
-}
-
-static void ask_state(struct pfl_asked_host *h, pfl_rpc_reply_cb cb)
-{
-    static const uint8_t args[] = {QUERY_SESSIONS_ONLY << 3, 1};
-
-    pfl_ask_request(h, "QueryServiceState", pfl_span_of(args, sizeof(args)), cb);
 }
 
 static void look(struct pfl_asked_host *h)
 {
-    ask_state(h, on_state_of_stop);
+    pfl_host_state_ask(h, PFL_HOST_STATE_SESSIONS, on_state_of_stop);
 }
 
-static int on_state_to_stop(void *user, const struct pfl_rpc_reply *reply)
+static void on_state_to_stop(struct pfl_asked_host *h)
 {
     static const uint8_t flags[] = {FLUSH_REQUEST_FLAGS << 3, FLUSH_FLAGS};
     const struct act flush = {"Flush", pfl_span_of(flags, sizeof(flags)), on_flushed};
-    struct pfl_asked_host *h = user;
-    enum pfl_session_found found;
-    int rc = take_state(h, reply, &found);
 
-    if (rc != 0 || reply->has_more)
-        return rc;
-    if (found == PFL_SESSION_OVER)
+    if (take_found(h) == PFL_SESSION_OVER)
         pfl_ask_done(h);
     else
         visit(h, &flush, on_detached);
-    return 0;
 }
 
 static void stop_session(void *user, struct pfl_asked_host *host)
 {
     (void)user;
-    ask_state(host, on_state_to_stop);
+    pfl_host_state_ask(host, PFL_HOST_STATE_SESSIONS, on_state_to_stop);
 }
 
 /* stats: leaves the session as it was */

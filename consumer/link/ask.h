@@ -19,10 +19,11 @@ struct pfl_asked_host {
     const struct pfl_host_spec *spec;
     struct pfl_consumer_conn *conn; /* owned; NULL: closed */
     uv_timer_t timer;
-    uint64_t ends_by_ms;                       /* of the loop */
-    void (*next)(struct pfl_asked_host *host); /* when the timer fires; NULL: that is the end */
-    struct pfl_buf answer;                     /* for the owner to fill */
-    size_t index;                              /* in the conf's specs */
+    uint64_t ends_by_ms;                           /* of the loop */
+    void (*next)(struct pfl_asked_host *host);     /* when the timer fires; NULL: that is the end */
+    struct pfl_buf answer;                         /* for the owner to fill */
+    void (*on_state)(struct pfl_asked_host *host); /* of host_state.h */
+    size_t index;                                  /* in the conf's specs */
     char name[PFL_HOST_NAME_MAX];
     char why[768]; /* "" when it ended well */
     bool is_done;

@@ -12,7 +12,7 @@
 
 #include "base/io/fdsock.h"
 #include "base/mem.h"
-#include "consumer/link/session_find.h"
+#include "consumer/link/host_state.h"
 #include "consumer/ui/fleet_impl.h"
 #include "consumer/ui/fleet_state.h"
 
@@ -31,22 +31,6 @@ void pfl_fleet_check_closed(struct pfl_fleet *fleet)
 
 /* ---- the hosts' state ---- */
 
-static int on_state(void *user, const struct pfl_rpc_reply *reply)
-{
-    struct pfl_asked_host *h = user;
-    int rc = reply->success ? pfl_session_take_state(reply->body, &h->answer) : PFL_EPROTO;
-
-    if (rc == 0 && !reply->has_more)
-        pfl_ask_done(h);
-    return rc;
-}
-
-static void on_host_ready(void *user, struct pfl_asked_host *host)
-{
-    (void)user;
-    pfl_ask_request(host, "QueryServiceState", pfl_span_of(NULL, 0), on_state);
-}
-
 static int join_states(const struct pfl_fleet *fleet, struct pfl_buf *out)
 {
     size_t len = pfl_ask_get_len(fleet->ask);
@@ -56,13 +40,10 @@ static int join_states(const struct pfl_fleet *fleet, struct pfl_buf *out)
     if (hosts == NULL)
         return PFL_ENOMEM;
     for (size_t i = 0; i < len; i++) {
-        const struct pfl_asked_host *h = pfl_ask_get_host(fleet->ask, i);
+        struct pfl_host_state h = pfl_host_state_get(fleet->ask, i);
 
         hosts[i] = (struct pfl_fleet_state_host){
-            .name = h->name[0] != '\0' ? h->name : h->spec->text,
-            .why = h->why,
-            .state = pfl_buf_get(&h->answer),
-        };
+            .name = h.name[0] != '\0' ? h.name : h.address, .why = h.why, .state = h.state};
     }
     rc = pfl_fleet_state_join(hosts, len, fleet->conf.version, out);
     pfl_mem_free(hosts);
@@ -103,7 +84,7 @@ int pfl_fleet_ask_state(struct pfl_fleet *fleet)
         .timeout_ms = recording->link.step_timeout_ms < STATE_TIMEOUT_MS
                           ? recording->link.step_timeout_ms
                           : STATE_TIMEOUT_MS,
-        .on_ready = on_host_ready,
+        .on_ready = pfl_host_state_on_ready,
         .on_over = on_asked,
         .user = fleet,
     };
