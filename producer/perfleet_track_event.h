@@ -212,7 +212,7 @@ enum perfleet_clock {
     PERFLEET_BOOTTIME = 6, /* the default clock: perfleet_time_ns */
 };
 
-struct pfl_sequence;
+struct pfl_event_sequence;
 
 /* An event under way, in one session; all members are the library's. */
 struct perfleet_event {
@@ -225,7 +225,7 @@ struct perfleet_event {
     uint32_t clock_;
     uint32_t depth_;  /* open dictionaries and arrays */
     uint64_t arrays_; /* bit i: level i is an array */
-    struct pfl_sequence *sequence_;
+    struct pfl_event_sequence *sequence_;
     struct perfleet_writer *writer_;
 };
 

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "base/closer.h"
-#include "base/io/alarm.h"
+#include "base/io/deadline_timer.h"
 #include "base/io/listener.h"
 #include "base/io/listener_socket.h"
 #include "base/io/log_signals.h"
@@ -53,7 +53,7 @@
 
 struct daemon {
     uv_loop_t loop;
-    struct pfl_alarm alarm;
+    struct pfl_deadline_timer alarm;
     struct pfl_wakeup wakeup;  /* of the workers and of the files' threads */
     struct pfl_worker *worker; /* owned */
     uv_prepare_t prepare;
@@ -129,7 +129,7 @@ static void on_prepare(uv_prepare_t *prepare)
     if (d->is_stopping)
         return;
     pfl_consumer_port_send_observed(d->consumer_port);
-    pfl_alarm_set(&d->alarm, pfl_session_timers_next_ms(&d->service));
+    pfl_deadline_timer_set(&d->alarm, pfl_session_timers_next_ms(&d->service));
 }
 
 static void stop(struct daemon *d)
@@ -144,7 +144,7 @@ static void stop(struct daemon *d)
     if (d->consumer_port != NULL)
         pfl_consumer_port_close(d->consumer_port);
     if (d->has_alarm)
-        pfl_alarm_close(&d->alarm);
+        pfl_deadline_timer_close(&d->alarm);
     pfl_guardrails_port_close(&d->guardrails);
     uv_close((uv_handle_t *)&d->prepare, NULL);
     for (size_t i = 0; i < d->signals_len; i++)
@@ -228,7 +228,7 @@ static int open_handles(struct daemon *d)
 
     (void)uv_prepare_init(&d->loop, &d->prepare);
     d->prepare.data = d;
-    rc = pfl_alarm_open(&d->alarm, &d->loop, on_alarm, d);
+    rc = pfl_deadline_timer_open(&d->alarm, &d->loop, on_alarm, d);
     if (rc != 0)
         return rc;
     d->has_alarm = true;

@@ -14,8 +14,8 @@
 #include <signal.h>
 #include <string.h>
 
-#include "agent/daemon/confinement.h"
 #include "agent/daemon/metrics_port.h"
+#include "agent/daemon/sandbox.h"
 #include "base/io/log_signals.h"
 #include "base/io/loop.h"
 #include "base/io/watchdog.h"
@@ -67,7 +67,7 @@ static void on_signal(uv_signal_t *handle, int number)
 static int confine(const struct pfl_agent_daemon_conf *conf)
 {
     const struct pfl_spool_pool *pool = &conf->agent.pool;
-    int rc = pfl_agent_confinement_enter(conf);
+    int rc = pfl_agent_sandbox_enter(conf);
 
     if (rc == 0 && pool->dir != NULL && pfl_spool_pool_try(pool) != 0) {
         rc = PFL_EIO;

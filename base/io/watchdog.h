@@ -6,10 +6,10 @@
 
 #include <stdbool.h>
 
-#include "base/io/alarm.h"
+#include "base/io/deadline_timer.h"
 
 struct pfl_watchdog {
-    struct pfl_alarm alarm;
+    struct pfl_deadline_timer timer;
     uint64_t interval_ms;
     bool is_open;
 };

@@ -164,7 +164,7 @@ static enum perfleet_policy policy_of(uint64_t value, enum perfleet_policy other
 }
 
 static void read_config(const struct pfl_source *self, struct pfl_span config,
-                        struct pfl_instance *instance)
+                        struct pfl_source_instance *instance)
 {
     struct pfl_reader r = pfl_reader_of(config);
     struct pfl_field f;
@@ -180,11 +180,11 @@ static void read_config(const struct pfl_source *self, struct pfl_span config,
     }
 }
 
-int pfl_source_setup(struct pfl_source *self, const struct pfl_instance_conf *conf,
+int pfl_source_setup(struct pfl_source *self, const struct pfl_source_instance_conf *conf,
                      struct pfl_arbiter *arbiter)
 {
-    struct pfl_instance instance = {
-        .state = PFL_INSTANCE_SET_UP,
+    struct pfl_source_instance instance = {
+        .state = PFL_SOURCE_INSTANCE_SET_UP,
         .has_id = conf->startup == NULL,
         .id = conf->id,
         .arbiter = arbiter,
@@ -193,7 +193,7 @@ int pfl_source_setup(struct pfl_source *self, const struct pfl_instance_conf *co
     };
     uint32_t i = 0;
 
-    while (i < PERFLEET_MAX_INSTANCES && self->instances[i].state != PFL_INSTANCE_FREE)
+    while (i < PERFLEET_MAX_INSTANCES && self->instances[i].state != PFL_SOURCE_INSTANCE_FREE)
         i++;
     if (i == PERFLEET_MAX_INSTANCES || pfl_state_new(&self->conf, &instance.program_state) != 0)
         return -1;
@@ -209,7 +209,8 @@ int pfl_source_setup(struct pfl_source *self, const struct pfl_instance_conf *co
     return (int)i;
 }
 
-static void set_state(struct pfl_source *self, uint32_t instance, enum pfl_instance_state state)
+static void set_state(struct pfl_source *self, uint32_t instance,
+                      enum pfl_source_instance_state state)
 {
     pthread_mutex_lock(&self->lock);
     self->instances[instance].state = state;
@@ -218,9 +219,9 @@ static void set_state(struct pfl_source *self, uint32_t instance, enum pfl_insta
 
 void pfl_source_start(struct pfl_source *self, uint32_t instance)
 {
-    if (self->instances[instance].state != PFL_INSTANCE_SET_UP)
+    if (self->instances[instance].state != PFL_SOURCE_INSTANCE_SET_UP)
         return;
-    set_state(self, instance, PFL_INSTANCE_STARTED);
+    set_state(self, instance, PFL_SOURCE_INSTANCE_STARTED);
     set_active(self, perfleet_active(&self->pub) | 1u << instance);
     if (self->conf.on_start != NULL)
         self->conf.on_start(self->conf.user, instance);
@@ -228,12 +229,12 @@ void pfl_source_start(struct pfl_source *self, uint32_t instance)
 
 static void end_instance(struct pfl_source *self, uint32_t instance)
 {
-    struct pfl_instance ended;
+    struct pfl_source_instance ended;
 
     pfl_source_flush_thread();
     pthread_mutex_lock(&self->lock);
     ended = self->instances[instance];
-    self->instances[instance] = (struct pfl_instance){0};
+    self->instances[instance] = (struct pfl_source_instance){0};
     pthread_mutex_unlock(&self->lock);
     pfl_threads_end_life(self->slot, instance);
     if (ended.startup != NULL)
@@ -245,11 +246,11 @@ static void end_instance(struct pfl_source *self, uint32_t instance)
 
 bool pfl_source_stop(struct pfl_source *self, uint32_t instance)
 {
-    enum pfl_instance_state state = self->instances[instance].state;
+    enum pfl_source_instance_state state = self->instances[instance].state;
 
-    if (state == PFL_INSTANCE_FREE || state == PFL_INSTANCE_STOPPING)
+    if (state == PFL_SOURCE_INSTANCE_FREE || state == PFL_SOURCE_INSTANCE_STOPPING)
         return false;
-    set_state(self, instance, PFL_INSTANCE_STOPPING);
+    set_state(self, instance, PFL_SOURCE_INSTANCE_STOPPING);
     set_active(self, perfleet_active(&self->pub) & ~(1u << instance));
     /* A perfleet_stop_done that came before this stop was meant for none, or for a past one. */
     atomic_fetch_and(&self->stop_done, ~(1u << instance));
@@ -265,7 +266,7 @@ bool pfl_source_finish_stop(struct pfl_source *self, uint32_t instance)
 {
     uint32_t bit = 1u << instance;
 
-    if (self->instances[instance].state != PFL_INSTANCE_STOPPING ||
+    if (self->instances[instance].state != PFL_SOURCE_INSTANCE_STOPPING ||
         (atomic_fetch_and(&self->stop_done, ~bit) & bit) == 0)
         return false;
     end_instance(self, instance);
@@ -276,7 +277,7 @@ void pfl_source_stop_all(struct pfl_source *self)
 {
     for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++) {
         pfl_source_stop(self, i);
-        if (self->instances[i].state != PFL_INSTANCE_FREE)
+        if (self->instances[i].state != PFL_SOURCE_INSTANCE_FREE)
             end_instance(self, i);
     }
 }
@@ -292,7 +293,7 @@ void pfl_source_clear_incremental(struct pfl_source *self, uint32_t instance)
 
 static void settle(struct pfl_source *self, uint32_t instance, uint64_t *oldest)
 {
-    struct pfl_instance *at = &self->instances[instance];
+    struct pfl_source_instance *at = &self->instances[instance];
     uint32_t done = atomic_exchange(&self->flush_done[instance], 0);
 
     done = done < at->flushes_len ? done : at->flushes_len;
@@ -305,10 +306,10 @@ static void settle(struct pfl_source *self, uint32_t instance, uint64_t *oldest)
 void pfl_source_flush(struct pfl_source *self, uint32_t instance, uint64_t flush_id,
                       uint64_t flush_flags)
 {
-    struct pfl_instance *at = &self->instances[instance];
+    struct pfl_source_instance *at = &self->instances[instance];
     uint64_t oldest = 0;
 
-    if (self->conf.on_flush == NULL || at->state == PFL_INSTANCE_SET_UP)
+    if (self->conf.on_flush == NULL || at->state == PFL_SOURCE_INSTANCE_SET_UP)
         return;
     settle(self, instance, &oldest); /* what was said done before this one was asked for */
     if ((self->conf.flags & PERFLEET_ASYNC_FLUSH) != 0) {
@@ -342,14 +343,15 @@ int pfl_source_open_writer(struct pfl_source *self, uint32_t instance,
                            struct pfl_trace_writer **ret_writer)
 {
     struct pfl_trace_writer_conf conf = {.instance = instance};
-    const struct pfl_instance *from = &self->instances[instance];
+    const struct pfl_source_instance *from = &self->instances[instance];
     bool is_usable;
     int rc;
 
     pfl_guard_enter();
     pthread_mutex_lock(&self->lock);
     /* While stopping the program may still write its last words. */
-    is_usable = from->state == PFL_INSTANCE_STARTED || from->state == PFL_INSTANCE_STOPPING;
+    is_usable =
+        from->state == PFL_SOURCE_INSTANCE_STARTED || from->state == PFL_SOURCE_INSTANCE_STOPPING;
     if (is_usable) {
         conf.arbiter = from->arbiter;
         conf.buffer = from->buffer;

@@ -26,15 +26,15 @@
 #define PFL_DESCRIPTOR_MAX     32768u
 #define PFL_SOURCE_FLUSHES_MAX 16u /* flushes of an instance that wait for perfleet_flush_done */
 
-enum pfl_instance_state {
-    PFL_INSTANCE_FREE = 0,
-    PFL_INSTANCE_SET_UP,
-    PFL_INSTANCE_STARTED,
-    PFL_INSTANCE_STOPPING, /* waits for perfleet_stop_done */
+enum pfl_source_instance_state {
+    PFL_SOURCE_INSTANCE_FREE = 0,
+    PFL_SOURCE_INSTANCE_SET_UP,
+    PFL_SOURCE_INSTANCE_STARTED,
+    PFL_SOURCE_INSTANCE_STOPPING, /* waits for perfleet_stop_done */
 };
 
-struct pfl_instance {
-    enum pfl_instance_state state;
+struct pfl_source_instance {
+    enum pfl_source_instance_state state;
     bool has_id;
     uint64_t id;                 /* the service's */
     struct pfl_arbiter *arbiter; /* a reference of its own while not FREE */
@@ -65,11 +65,11 @@ struct pfl_source {
     _Atomic(uint32_t) stop_done;      /* bits set by perfleet_stop_done */
     _Atomic(uint32_t) flush_done[PERFLEET_MAX_INSTANCES]; /* calls of perfleet_flush_done */
     pthread_mutex_t lock;                                 /* guards what writers are made of */
-    struct pfl_instance instances[PERFLEET_MAX_INSTANCES];
+    struct pfl_source_instance instances[PERFLEET_MAX_INSTANCES];
 };
 
 /* A session's wish, as the service sent it. */
-struct pfl_instance_conf {
+struct pfl_source_instance_conf {
     uint64_t id;
     struct pfl_span config;      /* DataSourceConfig */
     struct pfl_startup *startup; /* transferred on success; NULL: the service's */
@@ -84,7 +84,7 @@ void pfl_source_free(struct pfl_source *self);
 /* Connection thread. The index of the instance, or -1. */
 int pfl_source_find_instance(const struct pfl_source *self, uint64_t id);
 /* Takes a free instance for a session and calls on_setup; -1: all are in use. */
-int pfl_source_setup(struct pfl_source *self, const struct pfl_instance_conf *conf,
+int pfl_source_setup(struct pfl_source *self, const struct pfl_source_instance_conf *conf,
                      struct pfl_arbiter *arbiter);
 /* Is the source known to the service? */
 /* Does a callback of its connection run on the calling thread? In perfleet.c. */

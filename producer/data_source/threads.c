@@ -205,13 +205,13 @@ void pfl_source_flush_thread(void)
         if (table->writers[i] != NULL)
             perfleet_writer_flush(pfl_trace_writer_get_public(table->writers[i]));
     }
-    pfl_sequence_flush_thread();
+    pfl_event_sequence_flush_thread();
     pfl_guard_leave();
 }
 
 void pfl_source_drop_thread(void)
 {
-    pfl_sequence_drop_thread();
+    pfl_event_sequence_drop_thread();
     /* A signal's handler may trace as soon as the guard is left: the key is then its new table's.
      */
     pfl_guard_enter();

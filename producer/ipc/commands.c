@@ -133,7 +133,8 @@ static void setup_tracing(struct perfleet *p)
 
 static int setup_source(struct perfleet *p, struct pfl_source *s)
 {
-    struct pfl_instance_conf conf = {.id = p->command.instance_id, .config = p->command.config};
+    struct pfl_source_instance_conf conf = {.id = p->command.instance_id,
+                                            .config = p->command.config};
 
     if (pfl_startups_take_over(s, &conf))
         return pfl_source_find_instance(s, conf.id);

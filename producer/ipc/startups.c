@@ -77,7 +77,7 @@ void pfl_startups_drop_memory(struct perfleet *p)
 
 static int begin(struct perfleet *p, const struct pfl_startup_request *request)
 {
-    struct pfl_instance_conf conf = {.config = request->config};
+    struct pfl_source_instance_conf conf = {.config = request->config};
     int instance;
     int rc;
 
@@ -128,9 +128,10 @@ static uint64_t end_late(struct pfl_source *s, uint64_t now_ms)
     uint64_t next = 0;
 
     for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++) {
-        const struct pfl_instance *at = &s->instances[i];
+        const struct pfl_source_instance *at = &s->instances[i];
 
-        if (at->startup == NULL || at->startup->is_taken || at->state != PFL_INSTANCE_STARTED)
+        if (at->startup == NULL || at->startup->is_taken ||
+            at->state != PFL_SOURCE_INSTANCE_STARTED)
             continue;
         if (now_ms >= at->startup->deadline_ms)
             pfl_source_stop(s, i);
@@ -205,12 +206,13 @@ static uint32_t target_buffer_of(struct pfl_span config)
     return buffer;
 }
 
-bool pfl_startups_take_over(struct pfl_source *s, const struct pfl_instance_conf *conf)
+bool pfl_startups_take_over(struct pfl_source *s, const struct pfl_source_instance_conf *conf)
 {
     for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++) {
-        struct pfl_instance *at = &s->instances[i];
+        struct pfl_source_instance *at = &s->instances[i];
 
-        if (at->startup == NULL || at->startup->is_taken || at->state != PFL_INSTANCE_STARTED ||
+        if (at->startup == NULL || at->startup->is_taken ||
+            at->state != PFL_SOURCE_INSTANCE_STARTED ||
             !pfl_startup_is_for(at->startup, conf->config))
             continue;
         at->startup->is_taken = true;
@@ -224,7 +226,7 @@ bool pfl_startups_take_over(struct pfl_source *s, const struct pfl_instance_conf
 
 void pfl_startups_bind(struct pfl_source *s, uint32_t instance)
 {
-    struct pfl_instance *at = &s->instances[instance];
+    struct pfl_source_instance *at = &s->instances[instance];
 
     if (at->startup == NULL)
         return;

@@ -28,7 +28,7 @@ void pfl_startups_serve(struct perfleet *p);
 /* When to serve next; 0: nothing to wait for. */
 uint64_t pfl_startups_deadline_ms(struct perfleet *p);
 /* A session is set up: does it want what a startup session has? */
-bool pfl_startups_take_over(struct pfl_source *s, const struct pfl_instance_conf *conf);
+bool pfl_startups_take_over(struct pfl_source *s, const struct pfl_source_instance_conf *conf);
 /* It starts: what was held goes to its buffer. */
 void pfl_startups_bind(struct pfl_source *s, uint32_t instance);
 /* Ends every session that nobody took over. */

@@ -29,14 +29,14 @@ enum { EVENT_CATEGORIES = 22, EVENT_NAME = 23 };
 enum { EVENT_COUNTER_VALUE = 30, EVENT_DOUBLE_COUNTER_VALUE = 44 };
 
 /* Readers must know `number` before it is used. */
-static inline bool is_told(struct pfl_sequence *s, uint32_t *bits, enum pfl_interned kind,
+static inline bool is_told(struct pfl_event_sequence *s, uint32_t *bits, enum pfl_intern_kind kind,
                            uint32_t number, const char *str)
 {
     if (number == 0)
         return false;
-    if (__builtin_expect(pfl_sequence_knows(bits, number), 1))
+    if (__builtin_expect(pfl_event_sequence_knows(bits, number), 1))
         return true;
-    if (!pfl_sequence_intern(s, kind, number, pfl_span_of(str, strlen(str))))
+    if (!pfl_event_sequence_intern(s, kind, number, pfl_span_of(str, strlen(str))))
         return false;
     bits[number / 32] |= 1u << (number % 32);
     return true;
@@ -84,7 +84,7 @@ struct strings {
     bool has_name;
 };
 
-static struct strings find_strings(const struct perfleet_event *ev, struct pfl_sequence *s)
+static struct strings find_strings(const struct perfleet_event *ev, struct pfl_event_sequence *s)
 {
     const struct perfleet_category *category = ev->category_;
     uint32_t type = ev->type_ & TYPE_MASK;
@@ -103,7 +103,7 @@ static struct strings find_strings(const struct perfleet_event *ev, struct pfl_s
     return strings;
 }
 
-static void write_strings(const struct perfleet_event *ev, struct pfl_sequence *s,
+static void write_strings(const struct perfleet_event *ev, struct pfl_event_sequence *s,
                           const struct strings *strings)
 {
     if (strings->has_category && strings->category == 0)
@@ -122,7 +122,7 @@ static bool is_on_own_track(const struct perfleet_event *ev)
 }
 
 /* False: it is lost. */
-static bool open_event(struct perfleet_event *ev, struct pfl_sequence *s, uint64_t now_ns)
+static bool open_event(struct perfleet_event *ev, struct pfl_event_sequence *s, uint64_t now_ns)
 {
     struct perfleet_writer *w = s->w;
     uint8_t spare[FIELDS_BYTES];
@@ -130,16 +130,17 @@ static bool open_event(struct perfleet_event *ev, struct pfl_sequence *s, uint64
     uint64_t uuid = 0;
     uint8_t *p;
 
-    if (!pfl_sequence_prepare(s, now_ns))
+    if (!pfl_event_sequence_prepare(s, now_ns))
         return false;
     if (!is_on_own_track(ev)) {
-        uuid = pfl_sequence_show_track(s, ev->track_);
+        uuid = pfl_event_sequence_show_track(s, ev->track_);
         if (*s->is_reset)
             return false;
     }
     strings = find_strings(ev, s);
     perfleet_packet_begin(w);
-    end_fields(w, spare, pfl_sequence_put_time(s, begin_fields(w, spare), ev->clock_, ev->value_));
+    end_fields(w, spare,
+               pfl_event_sequence_put_time(s, begin_fields(w, spare), ev->clock_, ev->value_));
     pfl_trace_writer_begin_small(w, PACKET_TRACK_EVENT);
     p = put_uint(begin_fields(w, spare), EVENT_TYPE, ev->type_ & TYPE_MASK);
     if (strings.category != 0)
@@ -151,7 +152,7 @@ static bool open_event(struct perfleet_event *ev, struct pfl_sequence *s, uint64
     end_fields(w, spare, p);
     write_strings(ev, s, &strings);
     if (s->settings.has_thread_time && is_on_own_track(ev))
-        pfl_sequence_write_thread_time(s, now_ns);
+        pfl_event_sequence_write_thread_time(s, now_ns);
     ev->sequence_ = s;
     ev->writer_ = w;
     ev->depth_ = 0;
@@ -160,13 +161,13 @@ static bool open_event(struct perfleet_event *ev, struct pfl_sequence *s, uint64
 
 static void close_event(struct perfleet_event *ev)
 {
-    struct pfl_sequence *s = ev->sequence_;
+    struct pfl_event_sequence *s = ev->sequence_;
 
     while (ev->depth_ > 0)
         perfleet_arg_end(ev);
     perfleet_end(s->w);
     if (__builtin_expect(s->pending_len != 0, 0))
-        pfl_sequence_write_interned(s);
+        pfl_event_sequence_write_interned(s);
     perfleet_packet_end(s->w);
     ev->sequence_ = NULL;
     pfl_guard_leave();
@@ -190,7 +191,7 @@ static bool open_next(struct perfleet_event *ev)
     /* Acquire: what registered the category comes before what its bit lets us do. */
     ev->left_ &= __atomic_load_n(&ev->category_->active, __ATOMIC_ACQUIRE);
     while (ev->left_ != 0) {
-        struct pfl_sequence *s = pfl_sequence_get((uint32_t)__builtin_ctz(ev->left_));
+        struct pfl_event_sequence *s = pfl_event_sequence_get((uint32_t)__builtin_ctz(ev->left_));
 
         ev->left_ &= ev->left_ - 1;
         if (__builtin_expect(s != NULL && open_event(ev, s, now_ns), 1))

@@ -67,7 +67,8 @@ void perfleet_event_correlation_id_str(struct perfleet_event *ev, const char *id
 /* --- source locations and log messages --------------------------------------------------- */
 
 /* The location's number, known to readers; 0: it has none. */
-static uint32_t tell_location(struct pfl_sequence *s, struct perfleet_source_location *location)
+static uint32_t tell_location(struct pfl_event_sequence *s,
+                              struct perfleet_source_location *location)
 {
     uint32_t number = __atomic_load_n(&location->number_, __ATOMIC_RELAXED);
 
@@ -75,9 +76,9 @@ static uint32_t tell_location(struct pfl_sequence *s, struct perfleet_source_loc
         number = pfl_intern_take_number();
         __atomic_store_n(&location->number_, number, __ATOMIC_RELAXED);
     }
-    if (number == 0 || pfl_sequence_knows(s->locations, number))
+    if (number == 0 || pfl_event_sequence_knows(s->locations, number))
         return number;
-    if (!pfl_sequence_intern_location(s, number, location))
+    if (!pfl_event_sequence_intern_location(s, number, location))
         return 0;
     s->locations[number / 32] |= 1u << (number % 32);
     return number;
@@ -103,14 +104,15 @@ void perfleet_event_source_location(struct perfleet_event *ev,
 }
 
 /* Bodies exist interned only: each gets a number that no event before had. */
-static uint32_t tell_body(struct pfl_sequence *s, const char *body)
+static uint32_t tell_body(struct pfl_event_sequence *s, const char *body)
 {
     size_t room = sizeof(s->pending) - s->pending_len;
     size_t len = strnlen(body, PERFLEET_LOG_MAX);
 
     room = room < 32 ? 0 : room - 32;
     len = len < room ? len : room;
-    if (!pfl_sequence_intern(s, PFL_INTERNED_LOG_BODY, s->last_body + 1, pfl_span_of(body, len)))
+    if (!pfl_event_sequence_intern(s, PFL_INTERNED_LOG_BODY, s->last_body + 1,
+                                   pfl_span_of(body, len)))
         return 0;
     return ++s->last_body;
 }
@@ -134,13 +136,14 @@ void perfleet_event_log(struct perfleet_event *ev, enum perfleet_log_priority pr
 /* --- arguments --------------------------------------------------------------------------- */
 
 /* The name's number, known to readers; 0: it has none. */
-static uint32_t tell_name(struct pfl_sequence *s, const char *name)
+static uint32_t tell_name(struct pfl_event_sequence *s, const char *name)
 {
     uint32_t number = pfl_intern_get(name);
 
-    if (number == 0 || __builtin_expect(pfl_sequence_knows(s->arg_names, number), 1))
+    if (number == 0 || __builtin_expect(pfl_event_sequence_knows(s->arg_names, number), 1))
         return number;
-    if (!pfl_sequence_intern(s, PFL_INTERNED_ARG_NAME, number, pfl_span_of(name, strlen(name))))
+    if (!pfl_event_sequence_intern(s, PFL_INTERNED_ARG_NAME, number,
+                                   pfl_span_of(name, strlen(name))))
         return 0;
     s->arg_names[number / 32] |= 1u << (number % 32);
     return number;

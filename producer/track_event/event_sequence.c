@@ -46,7 +46,7 @@ enum { COUNTER_TYPE = 1, COUNTER_UNIT_MULTIPLIER = 4, COUNTER_INCREMENTAL = 5 };
 enum { COUNTER_THREAD_TIME_NS = 1 };
 enum { EVENT_EXTRA_COUNTER_VALUES = 12 };
 
-_Thread_local struct pfl_sequence *pfl_sequences[PERFLEET_MAX_INSTANCES]; /* owned */
+_Thread_local struct pfl_event_sequence *pfl_event_sequences[PERFLEET_MAX_INSTANCES]; /* owned */
 static pthread_key_t key; /* only for its destructor */
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static bool has_key;
@@ -66,7 +66,7 @@ static inline __attribute__((always_inline)) uint8_t *put_uint(uint8_t *p, uint3
     return perfleet_put_varint_(perfleet_put_tag_(p, field, 0), value);
 }
 
-static uint8_t *put_own_time(struct pfl_sequence *self, uint8_t *p, uint64_t ns)
+static uint8_t *put_own_time(struct pfl_event_sequence *self, uint8_t *p, uint64_t ns)
 {
     const struct pfl_event_settings *settings = &self->settings;
     uint64_t unit_ns = settings->unit_ns;
@@ -84,8 +84,8 @@ static uint8_t *put_own_time(struct pfl_sequence *self, uint8_t *p, uint64_t ns)
                     unit_ns == 1 ? PERFLEET_BOOTTIME : CLOCK_ABSOLUTE);
 }
 
-uint8_t *pfl_sequence_put_time(struct pfl_sequence *self, uint8_t *p, uint32_t clock,
-                               uint64_t value)
+uint8_t *pfl_event_sequence_put_time(struct pfl_event_sequence *self, uint8_t *p, uint32_t clock,
+                                     uint64_t value)
 {
     if (__builtin_expect(clock == PERFLEET_NOW || clock == PERFLEET_BOOTTIME, 1)) {
         p = put_own_time(self, p, value);
@@ -108,7 +108,7 @@ static void write_clock(struct perfleet_writer *w, uint32_t id, uint64_t time, u
     perfleet_end(w);
 }
 
-static void write_clocks(struct pfl_sequence *self, uint64_t now_ns)
+static void write_clocks(struct pfl_event_sequence *self, uint64_t now_ns)
 {
     const struct pfl_event_settings *settings = &self->settings;
 
@@ -126,7 +126,7 @@ static void write_clocks(struct pfl_sequence *self, uint64_t now_ns)
 static struct perfleet_track thread_time_track = {
     .kind = PERFLEET_TRACK_COUNTER, .name = "thread_time", .parent = &perfleet_thread_track};
 
-static void write_thread_time_track(struct pfl_sequence *self)
+static void write_thread_time_track(struct pfl_event_sequence *self)
 {
     struct perfleet_writer *w = self->w;
 
@@ -145,7 +145,7 @@ static void write_thread_time_track(struct pfl_sequence *self)
     perfleet_packet_end(w);
 }
 
-void pfl_sequence_write_thread_time(struct pfl_sequence *self, uint64_t now_ns)
+void pfl_event_sequence_write_thread_time(struct pfl_event_sequence *self, uint64_t now_ns)
 {
     struct timespec ts;
     uint64_t time_ns;
@@ -165,7 +165,7 @@ void pfl_sequence_write_thread_time(struct pfl_sequence *self, uint64_t now_ns)
 /* --- tracks ------------------------------------------------------------------------------ */
 
 /* Was it told? Remembers that it is now. */
-static bool test_and_set_told(struct pfl_sequence *self, uint64_t uuid)
+static bool test_and_set_told(struct pfl_event_sequence *self, uint64_t uuid)
 {
     for (uint32_t i = 0; i < TRACK_PROBES; i++) {
         uint64_t *place = &self->tracks[(uuid + i) % PFL_SEQUENCE_TRACKS];
@@ -181,7 +181,7 @@ static bool test_and_set_told(struct pfl_sequence *self, uint64_t uuid)
     return false;
 }
 
-static void write_descriptor(struct pfl_sequence *self, struct perfleet_track *track)
+static void write_descriptor(struct pfl_event_sequence *self, struct perfleet_track *track)
 {
     perfleet_packet_begin(self->w);
     perfleet_uint(self->w, PACKET_SEQUENCE_FLAGS, FLAG_NEEDS_STATE);
@@ -189,7 +189,8 @@ static void write_descriptor(struct pfl_sequence *self, struct perfleet_track *t
     perfleet_packet_end(self->w);
 }
 
-uint64_t pfl_sequence_show_track(struct pfl_sequence *self, struct perfleet_track *track)
+uint64_t pfl_event_sequence_show_track(struct pfl_event_sequence *self,
+                                       struct perfleet_track *track)
 {
     struct perfleet_track *chain[PFL_TRACK_LEVELS_MAX];
     uint64_t uuid = perfleet_track_uuid(track);
@@ -210,7 +211,7 @@ uint64_t pfl_sequence_show_track(struct pfl_sequence *self, struct perfleet_trac
 
 /* --- starting anew ----------------------------------------------------------------------- */
 
-static void forget(struct pfl_sequence *self)
+static void forget(struct pfl_event_sequence *self)
 {
     memset(self->tracks, 0, sizeof(self->tracks));
     memset(self->categories, 0, sizeof(self->categories));
@@ -223,7 +224,7 @@ static void forget(struct pfl_sequence *self)
     self->thread_time_at_ns = 0;
 }
 
-static void write_defaults(struct pfl_sequence *self, uint64_t now_ns)
+static void write_defaults(struct pfl_event_sequence *self, uint64_t now_ns)
 {
     struct perfleet_writer *w = self->w;
 
@@ -245,7 +246,7 @@ static void write_defaults(struct pfl_sequence *self, uint64_t now_ns)
     perfleet_packet_end(w);
 }
 
-bool pfl_sequence_start_anew(struct pfl_sequence *self, uint64_t now_ns)
+bool pfl_event_sequence_start_anew(struct pfl_event_sequence *self, uint64_t now_ns)
 {
     self->seen_clears = atomic_load_explicit(self->clears, memory_order_relaxed);
     if (!perfleet_writer_take_reset(self->w))
@@ -254,8 +255,8 @@ bool pfl_sequence_start_anew(struct pfl_sequence *self, uint64_t now_ns)
     if (*self->is_reset)
         return false; /* lost: the next event tries again */
     forget(self);
-    pfl_sequence_show_track(self, &perfleet_process_track);
-    pfl_sequence_show_track(self, &perfleet_thread_track);
+    pfl_event_sequence_show_track(self, &perfleet_process_track);
+    pfl_event_sequence_show_track(self, &perfleet_thread_track);
     if (self->settings.has_thread_time)
         write_thread_time_track(self);
     return !*self->is_reset;
@@ -263,7 +264,7 @@ bool pfl_sequence_start_anew(struct pfl_sequence *self, uint64_t now_ns)
 
 /* --- interned data ----------------------------------------------------------------------- */
 
-static bool add_pending(struct pfl_sequence *self, enum pfl_interned kind,
+static bool add_pending(struct pfl_event_sequence *self, enum pfl_intern_kind kind,
                         const struct pfl_writer *entry, const uint8_t *start)
 {
     struct pfl_writer w =
@@ -276,8 +277,8 @@ static bool add_pending(struct pfl_sequence *self, enum pfl_interned kind,
     return true;
 }
 
-bool pfl_sequence_intern(struct pfl_sequence *self, enum pfl_interned kind, uint32_t number,
-                         struct pfl_span str)
+bool pfl_event_sequence_intern(struct pfl_event_sequence *self, enum pfl_intern_kind kind,
+                               uint32_t number, struct pfl_span str)
 {
     uint8_t bytes[PERFLEET_LOG_MAX + 32];
     struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
@@ -287,8 +288,8 @@ bool pfl_sequence_intern(struct pfl_sequence *self, enum pfl_interned kind, uint
     return add_pending(self, kind, &w, bytes);
 }
 
-bool pfl_sequence_intern_location(struct pfl_sequence *self, uint32_t number,
-                                  const struct perfleet_source_location *location)
+bool pfl_event_sequence_intern_location(struct pfl_event_sequence *self, uint32_t number,
+                                        const struct perfleet_source_location *location)
 {
     uint8_t bytes[PERFLEET_LOG_MAX];
     struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
@@ -303,7 +304,7 @@ bool pfl_sequence_intern_location(struct pfl_sequence *self, uint32_t number,
     return add_pending(self, PFL_INTERNED_LOCATION, &w, bytes);
 }
 
-void pfl_sequence_write_interned(struct pfl_sequence *self)
+void pfl_event_sequence_write_interned(struct pfl_event_sequence *self)
 {
     perfleet_bytes(self->w, PACKET_INTERNED_DATA, self->pending, self->pending_len);
     self->pending_len = 0;
@@ -311,7 +312,7 @@ void pfl_sequence_write_interned(struct pfl_sequence *self)
 
 /* --- the calling thread ------------------------------------------------------------------ */
 
-static void free_sequence(struct pfl_sequence *self)
+static void free_sequence(struct pfl_event_sequence *self)
 {
     if (self == NULL)
         return;
@@ -319,14 +320,14 @@ static void free_sequence(struct pfl_sequence *self)
     pfl_heap_unmap(self, sizeof(*self));
 }
 
-void pfl_sequence_drop_thread(void)
+void pfl_event_sequence_drop_thread(void)
 {
     if (pfl_fork_is_child())
         return;
     pfl_guard_enter();
     for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++) {
-        free_sequence(pfl_sequences[i]);
-        pfl_sequences[i] = NULL;
+        free_sequence(pfl_event_sequences[i]);
+        pfl_event_sequences[i] = NULL;
     }
     pfl_guard_leave();
 }
@@ -334,7 +335,7 @@ void pfl_sequence_drop_thread(void)
 static void on_thread_end(void *arg)
 {
     (void)arg;
-    pfl_sequence_drop_thread();
+    pfl_event_sequence_drop_thread();
 }
 
 static void make_key(void)
@@ -344,7 +345,7 @@ static void make_key(void)
 
 static bool is_old(uint32_t instance)
 {
-    const struct pfl_sequence *s = pfl_sequences[instance];
+    const struct pfl_event_sequence *s = pfl_event_sequences[instance];
 
     return s != NULL && s->generation != atomic_load_explicit(s->life, memory_order_acquire);
 }
@@ -355,20 +356,20 @@ static void free_old(void)
     for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++) {
         if (!is_old(i))
             continue;
-        free_sequence(pfl_sequences[i]);
-        pfl_sequences[i] = NULL;
+        free_sequence(pfl_event_sequences[i]);
+        pfl_event_sequences[i] = NULL;
     }
 }
 
-struct pfl_sequence *pfl_sequence_renew(uint32_t instance)
+struct pfl_event_sequence *pfl_event_sequence_renew(uint32_t instance)
 {
-    struct pfl_sequence *self;
+    struct pfl_event_sequence *self;
 
     if (pfl_fork_is_child())
         return NULL;
     pthread_once(&key_once, make_key);
     free_old();
-    if (!has_key || pthread_setspecific(key, pfl_sequences) != 0)
+    if (!has_key || pthread_setspecific(key, pfl_event_sequences) != 0)
         return NULL;
     self = pfl_heap_map(sizeof(*self));
     if (self == NULL)
@@ -380,14 +381,14 @@ struct pfl_sequence *pfl_sequence_renew(uint32_t instance)
     self->w = pfl_trace_writer_get_public(self->writer);
     self->generation = pfl_trace_writer_generation(self->writer);
     self->is_reset = pfl_trace_writer_get_reset(self->writer);
-    pfl_sequences[instance] = self;
+    pfl_event_sequences[instance] = self;
     return self;
 }
 
-void pfl_sequence_flush_thread(void)
+void pfl_event_sequence_flush_thread(void)
 {
     for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++) {
-        if (pfl_sequences[i] != NULL)
-            perfleet_writer_flush(pfl_sequences[i]->w);
+        if (pfl_event_sequences[i] != NULL)
+            perfleet_writer_flush(pfl_event_sequences[i]->w);
     }
 }

@@ -25,7 +25,7 @@ struct pfl_event_settings {
 };
 
 /* Fields of InternedData. */
-enum pfl_interned {
+enum pfl_intern_kind {
     PFL_INTERNED_CATEGORY = 1,
     PFL_INTERNED_NAME = 2,
     PFL_INTERNED_ARG_NAME = 3,
@@ -33,7 +33,7 @@ enum pfl_interned {
     PFL_INTERNED_LOG_BODY = 20,
 };
 
-struct pfl_sequence {
+struct pfl_event_sequence {
     struct perfleet_writer *w;       /* of `writer` */
     struct pfl_trace_writer *writer; /* owned */
     const _Atomic(uint64_t) *life;   /* the instance's generation now; static storage */
@@ -56,61 +56,62 @@ struct pfl_sequence {
     uint8_t pending[PFL_SEQUENCE_PENDING_BYTES]; /* InternedData, for the end of the packet */
 };
 
-extern _Thread_local struct pfl_sequence *pfl_sequences[PERFLEET_MAX_INSTANCES];
+extern _Thread_local struct pfl_event_sequence *pfl_event_sequences[PERFLEET_MAX_INSTANCES];
 
-struct pfl_sequence *pfl_sequence_renew(uint32_t instance);
-bool pfl_sequence_start_anew(struct pfl_sequence *self, uint64_t now_ns);
+struct pfl_event_sequence *pfl_event_sequence_renew(uint32_t instance);
+bool pfl_event_sequence_start_anew(struct pfl_event_sequence *self, uint64_t now_ns);
 
 /* The calling thread's sequence for an instance; NULL: none is to be had. */
-static inline struct pfl_sequence *pfl_sequence_get(uint32_t instance)
+static inline struct pfl_event_sequence *pfl_event_sequence_get(uint32_t instance)
 {
-    struct pfl_sequence *self = pfl_sequences[instance];
+    struct pfl_event_sequence *self = pfl_event_sequences[instance];
 
     if (__builtin_expect(self != NULL && atomic_load_explicit(self->life, memory_order_acquire) ==
                                              self->generation,
                          1))
         return self;
-    return pfl_sequence_renew(instance);
+    return pfl_event_sequence_renew(instance);
 }
 
 /* Between packets, before an event: tells readers that they know nothing, if so. False: there is no
  * room even for that, the event is lost. */
-static inline bool pfl_sequence_prepare(struct pfl_sequence *self, uint64_t now_ns)
+static inline bool pfl_event_sequence_prepare(struct pfl_event_sequence *self, uint64_t now_ns)
 {
     if (__builtin_expect(!*self->is_reset &&
                              atomic_load_explicit(self->clears, memory_order_relaxed) ==
                                  self->seen_clears,
                          1))
         return true;
-    return pfl_sequence_start_anew(self, now_ns);
+    return pfl_event_sequence_start_anew(self, now_ns);
 }
 
 /* Between packets: tells the track and those above it, unless told. The track's uuid. */
-uint64_t pfl_sequence_show_track(struct pfl_sequence *self, struct perfleet_track *track);
+uint64_t pfl_event_sequence_show_track(struct pfl_event_sequence *self,
+                                       struct perfleet_track *track);
 
 /* For the start of a packet: its timestamp and sequence flags, at most PFL_SEQUENCE_TIME_BYTES at
  * `p`; returns the end. */
 #define PFL_SEQUENCE_TIME_BYTES 32u
-uint8_t *pfl_sequence_put_time(struct pfl_sequence *self, uint8_t *p, uint32_t clock,
-                               uint64_t value);
+uint8_t *pfl_event_sequence_put_time(struct pfl_event_sequence *self, uint8_t *p, uint32_t clock,
+                                     uint64_t value);
 /* In a packet's event: what the sequence's extra counters say. */
-void pfl_sequence_write_thread_time(struct pfl_sequence *self, uint64_t now_ns);
+void pfl_event_sequence_write_thread_time(struct pfl_event_sequence *self, uint64_t now_ns);
 
-static inline bool pfl_sequence_knows(const uint32_t *bits, uint32_t number)
+static inline bool pfl_event_sequence_knows(const uint32_t *bits, uint32_t number)
 {
     return (bits[number / 32] >> (number % 32) & 1) != 0;
 }
 
 /* In a packet: readers are to know {iid: number, string}. False: no room for it this time. */
-bool pfl_sequence_intern(struct pfl_sequence *self, enum pfl_interned kind, uint32_t number,
-                         struct pfl_span str);
-bool pfl_sequence_intern_location(struct pfl_sequence *self, uint32_t number,
-                                  const struct perfleet_source_location *location);
+bool pfl_event_sequence_intern(struct pfl_event_sequence *self, enum pfl_intern_kind kind,
+                               uint32_t number, struct pfl_span str);
+bool pfl_event_sequence_intern_location(struct pfl_event_sequence *self, uint32_t number,
+                                        const struct perfleet_source_location *location);
 /* At the end of a packet: its interned data. */
-void pfl_sequence_write_interned(struct pfl_sequence *self);
+void pfl_event_sequence_write_interned(struct pfl_event_sequence *self);
 
 /* The calling thread's sequences give back their chunks / are freed. */
-void pfl_sequence_flush_thread(void);
-void pfl_sequence_drop_thread(void);
+void pfl_event_sequence_flush_thread(void);
+void pfl_event_sequence_drop_thread(void);
 
 #endif

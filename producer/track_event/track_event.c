@@ -97,7 +97,7 @@ static void on_stop(void *user, uint32_t instance)
 
 /* --- the data source --------------------------------------------------------------------- */
 
-int pfl_track_event_open_sequence(uint32_t instance, struct pfl_sequence *sequence)
+int pfl_track_event_open_sequence(uint32_t instance, struct pfl_event_sequence *sequence)
 {
     int rc = PFL_EINVAL;
 
@@ -204,5 +204,5 @@ int perfleet_track_event_open(const char *producer_name, struct perfleet **ret_t
 
 void perfleet_track_event_flush(void)
 {
-    pfl_sequence_flush_thread();
+    pfl_event_sequence_flush_thread();
 }

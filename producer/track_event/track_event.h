@@ -7,7 +7,8 @@
 
 /* Fills in writer, settings and the words to watch. PFL_EINVAL (no session), PFL_ENOMEM,
  * PFL_ELIMIT, PFL_ECLOSED. */
-PFL_MUST_USE int pfl_track_event_open_sequence(uint32_t instance, struct pfl_sequence *sequence);
+PFL_MUST_USE int pfl_track_event_open_sequence(uint32_t instance,
+                                               struct pfl_event_sequence *sequence);
 /* Any thread, at any time: the list of categories is another; the data source tells the service. */
 void pfl_track_event_on_categories(void);
 /* The connection's thread: describes the categories anew, if the list has changed. */

@@ -67,7 +67,8 @@ static void on_alarm(void *user)
                       limit_bytes);
         abort();
     }
-    pfl_alarm_set(&self->alarm, pfl_service_now_ms(self->service) + PFL_GUARDRAILS_PERIOD_MS);
+    pfl_deadline_timer_set(&self->alarm,
+                           pfl_service_now_ms(self->service) + PFL_GUARDRAILS_PERIOD_MS);
 }
 
 int pfl_guardrails_port_open(struct pfl_guardrails_port *self, uv_loop_t *loop,
@@ -79,13 +80,13 @@ int pfl_guardrails_port_open(struct pfl_guardrails_port *self, uv_loop_t *loop,
     self->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     if (self->statm < 0)
         return PFL_EIO;
-    rc = pfl_alarm_open(&self->alarm, loop, on_alarm, self);
+    rc = pfl_deadline_timer_open(&self->alarm, loop, on_alarm, self);
     if (rc != 0) {
         (void)close(self->statm);
         return rc;
     }
     self->is_open = true;
-    pfl_alarm_set(&self->alarm, 0);
+    pfl_deadline_timer_set(&self->alarm, 0);
     return 0;
 }
 
@@ -95,6 +96,6 @@ void pfl_guardrails_port_close(struct pfl_guardrails_port *self)
         return;
     self->is_open = false;
     wind_up(0);
-    pfl_alarm_close(&self->alarm);
+    pfl_deadline_timer_close(&self->alarm);
     (void)close(self->statm);
 }

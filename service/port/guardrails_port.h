@@ -4,11 +4,11 @@
 #ifndef PFL_SERVICE_GUARDRAILS_PORT_H
 #define PFL_SERVICE_GUARDRAILS_PORT_H
 
-#include "base/io/alarm.h"
+#include "base/io/deadline_timer.h"
 #include "service/control/guardrails.h"
 
 struct pfl_guardrails_port {
-    struct pfl_alarm alarm;
+    struct pfl_deadline_timer alarm;
     const struct pfl_service *service; /* borrowed */
     struct pfl_guardrails guardrails;
     int statm; /* owned */

@@ -10,7 +10,7 @@
 
 #include "agent/probes/kernel_events/event_catalog.h"
 #include "agent/probes/kernel_events/trace_format.h"
-#include "agent/probes/procfs/message.h"
+#include "agent/probes/procfs/probe_message.h"
 #include "agent/probes/procfs/proc_text.h"
 #include "agent/probes/procfs/proc_tree.h"
 #include "agent/probes/procfs/sys_text.h"
@@ -41,16 +41,16 @@ static void assert_readable(struct pfl_span bytes)
         abort();
 }
 
-static void assert_message(struct pfl_message *m)
+static void assert_message(struct pfl_probe_message *m)
 {
     if (!m->failed && (m->depth != 0 || m->buf.len > MESSAGE_MAX))
         abort();
     if (!m->failed)
         assert_readable(pfl_buf_get(&m->buf));
-    pfl_message_clear(m);
+    pfl_probe_message_clear(m);
 }
 
-static void read_process(struct pfl_message *m, struct pfl_span first, struct pfl_span second)
+static void read_process(struct pfl_probe_message *m, struct pfl_span first, struct pfl_span second)
 {
     pfl_proc_tree_add_process(m, first, second, second);
     assert_message(m);
@@ -58,7 +58,7 @@ static void read_process(struct pfl_message *m, struct pfl_span first, struct pf
     assert_message(m);
 }
 
-static void read_thread(struct pfl_message *m, struct pfl_span first, struct pfl_span second)
+static void read_thread(struct pfl_probe_message *m, struct pfl_span first, struct pfl_span second)
 {
     pfl_proc_tree_add_thread(m, 7, 7, first, true);
     assert_message(m);
@@ -66,7 +66,8 @@ static void read_thread(struct pfl_message *m, struct pfl_span first, struct pfl
     assert_message(m);
 }
 
-static void read_counters(struct pfl_message *m, struct pfl_span first, struct pfl_span second)
+static void read_counters(struct pfl_probe_message *m, struct pfl_span first,
+                          struct pfl_span second)
 {
     const struct pfl_proc_texts texts = {
         .status = first, .smaps_rollup = second, .oom_score_adj = second, .stat = second};
@@ -82,7 +83,7 @@ static void read_counters(struct pfl_message *m, struct pfl_span first, struct p
     assert_message(m);
 }
 
-static void read_system(struct pfl_message *m, struct pfl_span first, struct pfl_span second)
+static void read_system(struct pfl_probe_message *m, struct pfl_span first, struct pfl_span second)
 {
     struct pfl_sys_conf conf;
     uint64_t mhz;
@@ -115,9 +116,9 @@ static void assert_plan(const struct pfl_event_plan *plan)
 static void read_format(struct pfl_span text)
 {
     struct pfl_trace_format format;
-    struct pfl_page_layout layout;
+    struct pfl_trace_page_layout layout;
 
-    (void)!pfl_page_layout_parse(text, &layout);
+    (void)!pfl_trace_page_layout_parse(text, &layout);
     if (pfl_trace_format_parse(text, &format) != 0)
         return;
     if (format.field_count == 0 || format.field_count > PFL_TRACE_FIELDS_MAX ||
@@ -165,7 +166,7 @@ static void read_printk(struct pfl_span text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct pfl_message message;
+    struct pfl_probe_message message;
     struct pfl_span first;
     struct pfl_span second;
     size_t cut;
@@ -175,7 +176,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     cut = ((size_t)data[1] << 8 | data[2]) % (size - 2);
     first = pfl_span_of(data + 3, cut < size - 3 ? cut : size - 3);
     second = pfl_span_of(data + 3 + first.len, size - 3 - first.len);
-    pfl_message_init(&message, MESSAGE_MAX);
+    pfl_probe_message_init(&message, MESSAGE_MAX);
     switch ((enum file)(data[0] % FILES)) {
     case FILE_PROCESS:
         read_process(&message, first, second);
@@ -199,6 +200,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         read_printk(second);
         break;
     }
-    pfl_message_fini(&message);
+    pfl_probe_message_fini(&message);
     return 0;
 }

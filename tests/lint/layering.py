@@ -49,7 +49,7 @@ SHELLS = {
     "service": re.compile(r"(port/\w+|daemon|main)\.[ch]$"),
     "tunnel": re.compile(r"(link|dialer|\w*port|service_watch|service_conn|client\w*)\.[ch]$"),
     "relay": re.compile(r"((accept|hub|policy|raw)/)?(\w*port|tls_port_impl|sandbox|raw_proxy|daemon|main)\.[ch]$"),
-    "agent/daemon": re.compile(r"((alarm|events|join|stream)/)?(\w*port|port_impl|confinement|daemon|main)\.[ch]$"),
+    "agent/daemon": re.compile(r"((alarm|events|join|stream)/)?(\w*port|port_impl|sandbox|daemon|main)\.[ch]$"),
     "consumer": re.compile(r"(cmd/\w+|recording/\w+|proxy/(proxy\w*|file_pull)|ui/(ui_port|fleet_(client|impl|port|run))|link/(ask|\w+_conn|host_link\w*))\.[ch]$"),
 }
 
@@ -201,7 +201,7 @@ def self_test():
             ("relay/hub/hub_port.c", "#include <uv.h>"), ("proto/tunnel/x.c", '#include "proto/h2/h2.h"'),
             ("proto/x.c", '#include "base/bytes.h"\n#include <protobuf-c/protobuf-c.h>'),
             ("agent/daemon/x.c", '#include "agent/daemon/stream/stream_port.h"'),
-            ("agent/probes/ftrace/x.c", '#include "agent/probes/procfs/message.h"'),
+            ("agent/probes/ftrace/x.c", '#include "agent/probes/procfs/probe_message.h"'),
             ("producer/ipc/x.c", '#include "producer/perfleet.h"\n#include "producer/platform/heap.h"'),
             ("producer/perfleet_track_event.h", '#include "perfleet.h"'),
             ("abi/x.h", "#include <stdatomic.h>"), ("service/port/producer_port.c", "#include <uv.h>"), ("base/x.c", '/* #include <uv.h> */'),

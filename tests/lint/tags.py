@@ -15,13 +15,7 @@ TWO_PROGRAMS = "two programs' own; neither sees the other's headers"
 # must leave it.
 EXCEPTIONS = {
     "pfl_consumer_conn": "the operator's end and the service's end of one connection",
-    "pfl_instance": "the library's and the service's half of one data source instance",
-    "pfl_instance_state": "the library's and the service's half of one data source instance",
-    "pfl_interned": TWO_PROGRAMS,
-    "pfl_message": TWO_PROGRAMS,
-    "pfl_page_layout": "the ABI's pages and ftrace's pages",
     "pfl_rotation": TWO_PROGRAMS,
-    "pfl_sequence": "a writer's and the service's view of one sequence",
 }
 
 

@@ -45,7 +45,7 @@ __attribute__((constructor)) static void begin(void)
         memset(ballast, 1, bytes);
 }
 
-/* Absolute times alone, on CLOCK_MONOTONIC: what base/io/alarm sets. */
+/* Absolute times alone, on CLOCK_MONOTONIC: what base/io/deadline_timer sets. */
 int timerfd_settime(int fd, int flags, const struct itimerspec *spec, struct itimerspec *ret_old)
 {
     struct itimerspec soon = *spec;

@@ -78,14 +78,15 @@ int pfl_ftrace_instance_note(const struct pfl_ftrace_instance *self, struct pfl_
     return pfl_undo_add(host->undo, self, PFL_UNDO_WRITE, whole, value);
 }
 
-static void tell(struct pfl_message *errors, const char *path, const char *what, const char *why)
+static void tell(struct pfl_probe_message *errors, const char *path, const char *what,
+                 const char *why)
 {
     char text[PFL_INSTANCE_PATH_MAX + 128];
 
     (void)snprintf(text, sizeof(text), "%s: %s: %s",
                    strcmp(path, PFL_INSTANCE_TOP) == 0 ? "the top-level buffer" : path, what, why);
     pfl_log_warn("tracefs-not-borrowed", "path=\"%s\" reason=\"%s: %s\"", path, what, why);
-    pfl_message_text(errors, PFL_STATS_SETUP_ERRORS, text);
+    pfl_probe_message_text(errors, PFL_STATS_SETUP_ERRORS, text);
 }
 
 static int open_folder(struct pfl_ftrace_instance *self, struct pfl_ftrace_host *host)
@@ -191,7 +192,7 @@ static const char *find_user(const struct pfl_ftrace_instance *self)
 }
 
 int pfl_borrow_open(struct pfl_ftrace_instance *self, struct pfl_ftrace_host *host,
-                    const struct pfl_ftrace_conf *conf, struct pfl_message *errors)
+                    const struct pfl_ftrace_conf *conf, struct pfl_probe_message *errors)
 {
     const char *user;
     int rc = open_folder(self, host);

@@ -85,13 +85,13 @@ static void tell_ignored(struct pfl_ftrace_session *s)
         return;
     pfl_ftrace_conf_list_ignored(&s->conf, text, sizeof(text));
     pfl_log_warn("ftrace-config-ignored", "fields=\"%s\"", text);
-    pfl_message_text(&s->unknown, PFL_STATS_SETUP_ERRORS, text);
+    pfl_probe_message_text(&s->unknown, PFL_STATS_SETUP_ERRORS, text);
 }
 
 static void tell_unknown_syscalls(struct pfl_ftrace_session *s)
 {
     for (size_t i = 0; i < s->conf.unknown_syscall_count; i++)
-        pfl_message_text(&s->unknown, STATS_UNKNOWN, s->conf.unknown_syscalls[i]);
+        pfl_probe_message_text(&s->unknown, STATS_UNKNOWN, s->conf.unknown_syscalls[i]);
 }
 
 /* Takes about 0.1 s; kept while a session wants them, or as long as one asked for. */
@@ -130,8 +130,8 @@ static int prepare_symbols(struct pfl_ftrace *self, struct pfl_ftrace_session *s
     if (rc != 0)
         return rc;
     if (self->ksyms.count == 0)
-        pfl_message_text(&s->unknown, PFL_STATS_SETUP_ERRORS,
-                         "the kernel hides its symbols (kptr_restrict): no names");
+        pfl_probe_message_text(&s->unknown, PFL_STATS_SETUP_ERRORS,
+                               "the kernel hides its symbols (kptr_restrict): no names");
     s->ksyms = &self->ksyms;
     s->address_key = self->catalog.address_key;
     self->retain_ksyms |= s->conf.retain_ksyms;
@@ -172,8 +172,8 @@ int pfl_ftrace_open_session(struct pfl_ftrace *self, uint32_t session, struct pf
 
     pfl_ftrace_close_session(self, session);
     memset(s, 0, sizeof(*s));
-    pfl_message_init(&s->unknown, STATS_MAX_BYTES);
-    pfl_message_init(&s->stats_before, STATS_MAX_BYTES);
+    pfl_probe_message_init(&s->unknown, STATS_MAX_BYTES);
+    pfl_probe_message_init(&s->stats_before, STATS_MAX_BYTES);
     s->is_open = true;
     s->main.session = s;
     s->markers.session = s;
@@ -210,8 +210,8 @@ static int find_path(const struct pfl_ftrace *self, struct pfl_ftrace_session *s
     if (s->conf.instance_name != NULL) {
         if (pfl_borrow_find_path(s->conf.instance_name, ret_path) == 0)
             return 0;
-        pfl_message_text(&s->unknown, PFL_STATS_SETUP_ERRORS,
-                         "instance_name: not the name of an instance");
+        pfl_probe_message_text(&s->unknown, PFL_STATS_SETUP_ERRORS,
+                               "instance_name: not the name of an instance");
         return PFL_EINVAL;
     }
     if (s->conf.is_preserving)
@@ -285,8 +285,8 @@ static int start_markers(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
     is_first = !has_started_session(self, in);
     in->is_watched |= !in->is_running;
     if (in->is_running && in->has_graph) {
-        pfl_message_text(&s->unknown, PFL_STATS_SETUP_ERRORS,
-                         "the top-level buffer: in use: another session's function graph");
+        pfl_probe_message_text(&s->unknown, PFL_STATS_SETUP_ERRORS,
+                               "the top-level buffer: in use: another session's function graph");
         rc = PFL_EPERM;
     } else {
         rc = pfl_ftrace_instance_start(in, &self->host, &conf, &s->unknown);
@@ -307,9 +307,9 @@ static void fail_start(struct pfl_ftrace *self, uint32_t session)
 {
     struct pfl_ftrace_session *s = &self->sessions[session];
 
-    pfl_message_text(&s->unknown, PFL_STATS_SETUP_ERRORS, "kernel events are not recorded");
-    pfl_message_clear(&s->stats_before);
-    pfl_message_uint(&s->stats_before, PFL_FTRACE_STATS_PHASE, PFL_FTRACE_PHASE_START);
+    pfl_probe_message_text(&s->unknown, PFL_STATS_SETUP_ERRORS, "kernel events are not recorded");
+    pfl_probe_message_clear(&s->stats_before);
+    pfl_probe_message_uint(&s->stats_before, PFL_FTRACE_STATS_PHASE, PFL_FTRACE_PHASE_START);
     pfl_ftrace_packets_write_stats(s, &s->stats_before, false);
     perfleet_writer_flush(s->writer);
     pfl_ftrace_close_session(self, session);
@@ -385,8 +385,8 @@ void pfl_ftrace_close_session(struct pfl_ftrace *self, uint32_t session)
     pfl_mem_free(s->kprobe_types);
     pfl_ftrace_feed_close(&s->main);
     pfl_ftrace_feed_close(&s->markers);
-    pfl_message_fini(&s->unknown);
-    pfl_message_fini(&s->stats_before);
+    pfl_probe_message_fini(&s->unknown);
+    pfl_probe_message_fini(&s->stats_before);
     memset(s, 0, sizeof(*s));
     stop_unused(self, top);
     stop_unused(self, in);
@@ -447,7 +447,7 @@ static void look_for_others(struct pfl_ftrace *self, struct pfl_ftrace_instance 
         struct pfl_ftrace_session *s = &self->sessions[i];
 
         if (s->is_started && (s->main.in == in || s->markers.in == in))
-            pfl_message_text(&s->unknown, PFL_STATS_SETUP_ERRORS, text);
+            pfl_probe_message_text(&s->unknown, PFL_STATS_SETUP_ERRORS, text);
     }
 }
 
@@ -532,16 +532,16 @@ void pfl_ftrace_drain_full(struct pfl_ftrace *self)
 void pfl_ftrace_flush_session(struct pfl_ftrace *self, uint32_t session)
 {
     struct pfl_ftrace_session *s = &self->sessions[session];
-    struct pfl_message now;
+    struct pfl_probe_message now;
 
     if (!s->is_started)
         return;
     pfl_ftrace_drain(self);
-    pfl_message_init(&now, STATS_MAX_BYTES);
+    pfl_probe_message_init(&now, STATS_MAX_BYTES);
     pfl_ftrace_packets_add_stats(self, s, PFL_FTRACE_PHASE_END, &now);
     pfl_ftrace_packets_write_stats(s, &s->stats_before, false);
     pfl_ftrace_packets_write_stats(s, &now, true);
-    pfl_message_fini(&now);
+    pfl_probe_message_fini(&now);
     perfleet_writer_flush(s->writer);
 }
 

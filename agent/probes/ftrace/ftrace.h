@@ -34,10 +34,10 @@ struct pfl_ftrace_session {
     size_t event_count;
     size_t wanted_ids;     /* of the feeds */
     uint8_t *kprobe_types; /* owned; by event id; NULL: no kprobes */
-    struct pfl_message stats_before;
-    struct pfl_message unknown; /* FtraceStats: what could not be set up */
-    bool has_throttled;         /* see throttle_rss_stat */
-    bool has_syscalls;          /* it takes events of raw_syscalls */
+    struct pfl_probe_message stats_before;
+    struct pfl_probe_message unknown; /* FtraceStats: what could not be set up */
+    bool has_throttled;               /* see throttle_rss_stat */
+    bool has_syscalls;                /* it takes events of raw_syscalls */
     struct pfl_ksym_set symbols;
     const struct pfl_ksyms *ksyms; /* borrowed from the owner; NULL: addresses stay numbers */
     const uint64_t *address_key;   /* borrowed from the catalog */

@@ -79,7 +79,7 @@ static void tell(struct pfl_ftrace_session *s, uint32_t field, const char *group
     char text[2 * PFL_TRACE_NAME_MAX + 2];
 
     (void)snprintf(text, sizeof(text), "%.64s/%.64s", group, name);
-    pfl_message_text(&s->unknown, field, text);
+    pfl_probe_message_text(&s->unknown, field, text);
 }
 
 /* --- wishes ------------------------------------------------------------------------------ */
@@ -150,7 +150,7 @@ static void tell_unknown(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
             is_known = pfl_ftrace_conf_wants(&one, self->catalog.events[k].group,
                                              self->catalog.events[k].name);
         if (!is_known)
-            pfl_message_text(&s->unknown, STATS_UNKNOWN, s->conf.wishes[i]);
+            pfl_probe_message_text(&s->unknown, STATS_UNKNOWN, s->conf.wishes[i]);
     }
 }
 

@@ -106,7 +106,7 @@ static void set_page_size(struct pfl_ftrace_instance *self, const struct pfl_ftr
 
 void pfl_ftrace_instance_restrict(struct pfl_ftrace_instance *self, struct pfl_ftrace_host *host,
                                   const struct pfl_ftrace_conf *conf, bool is_first,
-                                  struct pfl_message *errors)
+                                  struct pfl_probe_message *errors)
 {
     const char *refused = NULL;
     char text[128];
@@ -126,7 +126,7 @@ void pfl_ftrace_instance_restrict(struct pfl_ftrace_instance *self, struct pfl_f
         (void)snprintf(text, sizeof(text), "another session restricts what is recorded");
     else
         return;
-    pfl_message_text(errors, STATS_EXCLUSIVE, text);
+    pfl_probe_message_text(errors, STATS_EXCLUSIVE, text);
 }
 
 /* An own instance was made with boot time, the clock of all other data. */
@@ -171,7 +171,7 @@ static int prepare_own(struct pfl_ftrace_instance *self, struct pfl_ftrace_host 
 }
 
 static int prepare_borrowed(struct pfl_ftrace_instance *self, struct pfl_ftrace_host *host,
-                            const struct pfl_ftrace_conf *conf, struct pfl_message *errors)
+                            const struct pfl_ftrace_conf *conf, struct pfl_probe_message *errors)
 {
     int rc = pfl_borrow_open(self, host, conf, errors);
 
@@ -194,13 +194,13 @@ static int open_buffers(struct pfl_ftrace_instance *self, const struct pfl_ftrac
 }
 
 int pfl_ftrace_instance_start(struct pfl_ftrace_instance *self, struct pfl_ftrace_host *host,
-                              const struct pfl_ftrace_conf *conf, struct pfl_message *errors)
+                              const struct pfl_ftrace_conf *conf, struct pfl_probe_message *errors)
 {
     int rc;
 
     if (self->is_running && self->is_lost) {
-        pfl_message_text(errors, PFL_STATS_SETUP_ERRORS,
-                         "the top-level buffer: somebody else has begun to use it");
+        pfl_probe_message_text(errors, PFL_STATS_SETUP_ERRORS,
+                               "the top-level buffer: somebody else has begun to use it");
         return PFL_EPERM;
     }
     if (self->is_running) {

@@ -10,7 +10,7 @@
 #include "agent/probes/ftrace/top_state.h"
 #include "agent/probes/kernel_events/event_catalog.h"
 #include "agent/probes/kernel_events/page_reader.h"
-#include "agent/probes/procfs/message.h"
+#include "agent/probes/procfs/probe_message.h"
 #include "agent/probes/tracefs/cpu_buffers.h"
 #include "agent/probes/tracefs/instance_maker.h"
 #include "agent/probes/tracefs/undo.h"
@@ -67,7 +67,7 @@ struct pfl_ftrace_host {
 PFL_MUST_USE int pfl_ftrace_instance_start(struct pfl_ftrace_instance *self,
                                            struct pfl_ftrace_host *host,
                                            const struct pfl_ftrace_conf *conf,
-                                           struct pfl_message *errors);
+                                           struct pfl_probe_message *errors);
 /* Do programs' writes to the top-level trace_marker reach it? Copied by newer kernels (6.16), or
  * because it is that buffer. */
 bool pfl_ftrace_instance_has_markers(const struct pfl_ftrace_instance *self);
@@ -81,7 +81,7 @@ void pfl_ftrace_instance_stop(struct pfl_ftrace_instance *self, struct pfl_ftrac
 /* Exclusive features: only the first session may have them; the others are told in `errors`. */
 void pfl_ftrace_instance_restrict(struct pfl_ftrace_instance *self, struct pfl_ftrace_host *host,
                                   const struct pfl_ftrace_conf *conf, bool is_first,
-                                  struct pfl_message *errors);
+                                  struct pfl_probe_message *errors);
 /* One more session wants the event, or one less. PFL_EIO, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_ftrace_instance_switch_on(struct pfl_ftrace_instance *self,
                                                struct pfl_ftrace_host *host,

@@ -95,7 +95,7 @@ void pfl_ftrace_packets_bundle(void *user, const struct pfl_span *parts, size_t 
 }
 
 /* kprobe_profile: "name hits misses" a line, of all kprobes of the kernel. */
-static void add_kprobe_stats(struct pfl_ftrace *self, struct pfl_message *message)
+static void add_kprobe_stats(struct pfl_ftrace *self, struct pfl_probe_message *message)
 {
     uint64_t sums[2] = {0, 0};
     const char *at;
@@ -113,10 +113,10 @@ static void add_kprobe_stats(struct pfl_ftrace *self, struct pfl_message *messag
     }
     if ((sums[0] | sums[1]) == 0)
         return;
-    pfl_message_begin(message, STATS_KPROBES);
-    pfl_message_uint(message, 1, sums[0]);
-    pfl_message_uint(message, 2, sums[1]);
-    pfl_message_end(message);
+    pfl_probe_message_begin(message, STATS_KPROBES);
+    pfl_probe_message_uint(message, 1, sums[0]);
+    pfl_probe_message_uint(message, 2, sums[1]);
+    pfl_probe_message_end(message);
 }
 
 void pfl_ftrace_packets_write_preserved(struct pfl_ftrace_session *s)
@@ -131,7 +131,7 @@ void pfl_ftrace_packets_write_preserved(struct pfl_ftrace_session *s)
 }
 
 /* A CPU's buffers are told as one. */
-static void add_cpu_stats(const struct pfl_ftrace_session *s, struct pfl_message *message)
+static void add_cpu_stats(const struct pfl_ftrace_session *s, struct pfl_probe_message *message)
 {
     const struct pfl_cpu_buffers *buffers = &s->main.in->buffers;
     const struct pfl_cpu_buffers *more = s->markers.in != NULL ? &s->markers.in->buffers : NULL;
@@ -153,25 +153,26 @@ static void add_cpu_stats(const struct pfl_ftrace_session *s, struct pfl_message
 }
 
 void pfl_ftrace_packets_add_stats(struct pfl_ftrace *self, const struct pfl_ftrace_session *s,
-                                  uint32_t phase, struct pfl_message *message)
+                                  uint32_t phase, struct pfl_probe_message *message)
 {
-    pfl_message_clear(message);
-    pfl_message_uint(message, PFL_FTRACE_STATS_PHASE, phase);
+    pfl_probe_message_clear(message);
+    pfl_probe_message_uint(message, PFL_FTRACE_STATS_PHASE, phase);
     add_cpu_stats(s, message);
-    pfl_message_uint(message, STATS_BUFFER_PAGES,
-                     (uint64_t)s->main.in->buffer_size_kb * 1024 / (uint64_t)sysconf(_SC_PAGESIZE));
+    pfl_probe_message_uint(message, STATS_BUFFER_PAGES,
+                           (uint64_t)s->main.in->buffer_size_kb * 1024 /
+                               (uint64_t)sysconf(_SC_PAGESIZE));
     if (s->kprobe_types != NULL)
         add_kprobe_stats(self, message);
     if (s->main.reader.symbols != NULL) {
-        pfl_message_uint(message, STATS_SYMBOLS, self->ksyms.count);
-        pfl_message_uint(
+        pfl_probe_message_uint(message, STATS_SYMBOLS, self->ksyms.count);
+        pfl_probe_message_uint(
             message, STATS_SYMBOLS_KB,
             (self->ksyms.room * sizeof(*self->ksyms.symbols) + self->ksyms.names_room) / 1024);
     }
 }
 
-void pfl_ftrace_packets_write_stats(struct pfl_ftrace_session *s, const struct pfl_message *stats,
-                                    bool is_end)
+void pfl_ftrace_packets_write_stats(struct pfl_ftrace_session *s,
+                                    const struct pfl_probe_message *stats, bool is_end)
 {
     struct pfl_span part = pfl_buf_get(&stats->buf);
     struct pfl_span unknown = pfl_buf_get(&s->unknown.buf);

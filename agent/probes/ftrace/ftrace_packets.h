@@ -14,11 +14,11 @@ void pfl_ftrace_packets_bundle(void *user, const struct pfl_span *parts, size_t 
                                uint64_t bytes);
 /* FtraceStats of now; the message is cleared first. */
 void pfl_ftrace_packets_add_stats(struct pfl_ftrace *self, const struct pfl_ftrace_session *s,
-                                  uint32_t phase, struct pfl_message *message);
+                                  uint32_t phase, struct pfl_probe_message *message);
 /* Tells readers that what was recorded before the session's start is meant to be there. */
 void pfl_ftrace_packets_write_preserved(struct pfl_ftrace_session *s);
 /* The start's statistics come with what could not be set up, the end's with parse errors. */
-void pfl_ftrace_packets_write_stats(struct pfl_ftrace_session *s, const struct pfl_message *stats,
-                                    bool is_end);
+void pfl_ftrace_packets_write_stats(struct pfl_ftrace_session *s,
+                                    const struct pfl_probe_message *stats, bool is_end);
 
 #endif

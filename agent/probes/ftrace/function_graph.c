@@ -130,16 +130,16 @@ static const char *add_functions(int dir_fd, const char *file, const struct pfl_
     return refused;
 }
 
-static void fail(struct pfl_message *errors, const char *what, const char *detail)
+static void fail(struct pfl_probe_message *errors, const char *what, const char *detail)
 {
     char text[256];
 
     (void)snprintf(text, sizeof(text), "function graph: %s%s%.100s", what,
                    detail[0] != '\0' ? ": " : "", detail);
     pfl_log_warn("function-graph-refused", "reason=\"%s\"", text);
-    pfl_message_text(errors, PFL_STATS_SETUP_ERRORS, text);
-    pfl_message_text(errors, STATS_FAILED, "ftrace/funcgraph_entry");
-    pfl_message_text(errors, STATS_FAILED, "ftrace/funcgraph_exit");
+    pfl_probe_message_text(errors, PFL_STATS_SETUP_ERRORS, text);
+    pfl_probe_message_text(errors, STATS_FAILED, "ftrace/funcgraph_entry");
+    pfl_probe_message_text(errors, STATS_FAILED, "ftrace/funcgraph_exit");
 }
 
 /* NULL: all of it is in place. */
@@ -162,7 +162,7 @@ static const char *choose_functions(struct pfl_ftrace_instance *self, struct pfl
 }
 
 void pfl_function_graph_add(struct pfl_ftrace_instance *self, struct pfl_ftrace_host *host,
-                            const struct pfl_ftrace_conf *conf, struct pfl_message *errors)
+                            const struct pfl_ftrace_conf *conf, struct pfl_probe_message *errors)
 {
     const char *reason = NULL;
     const char *detail = "";

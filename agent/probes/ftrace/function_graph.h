@@ -16,7 +16,7 @@ bool pfl_function_graph_find_path(int root_fd, char ret_path[PFL_INSTANCE_PATH_M
  * already, adds the config's functions. All buffers must be closed for the first. What the kernel
  * refuses is told in `errors`, and then the tracer stays off: all functions would be too many. */
 void pfl_function_graph_add(struct pfl_ftrace_instance *self, struct pfl_ftrace_host *host,
-                            const struct pfl_ftrace_conf *conf, struct pfl_message *errors);
+                            const struct pfl_ftrace_conf *conf, struct pfl_probe_message *errors);
 /* Switches it off; all buffers are closed. The undo log does the rest. */
 void pfl_function_graph_remove(struct pfl_ftrace_instance *self);
 

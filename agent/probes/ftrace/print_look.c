@@ -8,7 +8,7 @@
  */
 #include "agent/probes/ftrace/print_look.h"
 
-#include "agent/probes/procfs/message.h"
+#include "agent/probes/procfs/probe_message.h"
 
 #define FIRST_NS  UINT64_C(2000000000)
 #define PERIOD_NS UINT64_C(300000000000)
@@ -21,19 +21,19 @@
 static void describe(struct pfl_print_look *self, struct perfleet *tracing,
                      struct perfleet_source *source, const char *why)
 {
-    struct pfl_message m;
+    struct pfl_probe_message m;
     struct pfl_span fields;
 
-    pfl_message_init(&m, DESCRIPTOR_MAX_BYTES);
+    pfl_probe_message_init(&m, DESCRIPTOR_MAX_BYTES);
     if (why != NULL) {
-        pfl_message_begin(&m, DESCRIPTOR_FTRACE);
-        pfl_message_text(&m, DESCRIPTOR_NO_PRINT, why);
-        pfl_message_end(&m);
+        pfl_probe_message_begin(&m, DESCRIPTOR_FTRACE);
+        pfl_probe_message_text(&m, DESCRIPTOR_NO_PRINT, why);
+        pfl_probe_message_end(&m);
     }
     fields = pfl_buf_get(&m.buf);
     if (!m.failed && perfleet_update(tracing, source, fields.data, fields.len) == PERFLEET_OK)
         self->why = why;
-    pfl_message_fini(&m);
+    pfl_probe_message_fini(&m);
 }
 
 uint64_t pfl_print_look_work(struct pfl_print_look *self, struct pfl_ftrace *ftrace,

@@ -203,7 +203,7 @@ enum pfl_top_use pfl_top_buffer_find_change(struct pfl_ftrace_instance *self)
 }
 
 void pfl_top_buffer_count(struct pfl_ftrace_instance *self, size_t cpu, struct pfl_span pages,
-                          struct pfl_page_layout layout)
+                          struct pfl_trace_page_layout layout)
 {
     size_t page_bytes = self->buffers.page_bytes;
 

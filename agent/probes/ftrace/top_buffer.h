@@ -20,7 +20,7 @@ void pfl_top_buffer_lose(struct pfl_ftrace_instance *self, struct pfl_ftrace_hos
 void pfl_top_buffer_give_back(struct pfl_ftrace_instance *self, struct pfl_ftrace_host *host);
 /* Counts records that were read, to know those that somebody else reads. */
 void pfl_top_buffer_count(struct pfl_ftrace_instance *self, size_t cpu, struct pfl_span pages,
-                          struct pfl_page_layout layout);
+                          struct pfl_trace_page_layout layout);
 
 #define PFL_TOP_WATCH_MS 200u
 

@@ -64,7 +64,7 @@ int pfl_event_catalog_init(struct pfl_event_catalog *self, struct pfl_span avail
     int rc;
 
     memset(self, 0, sizeof(*self));
-    rc = pfl_page_layout_parse(header_page, &self->layout);
+    rc = pfl_trace_page_layout_parse(header_page, &self->layout);
     if (rc == 0)
         rc = read_names(self, available);
     if (rc == 0)

@@ -30,7 +30,7 @@ struct pfl_event_catalog {
     struct pfl_event_plan **by_id; /* owned, with the plans */
     size_t ids;
     struct pfl_printk_formats printk;
-    struct pfl_page_layout layout;
+    struct pfl_trace_page_layout layout;
     uint64_t address_key[2]; /* set by the owner after init, secret: see event_plan.h */
 };
 

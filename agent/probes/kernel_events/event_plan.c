@@ -21,7 +21,7 @@
 
 #include "agent/probes/kernel_events/event_table.h"
 #include "agent/probes/kernel_events/ftrace_conf.h"
-#include "agent/probes/procfs/message.h"
+#include "agent/probes/procfs/probe_message.h"
 #include "base/mem.h"
 
 #define INT_MAX_BYTES        15u /* tag of 5, varint of 10 */
@@ -223,32 +223,32 @@ static inline bool is_number(const struct pfl_event_step *step)
 /* FtraceEventBundle.generic_event_descriptors: what the numbers of the dense form mean. */
 static int describe(struct pfl_event_plan *plan, const char *group, const char *name)
 {
-    struct pfl_message m;
+    struct pfl_probe_message m;
     struct pfl_span body;
 
-    pfl_message_init(&m, DESCRIPTOR_MAX_BYTES);
-    pfl_message_begin(&m, BUNDLE_DESCRIPTOR);
-    pfl_message_uint(&m, 1, plan->dense_field);
-    pfl_message_begin(&m, 2);
-    pfl_message_text(&m, 1, name);
+    pfl_probe_message_init(&m, DESCRIPTOR_MAX_BYTES);
+    pfl_probe_message_begin(&m, BUNDLE_DESCRIPTOR);
+    pfl_probe_message_uint(&m, 1, plan->dense_field);
+    pfl_probe_message_begin(&m, 2);
+    pfl_probe_message_text(&m, 1, name);
     for (uint16_t i = 0; i < plan->step_count; i++) {
         const struct pfl_event_step *step = &plan->steps[i];
 
-        pfl_message_begin(&m, 2);
-        pfl_message_bytes(&m, 1, plan->names + step->name_offset, step->name_len);
-        pfl_message_uint(&m, 3, step->field);
-        pfl_message_uint(&m, 5, !is_number(step) ? 9 : step->is_signed ? 3 : 4);
-        pfl_message_end(&m);
+        pfl_probe_message_begin(&m, 2);
+        pfl_probe_message_bytes(&m, 1, plan->names + step->name_offset, step->name_len);
+        pfl_probe_message_uint(&m, 3, step->field);
+        pfl_probe_message_uint(&m, 5, !is_number(step) ? 9 : step->is_signed ? 3 : 4);
+        pfl_probe_message_end(&m);
     }
-    pfl_message_end(&m);
-    pfl_message_text(&m, 3, group);
-    pfl_message_end(&m);
+    pfl_probe_message_end(&m);
+    pfl_probe_message_text(&m, 3, group);
+    pfl_probe_message_end(&m);
     plan->descriptor_bytes = m.buf.len;
     plan->descriptor = m.failed ? NULL : pfl_mem_alloc(m.buf.len);
     body = pfl_buf_get(&m.buf);
     if (plan->descriptor != NULL && body.len != 0)
         memcpy(plan->descriptor, body.data, body.len);
-    pfl_message_fini(&m);
+    pfl_probe_message_fini(&m);
     return plan->descriptor != NULL ? 0 : PFL_ENOMEM;
 }
 

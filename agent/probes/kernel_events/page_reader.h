@@ -27,7 +27,7 @@ struct pfl_page_reader {
     const struct pfl_event_plan *const *plans; /* borrowed; by event id, NULL: unknown */
     const uint8_t *wanted;                     /* borrowed; a bit an event id */
     size_t event_ids;                          /* of both */
-    struct pfl_page_layout layout;
+    struct pfl_trace_page_layout layout;
     bool is_compact;
     bool is_dense;                            /* see pfl_event_plan_encode */
     const struct pfl_event_plan *switch_plan; /* borrowed: two of plans, see prepare */

@@ -236,7 +236,7 @@ const struct pfl_trace_field *pfl_trace_format_find(const struct pfl_trace_forma
     return NULL;
 }
 
-int pfl_page_layout_parse(struct pfl_span text, struct pfl_page_layout *ret_layout)
+int pfl_trace_page_layout_parse(struct pfl_span text, struct pfl_trace_page_layout *ret_layout)
 {
     struct pfl_reader r = pfl_reader_of(text);
     struct pfl_trace_field field;

@@ -53,11 +53,12 @@ const struct pfl_trace_field *pfl_trace_format_find(const struct pfl_trace_forma
                                                     const char *name);
 
 /* How a page of the ring buffer begins: tracefs events/header_page. */
-struct pfl_page_layout {
+struct pfl_trace_page_layout {
     uint16_t commit_bytes; /* 4 or 8; the timestamp before it has 8 */
     uint16_t data_offset;
 };
 
-PFL_MUST_USE int pfl_page_layout_parse(struct pfl_span text, struct pfl_page_layout *ret_layout);
+PFL_MUST_USE int pfl_trace_page_layout_parse(struct pfl_span text,
+                                             struct pfl_trace_page_layout *ret_layout);
 
 #endif

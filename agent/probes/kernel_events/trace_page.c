@@ -19,7 +19,7 @@ enum record_type {
 };
 
 bool pfl_trace_page_init(struct pfl_trace_page *self, struct pfl_span page,
-                         struct pfl_page_layout layout)
+                         struct pfl_trace_page_layout layout)
 {
     struct pfl_reader r = pfl_reader_of(page);
     uint32_t commit;

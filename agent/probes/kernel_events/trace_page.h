@@ -52,7 +52,7 @@ struct pfl_trace_record {
 
 /* False: a header that makes no sense; status says which. An empty page is fine. */
 bool pfl_trace_page_init(struct pfl_trace_page *self, struct pfl_span page,
-                         struct pfl_page_layout layout);
+                         struct pfl_trace_page_layout layout);
 
 /* Moves over everything that is no data record; false at the end of the page or at bytes that
  * make no sense (status is not PFL_PAGE_OK then). */

@@ -124,7 +124,7 @@ bool pfl_proc_is_namespaced(struct pfl_span status)
     return take_inner_ids(&ids);
 }
 
-static void add_inner_ids(struct pfl_message *message, uint32_t field, struct pfl_span status)
+static void add_inner_ids(struct pfl_probe_message *message, uint32_t field, struct pfl_span status)
 {
     struct pfl_span ids = pfl_proc_find(status, "NSpid:");
     struct pfl_span word;
@@ -132,23 +132,24 @@ static void add_inner_ids(struct pfl_message *message, uint32_t field, struct pf
     if (!take_inner_ids(&ids))
         return;
     while (pfl_proc_take_word(&ids, &word))
-        pfl_message_uint(message, field, pfl_proc_number(word));
+        pfl_probe_message_uint(message, field, pfl_proc_number(word));
 }
 
-static void add_cmdline(struct pfl_message *tree, struct pfl_span cmdline, struct pfl_span status)
+static void add_cmdline(struct pfl_probe_message *tree, struct pfl_span cmdline,
+                        struct pfl_span status)
 {
     struct pfl_span name = pfl_proc_find(status, "Name:");
 
     if (cmdline.len == 0) {
-        pfl_message_bytes(tree, P_CMDLINE, name.data, name.len);
-        pfl_message_uint(tree, P_IS_COMM, 1);
+        pfl_probe_message_bytes(tree, P_CMDLINE, name.data, name.len);
+        pfl_probe_message_uint(tree, P_IS_COMM, 1);
         return;
     }
     for (size_t at = 0; at < cmdline.len;) {
         size_t len = strnlen((const char *)cmdline.data + at, cmdline.len - at);
 
         if (len != 0)
-            pfl_message_bytes(tree, P_CMDLINE, cmdline.data + at, len);
+            pfl_probe_message_bytes(tree, P_CMDLINE, cmdline.data + at, len);
         at += len + 1;
     }
 }
@@ -171,37 +172,37 @@ static uint64_t find_stat_ns(struct pfl_span stat, uint32_t nth)
     return pfl_proc_number(word) * (UINT64_C(1000000000) / hz);
 }
 
-void pfl_proc_tree_add_process(struct pfl_message *tree, struct pfl_span status,
+void pfl_proc_tree_add_process(struct pfl_probe_message *tree, struct pfl_span status,
                                struct pfl_span cmdline, struct pfl_span stat)
 {
     struct pfl_span kthread = pfl_proc_find(status, "Kthread:");
     uint64_t start_ns = find_stat_ns(stat, 22);
 
-    pfl_message_begin(tree, TREE_PROCESSES);
-    pfl_message_uint(tree, P_PID, pfl_proc_number(pfl_proc_find(status, "Pid:")));
-    pfl_message_uint(tree, P_PPID, pfl_proc_number(pfl_proc_find(status, "PPid:")));
-    pfl_message_uint(tree, P_UID, pfl_proc_number(pfl_proc_find(status, "Uid:")));
+    pfl_probe_message_begin(tree, TREE_PROCESSES);
+    pfl_probe_message_uint(tree, P_PID, pfl_proc_number(pfl_proc_find(status, "Pid:")));
+    pfl_probe_message_uint(tree, P_PPID, pfl_proc_number(pfl_proc_find(status, "PPid:")));
+    pfl_probe_message_uint(tree, P_UID, pfl_proc_number(pfl_proc_find(status, "Uid:")));
     add_inner_ids(tree, P_NSPID, status);
     add_cmdline(tree, cmdline, status);
     if (start_ns != 0)
-        pfl_message_uint(tree, P_START, start_ns);
+        pfl_probe_message_uint(tree, P_START, start_ns);
     if (kthread.len != 0)
-        pfl_message_uint(tree, P_IS_KTHREAD, pfl_proc_number(kthread) != 0);
-    pfl_message_end(tree);
+        pfl_probe_message_uint(tree, P_IS_KTHREAD, pfl_proc_number(kthread) != 0);
+    pfl_probe_message_end(tree);
 }
 
-void pfl_proc_tree_add_thread(struct pfl_message *tree, int32_t tid, int32_t tgid,
+void pfl_proc_tree_add_thread(struct pfl_probe_message *tree, int32_t tid, int32_t tgid,
                               struct pfl_span status, bool with_name)
 {
     struct pfl_span name = pfl_proc_find(status, "Name:");
 
-    pfl_message_begin(tree, TREE_THREADS);
-    pfl_message_uint(tree, 1, (uint64_t)tid);
-    pfl_message_uint(tree, 3, (uint64_t)tgid);
+    pfl_probe_message_begin(tree, TREE_THREADS);
+    pfl_probe_message_uint(tree, 1, (uint64_t)tid);
+    pfl_probe_message_uint(tree, 3, (uint64_t)tgid);
     add_inner_ids(tree, 4, status);
     if (with_name && name.len != 0)
-        pfl_message_bytes(tree, 2, name.data, name.len);
-    pfl_message_end(tree);
+        pfl_probe_message_bytes(tree, 2, name.data, name.len);
+    pfl_probe_message_end(tree);
 }
 
 /* --- counters ---------------------------------------------------------------------------- */
@@ -250,13 +251,13 @@ static bool read_counter(size_t index, const struct pfl_proc_texts *texts, uint6
     return true;
 }
 
-void pfl_proc_stats_begin_process(struct pfl_message *stats, int32_t pid)
+void pfl_proc_stats_begin_process(struct pfl_probe_message *stats, int32_t pid)
 {
-    pfl_message_begin(stats, STATS_PROCESS);
-    pfl_message_uint(stats, P_PID, (uint64_t)pid);
+    pfl_probe_message_begin(stats, STATS_PROCESS);
+    pfl_probe_message_uint(stats, P_PID, (uint64_t)pid);
 }
 
-bool pfl_proc_counters_add(struct pfl_message *stats, int32_t pid,
+bool pfl_proc_counters_add(struct pfl_probe_message *stats, int32_t pid,
                            const struct pfl_proc_texts *texts, struct pfl_proc_counters *last)
 {
     bool has_memory = pfl_proc_find(texts->status, "VmSize:").len != 0;
@@ -272,17 +273,17 @@ bool pfl_proc_counters_add(struct pfl_message *stats, int32_t pid,
         if (!is_open)
             pfl_proc_stats_begin_process(stats, pid);
         is_open = true;
-        pfl_message_uint(stats, counters[i].field, value);
+        pfl_probe_message_uint(stats, counters[i].field, value);
     }
     if (is_open)
-        pfl_message_end(stats);
+        pfl_probe_message_end(stats);
     return has_memory;
 }
 
-void pfl_proc_stats_add_fd(struct pfl_message *stats, int32_t fd, struct pfl_span path)
+void pfl_proc_stats_add_fd(struct pfl_probe_message *stats, int32_t fd, struct pfl_span path)
 {
-    pfl_message_begin(stats, PROCESS_FDS);
-    pfl_message_uint(stats, 1, (uint64_t)fd);
-    pfl_message_bytes(stats, 2, path.data, path.len);
-    pfl_message_end(stats);
+    pfl_probe_message_begin(stats, PROCESS_FDS);
+    pfl_probe_message_uint(stats, 1, (uint64_t)fd);
+    pfl_probe_message_bytes(stats, 2, path.data, path.len);
+    pfl_probe_message_end(stats);
 }

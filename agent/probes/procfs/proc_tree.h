@@ -3,7 +3,7 @@
 #ifndef PFL_PROBES_PROC_TREE_H
 #define PFL_PROBES_PROC_TREE_H
 
-#include "agent/probes/procfs/message.h"
+#include "agent/probes/procfs/probe_message.h"
 
 /* ProcessStatsConfig. */
 struct pfl_process_conf {
@@ -24,10 +24,10 @@ struct pfl_process_conf {
 void pfl_process_conf_parse(struct pfl_span config, struct pfl_process_conf *ret_conf);
 
 /* ProcessTree.processes: from status, cmdline and (empty unless the age is wanted) stat. */
-void pfl_proc_tree_add_process(struct pfl_message *tree, struct pfl_span status,
+void pfl_proc_tree_add_process(struct pfl_probe_message *tree, struct pfl_span status,
                                struct pfl_span cmdline, struct pfl_span stat);
 /* ProcessTree.threads; `status` may be empty: then neither name nor namespace ids. */
-void pfl_proc_tree_add_thread(struct pfl_message *tree, int32_t tid, int32_t tgid,
+void pfl_proc_tree_add_thread(struct pfl_probe_message *tree, int32_t tid, int32_t tgid,
                               struct pfl_span status, bool with_name);
 /* Has the status file ids in inner pid namespaces? */
 bool pfl_proc_is_namespaced(struct pfl_span status);
@@ -51,10 +51,10 @@ struct pfl_proc_texts {
 
 /* ProcessStats.processes with the counters that differ from `last`, which learns them; nothing
  * when none differs. Returns false if the process has no memory of its own (a kernel thread). */
-bool pfl_proc_counters_add(struct pfl_message *stats, int32_t pid,
+bool pfl_proc_counters_add(struct pfl_probe_message *stats, int32_t pid,
                            const struct pfl_proc_texts *texts, struct pfl_proc_counters *last);
-/* ProcessStats.processes of its own with open files (`fds`); pfl_message_end closes it. */
-void pfl_proc_stats_begin_process(struct pfl_message *stats, int32_t pid);
-void pfl_proc_stats_add_fd(struct pfl_message *stats, int32_t fd, struct pfl_span path);
+/* ProcessStats.processes of its own with open files (`fds`); pfl_probe_message_end closes it. */
+void pfl_proc_stats_begin_process(struct pfl_probe_message *stats, int32_t pid);
+void pfl_proc_stats_add_fd(struct pfl_probe_message *stats, int32_t fd, struct pfl_span path);
 
 #endif

@@ -34,7 +34,7 @@ void pfl_process_stats_init(struct pfl_process_stats *self, struct pfl_span conf
 {
     memset(self, 0, sizeof(*self));
     pfl_process_conf_parse(config, &self->conf);
-    pfl_message_init(&self->message, PACKET_MAX_BYTES);
+    pfl_probe_message_init(&self->message, PACKET_MAX_BYTES);
     self->was_cleared = true;
 }
 
@@ -42,7 +42,7 @@ void pfl_process_stats_fini(struct pfl_process_stats *self)
 {
     pfl_pid_set_fini(&self->seen);
     pfl_open_files_fini(&self->files);
-    pfl_message_fini(&self->message);
+    pfl_probe_message_fini(&self->message);
     pfl_mem_free(self->entries);
     memset(self, 0, sizeof(*self));
 }
@@ -51,7 +51,7 @@ void pfl_process_stats_fini(struct pfl_process_stats *self)
 
 static void begin_packet(struct pfl_process_stats *self)
 {
-    pfl_message_clear(&self->message);
+    pfl_probe_message_clear(&self->message);
     self->scan_start_ns = perfleet_time_ns();
 }
 
@@ -120,7 +120,7 @@ static void name_links(struct pfl_process_stats *self, struct naming *naming, co
 static void end_files(struct pfl_process_stats *self, struct naming *naming)
 {
     if (naming->is_open)
-        pfl_message_end(&self->message);
+        pfl_probe_message_end(&self->message);
     naming->is_open = false;
     end_full_packet(self, PACKET_STATS, STATS_END_TIME);
 }

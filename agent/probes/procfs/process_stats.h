@@ -20,7 +20,7 @@ struct pfl_process_stats {
     struct perfleet_writer *writer; /* borrowed from the data source until stop */
     struct pfl_pid_set seen;        /* ftrace adds to it; its fresh ones are described next */
     struct pfl_open_files files;    /* with resolve_process_fds; ftrace meets new ones */
-    struct pfl_message message;
+    struct pfl_probe_message message;
     struct pfl_process_counters_entry *entries; /* owned; sorted by pid */
     size_t entry_count;
     uint32_t tick;

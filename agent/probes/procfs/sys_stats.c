@@ -35,7 +35,7 @@ void pfl_sys_stats_init(struct pfl_sys_stats *self, struct pfl_span config)
 {
     memset(self, 0, sizeof(*self));
     pfl_sys_conf_parse(config, &self->conf);
-    pfl_message_init(&self->message, MESSAGE_MAX_BYTES);
+    pfl_probe_message_init(&self->message, MESSAGE_MAX_BYTES);
     pfl_buf_init(&self->file, FILE_MAX_BYTES);
     for (size_t i = 0; i < PFL_SYS_KINDS; i++)
         self->due_ns[i] = self->conf.period_ms[i] != 0 ? 0 : UINT64_MAX;
@@ -43,7 +43,7 @@ void pfl_sys_stats_init(struct pfl_sys_stats *self, struct pfl_span config)
 
 void pfl_sys_stats_fini(struct pfl_sys_stats *self)
 {
-    pfl_message_fini(&self->message);
+    pfl_probe_message_fini(&self->message);
     pfl_buf_fini(&self->file);
 }
 
@@ -78,7 +78,8 @@ static void add_cpufreq(struct pfl_sys_stats *self)
     for (long i = 0; i < cpus && i < CPUS_MAX; i++) {
         (void)snprintf(path, sizeof(path),
                        "/sys/devices/system/cpu/cpu%ld/cpufreq/scaling_cur_freq", i);
-        pfl_message_uint(&self->message, S_CPUFREQ_KHZ, pfl_proc_number(read_file(self, path)));
+        pfl_probe_message_uint(&self->message, S_CPUFREQ_KHZ,
+                               pfl_proc_number(read_file(self, path)));
     }
 }
 
@@ -92,11 +93,11 @@ static bool add_idle_state(struct pfl_sys_stats *self, const char *dir)
     text = read_file(self, path);
     if (text.len == 0)
         return false;
-    pfl_message_begin(&self->message, 2);
-    pfl_message_bytes(&self->message, 1, text.data, text.len);
+    pfl_probe_message_begin(&self->message, 2);
+    pfl_probe_message_bytes(&self->message, 1, text.data, text.len);
     (void)snprintf(path, sizeof(path), "%s/time", dir);
-    pfl_message_uint(&self->message, 2, pfl_proc_number(read_file(self, path)));
-    pfl_message_end(&self->message);
+    pfl_probe_message_uint(&self->message, 2, pfl_proc_number(read_file(self, path)));
+    pfl_probe_message_end(&self->message);
     return true;
 }
 
@@ -106,15 +107,15 @@ static void add_cpuidle(struct pfl_sys_stats *self)
     char dir[96];
 
     for (long i = 0; i < cpus && i < CPUS_MAX; i++) {
-        pfl_message_begin(&self->message, S_CPUIDLE);
-        pfl_message_uint(&self->message, 1, (uint64_t)i);
+        pfl_probe_message_begin(&self->message, S_CPUIDLE);
+        pfl_probe_message_uint(&self->message, 1, (uint64_t)i);
         for (int state = 0; state < STATES_MAX; state++) {
             (void)snprintf(dir, sizeof(dir), "/sys/devices/system/cpu/cpu%ld/cpuidle/state%d", i,
                            state);
             if (!add_idle_state(self, dir))
                 break;
         }
-        pfl_message_end(&self->message);
+        pfl_probe_message_end(&self->message);
     }
 }
 
@@ -130,13 +131,13 @@ static void add_thermal(struct pfl_sys_stats *self)
         text = read_file(self, path);
         if (text.len == 0)
             break;
-        pfl_message_begin(&self->message, S_THERMAL_ZONE);
-        pfl_message_text(&self->message, 1, name);
-        pfl_message_uint(&self->message, 2, pfl_proc_number(text) / 1000);
+        pfl_probe_message_begin(&self->message, S_THERMAL_ZONE);
+        pfl_probe_message_text(&self->message, 1, name);
+        pfl_probe_message_uint(&self->message, 2, pfl_proc_number(text) / 1000);
         (void)snprintf(path, sizeof(path), "/sys/class/thermal/%s/type", name);
         text = read_file(self, path);
-        pfl_message_bytes(&self->message, 3, text.data, text.len);
-        pfl_message_end(&self->message);
+        pfl_probe_message_bytes(&self->message, 3, text.data, text.len);
+        pfl_probe_message_end(&self->message);
     }
 }
 
@@ -156,10 +157,10 @@ static void add_devfreq(struct pfl_sys_stats *self)
         at += strlen(name) + 1;
         (void)snprintf(path, sizeof(path), "/sys/class/devfreq/%s/cur_freq", name);
         text = read_file(self, path);
-        pfl_message_begin(&self->message, S_DEVFREQ);
-        pfl_message_text(&self->message, 1, name);
-        pfl_message_uint(&self->message, 2, pfl_proc_number(text));
-        pfl_message_end(&self->message);
+        pfl_probe_message_begin(&self->message, S_DEVFREQ);
+        pfl_probe_message_text(&self->message, 1, name);
+        pfl_probe_message_uint(&self->message, 2, pfl_proc_number(text));
+        pfl_probe_message_end(&self->message);
     }
     pfl_buf_fini(&names);
 }
@@ -171,22 +172,22 @@ static void add_gpufreq(struct pfl_sys_stats *self)
     uint64_t mhz;
 
     if (text.len != 0) {
-        pfl_message_uint(&self->message, S_GPUFREQ_MHZ, pfl_proc_number(text) / 1000000);
+        pfl_probe_message_uint(&self->message, S_GPUFREQ_MHZ, pfl_proc_number(text) / 1000000);
         return;
     }
     text = read_file(self, "/sys/class/drm/card0/gt_act_freq_mhz");
     if (text.len != 0) {
-        pfl_message_uint(&self->message, S_GPUFREQ_MHZ, pfl_proc_number(text));
+        pfl_probe_message_uint(&self->message, S_GPUFREQ_MHZ, pfl_proc_number(text));
         return;
     }
     text = read_file(self, "/sys/class/drm/card0/device/pp_dpm_sclk");
     if (pfl_sys_find_current_mhz(text, &mhz))
-        pfl_message_uint(&self->message, S_GPUFREQ_MHZ, mhz);
+        pfl_probe_message_uint(&self->message, S_GPUFREQ_MHZ, mhz);
 }
 
 static void add_kind(struct pfl_sys_stats *self, enum pfl_sys_kind kind)
 {
-    struct pfl_message *m = &self->message;
+    struct pfl_probe_message *m = &self->message;
 
     switch (kind) {
     case PFL_SYS_MEMINFO:
@@ -237,7 +238,7 @@ void pfl_sys_stats_poll(struct pfl_sys_stats *self, uint64_t now_ns, struct perf
 {
     struct pfl_span body;
 
-    pfl_message_clear(&self->message);
+    pfl_probe_message_clear(&self->message);
     for (uint32_t i = 0; i < PFL_SYS_KINDS; i++) {
         uint64_t period_ns = self->conf.period_ms[i] * NS_PER_MS;
 

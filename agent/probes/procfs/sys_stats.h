@@ -9,7 +9,7 @@
 struct pfl_sys_stats {
     struct pfl_sys_conf conf;
     uint64_t due_ns[PFL_SYS_KINDS]; /* when each kind is read next */
-    struct pfl_message message;
+    struct pfl_probe_message message;
     struct pfl_buf file;
 };
 

@@ -95,15 +95,15 @@ void pfl_sys_conf_parse(struct pfl_span config, struct pfl_sys_conf *ret_conf)
     }
 }
 
-static void add_pair(struct pfl_message *m, uint32_t field, uint64_t key, uint64_t value)
+static void add_pair(struct pfl_probe_message *m, uint32_t field, uint64_t key, uint64_t value)
 {
-    pfl_message_begin(m, field);
-    pfl_message_uint(m, 1, key);
-    pfl_message_uint(m, 2, value);
-    pfl_message_end(m);
+    pfl_probe_message_begin(m, field);
+    pfl_probe_message_uint(m, 1, key);
+    pfl_probe_message_uint(m, 2, value);
+    pfl_probe_message_end(m);
 }
 
-void pfl_sys_add_meminfo(struct pfl_message *m, const struct pfl_sys_conf *conf,
+void pfl_sys_add_meminfo(struct pfl_probe_message *m, const struct pfl_sys_conf *conf,
                          struct pfl_span text)
 {
     struct pfl_span line;
@@ -124,7 +124,7 @@ void pfl_sys_add_meminfo(struct pfl_message *m, const struct pfl_sys_conf *conf,
     }
 }
 
-void pfl_sys_add_vmstat(struct pfl_message *m, const struct pfl_sys_conf *conf,
+void pfl_sys_add_vmstat(struct pfl_probe_message *m, const struct pfl_sys_conf *conf,
                         struct pfl_span text)
 {
     struct pfl_span line;
@@ -149,29 +149,29 @@ static bool wants_stat(const struct pfl_sys_conf *conf, uint32_t counter)
     return conf->stat_choice == 0 || (conf->stat_choice >> counter & 1) != 0;
 }
 
-static void add_cpu_times(struct pfl_message *m, struct pfl_span cpu, struct pfl_span line,
+static void add_cpu_times(struct pfl_probe_message *m, struct pfl_span cpu, struct pfl_span line,
                           uint64_t ns_per_tick)
 {
     struct pfl_span word;
 
-    pfl_message_begin(m, S_CPU_STAT);
-    pfl_message_uint(m, 1, pfl_proc_number(pfl_span_of(cpu.data + 3, cpu.len - 3)));
+    pfl_probe_message_begin(m, S_CPU_STAT);
+    pfl_probe_message_uint(m, 1, pfl_proc_number(pfl_span_of(cpu.data + 3, cpu.len - 3)));
     for (uint32_t field = 2; field <= 9; field++) {
         uint64_t ticks = pfl_proc_take_word(&line, &word) ? pfl_proc_number(word) : 0;
 
-        pfl_message_uint(m, field, ticks * ns_per_tick);
+        pfl_probe_message_uint(m, field, ticks * ns_per_tick);
     }
-    pfl_message_end(m);
+    pfl_probe_message_end(m);
 }
 
 /* `total count count ...`: the counts are numbered from 0; zeros are left out if asked for. */
-static void add_counts(struct pfl_message *m, uint32_t total_field, bool skip_zeros,
+static void add_counts(struct pfl_probe_message *m, uint32_t total_field, bool skip_zeros,
                        struct pfl_span line)
 {
     struct pfl_span word;
 
     if (pfl_proc_take_word(&line, &word))
-        pfl_message_uint(m, total_field, pfl_proc_number(word));
+        pfl_probe_message_uint(m, total_field, pfl_proc_number(word));
     for (uint64_t i = 0; pfl_proc_take_word(&line, &word); i++) {
         uint64_t count = pfl_proc_number(word);
 
@@ -180,8 +180,8 @@ static void add_counts(struct pfl_message *m, uint32_t total_field, bool skip_ze
     }
 }
 
-void pfl_sys_add_stat(struct pfl_message *m, const struct pfl_sys_conf *conf, struct pfl_span text,
-                      uint64_t ns_per_tick)
+void pfl_sys_add_stat(struct pfl_probe_message *m, const struct pfl_sys_conf *conf,
+                      struct pfl_span text, uint64_t ns_per_tick)
 {
     struct pfl_span line;
     struct pfl_span key;
@@ -201,12 +201,12 @@ void pfl_sys_add_stat(struct pfl_message *m, const struct pfl_sys_conf *conf, st
                 add_counts(m, S_NUM_SOFTIRQ_TOTAL, false, line);
         } else if (pfl_proc_is(key, "processes") && wants_stat(conf, PFL_SYS_STAT_FORKS) &&
                    pfl_proc_take_word(&line, &value)) {
-            pfl_message_uint(m, S_NUM_FORKS, pfl_proc_number(value));
+            pfl_probe_message_uint(m, S_NUM_FORKS, pfl_proc_number(value));
         }
     }
 }
 
-void pfl_sys_add_diskstat(struct pfl_message *m, struct pfl_span text)
+void pfl_sys_add_diskstat(struct pfl_probe_message *m, struct pfl_span text)
 {
     /* By the word's place in the line, from 0: the field it becomes. */
     static const uint8_t fields[20] = {
@@ -215,40 +215,40 @@ void pfl_sys_add_diskstat(struct pfl_message *m, struct pfl_span text)
     struct pfl_span word;
 
     while (pfl_proc_take_line(&text, &line)) {
-        pfl_message_begin(m, S_DISK_STAT);
+        pfl_probe_message_begin(m, S_DISK_STAT);
         for (size_t i = 0; i < sizeof(fields) && pfl_proc_take_word(&line, &word); i++) {
             if (i == 2)
-                pfl_message_bytes(m, 1, word.data, word.len);
+                pfl_probe_message_bytes(m, 1, word.data, word.len);
             else if (fields[i] != 0)
-                pfl_message_uint(m, fields[i], pfl_proc_number(word));
+                pfl_probe_message_uint(m, fields[i], pfl_proc_number(word));
         }
-        pfl_message_end(m);
+        pfl_probe_message_end(m);
     }
 }
 
 /* "Node 0, zone   Normal   1 2 3 ..." */
-void pfl_sys_add_buddyinfo(struct pfl_message *m, struct pfl_span text)
+void pfl_sys_add_buddyinfo(struct pfl_probe_message *m, struct pfl_span text)
 {
     struct pfl_span line;
     struct pfl_span word;
 
     while (pfl_proc_take_line(&text, &line)) {
-        pfl_message_begin(m, S_BUDDY_INFO);
+        pfl_probe_message_begin(m, S_BUDDY_INFO);
         for (size_t i = 0; pfl_proc_take_word(&line, &word); i++) {
             if (i == 1)
-                pfl_message_bytes(m, 1, word.data,
-                                  word.data[word.len - 1] == ',' ? word.len - 1 : word.len);
+                pfl_probe_message_bytes(m, 1, word.data,
+                                        word.data[word.len - 1] == ',' ? word.len - 1 : word.len);
             else if (i == 3)
-                pfl_message_bytes(m, 2, word.data, word.len);
+                pfl_probe_message_bytes(m, 2, word.data, word.len);
             else if (i > 3)
-                pfl_message_uint(m, 3, pfl_proc_number(word));
+                pfl_probe_message_uint(m, 3, pfl_proc_number(word));
         }
-        pfl_message_end(m);
+        pfl_probe_message_end(m);
     }
 }
 
 /* "some avg10=0.00 avg60=0.00 avg300=0.00 total=1234", microseconds */
-void pfl_sys_add_psi(struct pfl_message *m, uint32_t resource_some, struct pfl_span text)
+void pfl_sys_add_psi(struct pfl_probe_message *m, uint32_t resource_some, struct pfl_span text)
 {
     struct pfl_span line;
     struct pfl_span word;
@@ -269,7 +269,7 @@ void pfl_sys_add_psi(struct pfl_message *m, uint32_t resource_some, struct pfl_s
 }
 
 /* "name 1 2 3 4 pagesperslab : tunables 0 0 0 : slabdata 0 num_slabs 0", below two headings. */
-void pfl_sys_add_slab(struct pfl_message *m, struct pfl_span text)
+void pfl_sys_add_slab(struct pfl_probe_message *m, struct pfl_span text)
 {
     struct pfl_span line;
     struct pfl_span word;
@@ -277,14 +277,14 @@ void pfl_sys_add_slab(struct pfl_message *m, struct pfl_span text)
     for (size_t row = 0; pfl_proc_take_line(&text, &line); row++) {
         if (row < 2)
             continue;
-        pfl_message_begin(m, S_SLAB);
+        pfl_probe_message_begin(m, S_SLAB);
         for (size_t i = 0; i <= 14 && pfl_proc_take_word(&line, &word); i++) {
             if (i == 0)
-                pfl_message_bytes(m, 1, word.data, word.len);
+                pfl_probe_message_bytes(m, 1, word.data, word.len);
             else if (i == 5 || i == 14)
-                pfl_message_uint(m, i == 5 ? 2 : 3, pfl_proc_number(word));
+                pfl_probe_message_uint(m, i == 5 ? 2 : 3, pfl_proc_number(word));
         }
-        pfl_message_end(m);
+        pfl_probe_message_end(m);
     }
 }
 

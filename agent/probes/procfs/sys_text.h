@@ -3,7 +3,7 @@
 #ifndef PFL_PROBES_SYS_TEXT_H
 #define PFL_PROBES_SYS_TEXT_H
 
-#include "agent/probes/procfs/message.h"
+#include "agent/probes/procfs/probe_message.h"
 #include "agent/probes/procfs/sys_counters.h"
 
 enum pfl_sys_kind {
@@ -40,19 +40,19 @@ struct pfl_sys_conf {
 void pfl_sys_conf_parse(struct pfl_span config, struct pfl_sys_conf *ret_conf);
 
 /* Each appends fields of SysStats. */
-void pfl_sys_add_meminfo(struct pfl_message *m, const struct pfl_sys_conf *conf,
+void pfl_sys_add_meminfo(struct pfl_probe_message *m, const struct pfl_sys_conf *conf,
                          struct pfl_span text);
-void pfl_sys_add_vmstat(struct pfl_message *m, const struct pfl_sys_conf *conf,
+void pfl_sys_add_vmstat(struct pfl_probe_message *m, const struct pfl_sys_conf *conf,
                         struct pfl_span text);
-void pfl_sys_add_stat(struct pfl_message *m, const struct pfl_sys_conf *conf, struct pfl_span text,
-                      uint64_t ns_per_tick);
-void pfl_sys_add_diskstat(struct pfl_message *m, struct pfl_span text);
-void pfl_sys_add_buddyinfo(struct pfl_message *m, struct pfl_span text);
+void pfl_sys_add_stat(struct pfl_probe_message *m, const struct pfl_sys_conf *conf,
+                      struct pfl_span text, uint64_t ns_per_tick);
+void pfl_sys_add_diskstat(struct pfl_probe_message *m, struct pfl_span text);
+void pfl_sys_add_buddyinfo(struct pfl_probe_message *m, struct pfl_span text);
 /* `resource_some`: PsiResource of the line "some"; the line "full" has the next number. */
-void pfl_sys_add_psi(struct pfl_message *m, uint32_t resource_some, struct pfl_span text);
+void pfl_sys_add_psi(struct pfl_probe_message *m, uint32_t resource_some, struct pfl_span text);
 
 /* /proc/slabinfo. */
-void pfl_sys_add_slab(struct pfl_message *m, struct pfl_span text);
+void pfl_sys_add_slab(struct pfl_probe_message *m, struct pfl_span text);
 /* The step in use of AMD's pp_dpm_sclk. */
 bool pfl_sys_find_current_mhz(struct pfl_span text, uint64_t *ret_mhz);
 

@@ -38,7 +38,7 @@ static bool split_line(struct pfl_span line, struct pfl_span *ret_key, struct pf
     return true;
 }
 
-static void add_frequencies(struct pfl_message *m, uint64_t cpu, const char *name,
+static void add_frequencies(struct pfl_probe_message *m, uint64_t cpu, const char *name,
                             struct pfl_buf *file)
 {
     char path[128];
@@ -53,27 +53,27 @@ static void add_frequencies(struct pfl_message *m, uint64_t cpu, const char *nam
     text = pfl_buf_get(file);
     while (pfl_proc_take_line(&text, &line)) {
         while (pfl_proc_take_word(&line, &word))
-            pfl_message_uint(m, 2, pfl_proc_number(word));
+            pfl_probe_message_uint(m, 2, pfl_proc_number(word));
     }
 }
 
-static void end_cpu(struct pfl_message *m, uint64_t cpu, struct pfl_span model,
+static void end_cpu(struct pfl_probe_message *m, uint64_t cpu, struct pfl_span model,
                     struct pfl_buf *file)
 {
     char path[96];
 
-    pfl_message_begin(m, 1);
-    pfl_message_bytes(m, 1, model.data, model.len);
+    pfl_probe_message_begin(m, 1);
+    pfl_probe_message_bytes(m, 1, model.data, model.len);
     add_frequencies(m, cpu, "scaling_available_frequencies", file);
     add_frequencies(m, cpu, "scaling_boost_frequencies", file);
     (void)snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%llu/cpu_capacity",
                    (unsigned long long)cpu);
     if (pfl_proc_reader_text(path, file) == 0 && file->len != 0)
-        pfl_message_uint(m, 3, pfl_proc_number(pfl_buf_get(file)));
-    pfl_message_end(m);
+        pfl_probe_message_uint(m, 3, pfl_proc_number(pfl_buf_get(file)));
+    pfl_probe_message_end(m);
 }
 
-static void add_cpus(struct pfl_message *m, struct pfl_span text, struct pfl_buf *file)
+static void add_cpus(struct pfl_probe_message *m, struct pfl_span text, struct pfl_buf *file)
 {
     struct pfl_span line;
     struct pfl_span key;
@@ -99,7 +99,7 @@ static void add_cpus(struct pfl_message *m, struct pfl_span text, struct pfl_buf
 }
 
 /* " 24:   1   0  IO-APIC   5-edge   ACPI:Ged": number, a count a CPU, chip, line, name. */
-static void add_interrupts(struct pfl_message *m, struct pfl_span text)
+static void add_interrupts(struct pfl_probe_message *m, struct pfl_span text)
 {
     struct pfl_span line;
     struct pfl_span word;
@@ -121,14 +121,15 @@ static void add_interrupts(struct pfl_message *m, struct pfl_span text)
             line = pfl_span_of(line.data + 1, line.len - 1);
         if (words < cpus + 2 || line.len == 0)
             continue;
-        pfl_message_begin(m, 1);
-        pfl_message_uint(m, 1, pfl_proc_number(id));
-        pfl_message_bytes(m, 2, line.data, line.len);
-        pfl_message_end(m);
+        pfl_probe_message_begin(m, 1);
+        pfl_probe_message_uint(m, 1, pfl_proc_number(id));
+        pfl_probe_message_bytes(m, 2, line.data, line.len);
+        pfl_probe_message_end(m);
     }
 }
 
-static void write_packet(struct pfl_message *m, uint32_t field, struct perfleet_writer *writer)
+static void write_packet(struct pfl_probe_message *m, uint32_t field,
+                         struct perfleet_writer *writer)
 {
     struct pfl_span body = pfl_buf_get(&m->buf);
 
@@ -138,7 +139,7 @@ static void write_packet(struct pfl_message *m, uint32_t field, struct perfleet_
         perfleet_bytes(writer, field, body.data, body.len);
         perfleet_packet_end(writer);
     }
-    pfl_message_clear(m);
+    pfl_probe_message_clear(m);
 }
 
 static bool wants_irq_names(struct pfl_span config)
@@ -156,11 +157,11 @@ static bool wants_irq_names(struct pfl_span config)
 
 void pfl_system_info_write(struct pfl_span config, struct perfleet_writer *writer)
 {
-    struct pfl_message message;
+    struct pfl_probe_message message;
     struct pfl_buf text;
     struct pfl_buf file;
 
-    pfl_message_init(&message, FILE_MAX_BYTES);
+    pfl_probe_message_init(&message, FILE_MAX_BYTES);
     pfl_buf_init(&text, FILE_MAX_BYTES);
     pfl_buf_init(&file, FILE_MAX_BYTES);
     if (pfl_proc_reader_text("/proc/cpuinfo", &text) == 0)

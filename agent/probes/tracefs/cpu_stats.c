@@ -77,10 +77,10 @@ void pfl_cpu_stats_add(struct pfl_cpu_stats *self, const struct pfl_cpu_stats *o
 }
 
 void pfl_cpu_stats_encode(const struct pfl_cpu_stats *self, uint32_t cpu,
-                          struct pfl_message *message)
+                          struct pfl_probe_message *message)
 {
-    pfl_message_begin(message, STATS_FIELD);
-    pfl_message_uint(message, STATS_CPU, cpu);
+    pfl_probe_message_begin(message, STATS_FIELD);
+    pfl_probe_message_uint(message, STATS_CPU, cpu);
     for (size_t i = 0; i < PFL_CPU_STATS; i++) {
         uint64_t bits;
 
@@ -88,9 +88,9 @@ void pfl_cpu_stats_encode(const struct pfl_cpu_stats *self, uint32_t cpu,
             continue;
         memcpy(&bits, &self->values[i], sizeof(bits));
         if (stats[i].is_time)
-            pfl_message_fixed64(message, stats[i].field, bits);
+            pfl_probe_message_fixed64(message, stats[i].field, bits);
         else
-            pfl_message_uint(message, stats[i].field, (uint64_t)self->values[i]);
+            pfl_probe_message_uint(message, stats[i].field, (uint64_t)self->values[i]);
     }
-    pfl_message_end(message);
+    pfl_probe_message_end(message);
 }

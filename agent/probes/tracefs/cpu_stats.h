@@ -3,7 +3,7 @@
 #ifndef PFL_PROBES_CPU_STATS_H
 #define PFL_PROBES_CPU_STATS_H
 
-#include "agent/probes/procfs/message.h"
+#include "agent/probes/procfs/probe_message.h"
 #include "base/bytes.h"
 
 #define PFL_CPU_STATS_BYTES 1024u /* of the file */
@@ -31,6 +31,6 @@ void pfl_cpu_stats_parse(struct pfl_span text, struct pfl_cpu_stats *ret_stats);
 void pfl_cpu_stats_add(struct pfl_cpu_stats *self, const struct pfl_cpu_stats *other);
 /* Appends FtraceStats.cpu_stats. */
 void pfl_cpu_stats_encode(const struct pfl_cpu_stats *self, uint32_t cpu,
-                          struct pfl_message *message);
+                          struct pfl_probe_message *message);
 
 #endif

@@ -24,11 +24,11 @@ static void process_is_described(void **state)
     static const uint64_t values[] = {41, 7, 1000, 3, UINT64_C(123450000000)};
     static const uint32_t cmdline[] = {1, 3, 0};
     static const uint32_t is_comm[] = {1, 9, 0};
-    struct pfl_message m;
+    struct pfl_probe_message m;
     struct pfl_field f;
 
     (void)state;
-    pfl_message_init(&m, 65536);
+    pfl_probe_message_init(&m, 65536);
     pfl_proc_tree_add_process(&m, TEXT(status), TEXT("/bin/prog\0-v\0"), TEXT(stat));
     assert_false(m.failed);
     for (size_t i = 0; i < 5; i++) {
@@ -38,10 +38,10 @@ static void process_is_described(void **state)
     assert_true(kit_find(pfl_buf_get(&m.buf), cmdline, &f));
     assert_memory_equal(f.bytes.data, "/bin/prog", f.bytes.len);
     assert_false(kit_find(pfl_buf_get(&m.buf), is_comm, &f));
-    pfl_message_clear(&m);
+    pfl_probe_message_clear(&m);
     pfl_proc_tree_add_process(&m, TEXT(status), TEXT(""), TEXT(""));
     assert_true(kit_find(pfl_buf_get(&m.buf), is_comm, &f));
-    pfl_message_fini(&m);
+    pfl_probe_message_fini(&m);
     pfl_sweep_assert_no_leak();
 }
 
@@ -52,23 +52,23 @@ static void counters_are_written_when_they_change(void **state)
     struct pfl_proc_texts texts = {
         .status = TEXT(status), .oom_score_adj = TEXT("-17\n"), .stat = TEXT(stat)};
     struct pfl_proc_counters last;
-    struct pfl_message m;
+    struct pfl_probe_message m;
     struct pfl_field f;
 
     (void)state;
     pfl_proc_counters_reset(&last);
-    pfl_message_init(&m, 65536);
+    pfl_probe_message_init(&m, 65536);
     assert_true(pfl_proc_counters_add(&m, 41, &texts, &last));
     assert_true(kit_find(pfl_buf_get(&m.buf), rss, &f));
     assert_int_equal(f.value, 92);
     assert_true(kit_find(pfl_buf_get(&m.buf), user, &f));
     assert_int_equal(f.value, UINT64_C(6000000000));
-    pfl_message_clear(&m);
+    pfl_probe_message_clear(&m);
     assert_true(pfl_proc_counters_add(&m, 41, &texts, &last));
     assert_int_equal(m.buf.len, 0);
     texts.status = TEXT("Name:\tkthreadd\n");
     assert_false(pfl_proc_counters_add(&m, 41, &texts, &last));
-    pfl_message_fini(&m);
+    pfl_probe_message_fini(&m);
     pfl_sweep_assert_no_leak();
 }
 
@@ -77,16 +77,16 @@ static void dmabuf_memory_is_told_in_kib(void **state)
     static const uint32_t dmabuf[] = {1, 24, 0};
     struct pfl_proc_texts texts = {.status = TEXT(status), .dmabuf_rss = TEXT("8192\n")};
     struct pfl_proc_counters last;
-    struct pfl_message m;
+    struct pfl_probe_message m;
     struct pfl_field f;
 
     (void)state;
     pfl_proc_counters_reset(&last);
-    pfl_message_init(&m, 65536);
+    pfl_probe_message_init(&m, 65536);
     assert_true(pfl_proc_counters_add(&m, 41, &texts, &last));
     assert_true(kit_find(pfl_buf_get(&m.buf), dmabuf, &f));
     assert_int_equal(f.value, 8);
-    pfl_message_fini(&m);
+    pfl_probe_message_fini(&m);
     pfl_sweep_assert_no_leak();
 }
 
@@ -95,37 +95,37 @@ static void open_files_are_told_with_their_process(void **state)
     static const uint32_t pid[] = {1, 1, 0};
     static const uint32_t fd[] = {1, 15, 1, 0};
     static const uint32_t path[] = {1, 15, 2, 0};
-    struct pfl_message m;
+    struct pfl_probe_message m;
     struct pfl_field f;
 
     (void)state;
-    pfl_message_init(&m, 65536);
+    pfl_probe_message_init(&m, 65536);
     pfl_proc_stats_begin_process(&m, 41);
     pfl_proc_stats_add_fd(&m, 0, TEXT("/dev/null"));
-    pfl_message_end(&m);
+    pfl_probe_message_end(&m);
     assert_true(kit_find(pfl_buf_get(&m.buf), pid, &f));
     assert_int_equal(f.value, 41);
     assert_true(kit_find(pfl_buf_get(&m.buf), fd, &f));
     assert_int_equal(f.value, 0);
     assert_true(kit_find(pfl_buf_get(&m.buf), path, &f));
     assert_memory_equal(f.bytes.data, "/dev/null", f.bytes.len);
-    pfl_message_fini(&m);
+    pfl_probe_message_fini(&m);
     pfl_sweep_assert_no_leak();
 }
 
 static void texts_cut_at_every_length_do_no_harm(void **state)
 {
-    struct pfl_message m;
+    struct pfl_probe_message m;
 
     (void)state;
-    pfl_message_init(&m, 1 << 20);
+    pfl_probe_message_init(&m, 1 << 20);
     for (size_t len = 0; len < sizeof(status); len++) {
         pfl_proc_tree_add_process(&m, pfl_span_of(status, len), pfl_span_of(NULL, 0),
                                   pfl_span_of(stat, len < sizeof(stat) ? len : sizeof(stat)));
         pfl_proc_tree_add_thread(&m, 1, 1, pfl_span_of(status, len), true);
     }
     assert_false(m.failed);
-    pfl_message_fini(&m);
+    pfl_probe_message_fini(&m);
 }
 
 static void config_is_read_and_bounded(void **state)

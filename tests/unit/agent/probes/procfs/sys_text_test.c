@@ -12,14 +12,14 @@
 
 #define TEXT(s) pfl_span_of((s), sizeof(s) - 1)
 
-static struct pfl_message m;
+static struct pfl_probe_message m;
 static struct pfl_sys_conf conf;
 
 static int setup(void **state)
 {
     (void)state;
     memset(&conf, 0, sizeof(conf));
-    pfl_message_init(&m, 1 << 20);
+    pfl_probe_message_init(&m, 1 << 20);
     return 0;
 }
 
@@ -27,7 +27,7 @@ static int teardown(void **state)
 {
     (void)state;
     assert_false(m.failed);
-    pfl_message_fini(&m);
+    pfl_probe_message_fini(&m);
     pfl_sweep_assert_no_leak();
     return 0;
 }

@@ -75,13 +75,13 @@ static void two_buffers_of_a_cpu_are_one(void **state)
 static int encode(void *arg)
 {
     struct pfl_cpu_stats stats = parse(text, sizeof(text) - 1);
-    struct pfl_message message;
+    struct pfl_probe_message message;
     struct pfl_reader r;
     struct pfl_field f;
     int rc;
 
     (void)arg;
-    pfl_message_init(&message, 4096);
+    pfl_probe_message_init(&message, 4096);
     pfl_cpu_stats_encode(&stats, 5, &message);
     rc = message.failed ? PFL_ENOMEM : 0;
     if (rc == 0) {
@@ -95,7 +95,7 @@ static int encode(void *arg)
         }
         assert_int_equal(f.value, 7);
     }
-    pfl_message_fini(&message);
+    pfl_probe_message_fini(&message);
     return rc;
 }
 

@@ -6,37 +6,37 @@
  * end fills them.
  * Failure: out of memory or of room sets `failed`; the caller drops the message.
  */
-#include "agent/probes/procfs/message.h"
+#include "agent/probes/procfs/probe_message.h"
 
 #include <assert.h>
 
 #define LENGTH_BYTES 4u
 
-void pfl_message_init(struct pfl_message *self, size_t max_bytes)
+void pfl_probe_message_init(struct pfl_probe_message *self, size_t max_bytes)
 {
     memset(self, 0, sizeof(*self));
     pfl_buf_init(&self->buf, max_bytes);
 }
 
-void pfl_message_fini(struct pfl_message *self)
+void pfl_probe_message_fini(struct pfl_probe_message *self)
 {
     pfl_buf_fini(&self->buf);
 }
 
-void pfl_message_clear(struct pfl_message *self)
+void pfl_probe_message_clear(struct pfl_probe_message *self)
 {
     pfl_buf_clear(&self->buf);
     self->depth = 0;
     self->failed = false;
 }
 
-static void append(struct pfl_message *self, const void *data, size_t len)
+static void append(struct pfl_probe_message *self, const void *data, size_t len)
 {
     if (pfl_buf_append(&self->buf, data, len) != 0)
         self->failed = true;
 }
 
-void pfl_message_uint(struct pfl_message *self, uint32_t field, uint64_t value)
+void pfl_probe_message_uint(struct pfl_probe_message *self, uint32_t field, uint64_t value)
 {
     uint8_t room[2 * PFL_VARINT_MAX_BYTES];
     struct pfl_writer w = pfl_writer_of(room, sizeof(room));
@@ -45,7 +45,7 @@ void pfl_message_uint(struct pfl_message *self, uint32_t field, uint64_t value)
     append(self, room, sizeof(room) - w.left);
 }
 
-void pfl_message_fixed64(struct pfl_message *self, uint32_t field, uint64_t bits)
+void pfl_probe_message_fixed64(struct pfl_probe_message *self, uint32_t field, uint64_t bits)
 {
     uint8_t room[2 * PFL_VARINT_MAX_BYTES];
     struct pfl_writer w = pfl_writer_of(room, sizeof(room));
@@ -54,7 +54,8 @@ void pfl_message_fixed64(struct pfl_message *self, uint32_t field, uint64_t bits
     append(self, room, sizeof(room) - w.left);
 }
 
-void pfl_message_bytes(struct pfl_message *self, uint32_t field, const void *data, size_t len)
+void pfl_probe_message_bytes(struct pfl_probe_message *self, uint32_t field, const void *data,
+                             size_t len)
 {
     uint8_t room[2 * PFL_VARINT_MAX_BYTES];
     struct pfl_writer w = pfl_writer_of(room, sizeof(room));
@@ -64,12 +65,12 @@ void pfl_message_bytes(struct pfl_message *self, uint32_t field, const void *dat
     append(self, data, len);
 }
 
-void pfl_message_text(struct pfl_message *self, uint32_t field, const char *text)
+void pfl_probe_message_text(struct pfl_probe_message *self, uint32_t field, const char *text)
 {
-    pfl_message_bytes(self, field, text, strlen(text));
+    pfl_probe_message_bytes(self, field, text, strlen(text));
 }
 
-void pfl_message_begin(struct pfl_message *self, uint32_t field)
+void pfl_probe_message_begin(struct pfl_probe_message *self, uint32_t field)
 {
     static const uint8_t zeros[LENGTH_BYTES];
     uint8_t room[PFL_VARINT_MAX_BYTES];
@@ -80,7 +81,7 @@ void pfl_message_begin(struct pfl_message *self, uint32_t field)
     append(self, zeros, LENGTH_BYTES);
 }
 
-void pfl_message_end(struct pfl_message *self)
+void pfl_probe_message_end(struct pfl_probe_message *self)
 {
     size_t start = self->starts[--self->depth];
     size_t len = self->buf.len - start - LENGTH_BYTES;

@@ -10,7 +10,7 @@
  * DNS are what works. Everything else is refused: other files, other ports, listening, programs.
  * Failures: those of pfl_sandbox_enter. Limits: those of base/sandbox/folders.h.
  */
-#include "agent/daemon/confinement.h"
+#include "agent/daemon/sandbox.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +62,7 @@ static void list_folders(const struct pfl_agent_conf *agent, struct pfl_folders 
         pfl_folders_add(folders, agent->pool.dir, PFL_SANDBOX_UNNAMED);
 }
 
-int pfl_agent_confinement_enter(const struct pfl_agent_daemon_conf *conf)
+int pfl_agent_sandbox_enter(const struct pfl_agent_daemon_conf *conf)
 {
     static struct pfl_folders folders;
     uint16_t ports[PFL_AGENT_MAX_RELAYS + 1];
