@@ -4,7 +4,8 @@
  *
  * Happy path: the same id as last time costs one compare; a known one a probe or two; a new one is
  * given the next fresh id. Failures: out of memory, more ids than allowed (a host may not make the
- * operator's memory grow without end); both leave the map as it was.
+ * operator's memory grow without end); both leave the map as it was. Ids are the host's choice:
+ * places come of a random key, so that it cannot make them meet.
  */
 #include "consumer/merge/id_map.h"
 
@@ -12,21 +13,22 @@
 
 #define FIRST_CAPACITY 64u
 
-void pfl_id_map_init(struct pfl_id_map *self, size_t max_len)
+void pfl_id_map_init(struct pfl_id_map *self, size_t max_len, const struct pfl_hash_key *hash_key)
 {
-    *self = (struct pfl_id_map){.max_len = max_len};
+    *self = (struct pfl_id_map){.max_len = max_len, .hash_key = *hash_key};
 }
 
 void pfl_id_map_fini(struct pfl_id_map *self)
 {
     pfl_mem_free(self->slots);
-    pfl_id_map_init(self, self->max_len);
+    *self = (struct pfl_id_map){.max_len = self->max_len, .hash_key = self->hash_key};
 }
 
-static struct pfl_id_map_slot *find_slot(struct pfl_id_map_slot *slots, size_t capacity,
+static struct pfl_id_map_slot *find_slot(const struct pfl_id_map *self,
+                                         struct pfl_id_map_slot *slots, size_t capacity,
                                          uint32_t from)
 {
-    size_t i = (from * 2654435761u) & (capacity - 1);
+    size_t i = pfl_hash_keyed_u32(&self->hash_key, from) & (capacity - 1);
 
     while (slots[i].to != 0 && slots[i].from != from)
         i = (i + 1) & (capacity - 1);
@@ -42,7 +44,7 @@ static int grow(struct pfl_id_map *self)
         return PFL_ENOMEM;
     for (size_t i = 0; i < self->capacity; i++)
         if (self->slots[i].to != 0)
-            *find_slot(slots, capacity, self->slots[i].from) = self->slots[i];
+            *find_slot(self, slots, capacity, self->slots[i].from) = self->slots[i];
     pfl_mem_free(self->slots);
     self->slots = slots;
     self->capacity = capacity;
@@ -60,7 +62,7 @@ static int add(struct pfl_id_map *self, uint32_t from, uint32_t *next_id)
             return rc;
     }
     self->last = (struct pfl_id_map_slot){from, (*next_id)++};
-    *find_slot(self->slots, self->capacity, from) = self->last;
+    *find_slot(self, self->slots, self->capacity, from) = self->last;
     self->len++;
     return 0;
 }
@@ -72,7 +74,7 @@ int pfl_id_map_get(struct pfl_id_map *self, uint32_t from, uint32_t *next_id, ui
 
     if (self->last.to == 0 || self->last.from != from) {
         const struct pfl_id_map_slot *slot =
-            self->capacity != 0 ? find_slot(self->slots, self->capacity, from) : NULL;
+            self->capacity != 0 ? find_slot(self, self->slots, self->capacity, from) : NULL;
 
         is_new = slot == NULL || slot->to == 0;
         if (is_new) {

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/hash.h"
 
 struct pfl_id_map_slot {
     uint32_t from;
@@ -19,11 +20,13 @@ struct pfl_id_map {
     size_t capacity;
     size_t len;
     size_t max_len;
+    struct pfl_hash_key hash_key;
     struct pfl_id_map_slot last; /* the latest answer: packets come in runs of one sequence */
 };
 
-/* No allocation until the first id. */
-void pfl_id_map_init(struct pfl_id_map *self, size_t max_len);
+/* No allocation until the first id. The key is random: a host that knows it can choose ids that
+ * meet in the table. */
+void pfl_id_map_init(struct pfl_id_map *self, size_t max_len, const struct pfl_hash_key *hash_key);
 void pfl_id_map_fini(struct pfl_id_map *self);
 
 /*

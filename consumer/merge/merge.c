@@ -36,13 +36,15 @@ struct packet {
     size_t ids_len;
 };
 
-int pfl_merge_new(const struct pfl_merge_sink *sink, struct pfl_merge **ret_merge)
+int pfl_merge_new(const struct pfl_merge_sink *sink, const struct pfl_hash_key *hash_key,
+                  struct pfl_merge **ret_merge)
 {
     struct pfl_merge *m = pfl_mem_zalloc(sizeof(*m));
 
     if (m == NULL)
         return PFL_ENOMEM;
     m->sink = *sink;
+    m->hash_key = *hash_key;
     m->reference = SIZE_MAX;
     m->next_sequence = PFL_MERGE_OWN_SEQUENCE + 1;
     m->next_machine = 1;
@@ -86,8 +88,8 @@ int pfl_merge_add_host(struct pfl_merge *self, const struct pfl_merge_host_conf 
                                  .offset_ns = conf->offset_ns,
                                  .drift_ns = conf->drift_ns,
                                  .error_ns = conf->error_ns};
-    pfl_id_map_init(&h->sequences, PFL_MERGE_MAX_SEQUENCES);
-    pfl_id_map_init(&h->machines, PFL_MERGE_MAX_MACHINES);
+    pfl_id_map_init(&h->sequences, PFL_MERGE_MAX_SEQUENCES, &self->hash_key);
+    pfl_id_map_init(&h->machines, PFL_MERGE_MAX_MACHINES, &self->hash_key);
     h->name = pfl_mem_strdup(conf->name);
     h->points = pfl_mem_memdup(conf->points, conf->points_len * sizeof(*conf->points));
     if (h->name == NULL || h->points == NULL) {

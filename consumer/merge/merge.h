@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "consumer/clock/clock_sync.h"
 #include "consumer/link/packet_scan.h"
 #include "consumer/merge/interned.h"
@@ -69,7 +70,9 @@ struct pfl_merge_stats {
     uint64_t cloned_ns;       /* likewise at the moment the session was copied; 0: it was not */
 };
 
-PFL_MUST_USE int pfl_merge_new(const struct pfl_merge_sink *sink, struct pfl_merge **ret_merge);
+/* The key is random: ids are the hosts' choice, and their places in tables are not. */
+PFL_MUST_USE int pfl_merge_new(const struct pfl_merge_sink *sink,
+                               const struct pfl_hash_key *hash_key, struct pfl_merge **ret_merge);
 void pfl_merge_free(struct pfl_merge *self); /* NULL is legal */
 
 /* Before pfl_merge_begin, or with pfl_merge_join after it. PFL_ELIMIT, PFL_ENOMEM, PFL_EINVAL (a

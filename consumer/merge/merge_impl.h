@@ -68,6 +68,7 @@ struct pfl_merge_host {
 
 struct pfl_merge {
     struct pfl_merge_sink sink;
+    struct pfl_hash_key hash_key;
     struct pfl_merge_sink before; /* of the file before, while is_cutting */
     bool is_cutting;
     bool keeps_state; /* what every file needs is kept */

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/clock.h"
 #include "consumer/recording/recording_impl.h"
@@ -122,8 +123,11 @@ static bool can_be_merged(const struct pfl_recording *r, size_t host)
 int pfl_recording_begin_merge(struct pfl_recording *self)
 {
     struct pfl_merge_sink sink = {.user = self, .reserve = reserve, .commit = commit};
-    int rc = pfl_merge_new(&sink, &self->merge);
+    struct pfl_hash_key key;
+    int rc = PFL_EIO;
 
+    if (getrandom(&key, sizeof(key), 0) == (ssize_t)sizeof(key))
+        rc = pfl_merge_new(&sink, &key, &self->merge);
     if (rc == 0 && pfl_rotation_is_wanted(&self->conf.rotation))
         pfl_merge_keep_state(self->merge);
     self->merge_from_ns = (int64_t)self->run_began_ns;

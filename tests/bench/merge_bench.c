@@ -229,7 +229,7 @@ static int run_once(struct bench *b, double *ret_ns)
         .name = "a", .points = &point, .points_len = 1, .is_reference = true};
     struct pfl_packet_scan scan;
     double begin;
-    int rc = pfl_merge_new(&sink, &b->merge);
+    int rc = pfl_merge_new(&sink, &(const struct pfl_hash_key){{1, 2}}, &b->merge);
 
     if (rc == 0)
         rc = pfl_merge_add_host(b->merge, &conf, &b->host);

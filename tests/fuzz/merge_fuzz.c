@@ -106,7 +106,7 @@ static void open_sides(struct side sides[HOSTS], struct pfl_merge **ret_merge)
     static const struct pfl_clock_point points[] = {{1000, 1000}, {9000, 1000}};
     struct pfl_merge_sink sink = {.reserve = reserve, .commit = commit};
 
-    if (pfl_merge_new(&sink, ret_merge) != 0)
+    if (pfl_merge_new(&sink, &(const struct pfl_hash_key){{1, 2}}, ret_merge) != 0)
         abort();
     for (size_t i = 0; i < HOSTS; i++) {
         struct pfl_merge_host_conf conf = {

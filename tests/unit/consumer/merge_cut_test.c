@@ -39,7 +39,7 @@ static int open_world(struct world *w)
 
     *w = (struct world){0};
     trace_sink_init(&w->first, &sink);
-    rc = pfl_merge_new(&sink, &w->merge);
+    rc = pfl_merge_new(&sink, &(const struct pfl_hash_key){{1, 2}}, &w->merge);
     if (rc == 0)
         rc = pfl_merge_add_host(w->merge, &a, &w->a);
     if (rc == 0)

@@ -94,7 +94,7 @@ static void what_is_known_of_a_clock_is_told_to_readers(void **state)
 
     (void)state;
     trace_sink_init(&sink, &merge_sink);
-    assert_int_equal(pfl_merge_new(&merge_sink, &merge), 0);
+    assert_int_equal(pfl_merge_new(&merge_sink, &(const struct pfl_hash_key){{1, 2}}, &merge), 0);
     assert_int_equal(pfl_merge_add_host(merge, &conf, &host), 0);
     conf = (struct pfl_merge_host_conf){.name = "web-1",
                                         .points = &at,
@@ -343,7 +343,7 @@ static void merge_without_reference_does_not_begin(void **state)
 
     (void)state;
     trace_sink_init(&memory, &sink);
-    assert_int_equal(pfl_merge_new(&sink, &merge), 0);
+    assert_int_equal(pfl_merge_new(&sink, &(const struct pfl_hash_key){{1, 2}}, &merge), 0);
     assert_int_equal(pfl_merge_add_host(merge, &conf, &host), 0);
     assert_int_equal(pfl_merge_begin(merge), PFL_ESTATE);
     conf.is_reference = true;

@@ -21,7 +21,7 @@ int merge_world_open(struct merge_world *self)
 
     *self = (struct merge_world){0};
     trace_sink_init(&self->sink, &sink);
-    rc = pfl_merge_new(&sink, &self->merge);
+    rc = pfl_merge_new(&sink, &(const struct pfl_hash_key){{1, 2}}, &self->merge);
     if (rc == 0)
         rc = pfl_merge_add_host(self->merge, &a, &self->a);
     if (rc == 0)
