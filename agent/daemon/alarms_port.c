@@ -195,36 +195,33 @@ static void open_alarm(struct pfl_agent *a, struct pfl_h2_stream *leg,
 }
 
 /* False: refused already. */
-static bool is_allowed(struct pfl_h2_stream *leg, const struct pfl_h2_head *head,
-                       const char *session)
+static bool is_allowed(struct pfl_h2_stream *leg, const struct pfl_route *route)
 {
     char why[PFL_JUDGE_WHY_BYTES];
     struct pfl_buf role;
     bool is_so;
 
-    if (pfl_agent_read_role(leg, head, &role) != 0)
+    if (pfl_agent_read_role(leg, route, &role) != 0)
         return false;
-    is_so = pfl_agent_alarm_is_allowed(session, pfl_buf_get(&role), why);
+    is_so = pfl_agent_alarm_is_allowed(route->session, pfl_buf_get(&role), why);
     if (!is_so)
         pfl_agent_refuse(leg, 403, "not allowed", why);
     pfl_buf_fini(&role);
     return is_so;
 }
 
-static void set_alarm(struct pfl_agent *a, struct pfl_h2_stream *leg,
-                      const struct pfl_h2_head *head, const char *session)
+static void set_alarm(struct pfl_agent *a, struct pfl_h2_stream *leg, const struct pfl_route *route)
 {
     struct pfl_agent_alarm_order order = {
-        .operator_name = pfl_h2_head_get(head, PFL_TUNNEL_H_OPERATOR),
-        .session = session,
+        .operator_name = route->operator_name,
+        .session = route->session,
     };
-    const char *triggers = pfl_h2_head_get(head, PFL_TUNNEL_H_TRIGGERS);
 
-    if (triggers == NULL || !pfl_agent_alarm_read_triggers(triggers, &order))
+    if (route->triggers == NULL || !pfl_agent_alarm_read_triggers(route->triggers, &order))
         pfl_agent_refuse(leg, 400, "bad request",
                          "an alarm waits for 1 to 8 triggers, whose names are letters, digits, "
                          ". _ and -");
-    else if (is_allowed(leg, head, session))
+    else if (is_allowed(leg, route))
         open_alarm(a, leg, &order);
 }
 
@@ -244,23 +241,18 @@ static void drop_alarm(struct pfl_agent *a, struct pfl_h2_stream *leg, const cha
 }
 
 static void raise_alarm(struct pfl_agent *a, struct pfl_h2_stream *leg,
-                        const struct pfl_h2_head *head, const char *session)
+                        const struct pfl_route *route)
 {
-    const char *trigger = pfl_h2_head_get(head, PFL_TUNNEL_H_TRIGGER);
-    const char *host = pfl_h2_head_get(head, PFL_TUNNEL_H_RAISED_AT);
-    uint64_t ago_ms = 0;
-    struct pfl_agent_alarm *alarm = find(a, pfl_h2_head_get(head, PFL_TUNNEL_H_OPERATOR), session);
+    struct pfl_agent_alarm *alarm = find(a, route->operator_name, route->session);
 
-    (void)pfl_h2_head_get_number(head, PFL_TUNNEL_H_RAISED_AGO, &ago_ms);
-    if (trigger == NULL || host == NULL || !pfl_identity_is_name(trigger) ||
-        !pfl_identity_is_name(host)) {
+    if (route->trigger == NULL || route->raised_at == NULL) {
         pfl_agent_refuse(leg, 400, "bad request", "which trigger was raised where?");
     } else if (alarm == NULL) {
         pfl_agent_refuse(leg, 410, "no such alarm", "nobody set one here");
-    } else if (ago_ms > pfl_agent_alarm_get_age_ms(alarm)) {
+    } else if (route->raised_ago_ms > pfl_agent_alarm_get_age_ms(alarm)) {
         pfl_agent_refuse(leg, 410, "no such alarm", "it was set after that");
-    } else if (is_allowed(leg, head, session)) {
-        if (pfl_agent_alarm_raise(alarm, trigger, host)) {
+    } else if (is_allowed(leg, route)) {
+        if (pfl_agent_alarm_raise(alarm, route->trigger, route->raised_at)) {
             watch(a);
             respond_empty(leg);
         } else {
@@ -304,18 +296,16 @@ static void list_alarms(struct pfl_agent *a, struct pfl_h2_stream *leg, const ch
 }
 
 void pfl_agent_answer_alarms(struct pfl_agent *self, struct pfl_h2_stream *leg,
-                             const struct pfl_h2_head *head, const struct pfl_route *route)
+                             const struct pfl_route *route)
 {
-    const char *operator_name = pfl_h2_head_get(head, PFL_TUNNEL_H_OPERATOR);
-
     if (route->kind == PFL_ROUTE_ALARMS)
-        list_alarms(self, leg, operator_name);
+        list_alarms(self, leg, route->operator_name);
     else if (route->kind == PFL_ROUTE_ALARM_SET)
-        set_alarm(self, leg, head, route->session);
+        set_alarm(self, leg, route);
     else if (route->kind == PFL_ROUTE_ALARM_DROP)
-        drop_alarm(self, leg, operator_name, route->session);
+        drop_alarm(self, leg, route->operator_name, route->session);
     else if (route->kind == PFL_ROUTE_ALARM_RAISED)
-        raise_alarm(self, leg, head, route->session);
+        raise_alarm(self, leg, route);
 }
 
 void pfl_agent_close_alarms(struct pfl_agent *self)

@@ -60,26 +60,25 @@ void pfl_agent_fill_stream_conf(struct pfl_agent *self, struct pfl_agent_stream_
 void pfl_agent_on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head);
 void pfl_agent_refuse(struct pfl_h2_stream *leg, unsigned status, const char *title,
                       const char *detail);
-/* The role of a head, into `ret_role` (to be freed); empty without one. PFL_EPARSE, PFL_ENOMEM:
+/* A request's role, into `ret_role` (to be freed); empty without one. PFL_EPARSE, PFL_ENOMEM:
  * refused already. */
-PFL_MUST_USE int pfl_agent_read_role(struct pfl_h2_stream *leg, const struct pfl_h2_head *head,
+PFL_MUST_USE int pfl_agent_read_role(struct pfl_h2_stream *leg, const struct pfl_route *route,
                                      struct pfl_buf *ret_role);
 void pfl_agent_respond_json(struct pfl_h2_stream *leg, const char *json);
 
 /* ---- alarms_port.c ---- */
 
-/* Answers a request about alarms; the head says in which operator's name, which was checked. */
+/* Answers a request about alarms, which has an operator's name. */
 void pfl_agent_answer_alarms(struct pfl_agent *self, struct pfl_h2_stream *leg,
-                             const struct pfl_h2_head *head, const struct pfl_route *route);
+                             const struct pfl_route *route);
 PFL_MUST_USE int pfl_agent_open_alarms(struct pfl_agent *self);
 void pfl_agent_close_alarms(struct pfl_agent *self);
 
 /* ---- triggers_port.c ---- */
 
-/* Raises the triggers of a head at this host's service, in the operator's name, which was checked.
- */
+/* Raises the triggers of a request, which has an operator's name, at this host's service. */
 void pfl_agent_raise_triggers(struct pfl_agent *self, struct pfl_h2_stream *leg,
-                              const struct pfl_h2_head *head);
+                              const struct pfl_route *route);
 void pfl_agent_close_triggers(struct pfl_agent *self);
 
 #endif

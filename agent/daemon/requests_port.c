@@ -202,14 +202,13 @@ static bool give_role(struct pfl_agent_stream *s, struct pfl_h2_stream *leg, str
     return false;
 }
 
-int pfl_agent_read_role(struct pfl_h2_stream *leg, const struct pfl_h2_head *head,
+int pfl_agent_read_role(struct pfl_h2_stream *leg, const struct pfl_route *route,
                         struct pfl_buf *ret_role)
 {
-    const char *text = pfl_h2_head_get(head, PFL_TUNNEL_H_ROLE);
     int rc;
 
     pfl_buf_init(ret_role, PFL_ROLE_MAX_BYTES);
-    rc = text != NULL ? pfl_role_read(text, ret_role) : 0;
+    rc = route->role != NULL ? pfl_role_read(route->role, ret_role) : 0;
     if (rc != 0)
         pfl_agent_refuse(
             leg, rc == PFL_EPARSE ? 400 : 503, "no role",
@@ -243,7 +242,7 @@ static void find_or_begin(struct pfl_agent *a, struct pfl_h2_stream *leg,
 }
 
 static void connect_stream(struct pfl_agent *a, struct pfl_h2_stream *leg,
-                           const struct pfl_h2_head *head)
+                           const struct pfl_h2_head *head, const struct pfl_route *route)
 {
     struct pfl_buf role;
     struct pfl_stream_ask ask;
@@ -252,7 +251,7 @@ static void connect_stream(struct pfl_agent *a, struct pfl_h2_stream *leg,
         pfl_agent_refuse(leg, 400, "bad request", "the stream's fields make no sense");
         return;
     }
-    if (pfl_agent_read_role(leg, head, &role) != 0)
+    if (pfl_agent_read_role(leg, route, &role) != 0)
         return;
     ask.role = pfl_buf_get(&role);
     find_or_begin(a, leg, &ask);
@@ -332,16 +331,16 @@ static void kill_stream(struct pfl_agent *a, struct pfl_h2_stream *leg, const ch
 }
 
 static void change_role(struct pfl_agent *a, struct pfl_h2_stream *leg,
-                        const struct pfl_h2_head *head, const char *id)
+                        const struct pfl_route *route)
 {
-    struct pfl_agent_stream *s = find_stream(a, id);
+    struct pfl_agent_stream *s = find_stream(a, route->stream);
     struct pfl_buf role;
 
-    if (s == NULL || !is_operators(s, pfl_h2_head_get(head, PFL_TUNNEL_H_OPERATOR))) {
+    if (s == NULL || !is_operators(s, route->operator_name)) {
         pfl_agent_refuse(leg, 410, "stream gone", "there is no such stream here");
         return;
     }
-    if (pfl_agent_read_role(leg, head, &role) != 0)
+    if (pfl_agent_read_role(leg, route, &role) != 0)
         return;
     if (role.len == 0)
         pfl_agent_refuse(leg, 400, "no role", "the request has none");
@@ -366,7 +365,6 @@ static void route(const struct pfl_agent_uplink *u, struct pfl_h2_stream *leg,
                   const struct pfl_h2_head *head)
 {
     struct pfl_agent *a = u->agent;
-    const char *operator_name = pfl_h2_head_get(head, PFL_TUNNEL_H_OPERATOR);
     struct pfl_route route;
 
     pfl_route_parse(head, false, &route);
@@ -388,21 +386,21 @@ static void route(const struct pfl_agent_uplink *u, struct pfl_h2_stream *leg,
         pfl_agent_refuse(leg, 405, "wrong method", "this path knows another method");
     else if (route.kind == PFL_ROUTE_NAME)
         pfl_agent_refuse(leg, 400, "bad request", "that cannot be the name of a stream or session");
-    else if (operator_name == NULL || !pfl_identity_is_name(operator_name))
+    else if (route.operator_name == NULL)
         pfl_agent_refuse(leg, 400, "bad request",
                          "the relay does not say for which operator it asks");
     else if (route.kind == PFL_ROUTE_CONSUMER)
-        connect_stream(a, leg, head);
+        connect_stream(a, leg, head, &route);
     else if (route.kind == PFL_ROUTE_STREAMS)
-        answer_streams(a, leg, operator_name);
+        answer_streams(a, leg, route.operator_name);
     else if (route.kind == PFL_ROUTE_KILL)
-        kill_stream(a, leg, route.stream, operator_name);
+        kill_stream(a, leg, route.stream, route.operator_name);
     else if (route.kind == PFL_ROUTE_ROLE)
-        change_role(a, leg, head, route.stream);
+        change_role(a, leg, &route);
     else if (route.kind == PFL_ROUTE_RAISE)
-        pfl_agent_raise_triggers(a, leg, head);
+        pfl_agent_raise_triggers(a, leg, &route);
     else
-        pfl_agent_answer_alarms(a, leg, head, &route);
+        pfl_agent_answer_alarms(a, leg, &route);
 }
 
 void pfl_agent_on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head)

@@ -140,7 +140,7 @@ static const char *find_forbidden(const struct pfl_agent_alarm_order *order, str
 }
 
 /* False: refused already. */
-static bool is_allowed(struct pfl_h2_stream *leg, const struct pfl_h2_head *head,
+static bool is_allowed(struct pfl_h2_stream *leg, const struct pfl_route *route,
                        const struct pfl_agent_alarm_order *order)
 {
     char name[PFL_ROLE_PATTERN_MAX + 1];
@@ -149,7 +149,7 @@ static bool is_allowed(struct pfl_h2_stream *leg, const struct pfl_h2_head *head
     char allowed[160];
     char why[480];
 
-    if (pfl_agent_read_role(leg, head, &role) != 0)
+    if (pfl_agent_read_role(leg, route, &role) != 0)
         return false;
     forbidden = find_forbidden(order, pfl_buf_get(&role));
     if (forbidden != NULL) {
@@ -168,11 +168,10 @@ static bool is_allowed(struct pfl_h2_stream *leg, const struct pfl_h2_head *head
 }
 
 void pfl_agent_raise_triggers(struct pfl_agent *self, struct pfl_h2_stream *leg,
-                              const struct pfl_h2_head *head)
+                              const struct pfl_route *route)
 {
-    struct pfl_agent_alarm_order order = {.operator_name =
-                                              pfl_h2_head_get(head, PFL_TUNNEL_H_OPERATOR)};
-    const char *triggers = pfl_h2_head_get(head, PFL_TUNNEL_H_TRIGGERS);
+    struct pfl_agent_alarm_order order = {.operator_name = route->operator_name};
+    const char *triggers = route->triggers;
     int rc;
 
     if (triggers == NULL || !pfl_agent_alarm_read_triggers(triggers, &order)) {
@@ -181,7 +180,7 @@ void pfl_agent_raise_triggers(struct pfl_agent *self, struct pfl_h2_stream *leg,
                          ". _ and -");
         return;
     }
-    if (!is_allowed(leg, head, &order))
+    if (!is_allowed(leg, route, &order))
         return;
     if (self->raises_len >= RAISES_MAX) {
         pfl_agent_refuse(leg, 429, "too many triggers", "this host raises as many as it may");

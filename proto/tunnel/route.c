@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Paths and methods into routes: see route.h. One spelling of each path: no escapes, no query, no
+ * Heads of requests into routes: see route.h. One spelling of each path: no escapes, no query, no
  * empty parts. No allocation; cannot fail, but says NONE, METHOD or NAME.
  */
 #include "proto/tunnel/route.h"
@@ -136,6 +136,29 @@ static enum pfl_route_kind parse(const char *path, const char *method, bool is_r
     return find(agent_leaves, sizeof(agent_leaves) / sizeof(agent_leaves[0]), path, method);
 }
 
+static const char *get_name(const struct pfl_h2_head *head, const char *field)
+{
+    const char *text = pfl_h2_head_get(head, field);
+
+    return text != NULL && pfl_identity_is_name(text) ? text : NULL;
+}
+
+static void parse_fields(const struct pfl_h2_head *head, struct pfl_route *r)
+{
+    const char *stream = pfl_h2_head_get(head, PFL_TUNNEL_H_STREAM);
+
+    r->operator_name = get_name(head, PFL_TUNNEL_H_OPERATOR);
+    r->role = pfl_h2_head_get(head, PFL_TUNNEL_H_ROLE);
+    r->triggers = pfl_h2_head_get(head, PFL_TUNNEL_H_TRIGGERS);
+    r->trigger = get_name(head, PFL_TUNNEL_H_TRIGGER);
+    r->raised_at = get_name(head, PFL_TUNNEL_H_RAISED_AT);
+    (void)pfl_h2_head_get_number(head, PFL_TUNNEL_H_RAISED_AGO, &r->raised_ago_ms);
+    r->is_resume = pfl_h2_head_get(head, PFL_TUNNEL_H_RECEIVED) != NULL;
+    r->has_offer = pfl_tunnel_offer_read(head, &r->offer);
+    if (r->kind == PFL_ROUTE_CONSUMER && stream != NULL && pfl_route_is_stream_id(stream))
+        memcpy(r->stream, stream, sizeof(r->stream));
+}
+
 void pfl_route_parse(const struct pfl_h2_head *head, bool is_relay, struct pfl_route *ret_route)
 {
     const char *method = pfl_h2_head_get(head, ":method");
@@ -149,4 +172,5 @@ void pfl_route_parse(const struct pfl_h2_head *head, bool is_relay, struct pfl_r
     if (ret_route->kind == PFL_ROUTE_CONSUMER &&
         (protocol == NULL || strcmp(protocol, PFL_TUNNEL_PROTOCOL) != 0))
         ret_route->kind = PFL_ROUTE_METHOD;
+    parse_fields(head, ret_route);
 }

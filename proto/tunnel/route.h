@@ -6,6 +6,7 @@
 #include "proto/h2/h2.h"
 #include "proto/tunnel/identity.h"
 #include "proto/tunnel/tunnel.h"
+#include "proto/tunnel/tunnel_offer.h"
 
 enum pfl_route_kind {
     PFL_ROUTE_NONE = 0, /* no such path: 404 */
@@ -32,11 +33,22 @@ enum pfl_route_kind {
 struct pfl_route {
     enum pfl_route_kind kind;
     char host[PFL_IDENTITY_NAME_BYTES];      /* at a relay */
-    char stream[PFL_TUNNEL_STREAM_ID_BYTES]; /* of KILL and ROLE */
+    char stream[PFL_TUNNEL_STREAM_ID_BYTES]; /* of KILL and ROLE; of CONSUMER, or "" */
     char session[PFL_IDENTITY_NAME_BYTES];   /* of ALARM_SET, _DROP and _RAISED */
+    /* Header fields, borrowed from the head. NULL: there is none. */
+    const char *operator_name; /* a name; only a relay's word counts. NULL also: not a name */
+    const char *role;          /* as pfl_role_read takes it, not checked */
+    const char *triggers;      /* a list, not checked */
+    const char *trigger;       /* of ALARM_RAISED: a name. NULL also: not a name */
+    const char *raised_at;     /* the same, a host's */
+    uint64_t raised_ago_ms;    /* 0 without the field */
+    bool is_resume;            /* it says how much was received */
+    bool has_offer;
+    struct pfl_resume_offer offer; /* of the side that asks, not checked */
 };
 
-/* `is_relay`: whose paths they are. */
+/* `is_relay`: whose paths they are. The only reader of these fields; stream_ask.h has what only a
+ * new stream at an agent needs. */
 void pfl_route_parse(const struct pfl_h2_head *head, bool is_relay, struct pfl_route *ret_route);
 /* 32 lower-case hex digits. */
 bool pfl_route_is_stream_id(const char *text_untrusted);

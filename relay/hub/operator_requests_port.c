@@ -187,7 +187,7 @@ static const char *path_at_agent(const struct pfl_route *route, char *dst, size_
 static size_t fields_of(const struct pfl_hub_stream_conf *conf, const char *role,
                         struct pfl_h2_field *fields)
 {
-    const char *triggers = pfl_h2_head_get(conf->head, PFL_TUNNEL_H_TRIGGERS);
+    const char *triggers = conf->route->triggers;
     size_t count = 1;
 
     if (conf->route->kind != PFL_ROUTE_ALARM_SET && conf->route->kind != PFL_ROUTE_RAISE)

@@ -349,6 +349,7 @@ static int start_splice(struct hub_stream *c, struct pfl_h2_stream *h2_stream,
     struct pfl_stream_splice_conf splice = {
         .h2_stream = h2_stream,
         .head = conf->head,
+        .offer = conf->route->has_offer ? &conf->route->offer : NULL,
         .agent = conf->agent,
         .operator_name = c->context.who,
         .host_window_bytes = PFL_TUNNEL_DATA_WINDOW_BYTES,
@@ -370,7 +371,6 @@ void pfl_hub_stream_open(struct pfl_hub_peer *p, struct pfl_h2_stream *h2_stream
                          const struct pfl_hub_stream_conf *conf)
 {
     struct hub_stream *c = pfl_mem_zalloc(sizeof(*c));
-    const char *id = pfl_h2_head_get(conf->head, PFL_TUNNEL_H_STREAM);
 
     if (c == NULL) {
         refuse(h2_stream, 503, "out of memory", "the relay is out of memory");
@@ -380,9 +380,7 @@ void pfl_hub_stream_open(struct pfl_hub_peer *p, struct pfl_h2_stream *h2_stream
     c->peer = p;
     c->share = pfl_shares_hash(c->context.who, strlen(c->context.who));
     c->held.go_on = go_on;
-    c->is_resume = pfl_h2_head_get(conf->head, PFL_TUNNEL_H_RECEIVED) != NULL;
-    if (id != NULL && pfl_route_is_stream_id(id))
-        (void)snprintf(c->context.stream, sizeof(c->context.stream), "%s", id);
+    c->is_resume = conf->route->is_resume;
     pfl_role_write(conf->decision->role, c->role);
     if (!check_memory(c, h2_stream) || !open_quota(c, h2_stream, conf->decision->rates)) {
         pfl_mem_free(c);

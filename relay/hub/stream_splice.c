@@ -266,16 +266,14 @@ static size_t copy_fields(const struct pfl_h2_head *head, const char *const *nam
 }
 
 /* What a side holds unused from before this HTTP/2 stream, by its own account. */
-static uint64_t allowance_of(const struct pfl_h2_head *head)
+static uint64_t allowance_of(const struct pfl_resume_offer *offer)
 {
-    struct pfl_resume_offer offer;
-
-    if (!pfl_tunnel_offer_read(head, &offer) || offer.credited > offer.received)
+    if (offer == NULL || offer->credited > offer->received)
         return 0;
     /* More than a window cannot be held; and sums of credit stay small. */
-    if (offer.received - offer.credited > PFL_TUNNEL_DATA_WINDOW_BYTES)
+    if (offer->received - offer->credited > PFL_TUNNEL_DATA_WINDOW_BYTES)
         return PFL_TUNNEL_DATA_WINDOW_BYTES;
-    return offer.received - offer.credited;
+    return offer->received - offer->credited;
 }
 
 static bool keeps_role(const struct pfl_stream_splice *p, const struct pfl_h2_head *head)
@@ -303,6 +301,7 @@ static void on_host_response(void *user, const struct pfl_h2_head *head)
     struct side *s = user;
     struct pfl_stream_splice *p = s->splice;
     struct pfl_h2_field fields[PFL_STREAM_SPLICE_FIELDS];
+    struct pfl_resume_offer offer;
     size_t count;
 
     if (p->is_answered || p->sides[OPERATOR].h2_stream == NULL)
@@ -315,7 +314,7 @@ static void on_host_response(void *user, const struct pfl_h2_head *head)
     }
     p->is_kept = true;
     pfl_h2_stream_wake(s->h2_stream);
-    s->allowance = allowance_of(head);
+    s->allowance = allowance_of(pfl_tunnel_offer_read(head, &offer) ? &offer : NULL);
     count = copy_fields(head, to_operator, sizeof(to_operator) / sizeof(to_operator[0]), fields);
     if (pfl_h2_stream_respond(p->sides[OPERATOR].h2_stream, p->status, fields, count) != 0)
         condemn(s, PFL_H2_DETACH);
@@ -371,7 +370,7 @@ int pfl_stream_splice_new(const struct pfl_stream_splice_conf *conf,
         p->sides[i].other = &p->sides[SIDES - 1 - i];
     }
     init_rings(p, conf);
-    p->sides[OPERATOR].allowance = allowance_of(conf->head);
+    p->sides[OPERATOR].allowance = allowance_of(conf->offer);
     p->on_ended = conf->on_ended;
     p->user = conf->user;
     p->get_room = conf->get_room;

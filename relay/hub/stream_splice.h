@@ -9,6 +9,7 @@
 #define PFL_RELAY_HUB_STREAM_SPLICE_H
 
 #include "proto/h2/h2.h"
+#include "proto/tunnel/resume.h"
 
 /* Fields that are passed on, each way. */
 #define PFL_STREAM_SPLICE_FIELDS 8u
@@ -29,10 +30,11 @@ struct pfl_stream_splice_stats {
 
 struct pfl_stream_splice_conf {
     struct pfl_h2_stream *h2_stream; /* the operator's CONNECT, not answered; taken on success */
-    const struct pfl_h2_head *head;  /* its head; borrowed until new returns */
-    struct pfl_h2 *agent;            /* the host's connection */
-    const char *operator_name;       /* borrowed until new returns */
-    uint32_t host_window_bytes;      /* what the host may send without credit: what we told it */
+    const struct pfl_h2_head *head;  /* its fields are passed on; borrowed until new returns */
+    const struct pfl_resume_offer *offer; /* the operator's; likewise. NULL: none */
+    struct pfl_h2 *agent;                 /* the host's connection */
+    const char *operator_name;            /* borrowed until new returns */
+    uint32_t host_window_bytes; /* what the host may send without credit: what we told it */
     uint32_t operator_window_bytes;
     /* What the agent has to keep the operator to (proto/gate/role.h), and the same as a field's
      * value. Borrowed until new returns. Empty and NULL: nothing. */

@@ -272,6 +272,8 @@ check "and nothing else" not says '"name":"b"' guest call GET /v1/hosts
 check "the rest is 403" says '^403' guest call GET /v1/hosts/b/clock
 check "whether it is there or not" says '^403' guest call GET /v1/hosts/nobody
 check "for streams, too" says 'broken: not permitted: not allowed: no rule of the policy lets guest use b' guest pull b
+check "the audit log names the stream" grep -qE \
+    '"who":"guest".*"action":"refuse","host":"b","stream":"[0-9a-f]{32}","status":403' "$WORK/audit.jsonl"
 check "a stream that is forbidden now is ended" wait_for 20 grep -q killed "$WORK/mine.err"
 set_policy "$all_may"
 

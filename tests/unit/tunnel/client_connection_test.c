@@ -11,6 +11,7 @@
 #include "base/io/loop.h"
 #include "base/mem.h"
 #include "proto/codec.h"
+#include "proto/tunnel/route.h"
 #include "relay/hub/stream_splice.h"
 #include "tests/support/no_thread.h"
 #include "tests/support/sweep.h"
@@ -70,6 +71,7 @@ static void on_ended(void *user, const struct pfl_stream_splice_stats *stats)
 static void on_operator_request(void *user, struct pfl_h2_stream *h2_stream,
                                 const struct pfl_h2_head *head)
 {
+    struct pfl_route route;
     struct pfl_stream_splice_conf conf = {.h2_stream = h2_stream,
                                           .head = head,
                                           .agent = h2s[BACK],
@@ -80,6 +82,8 @@ static void on_operator_request(void *user, struct pfl_h2_stream *h2_stream,
     struct pfl_stream_splice *splice;
 
     (void)user;
+    pfl_route_parse(head, true, &route);
+    conf.offer = route.has_offer ? &route.offer : NULL;
     if (strcmp(pfl_h2_head_get(head, ":method"), "CONNECT") == 0)
         (void)!pfl_stream_splice_new(&conf, &splice); /* else: 404 */
 }

@@ -91,6 +91,103 @@ static void alarms_and_events(void **state)
                      PFL_ROUTE_NAME);
 }
 
+static void add(struct pfl_h2_head *head, const char *name, const char *value)
+{
+    pfl_h2_head_add(head, pfl_span_of(name, strlen(name)), pfl_span_of(value, strlen(value)));
+}
+
+static struct pfl_h2_head *head_of(const char *method, const char *path)
+{
+    static struct pfl_h2_head head;
+
+    memset(&head, 0, sizeof(head));
+    add(&head, ":method", method);
+    add(&head, ":path", path);
+    add(&head, ":protocol", PFL_TUNNEL_PROTOCOL);
+    return &head;
+}
+
+static void the_fields_of_a_connect_are_read(void **state)
+{
+    struct pfl_h2_head *head = head_of("CONNECT", "/v1/consumer");
+    struct pfl_route r;
+
+    (void)state;
+    add(head, PFL_TUNNEL_H_OPERATOR, "me");
+    add(head, PFL_TUNNEL_H_ROLE, "00ff");
+    add(head, PFL_TUNNEL_H_STREAM, ID);
+    add(head, PFL_TUNNEL_H_RECEIVED, "30");
+    pfl_route_parse(head, false, &r);
+    assert_int_equal(r.kind, PFL_ROUTE_CONSUMER);
+    assert_string_equal(r.operator_name, "me");
+    assert_string_equal(r.role, "00ff");
+    assert_string_equal(r.stream, ID);
+    assert_true(r.is_resume);
+    assert_false(r.has_offer);
+    assert_null(r.triggers);
+
+    add(head, PFL_TUNNEL_H_CREDITED, "20");
+    add(head, PFL_TUNNEL_H_WINDOW, "10");
+    pfl_route_parse(head, false, &r);
+    assert_true(r.has_offer);
+    assert_int_equal(r.offer.received, 30);
+    assert_int_equal(r.offer.credited, 20);
+    assert_int_equal(r.offer.window_bytes, 10);
+}
+
+static void the_fields_of_triggers_are_read(void **state)
+{
+    struct pfl_h2_head *head = head_of("PUT", "/v1/alarms/ring/raised");
+    struct pfl_route r;
+
+    (void)state;
+    add(head, PFL_TUNNEL_H_TRIGGERS, "a,b");
+    add(head, PFL_TUNNEL_H_TRIGGER, "a");
+    add(head, PFL_TUNNEL_H_RAISED_AT, "db1");
+    add(head, PFL_TUNNEL_H_RAISED_AGO, "1234");
+    pfl_route_parse(head, false, &r);
+    assert_int_equal(r.kind, PFL_ROUTE_ALARM_RAISED);
+    assert_string_equal(r.triggers, "a,b");
+    assert_string_equal(r.trigger, "a");
+    assert_string_equal(r.raised_at, "db1");
+    assert_int_equal(r.raised_ago_ms, 1234);
+    assert_null(r.operator_name);
+    assert_null(r.role);
+}
+
+static void fields_that_cannot_be_names_are_none(void **state)
+{
+    struct pfl_h2_head *head = head_of("CONNECT", "/v1/hosts/a/consumer");
+    struct pfl_route r;
+
+    (void)state;
+    add(head, PFL_TUNNEL_H_OPERATOR, "..");
+    add(head, PFL_TUNNEL_H_TRIGGER, "");
+    add(head, PFL_TUNNEL_H_RAISED_AT, "a/b");
+    add(head, PFL_TUNNEL_H_RAISED_AGO, "soon");
+    add(head, PFL_TUNNEL_H_STREAM, ID "0");
+    pfl_route_parse(head, true, &r);
+    assert_int_equal(r.kind, PFL_ROUTE_CONSUMER);
+    assert_null(r.operator_name);
+    assert_null(r.trigger);
+    assert_null(r.raised_at);
+    assert_int_equal(r.raised_ago_ms, 0);
+    assert_string_equal(r.stream, "");
+    assert_false(r.is_resume);
+}
+
+static void a_field_does_not_name_the_stream_of_a_path(void **state)
+{
+    struct pfl_h2_head *head = head_of("DELETE", "/v1/streams/" ID);
+    struct pfl_route r;
+
+    (void)state;
+    add(head, PFL_TUNNEL_H_STREAM, "ffffffffffffffffffffffffffffffff");
+    pfl_route_parse(head, false, &r);
+    assert_int_equal(r.kind, PFL_ROUTE_KILL);
+    assert_string_equal(r.stream, ID);
+}
+
 static void other_methods_are_told_apart(void **state)
 {
     (void)state;
@@ -126,6 +223,10 @@ int main(void)
         cmocka_unit_test(a_relays_paths),
         cmocka_unit_test(an_agents_paths),
         cmocka_unit_test(alarms_and_events),
+        cmocka_unit_test(the_fields_of_a_connect_are_read),
+        cmocka_unit_test(the_fields_of_triggers_are_read),
+        cmocka_unit_test(fields_that_cannot_be_names_are_none),
+        cmocka_unit_test(a_field_does_not_name_the_stream_of_a_path),
         cmocka_unit_test(other_methods_are_told_apart),
         cmocka_unit_test(names_that_cannot_be_are_refused),
     };

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "proto/tunnel/route.h"
 #include "proto/tunnel/tunnel_offer.h"
 #include "tests/support/sweep.h"
 
@@ -132,6 +133,7 @@ static void give_memory(void *user, size_t bytes)
 static void on_operator_request(void *user, struct pfl_h2_stream *h2_stream,
                                 const struct pfl_h2_head *head)
 {
+    struct pfl_route route;
     struct pfl_stream_splice_conf conf = {
         .h2_stream = h2_stream,
         .head = head,
@@ -147,6 +149,8 @@ static void on_operator_request(void *user, struct pfl_h2_stream *h2_stream,
     };
 
     (void)user;
+    pfl_route_parse(head, true, &route);
+    conf.offer = route.has_offer ? &route.offer : NULL;
     if (has_role) {
         conf.role = pfl_span_of("\x0a\x01r", 3);
         conf.role_text = "0a0172";
