@@ -146,97 +146,99 @@ static bool is_kept(const struct fake_host *h)
     return h->has_flight && !h->is_flight_held && !h->was_flight_freed;
 }
 
+/* The world of a test that needs one alone: prepared for a task, which is the test's state. */
+static int set_up(void **state)
+{
+    static struct world w;
+
+    prepare(&w, *(const enum pfl_link_task *)*state);
+    *state = &w;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fini(*state);
+    return 0;
+}
+
+#define WITH_WORLD(test, task)                                                                     \
+    cmocka_unit_test_prestate_setup_teardown(test, set_up, tear_down,                              \
+                                             (void *)&(enum pfl_link_task){task})
+
 static void a_session_is_started_and_stays(void **state)
 {
-    struct world w;
+    struct world *w = *state;
     int64_t skew_ns;
 
-    (void)state;
-    prepare(&w, PFL_LINK_START);
-    run(&w);
+    run(w);
     for (size_t i = 0; i < HOSTS; i++) {
-        assert_whole(&w, i);
-        assert_true(is_kept(&w.fakes[i]));
-        assert_true(w.fakes[i].started_order >= 0);
+        assert_whole(w, i);
+        assert_true(is_kept(&w->fakes[i]));
+        assert_true(w->fakes[i].started_order >= 0);
     }
-    assert_true(pfl_recording_get_skew_bound(w.recording, &skew_ns) && skew_ns >= 0);
-    fini(&w);
+    assert_true(pfl_recording_get_skew_bound(w->recording, &skew_ns) && skew_ns >= 0);
 }
 
 static void a_session_left_running_is_read_and_freed(void **state)
 {
-    struct world w;
+    struct world *w = *state;
 
-    (void)state;
-    prepare(&w, PFL_LINK_READ);
-    w.fakes[1].is_flight_over = true;
-    run(&w);
+    w->fakes[1].is_flight_over = true;
+    run(w);
     for (size_t i = 0; i < HOSTS; i++) {
-        assert_whole(&w, i);
-        assert_true(w.fakes[i].was_flight_freed);
+        assert_whole(w, i);
+        assert_true(w->fakes[i].was_flight_freed);
     }
-    fini(&w);
 }
 
 static void a_session_stays_when_it_is_to_be_kept(void **state)
 {
-    struct world w;
+    struct world *w = *state;
 
-    (void)state;
-    prepare(&w, PFL_LINK_READ);
-    w.is_to_keep = true;
-    run(&w);
+    w->is_to_keep = true;
+    run(w);
     for (size_t i = 0; i < HOSTS; i++) {
-        assert_whole(&w, i);
-        assert_int_equal(w.fakes[i].clones, 1);
-        assert_true(is_kept(&w.fakes[i]));
+        assert_whole(w, i);
+        assert_int_equal(w->fakes[i].clones, 1);
+        assert_true(is_kept(&w->fakes[i]));
     }
-    fini(&w);
 }
 
 static void a_session_stays_when_its_file_cannot_be_written(void **state)
 {
-    struct world w;
+    struct world *w = *state;
 
-    (void)state;
-    prepare(&w, PFL_LINK_READ);
-    w.output = "/dev/full";
-    run(&w);
-    assert_true(pfl_recording_has_file_failed(w.recording));
+    w->output = "/dev/full";
+    run(w);
+    assert_true(pfl_recording_has_file_failed(w->recording));
     for (size_t i = 0; i < HOSTS; i++)
-        assert_true(is_kept(&w.fakes[i]));
-    fini(&w);
+        assert_true(is_kept(&w->fakes[i]));
 }
 
 static void a_session_that_cannot_be_copied_is_read_itself(void **state)
 {
-    struct world w;
+    struct world *w = *state;
 
-    (void)state;
-    prepare(&w, PFL_LINK_READ);
-    w.fakes[1].refuses_clones = true;
-    run(&w);
+    w->fakes[1].refuses_clones = true;
+    run(w);
     for (size_t i = 0; i < HOSTS; i++) {
-        assert_whole(&w, i);
-        assert_true(w.fakes[i].was_flight_freed);
+        assert_whole(w, i);
+        assert_true(w->fakes[i].was_flight_freed);
     }
-    assert_int_equal(w.fakes[1].clones, 0);
-    fini(&w);
+    assert_int_equal(w->fakes[1].clones, 0);
 }
 
 static void a_copy_leaves_the_session_alone(void **state)
 {
-    struct world w;
+    struct world *w = *state;
 
-    (void)state;
-    prepare(&w, PFL_LINK_SNAPSHOT);
-    run(&w);
+    run(w);
     for (size_t i = 0; i < HOSTS; i++) {
-        assert_whole(&w, i);
-        assert_int_equal(w.fakes[i].clones, 1);
-        assert_true(is_kept(&w.fakes[i]));
+        assert_whole(w, i);
+        assert_int_equal(w->fakes[i].clones, 1);
+        assert_true(is_kept(&w->fakes[i]));
     }
-    fini(&w);
 }
 
 static void a_trigger_on_one_host_copies_all(void **state)
@@ -261,83 +263,68 @@ static void a_trigger_on_one_host_copies_all(void **state)
 
 static void whoever_waits_for_a_trigger_does_not_hold_the_session(void **state)
 {
-    struct world w;
+    struct world *w = *state;
 
-    (void)state;
-    prepare(&w, PFL_LINK_WATCH);
     for (size_t i = 0; i < HOSTS; i++)
-        w.fakes[i].tells_triggers = true;
-    w.fakes[0].raises_trigger = true;
-    run(&w);
+        w->fakes[i].tells_triggers = true;
+    w->fakes[0].raises_trigger = true;
+    run(w);
     for (size_t i = 0; i < HOSTS; i++) {
-        assert_whole(&w, i);
-        assert_int_equal(w.fakes[i].clones, 1);
-        assert_true(is_kept(&w.fakes[i]));
+        assert_whole(w, i);
+        assert_int_equal(w->fakes[i].clones, 1);
+        assert_true(is_kept(&w->fakes[i]));
     }
-    fini(&w);
 }
 
 static void a_session_that_is_killed_while_its_trigger_is_waited_for_is_missed(void **state)
 {
-    struct world w;
+    struct world *w = *state;
 
-    (void)state;
-    prepare(&w, PFL_LINK_WATCH);
     for (size_t i = 0; i < HOSTS; i++) {
-        w.fakes[i].tells_triggers = true;
-        w.fakes[i].kills_flight = true;
+        w->fakes[i].tells_triggers = true;
+        w->fakes[i].kills_flight = true;
     }
-    run(&w);
+    run(w);
     for (size_t i = 0; i < HOSTS; i++) {
-        assert_int_equal(result(&w, i).report->failed_in, PFL_LINK_RECORDING);
-        assert_non_null(strstr(result(&w, i).report->why, "the session is gone"));
+        assert_int_equal(result(w, i).report->failed_in, PFL_LINK_RECORDING);
+        assert_non_null(strstr(result(w, i).report->why, "the session is gone"));
     }
-    fini(&w);
 }
 
 static void a_session_that_is_stopped_while_its_trigger_is_waited_for_is_copied(void **state)
 {
-    struct world w;
+    struct world *w = *state;
 
-    (void)state;
-    prepare(&w, PFL_LINK_WATCH);
     for (size_t i = 0; i < HOSTS; i++)
-        w.fakes[i].tells_triggers = true;
-    w.fakes[0].stops_flight = true;
-    run(&w);
+        w->fakes[i].tells_triggers = true;
+    w->fakes[0].stops_flight = true;
+    run(w);
     for (size_t i = 0; i < HOSTS; i++) {
-        assert_whole(&w, i);
-        assert_true(is_kept(&w.fakes[i]));
+        assert_whole(w, i);
+        assert_true(is_kept(&w->fakes[i]));
     }
-    fini(&w);
 }
 
 static void what_cannot_be_written_is_not_taken(void **state)
 {
-    struct world w;
+    struct world *w = *state;
 
-    (void)state;
-    prepare(&w, PFL_LINK_READ);
-    w.output = "/no/such/place.pftrace";
-    run(&w);
-    assert_true(pfl_recording_has_file_failed(w.recording));
+    w->output = "/no/such/place.pftrace";
+    run(w);
+    assert_true(pfl_recording_has_file_failed(w->recording));
     for (size_t i = 0; i < HOSTS; i++)
-        assert_true(is_kept(&w.fakes[i]));
-    fini(&w);
+        assert_true(is_kept(&w->fakes[i]));
 }
 
 static void too_few_hosts_leave_the_session_with_those_there_are(void **state)
 {
-    struct world w;
+    struct world *w = *state;
 
-    (void)state;
-    prepare(&w, PFL_LINK_READ);
-    w.quorum = 2;
-    w.fakes[1].has_flight = false;
-    run(&w);
-    assert_true(is_kept(&w.fakes[0]));
-    assert_non_null(strstr(result(&w, 1).report->why, "there is no session \"flight\""));
-    fini(&w);
+    w->quorum = 2;
+    w->fakes[1].has_flight = false;
+    run(w);
+    assert_true(is_kept(&w->fakes[0]));
+    assert_non_null(strstr(result(w, 1).report->why, "there is no session \"flight\""));
 }
 
 struct misdeed {
@@ -483,47 +470,38 @@ static void a_session_outlives_a_flush_that_is_not_answered(void **state)
 
 static void a_session_that_somebody_holds_is_left_to_him(void **state)
 {
-    struct world w;
+    struct world *w = *state;
 
-    (void)state;
-    prepare(&w, PFL_LINK_READ);
-    w.fakes[1].is_flight_held = true;
-    run(&w);
-    assert_whole(&w, 0);
-    assert_int_equal(result(&w, 1).report->failed_in, PFL_LINK_SETUP);
-    assert_non_null(strstr(result(&w, 1).report->why, "held by somebody"));
-    assert_false(result(&w, 1).report->is_left);
-    assert_false(w.fakes[1].was_flight_freed);
-    fini(&w);
+    w->fakes[1].is_flight_held = true;
+    run(w);
+    assert_whole(w, 0);
+    assert_int_equal(result(w, 1).report->failed_in, PFL_LINK_SETUP);
+    assert_non_null(strstr(result(w, 1).report->why, "held by somebody"));
+    assert_false(result(w, 1).report->is_left);
+    assert_false(w->fakes[1].was_flight_freed);
 }
 
 static void a_session_that_takes_its_time_to_stop_is_waited_for(void **state)
 {
-    struct world w;
+    struct world *w = *state;
 
-    (void)state;
-    prepare(&w, PFL_LINK_READ);
-    w.fakes[1].looks_until_over = 3;
-    run(&w);
-    assert_whole(&w, 1);
-    assert_int_equal(w.fakes[1].looks_until_over, 0);
-    assert_true(w.fakes[1].was_flight_freed);
-    fini(&w);
+    w->fakes[1].looks_until_over = 3;
+    run(w);
+    assert_whole(w, 1);
+    assert_int_equal(w->fakes[1].looks_until_over, 0);
+    assert_true(w->fakes[1].was_flight_freed);
 }
 
 static void a_session_that_does_not_stop_stays(void **state)
 {
-    struct world w;
+    struct world *w = *state;
 
-    (void)state;
-    prepare(&w, PFL_LINK_READ);
-    w.step_ms = SILENCE_MS;
-    w.fakes[1].looks_until_over = UINT_MAX;
-    run(&w);
-    assert_int_equal(result(&w, 1).report->failed_in, PFL_LINK_DISABLING);
-    assert_true(result(&w, 1).report->is_left);
-    assert_true(is_kept(&w.fakes[1]));
-    fini(&w);
+    w->step_ms = SILENCE_MS;
+    w->fakes[1].looks_until_over = UINT_MAX;
+    run(w);
+    assert_int_equal(result(w, 1).report->failed_in, PFL_LINK_DISABLING);
+    assert_true(result(w, 1).report->is_left);
+    assert_true(is_kept(&w->fakes[1]));
 }
 
 static void a_host_that_misbehaves_at_any_step_leaves_the_other_whole(void **state)
@@ -571,26 +549,28 @@ static void every_failed_allocation_is_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_session_is_started_and_stays),
-        cmocka_unit_test(a_session_left_running_is_read_and_freed),
-        cmocka_unit_test(a_session_stays_when_it_is_to_be_kept),
-        cmocka_unit_test(a_session_stays_when_its_file_cannot_be_written),
-        cmocka_unit_test(a_session_that_cannot_be_copied_is_read_itself),
-        cmocka_unit_test(a_copy_leaves_the_session_alone),
+        WITH_WORLD(a_session_is_started_and_stays, PFL_LINK_START),
+        WITH_WORLD(a_session_left_running_is_read_and_freed, PFL_LINK_READ),
+        WITH_WORLD(a_session_stays_when_it_is_to_be_kept, PFL_LINK_READ),
+        WITH_WORLD(a_session_stays_when_its_file_cannot_be_written, PFL_LINK_READ),
+        WITH_WORLD(a_session_that_cannot_be_copied_is_read_itself, PFL_LINK_READ),
+        WITH_WORLD(a_copy_leaves_the_session_alone, PFL_LINK_SNAPSHOT),
         cmocka_unit_test(a_trigger_on_one_host_copies_all),
-        cmocka_unit_test(whoever_waits_for_a_trigger_does_not_hold_the_session),
-        cmocka_unit_test(a_session_that_is_killed_while_its_trigger_is_waited_for_is_missed),
-        cmocka_unit_test(a_session_that_is_stopped_while_its_trigger_is_waited_for_is_copied),
-        cmocka_unit_test(what_cannot_be_written_is_not_taken),
-        cmocka_unit_test(too_few_hosts_leave_the_session_with_those_there_are),
+        WITH_WORLD(whoever_waits_for_a_trigger_does_not_hold_the_session, PFL_LINK_WATCH),
+        WITH_WORLD(a_session_that_is_killed_while_its_trigger_is_waited_for_is_missed,
+                   PFL_LINK_WATCH),
+        WITH_WORLD(a_session_that_is_stopped_while_its_trigger_is_waited_for_is_copied,
+                   PFL_LINK_WATCH),
+        WITH_WORLD(what_cannot_be_written_is_not_taken, PFL_LINK_READ),
+        WITH_WORLD(too_few_hosts_leave_the_session_with_those_there_are, PFL_LINK_READ),
         cmocka_unit_test(a_session_that_was_not_read_is_said_to_be_there),
         cmocka_unit_test(of_a_host_that_did_not_answer_it_is_unknown_whether_the_session_is_there),
         cmocka_unit_test(a_session_outlives_the_connection_that_ends_at_any_request),
         cmocka_unit_test(a_session_outlives_who_waits_for_its_trigger_at_any_request),
         cmocka_unit_test(a_session_outlives_a_flush_that_is_not_answered),
-        cmocka_unit_test(a_session_that_somebody_holds_is_left_to_him),
-        cmocka_unit_test(a_session_that_takes_its_time_to_stop_is_waited_for),
-        cmocka_unit_test(a_session_that_does_not_stop_stays),
+        WITH_WORLD(a_session_that_somebody_holds_is_left_to_him, PFL_LINK_READ),
+        WITH_WORLD(a_session_that_takes_its_time_to_stop_is_waited_for, PFL_LINK_READ),
+        WITH_WORLD(a_session_that_does_not_stop_stays, PFL_LINK_READ),
         cmocka_unit_test(a_host_that_misbehaves_at_any_step_leaves_the_other_whole),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };
