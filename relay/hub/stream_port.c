@@ -9,7 +9,7 @@
  * take a new role loses the stream. What an operator does not read takes memory here: when he has
  * his share of it, those of his streams that have most of it are detached, and none is begun or
  * resumed until he has read. Ownership: a stream frees itself when its HTTP/2 streams are gone; its
- * quota is the port's. Limits: quotas.h, streams per connection (proto/h2/h2.h), hub->unread.
+ * quota is the port's. Limits: quota.h, streams per connection (proto/h2/h2.h), hub->unread.
  */
 #include <stdio.h>
 #include <string.h>
