@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What hub_port.c (connections), operator_requests_port.c (what operators ask), stream_port.c
- * (their streams) and agent_events_port.c (what agents tell) share. */
+ * (their streams), audit_context_port.c (lines of the audit log) and agent_events_port.c (what
+ * agents tell) share. */
 #ifndef PFL_RELAY_HUB_HUB_IMPL_H
 #define PFL_RELAY_HUB_HUB_IMPL_H
 
@@ -97,7 +98,7 @@ void pfl_throttle_drop_all(struct pfl_hub_peer *p);
 /* Answers with the hosts that the operator may know, in pieces, as he reads and his rate allows. */
 void pfl_host_list_send(struct pfl_hub_peer *p, struct pfl_h2_stream *h2_stream);
 
-/* ---- stream_port.c ---- */
+/* ---- audit_context_port.c ---- */
 
 /* Who asked what, for the audit log; the peer may be gone at the end. */
 struct pfl_audit_context {
@@ -125,6 +126,8 @@ void pfl_audit_context_write(const struct pfl_audit_context *self, const char *a
 /* The same for a host that is being forgotten, and a line in the log; `who` "": for its age. */
 void pfl_audit_context_write_forgotten(const struct pfl_audit_context *self,
                                        const struct pfl_host *host);
+
+/* ---- stream_port.c ---- */
 
 struct pfl_hub_stream_conf {
     const struct pfl_h2_head *head;

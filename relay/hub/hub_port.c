@@ -405,22 +405,6 @@ bool pfl_hub_may_see(const struct pfl_hub *self, const char *operator_name, cons
     return decision.is_allowed;
 }
 
-void pfl_audit_context_write_forgotten(const struct pfl_audit_context *self,
-                                       const struct pfl_host *host)
-{
-    unsigned long long away_s = (uv_now(self->hub->loop) - host->seen_ms) / 1000;
-    char detail[64];
-
-    (void)snprintf(detail, sizeof(detail), "left %llu s ago", away_s);
-    pfl_audit_context_write(self, "forget", 204,
-                            &(struct pfl_audit_context_more){.detail = detail});
-    if (self->who[0] != '\0')
-        pfl_log_info("host-forgotten", "host=%s operator=%s away_s=%llu", host->name, self->who,
-                     away_s);
-    else
-        pfl_log_info("host-forgotten", "host=%s reason=age away_s=%llu", host->name, away_s);
-}
-
 static void on_forget(void *user, const struct pfl_host *host)
 {
     struct pfl_audit_context nobody = {.hub = user};

@@ -38,39 +38,6 @@ struct role_change {
     char role[PFL_ROLE_FIELD_BYTES];
 };
 
-/* ---- audit ---- */
-
-void pfl_audit_context_set(struct pfl_audit_context *self, const struct pfl_hub_peer *p,
-                           const struct pfl_route *route)
-{
-    self->hub = p->hub;
-    memcpy(self->who, p->identity.name, sizeof(self->who));
-    memcpy(self->address, p->address, sizeof(self->address));
-    memcpy(self->host, route->host, sizeof(self->host));
-    memcpy(self->stream, route->stream, sizeof(self->stream));
-}
-
-void pfl_audit_context_write(const struct pfl_audit_context *self, const char *action,
-                             unsigned status, const struct pfl_audit_context_more *more)
-{
-    const struct pfl_stream_splice_stats *stats = more != NULL ? more->stats : NULL;
-    struct pfl_audit_log_entry entry = {
-        .who = self->who,
-        .address = self->address,
-        .action = action,
-        .host = self->host,
-        .stream = self->stream,
-        .status = status,
-        .bytes_to_host = stats != NULL ? stats->bytes_to_host : 0,
-        .bytes_to_operator = stats != NULL ? stats->bytes_to_operator : 0,
-        .method = more != NULL ? more->method : NULL,
-        .detail = more != NULL ? more->detail : NULL,
-        .is_refused = more != NULL && more->is_refused,
-    };
-
-    pfl_audit_log_write(self->hub->audit, &entry);
-}
-
 /* ---- a stream's life ---- */
 
 static struct hub_stream *stream_of(struct pfl_list *node)
