@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the gates over old text share: a file of today's counts, tests/lint/baseline/GATE.txt, one line
 `COUNT FILE` for each file that is not yet clean. The counts only shrink: a gate fails on a file with
-more findings than its line says. `GATE.py --lower` writes the numbers of today; it never raises one. A line may move to another name:
-what files that are gone leave is what new files may have.
+more findings than its line says. `GATE.py --lower` writes the numbers of today; it never raises
+one. A line may move to another name: what files that are gone leave is what new files may have.
 """
 import os
 import sys

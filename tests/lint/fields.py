@@ -14,7 +14,7 @@ import csource
 
 READS = re.compile(r"\bpfl_reader_field\b|\bstruct pfl_field\b")
 READ = re.compile(r"\bcase [1-9]\d*:|\b(?:id|field) [!=]= [1-9]\d*\b")
-WRITTEN = re.compile(r"\b(?:pfl_writer_field_\w+|pfl_message_\w+|"
+WRITTEN = re.compile(r"\b(?:pfl_writer_field_\w+|pfl_(?:\w+_)?message_\w+|"
                      r"perfleet_(?:u?int|sint|bool|fixed\d\d|double|float|bytes|string|begin|packed_\w+)"
                      r")\([^,()]+, \d+\b")
 
@@ -29,7 +29,7 @@ def check(name, text):
 
 def self_test():
     bad = ["struct pfl_field f; if (f.id == 3) x();", "pfl_reader_field(&r, &f); switch (f.id) { case 12: }",
-           "pfl_writer_field_varint(w, 4, v);", "pfl_message_begin(&m, 7);", "perfleet_uint(w, 1, v);"]
+           "pfl_writer_field_varint(w, 4, v);", "pfl_message_begin(&m, 7);", "pfl_probe_message_uint(&m, 7, 1);", "perfleet_uint(w, 1, v);"]
     good = ["struct pfl_field f; if (f.id == TRACE_CONFIG__BUFFERS) x();", "switch (n) { case 12: }",
             "pfl_writer_field_varint(w, TRACE_CONFIG__BUFFERS, 4);", "/* pfl_message_begin(&m, 7) */"]
     wrong = [t for t in bad if not list(check("x.c", t))] + [t for t in good if list(check("x.c", t))]
