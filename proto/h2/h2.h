@@ -49,7 +49,7 @@ enum pfl_h2_code {
     PFL_H2_FLOW_CONTROL_ERROR = 3,
     PFL_H2_REFUSED = 7,
     PFL_H2_CANCEL = 8,   /* the stream is over for good: kill it */
-    PFL_H2_DETACH = 0xa, /* CONNECT_ERROR: this leg is lost, the stream may be resumed */
+    PFL_H2_DETACH = 0xa, /* CONNECT_ERROR: lost; the stream that it carried may be resumed */
     PFL_H2_CALM = 0xb,
 };
 
