@@ -14,11 +14,11 @@
 
 #include <pthread.h>
 
+#include "producer/data_source/layer.h"
 #include "producer/data_source/source.h"
 #include "producer/platform/fork.h"
 #include "producer/platform/guard.h"
 #include "producer/platform/heap.h"
-#include "producer/track_event/event_sequence.h"
 
 #define PLACES (PFL_SOURCES_IN_PROCESS * PERFLEET_MAX_INSTANCES)
 
@@ -205,13 +205,13 @@ void pfl_source_flush_thread(void)
         if (table->writers[i] != NULL)
             perfleet_writer_flush(pfl_trace_writer_get_public(table->writers[i]));
     }
-    pfl_event_sequence_flush_thread();
+    pfl_layer_flush_thread();
     pfl_guard_leave();
 }
 
 void pfl_source_drop_thread(void)
 {
-    pfl_event_sequence_drop_thread();
+    pfl_layer_drop_thread();
     /* A signal's handler may trace as soon as the guard is left: the key is then its new table's.
      */
     pfl_guard_enter();

@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "producer/data_source/layer.h"
 #include "producer/ipc/commands.h"
 #include "producer/ipc/commits.h"
 #include "producer/ipc/requests.h"
@@ -28,7 +29,6 @@
 #include "producer/platform/fork.h"
 #include "producer/platform/heap.h"
 #include "producer/platform/note.h"
-#include "producer/track_event/track_event.h"
 
 enum { INIT_REPLY_OWN_ADOPTED = 1, INIT_REPLY_EMULATION = 3 };
 
@@ -249,7 +249,7 @@ static void serve_program(struct perfleet *p)
     let_sources_go(p);
     finish_stops(p);
     pfl_startups_serve(p);
-    pfl_track_event_refresh(p);
+    pfl_layer_on_turn(p);
     if (p->state != PFL_CLIENT_READY)
         return;
     while ((s = take_source(p, PFL_SOURCE_NEW, PFL_SOURCE_REGISTERED)) != NULL)

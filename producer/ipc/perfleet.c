@@ -15,13 +15,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "producer/data_source/fork_handlers.h"
+#include "producer/data_source/layer.h"
 #include "producer/ipc/client.h"
 #include "producer/ipc/commits.h"
 #include "producer/ipc/startups.h"
 #include "producer/platform/clock.h"
 #include "producer/platform/fork.h"
 #include "producer/platform/heap.h"
-#include "producer/track_event/track_event.h"
 
 static int public_err(int rc)
 {
@@ -68,7 +69,7 @@ static void free_connection(struct perfleet *p)
 {
     for (uint32_t i = 0; i < PERFLEET_MAX_SOURCES; i++) {
         if (p->sources[i] != NULL)
-            pfl_track_event_forget(&p->sources[i]->pub);
+            pfl_layer_on_source_free(&p->sources[i]->pub);
         pfl_source_free(p->sources[i]);
     }
     for (uint32_t i = 0; i < p->triggers_len; i++)
@@ -130,7 +131,7 @@ int perfleet_open(const struct perfleet_conf *conf, struct perfleet **ret_tracin
         conf->page_kb > UINT32_MAX / 1024 || conf->own_smb_kb > UINT32_MAX / 1024 ||
         pfl_link_find_address(conf->socket, &address) != 0)
         return PERFLEET_EINVAL;
-    if (!pfl_fork_init())
+    if (!pfl_fork_handlers_install())
         return PERFLEET_ESYSTEM;
     pfl_clock_init();
     p = pfl_heap_zalloc(sizeof(*p));
@@ -390,7 +391,7 @@ int perfleet_unregister(struct perfleet *tracing, struct perfleet_source *source
             tracing->sources[i] = NULL;
     }
     pthread_mutex_unlock(&tracing->lock);
-    pfl_track_event_forget(source);
+    pfl_layer_on_source_free(source);
     pfl_source_free(s);
     return 0;
 }

@@ -1,55 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Fork handlers. In the child the library's thread does not exist, and the shared memory and the
- * connection are still the parent's: the child gets private memory in its place, closes its copy of
- * the socket, every data source goes off, and all functions of the library turn away. Locks that
- * somebody held at the fork stay locked and are never taken in the child; what the library
- * allocated is left alone.
- */
+/* The flag of fork.h. data_source/fork_handlers.c sets it. */
 #include "producer/platform/fork.h"
 
-#include <pthread.h>
-
-#include "producer/data_source/source.h"
-#include "producer/platform/clock.h"
-#include "producer/shared_memory/arbiter.h"
-#include "producer/track_event/category.h"
-
 bool pfl_fork_child_flag;
-
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool is_installed;
-
-static void prepare(void)
-{
-    pfl_source_list_lock();
-    pfl_arbiter_list_lock();
-}
-
-static void on_parent(void)
-{
-    pfl_arbiter_list_unlock();
-    pfl_source_list_unlock();
-}
-
-static void on_child(void)
-{
-    pfl_fork_child_flag = true;
-    pfl_clock_forget();
-    pfl_arbiter_detach_all();
-    pfl_source_disable_all();
-    pfl_category_disable_all();
-    pfl_arbiter_list_unlock();
-    pfl_source_list_unlock();
-}
-
-static void install(void)
-{
-    is_installed = pthread_atfork(prepare, on_parent, on_child) == 0;
-}
-
-bool pfl_fork_init(void)
-{
-    pthread_once(&once, install);
-    return is_installed;
-}

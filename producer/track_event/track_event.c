@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "producer/data_source/layer.h"
 #include "producer/data_source/source.h"
 #include "producer/data_source/threads.h"
 #include "producer/ipc/client.h"
@@ -122,7 +123,8 @@ void pfl_track_event_on_categories(void)
     pfl_guard_leave();
 }
 
-void pfl_track_event_refresh(struct perfleet *tracing)
+/* The connection's thread: describes the categories again, if the list has changed. */
+static void refresh(struct perfleet *tracing)
 {
     void *descriptor;
     size_t bytes;
@@ -138,13 +140,21 @@ void pfl_track_event_refresh(struct perfleet *tracing)
     pfl_heap_free(descriptor);
 }
 
-void pfl_track_event_forget(const struct perfleet_source *freed)
+static void forget(const struct perfleet_source *freed)
 {
     pthread_mutex_lock(&lock);
     if (source != NULL && &source->pub == freed)
         source = NULL;
     pthread_mutex_unlock(&lock);
 }
+
+static const struct pfl_layer layer = {
+    .flush_thread = pfl_event_sequence_flush_thread,
+    .drop_thread = pfl_event_sequence_drop_thread,
+    .on_turn = refresh,
+    .on_source_free = forget,
+    .on_fork = pfl_category_disable_all,
+};
 
 /* Locked. */
 static int register_source(struct perfleet *tracing, void *descriptor, size_t bytes)
@@ -177,6 +187,7 @@ int perfleet_track_event_register(struct perfleet *tracing)
         return PERFLEET_EFORK;
     if (pfl_category_describe(&descriptor, &bytes) != 0)
         return PERFLEET_ENOMEM;
+    pfl_layer_register(&layer);
     pthread_mutex_lock(&lock);
     rc = register_source(tracing, descriptor, bytes);
     pthread_mutex_unlock(&lock);

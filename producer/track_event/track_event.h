@@ -11,9 +11,5 @@ PFL_MUST_USE int pfl_track_event_open_sequence(uint32_t instance,
                                                struct pfl_event_sequence *sequence);
 /* Any thread, at any time: the list of categories is another; the data source tells the service. */
 void pfl_track_event_on_categories(void);
-/* The connection's thread: describes the categories anew, if the list has changed. */
-void pfl_track_event_refresh(struct perfleet *tracing);
-/* The data source is about to be freed, if it is this one. */
-void pfl_track_event_forget(const struct perfleet_source *source);
 
 #endif

@@ -66,15 +66,6 @@ FLOORS = {
 UPWARD = {
     # Raw mode's state is in the port and its connections: pfl_port is one object in two files.
     ("relay/raw/raw_port.c", "relay/accept/tls_port_impl.h"),
-    # The child of a fork switches every layer off.
-    ("producer/platform/fork.c", "producer/shared_memory/arbiter.h"),
-    ("producer/platform/fork.c", "producer/data_source/source.h"),
-    ("producer/platform/fork.c", "producer/track_event/category.h"),
-    # The end of a thread drops its sequences; the loop describes the categories again; a closed
-    # connection has no track events.
-    ("producer/data_source/threads.c", "producer/track_event/event_sequence.h"),
-    ("producer/ipc/client.c", "producer/track_event/track_event.h"),
-    ("producer/ipc/perfleet.c", "producer/track_event/track_event.h"),
 }
 
 LIBRARIES = [
