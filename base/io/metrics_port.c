@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The door of scrapers: see metrics_port.h.
+ * The listeners of scrapers: see metrics_port.h.
  *
  * Happy path: accept; over TLS both show certificates and the owner is asked; one request is read
  * (scrape.h), answered with its length (at once, or when the owner has fresh figures), and our
  * direction ended; the peer's end, or the timer, closes. Failures: a status for what can be
  * answered, else the end of that connection, with a log line (limited). Ownership: the port owns
  * listeners, TLS conf and connections; a connection its stream and timer; what is left last frees
- * the port. Limits: those of the header (who is there in excess over TLS waits, with his handshake
- * done); a text of PFL_METRICS_MAX_BYTES; a request of PFL_SCRAPE_MAX_BYTES.
+ * the port. Limits: those of the header (over TLS a certificate's connections in excess wait, with
+ * their handshakes done, and the oldest of the certificate that has most gives way to one that has
+ * fewer); a text of PFL_METRICS_MAX_BYTES; a request of PFL_SCRAPE_MAX_BYTES.
  */
 #include "base/io/metrics_port.h"
 
@@ -24,6 +25,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/scrape.h"
+#include "base/shares.h"
 
 /* The text as TLS records, and an answer's head. */
 #define QUEUE_MAX_BYTES (PFL_METRICS_MAX_BYTES + PFL_METRICS_MAX_BYTES / 128)
@@ -57,6 +59,7 @@ struct scraper {
     bool is_ended;   /* the peer sends no more */
     bool is_served;  /* counted */
     bool is_queued;  /* has shown his certificate, and waits until others are done */
+    uint64_t who;    /* whose certificate it is, from then on; as in base/shares.h */
     uv_timer_t timer;
     size_t head_len;
     uint8_t head[PFL_SCRAPE_MAX_BYTES];
@@ -263,18 +266,77 @@ static void on_eof(void *user)
         pfl_stream_close(s->stream);
 }
 
+static unsigned count_served(const struct scraper *const *served, unsigned len, uint64_t who)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < len; i++)
+        count += served[i]->who == who;
+    return count;
+}
+
+/* Of those who are served, the oldest of the certificate that has most; NULL: none has more than
+ * `who` has. */
+static struct scraper *find_greediest(struct pfl_metrics_port *p, uint64_t who)
+{
+    struct scraper *served[PFL_METRICS_PORT_MAX_CONNECTIONS];
+    const struct scraper *const *all = (const struct scraper *const *)served;
+    struct scraper *greediest = NULL;
+    unsigned len = 0;
+    unsigned most;
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &p->connections) {
+        struct scraper *s = PFL_CONTAINER_OF(it, struct scraper, node);
+
+        if (s->is_served)
+            served[len++] = s;
+    }
+    most = count_served(all, len, who);
+    for (unsigned i = 0; i < len; i++) {
+        unsigned count = count_served(all, len, served[i]->who);
+
+        if (count > most) {
+            most = count;
+            greediest = served[i];
+        }
+    }
+    return greediest;
+}
+
+/* False: there is no place, and nobody has more of them than this one's certificate. */
+static bool make_place(struct scraper *s)
+{
+    struct pfl_metrics_port *p = s->port;
+    struct scraper *goes;
+
+    if (p->served < PFL_METRICS_PORT_MAX_CONNECTIONS)
+        return true;
+    goes = find_greediest(p, s->who);
+    if (goes == NULL)
+        return false;
+    goes->is_served = false;
+    p->served--;
+    if (goes->stream != NULL) {
+        tell(goes, "another certificate's scraper took its place: it had the most");
+        pfl_stream_close(goes->stream);
+    }
+    return true;
+}
+
 static void on_ready(void *user)
 {
     struct scraper *s = user;
-    const char *why =
-        s->port->conf.refuse(s->port->conf.user, pfl_tls_stream_get_identity(s->stream));
+    const struct pfl_tls_identity *id = pfl_tls_stream_get_identity(s->stream);
+    const char *why = s->port->conf.refuse(s->port->conf.user, id);
 
     if (why != NULL) {
         tell(s, why);
         pfl_stream_close(s->stream);
         return;
     }
-    s->is_served = s->port->served < PFL_METRICS_PORT_MAX_CONNECTIONS;
+    s->who = pfl_shares_hash(id->uri, strlen(id->uri));
+    s->is_served = make_place(s);
     s->is_queued = !s->is_served;
     s->port->served += s->is_served;
     if (s->is_queued)

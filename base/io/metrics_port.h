@@ -10,7 +10,9 @@
 #include "base/io/tls_stream.h"
 #include "base/metrics.h"
 
-#define PFL_METRICS_PORT_MAX_CONNECTIONS 16u    /* of each of the two doors */
+/* Of each of the two listeners. Over TLS a certificate that has the most gives one up for another's
+ * first. */
+#define PFL_METRICS_PORT_MAX_CONNECTIONS 16u
 #define PFL_METRICS_PORT_LIFETIME_MS     10000u /* of one connection, handshake and all */
 
 struct pfl_metrics_port;
