@@ -32,9 +32,6 @@ enum pfl_route_kind {
 
 struct pfl_route {
     enum pfl_route_kind kind;
-    char host[PFL_IDENTITY_NAME_BYTES];      /* at a relay */
-    char stream[PFL_TUNNEL_STREAM_ID_BYTES]; /* of KILL and ROLE; of CONSUMER, or "" */
-    char session[PFL_IDENTITY_NAME_BYTES];   /* of ALARM_SET, _DROP and _RAISED */
     /* Header fields, borrowed from the head. NULL: there is none. */
     const char *operator_name; /* a name; only a relay's word counts. NULL also: not a name */
     const char *role;          /* as pfl_role_read takes it, not checked */
@@ -45,6 +42,9 @@ struct pfl_route {
     bool is_resume;            /* it says how much was received */
     bool has_offer;
     struct pfl_resume_offer offer; /* of the side that asks, not checked */
+    char host[PFL_IDENTITY_NAME_BYTES];      /* at a relay */
+    char stream[PFL_TUNNEL_STREAM_ID_BYTES]; /* of KILL and ROLE; of CONSUMER, or "" */
+    char session[PFL_IDENTITY_NAME_BYTES];   /* of ALARM_SET, _DROP and _RAISED */
 };
 
 /* `is_relay`: whose paths they are. The only reader of these fields; stream_ask.h has what only a

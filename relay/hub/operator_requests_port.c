@@ -206,7 +206,7 @@ static void run_forwarded_request(struct pfl_hub_peer *p, struct pfl_h2_stream *
     struct pfl_h2_field fields[3] = {{PFL_TUNNEL_H_OPERATOR, p->identity.name}};
     struct forwarded_request *e = pfl_mem_zalloc(sizeof(*e));
     char role[PFL_ROLE_FIELD_BYTES];
-    char path[PFL_IDENTITY_NAME_BYTES + 32];
+    char path[PFL_IDENTITY_NAME_BYTES + PFL_TUNNEL_STREAM_ID_BYTES + 32];
     struct pfl_h2_call_conf call = {
         .method = kind.method,
         .path = path_at_agent(conf->route, path, sizeof(path)),
