@@ -30,7 +30,7 @@ fresh_agents() { # both, as if nothing had happened
 begin() { # begin OUT ARGS...: a recording of both in the background; RECORDING, its words in WORK/words.log
     local out=$1
     shift
-    rm -f "$WORK/words.log" "$WORK/code"
+    rm -f "$WORK/words.log" "$WORK/code" "$WORK/recording"
     {
         "$BIN/perfleet" record --relay "$RELAY" "${TLS_ME[@]}" -o "$WORK/$out" --host web1 --host web2 "$@" \
             >"$WORK/words.log" 2>&1 &

@@ -132,6 +132,7 @@ check "a config that the service refuses fails with the service's words" \
 killed() { # a recording that is killed while it runs
     local pid
     echo old >"$WORK/killed.pftrace"
+    rm -f "$WORK/int.log"
     "$BIN/perfleet" record -c "$WORK/open.pbtx" -o "$WORK/killed.pftrace" "${hosts_flags[@]}" >"$WORK/int.log" 2>&1 &
     pid=$!
     wait_for 20 grep -q 'recording until' "$WORK/int.log"

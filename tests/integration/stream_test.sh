@@ -60,7 +60,7 @@ check "one of them" says 'give one of them' words_of plain --no-stream --stream
 begin() { # begin OUT ARGS...: in the background; RECORDING, its words in WORK/words.log, its code in WORK/code
     local out=$1
     shift
-    rm -f "$WORK/words.log" "$WORK/code"
+    rm -f "$WORK/words.log" "$WORK/code" "$WORK/recording"
     {
         "$P" record --stream -c "$WORK/open.pbtx" -o "$out" "$@" >"$WORK/words.log" 2>&1 &
         echo $! >"$WORK/recording"

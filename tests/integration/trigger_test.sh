@@ -47,6 +47,7 @@ check "under one that is, it may, on all hosts" \
     says 'runs on 3 of 3 hosts' as guest start g-armed -c "$WORK/armed.pbtx" --select '*'
 triggered() {
     local pid rc=0
+    rm -f "$WORK/trigger.log"
     as guest trigger g-armed -o "$WORK/boom.pftrace" --select '*' >"$WORK/trigger.log" 2>&1 &
     pid=$!
     wait_for 20 grep -q "waiting for a trigger" "$WORK/trigger.log" && raise_boom || kill "$pid"
@@ -65,6 +66,7 @@ check "nor copy it" says 'role look does not allow a copy of session .*g-armed' 
 # ---- raised by operators, and from a shell on the host
 raised_to() { # raised_to WAY...: who waits gets it
     local pid rc=0
+    rm -f "$WORK/trigger.log" # the words of the last one
     as guest trigger g-armed -o "$WORK/raised.pftrace" --select '*' >"$WORK/trigger.log" 2>&1 &
     pid=$!
     wait_for 20 grep -q "waiting for a trigger" "$WORK/trigger.log" && "$@" || kill "$pid"

@@ -49,6 +49,7 @@ check "and read --keep" survives "$WORK/open.pbtx" read --keep -o "$WORK/keep.pf
 waits_on() { grep -q "waiting for a trigger" "$WORK/cut.log" || was_cut; }
 interrupted() { # interrupted N
     local job
+    rm -f "$WORK/mark" "$WORK/cut.log" # of the last one
     cut "$1" trigger -o "$WORK/trigger.pftrace" &
     job=$!
     wait_for 60 waits_on || { cat "$WORK/cut.log"; return 1; }
