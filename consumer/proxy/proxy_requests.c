@@ -8,6 +8,7 @@
  * that is gone ends the client. Ownership: a request under way is the client's until its last
  * reply.
  */
+#include <assert.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -150,6 +151,9 @@ static int on_detach(void *user, struct pfl_rpc_request request, struct pfl_span
 
     if (!owner->has_pull || owner->is_leaving)
         return forward(c, request, "Detach", args);
+    /* Who detached it has it no more: its guest has it, or whoever knows the key. */
+    if (c == owner && (owner->guest != NULL || owner->key[0] != '\0'))
+        return pfl_rpc_host_reply_failure(&c->rpc, request);
     if (!pfl_detach_request_read_key(args, key) || find_detached(c->proxy, key) != NULL)
         return pfl_rpc_host_reply_failure(&c->rpc, request);
     if (c->owner != NULL)
@@ -171,6 +175,7 @@ static int on_attach(void *user, struct pfl_rpc_request request, struct pfl_span
         owner = find_detached(c->proxy, key);
     if (owner == NULL || owner == c || c->has_pull || c->owner != NULL)
         return forward(c, request, "Attach", args);
+    assert(owner->guest == NULL);
     owner->key[0] = '\0';
     owner->guest = c;
     c->owner = owner;

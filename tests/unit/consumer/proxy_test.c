@@ -32,6 +32,7 @@ struct client {
     struct pfl_rpc_client *rpc;
     bool is_bound;
     unsigned replies;
+    bool is_refused; /* the last one says so */
 };
 
 struct world {
@@ -82,8 +83,10 @@ static int on_bound(void *user, bool is_bound)
 
 static int on_reply(void *user, const struct pfl_rpc_reply *reply)
 {
-    (void)reply;
-    ((struct client *)user)->replies++;
+    struct client *c = user;
+
+    c->replies++;
+    c->is_refused = !reply->success;
     return 0;
 }
 
@@ -253,6 +256,35 @@ static void what_a_guest_asked_before_is_answered_after_its_host_is_gone(void **
     end(&w);
 }
 
+static void who_detached_a_session_cannot_detach_it_again(void **state)
+{
+    static const char key[] = "\x0a\x01"
+                              "k";
+    struct world w;
+    struct client *c;
+
+    (void)state;
+    prepare(&w);
+    c = join(&w, 0);
+    record(c);
+    ask(c, "Detach", key);
+    assert_false(c->is_refused);
+    ask(c, "Detach",
+        "\x0a\x01"
+        "l");
+    assert_true(c->is_refused);
+    ask(join(&w, 1), "Attach", key);
+    assert_false(w.clients[1].is_refused);
+    ask(c, "Detach", key); /* or another guest could come, and the first be forgotten */
+    assert_true(c->is_refused);
+    ask(join(&w, 2), "Attach", key); /* the host knows no such session either */
+    leave(&w.clients[2]);
+    leave(&w.clients[1]);
+    while (c->stream != NULL)
+        uv_run(&w.loop, UV_RUN_ONCE);
+    end(&w);
+}
+
 static void a_file_that_has_no_room_ends_with_a_whole_packet(void **state)
 {
     const struct rlimit small = {.rlim_cur = 35, .rlim_max = RLIM_INFINITY};
@@ -284,6 +316,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_right_behind_the_end_of_the_file_of_who_left_goes_nowhere),
+        cmocka_unit_test(who_detached_a_session_cannot_detach_it_again),
         cmocka_unit_test(a_file_that_has_no_room_ends_with_a_whole_packet),
         cmocka_unit_test(what_a_guest_asked_before_is_answered_after_its_host_is_gone),
     };
