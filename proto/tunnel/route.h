@@ -41,7 +41,7 @@ struct pfl_route {
     uint64_t raised_ago_ms;    /* 0 without the field */
     bool is_resume;            /* it says how much was received */
     bool has_offer;
-    struct pfl_resume_offer offer; /* of the side that asks, not checked */
+    struct pfl_resume_offer offer;           /* of the side that asks, not checked */
     char host[PFL_IDENTITY_NAME_BYTES];      /* at a relay */
     char stream[PFL_TUNNEL_STREAM_ID_BYTES]; /* of KILL and ROLE; of CONSUMER, or "" */
     char session[PFL_IDENTITY_NAME_BYTES];   /* of ALARM_SET, _DROP and _RAISED */
