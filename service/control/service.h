@@ -60,6 +60,11 @@ struct pfl_service_conf {
     uint64_t fds_max;          /* for connections; 0: no bound */
 };
 
+/* Of the buffers of all clones, copied in a turn of the loop (clone.h). */
+#define PFL_CLONE_TURN_BYTES (64u << 10)
+/* Of service/buffer/smb_scrape.h, in a turn of the loop (scrape_turns.h): 0.03 ms. */
+#define PFL_SCRAPE_TURN_UNITS 50u
+
 struct pfl_service_buffer {
     struct pfl_trace_buffer *ring; /* borrowed from its session; NULL: the id is free */
     struct pfl_session *session;
@@ -140,39 +145,20 @@ void pfl_service_set_owner(struct pfl_service *self, uint32_t uid);
 uint64_t pfl_service_now_ms(const struct pfl_service *self); /* CLOCK_MONOTONIC */
 uint64_t pfl_service_boottime_ns(const struct pfl_service *self);
 
-/* PFL_ELIMIT (too many), PFL_EPERM (locked down), PFL_EINVAL (name), PFL_ENOMEM. */
-PFL_MUST_USE int pfl_service_add_producer(struct pfl_service *self,
-                                          const struct pfl_producer_conf *conf,
-                                          struct pfl_producer **ret_producer);
-/*
- * Ends its instances, and frees it when what it left is scraped; its port is not called again.
- * False: that takes turns of the loop. Till then it keeps its memory and its id, all that was
- * counted for them, and, if `is_counted`, what was for its connection.
- */
-bool pfl_service_remove_producer(struct pfl_service *self, struct pfl_producer *producer);
-/* The last of that is scraped. */
+/* One that no live producer has, never 0; it is in use until the producer is freed. */
+uint16_t pfl_service_new_producer_id(struct pfl_service *self);
+/* Gives back what is counted for it, and its id. It is in no list of producers any more. */
+void pfl_service_free_producer(struct pfl_service *self, struct pfl_producer *producer);
+/* One that left (registry.h), when its memory is scraped. */
 void pfl_service_free_left(struct pfl_service *self, struct pfl_producer *producer);
 
-/* Ignored as documented: no name, an id that is used. PFL_ELIMIT, PFL_ENOMEM, PFL_EPARSE. */
-PFL_MUST_USE int pfl_service_register_source(struct pfl_service *self,
-                                             struct pfl_producer *producer,
-                                             struct pfl_span descriptor);
-PFL_MUST_USE int pfl_service_update_source(struct pfl_service *self, struct pfl_producer *producer,
-                                           struct pfl_span descriptor);
-void pfl_service_unregister_source(struct pfl_service *self, struct pfl_producer *producer,
-                                   struct pfl_span name);
 /* All of that name, pfl_data_source.of_name, and others, in the order of their registration. */
-const struct pfl_list *pfl_service_get_named(const struct pfl_service *self, struct pfl_span name);
+struct pfl_list *pfl_service_get_named(struct pfl_service *self, struct pfl_span name);
 /* pfl_producer_allow, until the buffer is removed. */
 PFL_MUST_USE int pfl_service_allow(struct pfl_service *self, struct pfl_producer *producer,
                                    uint16_t buffer_id);
-/* The request's own reply comes after this one. Codes of pfl_commit_apply. */
-PFL_MUST_USE int pfl_service_commit(struct pfl_service *self, struct pfl_producer *producer,
-                                    struct pfl_span request);
-
-/* Registers a writer: pfl_producer_set_writer. PFL_ELIMIT: the user has his share of memory. */
-PFL_MUST_USE int pfl_service_set_writer(struct pfl_service *self, struct pfl_producer *producer,
-                                        uint32_t writer_id_untrusted, uint32_t buffer_id_untrusted);
+/* It may write to no buffer any more, and no pass of scrape_turns.h comes to it. */
+void pfl_service_forbid(struct pfl_service *self, struct pfl_producer *producer);
 
 /* A connection at one of the two doors, and what it costs, until it is given back. False: the user
  * has his share of them. */
@@ -186,11 +172,6 @@ void pfl_service_give_connection(struct pfl_service *self, struct pfl_shares *li
 PFL_MUST_USE int pfl_service_take_smb(struct pfl_service *self, struct pfl_producer *producer,
                                       uint64_t bytes);
 void pfl_service_give_smb(struct pfl_service *self, struct pfl_producer *producer);
-
-/* Caller's storage; uid, ops and port are set. */
-void pfl_service_add_consumer(struct pfl_service *self, struct pfl_consumer *consumer);
-/* Frees its session. */
-void pfl_service_remove_consumer(struct pfl_service *self, struct pfl_consumer *consumer);
 
 struct pfl_session *pfl_service_find_session(const struct pfl_service *self, uint64_t id);
 /* Gives the session an id for each of its buffers. PFL_ELIMIT: out of ids, none was given. */

@@ -16,6 +16,7 @@
  * closed; its session goes with it. The port owns its connections until their on_closed.
  */
 #include "service/port/consumer_port.h"
+#include "service/control/registry.h"
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -355,7 +356,7 @@ static void on_closed(void *user, int err)
     conn->is_closing = true;
     pfl_consumer_conn_stop_reading(conn);
     pfl_consumer_conn_free_queries(conn);
-    pfl_service_remove_consumer(conn->service, &conn->consumer);
+    pfl_registry_remove_consumer(conn->service, &conn->consumer);
     pfl_list_remove(&conn->observing);
     pfl_closer_close(conn->fd, conn->cred.who);
     pfl_list_remove(&conn->node);
@@ -438,7 +439,7 @@ static int open_conn(struct pfl_consumer_port *port, int fd, bool is_accepted)
                                    pfl_fdsock_is_peer_in_group(fd, *port->conf.privileged_gid);
     conn->consumer.ops = &pfl_consumer_conn_ops;
     conn->consumer.port = conn;
-    pfl_service_add_consumer(conn->service, &conn->consumer);
+    pfl_registry_add_consumer(conn->service, &conn->consumer);
     pfl_list_append(&port->conns, &conn->node);
     wait_ms = pfl_turns_get_wait_ms(&port->turns, conn->cred.who, uv_hrtime());
     if (wait_ms != 0)

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "perfetto/producer_port.fields.h"
 #include "service/control/command.h"
+#include "service/control/registry.h"
 #include "service/port/producer_conn.h"
 #include "service/session/session_run.h"
 #include "service/session/trigger.h"
@@ -136,7 +137,7 @@ static int initialize_connection(void *user, struct pfl_rpc_request request, str
         return rc;
     if (conn->producer != NULL)
         return reply_failure(conn, request);
-    rc = pfl_service_add_producer(conn->service, &args.conf, &conn->producer);
+    rc = pfl_registry_add_producer(conn->service, &args.conf, &conn->producer);
     if (rc != 0) {
         conn->producer = NULL;
         pfl_log_warn("producer-refused", "name=%s uid=%u reason=\"%s\"",
@@ -170,7 +171,7 @@ static int register_source(void *user, struct pfl_rpc_request request, struct pf
     rc = reply_empty(conn, request);
     if (rc != 0)
         return rc;
-    rc = pfl_service_register_source(conn->service, conn->producer, args.bytes1);
+    rc = pfl_registry_register_source(conn->service, conn->producer, args.bytes1);
     if (rc == PFL_ELIMIT || rc == PFL_EPARSE) {
         pfl_log_warn("data-source-ignored", "producer=%s reason=\"%s\"",
                      pfl_log_quote_str(conn->producer->name), pfl_err_str(rc));
@@ -189,7 +190,7 @@ static int update_source(void *user, struct pfl_rpc_request request, struct pfl_
         return rc;
     if (conn->producer == NULL)
         return reply_failure(conn, request);
-    rc = pfl_service_update_source(conn->service, conn->producer, args.bytes1);
+    rc = pfl_registry_update_source(conn->service, conn->producer, args.bytes1);
     if (rc == PFL_ENOMEM)
         return rc;
     return reply_empty(conn, request);
@@ -208,7 +209,7 @@ static int unregister_source(void *user, struct pfl_rpc_request request, struct 
     rc = reply_empty(conn, request);
     if (rc != 0)
         return rc;
-    pfl_service_unregister_source(conn->service, conn->producer, args.bytes1);
+    pfl_registry_unregister_source(conn->service, conn->producer, args.bytes1);
     return 0;
 }
 
@@ -219,7 +220,7 @@ static int commit_data(void *user, struct pfl_rpc_request request, struct pfl_sp
 
     if (conn->producer == NULL)
         return reply_failure(conn, request);
-    rc = pfl_service_commit(conn->service, conn->producer, bytes);
+    rc = pfl_registry_commit(conn->service, conn->producer, bytes);
     if (conn->producer->smb.has_faulted) {
         pfl_log_warn("producer-memory-unreadable", "producer=%s",
                      pfl_log_quote_str(conn->producer->name));
@@ -262,8 +263,8 @@ static int set_writer(struct pfl_producer_conn *conn, struct pfl_rpc_request req
         return rc;
     if (conn->producer == NULL)
         return reply_failure(conn, request);
-    rc = pfl_service_set_writer(conn->service, conn->producer, (uint32_t)args.number1,
-                                is_registration ? (uint32_t)args.number2 : 0);
+    rc = pfl_registry_set_writer(conn->service, conn->producer, (uint32_t)args.number1,
+                                 is_registration ? (uint32_t)args.number2 : 0);
     if (rc == PFL_ELIMIT) {
         pfl_producer_conn_fail(conn, "its user has his share of the service's memory");
         return 0;

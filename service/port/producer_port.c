@@ -12,6 +12,7 @@
  * connections; each lives until its stream says on_closed.
  */
 #include "service/port/producer_port.h"
+#include "service/control/registry.h"
 
 #include <sched.h>
 #include <unistd.h>
@@ -161,7 +162,7 @@ static void on_closed(void *user, int err)
         pfl_log_debug("producer-left", "id=%u name=%s", conn->producer->id,
                       pfl_log_quote_str(conn->producer->name));
         conn->producer->is_counted = conn->is_counted;
-        if (!pfl_service_remove_producer(conn->service, conn->producer))
+        if (!pfl_registry_remove_producer(conn->service, conn->producer))
             conn->is_counted = false;
     }
     if (conn->relay != NULL)

@@ -7,8 +7,6 @@
 #include "service/control/service.h"
 
 #define PFL_CLONE_BUGREPORT UINT64_MAX /* as a session id: the one with the highest score */
-/* Of all clones, copied in a turn of the loop: 2 ms. */
-#define PFL_CLONE_TURN_BYTES (64u << 10)
 
 struct pfl_clone_trigger {
     struct pfl_span name; /* empty: no trigger led to the clone */

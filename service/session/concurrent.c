@@ -13,7 +13,7 @@
 
 #include "perfetto/service_packets.fields.h"
 #include "proto/packet.h"
-#include "service/session/session_run.h"
+#include "service/control/service.h"
 
 #define PACKET_CONCURRENT_SESSION_EVENT 134u
 

@@ -153,29 +153,6 @@ bool pfl_scrape_turns_take_producer(struct pfl_service *service, struct pfl_prod
     return false;
 }
 
-static void skip(struct pfl_list *sessions, const struct pfl_list *at)
-{
-    struct pfl_list *it;
-
-    PFL_LIST_EACH (it, sessions) {
-        struct pfl_scrape_pass *pass = &PFL_CONTAINER_OF(it, struct pfl_session, node)->scrape;
-
-        if (pass->at != at)
-            continue;
-        pass->at = at->next;
-        pass->page = 0;
-    }
-}
-
-void pfl_scrape_turns_forbid(struct pfl_service *service, struct pfl_producer *producer)
-{
-    if (producer->permitted.next == NULL)
-        return;
-    skip(&service->sessions, &producer->permitted);
-    skip(&service->closing, &producer->permitted);
-    pfl_list_remove(&producer->permitted);
-}
-
 /* Whose pass is next: a producer's, a session's, or nobody's. */
 struct next {
     struct pfl_producer *producer;

@@ -10,9 +10,6 @@
 
 #include "service/control/service.h"
 
-/* Of service/buffer/smb_scrape.h, in a turn of the loop: 0.03 ms. */
-#define PFL_SCRAPE_TURN_UNITS 50u
-
 /*
  * A pass of the session begins; one that runs begins again, for what it waited for too.
  * pfl_session_on_scraped when it is whole, maybe before this returns.
@@ -21,8 +18,6 @@ void pfl_scrape_turns_begin(struct pfl_service *service, struct pfl_session *ses
 /* It is in no list of producers any more, but in that of the permitted. True: nothing is left in
  * its memory. Else the service keeps it, and frees it when that is so. */
 bool pfl_scrape_turns_take_producer(struct pfl_service *service, struct pfl_producer *producer);
-/* It is not permitted any more: no pass comes to it. */
-void pfl_scrape_turns_forbid(struct pfl_service *service, struct pfl_producer *producer);
 /* The next turn: pfl_session_timers_run. */
 void pfl_scrape_turns_run(struct pfl_service *service);
 /* There are no more turns: what is begun is done now, and what begins at once, as far as the limit

@@ -8,8 +8,9 @@
  */
 #include "service/session/session.h"
 
+#include <assert.h>
+
 #include "base/mem.h"
-#include "service/session/session_file.h"
 
 static int make_buffers(struct pfl_session *s, const struct pfl_hash_key *hash_key)
 {
@@ -84,7 +85,7 @@ void pfl_session_free(struct pfl_session *self)
     PFL_LIST_EACH_SAFE (it, tmp, &self->instances) {
         free_instance(PFL_CONTAINER_OF(it, struct pfl_instance, of_session));
     }
-    pfl_session_file_free(self->file);
+    assert(self->file == NULL);
     free_buffers(self);
     pfl_trigger_list_fini(&self->triggers);
     pfl_pipeline_job_free(self->output);

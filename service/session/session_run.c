@@ -422,6 +422,8 @@ void pfl_session_on_last_scraped(struct pfl_service *service, struct pfl_session
 static void free_session(struct pfl_service *service, struct pfl_session *session)
 {
     pfl_shares_give(&service->shares.buffer_bytes, session->who, session->held_bytes);
+    pfl_session_file_free(session->file);
+    session->file = NULL;
     pfl_session_free(session);
 }
 

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "service/control/registry.h"
 #include "service/port/producer_conn.h"
 #include "service/session/session_read.h"
 #include "service/session/session_run.h"
@@ -87,7 +88,7 @@ static void feed(struct pfl_service *service, struct pfl_span input)
     rc = pfl_rpc_host_feed(&conn.rpc, input);
     (void)rc;
     if (conn.producer != NULL)
-        pfl_service_remove_producer(service, conn.producer);
+        pfl_registry_remove_producer(service, conn.producer);
     if (conn.relay != NULL)
         pfl_remote_machines_leave(&service->relays, conn.relay, true);
     pfl_rpc_host_fini(&conn.rpc);
@@ -116,7 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (pfl_service_init(&service, &conf) != 0)
         abort();
-    pfl_service_add_consumer(&service, &consumer);
+    pfl_registry_add_consumer(&service, &consumer);
     if (pfl_session_enable(
             &service, &consumer,
             &(struct pfl_session_enable_conf){.config = pfl_span_of(config, sizeof(config))},
@@ -124,7 +125,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     feed(&service, pfl_span_of(data, size));
     read_all(&read, &service, consumer.session);
-    pfl_service_remove_consumer(&service, &consumer);
+    pfl_registry_remove_consumer(&service, &consumer);
     if (service.relays.len != 0 || service.producers_len != 0)
         abort();
     pfl_service_fini(&service);

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "service/control/query.h"
+#include "service/control/registry.h"
 #include "service/control/stats.h"
 #include "service/session/clone.h"
 #include "service/session/session_attach.h"
@@ -135,7 +136,7 @@ static void connect_producer(struct world *w)
     const struct pfl_producer_conf conf = {
         .name = {(const uint8_t *)"p", 1}, .wants_scraping = true, .ops = &producer_ops, .port = w};
 
-    if (pfl_service_add_producer(&w->service, &conf, &w->producer) != 0)
+    if (pfl_registry_add_producer(&w->service, &conf, &w->producer) != 0)
         abort();
 }
 
@@ -152,13 +153,13 @@ static void do_producer(struct world *w, enum what what, struct pfl_span bytes)
     int rc = 0;
 
     if (what == WHAT_REGISTER)
-        rc = pfl_service_register_source(&w->service, w->producer, bytes);
+        rc = pfl_registry_register_source(&w->service, w->producer, bytes);
     else if (what == WHAT_UPDATE)
-        rc = pfl_service_update_source(&w->service, w->producer, bytes);
+        rc = pfl_registry_update_source(&w->service, w->producer, bytes);
     else if (what == WHAT_UNREGISTER)
-        pfl_service_unregister_source(&w->service, w->producer, bytes);
+        pfl_registry_unregister_source(&w->service, w->producer, bytes);
     else if (what == WHAT_COMMIT)
-        rc = pfl_service_commit(&w->service, w->producer, bytes);
+        rc = pfl_registry_commit(&w->service, w->producer, bytes);
     else if (what == WHAT_WRITER)
         rc = pfl_producer_set_writer(w->producer, (uint32_t)number, (uint32_t)(number >> 16));
     else if (what == WHAT_STARTED)
@@ -168,7 +169,7 @@ static void do_producer(struct world *w, enum what what, struct pfl_span bytes)
     (void)rc;
     if (what != WHAT_PRODUCER_LEAVES)
         return;
-    pfl_service_remove_producer(&w->service, w->producer);
+    pfl_registry_remove_producer(&w->service, w->producer);
     connect_producer(w);
 }
 
@@ -298,10 +299,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     w.consumer.ops = &consumer_ops;
     w.consumer.port = &w;
-    pfl_service_add_consumer(&w.service, &w.consumer);
+    pfl_registry_add_consumer(&w.service, &w.consumer);
     w.consumer.observe.mask = 7;
     w.cloner.ops = &cloner_ops;
-    pfl_service_add_consumer(&w.service, &w.cloner);
+    pfl_registry_add_consumer(&w.service, &w.cloner);
     connect_producer(&w);
     while (r.left != 0 && !r.failed) {
         unsigned what = pfl_reader_u8(&r) % WHAT_COUNT;
@@ -309,9 +310,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         do_what(&w, (enum what)what, pfl_reader_bytes(&r, len < r.left ? len : r.left));
     }
-    pfl_service_remove_producer(&w.service, w.producer);
-    pfl_service_remove_consumer(&w.service, &w.consumer);
-    pfl_service_remove_consumer(&w.service, &w.cloner);
+    pfl_registry_remove_producer(&w.service, w.producer);
+    pfl_registry_remove_consumer(&w.service, &w.consumer);
+    pfl_registry_remove_consumer(&w.service, &w.cloner);
     pfl_session_end_detached(&w.service);
     pfl_service_fini(&w.service);
     pfl_mem_stats_get(&stats);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of a service with many producers: parts that fit a frame and merge to the whole. */
 #include "service/control/query.h"
+#include "service/control/registry.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -111,8 +112,8 @@ static void register_sources(struct pfl_service *service, struct pfl_producer *p
         (void)snprintf(name, sizeof(name), "%0110u", i);
         pfl_writer_field_bytes(&w, 1, name, 110);
         assert_int_equal(
-            pfl_service_register_source(service, producer,
-                                        pfl_span_of(descriptor, sizeof(descriptor) - w.left)),
+            pfl_registry_register_source(service, producer,
+                                         pfl_span_of(descriptor, sizeof(descriptor) - w.left)),
             0);
     }
 }
@@ -125,7 +126,7 @@ static void fill(struct pfl_service *service, struct pfl_producer *producers[PRO
 
     assert_int_equal(pfl_service_init(service, &conf), 0);
     for (unsigned i = 0; i < PRODUCERS; i++) {
-        assert_int_equal(pfl_service_add_producer(service, &producer, &producers[i]), 0);
+        assert_int_equal(pfl_registry_add_producer(service, &producer, &producers[i]), 0);
         register_sources(service, producers[i]);
     }
 }
@@ -133,7 +134,7 @@ static void fill(struct pfl_service *service, struct pfl_producer *producers[PRO
 static void empty(struct pfl_service *service, struct pfl_producer *producers[PRODUCERS])
 {
     for (unsigned i = 0; i < PRODUCERS; i++)
-        pfl_service_remove_producer(service, producers[i]);
+        pfl_registry_remove_producer(service, producers[i]);
     pfl_service_fini(service);
     pfl_sweep_assert_no_leak();
 }
@@ -190,8 +191,8 @@ static void register_large(struct pfl_service *service, struct pfl_producer *pro
     (void)snprintf(name, sizeof(name), "large-%u", number);
     pfl_writer_field_bytes(&w, 1, name, strlen(name));
     pfl_writer_field_header(&w, 6, w.left - 4); /* track_event_descriptor */
-    assert_int_equal(pfl_service_register_source(service, producer, pfl_span_of(descriptor, bytes)),
-                     0);
+    assert_int_equal(
+        pfl_registry_register_source(service, producer, pfl_span_of(descriptor, bytes)), 0);
     pfl_mem_free(descriptor);
 }
 
@@ -202,12 +203,12 @@ static void open_service(struct pfl_service *service, struct pfl_producer **ret_
     const struct pfl_producer_conf producer = {.name = {(const uint8_t *)"p", 1}, .ops = &ops};
 
     assert_int_equal(pfl_service_init(service, &conf), 0);
-    assert_int_equal(pfl_service_add_producer(service, &producer, ret_producer), 0);
+    assert_int_equal(pfl_registry_add_producer(service, &producer, ret_producer), 0);
 }
 
 static void close_service(struct pfl_service *service, struct pfl_producer *producer)
 {
-    pfl_service_remove_producer(service, producer);
+    pfl_registry_remove_producer(service, producer);
     assert_int_equal(service->shares.sources.used, 0);
     assert_int_equal(service->shares.peer_bytes.used, 0);
     pfl_service_fini(service);
@@ -277,16 +278,16 @@ static void sources_that_come_and_go_between_parts_confuse_no_answer(void **stat
         look_at(&seen, pfl_buf_get(&part));
     }
     assert_int_equal(seen.sources, 2);
-    pfl_service_unregister_source(&service, producer, pfl_span_of((const uint8_t *)"large-0", 7));
-    pfl_service_unregister_source(&service, producer, pfl_span_of((const uint8_t *)"large-2", 7));
-    assert_int_equal(pfl_service_add_producer(&service, &conf, &other), 0);
+    pfl_registry_unregister_source(&service, producer, pfl_span_of((const uint8_t *)"large-0", 7));
+    pfl_registry_unregister_source(&service, producer, pfl_span_of((const uint8_t *)"large-2", 7));
+    assert_int_equal(pfl_registry_add_producer(&service, &conf, &other), 0);
     register_large(&service, other, 7, 20000);
     register_large(&service, producer, 8, 20000);
     assert_int_equal(ask_all(&query, &seen), 0);
     assert_int_equal(seen.producers, 1);
     assert_int_equal(seen.sources, 5); /* 0 and 1, then 3, 4 and 8 */
     pfl_buf_fini(&part);
-    pfl_service_remove_producer(&service, other);
+    pfl_registry_remove_producer(&service, other);
     close_service(&service, producer);
 }
 
@@ -299,8 +300,8 @@ static void register_named(struct pfl_service *service, struct pfl_producer *pro
     pfl_writer_field_bytes(&w, 1, name, strlen(name));
     if (w.left > 10)
         pfl_writer_field_header(&w, 6, w.left - 4);
-    assert_int_equal(pfl_service_register_source(service, producer, pfl_span_of(descriptor, bytes)),
-                     want);
+    assert_int_equal(
+        pfl_registry_register_source(service, producer, pfl_span_of(descriptor, bytes)), want);
 }
 
 /* What fills the answer is one user's: of him names are told, of others all. */
@@ -317,12 +318,12 @@ static void an_answer_is_bounded_and_says_what_it_leaves_out(void **state)
     (void)state;
     open_service(&service, &first);
     for (unsigned i = 0; i < 8; i++) {
-        assert_int_equal(pfl_service_add_producer(&service, &conf, &producers[i]), 0);
+        assert_int_equal(pfl_registry_add_producer(&service, &conf, &producers[i]), 0);
         for (unsigned k = 0; k < 31; k++)
             register_named(&service, producers[i], "x", 100000, 0);
     }
     conf.uid = 8;
-    assert_int_equal(pfl_service_add_producer(&service, &conf, &producers[8]), 0);
+    assert_int_equal(pfl_registry_add_producer(&service, &conf, &producers[8]), 0);
     register_named(&service, producers[8], "others", 100000, 0);
     assert_int_equal(ask_all(&query, &seen), 0);
     bytes = seen.descriptor_bytes;
@@ -334,7 +335,7 @@ static void an_answer_is_bounded_and_says_what_it_leaves_out(void **state)
     assert_int_equal(seen.left_outs, 1);
     assert_int_equal(seen.largest_of_others, 100000);
     for (unsigned i = 0; i < 9; i++)
-        pfl_service_remove_producer(&service, producers[i]);
+        pfl_registry_remove_producer(&service, producers[i]);
     close_service(&service, first);
 }
 

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "proto/ipc/frame.h"
 #include "service/control/guardrails.h"
+#include "service/control/registry.h"
 #include "service/session/session_run.h"
 #include "service/session/trigger.h"
 #include "tests/support/sweep.h"
@@ -63,10 +64,10 @@ static int tear_down(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(consumers) / sizeof(consumers[0]); i++) {
         if (consumers[i].ops != NULL)
-            pfl_service_remove_consumer(&service, &consumers[i]);
+            pfl_registry_remove_consumer(&service, &consumers[i]);
     }
     while (producers_len > 0)
-        pfl_service_remove_producer(&service, producers[--producers_len]);
+        pfl_registry_remove_producer(&service, producers[--producers_len]);
     assert_int_equal(service.shares.sources.used, 0);
     assert_int_equal(service.shares.peer_bytes.used, 0);
     pfl_service_fini(&service);
@@ -85,7 +86,7 @@ static struct pfl_producer *add_producer(uint32_t uid)
                                            .ops = &ops};
 
     assert_true(producers_len < sizeof(producers) / sizeof(producers[0]));
-    assert_int_equal(pfl_service_add_producer(&service, &conf, &producers[producers_len]), 0);
+    assert_int_equal(pfl_registry_add_producer(&service, &conf, &producers[producers_len]), 0);
     return producers[producers_len++];
 }
 
@@ -97,7 +98,7 @@ static int add_source(struct pfl_producer *producer, size_t bytes)
     pfl_writer_field_bytes(&w, 1, "x", 1);
     if (w.left > 10)
         pfl_writer_field_header(&w, 6, w.left - 4);
-    return pfl_service_register_source(&service, producer, pfl_span_of(descriptor, bytes));
+    return pfl_registry_register_source(&service, producer, pfl_span_of(descriptor, bytes));
 }
 
 /* How many sources the user can register at most. */
@@ -145,18 +146,18 @@ static void a_writers_table_and_a_larger_descriptor_count_as_memory(void **state
     uint8_t with_id[] = {10, 1, 'x', 56, 1};
 
     (void)state;
-    assert_int_equal(pfl_service_set_writer(&service, producer, 32767, 1), 0);
+    assert_int_equal(pfl_registry_set_writer(&service, producer, 32767, 1), 0);
     assert_int_equal(pfl_shares_get(&service.shares.peer_bytes, 7), before + 65536);
     assert_int_equal(
-        pfl_service_register_source(&service, producer, pfl_span_of(with_id, sizeof(with_id))), 0);
+        pfl_registry_register_source(&service, producer, pfl_span_of(with_id, sizeof(with_id))), 0);
     before = pfl_shares_get(&service.shares.peer_bytes, 7);
     assert_int_equal(
-        pfl_service_update_source(&service, producer, pfl_span_of(larger, sizeof(larger))), 0);
+        pfl_registry_update_source(&service, producer, pfl_span_of(larger, sizeof(larger))), 0);
     assert_int_equal(pfl_shares_get(&service.shares.peer_bytes, 7),
                      before + sizeof(larger) - sizeof(with_id));
     service.shares.peer_bytes.max = service.shares.peer_bytes.used; /* nothing is left */
     assert_int_equal(
-        pfl_service_update_source(&service, producer, pfl_span_of(larger, sizeof(larger))), 0);
+        pfl_registry_update_source(&service, producer, pfl_span_of(larger, sizeof(larger))), 0);
     assert_int_equal(add_source(producer, 3), PFL_ELIMIT);
     producer = producers[0];
     assert_int_equal(producer->sources_len, 1);
@@ -204,7 +205,7 @@ static const struct pfl_consumer_ops consumer_ops = {.on_disabled = on_disabled,
 static struct pfl_consumer *add_consumer(size_t i, uint32_t uid)
 {
     consumers[i] = (struct pfl_consumer){.uid = uid, .ops = &consumer_ops};
-    pfl_service_add_consumer(&service, &consumers[i]);
+    pfl_registry_add_consumer(&service, &consumers[i]);
     return &consumers[i];
 }
 
@@ -351,8 +352,8 @@ static void names_chosen_to_meet_do_not_meet_in_the_lists_of_data_sources(void *
 
         pfl_writer_field_bytes(&w, 1, span.data, span.len);
         assert_int_equal(
-            pfl_service_register_source(&service, producer,
-                                        pfl_span_of(descriptor, sizeof(descriptor) - w.left)),
+            pfl_registry_register_source(&service, producer,
+                                         pfl_span_of(descriptor, sizeof(descriptor) - w.left)),
             0);
     }
     for (size_t i = 0; i < PFL_SERVICE_NAMES; i++) {

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "service/control/query.h"
+#include "service/control/registry.h"
 #include "service/control/stats.h"
 #include "service/session/clone.h"
 #include "service/session/session_attach.h"
@@ -127,14 +128,14 @@ static void hand_over(struct pfl_service *service, struct pfl_consumer *consumer
     int rc = pfl_session_change(service, consumer->session, pfl_span_of(config, sizeof(config)));
 
     assert_true(rc == 0 || rc == PFL_ENOMEM);
-    pfl_service_add_consumer(service, &cloner);
+    pfl_registry_add_consumer(service, &cloner);
     pfl_clone_start(service, &cloner, &request);
     now_ns += 6000000000ull; /* nobody acknowledges the flush */
     pfl_session_expire_flushes(service);
     assert_true(pfl_list_is_empty(&service->clones));
     if (cloner.session != NULL)
         read_all(service, cloner.session, &read);
-    pfl_service_remove_consumer(service, &cloner);
+    pfl_registry_remove_consumer(service, &cloner);
     if (pfl_session_detach(service, consumer, key) == 0)
         assert_int_equal(pfl_session_attach(service, consumer, key), 0);
 }
@@ -178,12 +179,12 @@ static int live(void *arg)
     (void)arg;
     if (rc != 0)
         return rc;
-    pfl_service_add_consumer(&service, &consumer);
+    pfl_registry_add_consumer(&service, &consumer);
     consumer.observe.mask = PFL_OBSERVE_INSTANCES | PFL_OBSERVE_ALL_STARTED;
-    rc = pfl_service_add_producer(&service, &producer_conf, &producer);
+    rc = pfl_registry_add_producer(&service, &producer_conf, &producer);
     if (rc == 0)
-        rc = pfl_service_register_source(&service, producer,
-                                         pfl_span_of(descriptor, sizeof(descriptor)));
+        rc = pfl_registry_register_source(&service, producer,
+                                          pfl_span_of(descriptor, sizeof(descriptor)));
     if (rc == 0)
         rc = pfl_session_enable(
             &service, &consumer,
@@ -191,8 +192,8 @@ static int live(void *arg)
     if (rc == 0)
         run_session(&service, &consumer, &read);
     if (producer != NULL)
-        pfl_service_remove_producer(&service, producer);
-    pfl_service_remove_consumer(&service, &consumer);
+        pfl_registry_remove_producer(&service, producer);
+    pfl_registry_remove_consumer(&service, &consumer);
     pfl_service_fini(&service);
     return rc;
 }

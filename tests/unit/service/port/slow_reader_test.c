@@ -13,6 +13,7 @@
 
 #include "base/mem.h"
 #include "service/control/query.h"
+#include "service/control/registry.h"
 #include "tests/unit/service/port/role_kit.h"
 
 #define NO_ARGS    ((struct pfl_span){0})
@@ -169,9 +170,9 @@ static void register_large_sources(struct pfl_producer **ret_producers, size_t p
         struct pfl_producer **owner = &ret_producers[i * producers_len / LARGE_COUNT];
 
         if (*owner == NULL)
-            assert_int_equal(pfl_service_add_producer(&kit.service, &conf, owner), 0);
-        assert_int_equal(pfl_service_register_source(&kit.service, *owner,
-                                                     pfl_span_of(descriptor, sizeof(descriptor))),
+            assert_int_equal(pfl_registry_add_producer(&kit.service, &conf, owner), 0);
+        assert_int_equal(pfl_registry_register_source(&kit.service, *owner,
+                                                      pfl_span_of(descriptor, sizeof(descriptor))),
                          0);
     }
 }
@@ -225,7 +226,7 @@ static void a_large_answer_waits_for_its_reader_and_costs_nobody_memory(void **s
     pfl_kit_client_close(&reader); /* in the middle of an answer */
     pfl_kit_consumer_open(&reader, &kit);
     for (size_t i = 0; i < 8; i++)
-        pfl_service_remove_producer(&kit.service, producers[i]);
+        pfl_registry_remove_producer(&kit.service, producers[i]);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "service/buffer/trace_ring.h"
+#include "service/control/registry.h"
 #include "service/session/clone.h"
 #include "service/session/session_attach.h"
 #include "service/session/session_run.h"
@@ -85,12 +86,12 @@ static int try_open(struct pfl_span config)
     if (rc != 0)
         return rc;
     owner = (struct pfl_consumer){.ops = &ops};
-    pfl_service_add_consumer(&service, &owner);
+    pfl_registry_add_consumer(&service, &owner);
     for (uint32_t i = 0; i < CLONERS; i++) {
         cloners[i] = (struct cloner){0};
         cloners[i].consumer =
             (struct pfl_consumer){.ops = &ops, .port = &cloners[i], .who = 1000 + i};
-        pfl_service_add_consumer(&service, &cloners[i].consumer);
+        pfl_registry_add_consumer(&service, &cloners[i].consumer);
     }
     return pfl_session_enable(&service, &owner, &(struct pfl_session_enable_conf){.config = config},
                               why);
@@ -99,8 +100,8 @@ static int try_open(struct pfl_span config)
 static void close_service(void)
 {
     for (uint32_t i = 0; i < CLONERS; i++)
-        pfl_service_remove_consumer(&service, &cloners[i].consumer);
-    pfl_service_remove_consumer(&service, &owner);
+        pfl_registry_remove_consumer(&service, &cloners[i].consumer);
+    pfl_registry_remove_consumer(&service, &owner);
     pfl_service_fini(&service);
 }
 
@@ -231,12 +232,12 @@ static void who_waits_and_leaves_gets_nothing(void **state)
     fill(0, 'a', 0, CHUNKS);
     start_clone(&cloners[0]);
     start_clone(&cloners[1]);
-    pfl_service_remove_consumer(&service, &cloners[1].consumer);
+    pfl_registry_remove_consumer(&service, &cloners[1].consumer);
     (void)run_turns();
     assert_true(pfl_list_is_empty(&service.clones));
     assert_int_equal(cloners[1].answers, 0);
     expect_chunks(&cloners[0], 0, 'a', CHUNKS);
-    pfl_service_add_consumer(&service, &cloners[1].consumer);
+    pfl_registry_add_consumer(&service, &cloners[1].consumer);
 }
 
 static void a_clone_that_is_not_whole_is_neither_detached_nor_cloned(void **state)

@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "service/control/registry.h"
 #include "service/session/clone.h"
 #include "service/session/session_file.h"
 #include "service/session/session_run.h"
@@ -218,8 +219,8 @@ static int live(void *arg)
     if (rc != 0)
         return rc;
     fds_open = fd >= 0;
-    pfl_service_add_consumer(&service, &consumer);
-    pfl_service_add_consumer(&service, &cloner);
+    pfl_registry_add_consumer(&service, &consumer);
+    pfl_registry_add_consumer(&service, &cloner);
     rc = pfl_session_enable(&service, &consumer,
                             &(struct pfl_session_enable_conf){.config = *config, .fd = &fd}, why);
     if (rc == 0) {
@@ -230,8 +231,8 @@ static int live(void *arg)
     } else if (fd >= 0) {
         fds_open--;
     }
-    pfl_service_remove_consumer(&service, &consumer);
-    pfl_service_remove_consumer(&service, &cloner);
+    pfl_registry_remove_consumer(&service, &consumer);
+    pfl_registry_remove_consumer(&service, &cloner);
     run_disk();
     assert_int_equal(service.closing_len, 0);
     assert_int_equal(fds_open, 0);

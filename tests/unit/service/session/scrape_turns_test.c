@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Producers' memory that is scraped in more than one turn of the loop: how much in each, who waits
  * for whom, and who goes in the middle. A turn is a call of pfl_session_timers_run. */
+#include "service/control/registry.h"
 #include "service/session/scrape_turns.h"
 
 #include <setjmp.h>
@@ -102,7 +103,7 @@ static int open_all(void **state)
         clients[i] = (struct client){0};
         clients[i].consumer =
             (struct pfl_consumer){.ops = &ops, .port = &clients[i], .who = MEMBER + i};
-        pfl_service_add_consumer(&service, &clients[i].consumer);
+        pfl_registry_add_consumer(&service, &clients[i].consumer);
         assert_int_equal(pfl_session_enable(&service, &clients[i].consumer,
                                             &(struct pfl_session_enable_conf){
                                                 .config = pfl_span_of(config, sizeof(config))},
@@ -117,10 +118,10 @@ static int close_all(void **state)
     (void)state;
     for (uint32_t i = 0; i < PRODUCERS; i++) {
         if (producers[i] != NULL)
-            (void)pfl_service_remove_producer(&service, producers[i]);
+            (void)pfl_registry_remove_producer(&service, producers[i]);
     }
     for (uint32_t i = 0; i < CONSUMERS; i++)
-        pfl_service_remove_consumer(&service, &clients[i].consumer);
+        pfl_registry_remove_consumer(&service, &clients[i].consumer);
     while (service.leaving_len != 0)
         pfl_session_timers_run(&service);
     assert_int_equal(service.shares.smb_bytes.used, 0);
@@ -159,12 +160,12 @@ static struct pfl_producer *add_producer(uint32_t index, uint64_t who, const str
     uint16_t buffer = client->consumer.session->buffers[0].id;
     struct pfl_producer *producer;
 
-    assert_int_equal(pfl_service_add_producer(&service, &conf, &producer), 0);
+    assert_int_equal(pfl_registry_add_producer(&service, &conf, &producer), 0);
     assert_int_equal(pfl_smb_map_create(&producer->smb, (struct pfl_smb_size){PAGES * PAGE, PAGE}),
                      0);
     assert_int_equal(pfl_service_take_smb(&service, producer, PAGES * PAGE), 0);
     assert_int_equal(pfl_service_allow(&service, producer, buffer), 0);
-    assert_int_equal(pfl_service_set_writer(&service, producer, WRITER, buffer), 0);
+    assert_int_equal(pfl_registry_set_writer(&service, producer, WRITER, buffer), 0);
     for (uint32_t i = 0; i < chunks; i++)
         write_chunk(producer, i);
     producers[index] = producer;
@@ -173,7 +174,7 @@ static struct pfl_producer *add_producer(uint32_t index, uint64_t who, const str
 
 static void remove_producer(uint32_t index)
 {
-    (void)pfl_service_remove_producer(&service, producers[index]);
+    (void)pfl_registry_remove_producer(&service, producers[index]);
     producers[index] = NULL;
 }
 

@@ -17,6 +17,7 @@
 #include "base/work.h"
 #include "perfetto/trace_config.pb-c.h"
 #include "proto/text/text_format.h"
+#include "service/control/registry.h"
 #include "service/control/stats.h"
 #include "service/session/disk.h"
 #include "service/session/session_flush.h"
@@ -231,7 +232,7 @@ static void commit(struct pfl_service *service, struct pfl_producer *producer, u
 
     memcpy(chunk + 8, packets, sizeof(packets));
     memcpy(move + 10, chunk, sizeof(chunk));
-    assert_int_equal(pfl_service_commit(service, producer, pfl_span_of(move, 10 + CHUNK_SIZE)), 0);
+    assert_int_equal(pfl_registry_commit(service, producer, pfl_span_of(move, 10 + CHUNK_SIZE)), 0);
 }
 
 static void read_all(struct pfl_service *service, struct pfl_session *session,
@@ -298,10 +299,10 @@ static int begin(struct life *life)
         .name = {(const uint8_t *)"p", 1}, .ops = &producer_ops, .is_emulated = true};
     const struct pfl_session_enable_conf enable = {.config = life->config, .fd = &(int){-1}};
     char why[PFL_PLAN_WHY_BYTES] = "";
-    int rc = pfl_service_add_producer(&life->service, &producer, &life->producer);
+    int rc = pfl_registry_add_producer(&life->service, &producer, &life->producer);
 
     if (rc == 0)
-        rc = pfl_service_register_source(
+        rc = pfl_registry_register_source(
             &life->service, life->producer,
             pfl_span_of(descriptor, life->has_program ? sizeof(descriptor) : 5));
     if (rc == 0)
@@ -327,15 +328,15 @@ static int live(void *arg)
     disabled = 0;
     life->consumer = (struct pfl_consumer){.ops = &consumer_ops, .port = &life->read};
     life->producer = NULL;
-    pfl_service_add_consumer(&life->service, &life->consumer);
+    pfl_registry_add_consumer(&life->service, &life->consumer);
     rc = begin(life);
     if (rc == 0) {
         run(life);
         assert_int_equal(disabled, 1);
     }
     if (life->producer != NULL)
-        pfl_service_remove_producer(&life->service, life->producer);
-    pfl_service_remove_consumer(&life->service, &life->consumer);
+        pfl_registry_remove_producer(&life->service, life->producer);
+    pfl_registry_remove_consumer(&life->service, &life->consumer);
     settle();
     life->discarded = life->service.commits.chunks_discarded;
     assert_int_equal(open_files, 0);

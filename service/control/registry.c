@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Producers and consumers come, register, and leave: see registry.h.
+ *
+ * A producer is added when it introduces itself, gets an id that no live producer has, registers
+ * data sources (sessions that want them are joined at once: session_setup.c), commits chunks, and
+ * is removed when its connection is over: its instances end as STOPPED and may thereby end a
+ * session's stop, what lies in its memory is scraped in turns of the loop, and it keeps memory, id
+ * and what is counted for them until that is done. A consumer owns at most one session, which
+ * goes with it. Failures are returned and leave everything as it was.
+ */
+#include "service/control/registry.h"
+
+#include "service/session/clone.h"
+#include "service/session/scrape_turns.h"
+#include "service/session/session_flush.h"
+#include "service/session/session_run.h"
+#include "service/session/session_setup.h"
+
+/* What it costs now is counted. */
+static bool count_bytes(struct pfl_service *self, struct pfl_producer *producer)
+{
+    return pfl_shares_set(&self->shares.peer_bytes, producer->who, &producer->held_bytes,
+                          pfl_producer_get_bytes(producer));
+}
+
+int pfl_registry_add_producer(struct pfl_service *self, const struct pfl_producer_conf *conf,
+                              struct pfl_producer **ret_producer)
+{
+    struct pfl_producer *producer;
+    int rc;
+
+    if (self->producers_len + self->leaving_len >= PFL_SERVICE_MAX_PRODUCERS)
+        return PFL_ELIMIT;
+    /* A network peer's uid is its own word. */
+    if (self->is_locked_down && (conf->is_emulated || conf->uid != self->conf.facts->uid))
+        return PFL_EPERM;
+    rc = pfl_producer_new(conf, &producer);
+    if (rc != 0)
+        return rc;
+    if (!count_bytes(self, producer)) {
+        pfl_producer_free(producer);
+        return PFL_ELIMIT;
+    }
+    producer->id = pfl_service_new_producer_id(self);
+    pfl_list_append(&self->producers, &producer->node);
+    self->producers_len++;
+    producer->serial = ++self->producers_seen;
+    *ret_producer = producer;
+    return 0;
+}
+
+static void drop_instances(struct pfl_service *self, struct pfl_producer *producer)
+{
+    while (!pfl_list_is_empty(&producer->instances)) {
+        struct pfl_instance *instance =
+            PFL_CONTAINER_OF(producer->instances.next, struct pfl_instance, of_producer);
+
+        pfl_list_remove(&instance->of_producer);
+        instance->producer = NULL;
+        pfl_session_drop_instance(self, instance);
+    }
+}
+
+static void drop_sources(struct pfl_service *self, struct pfl_producer *producer)
+{
+    self->sources_len -= producer->sources_len;
+    pfl_shares_give(&self->shares.sources, producer->who, producer->sources_len);
+    while (!pfl_list_is_empty(&producer->sources))
+        pfl_producer_remove_source(
+            producer, PFL_CONTAINER_OF(producer->sources.next, struct pfl_data_source, node));
+}
+
+bool pfl_registry_remove_producer(struct pfl_service *self, struct pfl_producer *producer)
+{
+    uint16_t id = producer->id;
+    bool is_scraped;
+
+    pfl_list_remove(&producer->node);
+    self->producers_len--;
+    is_scraped = pfl_scrape_turns_take_producer(self, producer);
+    if (is_scraped)
+        pfl_service_forbid(self, producer);
+    drop_instances(self, producer);
+    drop_sources(self, producer);
+    if (is_scraped)
+        pfl_service_free_producer(self, producer);
+    pfl_session_lose_flushes(self, id); /* which may end sessions */
+    return is_scraped;
+}
+
+/* It is in no list yet, and freed on failure. */
+static int add_source(struct pfl_service *self, struct pfl_producer *producer,
+                      struct pfl_data_source *source)
+{
+    int rc = PFL_ELIMIT;
+
+    if (!pfl_shares_take(&self->shares.sources, producer->who, 1))
+        goto no_share;
+    rc = pfl_producer_add_source(producer, source);
+    if (rc != 0)
+        goto not_added;
+    if (count_bytes(self, producer))
+        return 0;
+    pfl_producer_remove_source(producer, source);
+    pfl_shares_give(&self->shares.sources, producer->who, 1);
+    return PFL_ELIMIT;
+
+not_added:
+    pfl_shares_give(&self->shares.sources, producer->who, 1);
+no_share:
+    pfl_data_source_free(source);
+    return rc;
+}
+
+int pfl_registry_register_source(struct pfl_service *self, struct pfl_producer *producer,
+                                 struct pfl_span descriptor)
+{
+    struct pfl_data_source *source;
+    int rc = pfl_data_source_new(descriptor, &source);
+
+    if (rc == PFL_EINVAL)
+        return 0;
+    if (rc != 0)
+        return rc;
+    if (pfl_producer_find_source_id(producer, source->info.id) != NULL) {
+        pfl_data_source_free(source);
+        return 0;
+    }
+    rc = add_source(self, producer, source);
+    if (rc != 0)
+        return rc;
+    self->sources_len++;
+    source->serial = ++self->sources_seen;
+    source->producer = producer;
+    pfl_list_append(pfl_service_get_named(self, source->info.name), &source->of_name);
+    pfl_session_setup_source(self, producer, source);
+    return 0;
+}
+
+int pfl_registry_update_source(struct pfl_service *self, struct pfl_producer *producer,
+                               struct pfl_span descriptor)
+{
+    struct pfl_data_source_info info;
+    struct pfl_data_source *source;
+    uint64_t more;
+    int rc = pfl_data_source_parse(descriptor, &info);
+
+    if (rc != 0)
+        return rc;
+    source = pfl_producer_find_source_id(producer, info.id);
+    if (source == NULL || !pfl_span_eq(source->info.name, info.name))
+        return 0;
+    more = descriptor.len > source->bytes_len ? descriptor.len - source->bytes_len : 0;
+    if (more != 0 && !pfl_shares_take(&self->shares.peer_bytes, producer->who, more))
+        return PFL_ELIMIT;
+    producer->held_bytes += more;
+    rc = pfl_producer_update_source(producer, source, descriptor);
+    (void)count_bytes(self, producer); /* which has room, if it is not less */
+    return rc;
+}
+
+void pfl_registry_unregister_source(struct pfl_service *self, struct pfl_producer *producer,
+                                    struct pfl_span name)
+{
+    struct pfl_data_source *source = pfl_producer_find_source(producer, name);
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    if (source == NULL)
+        return;
+    PFL_LIST_EACH_SAFE (it, tmp, &producer->instances) {
+        struct pfl_instance *instance = PFL_CONTAINER_OF(it, struct pfl_instance, of_producer);
+
+        if (pfl_span_eq(pfl_session_source_of(instance->session, instance)->name, name))
+            pfl_session_drop_instance(self, instance);
+    }
+    pfl_producer_remove_source(producer, source);
+    pfl_shares_give(&self->shares.sources, producer->who, 1);
+    (void)count_bytes(self, producer);
+    self->sources_len--;
+}
+
+int pfl_registry_set_writer(struct pfl_service *self, struct pfl_producer *producer,
+                            uint32_t writer_id_untrusted, uint32_t buffer_id_untrusted)
+{
+    int rc = pfl_producer_set_writer(producer, writer_id_untrusted, buffer_id_untrusted);
+
+    return rc == 0 && !count_bytes(self, producer) ? PFL_ELIMIT : rc;
+}
+
+struct commit_scope {
+    struct pfl_service *service;
+    struct pfl_producer *producer;
+};
+
+static struct pfl_trace_buffer *get_allowed_buffer(void *user, uint16_t buffer_id,
+                                                   uint16_t writer_id)
+{
+    const struct commit_scope *scope = user;
+    uint16_t registered = pfl_producer_get_writer(scope->producer, writer_id);
+
+    if (!pfl_producer_is_allowed(scope->producer, buffer_id) ||
+        (registered != 0 && registered != buffer_id))
+        return NULL;
+    return scope->service->buffers[buffer_id].ring;
+}
+
+static struct pfl_trace_buffer *get_buffer(void *user, uint16_t buffer_id)
+{
+    const struct commit_scope *scope = user;
+
+    return scope->service->buffers[buffer_id].ring;
+}
+
+int pfl_registry_commit(struct pfl_service *self, struct pfl_producer *producer,
+                        struct pfl_span request)
+{
+    struct commit_scope scope = {.service = self, .producer = producer};
+    struct pfl_commit_conf conf = {
+        .identity = {.producer_id = producer->id,
+                     .uid = producer->uid,
+                     .pid = producer->pid,
+                     .machine_id = producer->machine_id},
+        .map = &producer->smb,
+        .is_emulated = producer->is_emulated,
+        .get_allowed_buffer = get_allowed_buffer,
+        .get_buffer = get_buffer,
+        .user = &scope,
+        .counters = &self->commits,
+    };
+    uint64_t flush_id = 0;
+    int rc = pfl_commit_apply(&conf, request, &flush_id);
+
+    if (rc == 0 && flush_id != 0)
+        pfl_session_ack_flush(self, producer, flush_id);
+    return rc;
+}
+
+void pfl_registry_add_consumer(struct pfl_service *self, struct pfl_consumer *consumer)
+{
+    if (consumer->who == 0)
+        consumer->who = consumer->uid;
+    pfl_observe_init(&consumer->observe);
+    pfl_list_append(&self->consumers, &consumer->node);
+}
+
+void pfl_registry_remove_consumer(struct pfl_service *self, struct pfl_consumer *consumer)
+{
+    pfl_clone_forget_consumer(self, consumer);
+    pfl_session_forget_flushes(self, consumer);
+    if (consumer->session != NULL)
+        pfl_session_end(self, consumer->session);
+    pfl_list_remove(&consumer->node);
+    pfl_observe_fini(&consumer->observe);
+}
