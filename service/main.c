@@ -20,11 +20,11 @@
 #include "base/log.h"
 #include "perfleet/config.pb-c.h"
 #include "proto/unpack.h"
-#include "service/control/service.h"
-#include "service/control/socket_names.h"
+#include "service/core/service.h"
 #include "service/daemon.h"
 #include "service/port/inherited.h"
 #include "service/port/readiness.h"
+#include "service/port/socket_names.h"
 #include "settings/settings.h"
 
 struct options {

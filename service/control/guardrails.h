@@ -7,7 +7,7 @@
 #ifndef PFL_SERVICE_GUARDRAILS_H
 #define PFL_SERVICE_GUARDRAILS_H
 
-#include "service/control/service.h"
+#include "service/core/service.h"
 
 #define PFL_GUARDRAILS_PERIOD_MS    30000u
 #define PFL_GUARDRAILS_MEMORY_BYTES (64u << 20) /* besides buffers and shared memory */

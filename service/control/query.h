@@ -4,7 +4,7 @@
 #define PFL_SERVICE_QUERY_H
 
 #include "proto/ipc/rpc_host.h"
-#include "service/control/service.h"
+#include "service/core/service.h"
 
 /* An entry with which the TracingServiceState of a reply would be longer begins the next one. */
 #define PFL_QUERY_SPLIT_BYTES 130944u

@@ -4,7 +4,7 @@
  *
  * A producer is added when it introduces itself, gets an id that no live producer has, registers
  * data sources (sessions that want them are joined at once: session_setup.c), commits chunks, and
- * is removed when its connection is over: its instances end as STOPPED and may thereby end a
+ * is removed when its connection is over: its instances end as STOPPED, which can end a
  * session's stop, what lies in its memory is scraped in turns of the loop, and it keeps memory, id
  * and what is counted for them until that is done. A consumer owns at most one session, which
  * goes with it. Failures are returned and leave everything as it was.

@@ -5,7 +5,7 @@
 #ifndef PFL_SERVICE_REGISTRY_H
 #define PFL_SERVICE_REGISTRY_H
 
-#include "service/control/service.h"
+#include "service/core/service.h"
 
 /* PFL_ELIMIT (too many), PFL_EPERM (locked down), PFL_EINVAL (name), PFL_ENOMEM. */
 PFL_MUST_USE int pfl_registry_add_producer(struct pfl_service *self,

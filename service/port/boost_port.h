@@ -3,7 +3,7 @@
 #ifndef PFL_SERVICE_BOOST_PORT_H
 #define PFL_SERVICE_BOOST_PORT_H
 
-#include "service/session/session_plan.h"
+#include "service/plan/session_plan.h"
 
 /* PFL_BOOST_NONE: as it was at the first call. PFL_EPERM: the host does not allow it, and nothing
  * was changed. */

@@ -17,11 +17,11 @@
 #include "perfetto/consumer_port.fields.h"
 #include "proto/ipc/ds_config.h"
 #include "proto/packet_run.h"
-#include "service/control/stats.h"
 #include "service/port/consumer_conn.h"
 #include "service/session/session_file.h"
 #include "service/session/session_flush.h"
 #include "service/session/session_run.h"
+#include "service/session/stats.h"
 #include "service/session/trigger.h"
 
 #define REPLY_MAX_BYTES     (PFL_FRAME_PAYLOAD_MAX - 64u)

@@ -4,7 +4,7 @@
 #define PFL_SERVICE_DISK_PORT_H
 
 #include "base/io/wakeup.h"
-#include "service/session/disk.h"
+#include "service/core/disk.h"
 
 /* `disk` is a pfl_wakeup: open files hold it until they are closed and their job is done. */
 extern const struct pfl_disk_ops pfl_disk_port_ops;

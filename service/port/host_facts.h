@@ -3,7 +3,7 @@
 #ifndef PFL_SERVICE_HOST_FACTS_H
 #define PFL_SERVICE_HOST_FACTS_H
 
-#include "service/control/service_packets.h"
+#include "service/core/service_packets.h"
 
 void pfl_host_facts_read(struct pfl_service_facts *ret_facts);
 

@@ -7,7 +7,7 @@
 #ifndef PFL_SERVICE_INHERITED_H
 #define PFL_SERVICE_INHERITED_H
 
-#include "service/daemon.h"
+#include "service/port/daemon_conf.h"
 
 struct pfl_inherited {
     struct pfl_daemon_socket producers[PFL_DAEMON_MAX_PRODUCER_SOCKETS];

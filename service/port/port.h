@@ -5,8 +5,8 @@
 
 #include <uv.h>
 
-#include "service/control/service.h"
-#include "service/daemon.h"
+#include "service/core/service.h"
+#include "service/port/daemon_conf.h"
 
 struct pfl_port_conf {
     uv_loop_t *loop;             /* borrowed */

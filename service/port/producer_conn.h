@@ -5,7 +5,7 @@
 
 #include "base/io/fdsock.h"
 #include "proto/ipc/rpc_host.h"
-#include "service/control/service.h"
+#include "service/core/service.h"
 #include "service/port/peer.h"
 
 struct pfl_producer_conn {

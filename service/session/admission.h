@@ -3,7 +3,7 @@
 #ifndef PFL_SERVICE_ADMISSION_H
 #define PFL_SERVICE_ADMISSION_H
 
-#include "service/control/service.h"
+#include "service/core/service.h"
 
 /* Changes nothing that others notice. PFL_EINVAL with `ret_why`. */
 PFL_MUST_USE int pfl_admission_check(struct pfl_service *service,

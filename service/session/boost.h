@@ -3,7 +3,7 @@
 #ifndef PFL_SERVICE_BOOST_H
 #define PFL_SERVICE_BOOST_H
 
-#include "service/control/service.h"
+#include "service/core/service.h"
 
 /* Sets it for all sessions and `more`, which may be NULL; nothing when that changes nothing.
  * PFL_EPERM: the host does not allow it; then it is as before. */

@@ -4,7 +4,7 @@
 #ifndef PFL_SERVICE_CLONE_H
 #define PFL_SERVICE_CLONE_H
 
-#include "service/control/service.h"
+#include "service/core/service.h"
 
 #define PFL_CLONE_BUGREPORT UINT64_MAX /* as a session id: the one with the highest score */
 

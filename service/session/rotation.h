@@ -12,9 +12,9 @@
 #include <sys/uio.h>
 
 #include "base/buf.h"
-#include "service/session/disk.h"
-#include "service/session/sequence_ids.h"
-#include "service/session/session_plan.h"
+#include "service/core/disk.h"
+#include "service/core/sequence_ids.h"
+#include "service/plan/session_plan.h"
 
 #define PFL_ROTATION_SEQUENCES  (PFL_SEQUENCE_ID_FIRST + PFL_SEQUENCE_IDS_MAX + 1u)
 #define PFL_ROTATION_INDEX_SLOT 2u

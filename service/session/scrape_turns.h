@@ -8,7 +8,7 @@
 #ifndef PFL_SERVICE_SCRAPE_TURNS_H
 #define PFL_SERVICE_SCRAPE_TURNS_H
 
-#include "service/control/service.h"
+#include "service/core/service.h"
 
 /*
  * A pass of the session begins; one that runs begins again, for what it waited for too.

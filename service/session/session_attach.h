@@ -3,7 +3,7 @@
 #ifndef PFL_SERVICE_SESSION_ATTACH_H
 #define PFL_SERVICE_SESSION_ATTACH_H
 
-#include "service/control/service.h"
+#include "service/core/service.h"
 
 /* The consumer gives its session away under a key that its user may attach to. PFL_ENOENT: it has
  * no session; PFL_EINVAL: no key; PFL_EEXIST: the user has a session of that key; PFL_ENOMEM. */

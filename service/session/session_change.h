@@ -3,7 +3,7 @@
 #ifndef PFL_SERVICE_SESSION_CHANGE_H
 #define PFL_SERVICE_SESSION_CHANGE_H
 
-#include "service/control/service.h"
+#include "service/core/service.h"
 
 /* Takes the producer filters from `config`, by the data source's name, and sets up producers that
  * match now and take no part yet. PFL_ESTATE: the session is over; PFL_EPARSE, PFL_ELIMIT,

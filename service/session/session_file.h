@@ -6,7 +6,7 @@
 #ifndef PFL_SERVICE_SESSION_FILE_H
 #define PFL_SERVICE_SESSION_FILE_H
 
-#include "service/session/disk.h"
+#include "service/core/disk.h"
 #include "service/session/rotation.h"
 #include "service/session/session_read.h"
 

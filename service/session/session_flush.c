@@ -10,7 +10,7 @@
  */
 #include "service/session/session_flush.h"
 
-#include "service/control/command.h"
+#include "service/core/command.h"
 #include "service/session/clone.h"
 #include "service/session/scrape_turns.h"
 #include "service/session/session_file.h"

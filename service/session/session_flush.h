@@ -3,8 +3,8 @@
 #ifndef PFL_SERVICE_SESSION_FLUSH_H
 #define PFL_SERVICE_SESSION_FLUSH_H
 
-#include "service/control/command.h"
-#include "service/control/service.h"
+#include "service/core/command.h"
+#include "service/core/service.h"
 
 struct pfl_session_flush_conf {
     uint32_t timeout_ms; /* 0: the plan's */

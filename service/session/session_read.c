@@ -21,10 +21,10 @@
 #include "base/log.h"
 #include "perfetto/service_packets.fields.h"
 #include "proto/packet.h"
-#include "service/control/stats.h"
 #include "service/session/session_file.h"
 #include "service/session/session_run.h"
 #include "service/session/session_vms.h"
+#include "service/session/stats.h"
 #include "service/session/trigger.h"
 
 #define PACKETS_MAX_BYTES (8u << 20)

@@ -4,7 +4,7 @@
 #define PFL_SERVICE_SESSION_READ_H
 
 #include "service/buffer/readback.h"
-#include "service/control/service.h"
+#include "service/core/service.h"
 
 enum pfl_session_read_phase {
     PFL_READ_PACKETS = 0, /* the source has more */

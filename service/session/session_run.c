@@ -17,7 +17,7 @@
 
 #include "base/log.h"
 #include "perfetto/service_packets.fields.h"
-#include "service/control/command.h"
+#include "service/core/command.h"
 #include "service/session/admission.h"
 #include "service/session/boost.h"
 #include "service/session/clone.h"

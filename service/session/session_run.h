@@ -4,7 +4,7 @@
 #ifndef PFL_SERVICE_SESSION_RUN_H
 #define PFL_SERVICE_SESSION_RUN_H
 
-#include "service/control/service.h"
+#include "service/core/service.h"
 
 #define PFL_SESSION_SLOW_START_MS 20000u
 #define PFL_SESSION_SLOW_MAX      32u /* data sources named in a warning */

@@ -14,7 +14,7 @@
 #include "abi/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "service/control/command.h"
+#include "service/core/command.h"
 #include "service/session/session_run.h"
 #include "service/session/session_vms.h"
 

@@ -3,7 +3,7 @@
 #ifndef PFL_SERVICE_SESSION_SETUP_H
 #define PFL_SERVICE_SESSION_SETUP_H
 
-#include "service/control/service.h"
+#include "service/core/service.h"
 
 /* All data sources of the plan, each in all producers that have it, in that order. */
 void pfl_session_setup_all(struct pfl_service *service, struct pfl_session *session);

@@ -14,7 +14,7 @@
 #include "service/session/session_timers.h"
 
 #include "service/buffer/retired_rings.h"
-#include "service/control/command.h"
+#include "service/core/command.h"
 #include "service/session/clone.h"
 #include "service/session/scrape_turns.h"
 #include "service/session/session_file.h"

@@ -3,7 +3,7 @@
 #ifndef PFL_SERVICE_SESSION_TIMERS_H
 #define PFL_SERVICE_SESSION_TIMERS_H
 
-#include "service/control/service.h"
+#include "service/core/service.h"
 
 /* Of its duration; PFL_SESSION_NEVER: it has none, or has not begun. */
 uint64_t pfl_session_timers_get_left_ms(const struct pfl_service *service,

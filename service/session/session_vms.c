@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 #include "proto/packet.h"
-#include "service/session/session_plan.h"
+#include "service/plan/session_plan.h"
 #include "service/vm/vm_set.h"
 
 enum {

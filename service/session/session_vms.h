@@ -4,9 +4,9 @@
 #ifndef PFL_SERVICE_SESSION_VMS_H
 #define PFL_SERVICE_SESSION_VMS_H
 
-#include "service/control/message.h"
-#include "service/control/service.h"
-#include "service/session/session.h"
+#include "service/core/message.h"
+#include "service/core/service.h"
+#include "service/core/session.h"
 
 /* A longer packet would not be taken by who records many hosts; VMs that do not fit are left out.
  */

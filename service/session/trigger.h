@@ -6,7 +6,7 @@
 #ifndef PFL_SERVICE_TRIGGER_H
 #define PFL_SERVICE_TRIGGER_H
 
-#include "service/control/service.h"
+#include "service/core/service.h"
 
 /* Acts on every session that has a trigger of this name, as its config says. */
 void pfl_trigger_activate(struct pfl_service *service, const struct pfl_producer *producer,

@@ -9,7 +9,6 @@
 #include "base/mem.h"
 #include "service/control/query.h"
 #include "service/control/registry.h"
-#include "service/control/stats.h"
 #include "service/session/clone.h"
 #include "service/session/session_attach.h"
 #include "service/session/session_change.h"
@@ -17,6 +16,7 @@
 #include "service/session/session_read.h"
 #include "service/session/session_run.h"
 #include "service/session/session_timers.h"
+#include "service/session/stats.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

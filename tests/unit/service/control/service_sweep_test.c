@@ -13,7 +13,6 @@
 
 #include "service/control/query.h"
 #include "service/control/registry.h"
-#include "service/control/stats.h"
 #include "service/session/clone.h"
 #include "service/session/session_attach.h"
 #include "service/session/session_change.h"
@@ -21,6 +20,7 @@
 #include "service/session/session_read.h"
 #include "service/session/session_run.h"
 #include "service/session/session_timers.h"
+#include "service/session/stats.h"
 #include "tests/support/sweep.h"
 
 static uint64_t now_ns;

@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "proto/ipc/frame.h"
-#include "service/control/message.h"
+#include "service/core/message.h"
 #include "service/port/disk_port.h"
 #include "service/session/session_attach.h"
 #include "service/session/session_file.h"

@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "perfetto/trace_config.pb-c.h"
 #include "proto/text/text_format.h"
-#include "service/control/message.h"
+#include "service/core/message.h"
 
 uint64_t pfl_kit_client_call(struct pfl_kit_client *self, unsigned method, struct pfl_kit_args args)
 {

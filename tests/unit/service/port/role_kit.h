@@ -3,7 +3,7 @@
 #ifndef PFL_TESTS_SERVICE_ROLE_KIT_H
 #define PFL_TESTS_SERVICE_ROLE_KIT_H
 
-#include "service/control/data_source.h"
+#include "service/core/data_source.h"
 #include "tests/unit/service/port/port_kit.h"
 
 /* Requests of one or two numbers, or one string. */

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "service/session/session.h"
+#include "service/core/session.h"
 #include "service/session/session_timers.h"
 #include "tests/unit/service/port/role_kit.h"
 

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a session's trace tells of other sessions (enable_concurrent_session_events): a packet for
+ * each change of their states. A core.
+ */
+#ifndef PFL_SERVICE_CONCURRENT_H
+#define PFL_SERVICE_CONCURRENT_H
+
+#include "base/buf.h"
+#include "service/core/session_state.h"
+
+#define PFL_CONCURRENT_MAX       4096u      /* events of a session that were not read yet */
+#define PFL_CONCURRENT_MAX_BYTES (1u << 20) /* their packets */
+
+struct pfl_service;
+struct pfl_session;
+
+struct pfl_concurrent {
+    struct pfl_buf packets; /* owned; as they go into the trace, in the order of their time */
+    size_t len;
+    uint64_t since_ns; /* BOOTTIME: this session's own state */
+};
+
+void pfl_concurrent_init(struct pfl_concurrent *self);
+void pfl_concurrent_fini(struct pfl_concurrent *self); /* legal on zeroed memory */
+/* A new session's account begins with the states of those that exist, if it wants them. */
+void pfl_concurrent_begin(struct pfl_service *service, struct pfl_session *session);
+/* Moves the session and tells the others that want to know. */
+void pfl_concurrent_move(struct pfl_service *service, struct pfl_session *session,
+                         enum pfl_session_state to);
+/* The same for a session that is in its state already, a new one or a clone. */
+void pfl_concurrent_tell(struct pfl_service *service, struct pfl_session *session);
+/* A clone has what its source has; what memory lacks is missing. */
+void pfl_concurrent_copy(struct pfl_concurrent *self, const struct pfl_concurrent *from);
+void pfl_concurrent_clear(struct pfl_concurrent *self); /* once they are in the trace */
+
+#endif

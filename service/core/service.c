@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The service's state: shares, producers' ids, names of data sources, and the table of buffers.
+ *
+ * Ids of producers and buffers are service-wide, cyclic, and never 0. Failures are returned and
+ * leave everything as it was; limits: ids are 16 bits.
+ */
+#include "service/core/service.h"
+
+#include <assert.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "service/buffer/retired_rings.h"
+
+static void ignore(void *port)
+{
+    (void)port;
+}
+
+static void ignore_flush(void *port, const struct pfl_flush *flush, bool is_ok)
+{
+    (void)port;
+    (void)flush;
+    (void)is_ok;
+}
+
+static void ignore_clone(void *port, const struct pfl_clone_result *result)
+{
+    (void)port;
+    (void)result;
+}
+
+static void ignore_end(void *port, const char *why)
+{
+    (void)port;
+    (void)why;
+}
+
+static const struct pfl_consumer_ops nobody_ops = {.on_disabled = ignore_end,
+                                                   .on_flush_done = ignore_flush,
+                                                   .on_session_gone = ignore,
+                                                   .on_read_ready = ignore,
+                                                   .on_cloned = ignore_clone,
+                                                   .on_observed = ignore};
+
+void pfl_service_set_owner(struct pfl_service *self, uint32_t uid)
+{
+    self->shares.producers.owner = self->shares.consumers.owner = self->shares.fds.owner = uid;
+    self->shares.sources.owner = self->shares.smb_bytes.owner = uid;
+    self->shares.peer_bytes.owner = self->shares.buffer_bytes.owner = uid;
+    self->triggers.shares.owner = self->scraping.owner = self->vms.owner = uid;
+}
+
+static void open_shares(struct pfl_service *self)
+{
+    const struct pfl_service_conf *conf = &self->conf;
+    const uint64_t buffer_bytes_max = conf->buffer_bytes_max;
+
+    self->scraping.units = PFL_SCRAPING_UNITS;
+    self->vms.units = PFL_SERVICE_VM_UNITS;
+    self->shares.producers.max = PFL_SERVICE_MAX_PRODUCERS;
+    self->shares.consumers.max = PFL_SERVICE_MAX_CONSUMERS;
+    self->shares.fds.max = conf->fds_max != 0 ? conf->fds_max : UINT32_MAX;
+    self->shares.sources.max = PFL_SERVICE_MAX_SOURCES;
+    self->shares.smb_bytes.max = PFL_SERVICE_MAX_SMB_BYTES;
+    self->shares.peer_bytes.max = PFL_SERVICE_MAX_PEER_BYTES;
+    self->shares.buffer_bytes.max = buffer_bytes_max != 0 ? buffer_bytes_max : INT64_MAX;
+    if (conf->facts != NULL)
+        pfl_service_set_owner(self, conf->facts->uid);
+}
+
+int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *conf)
+{
+    *self = (struct pfl_service){.conf = *conf};
+    if (conf->random != NULL)
+        conf->random(conf->user, &self->hash_key, sizeof(self->hash_key));
+    if (self->conf.sessions_max == 0)
+        self->conf.sessions_max = PFL_SERVICE_MAX_SESSIONS;
+    if (self->conf.sessions_per_uid_max == 0)
+        self->conf.sessions_per_uid_max = PFL_SERVICE_MAX_SESSIONS_PER_UID;
+    pfl_list_init(&self->producers);
+    pfl_list_init(&self->leaving);
+    pfl_list_init(&self->permitted);
+    for (size_t i = 0; i < PFL_SERVICE_NAMES; i++)
+        pfl_list_init(&self->sources_by_name[i]);
+    pfl_list_init(&self->consumers);
+    pfl_list_init(&self->sessions);
+    pfl_list_init(&self->closing);
+    pfl_list_init(&self->clones);
+    pfl_observe_init(&self->nobody.observe);
+    self->nobody.ops = &nobody_ops;
+    pfl_flush_book_init(&self->flushes);
+    pfl_remote_machines_init(&self->relays);
+    pfl_trigger_history_init(&self->triggers);
+    open_shares(self);
+    self->due_ms = PFL_SESSION_NEVER;
+    self->copy_bytes_left = PFL_CLONE_TURN_BYTES;
+    self->scrape_units_left = PFL_SCRAPE_TURN_UNITS;
+    self->buffers = pfl_mem_calloc(PFL_SERVICE_BUFFER_IDS, sizeof(self->buffers[0]));
+    return self->buffers != NULL ? 0 : PFL_ENOMEM;
+}
+
+void pfl_service_fini(struct pfl_service *self)
+{
+    assert(pfl_list_is_empty(&self->producers) && pfl_list_is_empty(&self->consumers) &&
+           pfl_list_is_empty(&self->sessions) && pfl_list_is_empty(&self->closing) &&
+           pfl_list_is_empty(&self->clones));
+    while (!pfl_list_is_empty(&self->leaving))
+        pfl_service_free_left(self,
+                              PFL_CONTAINER_OF(self->leaving.next, struct pfl_producer, node));
+    pfl_trigger_history_fini(&self->triggers);
+    pfl_observe_fini(&self->nobody.observe);
+    pfl_flush_book_fini(&self->flushes);
+    pfl_remote_machines_fini(&self->relays);
+    pfl_mem_free(self->buffers);
+    self->buffers = NULL;
+    pfl_retired_rings_release_all();
+}
+
+uint64_t pfl_service_now_ms(const struct pfl_service *self)
+{
+    return self->conf.now_ns(self->conf.user, PFL_CLOCK_MONOTONIC) / 1000000;
+}
+
+uint64_t pfl_service_boottime_ns(const struct pfl_service *self)
+{
+    return self->conf.now_ns(self->conf.user, PFL_CLOCK_BOOTTIME);
+}
+
+static uint64_t *id_word(struct pfl_service *self, uint16_t id)
+{
+    return &self->producer_ids[id / 64];
+}
+
+static uint64_t id_bit(uint16_t id)
+{
+    return 1ull << (id % 64);
+}
+
+uint16_t pfl_service_new_producer_id(struct pfl_service *self)
+{
+    do {
+        if (++self->last_producer_id == 0)
+            self->last_producer_id = 1;
+    } while (*id_word(self, self->last_producer_id) & id_bit(self->last_producer_id));
+    *id_word(self, self->last_producer_id) |= id_bit(self->last_producer_id);
+    return self->last_producer_id;
+}
+
+static void skip_passes(struct pfl_list *sessions, const struct pfl_list *at)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, sessions) {
+        struct pfl_scrape_pass *pass = &PFL_CONTAINER_OF(it, struct pfl_session, node)->scrape;
+
+        if (pass->at != at)
+            continue;
+        pass->at = at->next;
+        pass->page = 0;
+    }
+}
+
+void pfl_service_forbid(struct pfl_service *self, struct pfl_producer *producer)
+{
+    if (producer->permitted.next == NULL)
+        return;
+    skip_passes(&self->sessions, &producer->permitted);
+    skip_passes(&self->closing, &producer->permitted);
+    pfl_list_remove(&producer->permitted);
+}
+
+void pfl_service_free_producer(struct pfl_service *self, struct pfl_producer *producer)
+{
+    pfl_service_forbid(self, producer);
+    *id_word(self, producer->id) &= ~id_bit(producer->id);
+    pfl_shares_give(&self->shares.peer_bytes, producer->who, producer->held_bytes);
+    pfl_service_give_smb(self, producer);
+    pfl_producer_free(producer);
+}
+
+void pfl_service_free_left(struct pfl_service *self, struct pfl_producer *producer)
+{
+    pfl_list_remove(&producer->node);
+    self->leaving_len--;
+    if (producer->is_counted)
+        pfl_service_give_connection(self, &self->shares.producers, producer->who);
+    pfl_service_free_producer(self, producer);
+}
+
+static size_t hash_name(const struct pfl_service *self, struct pfl_span name)
+{
+    return pfl_hash_keyed(&self->hash_key, name) % PFL_SERVICE_NAMES;
+}
+
+struct pfl_list *pfl_service_get_named(struct pfl_service *self, struct pfl_span name)
+{
+    return &self->sources_by_name[hash_name(self, name)];
+}
+
+int pfl_service_allow(struct pfl_service *self, struct pfl_producer *producer, uint16_t buffer_id)
+{
+    int rc = pfl_producer_allow(producer, buffer_id);
+
+    if (rc == 0 && producer->permitted.next == NULL)
+        pfl_list_append(&self->permitted, &producer->permitted);
+    return rc;
+}
+
+/* Who is not bound has what there really is: most connections need fewer. */
+static uint64_t count_fds(const struct pfl_service *self, uint64_t who)
+{
+    return pfl_shares_is_bound(&self->shares.fds, who) ? PFL_SERVICE_CONN_FDS : 0;
+}
+
+bool pfl_service_take_connection(struct pfl_service *self, struct pfl_shares *listener,
+                                 uint64_t who)
+{
+    if (!pfl_shares_take(listener, who, 1))
+        return false;
+    if (!pfl_shares_take(&self->shares.fds, who, count_fds(self, who)))
+        goto no_fds;
+    if (pfl_shares_take(&self->shares.peer_bytes, who, PFL_SERVICE_CONN_BYTES))
+        return true;
+    pfl_shares_give(&self->shares.fds, who, count_fds(self, who));
+no_fds:
+    pfl_shares_give(listener, who, 1);
+    return false;
+}
+
+void pfl_service_give_connection(struct pfl_service *self, struct pfl_shares *listener,
+                                 uint64_t who)
+{
+    pfl_shares_give(listener, who, 1);
+    pfl_shares_give(&self->shares.fds, who, count_fds(self, who));
+    pfl_shares_give(&self->shares.peer_bytes, who, PFL_SERVICE_CONN_BYTES);
+}
+
+int pfl_service_take_smb(struct pfl_service *self, struct pfl_producer *producer, uint64_t bytes)
+{
+    if (!pfl_shares_take(&self->shares.smb_bytes, producer->who, bytes))
+        return PFL_ELIMIT;
+    producer->smb_taken_bytes += bytes;
+    return 0;
+}
+
+void pfl_service_give_smb(struct pfl_service *self, struct pfl_producer *producer)
+{
+    pfl_shares_give(&self->shares.smb_bytes, producer->who, producer->smb_taken_bytes);
+    producer->smb_taken_bytes = 0;
+}
+
+struct pfl_session *pfl_service_find_session(const struct pfl_service *self, uint64_t id)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &self->sessions) {
+        struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
+
+        if (session->id == id)
+            return session;
+    }
+    return NULL;
+}
+
+int pfl_service_add_buffers(struct pfl_service *self, struct pfl_session *session)
+{
+    size_t len = session->plan->buffers_len;
+
+    if (len > PFL_SERVICE_BUFFER_IDS - 1 - self->buffers_len)
+        return PFL_ELIMIT;
+    for (size_t i = 0; i < len; i++) {
+        do {
+            if (++self->last_buffer_id == 0)
+                self->last_buffer_id = 1;
+        } while (self->buffers[self->last_buffer_id].ring != NULL);
+        session->buffers[i].id = self->last_buffer_id;
+        self->buffers[self->last_buffer_id] =
+            (struct pfl_service_buffer){.ring = session->buffers[i].ring, .session = session};
+    }
+    self->buffers_len += len;
+    return 0;
+}
+
+void pfl_service_remove_buffers(struct pfl_service *self, struct pfl_session *session)
+{
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    pfl_figures_keep_session(&self->gone, session);
+    for (size_t i = 0; i < session->plan->buffers_len; i++)
+        self->buffers[session->buffers[i].id] = (struct pfl_service_buffer){0};
+    PFL_LIST_EACH_SAFE (it, tmp, &self->permitted) {
+        struct pfl_producer *producer = PFL_CONTAINER_OF(it, struct pfl_producer, permitted);
+
+        for (size_t i = 0; i < session->plan->buffers_len; i++)
+            pfl_producer_forbid(producer, session->buffers[i].id);
+        if (producer->allowed == NULL)
+            pfl_service_forbid(self, producer);
+    }
+    self->buffers_len -= session->plan->buffers_len;
+    if (pfl_list_is_empty(&self->sessions))
+        pfl_remote_machines_forget_gone(&self->relays);
+}

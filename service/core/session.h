@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A tracing session: its plan, buffers, instances of data sources, what it tells about itself and
+ * what has been read of it. The object alone; what happens to it lives in session_run.h,
+ * session_flush.h and session_read.h.
+ */
+#ifndef PFL_SERVICE_SESSION_H
+#define PFL_SERVICE_SESSION_H
+
+#include "base/shares.h"
+#include "service/core/concurrent.h"
+#include "service/core/consumer.h"
+#include "service/core/judging.h"
+#include "service/core/machine_set.h"
+#include "service/core/pipeline_job.h"
+#include "service/core/producer.h"
+#include "service/core/sequence_ids.h"
+#include "service/core/service_packets.h"
+#include "service/core/trigger_list.h"
+#include "service/plan/session_plan.h"
+
+struct pfl_service;
+
+#define PFL_SESSION_MAX_INSTANCES 8192u
+#define PFL_SESSION_NEVER         UINT64_MAX
+
+struct pfl_session_buffer {
+    uint16_t id;                   /* service-wide */
+    struct pfl_trace_buffer *ring; /* owned */
+};
+
+/* When something is due, CLOCK_MONOTONIC in ms, PFL_SESSION_NEVER when it is not. */
+struct pfl_session_timers {
+    uint64_t flush_ms;
+    uint64_t snapshot_ms; /* CLOCK_BOOTTIME when the plan counts suspend */
+    uint64_t clear_ms;
+    uint64_t stop_ms;     /* the stop acks' patience ends */
+    uint64_t slow_ms;     /* the warning about slow data sources */
+    uint64_t duration_ms; /* CLOCK_BOOTTIME when the plan counts suspend */
+};
+
+/* What a read has to tell yet. */
+struct pfl_session_pending {
+    bool is_first_pass;
+    bool sync_marker;
+    bool stats;
+};
+
+/* A pass over its producers' memory: scrape_turns.h. */
+struct pfl_scrape_pass {
+    const struct pfl_list *at; /* pfl_producer.permitted of the next one; NULL: none runs */
+    uint32_t page;             /* the next one there */
+    bool is_cut;               /* a part was left out */
+};
+
+struct pfl_session_counters {
+    uint64_t invalid_packets;
+    uint64_t flushes_requested;
+    uint64_t flushes_succeeded;
+    uint64_t flushes_failed;
+    uint32_t final_flush_outcome; /* TraceStats.FinalFlushOutcome */
+};
+
+struct pfl_session {
+    struct pfl_list node; /* in the service */
+    uint64_t id;
+    uint32_t uid;
+    uint32_t who;                  /* whose share it uses: base/shares.h */
+    uint64_t held_bytes;           /* counted in the service's buffer_bytes */
+    struct pfl_service *service;   /* borrowed: it outlives us; for what VMs cost */
+    struct pfl_consumer *consumer; /* borrowed; never NULL: the service's nobody when detached */
+    uint8_t *detach_key;           /* owned; any bytes; NULL while a consumer has it */
+    size_t detach_key_len;
+    uint8_t *clone_trigger; /* owned: a CLONE_SNAPSHOT trigger as a packet, or NULL */
+    size_t clone_trigger_len;
+    struct pfl_session_plan *plan; /* owned */
+    enum pfl_session_state state;
+    struct pfl_session_buffer *buffers; /* owned, plan->buffers_len */
+    struct pfl_session_file *file;      /* owned; NULL: the consumer reads */
+    struct pfl_trigger_list triggers;
+    struct pfl_pipeline_job *output; /* owned; NULL: packets go out as they are */
+    struct pfl_list instances;       /* owned pfl_instance.of_session; by producer, then setup */
+    size_t instances_len;
+    struct pfl_shares instance_shares;
+    uint64_t left_out; /* data sources past a share */
+    struct pfl_judging judging;
+    struct pfl_session_events events;
+    struct pfl_concurrent concurrent;
+    struct pfl_session_timers timers;
+    struct pfl_session_pending pending;
+    struct pfl_machine_set infos_told;  /* machines whose system_info is in the trace */
+    struct pfl_machine_set clocks_told; /* and whose remote_clock_sync */
+    struct pfl_session_counters counters;
+    struct pfl_session_counters inherited; /* of a clone: what of them its original counted */
+    struct pfl_sequence_ids sequences;
+    struct pfl_trace_uuid uuid;
+    uint64_t start_realtime_ns;
+    struct pfl_scrape_pass scrape;
+    bool is_finishing; /* DISABLED, but its last scrape is not over, and on_disabled not called */
+    bool is_all_started_told;
+    bool is_copied;  /* a clone whose buffers are still being copied; its consumer waits */
+    bool is_boosted; /* its plan's boost is in force */
+};
+
+/* Takes `plan` on success. Buffers have no ids yet. PFL_ENOMEM (a buffer that does not fit too). */
+PFL_MUST_USE int pfl_session_new(struct pfl_session_plan *plan, const struct pfl_hash_key *hash_key,
+                                 struct pfl_session **ret_session);
+/* Takes its instances out of their producers. */
+void pfl_session_free(struct pfl_session *self);
+
+/* Adds an instance in setup order behind those of smaller producer ids. PFL_ELIMIT: the producer's
+ * user has his share. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_session_add_instance(struct pfl_session *self, struct pfl_producer *producer,
+                                          const struct pfl_data_source *source, size_t plan_source,
+                                          struct pfl_instance **ret_instance);
+/* Its user may have one more instance here. */
+bool pfl_session_has_room_for(const struct pfl_session *self, const struct pfl_producer *producer);
+void pfl_session_remove_instance(struct pfl_session *self, struct pfl_instance *instance);
+/* Moves the instance and tells the consumer. */
+void pfl_session_move_instance(struct pfl_session *self, struct pfl_instance *instance,
+                               enum pfl_instance_state to);
+/* Tells the consumer, if it observes instances, in which state this one is. */
+void pfl_session_tell_instance(struct pfl_session *self, const struct pfl_instance *instance);
+static inline bool pfl_session_is_detached(const struct pfl_session *self)
+{
+    return self->detach_key != NULL;
+}
+bool pfl_session_are_all(const struct pfl_session *self, enum pfl_instance_state state);
+static inline const struct pfl_plan_source *
+pfl_session_source_of(const struct pfl_session *self, const struct pfl_instance *instance)
+{
+    return &self->plan->sources[instance->source];
+}
+/* The session's buffer of that service-wide id, or NULL. */
+struct pfl_trace_buffer *pfl_session_get_buffer(const struct pfl_session *self, uint16_t id);
+
+#endif
