@@ -258,7 +258,9 @@ void pfl_host_link_pace(struct pfl_host_link *self, size_t hosts)
     if (self->state != PFL_LINK_READING)
         return;
     self->paced_ms = now_ms;
-    if (is_excused(self))
+    if (!self->is_paused && is_excused(self))
+        self->away_sum_ms += elapsed_ms;
+    if (self->is_paused || (is_excused(self) && self->away_sum_ms < PFL_TUNNEL_TTL_DEFAULT_MS))
         elapsed_ms = 0;
     if (pfl_read_pace_take(&self->pace, elapsed_ms, count_bytes(self), hosts))
         return;
@@ -472,7 +474,7 @@ void pfl_host_link_begin(struct pfl_host_link *self)
     case PFL_LINK_WATCH:
         pfl_host_link_move(self, PFL_LINK_RECORDING);
         pfl_host_link_watch_later(self);
-        if (self->report.trigger[0] != '\0')
+        if (self->report.trigger[0] != '\0' || (self->has_own_wait && self->is_session_over))
             pfl_host_link_end(self);
         break;
     }

@@ -35,6 +35,7 @@ struct pfl_host_link {
     struct pfl_read_budget budget; /* while READING */
     struct pfl_read_pace pace;     /* likewise */
     uint64_t paced_ms;             /* of the loop: when it was looked at last */
+    uint64_t away_sum_ms;          /* while READING */
     bool has_spent_budget;
     uint64_t progress_bytes; /* of the trace, when the deadline of READING last began again */
     struct {
@@ -90,6 +91,8 @@ void pfl_host_link_visit_session(struct pfl_host_link *self, void (*act)(struct 
 void pfl_host_link_look_at_session(struct pfl_host_link *self);
 /* WATCH, in RECORDING: pfl_host_link_look_at_watched follows now and then. */
 void pfl_host_link_watch_later(struct pfl_host_link *self);
+/* WATCH, in SETUP: without a session of our own. */
+void pfl_host_link_attach_watched(struct pfl_host_link *self);
 /* Asks whether the session that is waited for is there still. */
 void pfl_host_link_look_at_watched(struct pfl_host_link *self);
 void pfl_host_link_clone_session(struct pfl_host_link *self);

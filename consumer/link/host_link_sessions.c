@@ -136,7 +136,7 @@ static int on_wait_fence(void *user, const struct pfl_rpc_reply *reply)
 {
     struct pfl_host_link *l = user;
 
-    if (l->state != PFL_LINK_SETUP)
+    if (l->state != PFL_LINK_SETUP || !l->has_own_wait)
         return 0;
     if (reply->success)
         pfl_host_link_move(l, PFL_LINK_READY);
@@ -203,6 +203,13 @@ static void ask_by_key(struct pfl_host_link *l, const char *method, pfl_rpc_repl
 
     pfl_writer_field_bytes(&w, ATTACH_KEY, key, strlen(key));
     pfl_host_link_ask(l, method, pfl_span_of(args, sizeof(args) - w.left), cb);
+}
+
+void pfl_host_link_attach_watched(struct pfl_host_link *self)
+{
+    self->has_own_wait = false;
+    self->is_session_over = false;
+    ask_attach(self, on_attached);
 }
 
 static int on_visited(void *user, const struct pfl_rpc_reply *reply);

@@ -79,6 +79,17 @@ int pfl_host_link_on_session_end(void *user, const struct pfl_rpc_reply *reply)
     l->is_session_over = true;
     if (l->conf.task == PFL_LINK_READ)
         return 0;
+    if (l->has_own_wait && l->state <= PFL_LINK_READY) {
+        bool is_refused = false;
+
+        while (pfl_reader_field(&r, &f))
+            is_refused |= f.id == ENABLE_RESPONSE_ERROR;
+        if (is_refused)
+            pfl_host_link_attach_watched(l);
+        else
+            l->report.has_ended_itself = true; /* pfl_host_link_begin copies at once */
+        return 0;
+    }
     if (l->state == PFL_LINK_SETUP || l->state == PFL_LINK_READY) {
         snprintf(why, sizeof(why), "the service ended the session");
         while (pfl_reader_field(&r, &f))

@@ -7,11 +7,13 @@
 P=$BIN/perfleet
 
 make_pki || { check "perfleet-pki makes an authority and an operator" false; finish; }
-pki operator guest && pki operator looker
+pki operator guest && pki operator looker && pki operator hasty
 cat >"$WORK/policy.pbtx" <<END
 rule { name: "guests" operator: "guest" host: "*" role: "guests" }
+rule { name: "hasty" operator: "hasty" host: "*" role: "hasty" }
 rule { name: "lookers" operator: "looker" host: "*" role: "look" }
 role { name: "guests" data_source: "$EXAMPLE_SOURCE" session: "g-*" max_buffer_kb: 8192 trigger: "boom" trigger: "alarm-*" }
+role { name: "hasty" data_source: "$EXAMPLE_SOURCE" session: "g-*" max_buffer_kb: 8192 max_duration_ms: 60000 }
 role { name: "look" session: "l-*" }
 END
 MEETING=(--policy "$WORK/policy.pbtx" --audit-log "$WORK/audit.jsonl")
@@ -64,10 +66,10 @@ check "who may not take over the session may not wait for its trigger" \
 check "nor copy it" says 'role look does not allow a copy of session .*g-armed' \
     as looker snapshot g-armed -o "$WORK/x.pftrace" --select '*'
 # ---- raised by operators, and from a shell on the host
-raised_to() { # raised_to WAY...: who waits gets it
+raised_to() { # raised_to WAY...: who waits gets it; as WAITS
     local pid rc=0
     rm -f "$WORK/trigger.log" # the words of the last one
-    as guest trigger g-armed -o "$WORK/raised.pftrace" --select '*' >"$WORK/trigger.log" 2>&1 &
+    as "${WAITS:-guest}" trigger g-armed -o "$WORK/raised.pftrace" --select '*' >"$WORK/trigger.log" 2>&1 &
     pid=$!
     wait_for 20 grep -q "waiting for a trigger" "$WORK/trigger.log" && "$@" || kill "$pid"
     wait $pid || rc=$?
@@ -81,6 +83,10 @@ check "a script on a host raises it" raised_to "$BIN/perfleet-trigger" --socket 
 check "perfleet raises it at a socket of this machine" raised_to "$P" raise boom --host "unix:$WORK/two/consumer.sock"
 raises_at() { PERFETTO_PRODUCER_SOCK_NAME=$1 "$P" raise boom; }
 check "and where it is told to" raised_to raises_at "$WORK/two/producer.sock"
+# A session of his own may not last as long as this one: he takes this one over.
+WAITS=hasty check "whose own session may not wait so long waits all the same" raised_to as guest raise boom --host one
+check "the audit log has no line for each look at the session" \
+    eval '! grep -q "QueryServiceState" "$WORK/audit.jsonl"'
 check "what the role does not name is refused" \
     says 'role guests does not allow raising trigger other \(allowed: boom, alarm-\*\)' as guest raise boom other --host one
 check "a role without triggers raises none" says 'allowed: none' as looker raise boom --select '*'

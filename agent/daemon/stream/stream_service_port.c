@@ -38,7 +38,8 @@ static void on_judged(void *user, enum pfl_method method, const char *why)
 {
     struct pfl_agent_stream *s = user;
 
-    if (why == NULL && method == PFL_METHOD_READ_BUFFERS)
+    if (why == NULL &&
+        (method == PFL_METHOD_READ_BUFFERS || method == PFL_METHOD_QUERY_SERVICE_STATE))
         return;
     pfl_events_tell_request(s->events, s->facts.operator_name, s->facts.id, pfl_method_name(method),
                             why);
