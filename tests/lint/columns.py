@@ -16,6 +16,7 @@ import csource
 WIDTH = 100
 FENCE = re.compile(r"[ \t]*(```|~~~)")
 ALONE = re.compile(r"[ \t]*([|<#%]|!\[|\[[^\]]+\]:|---|===|$)|.*(  |\\)$")
+DEFINITION = re.compile(r": +")
 ITEM = re.compile(r"[ \t]*(> ?)*([-*+]|\d+[.)]|:(?=  ))[ \t]+")
 INDENT = re.compile(r"[ \t]*(> ?)*[ \t]*")
 # What must stay on one line: code in backticks, and a link's target.
@@ -64,7 +65,7 @@ def blocks(text):
 
 
 def wrapped(lines):
-    item = ITEM.match(lines[0])
+    item = ITEM.match(lines[0]) or DEFINITION.match(lines[0])
     first = item.group(0) if item else INDENT.match(lines[0]).group(0)
     rest = re.sub(r"[^>\s]", " ", first)
     body = [lines[0][len(first):]] + [line[INDENT.match(line).end():] for line in lines[1:]]
@@ -86,11 +87,18 @@ def long_lines(name, text):
                 yield f"{name}:{number + i + 1}: {len(line)} columns, at most {WIDTH}"
 
 
+def definitions(lines):
+    """A term and each of its definitions (`: text`) by itself."""
+    begins = [0] + [n for n, line in enumerate(lines) if n and DEFINITION.match(line)]
+    return [lines[a:b] for a, b in zip(begins, begins[1:] + [len(lines)])]
+
+
 def wrap(text):
     out = []
-    for _, lines, may in blocks(text):
-        long = may and not lines[0].startswith("#") and any(len(line) > WIDTH for line in lines)
-        out += wrapped(lines) if long else lines
+    for _, block, may in blocks(text):
+        for lines in definitions(block):
+            long = may and not lines[0].startswith("#") and any(len(line) > WIDTH for line in lines)
+            out += wrapped(lines) if long else lines
     return "\n".join(out)
 
 

@@ -46,9 +46,18 @@ def check_page(name, text, known):
     if not text.startswith("# %s(%s)\n" % tuple(name.rsplit(".", 1))):
         yield "%s does not begin with its name" % name
     yield from check_tables(name, text)
+    yield from check_terms(name, text)
     for page, number in PAGE.findall(text):
         if "%s.%s" % (page, number) not in known:
             yield "%s points at %s(%s), which is not there" % (name, page, number)
+
+
+def check_terms(name, text):
+    """A definition list has the term on its own line, and `: text` on the next."""
+    for paragraph in re.split(r"\n\n+", text):
+        if re.match(r"[`*][^\n]*(?:\n(?!: )[^\n]*)? : ", paragraph) and "\n: " not in paragraph:
+            yield "%s: ` : ` stands behind its term, and no list comes of it: %s" % (
+                name, paragraph.splitlines()[0])
 
 
 def check_tables(name, text):
@@ -80,9 +89,11 @@ def self_test():
     good = "# a(1)\n## NAME\n## SYNOPSIS\n## DESCRIPTION\n## SEE ALSO\nperfleet-a(1)\n"
     found = [list(check_options(("a",), "  --x N, --y-z", "`--x`")), list(check_page("a.1", good[:20], set())),
              list(check_page("b.1", good, {"perfleet-a.1"})), list(check_page("a.1", good, set())),
-             list(check_tables("a.1", "\n| a | %s | c |\n|---|---|---|\n" % ("b" * 60)))]
+             list(check_terms("a.1", "`--x` : Does y."))]
+    found.append(list(check_tables("a.1", "\n| a | %s | c |\n|---|---|---|\n" % ("b" * 60))))
     clean = [list(check_options(("a",), "  --x N", "**--x N**")), list(check_page("a.1", good, {"perfleet-a.1"})),
-             list(check_tables("a.1", "\n| a | %s |\n|---|---|\n" % ("b" * 200)))]
+             list(check_tables("a.1", "\n| a | %s |\n|---|---|\n" % ("b" * 200))),
+             list(check_terms("a.1", "`--x`\n: Does y : or z."))]
     wrong = [f for f in found if not f] + [c for c in clean if c]
     print("manuals self-test: %d cases, %d wrong" % (len(found) + len(clean), len(wrong)))
     return 1 if wrong else 0
