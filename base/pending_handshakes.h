@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose handshake goes on when there is more to compute than the loop has time for, and who makes
- * room when there are too many. Strangers may begin handshakes, so what one costs is counted by the
- * address that it comes from, in CPU time, and given back when it is finished:
+ * Decides which unfinished handshake continues when there is more work than time, and which one is
+ * closed when there are too many. Strangers can begin handshakes, so CPU time is charged to the
+ * client's address, and refunded when its handshake finishes:
  *
- *   proven   has finished a handshake within PFL_PENDING_HANDSHAKES_PROVEN_MS, and left little
- * unfinished: goes first, and without a budget fresh    has left little unfinished: goes as long as
- * the budget of all lasts; what it has left must be there in proportion crowded  as fresh, but its
- * network (IPv4: 16 bits, IPv6: 32) has left much unfinished, from however many addresses: goes
- * after fresh ones, while half of that budget is there suspect  has left more unfinished: goes
- * while most of that budget is there
+ *   proven   finished a handshake within PFL_PENDING_HANDSHAKES_PROVEN_MS, and left little
+ *            unfinished: goes first, without a budget
+ *   fresh    left little unfinished: goes while the common budget lasts, which must hold in
+ *            proportion to what it left
+ *   crowded  as fresh, but its network (IPv4: 16 bits, IPv6: 32) left much unfinished, from however
+ *            many addresses: goes after fresh ones, while half of that budget is there
+ *   suspect  left more unfinished: goes while most of that budget is there
  *
  * Of each kind those that have begun go before others, and further down into the budget: what they
  * cost comes back when they finish.

@@ -5,7 +5,7 @@
 
 #include "agent/daemon/port.h"
 
-#define PFL_RENEW_DEFAULT_PORT 9911u /* of the join door of a relay */
+#define PFL_RENEW_DEFAULT_PORT 9911u /* a relay's join port */
 
 enum pfl_renew_mode {
     PFL_RENEW_IF_DUE, /* when less than a third of its life is left */

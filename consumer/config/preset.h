@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ready-made trace configs, embedded from consumer/presets/NAME.pbtx at build time. */
+/* The ready-made trace configs, embedded from consumer/config/presets/NAME.pbtx at build time. */
 #ifndef PFL_CONSUMER_PRESET_H
 #define PFL_CONSUMER_PRESET_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys and configs of sessions that change hands: see park.h. Limits: PFL_DETACH_REQUEST_KEY_BYTES.
- */
+/* Keys and configs of detached sessions: see detach_request.h. Limits:
+ * PFL_DETACH_REQUEST_KEY_BYTES. */
 #include "consumer/proxy/detach_request.h"
 
 #include <string.h>

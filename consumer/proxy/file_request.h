@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A client on this machine that asks for write_into_file and gives a descriptor: the descriptor
- * cannot cross the network, so the file_request is taken out of its request and fulfilled here.
- * Pure.
+ * cannot cross the network, so write_into_file is removed from the request, and the file is
+ * written here. Pure.
  */
 #ifndef PFL_CONSUMER_FILE_REQUEST_H
 #define PFL_CONSUMER_FILE_REQUEST_H

@@ -6,13 +6,13 @@
  *            <--replies---          |         |                     <--replies---
  *
  * Happy path: the client is read once the host is bound; each request goes on under its method's
- * name, each reply comes back as it is. EnableTracing with a descriptor and write_into_file goes on
- * without that file_request, and a file pull does it here; the session's end is told to the client
- * when its file is complete. Failures: a side that closes or breaks the protocol closes the other;
- * a client that leaves while its file is written has its session stopped and the rest read first;
- * one that detaches leaves its object behind, and who attaches is that one's guest: it asks over
- * its connection, and its leaving ends the session. Ownership: both streams, the requests under
- * way, the pull. Limits: a client that does not read holds its host back.
+ * name, each reply comes back as it is. EnableTracing with a descriptor goes on
+ * without its write_into_file, and a file pull writes the file here; the client learns of the
+ * session's end when its file is complete. Failures: a side that closes or breaks the protocol
+ * closes the other; a client that leaves while its file is written has its session stopped and the
+ * rest read first; one that detaches leaves its object behind, and who attaches is that one's
+ * guest: it asks over its connection, and its leaving ends the session. Ownership: both streams,
+ * the requests under way, the pull. Limits: a client that does not read holds its host back.
  */
 #include <stdio.h>
 #include <string.h>

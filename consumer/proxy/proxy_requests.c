@@ -3,7 +3,7 @@
  * What a client of the local socket asks.
  *
  * Happy path: a request goes on to the host under its method's name, its reply comes back as it is.
- * What has to do with a file that is written here, or with a session that is parked here, is
+ * What has to do with a file that is written here, or with a session that is detached here, is
  * answered here or goes on changed. Failures: a request that the host does not know fails; a host
  * that is gone ends the client. Ownership: a request under way is the client's until its last
  * reply.

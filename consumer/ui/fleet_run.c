@@ -253,11 +253,11 @@ static bool find_config(struct pfl_span request, struct pfl_span *ret_config)
 
 /* What a request says besides its config. */
 struct asked {
-    struct pfl_file_request file_request; /* fulfilled here, and taken out */
+    struct pfl_file_request file_request; /* removed from the request: the file is written here */
     struct pfl_config_info info;
 };
 
-/* `room` for the request without the file_request. */
+/* `room` for the request without write_into_file. */
 static int take_config(struct pfl_fleet_run *run, struct pfl_span request, struct pfl_buf *room,
                        struct asked *ret_asked, char *ret_why)
 {

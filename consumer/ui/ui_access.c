@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules at the rules: see ui_access.h.
+ * Who may come in: see ui_access.h.
  *
  * Happy path: the Host field is this machine's loopback (a page whose name was made to point here
  * names another: DNS rebinding), the Origin is one of the list, the path a host. A request without

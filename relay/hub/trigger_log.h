@@ -15,9 +15,8 @@
 #define PFL_TRIGGER_LOG_KEPT    32u /* the oldest gives way */
 #define PFL_TRIGGER_LOG_OF_HOST 8u  /* of these, told by one host: then its own oldest gives way */
 #define PFL_TRIGGER_LOG_KEPT_MS 600000u
-#define PFL_TRIGGER_LOG_AGO_MAX                                                                    \
-    UINT32_MAX /* ms; a host's claim that is older is as old as this                               \
-                */
+/* In ms: an older claim of a host counts as this old. */
+#define PFL_TRIGGER_LOG_AGO_MAX UINT32_MAX
 
 struct pfl_trigger_log_entry {
     char operator_name[PFL_IDENTITY_NAME_BYTES];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Quotas: see quota.h. An quota stays after its last stream, so that closing and opening
+ * Quotas: see quota.h. A quota stays after its last stream, so that closing and opening
  * does not fill a bucket. Limits: PFL_QUOTAS_MAX.
  */
 #include "relay/policy/quota.h"

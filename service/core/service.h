@@ -160,8 +160,8 @@ PFL_MUST_USE int pfl_service_allow(struct pfl_service *self, struct pfl_producer
 /* It may write to no buffer any more, and no pass of scrape_turns.h comes to it. */
 void pfl_service_forbid(struct pfl_service *self, struct pfl_producer *producer);
 
-/* A connection at one of the two doors, and what it costs, until it is given back. False: the user
- * has his share of them. */
+/* A connection at one of the two listeners, and what it costs, until it is given back. False: the
+ * user has his share of them. */
 PFL_MUST_USE bool pfl_service_take_connection(struct pfl_service *self, struct pfl_shares *listener,
                                               uint64_t who);
 void pfl_service_give_connection(struct pfl_service *self, struct pfl_shares *listener,

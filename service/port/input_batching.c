@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gathering: see gather.h.
+ * Batching of input: see input_batching.h.
  *
  * Where CPUs are taken by those who do not give them back, letting others in would cost a time
  * slice, in which producers fill their memory: after one such time nobody is let in for 10 ms,
