@@ -292,7 +292,7 @@ static struct scraper *find_greediest(struct pfl_metrics_port *p, uint64_t who)
         if (s->is_served)
             served[len++] = s;
     }
-    most = count_served(all, len, who);
+    most = count_served(all, len, who) + 1; /* with this one */
     for (unsigned i = 0; i < len; i++) {
         unsigned count = count_served(all, len, served[i]->who);
 

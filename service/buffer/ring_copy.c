@@ -24,6 +24,7 @@ struct pfl_ring_copy {
     struct pfl_trace_ring *from; /* borrowed; NULL once it is gone */
     uint8_t *src;                /* its mapping; owned once it is gone */
     uint32_t src_bytes;          /* of the mapping */
+    uint32_t src_used_bytes;     /* of it, once it is owned */
     uint8_t *dst;                /* borrowed: the other ring's mapping */
     uint32_t filled_bytes;       /* what is to be copied */
     uint32_t at;                 /* all before is copied */
@@ -66,7 +67,7 @@ void pfl_ring_copy_free(struct pfl_ring_copy *self)
     if (self->from != NULL)
         self->from->copy = NULL;
     else
-        pfl_retired_rings_add(self->src, self->src_bytes, self->src_bytes);
+        pfl_retired_rings_add(self->src, self->src_bytes, self->src_used_bytes);
     pfl_mem_free(self->is_copied);
     pfl_mem_free(self);
 }
@@ -120,5 +121,6 @@ void pfl_ring_copy_follow(struct pfl_ring_copy *self, struct pfl_trace_ring *fro
 
 void pfl_ring_copy_adopt(struct pfl_ring_copy *self)
 {
+    self->src_used_bytes = self->from->used_bytes;
     self->from = NULL;
 }

@@ -5,6 +5,8 @@
  */
 #include "service/control/guardrails.h"
 
+#include "service/buffer/retired_rings.h"
+
 static uint64_t sum_buffers(const struct pfl_list *sessions)
 {
     uint64_t sum = 0;
@@ -19,7 +21,7 @@ static uint64_t sum_buffers(const struct pfl_list *sessions)
             if (session->buffers[i].ring == NULL)
                 continue;
             pfl_trace_buffer_stats_get(session->buffers[i].ring, &stats);
-            sum += stats.buffer_size;
+            sum += stats.buffer_size + pfl_trace_buffer_get_vm_bytes(session->buffers[i].ring);
         }
     }
     return sum;
@@ -35,7 +37,10 @@ uint64_t pfl_guardrails_get_limit(const struct pfl_service *service)
     PFL_LIST_EACH (it, &service->producers) {
         sum += PFL_CONTAINER_OF(it, struct pfl_producer, node)->smb.bytes;
     }
-    return sum;
+    PFL_LIST_EACH (it, &service->leaving) {
+        sum += PFL_CONTAINER_OF(it, struct pfl_producer, node)->smb.bytes;
+    }
+    return sum + pfl_retired_rings_get_bytes();
 }
 
 static bool is_busy(const struct pfl_guardrails *self, const struct pfl_guardrails_look *look)

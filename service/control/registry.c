@@ -165,15 +165,17 @@ void pfl_registry_unregister_source(struct pfl_service *self, struct pfl_produce
 {
     struct pfl_data_source *source = pfl_producer_find_source(producer, name);
     struct pfl_list *it;
-    struct pfl_list *tmp;
 
     if (source == NULL)
         return;
-    PFL_LIST_EACH_SAFE (it, tmp, &producer->instances) {
+    for (it = producer->instances.next; it != &producer->instances;) {
         struct pfl_instance *instance = PFL_CONTAINER_OF(it, struct pfl_instance, of_producer);
 
-        if (pfl_span_eq(pfl_session_source_of(instance->session, instance)->name, name))
-            pfl_session_drop_instance(self, instance);
+        it = it->next;
+        if (!pfl_span_eq(pfl_session_source_of(instance->session, instance)->name, name))
+            continue;
+        pfl_session_drop_instance(self, instance); /* which may free its session's others */
+        it = producer->instances.next;
     }
     pfl_producer_remove_source(producer, source);
     pfl_shares_give(&self->shares.sources, producer->who, 1);

@@ -40,6 +40,7 @@ struct pfl_producer_conf {
 struct pfl_producer {
     struct pfl_list node;      /* in the service */
     struct pfl_list permitted; /* likewise, while it may write to a buffer */
+    uint64_t permitted_serial; /* grows along that list */
     uint16_t id;
     uint64_t serial; /* grows along that list; ids come again */
     uint32_t uid;    /* of a network peer its own word */

@@ -203,8 +203,10 @@ int pfl_service_allow(struct pfl_service *self, struct pfl_producer *producer, u
 {
     int rc = pfl_producer_allow(producer, buffer_id);
 
-    if (rc == 0 && producer->permitted.next == NULL)
+    if (rc == 0 && producer->permitted.next == NULL) {
+        producer->permitted_serial = ++self->permitted_seen;
         pfl_list_append(&self->permitted, &producer->permitted);
+    }
     return rc;
 }
 

@@ -84,7 +84,8 @@ struct pfl_service {
     size_t producers_len;
     struct pfl_list leaving; /* owned pfl_producer: gone, but not scraped to the end */
     size_t leaving_len;
-    struct pfl_list permitted;    /* those that may write to a buffer */
+    struct pfl_list permitted; /* those that may write to a buffer */
+    uint64_t permitted_seen;
     struct pfl_hash_key hash_key; /* of names and numbers that producers choose */
     struct pfl_list sources_by_name[PFL_SERVICE_NAMES];
     size_t sources_len; /* of all producers */
@@ -130,6 +131,8 @@ struct pfl_service {
         struct pfl_shares buffer_bytes; /* of all sessions, as configured; of clones, as filled */
     } shares;
     uint64_t last_scraped_who;  /* whose scrape had the last turn */
+    uint64_t scrape_turns;      /* so many there were */
+    uint64_t left_turn;         /* the last one of a producer that left */
     uint64_t scrape_units_left; /* of PFL_SCRAPE_TURN_UNITS, in this turn */
     struct pfl_scraping scraping;
     struct pfl_scraping vms; /* what producers' programs take of the loop */

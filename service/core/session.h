@@ -27,6 +27,7 @@ struct pfl_service;
 struct pfl_session_buffer {
     uint16_t id;                   /* service-wide */
     struct pfl_trace_buffer *ring; /* owned */
+    uint64_t vm_bytes;             /* of the session's held_bytes: for its VMs */
 };
 
 /* When something is due, CLOCK_MONOTONIC in ms, PFL_SESSION_NEVER when it is not. */
@@ -49,6 +50,7 @@ struct pfl_session_pending {
 /* A pass over its producers' memory: scrape_turns.h. */
 struct pfl_scrape_pass {
     const struct pfl_list *at; /* pfl_producer.permitted of the next one; NULL: none runs */
+    uint64_t last;             /* pfl_producer.permitted_serial: later ones it does not wait for */
     uint32_t page;             /* the next one there */
     bool is_cut;               /* a part was left out */
 };
@@ -96,6 +98,7 @@ struct pfl_session {
     struct pfl_trace_uuid uuid;
     uint64_t start_realtime_ns;
     struct pfl_scrape_pass scrape;
+    uint64_t scrape_turn; /* its last one */
     bool is_finishing; /* DISABLED, but its last scrape is not over, and on_disabled not called */
     bool is_all_started_told;
     bool is_copied;  /* a clone whose buffers are still being copied; its consumer waits */

@@ -28,6 +28,7 @@
 #include "service/session/session_flush.h"
 #include "service/session/session_run.h"
 #include "service/session/session_timers.h"
+#include "service/session/session_vms.h"
 
 #define TRIGGER_MAX_BYTES 65536u
 
@@ -124,7 +125,7 @@ static int take_buffer(struct pfl_service *service, struct pfl_trace_buffer *rin
     return rc;
 }
 
-static int clear_buffers(struct pfl_service *service, const struct pfl_session *session)
+static int clear_buffers(struct pfl_service *service, struct pfl_session *session)
 {
     for (size_t i = 0; i < session->plan->buffers_len; i++) {
         struct pfl_trace_buffer *old;
@@ -137,6 +138,7 @@ static int clear_buffers(struct pfl_service *service, const struct pfl_session *
         if (rc != 0)
             return rc;
         pfl_trace_buffer_free(old);
+        pfl_session_vms_moved(service, session, i);
     }
     return 0;
 }
@@ -318,7 +320,7 @@ static bool can_take(const struct pfl_session *session, bool is_transfer)
 }
 
 static int clone_buffers(struct pfl_service *service, struct pfl_clone *clone,
-                         const struct pfl_session *session, bool is_transfer)
+                         struct pfl_session *session, bool is_transfer)
 {
     clone->is_taken[is_transfer] = true;
     for (size_t i = 0; i < clone->buffers_len; i++) {
@@ -334,6 +336,8 @@ static int clone_buffers(struct pfl_service *service, struct pfl_clone *clone,
                          : pfl_trace_buffer_clone(ring, &clone->buffers[i]);
         if (rc != 0)
             return rc;
+        if (is_transfer)
+            pfl_session_vms_moved(service, session, i);
         clone->cloned_ns[i] = pfl_service_boottime_ns(service);
     }
     return 0;
@@ -422,7 +426,7 @@ static void complete(struct pfl_service *service, struct pfl_session *session,
 }
 
 /* Takes the buffers of one flush as soon as that is over and nobody else copies them. */
-static int try_take(struct pfl_service *service, const struct pfl_session *session,
+static int try_take(struct pfl_service *service, struct pfl_session *session,
                     struct pfl_clone *clone, bool is_transfer)
 {
     if (!clone->is_flushed[is_transfer] || clone->is_taken[is_transfer])

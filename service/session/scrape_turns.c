@@ -103,6 +103,8 @@ static bool run_session(struct pfl_service *service, struct pfl_session *session
         const struct scope scope = {service, session,
                                     PFL_CONTAINER_OF(pass->at, struct pfl_producer, permitted)};
 
+        if (scope.producer->permitted_serial > pass->last)
+            break;
         if (service->is_stopping) {
             pass->is_cut = !scrape_at_once(service, &scope, pass->page) || pass->is_cut;
             continue;
@@ -135,7 +137,8 @@ static void want_turn(struct pfl_service *service)
 
 void pfl_scrape_turns_begin(struct pfl_service *service, struct pfl_session *session)
 {
-    session->scrape = (struct pfl_scrape_pass){.at = service->permitted.next};
+    session->scrape =
+        (struct pfl_scrape_pass){.at = service->permitted.next, .last = service->permitted_seen};
     pfl_flush_book_join(&service->flushes, session->id);
     if (run_session(service, session))
         pfl_session_on_scraped(service, session);
@@ -158,6 +161,7 @@ struct next {
     struct pfl_producer *producer;
     struct pfl_session *session;
     uint64_t distance; /* from the user whose turn was last */
+    uint64_t turn;     /* its last one: of one user, who waited longest */
 };
 
 static void look_at_sessions(const struct pfl_service *service, const struct pfl_list *sessions,
@@ -171,9 +175,11 @@ static void look_at_sessions(const struct pfl_service *service, const struct pfl
 
         bool has_one = next->producer != NULL || next->session != NULL;
 
-        if (session->scrape.at == NULL || (has_one && distance >= next->distance))
+        if (session->scrape.at == NULL || (has_one && distance > next->distance) ||
+            (has_one && distance == next->distance && session->scrape_turn >= next->turn))
             continue;
-        *next = (struct next){.session = session, .distance = distance};
+        *next =
+            (struct next){.session = session, .distance = distance, .turn = session->scrape_turn};
     }
 }
 
@@ -185,6 +191,7 @@ static struct next find_next(const struct pfl_service *service)
     if (!pfl_list_is_empty(&service->leaving)) {
         next.producer = PFL_CONTAINER_OF(service->leaving.next, struct pfl_producer, node);
         next.distance = next.producer->who - service->last_scraped_who - 1;
+        next.turn = service->left_turn;
     }
     look_at_sessions(service, &service->sessions, &next);
     look_at_sessions(service, &service->closing, &next);
@@ -195,10 +202,12 @@ static void take_turn(struct pfl_service *service, const struct next *next)
 {
     if (next->producer != NULL) {
         service->last_scraped_who = next->producer->who;
+        service->left_turn = ++service->scrape_turns;
         if (run_producer(service, next->producer))
             pfl_service_free_left(service, next->producer);
     } else if (next->session != NULL) {
         service->last_scraped_who = next->session->who;
+        next->session->scrape_turn = ++service->scrape_turns;
         if (run_session(service, next->session))
             pfl_session_on_scraped(service, next->session);
     }

@@ -99,7 +99,8 @@ void pfl_session_on_scraped(struct pfl_service *service, struct pfl_session *ses
     const bool is_whole = !session->scrape.is_cut;
     struct pfl_flush *flush;
 
-    while ((flush = pfl_flush_book_take_joined(&service->flushes, id)) != NULL) {
+    while (session != NULL && session->scrape.at == NULL &&
+           (flush = pfl_flush_book_take_joined(&service->flushes, id)) != NULL) {
         end_flush(service, session, flush, flush->is_ok && is_whole);
         pfl_flush_free(flush);
         session = pfl_service_find_session(service, id);

@@ -582,10 +582,13 @@ void pfl_session_on_stopped(struct pfl_service *service, struct pfl_producer *pr
 void pfl_session_drop_instance(struct pfl_service *service, struct pfl_instance *instance)
 {
     struct pfl_session *session = instance->session;
+    const uint64_t id = session->id;
 
     if (instance->state != PFL_INSTANCE_STOPPED)
         stop_instance(session, instance, true);
     pfl_session_remove_instance(session, instance);
-    check_all_stopped(service, session);
-    pfl_session_check_all_started(service, session); /* it may have been the one waited for */
+    check_all_stopped(service, session); /* which may free it */
+    session = pfl_service_find_session(service, id);
+    if (session != NULL) /* it may have been the one waited for */
+        pfl_session_check_all_started(service, session);
 }

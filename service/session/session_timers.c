@@ -194,6 +194,7 @@ static void run_session(struct pfl_service *service, struct pfl_session *session
 {
     struct pfl_session_timers *t = &session->timers;
     const struct pfl_session_plan *plan = session->plan;
+    const uint64_t id = session->id;
     uint64_t now_ms = pfl_service_now_ms(service);
 
     if (t->snapshot_ms != PFL_SESSION_NEVER &&
@@ -221,6 +222,8 @@ static void run_session(struct pfl_service *service, struct pfl_session *session
     if (t->stop_ms <= now_ms) {
         t->stop_ms = PFL_SESSION_NEVER;
         pfl_session_finish_stop(service, session);
+        if (pfl_service_find_session(service, id) == NULL)
+            return;
     }
     if (session->file != NULL && session->file->next_write_ms <= now_ms)
         pfl_session_file_run(session->file);

@@ -50,11 +50,12 @@ static void spend_credit(void *user, uint64_t who, uint64_t units)
 
 /* A VM that is made holds the memory that its state may have. */
 static int add_vm(struct pfl_service *service, struct pfl_session *session,
-                  struct pfl_trace_buffer *buffer, const struct pfl_vm_set_conf *conf)
+                  struct pfl_session_buffer *buffer, const struct pfl_vm_set_conf *conf)
 {
     struct pfl_shares *shares = &service->shares.buffer_bytes;
-    size_t before = pfl_vm_set_len(pfl_trace_buffer_get_vms(buffer));
+    size_t before = pfl_vm_set_len(pfl_trace_buffer_get_vms(buffer->ring));
     uint64_t bytes = (uint64_t)conf->memory_limit_kb * 1024;
+    uint64_t held = buffer->vm_bytes;
     int rc;
 
     if (bytes > PFL_VM_MEMORY_MAX_BYTES)
@@ -62,12 +63,22 @@ static int add_vm(struct pfl_service *service, struct pfl_session *session,
     bytes += conf->program.len;
     if (!pfl_shares_take(shares, session->who, bytes))
         return PFL_EPERM;
-    rc = pfl_trace_buffer_add_vm(buffer, conf);
-    if (pfl_vm_set_len(pfl_trace_buffer_get_vms(buffer)) == before)
+    rc = pfl_trace_buffer_add_vm(buffer->ring, conf);
+    if (pfl_vm_set_len(pfl_trace_buffer_get_vms(buffer->ring)) == before)
         pfl_shares_give(shares, session->who, bytes);
     else
-        session->held_bytes += bytes;
+        buffer->vm_bytes += bytes;
+    session->held_bytes += buffer->vm_bytes - held;
     return rc;
+}
+
+void pfl_session_vms_moved(struct pfl_service *service, struct pfl_session *session, size_t buffer)
+{
+    uint64_t *bytes = &session->buffers[buffer].vm_bytes;
+
+    pfl_shares_give(&service->shares.buffer_bytes, session->who, *bytes);
+    session->held_bytes -= *bytes;
+    *bytes = 0;
 }
 
 void pfl_session_vms_set_up(struct pfl_service *service, struct pfl_session *session,
@@ -95,7 +106,7 @@ void pfl_session_vms_set_up(struct pfl_service *service, struct pfl_session *ses
         complain(session, producer, plan->name, "the config has no protovm_config.memory_limit_kb");
         return;
     }
-    rc = add_vm(service, session, session->buffers[plan->target_buffer].ring, &conf);
+    rc = add_vm(service, session, &session->buffers[plan->target_buffer], &conf);
     if (rc != 0)
         complain(session, producer, plan->name,
                  rc == PFL_EPERM ? "its memory is more than the share of the session's user"

@@ -23,4 +23,7 @@ void pfl_session_vms_set_up(struct pfl_service *service, struct pfl_session *ses
 void pfl_session_vms_encode(struct pfl_message *m, const struct pfl_service *service,
                             const struct pfl_session *session);
 
+/* The buffer has none any more: what they held is given back. */
+void pfl_session_vms_moved(struct pfl_service *service, struct pfl_session *session, size_t buffer);
+
 #endif
