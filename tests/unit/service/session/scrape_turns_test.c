@@ -13,6 +13,7 @@
 
 #include "abi/state.h"
 #include "service/buffer/smb_scrape.h"
+#include "service/session/session_attach.h"
 #include "service/session/session_flush.h"
 #include "service/session/session_run.h"
 #include "service/session/session_timers.h"
@@ -83,26 +84,26 @@ static void ignore_command(void *port, struct pfl_span body, int fd, bool is_set
     (void)is_setup;
 }
 
-static int open_all(void **state)
+static int open_as(uint32_t who, uint32_t other)
 {
     static const struct pfl_service_facts facts = {.version = "test"};
     static const struct pfl_consumer_ops ops = {.on_disabled = on_disabled,
                                                 .on_flush_done = on_flush_done,
                                                 .on_session_gone = ignore,
                                                 .on_observed = ignore};
-    /* buffers { size_kb: 8192 } */
-    static const uint8_t config[] = {0x0a, 0x03, 0x08, 0x80, 0x40};
+    /* buffers { size_kb: 8192 } data_sources { config { name: "x" } } */
+    static const uint8_t config[] = {0x0a, 0x03, 0x08, 0x80, 0x40, 0x12,
+                                     0x05, 0x0a, 0x03, 0x0a, 0x01, 'x'};
     const struct pfl_service_conf conf = {
         .now_ns = read_clock, .random = read_random, .facts = &facts};
     char why[PFL_PLAN_WHY_BYTES];
 
-    (void)state;
     memset(producers, 0, sizeof(producers));
     assert_int_equal(pfl_service_init(&service, &conf), 0);
     for (uint32_t i = 0; i < CONSUMERS; i++) {
         clients[i] = (struct client){0};
         clients[i].consumer =
-            (struct pfl_consumer){.ops = &ops, .port = &clients[i], .who = MEMBER + i};
+            (struct pfl_consumer){.ops = &ops, .port = &clients[i], .who = i == 0 ? who : other};
         pfl_registry_add_consumer(&service, &clients[i].consumer);
         assert_int_equal(pfl_session_enable(&service, &clients[i].consumer,
                                             &(struct pfl_session_enable_conf){
@@ -111,6 +112,19 @@ static int open_all(void **state)
                          0);
     }
     return 0;
+}
+
+static int open_all(void **state)
+{
+    (void)state;
+    return open_as(MEMBER, MEMBER + 1);
+}
+
+/* Both sessions are of one user. */
+static int open_of_one(void **state)
+{
+    (void)state;
+    return open_as(MEMBER, MEMBER);
 }
 
 static int close_all(void **state)
@@ -280,6 +294,104 @@ static void users_take_turns(void **state)
     assert_int_equal(clients[0].flushes_ok, 1);
 }
 
+static void sessions_of_one_user_take_turns(void **state)
+{
+    unsigned turns = 0;
+
+    (void)state;
+    (void)add_producer(0, MEMBER, &clients[0], PAGES);
+    (void)add_producer(1, MEMBER, &clients[1], TURN_CHUNKS);
+    flush(&clients[0]);
+    flush(&clients[1]);
+    for (; clients[1].flushes == 0; turns++) {
+        assert_in_range(turns, 0, 12);
+        run_turn();
+        flush(&clients[0]); /* its next pass is wanted before this one is over */
+    }
+    assert_int_equal(count_chunks(&clients[1]), TURN_CHUNKS);
+    (void)run_turns();
+}
+
+static void a_pass_does_not_wait_for_who_comes_meanwhile(void **state)
+{
+    const struct pfl_list *at;
+    uint32_t behind = 0;
+    unsigned turns = 0;
+
+    (void)state;
+    (void)add_producer(0, MEMBER + 1, &clients[0], PAGES);
+    (void)add_producer(1, MEMBER + 1, &clients[0], PAGES);
+    flush(&clients[0]);
+    for (; clients[0].flushes == 0; turns++) {
+        assert_in_range(turns, 0, 2000);
+        run_turn();
+        at = clients[0].consumer.session->scrape.at;
+        if (at != &producers[1 - behind]->permitted)
+            continue;
+        remove_producer(behind); /* leaves behind the pass, and comes again before it */
+        (void)add_producer(behind, MEMBER + 1, &clients[0], PAGES);
+        behind = 1 - behind;
+    }
+    assert_int_equal(clients[0].flushes_ok, 1);
+    (void)run_turns();
+}
+
+static void a_flush_does_not_end_with_the_pass_before_its_own(void **state)
+{
+    const struct pfl_session_flush_conf last = {.timeout_ms = 5000, .then = PFL_FLUSH_THEN_DISABLE};
+    struct pfl_producer *producer = add_producer(0, MEMBER, &clients[0], 0);
+
+    (void)state;
+    assert_int_equal(pfl_session_start(&service, clients[0].consumer.session), 0);
+    for (uint32_t i = 10; i < PAGES; i++)
+        write_chunk(producer, i);
+    pfl_session_flush(&service, clients[0].consumer.session, &last);
+    run_turn(); /* the pass is behind the first pages */
+    for (uint32_t i = 0; i < 10; i++)
+        write_chunk(producer, i);
+    flush(&clients[0]);
+    while (clients[0].flushes == 0)
+        run_turn();
+    assert_int_equal(clients[0].flushes_ok, 1);
+    assert_int_equal(count_chunks(&clients[0]), PAGES);
+    (void)run_turns();
+}
+
+/* Its duration is over, its consumer stops it and detaches it, and a producer with a part in it
+ * leaves while its last pass waits. */
+static void a_producer_that_leaves_may_free_a_session(void **state)
+{
+    static const uint8_t descriptor[] = {0x0a, 0x01, 'x', 0x10, 0x01};
+    static const struct pfl_producer_ops ops = {.send_command = ignore_command};
+    const struct pfl_producer_conf conf = {
+        .name = {(const uint8_t *)"q", 1}, .who = 5, .wants_scraping = true, .ops = &ops};
+    const struct pfl_session_flush_conf last = {.timeout_ms = 5000, .then = PFL_FLUSH_THEN_DISABLE};
+    struct pfl_session *session = clients[1].consumer.session;
+    struct pfl_producer *producer;
+
+    (void)state;
+    for (uint32_t i = 0; i < CONSUMERS; i++)
+        assert_int_equal(pfl_session_start(&service, clients[i].consumer.session), 0);
+    (void)add_producer(0, 6, &clients[0], 120);
+    flush(&clients[0]);
+    run_turn();
+    assert_int_equal(pfl_registry_add_producer(&service, &conf, &producer), 0);
+    assert_int_equal(pfl_registry_register_source(&service, producer,
+                                                  pfl_span_of(descriptor, sizeof(descriptor))),
+                     0);
+    pfl_session_flush(&service, session, &last);
+    pfl_session_disable(&service, session);
+    assert_int_equal(
+        pfl_session_detach(&service, &clients[1].consumer, pfl_span_of((const uint8_t *)"k", 1)),
+        0);
+    pfl_session_ack_flush(&service, producer, service.flushes.last_id);
+    while (clients[0].flushes == 0)
+        run_turn();
+    (void)pfl_registry_remove_producer(&service, producer);
+    (void)run_turns();
+    assert_int_equal(service.sessions_len, 1);
+}
+
 /* A page that was gone over may be written before the next flush is asked for. */
 static void a_flush_meanwhile_has_what_was_written_meanwhile(void **state)
 {
@@ -438,6 +550,11 @@ int main(void)
         TEST(a_large_flush_is_whole_and_a_turn_scrapes_so_much),
         TEST(a_flush_of_what_holds_millions_of_units_succeeds),
         TEST(users_take_turns),
+        cmocka_unit_test_setup_teardown(sessions_of_one_user_take_turns, open_of_one, close_all),
+        TEST(a_pass_does_not_wait_for_who_comes_meanwhile),
+        TEST(a_flush_does_not_end_with_the_pass_before_its_own),
+        cmocka_unit_test_setup_teardown(a_producer_that_leaves_may_free_a_session, open_of_one,
+                                        close_all),
         TEST(a_flush_meanwhile_has_what_was_written_meanwhile),
         TEST(flushes_that_wait_share_the_next_pass),
         TEST(a_stop_ends_when_all_is_scraped),
