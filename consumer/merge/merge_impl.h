@@ -17,7 +17,7 @@
 #define PFL_MERGE_OWN_SEQUENCE 1u    /* of the packets that the merge itself writes */
 #define PFL_SERVICE_SEQUENCE   1u    /* of the packets that a host's service itself writes */
 
-/* TracePacket fields (docs/abi/fields.md section 15). */
+/* TracePacket fields (docs/abi/fields.tsv). */
 enum {
     PFL_PACKET_TRUSTED_UID = 3,
     PFL_PACKET_CLOCK_SNAPSHOT = 6,

@@ -21,7 +21,7 @@ struct raw_field {
 };
 
 /* target_buffer, trace_duration_ms, tracing_session_id, enable_extra_guardrails,
- * stop_timeout_ms, session_initiator: docs/abi/fields.md. */
+ * stop_timeout_ms, session_initiator: docs/abi/fields.tsv. */
 static bool is_services_own(uint32_t id)
 {
     return id == 2 || id == 3 || id == 4 || id == 6 || id == 7 || id == 8;

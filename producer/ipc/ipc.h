@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The messages of ProducerPort as this library speaks them (docs/abi/wire.md, fields.md): frames
+ * The messages of ProducerPort as this library speaks them (docs/abi/wire.md, fields.tsv): frames
  * out, replies and commands in. Pure: bytes to structs and back. What comes in is untrusted.
  */
 #ifndef PFL_PRODUCER_IPC_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads FtraceConfig (docs/abi/fields.md) with base's protobuf reader.
+ * Reads FtraceConfig (docs/abi/fields.tsv) with base's protobuf reader.
  *
  * Happy path: one pass over the fields; events become patterns, known numbers are kept, wishes
  * that cannot be fulfilled leave a bit in `ignored`; unknown fields are skipped.
