@@ -18,7 +18,7 @@
 #include "consumer/link/host_state.h"
 #include "consumer/link/session_find.h"
 #include "consumer/report/summary.h"
-#include "consumer/report/text.h"
+#include "consumer/text.h"
 #include "proto/tunnel/identity.h"
 #include "proto/tunnel/tunnel.h"
 

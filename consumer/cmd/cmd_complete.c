@@ -26,7 +26,7 @@
 #include "consumer/cmd/cmd.h"
 #include "consumer/report/service_state.h"
 #include "consumer/report/summary.h"
-#include "consumer/report/text.h"
+#include "consumer/text.h"
 
 #define ALARM_S    1u
 #define FRESH_S    60

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "consumer/cmd/cmd.h"
 #include "consumer/report/summary.h"
-#include "consumer/report/text.h"
+#include "consumer/text.h"
 
 #define OUTPUT_MAX_BYTES (1u << 20)
 

@@ -9,8 +9,8 @@
 
 #include "base/io/tls_stream.h"
 #include "base/mem.h"
-#include "consumer/clock/clock_probe.h"
 #include "consumer/cmd/cmd.h"
+#include "consumer/link/clock_probe.h"
 #include "consumer/link/host_state.h"
 #include "consumer/report/health.h"
 #include "consumer/report/summary.h"

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "consumer/cmd/cmd.h"
 #include "consumer/report/summary.h"
-#include "consumer/report/text.h"
+#include "consumer/text.h"
 #include "tunnel/raise_port.h"
 
 #define PRODUCER_NAME    "perfleet-raise"

@@ -21,8 +21,8 @@
 #include "consumer/link/host_state.h"
 #include "consumer/link/session_find.h"
 #include "consumer/report/summary.h"
-#include "consumer/report/text.h"
 #include "consumer/report/trace_stats.h"
+#include "consumer/text.h"
 
 #define REQUEST_MAX_BYTES 256u
 #define LOOK_MS           50u

@@ -25,7 +25,7 @@
 #include "consumer/cmd/cmd.h"
 #include "consumer/report/paint.h"
 #include "consumer/report/summary.h"
-#include "consumer/report/text.h"
+#include "consumer/text.h"
 
 #define WATCH_MS         2000u
 #define TICK_MS          250u

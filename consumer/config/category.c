@@ -17,7 +17,7 @@
 
 #include "base/log.h"
 #include "base/suggest.h"
-#include "consumer/report/text.h"
+#include "consumer/text.h"
 
 #define EVENTS_MAX 9u
 #define WORD_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"

@@ -12,7 +12,7 @@
 
 #include "consumer/config/duration.h"
 #include "consumer/config/preset.h"
-#include "consumer/report/text.h"
+#include "consumer/text.h"
 #include "proto/unpack.h"
 
 static const struct pfl_settings_program program = {

@@ -7,7 +7,7 @@
 #ifndef PFL_CONSUMER_HOST_LINK_H
 #define PFL_CONSUMER_HOST_LINK_H
 
-#include "consumer/clock/clock_probe.h"
+#include "consumer/link/clock_probe.h"
 #include "consumer/link/losses.h"
 #include "consumer/link/offers.h"
 #include "consumer/link/read_budget.h"

@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "consumer/report/text.h"
+#include "consumer/text.h"
 
 #define TERM_MAX 256u
 

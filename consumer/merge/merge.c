@@ -17,8 +17,8 @@
 #include "consumer/merge/merge.h"
 
 #include "base/mem.h"
-#include "consumer/link/packet_scan.h"
 #include "consumer/merge/merge_impl.h"
+#include "consumer/packet_scan.h"
 
 #define SCRATCH_MAX (2 * (size_t)PFL_PACKET_MAX_BYTES)
 

@@ -7,7 +7,7 @@
 #define PFL_CONSUMER_FILE_PULL_H
 
 #include "consumer/link/consumer_conn.h"
-#include "consumer/link/packet_scan.h"
+#include "consumer/packet_scan.h"
 #include "consumer/proxy/file_request.h"
 
 struct pfl_file_pull_conf {

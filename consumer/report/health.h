@@ -3,7 +3,7 @@
 #ifndef PFL_CONSUMER_HEALTH_H
 #define PFL_CONSUMER_HEALTH_H
 
-#include "consumer/report/text.h"
+#include "consumer/text.h"
 
 enum pfl_health {
     PFL_HEALTH_GOOD,

@@ -20,7 +20,7 @@
 #include "base/mem.h"
 #include "base/suggest.h"
 #include "consumer/report/paint.h"
-#include "consumer/report/text.h"
+#include "consumer/text.h"
 #include "perfetto/service_state.pb-c.h"
 #include "proto/unpack.h"
 

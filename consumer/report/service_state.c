@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "base/log.h"
-#include "consumer/report/text.h"
+#include "consumer/text.h"
 #include "perfetto/service_state.pb-c.h"
 #include "proto/unpack.h"
 

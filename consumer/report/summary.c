@@ -11,7 +11,7 @@
 #include <inttypes.h>
 
 #include "base/log.h"
-#include "consumer/report/text.h"
+#include "consumer/text.h"
 
 struct counter {
     const char *key;

@@ -3,7 +3,7 @@
 #ifndef PFL_CONSUMER_TRACE_STATS_H
 #define PFL_CONSUMER_TRACE_STATS_H
 
-#include "consumer/report/text.h"
+#include "consumer/text.h"
 
 struct pfl_trace_stats_host {
     const char *name;         /* borrowed */

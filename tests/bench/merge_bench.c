@@ -12,8 +12,8 @@
 #include <time.h>
 
 #include "base/mem.h"
-#include "consumer/link/packet_scan.h"
 #include "consumer/merge/merge.h"
+#include "consumer/packet_scan.h"
 #include "proto/packet_run.h"
 
 #define REPLY_BYTES (127u * 1024)

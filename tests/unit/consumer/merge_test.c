@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "consumer/link/packet_scan.h"
+#include "consumer/packet_scan.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/consumer/merge_world.h"
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "consumer/report/text.h"
+#include "consumer/text.h"
 #include "tests/support/sweep.h"
 
 static int check_leaks(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a peer's string does in the operator's JSON: it is the same for a program, and harmless on a
  * terminal. */
-#include "consumer/report/text.h"
+#include "consumer/text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * Lines and JSON for the operator. Failures: out of memory, and a report that passes its buffer's
  * maximum. Limits: a line has at most PFL_TEXT_LINE_MAX_BYTES.
  */
-#include "consumer/report/text.h"
+#include "consumer/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@
  * unfinished packet was handed out. Limits: PFL_PACKET_SCAN_SLICES iovecs, the maximum of
  * `partial`.
  */
-#include "consumer/link/packet_scan.h"
+#include "consumer/packet_scan.h"
 
 #include "proto/packet_run.h"
 

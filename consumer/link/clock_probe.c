@@ -12,7 +12,7 @@
  * (a service that does not note them): on_done(NULL), and the session is freed all the same.
  * Limits: rounds as many as the service remembers, fewer on a slow way.
  */
-#include "consumer/clock/clock_probe.h"
+#include "consumer/link/clock_probe.h"
 
 #include "base/clock.h"
 
