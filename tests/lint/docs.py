@@ -8,9 +8,10 @@ it names does not confirm. In all documents but history, a name in backticks of 
 test or a symbol that the repository does not have (doc_names.py). `--self-test` proves that all are
 found.
 
-A promise is a list item. It ends with `Tests:` and names in backticks, or with `Tests: none, it is a
-warning.` A name is a unit test's function, a fuzz target (x_fuzz), an attack of tests/hostile
-(module.name), or a claim ("x_test.sh: its words", as they stand in tests/integration or tests/support).
+A promise is a list item that begins with its id in bold (**H1**); **Warning.** promises nothing.
+tests/promises.tsv has its tests, a line `ID TAB TEST` each: a unit test's function, a fuzz target (x_fuzz),
+an attack of tests/hostile (module.name), or a claim ("x_test.sh: its words", as they stand in
+tests/integration or tests/support).
 """
 import os
 import re
@@ -23,7 +24,8 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 GOTCHA = re.compile(r"^(\d+)\. ", re.M)
 TESTED = re.compile(r"^\| (\d+) \| ([^|]+?) \|", re.M)
 PROMISE = re.compile(r"^- .*(?:\n  .*)*", re.M)
-NO_PROMISE = "none, it is a warning."
+PROMISE_ID = re.compile(r"- \*\*(?:([A-Z]\d+)|Warning\.)\*\* \S")
+PROMISES = "tests/promises.tsv"
 BOUND = re.compile(r"^\| what \| value \|.*(?:\n\|.*)*", re.M)
 SHARE = " share of one user "
 LIMIT = re.compile(r"\| `([A-Z_]+)` = ([^|]+?) \|")
@@ -96,16 +98,28 @@ def is_test(test, sources):
     return f"static void {test}(" in sources
 
 
-def promises(name, text, sources):
+def promises(name, text, sources, table):
+    """`table`: the text of tests/promises.tsv."""
+    tests, seen = {}, set()
+    for row in table.split("\n"):
+        if row and not row.startswith("#"):
+            promise, _, test = row.partition("\t")
+            tests.setdefault(promise, []).append(test)
     for item in PROMISE.findall(text):
-        item = " ".join(item.split())
-        promise, _, tests = item.rpartition("Tests: ")
-        named = re.findall(r"`([^`]+)`", tests)
-        if not promise or (not named and tests != NO_PROMISE):
-            yield f"{name}: a promise names no test: {item[:60]}"
+        head = PROMISE_ID.match(item)
+        if head is None:
+            yield f"{name}: an item without an id (**H1**) or **Warning.**: {item[:60]}"
+        elif head.group(1) in seen:
+            yield f"{name}: two promises have the id {head.group(1)}"
+        elif head.group(1) and head.group(1) not in tests:
+            yield f"{name}: {PROMISES} names no test of {head.group(1)}"
+        seen |= {head.group(1)} - {None} if head else set()
+    for promise, named in tests.items():
+        if promise not in seen:
+            yield f"{PROMISES}: {name} has no promise {promise}"
         for test in named:
             if not is_test(test, sources):
-                yield f"{name}: there is no test {test}: {item[:60]}"
+                yield f"{PROMISES}: {promise}: there is no test {test}"
 
 
 def adr_form(name, text):
@@ -162,12 +176,12 @@ def decisions(texts):
                        for n in entries if n not in heads]
 
 
-def check(name, text, sources):
+def check(name, text, sources, table=""):
     problems = list(links(name, text))
     if name == "docs/abi/gotchas.md":
         problems += gotchas(name, text, sources)
     if name == "docs/security.md":
-        problems += promises(name, text, sources)
+        problems += promises(name, text, sources, table)
     if name == "docs/limits.md":
         problems += limits(name, text, sources)
     return problems
@@ -212,28 +226,28 @@ def self_test():
     bad = [("README.md", "[x](no/such.md)"), ("docs/limits.md", "| `PFL_A` = 4u |"),
            ("docs/limits.md", "| `PFL_C` = 3u |"), ("docs/abi/gotchas.md", "1. x\n\n| 2 | `it_is` |"),
            ("docs/abi/gotchas.md", "1. x\n\n| 1 | `it_is_not` |"),
-           ("docs/security.md", "- x\n  y"), ("docs/security.md", "- x. Tests: some."),
-           ("docs/security.md", "- x. Tests: `it_is_not`."),
-           ("docs/security.md", "- x. Tests: `it_is`.\n- y."),
-           ("docs/security.md", "- x. Tests: `no_such_fuzz`."),
-           ("docs/security.md", "- x. Tests: `memory.nothing`."),
-           ("docs/security.md", "- x. Tests: `record_test.sh: a claim\n  that nobody made`."),
-           ("docs/security.md", "- x. Tests: `no_such_test.sh: x`.")]
+           ("docs/security.md", "- x\n  y")]
     bad += [("docs/limits.md", "| what | value | in |\n|---|---|---|\n| x | 1 | y |"),
             ("docs/limits.md", "| what | value | share of one user |\n|-|-|-|\n| x | 1 | |")]
     good = [("docs/limits.md", "| what | value | share of one user |\n|-|-|-|\n| x | 1 | half |"),
             ("README.md", "[x](LICENSE) [y](https://x.y/z) [z](docs/style.md#a)"),
             ("docs/limits.md", "| `PFL_A` = 3u | `PFL_B` = (1u << 20) |"),
             ("docs/abi/gotchas.md", "1. x\n\n| 1 | `it_is`, `stock_test.sh` |"),
-            ("docs/security.md", "- x\n  y.\n  Tests: `it_is`, `frame_fuzz`,\n  `memory.huge_pages`, "
-             "`record_test.sh: a host that\n  lies listens`."),
-            ("docs/security.md", "- x.\n  Tests: none, it is a warning.")]
+            ("docs/security.md", "- **Warning.** x.")]
+    item = "- **A1** x\n  y"
+    tables = [(item, ""), (item, "A1\tit_is_not"), (item + "\n- **A1** z", "A1\tit_is"),
+              (item, "A1\tit_is\nA2\tit_is"), (item, "A1\tno_such_fuzz"), (item, "A1\tmemory.nothing"),
+              (item, "A1\trecord_test.sh: a claim that nobody made"), (item, "A1\tno_such_test.sh: x")]
+    table = ("# x\nA1\tit_is\nA1\tframe_fuzz\nA1\tmemory.huge_pages\n"
+             "A1\trecord_test.sh: a host that lies listens\n")
     wrong = [t for n, t in bad if not check(n, t, code)] + [t for n, t in good if check(n, t, code)]
+    wrong += [t for n, t in tables if not check("docs/security.md", n, code, t)]
+    wrong += list(check("docs/security.md", item, code, table))
     adr_bad, adr_good = adr_cases()
     wrong += [t for t in adr_bad if not decisions(t)] + [t for t in adr_good if decisions(t)]
     names_wrong, names_count = doc_names.self_test()
     wrong += names_wrong
-    bad, good = bad + adr_bad, good + adr_good
+    bad, good = bad + tables + adr_bad, good + [table] + adr_good
     for w in wrong:
         print(f"docs self-test: judged wrongly: {w!r}")
     print(f"docs self-test: {len(bad) + len(good) + names_count} cases, {len(wrong)} wrong")
@@ -246,7 +260,7 @@ if __name__ == "__main__":
     SOURCES = "\n".join(csource.read(n) for n in csource.files(".c", ".h"))
     NAMES = csource.files(".md")
     TEXTS = {n: csource.read(n) for n in NAMES}
-    PROBLEMS = [p for n in NAMES for p in check(n, TEXTS[n], SOURCES)]
+    PROBLEMS = [p for n in NAMES for p in check(n, TEXTS[n], SOURCES, csource.read(PROMISES))]
     PROBLEMS += decisions({n: t for n, t in TEXTS.items() if n.startswith("docs/adr/")})
     TREE = doc_names.of_repository()
     PROBLEMS += [p for n in NAMES for p in doc_names.missing(n, TEXTS[n], TREE)]
