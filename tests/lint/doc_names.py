@@ -4,7 +4,7 @@ document names in backticks, and a path or a test program in its blocks of comma
 
 A file may be named by its path, by the end of its path, relative to the document, without its suffix
 (`base/mem`), or by a pattern (`*_port.c`). A test may have its folder's name in front
-(`producer_kill_test` is the kill_test.c in a folder of tests/unit/producer). Documents that tell
+(`producer_writer_kill_test` is the writer_kill_test.c in a folder of tests/unit/producer). Documents that tell
 history are exempt.
 """
 import fnmatch
@@ -93,15 +93,15 @@ def missing(name, text, tree):
 
 def self_test():
     """(texts judged wrongly, the number of cases)."""
-    tree = Tree(["base/mem.c", "base/mem.h", "tests/unit/producer/shared_memory/kill_test.c", "relay/hub/hub_port.c",
+    tree = Tree(["base/mem.c", "base/mem.h", "tests/unit/producer/shared_memory/writer_kill_test.c", "relay/hub/hub_port.c",
                  "tests/fuzz/frame_fuzz.c", "docs/a/b.md"], "pfl_mem_zalloc PFL_MAX_HOSTS")
     bad = ["`base/gone.c`", "`gone.c`", "`base/gone/`", "`relay/hubs`", "`ring_buffer_test`",
            "`pfl_mem_gone`", "`struct pfl_gone`", "`PFL_GONE_*`", "`*_gone.c`", "`pfl_gone_*`",
            "```sh\nbuild/dev/tests/gone_test\n```", "```sh\npython3 base/gone.py\n```", "`gone_fuzz`"]
-    good = ["`base/mem.c` `mem.h` `base/mem` `relay/hub/` `hub/hub_port.c`", "`producer_kill_test`",
-            "`kill_test` `frame_fuzz` `unit.kill_test`", "`pfl_mem_zalloc()` `PFL_MAX_*` `pfl_mem_*`",
+    good = ["`base/mem.c` `mem.h` `base/mem` `relay/hub/` `hub/hub_port.c`", "`producer_writer_kill_test`",
+            "`writer_kill_test` `frame_fuzz` `unit.writer_kill_test`", "`pfl_mem_zalloc()` `PFL_MAX_*` `pfl_mem_*`",
             "`*_port.c`", "`src/tracing/x.h`", "`docs/man/NAME.md`", "`/etc/perfleet/gone.conf`",
-            "```sh\nbuild/dev/tests/kill_test /tmp/base/gone.c\n```", "`a/b.md`", "`and/or`"]
+            "```sh\nbuild/dev/tests/writer_kill_test /tmp/base/gone.c\n```", "`a/b.md`", "`and/or`"]
     wrong = [t for t in bad if not list(missing("docs/x.md", t, tree))]
     wrong += [t for t in good if list(missing("docs/x.md", t, tree))]
     log = "# Log\n\n## New\n`base/mem.c`\n\n## Old\n`gone.c`\n"

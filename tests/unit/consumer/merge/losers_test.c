@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/consumer/merge_world.h"
+#include "tests/unit/consumer/merge/merge_world.h"
 
 static void each_process_has_its_count(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See merge_world.h. */
-#include "tests/unit/consumer/merge_world.h"
+#include "tests/unit/consumer/merge/merge_world.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

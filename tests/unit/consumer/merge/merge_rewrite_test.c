@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "tests/support/sweep.h"
-#include "tests/unit/consumer/merge_world.h"
+#include "tests/unit/consumer/merge/merge_world.h"
 
 static void init(struct merge_world *w)
 {

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/support/sweep.h"
-#include "tests/unit/consumer/recording_world.h"
+#include "tests/unit/consumer/recording/recording_world.h"
 
 static void assert_complete(const struct recording_world *w, size_t host)
 {

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "tests/support/sweep.h"
-#include "tests/unit/consumer/merge_world.h"
+#include "tests/unit/consumer/merge/merge_world.h"
 
 #define FLAGS          13u
 #define CLOCK_SNAPSHOT 6u

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See recording_world.h. */
-#include "tests/unit/consumer/recording_world.h"
+#include "tests/unit/consumer/recording/recording_world.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

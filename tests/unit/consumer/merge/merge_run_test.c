@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "proto/packet_run.h"
 #include "tests/support/sweep.h"
-#include "tests/unit/consumer/merge_world.h"
+#include "tests/unit/consumer/merge/merge_world.h"
 
 #define RUN_BYTES (256u * 1024)
 

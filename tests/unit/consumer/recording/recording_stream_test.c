@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "tests/support/sweep.h"
-#include "tests/unit/consumer/recording_world.h"
+#include "tests/unit/consumer/recording/recording_world.h"
 
 static void streamed_hosts_are_read_again_and_again(void **state)
 {

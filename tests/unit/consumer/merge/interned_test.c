@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "tests/support/sweep.h"
-#include "tests/unit/consumer/merge_world.h"
+#include "tests/unit/consumer/merge/merge_world.h"
 
 #define NEEDS PFL_SEQUENCE_NEEDS_STATE
 #define CLEAR (PFL_SEQUENCE_CLEARED | PFL_SEQUENCE_NEEDS_STATE)

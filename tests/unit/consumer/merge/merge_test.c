@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "consumer/packet_scan.h"
 #include "tests/support/sweep.h"
-#include "tests/unit/consumer/merge_world.h"
+#include "tests/unit/consumer/merge/merge_world.h"
 
 #define PREAMBLE_PACKETS 4u /* of a merge of a reference and one other host with one point */
 
