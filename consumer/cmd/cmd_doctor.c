@@ -55,8 +55,8 @@ static void on_ready(void *user, struct pfl_asked_host *host)
     struct patient *p = &d->patients[host->index];
 
     p->host = host;
-    p->cert_end_s = pfl_consumer_conn_get_cert_end_s(host->conn);
-    p->tls = pfl_consumer_conn_get_tls_version(host->conn);
+    p->cert_end_s = pfl_host_conn_get_cert_end_s(host->conn);
+    p->tls = pfl_host_conn_get_tls_version(host->conn);
     pfl_host_state_ask(host, PFL_HOST_STATE_ALL, on_state);
 }
 

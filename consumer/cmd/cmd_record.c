@@ -68,7 +68,7 @@ static bool is_to_stream(const struct pfl_args *args, const struct pfl_config_in
 static void take_rotation(const struct pfl_args *args, const struct pfl_config_info *info,
                           struct pfl_recording_conf *conf)
 {
-    conf->rotation = (struct pfl_rotation){
+    conf->rotation = (struct pfl_trace_files_rotation){
         .time_ms = args->rotate_ms,
         .bytes = (uint64_t)args->rotate_size_kb * 1024,
         .keep = args->rotate_keep,

@@ -217,7 +217,7 @@ static void on_list_look(uv_timer_t *timer)
     t->list.has_changed = true;
     if (t->tunnel != NULL)
         pfl_tunnel_client_set_tls(t->tunnel, fresh);
-    pfl_consumer_conn_review_all(&t->conns);
+    pfl_host_conn_review_all(&t->conns);
     pfl_tls_conf_unref(old);
 }
 
@@ -309,9 +309,9 @@ int pfl_targets_open(struct pfl_targets *self, uv_loop_t *loop)
     return code;
 }
 
-void pfl_targets_fill_conn(struct pfl_targets *self, struct pfl_consumer_conn_conf *ret_conf)
+void pfl_targets_fill_conn(struct pfl_targets *self, struct pfl_host_conn_conf *ret_conf)
 {
-    *ret_conf = (struct pfl_consumer_conn_conf){
+    *ret_conf = (struct pfl_host_conn_conf){
         .loop = self->loop,
         .tls = &self->tls,
         .all = &self->conns,

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/io/tls_stream.h"
-#include "consumer/link/consumer_conn.h"
+#include "consumer/link/host_conn.h"
 #include "consumer/link/inventory.h"
 
 #define PFL_TARGETS_MAX_HOSTS 1024u
@@ -72,7 +72,7 @@ bool pfl_targets_add(struct pfl_targets *self, const char *arg);
  * said on stderr why, and nothing is open. */
 int pfl_targets_open(struct pfl_targets *self, uv_loop_t *loop);
 /* What every connection to these hosts has in common. */
-void pfl_targets_fill_conn(struct pfl_targets *self, struct pfl_consumer_conn_conf *ret_conf);
+void pfl_targets_fill_conn(struct pfl_targets *self, struct pfl_host_conn_conf *ret_conf);
 /* For a command that asks again and again: over the connection to the relay that there is, or the
  * next one, asks for its hosts once more. When `has_answer` is set, take_hosts makes those that are
  * meant the targets. The specs and the inventory of before are freed. */

@@ -27,21 +27,21 @@ void pfl_ask_fail(struct pfl_asked_host *host, const char *why)
     if (host->why[0] == '\0' && !host->is_done)
         snprintf(host->why, sizeof(host->why), "%s", why);
     if (host->conn != NULL)
-        pfl_consumer_conn_close(host->conn);
+        pfl_host_conn_close(host->conn);
 }
 
 void pfl_ask_done(struct pfl_asked_host *host)
 {
     host->is_done = host->why[0] == '\0';
     if (host->conn != NULL)
-        pfl_consumer_conn_close(host->conn);
+        pfl_host_conn_close(host->conn);
 }
 
 void pfl_ask_request(struct pfl_asked_host *host, const char *method, struct pfl_span args,
                      pfl_rpc_reply_cb cb)
 {
-    int rc = host->conn != NULL ? pfl_consumer_conn_invoke(host->conn, method, args, cb, host)
-                                : PFL_ESTATE;
+    int rc =
+        host->conn != NULL ? pfl_host_conn_invoke(host->conn, method, args, cb, host) : PFL_ESTATE;
 
     if (rc == PFL_ENOENT)
         pfl_ask_fail(host, "its service is too old: it lacks a method");
@@ -52,12 +52,12 @@ void pfl_ask_request(struct pfl_asked_host *host, const char *method, struct pfl
 void pfl_ask_cork(struct pfl_asked_host *host)
 {
     if (host->conn != NULL)
-        pfl_consumer_conn_cork(host->conn);
+        pfl_host_conn_cork(host->conn);
 }
 
 void pfl_ask_uncork(struct pfl_asked_host *host)
 {
-    int rc = host->conn != NULL ? pfl_consumer_conn_uncork(host->conn) : PFL_ESTATE;
+    int rc = host->conn != NULL ? pfl_host_conn_uncork(host->conn) : PFL_ESTATE;
 
     if (rc != 0)
         pfl_ask_fail(host, pfl_err_str(rc));
@@ -68,7 +68,7 @@ static void on_ready(void *user)
     struct pfl_asked_host *h = user;
 
     snprintf(h->name, sizeof(h->name), "%s",
-             h->spec->is_named ? h->spec->name : pfl_consumer_conn_get_name(h->conn));
+             h->spec->is_named ? h->spec->name : pfl_host_conn_get_name(h->conn));
     h->owner->conf.on_ready(h->owner->conf.user, h);
 }
 
@@ -129,7 +129,7 @@ void pfl_ask_later(struct pfl_asked_host *host, uint64_t ms,
 static void open_host(struct pfl_ask *a, size_t i)
 {
     struct pfl_asked_host *h = &a->hosts[i];
-    struct pfl_consumer_conn_conf conf = a->conf.conn;
+    struct pfl_host_conn_conf conf = a->conf.conn;
 
     conf.spec = &a->conf.specs[i];
     conf.on_ready = on_ready;
@@ -140,7 +140,7 @@ static void open_host(struct pfl_ask *a, size_t i)
     h->spec = conf.spec;
     snprintf(h->name, sizeof(h->name), "%s", h->spec->name);
     pfl_buf_init(&h->answer, PFL_ASK_ANSWER_MAX_BYTES);
-    if (pfl_consumer_conn_open(&conf, &h->conn) != 0) {
+    if (pfl_host_conn_open(&conf, &h->conn) != 0) {
         snprintf(h->why, sizeof(h->why), "out of memory");
         return;
     }

@@ -8,7 +8,7 @@
 #define PFL_CONSUMER_ASK_H
 
 #include "base/buf.h"
-#include "consumer/link/consumer_conn.h"
+#include "consumer/link/host_conn.h"
 
 #define PFL_ASK_ANSWER_MAX_BYTES (16u << 20)
 
@@ -17,7 +17,7 @@ struct pfl_ask;
 struct pfl_asked_host {
     struct pfl_ask *owner;
     const struct pfl_host_spec *spec;
-    struct pfl_consumer_conn *conn; /* owned; NULL: closed */
+    struct pfl_host_conn *conn; /* owned; NULL: closed */
     uv_timer_t timer;
     uint64_t ends_by_ms;                           /* of the loop */
     void (*next)(struct pfl_asked_host *host);     /* when the timer fires; NULL: that is the end */
@@ -30,8 +30,8 @@ struct pfl_asked_host {
 };
 
 struct pfl_ask_conf {
-    struct pfl_consumer_conn_conf conn; /* spec, on_ready, on_closed and user are ours */
-    const struct pfl_host_spec *specs;  /* borrowed until free */
+    struct pfl_host_conn_conf conn;    /* spec, on_ready, on_closed and user are ours */
+    const struct pfl_host_spec *specs; /* borrowed until free */
     size_t specs_len;
     uint64_t timeout_ms; /* of the whole conversation with one host */
     /* The host can be asked: from the loop. */

@@ -42,7 +42,7 @@ static int finish(struct pfl_clock_probe *p, bool is_measured)
     struct pfl_clock_line line;
     bool has_line = is_measured && p->begun == p->rounds && p->ended == p->rounds &&
                     pfl_clock_sync_fit(p->samples, p->rounds, &line) == 0;
-    int rc = pfl_consumer_conn_invoke(p->conn, "FreeBuffers", pfl_span_of(NULL, 0), NULL, NULL);
+    int rc = pfl_host_conn_invoke(p->conn, "FreeBuffers", pfl_span_of(NULL, 0), NULL, NULL);
 
     pfl_packet_scan_fini(&p->scan);
     p->is_running = false;
@@ -113,13 +113,13 @@ static int on_flushed(void *user, const struct pfl_rpc_reply *reply)
         (p->rounds < ROUNDS_AT_LEAST ||
          p->samples[p->rounds - 1].received_ns - p->samples[0].sent_ns < BUDGET_NS))
         return ask_flush(p);
-    return pfl_consumer_conn_invoke(p->conn, "ReadBuffers", pfl_span_of(NULL, 0), on_read, p);
+    return pfl_host_conn_invoke(p->conn, "ReadBuffers", pfl_span_of(NULL, 0), on_read, p);
 }
 
 static int ask_flush(struct pfl_clock_probe *p)
 {
     p->samples[p->rounds].sent_ns = now_ns();
-    return pfl_consumer_conn_invoke(p->conn, "Flush", pfl_span_of(NULL, 0), on_flushed, p);
+    return pfl_host_conn_invoke(p->conn, "Flush", pfl_span_of(NULL, 0), on_flushed, p);
 }
 
 /* The end of the probe's session; while running it is a refusal. A flush without a session is never
@@ -144,7 +144,7 @@ static int on_stats(void *user, const struct pfl_rpc_reply *reply)
     return reply->success ? ask_flush(p) : finish(p, false);
 }
 
-int pfl_clock_probe_start(struct pfl_clock_probe *self, struct pfl_consumer_conn *conn,
+int pfl_clock_probe_start(struct pfl_clock_probe *self, struct pfl_host_conn *conn,
                           void (*on_done)(void *user, const struct pfl_clock_line *line),
                           void *user)
 {
@@ -154,10 +154,10 @@ int pfl_clock_probe_start(struct pfl_clock_probe *self, struct pfl_consumer_conn
     *self = (struct pfl_clock_probe){.conn = conn, .on_done = on_done, .user = user};
     pfl_packet_scan_init(&self->scan, PACKET_MAX_BYTES);
     self->is_running = true;
-    rc = pfl_consumer_conn_invoke(
-        conn, "EnableTracing", pfl_span_of(empty_config, sizeof(empty_config)), on_disabled, self);
+    rc = pfl_host_conn_invoke(conn, "EnableTracing",
+                              pfl_span_of(empty_config, sizeof(empty_config)), on_disabled, self);
     if (rc == 0)
-        rc = pfl_consumer_conn_invoke(conn, "GetTraceStats", pfl_span_of(NULL, 0), on_stats, self);
+        rc = pfl_host_conn_invoke(conn, "GetTraceStats", pfl_span_of(NULL, 0), on_stats, self);
     if (rc != 0)
         self->is_running = false;
     return rc;

@@ -9,13 +9,13 @@
 #define PFL_CONSUMER_CLOCK_PROBE_H
 
 #include "consumer/clock/clock_sync.h"
-#include "consumer/link/consumer_conn.h"
+#include "consumer/link/host_conn.h"
 #include "consumer/packet_scan.h"
 
 #define PFL_CLOCK_PROBE_ROUNDS 32u /* the service remembers 64 */
 
 struct pfl_clock_probe {
-    struct pfl_consumer_conn *conn; /* borrowed from start until on_done */
+    struct pfl_host_conn *conn; /* borrowed from start until on_done */
     /* `line` is NULL when the host could not be measured. From the loop. */
     void (*on_done)(void *user, const struct pfl_clock_line *line);
     void *user;
@@ -29,7 +29,7 @@ struct pfl_clock_probe {
 
 /* Starts one measurement; `self` is zeroed or one that is done. On failure nothing was started. */
 PFL_MUST_USE int
-pfl_clock_probe_start(struct pfl_clock_probe *self, struct pfl_consumer_conn *conn,
+pfl_clock_probe_start(struct pfl_clock_probe *self, struct pfl_host_conn *conn,
                       void (*on_done)(void *user, const struct pfl_clock_line *line), void *user);
 /* The connection is gone: no on_done any more. Legal on a zeroed probe. */
 void pfl_clock_probe_fini(struct pfl_clock_probe *self);

@@ -145,11 +145,11 @@ void pfl_host_link_close_now(struct pfl_host_link *self)
         return;
     self->is_closing_now = true;
     if (self->conn != NULL) {
-        self->report.resumes = pfl_consumer_conn_get_resumes(self->conn);
-        pfl_consumer_conn_close(self->conn);
+        self->report.resumes = pfl_host_conn_get_resumes(self->conn);
+        pfl_host_conn_close(self->conn);
     }
     if (self->clock_conn != NULL)
-        pfl_consumer_conn_close(self->clock_conn);
+        pfl_host_conn_close(self->clock_conn);
     uv_close((uv_handle_t *)&self->timer, on_timer_closed);
 }
 
@@ -220,7 +220,7 @@ uint64_t pfl_host_link_get_away_ms(struct pfl_host_link *self)
 {
     uint64_t now_ms = uv_now(self->conf.conn.loop);
 
-    if (self->conn == NULL || !pfl_consumer_conn_is_resuming(self->conn))
+    if (self->conn == NULL || !pfl_host_conn_is_resuming(self->conn))
         self->lost_ms = 0;
     else if (self->lost_ms == 0)
         self->lost_ms = now_ms;
@@ -233,7 +233,7 @@ static bool is_excused(const struct pfl_host_link *l)
 {
     if (l->conn == NULL)
         return false;
-    return l->is_paused || (l->state < PFL_LINK_READ_OUT && pfl_consumer_conn_is_resuming(l->conn));
+    return l->is_paused || (l->state < PFL_LINK_READ_OUT && pfl_host_conn_is_resuming(l->conn));
 }
 
 static uint64_t count_bytes(const struct pfl_host_link *l)
@@ -293,7 +293,7 @@ static void on_deadline(uv_timer_t *timer)
 
 static void choose_name(struct pfl_host_link *l)
 {
-    const char *certified = pfl_consumer_conn_get_name(l->conn);
+    const char *certified = pfl_host_conn_get_name(l->conn);
     char nodename[PFL_HOST_NAME_MAX] = "";
 
     if (l->conf.conn.spec->is_named || certified[0] != '\0') {
@@ -378,19 +378,19 @@ static void on_clock_conn_closed(void *user, const char *why)
 
 static int open_conns(struct pfl_host_link *l)
 {
-    struct pfl_consumer_conn_conf conf = l->conf.conn;
+    struct pfl_host_conn_conf conf = l->conf.conn;
     int rc;
 
     conf.on_ready = on_conn_ready;
     conf.on_closed = on_conn_closed;
     conf.user = l;
-    rc = pfl_consumer_conn_open(&conf, &l->conn);
+    rc = pfl_host_conn_open(&conf, &l->conn);
     if (rc != 0)
         return rc;
     conf.on_ready = on_clock_conn_ready;
     conf.on_closed = on_clock_conn_closed;
     /* Without memory for it the clock is not measured: the link goes on without. */
-    if (pfl_consumer_conn_open(&conf, &l->clock_conn) != 0)
+    if (pfl_host_conn_open(&conf, &l->clock_conn) != 0)
         l->clock_conn = NULL;
     return 0;
 }
@@ -515,7 +515,7 @@ void pfl_host_link_pause(struct pfl_host_link *self)
     self->is_paused = true;
     if (is_reading)
         uv_timer_stop(&self->timer);
-    pfl_consumer_conn_read_stop(self->conn);
+    pfl_host_conn_read_stop(self->conn);
 }
 
 void pfl_host_link_resume(struct pfl_host_link *self)
@@ -526,5 +526,5 @@ void pfl_host_link_resume(struct pfl_host_link *self)
     if (self->state == PFL_LINK_READING)
         pfl_host_link_arm(self);
     if (self->conn != NULL)
-        pfl_consumer_conn_read_start(self->conn);
+        pfl_host_conn_read_start(self->conn);
 }

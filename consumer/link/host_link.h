@@ -57,11 +57,11 @@ struct pfl_host_link_conf {
     uint64_t ring_bytes;  /* of the smallest buffer; with is_streamed */
     bool keeps_session;   /* READ: it stays as it is */
     const char *kept_key; /* under which pfl_host_link_keep leaves what was not read; borrowed */
-    struct pfl_consumer_conn_conf conn; /* on_ready, on_closed and user are ours */
-    struct pfl_span trace_config;       /* borrowed; serialized, with deferred_start */
-    uint64_t flush_timeout_ms;          /* > 0 */
-    uint64_t stop_timeout_ms;           /* > 0; data sources' time to stop */
-    uint64_t step_timeout_ms;           /* > 0; of every other step */
+    struct pfl_host_conn_conf conn; /* on_ready, on_closed and user are ours */
+    struct pfl_span trace_config;   /* borrowed; serialized, with deferred_start */
+    uint64_t flush_timeout_ms;      /* > 0 */
+    uint64_t stop_timeout_ms;       /* > 0; data sources' time to stop */
+    uint64_t step_timeout_ms;       /* > 0; of every other step */
     /* What the host may bring at most; without has_read_limit what its buffers can hold. */
     bool has_read_limit;
     uint64_t read_limit_bytes;                                 /* 0: no limit */

@@ -10,8 +10,8 @@ struct pfl_host_link {
     struct pfl_host_link_conf conf;
     enum pfl_link_state state;
     struct pfl_host_report report;
-    struct pfl_consumer_conn *conn;       /* owned; NULL: closed */
-    struct pfl_consumer_conn *clock_conn; /* owned; NULL: closed */
+    struct pfl_host_conn *conn;       /* owned; NULL: closed */
+    struct pfl_host_conn *clock_conn; /* owned; NULL: closed */
     bool is_conn_ready;
     bool is_clock_ready;
     bool is_timer_open;

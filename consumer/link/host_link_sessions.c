@@ -238,14 +238,14 @@ void pfl_host_link_visit_session(struct pfl_host_link *self, void (*act)(struct 
     enum pfl_link_state state = self->state;
     int rc;
 
-    pfl_consumer_conn_cork(self->conn);
+    pfl_host_conn_cork(self->conn);
     ask_by_key(self, "Attach", on_visit_attached);
     if (act != NULL)
         act(self);
     ask_by_key(self, "Detach", on_visited);
     if (self->state != state)
         return; /* it has failed, and nothing was written */
-    rc = pfl_consumer_conn_uncork(self->conn);
+    rc = pfl_host_conn_uncork(self->conn);
     self->is_visiting = rc == 0;
     if (rc != 0 && rc != PFL_ESTATE) /* which is about to say why it ended */
         pfl_host_link_fail(self, pfl_err_str(rc));

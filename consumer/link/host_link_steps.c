@@ -38,7 +38,7 @@ static void fail_code(struct pfl_host_link *l, int rc)
 void pfl_host_link_ask(struct pfl_host_link *self, const char *method, struct pfl_span args,
                        pfl_rpc_reply_cb cb)
 {
-    int rc = pfl_consumer_conn_invoke(self->conn, method, args, cb, self);
+    int rc = pfl_host_conn_invoke(self->conn, method, args, cb, self);
 
     if (rc != 0 && self->state == PFL_LINK_CLOSING)
         pfl_host_link_close_now(self);
@@ -60,7 +60,7 @@ static void close_clock(struct pfl_host_link *l)
     pfl_clock_probe_fini(&l->probe);
     l->is_clock_ready = false;
     if (l->clock_conn != NULL)
-        pfl_consumer_conn_close(l->clock_conn);
+        pfl_host_conn_close(l->clock_conn);
 }
 
 static void stop_here(struct pfl_host_link *l)
@@ -140,7 +140,7 @@ static int on_offers(void *user, const struct pfl_rpc_reply *reply)
 static void ask_offers(struct pfl_host_link *l)
 {
     if (pfl_offers_count(l->conf.trace_config) != 0)
-        (void)!pfl_consumer_conn_invoke(l->conn, "QueryServiceState", no_args(), on_offers, l);
+        (void)!pfl_host_conn_invoke(l->conn, "QueryServiceState", no_args(), on_offers, l);
 }
 
 static void ask_setup(struct pfl_host_link *l)

@@ -141,8 +141,7 @@ static void read_out(struct pfl_file_pull *p)
 {
     p->is_busy = true;
     p->is_last_read = p->is_finishing;
-    if (pfl_consumer_conn_invoke(p->conf.conn, "ReadBuffers", pfl_span_of(NULL, 0), on_read, p) ==
-        0)
+    if (pfl_host_conn_invoke(p->conf.conn, "ReadBuffers", pfl_span_of(NULL, 0), on_read, p) == 0)
         return;
     p->is_busy = false;
     if (p->is_finishing)
@@ -166,8 +165,8 @@ static void begin(struct pfl_file_pull *p)
     if (p->is_busy || p->is_full || p->is_finishing)
         return;
     p->begun = p->wanted;
-    p->is_busy = pfl_consumer_conn_invoke(p->conf.conn, "Flush", pfl_span_of(args, sizeof(args)),
-                                          on_flushed, p) == 0;
+    p->is_busy = pfl_host_conn_invoke(p->conf.conn, "Flush", pfl_span_of(args, sizeof(args)),
+                                      on_flushed, p) == 0;
 }
 
 static void on_period(uv_timer_t *timer)

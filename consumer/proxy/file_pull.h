@@ -6,13 +6,13 @@
 #ifndef PFL_CONSUMER_FILE_PULL_H
 #define PFL_CONSUMER_FILE_PULL_H
 
-#include "consumer/link/consumer_conn.h"
+#include "consumer/link/host_conn.h"
 #include "consumer/packet_scan.h"
 #include "consumer/proxy/file_request.h"
 
 struct pfl_file_pull_conf {
     uv_loop_t *loop;
-    struct pfl_consumer_conn *conn; /* borrowed until close: owns the session */
+    struct pfl_host_conn *conn; /* borrowed until close: owns the session */
     struct pfl_file_request file_request;
     int fd; /* taken */
     /* The file is full or cannot be written (`err`: errno, 0 when full): the session should stop.

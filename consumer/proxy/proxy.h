@@ -7,7 +7,7 @@
 #ifndef PFL_CONSUMER_PROXY_H
 #define PFL_CONSUMER_PROXY_H
 
-#include "consumer/link/consumer_conn.h"
+#include "consumer/link/host_conn.h"
 
 #define PFL_PROXY_MAX_CLIENTS 64u
 /* Replies queued to a client that does not read: above the first its host waits. */
@@ -17,7 +17,7 @@
 struct pfl_proxy;
 
 struct pfl_proxy_conf {
-    struct pfl_consumer_conn_conf host; /* on_ready, on_closed and user are ours */
+    struct pfl_host_conn_conf host; /* on_ready, on_closed and user are ours */
     const char *socket_path; /* "/path" or "@abstract"; borrowed until open returns; NULL: none,
                                 clients are given by pfl_proxy_adopt */
     /* A client's connection ended and why, in a sentence; "" when the client went. May be NULL. */

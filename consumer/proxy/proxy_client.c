@@ -120,7 +120,7 @@ static void close_client(struct pfl_proxy_client *c)
     if (c->stream != NULL)
         pfl_stream_close_after_flush(c->stream, LEAVE_TIMEOUT_MS);
     if (c->conn != NULL)
-        pfl_consumer_conn_close(c->conn);
+        pfl_host_conn_close(c->conn);
     uv_close((uv_handle_t *)&c->timer, on_timer_closed);
 }
 
@@ -141,7 +141,7 @@ static void on_leave_timeout(uv_timer_t *timer)
 static void stop_session(struct pfl_proxy_client *c)
 {
     if (c->conn != NULL &&
-        pfl_consumer_conn_invoke(c->conn, "DisableTracing", pfl_span_of(NULL, 0), NULL, NULL) != 0)
+        pfl_host_conn_invoke(c->conn, "DisableTracing", pfl_span_of(NULL, 0), NULL, NULL) != 0)
         pfl_proxy_client_fail(c, "the session cannot be stopped");
 }
 
@@ -179,7 +179,7 @@ static int send_frame(void *user, const struct iovec *iov, int iov_len, int fd)
     if (rc == 0 && !c->is_held_back && c->conn != NULL &&
         pfl_stream_queued_bytes(c->stream) > PFL_PROXY_QUEUE_HIGH_BYTES) {
         c->is_held_back = true;
-        pfl_consumer_conn_read_stop(c->conn);
+        pfl_host_conn_read_stop(c->conn);
     }
     return rc;
 }
@@ -191,7 +191,7 @@ static void on_writable(void *user)
     if (!c->is_held_back || c->conn == NULL)
         return;
     c->is_held_back = false;
-    pfl_consumer_conn_read_start(c->conn);
+    pfl_host_conn_read_start(c->conn);
 }
 
 int pfl_proxy_client_reply_end(struct pfl_proxy_client *c)
@@ -323,12 +323,12 @@ static void on_host_closed(void *user, const char *why)
 
 static int open_host(struct pfl_proxy_client *c)
 {
-    struct pfl_consumer_conn_conf conf = c->proxy->conf.host;
+    struct pfl_host_conn_conf conf = c->proxy->conf.host;
 
     conf.on_ready = on_host_ready;
     conf.on_closed = on_host_closed;
     conf.user = c;
-    return pfl_consumer_conn_open(&conf, &c->conn);
+    return pfl_host_conn_open(&conf, &c->conn);
 }
 
 void pfl_proxy_client_open(struct pfl_proxy *proxy, int fd)

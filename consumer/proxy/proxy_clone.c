@@ -72,7 +72,7 @@ static void refuse(struct pfl_proxy_client *c, struct pfl_rpc_request request, c
     int rc = tell(c, request, why);
 
     if (rc == 0 && c->conn != NULL)
-        rc = pfl_consumer_conn_invoke(c->conn, "FreeBuffers", pfl_span_of(NULL, 0), NULL, NULL);
+        rc = pfl_host_conn_invoke(c->conn, "FreeBuffers", pfl_span_of(NULL, 0), NULL, NULL);
     if (rc != 0)
         pfl_proxy_client_fail(c, "a clone that failed cannot be given back");
 }
@@ -164,7 +164,7 @@ static void read_story(struct pfl_proxy_client *c)
     pfl_packet_scan_init(&c->clone.scan, PFL_PACKET_MAX_BYTES);
     c->clone.state = PFL_PROXY_CLONE_PACKETS;
     if (c->conn == NULL ||
-        pfl_consumer_conn_invoke(c->conn, "ReadBuffers", pfl_span_of(NULL, 0), on_story, c) != 0)
+        pfl_host_conn_invoke(c->conn, "ReadBuffers", pfl_span_of(NULL, 0), on_story, c) != 0)
         give_up(c, "the clone cannot be read");
 }
 

@@ -50,9 +50,9 @@ struct pfl_proxy {
 
 struct pfl_proxy_client {
     struct pfl_list node;
-    struct pfl_proxy *proxy;        /* borrowed */
-    struct pfl_stream *stream;      /* owned; NULL: closed */
-    struct pfl_consumer_conn *conn; /* owned; NULL: closed */
+    struct pfl_proxy *proxy;    /* borrowed */
+    struct pfl_stream *stream;  /* owned; NULL: closed */
+    struct pfl_host_conn *conn; /* owned; NULL: closed */
     struct pfl_rpc_host rpc;
     struct pfl_list requests; /* owned struct pfl_proxy_request, until no reply can come */
     struct pfl_file_pull pull;
@@ -79,7 +79,7 @@ struct pfl_proxy_client {
 struct pfl_proxy_request {
     struct pfl_list node;
     struct pfl_proxy_client *client;
-    const struct pfl_consumer_conn *conn; /* that it was asked on; to be compared alone */
+    const struct pfl_host_conn *conn; /* that it was asked on; to be compared alone */
     struct pfl_rpc_request request;
     bool is_enable;
     bool is_clone;

@@ -60,7 +60,7 @@ static int forward(struct pfl_proxy_client *c, struct pfl_rpc_request request, c
                    struct pfl_span args)
 {
     struct pfl_proxy_request *f = pfl_mem_zalloc(sizeof(*f));
-    struct pfl_consumer_conn *conn = c->owner != NULL ? c->owner->conn : c->conn;
+    struct pfl_host_conn *conn = c->owner != NULL ? c->owner->conn : c->conn;
     int rc;
 
     if (f == NULL)
@@ -70,7 +70,7 @@ static int forward(struct pfl_proxy_client *c, struct pfl_rpc_request request, c
     f->request = request;
     f->is_enable = strcmp(method, "EnableTracing") == 0;
     f->is_clone = strcmp(method, "CloneSession") == 0;
-    rc = conn != NULL ? pfl_consumer_conn_invoke(conn, method, args, on_reply, f) : PFL_ECLOSED;
+    rc = conn != NULL ? pfl_host_conn_invoke(conn, method, args, on_reply, f) : PFL_ECLOSED;
     if (rc == 0) {
         pfl_list_append(&c->requests, &f->node);
         return 0;

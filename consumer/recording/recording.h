@@ -35,14 +35,14 @@ struct pfl_recording_conf {
     size_t specs_len;                  /* 1 .. PFL_RECORDING_MAX_HOSTS */
     const char *output_path;           /* borrowed; "-" = standard output; NULL: nothing is read */
     bool no_clobber;                   /* output_path must not exist */
-    struct pfl_rotation rotation;      /* only with link.is_streamed */
-    uint64_t change_ms;                /* how long one file may go over into the next at most */
-    bool has_keep_free;                /* keep_free_bytes is the operator's word */
-    uint64_t keep_free_bytes;          /* of the disk, while it is streamed */
-    bool has_wait;                     /* wait_ms is the operator's word */
-    uint64_t wait_ms;                  /* for hosts that are away; 0: PFL_RECORDING_WAIT_MS */
-    size_t quorum;                     /* hosts that must be ready to start; >= 1 */
-    uint64_t duration_ms;              /* of the config, for the shell; 0 = until stopped */
+    struct pfl_trace_files_rotation rotation; /* only with link.is_streamed */
+    uint64_t change_ms;       /* how long one file may go over into the next at most */
+    bool has_keep_free;       /* keep_free_bytes is the operator's word */
+    uint64_t keep_free_bytes; /* of the disk, while it is streamed */
+    bool has_wait;            /* wait_ms is the operator's word */
+    uint64_t wait_ms;         /* for hosts that are away; 0: PFL_RECORDING_WAIT_MS */
+    size_t quorum;            /* hosts that must be ready to start; >= 1 */
+    uint64_t duration_ms;     /* of the config, for the shell; 0 = until stopped */
     /* All hosts are ready, or have failed: why none should start, or NULL. The text is valid until
      * on_over. May be NULL. */
     const char *(*why_not_start)(void *user, const struct pfl_recording *self);

@@ -128,7 +128,7 @@ int pfl_recording_begin_merge(struct pfl_recording *self)
 
     if (getrandom(&key, sizeof(key), 0) == (ssize_t)sizeof(key))
         rc = pfl_merge_new(&sink, &key, &self->merge);
-    if (rc == 0 && pfl_rotation_is_wanted(&self->conf.rotation))
+    if (rc == 0 && pfl_trace_files_rotation_is_wanted(&self->conf.rotation))
         pfl_merge_keep_state(self->merge);
     self->merge_from_ns = (int64_t)self->run_began_ns;
     self->merge_to_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);

@@ -49,7 +49,7 @@ struct pfl_trace_files {
 
 /* ---- names ---- */
 
-bool pfl_rotation_is_wanted(const struct pfl_rotation *self)
+bool pfl_trace_files_rotation_is_wanted(const struct pfl_trace_files_rotation *self)
 {
     return self->time_ms != 0 || self->bytes != 0;
 }
@@ -142,7 +142,7 @@ int pfl_trace_files_open(const struct pfl_trace_files_conf *conf,
     if (f == NULL)
         return PFL_ENOMEM;
     f->conf = *conf;
-    rc = open_slot(f, &f->slots[0], pfl_rotation_is_wanted(&conf->rotation) ? 1 : 0);
+    rc = open_slot(f, &f->slots[0], pfl_trace_files_rotation_is_wanted(&conf->rotation) ? 1 : 0);
     if (rc != 0) {
         err = errno;
         pfl_mem_free(f);
@@ -212,7 +212,7 @@ uint64_t pfl_trace_files_get_room(const struct pfl_trace_files *self, uint64_t *
 
 bool pfl_trace_files_is_due(const struct pfl_trace_files *self)
 {
-    const struct pfl_rotation *r = &self->conf.rotation;
+    const struct pfl_trace_files_rotation *r = &self->conf.rotation;
     const struct slot *s = &self->slots[self->current];
 
     if (self->slots[1 - self->current].file != NULL || self->is_closing || self->has_failed)

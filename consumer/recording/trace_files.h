@@ -14,7 +14,7 @@
 struct pfl_trace_files;
 
 /* When the next file begins, and how many stay. */
-struct pfl_rotation {
+struct pfl_trace_files_rotation {
     uint64_t time_ms; /* of a file; 0: whatever it lasts */
     uint64_t bytes;   /* likewise */
     uint32_t keep;    /* of complete files the newest so many; 0: all */
@@ -24,7 +24,7 @@ struct pfl_trace_files_conf {
     uv_loop_t *loop;
     const char *path; /* borrowed while the object lives; "-" is standard output */
     bool no_clobber;
-    struct pfl_rotation rotation; /* zeros: one file, at the path */
+    struct pfl_trace_files_rotation rotation; /* zeros: one file, at the path */
     void (*on_writable)(void *user);
     /* Once: a file cannot be written, nothing more is. `path` is borrowed until it returns. */
     void (*on_failed)(void *user, const char *path, int err);
@@ -40,7 +40,7 @@ struct pfl_trace_files_end {
     uint32_t last;
 };
 
-bool pfl_rotation_is_wanted(const struct pfl_rotation *self);
+bool pfl_trace_files_rotation_is_wanted(const struct pfl_trace_files_rotation *self);
 /* The name of a file; false: it is too long, or has no name of its own (standard output). */
 bool pfl_trace_files_name(const char *path, uint32_t number, char ret_name[PATH_MAX]);
 

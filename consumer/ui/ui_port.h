@@ -18,8 +18,8 @@
 struct pfl_ui;
 
 struct pfl_ui_conf {
-    struct pfl_consumer_conn_conf host; /* of all hosts; spec, on_ready, on_closed, user are ours */
-    const struct pfl_host_spec *specs;  /* borrowed until on_closed */
+    struct pfl_host_conn_conf host;    /* of all hosts; spec, on_ready, on_closed, user are ours */
+    const struct pfl_host_spec *specs; /* borrowed until on_closed */
     /* Of all hosts at once: step timeout, quorum and wait; the rest is ours. */
     struct pfl_recording_conf recording;
     const char *version;        /* borrowed until on_closed; this program's */

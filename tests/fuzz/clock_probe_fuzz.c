@@ -13,29 +13,29 @@
 #define FLAG_RAW 4u
 
 /* In place of the consumer's: it leads to the played host. */
-struct pfl_consumer_conn {
+struct pfl_host_conn {
     struct played_host host;
     unsigned ends;
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-int pfl_consumer_conn_invoke(struct pfl_consumer_conn *self, const char *method,
-                             struct pfl_span args, pfl_rpc_reply_cb cb, void *user)
+int pfl_host_conn_invoke(struct pfl_host_conn *self, const char *method, struct pfl_span args,
+                         pfl_rpc_reply_cb cb, void *user)
 {
     return pfl_rpc_client_invoke(self->host.client, method, args, -1, cb, user);
 }
 
 static void on_done(void *user, const struct pfl_clock_line *line)
 {
-    struct pfl_consumer_conn *conn = user;
+    struct pfl_host_conn *conn = user;
 
     if (++conn->ends != 1 ||
         (line != NULL && (line->error_ns < 0 || line->end_ns < line->begin_ns)))
         abort();
 }
 
-static void play(struct pfl_consumer_conn *conn, struct pfl_reader *r)
+static void play(struct pfl_host_conn *conn, struct pfl_reader *r)
 {
     while (r->left != 0) {
         uint8_t which = pfl_reader_u8(r);
@@ -56,7 +56,7 @@ static void play(struct pfl_consumer_conn *conn, struct pfl_reader *r)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct pfl_reader r = pfl_reader_of(pfl_span_of(data, size));
-    struct pfl_consumer_conn *conn = pfl_mem_zalloc(sizeof(*conn));
+    struct pfl_host_conn *conn = pfl_mem_zalloc(sizeof(*conn));
     struct pfl_clock_probe *probe = pfl_mem_zalloc(sizeof(*probe));
     struct pfl_mem_stats stats;
 

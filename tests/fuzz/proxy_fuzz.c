@@ -36,9 +36,9 @@ enum act {
 };
 
 /* In place of the consumer's: it leads to a played host. One for each client that came. */
-struct pfl_consumer_conn {
+struct pfl_host_conn {
     struct pfl_list node;
-    struct pfl_consumer_conn_conf conf;
+    struct pfl_host_conn_conf conf;
     struct played_host host;
     uv_timer_t timer; /* what is due to the owner */
     bool is_ready;
@@ -57,7 +57,7 @@ static uint64_t requests;
 
 static void on_conn_closed(uv_handle_t *handle)
 {
-    struct pfl_consumer_conn *c = handle->data;
+    struct pfl_host_conn *c = handle->data;
 
     pfl_list_remove(&c->node);
     played_host_fini(&c->host);
@@ -65,7 +65,7 @@ static void on_conn_closed(uv_handle_t *handle)
     pfl_mem_free(c);
 }
 
-void pfl_consumer_conn_close(struct pfl_consumer_conn *self)
+void pfl_host_conn_close(struct pfl_host_conn *self)
 {
     if (self->is_closing)
         return;
@@ -75,16 +75,15 @@ void pfl_consumer_conn_close(struct pfl_consumer_conn *self)
 
 static void on_due(uv_timer_t *timer)
 {
-    struct pfl_consumer_conn *c = timer->data;
+    struct pfl_host_conn *c = timer->data;
 
     c->is_ready = true;
     c->conf.on_ready(c->conf.user);
 }
 
-int pfl_consumer_conn_open(const struct pfl_consumer_conn_conf *conf,
-                           struct pfl_consumer_conn **ret_conn)
+int pfl_host_conn_open(const struct pfl_host_conn_conf *conf, struct pfl_host_conn **ret_conn)
 {
-    struct pfl_consumer_conn *c = pfl_mem_zalloc(sizeof(*c));
+    struct pfl_host_conn *c = pfl_mem_zalloc(sizeof(*c));
 
     if (c == NULL)
         return PFL_ENOMEM;
@@ -98,30 +97,30 @@ int pfl_consumer_conn_open(const struct pfl_consumer_conn_conf *conf,
     return 0;
 }
 
-int pfl_consumer_conn_invoke(struct pfl_consumer_conn *self, const char *method,
-                             struct pfl_span args, pfl_rpc_reply_cb cb, void *user)
+int pfl_host_conn_invoke(struct pfl_host_conn *self, const char *method, struct pfl_span args,
+                         pfl_rpc_reply_cb cb, void *user)
 {
     if (self->is_closing)
         return PFL_ECLOSED;
     return pfl_rpc_client_invoke(self->host.client, method, args, -1, cb, user);
 }
 
-void pfl_consumer_conn_read_stop(struct pfl_consumer_conn *self)
+void pfl_host_conn_read_stop(struct pfl_host_conn *self)
 {
     (void)self;
 }
 
-void pfl_consumer_conn_read_start(struct pfl_consumer_conn *self)
+void pfl_host_conn_read_start(struct pfl_host_conn *self)
 {
     (void)self;
 }
 
-static struct pfl_consumer_conn *find_conn(unsigned index)
+static struct pfl_host_conn *find_conn(unsigned index)
 {
     struct pfl_list *it;
 
     PFL_LIST_EACH (it, &conns) {
-        struct pfl_consumer_conn *c = PFL_CONTAINER_OF(it, struct pfl_consumer_conn, node);
+        struct pfl_host_conn *c = PFL_CONTAINER_OF(it, struct pfl_host_conn, node);
 
         if (index-- == 0)
             return c->is_ready && !c->is_closing ? c : NULL;
@@ -131,7 +130,7 @@ static struct pfl_consumer_conn *find_conn(unsigned index)
 
 static void act_of_host(enum act act, struct pfl_reader *r)
 {
-    struct pfl_consumer_conn *c = find_conn(pfl_reader_u8(r) % CLIENTS);
+    struct pfl_host_conn *c = find_conn(pfl_reader_u8(r) % CLIENTS);
     uint8_t which = act == ACT_ANSWER ? pfl_reader_u8(r) : 0;
     uint8_t flags = act == ACT_ANSWER ? pfl_reader_u8(r) : 0;
     size_t len = act == ACT_GO ? 0 : pfl_reader_u16(r);
@@ -145,7 +144,7 @@ static void act_of_host(enum act act, struct pfl_reader *r)
     else if (act == ACT_RAW)
         played_host_say(&c->host, bytes);
     if (act == ACT_GO || c->host.rc != 0)
-        pfl_consumer_conn_close(c);
+        pfl_host_conn_close(c);
 }
 
 /* ---- the clients ---- */
@@ -264,7 +263,7 @@ static void end(void)
     turn();
     pfl_proxy_close(proxy);
     PFL_LIST_EACH_SAFE (it, tmp, &conns)
-        pfl_consumer_conn_close(PFL_CONTAINER_OF(it, struct pfl_consumer_conn, node));
+        pfl_host_conn_close(PFL_CONTAINER_OF(it, struct pfl_host_conn, node));
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     pfl_closer_wait();
 }

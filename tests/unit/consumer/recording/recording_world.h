@@ -26,7 +26,7 @@ struct recording_world {
     bool is_left_running; /* the test does not stop it */
     bool loses_file;      /* somebody removes it in the meantime */
     unsigned passes;      /* streamed: it is stopped when each host was read so often */
-    struct pfl_rotation rotation;
+    struct pfl_trace_files_rotation rotation;
     uint64_t keep_free; /* of the disk */
     bool is_over;
     bool has_run;

@@ -55,7 +55,7 @@ static void on_closed(void *user, const struct pfl_trace_files_end *end)
     w->has_partial = end->partial != NULL;
 }
 
-static int open_files(struct world *w, struct pfl_rotation rotation)
+static int open_files(struct world *w, struct pfl_trace_files_rotation rotation)
 {
     struct pfl_trace_files_conf conf = {
         .loop = &w->loop,
@@ -78,7 +78,7 @@ static void prepare(struct world *w)
     assert_int_equal(pfl_loop_init(&w->loop), 0);
 }
 
-static void init(struct world *w, struct pfl_rotation rotation)
+static void init(struct world *w, struct pfl_trace_files_rotation rotation)
 {
     prepare(w);
     assert_int_equal(open_files(w, rotation), 0);
@@ -180,7 +180,7 @@ static void without_a_rotation_it_is_one_file_at_the_path(void **state)
     struct world w;
 
     (void)state;
-    init(&w, (struct pfl_rotation){0});
+    init(&w, (struct pfl_trace_files_rotation){0});
     assert_int_equal(put(&w, false, 100), 0);
     assert_false(pfl_trace_files_is_due(w.files));
     close_files(&w, true);
@@ -195,7 +195,7 @@ static void a_file_is_due_when_it_is_large_enough(void **state)
     struct world w;
 
     (void)state;
-    init(&w, (struct pfl_rotation){.bytes = 1000});
+    init(&w, (struct pfl_trace_files_rotation){.bytes = 1000});
     assert_int_equal(put(&w, false, 900), 0);
     assert_false(pfl_trace_files_is_due(w.files));
     assert_int_equal(put(&w, false, 900), 0);
@@ -222,7 +222,7 @@ static void a_file_is_due_when_it_is_old_enough(void **state)
     struct world w;
 
     (void)state;
-    init(&w, (struct pfl_rotation){.time_ms = 30});
+    init(&w, (struct pfl_trace_files_rotation){.time_ms = 30});
     assert_false(pfl_trace_files_is_due(w.files));
     while (!pfl_trace_files_is_due(w.files))
         uv_update_time(&w.loop);
@@ -235,7 +235,7 @@ static void the_oldest_are_removed(void **state)
     struct world w;
 
     (void)state;
-    init(&w, (struct pfl_rotation){.bytes = 1, .keep = 2});
+    init(&w, (struct pfl_trace_files_rotation){.bytes = 1, .keep = 2});
     for (unsigned i = 0; i < 5; i++) {
         assert_int_equal(put(&w, false, 50), 0);
         next(&w);
@@ -255,7 +255,7 @@ static void a_last_file_without_packets_is_not_left(void **state)
     struct world w;
 
     (void)state;
-    init(&w, (struct pfl_rotation){.bytes = 1});
+    init(&w, (struct pfl_trace_files_rotation){.bytes = 1});
     assert_int_equal(put(&w, false, 50), 0);
     next(&w);
     close_files(&w, false);
@@ -271,7 +271,7 @@ static void both_are_completed_when_it_ends_between_two(void **state)
     struct world w;
 
     (void)state;
-    init(&w, (struct pfl_rotation){.bytes = 1});
+    init(&w, (struct pfl_trace_files_rotation){.bytes = 1});
     assert_int_equal(put(&w, false, 50), 0);
     assert_int_equal(pfl_trace_files_begin_next(w.files), 0);
     assert_int_equal(put(&w, true, 60), 0);
@@ -289,7 +289,7 @@ static void a_next_one_that_cannot_be_opened_leaves_the_current_one(void **state
     char path[128];
 
     (void)state;
-    init(&w, (struct pfl_rotation){.bytes = 1});
+    init(&w, (struct pfl_trace_files_rotation){.bytes = 1});
     assert_int_equal(put(&w, false, 50), 0);
     name(&w, 2, path);
     assert_int_equal(mkdir(path, 0755), 0);
@@ -309,7 +309,7 @@ static void one_that_cannot_be_completed_is_told_and_left(void **state)
     char path[128];
 
     (void)state;
-    init(&w, (struct pfl_rotation){.bytes = 1});
+    init(&w, (struct pfl_trace_files_rotation){.bytes = 1});
     assert_int_equal(put(&w, false, 50), 0);
     name(&w, 1, path);
     assert_int_equal(mkdir(path, 0755), 0);
@@ -329,7 +329,7 @@ static void one_that_cannot_be_completed_is_told_and_left(void **state)
 static int rotate_once(void *arg)
 {
     struct world *w = arg;
-    int rc = open_files(w, (struct pfl_rotation){.bytes = 1, .keep = 1});
+    int rc = open_files(w, (struct pfl_trace_files_rotation){.bytes = 1, .keep = 1});
 
     if (rc != 0)
         return rc;

@@ -14,7 +14,7 @@
  * address that refuses is followed by the next one. A host that breaks the protocol is dropped.
  * Ownership: the stream, the rpc client, the resolver's result. The owner sets the deadlines.
  */
-#include "consumer/link/consumer_conn.h"
+#include "consumer/link/host_conn.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -36,9 +36,9 @@ enum state {
     STATE_CLOSING,
 };
 
-struct pfl_consumer_conn {
+struct pfl_host_conn {
     struct pfl_list node; /* in conf.all */
-    struct pfl_consumer_conn_conf conf;
+    struct pfl_host_conn_conf conf;
     enum state state;
     uv_timer_t start; /* first step, so that no callback runs from inside open */
     uv_getaddrinfo_t resolver;
@@ -57,7 +57,7 @@ struct pfl_consumer_conn {
 
 static const struct pfl_stream_ops stream_ops;
 
-static void move(struct pfl_consumer_conn *c, enum state to)
+static void move(struct pfl_host_conn *c, enum state to)
 {
     static const bool is_legal[5][5] = {
         [STATE_RESOLVING] = {[STATE_CONNECTING] = true, [STATE_CLOSING] = true},
@@ -71,7 +71,7 @@ static void move(struct pfl_consumer_conn *c, enum state to)
         c->state = to;
 }
 
-static void finish_close(struct pfl_consumer_conn *c)
+static void finish_close(struct pfl_host_conn *c)
 {
     if (c->stream != NULL || c->is_resolving || c->is_timer_open)
         return;
@@ -86,14 +86,14 @@ static void finish_close(struct pfl_consumer_conn *c)
 
 static void on_timer_closed(uv_handle_t *handle)
 {
-    struct pfl_consumer_conn *c = handle->data;
+    struct pfl_host_conn *c = handle->data;
 
     c->is_timer_open = false;
     finish_close(c);
 }
 
 /* Begins the end; the first reason stays. */
-static void begin_close(struct pfl_consumer_conn *c)
+static void begin_close(struct pfl_host_conn *c)
 {
     if (c->state == STATE_CLOSING)
         return;
@@ -105,20 +105,20 @@ static void begin_close(struct pfl_consumer_conn *c)
     uv_close((uv_handle_t *)&c->start, on_timer_closed);
 }
 
-void pfl_consumer_conn_close(struct pfl_consumer_conn *self)
+void pfl_host_conn_close(struct pfl_host_conn *self)
 {
     begin_close(self);
 }
 
-void pfl_consumer_conn_set_why(struct pfl_consumer_conn *self, const char *why)
+void pfl_host_conn_set_why(struct pfl_host_conn *self, const char *why)
 {
     if (self->why[0] == '\0')
         snprintf(self->why, sizeof(self->why), "%s", why);
 }
 
-static void fail(struct pfl_consumer_conn *c, const char *why)
+static void fail(struct pfl_host_conn *c, const char *why)
 {
-    pfl_consumer_conn_set_why(c, why);
+    pfl_host_conn_set_why(c, why);
     begin_close(c);
 }
 
@@ -138,7 +138,7 @@ static const char *why_broken(int err)
     }
 }
 
-static void fail_refused(struct pfl_consumer_conn *c, int err)
+static void fail_refused(struct pfl_host_conn *c, int err)
 {
     const char *path = pfl_log_quote_str(c->conf.spec->address);
     char why[WHY_MAX];
@@ -164,7 +164,7 @@ static void fail_refused(struct pfl_consumer_conn *c, int err)
 
 static int send_frame(void *user, const struct iovec *iov, int iov_len, int fd)
 {
-    struct pfl_consumer_conn *c = user;
+    struct pfl_host_conn *c = user;
     int rc = 0;
 
     if (c->stream == NULL)
@@ -176,7 +176,7 @@ static int send_frame(void *user, const struct iovec *iov, int iov_len, int fd)
     return pfl_stream_writev(c->stream, iov, iov_len, fd);
 }
 
-static struct pfl_stream_conf stream_conf_of(struct pfl_consumer_conn *c)
+static struct pfl_stream_conf stream_conf_of(struct pfl_host_conn *c)
 {
     return (struct pfl_stream_conf){
         .loop = c->conf.loop,
@@ -189,10 +189,10 @@ static struct pfl_stream_conf stream_conf_of(struct pfl_consumer_conn *c)
 
 static int on_bound(void *user, bool is_bound)
 {
-    struct pfl_consumer_conn *c = user;
+    struct pfl_host_conn *c = user;
 
     if (!is_bound) {
-        pfl_consumer_conn_set_why(
+        pfl_host_conn_set_why(
             c, "this is no consumer socket: give the consumer's, not the producers'");
         return PFL_EPROTO;
     }
@@ -201,7 +201,7 @@ static int on_bound(void *user, bool is_bound)
     return 0;
 }
 
-static void bind_port(struct pfl_consumer_conn *c)
+static void bind_port(struct pfl_host_conn *c)
 {
     int rc;
 
@@ -211,7 +211,7 @@ static void bind_port(struct pfl_consumer_conn *c)
         fail(c, why_broken(rc));
 }
 
-static void connect_unix(struct pfl_consumer_conn *c)
+static void connect_unix(struct pfl_host_conn *c)
 {
     struct pfl_stream_conf conf = stream_conf_of(c);
     int fd;
@@ -232,7 +232,7 @@ static void connect_unix(struct pfl_consumer_conn *c)
     bind_port(c);
 }
 
-static void connect_tunnel(struct pfl_consumer_conn *c)
+static void connect_tunnel(struct pfl_host_conn *c)
 {
     struct pfl_tunnel_target target = {.host = c->conf.spec->name, .wants_zstd = true};
     struct pfl_stream_conf conf = stream_conf_of(c);
@@ -246,7 +246,7 @@ static void connect_tunnel(struct pfl_consumer_conn *c)
         fail(c, why_broken(rc));
 }
 
-static int open_address(struct pfl_consumer_conn *c, const struct addrinfo *address)
+static int open_address(struct pfl_host_conn *c, const struct addrinfo *address)
 {
     struct pfl_stream_conf conf = stream_conf_of(c);
     struct pfl_tls_handshake handshake = {.conf = *c->conf.tls,
@@ -262,7 +262,7 @@ static int open_address(struct pfl_consumer_conn *c, const struct addrinfo *addr
     return rc;
 }
 
-static void try_next_address(struct pfl_consumer_conn *c)
+static void try_next_address(struct pfl_host_conn *c)
 {
     int rc = PFL_ENOENT;
 
@@ -279,7 +279,7 @@ static void try_next_address(struct pfl_consumer_conn *c)
 
 static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *result)
 {
-    struct pfl_consumer_conn *c = request->data;
+    struct pfl_host_conn *c = request->data;
     char why[WHY_MAX];
 
     c->is_resolving = false;
@@ -301,7 +301,7 @@ static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *
 static void on_start(uv_timer_t *timer)
 {
     static const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    struct pfl_consumer_conn *c = timer->data;
+    struct pfl_host_conn *c = timer->data;
     const struct pfl_host_spec *spec = c->conf.spec;
 
     if (spec->kind != PFL_HOST_TLS) {
@@ -320,13 +320,13 @@ static void on_start(uv_timer_t *timer)
 }
 
 /* By the list of now; before the handshake nobody is. */
-static bool is_revoked(const struct pfl_consumer_conn *c)
+static bool is_revoked(const struct pfl_host_conn *c)
 {
     return pfl_tls_conf_is_revoked(*c->conf.tls, pfl_tls_stream_get_identity(c->stream));
 }
 
 /* Who answers, and is it whom the operator asked for? */
-static bool check_identity(struct pfl_consumer_conn *c)
+static bool check_identity(struct pfl_host_conn *c)
 {
     const struct pfl_tls_identity *identity = pfl_tls_stream_get_identity(c->stream);
     const struct pfl_host_spec *spec = c->conf.spec;
@@ -354,7 +354,7 @@ static bool check_identity(struct pfl_consumer_conn *c)
 
 static void on_stream_ready(void *user)
 {
-    struct pfl_consumer_conn *c = user;
+    struct pfl_host_conn *c = user;
 
     c->has_connected = true;
     if (c->conf.spec->kind == PFL_HOST_TUNNEL)
@@ -366,7 +366,7 @@ static void on_stream_ready(void *user)
 
 static void on_stream_data(void *user, struct pfl_span data)
 {
-    struct pfl_consumer_conn *c = user;
+    struct pfl_host_conn *c = user;
     int rc;
 
     if (c->state == STATE_CLOSING)
@@ -377,12 +377,12 @@ static void on_stream_data(void *user, struct pfl_span data)
         fail(c, why_broken(rc));
 }
 
-static bool is_tunnel(const struct pfl_consumer_conn *c)
+static bool is_tunnel(const struct pfl_host_conn *c)
 {
     return c->stream != NULL && c->conf.spec->kind == PFL_HOST_TUNNEL;
 }
 
-bool pfl_consumer_conn_is_resuming(const struct pfl_consumer_conn *self)
+bool pfl_host_conn_is_resuming(const struct pfl_host_conn *self)
 {
     struct pfl_tunnel_stream_stats stats;
 
@@ -392,7 +392,7 @@ bool pfl_consumer_conn_is_resuming(const struct pfl_consumer_conn *self)
     return !stats.is_attached;
 }
 
-unsigned pfl_consumer_conn_get_resumes(const struct pfl_consumer_conn *self)
+unsigned pfl_host_conn_get_resumes(const struct pfl_host_conn *self)
 {
     struct pfl_tunnel_stream_stats stats;
 
@@ -402,7 +402,7 @@ unsigned pfl_consumer_conn_get_resumes(const struct pfl_consumer_conn *self)
     return stats.resumes;
 }
 
-static const char *why_ended(const struct pfl_consumer_conn *c, int err)
+static const char *why_ended(const struct pfl_host_conn *c, int err)
 {
     if (c->conf.spec->kind == PFL_HOST_TLS && c->state == STATE_BINDING)
         return "the host closed the connection after the handshake: it may not accept your "
@@ -415,7 +415,7 @@ static void on_stream_eof(void *user)
     fail(user, why_ended(user, PFL_ECLOSED));
 }
 
-static const char *error_of_stream(const struct pfl_consumer_conn *c)
+static const char *error_of_stream(const struct pfl_host_conn *c)
 {
     switch (c->conf.spec->kind) {
     case PFL_HOST_TLS:
@@ -429,7 +429,7 @@ static const char *error_of_stream(const struct pfl_consumer_conn *c)
 
 static void on_stream_closed(void *user, int err)
 {
-    struct pfl_consumer_conn *c = user;
+    struct pfl_host_conn *c = user;
     char why[WHY_MAX];
 
     snprintf(why, sizeof(why), "%s", error_of_stream(c));
@@ -457,10 +457,9 @@ static const struct pfl_stream_ops stream_ops = {
     .on_closed = on_stream_closed,
 };
 
-int pfl_consumer_conn_open(const struct pfl_consumer_conn_conf *conf,
-                           struct pfl_consumer_conn **ret_conn)
+int pfl_host_conn_open(const struct pfl_host_conn_conf *conf, struct pfl_host_conn **ret_conn)
 {
-    struct pfl_consumer_conn *c = pfl_mem_zalloc(sizeof(*c));
+    struct pfl_host_conn *c = pfl_mem_zalloc(sizeof(*c));
     struct pfl_rpc_client_conf rpc = {.user = c, .send = send_frame};
     int rc;
 
@@ -483,51 +482,51 @@ int pfl_consumer_conn_open(const struct pfl_consumer_conn_conf *conf,
     return 0;
 }
 
-void pfl_consumer_conn_review_all(struct pfl_list *all)
+void pfl_host_conn_review_all(struct pfl_list *all)
 {
     struct pfl_list *it;
 
     PFL_LIST_EACH (it, all) {
-        struct pfl_consumer_conn *c = PFL_CONTAINER_OF(it, struct pfl_consumer_conn, node);
+        struct pfl_host_conn *c = PFL_CONTAINER_OF(it, struct pfl_host_conn, node);
 
         if (c->conf.spec->kind == PFL_HOST_TLS && c->stream != NULL && is_revoked(c))
             fail(c, HOST_REVOKED);
     }
 }
 
-const char *pfl_consumer_conn_get_name(const struct pfl_consumer_conn *self)
+const char *pfl_host_conn_get_name(const struct pfl_host_conn *self)
 {
     return self->name;
 }
 
-int64_t pfl_consumer_conn_get_cert_end_s(const struct pfl_consumer_conn *self)
+int64_t pfl_host_conn_get_cert_end_s(const struct pfl_host_conn *self)
 {
     return self->stream != NULL && self->conf.spec->kind == PFL_HOST_TLS
                ? pfl_tls_stream_get_identity(self->stream)->not_after_s
                : 0;
 }
 
-const char *pfl_consumer_conn_get_tls_version(const struct pfl_consumer_conn *self)
+const char *pfl_host_conn_get_tls_version(const struct pfl_host_conn *self)
 {
     return self->stream != NULL && self->conf.spec->kind == PFL_HOST_TLS
                ? pfl_tls_stream_get_version(self->stream)
                : "";
 }
 
-int pfl_consumer_conn_invoke(struct pfl_consumer_conn *self, const char *method,
-                             struct pfl_span args, pfl_rpc_reply_cb cb, void *user)
+int pfl_host_conn_invoke(struct pfl_host_conn *self, const char *method, struct pfl_span args,
+                         pfl_rpc_reply_cb cb, void *user)
 {
     if (self->state != STATE_READY)
         return PFL_ESTATE;
     return pfl_rpc_client_invoke(self->rpc, method, args, -1, cb, user);
 }
 
-void pfl_consumer_conn_cork(struct pfl_consumer_conn *self)
+void pfl_host_conn_cork(struct pfl_host_conn *self)
 {
     self->is_corked = true;
 }
 
-int pfl_consumer_conn_uncork(struct pfl_consumer_conn *self)
+int pfl_host_conn_uncork(struct pfl_host_conn *self)
 {
     struct pfl_span together = pfl_buf_get(&self->corked);
     struct iovec iov = {(void *)(uintptr_t)together.data, together.len};
@@ -540,13 +539,13 @@ int pfl_consumer_conn_uncork(struct pfl_consumer_conn *self)
     return rc;
 }
 
-void pfl_consumer_conn_read_stop(struct pfl_consumer_conn *self)
+void pfl_host_conn_read_stop(struct pfl_host_conn *self)
 {
     if (self->stream != NULL && self->state != STATE_CLOSING)
         pfl_stream_read_stop(self->stream);
 }
 
-void pfl_consumer_conn_read_start(struct pfl_consumer_conn *self)
+void pfl_host_conn_read_start(struct pfl_host_conn *self)
 {
     if (self->stream != NULL && self->state != STATE_CLOSING)
         pfl_stream_read_start(self->stream);

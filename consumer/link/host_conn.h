@@ -3,8 +3,8 @@
  * One connection to the consumer port of one host: resolve, connect, TLS, identity, bind. Callbacks
  * run from the loop, never from inside a call on the connection.
  */
-#ifndef PFL_CONSUMER_CONSUMER_CONN_H
-#define PFL_CONSUMER_CONSUMER_CONN_H
+#ifndef PFL_CONSUMER_HOST_CONN_H
+#define PFL_CONSUMER_HOST_CONN_H
 
 #include <uv.h>
 
@@ -16,9 +16,9 @@
 
 #define PFL_CONSUMER_CORKED_MAX_BYTES 4096u
 
-struct pfl_consumer_conn;
+struct pfl_host_conn;
 
-struct pfl_consumer_conn_conf {
+struct pfl_host_conn_conf {
     uv_loop_t *loop;
     const struct pfl_host_spec *spec; /* borrowed until on_closed */
     /* Where the one of now is; borrowed until on_closed; NULL there without TLS hosts. */
@@ -30,40 +30,40 @@ struct pfl_consumer_conn_conf {
     /* The consumer port is bound: requests may be made. */
     void (*on_ready)(void *user);
     /* Last callback, once; the connection is freed right after. `why` is a sentence for the
-     * operator, "" after pfl_consumer_conn_close. */
+     * operator, "" after pfl_host_conn_close. */
     void (*on_closed)(void *user, const char *why);
     void *user;
 };
 
-PFL_MUST_USE int pfl_consumer_conn_open(const struct pfl_consumer_conn_conf *conf,
-                                        struct pfl_consumer_conn **ret_conn);
+PFL_MUST_USE int pfl_host_conn_open(const struct pfl_host_conn_conf *conf,
+                                    struct pfl_host_conn **ret_conn);
 /* There is a new revocation list: connections of `all` to hosts that it revokes fail. */
-void pfl_consumer_conn_review_all(struct pfl_list *all);
+void pfl_host_conn_review_all(struct pfl_list *all);
 /* Asynchronous, idempotent, legal in every state. */
-void pfl_consumer_conn_close(struct pfl_consumer_conn *self);
+void pfl_host_conn_close(struct pfl_host_conn *self);
 /* The name in the host's certificate; "" for UNIX sockets. Valid from on_ready. */
-const char *pfl_consumer_conn_get_name(const struct pfl_consumer_conn *self);
+const char *pfl_host_conn_get_name(const struct pfl_host_conn *self);
 /* When the host's certificate expires (UNIX time); 0 for what has none. Valid from on_ready. */
-int64_t pfl_consumer_conn_get_cert_end_s(const struct pfl_consumer_conn *self);
+int64_t pfl_host_conn_get_cert_end_s(const struct pfl_host_conn *self);
 /* "1.2" or "1.3"; "" where the connection is not TLS of its own. Valid from on_ready; static. */
-const char *pfl_consumer_conn_get_tls_version(const struct pfl_consumer_conn *self);
+const char *pfl_host_conn_get_tls_version(const struct pfl_host_conn *self);
 /*
  * See pfl_rpc_client_invoke. A `cb` that returns a negative value breaks the connection, with the
- * reason in pfl_consumer_conn_set_why if it gave one.
+ * reason in pfl_host_conn_set_why if it gave one.
  */
-PFL_MUST_USE int pfl_consumer_conn_invoke(struct pfl_consumer_conn *self, const char *method,
-                                          struct pfl_span args, pfl_rpc_reply_cb cb, void *user);
+PFL_MUST_USE int pfl_host_conn_invoke(struct pfl_host_conn *self, const char *method,
+                                      struct pfl_span args, pfl_rpc_reply_cb cb, void *user);
 /* What is invoked between the two goes to the host in one write, at most
- * PFL_CONSUMER_CORKED_MAX_BYTES. pfl_consumer_conn_uncork: as pfl_rpc_client_invoke. */
-void pfl_consumer_conn_cork(struct pfl_consumer_conn *self);
-PFL_MUST_USE int pfl_consumer_conn_uncork(struct pfl_consumer_conn *self);
-void pfl_consumer_conn_set_why(struct pfl_consumer_conn *self, const char *why);
+ * PFL_CONSUMER_CORKED_MAX_BYTES. pfl_host_conn_uncork: as pfl_rpc_client_invoke. */
+void pfl_host_conn_cork(struct pfl_host_conn *self);
+PFL_MUST_USE int pfl_host_conn_uncork(struct pfl_host_conn *self);
+void pfl_host_conn_set_why(struct pfl_host_conn *self, const char *why);
 /* While stopped the host is held back by the kernel. */
-void pfl_consumer_conn_read_stop(struct pfl_consumer_conn *self);
-void pfl_consumer_conn_read_start(struct pfl_consumer_conn *self);
+void pfl_host_conn_read_stop(struct pfl_host_conn *self);
+void pfl_host_conn_read_start(struct pfl_host_conn *self);
 /* The way to the host is lost and being looked for (tunnel only): deadlines should wait. */
-bool pfl_consumer_conn_is_resuming(const struct pfl_consumer_conn *self);
+bool pfl_host_conn_is_resuming(const struct pfl_host_conn *self);
 /* How often the way was found again. */
-unsigned pfl_consumer_conn_get_resumes(const struct pfl_consumer_conn *self);
+unsigned pfl_host_conn_get_resumes(const struct pfl_host_conn *self);
 
 #endif
