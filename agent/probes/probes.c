@@ -32,13 +32,13 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/notify.h"
+#include "perfetto/data_source_config.fields.h"
 
 #define DEFAULT_SMB_KB   4096u
 #define PAGE_KB          32u
 #define BATCH_MS         50u /* half of the usual period: what is finished need not hurry */
 #define NS_PER_MS        UINT64_C(1000000)
 #define COMMIT_PERIOD_MS 5
-#define CONFIG_SESSION   4u
 #define SESSIONS         PERFLEET_MAX_INSTANCES
 #define FDS_MAX          258
 #define MAX_CONFIG_BYTES (4u * 1024u * 1024u)
@@ -235,7 +235,7 @@ static int keep_config(const struct source *source, struct instance *in, struct 
 
     pfl_buf_init(&in->config, MAX_CONFIG_BYTES);
     while (rc == 0 && pfl_reader_field(&r, &f)) {
-        if (f.id == CONFIG_SESSION)
+        if (f.id == DATA_SOURCE_CONFIG__TRACING_SESSION_ID)
             in->session_id = f.value;
         else if (f.id == kinds[source->kind].config_field)
             rc = pfl_buf_append(&in->config, f.bytes.data, f.bytes.len);

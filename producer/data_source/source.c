@@ -14,13 +14,11 @@
 
 #include <string.h>
 
+#include "perfetto/data_source_config.fields.h"
 #include "producer/data_source/threads.h"
 #include "producer/platform/fork.h"
 #include "producer/platform/guard.h"
 #include "producer/platform/heap.h"
-
-enum { CONFIG_TARGET_BUFFER = 2, CONFIG_EXHAUSTED_POLICY = 9 };
-enum { POLICY_DROP = 1, POLICY_STALL_THEN_ABORT = 2, POLICY_STALL_THEN_DROP = 3 };
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pfl_source *list;                   /* guarded by list_lock */
@@ -153,10 +151,11 @@ int pfl_source_find_instance(const struct pfl_source *self, uint64_t id)
 static enum perfleet_policy policy_of(uint64_t value, enum perfleet_policy otherwise)
 {
     switch (value) {
-    case POLICY_DROP:
+    case DATA_SOURCE_CONFIG__BUFFER_EXHAUSTED_DROP:
         return PERFLEET_DROP;
-    case POLICY_STALL_THEN_ABORT: /* a library does not end its program */
-    case POLICY_STALL_THEN_DROP:
+    case DATA_SOURCE_CONFIG__BUFFER_EXHAUSTED_STALL_THEN_ABORT:
+    /* A library does not end its program. */
+    case DATA_SOURCE_CONFIG__BUFFER_EXHAUSTED_STALL_THEN_DROP:
         return PERFLEET_STALL_THEN_DROP;
     default:
         return otherwise;
@@ -173,9 +172,10 @@ static void read_config(const struct pfl_source *self, struct pfl_span config,
     while (pfl_reader_field(&r, &f)) {
         if (f.type != PFL_WIRE_VARINT)
             continue;
-        if (f.id == CONFIG_TARGET_BUFFER && instance->startup == NULL)
+        if (f.id == DATA_SOURCE_CONFIG__TARGET_BUFFER && instance->startup == NULL)
             instance->buffer = (uint16_t)f.value;
-        if (f.id == CONFIG_EXHAUSTED_POLICY && (self->conf.flags & PERFLEET_POLICY_BY_CONFIG) != 0)
+        if (f.id == DATA_SOURCE_CONFIG__BUFFER_EXHAUSTED_POLICY &&
+            (self->conf.flags & PERFLEET_POLICY_BY_CONFIG) != 0)
             instance->policy = policy_of(f.value, instance->policy);
     }
 }

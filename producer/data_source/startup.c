@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#include "perfetto/data_source_config.fields.h"
 #include "producer/platform/heap.h"
 
 struct raw_field {
@@ -20,11 +21,12 @@ struct raw_field {
     struct pfl_span bytes; /* with its tag */
 };
 
-/* target_buffer, trace_duration_ms, tracing_session_id, enable_extra_guardrails,
- * stop_timeout_ms, session_initiator: docs/abi/fields.tsv. */
 static bool is_services_own(uint32_t id)
 {
-    return id == 2 || id == 3 || id == 4 || id == 6 || id == 7 || id == 8;
+    return id == DATA_SOURCE_CONFIG__TARGET_BUFFER || id == DATA_SOURCE_CONFIG__TRACE_DURATION_MS ||
+           id == DATA_SOURCE_CONFIG__TRACING_SESSION_ID ||
+           id == DATA_SOURCE_CONFIG__ENABLE_EXTRA_GUARDRAILS ||
+           id == DATA_SOURCE_CONFIG__STOP_TIMEOUT_MS || id == DATA_SOURCE_CONFIG__SESSION_INITIATOR;
 }
 
 /* Keeps the order of equal ids. */

@@ -9,10 +9,10 @@
  */
 #include <stdio.h>
 
+#include "perfetto/test_event.fields.h"
+#include "perfetto/trace_packet.fields.h"
 #include "producer/example/example.h"
 
-enum { PACKET_TIMESTAMP = 8, PACKET_FOR_TESTING = 900 };
-enum { TEST_EVENT_STR = 1, TEST_EVENT_SEQ_VALUE = 2 };
 enum { LONG_REQUEST_EACH = 16, LONG_REQUEST_FACTOR = 32 };
 
 PERFLEET_CATEGORY_DEFINE(example_request, "example.request", "Requests, whole", NULL)
@@ -21,10 +21,10 @@ PERFLEET_CATEGORY_DEFINE(example_step, "example.step", "What a request does", NU
 void example_write_load(struct example_thread *t, struct perfleet_writer *w, uint32_t seq_value)
 {
     perfleet_packet_begin(w);
-    perfleet_uint(w, PACKET_TIMESTAMP, perfleet_time_ns());
-    perfleet_begin(w, PACKET_FOR_TESTING);
-    perfleet_uint(w, TEST_EVENT_SEQ_VALUE, seq_value);
-    perfleet_bytes(w, TEST_EVENT_STR, t->example->text, t->example->size_bytes);
+    perfleet_uint(w, TRACE_PACKET__TIMESTAMP, perfleet_time_ns());
+    perfleet_begin(w, TRACE_PACKET__FOR_TESTING);
+    perfleet_uint(w, TEST_EVENT__SEQ_VALUE, seq_value);
+    perfleet_bytes(w, TEST_EVENT__STR, t->example->text, t->example->size_bytes);
     perfleet_end(w);
     perfleet_packet_end(w);
 }

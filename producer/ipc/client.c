@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "perfetto/producer_port.fields.h"
 #include "producer/data_source/layer.h"
 #include "producer/ipc/commands.h"
 #include "producer/ipc/commits.h"
@@ -29,8 +30,6 @@
 #include "producer/platform/fork.h"
 #include "producer/platform/heap.h"
 #include "producer/platform/note.h"
-
-enum { INIT_REPLY_OWN_ADOPTED = 1, INIT_REPLY_EMULATION = 3 };
 
 uint32_t pfl_client_retry_step_ms = 1000;
 
@@ -81,9 +80,9 @@ static void on_greeting_reply(struct perfleet *p, const struct pfl_ipc_reply *re
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == INIT_REPLY_EMULATION)
+        if (f.id == INITIALIZE_CONNECTION_RESPONSE__USE_SHMEM_EMULATION)
             p->is_emulated = f.value != 0;
-        else if (f.id == INIT_REPLY_OWN_ADOPTED)
+        else if (f.id == INITIALIZE_CONNECTION_RESPONSE__USING_SHMEM_PROVIDED_BY_PRODUCER)
             p->is_own_adopted = f.value != 0;
     }
     if (!reply->is_success || r.failed)
@@ -215,7 +214,7 @@ static void send_triggers(struct perfleet *p)
         struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
         char *name = p->triggers[i].name;
 
-        pfl_writer_field_bytes(&w, 1, name, strlen(name));
+        pfl_writer_field_bytes(&w, ACTIVATE_TRIGGERS_REQUEST__TRIGGER_NAMES, name, strlen(name));
         pfl_heap_free(name);
         if (now <= p->triggers[i].deadline_ms)
             pfl_requests_invoke(p, PFL_IPC_ACTIVATE_TRIGGERS,

@@ -8,17 +8,10 @@
  */
 #include "producer/ipc/ipc.h"
 
-enum { FRAME_REQUEST_ID = 2, FRAME_BIND = 3, FRAME_BIND_REPLY = 4, FRAME_INVOKE = 5 };
-enum { FRAME_INVOKE_REPLY = 6, FRAME_REQUEST_ERROR = 7 };
-enum { BIND_SERVICE_NAME = 1 };
-enum { BIND_REPLY_SUCCESS = 1, BIND_REPLY_SERVICE_ID = 2, BIND_REPLY_METHODS = 3 };
-enum { METHOD_ID = 1, METHOD_NAME = 2 };
-enum { INVOKE_SERVICE_ID = 1, INVOKE_METHOD_ID = 2, INVOKE_ARGS = 3, INVOKE_DROP_REPLY = 4 };
-enum { REPLY_SUCCESS = 1, REPLY_HAS_MORE = 2, REPLY_PROTO = 3 };
-enum { CMD_START = 1, CMD_STOP = 2, CMD_SETUP_TRACING = 3, CMD_FLUSH = 5, CMD_SETUP = 6 };
-enum { CMD_CLEAR_INCREMENTAL = 7 };
-enum { MOVE_DATA = 4 };
-enum { COMMIT_MOVE = 1, COMMIT_PATCH = 2, COMMIT_FLUSH_ID = 3 };
+#include "perfetto/commit_data.fields.h"
+#include "perfetto/data_source_config.fields.h"
+#include "perfetto/ipc.fields.h"
+#include "perfetto/producer_port.fields.h"
 
 /* The largest entry: see move_bytes and patch_bytes. */
 #define ENTRY_MAX 64u
@@ -54,45 +47,52 @@ static size_t bytes_field_bytes(uint32_t id, size_t len)
 
 void pfl_ipc_encode_bind(struct pfl_writer *w, uint64_t request_id)
 {
-    size_t bind_len = bytes_field_bytes(BIND_SERVICE_NAME, sizeof(service_name) - 1);
+    size_t bind_len =
+        bytes_field_bytes(IPC_FRAME__BIND_SERVICE__SERVICE_NAME, sizeof(service_name) - 1);
 
-    pfl_writer_u32(w, (uint32_t)(varint_field_bytes(FRAME_REQUEST_ID, request_id) +
-                                 bytes_field_bytes(FRAME_BIND, bind_len)));
-    pfl_writer_field_varint(w, FRAME_REQUEST_ID, request_id);
-    pfl_writer_field_header(w, FRAME_BIND, bind_len);
-    pfl_writer_field_bytes(w, BIND_SERVICE_NAME, service_name, sizeof(service_name) - 1);
+    pfl_writer_u32(w, (uint32_t)(varint_field_bytes(IPC_FRAME__REQUEST_ID, request_id) +
+                                 bytes_field_bytes(IPC_FRAME__MSG_BIND_SERVICE, bind_len)));
+    pfl_writer_field_varint(w, IPC_FRAME__REQUEST_ID, request_id);
+    pfl_writer_field_header(w, IPC_FRAME__MSG_BIND_SERVICE, bind_len);
+    pfl_writer_field_bytes(w, IPC_FRAME__BIND_SERVICE__SERVICE_NAME, service_name,
+                           sizeof(service_name) - 1);
 }
 
 void pfl_ipc_encode_invoke(struct pfl_writer *w, const struct pfl_ipc_invoke *invoke)
 {
-    size_t len = varint_field_bytes(INVOKE_SERVICE_ID, invoke->service_id) +
-                 varint_field_bytes(INVOKE_METHOD_ID, invoke->method_id) +
-                 bytes_field_bytes(INVOKE_ARGS, invoke->args.len) +
-                 varint_field_bytes(INVOKE_DROP_REPLY, invoke->drop_reply);
+    size_t len = varint_field_bytes(IPC_FRAME__INVOKE_METHOD__SERVICE_ID, invoke->service_id) +
+                 varint_field_bytes(IPC_FRAME__INVOKE_METHOD__METHOD_ID, invoke->method_id) +
+                 bytes_field_bytes(IPC_FRAME__INVOKE_METHOD__ARGS_PROTO, invoke->args.len) +
+                 varint_field_bytes(IPC_FRAME__INVOKE_METHOD__DROP_REPLY, invoke->drop_reply);
 
-    pfl_writer_u32(w, (uint32_t)(varint_field_bytes(FRAME_REQUEST_ID, invoke->request_id) +
-                                 bytes_field_bytes(FRAME_INVOKE, len)));
-    pfl_writer_field_varint(w, FRAME_REQUEST_ID, invoke->request_id);
-    pfl_writer_field_header(w, FRAME_INVOKE, len);
-    pfl_writer_field_varint(w, INVOKE_SERVICE_ID, invoke->service_id);
-    pfl_writer_field_varint(w, INVOKE_METHOD_ID, invoke->method_id);
-    pfl_writer_field_bytes(w, INVOKE_ARGS, invoke->args.data, invoke->args.len);
-    pfl_writer_field_varint(w, INVOKE_DROP_REPLY, invoke->drop_reply);
+    pfl_writer_u32(w, (uint32_t)(varint_field_bytes(IPC_FRAME__REQUEST_ID, invoke->request_id) +
+                                 bytes_field_bytes(IPC_FRAME__MSG_INVOKE_METHOD, len)));
+    pfl_writer_field_varint(w, IPC_FRAME__REQUEST_ID, invoke->request_id);
+    pfl_writer_field_header(w, IPC_FRAME__MSG_INVOKE_METHOD, len);
+    pfl_writer_field_varint(w, IPC_FRAME__INVOKE_METHOD__SERVICE_ID, invoke->service_id);
+    pfl_writer_field_varint(w, IPC_FRAME__INVOKE_METHOD__METHOD_ID, invoke->method_id);
+    pfl_writer_field_bytes(w, IPC_FRAME__INVOKE_METHOD__ARGS_PROTO, invoke->args.data,
+                           invoke->args.len);
+    pfl_writer_field_varint(w, IPC_FRAME__INVOKE_METHOD__DROP_REPLY, invoke->drop_reply);
 }
 
 static void encode_move(struct pfl_writer *w, const struct pfl_arbiter_move *move,
                         struct pfl_span data)
 {
-    size_t data_bytes = data.len == 0 ? 0 : bytes_field_bytes(MOVE_DATA, data.len);
+    size_t data_bytes =
+        data.len == 0 ? 0 : bytes_field_bytes(COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE__DATA, data.len);
 
-    pfl_writer_field_header(w, COMMIT_MOVE,
-                            varint_field_bytes(1, move->page) + varint_field_bytes(2, move->chunk) +
-                                varint_field_bytes(3, move->buffer) + data_bytes);
-    pfl_writer_field_varint(w, 1, move->page);
-    pfl_writer_field_varint(w, 2, move->chunk);
-    pfl_writer_field_varint(w, 3, move->buffer);
+    pfl_writer_field_header(
+        w, COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE,
+        varint_field_bytes(COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE__PAGE, move->page) +
+            varint_field_bytes(COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE__CHUNK, move->chunk) +
+            varint_field_bytes(COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE__TARGET_BUFFER, move->buffer) +
+            data_bytes);
+    pfl_writer_field_varint(w, COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE__PAGE, move->page);
+    pfl_writer_field_varint(w, COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE__CHUNK, move->chunk);
+    pfl_writer_field_varint(w, COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE__TARGET_BUFFER, move->buffer);
     if (data.len != 0)
-        pfl_writer_field_bytes(w, MOVE_DATA, data.data, data.len);
+        pfl_writer_field_bytes(w, COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE__DATA, data.data, data.len);
 }
 
 /* What travels with the move: the whole chunk with its header, if it is ours to send. */
@@ -111,20 +111,27 @@ static struct pfl_span data_of(const struct pfl_smb *smb, const struct pfl_arbit
 
 static void encode_patch(struct pfl_writer *w, const struct pfl_arbiter_patch *patch)
 {
-    size_t inner = varint_field_bytes(1, patch->offset) + bytes_field_bytes(2, sizeof(patch->data));
+    size_t inner =
+        varint_field_bytes(COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__PATCH__OFFSET, patch->offset) +
+        bytes_field_bytes(COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__PATCH__DATA, sizeof(patch->data));
 
     pfl_writer_field_header(
-        w, COMMIT_PATCH,
-        varint_field_bytes(1, patch->buffer) + varint_field_bytes(2, patch->writer_id) +
-            varint_field_bytes(3, patch->chunk_id) + bytes_field_bytes(4, inner) +
-            varint_field_bytes(5, patch->has_more));
-    pfl_writer_field_varint(w, 1, patch->buffer);
-    pfl_writer_field_varint(w, 2, patch->writer_id);
-    pfl_writer_field_varint(w, 3, patch->chunk_id);
-    pfl_writer_field_header(w, 4, inner);
-    pfl_writer_field_varint(w, 1, patch->offset);
-    pfl_writer_field_bytes(w, 2, patch->data, sizeof(patch->data));
-    pfl_writer_field_varint(w, 5, patch->has_more);
+        w, COMMIT_DATA_REQUEST__CHUNKS_TO_PATCH,
+        varint_field_bytes(COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__TARGET_BUFFER, patch->buffer) +
+            varint_field_bytes(COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__WRITER_ID, patch->writer_id) +
+            varint_field_bytes(COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__CHUNK_ID, patch->chunk_id) +
+            bytes_field_bytes(COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__PATCHES, inner) +
+            varint_field_bytes(COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__HAS_MORE_PATCHES,
+                               patch->has_more));
+    pfl_writer_field_varint(w, COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__TARGET_BUFFER, patch->buffer);
+    pfl_writer_field_varint(w, COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__WRITER_ID, patch->writer_id);
+    pfl_writer_field_varint(w, COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__CHUNK_ID, patch->chunk_id);
+    pfl_writer_field_header(w, COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__PATCHES, inner);
+    pfl_writer_field_varint(w, COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__PATCH__OFFSET, patch->offset);
+    pfl_writer_field_bytes(w, COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__PATCH__DATA, patch->data,
+                           sizeof(patch->data));
+    pfl_writer_field_varint(w, COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__HAS_MORE_PATCHES,
+                            patch->has_more);
 }
 
 bool pfl_ipc_encode_commit(struct pfl_writer *w, const struct pfl_arbiter_batch *batch,
@@ -147,7 +154,7 @@ bool pfl_ipc_encode_commit(struct pfl_writer *w, const struct pfl_arbiter_batch 
     if (pos->moves < batch->moves.len || pos->patches < batch->patches.len)
         return true;
     if (batch->flush_id != 0)
-        pfl_writer_field_varint(w, COMMIT_FLUSH_ID, batch->flush_id);
+        pfl_writer_field_varint(w, COMMIT_DATA_REQUEST__FLUSH_REQUEST_ID, batch->flush_id);
     return false;
 }
 
@@ -159,11 +166,11 @@ static void read_invoke_reply(struct pfl_span bytes, struct pfl_ipc_reply *reply
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == REPLY_SUCCESS)
+        if (f.id == IPC_FRAME__INVOKE_METHOD_REPLY__SUCCESS)
             reply->is_success = f.value != 0;
-        else if (f.id == REPLY_HAS_MORE)
+        else if (f.id == IPC_FRAME__INVOKE_METHOD_REPLY__HAS_MORE)
             reply->has_more = f.value != 0;
-        else if (f.id == REPLY_PROTO)
+        else if (f.id == IPC_FRAME__INVOKE_METHOD_REPLY__REPLY_PROTO)
             reply->body = f.bytes;
     }
     *failed = *failed || r.failed;
@@ -177,15 +184,15 @@ int pfl_ipc_parse_frame(struct pfl_span frame, struct pfl_ipc_reply *ret_reply)
     bool failed = false;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == FRAME_REQUEST_ID && f.type == PFL_WIRE_VARINT) {
+        if (f.id == IPC_FRAME__REQUEST_ID && f.type == PFL_WIRE_VARINT) {
             reply.request_id = f.value;
-        } else if (f.id == FRAME_BIND_REPLY && f.type == PFL_WIRE_BYTES) {
+        } else if (f.id == IPC_FRAME__MSG_BIND_SERVICE_REPLY && f.type == PFL_WIRE_BYTES) {
             reply.kind = PFL_IPC_BIND_REPLY;
             reply.body = f.bytes;
-        } else if (f.id == FRAME_INVOKE_REPLY && f.type == PFL_WIRE_BYTES) {
+        } else if (f.id == IPC_FRAME__MSG_INVOKE_METHOD_REPLY && f.type == PFL_WIRE_BYTES) {
             reply.kind = PFL_IPC_INVOKE_REPLY;
             read_invoke_reply(f.bytes, &reply, &failed);
-        } else if (f.id == FRAME_REQUEST_ERROR && f.type == PFL_WIRE_BYTES) {
+        } else if (f.id == IPC_FRAME__MSG_REQUEST_ERROR && f.type == PFL_WIRE_BYTES) {
             reply.kind = PFL_IPC_REQUEST_ERROR;
         }
     }
@@ -203,9 +210,10 @@ static void read_method(struct pfl_span bytes, struct pfl_ipc_service *service)
     uint32_t id = 0;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == METHOD_ID && f.type == PFL_WIRE_VARINT)
+        if (f.id == IPC_FRAME__BIND_SERVICE_REPLY__METHOD_INFO__ID && f.type == PFL_WIRE_VARINT)
             id = (uint32_t)f.value;
-        else if (f.id == METHOD_NAME && f.type == PFL_WIRE_BYTES)
+        else if (f.id == IPC_FRAME__BIND_SERVICE_REPLY__METHOD_INFO__NAME &&
+                 f.type == PFL_WIRE_BYTES)
             name = f.bytes;
     }
     for (uint32_t i = 0; i < PFL_IPC_METHODS; i++) {
@@ -223,11 +231,11 @@ int pfl_ipc_parse_bind(struct pfl_span body, struct pfl_ipc_service *ret_service
     bool is_success = false;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == BIND_REPLY_SUCCESS)
+        if (f.id == IPC_FRAME__BIND_SERVICE_REPLY__SUCCESS)
             is_success = f.value != 0;
-        else if (f.id == BIND_REPLY_SERVICE_ID)
+        else if (f.id == IPC_FRAME__BIND_SERVICE_REPLY__SERVICE_ID)
             service.service_id = (uint32_t)f.value;
-        else if (f.id == BIND_REPLY_METHODS && f.type == PFL_WIRE_BYTES)
+        else if (f.id == IPC_FRAME__BIND_SERVICE_REPLY__METHODS && f.type == PFL_WIRE_BYTES)
             read_method(f.bytes, &service);
     }
     if (r.failed)
@@ -268,41 +276,42 @@ static void read_config_name(struct pfl_ipc_command *cmd, bool *failed)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 1 && f.type == PFL_WIRE_BYTES)
+        if (f.id == DATA_SOURCE_CONFIG__NAME && f.type == PFL_WIRE_BYTES)
             cmd->name = f.bytes;
     }
     *failed = *failed || r.failed;
 }
 
-/* Fields 1 to 3 mean something else in each command. */
+/* SetupDataSource has the fields of StartDataSource. */
 static void read_command_field(struct pfl_ipc_command *cmd, const struct pfl_field *f, bool *failed)
 {
     switch (cmd->kind) {
     case PFL_IPC_CMD_SETUP_TRACING:
-        if (f->id == 1)
+        if (f->id == GET_ASYNC_COMMAND_RESPONSE__SETUP_TRACING__SHARED_BUFFER_PAGE_SIZE_KB)
             cmd->page_kb = f->value > UINT32_MAX ? UINT32_MAX : (uint32_t)f->value;
         break;
     case PFL_IPC_CMD_SETUP_DATA_SOURCE:
     case PFL_IPC_CMD_START_DATA_SOURCE:
-        if (f->id == 1)
+        if (f->id == GET_ASYNC_COMMAND_RESPONSE__START_DATA_SOURCE__NEW_INSTANCE_ID)
             cmd->instance_id = f->value;
-        else if (f->id == 2 && f->type == PFL_WIRE_BYTES)
+        else if (f->id == GET_ASYNC_COMMAND_RESPONSE__START_DATA_SOURCE__CONFIG &&
+                 f->type == PFL_WIRE_BYTES)
             cmd->config = f->bytes;
         break;
     case PFL_IPC_CMD_STOP_DATA_SOURCE:
-        if (f->id == 1)
+        if (f->id == GET_ASYNC_COMMAND_RESPONSE__STOP_DATA_SOURCE__INSTANCE_ID)
             cmd->instance_id = f->value;
         break;
     case PFL_IPC_CMD_FLUSH:
-        if (f->id == 2)
+        if (f->id == GET_ASYNC_COMMAND_RESPONSE__FLUSH__REQUEST_ID)
             cmd->flush_id = f->value;
-        else if (f->id == 3)
+        else if (f->id == GET_ASYNC_COMMAND_RESPONSE__FLUSH__FLAGS)
             cmd->flush_flags = f->value;
-        else if (f->id == 1)
+        else if (f->id == GET_ASYNC_COMMAND_RESPONSE__FLUSH__DATA_SOURCE_IDS)
             add_ids(cmd, f, failed);
         break;
     case PFL_IPC_CMD_CLEAR_INCREMENTAL:
-        if (f->id == 1)
+        if (f->id == GET_ASYNC_COMMAND_RESPONSE__CLEAR_INCREMENTAL_STATE__DATA_SOURCE_IDS)
             add_ids(cmd, f, failed);
         break;
     case PFL_IPC_CMD_UNKNOWN:
@@ -313,17 +322,17 @@ static void read_command_field(struct pfl_ipc_command *cmd, const struct pfl_fie
 static enum pfl_ipc_command_kind kind_of(uint32_t field)
 {
     switch (field) {
-    case CMD_START:
+    case GET_ASYNC_COMMAND_RESPONSE__START_DATA_SOURCE:
         return PFL_IPC_CMD_START_DATA_SOURCE;
-    case CMD_STOP:
+    case GET_ASYNC_COMMAND_RESPONSE__STOP_DATA_SOURCE:
         return PFL_IPC_CMD_STOP_DATA_SOURCE;
-    case CMD_SETUP_TRACING:
+    case GET_ASYNC_COMMAND_RESPONSE__SETUP_TRACING:
         return PFL_IPC_CMD_SETUP_TRACING;
-    case CMD_FLUSH:
+    case GET_ASYNC_COMMAND_RESPONSE__FLUSH:
         return PFL_IPC_CMD_FLUSH;
-    case CMD_SETUP:
+    case GET_ASYNC_COMMAND_RESPONSE__SETUP_DATA_SOURCE:
         return PFL_IPC_CMD_SETUP_DATA_SOURCE;
-    case CMD_CLEAR_INCREMENTAL:
+    case GET_ASYNC_COMMAND_RESPONSE__CLEAR_INCREMENTAL_STATE:
         return PFL_IPC_CMD_CLEAR_INCREMENTAL;
     default:
         return PFL_IPC_CMD_UNKNOWN;

@@ -10,16 +10,12 @@
 
 #include <string.h>
 
+#include "perfetto/data_source_descriptor.fields.h"
+#include "perfetto/producer_port.fields.h"
 #include "producer/platform/heap.h"
 
 #define ARGS_MAX   1024u /* of the requests without free text */
 #define FRAME_ROOM PFL_REQUESTS_FRAME_ROOM
-
-enum { INIT_PAGE_HINT = 1, INIT_SMB_HINT = 2, INIT_NAME = 3, INIT_SCRAPING = 4 };
-enum { INIT_OWN_SMB = 6, INIT_SDK = 8 };
-enum { SCRAPING_ENABLED = 1, SCRAPING_DISABLED = 2 };
-enum { DS_NAME = 1, DS_NOTIFY_STOP = 2, DS_NOTIFY_START = 3, DS_CLEARS = 4 };
-enum { DS_ID = 7, DS_NO_FLUSH = 9 };
 
 /* Once there are writers, their threads send too (pfl_requests_try_commit). */
 static void lock(struct perfleet *p)
@@ -65,12 +61,13 @@ uint64_t pfl_requests_invoke(struct perfleet *p, enum pfl_ipc_method method, str
     return id;
 }
 
+/* Of the requests whose only field is a number: it is the same field in each. */
 static void invoke_number(struct perfleet *p, enum pfl_ipc_method method, uint64_t number)
 {
     uint8_t bytes[16];
     struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
 
-    pfl_writer_field_varint(&w, 1, number);
+    pfl_writer_field_varint(&w, NOTIFY_DATA_SOURCE_STARTED_REQUEST__DATA_SOURCE_ID, number);
     invoke(p, method, pfl_span_of(bytes, sizeof(bytes) - w.left), true);
 }
 
@@ -86,8 +83,8 @@ static void register_writer(struct perfleet *p, const struct pfl_arbiter_writer_
     uint8_t bytes[32];
     struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
 
-    pfl_writer_field_varint(&w, 1, op->writer_id);
-    pfl_writer_field_varint(&w, 2, op->buffer);
+    pfl_writer_field_varint(&w, REGISTER_TRACE_WRITER_REQUEST__TRACE_WRITER_ID, op->writer_id);
+    pfl_writer_field_varint(&w, REGISTER_TRACE_WRITER_REQUEST__TARGET_BUFFER, op->buffer);
     invoke(p, PFL_IPC_REGISTER_TRACE_WRITER, pfl_span_of(bytes, sizeof(bytes) - w.left), true);
 }
 
@@ -100,17 +97,23 @@ void pfl_requests_greet(struct perfleet *p)
     struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
 
     if (p->conf.page_kb != 0)
-        pfl_writer_field_varint(&w, INIT_PAGE_HINT, (uint64_t)p->conf.page_kb * 1024);
+        pfl_writer_field_varint(&w,
+                                INITIALIZE_CONNECTION_REQUEST__SHARED_MEMORY_PAGE_SIZE_HINT_BYTES,
+                                (uint64_t)p->conf.page_kb * 1024);
     if (smb_kb != 0)
-        pfl_writer_field_varint(&w, INIT_SMB_HINT, (uint64_t)smb_kb * 1024);
-    pfl_writer_field_bytes(&w, INIT_NAME, p->conf.producer_name, strlen(p->conf.producer_name));
-    pfl_writer_field_varint(&w, INIT_SCRAPING,
-                            p->conf.no_scraping ? SCRAPING_DISABLED : SCRAPING_ENABLED);
+        pfl_writer_field_varint(&w, INITIALIZE_CONNECTION_REQUEST__SHARED_MEMORY_SIZE_HINT_BYTES,
+                                (uint64_t)smb_kb * 1024);
+    pfl_writer_field_bytes(&w, INITIALIZE_CONNECTION_REQUEST__PRODUCER_NAME, p->conf.producer_name,
+                           strlen(p->conf.producer_name));
+    pfl_writer_field_varint(&w, INITIALIZE_CONNECTION_REQUEST__SMB_SCRAPING_MODE,
+                            p->conf.no_scraping
+                                ? INITIALIZE_CONNECTION_REQUEST__SMB_SCRAPING_DISABLED
+                                : INITIALIZE_CONNECTION_REQUEST__SMB_SCRAPING_ENABLED);
     if (has_own) {
-        pfl_writer_field_varint(&w, INIT_OWN_SMB, 1);
+        pfl_writer_field_varint(&w, INITIALIZE_CONNECTION_REQUEST__PRODUCER_PROVIDED_SHMEM, 1);
         pfl_link_give_fd(&p->link, p->own_fd);
     }
-    pfl_writer_field_bytes(&w, INIT_SDK, sdk, sizeof(sdk) - 1);
+    pfl_writer_field_bytes(&w, INITIALIZE_CONNECTION_REQUEST__SDK_VERSION, sdk, sizeof(sdk) - 1);
     p->greeting_request = pfl_requests_invoke(p, PFL_IPC_INITIALIZE_CONNECTION,
                                               pfl_span_of(bytes, sizeof(bytes) - w.left), false);
     p->command_request =
@@ -135,16 +138,17 @@ static void send_descriptor(struct perfleet *p, enum pfl_ipc_method method,
         pthread_mutex_unlock(&p->lock);
         return;
     }
-    pfl_writer_field_bytes(&d, DS_NAME, s->conf.name, strlen(s->conf.name));
-    pfl_writer_field_varint(&d, DS_NOTIFY_STOP, 1);
-    pfl_writer_field_varint(&d, DS_NOTIFY_START, 1);
-    pfl_writer_field_varint(&d, DS_CLEARS, 1);
-    pfl_writer_field_varint(&d, DS_ID, s->slot + 1);
+    pfl_writer_field_bytes(&d, DATA_SOURCE_DESCRIPTOR__NAME, s->conf.name, strlen(s->conf.name));
+    pfl_writer_field_varint(&d, DATA_SOURCE_DESCRIPTOR__WILL_NOTIFY_ON_STOP, 1);
+    pfl_writer_field_varint(&d, DATA_SOURCE_DESCRIPTOR__WILL_NOTIFY_ON_START, 1);
+    pfl_writer_field_varint(&d, DATA_SOURCE_DESCRIPTOR__HANDLES_INCREMENTAL_STATE_CLEAR, 1);
+    pfl_writer_field_varint(&d, DATA_SOURCE_DESCRIPTOR__ID, s->slot + 1);
     if ((s->conf.flags & PERFLEET_NO_FLUSH) != 0)
-        pfl_writer_field_varint(&d, DS_NO_FLUSH, 1);
+        pfl_writer_field_varint(&d, DATA_SOURCE_DESCRIPTOR__NO_FLUSH, 1);
     own_len = sizeof(own) - d.left;
     w = pfl_writer_of(args, sizeof(own) + more + 16);
-    pfl_writer_field_header(&w, 1, own_len + more);
+    pfl_writer_field_header(&w, REGISTER_DATA_SOURCE_REQUEST__DATA_SOURCE_DESCRIPTOR,
+                            own_len + more);
     pfl_writer_bytes(&w, own, own_len);
     pfl_writer_bytes(&w, s->conf.descriptor_fields, more);
     pthread_mutex_unlock(&p->lock);
@@ -167,7 +171,8 @@ void pfl_requests_unregister_source(struct perfleet *p, const struct pfl_source 
     uint8_t bytes[PFL_SOURCE_NAME_MAX + 16];
     struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
 
-    pfl_writer_field_bytes(&w, 1, s->conf.name, strlen(s->conf.name));
+    pfl_writer_field_bytes(&w, UNREGISTER_DATA_SOURCE_REQUEST__DATA_SOURCE_NAME, s->conf.name,
+                           strlen(s->conf.name));
     pfl_requests_invoke(p, PFL_IPC_UNREGISTER_DATA_SOURCE,
                         pfl_span_of(bytes, sizeof(bytes) - w.left), true);
 }

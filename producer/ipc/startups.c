@@ -18,13 +18,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "perfetto/data_source_config.fields.h"
 #include "producer/ipc/commits.h"
 #include "producer/platform/fork.h"
 #include "producer/platform/heap.h"
 
 #define OWN_PAGE_KB 4u
-
-enum { CONFIG_TARGET_BUFFER = 2 };
 
 /* --- memory ------------------------------------------------------------------------------- */
 
@@ -200,7 +199,7 @@ static uint32_t target_buffer_of(struct pfl_span config)
     uint32_t buffer = 0;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == CONFIG_TARGET_BUFFER && f.type == PFL_WIRE_VARINT)
+        if (f.id == DATA_SOURCE_CONFIG__TARGET_BUFFER && f.type == PFL_WIRE_VARINT)
             buffer = (uint16_t)f.value;
     }
     return buffer;

@@ -24,17 +24,16 @@
 #include <string.h>
 
 #include "abi/fragment.h"
+#include "perfetto/trace_packet.fields.h"
 #include "producer/platform/fork.h"
 #include "producer/platform/guard.h"
 #include "producer/platform/heap.h"
 
-#define FIELD_PREVIOUS_PACKET_DROPPED  42u
-#define FIELD_FIRST_PACKET_ON_SEQUENCE 87u
-#define LOSS_SMB_FULL                  257u /* DATA_LOSS_PRESENT, DATA_LOSS_SMB_FULL */
-#define PACKET_MIN_ROOM                12u  /* a size and 8 bytes */
-#define SMALL_ROOM                     16   /* a small message begins with this much at least */
-#define SMALL_MAX                      127u /* what a size of one byte says */
-#define SMALL_RESERVE                  (PFL_FRAGMENT_SIZE_BYTES - 1)
+#define LOSS_SMB_FULL   (TRACE_PACKET__DATA_LOSS_PRESENT | TRACE_PACKET__DATA_LOSS_SMB_FULL)
+#define PACKET_MIN_ROOM 12u  /* a size and 8 bytes */
+#define SMALL_ROOM      16   /* a small message begins with this much at least */
+#define SMALL_MAX       127u /* what a size of one byte says */
+#define SMALL_RESERVE   (PFL_FRAGMENT_SIZE_BYTES - 1)
 
 /* An open nested message. */
 struct frame {
@@ -408,9 +407,10 @@ static void write_sequence_fields(struct pfl_trace_writer *self)
     uint8_t *p = self->pub.pos;
 
     if (!self->has_written)
-        p = perfleet_put_varint_(perfleet_put_tag_(p, FIELD_FIRST_PACKET_ON_SEQUENCE, 0), 1);
+        p = perfleet_put_varint_(perfleet_put_tag_(p, TRACE_PACKET__FIRST_PACKET_ON_SEQUENCE, 0),
+                                 1);
     if (self->is_after_loss)
-        p = perfleet_put_varint_(perfleet_put_tag_(p, FIELD_PREVIOUS_PACKET_DROPPED, 0),
+        p = perfleet_put_varint_(perfleet_put_tag_(p, TRACE_PACKET__PREVIOUS_PACKET_DROPPED, 0),
                                  LOSS_SMB_FULL);
     self->pub.pos = p;
 }

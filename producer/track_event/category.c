@@ -17,15 +17,13 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "perfetto/data_source_descriptor.fields.h"
 #include "producer/platform/fork.h"
 #include "producer/platform/heap.h"
 #include "producer/track_event/event_filter.h"
 #include "producer/track_event/track_event.h"
 
 #define BUCKETS 256u
-
-enum { DESCRIPTOR_TRACK_EVENT = 6, AVAILABLE_CATEGORIES = 1 };
-enum { CATEGORY_NAME = 1, CATEGORY_DESCRIPTION = 2, CATEGORY_TAGS = 3 };
 
 struct session {
     uint8_t *config; /* TrackEventConfig, owned; NULL: no session */
@@ -233,7 +231,7 @@ static void put_tags(struct pfl_writer *w, const char *tags)
     while (tags != NULL && *tags != '\0') {
         size_t len = strcspn(tags, ",");
 
-        pfl_writer_field_bytes(w, CATEGORY_TAGS, tags, len);
+        pfl_writer_field_bytes(w, TRACK_EVENT_CATEGORY__TAGS, tags, len);
         tags += len + (tags[len] == ',');
     }
 }
@@ -245,10 +243,11 @@ static bool put_category(struct pfl_writer *w, const struct perfleet_category *c
     struct pfl_writer c = pfl_writer_of(bytes, sizeof(bytes));
     struct pfl_writer before = *w;
 
-    put_str(&c, CATEGORY_NAME, category->name);
-    put_str(&c, CATEGORY_DESCRIPTION, category->description);
+    put_str(&c, TRACK_EVENT_CATEGORY__NAME, category->name);
+    put_str(&c, TRACK_EVENT_CATEGORY__DESCRIPTION, category->description);
     put_tags(&c, category->tags);
-    pfl_writer_field_bytes(w, AVAILABLE_CATEGORIES, bytes, sizeof(bytes) - c.left);
+    pfl_writer_field_bytes(w, TRACK_EVENT_DESCRIPTOR__AVAILABLE_CATEGORIES, bytes,
+                           sizeof(bytes) - c.left);
     if (!c.failed && !w->failed)
         return true;
     *w = before;
@@ -274,7 +273,8 @@ int pfl_category_describe(void **ret_bytes, size_t *ret_len)
             put_category(&w, c);
     }
     pthread_mutex_unlock(&lock);
-    pfl_writer_field_bytes(&o, DESCRIPTOR_TRACK_EVENT, inner, room - w.left);
+    pfl_writer_field_bytes(&o, DATA_SOURCE_DESCRIPTOR__TRACK_EVENT_DESCRIPTOR, inner,
+                           room - w.left);
     pfl_heap_free(inner);
     *ret_bytes = outer;
     *ret_len = PFL_CATEGORY_DESCRIPTOR_MAX - o.left;

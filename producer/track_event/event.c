@@ -14,6 +14,8 @@
  */
 #include <string.h>
 
+#include "perfetto/trace_packet.fields.h"
+#include "perfetto/track_event.fields.h"
 #include "producer/platform/guard.h"
 #include "producer/track_event/event_sequence.h"
 #include "producer/track_event/track.h"
@@ -22,11 +24,6 @@
 #define FIELDS_BYTES 48u /* type, two numbers, a uuid; or PFL_SEQUENCE_TIME_BYTES */
 
 _Static_assert(FIELDS_BYTES >= PFL_SEQUENCE_TIME_BYTES, "times fit");
-
-enum { PACKET_TRACK_EVENT = 11 };
-enum { EVENT_CATEGORY_IIDS = 3, EVENT_TYPE = 9, EVENT_NAME_IID = 10, EVENT_TRACK_UUID = 11 };
-enum { EVENT_CATEGORIES = 22, EVENT_NAME = 23 };
-enum { EVENT_COUNTER_VALUE = 30, EVENT_DOUBLE_COUNTER_VALUE = 44 };
 
 /* Readers must know `number` before it is used. */
 static inline bool is_told(struct pfl_event_sequence *s, uint32_t *bits, enum pfl_intern_kind kind,
@@ -49,7 +46,7 @@ static void write_category_names(struct perfleet_writer *w, const char *names)
     while (*names != '\0') {
         size_t len = strcspn(names, ",");
 
-        perfleet_bytes(w, EVENT_CATEGORIES, names, len);
+        perfleet_bytes(w, TRACK_EVENT__CATEGORIES, names, len);
         names += len + (names[len] == ',');
     }
 }
@@ -111,9 +108,9 @@ static void write_strings(const struct perfleet_event *ev, struct pfl_event_sequ
     if (!strings->has_name || strings->name != 0)
         return;
     if (s->settings.hides_dynamic_names && (ev->type_ & PERFLEET_STATIC_NAME) == 0)
-        perfleet_string(s->w, EVENT_NAME, "FILTERED");
+        perfleet_string(s->w, TRACK_EVENT__NAME, "FILTERED");
     else
-        perfleet_string(s->w, EVENT_NAME, ev->name_);
+        perfleet_string(s->w, TRACK_EVENT__NAME, ev->name_);
 }
 
 static bool is_on_own_track(const struct perfleet_event *ev)
@@ -141,14 +138,14 @@ static bool open_event(struct perfleet_event *ev, struct pfl_event_sequence *s, 
     perfleet_packet_begin(w);
     end_fields(w, spare,
                pfl_event_sequence_put_time(s, begin_fields(w, spare), ev->clock_, ev->value_));
-    pfl_trace_writer_begin_small(w, PACKET_TRACK_EVENT);
-    p = put_uint(begin_fields(w, spare), EVENT_TYPE, ev->type_ & TYPE_MASK);
+    pfl_trace_writer_begin_small(w, TRACE_PACKET__TRACK_EVENT);
+    p = put_uint(begin_fields(w, spare), TRACK_EVENT__TYPE, ev->type_ & TYPE_MASK);
     if (strings.category != 0)
-        p = put_uint(p, EVENT_CATEGORY_IIDS, strings.category);
+        p = put_uint(p, TRACK_EVENT__CATEGORY_IIDS, strings.category);
     if (strings.name != 0)
-        p = put_uint(p, EVENT_NAME_IID, strings.name);
+        p = put_uint(p, TRACK_EVENT__NAME_IID, strings.name);
     if (!is_on_own_track(ev))
-        p = put_uint(p, EVENT_TRACK_UUID, uuid);
+        p = put_uint(p, TRACK_EVENT__TRACK_UUID, uuid);
     end_fields(w, spare, p);
     write_strings(ev, s, &strings);
     if (s->settings.has_thread_time && is_on_own_track(ev))

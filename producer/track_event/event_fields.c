@@ -11,42 +11,34 @@
  */
 #include <string.h>
 
+#include "perfetto/test_event.fields.h"
+#include "perfetto/track_event.fields.h"
 #include "producer/track_event/event_sequence.h"
 
 #define DEPTH_MAX        24u
 #define SHORT_VALUE_MAX  96u /* with its head still below 128 bytes: a size of one byte */
 #define SHORT_HEAD_BYTES 24u
 
-enum { EVENT_DEBUG_ANNOTATIONS = 4, EVENT_LOG_MESSAGE = 21, EVENT_COUNTER_VALUE = 30 };
-enum { EVENT_SOURCE_LOCATION = 33, EVENT_SOURCE_LOCATION_IID = 34 };
-enum { EVENT_DOUBLE_COUNTER_VALUE = 44, EVENT_FLOW_IDS = 47, EVENT_TERMINATING_FLOW_IDS = 48 };
-enum { EVENT_CORRELATION_ID = 52, EVENT_CORRELATION_ID_STR = 53 };
-enum { ARG_NAME_IID = 1, ARG_BOOL = 2, ARG_UINT = 3, ARG_INT = 4, ARG_DOUBLE = 5, ARG_STRING = 6 };
-enum { ARG_POINTER = 7, ARG_JSON = 9, ARG_NAME = 10, ARG_DICT_ENTRIES = 11, ARG_ARRAY_VALUES = 12 };
-enum { ARG_PROTO_VALUE = 14, ARG_PROTO_TYPE_NAME = 16 };
-enum { LOCATION_FILE = 2, LOCATION_FUNCTION = 3, LOCATION_LINE = 4 };
-enum { LOG_LOCATION_IID = 1, LOG_BODY_IID = 2, LOG_PRIORITY = 3 };
-
 /* --- counters, flows, ids ---------------------------------------------------------------- */
 
 void perfleet_event_counter_int(struct perfleet_event *ev, int64_t value)
 {
-    perfleet_int(ev->writer_, EVENT_COUNTER_VALUE, value);
+    perfleet_int(ev->writer_, TRACK_EVENT__COUNTER_VALUE, value);
 }
 
 void perfleet_event_counter_double(struct perfleet_event *ev, double value)
 {
-    perfleet_double(ev->writer_, EVENT_DOUBLE_COUNTER_VALUE, value);
+    perfleet_double(ev->writer_, TRACK_EVENT__DOUBLE_COUNTER_VALUE, value);
 }
 
 void perfleet_event_flow(struct perfleet_event *ev, uint64_t id)
 {
-    perfleet_fixed64(ev->writer_, EVENT_FLOW_IDS, id);
+    perfleet_fixed64(ev->writer_, TRACK_EVENT__FLOW_IDS, id);
 }
 
 void perfleet_event_terminating_flow(struct perfleet_event *ev, uint64_t id)
 {
-    perfleet_fixed64(ev->writer_, EVENT_TERMINATING_FLOW_IDS, id);
+    perfleet_fixed64(ev->writer_, TRACK_EVENT__TERMINATING_FLOW_IDS, id);
 }
 
 uint64_t perfleet_process_scoped_id(uint64_t id)
@@ -56,12 +48,12 @@ uint64_t perfleet_process_scoped_id(uint64_t id)
 
 void perfleet_event_correlation_id(struct perfleet_event *ev, uint64_t id)
 {
-    perfleet_uint(ev->writer_, EVENT_CORRELATION_ID, id);
+    perfleet_uint(ev->writer_, TRACK_EVENT__CORRELATION_ID, id);
 }
 
 void perfleet_event_correlation_id_str(struct perfleet_event *ev, const char *id)
 {
-    perfleet_string(ev->writer_, EVENT_CORRELATION_ID_STR, id);
+    perfleet_string(ev->writer_, TRACK_EVENT__CORRELATION_ID_STR, id);
 }
 
 /* --- source locations and log messages --------------------------------------------------- */
@@ -91,15 +83,15 @@ void perfleet_event_source_location(struct perfleet_event *ev,
     uint32_t number = tell_location(ev->sequence_, location);
 
     if (number != 0) {
-        perfleet_uint(w, EVENT_SOURCE_LOCATION_IID, number);
+        perfleet_uint(w, TRACK_EVENT__SOURCE_LOCATION_IID, number);
         return;
     }
-    perfleet_begin(w, EVENT_SOURCE_LOCATION);
+    perfleet_begin(w, TRACK_EVENT__SOURCE_LOCATION);
     if (location->file != NULL)
-        perfleet_string(w, LOCATION_FILE, location->file);
+        perfleet_string(w, SOURCE_LOCATION__FILE_NAME, location->file);
     if (location->function != NULL)
-        perfleet_string(w, LOCATION_FUNCTION, location->function);
-    perfleet_uint(w, LOCATION_LINE, location->line);
+        perfleet_string(w, SOURCE_LOCATION__FUNCTION_NAME, location->function);
+    perfleet_uint(w, SOURCE_LOCATION__LINE_NUMBER, location->line);
     perfleet_end(w);
 }
 
@@ -124,12 +116,12 @@ void perfleet_event_log(struct perfleet_event *ev, enum perfleet_log_priority pr
     uint32_t location = where == NULL ? 0 : tell_location(ev->sequence_, where);
     uint32_t number = tell_body(ev->sequence_, body);
 
-    perfleet_begin(w, EVENT_LOG_MESSAGE);
+    perfleet_begin(w, TRACK_EVENT__LOG_MESSAGE);
     if (location != 0)
-        perfleet_uint(w, LOG_LOCATION_IID, location);
+        perfleet_uint(w, LOG_MESSAGE__SOURCE_LOCATION_IID, location);
     if (number != 0)
-        perfleet_uint(w, LOG_BODY_IID, number);
-    perfleet_uint(w, LOG_PRIORITY, (uint64_t)priority);
+        perfleet_uint(w, LOG_MESSAGE__BODY_IID, number);
+    perfleet_uint(w, LOG_MESSAGE__PRIO, (uint64_t)priority);
     perfleet_end(w);
 }
 
@@ -152,8 +144,9 @@ static uint32_t tell_name(struct pfl_event_sequence *s, const char *name)
 static uint32_t field_of_arg(const struct perfleet_event *ev)
 {
     if (ev->depth_ == 0)
-        return EVENT_DEBUG_ANNOTATIONS;
-    return (ev->arrays_ >> ev->depth_ & 1) != 0 ? ARG_ARRAY_VALUES : ARG_DICT_ENTRIES;
+        return TRACK_EVENT__DEBUG_ANNOTATIONS;
+    return (ev->arrays_ >> ev->depth_ & 1) != 0 ? DEBUG_ANNOTATION__ARRAY_VALUES
+                                                : DEBUG_ANNOTATION__DICT_ENTRIES;
 }
 
 static bool is_hidden(const struct perfleet_event *ev)
@@ -172,9 +165,9 @@ static bool begin_arg(struct perfleet_event *ev, const char *name)
     number = name == NULL ? 0 : tell_name(ev->sequence_, name);
     perfleet_begin(ev->writer_, field_of_arg(ev));
     if (number != 0)
-        perfleet_uint(ev->writer_, ARG_NAME_IID, number);
+        perfleet_uint(ev->writer_, DEBUG_ANNOTATION__NAME_IID, number);
     else if (name != NULL)
-        perfleet_string(ev->writer_, ARG_NAME, name);
+        perfleet_string(ev->writer_, DEBUG_ANNOTATION__NAME, name);
     return true;
 }
 
@@ -200,7 +193,7 @@ static uint8_t *begin_short(struct perfleet_event *ev, const char *name, size_t 
     *p++ = (uint8_t)(field_of_arg(ev) << 3 | PFL_WIRE_BYTES);
     p++; /* the size: see end_short */
     if (number != 0)
-        p = perfleet_put_varint_(perfleet_put_tag_(p, ARG_NAME_IID, 0), number);
+        p = perfleet_put_varint_(perfleet_put_tag_(p, DEBUG_ANNOTATION__NAME_IID, 0), number);
     return p;
 }
 
@@ -243,48 +236,48 @@ static void write_bytes_arg(struct perfleet_event *ev, const char *name, uint32_
 
 void perfleet_arg_bool(struct perfleet_event *ev, const char *name, bool value)
 {
-    write_varint_arg(ev, name, ARG_BOOL, value);
+    write_varint_arg(ev, name, DEBUG_ANNOTATION__BOOL_VALUE, value);
 }
 
 void perfleet_arg_uint(struct perfleet_event *ev, const char *name, uint64_t value)
 {
-    write_varint_arg(ev, name, ARG_UINT, value);
+    write_varint_arg(ev, name, DEBUG_ANNOTATION__UINT_VALUE, value);
 }
 
 void perfleet_arg_int(struct perfleet_event *ev, const char *name, int64_t value)
 {
-    write_varint_arg(ev, name, ARG_INT, (uint64_t)value);
+    write_varint_arg(ev, name, DEBUG_ANNOTATION__INT_VALUE, (uint64_t)value);
 }
 
 void perfleet_arg_double(struct perfleet_event *ev, const char *name, double value)
 {
     if (!begin_arg(ev, name))
         return;
-    perfleet_double(ev->writer_, ARG_DOUBLE, value);
+    perfleet_double(ev->writer_, DEBUG_ANNOTATION__DOUBLE_VALUE, value);
     perfleet_end(ev->writer_);
 }
 
 void perfleet_arg_pointer(struct perfleet_event *ev, const char *name, const void *value)
 {
-    write_varint_arg(ev, name, ARG_POINTER, (uintptr_t)value);
+    write_varint_arg(ev, name, DEBUG_ANNOTATION__POINTER_VALUE, (uintptr_t)value);
 }
 
 void perfleet_arg_string_len(struct perfleet_event *ev, const char *name, const char *value,
                              size_t bytes)
 {
-    write_bytes_arg(ev, name, ARG_STRING, pfl_span_of(value, bytes));
+    write_bytes_arg(ev, name, DEBUG_ANNOTATION__STRING_VALUE, pfl_span_of(value, bytes));
 }
 
 void perfleet_arg_string(struct perfleet_event *ev, const char *name, const char *value)
 {
     if (value == NULL)
         value = "(null)";
-    write_bytes_arg(ev, name, ARG_STRING, pfl_span_of(value, strlen(value)));
+    write_bytes_arg(ev, name, DEBUG_ANNOTATION__STRING_VALUE, pfl_span_of(value, strlen(value)));
 }
 
 void perfleet_arg_json(struct perfleet_event *ev, const char *name, const char *json)
 {
-    write_bytes_arg(ev, name, ARG_JSON, pfl_span_of(json, strlen(json)));
+    write_bytes_arg(ev, name, DEBUG_ANNOTATION__LEGACY_JSON_VALUE, pfl_span_of(json, strlen(json)));
 }
 
 void perfleet_arg_proto(struct perfleet_event *ev, const char *name,
@@ -292,8 +285,8 @@ void perfleet_arg_proto(struct perfleet_event *ev, const char *name,
 {
     if (!begin_arg(ev, name))
         return;
-    perfleet_string(ev->writer_, ARG_PROTO_TYPE_NAME, message->type_name);
-    perfleet_bytes(ev->writer_, ARG_PROTO_VALUE, message->data, message->bytes);
+    perfleet_string(ev->writer_, DEBUG_ANNOTATION__PROTO_TYPE_NAME, message->type_name);
+    perfleet_bytes(ev->writer_, DEBUG_ANNOTATION__PROTO_VALUE, message->data, message->bytes);
     perfleet_end(ev->writer_);
 }
 

@@ -13,9 +13,8 @@
 
 #include <string.h>
 
+#include "perfetto/data_source_config.fields.h"
 #include "producer/perfleet_track_event.h"
-
-enum { DISABLED_CATEGORIES = 1, ENABLED_CATEGORIES = 2, DISABLED_TAGS = 3, ENABLED_TAGS = 4 };
 
 enum pass { EXACT, PATTERN, WILDCARD, PASSES };
 
@@ -90,13 +89,13 @@ static bool has_field(struct pfl_span config, uint32_t field)
 
 static bool is_off_by_tag(struct pfl_span config, struct pfl_span tags, enum pass pass)
 {
-    static const uint8_t usual[] = {DISABLED_TAGS << 3 | PFL_WIRE_BYTES,
+    static const uint8_t usual[] = {TRACK_EVENT_CONFIG__DISABLED_TAGS << 3 | PFL_WIRE_BYTES,
                                     4,
                                     's',
                                     'l',
                                     'o',
                                     'w',
-                                    DISABLED_TAGS << 3 | PFL_WIRE_BYTES,
+                                    TRACK_EVENT_CONFIG__DISABLED_TAGS << 3 | PFL_WIRE_BYTES,
                                     5,
                                     'd',
                                     'e',
@@ -104,19 +103,21 @@ static bool is_off_by_tag(struct pfl_span config, struct pfl_span tags, enum pas
                                     'u',
                                     'g'};
 
-    if (!has_field(config, DISABLED_TAGS) && !has_field(config, ENABLED_TAGS))
+    if (!has_field(config, TRACK_EVENT_CONFIG__DISABLED_TAGS) &&
+        !has_field(config, TRACK_EVENT_CONFIG__ENABLED_TAGS))
         config = pfl_span_of(usual, sizeof(usual));
-    return has_tag_match(config, DISABLED_TAGS, tags, pass);
+    return has_tag_match(config, TRACK_EVENT_CONFIG__DISABLED_TAGS, tags, pass);
 }
 
 static bool wants_single(struct pfl_span config, struct pfl_span name, struct pfl_span tags)
 {
     for (enum pass pass = EXACT; pass < PASSES; pass++) {
-        if (has_match(config, ENABLED_CATEGORIES, name, pass))
+        if (has_match(config, TRACK_EVENT_CONFIG__ENABLED_CATEGORIES, name, pass))
             return true;
-        if (has_match(config, DISABLED_CATEGORIES, name, pass) || is_off_by_tag(config, tags, pass))
+        if (has_match(config, TRACK_EVENT_CONFIG__DISABLED_CATEGORIES, name, pass) ||
+            is_off_by_tag(config, tags, pass))
             return false;
-        if (has_tag_match(config, ENABLED_TAGS, tags, pass))
+        if (has_tag_match(config, TRACK_EVENT_CONFIG__ENABLED_TAGS, tags, pass))
             return true;
     }
     return true;

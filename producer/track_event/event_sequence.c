@@ -22,6 +22,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "perfetto/clocks.fields.h"
+#include "perfetto/trace_packet.fields.h"
 #include "producer/platform/fork.h"
 #include "producer/platform/guard.h"
 #include "producer/platform/heap.h"
@@ -31,20 +33,6 @@
 #define CLOCK_INCREMENTAL 64u
 #define CLOCK_ABSOLUTE    65u /* in units */
 #define TRACK_PROBES      4u
-
-enum { PACKET_TIMESTAMP = 8, PACKET_CLOCK_SNAPSHOT = 6, PACKET_INTERNED_DATA = 12 };
-enum { PACKET_SEQUENCE_FLAGS = 13, PACKET_TIMESTAMP_CLOCK_ID = 58, PACKET_DEFAULTS = 59 };
-enum { PACKET_TRACK_DESCRIPTOR = 60 };
-enum { FLAG_STATE_CLEARED = 1, FLAG_NEEDS_STATE = 2 };
-enum { DEFAULTS_TRACK_EVENT = 11, DEFAULTS_TIMESTAMP_CLOCK_ID = 58 };
-enum { EVENT_DEFAULTS_TRACK_UUID = 11, EVENT_DEFAULTS_EXTRA_COUNTERS = 31 };
-enum { SNAPSHOT_CLOCKS = 1 };
-enum { CLOCK_ID = 1, CLOCK_TIMESTAMP = 2, CLOCK_IS_INCREMENTAL = 3, CLOCK_UNIT_NS = 4 };
-enum { INTERNED_IID = 1, INTERNED_STRING = 2, LOCATION_FUNCTION = 3, LOCATION_LINE = 4 };
-enum { TRACK_UUID = 1, TRACK_NAME = 2, TRACK_PARENT_UUID = 5, TRACK_COUNTER = 8 };
-enum { COUNTER_TYPE = 1, COUNTER_UNIT_MULTIPLIER = 4, COUNTER_INCREMENTAL = 5 };
-enum { COUNTER_THREAD_TIME_NS = 1 };
-enum { EVENT_EXTRA_COUNTER_VALUES = 12 };
 
 _Thread_local struct pfl_event_sequence *pfl_event_sequences[PERFLEET_MAX_INSTANCES]; /* owned */
 static pthread_key_t key; /* only for its destructor */
@@ -72,15 +60,15 @@ static uint8_t *put_own_time(struct pfl_event_sequence *self, uint8_t *p, uint64
     uint64_t unit_ns = settings->unit_ns;
 
     if (settings->is_absolute)
-        return put_uint(p, PACKET_TIMESTAMP, ns / unit_ns);
+        return put_uint(p, TRACE_PACKET__TIMESTAMP, ns / unit_ns);
     if (__builtin_expect(ns >= self->last_ns, 1)) {
         uint64_t units = unit_ns == 1 ? ns - self->last_ns : (ns - self->last_ns) / unit_ns;
 
         self->last_ns += units * unit_ns;
-        return put_uint(p, PACKET_TIMESTAMP, units);
+        return put_uint(p, TRACE_PACKET__TIMESTAMP, units);
     }
-    p = put_uint(p, PACKET_TIMESTAMP, ns / unit_ns);
-    return put_uint(p, PACKET_TIMESTAMP_CLOCK_ID,
+    p = put_uint(p, TRACE_PACKET__TIMESTAMP, ns / unit_ns);
+    return put_uint(p, TRACE_PACKET__TIMESTAMP_CLOCK_ID,
                     unit_ns == 1 ? PERFLEET_BOOTTIME : CLOCK_ABSOLUTE);
 }
 
@@ -90,21 +78,21 @@ uint8_t *pfl_event_sequence_put_time(struct pfl_event_sequence *self, uint8_t *p
     if (__builtin_expect(clock == PERFLEET_NOW || clock == PERFLEET_BOOTTIME, 1)) {
         p = put_own_time(self, p, value);
     } else {
-        p = put_uint(p, PACKET_TIMESTAMP, value);
-        p = put_uint(p, PACKET_TIMESTAMP_CLOCK_ID, clock);
+        p = put_uint(p, TRACE_PACKET__TIMESTAMP, value);
+        p = put_uint(p, TRACE_PACKET__TIMESTAMP_CLOCK_ID, clock);
     }
-    return put_uint(p, PACKET_SEQUENCE_FLAGS, FLAG_NEEDS_STATE);
+    return put_uint(p, TRACE_PACKET__SEQUENCE_FLAGS, TRACE_PACKET__SEQ_NEEDS_INCREMENTAL_STATE);
 }
 
 static void write_clock(struct perfleet_writer *w, uint32_t id, uint64_t time, uint64_t unit_ns)
 {
-    perfleet_begin(w, SNAPSHOT_CLOCKS);
-    perfleet_uint(w, CLOCK_ID, id);
-    perfleet_uint(w, CLOCK_TIMESTAMP, time / unit_ns);
+    perfleet_begin(w, CLOCK_SNAPSHOT__CLOCKS);
+    perfleet_uint(w, CLOCK_SNAPSHOT__CLOCK__CLOCK_ID, id);
+    perfleet_uint(w, CLOCK_SNAPSHOT__CLOCK__TIMESTAMP, time / unit_ns);
     if (id == CLOCK_INCREMENTAL)
-        perfleet_bool(w, CLOCK_IS_INCREMENTAL, true);
+        perfleet_bool(w, CLOCK_SNAPSHOT__CLOCK__IS_INCREMENTAL, true);
     if (id != PERFLEET_BOOTTIME)
-        perfleet_uint(w, CLOCK_UNIT_NS, unit_ns);
+        perfleet_uint(w, CLOCK_SNAPSHOT__CLOCK__UNIT_MULTIPLIER_NS, unit_ns);
     perfleet_end(w);
 }
 
@@ -112,7 +100,7 @@ static void write_clocks(struct pfl_event_sequence *self, uint64_t now_ns)
 {
     const struct pfl_event_settings *settings = &self->settings;
 
-    perfleet_begin(self->w, PACKET_CLOCK_SNAPSHOT);
+    perfleet_begin(self->w, TRACE_PACKET__CLOCK_SNAPSHOT);
     write_clock(self->w, PERFLEET_BOOTTIME, now_ns, 1);
     if (!settings->is_absolute)
         write_clock(self->w, CLOCK_INCREMENTAL, now_ns, settings->unit_ns);
@@ -131,15 +119,15 @@ static void write_thread_time_track(struct pfl_event_sequence *self)
     struct perfleet_writer *w = self->w;
 
     perfleet_packet_begin(w);
-    perfleet_uint(w, PACKET_SEQUENCE_FLAGS, FLAG_NEEDS_STATE);
-    perfleet_begin(w, PACKET_TRACK_DESCRIPTOR);
-    perfleet_uint(w, TRACK_UUID, perfleet_track_uuid(&thread_time_track));
-    perfleet_uint(w, TRACK_PARENT_UUID, pfl_track_thread_uuid());
-    perfleet_string(w, TRACK_NAME, thread_time_track.name);
-    perfleet_begin(w, TRACK_COUNTER);
-    perfleet_uint(w, COUNTER_TYPE, COUNTER_THREAD_TIME_NS);
-    perfleet_uint(w, COUNTER_UNIT_MULTIPLIER, self->settings.unit_ns);
-    perfleet_bool(w, COUNTER_INCREMENTAL, true);
+    perfleet_uint(w, TRACE_PACKET__SEQUENCE_FLAGS, TRACE_PACKET__SEQ_NEEDS_INCREMENTAL_STATE);
+    perfleet_begin(w, TRACE_PACKET__TRACK_DESCRIPTOR);
+    perfleet_uint(w, TRACK_DESCRIPTOR__UUID, perfleet_track_uuid(&thread_time_track));
+    perfleet_uint(w, TRACK_DESCRIPTOR__PARENT_UUID, pfl_track_thread_uuid());
+    perfleet_string(w, TRACK_DESCRIPTOR__NAME, thread_time_track.name);
+    perfleet_begin(w, TRACK_DESCRIPTOR__COUNTER);
+    perfleet_uint(w, COUNTER_DESCRIPTOR__TYPE, COUNTER_DESCRIPTOR__COUNTER_THREAD_TIME_NS);
+    perfleet_uint(w, COUNTER_DESCRIPTOR__UNIT_MULTIPLIER, self->settings.unit_ns);
+    perfleet_bool(w, COUNTER_DESCRIPTOR__IS_INCREMENTAL, true);
     perfleet_end(w);
     perfleet_end(w);
     perfleet_packet_end(w);
@@ -159,7 +147,7 @@ void pfl_event_sequence_write_thread_time(struct pfl_event_sequence *self, uint6
         self->thread_time_ns += delta * self->settings.unit_ns;
         self->thread_time_at_ns = now_ns;
     }
-    perfleet_uint(self->w, EVENT_EXTRA_COUNTER_VALUES, delta);
+    perfleet_uint(self->w, TRACK_EVENT__EXTRA_COUNTER_VALUES, delta);
 }
 
 /* --- tracks ------------------------------------------------------------------------------ */
@@ -184,7 +172,7 @@ static bool test_and_set_told(struct pfl_event_sequence *self, uint64_t uuid)
 static void write_descriptor(struct pfl_event_sequence *self, struct perfleet_track *track)
 {
     perfleet_packet_begin(self->w);
-    perfleet_uint(self->w, PACKET_SEQUENCE_FLAGS, FLAG_NEEDS_STATE);
+    perfleet_uint(self->w, TRACE_PACKET__SEQUENCE_FLAGS, TRACE_PACKET__SEQ_NEEDS_INCREMENTAL_STATE);
     pfl_track_write_descriptor(self->w, track);
     perfleet_packet_end(self->w);
 }
@@ -230,15 +218,16 @@ static void write_defaults(struct pfl_event_sequence *self, uint64_t now_ns)
 
     self->last_ns = now_ns;
     perfleet_packet_begin(w);
-    perfleet_uint(w, PACKET_SEQUENCE_FLAGS, FLAG_STATE_CLEARED);
-    perfleet_uint(w, PACKET_TIMESTAMP, now_ns);
-    perfleet_uint(w, PACKET_TIMESTAMP_CLOCK_ID, PERFLEET_BOOTTIME);
-    perfleet_begin(w, PACKET_DEFAULTS);
-    perfleet_uint(w, DEFAULTS_TIMESTAMP_CLOCK_ID, default_clock(&self->settings));
-    perfleet_begin(w, DEFAULTS_TRACK_EVENT);
-    perfleet_uint(w, EVENT_DEFAULTS_TRACK_UUID, pfl_track_thread_uuid());
+    perfleet_uint(w, TRACE_PACKET__SEQUENCE_FLAGS, TRACE_PACKET__SEQ_INCREMENTAL_STATE_CLEARED);
+    perfleet_uint(w, TRACE_PACKET__TIMESTAMP, now_ns);
+    perfleet_uint(w, TRACE_PACKET__TIMESTAMP_CLOCK_ID, PERFLEET_BOOTTIME);
+    perfleet_begin(w, TRACE_PACKET__TRACE_PACKET_DEFAULTS);
+    perfleet_uint(w, TRACE_PACKET_DEFAULTS__TIMESTAMP_CLOCK_ID, default_clock(&self->settings));
+    perfleet_begin(w, TRACE_PACKET_DEFAULTS__TRACK_EVENT_DEFAULTS);
+    perfleet_uint(w, TRACK_EVENT_DEFAULTS__TRACK_UUID, pfl_track_thread_uuid());
     if (self->settings.has_thread_time)
-        perfleet_uint(w, EVENT_DEFAULTS_EXTRA_COUNTERS, perfleet_track_uuid(&thread_time_track));
+        perfleet_uint(w, TRACK_EVENT_DEFAULTS__EXTRA_COUNTER_TRACK_UUIDS,
+                      perfleet_track_uuid(&thread_time_track));
     perfleet_end(w);
     perfleet_end(w);
     if (default_clock(&self->settings) != PERFLEET_BOOTTIME)
@@ -283,8 +272,8 @@ bool pfl_event_sequence_intern(struct pfl_event_sequence *self, enum pfl_intern_
     uint8_t bytes[PERFLEET_LOG_MAX + 32];
     struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
 
-    pfl_writer_field_varint(&w, INTERNED_IID, number);
-    pfl_writer_field_bytes(&w, INTERNED_STRING, str.data, str.len);
+    pfl_writer_field_varint(&w, INTERNED_STRING__IID, number);
+    pfl_writer_field_bytes(&w, INTERNED_STRING__STR, str.data, str.len);
     return add_pending(self, kind, &w, bytes);
 }
 
@@ -294,19 +283,20 @@ bool pfl_event_sequence_intern_location(struct pfl_event_sequence *self, uint32_
     uint8_t bytes[PERFLEET_LOG_MAX];
     struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
 
-    pfl_writer_field_varint(&w, INTERNED_IID, number);
+    pfl_writer_field_varint(&w, SOURCE_LOCATION__IID, number);
     if (location->file != NULL)
-        pfl_writer_field_bytes(&w, INTERNED_STRING, location->file, strlen(location->file));
+        pfl_writer_field_bytes(&w, SOURCE_LOCATION__FILE_NAME, location->file,
+                               strlen(location->file));
     if (location->function != NULL)
-        pfl_writer_field_bytes(&w, LOCATION_FUNCTION, location->function,
+        pfl_writer_field_bytes(&w, SOURCE_LOCATION__FUNCTION_NAME, location->function,
                                strlen(location->function));
-    pfl_writer_field_varint(&w, LOCATION_LINE, location->line);
+    pfl_writer_field_varint(&w, SOURCE_LOCATION__LINE_NUMBER, location->line);
     return add_pending(self, PFL_INTERNED_LOCATION, &w, bytes);
 }
 
 void pfl_event_sequence_write_interned(struct pfl_event_sequence *self)
 {
-    perfleet_bytes(self->w, PACKET_INTERNED_DATA, self->pending, self->pending_len);
+    perfleet_bytes(self->w, TRACE_PACKET__INTERNED_DATA, self->pending, self->pending_len);
     self->pending_len = 0;
 }
 

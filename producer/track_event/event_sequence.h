@@ -6,6 +6,7 @@
 #ifndef PFL_PRODUCER_EVENT_SEQUENCE_H
 #define PFL_PRODUCER_EVENT_SEQUENCE_H
 
+#include "perfetto/track_event.fields.h"
 #include "producer/perfleet_track_event.h"
 #include "producer/shared_memory/writer.h"
 #include "producer/track_event/category.h"
@@ -26,11 +27,11 @@ struct pfl_event_settings {
 
 /* Fields of InternedData. */
 enum pfl_intern_kind {
-    PFL_INTERNED_CATEGORY = 1,
-    PFL_INTERNED_NAME = 2,
-    PFL_INTERNED_ARG_NAME = 3,
-    PFL_INTERNED_LOCATION = 4,
-    PFL_INTERNED_LOG_BODY = 20,
+    PFL_INTERNED_CATEGORY = INTERNED_DATA__EVENT_CATEGORIES,
+    PFL_INTERNED_NAME = INTERNED_DATA__EVENT_NAMES,
+    PFL_INTERNED_ARG_NAME = INTERNED_DATA__DEBUG_ANNOTATION_NAMES,
+    PFL_INTERNED_LOCATION = INTERNED_DATA__SOURCE_LOCATIONS,
+    PFL_INTERNED_LOG_BODY = INTERNED_DATA__LOG_MESSAGE_BODY,
 };
 
 struct pfl_event_sequence {

@@ -20,16 +20,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define CMDLINE_MAX 4096u
+#include "perfetto/trace_packet.fields.h"
+#include "perfetto/track_event.fields.h"
 
-enum { PACKET_TRACK_DESCRIPTOR = 60 };
-enum { TRACK_UUID = 1, TRACK_NAME = 2, TRACK_PROCESS = 3, TRACK_THREAD = 4, TRACK_PARENT = 5 };
-enum { TRACK_COUNTER = 8, TRACK_CHILD_ORDERING = 11, TRACK_ORDER_RANK = 12 };
-enum { TRACK_DESCRIPTION = 14, TRACK_MERGE_BEHAVIOR = 15, TRACK_MERGE_KEY = 16, TRACK_STATE = 18 };
-enum { PROCESS_PID = 1, PROCESS_CMDLINE = 2, PROCESS_NAME = 6 };
-enum { THREAD_PID = 1, THREAD_TID = 2, THREAD_NAME = 5 };
-enum { COUNTER_UNIT = 3, COUNTER_UNIT_MULTIPLIER = 4, COUNTER_IS_INCREMENTAL = 5 };
-enum { COUNTER_UNIT_NAME = 6, COUNTER_SHARE_KEY = 7 };
+#define CMDLINE_MAX 4096u
 
 struct perfleet_track perfleet_thread_track = {.kind = PERFLEET_TRACK_THREAD};
 struct perfleet_track perfleet_process_track = {.kind = PERFLEET_TRACK_PROCESS};
@@ -161,22 +155,22 @@ static void write_thread(struct perfleet_writer *w)
 {
     char name[17] = {0};
 
-    perfleet_begin(w, TRACK_THREAD);
-    perfleet_int(w, THREAD_PID, getpid());
-    perfleet_int(w, THREAD_TID, thread_id);
+    perfleet_begin(w, TRACK_DESCRIPTOR__THREAD);
+    perfleet_int(w, THREAD_DESCRIPTOR__PID, getpid());
+    perfleet_int(w, THREAD_DESCRIPTOR__TID, thread_id);
     if (prctl(PR_GET_NAME, name) == 0 && name[0] != '\0')
-        perfleet_string(w, THREAD_NAME, name);
+        perfleet_string(w, THREAD_DESCRIPTOR__THREAD_NAME, name);
     perfleet_end(w);
 }
 
 static void write_process(struct perfleet_writer *w)
 {
-    perfleet_begin(w, TRACK_PROCESS);
-    perfleet_int(w, PROCESS_PID, getpid());
+    perfleet_begin(w, TRACK_DESCRIPTOR__PROCESS);
+    perfleet_int(w, PROCESS_DESCRIPTOR__PID, getpid());
     if (cmdline_len > 0)
-        perfleet_string(w, PROCESS_NAME, cmdline);
+        perfleet_string(w, PROCESS_DESCRIPTOR__PROCESS_NAME, cmdline);
     for (size_t at = 0; at < cmdline_len; at += strlen(cmdline + at) + 1)
-        perfleet_string(w, PROCESS_CMDLINE, cmdline + at);
+        perfleet_string(w, PROCESS_DESCRIPTOR__CMDLINE, cmdline + at);
     perfleet_end(w);
 }
 
@@ -194,12 +188,12 @@ static void write_number(struct perfleet_writer *w, uint32_t field, int64_t valu
 
 static void write_counter(struct perfleet_writer *w, const struct perfleet_track *track)
 {
-    perfleet_begin(w, TRACK_COUNTER);
-    write_number(w, COUNTER_UNIT, track->unit);
-    write_number(w, COUNTER_UNIT_MULTIPLIER, track->unit_multiplier);
-    write_number(w, COUNTER_IS_INCREMENTAL, track->is_incremental);
-    write_string(w, COUNTER_UNIT_NAME, track->unit_name);
-    write_string(w, COUNTER_SHARE_KEY, track->y_axis_share_key);
+    perfleet_begin(w, TRACK_DESCRIPTOR__COUNTER);
+    write_number(w, COUNTER_DESCRIPTOR__UNIT, track->unit);
+    write_number(w, COUNTER_DESCRIPTOR__UNIT_MULTIPLIER, track->unit_multiplier);
+    write_number(w, COUNTER_DESCRIPTOR__IS_INCREMENTAL, track->is_incremental);
+    write_string(w, COUNTER_DESCRIPTOR__UNIT_NAME, track->unit_name);
+    write_string(w, COUNTER_DESCRIPTOR__Y_AXIS_SHARE_KEY, track->y_axis_share_key);
     perfleet_end(w);
 }
 
@@ -224,17 +218,17 @@ void pfl_track_write_descriptor(struct perfleet_writer *w, struct perfleet_track
 {
     uint64_t parent = parent_uuid(track);
 
-    perfleet_begin(w, PACKET_TRACK_DESCRIPTOR);
-    perfleet_uint(w, TRACK_UUID, perfleet_track_uuid(track));
+    perfleet_begin(w, TRACE_PACKET__TRACK_DESCRIPTOR);
+    perfleet_uint(w, TRACK_DESCRIPTOR__UUID, perfleet_track_uuid(track));
     if (parent != 0)
-        perfleet_uint(w, TRACK_PARENT, parent);
-    write_string(w, TRACK_NAME, track->name);
-    write_string(w, TRACK_DESCRIPTION, track->description);
-    write_number(w, TRACK_CHILD_ORDERING, track->child_ordering);
-    write_number(w, TRACK_ORDER_RANK, track->sibling_order_rank);
-    write_number(w, TRACK_MERGE_BEHAVIOR, track->merge_behavior);
+        perfleet_uint(w, TRACK_DESCRIPTOR__PARENT_UUID, parent);
+    write_string(w, TRACK_DESCRIPTOR__NAME, track->name);
+    write_string(w, TRACK_DESCRIPTOR__DESCRIPTION, track->description);
+    write_number(w, TRACK_DESCRIPTOR__CHILD_ORDERING, track->child_ordering);
+    write_number(w, TRACK_DESCRIPTOR__SIBLING_ORDER_RANK, track->sibling_order_rank);
+    write_number(w, TRACK_DESCRIPTOR__SIBLING_MERGE_BEHAVIOR, track->merge_behavior);
     if (track->merge_behavior == PERFLEET_MERGE_BY_KEY)
-        write_string(w, TRACK_MERGE_KEY, track->merge_key);
+        write_string(w, TRACK_DESCRIPTOR__SIBLING_MERGE_KEY, track->merge_key);
     if (track->kind == PERFLEET_TRACK_THREAD)
         write_thread(w);
     else if (track->kind == PERFLEET_TRACK_PROCESS)
@@ -242,7 +236,7 @@ void pfl_track_write_descriptor(struct perfleet_writer *w, struct perfleet_track
     else if (track->kind == PERFLEET_TRACK_COUNTER)
         write_counter(w, track);
     else if (track->kind == PERFLEET_TRACK_STATE) {
-        perfleet_begin(w, TRACK_STATE);
+        perfleet_begin(w, TRACK_DESCRIPTOR__STATE);
         perfleet_end(w);
     }
     perfleet_end(w);

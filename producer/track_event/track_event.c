@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "perfetto/data_source_config.fields.h"
 #include "producer/data_source/layer.h"
 #include "producer/data_source/source.h"
 #include "producer/data_source/threads.h"
@@ -23,10 +24,6 @@
 #include "producer/platform/guard.h"
 #include "producer/platform/heap.h"
 #include "producer/track_event/category.h"
-
-enum { CONFIG_TRACK_EVENT = 113 };
-enum { CONFIG_IS_ABSOLUTE = 5, CONFIG_UNIT = 6, CONFIG_HIDES_ARGUMENTS = 7 };
-enum { CONFIG_THREAD_TIME = 8, CONFIG_HIDES_NAMES = 9, CONFIG_SUBSAMPLING = 10 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards source and settings */
 static struct pfl_source *source;                        /* borrowed from its connection */
@@ -42,7 +39,7 @@ static struct pfl_span find_config(struct pfl_span config)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == CONFIG_TRACK_EVENT && f.type == PFL_WIRE_BYTES)
+        if (f.id == DATA_SOURCE_CONFIG__TRACK_EVENT_CONFIG && f.type == PFL_WIRE_BYTES)
             found = f.bytes;
     }
     return found;
@@ -57,17 +54,17 @@ static struct pfl_event_settings read_settings(struct pfl_span config)
     while (pfl_reader_field(&r, &f)) {
         if (f.type != PFL_WIRE_VARINT)
             continue;
-        if (f.id == CONFIG_IS_ABSOLUTE)
+        if (f.id == TRACK_EVENT_CONFIG__DISABLE_INCREMENTAL_TIMESTAMPS)
             s.is_absolute = f.value != 0;
-        else if (f.id == CONFIG_UNIT)
+        else if (f.id == TRACK_EVENT_CONFIG__TIMESTAMP_UNIT_MULTIPLIER)
             s.unit_ns = f.value > 1 ? f.value : 1;
-        else if (f.id == CONFIG_HIDES_ARGUMENTS)
+        else if (f.id == TRACK_EVENT_CONFIG__FILTER_DEBUG_ANNOTATIONS)
             s.hides_arguments = f.value != 0;
-        else if (f.id == CONFIG_THREAD_TIME)
+        else if (f.id == TRACK_EVENT_CONFIG__ENABLE_THREAD_TIME_SAMPLING)
             s.has_thread_time = f.value != 0;
-        else if (f.id == CONFIG_HIDES_NAMES)
+        else if (f.id == TRACK_EVENT_CONFIG__FILTER_DYNAMIC_EVENT_NAMES)
             s.hides_dynamic_names = f.value != 0;
-        else if (f.id == CONFIG_SUBSAMPLING)
+        else if (f.id == TRACK_EVENT_CONFIG__THREAD_TIME_SUBSAMPLING_NS)
             s.thread_time_subsampling_ns = f.value;
     }
     return s;

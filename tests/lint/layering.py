@@ -11,7 +11,7 @@ import sys
 
 import csource
 
-# The longest matching folder decides. Programs never name another program's folder.
+# The longest matching folder decides. "fields" are the numbers' names alone, generated from proto/. Programs never name another program's folder.
 ALLOWED = {
     "abi": ((), ()),
     "base": ((), ()),
@@ -19,7 +19,7 @@ ALLOWED = {
     "base/sandbox": (("base",), ("seccomp",)),
     "proto": (("base",), ("protobuf-c", "nghttp2", "zstd")),
     "settings": (("base", "proto"), ("protobuf-c",)),
-    "producer": (("abi", "base"), ()),
+    "producer": (("abi", "base", "fields"), ()),
     "service": (("abi", "proto", "settings", "base", "base/io", "base/sandbox"),
                 ("uv", "protobuf-c", "pcre2", "libdeflate", "zstd")),
     "tunnel": (("proto", "base", "base/io"), ("uv",)),
@@ -113,6 +113,8 @@ def judge_project(folder, target):
     if target in FORBIDDEN_FILES.get(folder, ()):
         return "is not for this folder"
     other = "proto" if target.endswith((".pb-c.h", ".fields.h")) else folder_of(target)
+    if target.endswith(".fields.h") and "fields" in ALLOWED[folder][0]:
+        return None
     if other is None:
         return "is not named from the project's root"
     if other == folder or other in ALLOWED[folder][0]:
@@ -188,12 +190,14 @@ def self_test():
            ("agent/daemon/x.c", '#include "agent/probes/probes.h"'),
            ("producer/platform/x.c", '#include "producer/ipc/link.h"'),
            ("producer/ipc/x.c", '#include "producer/track_event/track_event.h"'),
+           ("producer/ipc/x.c", '#include "perfetto/ipc.pb-c.h"'), ("abi/x.h", '#include "perfetto/ipc.fields.h"'),
            ("producer/nowhere/x.c", "#include <stdio.h>"), ("producer/ipc/deeper/x.c", "#include <stdio.h>")]
     good = [("relay/x.c", '#include "relay/accept/tls_port.h"'), ("relay/raw/x.c", '#include "relay/policy/policy.h"'),
             ("relay/hub/hub_port.c", "#include <uv.h>"), ("proto/tunnel/x.c", '#include "proto/h2/h2.h"'),
             ("proto/x.c", '#include "base/bytes.h"\n#include <protobuf-c/protobuf-c.h>'),
             ("agent/daemon/x.c", '#include "agent/daemon/stream/stream_port.h"'),
             ("agent/probes/ftrace/x.c", '#include "agent/probes/procfs/probe_message.h"'),
+            ("producer/ipc/x.c", '#include "perfetto/ipc.fields.h"'),
             ("producer/ipc/x.c", '#include "producer/perfleet.h"\n#include "producer/platform/heap.h"'),
             ("producer/perfleet_track_event.h", '#include "perfleet.h"'),
             ("abi/x.h", "#include <stdatomic.h>"), ("service/port/producer_port.c", "#include <uv.h>"), ("base/x.c", '/* #include <uv.h> */'),

@@ -18,13 +18,10 @@
 
 #include "agent/probes/ftrace/top_buffer.h"
 #include "base/log.h"
+#include "perfetto/ftrace_events.fields.h"
 
-#define LINE_MAX_HERE  512u
-#define FILE_MARKERS   "options/markers"
-#define CLOCK_UNKNOWN  1u
-#define CLOCK_GLOBAL   2u
-#define CLOCK_LOCAL    3u
-#define CLOCK_MONO_RAW 4u
+#define LINE_MAX_HERE 512u
+#define FILE_MARKERS  "options/markers"
 
 /* What programs of this name keep for themselves. */
 #define OWN_PREFIX "perfleet-"
@@ -110,10 +107,10 @@ static uint32_t name_clock(const char *clock)
     if (strcmp(clock, "boot") == 0)
         return 0;
     if (strcmp(clock, "global") == 0)
-        return CLOCK_GLOBAL;
+        return FTRACE_CLOCK_GLOBAL;
     if (strcmp(clock, "local") == 0)
-        return CLOCK_LOCAL;
-    return strcmp(clock, "mono_raw") == 0 ? CLOCK_MONO_RAW : CLOCK_UNKNOWN;
+        return FTRACE_CLOCK_LOCAL;
+    return strcmp(clock, "mono_raw") == 0 ? FTRACE_CLOCK_MONO_RAW : FTRACE_CLOCK_UNKNOWN;
 }
 
 static void learn_clock(struct pfl_ftrace_instance *self)

@@ -32,12 +32,12 @@
 #include "agent/probes/procfs/process_stats.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "perfetto/ftrace_events.fields.h"
 
 #define FILE_MAX_BYTES    (4u * 1024u * 1024u)
 #define STATS_MAX_BYTES   (1024u * 1024u)
 #define PERIOD_DEFAULT_MS 100u
 #define PERIOD_MAX_MS     60000u
-#define STATS_UNKNOWN     6u
 
 int pfl_ftrace_init(struct pfl_ftrace *self)
 {
@@ -91,7 +91,8 @@ static void tell_ignored(struct pfl_ftrace_session *s)
 static void tell_unknown_syscalls(struct pfl_ftrace_session *s)
 {
     for (size_t i = 0; i < s->conf.unknown_syscall_count; i++)
-        pfl_probe_message_text(&s->unknown, STATS_UNKNOWN, s->conf.unknown_syscalls[i]);
+        pfl_probe_message_text(&s->unknown, FTRACE_STATS__UNKNOWN_FTRACE_EVENTS,
+                               s->conf.unknown_syscalls[i]);
 }
 
 /* Takes about 0.1 s; kept while a session wants them, or as long as one asked for. */
@@ -309,7 +310,7 @@ static void fail_start(struct pfl_ftrace *self, uint32_t session)
 
     pfl_probe_message_text(&s->unknown, PFL_STATS_SETUP_ERRORS, "kernel events are not recorded");
     pfl_probe_message_clear(&s->stats_before);
-    pfl_probe_message_uint(&s->stats_before, PFL_FTRACE_STATS_PHASE, PFL_FTRACE_PHASE_START);
+    pfl_probe_message_uint(&s->stats_before, FTRACE_STATS__PHASE, FTRACE_STATS__START_OF_TRACE);
     pfl_ftrace_packets_write_stats(s, &s->stats_before, false);
     perfleet_writer_flush(s->writer);
     pfl_ftrace_close_session(self, session);
@@ -343,7 +344,7 @@ int pfl_ftrace_start_session(struct pfl_ftrace *self, uint32_t session,
     if (s->has_syscalls)
         filter_syscalls(self, s->main.in);
     pfl_ftrace_instance_restrict(s->main.in, &self->host, &s->conf, is_first, &s->unknown);
-    pfl_ftrace_packets_add_stats(self, s, PFL_FTRACE_PHASE_START, &s->stats_before);
+    pfl_ftrace_packets_add_stats(self, s, FTRACE_STATS__START_OF_TRACE, &s->stats_before);
     if (s->conf.is_preserving)
         pfl_ftrace_packets_write_preserved(s);
     pfl_ftrace_events_switch_on(self, s);
@@ -538,7 +539,7 @@ void pfl_ftrace_flush_session(struct pfl_ftrace *self, uint32_t session)
         return;
     pfl_ftrace_drain(self);
     pfl_probe_message_init(&now, STATS_MAX_BYTES);
-    pfl_ftrace_packets_add_stats(self, s, PFL_FTRACE_PHASE_END, &now);
+    pfl_ftrace_packets_add_stats(self, s, FTRACE_STATS__END_OF_TRACE, &now);
     pfl_ftrace_packets_write_stats(s, &s->stats_before, false);
     pfl_ftrace_packets_write_stats(s, &now, true);
     pfl_probe_message_fini(&now);

@@ -18,10 +18,9 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "perfetto/ftrace_events.fields.h"
 
 #define FILE_MAX_BYTES   (4u * 1024u * 1024u)
-#define STATS_UNKNOWN    6u
-#define STATS_FAILED     7u
 #define KRETPROBE_ACTIVE "1024" /* calls under way at once */
 
 static int load_catalog(struct pfl_ftrace *self)
@@ -103,7 +102,7 @@ static int take_event(struct pfl_ftrace *self, struct pfl_ftrace_session *s, siz
     if (rc == PFL_ENOMEM)
         return rc;
     if (rc != 0) {
-        tell(s, STATS_FAILED, event->group, event->name);
+        tell(s, FTRACE_STATS__FAILED_FTRACE_EVENTS, event->group, event->name);
         return 0;
     }
     if (s->conf.no_generic_events && pfl_event_plan_is_generic(event->plan))
@@ -150,7 +149,8 @@ static void tell_unknown(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
             is_known = pfl_ftrace_conf_wants(&one, self->catalog.events[k].group,
                                              self->catalog.events[k].name);
         if (!is_known)
-            pfl_probe_message_text(&s->unknown, STATS_UNKNOWN, s->conf.wishes[i]);
+            pfl_probe_message_text(&s->unknown, FTRACE_STATS__UNKNOWN_FTRACE_EVENTS,
+                                   s->conf.wishes[i]);
     }
 }
 
@@ -226,7 +226,7 @@ static int take_kprobe(struct pfl_ftrace *self, struct pfl_ftrace_session *s,
 
     if (!is_function_name(probe->name) || define_kprobe(self, s, probe, group) != 0) {
         pfl_log_info("kprobe-refused", "name=\"%s\" errno=%d", probe->name, errno);
-        tell(s, STATS_FAILED, group, probe->name);
+        tell(s, FTRACE_STATS__FAILED_FTRACE_EVENTS, group, probe->name);
         return 0;
     }
     rc = read_format(self, group, probe->name);
@@ -236,7 +236,7 @@ static int take_kprobe(struct pfl_ftrace *self, struct pfl_ftrace_session *s,
     if (rc == PFL_ENOMEM)
         return rc;
     if (rc != 0) {
-        tell(s, STATS_UNKNOWN, group, probe->name);
+        tell(s, FTRACE_STATS__UNKNOWN_FTRACE_EVENTS, group, probe->name);
         return 0;
     }
     return add_event(s, index);
@@ -351,7 +351,7 @@ void pfl_ftrace_events_refuse_markers(struct pfl_ftrace *self, struct pfl_ftrace
         const struct pfl_catalog_event *event = &self->catalog.events[s->events[i]];
 
         if (is_in(s->markers.wanted, event))
-            tell(s, STATS_FAILED, event->group, event->name);
+            tell(s, FTRACE_STATS__FAILED_FTRACE_EVENTS, event->group, event->name);
         else
             s->events[kept++] = s->events[i];
     }
@@ -368,7 +368,7 @@ void pfl_ftrace_events_switch_on(struct pfl_ftrace *self, struct pfl_ftrace_sess
         if (!is_in(s->markers.wanted, event) &&
             pfl_ftrace_instance_switch_on(s->main.in, &self->host, &self->catalog, s->events[i]) !=
                 0)
-            tell(s, STATS_FAILED, event->group, event->name);
+            tell(s, FTRACE_STATS__FAILED_FTRACE_EVENTS, event->group, event->name);
     }
 }
 

@@ -21,16 +21,15 @@
 #include "agent/probes/ftrace/top_buffer.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "perfetto/ftrace_events.fields.h"
 
-#define BUFFER_SMALL_KB       2048u
-#define BUFFER_LARGE_KB       8192u
-#define BUFFER_MAX_KB         (1024u * 1024u)
-#define PAGES_MIN             32u /* pages of a buffer at least */
-#define LARGE_MEMORY_BYTES    (UINT64_C(7) << 30)
-#define STATS_EXCLUSIVE       13u
-#define FTRACE_CLOCK_MONO_RAW 4u
-#define FILE_COPY_MARKERS     "options/copy_trace_marker"
-#define PATH_HERE             (3u * PFL_TRACE_NAME_MAX)
+#define BUFFER_SMALL_KB    2048u
+#define BUFFER_LARGE_KB    8192u
+#define BUFFER_MAX_KB      (1024u * 1024u)
+#define PAGES_MIN          32u /* pages of a buffer at least */
+#define LARGE_MEMORY_BYTES (UINT64_C(7) << 30)
+#define FILE_COPY_MARKERS  "options/copy_trace_marker"
+#define PATH_HERE          (3u * PFL_TRACE_NAME_MAX)
 
 static bool is_own(const struct pfl_ftrace_instance *self)
 {
@@ -126,7 +125,7 @@ void pfl_ftrace_instance_restrict(struct pfl_ftrace_instance *self, struct pfl_f
         (void)snprintf(text, sizeof(text), "another session restricts what is recorded");
     else
         return;
-    pfl_probe_message_text(errors, STATS_EXCLUSIVE, text);
+    pfl_probe_message_text(errors, FTRACE_STATS__EXCLUSIVE_FEATURE_ERROR, text);
 }
 
 /* An own instance was made with boot time, the clock of all other data. */

@@ -14,36 +14,24 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define PACKET_BUNDLE      1u
-#define PACKET_TIMESTAMP   8u
-#define PACKET_INTERNED    12u
-#define PACKET_FLAGS       13u
-#define PACKET_STATS       34u
-#define FLAG_CLEARED       1u
-#define INTERNED_KSYMS     26u
-#define BUNDLE_CLOCK       5u
-#define BUNDLE_CLOCK_TIME  6u
-#define BUNDLE_BOOT_TIME   7u
-#define CLOCK_MAX_BYTES    32u
-#define STATS_SYMBOLS      3u
-#define STATS_SYMBOLS_KB   4u
-#define STATS_PARSE_ERRORS 9u
-#define STATS_PRESERVED    8u
-#define STATS_KPROBES      10u
-#define STATS_BUFFER_PAGES 11u
+#include "perfetto/ftrace_events.fields.h"
+#include "perfetto/trace_packet.fields.h"
+#include "perfetto/track_event.fields.h"
+
+#define CLOCK_MAX_BYTES 32u
 
 static void put_clock(struct pfl_writer *w, const struct pfl_ftrace_instance *in)
 {
-    pfl_writer_field_varint(w, BUNDLE_CLOCK, in->clock);
-    pfl_writer_field_varint(w, BUNDLE_CLOCK_TIME, in->clock_ns[0]);
-    pfl_writer_field_varint(w, BUNDLE_BOOT_TIME, in->clock_ns[1]);
+    pfl_writer_field_varint(w, FTRACE_EVENT_BUNDLE__FTRACE_CLOCK, in->clock);
+    pfl_writer_field_varint(w, FTRACE_EVENT_BUNDLE__FTRACE_TIMESTAMP, in->clock_ns[0]);
+    pfl_writer_field_varint(w, FTRACE_EVENT_BUNDLE__BOOT_TIMESTAMP, in->clock_ns[1]);
 }
 
 static void put_symbol(struct perfleet_writer *writer, uint64_t number, struct pfl_span name)
 {
-    perfleet_begin(writer, INTERNED_KSYMS);
-    perfleet_uint(writer, 1, number);
-    perfleet_bytes(writer, 2, name.data, name.len);
+    perfleet_begin(writer, INTERNED_DATA__KERNEL_SYMBOLS);
+    perfleet_uint(writer, INTERNED_STRING__IID, number);
+    perfleet_bytes(writer, INTERNED_STRING__STR, name.data, name.len);
     perfleet_end(writer);
 }
 
@@ -59,8 +47,9 @@ static void put_symbols(struct pfl_ftrace_session *s)
             continue;
         if (!has_begun) {
             if (!s->has_told_symbols)
-                perfleet_uint(s->writer, PACKET_FLAGS, FLAG_CLEARED);
-            perfleet_begin(s->writer, PACKET_INTERNED);
+                perfleet_uint(s->writer, TRACE_PACKET__SEQUENCE_FLAGS,
+                              TRACE_PACKET__SEQ_INCREMENTAL_STATE_CLEARED);
+            perfleet_begin(s->writer, TRACE_PACKET__INTERNED_DATA);
         }
         has_begun = true;
         s->has_told_symbols = true;
@@ -83,7 +72,7 @@ void pfl_ftrace_packets_bundle(void *user, const struct pfl_span *parts, size_t 
 
     if (feed->in->clock != 0)
         put_clock(&c, feed->in);
-    pfl_writer_field_header(&w, PACKET_BUNDLE, bytes + (sizeof(clock) - c.left));
+    pfl_writer_field_header(&w, TRACE_PACKET__FTRACE_EVENTS, bytes + (sizeof(clock) - c.left));
     perfleet_packet_begin(s->writer);
     perfleet_raw(s->writer, head, sizeof(head) - w.left);
     for (size_t i = 0; i < count; i++)
@@ -113,19 +102,19 @@ static void add_kprobe_stats(struct pfl_ftrace *self, struct pfl_probe_message *
     }
     if ((sums[0] | sums[1]) == 0)
         return;
-    pfl_probe_message_begin(message, STATS_KPROBES);
-    pfl_probe_message_uint(message, 1, sums[0]);
-    pfl_probe_message_uint(message, 2, sums[1]);
+    pfl_probe_message_begin(message, FTRACE_STATS__KPROBE_STATS);
+    pfl_probe_message_uint(message, FTRACE_KPROBE_STATS__HITS, sums[0]);
+    pfl_probe_message_uint(message, FTRACE_KPROBE_STATS__MISSES, sums[1]);
     pfl_probe_message_end(message);
 }
 
 void pfl_ftrace_packets_write_preserved(struct pfl_ftrace_session *s)
 {
     perfleet_packet_begin(s->writer);
-    perfleet_uint(s->writer, PACKET_TIMESTAMP, perfleet_time_ns());
-    perfleet_begin(s->writer, PACKET_STATS);
-    perfleet_uint(s->writer, PFL_FTRACE_STATS_PHASE, PFL_FTRACE_PHASE_START);
-    perfleet_uint(s->writer, STATS_PRESERVED, 1);
+    perfleet_uint(s->writer, TRACE_PACKET__TIMESTAMP, perfleet_time_ns());
+    perfleet_begin(s->writer, TRACE_PACKET__FTRACE_STATS);
+    perfleet_uint(s->writer, FTRACE_STATS__PHASE, FTRACE_STATS__START_OF_TRACE);
+    perfleet_uint(s->writer, FTRACE_STATS__PRESERVE_FTRACE_BUFFER, 1);
     perfleet_end(s->writer);
     perfleet_packet_end(s->writer);
 }
@@ -156,17 +145,17 @@ void pfl_ftrace_packets_add_stats(struct pfl_ftrace *self, const struct pfl_ftra
                                   uint32_t phase, struct pfl_probe_message *message)
 {
     pfl_probe_message_clear(message);
-    pfl_probe_message_uint(message, PFL_FTRACE_STATS_PHASE, phase);
+    pfl_probe_message_uint(message, FTRACE_STATS__PHASE, phase);
     add_cpu_stats(s, message);
-    pfl_probe_message_uint(message, STATS_BUFFER_PAGES,
+    pfl_probe_message_uint(message, FTRACE_STATS__CPU_BUFFER_SIZE_PAGES,
                            (uint64_t)s->main.in->buffer_size_kb * 1024 /
                                (uint64_t)sysconf(_SC_PAGESIZE));
     if (s->kprobe_types != NULL)
         add_kprobe_stats(self, message);
     if (s->main.reader.symbols != NULL) {
-        pfl_probe_message_uint(message, STATS_SYMBOLS, self->ksyms.count);
+        pfl_probe_message_uint(message, FTRACE_STATS__KERNEL_SYMBOLS_PARSED, self->ksyms.count);
         pfl_probe_message_uint(
-            message, STATS_SYMBOLS_KB,
+            message, FTRACE_STATS__KERNEL_SYMBOLS_MEM_KB,
             (self->ksyms.room * sizeof(*self->ksyms.symbols) + self->ksyms.names_room) / 1024);
     }
 }
@@ -181,14 +170,14 @@ void pfl_ftrace_packets_write_stats(struct pfl_ftrace_session *s,
     if (stats->failed)
         return;
     perfleet_packet_begin(s->writer);
-    perfleet_uint(s->writer, PACKET_TIMESTAMP, perfleet_time_ns());
-    perfleet_begin(s->writer, PACKET_STATS);
+    perfleet_uint(s->writer, TRACE_PACKET__TIMESTAMP, perfleet_time_ns());
+    perfleet_begin(s->writer, TRACE_PACKET__FTRACE_STATS);
     perfleet_raw(s->writer, part.data, part.len);
     if (!is_end && !s->unknown.failed)
         perfleet_raw(s->writer, unknown.data, unknown.len);
     for (uint32_t status = 0; is_end && status < 32; status++) {
         if ((status_seen >> status & 1) != 0)
-            perfleet_uint(s->writer, STATS_PARSE_ERRORS, status);
+            perfleet_uint(s->writer, FTRACE_STATS__FTRACE_PARSE_ERRORS, status);
     }
     perfleet_end(s->writer);
     perfleet_packet_end(s->writer);

@@ -5,10 +5,6 @@
 
 #include "agent/probes/ftrace/ftrace.h"
 
-#define PFL_FTRACE_STATS_PHASE 1u /* of FtraceStats */
-#define PFL_FTRACE_PHASE_START 1u
-#define PFL_FTRACE_PHASE_END   2u
-
 /* A pfl_page_reader_on_bundle; `user` is the feed. */
 void pfl_ftrace_packets_bundle(void *user, const struct pfl_span *parts, size_t count,
                                uint64_t bytes);

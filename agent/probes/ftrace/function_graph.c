@@ -18,8 +18,8 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "perfetto/ftrace_events.fields.h"
 
-#define STATS_FAILED  7u
 #define TRACER        "function_graph"
 #define FILE_FILTERS  "set_ftrace_filter"
 #define FILE_ROOTS    "set_graph_function"
@@ -138,8 +138,8 @@ static void fail(struct pfl_probe_message *errors, const char *what, const char 
                    detail[0] != '\0' ? ": " : "", detail);
     pfl_log_warn("function-graph-refused", "reason=\"%s\"", text);
     pfl_probe_message_text(errors, PFL_STATS_SETUP_ERRORS, text);
-    pfl_probe_message_text(errors, STATS_FAILED, "ftrace/funcgraph_entry");
-    pfl_probe_message_text(errors, STATS_FAILED, "ftrace/funcgraph_exit");
+    pfl_probe_message_text(errors, FTRACE_STATS__FAILED_FTRACE_EVENTS, "ftrace/funcgraph_entry");
+    pfl_probe_message_text(errors, FTRACE_STATS__FAILED_FTRACE_EVENTS, "ftrace/funcgraph_exit");
 }
 
 /* NULL: all of it is in place. */

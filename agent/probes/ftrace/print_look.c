@@ -9,13 +9,12 @@
 #include "agent/probes/ftrace/print_look.h"
 
 #include "agent/probes/procfs/probe_message.h"
+#include "perfetto/data_source_descriptor.fields.h"
 
 #define FIRST_NS  UINT64_C(2000000000)
 #define PERIOD_NS UINT64_C(300000000000)
 
 /* DataSourceDescriptor.ftrace_descriptor.perfleet_no_print */
-#define DESCRIPTOR_FTRACE    8u
-#define DESCRIPTOR_NO_PRINT  50001u
 #define DESCRIPTOR_MAX_BYTES 256u
 
 static void describe(struct pfl_print_look *self, struct perfleet *tracing,
@@ -26,8 +25,8 @@ static void describe(struct pfl_print_look *self, struct perfleet *tracing,
 
     pfl_probe_message_init(&m, DESCRIPTOR_MAX_BYTES);
     if (why != NULL) {
-        pfl_probe_message_begin(&m, DESCRIPTOR_FTRACE);
-        pfl_probe_message_text(&m, DESCRIPTOR_NO_PRINT, why);
+        pfl_probe_message_begin(&m, DATA_SOURCE_DESCRIPTOR__FTRACE_DESCRIPTOR);
+        pfl_probe_message_text(&m, FTRACE_DESCRIPTOR__PERFLEET_NO_PRINT, why);
         pfl_probe_message_end(&m);
     }
     fields = pfl_buf_get(&m.buf);

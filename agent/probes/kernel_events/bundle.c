@@ -18,6 +18,7 @@
 #include "agent/probes/kernel_events/bundle.h"
 
 #include "base/mem.h"
+#include "perfetto/ftrace_events.fields.h"
 
 #define SLOT_COUNT    2048u /* a power of two, more than names */
 #define COMM_BYTES    16u
@@ -27,14 +28,19 @@
 #define NAMES_BYTES  ((size_t)PFL_BUNDLE_NAMES_MAX * (COMM_BYTES + 2))
 #define ERROR_BYTES  64u
 
-#define BUNDLE_CPU     1u
-#define BUNDLE_LOST    3u
-#define BUNDLE_COMPACT 4u
-#define BUNDLE_ERROR   8u
-#define BUNDLE_PREV    10u
-#define COMPACT_NAMES  5u
-
-static const uint8_t column_fields[PFL_BUNDLE_COLUMNS] = {1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12};
+static const uint8_t column_fields[PFL_BUNDLE_COLUMNS] = {
+    FTRACE_EVENT_BUNDLE__COMPACT_SCHED__SWITCH_TIMESTAMP,
+    FTRACE_EVENT_BUNDLE__COMPACT_SCHED__SWITCH_PREV_STATE,
+    FTRACE_EVENT_BUNDLE__COMPACT_SCHED__SWITCH_NEXT_PID,
+    FTRACE_EVENT_BUNDLE__COMPACT_SCHED__SWITCH_NEXT_PRIO,
+    FTRACE_EVENT_BUNDLE__COMPACT_SCHED__SWITCH_NEXT_COMM_INDEX,
+    FTRACE_EVENT_BUNDLE__COMPACT_SCHED__WAKING_TIMESTAMP,
+    FTRACE_EVENT_BUNDLE__COMPACT_SCHED__WAKING_PID,
+    FTRACE_EVENT_BUNDLE__COMPACT_SCHED__WAKING_TARGET_CPU,
+    FTRACE_EVENT_BUNDLE__COMPACT_SCHED__WAKING_PRIO,
+    FTRACE_EVENT_BUNDLE__COMPACT_SCHED__WAKING_COMM_INDEX,
+    FTRACE_EVENT_BUNDLE__COMPACT_SCHED__WAKING_COMMON_FLAGS,
+};
 
 int pfl_bundle_init(struct pfl_bundle *self, size_t page_bytes)
 {
@@ -118,7 +124,7 @@ static size_t end_compact(struct pfl_bundle *self, struct pfl_span *ret_parts)
         ret_parts[n] = end_column(&self->columns[i], column_fields[i]);
         total += ret_parts[n++].len;
     }
-    pfl_writer_field_header(&w, BUNDLE_COMPACT, total);
+    pfl_writer_field_header(&w, FTRACE_EVENT_BUNDLE__COMPACT_SCHED, total);
     ret_parts[0] = pfl_span_of(self->compact_head, sizeof(self->compact_head) - w.left);
     return n;
 }
@@ -128,10 +134,11 @@ size_t pfl_bundle_end(struct pfl_bundle *self, struct pfl_span ret_parts[PFL_BUN
     struct pfl_writer w = pfl_writer_of(self->head, sizeof(self->head));
     size_t n = 0;
 
-    pfl_writer_field_varint(&w, BUNDLE_CPU, self->cpu);
+    pfl_writer_field_varint(&w, FTRACE_EVENT_BUNDLE__CPU, self->cpu);
     if (self->has_lost)
-        pfl_writer_field_varint(&w, BUNDLE_LOST, 1);
-    pfl_writer_field_varint(&w, BUNDLE_PREV, self->previous_end_ns);
+        pfl_writer_field_varint(&w, FTRACE_EVENT_BUNDLE__LOST_EVENTS, 1);
+    pfl_writer_field_varint(&w, FTRACE_EVENT_BUNDLE__PREVIOUS_BUNDLE_END_TIMESTAMP,
+                            self->previous_end_ns);
     ret_parts[n++] = pfl_span_of(self->head, sizeof(self->head) - w.left);
     if (self->events_pos != self->events)
         ret_parts[n++] = pfl_span_of(self->events, (size_t)(self->events_pos - self->events));
@@ -192,9 +199,9 @@ void pfl_bundle_add_error(struct pfl_bundle *self, uint64_t timestamp_ns,
     uint8_t body[24];
     struct pfl_writer b = pfl_writer_of(body, sizeof(body));
 
-    pfl_writer_field_varint(&b, 1, timestamp_ns);
-    pfl_writer_field_varint(&b, 2, status);
-    pfl_writer_field_bytes(&w, BUNDLE_ERROR, body, sizeof(body) - b.left);
+    pfl_writer_field_varint(&b, FTRACE_EVENT_BUNDLE__FTRACE_ERROR__TIMESTAMP, timestamp_ns);
+    pfl_writer_field_varint(&b, FTRACE_EVENT_BUNDLE__FTRACE_ERROR__STATUS, status);
+    pfl_writer_field_bytes(&w, FTRACE_EVENT_BUNDLE__ERROR, body, sizeof(body) - b.left);
     if (!w.failed)
         self->events_pos = w.pos;
 }
@@ -204,7 +211,7 @@ static void add_name(struct pfl_bundle *self, const uint64_t comm[2])
     size_t len = strnlen((const char *)comm, COMM_BYTES);
 
     memcpy(&self->comms[(size_t)self->name_count * 2], comm, COMM_BYTES);
-    *self->names_pos++ = COMPACT_NAMES << 3 | PFL_WIRE_BYTES;
+    *self->names_pos++ = FTRACE_EVENT_BUNDLE__COMPACT_SCHED__INTERN_TABLE << 3 | PFL_WIRE_BYTES;
     *self->names_pos++ = (uint8_t)len;
     memcpy(self->names_pos, comm, len);
     self->names_pos += len;

@@ -24,21 +24,9 @@
 #include "agent/probes/procfs/probe_message.h"
 #include "base/mem.h"
 
-#define INT_MAX_BYTES        15u /* tag of 5, varint of 10 */
-#define HEAD_MAX_BYTES       64u /* lengths, timestamp, pid */
-#define BUNDLE_EVENT         2u
-#define BUNDLE_DESCRIPTOR    11u
+#define INT_MAX_BYTES        15u    /* tag of 5, varint of 10 */
+#define HEAD_MAX_BYTES       64u    /* lengths, timestamp, pid */
 #define DESCRIPTOR_MAX_BYTES 16384u /* of 64 fields with names of 64 bytes: 5000 */
-#define EVENT_TIMESTAMP      1u
-#define EVENT_PID            2u
-#define GENERIC_NAME         1u
-#define GENERIC_FIELD        2u
-#define GENERIC_F_NAME       1u
-#define GENERIC_F_STR        3u
-#define GENERIC_F_INT        4u
-#define GENERIC_F_UINT       5u
-#define KPROBE_NAME          1u
-#define KPROBE_TYPE          2u
 
 static bool is_text(enum pfl_trace_kind kind)
 {
@@ -227,21 +215,26 @@ static int describe(struct pfl_event_plan *plan, const char *group, const char *
     struct pfl_span body;
 
     pfl_probe_message_init(&m, DESCRIPTOR_MAX_BYTES);
-    pfl_probe_message_begin(&m, BUNDLE_DESCRIPTOR);
-    pfl_probe_message_uint(&m, 1, plan->dense_field);
-    pfl_probe_message_begin(&m, 2);
-    pfl_probe_message_text(&m, 1, name);
+    pfl_probe_message_begin(&m, FTRACE_EVENT_BUNDLE__GENERIC_EVENT_DESCRIPTORS);
+    pfl_probe_message_uint(&m, FTRACE_EVENT_BUNDLE__GENERIC_EVENT_DESCRIPTOR__FIELD_ID,
+                           plan->dense_field);
+    pfl_probe_message_begin(&m, FTRACE_EVENT_BUNDLE__GENERIC_EVENT_DESCRIPTOR__EVENT_DESCRIPTOR);
+    pfl_probe_message_text(&m, DESCRIPTOR_PROTO__NAME, name);
     for (uint16_t i = 0; i < plan->step_count; i++) {
         const struct pfl_event_step *step = &plan->steps[i];
 
-        pfl_probe_message_begin(&m, 2);
-        pfl_probe_message_bytes(&m, 1, plan->names + step->name_offset, step->name_len);
-        pfl_probe_message_uint(&m, 3, step->field);
-        pfl_probe_message_uint(&m, 5, !is_number(step) ? 9 : step->is_signed ? 3 : 4);
+        pfl_probe_message_begin(&m, DESCRIPTOR_PROTO__FIELD);
+        pfl_probe_message_bytes(&m, FIELD_DESCRIPTOR_PROTO__NAME, plan->names + step->name_offset,
+                                step->name_len);
+        pfl_probe_message_uint(&m, FIELD_DESCRIPTOR_PROTO__NUMBER, step->field);
+        pfl_probe_message_uint(&m, FIELD_DESCRIPTOR_PROTO__TYPE,
+                               !is_number(step)  ? FIELD_DESCRIPTOR_PROTO__TYPE_STRING
+                               : step->is_signed ? FIELD_DESCRIPTOR_PROTO__TYPE_INT64
+                                                 : FIELD_DESCRIPTOR_PROTO__TYPE_UINT64);
         pfl_probe_message_end(&m);
     }
     pfl_probe_message_end(&m);
-    pfl_probe_message_text(&m, 3, group);
+    pfl_probe_message_text(&m, FTRACE_EVENT_BUNDLE__GENERIC_EVENT_DESCRIPTOR__GROUP_NAME, group);
     pfl_probe_message_end(&m);
     plan->descriptor_bytes = m.buf.len;
     plan->descriptor = m.failed ? NULL : pfl_mem_alloc(m.buf.len);
@@ -271,8 +264,8 @@ int pfl_event_plan_new(const char *group, const struct pfl_trace_format *format,
     plan->pid_offset = pid->offset;
     plan->flags_offset = flags->offset;
     plan->event_field = entry != NULL      ? entry->field
-                        : is_kprobe(group) ? PFL_FTRACE_KPROBE
-                                           : PFL_FTRACE_GENERIC;
+                        : is_kprobe(group) ? FTRACE_EVENT__KPROBE_EVENT
+                                           : FTRACE_EVENT__GENERIC;
     plan->printk = printk;
     plan->dense_field = PFL_FTRACE_DENSE_MIN + format->id;
     rc = fill_plan(plan, group, entry, format);
@@ -445,7 +438,8 @@ static uint8_t *put_known(uint8_t *p, const struct pfl_event_plan *plan,
 static uint8_t *put_generic(uint8_t *p, const struct pfl_event_plan *plan,
                             const struct pfl_trace_record *record)
 {
-    p = put_text(p, GENERIC_NAME, pfl_span_of(plan->names, strlen(plan->names)));
+    p = put_text(p, GENERIC_FTRACE_EVENT__EVENT_NAME,
+                 pfl_span_of(plan->names, strlen(plan->names)));
     for (uint16_t i = 0; i < plan->step_count; i++) {
         const struct pfl_event_step *step = &plan->steps[i];
         struct pfl_span name = pfl_span_of(plan->names + step->name_offset, step->name_len);
@@ -459,13 +453,16 @@ static uint8_t *put_generic(uint8_t *p, const struct pfl_event_plan *plan,
         else
             text = read_text(plan, record, step);
         size += 1 + (is_int ? pfl_varint_size(value) : pfl_varint_size(text.len) + text.len);
-        p = put_varint(put_tag(p, GENERIC_FIELD, PFL_WIRE_BYTES), size);
-        p = put_text(p, GENERIC_F_NAME, name);
+        p = put_varint(put_tag(p, GENERIC_FTRACE_EVENT__FIELD, PFL_WIRE_BYTES), size);
+        p = put_text(p, GENERIC_FTRACE_EVENT__FIELD__NAME, name);
         if (is_int) {
-            p = put_tag(p, step->is_signed ? GENERIC_F_INT : GENERIC_F_UINT, PFL_WIRE_VARINT);
+            p = put_tag(p,
+                        step->is_signed ? GENERIC_FTRACE_EVENT__FIELD__INT_VALUE
+                                        : GENERIC_FTRACE_EVENT__FIELD__UINT_VALUE,
+                        PFL_WIRE_VARINT);
             p = put_varint(p, value);
         } else {
-            p = put_text(p, GENERIC_F_STR, text);
+            p = put_text(p, GENERIC_FTRACE_EVENT__FIELD__STR_VALUE, text);
         }
     }
     return p;
@@ -496,9 +493,10 @@ static struct open_event begin_event(const struct pfl_event_plan *self,
     struct open_event open = {.width = max < 128 ? 1 : max < 16384 ? 2 : 4};
     uint8_t *p;
 
-    open.event = put_tag(dst, BUNDLE_EVENT, PFL_WIRE_BYTES) + open.width;
-    p = put_varint(put_tag(open.event, EVENT_TIMESTAMP, PFL_WIRE_VARINT), record->timestamp_ns);
-    p = put_tag(p, EVENT_PID, PFL_WIRE_VARINT);
+    open.event = put_tag(dst, FTRACE_EVENT_BUNDLE__EVENT, PFL_WIRE_BYTES) + open.width;
+    p = put_varint(put_tag(open.event, FTRACE_EVENT__TIMESTAMP, PFL_WIRE_VARINT),
+                   record->timestamp_ns);
+    p = put_tag(p, FTRACE_EVENT__PID, PFL_WIRE_VARINT);
     p = put_varint(p, (uint32_t)pfl_event_read_i32(record, self->pid_offset));
     open.message = put_tag(p, field, PFL_WIRE_BYTES) + open.width;
     return open;
@@ -527,9 +525,10 @@ uint8_t *pfl_event_plan_encode_kprobe(const struct pfl_event_plan *self,
                                       uint8_t *dst)
 {
     struct open_event open = begin_event(self, record, self->event_field, dst);
-    uint8_t *p = put_text(open.message, KPROBE_NAME, pfl_span_of(self->names, strlen(self->names)));
+    uint8_t *p =
+        put_text(open.message, KPROBE_EVENT__NAME, pfl_span_of(self->names, strlen(self->names)));
 
     if (type != 0)
-        p = put_varint(put_tag(p, KPROBE_TYPE, PFL_WIRE_VARINT), type);
+        p = put_varint(put_tag(p, KPROBE_EVENT__TYPE, PFL_WIRE_VARINT), type);
     return end_event(&open, p);
 }

@@ -8,6 +8,7 @@
 
 #include "agent/probes/kernel_events/printk_formats.h"
 #include "agent/probes/kernel_events/trace_page.h"
+#include "perfetto/ftrace_events.fields.h"
 
 /* What must be done with a record besides writing it. */
 enum pfl_event_special {
@@ -54,8 +55,6 @@ struct pfl_event_plan {
     const struct pfl_printk_formats *printk; /* borrowed from the caller, for the plan's life */
 };
 
-#define PFL_FTRACE_GENERIC   327u   /* FtraceEvent.generic */
-#define PFL_FTRACE_KPROBE    542u   /* FtraceEvent.kprobe_event */
 #define PFL_FTRACE_DENSE_MIN 65536u /* fields that descriptors explain */
 
 /* PFL_EINVAL: the format lacks common_pid; PFL_ENOMEM. */
@@ -66,7 +65,7 @@ void pfl_event_plan_free(struct pfl_event_plan *self); /* NULL is legal */
 
 static inline bool pfl_event_plan_is_generic(const struct pfl_event_plan *self)
 {
-    return self->event_field == PFL_FTRACE_GENERIC;
+    return self->event_field == FTRACE_EVENT__GENERIC;
 }
 
 /* Room that pfl_event_plan_encode may need for this record. */

@@ -14,55 +14,19 @@
 #include "base/mem.h"
 #include "perfetto/ftrace_config.fields.h"
 
-enum config_field {
-    F_EVENTS = 1,
-    F_ATRACE_CATEGORIES = 2,
-    F_ATRACE_APPS = 3,
-    F_BUFFER_SIZE_KB = 10,
-    F_DRAIN_PERIOD_MS = 11,
-    F_COMPACT_SCHED = 12,
-    F_SYMBOLIZE_KSYMS = 13,
-    F_THROTTLE_RSS = 15,
-    F_DISABLE_GENERIC = 16,
-    F_KSYMS_POLICY = 17,
-    F_SYSCALL_EVENTS = 18,
-    F_FUNCTION_GRAPH = 19,
-    F_FUNCTION_FILTERS = 20,
-    F_GRAPH_ROOTS = 21,
-    F_PRINT_FILTER = 22,
-    F_PRESERVE = 23,
-    F_MONO_RAW = 24,
-    F_INSTANCE_NAME = 25,
-    F_LOWER_BOUND = 27,
-    F_ATRACE_PREFER_SDK = 28,
-    F_DRAIN_PERCENT = 29,
-    F_KPROBES = 30,
-    F_DEBUG_ABI = 31,
-    F_DENSER_GENERIC = 32,
-    F_GRAPH_DEPTH = 33,
-    F_ATRACE_USERSPACE = 34,
-    F_TIDS = 35,
-    F_OPTIONS = 36,
-    F_CPUMASK = 37,
-};
-
-#define KSYMS_RETAIN 2u
-
 /* FtraceConfig.KprobeEvent.KprobeType */
-#define KPROBE_ENTRY  1u
-#define KPROBE_RETURN 2u
-#define KPROBE_BOTH   3u
 
 static const struct {
     uint32_t field;
     enum pfl_ftrace_ignored bit;
     const char *name;
 } ignored_fields[] = {
-    {F_ATRACE_CATEGORIES, PFL_FTRACE_NO_ATRACE, "atrace_categories"},
-    {F_ATRACE_APPS, PFL_FTRACE_NO_ATRACE, "atrace_apps"},
-    {F_ATRACE_PREFER_SDK, PFL_FTRACE_NO_ATRACE, "atrace_categories_prefer_sdk"},
-    {F_ATRACE_USERSPACE, PFL_FTRACE_NO_ATRACE, "atrace_userspace_only"},
-    {F_DEBUG_ABI, PFL_FTRACE_NO_DEBUG_ABI, "debug_ftrace_abi"},
+    {FTRACE_CONFIG__ATRACE_CATEGORIES, PFL_FTRACE_NO_ATRACE, "atrace_categories"},
+    {FTRACE_CONFIG__ATRACE_APPS, PFL_FTRACE_NO_ATRACE, "atrace_apps"},
+    {FTRACE_CONFIG__ATRACE_CATEGORIES_PREFER_SDK, PFL_FTRACE_NO_ATRACE,
+     "atrace_categories_prefer_sdk"},
+    {FTRACE_CONFIG__ATRACE_USERSPACE_ONLY, PFL_FTRACE_NO_ATRACE, "atrace_userspace_only"},
+    {FTRACE_CONFIG__DEBUG_FTRACE_ABI, PFL_FTRACE_NO_DEBUG_ABI, "debug_ftrace_abi"},
 };
 #define IGNORED_COUNT (sizeof(ignored_fields) / sizeof(ignored_fields[0]))
 
@@ -217,12 +181,16 @@ static int add_kprobe_event(struct pfl_ftrace_conf *conf, struct pfl_span messag
         else if (f.id == FTRACE_CONFIG__KPROBE_EVENT__TYPE)
             type = f.value;
     }
-    if (type == KPROBE_ENTRY || type == KPROBE_BOTH)
+    if (type == FTRACE_CONFIG__KPROBE_EVENT__KPROBE_TYPE_KPROBE ||
+        type == FTRACE_CONFIG__KPROBE_EVENT__KPROBE_TYPE_BOTH)
         rc = add_kprobe(conf, name, false,
-                        type == KPROBE_BOTH ? PFL_KPROBE_BEGIN : PFL_KPROBE_INSTANT);
-    if (rc == 0 && (type == KPROBE_RETURN || type == KPROBE_BOTH))
-        rc =
-            add_kprobe(conf, name, true, type == KPROBE_BOTH ? PFL_KPROBE_END : PFL_KPROBE_INSTANT);
+                        type == FTRACE_CONFIG__KPROBE_EVENT__KPROBE_TYPE_BOTH ? PFL_KPROBE_BEGIN
+                                                                              : PFL_KPROBE_INSTANT);
+    if (rc == 0 && (type == FTRACE_CONFIG__KPROBE_EVENT__KPROBE_TYPE_KRETPROBE ||
+                    type == FTRACE_CONFIG__KPROBE_EVENT__KPROBE_TYPE_BOTH))
+        rc = add_kprobe(conf, name, true,
+                        type == FTRACE_CONFIG__KPROBE_EVENT__KPROBE_TYPE_BOTH ? PFL_KPROBE_END
+                                                                              : PFL_KPROBE_INSTANT);
     return rc;
 }
 
@@ -279,32 +247,32 @@ static bool read_switch(struct pfl_ftrace_conf *conf, const struct pfl_field *f)
     bool is_on = f->value != 0;
 
     switch (f->id) {
-    case F_DENSER_GENERIC:
+    case FTRACE_CONFIG__DENSER_GENERIC_EVENT_ENCODING:
         conf->no_dense = !is_on;
         return true;
-    case F_DISABLE_GENERIC:
+    case FTRACE_CONFIG__DISABLE_GENERIC_EVENTS:
         conf->no_generic_events = is_on;
         return true;
-    case F_LOWER_BOUND:
+    case FTRACE_CONFIG__BUFFER_SIZE_LOWER_BOUND:
         conf->is_lower_bound = is_on;
         return true;
-    case F_MONO_RAW:
+    case FTRACE_CONFIG__USE_MONOTONIC_RAW_CLOCK:
         conf->has_mono_raw = is_on;
         return true;
-    case F_THROTTLE_RSS:
+    case FTRACE_CONFIG__THROTTLE_RSS_STAT:
         conf->throttle_rss_stat = is_on;
         return true;
-    case F_SYMBOLIZE_KSYMS:
+    case FTRACE_CONFIG__SYMBOLIZE_KSYMS:
         conf->symbolize_ksyms = is_on;
         return true;
-    case F_FUNCTION_GRAPH:
+    case FTRACE_CONFIG__ENABLE_FUNCTION_GRAPH:
         conf->has_graph = is_on;
         return true;
-    case F_PRESERVE:
+    case FTRACE_CONFIG__PRESERVE_FTRACE_BUFFER:
         conf->is_preserving = is_on;
         return true;
-    case F_KSYMS_POLICY:
-        conf->retain_ksyms = f->value == KSYMS_RETAIN;
+    case FTRACE_CONFIG__KSYMS_MEM_POLICY:
+        conf->retain_ksyms = f->value == FTRACE_CONFIG__KSYMS_RETAIN;
         return true;
     default:
         return false;
@@ -314,39 +282,39 @@ static bool read_switch(struct pfl_ftrace_conf *conf, const struct pfl_field *f)
 static int read_field(struct pfl_ftrace_conf *conf, const struct pfl_field *f)
 {
     switch (f->id) {
-    case F_EVENTS:
+    case FTRACE_CONFIG__FTRACE_EVENTS:
         return add_text(&conf->wishes, &conf->wish_count, f->bytes);
-    case F_SYSCALL_EVENTS:
+    case FTRACE_CONFIG__SYSCALL_EVENTS:
         return add_syscall(conf, f->bytes);
-    case F_PRINT_FILTER:
+    case FTRACE_CONFIG__PRINT_FILTER:
         return keep_print_filter(conf, f->bytes);
-    case F_BUFFER_SIZE_KB:
+    case FTRACE_CONFIG__BUFFER_SIZE_KB:
         conf->buffer_size_kb = cap_u32(f->value);
         return 0;
-    case F_DRAIN_PERIOD_MS:
+    case FTRACE_CONFIG__DRAIN_PERIOD_MS:
         conf->drain_period_ms = cap_u32(f->value);
         return 0;
-    case F_COMPACT_SCHED:
+    case FTRACE_CONFIG__COMPACT_SCHED:
         read_compact(conf, f->bytes);
         return 0;
-    case F_TIDS:
+    case FTRACE_CONFIG__TIDS_TO_TRACE:
         return add_tid(conf, f->value);
-    case F_OPTIONS:
+    case FTRACE_CONFIG__TRACEFS_OPTIONS:
         return add_option(conf, f->bytes);
-    case F_CPUMASK:
+    case FTRACE_CONFIG__TRACING_CPUMASK:
         return keep_cpumask(conf, f->bytes);
-    case F_FUNCTION_FILTERS:
+    case FTRACE_CONFIG__FUNCTION_FILTERS:
         return add_text(&conf->graph_filters.items, &conf->graph_filters.count, f->bytes);
-    case F_GRAPH_ROOTS:
+    case FTRACE_CONFIG__FUNCTION_GRAPH_ROOTS:
         return add_text(&conf->graph_roots.items, &conf->graph_roots.count, f->bytes);
-    case F_GRAPH_DEPTH:
+    case FTRACE_CONFIG__FUNCTION_GRAPH_MAX_DEPTH:
         conf->graph_depth = cap_u32(f->value);
         return 0;
-    case F_KPROBES:
+    case FTRACE_CONFIG__KPROBE_EVENTS:
         return add_kprobe_event(conf, f->bytes);
-    case F_INSTANCE_NAME:
+    case FTRACE_CONFIG__INSTANCE_NAME:
         return keep_instance_name(conf, f->bytes);
-    case F_DRAIN_PERCENT:
+    case FTRACE_CONFIG__DRAIN_BUFFER_PERCENT:
         conf->drain_percent = f->value <= 100 ? (uint32_t)f->value : 0;
         return 0;
     default:

@@ -11,38 +11,10 @@
 #include <unistd.h>
 
 #include "agent/probes/procfs/proc_text.h"
+#include "perfetto/os_configs.fields.h"
+#include "perfetto/process_stats.fields.h"
 
-#define TREE_PROCESSES 1u
-#define TREE_THREADS   2u
-#define STATS_PROCESS  1u
-#define PROCESS_FDS    15u
-#define MIN_POLL_MS    100u
-
-enum config_field {
-    C_QUIRKS = 1,
-    C_SCAN_ALL = 2,
-    C_THREAD_NAMES = 3,
-    C_POLL_MS = 4,
-    C_CACHE_TTL_MS = 6,
-    C_FDS = 9,
-    C_SMAPS = 10,
-    C_AGE = 11,
-    C_RUNTIME = 12,
-    C_DMABUF = 13,
-    C_SKIP_MAIN = 14,
-};
-#define QUIRK_NO_ON_DEMAND 2u
-
-enum process_field {
-    P_PID = 1,
-    P_PPID = 2,
-    P_CMDLINE = 3,
-    P_UID = 5,
-    P_NSPID = 6,
-    P_START = 7,
-    P_IS_KTHREAD = 8,
-    P_IS_COMM = 9,
-};
+#define MIN_POLL_MS 100u
 
 void pfl_process_conf_parse(struct pfl_span config, struct pfl_process_conf *ret_conf)
 {
@@ -56,37 +28,37 @@ void pfl_process_conf_parse(struct pfl_span config, struct pfl_process_conf *ret
         bool is_on = f.value != 0;
 
         switch (f.id) {
-        case C_QUIRKS:
-            ret_conf->no_on_demand |= f.value == QUIRK_NO_ON_DEMAND;
+        case PROCESS_STATS_CONFIG__QUIRKS:
+            ret_conf->no_on_demand |= f.value == PROCESS_STATS_CONFIG__DISABLE_ON_DEMAND;
             break;
-        case C_SCAN_ALL:
+        case PROCESS_STATS_CONFIG__SCAN_ALL_PROCESSES_ON_START:
             ret_conf->scan_all_on_start = is_on;
             break;
-        case C_THREAD_NAMES:
+        case PROCESS_STATS_CONFIG__RECORD_THREAD_NAMES:
             ret_conf->record_thread_names = is_on;
             break;
-        case C_POLL_MS:
+        case PROCESS_STATS_CONFIG__PROC_STATS_POLL_MS:
             poll_ms = f.value;
             break;
-        case C_CACHE_TTL_MS:
+        case PROCESS_STATS_CONFIG__PROC_STATS_CACHE_TTL_MS:
             ttl_ms = f.value;
             break;
-        case C_SMAPS:
+        case PROCESS_STATS_CONFIG__SCAN_SMAPS_ROLLUP:
             ret_conf->scan_smaps_rollup = is_on;
             break;
-        case C_AGE:
+        case PROCESS_STATS_CONFIG__RECORD_PROCESS_AGE:
             ret_conf->record_age = is_on;
             break;
-        case C_RUNTIME:
+        case PROCESS_STATS_CONFIG__RECORD_PROCESS_RUNTIME:
             ret_conf->record_runtime = is_on;
             break;
-        case C_SKIP_MAIN:
+        case PROCESS_STATS_CONFIG__SKIP_MAIN_THREAD_MESSAGE:
             ret_conf->skip_main_thread = is_on;
             break;
-        case C_FDS:
+        case PROCESS_STATS_CONFIG__RESOLVE_PROCESS_FDS:
             ret_conf->resolve_fds = is_on;
             break;
-        case C_DMABUF:
+        case PROCESS_STATS_CONFIG__RECORD_PROCESS_DMABUF_RSS:
             ret_conf->record_dmabuf = is_on;
             break;
         default:
@@ -141,15 +113,15 @@ static void add_cmdline(struct pfl_probe_message *tree, struct pfl_span cmdline,
     struct pfl_span name = pfl_proc_find(status, "Name:");
 
     if (cmdline.len == 0) {
-        pfl_probe_message_bytes(tree, P_CMDLINE, name.data, name.len);
-        pfl_probe_message_uint(tree, P_IS_COMM, 1);
+        pfl_probe_message_bytes(tree, PROCESS_TREE__PROCESS__CMDLINE, name.data, name.len);
+        pfl_probe_message_uint(tree, PROCESS_TREE__PROCESS__CMDLINE_IS_COMM, 1);
         return;
     }
     for (size_t at = 0; at < cmdline.len;) {
         size_t len = strnlen((const char *)cmdline.data + at, cmdline.len - at);
 
         if (len != 0)
-            pfl_probe_message_bytes(tree, P_CMDLINE, cmdline.data + at, len);
+            pfl_probe_message_bytes(tree, PROCESS_TREE__PROCESS__CMDLINE, cmdline.data + at, len);
         at += len + 1;
     }
 }
@@ -178,16 +150,20 @@ void pfl_proc_tree_add_process(struct pfl_probe_message *tree, struct pfl_span s
     struct pfl_span kthread = pfl_proc_find(status, "Kthread:");
     uint64_t start_ns = find_stat_ns(stat, 22);
 
-    pfl_probe_message_begin(tree, TREE_PROCESSES);
-    pfl_probe_message_uint(tree, P_PID, pfl_proc_number(pfl_proc_find(status, "Pid:")));
-    pfl_probe_message_uint(tree, P_PPID, pfl_proc_number(pfl_proc_find(status, "PPid:")));
-    pfl_probe_message_uint(tree, P_UID, pfl_proc_number(pfl_proc_find(status, "Uid:")));
-    add_inner_ids(tree, P_NSPID, status);
+    pfl_probe_message_begin(tree, PROCESS_TREE__PROCESSES);
+    pfl_probe_message_uint(tree, PROCESS_TREE__PROCESS__PID,
+                           pfl_proc_number(pfl_proc_find(status, "Pid:")));
+    pfl_probe_message_uint(tree, PROCESS_TREE__PROCESS__PPID,
+                           pfl_proc_number(pfl_proc_find(status, "PPid:")));
+    pfl_probe_message_uint(tree, PROCESS_TREE__PROCESS__UID,
+                           pfl_proc_number(pfl_proc_find(status, "Uid:")));
+    add_inner_ids(tree, PROCESS_TREE__PROCESS__NSPID, status);
     add_cmdline(tree, cmdline, status);
     if (start_ns != 0)
-        pfl_probe_message_uint(tree, P_START, start_ns);
+        pfl_probe_message_uint(tree, PROCESS_TREE__PROCESS__PROCESS_START_FROM_BOOT, start_ns);
     if (kthread.len != 0)
-        pfl_probe_message_uint(tree, P_IS_KTHREAD, pfl_proc_number(kthread) != 0);
+        pfl_probe_message_uint(tree, PROCESS_TREE__PROCESS__IS_KTHREAD,
+                               pfl_proc_number(kthread) != 0);
     pfl_probe_message_end(tree);
 }
 
@@ -196,12 +172,12 @@ void pfl_proc_tree_add_thread(struct pfl_probe_message *tree, int32_t tid, int32
 {
     struct pfl_span name = pfl_proc_find(status, "Name:");
 
-    pfl_probe_message_begin(tree, TREE_THREADS);
-    pfl_probe_message_uint(tree, 1, (uint64_t)tid);
-    pfl_probe_message_uint(tree, 3, (uint64_t)tgid);
-    add_inner_ids(tree, 4, status);
+    pfl_probe_message_begin(tree, PROCESS_TREE__THREADS);
+    pfl_probe_message_uint(tree, PROCESS_TREE__THREAD__TID, (uint64_t)tid);
+    pfl_probe_message_uint(tree, PROCESS_TREE__THREAD__TGID, (uint64_t)tgid);
+    add_inner_ids(tree, PROCESS_TREE__THREAD__NSTID, status);
     if (with_name && name.len != 0)
-        pfl_probe_message_bytes(tree, 2, name.data, name.len);
+        pfl_probe_message_bytes(tree, PROCESS_TREE__THREAD__NAME, name.data, name.len);
     pfl_probe_message_end(tree);
 }
 
@@ -214,12 +190,24 @@ static const struct {
     uint32_t field;
     const char *key;
 } counters[] = {
-    {FILE_STATUS, 2, "VmSize:"},   {FILE_STATUS, 3, "VmRSS:"},     {FILE_STATUS, 4, "RssAnon:"},
-    {FILE_STATUS, 5, "RssFile:"},  {FILE_STATUS, 6, "RssShmem:"},  {FILE_STATUS, 7, "VmSwap:"},
-    {FILE_STATUS, 8, "VmLck:"},    {FILE_STATUS, 9, "VmHWM:"},     {FILE_OOM, 10, ""},
-    {FILE_SMAPS, 16, "Rss:"},      {FILE_SMAPS, 17, "Pss:"},       {FILE_SMAPS, 18, "Pss_Anon:"},
-    {FILE_SMAPS, 19, "Pss_File:"}, {FILE_SMAPS, 20, "Pss_Shmem:"}, {FILE_SMAPS, 23, "SwapPss:"},
-    {FILE_USER, 21, ""},           {FILE_KERNEL, 22, ""},          {FILE_DMABUF, 24, ""},
+    {FILE_STATUS, PROCESS_STATS__PROCESS__VM_SIZE_KB, "VmSize:"},
+    {FILE_STATUS, PROCESS_STATS__PROCESS__VM_RSS_KB, "VmRSS:"},
+    {FILE_STATUS, PROCESS_STATS__PROCESS__RSS_ANON_KB, "RssAnon:"},
+    {FILE_STATUS, PROCESS_STATS__PROCESS__RSS_FILE_KB, "RssFile:"},
+    {FILE_STATUS, PROCESS_STATS__PROCESS__RSS_SHMEM_KB, "RssShmem:"},
+    {FILE_STATUS, PROCESS_STATS__PROCESS__VM_SWAP_KB, "VmSwap:"},
+    {FILE_STATUS, PROCESS_STATS__PROCESS__VM_LOCKED_KB, "VmLck:"},
+    {FILE_STATUS, PROCESS_STATS__PROCESS__VM_HWM_KB, "VmHWM:"},
+    {FILE_OOM, PROCESS_STATS__PROCESS__OOM_SCORE_ADJ, ""},
+    {FILE_SMAPS, PROCESS_STATS__PROCESS__SMR_RSS_KB, "Rss:"},
+    {FILE_SMAPS, PROCESS_STATS__PROCESS__SMR_PSS_KB, "Pss:"},
+    {FILE_SMAPS, PROCESS_STATS__PROCESS__SMR_PSS_ANON_KB, "Pss_Anon:"},
+    {FILE_SMAPS, PROCESS_STATS__PROCESS__SMR_PSS_FILE_KB, "Pss_File:"},
+    {FILE_SMAPS, PROCESS_STATS__PROCESS__SMR_PSS_SHMEM_KB, "Pss_Shmem:"},
+    {FILE_SMAPS, PROCESS_STATS__PROCESS__SMR_SWAP_PSS_KB, "SwapPss:"},
+    {FILE_USER, PROCESS_STATS__PROCESS__RUNTIME_USER_MODE, ""},
+    {FILE_KERNEL, PROCESS_STATS__PROCESS__RUNTIME_KERNEL_MODE, ""},
+    {FILE_DMABUF, PROCESS_STATS__PROCESS__DMABUF_RSS_KB, ""},
 };
 _Static_assert(sizeof(counters) / sizeof(counters[0]) == PFL_PROC_COUNTERS, "as in the header");
 
@@ -253,8 +241,8 @@ static bool read_counter(size_t index, const struct pfl_proc_texts *texts, uint6
 
 void pfl_proc_stats_begin_process(struct pfl_probe_message *stats, int32_t pid)
 {
-    pfl_probe_message_begin(stats, STATS_PROCESS);
-    pfl_probe_message_uint(stats, P_PID, (uint64_t)pid);
+    pfl_probe_message_begin(stats, PROCESS_STATS__PROCESSES);
+    pfl_probe_message_uint(stats, PROCESS_STATS__PROCESS__PID, (uint64_t)pid);
 }
 
 bool pfl_proc_counters_add(struct pfl_probe_message *stats, int32_t pid,
@@ -282,8 +270,8 @@ bool pfl_proc_counters_add(struct pfl_probe_message *stats, int32_t pid,
 
 void pfl_proc_stats_add_fd(struct pfl_probe_message *stats, int32_t fd, struct pfl_span path)
 {
-    pfl_probe_message_begin(stats, PROCESS_FDS);
-    pfl_probe_message_uint(stats, 1, (uint64_t)fd);
-    pfl_probe_message_bytes(stats, 2, path.data, path.len);
+    pfl_probe_message_begin(stats, PROCESS_STATS__PROCESS__FDS);
+    pfl_probe_message_uint(stats, PROCESS_STATS__FD_INFO__FD, (uint64_t)fd);
+    pfl_probe_message_bytes(stats, PROCESS_STATS__FD_INFO__PATH, path.data, path.len);
     pfl_probe_message_end(stats);
 }

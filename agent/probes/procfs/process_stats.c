@@ -15,6 +15,8 @@
 #include "agent/probes/procfs/proc_reader.h"
 #include "agent/probes/procfs/proc_text.h"
 #include "base/mem.h"
+#include "perfetto/process_stats.fields.h"
+#include "perfetto/trace_packet.fields.h"
 
 #define PACKET_MAX_BYTES  (1024u * 1024u)
 #define PACKET_SOFT_BYTES (24u * 1024u)
@@ -22,12 +24,6 @@
 #define FILES_MAX         16384u
 #define FILES_START_MAX   131072u
 #define FILES_POLL_MAX    16384u /* at least FILES_MAX */
-#define PACKET_TREE       2u
-#define PACKET_TIMESTAMP  8u
-#define PACKET_STATS      9u
-#define PACKET_SEQ_FLAGS  13u
-#define TREE_END_TIME     3u
-#define STATS_END_TIME    2u
 #define BATCH             PFL_PROC_READER_PROCESSES
 
 void pfl_process_stats_init(struct pfl_process_stats *self, struct pfl_span config)
@@ -61,9 +57,9 @@ static void end_packet(struct pfl_process_stats *self, uint32_t field, uint32_t 
 
     if (body.len != 0 && !self->message.failed) {
         perfleet_packet_begin(self->writer);
-        perfleet_uint(self->writer, PACKET_TIMESTAMP, self->scan_start_ns);
+        perfleet_uint(self->writer, TRACE_PACKET__TIMESTAMP, self->scan_start_ns);
         if (self->was_cleared)
-            perfleet_uint(self->writer, PACKET_SEQ_FLAGS, 1);
+            perfleet_uint(self->writer, TRACE_PACKET__SEQUENCE_FLAGS, 1);
         self->was_cleared = false;
         perfleet_begin(self->writer, field);
         perfleet_raw(self->writer, body.data, body.len);
@@ -122,7 +118,7 @@ static void end_files(struct pfl_process_stats *self, struct naming *naming)
     if (naming->is_open)
         pfl_probe_message_end(&self->message);
     naming->is_open = false;
-    end_full_packet(self, PACKET_STATS, STATS_END_TIME);
+    end_full_packet(self, TRACE_PACKET__PROCESS_STATS, PROCESS_STATS__COLLECTION_END_TIMESTAMP);
 }
 
 /* The next from *fds on that are not in the trace. */
@@ -204,7 +200,7 @@ static void name_fresh_files(struct pfl_process_stats *self)
         end_files(self, &naming);
     }
     pfl_open_files_clear_fresh(&self->files);
-    end_packet(self, PACKET_STATS, STATS_END_TIME);
+    end_packet(self, TRACE_PACKET__PROCESS_STATS, PROCESS_STATS__COLLECTION_END_TIMESTAMP);
 }
 
 /* --- the tree ---------------------------------------------------------------------------- */
@@ -225,7 +221,7 @@ static bool describe_process(struct pfl_process_stats *self, int32_t pid,
 
     if ((int32_t)pfl_proc_number(pfl_proc_find(status, "Tgid:")) != pid)
         return false;
-    end_full_packet(self, PACKET_TREE, TREE_END_TIME);
+    end_full_packet(self, TRACE_PACKET__PROCESS_TREE, PROCESS_TREE__COLLECTION_END_TIMESTAMP);
     pfl_proc_tree_add_process(&self->message, status, answer->texts[PFL_PROC_CMDLINE],
                               answer->texts[PFL_PROC_STAT]);
     if (!self->conf.skip_main_thread)
@@ -237,7 +233,7 @@ static bool describe_process(struct pfl_process_stats *self, int32_t pid,
 static void describe_thread(struct pfl_process_stats *self, int32_t tid, int32_t tgid,
                             struct pfl_span status)
 {
-    end_full_packet(self, PACKET_TREE, TREE_END_TIME);
+    end_full_packet(self, TRACE_PACKET__PROCESS_TREE, PROCESS_TREE__COLLECTION_END_TIMESTAMP);
     pfl_proc_tree_add_thread(&self->message, tid, tgid, status, self->conf.record_thread_names);
     (void)pfl_pid_set_add(&self->seen, tid);
 }
@@ -304,12 +300,12 @@ static void scan_all(struct pfl_process_stats *self)
     begin_packet(self);
     for (size_t at = 0; at < len; at += BATCH)
         scan_processes(self, pids + at, limit_to(len - at, BATCH));
-    end_packet(self, PACKET_TREE, TREE_END_TIME);
+    end_packet(self, TRACE_PACKET__PROCESS_TREE, PROCESS_TREE__COLLECTION_END_TIMESTAMP);
     pfl_file_turn_begin(&self->files_turn, self->conf.resolve_fds ? FILES_START_MAX : 0);
     for (size_t i = 0; i < len && self->files_turn.left != 0; i++)
         name_files(self, pids[i]);
     pfl_mem_free(pids);
-    end_packet(self, PACKET_STATS, STATS_END_TIME);
+    end_packet(self, TRACE_PACKET__PROCESS_STATS, PROCESS_STATS__COLLECTION_END_TIMESTAMP);
 }
 
 void pfl_process_stats_start(struct pfl_process_stats *self, struct perfleet_writer *writer)
@@ -377,7 +373,7 @@ static void describe_fresh_threads(struct pfl_process_stats *self)
     for (size_t at = 0; at < count; at += BATCH)
         describe_some(self, self->seen.fresh + at, limit_to(count - at, BATCH));
     pfl_pid_set_clear_fresh(&self->seen);
-    end_packet(self, PACKET_TREE, TREE_END_TIME);
+    end_packet(self, TRACE_PACKET__PROCESS_TREE, PROCESS_TREE__COLLECTION_END_TIMESTAMP);
 }
 
 void pfl_process_stats_describe_fresh(struct pfl_process_stats *self)
@@ -481,7 +477,7 @@ static bool poll_one(struct pfl_process_stats *self, int32_t pid,
     /* It has ended, or could not be read: whether it has memory is not known. */
     if (entry == NULL || (!entry->is_skipped && texts.status.len == 0))
         return false;
-    end_full_packet(self, PACKET_STATS, STATS_END_TIME);
+    end_full_packet(self, TRACE_PACKET__PROCESS_STATS, PROCESS_STATS__COLLECTION_END_TIMESTAMP);
     if (!pfl_proc_counters_add(&self->message, pid, &texts, &entry->last))
         entry->is_skipped = true;
     else
@@ -527,7 +523,7 @@ void pfl_process_stats_poll(struct pfl_process_stats *self)
     for (size_t at = 0; at < len; at += BATCH)
         poll_processes(self, pids + at, limit_to(len - at, BATCH));
     pfl_mem_free(pids);
-    end_packet(self, PACKET_STATS, STATS_END_TIME);
+    end_packet(self, TRACE_PACKET__PROCESS_STATS, PROCESS_STATS__COLLECTION_END_TIMESTAMP);
     age_entries(self);
     pfl_process_stats_describe_fresh(self);
 }

@@ -14,6 +14,8 @@
 
 #include "agent/probes/procfs/proc_reader.h"
 #include "agent/probes/procfs/proc_text.h"
+#include "perfetto/sys_stats.fields.h"
+#include "perfetto/trace_packet.fields.h"
 
 #define FILE_MAX_BYTES    PFL_PROC_TEXT_BYTES
 #define MESSAGE_MAX_BYTES (1024u * 1024u)
@@ -21,14 +23,6 @@
 #define STATES_MAX        16
 #define ZONES_MAX         64
 #define NS_PER_MS         UINT64_C(1000000)
-#define PACKET_SYS_STATS  7u
-#define PACKET_TIMESTAMP  8u
-#define S_END_TIME        9u
-#define S_DEVFREQ         10u
-#define S_CPUFREQ_KHZ     11u
-#define S_THERMAL_ZONE    15u
-#define S_CPUIDLE         16u
-#define S_GPUFREQ_MHZ     17u
 #define DEVICES_MAX       256
 
 void pfl_sys_stats_init(struct pfl_sys_stats *self, struct pfl_span config)
@@ -78,7 +72,7 @@ static void add_cpufreq(struct pfl_sys_stats *self)
     for (long i = 0; i < cpus && i < CPUS_MAX; i++) {
         (void)snprintf(path, sizeof(path),
                        "/sys/devices/system/cpu/cpu%ld/cpufreq/scaling_cur_freq", i);
-        pfl_probe_message_uint(&self->message, S_CPUFREQ_KHZ,
+        pfl_probe_message_uint(&self->message, SYS_STATS__CPUFREQ_KHZ,
                                pfl_proc_number(read_file(self, path)));
     }
 }
@@ -93,10 +87,12 @@ static bool add_idle_state(struct pfl_sys_stats *self, const char *dir)
     text = read_file(self, path);
     if (text.len == 0)
         return false;
-    pfl_probe_message_begin(&self->message, 2);
-    pfl_probe_message_bytes(&self->message, 1, text.data, text.len);
+    pfl_probe_message_begin(&self->message, SYS_STATS__CPU_IDLE_STATE__CPUIDLE_STATE_ENTRY);
+    pfl_probe_message_bytes(&self->message, SYS_STATS__CPU_IDLE_STATE_ENTRY__STATE, text.data,
+                            text.len);
     (void)snprintf(path, sizeof(path), "%s/time", dir);
-    pfl_probe_message_uint(&self->message, 2, pfl_proc_number(read_file(self, path)));
+    pfl_probe_message_uint(&self->message, SYS_STATS__CPU_IDLE_STATE_ENTRY__DURATION_US,
+                           pfl_proc_number(read_file(self, path)));
     pfl_probe_message_end(&self->message);
     return true;
 }
@@ -107,8 +103,8 @@ static void add_cpuidle(struct pfl_sys_stats *self)
     char dir[96];
 
     for (long i = 0; i < cpus && i < CPUS_MAX; i++) {
-        pfl_probe_message_begin(&self->message, S_CPUIDLE);
-        pfl_probe_message_uint(&self->message, 1, (uint64_t)i);
+        pfl_probe_message_begin(&self->message, SYS_STATS__CPUIDLE_STATE);
+        pfl_probe_message_uint(&self->message, SYS_STATS__CPU_IDLE_STATE__CPU_ID, (uint64_t)i);
         for (int state = 0; state < STATES_MAX; state++) {
             (void)snprintf(dir, sizeof(dir), "/sys/devices/system/cpu/cpu%ld/cpuidle/state%d", i,
                            state);
@@ -131,12 +127,13 @@ static void add_thermal(struct pfl_sys_stats *self)
         text = read_file(self, path);
         if (text.len == 0)
             break;
-        pfl_probe_message_begin(&self->message, S_THERMAL_ZONE);
-        pfl_probe_message_text(&self->message, 1, name);
-        pfl_probe_message_uint(&self->message, 2, pfl_proc_number(text) / 1000);
+        pfl_probe_message_begin(&self->message, SYS_STATS__THERMAL_ZONE);
+        pfl_probe_message_text(&self->message, SYS_STATS__THERMAL_ZONE__NAME, name);
+        pfl_probe_message_uint(&self->message, SYS_STATS__THERMAL_ZONE__TEMP,
+                               pfl_proc_number(text) / 1000);
         (void)snprintf(path, sizeof(path), "/sys/class/thermal/%s/type", name);
         text = read_file(self, path);
-        pfl_probe_message_bytes(&self->message, 3, text.data, text.len);
+        pfl_probe_message_bytes(&self->message, SYS_STATS__THERMAL_ZONE__TYPE, text.data, text.len);
         pfl_probe_message_end(&self->message);
     }
 }
@@ -157,9 +154,10 @@ static void add_devfreq(struct pfl_sys_stats *self)
         at += strlen(name) + 1;
         (void)snprintf(path, sizeof(path), "/sys/class/devfreq/%s/cur_freq", name);
         text = read_file(self, path);
-        pfl_probe_message_begin(&self->message, S_DEVFREQ);
-        pfl_probe_message_text(&self->message, 1, name);
-        pfl_probe_message_uint(&self->message, 2, pfl_proc_number(text));
+        pfl_probe_message_begin(&self->message, SYS_STATS__DEVFREQ);
+        pfl_probe_message_text(&self->message, SYS_STATS__DEVFREQ_VALUE__KEY, name);
+        pfl_probe_message_uint(&self->message, SYS_STATS__DEVFREQ_VALUE__VALUE,
+                               pfl_proc_number(text));
         pfl_probe_message_end(&self->message);
     }
     pfl_buf_fini(&names);
@@ -172,17 +170,18 @@ static void add_gpufreq(struct pfl_sys_stats *self)
     uint64_t mhz;
 
     if (text.len != 0) {
-        pfl_probe_message_uint(&self->message, S_GPUFREQ_MHZ, pfl_proc_number(text) / 1000000);
+        pfl_probe_message_uint(&self->message, SYS_STATS__GPUFREQ_MHZ,
+                               pfl_proc_number(text) / 1000000);
         return;
     }
     text = read_file(self, "/sys/class/drm/card0/gt_act_freq_mhz");
     if (text.len != 0) {
-        pfl_probe_message_uint(&self->message, S_GPUFREQ_MHZ, pfl_proc_number(text));
+        pfl_probe_message_uint(&self->message, SYS_STATS__GPUFREQ_MHZ, pfl_proc_number(text));
         return;
     }
     text = read_file(self, "/sys/class/drm/card0/device/pp_dpm_sclk");
     if (pfl_sys_find_current_mhz(text, &mhz))
-        pfl_probe_message_uint(&self->message, S_GPUFREQ_MHZ, mhz);
+        pfl_probe_message_uint(&self->message, SYS_STATS__GPUFREQ_MHZ, mhz);
 }
 
 static void add_kind(struct pfl_sys_stats *self, enum pfl_sys_kind kind)
@@ -251,10 +250,10 @@ void pfl_sys_stats_poll(struct pfl_sys_stats *self, uint64_t now_ns, struct perf
     if (body.len == 0 || self->message.failed)
         return;
     perfleet_packet_begin(writer);
-    perfleet_uint(writer, PACKET_TIMESTAMP, now_ns);
-    perfleet_begin(writer, PACKET_SYS_STATS);
+    perfleet_uint(writer, TRACE_PACKET__TIMESTAMP, now_ns);
+    perfleet_begin(writer, TRACE_PACKET__SYS_STATS);
     perfleet_raw(writer, body.data, body.len);
-    perfleet_uint(writer, S_END_TIME, perfleet_time_ns());
+    perfleet_uint(writer, SYS_STATS__COLLECTION_END_TIMESTAMP, perfleet_time_ns());
     perfleet_end(writer);
     perfleet_packet_end(writer);
 }

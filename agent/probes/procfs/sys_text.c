@@ -9,37 +9,26 @@
 #include "agent/probes/procfs/sys_text.h"
 
 #include "agent/probes/procfs/proc_text.h"
+#include "perfetto/os_configs.fields.h"
+#include "perfetto/sys_stats.fields.h"
 
 #define MIN_PERIOD_MS 10u
 #define MAX_PERIOD_MS 3600000u
 
-enum sys_field {
-    S_MEMINFO = 1,
-    S_VMSTAT = 2,
-    S_CPU_STAT = 3,
-    S_NUM_FORKS = 4,
-    S_NUM_IRQ_TOTAL = 5,
-    S_NUM_IRQ = 6,
-    S_NUM_SOFTIRQ_TOTAL = 7,
-    S_NUM_SOFTIRQ = 8,
-    S_BUDDY_INFO = 12,
-    S_DISK_STAT = 13,
-    S_PSI = 14,
-    S_SLAB = 18,
-};
-
-enum config_field {
-    C_MEMINFO_COUNTERS = 2,
-    C_VMSTAT_COUNTERS = 4,
-    C_STAT_COUNTERS = 6,
-};
-
 /* By field number of SysStatsConfig: which kind's period it is, plus 1. */
 static const uint8_t period_kinds[16] = {
-    [1] = PFL_SYS_MEMINFO + 1, [3] = PFL_SYS_VMSTAT + 1,    [5] = PFL_SYS_STAT + 1,
-    [8] = PFL_SYS_CPUFREQ + 1, [9] = PFL_SYS_BUDDYINFO + 1, [10] = PFL_SYS_DISKSTAT + 1,
-    [11] = PFL_SYS_PSI + 1,    [12] = PFL_SYS_THERMAL + 1,  [13] = PFL_SYS_CPUIDLE + 1,
-    [7] = PFL_SYS_DEVFREQ + 1, [14] = PFL_SYS_GPUFREQ + 1,  [15] = PFL_SYS_SLAB + 1,
+    [SYS_STATS_CONFIG__MEMINFO_PERIOD_MS] = PFL_SYS_MEMINFO + 1,
+    [SYS_STATS_CONFIG__VMSTAT_PERIOD_MS] = PFL_SYS_VMSTAT + 1,
+    [SYS_STATS_CONFIG__STAT_PERIOD_MS] = PFL_SYS_STAT + 1,
+    [SYS_STATS_CONFIG__DEVFREQ_PERIOD_MS] = PFL_SYS_DEVFREQ + 1,
+    [SYS_STATS_CONFIG__CPUFREQ_PERIOD_MS] = PFL_SYS_CPUFREQ + 1,
+    [SYS_STATS_CONFIG__BUDDYINFO_PERIOD_MS] = PFL_SYS_BUDDYINFO + 1,
+    [SYS_STATS_CONFIG__DISKSTAT_PERIOD_MS] = PFL_SYS_DISKSTAT + 1,
+    [SYS_STATS_CONFIG__PSI_PERIOD_MS] = PFL_SYS_PSI + 1,
+    [SYS_STATS_CONFIG__THERMAL_PERIOD_MS] = PFL_SYS_THERMAL + 1,
+    [SYS_STATS_CONFIG__CPUIDLE_PERIOD_MS] = PFL_SYS_CPUIDLE + 1,
+    [SYS_STATS_CONFIG__GPUFREQ_PERIOD_MS] = PFL_SYS_GPUFREQ + 1,
+    [SYS_STATS_CONFIG__SLAB_PERIOD_MS] = PFL_SYS_SLAB + 1,
 };
 
 static void choose(const struct pfl_field *f, bool *chosen, bool *has_choice)
@@ -84,22 +73,23 @@ void pfl_sys_conf_parse(struct pfl_span config, struct pfl_sys_conf *ret_conf)
 
     memset(ret_conf, 0, sizeof(*ret_conf));
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == C_MEMINFO_COUNTERS)
+        if (f.id == SYS_STATS_CONFIG__MEMINFO_COUNTERS)
             choose(&f, ret_conf->meminfo, &ret_conf->has_meminfo_choice);
-        else if (f.id == C_VMSTAT_COUNTERS)
+        else if (f.id == SYS_STATS_CONFIG__VMSTAT_COUNTERS)
             choose(&f, ret_conf->vmstat, &ret_conf->has_vmstat_choice);
-        else if (f.id == C_STAT_COUNTERS)
+        else if (f.id == SYS_STATS_CONFIG__STAT_COUNTERS)
             choose_stat(&f, ret_conf);
         else
             read_period(&f, ret_conf);
     }
 }
 
+/* A MeminfoValue; VmstatValue, InterruptCount and PsiSample have its numbers. */
 static void add_pair(struct pfl_probe_message *m, uint32_t field, uint64_t key, uint64_t value)
 {
     pfl_probe_message_begin(m, field);
-    pfl_probe_message_uint(m, 1, key);
-    pfl_probe_message_uint(m, 2, value);
+    pfl_probe_message_uint(m, SYS_STATS__MEMINFO_VALUE__KEY, key);
+    pfl_probe_message_uint(m, SYS_STATS__MEMINFO_VALUE__VALUE, value);
     pfl_probe_message_end(m);
 }
 
@@ -120,7 +110,7 @@ void pfl_sys_add_meminfo(struct pfl_probe_message *m, const struct pfl_sys_conf 
         if (id == 0 || (conf->has_meminfo_choice && !conf->meminfo[id]) ||
             !pfl_proc_take_word(&line, &value))
             continue;
-        add_pair(m, S_MEMINFO, id, pfl_proc_number(value));
+        add_pair(m, SYS_STATS__MEMINFO, id, pfl_proc_number(value));
     }
 }
 
@@ -140,7 +130,7 @@ void pfl_sys_add_vmstat(struct pfl_probe_message *m, const struct pfl_sys_conf *
         if (id == 0 || (conf->has_vmstat_choice && !conf->vmstat[id]) ||
             !pfl_proc_take_word(&line, &value))
             continue;
-        add_pair(m, S_VMSTAT, id, pfl_proc_number(value));
+        add_pair(m, SYS_STATS__VMSTAT, id, pfl_proc_number(value));
     }
 }
 
@@ -154,9 +144,11 @@ static void add_cpu_times(struct pfl_probe_message *m, struct pfl_span cpu, stru
 {
     struct pfl_span word;
 
-    pfl_probe_message_begin(m, S_CPU_STAT);
-    pfl_probe_message_uint(m, 1, pfl_proc_number(pfl_span_of(cpu.data + 3, cpu.len - 3)));
-    for (uint32_t field = 2; field <= 9; field++) {
+    pfl_probe_message_begin(m, SYS_STATS__CPU_STAT);
+    pfl_probe_message_uint(m, SYS_STATS__CPU_TIMES__CPU_ID,
+                           pfl_proc_number(pfl_span_of(cpu.data + 3, cpu.len - 3)));
+    for (uint32_t field = SYS_STATS__CPU_TIMES__USER_NS; field <= SYS_STATS__CPU_TIMES__STEAL_NS;
+         field++) {
         uint64_t ticks = pfl_proc_take_word(&line, &word) ? pfl_proc_number(word) : 0;
 
         pfl_probe_message_uint(m, field, ticks * ns_per_tick);
@@ -195,13 +187,13 @@ void pfl_sys_add_stat(struct pfl_probe_message *m, const struct pfl_sys_conf *co
                 add_cpu_times(m, key, line, ns_per_tick);
         } else if (pfl_proc_is(key, "intr")) {
             if (wants_stat(conf, PFL_SYS_STAT_IRQS))
-                add_counts(m, S_NUM_IRQ_TOTAL, true, line);
+                add_counts(m, SYS_STATS__NUM_IRQ_TOTAL, true, line);
         } else if (pfl_proc_is(key, "softirq")) {
             if (wants_stat(conf, PFL_SYS_STAT_SOFTIRQS))
-                add_counts(m, S_NUM_SOFTIRQ_TOTAL, false, line);
+                add_counts(m, SYS_STATS__NUM_SOFTIRQ_TOTAL, false, line);
         } else if (pfl_proc_is(key, "processes") && wants_stat(conf, PFL_SYS_STAT_FORKS) &&
                    pfl_proc_take_word(&line, &value)) {
-            pfl_probe_message_uint(m, S_NUM_FORKS, pfl_proc_number(value));
+            pfl_probe_message_uint(m, SYS_STATS__NUM_FORKS, pfl_proc_number(value));
         }
     }
 }
@@ -210,15 +202,19 @@ void pfl_sys_add_diskstat(struct pfl_probe_message *m, struct pfl_span text)
 {
     /* By the word's place in the line, from 0: the field it becomes. */
     static const uint8_t fields[20] = {
-        [5] = 2, [6] = 3, [9] = 4, [10] = 5, [16] = 6, [17] = 7, [18] = 8, [19] = 9};
+        [5] = SYS_STATS__DISK_STAT__READ_SECTORS,     [6] = SYS_STATS__DISK_STAT__READ_TIME_MS,
+        [9] = SYS_STATS__DISK_STAT__WRITE_SECTORS,    [10] = SYS_STATS__DISK_STAT__WRITE_TIME_MS,
+        [16] = SYS_STATS__DISK_STAT__DISCARD_SECTORS, [17] = SYS_STATS__DISK_STAT__DISCARD_TIME_MS,
+        [18] = SYS_STATS__DISK_STAT__FLUSH_COUNT,     [19] = SYS_STATS__DISK_STAT__FLUSH_TIME_MS,
+    };
     struct pfl_span line;
     struct pfl_span word;
 
     while (pfl_proc_take_line(&text, &line)) {
-        pfl_probe_message_begin(m, S_DISK_STAT);
+        pfl_probe_message_begin(m, SYS_STATS__DISK_STAT);
         for (size_t i = 0; i < sizeof(fields) && pfl_proc_take_word(&line, &word); i++) {
             if (i == 2)
-                pfl_probe_message_bytes(m, 1, word.data, word.len);
+                pfl_probe_message_bytes(m, SYS_STATS__DISK_STAT__DEVICE_NAME, word.data, word.len);
             else if (fields[i] != 0)
                 pfl_probe_message_uint(m, fields[i], pfl_proc_number(word));
         }
@@ -233,15 +229,16 @@ void pfl_sys_add_buddyinfo(struct pfl_probe_message *m, struct pfl_span text)
     struct pfl_span word;
 
     while (pfl_proc_take_line(&text, &line)) {
-        pfl_probe_message_begin(m, S_BUDDY_INFO);
+        pfl_probe_message_begin(m, SYS_STATS__BUDDY_INFO);
         for (size_t i = 0; pfl_proc_take_word(&line, &word); i++) {
             if (i == 1)
-                pfl_probe_message_bytes(m, 1, word.data,
+                pfl_probe_message_bytes(m, SYS_STATS__BUDDY_INFO__NODE, word.data,
                                         word.data[word.len - 1] == ',' ? word.len - 1 : word.len);
             else if (i == 3)
-                pfl_probe_message_bytes(m, 2, word.data, word.len);
+                pfl_probe_message_bytes(m, SYS_STATS__BUDDY_INFO__ZONE, word.data, word.len);
             else if (i > 3)
-                pfl_probe_message_uint(m, 3, pfl_proc_number(word));
+                pfl_probe_message_uint(m, SYS_STATS__BUDDY_INFO__ORDER_PAGES,
+                                       pfl_proc_number(word));
         }
         pfl_probe_message_end(m);
     }
@@ -262,7 +259,7 @@ void pfl_sys_add_psi(struct pfl_probe_message *m, uint32_t resource_some, struct
             resource++;
         while (pfl_proc_take_word(&line, &word)) {
             if (pfl_proc_starts_with(word, "total="))
-                add_pair(m, S_PSI, resource,
+                add_pair(m, SYS_STATS__PSI, resource,
                          pfl_proc_number(pfl_span_of(word.data + 6, word.len - 6)) * 1000);
         }
     }
@@ -277,12 +274,15 @@ void pfl_sys_add_slab(struct pfl_probe_message *m, struct pfl_span text)
     for (size_t row = 0; pfl_proc_take_line(&text, &line); row++) {
         if (row < 2)
             continue;
-        pfl_probe_message_begin(m, S_SLAB);
+        pfl_probe_message_begin(m, SYS_STATS__SLAB_INFO);
         for (size_t i = 0; i <= 14 && pfl_proc_take_word(&line, &word); i++) {
             if (i == 0)
-                pfl_probe_message_bytes(m, 1, word.data, word.len);
+                pfl_probe_message_bytes(m, SYS_STATS__SLAB_INFO__NAME, word.data, word.len);
             else if (i == 5 || i == 14)
-                pfl_probe_message_uint(m, i == 5 ? 2 : 3, pfl_proc_number(word));
+                pfl_probe_message_uint(m,
+                                       i == 5 ? SYS_STATS__SLAB_INFO__PAGES_PER_SLAB
+                                              : SYS_STATS__SLAB_INFO__NUM_SLABS,
+                                       pfl_proc_number(word));
         }
         pfl_probe_message_end(m);
     }

@@ -11,12 +11,11 @@
 #include "agent/probes/procfs/proc_reader.h"
 #include "agent/probes/procfs/proc_text.h"
 #include "agent/probes/procfs/sys_stats.h"
+#include "perfetto/data_source_config.fields.h"
+#include "perfetto/system_info.fields.h"
+#include "perfetto/trace_packet.fields.h"
 
-#define FILE_MAX_BYTES    PFL_PROC_TEXT_BYTES
-#define PACKET_TIMESTAMP  8u
-#define PACKET_CPU_INFO   67u
-#define PACKET_INTERRUPTS 130u
-#define CONFIG_IRQ_NAMES  1u
+#define FILE_MAX_BYTES PFL_PROC_TEXT_BYTES
 
 /* "key   : value" */
 static bool split_line(struct pfl_span line, struct pfl_span *ret_key, struct pfl_span *ret_value)
@@ -53,7 +52,7 @@ static void add_frequencies(struct pfl_probe_message *m, uint64_t cpu, const cha
     text = pfl_buf_get(file);
     while (pfl_proc_take_line(&text, &line)) {
         while (pfl_proc_take_word(&line, &word))
-            pfl_probe_message_uint(m, 2, pfl_proc_number(word));
+            pfl_probe_message_uint(m, CPU_INFO__CPU__FREQUENCIES, pfl_proc_number(word));
     }
 }
 
@@ -62,14 +61,14 @@ static void end_cpu(struct pfl_probe_message *m, uint64_t cpu, struct pfl_span m
 {
     char path[96];
 
-    pfl_probe_message_begin(m, 1);
-    pfl_probe_message_bytes(m, 1, model.data, model.len);
+    pfl_probe_message_begin(m, CPU_INFO__CPUS);
+    pfl_probe_message_bytes(m, CPU_INFO__CPU__PROCESSOR, model.data, model.len);
     add_frequencies(m, cpu, "scaling_available_frequencies", file);
     add_frequencies(m, cpu, "scaling_boost_frequencies", file);
     (void)snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%llu/cpu_capacity",
                    (unsigned long long)cpu);
     if (pfl_proc_reader_text(path, file) == 0 && file->len != 0)
-        pfl_probe_message_uint(m, 3, pfl_proc_number(pfl_buf_get(file)));
+        pfl_probe_message_uint(m, CPU_INFO__CPU__CAPACITY, pfl_proc_number(pfl_buf_get(file)));
     pfl_probe_message_end(m);
 }
 
@@ -121,9 +120,9 @@ static void add_interrupts(struct pfl_probe_message *m, struct pfl_span text)
             line = pfl_span_of(line.data + 1, line.len - 1);
         if (words < cpus + 2 || line.len == 0)
             continue;
-        pfl_probe_message_begin(m, 1);
-        pfl_probe_message_uint(m, 1, pfl_proc_number(id));
-        pfl_probe_message_bytes(m, 2, line.data, line.len);
+        pfl_probe_message_begin(m, INTERRUPT_INFO__IRQ_MAPPING);
+        pfl_probe_message_uint(m, INTERRUPT_INFO__IRQ_MAPPING__IRQ_ID, pfl_proc_number(id));
+        pfl_probe_message_bytes(m, INTERRUPT_INFO__IRQ_MAPPING__NAME, line.data, line.len);
         pfl_probe_message_end(m);
     }
 }
@@ -135,7 +134,7 @@ static void write_packet(struct pfl_probe_message *m, uint32_t field,
 
     if (!m->failed && body.len != 0) {
         perfleet_packet_begin(writer);
-        perfleet_uint(writer, PACKET_TIMESTAMP, perfleet_time_ns());
+        perfleet_uint(writer, TRACE_PACKET__TIMESTAMP, perfleet_time_ns());
         perfleet_bytes(writer, field, body.data, body.len);
         perfleet_packet_end(writer);
     }
@@ -149,7 +148,7 @@ static bool wants_irq_names(struct pfl_span config)
     bool wants = false;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == CONFIG_IRQ_NAMES)
+        if (f.id == SYSTEM_INFO_CONFIG__IRQ_NAMES)
             wants = f.value != 0;
     }
     return wants;
@@ -166,10 +165,10 @@ void pfl_system_info_write(struct pfl_span config, struct perfleet_writer *write
     pfl_buf_init(&file, FILE_MAX_BYTES);
     if (pfl_proc_reader_text("/proc/cpuinfo", &text) == 0)
         add_cpus(&message, pfl_buf_get(&text), &file);
-    write_packet(&message, PACKET_CPU_INFO, writer);
+    write_packet(&message, TRACE_PACKET__CPU_INFO, writer);
     if (wants_irq_names(config) && pfl_proc_reader_text("/proc/interrupts", &text) == 0)
         add_interrupts(&message, pfl_buf_get(&text));
-    write_packet(&message, PACKET_INTERRUPTS, writer);
+    write_packet(&message, TRACE_PACKET__INTERRUPT_INFO, writer);
     pfl_buf_fini(&message.buf);
     pfl_buf_fini(&text);
     pfl_buf_fini(&file);

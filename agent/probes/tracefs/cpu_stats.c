@@ -17,22 +17,21 @@
 
 #include <stdlib.h>
 
-#define STATS_FIELD 2u /* FtraceStats.cpu_stats */
-#define STATS_CPU   1u
+#include "perfetto/ftrace_events.fields.h"
 
 static const struct {
     const char *key;
     uint32_t field; /* in FtraceCpuStats */
     bool is_time;
 } stats[PFL_CPU_STATS] = {
-    [PFL_CPU_ENTRIES] = {"entries:", 2, false},
-    [PFL_CPU_OVERRUN] = {"\noverrun:", 3, false},
-    [PFL_CPU_COMMIT_OVERRUN] = {"commit overrun:", 4, false},
-    [PFL_CPU_BYTES] = {"\nbytes:", 5, false},
-    [PFL_CPU_OLDEST_TS] = {"oldest event ts:", 6, true},
-    [PFL_CPU_NOW_TS] = {"now ts:", 7, true},
-    [PFL_CPU_DROPPED] = {"dropped events:", 8, false},
-    [PFL_CPU_READ] = {"read events:", 9, false},
+    [PFL_CPU_ENTRIES] = {"entries:", FTRACE_CPU_STATS__ENTRIES, false},
+    [PFL_CPU_OVERRUN] = {"\noverrun:", FTRACE_CPU_STATS__OVERRUN, false},
+    [PFL_CPU_COMMIT_OVERRUN] = {"commit overrun:", FTRACE_CPU_STATS__COMMIT_OVERRUN, false},
+    [PFL_CPU_BYTES] = {"\nbytes:", FTRACE_CPU_STATS__BYTES_READ, false},
+    [PFL_CPU_OLDEST_TS] = {"oldest event ts:", FTRACE_CPU_STATS__OLDEST_EVENT_TS, true},
+    [PFL_CPU_NOW_TS] = {"now ts:", FTRACE_CPU_STATS__NOW_TS, true},
+    [PFL_CPU_DROPPED] = {"dropped events:", FTRACE_CPU_STATS__DROPPED_EVENTS, false},
+    [PFL_CPU_READ] = {"read events:", FTRACE_CPU_STATS__READ_EVENTS, false},
 };
 
 void pfl_cpu_stats_parse(struct pfl_span text, struct pfl_cpu_stats *ret_stats)
@@ -79,8 +78,8 @@ void pfl_cpu_stats_add(struct pfl_cpu_stats *self, const struct pfl_cpu_stats *o
 void pfl_cpu_stats_encode(const struct pfl_cpu_stats *self, uint32_t cpu,
                           struct pfl_probe_message *message)
 {
-    pfl_probe_message_begin(message, STATS_FIELD);
-    pfl_probe_message_uint(message, STATS_CPU, cpu);
+    pfl_probe_message_begin(message, FTRACE_STATS__CPU_STATS);
+    pfl_probe_message_uint(message, FTRACE_CPU_STATS__CPU, cpu);
     for (size_t i = 0; i < PFL_CPU_STATS; i++) {
         uint64_t bits;
 
