@@ -49,7 +49,7 @@ void pfl_service_set_owner(struct pfl_service *self, uint32_t uid)
     self->shares.producers.owner = self->shares.consumers.owner = self->shares.fds.owner = uid;
     self->shares.sources.owner = self->shares.smb_bytes.owner = uid;
     self->shares.peer_bytes.owner = self->shares.buffer_bytes.owner = uid;
-    self->triggers.shares.owner = self->scraping.owner = self->vms.owner = uid;
+    self->triggers.shares.owner = self->scrape_budget.owner = self->vm_budget.owner = uid;
 }
 
 static void open_shares(struct pfl_service *self)
@@ -57,8 +57,8 @@ static void open_shares(struct pfl_service *self)
     const struct pfl_service_conf *conf = &self->conf;
     const uint64_t buffer_bytes_max = conf->buffer_bytes_max;
 
-    self->scraping.units = PFL_SCRAPING_UNITS;
-    self->vms.units = PFL_SERVICE_VM_UNITS;
+    self->scrape_budget.units = PFL_SCRAPING_UNITS;
+    self->vm_budget.units = PFL_SERVICE_VM_UNITS;
     self->shares.producers.max = PFL_SERVICE_MAX_PRODUCERS;
     self->shares.consumers.max = PFL_SERVICE_MAX_CONSUMERS;
     self->shares.fds.max = conf->fds_max != 0 ? conf->fds_max : UINT32_MAX;

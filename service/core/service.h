@@ -18,8 +18,8 @@
 #include "service/core/disk.h"
 #include "service/core/figures.h"
 #include "service/core/flush.h"
+#include "service/core/loop_budget.h"
 #include "service/core/remote_machines.h"
-#include "service/core/scraping.h"
 #include "service/core/session.h"
 
 #define PFL_SERVICE_MAX_PRODUCERS        65535u
@@ -130,13 +130,13 @@ struct pfl_service {
         struct pfl_shares peer_bytes;
         struct pfl_shares buffer_bytes; /* of all sessions, as configured; of clones, as filled */
     } shares;
-    uint64_t last_scraped_who;  /* whose scrape had the last turn */
-    uint64_t scrape_turns;      /* so many there were */
-    uint64_t left_turn;         /* the last one of a producer that left */
-    uint64_t scrape_units_left; /* of PFL_SCRAPE_TURN_UNITS, in this turn */
-    struct pfl_scraping scraping;
-    struct pfl_scraping vms; /* what producers' programs take of the loop */
-    struct pfl_figures gone; /* what sessions that are gone counted */
+    uint64_t last_scraped_who;            /* whose scrape had the last turn */
+    uint64_t scrape_turns;                /* so many there were */
+    uint64_t left_turn;                   /* the last one of a producer that left */
+    uint64_t scrape_units_left;           /* of PFL_SCRAPE_TURN_UNITS, in this turn */
+    struct pfl_loop_budget scrape_budget; /* for scraping while the service stops */
+    struct pfl_loop_budget vm_budget;     /* for producers' programs */
+    struct pfl_figures gone;              /* what sessions that are gone counted */
 };
 
 PFL_MUST_USE int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *conf);

@@ -11,7 +11,7 @@
  * own pass is over. Sessions' passes come to it like to any other meanwhile.
  *
  * When the service stops, its loop has no turns: passes are done at once, and what is past the
- * limit of scraping.h is left out, and logged. Owns producers that left. No failures.
+ * limit of loop_budget.h is left out, and logged. Owns producers that left. No failures.
  */
 #include "service/session/scrape_turns.h"
 
@@ -80,12 +80,12 @@ static bool scrape_at_once(struct pfl_service *service, const struct scope *scop
 {
     const struct pfl_producer *producer = scope->producer;
     uint64_t who = scope->session != NULL ? scope->session->who : producer->who;
-    uint64_t credit =
-        pfl_scraping_begin(&service->scraping, who, producer->who, pfl_service_now_ms(service));
+    uint64_t credit = pfl_loop_budget_begin(&service->scrape_budget, who, producer->who,
+                                            pfl_service_now_ms(service));
     uint64_t left = credit;
     bool is_whole = scrape_some(scope, &page, &left);
 
-    pfl_scraping_end(&service->scraping, who, producer->who, credit - left);
+    pfl_loop_budget_end(&service->scrape_budget, who, producer->who, credit - left);
     if (!is_whole)
         pfl_log_warn("scrape-cut",
                      "producer=%s uid=%u reason=\"the service stops, and what this user's "

@@ -21,7 +21,7 @@ bool pfl_scrape_turns_take_producer(struct pfl_service *service, struct pfl_prod
 /* The next turn: pfl_session_timers_run. */
 void pfl_scrape_turns_run(struct pfl_service *service);
 /* There are no more turns: what is begun is done now, and what begins at once, as far as the limit
- * of scraping.h goes. */
+ * of loop_budget.h goes. */
 void pfl_scrape_turns_stop(struct pfl_service *service);
 
 #endif

@@ -38,14 +38,15 @@ static uint64_t get_credit(void *user, uint64_t who)
     struct pfl_session *session = user;
     struct pfl_service *service = session->service;
 
-    return pfl_scraping_begin(&service->vms, session->who, who, pfl_service_now_ms(service));
+    return pfl_loop_budget_begin(&service->vm_budget, session->who, who,
+                                 pfl_service_now_ms(service));
 }
 
 static void spend_credit(void *user, uint64_t who, uint64_t units)
 {
     struct pfl_session *session = user;
 
-    pfl_scraping_end(&session->service->vms, session->who, who, units);
+    pfl_loop_budget_end(&session->service->vm_budget, session->who, who, units);
 }
 
 /* A VM that is made holds the memory that its state may have. */

@@ -524,15 +524,15 @@ static void what_nobody_has_buffers_for_any_more_is_not_scraped(void **state)
 
 static void when_the_service_stops_a_user_has_his_share_of_a_bounded_time(void **state)
 {
-    struct pfl_scraping *scraping = &service.scraping;
+    struct pfl_loop_budget *scraping = &service.scrape_budget;
 
     (void)state;
     (void)add_producer(0, MEMBER, &clients[0], PAGES);
     (void)add_producer(1, MEMBER + 1, &clients[0], PAGES);
     flush(&clients[0]);
     remove_producer(0);
-    (void)pfl_scraping_begin(scraping, MEMBER, MEMBER, now_ns / 1000000);
-    pfl_scraping_end(scraping, 0, MEMBER, PFL_SCRAPING_UNITS);
+    (void)pfl_loop_budget_begin(scraping, MEMBER, MEMBER, now_ns / 1000000);
+    pfl_loop_budget_end(scraping, 0, MEMBER, PFL_SCRAPING_UNITS);
     pfl_scrape_turns_stop(&service);
     assert_int_equal(service.leaving_len, 0);
     assert_int_equal(clients[0].flushes, 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What scraping may cost: see scraping.h. No failures. */
-#include "service/core/scraping.h"
+/* See loop_budget.h. No failures. */
+#include "service/core/loop_budget.h"
 
 static uint64_t join(uint64_t session, uint64_t producer)
 {
@@ -9,15 +9,15 @@ static uint64_t join(uint64_t session, uint64_t producer)
     return pfl_shares_hash(both, sizeof(both));
 }
 
-uint64_t pfl_scraping_begin(struct pfl_scraping *self, uint64_t session, uint64_t producer,
-                            uint64_t now_ms)
+uint64_t pfl_loop_budget_begin(struct pfl_loop_budget *self, uint64_t session, uint64_t producer,
+                               uint64_t now_ms)
 {
     uint64_t credit = UINT64_MAX;
     uint64_t of_producer;
 
-    if (self->sessions.max == 0 || now_ms - self->since_ms >= PFL_SCRAPING_WINDOW_MS) {
-        *self =
-            (struct pfl_scraping){.owner = self->owner, .units = self->units, .since_ms = now_ms};
+    if (self->sessions.max == 0 || now_ms - self->since_ms >= PFL_LOOP_BUDGET_WINDOW_MS) {
+        *self = (struct pfl_loop_budget){
+            .owner = self->owner, .units = self->units, .since_ms = now_ms};
         self->sessions.max = self->producers.max = self->units;
         self->sessions.owner = self->owner;
     }
@@ -29,8 +29,8 @@ uint64_t pfl_scraping_begin(struct pfl_scraping *self, uint64_t session, uint64_
     return of_producer < credit ? of_producer : credit;
 }
 
-void pfl_scraping_end(struct pfl_scraping *self, uint64_t session, uint64_t producer,
-                      uint64_t units)
+void pfl_loop_budget_end(struct pfl_loop_budget *self, uint64_t session, uint64_t producer,
+                         uint64_t units)
 {
     if (pfl_shares_is_bound(&self->sessions, session))
         (void)pfl_shares_take(&self->sessions, session, units);
