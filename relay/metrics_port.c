@@ -132,18 +132,18 @@ static void collect_hosts(const struct viewer *v, struct pfl_metrics *m)
     pfl_mem_free(are_seen);
 }
 
-static void add_raw(const struct pfl_tls_port *p, struct pfl_traffic *sum)
+static void add_direct(const struct pfl_tls_port *p, struct pfl_traffic *sum)
 {
-    struct pfl_raw_proxy_stats stats;
+    struct pfl_direct_proxy_stats stats;
     struct pfl_list *it;
 
     PFL_LIST_EACH (it, &p->connections) {
         const struct pfl_tls_port_connection *c =
             PFL_CONTAINER_OF(it, struct pfl_tls_port_connection, node);
 
-        if (c->raw_proxy == NULL)
+        if (c->direct_proxy == NULL)
             continue;
-        pfl_raw_proxy_get_stats(c->raw_proxy, &stats);
+        pfl_direct_proxy_get_stats(c->direct_proxy, &stats);
         sum->open++;
         sum->bytes_to_host += stats.bytes_to_local;
         sum->bytes_to_operator += stats.bytes_to_remote;
@@ -196,7 +196,7 @@ static void collect_traffic(const struct pfl_tls_port *p, struct pfl_metrics *m)
 
     if (p->hub != NULL)
         pfl_hub_get_traffic(p->hub, &sum);
-    add_raw(p, &sum);
+    add_direct(p, &sum);
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_relay_streams",
                        "Operators' streams to hosts now.", (double)sum.open);
     pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_relay_streams_total",

@@ -8,7 +8,7 @@
 enum { PFL_TUNNEL_VERSION = 1 }; /* hello's "protocol" */
 
 /* ALPN. An operator dials with the first, an agent with the second (HTTP/2's roles are reversed
- * there), a stock client behind any TLS tunnel with the third or with none (raw mode). */
+ * there), a stock client behind any TLS tunnel with the third or with none (direct mode). */
 #define PFL_TUNNEL_ALPN_OPERATOR "h2"
 #define PFL_TUNNEL_ALPN_AGENT    "pfl-agent/1"
 #define PFL_TUNNEL_ALPN_RAW      "perfetto-consumer/1"

@@ -23,7 +23,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "relay/accept/tls_accept_port.h"
-#include "relay/raw/raw_proxy.h"
+#include "relay/direct/direct_proxy.h"
 
 struct pfl_join_port {
     struct pfl_join_port_conf conf;
@@ -37,10 +37,10 @@ struct pfl_join_port {
 
 struct joiner {
     struct pfl_list node;
-    struct pfl_join_port *port;      /* borrowed: outlives us */
-    struct pfl_listener *listener;   /* borrowed: lives until we release it */
-    struct pfl_stream *tls;          /* owned until `raw_proxy` is made */
-    struct pfl_raw_proxy *raw_proxy; /* owned until its on_ended */
+    struct pfl_join_port *port;            /* borrowed: outlives us */
+    struct pfl_listener *listener;         /* borrowed: lives until we release it */
+    struct pfl_stream *tls;                /* owned until `direct_proxy` is made */
+    struct pfl_direct_proxy *direct_proxy; /* owned until its on_ended */
     uv_timer_t timer;
     struct pfl_tls_accept_peer caller;
     uint8_t from[PFL_PENDING_HANDSHAKES_ADDRESS_BYTES];
@@ -76,8 +76,8 @@ static void stop_counting(struct joiner *j)
 static void cut(struct joiner *j)
 {
     stop_counting(j);
-    if (j->raw_proxy != NULL)
-        pfl_raw_proxy_close(j->raw_proxy);
+    if (j->direct_proxy != NULL)
+        pfl_direct_proxy_close(j->direct_proxy);
     else if (j->tls != NULL)
         pfl_stream_close(j->tls);
 }
@@ -96,12 +96,12 @@ static void tell(struct joiner *j, const char *reason)
 
 /* ---- one connection ---- */
 
-static void on_forward_ended(void *user, const struct pfl_raw_proxy_stats *stats)
+static void on_forward_ended(void *user, const struct pfl_direct_proxy_stats *stats)
 {
     struct joiner *j = user;
 
     stop_counting(j);
-    j->raw_proxy = NULL;
+    j->direct_proxy = NULL;
     if (pfl_log_limit_take(&j->port->log, "join-carried", uv_now(j->port->conf.loop)))
         pfl_log_info("join-carried", "address=%s bytes_to_signer=%llu bytes_from_signer=%llu",
                      j->caller.address, (unsigned long long)stats->bytes_to_local,
@@ -166,7 +166,7 @@ static void make_room(struct pfl_join_port *p)
 static void on_tls_ready(void *user)
 {
     struct joiner *j = user;
-    struct pfl_raw_proxy_conf conf = {
+    struct pfl_direct_proxy_conf conf = {
         .loop = j->port->conf.loop,
         .remote = j->tls,
         .half_closed_timeout_ms = PFL_JOIN_LIFETIME_MS,
@@ -181,7 +181,7 @@ static void on_tls_ready(void *user)
     else if (rc != 0)
         tell(j, "the signer cannot be reached: perfleet pki serve");
     else
-        rc = pfl_raw_proxy_new(&conf, fd, &j->raw_proxy);
+        rc = pfl_direct_proxy_new(&conf, fd, &j->direct_proxy);
     if (rc == 0) {
         make_room(j->port);
         j->tls = NULL;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "relay/raw/raw_proxy.h"
+#include "relay/direct/direct_proxy.h"
 
 void pfl_tls_accept_get_peer(int fd, struct pfl_tls_accept_peer *ret_caller)
 {
@@ -30,8 +30,8 @@ int pfl_tls_accept_open(const struct pfl_tls_accept_conf *conf, int fd, struct p
         .loop = conf->loop,
         .ops = conf->ops,
         .user = conf->user,
-        .queue_max_bytes = PFL_RAW_PROXY_QUEUE_BYTES,
-        .queue_low_bytes = PFL_RAW_PROXY_LOW_BYTES,
+        .queue_max_bytes = PFL_DIRECT_PROXY_QUEUE_BYTES,
+        .queue_low_bytes = PFL_DIRECT_PROXY_LOW_BYTES,
     };
     struct pfl_tls_handshake handshake = {
         .conf = conf->tls, .timeout_ms = conf->timeout_ms, .queue = conf->handshakes};

@@ -204,7 +204,7 @@ static void on_tls_ready(void *user)
 
     count_handshake(c->port, pfl_tls_stream_get_version(c->tls));
     if (protocol == NULL || strcmp(protocol, PFL_TUNNEL_ALPN_RAW) == 0)
-        pfl_raw_port_open(c);
+        pfl_direct_port_open(c);
     else if (!hand_to_hub(c, strcmp(protocol, PFL_TUNNEL_ALPN_AGENT) == 0 ? PFL_IDENTITY_HOST
                                                                           : PFL_IDENTITY_OPERATOR))
         pfl_tls_port_refuse(c);
@@ -400,8 +400,8 @@ static void drop_revoked(struct pfl_tls_port *p)
             continue;
         pfl_log_warn("peer-dropped", "address=%s uri=%s reason=\"its certificate was revoked\"",
                      c->address, pfl_log_quote_str(c->uri));
-        if (c->raw_proxy != NULL)
-            pfl_raw_proxy_close(c->raw_proxy);
+        if (c->direct_proxy != NULL)
+            pfl_direct_proxy_close(c->direct_proxy);
         else if (c->is_peer)
             pfl_hub_drop(p->hub, c);
     }
@@ -423,8 +423,8 @@ static void reload_policy(struct pfl_tls_port *p)
         struct pfl_tls_port_connection *c =
             PFL_CONTAINER_OF(it, struct pfl_tls_port_connection, node);
 
-        if (c->raw_proxy != NULL)
-            pfl_raw_port_review(c);
+        if (c->direct_proxy != NULL)
+            pfl_direct_port_review(c);
     }
     pfl_policy_free(old);
 }
@@ -471,8 +471,8 @@ void pfl_tls_port_close(struct pfl_tls_port *self)
         struct pfl_tls_port_connection *c =
             PFL_CONTAINER_OF(it, struct pfl_tls_port_connection, node);
 
-        if (c->raw_proxy != NULL)
-            pfl_raw_proxy_close(c->raw_proxy);
+        if (c->direct_proxy != NULL)
+            pfl_direct_proxy_close(c->direct_proxy);
         else if (c->tls != NULL)
             pfl_stream_close(c->tls);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The relay's TLS port: accepts, verifies, authorizes. What a connection is, ALPN says: raw ones
+ * The relay's TLS port: accepts, verifies, authorizes. What a connection is, ALPN says: direct ones
  * are forwarded to the consumer socket of this host, the tunnel's go to the hub (hub_port.h). A
  * relay whose certificate is a host's serves the first kind, one whose certificate is a relay's the
  * second, and the first as well when it is given a consumer socket. Logs every refusal and every
@@ -26,7 +26,7 @@ struct pfl_tls_port_conf {
     const char *audit_path;      /* borrowed until on_closed; NULL: none */
     const char *fleet;           /* borrowed until on_closed; NULL: the own certificate's */
     unsigned max_connections;
-    unsigned max_per_operator; /* connections of one operator in the tunnel, and in raw mode */
+    unsigned max_per_operator; /* connections of one operator in the tunnel, and in direct mode */
     unsigned max_unread_mib;   /* memory for what waits in the tunnel's streams */
     uint64_t forget_after_ms;  /* a host that left so long ago is forgotten; 0: never */
     unsigned max_handshakes_per_min;        /* of one address; 0: no limit */

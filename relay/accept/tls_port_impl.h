@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tls_port.c (connections) and raw_port.c (those in raw mode) share. */
+/* What tls_port.c (connections) and direct_port.c (those in direct mode) share. */
 #ifndef PFL_RELAY_ACCEPT_TLS_PORT_IMPL_H
 #define PFL_RELAY_ACCEPT_TLS_PORT_IMPL_H
 
@@ -7,8 +7,8 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "relay/accept/tls_port.h"
+#include "relay/direct/direct_proxy.h"
 #include "relay/hub/hub_port.h"
-#include "relay/raw/raw_proxy.h"
 
 struct pfl_tls_port {
     struct pfl_tls_port_conf conf;
@@ -24,13 +24,13 @@ struct pfl_tls_port {
     uint64_t refused;        /* of them: no handshake, or not let in */
     uint64_t handshakes_1_2; /* done, by version of TLS */
     uint64_t handshakes_1_3;
-    struct pfl_traffic ended; /* of raw mode: `begun` of all, bytes of those that are over */
+    struct pfl_traffic ended; /* of direct mode: `begun` of all, bytes of those that are over */
     struct pfl_log_limit refused_log;
     struct pfl_log_limit judged_log;
     struct pfl_log_limit unreachable_log;
     struct pfl_log_limit failed_log;
     char fleet[PFL_IDENTITY_NAME_BYTES];
-    char name[PFL_IDENTITY_NAME_BYTES]; /* of the host, for the policy of raw mode */
+    char name[PFL_IDENTITY_NAME_BYTES]; /* of the host, for the policy of direct mode */
     uv_check_t turn;                    /* its end, for the hub */
     bool is_turn_open;
     bool is_draining;
@@ -39,10 +39,10 @@ struct pfl_tls_port {
 struct pfl_tls_port_connection {
     struct pfl_list node;
     struct pfl_tls_port *port;
-    struct pfl_listener *listener;   /* borrowed: lives until we release it */
-    struct pfl_stream *tls;          /* owned until `raw_proxy` is made */
-    struct pfl_raw_proxy *raw_proxy; /* owned until its on_ended */
-    struct pfl_quota *quota;         /* borrowed; of a proxy under a role */
+    struct pfl_listener *listener;         /* borrowed: lives until we release it */
+    struct pfl_stream *tls;                /* owned until `direct_proxy` is made */
+    struct pfl_direct_proxy *direct_proxy; /* owned until its on_ended */
+    struct pfl_quota *quota;               /* borrowed; of a proxy under a role */
     uint64_t start_ms;
     bool is_refused; /* logged already */
     bool is_peer;    /* the hub's */
@@ -61,11 +61,11 @@ void pfl_tls_port_log_refusal(struct pfl_tls_port_connection *c, const char *rea
 /* Ends a connection that has nothing but its TLS stream. */
 void pfl_tls_port_refuse(struct pfl_tls_port_connection *c);
 
-/* ---- raw_port.c ---- */
+/* ---- direct_port.c ---- */
 
 /* The peer gets the consumer socket of this host, or is refused. */
-void pfl_raw_port_open(struct pfl_tls_port_connection *c);
+void pfl_direct_port_open(struct pfl_tls_port_connection *c);
 /* The policy changed: what it forbids now ends, and roles are those of the new one. */
-void pfl_raw_port_review(struct pfl_tls_port_connection *c);
+void pfl_direct_port_review(struct pfl_tls_port_connection *c);
 
 #endif

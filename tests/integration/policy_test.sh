@@ -237,29 +237,29 @@ check "now the agent has judged them" eval '[ "$(clones)" -eq $((before + 1)) ]'
 set_policy "$WIDE"
 kill "$LOAD_PID"
 wait "$LOAD_PID" 2>/dev/null
-start large "$BIN/perfleet-example" --rate 1000 --size 900 --smb-kb 4096 # for the rate in raw mode
+start large "$BIN/perfleet-example" --rate 1000 --size 900 --smb-kb 4096 # for the rate in direct mode
 
-# ---- raw mode
+# ---- direct mode
 pki host raw --ip 127.0.0.1
 cat >"$WORK/raw.pbtx" <<END
 rule { name: "guests" operator: "guest" host: "raw" role: "guests" }
 role { name: "guests" data_source: "$EXAMPLE_SOURCE" $WIDE }
 END
-start relay-raw "$BIN/perfleet-relay" --listen 127.0.0.1:0 --consumer-socket "$WORK/one/consumer.sock" \
+start relay-direct "$BIN/perfleet-relay" --listen 127.0.0.1:0 --consumer-socket "$WORK/one/consumer.sock" \
     --ca "$WORK/pki/ca.pem" --cert "$WORK/pki/host-raw.pem" --key "$WORK/pki/host-raw.key" --policy "$WORK/raw.pbtx"
 RAW_PID=$STARTED
-wait_for 20 pfl_relay_port_in "$WORK/relay-raw.log"
-RAW=127.0.0.1:$(pfl_relay_port_in "$WORK/relay-raw.log")
+wait_for 20 pfl_relay_port_in "$WORK/relay-direct.log"
+RAW=127.0.0.1:$(pfl_relay_port_in "$WORK/relay-direct.log")
 record_raw() { timeout 300 "$P" record -c "$WORK/$1.pbtx" -o "$WORK/raw.pftrace" --host "tls://$RAW" "${@:2}"; }
-check "in raw mode what the role allows works" record_raw short "${TLS_GUEST[@]}"
+check "in direct mode what the role allows works" record_raw short "${TLS_GUEST[@]}"
 check "what it does not is refused in words" says 'role guests does not allow data source' record_raw other "${TLS_GUEST[@]}"
 check "and who has no rule is not let in" exits_with 1 record_raw short "${TLS_ME[@]}"
 # ---- bytes a second: where they are not compressed
 rate=$(($(stat -c %s "$WORK/raw.pftrace") / 4))
 sed -i "s/role { name: \"guests\"/& max_bytes_per_s: $rate/" "$WORK/raw.pbtx"
-: >"$WORK/relay-raw.log"
+: >"$WORK/relay-direct.log"
 kill -HUP "$RAW_PID"
-wait_for 20 grep -q reloaded "$WORK/relay-raw.log"
+wait_for 20 grep -q reloaded "$WORK/relay-direct.log"
 from=${EPOCHREALTIME/./}
 check "at a rate everything comes" record_raw short "${TLS_GUEST[@]}"
 took_ms=$(((${EPOCHREALTIME/./} - from) / 1000))

@@ -65,7 +65,7 @@ for relay in here there; do
     done
 done
 
-# --- before one service, in raw mode ------------------------------------------------------------------
+# --- before one service, in direct mode ------------------------------------------------------------------
 for host in here there; do
     use_service $host
     BIN=$(programs_of $host) start_relay $host || { check "the relay before the service $host listens" false; finish; }

@@ -48,7 +48,7 @@ INSTALLED = {"producer/perfleet_track_event.h": {"perfleet.h"},
 SHELLS = {
     "service": re.compile(r"(port/\w+|daemon|main)\.[ch]$"),
     "tunnel": re.compile(r"(link|dialer|\w*port|service_watch|service_conn|client\w*)\.[ch]$"),
-    "relay": re.compile(r"((accept|hub|policy|raw)/)?(\w*port|tls_port_impl|sandbox|raw_proxy|daemon|main)\.[ch]$"),
+    "relay": re.compile(r"((accept|hub|policy|direct)/)?(\w*port|tls_port_impl|sandbox|direct_proxy|daemon|main)\.[ch]$"),
     "agent/daemon": re.compile(r"((alarm|events|join|stream)/)?(\w*port|port_impl|sandbox|daemon|main)\.[ch]$"),
     "consumer": re.compile(r"(cmd/\w+|recording/\w+|proxy/(proxy\w*|file_pull)|ui/(ui_port|fleet_(client|impl|port|run))|link/(ask|\w+_conn|host_link\w*))\.[ch]$"),
 }
@@ -59,14 +59,14 @@ FLOORS = {
     "agent/probes": ("procfs", "tracefs", "kernel_events", "ftrace", ""),
     "producer": ("", "platform", "shared_memory", "data_source", "ipc", "track_event", "example", "trigger"),
     "proto": ("", "text", "ipc", "gate", "h2", "tunnel"),
-    "relay": ("policy", "hub", "raw", "accept", ""),
+    "relay": ("policy", "hub", "direct", "accept", ""),
     "service": ("vm", "buffer", "output", "plan", "core", "session", "control", "port", ""),
 }
 
 # The exceptions: (file, what it includes), with the reason.
 UPWARD = {
-    # Raw mode's state is in the port and its connections: pfl_port is one object in two files.
-    ("relay/raw/raw_port.c", "relay/accept/tls_port_impl.h"),
+    # Direct mode's state is in the port and its connections: pfl_port is one object in two files.
+    ("relay/direct/direct_port.c", "relay/accept/tls_port_impl.h"),
 }
 
 LIBRARIES = [
@@ -181,7 +181,7 @@ def self_test():
            ("abi/x.h", "#include <openssl/ssl.h>"), ("service/core/session.c", "#include <uv.h>"),
            ("consumer/merge/merge.c", '#include "base/io/stream.h"'), ("nowhere/x.c", "#include <stdio.h>"),
            ("relay/policy/x.c", '#include "relay/hub/hub_port.h"'), ("relay/hub/x.c", '#include "relay/daemon.h"'),
-           ("relay/hub/x.c", '#include "relay/raw/raw_proxy.h"'), ("relay/raw/x.c", '#include "relay/accept/tls_port.h"'),
+           ("relay/hub/x.c", '#include "relay/direct/direct_proxy.h"'), ("relay/direct/x.c", '#include "relay/accept/tls_port.h"'),
            ("proto/x.c", '#include "proto/h2/h2.h"'), ("proto/gate/x.c", '#include "proto/tunnel/identity.h"'),
            ("proto/nowhere/x.c", "#include <stdio.h>"), ("proto/x.c", '#include "proto/nowhere/x.h"'), ("relay/hub/stream_splice.c", "#include <uv.h>"),
            ("agent/daemon/stream/x.c", '#include "agent/daemon/port.h"'),
@@ -192,7 +192,7 @@ def self_test():
            ("producer/ipc/x.c", '#include "producer/track_event/track_event.h"'),
            ("producer/ipc/x.c", '#include "perfetto/ipc.pb-c.h"'), ("abi/x.h", '#include "perfetto/ipc.fields.h"'),
            ("producer/nowhere/x.c", "#include <stdio.h>"), ("producer/ipc/deeper/x.c", "#include <stdio.h>")]
-    good = [("relay/x.c", '#include "relay/accept/tls_port.h"'), ("relay/raw/x.c", '#include "relay/policy/policy.h"'),
+    good = [("relay/x.c", '#include "relay/accept/tls_port.h"'), ("relay/direct/x.c", '#include "relay/policy/policy.h"'),
             ("relay/hub/hub_port.c", "#include <uv.h>"), ("proto/tunnel/x.c", '#include "proto/h2/h2.h"'),
             ("proto/x.c", '#include "base/bytes.h"\n#include <protobuf-c/protobuf-c.h>'),
             ("agent/daemon/x.c", '#include "agent/daemon/stream/stream_port.h"'),

@@ -627,7 +627,7 @@ def crowd(relay, pki, host, operator):
             served += sock.recv(100) != b""
         except OSError:
             pass
-    claim("of an operator's 70 in raw mode 64 are served", served == 64, served)
+    claim("of an operator's 70 in direct mode 64 are served", served == 64, served)
 
 
 def loris(relay, pki, cert):

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Raw mode: any TLS tunnel in front of a client of the tracing protocol just works. socat and stunnel
+# Direct mode: any TLS tunnel in front of a client of the tracing protocol just works. socat and stunnel
 # carry our own client and, where PERFETTO_BIN_DIR names it, the stock one; stunnel stands in for a relay.
 # shellcheck disable=SC1091,SC2086,SC2153
 . "$(dirname "$0")/lib.sh"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Forwarding over socket pairs: operator -- forward -- service, bytes, bounds and ends. */
-#include "relay/raw/raw_proxy.h"
+#include "relay/direct/direct_proxy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,12 +23,12 @@ static uv_loop_t loop;
 static struct endpoint operator_end;
 static struct endpoint service_end;
 static struct endpoint remote; /* the forward's own stream, before it is taken */
-static struct pfl_raw_proxy *forward;
-static struct pfl_raw_proxy_stats last;
+static struct pfl_direct_proxy *forward;
+static struct pfl_direct_proxy_stats last;
 static unsigned ends;
 static uint8_t pattern[TOTAL_BYTES];
 
-static void on_ended(void *user, const struct pfl_raw_proxy_stats *stats)
+static void on_ended(void *user, const struct pfl_direct_proxy_stats *stats)
 {
     assert_ptr_equal(user, &loop);
     last = *stats;
@@ -38,7 +38,7 @@ static void on_ended(void *user, const struct pfl_raw_proxy_stats *stats)
 
 static int try_open(uint64_t half_closed_timeout_ms, int service_fd)
 {
-    struct pfl_raw_proxy_conf conf = {
+    struct pfl_direct_proxy_conf conf = {
         .loop = &loop,
         .remote = remote.stream,
         .half_closed_timeout_ms = half_closed_timeout_ms,
@@ -46,7 +46,7 @@ static int try_open(uint64_t half_closed_timeout_ms, int service_fd)
         .user = &loop,
     };
 
-    return pfl_raw_proxy_new(&conf, service_fd, &forward);
+    return pfl_direct_proxy_new(&conf, service_fd, &forward);
 }
 
 static void open_forward(uint64_t half_closed_timeout_ms)
@@ -57,7 +57,7 @@ static void open_forward(uint64_t half_closed_timeout_ms)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, a), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, b), 0);
     endpoint_open(&operator_end, a[0], TOTAL_BYTES, 1000);
-    endpoint_open(&remote, a[1], PFL_RAW_PROXY_QUEUE_BYTES, PFL_RAW_PROXY_LOW_BYTES);
+    endpoint_open(&remote, a[1], PFL_DIRECT_PROXY_QUEUE_BYTES, PFL_DIRECT_PROXY_LOW_BYTES);
     endpoint_open(&service_end, b[0], TOTAL_BYTES, 1000);
     assert_int_equal(try_open(half_closed_timeout_ms, b[1]), 0);
     remote.stream = NULL; /* taken */
@@ -81,7 +81,7 @@ static int teardown(void **state)
 {
     (void)state;
     if (forward != NULL) {
-        pfl_raw_proxy_close(forward);
+        pfl_direct_proxy_close(forward);
         endpoint_run_until(&loop, &ends, 1);
     }
     endpoint_close(&operator_end);
@@ -136,7 +136,8 @@ static void check_slow_reader(struct endpoint *sender, struct endpoint *reader)
     endpoint_run_ready(&loop);
     endpoint_run_ready(&loop);
     assert_true(pfl_stream_queued_bytes(sender->stream) > TOTAL_BYTES / 2);
-    assert_in_range(live_bytes() - before, PFL_RAW_PROXY_HIGH_BYTES, PFL_RAW_PROXY_QUEUE_BYTES);
+    assert_in_range(live_bytes() - before, PFL_DIRECT_PROXY_HIGH_BYTES,
+                    PFL_DIRECT_PROXY_QUEUE_BYTES);
     pfl_stream_read_start(reader->stream);
     endpoint_run_until_bytes(reader, TOTAL_BYTES);
 }
@@ -252,8 +253,8 @@ static void close_ends_both_sides_in_every_state(void **state)
     endpoint_run_ready(&loop);
     pfl_stream_shutdown(operator_end.stream);
     endpoint_run_ready(&loop);
-    pfl_raw_proxy_close(forward);
-    pfl_raw_proxy_close(forward);
+    pfl_direct_proxy_close(forward);
+    pfl_direct_proxy_close(forward);
     assert_int_equal(ends, 0);
     endpoint_run_until(&loop, &ends, 1);
 }
@@ -269,7 +270,7 @@ static int sweep_body(void *arg)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, b), 0);
     {
         struct pfl_stream_conf conf =
-            endpoint_conf(&remote, PFL_RAW_PROXY_QUEUE_BYTES, PFL_RAW_PROXY_LOW_BYTES);
+            endpoint_conf(&remote, PFL_DIRECT_PROXY_QUEUE_BYTES, PFL_DIRECT_PROXY_LOW_BYTES);
 
         remote.closes = 0;
         rc = pfl_fdsock_open(&conf, a[0], &remote.stream);
@@ -284,7 +285,7 @@ static int sweep_body(void *arg)
     } else {
         remote.stream = NULL;
         ends = 0;
-        pfl_raw_proxy_close(forward);
+        pfl_direct_proxy_close(forward);
         endpoint_run_until(&loop, &ends, 1);
     }
     close(a[1]);

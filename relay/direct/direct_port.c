@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Raw mode: an operator's connection is the consumer socket of this host.
+ * Direct mode: an operator's connection is the consumer socket of this host.
  *
  * Happy path: the policy allows it, his quota has room, the service is connected to, and bytes
- * are forwarded (raw_proxy.h), through a gate when he has a role. Failures: each ends that one
+ * are forwarded (direct_proxy.h), through a gate when he has a role. Failures: each ends that one
  * connection with a log line that says why and the remedy. Ownership: the connection's; see
  * tls_port.c.
  */
@@ -16,7 +16,7 @@
 #include "relay/accept/tls_port_impl.h"
 
 static void audit(const struct pfl_tls_port_connection *c, const char *action, unsigned status,
-                  const struct pfl_raw_proxy_stats *stats)
+                  const struct pfl_direct_proxy_stats *stats)
 {
     struct pfl_identity identity = {0};
     struct pfl_audit_log_entry entry = {
@@ -34,7 +34,7 @@ static void audit(const struct pfl_tls_port_connection *c, const char *action, u
         pfl_audit_log_write(c->port->audit, &entry);
 }
 
-static void on_forward_ended(void *user, const struct pfl_raw_proxy_stats *stats)
+static void on_forward_ended(void *user, const struct pfl_direct_proxy_stats *stats)
 {
     struct pfl_tls_port_connection *c = user;
     uint64_t now_ms = uv_now(c->port->conf.loop);
@@ -54,7 +54,7 @@ static void on_forward_ended(void *user, const struct pfl_raw_proxy_stats *stats
     audit(c, "end", 0, stats);
     if (c->quota != NULL)
         pfl_quota_close(c->quota);
-    c->raw_proxy = NULL;
+    c->direct_proxy = NULL;
     pfl_tls_port_end_connection(c);
 }
 
@@ -107,7 +107,7 @@ static bool has_too_many(const struct pfl_tls_port_connection *c)
         const struct pfl_tls_port_connection *other =
             PFL_CONTAINER_OF(it, struct pfl_tls_port_connection, node);
 
-        count += other->raw_proxy != NULL && strcmp(other->uri, c->uri) == 0;
+        count += other->direct_proxy != NULL && strcmp(other->uri, c->uri) == 0;
     }
     return count >= c->port->conf.max_per_operator;
 }
@@ -164,7 +164,7 @@ static int connect_service(struct pfl_tls_port_connection *c, int *ret_fd)
 
 static int forward(struct pfl_tls_port_connection *c, const struct pfl_policy_decision *decision)
 {
-    struct pfl_raw_proxy_conf conf = {
+    struct pfl_direct_proxy_conf conf = {
         .loop = c->port->conf.loop,
         .remote = c->tls,
         .half_closed_timeout_ms = c->port->conf.half_closed_timeout_ms,
@@ -179,7 +179,7 @@ static int forward(struct pfl_tls_port_connection *c, const struct pfl_policy_de
 
     if (rc != 0)
         return rc;
-    rc = pfl_raw_proxy_new(&conf, fd, &c->raw_proxy);
+    rc = pfl_direct_proxy_new(&conf, fd, &c->direct_proxy);
     if (rc == 0) {
         c->port->ended.begun++;
         return 0;
@@ -189,7 +189,7 @@ static int forward(struct pfl_tls_port_connection *c, const struct pfl_policy_de
     return rc;
 }
 
-void pfl_raw_port_open(struct pfl_tls_port_connection *c)
+void pfl_direct_port_open(struct pfl_tls_port_connection *c)
 {
     struct pfl_policy_decision decision;
 
@@ -226,19 +226,19 @@ static void take_rates(struct pfl_tls_port_connection *c, struct pfl_span role)
     quota->streams++;
     pfl_quota_close(c->quota);
     c->quota = quota;
-    pfl_raw_proxy_set_bucket(c->raw_proxy, &quota->bytes);
+    pfl_direct_proxy_set_bucket(c->direct_proxy, &quota->bytes);
 }
 
-void pfl_raw_port_review(struct pfl_tls_port_connection *c)
+void pfl_direct_port_review(struct pfl_tls_port_connection *c)
 {
     struct pfl_policy_decision decision;
 
     decide(c, &decision);
     if (decision.is_allowed) {
         take_rates(c, decision.rates);
-        pfl_raw_proxy_set_role(c->raw_proxy, decision.role);
+        pfl_direct_proxy_set_role(c->direct_proxy, decision.role);
         return;
     }
     audit(c, "forbid", 403, NULL);
-    pfl_raw_proxy_close(c->raw_proxy);
+    pfl_direct_proxy_close(c->direct_proxy);
 }

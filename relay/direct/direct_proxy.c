@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Splicing two streams: see raw_proxy.h.
+ * Splicing two streams: see direct_proxy.h.
  *
  * Happy path: what one side delivers is written to the other; above the high-water mark the
  * deliverer is stopped until the other's on_writable. The end of one direction is passed on as a
@@ -8,9 +8,9 @@
  * Failures: a side that breaks takes the other with it, after what is queued there has been sent.
  * A side that keeps quiet after the other has finished is closed after half_closed_timeout_ms.
  * Ownership: owns both streams until their on_closed, and the timer; the last of the three frees.
- * Limits: PFL_RAW_PROXY_QUEUE_BYTES queued each way.
+ * Limits: PFL_DIRECT_PROXY_QUEUE_BYTES queued each way.
  */
-#include "relay/raw/raw_proxy.h"
+#include "relay/direct/direct_proxy.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@
 enum { REMOTE, LOCAL, SIDES };
 
 struct side {
-    struct pfl_raw_proxy *raw_proxy;
+    struct pfl_direct_proxy *direct_proxy;
     struct pfl_stream *stream; /* owned; NULL once closed */
     struct side *other;
     uint64_t bytes_in;
@@ -33,7 +33,7 @@ struct side {
     bool is_stopped;
 };
 
-struct pfl_raw_proxy {
+struct pfl_direct_proxy {
     struct side sides[SIDES];
     uv_timer_t timer;                /* after the first half-close */
     uv_timer_t pace;                 /* while the bucket is empty */
@@ -42,13 +42,13 @@ struct pfl_raw_proxy {
     void (*on_judged)(void *user, enum pfl_method method, const char *why);
     uint64_t half_closed_timeout_ms;
     uint64_t moved_at_tick;
-    void (*on_ended)(void *user, const struct pfl_raw_proxy_stats *stats);
+    void (*on_ended)(void *user, const struct pfl_direct_proxy_stats *stats);
     void *user;
     unsigned timers; /* open */
     bool is_paced;
     bool is_ending;
     bool is_idle_end;
-    char remote_words[PFL_RAW_PROXY_WORDS_BYTES];
+    char remote_words[PFL_DIRECT_PROXY_WORDS_BYTES];
 };
 
 static size_t get_queued(const struct side *s)
@@ -56,10 +56,10 @@ static size_t get_queued(const struct side *s)
     return s->stream != NULL ? pfl_stream_queued_bytes(s->stream) : 0;
 }
 
-void pfl_raw_proxy_get_stats(const struct pfl_raw_proxy *self,
-                             struct pfl_raw_proxy_stats *ret_stats)
+void pfl_direct_proxy_get_stats(const struct pfl_direct_proxy *self,
+                                struct pfl_direct_proxy_stats *ret_stats)
 {
-    *ret_stats = (struct pfl_raw_proxy_stats){
+    *ret_stats = (struct pfl_direct_proxy_stats){
         .bytes_to_local = self->sides[REMOTE].bytes_in,
         .bytes_to_remote = self->sides[LOCAL].bytes_in,
         .queued_to_local = get_queued(&self->sides[LOCAL]),
@@ -71,13 +71,13 @@ void pfl_raw_proxy_get_stats(const struct pfl_raw_proxy *self,
     };
 }
 
-static void finish_if_gone(struct pfl_raw_proxy *f)
+static void finish_if_gone(struct pfl_direct_proxy *f)
 {
-    struct pfl_raw_proxy_stats stats;
+    struct pfl_direct_proxy_stats stats;
 
     if (f->timers != 0 || f->sides[REMOTE].stream != NULL || f->sides[LOCAL].stream != NULL)
         return;
-    pfl_raw_proxy_get_stats(f, &stats);
+    pfl_direct_proxy_get_stats(f, &stats);
     f->on_ended(f->user, &stats);
     pfl_gate_free(f->gate);
     pfl_mem_free(f);
@@ -85,14 +85,14 @@ static void finish_if_gone(struct pfl_raw_proxy *f)
 
 static void on_timer_closed(uv_handle_t *handle)
 {
-    struct pfl_raw_proxy *f = handle->data;
+    struct pfl_direct_proxy *f = handle->data;
 
     f->timers--;
     finish_if_gone(f);
 }
 
 /* Ends what is left of both sides, with what is queued there. */
-static void begin_end(struct pfl_raw_proxy *f)
+static void begin_end(struct pfl_direct_proxy *f)
 {
     if (f->is_ending)
         return;
@@ -106,7 +106,7 @@ static void begin_end(struct pfl_raw_proxy *f)
 }
 
 /* Bytes that came in and are out again: a slow reader is not an idle one. */
-static uint64_t count_moved(const struct pfl_raw_proxy *f)
+static uint64_t count_moved(const struct pfl_direct_proxy *f)
 {
     uint64_t moved = 0;
 
@@ -120,7 +120,7 @@ static uint64_t count_moved(const struct pfl_raw_proxy *f)
 
 static void on_tick(uv_timer_t *timer)
 {
-    struct pfl_raw_proxy *f = timer->data;
+    struct pfl_direct_proxy *f = timer->data;
     uint64_t moved = count_moved(f);
 
     if (moved == f->moved_at_tick) {
@@ -141,21 +141,21 @@ static int send_to(struct side *to, struct pfl_span data)
 
 static int to_service(void *user, struct pfl_span bytes)
 {
-    struct pfl_raw_proxy *f = user;
+    struct pfl_direct_proxy *f = user;
 
     return send_to(&f->sides[LOCAL], bytes);
 }
 
 static int to_operator(void *user, struct pfl_span bytes)
 {
-    struct pfl_raw_proxy *f = user;
+    struct pfl_direct_proxy *f = user;
 
     return send_to(&f->sides[REMOTE], bytes);
 }
 
 static void on_judged(void *user, enum pfl_method method, const char *why)
 {
-    struct pfl_raw_proxy *f = user;
+    struct pfl_direct_proxy *f = user;
 
     if (f->on_judged != NULL)
         f->on_judged(f->user, method, why);
@@ -163,7 +163,7 @@ static void on_judged(void *user, enum pfl_method method, const char *why)
 
 static int pass(struct side *from, struct pfl_span data)
 {
-    struct pfl_raw_proxy *f = from->raw_proxy;
+    struct pfl_direct_proxy *f = from->direct_proxy;
 
     if (f->gate == NULL)
         return send_to(from->other, data);
@@ -174,7 +174,7 @@ static int pass(struct side *from, struct pfl_span data)
 static bool may_read(const struct side *from)
 {
     return !from->is_stopped &&
-           !(from->raw_proxy->is_paced && from == &from->raw_proxy->sides[LOCAL]);
+           !(from->direct_proxy->is_paced && from == &from->direct_proxy->sides[LOCAL]);
 }
 
 static void read_on(struct side *from)
@@ -185,7 +185,7 @@ static void read_on(struct side *from)
 
 static void on_pace(uv_timer_t *timer)
 {
-    struct pfl_raw_proxy *f = timer->data;
+    struct pfl_direct_proxy *f = timer->data;
 
     if (pfl_token_bucket_get(f->bucket, uv_now(timer->loop)) == 0)
         return;
@@ -194,7 +194,7 @@ static void on_pace(uv_timer_t *timer)
     read_on(&f->sides[LOCAL]);
 }
 
-static void pace(struct pfl_raw_proxy *f, size_t len)
+static void pace(struct pfl_direct_proxy *f, size_t len)
 {
     if (f->bucket == NULL)
         return;
@@ -209,18 +209,18 @@ static void on_data(void *user, struct pfl_span data)
 {
     struct side *from = user;
     struct side *to = from->other;
-    struct pfl_raw_proxy *f = from->raw_proxy;
+    struct pfl_direct_proxy *f = from->direct_proxy;
 
     from->bytes_in += data.len;
     if (to->stream == NULL || f->is_ending)
         return;
     if (pass(from, data) != 0) {
-        pfl_raw_proxy_close(f);
+        pfl_direct_proxy_close(f);
         return;
     }
     if (from == &f->sides[LOCAL])
         pace(f, data.len);
-    from->is_stopped = pfl_stream_queued_bytes(to->stream) > PFL_RAW_PROXY_HIGH_BYTES;
+    from->is_stopped = pfl_stream_queued_bytes(to->stream) > PFL_DIRECT_PROXY_HIGH_BYTES;
     if (!may_read(from))
         pfl_stream_read_stop(from->stream);
 }
@@ -239,7 +239,7 @@ static void on_writable(void *user)
 static void on_eof(void *user)
 {
     struct side *from = user;
-    struct pfl_raw_proxy *f = from->raw_proxy;
+    struct pfl_direct_proxy *f = from->direct_proxy;
 
     from->has_eof = true;
     if (f->is_ending)
@@ -257,7 +257,7 @@ static void on_eof(void *user)
 static void on_closed(void *user, int err)
 {
     struct side *side = user;
-    struct pfl_raw_proxy *f = side->raw_proxy;
+    struct pfl_direct_proxy *f = side->direct_proxy;
 
     if (side == &f->sides[REMOTE])
         (void)snprintf(f->remote_words, sizeof(f->remote_words), "%s",
@@ -275,7 +275,7 @@ static const struct pfl_stream_ops ops = {
     .on_closed = on_closed,
 };
 
-void pfl_raw_proxy_close(struct pfl_raw_proxy *self)
+void pfl_direct_proxy_close(struct pfl_direct_proxy *self)
 {
     begin_end(self);
     for (int i = 0; i < SIDES; i++) {
@@ -284,7 +284,7 @@ void pfl_raw_proxy_close(struct pfl_raw_proxy *self)
     }
 }
 
-static int make_gate(struct pfl_raw_proxy *f, struct pfl_span role)
+static int make_gate(struct pfl_direct_proxy *f, struct pfl_span role)
 {
     struct pfl_gate_conf conf = {.role = role,
                                  .to_service = to_service,
@@ -295,30 +295,30 @@ static int make_gate(struct pfl_raw_proxy *f, struct pfl_span role)
     return pfl_gate_new(&conf, &f->gate);
 }
 
-void pfl_raw_proxy_set_role(struct pfl_raw_proxy *self, struct pfl_span role)
+void pfl_direct_proxy_set_role(struct pfl_direct_proxy *self, struct pfl_span role)
 {
     char why[PFL_JUDGE_WHY_BYTES];
 
     if (role.len == 0)
         return;
     if (self->gate == NULL || pfl_gate_set_role(self->gate, role, why) != 0)
-        pfl_raw_proxy_close(self);
+        pfl_direct_proxy_close(self);
 }
 
-void pfl_raw_proxy_set_bucket(struct pfl_raw_proxy *self, struct pfl_token_bucket *bucket)
+void pfl_direct_proxy_set_bucket(struct pfl_direct_proxy *self, struct pfl_token_bucket *bucket)
 {
     self->bucket = bucket;
 }
 
-int pfl_raw_proxy_new(const struct pfl_raw_proxy_conf *conf, int local_fd,
-                      struct pfl_raw_proxy **ret_forward)
+int pfl_direct_proxy_new(const struct pfl_direct_proxy_conf *conf, int local_fd,
+                         struct pfl_direct_proxy **ret_forward)
 {
-    struct pfl_raw_proxy *f = pfl_mem_zalloc(sizeof(*f));
+    struct pfl_direct_proxy *f = pfl_mem_zalloc(sizeof(*f));
     struct pfl_stream_conf local_conf = {
         .loop = conf->loop,
         .ops = &ops,
-        .queue_max_bytes = PFL_RAW_PROXY_QUEUE_BYTES,
-        .queue_low_bytes = PFL_RAW_PROXY_LOW_BYTES,
+        .queue_max_bytes = PFL_DIRECT_PROXY_QUEUE_BYTES,
+        .queue_low_bytes = PFL_DIRECT_PROXY_LOW_BYTES,
     };
     int rc;
 
@@ -326,7 +326,7 @@ int pfl_raw_proxy_new(const struct pfl_raw_proxy_conf *conf, int local_fd,
     if (f == NULL)
         return PFL_ENOMEM;
     for (int i = 0; i < SIDES; i++) {
-        f->sides[i].raw_proxy = f;
+        f->sides[i].direct_proxy = f;
         f->sides[i].other = &f->sides[SIDES - 1 - i];
     }
     local_conf.user = &f->sides[LOCAL];
