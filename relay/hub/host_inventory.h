@@ -38,9 +38,8 @@ struct pfl_host {
     bool has_clock;
     int64_t clock_offset_ns; /* its boot clock - ours */
     int64_t clock_error_ns;
-    int64_t clock_taken_ns; /* when, by our clock */
-    struct pfl_token_bucket
-        events; /* what it may tell, over all its connections: agent_events_port.c */
+    int64_t clock_taken_ns;         /* when, by our clock */
+    struct pfl_token_bucket events; /* what it may tell, over all its connections: agent_events.c */
     struct pfl_token_bucket triggers;
     uint64_t unheard; /* of what it told, or lost, and not told on */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What hub_port.c (connections), operator_requests_port.c (what operators ask), stream_port.c
- * (their streams), audit_context_port.c (lines of the audit log) and agent_events_port.c (what
+/* What hub_port.c (connections), operator_requests.c (what operators ask), stream_table.c
+ * (their streams), audit_context.c (lines of the audit log) and agent_events.c (what
  * agents tell) share. */
 #ifndef PFL_RELAY_HUB_HUB_IMPL_H
 #define PFL_RELAY_HUB_HUB_IMPL_H
@@ -80,7 +80,7 @@ void pfl_operator_requests_on_request(void *user, struct pfl_h2_stream *h2_strea
 void pfl_hub_decide(const struct pfl_hub *self, const char *operator_name, const char *host,
                     struct pfl_policy_decision *ret_decision);
 
-/* ---- throttle_port.c ---- */
+/* ---- throttle.c ---- */
 
 /* What an operator is to get when his rate allows it; part of what waits. */
 struct pfl_throttled {
@@ -93,12 +93,12 @@ void pfl_throttle_add(struct pfl_hub_peer *p, struct pfl_throttled *held);
 /* The peer goes: nothing waits for it any more. */
 void pfl_throttle_drop_all(struct pfl_hub_peer *p);
 
-/* ---- host_list_port.c ---- */
+/* ---- host_list.c ---- */
 
 /* Answers with the hosts that the operator may know, in pieces, as he reads and his rate allows. */
 void pfl_host_list_send(struct pfl_hub_peer *p, struct pfl_h2_stream *h2_stream);
 
-/* ---- audit_context_port.c ---- */
+/* ---- audit_context.c ---- */
 
 /* Who asked what, for the audit log; the peer may be gone at the end. */
 struct pfl_audit_context {
@@ -127,7 +127,7 @@ void pfl_audit_context_write(const struct pfl_audit_context *self, const char *a
 void pfl_audit_context_write_forgotten(const struct pfl_audit_context *self,
                                        const struct pfl_host *host);
 
-/* ---- stream_port.c ---- */
+/* ---- stream_table.c ---- */
 
 struct pfl_hub_stream_conf {
     const struct pfl_h2_head *head;
@@ -147,7 +147,7 @@ unsigned pfl_hub_stream_count(const struct pfl_hub *hub, const char *who, const 
  * those whose role is another are put under it. */
 void pfl_hub_review(struct pfl_hub *self, const char *host);
 
-/* ---- agent_events_port.c ---- */
+/* ---- agent_events.c ---- */
 
 /* An agent that has said its hello: it is asked for what it tells, unless it is being, and gets the
  * triggers that it has not got yet. Again and again. */

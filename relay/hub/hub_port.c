@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The meeting point's connections: see hub_port.h. What operators ask is in
- * operator_requests_port.c.
+ * operator_requests.c.
  *
  * Happy path: a peer's TLS stream becomes a link. An agent is asked for its hello and its clock,
  * and is its host's connection from then on; an operator's requests are answered. Failures: a peer

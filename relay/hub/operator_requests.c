@@ -2,10 +2,10 @@
 /*
  * What operators ask of the meeting point: docs/protocol-tunnel.md, "Requests".
  *
- * Happy path: one host is described, and forgotten, here, the list of all made by host_list_port.c;
+ * Happy path: one host is described, and forgotten, here, the list of all made by host_list.c;
  * clock, streams and kill are asked of the agent in the operator's name and its answer passed back;
- * a CONNECT becomes a stream (stream_port.c). Failures: each a status with a sentence. Ownership: a
- * request to an agent frees itself when its HTTP/2 streams are gone. Limits: an agent's answer of
+ * a CONNECT becomes a stream (stream_table.c). Failures: each a status with a sentence. Ownership:
+ * a request to an agent frees itself when its HTTP/2 streams are gone. Limits: an agent's answer of
  * AGENT_ANSWER_BYTES; streams per connection, of an agent's no more for one operator than leave
  * some to others; answers that he has not read count as what his streams hold (hub->unread).
  */
