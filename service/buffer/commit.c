@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One CommitData request applied.
+ * Applies one CommitData request.
  *
  * Happy path: for each move, take the chunk out of shared memory (or out of the message), copy it
- * into its buffer, give the chunk back; then each list of patches to the buffer that has the chunk.
- * Failures: an entry that does not match the state of the shared memory is skipped and counted; a
- * chunk for a buffer that its producer may not write to is counted as discarded and given back all
- * the same. Nothing a producer puts into a request reaches the caller as an error, except a
- * request that is no message, or comes before there is shared memory.
- * Owns nothing, allocates nothing. Limit: PFL_PATCHES_MAX patches a list.
+ * into its buffer, and release the chunk. Then apply each list of patches to the buffer that holds
+ * the chunk.
+ * Failures: an entry that does not match the state of the shared memory is skipped and counted. A
+ * chunk for a buffer that its producer may not write to is counted as discarded, and released. The
+ * caller gets an error only if the request cannot be parsed, or comes before there is shared
+ * memory.
+ * Owns nothing, allocates nothing. Limit: PFL_PATCHES_MAX patches in a list.
  */
 #include "service/buffer/commit.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A CommitData request applied: chunks moved from shared memory (or from the message, for producers
- * without shared memory) into central buffers, then patches (docs/abi/smb.md 4, 8). The
- * request is read in place. A core: what the session knows comes by callbacks.
+ * Applies a CommitData request: copies chunks from shared memory (or from the message, for
+ * producers without shared memory) into central buffers, then applies patches (docs/abi/smb.md 4,
+ * 8). The request is read in place. A core: callbacks supply what the session knows.
  */
 #ifndef PFL_SERVICE_COMMIT_H
 #define PFL_SERVICE_COMMIT_H
@@ -10,7 +10,7 @@
 #include "service/buffer/smb_map.h"
 #include "service/buffer/trace_buffer.h"
 
-/* Who commits: goes into every chunk. */
+/* The producer that commits; stored with every chunk. */
 struct pfl_commit_identity {
     uint16_t producer_id;
     uint32_t uid;
@@ -18,12 +18,13 @@ struct pfl_commit_identity {
     uint32_t machine_id;
 };
 
-/* TraceStats, service-wide; and entries that did not match the state of the shared memory. */
+/* TraceStats of the whole service, and the number of entries that did not match the state of the
+ * shared memory. */
 struct pfl_commit_counters {
     uint64_t chunks_discarded;
     uint64_t patches_discarded;
     uint64_t entries_skipped;
-    uint64_t chunks_stuck; /* could not be given back: the producer changed the page meanwhile */
+    uint64_t chunks_stuck; /* could not be released: the producer changed the page meanwhile */
 };
 
 struct pfl_commit_conf {
@@ -37,13 +38,13 @@ struct pfl_commit_conf {
     /* The buffer if it exists, permission or not. */
     struct pfl_trace_buffer *(*get_buffer)(void *user, uint16_t buffer_id);
     void *user;
-    struct pfl_commit_counters *counters; /* borrowed; added to */
+    struct pfl_commit_counters *counters; /* borrowed; incremented */
 };
 
 /*
  * Applies the serialized CommitDataRequest `args`: all moves in order, then all patches.
- * `ret_flush_request_id` is 0 when the request acknowledges none. PFL_ESTATE: no shared memory was
- * set up yet, the whole request is ignored (answer with a failure). PFL_EPARSE: not a request,
+ * `ret_flush_request_id` is 0 if the request acknowledges no flush. PFL_ESTATE: no shared memory
+ * was set up yet; the whole request is ignored (answer with a failure). PFL_EPARSE: malformed;
  * nothing was applied.
  */
 PFL_MUST_USE int pfl_commit_apply(const struct pfl_commit_conf *conf, struct pfl_span args,

@@ -2,13 +2,14 @@
 /*
  * Fragments of a chunk: a size, then that many bytes, back to back.
  *
- * Happy path: read the size (one byte, or four with a redundant encoding), take that many bytes,
- * tell from the chunk's flags and the place in the chunk what part of a packet they are.
+ * Happy path: read the size (one byte, or four with a redundant encoding) and take that many bytes.
+ * The chunk's flags and the position in the chunk say which part of a packet they are.
  * Failures: a size that does not end in ten bytes or in the payload, or is larger than what is
- * left, ends the walk as corrupt; the writer's drop marker ends it as dropped. Neither moves on.
- * The walk for a packet loads every byte once, so that what is judged is what is used. Measuring
- * loads a size twice, in shared memory too: its sum stays inside the payload whatever is written
- * meanwhile, and is a hint of how much to copy; the copy is what packets are read from.
+ * left, ends the walk as corrupt. The writer's drop marker ends it as dropped. Neither advances the
+ * iterator.
+ * The walk for a packet loads every byte once, so that it uses what it checked. Measuring loads a
+ * size twice, in shared memory too. Its sum stays inside the payload whatever is written meanwhile,
+ * and only estimates how much to copy; packets are read from the copy.
  */
 #include "service/buffer/fragments.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fragments of a chunk's payload, one after the other (docs/abi/smb.md 2). The bytes are
- * untrusted, and when they lie in shared memory they may change under the iterator: a fragment is
- * inside [begin, end) whatever is read, nothing more is promised.
+ * Iterates over the fragments of a chunk's payload (docs/abi/smb.md 2). The bytes are untrusted. In
+ * shared memory they may change under the iterator: it promises only that a fragment is inside
+ * [begin, end).
  */
 #ifndef PFL_SERVICE_FRAGMENTS_H
 #define PFL_SERVICE_FRAGMENTS_H
@@ -13,18 +13,18 @@
 #include "abi/chunk.h"
 #include "abi/fragment.h"
 
-/* What a fragment is of a packet. */
+/* Which part of a packet a fragment is. */
 enum pfl_fragment_kind {
     PFL_FRAGMENT_WHOLE,
-    PFL_FRAGMENT_BEGIN,    /* goes on in the next chunk */
-    PFL_FRAGMENT_CONTINUE, /* from the chunk before and on into the next */
-    PFL_FRAGMENT_END,      /* goes on from the chunk before */
+    PFL_FRAGMENT_BEGIN,    /* continues in the next chunk */
+    PFL_FRAGMENT_CONTINUE, /* continues the chunk before, and continues in the next */
+    PFL_FRAGMENT_END,      /* continues the chunk before */
 };
 
 enum pfl_fragments_state {
     PFL_FRAGMENTS_OK = 0,
     PFL_FRAGMENTS_AT_END,
-    PFL_FRAGMENTS_CORRUPT, /* a size that is none, or runs past the end */
+    PFL_FRAGMENTS_CORRUPT, /* an invalid size, or one that runs past the end */
     PFL_FRAGMENTS_DROPPED, /* the writer's marker: it lost the rest of this packet */
 };
 
@@ -49,17 +49,17 @@ static inline struct pfl_fragments pfl_fragments_of(const uint8_t *payload, size
         .begin = payload, .pos = payload, .end = payload + bytes, .flags = flags};
 }
 
-/* The next fragment; anything but OK stays so. */
+/* The next fragment. A state other than OK is final. */
 enum pfl_fragments_state pfl_fragments_next(struct pfl_fragments *self,
                                             struct pfl_fragment *ret_fragment);
 
 /* The size before a fragment's data, and how many bytes it takes itself. */
 struct pfl_fragment_head {
-    uint32_t size_bytes; /* 0: neither of the two spellings that writers use */
+    uint32_t size_bytes; /* 0: an encoding that no writer uses */
     uint32_t bytes;
 };
 
-/* Four bytes as a little-endian number, loaded once wherever they lie. */
+/* Four bytes as a little-endian number, loaded once at any alignment. */
 static inline uint32_t pfl_fragment_load_word(const uint8_t *pos)
 {
     struct word {
@@ -69,7 +69,8 @@ static inline uint32_t pfl_fragment_load_word(const uint8_t *pos)
     return le32toh(((const volatile struct word *)pos)->value);
 }
 
-/* One byte, or four redundant ones, without a loop and from one load; there are four at `pos`. */
+/* One byte, or four redundant ones, without a loop and from one load. `pos` must have four
+ * bytes. */
 static inline struct pfl_fragment_head pfl_fragment_head_of(const uint8_t *pos)
 {
     uint32_t word = pfl_fragment_load_word(pos);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packets of one sequence, in its order (docs/abi/tracebuffer.md 2, 3, 6).
+ * Reads the packets of one sequence in its order (docs/abi/tracebuffer.md 2, 3, 6).
  *
- * Happy path: a fragment that is a whole packet is consumed and handed out in place; one that
- * begins a packet looks ahead over the next records, first to learn whether all is there, then to
- * consume one fragment of each. A record whose fragments are used up leaves the list.
- * What can be missing: the rest of a packet, or its patches, may still come: the sequence stalls
- * for this pass. A gap of chunk ids, a broken chain, a corrupt fragment: the packet is consumed
- * and dropped, and the reason goes to the next packet. A reader that erases never stalls.
+ * Happy path: a fragment that is a whole packet is consumed and returned in place. One that begins
+ * a packet looks ahead over the next records, first to learn whether all is there, then to consume
+ * one fragment of each. A record whose fragments are consumed leaves the list.
+ * Missing data: if the rest of a packet, or its patches, may still come, the sequence stalls for
+ * this pass. After a gap of chunk ids, a broken chain or a corrupt fragment, the packet is consumed
+ * and dropped, and the next packet carries the reason. An erasing reader never stalls.
  * Everything in a payload is untrusted (a patch may have changed sizes): only fragments inside
- * their record are used. Slices point into the ring; an array of many of them is the only
- * allocation, bounded by PFL_PACKET_SLICES_MAX, and when it fails the packet counts as lost.
+ * their record are used. Slices point into the ring. An array of many slices is the only
+ * allocation, bounded by PFL_PACKET_SLICES_MAX; if it fails, the packet counts as lost.
  */
 #include "service/buffer/packet_reader.h"
 
@@ -91,7 +91,7 @@ static struct pfl_fragments fragments_of(struct pfl_record *rec)
     return it;
 }
 
-/* Makes the sequence's first record the current one, and tells a gap of chunk ids before it. */
+/* Makes the sequence's first record the current one, and reports a gap of chunk ids before it. */
 static void enter_first(struct pfl_packet_reader *self)
 {
     const struct pfl_sequence_consumed *last = &self->seq->consumed;
@@ -99,7 +99,7 @@ static void enter_first(struct pfl_packet_reader *self)
     self->rec = pfl_trace_ring_get(self->ring, self->seq->first);
     self->it = fragments_of(self->rec);
     pfl_trace_ring_keep_header(self->ring, self->rec); /* until it is left */
-    /* A record that was read in part has told its gap; one stored again has none. */
+    /* The gap before a partly read record was reported already; one stored again has none. */
     if (!last->is_known || self->rec->consumed_bytes != 0)
         return;
     if (last->was_incomplete && self->rec->chunk_id == last->chunk_id)
@@ -139,7 +139,7 @@ static void consume(struct pfl_packet_reader *self, struct pfl_record *rec,
 
     rec->consumed_bytes = (uint16_t)(rec->consumed_bytes + fragment->bytes_with_size);
     if (rec->consumed_bytes != pfl_record_payload_bytes(rec)) {
-        /* Where its reading will go on: for the one who erases, when the next chunk has come. */
+        /* The next read position: used by the erasing reader when the next chunk has come. */
         __builtin_prefetch(pfl_record_payload(rec) + rec->consumed_bytes);
         return;
     }
@@ -249,7 +249,7 @@ static void take_fragments(struct pfl_packet_reader *self, const struct pfl_frag
     }
 }
 
-/* A packet begins at `first` and goes on in later records. False: the sequence stalls. */
+/* A packet begins at `first` and continues in later records. False: the sequence stalls. */
 static bool reassemble(struct pfl_packet_reader *self, const struct pfl_fragment *first,
                        bool *ret_is_packet)
 {
@@ -280,9 +280,9 @@ static bool reassemble(struct pfl_packet_reader *self, const struct pfl_fragment
 }
 
 /*
- * Erasing for nobody, and a packet is lost: what follows it in the record is lost without a look,
+ * Erasing without a reader, and a packet is lost: the rest of the record is lost without a look,
  * because the sizes that were measured when the record was stored hold. Only a last fragment that
- * goes on has consequences elsewhere.
+ * continues has consequences elsewhere.
  */
 static void lose_rest(struct pfl_packet_reader *self, struct pfl_fragment *fragment)
 {

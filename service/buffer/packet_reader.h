@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a sequence's packets in the order of chunk ids, from its first record up to a given one,
- * and consumes them: for a reader of the buffer, or because the ring needs the place of the target
- * record ("erasing": then nothing stops it, and packets are handed out only when slices are given).
+ * Reads and consumes a sequence's packets in the order of chunk ids, from its first record to a
+ * target record. It runs for a reader of the buffer, or because the ring needs the target's space
+ * ("erasing"). Erasing never stalls, and returns packets only if slices are given.
  */
 #ifndef PFL_SERVICE_PACKET_READER_H
 #define PFL_SERVICE_PACKET_READER_H
@@ -24,13 +24,13 @@ struct pfl_slices {
 };
 
 void pfl_slices_init(struct pfl_slices *self);
-void pfl_slices_fini(struct pfl_slices *self); /* gives a large array back; usable again */
+void pfl_slices_fini(struct pfl_slices *self); /* frees a large array; usable again */
 
 struct pfl_packet_reader {
     const struct pfl_trace_ring *ring;    /* borrowed */
     struct pfl_sequence_table *table;     /* borrowed */
     struct pfl_trace_buffer_stats *stats; /* borrowed */
-    struct pfl_slices *slices; /* borrowed; NULL: erasing, and nobody wants the packets */
+    struct pfl_slices *slices; /* borrowed; NULL: erasing, and the packets are not needed */
     bool is_erasing;
     uint64_t pass; /* 0 when erasing */
     struct pfl_sequence *seq;
@@ -39,18 +39,18 @@ struct pfl_packet_reader {
     struct pfl_fragments it; /* over rec's payload */
 };
 
-/* `target` is no padding. The fields ring to pass are set. */
+/* `target` is not padding. The fields from ring to pass are set. */
 void pfl_packet_reader_start(struct pfl_packet_reader *self, struct pfl_record *target);
 /*
- * The next packet, into `slices`, if there is one up to the target: false means go on elsewhere.
- * When erasing the target is padding after that; without slices true only tells that something was
- * lost.
+ * Reads the next packet into `slices`. False: no packet is left up to the target. After erasing,
+ * the target is padding then. Without slices, true only means that data was lost.
  */
 bool pfl_packet_reader_next(struct pfl_packet_reader *self);
 
 /*
- * The common case of pfl_packet_reader_next, for one who reads: a packet that is one fragment, and
- * neither the first nor the last of its record. False: nothing was taken, it may be another case.
+ * The common case of pfl_packet_reader_next when reading: a packet that is one fragment, and
+ * neither the first nor the last of its record. False: nothing was consumed; use
+ * pfl_packet_reader_next.
  */
 static inline bool pfl_packet_reader_take_inner(struct pfl_packet_reader *self)
 {

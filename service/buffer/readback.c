@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes when in a ReadBuffers reply: the service's own packets, those of buffers, frame by
- * frame (readback_frame.c, readback_run.c) or packet by packet.
+ * The order of packets in a ReadBuffers reply: the service's own packets, then those of buffers,
+ * frame by frame (readback_frame.c, readback_run.c) or packet by packet.
  *
  * Happy path: what is pending, then buffer after buffer. The frame is closed when the next packet
- * does not fit. Such a packet has left the buffer already: its bytes, or those past what filled the
- * frame, are kept in `pending`, before the next frame may run. So are the service's own packets.
+ * does not fit. That packet has left the buffer already: the bytes that did not fit are kept in
+ * `pending` for the next frame. The service's own packets are kept there, too.
  * Failures: out of memory for `pending` ends the reply. Packets that claim the service's fields or
- * are malformed are counted and left out. Where a buffer has much of that, or of records without a
- * packet, a call looks at a part of it and pauses: a producer may fill buffers with it.
- * It owns the frame and pending; buffers are borrowed. Limits: one frame, and one packet pending
+ * are malformed are counted and skipped. A producer may fill a buffer with such packets, or with
+ * records without a packet; a call looks at a part of them and pauses.
+ * Owns the frame and `pending`; buffers are borrowed. Limits: one frame, and one pending packet
  * from the buffers (at most 2^28 bytes, mostly less than a frame).
  */
 #include "service/buffer/readback.h"
@@ -198,7 +198,7 @@ static int carry_packet(struct pfl_readback *self, const struct pfl_trace_buffer
     return rc != 0 ? rc : pfl_buf_append(&self->pending, trusted, trusted_len);
 }
 
-/* Counts what may not be sent; makes sure that the others' sequence has an id. */
+/* Counts a packet that must not be sent; makes sure that the sequence of any other has an id. */
 static inline bool is_sendable(struct pfl_readback *self,
                                const struct pfl_trace_buffer_packet *packet)
 {

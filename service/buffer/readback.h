@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Packets of a session's buffers -> frames of a ReadBuffers reply, as iovecs for writev
- * (docs/abi/service.md 7). Short pieces are gathered in one scratch block, long ones are sent from
- * the ring: docs/adr/0008 says where the line is. A core: no I/O.
+ * (docs/abi/service.md 7). Short pieces are copied into one scratch block, long ones are sent from
+ * the ring (docs/adr/0008 has the threshold). A core: no I/O.
  *
  *     pfl_readback_push(rb, packet)...             the service's own packets that come first
  *     while (room in the socket) {
@@ -11,9 +11,9 @@
  *         if (!frame.has_more) break;
  *     }
  *
- * A frame is borrowed until the next call on the readback or on any of the buffers: write it (the
- * stream copies what the kernel does not take) before anything else may run. Between two frames
- * nothing refers to the rings: commits, patches, even the end of a buffer may come there.
+ * A frame is borrowed until the next call on the readback or on any of the buffers: write it before
+ * anything else runs (the stream copies what the kernel does not take). Between two frames nothing
+ * refers to the rings, so commits, patches and the end of a buffer are legal there.
  */
 #ifndef PFL_SERVICE_READBACK_H
 #define PFL_SERVICE_READBACK_H
@@ -22,8 +22,8 @@
 
 struct pfl_readback;
 
-/* docs/abi/service.md 7: the sum over a frame's slices of (bytes + 16), and so a slice's maximum.
- */
+/* docs/abi/service.md 7: the sum over a frame's slices of (bytes + 16). This bounds a slice,
+ * too. */
 #define PFL_READBACK_FRAME_MAX  131008u
 #define PFL_READBACK_SLICE_COST 16u
 #define PFL_READBACK_SLICE_MAX  (PFL_READBACK_FRAME_MAX - PFL_READBACK_SLICE_COST)
@@ -34,10 +34,11 @@ struct pfl_readback_conf {
      * borrowed until pfl_readback_free or pfl_readback_drop_buffer. */
     struct pfl_trace_buffer *const *buffers;
     size_t buffers_len;
-    /* A sequence whose packet_sequence_id is 0 has a packet to send: set packet_sequence_id,
-     * trusted and trusted_len. Called before its first packet is put into a frame. */
+    /* Called before the first packet of a sequence is put into a frame (its packet_sequence_id is
+     * 0): sets packet_sequence_id, trusted and trusted_len. */
     void (*on_new_source)(void *user, struct pfl_trace_buffer_source *source);
-    /* All buffers are drained, once: last moment for pfl_readback_push. May be NULL. */
+    /* Called once, when all buffers are drained: the last moment for pfl_readback_push. May be
+     * NULL. */
     void (*on_drained)(void *user, struct pfl_readback *readback);
     void *user;
 };
@@ -54,30 +55,31 @@ PFL_MUST_USE int pfl_readback_new(const struct pfl_readback_conf *conf,
                                   struct pfl_readback **ret_readback);
 void pfl_readback_free(struct pfl_readback *self); /* NULL is legal */
 
-/* The frames from here on answer this request: a second ReadBuffers call goes on where the first
- * one was. `accepts_runs`: they may have runs of packets (proto/packet_run.h); not at first. */
+/* The frames from here on answer this request: a second ReadBuffers call continues where the first
+ * one stopped. `accepts_runs`: they may contain runs of packets (proto/packet_run.h); initially
+ * false. */
 void pfl_readback_set_request(struct pfl_readback *self, uint64_t request_id, bool accepts_runs);
-/* Queues one whole serialized packet (trusted fields included), of any size up to 2^28 - 1; it is
- * copied and goes out before anything that is still in a buffer. PFL_ENOMEM, PFL_ELIMIT. */
+/* Queues one whole serialized packet (trusted fields included) of up to 2^28 - 1 bytes. It is
+ * copied, and sent before anything that is still in a buffer. PFL_ENOMEM, PFL_ELIMIT. */
 PFL_MUST_USE int pfl_readback_push(struct pfl_readback *self, struct pfl_span packet);
-/* Queues a packet of no bytes: it is sent, as an empty slice. */
+/* Queues a packet of 0 bytes: it is sent as an empty slice. */
 PFL_MUST_USE int pfl_readback_push_empty(struct pfl_readback *self);
 size_t pfl_readback_get_pending_bytes(const struct pfl_readback *self);
-/* Held: running out of packets is not the end but PFL_EAGAIN, until there was another push or
- * nobody holds it any more. For a readback without buffers, that is fed from elsewhere. */
+/* While held, a readback that runs out of packets returns PFL_EAGAIN instead of ending, until the
+ * next push or the release. For a readback without buffers that is fed from elsewhere. */
 void pfl_readback_hold(struct pfl_readback *self, bool is_held);
 bool pfl_readback_is_held(const struct pfl_readback *self);
 /* The buffer is about to be freed: nothing more is read from it. */
 void pfl_readback_drop_buffer(struct pfl_readback *self, const struct pfl_trace_buffer *buffer);
 
-/* The next frame; never without progress. PFL_EAGAIN: held, or paused. PFL_ESTATE after the last
+/* The next frame; each call makes progress. PFL_EAGAIN: held, or paused. PFL_ESTATE after the last
  * one. PFL_ENOMEM: a packet larger than a frame could not be kept for the next one; the reply
- * cannot go on. */
+ * cannot continue. */
 PFL_MUST_USE int pfl_readback_next_frame(struct pfl_readback *self,
                                          struct pfl_readback_frame *ret_frame);
 
-/* One packet, for readers that want no frames; borrowed like a frame. Its trusted fields come
- * behind its slices. */
+/* One packet, for readers that do not use frames; borrowed like a frame. Its trusted fields follow
+ * its slices. */
 struct pfl_readback_packet {
     const struct iovec *slices;
     size_t slices_len;
@@ -86,13 +88,13 @@ struct pfl_readback_packet {
     unsigned buffer; /* index of its buffer; PFL_READBACK_PUSHED: it was pushed */
 };
 #define PFL_READBACK_PUSHED 254u
-/* The same packets as in the frames; not to be mixed with pfl_readback_next_frame. PFL_EEOF at the
- * end, PFL_EAGAIN. */
+/* The same packets as in the frames; do not mix with pfl_readback_next_frame. PFL_EEOF at the end,
+ * PFL_EAGAIN. */
 PFL_MUST_USE int pfl_readback_next_packet(struct pfl_readback *self,
                                           struct pfl_readback_packet *ret_packet);
 
-/* After PFL_EAGAIN. Paused: in what a producer wrote there is nothing to send for long; others'
- * turn is now, and the next call goes on there. */
+/* After PFL_EAGAIN. Paused: the readback skipped much data without a packet to send. Serve others;
+ * the next call continues. */
 bool pfl_readback_is_paused(const struct pfl_readback *self);
 
 /* Packets refused since the beginning (malformed, or claiming trusted fields):

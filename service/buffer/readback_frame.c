@@ -5,11 +5,11 @@
  *   scratch: [room for the reply's head][slice head|bytes|trusted][slice head]   [trusted]...
  *   iov:     [------------------ one block -----------------------------------][ring][- block -]...
  *
- * Happy path: one slice a packet: head, bytes, trusted fields, last_slice_for_packet; or runs of
- * packets (readback_run.c). What is short is copied into the scratch, where neighbours become one
- * iovec; a piece of PFL_SEND_IN_PLACE_MIN or more is sent from where it lies in the ring. The
- * reply's head is written in front at the end, when the size is known.
- * It cannot fail: the budget is an upper bound of the body, and the scratch holds all of it.
+ * Happy path: one slice per packet (head, bytes, trusted fields, last_slice_for_packet), or runs of
+ * packets (readback_run.c). Short pieces are copied into the scratch, where neighbours become one
+ * iovec. A piece of PFL_SEND_IN_PLACE_MIN bytes or more is sent from the ring. The reply's head is
+ * written in front at the end, when the size is known. It cannot fail: the budget is an upper bound
+ * of the body, and the scratch holds all of it.
  */
 #include "service/buffer/readback_frame.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One frame of a ReadBuffers reply while it is being filled; for readback*.c alone. Who puts
- * something in has looked at `budget` first, but where it says so.
+ * One frame of a ReadBuffers reply while it is being filled; for readback*.c alone. Unless stated
+ * otherwise, the caller checks `budget` before it adds something.
  */
 #ifndef PFL_SERVICE_READBACK_FRAME_H
 #define PFL_SERVICE_READBACK_FRAME_H
@@ -19,12 +19,12 @@
 #define PFL_REPLY_SCRATCH_BYTES (PFL_RPC_REPLY_HEADER_MAX + PFL_READBACK_FRAME_MAX + 4096u + 64u)
 #define PFL_REPLY_IOV_LEN       (2u * PFL_READBACK_FRAME_MAX / PFL_SEND_IN_PLACE_MIN + 4u)
 #define PFL_REPLY_LOSS_MAX      4u
-/* Times and lengths of the packets of a run that is open: it is closed when there is no place for
- * the longest entry in the lengths. Each packet has a byte there, so the times of all fit. */
+/* Times and lengths of the packets of an open run. The run is closed when the longest length would
+ * not fit. Each packet has a byte there, so the times of all fit. */
 #define PFL_REPLY_RUN_LENGTH_MAX    2u
 #define PFL_REPLY_RUN_LENGTHS_BYTES 4096u
 #define PFL_REPLY_RUN_TIME_MAX      10u
-#define PFL_REPLY_RUN_TIME_BLOCK    16u /* so much is copied of each */
+#define PFL_REPLY_RUN_TIME_BLOCK    16u /* bytes copied of each */
 #define PFL_REPLY_RUN_TIMES_BYTES   (PFL_REPLY_RUN_LENGTHS_BYTES * PFL_REPLY_RUN_TIME_MAX)
 
 _Static_assert(PFL_REPLY_IOV_LEN <= 1024, "IOV_MAX");
@@ -33,14 +33,14 @@ _Static_assert(PFL_TRUSTED_MAX_BYTES + PFL_REPLY_LOSS_MAX < PFL_REPLY_OVERRUN,
 
 struct pfl_reply_frame {
     uint8_t *pos;   /* in scratch: the end of what is written */
-    uint8_t *block; /* the beginning of what the next iovec will have */
-    size_t budget;  /* of PFL_READBACK_FRAME_MAX, left */
+    uint8_t *block; /* the beginning of the next iovec */
+    size_t budget;  /* what is left of PFL_READBACK_FRAME_MAX */
     size_t placed;  /* bytes sent from the ring */
     unsigned iov_len;
     /* The run of packets that is open (proto/packet_run.h). */
-    const struct pfl_trace_buffer_source *run_source; /* whose they are; NULL: none is open */
+    const struct pfl_trace_buffer_source *run_source; /* the run's sequence; NULL: no run is open */
     uint8_t *run;                                     /* its beginning */
-    uint8_t *run_rest;                                /* its packets' rest */
+    uint8_t *run_rest;                                /* the rest of its packets */
     uint8_t *run_times;                               /* in times: the end of what is written */
     uint8_t *run_lengths;                             /* in lengths */
     struct iovec iov[PFL_REPLY_IOV_LEN];
@@ -59,16 +59,16 @@ void pfl_reply_frame_put_bytes(struct pfl_reply_frame *self, struct pfl_span byt
 /* A whole packet of a buffer with its trusted fields, `bytes` in all. */
 void pfl_reply_frame_put_packet(struct pfl_reply_frame *self,
                                 const struct pfl_trace_buffer_packet *packet, size_t bytes);
-/* Of a packet that does not fit: fills the frame when that is worth a slice. Returns how many of
- * the packet's bytes are in it. */
+/* For a packet that does not fit: fills the frame if that is worth a slice. Returns how many of the
+ * packet's bytes are in it. */
 size_t pfl_reply_frame_put_front(struct pfl_reply_frame *self,
                                  const struct pfl_trace_buffer_packet *packet);
 
-/* Runs (readback_run.c). False: there is no room; as a slice there may be, if a run had to be
- * opened. */
+/* Runs (readback_run.c). False: the packet does not fit into a run. If that would have opened a
+ * run, it may still fit as a slice. */
 bool pfl_reply_frame_run_packet(struct pfl_reply_frame *self,
                                 const struct pfl_trace_buffer_packet *packet);
-/* Packets of the open run's source out of the buffer, as long as each is short, valid and fits. */
+/* Takes packets of the open run's source out of the buffer while each is short, valid and fits. */
 void pfl_reply_frame_run_stretch(struct pfl_reply_frame *self, struct pfl_trace_buffer *buffer);
 void pfl_reply_frame_end_run(struct pfl_reply_frame *self);
 
@@ -84,7 +84,8 @@ static inline size_t pfl_reply_trusted_bytes(const struct pfl_trace_buffer_packe
     return packet->source->trusted_len + loss;
 }
 
-/* Writes trusted fields and the loss, and maybe PFL_REPLY_OVERRUN bytes; returns their end. */
+/* Writes trusted fields and the loss, and maybe PFL_REPLY_OVERRUN bytes past them; returns their
+ * end. */
 static inline uint8_t *pfl_reply_put_trusted(uint8_t *dst,
                                              const struct pfl_trace_buffer_packet *packet)
 {

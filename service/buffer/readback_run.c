@@ -6,16 +6,17 @@
  *     frame  [run's head][tail][rest's head][rest]...  [times' head][times][lengths' head][lengths]
  *     aside  [time]...  [length]...
  *
- * Happy path: the first short packet opens a run, the next ones of its source follow: what is
- * behind a packet's time goes into the frame, the time and the length go aside. When something else
- * goes into the frame, or there is no place aside, the run is closed: times and lengths follow the
- * rest, and the fields' lengths, of which room was left, are written, in padded varints.
+ * Happy path: the first short packet opens a run, and the next ones of its source follow. What
+ * follows a packet's time goes into the frame; the time and the length go aside. The run is closed
+ * when something else goes into the frame, or when the space aside is full: times and lengths are
+ * appended, and the lengths of the fields are written as padded varints into reserved space.
  *
- * Where the source's record goes on with whole packets they are walked in one loop from fragment to
- * fragment. What such a packet will take in the frame is taken from the budget at once, and what
- * closes a run when it is opened: so closing finds its room.
+ * Whole packets that follow in the source's record are read in one loop from fragment to fragment.
+ * The budget is charged for each packet at once, and for the end of a run when it is opened, so
+ * that closing always fits.
  *
- * Nothing fails: what does not fit, is not valid or is not short is left to the reader of packets.
+ * Nothing fails: a packet that does not fit, is not valid or is not short is left to the reader of
+ * packets.
  */
 #include <assert.h>
 
@@ -133,8 +134,8 @@ static inline size_t get_time_bytes(struct pfl_span piece)
     return 0;
 }
 
-/* Of a valid packet of fewer than PFL_RUN_PACKET_MAX_BYTES that begins with `piece`. A time that
- * goes on in another piece is none. */
+/* For a valid packet of fewer than PFL_RUN_PACKET_MAX_BYTES that begins with `piece`. A time that
+ * continues in another piece counts as none. */
 static inline struct columns columns_of(struct pfl_span piece, size_t bytes)
 {
     struct columns c = {.rest = bytes};

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Release of large mappings in turns: see retired_rings.h.
+ * Releases large mappings in turns: see retired_rings.h.
  *
- * add: what was never written to costs nothing and goes at once, a small mapping too. Of a large
- * one the first page becomes a node of the list. release: the end of the oldest mapping, again and
- * again, until its first page is the last. Turns grow with what waits, so that memory cannot be
- * filled faster than it is released. Owns the mappings. No failures: no memory is needed.
+ * add: releases a small mapping, and any part that was never written to, at once. The first page of
+ * a large mapping becomes a node of the list. release: unmaps the end of the oldest mapping, again
+ * and again, until only its first page is left. Turns grow with the amount that waits, so that
+ * memory is never filled faster than it is released. Owns the mappings. No failures: no memory is
+ * needed.
  */
 #include "service/buffer/retired_rings.h"
 

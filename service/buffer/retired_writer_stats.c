@@ -2,8 +2,8 @@
 /*
  * What forgotten writers committed.
  *
- * Happy path: entries lie side by side, a hash index says where; what is taken out leaves its place
- * to the last. Failures: an entry that finds no memory is left out. Limits:
+ * Happy path: entries lie side by side and a hash index finds them; the last entry fills the place
+ * of one that is removed. Failures: an entry without memory is left out. Limits:
  * PFL_RETIRED_WRITER_STATS_MAX entries, 5 MB with the index.
  */
 #include "service/buffer/retired_writer_stats.h"

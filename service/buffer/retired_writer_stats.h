@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What writers committed whose sequence was forgotten (sequence_table.h): TraceStats tells it of
- * all writers of a session, long after the last of their packets was read.
+ * What writers committed whose sequence was forgotten (sequence_table.h). TraceStats reports all
+ * writers of a session, long after the last of their packets was read.
  */
 #ifndef PFL_SERVICE_RETIRED_WRITER_STATS_H
 #define PFL_SERVICE_RETIRED_WRITER_STATS_H
@@ -24,15 +24,15 @@ struct pfl_retired_writer_stats {
     struct pfl_hash_key hash_key;
 };
 
-/* All zeros, but for the key, is an empty one. */
+/* A zeroed one (but for the key) is empty. */
 void pfl_retired_writer_stats_fini(struct pfl_retired_writer_stats *self);
-/* Makes `self`, which is empty, equal to `from`. PFL_ENOMEM: it is empty still. */
+/* Makes `self`, which is empty, equal to `from`. PFL_ENOMEM: `self` stays empty. */
 PFL_MUST_USE int pfl_retired_writer_stats_copy(struct pfl_retired_writer_stats *self,
                                                const struct pfl_retired_writer_stats *from);
-/* A key that is not there. Without memory, or past the limit, it is not remembered. */
+/* Adds a key that is not there. Without memory, or past the limit, it is not remembered. */
 void pfl_retired_writer_stats_put(struct pfl_retired_writer_stats *self, uint32_t key,
                                   const struct pfl_trace_buffer_usage *usage);
-/* Takes it out again; false: it is not there. */
+/* Removes it; false: it is not there. */
 bool pfl_retired_writer_stats_take(struct pfl_retired_writer_stats *self, uint32_t key,
                                    struct pfl_trace_buffer_usage *ret_usage);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copy on write for the ring of a trace buffer, page by page, without the kernel's help: the writer
- * is our own code, and says what it is about to change.
+ * is our own code, and announces each change.
  *
- * new: notes what is filled. more, again and again: copies the next pages. keep, from the ring's
- * writers: copies a page before it changes, out of turn. Each page is copied once, and a bit says
- * which ones are. A ring that is freed before leaves its mapping to the copy, which gives back each
- * part as soon as it is copied.
- * Failures: only at new. Limits: a bit a page; a change costs at most the copy of the pages that it
- * lies in, once. Owns the bits, and the mapping of a ring that is gone.
+ * new: notes which part is filled. more, repeatedly: copies the next pages. keep, called by the
+ * ring's writers: copies a page before it changes. Each page is copied once; a bitmap records
+ * which. A ring that is freed first leaves its mapping to the copy, which unmaps each part as soon
+ * as it is copied.
+ * Failures: only in new. Limits: a bit per page; a change costs at most one copy of the pages that
+ * it touches, once. Owns the bits, and the mapping of a ring that is freed.
  */
 #include "service/buffer/ring_copy.h"
 

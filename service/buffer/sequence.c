@@ -2,13 +2,13 @@
 /*
  * The list of a sequence's records, in the ring, in the order of chunk ids.
  *
- * Happy path: a chunk is appended after the last record; the reader takes the first one out.
- * A chunk that comes late is put in its place, found from the newest on. Chunk ids wrap at 2^32, so
+ * Happy path: a chunk is appended after the last record; the reader removes the first one. A chunk
+ * that comes late is inserted at its place, searched from the newest on. Chunk ids wrap at 2^32, so
  * "later" is the sign of their difference. Nothing can fail; a search gives up after as many
  * records as its caller allows. The list owns nothing: records live in the ring.
  *
- * A record's link is XOR(place before, place after): whoever changes a neighbour changes the link
- * by the XOR of the old and the new one.
+ * A record's link is XOR(place before, place after): a change of a neighbour XORs the link with the
+ * old and the new place.
  */
 #include "service/buffer/sequence.h"
 

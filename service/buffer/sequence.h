@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sequence: what one writer of one producer has in a trace buffer. Its records form a list in
- * the ring in the order of chunk ids; only the first is ever taken out.
+ * A sequence: the data of one writer of one producer in a trace buffer. Its records form a list in
+ * the ring in the order of chunk ids; only the first is ever removed.
  */
 #ifndef PFL_SERVICE_SEQUENCE_H
 #define PFL_SERVICE_SEQUENCE_H
@@ -32,7 +32,7 @@ struct pfl_sequence_consumed {
 
 #define PFL_SEQUENCE_RECENT 64u /* chunks of one page each in the default shared memory */
 
-/* A record stored lately: patches follow their chunk soon, and find it here without a search. */
+/* A recently stored record: patches follow their chunk soon, and find it here without a search. */
 struct pfl_sequence_recent {
     pfl_place place;        /* 0 when it left */
     uint32_t last_fragment; /* where the data of its last fragment begins; UINT32_MAX unknown */
@@ -41,7 +41,7 @@ struct pfl_sequence_recent {
 struct pfl_sequence {
     pfl_place first; /* oldest chunk id; 0 when the sequence has no record */
     pfl_place last;
-    uint32_t loss_reasons; /* since the last packet that was handed out */
+    uint32_t loss_reasons; /* since the last packet that was returned */
     uint32_t slot;
     uint64_t stalled_in_pass; /* the reader's pass in which nothing more can be read */
     struct pfl_sequence_consumed consumed;
@@ -57,7 +57,7 @@ static inline struct pfl_sequence_recent *pfl_sequence_recent_of(struct pfl_sequ
     return &self->recent[chunk_id % PFL_SEQUENCE_RECENT];
 }
 
-/* Where a chunk id is, or belongs: between `before` and `after` (0: an end of the list). */
+/* The position of a chunk id: between `before` and `after` (0: an end of the list). */
 struct pfl_sequence_spot {
     pfl_place before; /* the chunk itself when is_match */
     pfl_place after;
@@ -71,14 +71,14 @@ static inline void pfl_sequence_add_loss(struct pfl_sequence *self, uint32_t rea
     self->loss_reasons |= PFL_LOSS_PRESENT | reason;
 }
 
-/* Searches from the newest on, as chunks come nearly in order. `spot->steps` is set. */
+/* Searches from the newest on, because chunks come nearly in order. `spot->steps` is set. */
 void pfl_sequence_find(const struct pfl_sequence *self, const struct pfl_trace_ring *ring,
                        uint32_t chunk_id, struct pfl_sequence_spot *spot);
-/* Puts the record at `place`, which belongs to this sequence, into the list. */
+/* Inserts the record at `place`, which belongs to this sequence, into the list. */
 void pfl_sequence_insert(struct pfl_sequence *self, const struct pfl_trace_ring *ring,
                          const struct pfl_sequence_spot *spot, pfl_place place);
-/* Takes the first record out, remembers it as consumed and makes it padding. It is kept for a copy
- * of the ring already (pfl_trace_ring_keep). */
+/* Removes the first record, remembers it as consumed and makes it padding. The caller has called
+ * pfl_trace_ring_keep for it. */
 void pfl_sequence_erase_first(struct pfl_sequence *self, const struct pfl_trace_ring *ring);
 
 /* The record after `place` when `prev` is the one before it; 0 at the end. */

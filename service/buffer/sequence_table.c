@@ -4,11 +4,11 @@
  *
  * Happy path: a chunk's (producer, writer) is the one found last, or is looked up in a hash index
  * of slots; a record names its sequence by slot. Sequences live in blocks that never move, so that
- * pointers hold; slots of forgotten ones are used again.
- * Failures: an addition fails without effect when memory or slots run out. Everything else
- * cannot fail, because room is made when a sequence is added.
- * Limits: 2^24 - 2 sequences with records; of those without, 1024 to 1152; of forgotten ones the
- * usage of PFL_RETIRED_WRITER_STATS_MAX.
+ * pointers stay valid; slots of forgotten ones are reused.
+ * Failures: an addition fails without effect when memory or slots run out. Everything else cannot
+ * fail, because room is made when a sequence is added.
+ * Limits: 2^24 - 2 sequences with records; 1024 to 1152 without records; the usage of
+ * PFL_RETIRED_WRITER_STATS_MAX forgotten ones.
  */
 #include "service/buffer/sequence_table.h"
 

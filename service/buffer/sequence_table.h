@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sequences of one trace buffer, by (producer, writer) and by slot. Those without records are
- * kept for a while, because their last chunk id tells a gap; the oldest of them are forgotten but
- * for what they committed.
+ * kept for a while, because their last chunk id reveals a gap. The oldest of them are forgotten,
+ * except what they committed.
  */
 #ifndef PFL_SERVICE_SEQUENCE_TABLE_H
 #define PFL_SERVICE_SEQUENCE_TABLE_H
@@ -29,17 +29,18 @@ struct pfl_sequence_table {
     uint32_t index_capacity;
     struct pfl_list empties; /* least recently emptied first */
     uint32_t empties_len;
-    struct pfl_retired_writer_stats forgotten; /* of what was forgotten: its usage */
+    struct pfl_retired_writer_stats forgotten; /* usage of forgotten sequences */
     struct pfl_sequence *recent;               /* the one found last */
-    struct pfl_hash_key hash_key;              /* who knows it can make keys meet in the index */
+    struct pfl_hash_key
+        hash_key; /* secret: with it, a producer could make keys collide in the index */
 };
 
 void pfl_sequence_table_init(struct pfl_sequence_table *self, const struct pfl_hash_key *hash_key);
 void pfl_sequence_table_fini(struct pfl_sequence_table *self);
-/* Makes `self`, which is empty, equal to `from`, slot by slot. PFL_ENOMEM: it is empty still. */
+/* Makes `self`, which is empty, equal to `from`, slot by slot. PFL_ENOMEM: `self` stays empty. */
 PFL_MUST_USE int pfl_sequence_table_copy(struct pfl_sequence_table *self,
                                          const struct pfl_sequence_table *from);
-/* After the table was moved in memory as bytes: repairs what points to its own place. */
+/* Call after the table was moved in memory as bytes: repairs pointers to itself. */
 void pfl_sequence_table_settle(struct pfl_sequence_table *self);
 
 static inline uint32_t pfl_sequence_key(uint16_t producer_id, uint16_t writer_id)
@@ -53,7 +54,7 @@ struct pfl_sequence *pfl_sequence_table_find(struct pfl_sequence_table *self, ui
 PFL_MUST_USE int pfl_sequence_table_add(struct pfl_sequence_table *self,
                                         const struct pfl_trace_buffer_source *source,
                                         struct pfl_sequence **ret_sequence);
-/* The sequence got its first record, lost its last one. */
+/* The sequence got its first record, or lost its last one. */
 void pfl_sequence_table_mark_filled(struct pfl_sequence_table *self, struct pfl_sequence *seq);
 void pfl_sequence_table_mark_empty(struct pfl_sequence_table *self, struct pfl_sequence *seq);
 /* Forgets the oldest empty sequences when there are too many; pointers to them end here. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A producer's shared memory, mapped.
+ * Maps a producer's shared memory.
  *
- * Happy path: create makes a memfd of the chosen size, seals its size and maps it; or adopt
- * checks what a producer offers and maps that. Chunks are then taken and released by the steps of
+ * Happy path: create makes a memfd of the chosen size, seals its size and maps it; adopt checks
+ * what a producer offers and maps that. Chunks are then taken and released by the steps of
  * abi/state.h.
  * Memory: pages that the producer never wrote are never touched (pfl_smb_map_is_written).
- * Failures: memory that could shrink under us, or has a size we would not choose, is refused;
- * kernel errors are PFL_EIO. A producer that changes pages under us costs a bounded number of
- * attempts and at worst loses its own chunk.
+ * Failures: memory that could shrink under us, or has a size that the service would not choose, is
+ * refused; kernel errors are PFL_EIO. A producer that changes pages under us costs a bounded number
+ * of attempts and at worst loses its own chunk.
  * Owns the mapping and the descriptor. Limit: PFL_SMB_CAP_BYTES.
  */
 #include "service/buffer/smb_map.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A producer's shared memory as the service sees it: made here (a sealed memfd) or offered by the
- * producer, mapped read-write, and never able to shrink under us (docs/abi/smb.md 1, 3, 7).
+ * A producer's shared memory as the service sees it: created here (a sealed memfd) or offered by
+ * the producer, mapped read-write, and unable to shrink under us (docs/abi/smb.md 1, 3, 7).
  */
 #ifndef PFL_SERVICE_SMB_MAP_H
 #define PFL_SERVICE_SMB_MAP_H
@@ -14,12 +14,12 @@ struct pfl_smb_map {
     size_t bytes;             /* mapped */
     int fd;                   /* owned; -1 when there is none */
     bool is_adopted;          /* the producer's own memory */
-    bool has_faulted;         /* a page could not be read: zeros are there now, of ours */
-    uint64_t *written;        /* owned: bitmap of pages that were seen to hold something */
-    struct pfl_smb_map *next; /* of all that are open */
+    bool has_faulted;         /* a page could not be read and was replaced by zeros */
+    uint64_t *written;        /* owned: bitmap of pages that are known to hold data */
+    struct pfl_smb_map *next; /* list of all open maps */
 };
 
-/* One chunk taken out of shared memory: its words as they were read once. */
+/* One chunk taken out of shared memory: its words, each read once. */
 struct pfl_smb_chunk {
     struct pfl_chunk_header *header;
     struct pfl_chunk_view view;
@@ -36,21 +36,19 @@ static inline bool pfl_smb_map_is_open(const struct pfl_smb_map *self)
     return self->smb.base != NULL;
 }
 
-/* Makes the memory; `size` as pfl_limits_choose_smb gives it. `fd` of the map is what the producer
- * is sent. PFL_ESTATE when it is open already, PFL_EINVAL, PFL_EIO. */
+/* Creates the memory; pfl_limits_choose_smb gives `size`. The producer is sent the map's `fd`.
+ * PFL_ESTATE when it is open already, PFL_EINVAL, PFL_EIO. */
 PFL_MUST_USE int pfl_smb_map_create(struct pfl_smb_map *self, struct pfl_smb_size size);
 /*
- * Takes memory that a producer offers: it needs the seals against shrinking, growing and more
- * seals, and a size that the service would choose itself for that page size. On success `fd`
- * is the map's, on failure still the caller's. PFL_EPERM (seals), PFL_EINVAL (sizes), PFL_ESTATE,
- * PFL_EIO.
+ * Takes memory that a producer offers. It needs the seals against shrinking, growing and more
+ * seals, and a size that the service would choose for that page size. On success `fd` is the map's,
+ * on failure still the caller's. PFL_EPERM (seals), PFL_EINVAL (sizes), PFL_ESTATE, PFL_EIO.
  */
 PFL_MUST_USE int pfl_smb_map_adopt(struct pfl_smb_map *self, int fd, uint64_t page_bytes_untrusted);
 
 /*
- * Has the producer ever written this page's header? Reading a page that nobody wrote through the
- * mapping would make the kernel give it memory, at our cost; so it is asked for by pread(2), until
- * the answer is yes.
+ * Has the producer ever written this page's header? Reading an unwritten page through the mapping
+ * would make the kernel allocate it, at our cost; so pread(2) asks, until the answer is yes.
  */
 bool pfl_smb_map_find_written(const struct pfl_smb_map *self, uint32_t page);
 static inline bool pfl_smb_map_is_known_written(const struct pfl_smb_map *self, uint32_t page)
@@ -62,17 +60,19 @@ static inline bool pfl_smb_map_is_written(const struct pfl_smb_map *self, uint32
     return pfl_smb_map_is_known_written(self, page) || pfl_smb_map_find_written(self, page);
 }
 
-/* Asks so for some pages together, from `begin` on: a call for each of a producer's 8192 pages
- * would take 20 ms. Returns the page behind them; whether the memory had to be read for it. */
+/* The same for several pages from `begin` on: one call for each of a producer's 8192 pages would
+ * take 20 ms. Returns the page after them; `*ret_has_read` says whether the memory had to be
+ * read. */
 uint32_t pfl_smb_map_find_some_written(const struct pfl_smb_map *self, uint32_t begin,
                                        bool *ret_has_read);
 
-/* From now on a page of a map that cannot be read (SIGBUS: no memory for it, or broken memory)
- * becomes zeros and sets has_faulted. For the process; the thread that uses the maps faults. */
+/* Installs a SIGBUS handler for the process: a page of a map that cannot be read (no memory for it,
+ * or broken memory) becomes zeros and sets has_faulted. The fault happens in the thread that uses
+ * the maps. */
 void pfl_smb_map_guard(void);
 
-/* Asks for the cache line with the page's header, and its first chunk's, which the producer wrote
- * last. */
+/* Prefetches the cache line of the page's header, and that of its first chunk, which the producer
+ * wrote last. */
 static inline void pfl_smb_map_prefetch(const struct pfl_smb_map *self, uint32_t page_untrusted)
 {
     const void *page = pfl_smb_page(&self->smb, page_untrusted);

@@ -2,13 +2,13 @@
 /*
  * Copies uncommitted chunks of registered writers into their buffers.
  *
- * Happy path: of each page that the producer has ever written, the bitmap is loaded once; of each
- * chunk in use the header is looked at; a complete one is offered whole, one being written when it
- * has a packet that is finished (count of two or more: the last one is open). Nothing in shared
- * memory changes, so a chunk is offered again by its commit or by the next scrape; the buffer sorts
- * that out. Cannot fail; what a producer scribbles meanwhile is judged by the buffer as any chunk
- * is. Cost: one load a page that was written, 64 KiB at a time read of others, and a copy for each
- * chunk in use; that is counted, and at the end of the credit the caller gets the page to go on at.
+ * Happy path: the bitmap of each page that the producer has ever written is loaded once, and the
+ * header of each chunk in use is read. A complete chunk is offered whole. A chunk being written is
+ * offered if it has a finished packet (a count of two or more: the last one is open). Nothing in
+ * shared memory changes, so its commit or the next scrape offers a chunk again; the buffer detects
+ * this. Cannot fail; the buffer checks the data like that of any chunk.
+ * Cost: one load per written page, a read per 64 KiB of others, and a copy per chunk in use. It is
+ * counted; when the credit is used up the caller gets the page to continue at.
  */
 #include "service/buffer/smb_scrape.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Scraping: copies what registered writers have written and not committed yet, without changing
- * anything in shared memory (docs/abi/smb.md 9). When it is due is the session's business.
+ * anything in shared memory (docs/abi/smb.md 9). The session decides when.
  */
 #ifndef PFL_SERVICE_SMB_SCRAPE_H
 #define PFL_SERVICE_SMB_SCRAPE_H
@@ -9,9 +9,8 @@
 #include "service/buffer/commit.h"
 
 /*
- * What a scrape costs, in units of some microseconds: chunks, by how many of them and of their
- * bytes there are; pages that are looked at, some together, and once more where they were not known
- * to be written.
+ * The cost of a scrape, in units of some microseconds: per chunk, and per bytes of chunks; per
+ * group of pages that are looked at, and again if they were not known to be written.
  */
 #define PFL_SCRAPE_COST_CHUNK   2u
 #define PFL_SCRAPE_BYTES_A_UNIT 4096u
@@ -21,20 +20,20 @@
 struct pfl_smb_scrape_conf {
     struct pfl_commit_identity identity;
     const struct pfl_smb_map *map; /* borrowed; an empty one has nothing to scrape */
-    /* The buffer the writer is registered for, if that is one of the session's; else NULL. */
+    /* The buffer for which the writer is registered, if the session owns it; else NULL. */
     struct pfl_trace_buffer *(*get_writer_buffer)(void *user, uint16_t writer_id);
     void *user;
     uint32_t page;   /* to begin at */
-    uint64_t credit; /* units; the page at which they end is done whole */
+    uint64_t credit; /* units; the page at which they run out is finished */
 };
 
 struct pfl_smb_scrape_result {
-    size_t offered; /* chunks, to buffers */
+    size_t offered; /* chunks offered to buffers */
     uint64_t units;
-    uint32_t next_page; /* where to go on; behind the last one: that was all */
+    uint32_t next_page; /* where to continue; past the last one: finished */
 };
 
-/* A credit of 1 or more does a page at least. */
+/* A credit of 1 or more scrapes at least one page. */
 struct pfl_smb_scrape_result pfl_smb_scrape(const struct pfl_smb_scrape_conf *conf);
 
 #endif

@@ -2,12 +2,12 @@
 /*
  * A central trace buffer (docs/abi/tracebuffer.md, V2): commits and patches in.
  *
- * Happy path of a commit: measure the fragments in shared memory (only a hint for how much to
- * copy), make room at the write cursor, copy once into a record, append it to its sequence.
- * Reading is in trace_buffer_read.c.
- * Making room reads what is in the way as the ring's owner would lose it, so that losses are told.
- * Failures never reach the caller: they are counted in the statistics.
- * The buffer owns the ring, the sequences and the slices of the packet that was handed out last.
+ * Happy path of a commit: measure the fragments in shared memory (only an estimate of how much to
+ * copy), make room at the write cursor, copy once into a record, append it to its sequence. Reading
+ * is in trace_buffer_read.c.
+ * To make room, the buffer reads what it overwrites as its owner would, so that losses are
+ * reported. Failures never reach the caller: they are counted in the statistics.
+ * The buffer owns the ring, the sequences and the slices of the last returned packet.
  */
 #include "service/buffer/trace_buffer.h"
 
@@ -28,7 +28,7 @@ const uint32_t pfl_trace_buffer_usage_bounds[PFL_USAGE_BOUNDS] = {8,    32,   12
 #define SEARCH_EARNED     64u
 #define SEARCH_CREDIT_MAX 4000000u
 
-/* A chunk on its way in. */
+/* An incoming chunk. */
 struct incoming {
     const struct pfl_trace_buffer_chunk *chunk;
     uint32_t valid_bytes;   /* of fragments */
@@ -205,11 +205,11 @@ static void rewrite_in_place(struct pfl_trace_buffer *self, struct pfl_record *r
     pfl_record_set_flags(rec, flags | in->flags);
     memcpy(pfl_record_payload(rec), in->chunk->payload, in->valid_bytes);
     if (rec->consumed_bytes != 0)
-        pfl_record_set_resized(rec); /* reading goes on where another copy had a fragment's end */
+        pfl_record_set_resized(rec); /* reading continues where another copy had a fragment's end */
     self->stats.chunks_rewritten++;
 }
 
-/* A scraped copy that was read to its end is better stored anew: where it lies it may be
+/* A scraped copy that was read to its end is better stored again: at its old place it may be
  * overwritten before the next read. */
 static bool wants_relocation(const struct pfl_trace_buffer *self, const struct pfl_sequence *seq,
                              struct pfl_record *rec, const struct incoming *in)
@@ -222,7 +222,7 @@ static bool wants_relocation(const struct pfl_trace_buffer *self, const struct p
            self->fill_policy == PFL_FILL_RING_BUFFER;
 }
 
-/* The chunk is stored already. False: its copy was taken out, store it anew. */
+/* The chunk is stored already. False: its copy was removed, store it again. */
 static bool recommit(struct pfl_trace_buffer *self, struct pfl_sequence *seq,
                      struct pfl_record *rec, struct incoming *in)
 {
@@ -482,7 +482,7 @@ void pfl_trace_buffer_patch(struct pfl_trace_buffer *self,
         pfl_record_set_flags(rec, pfl_record_flags(rec) & (uint8_t)~PFL_CHUNK_NEEDS_PATCH);
 }
 
-/* ---- what it tells ---- */
+/* ---- queries ---- */
 
 void pfl_trace_buffer_stats_get(const struct pfl_trace_buffer *self,
                                 struct pfl_trace_buffer_stats *ret_stats)

@@ -3,10 +3,10 @@
  * A central trace buffer with the V2 semantics of docs/abi/tracebuffer.md: chunks in, whole packets
  * out, oldest first, per-sequence order by chunk id. A core: no I/O, no clock, no log.
  *
- * Everything that comes from shared memory is untrusted and may change while it is read: a chunk
- * is copied once into the ring and judged there.
+ * Everything that comes from shared memory is untrusted and may change while it is read: a chunk is
+ * copied once into the ring and checked there.
  *
- * A buffer may have VMs (service/vm): they see what is overwritten unread, packet by packet.
+ * A buffer may have VMs (service/vm): they receive, packet by packet, what is overwritten unread.
  */
 #ifndef PFL_SERVICE_TRACE_BUFFER_H
 #define PFL_SERVICE_TRACE_BUFFER_H
@@ -29,7 +29,7 @@ enum pfl_fill_policy {
 struct pfl_trace_buffer_conf {
     uint64_t size_bytes; /* > 0, at most UINT32_MAX; rounded up to 4096 */
     enum pfl_fill_policy fill_policy;
-    struct pfl_hash_key hash_key; /* for the tables of writers, whose numbers producers choose */
+    struct pfl_hash_key hash_key; /* for the tables of writers, whose ids producers choose */
 };
 
 /* The names and numbers of TraceStats.BufferStats (docs/abi/tracebuffer.md section 8). */
@@ -83,33 +83,35 @@ PFL_MUST_USE int pfl_trace_buffer_new(const struct pfl_trace_buffer_conf *conf,
 void pfl_trace_buffer_free(struct pfl_trace_buffer *self); /* NULL is legal */
 
 /*
- * For a clone of the session (trace_buffer_clone.c). Both results are read-only, are read from
- * where the source's next pass would start, and count what is read from 0. clone copies what is
- * filled, but for the bytes in the ring, which copy_more brings as they are now: before the clone
- * is whole it is not read, taken from or cloned. take moves what is filled and leaves `self` empty
- * at its address. PFL_ENOMEM, PFL_ELIMIT, PFL_ESTATE (can_clone is false): `self` is as it was. VMs
- * are copied as they are now, and run no more; or move with what they belong to, and `self` has
+ * For a clone of the session (trace_buffer_clone.c). Both results are read-only, start where the
+ * source's next pass would start, and count what is read from 0.
+ * clone copies everything except the bytes in the ring; copy_more copies these, as they are now.
+ * Before the clone is whole, do not read, take or clone it. VMs are copied as they are now, and do
+ * not run in the copy.
+ * take moves the content and leaves `self` empty at its address. VMs move with it, and `self` has
  * none then, as upstream.
+ * PFL_ENOMEM, PFL_ELIMIT, PFL_ESTATE (can_clone is false): `self` is unchanged.
  */
 PFL_MUST_USE int pfl_trace_buffer_clone(struct pfl_trace_buffer *self,
                                         struct pfl_trace_buffer **ret_clone);
 PFL_MUST_USE int pfl_trace_buffer_take(struct pfl_trace_buffer *self,
                                        struct pfl_trace_buffer **ret_taken);
-/* Copies up to `*budget_bytes` that a clone lacks, and takes from them what it copied. */
+/* Copies up to `*budget_bytes` of the bytes that a clone still lacks, and subtracts what it
+ * copied. */
 void pfl_trace_buffer_copy_more(struct pfl_trace_buffer *self, uint32_t *budget_bytes);
-/* False: a clone that lacks bytes yet. */
+/* False: a clone that still lacks bytes. */
 bool pfl_trace_buffer_is_whole(const struct pfl_trace_buffer *self);
-/* It is whole, and no clone of it lacks bytes. */
+/* True if it is whole, and no clone of it lacks bytes. */
 bool pfl_trace_buffer_can_clone(const struct pfl_trace_buffer *self);
 /* Whether anything was ever stored. */
 bool pfl_trace_buffer_has_data(const struct pfl_trace_buffer *self);
 
-/* From now on what this producer loses here goes to a VM: pfl_vm_set_add, with its codes. */
+/* From now on a VM receives what this producer loses here: pfl_vm_set_add, with its codes. */
 PFL_MUST_USE int pfl_trace_buffer_add_vm(struct pfl_trace_buffer *self,
                                          const struct pfl_vm_set_conf *conf);
 /* Borrowed; NULL when there are none. */
 const struct pfl_vm_set *pfl_trace_buffer_get_vms(const struct pfl_trace_buffer *self);
-/* What the states of its VMs are at most. */
+/* An upper bound of the size of its VMs' states. */
 size_t pfl_trace_buffer_get_vm_bytes(const struct pfl_trace_buffer *self);
 
 /* Never fails for the caller: what cannot be stored is counted. */
@@ -127,7 +129,7 @@ struct pfl_trace_buffer_patches {
 void pfl_trace_buffer_patch(struct pfl_trace_buffer *self,
                             const struct pfl_trace_buffer_patches *batch);
 
-/* Used payload bytes of the chunks a writer committed: TraceStats.writer_stats. The last entry
+/* Used payload bytes of the chunks that a writer committed: TraceStats.writer_stats. The last entry
  * counts what is larger than every bound. */
 #define PFL_USAGE_BOUNDS 10u
 extern const uint32_t pfl_trace_buffer_usage_bounds[PFL_USAGE_BOUNDS];
@@ -138,16 +140,16 @@ struct pfl_trace_buffer_usage {
 
 #define PFL_TRUSTED_MAX_BYTES 40u
 
-/* A sequence as the reader knows it. Its address is stable while it has chunks in the buffer; of
- * those without, the 1024 most recently emptied are kept. */
+/* A sequence as the reader knows it. Its address is stable while it has chunks in the buffer. Of
+ * sequences without chunks, the 1024 most recently emptied are kept. */
 struct pfl_trace_buffer_source {
     uint16_t producer_id;
     uint16_t writer_id;
     uint32_t producer_uid;
     int64_t producer_pid;
     uint32_t machine_id;
-    /* The reader's: zeroed when the sequence appears, never touched by the buffer. The session
-     * keeps its packet sequence id (0: not given yet) and the ready-made trusted fields here. */
+    /* Belongs to the reader: zeroed when the sequence appears, never touched by the buffer. The
+     * session keeps its packet sequence id (0: none yet) and the encoded trusted fields here. */
     uint32_t packet_sequence_id;
     uint8_t trusted_len;
     uint8_t trusted[PFL_TRUSTED_MAX_BYTES];
@@ -162,31 +164,30 @@ struct pfl_trace_buffer_packet {
     struct pfl_trace_buffer_source *source;
 };
 
-/* 2^28 bytes in chunks of 4 KiB take half of it. */
+/* A packet of 2^28 bytes in chunks of 4 KiB takes half of this. */
 #define PFL_PACKET_SLICES_MAX 131072u
 
 /* Starts a pass: sequences that stalled in the last one are looked at again. */
 void pfl_trace_buffer_begin_read(struct pfl_trace_buffer *self);
 /*
- * Consumes the next packet; false at the end of the pass, and until the next begin_read, or when it
- * is paused. Packets of size 0 are skipped. Calls to commit and patch may come between two calls:
- * what they bring, and a sequence that was waiting for them, is read in the same pass. A packet of
- * many chunks needs an array of slices that is allocated for it; where that fails, or it has more
- * than PFL_PACKET_SLICES_MAX, the packet is dropped and the next one of the sequence carries a
- * loss.
+ * Consumes the next packet. False: the end of the pass, until the next begin_read; or a pause.
+ * Packets of size 0 are skipped. Calls to commit and patch are legal between two calls: what they
+ * add, and a sequence that was waiting for it, is read in the same pass. A packet of many chunks
+ * needs an allocated array of slices. If that fails, or it has more than PFL_PACKET_SLICES_MAX, the
+ * packet is dropped and the next one of the sequence carries a loss.
  */
 bool pfl_trace_buffer_read(struct pfl_trace_buffer *self,
                            struct pfl_trace_buffer_packet *ret_packet);
 
-/* After read returned false: it looked at many records without a packet, and goes on at the next
- * call. Else the pass is at its end. */
+/* After read returned false: it looked at many records without a packet, and continues at the next
+ * call. Otherwise the pass is at its end. */
 bool pfl_trace_buffer_is_paused(const struct pfl_trace_buffer *self);
 
 /*
- * What lies ahead in the record that the last packet was read from, for who takes short packets by
- * himself: fragments, each a whole packet of `source` that carries no loss, but for the one that
- * ends at `end`: that one is read's. Empty when there is no such record, or when the next packet
- * carries a loss. A fragment of no bytes, or with a size that is none, is read's too.
+ * The rest of the record that the last packet was read from, for a caller that takes short packets
+ * directly: fragments that are whole packets of `source` without a loss. The last fragment, which
+ * ends at `end`, must be taken by read. Empty if there is no such record, or if the next packet
+ * carries a loss. A fragment of 0 bytes, or with an invalid size, must be taken by read, too.
  */
 struct pfl_trace_buffer_stretch {
     struct pfl_trace_buffer_source *source;
@@ -194,15 +195,15 @@ struct pfl_trace_buffer_stretch {
     const uint8_t *end;
 };
 struct pfl_trace_buffer_stretch pfl_trace_buffer_get_stretch(const struct pfl_trace_buffer *self);
-/* Consumes the fragments before `pos`, which is where one begins. */
+/* Consumes the fragments before `pos`, which must be the start of a fragment. */
 void pfl_trace_buffer_take_stretch(struct pfl_trace_buffer *self, const uint8_t *pos);
 
 void pfl_trace_buffer_stats_get(const struct pfl_trace_buffer *self,
                                 struct pfl_trace_buffer_stats *ret_stats);
-/* Of its size, what was filled: all of it once a ring went round. */
+/* The filled part of its size: all of it once the ring has wrapped. */
 uint64_t pfl_trace_buffer_get_used_bytes(const struct pfl_trace_buffer *self);
-/* Calls `each` for every sequence that ever wrote, in no order. Of one that was forgotten there are
- * its ids and its usage. */
+/* Calls `each` for every sequence that ever wrote, in no order. For a forgotten one only the ids
+ * and the usage are set. */
 void pfl_trace_buffer_each_source(const struct pfl_trace_buffer *self,
                                   void (*each)(void *user, const struct pfl_trace_buffer_source *s),
                                   void *user);

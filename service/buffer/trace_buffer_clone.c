@@ -2,16 +2,16 @@
 /*
  * Copies and transfers of a trace buffer, for clones of a session.
  *
- * clone: the sequences are copied at once, the filled part of the ring in turns, as it is now
- * (ring_copy.h), with how far each record was read, so that the copy's first pass yields what the
- * source's next pass would. Until it is whole, only copy_more and free are called on it, and what
- * asks for figures; the source is used as ever. take: a fresh
- * buffer is made and changes contents with the source, so that the source keeps its address and
- * nobody who refers to it (commits, a reader between two packets) notices more than that it is
- * empty (and has no VMs: they moved). Both results take no commits and begin to count what is read.
- * Failures: PFL_ENOMEM, PFL_ELIMIT, PFL_ESTATE; then the source is as it was. Limit: a copy costs
- * the memory that the source has filled, and the time to copy it; a source that goes before leaves
- * its memory to the copy until that is whole.
+ * clone: copies the sequences at once, with how far each record was read, and the filled part of
+ * the ring in turns, as it is now (ring_copy.h). So the copy's first pass yields what the source's
+ * next pass would. Until the copy is whole, only copy_more, free and queries are legal on it; the
+ * source is used as usual.
+ * take: makes a fresh buffer and swaps contents with the source. The source keeps its address: for
+ * commits, or a reader between two packets, it is just empty, and has no VMs. Both results take no
+ * commits and start counting what is read.
+ * Failures: PFL_ENOMEM, PFL_ELIMIT, PFL_ESTATE; then the source is unchanged. Limit: a copy costs
+ * as much memory as the source has filled, and the time to copy it. A source that is freed first
+ * leaves its memory to the copy until that is whole.
  */
 #include <assert.h>
 

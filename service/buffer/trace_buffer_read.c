@@ -2,12 +2,13 @@
 /*
  * A central trace buffer: packets out (docs/abi/tracebuffer.md, V2).
  *
- * Happy path: walk the records from the oldest on; at each, read its sequence up to it. Where a
- * record has only whole packets ahead, the reader may take them by itself (a stretch).
- * The reader's place survives commits between two packets; a record that is overwritten moves it to
- * the oldest one left. What lies before the first record that still holds something is not
- * walked again in the next pass, so that many passes cost no more than what they read.
- * Failures never reach the caller: they are counted in the statistics, and told by the next packet.
+ * Happy path: walk the records from the oldest on; at each, read its sequence up to it. If a record
+ * has only whole packets ahead, the reader may take them directly (a stretch).
+ * The read position survives commits between two packets; if its record is overwritten, it moves to
+ * the oldest one left. The next pass starts at the first record that still holds data, so that many
+ * passes cost no more than what they read.
+ * Failures never reach the caller: they are counted in the statistics, and the next packet reports
+ * them.
  */
 #include <assert.h>
 

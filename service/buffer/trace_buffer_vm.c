@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The VMs of a trace buffer: made with the first producer that brings a program. What they see is
- * in trace_buffer.c, where the ring makes room. Failures: those of pfl_vm_set_add; the buffer is as
- * it was. It owns the set.
+ * The VMs of a trace buffer: made with the first producer that brings a program. trace_buffer.c
+ * passes them overwritten packets when the ring makes room. Failures: those of pfl_vm_set_add; the
+ * buffer is unchanged. Owns the set.
  */
 #include "service/buffer/trace_buffer.h"
 #include "service/buffer/trace_buffer_inner.h"

@@ -2,11 +2,11 @@
 /*
  * The memory of a trace buffer.
  *
- * Mapped anonymous and without reserve: it costs memory as it fills, page by page. After fini all
- * of it is released, in turns of the loop if it is much (retired_rings.c). Fails only at init (size
- * out of range, no address space). The ring owns its mapping and nothing else; a copy that is being
- * made of it gets the mapping when the ring goes before. Limit: 4 GiB - 4096, what 28 bits of
- * places count.
+ * Mapped anonymous and without reserve: it costs memory as it fills, page by page. fini releases
+ * all of it, a large mapping in turns of the loop (retired_rings.c). Fails only at init (size out
+ * of range, no address space). The ring owns its mapping and nothing else. If the ring is freed
+ * while it is being copied, the copy gets the mapping. Limit: 4 GiB - 4096, the range of 28 bits of
+ * places.
  */
 #include "service/buffer/trace_ring.h"
 
@@ -84,8 +84,8 @@ static void copy_lines(uint8_t *dst, const uint8_t *src, size_t bytes)
     }
 }
 #else
-/* Processors of arm64 find out themselves that whole lines are written, one after the other, and do
- * not fetch them first. STNP only hints at that. */
+/* arm64 processors detect that whole lines are written in order, and do not fetch them first. STNP
+ * only hints at that. */
 static void copy_lines(uint8_t *dst, const uint8_t *src, size_t bytes)
 {
     memcpy(dst, src, bytes);

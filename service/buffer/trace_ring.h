@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The memory of a trace buffer: records of 16 bytes of header and a payload, back to back, each
- * rounded up to 16, written at a cursor that goes round. It maps and places; what a record means
- * to its sequence is sequence.h's, when one is overwritten is trace_buffer.c's.
+ * rounded up to 16, written at a cursor that goes round. It maps memory and places records.
+ * sequence.h knows what a record means to its sequence; trace_buffer.c decides when one is
+ * overwritten.
  *
  *   0                                        write                       used          size
  *   +--------+--------+---------+-----+------+--------+-----------+------+-------------+
@@ -10,8 +11,8 @@
  *   +--------+--------+---------+-----+------+--------+-----------+------+-------------+
  *
  * A record's header lies in memory that no peer can write. `link` joins the records of a sequence
- * into a list that can be walked from both ends with one word a record: it holds the places of
- * the two neighbours, XORed (docs/adr).
+ * into a list that can be walked from both ends with one word per record: the XOR of the places of
+ * both neighbours (docs/adr).
  */
 #ifndef PFL_SERVICE_TRACE_RING_H
 #define PFL_SERVICE_TRACE_RING_H
@@ -34,7 +35,7 @@ typedef uint32_t pfl_place;
 #define PFL_RECORD_LINK_MASK   0x0fffffffu
 #define PFL_RECORD_FLAGS_SHIFT 28u
 enum pfl_record_flags {
-    PFL_RECORD_INCOMPLETE = 8, /* scraped while its writer was at it */
+    PFL_RECORD_INCOMPLETE = 8, /* scraped while its writer was writing */
 };
 
 #define PFL_RECORD_OWNER_MASK  0x00ffffffu
@@ -48,8 +49,8 @@ struct pfl_record {
     uint16_t size_bytes;     /* reserved for the payload; never changes */
     uint16_t consumed_bytes; /* of the payload, from its beginning */
     uint32_t link;           /* neighbours and flags */
-    /* Sequence slot + 1, 0 for padding; above it how much of size_bytes holds no payload:
-     * 0, 1, or FAR: then the last two bytes of the record hold the payload's size; and whether
+    /* Sequence slot + 1, 0 for padding. The bits above say how much of size_bytes holds no payload
+     * (0, 1, or FAR: then the last two bytes of the record hold the payload's size), and whether
      * patches came, which may have changed the sizes of fragments. */
     uint32_t owner;
 };
@@ -63,7 +64,7 @@ struct pfl_trace_ring {
     uint32_t size_bytes;
     uint32_t used_bytes;        /* high-water mark: records lie in [0, used) */
     uint32_t write;             /* where the next record goes */
-    struct pfl_ring_copy *copy; /* borrowed: one that is being made of it; or NULL */
+    struct pfl_ring_copy *copy; /* borrowed: the copy in progress; or NULL */
 };
 
 /* PFL_ELIMIT, PFL_ENOMEM. The size is rounded up to 4096. */
@@ -72,7 +73,7 @@ void pfl_trace_ring_fini(struct pfl_trace_ring *self); /* legal on zeroed memory
 
 __attribute__((cold)) void pfl_trace_ring_keep_for_copy(const struct pfl_trace_ring *self,
                                                         uint32_t offset, uint32_t bytes);
-/* These bytes are about to change: a copy that is being made gets them as they are. */
+/* Call before these bytes change: a copy in progress saves them. */
 static inline void pfl_trace_ring_keep(const struct pfl_trace_ring *self, uint32_t offset,
                                        uint32_t bytes)
 {
@@ -80,7 +81,7 @@ static inline void pfl_trace_ring_keep(const struct pfl_trace_ring *self, uint32
         pfl_trace_ring_keep_for_copy(self, offset, bytes);
 }
 
-/* Starts a record at `offset` as padding; the caller has cleared and kept what was there. */
+/* Starts a record at `offset` as padding; the caller has cleared that range and called keep. */
 struct pfl_record *pfl_trace_ring_place(struct pfl_trace_ring *self, uint32_t offset,
                                         uint32_t size_bytes);
 
@@ -106,7 +107,7 @@ static inline struct pfl_record *pfl_trace_ring_get(const struct pfl_trace_ring 
     return pfl_trace_ring_at(self, pfl_place_offset(place));
 }
 
-/* The record's header is about to change. */
+/* Call before the record's header changes. */
 static inline void pfl_trace_ring_keep_header(const struct pfl_trace_ring *self,
                                               const struct pfl_record *rec)
 {
@@ -119,7 +120,7 @@ static inline uint32_t pfl_record_outer_bytes(uint32_t size_bytes)
     return (size_bytes + 2u * PFL_RECORD_ALIGN - 1u) & ~(PFL_RECORD_ALIGN - 1u);
 }
 
-/* The header and the payload. */
+/* The same for header and payload. */
 static inline void pfl_trace_ring_keep_record(const struct pfl_trace_ring *self,
                                               const struct pfl_record *rec)
 {
@@ -187,13 +188,13 @@ static inline bool pfl_record_is_resized(const struct pfl_record *rec)
     return (rec->owner & PFL_RECORD_RESIZED) != 0;
 }
 
-/* Copies into the ring. Large amounts, in a ring that no cache holds, go past the caches. */
+/* Copies into the ring. Large copies into a ring larger than the caches bypass them. */
 void pfl_trace_ring_copy(const struct pfl_trace_ring *self, uint8_t *dst, const uint8_t *src,
                          size_t bytes);
 
 /*
- * Asks for the headers of what a next record of this size will be written over, and of what lies
- * behind it: they were written a whole ring ago.
+ * Prefetches the headers of the records that a next record of this size will overwrite, and of the
+ * one after them: they were written a whole ring ago.
  */
 static inline void pfl_trace_ring_prefetch(const struct pfl_trace_ring *self, uint32_t bytes)
 {

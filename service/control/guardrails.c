@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guardrails: see guardrails.h. Memory is over when two looks in a row say so; CPU time when it is,
- * from the oldest look that is remembered to this one. Failures: none.
+ * Guardrails: see guardrails.h. Memory is over the limit if two measurements in a row say so; CPU
+ * time, if the average since the oldest remembered measurement says so. Failures: none.
  */
 #include "service/control/guardrails.h"
 

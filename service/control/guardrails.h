@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much memory and time a service may take before it counts as out of its mind
- * (docs/abi/service.md section 14): looked at every PFL_GUARDRAILS_PERIOD_MS. Pure; what is
- * measured are arguments.
+ * Limits on the service's own memory and CPU time (Perfetto's guardrails, docs/abi/service.md
+ * section 14), checked every PFL_GUARDRAILS_PERIOD_MS. Pure; measurements are arguments.
  */
 #ifndef PFL_SERVICE_GUARDRAILS_H
 #define PFL_SERVICE_GUARDRAILS_H
@@ -24,7 +23,7 @@ struct pfl_guardrails_look {
 struct pfl_guardrails {
     struct pfl_guardrails_look looks[PFL_GUARDRAILS_CPU_LOOKS]; /* a ring */
     size_t count;
-    bool was_over; /* at the last look */
+    bool was_over; /* at the last measurement */
 };
 
 enum pfl_guardrails_verdict {
@@ -33,10 +32,10 @@ enum pfl_guardrails_verdict {
     PFL_GUARDRAILS_CPU,    /* for PFL_GUARDRAILS_CPU_LOOKS periods */
 };
 
-/* What buffers, as configured, producers' memory and what peers registered may take, and
+/* What buffers, as configured, producers' memory and peers' registrations may take, plus
  * PFL_GUARDRAILS_MEMORY_BYTES. */
 uint64_t pfl_guardrails_get_limit(const struct pfl_service *service);
-/* `self` zeroed at first. */
+/* `self` is zeroed before the first call. */
 enum pfl_guardrails_verdict pfl_guardrails_judge(struct pfl_guardrails *self,
                                                  const struct pfl_guardrails_look *look,
                                                  uint64_t limit_bytes);

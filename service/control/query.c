@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the service says about itself.
+ * Answers queries about the service's state.
  *
- * The state goes out in parts, each made when the one before it is on its way: an entry with which
- * a part would exceed PFL_QUERY_SPLIT_BYTES begins the next one, alone if it is larger than that.
- * Entries are repeated fields, so concatenated parts are the whole. Between two parts entries may
- * go; the cursor is the serial number of the last one told, so none is told twice and none that
- * stays is left out. Producers that come meanwhile are not told.
- * A descriptor that fills a frame has no room in a reply, which has more around it: of such a
- * source the name is told. A session whose name and file name have no room is left out.
- * All entries of an answer share PFL_QUERY_MAX_BYTES by user. Of a source whose descriptor has no
- * room the name is told; what has none at all is left out, and the last part says how much it was.
+ * The state is sent in parts; each is made when the one before it is on its way. An entry that
+ * would make a part exceed PFL_QUERY_SPLIT_BYTES begins the next one, alone if it is larger than
+ * that. Entries are repeated fields, so concatenated parts are the whole. Entries may be removed
+ * between two parts; the cursor is the serial number of the last entry sent, so that each remaining
+ * entry is sent once. Producers that connect meanwhile are not included.
+ * A descriptor that fills a frame does not fit into a reply, which adds bytes around it: for such a
+ * source only the name is sent. A session whose name and file name do not fit is left out.
+ * All entries of an answer share PFL_QUERY_MAX_BYTES by user. If a descriptor exceeds its share,
+ * only the name is sent; an entry that does not fit at all is left out, and the last part says how
+ * much was left out.
  * Failures: PFL_ENOMEM.
  */
 #include "service/control/query.h"
@@ -27,7 +28,7 @@ enum {
     STATE_LEFT_OUT = PFL_LEFT_OUT_FIELD,
 };
 
-#define KEY_TOLD_MAX_BYTES      128u /* a longer key is nobody's to type */
+#define KEY_TOLD_MAX_BYTES      128u /* a longer key was not typed by a person */
 #define TRIGGERS_TOLD_MAX_BYTES 4096u
 #define STATE_HEADER_BYTES      4u /* in the reply: tag and length */
 
@@ -43,7 +44,7 @@ enum fit {
     FITS,
     NEXT_PART, /* it belongs there, or has failed */
     TOO_LARGE, /* for any part */
-    NO_ROOM,   /* its user has his share of the answer */
+    NO_ROOM,   /* its user's share of the answer is used up */
 };
 
 static enum fit add_entry(struct part *p, uint64_t who, encode_entry encode, const void *entry)
@@ -121,7 +122,7 @@ static bool has_key_of_its_own(const struct pfl_session *session)
                         session->plan->session_name);
 }
 
-/* Each trigger of a config, as it stands there. */
+/* Each trigger of a config, in its order. */
 static size_t walk_triggers(struct pfl_span config, struct pfl_message *m)
 {
     struct pfl_reader r = pfl_reader_of(config);
@@ -145,7 +146,7 @@ static size_t walk_triggers(struct pfl_span config, struct pfl_message *m)
     return bytes;
 }
 
-/* For who waits for them without holding the session. */
+/* For clients that wait for triggers without holding the session. */
 static void encode_triggers(struct pfl_message *m, const struct pfl_session_plan *plan)
 {
     bool is_clone = plan->trigger_mode == PFL_TRIGGER_CLONE;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Producers and consumers come, register, and leave: see registry.h.
+ * Producers and consumers connect, register, and leave: see registry.h.
  *
- * A producer is added when it introduces itself, gets an id that no live producer has, registers
- * data sources (sessions that want them are joined at once: session_setup.c), commits chunks, and
- * is removed when its connection is over: its instances end as STOPPED, which can end a
- * session's stop, what lies in its memory is scraped in turns of the loop, and it keeps memory, id
- * and what is counted for them until that is done. A consumer owns at most one session, which
- * goes with it. Failures are returned and leave everything as it was.
+ * A producer is added when it introduces itself, and gets an id that no live producer has. It
+ * registers data sources (sessions that want them start them at once: session_setup.c) and commits
+ * chunks. When its connection ends it is removed: its instances become STOPPED, which can complete
+ * a session's stop, and its memory is scraped in turns of the loop. Until that is done it keeps
+ * memory, id and what is counted for them. A consumer owns at most one session, which ends with it.
+ * Failures are returned and leave everything unchanged.
  */
 #include "service/control/registry.h"
 
@@ -174,7 +174,8 @@ void pfl_registry_unregister_source(struct pfl_service *self, struct pfl_produce
         it = it->next;
         if (!pfl_span_eq(pfl_session_source_of(instance->session, instance)->name, name))
             continue;
-        pfl_session_drop_instance(self, instance); /* which may free its session's others */
+        pfl_session_drop_instance(self,
+                                  instance); /* this may free other instances of its session */
         it = producer->instances.next;
     }
     pfl_producer_remove_source(producer, source);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Producers and consumers of a service: they come, register what they have, commit, and leave.
+ * Producers and consumers of a service: they connect, register, commit, and leave.
  */
 #ifndef PFL_SERVICE_REGISTRY_H
 #define PFL_SERVICE_REGISTRY_H
@@ -12,13 +12,13 @@ PFL_MUST_USE int pfl_registry_add_producer(struct pfl_service *self,
                                            const struct pfl_producer_conf *conf,
                                            struct pfl_producer **ret_producer);
 /*
- * Ends its instances, and frees it when what it left is scraped; its port is not called again.
- * False: that takes turns of the loop. Till then it keeps its memory and its id, all that was
- * counted for them, and, if `is_counted`, what was for its connection.
+ * Ends its instances. Frees it when its memory is scraped; its port is not called again. False:
+ * scraping takes further turns of the loop. Until then the producer keeps its memory, its id and
+ * what was counted for them; with `is_counted` also what was counted for its connection.
  */
 bool pfl_registry_remove_producer(struct pfl_service *self, struct pfl_producer *producer);
 
-/* Ignored as documented: no name, an id that is used. PFL_ELIMIT, PFL_ENOMEM, PFL_EPARSE. */
+/* Ignored, as documented: no name, or an id in use. PFL_ELIMIT, PFL_ENOMEM, PFL_EPARSE. */
 PFL_MUST_USE int pfl_registry_register_source(struct pfl_service *self,
                                               struct pfl_producer *producer,
                                               struct pfl_span descriptor);
@@ -27,11 +27,12 @@ PFL_MUST_USE int pfl_registry_update_source(struct pfl_service *self, struct pfl
 void pfl_registry_unregister_source(struct pfl_service *self, struct pfl_producer *producer,
                                     struct pfl_span name);
 
-/* The request's own reply comes after this one. Codes of pfl_commit_apply. */
+/* The caller replies to the request after this. Codes of pfl_commit_apply. */
 PFL_MUST_USE int pfl_registry_commit(struct pfl_service *self, struct pfl_producer *producer,
                                      struct pfl_span request);
 
-/* Registers a writer: pfl_producer_set_writer. PFL_ELIMIT: the user has his share of memory. */
+/* Registers a writer: pfl_producer_set_writer. PFL_ELIMIT: the user's share of memory is used
+ * up. */
 PFL_MUST_USE int pfl_registry_set_writer(struct pfl_service *self, struct pfl_producer *producer,
                                          uint32_t writer_id_untrusted,
                                          uint32_t buffer_id_untrusted);
