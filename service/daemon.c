@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One loop for everything.
+ * The loop of the daemon.
  *
  * run: service, ports, signals, sandbox; then the loop. Before each wait a prepare handle sends
- * observed events and sets the one alarm to the service's next deadline. SIGTERM and SIGINT close
- * the ports, which close their connections, which end the sessions; the loop then runs dry.
+ * observed events and sets the one timer to the service's next deadline. On SIGTERM and SIGINT the
+ * ports close their connections, which ends the sessions; then the loop has no handles left and
+ * returns.
  *
- * Failures: only at the start (an address that cannot be bound, no memory); what is open by then
- * is closed again. Limits: connections, PFL_SERVICE_MAX_PRODUCERS and
- * PFL_SERVICE_MAX_CONSUMERS, and descriptors, which users share.
+ * Failures: only at the start (an address that cannot be bound, no memory); what is open is closed
+ * again. Limits: connections (PFL_SERVICE_MAX_PRODUCERS and PFL_SERVICE_MAX_CONSUMERS) and
+ * descriptors, which users share.
  */
 #include "service/daemon.h"
 
@@ -62,7 +63,7 @@ struct daemon {
     bool has_alarm;
     struct pfl_watchdog watchdog;
     struct pfl_log_signals log_signals;
-    struct pfl_loop_watch loop_watch; /* runs once somebody asked for figures */
+    struct pfl_loop_watch loop_watch; /* starts with the first query for metrics */
     struct pfl_guardrails_port guardrails;
     struct pfl_service_facts facts;
     struct pfl_service service;
@@ -192,7 +193,7 @@ static int open_ports(struct daemon *d, const struct pfl_daemon_conf *conf)
     return pfl_consumer_port_open(&port, &d->consumer_port);
 }
 
-/* In /tmp whoever comes first has the name: other users' clients refuse what serves there. */
+/* In /tmp any user can create the socket first: other users' clients refuse a service there. */
 static void warn_of_place(const struct pfl_daemon_socket *sock)
 {
     char folder[PFL_SERVICE_USER_PLACE_BYTES];

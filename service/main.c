@@ -212,7 +212,7 @@ static int resolve_sockets(struct options *o)
     return take_inherited(o);
 }
 
-/* Who starts the service is seldom who uses it. */
+/* The user that starts the service is rarely the one that uses it. */
 static void say_who_reaches(const char *what, const char *path)
 {
     struct stat st;
@@ -282,7 +282,7 @@ static int go_to_background(struct options *o)
 /* The rest goes in pfl_service_sandbox_enter, once the sockets listen. */
 static void drop_privileges(void)
 {
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* other processes' data is in our memory */
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* our memory holds data of other processes */
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error, not the end */
 }

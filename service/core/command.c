@@ -2,9 +2,9 @@
 /*
  * Encoders of GetAsyncCommandResponse.
  *
- * The config of setup and start is the consumer's, byte for byte but for the fields that are the
- * service's to say (proto/ipc/ds_config.h); both commands carry the same bytes, made anew. A
- * command is at most one frame: a config that does not fit is not sent.
+ * The config of setup and start is the consumer's, byte for byte except the fields that the service
+ * sets (proto/ipc/ds_config.h). Both commands carry the same bytes, encoded each time. A command is
+ * at most one frame: a config that does not fit is not sent.
  */
 #include "service/core/command.h"
 
@@ -111,7 +111,7 @@ static bool takes_part(const struct pfl_instance *instance, const struct pfl_ses
     return (instance->flags & PFL_DATA_SOURCE_CLEARS_STATE) != 0;
 }
 
-/* Nobody but the producer can see into its memory: a flush without data sources makes it look. */
+/* Only the producer can read its memory: a flush without data sources makes it scrape itself. */
 static bool scrapes_itself(const struct pfl_producer *producer)
 {
     return producer->is_emulated && producer->machine_id != 0 && producer->wants_scraping;

@@ -2,12 +2,12 @@
 /*
  * Sessions in the traces of other sessions.
  *
- * Each change of a session's state is a packet in the account of every other session that asked for
- * it and is neither over nor a clone. A new session's account begins with all that exist, oldest
- * change first, so that the account is in the order of time without being sorted.
+ * Each change of a session's state is a packet in the list of every other session that asked for it
+ * and is neither over nor a clone. A new session's list begins with all existing sessions, oldest
+ * change first, so that the list is in the order of time without being sorted.
  *
  * Failures: past PFL_CONCURRENT_MAX events or their bytes, or without memory, the newest is missing
- * from the trace. Nobody else notices.
+ * from the trace.
  */
 #include "service/core/concurrent.h"
 
@@ -67,7 +67,7 @@ void pfl_concurrent_fini(struct pfl_concurrent *self)
     pfl_buf_fini(&self->packets);
 }
 
-/* The session whose state is the oldest of those that come after that of `after_id`. */
+/* The session with the oldest state change after that of `after_id`. */
 static const struct pfl_session *find_next(const struct pfl_service *service, uint64_t after_ns,
                                            uint64_t after_id, const struct pfl_session *except)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a session's trace tells of other sessions (enable_concurrent_session_events): a packet for
- * each change of their states. A core.
+ * The changes of other sessions' states in a session's trace (enable_concurrent_session_events), a
+ * packet for each. A core.
  */
 #ifndef PFL_SERVICE_CONCURRENT_H
 #define PFL_SERVICE_CONCURRENT_H
@@ -16,21 +16,21 @@ struct pfl_service;
 struct pfl_session;
 
 struct pfl_concurrent {
-    struct pfl_buf packets; /* owned; as they go into the trace, in the order of their time */
+    struct pfl_buf packets; /* owned; encoded for the trace, in the order of their time */
     size_t len;
     uint64_t since_ns; /* BOOTTIME: this session's own state */
 };
 
 void pfl_concurrent_init(struct pfl_concurrent *self);
 void pfl_concurrent_fini(struct pfl_concurrent *self); /* legal on zeroed memory */
-/* A new session's account begins with the states of those that exist, if it wants them. */
+/* If the new session wants it, its list begins with the states of those that exist. */
 void pfl_concurrent_begin(struct pfl_service *service, struct pfl_session *session);
-/* Moves the session and tells the others that want to know. */
+/* Moves the session to a state and records that for the others that want it. */
 void pfl_concurrent_move(struct pfl_service *service, struct pfl_session *session,
                          enum pfl_session_state to);
-/* The same for a session that is in its state already, a new one or a clone. */
+/* The same for a session that is in its state already: a new one or a clone. */
 void pfl_concurrent_tell(struct pfl_service *service, struct pfl_session *session);
-/* A clone has what its source has; what memory lacks is missing. */
+/* Copies the list for a clone; without memory events are missing. */
 void pfl_concurrent_copy(struct pfl_concurrent *self, const struct pfl_concurrent *from);
 void pfl_concurrent_clear(struct pfl_concurrent *self); /* once they are in the trace */
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registered data sources. The descriptor is kept as it came, because QueryServiceState hands it
- * on and most of it is nobody's business here; the service reads name, id, flags and VM program.
- * Failures: PFL_EPARSE, PFL_EINVAL for a name that is empty or too long, PFL_ENOMEM. Limit: the
- * frame that brought the descriptor.
+ * Registered data sources. The descriptor is kept as it came, because QueryServiceState returns it.
+ * The service reads only name, id, flags and VM program. Failures: PFL_EPARSE, PFL_EINVAL for a
+ * name that is empty or too long, PFL_ENOMEM. Limit: the frame that brought the descriptor.
  */
 #include "service/core/data_source.h"
 

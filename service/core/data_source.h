@@ -33,7 +33,7 @@ struct pfl_data_source {
     struct pfl_list node;          /* in its producer, in registration order */
     struct pfl_list of_name;       /* in the service, with others whose names have this hash */
     struct pfl_producer *producer; /* borrowed */
-    uint64_t serial;               /* in the service: grows along that list */
+    uint64_t serial;               /* in the service: ascending in that list */
     uint8_t *bytes;                /* owned: the descriptor as it came */
     size_t bytes_len;
     struct pfl_data_source_info info; /* into bytes */
@@ -49,11 +49,11 @@ struct pfl_instance {
     size_t source;                 /* index into the plan */
     unsigned flags;                /* of the descriptor */
     enum pfl_instance_state state;
-    uint64_t who;              /* of the producer: base/shares.h */
+    uint64_t who;              /* the producer's user: base/shares.h */
     const char *producer_name; /* borrowed from the producer */
 };
 
-/* PFL_EPARSE when the bytes are no descriptor. */
+/* PFL_EPARSE: not a descriptor. */
 PFL_MUST_USE int pfl_data_source_parse(struct pfl_span descriptor,
                                        struct pfl_data_source_info *ret_info);
 /* Copies the descriptor. PFL_EPARSE, PFL_EINVAL (no name, or too long a name), PFL_ENOMEM. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a core asks of the disk: an ordered list of steps on a few open files, carried out elsewhere
- * and answered later, so that nothing waits for a slow disk but the session that writes to it.
+ * A core's requests to the disk: an ordered list of steps on a few open files, done elsewhere and
+ * answered later, so that a slow disk delays only the session that writes to it.
  */
 #ifndef PFL_SERVICE_DISK_H
 #define PFL_SERVICE_DISK_H
@@ -17,7 +17,7 @@ enum pfl_disk_step_kind {
     PFL_DISK_SYNC,   /* fdatasync */
     PFL_DISK_CLOSE,  /* an empty slot is legal */
     PFL_DISK_CREATE, /* `path` must not exist; mode 0644 */
-    PFL_DISK_REMOVE, /* `path`; its absence is no failure */
+    PFL_DISK_REMOVE, /* `path`; a missing file is not a failure */
     PFL_DISK_COPY,   /* the first `copy_bytes` bytes of the file in slot `from` */
 };
 
@@ -41,16 +41,16 @@ struct pfl_disk_result {
 };
 
 struct pfl_disk_file;
-/* Never from within submit. */
+/* Never called from within submit. */
 typedef void (*pfl_disk_done_cb)(void *user, const struct pfl_disk_result *result);
 
 struct pfl_disk_ops {
     /* Creates a file. 0 or an errno: ETIMEDOUT, EBUSY when the file system does not answer. */
     int (*create)(void *disk, const char *path, int *ret_fd);
-    /* Closes and removes what create made, or stops waiting for it; `path` NULL: only closes. */
+    /* Closes and removes what create made, or abandons it; `path` NULL: only closes. */
     void (*discard)(void *disk, const char *path, int fd);
-    /* One more descriptor of the file in that slot, and how many bytes come before its offset. No
-     * job may be under way. 0 or an errno: it cannot be read. */
+    /* Duplicates the descriptor of the file in that slot, and returns how many bytes precede its
+     * offset. No job may be in progress. 0 or an errno: it cannot be read. */
     int (*share)(struct pfl_disk_file *file, unsigned slot, int *ret_fd, uint64_t *ret_bytes);
     /* `fds` (-1: none) fill the slots, transferred on success. PFL_ENOMEM. */
     int (*open)(void *disk, const int fds[PFL_DISK_SLOTS], pfl_disk_done_cb done, void *user,
@@ -58,8 +58,8 @@ struct pfl_disk_ops {
     /* Copies `job`, does its steps in order; after a failure only those that close. One job at a
      * time. */
     void (*submit)(struct pfl_disk_file *file, const struct pfl_disk_job *job);
-    /* Closes what is open; a job under way goes on, but its bytes must stay until then: never call
-     * it then. */
+    /* Closes what is open. Do not call it while a job is in progress: the job's bytes must stay
+     * until it is done. */
     void (*close)(struct pfl_disk_file *file);
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The service's figures: see figures.h.
+ * The service's metrics: see figures.h.
  *
- * gather: begins with what sessions that are gone left, adds those that are there, and what the
- * service counts itself. Costs a walk over producers and buffers, no allocation. Failures: none.
+ * gather: starts with the sums of sessions that are gone, and adds those of live sessions and of
+ * the service itself. Costs a walk over producers and buffers, no allocation. Failures: none.
  */
 #include "service/core/figures.h"
 

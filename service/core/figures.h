@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the service counts, for those who watch it (docs/metrics.md): of what is there now, and of
- * what was. What sessions count is kept when they go, so that sums never fall. Pure.
+ * The service's counters and gauges, for monitoring (docs/metrics.md). What sessions counted is
+ * kept when they are freed, so that sums never fall. Pure.
  */
 #ifndef PFL_SERVICE_FIGURES_H
 #define PFL_SERVICE_FIGURES_H
@@ -19,14 +19,14 @@ struct pfl_figures {
     uint64_t values[PFL_FIGURES];
 };
 
-/* The session is about to lose its buffers; a clone counts what was read of it alone. */
+/* Call before the session loses its buffers; for a clone only what was read of it is counted. */
 void pfl_figures_keep_session(struct pfl_figures *gone, const struct pfl_session *session);
-/* This buffer of a session is about to be taken from it. */
+/* Call before this buffer is taken from a session. */
 void pfl_figures_keep_buffer(struct pfl_figures *gone, const struct pfl_trace_buffer *buffer);
 
 /* Walks producers, sessions and their buffers. */
 void pfl_figures_gather(const struct pfl_service *service, struct pfl_figures *ret_figures);
-/* Appends all of them, one varint each. */
+/* Appends all of them as varints. */
 void pfl_figures_encode(struct pfl_message *m, const struct pfl_figures *figures);
 
 #endif

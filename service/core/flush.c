@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The book of pending flushes.
+ * The table of pending flushes.
  *
  * A flush is made with room for its producers, filled by the caller, then added. Producers ack ids;
- * an ack covers every older flush of that producer in all sessions. After the last ack, or the
- * deadline, the flush is answered, and waits for a scrape of the session: one that began later, as
- * what was written before the ack must be in it. Such a scrape ends all flushes that were answered
- * when it began. The end of the session ends all. Callbacks may add flushes and end others: every
- * call starts over from the front of the list after each of them.
+ * an ack covers every older flush of that producer in all sessions. After the last ack, or at the
+ * deadline, the flush is answered. It then waits for a scrape that begins later, because that must
+ * include what was written before the ack. A scrape ends all flushes that were answered when it
+ * began. The end of the session ends all. Callbacks may add and end flushes: after each callback
+ * every function starts again from the front of the list.
  *
- * A producer that disconnects is waited for no longer, but its flush fails once the others have
- * acked: what it had not committed is missing, and nobody stands still for it until the deadline.
+ * A producer that disconnects is no longer waited for, but its flush fails once the others have
+ * acked: uncommitted data of that producer is missing. The flush does not wait for its deadline.
  * Limits: flushes per session, producers waited for in all.
  */
 #include "service/core/flush.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cost of patterns: see judging.h. Every PFL_JUDGING_WINDOW_MS all of it may be used again. No
- * failures; a producer that cannot be judged is not wanted, and the log says so once in a while.
+ * The cost of patterns: see judging.h. The budget is refilled every PFL_JUDGING_WINDOW_MS. No
+ * failures; a producer that cannot be matched within it is left out, which is logged once per
+ * window.
  */
 #include "service/core/judging.h"
 

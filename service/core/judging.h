@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a session may cost the service's loop by patterns that are matched with producers' names: so
- * much in a while, shared by the producers' users. Patterns are the consumer's, names the
- * producers': neither may hold others up, and no user's names use up what other users' need.
+ * Budget for matching a session's regular expressions against producer names: 0.1 s of loop time in
+ * 10 s, shared by the producers' users. Consumers choose patterns, producers choose names: neither
+ * may delay others, and no user's names may use up another user's share.
  */
 #ifndef PFL_SERVICE_JUDGING_H
 #define PFL_SERVICE_JUDGING_H
@@ -15,17 +15,17 @@
 
 struct pfl_producer;
 
-/* Zeroed memory is a fresh one. */
+/* Zero-initialized. */
 struct pfl_judging {
     struct pfl_shares shares;
     uint64_t since_ms;
-    uint64_t credit; /* of the judgement under way */
-    bool was_told;   /* in this while */
+    uint64_t credit; /* of the current match */
+    bool was_told;   /* in this window */
 };
 
-/* The credit for judging a producer of the user `who`. */
+/* The credit for matching a producer of user `who`. */
 uint64_t pfl_judging_begin(struct pfl_judging *self, uint32_t owner, uint64_t who, uint64_t now_ms);
-/* What is left of it; 0 is logged. */
+/* `credit`: what is left; 0 is logged. */
 void pfl_judging_end(struct pfl_judging *self, uint64_t session,
                      const struct pfl_producer *producer, uint64_t credit);
 

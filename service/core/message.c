@@ -2,9 +2,9 @@
 /*
  * Protobuf fields at the end of a buffer.
  *
- * A nested message is written behind its tag and moved up by the size of its length once that is
- * known, so that every length is minimal. Failures: PFL_ELIMIT (the buffer's maximum) and
- * PFL_ENOMEM stick; what was written before stays and is the caller's to drop.
+ * A nested message is written behind its tag. When its length is known it is moved to make room for
+ * the length, so that every length is minimal. Failures: PFL_ELIMIT (the buffer's maximum) and
+ * PFL_ENOMEM stick. The caller drops what was written before.
  */
 #include "service/core/message.h"
 

@@ -2,9 +2,10 @@
 /*
  * Coalescing of observable events.
  *
- * Instance changes append to the message as they come; all_data_sources_started is added once
- * when the message is taken. CONFIGURED and STOPPED are reported as stopped, STARTED as started,
- * no other state. Limit: one message's bytes; what does not fit, or has no memory, is left out.
+ * Instance changes append to the message as they come; all_data_sources_started is added once when
+ * the message is taken. CONFIGURED and STOPPED are reported as stopped, STARTED as started, no
+ * other state. Limit: one message's bytes; events that do not fit, or for which there is no memory,
+ * are left out.
  */
 #include "service/core/observe.h"
 
@@ -21,7 +22,7 @@ void pfl_observe_fini(struct pfl_observe *self)
     pfl_buf_fini(&self->events);
 }
 
-/* Cuts a message off whose encoding failed half-way. */
+/* Removes a message whose encoding failed half-way. */
 static void cut(struct pfl_buf *buf, size_t len)
 {
     buf->len = len;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one consumer observes: a mask, and the events of this turn of the loop joined into one
- * message (docs/abi/service.md section 11). A core.
+ * What one consumer observes: a mask, and the events of this loop turn in one message
+ * (docs/abi/service.md section 11). A core.
  */
 #ifndef PFL_SERVICE_OBSERVE_H
 #define PFL_SERVICE_OBSERVE_H
@@ -15,7 +15,8 @@ enum pfl_observe_mask {
     PFL_OBSERVE_CLONE_TRIGGER = 4,
 };
 
-#define PFL_OBSERVE_MAX_BYTES 65536u /* of one message; a consumer that wants more misses some */
+#define PFL_OBSERVE_MAX_BYTES                                                                      \
+    65536u /* of one message; if more happens in a turn, the consumer misses some */
 
 struct pfl_observe {
     unsigned mask;
@@ -25,8 +26,8 @@ struct pfl_observe {
 
 void pfl_observe_init(struct pfl_observe *self);
 void pfl_observe_fini(struct pfl_observe *self);
-/* An instance's state; those that are not reported are ignored. True when the message is full and
- * should be taken before the next. */
+/* Adds an instance's state; states that are not reported are ignored. If the message is full, the
+ * event is left out. */
 void pfl_observe_instance(struct pfl_observe *self, const struct pfl_instance *instance,
                           struct pfl_span source_name);
 void pfl_observe_all_started(struct pfl_observe *self);
@@ -38,10 +39,10 @@ struct pfl_observe_clone_hit {
     uint64_t boottime_ns;
     uint32_t delay_ms;
 };
-/* The consumer should clone the session now. */
+/* Adds the event that asks the consumer to clone the session. */
 void pfl_observe_clone_hit(struct pfl_observe *self, const struct pfl_observe_clone_hit *hit);
 bool pfl_observe_has_events(const struct pfl_observe *self);
-/* The joined ObservableEvents; borrowed until the next call. Then forget them with clear. */
+/* The ObservableEvents so far; borrowed until the next call. Call clear afterwards. */
 struct pfl_span pfl_observe_get(struct pfl_observe *self);
 void pfl_observe_clear(struct pfl_observe *self);
 

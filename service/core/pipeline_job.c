@@ -2,10 +2,10 @@
 /*
  * One batch at a time through a worker.
  *
- * start seals the batch and submits it; while it runs, nobody touches the pipeline. When it is
- * back, the statistics are copied for those who ask at any time, and the reader is told. A job that
- * is freed meanwhile becomes an orphan and ends when its batch is back. Failures: a worker that
- * takes no work leaves the batch to be run at once. Owned: the pipeline.
+ * start seals the batch and submits it; nothing touches the pipeline while it runs. When it is
+ * back, the statistics are copied for queries, and the reader is notified. A job that is freed
+ * meanwhile becomes an orphan and frees itself when its batch is back. Failures: if the worker
+ * takes no work, the batch is run at once. Owned: the pipeline.
  */
 #include "service/core/pipeline_job.h"
 

@@ -15,7 +15,7 @@ struct pfl_pipeline_job_conf {
     pfl_work_submit submit; /* NULL: batches are run at once */
     uint64_t (*now_ns)(void *user, enum pfl_clock_id id);
     void *user;
-    uint64_t who; /* the session's */
+    uint64_t who; /* the session's user */
 };
 
 struct pfl_pipeline_job {
@@ -24,8 +24,8 @@ struct pfl_pipeline_job {
     struct pfl_pipeline *pipeline;   /* owned; not to be touched while is_running */
     struct pfl_pipeline_stats stats; /* as of the last batch that is back */
     bool is_running;
-    bool is_orphan; /* frees itself when it is back */
-    /* Who is told that a batch is back; NULL: nobody. */
+    bool is_orphan; /* frees itself when the batch is back */
+    /* Called when a batch is back; NULL: not needed. */
     void (*on_back)(void *user);
     void *user;
 };
@@ -35,12 +35,12 @@ struct pfl_pipeline_job {
 PFL_MUST_USE int pfl_pipeline_job_new(struct pfl_session_plan *plan,
                                       const struct pfl_pipeline_job_conf *conf,
                                       struct pfl_pipeline_job **ret_job);
-/* Cancels what is in flight. NULL is legal. */
+/* Cancels the batch in flight. NULL is legal. */
 void pfl_pipeline_job_free(struct pfl_pipeline_job *self);
 
 /* Runs the pipeline's batch. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_pipeline_job_start(struct pfl_pipeline_job *self);
-/* Nobody waits for the batch in flight any more: it yields nothing. */
+/* The batch in flight is no longer needed: it yields nothing. */
 void pfl_pipeline_job_abandon(struct pfl_pipeline_job *self);
 
 #endif

@@ -2,11 +2,11 @@
 /*
  * A producer's own state.
  *
- * Made when the connection introduces itself; data sources, writers and permissions come and go;
- * freed when the connection is over, after the service took its instances out of the sessions.
- * The writer table grows to the largest id seen, the permission bitmap (8 KiB) comes with the
- * first data source that is set up: a producer that only connects costs a few hundred bytes.
- * Failures: PFL_ENOMEM and PFL_EINVAL for names past their limit; nothing else depends on input.
+ * Made when the connection introduces itself; data sources, writers and permissions are added and
+ * removed; freed when the connection is over and the service has removed its instances from the
+ * sessions. The writer table grows to the largest id seen. The permission bitmap (8 KiB) is
+ * allocated with the first data source that is set up: a producer that only connects costs a few
+ * hundred bytes. Failures: PFL_ENOMEM, and PFL_EINVAL for names past their limit.
  */
 #include "service/core/producer.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connected producer as the service knows it: who it is, what it registered, its shared memory,
- * its writers and the buffers it may write to. A core; commands leave through `ops`.
+ * A connected producer: its identity, what it registered, its shared memory, its writers and the
+ * buffers it may write to. A core; commands are sent through `ops`.
  */
 #ifndef PFL_SERVICE_PRODUCER_H
 #define PFL_SERVICE_PRODUCER_H
@@ -16,14 +16,14 @@
 #define PFL_PRODUCER_WRITERS          32768u
 
 struct pfl_producer_ops {
-    /* One GetAsyncCommandResponse; never calls back. `is_setup`: it is the setup_tracing command,
-     * remembered for a producer that has not asked for commands yet. */
+    /* Sends one GetAsyncCommandResponse; never calls back. `is_setup`: it is the setup_tracing
+     * command, which is kept for a producer that has not called GetAsyncCommand yet. */
     void (*send_command)(void *port, struct pfl_span body, int fd, bool is_setup);
 };
 
 struct pfl_producer_conf {
     uint32_t uid;
-    uint64_t who; /* as in base/shares.h; 0: `uid`, or all that is emulated */
+    uint64_t who; /* the user: base/shares.h; 0: `uid`, or one share for all emulated producers */
     int64_t pid;  /* -1 unknown */
     struct pfl_span name;
     struct pfl_span sdk_version;
@@ -40,11 +40,11 @@ struct pfl_producer_conf {
 struct pfl_producer {
     struct pfl_list node;      /* in the service */
     struct pfl_list permitted; /* likewise, while it may write to a buffer */
-    uint64_t permitted_serial; /* grows along that list */
+    uint64_t permitted_serial; /* ascending in that list */
     uint16_t id;
-    uint64_t serial; /* grows along that list; ids come again */
-    uint32_t uid;    /* of a network peer its own word */
-    uint64_t who;    /* whose share it uses: base/shares.h */
+    uint64_t serial; /* ascending in the service's list; ids are reused */
+    uint32_t uid;    /* of a network peer: its claim */
+    uint64_t who;    /* the user whose share it uses: base/shares.h */
     int64_t pid;
     uint32_t machine_id; /* 0: this host */
     char *machine_name;  /* owned; NULL: this host's */
@@ -55,13 +55,13 @@ struct pfl_producer {
     bool wants_scraping;
     bool is_emulated;
     bool is_setup;   /* setup_tracing was sent */
-    bool is_counted; /* what was taken for its connection is given back with it */
+    bool is_counted; /* what was taken for its connection is released with it */
     struct pfl_list sources;
     size_t sources_len;
     size_t source_bytes;       /* of their descriptors */
     struct pfl_list instances; /* borrowed pfl_instance.of_producer */
     struct pfl_smb_map smb;
-    uint32_t scraped_page;    /* once it left: where its last scrape goes on */
+    uint32_t scraped_page;    /* after it left: where its last scrape continues */
     uint64_t smb_taken_bytes; /* pfl_service_take_smb */
     uint64_t held_bytes;      /* counted in the service's peer_bytes */
     uint16_t *writers;        /* owned: writer id -> buffer id, 0 none; up to writers_cap */
@@ -79,16 +79,16 @@ PFL_MUST_USE int pfl_producer_new(const struct pfl_producer_conf *conf,
 /* No instance may be left. */
 void pfl_producer_free(struct pfl_producer *self);
 
-/* Memory of the service that it costs, besides what is shared with it. */
+/* Bytes of the service's memory that it costs, without shared memory. */
 uint64_t pfl_producer_get_bytes(const struct pfl_producer *self);
 
-/* The source of that name and, where it has one, id. */
+/* The source of that name and, if it has one, id. */
 struct pfl_data_source *pfl_producer_find_source(const struct pfl_producer *self,
                                                  struct pfl_span name);
 struct pfl_data_source *pfl_producer_find_source_id(const struct pfl_producer *self, uint64_t id);
 /* Transfers `source`. PFL_ELIMIT: too many, or too large; then it is still the caller's. */
 PFL_MUST_USE int pfl_producer_add_source(struct pfl_producer *self, struct pfl_data_source *source);
-/* PFL_ELIMIT, and the codes of pfl_data_source_update; on failure the old descriptor stays. */
+/* Codes: PFL_ELIMIT, and those of pfl_data_source_update. On failure the old descriptor stays. */
 PFL_MUST_USE int pfl_producer_update_source(struct pfl_producer *self,
                                             struct pfl_data_source *source,
                                             struct pfl_span descriptor);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What relays told.
+ * What relays report.
  *
- * A relay is added with the first thing it tells and leaves with its connection. As long as there
- * are sessions, what it told is kept after that, so that the trace of a machine that went down
- * in the middle is still placed in time; past PFL_RELAY_MAX the oldest of these is dropped first.
- * A machine's own relay that comes back is newer in the list and is heard instead.
+ * A relay is added with its first report and leaves with its connection. As long as there are
+ * sessions its reports are kept after that, so that the trace of a machine that went down meanwhile
+ * can still be aligned in time. Past PFL_RELAY_MAX the oldest of these is dropped first. If a
+ * machine's relay reconnects, the newer entry in the list is used.
  *
- * Failures: PFL_ENOMEM and limits, told to the caller; the encoders' stick in the message.
- * Owns the relays; connections and sessions borrow.
+ * Failures: PFL_ENOMEM and limits, returned to the caller; those of the encoders stick in the
+ * message. Owns the relays; connections and sessions borrow.
  */
 #include "service/core/remote_machines.h"
 

@@ -16,15 +16,15 @@ struct pfl_sequence_ids {
     uint64_t *slots; /* owned: key << 32 | id, 0 is empty; a power of two, open addressing */
     size_t slots_len;
     size_t used;
-    struct pfl_hash_key hash_key; /* writers' numbers are the producers' choice */
+    struct pfl_hash_key hash_key; /* secret: producers choose writer ids */
 };
 
 void pfl_sequence_ids_fini(struct pfl_sequence_ids *self); /* legal on zeroed memory */
-/* The id of that writer, given now if it has none. PFL_ELIMIT, PFL_ENOMEM. */
+/* The id of that writer, assigned if it has none. PFL_ELIMIT, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_sequence_ids_get(struct pfl_sequence_ids *self, uint16_t producer_id,
                                       uint16_t writer_id, uint32_t *ret_id);
 
-/* `self` is empty: gives the same ids as `from`, and then others. PFL_ENOMEM. */
+/* `self` is empty: it gets the same ids as `from`, and assigns others independently. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_sequence_ids_copy(struct pfl_sequence_ids *self,
                                        const struct pfl_sequence_ids *from);
 

@@ -210,7 +210,7 @@ int pfl_service_allow(struct pfl_service *self, struct pfl_producer *producer, u
     return rc;
 }
 
-/* Who is not bound has what there really is: most connections need fewer. */
+/* A user that is not bound is charged what is really in use: most connections need fewer. */
 static uint64_t count_fds(const struct pfl_service *self, uint64_t who)
 {
     return pfl_shares_is_bound(&self->shares.fds, who) ? PFL_SERVICE_CONN_FDS : 0;

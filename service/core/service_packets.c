@@ -2,9 +2,9 @@
 /*
  * Encoders of the service's own packets.
  *
- * Every packet starts with the fields that only a service may set (trusted_uid and sequence 1) and
- * goes on with its content. The synchronization marker must be the last field of its packet:
- * readers look for its bytes in a damaged file. Failures stick in the message.
+ * Every packet starts with the fields that only a service may set (trusted_uid and sequence 1),
+ * followed by its content. The synchronization marker must be the last field of its packet: readers
+ * look for its bytes in a damaged file. Failures stick in the message.
  */
 #include "service/core/service_packets.h"
 

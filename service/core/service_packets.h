@@ -11,7 +11,7 @@
 
 #define PFL_TRACE_PACKET_FIELD 1u /* Trace.packet */
 
-/* What is true of this service and this host as long as the process lives. */
+/* Facts about this service and this host that do not change while the process lives. */
 struct pfl_service_facts {
     uint32_t uid;
     const char *version; /* static */

@@ -2,9 +2,9 @@
 /*
  * The session object.
  *
- * Made from a checked plan with all its buffers, which cost memory only as they fill; lives in the
- * service until its consumer frees it or leaves. Owns plan, buffers, instances, events. Failures:
- * PFL_ENOMEM, PFL_ELIMIT (instances); then nothing changed.
+ * Made from a checked plan with all its buffers, which cost memory only as they fill. It lives in
+ * the service until its consumer frees it or disconnects. Owns plan, buffers, instances, events.
+ * Failures: PFL_ENOMEM, PFL_ELIMIT (instances); then nothing changed.
  */
 #include "service/core/session.h"
 
@@ -98,7 +98,7 @@ void pfl_session_free(struct pfl_session *self)
     pfl_mem_free(self);
 }
 
-/* Behind the last instance whose producer's id is not larger. */
+/* Inserts after the last instance whose producer's id is not larger. */
 static void insert_instance(struct pfl_session *self, struct pfl_instance *instance)
 {
     struct pfl_list *before = self->instances.prev;

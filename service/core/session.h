@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tracing session: its plan, buffers, instances of data sources, what it tells about itself and
- * what has been read of it. The object alone; what happens to it lives in session_run.h,
- * session_flush.h and session_read.h.
+ * A tracing session: its plan, buffers, instances of data sources, its events for the trace and the
+ * state of reading. Only the object; session_run.h, session_flush.h and session_read.h have its
+ * life.
  */
 #ifndef PFL_SERVICE_SESSION_H
 #define PFL_SERVICE_SESSION_H
@@ -30,17 +30,17 @@ struct pfl_session_buffer {
     uint64_t vm_bytes;             /* of the session's held_bytes: for its VMs */
 };
 
-/* When something is due, CLOCK_MONOTONIC in ms, PFL_SESSION_NEVER when it is not. */
+/* Deadlines, CLOCK_MONOTONIC in ms; PFL_SESSION_NEVER: none. */
 struct pfl_session_timers {
     uint64_t flush_ms;
     uint64_t snapshot_ms; /* CLOCK_BOOTTIME when the plan counts suspend */
     uint64_t clear_ms;
-    uint64_t stop_ms;     /* the stop acks' patience ends */
+    uint64_t stop_ms;     /* the deadline of the stop acks */
     uint64_t slow_ms;     /* the warning about slow data sources */
     uint64_t duration_ms; /* CLOCK_BOOTTIME when the plan counts suspend */
 };
 
-/* What a read has to tell yet. */
+/* What the next read still has to send. */
 struct pfl_session_pending {
     bool is_first_pass;
     bool sync_marker;
@@ -49,9 +49,9 @@ struct pfl_session_pending {
 
 /* A pass over its producers' memory: scrape_turns.h. */
 struct pfl_scrape_pass {
-    const struct pfl_list *at; /* pfl_producer.permitted of the next one; NULL: none runs */
-    uint64_t last;             /* pfl_producer.permitted_serial: later ones it does not wait for */
-    uint32_t page;             /* the next one there */
+    const struct pfl_list *at; /* pfl_producer.permitted of the next one; NULL: no pass runs */
+    uint64_t last;             /* pfl_producer.permitted_serial: the pass ignores later ones */
+    uint32_t page;             /* the next page of that producer */
     bool is_cut;               /* a part was left out */
 };
 
@@ -67,9 +67,9 @@ struct pfl_session {
     struct pfl_list node; /* in the service */
     uint64_t id;
     uint32_t uid;
-    uint32_t who;                  /* whose share it uses: base/shares.h */
+    uint32_t who;                  /* the user whose share it uses: base/shares.h */
     uint64_t held_bytes;           /* counted in the service's buffer_bytes */
-    struct pfl_service *service;   /* borrowed: it outlives us; for what VMs cost */
+    struct pfl_service *service;   /* borrowed, outlives the session; for the cost of VMs */
     struct pfl_consumer *consumer; /* borrowed; never NULL: the service's nobody when detached */
     uint8_t *detach_key;           /* owned; any bytes; NULL while a consumer has it */
     size_t detach_key_len;
@@ -84,45 +84,46 @@ struct pfl_session {
     struct pfl_list instances;       /* owned pfl_instance.of_session; by producer, then setup */
     size_t instances_len;
     struct pfl_shares instance_shares;
-    uint64_t left_out; /* data sources past a share */
+    uint64_t left_out; /* data sources left out because of a share */
     struct pfl_judging judging;
     struct pfl_session_events events;
     struct pfl_concurrent concurrent;
     struct pfl_session_timers timers;
     struct pfl_session_pending pending;
-    struct pfl_machine_set infos_told;  /* machines whose system_info is in the trace */
-    struct pfl_machine_set clocks_told; /* and whose remote_clock_sync */
+    struct pfl_machine_set infos_told;  /* machines whose system_info was sent */
+    struct pfl_machine_set clocks_told; /* machines whose remote_clock_sync was sent */
     struct pfl_session_counters counters;
-    struct pfl_session_counters inherited; /* of a clone: what of them its original counted */
+    struct pfl_session_counters inherited; /* of a clone: the part that its original counted */
     struct pfl_sequence_ids sequences;
     struct pfl_trace_uuid uuid;
     uint64_t start_realtime_ns;
     struct pfl_scrape_pass scrape;
-    uint64_t scrape_turn; /* its last one */
+    uint64_t scrape_turn; /* number of its last scrape turn */
     bool is_finishing; /* DISABLED, but its last scrape is not over, and on_disabled not called */
     bool is_all_started_told;
     bool is_copied;  /* a clone whose buffers are still being copied; its consumer waits */
-    bool is_boosted; /* its plan's boost is in force */
+    bool is_boosted; /* its plan's boost is in effect */
 };
 
-/* Takes `plan` on success. Buffers have no ids yet. PFL_ENOMEM (a buffer that does not fit too). */
+/* Takes `plan` on success. Buffers have no ids yet. PFL_ENOMEM (also for a buffer that does not
+ * fit). */
 PFL_MUST_USE int pfl_session_new(struct pfl_session_plan *plan, const struct pfl_hash_key *hash_key,
                                  struct pfl_session **ret_session);
-/* Takes its instances out of their producers. */
+/* Removes its instances from their producers. */
 void pfl_session_free(struct pfl_session *self);
 
-/* Adds an instance in setup order behind those of smaller producer ids. PFL_ELIMIT: the producer's
- * user has his share. PFL_ENOMEM. */
+/* Adds an instance in setup order after those of smaller producer ids. PFL_ELIMIT: the producer's
+ * user's share is used up. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_session_add_instance(struct pfl_session *self, struct pfl_producer *producer,
                                           const struct pfl_data_source *source, size_t plan_source,
                                           struct pfl_instance **ret_instance);
-/* Its user may have one more instance here. */
+/* False: the share of the producer's user is used up. */
 bool pfl_session_has_room_for(const struct pfl_session *self, const struct pfl_producer *producer);
 void pfl_session_remove_instance(struct pfl_session *self, struct pfl_instance *instance);
-/* Moves the instance and tells the consumer. */
+/* Moves the instance to a state and reports that to the consumer. */
 void pfl_session_move_instance(struct pfl_session *self, struct pfl_instance *instance,
                                enum pfl_instance_state to);
-/* Tells the consumer, if it observes instances, in which state this one is. */
+/* Reports this instance's state to the consumer, if it observes instances. */
 void pfl_session_tell_instance(struct pfl_session *self, const struct pfl_instance *instance);
 static inline bool pfl_session_is_detached(const struct pfl_session *self)
 {

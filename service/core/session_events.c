@@ -3,10 +3,10 @@
  * Service events and clock snapshots of one session.
  *
  * record appends in time order (the clock is monotonic; equal times keep their order) and makes
- * room by dropping the oldest of the same kind. snapshot compares every clock with BOOTTIME
- * against the last snapshot that was kept and drops it when nothing moved. Both tables are
- * allocated on first use. Failures: none that the caller must handle; without memory an event or
- * a snapshot is missing from the trace.
+ * room by dropping the oldest of the same kind. snapshot compares every clock with BOOTTIME against
+ * the last snapshot that was kept, and drops the new one if none drifted. Both tables are allocated
+ * on first use. The caller handles no failures: without memory an event or a snapshot is missing
+ * from the trace.
  */
 #include "service/core/session_events.h"
 

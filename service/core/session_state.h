@@ -14,10 +14,11 @@
 
 enum pfl_session_state {
     PFL_SESSION_CONFIGURED, /* waits for StartTracing */
-    PFL_SESSION_STARTED,    /* records; waits for a stop */
+    PFL_SESSION_STARTED,    /* records; waits for the end */
     PFL_SESSION_STOP_WAIT,  /* waits for data sources to say that they stopped */
-    PFL_SESSION_DISABLED,   /* over; waits to be read and freed */
-    PFL_SESSION_CLONED,     /* a read-only copy, from birth to end; waits to be read and freed */
+    PFL_SESSION_DISABLED,   /* over; waits for reads and FreeBuffers */
+    PFL_SESSION_CLONED, /* a read-only copy, in this state for life; waits for reads and FreeBuffers
+                         */
     PFL_SESSION_STATES,
 };
 
@@ -32,7 +33,7 @@ enum pfl_instance_state {
 
 bool pfl_session_state_may_move(enum pfl_session_state from, enum pfl_session_state to);
 bool pfl_instance_state_may_move(enum pfl_instance_state from, enum pfl_instance_state to);
-/* Assert the move and make it. */
+/* Asserts the move and makes it. */
 void pfl_session_state_move(enum pfl_session_state *state, enum pfl_session_state to);
 void pfl_instance_state_move(enum pfl_instance_state *state, enum pfl_instance_state to);
 /* As QueryServiceState spells it: "CONFIGURED", "STARTED", "STOP_WAIT", "DISABLED",

@@ -2,10 +2,10 @@
 /*
  * The triggers of a session, and the activations of the last 24 hours.
  *
- * The history is a ring of events, oldest first, and a hash table that counts them by name: both
- * add and count take constant time, whatever is in it; so does forgetting, once for each event.
- * Users share it. Failures: PFL_ENOMEM and PFL_ELIMIT from the list; an event that is not counted
- * from the history. Limits: PFL_TRIGGERS_MAX, PFL_TRIGGER_HISTORY_MAX.
+ * The history is a ring of events, oldest first, and a hash table that counts them by name: add and
+ * count take constant time at any size; so does the removal of each event. Users share it.
+ * Failures: PFL_ENOMEM and PFL_ELIMIT from the list; the history leaves an event uncounted. Limits:
+ * PFL_TRIGGERS_MAX, PFL_TRIGGER_HISTORY_MAX.
  */
 #include "service/core/trigger_list.h"
 
@@ -135,7 +135,7 @@ static struct pfl_trigger_name *find_name(const struct pfl_trigger_history *h, u
     return &h->names[at];
 }
 
-/* Moves back those that stand behind a place that became free, so that they are found. */
+/* Moves entries after a freed slot back, so that lookups find them. */
 static void close_gap(struct pfl_trigger_history *h, struct pfl_trigger_name *gap)
 {
     size_t mask = 2 * h->cap - 1;

@@ -4,11 +4,11 @@
  *
  *   room: [.....][tag, length][compressed bytes]     the head is written when the length is known
  *
- * Happy path: one call a batch, output in one piece. libdeflate's state is allocated once, through
- * base/mem, so a worker may run it: it allocates nothing. zstd's context allocates on its own, with
- * libc's malloc, which threads may share.
- * Failure: zstd has no memory; the caller then sends the batch as it is. Limits: a window of
- * WINDOW_LOG_MAX keeps zstd's memory at a few dozen MB at every level, even for giant packets.
+ * Happy path: one call per batch, output in one piece. libdeflate's state is allocated once,
+ * through base/mem; running it allocates nothing, so a worker may do it. zstd's context allocates
+ * with libc's malloc, which threads may share. Failure: zstd has no memory; the caller then sends
+ * the batch as it is. Limits: a window of WINDOW_LOG_MAX keeps zstd's memory at a few dozen MB at
+ * every level, even for giant packets.
  */
 #include "service/output/compressor.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A batch of packets -> one packet that holds them compressed (docs/abi/service.md section 8):
- * field 50, a zlib stream, or field 133, a zstd frame. Knows no threads: one caller at a
- * time, whichever thread that is.
+ * Compresses a batch of packets into one packet (docs/abi/service.md section 8): field 50, a zlib
+ * stream, or field 133, a zstd frame. No threads: one caller at a time, in any thread.
  */
 #ifndef PFL_SERVICE_COMPRESSOR_H
 #define PFL_SERVICE_COMPRESSOR_H
@@ -19,13 +18,13 @@ enum pfl_codec {
 
 struct pfl_compressor;
 
-/* `zstd_level`: as the config says, 0 for zstd's own default; out of range is clamped. PFL_ENOMEM.
- * What base/mem gives is taken here and given back in free, nowhere else. */
+/* `zstd_level`: as in the config, 0 for zstd's default; out of range is clamped. PFL_ENOMEM. Memory
+ * of base/mem is allocated only here and freed only in free. */
 PFL_MUST_USE int pfl_compressor_new(enum pfl_codec codec, int zstd_level,
                                     struct pfl_compressor **ret_compressor);
 void pfl_compressor_free(struct pfl_compressor *self); /* NULL is legal */
 
-/* Room for whatever `len` bytes compress to. */
+/* An upper bound of the size that `len` bytes compress to. */
 size_t pfl_compressor_bound(struct pfl_compressor *self, size_t len);
 /* `trace`: packets as they lie in a trace file (repeated field 1), at most 2^30 bytes. `ret_packet`
  * lies in `room`, which has pfl_compressor_bound bytes. PFL_ENOMEM: zstd's own memory. */

@@ -2,11 +2,10 @@
 /*
  * Bytecode -> table.
  *
- * Both inputs are varints whose last one is the checksum of those before. The bytecode is walked
- * once, message by message; the overlay, sorted by message and field, is merged on the way: what
- * comes before a field of the bytecode is added, what names the same field takes its place, the
- * rest of a message is added at its end. Fields below 128 become a directly indexed row, others
- * ranges.
+ * Both inputs are varints; the last one is the checksum of the others. The bytecode is read once,
+ * message by message. The overlay, sorted by message and field, is merged: an entry before the next
+ * field of the bytecode is added, one for the same field replaces it, and the rest of a message is
+ * added at its end. Fields below 128 become a directly indexed row, others ranges.
  *
  * Failures name the input, the word and the reason. The table is the caller's. Limits: words of the
  * table, PFL_FILTER_MAX_WORDS; of the inputs, their bytes.

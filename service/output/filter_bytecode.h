@@ -9,7 +9,7 @@
 #include "base/buf.h"
 
 #define PFL_FILTER_MAX_WORDS   (1u << 20) /* of the unpacked table */
-#define PFL_FILTER_DIRECT      128u       /* field ids below are looked up at once */
+#define PFL_FILTER_DIRECT      128u       /* field ids below this are an index into a row */
 #define PFL_FILTER_WHY_BYTES   160u
 #define PFL_FILTER_MAX_TYPE    65533u
 #define PFL_FILTER_MAX_MESSAGE 0x00ffffffu
@@ -48,7 +48,7 @@ PFL_MUST_USE int pfl_filter_bytecode_parse(struct pfl_span bytecode, struct pfl_
                                            char ret_why[PFL_FILTER_WHY_BYTES]);
 void pfl_filter_bytecode_fini(struct pfl_filter_bytecode *self); /* legal on zeroed memory */
 
-/* PFL_FILTER_DROP for what it does not know. */
+/* PFL_FILTER_DROP for an unknown message or field. */
 pfl_filter_action pfl_filter_bytecode_find(const struct pfl_filter_bytecode *self, uint32_t message,
                                            uint32_t field_id);
 

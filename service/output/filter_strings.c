@@ -2,14 +2,13 @@
 /*
  * String rules.
  *
- * Happy path: rules are compiled when the session is made; each string of a field that asks for it
- * runs down the chain. Rules about atrace look first at what follows the second '|' of the string,
+ * Happy path: rules are compiled when the session is made; the chain is applied to each string of a
+ * field that asks for it. Rules for atrace first compare what follows the second '|' of the string,
  * so that most strings cost a comparison and no match. A match's groups are overwritten with
  * P60REDACTED, cut to their length or padded with '-': lengths never change, so the message around
- * the string stays as it is.
- * Failures: a rule that is none, named by chain and index; a match that passes its bounds: the
- * whole string is overwritten, because nobody knows what the rule would have hidden. The chain owns
- * its rules. Limits: rules, bytes of their patterns.
+ * the string stays as it is. Failures: an invalid rule, named by chain and index. If a match
+ * exceeds its bounds, the whole string is overwritten, because it is unknown what the rule would
+ * have hidden. The chain owns its rules. Limits: rules, bytes of their patterns.
  */
 #include "service/output/filter_strings.h"
 

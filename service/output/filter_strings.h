@@ -29,12 +29,12 @@ struct pfl_filter_strings {
     size_t len;
     size_t capacity;
     size_t bytes; /* of the patterns */
-    /* Set by any thread: no rule is applied any more. Borrowed; NULL: never. */
+    /* Set by any thread: no further rule is applied. Borrowed; NULL: never. */
     const atomic_bool *is_cancelled;
 };
 
-/* Adds a StringFilterChain; a rule with the name of an earlier one takes its place. `field` is the
- * chain's in TraceFilter, for messages. PFL_EPARSE with `ret_why`, PFL_ENOMEM. */
+/* Adds a StringFilterChain; a rule replaces an earlier one of the same name. `field` is the chain's
+ * name in TraceFilter, for messages. PFL_EPARSE with `ret_why`, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_filter_strings_add(struct pfl_filter_strings *self, struct pfl_span chain,
                                         const char *field, char ret_why[PFL_FILTER_WHY_BYTES]);
 void pfl_filter_strings_fini(struct pfl_filter_strings *self); /* legal on zeroed memory */
@@ -44,8 +44,8 @@ static inline bool pfl_filter_strings_is_cancelled(const struct pfl_filter_strin
     return self->is_cancelled != NULL &&
            atomic_load_explicit(self->is_cancelled, memory_order_relaxed);
 }
-/* True when the string was changed: also when a rule could not be judged within its bounds, or
- * before the rules were cancelled, then as a whole. Any thread, one at a time. */
+/* True if the string was changed. If a rule exceeded its bounds, or the rules were cancelled, the
+ * whole string was overwritten. Any thread, one at a time. */
 bool pfl_filter_strings_apply(struct pfl_filter_strings *self, uint8_t *string, size_t len,
                               uint32_t semantic_type);
 

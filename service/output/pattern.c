@@ -6,10 +6,10 @@
  * means: '$' at the very end only, '.' all but a line feed, and one character of UTF-8. A text that
  * is not UTF-8 is matched byte by byte, by the same pattern compiled once more. No JIT: the
  * service's sandbox has no executable memory to give. Patterns come from operators, texts from
- * producers, so a match is bounded: steps, depth and heap (docs/adr/). Whoever asks decides what an
- * unknown answer means. Producers' names are matched on the service's loop: such a pattern has a
- * callout before each of its items, which counts the work exactly. Compiled code is base/mem's
- * memory; what a match needs is libc's, because matches run in workers.
+ * producers, so a match is bounded: steps, depth and heap (docs/adr/). The caller decides what to
+ * do if the result is unknown. Producers' names are matched on the service's loop: such a pattern
+ * has a callout before each of its items, which counts the work exactly. Compiled code is
+ * base/mem's memory; what a match needs is libc's, because matches run in workers.
  */
 #include "service/output/pattern.h"
 
@@ -28,8 +28,9 @@
 #define COMMON_OPTIONS (PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_UCP | PCRE2_NEVER_BACKSLASH_C)
 
 struct pfl_pattern {
-    pcre2_code *code;             /* owned; for texts in UTF-8 */
-    pcre2_code *bytes_code;       /* owned; for all others; NULL: cannot be said in bytes */
+    pcre2_code *code; /* owned; for texts in UTF-8 */
+    pcre2_code
+        *bytes_code; /* owned; for all other texts; NULL: the pattern has no meaning in bytes */
     pcre2_match_data *match;      /* owned; both have the same groups */
     bool is_utf;                  /* the text that is searched */
     pcre2_match_context *context; /* owned: the bounds */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The regular expressions of one config that are matched with producers' names: each compiled once,
- * however often the config has it, and bounded in number and size.
+ * The regular expressions of one config for producers' names. Each is compiled once, however often
+ * the config has it. Number and size are limited.
  */
 #ifndef PFL_SERVICE_PATTERN_SET_H
 #define PFL_SERVICE_PATTERN_SET_H
@@ -18,8 +18,8 @@ struct pfl_pattern_set {
     size_t bytes;
 };
 
-/* A zeroed set is an empty one. Finds or compiles; `*ret_pattern` is the set's. PFL_EPARSE: it is
- * none, or does not fit, as `ret_why` says. PFL_ENOMEM. */
+/* A zeroed set is empty. Finds or compiles; the set owns `*ret_pattern`. PFL_EPARSE: invalid, or
+ * past the limits; see `ret_why`. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_pattern_set_get(struct pfl_pattern_set *self, struct pfl_span text,
                                      struct pfl_pattern **ret_pattern,
                                      char ret_why[PFL_PATTERN_WHY_BYTES]);

@@ -5,12 +5,12 @@
  *   in:  [0A len packet][0A len packet]...     marks: [u8][u8]...      as in a trace file
  *   mid: the same after the filter             out: [one compressed packet]
  *
- * Happy path: add copies packets into `in`; seal makes room in `mid` and `out`; run fills them,
- * maybe in another thread, without any allocation; next hands out what came of it.
- * Failures: compression that fails leaves the batch uncompressed, which every reader understands.
- * A malformed packet is counted and nothing is left of it. Owned: filter, compressor, buffers.
- * Limits: one batch, about PFL_PIPELINE_BATCH_BYTES, and its copies; a giant packet makes a giant
- * batch, whose memory is given back afterwards.
+ * Happy path: add copies packets into `in`; seal allocates `mid` and `out`; run fills them, maybe
+ * in another thread, without any allocation; next returns the results. Failures: compression that
+ * fails leaves the batch uncompressed, which every reader understands. A malformed packet is
+ * counted and becomes empty. Owned: filter, compressor, buffers. Limits: one batch, about
+ * PFL_PIPELINE_BATCH_BYTES, and its copies; a giant packet makes a giant batch, whose memory is
+ * freed afterwards.
  */
 #include "service/output/pipeline.h"
 

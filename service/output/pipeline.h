@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What happens to a batch of packets between the buffers and the reader: filtered, then compressed
- * (docs/abi/service.md section 8). A core: whoever has threads runs the costly step in one.
+ * Filters and then compresses a batch of packets between the buffers and the reader
+ * (docs/abi/service.md section 8). A core: the shell may run the costly step in a thread.
  *
  *     pfl_pipeline_add(pipeline, slices, n, tail, mark)...  main thread, until pfl_pipeline_is_full
  *     pfl_pipeline_seal(pipeline)                           main thread: takes all the memory
  *     pfl_pipeline_run(pipeline)                            any thread: no allocation, no callback
  *     while (pfl_pipeline_next(pipeline, &packet)) ...      main thread; then the pipeline is empty
  *
- * One batch at a time. pfl_pipeline_cancel may be called from elsewhere while it runs.
+ * One batch at a time. Another thread may call pfl_pipeline_cancel while it runs.
  */
 #ifndef PFL_SERVICE_PIPELINE_H
 #define PFL_SERVICE_PIPELINE_H
@@ -19,14 +19,14 @@
 #include "service/output/compressor.h"
 #include "service/output/trace_filter.h"
 
-/* A batch is full from here on; larger ones compress better and are less often handed over. */
+/* A batch is full from here on. Larger ones compress better and need fewer hand-overs. */
 #define PFL_PIPELINE_BATCH_BYTES (256u * 1024)
 #define PFL_PIPELINE_BUFFERS     128u
 
-/* Where a packet is from: the index of its buffer, or one of these. */
+/* A packet's origin: the index of its buffer, or one of these. */
 enum pfl_pipeline_mark {
     PFL_PIPELINE_SERVICE = 254, /* the service's own */
-    PFL_PIPELINE_RAW = 255,     /* not to be filtered, counted as if it had been: the statistics */
+    PFL_PIPELINE_RAW = 255,     /* not filtered, but counted as if it had been: the statistics */
 };
 
 struct pfl_pipeline_stats {
@@ -46,7 +46,7 @@ struct pfl_pipeline_conf {
     enum pfl_codec codec;
     int zstd_level;
     uint64_t (*now_ns)(
-        void *user); /* for the statistics; called where the pipeline runs; or NULL */
+        void *user); /* for the statistics; called in the thread that runs the pipeline; or NULL */
     void *user;
 };
 
@@ -59,23 +59,22 @@ void pfl_pipeline_free(struct pfl_pipeline *self); /* NULL is legal */
 void pfl_pipeline_set_plain(struct pfl_pipeline *self, bool is_plain);
 bool pfl_pipeline_is_full(const struct pfl_pipeline *self);
 bool pfl_pipeline_is_empty(const struct pfl_pipeline *self);
-/* Copies one packet: slices, then the tail. PFL_ENOMEM, PFL_ELIMIT (2^29 bytes in all): then it is
- * not in the batch. */
+/* Copies one packet: slices, then the tail. PFL_ENOMEM, PFL_ELIMIT (2^29 bytes in all): the packet
+ * is not added. */
 PFL_MUST_USE int pfl_pipeline_add(struct pfl_pipeline *self, const struct iovec *slices,
                                   size_t slices_len, struct pfl_span tail, unsigned mark);
-/* PFL_ENOMEM: the batch can't be run; it may be sealed again later. */
+/* PFL_ENOMEM: the batch cannot be run; seal it again later. */
 PFL_MUST_USE int pfl_pipeline_seal(struct pfl_pipeline *self);
 void pfl_pipeline_run(struct pfl_pipeline *self);
-/* The batch that is running yields nothing, and ends soon. */
+/* The batch in progress yields nothing, and ends soon. */
 void pfl_pipeline_cancel(struct pfl_pipeline *self);
 bool pfl_pipeline_is_cancelled(const struct pfl_pipeline *self); /* any thread */
-/* The results in order; borrowed until the pipeline is used again. A packet of which nothing was
- * left is empty, with data that is not NULL; one that was malformed is empty with data that is, and
- * inside a compressed batch like the other. False: no more, and the pipeline takes the next batch.
- */
+/* The results in order; borrowed until the pipeline is used again. A packet that became empty has
+ * len 0 and data that is not NULL. A malformed one has len 0 and data NULL; inside a compressed
+ * batch it is the same as an empty one. False: no more, and the pipeline takes the next batch. */
 bool pfl_pipeline_next(struct pfl_pipeline *self, struct pfl_span *ret_packet);
 
-/* Of all batches that were run. Not while one is running. */
+/* Sums of all batches that were run. Not while one is running. */
 const struct pfl_pipeline_stats *pfl_pipeline_get_stats(const struct pfl_pipeline *self);
 bool pfl_pipeline_has_filter(const struct pfl_pipeline *self);
 

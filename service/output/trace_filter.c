@@ -2,16 +2,14 @@
 /*
  * Filtering of packets.
  *
- * Happy path: field by field, with a stack of the messages that are open. A field that may pass is
- * written again in its shortest form, strings run through the rules once they lie in the output,
- * a message that may pass is entered: its header is written with the length it has, and corrected
- * when it ends, in as many bytes. So the output never overtakes the input, and both may be the
- * same memory.
- * Failures: a filter that is cancelled stops before the next field or rule, with PFL_EAGAIN. A
- * packet that is malformed where the filter has to look yields PFL_EPARSE; what is
- * inside a dropped or a passed string is not looked at. A field of id 0 is skipped, its payload
- * read as fields: as upstream does. Owned: table, rules. Limits: depth; the rest is bounded by the
- * packet.
+ * Happy path: field by field, with a stack of the open messages. A field that may pass is encoded
+ * in its shortest form. The rules are applied to strings in the output. A message that may pass is
+ * entered: its header is written with its old length, and corrected at its end in the same number
+ * of bytes. So the output never overtakes the input, and both may be the same memory. Failures: a
+ * filter that is cancelled stops before the next field or rule, with PFL_EAGAIN. A packet that is
+ * malformed where the filter reads it yields PFL_EPARSE; it does not look into dropped or passed
+ * strings. A field of id 0 is skipped and its payload read as fields, as upstream does. Owned:
+ * table, rules. Limits: depth; the rest is bounded by the packet.
  */
 #include "service/output/trace_filter.h"
 

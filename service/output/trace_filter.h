@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TraceConfig.trace_filter: packets in, packets out, with only the fields that the config lets
- * pass (docs/abi/service.md section 8). Bytes in, bytes out; no allocation once it is made, so a
- * worker may run it, one at a time.
+ * TraceConfig.trace_filter: keeps only the fields of a packet that the config allows
+ * (docs/abi/service.md section 8). Bytes in, bytes out. It allocates only in new, so a worker may
+ * run it, one at a time.
  */
 #ifndef PFL_SERVICE_TRACE_FILTER_H
 #define PFL_SERVICE_TRACE_FILTER_H
 
 #include "service/output/filter_strings.h"
 
-/* Messages in messages; a packet that goes deeper is malformed. */
+/* Nesting of messages; a deeper packet is malformed. */
 #define PFL_TRACE_FILTER_MAX_DEPTH 128u
 
 struct pfl_trace_filter;
@@ -20,11 +20,11 @@ PFL_MUST_USE int pfl_trace_filter_new(struct pfl_span config, struct pfl_trace_f
                                       char ret_why[PFL_FILTER_WHY_BYTES]);
 void pfl_trace_filter_free(struct pfl_trace_filter *self); /* NULL is legal */
 
-/* While `is_cancelled` is true, and any thread may set it, packets fail soon. Borrowed. */
+/* While `is_cancelled` is true (any thread may set it), packets fail soon. Borrowed. */
 void pfl_trace_filter_set_cancel(struct pfl_trace_filter *self, const atomic_bool *is_cancelled);
 
 /* Filters one TracePacket into `out`, which has room for packet.len bytes and may be the packet's
- * own memory. PFL_EPARSE: malformed, PFL_EAGAIN: cancelled; nothing may be taken from `out`. */
+ * own memory. PFL_EPARSE: malformed, PFL_EAGAIN: cancelled; `out` is undefined then. */
 PFL_MUST_USE int pfl_trace_filter_packet(struct pfl_trace_filter *self, struct pfl_span packet,
                                          uint8_t *out, size_t *ret_len);
 

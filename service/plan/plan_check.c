@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Judging a plan: docs/abi/service.md section 2, in its order, first failure wins.
+ * Validates a plan: docs/abi/service.md section 2, in its order, first failure wins.
  *
- * Each check answers in one sentence that names the field, quotes the value and says what would be
- * accepted. Strings of the consumer are escaped before they are quoted. No failure but PFL_EINVAL.
+ * The error of each check is one sentence that names the field, quotes the value and says what
+ * would be accepted. Strings of the consumer are escaped before they are quoted. PFL_EINVAL is the
+ * only failure.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -106,7 +107,7 @@ static int check_file_mode(const struct pfl_session_plan *p, char *why)
     return 0;
 }
 
-/* perfleet's own: what would make segments that cannot be told apart, sorted, or written. */
+/* perfleet's own: rejects segments that could not be told apart, sorted, or written. */
 static int check_rotation(const struct pfl_session_plan *p, char *why)
 {
     const struct pfl_plan_file *file = &p->file;
@@ -220,8 +221,8 @@ static int resolve_buffer(const struct pfl_session_plan *p, struct pfl_plan_sour
     return 0;
 }
 
-/* Not in upstream's list: a pattern that can never match would be ignored in silence; and numbers
- * that others would wait for. */
+/* Not in upstream's list: a pattern that can never match would be ignored silently, and numbers for
+ * which others would wait. */
 static int check_filters(struct pfl_session_plan *p, char *why)
 {
     char reason[PFL_PATTERN_WHY_BYTES];

@@ -2,8 +2,8 @@
 /*
  * Tables of a config's parts: see plan_index.h.
  *
- * make: count, allocate, read. What is looked up by name is sorted; of the same name the first one
- * of the config comes first. Patterns are compiled when the plan is judged, each once.
+ * make: count, allocate, read. Tables that are looked up by name are sorted; among equal names the
+ * first one of the config comes first. Patterns are compiled when the plan is checked, each once.
  */
 #include "service/plan/plan_index.h"
 

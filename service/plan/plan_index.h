@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What of a config is looked up while sessions run: filters of data sources, memory of producers,
- * semaphores, triggers. The spans point into the config. Made once, so that no look-up reads the
- * config again: it may have ten thousands of each.
+ * The parts of a config that are looked up while sessions run: filters of data sources, memory of
+ * producers, semaphores, triggers. The spans point into the config. Made once, because a config may
+ * have tens of thousands of each and no look-up may read it again.
  */
 #ifndef PFL_SERVICE_PLAN_INDEX_H
 #define PFL_SERVICE_PLAN_INDEX_H
@@ -18,7 +18,7 @@ struct pfl_session_plan;
 struct pfl_plan_filter {
     uint32_t id; /* the field of DataSource: 2, 3, or 4 */
     struct pfl_span text;
-    struct pfl_pattern *pattern; /* borrowed; of a 3, once it is compiled */
+    struct pfl_pattern *pattern; /* borrowed; of field 3, once it is compiled */
 };
 
 struct pfl_plan_semaphore {
@@ -44,28 +44,29 @@ struct pfl_plan_trigger {
 };
 
 struct pfl_plan_index {
-    struct pfl_plan_filter *filters; /* owned, as all here; by data source */
+    struct pfl_plan_filter *filters; /* owned, as all arrays here; by data source */
     size_t filters_len;
-    struct pfl_plan_semaphore *semaphores; /* as they come */
+    struct pfl_plan_semaphore *semaphores; /* in the config's order */
     size_t semaphores_len;
-    struct pfl_plan_shm *shms; /* by producer, then as they come */
+    struct pfl_plan_shm *shms; /* by producer, then in the config's order */
     size_t shms_len;
-    struct pfl_plan_trigger *triggers; /* by name, then as they come */
+    struct pfl_plan_trigger *triggers; /* by name, then in the config's order */
     size_t triggers_len;
     struct pfl_pattern_set filter_patterns;
     struct pfl_pattern_set trigger_patterns;
 };
 
-/* Of a plan whose config and sources are read. PFL_ENOMEM; then pfl_plan_index_fini is due, too. */
+/* For a plan whose config and sources are read. PFL_ENOMEM; the caller must call
+ * pfl_plan_index_fini then, too. */
 PFL_MUST_USE int pfl_plan_index_make(struct pfl_session_plan *plan);
-/* The filters alone, of the bytes where the plan's sources lie now. On failure nothing changed:
- * PFL_ENOMEM, PFL_ELIMIT, PFL_EPARSE (a pattern that is none). */
+/* Rebuilds only the filters, from the bytes of `sources`. On failure nothing changed: PFL_ENOMEM,
+ * PFL_ELIMIT, PFL_EPARSE (an invalid pattern). */
 PFL_MUST_USE int pfl_plan_index_change_filters(struct pfl_session_plan *plan,
                                                const struct pfl_span *sources);
 void pfl_plan_index_fini(struct pfl_plan_index *self);
 
-/* Compiles the patterns. PFL_EPARSE: `*ret_at` is the data source, or the trigger's place among the
- * triggers, and `*ret_text` the pattern that cannot be used. PFL_ENOMEM. */
+/* Compiles the patterns. PFL_EPARSE: `*ret_text` is the invalid pattern, `*ret_at` the index of its
+ * data source or trigger. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_plan_index_compile_filters(struct pfl_session_plan *plan, size_t *ret_at,
                                                 struct pfl_span *ret_text,
                                                 char ret_why[PFL_PATTERN_WHY_BYTES]);

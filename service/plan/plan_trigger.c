@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The triggers of a plan, as they come in the config's bytes. A trigger may change the duration:
- * the last field of a message wins, so the new one is appended to the config. No failures.
+ * The triggers of a plan, in the order of the config's bytes. A trigger may change the duration:
+ * the last occurrence of a field wins, so the new one is appended to the config. No failures.
  */
 #include "perfetto/trace_config.fields.h"
 #include "service/plan/session_plan.h"

@@ -4,9 +4,9 @@
  *
  * new: copy the bytes, count buffers and data sources, allocate both tables, read every field that
  * the service acts upon; later occurrences of a field win, as in protobuf. Spans point into the
- * copy. What the config asks for is judged in plan_check.c, so that the order of the checks can be
- * the documented one. Failures: PFL_EPARSE for bytes that are no TraceConfig, PFL_ELIMIT for more
- * data sources than the table may hold, PFL_ENOMEM; nothing is kept then.
+ * copy. plan_check.c validates the values, so that the order of the checks can be the documented
+ * one. Failures: PFL_EPARSE for bytes that are no TraceConfig, PFL_ELIMIT for more data sources
+ * than the table may hold, PFL_ENOMEM; nothing is kept then.
  */
 #include "service/plan/session_plan.h"
 

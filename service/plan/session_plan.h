@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a session shall do: a TraceConfig as the consumer sent it, read once and checked. The raw
- * bytes are kept, because they go into the trace and, per data source, to the producers unchanged.
- * A core: no I/O, no clock.
+ * What a session does: a TraceConfig as the consumer sent it, read once and checked. The raw bytes
+ * are kept, because they are copied into the trace and, per data source, to the producers. A core:
+ * no I/O, no clock.
  */
 #ifndef PFL_SERVICE_SESSION_PLAN_H
 #define PFL_SERVICE_SESSION_PLAN_H
@@ -28,8 +28,8 @@
 #define PFL_PLAN_SEGMENT_MIN_BYTES  65536u
 #define PFL_PLAN_SEGMENT_MIN_MS     1000u
 #define PFL_PLAN_SEGMENT_NAME_MAX   200u
-#define PFL_PLAN_WHY_BYTES          320u /* room for a reason in words */
-/* Room for them behind a config: pfl_session_plan_set_duration. */
+#define PFL_PLAN_WHY_BYTES          320u /* size of an error text */
+/* Space for appended durations behind a config: pfl_session_plan_set_duration. */
 #define PFL_PLAN_DURATIONS_BYTES ((1u + PFL_PLAN_DURATIONS_MAX) * (1u + 5u))
 
 enum pfl_lockdown {
@@ -44,7 +44,7 @@ struct pfl_plan_buffer {
     struct pfl_span name; /* in config */
     bool transfer_on_clone;
     bool clear_before_clone;
-    uint32_t engine; /* ExperimentalMode: 0 or 1, to us the same */
+    uint32_t engine; /* ExperimentalMode: 0 or 1, treated alike */
 };
 
 struct pfl_plan_source {
@@ -101,7 +101,7 @@ struct pfl_plan_file {
     uint32_t flush_mode;  /* WriteFlushMode */
     bool flush_first;     /* before each write */
     bool wants_sync;      /* after each write */
-    /* perfleet_rotation; any of the first two not 0: the file is written in segments */
+    /* perfleet_rotation; if one of the first two is not 0 the file is written in segments */
     uint64_t segment_max_bytes;
     uint32_t segment_period_ms;
     uint32_t max_segments; /* 0: all are kept */
@@ -111,7 +111,7 @@ struct pfl_session_plan {
     uint8_t *bytes; /* owned */
     struct pfl_span config;
     uint8_t *changed_bytes;          /* owned; NULL until the config was changed */
-    struct pfl_span changed;         /* the config as it is now, if it was changed */
+    struct pfl_span changed;         /* the current config, if it was changed */
     struct pfl_plan_buffer *buffers; /* owned */
     size_t buffers_len;
     struct pfl_plan_source *sources; /* owned */
@@ -141,15 +141,15 @@ struct pfl_session_plan {
     int zstd_level;
     struct pfl_plan_file file;
     bool has_boost;
-    struct pfl_boost boost; /* after check_late: with a policy */
-    uint32_t trigger_mode;  /* after check_early: the effective one */
+    struct pfl_boost boost; /* set by check_late: with a policy */
+    uint32_t trigger_mode;  /* set by check_early: the effective one */
     bool trigger_clones;
     uint32_t trigger_timeout_ms;
     struct pfl_plan_index index;
-    unsigned durations_set; /* by triggers; the bytes have room for PFL_PLAN_DURATIONS_MAX */
+    unsigned durations_set; /* set by triggers; the bytes have room for PFL_PLAN_DURATIONS_MAX */
 };
 
-/* Copies and reads `config`; nothing is judged but its form. PFL_EPARSE, PFL_ELIMIT (more than
+/* Copies and reads `config`, and checks only its form. PFL_EPARSE, PFL_ELIMIT (more than
  * PFL_PLAN_MAX_SOURCES data sources), PFL_ENOMEM. */
 PFL_MUST_USE int pfl_session_plan_new(struct pfl_span config, struct pfl_session_plan **ret_plan);
 void pfl_session_plan_free(struct pfl_session_plan *self);
@@ -169,23 +169,24 @@ struct pfl_plan_producer {
     struct pfl_span machine_name;
     uint32_t machine_id; /* 0 = this host */
 };
-/* Whether `source` wants this producer; its data source's name is the caller's to compare. Patterns
- * are matched within `*credit` (service/output/pattern.h); where that ends, at 0, it does not. */
+/* Whether the filters of `source` accept this producer; the caller compares the data source's name.
+ * Matching uses up `*credit` (service/output/pattern.h); if that does not suffice it becomes 0 and
+ * the result is false. */
 bool pfl_session_plan_wants(const struct pfl_session_plan *self,
                             const struct pfl_plan_source *source,
                             const struct pfl_plan_producer *producer, uint64_t *credit);
 
-/* The config as it is now; borrowed until it is changed. */
+/* The current config; borrowed until it is changed. */
 static inline struct pfl_span pfl_session_plan_get_config(const struct pfl_session_plan *self)
 {
     return self->changed_bytes != NULL ? self->changed : self->config;
 }
 
-/* ProducerConfig of that name, first match; 0 where it says nothing. */
+/* The first ProducerConfig of that name; 0 for values that it does not set. */
 void pfl_session_plan_get_shm(const struct pfl_session_plan *self, struct pfl_span producer_name,
                               uint32_t *ret_page_kb, uint32_t *ret_size_kb);
 
-/* One trigger after the other; false behind the last. `*walk` starts as pfl_plan_triggers_of. */
+/* Iterates over the triggers; false at the end. `*walk` starts as pfl_plan_triggers_of. */
 struct pfl_plan_triggers {
     struct pfl_reader config;
     struct pfl_reader triggers; /* of one trigger_config */
@@ -197,10 +198,11 @@ static inline struct pfl_plan_triggers pfl_plan_triggers_of(const struct pfl_ses
 }
 
 bool pfl_plan_triggers_next(struct pfl_plan_triggers *walk, struct pfl_plan_trigger *ret_trigger);
-/* By its name; NULL: there is none. */
+/* Finds a trigger by name; NULL: none. */
 const struct pfl_plan_trigger *pfl_session_plan_find_trigger(const struct pfl_session_plan *self,
                                                              struct pfl_span name);
-/* Once or twice: a trigger decides how long the session lasts. The config in the trace says so. */
+/* Called once or twice, when a trigger sets the session's duration. The config in the trace
+ * contains it. */
 void pfl_session_plan_set_duration(struct pfl_session_plan *self, uint32_t duration_ms);
 
 bool pfl_span_eq(struct pfl_span a, struct pfl_span b);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The scheduler's side of priority_boost: policy, real-time priority and nice value of the calling
- * thread, with SCHED_RESET_ON_FORK so that threads which are made meanwhile (disk, work) run as
- * ever. Needs CAP_SYS_NICE or RLIMIT_RTPRIO and RLIMIT_NICE for everything above the default.
- * Failures: the call that the kernel refuses is undone, PFL_EPERM.
+ * thread. SCHED_RESET_ON_FORK keeps threads that are created meanwhile (disk, work) at the default.
+ * Needs CAP_SYS_NICE or RLIMIT_RTPRIO and RLIMIT_NICE for everything above the default. Failures:
+ * if the kernel refuses a call, the change is undone: PFL_EPERM.
  */
 #include "service/port/boost_port.h"
 

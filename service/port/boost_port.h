@@ -5,8 +5,8 @@
 
 #include "service/plan/session_plan.h"
 
-/* PFL_BOOST_NONE: as it was at the first call. PFL_EPERM: the host does not allow it, and nothing
- * was changed. */
+/* PFL_BOOST_NONE: the state at the first call. PFL_EPERM: the host does not allow it; nothing
+ * changed. */
 PFL_MUST_USE int pfl_boost_port_set(const struct pfl_boost *boost);
 
 #endif

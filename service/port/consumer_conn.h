@@ -8,16 +8,16 @@
 #include "service/control/query.h"
 #include "service/session/session_read.h"
 
-/* The one pending request of a method whose later call fails the earlier one. */
+/* The one pending request of a method; a later call fails the earlier one. */
 struct pfl_reply_slot {
     struct pfl_rpc_request request;
     bool is_set;
 };
 
-/* Answers that are not whole yet, of a connection; the next query fails. */
+/* Incomplete answers of a connection; a further query fails. */
 #define PFL_CONSUMER_QUERIES_MAX 1024u
 
-/* An answer to QueryServiceState that is not whole yet. */
+/* An incomplete answer to QueryServiceState. */
 struct pfl_pending_query {
     struct pfl_list node; /* in its connection, in the order of the requests */
     struct pfl_rpc_request request;
@@ -41,12 +41,12 @@ struct pfl_consumer_conn {
     struct pfl_reply_slot read_slot;
     struct pfl_reply_slot observe_slot;
     struct pfl_reply_slot clone_slot;
-    int fd;              /* owned: the last descriptor nobody took, -1 */
-    uint64_t held_bytes; /* in the service's peer_bytes: what waits */
-    bool is_counted;     /* it has a share of connections */
+    int fd;              /* owned: the last descriptor that no method took yet; -1: none */
+    uint64_t held_bytes; /* charged to the service's peer_bytes: queued data */
+    bool is_counted;     /* a connection is charged to its user */
     bool is_accepted;
-    bool is_held;         /* its user waits for his turn: nothing is read */
-    struct pfl_buf unfed; /* what was read before that */
+    bool is_held;         /* its user must wait (turns.h): nothing is read */
+    struct pfl_buf unfed; /* bytes that were read before that */
     bool is_closing;
 };
 
@@ -60,25 +60,25 @@ int pfl_consumer_sessions_change(void *user, struct pfl_rpc_request request, str
 int pfl_consumer_sessions_clone(void *user, struct pfl_rpc_request request, struct pfl_span bytes);
 void pfl_consumer_sessions_on_cloned(void *port, const struct pfl_clone_result *result);
 
-/* One part of the oldest pending answer, which is to be there. */
+/* Sends one part of the oldest pending answer, which must exist. */
 PFL_MUST_USE int pfl_consumer_conn_send_query_part(struct pfl_consumer_conn *conn,
                                                    size_t *ret_bytes);
 void pfl_consumer_conn_free_queries(struct pfl_consumer_conn *conn);
 
-/* What waits for or of the peer counts in its user's share of memory: closes where it is used up.
- */
+/* Charges queued data from and to the peer to its user's share of memory; closes the connection if
+ * the share is used up. */
 void pfl_consumer_conn_count_waiting(struct pfl_consumer_conn *conn);
 
 /* Logs why, once, and closes. */
 void pfl_consumer_conn_fail(struct pfl_consumer_conn *conn, int err);
-/* Sends the events observed so far, if anybody asked. */
+/* Sends the events observed so far, if the consumer asked for events. */
 void pfl_consumer_conn_send_observed(struct pfl_consumer_conn *conn);
-/* Sends what of answers and reads has room now, the rest as the consumer reads. */
+/* Sends as much of answers and reads as fits now; the rest follows as the consumer reads. */
 void pfl_consumer_conn_pump(struct pfl_consumer_conn *conn);
-/* Put on the port's lists. */
+/* Adds it to the port's readers. */
 void pfl_consumer_conn_want_reading(struct pfl_consumer_conn *conn);
 void pfl_consumer_conn_want_observed(struct pfl_consumer_conn *conn);
-/* Ends the pass, done or not. */
+/* Ends the pass, finished or not. */
 void pfl_consumer_conn_stop_reading(struct pfl_consumer_conn *conn);
 
 #endif

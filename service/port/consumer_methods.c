@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The methods of ConsumerPort (docs/abi/service.md section 2), and what the service tells a
- * consumer later.
+ * The methods of ConsumerPort (docs/abi/service.md section 2), and later messages to a consumer.
  *
- * A method replies first and then changes the service. Answers that come later wait in one slot
- * per method; a second call fails the first. Methods of features this version does not have keep
- * their places in the table and answer as the protocol's failing case does. Arguments that cannot
- * be read are PFL_EPARSE, which the rpc host answers; other failures close the connection.
+ * A method replies first and then changes the service. Pending answers wait in one slot per method;
+ * a second call fails the first. Methods of features that this version lacks keep their places in
+ * the table and answer as the protocol's failing case does. Arguments that cannot be parsed are
+ * PFL_EPARSE, which the rpc host answers; other failures close the connection.
  */
 #include <stdio.h>
 #include <unistd.h>
@@ -90,7 +89,7 @@ static int read_flag(struct pfl_span bytes, uint32_t id, bool *ret_flag)
     return r.failed ? PFL_EPARSE : 0;
 }
 
-/* Who attaches to a session that is over waits for nothing. */
+/* A consumer that attaches to a session that is over gets its answer at once. */
 static int reply_if_over(struct pfl_consumer_conn *conn)
 {
     const struct pfl_session *session = conn->consumer.session;
@@ -209,7 +208,7 @@ static int read_buffers(void *user, struct pfl_rpc_request request, struct pfl_s
     bool accepts_runs;
     int rc;
 
-    if (request.drop_reply) /* packets that nobody will see stay where they are */
+    if (request.drop_reply) /* packets whose reply is dropped stay in the buffers */
         return 0;
     rc = read_flag(bytes, PFL_READ_ACCEPTS_RUNS_FIELD, &accepts_runs);
     if (rc == 0)
@@ -276,7 +275,7 @@ static int read_mask(struct pfl_span bytes, unsigned *ret_mask)
     return r.failed ? PFL_EPARSE : 0;
 }
 
-/* What holds already is told once more to whoever begins to observe. */
+/* Repeats the current state to a consumer that begins to observe. */
 static void replay_state(struct pfl_consumer_conn *conn)
 {
     struct pfl_session *session = conn->consumer.session;
@@ -287,7 +286,7 @@ static void replay_state(struct pfl_consumer_conn *conn)
     PFL_LIST_EACH (it, &session->instances) {
         pfl_session_tell_instance(session, PFL_CONTAINER_OF(it, struct pfl_instance, of_session));
     }
-    /* Nobody was there to be told when a detached session came so far. */
+    /* A detached session has no consumer that was notified at the time. */
     if ((conn->consumer.observe.mask & PFL_OBSERVE_ALL_STARTED) != 0)
         pfl_session_check_all_started(conn->service, session);
     if (session->is_all_started_told && session->state == PFL_SESSION_STARTED)

@@ -3,17 +3,16 @@
  * The shell around consumers: listener, streams, and the pump that sends what they read.
  *
  * Requests go to the rpc host, which calls the methods (consumer_methods.c). A connection that
- * reads, or whose queries are not answered whole, is on the `readers` list; as long as that list is
- * not empty an idle handle keeps the loop turning, and each turn gives each reader
- * PFL_CONSUMER_TURN_BYTES of frames, written straight from the rings. A reader whose socket is full
- * leaves the list until on_writable: it slows only itself, and between two turns everybody else is
- * served.
+ * reads, or has incomplete query answers, is on the `readers` list. While that list is not empty an
+ * idle handle keeps the loop turning, and each turn gives each reader PFL_CONSUMER_TURN_BYTES of
+ * frames, written straight from the rings. A reader whose socket is full leaves the list until
+ * on_writable: it slows only itself, and all others are served between two turns.
  *
- * What requests take of the loop's time is counted by user (turns.h). Whose took more than his part
- * is not read until it is paid, on none of his connections.
+ * The loop time of requests is counted per user (turns.h). No connection of a user above its part
+ * is read until that is paid off.
  *
  * A consumer that breaks the protocol, or lets PFL_CONSUMER_QUEUE_BYTES of replies pile up, is
- * closed; its session goes with it. The port owns its connections until their on_closed.
+ * closed; its session ends with it. The port owns its connections until their on_closed.
  */
 #include "service/port/consumer_port.h"
 #include "service/control/registry.h"
@@ -37,7 +36,7 @@ struct pfl_consumer_port {
     struct pfl_port_conf conf;
     struct pfl_listener *listener; /* owned until closed */
     uv_idle_t idle;
-    uv_timer_t turn; /* while somebody waits for his */
+    uv_timer_t turn; /* runs while a user must wait */
     struct pfl_turns turns;
     struct pfl_list conns;     /* owned */
     struct pfl_list readers;   /* borrowed pfl_consumer_conn.reading */
@@ -286,7 +285,7 @@ static void on_data(void *user, struct pfl_span data)
         feed(conn, data);
 }
 
-/* Those who need not wait any more are read again. */
+/* Resumes reading for users that need not wait any more. */
 static void on_turn(uv_timer_t *timer)
 {
     struct pfl_consumer_port *port = timer->data;

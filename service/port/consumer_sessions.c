@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The consumer's methods that deal with sessions other than its own, or with a changed one: Detach,
- * Attach, ChangeTraceConfig, CloneSession. The cores are session_attach, session_change and clone;
- * here requests are read and replies made. Arguments that cannot be read are PFL_EPARSE.
+ * The consumer's methods that deal with sessions other than its own, or change one: Detach, Attach,
+ * ChangeTraceConfig, CloneSession. The cores are session_attach, session_change and clone; this
+ * file parses requests and sends replies. Arguments that cannot be parsed are PFL_EPARSE.
  */
 #include <unistd.h>
 

@@ -13,8 +13,8 @@
 #define PFL_DAEMON_MAX_OUTPUT_DIRS      16u
 
 struct pfl_daemon_socket_access {
-    const char *group; /* name or number; NULL leaves it */
-    int mode;          /* octal; -1 leaves it */
+    const char *group; /* name or number; NULL: unchanged */
+    int mode;          /* octal; -1: unchanged */
 };
 
 enum pfl_socket_family {
@@ -36,14 +36,15 @@ struct pfl_daemon_conf {
     struct pfl_daemon_socket consumer;
     struct pfl_daemon_socket_access producer_access;
     struct pfl_daemon_socket_access consumer_access;
-    uint32_t sessions_max;         /* at a time; 0: PFL_SERVICE_MAX_SESSIONS */
+    uint32_t sessions_max;         /* at the same time; 0: PFL_SERVICE_MAX_SESSIONS */
     uint32_t sessions_per_uid_max; /* 0: PFL_SERVICE_MAX_SESSIONS_PER_UID */
-    bool has_guardrails;           /* ends itself: service/port/guardrails_port.h */
+    bool has_guardrails; /* ends the process above its limits: service/port/guardrails_port.h */
     enum pfl_sandbox_mode sandbox;
-    const char *run_as;                                  /* user to become; NULL stays */
+    const char *run_as;                                  /* user to become; NULL: unchanged */
     const char *output_dirs[PFL_DAEMON_MAX_OUTPUT_DIRS]; /* of output_path; none: anywhere */
     size_t output_dirs_len;
-    const char *privileged_group; /* who may act on what others trace; NULL: nobody else */
+    const char
+        *privileged_group; /* its members may act on other users' sessions; NULL: root only */
     void (*on_ready)(void *user); /* all sockets listen; may be NULL */
     void *user;
 };

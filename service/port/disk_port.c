@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing in a thread.
+ * Writes files in threads.
  *
  * open starts the file's thread, which waits. submit gives it a copy of the job; it does the steps
- * and posts the file to the loop, which calls `done`. close asks the thread to leave after what it
- * does now; when it has left, the last note joins it and frees the file. A write is repeated
- * until all is written or it fails; the first failure skips the steps behind it, but not the
- * closing ones.
+ * and posts the file to the loop, which calls `done`. close asks the thread to exit after its
+ * current job; then the last note joins it and frees the file. A write is repeated until all is
+ * written or it fails; the first failure skips the following steps, except the closing ones.
  *
- * create: an open may take for ever, too, on a file system whose server does not answer. A thread
- * of a creation's own does it, and the loop waits for CREATE_WAIT_MS at most, after a creation that
- * took longer for CREATE_WAIT_AGAIN_MS only, for a minute. A creation that the loop has given up
- * closes and removes its file when it comes back; CREATIONS_MAX of them are all there are. A
- * removal (discard) is done, waited for and counted likewise; without a place the file stays.
+ * create: an open may block forever, too, on a file system whose server does not answer. Each
+ * creation has its own thread, and the loop waits at most CREATE_WAIT_MS for it; after a creation
+ * that took longer, only CREATE_WAIT_AGAIN_MS for a minute. An abandoned creation closes and
+ * removes its file when it returns; there are at most CREATIONS_MAX of them. A removal (discard) is
+ * done, waited for and counted the same way; if there is no slot the file stays.
  *
  * The thread and the loop share `job`, `result` and the flags under `lock`; the descriptors belong
  * to the thread once it runs. Limits: one job at a time; as many threads as the service allows
@@ -137,7 +136,7 @@ static int copy_bytes(int from, int to, uint64_t bytes)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return n < 0 ? errno : EIO; /* somebody cut it */
+            return n < 0 ? errno : EIO; /* another process truncated it */
         error = write_all(to, pfl_span_of(part, (size_t)n), &written);
     }
     return error;
@@ -204,8 +203,8 @@ static void unlock_and_post(struct pfl_disk_file *file)
         pfl_wakeup_post(file->wakeup, &file->note);
 }
 
-/* In the thread: who else has the file open can hold its position locked as long as he likes (a
- * read of a FUSE file). Returns locked. */
+/* In the thread: another process that has the file open can keep its position locked (a read of a
+ * FUSE file). Returns locked. */
 static void find_places(struct pfl_disk_file *file)
 {
     off_t places[PFL_DISK_SLOTS];
@@ -475,8 +474,8 @@ static void close_file(struct pfl_disk_file *file)
     uv_mutex_unlock(&file->lock);
 }
 
-/* The thread waits for a job: its descriptors may be looked at. Or it begins, which others can make
- * last. */
+/* Descriptors may be duplicated while the thread waits for a job, or starts, which others can
+ * delay. */
 static int share(struct pfl_disk_file *file, unsigned slot, int *ret_fd, uint64_t *ret_bytes)
 {
     int fd = file->fds[slot];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of sessions, each with a thread of its own: a disk that hangs holds up its file alone. */
+/* Files of sessions, each with its own thread: a disk that hangs delays only its file. */
 #ifndef PFL_SERVICE_DISK_PORT_H
 #define PFL_SERVICE_DISK_PORT_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures what the guardrails judge: see guardrails_port.h.
+ * Measures for the guardrails: see guardrails_port.h.
  *
- * Every period: resident memory from /proc/self/statm, which stays open, CPU time from getrusage;
- * and the kernel's real timer is wound up again, which ends a process whose loop no longer comes
- * here to do that. Failures: at open without a descriptor; a measurement that fails is skipped.
+ * Every period it reads resident memory from /proc/self/statm, which stays open, and CPU time from
+ * getrusage. It also restarts the kernel's real timer, which kills a process whose loop is stuck.
+ * Failures: open, without a descriptor; a failed measurement is skipped.
  */
 #include "service/port/guardrails_port.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The guardrails on the running process: measures, and ends it by SIGABRT, with a line in the log;
- * by SIGALRM when its loop stands still. */
+/* The guardrails of the running process: measures, and ends the process by SIGABRT with a line in
+ * the log, or by SIGALRM when its loop is stuck. */
 #ifndef PFL_SERVICE_GUARDRAILS_PORT_H
 #define PFL_SERVICE_GUARDRAILS_PORT_H
 
@@ -15,7 +15,7 @@ struct pfl_guardrails_port {
     bool is_open;
 };
 
-/* Before the sandbox, which would not let it. `self` is zeroed. PFL_EIO. */
+/* Call before the sandbox, which would forbid it. `self` is zeroed. PFL_EIO. */
 PFL_MUST_USE int pfl_guardrails_port_open(struct pfl_guardrails_port *self, uv_loop_t *loop,
                                           const struct pfl_service *service);
 void pfl_guardrails_port_close(struct pfl_guardrails_port *self); /* legal when zeroed */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the service tells about its host in a trace, read once at the start. */
+/* Facts about the host for traces, read once at the start. */
 #ifndef PFL_SERVICE_HOST_FACTS_H
 #define PFL_SERVICE_HOST_FACTS_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which of the sockets of base/listen_fds.h is whose: see inherited.h. Whoever made a network
- * socket for us decided about its reach; only TCP for the consumer port is refused here as well.
- * Failure: PFL_EINVAL, logged with the descriptor.
+ * Assigns the sockets of base/listen_fds.h: see inherited.h. The creator of a network socket
+ * decided about its reach; only TCP for the consumer port is refused here as well. Failure:
+ * PFL_EINVAL, logged with the descriptor.
  */
 #include "service/port/inherited.h"
 

@@ -15,8 +15,8 @@ struct pfl_inherited {
     struct pfl_daemon_socket consumer; /* inherited_fd 0: none */
 };
 
-/* Reads and unsets the variables; nothing is inherited when they are not there or are meant for
- * another process. PFL_EINVAL (logged): not listening stream sockets, or too many. */
+/* Reads and unsets the variables. Inherits nothing if they are missing or meant for another
+ * process. PFL_EINVAL (logged): not listening stream sockets, or too many. */
 PFL_MUST_USE int pfl_inherited_take(struct pfl_inherited *self);
 
 #endif

@@ -2,10 +2,9 @@
 /*
  * Batching of input: see input_batching.h.
  *
- * Where CPUs are taken by those who do not give them back, letting others in would cost a time
- * slice, in which producers fill their memory: after one such time nobody is let in for 10 ms,
- * after the next for twice as long, and so on, until it went well for as long as that. Failures:
- * none.
+ * If yielding costs a whole time slice (the CPU is busy), producers fill their memory meanwhile.
+ * Then begin does not yield for 10 ms, and for twice as long each further time, up to 64 s. The
+ * pause is reset after as long without such a delay. Failures: none.
  */
 #include "service/port/input_batching.h"
 

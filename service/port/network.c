@@ -2,8 +2,8 @@
 /*
  * vsock listeners and options of accepted network sockets.
  *
- * A connection over a network can die without a word: keep-alive closes it after about two minutes,
- * which removes the producer as any end of its connection does.
+ * A network connection can die silently: keep-alive closes it after about two minutes, which
+ * removes the producer as any end of its connection does.
  */
 #include "service/port/network.h"
 

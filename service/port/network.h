@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Network sockets of the producer port: what AF_UNIX and base/io/listener.h do not need. */
+/* Network sockets of the producer port, beyond AF_UNIX and base/io/listener.h. */
 #ifndef PFL_SERVICE_NETWORK_H
 #define PFL_SERVICE_NETWORK_H
 
@@ -8,7 +8,7 @@
 /* Binds and listens on "vsock://CID:PORT"; CID 4294967295 is any. Failures are logged.
  * PFL_EINVAL, PFL_EIO. */
 PFL_MUST_USE int pfl_network_listen_vsock(const char *address, int *ret_fd);
-/* Small messages at once; a peer that vanished is noticed. Best effort. */
+/* Sends small messages at once, and detects a vanished peer. Best effort. */
 void pfl_network_tune(int fd);
 
 #endif

@@ -3,9 +3,9 @@
  * A peer's identity.
  *
  * read: SO_PEERCRED for UNIX sockets; for all others uid 0, pid unknown, machine 0, as every host
- * of this protocol starts, and the address of our own end. identify: a network peer's word, once;
- * the machine id is a hash of its hint or, without one, of our end's address.
- * Failure: PFL_EIO when the socket tells nothing. Owns nothing. Limit: PFL_PEER_NAME_MAX.
+ * of this protocol starts, and the address of our own end. identify: a network peer's claim, once;
+ * the machine id is a hash of its hint or, without one, of our end's address. Failure: PFL_EIO if
+ * the socket has no credentials. Owns nothing. Limit: PFL_PEER_NAME_MAX.
  */
 #include "service/port/peer.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is at the other end of a producer's connection (docs/abi/wire.md 2.5). On a UNIX socket the
- * kernel says it. On a network socket the peer says it itself, once: a claim, good for telling
- * machines apart and for nothing else. Source of the machine id's format: docs/abi/wire.md 2.5.
+ * The identity of a producer connection's peer (docs/abi/wire.md 2.5). The kernel reports it for a
+ * UNIX socket. A network peer claims it, once; the claim only distinguishes machines. Source of the
+ * machine id's format: docs/abi/wire.md 2.5.
  */
 #ifndef PFL_SERVICE_PEER_H
 #define PFL_SERVICE_PEER_H
@@ -14,18 +14,18 @@
 
 struct pfl_peer {
     uint32_t uid;
-    uint64_t who;        /* whose share it uses, as the kernel says: base/shares.h */
+    uint64_t who;        /* the user whose share it uses, from the kernel: base/shares.h */
     int64_t pid;         /* -1 unknown */
-    uint32_t machine_id; /* 0: this host, or nobody said */
+    uint32_t machine_id; /* 0: this host, or unknown */
     char machine_name[PFL_PEER_NAME_MAX + 1];
-    char local_host[64]; /* our own end without the port, for peers that give no hint */
-    bool is_network;     /* no shared memory, and nothing said here is proven */
+    char local_host[64]; /* our own address without the port, for peers without a hint */
+    bool is_network;     /* no shared memory, and its claims are unproven */
     bool is_identified;
 };
 
-/* Reads what the kernel knows of the connected socket `fd`. PFL_EIO. */
+/* Reads the kernel's credentials of the connected socket `fd`. PFL_EIO. */
 PFL_MUST_USE int pfl_peer_read(struct pfl_peer *self, int fd);
-/* Takes what the peer says: network peers only, the first time only. */
+/* Takes the peer's claim: from network peers only, the first time only. */
 void pfl_peer_identify(struct pfl_peer *self, const struct pfl_rpc_peer_identity *identity);
 /* The id of the machine that gives this hint; never 0. */
 uint32_t pfl_peer_hash_machine(struct pfl_span hint);

@@ -15,17 +15,17 @@ struct pfl_producer_conn {
     struct pfl_stream *stream; /* owned until on_closed */
     struct pfl_rpc_host rpc;
     struct pfl_peer peer;
-    struct pfl_producer *producer;   /* NULL before InitializeConnection */
-    struct pfl_relay *relay;         /* borrowed from the service; NULL: it told nothing so far */
-    int fd;                          /* owned: the last descriptor nobody took, -1 */
+    struct pfl_producer *producer; /* NULL before InitializeConnection */
+    struct pfl_relay *relay;       /* borrowed from the service; NULL: no report so far */
+    int fd; /* owned: the last descriptor that no method took yet; -1: none */
     struct pfl_rpc_request commands; /* of GetAsyncCommand */
     bool has_commands;
     uint64_t round;      /* of its user's turns: fair_turn.h */
-    uint64_t held_bytes; /* in the service's peer_bytes: what waits */
-    bool is_counted;     /* it has a share of connections */
+    uint64_t held_bytes; /* charged to the service's peer_bytes: queued data */
+    bool is_counted;     /* a connection is charged to its user */
     bool is_accepted;    /* counts against the listener's maximum */
     bool is_closing;
-    bool is_relay_refused; /* and that was logged */
+    bool is_relay_refused; /* the refusal was logged */
 };
 
 extern const struct pfl_rpc_service pfl_producer_service;

@@ -2,10 +2,10 @@
 /*
  * The methods of ProducerPort (docs/abi/service.md section 3).
  *
- * Each reads its request where it lies, replies, and only then changes the service, so that the
- * reply precedes whatever the change causes. CommitData is the exception: its reply says that
- * everything was applied. Before InitializeConnection every method fails. Arguments that cannot be
- * read are PFL_EPARSE, which the rpc host answers; other failures close the connection.
+ * Each reads its request in place, replies, and only then changes the service, so that the reply
+ * precedes every consequence. CommitData is the exception: its reply says that everything was
+ * applied. Before InitializeConnection every method fails. Arguments that cannot be parsed are
+ * PFL_EPARSE, which the rpc host answers; other failures close the connection.
  */
 #include <unistd.h>
 

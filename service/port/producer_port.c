@@ -4,12 +4,12 @@
  *
  * accept: read the peer's credentials, open a stream, wait. Bytes go to the rpc host, which calls
  * the methods (producer_methods.c); a descriptor waits in the connection's one slot until a method
- * takes it. The end of the stream, whoever caused it, removes the producer from the service.
+ * takes it. The end of the stream, by either side, removes the producer from the service.
  *
- * Producers of one user have a part of each turn of the loop (fair_turn.h), so that what many of
- * them have in their sockets holds up no other user. A producer that lets PFL_PRODUCER_QUEUE_BYTES
- * pile up unread, or breaks the protocol, is closed; nobody else notices. The port owns its
- * connections; each lives until its stream says on_closed.
+ * Producers of one user share a part of each loop turn (fair_turn.h), so that their queued data
+ * does not delay other users. A producer that lets PFL_PRODUCER_QUEUE_BYTES pile up unread, or
+ * breaks the protocol, is closed without an effect on others. The port owns its connections until
+ * their on_closed.
  */
 #include "service/port/producer_port.h"
 #include "service/control/registry.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readiness as the real service tells it (a byte on a descriptor) and as systemd wants it
+/* Reports readiness as Perfetto's service does (a byte on a descriptor) and to systemd
  * (base/notify.h). Nothing is retried. */
 #include "service/port/readiness.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The methods of RelayPort (docs/abi/service.md section 13): how the relay of another machine tells
- * what that machine is and what its clocks say.
+ * The methods of RelayPort (docs/abi/service.md section 13): the relay of another machine reports
+ * the machine's system information and clock readings.
  *
- * SyncClock reads the host's clocks first of all, then replies, then looks at what came: what lies
- * between the two machines' readings is the way here and nothing else. InitRelay replies first too.
- * A relay that did not say whose it is, one too many, or one that tells too much gets a failure,
- * or is heard no further, and logged; its connection stays.
+ * SyncClock first reads the host's clocks, then replies, then parses the request, so that the two
+ * readings are only a network transfer apart. InitRelay replies first, too. A relay that did not
+ * identify its machine, exceeds the number of relays or reports too much gets a failure, or is
+ * ignored from then on; this is logged, and its connection stays.
  */
 #include "base/log.h"
 #include "perfetto/relay_port.fields.h"

@@ -2,11 +2,11 @@
 /*
  * The service's sandbox: memory for producers, and files of two kinds.
  *
- * Files of write_into_file with output_path are created, written and, by rotation, removed in the
- * output folders or, when the operator named none, wherever the user's permissions allow, as
- * Perfetto's service does. Socket files are removed at the end, in their folders. Nothing is read.
- * Failures: those of pfl_sandbox_enter. Output folders are a promise: where the kernel cannot keep
- * it, the service does not start.
+ * Files of write_into_file with output_path are created, written and (by rotation) removed in the
+ * output folders. If the administrator named none, this is allowed wherever the user's permissions
+ * allow it, as in Perfetto's service. Socket files are removed at the end, in their folders.
+ * Nothing is read. Failures: those of pfl_sandbox_enter. If the kernel cannot enforce output
+ * folders, the service does not start.
  */
 #include "service/port/sandbox.h"
 

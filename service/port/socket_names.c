@@ -2,10 +2,10 @@
 /*
  * Socket addresses and permissions from text.
  *
- * The families are told apart as every Perfetto program does it: vsock:// and a numeric suffix
- * after a colon are networks, @ is abstract, the rest is a path. There is no authentication on a
- * network: TCP addresses that others can reach are refused unless the administrator insists, and
- * consumers are never served there. Limits: 16 producer addresses.
+ * The family follows Perfetto's rules: vsock:// and a numeric suffix after a colon are networks, @
+ * is abstract, the rest is a path. There is no authentication on a network: TCP addresses that
+ * other hosts can reach are refused unless the administrator allows them, and consumers are never
+ * served there. Limits: 16 producer addresses.
  */
 #include "service/port/socket_names.h"
 
@@ -54,7 +54,8 @@ static enum pfl_socket_family get_family(const char *address)
     return PFL_SOCKET_UNIX;
 }
 
-/* Of "host:port": can nobody but this host reach it? Names other than localhost are not trusted. */
+/* For "host:port": is it reachable only from this host? Names other than localhost are not
+ * trusted. */
 static bool is_loopback(const char *address)
 {
     char host[MAX_ADDRESS_LEN + 1];

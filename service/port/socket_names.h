@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the sockets are and who may use them (docs/abi/wire.md sections 5 and 6). */
+/* Addresses of the sockets, and their permissions (docs/abi/wire.md sections 5 and 6). */
 #ifndef PFL_SERVICE_SOCKET_NAMES_H
 #define PFL_SERVICE_SOCKET_NAMES_H
 
@@ -9,19 +9,19 @@
 
 struct pfl_socket_names {
     const char *producer_list; /* borrowed; NULL: from the environment or the default */
-    const char *consumer;      /* borrowed; likewise */
+    const char *consumer;      /* borrowed; NULL: from the environment or the default */
     char *list;                /* owned: producer_list cut at its commas */
     struct pfl_daemon_socket producers[PFL_DAEMON_MAX_PRODUCER_SOCKETS]; /* addresses into list */
     size_t producers_len;
-    bool allows_network;                                   /* TCP addresses that others can reach */
-    bool has_relay_all;                                    /* RelayPort on every producer socket */
-    const char *relay_on[PFL_DAEMON_MAX_PRODUCER_SOCKETS]; /* borrowed; or on these */
+    bool allows_network; /* TCP addresses that other hosts can reach */
+    bool has_relay_all;  /* RelayPort on every producer socket */
+    const char *relay_on[PFL_DAEMON_MAX_PRODUCER_SOCKETS]; /* borrowed; or on these only */
     size_t relay_on_len;
 };
 
-/* Fills in what the command line left open. */
+/* Fills in what the command line did not set. */
 void pfl_socket_names_default(struct pfl_socket_names *self);
-/* Cuts the list and looks at every address. `ret_bad` is the one refused: PFL_EPERM (a TCP address
+/* Splits the list and checks every address. `ret_bad` is the refused one: PFL_EPERM (a TCP address
  * that is not this host's own, without allows_network; a consumer address that is no UNIX socket),
  * PFL_EINVAL (empty, too long, too many), PFL_ENOENT (relay_on names no producer socket);
  * PFL_ENOMEM. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time by user: see turns.h. What somebody takes moves the moment at which it is paid by
- * PFL_TURNS_PART times as much; he waits when that is further away than what may be taken at once.
- * No failures.
+ * Loop time by user: see turns.h. A leaky bucket per user: each ns of loop time moves the user's
+ * due time forward by PFL_TURNS_PART ns. A user waits if the due time is more than
+ * PFL_TURNS_AT_ONCE * PFL_TURNS_PART ahead. No failures.
  */
 #include "service/port/turns.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The checks of a new session against those that exist: exclusiveness, names, semaphores, the
- * guardrail's minimum distance, numbers per user and in all. First failure wins, in the documented
- * order. The guardrail table keeps the last PFL_SERVICE_GUARD_NAMES names by hash.
+ * Checks a new session against the existing ones: exclusiveness, names, semaphores, the guardrail's
+ * minimum distance, numbers per user and in all. First failure wins, in the documented order. The
+ * guardrail table keeps the last PFL_SERVICE_GUARD_NAMES names by hash.
  */
 #include "service/session/admission.h"
 
@@ -46,7 +46,8 @@ static int check_exclusive(struct pfl_service *service, const struct pfl_session
     return 0;
 }
 
-/* What acts on other users' sessions and producers, and what this service's user may write to. */
+/* Rights for what affects other users' sessions and producers, and for files that the service's
+ * user writes. */
 static int check_rights(const struct pfl_service *service, const struct pfl_consumer *consumer,
                         const struct pfl_session_plan *plan, char *why)
 {

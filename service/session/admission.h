@@ -5,16 +5,16 @@
 
 #include "service/core/service.h"
 
-/* Changes nothing that others notice. PFL_EINVAL with `ret_why`. */
+/* Has no effect on other sessions. PFL_EINVAL with `ret_why`. */
 PFL_MUST_USE int pfl_admission_check(struct pfl_service *service,
                                      const struct pfl_consumer *consumer,
                                      const struct pfl_session_plan *plan,
                                      char ret_why[PFL_PLAN_WHY_BYTES]);
-/* The session exists: what its config does to others takes effect. It ends all others where it is
- * exclusive, and locks down or unlocks the service. */
+/* Call when the session exists: applies its config's effects on others. An exclusive session ends
+ * all others; a config may lock down or unlock the service. */
 void pfl_admission_apply(struct pfl_service *service, const struct pfl_session *session);
 
-/* One more clone, of all there are and of this user's. */
+/* False if one more clone would exceed the limit of all or of this user. */
 bool pfl_admission_may_clone(const struct pfl_service *service, uint32_t who);
 
 #endif

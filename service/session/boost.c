@@ -2,11 +2,12 @@
 /*
  * The priority of the service's thread.
  *
- * Each session that asked for a boost has one; the highest counts, real time above all nice values.
- * With the last of them the thread runs as it did at first. The shell sets it (conf.boost).
+ * The thread runs at the highest boost of all sessions that asked for one; real time is above all
+ * nice values. After the last of them ends, the original priority is restored. The shell sets it
+ * (conf.boost).
  *
- * Failures: a host that does not allow a priority refuses the session that asks for it. A priority
- * that cannot be lowered stays; that is logged.
+ * Failures: a host that does not allow a priority refuses the session that asks for it. If a
+ * priority cannot be lowered, it stays, which is logged.
  */
 #include "service/session/boost.h"
 

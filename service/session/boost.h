@@ -5,10 +5,10 @@
 
 #include "service/core/service.h"
 
-/* Sets it for all sessions and `more`, which may be NULL; nothing when that changes nothing.
- * PFL_EPERM: the host does not allow it; then it is as before. */
+/* Sets it for all sessions and `more`, which may be NULL. PFL_EPERM: the host does not allow it;
+ * the priority is unchanged. */
 PFL_MUST_USE int pfl_boost_apply(struct pfl_service *service, const struct pfl_boost *more);
-/* A session went: never more than before. */
+/* A session ended: lowers the priority if possible. */
 void pfl_boost_lower(struct pfl_service *service);
 
 #endif

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cloning a session. One that writes into a file is cloned into another: when nothing is between
- * its buffers and its file, the buffers are cloned; the file's bytes so far are copied, and what
- * the clone's buffers have is written behind them, before the consumer is answered.
+ * Clones a session. A session that writes into a file is cloned into another file: once no data is
+ * in transit to its file, the buffers are cloned, the file is copied, and the clone's buffers are
+ * appended. Then the consumer is answered.
  *
- * start: find the session, see whether this user may, empty the buffers that want it, then two
- * flushes: of the data sources whose buffers are transferred, and of all others, so that slow ones
- * of the first kind do not delay the rest. At the end of each flush, good or bad, its buffers are
- * transferred, or begun to be copied; after both the clone's session is made, with all that the
- * source has to tell at that moment. Buffers are copied in turns, PFL_CLONE_TURN_BYTES in each, the
- * users one after the other; when all are whole the consumer is answered. A buffer is copied for
- * one clone at a time: the next one waits.
+ * start: find the session, check the user's rights, empty the buffers that are configured for it.
+ * Then two flushes: one for data sources whose buffers are transferred, one for all others, so that
+ * slow ones of the first kind do not delay the rest. When a flush ends, with or without success,
+ * its buffers are transferred, or start to be copied. After both the clone's session is made, with
+ * the source's events of that moment. Buffers are copied in turns of PFL_CLONE_TURN_BYTES, for one
+ * user after the other; when all are whole the consumer is answered. A buffer is copied for one
+ * clone at a time: the next one waits.
  *
  * Failures: no such session, not allowed, no memory, the session or the consumer is gone, the
- * consumer has a session by then. What was transferred before a failure is lost, as it is
- * upstream. A clone that is being made owns its buffers; the service owns it, by a list.
+ * consumer has got a session meanwhile. What was transferred before a failure is lost, as it is
+ * upstream. A clone in progress owns its buffers; the service owns it, in a list.
  */
 #include "service/session/clone.h"
 
@@ -54,7 +54,7 @@ static void fail(struct pfl_consumer *consumer, const char *why)
     consumer->ops->on_cloned(consumer->port, &result);
 }
 
-/* Frees it, and tells its consumer why nothing came of it. */
+/* Frees it, and reports the failure to its consumer. */
 static void abort_clone(struct pfl_clone *clone, const char *why)
 {
     struct pfl_consumer *consumer = clone->consumer;
@@ -164,7 +164,7 @@ static int encode_trigger(struct pfl_buf *buf, const struct pfl_service *service
     return m.rc;
 }
 
-/* So much more is the clone's. False: its user has his share. */
+/* Charges further bytes to the clone. False: its user's share is used up. */
 static bool hold(struct pfl_service *service, struct pfl_clone *clone, uint64_t bytes)
 {
     return pfl_shares_set(&service->shares.buffer_bytes, clone->who, &clone->held_bytes,
@@ -302,7 +302,7 @@ static struct pfl_clone *find_clone(const struct pfl_service *service, uint64_t 
     return NULL;
 }
 
-/* Copying goes on at the next turn of the loop. */
+/* Copying continues in the next turn of the loop. */
 static void want_turn(struct pfl_service *service)
 {
     service->is_copying = true;
@@ -425,7 +425,7 @@ static void complete(struct pfl_service *service, struct pfl_session *session,
         want_turn(service);
 }
 
-/* Takes the buffers of one flush as soon as that is over and nobody else copies them. */
+/* Takes the buffers of one flush when that is over and no other clone copies them. */
 static int try_take(struct pfl_service *service, struct pfl_session *session,
                     struct pfl_clone *clone, bool is_transfer)
 {

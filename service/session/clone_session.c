@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The session that a consumer gets for a clone: the source's config and triggers, its buffers as
- * they were cloned, and what it has to tell at that moment.
- * Failures: PFL_ENOMEM; then there is no session.
+ * The session that a consumer gets for a clone: the source's config and triggers, its cloned
+ * buffers, and its events of that moment. Failures: PFL_ENOMEM; then there is no session.
  */
 #include "base/mem.h"
 #include "service/session/clone_inner.h"
 #include "service/session/session_run.h"
 
-/* The clone tells what the session received, whether its delay is over or not. Names are where the
- * config is, which is the same in both plans. */
+/* The clone has the session's received triggers, whether their delay is over or not. Names point
+ * into the config, which is the same in both plans. */
 static int copy_triggers(struct pfl_session *copy, const struct pfl_session *source)
 {
     int rc = pfl_trigger_list_copy(&copy->triggers, &source->triggers);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose buffers are copied in a turn of the loop: the next user's, in the order of their numbers.
- * There is something to copy for sessions that are not whole, and for clones that have some of
- * their buffers and wait for the flush of the others. Nothing can fail; it owns nothing.
+ * Selects the buffers to copy in a turn of the loop: those of the next user, in the order of user
+ * ids. Copied are buffers of sessions that are not whole, and of clones that wait for the flush of
+ * other buffers. Nothing can fail; owns nothing.
  */
 #include "service/session/clone_inner.h"
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cutting a trace so that nothing is lost and both parts can be read alone.
+ * Cuts a trace without loss, so that both parts can be read alone.
  *
- * Producers keep state (names by number, timestamps as differences) that later packets refer to.
- * A cut therefore begins by telling every producer to forget that state and to flush. Then one pass
- * over the buffers sorts: the packets of a sequence belong to the old segment until one says
- * SEQ_INCREMENTAL_STATE_CLEARED, and from there on to the next, whose head (clocks, config, uuid,
- * system info) the service writes first. The old segment gets the statistics and is complete; what
- * comes later is the next one's. Between two segments no packet is lost or doubled.
+ * Producers keep state (names by number, timestamps as differences) that later packets refer to. A
+ * cut therefore begins with a request to all producers to clear that state and flush. Then one pass
+ * over the buffers sorts: the packets of a sequence belong to the old segment until one has
+ * SEQ_INCREMENTAL_STATE_CLEARED, and from there on to the next. The service first writes the head
+ * of the next segment (clocks, config, uuid, system info). The old segment gets the statistics and
+ * is complete. Between two segments no packet is lost or duplicated.
  *
- * A sequence that does not begin anew although its packets need state is counted in the index as
- * unresolved. Slices that are open at the cut have their two ends in two segments.
+ * A sequence that does not clear its state, although its packets need it, is counted in the index
+ * as unresolved. Slices that are open at the cut have their two ends in two segments.
  * Failures: those of the disk, which session_file.c handles. Limits: a sequence past
  * PFL_ROTATION_SEQUENCES is not sorted and stays in the old segment.
  */
@@ -33,7 +33,7 @@
 enum sequence_state {
     SEQUENCE_UNSEEN = 0, /* in the open segment */
     SEQUENCE_SEEN = 1,
-    SEQUENCE_MOVED = 2, /* in the cut under way: to the next segment */
+    SEQUENCE_MOVED = 2, /* in the current cut: belongs to the next segment */
 };
 
 static char *copy_path(const struct pfl_plan_file *plan)

@@ -4,7 +4,7 @@
  * packet belongs to which side of a cut, the names and the index. A core.
  *
  *     PATH.000001 PATH.000002 ...    the segments
- *     PATH.index                     one JSON object a line for each segment that is complete
+ *     PATH.index                     one line of JSON for each complete segment
  */
 #ifndef PFL_SERVICE_ROTATION_H
 #define PFL_SERVICE_ROTATION_H
@@ -22,7 +22,7 @@
 
 enum pfl_rotation_phase {
     PFL_ROTATION_WRITING,  /* one segment is open */
-    PFL_ROTATION_FLUSHING, /* producers were told to begin anew and flush */
+    PFL_ROTATION_FLUSHING, /* producers were asked to clear their state and flush */
     PFL_ROTATION_CUTTING,  /* a pass sorts packets into the old and the next segment */
 };
 
@@ -35,16 +35,16 @@ enum pfl_rotation_reason {
 struct pfl_rotation {
     const struct pfl_plan_file *plan; /* borrowed from the session */
     enum pfl_rotation_phase phase;
-    enum pfl_rotation_reason reason; /* of the cut under way */
+    enum pfl_rotation_reason reason; /* of the current cut */
     uint32_t number;                 /* of the open segment, from 1 */
-    unsigned slot;                   /* its disk slot, 0 or 1; the next segment's is the other */
+    unsigned slot;                   /* its disk slot, 0 or 1; the next segment has the other */
     uint64_t begin_ns;               /* BOOTTIME */
     uint64_t bytes;
-    uint32_t unresolved; /* sequences whose first packet in it needs state from before it */
+    uint32_t unresolved; /* sequences whose first packet here needs state from before it */
     struct pfl_buf next; /* owned: what the next job writes into the next segment */
     uint64_t next_begin_ns;
     uint64_t next_bytes;
-    bool has_next;      /* its file is made, or will be by the job under way */
+    bool has_next;      /* its file exists, or the current job creates it */
     uint8_t *sequences; /* owned: by packet sequence id, enum of rotation.c */
     char *path;         /* owned */
     char *next_path;    /* owned; of the path, room for a suffix */
@@ -66,11 +66,11 @@ bool pfl_rotation_is_due(struct pfl_rotation *self, uint64_t boottime_ns);
 void pfl_rotation_begin_cut(struct pfl_rotation *self, uint64_t boottime_ns);
 /* Notes the packet; true when it belongs to the next segment. */
 bool pfl_rotation_goes_next(struct pfl_rotation *self, struct pfl_span packet);
-/* Notes a packet that goes into the open segment in another shape: its slices, then its tail. */
+/* Notes a packet that goes into the open segment in another form: its slices, then its tail. */
 void pfl_rotation_note(struct pfl_rotation *self, const struct iovec *slices, size_t slices_len,
                        struct pfl_span tail);
-/* The steps that write both sides; `has_ended`: and make the next segment the open one, or, when
- * there is none, end the last. */
+/* Adds the steps that write both sides. `has_ended`: and those that make the next segment the open
+ * one, or end the last one. */
 void pfl_rotation_add_steps(struct pfl_rotation *self, struct pfl_disk_job *job,
                             struct pfl_span packets);
 void pfl_rotation_add_end(struct pfl_rotation *self, struct pfl_disk_job *job, uint64_t boottime_ns,

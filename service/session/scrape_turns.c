@@ -156,12 +156,12 @@ bool pfl_scrape_turns_take_producer(struct pfl_service *service, struct pfl_prod
     return false;
 }
 
-/* Whose pass is next: a producer's, a session's, or nobody's. */
+/* The next pass: of a producer, of a session, or none. */
 struct next {
     struct pfl_producer *producer;
     struct pfl_session *session;
-    uint64_t distance; /* from the user whose turn was last */
-    uint64_t turn;     /* its last one: of one user, who waited longest */
+    uint64_t distance; /* from the user of the last turn */
+    uint64_t turn;     /* its last turn: of one user, the one that waited longest is first */
 };
 
 static void look_at_sessions(const struct pfl_service *service, const struct pfl_list *sessions,

@@ -2,11 +2,11 @@
 /*
  * Detach and attach.
  *
- * detach: a read that the consumer still waits for fails, then the session belongs to the service's
- * nobody, under a key that is its user's own; the consumer's flushes go on, and it is answered.
- * attach: a consumer of the same user takes it, with all it has recorded. A detached session that
- * ends by itself is freed (session_flush.c), as nobody could read it.
- * Failures leave everything as it was. The session owns its key.
+ * detach: a pending read of the consumer fails. The session then belongs to the service's `nobody`
+ * consumer, under a key in the namespace of its user. The consumer's flushes continue, and it is
+ * answered. attach: a consumer of the same user takes the session, with all its data. A detached
+ * session that ends by itself is freed (session_flush.c), because nothing could read it.
+ * Failures leave everything unchanged. The session owns its key.
  */
 #include "service/session/session_attach.h"
 

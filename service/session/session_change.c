@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changing the config of a session.
+ * Changes the config of a session.
  *
  * The session's config is written again with the producer filters of the data sources that the new
  * config names too; everything else of the new config is ignored. Then producers that match, and
  * have no data source in the session yet, are set up and, if it runs, started. Nothing is stopped.
- * Failures: the new config cannot be read, a pattern that is none, too many filters, memory; then
+ * Failures: the new config cannot be parsed, an invalid pattern, too many filters, memory; then
  * nothing changed. The plan owns the bytes.
  */
 #include "service/session/session_change.h"
@@ -31,7 +31,7 @@ static const struct pfl_plan_source *find_update(const struct pfl_session_plan *
     return NULL;
 }
 
-/* The fields of a DataSource that are its filters, or all others, as they are. */
+/* Copies those fields of a DataSource that are filters, or all others. */
 static void copy_fields(struct pfl_message *m, struct pfl_span source, bool are_filters)
 {
     struct pfl_reader r = pfl_reader_of(source);

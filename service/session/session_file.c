@@ -5,11 +5,12 @@
  *   period or flush done -> wants_pass -> pass: batch, job, batch, job ... -> idle
  *   session DISABLED     -> is_final   -> last pass, fdatasync, close -> on_file_closed
  *
- * A pass takes packets out of the buffers until a batch is full, gives it to the disk, and goes on
- * when it is written: what the disk does not take stays in the buffers, whose policy then decides
- * what is lost, and counts it. A packet that would make the file reach max_file_size_bytes, and all
- * after it, stay out; the file is closed then and the session disabled. So it is when the disk
- * fails: the batch in flight is lost and its size logged; the rest can still be read.
+ * A pass takes packets out of the buffers until a batch is full, gives it to the disk, and
+ * continues when it is written. If the disk is slow, data stays in the buffers, whose policy
+ * decides what is lost, and counts it. A packet that would make the file reach max_file_size_bytes,
+ * and all after it, are not written; the file is closed then and the session disabled. The same
+ * happens when the disk fails: the batch in flight is lost and its size logged; the rest can still
+ * be read.
  *
  * Owns its disk file and the batch. Limits: one batch, or one packet of up to
  * PFL_SESSION_FILE_PACKET_MAX bytes; without memory for it the writing ends as if the disk failed.
@@ -231,8 +232,8 @@ static void on_packet(void *user, const struct pfl_readback_packet *packet)
     pfl_rotation_note(self->rotation, packet->slices, packet->slices_len, packet->tail);
 }
 
-/* Compressed packets cannot be sorted: those of a cut stay as they are, all others are noted
- * before. */
+/* Compressed packets cannot be sorted: those of a cut are not compressed, all others are noted
+ * before compression. */
 static void follow_packets(struct pfl_session_file *self, bool is_cutting)
 {
     if (self->rotation == NULL || self->session->plan->codec == PFL_CODEC_NONE)
@@ -297,7 +298,7 @@ static bool step_pass(struct pfl_session_file *self)
     } else if (rc != 0 && rc != PFL_EAGAIN) {
         fail(self, pfl_err_str(rc), 0);
     }
-    /* Paused, others have their turn until even an empty job is done. */
+    /* After a pause, others are served until even an empty job is done. */
     if (get_waiting_bytes(self) != 0 || self->is_over || is_cutting || is_paused)
         submit(self, is_pass_over);
     return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A session that writes into a file itself (TraceConfig.write_into_file): passes over its buffers,
- * every period and once more at the end. A core: the disk is behind pfl_disk_ops.
+ * every period and once at the end. A core: the disk is behind pfl_disk_ops.
  */
 #ifndef PFL_SERVICE_SESSION_FILE_H
 #define PFL_SERVICE_SESSION_FILE_H
@@ -17,39 +17,39 @@ struct pfl_session_file {
     struct pfl_service *service;   /* borrowed */
     struct pfl_session *session;   /* borrowed: it owns this file */
     struct pfl_disk_file *disk;    /* owned; NULL: closed */
-    struct pfl_session_read read;  /* the pass that runs */
+    struct pfl_session_read read;  /* the current pass */
     struct pfl_buf out;            /* owned: what the next job writes */
-    uint64_t written_bytes;        /* by jobs that are done */
-    uint64_t next_write_ms;        /* PFL_SESSION_NEVER: not by time */
+    uint64_t written_bytes;        /* by completed jobs */
+    uint64_t next_write_ms;        /* PFL_SESSION_NEVER: no period */
     struct pfl_rotation *rotation; /* owned; NULL: one file */
     bool is_reading;               /* a pass runs */
-    bool has_job;                  /* the disk works */
+    bool has_job;                  /* a job is in progress */
     bool wants_pass;
-    bool wants_cut;   /* the pass that is wanted begins the next segment */
-    bool is_cut_over; /* the job under way ends the old one */
-    bool is_final;    /* the pass that is wanted is the last */
-    bool is_failed;   /* and over: the log said so */
-    bool is_broken;   /* by the disk: what is open is closed and nothing more written */
+    bool wants_cut;   /* the next pass begins the next segment */
+    bool is_cut_over; /* the current job ends the old segment */
+    bool is_final;    /* the next pass is the last */
+    bool is_failed;   /* the disk failed, or the file is full; logged */
+    bool is_broken;   /* the disk failed: open files are closed and nothing more is written */
     bool is_over;     /* nothing more is written: full, failed, or the last pass is done */
-    bool is_ending;   /* the job under way closes the file */
-    bool is_orphan;   /* the session is out of the service: freed when the file is closed */
-    bool is_copy;     /* of another session's: its clone is answered when the file is closed */
+    bool is_ending;   /* the current job closes the file */
+    bool is_orphan;   /* the session left the service: freed when the file is closed */
+    bool is_copy;     /* a clone's: its consumer is answered when the file is closed */
 };
 
-/* Takes `fd`, or creates plan->file.path when it is -1, which `ret_why` then explains. PFL_EINVAL,
+/* Takes `fd`, or, if it is -1, creates plan->file.path; `ret_why` explains a failure. PFL_EINVAL,
  * PFL_ENOMEM; `fd` is then still the caller's. */
 PFL_MUST_USE int pfl_session_file_open(struct pfl_service *service, struct pfl_session *session,
                                        int fd, char ret_why[PFL_PLAN_WHY_BYTES]);
-/* No job may be under way. NULL is legal. */
+/* No job may be in progress. NULL is legal. */
 void pfl_session_file_free(struct pfl_session_file *self);
-/* Is it still written? False for NULL. */
+/* False when everything is written and closed, and for NULL. */
 bool pfl_session_file_is_open(const struct pfl_session_file *self);
 
-/* Is there nothing between its buffers and its file: neither a pass nor a job? */
+/* True if no data is in transit to the file: neither a pass nor a job. */
 bool pfl_session_file_is_idle(const struct pfl_session_file *self);
 /*
- * A clone's file: what `source`, which is idle, has written so far, and then what the clone's
- * buffers have. Takes `fd` and begins; pfl_session_on_file_closed as ever. PFL_EIO: the source
+ * Opens a clone's file: what `source`, which is idle, has written so far, followed by the clone's
+ * buffers. Takes `fd` and begins; pfl_session_on_file_closed follows as usual. PFL_EIO: the source
  * cannot be read; PFL_ENOMEM; `fd` is then still the caller's.
  */
 PFL_MUST_USE int pfl_session_file_copy(struct pfl_service *service, struct pfl_session *clone,
@@ -57,16 +57,16 @@ PFL_MUST_USE int pfl_session_file_copy(struct pfl_service *service, struct pfl_s
 
 /* The session starts: the first period begins. */
 void pfl_session_file_start(struct pfl_session_file *self);
-/* The period is over: flushes first where the plan says so, then writes. */
+/* The period is over: flushes first if the plan says so, then writes. */
 void pfl_session_file_run(struct pfl_session_file *self);
-/* A pass, now or when the one that runs is over. */
+/* Runs a pass, now or after the current one. */
 void pfl_session_file_write(struct pfl_session_file *self);
 /* The producers have flushed for the next segment. */
 void pfl_session_file_cut(struct pfl_session_file *self);
 /* The session is DISABLED: the last pass, with statistics; then the file is closed and
  * pfl_session_on_file_closed is called, never from within. */
 void pfl_session_file_finish(struct pfl_session_file *self);
-/* A pass that waited for packets may go on. */
+/* A pass that waited for packets may continue. */
 void pfl_session_file_resume(struct pfl_session_file *self);
 
 #endif

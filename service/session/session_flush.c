@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flushing.
+ * Flushes a session.
  *
- * A flush is announced in the trace, sent to every producer with an instance that takes part, and
- * answered when all have acknowledged, at its deadline, or at once when nobody takes part. Then
- * what is in producers' memory is scraped, in turns of the loop (scrape_turns.c), and at the end of
- * that the flush ends: count, record, then reply to the consumer or disable the session. A flush
- * that a consumer asked for and that cannot begin fails at once.
+ * A flush is announced in the trace and sent to every producer with an instance that takes part. It
+ * is answered when all have acknowledged, at its deadline, or at once if none takes part. Then
+ * producers' memory is scraped in turns of the loop (scrape_turns.c). At the end of that the flush
+ * ends: count, record, then reply to the consumer or disable the session. A flush that a consumer
+ * requested and that cannot begin fails at once.
  */
 #include "service/session/session_flush.h"
 

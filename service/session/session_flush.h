@@ -7,28 +7,28 @@
 #include "service/core/service.h"
 
 struct pfl_session_flush_conf {
-    uint32_t timeout_ms; /* 0: the plan's */
-    uint64_t flags;      /* passed to producers as they are */
+    uint32_t timeout_ms; /* 0: that of the plan */
+    uint64_t flags;      /* passed to producers unchanged */
     enum pfl_flush_then then;
     uint64_t request_id; /* PFL_FLUSH_THEN_REPLY, _CLONE */
     enum pfl_command_scope scope;
     bool drop_reply;
 };
 
-/* The producer is gone: flushes that waited for it fail. They may end sessions. */
+/* The producer disconnected: flushes that waited for it fail. They may end sessions. */
 void pfl_session_lose_flushes(struct pfl_service *service, uint16_t producer_id);
-/* Asks every producer that takes part; the end, at once when there is none, is what `then` says. A
- * session that does not run, or has too many flushes pending, fails it at once. */
+/* Asks every producer that takes part; `then` says what happens at the end, which is immediate if
+ * there is none. Fails at once if the session does not run, or has too many pending flushes. */
 void pfl_session_flush(struct pfl_service *service, struct pfl_session *session,
                        const struct pfl_session_flush_conf *conf);
 void pfl_session_ack_flush(struct pfl_service *service, const struct pfl_producer *producer,
                            uint64_t flush_id_untrusted);
 void pfl_session_expire_flushes(struct pfl_service *service);
 void pfl_session_cancel_flushes(struct pfl_service *service, const struct pfl_session *session);
-/* The consumer's connection ends: its flushes go on, and nobody is answered. */
+/* The consumer's connection ends: its flushes continue without an answer. */
 void pfl_session_forget_flushes(struct pfl_service *service, const struct pfl_consumer *consumer);
-/* A pass over its producers' memory is over: flushes that waited for it end, and a stop; the
- * session may be gone afterwards. */
+/* A pass over its producers' memory is over: flushes, and a stop, that waited for it end. The
+ * session may be freed. */
 void pfl_session_on_scraped(struct pfl_service *service, struct pfl_session *session);
 
 #endif

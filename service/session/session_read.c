@@ -2,19 +2,19 @@
 /*
  * What a consumer reads (docs/abi/service.md section 7).
  *
- * start renders what is due of the service's packets in the documented order: clock snapshots,
+ * start renders the service's packets that are due in the documented order: clock snapshots,
  * synchronization marker, config, uuid, provenance, system info, events, VMs. The readback sends
  * these, then the buffers, and asks for the rest when all is drained: the event that says so,
- * statistics. What was rendered is forgotten by the session: each is told once, or once a snapshot
+ * statistics. The session forgets what was rendered: each is sent once, or once per snapshot
  * period.
  *
- * In a session that filters or compresses, packets go through its pipeline in batches: while one is
- * with the worker the results of the one before are sent, and no more is kept than READ_AHEAD and
+ * In a session that filters or compresses, packets go through its pipeline in batches. While the
+ * worker has a batch, the results of the previous one are sent; memory is bounded by READ_AHEAD and
  * a batch. For frames a batch is filled in steps, and others are served in between. The statistics
  * follow alone, unfiltered, when the filter has counted everything.
  *
- * Failure: PFL_ENOMEM at the start; then nothing was told and the next read tells it. Limit: the
- * rendered packets, PACKETS_MAX_BYTES.
+ * Failure: PFL_ENOMEM at the start; then the next read sends it all. Limit: the rendered packets,
+ * PACKETS_MAX_BYTES.
  */
 #include "service/session/session_read.h"
 
@@ -115,7 +115,7 @@ static int push_packets(struct pfl_readback *readback, struct pfl_span packets)
     return rc;
 }
 
-/* Machines that were not told about yet: theirs is step 4 when they are there at the first pass. */
+/* Machines without a packet so far: step 4, if they are known at the first pass. */
 static void encode_remote_infos(struct pfl_message *m, const struct pfl_service *service,
                                 struct pfl_session *session)
 {
@@ -275,7 +275,7 @@ static void on_back(void *user)
         consumer->ops->on_read_ready(consumer->port);
 }
 
-/* Of a malformed packet a file has an empty one, and who reads over the socket has nothing. */
+/* A malformed packet becomes an empty one in a file, and nothing for a reader on a socket. */
 static int take_results(struct pfl_session_read *self)
 {
     struct pfl_span packet;

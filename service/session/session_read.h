@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading a session: the service's own packets around those of its buffers. */
+/* Reads a session: the service's own packets around those of its buffers. */
 #ifndef PFL_SERVICE_SESSION_READ_H
 #define PFL_SERVICE_SESSION_READ_H
 
@@ -8,7 +8,7 @@
 
 enum pfl_session_read_phase {
     PFL_READ_PACKETS = 0, /* the source has more */
-    PFL_READ_STATISTICS,  /* it has not; the statistics are due when the last batch is back */
+    PFL_READ_STATISTICS,  /* the source is at its end; the statistics follow the last batch */
     PFL_READ_END,
 };
 
@@ -24,7 +24,7 @@ struct pfl_session_read {
     struct pfl_readback *readback; /* owned; NULL when nothing is being read */
     struct pfl_readback *source;   /* owned; NULL without a pipeline */
     enum pfl_session_read_phase phase;
-    /* Sees each packet before the pipeline; set after start. NULL: nobody. */
+    /* Called for each packet before the pipeline; set after start. NULL: not needed. */
     void (*on_packet)(void *user, const struct pfl_readback_packet *packet);
     void *user;
 };
@@ -32,16 +32,16 @@ struct pfl_session_read {
 /* Begins a pass; `self` is caller's storage and must not move until stop. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_session_read_start(struct pfl_session_read *self, struct pfl_service *service,
                                         struct pfl_session *session, uint64_t request_id);
-/* What is read, in frames or packet by packet (not both): as the readback's own functions say.
- * PFL_EAGAIN: a batch is with the worker; the consumer's on_read_ready tells when to come again.
- * Frames: or can_go_on, or either: is_paused; then it is time to let others in between. */
+/* What is read, in frames or packet by packet (not both), as in the readback's functions.
+ * PFL_EAGAIN: the worker has a batch; the consumer's on_read_ready tells when to continue. Frames:
+ * or can_go_on, or either: is_paused; serve others first. */
 PFL_MUST_USE int pfl_session_read_next_frame(struct pfl_session_read *self,
                                              struct pfl_readback_frame *ret_frame);
 PFL_MUST_USE int pfl_session_read_next_packet(struct pfl_session_read *self,
                                               struct pfl_readback_packet *ret_packet);
 bool pfl_session_read_can_go_on(const struct pfl_session_read *self);
 bool pfl_session_read_is_paused(const struct pfl_session_read *self);
-/* Ends it, done or not; legal on zeroed memory. */
+/* Ends it, finished or not; legal on zeroed memory. */
 void pfl_session_read_stop(struct pfl_session_read *self);
 
 #endif

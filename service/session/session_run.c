@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What happens to a session, from enable to end.
+ * The life of a session, from enable to end.
  *
- * enable: read the config, check it, make the session with its buffers, set up data sources, start.
- * start: first clock snapshot, tracing_started, timers, start commands. disable: stop commands;
- * data sources that acknowledge are waited for, up to the stop timeout; then finish: DISABLED,
- * scrape in turns of the loop (is_finishing), tracing_disabled, the consumer is told. end: the same
- * without waiting, then free; a scrape only for a file, in which case the session goes on unseen.
+ * enable: parse the config, check it, make the session with its buffers, set up data sources,
+ * start. start: first clock snapshot, tracing_started, timers, start commands. disable: stop
+ * commands; wait for data sources that acknowledge, up to the stop timeout; then finish: DISABLED,
+ * scrape in turns of the loop (is_finishing), tracing_disabled, on_disabled. end: the same without
+ * waiting, then free; it scrapes only for a file, in which case the session continues to exist,
+ * invisible.
  *
- * A session that fails to be made leaves nothing behind but its id. Everything else cannot fail:
- * what memory lacks is missing from the trace.
+ * A session that could not be made leaves nothing behind but its id. Everything else cannot fail:
+ * without memory events are missing from the trace.
  */
 #include "service/session/session_run.h"
 

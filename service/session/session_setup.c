@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matching a plan's data sources with producers.
+ * Matches a plan's data sources with producers.
  *
  * One match makes one instance: permission to write to the buffer, its VM, shared memory if the
- * producer has none yet (setup_tracing goes out once a connection), setup_data_source, and in a
- * session that runs already the start. A match that cannot be made, for lack of memory or past a
- * limit, is logged and left out; the session goes on without it.
+ * producer has none yet (setup_tracing is sent once per connection), setup_data_source, and start
+ * if the session runs already. A match that fails, for lack of memory or because of a limit, is
+ * logged and left out; the session continues without it.
  */
 #include "service/session/session_setup.h"
 
@@ -48,7 +48,7 @@ static int open_smb(struct pfl_service *service, struct pfl_producer *producer,
                                  &page_kb, &size_kb);
         size = pfl_limits_choose_smb(size_kb, page_kb, producer->smb_hint_bytes,
                                      producer->page_hint_bytes);
-        /* Without shared memory the producer still has to be told how large its pages are. */
+        /* A producer without shared memory still needs the size of its pages. */
         if (producer->is_emulated)
             producer->smb.smb.page_bytes = size.page_bytes;
         else
@@ -125,7 +125,7 @@ static void try_set_up(struct pfl_service *service, struct pfl_session *session,
         return;
     rc = set_up(service, session, producer, source, plan_source);
     if (rc == PFL_ELIMIT && session->left_out++ != 0)
-        return; /* of thousands the first is told */
+        return; /* only the first of thousands is logged */
     if (rc != 0)
         pfl_log_error("data-source-not-set-up", "session=%llu producer=%s source=%s reason=\"%s\"",
                       (unsigned long long)session->id, pfl_log_quote_str(producer->name),

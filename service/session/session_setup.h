@@ -7,7 +7,7 @@
 
 /* All data sources of the plan, each in all producers that have it, in that order. */
 void pfl_session_setup_all(struct pfl_service *service, struct pfl_session *session);
-/* A data source that was registered just now joins the sessions that want it. */
+/* A data source was registered: it joins the sessions that match. */
 void pfl_session_setup_source(struct pfl_service *service, struct pfl_producer *producer,
                               const struct pfl_data_source *source);
 

@@ -5,11 +5,10 @@
  * Periodic work (snapshot, flush, clear of incremental state) falls on multiples of its period on
  * CLOCK_MONOTONIC, so that sessions of one period work together. The duration and the snapshots
  * count on CLOCK_MONOTONIC, or on CLOCK_BOOTTIME when the config wants suspended time to count. The
- * shell asks when to come next and calls run then, or later; run does what is due and nothing
- * twice.
- * The service keeps one number, before which nothing is due: whoever sets a deadline lowers it, and
- * run raises it again. It may be too low, which costs one look, so that a turn of the loop need not
- * look at every session.
+ * shell asks for the next deadline and calls run then, or later; run does what is due, each once.
+ * The service keeps one number, before which nothing is due: setting a deadline lowers it, and run
+ * raises it again. It may be too low, which costs one call. So a turn of the loop need not look at
+ * every session.
  */
 #include "service/session/session_timers.h"
 
@@ -22,8 +21,8 @@
 #include "service/session/session_run.h"
 #include "service/session/trigger.h"
 
-/* The shell's timer stands still while the machine sleeps: how late the end of the sleep may be
- * noticed by a session whose duration went on. */
+/* The shell's timer stops while the machine sleeps: the maximal delay after the end of the sleep
+ * until a session whose duration continued is stopped. */
 #define SLEEP_CHECK_MS 1000u
 
 static uint64_t next_multiple(uint64_t now_ms, uint32_t period_ms)

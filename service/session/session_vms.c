@@ -2,13 +2,14 @@
 /*
  * VMs of a session's buffers.
  *
- * set_up is called for each match of a data source with a producer; a VM is made, or joined, when
- * the producer's descriptor has a program and the config a memory limit for it. encode writes the
- * packet that tells a trace's reader about all of them.
- * What a program may do in a second, the users share whose sessions and whose producers these are.
- * The memory that its state may have counts as the session's, as its buffers do.
- * Failures are logged, once each: the session goes on. PFL_ENOMEM of encode sticks to the message.
- * Limits: a packet of PFL_SESSION_VMS_MAX_BYTES; service/vm has those of programs and states.
+ * set_up is called for each match of a data source with a producer. It makes or joins a VM if the
+ * producer's descriptor has a program and the config has a memory limit for it. encode writes the
+ * packet that describes all of them for a trace's reader.
+ * The work of programs per second is shared by the users of the sessions and of the producers. The
+ * memory of a VM's state counts as the session's, as its buffers do.
+ * Failures are logged, once each: the session continues. PFL_ENOMEM of encode sticks to the
+ * message. Limits: a packet of PFL_SESSION_VMS_MAX_BYTES; service/vm has those of programs and
+ * states.
  */
 #include "service/session/session_vms.h"
 

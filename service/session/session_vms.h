@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a session has to do with VMs (docs/abi/protovm.md): who gets one, and what its trace tells.
- */
+/* VMs of a session (docs/abi/protovm.md): which producers get one, and their packet in the
+ * trace. */
 #ifndef PFL_SERVICE_SESSION_VMS_H
 #define PFL_SERVICE_SESSION_VMS_H
 
@@ -8,12 +8,13 @@
 #include "service/core/service.h"
 #include "service/core/session.h"
 
-/* A longer packet would not be taken by who records many hosts; VMs that do not fit are left out.
- */
+/* perfleet would not accept a longer packet in a recording of many hosts; VMs that do not fit are
+ * left out. */
 #define PFL_SESSION_VMS_MAX_BYTES (60u << 20)
 
-/* The producer's program and the config's wish make a VM of the target buffer, if both are there.
- * What is missing, and a VM that cannot be, is logged: the session goes on without it. */
+/* Makes a VM in the target buffer if the producer has a program and the config asks for it. If one
+ * of the two is missing, or the VM cannot be made, this is logged: the session continues without
+ * it. */
 void pfl_session_vms_set_up(struct pfl_service *service, struct pfl_session *session,
                             const struct pfl_producer *producer,
                             const struct pfl_data_source *source, size_t plan_source);
@@ -23,7 +24,7 @@ void pfl_session_vms_set_up(struct pfl_service *service, struct pfl_session *ses
 void pfl_session_vms_encode(struct pfl_message *m, const struct pfl_service *service,
                             const struct pfl_session *session);
 
-/* The buffer has none any more: what they held is given back. */
+/* Call after the buffer's VMs were moved away: releases their memory from the session's charge. */
 void pfl_session_vms_moved(struct pfl_service *service, struct pfl_session *session, size_t buffer);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Encoding of TraceStats: what the service counts, what the session counts, one BufferStats per
- * buffer in index order, then the histograms of the writers, which may be many: those that do not
- * fit any more are left out, the numbers before them never are.
+ * Encodes TraceStats: the service's counters, the session's counters, one BufferStats per buffer in
+ * index order, then the histograms of the writers. These may be many: those that do not fit are
+ * left out, the numbers before them never are.
  */
 #include "service/session/stats.h"
 

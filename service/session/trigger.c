@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Activations of triggers and what follows.
+ * Activations of triggers and their actions.
  *
- * activate: for each session with a trigger of that name: does its regular expression match the
- * producer, does the die say yes, is the day's limit open? Then the activation is noted for the
- * trace and the session starts at once (START_TRACING), is flushed and stopped after the delay
- * (STOP_TRACING, the first time only), or its consumer is told after the delay (CLONE_SNAPSHOT,
- * every time). A session that waits for its start in vain is disabled after its timeout; for the
- * others the timeout is the duration. Failures: none; without memory a packet is missing and what
- * was delayed happens at once.
+ * activate: for each session with a trigger of that name, check its regular expression against the
+ * producer, its probability, and its limit per day. Then the activation is recorded for the trace.
+ * The session starts at once (START_TRACING), is flushed and stopped after the delay (STOP_TRACING,
+ * the first time only), or its consumer is notified after the delay (CLONE_SNAPSHOT, every time). A
+ * session that waits for its start is disabled after its timeout; for the others the timeout is the
+ * duration. Failures: none; without memory a packet is missing, and a delayed action is done at
+ * once.
  */
 #include "service/session/trigger.h"
 

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Triggers (docs/abi/service.md section 6): producers name an event, sessions that wait for it
- * start, stop or tell their consumer to clone them. A core.
+ * Triggers (docs/abi/service.md section 6): producers name an event; sessions that wait for it
+ * start, stop, or ask their consumer to clone them. A core.
  */
 #ifndef PFL_SERVICE_TRIGGER_H
 #define PFL_SERVICE_TRIGGER_H
 
 #include "service/core/service.h"
 
-/* Acts on every session that has a trigger of this name, as its config says. */
+/* Acts on every session that has a trigger of this name. */
 void pfl_trigger_activate(struct pfl_service *service, const struct pfl_producer *producer,
                           struct pfl_span name);
 
 /* The session was enabled: its timeout begins. */
 void pfl_trigger_wait(struct pfl_service *service, struct pfl_session *session);
-/* Until a trigger came there is nothing to read; of a session that is to be cloned never. */
+/* True if there is nothing to read before a trigger came: always for a session that waits to be
+ * cloned. */
 bool pfl_trigger_is_awaited(const struct pfl_session *session);
 bool pfl_trigger_starts(const struct pfl_session *session);
-/* Is a STOP_TRACING trigger counting down? Then the duration does not matter any more. */
+/* True if a STOP_TRACING trigger's delay runs. The duration does not matter then. */
 bool pfl_trigger_is_stopping(const struct pfl_session *session);
 
 /* CLOCK_MONOTONIC, PFL_SESSION_NEVER when nothing is due; run does what is due. */

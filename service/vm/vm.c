@@ -2,12 +2,12 @@
 /*
  * One ProtoVM.
  *
- * new reads the program; apply runs it over a packet, with the registers and the state of the
+ * new parses the program; apply runs it over a packet, with the registers and the state of the
  * packets before. A frozen VM has the state as bytes and no instructions.
- * Failures: those of reading a program; PFL_ENOMEM. What aborts is the packet's program, never
- * the VM: the next packet finds the state as the last one left it, as upstream.
- * The VM owns its program, state and registers. Limits: memory as it was configured and at most
- * PFL_VM_MEMORY_MAX_BYTES; time by the work that packets earn.
+ * Failures: those of parsing a program; PFL_ENOMEM. An abort ends the program for that packet only:
+ * the VM's state stays as the packet left it, as upstream.
+ * The VM owns its program, state and registers. Limits: the configured memory and at most
+ * PFL_VM_MEMORY_MAX_BYTES; time, by the work that packets earn.
  */
 #include "service/vm/vm.h"
 

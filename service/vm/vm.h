@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ProtoVM: a producer's program and the state that it makes of the packets a ring overwrites, so
- * that a trace begins with what it would otherwise need the lost packets for
- * (docs/abi/protovm.md). A core: no I/O, no clock, no log.
+ * A ProtoVM: a producer's program, and the state that it computes from the packets which a ring
+ * overwrites. With the state a trace can be read without the lost packets (docs/abi/protovm.md). A
+ * core: no I/O, no clock, no log.
  */
 #ifndef PFL_SERVICE_VM_H
 #define PFL_SERVICE_VM_H
@@ -12,14 +12,14 @@
 
 struct pfl_vm;
 
-/* A larger limit counts as this: the state has to fit into one packet that readers take. */
+/* A larger limit counts as this: the state must fit into a packet that readers accept. */
 #define PFL_VM_MEMORY_MAX_BYTES (32u << 20)
 
 /*
- * What packets may cost, in units of work (vm_run.c), some 3 to 10 ns each: a packet earns by its
- * coming and by its bytes, and what is not used is kept up to a maximum. Compiled programs for real
- * messages (300 instructions an object, most of which look for a field that is not there) take 2 to
- * 12 units a byte.
+ * The work that packets may cost, in units (vm_run.c) of 3 to 10 ns: a packet earns some for itself
+ * and for its bytes; unused work is kept up to a maximum. Compiled programs for real messages (300
+ * instructions an object, most of which look for a field that is not there) take 2 to 12 units a
+ * byte.
  */
 #define PFL_VM_WORK_PER_PACKET 1024u
 #define PFL_VM_WORK_PER_BYTE   64u
@@ -28,21 +28,21 @@ struct pfl_vm;
 /* Copies the program. PFL_ELIMIT, PFL_EINVAL: see pfl_vm_program_init. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_vm_new(struct pfl_span program, uint64_t memory_limit_bytes,
                             struct pfl_vm **ret_vm);
-/* A copy that keeps the state as it is now and runs no more. PFL_ENOMEM. */
+/* Makes a copy with the current state that runs no more. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_vm_freeze(const struct pfl_vm *self, struct pfl_vm **ret_frozen);
 void pfl_vm_free(struct pfl_vm *self); /* NULL is legal */
 
-/* Runs the program over a packet. A frozen one aborts. */
+/* Runs the program over a packet. A frozen VM aborts. */
 enum pfl_vm_status pfl_vm_apply(struct pfl_vm *self, struct pfl_span packet);
-/* The same with no more than *credit of work, which becomes what is left of it. */
+/* The same within *credit of work; it is lowered by the cost. */
 enum pfl_vm_status pfl_vm_apply_within(struct pfl_vm *self, struct pfl_span packet,
                                        uint64_t *credit);
 /* Why the last apply aborted; static, NULL when none did. */
 const char *pfl_vm_get_why(const struct pfl_vm *self);
 
-/* As it was given; borrowed from the VM. */
+/* The program's bytes; borrowed from the VM. */
 struct pfl_span pfl_vm_get_program(const struct pfl_vm *self);
-/* At least as long as the state is when it is encoded. */
+/* An upper bound of the encoded state's size. */
 size_t pfl_vm_get_state_max_bytes(const struct pfl_vm *self);
 /* Appends the state, the fields of a TracePacket. PFL_ENOMEM, PFL_ELIMIT. */
 PFL_MUST_USE int pfl_vm_encode_state(const struct pfl_vm *self, struct pfl_buf *buf);

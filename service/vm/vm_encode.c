@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A VM's state as the bytes of a message.
+ * Encodes a VM's state as a message.
  *
- * Fields come in the order of their ids, elements in the order of their index or key; what is empty
- * is left out. Room for a nested message's length is kept before it, four bytes, and filled in
- * behind it; a short message is moved up to a length of one byte. So each byte is moved a bounded
- * number of times however deep it lies.
+ * Fields come in the order of their ids, elements in the order of their index or key; empty values
+ * are left out. Four bytes are reserved for a nested message's length and filled in at its end; a
+ * short message is moved to a length of one byte. So each byte is moved a bounded number of times
+ * at any depth.
  * Failures: PFL_ENOMEM, PFL_ELIMIT of the buffer, and PFL_ELIMIT of a nested message of 2^28 bytes
  * and more. Borrowed: everything.
  */

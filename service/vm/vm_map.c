@@ -108,7 +108,7 @@ static struct pfl_vm_entry *take_first(struct pfl_vm_entry *at, struct pfl_vm_en
     return balance(at);
 }
 
-/* What stands in the place of an entry that is gone. */
+/* The entry that takes the place of a removed one. */
 static struct pfl_vm_entry *replace(const struct pfl_vm_entry *gone)
 {
     struct pfl_vm_entry *heir;

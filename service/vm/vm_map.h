@@ -21,9 +21,9 @@ struct pfl_vm_map {
 /* What a value is. A container holds the elements of one repeated field: by index, or by the
  * number in a field of each element. */
 enum pfl_vm_kind {
-    PFL_VM_EMPTY = 0, /* nothing was ever put there, or it was deleted: not serialized */
+    PFL_VM_EMPTY = 0, /* never set, or deleted: not encoded */
     PFL_VM_NUMBER,
-    PFL_VM_BYTES,   /* a string, or a message that nobody has looked into */
+    PFL_VM_BYTES,   /* a string, or a message that was not entered */
     PFL_VM_MESSAGE, /* fields by id */
     PFL_VM_INDEXED, /* container */
     PFL_VM_MAPPED,  /* container */
@@ -40,7 +40,7 @@ struct pfl_vm_value {
     } as;
     uint8_t kind;      /* enum pfl_vm_kind */
     uint8_t wire_type; /* of a number */
-    bool is_merged;    /* by the merge that is under way */
+    bool is_merged;    /* by the current merge */
     uint8_t height;    /* the map's, of the entry around this */
 };
 

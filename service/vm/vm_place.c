@@ -2,12 +2,12 @@
 /*
  * Places in a VM's state.
  *
- * Entering takes apart what was bytes so far, makes what is missing where that is wanted, and moves
- * the place. set, merge and delete change what is there.
- * Failures: PFL_VM_MISSED when something is not there, which is no fault; PFL_VM_ABORTED when it is
- * of a kind that does not fit, when the place was deleted, for lack of memory or of work left. What
- * was done before stays, the marks of a merge among it: so it is upstream, and readers that run the
- * same program over the rest of the trace must have the same state.
+ * Entering parses what was bytes so far, creates missing values if requested, and moves the place.
+ * set, merge and delete change the value there.
+ * Failures: PFL_VM_MISSED if something is not there, which is no error. PFL_VM_ABORTED if it is of
+ * the wrong kind, if the place was deleted, or if memory or work runs out. Earlier effects stay,
+ * including the marks of a merge, as upstream: readers that run the same program over the rest of
+ * the trace must have the same state.
  * Places borrow; the state owns every value.
  */
 #include "service/vm/vm_place.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading a VmProgram.
+ * Parses a VmProgram.
  *
- * Two walks over the same bytes: the first counts instructions and steps and judges the limits, the
- * second, with memory for exactly that many, fills them in. Lists of instructions are linked by
- * index, a path's steps lie side by side.
+ * Two passes over the same bytes: the first counts instructions and steps and checks the limits;
+ * the second fills them into exactly that much memory. Lists of instructions are linked by index; a
+ * path's steps lie side by side.
  * Failures: PFL_ELIMIT, PFL_EINVAL, PFL_ENOMEM; then nothing is kept. Limits: vm_program.h; depth
- * counts nested instructions and the steps on the way to them together, which bounds the recursion
- * here, in the interpreter, and the depth of the state that a program can build.
+ * counts nested instructions and the steps on the path to them together. This bounds the recursion
+ * here and in the interpreter, and the depth of the state that a program can build.
  */
 #include "service/vm/vm_program.h"
 
@@ -133,7 +133,7 @@ static void read_parts(struct pfl_span bytes, struct parts *parts)
     }
 }
 
-/* Of several that are set upstream acts upon the first of these. */
+/* If several are set, upstream uses the first of these. */
 static int read_operation(struct reading *reading, const struct parts *parts,
                           struct pfl_vm_instruction *instruction)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A VmProgram (proto/perfetto/data_source_descriptor.proto), read once into instructions. It comes
- * from a producer: what is here was checked against the limits below, and what an instruction asks
- * for may still make no sense; that shows when it is run.
+ * A VmProgram (proto/perfetto/data_source_descriptor.proto), parsed once into instructions. It
+ * comes from a producer. Parsing checks the limits below; an instruction may still be invalid,
+ * which shows when it runs.
  */
 #ifndef PFL_SERVICE_VM_PROGRAM_H
 #define PFL_SERVICE_VM_PROGRAM_H
@@ -17,7 +17,7 @@
 #define PFL_VM_FIELD_ID_MAX      ((1u << 29) - 1)
 
 enum pfl_vm_op {
-    PFL_VM_OP_UNKNOWN = 0, /* a message with nothing in it that we know: aborts */
+    PFL_VM_OP_UNKNOWN = 0, /* an empty message, or unknown fields only: aborts */
     PFL_VM_OP_SELECT,
     PFL_VM_OP_LOAD,
     PFL_VM_OP_MERGE,
@@ -25,10 +25,10 @@ enum pfl_vm_op {
     PFL_VM_OP_DELETE,
 };
 
-/* Upstream's AbortLevel: what an instruction that missed does. Other values skip it. */
+/* Upstream's AbortLevel: what an instruction that missed does. Unknown values skip it. */
 enum pfl_vm_on_miss {
     PFL_VM_SKIP = 1,
-    PFL_VM_BREAK = 2, /* the rest of its list too: the default */
+    PFL_VM_BREAK = 2, /* skips the rest of its list too: the default */
     PFL_VM_ABORT = 3,
 };
 
@@ -53,8 +53,8 @@ struct pfl_vm_step {
 
 struct pfl_vm_instruction {
     enum pfl_vm_op op;
-    int32_t on_miss;      /* enum pfl_vm_on_miss, or what else was sent */
-    int32_t cursor;       /* of select and load; enum pfl_vm_cursor, or what else was sent */
+    int32_t on_miss;      /* enum pfl_vm_on_miss, or an unknown value */
+    int32_t cursor;       /* of select and load; enum pfl_vm_cursor, or an unknown value */
     bool creates;         /* of select */
     uint8_t register_id;  /* of load */
     unsigned merge_flags; /* of merge; enum pfl_vm_merge_flags */
@@ -73,9 +73,9 @@ struct pfl_vm_program {
 };
 
 /*
- * PFL_ELIMIT: larger, deeper or longer than the limits. PFL_EINVAL: a field id that protobuf has
- * not. PFL_ENOMEM. `bytes` are not needed afterwards. As with every protobuf, later occurrences
- * of a field win; what is no message ends where it stops being one.
+ * PFL_ELIMIT: larger, deeper or longer than the limits. PFL_EINVAL: an invalid field id.
+ * PFL_ENOMEM. `bytes` are not needed afterwards. As in every protobuf, later occurrences of a field
+ * win; a malformed message ends where it stops being valid.
  */
 PFL_MUST_USE int pfl_vm_program_init(struct pfl_vm_program *self, struct pfl_span bytes);
 void pfl_vm_program_fini(struct pfl_vm_program *self); /* legal on zeroed memory */

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running a program.
+ * Runs a program.
  *
- * Two cursors: the source goes about in the packet, the destination in the state. A select moves
- * them along a path for the instructions in it and puts them back; over a repeated field it does so
- * once an element. The other instructions load a register, set, merge, or delete.
- * An instruction that misses says what then: skip it, skip the rest of its list (the default; the
- * list's instruction has missed then), or abort. Whatever makes no sense aborts.
- * Places stay good: instructions reach only what is below the destination, and a delete of a place
- * that an enclosing select holds too is refused. Elements being visited are emptied, not taken out.
- * Limits: depth by the program (vm_program.h), time by the account's work: 1 for an instruction, a
- * step, a field or element looked at; more for an allocation and for bytes copied. Nothing is owned
- * here.
+ * Two cursors: the source moves in the packet, the destination in the state. A select moves them
+ * along a path for its nested instructions and restores them; over a repeated field it does so once
+ * per element. The other instructions load a register, set, merge, or delete.
+ * An instruction that misses says what happens: skip it, skip the rest of its list (the default;
+ * the list's instruction has missed then), or abort. An invalid operation aborts.
+ * Places stay valid: instructions reach only values below the destination, and a delete of a place
+ * that an enclosing select holds too is refused. Visited elements are emptied, not removed.
+ * Limits: depth by the program (vm_program.h), time by the account's work: 1 per instruction, step,
+ * and field or element looked at; more for an allocation and for copied bytes. Owns nothing.
  */
 #include "service/vm/vm_run.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The interpreter: runs a program over one packet. What an instruction does, and in which order
- * things fail, is upstream's (docs/abi/protovm.md), because readers run the same programs over the
+ * The interpreter: runs a program over one packet. The effects of an instruction, and the order of
+ * failures, are upstream's (docs/abi/protovm.md), because readers run the same programs over the
  * rest of the trace. A core.
  */
 #ifndef PFL_SERVICE_VM_RUN_H
@@ -12,14 +12,14 @@
 
 #define PFL_VM_REGISTERS 32u
 
-/* They keep what they have from packet to packet. */
+/* They keep their values from packet to packet. */
 struct pfl_vm_registers {
     uint64_t number[PFL_VM_REGISTERS];
     bool is_set[PFL_VM_REGISTERS];
 };
 
-/* PFL_VM_MISSED: the packet is not one for this program. The account's work_left bounds what it
- * may cost. */
+/* PFL_VM_MISSED: the packet does not match this program. The account's work_left bounds the
+ * cost. */
 enum pfl_vm_status pfl_vm_run(const struct pfl_vm_program *program,
                               struct pfl_vm_registers *registers, struct pfl_vm_account *account,
                               struct pfl_vm_value *root, struct pfl_span packet);

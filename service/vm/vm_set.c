@@ -3,10 +3,10 @@
  * The VMs of a buffer.
  *
  * add finds the VM by data source and program, or makes it, and notes the producer. apply gives a
- * packet to the producer's VMs in the order in which they were made until one takes it; a packet in
- * several slices is put together first, in memory that is kept for the next one.
+ * packet to the producer's VMs, in the order in which they were made, until one accepts it. A
+ * packet in several slices is first copied into memory that is kept for the next one.
  * Failures: those of pfl_vm_new; PFL_ELIMIT past PFL_VM_SET_MAX. A packet that is too long, or for
- * which memory is lacking, counts as aborted. The set owns its VMs.
+ * which there is no memory, counts as aborted. The set owns its VMs.
  */
 #include "service/vm/vm_set.h"
 

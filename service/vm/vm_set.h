@@ -11,16 +11,16 @@
 #include "service/vm/vm.h"
 
 #define PFL_VM_SET_MAX 16u
-/* An overwritten packet that is longer is not looked at. */
+/* A longer overwritten packet counts as aborted. */
 #define PFL_VM_PACKET_MAX_BYTES (16u << 20)
 
 struct pfl_vm_set;
 
-/* Who bears the work on a producer's packets; without functions nobody does. */
+/* Limits the work on a producer's packets, by user. Without functions there is no limit. */
 struct pfl_vm_budget {
-    uint64_t (*get)(void *user, uint64_t who); /* what may be done of it now */
+    uint64_t (*get)(void *user, uint64_t who); /* the work that this user may do now */
     void (*spend)(void *user, uint64_t who, uint64_t units);
-    void *user; /* outlives the set; of all producers the same */
+    void *user; /* outlives the set; the same for all producers */
 };
 
 struct pfl_vm_set_conf {
@@ -28,7 +28,7 @@ struct pfl_vm_set_conf {
     struct pfl_span program; /* a VmProgram */
     uint32_t memory_limit_kb;
     uint16_t producer_id;
-    uint64_t who; /* whose producer it is, for the budget */
+    uint64_t who; /* the producer's user, for the budget */
     struct pfl_vm_budget budget;
 };
 
@@ -37,14 +37,14 @@ struct pfl_vm_set_producer {
     uint16_t id;
 };
 
-/* What became of overwritten packets; each VM that saw one counts it. */
+/* Results for overwritten packets; each VM that got one counts it. */
 struct pfl_vm_counts {
     uint64_t applied;
     uint64_t missed;
     uint64_t aborted;
 };
 
-/* One VM, as a reader of the trace is told about it. */
+/* One VM, as described to a reader of the trace. */
 struct pfl_vm_set_member {
     struct pfl_vm *vm;                     /* owned by the set */
     char *source;                          /* owned */
@@ -57,13 +57,13 @@ struct pfl_vm_set_member {
 
 PFL_MUST_USE int pfl_vm_set_new(struct pfl_vm_set **ret_set); /* PFL_ENOMEM */
 void pfl_vm_set_free(struct pfl_vm_set *self);                /* NULL is legal */
-/* A producer joins the VM of its data source and program, which is made if it is not there.
+/* Adds a producer to the VM of its data source and program, which is made if it is missing.
  * PFL_ELIMIT: PFL_VM_SET_MAX, or as pfl_vm_new; PFL_EINVAL, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_vm_set_add(struct pfl_vm_set *self, const struct pfl_vm_set_conf *conf);
 /* Read-only: see pfl_vm_freeze. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_vm_set_clone(const struct pfl_vm_set *self, struct pfl_vm_set **ret_clone);
 
-/* A packet of this producer is overwritten: the first VM of the producer's that takes it has it. */
+/* A packet of this producer is overwritten: gives it to the producer's VMs until one accepts it. */
 void pfl_vm_set_apply(struct pfl_vm_set *self, uint16_t producer_id, const struct iovec *slices,
                       size_t slices_len);
 

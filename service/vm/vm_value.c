@@ -2,14 +2,14 @@
 /*
  * Values of a VM's state.
  *
- * A message comes in as bytes and stays so until the program enters it: then its fields become a
- * map, the first occurrence of an id a value, more of them a container by index. The other way,
- * encode writes maps in the order of their keys.
+ * A message is stored as bytes until the program enters it. Then its fields become a map: a single
+ * occurrence of an id becomes a value, several become a container by index. encode writes maps in
+ * the order of their keys.
  * Failures: PFL_VM_ABORTED with the reason in the account, for lack of memory (the account's or the
- * machine's) and for conversions that make no sense; the value is then as it was, or what it held
- * is lost as it is upstream, and says so below. PFL_ENOMEM and PFL_ELIMIT of encode.
- * Every value belongs to the entry or the root around it. Depth of nesting, and so of recursion
- * here, is bound by the program's (vm_program.h): only a path in it makes a message of bytes.
+ * machine's) and for invalid conversions. The value is then unchanged unless stated below, where
+ * its content is lost as upstream. PFL_ENOMEM and PFL_ELIMIT of encode.
+ * The enclosing entry, or the root, owns every value. The program (vm_program.h) bounds the depth
+ * of nesting, and so of recursion here: only a path in it makes a message of bytes.
  */
 #include "service/vm/vm_value.h"
 
