@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The whole service without its sockets: producers, consumers, sessions, buffers, flushes. Ports
- * call in when requests arrive, after they have sent the request's own reply; what must happen
- * elsewhere leaves by the ops of producers and consumers, which never call back. A core: clocks
- * are read through `conf`.
+ * call it when requests arrive, after they have sent the request's own reply. Actions elsewhere
+ * leave through the ops of producers and consumers, which never call back. A core: clocks are read
+ * through `conf`.
  *
  *     service -> sessions -> instances        producers -> data sources
  *        \-> buffer table (id -> ring)            \-> shared memory, writers
@@ -25,29 +25,31 @@
 #define PFL_SERVICE_MAX_PRODUCERS        65535u
 #define PFL_SERVICE_MAX_SESSIONS         15u
 #define PFL_SERVICE_MAX_SESSIONS_PER_UID 5u
-#define PFL_SERVICE_SESSIONS_LIMIT       1000u        /* the most that may be configured */
+#define PFL_SERVICE_SESSIONS_LIMIT       1000u        /* upper bound of the configured maximum */
 #define PFL_SERVICE_MAX_SMB_BYTES        (8ull << 30) /* memory shared with all producers */
 #define PFL_SERVICE_MAX_SOURCES          65536u       /* data sources of all producers */
 #define PFL_SERVICE_BUFFER_IDS           65536u
 #define PFL_SERVICE_PRODUCER_IDS         65536u
 #define PFL_SERVICE_NAMES                1024u /* lists of data sources by their names' hash */
 #define PFL_SERVICE_MAX_CONSUMERS        16384u
-/* What peers make the service keep: what they registered, and what waits of and for them. */
+/* Memory that peers make the service keep: what they registered, and data queued from and for
+ * them. */
 #define PFL_SERVICE_MAX_PEER_BYTES (512u << 20)
-#define PFL_SERVICE_CONN_BYTES     4096u /* counted for a connection */
-#define PFL_SERVICE_CONN_FDS       2u    /* likewise: its own, and memory or a file */
-/* Of the machine's memory, which is the total of all buffers; a clone counts what it holds. */
-#define PFL_SERVICE_CLONE_BYTES (1u << 20) /* and this */
+#define PFL_SERVICE_CONN_BYTES     4096u /* charged for a connection */
+#define PFL_SERVICE_CONN_FDS       2u /* charged for a connection: its own, and memory or a file */
+/* Limit of all buffers: a part of the machine's memory. A clone counts what it holds. */
+#define PFL_SERVICE_CLONE_BYTES (1u << 20) /* charged for a clone */
 #define PFL_SERVICE_MAX_CLONES  1024u
-/* What all producers' programs do in a second (service/vm): some 0.1 s of the loop. */
+/* Work of all producers' programs in a second (service/vm): some 0.1 s of the loop. */
 #define PFL_SERVICE_VM_UNITS 20000000u
 
 struct pfl_service_conf {
     uint64_t (*now_ns)(void *user, enum pfl_clock_id id);
     void (*random)(void *user, void *dst, size_t len);
-    pfl_work_submit submit;                                  /* NULL: costly work is done at once */
-    int (*boost)(void *user, const struct pfl_boost *boost); /* NULL: no session may ask for it */
-    /* Sets those of the process: CPU time, its loop. NULL: they are 0. */
+    pfl_work_submit submit; /* NULL: costly work is done at once */
+    int (*boost)(void *user,
+                 const struct pfl_boost *boost); /* NULL: sessions that ask for it are refused */
+    /* Sets the metrics of the process: CPU time, its loop. NULL: they are 0. */
     void (*measure)(void *user, struct pfl_figures *figures);
     void *user;                            /* borrowed */
     const struct pfl_service_facts *facts; /* borrowed */
@@ -55,14 +57,15 @@ struct pfl_service_conf {
     void *disk_user;                       /* borrowed */
     uint32_t sessions_max;                 /* 0: PFL_SERVICE_MAX_SESSIONS */
     uint32_t sessions_per_uid_max;         /* 0: PFL_SERVICE_MAX_SESSIONS_PER_UID */
-    bool has_output_dirs; /* anybody's config may name a file there; else its user's and root's */
-    uint64_t buffer_bytes_max; /* of all sessions; 0: no bound */
-    uint64_t fds_max;          /* for connections; 0: no bound */
+    bool has_output_dirs; /* any user's config may name a file there; else only the service user's
+                             and root's */
+    uint64_t buffer_bytes_max; /* of all sessions; 0: no limit */
+    uint64_t fds_max;          /* for connections; 0: no limit */
 };
 
-/* Of the buffers of all clones, copied in a turn of the loop (clone.h). */
+/* Bytes of all clones' buffers that a turn of the loop copies (clone.h). */
 #define PFL_CLONE_TURN_BYTES (64u << 10)
-/* Of service/buffer/smb_scrape.h, in a turn of the loop (scrape_turns.h): 0.03 ms. */
+/* Units of service/buffer/smb_scrape.h in a turn of the loop (scrape_turns.h): 0.03 ms. */
 #define PFL_SCRAPE_TURN_UNITS 50u
 
 struct pfl_service_buffer {
@@ -70,7 +73,7 @@ struct pfl_service_buffer {
     struct pfl_session *session;
 };
 
-/* The last time a guarded session name was traced (validation rule 17). */
+/* When a guarded session name was last traced (validation rule 17). */
 #define PFL_SERVICE_GUARD_NAMES  64u
 #define PFL_SERVICE_GUARD_GAP_MS 300000u
 struct pfl_service_guard {
@@ -82,11 +85,11 @@ struct pfl_service {
     struct pfl_service_conf conf;
     struct pfl_list producers; /* owned; in registration order */
     size_t producers_len;
-    struct pfl_list leaving; /* owned pfl_producer: gone, but not scraped to the end */
+    struct pfl_list leaving; /* owned pfl_producer: disconnected, and not scraped completely */
     size_t leaving_len;
     struct pfl_list permitted; /* those that may write to a buffer */
     uint64_t permitted_seen;
-    struct pfl_hash_key hash_key; /* of names and numbers that producers choose */
+    struct pfl_hash_key hash_key; /* for names and ids that producers choose */
     struct pfl_list sources_by_name[PFL_SERVICE_NAMES];
     size_t sources_len; /* of all producers */
     uint64_t sources_seen;
@@ -96,17 +99,17 @@ struct pfl_service {
     struct pfl_list consumers; /* borrowed pfl_consumer */
     struct pfl_list clones;    /* owned pfl_clone: being made */
     uint64_t last_clone_id;
-    uint32_t last_copied_who; /* for whose clone buffers were copied last */
-    uint32_t copy_bytes_left; /* of PFL_CLONE_TURN_BYTES, in this turn */
+    uint32_t last_copied_who; /* the user for whose clone buffers were copied last */
+    uint32_t copy_bytes_left; /* of PFL_CLONE_TURN_BYTES, left in this turn */
     bool is_copying;          /* pfl_clone_run has something to do */
     bool is_scraping;         /* pfl_scrape_turns_run has something to do */
     struct pfl_list sessions; /* owned */
     size_t sessions_len;
-    struct pfl_list closing; /* owned sessions that ended while their file is still written */
+    struct pfl_list closing; /* owned sessions that ended while their file is still being written */
     size_t closing_len;
     struct pfl_trigger_history triggers;
-    struct pfl_consumer
-        nobody; /* the consumer of sessions that have none, detached or closing; hears nothing */
+    struct pfl_consumer nobody; /* the consumer of sessions that have none (detached or closing);
+                                   ignores callbacks */
     uint64_t last_session_id;
     uint64_t last_instance_id;
     struct pfl_service_buffer *buffers; /* owned; PFL_SERVICE_BUFFER_IDS, touched as ids are used */
@@ -117,61 +120,62 @@ struct pfl_service {
     struct pfl_commit_counters commits;
     struct pfl_service_guard guards[PFL_SERVICE_GUARD_NAMES];
     size_t guards_next;
-    uint64_t due_ms;        /* nothing is due before, CLOCK_MONOTONIC: session_timers.h */
-    struct pfl_boost boost; /* in force */
+    uint64_t due_ms;        /* nothing is due before this, CLOCK_MONOTONIC: session_timers.h */
+    struct pfl_boost boost; /* in effect */
     bool is_locked_down;
-    bool is_stopping; /* the loop has no turns any more */
+    bool is_stopping; /* the loop has no more turns */
     struct {
         struct pfl_shares producers; /* connections */
         struct pfl_shares consumers; /* likewise */
-        struct pfl_shares fds;       /* of both */
+        struct pfl_shares fds;       /* of producers and consumers */
         struct pfl_shares sources;
-        struct pfl_shares smb_bytes; /* of all producers' memory */
+        struct pfl_shares smb_bytes; /* memory of all producers */
         struct pfl_shares peer_bytes;
         struct pfl_shares buffer_bytes; /* of all sessions, as configured; of clones, as filled */
     } shares;
-    uint64_t last_scraped_who;            /* whose scrape had the last turn */
-    uint64_t scrape_turns;                /* so many there were */
-    uint64_t left_turn;                   /* the last one of a producer that left */
-    uint64_t scrape_units_left;           /* of PFL_SCRAPE_TURN_UNITS, in this turn */
+    uint64_t last_scraped_who;            /* the user whose scrape had the last turn */
+    uint64_t scrape_turns;                /* their number so far */
+    uint64_t left_turn;                   /* the last one for a producer that left */
+    uint64_t scrape_units_left;           /* of PFL_SCRAPE_TURN_UNITS, left in this turn */
     struct pfl_loop_budget scrape_budget; /* for scraping while the service stops */
     struct pfl_loop_budget vm_budget;     /* for producers' programs */
-    struct pfl_figures gone;              /* what sessions that are gone counted */
+    struct pfl_figures gone;              /* counters of sessions that are gone */
 };
 
 PFL_MUST_USE int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *conf);
 /* Producers and consumers must be gone. */
 void pfl_service_fini(struct pfl_service *self);
-/* Besides root, this user is not bound by his share of a total. At first that of the facts. */
+/* Besides root, shares do not bind this user. Initially the user of the facts. */
 void pfl_service_set_owner(struct pfl_service *self, uint32_t uid);
 
 uint64_t pfl_service_now_ms(const struct pfl_service *self); /* CLOCK_MONOTONIC */
 uint64_t pfl_service_boottime_ns(const struct pfl_service *self);
 
-/* One that no live producer has, never 0; it is in use until the producer is freed. */
+/* An id that no live producer has, never 0; in use until the producer is freed. */
 uint16_t pfl_service_new_producer_id(struct pfl_service *self);
-/* Gives back what is counted for it, and its id. It is in no list of producers any more. */
+/* Frees the producer, its id and what is charged for it. It must be in no list. */
 void pfl_service_free_producer(struct pfl_service *self, struct pfl_producer *producer);
-/* One that left (registry.h), when its memory is scraped. */
+/* Frees a producer that left (registry.h), when its memory is scraped. */
 void pfl_service_free_left(struct pfl_service *self, struct pfl_producer *producer);
 
-/* All of that name, pfl_data_source.of_name, and others, in the order of their registration. */
+/* A list of all data sources with that name (pfl_data_source.of_name), and of others, in the order
+ * of their registration. */
 struct pfl_list *pfl_service_get_named(struct pfl_service *self, struct pfl_span name);
-/* pfl_producer_allow, until the buffer is removed. */
+/* As pfl_producer_allow, until the buffer is removed. */
 PFL_MUST_USE int pfl_service_allow(struct pfl_service *self, struct pfl_producer *producer,
                                    uint16_t buffer_id);
-/* It may write to no buffer any more, and no pass of scrape_turns.h comes to it. */
+/* Revokes all its permissions to write; passes of scrape_turns.h skip it. */
 void pfl_service_forbid(struct pfl_service *self, struct pfl_producer *producer);
 
-/* A connection at one of the two listeners, and what it costs, until it is given back. False: the
- * user has his share of them. */
+/* Takes a connection at one of the two listeners, and its cost, from the user's share, until it is
+ * released. False: the share is used up. */
 PFL_MUST_USE bool pfl_service_take_connection(struct pfl_service *self, struct pfl_shares *listener,
                                               uint64_t who);
 void pfl_service_give_connection(struct pfl_service *self, struct pfl_shares *listener,
                                  uint64_t who);
 
-/* Counts shared memory that the producer gets or brings, until it leaves. PFL_ELIMIT: its user has
- * his share of it. */
+/* Charges shared memory that the producer gets or brings, until it leaves. PFL_ELIMIT: its user's
+ * share is used up. */
 PFL_MUST_USE int pfl_service_take_smb(struct pfl_service *self, struct pfl_producer *producer,
                                       uint64_t bytes);
 void pfl_service_give_smb(struct pfl_service *self, struct pfl_producer *producer);
