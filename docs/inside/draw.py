@@ -55,8 +55,7 @@ PICTURES = {
         ("policy", 3, 0, 2, "room", ["rules, roles, quotas,", "audit log"]),
         ("perfleetd", 3, 2, 1, "outside", ["of the relay's host"]),
     ], [("operators", "accept"), ("agents", "accept"), ("new hosts", "accept"),
-        ("accept", "hub"), ("accept", "direct"), ("hub", "policy"), ("direct", "perfleetd"),
-        ("direct", "policy")]),
+        ("accept", "hub"), ("accept", "direct"), ("hub", "policy"), ("direct", "perfleetd")]),
     "agent": ("agent/daemon", [], [
         ("relays", 0, 0, 2, "outside", ["the agent dials them"]),
         ("join port", 0, 2, 1, "outside", ["of a relay"]),
