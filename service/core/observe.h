@@ -15,8 +15,8 @@ enum pfl_observe_mask {
     PFL_OBSERVE_CLONE_TRIGGER = 4,
 };
 
-#define PFL_OBSERVE_MAX_BYTES                                                                      \
-    65536u /* of one message; if more happens in a turn, the consumer misses some */
+/* Of one message; if more happens in a turn, the consumer misses some. */
+#define PFL_OBSERVE_MAX_BYTES 65536u
 
 struct pfl_observe {
     unsigned mask;

@@ -8,8 +8,8 @@
 
 #include <stdint.h>
 
-#define PFL_TURNS_USERS                                                                            \
-    64u /* that are remembered; a new one replaces the one with the earliest due time */
+/* Users that are remembered; a new one replaces the one with the earliest due time. */
+#define PFL_TURNS_USERS   64u
 #define PFL_TURNS_AT_ONCE 100000000u /* ns */
 #define PFL_TURNS_PART    5u         /* after that one of so many */
 

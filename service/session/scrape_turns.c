@@ -2,15 +2,15 @@
 /*
  * Scraping in turns: see scrape_turns.h.
  *
- * begin: a first turn at once, as far as this turn of the loop has units left; most passes are over
- * then. What is left goes on in later turns, the users' passes one after the other: a user has one
- * turn of the loop, whatever he waits for. A pass is as long as the memory that it goes over: it
- * cannot fail, and nobody else waits for it.
+ * begin: a first turn at once, with what is left of this loop turn's units; most passes are over
+ * then. The rest continues in later turns. In each turn of the loop one user has a turn, however
+ * many passes it waits for. A pass ends at the end of its memory: it cannot fail, and delays nobody
+ * else.
  *
- * A producer that left is kept, with its memory, its id and what its user has for them, until its
- * own pass is over. Sessions' passes come to it like to any other meanwhile.
+ * A producer that left is kept, with its memory, its id and its user's charge, until its own pass
+ * is over. Sessions' passes include it like any other meanwhile.
  *
- * When the service stops, its loop has no turns: passes are done at once, and what is past the
+ * When the service stops, its loop has no turns: passes are done at once, and what exceeds the
  * limit of loop_budget.h is left out, and logged. Owns producers that left. No failures.
  */
 #include "service/session/scrape_turns.h"

@@ -20,8 +20,8 @@ void pfl_scrape_turns_begin(struct pfl_service *service, struct pfl_session *ses
 bool pfl_scrape_turns_take_producer(struct pfl_service *service, struct pfl_producer *producer);
 /* Runs the next turn: pfl_session_timers_run. */
 void pfl_scrape_turns_run(struct pfl_service *service);
-/* There are no more turns: what is begun is done now, and what begins at once, as far as the limit
- * of loop_budget.h goes. */
+/* There are no more turns: current and new passes are done at once, within the limit of
+ * loop_budget.h. */
 void pfl_scrape_turns_stop(struct pfl_service *service);
 
 #endif
