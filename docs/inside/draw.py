@@ -85,7 +85,7 @@ PICTURES = {
         ("clock", 3, 2, 1, "room", ["exchanges; offset", "and drift"]),
         ("hosts", 3, 3, 1, "outside", ["TLS, relay, ssh, UNIX"]),
     ], [("operator", "cmd"), ("Perfetto's tools", "proxy"), ("Perfetto UI", "ui"),
-        ("cmd", "config"), ("cmd", "recording"), ("recording", "report"), ("recording", "merge"),
+        ("cmd", "config"), ("cmd", "recording"), ("recording", "merge"),
         ("recording", "link"), ("proxy", "link"), ("ui", "link"), ("link", "clock"),
         ("link", "hosts")]),
     "library": ("producer", ["example", "trigger"], [

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Who may include whom (docs/architecture.md): fails on every #include that the table forbids.
+"""Who may include whom (docs/architecture.md): fails on every #include that the table forbids, and
+on a call from a folder to one above it.
 
 A folder's line names the project folders and the libraries its files may include besides their
 own folder and libc. `--self-test` proves that a forbidden include is found.
@@ -10,6 +11,8 @@ import re
 import sys
 
 import csource
+import structure
+import tags
 
 # The longest matching folder decides. "fields" are the numbers' names alone, generated from proto/. Programs never name another program's folder.
 ALLOWED = {
@@ -57,6 +60,7 @@ SHELLS = {
 FLOORS = {
     "agent/daemon": ("events", "stream", "alarm", "join", ""),
     "agent/probes": ("procfs", "tracefs", "kernel_events", "ftrace", ""),
+    "consumer": ("", "clock", "config", "merge", "link", "report", "recording", "proxy", "ui", "cmd"),
     "producer": ("", "platform", "shared_memory", "data_source", "ipc", "track_event", "example", "trigger"),
     "proto": ("", "text", "ipc", "gate", "h2", "tunnel"),
     "relay": ("policy", "hub", "direct", "accept", ""),
@@ -65,6 +69,11 @@ FLOORS = {
 
 # The exceptions: (file, what it includes), with the reason.
 UPWARD = {}
+# Calls of a function that a lower header declares and a folder above has: (file, file), likewise.
+UPWARD_CALLS = {
+    # The program's side of the connection; perfleet.h declares both.
+    ("producer/data_source/source", "producer/ipc/perfleet"),
+}
 
 LIBRARIES = [
     (re.compile(r"uv(\.h|/)"), "uv"),
@@ -142,6 +151,21 @@ def judge_floor(folder, name, target):
     return "stands above this folder" if other > floor_of(folder, name) else None
 
 
+def judge_calls(graph, exceptions):
+    """`graph`: file (without suffix) to the files whose functions it calls."""
+    problems, unused = [], set(exceptions)
+    for name, others in sorted(graph.items()):
+        folder = folder_of(name)
+        for other in sorted(others):
+            if folder not in FLOORS or folder_of(other) != folder:
+                continue
+            if floor_of(folder, other) > floor_of(folder, name):
+                unused.discard((name, other))
+                if (name, other) not in exceptions:
+                    problems.append(f"{name}.c: calls {other}.c, which stands above this folder")
+    return problems + [f"{name}: the call of {other} needs no exception" for name, other in sorted(unused)]
+
+
 def left_over():
     """Exceptions whose include is no longer there."""
     return [f"{name}: {target} needs no exception" for name, target in UPWARD
@@ -188,7 +212,9 @@ def self_test():
            ("producer/platform/x.c", '#include "producer/ipc/link.h"'),
            ("producer/ipc/x.c", '#include "producer/track_event/track_event.h"'),
            ("producer/ipc/x.c", '#include "perfetto/ipc.pb-c.h"'), ("abi/x.h", '#include "perfetto/ipc.fields.h"'),
-           ("producer/nowhere/x.c", "#include <stdio.h>"), ("producer/ipc/deeper/x.c", "#include <stdio.h>")]
+           ("producer/nowhere/x.c", "#include <stdio.h>"), ("producer/ipc/deeper/x.c", "#include <stdio.h>"),
+           ("consumer/link/x.c", '#include "consumer/report/host_table.h"'), ("consumer/x.c", '#include "consumer/link/ask.h"'),
+           ("consumer/merge/x.c", '#include "consumer/link/losses.h"'), ("consumer/ui/x.c", '#include "consumer/cmd/cmd.h"')]
     good = [("relay/x.c", '#include "relay/accept/tls_port.h"'), ("relay/direct/x.c", '#include "relay/policy/policy.h"'),
             ("relay/hub/hub_port.c", "#include <uv.h>"), ("proto/tunnel/x.c", '#include "proto/h2/h2.h"'),
             ("proto/x.c", '#include "base/bytes.h"\n#include <protobuf-c/protobuf-c.h>'),
@@ -201,9 +227,13 @@ def self_test():
             ("service/x.c", '#include "proto/config.pb-c.h"\n#include "abi/page.h"')]
     wrong = [n + " " + t for n, t in bad if not check(n, t)]
     wrong += [n + " " + t for n, t in good if check(n, t)]
+    calls = {"consumer/link/x": {"consumer/report/y", "consumer/clock/y"}, "relay/x": {"consumer/cmd/y"}}
+    upward = ("consumer/link/x", "consumer/report/y")
+    wrong += ["calls"] if len(judge_calls(calls, set())) != 1 or judge_calls(calls, {upward}) else []
+    wrong += ["a call that is gone"] if len(judge_calls({}, {upward})) != 1 else []
     for w in wrong:
         print(f"layering self-test: judged wrongly: {w}")
-    print(f"layering self-test: {len(bad) + len(good)} cases, {len(wrong)} wrong")
+    print(f"layering self-test: {len(bad) + len(good) + 2} cases, {len(wrong)} wrong")
     return 1 if wrong else 0
 
 
@@ -211,4 +241,5 @@ if __name__ == "__main__":
     if "--self-test" in sys.argv:
         sys.exit(self_test())
     NAMES = csource.files(".c", ".h")
-    csource.finish("layering", [p for n in NAMES for p in check(n, csource.read(n))] + left_over(), len(NAMES))
+    csource.finish("layering", [p for n in NAMES for p in check(n, csource.read(n))] + left_over() +
+                   judge_calls(structure.call_graph(tags.product()), UPWARD_CALLS), len(NAMES))
