@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Fails on a C file below tests that CMake does not build, on a test (*_test.c, *_fuzz.c, *_test.sh)
-that ctest does not run, and on a condition in CMake's lists that would hide a renamed file.
+that ctest does not run, on a unit test whose path names no source file, and on a condition in
+CMake's lists that would hide a renamed file.
 
 Usage: test_files.py BUILD_DIR | --self-test. A build without benchmarks or with a sanitizer leaves
 files out on purpose; it is skipped (exit code 77).
@@ -15,6 +16,13 @@ import csource
 
 # Built only where Debian's liblttng-ust-dev is installed.
 OPTIONAL = {"tests/bench/lttng/bench_lttng.c"}
+# Unit tests of more than one source, and why.
+OF_SEVERAL = {
+    "tests/unit/proto/ipc/rpc_replay_test.c": "recorded conversations, through both sides of a call",
+    "tests/unit/service/buffer/smb_test.c": "one shared memory: smb_map, commit and smb_scrape in turns",
+    "tests/unit/service/control/service_sweep_test.c": "the service's whole life",
+    "tests/unit/weak/order_test.c": "memory orders of abi, base/io and producer",
+}
 TEST = re.compile(r"_(test|fuzz)\.c$|^tests/integration/\w+_test\.sh$")
 HIDES = re.compile(r"\bEXISTS\s+\"?\$\{(?:CMAKE_CURRENT_SOURCE_DIR|CMAKE_SOURCE_DIR|"
                    r"PROJECT_SOURCE_DIR|CMAKE_CURRENT_LIST_DIR)\}", re.M)
@@ -33,6 +41,22 @@ def unrun(names, built, commands):
                 yield f"{name}: ctest does not run it: register it with pfl_unit_test or pfl_fuzz"
             if name.endswith(".sh") and os.path.basename(name) not in programs:
                 yield f"{name}: ctest does not run it: name it in tests/integration/CMakeLists.txt"
+
+
+def stray(names, sources, exceptions):
+    """A unit test's path is its source's, below tests/unit: SOURCE_test.c or SOURCE_ASPECT_test.c."""
+    stems = {os.path.splitext(name)[0] for name in sources}
+    tests = {name for name in names if name.startswith("tests/unit/") and name.endswith("_test.c")}
+    for name in sorted(tests):
+        stem = name[len("tests/unit/"):-len("_test.c")]
+        words = os.path.basename(stem).split("_")
+        named = [os.path.join(os.path.dirname(stem), "_".join(words[:i])) in stems
+                 for i in range(1, len(words) + 1)]
+        if any(named) == (name in exceptions):
+            yield (f"{name}: needs no exception" if any(named) else
+                   f"{name}: its path names no source file: SOURCE_test.c or SOURCE_ASPECT_test.c")
+    for name in sorted(set(exceptions) - tests):
+        yield f"{name}: is not there"
 
 
 def hidden(name, text):
@@ -90,9 +114,16 @@ def self_test():
              "if(EXISTS /etc/debian_version)": False,
              "# if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/x.c)": False}
     wrong += [t for t, finds in lists.items() if bool(list(hidden("x", t))) != finds]
+    mirrored = {"tests/unit/a/b_test.c": 0, "tests/unit/a/b_death_test.c": 0, "tests/unit/a/c_test.c": 1,
+                "tests/unit/b_test.c": 1, "tests/unit/a/kit.c": 0}
+    wrong += [n for n, count in mirrored.items() if len(list(stray([n], ["a/b.c"], ()))) != count]
+    several = ["tests/unit/a/c_test.c"]
+    wrong += several * bool(list(stray(several, ["a/b.c"], several)))
+    wrong += several * (len(list(stray([], ["a/b.c"], several))) != 1)
+    wrong += several * (len(list(stray(several, ["a/c.h"], several))) != 1)
     for w in wrong:
         print(f"test_files self-test: judged wrongly: {w}")
-    print(f"test_files self-test: {len(bad) + len(good) + len(lists)} cases, {len(wrong)} wrong")
+    print(f"test_files self-test: {len(bad) + len(good) + len(lists) + len(mirrored) + 3} cases, {len(wrong)} wrong")
     return 1 if wrong else 0
 
 
@@ -106,5 +137,6 @@ if __name__ == "__main__":
     NAMES = [n for n in csource.files(".c", "_test.sh") if n.startswith("tests/")]
     LISTS = [n for n in csource.files("CMakeLists.txt", ".cmake")]
     PROBLEMS = list(unrun(NAMES, built_files(BUILD), test_words(BUILD)))
+    PROBLEMS += stray(NAMES, [n for n in csource.files(".c", ".h") if not n.startswith("tests/")], OF_SEVERAL)
     PROBLEMS += [p for n in LISTS for p in hidden(n, csource.read(n))]
     csource.finish("test_files", PROBLEMS, len(NAMES) + len(LISTS))

@@ -48,6 +48,8 @@ static void removing_twice_and_removing_what_was_never_in_is_harmless(void **sta
     pfl_list_remove(&in.node);
     pfl_list_remove(&never.node);
     assert_true(pfl_list_is_empty(&head));
+    pfl_list_append(&head, &in.node);
+    assert_false(pfl_list_is_empty(&head));
 }
 
 int main(void)
