@@ -16,11 +16,9 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "perfetto/producer_port.fields.h"
 #include "proto/ipc/rpc_client.h"
 #include "tunnel/service_conn.h"
-
-#define INITIALIZE_PRODUCER_NAME 3u
-#define ACTIVATE_TRIGGER_NAMES   1u
 
 struct pfl_raise {
     struct pfl_raise_conf conf;
@@ -122,10 +120,10 @@ static int fill(struct pfl_raise *r, const struct pfl_raise_conf *conf)
     pfl_buf_init(&r->request, PFL_RAISE_BYTES_MAX);
     if (conf->triggers_len > PFL_RAISE_TRIGGERS_MAX)
         return PFL_ELIMIT;
-    rc = add_text(&r->hello, INITIALIZE_PRODUCER_NAME,
+    rc = add_text(&r->hello, INITIALIZE_CONNECTION_REQUEST__PRODUCER_NAME,
                   pfl_span_of(conf->producer_name, strlen(conf->producer_name)));
     for (size_t i = 0; rc == 0 && i < conf->triggers_len; i++)
-        rc = add_text(&r->request, ACTIVATE_TRIGGER_NAMES, conf->triggers[i]);
+        rc = add_text(&r->request, ACTIVATE_TRIGGERS_REQUEST__TRIGGER_NAMES, conf->triggers[i]);
     return rc;
 }
 

@@ -10,16 +10,10 @@
 
 #include <string.h>
 
-#define NS_PER_S 1e9
+#include "perfetto/consumer_port.fields.h"
+#include "perfetto/service_state.fields.h"
 
-enum {
-    RESPONSE_STATE = 1,
-    STATE_PRODUCER = 1,
-    STATE_DATA_SOURCE = 2,
-    STATE_SESSIONS = 3,
-    STATE_SESSIONS_STARTED = 4,
-    STATE_VERSION = 5,
-};
+#define NS_PER_S 1e9
 
 static int read_figures(struct pfl_service_view *self, struct pfl_span figures)
 {
@@ -40,17 +34,17 @@ static int read_field(struct pfl_service_view *self, const struct pfl_field *f)
                      : PFL_SERVICE_VIEW_VERSION_BYTES - 1;
 
     if (f->type == PFL_WIRE_BYTES) {
-        self->producers += f->id == STATE_PRODUCER;
-        self->data_sources += f->id == STATE_DATA_SOURCE;
-        if (f->id == STATE_VERSION) {
+        self->producers += f->id == TRACING_SERVICE_STATE__PRODUCERS;
+        self->data_sources += f->id == TRACING_SERVICE_STATE__DATA_SOURCES;
+        if (f->id == TRACING_SERVICE_STATE__TRACING_SERVICE_VERSION) {
             memcpy(self->version, f->bytes.data, len);
             self->version[len] = '\0';
         }
         return f->id == PFL_FIGURES_FIELD ? read_figures(self, f->bytes) : 0;
     }
-    if (f->type == PFL_WIRE_VARINT && f->id == STATE_SESSIONS)
+    if (f->type == PFL_WIRE_VARINT && f->id == TRACING_SERVICE_STATE__NUM_SESSIONS)
         self->sessions = f->value;
-    if (f->type == PFL_WIRE_VARINT && f->id == STATE_SESSIONS_STARTED)
+    if (f->type == PFL_WIRE_VARINT && f->id == TRACING_SERVICE_STATE__NUM_SESSIONS_STARTED)
         self->sessions_started = f->value;
     return 0;
 }
@@ -73,7 +67,7 @@ int pfl_service_view_feed(struct pfl_service_view *self, struct pfl_span respons
     int rc = 0;
 
     while (rc == 0 && pfl_reader_field(&r, &f))
-        if (f.id == RESPONSE_STATE && f.type == PFL_WIRE_BYTES)
+        if (f.id == QUERY_SERVICE_STATE_RESPONSE__SERVICE_STATE && f.type == PFL_WIRE_BYTES)
             rc = read_state(self, f.bytes);
     return rc == 0 && r.failed ? PFL_EPARSE : rc;
 }

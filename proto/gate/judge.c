@@ -13,39 +13,12 @@
 
 #include <stdio.h>
 
+#include "perfetto/consumer_port.fields.h"
 #include "perfetto/consumer_port.pb-c.h"
+#include "perfetto/data_source_config.fields.h"
+#include "perfetto/trace_config.fields.h"
 #include "proto/gate/role.h"
 #include "proto/gate/strict.h"
-
-enum {
-    CONFIG_BUFFERS = 1,
-    CONFIG_DATA_SOURCES = 2,
-    CONFIG_DURATION_MS = 3,
-    CONFIG_LOCKDOWN_MODE = 5,
-    CONFIG_WRITE_INTO_FILE = 8,
-    CONFIG_TRIGGER_CONFIG = 17,
-    CONFIG_OUTPUT_PATH = 29,
-    CONFIG_PRIORITY_BOOST = 40,
-    CONFIG_EXCLUSIVE_PRIO = 41,
-    CONFIG_PERFLEET_ROTATION = 50001,
-    BUFFER_SIZE_KB = 1,
-    SOURCE_CONFIG = 1,
-    SOURCE_NAME = 1,
-    SOURCE_PRIORITY_BOOST = 10,
-    TRIGGERS_MODE = 1,
-    TRIGGERS_TRIGGER = 2,
-    TRIGGERS_TIMEOUT_MS = 3,
-    TRIGGER_STOP_DELAY_MS = 3,
-    MODE_STOP_TRACING = 2,
-    MODE_CLONE_SNAPSHOT = 4,
-    ENABLE_CONFIG = 1, /* and of ChangeTraceConfig */
-    ENABLE_NOTIFICATION_ONLY = 2,
-    CLONE_ID = 1,
-    CLONE_SKIP_FILTER = 2,
-    CLONE_FOR_BUGREPORT = 3,
-    CLONE_NAME = 4,
-    SESSION_KEY = 1, /* of Attach and Detach */
-};
 
 struct judge {
     struct pfl_span role;
@@ -141,29 +114,30 @@ static bool judge_reach(struct judge *j, struct pfl_span config)
 {
     struct pfl_field f;
 
-    if (find(config, CONFIG_OUTPUT_PATH, &f) || find(config, CONFIG_PERFLEET_ROTATION, &f) ||
-        get_number(config, CONFIG_WRITE_INTO_FILE) != 0)
+    if (find(config, TRACE_CONFIG__OUTPUT_PATH, &f) ||
+        find(config, TRACE_CONFIG__PERFLEET_ROTATION, &f) ||
+        get_number(config, TRACE_CONFIG__WRITE_INTO_FILE) != 0)
         return refuse(j, "files on the host (write_into_file, output_path)",
                       "read the trace instead: perfleet record -o FILE");
-    if (get_number(config, CONFIG_LOCKDOWN_MODE) != 0)
+    if (get_number(config, TRACE_CONFIG__LOCKDOWN_MODE) != 0)
         return refuse(j, "lockdown_mode", "leave it out");
-    if (get_number(config, CONFIG_EXCLUSIVE_PRIO) != 0)
+    if (get_number(config, TRACE_CONFIG__EXCLUSIVE_PRIO) != 0)
         return refuse(j, "exclusive_prio", "leave it out");
-    if (find(config, CONFIG_PRIORITY_BOOST, &f))
+    if (find(config, TRACE_CONFIG__PRIORITY_BOOST, &f))
         return refuse(j, "priority_boost", "leave it out");
     return true;
 }
 
 static bool judge_source(struct judge *j, struct pfl_span source)
 {
-    struct pfl_span config = get_bytes(source, SOURCE_CONFIG);
-    struct pfl_span name = get_bytes(config, SOURCE_NAME);
+    struct pfl_span config = get_bytes(source, TRACE_CONFIG__DATA_SOURCE__CONFIG);
+    struct pfl_span name = get_bytes(config, DATA_SOURCE_CONFIG__NAME);
     struct pfl_field f;
 
     if (pfl_role_has(j->role, PFL_ROLE_DATA_SOURCE) &&
         !pfl_role_matches(j->role, PFL_ROLE_DATA_SOURCE, name))
         return refuse_name(j, PFL_ROLE_DATA_SOURCE, "data source", name);
-    if (find(config, SOURCE_PRIORITY_BOOST, &f))
+    if (find(config, DATA_SOURCE_CONFIG__PRIORITY_BOOST, &f))
         return refuse(j, "priority_boost", "leave it out");
     return true;
 }
@@ -176,9 +150,9 @@ static bool judge_lists(struct judge *j, struct pfl_span config)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == CONFIG_BUFFERS)
-            sum_kb += get_number(f.bytes, BUFFER_SIZE_KB);
-        if (f.id == CONFIG_DATA_SOURCES && !judge_source(j, f.bytes))
+        if (f.id == TRACE_CONFIG__BUFFERS)
+            sum_kb += get_number(f.bytes, TRACE_CONFIG__BUFFER_CONFIG__SIZE_KB);
+        if (f.id == TRACE_CONFIG__DATA_SOURCES && !judge_source(j, f.bytes))
             return false;
     }
     return max_kb == 0 || sum_kb <= max_kb ||
@@ -192,7 +166,10 @@ static uint64_t longest_delay(struct pfl_span triggers)
     uint64_t longest = 0;
 
     while (pfl_reader_field(&r, &f)) {
-        uint64_t ms = f.id == TRIGGERS_TRIGGER ? get_number(f.bytes, TRIGGER_STOP_DELAY_MS) : 0;
+        uint64_t ms =
+            f.id == TRACE_CONFIG__TRIGGER_CONFIG__TRIGGERS
+                ? get_number(f.bytes, TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER__STOP_DELAY_MS)
+                : 0;
 
         longest = ms > longest ? ms : longest;
     }
@@ -203,11 +180,12 @@ static uint64_t longest_delay(struct pfl_span triggers)
 static bool judge_time(struct judge *j, struct pfl_span config)
 {
     uint64_t max_ms = pfl_role_get_number(j->role, PFL_ROLE_MAX_DURATION_MS);
-    uint64_t duration_ms = get_number(config, CONFIG_DURATION_MS);
-    struct pfl_span triggers = get_bytes(config, CONFIG_TRIGGER_CONFIG);
-    uint64_t mode = get_number(triggers, TRIGGERS_MODE);
-    uint64_t trigger_ms = get_number(triggers, TRIGGERS_TIMEOUT_MS);
-    bool has_timeout = mode == MODE_STOP_TRACING || mode == MODE_CLONE_SNAPSHOT;
+    uint64_t duration_ms = get_number(config, TRACE_CONFIG__DURATION_MS);
+    struct pfl_span triggers = get_bytes(config, TRACE_CONFIG__TRIGGER_CONFIG);
+    uint64_t mode = get_number(triggers, TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE);
+    uint64_t trigger_ms = get_number(triggers, TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_TIMEOUT_MS);
+    bool has_timeout = mode == TRACE_CONFIG__TRIGGER_CONFIG__STOP_TRACING ||
+                       mode == TRACE_CONFIG__TRIGGER_CONFIG__CLONE_SNAPSHOT;
 
     if (max_ms == 0)
         return true;
@@ -230,9 +208,10 @@ static bool judge_enable(struct judge *j, struct pfl_span args)
 {
     struct pfl_field config;
 
-    /* After Attach: without a config it only asks to hear of the end. */
-    if (!find(args, ENABLE_CONFIG, &config)) {
-        if (get_number(args, ENABLE_NOTIFICATION_ONLY) != 0)
+    /* Of EnableTracingRequest or ChangeTraceConfigRequest: the same field. After Attach, a request
+     * without a config only asks to hear of the end. */
+    if (!find(args, ENABLE_TRACING_REQUEST__TRACE_CONFIG, &config)) {
+        if (get_number(args, ENABLE_TRACING_REQUEST__ATTACH_NOTIFICATION_ONLY) != 0)
             return true;
         config.bytes = pfl_span_of(NULL, 0);
     }
@@ -241,9 +220,10 @@ static bool judge_enable(struct judge *j, struct pfl_span args)
 
 /* ---- sessions ---- */
 
+/* Of AttachRequest or DetachRequest: the same field. */
 static bool judge_key(struct judge *j, struct pfl_span args)
 {
-    struct pfl_span key = get_bytes(args, SESSION_KEY);
+    struct pfl_span key = get_bytes(args, DETACH_REQUEST__KEY);
 
     return pfl_role_matches(j->role, PFL_ROLE_SESSION, key) ||
            refuse_name(j, PFL_ROLE_SESSION, "leaving or taking over a session", key);
@@ -257,12 +237,13 @@ static bool is_any_session(const struct judge *j)
 
 static bool judge_clone(struct judge *j, struct pfl_span args)
 {
-    struct pfl_span name = get_bytes(args, CLONE_NAME);
+    struct pfl_span name = get_bytes(args, CLONE_SESSION_REQUEST__UNIQUE_SESSION_NAME);
     struct pfl_field f;
 
-    if (get_number(args, CLONE_SKIP_FILTER) != 0)
+    if (get_number(args, CLONE_SESSION_REQUEST__SKIP_TRACE_FILTER) != 0)
         return refuse(j, "skip_trace_filter", "leave it out");
-    if ((find(args, CLONE_ID, &f) || get_number(args, CLONE_FOR_BUGREPORT) != 0) &&
+    if ((find(args, CLONE_SESSION_REQUEST__SESSION_ID, &f) ||
+         get_number(args, CLONE_SESSION_REQUEST__FOR_BUGREPORT) != 0) &&
         !is_any_session(j))
         return refuse(j, "copying a session by its number", "name it");
     if (name.len == 0 && is_any_session(j))

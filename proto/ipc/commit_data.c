@@ -11,32 +11,7 @@
  */
 #include "proto/ipc/commit_data.h"
 
-enum request_field {
-    REQUEST_CHUNKS_TO_MOVE = 1,
-    REQUEST_CHUNKS_TO_PATCH = 2,
-    REQUEST_FLUSH_REQUEST_ID = 3,
-};
-
-enum move_field {
-    MOVE_PAGE = 1,
-    MOVE_CHUNK = 2,
-    MOVE_TARGET_BUFFER = 3,
-    MOVE_DATA = 4,
-    MOVE_CHUNK_INCOMPLETE = 5,
-};
-
-enum patch_list_field {
-    LIST_TARGET_BUFFER = 1,
-    LIST_WRITER_ID = 2,
-    LIST_CHUNK_ID = 3,
-    LIST_PATCHES = 4,
-    LIST_HAS_MORE_PATCHES = 5,
-};
-
-enum patch_field {
-    PATCH_OFFSET = 1,
-    PATCH_DATA = 2,
-};
+#include "perfetto/commit_data.fields.h"
 
 #define MOVES_KEPT 128u
 #define LISTS_KEPT 64u
@@ -52,16 +27,16 @@ struct outline {
 static void set_move_varint(struct pfl_commit_data_move *m, const struct pfl_field *f)
 {
     switch (f->id) {
-    case MOVE_PAGE:
+    case COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE__PAGE:
         m->page_untrusted = (uint32_t)f->value;
         break;
-    case MOVE_CHUNK:
+    case COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE__CHUNK:
         m->chunk_untrusted = (uint32_t)f->value;
         break;
-    case MOVE_TARGET_BUFFER:
+    case COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE__TARGET_BUFFER:
         m->target_buffer_untrusted = (uint32_t)f->value;
         break;
-    case MOVE_CHUNK_INCOMPLETE:
+    case COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE__CHUNK_INCOMPLETE:
         m->is_incomplete = f->value != 0;
         break;
     default:
@@ -75,7 +50,7 @@ static void set_move_varint(struct pfl_commit_data_move *m, const struct pfl_fie
  */
 static bool try_parse_plain_move(struct pfl_span bytes, struct pfl_commit_data_move *ret_move)
 {
-    uint32_t values[MOVE_CHUNK_INCOMPLETE + 1] = {0};
+    uint32_t values[COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE__CHUNK_INCOMPLETE + 1] = {0};
     size_t i = 0;
 
     while (i < bytes.len) {
@@ -83,8 +58,9 @@ static bool try_parse_plain_move(struct pfl_span bytes, struct pfl_commit_data_m
         uint32_t v = 0;
         unsigned shift = 0;
 
-        if ((bytes.data[i++] & 7) != PFL_WIRE_VARINT || id == 0 || id == MOVE_DATA ||
-            id > MOVE_CHUNK_INCOMPLETE)
+        if ((bytes.data[i++] & 7) != PFL_WIRE_VARINT || id == 0 ||
+            id == COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE__DATA ||
+            id > COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE__CHUNK_INCOMPLETE)
             return false;
         while (i < bytes.len && bytes.data[i] >= 0x80 && shift < 21) {
             v |= (uint32_t)(bytes.data[i++] & 0x7f) << shift;
@@ -94,10 +70,11 @@ static bool try_parse_plain_move(struct pfl_span bytes, struct pfl_commit_data_m
             return false;
         values[id] = v | (uint32_t)bytes.data[i++] << shift;
     }
-    *ret_move = (struct pfl_commit_data_move){.page_untrusted = values[MOVE_PAGE],
-                                              .chunk_untrusted = values[MOVE_CHUNK],
-                                              .target_buffer_untrusted = values[MOVE_TARGET_BUFFER],
-                                              .is_incomplete = values[MOVE_CHUNK_INCOMPLETE] != 0};
+    *ret_move = (struct pfl_commit_data_move){
+        .page_untrusted = values[COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE__PAGE],
+        .chunk_untrusted = values[COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE__CHUNK],
+        .target_buffer_untrusted = values[COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE__TARGET_BUFFER],
+        .is_incomplete = values[COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE__CHUNK_INCOMPLETE] != 0};
     return true;
 }
 
@@ -112,7 +89,7 @@ static bool parse_move(struct pfl_span bytes, struct pfl_commit_data_move *ret_m
     while (pfl_reader_field(&r, &f)) {
         if (f.type == PFL_WIRE_VARINT) {
             set_move_varint(&m, &f);
-        } else if (f.type == PFL_WIRE_BYTES && f.id == MOVE_DATA) {
+        } else if (f.type == PFL_WIRE_BYTES && f.id == COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE__DATA) {
             m.has_data = true;
             m.data = f.bytes;
         }
@@ -131,10 +108,13 @@ static bool try_parse_plain_patch(struct pfl_span bytes, struct pfl_commit_data_
     const uint8_t *tail;
     size_t offset_len;
 
-    if (bytes.len < 8 || bytes.len > 10 || bytes.data[0] != (PATCH_OFFSET << 3 | PFL_WIRE_VARINT))
+    if (bytes.len < 8 || bytes.len > 10 ||
+        bytes.data[0] !=
+            (COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__PATCH__OFFSET << 3 | PFL_WIRE_VARINT))
         return false;
     tail = bytes.data + bytes.len - 6;
-    if (tail[0] != (PATCH_DATA << 3 | PFL_WIRE_BYTES) || tail[1] != 4)
+    if (tail[0] != (COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__PATCH__DATA << 3 | PFL_WIRE_BYTES) ||
+        tail[1] != 4)
         return false;
     offset_len = bytes.len - 7;
     for (size_t i = 0; i < offset_len; i++) {
@@ -158,9 +138,10 @@ static bool parse_patch(struct pfl_span bytes, struct pfl_commit_data_patch *ret
     if (try_parse_plain_patch(bytes, ret_patch))
         return true;
     while (pfl_reader_field(&r, &f)) {
-        if (f.type == PFL_WIRE_VARINT && f.id == PATCH_OFFSET)
+        if (f.type == PFL_WIRE_VARINT && f.id == COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__PATCH__OFFSET)
             p.offset_untrusted = (uint32_t)f.value;
-        else if (f.type == PFL_WIRE_BYTES && f.id == PATCH_DATA)
+        else if (f.type == PFL_WIRE_BYTES &&
+                 f.id == COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__PATCH__DATA)
             p.data = f.bytes;
     }
     *ret_patch = p;
@@ -170,16 +151,16 @@ static bool parse_patch(struct pfl_span bytes, struct pfl_commit_data_patch *ret
 static void set_list_varint(struct pfl_commit_data_patch_list *l, const struct pfl_field *f)
 {
     switch (f->id) {
-    case LIST_TARGET_BUFFER:
+    case COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__TARGET_BUFFER:
         l->target_buffer_untrusted = (uint32_t)f->value;
         break;
-    case LIST_WRITER_ID:
+    case COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__WRITER_ID:
         l->writer_id_untrusted = (uint32_t)f->value;
         break;
-    case LIST_CHUNK_ID:
+    case COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__CHUNK_ID:
         l->chunk_id_untrusted = (uint32_t)f->value;
         break;
-    case LIST_HAS_MORE_PATCHES:
+    case COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__HAS_MORE_PATCHES:
         l->has_more_patches = f->value != 0;
         break;
     default:
@@ -201,7 +182,8 @@ static bool parse_patch_list(struct pfl_span bytes, bool is_checked,
     while (is_ok && pfl_reader_field(&r, &f)) {
         if (f.type == PFL_WIRE_VARINT) {
             set_list_varint(ret_list, &f);
-        } else if (f.type == PFL_WIRE_BYTES && f.id == LIST_PATCHES) {
+        } else if (f.type == PFL_WIRE_BYTES &&
+                   f.id == COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__PATCHES) {
             ret_list->patches_len++;
             is_ok = is_checked || parse_patch(f.bytes, &patch);
         }
@@ -239,13 +221,13 @@ static bool check(struct pfl_span request, struct outline *ret_outline)
     o->moves_len = 0;
     o->lists_len = 0;
     while (is_ok && pfl_reader_field(&r, &f)) {
-        if (is_entry(&f, REQUEST_CHUNKS_TO_MOVE)) {
+        if (is_entry(&f, COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE)) {
             is_ok = parse_move(f.bytes, move_at(o, &move));
             o->moves_len++;
-        } else if (is_entry(&f, REQUEST_CHUNKS_TO_PATCH)) {
+        } else if (is_entry(&f, COMMIT_DATA_REQUEST__CHUNKS_TO_PATCH)) {
             is_ok = parse_patch_list(f.bytes, false, list_at(o, &list));
             o->lists_len++;
-        } else if (f.type == PFL_WIRE_VARINT && f.id == REQUEST_FLUSH_REQUEST_ID) {
+        } else if (f.type == PFL_WIRE_VARINT && f.id == COMMIT_DATA_REQUEST__FLUSH_REQUEST_ID) {
             o->flush_request_id = f.value;
         }
     }
@@ -267,7 +249,8 @@ static void visit_moves(struct pfl_span request, struct outline *o,
         visitor->on_move(visitor->user, &o->moves[i]);
     }
     while (o->moves_len > MOVES_KEPT && pfl_reader_field(&r, &f)) {
-        if (is_entry(&f, REQUEST_CHUNKS_TO_MOVE) && n++ >= MOVES_KEPT && parse_move(f.bytes, &move))
+        if (is_entry(&f, COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE) && n++ >= MOVES_KEPT &&
+            parse_move(f.bytes, &move))
             visitor->on_move(visitor->user, &move);
     }
 }
@@ -283,7 +266,7 @@ static void visit_patches(struct pfl_span request, struct outline *o,
     for (size_t i = 0; i < o->lists_len && i < LISTS_KEPT; i++)
         visitor->on_patches(visitor->user, &o->lists[i]);
     while (o->lists_len > LISTS_KEPT && pfl_reader_field(&r, &f)) {
-        if (is_entry(&f, REQUEST_CHUNKS_TO_PATCH) && n++ >= LISTS_KEPT &&
+        if (is_entry(&f, COMMIT_DATA_REQUEST__CHUNKS_TO_PATCH) && n++ >= LISTS_KEPT &&
             parse_patch_list(f.bytes, true, &list))
             visitor->on_patches(visitor->user, &list);
     }
@@ -310,7 +293,7 @@ bool pfl_commit_data_next_patch(struct pfl_commit_data_patch_list *list,
     struct pfl_field f;
 
     while (pfl_reader_field(&list->fields, &f)) {
-        if (is_entry(&f, LIST_PATCHES))
+        if (is_entry(&f, COMMIT_DATA_REQUEST__CHUNK_TO_PATCH__PATCHES))
             return parse_patch(f.bytes, ret_patch);
     }
     return false;

@@ -12,22 +12,10 @@
 
 #include <assert.h>
 
+#include "perfetto/data_source_config.fields.h"
+#include "perfetto/trace_config.fields.h"
+
 #define OVERRIDES_MAX_BYTES 64u
-
-enum config_field {
-    CONFIG_TARGET_BUFFER = 2,
-    CONFIG_TRACE_DURATION_MS = 3,
-    CONFIG_TRACING_SESSION_ID = 4,
-    CONFIG_ENABLE_EXTRA_GUARDRAILS = 6,
-    CONFIG_STOP_TIMEOUT_MS = 7,
-    CONFIG_SESSION_INITIATOR = 8,
-    CONFIG_PREFER_SUSPEND_CLOCK = 122,
-};
-
-enum {
-    TRACE_CONFIG_DATA_SOURCES = 2,
-    DATA_SOURCE_CONFIG = 1,
-};
 
 int pfl_ds_config_find(struct pfl_span message, uint32_t id, struct pfl_span *ret)
 {
@@ -57,9 +45,9 @@ int pfl_ds_config_next(struct pfl_reader *trace_config, struct pfl_span *ret_con
     while (pfl_reader_field(trace_config, &f)) {
         int rc;
 
-        if (f.id != TRACE_CONFIG_DATA_SOURCES || f.type != PFL_WIRE_BYTES)
+        if (f.id != TRACE_CONFIG__DATA_SOURCES || f.type != PFL_WIRE_BYTES)
             continue;
-        rc = pfl_ds_config_find(f.bytes, DATA_SOURCE_CONFIG, ret_config);
+        rc = pfl_ds_config_find(f.bytes, TRACE_CONFIG__DATA_SOURCE__CONFIG, ret_config);
         if (rc == PFL_ENOENT)
             *ret_config = pfl_span_of(NULL, 0);
         return rc == PFL_ENOENT ? 0 : rc;
@@ -70,14 +58,14 @@ int pfl_ds_config_next(struct pfl_reader *trace_config, struct pfl_span *ret_con
 static bool is_service_owned(uint32_t id, const struct pfl_ds_config_overrides *o)
 {
     switch (id) {
-    case CONFIG_TARGET_BUFFER:
-    case CONFIG_TRACE_DURATION_MS:
-    case CONFIG_TRACING_SESSION_ID:
-    case CONFIG_ENABLE_EXTRA_GUARDRAILS:
-    case CONFIG_STOP_TIMEOUT_MS:
-    case CONFIG_SESSION_INITIATOR:
+    case DATA_SOURCE_CONFIG__TARGET_BUFFER:
+    case DATA_SOURCE_CONFIG__TRACE_DURATION_MS:
+    case DATA_SOURCE_CONFIG__TRACING_SESSION_ID:
+    case DATA_SOURCE_CONFIG__ENABLE_EXTRA_GUARDRAILS:
+    case DATA_SOURCE_CONFIG__STOP_TIMEOUT_MS:
+    case DATA_SOURCE_CONFIG__SESSION_INITIATOR:
         return true;
-    case CONFIG_PREFER_SUSPEND_CLOCK:
+    case DATA_SOURCE_CONFIG__PREFER_SUSPEND_CLOCK_FOR_DURATION:
         return o->prefer_suspend_clock_for_duration;
     default:
         return false;
@@ -89,14 +77,15 @@ static int append_overrides(const struct pfl_ds_config_overrides *o, struct pfl_
     uint8_t bytes[OVERRIDES_MAX_BYTES];
     struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
 
-    pfl_writer_field_varint(&w, CONFIG_TARGET_BUFFER, o->target_buffer);
-    pfl_writer_field_varint(&w, CONFIG_TRACE_DURATION_MS, o->trace_duration_ms);
-    pfl_writer_field_varint(&w, CONFIG_TRACING_SESSION_ID, o->tracing_session_id);
-    pfl_writer_field_varint(&w, CONFIG_ENABLE_EXTRA_GUARDRAILS, o->enable_extra_guardrails);
-    pfl_writer_field_varint(&w, CONFIG_STOP_TIMEOUT_MS, o->stop_timeout_ms);
-    pfl_writer_field_varint(&w, CONFIG_SESSION_INITIATOR, o->session_initiator);
+    pfl_writer_field_varint(&w, DATA_SOURCE_CONFIG__TARGET_BUFFER, o->target_buffer);
+    pfl_writer_field_varint(&w, DATA_SOURCE_CONFIG__TRACE_DURATION_MS, o->trace_duration_ms);
+    pfl_writer_field_varint(&w, DATA_SOURCE_CONFIG__TRACING_SESSION_ID, o->tracing_session_id);
+    pfl_writer_field_varint(&w, DATA_SOURCE_CONFIG__ENABLE_EXTRA_GUARDRAILS,
+                            o->enable_extra_guardrails);
+    pfl_writer_field_varint(&w, DATA_SOURCE_CONFIG__STOP_TIMEOUT_MS, o->stop_timeout_ms);
+    pfl_writer_field_varint(&w, DATA_SOURCE_CONFIG__SESSION_INITIATOR, o->session_initiator);
     if (o->prefer_suspend_clock_for_duration)
-        pfl_writer_field_varint(&w, CONFIG_PREFER_SUSPEND_CLOCK, 1);
+        pfl_writer_field_varint(&w, DATA_SOURCE_CONFIG__PREFER_SUSPEND_CLOCK_FOR_DURATION, 1);
     assert(!w.failed);
     return pfl_buf_append(out, bytes, sizeof(bytes) - w.left);
 }

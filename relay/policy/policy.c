@@ -14,20 +14,14 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "perfleet/policy.fields.h"
 #include "perfleet/policy.pb-c.h"
 #include "proto/gate/role.h"
 #include "proto/text/text_format.h"
 #include "proto/tunnel/identity.h"
 
 enum {
-    POLICY_RULE = 1,
-    POLICY_ROLE = 2,
-    RULE_NAME = 1,
-    RULE_OPERATOR = 2,
-    RULE_HOST = 3,
-    RULE_LABEL = 4,
-    RULE_ROLE = 5,
-    RULE_FIELDS,
+    RULE_FIELDS = RULE__ROLE + 1,
 };
 
 struct role {
@@ -105,7 +99,7 @@ static bool fits_labels(struct pfl_span rule, const struct pfl_policy_question *
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == RULE_LABEL && !fits_label(f.bytes, q))
+        if (f.id == RULE__LABEL && !fits_label(f.bytes, q))
             return false;
     }
     return true;
@@ -123,7 +117,7 @@ static const struct role *find_role(const struct pfl_policy *p, struct pfl_span 
 static void allow(const struct pfl_policy *p, struct pfl_span rule,
                   struct pfl_policy_decision *ret_decision)
 {
-    struct pfl_span name = get_text(rule, RULE_ROLE);
+    struct pfl_span name = get_text(rule, RULE__ROLE);
     const struct role *role = name.len != 0 ? find_role(p, name) : NULL;
 
     ret_decision->is_allowed = true;
@@ -145,8 +139,9 @@ void pfl_policy_decide(const struct pfl_policy *self, const struct pfl_policy_qu
         return;
     r = pfl_reader_of(pfl_buf_get(&self->message));
     while (pfl_reader_field(&r, &f)) {
-        if (f.id != POLICY_RULE || !any_matches(f.bytes, RULE_OPERATOR, question->operator_name) ||
-            !any_matches(f.bytes, RULE_HOST, question->host))
+        if (f.id != POLICY__RULE ||
+            !any_matches(f.bytes, RULE__OPERATOR, question->operator_name) ||
+            !any_matches(f.bytes, RULE__HOST, question->host))
             continue;
         if (fits_labels(f.bytes, question)) {
             allow(self, f.bytes, ret_decision);
@@ -179,11 +174,11 @@ static bool is_name_pattern(struct pfl_span p)
 
 static const char *check_rule_field(const struct pfl_field *f)
 {
-    if ((f->id == RULE_OPERATOR || f->id == RULE_HOST) && !is_name_pattern(f->bytes))
+    if ((f->id == RULE__OPERATOR || f->id == RULE__HOST) && !is_name_pattern(f->bytes))
         return "operators and hosts have 1 to 63 of letters, digits, '.', '_', '-' and '*'";
     if (!pfl_pattern_is_one(f->bytes))
         return "names and patterns have 1 to 127 printable characters without blanks and quotes";
-    if (f->id == RULE_LABEL && find_equals(f->bytes) == NULL)
+    if (f->id == RULE__LABEL && find_equals(f->bytes) == NULL)
         return "a label is written \"name=value\"";
     return NULL;
 }
@@ -202,11 +197,11 @@ static const char *check_rule(const struct pfl_policy *p, struct pfl_span rule)
     }
     if (why != NULL)
         return why;
-    if (count[RULE_NAME] != 1 || count[RULE_OPERATOR] == 0 || count[RULE_HOST] == 0)
+    if (count[RULE__NAME] != 1 || count[RULE__OPERATOR] == 0 || count[RULE__HOST] == 0)
         return "a rule wants one name, and at least one operator and one host (\"*\": any)";
-    if (count[RULE_ROLE] > 1)
+    if (count[RULE__ROLE] > 1)
         return "a rule has one role; write one role that has what both allow";
-    if (count[RULE_ROLE] == 1 && find_role(p, get_text(rule, RULE_ROLE)) == NULL)
+    if (count[RULE__ROLE] == 1 && find_role(p, get_text(rule, RULE__ROLE)) == NULL)
         return "no role has the name that this rule gives; add role { name: \"...\" }";
     return NULL;
 }
@@ -274,11 +269,11 @@ static int check(struct pfl_policy *p, struct pfl_span text, char *ret_why)
         const char *why = NULL;
 
         for (unsigned n = 0; pfl_reader_field(&r, &f); n++) {
-            if (pass == 0 && f.id == POLICY_ROLE)
+            if (pass == 0 && f.id == POLICY__ROLE)
                 why = take_role(p, f.bytes);
-            else if (pass == 1 && f.id == POLICY_RULE)
+            else if (pass == 1 && f.id == POLICY__RULE)
                 why = check_rule(p, f.bytes);
-            p->rules_len += pass == 1 && f.id == POLICY_RULE;
+            p->rules_len += pass == 1 && f.id == POLICY__RULE;
             if (why == NULL)
                 continue;
             (void)snprintf(ret_why, PFL_POLICY_WHY_BYTES, "%u: %s", line_of_block(text, n), why);

@@ -12,10 +12,9 @@
 #include "service/core/concurrent.h"
 
 #include "perfetto/service_packets.fields.h"
+#include "perfetto/trace_packet.fields.h"
 #include "proto/packet.h"
 #include "service/core/service.h"
-
-#define PACKET_CONCURRENT_SESSION_EVENT 134u
 
 /* ConcurrentSessionEvent.State */
 static uint64_t get_number(enum pfl_session_state state)
@@ -41,7 +40,7 @@ static void add(const struct pfl_service *service, struct pfl_concurrent *accoun
         return;
     packet = pfl_service_packet_begin(&m, service->conf.facts);
     pfl_message_varint(&m, PFL_PACKET_TIMESTAMP, other->concurrent.since_ns);
-    content = pfl_message_begin(&m, PACKET_CONCURRENT_SESSION_EVENT);
+    content = pfl_message_begin(&m, TRACE_PACKET__CONCURRENT_SESSION_EVENT);
     pfl_message_varint(&m, CONCURRENT_SESSION_EVENT__STATE, get_number(other->state));
     if (name.len != 0)
         pfl_message_bytes(&m, CONCURRENT_SESSION_EVENT__SESSION_NAME, name);

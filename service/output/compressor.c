@@ -16,16 +16,12 @@
 #include <zstd.h>
 
 #include "base/mem.h"
+#include "perfetto/trace_packet.fields.h"
 
 #define DEFLATE_LEVEL  5 /* as small as zlib's 6 (docs/benchmarks.md) */
 #define WINDOW_LOG_MAX 21
 /* Tag and length: a tag of 2 bytes, a length of at most 5. */
 #define HEAD_MAX 8u
-
-enum {
-    COMPRESSED_PACKETS = 50,
-    ZSTD_COMPRESSED_PACKETS = 133,
-};
 
 struct pfl_compressor {
     enum pfl_codec codec;
@@ -120,7 +116,9 @@ int pfl_compressor_run(struct pfl_compressor *self, struct pfl_span trace, uint8
     if (rc != 0)
         return rc;
     body_len = (size_t)(w.pos - body);
-    pfl_writer_field_header(&head_writer, is_zstd ? ZSTD_COMPRESSED_PACKETS : COMPRESSED_PACKETS,
+    pfl_writer_field_header(&head_writer,
+                            is_zstd ? TRACE_PACKET__ZSTD_COMPRESSED_PACKETS
+                                    : TRACE_PACKET__COMPRESSED_PACKETS,
                             body_len);
     head_len = sizeof(head) - head_writer.left;
     memcpy(body - head_len, head, head_len);

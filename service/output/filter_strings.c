@@ -17,14 +17,6 @@
 #include "base/mem.h"
 #include "perfetto/trace_config.fields.h"
 
-enum {
-    MATCH_REDACT = 1,
-    ATRACE_MATCH_REDACT = 2,
-    MATCH_BREAK = 3,
-    ATRACE_MATCH_BREAK = 4,
-    ATRACE_SEARCH_REDACT = 5,
-};
-
 static const char redacted[] = "P60REDACTED";
 
 /* A rule as it lies in the config. */
@@ -90,7 +82,8 @@ static const char *read_rule(struct pfl_span bytes, struct raw_rule *ret_raw)
     }
     if (r.failed)
         return "it is no valid message";
-    if (raw.policy < MATCH_REDACT || raw.policy > ATRACE_SEARCH_REDACT)
+    if (raw.policy < TRACE_CONFIG__TRACE_FILTER__SFP_MATCH_REDACT_GROUPS ||
+        raw.policy > TRACE_CONFIG__TRACE_FILTER__SFP_ATRACE_REPEATED_SEARCH_REDACT_GROUPS)
         return "policy: unset or unknown";
     if (!has_types)
         raw.types[0] = 1; /* only fields without a type */
@@ -300,7 +293,7 @@ static int apply_rule(const struct pfl_filter_strings *self, const struct pfl_fi
 {
     if (pfl_filter_strings_is_cancelled(self))
         return PFL_ELIMIT;
-    return rule->policy == ATRACE_SEARCH_REDACT
+    return rule->policy == TRACE_CONFIG__TRACE_FILTER__SFP_ATRACE_REPEATED_SEARCH_REDACT_GROUPS
                ? search(self, rule, string, len)
                : pfl_pattern_match(rule->pattern, pfl_span_of(string, len));
 }
@@ -308,7 +301,8 @@ static int apply_rule(const struct pfl_filter_strings *self, const struct pfl_fi
 static bool is_candidate(const struct pfl_filter_rule *rule, struct pfl_span payload,
                          uint32_t semantic_type)
 {
-    bool is_about_atrace = rule->policy != MATCH_REDACT && rule->policy != MATCH_BREAK;
+    bool is_about_atrace = rule->policy != TRACE_CONFIG__TRACE_FILTER__SFP_MATCH_REDACT_GROUPS &&
+                           rule->policy != TRACE_CONFIG__TRACE_FILTER__SFP_MATCH_BREAK;
 
     return is_for_type(rule, semantic_type) && (!is_about_atrace || is_for_payload(rule, payload));
 }
@@ -334,9 +328,10 @@ bool pfl_filter_strings_apply(struct pfl_filter_strings *self, uint8_t *string, 
             overwrite(string, len);
             return true;
         }
-        if (rule->policy == MATCH_BREAK || rule->policy == ATRACE_MATCH_BREAK)
+        if (rule->policy == TRACE_CONFIG__TRACE_FILTER__SFP_MATCH_BREAK ||
+            rule->policy == TRACE_CONFIG__TRACE_FILTER__SFP_ATRACE_MATCH_BREAK)
             return false;
-        if (rule->policy != ATRACE_SEARCH_REDACT)
+        if (rule->policy != TRACE_CONFIG__TRACE_FILTER__SFP_ATRACE_REPEATED_SEARCH_REDACT_GROUPS)
             redact_groups(rule, string);
         return true;
     }

@@ -16,10 +16,10 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "perfetto/trace_packet.fields.h"
 
-#define LEN_MAX         ((1ull << 28) - 1)
-#define FIELD_ID_MAX    ((1u << 29) - 1)
-#define TRACE_PACKET_ID 1u
+#define LEN_MAX      ((1ull << 28) - 1)
+#define FIELD_ID_MAX ((1u << 29) - 1)
 
 struct pfl_trace_filter {
     struct pfl_filter_bytecode bytecode;
@@ -70,7 +70,7 @@ static int read_config(struct pfl_trace_filter *f, struct pfl_span config, char 
 
 static int find_root(struct pfl_trace_filter *f, char *why)
 {
-    pfl_filter_action action = pfl_filter_bytecode_find(&f->bytecode, 0, TRACE_PACKET_ID);
+    pfl_filter_action action = pfl_filter_bytecode_find(&f->bytecode, 0, TRACE__PACKET);
 
     if (pfl_filter_kind_of(action) != PFL_FILTER_NESTED) {
         (void)snprintf(why, PFL_FILTER_WHY_BYTES,

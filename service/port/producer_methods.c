@@ -37,6 +37,7 @@ struct args {
     struct pfl_span bytes1;
 };
 
+/* The other requests have the first field of one of these two. */
 static int read_args(struct pfl_span bytes, struct args *ret_args)
 {
     struct pfl_reader r = pfl_reader_of(bytes);
@@ -44,11 +45,12 @@ static int read_args(struct pfl_span bytes, struct args *ret_args)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == 1 && f.type == PFL_WIRE_BYTES)
+        if (f.id == REGISTER_DATA_SOURCE_REQUEST__DATA_SOURCE_DESCRIPTOR &&
+            f.type == PFL_WIRE_BYTES)
             args.bytes1 = f.bytes;
-        else if (f.id == 1)
+        else if (f.id == REGISTER_TRACE_WRITER_REQUEST__TRACE_WRITER_ID)
             args.number1 = f.value;
-        else if (f.id == 2)
+        else if (f.id == REGISTER_TRACE_WRITER_REQUEST__TARGET_BUFFER)
             args.number2 = f.value;
     }
     if (r.failed)

@@ -20,12 +20,11 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "perfetto/trace_packet.fields.h"
 #include "proto/packet.h"
 
 #define SUFFIX_BYTES     16u
 #define SERVICE_SEQUENCE 1u
-#define STATE_CLEARED    1u /* SequenceFlags */
-#define STATE_NEEDED     2u
 #define NEXT_MAX_BYTES   ((size_t)1 << 29)
 #define NOTE_MAX_BYTES   (1u << 20)
 #define NEXT_KEPT_BYTES  ((size_t)4 << 20)
@@ -148,7 +147,7 @@ static struct facts read_facts(struct pfl_span packet)
         else if (f.id == PFL_PACKET_SEQUENCE_FLAGS)
             facts.flags |= f.value;
         else if (f.id == PFL_PACKET_INCREMENTAL_STATE_CLEARED && f.value != 0)
-            facts.flags |= STATE_CLEARED;
+            facts.flags |= TRACE_PACKET__SEQ_INCREMENTAL_STATE_CLEARED;
         else if (f.id == PFL_PACKET_TRACE_STATS)
             facts.is_stats = true;
     }
@@ -166,11 +165,13 @@ bool pfl_rotation_goes_next(struct pfl_rotation *self, struct pfl_span packet)
     if (facts.sequence >= PFL_ROTATION_SEQUENCES)
         return false;
     state = &self->sequences[facts.sequence];
-    if (is_cutting && (facts.flags & STATE_CLEARED) != 0)
+    if (is_cutting && (facts.flags & TRACE_PACKET__SEQ_INCREMENTAL_STATE_CLEARED) != 0)
         *state = SEQUENCE_MOVED;
     if (*state == SEQUENCE_UNSEEN) {
         *state = SEQUENCE_SEEN;
-        self->unresolved += (facts.flags & (STATE_CLEARED | STATE_NEEDED)) == STATE_NEEDED;
+        self->unresolved += (facts.flags & (TRACE_PACKET__SEQ_INCREMENTAL_STATE_CLEARED |
+                                            TRACE_PACKET__SEQ_NEEDS_INCREMENTAL_STATE)) ==
+                            TRACE_PACKET__SEQ_NEEDS_INCREMENTAL_STATE;
     }
     return is_cutting && *state == SEQUENCE_MOVED;
 }

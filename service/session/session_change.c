@@ -11,15 +11,10 @@
 #include "service/session/session_change.h"
 
 #include "base/mem.h"
+#include "perfetto/trace_config.fields.h"
 #include "service/session/session_setup.h"
 
 #define CHANGED_MAX_BYTES (1u << 20)
-
-enum {
-    CONFIG_DATA_SOURCES = 2,
-    SOURCE_NAME_FILTER = 2,
-    SOURCE_REGEX_FILTER = 3,
-};
 
 static const struct pfl_plan_source *find_update(const struct pfl_session_plan *update,
                                                  struct pfl_span name)
@@ -38,7 +33,8 @@ static void copy_fields(struct pfl_message *m, struct pfl_span source, bool are_
     struct pfl_field f;
 
     for (const uint8_t *begin = r.pos; pfl_reader_field(&r, &f); begin = r.pos) {
-        bool is_filter = f.id == SOURCE_NAME_FILTER || f.id == SOURCE_REGEX_FILTER;
+        bool is_filter = f.id == TRACE_CONFIG__DATA_SOURCE__PRODUCER_NAME_FILTER ||
+                         f.id == TRACE_CONFIG__DATA_SOURCE__PRODUCER_NAME_REGEX_FILTER;
 
         if (is_filter == are_filters)
             pfl_message_raw(m, pfl_span_of(begin, (size_t)(r.pos - begin)));
@@ -56,13 +52,13 @@ static void write_config(struct pfl_message *m, const struct pfl_session_plan *p
         const struct pfl_plan_source *with = NULL;
         size_t mark;
 
-        if (f.id == CONFIG_DATA_SOURCES && at < plan->sources_len)
+        if (f.id == TRACE_CONFIG__DATA_SOURCES && at < plan->sources_len)
             with = find_update(update, plan->sources[at++].name);
         if (with == NULL) {
             pfl_message_raw(m, pfl_span_of(begin, (size_t)(r.pos - begin)));
             continue;
         }
-        mark = pfl_message_begin(m, CONFIG_DATA_SOURCES);
+        mark = pfl_message_begin(m, TRACE_CONFIG__DATA_SOURCES);
         copy_fields(m, f.bytes, false);
         copy_fields(m, with->raw, true);
         pfl_message_end(m, mark);
@@ -84,7 +80,7 @@ static int take_config(struct pfl_session_plan *plan, struct pfl_span config)
             memcpy(bytes, config.data, config.len);
         r = pfl_reader_of(pfl_span_of(bytes, config.len));
         while (pfl_reader_field(&r, &f)) {
-            if (f.id == CONFIG_DATA_SOURCES && at < plan->sources_len)
+            if (f.id == TRACE_CONFIG__DATA_SOURCES && at < plan->sources_len)
                 sources[at++] = f.bytes;
         }
         rc = pfl_plan_index_change_filters(plan, sources);

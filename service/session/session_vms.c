@@ -14,17 +14,10 @@
 #include "service/session/session_vms.h"
 
 #include "base/log.h"
+#include "perfetto/trace_packet.fields.h"
 #include "proto/packet.h"
 #include "service/plan/session_plan.h"
 #include "service/vm/vm_set.h"
-
-enum {
-    VMS_INSTANCE = 1,
-    INSTANCE_PROGRAM = 1,
-    INSTANCE_STATE = 2,
-    INSTANCE_MEMORY_LIMIT = 3,
-    INSTANCE_PRODUCER = 4,
-};
 
 static void complain(const struct pfl_session *session, const struct pfl_producer *producer,
                      struct pfl_span source, const char *why)
@@ -123,17 +116,20 @@ static size_t get_max_bytes(const struct pfl_vm_set_member *member)
 
 static void encode_instance(struct pfl_message *m, const struct pfl_vm_set_member *member)
 {
-    size_t instance = pfl_message_begin(m, VMS_INSTANCE);
+    size_t instance = pfl_message_begin(m, TRACE_PACKET__PROTO_VMS__INSTANCE);
     size_t state;
 
-    pfl_message_bytes(m, INSTANCE_PROGRAM, pfl_vm_get_program(member->vm));
-    state = pfl_message_begin(m, INSTANCE_STATE);
+    pfl_message_bytes(m, TRACE_PACKET__PROTO_VMS__INSTANCE__PROGRAM,
+                      pfl_vm_get_program(member->vm));
+    state = pfl_message_begin(m, TRACE_PACKET__PROTO_VMS__INSTANCE__STATE);
     if (m->rc == 0)
         m->rc = pfl_vm_encode_state(member->vm, m->buf);
     pfl_message_end(m, state);
-    pfl_message_varint(m, INSTANCE_MEMORY_LIMIT, member->memory_limit_kb);
+    pfl_message_varint(m, TRACE_PACKET__PROTO_VMS__INSTANCE__MEMORY_LIMIT_KB,
+                       member->memory_limit_kb);
     for (size_t i = 0; i < member->producers_len; i++)
-        pfl_message_varint(m, INSTANCE_PRODUCER, member->producers[i].id);
+        pfl_message_varint(m, TRACE_PACKET__PROTO_VMS__INSTANCE__PRODUCER_ID,
+                           member->producers[i].id);
     pfl_message_end(m, instance);
 }
 

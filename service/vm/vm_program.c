@@ -12,19 +12,8 @@
 #include "service/vm/vm_program.h"
 
 #include "base/mem.h"
+#include "perfetto/data_source_descriptor.fields.h"
 #include "service/vm/vm_place.h"
-
-enum {
-    PROGRAM_INSTRUCTIONS = 2,
-    INSTRUCTION_SELECT = 1,
-    INSTRUCTION_REG_LOAD = 2,
-    INSTRUCTION_MERGE = 3,
-    INSTRUCTION_SET = 4,
-    INSTRUCTION_DEL = 5,
-    INSTRUCTION_ABORT_LEVEL = 6,
-    INSTRUCTION_NESTED = 7,
-    SELECT_PATH = 2,
-};
 
 /* What is being read; `instructions` is NULL in the walk that counts. */
 struct reading {
@@ -46,22 +35,22 @@ static int read_step(struct pfl_span bytes, struct pfl_vm_step *step)
         if (f.type == PFL_WIRE_BYTES)
             continue;
         switch (f.id) {
-        case 1:
+        case VM_OP_SELECT__PATH_COMPONENT__FIELD_ID:
             step->has_field_id = true;
             step->field_id = (uint32_t)f.value;
             break;
-        case 2:
+        case VM_OP_SELECT__PATH_COMPONENT__ARRAY_INDEX:
             step->has_array_index = true;
             step->array_index = (uint32_t)f.value;
             break;
-        case 3:
+        case VM_OP_SELECT__PATH_COMPONENT__MAP_KEY_FIELD_ID:
             step->has_key_id = true;
             step->key_id = (uint32_t)f.value;
             break;
-        case 5:
+        case VM_OP_SELECT__PATH_COMPONENT__IS_REPEATED:
             step->is_repeated = f.value != 0;
             break;
-        case 6:
+        case VM_OP_SELECT__PATH_COMPONENT__REGISTER_TO_MATCH:
             step->has_register = true;
             step->key_register = (uint8_t)f.value;
             break;
@@ -85,7 +74,7 @@ static int read_path(struct reading *reading, struct pfl_span bytes,
         struct pfl_vm_step step;
         int rc;
 
-        if (f.id != SELECT_PATH || f.type != PFL_WIRE_BYTES)
+        if (f.id != VM_OP_SELECT__RELATIVE_PATH || f.type != PFL_WIRE_BYTES)
             continue;
         if (reading->steps_len == PFL_VM_MAX_STEPS)
             return PFL_ELIMIT;
@@ -115,8 +104,8 @@ static uint64_t get_number(struct pfl_span bytes, uint32_t id, uint64_t value)
 
 /* The fields of an instruction that say what it does. */
 struct parts {
-    struct pfl_span of[INSTRUCTION_DEL + 1]; /* by field id */
-    bool has[INSTRUCTION_DEL + 1];
+    struct pfl_span of[VM_INSTRUCTION__DEL + 1]; /* by field id */
+    bool has[VM_INSTRUCTION__DEL + 1];
 };
 
 static void read_parts(struct pfl_span bytes, struct parts *parts)
@@ -126,7 +115,7 @@ static void read_parts(struct pfl_span bytes, struct parts *parts)
 
     *parts = (struct parts){0};
     while (pfl_vm_value_field(&r, &f)) {
-        if (f.id > INSTRUCTION_DEL || f.type != PFL_WIRE_BYTES)
+        if (f.id > VM_INSTRUCTION__DEL || f.type != PFL_WIRE_BYTES)
             continue;
         parts->of[f.id] = f.bytes;
         parts->has[f.id] = true;
@@ -139,28 +128,28 @@ static int read_operation(struct reading *reading, const struct parts *parts,
 {
     struct pfl_span part;
 
-    if (parts->has[INSTRUCTION_SELECT]) {
-        part = parts->of[INSTRUCTION_SELECT];
+    if (parts->has[VM_INSTRUCTION__SELECT]) {
+        part = parts->of[VM_INSTRUCTION__SELECT];
         instruction->op = PFL_VM_OP_SELECT;
-        instruction->cursor = (int32_t)get_number(part, 1, PFL_VM_CURSOR_SRC);
-        instruction->creates = get_number(part, 3, 0) != 0;
+        instruction->cursor = (int32_t)get_number(part, VM_OP_SELECT__CURSOR, PFL_VM_CURSOR_SRC);
+        instruction->creates = get_number(part, VM_OP_SELECT__CREATE_IF_NOT_EXIST, 0) != 0;
         return read_path(reading, part, instruction);
     }
-    if (parts->has[INSTRUCTION_REG_LOAD]) {
-        part = parts->of[INSTRUCTION_REG_LOAD];
+    if (parts->has[VM_INSTRUCTION__REG_LOAD]) {
+        part = parts->of[VM_INSTRUCTION__REG_LOAD];
         instruction->op = PFL_VM_OP_LOAD;
-        instruction->cursor = (int32_t)get_number(part, 1, PFL_VM_CURSOR_SRC);
-        instruction->register_id = (uint8_t)get_number(part, 2, 0);
-    } else if (parts->has[INSTRUCTION_DEL]) {
+        instruction->cursor = (int32_t)get_number(part, VM_OP_REG_LOAD__CURSOR, PFL_VM_CURSOR_SRC);
+        instruction->register_id = (uint8_t)get_number(part, VM_OP_REG_LOAD__DST_REGISTER, 0);
+    } else if (parts->has[VM_INSTRUCTION__DEL]) {
         instruction->op = PFL_VM_OP_DELETE;
-    } else if (parts->has[INSTRUCTION_MERGE]) {
-        part = parts->of[INSTRUCTION_MERGE];
+    } else if (parts->has[VM_INSTRUCTION__MERGE]) {
+        part = parts->of[VM_INSTRUCTION__MERGE];
         instruction->op = PFL_VM_OP_MERGE;
-        if (get_number(part, 1, 0) != 0)
+        if (get_number(part, VM_OP_MERGE__SKIP_SUBMESSAGES, 0) != 0)
             instruction->merge_flags |= PFL_VM_MERGE_SKIP_SUBMESSAGES;
-        if (get_number(part, 2, 0) != 0)
+        if (get_number(part, VM_OP_MERGE__DEL_IF_SRC_EMPTY, 0) != 0)
             instruction->merge_flags |= PFL_VM_MERGE_DEL_IF_EMPTY;
-    } else if (parts->has[INSTRUCTION_SET]) {
+    } else if (parts->has[VM_INSTRUCTION__SET]) {
         instruction->op = PFL_VM_OP_SET;
     }
     return 0;
@@ -179,13 +168,13 @@ static int read_instruction(struct reading *reading, struct pfl_span bytes, unsi
         return PFL_ELIMIT;
     reading->instructions_len++;
     read_parts(bytes, &parts);
-    instruction.on_miss = (int32_t)get_number(bytes, INSTRUCTION_ABORT_LEVEL, PFL_VM_BREAK);
+    instruction.on_miss = (int32_t)get_number(bytes, VM_INSTRUCTION__ABORT_LEVEL, PFL_VM_BREAK);
     rc = read_operation(reading, &parts, &instruction);
     if (rc == 0 && depth + instruction.steps_len > PFL_VM_MAX_DEPTH)
         rc = PFL_ELIMIT;
     if (rc == 0)
-        rc = read_list(reading, bytes, INSTRUCTION_NESTED, depth + instruction.steps_len + 1,
-                       &instruction.first_child);
+        rc = read_list(reading, bytes, VM_INSTRUCTION__NESTED_INSTRUCTIONS,
+                       depth + instruction.steps_len + 1, &instruction.first_child);
     if (rc != 0)
         return rc;
     if (reading->program->instructions != NULL)
@@ -221,7 +210,7 @@ static int read_list(struct reading *reading, struct pfl_span bytes, uint32_t id
 static int read_program(struct pfl_vm_program *self, struct pfl_span bytes, struct reading *reading)
 {
     *reading = (struct reading){.program = self};
-    return read_list(reading, bytes, PROGRAM_INSTRUCTIONS, 1, &self->first);
+    return read_list(reading, bytes, VM_PROGRAM__INSTRUCTIONS, 1, &self->first);
 }
 
 int pfl_vm_program_init(struct pfl_vm_program *self, struct pfl_span bytes)

@@ -19,19 +19,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "perfetto/consumer_port.fields.h"
 #include "tunnel/service_conn.h"
 
 #define REQUEST_BYTES 2048u
-
-enum {
-    CLONE_SESSION_NAME = 4,
-    CLONE_TRIGGER_NAME = 5,
-    CLONE_TRIGGER_PRODUCER = 6,
-    CLONE_TRIGGER_BOOT_NS = 8,
-    CLONE_RESPONSE_SUCCESS = 1,
-    CLONE_RESPONSE_ERROR = 2,
-    DETACH_KEY = 1,
-};
 
 struct pfl_agent_alarm {
     struct pfl_list node;
@@ -141,7 +132,7 @@ static struct pfl_span encode_key(const char *session, uint8_t *dst, size_t room
     struct pfl_writer w = pfl_writer_of(dst, room);
 
     (void)snprintf(key, sizeof(key), "%s" PFL_AGENT_ALARM_COPY_SUFFIX, session);
-    pfl_writer_field_bytes(&w, DETACH_KEY, key, strlen(key));
+    pfl_writer_field_bytes(&w, DETACH_REQUEST__KEY, key, strlen(key));
     return pfl_span_of(dst, room - w.left);
 }
 
@@ -155,9 +146,9 @@ static int on_cloned(void *user, const struct pfl_rpc_reply *reply)
     char why[PFL_AGENT_ALARM_WHY_BYTES] = "the service does not copy the session";
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == CLONE_RESPONSE_SUCCESS)
+        if (f.id == CLONE_SESSION_RESPONSE__SUCCESS)
             is_cloned = f.value != 0;
-        if (f.id == CLONE_RESPONSE_ERROR && f.type == PFL_WIRE_BYTES)
+        if (f.id == CLONE_SESSION_RESPONSE__ERROR && f.type == PFL_WIRE_BYTES)
             (void)snprintf(why, sizeof(why), "the service does not copy the session: %.150s",
                            pfl_log_quote((const char *)f.bytes.data, f.bytes.len));
     }
@@ -175,11 +166,15 @@ static void on_copy_bound(void *user)
     uint8_t args[REQUEST_BYTES];
     struct pfl_writer w = pfl_writer_of(args, sizeof(args));
 
-    pfl_writer_field_bytes(&w, CLONE_SESSION_NAME, a->session, strlen(a->session));
-    pfl_writer_field_bytes(&w, CLONE_TRIGGER_NAME, a->trigger, strlen(a->trigger));
+    pfl_writer_field_bytes(&w, CLONE_SESSION_REQUEST__UNIQUE_SESSION_NAME, a->session,
+                           strlen(a->session));
+    pfl_writer_field_bytes(&w, CLONE_SESSION_REQUEST__CLONE_TRIGGER_NAME, a->trigger,
+                           strlen(a->trigger));
     if (a->host[0] != '\0')
-        pfl_writer_field_bytes(&w, CLONE_TRIGGER_PRODUCER, a->host, strlen(a->host));
-    pfl_writer_field_varint(&w, CLONE_TRIGGER_BOOT_NS, pfl_clock_now_ns(PFL_CLOCK_BOOTTIME));
+        pfl_writer_field_bytes(&w, CLONE_SESSION_REQUEST__CLONE_TRIGGER_PRODUCER_NAME, a->host,
+                               strlen(a->host));
+    pfl_writer_field_varint(&w, CLONE_SESSION_REQUEST__CLONE_TRIGGER_BOOT_TIME_NS,
+                            pfl_clock_now_ns(PFL_CLOCK_BOOTTIME));
     if (pfl_service_conn_invoke(a->copy, "CloneSession", pfl_span_of(args, sizeof(args) - w.left),
                                 on_cloned, a) != 0)
         fail(a, "the service cannot copy sessions");
@@ -267,7 +262,8 @@ bool pfl_agent_alarm_is_allowed(const char *session, struct pfl_span role, char 
 
     if (role.len == 0)
         return true;
-    pfl_writer_field_bytes(&w, CLONE_SESSION_NAME, session, strlen(session));
+    pfl_writer_field_bytes(&w, CLONE_SESSION_REQUEST__UNIQUE_SESSION_NAME, session,
+                           strlen(session));
     return pfl_judge_request(role, PFL_METHOD_CLONE_SESSION,
                              pfl_span_of(args, sizeof(args) - w.left), ret_why) &&
            pfl_judge_request(role, PFL_METHOD_DETACH, encode_key(session, args, sizeof(args)),

@@ -17,28 +17,14 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "perfetto/consumer_port.fields.h"
+#include "perfetto/service_state.fields.h"
+#include "perfetto/trace_config.fields.h"
 #include "tunnel/service_conn.h"
 
 #define TRIGGER_BYTES (PFL_IDENTITY_NAME_BYTES + 16u)
 #define REQUEST_BYTES (PFL_ALARM_WATCH_TRIGGERS * TRIGGER_BYTES + 128u)
 #define WHY_BYTES     128u
-
-enum {
-    ENABLE_CONFIG = 1,
-    CONFIG_BUFFERS = 1,
-    CONFIG_TRIGGERS = 17,
-    BUFFER_SIZE_KB = 1,
-    TRIGGERS_MODE = 1,
-    TRIGGERS_TRIGGER = 2,
-    TRIGGERS_TIMEOUT_MS = 3,
-    TRIGGER_NAME = 1,
-    MODE_CLONE_SNAPSHOT = 4,
-    OBSERVE_TYPES = 1,
-    OBSERVE_CLONE_TRIGGER_HIT = 4,
-    OBSERVE_RESPONSE_EVENTS = 1,
-    EVENTS_CLONE_TRIGGER_HIT = 3,
-    HIT_TRIGGER_NAME = 2,
-};
 
 /* One session; of no watch's any more while its connection closes. */
 struct wait {
@@ -176,8 +162,9 @@ static const char *find_hit(const struct wait *wait, struct pfl_span hit)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        for (size_t i = 0;
-             f.id == HIT_TRIGGER_NAME && f.type == PFL_WIRE_BYTES && i < wait->set.len; i++) {
+        for (size_t i = 0; f.id == OBSERVABLE_EVENTS__CLONE_TRIGGER_HIT__TRIGGER_NAME &&
+                           f.type == PFL_WIRE_BYTES && i < wait->set.len;
+             i++) {
             const char *name = wait->set.names[i];
 
             if (f.bytes.len == strlen(name) && memcmp(f.bytes.data, name, f.bytes.len) == 0)
@@ -197,11 +184,12 @@ static int on_observed(void *user, const struct pfl_rpc_reply *reply)
     while (pfl_reader_field(&r, &events)) {
         struct pfl_reader e = pfl_reader_of(events.bytes);
 
-        while (events.id == OBSERVE_RESPONSE_EVENTS && events.type == PFL_WIRE_BYTES &&
+        while (events.id == OBSERVE_EVENTS_RESPONSE__EVENTS && events.type == PFL_WIRE_BYTES &&
                pfl_reader_field(&e, &f)) {
-            const char *trigger = f.id == EVENTS_CLONE_TRIGGER_HIT && f.type == PFL_WIRE_BYTES
-                                      ? find_hit(wait, f.bytes)
-                                      : NULL;
+            const char *trigger =
+                f.id == OBSERVABLE_EVENTS__CLONE_TRIGGER_HIT && f.type == PFL_WIRE_BYTES
+                    ? find_hit(wait, f.bytes)
+                    : NULL;
 
             if (trigger != NULL && is_current(wait))
                 wait->watch->conf.on_hit(wait->watch->conf.user, trigger);
@@ -253,24 +241,30 @@ static struct pfl_span encode_wait(const struct pfl_alarm_watch_set *set, uint8_
     struct pfl_writer w = pfl_writer_of(dst, REQUEST_BYTES);
     struct pfl_writer p;
 
-    pfl_writer_field_varint(&t, TRIGGERS_MODE, MODE_CLONE_SNAPSHOT);
+    pfl_writer_field_varint(&t, TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE,
+                            TRACE_CONFIG__TRIGGER_CONFIG__CLONE_SNAPSHOT);
     for (size_t i = 0; i < set->len; i++) {
         p = pfl_writer_of(part, sizeof(part));
-        pfl_writer_field_bytes(&p, TRIGGER_NAME, set->names[i], strlen(set->names[i]));
-        pfl_writer_field_bytes(&t, TRIGGERS_TRIGGER, part, sizeof(part) - p.left);
+        pfl_writer_field_bytes(&p, TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER__NAME, set->names[i],
+                               strlen(set->names[i]));
+        pfl_writer_field_bytes(&t, TRACE_CONFIG__TRIGGER_CONFIG__TRIGGERS, part,
+                               sizeof(part) - p.left);
     }
-    pfl_writer_field_varint(&t, TRIGGERS_TIMEOUT_MS, PFL_ALARM_WATCH_SESSION_MS);
+    pfl_writer_field_varint(&t, TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_TIMEOUT_MS,
+                            PFL_ALARM_WATCH_SESSION_MS);
     p = pfl_writer_of(part, sizeof(part));
-    pfl_writer_field_varint(&p, BUFFER_SIZE_KB, 4);
-    pfl_writer_field_bytes(&c, CONFIG_BUFFERS, part, sizeof(part) - p.left);
-    pfl_writer_field_bytes(&c, CONFIG_TRIGGERS, triggers, sizeof(triggers) - t.left);
-    pfl_writer_field_bytes(&w, ENABLE_CONFIG, config, sizeof(config) - c.left);
+    pfl_writer_field_varint(&p, TRACE_CONFIG__BUFFER_CONFIG__SIZE_KB, 4);
+    pfl_writer_field_bytes(&c, TRACE_CONFIG__BUFFERS, part, sizeof(part) - p.left);
+    pfl_writer_field_bytes(&c, TRACE_CONFIG__TRIGGER_CONFIG, triggers, sizeof(triggers) - t.left);
+    pfl_writer_field_bytes(&w, ENABLE_TRACING_REQUEST__TRACE_CONFIG, config,
+                           sizeof(config) - c.left);
     return pfl_span_of(dst, REQUEST_BYTES - w.left);
 }
 
 static void on_bound(void *user)
 {
-    static const uint8_t observe[] = {OBSERVE_TYPES << 3, OBSERVE_CLONE_TRIGGER_HIT};
+    static const uint8_t observe[] = {OBSERVE_EVENTS_REQUEST__EVENTS_TO_OBSERVE << 3,
+                                      OBSERVABLE_EVENTS__TYPE_CLONE_TRIGGER_HIT};
     struct wait *wait = user;
     uint8_t args[REQUEST_BYTES];
     int rc = pfl_service_conn_invoke(wait->conn, "EnableTracing", encode_wait(&wait->set, args),
