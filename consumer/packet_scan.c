@@ -16,13 +16,8 @@
  */
 #include "consumer/packet_scan.h"
 
+#include "perfetto/consumer_port.fields.h"
 #include "proto/packet_run.h"
-
-enum {
-    FIELD_RESPONSE_SLICES = 2,
-    FIELD_SLICE_DATA = 1,
-    FIELD_SLICE_LAST = 2,
-};
 
 struct slice {
     struct pfl_span data;
@@ -59,9 +54,10 @@ static int parse_slice(struct pfl_span bytes, struct slice *ret_slice)
 
     *ret_slice = (struct slice){0};
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == FIELD_SLICE_DATA && f.type == PFL_WIRE_BYTES)
+        if (f.id == READ_BUFFERS_RESPONSE__SLICE__DATA && f.type == PFL_WIRE_BYTES)
             ret_slice->data = f.bytes;
-        else if (f.id == FIELD_SLICE_LAST && f.type == PFL_WIRE_VARINT)
+        else if (f.id == READ_BUFFERS_RESPONSE__SLICE__LAST_SLICE_FOR_PACKET &&
+                 f.type == PFL_WIRE_VARINT)
             ret_slice->is_last = f.value != 0;
     }
     return r.failed ? PFL_EPROTO : 0;
@@ -94,11 +90,11 @@ static inline bool take_common(struct pfl_reader *r, struct slice *ret_slice)
     size_t head;
     size_t n;
 
-    if (left < 8 || p[0] != (FIELD_RESPONSE_SLICES << 3 | PFL_WIRE_BYTES))
+    if (left < 8 || p[0] != (READ_BUFFERS_RESPONSE__SLICES << 3 | PFL_WIRE_BYTES))
         return false;
     head = load_length(p + 1, &slice_len) + 1;
     if (head == 1 || slice_len > left - head || slice_len < 4 ||
-        p[head] != (FIELD_SLICE_DATA << 3 | PFL_WIRE_BYTES))
+        p[head] != (READ_BUFFERS_RESPONSE__SLICE__DATA << 3 | PFL_WIRE_BYTES))
         return false;
     p += head;
     n = load_length(p + 1, &data_len) + 1;
@@ -107,7 +103,10 @@ static inline bool take_common(struct pfl_reader *r, struct slice *ret_slice)
     ret_slice->data = pfl_span_of(p + n, data_len);
     p += n + data_len;
     n = slice_len - n - data_len;
-    if (n != 0 && (n != 2 || p[0] != (FIELD_SLICE_LAST << 3 | PFL_WIRE_VARINT) || p[1] != 1))
+    if (n != 0 &&
+        (n != 2 ||
+         p[0] != (READ_BUFFERS_RESPONSE__SLICE__LAST_SLICE_FOR_PACKET << 3 | PFL_WIRE_VARINT) ||
+         p[1] != 1))
         return false;
     ret_slice->is_last = n != 0;
     r->pos += head + slice_len;
@@ -121,12 +120,14 @@ static inline bool take_short(struct pfl_reader *r, struct slice *ret_slice)
     const uint8_t *p = r->pos;
     size_t len;
 
-    if (r->left < 6 || p[0] != (FIELD_RESPONSE_SLICES << 3 | PFL_WIRE_BYTES) ||
-        p[2] != (FIELD_SLICE_DATA << 3 | PFL_WIRE_BYTES))
+    if (r->left < 6 || p[0] != (READ_BUFFERS_RESPONSE__SLICES << 3 | PFL_WIRE_BYTES) ||
+        p[2] != (READ_BUFFERS_RESPONSE__SLICE__DATA << 3 | PFL_WIRE_BYTES))
         return false;
     len = p[3];
     if (p[1] >= 0x80 || p[1] != len + 4 || r->left - 6 < len ||
-        p[4 + len] != (FIELD_SLICE_LAST << 3 | PFL_WIRE_VARINT) || p[5 + len] != 1)
+        p[4 + len] !=
+            (READ_BUFFERS_RESPONSE__SLICE__LAST_SLICE_FOR_PACKET << 3 | PFL_WIRE_VARINT) ||
+        p[5 + len] != 1)
         return false;
     *ret_slice = (struct slice){pfl_span_of(p + 4, len), true};
     r->pos += len + 6;
@@ -171,7 +172,7 @@ static inline bool next_slice(const struct pfl_packet_scan *self, struct pfl_rea
     while (*ret_rc == 0 && pfl_reader_field(r, &f)) {
         if (f.type != PFL_WIRE_BYTES)
             continue;
-        if (f.id == FIELD_RESPONSE_SLICES) {
+        if (f.id == READ_BUFFERS_RESPONSE__SLICES) {
             *ret_rc = parse_slice(f.bytes, ret_slice);
             return *ret_rc == 0;
         }

@@ -23,15 +23,11 @@
 #include "consumer/report/summary.h"
 #include "consumer/report/trace_stats.h"
 #include "consumer/text.h"
+#include "perfetto/consumer_port.fields.h"
 
 #define REQUEST_MAX_BYTES 256u
 #define LOOK_MS           50u
 #define FLUSH_FLAGS       (4u | 2u << 4) /* explicit, by a command line (docs/abi/service.md 4) */
-
-enum {
-    KEY = 1,
-    FLUSH_REQUEST_FLAGS = 2,
-};
 
 static const char *name_of(const struct pfl_asked_host *h)
 {
@@ -48,7 +44,7 @@ static void ask_by_key(struct pfl_asked_host *h, const char *method, pfl_rpc_rep
     uint8_t args[REQUEST_MAX_BYTES];
     struct pfl_writer w = pfl_writer_of(args, sizeof(args));
 
-    pfl_writer_field_bytes(&w, KEY, name_of(h), strlen(name_of(h)));
+    pfl_writer_field_bytes(&w, DETACH_REQUEST__KEY, name_of(h), strlen(name_of(h)));
     pfl_ask_request(h, method, pfl_span_of(args, sizeof(args) - w.left), cb);
 }
 
@@ -167,7 +163,7 @@ static void look(struct pfl_asked_host *h)
 
 static void on_state_to_stop(struct pfl_asked_host *h)
 {
-    static const uint8_t flags[] = {FLUSH_REQUEST_FLAGS << 3, FLUSH_FLAGS};
+    static const uint8_t flags[] = {FLUSH_REQUEST__FLAGS << 3, FLUSH_FLAGS};
     const struct act flush = {"Flush", pfl_span_of(flags, sizeof(flags)), on_flushed};
 
     if (take_found(h) == PFL_SESSION_OVER)

@@ -10,38 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "perfetto/data_source_config.fields.h"
+#include "perfetto/trace_config.fields.h"
 #include "perfetto/trace_config.pb-c.h"
 #include "proto/text/text_format.h"
-
-enum {
-    CONFIG_BUFFERS = 1,
-    CONFIG_DATA_SOURCES = 2,
-    CONFIG_DURATION = 3,
-    CONFIG_WRITE_INTO_FILE = 8,
-    CONFIG_DEFERRED_START = 12,
-    CONFIG_FLUSH_TIMEOUT = 14,
-    CONFIG_TRIGGERS = 17,
-    CONFIG_BUILTIN = 20,
-    CONFIG_INCREMENTAL_STATE = 21,
-    CONFIG_SESSION_NAME = 22,
-    CONFIG_STOP_TIMEOUT = 23,
-    CONFIG_COMPRESSION_TYPE = 24,
-    CONFIG_OUTPUT_PATH = 29,
-    CONFIG_COMPRESSION = 47,
-    TRIGGERS_MODE = 1,
-    TRIGGERS_CLONE_IF_AVAILABLE = 5,
-    TRIGGER_START_TRACING = 1,
-    TRIGGER_CLONE_SNAPSHOT = 4,
-    BUILTIN_NO_SNAPSHOTS = 1,
-    BUFFER_SIZE_KB = 1,
-    BUFFER_FILL_POLICY = 4,
-    FILL_RING_BUFFER = 1,
-    FILL_DISCARD = 2,
-    INCREMENTAL_CLEAR_PERIOD = 1,
-    SOURCE_CONFIG = 1,
-    SOURCE_NAME = 1,
-    SOURCE_TARGET = 2,
-};
 
 #define DEFAULT_TIMEOUT_MS  5000u
 #define DECISIONS_MAX_BYTES 512u
@@ -95,11 +67,15 @@ static bool is_trigger_mode_refused(struct pfl_span triggers, bool is_left_runni
 
     *ret_why = NULL;
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == TRIGGERS_MODE && f.value == TRIGGER_START_TRACING)
+        if (f.id == TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE &&
+            f.value == TRACE_CONFIG__TRIGGER_CONFIG__START_TRACING)
             *ret_why = "trigger_mode START_TRACING: every host would start on its own trigger; "
                        "start by hand, or use STOP_TRACING";
-        if (!is_left_running && ((f.id == TRIGGERS_MODE && f.value == TRIGGER_CLONE_SNAPSHOT) ||
-                                 (f.id == TRIGGERS_CLONE_IF_AVAILABLE && f.value != 0)))
+        if (!is_left_running &&
+            ((f.id == TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE &&
+              f.value == TRACE_CONFIG__TRIGGER_CONFIG__CLONE_SNAPSHOT) ||
+             (f.id == TRACE_CONFIG__TRIGGER_CONFIG__USE_CLONE_SNAPSHOT_IF_AVAILABLE &&
+              f.value != 0)))
             *ret_why = "trigger_mode CLONE_SNAPSHOT: such sessions can only be cloned, not read; "
                        "use STOP_TRACING, or perfleet start and perfleet trigger";
     }
@@ -113,7 +89,7 @@ static bool has_no_snapshots(struct pfl_span builtin)
     bool found = false;
 
     while (pfl_reader_field(&r, &f))
-        if (f.id == BUILTIN_NO_SNAPSHOTS)
+        if (f.id == TRACE_CONFIG__BUILTIN_DATA_SOURCE__DISABLE_CLOCK_SNAPSHOTTING)
             found = f.value != 0;
     return found;
 }
@@ -125,12 +101,12 @@ static void note_buffer(struct pfl_config_info *info, struct pfl_span buffer)
     uint32_t kb = 0;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == BUFFER_SIZE_KB)
+        if (f.id == TRACE_CONFIG__BUFFER_CONFIG__SIZE_KB)
             kb = (uint32_t)f.value;
-        if (f.id != BUFFER_FILL_POLICY)
+        if (f.id != TRACE_CONFIG__BUFFER_CONFIG__FILL_POLICY)
             continue;
-        info->has_ring = info->has_ring || f.value == FILL_RING_BUFFER;
-        info->has_discard = info->has_discard || f.value == FILL_DISCARD;
+        info->has_ring = info->has_ring || f.value == TRACE_CONFIG__BUFFER_CONFIG__RING_BUFFER;
+        info->has_discard = info->has_discard || f.value == TRACE_CONFIG__BUFFER_CONFIG__DISCARD;
     }
     if (info->buffers++ == 0 || kb < info->smallest_buffer_kb)
         info->smallest_buffer_kb = kb;
@@ -141,13 +117,13 @@ static const char *why_refused(const struct pfl_field *f, bool is_left_running)
 {
     const char *why;
 
-    if (f->id == CONFIG_WRITE_INTO_FILE && f->value != 0)
+    if (f->id == TRACE_CONFIG__WRITE_INTO_FILE && f->value != 0)
         return "write_into_file: the trace would be written on the hosts; take it out, perfleet "
                "writes the file given with -o";
-    if (f->id == CONFIG_OUTPUT_PATH && f->bytes.len != 0)
+    if (f->id == TRACE_CONFIG__OUTPUT_PATH && f->bytes.len != 0)
         return "output_path: the trace would be written on the hosts; take it out, perfleet "
                "writes the file given with -o";
-    if (f->id == CONFIG_TRIGGERS && f->type == PFL_WIRE_BYTES &&
+    if (f->id == TRACE_CONFIG__TRIGGER_CONFIG && f->type == PFL_WIRE_BYTES &&
         is_trigger_mode_refused(f->bytes, is_left_running, &why))
         return why;
     return NULL;
@@ -169,35 +145,36 @@ static uint64_t last_number(struct pfl_span message, uint32_t id)
 static bool take_field(struct pfl_config_info *info, const struct pfl_field *f)
 {
     switch (f->id) {
-    case CONFIG_BUFFERS:
+    case TRACE_CONFIG__BUFFERS:
         note_buffer(info, f->bytes);
         return true;
-    case CONFIG_TRIGGERS:
+    case TRACE_CONFIG__TRIGGER_CONFIG:
         info->has_triggers = true;
         return true;
-    case CONFIG_DATA_SOURCES:
+    case TRACE_CONFIG__DATA_SOURCES:
         info->data_sources++;
         return true;
-    case CONFIG_DURATION:
+    case TRACE_CONFIG__DURATION_MS:
         info->duration_ms = (uint32_t)f->value;
         return false;
-    case CONFIG_FLUSH_TIMEOUT:
+    case TRACE_CONFIG__FLUSH_TIMEOUT_MS:
         info->flush_timeout_ms = f->value != 0 ? (uint32_t)f->value : DEFAULT_TIMEOUT_MS;
         return true;
-    case CONFIG_STOP_TIMEOUT:
+    case TRACE_CONFIG__DATA_SOURCE_STOP_TIMEOUT_MS:
         info->stop_timeout_ms = f->value != 0 ? (uint32_t)f->value : DEFAULT_TIMEOUT_MS;
         return true;
-    case CONFIG_INCREMENTAL_STATE:
-        info->clear_period_ms = (uint32_t)last_number(f->bytes, INCREMENTAL_CLEAR_PERIOD);
+    case TRACE_CONFIG__INCREMENTAL_STATE_CONFIG:
+        info->clear_period_ms = (uint32_t)last_number(
+            f->bytes, TRACE_CONFIG__INCREMENTAL_STATE_CONFIG__CLEAR_PERIOD_MS);
         return true;
-    case CONFIG_BUILTIN:
+    case TRACE_CONFIG__BUILTIN_DATA_SOURCES:
         info->has_no_snapshots = has_no_snapshots(f->bytes);
         return true;
-    case CONFIG_COMPRESSION_TYPE:
-    case CONFIG_COMPRESSION:
+    case TRACE_CONFIG__COMPRESSION_TYPE:
+    case TRACE_CONFIG__COMPRESSION:
         info->was_compressed = true;
         return false;
-    case CONFIG_DEFERRED_START:
+    case TRACE_CONFIG__DEFERRED_START:
         return false;
     default:
         return true;
@@ -211,7 +188,7 @@ static bool are_track_events(struct pfl_span config)
     bool found = false;
 
     while (pfl_reader_field(&r, &f))
-        if (f.id == SOURCE_NAME && f.type == PFL_WIRE_BYTES)
+        if (f.id == DATA_SOURCE_CONFIG__NAME && f.type == PFL_WIRE_BYTES)
             found = f.bytes.len == strlen("track_event") &&
                     memcmp(f.bytes.data, "track_event", f.bytes.len) == 0;
     return found;
@@ -230,18 +207,23 @@ static bool loses_interned(struct pfl_span config)
     while (pfl_reader_field(&r, &f)) {
         if (f.type != PFL_WIRE_BYTES)
             continue;
-        if (f.id == CONFIG_INCREMENTAL_STATE && last_number(f.bytes, INCREMENTAL_CLEAR_PERIOD) != 0)
+        if (f.id == TRACE_CONFIG__INCREMENTAL_STATE_CONFIG &&
+            last_number(f.bytes, TRACE_CONFIG__INCREMENTAL_STATE_CONFIG__CLEAR_PERIOD_MS) != 0)
             return false;
-        if (f.id == CONFIG_BUFFERS && buffers < 64)
-            rings |= (uint64_t)(last_number(f.bytes, BUFFER_FILL_POLICY) != FILL_DISCARD)
+        if (f.id == TRACE_CONFIG__BUFFERS && buffers < 64)
+            rings |= (uint64_t)(last_number(f.bytes, TRACE_CONFIG__BUFFER_CONFIG__FILL_POLICY) !=
+                                TRACE_CONFIG__BUFFER_CONFIG__DISCARD)
                      << buffers++;
-        if (f.id == CONFIG_DATA_SOURCES) {
+        if (f.id == TRACE_CONFIG__DATA_SOURCES) {
             struct pfl_reader s = pfl_reader_of(f.bytes);
             struct pfl_field source;
 
             while (pfl_reader_field(&s, &source))
-                if (source.id == SOURCE_CONFIG && are_track_events(source.bytes))
-                    targets |= (uint64_t)1 << (last_number(source.bytes, SOURCE_TARGET) & 63);
+                if (source.id == TRACE_CONFIG__DATA_SOURCE__CONFIG &&
+                    are_track_events(source.bytes))
+                    targets |=
+                        (uint64_t)1
+                        << (last_number(source.bytes, DATA_SOURCE_CONFIG__TARGET_BUFFER) & 63);
         }
     }
     return (rings & targets) != 0;
@@ -256,14 +238,16 @@ static int append_decisions(struct pfl_buf *out, const struct pfl_config_info *i
     struct pfl_writer s = pfl_writer_of(state, sizeof(state));
 
     if (info->duration_ms != 0)
-        pfl_writer_field_varint(&w, CONFIG_DURATION, info->duration_ms);
-    pfl_writer_field_varint(&w, CONFIG_DEFERRED_START, 1);
+        pfl_writer_field_varint(&w, TRACE_CONFIG__DURATION_MS, info->duration_ms);
+    pfl_writer_field_varint(&w, TRACE_CONFIG__DEFERRED_START, 1);
     if (overrides->session != NULL)
-        pfl_writer_field_bytes(&w, CONFIG_SESSION_NAME, overrides->session,
+        pfl_writer_field_bytes(&w, TRACE_CONFIG__UNIQUE_SESSION_NAME, overrides->session,
                                strlen(overrides->session));
     if (info->clear_period_ms == 0 && overrides->clear_period_ms != 0) {
-        pfl_writer_field_varint(&s, INCREMENTAL_CLEAR_PERIOD, overrides->clear_period_ms);
-        pfl_writer_field_bytes(&w, CONFIG_INCREMENTAL_STATE, state, sizeof(state) - s.left);
+        pfl_writer_field_varint(&s, TRACE_CONFIG__INCREMENTAL_STATE_CONFIG__CLEAR_PERIOD_MS,
+                                overrides->clear_period_ms);
+        pfl_writer_field_bytes(&w, TRACE_CONFIG__INCREMENTAL_STATE_CONFIG, state,
+                               sizeof(state) - s.left);
     }
     if (w.failed)
         return PFL_EINVAL;

@@ -15,14 +15,9 @@
 #include "consumer/link/clock_probe.h"
 
 #include "base/clock.h"
-
-enum {
-    REQUEST_CONFIG = 1,
-    PACKET_TIMESTAMP = 8,
-    PACKET_SERVICE_EVENT = 69,
-    EVENT_FLUSH_ENDED = 3,
-    EVENT_FLUSH_BEGAN = 9,
-};
+#include "perfetto/consumer_port.fields.h"
+#include "perfetto/service_packets.fields.h"
+#include "perfetto/trace_packet.fields.h"
 
 #define PACKET_MAX_BYTES (256u * 1024)
 
@@ -52,9 +47,9 @@ static int finish(struct pfl_clock_probe *p, bool is_measured)
 
 static void note_event(struct pfl_clock_probe *p, uint32_t kind, int64_t ns)
 {
-    if (kind == EVENT_FLUSH_BEGAN && p->begun < p->rounds)
+    if (kind == TRACING_SERVICE_EVENT__FLUSH_STARTED && p->begun < p->rounds)
         p->samples[p->begun++].host_first_ns = ns;
-    else if (kind == EVENT_FLUSH_ENDED && p->ended < p->rounds)
+    else if (kind == TRACING_SERVICE_EVENT__ALL_DATA_SOURCES_FLUSHED && p->ended < p->rounds)
         p->samples[p->ended++].host_last_ns = ns;
 }
 
@@ -75,9 +70,9 @@ static int on_packet(void *user, const struct iovec *slices, int slices_len, siz
         struct pfl_reader event = pfl_reader_of(f.bytes);
         struct pfl_field e;
 
-        if (f.id == PACKET_TIMESTAMP)
+        if (f.id == TRACE_PACKET__TIMESTAMP)
             ns = (int64_t)f.value;
-        if (f.id == PACKET_SERVICE_EVENT && pfl_reader_field(&event, &e))
+        if (f.id == TRACE_PACKET__SERVICE_EVENT && pfl_reader_field(&event, &e))
             kind = e.id;
     }
     note_event(p, kind, ns);
@@ -148,7 +143,8 @@ int pfl_clock_probe_start(struct pfl_clock_probe *self, struct pfl_host_conn *co
                           void (*on_done)(void *user, const struct pfl_clock_line *line),
                           void *user)
 {
-    static const uint8_t empty_config[] = {REQUEST_CONFIG << 3 | PFL_WIRE_BYTES, 0};
+    static const uint8_t empty_config[] = {
+        ENABLE_TRACING_REQUEST__TRACE_CONFIG << 3 | PFL_WIRE_BYTES, 0};
     int rc;
 
     *self = (struct pfl_clock_probe){.conn = conn, .on_done = on_done, .user = user};

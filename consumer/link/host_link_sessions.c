@@ -23,6 +23,8 @@
 #include "consumer/link/host_link_impl.h"
 #include "consumer/link/session_find.h"
 #include "consumer/link/trigger_wait.h"
+#include "perfetto/consumer_port.fields.h"
+#include "perfetto/service_state.fields.h"
 
 #define REQUEST_MAX_BYTES  512u
 #define ALARMS_COPY_SUFFIX ".triggered" /* docs/protocol-tunnel.md, "Alarms" */
@@ -30,21 +32,10 @@
 #define BUGREPORT_SESSION  UINT64_MAX   /* docs/abi/service.md 1 */
 #define WAIT_MARGIN_MS     1000u        /* with the flush, in which the copy is made */
 
+/* What a hit says of its trigger, the request has in the same order from its own number on. */
 enum {
-    QUERY_SESSIONS_ONLY = 1,
-    ATTACH_KEY = 1,
-    ENABLE_NOTIFICATION_ONLY = 2,
-    OBSERVE_TYPES = 1,
-    OBSERVE_CLONE_TRIGGER_HIT = 4,
-    OBSERVE_RESPONSE_EVENTS = 1,
-    EVENTS_CLONE_TRIGGER_HIT = 3,
-    HIT_TRIGGER_NAME = 2,
-    HIT_TRIGGER_DELAY = 6,
-    CLONE_SESSION_ID = 1,
-    CLONE_SESSION_NAME = 4,
-    CLONE_TRIGGER_NAME = 5, /* and the fields after it follow those of the hit in number */
-    CLONE_RESPONSE_SUCCESS = 1,
-    CLONE_RESPONSE_ERROR = 2,
+    CLONE_AFTER_HIT = CLONE_SESSION_REQUEST__CLONE_TRIGGER_NAME -
+                      OBSERVABLE_EVENTS__CLONE_TRIGGER_HIT__TRIGGER_NAME,
 };
 
 static void note_hit(struct pfl_host_link *l, struct pfl_span hit)
@@ -56,16 +47,16 @@ static void note_hit(struct pfl_host_link *l, struct pfl_span hit)
 
     snprintf(l->report.trigger, sizeof(l->report.trigger), "%s", "?");
     while (pfl_reader_field(&r, &f)) {
-        if (f.id < HIT_TRIGGER_NAME || f.id > HIT_TRIGGER_DELAY)
+        if (f.id < OBSERVABLE_EVENTS__CLONE_TRIGGER_HIT__TRIGGER_NAME ||
+            f.id > OBSERVABLE_EVENTS__CLONE_TRIGGER_HIT__TRIGGER_DELAY_MS)
             continue;
-        if (f.id == HIT_TRIGGER_NAME && f.type == PFL_WIRE_BYTES)
+        if (f.id == OBSERVABLE_EVENTS__CLONE_TRIGGER_HIT__TRIGGER_NAME && f.type == PFL_WIRE_BYTES)
             snprintf(l->report.trigger, sizeof(l->report.trigger), "%s",
                      pfl_log_quote((const char *)f.bytes.data, f.bytes.len));
         if (f.type == PFL_WIRE_BYTES && f.bytes.len < PFL_HOST_NAME_MAX)
-            pfl_writer_field_bytes(&w, f.id + CLONE_TRIGGER_NAME - HIT_TRIGGER_NAME, f.bytes.data,
-                                   f.bytes.len);
+            pfl_writer_field_bytes(&w, f.id + CLONE_AFTER_HIT, f.bytes.data, f.bytes.len);
         else if (f.type == PFL_WIRE_VARINT)
-            pfl_writer_field_varint(&w, f.id + CLONE_TRIGGER_NAME - HIT_TRIGGER_NAME, f.value);
+            pfl_writer_field_varint(&w, f.id + CLONE_AFTER_HIT, f.value);
     }
     /* Without memory for it the copy is made all the same, only without the reason. */
     if (pfl_buf_append(&l->trigger, bytes, sizeof(bytes) - w.left) != 0)
@@ -84,8 +75,8 @@ static int on_observed(void *user, const struct pfl_rpc_reply *reply)
     while (pfl_reader_field(&r, &events)) {
         struct pfl_reader e = pfl_reader_of(events.bytes);
 
-        while (events.id == OBSERVE_RESPONSE_EVENTS && pfl_reader_field(&e, &f))
-            if (f.id == EVENTS_CLONE_TRIGGER_HIT && f.type == PFL_WIRE_BYTES &&
+        while (events.id == OBSERVE_EVENTS_RESPONSE__EVENTS && pfl_reader_field(&e, &f))
+            if (f.id == OBSERVABLE_EVENTS__CLONE_TRIGGER_HIT && f.type == PFL_WIRE_BYTES &&
                 l->report.trigger[0] == '\0')
                 note_hit(l, f.bytes);
     }
@@ -97,14 +88,15 @@ static int on_observed(void *user, const struct pfl_rpc_reply *reply)
 
 static void observe(struct pfl_host_link *l)
 {
-    static const uint8_t events[] = {OBSERVE_TYPES << 3, OBSERVE_CLONE_TRIGGER_HIT};
+    static const uint8_t events[] = {OBSERVE_EVENTS_REQUEST__EVENTS_TO_OBSERVE << 3,
+                                     OBSERVABLE_EVENTS__TYPE_CLONE_TRIGGER_HIT};
 
     pfl_host_link_ask(l, "ObserveEvents", pfl_span_of(events, sizeof(events)), on_observed);
 }
 
 static void ask_notice_of_end(struct pfl_host_link *l)
 {
-    static const uint8_t args[] = {ENABLE_NOTIFICATION_ONLY << 3, 1};
+    static const uint8_t args[] = {ENABLE_TRACING_REQUEST__ATTACH_NOTIFICATION_ONLY << 3, 1};
 
     if (!l->is_session_over)
         pfl_host_link_ask(l, "EnableTracing", pfl_span_of(args, sizeof(args)),
@@ -201,7 +193,7 @@ static void ask_by_key(struct pfl_host_link *l, const char *method, pfl_rpc_repl
     uint8_t args[REQUEST_MAX_BYTES];
     struct pfl_writer w = pfl_writer_of(args, sizeof(args));
 
-    pfl_writer_field_bytes(&w, ATTACH_KEY, key, strlen(key));
+    pfl_writer_field_bytes(&w, ATTACH_REQUEST__KEY, key, strlen(key));
     pfl_host_link_ask(l, method, pfl_span_of(args, sizeof(args) - w.left), cb);
 }
 
@@ -386,7 +378,7 @@ static int on_state(void *user, const struct pfl_rpc_reply *reply)
 
 static void ask_state(struct pfl_host_link *l, pfl_rpc_reply_cb cb)
 {
-    static const uint8_t args[] = {QUERY_SESSIONS_ONLY << 3, 1};
+    static const uint8_t args[] = {QUERY_SERVICE_STATE_REQUEST__SESSIONS_ONLY << 3, 1};
 
     pfl_host_link_ask(l, "QueryServiceState", pfl_span_of(args, sizeof(args)), cb);
 }
@@ -463,9 +455,9 @@ static int on_cloned(void *user, const struct pfl_rpc_reply *reply)
         return 0;
     l->report.start_answered_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == CLONE_RESPONSE_SUCCESS)
+        if (f.id == CLONE_SESSION_RESPONSE__SUCCESS)
             is_cloned = f.value != 0;
-        if (f.id == CLONE_RESPONSE_ERROR && f.type == PFL_WIRE_BYTES)
+        if (f.id == CLONE_SESSION_RESPONSE__ERROR && f.type == PFL_WIRE_BYTES)
             snprintf(why, sizeof(why), "the service does not copy the session: %s",
                      pfl_log_quote((const char *)f.bytes.data, f.bytes.len));
     }
@@ -487,10 +479,10 @@ void pfl_host_link_clone_session(struct pfl_host_link *self)
     struct pfl_span trigger = pfl_buf_get(&self->trigger);
 
     if (self->conf.session[0] != '\0')
-        pfl_writer_field_bytes(&w, CLONE_SESSION_NAME, self->conf.session,
+        pfl_writer_field_bytes(&w, CLONE_SESSION_REQUEST__UNIQUE_SESSION_NAME, self->conf.session,
                                strlen(self->conf.session));
     else
-        pfl_writer_field_varint(&w, CLONE_SESSION_ID, BUGREPORT_SESSION);
+        pfl_writer_field_varint(&w, CLONE_SESSION_REQUEST__SESSION_ID, BUGREPORT_SESSION);
     pfl_writer_bytes(&w, trigger.data, trigger.len);
     self->report.start_sent_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
     pfl_host_link_ask(self, "CloneSession", pfl_span_of(args, sizeof(args) - w.left), on_cloned);

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "consumer/link/host_link_impl.h"
 #include "consumer/link/session_find.h"
+#include "perfetto/consumer_port.fields.h"
 #include "proto/packet_run.h"
 
 #define FLUSH_FLAGS        (4u | 2u << 4) /* explicit, by a command line (docs/abi/service.md 4) */
@@ -19,13 +20,6 @@
 #define FLUSH_REQUEST_MAX  32u
 #define PROGRESS_MIN_BYTES (16u * 1024)
 #define READ_REQUEST_MAX   16u
-
-enum {
-    ENABLE_REQUEST_CONFIG = 1,
-    ENABLE_RESPONSE_ERROR = 3,
-    FLUSH_REQUEST_TIMEOUT = 1,
-    FLUSH_REQUEST_FLAGS = 2,
-};
 
 static void fail_code(struct pfl_host_link *l, int rc)
 {
@@ -83,7 +77,7 @@ int pfl_host_link_on_session_end(void *user, const struct pfl_rpc_reply *reply)
         bool is_refused = false;
 
         while (pfl_reader_field(&r, &f))
-            is_refused |= f.id == ENABLE_RESPONSE_ERROR;
+            is_refused |= f.id == ENABLE_TRACING_RESPONSE__ERROR;
         if (is_refused)
             pfl_host_link_attach_watched(l);
         else
@@ -93,7 +87,7 @@ int pfl_host_link_on_session_end(void *user, const struct pfl_rpc_reply *reply)
     if (l->state == PFL_LINK_SETUP || l->state == PFL_LINK_READY) {
         snprintf(why, sizeof(why), "the service ended the session");
         while (pfl_reader_field(&r, &f))
-            if (f.id == ENABLE_RESPONSE_ERROR && f.type == PFL_WIRE_BYTES)
+            if (f.id == ENABLE_TRACING_RESPONSE__ERROR && f.type == PFL_WIRE_BYTES)
                 snprintf(why, sizeof(why), "the service refuses the config: %s",
                          pfl_log_quote((const char *)f.bytes.data, f.bytes.len));
         pfl_host_link_fail(l, why);
@@ -155,7 +149,7 @@ static void ask_setup(struct pfl_host_link *l)
     }
     ask_offers(l);
     w = pfl_writer_of(args, size);
-    pfl_writer_field_bytes(&w, ENABLE_REQUEST_CONFIG, l->conf.trace_config.data,
+    pfl_writer_field_bytes(&w, ENABLE_TRACING_REQUEST__TRACE_CONFIG, l->conf.trace_config.data,
                            l->conf.trace_config.len);
     pfl_host_link_ask(l, "EnableTracing", pfl_span_of(args, size - w.left),
                       pfl_host_link_on_session_end);
@@ -411,8 +405,8 @@ static void ask_flush(struct pfl_host_link *l)
     uint8_t args[FLUSH_REQUEST_MAX];
     struct pfl_writer w = pfl_writer_of(args, sizeof(args));
 
-    pfl_writer_field_varint(&w, FLUSH_REQUEST_TIMEOUT, l->conf.flush_timeout_ms);
-    pfl_writer_field_varint(&w, FLUSH_REQUEST_FLAGS, FLUSH_FLAGS);
+    pfl_writer_field_varint(&w, FLUSH_REQUEST__TIMEOUT_MS, l->conf.flush_timeout_ms);
+    pfl_writer_field_varint(&w, FLUSH_REQUEST__FLAGS, FLUSH_FLAGS);
     pfl_host_link_ask(l, "Flush", pfl_span_of(args, sizeof(args) - w.left), on_flushed);
 }
 

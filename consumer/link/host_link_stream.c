@@ -16,6 +16,7 @@
  * Limits: one pass at a time; PERIOD_MIN_MS to PERIOD_MAX_MS between them.
  */
 #include "consumer/link/host_link_impl.h"
+#include "perfetto/consumer_port.fields.h"
 
 #define PERIOD_MIN_MS   100u
 #define PERIOD_FIRST_MS 100u
@@ -25,11 +26,6 @@
 #define CLOCK_MAX_MS    32000u /* measurements foresees what drifts meanwhile */
 #define FLUSH_FLAGS     (4u | 2u << 4)
 #define REQUEST_MAX     32u
-
-enum {
-    FLUSH_REQUEST_TIMEOUT = 1,
-    FLUSH_REQUEST_FLAGS = 2,
-};
 
 static uint64_t now_ms(const struct pfl_host_link *l)
 {
@@ -126,8 +122,8 @@ static void ask_flush(struct pfl_host_link *l)
 
     l->pass.flush_ms = now_ms(l) + FLUSH_MS;
     l->pass.is_flushing = true;
-    pfl_writer_field_varint(&w, FLUSH_REQUEST_TIMEOUT, l->conf.flush_timeout_ms);
-    pfl_writer_field_varint(&w, FLUSH_REQUEST_FLAGS, FLUSH_FLAGS);
+    pfl_writer_field_varint(&w, FLUSH_REQUEST__TIMEOUT_MS, l->conf.flush_timeout_ms);
+    pfl_writer_field_varint(&w, FLUSH_REQUEST__FLAGS, FLUSH_FLAGS);
     pfl_host_link_ask(l, "Flush", pfl_span_of(args, sizeof(args) - w.left), on_flushed);
 }
 

@@ -9,14 +9,11 @@
 #include "consumer/link/host_state.h"
 
 #include "consumer/link/session_find.h"
-
-enum {
-    QUERY_SESSIONS_ONLY = 1,
-};
+#include "perfetto/consumer_port.fields.h"
 
 struct pfl_span pfl_host_state_encode(enum pfl_host_state_scope scope)
 {
-    static const uint8_t sessions_only[] = {QUERY_SESSIONS_ONLY << 3, 1};
+    static const uint8_t sessions_only[] = {QUERY_SERVICE_STATE_REQUEST__SESSIONS_ONLY << 3, 1};
 
     return scope == PFL_HOST_STATE_SESSIONS ? pfl_span_of(sessions_only, sizeof(sessions_only))
                                             : pfl_span_of(NULL, 0);

@@ -5,23 +5,8 @@
  */
 #include "consumer/link/losses.h"
 
-enum {
-    RESPONSE_TRACE_STATS = 1,
-    STATS_BUFFER = 1,
-    STATS_CHUNKS_DISCARDED = 8,
-    STATS_PATCHES_DISCARDED = 9,
-    STATS_INVALID_PACKETS = 10,
-    STATS_FLUSHES_FAILED = 14,
-    BUFFER_BYTES_WRITTEN = 1,
-    BUFFER_CHUNKS_OVERWRITTEN = 3,
-    BUFFER_PATCHES_FAILED = 6,
-    BUFFER_ABI_VIOLATIONS = 9,
-    BUFFER_SIZE = 12,
-    BUFFER_BYTES_OVERWRITTEN = 13,
-    BUFFER_BYTES_READ = 14,
-    BUFFER_CHUNKS_DISCARDED = 18,
-    BUFFER_WRITER_LOSS = 19,
-};
+#include "perfetto/consumer_port.fields.h"
+#include "perfetto/trace_stats.fields.h"
 
 static bool add_buffer(struct pfl_losses *l, struct pfl_span buffer)
 {
@@ -32,30 +17,30 @@ static bool add_buffer(struct pfl_losses *l, struct pfl_span buffer)
 
     while (pfl_reader_field(&r, &f)) {
         switch (f.id) {
-        case BUFFER_BYTES_WRITTEN:
+        case TRACE_STATS__BUFFER_STATS__BYTES_WRITTEN:
             written = f.value;
             break;
-        case BUFFER_BYTES_OVERWRITTEN:
-        case BUFFER_BYTES_READ:
+        case TRACE_STATS__BUFFER_STATS__BYTES_OVERWRITTEN:
+        case TRACE_STATS__BUFFER_STATS__BYTES_READ:
             gone += f.value;
             break;
-        case BUFFER_SIZE:
+        case TRACE_STATS__BUFFER_STATS__BUFFER_SIZE:
             if (l->buffer_bytes + f.value >= f.value)
                 l->buffer_bytes += f.value;
             break;
-        case BUFFER_CHUNKS_OVERWRITTEN:
+        case TRACE_STATS__BUFFER_STATS__CHUNKS_OVERWRITTEN:
             l->chunks_overwritten += f.value;
             break;
-        case BUFFER_CHUNKS_DISCARDED:
+        case TRACE_STATS__BUFFER_STATS__CHUNKS_DISCARDED:
             l->chunks_discarded += f.value;
             break;
-        case BUFFER_PATCHES_FAILED:
+        case TRACE_STATS__BUFFER_STATS__PATCHES_FAILED:
             l->patches_failed += f.value;
             break;
-        case BUFFER_ABI_VIOLATIONS:
+        case TRACE_STATS__BUFFER_STATS__ABI_VIOLATIONS:
             l->abi_violations += f.value;
             break;
-        case BUFFER_WRITER_LOSS:
+        case TRACE_STATS__BUFFER_STATS__TRACE_WRITER_PACKET_LOSS:
             l->writer_losses += f.value;
             break;
         default:
@@ -74,19 +59,19 @@ static bool parse_stats(struct pfl_losses *l, struct pfl_span stats)
 
     while (ok && pfl_reader_field(&r, &f)) {
         switch (f.id) {
-        case STATS_BUFFER:
+        case TRACE_STATS__BUFFER_STATS:
             ok = add_buffer(l, f.bytes);
             break;
-        case STATS_CHUNKS_DISCARDED:
+        case TRACE_STATS__CHUNKS_DISCARDED:
             l->service_chunks_discarded = f.value;
             break;
-        case STATS_PATCHES_DISCARDED:
+        case TRACE_STATS__PATCHES_DISCARDED:
             l->service_patches_discarded = f.value;
             break;
-        case STATS_INVALID_PACKETS:
+        case TRACE_STATS__INVALID_PACKETS:
             l->invalid_packets = f.value;
             break;
-        case STATS_FLUSHES_FAILED:
+        case TRACE_STATS__FLUSHES_FAILED:
             l->flushes_failed = f.value;
             break;
         default:
@@ -104,7 +89,7 @@ int pfl_losses_parse(struct pfl_span response, struct pfl_losses *ret_losses)
     bool ok = true;
 
     while (ok && pfl_reader_field(&r, &f))
-        if (f.id == RESPONSE_TRACE_STATS && f.type == PFL_WIRE_BYTES)
+        if (f.id == GET_TRACE_STATS_RESPONSE__TRACE_STATS && f.type == PFL_WIRE_BYTES)
             ok = parse_stats(&l, f.bytes);
     if (!ok || r.failed)
         return PFL_EPARSE;

@@ -12,20 +12,12 @@
 #include <string.h>
 
 #include "base/suggest.h"
+#include "perfetto/data_source_config.fields.h"
+#include "perfetto/data_source_descriptor.fields.h"
+#include "perfetto/service_state.fields.h"
+#include "perfetto/trace_config.fields.h"
 
 #define CANDIDATES_MAX 256u /* for each name that is missing */
-
-enum {
-    CONFIG_DATA_SOURCES = 2,
-    SOURCE_CONFIG = 1,
-    CONFIG_NAME = 1,
-    STATE_PRODUCER = 1,
-    PRODUCER_NAME = 2,
-    PRODUCER_PID = 5,
-    STATE_DATA_SOURCE = 2,
-    SOURCE_DESCRIPTOR = 1,
-    DESCRIPTOR_NAME = 1,
-};
 
 /* The next field `id` that holds bytes. */
 static bool next_of(struct pfl_reader *r, uint32_t id, struct pfl_span *ret_bytes)
@@ -58,7 +50,7 @@ uint32_t pfl_offers_count(struct pfl_span trace_config)
     struct pfl_span source;
     uint32_t n = 0;
 
-    while (n < PFL_OFFERS_MAX && next_of(&r, CONFIG_DATA_SOURCES, &source))
+    while (n < PFL_OFFERS_MAX && next_of(&r, TRACE_CONFIG__DATA_SOURCES, &source))
         n++;
     return n;
 }
@@ -68,9 +60,10 @@ struct pfl_span pfl_offers_get_name(struct pfl_span trace_config, uint32_t n)
     struct pfl_reader r = pfl_reader_of(trace_config);
     struct pfl_span source;
 
-    while (next_of(&r, CONFIG_DATA_SOURCES, &source))
+    while (next_of(&r, TRACE_CONFIG__DATA_SOURCES, &source))
         if (n-- == 0)
-            return last_of(last_of(source, SOURCE_CONFIG), CONFIG_NAME);
+            return last_of(last_of(source, TRACE_CONFIG__DATA_SOURCE__CONFIG),
+                           DATA_SOURCE_CONFIG__NAME);
     return (struct pfl_span){0};
 }
 
@@ -88,8 +81,10 @@ static bool is_offered(struct pfl_span wanted, struct pfl_span state)
     struct pfl_reader r = pfl_reader_of(state);
     struct pfl_span source;
 
-    while (next_of(&r, STATE_DATA_SOURCE, &source)) {
-        struct pfl_span name = last_of(last_of(source, SOURCE_DESCRIPTOR), DESCRIPTOR_NAME);
+    while (next_of(&r, TRACING_SERVICE_STATE__DATA_SOURCES, &source)) {
+        struct pfl_span name =
+            last_of(last_of(source, TRACING_SERVICE_STATE__DATA_SOURCE__DS_DESCRIPTOR),
+                    DATA_SOURCE_DESCRIPTOR__NAME);
 
         if (name.len == wanted.len &&
             (name.len == 0 || memcmp(name.data, wanted.data, name.len) == 0))
@@ -107,10 +102,13 @@ static void suggest(struct pfl_span wanted, uint32_t n, struct pfl_span state, s
     struct pfl_span source;
 
     copy_name(wanted, word);
-    for (unsigned i = 0; i < CANDIDATES_MAX && next_of(&r, STATE_DATA_SOURCE, &source); i++) {
+    for (unsigned i = 0;
+         i < CANDIDATES_MAX && next_of(&r, TRACING_SERVICE_STATE__DATA_SOURCES, &source); i++) {
         struct pfl_suggest s;
 
-        copy_name(last_of(last_of(source, SOURCE_DESCRIPTOR), DESCRIPTOR_NAME), candidate);
+        copy_name(last_of(last_of(source, TRACING_SERVICE_STATE__DATA_SOURCE__DS_DESCRIPTOR),
+                          DATA_SOURCE_DESCRIPTOR__NAME),
+                  candidate);
         pfl_suggest_init(&s, word);
         pfl_suggest_offer(&s, candidate);
         if (pfl_suggest_get(&s) == NULL || s.distance >= o->near_distance)
@@ -127,15 +125,16 @@ static void list_producers(struct pfl_span state, struct pfl_offers *o)
     struct pfl_reader r = pfl_reader_of(state);
     struct pfl_span producer;
 
-    for (size_t n = 0; n < PFL_OFFERS_PRODUCERS_MAX && next_of(&r, STATE_PRODUCER, &producer);) {
+    for (size_t n = 0; n < PFL_OFFERS_PRODUCERS_MAX &&
+                       next_of(&r, TRACING_SERVICE_STATE__PRODUCERS, &producer);) {
         struct pfl_reader p = pfl_reader_of(producer);
-        struct pfl_span name = last_of(producer, PRODUCER_NAME);
+        struct pfl_span name = last_of(producer, TRACING_SERVICE_STATE__PRODUCER__NAME);
         size_t len =
             name.len < PFL_OFFERS_PRODUCER_BYTES ? name.len : PFL_OFFERS_PRODUCER_BYTES - 1;
         struct pfl_field f;
 
         while (pfl_reader_field(&p, &f))
-            if (f.id == PRODUCER_PID && f.type == PFL_WIRE_VARINT)
+            if (f.id == TRACING_SERVICE_STATE__PRODUCER__PID && f.type == PFL_WIRE_VARINT)
                 o->producers[n].pid = (uint32_t)f.value;
         if (len != 0)
             memcpy(o->producers[n].name, name.data, len);

@@ -7,10 +7,7 @@
  */
 #include "consumer/link/read_budget.h"
 
-enum {
-    CONFIG_BUFFERS = 1,
-    BUFFER_SIZE_KB = 1,
-};
+#include "perfetto/trace_config.fields.h"
 
 /* What the smallest packet in the ring can become when it is read, by what it took there. */
 #define GROWTH_MAX                                                                                 \
@@ -42,11 +39,11 @@ struct pfl_read_budget pfl_read_budget_of_config(struct pfl_span trace_config)
     while (pfl_reader_field(&config, &buffer)) {
         struct pfl_reader r;
 
-        if (buffer.id != CONFIG_BUFFERS || buffer.type != PFL_WIRE_BYTES)
+        if (buffer.id != TRACE_CONFIG__BUFFERS || buffer.type != PFL_WIRE_BYTES)
             continue;
         r = pfl_reader_of(buffer.bytes);
         while (pfl_reader_field(&r, &f))
-            if (f.id == BUFFER_SIZE_KB && f.type == PFL_WIRE_VARINT)
+            if (f.id == TRACE_CONFIG__BUFFER_CONFIG__SIZE_KB && f.type == PFL_WIRE_VARINT)
                 kb += (uint32_t)f.value;
     }
     return pfl_read_budget_of_buffers(kb * 1024);

@@ -9,25 +9,12 @@
 #include <limits.h>
 #include <string.h>
 
+#include "perfetto/consumer_port.fields.h"
+#include "perfetto/data_source_descriptor.fields.h"
+#include "perfetto/service_state.fields.h"
 #include "proto/ipc/figures.h"
 
-enum {
-    RESPONSE_STATE = 1,
-    STATE_DATA_SOURCE = 2,
-    STATE_SESSIONS = 6,
-    SOURCE_DESCRIPTOR = 1,
-    SOURCE_PRODUCER = 2,
-    DESCRIPTOR_NAME = 1,
-    DESCRIPTOR_TRACK_EVENT = 6,
-    DESCRIPTOR_FTRACE = 8,
-    TRACK_EVENT_CATEGORY = 1,
-    CATEGORY_NAME = 1,
-    SESSION_STATE = 3,
-    SESSION_NAME = 4,
-};
-
 /* Of perfleet-probes, for the doctor. */
-#define FTRACE_NO_PRINT           50001u
 #define FTRACE_NO_PRINT_TAG_BYTES 3u
 #define FTRACE_WHY_MAX_BYTES      200u
 
@@ -54,7 +41,7 @@ static enum pfl_session_found judge(struct pfl_span session, uint32_t id, const 
             continue;
         if (f.id == id)
             is_named = is_text(f.bytes, name);
-        if (f.id == SESSION_STATE) {
+        if (f.id == TRACING_SERVICE_STATE__TRACING_SESSION__STATE) {
             is_over = is_text(f.bytes, "DISABLED");
             is_copy = is_text(f.bytes, "CLONED_READ_ONLY");
         }
@@ -71,14 +58,14 @@ static enum pfl_session_found find(struct pfl_span state, uint32_t id, const cha
     struct pfl_field f;
 
     while (found == PFL_SESSION_NONE && pfl_reader_field(&r, &f))
-        if (f.id == STATE_SESSIONS && f.type == PFL_WIRE_BYTES)
+        if (f.id == TRACING_SERVICE_STATE__TRACING_SESSIONS && f.type == PFL_WIRE_BYTES)
             found = judge(f.bytes, id, name);
     return found;
 }
 
 enum pfl_session_found pfl_session_find(struct pfl_span state, const char *name)
 {
-    return find(state, SESSION_NAME, name);
+    return find(state, TRACING_SERVICE_STATE__TRACING_SESSION__UNIQUE_SESSION_NAME, name);
 }
 
 enum pfl_session_found pfl_session_find_left(struct pfl_span state, const char *key)
@@ -104,8 +91,9 @@ bool pfl_session_get(struct pfl_span state, const char *name, struct pfl_span *r
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f))
-        if (f.id == STATE_SESSIONS && f.type == PFL_WIRE_BYTES &&
-            judge(f.bytes, SESSION_NAME, name) != PFL_SESSION_NONE) {
+        if (f.id == TRACING_SERVICE_STATE__TRACING_SESSIONS && f.type == PFL_WIRE_BYTES &&
+            judge(f.bytes, TRACING_SERVICE_STATE__TRACING_SESSION__UNIQUE_SESSION_NAME, name) !=
+                PFL_SESSION_NONE) {
             *ret_session = f.bytes;
             return true;
         }
@@ -145,19 +133,20 @@ static int encode_categories(struct pfl_span track_event, struct pfl_buf *out)
     for (unsigned n = 0; rc == 0 && n < CATEGORIES_MAX && pfl_reader_field(&r, &f);) {
         struct pfl_span name;
 
-        if (f.id != TRACK_EVENT_CATEGORY || f.type != PFL_WIRE_BYTES)
+        if (f.id != TRACK_EVENT_DESCRIPTOR__AVAILABLE_CATEGORIES || f.type != PFL_WIRE_BYTES)
             continue;
-        name = find_bytes(f.bytes, CATEGORY_NAME);
+        name = find_bytes(f.bytes, TRACK_EVENT_CATEGORY__NAME);
         if (name.len == 0 || name.len > CATEGORY_NAME_MAX_BYTES)
             continue;
         w = pfl_writer_of(bytes, sizeof(bytes));
-        pfl_writer_field_header(&w, TRACK_EVENT_CATEGORY, 1 + pfl_varint_size(name.len) + name.len);
-        pfl_writer_field_bytes(&w, CATEGORY_NAME, name.data, name.len);
+        pfl_writer_field_header(&w, TRACK_EVENT_DESCRIPTOR__AVAILABLE_CATEGORIES,
+                                1 + pfl_varint_size(name.len) + name.len);
+        pfl_writer_field_bytes(&w, TRACK_EVENT_CATEGORY__NAME, name.data, name.len);
         rc = pfl_buf_append(&names, bytes, sizeof(bytes) - w.left);
         n++;
     }
     w = pfl_writer_of(bytes, sizeof(bytes));
-    pfl_writer_field_header(&w, DESCRIPTOR_TRACK_EVENT, names.len);
+    pfl_writer_field_header(&w, DATA_SOURCE_DESCRIPTOR__TRACK_EVENT_DESCRIPTOR, names.len);
     if (rc == 0 && names.len != 0)
         rc = pfl_buf_append(out, bytes, sizeof(bytes) - w.left);
     if (rc == 0 && names.len != 0)
@@ -169,8 +158,10 @@ static int encode_categories(struct pfl_span track_event, struct pfl_buf *out)
 /* What is in it may be malformed, what is made of it is not. */
 static int encode_descriptor(struct pfl_span descriptor, struct pfl_buf *out)
 {
-    struct pfl_span name = find_bytes(descriptor, DESCRIPTOR_NAME);
-    struct pfl_span why = find_bytes(find_bytes(descriptor, DESCRIPTOR_FTRACE), FTRACE_NO_PRINT);
+    struct pfl_span name = find_bytes(descriptor, DATA_SOURCE_DESCRIPTOR__NAME);
+    struct pfl_span why =
+        find_bytes(find_bytes(descriptor, DATA_SOURCE_DESCRIPTOR__FTRACE_DESCRIPTOR),
+                   FTRACE_DESCRIPTOR__PERFLEET_NO_PRINT);
     uint8_t tail[FTRACE_WHY_MAX_BYTES + 16];
     uint8_t header[16];
     struct pfl_writer t = pfl_writer_of(tail, sizeof(tail));
@@ -178,16 +169,17 @@ static int encode_descriptor(struct pfl_span descriptor, struct pfl_buf *out)
     int rc;
 
     if (why.len != 0 && why.len <= FTRACE_WHY_MAX_BYTES) {
-        pfl_writer_field_header(&t, DESCRIPTOR_FTRACE,
+        pfl_writer_field_header(&t, DATA_SOURCE_DESCRIPTOR__FTRACE_DESCRIPTOR,
                                 FTRACE_NO_PRINT_TAG_BYTES + pfl_varint_size(why.len) + why.len);
-        pfl_writer_field_bytes(&t, FTRACE_NO_PRINT, why.data, why.len);
+        pfl_writer_field_bytes(&t, FTRACE_DESCRIPTOR__PERFLEET_NO_PRINT, why.data, why.len);
     }
-    pfl_writer_field_header(&w, DESCRIPTOR_NAME, name.len);
+    pfl_writer_field_header(&w, DATA_SOURCE_DESCRIPTOR__NAME, name.len);
     rc = pfl_buf_append(out, header, sizeof(header) - w.left);
     if (rc == 0)
         rc = pfl_buf_append(out, name.data, name.len);
     if (rc == 0)
-        rc = encode_categories(find_bytes(descriptor, DESCRIPTOR_TRACK_EVENT), out);
+        rc = encode_categories(
+            find_bytes(descriptor, DATA_SOURCE_DESCRIPTOR__TRACK_EVENT_DESCRIPTOR), out);
     return rc == 0 ? pfl_buf_append(out, tail, sizeof(tail) - t.left) : rc;
 }
 
@@ -205,23 +197,24 @@ static int take_source(struct pfl_span source, struct pfl_buf *out)
     int rc;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == SOURCE_DESCRIPTOR && f.type == PFL_WIRE_BYTES)
+        if (f.id == TRACING_SERVICE_STATE__DATA_SOURCE__DS_DESCRIPTOR && f.type == PFL_WIRE_BYTES)
             descriptor = f.bytes;
-        else if (f.id == SOURCE_PRODUCER && f.type == PFL_WIRE_VARINT)
+        else if (f.id == TRACING_SERVICE_STATE__DATA_SOURCE__PRODUCER_ID &&
+                 f.type == PFL_WIRE_VARINT)
             producer = f.value;
     }
     pfl_buf_init(&kept, descriptor.len + sizeof(bytes));
     rc = encode_descriptor(descriptor, &kept);
     len = pfl_buf_get(&kept).len;
-    pfl_writer_field_header(&w, STATE_DATA_SOURCE,
+    pfl_writer_field_header(&w, TRACING_SERVICE_STATE__DATA_SOURCES,
                             1 + pfl_varint_size(len) + len + 1 + pfl_varint_size(producer));
-    pfl_writer_field_header(&w, SOURCE_DESCRIPTOR, len);
+    pfl_writer_field_header(&w, TRACING_SERVICE_STATE__DATA_SOURCE__DS_DESCRIPTOR, len);
     if (rc == 0)
         rc = pfl_buf_append(out, bytes, sizeof(bytes) - w.left);
     if (rc == 0)
         rc = pfl_buf_append(out, pfl_buf_get(&kept).data, len);
     w = pfl_writer_of(bytes, sizeof(bytes));
-    pfl_writer_field_varint(&w, SOURCE_PRODUCER, producer);
+    pfl_writer_field_varint(&w, TRACING_SERVICE_STATE__DATA_SOURCE__PRODUCER_ID, producer);
     if (rc == 0)
         rc = pfl_buf_append(out, bytes, sizeof(bytes) - w.left);
     pfl_buf_fini(&kept);
@@ -241,7 +234,7 @@ static int take_fields(struct pfl_span state, struct pfl_buf *out)
     while (rc == 0 && pfl_reader_field(&r, &f)) {
         const uint8_t *end = r.pos;
 
-        if (f.id == STATE_DATA_SOURCE && f.type == PFL_WIRE_BYTES) {
+        if (f.id == TRACING_SERVICE_STATE__DATA_SOURCES && f.type == PFL_WIRE_BYTES) {
             rc = pfl_buf_append(out, begin, (size_t)(at - begin));
             if (rc == 0)
                 rc = take_source(f.bytes, out);
@@ -260,7 +253,7 @@ int pfl_session_take_state(struct pfl_span response, struct pfl_buf *out)
     int rc = 0;
 
     while (rc == 0 && pfl_reader_field(&r, &f))
-        if (f.id == RESPONSE_STATE && f.type == PFL_WIRE_BYTES)
+        if (f.id == QUERY_SERVICE_STATE_RESPONSE__SERVICE_STATE && f.type == PFL_WIRE_BYTES)
             rc = take_fields(f.bytes, out);
     return rc;
 }

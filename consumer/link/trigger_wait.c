@@ -8,21 +8,12 @@
 #include "consumer/link/trigger_wait.h"
 
 #include "consumer/link/session_find.h"
+#include "perfetto/consumer_port.fields.h"
+#include "perfetto/service_state.fields.h"
+#include "perfetto/trace_config.fields.h"
 #include "proto/ipc/figures.h"
 
 #define LONGEST_MS 86400000u /* of a session whose service does not say when it ends */
-
-enum {
-    ENABLE_CONFIG = 1,
-    CONFIG_BUFFERS = 1,
-    CONFIG_TRIGGERS = 17,
-    BUFFER_SIZE_KB = 1,
-    TRIGGERS_MODE = 1,
-    TRIGGERS_TRIGGER = 2,
-    TRIGGERS_TIMEOUT_MS = 3,
-    MODE_CLONE_SNAPSHOT = 4,
-    SESSION_DURATION_MS = 6,
-};
 
 static int add_bytes(struct pfl_buf *out, uint32_t id, struct pfl_span bytes)
 {
@@ -54,7 +45,8 @@ static uint64_t choose_timeout_ms(struct pfl_span session, uint64_t margin_ms)
     while (pfl_reader_field(&r, &f)) {
         if (f.id == PFL_ENDS_IN_FIELD && f.type == PFL_WIRE_VARINT)
             left_ms = f.value;
-        if (f.id == SESSION_DURATION_MS && f.type == PFL_WIRE_VARINT)
+        if (f.id == TRACING_SERVICE_STATE__TRACING_SESSION__DURATION_MS &&
+            f.type == PFL_WIRE_VARINT)
             duration_ms = (uint32_t)f.value;
     }
     if (left_ms == UINT64_MAX)
@@ -75,7 +67,7 @@ static int add_triggers(struct pfl_span session, struct pfl_buf *out)
     while (rc == 0 && pfl_reader_field(&r, &f)) {
         if (f.id != PFL_TRIGGERS_TOLD_FIELD || f.type != PFL_WIRE_BYTES)
             continue;
-        rc = add_bytes(out, TRIGGERS_TRIGGER, f.bytes);
+        rc = add_bytes(out, TRACE_CONFIG__TRIGGER_CONFIG__TRIGGERS, f.bytes);
         has_any = true;
     }
     return rc != 0 || has_any ? rc : PFL_ENOENT;
@@ -84,16 +76,18 @@ static int add_triggers(struct pfl_span session, struct pfl_buf *out)
 static int encode_config(struct pfl_span session, uint64_t margin_ms, struct pfl_buf *triggers,
                          struct pfl_buf *config)
 {
-    static const uint8_t buffer[] = {BUFFER_SIZE_KB << 3, 4};
+    static const uint8_t buffer[] = {TRACE_CONFIG__BUFFER_CONFIG__SIZE_KB << 3, 4};
     int rc = add_triggers(session, triggers);
 
     if (rc == 0)
-        rc = add_varint(triggers, TRIGGERS_MODE, MODE_CLONE_SNAPSHOT);
+        rc = add_varint(triggers, TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE,
+                        TRACE_CONFIG__TRIGGER_CONFIG__CLONE_SNAPSHOT);
     if (rc == 0)
-        rc = add_varint(triggers, TRIGGERS_TIMEOUT_MS, choose_timeout_ms(session, margin_ms));
+        rc = add_varint(triggers, TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_TIMEOUT_MS,
+                        choose_timeout_ms(session, margin_ms));
     if (rc == 0)
-        rc = add_bytes(config, CONFIG_BUFFERS, pfl_span_of(buffer, sizeof(buffer)));
-    return rc == 0 ? add_bytes(config, CONFIG_TRIGGERS, pfl_buf_get(triggers)) : rc;
+        rc = add_bytes(config, TRACE_CONFIG__BUFFERS, pfl_span_of(buffer, sizeof(buffer)));
+    return rc == 0 ? add_bytes(config, TRACE_CONFIG__TRIGGER_CONFIG, pfl_buf_get(triggers)) : rc;
 }
 
 int pfl_trigger_wait_encode(struct pfl_span state, const char *name, uint64_t margin_ms,
@@ -110,7 +104,7 @@ int pfl_trigger_wait_encode(struct pfl_span state, const char *name, uint64_t ma
     pfl_buf_init(&config, PFL_TRIGGER_WAIT_MAX_BYTES);
     rc = encode_config(session, margin_ms, &triggers, &config);
     if (rc == 0)
-        rc = add_bytes(out, ENABLE_CONFIG, pfl_buf_get(&config));
+        rc = add_bytes(out, ENABLE_TRACING_REQUEST__TRACE_CONFIG, pfl_buf_get(&config));
     pfl_buf_fini(&config);
     pfl_buf_fini(&triggers);
     return rc;

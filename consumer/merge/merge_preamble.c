@@ -18,23 +18,11 @@
  * the offset. Failures: the sink's, out of memory.
  */
 #include "consumer/merge/merge_impl.h"
+#include "perfetto/clocks.fields.h"
+#include "perfetto/system_info.fields.h"
+#include "perfetto/trace_config.fields.h"
 
 #include <stdio.h>
-
-enum {
-    SNAPSHOT_CLOCKS = 1,
-    SNAPSHOT_PRIMARY = 2,
-    CLOCK_ID = 1,
-    CLOCK_TIMESTAMP = 2,
-    CLOCK_BOOTTIME = 6,
-    SYSTEM_INFO_MACHINE_NAME = 17,
-    SYNC_SYNCED_CLOCKS = 1,
-    SYNC_CLIENT_CLOCKS = 2,
-    SYNC_HOST_CLOCKS = 3,
-    ATTRIBUTES_ATTRIBUTE = 1,
-    ATTRIBUTE_KEY = 1,
-    ATTRIBUTE_LONG_VALUE = 2,
-};
 
 #define NAME_MAX_BYTES 512u
 #define SMALL_BYTES    128u
@@ -72,11 +60,11 @@ static void put_snapshot(struct pfl_writer *w, uint32_t id, int64_t ns, bool is_
     struct pfl_writer c = pfl_writer_of(clock, sizeof(clock));
     struct pfl_writer s = pfl_writer_of(snapshot, sizeof(snapshot));
 
-    pfl_writer_field_varint(&c, CLOCK_ID, CLOCK_BOOTTIME);
-    pfl_writer_field_varint(&c, CLOCK_TIMESTAMP, (uint64_t)ns);
+    pfl_writer_field_varint(&c, CLOCK_SNAPSHOT__CLOCK__CLOCK_ID, BUILTIN_CLOCK_BOOTTIME);
+    pfl_writer_field_varint(&c, CLOCK_SNAPSHOT__CLOCK__TIMESTAMP, (uint64_t)ns);
     if (is_primary)
-        pfl_writer_field_varint(&s, SNAPSHOT_PRIMARY, CLOCK_BOOTTIME);
-    pfl_writer_field_bytes(&s, SNAPSHOT_CLOCKS, clock, written(clock, &c).len);
+        pfl_writer_field_varint(&s, CLOCK_SNAPSHOT__PRIMARY_TRACE_CLOCK, BUILTIN_CLOCK_BOOTTIME);
+    pfl_writer_field_bytes(&s, CLOCK_SNAPSHOT__CLOCKS, clock, written(clock, &c).len);
     pfl_writer_field_bytes(w, id, snapshot, written(snapshot, &s).len);
 }
 
@@ -104,12 +92,12 @@ static int emit_name(struct pfl_merge *self, const struct pfl_merge_host *h)
     struct pfl_writer i = pfl_writer_of(info, sizeof(info));
     struct pfl_writer w = pfl_writer_of(packet, sizeof(packet));
 
-    pfl_writer_field_bytes(&i, SYSTEM_INFO_MACHINE_NAME, h->name, strlen(h->name));
+    pfl_writer_field_bytes(&i, SYSTEM_INFO__MACHINE_NAME, h->name, strlen(h->name));
     if (h->machine_id != 0 && h->points_len != 0) {
         pfl_writer_field_varint(
             &w, PFL_PACKET_TIMESTAMP,
             (uint64_t)(self->is_cutting ? h->last_point.host_ns : h->points[0].host_ns));
-        pfl_writer_field_varint(&w, PFL_PACKET_TIMESTAMP_CLOCK, CLOCK_BOOTTIME);
+        pfl_writer_field_varint(&w, PFL_PACKET_TIMESTAMP_CLOCK, BUILTIN_CLOCK_BOOTTIME);
     }
     pfl_writer_field_bytes(&w, PFL_PACKET_SYSTEM_INFO, info, written(info, &i).len);
     put_ids(&w, h);
@@ -126,10 +114,11 @@ static int emit_clock_point(const struct pfl_merge_sink *sink, const struct pfl_
     struct pfl_writer s = pfl_writer_of(sync, sizeof(sync));
     struct pfl_writer w = pfl_writer_of(packet, sizeof(packet));
 
-    put_snapshot(&c, SYNC_CLIENT_CLOCKS, p->host_ns, false);
-    put_snapshot(&c, SYNC_HOST_CLOCKS, p->reference_ns, false);
+    put_snapshot(&c, REMOTE_CLOCK_SYNC__SYNCED_CLOCKS__CLIENT_CLOCKS, p->host_ns, false);
+    put_snapshot(&c, REMOTE_CLOCK_SYNC__SYNCED_CLOCKS__HOST_CLOCKS, p->reference_ns, false);
     for (int i = 0; i < 2; i++)
-        pfl_writer_field_bytes(&s, SYNC_SYNCED_CLOCKS, clocks, written(clocks, &c).len);
+        pfl_writer_field_bytes(&s, REMOTE_CLOCK_SYNC__SYNCED_CLOCKS, clocks,
+                               written(clocks, &c).len);
     pfl_writer_field_bytes(&w, PFL_PACKET_REMOTE_CLOCK_SYNC, sync, written(sync, &s).len);
     put_ids(&w, h);
     return pfl_merge_emit(sink, written(packet, &w));
@@ -143,9 +132,9 @@ static void put_attribute(struct pfl_writer *w, const char *key, const char *hos
     struct pfl_writer a = pfl_writer_of(attribute, sizeof(attribute));
 
     snprintf(name, sizeof(name), "perfleet.%s.%s", key, host);
-    pfl_writer_field_bytes(&a, ATTRIBUTE_KEY, name, strlen(name));
-    pfl_writer_field_varint(&a, ATTRIBUTE_LONG_VALUE, (uint64_t)value);
-    pfl_writer_field_bytes(w, ATTRIBUTES_ATTRIBUTE, attribute, written(attribute, &a).len);
+    pfl_writer_field_bytes(&a, TRACE_ATTRIBUTES__ATTRIBUTE__KEY, name, strlen(name));
+    pfl_writer_field_varint(&a, TRACE_ATTRIBUTES__ATTRIBUTE__LONG_VALUE, (uint64_t)value);
+    pfl_writer_field_bytes(w, TRACE_ATTRIBUTES__ATTRIBUTE, attribute, written(attribute, &a).len);
 }
 
 static int emit_clock_quality(struct pfl_merge *self, const struct pfl_merge_host *h)
@@ -273,20 +262,21 @@ static uint64_t find_boot_ns(struct pfl_span message, const uint32_t *path)
     uint64_t ns = 0;
 
     while (pfl_reader_field(&r, &f)) {
-        if (path[0] == 0 && f.id == CLOCK_ID)
+        if (path[0] == 0 && f.id == CLOCK_SNAPSHOT__CLOCK__CLOCK_ID)
             clock = f.value;
-        else if (path[0] == 0 && f.id == CLOCK_TIMESTAMP)
+        else if (path[0] == 0 && f.id == CLOCK_SNAPSHOT__CLOCK__TIMESTAMP)
             ns = f.value;
         else if (path[0] != 0 && f.id == path[0])
             ns = later_of(ns, find_boot_ns(f.bytes, path + 1));
     }
-    return path[0] != 0 || clock == CLOCK_BOOTTIME ? ns : 0;
+    return path[0] != 0 || clock == BUILTIN_CLOCK_BOOTTIME ? ns : 0;
 }
 
 int pfl_merge_emit_pin(struct pfl_merge *self, struct pfl_span sync_packet)
 {
-    static const uint32_t path[] = {PFL_PACKET_REMOTE_CLOCK_SYNC, SYNC_SYNCED_CLOCKS,
-                                    SYNC_CLIENT_CLOCKS, SNAPSHOT_CLOCKS, 0};
+    static const uint32_t path[] = {PFL_PACKET_REMOTE_CLOCK_SYNC, REMOTE_CLOCK_SYNC__SYNCED_CLOCKS,
+                                    REMOTE_CLOCK_SYNC__SYNCED_CLOCKS__CLIENT_CLOCKS,
+                                    CLOCK_SNAPSHOT__CLOCKS, 0};
     uint64_t ns = find_boot_ns(sync_packet, path);
     struct pfl_merge_host machine = {0};
     struct pfl_reader r = pfl_reader_of(sync_packet);
@@ -300,7 +290,7 @@ int pfl_merge_emit_pin(struct pfl_merge *self, struct pfl_span sync_packet)
     if (ns == 0 || machine.machine_id == 0)
         return 0;
     pfl_writer_field_varint(&w, PFL_PACKET_TIMESTAMP, ns);
-    pfl_writer_field_varint(&w, PFL_PACKET_TIMESTAMP_CLOCK, CLOCK_BOOTTIME);
+    pfl_writer_field_varint(&w, PFL_PACKET_TIMESTAMP_CLOCK, BUILTIN_CLOCK_BOOTTIME);
     put_ids(&w, &machine);
     return emit(self, written(packet, &w));
 }

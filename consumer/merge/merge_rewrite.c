@@ -15,24 +15,10 @@
  * Failures: malformed inside (PFL_EPARSE, the packet is refused), out of memory, too many ids.
  */
 #include "consumer/merge/merge_impl.h"
-
-enum {
-    STATS_WRITER = 18,
-    STATS_WRITER_SEQUENCE = 1,
-    PROVENANCE_BUFFERS = 2,
-    PROVENANCE_SEQUENCES = 1,
-    PROVENANCE_ID = 1,
-    SYSTEM_INFO_MACHINE_NAME = 17,
-    EVENT_TRACING_STARTED = 2,
-    EVENT_CLONE_STARTED = 10,
-    EVENT_READ_COMPLETED = 4,
-    SYNC_SYNCED_CLOCKS = 1,
-    SYNC_HOST_CLOCKS = 3,
-    SNAPSHOT_CLOCKS = 1,
-    CLOCK_ID = 1,
-    CLOCK_TIMESTAMP = 2,
-    CLOCK_BOOTTIME = 6,
-};
+#include "perfetto/clocks.fields.h"
+#include "perfetto/service_packets.fields.h"
+#include "perfetto/system_info.fields.h"
+#include "perfetto/trace_stats.fields.h"
 
 #define SMALL_MAX (1u << 20) /* a nested message that we rebuild */
 
@@ -98,12 +84,13 @@ static int put_name(struct rewriter *rw, struct pfl_span message, struct pfl_buf
     int rc = 0;
 
     while (rc == 0 && pfl_reader_field(&r, &f))
-        if (f.id != SYSTEM_INFO_MACHINE_NAME)
+        if (f.id != SYSTEM_INFO__MACHINE_NAME)
             rc = pfl_buf_append(out, f.raw.data, f.raw.len);
     if (rc == 0 && r.failed)
         rc = PFL_EPARSE;
-    return rc != 0 ? rc
-                   : append_message(out, SYSTEM_INFO_MACHINE_NAME, pfl_span_of(name, strlen(name)));
+    return rc != 0
+               ? rc
+               : append_message(out, SYSTEM_INFO__MACHINE_NAME, pfl_span_of(name, strlen(name)));
 }
 
 /* One Clock of host_clocks; only the boot clock of the host stands in a known relation to the
@@ -119,26 +106,28 @@ static int move_clock(struct rewriter *rw, struct pfl_span clock, struct pfl_buf
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == CLOCK_ID)
+        if (f.id == CLOCK_SNAPSHOT__CLOCK__CLOCK_ID)
             id = f.value;
-        else if (f.id == CLOCK_TIMESTAMP)
+        else if (f.id == CLOCK_SNAPSHOT__CLOCK__TIMESTAMP)
             ns = f.value;
     }
     if (r.failed)
         return PFL_EPARSE;
-    if (id != CLOCK_BOOTTIME)
+    if (id != BUILTIN_CLOCK_BOOTTIME)
         return 0;
-    pfl_writer_field_varint(&w, CLOCK_ID, id);
-    pfl_writer_field_varint(&w, CLOCK_TIMESTAMP,
+    pfl_writer_field_varint(&w, CLOCK_SNAPSHOT__CLOCK__CLOCK_ID, id);
+    pfl_writer_field_varint(&w, CLOCK_SNAPSHOT__CLOCK__TIMESTAMP,
                             ns - (uint64_t)p->host_ns + (uint64_t)p->reference_ns);
-    return append_message(out, SNAPSHOT_CLOCKS, pfl_span_of(bytes, sizeof(bytes) - w.left));
+    return append_message(out, CLOCK_SNAPSHOT__CLOCKS, pfl_span_of(bytes, sizeof(bytes) - w.left));
 }
 
 /* level 0: RemoteClockSync, 1: SyncedClocks, 2: the ClockSnapshot host_clocks. */
 static int move_clocks(struct rewriter *rw, struct pfl_span message, unsigned level,
                        struct pfl_buf *out)
 {
-    static const uint32_t inner[] = {SYNC_SYNCED_CLOCKS, SYNC_HOST_CLOCKS, SNAPSHOT_CLOCKS};
+    static const uint32_t inner[] = {REMOTE_CLOCK_SYNC__SYNCED_CLOCKS,
+                                     REMOTE_CLOCK_SYNC__SYNCED_CLOCKS__HOST_CLOCKS,
+                                     CLOCK_SNAPSHOT__CLOCKS};
     struct pfl_reader r = pfl_reader_of(message);
     struct pfl_buf nested;
     struct pfl_field f;
@@ -169,11 +158,11 @@ static int note_event(struct rewriter *rw, const struct pfl_merge_special *speci
 
     *ret_is_wanted = true;
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == EVENT_READ_COMPLETED)
+        if (f.id == TRACING_SERVICE_EVENT__READ_TRACING_BUFFERS_COMPLETED)
             *ret_is_wanted = false;
-        if (f.id == EVENT_TRACING_STARTED && special->machine == 0)
+        if (f.id == TRACING_SERVICE_EVENT__TRACING_STARTED && special->machine == 0)
             rw->host->stats.started_ns = special->timestamp_ns;
-        if (f.id == EVENT_CLONE_STARTED && special->machine == 0)
+        if (f.id == TRACING_SERVICE_EVENT__CLONE_STARTED && special->machine == 0)
             rw->host->stats.cloned_ns = special->timestamp_ns;
     }
     return r.failed ? PFL_EPARSE : 0;
@@ -182,9 +171,11 @@ static int note_event(struct rewriter *rw, const struct pfl_merge_special *speci
 static int rewrite_payload(struct rewriter *rw, const struct pfl_merge_special *special,
                            struct pfl_span payload, struct pfl_buf *out)
 {
-    static const uint32_t stats_path[] = {STATS_WRITER, STATS_WRITER_SEQUENCE, 0};
-    static const uint32_t provenance_path[] = {PROVENANCE_BUFFERS, PROVENANCE_SEQUENCES,
-                                               PROVENANCE_ID, 0};
+    static const uint32_t stats_path[] = {TRACE_STATS__WRITER_STATS,
+                                          TRACE_STATS__WRITER_STATS__SEQUENCE_ID, 0};
+    static const uint32_t provenance_path[] = {TRACE_PROVENANCE__BUFFERS,
+                                               TRACE_PROVENANCE__BUFFER__SEQUENCES,
+                                               TRACE_PROVENANCE__SEQUENCE__ID, 0};
 
     switch (special->id) {
     case PFL_PACKET_TRACE_STATS:

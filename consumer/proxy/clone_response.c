@@ -9,15 +9,12 @@
 #include <string.h>
 
 #include "consumer/proxy/message_copy.h"
+#include "perfetto/consumer_port.fields.h"
+#include "perfetto/trace_stats.fields.h"
 #include "proto/packet.h"
 
 enum {
     SERVICE_SEQUENCE = 1,
-    STATS_WRITERS = 18,
-    ANSWER_SUCCESS = 1,
-    ANSWER_ERROR = 2,
-    ANSWER_UUID_LSB = 4,
-    ANSWER_WAS_FILE = 5,
 };
 
 static bool is_story(uint32_t id)
@@ -29,7 +26,7 @@ static bool is_story(uint32_t id)
 
 static bool is_of_writers(const struct pfl_field *f)
 {
-    return f->id == STATS_WRITERS;
+    return f->id == TRACE_STATS__WRITER_STATS;
 }
 
 static bool is_stats(const struct pfl_field *f)
@@ -71,11 +68,11 @@ int pfl_clone_response_parse(struct pfl_span body, struct pfl_clone_response *re
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == ANSWER_SUCCESS)
+        if (f.id == CLONE_SESSION_RESPONSE__SUCCESS)
             answer.is_ok = f.value != 0;
-        else if (f.id == ANSWER_UUID_LSB)
+        else if (f.id == CLONE_SESSION_RESPONSE__UUID_LSB)
             answer.uuid_lsb = f.value;
-        else if (f.id == ANSWER_ERROR && f.type == PFL_WIRE_BYTES)
+        else if (f.id == CLONE_SESSION_RESPONSE__ERROR && f.type == PFL_WIRE_BYTES)
             answer.is_for_descriptor = memmem(f.bytes.data, f.bytes.len, "descriptor", 10) != NULL;
     }
     if (r.failed)
@@ -87,18 +84,18 @@ int pfl_clone_response_parse(struct pfl_span body, struct pfl_clone_response *re
 /* The last of a field's values is the one that counts. */
 int pfl_clone_response_mark(struct pfl_buf *body)
 {
-    static const uint8_t mark[] = {ANSWER_WAS_FILE << 3, 1};
+    static const uint8_t mark[] = {CLONE_SESSION_RESPONSE__WAS_WRITE_INTO_FILE << 3, 1};
 
     return pfl_buf_append(body, mark, sizeof(mark));
 }
 
 int pfl_clone_response_refuse(const char *why, struct pfl_buf *out)
 {
-    static const uint8_t no_success[] = {ANSWER_SUCCESS << 3, 0};
+    static const uint8_t no_success[] = {CLONE_SESSION_RESPONSE__SUCCESS << 3, 0};
     size_t len = strlen(why);
     int rc = pfl_buf_append(out, no_success, sizeof(no_success));
 
     if (rc == 0)
-        rc = pfl_message_copy_append_header(ANSWER_ERROR, len, out);
+        rc = pfl_message_copy_append_header(CLONE_SESSION_RESPONSE__ERROR, len, out);
     return rc != 0 ? rc : pfl_buf_append(out, why, len);
 }

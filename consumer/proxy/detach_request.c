@@ -5,15 +5,16 @@
 
 #include <string.h>
 
+#include "perfetto/consumer_port.fields.h"
+
 bool pfl_detach_request_read_key(struct pfl_span args, char key[PFL_DETACH_REQUEST_KEY_BYTES])
 {
-    enum { KEY = 1 };
     struct pfl_reader r = pfl_reader_of(args);
     struct pfl_field f;
 
     key[0] = '\0';
     while (pfl_reader_field(&r, &f)) {
-        if (f.id != KEY || f.type != PFL_WIRE_BYTES ||
+        if (f.id != DETACH_REQUEST__KEY || f.type != PFL_WIRE_BYTES ||
             f.bytes.len >= PFL_DETACH_REQUEST_KEY_BYTES ||
             memchr(f.bytes.data, '\0', f.bytes.len) != NULL)
             continue;
@@ -26,13 +27,12 @@ bool pfl_detach_request_read_key(struct pfl_span args, char key[PFL_DETACH_REQUE
 /* The field of an EnableTracingRequest is that of an AttachResponse. */
 int pfl_detach_request_keep_config(struct pfl_span args, struct pfl_buf *out)
 {
-    enum { TRACE_CONFIG = 1 };
     struct pfl_reader r = pfl_reader_of(args);
     struct pfl_field f;
     int rc = 0;
 
     while (rc == 0 && pfl_reader_field(&r, &f))
-        if (f.id == TRACE_CONFIG)
+        if (f.id == ATTACH_RESPONSE__TRACE_CONFIG)
             rc = pfl_buf_append(out, f.raw.data, f.raw.len);
     return rc;
 }

@@ -17,11 +17,10 @@
 #include <unistd.h>
 
 #include "base/closer.h"
+#include "perfetto/consumer_port.fields.h"
 #include "perfetto/trace_packet.fields.h"
 
 #define FLUSH_FLAGS (1u | 2u << 4) /* periodic, by a command line (docs/abi/service.md 4) */
-
-enum { FLUSH_REQUEST_FLAGS = 2 };
 
 static void read_out(struct pfl_file_pull *p);
 static void begin(struct pfl_file_pull *p);
@@ -160,7 +159,7 @@ static int on_flushed(void *user, const struct pfl_rpc_reply *reply)
 
 static void begin(struct pfl_file_pull *p)
 {
-    static const uint8_t args[] = {FLUSH_REQUEST_FLAGS << 3, FLUSH_FLAGS};
+    static const uint8_t args[] = {FLUSH_REQUEST__FLAGS << 3, FLUSH_FLAGS};
 
     if (p->is_busy || p->is_full || p->is_finishing)
         return;

@@ -7,20 +7,10 @@
 #include "consumer/proxy/file_request.h"
 
 #include "consumer/proxy/message_copy.h"
+#include "perfetto/consumer_port.fields.h"
+#include "perfetto/trace_config.fields.h"
 
 enum {
-    REQUEST_CONFIG = 1,
-    CONFIG_BUFFERS = 1,
-    CONFIG_WRITE_INTO_FILE = 8,
-    CONFIG_PERIOD = 9,
-    CONFIG_MAX_BYTES = 10,
-    CONFIG_UUID_MSB = 27,
-    CONFIG_UUID_LSB = 28,
-    CONFIG_OUTPUT_PATH = 29,
-    CONFIG_FLUSH_MODE = 44,
-    CONFIG_FFLUSH = 45,
-    BUFFER_TRANSFER = 5,
-    BUFFER_CLEAR = 6,
     IDENTITY_MAX_BYTES = 24,
 };
 
@@ -32,17 +22,17 @@ static int read_config(struct pfl_span config, struct pfl_file_request *file_req
     bool has_path = false;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == CONFIG_WRITE_INTO_FILE)
+        if (f.id == TRACE_CONFIG__WRITE_INTO_FILE)
             file_request->is_requested = f.value != 0;
-        else if (f.id == CONFIG_PERIOD && f.value != 0)
+        else if (f.id == TRACE_CONFIG__FILE_WRITE_PERIOD_MS && f.value != 0)
             file_request->period_ms = (uint32_t)f.value;
-        else if (f.id == CONFIG_MAX_BYTES)
+        else if (f.id == TRACE_CONFIG__MAX_FILE_SIZE_BYTES)
             file_request->max_bytes = f.value;
-        else if (f.id == CONFIG_UUID_MSB)
+        else if (f.id == TRACE_CONFIG__TRACE_UUID_MSB)
             file_request->uuid_msb = f.value;
-        else if (f.id == CONFIG_UUID_LSB)
+        else if (f.id == TRACE_CONFIG__TRACE_UUID_LSB)
             file_request->uuid_lsb = f.value;
-        else if (f.id == CONFIG_OUTPUT_PATH)
+        else if (f.id == TRACE_CONFIG__OUTPUT_PATH)
             has_path = f.bytes.len != 0;
     }
     file_request->is_requested = file_request->is_requested && !has_path;
@@ -53,18 +43,20 @@ static int read_config(struct pfl_span config, struct pfl_file_request *file_req
 
 static bool is_of_file(uint32_t id)
 {
-    return id == CONFIG_WRITE_INTO_FILE || id == CONFIG_PERIOD || id == CONFIG_MAX_BYTES ||
-           id == CONFIG_FLUSH_MODE || id == CONFIG_FFLUSH;
+    return id == TRACE_CONFIG__WRITE_INTO_FILE || id == TRACE_CONFIG__FILE_WRITE_PERIOD_MS ||
+           id == TRACE_CONFIG__MAX_FILE_SIZE_BYTES || id == TRACE_CONFIG__WRITE_FLUSH_MODE ||
+           id == TRACE_CONFIG__FFLUSH_POST_WRITE;
 }
 
 static bool is_buffer(const struct pfl_field *f)
 {
-    return f->id == CONFIG_BUFFERS && f->type == PFL_WIRE_BYTES;
+    return f->id == TRACE_CONFIG__BUFFERS && f->type == PFL_WIRE_BYTES;
 }
 
 static bool is_of_clones(const struct pfl_field *f)
 {
-    return f->id == BUFFER_TRANSFER || f->id == BUFFER_CLEAR;
+    return f->id == TRACE_CONFIG__BUFFER_CONFIG__TRANSFER_ON_CLONE ||
+           f->id == TRACE_CONFIG__BUFFER_CONFIG__CLEAR_BEFORE_CLONE;
 }
 
 static size_t measure_field(const struct pfl_field *f)
@@ -91,7 +83,7 @@ static int append_config(struct pfl_span config, struct pfl_span more, struct pf
 
     while (pfl_reader_field(&r, &f))
         kept += measure_field(&f);
-    rc = pfl_message_copy_append_header(REQUEST_CONFIG, kept, out);
+    rc = pfl_message_copy_append_header(ENABLE_TRACING_REQUEST__TRACE_CONFIG, kept, out);
     r = pfl_reader_of(config);
     while (rc == 0 && pfl_reader_field(&r, &f))
         rc = append_field(&f, out);
@@ -108,8 +100,8 @@ static struct pfl_span encode_identity(const uint64_t random[2],
     if (file_request->uuid_msb == 0 && file_request->uuid_lsb == 0) {
         file_request->uuid_msb = (random[0] & ~0xf000ull) | 0x4000ull; /* RFC 4122, version 4 */
         file_request->uuid_lsb = (random[1] & ~(3ull << 62)) | (2ull << 62);
-        pfl_writer_field_varint(&w, CONFIG_UUID_MSB, file_request->uuid_msb);
-        pfl_writer_field_varint(&w, CONFIG_UUID_LSB, file_request->uuid_lsb);
+        pfl_writer_field_varint(&w, TRACE_CONFIG__TRACE_UUID_MSB, file_request->uuid_msb);
+        pfl_writer_field_varint(&w, TRACE_CONFIG__TRACE_UUID_LSB, file_request->uuid_lsb);
     }
     return pfl_span_of(bytes, IDENTITY_MAX_BYTES - w.left);
 }
@@ -125,14 +117,14 @@ int pfl_file_request_take(struct pfl_span request, const uint64_t random[2], str
     int rc = 0;
 
     while (rc == 0 && pfl_reader_field(&r, &f))
-        if (f.id == REQUEST_CONFIG && f.type == PFL_WIRE_BYTES)
+        if (f.id == ENABLE_TRACING_REQUEST__TRACE_CONFIG && f.type == PFL_WIRE_BYTES)
             rc = read_config(f.bytes, &file_request);
     if (rc == 0 && r.failed)
         rc = PFL_EPARSE;
     identity = encode_identity(random, &file_request, bytes);
     r = pfl_reader_of(request);
     while (rc == 0 && file_request.is_requested && pfl_reader_field(&r, &f))
-        rc = f.id == REQUEST_CONFIG && f.type == PFL_WIRE_BYTES
+        rc = f.id == ENABLE_TRACING_REQUEST__TRACE_CONFIG && f.type == PFL_WIRE_BYTES
                  ? append_config(f.bytes, identity, out)
                  : pfl_buf_append(out, f.raw.data, f.raw.len);
     if (rc == 0)

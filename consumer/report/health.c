@@ -13,7 +13,9 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "perfetto/data_source_config.fields.h"
 #include "perfetto/service_state.pb-c.h"
+#include "perfetto/trace_config.fields.h"
 #include "proto/unpack.h"
 
 #define DAY_S         86400
@@ -108,7 +110,6 @@ static bool has_source(const state_t *state, struct pfl_span name)
 static void check_source(struct judge *j, const struct pfl_health_host *h, const state_t *state,
                          struct pfl_span source)
 {
-    enum { SOURCE_CONFIG = 1, CONFIG_NAME = 1 };
     struct finding f = {.level = PFL_HEALTH_WARNING, .check = "data source"};
     struct pfl_reader r = pfl_reader_of(source);
     struct pfl_field config;
@@ -117,8 +118,8 @@ static void check_source(struct judge *j, const struct pfl_health_host *h, const
     while (pfl_reader_field(&r, &config)) {
         struct pfl_reader c = pfl_reader_of(config.bytes);
 
-        while (config.id == SOURCE_CONFIG && pfl_reader_field(&c, &name)) {
-            if (name.id != CONFIG_NAME || name.type != PFL_WIRE_BYTES ||
+        while (config.id == TRACE_CONFIG__DATA_SOURCE__CONFIG && pfl_reader_field(&c, &name)) {
+            if (name.id != DATA_SOURCE_CONFIG__NAME || name.type != PFL_WIRE_BYTES ||
                 has_source(state, name.bytes))
                 continue;
             snprintf(f.text, sizeof(f.text),
@@ -131,12 +132,11 @@ static void check_source(struct judge *j, const struct pfl_health_host *h, const
 
 static void check_sources(struct judge *j, const struct pfl_health_host *h, const state_t *state)
 {
-    enum { CONFIG_DATA_SOURCES = 2 };
     struct pfl_reader r = pfl_reader_of(j->conf->trace_config);
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f))
-        if (f.id == CONFIG_DATA_SOURCES && f.type == PFL_WIRE_BYTES)
+        if (f.id == TRACE_CONFIG__DATA_SOURCES && f.type == PFL_WIRE_BYTES)
             check_source(j, h, state, f.bytes);
 }
 

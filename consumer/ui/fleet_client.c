@@ -22,22 +22,13 @@
 #include "consumer/proxy/message_copy.h"
 #include "consumer/ui/fleet_impl.h"
 #include "consumer/ui/fleet_state.h"
+#include "perfetto/consumer_port.fields.h"
+#include "perfetto/trace_stats.fields.h"
 
 #define CHUNK_BYTES      (256u * 1024)
 #define NOTE_BYTES       8192u /* less than a chunk */
 #define ANSWER_BYTES     (PFL_FLEET_WHY_BYTES + 64u)
 #define LEAVE_TIMEOUT_MS 5000u
-
-enum {
-    RESPONSE_STATE = 1,
-    ENABLE_DISABLED = 1,
-    ENABLE_ERROR = 3,
-    CLONE_SUCCESS = 1,
-    RESPONSE_STATS = 1,
-    STATS_BUFFER = 1,
-    BUFFER_BYTES_WRITTEN = 1,
-    BUFFER_SIZE = 12,
-};
 
 /* ---- the end ---- */
 
@@ -105,16 +96,16 @@ static int reply_enabled(struct pfl_fleet_client *c, struct pfl_rpc_request requ
     uint8_t bytes[ANSWER_BYTES];
     struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
 
-    pfl_writer_field_varint(&w, ENABLE_DISABLED, 1);
+    pfl_writer_field_varint(&w, ENABLE_TRACING_RESPONSE__DISABLED, 1);
     if (error[0] != '\0')
-        pfl_writer_field_bytes(&w, ENABLE_ERROR, error, strlen(error));
+        pfl_writer_field_bytes(&w, ENABLE_TRACING_RESPONSE__ERROR, error, strlen(error));
     return reply_bytes(c, request, 0, pfl_span_of(bytes, sizeof(bytes) - w.left));
 }
 
 static int reply_cloned(struct pfl_fleet_client *c, struct pfl_rpc_request request,
                         const char *error)
 {
-    static const uint8_t success[] = {CLONE_SUCCESS << 3, 1};
+    static const uint8_t success[] = {CLONE_SESSION_RESPONSE__SUCCESS << 3, 1};
     struct pfl_buf answer;
     int rc;
 
@@ -266,10 +257,11 @@ static int on_get_trace_stats(void *user, struct pfl_rpc_request request, struct
         pfl_fleet_run_measure(c->run, &c->used_bytes, &c->size_bytes);
     if (c->size_bytes == 0) /* no recording yet */
         return pfl_rpc_host_reply_failure(&c->rpc, request);
-    pfl_writer_field_varint(&b, BUFFER_BYTES_WRITTEN, c->used_bytes);
-    pfl_writer_field_varint(&b, BUFFER_SIZE, c->size_bytes);
-    pfl_writer_field_bytes(&s, STATS_BUFFER, buffer, sizeof(buffer) - b.left);
-    pfl_writer_field_bytes(&w, RESPONSE_STATS, stats, sizeof(stats) - s.left);
+    pfl_writer_field_varint(&b, TRACE_STATS__BUFFER_STATS__BYTES_WRITTEN, c->used_bytes);
+    pfl_writer_field_varint(&b, TRACE_STATS__BUFFER_STATS__BUFFER_SIZE, c->size_bytes);
+    pfl_writer_field_bytes(&s, TRACE_STATS__BUFFER_STATS, buffer, sizeof(buffer) - b.left);
+    pfl_writer_field_bytes(&w, GET_TRACE_STATS_RESPONSE__TRACE_STATS, stats,
+                           sizeof(stats) - s.left);
     return reply_bytes(c, request, 0, pfl_span_of(bytes, sizeof(bytes) - w.left));
 }
 
@@ -295,7 +287,8 @@ void pfl_fleet_client_give_state(struct pfl_fleet_client *c, struct pfl_span sta
     int rc;
 
     pfl_buf_init(&body, PFL_RPC_REPLY_BODY_MAX);
-    rc = pfl_message_copy_append_header(RESPONSE_STATE, state.len, &body);
+    rc = pfl_message_copy_append_header(QUERY_SERVICE_STATE_RESPONSE__SERVICE_STATE, state.len,
+                                        &body);
     if (rc == 0)
         rc = pfl_buf_append(&body, state.data, state.len);
     for (unsigned i = 0; rc == 0 && i < c->state_requests_len; i++)

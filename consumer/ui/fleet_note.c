@@ -5,21 +5,10 @@
  */
 #include "consumer/ui/fleet_note.h"
 
+#include "perfetto/trace_packet.fields.h"
+#include "perfetto/track_event.fields.h"
+
 enum {
-    TRACE_PACKET = 1,
-    PACKET_TIMESTAMP = 8,
-    PACKET_SEQUENCE = 10,
-    PACKET_TRACK_EVENT = 11,
-    PACKET_SEQUENCE_FLAGS = 13,
-    PACKET_TRACK_DESCRIPTOR = 60,
-    TRACK_UUID = 1,
-    TRACK_NAME = 2,
-    EVENT_TYPE = 9,
-    EVENT_TRACK = 11,
-    EVENT_CATEGORY = 22,
-    EVENT_NAME = 23,
-    EVENT_INSTANT = 3,
-    FLAG_STATE_CLEARED = 1,
     OWN_SEQUENCE = 1,
 };
 
@@ -38,12 +27,13 @@ static int append_packet(uint64_t boot_ns, uint32_t id, struct pfl_span body, st
     size_t head_len;
     int rc;
 
-    pfl_writer_field_varint(&h, PACKET_TIMESTAMP, boot_ns);
-    pfl_writer_field_varint(&h, PACKET_SEQUENCE, OWN_SEQUENCE);
-    pfl_writer_field_varint(&h, PACKET_SEQUENCE_FLAGS, FLAG_STATE_CLEARED);
+    pfl_writer_field_varint(&h, TRACE_PACKET__TIMESTAMP, boot_ns);
+    pfl_writer_field_varint(&h, TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID, OWN_SEQUENCE);
+    pfl_writer_field_varint(&h, TRACE_PACKET__SEQUENCE_FLAGS,
+                            TRACE_PACKET__SEQ_INCREMENTAL_STATE_CLEARED);
     pfl_writer_field_header(&h, id, body.len);
     head_len = sizeof(head) - h.left;
-    pfl_writer_field_header(&t, TRACE_PACKET, head_len + body.len);
+    pfl_writer_field_header(&t, TRACE__PACKET, head_len + body.len);
     rc = pfl_buf_append(out, tag, sizeof(tag) - t.left);
     if (rc == 0)
         rc = pfl_buf_append(out, head, head_len);
@@ -61,17 +51,17 @@ int pfl_fleet_note_append(uint64_t boot_ns, const char *text, struct pfl_buf *ou
 
     if (len > TEXT_MAX)
         return PFL_ELIMIT;
-    pfl_writer_field_varint(&w, TRACK_UUID, TRACK);
-    pfl_writer_field_bytes(&w, TRACK_NAME, track, sizeof(track) - 1);
-    rc = append_packet(boot_ns, PACKET_TRACK_DESCRIPTOR, pfl_span_of(bytes, sizeof(bytes) - w.left),
-                       out);
+    pfl_writer_field_varint(&w, TRACK_DESCRIPTOR__UUID, TRACK);
+    pfl_writer_field_bytes(&w, TRACK_DESCRIPTOR__NAME, track, sizeof(track) - 1);
+    rc = append_packet(boot_ns, TRACE_PACKET__TRACK_DESCRIPTOR,
+                       pfl_span_of(bytes, sizeof(bytes) - w.left), out);
     w = pfl_writer_of(bytes, sizeof(bytes));
-    pfl_writer_field_varint(&w, EVENT_TYPE, EVENT_INSTANT);
-    pfl_writer_field_varint(&w, EVENT_TRACK, TRACK);
-    pfl_writer_field_bytes(&w, EVENT_CATEGORY, category, sizeof(category) - 1);
-    pfl_writer_field_bytes(&w, EVENT_NAME, text, len);
+    pfl_writer_field_varint(&w, TRACK_EVENT__TYPE, TRACK_EVENT__TYPE_INSTANT);
+    pfl_writer_field_varint(&w, TRACK_EVENT__TRACK_UUID, TRACK);
+    pfl_writer_field_bytes(&w, TRACK_EVENT__CATEGORIES, category, sizeof(category) - 1);
+    pfl_writer_field_bytes(&w, TRACK_EVENT__NAME, text, len);
     if (rc == 0)
-        rc = append_packet(boot_ns, PACKET_TRACK_EVENT, pfl_span_of(bytes, sizeof(bytes) - w.left),
-                           out);
+        rc = append_packet(boot_ns, TRACE_PACKET__TRACK_EVENT,
+                           pfl_span_of(bytes, sizeof(bytes) - w.left), out);
     return rc;
 }

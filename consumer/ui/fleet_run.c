@@ -25,16 +25,12 @@
 #include "consumer/proxy/file_request.h"
 #include "consumer/ui/fleet_note.h"
 #include "consumer/ui/fleet_state.h"
+#include "perfetto/consumer_port.fields.h"
 
 #define WATCH_MS           250u
 #define DEFAULT_TIMEOUT_MS 5000u /* the protocol's, for flushing and stopping */
 #define DEFAULT_FOLDER     "/var/tmp"
 #define SESSION_NAME_BYTES 128u
-
-enum {
-    REQUEST_CONFIG = 1,
-    CLONE_UNIQUE_NAME = 4,
-};
 
 struct pfl_fleet_run {
     struct pfl_fleet_run_conf conf;  /* recording is not valid after the start */
@@ -244,7 +240,7 @@ static bool find_config(struct pfl_span request, struct pfl_span *ret_config)
     bool is_there = false;
 
     while (pfl_reader_field(&r, &f))
-        if (f.id == REQUEST_CONFIG && f.type == PFL_WIRE_BYTES) {
+        if (f.id == ENABLE_TRACING_REQUEST__TRACE_CONFIG && f.type == PFL_WIRE_BYTES) {
             *ret_config = f.bytes;
             is_there = true;
         }
@@ -330,7 +326,7 @@ static bool read_session_name(struct pfl_span request, char ret_name[SESSION_NAM
     size_t len = 0;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id != CLONE_UNIQUE_NAME || f.type != PFL_WIRE_BYTES)
+        if (f.id != CLONE_SESSION_REQUEST__UNIQUE_SESSION_NAME || f.type != PFL_WIRE_BYTES)
             continue;
         len = f.bytes.len;
         if (len < SESSION_NAME_BYTES && memchr(f.bytes.data, 0, len) == NULL)

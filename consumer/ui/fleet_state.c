@@ -10,18 +10,7 @@
 #include <stdio.h>
 
 #include "consumer/proxy/message_copy.h"
-
-enum {
-    STATE_PRODUCERS = 1,
-    STATE_DATA_SOURCES = 2,
-    STATE_NUM_SESSIONS = 3,
-    STATE_NUM_STARTED = 4,
-    STATE_VERSION = 5,
-    STATE_SUPPORTS_SESSIONS = 7,
-    PRODUCER_ID = 1,
-    PRODUCER_MACHINE_NAME = 8,
-    SOURCE_PRODUCER_ID = 2,
-};
+#include "perfetto/service_state.fields.h"
 
 #define WORDS_MAX     8u
 #define WHY_BYTES     160
@@ -35,12 +24,13 @@ enum {
 
 static bool is_producer_id(const struct pfl_field *f)
 {
-    return f->id == PRODUCER_ID || f->id == PRODUCER_MACHINE_NAME;
+    return f->id == TRACING_SERVICE_STATE__PRODUCER__ID ||
+           f->id == TRACING_SERVICE_STATE__PRODUCER__MACHINE_NAME;
 }
 
 static bool is_source_producer_id(const struct pfl_field *f)
 {
-    return f->id == SOURCE_PRODUCER_ID;
+    return f->id == TRACING_SERVICE_STATE__DATA_SOURCE__PRODUCER_ID;
 }
 
 static uint64_t find_number(struct pfl_span message, uint32_t id)
@@ -75,9 +65,10 @@ static uint64_t make_id(uint64_t number, size_t host)
 static int append_entry(const struct pfl_field *entry, size_t host, const char *name,
                         struct pfl_buf *out)
 {
-    bool is_producer = entry->id == STATE_PRODUCERS;
+    bool is_producer = entry->id == TRACING_SERVICE_STATE__PRODUCERS;
     pfl_message_copy_leave *leave = is_producer ? is_producer_id : is_source_producer_id;
-    uint32_t id = is_producer ? PRODUCER_ID : SOURCE_PRODUCER_ID;
+    uint32_t id = is_producer ? TRACING_SERVICE_STATE__PRODUCER__ID
+                              : TRACING_SERVICE_STATE__DATA_SOURCE__PRODUCER_ID;
     uint8_t tail[TAIL_BYTES];
     struct pfl_writer w = pfl_writer_of(tail, sizeof(tail));
     struct pfl_reader r = pfl_reader_of(entry->bytes);
@@ -86,7 +77,8 @@ static int append_entry(const struct pfl_field *entry, size_t host, const char *
 
     pfl_writer_field_varint(&w, id, make_id(find_number(entry->bytes, id), host));
     if (is_producer)
-        pfl_writer_field_bytes(&w, PRODUCER_MACHINE_NAME, name, strlen(name));
+        pfl_writer_field_bytes(&w, TRACING_SERVICE_STATE__PRODUCER__MACHINE_NAME, name,
+                               strlen(name));
     rc = pfl_message_copy_append_header(
         entry->id, measure_kept(entry->bytes, leave) + sizeof(tail) - w.left, out);
     while (rc == 0 && pfl_reader_field(&r, &f))
@@ -98,7 +90,9 @@ static int append_entry(const struct pfl_field *entry, size_t host, const char *
 /* That there is one, and whose. */
 static int append_brief(const struct pfl_field *entry, size_t host, struct pfl_buf *out)
 {
-    uint32_t id = entry->id == STATE_PRODUCERS ? PRODUCER_ID : SOURCE_PRODUCER_ID;
+    uint32_t id = entry->id == TRACING_SERVICE_STATE__PRODUCERS
+                      ? TRACING_SERVICE_STATE__PRODUCER__ID
+                      : TRACING_SERVICE_STATE__DATA_SOURCE__PRODUCER_ID;
     uint8_t bytes[BRIEF_BYTES];
     struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
     uint64_t number = make_id(find_number(entry->bytes, id), host);
@@ -124,14 +118,15 @@ static int append_host(const struct pfl_fleet_state_host *h, size_t host, bool i
     int rc = 0;
 
     while (rc == 0 && pfl_reader_field(&r, &f)) {
-        bool is_entry =
-            (f.id == STATE_PRODUCERS || f.id == STATE_DATA_SOURCES) && f.type == PFL_WIRE_BYTES;
+        bool is_entry = (f.id == TRACING_SERVICE_STATE__PRODUCERS ||
+                         f.id == TRACING_SERVICE_STATE__DATA_SOURCES) &&
+                        f.type == PFL_WIRE_BYTES;
         size_t len = is_brief ? BRIEF_BYTES : f.raw.len + TAIL_BYTES;
         bool has_room = out->len + len <= ENTRIES_MAX_BYTES;
 
-        if (f.id == STATE_NUM_SESSIONS && f.type == PFL_WIRE_VARINT)
+        if (f.id == TRACING_SERVICE_STATE__NUM_SESSIONS && f.type == PFL_WIRE_VARINT)
             sums->sessions += f.value;
-        else if (f.id == STATE_NUM_STARTED && f.type == PFL_WIRE_VARINT)
+        else if (f.id == TRACING_SERVICE_STATE__NUM_SESSIONS_STARTED && f.type == PFL_WIRE_VARINT)
             sums->started += f.value;
         else if (is_entry && has_room && is_brief)
             rc = append_brief(&f, host, out);
@@ -166,10 +161,11 @@ static int append_sums(const struct sums *sums, const char *version, struct pfl_
     uint8_t bytes[REST_BYTES];
     struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
 
-    pfl_writer_field_varint(&w, STATE_NUM_SESSIONS, sums->sessions);
-    pfl_writer_field_varint(&w, STATE_NUM_STARTED, sums->started);
-    pfl_writer_field_bytes(&w, STATE_VERSION, version, strlen(version));
-    pfl_writer_field_varint(&w, STATE_SUPPORTS_SESSIONS, 1);
+    pfl_writer_field_varint(&w, TRACING_SERVICE_STATE__NUM_SESSIONS, sums->sessions);
+    pfl_writer_field_varint(&w, TRACING_SERVICE_STATE__NUM_SESSIONS_STARTED, sums->started);
+    pfl_writer_field_bytes(&w, TRACING_SERVICE_STATE__TRACING_SERVICE_VERSION, version,
+                           strlen(version));
+    pfl_writer_field_varint(&w, TRACING_SERVICE_STATE__SUPPORTS_TRACING_SESSIONS, 1);
     if (w.failed)
         return PFL_ELIMIT;
     return pfl_buf_append(out, bytes, sizeof(bytes) - w.left);

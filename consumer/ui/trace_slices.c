@@ -5,14 +5,10 @@
  */
 #include "consumer/ui/trace_slices.h"
 
-enum {
-    TRACE_PACKET = 1,
-    RESPONSE_SLICES = 2,
-    SLICE_DATA = 1,
-    SLICE_IS_LAST = 2,
-};
+#include "perfetto/consumer_port.fields.h"
+#include "perfetto/trace_packet.fields.h"
 
-#define PACKET_TAG (TRACE_PACKET << 3 | PFL_WIRE_BYTES)
+#define PACKET_TAG (TRACE__PACKET << 3 | PFL_WIRE_BYTES)
 
 /* One more byte of the tag and the length. */
 static int take_head_byte(struct pfl_trace_slices *s, uint8_t byte)
@@ -46,14 +42,14 @@ static int append_slice(struct pfl_buf *out, struct pfl_span data, bool is_last)
     struct pfl_writer e = pfl_writer_of(end, sizeof(end));
     int rc;
 
-    pfl_writer_field_header(&w, RESPONSE_SLICES, measure_slice(data.len, is_last));
-    pfl_writer_field_header(&w, SLICE_DATA, data.len);
+    pfl_writer_field_header(&w, READ_BUFFERS_RESPONSE__SLICES, measure_slice(data.len, is_last));
+    pfl_writer_field_header(&w, READ_BUFFERS_RESPONSE__SLICE__DATA, data.len);
     rc = pfl_buf_append(out, head, sizeof(head) - w.left);
     if (rc == 0)
         rc = pfl_buf_append(out, data.data, data.len);
     if (rc != 0 || !is_last)
         return rc;
-    pfl_writer_field_varint(&e, SLICE_IS_LAST, 1);
+    pfl_writer_field_varint(&e, READ_BUFFERS_RESPONSE__SLICE__LAST_SLICE_FOR_PACKET, 1);
     return pfl_buf_append(out, end, sizeof(end));
 }
 
