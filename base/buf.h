@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A growable byte buffer that cannot exist without a maximum. Append at the end, consume in front.
- */
+/* A growable byte buffer with a mandatory maximum. Append at the end, consume in front. */
 #ifndef PFL_BASE_BUF_H
 #define PFL_BASE_BUF_H
 

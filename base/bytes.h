@@ -2,9 +2,9 @@
 /*
  * Bounds-checked reading and writing of byte strings.
  *
- * A reader never fails loudly: a read past the end sets `failed` and yields 0 or an empty span,
- * so that a parser reads like the format's table and asks once, at the end. A writer works the
- * same way on caller's storage. Integers are little-endian; varints are protobuf's.
+ * A read past the end sets `failed` and yields 0 or an empty span, so that a parser reads like the
+ * format's table and checks `failed` once, at the end. A writer works the same way on caller's
+ * storage. Integers are little-endian; varints are protobuf's.
  */
 #ifndef PFL_BASE_BYTES_H
 #define PFL_BASE_BYTES_H
@@ -39,7 +39,7 @@ enum pfl_wire_type {
     PFL_WIRE_FIXED32 = 5,
 };
 
-/* One field of a protobuf message as it lies on the wire. */
+/* One field of a protobuf message as encoded. */
 struct pfl_field {
     uint32_t id;
     uint32_t type;         /* enum pfl_wire_type */
@@ -104,8 +104,8 @@ static inline size_t pfl_varint_load(const uint8_t *p, uint64_t *ret_value)
     return len;
 }
 
-/* As pfl_reader_field, inline, for loops that see every packet: the common shapes (tags of one or
- * two bytes, varints of at most 8, payloads) are read at once, the others as there. */
+/* As pfl_reader_field, inline, for loops over every packet: the common shapes (tags of one or two
+ * bytes, varints of at most 8, payloads) are read here, the others by pfl_reader_field. */
 static inline bool pfl_reader_field_hot(struct pfl_reader *r, struct pfl_field *ret_field)
 {
     const uint8_t *p = r->pos;
@@ -118,7 +118,7 @@ static inline bool pfl_reader_field_hot(struct pfl_reader *r, struct pfl_field *
         if (tag >= 0x80)
             tag = (tag & 0x7f) | (uint64_t)*p++ << 7;
     }
-    if ((tag & 5) == 0 && r->left >= 2 + 8) { /* a varint or a payload's length, in sight */
+    if ((tag & 5) == 0 && r->left >= 2 + 8) { /* a varint or a payload's length is within reach */
         len = pfl_varint_load(p, &value);
     } else if ((tag & 5) == 0 && p - r->pos < (ptrdiff_t)r->left && *p < 0x80) {
         value = *p;
@@ -130,7 +130,7 @@ static inline bool pfl_reader_field_hot(struct pfl_reader *r, struct pfl_field *
     ret_field->bytes = (struct pfl_span){NULL, 0};
     if ((tag & 7) == PFL_WIRE_BYTES) {
         if (value > r->left - (size_t)(p - r->pos))
-            return pfl_reader_field(r, ret_field); /* which says what is wrong */
+            return pfl_reader_field(r, ret_field); /* which detects what is wrong */
         ret_field->bytes = pfl_span_of(p, (size_t)value);
         p += value;
         value = 0;
@@ -158,7 +158,7 @@ void pfl_writer_field_bytes(struct pfl_writer *w, uint32_t id, const void *data,
 /* Tag and length of a length-delimited field whose payload the caller puts elsewhere. */
 void pfl_writer_field_header(struct pfl_writer *w, uint32_t id, uint64_t len);
 
-/* Copies what is mostly short without a call: up to 64 bytes by two overlapping moves. */
+/* Copies without a call if short: up to 64 bytes by two overlapping moves. */
 static inline void pfl_bytes_copy(uint8_t *dst, const uint8_t *src, size_t len)
 {
     if (len > 64) {

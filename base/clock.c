@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel's clocks by protocol id. The kernels we run on have every one of them. */
+/* The kernel's clocks by protocol id. Every supported kernel has all of them. */
 #include "base/clock.h"
 
 #include <time.h>

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Descriptors closed on threads: see closer.h.
+ * Closes descriptors on threads: see closer.h.
  *
- * Happy path: close puts the descriptor at the end of its user's queue and makes a thread unless
- * enough are at work; a thread takes the users in turn, closes, and ends when nothing is left.
- * Our own ends of connections, with descriptors unread in them, have queues of their own: no close
- * of these waits for a FUSE server, so they do not wait behind one that does.
- * A close that waits for a socket to linger is interrupted by a signal (KICK_SIGNAL, by a timer of
- * the thread) after KICK_MS; the kernel then closes it without waiting. What cannot be interrupted
- * (a FUSE server that does not answer) holds that thread, of which a user has a share.
+ * Happy path: close appends the descriptor to its user's queue, and starts a thread unless enough
+ * are running. A thread serves the users in turn, closes, and ends when nothing is left. Our own
+ * ends of connections, with unread descriptors in them, have separate queues: their close never
+ * waits for a FUSE server, so they must not wait behind one that does.
+ * A close that waits for a lingering socket is interrupted after KICK_MS by a signal (KICK_SIGNAL,
+ * by a timer of the thread); the kernel then closes it without waiting. A close that cannot be
+ * interrupted (a FUSE server that does not answer) blocks that thread; a user has a share of the
+ * threads.
  * Failures: without a thread the descriptor stays open until the next call. With a full table,
- * which pfl_closer_is_full keeps from happening, it stays open for good. Ownership: descriptors,
- * from the call on. No heap: one table, whose unused pages cost nothing. Limits: PFL_CLOSER_*;
- * queues after the first USERS_MAX - 2 are one of each kind.
+ * which pfl_closer_is_full prevents, it stays open for good. Ownership: descriptors, from the call
+ * on. No heap: one table, whose unused pages cost nothing. Limits: PFL_CLOSER_*; after the first
+ * USERS_MAX - 2 queues, all further users share one of each kind.
  */
 #include "base/closer.h"
 
@@ -30,7 +31,7 @@
 
 #define USERS_MAX   128u /* queues */
 #define KICK_MS     10
-#define KICK_SIGNAL SIGURG /* nobody uses it, and it does nothing to who has no handler */
+#define KICK_SIGNAL SIGURG /* otherwise unused, and ignored by default */
 #define STACK_BYTES (256u * 1024)
 
 #ifndef sigev_notify_thread_id
@@ -61,7 +62,7 @@ static struct {
     uint32_t received; /* of these, in queues without sockets */
     uint32_t max;      /* of `received`, until no more are; 0: not known yet */
     struct user users[USERS_MAX];
-    uint32_t turn; /* the user whose turn it is */
+    uint32_t turn; /* the user that is served next */
     unsigned threads;
     bool is_handling; /* KICK_SIGNAL */
 } closer = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER};
@@ -338,8 +339,8 @@ uint32_t pfl_closer_get_max(void)
     return max;
 }
 
-/* Who has next to nothing there may always, while there is room at all: what comes in the end with
- * one message of everybody is not known before. */
+/* A user with almost nothing queued is always served while there is any room: what one message of
+ * each user adds is not known before. */
 static bool has_room_for(uint32_t of_user)
 {
     const uint64_t more = PFL_CLOSER_MESSAGE_FDS;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Closes descriptors that came from somebody else, or that may hold such descriptors unread, on
- * threads of its own. The close of a foreign descriptor may take as long as its owner likes: a TCP
- * socket with SO_LINGER, a file of a FUSE file system, a deleted file of a terabyte.
+ * Closes descriptors that were received from others, or sockets that may hold such descriptors
+ * unread, on threads of its own. The owner of a foreign descriptor can make its close take
+ * arbitrarily long: a TCP socket with SO_LINGER, a file of a FUSE file system, a deleted file of a
+ * terabyte.
  *
- * Any thread may call it. There are threads only while there is something to close. What one user
- * gave waits behind what he gave before, and never uses more than PFL_CLOSER_USER_THREADS.
+ * Any thread may call it. Threads exist only while there is something to close. Per user,
+ * descriptors are closed in order, on at most PFL_CLOSER_USER_THREADS threads.
  */
 #ifndef PFL_BASE_CLOSER_H
 #define PFL_BASE_CLOSER_H
@@ -18,39 +19,39 @@
 
 #define PFL_CLOSER_THREADS      32u
 #define PFL_CLOSER_USER_THREADS 2u
-#define PFL_CLOSER_USER_FDS     1024u  /* of one user, or his share: no more are received */
-#define PFL_CLOSER_MAX_FDS      65536u /* in sum; from half of it on nobody's are received */
-#define PFL_CLOSER_MESSAGE_FDS  253u   /* one message brings at most these: SCM_MAX_FD */
-#define PFL_CLOSER_FEW_FDS      16u    /* who has fewer need not look at his share */
+#define PFL_CLOSER_USER_FDS     1024u  /* of one user, or its share: no more are received */
+#define PFL_CLOSER_MAX_FDS      65536u /* in all; from half of it on no user's are received */
+#define PFL_CLOSER_MESSAGE_FDS  253u   /* the most that one message brings: SCM_MAX_FD */
+#define PFL_CLOSER_FEW_FDS      16u    /* a user below this needs no check of its share */
 
-#define PFL_CLOSER_NOBODY UINT32_MAX /* whose descriptor it is is not known */
+#define PFL_CLOSER_NOBODY UINT32_MAX /* the descriptor's owner is unknown */
 
-/* For recvmsg: room for all that a message can bring, and for what else the kernel may say of it.
- * What has no room would be closed inside recvmsg. */
+/* For recvmsg: space for all descriptors of a message, and for other control data of the kernel.
+ * What does not fit would be closed inside recvmsg. */
 #define PFL_CLOSER_CONTROL_BYTES (CMSG_SPACE(sizeof(int) * PFL_CLOSER_MESSAGE_FDS) + 256u)
 
-/* Takes `fd`, of the user who sent it or who is at its other end. Never waits. -1 is legal. */
+/* Takes `fd`, of the user that sent it or is at its other end. Never waits. -1 is legal. */
 void pfl_closer_close(int fd, uint32_t uid);
 
 /* The same for our end of a connected UNIX socket, `*fd`, which is -1 afterwards. The peer sees the
- * end at once. Closed here when the peer has left nothing unread, which is the rule. */
+ * end at once. It is closed here if the peer left nothing unread, which is the common case. */
 void pfl_closer_close_socket(int *fd, uint32_t uid);
 
-/* recv(2) from a socket on which no descriptor may come: those that come are closed. -1 with EDQUOT
- * when too many of this user's wait to be closed. */
+/* recv(2) for a socket that expects no descriptors: received ones are closed. -1 with EDQUOT if too
+ * many of this user wait to be closed. */
 ssize_t pfl_closer_recv(int sock, void *buffer, size_t len, uint32_t uid);
 
-/* All descriptors that recvmsg or recvmmsg has put into `msg`. */
+/* Closes all descriptors that recvmsg or recvmmsg has put into `msg`. */
 void pfl_closer_close_received(struct msghdr *msg, uint32_t uid);
 
-/* So many wait to be closed, of all users, until nobody's are received: half of the table, or a
- * quarter of the limit of open files as it was at the first call of this or of has_room. Users
- * share it as in base/shares.h. */
+/* The number of descriptors that may wait to be closed, of all users, before no more are received:
+ * half of the table, or a quarter of the limit of open files at the first call of this or of
+ * has_room. Users share it as in base/shares.h. */
 uint32_t pfl_closer_get_max(void);
 
-/* May a message with as many descriptors as there can be be received from this user now? */
+/* May a message with the maximal number of descriptors be received from this user now? */
 bool pfl_closer_has_room(uint32_t uid);
-/* Half of the table is in use: accept nobody until it is not. */
+/* Half of the table is in use: do not accept connections until it is not. */
 bool pfl_closer_is_full(void);
 
 /* For tests: waits until everything is closed. */

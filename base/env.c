@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Variables of the environment: see env.h. Nothing but digits is a number. */
+/* Environment variables: see env.h. A number has only digits. */
 #include "base/env.h"
 
 #include <errno.h>

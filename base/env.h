@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a service manager tells by variables of the environment. */
+/* Settings that a service manager passes in environment variables. */
 #ifndef PFL_BASE_ENV_H
 #define PFL_BASE_ENV_H
 

@@ -8,10 +8,10 @@
 enum pfl_err {
     PFL_OK = 0,
     PFL_ENOMEM = -1,     /* an allocation failed */
-    PFL_EINVAL = -2,     /* the caller's argument makes no sense (operator input, config) */
+    PFL_EINVAL = -2,     /* the caller's argument is invalid (operator input, config) */
     PFL_EPROTO = -3,     /* a peer broke its protocol */
     PFL_ELIMIT = -4,     /* a stated bound was met */
-    PFL_EAGAIN = -5,     /* nothing to do now; come again */
+    PFL_EAGAIN = -5,     /* nothing to do now; try again */
     PFL_EEOF = -6,       /* the peer ended the stream in order */
     PFL_ENOENT = -7,     /* no such thing */
     PFL_EEXIST = -8,     /* it is there already */
@@ -19,11 +19,11 @@ enum pfl_err {
     PFL_ESTATE = -10,    /* not legal in this state */
     PFL_EIO = -11,       /* the kernel or a device failed; errno was logged where it happened */
     PFL_ETIMEOUT = -12,  /* a deadline passed */
-    PFL_EPARSE = -13,    /* bytes that are not what they claim to be */
+    PFL_EPARSE = -13,    /* malformed bytes */
     PFL_ECLOSED = -14,   /* the other side is gone */
     PFL_ETLS = -15,      /* the TLS layer refused */
     PFL_EEXPIRED = -16,  /* the peer's certificate ended while it was connected */
-    PFL_ESTRANGER = -17, /* the socket's server is a user who is not trusted with what is said */
+    PFL_ESTRANGER = -17, /* the socket's server runs as an untrusted user */
 };
 
 /* The code's name in words ("out of memory"); static storage, never NULL. */

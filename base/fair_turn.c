@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A user's part of a turn: see fair_turn.h. Happy path: nobody takes his part, each turn is a round
- * for everybody. When a part is taken, those who were served wait until a turn leaves nobody out;
- * the next turn begins another round. Rounds have numbers that are given out once, so that a user
- * who was forgotten meanwhile has a new one. No failures.
+ * A user's part of a turn: see fair_turn.h. Happy path: while no user uses up its part, each turn
+ * is a round for everybody. When a part is used up, the connections that were served wait until a
+ * turn skips nobody; the next turn begins another round. Round numbers are unique, so that a user
+ * that was forgotten meanwhile gets a new one. No failures.
  */
 #include "base/fair_turn.h"
 

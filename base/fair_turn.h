@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much of one turn of the loop the connections of one user take: part_ns. Who has taken it is
- * asked again at the next turn, after other users were served; and then those of his connections
- * come first that were left out. Nothing is lost by it while nobody else wants the loop. Pure;
- * times are arguments.
+ * Limits each user's connections to part_ns of a loop turn. A user over the limit is served in the
+ * next turn, after the others, starting with the connections that were skipped. If nobody else
+ * wants the loop, this costs nothing. Pure; times are arguments.
  */
 #ifndef PFL_BASE_FAIR_TURN_H
 #define PFL_BASE_FAIR_TURN_H
@@ -12,30 +11,30 @@
 #include <stdint.h>
 
 #define PFL_FAIR_TURN_NS    1000000u
-#define PFL_FAIR_TURN_USERS 64u /* counted by themselves in one turn; more share */
+#define PFL_FAIR_TURN_USERS 64u /* counted separately in one turn; further users share an entry */
 
 struct pfl_fair_turn_user {
     uint64_t who;      /* as in base/shares.h */
-    uint64_t turn;     /* the last one in which he was served */
-    uint64_t round;    /* in a round each of his connections is served once */
+    uint64_t turn;     /* the last turn in which the user was served */
+    uint64_t round;    /* in a round each of the user's connections is served once */
     uint64_t taken_ns; /* in that turn */
-    bool was_left_out; /* one of his connections, in that turn */
+    bool was_left_out; /* one of its connections was skipped in that turn */
 };
 
-/* Zeroed memory is one in which nobody took anything. */
+/* Zero-initialized. */
 struct pfl_fair_turn {
     uint64_t part_ns; /* of a user; 0: PFL_FAIR_TURN_NS */
     uint64_t turn;
-    uint64_t rounds; /* that were given out */
+    uint64_t rounds; /* rounds given out so far */
     struct pfl_fair_turn_user users[PFL_FAIR_TURN_USERS];
 };
 
-/* May this connection of his be served now? `*round`, the connection's, 0 at first, notes that it
- * was. */
+/* May this connection of the user be served now? `*round` belongs to the connection, is 0 at first,
+ * and records that it was served. */
 bool pfl_fair_turn_may(struct pfl_fair_turn *self, uint64_t who, uint64_t *round);
-/* One that was served took so much. */
+/* A served connection took this much time. */
 void pfl_fair_turn_take(struct pfl_fair_turn *self, uint64_t who, uint64_t cost_ns);
-/* All that were ready have been asked. */
+/* Call after all ready connections were checked. */
 void pfl_fair_turn_end(struct pfl_fair_turn *self);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * FNV-1a, 32 bits: for tables of what strangers cannot choose freely: names of certificates,
- * addresses. What they can choose is hashed with a key: who does not know it cannot make a table's
- * entries meet.
+ * FNV-1a, 32 bits: for tables whose keys strangers cannot choose freely: names of certificates,
+ * addresses. Keys that they can choose are hashed with a secret: without it nobody can make a
+ * table's entries collide.
  */
 #ifndef PFL_BASE_HASH_H
 #define PFL_BASE_HASH_H
@@ -30,11 +30,11 @@ struct pfl_hash_key {
     uint64_t words[2]; /* random, and secret */
 };
 
-/* All 64 bits, or any of them, make a table's index. */
+/* All 64 bits, or any of them, may be a table's index. */
 uint64_t pfl_hash_keyed(const struct pfl_hash_key *key, struct pfl_span bytes);
 
-/* Of a number, in a few steps. It hides the key from nobody who sees hashes: for tables whose
- * entries' places nobody sees. */
+/* Hashes a number in a few steps. Visible hashes would reveal the key: only for tables whose
+ * entries' positions nobody sees. */
 static inline uint32_t pfl_hash_keyed_u32(const struct pfl_hash_key *key, uint32_t number)
 {
     uint64_t hash = (key->words[0] ^ number) * 0x9e3779b97f4a7c15u;

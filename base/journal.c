@@ -2,9 +2,9 @@
 /*
  * Events for the journal: see journal.h.
  *
- * Happy path: the fixed fields, then the text's keys, one field each. Failures: a field without
- * room is left out; words of the text that are no key=value are in MESSAGE alone. Limits: those of
- * the header. A field is "NAME=value\n", so no value may have a line end.
+ * Happy path: the fixed fields, then the text's keys, one field each. Failures: a field that does
+ * not fit is left out. Words without `=` appear only in MESSAGE. Limits: those of the header. A
+ * field is "NAME=value\n", so no value may have a line end.
  */
 #include "base/journal.h"
 

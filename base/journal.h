@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The journal's native protocol: one event a datagram, of fields. Encoding is pure.
- * Source of the format: systemd's "Native Journal Protocol".
+ * The journal's native protocol: one event per datagram, with fields. Encoding is pure. Source of
+ * the format: systemd's "Native Journal Protocol".
  */
 #ifndef PFL_BASE_JOURNAL_H
 #define PFL_BASE_JOURNAL_H
@@ -10,9 +10,9 @@
 #include <stddef.h>
 
 #define PFL_JOURNAL_SOCKET     "/run/systemd/journal/socket"
-#define PFL_JOURNAL_MAX_FIELDS 24u /* of an event's text; more stay in MESSAGE alone */
+#define PFL_JOURNAL_MAX_FIELDS 24u /* of an event's text; further ones are only in MESSAGE */
 #define PFL_JOURNAL_KEY_MAX    40u
-/* An event at most: its line, and its fields once more. */
+/* Maximal size of an event: its line, and its fields. */
 #define PFL_JOURNAL_MAX_BYTES 8192u
 
 struct pfl_journal_event {
@@ -20,10 +20,10 @@ struct pfl_journal_event {
     int priority;        /* syslog's: 3 error, 4 warn, 6 info, 7 debug */
     const char *level;
     const char *event; /* PERFLEET_EVENT */
-    const char *text;  /* `key=value key="text"`: each a field PERFLEET_KEY besides */
+    const char *text;  /* `key=value key="text"`: each also becomes a field PERFLEET_KEY */
 };
 
-/* Bytes written to `out`; what has no room is left out field by field. Line ends become spaces;
+/* Returns the bytes written to `out`; fields that do not fit are left out. Line ends become spaces;
  * \" and \\ in quoted text become " and \. */
 size_t pfl_journal_encode(const struct pfl_journal_event *event, char out[PFL_JOURNAL_MAX_BYTES]);
 

@@ -2,8 +2,9 @@
 /*
  * Socket activation: see listen_fds.h.
  *
- * take: what base/stored_fds.h gives; of each its family, and that it listens.
- * Failure: PFL_EINVAL, logged with the descriptor. The descriptors live as long as the process.
+ * take: reads the descriptors from base/stored_fds.h, and checks the family of each and that it
+ * listens. Failure: PFL_EINVAL, logged with the descriptor. The descriptors live as long as the
+ * process.
  */
 #include "base/listen_fds.h"
 

@@ -24,8 +24,8 @@ struct pfl_listen_fds {
     bool has_names;
 };
 
-/* Reads and unsets the variables; nothing is there when they are meant for another process.
- * PFL_EINVAL (logged): no listening stream sockets, or too many. */
+/* Reads and unsets the variables; the list is empty if they are meant for another process.
+ * PFL_EINVAL (logged): not listening stream sockets, or too many. */
 PFL_MUST_USE int pfl_listen_fds_take(struct pfl_listen_fds *self);
 /* Logs why a socket cannot be served. Returns PFL_EINVAL. */
 int pfl_listen_fds_refuse(int fd, const char *why);

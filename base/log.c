@@ -2,8 +2,7 @@
 /*
  * Log lines on stderr, each written with one write(2) so that lines of several processes do not
  * mix, or as one datagram to the journal. A line longer than LINE_MAX_BYTES is cut. A datagram that
- * the journal does not take becomes a line; failure to write that is ignored: there is nobody to
- * tell.
+ * the journal does not accept becomes a line; a failure to write that is ignored.
  */
 #include "base/log.h"
 
@@ -90,7 +89,7 @@ void pfl_log_limit_every_event(void)
     is_limited = true;
 }
 
-/* Of floods that are over, too, it is told how much was left out. */
+/* Reports how much was left out, also for floods that are over. */
 static void flush_limited(uint64_t now_ms)
 {
     looked_ms = now_ms;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The program's log: one line an event, `event-in-words: key=value key="text"`, on stderr, with
- * the syslog priority prefix `<N>` when the journal reads it; or, once pfl_log_open found the
- * journal behind stderr, as fields (base/journal.h). Only the layer that decides what happens next
- * logs; pure folders return errors instead.
+ * The program's log: one line an event, `event-in-words: key=value key="text"`, on stderr, with the
+ * syslog priority prefix `<N>` when the journal reads it; or, once pfl_log_open found the journal
+ * behind stderr, as fields (base/journal.h). Only the layer that handles an error logs it; pure
+ * folders return errors instead.
  *
  *     pfl_log_warn("consumer-refused", "uid=%u reason=%s", uid, pfl_log_quote(name, len));
  */
@@ -27,11 +27,11 @@ enum pfl_log_level pfl_log_get_level(void);
 /* SIGUSR1: one level more, up to debug. SIGUSR2: the configured one again. Logged, whatever the
  * level. False: another signal, and nothing was done. Not for signal handlers. */
 bool pfl_log_on_signal(int number);
-/* The same with what a signalfd has to tell; false, too, when that is nothing. */
+/* The same for what a signalfd has; false also if it has nothing. */
 bool pfl_log_take_signal(int signal_fd);
-/* From now on events go to the journal's socket (`socket_path`, NULL: systemd's) as `program`
- * (static) when stderr is the journal; to stderr as before when it is not, and while that socket
- * takes none. For a process that cannot make sockets later: before the sandbox. */
+/* From now on, if stderr is the journal, events are sent to the journal's socket (`socket_path`,
+ * NULL: systemd's) as `program` (static). They go to stderr if it is not the journal, and while
+ * that socket accepts none. Call before the sandbox, after which no socket can be made. */
 void pfl_log_open(const char *program, const char *socket_path);
 void pfl_log_close(void); /* to stderr again; for tests */
 /* "error" ... "debug"; false when `name` is none of them. */
@@ -51,12 +51,12 @@ void pfl_log(enum pfl_log_level level, const char *event, const char *fmt, ...)
  */
 const char *pfl_log_quote(const char *str, size_t len);
 const char *pfl_log_quote_str(const char *str); /* NULL gives "" */
-/* Likewise a sentence that says why, and what to do: cut at 320 bytes. One static buffer. */
+/* The same for a sentence with a reason and a remedy: cut at 320 bytes. One static buffer. */
 const char *pfl_log_quote_reason(const char *str);
 
 /*
- * For lines that a stranger can cause at will: PFL_LOG_LIMIT_LINES of them in a window, then
- * nothing, and with the next window how many were left out. Zeroed memory is a fresh one.
+ * For lines that a stranger can cause at will: at most PFL_LOG_LIMIT_LINES in a window; the next
+ * window reports how many were left out. Zero-initialized.
  *
  *     if (pfl_log_limit_take(&limit, "peer-refused", uv_now(loop)))
  *         pfl_log_warn("peer-refused", ...);
@@ -71,18 +71,17 @@ struct pfl_log_limit {
 };
 
 bool pfl_log_limit_take(struct pfl_log_limit *self, const char *event, uint64_t now_ms);
-/* Tells how many were left out so far; at the end of the program. */
+/* Logs how many were left out so far; at the end of the program. */
 void pfl_log_limit_flush(struct pfl_log_limit *self, const char *event);
 
 /*
- * The same for every event of the program at once, each with a limit of its own: for a daemon whose
- * lines, errors too, can nearly all be caused by strangers. What was left out is told within the
- * next window in which something is logged. Events past the first PFL_LOG_LIMITED_EVENTS share the
- * last one's limit.
+ * Applies a separate limit to every event of the program: for a daemon whose lines, errors too, can
+ * nearly all be caused by strangers. The number left out is logged within the next window in which
+ * something is logged. Events past the first PFL_LOG_LIMITED_EVENTS share the last one's limit.
  */
 #define PFL_LOG_LIMITED_EVENTS 256u
 void pfl_log_limit_every_event(void);
-/* Tells how many were left out so far; at the end of the program. */
+/* Logs how many were left out so far; at the end of the program. */
 void pfl_log_limit_flush_every_event(void);
 
 #endif

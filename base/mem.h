@@ -19,7 +19,7 @@ PFL_MUST_USE void *pfl_mem_calloc(size_t count, size_t size_bytes);
 /* As realloc: on failure `ptr` stays valid. */
 PFL_MUST_USE void *pfl_mem_realloc(void *ptr, size_t size_bytes);
 PFL_MUST_USE char *pfl_mem_strdup(const char *str);
-/* `len` bytes of `str`, which need not end in NUL; the copy does. */
+/* Copies `len` bytes of `str`, which need not end in NUL; the copy does. */
 PFL_MUST_USE char *pfl_mem_strndup(const char *str, size_t len);
 PFL_MUST_USE void *pfl_mem_memdup(const void *src, size_t len);
 void pfl_mem_free(void *ptr); /* NULL is legal */

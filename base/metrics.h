@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Figures as text that Prometheus reads (text format 0.0.4), in a buffer with a maximum: families
- * one after the other, each with the rows that belong to it. Pure. What goes wrong on the way is
- * told at the end, once.
+ * Metrics in Prometheus' text format (0.0.4), in a buffer with a maximum: families one after the
+ * other, each with its rows. Pure. The first error is kept and returned at the end.
  */
 #ifndef PFL_BASE_METRICS_H
 #define PFL_BASE_METRICS_H
@@ -11,7 +10,7 @@
 
 #include "base/buf.h"
 
-/* What there is to say at most: rows of all hosts that a relay may know, and room. */
+/* Maximum of the text: rows of all hosts that a relay may know, and a reserve. */
 #define PFL_METRICS_MAX_BYTES (8u << 20)
 
 enum pfl_metrics_type {
@@ -22,7 +21,7 @@ enum pfl_metrics_type {
 struct pfl_metrics {
     struct pfl_buf text; /* owned */
     const char *family;  /* static; of the rows to come */
-    int err;             /* the first failure; nothing is written any more */
+    int err;             /* the first failure; nothing is written after it */
 };
 
 struct pfl_metrics_label {
@@ -43,7 +42,7 @@ void pfl_metrics_row(struct pfl_metrics *self, const struct pfl_metrics_label *l
 /* A family of one row without labels. */
 void pfl_metrics_single(struct pfl_metrics *self, enum pfl_metrics_type type, const char *name,
                         const char *help, double value);
-/* The text, borrowed until fini. PFL_ELIMIT, PFL_ENOMEM: not all of it is there. */
+/* The text, borrowed until fini. PFL_ELIMIT, PFL_ENOMEM: it is incomplete. */
 PFL_MUST_USE int pfl_metrics_get(const struct pfl_metrics *self, struct pfl_span *ret_text);
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * The service manager's protocol: see notify.h.
  *
- * A send is one datagram, on the socket of pfl_notify_open or on one of its own. A send that fails
- * is ignored, as sd_notify(3) advises: the manager's own timeouts tell. What concerns the store is
- * the exception: it is told whether that was sent. The watchdog is for the
- * process of $WATCHDOG_PID alone. State: one descriptor, open until the process ends.
+ * A send is one datagram, on the socket of pfl_notify_open or on one of its own. A failed send is
+ * ignored, as sd_notify(3) advises: the manager's own timeouts apply. Exception: sends about the
+ * descriptor store return whether they succeeded. The watchdog is only for the process of
+ * $WATCHDOG_PID. State: one descriptor, open until the process ends.
  */
 #include "base/notify.h"
 
@@ -80,7 +80,7 @@ bool pfl_notify_has_store(void)
     return getenv("NOTIFY_SOCKET") != NULL && pfl_env_read_number("FDSTORE", &max) && max > 0;
 }
 
-/* Waits while the manager's queue is full, but not for long: the caller's loop stands meanwhile. */
+/* Waits while the manager's queue is full, but briefly: the caller's loop is blocked meanwhile. */
 static int send_message(int fd, const struct msghdr *message)
 {
     struct pollfd room = {.fd = fd, .events = POLLOUT};

@@ -2,12 +2,12 @@
 /*
  * Unfinished handshakes by address: see pending_handshakes.h.
  *
- * Happy path: an account is found by the address (a table of sets of WAYS, replaced by who matters
- * least); each step is charged to it, to its network and to the budget of all; the end of a
- * handshake gives all back. Those that wait stand in their account's queue, further steps before
- * first ones, and accounts that have such a queue take turns. Failures: none but memory at the
- * start. Costs: one set for each new handshake; one look at each account that has something waiting
- * for each step that waited. Ownership: owns the table; handshakes are the callers'.
+ * Happy path: an account is found by the address (a table of sets of WAYS entries; the least
+ * important entry is replaced). Each step is charged to it, to its network and to the common
+ * budget; the end of a handshake refunds all. Waiting handshakes are in their account's queue,
+ * further steps before first ones, and accounts with a queue take turns. Failures: only memory at
+ * the start. Costs: one set for each new handshake; one look at each account with a queue for each
+ * step that waited. Ownership: owns the table; callers own handshakes.
  */
 #include "base/pending_handshakes.h"
 
@@ -27,7 +27,8 @@
 #define NETWORK_SETS       (PFL_PENDING_HANDSHAKES_NETWORKS / NETWORK_WAYS)
 #define IPV4_NETWORK_AT    14u /* bytes of a mapped address, 16 bits of it */
 #define IPV6_NETWORK_AT    4u
-/* Of the oldest, when one has to go: enough to find who has many. */
+/* Number of the oldest handshakes that are examined when one must be closed: enough to find an
+ * address with many. */
 #define OUST_LOOK 64u
 
 struct pfl_pending_handshakes_peer {
@@ -51,7 +52,7 @@ struct network {
 
 struct pfl_pending_handshakes {
     struct pfl_list all;   /* oldest first */
-    struct pfl_list peers; /* with something waiting; who was served last is last */
+    struct pfl_list peers; /* with a queue; the last one served is last */
     struct pfl_token_bucket budget;
     struct pfl_pending_handshakes_figures figures;
     unsigned max;
@@ -226,7 +227,7 @@ static bool is_crowded(struct pfl_pending_handshakes *self,
            PFL_PENDING_HANDSHAKES_NETWORK_US;
 }
 
-/* ---- who may go ---- */
+/* ---- priorities ---- */
 
 static enum rank rank_of(struct pfl_pending_handshakes *self,
                          const struct pfl_pending_handshakes_peer *p, uint64_t unpaid_us,
@@ -256,8 +257,7 @@ static enum rank rank_within_budget(struct pfl_pending_handshakes *self,
     if (rank == RANK_PROVEN)
         return rank;
     reserve_us = reserves_us[rank];
-    /* So that one who comes for the first time does not wait for those who are on their way to
-     * being suspects. */
+    /* So that a newcomer does not wait for addresses that are about to become suspects. */
     if (rank == RANK_FRESH || rank == RANK_CROWDED)
         reserve_us += (PFL_PENDING_HANDSHAKES_RESERVE_US - reserve_us) * unpaid_us /
                       PFL_PENDING_HANDSHAKES_FRESH_US;
@@ -289,7 +289,7 @@ void pfl_pending_handshakes_wait(struct pfl_pending_handshakes *self,
     if (h->is_waiting)
         return;
     h->is_waiting = true;
-    /* Who has begun goes first: what it cost comes back all the sooner. */
+    /* Begun handshakes go first: their cost is refunded sooner. */
     PFL_LIST_EACH (before, &p->waiting) {
         if (h->cost_us != 0 &&
             PFL_CONTAINER_OF(before, struct pfl_pending_handshake, waits)->cost_us == 0)
@@ -308,8 +308,8 @@ static void grant(struct pfl_pending_handshakes *self, struct pfl_pending_handsh
     h->is_suspect = rank >= RANK_SUSPECT_BEGUN;
 }
 
-/* The first of the proven who wait (NULL: none), and the best of the others: RANK_NONE: nobody for
- * whom the budget lasts. */
+/* The first of the waiting proven (NULL: none), and the best of the others; RANK_NONE: the budget
+ * suffices for none. */
 static enum rank find_waiting(struct pfl_pending_handshakes *self, uint64_t now_ms,
                               struct pfl_pending_handshakes_peer **ret_proven,
                               struct pfl_pending_handshakes_peer **ret_other)
@@ -333,8 +333,8 @@ static enum rank find_waiting(struct pfl_pending_handshakes *self, uint64_t now_
     return best_rank;
 }
 
-/* After a step of a proven address's it is another's turn, if the budget lasts: one who finishes
- * as many as he likes does not keep out who is new. */
+/* After a step of a proven address another rank has its turn, if the budget lasts: an address that
+ * finishes any number of handshakes does not block newcomers. */
 struct pfl_pending_handshake *pfl_pending_handshakes_next(struct pfl_pending_handshakes *self,
                                                           uint64_t now_ms)
 {
@@ -357,7 +357,7 @@ struct pfl_pending_handshake *pfl_pending_handshakes_next(struct pfl_pending_han
     return h;
 }
 
-/* Of a proven address, before those who wait. */
+/* For a step of a proven address, before those that wait. */
 static bool may_overtake(struct pfl_pending_handshakes *self, uint64_t now_ms)
 {
     struct pfl_pending_handshakes_peer *proven;
@@ -389,8 +389,8 @@ void pfl_pending_handshakes_charge(struct pfl_pending_handshakes *self,
     uint64_t left_us = pfl_token_bucket_get(&n->credit, now_ms);
 
     (void)pfl_token_bucket_get(&self->budget, now_ms);
-    /* What a proven address leaves unfinished is forgiven with its next handshake, and would be a
-     * debt of all others. */
+    /* A proven address's unfinished work is forgiven with its next handshake, and must not be
+     * charged to all others. */
     if (!h->is_free) {
         pfl_token_bucket_take(&self->budget, cost_us);
         h->budget_us += cost_us;
@@ -442,7 +442,7 @@ void pfl_pending_handshakes_renew(struct pfl_pending_handshakes *self,
         p->proven_until_ms = now_ms + PFL_PENDING_HANDSHAKES_PROVEN_MS;
 }
 
-/* Of the oldest, one of whoever has most; those of proven addresses last. */
+/* Of the oldest, one of the address with most; those of proven addresses last. */
 static struct pfl_pending_handshake *find_ousted(const struct pfl_pending_handshakes *self,
                                                  uint64_t now_ms)
 {

@@ -4,10 +4,10 @@
  *
  * Happy path: one getsockopt; for a server who is neither root, nor this user, nor a named one, one
  * lstat for each folder on the way to the socket. Each must belong to root, this user or the
- * server, and be closed to others; in a folder with the sticky bit, like /tmp, what comes next must
- * be root's or this user's, because the server may have come first there, too.
- * Failures: whatever cannot be found out counts as shared. Owns nothing; no allocation, no log: the
- * producer library has this file, too.
+ * server, and be closed to others; in a folder with the sticky bit, like /tmp, the next component
+ * must be root's or this user's, because the server may have created it first. Failures: what
+ * cannot be determined counts as shared. Owns nothing; no allocation, no log: the producer library
+ * has this file, too.
  */
 #include "base/service_user.h"
 
@@ -77,13 +77,13 @@ static bool is_named(const struct pfl_service_users *users, uint32_t uid)
 
 /* --- the place --------------------------------------------------------------------------- */
 
-/* Root or this user. Who has the overflow number may be anybody, even if this process shows it. */
+/* Root or this user. The overflow number may stand for any user, even if it is this process's. */
 static bool is_ours(uint32_t uid)
 {
     return uid == 0 || (uid == geteuid() && uid != PFL_SERVICE_USER_OVERFLOW);
 }
 
-/* What is at this step of the way; `is_open`: the folder before it lets others make files. */
+/* Checks one component of the path; `is_open`: others may create files in the folder before it. */
 static bool is_step_shared(const struct stat *st, uint32_t server, bool is_last, bool *is_open)
 {
     bool was_open = *is_open;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who serves a UNIX socket, and whether this process may tell him what it traces.
+ * Which user serves a UNIX socket, and whether this process may send it trace data.
  *
- * In a folder like /tmp whoever comes first has the name of the service. A client therefore asks
- * the kernel who listens (SO_PEERCRED) before it sends a byte, and does not even connect to a
- * stranger's file there: who accepts may send descriptors whose close takes long. It accepts root,
- * its own user, a user that it was given by name, and anybody in a place where only root, this user
- * and the server himself can make a socket. docs/adr/0032 has the reasons.
+ * In /tmp any user can create the service's socket first. A client therefore asks the kernel who
+ * listens (SO_PEERCRED) before it sends a byte. It does not even connect to a stranger's file
+ * there, because the acceptor may send descriptors whose close takes long. It accepts root, its own
+ * user, a user given by name, and any server in a place where only root, this user and the server
+ * itself can make a socket. docs/adr/0032 has the reasons.
  */
 #ifndef PFL_BASE_SERVICE_USER_H
 #define PFL_BASE_SERVICE_USER_H
@@ -22,7 +22,7 @@
 #define PFL_SERVICE_USER_PLACE_BYTES 108u /* a UNIX socket's name, its NUL included */
 #define PFL_SERVICE_USER_VARIABLE    "PERFLEET_SERVICE_USER"
 
-/* What the kernel says for users that this process's user namespace does not know. */
+/* What the kernel reports for users that this process's user namespace does not map. */
 #define PFL_SERVICE_USER_OVERFLOW 65534u
 
 struct pfl_service_users {
@@ -34,21 +34,21 @@ struct pfl_service_users {
  * empty or unknown name; those before it were added), PFL_ELIMIT. */
 PFL_MUST_USE int pfl_service_users_parse(struct pfl_service_users *self, const char *list);
 
-/* Before connecting: a socket file of a stranger's, in a place of everybody's, is not touched. 0,
- * also for what is not there; PFL_ESTRANGER (words in `ret_why`). */
+/* Call before connecting: fails for a stranger's socket file in a folder that others may write to.
+ * 0, also if the file does not exist; PFL_ESTRANGER (text in `ret_why`). */
 PFL_MUST_USE int pfl_service_user_check_file(const char *name,
                                              const struct pfl_service_users *users,
                                              char ret_why[PFL_SERVICE_USER_WHY_BYTES]);
 
 /* May the peer of `fd`, which was connected to `name` (a path, or '@' and an abstract name), serve
- * this process? 0, PFL_ESTRANGER (words in `ret_why`). */
+ * this process? 0, PFL_ESTRANGER (text in `ret_why`). */
 PFL_MUST_USE int pfl_service_user_check(int fd, const char *name,
                                         const struct pfl_service_users *users,
                                         char ret_why[PFL_SERVICE_USER_WHY_BYTES]);
 
-/* Can others than root, this process's user and `uid` put a socket at this absolute path, or take
- * its place? `ret_place` is then what lets them. Symbolic links count as a
- * place of others. */
+/* Can users other than root, this process's user and `uid` create or replace a socket at this
+ * absolute path? `ret_place` is then the place that allows it. Symbolic links count as writable by
+ * others. */
 bool pfl_service_user_is_place_shared(const char *path, uint32_t uid,
                                       char ret_place[PFL_SERVICE_USER_PLACE_BYTES]);
 

@@ -2,10 +2,10 @@
 /*
  * Totals that users share: see shares.h.
  *
- * take: allowed when the user has, with it, no more than what is then left of the total. A user's
- * place in the table is free again when he has nothing. While somebody is counted with the others
- * nobody gets a new place, so that what is given back is found where it was counted.
- * No failure but the refusal; no allocation. Cost: a walk of PFL_SHARES_USERS at most.
+ * take: allowed if the user then has no more than what is left of the total. A user's entry in the
+ * table is freed when it holds nothing. While an amount is counted for users without an entry, no
+ * new entry is made, so that amounts are released where they were counted.
+ * No failure but the refusal; no allocation. Cost: a walk over at most PFL_SHARES_USERS.
  */
 #include "base/shares.h"
 
@@ -22,7 +22,7 @@ static const struct pfl_shares_user *find_user(const struct pfl_shares *self, ui
     return NULL;
 }
 
-/* Where the user's part is counted; NULL: with the others. */
+/* The entry of the user; NULL: it is counted with the others. */
 static struct pfl_shares_user *place_user(struct pfl_shares *self, uint64_t who)
 {
     const struct pfl_shares_user *u = find_user(self, who);
@@ -46,7 +46,7 @@ bool pfl_shares_is_bound(const struct pfl_shares *self, uint64_t who)
     return who != 0 && who != self->owner;
 }
 
-/* What is counted for him: where he has no place, that of all who have none. */
+/* What is counted for the user; without an entry, that of all users without one. */
 static uint64_t get_counted(const struct pfl_shares *self, uint64_t who)
 {
     const struct pfl_shares_user *u = find_user(self, who);

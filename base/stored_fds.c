@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kept descriptors: see stored_fds.h.
+ * Stored descriptors: see stored_fds.h.
  *
- * take: is LISTEN_PID ours? Then for each descriptor from 3 on its name, and close-on-exec. The
- * variables are unset, so that no child takes the descriptors for its own.
- * Failure: PFL_ELIMIT, PFL_ENOMEM with all descriptors closed. The list owns what is in it.
+ * take: checks LISTEN_PID; then sets name and close-on-exec of each descriptor from 3 on. The
+ * variables are unset, so that no child uses the descriptors. Failure: PFL_ELIMIT, PFL_ENOMEM with
+ * all descriptors closed. The list owns its descriptors.
  */
 #include "base/stored_fds.h"
 

@@ -3,13 +3,13 @@
  * Ranges of user ids and who owns them: see subuids.h.
  *
  * Happy path: each line OWNER:FIRST:COUNT becomes a range; ranges are sorted by the text of their
- * owner, then each line of passwd(5) finds its own. An owner may be a number. An owner whom passwd
- * does not have (of another user database, or a name that only root's tools use) leaves each of his
- * ranges a user of its own. NSS is not asked: it can take a minute, and may use the network.
- * Failures: a line that is no range is passed over, as newuidmap(1) does. Ranges of one id too:
- * they let root map a user into a container, and are no way to be many. Of ranges that overlap the
- * first in the order of owners counts.
- * Limits: PFL_SUBUIDS_*; one walk of the ranges for a look.
+ * owner, then each line of passwd(5) finds its own. An owner may be a number. For an owner that
+ * passwd does not have (of another user database, or a name that only root's tools use) each range
+ * counts as a separate user. NSS is not used: it can take a minute, and may use the network.
+ * Failures: a malformed line is skipped, as newuidmap(1) does. Ranges of one id are skipped, too:
+ * they let root map a user into a container, and do not give it several ids. Of overlapping ranges
+ * the first in the order of owners counts. Limits: PFL_SUBUIDS_*; one walk over the ranges per
+ * lookup.
  */
 #include "base/subuids.h"
 
@@ -173,8 +173,8 @@ uint32_t pfl_subuids_owner(const struct pfl_subuids *self, uint32_t uid, uint32_
 
         if (uid < r->first || uid > r->last)
             continue;
-        /* Who maps a range for others, as a container's manager does, does not lend them more. A
-         * range may begin with them. */
+        /* A user that maps a range for others, as a container manager does, does not give them its
+         * own identity. A range may begin with them. */
         if (r->owner != 0 && r->owner != self_uid)
             return r->owner;
         return r->first != 0 && r->first != self_uid ? r->first : r->last;
@@ -184,7 +184,7 @@ uint32_t pfl_subuids_owner(const struct pfl_subuids *self, uint32_t uid, uint32_
 
 /* ---- the files ---- */
 
-/* The text; nothing: there is no such file. */
+/* Reads the text; empty if there is no such file. */
 static int read_file(const char *path, size_t max, uint8_t **ret_text, size_t *ret_len)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A token bucket: see token_bucket.h. Refilled when it is asked, to the thousandth, so that the
- * rate holds however often that is. Time that goes back refills nothing. Cannot fail.
+ * A token bucket: see token_bucket.h. It is refilled at each call, in thousandths, so that the rate
+ * holds at any frequency of calls. A clock that goes backwards refills nothing. Cannot fail.
  */
 #include "base/token_bucket.h"
 

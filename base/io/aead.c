@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ChaCha20-Poly1305 by OpenSSL's libcrypto in the place of mbedtls's, which is plain C and a ninth
- * as fast. These two functions have the names, the context and the meaning of
- * mbedtls/chachapoly.h; as a program's own symbols they come before the library's, whose TLS then
- * uses them for every record (docs/adr/0027). The pieces (starts, update, finish) stay mbedtls's,
- * with the same context.
+ * ChaCha20-Poly1305 by OpenSSL's libcrypto instead of mbedtls's, which is plain C and nine times
+ * slower. These two functions have the names, the context and the semantics of
+ * mbedtls/chachapoly.h. As a program's own symbols they take precedence over the library's, whose
+ * TLS then uses them for every record (docs/adr/0027). The streaming functions (starts, update,
+ * finish) stay mbedtls's, with the same context.
  *
  * Happy path: the key is read back from the context that mbedtls_chachapoly_setkey filled, and
- * libcrypto does the whole. Output may be input. Failures: a tag that is wrong is
+ * libcrypto does the whole. Output may be input. Failures: a wrong tag is
  * MBEDTLS_ERR_CHACHAPOLY_AUTH_FAILED, and the output zeros; no memory for libcrypto's context is
- * MBEDTLS_ERR_CHACHAPOLY_BAD_STATE. Owns nothing but the cipher's description, for the process's
- * life; the key's copies are wiped. Limits: those of a TLS record.
+ * MBEDTLS_ERR_CHACHAPOLY_BAD_STATE. Owns only the cipher's description, for the process's life;
+ * copies of the key are wiped. Limits: those of a TLS record.
  */
 #define MBEDTLS_ALLOW_PRIVATE_ACCESS /* a context of mbedtls 3 */
 #include "base/io/aead.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cipher of TLS's records, by OpenSSL's libcrypto in mbedtls's place (docs/adr/0027). */
+/* The cipher of TLS records, by OpenSSL's libcrypto instead of mbedtls (docs/adr/0027). */
 #ifndef PFL_BASE_IO_AEAD_H
 #define PFL_BASE_IO_AEAD_H
 
 #include "base/err.h"
 
-/* Before the first record, as often as one likes: the processor's best way is chosen. Whoever links
- * this gets the functions that mbedtls calls, too. PFL_ETLS. */
+/* Call before the first record; idempotent. Selects the processor's fastest implementation. A
+ * program that links this also gets the functions that mbedtls calls. PFL_ETLS. */
 PFL_MUST_USE int pfl_aead_start(void);
 
 #endif

@@ -3,8 +3,8 @@
  * A deadline by timerfd: see deadline_timer.h.
  *
  * set arms the descriptor, whose readiness the loop reports like any other; on_deadline is called
- * from the loop, with nothing set. Setting the time that is set already does nothing. Fails only at
- * open, without a descriptor to be had. Owns the descriptor.
+ * from the loop, with nothing set. Setting the same time again does nothing. Fails only at open, if
+ * no descriptor is available. Owns the descriptor.
  */
 #include "base/io/deadline_timer.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One deadline on CLOCK_MONOTONIC, by timerfd. Unlike a timer of libuv, which is handed to the
- * kernel again with every wait, it costs nothing until it is set to another time.
+ * One deadline on CLOCK_MONOTONIC, by timerfd. libuv passes its timers to the kernel with every
+ * wait; this one costs nothing until it is set to another time.
  */
 #ifndef PFL_BASE_IO_DEADLINE_TIMER_H
 #define PFL_BASE_IO_DEADLINE_TIMER_H

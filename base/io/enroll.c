@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Getting a first certificate, or the next one: see enroll.h.
+ * Requests a first certificate, or the next one: see enroll.h.
  *
- * Happy path of a question: connect, TLS handshake without judgement, then find in what the server
- * showed the certificate with the known fingerprint, verify the chain against that one, and look at
- * use and name; only then the request goes out, and the answer is read to its end. Failures: words;
- * the connection and what was parsed are gone. Ownership: the key is the object's. Limits: the
- * answer's buffer; each wait has a timeout.
+ * Happy path of a request: connect, do the TLS handshake without verification, then find the
+ * certificate with the known fingerprint in the server's chain, verify the chain against it, and
+ * check use and name. Only then the request is sent, and the answer is read to its end. Failures:
+ * an error text; the connection and parsed data are freed. Ownership: the key is the object's.
+ * Limits: the answer's buffer; each wait has a timeout.
  */
 #include "base/io/enroll.h"
 
@@ -156,7 +156,8 @@ static bool has_fingerprint(const mbedtls_x509_crt *crt, const uint8_t *sha256)
            memcmp(hash, sha256, sizeof(hash)) == 0;
 }
 
-/* What verifying found, in words. A revocation list that is out of date still says who is on it. */
+/* The result of the verification as text. A revocation list that is out of date still revokes its
+ * entries. */
 static const char *judge_flags(int rc, uint32_t flags)
 {
     flags &= ~(uint32_t)(MBEDTLS_X509_BADCRL_EXPIRED | MBEDTLS_X509_BADCRL_FUTURE);
@@ -199,7 +200,7 @@ static const char *judge_chain(mbedtls_x509_crt *chain, const uint8_t *sha256, c
     return judge_flags(rc, flags);
 }
 
-/* The authority of `path` whose name is that of the certificate's issuer. */
+/* The authority in `path` whose name is that of the certificate's issuer. */
 static int find_authority(const mbedtls_x509_crt *crt, const char *path, uint8_t *ret_sha256)
 {
     const mbedtls_md_info_t *info = mbedtls_md_info_from_type(MBEDTLS_MD_SHA256);

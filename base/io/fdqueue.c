@@ -2,10 +2,10 @@
 /*
  * The outgoing queue of one socket: see fdqueue.h.
  *
- * Happy path: append copies the bytes into the room of the last block or into one new block; get
- * hands out pieces; consume frees the blocks that are done. A descriptor always begins a block.
- * Failures: an append that fails has changed nothing. Ownership: the queue owns blocks and the
- * duplicates of descriptors. Limits: PFL_FDQUEUE_MAX_FDS; bytes are limited by the caller.
+ * Happy path: append copies the bytes into the last block or into one new block; get returns
+ * pieces; consume frees the blocks that are sent. A descriptor always begins a block. Failures: an
+ * append that fails has changed nothing. Ownership: the queue owns blocks and the duplicates of
+ * descriptors. Limits: PFL_FDQUEUE_MAX_FDS; bytes are limited by the caller.
  */
 #include "base/io/fdqueue.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes that a socket did not take yet, in order, with descriptors at their places. A list of
- * blocks: what is sent is freed at once, an empty queue owns nothing.
+ * Bytes that a socket did not accept yet, in order, with descriptors at their places. A list of
+ * blocks: sent blocks are freed at once, an empty queue owns nothing.
  */
 #ifndef PFL_BASE_IO_FDQUEUE_H
 #define PFL_BASE_IO_FDQUEUE_H
@@ -24,9 +24,9 @@ void pfl_fdqueue_init(struct pfl_fdqueue *self);
 /* Drops everything and closes the waiting descriptors. */
 void pfl_fdqueue_fini(struct pfl_fdqueue *self);
 /*
- * Appends the bytes of `iov` but for the first `skip`; `fd` (or -1) is duplicated and goes with the
- * first byte appended. PFL_ENOMEM, PFL_ELIMIT (too many descriptors), PFL_EIO (dup failed); then
- * nothing was appended. The byte limit is the caller's.
+ * Appends the bytes of `iov` except the first `skip`; `fd` (or -1) is duplicated and sent with the
+ * first appended byte. PFL_ENOMEM, PFL_ELIMIT (too many descriptors), PFL_EIO (dup failed); then
+ * nothing was appended. The caller limits the bytes.
  */
 PFL_MUST_USE int pfl_fdqueue_append(struct pfl_fdqueue *self, const struct iovec *iov, int iov_len,
                                     size_t skip, int fd);
@@ -35,7 +35,7 @@ PFL_MUST_USE int pfl_fdqueue_append(struct pfl_fdqueue *self, const struct iovec
  * (borrowed, or -1) belongs with the first of them. Returns the number of pieces, 0 when empty.
  */
 int pfl_fdqueue_get(const struct pfl_fdqueue *self, struct iovec *iov, int max, int *ret_fd);
-/* The first `len` bytes were sent, and with them the descriptor that pfl_fdqueue_get gave. */
+/* The first `len` bytes were sent, and with them the descriptor that pfl_fdqueue_get returned. */
 void pfl_fdqueue_consume(struct pfl_fdqueue *self, size_t len);
 
 #endif

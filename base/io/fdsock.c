@@ -2,14 +2,16 @@
 /*
  * One connected socket as a pfl_stream, on uv_poll.
  *
- * Happy path: writev sends at once when nothing is queued, the rest goes to the queue and out on
- * the next wake-ups; a wake-up reads at most READ_BUDGET bytes through one buffer that all sockets
- * share, so a silent connection costs only this struct.
- * Failures: all are found in on_poll, never reported from inside a call. After a failed send the
- * queue is dropped, what the peer had sent before is still delivered, then on_closed comes.
- * Closing: the descriptor goes at once, on_closed with the last libuv handle. What a peer passed,
- * or left unread, is closed by base/closer.h: its close may take as long as the peer likes. So all
- * that a message can bring is received, and nothing from a user whose descriptors still wait there.
+ * Happy path: writev sends at once when nothing is queued; the rest is queued and sent on the next
+ * wake-ups. A wake-up reads at most READ_BUDGET bytes through one buffer that all sockets share, so
+ * a silent connection costs only this struct.
+ * Failures: all are detected in on_poll, never reported from inside a call. After a failed send the
+ * queue is dropped, data that the peer had sent before is still delivered, then on_closed is
+ * called.
+ * Closing: the descriptor is closed at once, on_closed follows with the last libuv handle. Received
+ * descriptors, and a socket with unread ones, are closed by base/closer.h, because the peer can
+ * delay that. So all descriptors of a message are received, and none from a user whose descriptors
+ * still wait there.
  * Ownership: owns the descriptor, the queue and a received descriptor until on_fd.
  * Limits: queue_max_bytes; one descriptor a message; IOV_MAX pieces a sendmsg.
  *
@@ -46,7 +48,7 @@ struct fdsock {
     size_t queue_low_bytes;
     size_t turn_max_bytes; /* read at a turn of the loop */
     int fd;                /* owned; -1 once closed */
-    uint32_t uid;          /* of the peer, on a UNIX socket: whose share it uses */
+    uint32_t uid;          /* of the peer, on a UNIX socket: the user whose share it uses */
     int polled;
     int close_err;
     int close_errno;
@@ -207,7 +209,7 @@ static size_t send_direct(struct fdsock *s, const struct iovec *iov, int iov_len
         if (want != 0) {
             n = send_once(s->fd, iov, (size_t)count, fd);
             if (n < 0)
-                s->close_errno = (int)-n; /* the kernel tells it once */
+                s->close_errno = (int)-n; /* the kernel reports it once */
             if (n <= 0)
                 return sent;
             fd = -1;
@@ -369,7 +371,7 @@ static void deliver(struct fdsock *s, size_t len, int fd)
         s->base.ops->on_data(s->base.user, pfl_span_of(read_buffer, len));
 }
 
-/* Whose descriptors do not close is not read any more. */
+/* Stops reading from a user whose descriptors wait to be closed. */
 static void refuse_descriptors(struct fdsock *s)
 {
     static struct pfl_log_limit limit;

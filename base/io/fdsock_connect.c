@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making connected descriptors for fdsock.h, setting them up, and asking who is at their other end.
+ * Makes and configures connected descriptors for fdsock.h, and checks their peers.
  *
- * Happy path: a non-blocking, close-on-exec socket, one connect(2). A pending TCP connect is a
- * success; the stream opened on it finds out. Failures leave errno for the caller's log line. No
- * allocation, nothing owned on failure.
+ * Happy path: a non-blocking, close-on-exec socket, one connect(2). A pending TCP connect counts as
+ * success; the stream opened on it gets the result. Failures leave errno for the caller's log line.
+ * No allocation, nothing owned on failure.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -97,7 +97,7 @@ int pfl_fdsock_connect_service(const char *path, int *ret_fd)
     int rc;
 
     if (!has_trusted)
-        (void)!pfl_fdsock_trust(NULL); /* who is not found is not trusted */
+        (void)!pfl_fdsock_trust(NULL); /* unknown users are not trusted */
     rc = pfl_service_user_check_file(path, &trusted, service_why);
     if (rc != 0)
         return rc;
@@ -119,7 +119,7 @@ int pfl_fdsock_connect_addr(const struct sockaddr *addr, socklen_t len, int *ret
     return begin_connect(addr, len, ret_fd);
 }
 
-/* Small messages go at once; a peer whose network is gone is noticed within two minutes. */
+/* Sends small messages at once, and detects within two minutes that the peer's network is gone. */
 static void set_tcp_options(int fd)
 {
     static const int one = 1;

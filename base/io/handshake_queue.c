@@ -2,13 +2,13 @@
 /*
  * Handshakes take turns: see handshake_queue.h.
  *
- * Happy path: a step that may go, and for which the loop's turn has time left, is computed where
- * its bytes came; what it took of this thread's CPU time is charged. Else it waits, and the check
- * handle, after the sockets were served, calls those whose turn it is. While some may go, an idle
- * handle keeps the loop from waiting; while none may, a timer looks again.
- * Failures: none. Ownership: the table of addresses and four handles, which keep no loop alive; the
- * turns are the streams', which keep theirs while they are connected. Freed when it is closed, the
- * last turn removed and the handles gone.
+ * Happy path: a step that may continue, while this loop turn has time left, is computed when its
+ * bytes arrive, and its CPU time is charged. Otherwise it waits, and the check handle resumes
+ * waiting steps after the sockets were served. While some may continue, an idle handle keeps the
+ * loop from waiting; while none may, a timer checks again.
+ * Failures: none. Ownership: the table of addresses and four handles, which keep no loop alive;
+ * streams own their turns, and keep them while they are connected. Freed when it is closed, the
+ * last turn is removed and the handles are closed.
  */
 #include "base/io/handshake_queue.h"
 
@@ -36,7 +36,7 @@ struct pfl_handshake_queue {
     uint64_t began_ns; /* the step that is being computed */
     unsigned max;
     unsigned handles_open;
-    unsigned kept;  /* connections whose addresses are proven */
+    unsigned kept;  /* connections that keep their address proven */
     bool is_called; /* a step was granted by on_turn's caller */
     bool is_closing;
 };

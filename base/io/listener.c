@@ -2,12 +2,12 @@
 /*
  * A listening socket on the loop: see listener.h.
  *
- * Happy path: each wake-up accepts at most ACCEPT_BUDGET connections and hands them to on_accept.
- * At max_connections it stops polling until one is released. When few descriptors or no memory
- * are left it stops too, until a release or RETRY_MS, so that it never spins.
+ * Happy path: each wake-up accepts at most ACCEPT_BUDGET connections and passes them to on_accept.
+ * At max_connections it stops polling until one is released. When few descriptors or no memory are
+ * left it stops too, until a release or RETRY_MS, so that it never spins.
  * Ownership: owns the listening descriptor (listener_socket.c makes it) and the socket file; an
- * accepted descriptor is the callee's. The object is freed when its handles are closed and the
- * last connection is released.
+ * accepted descriptor is the callee's. The object is freed when its handles are closed and the last
+ * connection is released.
  */
 #include "base/io/listener.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Listening sockets on a uv loop: AF_UNIX by path or abstract name, TCP by "host:port" or
- * "[v6]:port" (numeric or resolvable; port 0 asks the kernel). Holds at most max_connections
- * accepted descriptors that the owner has not released; past that, and when descriptors run out,
- * it stops accepting and logs once, and goes on when one is released.
+ * "[v6]:port" (numeric or resolvable; port 0 asks the kernel). At most max_connections accepted
+ * descriptors may be unreleased. Past that, and when descriptors run out, it stops accepting and
+ * logs once, until one is released.
  */
 #ifndef PFL_BASE_IO_LISTENER_H
 #define PFL_BASE_IO_LISTENER_H
@@ -23,8 +23,8 @@ struct pfl_listener_conf {
     bool is_tcp;              /* how to read `address` */
     int inherited_fd;         /* > 2: listens already, transferred on success; `address` names it */
     unsigned max_connections; /* > 0 */
-    const char *group;        /* UNIX: name or number to chown to; NULL leaves it */
-    int mode;                 /* UNIX: octal file mode, -1 leaves it */
+    const char *group;        /* UNIX: name or number to chown to; NULL: unchanged */
+    int mode;                 /* UNIX: octal file mode; -1: unchanged */
     /* A connection was accepted: non-blocking, close-on-exec, transferred to the callee, which
      * calls pfl_listener_release once when that connection is over. */
     void (*on_accept)(void *user, int fd);
@@ -36,8 +36,8 @@ struct pfl_listener_conf {
  * PFL_EINVAL, PFL_EIO, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_listener_open(const struct pfl_listener_conf *conf,
                                    struct pfl_listener **ret_listener);
-/* As many descriptors as may be open leave this many for what listeners accept: below its number
- * they accept. */
+/* Listeners accept while fewer descriptors than this are open: the limit of open files less a
+ * reserve. */
 unsigned pfl_listener_get_fds_max(void);
 /* Stays legal after pfl_listener_close: the object lives until the last one is released. */
 void pfl_listener_release(struct pfl_listener *self);

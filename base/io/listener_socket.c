@@ -2,10 +2,10 @@
 /*
  * Listening descriptors: see listener_socket.h.
  *
- * UNIX path: bind; when a file is in the way, remove it if it is a socket on which nobody listens
- * and bind again; set group and mode, then listen, so that nobody connects under wrong permissions.
- * TCP: "host:port" or "[v6]:port" or ":port"; the first resolved address that binds.
- * Failures: logged with address and errno; nothing is left open. Owns the descriptor and the file.
+ * UNIX path: bind. If the name exists and is a socket without a listener, remove it and bind again.
+ * Set group and mode, then listen, so that no connection is made under wrong permissions. TCP:
+ * "host:port" or "[v6]:port" or ":port"; the first resolved address that binds. Failures: logged
+ * with address and errno; nothing is left open. Owns the descriptor and the file.
  */
 #include "base/io/listener_socket.h"
 
@@ -58,7 +58,7 @@ static bool is_stale_socket(const char *path, const struct sockaddr_un *addr, so
     return is_stale;
 }
 
-/* Whose the name is already: who listens there, or the owner of what is in the way. */
+/* Reports who has the name already: the process that listens there, or the owner of the file. */
 static int fail_taken(const struct pfl_listener_socket *self, const char *path,
                       const struct sockaddr_un *addr, socklen_t len)
 {

@@ -11,7 +11,7 @@
 
 struct pfl_listener_socket {
     int fd;                             /* owned */
-    char name[PFL_LISTENER_NAME_BYTES]; /* the address as it was asked for, cut */
+    char name[PFL_LISTENER_NAME_BYTES]; /* the configured address, maybe cut */
     uint16_t port;
     bool has_file; /* we made the file `name`, with this identity */
     dev_t file_dev;
@@ -23,7 +23,7 @@ PFL_MUST_USE int pfl_listener_socket_open(struct pfl_listener_socket *self,
                                           const struct pfl_listener_conf *conf);
 /* A group's name, or its number. Reads the group database. */
 bool pfl_listener_socket_find_group(const char *name, gid_t *ret_gid);
-/* Closes, and removes the socket file unless somebody replaced it. */
+/* Closes, and removes the socket file unless it was replaced. */
 void pfl_listener_socket_close(struct pfl_listener_socket *self);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two signals on a loop: see log_signals.h. Failures: the signal is not watched, and keeps its
- * default, which is to end the process: so that is logged. */
+/* The two signals on a loop: see log_signals.h. Failure: a signal that cannot be watched keeps its
+ * default, which ends the process; that is logged. */
 #include "base/io/log_signals.h"
 
 #include <signal.h>

@@ -10,8 +10,8 @@ struct pfl_log_signals {
     unsigned signals_len; /* open */
 };
 
-/* Keeps no loop alive; without signals to be had the level stays. `self` is zeroed, and stays where
- * it is until the loop has run after the close. */
+/* Keeps no loop alive. If no signal handle is available, the level stays. `self` is zeroed, and
+ * stays where it is until the loop has run after the close. */
 void pfl_log_signals_open(struct pfl_log_signals *self, uv_loop_t *loop);
 void pfl_log_signals_close(struct pfl_log_signals *self); /* legal when zeroed, idempotent */
 

@@ -2,15 +2,15 @@
 /*
  * A loop without io_uring.
  *
- * libuv 1.45 and later make an io_uring with each loop, for batches of epoll_ctl; no option of
- * libuv 1.50 says not to. A ring passes by the list of system calls (base/sandbox/syscalls.c),
- * which therefore refuses io_uring_enter, and libuv aborts when a ring that it made is refused.
- * libuv does without where io_uring_setup fails.
+ * libuv 1.45 and later create an io_uring with each loop, for batches of epoll_ctl; libuv 1.50 has
+ * no option against it. A ring bypasses the list of system calls (base/sandbox/syscalls.c), which
+ * therefore refuses io_uring_enter, and libuv aborts if a ring that it created is refused. If
+ * io_uring_setup fails, libuv works without a ring.
  *
- * init: a thread of its own; there, a filter for that call, which holds for this thread alone; make
- * the loop; end the thread, and the filter with it.
- * Failures: no thread, no loop: PFL_EIO. A kernel without filters: the loop may get a ring, which
- * works there, since such a kernel has no sandbox to refuse it either. Owns nothing.
+ * init: start a thread, install a filter for that call in it (it applies to this thread only), make
+ * the loop, and end the thread.
+ * Failures: no thread, no loop: PFL_EIO. On a kernel without filters the loop may get a ring, which
+ * works there, because such a kernel has no sandbox that refuses it. Owns nothing.
  */
 #include "base/io/loop.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A loop's turns: see loop_watch.h. A turn is what passed between two waits, less what the loop
- * waited. Failures: none. Ownership: the caller's storage.
+ * A loop's turns: see loop_watch.h. A turn is the time between two waits, less the time that the
+ * loop waited. Failures: none. Ownership: the caller's storage.
  */
 #include "base/io/loop_watch.h"
 

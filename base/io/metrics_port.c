@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The listeners of scrapers: see metrics_port.h.
+ * The metrics listeners: see metrics_port.h.
  *
- * Happy path: accept; over TLS both show certificates and the owner is asked; one request is read
- * (scrape.h), answered with its length (at once, or when the owner has fresh figures), and our
- * direction ended; the peer's end, or the timer, closes. Failures: a status for what can be
- * answered, else the end of that connection, with a log line (limited). Ownership: the port owns
- * listeners, TLS conf and connections; a connection its stream and timer; what is left last frees
- * the port. Limits: those of the header (over TLS a certificate's connections in excess wait, with
- * their handshakes done, and the oldest of the certificate that has most gives way to one that has
- * fewer); a text of PFL_METRICS_MAX_BYTES; a request of PFL_SCRAPE_MAX_BYTES.
+ * Happy path: accept; over TLS both sides show certificates and the owner decides; one request is
+ * read (scrape.h) and answered with its length, at once or when the owner has fresh figures; then
+ * our direction ends. The peer's end, or the timer, closes. Failures: a status for requests that
+ * can be answered, otherwise the connection ends; logged (limited).
+ * Ownership: the port owns listeners, TLS conf and connections; a connection owns its stream and
+ * timer; the last of them frees the port. Limits: those of the header. (Over TLS, excess
+ * connections of a certificate wait after their handshakes; the oldest one of the certificate with
+ * most connections gives way to a certificate with fewer.) A text of PFL_METRICS_MAX_BYTES; a
+ * request of PFL_SCRAPE_MAX_BYTES.
  */
 #include "base/io/metrics_port.h"
 
@@ -58,8 +59,8 @@ struct scraper {
     bool is_waiting; /* for the owner's figures to be fresh */
     bool is_ended;   /* the peer sends no more */
     bool is_served;  /* counted */
-    bool is_queued;  /* has shown his certificate, and waits until others are done */
-    uint64_t who;    /* whose certificate it is, from then on; as in base/shares.h */
+    bool is_queued;  /* has shown its certificate, and waits until others are done */
+    uint64_t who;    /* the certificate's share, from then on: base/shares.h */
     uv_timer_t timer;
     size_t head_len;
     uint8_t head[PFL_SCRAPE_MAX_BYTES];
@@ -262,7 +263,8 @@ static void on_eof(void *user)
     s->is_ended = true;
     if (s->is_answered)
         pfl_stream_close_after_flush(s->stream, PFL_METRICS_PORT_LIFETIME_MS);
-    else if (!s->is_waiting) /* one who asked and ended its direction gets the answer yet */
+    else if (!s->is_waiting) /* a peer that ended its direction after the request still gets the
+                                answer */
         pfl_stream_close(s->stream);
 }
 
@@ -275,8 +277,8 @@ static unsigned count_served(const struct scraper *const *served, unsigned len, 
     return count;
 }
 
-/* Of those who are served, the oldest of the certificate that has most; NULL: none has more than
- * `who` has. */
+/* The oldest served connection of the certificate with most of them; NULL: none has more than
+ * `who`. */
 static struct scraper *find_greediest(struct pfl_metrics_port *p, uint64_t who)
 {
     struct scraper *served[PFL_METRICS_PORT_MAX_CONNECTIONS];
@@ -304,7 +306,7 @@ static struct scraper *find_greediest(struct pfl_metrics_port *p, uint64_t who)
     return greediest;
 }
 
-/* False: there is no place, and nobody has more of them than this one's certificate. */
+/* False: there is no slot, and no certificate has more of them than this one's. */
 static bool make_place(struct scraper *s)
 {
     struct pfl_metrics_port *p = s->port;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dispatch from stream.h to the implementation behind a stream. Holds no state of its own; cannot
- * fail but as the implementation fails.
+ * Dispatches calls of stream.h to a stream's implementation. No state; fails only as the
+ * implementation fails.
  */
 #include "base/io/stream.h"
 

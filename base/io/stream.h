@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connected byte stream on a uv loop: what fdsock.h (plain socket, with descriptors) and
- * tls_stream.h (TLS over an fdsock) open, and what ports read, write and close.
+ * A connected byte stream on a uv loop. fdsock.h (plain socket, with descriptors) and tls_stream.h
+ * (TLS over an fdsock) open it; ports read, write and close it.
  *
  * Callbacks are never run from inside a call on the stream; they run from the loop. After
- * `on_closed` the stream is gone. Writing never blocks: what the kernel does not take is copied
- * once into a queue that has a hard maximum.
+ * `on_closed` the stream is freed. Writing never blocks: bytes that the kernel does not accept are
+ * copied once into a queue with a hard maximum.
  */
 #ifndef PFL_BASE_IO_STREAM_H
 #define PFL_BASE_IO_STREAM_H
@@ -20,8 +20,9 @@
 struct pfl_stream;
 
 struct pfl_stream_ops {
-    /* Something may be read, and will be next. For waiting until there is more: must not touch the
-     * stream. False: not at this turn of the loop; asked again at the next. May be NULL. */
+    /* Input is available and will be read next. The owner may wait until there is more, but must
+     * not touch the stream. False: do not read in this turn of the loop; asked again in the next.
+     * May be NULL. */
     bool (*on_input)(void *user);
     /* Bytes arrived; borrowed until return. May call any function on the stream. */
     void (*on_data)(void *user, struct pfl_span data);
@@ -45,37 +46,37 @@ struct pfl_stream_conf {
     const struct pfl_stream_ops *ops; /* borrowed; static */
     void *user;                       /* borrowed until on_closed */
     size_t queue_max_bytes;           /* hard maximum of queued bytes */
-    size_t queue_low_bytes;           /* on_writable's mark */
-    size_t turn_max_bytes;            /* read at a turn of the loop; 0: 256 KiB; plain only */
+    size_t queue_low_bytes;           /* threshold of on_writable */
+    size_t turn_max_bytes;            /* bytes read in a turn of the loop; 0: 256 KiB; plain only */
 };
 
 /*
- * Sends the bytes of `iov` in order, `fd` (or -1) with the first of them; a sent `fd` is
- * duplicated by the kernel or, when queued, by us: the caller keeps its own. PFL_ELIMIT when
- * queued bytes plus these would pass queue_max_bytes (nothing was taken), PFL_ESTATE after
- * shutdown or close, PFL_ENOMEM. A kernel error is reported by on_closed, not here.
+ * Sends the bytes of `iov` in order, `fd` (or -1) with the first of them. The kernel, or the queue,
+ * duplicates `fd`: the caller keeps its own. PFL_ELIMIT when queued bytes plus these would exceed
+ * queue_max_bytes (nothing was taken), PFL_ESTATE after shutdown or close, PFL_ENOMEM. on_closed
+ * reports a kernel error, not this call.
  */
 PFL_MUST_USE int pfl_stream_writev(struct pfl_stream *self, const struct iovec *iov, int iov_len,
                                    int fd);
 /* Bytes queued and not yet taken by the kernel (for TLS: ciphertext). */
 size_t pfl_stream_queued_bytes(const struct pfl_stream *self);
-/* Reading is on from the beginning. While stopped the peer is held back by the kernel. */
+/* Reading is initially on. While it is stopped the kernel holds the peer back. */
 void pfl_stream_read_stop(struct pfl_stream *self);
 void pfl_stream_read_start(struct pfl_stream *self);
-/* Half-close: once the queue is sent, tells the peer that no more comes. */
+/* Half-close: once the queue is sent, ends our direction. */
 void pfl_stream_shutdown(struct pfl_stream *self);
 /* Asynchronous, idempotent, legal in every state; drops the queue. on_closed follows. */
 void pfl_stream_close(struct pfl_stream *self);
-/* As close, but sends what is queued first; on_closed says PFL_ETIMEOUT when something was left
+/* As close, but sends what is queued first; on_closed reports PFL_ETIMEOUT if something was left
  * after timeout_ms. Nothing is delivered any more. */
 void pfl_stream_close_after_flush(struct pfl_stream *self, uint64_t timeout_ms);
 /* The errno behind on_closed's error (ECONNREFUSED, ECONNRESET, ...), 0 when there is none; for
  * the log. Valid inside on_closed. */
 int pfl_stream_get_errno(const struct pfl_stream *self);
-/* Why the stream broke, in words (of TLS: pfl_tls_stream_get_error), "" where there are none. Valid
- * inside on_closed. */
+/* Error text of a broken stream (TLS: pfl_tls_stream_get_error), "" if there is none. Valid inside
+ * on_closed. */
 const char *pfl_stream_get_error(const struct pfl_stream *self);
-/* Changes who is called; for handing a stream from one owner to the next. */
+/* Changes the callbacks: moves a stream from one owner to the next. */
 void pfl_stream_set_user(struct pfl_stream *self, const struct pfl_stream_ops *ops, void *user);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an implementation of stream.h provides: a table, and this struct as its first member. For
+ * The interface of an implementation of stream.h: a table, and this struct as its first member. For
  * fdsock.c, tls_stream.c and stream.c alone.
  */
 #ifndef PFL_BASE_IO_STREAM_IMPL_H
@@ -17,7 +17,7 @@ struct pfl_stream_vtable {
     void (*close)(struct pfl_stream *self);
     void (*close_after_flush)(struct pfl_stream *self, uint64_t timeout_ms);
     int (*get_errno)(const struct pfl_stream *self);
-    const char *(*get_error)(const struct pfl_stream *self); /* NULL: it has no words */
+    const char *(*get_error)(const struct pfl_stream *self); /* NULL: it has no texts */
 };
 
 struct pfl_stream {
@@ -26,7 +26,7 @@ struct pfl_stream {
     void *user;                             /* borrowed from the owner until on_closed */
 };
 
-/* Sum of the lengths; false when it overflows or `iov_len` makes no sense. */
+/* Sum of the lengths; false if it overflows or `iov_len` is invalid. */
 bool pfl_stream_sum_iov(const struct iovec *iov, int iov_len, size_t *ret_bytes);
 /* At most `max` bytes of the pieces, `*skip` of the first left out, to `dst`; advances all three.
  * Returns how many. */

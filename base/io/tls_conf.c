@@ -3,11 +3,11 @@
  * Certificates, key and cipher choice of one role: struct pfl_tls_conf of tls_stream.h.
  *
  * Happy path: seed the generator, load authority, revocation list, own chain and key, check that
- * the key belongs to the certificate, then fix the rules: both sides show a certificate (but where
- * machines come to get one); versions, suites and groups are tls_lib.c's. Sessions are never
- * resumed: every connection verifies its peer. Failures: words with the file and the remedy.
- * Ownership: counted references; streams hold one, so a program that reloads makes a new conf and
- * releases the old one. Limits: a key file of at most KEY_MAX_BYTES.
+ * the key belongs to the certificate, then set the rules: both sides show a certificate (except on
+ * the join port); tls_lib.c sets versions, suites and groups. Sessions are never resumed: every
+ * connection verifies its peer. Failures: a text with the file and the remedy. Ownership: counted
+ * references; streams hold one, so a program that reloads makes a new conf and releases the old
+ * one. Limits: a key file of at most KEY_MAX_BYTES.
  */
 #include "base/io/tls_conf.h"
 
@@ -220,7 +220,7 @@ static int parse_key(struct pfl_tls_conf *c, const char *path, struct why *why)
     return rc;
 }
 
-/* A certificate that the other side must refuse is better refused at the start. */
+/* A certificate that peers must refuse is refused at the start. */
 static int check_use(const struct pfl_tls_conf *c, const char *path, struct why *why)
 {
     const char *oid = c->is_server ? MBEDTLS_OID_SERVER_AUTH : MBEDTLS_OID_CLIENT_AUTH;

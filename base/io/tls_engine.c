@@ -2,12 +2,12 @@
 /*
  * mbedtls behind a pure interface: see tls_engine.h.
  *
- * Happy path: mbedtls's own read and write callbacks are served from the span and the writer of the
- * call that runs, so nothing is buffered twice; the verification callback notes who the peer claims
- * to be, whatever the outcome, and refuses another URI than the expected one.
- * Failures: every failure is final, said once in words; mbedtls writes its alert to `out`.
- * Ownership: a counted reference to the conf. Limits: one partial record of 16 KiB; with AES-GCM so
- * many records as one key may seal.
+ * Happy path: mbedtls's read and write callbacks use the span and the writer of the current call,
+ * so nothing is buffered twice. The verification callback records the peer's claimed identity,
+ * whatever the outcome, and refuses a URI other than the expected one.
+ * Failures: every failure is final and reported once as text; mbedtls writes its alert to `out`.
+ * Ownership: a counted reference to the conf. Limits: one partial record of 16 KiB; with AES-GCM
+ * the number of records that one key may seal.
  */
 #include "base/io/tls_engine.h"
 
@@ -48,8 +48,8 @@ struct pfl_tls_engine {
     char error[640];
 };
 
-/* Before keys are agreed, an alert of ours is the one thing that both versions of mbedtls tell of a
- * refusal in the same way. */
+/* Before keys are agreed, both versions of mbedtls report a refusal in the same way only by our
+ * alert. */
 static void note_alert(struct pfl_tls_engine *e, const unsigned char *record, size_t len)
 {
     if (len == ALERT_RECORD_BYTES && record[0] == MBEDTLS_SSL_MSG_ALERT &&
@@ -122,7 +122,7 @@ static int set_up(struct pfl_tls_engine *e, struct pfl_span first)
     return 0;
 }
 
-/* Where mbedtls says nothing to the peer, who would see no more than a connection that ends. */
+/* For cases where mbedtls sends no alert, so that the peer would only see the connection end. */
 static void send_missing_alert(struct pfl_tls_engine *e, const struct pfl_tls_failure *failure)
 {
     int alert = -1;

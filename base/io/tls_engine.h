@@ -12,11 +12,12 @@
 #include "base/bytes.h"
 #include "base/io/tls_stream.h"
 
-/* Plaintext of one record, at most. */
+/* Maximal plaintext of one record. */
 #define PFL_TLS_RECORD_BYTES 16384u
-/* What encryption adds to a record, at most. */
+/* Maximal number of bytes that encryption adds to a record. */
 #define PFL_TLS_RECORD_OVERHEAD 64u
-/* Room every call wants in its ciphertext writer: a flight of the handshake with its chain. */
+/* Space that every call needs in its ciphertext writer: a flight of the handshake with its
+ * chain. */
 #define PFL_TLS_OUT_BYTES (64u * 1024)
 
 struct pfl_tls_engine;
@@ -26,28 +27,28 @@ PFL_MUST_USE int pfl_tls_engine_new(struct pfl_tls_conf *conf, const char *expec
                                     struct pfl_tls_engine **ret_engine);
 void pfl_tls_engine_free(struct pfl_tls_engine *self);
 
-/* A client's first flight; a server has nothing to say yet. PFL_ETLS, PFL_ENOMEM. */
+/* Writes a client's first flight; a server sends nothing yet. PFL_ETLS, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_tls_engine_start(struct pfl_tls_engine *self, struct pfl_writer *out);
 
 /*
- * Takes ciphertext off the front of `cipher` (updated) and writes what it held to `plain`, and
- * answers to `out`. Returns early, with bytes left, when the handshake is done and when `plain` has
- * no room for a record. After the peer's close_notify the rest is dropped. PFL_ETLS: `out` may hold
- * the alert to send; pfl_tls_engine_get_error says why. PFL_ENOMEM.
+ * Takes ciphertext from the front of `cipher` (updated), and writes its plaintext to `plain` and
+ * answers to `out`. Returns early, with bytes left, when the handshake is done and when a record
+ * does not fit into `plain`. After the peer's close_notify the rest is dropped. PFL_ETLS: `out` may
+ * hold the alert to send; pfl_tls_engine_get_error has the reason. PFL_ENOMEM.
  */
 PFL_MUST_USE int pfl_tls_engine_feed(struct pfl_tls_engine *self, struct pfl_span *cipher,
                                      struct pfl_writer *plain, struct pfl_writer *out);
 
 /* Encrypts one record of at most pfl_tls_engine_get_record_bytes; `out` needs room for it with its
- * overhead. PFL_ESTATE before the handshake is done and after close_notify; PFL_ETLS, also when the
- * key has sealed as much as it may. */
+ * overhead. PFL_ESTATE before the handshake is done and after close_notify; PFL_ETLS, also if the
+ * key has sealed its maximum of records. */
 PFL_MUST_USE int pfl_tls_engine_write(struct pfl_tls_engine *self, struct pfl_span plain,
                                       struct pfl_writer *out);
-/* Says that we send no more. Idempotent. */
+/* Announces that we send no more. Idempotent. */
 void pfl_tls_engine_close_notify(struct pfl_tls_engine *self, struct pfl_writer *out);
 
 bool pfl_tls_engine_is_ready(const struct pfl_tls_engine *self);
-/* The peer said that it sends no more. */
+/* True if the peer announced that it sends no more. */
 bool pfl_tls_engine_has_peer_closed(const struct pfl_tls_engine *self);
 const struct pfl_tls_identity *pfl_tls_engine_get_identity(const struct pfl_tls_engine *self);
 const char *pfl_tls_engine_get_error(const struct pfl_tls_engine *self);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See tls_hello.h. Happy path: record header, message header, version, random, session id, list of
- * suites, compression methods, extensions; of these the one of versions.
- * Failures: whatever is not that offers nothing; mbedtls judges it. Limits: the first record.
+ * suites, compression methods, extensions, and among these the supported versions. Failures:
+ * anything else counts as offering nothing; mbedtls validates it. Limits: the first record.
  */
 #include "base/io/tls_hello.h"
 
@@ -56,7 +56,7 @@ static bool has_u16(struct pfl_reader list, uint16_t wanted)
     return false;
 }
 
-/* The suites; `r` goes on behind them. */
+/* Reads the suites; `r` continues after them. */
 static struct pfl_reader read_suites(struct pfl_reader *r)
 {
     r->failed |= pfl_reader_u8(r) != MESSAGE_CLIENT_HELLO;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a client offers, read before mbedtls reads it (docs/adr/0030). Pure. */
+/* Reads a client's offer before mbedtls reads it (docs/adr/0030). Pure. */
 #ifndef PFL_BASE_IO_TLS_HELLO_H
 #define PFL_BASE_IO_TLS_HELLO_H
 
@@ -7,11 +7,11 @@
 
 #include "base/bytes.h"
 
-/* The ClientHello (RFC 8446 section 4.1.2) at the front of `cipher` offers the suite. False also
- * where its list of suites is not whole in the first record, or not all here yet. */
+/* The ClientHello (RFC 8446 section 4.1.2) at the front of `cipher` offers the suite. False also if
+ * its list of suites is not completely in the first record, or not completely received. */
 bool pfl_tls_hello_offers(struct pfl_span cipher, uint16_t suite);
-/* It lists the versions that it speaks (RFC 8446 section 4.2.1), and TLS 1.2 is not one of them.
- * False likewise. */
+/* It lists its supported versions (RFC 8446 section 4.2.1) without TLS 1.2. False in the same
+ * cases. */
 bool pfl_tls_hello_excludes_tls_1_2(struct pfl_span cipher);
 
 #endif

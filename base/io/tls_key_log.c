@@ -69,5 +69,5 @@ void pfl_tls_key_log_write(const char *label, struct pfl_span client_random, str
     pos = put_hex(pos, secret);
     *pos++ = '\n';
     if (write(log_fd, line, (size_t)(pos - line)) < 0)
-        return; /* for lack of room, for example: the connection goes on */
+        return; /* for lack of space, for example: the connection continues */
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * mbedtls 2.28 and 3.6 behind one set of functions: see tls_lib.h. Each keeps no state. Failures
- * are mbedtls's own codes, which the callers put in words.
+ * are mbedtls's own codes, which the callers translate into text.
  *
  * The tables are the order of preference. ChaCha20-Poly1305 is first because libcrypto does it
  * (aead.c); X25519 because every peer offers it and mbedtls 2.28 would take P-521, at three times
- * the cost. The larger curves stay because TLS 1.2 asks certificates' keys to be of the list.
+ * the cost. The larger curves stay because TLS 1.2 requires certificates' keys to be on the list.
  */
 #include "base/io/tls_lib.h"
 
@@ -202,7 +202,7 @@ void pfl_tls_lib_set_rules(mbedtls_ssl_config *conf)
 #if HAS_PSA
     mbedtls_ssl_conf_groups(conf, groups);
     mbedtls_ssl_conf_min_tls_version(conf, MBEDTLS_SSL_VERSION_TLS1_2);
-    /* Without a key from before there is nothing to resume, and tickets serve nobody. */
+    /* Resumption is off, so tickets are useless. */
     mbedtls_ssl_conf_tls13_key_exchange_modes(conf, MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_EPHEMERAL);
     mbedtls_ssl_conf_new_session_tickets(conf, 0);
 #else
@@ -246,9 +246,10 @@ bool pfl_tls_lib_is_handshake_over(const mbedtls_ssl_context *ssl)
     return ssl->FIELD(state) == MBEDTLS_SSL_HANDSHAKE_OVER;
 }
 
-/* Under TLS 1.3 a server seals by its application key from its Finished on (RFC 8446 section 7.1),
- * mbedtls 3.6 only from the client's: an alert that refuses the client's certificate comes under a
- * key that the client has given up, and tells it nothing. Nothing else is sent in between. */
+/* Under TLS 1.3 a server seals with its application key from its Finished on (RFC 8446 section
+ * 7.1), mbedtls 3.6 only after the client's. An alert that refuses the client's certificate would
+ * be under a key that the client no longer uses, and could not be read. Nothing else is sent in
+ * between. */
 void pfl_tls_lib_after_step(mbedtls_ssl_context *ssl)
 {
 #if HAS_PSA
@@ -267,8 +268,9 @@ bool pfl_tls_lib_has_hello(const mbedtls_ssl_context *ssl, bool is_server)
     return ssl->FIELD(state) > (is_server ? MBEDTLS_SSL_CLIENT_HELLO : MBEDTLS_SSL_SERVER_HELLO);
 }
 
-/* A client of mbedtls 3.6 that refuses a server's certificate under TLS 1.3 says so in the clear,
- * where the server waits for records under a key. It fails either way, and may say why. */
+/* A client with mbedtls 3.6 that refuses a server's certificate under TLS 1.3 sends the alert in
+ * the clear, where the server expects encrypted records. The handshake fails in any case; this
+ * gives the reason. */
 static bool is_alert_in_the_clear(const mbedtls_ssl_context *ssl, int code)
 {
     const unsigned char *record = ssl->FIELD(in_hdr);

@@ -4,10 +4,11 @@
  *
  * Happy path: bytes of the socket go through the engine into one buffer that all streams share and
  * from there to on_data; writes are encrypted record by record into another shared buffer and sent.
- * A stream keeps the engine's partial record, the socket's bounded queue, and in `held` what comes
- * while reading is stopped during on_ready (one read's worth), which goes on from a timer, or while
- * a server's handshake waits for its turn (handshake_queue.h). Failures: the engine's alert is
- * sent, then the socket closes; on_closed tells the error when socket and timer are both gone.
+ * A stream keeps the engine's partial record and the socket's bounded queue. `held` keeps at most
+ * one read's worth of bytes: those that arrive while reading is stopped during on_ready (a timer
+ * continues), or while a server's handshake waits for its turn (handshake_queue.h). Failures: the
+ * engine's alert is sent, then the socket closes; on_closed reports the error when socket and timer
+ * are both closed.
  */
 #include "base/io/tls_stream.h"
 
@@ -30,8 +31,8 @@
 #define ALERT_TIMEOUT_MS 500u
 /* A certificate is looked at when it ends, and so often, as the clock may be set. */
 #define VALIDITY_LOOK_S 60
-/* Turns of the loop that a handshake may be late by, as long as each brings something: a loop that
- * was busy with a thousand others has not read yet what came in time. */
+/* Turns of the loop by which a handshake may exceed its deadline, as long as each brings bytes: a
+ * loop that was busy with a thousand others may not have read yet what arrived in time. */
 #define GRACES_MAX 8u
 
 struct tls_stream {
@@ -142,7 +143,7 @@ static void break_stream(struct tls_stream *t, int err, const char *words)
 
 /* ---- the peer's certificate ends ---- */
 
-/* Nothing more goes to a peer whose certificate has ended, not even what is queued. */
+/* Sends nothing more, not even queued bytes, to a peer whose certificate expired. */
 static void watch_validity(uv_timer_t *timer)
 {
     struct tls_stream *t = timer->data;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From mbedtls's codes, verification flags and alerts to sentences: see tls_words.h. Pure; the
- * order of the tables is the order of what is said first when several things are wrong.
+ * Translates mbedtls's codes, verification flags and alerts into sentences: see tls_words.h. Pure;
+ * if several things are wrong, the order of the tables decides which is reported.
  */
 #include "base/io/tls_words.h"
 

@@ -2,11 +2,11 @@
 /*
  * Notes from threads: see wakeup.h.
  *
- * post puts the note on a list that needs no lock, and writes to the eventfd when it was the first:
- * whoever finds others there knows that a wake-up is on its way. The loop reads the eventfd, takes
- * the whole list, turns it round and hands the notes out. Nobody waits for anybody.
- * Failures: only at open, without a descriptor to be had. Owns the descriptor; notes are their
- * posters'.
+ * post puts the note on a lock-free list, and writes to the eventfd if the list was empty;
+ * otherwise a wake-up is already pending. The loop reads the eventfd, takes the whole list,
+ * reverses it and calls on_note for each. No thread waits for another.
+ * Failures: only at open, if no descriptor is available. Owns the descriptor; posters own their
+ * notes.
  */
 #include "base/io/wakeup.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signs of life: see watchdog.h. A timer of the loop: a loop that hangs does not call it. Without a
- * descriptor for it there are no signs, and the manager will restart the program.
+ * Signs of life: see watchdog.h. A timer of the loop: a loop that hangs does not call it. If no
+ * timer is available no signs are sent, and the manager will restart the program.
  */
 #include "base/io/watchdog.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A loop's signs of life to the service manager (base/notify.h): as long as it turns, it says so.
- */
+/* Sends the service manager signs of life (base/notify.h) as long as the loop turns. */
 #ifndef PFL_BASE_IO_WATCHDOG_H
 #define PFL_BASE_IO_WATCHDOG_H
 

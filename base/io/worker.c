@@ -4,12 +4,11 @@
  *
  * Happy path: submit appends to the queue and wakes a thread, or starts one while all are busy and
  * there are fewer than threads_max; the thread takes the first work whose user may have one more
- * thread, runs it, appends it to the list of what is done and posts one note to the loop
- * (wakeup.h), which calls on_done for the whole list.
- * Failures: without a thread nothing is taken. Closing: the threads finish the queue and are
- * joined; what is done is handed out; the worker is freed when its descriptor's handle is closed.
- * Order: a thread sees by the lock what the loop wrote before submit; the loop sees by the lock
- * what the thread wrote before run ended.
+ * thread, runs it, appends it to the list of completed work and posts one note to the loop
+ * (wakeup.h), which calls on_done for the whole list. Failures: without a thread submit fails.
+ * Closing: the threads finish the queue and are joined; on_done is called for completed work; the
+ * worker is freed when its descriptor's handle is closed. Order: the lock makes the loop's writes
+ * before submit visible to the thread, and the thread's writes in run visible to the loop.
  * Ownership: work is its owner's, from submit to on_done the worker's. Limits: threads_max; each
  * owner has one work or two.
  */
@@ -66,8 +65,7 @@ static bool may_run(struct pfl_worker *w, struct pfl_work *work)
     return work->has_share;
 }
 
-/* The first whose user may have one more of the threads, or that nobody wants any more; NULL: there
- * is none. */
+/* The first work whose user may have one more thread, or that was cancelled; NULL: none. */
 static struct pfl_work *take_work(struct pfl_worker *w)
 {
     struct pfl_work *before = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads for work that would hold the loop up. Work is begun in the order in which it came; with
- * several threads users share them, each as many as he leaves free, so that nobody's long work
- * holds up anybody else's. There is no thread before the first work.
+ * Threads for work that would block the loop. Work is begun in the order of submission. With
+ * several threads users share them (base/shares.h), so that one user's long work does not delay
+ * others. There is no thread before the first work.
  */
 #ifndef PFL_BASE_IO_WORKER_H
 #define PFL_BASE_IO_WORKER_H
@@ -25,14 +25,14 @@ struct pfl_worker_conf {
 /* PFL_ENOMEM, PFL_EIO. */
 PFL_MUST_USE int pfl_worker_open(const struct pfl_worker_conf *conf,
                                  struct pfl_worker **ret_worker);
-/* The user who is not bound by a share, besides root. Before any work. */
+/* The user that is not bound by a share, besides root. Call before any work. */
 void pfl_worker_set_owner(struct pfl_worker *self, uint32_t uid);
-/* Waits for the work that there is, whose on_done follows before this returns; no other is taken
- * any more. The memory goes with the loop's next turn. NULL is legal. */
+/* Waits for queued work, whose on_done is called before this returns; no further work is taken. The
+ * memory is freed in the loop's next turn. NULL is legal. */
 void pfl_worker_close(struct pfl_worker *self);
 
-/* on_done follows on the loop, which stays alive until then. The work was not taken: PFL_EIO, no
- * thread can be started, and none was before; PFL_ESTATE, the worker is being closed. */
+/* on_done follows on the loop, which stays alive until then. PFL_EIO: no thread exists and none can
+ * be started; PFL_ESTATE: the worker is being closed. Then the work was not taken. */
 PFL_MUST_USE int pfl_worker_submit(struct pfl_worker *self, struct pfl_work *work);
 
 #endif

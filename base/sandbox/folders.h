@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Folders for struct pfl_sandbox_conf, gathered from the names of files that a program opens again.
- */
+/* Folders for struct pfl_sandbox_conf, derived from the names of files that a program opens
+ * again. */
 #ifndef PFL_BASE_SANDBOX_FOLDERS_H
 #define PFL_BASE_SANDBOX_FOLDERS_H
 
@@ -16,12 +16,12 @@ struct pfl_folders {
     char paths[PFL_FOLDERS_MAX][PATH_MAX];
 };
 
-/* One folder; what is too much is left out, and refused later. `path` is copied. */
+/* Adds one folder; those past the limit are left out, and refused later. `path` is copied. */
 void pfl_folders_add(struct pfl_folders *self, const char *path, unsigned rights);
-/* The same if there is such a folder. */
+/* The same if the folder exists. */
 void pfl_folders_add_if_there(struct pfl_folders *self, const char *path, unsigned rights);
-/* The folder that holds the name, since a renewed file takes the name of the old one, and the one
- * that symbolic links lead to. NULL is legal. */
+/* Adds the file's folder, because a renewed file replaces the old one there, and the folder that
+ * symbolic links lead to. NULL is legal. */
 void pfl_folders_add_of_file(struct pfl_folders *self, const char *file, unsigned rights);
 
 #endif

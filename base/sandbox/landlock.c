@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Landlock by its three system calls; libc has no wrappers and its headers may be older than the
- * kernel, so the numbers stand here.
+ * kernel, so the numbers are defined here.
  *
- * enter: ask the kernel for its version, handle every right that version knows (what is handled and
- * not granted is refused), grant the folders theirs, restrict. What is open stays open.
+ * enter: ask the kernel for its version, handle every right that this version knows (handled rights
+ * that are not granted are refused), grant the folders' rights, restrict. Open files stay open.
  * Failure: PFL_ESTATE without Landlock, PFL_EINVAL for a folder; nothing is restricted then.
  */
 #include "base/sandbox/landlock.h"

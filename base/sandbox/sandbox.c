@@ -4,8 +4,8 @@
  *
  * enter: no new privileges; then, from the outside in: user and capabilities, Landlock (which needs
  * to open folders), and last the list of system calls, which forbids all the steps before.
- * Failures: what this kernel lacks is told in the one line and, with REQUIRE, ends the start; a
- * user or folder that is not there always ends it. Owns nothing.
+ * Failures: missing kernel features are logged in one line and, with REQUIRE, end the start; a
+ * missing user or folder always ends it. Owns nothing.
  */
 #include "base/sandbox/sandbox.h"
 

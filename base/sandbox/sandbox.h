@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program gives up once it has opened what it needs: docs/adr/0012. A program enters it
- * after its sockets listen and before it starts a thread or reads a byte of a peer.
+ * Drops all rights that a program no longer needs once it has opened its resources: docs/adr/0012.
+ * A program enters it after its sockets listen and before it starts a thread or reads a byte of a
+ * peer.
  */
 #ifndef PFL_BASE_SANDBOX_SANDBOX_H
 #define PFL_BASE_SANDBOX_SANDBOX_H
@@ -13,21 +14,21 @@
 #include "base/err.h"
 
 enum pfl_sandbox_mode {
-    PFL_SANDBOX_AUTO,    /* what this kernel has; what it lacks is logged */
+    PFL_SANDBOX_AUTO,    /* as much as this kernel has; missing features are logged */
     PFL_SANDBOX_REQUIRE, /* all of it, or entering fails */
     PFL_SANDBOX_OFF,     /* only no_new_privs and the user */
 };
 
-/* What a program does after entering, besides serving open sockets, in threads. Flags. */
+/* What a program does in the sandbox, besides serving open sockets, in threads. Flags. */
 enum pfl_sandbox_need {
     PFL_SANDBOX_SHARES_MEMORY = 1 << 0,     /* makes memfds */
     PFL_SANDBOX_CONNECTS_UNIX = 1 << 1,     /* makes UNIX sockets and connects them */
     PFL_SANDBOX_CONNECTS_ABSTRACT = 1 << 2, /* with CONNECTS_UNIX: also to abstract names */
     PFL_SANDBOX_BOOSTS = 1 << 3, /* raises its own priority: keeps CAP_SYS_NICE if it has it */
-    PFL_SANDBOX_DIALS = 1 << 4,  /* makes TCP connections and asks for names (see dial_ports) */
+    PFL_SANDBOX_DIALS = 1 << 4,  /* makes TCP connections and resolves names (see dial_ports) */
 };
 
-/* What it may do with the files beneath a folder. Flags. */
+/* Allowed operations on the files beneath a folder. Flags. */
 enum pfl_sandbox_right {
     PFL_SANDBOX_READ = 1 << 0, /* open regular files to read them */
     PFL_SANDBOX_CREATE =
@@ -44,20 +45,20 @@ struct pfl_sandbox_folder {
 
 struct pfl_sandbox_conf {
     enum pfl_sandbox_mode mode;
-    const char *user;                         /* name or number to become; NULL stays */
+    const char *user;                         /* name or number to become; NULL: unchanged */
     unsigned needs;                           /* enum pfl_sandbox_need */
     const struct pfl_sandbox_folder *folders; /* borrowed during the call */
     size_t folders_len;
-    const uint16_t *dial_ports; /* with DIALS: no other ports, where Landlock knows TCP */
+    const uint16_t *dial_ports; /* with DIALS: only these ports, if Landlock supports TCP */
     size_t dial_ports_len;      /* 0: any */
 };
 
 /* "auto", "require" or "off". */
 bool pfl_sandbox_mode_parse(const char *name, enum pfl_sandbox_mode *ret_mode);
 
-/* Enters, for good, and logs one line: what holds now. Failures are logged too and leave the
- * process in between, to be ended: PFL_EINVAL no such user or folder, PFL_EPERM that user cannot be
- * had, PFL_ESTATE REQUIRE and something is missing, PFL_ENOMEM. */
+/* Enters, permanently, and logs one line with the effective restrictions. Failures are logged too
+ * and leave the process half restricted; it must exit: PFL_EINVAL: no such user or folder,
+ * PFL_EPERM: cannot become that user, PFL_ESTATE: REQUIRE and something is missing, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_sandbox_enter(const struct pfl_sandbox_conf *conf);
 
 #endif

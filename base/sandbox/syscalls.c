@@ -2,11 +2,11 @@
 /*
  * The list of system calls, by libseccomp.
  *
- * enter: the calls of a loop with sockets and threads; those of what the program needs besides; a
- * few only with certain arguments (no executable memory, no process of its own, no file but new
- * ones to write). Everything else fails with EPERM, so that a library that tries something new
- * gets an error it knows, and the service lives; what no library of ours ever calls kills.
- * Failure: nothing is restricted. Owns the libseccomp context while it runs.
+ * enter: allows the calls of a loop with sockets and threads, and those of the program's needs; a
+ * few only with certain arguments (no executable memory, no child process, only new files for
+ * writing). Everything else fails with EPERM, so that a library that tries something new gets an
+ * error it knows, and the service lives. Calls that none of our libraries ever makes kill the
+ * process. Failure: nothing is restricted. Owns the libseccomp context while it runs.
  */
 #include "base/sandbox/syscalls.h"
 
@@ -47,7 +47,7 @@ static const char *const always[] = {
     "sched_getaffinity", "exit", "exit_group",
     /* signals */
     "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "restart_syscall",
-    /* time, and who am I */
+    /* time, and identity */
     "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time",
     "timerfd_settime", "setitimer", "timer_create", "timer_settime", "timer_delete", "getpid",
     "gettid", "getuid", "geteuid", "getgid", "getegid", "getrusage", "getcpu", "getrandom", "uname",
@@ -150,7 +150,7 @@ static const char *const killing[] = {"execve",
                                       "swapon",
                                       "swapoff"};
 
-/* libc falls back to the older call, whose arguments a filter can see. */
+/* libc falls back to the older call, whose arguments a filter can check. */
 static const char *const absent[] = {"clone3", "openat2"};
 
 #ifdef PFL_SANITIZED

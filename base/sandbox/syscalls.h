@@ -5,9 +5,9 @@
 
 #include "base/sandbox/sandbox.h"
 
-/* From now on the process makes only the calls on the list and those that conf->needs and the
- * rights of conf->folders add: any other fails with EPERM, and those that only an attack makes kill
- * it (SIGSYS). PFL_ESTATE the kernel refuses filters, PFL_ENOMEM. */
+/* From now on the process may only make the calls on the list and those that conf->needs and the
+ * rights of conf->folders add. Any other fails with EPERM; those that only an attack makes kill it
+ * (SIGSYS). PFL_ESTATE: the kernel refuses filters, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_syscalls_enter(const struct pfl_sandbox_conf *conf);
 
 #endif
