@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One connection on the consumer socket; for consumer_port.c and consumer_methods.c alone. */
+/* One connection on the consumer socket; for the consumer_*.c files alone. */
 #ifndef PFL_SERVICE_CONSUMER_CONN_H
 #define PFL_SERVICE_CONSUMER_CONN_H
 
@@ -24,10 +24,19 @@ struct pfl_pending_query {
     struct pfl_query query;
 };
 
+/* The connections of a port that have something to send. */
+struct pfl_consumer_senders {
+    uv_idle_t idle;            /* turns the loop while there are readers; `data` is this struct */
+    struct pfl_list readers;   /* borrowed pfl_consumer_conn.reading */
+    struct pfl_list observers; /* borrowed pfl_consumer_conn.observing */
+    bool is_closing;           /* nobody sends any more */
+};
+
 struct pfl_consumer_conn {
-    struct pfl_list node;      /* in its port */
-    struct pfl_list reading;   /* in the port's list while it has something to send now */
-    struct pfl_list observing; /* in the port's list while it has events to send */
+    struct pfl_list node;                 /* in its port */
+    struct pfl_list reading;              /* in `senders` while it has something to send now */
+    struct pfl_list observing;            /* likewise while it has events to send */
+    struct pfl_consumer_senders *senders; /* the port's */
     struct pfl_consumer_port *port;
     struct pfl_service *service;
     struct pfl_stream *stream; /* owned until on_closed */
@@ -60,9 +69,10 @@ int pfl_consumer_sessions_change(void *user, struct pfl_rpc_request request, str
 int pfl_consumer_sessions_clone(void *user, struct pfl_rpc_request request, struct pfl_span bytes);
 void pfl_consumer_sessions_on_cloned(void *port, const struct pfl_clone_result *result);
 
-/* Sends one part of the oldest pending answer, which must exist. */
-PFL_MUST_USE int pfl_consumer_conn_send_query_part(struct pfl_consumer_conn *conn,
-                                                   size_t *ret_bytes);
+/* A reply of one piece. */
+PFL_MUST_USE int pfl_consumer_conn_reply(struct pfl_consumer_conn *conn,
+                                         struct pfl_rpc_request request, unsigned flags,
+                                         struct pfl_span body);
 void pfl_consumer_conn_free_queries(struct pfl_consumer_conn *conn);
 
 /* Charges queued data from and to the peer to its user's share of memory; closes the connection if

@@ -37,14 +37,6 @@ static int reply_failure(struct pfl_consumer_conn *conn, struct pfl_rpc_request 
     return pfl_rpc_host_reply_failure(&conn->rpc, request);
 }
 
-static int reply_span(struct pfl_consumer_conn *conn, struct pfl_rpc_request request,
-                      unsigned flags, struct pfl_span body)
-{
-    struct iovec iov = {.iov_base = (void *)(uintptr_t)body.data, .iov_len = body.len};
-
-    return pfl_rpc_host_reply(&conn->rpc, request, flags, &iov, 1, -1);
-}
-
 static int set_slot(struct pfl_consumer_conn *conn, struct pfl_reply_slot *slot,
                     struct pfl_rpc_request request)
 {
@@ -68,9 +60,9 @@ static int reply_enable(struct pfl_consumer_conn *conn, const char *why)
     pfl_message_varint(&m, ENABLE_TRACING_RESPONSE__DISABLED, 1);
     if (why != NULL && why[0] != '\0')
         pfl_message_str(&m, ENABLE_TRACING_RESPONSE__ERROR, why);
-    rc = m.rc != 0
-             ? m.rc
-             : reply_span(conn, conn->enable_slot.request, PFL_RPC_SUCCESS, pfl_buf_get(&buf));
+    rc = m.rc != 0 ? m.rc
+                   : pfl_consumer_conn_reply(conn, conn->enable_slot.request, PFL_RPC_SUCCESS,
+                                             pfl_buf_get(&buf));
     pfl_buf_fini(&buf);
     return rc;
 }
@@ -249,7 +241,7 @@ static int get_trace_stats(void *user, struct pfl_rpc_request request, struct pf
     pfl_stats_encode(&m, conn->service, conn->consumer.session, STATS_ROOM_BYTES);
     pfl_message_end(&m, mark);
     rc = m.rc != 0 ? reply_failure(conn, request)
-                   : reply_span(conn, request, PFL_RPC_SUCCESS, pfl_buf_get(&buf));
+                   : pfl_consumer_conn_reply(conn, request, PFL_RPC_SUCCESS, pfl_buf_get(&buf));
     pfl_buf_fini(&buf);
     return rc;
 }
@@ -316,48 +308,6 @@ static int observe_events(void *user, struct pfl_rpc_request request, struct pfl
     return 0;
 }
 
-static void free_query(struct pfl_pending_query *pending)
-{
-    pfl_query_fini(&pending->query);
-    pfl_mem_free(pending);
-}
-
-int pfl_consumer_conn_send_query_part(struct pfl_consumer_conn *conn, size_t *ret_bytes)
-{
-    struct pfl_pending_query *pending =
-        PFL_CONTAINER_OF(conn->queries.next, struct pfl_pending_query, node);
-    bool has_more = false;
-    struct pfl_buf buf;
-    int rc;
-
-    pfl_buf_init(&buf, PFL_RPC_REPLY_BODY_MAX);
-    rc = pfl_query_next(&pending->query, &buf, &has_more);
-    if (rc == 0)
-        rc = reply_span(conn, pending->request,
-                        has_more ? PFL_RPC_SUCCESS | PFL_RPC_HAS_MORE : PFL_RPC_SUCCESS,
-                        pfl_buf_get(&buf));
-    *ret_bytes = buf.len;
-    pfl_buf_fini(&buf);
-    if (rc == 0 && !has_more) {
-        pfl_list_remove(&pending->node);
-        conn->queries_len--;
-        free_query(pending);
-    }
-    return rc;
-}
-
-void pfl_consumer_conn_free_queries(struct pfl_consumer_conn *conn)
-{
-    struct pfl_list *it;
-    struct pfl_list *tmp;
-
-    PFL_LIST_EACH_SAFE (it, tmp, &conn->queries) {
-        pfl_list_remove(it);
-        free_query(PFL_CONTAINER_OF(it, struct pfl_pending_query, node));
-    }
-    conn->queries_len = 0;
-}
-
 static int query_service_state(void *user, struct pfl_rpc_request request, struct pfl_span bytes)
 {
     struct pfl_consumer_conn *conn = user;
@@ -391,7 +341,8 @@ static int query_capabilities(void *user, struct pfl_rpc_request request, struct
     (void)bytes;
     pfl_buf_init(&buf, 256);
     pfl_query_capabilities(&m);
-    rc = m.rc != 0 ? m.rc : reply_span(conn, request, PFL_RPC_SUCCESS, pfl_buf_get(&buf));
+    rc = m.rc != 0 ? m.rc
+                   : pfl_consumer_conn_reply(conn, request, PFL_RPC_SUCCESS, pfl_buf_get(&buf));
     pfl_buf_fini(&buf);
     return rc;
 }
@@ -407,7 +358,8 @@ static int reply_refusal(struct pfl_consumer_conn *conn, struct pfl_rpc_request 
     pfl_buf_init(&buf, 256);
     pfl_message_varint(&m, SAVE_TRACE_FOR_BUGREPORT_RESPONSE__SUCCESS, 0);
     pfl_message_str(&m, SAVE_TRACE_FOR_BUGREPORT_RESPONSE__MSG, why);
-    rc = m.rc != 0 ? m.rc : reply_span(conn, request, PFL_RPC_SUCCESS, pfl_buf_get(&buf));
+    rc = m.rc != 0 ? m.rc
+                   : pfl_consumer_conn_reply(conn, request, PFL_RPC_SUCCESS, pfl_buf_get(&buf));
     pfl_buf_fini(&buf);
     return rc;
 }
@@ -478,28 +430,6 @@ static void on_session_gone(void *port)
         return;
     conn->read_slot.is_set = false;
     rc = reply_failure(conn, conn->read_slot.request);
-    if (rc != 0)
-        pfl_consumer_conn_fail(conn, rc);
-}
-
-void pfl_consumer_conn_send_observed(struct pfl_consumer_conn *conn)
-{
-    struct pfl_observe *observe = &conn->consumer.observe;
-    struct pfl_buf buf;
-    struct pfl_message m = pfl_message_of(&buf);
-    int rc;
-
-    if (!pfl_observe_has_events(observe) || conn->is_closing || !conn->observe_slot.is_set) {
-        pfl_observe_clear(observe);
-        return;
-    }
-    pfl_buf_init(&buf, REPLY_MAX_BYTES);
-    pfl_message_bytes(&m, OBSERVE_EVENTS_RESPONSE__EVENTS, pfl_observe_get(observe));
-    rc = m.rc != 0 ? m.rc
-                   : reply_span(conn, conn->observe_slot.request,
-                                PFL_RPC_SUCCESS | PFL_RPC_HAS_MORE, pfl_buf_get(&buf));
-    pfl_buf_fini(&buf);
-    pfl_observe_clear(observe);
     if (rc != 0)
         pfl_consumer_conn_fail(conn, rc);
 }

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shell around consumers: listener, streams, and the pump that sends what they read.
+ * The shell around consumers: listener, streams, and whose requests are read.
  *
- * Requests go to the rpc host, which calls the methods (consumer_methods.c). A connection that
- * reads, or has incomplete query answers, is on the `readers` list. While that list is not empty an
- * idle handle keeps the loop turning, and each turn gives each reader PFL_CONSUMER_TURN_BYTES of
- * frames, written straight from the rings. A reader whose socket is full leaves the list until
- * on_writable: it slows only itself, and all others are served between two turns.
+ * Requests go to the rpc host, which calls the methods (consumer_methods.c); consumer_conn.c sends
+ * what consumers read.
  *
  * The loop time of requests is counted per user (turns.h). No connection of a user above its part
  * is read until that is paid off.
@@ -35,13 +32,11 @@
 struct pfl_consumer_port {
     struct pfl_port_conf conf;
     struct pfl_listener *listener; /* owned until closed */
-    uv_idle_t idle;
-    uv_timer_t turn; /* runs while a user must wait */
+    uv_timer_t turn;               /* runs while a user must wait */
     struct pfl_turns turns;
-    struct pfl_list conns;     /* owned */
-    struct pfl_list readers;   /* borrowed pfl_consumer_conn.reading */
-    struct pfl_list observers; /* borrowed pfl_consumer_conn.observing */
-    unsigned handles_open;     /* idle, turn, listener */
+    struct pfl_list conns; /* owned */
+    struct pfl_consumer_senders senders;
+    unsigned handles_open; /* senders.idle, turn, listener */
     bool is_closing;
 };
 
@@ -57,153 +52,11 @@ static void check_closed(struct pfl_consumer_port *port)
         on_closed(user);
 }
 
-static void end_conn(struct pfl_consumer_conn *conn, const char *why)
-{
-    if (conn->is_closing)
-        return;
-    conn->is_closing = true;
-    pfl_log_warn("consumer-disconnected", "uid=%u pid=%lld reason=\"%s\"", conn->cred.uid,
-                 (long long)conn->cred.pid, why);
-    pfl_stream_close(conn->stream);
-}
-
-void pfl_consumer_conn_fail(struct pfl_consumer_conn *conn, int err)
-{
-    end_conn(conn, err == PFL_ELIMIT ? "it does not read its replies" : pfl_err_str(err));
-}
-
-void pfl_consumer_conn_count_waiting(struct pfl_consumer_conn *conn)
-{
-    uint64_t bytes = conn->rpc.reader.partial.capacity + conn->unfed.capacity +
-                     pfl_stream_queued_bytes(conn->stream) +
-                     conn->queries_len * sizeof(struct pfl_pending_query);
-
-    if (bytes == conn->held_bytes || conn->is_closing)
-        return;
-    if (!pfl_shares_set(&conn->service->shares.peer_bytes, conn->cred.who, &conn->held_bytes,
-                        bytes))
-        end_conn(conn, "its user has his share of the service's memory");
-}
-
-void pfl_consumer_conn_stop_reading(struct pfl_consumer_conn *conn)
-{
-    if (conn->queries_len == 0 || conn->is_closing)
-        pfl_list_remove(&conn->reading);
-    pfl_session_read_stop(&conn->read);
-}
-
-static void fail_reading(struct pfl_consumer_conn *conn)
-{
-    int rc;
-
-    pfl_consumer_conn_stop_reading(conn);
-    if (!conn->read_slot.is_set)
-        return;
-    conn->read_slot.is_set = false;
-    rc = pfl_rpc_host_reply_failure(&conn->rpc, conn->read_slot.request);
-    if (rc != 0)
-        pfl_consumer_conn_fail(conn, rc);
-}
-
-/* One frame; false when the reader is done, full or closing. */
-static bool send_next_frame(struct pfl_consumer_conn *conn, size_t *sent_bytes)
-{
-    struct pfl_readback_frame frame;
-    int rc = pfl_session_read_next_frame(&conn->read, &frame);
-
-    if (rc == PFL_EAGAIN) {
-        if (!pfl_session_read_can_go_on(&conn->read) && !pfl_session_read_is_paused(&conn->read))
-            pfl_list_remove(&conn->reading); /* on_read_ready brings it back */
-        return false;
-    }
-    if (rc != 0) {
-        fail_reading(conn);
-        return false;
-    }
-    rc = pfl_stream_writev(conn->stream, frame.iov, frame.iov_len, -1);
-    if (rc != 0) {
-        pfl_consumer_conn_stop_reading(conn);
-        pfl_consumer_conn_fail(conn, rc);
-        return false;
-    }
-    *sent_bytes += frame.bytes;
-    if (frame.has_more)
-        return true;
-    conn->read_slot.is_set = false;
-    pfl_consumer_conn_stop_reading(conn);
-    return false;
-}
-
-/* Likewise of a query's answer; those come first. */
-static bool send_next_part(struct pfl_consumer_conn *conn, size_t *sent_bytes)
-{
-    size_t bytes = 0;
-    int rc = pfl_consumer_conn_send_query_part(conn, &bytes);
-
-    *sent_bytes += bytes;
-    if (rc != 0)
-        pfl_consumer_conn_fail(conn, rc);
-    return rc == 0;
-}
-
-void pfl_consumer_conn_pump(struct pfl_consumer_conn *conn)
-{
-    size_t sent_bytes = 0;
-
-    while (sent_bytes < PFL_CONSUMER_TURN_BYTES) {
-        bool goes_on = false;
-
-        if (conn->is_closing) {
-            pfl_consumer_conn_stop_reading(conn);
-            return;
-        }
-        if (pfl_stream_queued_bytes(conn->stream) != 0 ||
-            (conn->queries_len == 0 && conn->read.readback == NULL)) {
-            pfl_list_remove(&conn->reading); /* on_writable brings it back */
-            return;
-        }
-        if (conn->queries_len != 0)
-            goes_on = send_next_part(conn, &sent_bytes);
-        else
-            goes_on = send_next_frame(conn, &sent_bytes);
-        if (!goes_on)
-            return;
-    }
-    pfl_consumer_conn_want_reading(conn);
-}
-
-static void on_idle(uv_idle_t *handle)
-{
-    struct pfl_consumer_port *port = handle->data;
-    struct pfl_list *it;
-    struct pfl_list *tmp;
-
-    PFL_LIST_EACH_SAFE (it, tmp, &port->readers) {
-        pfl_consumer_conn_pump(PFL_CONTAINER_OF(it, struct pfl_consumer_conn, reading));
-    }
-    if (pfl_list_is_empty(&port->readers))
-        (void)uv_idle_stop(handle);
-}
-
-void pfl_consumer_conn_want_reading(struct pfl_consumer_conn *conn)
-{
-    if (conn->port->is_closing || conn->reading.next != NULL)
-        return;
-    pfl_list_append(&conn->port->readers, &conn->reading);
-    (void)uv_idle_start(&conn->port->idle, on_idle);
-}
-
-void pfl_consumer_conn_want_observed(struct pfl_consumer_conn *conn)
-{
-    if (conn->observing.next == NULL)
-        pfl_list_append(&conn->port->observers, &conn->observing);
-}
-
 void pfl_consumer_port_send_observed(struct pfl_consumer_port *self)
 {
-    while (!pfl_list_is_empty(&self->observers)) {
+    while (!pfl_list_is_empty(&self->senders.observers)) {
         struct pfl_consumer_conn *conn =
-            PFL_CONTAINER_OF(self->observers.next, struct pfl_consumer_conn, observing);
+            PFL_CONTAINER_OF(self->senders.observers.next, struct pfl_consumer_conn, observing);
 
         pfl_list_remove(&conn->observing);
         pfl_consumer_conn_send_observed(conn);
@@ -416,6 +269,7 @@ static int open_conn(struct pfl_consumer_port *port, int fd, bool is_accepted)
     if (conn == NULL)
         return PFL_ENOMEM;
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_buffer_bytes, sizeof(send_buffer_bytes));
+    conn->senders = &port->senders;
     conn->port = port;
     conn->service = port->conf.service;
     conn->fd = -1;
@@ -476,6 +330,15 @@ static void on_listener_closed(void *user)
     check_closed(port);
 }
 
+static void on_idle_closed(uv_handle_t *handle)
+{
+    struct pfl_consumer_senders *senders = handle->data;
+    struct pfl_consumer_port *port = PFL_CONTAINER_OF(senders, struct pfl_consumer_port, senders);
+
+    port->handles_open--;
+    check_closed(port);
+}
+
 static void on_handle_closed(uv_handle_t *handle)
 {
     struct pfl_consumer_port *port = handle->data;
@@ -505,15 +368,15 @@ int pfl_consumer_port_open(const struct pfl_port_conf *conf, struct pfl_consumer
     port->conf = *conf;
     port->conf.address = NULL;
     pfl_list_init(&port->conns);
-    pfl_list_init(&port->readers);
-    pfl_list_init(&port->observers);
+    pfl_list_init(&port->senders.readers);
+    pfl_list_init(&port->senders.observers);
     rc = pfl_listener_open(&listener, &port->listener);
     if (rc != 0) {
         pfl_mem_free(port);
         return rc;
     }
-    (void)uv_idle_init(conf->loop, &port->idle); /* cannot fail */
-    port->idle.data = port;
+    (void)uv_idle_init(conf->loop, &port->senders.idle); /* cannot fail */
+    port->senders.idle.data = &port->senders;
     (void)uv_timer_init(conf->loop, &port->turn); /* cannot fail */
     port->turn.data = port;
     port->handles_open = 3;
@@ -543,14 +406,14 @@ void pfl_consumer_port_close(struct pfl_consumer_port *self)
 
     if (self->is_closing)
         return;
-    self->is_closing = true;
+    self->is_closing = self->senders.is_closing = true;
     PFL_LIST_EACH (it, &self->conns) {
         struct pfl_consumer_conn *conn = PFL_CONTAINER_OF(it, struct pfl_consumer_conn, node);
 
         conn->is_closing = true;
         pfl_stream_close(conn->stream);
     }
-    uv_close((uv_handle_t *)&self->idle, on_handle_closed);
+    uv_close((uv_handle_t *)&self->senders.idle, on_idle_closed);
     uv_close((uv_handle_t *)&self->turn, on_handle_closed);
     pfl_listener_close(self->listener);
 }

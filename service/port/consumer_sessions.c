@@ -45,14 +45,13 @@ static int reply_config(struct pfl_consumer_conn *conn, struct pfl_rpc_request r
 {
     struct pfl_buf buf;
     struct pfl_message m = pfl_message_of(&buf);
-    struct iovec iov;
     int rc;
 
     pfl_buf_init(&buf, REPLY_MAX_BYTES);
     pfl_message_bytes(&m, ATTACH_RESPONSE__TRACE_CONFIG,
                       pfl_session_plan_get_config(conn->consumer.session->plan));
-    iov = (struct iovec){(void *)(uintptr_t)pfl_buf_get(&buf).data, buf.len};
-    rc = m.rc != 0 ? m.rc : pfl_rpc_host_reply(&conn->rpc, request, PFL_RPC_SUCCESS, &iov, 1, -1);
+    rc = m.rc != 0 ? m.rc
+                   : pfl_consumer_conn_reply(conn, request, PFL_RPC_SUCCESS, pfl_buf_get(&buf));
     pfl_buf_fini(&buf);
     return rc;
 }
@@ -155,7 +154,6 @@ void pfl_consumer_sessions_on_cloned(void *port, const struct pfl_clone_result *
     struct pfl_consumer_conn *conn = port;
     struct pfl_buf buf;
     struct pfl_message m = pfl_message_of(&buf);
-    struct iovec iov;
     int rc;
 
     if (conn->is_closing || !conn->clone_slot.is_set)
@@ -171,10 +169,9 @@ void pfl_consumer_sessions_on_cloned(void *port, const struct pfl_clone_result *
     }
     pfl_message_varint(&m, CLONE_SESSION_RESPONSE__WAS_WRITE_INTO_FILE,
                        result->was_write_into_file);
-    iov = (struct iovec){(void *)(uintptr_t)pfl_buf_get(&buf).data, buf.len};
     rc = m.rc != 0 ? m.rc
-                   : pfl_rpc_host_reply(&conn->rpc, conn->clone_slot.request, PFL_RPC_SUCCESS, &iov,
-                                        1, -1);
+                   : pfl_consumer_conn_reply(conn, conn->clone_slot.request, PFL_RPC_SUCCESS,
+                                             pfl_buf_get(&buf));
     pfl_buf_fini(&buf);
     if (rc != 0)
         pfl_consumer_conn_fail(conn, rc);
