@@ -21,14 +21,14 @@
 
 #define PFL_CHUNK_HEADER_BYTES 8u
 #define PFL_CHUNK_COUNT_BITS   10u
-#define PFL_CHUNK_COUNT_MAX    1023u /* what the field holds */
-/* What a writer counts up to: one is left for the slot it adds after a finished packet. */
+#define PFL_CHUNK_COUNT_MAX    1023u /* capacity of the field */
+/* The maximum that a writer uses: one is left for the slot it adds after a finished packet. */
 #define PFL_CHUNK_PACKETS_MAX 1022u
 
-/* As they stand in service code and commits; in the header they are shifted by the count. */
+/* Values in service code and commits; the header shifts them by the count. */
 enum pfl_chunk_flags {
-    PFL_CHUNK_CONTINUES_PREV = 1, /* the first fragment goes on from chunk_id - 1 */
-    PFL_CHUNK_CONTINUES_NEXT = 2, /* the last fragment goes on in chunk_id + 1 */
+    PFL_CHUNK_CONTINUES_PREV = 1, /* the first fragment continues chunk_id - 1 */
+    PFL_CHUNK_CONTINUES_NEXT = 2, /* the last fragment continues in chunk_id + 1 */
     PFL_CHUNK_NEEDS_PATCH = 4,    /* sizes of nested messages come later, by patches */
 };
 #define PFL_CHUNK_FLAGS_MASK 7u
@@ -46,7 +46,7 @@ _Static_assert(offsetof(struct pfl_chunk_header, packets) == 6, "packets");
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_SHORT_LOCK_FREE == 2, "lock-free words");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the layout is little-endian");
 
-/* A header as one look at it saw it. */
+/* A header as loaded once. */
 struct pfl_chunk_view {
     uint32_t chunk_id;
     uint16_t writer_id;
@@ -70,8 +70,8 @@ static inline uint8_t pfl_chunk_flags(uint16_t packets)
     return (uint8_t)((packets >> PFL_CHUNK_COUNT_BITS) & PFL_CHUNK_FLAGS_MASK);
 }
 
-/* Reader: packets with acquire order first, then the ids. Pairs with the stores of `packets` below:
- * who sees a count sees the ids, and all packets but the last that are counted. */
+/* Reader: loads packets with acquire order first, then the ids. Pairs with the stores of `packets`
+ * below: a reader that sees a count sees the ids, and all counted packets but the last. */
 static inline struct pfl_chunk_view pfl_chunk_look(struct pfl_chunk_header *chunk)
 {
     uint16_t packets = atomic_load_explicit(&chunk->packets, memory_order_acquire);
@@ -93,7 +93,7 @@ static inline void pfl_chunk_set_header(struct pfl_chunk_header *chunk, uint16_t
     atomic_store_explicit(&chunk->packets, packets, memory_order_release);
 }
 
-/* Whoever frees the chunk, before it becomes Free: the same order, all zero. */
+/* The side that frees the chunk, before it becomes Free: the same order, all zero. */
 static inline void pfl_chunk_clear_header(struct pfl_chunk_header *chunk)
 {
     pfl_chunk_set_header(chunk, 0, 0, 0);
@@ -114,8 +114,9 @@ static inline uint16_t pfl_chunk_add_packet(struct pfl_chunk_header *chunk)
     return pfl_chunk_count(packets);
 }
 
-/* Writer, while BeingWritten: load relaxed, store release. Not for the flag, but for the count that
- * is stored with it: who sees it here sees the same packets as where it was stored first. */
+/* Writer, while BeingWritten: load relaxed, store release. The release is not for the flag, but for
+ * the count that is stored with it: a reader that sees it here sees the same packets as at its
+ * first store. */
 static inline void pfl_chunk_set_flag(struct pfl_chunk_header *chunk, enum pfl_chunk_flags flag)
 {
     uint16_t packets = atomic_load_explicit(&chunk->packets, memory_order_relaxed);

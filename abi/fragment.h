@@ -7,7 +7,7 @@
  *   +---------------+--------------+---------------+--------------+---
  *
  * Writers reserve 4 bytes for a size and fill them in later with a varint that may be longer than
- * it must be ("redundant"): 0x80|b0, 0x80|b1, 0x80|b2, b3. Size 0 is legal and holds no packet.
+ * necessary ("redundant"): 0x80|b0, 0x80|b1, 0x80|b2, b3. Size 0 is legal and holds no packet.
  */
 #ifndef PFL_ABI_FRAGMENT_H
 #define PFL_ABI_FRAGMENT_H
@@ -16,10 +16,10 @@
 #include <stdint.h>
 
 #define PFL_FRAGMENT_SIZE_BYTES 4u
-#define PFL_FRAGMENT_SIZE_MAX   0x0fffffffu /* 2^28 - 1, what four bytes hold */
+#define PFL_FRAGMENT_SIZE_MAX   0x0fffffffu /* 2^28 - 1, the capacity of four bytes */
 /* In the size of a chunk's last fragment: the writer lost data; drop this packet. */
 #define PFL_FRAGMENT_DROP       0x0fffffffu
-#define PFL_FRAGMENT_VARINT_MAX 10u /* what a reader takes */
+#define PFL_FRAGMENT_VARINT_MAX 10u /* the most that a reader accepts */
 
 /* The redundant 4-byte varint of `size`, which is at most PFL_FRAGMENT_SIZE_MAX. */
 static inline void pfl_fragment_put_size4(uint8_t *dst, uint32_t size)

@@ -6,11 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What the layout itself allows. */
+/* Limits of the layout. */
 #define PFL_PAGE_MIN_BYTES 4096u
 #define PFL_PAGE_MAX_BYTES 65536u
 
-/* What a service allows and chooses. */
+/* Limits and defaults of a service. */
 #define PFL_SMB_PAGE_CAP_BYTES     32768u
 #define PFL_SMB_CAP_BYTES          33554432u
 #define PFL_SMB_PAGE_DEFAULT_BYTES 4096u
@@ -20,7 +20,7 @@
 #define PFL_PATCHES_MAX 1024u
 #define PFL_PATCH_BYTES 4u
 
-/* `data` of a chunk that comes by value (emulation): with its header, in bytes. */
+/* `data` of a chunk that is sent by value (emulation): with its header, in bytes. */
 #define PFL_CHUNK_DATA_MIN_BYTES 8u
 #define PFL_CHUNK_DATA_MAX_BYTES 65535u
 
@@ -32,7 +32,7 @@ struct pfl_smb_size {
     uint32_t page_bytes;
 };
 
-/* May a page have this size at all? */
+/* Is this a legal size of a page? */
 static inline bool pfl_limits_is_page(uint64_t page_bytes_untrusted)
 {
     return page_bytes_untrusted >= PFL_PAGE_MIN_BYTES &&
@@ -40,7 +40,7 @@ static inline bool pfl_limits_is_page(uint64_t page_bytes_untrusted)
            page_bytes_untrusted % PFL_PAGE_MIN_BYTES == 0;
 }
 
-/* Does the layout allow this SMB? True for everything that a service may hand to a producer. */
+/* Does the layout allow this SMB? True for every SMB that a service passes to a producer. */
 static inline bool pfl_limits_is_layout(uint64_t smb_bytes_untrusted, uint64_t page_bytes_untrusted)
 {
     return pfl_limits_is_page(page_bytes_untrusted) &&
@@ -48,7 +48,8 @@ static inline bool pfl_limits_is_layout(uint64_t smb_bytes_untrusted, uint64_t p
            smb_bytes_untrusted % page_bytes_untrusted == 0;
 }
 
-/* Would a service take an SMB of these sizes as it is (the rule for producer-provided memory)? */
+/* Would a service accept an SMB of these sizes unchanged (the rule for producer-provided
+ * memory)? */
 static inline bool pfl_limits_is_smb(uint64_t smb_bytes_untrusted, uint64_t page_bytes_untrusted)
 {
     bool page_ok = page_bytes_untrusted == 4096 || page_bytes_untrusted == 8192 ||
@@ -60,8 +61,8 @@ static inline bool pfl_limits_is_smb(uint64_t smb_bytes_untrusted, uint64_t page
 }
 
 /*
- * The sizes a service chooses. 0 means "nobody said". The session's config (KiB) wins over the
- * producer's hints (bytes); both are capped; an invalid outcome becomes the default pair.
+ * The sizes a service chooses. 0 means "not given". The session's config (KiB) takes precedence
+ * over the producer's hints (bytes); both are capped; an invalid result becomes the default pair.
  */
 static inline struct pfl_smb_size pfl_limits_choose_smb(uint32_t conf_smb_kb, uint32_t conf_page_kb,
                                                         uint32_t hint_smb_bytes,

@@ -12,9 +12,9 @@
  *   header bitmap:   31 30 29 28 27 26        5 4 3 2 1 0
  *                   | 0| layout | chunk 13 ... | c2| c1| c0|     two bits of state for each chunk
  *
- * All-zero memory is a valid SMB in which everything is free. The bitmap changes only by the
- * steps of state.h. Everything here takes a *copy* of the bitmap, so that what
- * was judged is what is used, whatever a peer scribbles meanwhile.
+ * All-zero memory is a valid SMB in which everything is free. The bitmap changes only by the steps
+ * of state.h. All functions here take a *copy* of the bitmap, so that the checked value is the used
+ * one, whatever a peer writes meanwhile.
  */
 #ifndef PFL_ABI_PAGE_H
 #define PFL_ABI_PAGE_H
@@ -56,8 +56,8 @@ enum pfl_page_layout {
 
 enum pfl_chunk_state {
     PFL_CHUNK_FREE = 0,          /* a producer may take it */
-    PFL_CHUNK_BEING_WRITTEN = 1, /* its writer's */
-    PFL_CHUNK_BEING_READ = 2,    /* the service's */
+    PFL_CHUNK_BEING_WRITTEN = 1, /* belongs to its writer */
+    PFL_CHUNK_BEING_READ = 2,    /* belongs to the service */
     PFL_CHUNK_COMPLETE = 3,      /* the service may take it */
 };
 
@@ -112,9 +112,9 @@ static inline uint32_t pfl_page_bitmap(struct pfl_page_header *page)
     return atomic_load_explicit(&page->bitmap, memory_order_acquire);
 }
 
-/* One mapped SMB. Both sides hold one; the sizes were checked (pfl_limits_is_layout). */
+/* One mapped SMB. Both sides have one; the sizes were checked (pfl_limits_is_layout). */
 struct pfl_smb {
-    uint8_t *base; /* borrowed from whoever mapped it; aligned to 4096 */
+    uint8_t *base; /* borrowed from the mapping's owner; aligned to 4096 */
     uint32_t page_bytes;
     uint32_t pages;
 };

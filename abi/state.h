@@ -14,17 +14,17 @@
  *                              pfl_state_free_complete (producer without shared memory)
  *
  * Order: the word is loaded with acquire and changed with acquire-release. Complete pairs with the
- * service's load: what the writer stored is there. Free pairs with a writer's load or change: what
- * the service loaded, it loaded before the next writer stores. The change itself needs acquire,
- * too: the chunk may have had another life since the load, after which the word is as it was. A
- * failed change and the partition would do with less; they are as the protocol has them. Each order
- * is weakened once by tests/unit/weak. The peer is not trusted: a step whose chunk is not in the
- * expected state is refused and changes nothing, and a word that a peer keeps changing costs at
+ * service's load, which makes the writer's stores visible. Free pairs with a writer's load or
+ * change: the service's loads precede the next writer's stores. The change itself needs acquire,
+ * too: the chunk may have been used and freed since the load, after which the word has its old
+ * value again. A failed change and the partition could be weaker; they follow the protocol.
+ * tests/unit/weak weakens each order once. The peer is not trusted: a step whose chunk is not in
+ * the expected state is refused and changes nothing, and a word that a peer keeps changing costs at
  * most PFL_STATE_ATTEMPTS tries, without sleeping.
  *
- * While the service has the only chunk of a page, nobody else has a step to take in that word, and
- * the service stores it, with release order: a read-modify-write would wait until all that was
- * copied out of the chunk has reached the memory. Who breaks the rule there, harms its own chunk.
+ * While the service has the only chunk of a page, no other step in that word is legal, so the
+ * service stores it with release order: a read-modify-write would wait until all bytes copied from
+ * the chunk have reached memory. A producer that breaks the rule there harms its own chunk.
  */
 #ifndef PFL_ABI_STATE_H
 #define PFL_ABI_STATE_H
@@ -50,7 +50,7 @@ static inline bool pfl_state_try_partition(struct pfl_page_header *page,
                                                    memory_order_acq_rel, memory_order_acquire);
 }
 
-/* The word `seen` once chunk `index` is in state `to`. */
+/* The word after chunk `index` of `seen` moved to state `to`. */
 static inline uint32_t pfl_state_after(uint32_t seen, uint32_t index, enum pfl_chunk_state to)
 {
     uint32_t next = pfl_page_with_chunk_state(seen, index, to);
@@ -85,7 +85,8 @@ static inline enum pfl_state_result pfl_state_move(struct pfl_page_header *page,
     return PFL_STATE_CONTENDED;
 }
 
-/* As pfl_state_move, for whoever has the chunk: without a read-modify-write when it is alone. */
+/* As pfl_state_move, for the owner of the chunk: without a read-modify-write if it is the only
+ * one. */
 static inline enum pfl_state_result pfl_state_move_own(struct pfl_page_header *page, uint32_t index,
                                                        enum pfl_chunk_state from,
                                                        enum pfl_chunk_state to,

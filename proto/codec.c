@@ -4,8 +4,8 @@
  *
  * Happy path: level LEVEL, a window of 2^WRITE_WINDOW_LOG bytes, one frame of an encoder, without
  * size and checksum, so that a last block of no bytes ends it wherever it was flushed. Failures:
- * what cannot be decoded is PFL_EPARSE, for good. Ownership: zstd's contexts. Limits: the window; a
- * piece.
+ * bytes that cannot be decoded are PFL_EPARSE, permanently. Ownership: zstd's contexts. Limits: the
+ * window; a piece.
  */
 #include "proto/codec.h"
 

@@ -2,9 +2,9 @@
 /*
  * Top-level walk over a packet's fields: see packet.h.
  *
- * Happy path: a packet in one slice is walked by `walk_whole`, with everything inline. A packet in
- * several slices is walked slice by slice: what a slice's end cuts (a payload to skip, or up to 20
- * bytes of tag and value) is kept in `struct walker`.
+ * Happy path: `walk_whole` walks a packet in one slice, with everything inline. A packet in several
+ * slices is walked slice by slice: `struct walker` keeps what the end of a slice cuts (a payload to
+ * skip, or up to 20 bytes of tag and value).
  *
  * Failures: any rule broken is `false`; nothing is allocated and nothing read past a slice.
  */
@@ -37,7 +37,7 @@ struct walker {
 
 enum step {
     STEP_OK,
-    STEP_CUT, /* the field's head or scalar goes on in the next slice */
+    STEP_CUT, /* the field's head or scalar continues in the next slice */
     STEP_BAD,
 };
 
@@ -70,7 +70,7 @@ static inline enum step read_varint(const uint8_t **pos, const uint8_t *end, uin
     return STEP_BAD;
 }
 
-/* As read_varint for a value that nobody wants: long ones (timestamps) take no loop. */
+/* As read_varint for an unused value: long ones (timestamps) need no loop. */
 static inline enum step skip_varint(const uint8_t **pos, const uint8_t *end)
 {
     const uint8_t *p = *pos;

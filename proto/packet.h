@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TracePacket on the wire: field numbers, the check of producers' packets, and the fields that the
+ * TracePacket's encoding: field numbers, the check of producers' packets, and the fields that the
  * service appends (docs/abi/service.md section 7). Hot path: runs for every packet read out.
  */
 #ifndef PFL_PROTO_PACKET_H
@@ -48,21 +48,21 @@ enum pfl_packet_field {
 
 /* Field of Trace that holds the packets. */
 #define PFL_TRACE_PACKET_FIELD 1u
-/* Tag byte and size varint in front of a packet in a trace file, at most. */
+/* Maximal size of the tag and size varint in front of a packet in a trace file. */
 #define PFL_TRACE_PREAMBLE_MAX 11u
 
 /*
- * Whether the packet that lies in `slices` one after the other is one a producer may write: whole
- * top-level fields of known wire types, no field of the service's own, no length past 2^28 - 1.
- * Nested content is not looked at. An empty packet is fine.
+ * Whether a producer may write the packet whose bytes are in `slices`: whole top-level fields of
+ * known wire types, no field of the service's own, no length past 2^28 - 1. Nested content is not
+ * checked. An empty packet is valid.
  */
 bool pfl_packet_is_valid(const struct iovec *slices, size_t slices_len);
-/* The same of a packet that lies in one piece. */
+/* The same for a packet in one piece. */
 bool pfl_packet_is_valid_piece(const uint8_t *data, size_t len);
 
 /*
  * The same for loops over short packets of the common kind: data sources' fields with tags of one
- * byte are passed here, the rest is looked at as above. Reads at most 8 bytes past the packet.
+ * byte are accepted here, the rest is checked as above. Reads at most 8 bytes past the packet.
  */
 static inline bool pfl_packet_is_valid_hot(const uint8_t *data, size_t len)
 {

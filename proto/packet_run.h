@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs: neighbouring short packets of one sequence in a ReadBuffers reply, in columns, with what
- * they all end in said once. Our own extension, which a consumer asks for; who does not gets slices
- * alone.
+ * Runs: adjacent short packets of one sequence in a ReadBuffers reply, in columns, with their
+ * common end written once. Our own extension, on request of the consumer; others get only slices.
  *
  *     ReadBuffersRequest   perfleet_accepts_runs = 50001
  *     ReadBuffersResponse  slices = 2, perfleet_runs = 50001, in any mixture: order is the packets'
@@ -13,11 +12,11 @@
  *     rest     of each: what is behind its time, or all of it
  *     packet   [40 time] rest tail
  *
- * There is at least one packet; `rest` and `times` are used up by the last. Varints may be spelled
- * in any legal way, of at most 10 bytes. Times stand apart from what repeats, for the compressor's
- * sake: docs/adr/0028. A run never stands inside a packet that is open (a slice without
- * last_slice_for_packet came). What carries a loss, is PFL_RUN_PACKET_MAX_BYTES long or longer, or
- * was made by the service itself still comes in slices. A service that does not know the request's
+ * There is at least one packet; the last one uses up `rest` and `times`. Varints may have any legal
+ * form of at most 10 bytes. Times are separate from repetitive bytes, which helps the compressor:
+ * docs/adr/0028. A run is never inside an open packet (after a slice without
+ * last_slice_for_packet). Packets that carry a loss, have PFL_RUN_PACKET_MAX_BYTES or more, or were
+ * made by the service itself are still sent in slices. A service that does not know the request's
  * field ignores it.
  */
 #ifndef PFL_PROTO_PACKET_RUN_H
@@ -36,7 +35,7 @@ enum pfl_run_field {
 #define PFL_RUN_TIME_TAG 0x40u /* timestamp, varint */
 
 #define PFL_RUN_TAIL_MAX_BYTES 64u
-/* The service's line, without the tail; a reader takes any length. */
+/* The service's threshold, without the tail; a reader accepts any length. */
 #define PFL_RUN_PACKET_MAX_BYTES 4096u
 
 #endif

@@ -5,8 +5,8 @@
  * Happy path: one walk over the bytes by the descriptor proves that the nesting is shallow enough
  * for protobuf-c's recursion; then protobuf-c unpacks with an allocator that counts.
  *
- * Failures: protobuf-c says only "no"; which of malformed, too much and out of memory it was is
- * what the allocator noted. Nothing stays allocated then.
+ * Failures: protobuf-c does not give a reason; the allocator notes whether the limit or memory was
+ * the cause, else the message is malformed. Nothing stays allocated.
  */
 #include "proto/unpack.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unpacking of messages from untrusted bytes with protobuf-c: the way to do it everywhere.
- * protobuf-c alone follows nesting to any depth and allocates without a bound; here both have one,
- * and memory comes from base/mem.
+ * Unpacks messages from untrusted bytes with protobuf-c; use it everywhere. protobuf-c follows
+ * nesting to any depth and allocates without a limit; this limits both, and uses memory of
+ * base/mem.
  *
  *     Perfetto__Protos__TraceConfig *config;
  *     rc = pfl_proto_unpack(&perfetto__protos__trace_config__descriptor, bytes,

@@ -2,12 +2,12 @@
 /*
  * The gate: see gate.h.
  *
- * Happy path: a bind of ConsumerPort passes, the service's answer to it says which number each
- * method has, a request is looked up, judged and passed on. Failures: what is refused is answered
- * here in the form that the method's callers understand, and the service never sees it; requests
- * before the bind's answer, or with numbers that it does not have, are refused. Bytes that are no
- * frames break the stream. Ownership: partial frames, the role, what was let through and runs.
- * Limits: one frame each way, PFL_GATE_WAITING_MAX_BYTES, those of gate_impl.h.
+ * Happy path: a bind of ConsumerPort passes; the service's answer assigns a number to each method;
+ * then a request is looked up, judged and passed on. Failures: a refused request is answered here
+ * in its method's form, and never reaches the service. Requests before the bind's answer, or with
+ * unknown numbers, are refused. Bytes that are not frames break the stream. Ownership: partial
+ * frames, the role, and permitted requests that still run. Limits: one frame each way,
+ * PFL_GATE_WAITING_MAX_BYTES, those of gate_impl.h.
  */
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inside of a gate, for gate.c and gate_save.c. */
+/* Private parts of a gate, for gate.c and gate_save.c. */
 #ifndef PFL_PROTO_GATE_GATE_IMPL_H
 #define PFL_PROTO_GATE_GATE_IMPL_H
 
@@ -11,7 +11,7 @@
 #define PFL_GATE_HELD_MAX          8u
 #define PFL_GATE_BIND_ANSWER_BYTES (16u * 1024)
 
-/* A request that was let through by leave of the role, and may still run. */
+/* A permitted request that may still run. */
 struct pfl_gate_held {
     enum pfl_method method;
     struct pfl_buf args;
@@ -24,21 +24,21 @@ struct pfl_gate {
     struct pfl_gate_held held[PFL_GATE_HELD_MAX]; /* since the last FreeBuffers */
     unsigned held_len;
     uint64_t version; /* of the role and what is held */
-    /* Where we are in the service's bytes. */
+    /* The position in the service's bytes. */
     uint8_t prefix[PFL_FRAME_PREFIX_BYTES];
     unsigned prefix_len;
     uint32_t frame_left;
-    struct pfl_buf bind_answer; /* a frame that may be one, while it comes */
+    struct pfl_buf bind_answer; /* a frame that may be the bind's answer, so far */
     bool is_taking;
-    struct pfl_buf waiting; /* answers of ours */
+    struct pfl_buf waiting; /* our answers */
     unsigned binds;         /* not answered yet */
-    uint32_t service_id;    /* as bound last; 0: not bound */
+    uint32_t service_id;    /* of the last bind; 0: not bound */
     unsigned methods_len;
     uint32_t method_ids[PFL_GATE_METHODS_MAX];
     enum pfl_method methods[PFL_GATE_METHODS_MAX];
 };
 
-/* Only these begin something that goes on; FreeBuffers ends it. */
+/* Only these start something that lasts; FreeBuffers ends it. */
 bool pfl_gate_is_to_be_held(enum pfl_method method);
 
 #endif

@@ -10,10 +10,10 @@
  *     u32 length, answers of ours that wait
  *     u8 binds, u32 service, u8 count, each: u32 number, method
  *
- * Integers are little-endian; a method is its name after a u8 of length, as numbers are a build's.
- * Happy path: each state has one form; what is restored and saved again is the same bytes.
- * Failures: bytes that no gate can have saved are PFL_EPARSE. Ownership: nothing is kept of the
- * bytes. Limits: PFL_GATE_SAVED_MAX_BYTES, and those of the gate.
+ * Integers are little-endian; a method is a u8 length and its name, because numbers differ between
+ * builds. Happy path: each state has one encoding; restore and save yield the same bytes. Failures:
+ * bytes that no gate can have saved are PFL_EPARSE. Ownership: nothing is kept of the bytes.
+ * Limits: PFL_GATE_SAVED_MAX_BYTES, and those of the gate.
  */
 #include <assert.h>
 
@@ -171,7 +171,7 @@ static int read_held(struct pfl_reader *r, struct pfl_gate *g)
     return rc;
 }
 
-/* Of a frame whose length is known. */
+/* Reads a frame whose length is known. */
 static int read_frame(struct pfl_reader *r, struct pfl_gate *g)
 {
     struct pfl_reader prefix = pfl_reader_of(pfl_span_of(g->prefix, sizeof(g->prefix)));
@@ -205,7 +205,7 @@ static int read_place(struct pfl_reader *r, struct pfl_gate *g)
     return read_frame(r, g);
 }
 
-/* Whole frames, and only while a frame of the service's is on its way. */
+/* Whole frames, and only while one of the service's frames is incomplete. */
 static bool are_answers(const struct pfl_gate *g)
 {
     struct pfl_reader r = pfl_reader_of(pfl_buf_get(&g->waiting));

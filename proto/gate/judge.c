@@ -2,9 +2,9 @@
 /*
  * Judging requests: see judge.h.
  *
- * Happy path: the method is one that the role has; its arguments can be read in one way only
- * (strict.h); then the few fields that matter are looked up and compared. Failures: the first
- * finding is the answer, with the remedy. Ownership: none, no allocation. Limits: a frame's.
+ * Happy path: the role has the method; its arguments have one interpretation only (strict.h); then
+ * the few relevant fields are looked up and compared. Failures: the first finding is the answer,
+ * with the remedy. Ownership: none, no allocation. Limits: a frame's.
  *
  * No role allows what acts beyond its own session: files on the host (output_path,
  * write_into_file), lockdown, exclusive sessions, priorities of processes.
@@ -209,7 +209,7 @@ static bool judge_enable(struct judge *j, struct pfl_span args)
     struct pfl_field config;
 
     /* Of EnableTracingRequest or ChangeTraceConfigRequest: the same field. After Attach, a request
-     * without a config only asks to hear of the end. */
+     * without a config only asks to be notified of the end. */
     if (!find(args, ENABLE_TRACING_REQUEST__TRACE_CONFIG, &config)) {
         if (get_number(args, ENABLE_TRACING_REQUEST__ATTACH_NOTIFICATION_ONLY) != 0)
             return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * May a role make this request of ConsumerPort? Judges methods by name, trace configs, and which
- * sessions are left, taken over and copied. What it does not know it refuses. Pure.
+ * Does a role permit this request of ConsumerPort? Judges methods by name, trace configs, and which
+ * sessions are detached, attached and cloned. Unknown content is refused. Pure.
  */
 #ifndef PFL_PROTO_GATE_JUDGE_H
 #define PFL_PROTO_GATE_JUDGE_H
@@ -34,7 +34,7 @@ enum pfl_method {
 enum pfl_method pfl_method_find(struct pfl_span name_untrusted);
 const char *pfl_method_name(enum pfl_method method); /* "unknown" for UNKNOWN */
 
-/* False: `ret_why` (PFL_JUDGE_WHY_BYTES) is a sentence that names the role, what it does not allow
+/* False: `ret_why` (PFL_JUDGE_WHY_BYTES) is a sentence that names the role, what it does not permit
  * and the remedy; peers' text in it is escaped. `role` was checked (proto/gate/role.h). */
 bool pfl_judge_request(struct pfl_span role, enum pfl_method method, struct pfl_span args_untrusted,
                        char *ret_why);

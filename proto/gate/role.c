@@ -2,9 +2,9 @@
 /*
  * Roles: see role.h.
  *
- * Happy path: the message is walked for each question; it has tens of fields, and questions are
- * few. Failures: what is no role is told in words and never half used. Ownership: none.
- * Limits: PFL_ROLE_MAX_BYTES, PFL_ROLE_PATTERN_MAX.
+ * Happy path: each query walks the message; it has tens of fields, and queries are few. Failures:
+ * an invalid role is reported as text and never partly used. Ownership: none. Limits:
+ * PFL_ROLE_MAX_BYTES, PFL_ROLE_PATTERN_MAX.
  */
 #include "proto/gate/role.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A role (proto/perfleet/policy.proto): what an operator may do at a host, as a serialized message
- * that is checked once and asked often; and the field of a head that carries it. Pure.
+ * A role (proto/perfleet/policy.proto): an operator's permissions at a host, as a serialized
+ * message that is checked once and queried often; and the header field that carries it. Pure.
  */
 #ifndef PFL_PROTO_GATE_ROLE_H
 #define PFL_PROTO_GATE_ROLE_H
 
 #include "base/buf.h"
 
-/* Serialized, without the relay's own fields: as hex it has to fit a head. */
+/* Serialized, without the relay's own fields: as hex it must fit into a head. */
 #define PFL_ROLE_MAX_BYTES   1400u
 #define PFL_ROLE_FIELD_BYTES (2 * PFL_ROLE_MAX_BYTES + 1) /* with NUL */
 #define PFL_ROLE_PATTERN_MAX 127u
@@ -34,10 +34,10 @@ bool pfl_pattern_matches(struct pfl_span pattern, struct pfl_span name);
 /* 1 to PFL_ROLE_PATTERN_MAX printable characters without quotes and backslashes. */
 bool pfl_pattern_is_one(struct pfl_span text);
 
-/* NULL: it is a role, every number and pattern of it. Else why not. `is_relays`: with the relay's
- * own fields. */
+/* NULL: a valid role, including every number and pattern. Else the reason. `is_relays`: with the
+ * relay's own fields. */
 const char *pfl_role_check(struct pfl_span role_untrusted, bool is_relays);
-/* Without the relay's own fields, at the end of `out`. PFL_ELIMIT, PFL_ENOMEM. */
+/* Appends the role without the relay's own fields to `out`. PFL_ELIMIT, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_role_cut(struct pfl_span role, struct pfl_buf *out);
 
 /* Of a role that was checked. */
@@ -46,10 +46,11 @@ void pfl_role_copy_name(struct pfl_span role, char ret_name[PFL_ROLE_PATTERN_MAX
 uint64_t pfl_role_get_number(struct pfl_span role, enum pfl_role_field field); /* 0: none */
 bool pfl_role_has(struct pfl_span role, enum pfl_role_field field);
 bool pfl_role_matches(struct pfl_span role, enum pfl_role_field field, struct pfl_span name);
-/* The patterns of a field for people: "a, b-*". */
+/* The patterns of a field as text: "a, b-*". */
 void pfl_role_list(struct pfl_span role, enum pfl_role_field field, char *dst, size_t room);
 
-/* `role` of at most PFL_ROLE_MAX_BYTES as the value of a field, and back. */
+/* Encodes `role`, of at most PFL_ROLE_MAX_BYTES, as the value of a header field; read decodes
+ * it. */
 void pfl_role_write(struct pfl_span role, char ret_text[PFL_ROLE_FIELD_BYTES]);
 /* PFL_EPARSE: no role. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_role_read(const char *text_untrusted, struct pfl_buf *out);

@@ -3,12 +3,12 @@
  * HTTP/2 by nghttp2: see h2.h. What nghttp2 calls back is in h2_events.c.
  *
  * Happy path: new sends the settings and opens the connection's window; feed and drain move bytes;
- * requests and answers are handed to nghttp2, which asks the streams for their bytes when their
- * windows have room. Credit is gathered per stream and sent once a drain.
- * Failures: a peer that breaks the protocol or floods ends the connection: feed says so, drain
- * still has the GOAWAY. Out of memory ends it, too. Ownership: the session, the streams; a stream's
- * user is told its end before it is freed. Limits: h2.h's; nghttp2's own for settings and
- * acknowledgements (32, 1000).
+ * requests and answers are passed to nghttp2, which asks the streams for their bytes when their
+ * windows have room. Credit is summed per stream and sent once per drain. Failures: if a peer
+ * breaks the protocol or floods, the connection ends: feed returns an error, drain still has the
+ * GOAWAY. Out of memory ends it, too. Ownership: the session, the streams; a stream's on_closed
+ * comes before it is freed. Limits: h2.h's; nghttp2's own for settings and acknowledgements (32,
+ * 1000).
  */
 #include "proto/h2/h2.h"
 
@@ -184,7 +184,7 @@ void pfl_h2_free(struct pfl_h2 *self)
 {
     if (self == NULL)
         return;
-    self->depth++; /* nobody is woken for what ends here */
+    self->depth++; /* on_wake is not called for streams that end here */
     self->is_going = true;
     while (!pfl_list_is_empty(&self->streams))
         pfl_h2_stream_end(PFL_CONTAINER_OF(self->streams.next, struct pfl_h2_stream, node),
@@ -368,7 +368,7 @@ int pfl_h2_request(struct pfl_h2 *self, const struct pfl_h2_request *request,
     s->user = request->user;
     rc = submit(s, request);
     if (rc != 0) {
-        pfl_h2_stream_end(s, PFL_H2_NO_ERROR); /* it has no ops yet: nothing is told */
+        pfl_h2_stream_end(s, PFL_H2_NO_ERROR); /* it has no ops yet: no callback */
         return rc;
     }
     s->ops = request->ops;

@@ -2,7 +2,7 @@
 /*
  * Whole answers: see h2_call.h.
  *
- * Happy path: status from the head, body gathered and credited at once, on_done when the stream is
+ * Happy path: status from the head, body collected and credited at once, on_done when the stream is
  * closed. Failures: too large a body resets the stream; a stream that closes before its end is
  * PFL_ECLOSED. Ownership: freed at the stream's end. Limits: body_max_bytes.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request whose answer is taken as a whole: head and a body with a maximum. Pure. */
+/* A request whose answer is received as a whole: head and a body with a maximum. Pure. */
 #ifndef PFL_PROTO_H2_H2_CALL_H
 #define PFL_PROTO_H2_H2_CALL_H
 
@@ -23,8 +23,7 @@ struct pfl_h2_call_conf {
 /* Errors of pfl_h2_request. `ret_call` may be NULL. */
 PFL_MUST_USE int pfl_h2_call_start(struct pfl_h2 *h2, const struct pfl_h2_call_conf *conf,
                                    struct pfl_h2_call **ret_call);
-/* The answer is not wanted any more; on_done follows when the stream is gone, as a rule with
- * PFL_ECLOSED. */
+/* Cancels the request; on_done follows when the stream is closed, normally with PFL_ECLOSED. */
 void pfl_h2_call_cancel(struct pfl_h2_call *self);
 
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What nghttp2 tells, made into the events of h2.h.
+ * Converts nghttp2's callbacks into the events of h2.h.
  *
- * Happy path: headers are gathered into a head and told when complete; bytes, credit and ends are
- * told to the stream's user, unless we have reset the stream.
- * Failures: too large a head, padding on a stream, too many empty frames: the stream is reset or
- * the connection's err set, which ends it with the feed that runs.
- * Ownership: see h2.c. Limits: h2.h.
+ * Happy path: headers are collected into a head and reported when complete; bytes, credit and ends
+ * are reported to the stream's user, unless we have reset the stream. Failures: after too large a
+ * head, padding on a stream, or too many empty frames the stream is reset, or the connection's err
+ * is set, which ends it with the current feed. Ownership: see h2.c. Limits: h2.h.
  */
 #include <assert.h>
 

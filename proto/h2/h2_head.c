@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Heads: see h2_head.h. Fields are copied one after the other; the first that does not fit marks
- * the whole head as too large. A name that comes twice is no name: nothing in the tunnel is a list.
+ * the whole head as too large. A repeated name counts as missing: the tunnel has no lists of
+ * fields.
  */
 #include "proto/h2/h2_head.h"
 

@@ -11,7 +11,7 @@ struct pfl_h2_head {
     uint16_t values[PFL_H2_HEAD_FIELDS];
     unsigned count;
     size_t used;
-    size_t came_bytes; /* of all fields so far, those that did not fit among them */
+    size_t came_bytes; /* of all fields so far, including those that did not fit */
     bool is_over;      /* something did not fit */
     char bytes[PFL_H2_HEAD_BYTES];
 };

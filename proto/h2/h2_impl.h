@@ -15,10 +15,10 @@ struct pfl_h2 {
     struct pfl_list streams;   /* owned */
     struct pfl_list creditors; /* those of the streams with credit to send */
     unsigned count;
-    unsigned own_count;  /* requests of ours that are open */
+    unsigned own_count;  /* our open requests */
     unsigned depth;      /* feed or drain is running */
     unsigned empty_data; /* in a row */
-    int err;             /* what a callback found wrong with the peer; ends the connection */
+    int err;             /* set by a callback for a violation of the peer's; ends the connection */
     bool is_ready;
     bool is_going;
 };
@@ -38,14 +38,14 @@ struct pfl_h2_stream {
     bool is_whole; /* answered with a whole body, `body`, or none */
     bool has_peer_ended;
     bool is_deferred; /* on_pull had nothing */
-    bool is_reset;    /* by us: nothing is told any more but the end */
+    bool is_reset;    /* by us: only its end is reported */
 };
 
 /* NULL: out of memory. */
 struct pfl_h2_stream *pfl_h2_stream_new(struct pfl_h2 *h2, int32_t id);
 void pfl_h2_stream_end(struct pfl_h2_stream *s, uint32_t code);
 void pfl_h2_wake(struct pfl_h2 *h2);
-/* For nghttp2: what feed and drain call back. */
+/* The callbacks that nghttp2 makes in feed and drain. */
 void pfl_h2_set_callbacks(nghttp2_session_callbacks *callbacks);
 /* nghttp2's source of a stream's bytes. */
 nghttp2_data_provider pfl_h2_source_of(struct pfl_h2_stream *s);

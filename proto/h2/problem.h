@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Refusals in the tunnel: a status, a sentence for people, a body for machines. Pure. */
+/* Refusals in the tunnel as application/problem+json (RFC 9457): a status, a sentence for people, a
+ * body for machines. Pure. */
 #ifndef PFL_PROTO_H2_PROBLEM_H
 #define PFL_PROTO_H2_PROBLEM_H
 
@@ -9,11 +10,11 @@ struct pfl_problem {
     unsigned status;
     const char *where;  /* "relay" or "agent" */
     const char *title;  /* a few words, the same for every such problem */
-    const char *detail; /* a sentence with the names in it */
+    const char *detail; /* a sentence that names what is concerned */
 };
 
-/* Answers; resets the stream when even that fails. Control characters, quotes and anything that is
- * not ASCII are replaced in what is sent. */
+/* Answers; if even that fails, resets the stream. Control characters, quotes and non-ASCII
+ * characters are replaced. */
 void pfl_problem_respond(struct pfl_h2_stream *stream, const struct pfl_problem *problem);
 
 #endif

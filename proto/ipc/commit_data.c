@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CommitDataRequest read where it lies: see commit_data.h.
+ * Reads a CommitDataRequest in place: see commit_data.h.
  *
- * Happy path: one walk parses every entry and every patch without calling anybody, and notes the
- * flush id and the first MOVES_KEPT moves and LISTS_KEPT lists, which are all of a usual request;
- * then the moves are handed out, then the lists. Of a longer request the rest is walked again.
+ * Happy path: one walk parses every entry and every patch without callbacks, and notes the flush id
+ * and the first MOVES_KEPT moves and LISTS_KEPT lists, which is a whole common request. Then it
+ * calls back for the moves, then for the lists. The rest of a longer request is walked again.
  *
  * Failures: bytes that are no protobuf message at any level are PFL_EPARSE, found by the first
- * walk; the later walks cannot fail. Fields of an unexpected wire type are unknown fields: skipped.
+ * walk; the later walks cannot fail. Fields of an unexpected wire type count as unknown: skipped.
  */
 #include "proto/ipc/commit_data.h"
 
@@ -45,8 +45,8 @@ static void set_move_varint(struct pfl_commit_data_move *m, const struct pfl_fie
 }
 
 /*
- * Moves come by the hundred thousand a second, and nearly all have one-byte tags and short varints:
- * those are read here. False, and nothing decided, for any other form.
+ * There are hundreds of thousands of moves per second, and nearly all have one-byte tags and short
+ * varints: those are read here. False, without a decision, for any other form.
  */
 static bool try_parse_plain_move(struct pfl_span bytes, struct pfl_commit_data_move *ret_move)
 {
@@ -100,7 +100,7 @@ static bool parse_move(struct pfl_span bytes, struct pfl_commit_data_move *ret_m
 
 /*
  * The form that every known producer writes: offset in at most three bytes, then four bytes of
- * data. False, and nothing decided, for any other.
+ * data. False, without a decision, for any other.
  */
 static bool try_parse_plain_patch(struct pfl_span bytes, struct pfl_commit_data_patch *ret_patch)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads a serialized CommitDataRequest in place (docs/abi/smb.md section 4): no allocation, no
- * copy. The whole request is checked first, so that malformed bytes have done nothing; then come
- * all moves, then all patches. Values are the producer's: untrusted.
+ * copy. The whole request is checked first, so that malformed bytes have no effect; then come all
+ * moves, then all patches. Values are the producer's: untrusted.
  */
 #ifndef PFL_PROTO_IPC_COMMIT_DATA_H
 #define PFL_PROTO_IPC_COMMIT_DATA_H
@@ -14,8 +14,8 @@ struct pfl_commit_data_move {
     uint32_t page_untrusted;
     uint32_t chunk_untrusted;
     uint32_t target_buffer_untrusted;
-    bool has_data;        /* the chunk comes in the message: no shared memory */
-    bool is_incomplete;   /* chunk_incomplete; means nothing without data */
+    bool has_data;        /* the message contains the chunk: no shared memory */
+    bool is_incomplete;   /* chunk_incomplete; ignored without data */
     struct pfl_span data; /* borrowed from the request */
 };
 
@@ -29,7 +29,7 @@ struct pfl_commit_data_patch_list {
     uint32_t writer_id_untrusted;
     uint32_t chunk_id_untrusted;
     bool has_more_patches;
-    size_t patches_len;       /* how many pfl_commit_data_next_patch will give */
+    size_t patches_len;       /* how many patches pfl_commit_data_next_patch will return */
     struct pfl_reader fields; /* its position */
 };
 
@@ -37,7 +37,8 @@ struct pfl_commit_data_patch_list {
 struct pfl_commit_data_visitor {
     void (*on_move)(void *user, const struct pfl_commit_data_move *move);
     void (*on_patches)(void *user, struct pfl_commit_data_patch_list *list);
-    /* Before a move, where known: the one that follows it, so that its memory can be asked for. */
+    /* Called before a move with the one that follows it, if known, so that its memory can be
+     * prefetched. */
     void (*on_move_ahead)(void *user, const struct pfl_commit_data_move *move);
     void *user;
 };

@@ -5,8 +5,8 @@
  * Happy path: fields the service owns are left out, all others are copied in their order, and the
  * service's values are appended, the zero ones too (producers see them present).
  *
- * Failures: malformed bytes, `out` full, out of memory; `out` is cut back to what it held. A
- * message that holds a sub-message twice is refused: readers disagree on what that means.
+ * Failures: malformed bytes, `out` full, out of memory; `out` gets its old length. A message that
+ * contains a sub-message twice is refused: readers interpret it differently.
  */
 #include "proto/ipc/ds_config.h"
 

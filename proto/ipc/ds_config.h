@@ -27,7 +27,7 @@ PFL_MUST_USE int pfl_ds_config_find(struct pfl_span message, uint32_t id, struct
  */
 PFL_MUST_USE int pfl_ds_config_next(struct pfl_reader *trace_config, struct pfl_span *ret_config);
 
-/* What the service says in a config that it gives to a producer. */
+/* The fields that the service sets in a producer's config. */
 struct pfl_ds_config_overrides {
     uint32_t target_buffer; /* global buffer id */
     uint32_t trace_duration_ms;
@@ -35,11 +35,11 @@ struct pfl_ds_config_overrides {
     uint32_t stop_timeout_ms;
     uint32_t session_initiator;
     bool enable_extra_guardrails;
-    bool prefer_suspend_clock_for_duration; /* false leaves the consumer's own */
+    bool prefer_suspend_clock_for_duration; /* false keeps the consumer's own */
 };
 
-/* Appends the rewritten config to `out`. PFL_EPARSE, PFL_ELIMIT, PFL_ENOMEM; then `out` is as it
- * was. */
+/* Appends the rewritten config to `out`. PFL_EPARSE, PFL_ELIMIT, PFL_ENOMEM; then `out` is
+ * unchanged. */
 PFL_MUST_USE int pfl_ds_config_rewrite(struct pfl_span raw,
                                        const struct pfl_ds_config_overrides *overrides,
                                        struct pfl_buf *out);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What perfleetd counts, as it tells those who ask: the fields of
- * TracingServiceState.PerfleetFigures (proto/perfetto/service_state.proto) by their numbers, each a
- * varint.
+ * perfleetd's counters in an answer: the fields of TracingServiceState.PerfleetFigures
+ * (proto/perfetto/service_state.proto) by their numbers, each a varint.
  */
 #ifndef PFL_PROTO_IPC_FIGURES_H
 #define PFL_PROTO_IPC_FIGURES_H
@@ -10,19 +9,19 @@
 #define PFL_FIGURES_FIELD  50001u /* in the request and in TracingServiceState */
 #define PFL_LEFT_OUT_FIELD 50002u /* in TracingServiceState */
 
-/* In a TracingSession: how many triggers make a snapshot of it. */
+/* In a TracingSession: the number of triggers that clone it. */
 #define PFL_CLONE_TRIGGERS_FIELD 50003u
-/* Likewise: the key under which it was left, where that is not its name. */
+/* In a TracingSession: the key under which it was detached, if that is not its name. */
 #define PFL_DETACH_KEY_FIELD 50004u
-/* Likewise: those triggers, as TriggerConfig.Trigger; none if they are too long to tell. */
+/* In a TracingSession: those triggers, as TriggerConfig.Trigger; none if they are too long. */
 #define PFL_TRIGGERS_TOLD_FIELD 50005u
-/* Likewise: how many milliseconds it lasts from now on, where its time is bounded. */
+/* In a TracingSession: its remaining duration in milliseconds, if it is limited. */
 #define PFL_ENDS_IN_FIELD 50006u
 
 enum pfl_figure {
     /* now */
     PFL_FIGURE_PRODUCERS = 1,
-    PFL_FIGURE_PRODUCERS_SEEN = 2, /* since the service began, as all that follows "ever" */
+    PFL_FIGURE_PRODUCERS_SEEN = 2, /* since the service started, like all that follows "ever" */
     PFL_FIGURE_DATA_SOURCES = 3,
     PFL_FIGURE_CONSUMERS = 4,
     PFL_FIGURE_SESSIONS_SEEN = 5,

@@ -2,14 +2,14 @@
 /*
  * Cuts a byte stream into frames (docs/abi/wire.md section 1).
  *
- * Happy path: whole frames are handed out where they lie in the caller's bytes; only a frame whose
- * end has not arrived is copied into `partial`, and completed there by later feeds.
+ * Happy path: the callback gets whole frames in the caller's bytes; only an incomplete frame is
+ * copied into `partial`, and completed there by later feeds.
  *
- * Failures: an oversized prefix is PFL_EPROTO as soon as its four bytes are known; nothing is
- * reserved from the announced length, `partial` grows with the bytes that really came.
+ * Failures: an oversized prefix is PFL_EPROTO as soon as its four bytes are known. Nothing is
+ * reserved for the announced length: `partial` grows with the received bytes.
  *
- * Limits: `partial` never holds more than one frame (PFL_FRAME_MAX_BYTES); an empty one gives its
- * memory back when it had grown past KEEP_BYTES, so that idle connections stay small.
+ * Limits: `partial` never holds more than one frame (PFL_FRAME_MAX_BYTES); an empty one that had
+ * grown past KEEP_BYTES frees its memory, so that idle connections stay small.
  */
 #include "proto/ipc/frame.h"
 
@@ -89,7 +89,7 @@ static int hand_out_partial(struct pfl_frame_reader *self, pfl_frame_cb cb, void
     return rc;
 }
 
-/* Goes on with the frame in `partial`; when it is whole, hands it out. */
+/* Continues the frame in `partial`; calls back when it is complete. */
 static int complete_partial(struct pfl_frame_reader *self, struct pfl_span *data, pfl_frame_cb cb,
                             void *user)
 {

@@ -12,11 +12,11 @@
 #define PFL_FRAME_MAX_BYTES    131072u /* prefix included */
 #define PFL_FRAME_PAYLOAD_MAX  (PFL_FRAME_MAX_BYTES - PFL_FRAME_PREFIX_BYTES)
 
-/* One whole payload; borrowed until return. A negative return stops and is passed on. */
+/* One whole payload; borrowed until return. A negative return stops, and becomes the result. */
 typedef int (*pfl_frame_cb)(void *user, struct pfl_span payload);
 
 struct pfl_frame_reader {
-    struct pfl_buf partial; /* owned; a frame that has not arrived whole */
+    struct pfl_buf partial; /* owned; an incomplete frame */
 };
 
 void pfl_frame_reader_init(struct pfl_frame_reader *self);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Field numbers of IPCFrame and its sub-messages (docs/abi/wire.md section 2), for the two sides
- * that read and write it by hand: it is on the path of every commit and every read-out frame.
+ * that read and write it without a generated parser, because it is on the path of every commit and
+ * every read-out frame.
  */
 #ifndef PFL_PROTO_IPC_IPC_FRAME_H
 #define PFL_PROTO_IPC_IPC_FRAME_H
@@ -42,7 +43,8 @@ enum pfl_ipc_reply_field {
     PFL_IPC_REPLY_SUCCESS = 1,
     PFL_IPC_REPLY_HAS_MORE = 2,
     PFL_IPC_REPLY_BODY = 3,
-    /* Ours (proto/gate): why a method without a text of its own was refused. Others skip it. */
+    /* Ours (proto/gate): the reason of a refused method without a text of its own. Others skip
+     * it. */
     PFL_IPC_REPLY_PERFLEET_WHY = 50001,
 };
 

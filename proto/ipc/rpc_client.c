@@ -3,13 +3,13 @@
  * The client's side of the tracing protocol (docs/abi/wire.md section 2).
  *
  * Happy path: bind asks for a service and keeps the names and ids of its methods; invoke looks the
- * method up by name, remembers the request in `pending`, and sends; a reply finds its request by
- * id and kind, and calls back where the body lies in the caller's bytes.
+ * method up by name, remembers the request in `pending`, and sends; a reply finds its request by id
+ * and kind, and calls back where the body lies in the caller's bytes.
  *
- * Failures: a reply nobody waits for is dropped; RequestError ends its request as a failure reply,
- * so that nobody waits for ever; bytes that are no IPCFrame, and a second reply to a method that
- * has one, are PFL_EPROTO. A failure is the last reply. A callback's failure is passed on.
- * Callbacks may start new requests; `pending` may move, so entries are copied.
+ * Failures: a reply without a pending request is dropped; RequestError ends its request as a
+ * failure reply, so that no caller waits forever. Bytes that are no IPCFrame, and a second reply to
+ * a method that has one, are PFL_EPROTO. A failure is the last reply. A callback's failure becomes
+ * the result. Callbacks may start new requests; `pending` may move, so entries are copied.
  *
  * Limits: PFL_RPC_CLIENT_MAX_PENDING requests; METHODS_MAX methods of NAME_MAX_BYTES from a host.
  */
@@ -181,7 +181,7 @@ bool pfl_rpc_client_has_method(const struct pfl_rpc_client *self, const char *me
     return find_method(self, method_name) != NULL;
 }
 
-/* Every other method has one reply: callers count on that. */
+/* Every other method has exactly one reply: callers rely on that. */
 static bool is_streaming(const char *method_name)
 {
     static const char *const names[] = {"ReadBuffers", "ObserveEvents", "QueryServiceState",

@@ -19,7 +19,8 @@ struct pfl_rpc_reply {
     bool success;
     bool has_more;
     struct pfl_span body; /* borrowed until return; empty on failure */
-    struct pfl_span why; /* likewise: why it failed, where a gate (proto/gate) said it; untrusted */
+    struct pfl_span why;  /* borrowed likewise: the reason of a failure, if a gate (proto/gate) sent
+                             one; untrusted */
 };
 /* Called once for each reply; the last has has_more false. Only ReadBuffers, ObserveEvents,
  * QueryServiceState and GetAsyncCommand have more than one. A RequestError from the host is a
@@ -41,7 +42,7 @@ void pfl_rpc_client_free(struct pfl_rpc_client *self);
  * what a callback returned. */
 PFL_MUST_USE int pfl_rpc_client_feed(struct pfl_rpc_client *self, struct pfl_span data);
 
-/* One service a connection is enough here: a second bind replaces the first. */
+/* A connection has one service: a second bind replaces the first. */
 PFL_MUST_USE int pfl_rpc_client_bind(struct pfl_rpc_client *self, const char *service_name,
                                      pfl_rpc_bound_cb cb, void *user);
 bool pfl_rpc_client_has_method(const struct pfl_rpc_client *self, const char *method_name);

@@ -2,9 +2,9 @@
 /*
  * The host's side of the tracing protocol (docs/abi/wire.md section 2).
  *
- * Happy path: feed cuts frames; a frame is read by hand into `struct request_frame`, whose spans
- * lie in the caller's bytes; bind answers from the static tables, invoke calls the handler with
- * the arguments where they lie; a reply is one header of ours in front of the caller's pieces.
+ * Happy path: feed cuts frames; a frame is parsed into `struct request_frame`, whose spans point
+ * into the caller's bytes; bind answers from the static tables, invoke calls the handler with the
+ * arguments in place; a reply is one header of ours in front of the caller's pieces.
  *
  * Failures: a payload that is no IPCFrame is ignored; a frame of no known kind is answered by
  * RequestError; an unknown name is an empty bind reply; an unknown service or method and arguments

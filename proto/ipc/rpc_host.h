@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The host's side of one connection of the tracing protocol: bind, invoke, reply, request errors,
- * peer identity (docs/abi/wire.md section 2). I/O-free: bytes in by feed, frames out by `send`.
- * A method is legal in the service that names it; what state it needs is the port's business.
+ * peer identity (docs/abi/wire.md section 2). I/O-free: bytes in by feed, frames out by `send`. A
+ * method is legal in the service that names it; the port checks the state that it needs.
  */
 #ifndef PFL_PROTO_IPC_RPC_HOST_H
 #define PFL_PROTO_IPC_RPC_HOST_H
@@ -11,16 +11,16 @@
 
 #include "proto/ipc/frame.h"
 
-/* A request that may be answered later, a value to be kept by the port. */
+/* Identifies a request for a later answer; the port keeps it by value. */
 struct pfl_rpc_request {
     uint64_t id;
     bool drop_reply; /* replies to it are dropped silently */
 };
 
 /*
- * `args` is borrowed until return. 0: the handler has replied or will. PFL_EPARSE: args are not
- * what they should be; the host answers success=false. Any other negative value breaks the
- * connection (PFL_EPROTO) or is fatal for it (PFL_ENOMEM).
+ * `args` is borrowed until return. 0: the handler has replied or will. PFL_EPARSE: malformed args;
+ * the host answers success=false. Any other negative value breaks the connection (PFL_EPROTO) or is
+ * fatal for it (PFL_ENOMEM).
  */
 typedef int (*pfl_rpc_handler)(void *user, struct pfl_rpc_request request, struct pfl_span args);
 
@@ -64,15 +64,14 @@ PFL_MUST_USE int pfl_rpc_host_feed(struct pfl_rpc_host *self, struct pfl_span da
 
 enum pfl_rpc_reply_flags {
     PFL_RPC_SUCCESS = 1,  /* absent: a failure reply without body */
-    PFL_RPC_HAS_MORE = 2, /* a stream goes on */
+    PFL_RPC_HAS_MORE = 2, /* more replies follow */
 };
 
-/* A body that has room in a frame whatever the request's id is. */
+/* A body of this size fits into a frame with any request id. */
 #define PFL_RPC_REPLY_BODY_MAX (PFL_FRAME_PAYLOAD_MAX - 23u)
 
-/* `body` is the serialized reply message, gathered from `body_len` pieces; PFL_ELIMIT when it has
- * no room in a frame: PFL_RPC_REPLY_BODY_MAX always have. Dropped when the request wants no
- * reply. */
+/* `body` is the serialized reply message, in `body_len` pieces. PFL_ELIMIT if it does not fit into
+ * a frame: PFL_RPC_REPLY_BODY_MAX bytes always fit. Dropped if the request wants no reply. */
 PFL_MUST_USE int pfl_rpc_host_reply(struct pfl_rpc_host *self, struct pfl_rpc_request request,
                                     unsigned flags, const struct iovec *body, int body_len, int fd);
 /* An empty-bodied success, and a failure (has_more=false, success absent). */
@@ -81,11 +80,11 @@ PFL_MUST_USE int pfl_rpc_host_reply_empty(struct pfl_rpc_host *self,
 PFL_MUST_USE int pfl_rpc_host_reply_failure(struct pfl_rpc_host *self,
                                             struct pfl_rpc_request request);
 
-/* Room that pfl_rpc_encode_reply_header needs at most. */
+/* Maximum that pfl_rpc_encode_reply_header needs. */
 #define PFL_RPC_REPLY_HEADER_MAX 48u
 /*
  * Writes everything of a reply frame that precedes its body (prefix included) so that it ENDS at
- * `end`, and returns its length: for callers that send the body from where it lies.
+ * `end`, and returns its length: for callers that send the body without a copy.
  */
 size_t pfl_rpc_encode_reply_header(uint8_t *end, uint64_t request_id, unsigned flags,
                                    size_t body_bytes);

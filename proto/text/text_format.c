@@ -5,8 +5,8 @@
  * Happy path: one token of look-ahead; each field is appended to `out` as soon as it is read; a
  * nested message is written in place and its length put in front of it when it ends.
  *
- * Failures: the first one fills the error with its place and its cure and ends the parse; `out` is
- * cut back to what it held. `fail` returns the code, so that a rule can `return fail(...)`.
+ * Failures: the first one fills the error with its place and remedy and ends the parse; `out` gets
+ * its old length. `fail` returns the code, so that a rule can `return fail(...)`.
  *
  * Limits: PFL_TEXT_FORMAT_MAX_DEPTH levels, FIELDS_MAX fields of one message type, out's maximum.
  */

@@ -20,7 +20,7 @@ struct pfl_text_error {
     unsigned line;   /* from 1 */
     unsigned column; /* from 1, in bytes */
     /* What is wrong and what would be right ("no field \"durtion_ms\" in TraceConfig; did you mean
-     * \"duration_ms\"?"); peers' text in it is escaped. */
+     * \"duration_ms\"?"); peers' text is escaped. */
     char message[256];
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cuts protobuf text format into tokens. No allocation; cannot fail: what makes no sense is a
- * token that no rule of the parser takes. White space and comments (# to the end of the line) are
+ * Cuts protobuf text format into tokens. No allocation; cannot fail: invalid text becomes a token
+ * that no rule of the parser accepts. White space and comments (# to the end of the line) are
  * skipped; a byte order mark at the beginning is, too.
  */
 #include "proto/text/text_lexer.h"

@@ -8,9 +8,9 @@
 enum pfl_text_token_kind {
     PFL_TEXT_END,
     PFL_TEXT_NAME,       /* [A-Za-z_][A-Za-z0-9_]* */
-    PFL_TEXT_NUMBER,     /* begins with a digit, or with a point and a digit; not judged yet */
+    PFL_TEXT_NUMBER,     /* begins with a digit, or with a point and a digit; not validated yet */
     PFL_TEXT_STRING,     /* with its quotes, escapes untouched */
-    PFL_TEXT_OPEN_QUOTE, /* a string that its line does not end */
+    PFL_TEXT_OPEN_QUOTE, /* a string that does not end on its line */
     PFL_TEXT_SYMBOL,     /* any other single byte */
 };
 
@@ -29,7 +29,7 @@ struct pfl_text_lexer {
 };
 
 void pfl_text_lexer_init(struct pfl_text_lexer *self, struct pfl_span text);
-/* At the end of the input it gives PFL_TEXT_END for ever. */
+/* At the end of the input it always returns PFL_TEXT_END. */
 struct pfl_text_token pfl_text_lexer_next(struct pfl_text_lexer *self);
 
 bool pfl_text_token_is_symbol(const struct pfl_text_token *token, char symbol);

@@ -96,7 +96,7 @@ static int read_magnitude(struct pfl_span text, uint64_t *ret)
     return is_too_big ? PFL_ELIMIT : 0;
 }
 
-/* The value as its two's complement goes on the wire. */
+/* The value in two's complement, as encoded. */
 static struct pfl_text_scalar wire_integer(ProtobufCType type, uint64_t v)
 {
     switch (type) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scalar values of protobuf text format, as field values on the wire. For text_format.c alone. */
+/* Scalar values of protobuf text format, as encoded field values. For text_format.c alone. */
 #ifndef PFL_PROTO_TEXT_TEXT_SCALAR_H
 #define PFL_PROTO_TEXT_TEXT_SCALAR_H
 
@@ -13,11 +13,11 @@ struct pfl_text_scalar {
     uint64_t value; /* as pfl_writer_field_* takes it */
 };
 
-/* What a value of `type` is called in a message ("an integer from 0 to 4294967295"). */
+/* The name of `type` in a message ("an integer from 0 to 4294967295"). */
 const char *pfl_text_scalar_expected(ProtobufCType type);
 /*
- * Judges one token (NAME or NUMBER, with a minus in front or not) as a number or bool of `type`;
- * enums by number only. PFL_EINVAL: not such a value; PFL_ELIMIT: out of its range.
+ * Parses one token (NAME or NUMBER, with or without a preceding minus) as a number or bool of
+ * `type`; enums by number only. PFL_EINVAL: not such a value; PFL_ELIMIT: out of its range.
  */
 PFL_MUST_USE int pfl_text_scalar_parse(ProtobufCType type, bool is_negative,
                                        const struct pfl_text_token *token,

@@ -6,8 +6,8 @@
 #include "base/buf.h"
 
 /*
- * Appends what `literal` (with its quotes) means to `out`. PFL_EPARSE: an escape makes no sense;
- * `ret_offset` is its place in the literal. PFL_ELIMIT, PFL_ENOMEM.
+ * Appends the decoded `literal` (with its quotes) to `out`. PFL_EPARSE: an invalid escape;
+ * `ret_offset` is its position in the literal. PFL_ELIMIT, PFL_ENOMEM.
  */
 PFL_MUST_USE int pfl_text_string_decode(struct pfl_span literal, struct pfl_buf *out,
                                         size_t *ret_offset);

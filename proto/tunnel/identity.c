@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parsing and judging of URI names: see identity.h.
+ * Parses and checks URI names: see identity.h.
  *
- * Happy path: scheme, fleet, role, name, nothing else. Anything unusual is no identity: there is
- * one spelling of each. No allocation; fails with PFL_EPARSE or PFL_EPERM only.
+ * Happy path: scheme, fleet, role, name, nothing else. Each identity has one form; any deviation is
+ * PFL_EPARSE. No allocation; fails with PFL_EPARSE or PFL_EPERM only.
  */
 #include "proto/tunnel/identity.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who a peer is: the URI name of its verified certificate, perfleet://<fleet>/host/<name>,
- * perfleet://<fleet>/relay/<name> or perfleet://<fleet>/operator/<name>; and whether that one may
- * come in. Pure.
+ * A peer's identity: the URI name of its verified certificate, perfleet://<fleet>/host/<name>,
+ * perfleet://<fleet>/relay/<name> or perfleet://<fleet>/operator/<name>; and whether that peer is
+ * permitted. Pure.
  */
 #ifndef PFL_PROTO_TUNNEL_IDENTITY_H
 #define PFL_PROTO_TUNNEL_IDENTITY_H
@@ -28,7 +28,7 @@ struct pfl_identity {
 /* Names have 1 to 63 of A-Z a-z 0-9 . _ - and do not begin with . or -. PFL_EPARSE. */
 PFL_MUST_USE int pfl_identity_parse(const char *uri_untrusted, struct pfl_identity *ret_identity);
 
-/* Whether it could be a fleet's or a name's part. */
+/* Whether the text is valid as a fleet or a name. */
 bool pfl_identity_is_name(const char *text_untrusted);
 
 struct pfl_identity_refusal {
@@ -36,7 +36,7 @@ struct pfl_identity_refusal {
     const char *remedy;
 };
 
-/* 0, or PFL_EPERM with the reason: only a `role` of `fleet` may be there. */
+/* 0, or PFL_EPERM with the reason: only a `role` of `fleet` is permitted. */
 PFL_MUST_USE int pfl_identity_authorize(const char *uri_untrusted, const char *fleet,
                                         enum pfl_identity_role role,
                                         struct pfl_identity_refusal *ret_refusal);

@@ -3,12 +3,11 @@
  * A ring of bytes by their offsets: see replay.h.
  *
  * Happy path: append at `end`, take from `next`, release up to the peer's credit. The ring is a
- * power of two, so an offset's low bits are its place; growing copies what is kept to the
- * same offsets' places in a larger one.
- * Failures: PFL_ELIMIT, PFL_ENOMEM, PFL_EPROTO and PFL_EPARSE change nothing.
- * Ownership: the ring's memory is base/mem's or the owner's; the old one goes back once all that is
- * kept lies in the new one.
- * Limits: max_bytes kept; an emptied ring of more than IDLE_BYTES gives its memory back.
+ * power of two, so an offset's low bits are its index; growing copies the kept bytes to the indices
+ * of the same offsets in a larger one. Failures: PFL_ELIMIT, PFL_ENOMEM, PFL_EPROTO and PFL_EPARSE
+ * change nothing. Ownership: the ring's memory is from base/mem or the owner; the old one is
+ * released once all kept bytes are in the new one. Limits: max_bytes kept; an emptied ring of more
+ * than IDLE_BYTES releases its memory.
  */
 #include "proto/tunnel/replay.h"
 

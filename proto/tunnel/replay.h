@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes of one direction of a stream by their offsets: what was written, what of it was sent, and
- * what was released because the peer has it. Sending can be taken back to any offset that is
- * still kept. Pure; a ring that grows as needed and never past its maximum.
+ * Bytes of one direction of a stream by their offsets: which were written, sent, and released
+ * because the peer has them. Sending can be rewound to any kept offset. Pure; a ring that grows as
+ * needed, up to its maximum.
  *
  *     base           next              end
  *      |---- sent ----|---- to send ----|     end - base <= max_bytes
@@ -13,10 +13,10 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
-/* Who has the memory of rings, for an owner whose rings outlive his process. */
+/* Allocates rings, for an owner whose rings outlive its process. */
 struct pfl_replay_memory {
-    uint8_t *(*get)(void *user, size_t capacity); /* a power of two; NULL: there is none */
-    /* What `get` gave, when what is kept of it lies in another place or nothing is kept. */
+    uint8_t *(*get)(void *user, size_t capacity); /* a power of two; NULL: no memory */
+    /* Releases memory from `get`, when its bytes are copied elsewhere or nothing is kept. */
     void (*give_back)(void *user, uint8_t *data, size_t capacity);
     void *user;
 };
@@ -34,12 +34,12 @@ struct pfl_replay {
 /* `max_bytes` > 0. No allocation. */
 void pfl_replay_init(struct pfl_replay *self, size_t max_bytes);
 void pfl_replay_fini(struct pfl_replay *self); /* legal on zeroed memory */
-/* Instead of base/mem's. Before the first append. */
+/* Sets an allocator instead of base/mem. Call before the first append. */
 void pfl_replay_set_memory(struct pfl_replay *self, const struct pfl_replay_memory *memory);
 /*
- * After init and set_memory: a ring as another process left it, all of it sent. `data` of
- * `capacity` bytes (both 0: nothing is kept) is what `get` gave then, and now is the ring's.
- * PFL_EPARSE: this cannot be, and nothing was taken.
+ * Call after init and set_memory: restores a ring of another process, with all of it sent. `data`
+ * of `capacity` bytes (both 0: nothing is kept) is what `get` returned there; the ring owns it now.
+ * PFL_EPARSE: inconsistent; nothing was taken.
  */
 PFL_MUST_USE int pfl_replay_restore(struct pfl_replay *self, uint64_t base, uint64_t end,
                                     uint8_t *data, size_t capacity);
@@ -53,7 +53,7 @@ struct pfl_span pfl_replay_peek(const struct pfl_replay *self, size_t max);
 struct pfl_span pfl_replay_peek_at(const struct pfl_replay *self, uint64_t offset, size_t max);
 /* `next` moves past `len` bytes, which must be there. */
 void pfl_replay_skip(struct pfl_replay *self, size_t len);
-/* Everything before `offset` is no longer needed. PFL_EPROTO outside base .. next. */
+/* Releases everything before `offset`. PFL_EPROTO outside base .. next. */
 PFL_MUST_USE int pfl_replay_release(struct pfl_replay *self, uint64_t offset);
 /* Sends again from `offset`. PFL_EPROTO outside base .. next. */
 PFL_MUST_USE int pfl_replay_rewind(struct pfl_replay *self, uint64_t offset);

@@ -2,18 +2,17 @@
 /*
  * One end of a resumable stream: see resume.h.
  *
- * Happy path: both directions are rings of offsets (replay.h). Out keeps from the peer's credit on
- * and never has more than the peer's window out beyond it, so that a new connection, whose HTTP/2
- * window is fresh, adds nothing to what the peer has to hold. In keeps what the owner has not
- * used up yet.
- * Failures: a peer that breaks the rules is PFL_EPROTO, and the stream is lost; nothing else
- * changes by it. Limits: out_max_bytes, in_window_bytes.
+ * Happy path: both directions are rings of offsets (replay.h). `out` keeps bytes from the peer's
+ * credit on and never sends more than the peer's window beyond it, so that a new connection, whose
+ * HTTP/2 window is full again, does not increase what the peer must hold. `in` keeps what the owner
+ * has not used up yet. Failures: a peer that breaks the rules is PFL_EPROTO, and the stream is
+ * lost. Limits: out_max_bytes, in_window_bytes.
  */
 #include "proto/tunnel/resume.h"
 
 #include <assert.h>
 
-/* Credit is told when a quarter of the window is used up, or at the end. */
+/* Credit is sent when a quarter of the window is used up, or at the end. */
 #define CREDIT_PARTS 4u
 
 void pfl_resume_init(struct pfl_resume *self, size_t out_max_bytes, uint32_t in_window_bytes)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Heads of requests into routes: see route.h. One spelling of each path: no escapes, no query, no
- * empty parts. No allocation; cannot fail, but says NONE, METHOD or NAME.
+ * Parses heads of requests into routes: see route.h. Each path has one form: no escapes, no query,
+ * no empty parts. No allocation; a failure is a route of NONE, METHOD or NAME.
  */
 #include "proto/tunnel/route.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a request of the tunnel asks for: docs/protocol-tunnel.md, "Requests". Pure. */
+/* Parses a request of the tunnel: docs/protocol-tunnel.md, "Requests". Pure. */
 #ifndef PFL_PROTO_TUNNEL_ROUTE_H
 #define PFL_PROTO_TUNNEL_ROUTE_H
 
@@ -11,7 +11,7 @@
 enum pfl_route_kind {
     PFL_ROUTE_NONE = 0, /* no such path: 404 */
     PFL_ROUTE_METHOD,   /* the path, but not with this method: 405 */
-    PFL_ROUTE_NAME,     /* a host, stream or session that cannot be one: 400 */
+    PFL_ROUTE_NAME,     /* an invalid name of a host, stream or session: 400 */
     PFL_ROUTE_HEALTH,
     PFL_ROUTE_HELLO,  /* agents */
     PFL_ROUTE_HOSTS,  /* relays */
@@ -21,7 +21,7 @@ enum pfl_route_kind {
     PFL_ROUTE_CLOCK,
     PFL_ROUTE_STREAMS,
     PFL_ROUTE_KILL,
-    PFL_ROUTE_ROLE, /* agents: a stream's role is another now */
+    PFL_ROUTE_ROLE, /* agents: changes a stream's role */
     PFL_ROUTE_ALARMS,
     PFL_ROUTE_ALARM_SET,
     PFL_ROUTE_ALARM_DROP,
@@ -33,22 +33,22 @@ enum pfl_route_kind {
 struct pfl_route {
     enum pfl_route_kind kind;
     /* Header fields, borrowed from the head. NULL: there is none. */
-    const char *operator_name; /* a name; only a relay's word counts. NULL also: not a name */
-    const char *role;          /* as pfl_role_read takes it, not checked */
+    const char *operator_name; /* a name; trusted only from a relay. NULL also: not a name */
+    const char *role;          /* for pfl_role_read, not checked */
     const char *triggers;      /* a list, not checked */
     const char *trigger;       /* of ALARM_RAISED: a name. NULL also: not a name */
     const char *raised_at;     /* the same, a host's */
     uint64_t raised_ago_ms;    /* 0 without the field */
-    bool is_resume;            /* it says how much was received */
+    bool is_resume;            /* its head has the number of received bytes */
     bool has_offer;
-    struct pfl_resume_offer offer;           /* of the side that asks, not checked */
+    struct pfl_resume_offer offer;           /* of the requester, not checked */
     char host[PFL_IDENTITY_NAME_BYTES];      /* at a relay */
     char stream[PFL_TUNNEL_STREAM_ID_BYTES]; /* of KILL and ROLE; of CONSUMER, or "" */
     char session[PFL_IDENTITY_NAME_BYTES];   /* of ALARM_SET, _DROP and _RAISED */
 };
 
-/* `is_relay`: whose paths they are. The only reader of these fields; stream_ask.h has what only a
- * new stream at an agent needs. */
+/* `is_relay`: parses a relay's paths, else an agent's. The only reader of these fields;
+ * stream_ask.h parses what only a new stream at an agent needs. */
 void pfl_route_parse(const struct pfl_h2_head *head, bool is_relay, struct pfl_route *ret_route);
 /* 32 lower-case hex digits. */
 bool pfl_route_is_stream_id(const char *text_untrusted);

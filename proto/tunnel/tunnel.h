@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The names of the tunnel's protocol: docs/protocol-tunnel.md says what they mean. Constants alone.
- */
+/* The names of the tunnel's protocol, explained in docs/protocol-tunnel.md. Only constants. */
 #ifndef PFL_PROTO_TUNNEL_TUNNEL_H
 #define PFL_PROTO_TUNNEL_TUNNEL_H
 
@@ -15,38 +13,43 @@ enum { PFL_TUNNEL_VERSION = 1 }; /* hello's "protocol" */
 
 #define PFL_TUNNEL_PROTOCOL "perfetto-consumer" /* :protocol of the extended CONNECT */
 
-/* Paths at an agent; at a relay they are below PFL_TUNNEL_HOSTS_PATH "/<host>". */
+/* Paths at an agent; at a relay they are under PFL_TUNNEL_HOSTS_PATH "/<host>". */
 #define PFL_TUNNEL_HELLO_PATH    "/v1/hello"
 #define PFL_TUNNEL_CONSUMER_PATH "/v1/consumer"
 #define PFL_TUNNEL_CLOCK_PATH    "/v1/clock"
 #define PFL_TUNNEL_STREAMS_PATH  "/v1/streams"
 #define PFL_TUNNEL_ALARMS_PATH   "/v1/alarms"
 #define PFL_TUNNEL_TRIGGERS_PATH "/v1/triggers"
-#define PFL_TUNNEL_EVENTS_PATH   "/v1/events" /* at an agent alone */
+#define PFL_TUNNEL_EVENTS_PATH   "/v1/events" /* only at an agent */
 #define PFL_TUNNEL_HOSTS_PATH    "/v1/hosts"
 
 /* Header fields of a CONNECT and of its answer. */
-#define PFL_TUNNEL_H_STREAM      "perfleet-stream"   /* 32 lower-case hex digits */
-#define PFL_TUNNEL_H_RECEIVED    "perfleet-received" /* bytes that the sender of this has received */
-#define PFL_TUNNEL_H_CREDITED    "perfleet-credited" /* of these, what it has used up */
-#define PFL_TUNNEL_H_WINDOW      "perfleet-window"   /* bytes it takes beyond the credited ones */
-#define PFL_TUNNEL_H_TTL         "perfleet-ttl-ms" /* how long the stream lives without connection */
-#define PFL_TUNNEL_H_ACCEPT      "perfleet-accept-encoding" /* "zstd": what may come back */
-#define PFL_TUNNEL_H_ENCODING    "perfleet-encoding"        /* "zstd": what does come back */
+#define PFL_TUNNEL_H_STREAM "perfleet-stream" /* 32 lower-case hex digits */
+/* bytes that the sender of this head has received */
+#define PFL_TUNNEL_H_RECEIVED "perfleet-received"
+#define PFL_TUNNEL_H_CREDITED "perfleet-credited" /* of these, the bytes that it has used up */
+/* bytes that it accepts beyond the credited ones */
+#define PFL_TUNNEL_H_WINDOW "perfleet-window"
+/* how long the stream lives without a connection */
+#define PFL_TUNNEL_H_TTL "perfleet-ttl-ms"
+/* "zstd": the encoding that the answer may have */
+#define PFL_TUNNEL_H_ACCEPT      "perfleet-accept-encoding"
+#define PFL_TUNNEL_H_ENCODING    "perfleet-encoding" /* "zstd": the encoding of the answer */
 #define PFL_TUNNEL_ENCODING_ZSTD "zstd"
-#define PFL_TUNNEL_H_OPERATOR    "perfleet-operator" /* relay to agent only: who asks, verified */
+/* relay to agent only: the verified operator */
+#define PFL_TUNNEL_H_OPERATOR "perfleet-operator"
 
-/* Relay to agent: what the operator may do (proto/gate/role.h), in hex; in the answer: the name of
- * the role that the agent keeps. */
+/* Relay to agent: the operator's permissions (proto/gate/role.h), in hex; in the answer: the name
+ * of the role that the agent enforces. */
 #define PFL_TUNNEL_H_ROLE "perfleet-role"
 
-/* The triggers that an alarm waits for, or that are to be raised ("a,b"); relay to agent: the one
- * that was raised, and at which host, how long ago. */
+/* The triggers that an alarm waits for, or that are to be raised ("a,b"). Relay to agent: the
+ * trigger that was raised, the host, and how long ago. */
 #define PFL_TUNNEL_H_TRIGGERS   "perfleet-triggers"
 #define PFL_TUNNEL_H_TRIGGER    "perfleet-trigger"
 #define PFL_TUNNEL_H_RAISED_AT  "perfleet-raised-at"
 #define PFL_TUNNEL_H_RAISED_AGO "perfleet-raised-ago-ms"
-/* In the answer to GET of the events: the clock that their at_ms are of. */
+/* In the answer to GET of the events: the current time of the clock of their at_ms. */
 #define PFL_TUNNEL_H_NOW         "perfleet-now-ms"
 #define PFL_TUNNEL_EVENTS_TYPE   "application/x-ndjson"
 #define PFL_TUNNEL_ALARM_MAX_LEN 600u /* of the list of triggers */
@@ -55,11 +58,11 @@ enum { PFL_TUNNEL_VERSION = 1 }; /* hello's "protocol" */
 
 #define PFL_TUNNEL_STREAM_ID_BYTES 33u /* with NUL */
 
-/* Windows: what one direction of one stream may have on its way, and so in each relay. */
+/* Windows: the maximum in flight in one direction of one stream, and so in each relay. */
 #define PFL_TUNNEL_DATA_WINDOW_BYTES    (2u << 20)   /* towards the operator */
 #define PFL_TUNNEL_CONTROL_WINDOW_BYTES (256u << 10) /* towards the host */
 
-/* A stream without connection. */
+/* Lifetime of a stream without a connection. */
 #define PFL_TUNNEL_TTL_DEFAULT_MS 600000u
 #define PFL_TUNNEL_TTL_MAX_MS     3600000u
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accounts of streams as fields: see tunnel_offer.h. Cannot fail but by saying so. */
+/* Offers of streams as header fields: see tunnel_offer.h. Failures are returned. */
 #include "proto/tunnel/tunnel_offer.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A side's account of a stream (proto/tunnel/resume.h) as fields of a head, and back. Pure. */
+/* Encodes a stream's offer (proto/tunnel/resume.h) as header fields, and parses it. Pure. */
 #ifndef PFL_PROTO_TUNNEL_TUNNEL_OFFER_H
 #define PFL_PROTO_TUNNEL_TUNNEL_OFFER_H
 
@@ -16,9 +16,9 @@ struct pfl_tunnel_offer_text {
     char ttl[24];
 };
 
-/* False when one of the three is missing or no number. */
+/* False if one of the three is missing or not a number. */
 bool pfl_tunnel_offer_read(const struct pfl_h2_head *head, struct pfl_resume_offer *ret_offer);
-/* Writes PFL_TUNNEL_OFFER_FIELDS fields (window and ttl first), whose values lie in `text`. */
+/* Writes PFL_TUNNEL_OFFER_FIELDS fields (window and ttl first); their values point into `text`. */
 void pfl_tunnel_offer_write(const struct pfl_resume_offer *offer, uint64_t ttl_ms,
                             struct pfl_tunnel_offer_text *text, struct pfl_h2_field *ret_fields);
 
