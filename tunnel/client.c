@@ -50,8 +50,11 @@ static void on_up(void *user, struct pfl_h2 *h2)
     struct pfl_list *tmp;
 
     (void)h2;
-    PFL_LIST_EACH_SAFE (it, tmp, &c->streams)
-        pfl_tunnel_stream_on_up(it, way);
+    PFL_LIST_EACH_SAFE (it, tmp, &c->streams) {
+        struct pfl_tunnel_rider *rider = PFL_CONTAINER_OF(it, struct pfl_tunnel_rider, node);
+
+        rider->ops->on_up(rider, way);
+    }
     if (c->conf.on_up != NULL && way == c->ways)
         c->conf.on_up(c->conf.user);
 }
@@ -191,8 +194,11 @@ void pfl_tunnel_client_close(struct pfl_tunnel_client *self)
     if (self->is_closing)
         return;
     self->is_closing = true;
-    PFL_LIST_EACH_SAFE (it, tmp, &self->streams)
-        pfl_tunnel_stream_on_client_close(it);
+    PFL_LIST_EACH_SAFE (it, tmp, &self->streams) {
+        struct pfl_tunnel_rider *rider = PFL_CONTAINER_OF(it, struct pfl_tunnel_rider, node);
+
+        rider->ops->on_client_close(rider);
+    }
     for (unsigned i = 0; i < self->ways_len; i++)
         pfl_dialer_close(self->ways[i].dialer);
 }

@@ -396,17 +396,22 @@ void pfl_client_connection_ask(struct pfl_client_stream *s)
     s->state = STATE_ASKING;
 }
 
-void pfl_tunnel_stream_on_up(struct pfl_list *node, const struct pfl_tunnel_way *way)
+static void on_up(struct pfl_tunnel_rider *rider, const struct pfl_tunnel_way *way)
 {
-    struct pfl_client_stream *s = PFL_CONTAINER_OF(node, struct pfl_client_stream, node);
+    struct pfl_client_stream *s = PFL_CONTAINER_OF(rider, struct pfl_client_stream, rider);
 
     if (s->way == way && s->state == STATE_WAITING && !(s->is_eof_told && s->resume.is_end_sent))
         pfl_client_connection_ask(s);
 }
 
-void pfl_tunnel_stream_on_client_close(struct pfl_list *node)
+static void on_client_close(struct pfl_tunnel_rider *rider)
 {
-    struct pfl_client_stream *s = PFL_CONTAINER_OF(node, struct pfl_client_stream, node);
+    struct pfl_client_stream *s = PFL_CONTAINER_OF(rider, struct pfl_client_stream, rider);
 
     pfl_client_stream_break(s, PFL_ECLOSED, "the connection to the relay was closed");
 }
+
+const struct pfl_tunnel_rider_ops pfl_client_connection_rider_ops = {
+    .on_up = on_up,
+    .on_client_close = on_client_close,
+};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What client.c and client_stream.c share. */
+/* The client as its streams see it. */
 #ifndef PFL_TUNNEL_CLIENT_IMPL_H
 #define PFL_TUNNEL_CLIENT_IMPL_H
 
@@ -15,13 +15,26 @@ struct pfl_tunnel_way {
     unsigned streams;                 /* that are to be carried here */
 };
 
+/* A stream, as the client sees it. */
+struct pfl_tunnel_rider {
+    struct pfl_list node; /* in the client's list */
+    const struct pfl_tunnel_rider_ops *ops;
+};
+
+struct pfl_tunnel_rider_ops {
+    /* The way is connected, perhaps again. */
+    void (*on_up)(struct pfl_tunnel_rider *self, const struct pfl_tunnel_way *way);
+    /* The client closes: `self` leaves its list. */
+    void (*on_client_close)(struct pfl_tunnel_rider *self);
+};
+
 struct pfl_tunnel_client {
     struct pfl_tunnel_client_conf conf; /* address, tls and fleet are owned */
     struct pfl_tunnel_way ways[PFL_TUNNEL_CLIENT_WAYS];
     unsigned ways_len;
     struct pfl_worker *worker;          /* owned; decodes for all streams */
     struct pfl_decode_pool decode_pool; /* what it decodes into */
-    struct pfl_list streams; /* those that wait or have an HTTP/2 stream; freed by themselves */
+    struct pfl_list streams;            /* pfl_tunnel_rider.node, until they free themselves */
     bool is_closing;
 };
 
@@ -32,9 +45,5 @@ struct pfl_h2 *pfl_tunnel_way_get_h2(struct pfl_tunnel_way *self);
 struct pfl_tunnel_way *pfl_tunnel_client_take_way(struct pfl_tunnel_client *self);
 /* A stream of this way is gone: the client may be, too. */
 void pfl_tunnel_client_on_stream_gone(struct pfl_tunnel_way *way);
-/* The way is connected (again): by the node in the client's list. */
-void pfl_tunnel_stream_on_up(struct pfl_list *node, const struct pfl_tunnel_way *way);
-/* The client closes. */
-void pfl_tunnel_stream_on_client_close(struct pfl_list *node);
 
 #endif

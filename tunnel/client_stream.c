@@ -45,7 +45,7 @@ static void on_timer_closed(uv_handle_t *handle)
     if (--s->timers != 0)
         return;
     s->base.ops->on_closed(s->base.user, s->close_err);
-    pfl_list_remove(&s->node);
+    pfl_list_remove(&s->rider.node);
     pfl_decode_port_close(s->decoder);
     pfl_resume_fini(&s->resume);
     pfl_mem_free(s);
@@ -254,7 +254,8 @@ int pfl_tunnel_client_connect(struct pfl_tunnel_client *self,
     }
     s->way = pfl_tunnel_client_take_way(self);
     start_timers(s);
-    pfl_list_append(&self->streams, &s->node);
+    s->rider.ops = &pfl_client_connection_rider_ops;
+    pfl_list_append(&self->streams, &s->rider.node);
     *ret_stream = &s->base;
     return 0;
 }

@@ -16,7 +16,7 @@ enum pfl_client_stream_state { STATE_WAITING, STATE_ASKING, STATE_CARRIED, STATE
 
 struct pfl_client_stream {
     struct pfl_stream base;
-    struct pfl_list node; /* in the client's list */
+    struct pfl_tunnel_rider rider;
     struct pfl_tunnel_client *client;
     struct pfl_tunnel_way *way; /* the client's, which carries it */
     uv_loop_t *loop;
@@ -52,6 +52,9 @@ struct pfl_client_stream {
 
 /* First step of every end: on_closed follows from the loop. The first reason stays. */
 void pfl_client_stream_begin_close(struct pfl_client_stream *s, int err, const char *why);
+
+/* The connection's side, as the client calls it. */
+extern const struct pfl_tunnel_rider_ops pfl_client_connection_rider_ops;
 
 /* Asks for an HTTP/2 stream now, or waits for one. */
 void pfl_client_connection_ask(struct pfl_client_stream *s);

@@ -268,7 +268,9 @@ static void act_of_host(enum act act, struct pfl_reader *r)
         join();
         pump();
         if (!pfl_list_is_empty(&client.streams))
-            pfl_tunnel_stream_on_up(client.streams.next, &client.ways[0]);
+            pfl_client_connection_rider_ops.on_up(
+                PFL_CONTAINER_OF(client.streams.next, struct pfl_tunnel_rider, node),
+                &client.ways[0]);
         break;
     }
 }

@@ -389,7 +389,8 @@ static void step(uint32_t loss_sides)
     if (roll(loss_sides) == 0)
         lose_something();
     /* It is told that the connection is there, and need not wait for its timer. */
-    pfl_tunnel_stream_on_up(client.streams.next, &client.ways[0]);
+    pfl_client_connection_rider_ops.on_up(
+        PFL_CONTAINER_OF(client.streams.next, struct pfl_tunnel_rider, node), &client.ways[0]);
 }
 
 static void begin(bool wants_zstd)
