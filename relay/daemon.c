@@ -2,11 +2,10 @@
 /*
  * The relay's process: see daemon.h.
  *
- * Happy path: open the port, tell readiness, run. SIGHUP reloads certificates for connections to
+ * Happy path: open the port, report readiness, run. SIGHUP reloads certificates for connections to
  * come. SIGTERM and SIGINT stop accepting and let connections finish; a second one, or the end of
- * drain_timeout_ms, cuts what is left.
- * Failures: the port does not open: logged there, returned here. Ownership: owns the loop and its
- * handles; the port frees itself at its on_closed.
+ * drain_timeout_ms, closes the rest. Failures: the port does not open: logged there, returned here.
+ * Ownership: owns the loop and its handles; the port frees itself at its on_closed.
  */
 #include "relay/daemon.h"
 

@@ -2,9 +2,8 @@
 /*
  * perfleet-relay: gives this host's consumer socket to operators over mutual TLS.
  *
- * Happy path: read flags and file, drop what a relay does not need, run the daemon.
- * Failures: wrong usage or configuration is told on stderr, exit 2; a start that fails is logged,
- * exit 1.
+ * Happy path: read flags and file, drop unneeded rights, run the daemon. Failures: wrong usage or
+ * configuration: stderr, exit 2; a start that fails is logged, exit 1.
  */
 #include <limits.h>
 #include <signal.h>

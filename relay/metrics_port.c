@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The relay's figures: see metrics_port.h and docs/metrics.md.
+ * The relay's metrics: see metrics_port.h and docs/metrics.md.
  *
- * Happy path: for each scrape, ask the service if the relay serves one (tunnel/service_watch.h),
- * walk connections, streams and hosts and write what they count; an operator reads of the hosts
- * that the policy lets him see, the socket's users of all. Failures: a service that does not answer
- * has no figures; those of the encoder end the answer. Ownership: listener and watch; borrows the
+ * Happy path: for each request, query the service if the relay serves one (tunnel/service_watch.h),
+ * walk connections, streams and hosts and write their counters. An operator gets only the hosts
+ * that the policy permits, users of the socket get all. Failures: a service that does not answer
+ * has no metrics; those of the encoder end the answer. Ownership: listener and watch; borrows the
  * port. Limits: rows of a host for each of PFL_HOST_INVENTORY_MAX_HOSTS; the encoder's maximum.
  */
 #include "relay/metrics_port.h"
@@ -47,7 +47,7 @@ static const struct {
                           "When the certificate that the host showed last ends."},
 };
 
-/* False: there is no such figure of this host. */
+/* False: this host has no such metric. */
 static bool get_figure(const struct pfl_host *host, enum host_figure figure, double *ret_value)
 {
     bool is_connected = host->peer != NULL;
@@ -156,7 +156,7 @@ static void add_direct(const struct pfl_tls_port *p, struct pfl_traffic *sum)
     sum->bytes_to_operator += p->ended.bytes_to_operator;
 }
 
-/* A family of one row each way. */
+/* A family with one row for each direction. */
 static void both_ways(struct pfl_metrics *m, enum pfl_metrics_type type, const char *const text[2],
                       const uint64_t values[2])
 {
@@ -252,7 +252,7 @@ static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_m
                                                       {"version", PFL_VERSION}};
     const struct pfl_relay_metrics *self = user;
     struct pfl_tls_port *p = self->port;
-    struct pfl_identity identity = {.name = ""}; /* nobody that a rule fits */
+    struct pfl_identity identity = {.name = ""}; /* matches no rule */
     struct viewer viewer = {.hub = p->hub, .operator_name = who != NULL ? identity.name : NULL};
 
     if (who != NULL && pfl_identity_parse(who->uri, &identity) != 0)

@@ -2,12 +2,11 @@
 /*
  * The relay's sandbox: UNIX sockets to connect, and certificates to read again.
  *
- * For SIGHUP the folders of certificate, key, authority and list may be read: those that hold the
- * names, since a renewed file takes the name of the old one, and those that symbolic links lead to;
- * that of the audit log may be written, since SIGHUP opens it anew. The socket for metrics may be
- * removed at the end.
- * Everything else is refused: other files and writing, TCP but for connections that come in.
- * Failures: those of pfl_sandbox_enter. Limits: those of base/sandbox/folders.h.
+ * For SIGHUP the folders of certificate, key, authority and list may be read: those of the names,
+ * because a renewed file replaces the old one, and those that symbolic links lead to. That of the
+ * audit log may be written, because SIGHUP reopens it. The socket for metrics may be removed at the
+ * end. Everything else is refused: other files and writing, outgoing TCP connections. Failures:
+ * those of pfl_sandbox_enter. Limits: those of base/sandbox/folders.h.
  */
 #include "relay/sandbox.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the relay keeps of the host once it listens: base/sandbox by its conf. */
+/* What the relay may still access once it listens: base/sandbox by its conf. */
 #ifndef PFL_RELAY_SANDBOX_H
 #define PFL_RELAY_SANDBOX_H
 
 #include "relay/daemon.h"
 
-/* Before the first byte of a peer. Logs; errors as pfl_sandbox_enter. */
+/* Call before the first byte of a peer is read. Logs; errors as pfl_sandbox_enter. */
 PFL_MUST_USE int pfl_relay_sandbox_enter(const struct pfl_relay_daemon_conf *conf);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Configuration as text: see layers.h. One line a value, in the schema's order, each with a comment
- * that says where the value is from; what is not set is a comment. The output, read as a file, is
+ * Configuration as text: see layers.h. One line per value, in the schema's order, each with a
+ * comment that has the value's source; an unset value is a comment. The output, read as a file, is
  * the same configuration. Failures: the buffer's.
  */
 #include <stdio.h>

@@ -2,14 +2,14 @@
 /*
  * Layers of configuration: see layers.h.
  *
- * Happy path: a file is read by the text format's own reader into serialized fields, and so is
- * each flag; built together, each field is taken from the highest source that gives it. Protobuf
- * does the rest: the last of a field counts, what is missing has its default. The reader keeps no
- * places, so lines of keys are found by a second walk over its tokens.
+ * Happy path: a file is read by the text format's own reader into serialized fields, and so is each
+ * flag; build takes each field from the highest source that has it. Protobuf does the rest: the
+ * last occurrence of a field counts, a missing one has its default. The reader keeps no positions,
+ * so a second walk over the tokens finds the lines of keys.
  *
- * Failures: words with the place and, where there is one, the value's right form. A bad file is
- * never half a configuration.
- * Ownership: a buffer a source. Limits: PFL_SETTINGS_MAX_KEYS, PFL_SETTINGS_MAX_BYTES a source.
+ * Failures: a text with the place and, if there is one, the value's correct form. An invalid file
+ * is never used in part. Ownership: a buffer a source. Limits: PFL_SETTINGS_MAX_KEYS,
+ * PFL_SETTINGS_MAX_BYTES a source.
  */
 #include "settings/layers.h"
 

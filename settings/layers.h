@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Defaults, files, environment and flags laid over each other, and where each value is from. Pure.
- */
+/* Layers of defaults, files, environment and flags, and the source of each value. Pure. */
 #ifndef PFL_SETTINGS_LAYERS_H
 #define PFL_SETTINGS_LAYERS_H
 
 #include "base/buf.h"
 #include "settings/settings.h"
 
-/* What comes later goes before what comes earlier. A daemon has one file, perfleet(1) two. */
+/* Later sources override earlier ones. A daemon has one file, perfleet(1) two. */
 enum pfl_settings_source {
-    PFL_SETTINGS_DEFAULT, /* the schema's, or one that was found out */
+    PFL_SETTINGS_DEFAULT, /* the schema's, or a detected value */
     PFL_SETTINGS_SYSTEM,  /* the system's file */
     PFL_SETTINGS_FILE,    /* the file; the user's, where there are two */
     PFL_SETTINGS_VARIABLE,
@@ -31,7 +30,7 @@ void pfl_settings_layers_init(struct pfl_settings_layers *self,
                               const struct pfl_settings_program *program);
 void pfl_settings_layers_fini(struct pfl_settings_layers *self);
 
-/* All of these: PFL_EPARSE (`ret_error` says where, what, and what would be right), PFL_ENOMEM,
+/* All of these: PFL_EPARSE (`ret_error` has the place, the error and the remedy), PFL_ENOMEM,
  * PFL_ELIMIT. */
 PFL_MUST_USE int pfl_settings_layers_take_file(struct pfl_settings_layers *self,
                                                enum pfl_settings_source source, const char *path,
@@ -42,11 +41,11 @@ PFL_MUST_USE int pfl_settings_layers_take_value(struct pfl_settings_layers *self
                                                 enum pfl_settings_source source, unsigned field,
                                                 const char *value,
                                                 char ret_error[PFL_SETTINGS_ERROR_MAX]);
-/* The message, its ranges judged. Free with pfl_proto_free. */
+/* The message, with its ranges checked. Free with pfl_proto_free. */
 PFL_MUST_USE int pfl_settings_layers_build(const struct pfl_settings_layers *self,
                                            ProtobufCMessage **ret_message,
                                            char ret_error[PFL_SETTINGS_ERROR_MAX]);
-/* The message as text that take_file reads, each value with where it is from. */
+/* The message as text that take_file reads, each value with its source. */
 PFL_MUST_USE int pfl_settings_layers_dump(const struct pfl_settings_layers *self,
                                           const ProtobufCMessage *message, struct pfl_buf *out);
 /* "FILE:LINE: key: what", "VARIABLE: what" or "--flag: what". */
@@ -54,7 +53,7 @@ void pfl_settings_layers_explain(const struct pfl_settings_layers *self,
                                  const struct pfl_settings_fault *fault,
                                  char ret_error[PFL_SETTINGS_ERROR_MAX]);
 
-/* Where a field's value is from: "FILE:LINE", "VARIABLE", "--flag" or "default". */
+/* The source of a field's value: "FILE:LINE", "VARIABLE", "--flag" or "default". */
 void pfl_settings_layers_name_source(const struct pfl_settings_layers *self, unsigned field,
                                      char ret_name[PFL_SETTINGS_ERROR_MAX]);
 

@@ -2,10 +2,10 @@
 /*
  * A daemon's command line and file: see settings.h.
  *
- * Happy path: flags become a layer, the file of --config another; built, judged by the program, and
- * given to it. --check-config also wants to read the files that keys name, and says so;
- * --dump-config prints what holds, and where each value is from.
- * Failures: one line on stderr, and PFL_SETTINGS_EXIT. Ownership: the layers live in this call.
+ * Happy path: flags become a layer, the file of --config another; they are merged, and the program
+ * validates and takes the result. --check-config also checks that files named by keys are readable,
+ * and reports that; --dump-config prints the effective values with their sources. Failures: one
+ * line on stderr, and PFL_SETTINGS_EXIT. Ownership: the layers live in this call.
  */
 #include <errno.h>
 #include <getopt.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long to wait before the next attempt: exponential with full jitter, so that a thousand agents
- * that lost one relay do not come back at one moment. Pure: randomness is an argument.
+ * The time to wait before the next attempt: exponential with full jitter, so that a thousand agents
+ * that lost one relay do not return at the same moment. Pure: randomness is an argument.
  */
 #ifndef PFL_TUNNEL_BACKOFF_H
 #define PFL_TUNNEL_BACKOFF_H
@@ -11,9 +11,10 @@
 #define PFL_BACKOFF_FIRST_MS 500u   /* the first wait is at most this */
 #define PFL_BACKOFF_MAX_MS   30000u /* and by default no wait is longer than this */
 #define PFL_BACKOFF_MIN_MS   50u
-/* One that was up at all counts as so many failures at most: the next wait is below 2 s. */
+/* A connection that was up at all counts as at most so many failures: the next wait is below 2
+ * s. */
 #define PFL_BACKOFF_LIVED_FAILURES 2u
-/* A connection that lived so long has proved the way: the next wait is a first one. */
+/* A connection that lived this long resets the failures: the next wait is a first one. */
 #define PFL_BACKOFF_PROVED_MS 10000u
 
 struct pfl_backoff {
@@ -23,7 +24,7 @@ struct pfl_backoff {
 
 /* Milliseconds until the next attempt; `random` is any 64 bits. Counts one failure. */
 uint64_t pfl_backoff_next(struct pfl_backoff *self, uint64_t random);
-/* The connection ended after having been up so long. */
+/* The connection ended after `up_ms`. */
 void pfl_backoff_lived(struct pfl_backoff *self, uint64_t up_ms);
 
 #endif

@@ -2,11 +2,11 @@
 /*
  * The operator's side: see client.h. The streams are in client_stream.c.
  *
- * Happy path: a dialer keeps each connection (way); calls go over the first while it is there;
- * streams ask for theirs and are told when it is back. Failures: those of the first are told by
- * on_down, a further one just dials again; calls by their on_done.
- * Ownership: the dialers, the worker; streams belong to who made them, and keep the client alive
- * until they are gone. Limits: a call's body; PFL_TUNNEL_CLIENT_WAYS.
+ * Happy path: a dialer keeps each connection up. Calls use the first one while it is up; each
+ * stream is assigned to one, and notified when it is up again. Failures: on_down reports those of
+ * the first connection, a further one just redials; on_done reports those of calls. Ownership: the
+ * dialers, the worker; their creators own streams, which keep the client alive until they are
+ * freed. Limits: a call's body; PFL_TUNNEL_CLIENT_WAYS.
  */
 #include "tunnel/client.h"
 

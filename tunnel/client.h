@@ -10,9 +10,9 @@
  *
  * A stream is a pfl_stream (base/io/stream.h): on_ready with the first answer, then on_data,
  * writev, read_stop and read_start, shutdown, close; while the relay, the network or the agent is
- * away it waits, and goes on without gap and without duplicate. It breaks (on_closed with an
- * error, pfl_tunnel_stream_get_error in words) when it is refused, when its host lost it (nothing
- * was kept of an agent that died, time-to-live passed), or after give_up_ms without connection.
+ * down it waits, and then continues without gaps or duplicates. It breaks (on_closed with an error,
+ * pfl_tunnel_stream_get_error has the text) if it is refused, if its host lost it (the agent died
+ * and nothing was stored, or its time-to-live passed), or after give_up_ms without a connection.
  */
 #ifndef PFL_TUNNEL_CLIENT_H
 #define PFL_TUNNEL_CLIENT_H
@@ -25,9 +25,9 @@
 /* Answers to calls: larger ones fail with PFL_ELIMIT. */
 #define PFL_TUNNEL_BODY_MAX_BYTES (16u << 20)
 
-/* A relay takes PFL_H2_MAX_STREAMS of a connection: more hosts are reached by more connections. */
+/* A relay accepts PFL_H2_MAX_STREAMS per connection: more hosts need more connections. */
 #define PFL_TUNNEL_WAY_STREAMS 128u
-#define PFL_TUNNEL_CLIENT_WAYS 16u /* the last one takes whatever is left */
+#define PFL_TUNNEL_CLIENT_WAYS 16u /* the last one takes all further streams */
 
 /* For struct pfl_tls_files. */
 extern const char *const pfl_tunnel_client_alpn[];
@@ -38,13 +38,13 @@ struct pfl_tunnel_client_conf {
     uv_loop_t *loop;
     const char *address;                          /* "HOST[:PORT]", "[V6][:PORT]"; copied */
     struct pfl_tls_conf *tls;                     /* a reference is taken */
-    const char *fleet;                            /* copied; whose relay it must be */
+    const char *fleet;                            /* copied; the relay must belong to it */
     uint64_t handshake_timeout_ms;                /* 0: 10 s */
     uint64_t give_up_ms;                          /* for streams; 0: PFL_TUNNEL_TTL_DEFAULT_MS */
     uint64_t retry_max_ms;                        /* the longest wait before an attempt; 0: 30 s */
     void (*on_up)(void *user);                    /* connected (again). May be NULL */
     void (*on_down)(void *user, const char *why); /* lost, or an attempt failed. May be NULL */
-    void (*on_closed)(void *user);                /* last one, after pfl_tunnel_client_close */
+    void (*on_closed)(void *user);                /* last callback, after pfl_tunnel_client_close */
     void *user;
 };
 
@@ -53,10 +53,10 @@ PFL_MUST_USE int pfl_tunnel_client_open(const struct pfl_tunnel_client_conf *con
 bool pfl_tunnel_client_is_up(const struct pfl_tunnel_client *self);
 /* When the relay's certificate expires (UNIX time); 0 before the first connection. */
 int64_t pfl_tunnel_client_get_relay_end_s(const struct pfl_tunnel_client *self);
-/* For connections to come; those to a relay that its list revokes are closed (on_down). */
+/* For new connections; those to a revoked relay are closed (on_down). */
 void pfl_tunnel_client_set_tls(struct pfl_tunnel_client *self, struct pfl_tls_conf *tls);
-/* Breaks calls and streams (PFL_ECLOSED). Asynchronous, idempotent. Streams that should live on at
- * their hosts: pfl_tunnel_stream_leave before this. */
+/* Breaks calls and streams (PFL_ECLOSED). Asynchronous, idempotent. Call pfl_tunnel_stream_leave
+ * before this for streams that should stay at their hosts. */
 void pfl_tunnel_client_close(struct pfl_tunnel_client *self);
 
 struct pfl_tunnel_call {
@@ -70,19 +70,20 @@ struct pfl_tunnel_call {
     void *user;
 };
 
-/* PFL_ESTATE while down; then on_done does not come. */
+/* PFL_ESTATE while down; then on_done is not called. */
 PFL_MUST_USE int pfl_tunnel_client_call(struct pfl_tunnel_client *self,
                                         const struct pfl_tunnel_call *call);
 
 struct pfl_tunnel_target {
     const char *host; /* its name; copied */
-    uint64_t ttl_ms;  /* how long the host keeps the stream without us; 0: the default */
-    bool wants_zstd;  /* the host compresses towards us when it can */
-    /* NULL: a new stream. Else one that was left (pfl_tunnel_stream_leave): its id and offsets. */
+    uint64_t ttl_ms;  /* how long the host keeps the stream without a connection; 0: the default */
+    bool wants_zstd;  /* the host compresses the data to us if it can */
+    /* NULL: a new stream. Otherwise one from pfl_tunnel_stream_leave: its id and offsets. */
     const struct pfl_tunnel_ticket *ticket;
 };
 
-/* What a later process needs to take a stream over. Only when everything received was used up. */
+/* What a later process needs to take a stream over. Valid only if all received bytes were used
+ * up. */
 struct pfl_tunnel_ticket {
     char id[PFL_TUNNEL_STREAM_ID_BYTES];
     uint64_t received;
@@ -91,32 +92,33 @@ struct pfl_tunnel_ticket {
 
 /*
  * Begins a stream; legal while down. conf->queue_max_bytes (at most PFL_TUNNEL_CONTROL_WINDOW_BYTES
- * are used of it) bounds what waits to be sent and what is kept until the host has taken it.
- * on_ready follows, or on_closed: PFL_EPERM (403), PFL_ENOENT (404: no such host, 410), PFL_ECLOSED
- * (503: the host is not connected), PFL_EAGAIN (429), PFL_EPROTO. PFL_ENOMEM, PFL_EINVAL.
+ * of it) limits the bytes that wait to be sent or credited by the host. on_ready follows, or
+ * on_closed: PFL_EPERM (403), PFL_ENOENT (404: no such host, 410), PFL_ECLOSED (503: the host is
+ * not connected), PFL_EAGAIN (429), PFL_EPROTO. PFL_ENOMEM, PFL_EINVAL.
  */
 PFL_MUST_USE int pfl_tunnel_client_connect(struct pfl_tunnel_client *self,
                                            const struct pfl_tunnel_target *target,
                                            const struct pfl_stream_conf *conf,
                                            struct pfl_stream **ret_stream);
 
-/* ---- of streams made by pfl_tunnel_client_connect only ---- */
+/* ---- only for streams of pfl_tunnel_client_connect ---- */
 
-/* Why it broke, in a sentence for the operator; "" when it did not. Valid inside on_closed. */
+/* Why it broke, in a sentence for the operator; "" if it did not. Valid inside on_closed. */
 const char *pfl_tunnel_stream_get_error(const struct pfl_stream *stream);
 
 struct pfl_tunnel_stream_stats {
-    uint64_t received_bytes; /* off the wire, as encoded */
+    uint64_t received_bytes; /* from the network, as encoded */
     uint64_t delivered_bytes;
     uint64_t sent_bytes;
     unsigned resumes;
-    bool is_attached; /* carried by a connection now */
+    bool is_attached; /* a connection carries it now */
     char id[PFL_TUNNEL_STREAM_ID_BYTES];
 };
 void pfl_tunnel_stream_get_stats(const struct pfl_stream *stream,
                                  struct pfl_tunnel_stream_stats *ret_stats);
-/* As pfl_stream_close, but the host keeps the stream until its time-to-live. PFL_ESTATE when the
- * stream cannot be taken over (compressed, something unsent or unused): nothing happened then. */
+/* As pfl_stream_close, but the host keeps the stream until its time-to-live. PFL_ESTATE if the
+ * stream cannot be taken over (compressed, or with unsent or unused bytes): nothing happened
+ * then. */
 PFL_MUST_USE int pfl_tunnel_stream_leave(struct pfl_stream *stream,
                                          struct pfl_tunnel_ticket *ret_ticket);
 

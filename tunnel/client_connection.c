@@ -6,12 +6,12 @@
  *        ^----------+---------+
  *
  * Happy path: when the client is connected, CONNECT with our offer (proto/tunnel/resume.h); the
- * answer's offer attaches; bytes pass straight to on_data, and what comes while reading is stopped
- * is held. Failures: an HTTP/2 stream that is lost, or a host that is not there for the moment,
- * leads back to WAITING, until give_up_ms without an HTTP/2 stream; a refusal, an offer that cannot
- * be true or a killed stream break it. Ownership: the HTTP/2 stream belongs to the connection's h2
- * until its on_closed. Limits: PFL_TUNNEL_DATA_WINDOW_BYTES held; DELIVER_BYTES told at once, some
- * more than TURN_BYTES in a turn of the loop.
+ * answer's offer attaches; bytes pass straight to on_data, and are held while reading is stopped.
+ * Failures: a lost HTTP/2 stream, or a host that is temporarily not connected, leads back to
+ * WAITING, until give_up_ms without an HTTP/2 stream; a refusal, an impossible offer or a killed
+ * stream break it. Ownership: the HTTP/2 stream belongs to the connection's h2 until its on_closed.
+ * Limits: holds PFL_TUNNEL_DATA_WINDOW_BYTES; delivers at most DELIVER_BYTES per callback and about
+ * TURN_BYTES per loop turn.
  */
 #include <stdio.h>
 #include <sys/random.h>
@@ -242,7 +242,7 @@ static int err_of_status(unsigned status)
     }
 }
 
-/* A host that is not there is, after we had it, one that is not back yet. */
+/* A host that was connected before and is not now is expected back. */
 static bool is_passing(const struct pfl_client_stream *s, unsigned status)
 {
     return s->was_opened && (status == 404 || status == 429 || status == 502 || status == 503);

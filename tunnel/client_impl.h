@@ -7,12 +7,12 @@
 #include "tunnel/client.h"
 #include "tunnel/decode_port.h"
 
-/* One connection to the relay. The first is always there and carries calls, too; a further one is
- * opened when the others have their fill of streams, and kept. */
+/* One connection to the relay. The first always exists and also carries calls. A further one is
+ * opened when the others are full, and kept. */
 struct pfl_tunnel_way {
-    struct pfl_tunnel_client *client; /* borrowed: it owns the way */
+    struct pfl_tunnel_client *client; /* borrowed: it owns this connection */
     struct pfl_dialer *dialer;        /* owned until its on_closed */
-    unsigned streams;                 /* that are to be carried here */
+    unsigned streams;                 /* streams that are assigned to it */
 };
 
 /* A stream, as the client sees it. */
@@ -41,9 +41,9 @@ struct pfl_tunnel_client {
 /* The first connection, or NULL while down. */
 struct pfl_h2 *pfl_tunnel_client_get_h2(struct pfl_tunnel_client *self);
 struct pfl_h2 *pfl_tunnel_way_get_h2(struct pfl_tunnel_way *self);
-/* The one for a further stream, counted there. */
+/* Assigns a further stream to a connection, and counts it there. */
 struct pfl_tunnel_way *pfl_tunnel_client_take_way(struct pfl_tunnel_client *self);
-/* A stream of this way is gone: the client may be, too. */
+/* A stream of this connection was freed: the client may be freed, too. */
 void pfl_tunnel_client_on_stream_gone(struct pfl_tunnel_way *way);
 
 #endif

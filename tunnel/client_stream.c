@@ -4,8 +4,8 @@
  * Its HTTP/2 streams are in client_connection.c.
  *
  * Happy path: opening starts a timer, which asks for the first HTTP/2 stream; writev fills the out
- * ring; read_start has told what was held. Failures: see client_connection.c; closing without an
- * HTTP/2 stream asks the host to kill the stream, if there is a connection. Ownership: the resume
+ * ring; read_start delivers what was held. Failures: see client_connection.c; closing without an
+ * HTTP/2 stream sends the host a kill request, if there is a connection. Ownership: the resume
  * state, two timers; freed when both are closed. Limits: out: queue_max_bytes and the host's
  * window.
  */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What client_stream.c (the stream's owner's side) and client_connection.c (the connection's side)
- * share.
- */
+/* Shared by client_stream.c (the owner's side of a stream) and client_connection.c (the
+ * connection's side). */
 #ifndef PFL_TUNNEL_CLIENT_STREAM_IMPL_H
 #define PFL_TUNNEL_CLIENT_STREAM_IMPL_H
 
@@ -18,18 +17,18 @@ struct pfl_client_stream {
     struct pfl_stream base;
     struct pfl_tunnel_rider rider;
     struct pfl_tunnel_client *client;
-    struct pfl_tunnel_way *way; /* the client's, which carries it */
+    struct pfl_tunnel_way *way; /* the client's connection that carries it */
     uv_loop_t *loop;
     enum pfl_client_stream_state state;
     struct pfl_resume resume;
     struct pfl_decode_port *decoder; /* owned; NULL: plain */
-    struct pfl_resume_offer told;    /* ours, of this HTTP/2 stream */
+    struct pfl_resume_offer told;    /* our offer for this HTTP/2 stream */
     struct pfl_h2_stream *h2_stream; /* borrowed until its on_closed */
     uv_timer_t retry; /* the next attempt while WAITING; the end of close_after_flush */
-    uv_timer_t kick;  /* what is due to the owner, from the loop */
+    uv_timer_t kick;  /* defers callbacks to the owner to the loop */
     unsigned timers;
     struct pfl_backoff backoff;
-    uint64_t lost_ms; /* since when there is no HTTP/2 stream */
+    uint64_t lost_ms; /* when the last HTTP/2 stream was lost */
     uint64_t ttl_ms;
     size_t queue_max_bytes;
     size_t queue_low_bytes;
@@ -37,8 +36,8 @@ struct pfl_client_stream {
     unsigned resumes;
     unsigned status; /* of the answer to this HTTP/2 stream's CONNECT */
     int close_err;
-    bool was_opened;    /* the host has it */
-    bool is_taken_over; /* begun from a ticket: the first answer's credit may lie behind ours */
+    bool was_opened;    /* the host has the stream */
+    bool is_taken_over; /* begun from a ticket: the credit of the first answer may be behind ours */
     bool wants_zstd;
     bool is_reading;
     bool is_ready_told;
@@ -50,7 +49,7 @@ struct pfl_client_stream {
     char error[256];
 };
 
-/* First step of every end: on_closed follows from the loop. The first reason stays. */
+/* First step of every end: on_closed follows from the loop. The first reason is kept. */
 void pfl_client_stream_begin_close(struct pfl_client_stream *s, int err, const char *why);
 
 /* The connection's side, as the client calls it. */
@@ -61,9 +60,9 @@ void pfl_client_connection_ask(struct pfl_client_stream *s);
 void pfl_client_connection_drop(struct pfl_client_stream *s, enum pfl_h2_code code);
 /* For the timers. */
 void pfl_client_connection_on_retry(uv_timer_t *timer);
-/* What is due to the owner is told from the loop. */
+/* Schedules pending callbacks to the owner. */
 void pfl_client_connection_kick(struct pfl_client_stream *s);
-/* Drops the HTTP/2 stream for good and begins the end. */
+/* Drops the HTTP/2 stream permanently and begins the end. */
 void pfl_client_stream_break(struct pfl_client_stream *s, int err, const char *why);
 
 #endif

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * zstd for a stream, backwards: see decode_port.h.
+ * Decodes a stream's zstd: see decode_port.h.
  *
  *     next: in -> job (thread) -> ready -> the next next
  *         \-- no more than a turn of the loop brings, nothing before it: on the loop
  *
- * Happy path: a call gives what the last job made, after it began another into the other buffer, so
- * that a piece is used while the next is decoded. A job ends when its bytes are used up or its
- * buffer is full: however much a few bytes expand to, a piece is what there is of it. A loop that
- * keeps up decodes for itself: nobody is woken, and what was decoded is still in its core's cache;
- * only what waits because the loop does not keep up is worth a thread. Failures:
- * told by next, for good; without buffers all is done on the loop. Ownership: the decoder, and
- * two buffers of the pool from a job to the next call without one; while a job runs the port stays
- * until on_done, whoever closes it. Limits: PFL_DECODE_TAKEN_BYTES; the pool's.
+ * Happy path: a call returns the last job's result, after it has started another job into the other
+ * buffer, so that a piece is used while the next is decoded. A job ends when its bytes are used up
+ * or its buffer is full, so that a piece is bounded however much a few bytes expand. While the loop
+ * keeps up, it decodes by itself: no thread is woken, and the result is still in its core's cache.
+ * A thread is used only for bytes that queue because the loop does not keep up. Failures: next
+ * reports them, permanently; without buffers all is done on the loop. Ownership: the decoder, and
+ * two buffers of the pool from a job to the next call without one; while a job runs the port exists
+ * until on_done, even if it is closed. Limits: PFL_DECODE_TAKEN_BYTES; the pool's.
  */
 #include "tunnel/decode_port.h"
 
@@ -33,7 +33,8 @@ struct pfl_decode_port {
     int err;          /* for good */
     bool is_done;     /* nothing comes without more bytes */
     uint8_t *outs[2]; /* the pool's; both or none */
-    unsigned current; /* of outs: the job's; the other one is `ready`, or was given */
+    unsigned
+        current; /* index in outs of the job's buffer; the other one is `ready`, or was returned */
     struct pfl_span ready;
     bool is_running;
     bool is_closing;
@@ -71,7 +72,7 @@ static void give_buffers_back(struct pfl_decode_port *p)
     }
 }
 
-/* False: others have them, or there is no memory. */
+/* False: other streams have them, or there is no memory. */
 static bool take_buffers(struct pfl_decode_port *p)
 {
     for (unsigned i = 0; i < 2; i++) {

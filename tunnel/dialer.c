@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection that is made again: see dialer.h.
+ * A connection that redials: see dialer.h.
  *
  *     WAITING -> RESOLVING -> SHAKING -> SETTLING -> UP
  *        ^           |           |           |        |
  *        +-----------+-----------+-----------+--------+      any -> CLOSING
  *
  * Happy path: resolve, try the addresses in turn, TLS, check ALPN and the relay's name, HTTP/2, and
- * when its settings have come: on_up. A GOAWAY lets the connection go after a random wait.
- * Failures: each is told by on_down with a sentence and ends in WAITING, with backoff.
- * Ownership: the stream until the link takes it, the link, the resolver's result, a TLS reference.
+ * when its settings have arrived: on_up. On GOAWAY, close after a random wait. Failures: on_down
+ * reports each with a sentence; then WAITING, with backoff. Ownership: the stream until the link
+ * takes it, the link, the resolver's result, a TLS reference.
  */
 #include "tunnel/dialer.h"
 
@@ -40,7 +40,7 @@ enum state {
     STATE_CLOSING
 };
 
-/* A relay cancels for its operators, each of whom it bounds on each of his connections. */
+/* A relay cancels for its operators, and limits each operator on each connection. */
 #define RESETTERS 1024u
 
 struct pfl_dialer {

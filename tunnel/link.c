@@ -2,11 +2,11 @@
 /*
  * HTTP/2 over a stream: see link.h.
  *
- * Happy path: what the stream delivers is fed to the h2; what the h2 has to send is drained into a
- * scratch that all links share and written, until the queue is above its mark; on_writable goes on.
- * Calls on the h2 from elsewhere wake the link: it drains from a timer in the next turn of the
- * loop. Failures: broken protocol, a broken stream, silence: the reason is kept, the stream closed
- * after what is queued (the GOAWAY) is sent, and on_closed told when stream and timers are gone.
+ * Happy path: received bytes are fed to the h2; the h2's output is drained into a scratch buffer
+ * that all links share and written, until the queue is above its mark; on_writable continues. Calls
+ * on the h2 from elsewhere wake the link: it drains from a timer in the next turn of the loop.
+ * Failures: broken protocol, a broken stream, silence. The reason is kept, the stream is closed
+ * after its queue (the GOAWAY) is sent, and on_closed is called when stream and timers are closed.
  * Ownership: owns the stream and the h2. Limits: the queue; ping after quiet_ms of silence.
  */
 #include "tunnel/link.h"
@@ -133,7 +133,7 @@ static void on_data(void *user, struct pfl_span data)
         return;
     l->heard_ms = uv_now(l->conf.loop);
     rc = pfl_h2_feed(l->h2, data);
-    pump(l); /* what feed found wrong is told to the peer, too */
+    pump(l); /* also sends the peer the reason of feed's failure */
     if (l->conf.on_read != NULL)
         l->conf.on_read(l->conf.user);
     if (rc != 0)

@@ -4,9 +4,9 @@
  *
  *     connect -> bind -> InitializeConnection{name} -> ActivateTriggers{...} -> done
  *
- * Failures: whatever is wrong, or takes longer than PFL_RAISE_TIMEOUT_MS, closes the connection and
- * is told once. Nothing is logged. Ownership: the connection until its on_closed, the timer until
- * its close. Limits: those of the header.
+ * Failures: any error, or more than PFL_RAISE_TIMEOUT_MS, closes the connection and is reported
+ * once. Nothing is logged. Ownership: the connection until its on_closed, the timer until its
+ * close. Limits: those of the header.
  */
 #include "tunnel/raise_port.h"
 
@@ -27,7 +27,7 @@ struct pfl_raise {
     struct pfl_service_conn *conn; /* owned until its on_closed */
     uv_timer_t timer;
     bool is_timer_open;
-    int err; /* what on_done is told */
+    int err; /* on_done's argument */
 };
 
 static void finish(struct pfl_raise *r)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Raises triggers at the tracing service of this host, as a producer would: connects to its
- * producer socket, says its name, activates the triggers and waits until the service has taken
- * them.
+ * producer socket, sends its name, activates the triggers and waits for the service's reply.
  */
 #ifndef PFL_TUNNEL_RAISE_PORT_H
 #define PFL_TUNNEL_RAISE_PORT_H
@@ -14,32 +13,32 @@
 
 #define PFL_RAISE_TIMEOUT_MS   10000u
 #define PFL_RAISE_TRIGGERS_MAX 64u
-#define PFL_RAISE_BYTES_MAX    4096u /* of a name with all triggers */
+#define PFL_RAISE_BYTES_MAX    4096u /* name and triggers together */
 
 struct pfl_raise;
 
 struct pfl_raise_conf {
     uv_loop_t *loop;           /* borrowed */
     const char *socket;        /* borrowed until open returns: path or "@name" */
-    const char *producer_name; /* borrowed until open returns; who raises them, in the trace */
+    const char *producer_name; /* borrowed until open returns; the producer's name in the trace */
     const struct pfl_span *triggers; /* borrowed until open returns */
     size_t triggers_len;
     /* Once, from the loop: 0, PFL_ECLOSED (the service closed the connection), PFL_ETIMEOUT,
-     * PFL_EPROTO (it refused), or what an invocation failed with. Frees the object. */
+     * PFL_EPROTO (it refused), or the error of an invocation. Frees the object. */
     void (*on_done)(void *user, int err);
     void *user;
 };
 
-/* Errors of pfl_fdsock_connect_service; PFL_ELIMIT, PFL_ENOMEM. Then on_done does not come. */
+/* Errors of pfl_fdsock_connect_service; PFL_ELIMIT, PFL_ENOMEM. Then on_done is not called. */
 PFL_MUST_USE int pfl_raise_open(const struct pfl_raise_conf *conf, struct pfl_raise **ret_raise);
 /* on_done follows, with PFL_ECLOSED unless it is done already. Idempotent. */
 void pfl_raise_close(struct pfl_raise *self);
 
-/* Where the service of this host serves producers if nothing else is said: static or the
- * environment's. The first one, where PERFETTO_PRODUCER_SOCK_NAME names several. */
+/* The default producer socket of this host's service: static or from the environment; the first one
+ * if PERFETTO_PRODUCER_SOCK_NAME has several. */
 const char *pfl_raise_default_socket(void);
-/* The one beside `consumer_socket`: the same name with "producer" for "consumer"; the default if it
- * has no such word. Static, until the next call. */
+/* The producer socket next to `consumer_socket`: the same name with "producer" for "consumer"; the
+ * default if it has no such word. Static, until the next call. */
 const char *pfl_raise_socket_beside(const char *consumer_socket);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * To the service of this host: see service_conn.h.
+ * Connects to the service of this host: see service_conn.h.
  *
- * Happy path: connect, bind, requests and their replies. Failures: whatever is wrong closes the
- * connection, which is told once. Ownership: stream and rpc client until the stream's on_closed.
- * Limits: QUEUE_BYTES of requests that the service does not read.
+ * Happy path: connect, bind, requests and their replies. Failures: any error closes the connection,
+ * and is reported once. Ownership: stream and rpc client until the stream's on_closed. Limits:
+ * QUEUE_BYTES of requests that the service does not read.
  */
 #include "tunnel/service_conn.h"
 

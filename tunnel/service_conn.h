@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A connection of our own to the tracing service of this host, bound to its ConsumerPort or its
- * ProducerPort: for what agent or relay asks in somebody's name while nobody is there to ask it,
- * for its figures, and for triggers.
+ * ProducerPort. Used for alarms' copies, for metrics, and for raised triggers.
  */
 #ifndef PFL_TUNNEL_SERVICE_CONN_H
 #define PFL_TUNNEL_SERVICE_CONN_H
@@ -30,7 +29,7 @@ PFL_MUST_USE int pfl_service_conn_open(const struct pfl_service_conn_conf *conf,
  * value closes the connection. */
 PFL_MUST_USE int pfl_service_conn_invoke(struct pfl_service_conn *self, const char *method,
                                          struct pfl_span args, pfl_rpc_reply_cb cb, void *user);
-/* Asynchronous; no reply comes any more but those that were read together with the one in whose
+/* Asynchronous; no further replies, except those that were read together with the one in whose
  * callback this is called. on_closed follows. Idempotent. */
 void pfl_service_conn_close(struct pfl_service_conn *self);
 

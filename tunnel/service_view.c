@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A service's state as figures: see service_view.h.
+ * A service's state as metrics: see service_view.h.
  *
  * Happy path: feed each reply, which is read in place; then collect. Failures: malformed bytes end
- * the reading. Ownership: none; the strings are copied and cut. Limits: rows are those of the
- * tables here, whatever the service says.
+ * the reading. Ownership: none; the strings are copied and cut. Limits: only the rows of the tables
+ * here, whatever the service sends.
  */
 #include "tunnel/service_view.h"
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking the service: see service_watch.h.
+ * Queries the service: see service_watch.h.
  *
  *     connect -> bind -> QueryServiceState{sessions only, figures}
  *                          |-- with figures: done
  *                          `-- without: QueryServiceState{} -> producers counted: done
  *
- * Failures: nobody listens, no answer in time, too much of it, nonsense: the service is not known,
- * and the connection is closed. Nothing is logged: whoever scrapes sees it. Ownership: the
- * connection until its on_closed, the timer until close. Limits: those of the header; one question
- * at a time.
+ * Failures: no listener, no answer in time, too long or malformed: the service is unknown, and the
+ * connection is closed. Nothing is logged: the metrics show it. Ownership: the connection until its
+ * on_closed, the timer until close. Limits: those of the header; one query at a time.
  */
 #include "tunnel/service_watch.h"
 

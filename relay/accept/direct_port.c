@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Direct mode: an operator's connection is the consumer socket of this host.
+ * Direct mode: an operator's connection is forwarded to the consumer socket of this host.
  *
- * Happy path: the policy allows it, his quota has room, the service is connected to, and bytes
- * are forwarded (direct_proxy.h), through a gate when he has a role. Failures: each ends that one
- * connection with a log line that says why and the remedy. Ownership: the connection's; see
- * tls_port.c.
+ * Happy path: the policy allows it, the operator's quota has room, the service is connected, and
+ * bytes are forwarded (direct_proxy.h), through a gate if the operator has a role. Failures: each
+ * ends that one connection with a log line with the reason and the remedy. Ownership: the
+ * connection's; see tls_port.c.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The door of machines without certificate: see join_port.h.
+ * The join port for machines without a certificate: see join_port.h.
  *
- * Happy path: accept; TLS, in which only we show a certificate; connect the signer's socket, if
- * root, our user or somebody in a place that vouches for him serves it; forward until both are
- * done. Failures: each ends that one connection with a log line (limited:
- * strangers can cause it). Ownership: the port owns listener, TLS conf and connections; a
- * connection its stream, or the proxy that took it, and a timer; the last of them frees it.
- * Limits: PFL_JOIN_MAX_CONNECTIONS at the signer, where the oldest of the address that has most
- * gives way; unfinished handshakes (base/io/handshake_queue.h); PFL_JOIN_LIFETIME_MS; the proxy's
- * queues.
+ * Happy path: accept; TLS, in which only we show a certificate; connect the signer's socket, if a
+ * trusted user serves it (base/service_user.h); forward until both sides are done. Failures: each
+ * ends that one connection with a log line (limited: strangers can cause it). Ownership: the port
+ * owns listener, TLS conf and connections; a connection its stream, or the proxy that took it, and
+ * a timer; the last of them frees it. Limits: PFL_JOIN_MAX_CONNECTIONS at the signer (past it the
+ * oldest one of the address with most is closed); unfinished handshakes
+ * (base/io/handshake_queue.h); PFL_JOIN_LIFETIME_MS; the proxy's queues.
  */
 #include "relay/accept/join_port.h"
 
@@ -139,7 +138,7 @@ static unsigned count_from_same(const struct joiner *j)
     return count;
 }
 
-/* Who only holds a place gives way; nobody has shown a certificate here. */
+/* Closes a connection that only occupies a slot; no peer has shown a certificate here. */
 static void make_room(struct pfl_join_port *p)
 {
     struct joiner *goes = NULL;
@@ -269,7 +268,7 @@ int pfl_join_port_open(const struct pfl_join_port_conf *conf, struct pfl_join_po
     p->conf = *conf;
     p->conf.files.is_server = true;
     p->conf.files.is_enrolling = true;
-    p->conf.files.crl_path = NULL; /* nobody shows us a certificate */
+    p->conf.files.crl_path = NULL; /* peers show no certificate */
     p->conf.files.alpn = NULL;
     pfl_list_init(&p->connections);
     rc = load_tls(p, &p->tls);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection that was accepted: see tls_accept_port.h. Owns nothing; limits: the proxy's queues.
- */
+/* An accepted connection: see tls_accept_port.h. Owns nothing; limits: the proxy's queues. */
 #include "relay/accept/tls_accept_port.h"
 
 #include <netdb.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who connects to one of the relay's TLS ports, before anything is known of him but his address:
- * shared by the main port (tls_port.c) and the join port (join_port.c).
+ * The address of a new TCP connection, and the TLS stream on it; shared by the main port
+ * (tls_port.c) and the join port (join_port.c).
  */
 #ifndef PFL_RELAY_ACCEPT_TLS_ACCEPT_PORT_H
 #define PFL_RELAY_ACCEPT_TLS_ACCEPT_PORT_H
@@ -12,7 +12,7 @@
 #include "base/io/tls_stream.h"
 
 struct pfl_tls_accept_peer {
-    struct sockaddr_storage peer; /* family 0: the kernel does not say */
+    struct sockaddr_storage peer; /* family 0: unknown */
     char address[80];             /* "1.2.3.4:5", "[::1]:5" or "unknown" */
 };
 
@@ -26,7 +26,7 @@ struct pfl_tls_accept_conf {
 };
 
 void pfl_tls_accept_get_peer(int fd, struct pfl_tls_accept_peer *ret_caller);
-/* A TLS stream on `fd` (taken on success) that a proxy may take later. Errors of
+/* Opens a TLS stream on `fd` (taken on success) that a proxy may take later. Errors of
  * pfl_tls_stream_open. */
 PFL_MUST_USE int pfl_tls_accept_open(const struct pfl_tls_accept_conf *conf, int fd,
                                      struct pfl_stream **ret_tls);

@@ -2,12 +2,12 @@
 /*
  * The TLS port: see tls_port.h.
  *
- * Happy path: accept -> TLS handshake (both sides show certificates) -> ALPN says which kind -> the
- * peer's URI name is an operator's (an agent's: a host's) of our fleet -> the hub takes it, or
- * connect to the consumer socket and forward until both sides are done. Failures: each ends that
- * one connection with a log line that names who, why and the remedy. Ownership: owns the listener,
- * the TLS conf and its connections; a connection owns its TLS stream until a proxy or the hub
- * takes it. Freed when the listener and the last connection are gone. Limits: max_connections,
+ * Happy path: accept -> TLS handshake (both sides show certificates) -> ALPN selects the kind ->
+ * the peer's URI name is an operator's (an agent's: a host's) of our fleet -> the hub takes it, or
+ * it is forwarded to the consumer socket until both sides are done. Failures: each ends that one
+ * connection with a log line with the peer, the reason and the remedy. Ownership: owns the
+ * listener, the TLS conf and its connections; a connection owns its TLS stream until a proxy or the
+ * hub takes it. Freed when the listener and the last connection are gone. Limits: max_connections,
  * unfinished handshakes (base/io/handshake_queue.h), handshake_timeout_ms, the proxy's queues;
  * refusals in the log (log.h).
  */
@@ -296,7 +296,8 @@ static int load_tls(const struct pfl_tls_files *files, struct pfl_tls_conf **ret
     return 0;
 }
 
-/* Whose operators may come; and with a relay's certificate this is a meeting point. */
+/* Selects the fleet whose operators are admitted; with a relay's certificate this is a fleet
+ * relay. */
 static int choose_role(struct pfl_tls_port *p)
 {
     const struct pfl_tls_identity *own = pfl_tls_conf_get_identity(p->tls);
@@ -387,7 +388,7 @@ int pfl_tls_port_open(const struct pfl_tls_port_conf *conf, struct pfl_tls_port 
     return 0;
 }
 
-/* Who was let in, and is revoked by now, goes. */
+/* Closes connections of peers that were admitted and are revoked now. */
 static void drop_revoked(struct pfl_tls_port *p)
 {
     struct pfl_list *it;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tls_port.c (connections) and direct_port.c (those in direct mode) share. */
+/* Shared by tls_port.c (connections) and direct_port.c (those in direct mode). */
 #ifndef PFL_RELAY_ACCEPT_TLS_PORT_IMPL_H
 #define PFL_RELAY_ACCEPT_TLS_PORT_IMPL_H
 
@@ -12,7 +12,7 @@
 
 struct pfl_tls_port {
     struct pfl_tls_port_conf conf;
-    struct pfl_hub *hub;         /* owned; NULL: not a meeting point */
+    struct pfl_hub *hub;         /* owned; NULL: not a fleet relay */
     struct pfl_audit_log *audit; /* owned */
     struct pfl_policy *policy;   /* owned; NULL allows all */
     struct pfl_quotas quotas;
@@ -21,17 +21,17 @@ struct pfl_tls_port {
     struct pfl_list connections;   /* owned */
     unsigned count;
     uint64_t accepted;       /* connections */
-    uint64_t refused;        /* of them: no handshake, or not let in */
-    uint64_t handshakes_1_2; /* done, by version of TLS */
+    uint64_t refused;        /* of them: no handshake, or not admitted */
+    uint64_t handshakes_1_2; /* completed, by version of TLS */
     uint64_t handshakes_1_3;
-    struct pfl_traffic ended; /* of direct mode: `begun` of all, bytes of those that are over */
+    struct pfl_traffic ended; /* of direct mode: `begun` of all, bytes of ended ones */
     struct pfl_log_limit refused_log;
     struct pfl_log_limit judged_log;
     struct pfl_log_limit unreachable_log;
     struct pfl_log_limit failed_log;
     char fleet[PFL_IDENTITY_NAME_BYTES];
-    char name[PFL_IDENTITY_NAME_BYTES]; /* of the host, for the policy of direct mode */
-    uv_check_t turn;                    /* its end, for the hub */
+    char name[PFL_IDENTITY_NAME_BYTES]; /* of this host, for the policy of direct mode */
+    uv_check_t turn;                    /* runs at the end of a loop turn, for the hub */
     bool is_turn_open;
     bool is_draining;
 };
@@ -45,27 +45,27 @@ struct pfl_tls_port_connection {
     struct pfl_quota *quota;               /* borrowed; of a proxy under a role */
     uint64_t start_ms;
     bool is_refused; /* logged already */
-    bool is_peer;    /* the hub's */
+    bool is_peer;    /* belongs to the hub */
     char address[80];
     char uri[256];
-    struct pfl_tls_identity identity; /* once it is let in */
+    struct pfl_tls_identity identity; /* once it is admitted */
 };
 
 /* Frees the connection, and the port with the last one. */
 void pfl_tls_port_end_connection(struct pfl_tls_port_connection *c);
-/* Its peer is an operator, or a host, of our fleet: c->identity and c->uri are set. False: not, and
- * logged. */
+/* Checks that the peer is an operator, or a host, of our fleet, and sets c->identity and c->uri.
+ * False: it is not; logged. */
 bool pfl_tls_port_authorize(struct pfl_tls_port_connection *c, enum pfl_identity_role role);
 void pfl_tls_port_log_refusal(struct pfl_tls_port_connection *c, const char *reason,
                               const char *remedy);
-/* Ends a connection that has nothing but its TLS stream. */
+/* Closes a connection that only has its TLS stream. */
 void pfl_tls_port_refuse(struct pfl_tls_port_connection *c);
 
 /* ---- direct_port.c ---- */
 
-/* The peer gets the consumer socket of this host, or is refused. */
+/* Connects the peer with the consumer socket of this host, or refuses it. */
 void pfl_direct_port_open(struct pfl_tls_port_connection *c);
-/* The policy changed: what it forbids now ends, and roles are those of the new one. */
+/* The policy changed: closes what it forbids now, and sets the new roles. */
 void pfl_direct_port_review(struct pfl_tls_port_connection *c);
 
 #endif

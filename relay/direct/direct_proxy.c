@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Splicing two streams: see direct_proxy.h.
+ * Forwards between two streams: see direct_proxy.h.
  *
- * Happy path: what one side delivers is written to the other; above the high-water mark the
- * deliverer is stopped until the other's on_writable. The end of one direction is passed on as a
- * half-close; when both directions have ended both streams are closed.
- * Failures: a side that breaks takes the other with it, after what is queued there has been sent.
- * A side that keeps quiet after the other has finished is closed after half_closed_timeout_ms.
+ * Happy path: data of one side is written to the other; above the high-water mark reading stops
+ * until the other's on_writable. The end of one direction is passed on as a half-close; when both
+ * directions have ended both streams are closed.
+ * Failures: if one side breaks, the other is closed after its queue has been sent. A side that is
+ * silent after the other has finished is closed after half_closed_timeout_ms.
  * Ownership: owns both streams until their on_closed, and the timer; the last of the three frees.
  * Limits: PFL_DIRECT_PROXY_QUEUE_BYTES queued each way.
  */

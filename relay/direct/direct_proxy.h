@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One forwarded connection: a remote stream (the operator, TLS) and a local one (the service's
- * consumer socket), byte for byte in both directions. It reads of one side no more than the other
- * takes: at most PFL_DIRECT_PROXY_QUEUE_BYTES are queued each way. With a role, what the operator
- * asks goes through a gate first; with a bucket, he gets so many bytes a second.
+ * consumer socket), byte for byte in both directions. It reads no more of one side than the other
+ * accepts: at most PFL_DIRECT_PROXY_QUEUE_BYTES are queued each way. With a role the operator's
+ * requests pass a gate; with a bucket the bytes to the operator are limited per second.
  */
 #ifndef PFL_RELAY_DIRECT_DIRECT_PROXY_H
 #define PFL_RELAY_DIRECT_DIRECT_PROXY_H
@@ -14,13 +14,13 @@
 #include "base/token_bucket.h"
 #include "proto/gate/gate.h"
 
-/* Reading of one side stops when the other has this much queued ... */
+/* Reading of one side stops when the other has this much queued, */
 #define PFL_DIRECT_PROXY_HIGH_BYTES (256u * 1024)
-/* ... goes on at this, */
+/* continues at this, */
 #define PFL_DIRECT_PROXY_LOW_BYTES (64u * 1024)
-/* and one read more can be on its way (at most 160 KiB). */
+/* and one more read can be in flight (at most 160 KiB). */
 #define PFL_DIRECT_PROXY_QUEUE_BYTES (512u * 1024)
-/* What is kept of the words of pfl_stream_get_error. */
+/* Maximum that is kept of pfl_stream_get_error's text. */
 #define PFL_DIRECT_PROXY_WORDS_BYTES 320u
 
 struct pfl_direct_proxy;
@@ -28,24 +28,25 @@ struct pfl_direct_proxy;
 struct pfl_direct_proxy_stats {
     uint64_t bytes_to_local;
     uint64_t bytes_to_remote;
-    size_t queued_to_local; /* for the kernel, now */
+    size_t queued_to_local; /* not yet taken by the kernel */
     size_t queued_to_remote;
-    int remote_err; /* pfl_err of the end of each side; 0 in order */
+    int remote_err; /* pfl_err of each side's end; 0: orderly */
     int local_err;
-    const char *remote_words; /* why the remote side broke, "" none; the proxy's */
-    bool is_idle_end;         /* ended because nothing moved after one side had finished */
+    const char
+        *remote_words; /* why the remote side broke, "" if it did not; belongs to the proxy */
+    bool is_idle_end;  /* closed because of silence after one side had finished */
 };
 
 struct pfl_direct_proxy_conf {
     uv_loop_t *loop;
     struct pfl_stream *remote; /* taken: the proxy sets itself as its user */
     uint64_t half_closed_timeout_ms;
-    struct pfl_span role; /* what the operator is kept to (proto/gate); copied. Empty: nothing */
+    struct pfl_span role; /* the operator's permissions (proto/gate); copied. Empty: no limit */
     struct pfl_token_bucket
-        *bucket; /* bytes towards him; borrowed until on_ended. NULL: no limit */
-    /* A request of his was judged. Only with a role; may be NULL. */
+        *bucket; /* bytes to the operator; borrowed until on_ended. NULL: no limit */
+    /* A request of the operator was judged. Only with a role; may be NULL. */
     void (*on_judged)(void *user, enum pfl_method method, const char *why);
-    /* Last callback: both streams are gone, `self` is freed after it returns. */
+    /* Last callback: both streams are closed, `self` is freed after it returns. */
     void (*on_ended)(void *user, const struct pfl_direct_proxy_stats *stats);
     void *user;
 };
@@ -57,12 +58,12 @@ struct pfl_direct_proxy_conf {
  */
 PFL_MUST_USE int pfl_direct_proxy_new(const struct pfl_direct_proxy_conf *conf, int local_fd,
                                       struct pfl_direct_proxy **ret_forward);
-/* Another role, which judges again what runs: the proxy is closed when it does not allow that,
- * and when it had none before. An empty one changes nothing. */
+/* Sets another role, and judges running requests again: if it does not permit them, or if there was
+ * no role before, the proxy is closed. An empty role changes nothing. */
 void pfl_direct_proxy_set_role(struct pfl_direct_proxy *self, struct pfl_span role);
-/* In place of the one that it was made with; borrowed likewise. */
+/* Replaces the bucket; borrowed likewise. */
 void pfl_direct_proxy_set_bucket(struct pfl_direct_proxy *self, struct pfl_token_bucket *bucket);
-/* What it has carried so far. */
+/* Bytes carried so far. */
 void pfl_direct_proxy_get_stats(const struct pfl_direct_proxy *self,
                                 struct pfl_direct_proxy_stats *ret_stats);
 /* Ends both sides; on_ended follows. Idempotent. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An event's line: see agent_event.h. Happy path: an object, its kind, the members of that kind.
- * Failures: everything that is not so, and no memory, is NOTHING. Ownership: none. Limits: the
- * line's length is the caller's to bound; jansson bounds the depth.
+ * Parses an event's line: see agent_event.h. Happy path: an object, its kind, the members of that
+ * kind. Failures: anything else, and no memory, is NOTHING. Ownership: none. Limits: the caller
+ * limits the line's length; jansson limits the depth.
  */
 #include "relay/hub/agent_event.h"
 

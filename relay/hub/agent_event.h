@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One line of what an agent tells (docs/protocol-tunnel.md, "Events"), as far as it makes sense.
- * Whatever comes out is names of their grammar, methods that exist, and a text that is the host's.
- * Pure.
+ * Parses one line of an agent's events (docs/protocol-tunnel.md, "Events"). The result has only
+ * valid names, existing methods, and a text of the host's. Pure.
  */
 #ifndef PFL_RELAY_HUB_AGENT_EVENT_H
 #define PFL_RELAY_HUB_AGENT_EVENT_H
@@ -13,12 +12,12 @@
 #include "proto/tunnel/identity.h"
 #include "proto/tunnel/tunnel.h"
 
-#define PFL_AGENT_EVENT_LINE_BYTES   2048u /* a longer one ends the answer */
+#define PFL_AGENT_EVENT_LINE_BYTES   2048u /* a longer line ends the answer */
 #define PFL_AGENT_EVENT_DETAIL_BYTES 320u
 #define PFL_AGENT_EVENT_LOST_MAX     UINT32_MAX
 
 enum pfl_agent_event_kind {
-    PFL_AGENT_EVENT_NOTHING, /* no event, one that makes no sense, or a newer agent's */
+    PFL_AGENT_EVENT_NOTHING, /* no event, a malformed one, or a newer agent's */
     PFL_AGENT_EVENT_REQUEST,
     PFL_AGENT_EVENT_REFUSED,
     PFL_AGENT_EVENT_TRIGGER,
@@ -29,7 +28,7 @@ struct pfl_agent_event {
     enum pfl_agent_event_kind kind;
     char who[PFL_IDENTITY_NAME_BYTES];
     char stream[PFL_TUNNEL_STREAM_ID_BYTES]; /* of a request; "": without one */
-    const char *method;                      /* of a request: static; "unknown": none that exists */
+    const char *method;                      /* of a request; static; "unknown": no known method */
     char detail[PFL_AGENT_EVENT_DETAIL_BYTES]; /* any bytes but NUL */
     char session[PFL_IDENTITY_NAME_BYTES];     /* of a trigger */
     char trigger[PFL_IDENTITY_NAME_BYTES];
@@ -38,7 +37,7 @@ struct pfl_agent_event {
     uint64_t count; /* of lost ones: 1 to PFL_AGENT_EVENT_LOST_MAX */
 };
 
-/* Is it likely to be a trigger's? Cheap, and may be wrong. */
+/* Is it probably a trigger's? Cheap, and may be wrong. */
 bool pfl_agent_event_is_trigger(struct pfl_span line_untrusted);
 void pfl_agent_event_parse(struct pfl_span line_untrusted, struct pfl_agent_event *ret_event);
 

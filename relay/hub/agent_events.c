@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What agents tell unasked: docs/protocol-tunnel.md, "Events".
+ * Events of agents: docs/protocol-tunnel.md, "Events".
  *
- * Happy path: GET /v1/events when an agent joins; each line is a request of an operator's that the
- * agent judged, which goes into the audit log, or a trigger that an alarm waits for: it is passed
- * on to every other host that the operator may use, also when that comes within ten minutes, and
- * those that have the alarm make their copy. One trigger at a time is on its way to a host.
- * Failures: an agent that knows no events has none (404); lines that make no sense, or are more
- * than their rate, are counted and left out; an answer that ends is asked for again with the next
- * clock exchange, and so is a host that could take no trigger. Ownership: a listening is freed when
- * its HTTP/2 stream closes, a passing when its answer came. Limits: PFL_AGENT_EVENT_LINE_BYTES;
- * EVENTS_PER_S, TRIGGERS_PER_S of a host, over all its connections.
+ * Happy path: GET /v1/events when an agent joins. Each line is a request of an operator that the
+ * agent judged, which is written to the audit log, or a trigger that an alarm waits for. A trigger
+ * is forwarded to every other host that the operator may use, also to those that connect within ten
+ * minutes; hosts that have the alarm make their copy. One trigger at a time is in flight to a host.
+ * Failures: an agent without this request answers 404; malformed lines, and those above the rate,
+ * are counted and dropped. After an answer ends, or a host refused a trigger, the next clock
+ * exchange retries. Ownership: a listening is freed when its HTTP/2 stream closes, a passing when
+ * its answer arrives. Limits: PFL_AGENT_EVENT_LINE_BYTES; EVENTS_PER_S, TRIGGERS_PER_S of a host,
+ * over all its connections.
  */
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@
 
 struct pfl_agent_events {
     struct pfl_audit_context
-        source;                /* the agent: host and address; `who` and `stream` are a line's */
+        source; /* the agent: host and address; `who` and `stream` are set per line */
     struct pfl_hub_peer *peer; /* borrowed: outlives the HTTP/2 stream */
     struct pfl_h2_stream *h2_stream;
     struct pfl_buf line; /* what came of the one that is not whole */
@@ -39,10 +39,10 @@ struct pfl_agent_events {
     bool is_heard; /* it was answered 200 */
 };
 
-/* A trigger on its way to one host. */
+/* A trigger in flight to one host. */
 struct passing {
     struct pfl_hub_peer *peer;        /* borrowed: outlives the call */
-    struct pfl_audit_context context; /* in whose name, to which host */
+    struct pfl_audit_context context; /* the operator's name, and the target host */
     char detail[PFL_AUDIT_LOG_DETAIL_BYTES];
 };
 
@@ -174,7 +174,7 @@ static void take_trigger(struct pfl_agent_events *l, const struct pfl_agent_even
     (void)snprintf(detail, sizeof(detail), "session=%s trigger=%s", h->session, h->trigger);
     pfl_audit_context_write(&l->source, "trigger", 200,
                             &(struct pfl_audit_context_more){.detail = detail});
-    /* Who may not use the host that says so may not be woken by it. */
+    /* An operator that may not use the reporting host does not get its triggers forwarded. */
     if (!pfl_hub_may_see(hub, h->who, l->source.host))
         return;
     memcpy(r.operator_name, h->who, sizeof(r.operator_name));
@@ -308,7 +308,7 @@ static void listen_to(struct pfl_hub_peer *p)
     memcpy(l->source.host, p->identity.name, sizeof(l->source.host));
     memcpy(l->source.address, p->address, sizeof(l->source.address));
     pfl_buf_init(&l->line, PFL_AGENT_EVENT_LINE_BYTES);
-    /* They keep their level: who comes again has not earned a full one. */
+    /* The level is kept: a reconnect does not fill the bucket. */
     pfl_token_bucket_set(&p->host->events, EVENTS_PER_S, EVENTS_AT_ONCE, now_ms);
     pfl_token_bucket_set(&p->host->triggers, TRIGGERS_PER_S, TRIGGERS_AT_ONCE, now_ms);
     if (pfl_h2_request(pfl_tunnel_link_get_h2(p->link), &request, &l->h2_stream) == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines of the audit log that say who asked, from where, of which host and stream. Owns nothing;
- * cannot fail. Limits: those of the audit log.
+ * Writes audit lines with the requester's name and address, host and stream. Owns nothing; cannot
+ * fail. Limits: those of the audit log.
  */
 #include <stdio.h>
 #include <string.h>

@@ -2,10 +2,10 @@
 /*
  * Hosts and their claims: see host_inventory.h.
  *
- * Happy path: join, hello, leave, join again. A hello is parsed by jansson (depth and size are
- * bounded by its bytes), and a new object built of what is wanted: nothing else of it is kept.
- * Failures: PFL_EPARSE leaves the claims as they were. Ownership: hosts and their claims.
- * Limits: host_inventory.h's.
+ * Happy path: join, hello, leave, join again. A hello is parsed by jansson (its bytes limit depth
+ * and size), and a new object is built of the known members: nothing else of it is kept. Failures:
+ * PFL_EPARSE leaves the claims as they were. Ownership: hosts and their claims. Limits:
+ * host_inventory.h's.
  */
 #include "relay/hub/host_inventory.h"
 
@@ -256,7 +256,7 @@ static bool read_clock(struct pfl_span body, int64_t *ret_receive_ns, int64_t *r
     return is_fine;
 }
 
-/* Four timestamps: the offset is within half of what the way there and back took. */
+/* Four timestamps: the error of the offset is at most half of the round-trip time. */
 int pfl_host_inventory_take_clock(struct pfl_host *host, struct pfl_span body_untrusted,
                                   int64_t asked_ns, int64_t now_ns)
 {

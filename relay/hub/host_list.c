@@ -2,9 +2,9 @@
 /*
  * GET /v1/hosts.
  *
- * Happy path: the inventory's text is made as it is read, some hosts at a time, so that an answer
- * that nobody reads costs nothing; each host that is looked at counts against the operator's rate,
- * over all his connections. Failures: out of memory resets the stream. Ownership: a listing is
+ * Happy path: the inventory's text is made as it is read, some hosts at a time, so that an unread
+ * answer costs nothing. Each host that is looked at counts against the operator's rate, over all
+ * connections of that operator. Failures: out of memory resets the stream. Ownership: a listing is
  * freed with its stream. Limits: HOSTS_PER_S, HOSTS_AT_ONCE of an operator; of the text one piece.
  */
 #include <string.h>
@@ -87,7 +87,7 @@ static size_t on_pull(void *user, uint8_t *dst, size_t room, bool *ret_is_end)
 static void on_data(void *user, struct pfl_span data)
 {
     (void)user;
-    (void)data; /* nobody asked for a body */
+    (void)data; /* the request has no body */
 }
 
 static void on_end(void *user)

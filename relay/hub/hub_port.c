@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The meeting point's connections: see hub_port.h. What operators ask is in
- * operator_requests.c.
+ * Connections of the fleet relay: see hub_port.h. Operators' requests are in operator_requests.c.
  *
- * Happy path: a peer's TLS stream becomes a link. An agent is asked for its hello and its clock,
- * and is its host's connection from then on; an operator's requests are answered. Failures: a peer
- * that says nothing is closed; a second connection of a host takes the first one's place, which is
- * told to go. Ownership: peers own their links; the inventory its hosts. Limits: the port's
- * max_connections, max_per_operator, HOST_CONNECTIONS, streams per connection (proto/h2/h2.h),
- * max_unread_mib.
+ * Happy path: a peer's TLS stream becomes a link. The relay requests an agent's hello and clock,
+ * and uses it as its host's connection from then on; an operator's requests are answered. Failures:
+ * a silent peer is closed; a second connection of a host replaces the first, which gets a GOAWAY.
+ * Ownership: peers own their links; the inventory its hosts. Limits: the port's max_connections,
+ * max_per_operator, HOST_CONNECTIONS, streams per connection (proto/h2/h2.h), max_unread_mib.
  */
 #include "relay/hub/hub_port.h"
 
@@ -27,7 +25,7 @@
 #define CLOCK_PERIOD_MS   60000u
 #define CLOCK_ROUNDS      5u
 #define CLOCK_BODY_BYTES  256u
-/* Of one host: its own, and those that were told to go and have not gone yet. */
+/* Connections of one host: the current one, and those that got a GOAWAY and are not closed yet. */
 #define HOST_CONNECTIONS 4u
 
 static struct pfl_hub_peer *peer_of(struct pfl_list *node)
@@ -384,7 +382,7 @@ void pfl_hub_decide(const struct pfl_hub *self, const char *operator_name, const
                     struct pfl_policy_decision *ret_decision)
 {
     struct pfl_host *known = pfl_host_inventory_find(&self->inventory, host);
-    /* A relay that was restarted may hear of the host from its operator first. */
+    /* After a restart of the relay an operator may name the host before its agent reconnects. */
     bool is_silent = known == NULL || known->claims == NULL;
     struct pfl_policy_question question = {
         .operator_name = operator_name,

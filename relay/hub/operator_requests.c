@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What operators ask of the meeting point: docs/protocol-tunnel.md, "Requests".
+ * Operators' requests at the fleet relay: docs/protocol-tunnel.md, "Requests".
  *
- * Happy path: one host is described, and forgotten, here, the list of all made by host_list.c;
- * clock, streams and kill are asked of the agent in the operator's name and its answer passed back;
- * a CONNECT becomes a stream (stream_table.c). Failures: each a status with a sentence. Ownership:
- * a request to an agent frees itself when its HTTP/2 streams are gone. Limits: an agent's answer of
- * AGENT_ANSWER_BYTES; streams per connection, of an agent's no more for one operator than leave
- * some to others; answers that he has not read count as what his streams hold (hub->unread).
+ * Happy path: requests for one host, and to forget it, are answered here, the list of all hosts by
+ * host_list.c; clock, streams and kill are forwarded to the agent with the operator's name, and its
+ * answer is returned; a CONNECT becomes a stream (stream_table.c). Failures: each a status with a
+ * sentence. Ownership: a request to an agent frees itself when its HTTP/2 streams are closed.
+ * Limits: an agent's answer of AGENT_ANSWER_BYTES; streams per connection, and a part of an agent's
+ * for each operator; unread answers count like data of the operator's streams (hub->unread).
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,8 @@
 #include "relay/hub/hub_impl.h"
 
 #define AGENT_ANSWER_BYTES (64u * 1024)
-/* When fewer of an agent's streams are left than this, who has half of all gets no more. */
+/* When fewer of an agent's streams are left than this, an operator that has half of all gets no
+ * more. */
 #define LAST_STREAMS (PFL_H2_MAX_STREAMS / 4)
 
 static void refuse(struct pfl_h2_stream *h2_stream, unsigned status, const char *title,
@@ -74,7 +75,7 @@ static void free_forwarded_request_if_gone(struct forwarded_request *e)
 static void on_forwarded_request_data(void *user, struct pfl_span data)
 {
     (void)user;
-    (void)data; /* nobody asked for a body */
+    (void)data; /* the request has no body */
 }
 
 static void on_forwarded_request_end(void *user)
@@ -183,7 +184,7 @@ static const char *path_at_agent(const struct pfl_route *route, char *dst, size_
     return dst;
 }
 
-/* Fields of the operator's that mean something to the agent, and what the agent keeps him to. */
+/* The operator's fields that concern the agent, and the role that the agent must enforce. */
 static size_t fields_of(const struct pfl_hub_stream_conf *conf, const char *role,
                         struct pfl_h2_field *fields)
 {
@@ -279,7 +280,7 @@ static void refuse_forbidden(struct pfl_hub_peer *p, struct pfl_h2_stream *h2_st
 
 /* ---- forgetting ---- */
 
-/* A role that does not say so allows it nobody: it changes what others see. */
+/* Only a role that says so permits this, because it changes what others see. */
 static bool may_forget(const struct pfl_policy_decision *decision)
 {
     return decision->rates.len == 0 || pfl_role_get_number(decision->rates, PFL_ROLE_FORGET) != 0;
@@ -346,8 +347,8 @@ static unsigned count_forwarded_requests(const struct pfl_hub *hub, const char *
     return count;
 }
 
-/* One operator's streams and questions leave room at an agent, also at one that does not answer,
- * for those of others. False: refused already. */
+/* One operator's streams and requests leave room at an agent for others, also if the agent does not
+ * answer. False: refused already. */
 static bool leaves_room(struct pfl_hub_peer *p, struct pfl_h2_stream *h2_stream,
                         const struct pfl_route *route, const struct pfl_h2 *agent)
 {

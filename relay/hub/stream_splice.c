@@ -2,12 +2,12 @@
 /*
  * The two HTTP/2 streams of an operator's stream: see stream_splice.h.
  *
- * Happy path: CONNECT to the agent with the operator's fields; its answer becomes ours; from there
- * on each HTTP/2 stream's bytes wait in a ring until the other HTTP/2 stream has room, and each
- * HTTP/2 stream's credit is given to the other. The end of one direction is passed on after its
- * last byte. Failures: an HTTP/2 stream that is lost resets the other with DETACH, so that both
- * ends resume; CANCEL is passed on as CANCEL. An HTTP/2 stream that sends past its window or
- * credits what it was not sent is reset. A ring that gets no memory loses both HTTP/2 streams.
+ * Happy path: CONNECT to the agent with the operator's fields; its answer becomes ours. Then each
+ * HTTP/2 stream's bytes wait in a ring until the other HTTP/2 stream has room, and each HTTP/2
+ * stream's credit is passed to the other. The end of one direction is passed on after its last
+ * byte. Failures: if an HTTP/2 stream is lost, the other is reset with DETACH, so that both ends
+ * resume; CANCEL is passed on as CANCEL. An HTTP/2 stream that sends past its window, or credits
+ * bytes that it was not sent, is reset. If a ring gets no memory both HTTP/2 streams are reset.
  * Ownership: the rings; HTTP/2 streams belong to their connections until on_closed. Limits: one
  * window a ring, and what take_memory says.
  */
@@ -26,10 +26,10 @@ struct side {
     struct pfl_stream_splice *splice;
     struct side *other;
     struct pfl_h2_stream *h2_stream; /* borrowed until its on_closed; NULL then */
-    struct pfl_replay queue;         /* what came from this HTTP/2 stream, for the other */
+    struct pfl_replay queue;         /* bytes from this HTTP/2 stream, for the other */
     uint64_t sent;                   /* to this HTTP/2 stream */
     uint64_t credited;               /* by this HTTP/2 stream */
-    uint64_t allowance;              /* it had received so much before, and not used up */
+    uint64_t allowance;              /* bytes that it had received before, and not used up */
     uint32_t code;
     bool has_ended; /* it sends no more */
 };
@@ -283,7 +283,7 @@ static bool keeps_role(const struct pfl_stream_splice *p, const struct pfl_h2_he
     return p->role_name[0] == '\0' || (kept != NULL && strcmp(kept, p->role_name) == 0);
 }
 
-/* An agent that does not say that it keeps the operator to his role does not get the stream. */
+/* An agent that does not confirm the operator's role does not get the stream. */
 static void refuse_agent(struct pfl_stream_splice *p)
 {
     static const struct pfl_problem problem = {

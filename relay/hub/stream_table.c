@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators' streams at the meeting point: what a CONNECT becomes.
+ * Operators' streams at the fleet relay, each from a CONNECT.
  *
- * Happy path: the operator's quota has room for one more, his role goes to the agent with the
- * CONNECT, and a splice (stream_splice.h) passes bytes and credit, no faster than the role says.
- * When the policy changes each stream is looked at again: forbidden ones are killed, the agents of
- * those with another role are told it. Failures: a status with a sentence; an agent that does not
- * take a new role loses the stream. What an operator does not read takes memory here: when he has
- * his share of it, those of his streams that have most of it are detached, and none is begun or
- * resumed until he has read. Ownership: a stream frees itself when its HTTP/2 streams are gone; its
- * quota is the port's. Limits: quota.h, streams per connection (proto/h2/h2.h), hub->unread.
+ * Happy path: the operator's quota has room for one more, the role is sent to the agent with the
+ * CONNECT, and a splice (stream_splice.h) passes bytes and credit, within the rate of the role.
+ * When the policy changes each stream is checked again: forbidden ones are killed, changed roles
+ * are sent to the agents. Failures: a status with a sentence; an agent that does not accept a new
+ * role loses the stream. Unread data takes memory here. If an operator's share of it is used up,
+ * the operator's streams with most of it are detached, and none is begun or resumed until data is
+ * read. Ownership: a stream frees itself when its HTTP/2 streams are closed; its quota is the
+ * port's. Limits: quota.h, streams per connection (proto/h2/h2.h), hub->unread.
  */
 #include <stdio.h>
 #include <string.h>
@@ -28,11 +28,11 @@ struct hub_stream {
     struct pfl_audit_context context;
     char role[PFL_ROLE_FIELD_BYTES]; /* as the agent has it; "": none */
     struct pfl_throttled held;       /* waits for its bytes a second */
-    uint64_t share;                  /* whose memory it takes (base/shares.h) */
+    uint64_t share;                  /* the sharer whose memory it takes (base/shares.h) */
     bool is_resume;
 };
 
-/* A role on its way to an agent; finds its stream again by name. */
+/* A role in flight to an agent; finds its stream again by name. */
 struct role_change {
     struct pfl_audit_context context;
     char role[PFL_ROLE_FIELD_BYTES];
@@ -53,7 +53,7 @@ static void count_stream(struct pfl_hub *hub, const char *name, bool is_more)
         host->streams += is_more ? 1 : -1u;
 }
 
-/* The host knows no such stream of this operator's. */
+/* The host has no such stream of this operator. */
 static bool is_stray(const struct hub_stream *c, unsigned status)
 {
     return c->is_resume && (status == 409 || status == 410);
@@ -148,8 +148,8 @@ static void on_sent(void *user, size_t bytes)
 
 /* ---- memory for what is not read ---- */
 
-/* An operator who has less than that begins and resumes nothing, so that those streams that were
- * detached do not come back to be detached again. More than a window. */
+/* An operator with less than that left cannot begin or resume streams, so that detached streams do
+ * not return to be detached again. More than a window. */
 #define ROOM_PARTS 16u
 _Static_assert(((uint64_t)PFL_HUB_UNREAD_MIN_MIB << 20) / ROOM_PARTS >=
                    PFL_TUNNEL_DATA_WINDOW_BYTES + PFL_TUNNEL_CONTROL_WINDOW_BYTES,
@@ -244,7 +244,7 @@ static void refuse(struct pfl_h2_stream *h2_stream, unsigned status, const char 
     pfl_problem_respond(h2_stream, &problem);
 }
 
-/* The one that an older connection of this operator carries: it gives way to the new one. */
+/* An older connection of this operator carries the stream: the new one replaces it. */
 static bool is_carried(const struct pfl_hub *hub, const struct pfl_audit_context *context)
 {
     struct pfl_list *it;
@@ -427,7 +427,7 @@ static int tell_agent(struct hub_stream *c, const char *role)
     return rc;
 }
 
-/* Another role has other rates, which count from now on. */
+/* Another role has other rates, which apply from now on. */
 static void move_quota(struct hub_stream *c, struct pfl_span role)
 {
     struct pfl_hub *hub = c->context.hub;
@@ -440,7 +440,7 @@ static void move_quota(struct hub_stream *c, struct pfl_span role)
     c->quota = quota;
 }
 
-/* Roles are replaced, never lifted: a stream that had one keeps it when there is none any more. */
+/* Roles are replaced, never removed: a stream that had one keeps it if there is none any more. */
 static void review(struct hub_stream *c)
 {
     struct pfl_policy_decision d;

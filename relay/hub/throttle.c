@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What waits for an operator's rates: bytes of streams, the inventory.
+ * Streams and inventory answers that exceeded an operator's rate.
  *
- * Happy path: what was told to wait is woken, all of a connection at once, when PACE_MS have
- * passed, and waits again if there is still nothing for it. Failures: none. Ownership: what waits
- * owns its node and removes it before it is freed; the list is its connection's. Limits: its
- * streams.
+ * Happy path: every PACE_MS all waiting work of a connection is retried, and waits again if the
+ * rate still does not allow it. Failures: none. Ownership: waiting work owns its node and removes
+ * it before it is freed; the list is its connection's. Limits: its streams.
  */
 #include "relay/hub/hub_impl.h"
 
@@ -21,7 +20,7 @@ static void on_pace(uv_timer_t *timer)
     struct pfl_hub_peer *p = timer->data;
     struct pfl_list *first = p->held.next;
 
-    /* Who was asked first is asked last the next time. */
+    /* The first in the list is last the next time. */
     if (!pfl_list_is_empty(&p->held)) {
         pfl_list_remove(first);
         pfl_list_append(&p->held, first);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a relay has carried since it began, of those streams, too, that are under way. */
+/* Counters of all streams since the relay's start, including open ones. */
 #ifndef PFL_RELAY_HUB_TRAFFIC_H
 #define PFL_RELAY_HUB_TRAFFIC_H
 
@@ -8,18 +8,18 @@
 
 struct pfl_traffic {
     uint64_t begun; /* streams */
-    uint64_t open;  /* of them, now */
+    uint64_t open;  /* of them, currently open */
     uint64_t bytes_to_host;
     uint64_t bytes_to_operator;
     uint64_t resumed; /* of those begun */
-    uint64_t cut;     /* that ended because a connection did */
-    /* Now: what came from one side and has not gone to the other, */
+    uint64_t cut;     /* that ended because a connection ended */
+    /* Now: bytes received from one side and not sent to the other, */
     uint64_t held_to_host;
     uint64_t held_to_operator;
-    /* what was sent to a side, and is not used up there: of its windows, */
+    /* bytes sent to a side and not used up there, counted against its windows, */
     uint64_t unused_to_host;
     uint64_t unused_to_operator;
-    /* and what waits for the kernel, of all connections and of the fullest. */
+    /* and bytes queued for the kernel: of all connections, and the longest queue. */
     uint64_t queued;
     uint64_t queued_longest;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Triggers for hosts that are yet to hear of them: see trigger_log.h. Cannot fail. Limits:
- * trigger_log.h's; no host can push out more than PFL_TRIGGER_LOG_OF_HOST of what others told.
+ * Triggers for other hosts: see trigger_log.h. Cannot fail. Limits: trigger_log.h's; no host can
+ * displace more than PFL_TRIGGER_LOG_OF_HOST entries of others.
  */
 #include "relay/hub/trigger_log.h"
 
@@ -41,7 +41,7 @@ static struct pfl_trigger_log_entry *older_of(struct pfl_trigger_log_entry *a,
     return a == NULL || b->number < a->number ? b : a;
 }
 
-/* A free place, or the one that gives way. */
+/* A free entry, or the one to replace. */
 static struct pfl_trigger_log_entry *make_room(struct pfl_trigger_log *log, const char *host,
                                                uint64_t now_ms)
 {

@@ -3,11 +3,11 @@
  * The audit log: see audit_log_port.h.
  *
  * Happy path: one line is one write(2) on a descriptor with O_APPEND, so that lines never mix. All
- * strings in it are names of the certificate grammar, addresses, and hex ids: nothing to escape;
- * but for `detail`, of which plain characters are kept. Failures: a write that fails is logged
- * (bounded) and the action goes on: the relay's log has it too; a line that was written in part is
- * ended before the next. Ownership: the descriptor. Limits: one line of LINE_MAX_BYTES; lines of
- * refusals of one operator (refusal_limit.h), of which those that are left out are counted in one.
+ * strings are names of the certificate grammar, addresses, and hex ids, which need no escapes; of
+ * `detail` only plain characters are kept. Failures: a failed write is logged (limited) and the
+ * action continues: the relay's log has it too. A partly written line is ended before the next.
+ * Ownership: the descriptor. Limits: one line of LINE_MAX_BYTES; the rate of one operator's
+ * refusals (refusal_limit.h); one line has the number of those left out.
  */
 #include "relay/policy/audit_log_port.h"
 
@@ -112,7 +112,7 @@ static void write_detail(const char *detail, char *dst, size_t room)
     (void)snprintf(dst, room, ",\"detail\":\"%s\"", plain);
 }
 
-/* A torn line is ended first, so that it spoils no other. */
+/* A torn line is ended first, so that the next one is intact. */
 static void write_line(struct pfl_audit_log *a, const char *line, size_t len)
 {
     ssize_t rc = a->fd < 0 ? -1 : 0;

@@ -2,10 +2,10 @@
 /*
  * Rules and roles: see policy.h.
  *
- * Happy path: text into a serialized message, which is checked once and walked for each question: a
- * policy has tens of rules, and questions are few. Failures: words with the place: of what is no
- * text by the reader, of what makes no sense by the line on which its rule or role begins.
- * Ownership: the serialized message, and what of each role is for agents. Limits:
+ * Happy path: parse the text into a serialized message, which is checked once and walked for each
+ * query: a policy has tens of rules, and queries are few. Failures: a text with the place: of a
+ * syntax error its own place, of an invalid value the line on which its rule or role begins.
+ * Ownership: the serialized message, and the agents' part of each role. Limits:
  * PFL_POLICY_MAX_BYTES, PFL_POLICY_MAX_ROLES, a role's of proto/gate/role.h.
  */
 #include "relay/policy/policy.h"
@@ -260,7 +260,7 @@ static unsigned line_of_block(struct pfl_span text, unsigned n)
     return line;
 }
 
-/* Roles first: rules name them, wherever they stand. */
+/* Roles first, because rules anywhere in the file name them. */
 static int check(struct pfl_policy *p, struct pfl_span text, char *ret_why)
 {
     for (unsigned pass = 0; pass < 2; pass++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may use which hosts, and for what: rules and roles (proto/perfleet/policy.proto). Pure. */
+/* Permissions of operators by host: rules and roles (proto/perfleet/policy.proto). Pure. */
 #ifndef PFL_RELAY_POLICY_POLICY_H
 #define PFL_RELAY_POLICY_POLICY_H
 
@@ -14,8 +14,8 @@
 
 struct pfl_policy;
 
-/* Reads the text. PFL_EPARSE, with `ret_why` (PFL_POLICY_WHY_BYTES) beginning with LINE or
- * LINE:COLUMN, and saying what would be right; PFL_ELIMIT, PFL_ENOMEM. */
+/* Parses the text. PFL_EPARSE, with `ret_why` (PFL_POLICY_WHY_BYTES) beginning with LINE or
+ * LINE:COLUMN, and naming the remedy; PFL_ELIMIT, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_policy_parse(struct pfl_span text, char *ret_why,
                                   struct pfl_policy **ret_policy);
 void pfl_policy_free(struct pfl_policy *self); /* NULL is legal */
@@ -25,20 +25,20 @@ unsigned pfl_policy_count_roles(const struct pfl_policy *self);
 struct pfl_policy_question {
     const char *operator_name;
     const char *host;
-    /* The host's label of this name; NULL: it has none. */
+    /* The host's label of this name; NULL: none. */
     const char *(*get_label)(void *user, struct pfl_span name);
     void *user;
-    bool has_no_labels_yet; /* the host has not said them: no rule with labels fits */
+    bool has_no_labels_yet; /* the host has not sent them: no rule with labels matches */
 };
 
 struct pfl_policy_decision {
     bool is_allowed;
-    bool wants_labels;     /* not allowed, but perhaps once the host has said its labels */
+    bool wants_labels;     /* not allowed, but perhaps once the host has sent its labels */
     struct pfl_span role;  /* for the agent, serialized; empty: none. Borrowed from the policy */
     struct pfl_span rates; /* the whole role */
 };
 
-/* The first rule that fits decides. `self` NULL: no policy, everything is allowed. */
+/* The first rule that matches decides. `self` NULL: no policy, everything is allowed. */
 void pfl_policy_decide(const struct pfl_policy *self, const struct pfl_policy_question *question,
                        struct pfl_policy_decision *ret_decision);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the policy's file: see policy_file_port.h. A file that cannot be read or understood is an
+ * Reads the policy's file: see policy_file_port.h. A file that cannot be read or parsed is an
  * error, never an empty policy. Limits: PFL_POLICY_MAX_BYTES.
  */
 #include "relay/policy/policy_file_port.h"

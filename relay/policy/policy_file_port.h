@@ -5,11 +5,11 @@
 
 #include "relay/policy/policy.h"
 
-/* `path` NULL: NULL, everything is allowed. Logs what is wrong. PFL_EIO, PFL_EPARSE, PFL_ELIMIT,
+/* `path` NULL: returns NULL, everything is allowed. Logs failures. PFL_EIO, PFL_EPARSE, PFL_ELIMIT,
  * PFL_ENOMEM. */
 PFL_MUST_USE int pfl_policy_file_load(const char *path, struct pfl_policy **ret_policy);
 
-/* Says on stdout that the file makes sense, or on stderr where it does not: FILE:LINE: why. */
+/* Checks the file for a person: reports success on stdout, or on stderr FILE:LINE: reason. */
 PFL_MUST_USE bool pfl_policy_file_check(const char *path);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 
-/* Of bytes: as much at once as comes in half a second, and at least one frame of the tunnel. */
+/* Burst of bytes: half a second's rate, and at least one frame of the tunnel. */
 #define BURST_MIN_BYTES 32768u
 /* A bucket counts in 60ths of a stream, so that a rate per minute is one per second. */
 #define OPENING 60u

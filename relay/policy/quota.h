@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What operators use of what their roles give them at this relay: streams at a time, new ones a
- * minute, bytes a second. One quota for each operator and role. Pure; time is an argument.
+ * Quotas of operators at this relay, by their roles: concurrent streams, new ones per minute, bytes
+ * per second. One quota for each operator and role. Pure; time is an argument.
  */
 #ifndef PFL_RELAY_POLICY_QUOTA_H
 #define PFL_RELAY_POLICY_QUOTA_H
@@ -14,7 +14,7 @@
 #include "proto/gate/role.h"
 #include "proto/tunnel/identity.h"
 
-/* The one that is idle longest gives way; nobody new while none is idle. */
+/* A new one replaces the one that is idle longest; none is added while none is idle. */
 #define PFL_QUOTAS_MAX 4096u
 
 struct pfl_quota {
@@ -23,25 +23,25 @@ struct pfl_quota {
     char role[PFL_ROLE_PATTERN_MAX + 1];
     struct pfl_token_bucket bytes; /* towards the operator */
     struct pfl_token_bucket openings;
-    struct pfl_token_bucket strays; /* resumes of streams that no host knew */
+    struct pfl_token_bucket strays; /* resumes of streams that no host had */
     uint64_t max_streams;           /* 0: no limit */
     unsigned streams;
 };
 
 struct pfl_quotas {
-    struct pfl_list all; /* owned; used last at the end */
+    struct pfl_list all; /* owned; the last used one is at the end */
     unsigned count;
 };
 
 void pfl_quotas_init(struct pfl_quotas *self);
 void pfl_quotas_fini(struct pfl_quotas *self);
-/* With the rates of `role` (checked; the relay's fields). NULL: no memory, or too many. Borrowed
- * while it has streams. */
+/* The operator's quota with the rates of `role` (checked; the relay's fields). NULL: no memory, or
+ * too many. Borrowed while it has streams. */
 struct pfl_quota *pfl_quotas_get(struct pfl_quotas *self, const char *operator_name,
                                  struct pfl_span role, uint64_t now_ms);
-/* One stream more; false: there may not be one now. A stream that is taken up again is no new one,
- * unless it turns out that there was none: then it counts as one (pfl_quota_note_stray), and when
- * a minute's worth of those has come, no stream is taken up for a while either. */
+/* Takes one stream; false: not permitted now. A resumed stream is not a new one, unless the host
+ * has no such stream: then it counts as new (pfl_quota_note_stray), and after a minute's worth of
+ * those no stream may be resumed for a while. */
 bool pfl_quota_try_open(struct pfl_quota *self, bool is_new, uint64_t now_ms);
 void pfl_quota_note_stray(struct pfl_quota *self, uint64_t now_ms);
 void pfl_quota_close(struct pfl_quota *self);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Refusals that are told and those that are counted: see refusal_limit.h. A bucket for each slot of
- * a table by the operator's name, so that coming again with a new connection gains nothing. No
- * allocation; cannot fail.
+ * Refusals that are logged and those that are counted: see refusal_limit.h. A bucket for each slot
+ * of a table by the operator's name, so that a new connection gains nothing. No allocation; cannot
+ * fail.
  */
 #include "relay/policy/refusal_limit.h"
 
