@@ -6,10 +6,12 @@ It reads tokens, not grammar. clang-format's layout tells the rest: an operator 
 blank on either side, a pointer's star or a sign has not.
 """
 import collections
+import hashlib
 import re
 
 # start, end: the piece of the text that `after` replaces.
-Mutant = collections.namedtuple("Mutant", "name start end line before after")
+# number: among the mutants of the function that make the same change, from 1.
+Mutant = collections.namedtuple("Mutant", "name function before after number start end line")
 
 TOKEN = re.compile(r"""
     (?P<skip>\s+ | //[^\n]* | /\*.*?\*/ | ^[ \t]*\#(?:[^\n]*\\\n)*[^\n]*)
@@ -45,13 +47,15 @@ def pairs_of(tokens):
 
 
 def judged(tokens, pairs):
-    """The indices of the tokens of functions' bodies, without assertions and the log."""
+    """The function and the index of each token of functions' bodies, without assertions and the log."""
+    opens = {close: begin for begin, close in pairs.items()}
     at = 0
     while at < len(tokens):
         word = tokens[at][1]
         if word == "{" and at in pairs:
             if tokens[at - 1][1] == ")":
-                yield from body(tokens, pairs, at)
+                function = tokens[opens[at - 1] - 1][1]
+                yield from ((function, i) for i in body(tokens, pairs, at))
             at = pairs[at]
         at += 1
 
@@ -141,17 +145,29 @@ def find(name, text):
     tokens = tokens_of(text)
     pairs = pairs_of(tokens)
     heads = heads_of_loops(tokens, pairs)
-    mutants = []
-    for at in judged(tokens, pairs):
+    mutants, same = [], collections.Counter()
+    for function, at in judged(tokens, pairs):
         for start, end, after in replacements(text, tokens, pairs, at):
             if at in heads and after == "(void)0":
                 continue
+            before = " ".join(text[start:end].split())
+            same[function, before, after] += 1
             line = text.count("\n", 0, start) + 1
-            mutants.append(Mutant(name, start, end, line, text[start:end], after))
+            mutants.append(Mutant(name, function, before, after, same[function, before, after], start, end, line))
     return mutants
+
+
+def key(mutant):
+    """The same in each version of the file whose function has the change at the same place."""
+    return "\t".join((mutant.name, mutant.function, mutant.before, mutant.after, str(mutant.number)))
+
+
+def shuffled(mutants, seed):
+    """In an order that depends on the seed and the mutants' keys: other files change it little."""
+    return sorted(mutants, key=lambda m: hashlib.sha256(("%d %s" % (seed, key(m))).encode()).digest())
 
 
 def apply(mutant, text):
     """The mutant's text. Lines keep their numbers."""
-    lines = "\n" * mutant.before.count("\n")
+    lines = "\n" * text.count("\n", mutant.start, mutant.end)
     return text[:mutant.start] + mutant.after + lines + text[mutant.end:]

@@ -7,11 +7,13 @@ and comes before the library that has the same object, whose own is then not wan
 import hashlib
 import json
 import os
+import pathlib
 import re
 import shlex
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -75,6 +77,7 @@ class Programs:
             self.environment.update(CMAKE_C_COMPILER_LAUNCHER="ccache", CCACHE_BASEDIR=str(copy), CCACHE_NOHASHDIR="1")
         self.lock = threading.Lock()
         self.running = set()
+        self.objects = {}
         self.stopped = False
         (copy / "tmp").mkdir()
         apart = os.geteuid() == 0 and quietly([*INSIDE, str(copy / "tmp"), "true"]).returncode == 0
@@ -136,10 +139,10 @@ class Programs:
         return {words[0] for words in lines if len(words) > 1 and words[1] in kinds}
 
     def linked(self, name):
-        """The tests that have the object, those of the same name first, then the quickest."""
+        """The tests that have the object: those of the file's name first, then those of its folder."""
         target = self.compilers[name][1]
         mine = self.symbols(self.build / target, GLOBAL)
-        stem = os.path.basename(name)[:-2]
+        stem, folder = os.path.basename(name)[:-2], os.path.dirname(name)
         found = []
         for test in self.near(name):
             with test.lock:
@@ -147,9 +150,11 @@ class Programs:
                     test.symbols = self.symbols(self.build / test.program, GLOBAL + GLOBAL.lower())
             if mine & test.symbols:
                 found.append(test)
-        for test in found:
-            self.measure(test)
-        return sorted(found, key=lambda t: (stem not in t.name, t.seconds, t.name))
+        return sorted(found, key=lambda t: (stem not in t.name, not self.is_of(t, folder), t.name))
+
+    def is_of(self, test, folder):
+        """Unit tests mirror the tree."""
+        return any(part.startswith("tests/unit/%s/" % folder) for part in self.parts[test.name])
 
     def measure(self, test):
         """Once: whether the test holds without a mutant, and for how long it runs."""
@@ -165,15 +170,29 @@ class Programs:
                 test.seconds = time.monotonic() - begin
 
     def compile(self, name, source, target, *options):
-        """None where the text does not compile, else the object's bytes."""
+        """None if the text does not compile, else the object's bytes."""
         words = list(self.compilers[name][0])
         words[words.index("-o") + 1] = str(target)
         words[words.index("-c") + 1] = str(source)
-        # A mutant stands in another folder than its text was written for.
-        words += ["-w", "-g0", "-iquote", str((self.copy / name).parent), *options]
+        # A mutant stands in another folder than its text was written for; assertions name the file.
+        words += ["-w", "-g0", "-iquote", str((self.copy / name).parent),
+                  "-fmacro-prefix-map=%s/=" % source.parent, *options]
         if quietly(words, cwd=self.build).returncode != 0:
             return None
         return target.read_bytes()
+
+    def plain(self, name, *options):
+        """The object's bytes without a mutant."""
+        with self.lock:
+            known = self.objects.get((name, options))
+        if known is None:
+            folder = pathlib.Path(tempfile.mkdtemp(dir=self.copy / "tmp"))
+            shutil.copy2(self.copy / name, folder)
+            known = self.compile(name, folder / os.path.basename(name), folder / "plain.o", *options)
+            shutil.rmtree(folder)
+            with self.lock:
+                self.objects[name, options] = known
+        return known
 
     def link(self, test, name, target, program):
         with test.lock:
@@ -188,6 +207,7 @@ class Programs:
 
     def survives(self, test, name, target, folder):
         """'alive', 'killed' or 'timeout'"""
+        self.measure(test)
         program = folder / os.path.basename(test.program)
         self.link(test, name, target, program)
         limit = max(LEAST_LIMIT_S, TIMES_LONGER * test.seconds)
