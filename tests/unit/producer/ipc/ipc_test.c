@@ -85,6 +85,32 @@ static void commands_are_read_whole_and_refused_when_cut(void **state)
     assert_memory_equal(cmd.name.data, "abc", 3);
 }
 
+static void nothing_of_the_command_before_stays(void **state)
+{
+    /* setup_tracing {1: 4}; flush {1: 5, 2: 6, 3: 7} */
+    static const uint8_t tracing[] = {0x1a, 2, 0x08, 4};
+    static const uint8_t flush[] = {0x2a, 6, 0x08, 5, 0x10, 6, 0x18, 7};
+    static const uint8_t unknown[] = {0x7a, 0};
+    static struct pfl_ipc_command cmd;
+    static struct pfl_ipc_command nothing;
+
+    (void)state;
+    assert_int_equal(pfl_ipc_parse_command(pfl_span_of(tracing, sizeof(tracing)), &cmd), 0);
+    assert_int_equal(cmd.kind, PFL_IPC_CMD_SETUP_TRACING);
+    assert_int_equal(cmd.page_kb, 4);
+    assert_int_equal(pfl_ipc_parse_command(pfl_span_of(flush, sizeof(flush)), &cmd), 0);
+    assert_int_equal(cmd.kind, PFL_IPC_CMD_FLUSH);
+    assert_int_equal(cmd.page_kb, 0);
+    assert_int_equal(cmd.ids_len, 1);
+    assert_int_equal(cmd.ids[0], 5);
+    assert_int_equal(cmd.flush_id, 6);
+    assert_int_equal(cmd.flush_flags, 7);
+    assert_int_equal(pfl_ipc_parse_command(pfl_span_of(unknown, sizeof(unknown)), &cmd), 0);
+    assert_int_equal(cmd.kind, PFL_IPC_CMD_UNKNOWN);
+    cmd.ids[0] = 0; /* of ids_len = 0 */
+    assert_memory_equal(&cmd, &nothing, sizeof(cmd));
+}
+
 static void repeated_ids_come_packed_or_not_and_are_bounded(void **state)
 {
     static struct pfl_ipc_command cmd;
@@ -126,6 +152,32 @@ static void random_bytes_never_do_harm(void **state)
         (void)!pfl_ipc_parse_bind(pfl_span_of(bytes, len), &service);
         assert_true(cmd.ids_len <= PFL_IPC_IDS_MAX);
     }
+}
+
+static void a_commit_is_the_bytes_of_the_reference(void **state)
+{
+    static const uint8_t want[] = {0x0a, 7, 0x08, 0xac, 0x02, 0x10, 2,    0x18, 3,    0x12, 0x13,
+                                   0x08, 4, 0x10, 5,    0x18, 6,    0x22, 0x09, 0x08, 200,  1,
+                                   0x12, 4, 'a',  'b',  'c',  'd',  0x28, 1,    0x18, 9};
+    struct pfl_arbiter_move move = {.page = 300, .chunk = 2, .buffer = 3};
+    struct pfl_arbiter_patch patch = {.buffer = 4,
+                                      .writer_id = 5,
+                                      .chunk_id = 6,
+                                      .offset = 200,
+                                      .data = {'a', 'b', 'c', 'd'},
+                                      .has_more = true};
+    struct pfl_arbiter_batch batch = {.flush_id = 9};
+    struct pfl_ipc_commit_pos pos = {0};
+    static uint8_t bytes[PFL_IPC_COMMIT_MAX];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+
+    (void)state;
+    batch.moves.items = &move;
+    batch.patches.items = &patch;
+    batch.moves.len = batch.patches.len = 1;
+    assert_false(pfl_ipc_encode_commit(&w, &batch, &pos));
+    assert_int_equal(sizeof(bytes) - w.left, sizeof(want));
+    assert_memory_equal(bytes, want, sizeof(want));
 }
 
 enum { MOVES = 9000, PATCHES = 5000 };
@@ -183,8 +235,10 @@ int main(void)
         cmocka_unit_test(an_invoke_is_the_bytes_of_the_reference),
         cmocka_unit_test(methods_are_found_by_name_and_unknown_ones_ignored),
         cmocka_unit_test(commands_are_read_whole_and_refused_when_cut),
+        cmocka_unit_test(nothing_of_the_command_before_stays),
         cmocka_unit_test(repeated_ids_come_packed_or_not_and_are_bounded),
         cmocka_unit_test(random_bytes_never_do_harm),
+        cmocka_unit_test(a_commit_is_the_bytes_of_the_reference),
         cmocka_unit_test(a_big_batch_becomes_several_messages_in_order),
     };
 

@@ -401,6 +401,22 @@ static void credit_is_what_the_other_end_credits_and_nothing_sooner(void **state
     assert_int_equal(operator_end.got, WINDOW + 4321);
 }
 
+static void what_may_still_be_sent_is_counted_until_it_is_credited(void **state)
+{
+    struct pfl_stream_splice_stats stats;
+
+    (void)state;
+    connect_them();
+    send(&operator_end, 1000);
+    send(&agent_end, 50000);
+    pfl_h2_stream_credit(operator_end.h2_stream, 20000);
+    pfl_h2_stream_credit(agent_end.h2_stream, 300);
+    pump();
+    pfl_stream_splice_get_stats(spliced, &stats);
+    assert_int_equal(stats.unused_to_operator, 30000);
+    assert_int_equal(stats.unused_to_host, 700);
+}
+
 static void invented_credit_resets_the_stream(void **state)
 {
     (void)state;
@@ -589,6 +605,7 @@ int main(void)
         T(the_operator_gets_as_much_as_there_is_room_for),
         T(bytes_and_ends_pass_both_ways),
         T(credit_is_what_the_other_end_credits_and_nothing_sooner),
+        T(what_may_still_be_sent_is_counted_until_it_is_credited),
         T(invented_credit_resets_the_stream),
         T(a_resumed_operator_may_credit_what_it_held),
         T(an_agents_account_may_be_less_than_it_was),

@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -217,6 +218,28 @@ static void the_place_of_what_makes_no_sense_is_told(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+/* Roles are judged first, so a rule before them may be as wrong as it likes. */
+static void braces_in_texts_comments_and_blocks_begin_no_block(void **state)
+{
+    static const char *const before[] = {
+        "rule { name: \"}{\" }",    "rule { name: '}\"{' }", "rule { name: \"\\\"{\" }",
+        "rule { } # } { \" '",      "rule < name: \"r\" >",  "rule { name: \"#\" }",
+        "rule { } # '{' \"<\"",     "rule { } # it's",       "rule { name: \"\\\\\" }",
+        "rule < name: \"'\" > # >", "rule { name: '\\'<' }", "rule { host: \"#\" host: \"{\" }",
+    };
+    char text[200];
+    struct pfl_policy *p;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
+        (void)snprintf(text, sizeof(text), "%s\nrole { }\nrole { name: \"r\" }\n", before[i]);
+        assert_int_equal(parse(text, &p), PFL_EPARSE);
+        if (strncmp(why, "2: ", 3) != 0)
+            fail_msg("%s: %s", before[i], why);
+    }
+    pfl_sweep_assert_no_leak();
+}
+
 static int parse_one(void *arg)
 {
     struct pfl_policy *p = NULL;
@@ -241,6 +264,7 @@ int main(void)
         cmocka_unit_test(labels_and_roles_decide_and_the_first_rule_that_fits_does),
         cmocka_unit_test(what_a_role_may_forget_stays_with_the_relay),
         cmocka_unit_test(the_place_of_what_makes_no_sense_is_told),
+        cmocka_unit_test(braces_in_texts_comments_and_blocks_begin_no_block),
         cmocka_unit_test(what_is_no_policy_is_refused_with_words),
         cmocka_unit_test(running_out_of_memory_is_told),
     };

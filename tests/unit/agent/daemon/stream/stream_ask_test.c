@@ -73,12 +73,47 @@ static void a_name_or_number_that_makes_no_sense_is_refused(void **state)
     }
 }
 
+static void a_resume_request_names_the_stream_and_the_account_of_its_sender(void **state)
+{
+    static struct pfl_h2_head head;
+    struct pfl_stream_ask ask;
+
+    (void)state;
+    pfl_h2_head_add(&head, span_of(PFL_TUNNEL_H_STREAM),
+                    span_of("0123456789abcdef0123456789abcdef"));
+    pfl_h2_head_add(&head, span_of(PFL_TUNNEL_H_RECEIVED), span_of("500"));
+    assert_false(pfl_stream_ask_read(&head, &ask)); /* half an account */
+    pfl_h2_head_add(&head, span_of(PFL_TUNNEL_H_CREDITED), span_of("400"));
+    pfl_h2_head_add(&head, span_of(PFL_TUNNEL_H_WINDOW), span_of("65536"));
+    assert_true(pfl_stream_ask_read(&head, &ask));
+    assert_true(ask.is_resume);
+    assert_true(ask.has_accounts);
+    assert_string_equal(ask.id, "0123456789abcdef0123456789abcdef");
+    assert_int_equal(ask.offer.received, 500);
+    assert_int_equal(ask.offer.credited, 400);
+    assert_int_equal(ask.offer.window_bytes, 65536);
+}
+
+static void a_stream_without_a_name_cannot_be_resumed(void **state)
+{
+    static struct pfl_h2_head head;
+    struct pfl_stream_ask ask;
+
+    (void)state;
+    pfl_h2_head_add(&head, span_of(PFL_TUNNEL_H_RECEIVED), span_of("500"));
+    pfl_h2_head_add(&head, span_of(PFL_TUNNEL_H_CREDITED), span_of("400"));
+    pfl_h2_head_add(&head, span_of(PFL_TUNNEL_H_WINDOW), span_of("65536"));
+    assert_false(pfl_stream_ask_read(&head, &ask));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_encoding_is_found_among_others_that_nobody_knows),
         cmocka_unit_test(fields_of_another_version_are_not_looked_at),
         cmocka_unit_test(a_name_or_number_that_makes_no_sense_is_refused),
+        cmocka_unit_test(a_resume_request_names_the_stream_and_the_account_of_its_sender),
+        cmocka_unit_test(a_stream_without_a_name_cannot_be_resumed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,6 +119,30 @@ static void compact_and_plain_tell_the_same_number_of_switches(void **state)
     assert_int_equal(kit->by_field[20], WAKINGS);
 }
 
+/* In the last bundle: CompactSched {intern_table = 5}. */
+static void each_name_stands_once_in_the_table_of_a_bundle(void **state)
+{
+    static const uint32_t path[] = {4, 0};
+    struct kit *kit = *state;
+    struct pfl_span names[PFL_BUNDLE_NAMES_MAX];
+    struct pfl_field f;
+    struct pfl_reader r;
+    size_t count = 0;
+
+    kit_feed(kit, pfl_buf_get(&kit->pages));
+    assert_true(kit_find(pfl_buf_get(&kit->last), path, &f));
+    r = pfl_reader_of(f.bytes);
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id != 5)
+            continue;
+        for (size_t i = 0; i < count; i++)
+            assert_false(names[i].len == f.bytes.len &&
+                         memcmp(names[i].data, f.bytes.data, f.bytes.len) == 0);
+        names[count++] = f.bytes;
+    }
+    assert_true(count > 4);
+}
+
 static void unwanted_events_are_left_out(void **state)
 {
     struct kit *kit = *state;
@@ -305,6 +329,8 @@ int main(void)
                                         kit_teardown),
         cmocka_unit_test_setup_teardown(compact_and_plain_tell_the_same_number_of_switches,
                                         kit_setup, kit_teardown),
+        cmocka_unit_test_setup_teardown(each_name_stands_once_in_the_table_of_a_bundle, kit_setup,
+                                        kit_teardown),
         cmocka_unit_test_setup_teardown(unwanted_events_are_left_out, kit_setup, kit_teardown),
         cmocka_unit_test_setup_teardown(page_cut_at_every_length_is_read_as_far_as_it_goes,
                                         kit_setup, kit_teardown),

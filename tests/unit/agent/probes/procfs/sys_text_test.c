@@ -55,6 +55,18 @@ static void chosen_counters_only(void **state)
     assert_int_equal(value_at(2, 1), 49);
 }
 
+static void counters_may_be_chosen_in_one_packed_field(void **state)
+{
+    static const uint8_t config[] = {0x12, 2, 1, 2, 0x32, 2, 0xff, 0x7f};
+
+    (void)state;
+    pfl_sys_conf_parse(pfl_span_of(config, sizeof(config)), &conf);
+    assert_true(conf.has_meminfo_choice);
+    assert_true(conf.meminfo[1] && conf.meminfo[2]);
+    assert_false(conf.meminfo[0] || conf.meminfo[3]);
+    assert_int_equal(conf.stat_choice, 0); /* 16383 is no counter */
+}
+
 static void processor_times_are_nanoseconds(void **state)
 {
     (void)state;
@@ -102,6 +114,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(chosen_counters_only, setup, teardown),
+        cmocka_unit_test_setup_teardown(counters_may_be_chosen_in_one_packed_field, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(processor_times_are_nanoseconds, setup, teardown),
         cmocka_unit_test_setup_teardown(slabs_and_the_graphics_clock, setup, teardown),
         cmocka_unit_test_setup_teardown(disks_pressure_and_free_lists, setup, teardown),
