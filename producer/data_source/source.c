@@ -106,8 +106,8 @@ static void free_memory(struct pfl_source *self)
     pfl_heap_free(self);
 }
 
-int pfl_source_new(struct perfleet *owner, const struct perfleet_source_conf *conf,
-                   struct pfl_source **ret_source)
+int pfl_source_new(struct perfleet *owner, pthread_t thread,
+                   const struct perfleet_source_conf *conf, struct pfl_source **ret_source)
 {
     struct pfl_source *self = pfl_heap_zalloc(sizeof(*self));
     int rc;
@@ -115,6 +115,7 @@ int pfl_source_new(struct perfleet *owner, const struct perfleet_source_conf *co
     if (self == NULL)
         return PFL_ENOMEM;
     self->owner = owner;
+    self->thread = thread;
     pthread_mutex_init(&self->lock, NULL);
     rc = copy_conf(self, conf);
     if (rc == PFL_EINVAL)
@@ -331,7 +332,7 @@ void *perfleet_instance_state(struct perfleet_source *source, uint32_t instance)
     struct pfl_source *self = (struct pfl_source *)(void *)source;
     struct pfl_state *state;
 
-    if (instance >= PERFLEET_MAX_INSTANCES || !pfl_source_is_callback(self))
+    if (instance >= PERFLEET_MAX_INSTANCES || !pthread_equal(self->thread, pthread_self()))
         return NULL;
     state = self->instances[instance].program_state;
     return state != NULL && state->session_bytes != 0 ? state->session : NULL;

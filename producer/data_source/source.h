@@ -58,6 +58,7 @@ enum pfl_source_stage {
 struct pfl_source {
     struct perfleet_source pub;
     struct perfleet *owner; /* borrowed for life */
+    pthread_t thread;       /* its connection's, on which callbacks run */
     struct pfl_source *next_in_process;
     uint32_t slot;
     enum pfl_source_stage stage;
@@ -76,7 +77,8 @@ struct pfl_source_instance_conf {
 };
 
 /* PFL_ENOMEM, PFL_ELIMIT (slots of the process), PFL_EINVAL. */
-PFL_MUST_USE int pfl_source_new(struct perfleet *owner, const struct perfleet_source_conf *conf,
+PFL_MUST_USE int pfl_source_new(struct perfleet *owner, pthread_t thread,
+                                const struct perfleet_source_conf *conf,
                                 struct pfl_source **ret_source);
 /* All instances must be FREE. */
 void pfl_source_free(struct pfl_source *self);
@@ -87,9 +89,6 @@ int pfl_source_find_instance(const struct pfl_source *self, uint64_t id);
 int pfl_source_setup(struct pfl_source *self, const struct pfl_source_instance_conf *conf,
                      struct pfl_arbiter *arbiter);
 /* Is the source known to the service? */
-/* Does a callback of its connection run on the calling thread? In perfleet.c. */
-bool pfl_source_is_callback(const struct pfl_source *self);
-
 static inline bool pfl_source_is_registered(const struct pfl_source *self)
 {
     return self->stage == PFL_SOURCE_REGISTERED || self->stage == PFL_SOURCE_CHANGED;

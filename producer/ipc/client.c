@@ -27,27 +27,12 @@
 #include "producer/ipc/commits.h"
 #include "producer/ipc/requests.h"
 #include "producer/ipc/startups.h"
+#include "producer/platform/clock.h"
 #include "producer/platform/fork.h"
 #include "producer/platform/heap.h"
 #include "producer/platform/note.h"
 
 uint32_t pfl_client_retry_step_ms = 1000;
-
-uint64_t pfl_client_now_ms(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
-void pfl_client_wake(struct perfleet *p)
-{
-    uint64_t one = 1;
-    ssize_t n = write(p->wake_fd, &one, sizeof(one));
-
-    (void)n; /* full means readable: fine */
-}
 
 /* --- replies ----------------------------------------------------------------------------- */
 
@@ -206,7 +191,7 @@ static void finish_stops(struct perfleet *p)
 
 static void send_triggers(struct perfleet *p)
 {
-    uint64_t now = pfl_client_now_ms();
+    uint64_t now = pfl_clock_monotonic_ms();
 
     pthread_mutex_lock(&p->lock);
     for (uint32_t i = 0; i < p->triggers_len; i++) {
@@ -314,7 +299,7 @@ static void schedule_retry(struct perfleet *p)
     else if (p->retries < PFL_CLIENT_RETRY_STEPS)
         delay = (uint64_t)++p->retries * pfl_client_retry_step_ms;
     p->is_refused = false;
-    p->retry_at_ms = pfl_client_now_ms() + delay;
+    p->retry_at_ms = pfl_clock_monotonic_ms() + delay;
 }
 
 /* An attempt that fails like the one before is not said again. */
@@ -337,7 +322,7 @@ static void try_connect(struct perfleet *p)
     struct pfl_writer w;
     int rc;
 
-    if (pfl_client_now_ms() < p->retry_at_ms)
+    if (pfl_clock_monotonic_ms() < p->retry_at_ms)
         return;
     rc = pfl_link_open(&p->link, &p->address, why);
     note_attempt(p, rc, why);
@@ -362,7 +347,7 @@ static int poll_timeout_ms(struct perfleet *p)
 {
     uint64_t at = p->state == PFL_CLIENT_AWAY ? p->retry_at_ms : p->commit_at_ms;
     uint64_t startup_at = pfl_startups_deadline_ms(p);
-    uint64_t now = pfl_client_now_ms();
+    uint64_t now = pfl_clock_monotonic_ms();
 
     /* While the socket is full the timer does not count: the socket wakes us (commits.c). */
     if (p->state != PFL_CLIENT_AWAY && pfl_requests_queued(p) > 0)

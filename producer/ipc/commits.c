@@ -13,14 +13,15 @@
 #include <poll.h>
 
 #include "producer/ipc/requests.h"
+#include "producer/platform/clock.h"
 
 void pfl_commits_drain(struct perfleet *p, uint64_t ms)
 {
-    uint64_t until = pfl_client_now_ms() + ms;
+    uint64_t until = pfl_clock_monotonic_ms() + ms;
 
     while (pfl_requests_send(p) > 0 && !p->link.has_failed) {
         struct pollfd fd = {.fd = p->link.fd, .events = POLLOUT};
-        uint64_t now = pfl_client_now_ms();
+        uint64_t now = pfl_clock_monotonic_ms();
 
         if (now >= until)
             return;
@@ -54,7 +55,7 @@ bool pfl_commits_here(void *user)
 /* The timer is over; what was due at that moment goes now. */
 static bool is_time_over(struct perfleet *p)
 {
-    if (p->commit_at_ms == 0 || pfl_client_now_ms() < p->commit_at_ms)
+    if (p->commit_at_ms == 0 || pfl_clock_monotonic_ms() < p->commit_at_ms)
         return false;
     p->commit_at_ms = 0;
     pfl_arbiter_set_timed(p->arbiter, false);
@@ -78,7 +79,7 @@ void pfl_commits_turn(struct perfleet *p)
         pfl_requests_commit(p);
         pfl_requests_send(p);
     } else if (due == PFL_ARBITER_LATER && p->commit_at_ms == 0) {
-        p->commit_at_ms = pfl_client_now_ms() + p->conf.batch_ms;
+        p->commit_at_ms = pfl_clock_monotonic_ms() + p->conf.batch_ms;
         pfl_arbiter_set_timed(p->arbiter, true);
     }
 }

@@ -299,7 +299,7 @@ int perfleet_trigger(struct perfleet *tracing, const char *trigger_name)
 
 int perfleet_trigger_within(struct perfleet *tracing, const char *trigger_name, uint32_t ttl_ms)
 {
-    uint64_t now_ms = pfl_client_now_ms();
+    uint64_t now_ms = pfl_clock_monotonic_ms();
     size_t len = strlen(trigger_name);
     char *copy;
     int rc = PERFLEET_ELIMIT;
@@ -353,7 +353,7 @@ int perfleet_register(struct perfleet *tracing, const struct perfleet_source_con
 
     if (pfl_fork_is_child())
         return PERFLEET_EFORK;
-    rc = pfl_source_new(tracing, conf, &s);
+    rc = pfl_source_new(tracing, tracing->thread, conf, &s);
     if (rc != 0)
         return public_err(rc);
     pthread_mutex_lock(&tracing->lock);
@@ -430,11 +430,6 @@ void perfleet_flush_done(struct perfleet_source *source, uint32_t instance)
         return;
     atomic_fetch_add(&s->flush_done[instance], 1);
     pfl_client_wake(s->owner);
-}
-
-bool pfl_source_is_callback(const struct pfl_source *self)
-{
-    return pthread_equal(self->owner->thread, pthread_self());
 }
 
 void perfleet_stop_done(struct perfleet_source *source, uint32_t instance)

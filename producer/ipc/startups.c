@@ -20,6 +20,7 @@
 
 #include "perfetto/data_source_config.fields.h"
 #include "producer/ipc/commits.h"
+#include "producer/platform/clock.h"
 #include "producer/platform/fork.h"
 #include "producer/platform/heap.h"
 
@@ -85,7 +86,7 @@ static int begin(struct perfleet *p, const struct pfl_startup_request *request)
     rc = pfl_startup_new(request->config, &conf.startup);
     if (rc != 0)
         return rc == PFL_ENOMEM ? PERFLEET_ENOMEM : PERFLEET_EINVAL;
-    conf.startup->deadline_ms = pfl_client_now_ms() + request->timeout_ms;
+    conf.startup->deadline_ms = pfl_clock_monotonic_ms() + request->timeout_ms;
     conf.startup->reservation = pfl_arbiter_reserve(p->arbiter);
     instance =
         conf.startup->reservation == 0 ? -1 : pfl_source_setup(request->source, &conf, p->arbiter);
@@ -158,7 +159,7 @@ uint64_t pfl_startups_deadline_ms(struct perfleet *p)
 void pfl_startups_serve(struct perfleet *p)
 {
     struct pfl_startup_request *request;
-    uint64_t now_ms = pfl_client_now_ms();
+    uint64_t now_ms = pfl_clock_monotonic_ms();
 
     while ((request = take_request(p)) != NULL) {
         int rc = begin(p, request);

@@ -235,3 +235,11 @@ uint64_t perfleet_time_ns(void)
 }
 
 #endif
+
+uint64_t pfl_clock_monotonic_ms(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}

@@ -21,7 +21,7 @@
 #include "producer/platform/fork.h"
 #include "producer/platform/heap.h"
 #include "producer/track_event/event_filter.h"
-#include "producer/track_event/track_event.h"
+#include "producer/track_event/event_source.h"
 
 #define BUCKETS 256u
 
@@ -140,7 +140,7 @@ void perfleet_category_register(struct perfleet_category *category)
     if (!is_listed(category))
         add(category);
     pthread_mutex_unlock(&lock);
-    pfl_track_event_on_categories();
+    pfl_event_source_on_categories();
 }
 
 void perfleet_category_unregister(struct perfleet_category *category)
@@ -158,7 +158,7 @@ void perfleet_category_unregister(struct perfleet_category *category)
     /* The number stays taken: sequences have told readers what it means. */
     category->number_ = 0;
     pthread_mutex_unlock(&lock);
-    pfl_track_event_on_categories();
+    pfl_event_source_on_categories();
 }
 
 /* --- dynamic categories ------------------------------------------------------------------ */
@@ -214,7 +214,7 @@ struct perfleet_category *perfleet_category_get(const char *name)
         d = make_dynamic(bucket, name);
     pthread_mutex_unlock(&lock);
     if (d != NULL)
-        pfl_track_event_on_categories();
+        pfl_event_source_on_categories();
     return d != NULL ? &d->category : &off;
 }
 

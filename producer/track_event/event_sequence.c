@@ -27,8 +27,8 @@
 #include "producer/platform/fork.h"
 #include "producer/platform/guard.h"
 #include "producer/platform/heap.h"
+#include "producer/track_event/event_source.h"
 #include "producer/track_event/track.h"
-#include "producer/track_event/track_event.h"
 
 #define CLOCK_INCREMENTAL 64u
 #define CLOCK_ABSOLUTE    65u /* in units */
@@ -364,7 +364,7 @@ struct pfl_event_sequence *pfl_event_sequence_renew(uint32_t instance)
     self = pfl_heap_map(sizeof(*self));
     if (self == NULL)
         return NULL;
-    if (pfl_track_event_open_sequence(instance, self) != 0) {
+    if (pfl_event_source_open_sequence(instance, self) != 0) {
         pfl_heap_unmap(self, sizeof(*self));
         return NULL;
     }

@@ -4,31 +4,17 @@
  *
  * Happy path: register describes the categories and registers the data source; a session's setup
  * keeps its TrackEventConfig, its start sets the bits of the categories it wants, its stop clears
- * them. Threads that see a bit ask here for a writer, once per session.
+ * them. Threads that see a bit ask event_source.c for a writer, once per session.
  *
- * Failures: a second registration while the first lives is refused. When the connection is closed
- * nothing is left: events find no data source and are left out.
- * Ownership: the connection owns the data source; the lock lets no thread use it while it is freed.
+ * Failures: a second registration while the first lives is refused.
  */
-#include "producer/track_event/track_event.h"
-
-#include <pthread.h>
-#include <stdatomic.h>
+#include "producer/track_event/event_source.h"
 
 #include "perfetto/data_source_config.fields.h"
 #include "producer/data_source/layer.h"
-#include "producer/data_source/source.h"
-#include "producer/data_source/threads.h"
-#include "producer/ipc/client.h"
 #include "producer/platform/fork.h"
-#include "producer/platform/guard.h"
 #include "producer/platform/heap.h"
 #include "producer/track_event/category.h"
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards source and settings */
-static struct pfl_source *source;                        /* borrowed from its connection */
-static struct pfl_event_settings settings[PERFLEET_MAX_INSTANCES];
-static atomic_bool is_list_changed; /* since the data source was described */
 
 /* --- sessions: the connection's thread --------------------------------------------------- */
 
@@ -73,11 +59,10 @@ static struct pfl_event_settings read_settings(struct pfl_span config)
 static void on_setup(void *user, uint32_t instance, const void *config, size_t config_bytes)
 {
     struct pfl_span wishes = find_config(pfl_span_of(config, config_bytes));
+    struct pfl_event_settings settings = read_settings(wishes);
 
     (void)user;
-    pthread_mutex_lock(&lock);
-    settings[instance] = read_settings(wishes);
-    pthread_mutex_unlock(&lock);
+    pfl_event_source_set_settings(instance, &settings);
     pfl_category_add_session(instance, wishes);
 }
 
@@ -95,66 +80,29 @@ static void on_stop(void *user, uint32_t instance)
 
 /* --- the data source --------------------------------------------------------------------- */
 
-int pfl_track_event_open_sequence(uint32_t instance, struct pfl_event_sequence *sequence)
-{
-    int rc = PFL_EINVAL;
-
-    pthread_mutex_lock(&lock);
-    if (source != NULL) {
-        sequence->settings = settings[instance];
-        sequence->life = pfl_threads_life(source->slot, instance);
-        sequence->clears = pfl_threads_clears(source->slot, instance);
-        rc = pfl_source_open_writer(source, instance, &sequence->writer);
-    }
-    pthread_mutex_unlock(&lock);
-    return rc;
-}
-
-void pfl_track_event_on_categories(void)
-{
-    pfl_guard_enter();
-    pthread_mutex_lock(&lock);
-    if (source != NULL && !atomic_exchange(&is_list_changed, true))
-        pfl_client_wake(source->owner);
-    pthread_mutex_unlock(&lock);
-    pfl_guard_leave();
-}
-
 /* The connection's thread: describes the categories again, if the list has changed. */
 static void refresh(struct perfleet *tracing)
 {
     void *descriptor;
     size_t bytes;
 
-    if (!atomic_load_explicit(&is_list_changed, memory_order_relaxed))
+    if (!pfl_event_source_has_new_categories())
         return;
     if (pfl_category_describe(&descriptor, &bytes) != 0)
         return; /* the next turn tries again */
-    pthread_mutex_lock(&lock);
-    if (source != NULL && source->owner == tracing && atomic_exchange(&is_list_changed, false))
-        (void)perfleet_update(tracing, &source->pub, descriptor, bytes);
-    pthread_mutex_unlock(&lock);
+    pfl_event_source_update(tracing, descriptor, bytes);
     pfl_heap_free(descriptor);
-}
-
-static void forget(const struct perfleet_source *freed)
-{
-    pthread_mutex_lock(&lock);
-    if (source != NULL && &source->pub == freed)
-        source = NULL;
-    pthread_mutex_unlock(&lock);
 }
 
 static const struct pfl_layer layer = {
     .flush_thread = pfl_event_sequence_flush_thread,
     .drop_thread = pfl_event_sequence_drop_thread,
     .on_turn = refresh,
-    .on_source_free = forget,
+    .on_source_free = pfl_event_source_forget,
     .on_fork = pfl_category_disable_all,
 };
 
-/* Locked. */
-static int register_source(struct perfleet *tracing, void *descriptor, size_t bytes)
+int perfleet_track_event_register(struct perfleet *tracing)
 {
     struct perfleet_source_conf conf = {
         .name = "track_event",
@@ -162,32 +110,17 @@ static int register_source(struct perfleet *tracing, void *descriptor, size_t by
         .on_setup = on_setup,
         .on_start = on_start,
         .on_stop = on_stop,
-        .descriptor_fields = descriptor,
-        .descriptor_fields_bytes = bytes,
     };
-    struct perfleet_source *registered;
-    int rc = source != NULL ? PERFLEET_EEXIST : perfleet_register(tracing, &conf, &registered);
-
-    if (rc != 0)
-        return rc;
-    source = (struct pfl_source *)(void *)registered;
-    return 0;
-}
-
-int perfleet_track_event_register(struct perfleet *tracing)
-{
     void *descriptor;
-    size_t bytes;
     int rc;
 
     if (pfl_fork_is_child())
         return PERFLEET_EFORK;
-    if (pfl_category_describe(&descriptor, &bytes) != 0)
+    if (pfl_category_describe(&descriptor, &conf.descriptor_fields_bytes) != 0)
         return PERFLEET_ENOMEM;
+    conf.descriptor_fields = descriptor;
     pfl_layer_register(&layer);
-    pthread_mutex_lock(&lock);
-    rc = register_source(tracing, descriptor, bytes);
-    pthread_mutex_unlock(&lock);
+    rc = pfl_event_source_register(tracing, &conf);
     pfl_heap_free(descriptor);
     return rc;
 }

@@ -19,8 +19,8 @@
 
 #include "producer/data_source/source.h"
 #include "producer/platform/heap.h"
+#include "producer/track_event/event_source.h"
 #include "producer/track_event/intern.h"
-#include "producer/track_event/track_event.h"
 #include "tests/unit/producer/fake_service.h"
 
 #define PAGES 64u
