@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154
-# What goes wrong in each phase of a recording, as docs/mistakes.md has it to the letter: a host that
+# What goes wrong in each phase of a recording, as phases.md has it to the letter: a host that
 # dies or is stuck, a disk that is full or fails, signals (tests/support/phases.py). PFL_WRITE=FILE
 # writes the rows as they are now.
 . "$(dirname "$0")/lib.sh"
@@ -21,5 +21,5 @@ for n in 0 1 2; do
 done
 [ "$(id -u)" -eq 0 ] || skip "disks that are too small or read-only" "needs root to mount them"
 tap_claims timeout 600 python3 -B "$ROOT/tests/support/phases.py" "$BIN" "$WORK" "$PFL_BUILD/tests/libdisk_shim.so" \
-    "$ROOT/docs/mistakes.md" ${PFL_WRITE:+"$PFL_WRITE"}
+    "$ROOT/tests/integration/phases.md" ${PFL_WRITE:+"$PFL_WRITE"}
 finish
