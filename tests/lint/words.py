@@ -29,7 +29,7 @@ BANNED = {
 }
 WORDS = {re.compile(rf"\b({word})\b", re.I): better for word, better in BANNED.items()}
 FENCED = re.compile(r"^[ \t]*```.*?^[ \t]*```", re.M | re.S)
-EXEMPT = re.compile(r"docs/lab/|tests/fixtures/|tests/fuzz/corpus/|tests/lint/(words\.py$|baseline/)")
+EXEMPT = re.compile(r"docs/lab/|tests/fixtures/|tests/fuzz/corpus/|tests/lint/((words|phrases)\.py$|baseline/)")
 SUFFIXES = (".md", ".c", ".h", ".proto", ".py", ".sh", ".txt", ".cmake", ".html", ".yaml",
             ".service", ".conf", "/run")
 
