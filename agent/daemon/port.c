@@ -24,19 +24,6 @@ static const char *const alpn[] = {PFL_TUNNEL_ALPN_AGENT, NULL};
 
 /* ---- the end ---- */
 
-void pfl_agent_finish(struct pfl_agent *self)
-{
-    if (!self->is_closing || self->dialers != 0 || self->streams_len != 0 ||
-        self->alarms_len != 0 || self->raises_len != 0 || self->watch != NULL)
-        return;
-    pfl_worker_close(self->worker);
-    self->conf.on_closed(self->conf.user);
-    pfl_tls_conf_unref(self->tls);
-    pfl_events_fini(&self->events);
-    pfl_mem_free(self->hello);
-    pfl_mem_free(self);
-}
-
 void pfl_agent_close(struct pfl_agent *self)
 {
     struct pfl_list *it;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What port.c (relays), requests_port.c, alarms_port.c and triggers_port.c (what they ask),
- * metrics_port.c (figures) and restart_port.c (streams of the process before) share. */
+/*
+ * The agent, for its files alone. port.c (relays) calls restart_port.c (streams of the process
+ * before) and requests_port.c (what relays ask), which calls alarms_port.c and triggers_port.c; all
+ * use parts_port.c and answers.c. metrics_port.c has the figures.
+ */
 #ifndef PFL_AGENT_PORT_IMPL_H
 #define PFL_AGENT_PORT_IMPL_H
 
@@ -43,8 +46,12 @@ struct pfl_agent {
     char name[PFL_IDENTITY_NAME_BYTES];
 };
 
+/* ---- parts_port.c ---- */
+
 /* Frees it when it is closing and nothing of it is open any more. */
 void pfl_agent_finish(struct pfl_agent *self);
+/* What all streams have in common. */
+void pfl_agent_fill_stream_conf(struct pfl_agent *self, struct pfl_agent_stream_conf *ret_conf);
 
 /* ---- restart_port.c ---- */
 
@@ -53,18 +60,18 @@ void pfl_agent_take_streams_back(struct pfl_agent *self, struct pfl_stored_fds *
 
 /* ---- requests_port.c ---- */
 
-/* What all streams have in common. */
-void pfl_agent_fill_stream_conf(struct pfl_agent *self, struct pfl_agent_stream_conf *ret_conf);
-
 /* The h2's on_request; `user` is the uplink. */
 void pfl_agent_on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head);
+
+/* ---- answers.c ---- */
+
 void pfl_agent_refuse(struct pfl_h2_stream *leg, unsigned status, const char *title,
                       const char *detail);
+void pfl_agent_respond_json(struct pfl_h2_stream *leg, const char *json);
 /* A request's role, into `ret_role` (to be freed); empty without one. PFL_EPARSE, PFL_ENOMEM:
  * refused already. */
 PFL_MUST_USE int pfl_agent_read_role(struct pfl_h2_stream *leg, const struct pfl_route *route,
                                      struct pfl_buf *ret_role);
-void pfl_agent_respond_json(struct pfl_h2_stream *leg, const char *json);
 
 /* ---- alarms_port.c ---- */
 

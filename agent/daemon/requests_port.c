@@ -19,22 +19,9 @@
 #include "base/io/fdsock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "proto/gate/role.h"
-#include "proto/h2/problem.h"
 #include "proto/tunnel/route.h"
 
 /* ---- streams ---- */
-
-static void on_stream_gone(void *user)
-{
-    struct pfl_agent *a = user;
-    struct pfl_list *it;
-
-    a->streams_len--;
-    PFL_LIST_EACH (it, &a->streams)
-        pfl_agent_stream_retry(pfl_agent_stream_of_node(it));
-    pfl_agent_finish(a);
-}
 
 static struct pfl_agent_stream *find_stream(struct pfl_agent *a, const char *id)
 {
@@ -111,14 +98,6 @@ static const char *make_room(struct pfl_agent *a, const char *operator_name)
     return a->streams_len < a->conf.max_streams + 1 ? NULL : "streams are ending here: try again";
 }
 
-void pfl_agent_refuse(struct pfl_h2_stream *leg, unsigned status, const char *title,
-                      const char *detail)
-{
-    struct pfl_problem problem = {status, "agent", title, detail};
-
-    pfl_problem_respond(leg, &problem);
-}
-
 static void refuse_service(struct pfl_agent *a, struct pfl_h2_stream *leg, int rc)
 {
     const char *why =
@@ -137,21 +116,6 @@ static void refuse_service(struct pfl_agent *a, struct pfl_h2_stream *leg, int r
                  pfl_log_quote_str(a->conf.consumer_socket),
                  rc == PFL_ESTRANGER ? pfl_fdsock_get_service_why() : pfl_err_str(rc));
     pfl_agent_refuse(leg, 503, "no tracing service", why);
-}
-
-void pfl_agent_fill_stream_conf(struct pfl_agent *self, struct pfl_agent_stream_conf *ret_conf)
-{
-    *ret_conf = (struct pfl_agent_stream_conf){
-        .loop = self->conf.loop,
-        .consumer_socket = self->conf.consumer_socket,
-        .pool = &self->pool,
-        .worker = self->worker,
-        .events = &self->events,
-        .spool_bytes = self->conf.spool_bytes,
-        .is_to_be_kept = self->conf.keeps_streams,
-        .on_gone = on_stream_gone,
-        .user = self,
-    };
 }
 
 /* NULL: answered already. */
@@ -200,20 +164,6 @@ static bool give_role(struct pfl_agent_stream *s, struct pfl_h2_stream *leg, str
     pfl_agent_refuse(leg, 403, "not allowed any more", why);
     pfl_agent_stream_kill(s);
     return false;
-}
-
-int pfl_agent_read_role(struct pfl_h2_stream *leg, const struct pfl_route *route,
-                        struct pfl_buf *ret_role)
-{
-    int rc;
-
-    pfl_buf_init(ret_role, PFL_ROLE_MAX_BYTES);
-    rc = route->role != NULL ? pfl_role_read(route->role, ret_role) : 0;
-    if (rc != 0)
-        pfl_agent_refuse(
-            leg, rc == PFL_EPARSE ? 400 : 503, "no role",
-            "the operator's role is none that this agent knows: update perfleet-agent");
-    return rc;
 }
 
 static void find_or_begin(struct pfl_agent *a, struct pfl_h2_stream *leg,
@@ -284,13 +234,6 @@ static int encode_streams(struct pfl_agent *a, const char *operator_name, char *
 }
 
 /* ---- requests ---- */
-
-void pfl_agent_respond_json(struct pfl_h2_stream *leg, const char *json)
-{
-    if (pfl_h2_stream_respond_body(leg, 200, "application/json", pfl_span_of(json, strlen(json))) !=
-        0)
-        pfl_h2_stream_reset(leg, PFL_H2_INTERNAL_ERROR);
-}
 
 static void answer_clock(struct pfl_h2_stream *leg)
 {

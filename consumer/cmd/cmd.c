@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the commands share: messages, durations, files. A failure is returned to the caller, who
+ * What the commands share: questions to hosts, files. A failure is returned to the caller, who
  * says it on stderr.
  */
 #include "consumer/cmd/cmd.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,34 +17,6 @@
 
 #define READ_STEP        65536u
 #define OUTPUT_MAX_BYTES (64u << 20)
-
-static struct {
-    char *room; /* borrowed; NULL: stderr */
-    size_t size;
-} kept;
-
-void pfl_cmd_keep_errors(char *room, size_t size)
-{
-    kept.room = room;
-    kept.size = size;
-}
-
-void pfl_cmd_error(const char *fmt, ...)
-{
-    va_list ap;
-
-    if (kept.room != NULL) {
-        va_start(ap, fmt);
-        vsnprintf(kept.room, kept.size, fmt, ap);
-        va_end(ap);
-        return;
-    }
-    fputs("perfleet: ", stderr);
-    va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
-    va_end(ap);
-    fputc('\n', stderr);
-}
 
 bool pfl_cmd_read_file(const char *path, struct pfl_buf *out)
 {

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "consumer/cmd/args.h"
+#include "consumer/cmd/cmd_error.h"
 #include "consumer/config/config.h"
 #include "consumer/link/ask.h"
 
@@ -53,11 +54,6 @@ void pfl_cmd_print(const struct pfl_args *args, struct pfl_span text, FILE *stre
 /* False: said on stderr why not. */
 bool pfl_cmd_is_session_name(const char *name);
 
-/* "perfleet: <message>" on stderr. */
-void pfl_cmd_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* While a command draws a screen: the last message goes into `room` instead of to stderr. NULL: to
- * stderr again. */
-void pfl_cmd_keep_errors(char *room, size_t size);
 /* The whole of a file, or of standard input for "-"; at most max_bytes. On failure errno. */
 bool pfl_cmd_read_file(const char *path, struct pfl_buf *out);
 

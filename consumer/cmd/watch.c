@@ -361,7 +361,7 @@ static void run(struct watch *w)
 {
     open_handles(w);
     if (w->is_screen)
-        pfl_cmd_keep_errors(w->message, sizeof(w->message));
+        pfl_cmd_error_keep(w->message, sizeof(w->message));
     enter_screen(w);
     ask_hosts(w);
     while (!w->is_over) {
@@ -373,7 +373,7 @@ static void run(struct watch *w)
     while (w->state == STATE_ASK && !w->is_asked)
         uv_run(w->targets->loop, UV_RUN_ONCE);
     leave_screen(w);
-    pfl_cmd_keep_errors(NULL, 0);
+    pfl_cmd_error_keep(NULL, 0);
     close_handles(w);
 }
 
