@@ -7,7 +7,8 @@
 
 # In this order: what one page has made the next finds there. integration.docs, integration.containers.
 # shellcheck disable=SC2034
-PAGES_OF_HOSTS=(docs/first-fleet.md docs/man/perfleet.1.md docs/man/perfleet-relay.8.md README.md docs/certificates.md
+PAGES_OF_HOSTS=(docs/first-fleet.md docs/man/perfleet.1.md docs/man/perfleet-relay.8.md README.md docs/without-packages.md
+    docs/certificates.md
     docs/man/perfleet-agent.8.md docs/man/perfleetd.8.md docs/sizing.md
     docs/troubleshooting.md docs/metrics.md docs/hardening.md docs/upgrades.md)
 # shellcheck disable=SC2034
