@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "perfetto/data_source_config.fields.h"
 #include "producer/data_source/source.h"
 #include "producer/platform/heap.h"
 #include "producer/track_event/event_source.h"
@@ -367,6 +368,57 @@ static void strings_are_sent_once_until_they_change(void **state)
     close_fixture(&f);
 }
 
+/* A session whose TrackEventConfig has this number in this field. */
+static void start_session_with(struct fixture *f, uint32_t field, uint64_t value)
+{
+    uint8_t wishes[32];
+    uint8_t config[64];
+    struct pfl_writer w = pfl_writer_of(wishes, sizeof(wishes));
+    struct pfl_writer c = pfl_writer_of(config, sizeof(config));
+
+    pfl_writer_field_varint(&w, field, value);
+    pfl_writer_field_bytes(&c, 1, "track_event", 11);
+    pfl_writer_field_bytes(&c, 113, wishes, sizeof(wishes) - w.left);
+    fake_instance_command(&f->service, CMD_SETUP, 11, pfl_span_of(config, sizeof(config) - c.left));
+    fake_instance_command(&f->service, CMD_START, 11, pfl_span_of(config, sizeof(config) - c.left));
+    fake_expect(&f->service, FAKE_NOTIFY_STARTED);
+}
+
+static void a_session_may_hide_arguments_or_names(void **state)
+{
+    static const struct {
+        uint32_t field;
+        uint64_t value;
+        unsigned arguments;
+        unsigned names;
+        unsigned counters;
+    } cases[] = {
+        {TRACK_EVENT_CONFIG__FILTER_DEBUG_ANNOTATIONS, 1, 0, 1, 0},
+        {TRACK_EVENT_CONFIG__FILTER_DEBUG_ANNOTATIONS, 0, 1, 1, 0},
+        {TRACK_EVENT_CONFIG__FILTER_DYNAMIC_EVENT_NAMES, 1, 1, 0, 0},
+        {TRACK_EVENT_CONFIG__FILTER_DYNAMIC_EVENT_NAMES, 0, 1, 1, 0},
+        {TRACK_EVENT_CONFIG__ENABLE_THREAD_TIME_SAMPLING, 1, 1, 1, 1},
+        {TRACK_EVENT_CONFIG__ENABLE_THREAD_TIME_SAMPLING, 0, 1, 1, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const char *name = "made at run time";
+        struct fixture f = {0};
+
+        open_fixture(&f);
+        connect_fixture(&f);
+        start_session_with(&f, cases[i].field, cases[i].value);
+        PERFLEET_EVENT (ev, &cat_net, PERFLEET_INSTANT, name)
+            perfleet_arg(ev, "an argument", 1);
+        assert_int_equal(count_bytes(&f, "an argument"), cases[i].arguments);
+        assert_int_equal(count_bytes(&f, name), cases[i].names);
+        assert_int_equal(count_bytes(&f, "FILTERED"), 1 - cases[i].names);
+        assert_int_equal(count_bytes(&f, "thread_time"), cases[i].counters);
+        close_fixture(&f);
+    }
+}
+
 static void values_may_nest_deeper_than_is_written(void **state)
 {
     struct fixture f = {0};
@@ -569,6 +621,7 @@ int main(void)
         cmocka_unit_test(an_event_inside_an_event_is_left_out),
         cmocka_unit_test(a_signal_handler_that_interrupts_an_event_is_left_out),
         cmocka_unit_test(strings_are_sent_once_until_they_change),
+        cmocka_unit_test(a_session_may_hide_arguments_or_names),
         cmocka_unit_test(values_may_nest_deeper_than_is_written),
         cmocka_unit_test(more_new_strings_than_fit_an_event_are_sent_in_full),
         cmocka_unit_test(events_allocate_nothing_after_the_first),

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -29,6 +30,31 @@ static void flush_events_keep_64_and_the_others_the_newest(void **state)
     pfl_session_events_clear(&e);
     assert_int_equal(e.events_len, 0);
     pfl_session_events_fini(&e);
+    pfl_sweep_assert_no_leak();
+}
+
+static void an_event_has_a_copy_of_its_payload_or_a_value(void **state)
+{
+    struct pfl_session_events e = {0};
+    struct pfl_session_events copy = {0};
+    char text[] = "payload";
+
+    (void)state;
+    pfl_session_events_record(&e, 7, PFL_EVENT_SLOW_FLUSH, pfl_span_of(text, 7));
+    pfl_session_events_record_value(&e, 8, PFL_EVENT_TRACING_STARTED, 5);
+    memset(text, 'x', 7);
+    pfl_session_events_copy(&copy, &e);
+    pfl_session_events_fini(&e);
+    assert_int_equal(copy.events_len, 2);
+    assert_int_equal(copy.events[0].boottime_ns, 7);
+    assert_int_equal(copy.events[0].kind, PFL_EVENT_SLOW_FLUSH);
+    assert_int_equal(copy.events[0].value, 1);
+    assert_int_equal(copy.events[0].payload_len, 7);
+    assert_memory_equal(copy.events[0].payload, "payload", 7);
+    assert_int_equal(copy.events[1].kind, PFL_EVENT_TRACING_STARTED);
+    assert_int_equal(copy.events[1].value, 5);
+    assert_null(copy.events[1].payload);
+    pfl_session_events_fini(&copy);
     pfl_sweep_assert_no_leak();
 }
 
@@ -94,6 +120,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flush_events_keep_64_and_the_others_the_newest),
+        cmocka_unit_test(an_event_has_a_copy_of_its_payload_or_a_value),
         cmocka_unit_test(a_snapshot_is_kept_when_a_clock_drifted_or_none_is_there),
         cmocka_unit_test(the_ring_of_snapshots_drops_the_oldest),
         cmocka_unit_test(without_memory_an_event_is_only_missing),

@@ -249,7 +249,10 @@ static void the_state_has_the_triggers_of_a_clone_and_how_long_it_lasts(void **s
     uint64_t ends_in_ms;
 
     (void)state;
-    (void)pfl_kit_consumer_enable(&consumer, CONFIG("CLONE_SNAPSHOT", "stop_delay_ms: 50"));
+    (void)pfl_kit_consumer_enable(
+        &consumer,
+        CONFIG("CLONE_SNAPSHOT", "stop_delay_ms: 50") "data_sources { config { name: \"x\" } "
+                                                      "producer_name_filter: \"no trigger\" }");
     pfl_port_kit_pass_ms(&kit, 1000);
     assert_int_equal(count_told(&ends_in_ms), 1);
     assert_int_equal(ends_in_ms, 59000);

@@ -125,6 +125,25 @@ static void unknown_event_travels_with_names(void **state)
     assert_memory_equal(f.bytes.data, "comm", f.bytes.len);
 }
 
+/* Every number as long as it gets, every text without an end. */
+static void the_longest_record_of_each_event_fits_the_room_of_its_plan(void **state)
+{
+    const struct kit *kit = *state;
+    uint8_t *data = pfl_mem_alloc(4096);
+    uint8_t *room = pfl_mem_alloc(1u << 20);
+
+    assert_true(data != NULL && room != NULL);
+    memset(data, 0xff, 4096);
+    for (size_t id = 0; id < kit->catalog.ids; id++) {
+        const struct pfl_event_plan *plan = kit->catalog.by_id[id];
+
+        if (plan != NULL)
+            (void)encode(plan, data, plan->fixed_bytes, room);
+    }
+    pfl_mem_free(data);
+    pfl_mem_free(room);
+}
+
 static void dense_form_has_the_fields_by_number_and_a_descriptor(void **state)
 {
     static const uint32_t pid_path[] = {2, 0, 2, 0};
@@ -223,6 +242,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(file_name_of_an_exec_is_text, kit_setup, kit_teardown),
         cmocka_unit_test_setup_teardown(text_never_leaves_its_record, kit_setup, kit_teardown),
         cmocka_unit_test_setup_teardown(unknown_event_travels_with_names, kit_setup, kit_teardown),
+        cmocka_unit_test_setup_teardown(the_longest_record_of_each_event_fits_the_room_of_its_plan,
+                                        kit_setup, kit_teardown),
         cmocka_unit_test_setup_teardown(dense_form_has_the_fields_by_number_and_a_descriptor,
                                         kit_setup, kit_teardown),
         cmocka_unit_test(addresses_become_numbers_that_tell_equal_from_different),
