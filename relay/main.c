@@ -25,7 +25,7 @@
 #include "perfleet/config.pb-c.h"
 #include "proto/unpack.h"
 #include "relay/daemon.h"
-#include "relay/hub/hub_port.h"
+#include "relay/hub/stream_table.h"
 #include "relay/policy/policy_file_port.h"
 #include "settings/settings.h"
 
@@ -89,7 +89,7 @@ static const struct pfl_settings_key keys[] = {
     {"max_connections", .min = 1, .max = INT_MAX},
     {"max_connections_per_operator", .min = 1, .max = INT_MAX},
     {"max_handshakes_per_min", .min = 0, .max = INT_MAX},
-    {"max_unread_mib", .min = PFL_HUB_UNREAD_MIN_MIB, .max = 1u << 30},
+    {"max_unread_mib", .min = PFL_STREAM_TABLE_UNREAD_MIN_MIB, .max = 1u << 30},
     {"forget_hosts_after_s", .min = 0, .max = INT_MAX},
     {"handshake_timeout_ms", .min = 1, .max = INT_MAX},
     {"silence_ms", .min = 1000, .max = 3600000},
@@ -127,8 +127,8 @@ static unsigned fit_memory(unsigned mib)
 {
     uint64_t half = (uint64_t)sysconf(_SC_PHYS_PAGES) / 2 * (uint64_t)sysconf(_SC_PAGESIZE) >> 20;
 
-    if (half < PFL_HUB_UNREAD_MIN_MIB)
-        half = PFL_HUB_UNREAD_MIN_MIB;
+    if (half < PFL_STREAM_TABLE_UNREAD_MIN_MIB)
+        half = PFL_STREAM_TABLE_UNREAD_MIN_MIB;
     return mib < half ? mib : (unsigned)half;
 }
 

@@ -12,7 +12,7 @@
 
 #include "base/mem.h"
 #include "relay/accept/tls_port_impl.h"
-#include "relay/hub/host_inventory.h"
+#include "relay/hub/peer_table.h"
 #include "tunnel/service_watch.h"
 
 #define NS_PER_S 1e9
@@ -74,7 +74,7 @@ static bool get_figure(const struct pfl_host *host, enum host_figure figure, dou
 }
 
 struct viewer {
-    const struct pfl_hub *hub;
+    const struct pfl_peer_table *peers;
     const char *operator_name; /* NULL: sees all */
 };
 
@@ -86,8 +86,8 @@ static void collect_rows(const struct viewer *v, const struct pfl_host *host, bo
 
     /* Asked of the policy once, with the first figure. */
     if (figure == 0)
-        *is_seen =
-            v->operator_name == NULL || pfl_hub_may_see(v->hub, v->operator_name, host->name);
+        *is_seen = v->operator_name == NULL ||
+                   pfl_peer_table_may_see(v->peers, v->operator_name, host->name);
     if (*is_seen && get_figure(host, figure, &value))
         pfl_metrics_row(m, &label, 1, value);
 }
@@ -109,7 +109,7 @@ static void collect_forgotten(const struct pfl_host_inventory *inventory, struct
 
 static void collect_hosts(const struct viewer *v, struct pfl_metrics *m)
 {
-    const struct pfl_host_inventory *inventory = pfl_hub_get_inventory(v->hub);
+    const struct pfl_host_inventory *inventory = &v->peers->inventory;
     bool *are_seen = pfl_mem_calloc(inventory->count + 1, sizeof(*are_seen));
     struct pfl_list *it;
     unsigned connected = 0;
@@ -253,7 +253,7 @@ static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_m
     const struct pfl_relay_metrics *self = user;
     struct pfl_tls_port *p = self->port;
     struct pfl_identity identity = {.name = ""}; /* matches no rule */
-    struct viewer viewer = {.hub = p->hub, .operator_name = who != NULL ? identity.name : NULL};
+    struct viewer viewer = {.operator_name = who != NULL ? identity.name : NULL};
 
     if (who != NULL && pfl_identity_parse(who->uri, &identity) != 0)
         identity.name[0] = '\0';
@@ -268,8 +268,10 @@ static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_m
     collect_handshakes(p, m);
     collect_traffic(p, m);
     collect_certificates(p, m);
-    if (p->hub != NULL)
+    if (p->hub != NULL) {
+        viewer.peers = pfl_hub_get_peers(p->hub);
         collect_hosts(&viewer, m);
+    }
     collect_service(self, m);
 }
 

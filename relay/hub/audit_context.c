@@ -3,20 +3,29 @@
  * Writes audit lines with the requester's name and address, host and stream. Owns nothing; cannot
  * fail. Limits: those of the audit log.
  */
+#include "relay/hub/audit_context.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
-#include "relay/hub/hub_impl.h"
+#include "relay/hub/peer_table.h"
+#include "relay/hub/stream_splice.h"
 
-void pfl_audit_context_set(struct pfl_audit_context *self, const struct pfl_hub_peer *p,
+void pfl_audit_context_set(struct pfl_audit_context *self, const struct pfl_hub_peer *peer,
                            const struct pfl_route *route)
 {
-    self->hub = p->hub;
-    memcpy(self->who, p->identity.name, sizeof(self->who));
-    memcpy(self->address, p->address, sizeof(self->address));
+    self->shell = peer->table->shell;
+    memcpy(self->who, peer->identity.name, sizeof(self->who));
+    memcpy(self->address, peer->address, sizeof(self->address));
     memcpy(self->host, route->host, sizeof(self->host));
     memcpy(self->stream, route->stream, sizeof(self->stream));
+}
+
+void pfl_audit_context_set_agent(struct pfl_audit_context *self, const struct pfl_hub_peer *agent)
+{
+    *self = (struct pfl_audit_context){.shell = agent->table->shell};
+    memcpy(self->host, agent->identity.name, sizeof(self->host));
+    memcpy(self->address, agent->address, sizeof(self->address));
 }
 
 void pfl_audit_context_write(const struct pfl_audit_context *self, const char *action,
@@ -37,21 +46,26 @@ void pfl_audit_context_write(const struct pfl_audit_context *self, const char *a
         .is_refused = more != NULL && more->is_refused,
     };
 
-    pfl_audit_log_write(self->hub->audit, &entry);
+    self->shell->audit(self->shell->user, &entry);
+}
+
+void pfl_audit_context_report(const struct pfl_audit_context *self, enum pfl_hub_event event,
+                              uint64_t number, const char *detail)
+{
+    struct pfl_hub_report report = {
+        .event = event, .context = self, .number = number, .detail = detail};
+
+    self->shell->report(self->shell->user, &report);
 }
 
 void pfl_audit_context_write_forgotten(const struct pfl_audit_context *self,
                                        const struct pfl_host *host)
 {
-    unsigned long long away_s = (uv_now(self->hub->loop) - host->seen_ms) / 1000;
+    unsigned long long away_s = (self->shell->get_now_ms(self->shell->user) - host->seen_ms) / 1000;
     char detail[64];
 
     (void)snprintf(detail, sizeof(detail), "left %llu s ago", away_s);
     pfl_audit_context_write(self, "forget", 204,
                             &(struct pfl_audit_context_more){.detail = detail});
-    if (self->who[0] != '\0')
-        pfl_log_info("host-forgotten", "host=%s operator=%s away_s=%llu", host->name, self->who,
-                     away_s);
-    else
-        pfl_log_info("host-forgotten", "host=%s reason=age away_s=%llu", host->name, away_s);
+    pfl_audit_context_report(self, PFL_HUB_HOST_FORGOTTEN, away_s, NULL);
 }

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GET /v1/hosts.
+ * GET /v1/hosts: see host_list.h.
  *
  * Happy path: the inventory's text is made as it is read, some hosts at a time, so that an unread
  * answer costs nothing. Each host that is looked at counts against the operator's rate, over all
  * connections of that operator. Failures: out of memory resets the stream. Ownership: a listing is
  * freed with its stream. Limits: HOSTS_PER_S, HOSTS_AT_ONCE of an operator; of the text one piece.
  */
+#include "relay/hub/host_list.h"
+
+#include <stdio.h>
 #include <string.h>
 
 #include "base/hash.h"
 #include "base/mem.h"
-#include "proto/h2/problem.h"
-#include "relay/hub/hub_impl.h"
+#include "relay/hub/host_request.h"
+#include "relay/hub/throttle.h"
 
 /* As many at once as there can be. */
 #define HOSTS_AT_ONCE PFL_HOST_INVENTORY_MAX_HOSTS
@@ -21,42 +24,43 @@
 #define PIECE_MAX_BYTES (4u << 20)
 
 struct listing {
-    struct pfl_throttled held;
-    struct pfl_hub_peer *peer;       /* borrowed: outlives the HTTP/2 stream */
-    struct pfl_h2_stream *h2_stream; /* borrowed until its on_closed */
-    struct pfl_token_bucket *bucket; /* borrowed from the hub */
+    struct pfl_throttled throttled;
+    const struct pfl_host_list *list; /* borrowed: outlives us */
+    struct pfl_hub_peer *peer;        /* borrowed: outlives the HTTP/2 stream */
+    struct pfl_h2_stream *h2_stream;  /* borrowed until its on_closed */
+    struct pfl_token_bucket *bucket;  /* borrowed from the list */
     struct pfl_host_inventory_reader reader;
     struct pfl_buf text; /* what is not given yet */
 };
 
-static struct pfl_token_bucket *bucket_of(struct pfl_hub *hub, const char *name)
+static struct pfl_token_bucket *bucket_of(struct pfl_host_list *list, const char *name)
 {
-    return &hub->listed[pfl_hash_str(name) % PFL_HUB_LISTED];
+    return &list->listed[pfl_hash_str(name) % PFL_HOST_LIST_BUCKETS];
 }
 
 static bool may_see(void *user, const char *host)
 {
-    struct pfl_hub_peer *p = user;
+    const struct pfl_hub_peer *p = user;
 
-    return pfl_hub_may_see(p->hub, p->identity.name, host);
+    return pfl_peer_table_may_see(p->table, p->identity.name, host);
 }
 
 /* More text. False: there is none now. */
 static bool read_more(struct listing *l)
 {
-    struct pfl_hub *hub = l->peer->hub;
-    struct pfl_host_inventory_view view = {.relay = hub->relay,
-                                           .fleet = hub->fleet,
-                                           .now_ms = uv_now(hub->loop),
+    const struct pfl_peer_table *peers = l->peer->table;
+    struct pfl_host_inventory_view view = {.relay = l->list->relay,
+                                           .fleet = l->list->fleet,
+                                           .now_ms = pfl_peer_table_get_now_ms(peers),
                                            .may_see = may_see,
                                            .user = l->peer};
     unsigned hosts;
 
     if (pfl_token_bucket_get(l->bucket, view.now_ms) == 0) {
-        pfl_throttle_add(l->peer, &l->held);
+        pfl_throttle_add(l->peer, &l->throttled);
         return false;
     }
-    if (pfl_host_inventory_read(&hub->inventory, &view, &l->reader, &l->text, &hosts) != 0) {
+    if (pfl_host_inventory_read(&peers->inventory, &view, &l->reader, &l->text, &hosts) != 0) {
         pfl_h2_stream_reset(l->h2_stream, PFL_H2_INTERNAL_ERROR);
         return false;
     }
@@ -100,7 +104,7 @@ static void on_closed(void *user, uint32_t code)
     struct listing *l = user;
 
     (void)code;
-    pfl_list_remove(&l->held.node);
+    pfl_list_remove(&l->throttled.node);
     pfl_buf_fini(&l->text);
     pfl_mem_free(l);
 }
@@ -112,28 +116,36 @@ static const struct pfl_h2_stream_ops ops = {
     .on_closed = on_closed,
 };
 
-static void go_on(struct pfl_throttled *held)
+static void go_on(struct pfl_throttled *throttled)
 {
-    pfl_h2_stream_wake(PFL_CONTAINER_OF(held, struct listing, held)->h2_stream);
+    pfl_h2_stream_wake(PFL_CONTAINER_OF(throttled, struct listing, throttled)->h2_stream);
 }
 
-void pfl_host_list_send(struct pfl_hub_peer *p, struct pfl_h2_stream *h2_stream)
+void pfl_host_list_init(struct pfl_host_list *self, const char *relay, const char *fleet)
+{
+    memset(self, 0, sizeof(*self));
+    (void)snprintf(self->relay, sizeof(self->relay), "%s", relay);
+    (void)snprintf(self->fleet, sizeof(self->fleet), "%s", fleet);
+}
+
+void pfl_host_list_send(struct pfl_host_list *self, struct pfl_hub_peer *peer,
+                        struct pfl_h2_stream *h2_stream)
 {
     static const struct pfl_h2_field field = {"content-type", "application/json"};
-    static const struct pfl_problem problem = {503, "relay", "out of memory",
-                                               "the relay is out of memory"};
     struct listing *l = pfl_mem_zalloc(sizeof(*l));
 
     if (l == NULL) {
-        pfl_problem_respond(h2_stream, &problem);
+        pfl_host_request_refuse(h2_stream, 503, "out of memory", "the relay is out of memory");
         return;
     }
-    l->held.go_on = go_on;
-    l->peer = p;
+    l->throttled.go_on = go_on;
+    l->list = self;
+    l->peer = peer;
     l->h2_stream = h2_stream;
-    l->bucket = bucket_of(p->hub, p->identity.name);
+    l->bucket = bucket_of(self, peer->identity.name);
     if (l->bucket->per_s == 0)
-        pfl_token_bucket_set(l->bucket, HOSTS_PER_S, HOSTS_AT_ONCE, uv_now(p->hub->loop));
+        pfl_token_bucket_set(l->bucket, HOSTS_PER_S, HOSTS_AT_ONCE,
+                             pfl_peer_table_get_now_ms(peer->table));
     pfl_buf_init(&l->text, PIECE_MAX_BYTES);
     pfl_h2_stream_set_user(h2_stream, &ops, l);
     if (pfl_h2_stream_respond(h2_stream, 200, &field, 1) != 0)

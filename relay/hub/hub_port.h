@@ -13,14 +13,11 @@
 #include "relay/policy/policy.h"
 #include "relay/policy/quota.h"
 
-/* Minimum of max_unread_mib. */
-#define PFL_HUB_UNREAD_MIN_MIB 64u
-
 /* Limit of the connections of one operator, or of one host, in a turn of the loop. */
 #define PFL_HUB_TURN_NS 2000000u
 
 struct pfl_hub;
-struct pfl_host_inventory;
+struct pfl_peer_table;
 
 struct pfl_hub_conf {
     uv_loop_t *loop;
@@ -47,10 +44,8 @@ void pfl_hub_drop(struct pfl_hub *self, const void *user);
 void pfl_hub_get_traffic(const struct pfl_hub *self, struct pfl_traffic *ret_traffic);
 /* Forgets hosts that left as long ago as the conf says. Call it periodically. */
 void pfl_hub_forget_old(struct pfl_hub *self);
-/* The known hosts; borrowed until control returns to the loop. */
-const struct pfl_host_inventory *pfl_hub_get_inventory(const struct pfl_hub *self);
-/* Whether the policy lets this operator see that host. */
-bool pfl_hub_may_see(const struct pfl_hub *self, const char *operator_name, const char *host);
+/* Connected peers and known hosts; borrowed until control returns to the loop. */
+const struct pfl_peer_table *pfl_hub_get_peers(const struct pfl_hub *self);
 /* Call at the end of each turn of the loop. */
 void pfl_hub_end_turn(struct pfl_hub *self);
 /* Sends every peer a GOAWAY. */

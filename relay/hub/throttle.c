@@ -1,48 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams and inventory answers that exceeded an operator's rate.
+ * Streams and inventory answers that exceeded an operator's rate: see throttle.h.
  *
- * Happy path: every PACE_MS all waiting work of a connection is retried, and waits again if the
- * rate still does not allow it. Failures: none. Ownership: waiting work owns its node and removes
- * it before it is freed; the list is its connection's. Limits: its streams.
+ * Happy path: all waiting work of a connection is retried at once, and waits again if the rate
+ * still does not allow it. Failures: none. Ownership: waiting work owns its node and removes it
+ * before it is freed; the list is its connection's. Limits: its streams.
  */
-#include "relay/hub/hub_impl.h"
+#include "relay/hub/throttle.h"
 
-#define PACE_MS 10u
+#include "relay/hub/peer_table.h"
 
-static struct pfl_throttled *held_of(struct pfl_list *node)
+void pfl_throttle_run(struct pfl_hub_peer *peer)
 {
-    return PFL_CONTAINER_OF(node, struct pfl_throttled, node);
-}
-
-static void on_pace(uv_timer_t *timer)
-{
-    struct pfl_hub_peer *p = timer->data;
-    struct pfl_list *first = p->held.next;
+    struct pfl_list *first = peer->throttled.next;
 
     /* The first in the list is last the next time. */
-    if (!pfl_list_is_empty(&p->held)) {
+    if (!pfl_list_is_empty(&peer->throttled)) {
         pfl_list_remove(first);
-        pfl_list_append(&p->held, first);
+        pfl_list_append(&peer->throttled, first);
     }
-    while (!pfl_list_is_empty(&p->held)) {
-        struct pfl_throttled *held = held_of(p->held.next);
+    while (!pfl_list_is_empty(&peer->throttled)) {
+        struct pfl_throttled *t =
+            PFL_CONTAINER_OF(peer->throttled.next, struct pfl_throttled, node);
 
-        pfl_list_remove(&held->node);
-        held->go_on(held);
+        pfl_list_remove(&t->node);
+        t->go_on(t);
     }
 }
 
-void pfl_throttle_add(struct pfl_hub_peer *p, struct pfl_throttled *held)
+void pfl_throttle_add(struct pfl_hub_peer *peer, struct pfl_throttled *throttled)
 {
-    if (held->node.next == NULL)
-        pfl_list_append(&p->held, &held->node);
-    if (!uv_is_active((uv_handle_t *)&p->timer))
-        (void)uv_timer_start(&p->timer, on_pace, PACE_MS, 0);
-}
+    const struct pfl_hub_shell *shell = peer->table->shell;
 
-void pfl_throttle_drop_all(struct pfl_hub_peer *p)
-{
-    while (!pfl_list_is_empty(&p->held))
-        pfl_list_remove(p->held.next);
+    if (throttled->node.next == NULL)
+        pfl_list_append(&peer->throttled, &throttled->node);
+    shell->pace(shell->user, peer);
 }

@@ -131,3 +131,15 @@ void pfl_quota_close(struct pfl_quota *self)
 {
     self->streams--;
 }
+
+struct pfl_quota *pfl_quotas_move(struct pfl_quotas *self, struct pfl_quota *from,
+                                  struct pfl_span role, uint64_t now_ms)
+{
+    struct pfl_quota *to = pfl_quotas_get(self, from->operator_name, role, now_ms);
+
+    if (to == NULL || to == from)
+        return from;
+    to->streams++;
+    pfl_quota_close(from);
+    return to;
+}

@@ -45,5 +45,9 @@ struct pfl_quota *pfl_quotas_get(struct pfl_quotas *self, const char *operator_n
 bool pfl_quota_try_open(struct pfl_quota *self, bool is_new, uint64_t now_ms);
 void pfl_quota_note_stray(struct pfl_quota *self, uint64_t now_ms);
 void pfl_quota_close(struct pfl_quota *self);
+/* One stream of `from` counts with the rates of this role from now on, of the same role or another.
+ * Its quota: `from` when there is no other. */
+struct pfl_quota *pfl_quotas_move(struct pfl_quotas *self, struct pfl_quota *from,
+                                  struct pfl_span role, uint64_t now_ms);
 
 #endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events of agents (docs/protocol-tunnel.md, "Events"): requests that they judged, and triggers. A
+ * core.
+ */
+#ifndef PFL_RELAY_HUB_AGENT_EVENTS_H
+#define PFL_RELAY_HUB_AGENT_EVENTS_H
+
+#include "relay/hub/trigger_passing.h"
+
+/* An agent that has said its hello is asked for its events, unless it is being, and gets the
+ * triggers that it has not got yet. Nothing happens with any other. Again and again. `triggers` is
+ * borrowed while the agent's connection is there. */
+void pfl_agent_events_start(struct pfl_hub_peer *agent, struct pfl_trigger_passing *triggers);
+/* It is not its host's connection any more. */
+void pfl_agent_events_stop(struct pfl_hub_peer *agent);
+
+#endif

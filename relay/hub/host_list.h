@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The answer to GET /v1/hosts: the hosts that an operator may know, as JSON. A core. */
+#ifndef PFL_RELAY_HUB_HOST_LIST_H
+#define PFL_RELAY_HUB_HOST_LIST_H
+
+#include "base/token_bucket.h"
+#include "proto/h2/h2.h"
+#include "relay/hub/peer_table.h"
+
+/* Operators whose names hash to the same bucket share a rate. */
+#define PFL_HOST_LIST_BUCKETS 1024u
+
+struct pfl_host_list {
+    char relay[PFL_IDENTITY_NAME_BYTES];
+    char fleet[PFL_IDENTITY_NAME_BYTES];
+    struct pfl_token_bucket listed[PFL_HOST_LIST_BUCKETS]; /* hosts that were looked at, a second */
+};
+
+/* Names are copied. */
+void pfl_host_list_init(struct pfl_host_list *self, const char *relay, const char *fleet);
+/* Answers in pieces, as the operator reads and his rate allows. */
+void pfl_host_list_send(struct pfl_host_list *self, struct pfl_hub_peer *peer,
+                        struct pfl_h2_stream *h2_stream);
+
+#endif

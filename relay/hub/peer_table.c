@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who is connected, and which host is reached by whom: see peer_table.h.
+ *
+ * Happy path: a connection is admitted and added; when its settings came, an agent takes the place
+ * of an older connection of its host; when it is gone, its host has left, and stays in the
+ * inventory. Failures: an operator with too many connections, an inventory that has no room.
+ * Ownership: the inventory; peers are the shell's. Limits: max_per_operator,
+ * PFL_PEER_TABLE_OF_HOST, host_inventory.h's.
+ */
+#include "relay/hub/peer_table.h"
+
+#include <string.h>
+
+#include "proto/h2/h2.h"
+#include "relay/hub/audit_context.h"
+
+static struct pfl_hub_peer *peer_of(struct pfl_list *node)
+{
+    return PFL_CONTAINER_OF(node, struct pfl_hub_peer, node);
+}
+
+void pfl_peer_table_init(struct pfl_peer_table *self, const struct pfl_peer_table_conf *conf)
+{
+    memset(self, 0, sizeof(*self));
+    self->shell = conf->shell;
+    self->max_per_operator = conf->max_per_operator;
+    self->forget_after_ms = conf->forget_after_ms;
+    pfl_list_init(&self->peers);
+    pfl_host_inventory_init(&self->inventory);
+}
+
+void pfl_peer_table_fini(struct pfl_peer_table *self)
+{
+    pfl_host_inventory_fini(&self->inventory);
+}
+
+uint64_t pfl_peer_table_get_now_ms(const struct pfl_peer_table *self)
+{
+    return self->shell->get_now_ms(self->shell->user);
+}
+
+/* ---- who comes ---- */
+
+static bool is_same(const struct pfl_identity *a, const struct pfl_identity *b)
+{
+    return a->role == b->role && strcmp(a->name, b->name) == 0;
+}
+
+static unsigned count_of(const struct pfl_peer_table *self, const struct pfl_identity *identity)
+{
+    struct pfl_list *it;
+    unsigned count = 0;
+
+    PFL_LIST_EACH (it, &self->peers)
+        count += is_same(&peer_of(it)->identity, identity);
+    return count;
+}
+
+/* Connections that a host does not let go when it has newer ones must not fill the port: the oldest
+ * that is not in use gives way. */
+static struct pfl_hub_peer *oust(struct pfl_peer_table *self, const struct pfl_identity *identity)
+{
+    struct pfl_hub_peer *oldest = NULL;
+    struct pfl_list *it;
+    unsigned count = 0;
+
+    PFL_LIST_EACH (it, &self->peers) {
+        struct pfl_hub_peer *p = peer_of(it);
+
+        if (p->is_ousted || !is_same(&p->identity, identity))
+            continue;
+        count++;
+        if (oldest == NULL && p->host == NULL)
+            oldest = p;
+    }
+    if (count < PFL_PEER_TABLE_OF_HOST || oldest == NULL)
+        return NULL;
+    oldest->is_ousted = true;
+    return oldest;
+}
+
+int pfl_peer_table_admit(struct pfl_peer_table *self, const struct pfl_identity *identity,
+                         struct pfl_hub_peer **ret_ousted)
+{
+    bool is_agent = identity->role == PFL_IDENTITY_HOST;
+
+    if (!is_agent && count_of(self, identity) >= self->max_per_operator)
+        return PFL_ELIMIT;
+    *ret_ousted = is_agent ? oust(self, identity) : NULL;
+    return 0;
+}
+
+void pfl_peer_table_add(struct pfl_peer_table *self, struct pfl_hub_peer *peer)
+{
+    peer->table = self;
+    pfl_list_init(&peer->throttled);
+    pfl_list_append(&self->peers, &peer->node);
+}
+
+/* ---- agents are connections of hosts ---- */
+
+static int join(struct pfl_peer_table *self, struct pfl_hub_peer *peer,
+                struct pfl_hub_peer **ret_replaced)
+{
+    struct pfl_host *host = pfl_host_inventory_find(&self->inventory, peer->identity.name);
+    struct pfl_hub_peer *older = host != NULL ? host->peer : NULL;
+    int rc = pfl_host_inventory_join(&self->inventory, peer->identity.name, peer, &peer->host);
+
+    if (rc != 0)
+        return rc;
+    if (older != NULL)
+        older->host = NULL;
+    memcpy(peer->host->address, peer->address, sizeof(peer->address));
+    peer->host->certificate_end_s = peer->certificate_end_s;
+    peer->host->tls_version = peer->tls_version;
+    *ret_replaced = older;
+    return 0;
+}
+
+int pfl_peer_table_settle(struct pfl_peer_table *self, struct pfl_hub_peer *peer,
+                          struct pfl_hub_peer **ret_replaced)
+{
+    peer->state = PFL_HUB_PEER_READY;
+    *ret_replaced = NULL;
+    return peer->identity.role == PFL_IDENTITY_HOST ? join(self, peer, ret_replaced) : 0;
+}
+
+void pfl_peer_table_leave(struct pfl_peer_table *self, struct pfl_hub_peer *peer)
+{
+    while (!pfl_list_is_empty(&peer->throttled))
+        pfl_list_remove(peer->throttled.next);
+    if (peer->host != NULL)
+        pfl_host_inventory_leave(&self->inventory, peer->host, pfl_peer_table_get_now_ms(self));
+    peer->host = NULL; /* which may be forgotten from here on */
+}
+
+void pfl_peer_table_remove(struct pfl_peer_table *self, struct pfl_hub_peer *peer)
+{
+    (void)self;
+    pfl_list_remove(&peer->node);
+}
+
+struct pfl_h2 *pfl_peer_table_get_agent(const struct pfl_peer_table *self,
+                                        const struct pfl_host *host)
+{
+    const struct pfl_hub_peer *p = host->peer;
+    struct pfl_h2 *h2 = p != NULL && p->state != PFL_HUB_PEER_CONNECTED
+                            ? self->shell->get_h2(self->shell->user, p)
+                            : NULL;
+
+    return h2 != NULL && !pfl_h2_is_going(h2) ? h2 : NULL;
+}
+
+struct pfl_h2 *pfl_peer_table_get_h2(const struct pfl_hub_peer *peer)
+{
+    return peer->host != NULL ? pfl_peer_table_get_agent(peer->table, peer->host) : NULL;
+}
+
+/* ---- the policy ---- */
+
+/* Of a host that has said them. */
+static const char *get_label(void *user, struct pfl_span name)
+{
+    const struct pfl_host *host = user;
+    json_t *labels = json_object_get(host->claims, "labels");
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(labels, key, value)
+    {
+        if (strlen(key) == name.len && memcmp(key, name.data, name.len) == 0)
+            return json_string_value(value);
+    }
+    return NULL;
+}
+
+void pfl_peer_table_decide(const struct pfl_peer_table *self, const char *operator_name,
+                           const char *host, struct pfl_policy_decision *ret_decision)
+{
+    struct pfl_host *known = pfl_host_inventory_find(&self->inventory, host);
+    /* After a restart of the relay, an operator may name the host before its agent comes. */
+    bool is_silent = known == NULL || known->claims == NULL;
+    struct pfl_policy_question question = {
+        .operator_name = operator_name,
+        .host = host,
+        .get_label = is_silent ? NULL : get_label,
+        .user = known,
+        .has_no_labels_yet = is_silent,
+    };
+
+    pfl_policy_decide(self->policy, &question, ret_decision);
+}
+
+bool pfl_peer_table_may_see(const struct pfl_peer_table *self, const char *operator_name,
+                            const char *host)
+{
+    struct pfl_policy_decision decision;
+
+    pfl_peer_table_decide(self, operator_name, host, &decision);
+    return decision.is_allowed;
+}
+
+/* ---- forgetting ---- */
+
+static void on_forget(void *user, const struct pfl_host *host)
+{
+    const struct pfl_peer_table *self = user;
+    struct pfl_audit_context nobody = {.shell = self->shell};
+
+    memcpy(nobody.host, host->name, sizeof(nobody.host));
+    pfl_audit_context_write_forgotten(&nobody, host);
+}
+
+void pfl_peer_table_forget_old(struct pfl_peer_table *self)
+{
+    if (self->forget_after_ms != 0)
+        pfl_host_inventory_forget_old(&self->inventory, pfl_peer_table_get_now_ms(self),
+                                      self->forget_after_ms, on_forget, self);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operators' streams to hosts: who has which, what they may hold of the relay's memory, and what
+ * becomes of them when the policy changes. A core.
+ */
+#ifndef PFL_RELAY_HUB_STREAM_TABLE_H
+#define PFL_RELAY_HUB_STREAM_TABLE_H
+
+#include "base/shares.h"
+#include "relay/hub/host_request.h"
+#include "relay/hub/stream_splice.h"
+#include "relay/hub/traffic.h"
+#include "relay/policy/quota.h"
+
+/* The least that unread_max_bytes may be. */
+#define PFL_STREAM_TABLE_UNREAD_MIN_MIB 64u
+
+struct pfl_stream_table {
+    struct pfl_peer_table *peers; /* borrowed */
+    struct pfl_quotas *quotas;    /* borrowed */
+    struct pfl_list streams;      /* they free themselves */
+    struct pfl_shares unread; /* memory for what came for an operator, or from him; by his name */
+    struct pfl_traffic ended; /* `begun` of all, bytes of those that are over */
+};
+
+struct pfl_stream_table_conf {
+    struct pfl_peer_table *peers; /* borrowed while there are streams */
+    struct pfl_quotas *quotas;    /* the same */
+    uint64_t unread_max_bytes;    /* memory for what is not read; shared */
+};
+
+/* It is over when no stream is left. */
+void pfl_stream_table_init(struct pfl_stream_table *self, const struct pfl_stream_table_conf *conf);
+/* Answers a CONNECT, whose `agent` is there: a stream to the host, or a refusal. */
+void pfl_stream_table_open(struct pfl_stream_table *self, const struct pfl_host_request *request);
+/* The policy (`host` NULL), or that host's labels, changed: streams that are forbidden now end,
+ * those whose role is another are put under it. */
+void pfl_stream_table_review(struct pfl_stream_table *self, const char *host);
+/* Streams of this operator at this host. */
+unsigned pfl_stream_table_count(const struct pfl_stream_table *self, const char *who,
+                                const char *host);
+void pfl_stream_table_get_traffic(const struct pfl_stream_table *self,
+                                  struct pfl_traffic *ret_traffic);
+
+/* Memory for other answers to this operator (`share`); what his streams hold without need is taken
+ * first. False: there is none for him. */
+bool pfl_stream_table_take_memory(struct pfl_stream_table *self, uint64_t share, size_t bytes);
+void pfl_stream_table_give_memory(struct pfl_stream_table *self, uint64_t share, size_t bytes);
+/* An operator's number in the shares. */
+uint64_t pfl_stream_table_get_share(const char *who);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Forwards a trigger that one host raised to every other host that its operator may use, also to
+ * those that connect within ten minutes; hosts that have the alarm make their copy. A core.
+ */
+#ifndef PFL_RELAY_HUB_TRIGGER_PASSING_H
+#define PFL_RELAY_HUB_TRIGGER_PASSING_H
+
+#include "relay/hub/peer_table.h"
+#include "relay/hub/trigger_log.h"
+
+struct pfl_trigger_passing {
+    struct pfl_peer_table *peers; /* borrowed */
+    struct pfl_trigger_log log;
+};
+
+void pfl_trigger_passing_init(struct pfl_trigger_passing *self, struct pfl_peer_table *peers);
+/* Takes a trigger that a host raised (trigger_log.h), and forwards it. */
+void pfl_trigger_passing_raise(struct pfl_trigger_passing *self,
+                               const struct pfl_trigger_log_entry *raised);
+/* Sends this agent the triggers that it has not got yet, one after the other. Legal at any time. */
+void pfl_trigger_passing_next(struct pfl_trigger_passing *self, struct pfl_hub_peer *agent);
+
+#endif
