@@ -42,76 +42,76 @@ static int check(const char *text)
     return rc;
 }
 
+static const struct {
+    const char *accepted;
+    const char *refused;
+    const char *field; /* that the refusal names */
+} limits[] = {
+    {"duration_ms: 604800000", "duration_ms: 604800001", "duration_ms"},
+    {"duration_ms: 86400000 enable_extra_guardrails: true",
+     "duration_ms: 86400001 enable_extra_guardrails: true", "duration_ms"},
+    {"trigger_config { trigger_mode: START_TRACING trigger_timeout_ms: 1 }",
+     "trigger_config { trigger_mode: START_TRACING trigger_timeout_ms: 0 }", "trigger_timeout"},
+    {"trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 604800000 }",
+     "trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 604800001 }",
+     "trigger_timeout"},
+    {"trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 5 }",
+     "trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 5 } duration_ms: 1",
+     "duration_ms"},
+    {"trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 5 "
+     "use_clone_snapshot_if_available: true }",
+     "trigger_config { trigger_mode: START_TRACING trigger_timeout_ms: 5 "
+     "use_clone_snapshot_if_available: true }",
+     "use_clone_snapshot"},
+    {"trigger_config { trigger_mode: START_TRACING trigger_timeout_ms: 5 } "
+     "write_into_file: true",
+     "trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 5 } "
+     "write_into_file: true",
+     "write_into_file"},
+    {BUFFER "enable_extra_guardrails: true",
+     "buffers { size_kb: 66 } "
+     "enable_extra_guardrails: true",
+     "buffers[0].size_kb"},
+    {"buffers { size_kb: 131072 } enable_extra_guardrails: true",
+     "buffers { size_kb: 131072 } " BUFFER "enable_extra_guardrails: true", "131136 kB"},
+    {"buffers { size_kb: 131076 } enable_extra_guardrails: true "
+     "guardrail_overrides { max_tracing_buffer_size_kb: 131076 }",
+     "buffers { size_kb: 131080 } enable_extra_guardrails: true "
+     "guardrail_overrides { max_tracing_buffer_size_kb: 131076 }",
+     "131076"},
+    {"buffers { size_kb: 131072 } enable_extra_guardrails: true "
+     "guardrail_overrides { max_tracing_buffer_size_kb: 4 }",
+     "buffers { size_kb: 131076 } enable_extra_guardrails: true "
+     "guardrail_overrides { max_tracing_buffer_size_kb: 4 }",
+     "allows 131072"},
+    {BUFFER "data_sources { config { name: \"x\" target_buffer: 0 } }",
+     BUFFER "data_sources { config { name: \"x\" target_buffer: 1 } }", "target_buffer: 1"},
+    {BUFFER "buffers { size_kb: 4 name: \"b\" } "
+            "data_sources { config { target_buffer: 1 target_buffer_name: \"b\" } }",
+     BUFFER "buffers { size_kb: 4 name: \"b\" } buffers { size_kb: 4 } "
+            "data_sources { config { target_buffer: 2 target_buffer_name: \"b\" } }",
+     "leave one of them out"},
+    {"buffers { size_kb: 4 name: \"a\" } buffers { size_kb: 4 name: \"b\" }" BUFFER BUFFER,
+     "buffers { size_kb: 4 name: \"a\" } buffers { size_kb: 4 name: \"a\" }",
+     "buffers[1].name: \"a\" is the name of buffers[0]"},
+    {BUFFER "priority_boost { policy: POLICY_SCHED_OTHER priority: 20 }",
+     BUFFER "priority_boost { policy: POLICY_SCHED_OTHER priority: 21 }", "0 to 20"},
+    {BUFFER "priority_boost { policy: POLICY_SCHED_FIFO priority: 99 }",
+     BUFFER "priority_boost { policy: POLICY_SCHED_FIFO priority: 100 }", "1 to 99"},
+    {BUFFER "priority_boost { policy: POLICY_SCHED_FIFO priority: 1 }",
+     BUFFER "priority_boost { policy: POLICY_SCHED_FIFO priority: 0 }", "1 to 99"},
+    {"buffers { size_kb: 4194303 }", "buffers { size_kb: 4194304 }", "4 GiB"},
+    {"buffers { size_kb: 1 }", "buffers { size_kb: 0 }", "give it a size"},
+};
+
 static void each_number_is_accepted_up_to_its_limit(void **state)
 {
-    static const struct {
-        const char *accepted;
-        const char *refused;
-        const char *field; /* that the refusal names */
-    } cases[] = {
-        {"duration_ms: 604800000", "duration_ms: 604800001", "duration_ms"},
-        {"duration_ms: 86400000 enable_extra_guardrails: true",
-         "duration_ms: 86400001 enable_extra_guardrails: true", "duration_ms"},
-        {"trigger_config { trigger_mode: START_TRACING trigger_timeout_ms: 1 }",
-         "trigger_config { trigger_mode: START_TRACING trigger_timeout_ms: 0 }", "trigger_timeout"},
-        {"trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 604800000 }",
-         "trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 604800001 }",
-         "trigger_timeout"},
-        {"trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 5 }",
-         "trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 5 } duration_ms: 1",
-         "duration_ms"},
-        {"trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 5 "
-         "use_clone_snapshot_if_available: true }",
-         "trigger_config { trigger_mode: START_TRACING trigger_timeout_ms: 5 "
-         "use_clone_snapshot_if_available: true }",
-         "use_clone_snapshot"},
-        {"trigger_config { trigger_mode: START_TRACING trigger_timeout_ms: 5 } "
-         "write_into_file: true",
-         "trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 5 } "
-         "write_into_file: true",
-         "write_into_file"},
-        {BUFFER "enable_extra_guardrails: true",
-         "buffers { size_kb: 66 } "
-         "enable_extra_guardrails: true",
-         "buffers[0].size_kb"},
-        {"buffers { size_kb: 131072 } enable_extra_guardrails: true",
-         "buffers { size_kb: 131072 } " BUFFER "enable_extra_guardrails: true", "131136 kB"},
-        {"buffers { size_kb: 131076 } enable_extra_guardrails: true "
-         "guardrail_overrides { max_tracing_buffer_size_kb: 131076 }",
-         "buffers { size_kb: 131080 } enable_extra_guardrails: true "
-         "guardrail_overrides { max_tracing_buffer_size_kb: 131076 }",
-         "131076"},
-        {"buffers { size_kb: 131072 } enable_extra_guardrails: true "
-         "guardrail_overrides { max_tracing_buffer_size_kb: 4 }",
-         "buffers { size_kb: 131076 } enable_extra_guardrails: true "
-         "guardrail_overrides { max_tracing_buffer_size_kb: 4 }",
-         "allows 131072"},
-        {BUFFER "data_sources { config { name: \"x\" target_buffer: 0 } }",
-         BUFFER "data_sources { config { name: \"x\" target_buffer: 1 } }", "target_buffer: 1"},
-        {BUFFER "buffers { size_kb: 4 name: \"b\" } "
-                "data_sources { config { target_buffer: 1 target_buffer_name: \"b\" } }",
-         BUFFER "buffers { size_kb: 4 name: \"b\" } buffers { size_kb: 4 } "
-                "data_sources { config { target_buffer: 2 target_buffer_name: \"b\" } }",
-         "leave one of them out"},
-        {"buffers { size_kb: 4 name: \"a\" } buffers { size_kb: 4 name: \"b\" }" BUFFER BUFFER,
-         "buffers { size_kb: 4 name: \"a\" } buffers { size_kb: 4 name: \"a\" }",
-         "buffers[1].name: \"a\" is the name of buffers[0]"},
-        {BUFFER "priority_boost { policy: POLICY_SCHED_OTHER priority: 20 }",
-         BUFFER "priority_boost { policy: POLICY_SCHED_OTHER priority: 21 }", "0 to 20"},
-        {BUFFER "priority_boost { policy: POLICY_SCHED_FIFO priority: 99 }",
-         BUFFER "priority_boost { policy: POLICY_SCHED_FIFO priority: 100 }", "1 to 99"},
-        {BUFFER "priority_boost { policy: POLICY_SCHED_FIFO priority: 1 }",
-         BUFFER "priority_boost { policy: POLICY_SCHED_FIFO priority: 0 }", "1 to 99"},
-        {"buffers { size_kb: 4194303 }", "buffers { size_kb: 4194304 }", "4 GiB"},
-        {"buffers { size_kb: 1 }", "buffers { size_kb: 0 }", "give it a size"},
-    };
-
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        if (check(cases[i].accepted) != 0)
-            fail_msg("refused: %s: %s", cases[i].accepted, why);
-        if (check(cases[i].refused) != PFL_EINVAL || strstr(why, cases[i].field) == NULL)
-            fail_msg("%s: \"%s\"", cases[i].refused, why);
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        if (check(limits[i].accepted) != 0)
+            fail_msg("refused: %s: %s", limits[i].accepted, why);
+        if (check(limits[i].refused) != PFL_EINVAL || strstr(why, limits[i].field) == NULL)
+            fail_msg("%s: \"%s\"", limits[i].refused, why);
     }
     pfl_sweep_assert_no_leak();
 }
