@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "consumer/proxy/proxy_impl.h"
 
-void pfl_proxy_check_closed(struct pfl_proxy *proxy)
+static void check_closed(struct pfl_proxy *proxy)
 {
     void (*on_closed)(void *user) = proxy->conf.on_closed;
     void *user = proxy->conf.user;
@@ -31,7 +31,7 @@ static void on_listener_closed(void *user)
     struct pfl_proxy *p = user;
 
     p->is_listening = false;
-    pfl_proxy_check_closed(p);
+    check_closed(p);
 }
 
 int pfl_proxy_open(const struct pfl_proxy_conf *conf, struct pfl_proxy **ret_proxy)
@@ -51,6 +51,7 @@ int pfl_proxy_open(const struct pfl_proxy_conf *conf, struct pfl_proxy **ret_pro
     if (p == NULL)
         return PFL_ENOMEM;
     p->conf = *conf;
+    p->on_client_freed = check_closed;
     pfl_list_init(&p->clients);
     rc = conf->socket_path != NULL ? pfl_listener_open(&listener, &p->listener) : 0;
     if (rc != 0) {
@@ -79,5 +80,5 @@ void pfl_proxy_close(struct pfl_proxy *self)
         pfl_listener_close(self->listener);
     PFL_LIST_EACH_SAFE (it, tmp, &self->clients)
         pfl_proxy_client_close(it);
-    pfl_proxy_check_closed(self);
+    check_closed(self);
 }

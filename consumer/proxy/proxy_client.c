@@ -57,7 +57,7 @@ void pfl_proxy_client_check_closed(struct pfl_proxy_client *c)
         proxy->conf.on_client_gone(proxy->conf.user, c->why);
     pfl_proxy_release(proxy);
     pfl_mem_free(c);
-    pfl_proxy_check_closed(proxy);
+    proxy->on_client_freed(proxy);
 }
 
 static void on_pull_closed(void *user)

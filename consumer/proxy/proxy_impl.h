@@ -43,7 +43,8 @@ struct pfl_proxy {
     struct pfl_proxy_conf conf;
     struct pfl_listener *listener; /* owned until closed; NULL: clients are adopted */
     struct pfl_list clients;       /* owned */
-    bool is_listening;             /* on_closed of the listener is to come */
+    void (*on_client_freed)(struct pfl_proxy *self);
+    bool is_listening; /* on_closed of the listener is to come */
     uint64_t last_mark;
     bool is_closing;
 };
@@ -90,8 +91,6 @@ struct pfl_proxy_request {
 void pfl_proxy_client_open(struct pfl_proxy *proxy, int fd);
 /* The client goes: its file is finished first. */
 void pfl_proxy_client_close(struct pfl_list *at);
-/* A client is gone for good. */
-void pfl_proxy_check_closed(struct pfl_proxy *proxy);
 
 /* proxy_client.c */
 
