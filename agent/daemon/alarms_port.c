@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operators' alarms at this host, as relays ask of them: docs/protocol-tunnel.md, "Alarms".
+ * Requests of relays for the operators' alarms at this host: docs/protocol-tunnel.md, "Alarms".
  *
- * Happy path: set (in place of the one that the operator has for this session), list, drop; raised
- * elsewhere: its copy is made. What is raised here goes to the relays as an event. One watch waits
- * for the triggers of all. Failures: a status and a sentence. Ownership: alarms until their
- * on_gone, the watch. Limits: PFL_AGENT_MAX_ALARMS, and as many that are ending.
+ * Happy path: set (replaces the operator's alarm for this session), list, drop; a trigger raised
+ * elsewhere: make the copy. A trigger raised here is sent to the relays as an event. One watch has
+ * the triggers of all alarms. Failures: a status and a sentence. Ownership: alarms until their
+ * on_gone, the watch. Limits: PFL_AGENT_MAX_ALARMS, and as many closing ones.
  */
 #include <string.h>
 
@@ -30,7 +30,7 @@ static bool is_watched(const struct pfl_agent *a, const struct pfl_agent_alarm_o
     return true;
 }
 
-/* Tells the alarms whether their triggers are waited for. */
+/* Updates the alarms whose triggers are now watched, or no longer. */
 static void on_watch_changed(void *user)
 {
     struct pfl_agent *a = user;

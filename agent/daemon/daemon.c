@@ -2,11 +2,11 @@
 /*
  * The agent's process: see daemon.h.
  *
- * Happy path: open the agent, enter the sandbox, tell readiness, run (which dials). SIGHUP reloads
- * certificates for connections to come. SIGTERM and SIGINT end every connection, and every stream
- * that the service manager does not keep.
- * Failures: the agent does not open, no sandbox: logged there, returned here. Ownership: owns the
- * loop and its handles; the agent frees itself at its on_closed.
+ * Happy path: open the agent, enter the sandbox, report readiness, run (which dials). SIGHUP
+ * reloads certificates for new connections. SIGTERM and SIGINT end every connection, and every
+ * stream that the service manager does not keep. Failures: the agent does not open, no sandbox:
+ * logged there, returned here. Ownership: owns the loop and its handles; the agent frees itself at
+ * its on_closed.
  */
 #include "agent/daemon/daemon.h"
 
@@ -63,7 +63,7 @@ static void on_signal(uv_signal_t *handle, int number)
     pfl_agent_close(d->agent);
 }
 
-/* Before the loop runs, which is what dials. The folder is tried as the user who will use it. */
+/* Call before the loop runs, which dials. The folder is tested as the user of the running agent. */
 static int confine(const struct pfl_agent_daemon_conf *conf)
 {
     const struct pfl_spool_pool *pool = &conf->agent.pool;

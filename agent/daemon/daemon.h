@@ -8,10 +8,10 @@
 
 struct pfl_agent_daemon_conf {
     struct pfl_agent_conf agent;
-    const char *metrics_listen; /* "host:port" of scrapers; NULL: none */
-    const char *metrics_socket; /* path of theirs; NULL: none */
+    const char *metrics_listen; /* "host:port" of the metrics listener; NULL: none */
+    const char *metrics_socket; /* path of the metrics socket; NULL: none */
     enum pfl_sandbox_mode sandbox;
-    const char *run_as; /* user to become; NULL stays */
+    const char *run_as; /* user to become; NULL: unchanged */
 };
 
 /* Runs until SIGTERM or SIGINT; the agent's loop, on_closed and user are set here. 0, or why it

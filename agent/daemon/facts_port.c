@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this host is: see facts_port.h. What cannot be read is empty. */
+/* Facts of this host: see facts_port.h. Unreadable values stay empty. */
 #include "agent/daemon/facts_port.h"
 
 #include <stdio.h>

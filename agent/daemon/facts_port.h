@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this host is, asked of the kernel, for its hello. */
+/* Host facts (name, kernel, CPUs) for the hello. */
 #ifndef PFL_AGENT_FACTS_PORT_H
 #define PFL_AGENT_FACTS_PORT_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Labels and the hello: see hello.h. JSON by jansson, whose memory is base/mem's (set where the
- * program starts). Fails with PFL_EINVAL, PFL_ELIMIT, PFL_ENOMEM. Limits: hello.h's.
+ * Labels and the hello: see hello.h. JSON by jansson, with memory of base/mem (set at the program's
+ * start). Fails with PFL_EINVAL, PFL_ELIMIT, PFL_ENOMEM. Limits: hello.h's.
  */
 #include "agent/daemon/hello.h"
 

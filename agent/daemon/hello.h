@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a host says of itself, and of an operator's streams there, as JSON. Pure. */
+/* A host's description of itself as JSON. Pure. */
 #ifndef PFL_AGENT_HELLO_H
 #define PFL_AGENT_HELLO_H
 
@@ -23,8 +23,8 @@ struct pfl_hello_facts {
     long cpus;
 };
 
-/* "role=web,zone=b" appended to `labels` (room for PFL_HELLO_MAX_LABELS). PFL_EINVAL: `ret_why` is
- * static and says what a label is; PFL_ELIMIT. */
+/* Appends "role=web,zone=b" to `labels` (room for PFL_HELLO_MAX_LABELS). PFL_EINVAL: `ret_why` is
+ * static and describes a valid label; PFL_ELIMIT. */
 PFL_MUST_USE int pfl_hello_parse_labels(const char *text, struct pfl_hello_label *labels,
                                         size_t *count, const char **ret_why);
 /* Free with pfl_mem_free. PFL_ENOMEM. */

@@ -2,9 +2,8 @@
 /*
  * perfleet-agent: dials relays and carries operators' streams to this host's consumer socket.
  *
- * Happy path: read flags and file, drop what an agent does not need, run the daemon.
- * Failures: wrong usage or configuration is said on stderr, exit 2; a start that fails is logged,
- * exit 1.
+ * Happy path: read flags and file, drop unneeded rights, run the daemon. Failures: wrong usage or
+ * configuration: stderr, exit 2; a start that fails is logged, exit 1.
  */
 #include <limits.h>
 #include <signal.h>
@@ -169,7 +168,7 @@ static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settin
     return apply_relays(m, conf, fault) && apply_files(m, conf, fault);
 }
 
-/* Descriptors that are nobody's; `stored` has those that the manager kept. */
+/* Closes unknown descriptors; `stored` has those that the manager kept. */
 static void close_others(const struct pfl_stored_fds *stored)
 {
     (void)close_range(PFL_STORED_FDS_FIRST + (unsigned)(stored->len + stored->left_out), ~0u, 0);

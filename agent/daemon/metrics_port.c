@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent's figures: see metrics_port.h and docs/metrics.md.
+ * The agent's metrics: see metrics_port.h and docs/metrics.md.
  *
- * Happy path: for each scrape, ask the service (tunnel/service_watch.h), look at relays and
- * streams, write. Failures: a service that does not answer has no figures; those of the encoder end
+ * Happy path: for each request, query the service (tunnel/service_watch.h), collect relays and
+ * streams, write. Failures: a service that does not answer has no metrics; those of the encoder end
  * the answer. Ownership: listener and watch; borrows the agent.
  */
 #include "agent/daemon/metrics_port.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent's relays: see port.h. What they ask is answered in requests_port.c.
+ * The agent's relays: see port.h. requests_port.c answers their requests.
  *
- * Happy path: dial every relay, for ever. Failures: a relay that cannot be reached is tried again.
- * Ownership: dialers, streams and alarms, each until its last callback; freed after the last of
- * them. Limits: PFL_AGENT_MAX_RELAYS.
+ * Happy path: dial every relay, forever. Failures: an unreachable relay is tried again. Ownership:
+ * dialers, streams and alarms, each until its last callback; freed after the last of them. Limits:
+ * PFL_AGENT_MAX_RELAYS.
  */
 #include "agent/daemon/port.h"
 

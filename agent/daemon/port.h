@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent: connections to its relays, what they may ask, and the operators' streams, which belong
- * to the host and not to a connection: a stream may be resumed through any of the relays.
+ * The agent: connections to its relays, their requests, and the operators' streams. A stream
+ * belongs to the host and not to a connection: it may be resumed through any of the relays.
  */
 #ifndef PFL_AGENT_PORT_H
 #define PFL_AGENT_PORT_H
@@ -12,8 +12,8 @@
 #include "base/stored_fds.h"
 
 #define PFL_AGENT_MAX_RELAYS  8u
-#define PFL_AGENT_MAX_STREAMS 256u /* those that are only remembered among them */
-#define PFL_AGENT_MAX_ALARMS  16u  /* those that are ending not among them */
+#define PFL_AGENT_MAX_STREAMS 256u /* including those that are only remembered */
+#define PFL_AGENT_MAX_ALARMS  16u  /* without those that are closing */
 
 struct pfl_agent;
 
@@ -29,21 +29,22 @@ struct pfl_agent_conf {
     size_t labels_len;
     size_t spool_bytes; /* memory of a stream */
     struct pfl_spool_pool
-        pool;             /* of all; what is used is counted elsewhere. `dir` until on_closed */
+        pool;             /* of all streams; the struct counts elsewhere. `dir` until on_closed */
     unsigned max_streams; /* at most PFL_AGENT_MAX_STREAMS */
     uint64_t ttl_max_ms;
-    uint64_t silence_ms;           /* a relay that says nothing for so long is given up */
-    uint64_t retry_max_ms;         /* longest wait before a relay is dialled again */
-    bool keeps_streams;            /* by the service manager, for the next process of this agent */
-    struct pfl_stored_fds *stored; /* what it kept for this one; borrowed until open returns */
+    uint64_t silence_ms;   /* a relay that is silent for that long is closed */
+    uint64_t retry_max_ms; /* longest wait before a relay is dialled again */
+    bool keeps_streams;    /* by the service manager, for the next process of this agent */
+    struct pfl_stored_fds
+        *stored; /* what the manager kept for this process; borrowed until open returns */
     void (*on_closed)(void *user);
     void *user;
 };
 
-/* Logs what is wrong. */
+/* Logs failures. */
 PFL_MUST_USE int pfl_agent_open(const struct pfl_agent_conf *conf, struct pfl_agent **ret_agent);
-/* Reads certificate, key, CA and CRL again, for connections to come; old ones stay when they do not
- * load (logged). */
+/* Reads certificate, key, CA and CRL again, for new connections; if one of them cannot be loaded
+ * all old ones stay (logged). */
 void pfl_agent_reload(struct pfl_agent *self);
 /* Ends every stream, or leaves it for the next process if it is kept, and closes every connection;
  * on_closed follows. Idempotent. */

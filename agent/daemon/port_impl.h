@@ -29,16 +29,16 @@ struct pfl_agent {
     struct pfl_tls_conf *tls; /* a counted reference */
     struct pfl_agent_uplink uplinks[PFL_AGENT_MAX_RELAYS];
     unsigned dialers;
-    struct pfl_list streams; /* owned until each one's on_gone */
+    struct pfl_list streams; /* owned until their on_gone */
     unsigned streams_len;
     uint64_t streams_begun;
     struct pfl_spool_pool pool;
     struct pfl_worker *worker; /* owned; encodes */
     struct pfl_events events;
-    struct pfl_list alarms; /* owned until each one's on_gone */
+    struct pfl_list alarms; /* owned until their on_gone */
     unsigned alarms_len;
-    struct pfl_alarm_watch *watch; /* owned until its on_closed; waits for the triggers of all */
-    struct pfl_list raises;        /* triggers being raised; owned until each one is done */
+    struct pfl_alarm_watch *watch; /* owned until its on_closed; watches the triggers of all */
+    struct pfl_list raises;        /* triggers being raised; owned until they are done */
     unsigned raises_len;
     char *hello; /* owned */
     bool is_closing;
@@ -55,7 +55,7 @@ void pfl_agent_fill_stream_conf(struct pfl_agent *self, struct pfl_agent_stream_
 
 /* ---- restart_port.c ---- */
 
-/* Streams of the process before this one; those that cannot go on are logged. */
+/* Restores streams of the previous process; those that cannot continue are logged. */
 void pfl_agent_take_streams_back(struct pfl_agent *self, struct pfl_stored_fds *stored);
 
 /* ---- requests_port.c ---- */
@@ -75,7 +75,7 @@ PFL_MUST_USE int pfl_agent_read_role(struct pfl_h2_stream *leg, const struct pfl
 
 /* ---- alarms_port.c ---- */
 
-/* Answers a request about alarms, which has an operator's name. */
+/* Answers a request for alarms that has an operator's name. */
 void pfl_agent_answer_alarms(struct pfl_agent *self, struct pfl_h2_stream *leg,
                              const struct pfl_route *route);
 PFL_MUST_USE int pfl_agent_open_alarms(struct pfl_agent *self);
@@ -83,7 +83,7 @@ void pfl_agent_close_alarms(struct pfl_agent *self);
 
 /* ---- triggers_port.c ---- */
 
-/* Raises the triggers of a request, which has an operator's name, at this host's service. */
+/* Raises the triggers of a request that has an operator's name, at this host's service. */
 void pfl_agent_raise_triggers(struct pfl_agent *self, struct pfl_h2_stream *leg,
                               const struct pfl_route *route);
 void pfl_agent_close_triggers(struct pfl_agent *self);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `perfleet-agent renew`: see renew_port.h. A program of its own beside the agent, which therefore
- * needs no right to write its certificate (docs/adr/0022).
+ * `perfleet-agent renew`: see renew_port.h. A separate process, so that the agent needs no right to
+ * write its certificate (docs/adr/0022).
  *
- * Happy path: look whether it is time; ask the join port of one relay after the other with the
- * present certificate and a request of the same key, which proves that we have it; look whether
- * the answer is for our key and name; write the certificate, which changes at once. Failures: one
- * line a relay on stderr, exit 1; nothing has changed then. Ownership: everything lives in one
- * call. Limits: PFL_JOIN_ANSWER_MAX, TIMEOUT_MS.
+ * Happy path: check whether it is due; send the join port of one relay after the other the present
+ * certificate and a request signed with the same key; check that the answer is for our key and
+ * name; replace the certificate atomically. Failures: one line per relay on stderr, exit 1; nothing
+ * has changed then. Ownership: everything lives in one call. Limits: PFL_JOIN_ANSWER_MAX,
+ * TIMEOUT_MS.
  */
 #include "agent/daemon/renew_port.h"
 
@@ -124,7 +124,8 @@ static bool take_answer(struct renewal *r)
         (void)snprintf(r->why, sizeof(r->why), "%s", pfl_enroll_get_error(r->enroll));
         return false;
     }
-    /* Not its list: who carries the answer may have an older one, in which he is not yet. */
+    /* Not its revocation list: the relay that forwards the answer may have an older one that lacks
+     * it. */
     return replace(r, r->files->cert_path, answer.cert, answer.cert_len);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `perfleet-agent renew`: the host's next certificate, asked for with the present one. */
+/* `perfleet-agent renew`: gets the host's next certificate with the present one. */
 #ifndef PFL_AGENT_RENEW_PORT_H
 #define PFL_AGENT_RENEW_PORT_H
 
@@ -9,12 +9,11 @@
 
 enum pfl_renew_mode {
     PFL_RENEW_IF_DUE, /* when less than a third of its life is left */
-    PFL_RENEW_ASK,    /* only says whether it is due, by the exit code */
+    PFL_RENEW_ASK,    /* only reports whether it is due, by the exit code */
     PFL_RENEW_NOW,
 };
 
-/* Files and relays as the agent has them. Returns the exit code; says on stdout and stderr what
- * there is to say. */
+/* Uses files and relays of the agent. Returns the exit code; reports on stdout and stderr. */
 int pfl_agent_renew(const struct pfl_agent_conf *conf, unsigned join_port,
                     enum pfl_renew_mode mode);
 

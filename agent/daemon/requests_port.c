@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What relays ask of the agent: docs/protocol-tunnel.md, "Requests".
+ * Requests of relays to the agent: docs/protocol-tunnel.md, "Requests".
  *
  * Happy path: hello and clock are answered; a CONNECT begins a stream or attaches to the one that
- * it names. Failures: each request is answered with a status and a sentence. Ownership: the
- * streams are the agent's. Limits: max_streams; when they are used up, one that is done and only
- * remembered gives way.
+ * it names. Failures: each request is answered with a status and a sentence. Ownership: the agent
+ * owns the streams. Limits: max_streams; past it a stream that is done and only remembered is
+ * replaced.
  */
 #include <stdio.h>
 #include <string.h>
@@ -46,8 +46,8 @@ static bool is_operators(const struct pfl_agent_stream *s, const char *operator_
     return strcmp(info.operator_name, operator_name) == 0;
 }
 
-/* The oldest without a connection that is done, else one that is over: an operator who lost its
- * last acknowledgement does not learn that all was well. NULL: there is none. */
+/* The oldest done stream without a connection, else one that is over: an operator that missed its
+ * last acknowledgement does not learn that all bytes arrived. NULL: none. */
 static struct pfl_agent_stream *find_over(struct pfl_agent *a)
 {
     struct pfl_agent_stream_info info;
@@ -67,7 +67,7 @@ static struct pfl_agent_stream *find_over(struct pfl_agent *a)
     return over;
 }
 
-/* Streams that could not give way: they are not over, or he has not taken all of them yet. */
+/* Streams that cannot be replaced: not over, or not completely read by the operator. */
 static unsigned count_of(struct pfl_agent *a, const char *operator_name)
 {
     struct pfl_agent_stream_info info;
@@ -148,7 +148,7 @@ static struct pfl_agent_stream *begin_stream(struct pfl_agent *a, struct pfl_h2_
     return s;
 }
 
-/* False: refused already. A stream that had a role keeps it until there is another. */
+/* False: refused already. A stream that had a role keeps it until it gets another one. */
 static bool give_role(struct pfl_agent_stream *s, struct pfl_h2_stream *leg, struct pfl_span role)
 {
     char why[PFL_JUDGE_WHY_BYTES];

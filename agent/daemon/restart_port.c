@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams of a process of this agent that is gone, from what the service manager kept: see
- * stream_keep_port.c for what that is.
+ * Restores streams of the agent's previous process from the descriptors that the service manager
+ * kept (stream_keep_port.c).
  *
- * Happy path: for each memory-ID the descriptors that belong to it by name, a stream that waits for
- * its operator. Failures: what does not belong together, or another version left, is logged and
- * given up, in the manager's store, too: its session ends. Ownership: descriptors go to their
- * stream. Limits: PFL_AGENT_MAX_STREAMS.
+ * Happy path: for each memory-ID, find the other descriptors by name and make a stream that waits
+ * for its operator. Failures: descriptors that do not match, or of another version, are logged and
+ * dropped, in the manager's store, too: their session ends. Ownership: descriptors are transferred
+ * to their stream. Limits: PFL_AGENT_MAX_STREAMS.
  */
 #include <string.h>
 #include <unistd.h>
@@ -96,8 +96,8 @@ static bool is_double(struct pfl_agent *a, const struct pfl_stored_fd *stored)
     return false;
 }
 
-/* What is left over is nobody's: a stream whose begin, or end, was cut short. To the service its
- * connection is over now. */
+/* Remaining descriptors belong to no stream: its start or end was interrupted. Closing them ends
+ * the connection for the service. */
 static void give_up(struct pfl_agent *a, struct pfl_stored_fds *stored)
 {
     for (size_t i = 0; i < stored->len; i++) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The agent's sandbox: the service's UNIX socket, TCP to the relays' ports and to name servers,
- * certificates to read again, files without names in the spool's folder; the socket for metrics
- * may be removed at the end.
+ * certificates to read again, files without names in the spool's folder; the socket for metrics may
+ * be removed at the end.
  *
- * Names are looked up by libc in threads of the loop: /etc is readable for that, since the files
- * there (hosts, resolv.conf, nsswitch.conf) are replaced by others of their name, and the folder
- * that resolv.conf links to. Modules of libc that would have to be loaded for it are not: files and
- * DNS are what works. Everything else is refused: other files, other ports, listening, programs.
- * Failures: those of pfl_sandbox_enter. Limits: those of base/sandbox/folders.h.
+ * libc resolves names in threads of the loop. For that /etc is readable (its files hosts,
+ * resolv.conf, nsswitch.conf may be replaced), and the folder that resolv.conf links to. Modules of
+ * libc cannot be loaded: only files and DNS work. Everything else is refused: other files, other
+ * ports, listening, programs. Failures: those of pfl_sandbox_enter. Limits: those of
+ * base/sandbox/folders.h.
  */
 #include "agent/daemon/sandbox.h"
 
@@ -34,7 +34,7 @@ static bool read_port(const char *address, uint16_t *ret_port)
     return true;
 }
 
-/* None when a relay's port is a name: only a look-up would tell its number. */
+/* None if a relay's port is a name: only a look-up would yield its number. */
 static size_t list_ports(const struct pfl_agent_conf *agent, uint16_t *ports)
 {
     size_t len = 0;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Triggers that operators raise at this host: docs/protocol-tunnel.md, "Requests".
+ * Operators' requests to raise triggers at this host: docs/protocol-tunnel.md, "Requests".
  *
  * Happy path: the role allows each of them, a connection to the service's producer socket raises
- * them, 204. Failures: a status and a sentence. The producer is called perfleet-raise/OPERATOR: the
- * trace and a trigger's producer_name_regex see who it was. Ownership: each one until both
- * are gone, the connection and who asked.
- * Limits: RAISES_MAX at a time; triggers as of an alarm.
+ * them, 204. Failures: a status and a sentence. The producer's name is perfleet-raise/OPERATOR: the
+ * trace has it, and a trigger's producer_name_regex can match it. Ownership: each one until both
+ * the connection and the request are closed. Limits: RAISES_MAX at a time; triggers as of an alarm.
  */
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +29,7 @@ struct raise {
 static void on_data(void *user, struct pfl_span data)
 {
     (void)user;
-    (void)data; /* nobody asked for a body */
+    (void)data; /* the request has no body */
 }
 
 static void on_end(void *user)

@@ -2,10 +2,10 @@
 /*
  * perfleet-probes: the command line, the guardian, signals.
  *
- * Happy path: a child, the guardian, is forked first: it waits on a pipe for the parent's end and
- * then removes the parent's tracefs instances if they are still there and puts back what the parent
- * borrowed, so that even a kill -9 leaves tracefs as it was. The parent serves until SIGTERM or
- * SIGINT. Failure: wrong usage or configuration exits 2; a start that fails exits 1.
+ * Happy path: a child, the guardian, is forked first. It waits on a pipe for the parent's end, then
+ * removes the parent's remaining tracefs instances and restores what the parent borrowed, so that
+ * even kill -9 leaves tracefs unchanged. The parent serves until SIGTERM or SIGINT. Failure: wrong
+ * usage or configuration exits 2; a start that fails exits 1.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -96,14 +96,14 @@ static void guard(int pipe_fd, pid_t parent)
     } while (n < 0 && errno == EINTR);
     if (pfl_tracefs_open(&fs) == 0) {
         pfl_tracefs_remove_of(&fs, parent);
-        (void)pfl_tracefs_remove_stale(&fs); /* the parent's others */
+        (void)pfl_tracefs_remove_stale(&fs); /* other instances of the parent */
         (void)pfl_undo_run_stale(fs.root_fd);
         pfl_tracefs_close(&fs);
     }
     _exit(EXIT_SUCCESS);
 }
 
-/* Returns the pipe whose end wakes the guardian; -1: there is none. */
+/* Returns the pipe whose end wakes the guardian; -1: none. */
 static int start_guardian(pid_t *ret_pid)
 {
     pid_t parent = getpid();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Least privilege: once tracefs is found (and mounted, if it had to be), only files are read and
- * written; CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH open the protected ones of /proc, CAP_SYSLOG
+ * Least privilege: once tracefs is found (and mounted if necessary), the program only reads and
+ * writes files; CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH open the protected ones of /proc, CAP_SYSLOG
  * shows the kernel's symbols.
  */
 #include "agent/probes/privilege.h"

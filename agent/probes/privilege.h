@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Giving up what is not needed. */
+/* Drops unneeded privileges. */
 #ifndef PFL_PROBES_PRIVILEGE_H
 #define PFL_PROBES_PRIVILEGE_H
 
 #include <stdbool.h>
 
 /*
- * Keeps of this thread's capabilities (threads made later inherit) those for reading other
- * processes' /proc files, drops the rest, and forbids new ones. Root's ownership of tracefs's
- * files is enough for the rest. False when the kernel refuses: then nothing is changed.
+ * Keeps those of this thread's capabilities (later threads inherit them) that are needed to read
+ * other processes' /proc files, drops the rest, and forbids new ones. Root's ownership of tracefs's
+ * files suffices for the rest. False if the kernel refuses: then nothing changed.
  */
 bool pfl_privilege_drop(void);
 

@@ -2,17 +2,16 @@
 /*
  * From the producer library's callbacks to the data sources.
  *
- * Happy path: run registers the data sources and loops: poll for a request of the library's
- * thread, for the end, and until the next thing is due (drain the kernel's buffers, read /proc).
+ * Happy path: run registers the data sources and loops: poll for a request of the library's thread,
+ * for the end, and until the next thing is due (drain the kernel's buffers, read /proc).
  *
  *     library's thread: callback --request--> [loop] handle --done--> callback returns
  *
- * A flush callback returns only when the session's data is written, which is what a flush means.
- * Threads that linux.ftrace meets are described by the linux.process_stats instance of the same
- * tracing session, if there is one.
+ * A flush callback returns only when the session's data is written. Threads that linux.ftrace meets
+ * are described by the linux.process_stats instance of the same tracing session, if there is one.
  * Failure: a data source that cannot start is logged and stays silent in that session. The loop
- * never waits for the library but in perfleet_close, when requests are refused already.
- * Ownership: sources[] holds all sessions; the library owns the writers.
+ * waits for the library only in perfleet_close, when requests are refused already. Ownership:
+ * sources[] holds all sessions; the library owns the writers.
  */
 #include "agent/probes/probes.h"
 
@@ -178,7 +177,8 @@ static struct instance *find_process_stats(struct probes *p, uint64_t session_id
     return NULL;
 }
 
-/* Which ftrace session tells which process_stats about threads and files; after every change. */
+/* Assigns to each ftrace session the process_stats that receives its threads and files; call it
+ * after every change. */
 static void link_sessions(struct probes *p)
 {
     for (uint32_t i = 0; i < SESSIONS; i++) {

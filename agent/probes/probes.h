@@ -2,8 +2,8 @@
 /*
  * The program's data sources and their sessions, on one loop.
  *
- * The producer library calls back on its own thread. Each callback is handed to the loop's
- * thread and waits until it is done there; so everything but that hand-over has one thread.
+ * The producer library calls back on its own thread. Each callback is passed to the loop's thread
+ * and waits until it is done there, so that everything else runs on one thread.
  */
 #ifndef PFL_PROBES_PROBES_H
 #define PFL_PROBES_PROBES_H
@@ -13,7 +13,7 @@
 #include "agent/probes/tracefs/tracefs.h"
 
 struct pfl_probes_conf {
-    const char *producer_socket; /* NULL: as perfleet_open does */
+    const char *producer_socket; /* NULL: perfleet_open's default */
     uint32_t smb_kb;             /* 0: default */
     bool no_ftrace;              /* do not offer linux.ftrace */
 };

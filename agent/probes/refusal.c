@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library connects by itself, and tells why it did not when it is asked. Happy path: connected,
- * nothing to do. Away: looked at every AWAY_LOOK_MS; other words are another log line.
+ * The library connects by itself, and reports a refusal on request. Happy path: connected, nothing
+ * to do. Disconnected: checked every AWAY_LOOK_MS; a changed text is logged again.
  */
 #include "agent/probes/refusal.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A service that the library refuses to speak to, because of who serves: said once in the log. */
+/* Logs once if the library refuses the service socket because of its owner. */
 #ifndef PFL_AGENT_PROBES_REFUSAL_H
 #define PFL_AGENT_PROBES_REFUSAL_H
 
@@ -8,12 +8,12 @@
 #define PFL_REFUSAL_BYTES 512u /* PFL_SERVICE_USER_WHY_BYTES */
 
 struct pfl_refusal {
-    char text[PFL_REFUSAL_BYTES]; /* logged last */
-    unsigned looks;               /* without a connection, as far as they count */
-    bool is_waiting;              /* said in the log */
+    char text[PFL_REFUSAL_BYTES]; /* last logged */
+    unsigned looks;               /* checks without a connection so far, up to a maximum */
+    bool is_waiting;              /* logged */
 };
 
-/* Before each wait of `timeout_ms` (-1: for ever); returns how long to wait at most. */
+/* Call before each wait of `timeout_ms` (-1: no limit); returns the maximal time to wait. */
 int pfl_refusal_look(struct pfl_refusal *self, struct perfleet *tracing, int timeout_ms);
 
 #endif

@@ -3,10 +3,10 @@
  * The program's process.
  *
  * start: fork; in the child: SIGTERM when the keeper dies, the environment of a service with a
- * store, the kept descriptors copied down to 3 and on, the signals as the keeper found them, exec.
- * What else the keeper has open closes by itself, or is overwritten by the copies.
- * Failure: PFL_EIO no fork; a child that cannot exec says so by exec_errno and ends with 127. A
- * program that changes its user loses the signal of the keeper's death (prctl(2)).
+ * store, the kept descriptors duplicated to 3 and on, the keeper's original signals, exec. The
+ * keeper's other descriptors are close-on-exec, or replaced by the duplicates. Failure: PFL_EIO no
+ * fork; a child that cannot exec sets exec_errno and exits with 127. A program that changes its
+ * user loses the signal of the keeper's death (prctl(2)).
  */
 #include "agent/supervisor/child.h"
 

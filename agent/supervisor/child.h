@@ -12,12 +12,12 @@ struct pfl_child_conf {
     char *const *argv;             /* borrowed */
     const char *notify_socket;     /* borrowed */
     const struct pfl_store *store; /* borrowed */
-    sigset_t signals;              /* the mask that it begins with */
-    /* Shared with the child: 0, or the errno of an exec that failed, when it has ended. */
+    sigset_t signals;              /* its initial signal mask */
+    /* Shared with the child: 0, or, when it has exited, the errno of a failed exec. */
     volatile int *exec_errno;
 };
 
-/* PFL_EIO no process could be made, logged. */
+/* PFL_EIO: no process could be made, logged. */
 PFL_MUST_USE int pfl_child_start(const struct pfl_child_conf *conf, pid_t *ret_pid);
 
 #endif

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The keeper's loop: one poll of two descriptors, signals and notices.
+ * The supervisor's loop: one poll of two descriptors, signals and notices.
  *
- * Happy path: start the program; keep what it gives, pass on what it says of its state and the
- * signals we get; it stops by itself or because it was told to, and we end as it did.
- * It dies: its last notices are taken before its number is given back, then it is started again
- * with what is kept (restarts.h). Never given up but for a program that could not be executed the
- * first time. As process 1 of a container all orphans are reaped.
- * Garbage and strangers' datagrams are logged, with a limit, and gone.
- * No seccomp list and no Landlock: both would hold the program, too, which brings its own.
+ * Happy path: start the program; keep its descriptors, pass on its state and the signals that we
+ * receive; when it stops by itself or on a signal, exit with its status. If it dies: read its last
+ * notices before it is reaped, then start it again with the kept descriptors (restarts.h). It gives
+ * up only if the program could not be executed the first time. As process 1 of a container it reaps
+ * all orphans. Malformed datagrams, and those of strangers, are logged, with a limit, and dropped.
+ * No seccomp list and no Landlock: the program, which has its own, would inherit both.
  */
 #include "agent/supervisor/keep.h"
 

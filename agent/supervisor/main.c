@@ -2,10 +2,10 @@
 /*
  * perfleet-keep: starts a program, keeps descriptors for it, and restarts it when it dies.
  *
- * Happy path: read flags, give up what the keeper does not need, run.
- * Failures: wrong usage is told on stderr, exit 2; a start that fails is logged, exit 1. Otherwise
- * the exit status is the program's. Capabilities stay in reserve, out of effect, for the program:
- * all but the one to signal a program that became another user.
+ * Happy path: read flags, drop unneeded rights, run. Failures: wrong usage: stderr, exit 2; a start
+ * that fails is logged, exit 1. Otherwise the exit status is the program's. Capabilities stay
+ * permitted, but not effective, for the program; except the one to signal a program that became
+ * another user.
  */
 #include <errno.h>
 #include <linux/capability.h>
@@ -84,7 +84,7 @@ static int read_options(int argc, char **argv, struct pfl_keep_conf *conf)
     return -1;
 }
 
-/* What root's program gets back at exec, and any other that has ambient ones. */
+/* Root's program gets them back at exec, and so does any other with ambient ones. */
 static void rest_capabilities(void)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};

@@ -2,9 +2,9 @@
 /*
  * Datagrams of lines KEY=VALUE: see notice.h.
  *
- * parse: line by line; the last one of a key holds. Keys that nobody knows are left out, so that
- * nothing goes to the manager above but what a service may say of its state.
- * Failure: PFL_EPARSE. A name that is none is not an error: the descriptor is kept without.
+ * parse: line by line; the last line of a key counts. Unknown keys are dropped, so that only a
+ * service's state is passed to the manager above. Failure: PFL_EPARSE. An invalid name is not an
+ * error: the descriptor is kept without one.
  */
 #include "agent/supervisor/notice.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One datagram of the service manager's protocol (sd_notify(3)): what it asks of a store, and what
- * of it concerns the manager above. */
+/* One datagram of the service manager's protocol (sd_notify(3)): requests to the store, and the
+ * part for the manager above. */
 #ifndef PFL_AGENT_KEEP_NOTICE_H
 #define PFL_AGENT_KEEP_NOTICE_H
 
@@ -11,15 +11,15 @@
 #include "base/stored_fds.h"
 
 #define PFL_NOTICE_MAX_BYTES 4096u
-/* What a descriptor without a name is called. */
+/* The name of a descriptor without one. */
 #define PFL_NOTICE_NO_NAME "stored"
 
 struct pfl_notice {
     bool is_ready;
     bool stores;
-    bool removes;                                 /* what is called `name`; never without one */
-    bool has_bad_name;                            /* it is taken for none */
-    char name[PFL_STORED_FDS_NAME_MAX_BYTES + 1]; /* of PFL_NOTICE_NO_NAME when it has none */
+    bool removes;      /* removes those named `name`; never without one */
+    bool has_bad_name; /* the name is ignored */
+    char name[PFL_STORED_FDS_NAME_MAX_BYTES + 1]; /* PFL_NOTICE_NO_NAME if it has none */
     size_t passed_on_len;
     char passed_on[PFL_NOTICE_MAX_BYTES + 1]; /* lines; "": nothing for the manager above */
 };

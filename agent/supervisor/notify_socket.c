@@ -2,12 +2,12 @@
 /*
  * The notify socket: see notify_socket.h.
  *
- * open: a folder that only this user may enter; the kernel says of each datagram who sent it.
- * receive: looked at first (MSG_PEEK) with room for the sender's name alone: a stranger's datagram
- * is then taken without its descriptors, which never get into our table.
- * Failures: see the header. An abstract name is what is left in a container where nothing can be
- * written: every process of its network namespace can send there, in vain, but it can fill the
- * queue, and have the kernel drop, at our cost, what is slow to be closed.
+ * open: a folder that only this user may enter; the kernel reports the sender of each datagram.
+ * receive: first peeks (MSG_PEEK) with room for the sender's credentials only: a stranger's
+ * datagram is then received without its descriptors, which never get into our table. Failures: see
+ * the header. In a container without a writable folder an abstract name is used: every process of
+ * its network namespace can send there. Its datagrams are dropped, but it can fill the queue, and
+ * make the kernel close slow descriptors at our cost.
  */
 #include "agent/supervisor/notify_socket.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a program is started again: see restarts.h; the waits are tunnel/backoff's. Cannot fail. */
+/* When to restart a program: see restarts.h; the waits are tunnel/backoff's. Cannot fail. */
 #include "agent/supervisor/restarts.h"
 
 #include <sys/wait.h>

@@ -2,9 +2,9 @@
 /*
  * The list of descriptors: see store.h.
  *
- * add: moved to a number above those that the program finds them at (3 and on), so that a new
- * process only has to copy them down (child.c). Same file: kcmp(2), where the kernel has it and
- * lets us; where not, one that was given twice is there twice. Limits: PFL_STORE_MAX.
+ * add: moves the descriptor to a number above those that the program gets (3 and on), so that a new
+ * process only has to duplicate them down (child.c). Same file: kcmp(2), if the kernel has it and
+ * permits it; otherwise a descriptor that was given twice is stored twice. Limits: PFL_STORE_MAX.
  */
 #include "agent/supervisor/store.h"
 

@@ -22,11 +22,11 @@ struct pfl_store {
     size_t max; /* at most PFL_STORE_MAX */
 };
 
-/* `fd` is given: it is closed when it is not kept. Several may have one name, as at systemd, but
- * not the same open file twice. PFL_EEXIST it is there; PFL_ELIMIT there are `max`, or this
- * process may not have more descriptors. */
+/* Takes `fd`: it is closed if it is not kept. Several may have the same name, as in systemd, but
+ * not the same open file. PFL_EEXIST: it is there; PFL_ELIMIT: there are `max`, or the process's
+ * limit of descriptors is reached. */
 PFL_MUST_USE int pfl_store_add(struct pfl_store *self, const char *name, int fd);
-/* Closes all of that name. Returns how many. */
+/* Closes all with that name. Returns how many. */
 size_t pfl_store_remove(struct pfl_store *self, const char *name);
 /* Closes all. */
 void pfl_store_fini(struct pfl_store *self);

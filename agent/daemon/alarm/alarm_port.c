@@ -6,10 +6,10 @@
  *       ^          |          `------> FAILED
  *       `----------' its triggers are not waited for any more
  *
- * Happy path: at the hit a connection for the copy: CloneSession, Detach under SESSION.triggered;
- * the connection is closed. Failures: a copy that fails stays as FAILED with the service's words.
- * Ownership: a connection and a timer; the last of them that closes frees. Limits: those of the
- * header; one copy, until the alarm is set anew.
+ * Happy path: when a trigger is raised, open a connection for the copy: CloneSession, Detach under
+ * SESSION.triggered; then close it. Failures: a failed copy stays as FAILED with the service's
+ * text. Ownership: a connection and a timer; the last of them that closes frees. Limits: those of
+ * the header; one copy, until the alarm is set again.
  */
 #include "agent/daemon/alarm/alarm_port.h"
 

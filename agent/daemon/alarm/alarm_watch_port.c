@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting for triggers: see alarm_watch_port.h.
+ * Watches triggers: see alarm_watch_port.h.
  *
  *     want --> next: EnableTracing, ObserveEvents, GetTraceStats as a fence --> now
  *
- * Happy path: the next session answers the fence, takes the place of the one before, and that one's
- * connection is closed. Failures: a service that is not there is tried again after RETRY_MS, one
- * that was there at once; a session that is refused while another waits has that one give way to it
- * first (the service may count them). Ownership: each wait is freed when its connection is closed;
+ * Happy path: the next session answers the fence and replaces the current one, whose connection is
+ * closed. Failures: a service that cannot be reached is tried again after RETRY_MS, one that was
+ * connected at once. If the service refuses the new session (its limit), the old one is closed
+ * first and the new one tried again. Ownership: each wait is freed when its connection is closed;
  * the last of them and the timer free the watch. Limits: the header's; two sessions, for a moment.
  */
 #include "agent/daemon/alarm/alarm_watch_port.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent's wait for triggers of this host: one session of the service's that records nothing
- * (trigger_mode CLONE_SNAPSHOT) has the triggers of all alarms, so that alarms take one session and
- * hold nobody's. While the triggers change the session before waits on until the next one does.
+ * Watches triggers of this host: one session of the service that records nothing (trigger_mode
+ * CLONE_SNAPSHOT) has the triggers of all alarms, so that alarms use one session and hold none of
+ * the operators'. When the triggers change, the current session stays until the next one waits.
  */
 #ifndef PFL_AGENT_ALARM_WATCH_PORT_H
 #define PFL_AGENT_ALARM_WATCH_PORT_H
@@ -13,9 +13,9 @@
 #include "proto/tunnel/identity.h"
 
 #define PFL_ALARM_WATCH_TRIGGERS 128u
-#define PFL_ALARM_WATCH_SESSION_MS                                                                 \
-    86400000u                          /* a session's life; the next one comes at half of it */
-#define PFL_ALARM_WATCH_RETRY_MS 1000u /* after the service was lost, or refused */
+/* A session's life; it is replaced after half of it. */
+#define PFL_ALARM_WATCH_SESSION_MS 86400000u
+#define PFL_ALARM_WATCH_RETRY_MS   1000u /* after the service was lost, or refused */
 
 struct pfl_alarm_watch;
 
@@ -30,24 +30,24 @@ struct pfl_alarm_watch_conf {
     uint64_t retry_ms;  /* 0: PFL_ALARM_WATCH_RETRY_MS */
     /* One of the triggers was raised; it may be one of those before the last set. */
     void (*on_hit)(void *user, const char *trigger);
-    /* What `covers` and `get_why` say changed. */
+    /* The results of `covers` and `get_why` changed. */
     void (*on_changed)(void *user);
-    void (*on_closed)(void *user); /* the last one */
+    void (*on_closed)(void *user); /* last callback */
     void *user;
 };
 
-/* Left out when it is there, or no room is. */
+/* Ignored if it is there already, or the set is full. */
 void pfl_alarm_watch_set_add(struct pfl_alarm_watch_set *set, const char *trigger);
 bool pfl_alarm_watch_set_has(const struct pfl_alarm_watch_set *set, const char *trigger);
 
 /* PFL_ENOMEM. Callbacks come from the loop. */
 PFL_MUST_USE int pfl_alarm_watch_open(const struct pfl_alarm_watch_conf *conf,
                                       struct pfl_alarm_watch **ret_watch);
-/* Waits for these from now on (copied); for none, there is no session. */
+/* Watches these from now on (copied); for an empty set there is no session. */
 void pfl_alarm_watch_want(struct pfl_alarm_watch *self, const struct pfl_alarm_watch_set *set);
-/* It is waited for at this moment. */
+/* True if the trigger is watched now. */
 bool pfl_alarm_watch_covers(const struct pfl_alarm_watch *self, const char *trigger);
-/* What kept what is wanted from being covered the last time; "": nothing did yet. */
+/* Why the wanted triggers could last not be watched; "": no failure yet. */
 const char *pfl_alarm_watch_get_why(const struct pfl_alarm_watch *self);
 void pfl_alarm_watch_close(struct pfl_alarm_watch *self);
 

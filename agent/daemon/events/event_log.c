@@ -64,7 +64,7 @@ static void tell_lost(struct pfl_event_log *j)
         j->lost = 0;
 }
 
-/* What is urgent does not wait until what was lost can be told. */
+/* An urgent line does not wait for the line with the number of lost ones. */
 void pfl_event_log_add(struct pfl_event_log *self, const char *json, bool is_urgent)
 {
     tell_lost(self);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines of the event log to relays: see events_port.h.
+ * Sends lines of the event log to relays: see events_port.h.
  *
- * Happy path: a line is added, each listener's leg pulls it, the relay credits it when it has used
- * it up, and what all have credited is dropped. Failures: a leg that is lost takes its listener
- * with it; what it had not credited goes to the next one again. When the log is full because of
- * some who do not use it up while others do, those are cut off. Ownership: the log, listeners.
- * Limits: the log's; PFL_EVENTS_MAX_LISTENERS.
+ * Happy path: a line is added, each listener's HTTP/2 stream pulls it, the relay credits it when it
+ * has used it up, and lines that all have credited are dropped. Failures: a lost HTTP/2 stream ends
+ * its listener; the next one gets the lines that were not credited again. If the log is full,
+ * listeners that lag behind the others are reset. Ownership: the log, listeners. Limits: the log's;
+ * PFL_EVENTS_MAX_LISTENERS.
  */
 #include "agent/daemon/events/events_port.h"
 
@@ -22,7 +22,7 @@
 struct listener {
     struct pfl_list node;
     struct pfl_events *events;
-    const void *relay;         /* whose it is; compared, never followed */
+    const void *relay;         /* the relay that listens; only compared */
     struct pfl_h2_stream *leg; /* borrowed until its on_closed */
     uint64_t line;             /* sent next, from byte `at` on */
     size_t at;
@@ -62,7 +62,7 @@ static void release(struct pfl_events *e)
         pfl_event_log_release(&e->log, below);
 }
 
-/* The log is full: who holds up those who do use up their lines is not waited for. */
+/* The log is full: resets listeners that lag behind the others. */
 static void cut_slow(struct pfl_events *e)
 {
     uint64_t best = 0;
@@ -73,7 +73,7 @@ static void cut_slow(struct pfl_events *e)
             best = listener_of(it)->credited;
     }
     if (best < e->log.first + PFL_EVENT_LOG_LINES / 2)
-        return; /* nobody is far ahead */
+        return; /* none is far ahead */
     PFL_LIST_EACH (it, &e->listeners) {
         struct listener *l = listener_of(it);
 
@@ -97,7 +97,7 @@ static void wake(struct pfl_events *e)
 static void on_data(void *user, struct pfl_span data)
 {
     (void)user;
-    (void)data; /* nobody asked for a body */
+    (void)data; /* the request has no body */
 }
 
 static void on_end(void *user)
@@ -142,7 +142,7 @@ static void on_credit(void *user, uint32_t bytes)
         l->credited++;
     }
     release(l->events);
-    wake(l->events); /* it may have told what was lost */
+    wake(l->events); /* release may have added a line */
 }
 
 static void on_closed(void *user, uint32_t code)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See agent_conf.h. Happy path: look for the key in the file's lines, add a line at its end.
- * Failures: errno. Limits: a line is looked at in pieces of LINE_BYTES; keys are at their
- * beginning.
+ * See agent_conf.h. Happy path: search the key in the file's lines, append a line. Failures: errno.
+ * Limits: lines are read in pieces of LINE_BYTES; keys are at their beginning.
  */
 #include "agent/daemon/join/agent_conf.h"
 
@@ -48,7 +47,7 @@ static bool has_key(FILE *file, const char *key, bool *ret_is_ended)
     return false;
 }
 
-/* Settings are nobody's secret: the agent's user reads them. */
+/* Settings are not secret: the agent's user reads them. */
 static FILE *open_file(const char *path)
 {
     int fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW);

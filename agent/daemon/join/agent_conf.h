@@ -7,11 +7,11 @@
 
 #include "base/err.h"
 
-/* It can be written between quotes as it stands. */
+/* True if it can be written between quotes without escapes. */
 bool pfl_agent_conf_is_plain(const char *value);
 /*
- * Adds `key: "value"` at the end of the file, which is made where it is not there. A file that has
- * the key already keeps it. The value is plain. PFL_EIO with errno.
+ * Appends `key: "value"` to the file, which is created if it does not exist. A file that has the
+ * key is unchanged. The value is plain. PFL_EIO with errno.
  */
 PFL_MUST_USE int pfl_agent_conf_add(const char *path, const char *key, const char *value);
 

@@ -2,11 +2,11 @@
 /*
  * `perfleet-agent join`: see join_port.h.
  *
- * Happy path: read the token; make a key and a request; ask the relay's join port, which must show
- * the authority that the token names and a relay's certificate of its fleet; look whether the
+ * Happy path: read the token; make a key and a request; send it to the relay's join port, which
+ * must show the authority in the token and a relay's certificate of its fleet; check that the
  * answer is for our key and name; write key, authority, list and, last, certificate: the unit waits
- * for that one. The key never leaves this machine, and the token's secret neither: it proves the
- * request. Failures: one line on stderr, exit 1; files that are there are left as they are unless
+ * for that one. Neither the key nor the token's secret leaves this machine: the secret
+ * authenticates the request. Failures: one line on stderr, exit 1; existing files are kept unless
  * --force. Ownership: everything lives in one call. Limits: PFL_JOIN_ANSWER_MAX, TIMEOUT_MS.
  */
 #include "agent/daemon/join/join_port.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Join tokens: see join_token.h. Everything is text in, text out; a token that is cut or changed is
- * refused as a whole. */
+/* Join tokens: see join_token.h. Text in, text out; a truncated or modified token is refused as a
+ * whole. */
 #include "agent/daemon/join/join_token.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Join tokens, and what is said with them (docs/certificates.md). Pure. */
+/* Join tokens, and the messages that use them (docs/certificates.md). Pure. */
 #ifndef PFL_AGENT_JOIN_TOKEN_H
 #define PFL_AGENT_JOIN_TOKEN_H
 
@@ -20,25 +20,26 @@ struct pfl_join_token {
     uint8_t ca_sha256[PFL_JOIN_HASH_BYTES];
 };
 
-/* "pfl-join:FLEET:NAME:ID:SECRET:FINGERPRINT", white space after it ignored. PFL_EPARSE. */
+/* Parses "pfl-join:FLEET:NAME:ID:SECRET:FINGERPRINT"; white space after it is ignored.
+ * PFL_EPARSE. */
 PFL_MUST_USE int pfl_join_token_parse(const char *text, struct pfl_join_token *ret_token);
 
-/* What goes to the signer. PFL_ELIMIT: it does not fit. */
+/* Encodes the request to the signer. PFL_ELIMIT: it does not fit. */
 PFL_MUST_USE int pfl_join_request_encode(const struct pfl_join_token *token,
                                          const uint8_t mac[PFL_JOIN_HASH_BYTES],
                                          const char *csr_pem, char *ret_text, size_t size);
 
-/* The signer's answer in parts, which lie in it one after the other. */
+/* The parts of the signer's answer, in its order. */
 struct pfl_join_answer {
     const char *refusal; /* NULL: granted */
     const char *cert;    /* ours; the rest follows */
     size_t cert_len;
-    const char *ca; /* the authority's */
+    const char *ca; /* to the end; "" if there is none */
     size_t ca_len;
     const char *crl; /* to the end; "" when there is none */
 };
-/* `text` ends in NUL and is borrowed; a refusal is cut at its line's end. PFL_EPARSE: it is neither
- * grant nor refusal. */
+/* `text` ends in NUL and is borrowed; a refusal is cut at its line's end. PFL_EPARSE: neither grant
+ * nor refusal. */
 PFL_MUST_USE int pfl_join_answer_parse(char *text, struct pfl_join_answer *ret_answer);
 
 #endif

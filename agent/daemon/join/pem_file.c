@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys and certificates on disk: see pem_file.h. Whoever reads sees the old file or the new one. */
+/* Keys and certificates on disk: see pem_file.h. A reader sees either the old file or the new
+ * one. */
 #include "agent/daemon/join/pem_file.h"
 
 #include <errno.h>

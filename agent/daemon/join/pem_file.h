@@ -8,14 +8,13 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
-/* Whose a new file is; (uid_t)-1: ours. */
+/* The owner of a new file; (uid_t)-1: our user. */
 struct pfl_pem_owner {
     uid_t uid;
     gid_t gid;
 };
 
-/* A new file of mode 0400 takes the name at once, whole; what had it is gone then. PFL_EIO, with
- * errno; nothing has changed. */
+/* Atomically replaces the file by a new one of mode 0400. PFL_EIO, with errno; nothing changed. */
 PFL_MUST_USE int pfl_pem_file_write(const char *path, struct pfl_span text,
                                     const struct pfl_pem_owner *owner);
 

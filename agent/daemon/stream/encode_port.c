@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * zstd for a stream: see encode_port.h.
+ * Encodes a stream with zstd: see encode_port.h.
  *
  *     pipe:   begin ------- job ------- cursor ------- waits ------- end
  *
- * Happy path: what comes while a job runs waits and is the next job, so that the busier the thread
- * the larger its jobs; the next one is begun before the output of the last is used. A port that
- * goes on where another one ended closes that one's frame first, whose encoder is gone. Failures:
- * told by the call or by on_progress, for good; without a thread all is done on the loop.
- * Ownership: encoder and outputs; while a job runs the port stays until on_done, whoever closes it.
- * Limits: the pipe; PFL_ENCODE_JOB_BYTES a job.
+ * Happy path: bytes that arrive while a job runs are the next job, so that a busy thread gets
+ * larger jobs; the next one is started before the output of the last is used. A port that continues
+ * another one's work first closes that one's zstd frame. Failures: the call or on_progress reports
+ * them, permanently; without a thread all is done on the loop. Ownership: encoder and outputs;
+ * while a job runs the port exists until on_done, even if it is closed. Limits: the pipe;
+ * PFL_ENCODE_JOB_BYTES a job.
  */
 #include "agent/daemon/stream/encode_port.h"
 

@@ -2,12 +2,11 @@
 /*
  * The connection to the service: see service_socket_port.h.
  *
- * Happy path: one read a wake-up, as large as the owner has room; one write a call. Failures: a
- * read that fails is the service's end; after a write that failed what it has said before is still
- * read. A service has no descriptors to send to consumers: those that come are closed, and so is
- * a connection with unread ones, on threads (base/closer.h). One that sends more than these can
- * close has ended.
- * Ownership: the descriptor, the poll handle. Limits: none of its own.
+ * Happy path: one read per wake-up, as large as the owner has room; one write per call. Failures: a
+ * failed read is the service's end; after a failed write, bytes that the service had sent are still
+ * read. A service sends no descriptors to consumers: received ones are closed, and so is a
+ * connection with unread ones, on threads (base/closer.h). If more arrive than these can close, the
+ * connection ends. Ownership: the descriptor, the poll handle. Limits: none of its own.
  */
 #include "agent/daemon/stream/service_socket_port.h"
 
@@ -77,7 +76,7 @@ static void read_some(struct pfl_service_socket *s)
                                             .msg_controllen = sizeof(control.bytes)};
     pfl_noted_call_begin(call, reads);
     rc = recvmmsg(s->conf.fd, &call->message, 1, MSG_DONTWAIT | MSG_CMSG_CLOEXEC, NULL);
-    if (rc < 0 && errno == ECONNRESET) /* told once, before what was said until then */
+    if (rc < 0 && errno == ECONNRESET) /* reported once, before bytes that were sent before it */
         rc = recvmmsg(s->conf.fd, &call->message, 1, MSG_DONTWAIT | MSG_CMSG_CLOEXEC, NULL);
     if (rc == 1)
         pfl_closer_close_received(&call->message.msg_hdr, s->uid);

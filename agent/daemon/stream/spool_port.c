@@ -2,15 +2,14 @@
 /*
  * A queue of bytes through a ring and an unnamed file: see spool_port.h.
  *
- * Happy path: bytes gather in the ring; when a job's worth is there, a thread appends them to the
- * file; when `front` is empty, a thread reads a copy of the file's oldest, and gives back the
- * blocks of what was used. With nothing in the file, what is in the ring is at hand without any of
- * it. A file that was used up is emptied and begins anew. One job at a time, so that the file has
- * one owner at a time.
- * Deaths: what a thread wrote counts from the note after it on; what was used may be overwritten,
- * or its blocks given back, from the call after its note on (ring_kept, file_kept).
- * Failures: a file that cannot be made, or written (disk full, or as large as may be), makes the
- * spool full: nothing is lost, and each read tries again; what cannot be read is lost: broken.
+ * Happy path: bytes collect in the ring; when there are enough for a job, a thread appends them to
+ * the file. When `front` is empty, a thread reads a copy of the file's oldest bytes, and frees the
+ * blocks of used ones. While the file is empty, bytes are taken straight from the ring. A file that
+ * was used up is truncated and starts again. One job at a time, so that the file has one owner at a
+ * time. Process deaths: bytes that a thread wrote count after the next note; used ones may be
+ * overwritten, or their blocks freed, from the call after their note on (ring_kept, file_kept).
+ * Failures: if a file cannot be made or written (disk full, or the limit), the spool becomes full:
+ * nothing is lost, and each read tries again. Bytes that cannot be read are lost: broken.
  * Ownership: the file, the front, the job; the ring is the owner's. Limits: PFL_SPOOL_JOB_BYTES in
  * front; in the ring those and PFL_SPOOL_WRITE_BYTES, twice; of the file the pool's.
  */
@@ -311,8 +310,8 @@ static void free_spool(struct pfl_spool *s)
     pfl_mem_free(s);
 }
 
-/* Nobody wants it any more. Its file's descriptor takes another turn: a large file's blocks take
- * their time. */
+/* The spool is no longer needed. Its file's descriptor is closed in another job: freeing the blocks
+ * of a large file takes time. */
 static void close_after(struct pfl_spool *s, enum job_kind kind)
 {
     void (*on_idle)(void *user) = s->on_idle;
@@ -360,7 +359,7 @@ void pfl_spool_close(struct pfl_spool *self, void (*on_idle)(void *user), void *
         count(self, 0);
     }
     if (self != NULL && self->job == JOB_NONE)
-        close_after(self, JOB_NONE); /* else it goes on after its job */
+        close_after(self, JOB_NONE); /* otherwise it continues after its job */
     if (!is_writing && on_idle != NULL)
         on_idle(user);
 }

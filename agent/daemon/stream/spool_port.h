@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a stream's ring has no room for, in order: a queue of bytes in its owner's memory and behind
- * that in an unnamed file, written and read by the loop's threads. Nobody else can open that file.
+ * Bytes of a stream that do not fit into its ring: an ordered queue in its owner's memory and then
+ * in an unnamed file, written and read by the loop's threads. No other process can open that file.
  *
  *     peek, use <-- front (a copy) <-- file <-- ring (the owner's) <-- write
  *
- * It may outlive its process, when somebody keeps the ring's memory, the file's descriptor and the
- * last state that was noted: these three always give what was written and not used at that note, so
- * that a death may come between any two instructions. For that nothing that the last note needs is
- * touched: neither is the ring's memory used again, nor are the file's blocks given back.
+ * It may outlive its process if the ring's memory, the file's descriptor and the last noted state
+ * are kept: these three always yield the bytes that were written and not used at that note, so that
+ * the process may die between any two instructions. Therefore neither the ring's memory nor the
+ * file's blocks that the last note refers to are reused or freed.
  */
 #ifndef PFL_AGENT_SPOOL_PORT_H
 #define PFL_AGENT_SPOOL_PORT_H
@@ -20,12 +20,12 @@
 #include "base/err.h"
 #include "base/shares.h"
 
-/* What one job of a thread reads or writes. */
+/* Bytes that one job of a thread reads or writes. */
 #define PFL_SPOOL_JOB_BYTES (256u * 1024)
-/* What may come, at once or not, before the owner looks whether it is full: what waits to be
- * encoded, with a read of the service. */
+/* Bytes that may be written before the owner checks whether it is full: those that wait to be
+ * encoded, and one read of the service. */
 #define PFL_SPOOL_WRITE_BYTES (672u * 1024)
-/* The least that a ring may be: what a thread writes into the file, and as much behind it. */
+/* Minimal size of a ring: what a thread writes into the file, and as much behind it. */
 #define PFL_SPOOL_RING_BYTES (2048u * 1024)
 
 struct pfl_spool;
@@ -36,19 +36,19 @@ struct pfl_spool_pool {
     uint64_t used_bytes;            /* memory of all streams */
     uint64_t max_bytes;             /* above it each stream keeps one window only */
     uint64_t disk_used_bytes;       /* of all files */
-    uint64_t disk_max_bytes;        /* files grow to this together */
-    uint64_t disk_max_stream_bytes; /* and each of them to this */
-    struct pfl_shares used_by;      /* of used_bytes, by operator; its max bounds nothing */
+    uint64_t disk_max_bytes;        /* limit of all files together */
+    uint64_t disk_max_stream_bytes; /* limit of each of them */
+    struct pfl_shares used_by;      /* of used_bytes, by operator; its max is no limit */
     struct pfl_shares disk_used_by; /* the same of disk_used_bytes */
-    uint64_t gone_sent_bytes;       /* of streams that are gone: what each had sent, */
-    uint64_t gone_resumes;          /* and how often it was resumed; of those that were taken back,
-                                       less what they had before (modulo 2^64) */
-    uint64_t expired;               /* streams that nobody came back for, */
-    uint64_t broken;                /* whose spool failed, */
-    uint64_t full;                  /* whose spool was full once */
+    uint64_t gone_sent_bytes;       /* of ended streams: the bytes sent, */
+    uint64_t gone_resumes; /* the number of resumes (of restored streams without those before,
+                              modulo 2^64), */
+    uint64_t expired;      /* the number of streams that expired, */
+    uint64_t broken;       /* whose spool failed, */
+    uint64_t full;         /* and whose spool was ever full */
 };
 
-/* An operator may have as much as he leaves for others: base/shares.h. `who` 0: all there is. */
+/* An operator may have as much as it leaves for others: base/shares.h. `who` 0: no share. */
 static inline bool pfl_spool_pool_has_memory(const struct pfl_spool_pool *self, uint64_t who)
 {
     return self->used_bytes <= self->max_bytes &&
@@ -64,17 +64,17 @@ static inline bool pfl_spool_pool_has_disk(const struct pfl_spool_pool *self, ui
                                          pfl_shares_get(&self->disk_used_by, who), bytes));
 }
 
-/* What one stream or file has of a total, `*counted` so far, becomes `bytes`. */
+/* Changes one stream's or file's part of a total from `*counted` to `bytes`. */
 static inline void pfl_spool_pool_count(uint64_t *total, struct pfl_shares *by, uint64_t who,
                                         uint64_t *counted, uint64_t bytes)
 {
     *total += bytes - *counted; /* modulo 2^64 */
     by->max = INT64_MAX;
     if (!pfl_shares_set(by, who, counted, bytes))
-        *counted = bytes; /* cannot be */
+        *counted = bytes; /* impossible */
 }
 
-/* A stream is gone: its memory is, and what it did is kept. */
+/* A stream ended: its memory is released, and its counters are added. */
 static inline void pfl_spool_pool_leave(struct pfl_spool_pool *self, uint64_t who,
                                         uint64_t *counted_bytes, uint64_t sent_bytes, unsigned legs)
 {
@@ -83,26 +83,26 @@ static inline void pfl_spool_pool_leave(struct pfl_spool_pool *self, uint64_t wh
     self->gone_resumes += legs != 0 ? legs - 1 : 0;
 }
 
-/* Whether files can be made there: tried once, at the start. PFL_EIO; errno tells more. */
+/* Whether files can be made there: tested once, at the start. PFL_EIO; see errno. */
 PFL_MUST_USE int pfl_spool_pool_try(const struct pfl_spool_pool *pool);
 
 struct pfl_spool_conf {
     uv_loop_t *loop;
     struct pfl_spool_pool *pool;
-    uint64_t who;      /* the operator, as in base/shares.h; 0: he is not bound by a share */
+    uint64_t who;      /* the operator, as in base/shares.h; 0: not bound by a share */
     uint8_t *ring;     /* borrowed until the on_idle of pfl_spool_close */
     size_t ring_bytes; /* a power of two, at least PFL_SPOOL_RING_BYTES */
-    /* From the loop: there may be bytes to peek, or room, or the spool is broken. */
+    /* Called from the loop: there may be bytes to peek, or room, or the spool is broken. */
     void (*on_change)(void *user);
-    /* A file was made, before anything is in it; borrowed until pfl_spool_close. From within write,
-     * use and retry, too. NULL: nobody wants to know. */
+    /* A file was made, and is empty; borrowed until pfl_spool_close. Also called from within write,
+     * use and retry. NULL: not needed. */
     void (*on_file)(void *user, int fd);
     void *user;
 };
 
-/* Where everything is: positions in what was written, but each pair may begin anew at 0 while it is
- * empty. Byte n of the ring is ring[n % ring_bytes]; byte n of the file is at n. The file's come
- * first. */
+/* Positions of the queue's parts, counted in written bytes; each pair may restart at 0 while it is
+ * empty. Byte n of the ring is ring[n % ring_bytes]; byte n of the file is at n. The file's bytes
+ * come first. */
 struct pfl_spool_state {
     uint64_t ring_begin;
     uint64_t ring_end;
@@ -112,41 +112,40 @@ struct pfl_spool_state {
 
 PFL_MUST_USE int pfl_spool_new(const struct pfl_spool_conf *conf, struct pfl_spool **ret_spool);
 /*
- * The spool of a process that died: `state` is the last that it published, conf->ring has the bytes
- * it had then. `fd` is its file, or -1 when there was none: taken over on success. Begins with
- * pfl_spool_retry. PFL_EPARSE: these do not belong together; PFL_EIO; PFL_ENOMEM.
+ * Restores the spool of a process that died: `state` is the last that it published, conf->ring has
+ * its bytes. `fd` is its file, or -1 if there was none: taken over on success. Call pfl_spool_retry
+ * next. PFL_EPARSE: inconsistent; PFL_EIO; PFL_ENOMEM.
  */
 PFL_MUST_USE int pfl_spool_restore(const struct pfl_spool_conf *conf, int fd,
                                    const struct pfl_spool_state *state,
                                    struct pfl_spool **ret_spool);
 /*
- * Where everything is now. To be called after each write and use, and in each on_change; and
- * published before anything else of the spool is called, and before going back to the loop: that it
- * was is taken for granted then. What was used becomes room only by it.
- * ring_begin == ring_end: nothing is in the ring's memory; once that is published, its pages may be
- * given back, until the next write.
+ * The current positions. Call it after each write and use, and in each on_change, and publish the
+ * result before any other call of the spool and before returning to the loop; the spool relies on
+ * that. Only this frees the room of used bytes. ring_begin == ring_end: the ring is empty; once
+ * that is published, its pages may be freed, until the next write.
  */
 void pfl_spool_note(struct pfl_spool *self, struct pfl_spool_state *ret_state);
-/* Calls nobody any more but on_idle, once no thread reads the ring, perhaps before this returns
- * (NULL: nobody wants to know); frees itself when its thread is done. NULL is legal. */
+/* Makes no further callbacks except on_idle, once no thread reads the ring, perhaps before this
+ * returns (NULL: not needed); frees itself when its thread is done. NULL is legal. */
 void pfl_spool_close(struct pfl_spool *self, void (*on_idle)(void *user), void *user);
 
 /* At most PFL_SPOOL_WRITE_BYTES, while it is not full. PFL_ELIMIT: nothing was taken. */
 PFL_MUST_USE int pfl_spool_write(struct pfl_spool *self, struct pfl_span data);
-/* Bytes that are at hand, at most `max`; the ring's end cuts. Borrowed until the next call. Empty
- * does not say that there are none: on_change says when they are. */
+/* The next bytes, at most `max`, cut at the ring's end. Borrowed until the next call. If empty,
+ * there may be more later: on_change follows. */
 struct pfl_span pfl_spool_peek(struct pfl_spool *self, size_t max);
 void pfl_spool_use(struct pfl_spool *self, size_t len);
 
-/* Other streams' files gave room back: a write that was put off is tried again. */
+/* Other streams' files freed space: retries a deferred write. */
 void pfl_spool_retry(struct pfl_spool *self);
-/* Nothing may be written now: on_change says when. */
+/* True: do not write now; on_change follows. */
 bool pfl_spool_is_full(const struct pfl_spool *self);
 /* A thread is at work: on_change follows. */
 bool pfl_spool_is_busy(const struct pfl_spool *self);
 /* Bytes were lost: the file cannot be read. */
 bool pfl_spool_is_broken(const struct pfl_spool *self);
-/* What is read from the file counts as memory. */
+/* Memory, including what was read from the file. */
 size_t pfl_spool_memory_bytes(const struct pfl_spool *self);
 uint64_t pfl_spool_file_bytes(const struct pfl_spool *self);
 

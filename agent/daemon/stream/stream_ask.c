@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading a CONNECT: see stream_ask.h. No allocation; cannot fail, but says no. */
+/* Parses a CONNECT: see stream_ask.h. No allocation. */
 #include "agent/daemon/stream/stream_ask.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "proto/tunnel/route.h"
 #include "proto/tunnel/tunnel_offer.h"
 
-/* A list with commas; names that we do not know are somebody else's. */
+/* A list with commas; unknown names are ignored. */
 static bool lists(const char *list, const char *name)
 {
     size_t len = strlen(name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a CONNECT says of its stream: docs/protocol-tunnel.md section 3. Pure. */
+/* The stream's parameters in a CONNECT: docs/protocol-tunnel.md section 3. Pure. */
 #ifndef PFL_AGENT_STREAM_ASK_H
 #define PFL_AGENT_STREAM_ASK_H
 
@@ -18,7 +18,7 @@ struct pfl_stream_ask {
     struct pfl_span role; /* empty without one; borrowed from the caller's buffer */
 };
 
-/* False: the fields make no sense. `role` and `operator_name` are as they are: not judged. */
+/* False: invalid fields. `role` and `operator_name` are not checked. */
 bool pfl_stream_ask_read(const struct pfl_h2_head *head, struct pfl_stream_ask *ret_ask);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the next process of the agent needs to go on with a stream: see stream_memory.h.
+ * State for the agent's next process, to continue a stream: see stream_memory.h.
  *
- * Happy path: after each change the record of where the stream is; at its beginning the manager is
- * given the memory and the connection to the service, later the spool's file; at its end they are
- * taken back. Failures: a manager that does not take them: the stream dies with this process, which
- * is logged. Ownership: nothing. Limits: three descriptors a stream.
+ * Happy path: publishes the stream's record after each change. At the start it stores the memfd and
+ * the service connection with the service manager, later the spool file; at the end it removes
+ * them. Failures: if storing fails, the stream ends with this process (logged). Ownership: nothing.
+ * Limits: three descriptors a stream.
  */
 #include <stdio.h>
 

@@ -2,19 +2,19 @@
 /*
  * A stream's memory: see stream_memory.h.
  *
- *     head | gate, 2 slots | read | frame | pipe | spool ring | out: for each capacity C a place at
- * C
+ *     head | gate, 2 slots | read | frame | pipe | spool ring | out: the ring of capacity C is at C
  *
- * Happy path: a sparse memfd, mapped; pages are there once they are written. A record goes into the
- * slot that is not current, then the index changes. A ring of out that grew, or is empty, is
- * dropped after the record that does not speak of it any more. Failures: no memfd, no mapping:
- * PFL_ENOMEM. What is taken back is looked at like anything from outside: sizes, order, bounds.
- * Order: nobody reads this memory while its process lives. Who reads it afterwards sees, on any
- * machine, all that the dead process's threads had stored: a kill comes between two instructions.
- * So what is to be ordered is the compiler, and what other threads (zstd, the spool's file) wrote:
- * their notes come to the loop by acquire and release before it publishes (base/io/wakeup.c).
- * `current` and `at` are atomic and stored with full order for that: bytes before, pages that are
- * dropped after. Ownership: the descriptor and the mapping. Limits: OUT_MAX_BYTES.
+ * Happy path: a sparse memfd, mapped; pages are allocated when they are written. A record is
+ * written into the slot that is not current, then the index changes. A ring of out that grew, or is
+ * empty, is dropped after a record that no longer refers to it was published. Failures: no memfd,
+ * no mapping: PFL_ENOMEM. Memory of another process is checked like any input: sizes, order,
+ * bounds. Order: no other process reads this memory while its process lives. A later reader sees,
+ * on any machine, all that the dead process's threads had stored: a kill comes between two
+ * instructions. So only the compiler, and the writes of other threads (zstd, the spool's file),
+ * must be ordered: their notes reach the loop by acquire and release before it publishes
+ * (base/io/wakeup.c). `current` and `at` are atomic and stored with full order for that: bytes are
+ * written before, pages are dropped after. Ownership: the descriptor and the mapping. Limits:
+ * OUT_MAX_BYTES.
  */
 #include "agent/daemon/stream/stream_memory.h"
 
@@ -281,7 +281,7 @@ static bool is_fine(const struct pfl_stream_memory *m)
            is_way_out_fine(m, &h->records[current]);
 }
 
-/* What the other process had not come to drop. */
+/* Finds rings that the other process did not drop. */
 static void find_dropped(struct pfl_stream_memory *m)
 {
     m->has_spooled = true;

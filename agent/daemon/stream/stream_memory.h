@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the next process of the agent needs to go on with a stream: one memfd with a record of
- * positions, and the bytes that they speak of (docs/adr/0026). A process may die between any two
- * instructions: bytes are written where the record does not look yet, and then the next record is
- * published, whole. System calls that move bytes are noted by the kernel itself: struct
+ * The state for the agent's next process, to continue a stream: one memfd with a record of
+ * positions, and the bytes that they refer to (docs/adr/0026). A process may die between any two
+ * instructions: bytes are written where the current record does not refer to, and then the next
+ * record is published as a whole. The kernel itself notes system calls that move bytes: struct
  * pfl_noted_call.
  *
  *     service --> read (before a gate) --> pipe (before zstd) --> out (until credited)
@@ -27,26 +27,28 @@
 #define PFL_STREAM_PIPE_BYTES (1024u * 1024)
 
 /*
- * recvmmsg or sendmmsg of one message, whose struct lies in the memory: the kernel writes how many
- * bytes it moved (msg_len) before the call returns, and a kill acts only then. So after a death
- * this says what the last call did. `at` is the record's count of such calls when it was made.
+ * recvmmsg or sendmmsg of one message, whose struct is in the memory: the kernel writes the number
+ * of moved bytes (msg_len) before the call returns, and a kill takes effect only then. So after a
+ * death this shows what the last call did. `at` is the record's count of such calls when it was
+ * made.
  */
 struct pfl_noted_call {
     _Atomic uint64_t at;
     struct mmsghdr message;
 };
 
-/* Before each call. */
+/* Call it before each such call. */
 void pfl_noted_call_begin(struct pfl_noted_call *self, uint64_t at);
-/* What a call moved that was made at `at` and is not in the record; 0: nothing, or no call. */
+/* Bytes moved by a call that was made at `at` and is not in the record; 0: none, or no call. */
 size_t pfl_noted_call_get(const struct pfl_noted_call *self, uint64_t at);
 
-/* Positions count bytes since the stream's begin, unless they are said to be a ring's. */
+/* Positions count bytes since the stream's start, unless stated to be a ring's. */
 struct pfl_stream_record {
-    uint64_t in_used;       /* the operator's bytes that the service has, or the gate has judged */
-    uint32_t passing_bytes; /* of the frame that it let through; 0: none is on its way */
-    uint32_t passed_bytes;  /* so much of it the service has */
-    uint64_t reads;         /* calls that moved bytes: from the service, */
+    uint64_t
+        in_used; /* the operator's bytes that were sent to the service, or judged by the gate */
+    uint32_t passing_bytes; /* of the frame that the gate permitted; 0: none in progress */
+    uint32_t passed_bytes;  /* those of it that were sent to the service */
+    uint64_t reads;         /* calls that moved bytes from the service, */
     uint64_t writes;        /* and to it */
     uint64_t pipe_begin;    /* the ring's */
     uint64_t pipe_end;
@@ -56,17 +58,17 @@ struct pfl_stream_record {
     struct pfl_spool_state spool;
     uint32_t gate_bytes; /* of the saved gate */
     uint32_t gate_slot;
-    uint64_t orphan_since_ms; /* CLOCK_BOOTTIME; 0: it is carried */
+    uint64_t orphan_since_ms; /* CLOCK_BOOTTIME; 0: an HTTP/2 stream carries it */
     uint32_t legs;
     /* Bools, in memory that another process wrote. */
     uint8_t is_frame_open;   /* zstd's */
-    uint8_t is_encoded;      /* the end of the encoding is out */
-    uint8_t is_service_over; /* it says no more */
-    uint8_t is_in_over;      /* the operator says no more, and all of it is used */
-    uint8_t is_end_sent;     /* he was told our end */
+    uint8_t is_encoded;      /* the end of the encoding was delivered */
+    uint8_t is_service_over; /* the service sends no more */
+    uint8_t is_in_over;      /* the operator sends no more, and all of it is used */
+    uint8_t is_end_sent;     /* our end was sent to the operator */
 };
 
-/* What does not change. */
+/* Constant facts. */
 struct pfl_stream_facts {
     uint64_t out_max_bytes;
     uint64_t ttl_ms;
@@ -79,14 +81,14 @@ struct pfl_stream_facts {
 
 struct pfl_stream_memory;
 
-/* PFL_ENOMEM, PFL_ELIMIT (too large a ring, or larger than the process's files may be). */
+/* PFL_ENOMEM, PFL_ELIMIT (too large a ring, or larger than the process's limit of file sizes). */
 PFL_MUST_USE int pfl_stream_memory_new(const struct pfl_stream_facts *facts,
                                        struct pfl_stream_memory **ret_memory);
-/* Of a process that is gone. Takes `fd` on success. PFL_EPARSE: that is none, of another version,
- * or it cannot be true; PFL_ENOMEM. */
+/* Maps the memory of a dead process. Takes `fd` on success. PFL_EPARSE: not such a memory, another
+ * version, or inconsistent; PFL_ENOMEM. */
 PFL_MUST_USE int pfl_stream_memory_take_back(int fd, struct pfl_stream_memory **ret_memory);
-/* Around what goes on with a memory that was taken back. False: so many processes died in that that
- * the next one would, too. */
+/* Call before and after continuing with such a memory. False: so many processes died while doing it
+ * that the next one would, too. */
 bool pfl_stream_memory_begin_try(struct pfl_stream_memory *self);
 void pfl_stream_memory_end_try(struct pfl_stream_memory *self);
 void pfl_stream_memory_free(struct pfl_stream_memory *self); /* NULL is legal */
@@ -95,23 +97,24 @@ void pfl_stream_memory_forget(struct pfl_stream_memory *self);
 
 int pfl_stream_memory_get_fd(const struct pfl_stream_memory *self);
 const struct pfl_stream_facts *pfl_stream_memory_get_facts(const struct pfl_stream_memory *self);
-/* As published last. */
+/* As last published. */
 const struct pfl_stream_record *pfl_stream_memory_get_record(const struct pfl_stream_memory *self);
-/* From now on this is the record. `gate_slot` is set here; see get_gate_room. */
+/* Makes this the record. Sets `gate_slot`; see get_gate_room. */
 void pfl_stream_memory_publish(struct pfl_stream_memory *self,
                                const struct pfl_stream_record *record);
 
 struct pfl_noted_call *pfl_stream_memory_get_reading(struct pfl_stream_memory *self);
 struct pfl_noted_call *pfl_stream_memory_get_writing(struct pfl_stream_memory *self);
 uint8_t *pfl_stream_memory_get_read(struct pfl_stream_memory *self);
-/* PFL_FRAME_MAX_BYTES. Not what the operator sends again, which may be something else. */
+/* PFL_FRAME_MAX_BYTES. Holds the permitted frame, because the operator may resend something
+ * else. */
 uint8_t *pfl_stream_memory_get_frame(struct pfl_stream_memory *self);
 uint8_t *pfl_stream_memory_get_pipe(struct pfl_stream_memory *self);
 uint8_t *pfl_stream_memory_get_spool(struct pfl_stream_memory *self);
-/* Where the gate is saved for the record that is published next, and where it is as published. */
+/* Space for the gate's state of the next published record, and the published state. */
 struct pfl_writer pfl_stream_memory_get_gate_room(struct pfl_stream_memory *self);
 struct pfl_span pfl_stream_memory_get_gate(const struct pfl_stream_memory *self);
-/* For pfl_replay_set_memory. What is given back is dropped when the next record is out. */
+/* For pfl_replay_set_memory. Released memory is dropped when the next record is published. */
 const struct pfl_replay_memory *pfl_stream_memory_get_out(struct pfl_stream_memory *self);
 
 #endif

@@ -2,11 +2,12 @@
 /*
  * Bytes from the service to the operator: see stream_impl.h.
  *
- * Happy path: through the pipe (encode_port.c: encoded when he asked for it), into the ring, from
- * which the leg pulls; what the ring has no room for waits in the spool, and goes on from there as
- * he credits. What is in the pipe counts as if it were in the ring. Failures: out of memory or a
- * broken spool end the stream; a full one holds the service back, which is logged once. Limits:
- * spool_bytes and one read, together with other streams the pool's, and the spool's file.
+ * Happy path: bytes from the service pass the pipe (encode_port.c; zstd if the operator asked for
+ * it) into the out ring, from which the HTTP/2 stream pulls. If the ring is full they are stored in
+ * the spool and return as the operator credits. Bytes in the pipe count as if they were in the
+ * ring. Failures: out of memory or a broken spool end the stream; if the spool is full, reading the
+ * service stops, which is logged once. Limits: spool_bytes and one read, together with other
+ * streams the pool's, and the spool's file.
  */
 #include "agent/daemon/stream/stream_impl.h"
 #include "base/log.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stream at its host, its life and its legs: see stream_port.h.
+ * A stream at its host, its life and its HTTP/2 streams (legs): see stream_port.h.
  *
- * Happy path: service -> (spool ->) out ring -> leg, and leg -> in ring -> service, with credit
- * both ways (stream_out_port.c, stream_service_port.c). A leg that is lost leaves both rings and
- * the service's connection; the next one goes on. Failures: an operator that breaks the rules loses
- * the stream. Without a leg for ttl_ms, killed, or done and detached for as long: it goes.
- * Ownership: the service's stream, the rings, the spool. The leg belongs to its connection until
- * its on_closed. Limits: one control window, and those of the two other files.
+ * Happy path: service -> (spool ->) out ring -> HTTP/2 stream, and back through the in ring, with
+ * credit both ways (stream_out_port.c, stream_service_port.c). When an HTTP/2 stream is lost, both
+ * rings and the service's connection stay, and the next one continues. Failures: an operator that
+ * breaks the rules loses the stream. It ends when it is killed, or after ttl_ms without an HTTP/2
+ * stream. Ownership: the service's stream, the rings, the spool. An HTTP/2 stream belongs to its
+ * connection until its on_closed. Limits: one control window, and those of the two other files.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -135,7 +135,7 @@ static void orphan(struct pfl_agent_stream *s, uint64_t since_ms)
         (void)uv_timer_start(&s->ttl, on_ttl, left_ms, 0);
 }
 
-/* ---- the leg ---- */
+/* ---- the HTTP/2 stream ---- */
 
 static void on_leg_data(void *user, struct pfl_span data)
 {
@@ -421,7 +421,7 @@ static int restore(struct pfl_agent_stream *s, const struct pfl_agent_stream_con
     return rc == 0 ? make_parts(s, conf, r, kept_fds->service_fd, kept_fds->spool_fd) : rc;
 }
 
-/* What the last write of the other process did. */
+/* Completes the last write of the previous process. */
 static int pass_written(struct pfl_agent_stream *s)
 {
     size_t len = pfl_noted_call_get(pfl_stream_memory_get_writing(s->memory), s->writes);
@@ -438,8 +438,8 @@ static int pass_written(struct pfl_agent_stream *s)
     return len != 0 ? pfl_resume_pass(&s->resume, len) : 0;
 }
 
-/* What its last read did. Without a gate that lies in the pipe, behind what waits there. With one
- * it follows once that has gone on, in pages that the record may speak of until then. */
+/* Completes its last read. Without a gate the bytes are in the pipe, behind the pending ones. With
+ * a gate they are processed after those, in pages that the record may refer to until then. */
 static int take_read(struct pfl_agent_stream *s)
 {
     size_t len = pfl_noted_call_get(pfl_stream_memory_get_reading(s->memory), s->reads);
@@ -462,7 +462,7 @@ static int take_read(struct pfl_agent_stream *s)
     return rc;
 }
 
-/* What the last calls of the other process did, and what it had not come to. May kill. */
+/* Completes the last calls of the previous process, and its unfinished work. May kill. */
 static void go_on(struct pfl_agent_stream *s, bool is_service_over)
 {
     if (pass_written(s) != 0 || take_read(s) != 0)
@@ -479,7 +479,7 @@ static void go_on(struct pfl_agent_stream *s, bool is_service_over)
         pfl_spool_retry(s->spool);
 }
 
-/* Its own, and such as were given to the one before. */
+/* The memory is that of the stream `id`, and its operator's name is valid. */
 static bool is_this(const struct pfl_stream_facts *facts, const char *id)
 {
     return strcmp(facts->id, id) == 0 && pfl_identity_is_name(facts->operator_name);
@@ -509,7 +509,7 @@ static int take(const struct pfl_agent_stream_conf *conf, const struct pfl_agent
     return rc;
 }
 
-/* The pool's sums are of this process: the other one told its own. */
+/* The pool's counters are of this process: subtracts what the previous one reported. */
 static void leave_out(struct pfl_agent_stream *s)
 {
     s->pool->gone_sent_bytes -= s->resume.out.base;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One stream of an operator at its host: the connection to the local consumer socket, and the
- * resume state that outlives the connections (legs) which carry it.
+ * resume state that outlives the HTTP/2 streams (legs) which carry it.
  *
- * The service is drained at local speed into a bounded spool, so that one whose sends block is
- * not held up by the network: in memory first, then in a file; when that is full, too, the
- * service is held back by the kernel.
+ * Reads the service at local speed into a bounded spool (memory, then a file), so that a service
+ * with blocking sends does not wait for the network. When the spool is full, the socket's
+ * back-pressure stops the service.
  */
 #ifndef PFL_AGENT_STREAM_PORT_H
 #define PFL_AGENT_STREAM_PORT_H
@@ -19,10 +19,10 @@
 #include "proto/tunnel/identity.h"
 #include "proto/tunnel/tunnel_offer.h"
 
-/* Room of a spool that is left for what one read of the service may bring: with it what a gate had
- * kept of a frame, and what zstd adds where nothing can be made smaller. */
+/* Spool space that is reserved for one read of the service: with it, the rest of a frame in the
+ * gate, and zstd's overhead for incompressible bytes. */
 #define PFL_AGENT_READ_BYTES (272u * 1024)
-/* The least that a stream's spool may be: a window and that room, as a ring. */
+/* Minimum of a stream's spool: a window and that space, as a ring. */
 #define PFL_AGENT_SPOOL_MIN_BYTES (4u << 20)
 
 struct pfl_agent_stream;
@@ -32,15 +32,15 @@ struct pfl_agent_stream_conf {
     const char *consumer_socket; /* borrowed until open returns */
     struct pfl_spool_pool *pool; /* borrowed; outlives the stream */
     struct pfl_worker *worker;   /* for encoding; borrowed; outlives the stream */
-    struct pfl_events *events;   /* likewise: where requests under a role are told */
+    struct pfl_events *events;   /* borrowed likewise: reports requests under a role */
     size_t spool_bytes;          /* memory of this stream; PFL_AGENT_SPOOL_MIN_BYTES if less */
-    const char *id;              /* copied; "": it has one leg and dies with it */
+    const char *id;              /* copied; "": it has one HTTP/2 stream and ends with it */
     const char *operator_name;   /* copied */
     uint64_t ttl_ms;
     bool wants_zstd;      /* towards the operator */
     bool is_to_be_kept;   /* by the service manager, for the next process; with an id only */
-    struct pfl_span role; /* what the operator is kept to (proto/gate); copied. Empty: nothing */
-    /* Last callback, with the node of pfl_agent_stream_get_node already out of its list. */
+    struct pfl_span role; /* the operator's role (proto/gate); copied. Empty: none */
+    /* Last callback; the node of pfl_agent_stream_get_node is already out of its list. */
     void (*on_gone)(void *user);
     void *user;
 };
@@ -49,49 +49,48 @@ struct pfl_agent_stream_conf {
 PFL_MUST_USE int pfl_agent_stream_open(const struct pfl_agent_stream_conf *conf,
                                        struct pfl_agent_stream **ret_stream);
 
-/* How the manager's descriptors of a stream are called: these and its id. */
+/* Prefixes of the names of a stream's descriptors at the manager, before its id. */
 #define PFL_AGENT_KEPT_MEMORY  "memory-"
 #define PFL_AGENT_KEPT_SERVICE "service-"
 #define PFL_AGENT_KEPT_SPOOL   "spool-"
 
-/* What the manager kept of a stream of a process that is gone. */
+/* What the manager kept of a stream of a dead process. */
 struct pfl_agent_stream_kept {
-    const char *id; /* as the names say; borrowed until take_back returns */
+    const char *id; /* from the names; borrowed until take_back returns */
     int memory_fd;
     int service_fd;
     int spool_fd; /* -1: there was no file */
 };
 
-/* Goes on with it, without a leg; of `conf` the id, operator, TTL and what he asked for are not
- * looked at. Takes the descriptors, also when it fails: PFL_EPARSE: that cannot be, or another
- * version left it; PFL_ESTATE: processes died in going on with it, one after the other; PFL_ENOMEM.
- */
+/* Continues the stream, without an HTTP/2 stream; the id, operator, TTL and options of `conf` are
+ * ignored. Takes the descriptors, also on failure: PFL_EPARSE: inconsistent, or of another version;
+ * PFL_ESTATE: several processes died while continuing it; PFL_ENOMEM. */
 PFL_MUST_USE int pfl_agent_stream_take_back(const struct pfl_agent_stream_conf *conf,
                                             const struct pfl_agent_stream_kept *kept,
                                             struct pfl_agent_stream **ret_stream);
 /*
- * `leg` carries it from now on, in place of any other: answered 200 with our account. PFL_EPROTO
- * when the peer's cannot be true: `leg` is untouched then, and so is the stream. `peer` NULL: a
- * client without accounts.
+ * `leg` carries the stream from now on and replaces any other: answered 200 with our offer.
+ * PFL_EPROTO: the peer's offer is impossible; `leg` and the stream are unchanged. `peer` NULL: a
+ * client without offers.
  */
 PFL_MUST_USE int pfl_agent_stream_attach(struct pfl_agent_stream *self, struct pfl_h2_stream *leg,
                                          const struct pfl_resume_offer *peer);
 /*
- * Another role of the operator's; judges again what runs. PFL_EPERM, with `ret_why`
- * (PFL_JUDGE_WHY_BYTES): the role does not allow that, or the stream was begun without one: it has
- * to be killed. PFL_ENOMEM.
+ * Sets another role of the operator, and judges running requests again. PFL_EPERM, with `ret_why`
+ * (PFL_JUDGE_WHY_BYTES): the role does not permit them, or the stream had no role: the caller must
+ * kill it. PFL_ENOMEM.
  */
 PFL_MUST_USE int pfl_agent_stream_set_role(struct pfl_agent_stream *self, struct pfl_span role,
                                            char *ret_why);
 /* Closes the connection to the service; on_gone follows. Idempotent. */
 void pfl_agent_stream_kill(struct pfl_agent_stream *self);
 
-/* Nothing of it is kept by the manager any more. */
+/* Removes all of its descriptors from the manager. */
 void pfl_agent_stream_forget(const char *id);
-/* As kill, but when it is kept the next process goes on with it. */
+/* As kill, but if it is kept the next process continues it. */
 void pfl_agent_stream_leave(struct pfl_agent_stream *self);
 
-/* Another stream ended: what it had of the common spool may be room for this one. */
+/* Another stream ended: retries with its part of the common spool. */
 void pfl_agent_stream_retry(struct pfl_agent_stream *self);
 
 /* For the owner's list. */
@@ -102,19 +101,19 @@ struct pfl_agent_stream_info {
     const char *id;
     const char *operator_name;
     uint64_t age_ms;
-    uint64_t orphan_ms; /* without a leg so long; 0 with one */
+    uint64_t orphan_ms; /* time without an HTTP/2 stream; 0 with one */
     uint64_t sent_bytes;
     uint64_t kept_bytes; /* in memory and in the file */
     uint64_t file_bytes;
     uint64_t ttl_ms;
     unsigned resumes;
     bool is_carried;
-    bool is_over;          /* both directions have ended, the last bytes perhaps not used up */
-    bool is_done;          /* and those are, too; remembered only */
+    bool is_over;          /* both directions have ended, but the last bytes may be unused */
+    bool is_done;          /* all bytes are used, too; only remembered */
     uint64_t queued_bytes; /* for the service */
-    uint64_t window_bytes; /* what the operator's side lets us send at a time; 0 without a leg */
-    uint64_t unused_bytes; /* of it, what was sent and is not used up there */
-    bool is_waiting;       /* there is more to send, now */
+    uint64_t window_bytes; /* the operator's window; 0 without an HTTP/2 stream */
+    uint64_t unused_bytes; /* of it, sent and not used up there */
+    bool is_waiting;       /* there is more to send now */
 };
 void pfl_agent_stream_get_info(const struct pfl_agent_stream *self,
                                struct pfl_agent_stream_info *ret_info);

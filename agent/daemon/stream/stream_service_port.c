@@ -2,12 +2,12 @@
 /*
  * A stream's connection to the service, and the gate before it: see stream_impl.h.
  *
- * Happy path: what the operator sent lies in the ring until the service's socket has taken it; with
- * a role each whole frame is judged by the gate first, and the next one when it is through. What
- * the service says goes into the pipe (stream_out_port.c), through the gate likewise; credit
- * follows what the socket took. Failures: bytes that are no frames end the stream; a service that
- * ends, or breaks, is an end that the operator still gets in order. Ownership: the stream's.
- * Limits: the control window; a gate's answers wait for room in the spool.
+ * Happy path: the operator's bytes stay in the ring until the service's socket has taken them. With
+ * a role the gate judges each whole frame first, one after the other. The service's bytes pass the
+ * gate, too, into the pipe (stream_out_port.c). Credit follows the bytes that the socket took.
+ * Failures: bytes that are not frames end the stream; if the service ends or breaks, the operator
+ * still gets all bytes and then the end. Ownership: the stream's. Limits: the control window; a
+ * gate's answers wait for room in the spool.
  */
 #include "agent/daemon/stream/stream_impl.h"
 #include "base/log.h"

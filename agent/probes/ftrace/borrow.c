@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recording into a ring buffer that somebody else keeps.
+ * Records into a ring buffer that this program does not own.
  *
- * Happy path: open finds the folder, notes what it changes in the undo log, stops the buffer,
- * empties it and sets the clock; with preserve_ftrace_buffer it leaves all that and learns the
- * clock. Failure: a tracer other than nop is somebody's work: refused, as traced_probes does. An
- * instance that is missing is made, and removed at the end.
+ * Happy path: open finds the folder, notes each change in the undo log, stops the buffer, empties
+ * it and sets the clock; with preserve_ftrace_buffer it changes none of these and reads the clock.
+ * Failure: a tracer other than nop belongs to another user: refused, as by traced_probes. A missing
+ * instance is made, and removed at the end.
  */
 #include "agent/probes/ftrace/borrow.h"
 
@@ -51,7 +51,7 @@ static void clean_value(const char *path, char *value)
         *close = '\0';
         memmove(value, open + 1, strlen(open + 1) + 1);
     } else if (strcmp(path, "buffer_size_kb") == 0 && expanded != NULL) {
-        /* Nobody used it yet; whoever does next would have got these. */
+        /* Unused so far; the next user would have got these values. */
         expanded += strlen("(expanded: ");
         memmove(value, expanded, strlen(expanded) + 1);
         value[strspn(value, "0123456789")] = '\0';
@@ -157,7 +157,7 @@ static int take_over(struct pfl_ftrace_instance *self, struct pfl_ftrace_host *h
     return rc;
 }
 
-/* Where somebody has switched trace_marker off, programs' writes fail. */
+/* If another program switched trace_marker off, programs' writes fail. */
 static void switch_markers_on(struct pfl_ftrace_instance *self, struct pfl_ftrace_host *host)
 {
     char value[8];
@@ -170,7 +170,7 @@ static void switch_markers_on(struct pfl_ftrace_instance *self, struct pfl_ftrac
         pfl_log_debug("tracefs-write-refused", "path=%s", FILE_MARKERS);
 }
 
-/* Of an instance by name, its tracer alone: who names it knows whose it is. */
+/* Of an instance by name only its tracer is checked: the config names it on purpose. */
 static const char *find_user(const struct pfl_ftrace_instance *self)
 {
     char tracer[LINE_MAX_HERE] = "";

@@ -2,8 +2,8 @@
 /*
  * Exclusive features of a session.
  *
- * Happy path: options, CPU mask, then one thread after the other are written.
- * Failure: what the kernel refuses is named; the rest is still applied.
+ * Happy path: options, CPU mask, then one thread after the other are written. Failure: the first
+ * refused field is returned; the rest is still applied.
  */
 #include "agent/probes/ftrace/exclusive.h"
 

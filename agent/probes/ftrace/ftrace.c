@@ -2,20 +2,18 @@
 /*
  * linux.ftrace.
  *
- * Happy path: open reads the config and makes plans for its events; start finds the instance that
- * the config means (the own one, made ahead; one for the function graph; a borrowed one) and
- * switches the events on; drain reads each CPU's pages once and shows them to every session of the
- * instance, which takes what it asked for (when a period is over, and where the kernel tells, when
- * a buffer is filling up); flush drains and writes FtraceStats of the start and of now; the last
- * close ends the instance.
+ * Happy path: open reads the config and makes plans for its events. start selects the instance (our
+ * own one, made ahead; one for the function graph; a borrowed one) and switches the events on.
+ * drain reads each CPU's pages once and passes them to every session of the instance, which takes
+ * its events; it runs every period and, if the kernel supports it, when a buffer is filling up.
+ * flush drains and writes FtraceStats of the start and of now; the last close ends the instance.
  *
  *     sessions A: sched   B: irq     instance: union of both     pages -> A's bundles
  *                                                                          -> B's bundles
  *
- * Failure: an event the kernel does not have or refuses is named in FtraceStats; an instance that
- * cannot be had fails the start (the trace then has no kernel events, its FtraceStats say why).
- * Limits: PERFLEET_MAX_INSTANCES sessions; those of one instance share one buffer size: the
- * largest.
+ * Failure: FtraceStats names an event that the kernel does not have or refuses; without an instance
+ * the start fails (the trace then has no kernel events, its FtraceStats have the reason). Limits:
+ * PERFLEET_MAX_INSTANCES sessions; those of one instance share one buffer size: the largest.
  */
 #include "agent/probes/ftrace/ftrace.h"
 
@@ -76,7 +74,7 @@ void pfl_ftrace_fini(struct pfl_ftrace *self)
 
 /* --- sessions ---------------------------------------------------------------------------- */
 
-/* In the log, and in the trace, where the one who asked sees it. */
+/* In the log, and in the trace for the operator. */
 static void tell_ignored(struct pfl_ftrace_session *s)
 {
     char text[512];
@@ -268,7 +266,8 @@ static int start_instance(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
     return rc;
 }
 
-/* What only the top-level buffer gets. The session goes on without it, and its trace says why. */
+/* Sets up events that only the top-level buffer gets. On failure the session continues without
+ * them, and its trace has the reason. */
 static int start_markers(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
 {
     const struct pfl_ftrace_conf conf = {.buffer_size_kb = s->conf.buffer_size_kb,
@@ -329,7 +328,7 @@ int pfl_ftrace_start_session(struct pfl_ftrace *self, uint32_t session,
     rc = start_instance(self, s);
     is_first = !has_started_session(self, s->main.in);
     if (rc == 0 && !is_first)
-        pfl_ftrace_drain(self); /* what is there already belongs to the others */
+        pfl_ftrace_drain(self); /* existing data belongs to the other sessions */
     if (rc == 0)
         rc = pfl_ftrace_events_prepare(self, s);
     if (rc == 0)
@@ -432,7 +431,7 @@ static void tell_read_error(struct pfl_ftrace *self, const struct pfl_ftrace_ins
     }
 }
 
-/* Somebody else uses the top-level buffer: it is theirs from now on. */
+/* Another program uses the top-level buffer: leaves it to that. */
 static void look_for_others(struct pfl_ftrace *self, struct pfl_ftrace_instance *in)
 {
     enum pfl_top_use use = pfl_top_buffer_find_change(in);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events of a session: from the config's wishes to numbers in the kernel's buffers.
+ * Events of a session: from the config's patterns to event ids in the kernel's buffers.
  *
  * Happy path: choose walks the catalog and makes plans; prepare defines the session's kprobes
  * (events/perfetto_kprobes/<function>, noted in the undo log) and notes which ids are wanted; the
- * switches are counted by the instance.
- * Failure: an event the kernel does not have or refuses is named in FtraceStats, the rest is
- * recorded. Limits: a kprobe belongs to the whole kernel: who ends while another uses it leaves it
- * to them.
+ * switches are counted by the instance. Failure: FtraceStats names an event that the kernel does
+ * not have or refuses; the rest is recorded. Limits: a kprobe belongs to the whole kernel: if
+ * another program uses it at the end, it stays.
  */
 #include "agent/probes/ftrace/ftrace_events.h"
 
@@ -21,7 +20,7 @@
 #include "perfetto/ftrace_events.fields.h"
 
 #define FILE_MAX_BYTES   (4u * 1024u * 1024u)
-#define KRETPROBE_ACTIVE "1024" /* calls under way at once */
+#define KRETPROBE_ACTIVE "1024" /* concurrent calls */
 
 static int load_catalog(struct pfl_ftrace *self)
 {
@@ -138,7 +137,7 @@ static bool is_reserved(const char *wish)
            strncmp(wish, PFL_KRETPROBE_GROUP, strlen(PFL_KRETPROBE_GROUP)) == 0;
 }
 
-/* Wishes without a single event are told, so that a typing error is seen. */
+/* Reports patterns without a single event, which are often typing errors. */
 static void tell_unknown(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
 {
     for (size_t i = 0; i < s->conf.wish_count; i++) {
@@ -154,7 +153,7 @@ static void tell_unknown(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
     }
 }
 
-/* Where the kernel has the throttled event, it stands for the other. */
+/* If the kernel has the throttled event, it replaces the other. */
 static bool wants_event(const struct pfl_ftrace_session *s, const struct pfl_catalog_event *event)
 {
     if (s->has_throttled && strcmp(event->group, "kmem") == 0 &&
@@ -200,7 +199,7 @@ static bool is_function_name(const char *name)
     return name[0] != '\0' && strlen(name) < PFL_TRACE_NAME_MAX;
 }
 
-/* 0 also when it is there already: somebody else uses it, or left it. */
+/* 0 also if it exists already: another program uses it, or left it. */
 static int define_kprobe(struct pfl_ftrace *self, struct pfl_ftrace_session *s,
                          const struct pfl_ftrace_kprobe *probe, const char *group)
 {

@@ -2,9 +2,9 @@
 /*
  * From the pages of an instance's buffers to the bundles of a session.
  *
- * Happy path: start makes a reader of the session's config for one instance; pages shows it what a
- * CPU's buffer had. A session has two feeds where its instance lacks what only the top-level buffer
- * gets; what they read are bundles of the same writer. Ownership: ftrace.h.
+ * Happy path: start makes a reader of the session's config for one instance; pages passes it a
+ * CPU's pages. A session has two feeds if it also needs events that only the top-level buffer gets;
+ * both write bundles with the same writer. Ownership: ftrace.h.
  */
 #include "agent/probes/ftrace/ftrace_feed.h"
 
@@ -29,7 +29,7 @@ int pfl_ftrace_feed_start(struct pfl_ftrace *self, struct pfl_ftrace_feed *feed)
         .event_ids = s->wanted_ids,
         .wanted = feed->wanted,
         .layout = self->catalog.layout,
-        /* Compact waking needs the switches to know who wakes. */
+        /* Compact waking needs the switch events, which name the waking thread. */
         .is_compact = !s->conf.no_compact_sched && pfl_ftrace_events_has_switch(self, s),
         .is_dense = !s->conf.no_dense,
         .bundle = &feed->in->bundle,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a session reads of one instance. Private to ftrace.c. A shell. */
+/* A session's reader of one instance. Private to ftrace.c. A shell. */
 #ifndef PFL_PROBES_FTRACE_FEED_H
 #define PFL_PROBES_FTRACE_FEED_H
 

@@ -4,9 +4,9 @@
  *
  * Happy path: start takes the instance that was made ahead, or makes one, or opens a borrowed one
  * (borrow.c); sets page size, buffers' size and clock and opens the CPUs' buffers; later sessions
- * may only make the buffers larger; stop puts back what was borrowed, or has the own instance made
- * anew for the next one. Failure: what the kernel must not refuse fails the start; the rest is told
- * to the session.
+ * may only make the buffers larger; stop restores a borrowed instance, or recreates our own for the
+ * next session. Failure: a refusal of something essential fails the start; others are reported to
+ * the session.
  */
 #include "agent/probes/ftrace/ftrace_instance.h"
 
@@ -128,7 +128,7 @@ void pfl_ftrace_instance_restrict(struct pfl_ftrace_instance *self, struct pfl_f
     pfl_probe_message_text(errors, FTRACE_STATS__EXCLUSIVE_FEATURE_ERROR, text);
 }
 
-/* An own instance was made with boot time, the clock of all other data. */
+/* Our own instance was made with boot time, the clock of all other data. */
 static void set_clock(struct pfl_ftrace_instance *self, const struct pfl_ftrace_conf *conf)
 {
     if (!conf->has_mono_raw)
@@ -228,7 +228,7 @@ void pfl_ftrace_instance_stop(struct pfl_ftrace_instance *self, struct pfl_ftrac
 
     if (self->is_watched && self->is_running)
         pfl_top_buffer_give_back(self, host);
-    /* What never ran may be the work of somebody else, which goes on. */
+    /* If it was not recording, another program may use it; its state stays. */
     else if (!was_own && self->is_running &&
              pfl_tracefs_write(self->dir_fd, "tracing_on", "0") != 0)
         pfl_log_debug("tracefs-write-refused", "path=%s/tracing_on", self->path);
@@ -251,7 +251,7 @@ void pfl_ftrace_instance_stop(struct pfl_ftrace_instance *self, struct pfl_ftrac
 
 /* --- events ------------------------------------------------------------------------------ */
 
-/* Events that the kernel makes of others only where it is told to, in each instance. */
+/* Events that the kernel derives from others only if a trigger in each instance asks for it. */
 static const struct {
     const char *name; /* of group synthetic */
     const char *path;
@@ -313,7 +313,7 @@ bool pfl_ftrace_instance_can_trigger(struct pfl_ftrace_instance *self, const cha
     for (size_t i = 0; i < TRIGGERS; i++) {
         if (strcmp(name, triggers[i].name) != 0)
             continue;
-        /* Whoever made it already proved it. */
+        /* An existing trigger proves that the event works. */
         if (pfl_tracefs_read_line(self->dir_fd, triggers[i].path, first, sizeof(first)) == 0 &&
             strstr(first, name) != NULL)
             return true;
@@ -361,7 +361,7 @@ static int switch_first_on(struct pfl_ftrace_instance *self, struct pfl_ftrace_h
 
     if (!self->is_made && pfl_tracefs_read_line(self->dir_fd, path, before, sizeof(before)) == 0 &&
         before[0] == '1') {
-        (*users)++; /* somebody else wants it, and still will when we do not */
+        (*users)++; /* another program wants it, and still will when we do not */
         return 0;
     }
     rc = pfl_ftrace_instance_note(self, host, path);
@@ -431,7 +431,7 @@ static uint64_t read_clock(clockid_t id)
     return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
 }
 
-/* What only the kernel's tracer knows it tells in microseconds. */
+/* Times that only the kernel's tracer has are in microseconds. */
 static uint64_t read_kernel_clock(int dir_fd)
 {
     struct pfl_buf text;

@@ -2,7 +2,7 @@
 /*
  * One ring buffer of the kernel that sessions record into: this program's own instance, which is
  * made ahead, one for the function graph, or a borrowed one: instances/<name>, or the top of
- * tracefs. What is borrowed is noted in the undo log before it is changed. A shell.
+ * tracefs. Changes of a borrowed one are first noted in the undo log. A shell.
  */
 #ifndef PFL_PROBES_FTRACE_INSTANCE_H
 #define PFL_PROBES_FTRACE_INSTANCE_H
@@ -18,67 +18,67 @@
 #define PFL_INSTANCE_PATH_MAX 96u
 #define PFL_INSTANCE_TOP      "."
 
-/* FtraceStats.atrace_errors: the field for what cannot be set up. */
+/* FtraceStats.atrace_errors: the field for errors of the setup. */
 #define PFL_STATS_SETUP_ERRORS 5u
 
 struct pfl_ftrace_instance {
     char path[PFL_INSTANCE_PATH_MAX]; /* below tracefs; "": own, made ahead; a name that no other
                                          has */
-    int dir_fd; /* borrowed from an own one's tracefs, else owned; -1: closed */
+    int dir_fd;                       /* borrowed from our own tracefs, else owned; -1: closed */
     uint32_t buffer_size_kb;
     uint32_t clock;    /* FtraceClock; 0: boot time */
-    bool is_made;      /* by us, and goes with us: nothing to put back */
+    bool is_made;      /* made by us, and removed at the end: nothing to restore */
     bool is_running;   /* a session records into it */
-    bool is_preserved; /* what was in the buffer is to be read, so its size and clock stay */
-    bool is_altered;   /* more was set than stopping takes back: it is not used again */
+    bool is_preserved; /* the content is to be read, so its size and clock stay */
+    bool is_altered;   /* more was changed than stop restores: it is not used again */
     bool is_exclusive; /* the first session restricts what is recorded */
     bool has_graph;    /* the function graph tracer is on */
     bool has_poll;     /* the kernel tells when a buffer is filling up */
-    /* Of the top-level buffer, borrowed for what only it gets (adr/0031): */
-    bool is_watched; /* set by the owner before the start; it ends when somebody else uses it */
-    bool is_lost;    /* somebody does: nothing is read any more */
-    uint16_t marker_users;       /* sessions' events that options/copy_trace_marker brings */
+    /* Of the top-level buffer, borrowed for events that only it gets (adr/0031): */
+    bool is_watched; /* set by the owner before the start; ends when another program uses it */
+    bool is_lost;    /* another program uses it: nothing is read any more */
+    uint16_t marker_users; /* number of sessions' events that need options/copy_trace_marker */
     struct pfl_tracefs graph_fs; /* of the function graph's own instance */
     struct pfl_cpu_buffers buffers;
     struct pfl_bundle bundle;
-    uint64_t clock_ns[2]; /* that clock and boot time, at the begin of a drain */
+    uint64_t clock_ns[2]; /* that clock and boot time, at the start of a drain */
     uint64_t pages_read;
     struct {
-        struct pfl_top_files files; /* as they were set up */
-        uint64_t next_ns;           /* when to look again */
+        struct pfl_top_files files; /* as set up */
+        uint64_t next_ns;           /* the next check */
         size_t next_cpu;
     } top;
-    uint16_t *users; /* owned; sessions that have an event on, by its index in the catalog; one more
-                      * when somebody else had it on before */
+    uint16_t *users; /* owned; the number of sessions that have an event on, by its index in the
+                        catalog; one more if another program had it on before */
     size_t users_count;
 };
 
-/* What an instance needs of the data source. */
+/* The data source's objects that an instance needs. */
 struct pfl_ftrace_host {
-    struct pfl_tracefs *fs;           /* borrowed; the maker's while it is busy, but for root_fd */
+    struct pfl_tracefs *fs;           /* borrowed; the maker's while it is busy, except root_fd */
     struct pfl_instance_maker *maker; /* borrowed */
     struct pfl_undo *undo;            /* borrowed */
-    bool is_ending;                   /* set by the owner: no further session will come */
+    bool is_ending;                   /* set by the owner: there will be no further session */
 };
 
-/* For the first session everything, for a further one larger buffers if it asks. PFL_EIO,
- * PFL_ENOMEM, PFL_EPERM (somebody else's tracer is at work): nothing runs then. What goes wrong is
- * told in `errors`. */
+/* Sets up everything for the first session; for a further one only enlarges the buffers. PFL_EIO,
+ * PFL_ENOMEM, PFL_EPERM (another program's tracer is active): nothing runs then. `errors` gets the
+ * reasons. */
 PFL_MUST_USE int pfl_ftrace_instance_start(struct pfl_ftrace_instance *self,
                                            struct pfl_ftrace_host *host,
                                            const struct pfl_ftrace_conf *conf,
                                            struct pfl_probe_message *errors);
-/* Do programs' writes to the top-level trace_marker reach it? Copied by newer kernels (6.16), or
- * because it is that buffer. */
+/* Does it get programs' writes to the top-level trace_marker? Either newer kernels copy them
+ * (6.16), or it is that buffer. */
 bool pfl_ftrace_instance_has_markers(const struct pfl_ftrace_instance *self);
-/* Of an own one: does the kernel copy those writes into it? */
+/* For our own instance: does the kernel copy those writes into it? */
 bool pfl_ftrace_instance_copies_markers(int dir_fd);
-/* Is it the program's own, so that what lands in the top-level buffer alone is missing? */
+/* Is it our own, so that it lacks events that only the top-level buffer gets? */
 bool pfl_ftrace_instance_is_own(const struct pfl_ftrace_instance *self);
-/* After the last session: everything is as it was. */
+/* Call after the last session: restores everything. */
 void pfl_ftrace_instance_stop(struct pfl_ftrace_instance *self, struct pfl_ftrace_host *host);
 
-/* Exclusive features: only the first session may have them; the others are told in `errors`. */
+/* Exclusive features: only the first session may have them; others get an entry in `errors`. */
 void pfl_ftrace_instance_restrict(struct pfl_ftrace_instance *self, struct pfl_ftrace_host *host,
                                   const struct pfl_ftrace_conf *conf, bool is_first,
                                   struct pfl_probe_message *errors);
@@ -89,17 +89,17 @@ PFL_MUST_USE int pfl_ftrace_instance_switch_on(struct pfl_ftrace_instance *self,
                                                size_t event);
 void pfl_ftrace_instance_switch_off(struct pfl_ftrace_instance *self,
                                     const struct pfl_event_catalog *catalog, size_t event);
-/* Can this event of group synthetic be made here? It is tried. */
+/* Can this event of group synthetic be made here? Tries it. */
 bool pfl_ftrace_instance_can_trigger(struct pfl_ftrace_instance *self, const char *name);
-/* Has the kernel drop system calls that `wanted` does not take. */
+/* Makes the kernel drop system calls that `wanted` does not include. */
 void pfl_ftrace_instance_filter_syscalls(struct pfl_ftrace_instance *self,
                                          struct pfl_ftrace_host *host,
                                          const struct pfl_syscall_filter *wanted);
-/* Reads the clocks, where it is not boot time. */
+/* Reads the clocks, if it does not use boot time. */
 void pfl_ftrace_instance_read_clocks(struct pfl_ftrace_instance *self);
 
-/* Notes the file's value in the undo log, if it is a borrowed instance's; `path` is below the
- * instance. PFL_EIO: it cannot be read; PFL_ENOMEM, PFL_ELIMIT. */
+/* Notes the file's value in the undo log if the instance is borrowed; `path` is below the instance.
+ * PFL_EIO: it cannot be read; PFL_ENOMEM, PFL_ELIMIT. */
 PFL_MUST_USE int pfl_ftrace_instance_note(const struct pfl_ftrace_instance *self,
                                           struct pfl_ftrace_host *host, const char *path);
 

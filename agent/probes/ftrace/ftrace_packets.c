@@ -4,10 +4,10 @@
  *
  *     TracePacket { ftrace_events { pieces of the bundle, clock }, interned_data { names } }
  *
- * Happy path: a bundle's pieces go to the writer as they are; another clock than boot time is told
- * with both times of now; addresses met since the last bundle get their functions' names. Names
- * are told anew after every drain, so that a trace that lost its beginning has them too.
- * Failure: an address without a function has no name.
+ * Happy path: a bundle's pieces are written unchanged; if the clock is not boot time, both current
+ * times are added; addresses met since the last bundle get their functions' names. Names are
+ * written again after every drain, so that a trace that lost its beginning has them too. Failure:
+ * an address without a function has no name.
  */
 #include "agent/probes/ftrace/ftrace_packets.h"
 
@@ -119,7 +119,7 @@ void pfl_ftrace_packets_write_preserved(struct pfl_ftrace_session *s)
     perfleet_packet_end(s->writer);
 }
 
-/* A CPU's buffers are told as one. */
+/* Reports a CPU's two buffers as one. */
 static void add_cpu_stats(const struct pfl_ftrace_session *s, struct pfl_probe_message *message)
 {
     const struct pfl_cpu_buffers *buffers = &s->main.in->buffers;

@@ -3,11 +3,11 @@
  * enable_function_graph, function_filters, function_graph_roots, function_graph_max_depth.
  *
  * Happy path: the lists are emptied and filled, the depth is set, current_tracer becomes
- * function_graph; the events funcgraph_entry and funcgraph_exit then are in the buffer. A later
- * session of the same instance adds its functions: all of them see all.
- * Failure: a kernel without the tracer, a name it does not know, a filter that is a command: told,
- * and no function is traced. Ownership: set_ftrace_filter is the instance's; set_graph_function and
- * max_graph_depth are the whole kernel's, so the undo log has them even for an own instance.
+ * function_graph; the buffer then gets the events funcgraph_entry and funcgraph_exit. A later
+ * session of the same instance adds its functions: each session gets the events of all. Failure: a
+ * kernel without the tracer, an unknown name, a filter that is a command: reported, and no function
+ * is traced. Ownership: set_ftrace_filter belongs to the instance; set_graph_function and
+ * max_graph_depth are global, so the undo log has them even for our own instance.
  */
 #include "agent/probes/ftrace/function_graph.h"
 
@@ -36,7 +36,7 @@ static bool has_tracer(int root_fd, const char *path)
            strstr(names, TRACER) != NULL;
 }
 
-/* Whether instances can have it only an instance tells. */
+/* Whether instances support it can only be tested with an instance. */
 static bool can_have_own(int root_fd)
 {
     struct pfl_tracefs fs = {
@@ -92,7 +92,7 @@ static int note_depth(struct pfl_ftrace_instance *self, struct pfl_ftrace_host *
     return rc != 0 ? rc : pfl_undo_add(host->undo, self, PFL_UNDO_WRITE, FILE_DEPTH, value);
 }
 
-/* Empties the lists and notes what they had. */
+/* Empties the lists and notes their content. */
 static int begin(struct pfl_ftrace_instance *self, struct pfl_ftrace_host *host)
 {
     int root_fd = host->fs->root_fd;

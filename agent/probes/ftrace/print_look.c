@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See print_look.h. Happy path: when it is due, ask pfl_ftrace_find_no_print; where the answer is
- * another than before, exchange the descriptor's fields.
- * Failure: an update that fails (memory) is tried again the next time.
- * Limits: a look costs as much as reading the buffer's text and all processes' descriptors, so it
- * is seldom.
+ * See print_look.h. Happy path: when it is due, call pfl_ftrace_find_no_print; if the result
+ * changed, update the descriptor's fields. Failure: a failed update (memory) is tried again the
+ * next time. Limits: a check costs as much as reading the buffer's text and all processes'
+ * descriptors, so it is rare.
  */
 #include "agent/probes/ftrace/print_look.h"
 

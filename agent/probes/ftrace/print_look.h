@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells operators ahead (`perfleet doctor`) that ftrace/print cannot be recorded, and why: in the
- * descriptor of linux.ftrace. A shell.
+ * Tells operators in advance (`perfleet doctor`) that ftrace/print cannot be recorded, and why: in
+ * the descriptor of linux.ftrace. A shell.
  */
 #ifndef PFL_PROBES_PRINT_LOOK_H
 #define PFL_PROBES_PRINT_LOOK_H
@@ -9,14 +9,14 @@
 #include "agent/probes/ftrace/ftrace.h"
 #include "producer/perfleet.h"
 
-/* Zeroed at first. */
+/* Zero-initialized. */
 struct pfl_print_look {
     uint64_t due_ns;
-    const char *why; /* static; as the descriptor has it. NULL: it can be recorded */
+    const char *why; /* static; the descriptor's current reason. NULL: it can be recorded */
 };
 
-/* Looks, if it is time for that: a while after the first call and after each session, then every so
- * often. Returns when it is again. `source`: linux.ftrace's; NULL: it is not offered. */
+/* Checks, if it is due: a while after the first call and after each session, then periodically.
+ * Returns when it is due again. `source`: linux.ftrace's; NULL: it is not offered. */
 uint64_t pfl_print_look_work(struct pfl_print_look *self, struct pfl_ftrace *ftrace,
                              struct perfleet *tracing, struct perfleet_source *source,
                              uint64_t now_ns);

@@ -2,12 +2,12 @@
 /*
  * The top-level ring buffer as other users of tracefs have it (adr/0031).
  *
- * Happy path: find_use reads its files, counts what it holds, reads that as text (which takes
- * nothing out), looks through all processes' descriptors for readers; while it is borrowed
- * find_change compares the files, and the kernel's count of events read with our own.
- * Failure: a file that cannot be read is as if it was empty, so that the buffer counts as used; a
- * process that cannot be looked into reads nothing.
- * Limits: SCAN_MAX_BYTES of text, LINKS_MAX descriptors, WATCH_CPUS CPUs a look.
+ * Happy path: find_use reads its files, counts its events, reads them as text (which does not
+ * consume them), and searches all processes' descriptors for readers. While it is borrowed
+ * find_change compares the files, and the kernel's count of read events with our own. Failure: an
+ * unreadable file counts as empty, so that the buffer counts as used; a process whose descriptors
+ * cannot be read counts as no reader. Limits: SCAN_MAX_BYTES of text, LINKS_MAX descriptors,
+ * WATCH_CPUS CPUs a look.
  */
 #include "agent/probes/ftrace/top_buffer.h"
 
@@ -224,7 +224,7 @@ void pfl_top_buffer_lose(struct pfl_ftrace_instance *self, struct pfl_ftrace_hos
 
     self->is_lost = true;
     self->has_poll = false;
-    pfl_cpu_buffers_release(&self->buffers); /* an open one keeps others from setting a tracer */
+    pfl_cpu_buffers_release(&self->buffers); /* an open one prevents others from setting a tracer */
     read_files(self->dir_fd, &now);
     if (strcmp(now.on, "1") != 0)
         pfl_undo_forget(host->undo, self, PFL_INSTANCE_TOP "/tracing_on");
@@ -244,7 +244,7 @@ void pfl_top_buffer_give_back(struct pfl_ftrace_instance *self, struct pfl_ftrac
         pfl_top_buffer_lose(self, host);
     if (self->is_lost) {
         read_files(self->dir_fd, &files);
-        /* They are as we set them: that says nothing about who uses it. */
+        /* They have the values that we set: that does not show whether it is used. */
         (void)snprintf(files.size, sizeof(files.size), DEFAULT_SIZE);
         (void)snprintf(files.clock, sizeof(files.clock), DEFAULT_CLOCK);
         use = find_use(host->fs->root_fd, &files, NULL);

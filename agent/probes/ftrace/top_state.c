@@ -2,9 +2,9 @@
 /*
  * Judges the kernel's top-level ring buffer.
  *
- * Happy path: no tracer, no event, no content: it is free. Content of trace_marker alone in a
- * buffer that nobody set up is what programs write at any time, for nobody: free, too. Failure:
- * whatever cannot be understood counts as somebody's. A line of `trace` is
+ * Happy path: no tracer, no event, no content: it is free. It is also free if it only has
+ * trace_marker's content and default settings: programs write that at any time. Failure: what
+ * cannot be parsed counts as used. A line of `trace` is
  *
  *     "   comm-123   [001] ...1.  1344.869540: tracing_mark_write: text"
  *     "   comm-123   [000] ...1.  1345.800222: # 1 buf: 61 62"          from trace_marker_raw
@@ -17,8 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define DEFAULT_SIZE_KB 1408u /* of one CPU, once somebody uses the buffer */
-#define ROUNDED_KB      64u   /* newer kernels tell whole pages */
+#define DEFAULT_SIZE_KB 1408u /* of one CPU, once the buffer is used */
+#define ROUNDED_KB      64u   /* newer kernels report whole pages */
 #define MARKER          "tracing_mark_write"
 
 /* The kernel takes the second where the first is not the same on all CPUs. */

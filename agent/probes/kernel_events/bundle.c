@@ -8,12 +8,11 @@
  *     events    FtraceEvent messages as the plan wrote them
  *     compact   tag and length, names, then one packed field a column
  *
- * Compact form: timestamps are differences to the row before (the first is absolute); a name is
- * an index into the bundle's own table. `known` remembers by pid which name it had, so that most
- * rows (bundle_rows.h) need one comparison of 16 bytes; a changed or new one goes through a hash.
- * Failure: none but memory at init; callers ask is_full before they add.
- * Ownership: one block of memory holds all pieces; it is touched only as far as it is used.
- * Limits: PFL_BUNDLE_*.
+ * Compact form: timestamps are differences to the row before (the first is absolute); a name is an
+ * index into the bundle's own table. `known` remembers by pid which name it had, so that most rows
+ * (bundle_rows.h) need one comparison of 16 bytes; a changed or new one goes through a hash.
+ * Failure: only memory at init; callers check is_full before they add. Ownership: one block of
+ * memory holds all pieces; it is touched only as far as it is used. Limits: PFL_BUNDLE_*.
  */
 #include "agent/probes/kernel_events/bundle.h"
 

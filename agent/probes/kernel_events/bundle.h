@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An FtraceEventBundle under construction: events of one CPU, and scheduler events in their
- * compact form (columns with one table of names). Pure; one object is used for bundle after
- * bundle.
+ * An FtraceEventBundle under construction: events of one CPU, and scheduler events in their compact
+ * form (columns with one table of names). Pure; one object is reused for all bundles.
  */
 #ifndef PFL_PROBES_BUNDLE_H
 #define PFL_PROBES_BUNDLE_H
@@ -43,13 +42,13 @@ struct pfl_bundle_known {
     int32_t pid;
     uint32_t generation;
     uint8_t pid_varint[4]; /* as it is written */
-    uint8_t pid_bytes;     /* of them; 0: it needs more, which no pid of a kernel does */
+    uint8_t pid_bytes;     /* length; 0: longer, which no pid of a kernel is */
     uint16_t index;
 };
 
 struct pfl_bundle {
     uint8_t *memory;                /* owned; events, names and columns */
-    struct pfl_bundle_known *known; /* owned; by pid: the name seen last */
+    struct pfl_bundle_known *known; /* owned; by pid: the last seen name */
     uint64_t *comms;                /* owned; two words a name, by index */
     uint16_t *slots;                /* owned; hash of a name -> index + 1 */
     uint8_t *events;
@@ -65,7 +64,7 @@ struct pfl_bundle {
     uint32_t rows[2];
     uint64_t last_ns[2];
     bool is_open;
-    bool is_dense; /* set by the user, before begin: generic events come with descriptors */
+    bool is_dense; /* set by the user, before begin: generic events with descriptors */
     uint16_t described[PFL_BUNDLE_DESCRIBED]; /* event ids */
     uint32_t described_count;
     uint32_t cpu;
@@ -86,21 +85,22 @@ static inline bool pfl_bundle_is_full(const struct pfl_bundle *self)
            self->name_count >= PFL_BUNDLE_NAMES_MAX ||
            self->events_pos - self->events >= PFL_BUNDLE_EVENTS_MAX;
 }
-/* Nothing to tell. */
+/* True if it has no content. */
 static inline bool pfl_bundle_is_empty(const struct pfl_bundle *self)
 {
     return !self->has_lost && self->events_pos == self->events && self->rows[0] == 0 &&
            self->rows[1] == 0;
 }
-/* Ends it and gives the message in pieces, borrowed until the next begin. Returns their number. */
+/* Ends it and returns the message in pieces, borrowed until the next begin. Returns their
+ * number. */
 size_t pfl_bundle_end(struct pfl_bundle *self, struct pfl_span ret_parts[PFL_BUNDLE_PARTS_MAX]);
 
 /* This and the rows (bundle_rows.h) need an open bundle that is not full, and a record with the
- * plan's fixed bytes. False: the record would not fit (it is larger than a page: never for the
+ * plan's fixed bytes. False: the record does not fit (it is larger than a page: never for the
  * kernel's own). */
 bool pfl_bundle_add_event(struct pfl_bundle *self, const struct pfl_event_plan *plan,
                           const struct pfl_trace_record *record);
-/* The same for a kprobe, whose `type` is the session's. */
+/* The same for a kprobe, whose `type` comes from the session. */
 bool pfl_bundle_add_kprobe(struct pfl_bundle *self, const struct pfl_event_plan *plan,
                            const struct pfl_trace_record *record, uint32_t type);
 /* For bundle_rows.h: `known` learns a thread and its name's index in this bundle's table. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rows of the compact form, inline: with system-wide scheduling they are nearly all there is.
+ * The rows of the compact form, inline: with system-wide scheduling they are nearly all events.
  * Private to the page reader.
  *
- * What counts here is the number of instructions: each put has the one length that is likely, the
- * pid's bytes are kept beside its name.
+ * The number of instructions matters here: each put is optimized for the likely length, and the
+ * encoded pid is kept with its name.
  */
 #ifndef PFL_PROBES_BUNDLE_ROWS_H
 #define PFL_PROBES_BUNDLE_ROWS_H
@@ -40,7 +40,7 @@ static inline uint8_t *pfl_row_put_medium(uint8_t *p, uint64_t v)
     return p + 2;
 }
 
-/* What is known of the thread; *ret_new says whether it or its name was not, in this bundle. */
+/* The entry of the thread; *ret_new says whether the thread or its name is new in this bundle. */
 static inline const struct pfl_bundle_known *pfl_row_find(struct pfl_bundle *self, int32_t pid,
                                                           const uint8_t *at, bool *ret_new)
 {
@@ -55,7 +55,7 @@ static inline const struct pfl_bundle_known *pfl_row_find(struct pfl_bundle *sel
     return known;
 }
 
-/* Copies more bytes than count: columns have the room. */
+/* Copies more bytes than needed: columns have space for it. */
 static inline uint8_t *pfl_row_put_pid(uint8_t *p, const struct pfl_bundle_known *known)
 {
     if (__builtin_expect(known->pid_bytes == 0, 0))
@@ -74,8 +74,8 @@ static inline uint64_t pfl_row_take_delta(struct pfl_bundle *self, enum pfl_bund
     return delta;
 }
 
-/* Both return the thread that the event tells about if anything about it is new, which may have
- * filled the bundle; else NULL. */
+/* Both return the event's thread if anything about it is new, which may have filled the bundle;
+ * else NULL. */
 __attribute__((always_inline)) static inline const struct pfl_bundle_known *
 pfl_row_add_switch(struct pfl_bundle *self, const struct pfl_event_plan *plan, const uint8_t *data,
                    uint64_t now_ns)

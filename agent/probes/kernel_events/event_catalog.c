@@ -2,11 +2,10 @@
 /*
  * What the kernel can trace.
  *
- * Happy path: the list of names is read once; the first session that wants an event has its
- * format file read and a plan made, which all later sessions share.
- * Failure: a line that is not `group:name` is skipped; a format that makes no sense marks its
- * event as broken.
- * Ownership: the catalog owns the plans until fini; sessions must be gone by then.
+ * Happy path: the list of names is read once; the first session that wants an event has its format
+ * file read and a plan made, which all later sessions share. Failure: a line that is not
+ * `group:name` is skipped; an invalid format marks its event as broken. Ownership: the catalog owns
+ * the plans until fini; sessions must be gone by then.
  */
 #include "agent/probes/kernel_events/event_catalog.h"
 

@@ -14,14 +14,14 @@ struct pfl_catalog_event {
     char *name;
     const struct pfl_event_plan *plan; /* borrowed from by_id; NULL: not loaded or not usable */
     bool is_broken;                    /* its format could not be read: not tried again */
-    bool is_late;                      /* came after init, may go, and another take its id */
+    bool is_late; /* appeared after init; it may be removed, and another event may get its id */
 };
 
-/* Events of group ftrace that an instance of its own does not get by itself. */
+/* Events of group ftrace that our own instance does not get by itself. */
 enum pfl_top_event {
     PFL_TOP_EVENT_NONE,
     PFL_TOP_EVENT_MARKER, /* programs' writes to trace_marker[_raw]; newer kernels copy them */
-    PFL_TOP_EVENT_PRINTK, /* the kernel's own trace_printk: in the top-level buffer alone */
+    PFL_TOP_EVENT_PRINTK, /* the kernel's own trace_printk: only in the top-level buffer */
 };
 
 struct pfl_event_catalog {
@@ -40,12 +40,12 @@ PFL_MUST_USE int pfl_event_catalog_init(struct pfl_event_catalog *self, struct p
                                         struct pfl_span header_page, struct pfl_span printk);
 void pfl_event_catalog_fini(struct pfl_event_catalog *self); /* legal on zeroed memory */
 
-/* False: there is none; ret_index may be NULL. */
+/* False: none; ret_index may be NULL. */
 bool pfl_event_catalog_find(const struct pfl_event_catalog *self, const char *group,
                             const char *name, size_t *ret_index);
-/* An event that the kernel got since, or one that is not in its list; known ones are found. A later
- * one with its id takes its plan away. PFL_EPARSE: the format makes no sense, or its id belongs to
- * another event; PFL_ELIMIT, PFL_ENOMEM. */
+/* Adds an event that appeared later, or is not in the list; known ones are found. A later event
+ * with its id replaces its plan. PFL_EPARSE: invalid format, or the id belongs to another event;
+ * PFL_ELIMIT, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_event_catalog_add(struct pfl_event_catalog *self, const char *group,
                                        const char *name, struct pfl_span format, size_t *ret_index);
 

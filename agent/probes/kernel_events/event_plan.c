@@ -2,8 +2,9 @@
 /*
  * From a record of the kernel's ring buffer to an FtraceEvent.
  *
- * Happy path: `new` meets the kernel's fields with the event table's by name and leaves a list of
- * steps; `encode` walks them. An event the table does not know gets generic steps: name and value.
+ * Happy path: `new` matches the kernel's fields with the event table's by name, which yields a list
+ * of steps; `encode` runs them. An event that is not in the table gets generic steps: name and
+ * value.
  *
  *     bundle.event { timestamp, pid, <message> { field, field, ... } }
  *
@@ -11,8 +12,8 @@
  * two below 16384, else four (a varint may be longer than it must be).
  *
  * Failure: fields that only one side has, or text on one side and a number on the other, are left
- * out. Addresses become numbers: they tell where the kernel is in memory.
- * Text is bounded by the record, whatever its offset and length claim.
+ * out. Addresses are replaced by numbers, because they reveal where the kernel is in memory. Text
+ * is limited to the record, whatever its offset and length claim.
  */
 #include "agent/probes/kernel_events/event_plan.h"
 
@@ -134,7 +135,7 @@ static bool is_graph_function(const char *group, const struct pfl_trace_format *
            strcmp(field->name, "func") == 0 && field->kind == PFL_TRACE_INT && field->size == 8;
 }
 
-/* A kernel whose format differs from what the compact form expects gets the plain form. */
+/* If a kernel's format differs from what the compact form expects, the plain form is used. */
 static void find_special(struct pfl_event_plan *plan, const char *group,
                          const struct pfl_trace_format *format)
 {
@@ -320,7 +321,7 @@ static uint64_t read_int(const uint8_t *at, uint16_t size, bool is_signed)
 }
 
 /* Two rounds of a keyed mix (SipHash's), 40 bits of it: the same address has the same number, and
- * where the kernel lies in memory stays unknown to those who do not have the key. */
+ * without the key the kernel's location in memory stays unknown. */
 uint64_t pfl_event_hide_address(const uint64_t key[2], uint64_t address)
 {
     uint64_t v0 = key[0] ^ UINT64_C(0x736f6d6570736575);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How one kind of kernel event becomes an FtraceEvent: made once from the kernel's format file,
+ * Converts one kind of kernel event into an FtraceEvent: made once from the kernel's format file,
  * used for every record. Pure.
  */
 #ifndef PFL_PROBES_EVENT_PLAN_H
@@ -10,15 +10,15 @@
 #include "agent/probes/kernel_events/trace_page.h"
 #include "perfetto/ftrace_events.fields.h"
 
-/* What must be done with a record besides writing it. */
+/* Additional work for a record. */
 enum pfl_event_special {
     PFL_EVENT_PLAIN,
     PFL_EVENT_SCHED_SWITCH, /* has a compact form */
     PFL_EVENT_SCHED_WAKING, /* has a compact form */
     PFL_EVENT_PRINT,        /* sessions may filter its text */
     PFL_EVENT_SYSCALL,      /* sessions may filter by its number */
-    PFL_EVENT_KPROBE,       /* has its name and a type that is the session's */
-    PFL_EVENT_TASK_RENAME,  /* what is known of the thread is out of date */
+    PFL_EVENT_KPROBE,       /* has its own name, and a type from the session */
+    PFL_EVENT_TASK_RENAME,  /* what is known of the thread is outdated */
 };
 
 struct pfl_event_step {
@@ -38,14 +38,14 @@ struct pfl_event_plan {
     uint16_t pid_offset;
     uint16_t flags_offset;
     enum pfl_event_special special;
-    uint16_t special_offsets[4]; /* switch: prev_state next_comm next_pid next_prio;
-                                  * waking: comm pid prio target_cpu; rename: pid;
-                                  * print: buf; syscall: id and, at its end, ret (else 0) */
+    uint16_t special_offsets[4]; /* switch: prev_state next_comm next_pid next_prio; waking: comm
+                                    pid prio target_cpu; rename: pid; print: buf; syscall: id and,
+                                    at its end, ret (else 0) */
     uint32_t event_field;        /* in FtraceEvent */
     uint32_t max_fixed;          /* bytes of output without text */
     uint16_t text_count;         /* fields of text, each at most the record's length */
     uint16_t step_count;
-    bool has_address;             /* of the kernel, in one of the steps */
+    bool has_address;             /* has a step with an address of the kernel */
     struct pfl_event_step *steps; /* owned */
     char *names;                  /* owned; generic */
     uint8_t *descriptor;          /* owned; generic: a field of the bundle, whole */
@@ -68,7 +68,7 @@ static inline bool pfl_event_plan_is_generic(const struct pfl_event_plan *self)
     return self->event_field == FTRACE_EVENT__GENERIC;
 }
 
-/* Room that pfl_event_plan_encode may need for this record. */
+/* Maximum that pfl_event_plan_encode needs for this record. */
 static inline size_t pfl_event_plan_max_bytes(const struct pfl_event_plan *self,
                                               const struct pfl_trace_record *record)
 {
@@ -76,8 +76,8 @@ static inline size_t pfl_event_plan_max_bytes(const struct pfl_event_plan *self,
 }
 
 /* Generic events: with `is_dense` as numbered fields that the plan's descriptor explains, else each
- * field with its name. Writes FtraceEventBundle.event with tag and length; returns behind its last
- * byte. The record must have plan->fixed_bytes, dst room for pfl_event_plan_max_bytes. */
+ * field with its name. Writes FtraceEventBundle.event with tag and length; returns the position
+ * after it. The record must have plan->fixed_bytes, dst room for pfl_event_plan_max_bytes. */
 uint8_t *pfl_event_plan_encode(const struct pfl_event_plan *self,
                                const struct pfl_trace_record *record, bool is_dense, uint8_t *dst);
 
@@ -86,7 +86,7 @@ uint8_t *pfl_event_plan_encode_kprobe(const struct pfl_event_plan *self,
                                       const struct pfl_trace_record *record, uint32_t type,
                                       uint8_t *dst);
 
-/* The number that stands for an address of the kernel; a program's stays what it is. */
+/* The number that replaces an address of the kernel; a program's address is unchanged. */
 uint64_t pfl_event_hide_address(const uint64_t key[2], uint64_t address);
 
 static inline int32_t pfl_event_read_i32(const struct pfl_trace_record *record, uint16_t offset)

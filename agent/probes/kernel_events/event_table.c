@@ -3,9 +3,9 @@
  * Which kernel events have a message of their own in FtraceEvent, and their fields' numbers.
  *
  * One entry an event: group, name, field number in FtraceEvent, then `name=number` for each field
- * of its message, with an `s` behind the number of a string. An event that is not here travels as
- * GenericFtraceEvent. The names are the kernel's, so that the kernel's format file and an entry
- * meet by name; a field that only one of the two has is left out.
+ * of its message, with an `s` behind the number of a string. An event that is not here becomes a
+ * GenericFtraceEvent. The names are the kernel's, so that the kernel's format file and an entry are
+ * matched by name; a field that only one of the two has is left out.
  *
  * Sorted by group and name (pfl_event_table_find searches by halves; the unit test checks).
  */

@@ -2,9 +2,9 @@
 /*
  * Reads FtraceConfig (docs/abi/fields.tsv) with base's protobuf reader.
  *
- * Happy path: one pass over the fields; events become patterns, known numbers are kept, wishes
- * that cannot be fulfilled leave a bit in `ignored`; unknown fields are skipped.
- * Failure: bytes that are not protobuf, too many patterns, no memory: nothing is kept.
+ * Happy path: one pass over the fields; events become patterns, known numbers are kept, unsupported
+ * options set a bit in `ignored`; unknown fields are skipped. Failure: bytes that are not protobuf,
+ * too many patterns, no memory: nothing is kept.
  */
 #include "agent/probes/kernel_events/ftrace_conf.h"
 

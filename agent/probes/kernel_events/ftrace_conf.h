@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FtraceConfig as this program understands it. Pure. */
+/* The supported part of FtraceConfig. Pure. */
 #ifndef PFL_PROBES_FTRACE_CONF_H
 #define PFL_PROBES_FTRACE_CONF_H
 
@@ -16,7 +16,8 @@
 /* KprobeEvent.KprobeType, as the trace has it. */
 enum pfl_kprobe_type { PFL_KPROBE_BEGIN = 1, PFL_KPROBE_END = 2, PFL_KPROBE_INSTANT = 3 };
 
-#define PFL_KPROBE_GROUP    "perfetto_kprobes" /* events of these groups are kprobe_events' alone */
+/* events of these groups come only from kprobe_events */
+#define PFL_KPROBE_GROUP    "perfetto_kprobes"
 #define PFL_KRETPROBE_GROUP "perfetto_kretprobes"
 
 struct pfl_ftrace_kprobe {
@@ -33,7 +34,7 @@ struct pfl_ftrace_texts {
 struct pfl_ftrace_conf {
     char **wishes; /* owned: group/name, a group and a star, or a bare name */
     size_t wish_count;
-    /* What holds for the whole instance, not for one session alone (exclusive features). */
+    /* Options of the whole instance, not of one session alone (exclusive features). */
     int32_t *tids; /* owned */
     size_t tid_count;
     char *cpumask;                         /* owned; NULL: all */
@@ -41,9 +42,9 @@ struct pfl_ftrace_conf {
     size_t option_count;
     struct pfl_print_filter print_filter;
     struct pfl_syscall_filter syscalls;
-    char **unknown_syscalls; /* owned: names that no system call has */
+    char **unknown_syscalls; /* owned: names that are no system call */
     size_t unknown_syscall_count;
-    struct pfl_ftrace_kprobe *kprobes; /* owned; each name at most once a kind */
+    struct pfl_ftrace_kprobe *kprobes; /* owned; each name at most once per kind */
     size_t kprobe_count;
     struct pfl_ftrace_texts graph_filters;
     struct pfl_ftrace_texts graph_roots;
@@ -56,22 +57,23 @@ struct pfl_ftrace_conf {
     bool no_compact_sched;
     bool no_generic_events;
     bool no_dense;          /* generic events with names instead of descriptors */
-    bool is_lower_bound;    /* buffer_size_kb is the least, the default may be more */
+    bool is_lower_bound;    /* buffer_size_kb is a minimum, the default may be larger */
     bool has_mono_raw;      /* the clock is CLOCK_MONOTONIC_RAW instead of boot time */
-    bool throttle_rss_stat; /* kmem/rss_stat means synthetic/rss_stat_throttled, where it is */
+    bool throttle_rss_stat; /* kmem/rss_stat means synthetic/rss_stat_throttled, if the kernel has
+                               it */
     bool symbolize_ksyms;
     bool retain_ksyms;  /* the symbols stay in memory for the next session */
     bool has_graph;     /* enable_function_graph */
     bool is_preserving; /* preserve_ftrace_buffer */
 };
 
-/* Wishes that are read and not fulfilled; the log and docs/probes.md say so. */
+/* Unsupported options; the log and docs/probes.md list them. */
 enum pfl_ftrace_ignored {
     PFL_FTRACE_NO_ATRACE = 1,
     PFL_FTRACE_NO_DEBUG_ABI = 2,
 };
 
-/* "not supported by perfleet-probes: field field"; cut when it is too long for `size`. */
+/* "not supported by perfleet-probes: field field"; cut to `size`. */
 void pfl_ftrace_conf_list_ignored(const struct pfl_ftrace_conf *self, char *ret_text, size_t size);
 
 static inline bool pfl_ftrace_conf_is_exclusive(const struct pfl_ftrace_conf *self)
@@ -83,9 +85,9 @@ static inline bool pfl_ftrace_conf_is_exclusive(const struct pfl_ftrace_conf *se
 PFL_MUST_USE int pfl_ftrace_conf_parse(struct pfl_span config, struct pfl_ftrace_conf *ret_conf);
 void pfl_ftrace_conf_fini(struct pfl_ftrace_conf *self); /* legal on zeroed memory */
 
-/* Does one of the wishes mean this event? With syscall_events also raw_syscalls' both, with the
- * function graph its two. A bare name means the event of every group; a missing `/` is also read
- * for "group:name". Never an event of the groups that are kprobe_events'. */
+/* Does a pattern match this event? With syscall_events also both of raw_syscalls, with the function
+ * graph its two. A bare name means the event of every group; a missing `/` is also accepted as
+ * "group:name". Never an event of the groups of kprobe_events. */
 bool pfl_ftrace_conf_wants(const struct pfl_ftrace_conf *self, const char *group, const char *name);
 
 #endif

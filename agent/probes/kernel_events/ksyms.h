@@ -2,7 +2,7 @@
 /*
  * The kernel's functions by address (/proc/kallsyms), and the addresses that a session met. Pure.
  *
- * Names tell nothing about where the kernel lies in memory; addresses never leave this program.
+ * Names reveal nothing about the kernel's location in memory; addresses never leave this program.
  */
 #ifndef PFL_PROBES_KSYMS_H
 #define PFL_PROBES_KSYMS_H
@@ -12,7 +12,7 @@
 
 #define PFL_KSYMS_MAX       2000000u
 #define PFL_KSYMS_NAMES_MAX (64u * 1024u * 1024u)
-#define PFL_KSYMS_REACH     (1024u * 1024u) /* bytes behind a symbol that are still its */
+#define PFL_KSYMS_REACH     (1024u * 1024u) /* bytes after a symbol that still belong to it */
 #define PFL_KSYM_LINE_MAX   1024u
 #define PFL_KSYM_SLOTS      8192u /* a power of two */
 
@@ -29,17 +29,17 @@ struct pfl_ksyms {
     char *names; /* owned */
     size_t names_len;
     size_t names_room;
-    char line[PFL_KSYM_LINE_MAX]; /* cut by the end of the bytes fed so far */
+    char line[PFL_KSYM_LINE_MAX]; /* an incomplete line at the end of the bytes so far */
     size_t line_len;
 };
 
-/* Text in pieces of any length; a line of another form is skipped, so are hidden addresses.
- * PFL_ENOMEM, PFL_ELIMIT. On zeroed memory. */
+/* Takes text in pieces of any length; malformed lines and hidden addresses are skipped. PFL_ENOMEM,
+ * PFL_ELIMIT. On zeroed memory. */
 PFL_MUST_USE int pfl_ksyms_feed(struct pfl_ksyms *self, struct pfl_span text);
 /* After the last piece. */
 void pfl_ksyms_seal(struct pfl_ksyms *self);
 void pfl_ksyms_fini(struct pfl_ksyms *self); /* legal on zeroed memory */
-/* The function that has the address, empty: none. Borrowed. */
+/* The function that contains the address; empty: none. Borrowed. */
 struct pfl_span pfl_ksyms_find(const struct pfl_ksyms *self, uint64_t address);
 
 /* Addresses met since the last clear. */
@@ -52,7 +52,7 @@ struct pfl_ksym_set {
 
 PFL_MUST_USE int pfl_ksym_set_init(struct pfl_ksym_set *self); /* PFL_ENOMEM */
 void pfl_ksym_set_fini(struct pfl_ksym_set *self);             /* legal on zeroed memory */
-/* What does not fit (three quarters of the slots) stays without a name. */
+/* Addresses that do not fit (three quarters of the slots) stay without a name. */
 void pfl_ksym_set_add(struct pfl_ksym_set *self, uint64_t address);
 void pfl_ksym_set_clear(struct pfl_ksym_set *self);
 

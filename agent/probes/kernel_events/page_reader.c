@@ -2,13 +2,14 @@
 /*
  * Reads pages for one session.
  *
- * Happy path: for every record of every page: is its event wanted; switch and waking go to the
- * columns, the rest through their plan; threads not met in this bundle go to the pid set. A
- * bundle ends when it is full, before a page that follows a loss, and at the end of the pages.
+ * Happy path: for every record of every page, check whether its event is wanted. Switch and waking
+ * are added to the columns, others are encoded by their plan; threads that are new in this bundle
+ * are added to the pid set. A bundle ends when it is full, before a page that follows a loss, and
+ * at the end of the pages.
  *
- * Failure: bytes that make no sense end their page; the bundle then says when and what
- * (FtraceEventBundle.error), and the next page is read. A record shorter than its format is
- * skipped the same way. Nothing here fails the session.
+ * Failure: malformed bytes end their page; the bundle then has time and error
+ * (FtraceEventBundle.error), and the next page is read. A record shorter than its format is treated
+ * alike. Nothing here fails the session.
  */
 #include "agent/probes/kernel_events/page_reader.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From pages of one CPU's ring buffer to the bundles of one session: which events the session
- * wants, in which form, which threads it met. Pure: pages in, messages out by a callback.
+ * Converts pages of one CPU's ring buffer into the bundles of one session: selects events and their
+ * form, and collects threads. Pure: pages in, messages out by a callback.
  */
 #ifndef PFL_PROBES_PAGE_READER_H
 #define PFL_PROBES_PAGE_READER_H
@@ -33,22 +33,22 @@ struct pfl_page_reader {
     const struct pfl_event_plan *switch_plan; /* borrowed: two of plans, see prepare */
     const struct pfl_event_plan *waking_plan;
     struct pfl_bundle *bundle;    /* borrowed; shared by all readers, closed between calls */
-    struct pfl_pid_set *pids;     /* borrowed; NULL: nobody asks for threads */
-    struct pfl_open_files *files; /* borrowed; NULL: nobody asks for open files */
+    struct pfl_pid_set *pids;     /* borrowed; NULL: threads are not collected */
+    struct pfl_open_files *files; /* borrowed; NULL: open files are not collected */
     const struct pfl_print_filter *print_filter; /* borrowed; NULL: all texts */
     const struct pfl_syscall_filter *syscalls;   /* borrowed; NULL: all */
     const uint8_t *kprobe_types;  /* borrowed; by event id; NULL: the session has no kprobes */
-    struct pfl_ksym_set *symbols; /* borrowed; NULL: nobody asks for the kernel's functions */
+    struct pfl_ksym_set *symbols; /* borrowed; NULL: the kernel's functions are not collected */
     pfl_page_reader_on_bundle on_bundle;
     void *user;
-    uint32_t status_seen; /* a bit a pfl_page_status that was met */
+    uint32_t status_seen; /* a bit per pfl_page_status that occurred */
     uint64_t events;      /* records written */
 };
 
-/* Finds the scheduler's plans among those wanted, for the fast path; without it everything takes
- * the slow one. To be called again when `plans` or `wanted` changed for those two. */
+/* Finds the scheduler's plans among the wanted ones, for the fast path; without it everything takes
+ * the slow one. Call again when `plans` or `wanted` changed for those two. */
 void pfl_page_reader_prepare(struct pfl_page_reader *self);
-/* Reads `pages` (each page_bytes long) of one CPU; bundles come out before it returns. */
+/* Reads `pages` (each page_bytes long) of one CPU; calls back with bundles before it returns. */
 void pfl_page_reader_feed(struct pfl_page_reader *self, struct pfl_page_cpu *cpu,
                           struct pfl_span pages, size_t page_bytes);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FtraceConfig.print_filter: which texts of ftrace/print a session takes. Pure. */
+/* FtraceConfig.print_filter: selects a session's texts of ftrace/print. Pure. */
 #ifndef PFL_PROBES_PRINT_FILTER_H
 #define PFL_PROBES_PRINT_FILTER_H
 
@@ -28,7 +28,7 @@ PFL_MUST_USE int pfl_print_filter_parse(struct pfl_span config,
                                         struct pfl_print_filter *ret_filter);
 void pfl_print_filter_fini(struct pfl_print_filter *self); /* legal on zeroed memory */
 
-/* The first rule that fits decides; without one the text is taken. */
+/* The first rule that matches decides; without one the text is accepted. */
 bool pfl_print_filter_allows(const struct pfl_print_filter *self, struct pfl_span text);
 
 #endif

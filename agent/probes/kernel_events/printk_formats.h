@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text of the kernel by its address (tracefs printk_formats): what a `char *` in an event means. */
+/* Texts of the kernel by address (tracefs printk_formats): the meaning of a `char *` in an
+ * event. */
 #ifndef PFL_PROBES_PRINTK_FORMATS_H
 #define PFL_PROBES_PRINTK_FORMATS_H
 

@@ -3,9 +3,9 @@
  * System calls by name. The names are those of the headers this program is built with
  * (syscall_names.c, made by the build from sys/syscall.h).
  *
- * Happy path: names become bits, bits the text that raw_syscalls' filter files take.
- * Limits: a text that would be longer than the kernel takes is no filter at all; the reader of
- * the pages looks at the bits anyway.
+ * Happy path: names become bits, bits the text for raw_syscalls' filter files. Limits: if the text
+ * would be longer than the kernel accepts, there is no kernel filter; the page reader checks the
+ * bits anyway.
  */
 #include "agent/probes/kernel_events/syscall_filter.h"
 

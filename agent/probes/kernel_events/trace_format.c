@@ -7,10 +7,10 @@
  *     format:
  *         field:char prev_comm[16];   offset:8;   size:16;   signed:0;
  *
- * Happy path: line by line; a `field:` line is cut at its semicolons, the declaration in front
- * yields name and kind, the rest offset, size and sign. `print fmt:` ends the description.
- * Failure: a line that is not of this form is skipped; a file without name, id or fields is
- * PFL_EPARSE. Numbers that do not fit are refused, so offset + size never overflows.
+ * Happy path: line by line; a `field:` line is split at its semicolons: the declaration yields name
+ * and kind, the rest offset, size and sign. `print fmt:` ends the description. Failure: a line that
+ * is not of this form is skipped; a file without name, id or fields is PFL_EPARSE. Numbers that do
+ * not fit are refused, so offset + size never overflows.
  */
 #include "agent/probes/kernel_events/trace_format.h"
 

@@ -22,10 +22,10 @@ enum pfl_trace_kind {
     PFL_TRACE_CHARS,    /* text in place, at most `size` bytes */
     PFL_TRACE_TAIL,     /* text from `offset` to the end of the record */
     PFL_TRACE_DATA_LOC, /* u32: length << 16 | offset of text in the record */
-    PFL_TRACE_REL_LOC,  /* the same, offset counted from behind this field */
+    PFL_TRACE_REL_LOC,  /* the same, with the offset relative to the end of this field */
     PFL_TRACE_ADDRESS,  /* 8 bytes, of code or data in the kernel */
     PFL_TRACE_CHAR_PTR, /* address of text in the kernel (printk_formats) */
-    PFL_TRACE_OTHER,    /* nothing that can be shown, e.g. a bitmask */
+    PFL_TRACE_OTHER,    /* cannot be shown, e.g. a bitmask */
 };
 
 struct pfl_trace_field {
@@ -42,17 +42,17 @@ struct pfl_trace_format {
     uint16_t id;
     uint16_t fixed_bytes; /* every record has at least these */
     uint16_t field_count;
-    struct pfl_trace_field fields[PFL_TRACE_FIELDS_MAX]; /* common_ ones among them */
+    struct pfl_trace_field fields[PFL_TRACE_FIELDS_MAX]; /* including common_ ones */
 };
 
-/* PFL_EPARSE: no name, no id, or no field. Lines it does not understand are skipped. */
+/* PFL_EPARSE: no name, no id, or no field. Unknown lines are skipped. */
 PFL_MUST_USE int pfl_trace_format_parse(struct pfl_span text, struct pfl_trace_format *ret_format);
 
 /* NULL when there is none. */
 const struct pfl_trace_field *pfl_trace_format_find(const struct pfl_trace_format *self,
                                                     const char *name);
 
-/* How a page of the ring buffer begins: tracefs events/header_page. */
+/* The layout of a page header of the ring buffer: tracefs events/header_page. */
 struct pfl_trace_page_layout {
     uint16_t commit_bytes; /* 4 or 8; the timestamp before it has 8 */
     uint16_t data_offset;

@@ -3,8 +3,7 @@
  * The rare parts of a page of the kernel's ring buffer: the header, padding, time records, long
  * records. The common record is inline in trace_page.h.
  *
- * Failure: the first thing that makes no sense ends the page with its status; the records before
- * it were good.
+ * Failure: the first malformed item ends the page with its status; the records before it are valid.
  */
 #include "agent/probes/kernel_events/trace_page.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One page of the kernel's ring buffer, as trace_pipe_raw gives it: a header and records.
- * Pure: bytes in, records out. The bytes are the kernel's, but nothing here trusts them.
+ * One page of the kernel's ring buffer, as read from trace_pipe_raw: a header and records. Pure:
+ * bytes in, records out. The bytes come from the kernel, but are not trusted.
  *
  *     | timestamp 8 | commit 4 or 8 | record | record | ... | zeros
  *       commit: bits 0-26 bytes of records, bit 31 events were lost before this page
@@ -14,7 +14,7 @@
 
 #include "agent/probes/kernel_events/trace_format.h"
 
-/* FtraceParseStatus, as traces carry it. */
+/* FtraceParseStatus, with its numbers in traces. */
 enum pfl_page_status {
     PFL_PAGE_OK = 1,
     PFL_PAGE_READ_ERROR = 2,
@@ -38,7 +38,7 @@ enum pfl_page_status {
 struct pfl_trace_page {
     const uint8_t *pos; /* borrowed: the page */
     const uint8_t *end;
-    uint64_t timestamp_ns; /* of the record at hand; at first the page's */
+    uint64_t timestamp_ns; /* of the current record; at first the page's */
     enum pfl_page_status status;
     bool has_lost; /* events were lost between the page before and this one */
 };
@@ -50,12 +50,12 @@ struct pfl_trace_record {
     uint64_t timestamp_ns;
 };
 
-/* False: a header that makes no sense; status says which. An empty page is fine. */
+/* False: a malformed header; see status. An empty page is valid. */
 bool pfl_trace_page_init(struct pfl_trace_page *self, struct pfl_span page,
                          struct pfl_trace_page_layout layout);
 
-/* Moves over everything that is no data record; false at the end of the page or at bytes that
- * make no sense (status is not PFL_PAGE_OK then). */
+/* Skips everything that is not a data record; false at the end of the page or at malformed bytes
+ * (status is not PFL_PAGE_OK then). */
 bool pfl_trace_page_skip(struct pfl_trace_page *self, uint32_t header,
                          struct pfl_trace_record *ret_record);
 

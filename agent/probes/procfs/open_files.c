@@ -2,10 +2,10 @@
 /*
  * A set of pairs of process and descriptor, and a list of pairs to look up.
  *
- * Happy path: the page reader calls meet for what open, socket and dup returned; process_stats
- * looks up what the list has, writes the paths, and adds them to the set.
- * Failure: no memory or a full set leaves a file out, and its path is written again later.
- * Limits: PFL_OPEN_FILES_MAX, at most half of the slots (4 MiB).
+ * Happy path: the page reader calls meet with the results of open, socket and dup; process_stats
+ * looks up the list's entries, writes the paths, and adds them to the set. Failure: no memory or a
+ * full set leaves a file out, and its path is written again later. Limits: PFL_OPEN_FILES_MAX, at
+ * most half of the slots (4 MiB).
  */
 #include "agent/probes/procfs/open_files.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * resolve_process_fds: which open files of which processes one session has in its trace, which ones
- * system calls opened since they were last looked up, and whose are looked at next. Pure.
+ * resolve_process_fds: the open files in one session's trace, those that system calls opened since
+ * the last look-up, and the order of processes for the next look-ups. Pure.
  */
 #ifndef PFL_PROBES_OPEN_FILES_H
 #define PFL_PROBES_OPEN_FILES_H
@@ -26,32 +26,32 @@ struct pfl_open_files {
     size_t fresh_count;
 };
 
-/* How many files one reading of /proc may still look at, in the order of the processes' numbers.
- * When that is used up the next reading goes on there. Zeroed memory begins with all processes. */
+/* How many files one reading of /proc may still look at, in the order of process ids. When that is
+ * used up the next reading continues there. Zeroed memory starts with all processes. */
 struct pfl_file_turn {
     uint32_t left;
     int32_t from; /* the first process of this reading */
-    int32_t next; /* of the next one; 0: all */
+    int32_t next; /* of the next reading; 0: all */
 };
 
-/* Zeroed memory is an empty set. */
+/* A zeroed set is empty. */
 void pfl_open_files_fini(struct pfl_open_files *self);
 bool pfl_open_files_has(const struct pfl_open_files *self, struct pfl_open_file file);
-/* Without memory, or when the set is full, the file is left out: it is written once more. */
+/* Without memory, or if the set is full, the file is not added: it is written again. */
 void pfl_open_files_add(struct pfl_open_files *self, struct pfl_open_file file);
-/* A system call that opens files returned `result` to the thread. Past the list's end, and when the
- * call failed, nothing happens: the next poll finds the file. */
+/* A system call that opens files returned `result` to the thread. Ignored if the call failed or the
+ * list is full: the next poll finds the file. */
 void pfl_open_files_meet(struct pfl_open_files *self, int32_t tid, int64_t result);
 void pfl_open_files_clear_fresh(struct pfl_open_files *self);
-/* Forgets what was written; keeps the memory, and the fresh ones. */
+/* Forgets what was written; keeps the memory, and the fresh entries. */
 void pfl_open_files_clear(struct pfl_open_files *self);
 
 /* A reading begins, of `max` files. */
 void pfl_file_turn_begin(struct pfl_file_turn *self, uint32_t max);
 /* How many of the process's may be looked at; 0: not in this reading. */
 uint32_t pfl_file_turn_get(const struct pfl_file_turn *self, int32_t pid);
-/* The process has so many, or at least so many. Returns how many are looked at. When that is not
- * all, it is the first of the next reading: `wanted` is never more than the `max` of any. */
+/* The process has `wanted` files, or at least so many. Returns how many may be looked at. If not
+ * all, it is the first of the next reading: `wanted` is at most the `max` of any reading. */
 uint32_t pfl_file_turn_take(struct pfl_file_turn *self, int32_t pid, uint32_t wanted);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The threads that one session has met: which ones are new since they were last asked for. */
+/* The threads that one session has met, and which of them are new since the last query. */
 #ifndef PFL_PROBES_PID_SET_H
 #define PFL_PROBES_PID_SET_H
 
@@ -17,10 +17,10 @@ struct pfl_pid_set {
     size_t fresh_count;
 };
 
-/* Zeroed memory is an empty set. */
+/* A zeroed set is empty. */
 void pfl_pid_set_fini(struct pfl_pid_set *self);
-/* True if the pid was not in the set. When memory or the list of fresh ones is full, the pid is
- * left out and will be met again. */
+/* True if the pid was not in the set. If memory or the list of fresh ones is full, the pid is not
+ * added and will be met again. */
 bool pfl_pid_set_add(struct pfl_pid_set *self, int32_t pid);
 bool pfl_pid_set_has(const struct pfl_pid_set *self, int32_t pid);
 void pfl_pid_set_remove(struct pfl_pid_set *self, int32_t pid);

@@ -2,12 +2,12 @@
 /*
  * Reading /proc and /sys as slow work: see proc_reader.h and docs/adr/0039.
  *
- * Happy path: what is asked is copied into the room of the thread, which reads file by file, a step
- * each, packs the texts there and publishes them. Failure: when it is stuck in a process's file,
- * what it had published counts, that process's other files are left out, and another thread goes
- * on behind it. Who holds a file up: cmdline and smaps_rollup its process's user; any other
- * whoever locks the folder it is in, and that can be anybody.
- * Ownership: rooms are slow_work's. Limits: those of the header.
+ * Happy path: the request is copied into the room of the thread, which reads file by file, a step
+ * each, packs the texts there and publishes them. Failure: if it is stuck in a process's file, its
+ * published results count, that process's other files are left out, and another thread continues
+ * after it. cmdline and smaps_rollup can be delayed by their process's user; any other file by a
+ * lock of its folder, which any user can hold. Ownership: rooms are slow_work's. Limits: those of
+ * the header.
  */
 #include "agent/probes/procfs/proc_reader.h"
 
@@ -217,7 +217,7 @@ int32_t *pfl_proc_reader_list(int32_t pid, const char *folder, size_t max, size_
 
 /* --- links ------------------------------------------------------------------------------- */
 
-/* No file system is asked (AT_STATX_DONT_SYNC): a FUSE server could let us wait. */
+/* Does not query the file system (AT_STATX_DONT_SYNC): a FUSE server could delay us. */
 static void look_at(struct pfl_proc_link *link, const char *path)
 {
     struct statx file;

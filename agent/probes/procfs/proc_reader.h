@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the loop reads in /proc and /sys, without waiting longer than slow_work.h says. What cannot
- * be read in time is empty, as is what is not there. From one thread. Spans are valid until the
- * next call of any of these functions.
+ * Reads /proc and /sys for the loop, with the maximal delay of slow_work.h. A file that cannot be
+ * read in time is empty, like a missing one. From one thread. Spans are valid until the next call
+ * of any of these functions.
  */
 #ifndef PFL_PROBES_PROC_READER_H
 #define PFL_PROBES_PROC_READER_H
@@ -20,8 +20,8 @@
 #define PFL_PROC_LINK_BYTES       256u     /* likewise */
 #define PFL_PROC_TEXT_BYTES       4194304u /* likewise, of a file of the system */
 
-/* From CMDLINE on: for these the kernel locks the process's memory, or waits for its exec. They are
- * read of a process that STATUS is read of, and that is no thread of another. */
+/* From CMDLINE on the kernel locks the process's memory, or waits for its exec. These are read only
+ * of a process whose STATUS is read, and that is not a thread of another. */
 enum pfl_proc_file {
     PFL_PROC_STATUS,
     PFL_PROC_STAT,
@@ -43,7 +43,7 @@ struct pfl_proc_answer {
 
 struct pfl_proc_link {
     struct pfl_span path;
-    bool is_looked_at; /* the caller's is_wanted said so */
+    bool is_looked_at; /* the caller's is_wanted returned true */
     int error;         /* of that */
     uint32_t dev_major;
     uint32_t dev_minor;
@@ -53,20 +53,19 @@ struct pfl_proc_link {
 void pfl_proc_reader_read(const struct pfl_proc_ask *asks, size_t len,
                           struct pfl_proc_answer *ret_answers);
 
-/* The numbers that are names in /proc/<pid>/<folder>, the first `max` of them; pid 0: in /proc.
- * Owned by the caller, who frees it; NULL: none. */
+/* The numeric names in /proc/<pid>/<folder>, the first `max` of them; pid 0: in /proc. The caller
+ * frees it; NULL: none. */
 int32_t *pfl_proc_reader_list(int32_t pid, const char *folder, size_t max, size_t *ret_len);
 
-/* Where descriptors of a process lead, at most PFL_PROC_READER_LINKS. With `is_wanted`, which is
- * called on another thread: on which device those are that it likes. */
+/* The targets of a process's descriptors, at most PFL_PROC_READER_LINKS. With `is_wanted`, which is
+ * called on another thread: also the devices of those for which it returns true. */
 void pfl_proc_reader_follow(int32_t pid, const int32_t *fds, size_t len,
                             bool (*is_wanted)(const char *path), struct pfl_proc_link *ret_links);
 
-/* A file that is no process's. PFL_EIO: it is not there or not read in time; PFL_ELIMIT,
- * PFL_ENOMEM.
- */
+/* Reads a file that belongs to no process. PFL_EIO: missing, or not read in time; PFL_ELIMIT,
+ * PFL_ENOMEM. */
 PFL_MUST_USE int pfl_proc_reader_text(const char *path, struct pfl_buf *ret_text);
-/* The names of the symbolic links in a folder, each with its NUL. Likewise. */
+/* The names of the symbolic links in a folder, each with its NUL. Errors as above. */
 PFL_MUST_USE int pfl_proc_reader_names(const char *path, struct pfl_buf *ret_names);
 
 #endif

@@ -5,12 +5,12 @@
 
 #include "base/bytes.h"
 
-/* The next line without its newline; false at the end. Moves `text` behind it. */
+/* The next line without its newline; false at the end. Advances `text` past it. */
 bool pfl_proc_take_line(struct pfl_span *text, struct pfl_span *ret_line);
-/* The next word between spaces and tabs; false at the end. Moves `line` behind it. */
+/* The next word between spaces and tabs; false at the end. Advances `line` past it. */
 bool pfl_proc_take_word(struct pfl_span *line, struct pfl_span *ret_word);
-/* The decimal number at the start of the word, 0 when there is none; a minus sign is read. Stops
- * at what is too large for 64 bits. */
+/* The decimal number at the start of the word, 0 if there is none; a minus sign is accepted. Stops
+ * at what does not fit into 64 bits. */
 uint64_t pfl_proc_number(struct pfl_span word);
 bool pfl_proc_is(struct pfl_span word, const char *text);
 bool pfl_proc_starts_with(struct pfl_span word, const char *text);

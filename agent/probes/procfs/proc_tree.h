@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a trace says of processes and threads: messages from the text of /proc files. Pure. */
+/* Descriptions of processes and threads: messages from the text of /proc files. Pure. */
 #ifndef PFL_PROBES_PROC_TREE_H
 #define PFL_PROBES_PROC_TREE_H
 
@@ -20,13 +20,13 @@ struct pfl_process_conf {
     uint32_t cache_ticks; /* polls after which every counter is written again */
 };
 
-/* Malformed bytes end the reading; what was read counts. */
+/* Malformed bytes end the parsing; earlier fields count. */
 void pfl_process_conf_parse(struct pfl_span config, struct pfl_process_conf *ret_conf);
 
 /* ProcessTree.processes: from status, cmdline and (empty unless the age is wanted) stat. */
 void pfl_proc_tree_add_process(struct pfl_probe_message *tree, struct pfl_span status,
                                struct pfl_span cmdline, struct pfl_span stat);
-/* ProcessTree.threads; `status` may be empty: then neither name nor namespace ids. */
+/* ProcessTree.threads; with an empty `status` neither name nor namespace ids. */
 void pfl_proc_tree_add_thread(struct pfl_probe_message *tree, int32_t tid, int32_t tgid,
                               struct pfl_span status, bool with_name);
 /* Has the status file ids in inner pid namespaces? */
@@ -34,7 +34,7 @@ bool pfl_proc_is_namespaced(struct pfl_span status);
 
 #define PFL_PROC_COUNTERS 18u
 
-/* The counters of one process as they were written last; all ones: never. */
+/* The last written counters of one process; all ones: never. */
 struct pfl_proc_counters {
     uint64_t values[PFL_PROC_COUNTERS];
 };
@@ -49,11 +49,11 @@ struct pfl_proc_texts {
     struct pfl_span dmabuf_rss; /* only kernels of Android have the file */
 };
 
-/* ProcessStats.processes with the counters that differ from `last`, which learns them; nothing
- * when none differs. Returns false if the process has no memory of its own (a kernel thread). */
+/* ProcessStats.processes with the counters that differ from `last`, which is updated; nothing if
+ * none differs. Returns false if the process has no memory of its own (a kernel thread). */
 bool pfl_proc_counters_add(struct pfl_probe_message *stats, int32_t pid,
                            const struct pfl_proc_texts *texts, struct pfl_proc_counters *last);
-/* ProcessStats.processes of its own with open files (`fds`); pfl_probe_message_end closes it. */
+/* Begins a ProcessStats.processes with open files (`fds`); pfl_probe_message_end closes it. */
 void pfl_proc_stats_begin_process(struct pfl_probe_message *stats, int32_t pid);
 void pfl_proc_stats_add_fd(struct pfl_probe_message *stats, int32_t fd, struct pfl_span path);
 

@@ -3,12 +3,12 @@
  * linux.process_stats.
  *
  * Happy path: start scans /proc (all processes, all threads); polls write changed counters and
- * describe processes not seen before; ftrace puts the threads it met into `seen` and what they
- * opened into `files`, and describe_fresh looks those up. A packet ends at PACKET_SOFT_BYTES and
- * the next goes on. Failure: a process that ends while it is read leaves nothing; out of memory
- * drops one packet; what proc_reader cannot read in time is left out. Limits: ENTRIES_MAX processes
- * with counters; FILES_MAX open files of a process, FILES_START_MAX of all of them at the start and
- * FILES_POLL_MAX in a poll, which takes a readlink each: processes take turns.
+ * describe new processes; ftrace adds met threads to `seen` and opened files to `files`, and
+ * describe_fresh looks those up. A packet ends at PACKET_SOFT_BYTES and the next continues.
+ * Failure: a process that ends while it is read is left out; out of memory drops one packet; files
+ * that proc_reader cannot read in time are left out. Limits: ENTRIES_MAX processes with counters;
+ * FILES_MAX open files of a process, FILES_START_MAX of all of them at the start and FILES_POLL_MAX
+ * in a poll, which takes a readlink each: processes take turns.
  */
 #include "agent/probes/procfs/process_stats.h"
 
@@ -369,7 +369,7 @@ static void describe_fresh_threads(struct pfl_process_stats *self)
     size_t count = self->seen.fresh_count;
 
     begin_packet(self);
-    /* Leaders met on the way are appended behind `count`: they are described already. */
+    /* Leaders met here are appended after `count`: they are described already. */
     for (size_t at = 0; at < count; at += BATCH)
         describe_some(self, self->seen.fresh + at, limit_to(count - at, BATCH));
     pfl_pid_set_clear_fresh(&self->seen);

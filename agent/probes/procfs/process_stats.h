@@ -18,7 +18,7 @@ struct pfl_process_counters_entry {
 struct pfl_process_stats {
     struct pfl_process_conf conf;
     struct perfleet_writer *writer; /* borrowed from the data source until stop */
-    struct pfl_pid_set seen;        /* ftrace adds to it; its fresh ones are described next */
+    struct pfl_pid_set seen;        /* ftrace adds to it; fresh ones are described next */
     struct pfl_open_files files;    /* with resolve_process_fds; ftrace meets new ones */
     struct pfl_probe_message message;
     struct pfl_process_counters_entry *entries; /* owned; sorted by pid */
@@ -34,12 +34,12 @@ void pfl_process_stats_fini(struct pfl_process_stats *self);
 
 /* Describes all processes if the config says so. */
 void pfl_process_stats_start(struct pfl_process_stats *self, struct perfleet_writer *writer);
-/* Counters of all processes, and the names of those not met before. */
+/* Writes counters of all processes, and the names of new ones. */
 void pfl_process_stats_poll(struct pfl_process_stats *self);
 /* Describes the threads that were added to `seen` since the last call, and names the files that
  * were opened. */
 void pfl_process_stats_describe_fresh(struct pfl_process_stats *self);
-/* Readers forget: everything is written again as it is met. */
+/* Readers cleared their state: everything is written again as it is met. */
 void pfl_process_stats_clear(struct pfl_process_stats *self);
 
 #endif

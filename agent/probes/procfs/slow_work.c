@@ -2,17 +2,18 @@
 /*
  * Work on a thread that is replaced when it is stuck: see slow_work.h.
  *
- * Happy path: run wakes the thread, which works through the steps and wakes the caller: two
- * switches, whatever the number of steps. Only when that takes longer than LOOK_MS the caller looks
- * at the thread, every LOOK_MS: the time it is asleep is charged to the user of the step.
+ * Happy path: run wakes the thread, which does the steps and wakes the caller: two switches for any
+ * number of steps. Only if that takes longer than LOOK_MS, the caller checks the thread every
+ * LOOK_MS: its sleep is charged to the user of the step.
  *
  *     IDLE --run--> ASKED --(thread)--> DONE --> IDLE
  *                     \--(caller)--> STUCK --(thread)--> ENDED --reap--> freed
  *
- * Who is asleep: neither running nor waiting for a processor, so that a busy machine makes nobody
- * stuck. A user with subordinate ids is one. Failures: without a thread or memory there is no
- * room. Ownership: a worker belongs to the caller's thread; the worker's thread touches nothing
- * after ENDED. Limits: PFL_SLOW_*; USERS users, of more the one who owes least is forgotten.
+ * A thread sleeps if it neither runs nor waits for a processor, so that a busy machine does not
+ * make it stuck. A user and its subordinate ids count as one. Failures: without a thread or memory
+ * there is no room. Ownership: a worker belongs to the caller's thread; the worker's thread touches
+ * nothing after ENDED. Limits: PFL_SLOW_*; USERS users, of more the one with the least debt is
+ * forgotten.
  */
 #include "agent/probes/procfs/slow_work.h"
 
@@ -115,7 +116,8 @@ static bool has_time(uint32_t uid)
            (is_of_nobody(uid) || pfl_token_bucket_get(find_time(PFL_SLOW_USERS), now_ms()) > 0);
 }
 
-/* All together pay no more of it than the user has: what he then owes is his alone. */
+/* The common budget is charged at most what the user has left: the rest is only the user's own
+ * debt. */
 static void charge(uint32_t uid, uint64_t ms)
 {
     uint64_t level = pfl_token_bucket_get(find_time(uid), now_ms());

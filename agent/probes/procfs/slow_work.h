@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work that takes as long as somebody else likes, such as reading the files of a process in /proc
- * (docs/adr/0039). One thread does it, in steps, and the caller waits. A thread that sleeps too
- * long in one step is left alone, and another takes its place. From one thread.
+ * Runs work that another user can block, such as reading the files of a process in /proc
+ * (docs/adr/0039), on a thread, in steps. The caller waits. A thread that sleeps too long in one
+ * step is abandoned and replaced. From one thread.
  */
 #ifndef PFL_PROBES_SLOW_WORK_H
 #define PFL_PROBES_SLOW_WORK_H
@@ -13,21 +13,21 @@
 
 #include "base/bytes.h"
 
-#define PFL_SLOW_SLEEP_MS 100u  /* asleep in one step: it is stuck */
-#define PFL_SLOW_STEP_MS  2000u /* at work in one step: likewise */
-/* Steps that one user can hold up, and those of all users in sum: threads that are stuck, ms of
- * sleep at once, ms of it that come back in a second. */
+#define PFL_SLOW_SLEEP_MS 100u  /* sleeping in one step: it is stuck */
+#define PFL_SLOW_STEP_MS  2000u /* running in one step: it is stuck */
+/* For steps that one user can delay, and the sum for all users: stuck threads, ms of sleep at once,
+ * ms of it that are refilled per second. */
 #define PFL_SLOW_USER_THREADS  2u
 #define PFL_SLOW_USER_MS       200u
 #define PFL_SLOW_USER_PER_S    2u
 #define PFL_SLOW_USERS_THREADS 16u
 #define PFL_SLOW_USERS_MS      2000u
 #define PFL_SLOW_USERS_PER_S   50u
-/* The same for steps that any user can hold up, of each of the following. */
+/* The same for steps that any user can delay, for each of the following. */
 #define PFL_SLOW_NOBODY_THREADS 12u
 #define PFL_SLOW_NOBODY_MS      500u
 #define PFL_SLOW_NOBODY_PER_S   10u
-/* Of all: more than their sum, so that nobody takes the last one. */
+/* Of all: more than their sum, so that the last one stays available. */
 #define PFL_SLOW_THREADS 64u
 
 #define PFL_SLOW_PROCESSES UINT32_MAX       /* folders of processes */
@@ -38,29 +38,29 @@
 #define PFL_SLOW_PATH_BYTES 128u
 
 struct pfl_slow_step {
-    uint32_t uid;     /* who can hold it up, or PFL_SLOW_PROCESSES or _SYSTEM: anybody */
-    int32_t pid;      /* whose file it is; 0: no process's */
-    bool is_list;     /* when it is stuck all others of that pid can be read all the same */
-    uint32_t tag;     /* the caller's */
+    uint32_t uid;     /* the user that can delay it, or PFL_SLOW_PROCESSES or _SYSTEM: any user */
+    int32_t pid;      /* the process of the file; 0: none */
+    bool is_list;     /* if it is stuck all other files of that pid can still be read */
+    uint32_t tag;     /* for the caller */
     const char *path; /* copied; for the log */
 };
 
-/* Frees what threads that came back left. Spans into rooms end here. */
+/* Frees what returned threads left. Spans into rooms end here. */
 void pfl_slow_work_reap(void);
-/* The room of the thread that works next, as it was left; `bytes` are the same in every call.
+/* The room of the thread that works next, with its old content; `bytes` are the same in every call.
  * NULL: too many are stuck, or there is no memory. */
 void *pfl_slow_work_get_room(size_t bytes);
-/* Calls `run` with that room, on the thread. False: it is stuck in the step of *ret_tag; the room
- * stays readable where it was published, until the reaping. */
+/* Calls `run` with that room, on the thread. False: it is stuck in the step of *ret_tag; published
+ * parts of the room stay readable until reap. */
 bool pfl_slow_work_run(void (*run)(void *room), uint32_t *ret_tag);
 
-/* On the thread, in `run`. False: leave this step out. Its user has used up his share, one of this
- * process is stuck, or this thread has come back too late. */
+/* On the thread, in `run`. False: skip this step. Its user's share is used up, a step of this
+ * process is stuck, or this thread has returned too late. */
 bool pfl_slow_work_begin(const struct pfl_slow_step *step);
-/* A step's result, in the room, for the caller to see. */
+/* Publishes a step's result, which is in the room, to the caller. */
 void pfl_slow_work_publish(struct pfl_span *where, struct pfl_span result);
 
-/* How many are stuck. */
+/* The number of stuck threads. */
 size_t pfl_slow_work_count_stuck(void);
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * linux.sys_stats.
  *
- * Happy path: each kind of statistics has a period and a time when it is due, aligned to a
- * multiple of the period, so that kinds of one period share a packet; poll reads what is due.
- * Failure: a file that is not there, or not read in time, leaves its kind out of the packet.
- * Limits: FILE_MAX_BYTES of a file, CPUS_MAX CPUs for frequencies and idle states.
+ * Happy path: each kind of statistics has a period and a due time, aligned to a multiple of the
+ * period, so that kinds of one period share a packet; poll reads what is due. Failure: if a file is
+ * missing, or not read in time, its kind is not in the packet. Limits: FILE_MAX_BYTES of a file,
+ * CPUS_MAX CPUs for frequencies and idle states.
  */
 #include "agent/probes/procfs/sys_stats.h"
 

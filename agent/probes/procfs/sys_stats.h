@@ -16,7 +16,7 @@ struct pfl_sys_stats {
 void pfl_sys_stats_init(struct pfl_sys_stats *self, struct pfl_span config);
 void pfl_sys_stats_fini(struct pfl_sys_stats *self);
 
-/* When poll has something to do; UINT64_MAX: never. */
+/* When to call poll; UINT64_MAX: never. */
 uint64_t pfl_sys_stats_get_due_ns(const struct pfl_sys_stats *self);
 /* Reads the kinds that are due and writes one packet of them. */
 void pfl_sys_stats_poll(struct pfl_sys_stats *self, uint64_t now_ns,

@@ -24,7 +24,7 @@ enum pfl_sys_kind {
 
 struct pfl_sys_conf {
     uint32_t period_ms[PFL_SYS_KINDS];  /* 0: not wanted; else at least 10 */
-    bool meminfo[PFL_SYS_COUNTERS_MAX]; /* wanted; all false: all */
+    bool meminfo[PFL_SYS_COUNTERS_MAX]; /* selected; all false: all */
     bool vmstat[PFL_SYS_COUNTERS_MAX];
     bool has_meminfo_choice;
     bool has_vmstat_choice;
@@ -36,7 +36,7 @@ struct pfl_sys_conf {
 #define PFL_SYS_STAT_SOFTIRQS  3u
 #define PFL_SYS_STAT_FORKS     4u
 
-/* Malformed bytes end the reading; what was read counts. */
+/* Malformed bytes end the parsing; earlier fields count. */
 void pfl_sys_conf_parse(struct pfl_span config, struct pfl_sys_conf *ret_conf);
 
 /* Each appends fields of SysStats. */
@@ -53,7 +53,7 @@ void pfl_sys_add_psi(struct pfl_probe_message *m, uint32_t resource_some, struct
 
 /* /proc/slabinfo. */
 void pfl_sys_add_slab(struct pfl_probe_message *m, struct pfl_span text);
-/* The step in use of AMD's pp_dpm_sclk. */
+/* The current step in AMD's pp_dpm_sclk. */
 bool pfl_sys_find_current_mhz(struct pfl_span text, uint64_t *ret_mhz);
 
 #endif

@@ -2,14 +2,13 @@
 /*
  * Reads the kernel's ring buffers.
  *
- * Happy path: trace_pipe_raw of every CPU is open and non-blocking; a drain reads page after page
- * into one batch, hands the batch over, and goes on until the kernel has no more, a page comes
- * back less than half full (we have caught up with the writer), or the bound is met. A lazy drain
- * asks after the first page how much there is and leaves the page that is being written: the
- * kernel copies such a page event by event, its rest likewise, at ten times the cost of a full one.
+ * Happy path: trace_pipe_raw of every CPU is open and non-blocking. A drain reads page after page
+ * into one batch, passes the batch on, and continues until the kernel has no more, a page is less
+ * than half full (we have caught up with the writer), or the limit is reached. A lazy drain checks
+ * after the first page how much there is and leaves the page that is being written: the kernel
+ * copies such a page, and later its rest, event by event, at ten times the cost of a full one.
  * Failure: EAGAIN, EBUSY, ENOMEM, ENODEV (an offline CPU) end the drain of that CPU for now; any
- * other error is told to the caller.
- * Limits: the caller's bound keeps a busy CPU from holding the others up for ever.
+ * other error is returned. Limits: the caller's limit keeps a busy CPU from blocking the others.
  */
 #include "agent/probes/tracefs/cpu_buffers.h"
 

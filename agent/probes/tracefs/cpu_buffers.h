@@ -10,12 +10,12 @@
 
 struct pfl_cpu_buffer {
     int fd;       /* owned; trace_pipe_raw; -1: released */
-    int stats_fd; /* owned; how much is in it; -1: unknown */
+    int stats_fd; /* owned; statistics; -1: unknown */
     uint32_t cpu;
-    uint64_t last_ns;           /* of the last record read by anybody */
-    uint64_t records;           /* read by us, where the owner counts them */
+    uint64_t last_ns;           /* of the last record read by any program */
+    uint64_t records;           /* read by us, if the owner counts them */
     double reads_before;        /* events that had been read when it was opened */
-    struct pfl_cpu_stats final; /* as it was when it was released */
+    struct pfl_cpu_stats final; /* the statistics when it was released */
 };
 
 struct pfl_cpu_buffers {
@@ -34,22 +34,22 @@ typedef void (*pfl_cpu_buffers_on_pages)(void *user, size_t index, struct pfl_sp
 /* PFL_EIO, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_cpu_buffers_open(struct pfl_cpu_buffers *self, int instance_fd);
 void pfl_cpu_buffers_close(struct pfl_cpu_buffers *self); /* legal on zeroed memory */
-/* Closes the files and keeps the CPUs and their last statistics: nothing is read any more. */
+/* Closes the files and keeps the CPUs and their last statistics: no further reads. */
 void pfl_cpu_buffers_release(struct pfl_cpu_buffers *self);
 
-/* Sets how full a buffer must be (0: 70 %) for its descriptor to become readable; false when this
- * kernel does not keep to that. */
+/* Sets the fill level (0: 70 %) at which its descriptor becomes readable; false if this kernel
+ * ignores it. */
 bool pfl_cpu_buffers_can_poll(int instance_fd, uint32_t percent);
 
-/* Reads what one CPU has, at most `max_pages`; false when the kernel failed in an unknown way. */
+/* Reads what one CPU has, at most `max_pages`; false if the kernel failed in an unknown way. */
 bool pfl_cpu_buffers_drain(struct pfl_cpu_buffers *self, size_t index, size_t max_pages,
                            pfl_cpu_buffers_on_pages on_pages, void *user);
 
-/* Statistics of now, of the CPU at `index`; zeroed when they cannot be read. */
+/* Current statistics of the CPU at `index`; zeroed if they cannot be read. */
 void pfl_cpu_buffers_read_stats(const struct pfl_cpu_buffers *self, size_t index,
                                 struct pfl_cpu_stats *ret_stats);
-/* Has somebody else taken events out of this CPU's buffer, or emptied it, since it was opened? Asks
- * the kernel; to be called when `records` counts all that was read. */
+/* Has another program consumed events of this CPU's buffer, or emptied it, since it was opened?
+ * Queries the kernel; call it when `records` counts all that we read. */
 bool pfl_cpu_buffers_has_other_reader(const struct pfl_cpu_buffers *self, size_t index);
 
 #endif

@@ -8,7 +8,7 @@
 
 #define PFL_CPU_STATS_BYTES 1024u /* of the file */
 
-/* What the kernel counts of one CPU's buffer: FtraceCpuStats. */
+/* The kernel's counters of one CPU's buffer: FtraceCpuStats. */
 enum pfl_cpu_stat {
     PFL_CPU_ENTRIES,
     PFL_CPU_OVERRUN,
@@ -25,9 +25,9 @@ struct pfl_cpu_stats {
     uint32_t has;                 /* a bit an enum pfl_cpu_stat */
 };
 
-/* What the file says; lines that make no sense are left out. */
+/* Parses the file; malformed lines are left out. */
 void pfl_cpu_stats_parse(struct pfl_span text, struct pfl_cpu_stats *ret_stats);
-/* Two buffers of one CPU as one: numbers add up, the oldest event is the older one. */
+/* Combines two buffers of one CPU: numbers add up, the oldest event is the older one. */
 void pfl_cpu_stats_add(struct pfl_cpu_stats *self, const struct pfl_cpu_stats *other);
 /* Appends FtraceStats.cpu_stats. */
 void pfl_cpu_stats_encode(const struct pfl_cpu_stats *self, uint32_t cpu,

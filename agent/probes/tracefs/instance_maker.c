@@ -2,12 +2,12 @@
 /*
  * The next session's instance, ahead of time.
  *
- * Happy path: start hands the tracefs object to a thread, which makes the instance; take waits for
- * it and gives it back; the session sets its buffers' size and switches its events on. After a
- * session that set nothing else the instance is emptied instead: a tenth of the kernel's work.
- * Failure: an instance that could not be made ahead is tried again by take, which tells.
- * Ownership: while is_busy is set, nobody but the thread may touch *fs.
- * Limits: one instance; while nothing is recorded it holds three small pages a CPU.
+ * Happy path: start passes the tracefs object to a thread, which makes the instance; take waits for
+ * it and returns it; the session sets its buffers' size and switches its events on. After a session
+ * that changed nothing else the instance is emptied instead: a tenth of the kernel's work. Failure:
+ * if an instance could not be made ahead, take tries again and reports. Ownership: while is_busy is
+ * set, only the thread may touch *fs. Limits: one instance; while nothing is recorded it holds
+ * three small pages a CPU.
  */
 #include "agent/probes/tracefs/instance_maker.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes the tracefs instance of the next session ahead of time, in a thread: the kernel may take
- * seconds to set a clock when all CPUs are busy, and nobody should wait for that. An instance that
- * is as it was made, but for its buffers, is emptied and kept. A shell.
+ * seconds to set a clock when all CPUs are busy. An instance that is unchanged except for its
+ * buffers is emptied and kept. A shell.
  */
 #ifndef PFL_PROBES_INSTANCE_MAKER_H
 #define PFL_PROBES_INSTANCE_MAKER_H
@@ -12,23 +12,23 @@
 
 #include "agent/probes/tracefs/tracefs.h"
 
-/* Pages of its buffers, where the kernel can (6.8). */
+/* Pages of its buffers, if the kernel supports it (6.8). */
 #define PFL_INSTANCE_PAGE_KB      32u
 #define PFL_INSTANCE_PAGE_KB_TEXT "32"
 
 struct pfl_instance_maker {
-    struct pfl_tracefs *fs; /* borrowed; the thread's alone while is_busy */
+    struct pfl_tracefs *fs; /* borrowed; only the thread's while is_busy */
     pthread_t thread;
     bool is_busy;
-    bool is_kept; /* the thread may keep the instance that is there */
+    bool is_kept; /* the thread may keep the existing instance */
     int rc;       /* the thread's, valid after the wait */
 };
 
-/* Makes one here and now. PFL_EIO. */
+/* Makes one synchronously. PFL_EIO. */
 PFL_MUST_USE int pfl_instance_maker_make(struct pfl_tracefs *fs);
-/* In a thread: removes the instance that is there and makes a new one: clock boot, small buffers,
- * nothing is recorded; `is_kept`: only its buffers are emptied, if its events are off. Without a
- * thread (no memory) it is made by `take`. */
+/* In a thread: removes the existing instance and makes a new one: clock boot, small buffers, not
+ * recording; `is_kept`: only empties its buffers, if its events are off. Without a thread (no
+ * memory) `take` makes it. */
 void pfl_instance_maker_start(struct pfl_instance_maker *self, struct pfl_tracefs *fs,
                               bool is_kept);
 /* Waits for the thread, if there is one; then `fs` belongs to the caller. */

@@ -2,16 +2,16 @@
 /*
  * tracefs and our instance in it.
  *
- * Happy path: open finds tracefs; stale instances go; an instance instances/perfleet-<pid> is
- * made when the first session needs it and removed after the last one. Nothing outside of it is
+ * Happy path: open finds tracefs; stale instances are removed; an instance instances/perfleet-<pid>
+ * is made when the first session needs it and removed after the last one. Nothing outside of it is
  * changed, so there is nothing to restore.
  *
  * A holder locks its instance's directory with flock: the lock ends with the process, however it
- * ends. An instance of our naming that can be locked is stale, whatever pid namespace its owner
- * lived in, and whoever starts next removes it.
+ * ends. An instance with such a name that can be locked is stale, whatever the pid namespace of its
+ * owner; the next process that starts removes it.
  *
- * Failure: without permission or without the kernel's support, open says so and the program runs
- * without kernel events.
+ * Failure: without permission or without the kernel's support, open returns an error and the
+ * program runs without kernel events.
  */
 #include "agent/probes/tracefs/tracefs.h"
 

@@ -3,12 +3,12 @@
  * The undo log's file, and the writes that undo.
  *
  * Happy path: the first change makes <folder>/<pid>.undo and locks it with flock, which ends with
- * the process however it ends; every change adds a line first, undoing adds another, and when
- * nothing is left the file goes. Failure: what the kernel refuses when undoing is logged, and
- * counts as done: a kprobe that somebody else uses meanwhile stays theirs; but a folder that is in
- * use goes to a file of its own, <pid>-<n>.undo, which is nobody's and tried again. A line that is
- * not written whole is cut off, and the next one brings everything that is missing. A file of a
- * living program is locked and left alone. Limits: undo_log.h; LEFT_MAX folders of a program.
+ * the process in any case. Every change first adds a line, undoing adds another, and when nothing
+ * is left the file is removed. Failure: if the kernel refuses to undo a change, this is logged and
+ * counts as done: a kprobe that another program uses meanwhile stays. But a folder that is in use
+ * gets a file of its own, <pid>-<n>.undo, without an owner, and is tried again. A partly written
+ * line is cut off, and the next one includes everything that is missing. A locked file of a living
+ * program is skipped. Limits: undo_log.h; LEFT_MAX folders of a program.
  */
 #include "agent/probes/tracefs/undo.h"
 
@@ -45,7 +45,7 @@ static void name_file(char *ret_name, size_t size)
     (void)snprintf(ret_name, size, "%ld" FILE_SUFFIX, (long)getpid());
 }
 
-/* A file for one entry that belongs to nobody: made whole, then given its name. */
+/* Writes a file without an owner for one entry, completely before it gets its name. */
 static void leave(const struct pfl_undo_entry *e)
 {
     int dir_fd = open_folder(true);
@@ -173,9 +173,8 @@ static int put_done(struct pfl_buf *text, uint32_t number)
     return pfl_buf_append(text, line, (size_t)len);
 }
 
-/* What was not written since something failed: entries from there on are taken back, whether they
- * are in the file or not, and those that are still to be undone follow anew. The line before may
- * be half of one. */
+/* After a failure: cancels all entries from there on, whether they are in the file or not, and
+ * writes those again that are still to be undone. The line before may be incomplete. */
 static int put_missing(const struct pfl_undo *self, struct pfl_buf *text)
 {
     struct pfl_buf line;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of what is to be put back.
+ * The list of changes to undo.
  *
- * Happy path: what changes tracefs first adds how to undo it; the end walks the list backwards. The
- * file is only added to, so whatever moment a program is killed at, all but its last line is whole.
- * Failure: a line that cannot be read is skipped: the change it belongs to was not made yet.
+ * Happy path: before each change of tracefs an entry is added that undoes it; at the end the list
+ * is processed backwards. The file is only appended to, so that after a kill at any moment all
+ * lines but the last are whole. Failure: a malformed line is skipped: its change was not made yet.
  * Ownership: the log owns its entries' texts.
  */
 #include "agent/probes/tracefs/undo_log.h"
@@ -151,7 +151,7 @@ static size_t unescape(char *text, size_t len)
     return out;
 }
 
-/* No part of it leads out; "a..b" is a name like any other. */
+/* No component of it leads out; "a..b" is a valid name. */
 static bool is_inside(const char *path, size_t len)
 {
     if (len == 0 || path[0] == '/' || memchr(path, '\0', len) != NULL)
