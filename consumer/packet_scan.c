@@ -5,14 +5,13 @@
  *     reply 1: [slice][slice, last][slice]      packet A = slices 0..1, handed out in place
  *     reply 2: [slice][slice, last]             packet B = partial (slice 2) + slices 0..1
  *
- * Happy path: gather the slices of a packet in an array of iovecs that point into the reply; at
- * the slice marked last hand them out; a packet of one slice, as perfleetd sends them by the
- * million, at once. At the end of the reply, and when the array is full, what is gathered is
- * copied to `partial`. A run is one field, and is handed out between packets.
+ * Happy path: collect the slices of a packet in an array of iovecs that point into the reply; at
+ * the slice marked last call back with them. A packet of one slice, the common case with perfleetd,
+ * is returned at once. At the end of the reply, and when the array is full, the collected slices
+ * are copied to `partial`. A run is one field, between packets.
  *
- * Failures: malformed protobuf and packets past the maximum end the host's stream; nothing of an
- * unfinished packet was handed out. Limits: PFL_PACKET_SCAN_SLICES iovecs, the maximum of
- * `partial`.
+ * Failures: malformed protobuf and packets past the maximum end the host's stream; no part of an
+ * unfinished packet was returned. Limits: PFL_PACKET_SCAN_SLICES iovecs, the maximum of `partial`.
  */
 #include "consumer/packet_scan.h"
 
@@ -77,7 +76,8 @@ static inline size_t load_length(const uint8_t *p, size_t *ret_len)
 }
 
 /*
- * Takes a slice in its common spelling off the reply, read at once; false leaves it to the others:
+ * Takes a slice in its common encoding off the reply, read at once; false leaves it to the other
+ * functions:
  *
  *     12 <len> 0A <len> data [10 01]
  */

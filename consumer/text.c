@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines and JSON for the operator. Failures: out of memory, and a report that passes its buffer's
+ * Lines and JSON for the operator. Failures: out of memory, and a report that exceeds its buffer's
  * maximum. Limits: a line has at most PFL_TEXT_LINE_MAX_BYTES.
  */
 #include "consumer/text.h"
@@ -53,7 +53,7 @@ void pfl_text_json_number(json_t *object, const char *key, uint64_t value)
     json_object_set_new(object, key, json_integer((json_int_t)value));
 }
 
-/* Characters that change how a terminal or a page shows what stands around them, as ranges of code
+/* Characters that change how a terminal or a page shows the text around them, as ranges of code
  * points: DEL and C1 controls, marks and overrides of the direction, invisible ones, separators. */
 static const struct {
     unsigned first;

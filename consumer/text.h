@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every report is made with: lines of text, and JSON, into a bounded buffer. Pure. */
+/* Helpers of all reports: lines of text, and JSON, into a bounded buffer. Pure. */
 #ifndef PFL_CONSUMER_TEXT_H
 #define PFL_CONSUMER_TEXT_H
 
@@ -19,11 +19,11 @@ void pfl_text_init_json(void);
 json_t *pfl_text_json_peer(const char *str);
 /* {"name": ..., "error": ...}, the latter unless `why` is "". NULL without memory. */
 json_t *pfl_text_json_outcome(const char *name, const char *why);
-/* Quoted (base/log.h), the part of a process's name that people know it by: where the name is a
- * path, with options behind it or without, its file's; else all of it. */
+/* The common short name of a process, quoted (base/log.h): if the name is a path, with or without
+ * options, the file's name; else all of it. */
 const char *pfl_text_short_name(const char *name);
 void pfl_text_json_number(json_t *object, const char *key, uint64_t value);
-/* The whole of `json` and a newline; takes the reference. Characters that a terminal obeys or does
+/* Appends `json` and a newline; takes the reference. Characters that a terminal interprets or does
  * not show (DEL, C1, directions, invisible ones) are escaped. On failure nothing was added.
  * PFL_ENOMEM (also for NULL), PFL_ELIMIT. */
 PFL_MUST_USE int pfl_text_dump_json(json_t *json, struct pfl_buf *out);

@@ -8,13 +8,13 @@
  *     first >= sent + offset      =>  offset <= first - sent
  *     last  <= received + offset  =>  offset >= last - received
  *
- * Every exchange gives an interval that contains the offset; the intersection of all of them is
- * better than the fastest alone, whatever the asymmetry of the way. Two groups of exchanges whose
- * intersections do not meet show drift, and a line is laid through their middles.
+ * Every exchange yields an interval that contains the offset; the intersection of all is better
+ * than the fastest alone, however asymmetric the path is. If the intersections of two groups of
+ * exchanges are disjoint, there is drift, and a line goes through their middles.
  *
- * Failures: no usable sample. A host that invents timestamps gets an offset that fits its story;
- * intervals that exclude each other fall back to the fastest exchange. Values are taken apart so
- * that no sum overflows: samples outside +-2^61 ns are refused.
+ * Failures: no usable sample. A host that invents timestamps gets the offset that follows from
+ * them; if intervals exclude each other, the fastest exchange is used. Samples outside +-2^61 ns
+ * are refused, so that no sum overflows.
  */
 #include "consumer/clock/clock_sync.h"
 

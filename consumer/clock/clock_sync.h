@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a host's boot clock stands against the operator's, from exchanges of four timestamps, with
- * an error bound that is a fact and no estimate: a host's reading lies between our sending and our
- * receiving. Pure: samples in, a line out. All times are nanoseconds of CLOCK_BOOTTIME.
+ * A host's boot clock relative to the operator's, from exchanges of four timestamps, with a hard
+ * error bound: a host's reading lies between our sending and our receiving. Pure: samples in, a
+ * line out. All times are nanoseconds of CLOCK_BOOTTIME.
  */
 #ifndef PFL_CONSUMER_CLOCK_SYNC_H
 #define PFL_CONSUMER_CLOCK_SYNC_H
@@ -37,20 +37,20 @@ struct pfl_clock_point {
 };
 
 /*
- * The offset that all of `samples` allow, constant. PFL_EINVAL without a sample whose timestamps
- * are in order. Samples that contradict each other leave the fastest exchange to decide.
+ * The constant offset that all of `samples` allow. PFL_EINVAL without a sample whose timestamps are
+ * in order. If samples contradict each other, the fastest exchange decides.
  */
 PFL_MUST_USE int pfl_clock_sync_fit(const struct pfl_clock_sample *samples, size_t len,
                                     struct pfl_clock_line *ret_line);
 
 /*
- * Joins a fit made before the recording and one made after it: the intersection when both allow one
- * offset, a drifting line when they do not. Either may be NULL (not measured), not both.
+ * Joins a fit made before the recording and one made after it: their intersection if both allow one
+ * offset, else a drifting line. One of them may be NULL (not measured).
  */
 void pfl_clock_sync_join(const struct pfl_clock_line *before, const struct pfl_clock_line *after,
                          struct pfl_clock_line *ret_line);
 
-/* The line's offset at an instant of the operator's clock; beyond its ends it goes on straight. */
+/* The line's offset at an instant of the operator's clock; extrapolated beyond its ends. */
 int64_t pfl_clock_line_offset(const struct pfl_clock_line *line, int64_t operator_ns);
 
 /* A stretch of the operator's clock. */
@@ -60,9 +60,9 @@ struct pfl_clock_span {
 };
 
 /*
- * Fills `ret_points` (room for `max` >= 1) with instants of `span`, close enough together that
- * treating the offset as constant between two of them errs by no more than half a microsecond, or
- * as close as `max` allows. Returns how many.
+ * Fills `ret_points` (room for `max` >= 1) with instants of `span`, so close together that a
+ * constant offset between two of them errs by at most half a microsecond, or as close as `max`
+ * allows. Returns how many.
  */
 size_t pfl_clock_sync_points(const struct pfl_clock_line *host,
                              const struct pfl_clock_line *reference, struct pfl_clock_span span,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads a command line by the tables below. Happy path: getopt with the options of the command's
- * groups, the words that are left, hosts and certificates, then the command itself.
- * Failures: what is wrong and what would be right, on stderr, then exit 2. Help is made from the
- * same tables and never fails. Ownership: the targets; everything else is borrowed from argv.
+ * groups, the words that are left, hosts and certificates, then the command itself. Failures: the
+ * error and its remedy on stderr, then exit 2. Help is made from the same tables and never fails.
+ * Ownership: the targets; everything else is borrowed from argv.
  */
 #include "consumer/cmd/args.h"
 
@@ -436,8 +436,8 @@ static bool take_words(const struct pfl_command *command, struct pfl_args *args,
     return false;
 }
 
-/* What getopt does not take: `word` is where it stands, optopt the option, 0 for an unknown long
- * one. */
+/* For an argument that getopt rejects: `word` contains it, optopt is the option, 0 for an unknown
+ * long one. */
 static void refuse_option(const struct pfl_command *command, int why, const char *word)
 {
     struct pfl_suggest suggest;
@@ -509,7 +509,7 @@ static bool is_of(const struct pfl_args *args, const char *key, enum pfl_setting
     return pfl_operator_conf_source(&args->settings.conf, key) == source;
 }
 
-/* NO_COLOR (no-color.org) counts where nobody says more. */
+/* NO_COLOR (no-color.org) applies unless an option says otherwise. */
 static bool wants_color(const struct pfl_args *args)
 {
     const char *no_color = getenv("NO_COLOR");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Command lines as tables: a command names the options it takes, and this reads them, checks them
- * and makes its help. A new command is one row in main.c and one function; a new option is one row
- * in args.c and one field here.
+ * Command lines as tables: a command lists its options; this parses and checks them and makes the
+ * help. A new command is one row in main.c and one function; a new option is one row in args.c and
+ * one field here.
  */
 #ifndef PFL_CONSUMER_ARGS_H
 #define PFL_CONSUMER_ARGS_H
@@ -13,7 +13,7 @@
 
 /* Options that belong together; a command's row has a set of them. */
 enum pfl_option_group {
-    PFL_OPTIONS_HOSTS = 1 << 0, /* which hosts, as whom, how long to wait */
+    PFL_OPTIONS_HOSTS = 1 << 0, /* which hosts, which certificate, timeouts */
     PFL_OPTIONS_JSON = 1 << 1,
     PFL_OPTIONS_CONFIG = 1 << 2,
     PFL_OPTIONS_OUTPUT = 1 << 3,
@@ -25,7 +25,7 @@ enum pfl_option_group {
     PFL_OPTIONS_SOCKET = 1 << 8,
     PFL_OPTIONS_KEEP = 1 << 9,
     PFL_OPTIONS_TABLE = 1 << 10,
-    PFL_OPTIONS_LEFT_HOSTS = 1 << 11, /* no options: selections mean hosts that left, too */
+    PFL_OPTIONS_LEFT_HOSTS = 1 << 11, /* not options: selections include hosts that left */
     PFL_OPTIONS_AGE = 1 << 12,
 };
 
@@ -37,12 +37,12 @@ struct pfl_args {
     const char *command;
     const char *config_path;
     const char *preset;
-    bool is_preset_default;        /* of the settings: a config or a category goes before it */
+    bool is_preset_default;        /* from the settings: a config or a category overrides it */
     const char *const *categories; /* of what to record; borrowed from `words` */
     size_t categories_len;
     uint32_t buffer_kb; /* for categories; 0: not given */
     const char *output;
-    char output_room[48]; /* for a name that nobody gave */
+    char output_room[48]; /* for a generated name */
     const char *socket_path;
     const char *ui_origins[PFL_UI_MAX_ORIGINS];
     size_t ui_origins_len;
@@ -62,21 +62,21 @@ struct pfl_args {
     bool has_keep_free;
     uint32_t keep_free_mib;
     bool is_kept;        /* read: the session stays */
-    uint32_t wait_ms;    /* for hosts that are away; 0: not given */
-    const char *columns; /* of a table; NULL: the usual ones */
+    uint32_t wait_ms;    /* for disconnected hosts; 0: not given */
+    const char *columns; /* of a table; NULL: the default */
     bool is_problems;
     bool is_watch;
     bool is_color; /* of what goes to standard output */
     bool is_json;
     bool is_quiet;
-    const char *words[PFL_ARGS_MAX_WORDS]; /* what is no option; borrowed from argv */
+    const char *words[PFL_ARGS_MAX_WORDS]; /* non-option arguments; borrowed from argv */
     size_t words_len;
 };
 
 struct pfl_command {
     const char *name;
     const char *summary;  /* one line */
-    const char *synopsis; /* what comes after the name */
+    const char *synopsis; /* follows the name */
     const char *text;     /* below the synopsis */
     const char *exits;    /* "0 ..., 1 ..." */
     unsigned options;     /* enum pfl_option_group */
@@ -85,16 +85,16 @@ struct pfl_command {
     int (*run)(struct pfl_args *args); /* the exit code; NULL: reads its own arguments */
 };
 
-/* Reads argv (argv[0] is the command), loads certificates where hosts are wanted, runs. */
+/* Parses argv (argv[0] is the command), loads certificates if the command uses hosts, runs it. */
 int pfl_args_run(const struct pfl_command *command, int argc, char **argv);
 /* One option a line, for shell completion. */
 void pfl_args_print_options(const struct pfl_command *command);
-/* The option of the command that `word` is: --NAME, --NAME=VALUE or -N. `ret_arg` = what its value
- * is called, NULL: it takes none. False: there is no such option. */
+/* Finds the command's option in `word`: --NAME, --NAME=VALUE or -N. `ret_arg` = the name of its
+ * value, NULL: it takes none. False: no such option. */
 bool pfl_args_find_option(const struct pfl_command *command, const char *word,
                           const char **ret_name, const char **ret_arg);
-/* How many of `hosts` the quorum means; at least 1. */
-/* The trace goes into one file after the other. */
+/* The quorum as a number of `hosts`; at least 1. */
+/* True if the trace is written to several files in turn. */
 bool pfl_args_has_rotation(const struct pfl_args *args);
 size_t pfl_args_quorum(const struct pfl_args *args, size_t hosts);
 

@@ -35,7 +35,7 @@ int pfl_cmd_config(struct pfl_args *args);
 /* Reads its own arguments; argv[0] is "pki". */
 int pfl_cmd_pki(int argc, char **argv);
 
-/* A command that asks every host something and prints one report. */
+/* A command that queries every host and prints one report. */
 struct pfl_cmd_question {
     void (*on_ready)(void *user, struct pfl_asked_host *host); /* as in pfl_ask_conf */
     int (*report)(const struct pfl_ask *ask, const struct pfl_args *args, struct pfl_buf *out);
@@ -43,15 +43,15 @@ struct pfl_cmd_question {
 };
 int pfl_cmd_ask(struct pfl_args *args, const struct pfl_cmd_question *question);
 
-/* The config that -c or --preset names, as it goes to the hosts; `session`: see
- * pfl_config_overrides. False: said on stderr why not. */
+/* Loads the config of -c or --preset, prepared for the hosts; `session`: see pfl_config_overrides.
+ * False: reported on stderr. */
 bool pfl_cmd_load_config(const struct pfl_args *args, const char *session, struct pfl_buf *out,
                          struct pfl_config_info *ret_info);
 
-/* Writes a report, in colours if they are wanted. */
+/* Writes a report, in colours if enabled. */
 void pfl_cmd_print(const struct pfl_args *args, struct pfl_span text, FILE *stream);
 
-/* False: said on stderr why not. */
+/* False: reported on stderr. */
 bool pfl_cmd_is_session_name(const char *name);
 
 /* The whole of a file, or of standard input for "-"; at most max_bytes. On failure errno. */

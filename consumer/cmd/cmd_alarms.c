@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `perfleet arm`, `disarm`, `alarms`: standing orders that hosts' agents keep, through a relay; and
+ * `perfleet arm`, `disarm`, `alarms`: standing orders at hosts' agents, through a relay; also
  * `raise` through a relay, and `forget`, which the relay does itself.
  *
- * Happy path: one request for each host, at most IN_FLIGHT at a time; after arming the alarms are
- * looked at until none is still being set, or the time is over, and each host is asked for the
- * session, since an order for one that is not there copies nothing. Failures: a host's are a line
- * for that host; one that has not answered when nobody did for --timeout is named as such.
- * Ownership: the rows, until the connection is closed. Limits: PFL_TARGETS_MAX_HOSTS.
+ * Happy path: one request for each host, at most IN_FLIGHT at a time. After arming, the alarms are
+ * polled until none is still being set, or the time is over, and each host is queried for the
+ * session, because an order for a missing one copies nothing. Failures: one line per failed host;
+ * when no host has answered for --timeout, the remaining ones are reported. Ownership: the rows,
+ * until the connection is closed. Limits: PFL_TARGETS_MAX_HOSTS.
  */
 #include <stdio.h>
 #include <string.h>
@@ -155,7 +155,7 @@ static void give_up(struct run *run)
     }
 }
 
-/* Every host whose row is well so far, and not settled. */
+/* Sends a request to every host whose row has no error and is not settled. */
 static void ask_all(struct run *run)
 {
     run->next = 0;
@@ -190,7 +190,7 @@ static const char *text_of(const json_t *alarm, const char *key)
     return text != NULL ? text : "";
 }
 
-/* Those that are no longer being set need not be asked again. False: no other is there. */
+/* Hosts whose alarm is set need no further request. False: no other is left. */
 static bool settle(struct run *run, const char *session)
 {
     bool is_any = false;
@@ -210,7 +210,7 @@ static void on_nothing(uv_timer_t *timer)
     (void)timer;
 }
 
-/* One that is still being set at the end is named as such: its service does not answer. */
+/* A host whose alarm is still being set at the end is reported: its service does not answer. */
 static void look_until_set(struct run *run, const char *session)
 {
     uint64_t begin_ms = uv_now(run->targets->loop);
@@ -271,7 +271,7 @@ static void ask_sessions(void *user, struct pfl_asked_host *host)
     pfl_host_state_ask(host, PFL_HOST_STATE_SESSIONS, on_sessions);
 }
 
-/* Who cannot be asked is not judged. */
+/* Hosts that cannot be queried are not checked. */
 static void check_sessions(struct run *run)
 {
     struct pfl_ask_conf conf = {.on_ready = ask_sessions, .user = run};

@@ -3,10 +3,10 @@
  * `perfleet complete @hosts|@left|@labels|@sessions|@sources [OPTIONS]`, for the shells'
  * completions: one word a line, sorted, each once.
  *
- * Happy path: words of the last minute are in a file of the user's cache; else a child asks the
- * relay, or the hosts, with the options, and the file is made again. Failures are silent: a shell
- * that completes has no place for them; the words of last time are used then, and nobody is asked
- * for RETRY_S. Limits: ALARM_S, then the child ends; files of STALE_S are removed.
+ * Happy path: words of the last minute are in a file of the user's cache; otherwise a child queries
+ * the relay, or the hosts, with the options, and the file is made again. Failures are silent,
+ * because a completion cannot show them: the old words are used, and there is no new query for
+ * RETRY_S. Limits: ALARM_S, then the child ends; files of STALE_S are removed.
  */
 #include "consumer/cmd/cmd_complete.h"
 
@@ -37,7 +37,7 @@
 
 /* ---- what the relay knows ---- */
 
-/* A word of a shell. What hosts and relays say is nobody's whom a shell shall obey. */
+/* A safe word for a shell. A shell must not interpret text of hosts and relays. */
 static bool is_word(const char *text)
 {
     size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -180,7 +180,7 @@ static void print_names(struct pfl_span text, const char *list, struct pfl_span 
     json_decref(root);
 }
 
-/* One a line; `text` ends with a NUL, and its newlines become such. */
+/* Prints one word per line; `text` ends with a NUL, and its newlines are replaced by NULs. */
 static void print_lines(char *text, struct pfl_span prefix)
 {
     struct words words = {0};
@@ -221,7 +221,7 @@ static bool make_folder(char ret_path[PATH_ROOM])
     return access(ret_path, W_OK) == 0;
 }
 
-/* Other options, other settings and another folder are another file. */
+/* Other options, other settings and another folder yield another file. */
 static bool name_file(size_t kind, int argc, char **argv, char ret_path[PATH_ROOM])
 {
     static const char *const variables[] = {"PERFLEET_RELAY", "PERFLEET_CONFIG",
@@ -287,8 +287,8 @@ _Noreturn static void ask_as_child(size_t kind, const char *path, int argc, char
     _exit(code == PFL_EXIT_PARTIAL ? PFL_EXIT_OK : code);
 }
 
-/* The file that is there, or an empty one, is used for RETRY_S: a relay that does not answer keeps
- * nobody waiting at each key. */
+/* The existing file, or an empty one, is used for RETRY_S, so that a relay that does not answer
+ * does not delay each key. */
 static void keep_file(const char *path)
 {
     time_t again = time(NULL) - FRESH_S + RETRY_S;
@@ -312,7 +312,7 @@ static bool is_ours(const char *name)
     return false;
 }
 
-/* Of other options, that nobody uses any more. */
+/* Removes files for other options that are no longer used. */
 static void sweep(const char *path)
 {
     char folder[PATH_ROOM];

@@ -9,10 +9,10 @@
 #include "consumer/cmd/args.h"
 
 /* argv[0] is @hosts, @left, @labels, @sessions or @sources, the rest options (cmd_complete.c);
- * prints words, each behind `prefix`. False: it is none of these. */
+ * prints words, each after `prefix`. False: an unknown kind. */
 bool pfl_complete_ask(int argc, char **argv, struct pfl_span prefix);
-/* What a shell can offer in place of the last of the words, which are those behind `perfleet`
- * (complete_line.c): one a line; a line @files means names of files, too. */
+/* Prints completions for the last of the words after `perfleet` (complete_line.c), one per line; a
+ * line @files means names of files, too. */
 void pfl_complete_line(const struct pfl_command *commands, size_t commands_len, int argc,
                        char **argv);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `perfleet config show`: which settings hold, and where each is from. Happy path: the files that
- * were looked for, then each key as a settings file would have it, with its source in a comment.
- * Failures: another word than show (exit 2), no memory (exit 1).
+ * `perfleet config show`: the effective settings and their sources. Happy path: the files that were
+ * tried, then each key as in a settings file, with its source in a comment. Failures: another word
+ * than show (exit 2), no memory (exit 1).
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `perfleet doctor`: asks every host for its state and measures its clock, then tells what could
- * spoil a recording. Happy path: QueryServiceState, the clock probe on the same connection, one
- * report. Failures of a host are findings. Exit code: the worst finding.
+ * `perfleet doctor`: queries every host's state, measures its clock, and reports what could spoil a
+ * recording. Happy path: QueryServiceState, the clock probe on the same connection, one report.
+ * Failures of a host are findings. Exit code: the worst finding.
  */
 #include <stdio.h>
 #include <time.h>
@@ -60,7 +60,7 @@ static void on_ready(void *user, struct pfl_asked_host *host)
     pfl_host_state_ask(host, PFL_HOST_STATE_ALL, on_state);
 }
 
-/* What the relay tells of a host behind it. */
+/* Takes the relay's facts about a host behind it. */
 static void look_up(const struct pfl_targets *targets, const struct pfl_asked_host *h,
                     struct pfl_health_host *host)
 {

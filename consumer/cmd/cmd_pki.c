@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `perfleet pki`: the fleet's certificate authority. It is a script over openssl, perfleet-pki,
- * beside this program or in libexec/perfleet; this finds and becomes it.
+ * `perfleet pki`: the fleet's certificate authority. It is a script that uses openssl,
+ * perfleet-pki, next to this program or in libexec/perfleet; this finds and executes it.
  *
  * `perfleet pki serve DIR [--socket PATH]` is the signer: it answers requests of perfleet-agent
- * join and renew, which a relay (--signer) carries to the socket; without --socket a service
- * manager's. CLIENTS_MAX are read side by side; one at a time, the oldest that has asked, the
- * script's `sign` answers on the socket. A process that never sees what clients pass starts it. It
- * holds the authority's key; the relay does not.
- * Failures: said on stderr; a client that is slow, silent or long is cut; when all places are taken
- * the oldest silent one gives way. Limits: REQUEST_MAX_BYTES, CLIENTS_MAX, TURN_S for reading and
- * for signing.
+ * join and renew, which a relay (--signer) forwards to the socket; without --socket it uses a
+ * service manager's. It reads up to CLIENTS_MAX clients concurrently. The script's `sign` answers
+ * one client at a time on the socket, the oldest complete request first. A separate process starts
+ * the script, and never sees clients' data. The signer has the authority's key; the relay does not.
+ * Failures: reported on stderr; a client that is slow, silent or sends too much is closed; when all
+ * slots are taken the oldest silent one is replaced. Limits: REQUEST_MAX_BYTES, CLIENTS_MAX, TURN_S
+ * for reading and for signing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -84,8 +84,8 @@ static int become_script(char **argv)
 struct client {
     int fd; /* -1: none; owned */
     uint32_t uid;
-    uint64_t turn; /* counts who came: the lower, the older */
-    time_t end;    /* a request that is not here by then is late */
+    uint64_t turn; /* order of arrival: lower is older */
+    time_t end;    /* deadline of the complete request */
     size_t len;
     char text[REQUEST_MAX_BYTES];
 };
@@ -95,7 +95,7 @@ struct signer {
     int listener;
     int jobs; /* to the process that signs */
     uint64_t turns;
-    uint64_t watch_due_ms; /* when a service manager is to hear of us */
+    uint64_t watch_due_ms; /* when the service manager's watchdog is due */
     struct client clients[CLIENTS_MAX];
 };
 
@@ -117,7 +117,7 @@ static bool is_ready(const struct client *c)
     return c->fd >= 0 && memmem(c->text, c->len, request_end, sizeof(request_end) - 1) != NULL;
 }
 
-/* Takes in what has come. Who hung up, sends too much, or is late is dropped. */
+/* Reads what has arrived. Drops clients that hung up, sent too much, or are late. */
 static void read_client(struct client *c)
 {
     while (c->fd >= 0 && !is_ready(c)) {
@@ -135,7 +135,7 @@ static void read_client(struct client *c)
     }
 }
 
-/* A free place, or that of the oldest who said nothing, or of the oldest; NULL: all are ready. */
+/* A free slot, or that of the oldest silent client, or of the oldest; NULL: all are complete. */
 static struct client *find_place(struct signer *s)
 {
     struct client *worst = NULL;
@@ -157,7 +157,7 @@ static struct client *find_place(struct signer *s)
     return worst;
 }
 
-/* False: nobody else waits, or there is no place. */
+/* False: no further client waits, or there is no slot. */
 static bool take_client(struct signer *s)
 {
     struct pollfd waiting = {.fd = s->listener, .events = POLLIN};
@@ -181,7 +181,7 @@ static bool take_client(struct signer *s)
     return true;
 }
 
-/* The oldest of those who have asked; NULL: none. */
+/* The oldest complete request; NULL: none. */
 static struct client *find_ready(struct signer *s)
 {
     struct client *oldest = NULL;
@@ -362,7 +362,7 @@ static bool start_signing(struct signer *s)
     return pid > 0;
 }
 
-/* False: there is nobody who signs. */
+/* False: the signing process is gone. */
 static bool have_signed(const struct signer *s, const struct client *c)
 {
     char byte;
@@ -387,7 +387,7 @@ static int listen_on(const char *path)
         return -1;
     }
     (void)unlink(path);
-    (void)umask(0117); /* the folder says who else may */
+    (void)umask(0117); /* the folder's mode decides who else may connect */
     if (bind(fd, (const struct sockaddr *)&addr, len) == 0 && listen(fd, 64) == 0) {
         (void)umask(077);
         return fd;

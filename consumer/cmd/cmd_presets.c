@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `perfleet presets`: the list, or the text of one, to start a config of one's own from. Failure:
- * an unknown name (exit 2).
+ * `perfleet presets`: the list, or the text of one as a start for an own config. Failure: an
+ * unknown name (exit 2).
  */
 #include <jansson.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `perfleet hosts`, `perfleet ps` and `perfleet query`: asks every host for its service's state,
- * all at once. Happy path: QueryServiceState, collect the replies, print in the order given. A host
- * that fails is a line of its own and makes the exit code 4 (all of them: 1); the others are shown.
- * `hosts --watch` is in watch.c.
+ * `perfleet hosts`, `perfleet ps` and `perfleet query`: queries all hosts' services for their state
+ * in parallel. Happy path: QueryServiceState, collect the replies, print in the order given. A host
+ * that fails has a line of its own and makes the exit code 4 (all of them: 1); the others are
+ * shown. `hosts --watch` is in watch.c.
  */
 #include <stdio.h>
 #include <sys/ioctl.h>

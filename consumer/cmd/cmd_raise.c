@@ -2,9 +2,9 @@
 /*
  * `perfleet raise`: triggers, for which sessions and alarms wait.
  *
- * Happy path: with a relay, hosts' agents raise them (cmd_alarms.c); without, this machine's
- * services do, one after the other, each at the socket for producers that stands beside the one for
- * consumers. Failures: a host's are a line for that host. Ownership: none that outlives a function.
+ * Happy path: with a relay, hosts' agents raise them (cmd_alarms.c). Without one, they are raised
+ * at this machine's services, one after the other, each at the producer socket next to its consumer
+ * socket. Failures: a host's are a line for that host. Ownership: none that outlives a function.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The commands that end in one trace file, and `start`, which ends in none. Happy path: what to do
- * with which session, then the recording. Failures before it are usage errors (exit 2) with the
- * place and the remedy.
+ * The commands that write one trace file, and `start`, which writes none. Happy path: determine the
+ * task and the session, then record. Failures before it are usage errors (exit 2) with the place
+ * and the remedy.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #define DEFAULT_TIMEOUT_MS 5000u /* the protocol's, for flushing and stopping */
 #define SESSION_NAME_MAX   128u
 #define LONG_MS            60000u
-/* Beside two periods of clearing: what is not flushed yet, and what is on its way. */
+/* In addition to two periods of clearing: for unflushed data, and data in flight. */
 #define CHANGE_SLACK_MS 15000u
 
 static bool has_output(const struct pfl_args *args)
@@ -41,8 +41,8 @@ bool pfl_cmd_is_session_name(const char *name)
 }
 
 /*
- * Whether the recording is read while it lasts: when it was asked for; and when the operator wants
- * more time than buffers hold, unless the config says that a part of it is what he wants.
+ * Whether the recording is read while it runs: if requested, or if it is too long for the buffers,
+ * unless the config asks for a part of it.
  */
 static bool is_to_stream(const struct pfl_args *args, const struct pfl_config_info *info)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions that were left running: `stop` ends them and keeps their data, `kill` throws them away,
- * `stats` asks for their counters.
+ * Detached sessions: `stop` ends them and keeps their data, `kill` discards them, `stats` shows
+ * their counters.
  *
  *     stop:  QueryServiceState -> visit to flush -> visit to disable -> QueryServiceState, until it
  *            has stopped
@@ -10,8 +10,8 @@
  *     visit: Attach, the request, Detach, in one write: a service frees what a connection is
  *            attached to when it ends
  *
- * Happy path: each answer makes the next request. Failures: a session that is not there or that
- * somebody holds ends its host in words; the others go on.
+ * Happy path: each answer makes the next request. Failures: a missing session, or one that another
+ * consumer holds, is an error of its host; the others continue.
  */
 #include <stdio.h>
 #include <string.h>
@@ -77,7 +77,7 @@ static int on_attached(void *user, const struct pfl_rpc_reply *reply)
     return 0;
 }
 
-/* A request of the service's that it does at once, or goes on with when nobody is attached. */
+/* A request that the service completes at once, or continues when no consumer is attached. */
 struct act {
     const char *method;
     struct pfl_span args;

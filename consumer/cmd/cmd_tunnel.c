@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `perfleet tunnel`: a local consumer socket that stands for one host, or the WebSocket that the
- * Perfetto UI looks for, until a signal. Happy path:
- * find the host, listen, serve clients. Failures: one client's are a line on stderr; a socket that
- * cannot be made ends the command (exit 1).
+ * `perfleet tunnel`: a local consumer socket for one host, or the WebSocket that the Perfetto UI
+ * uses, until a signal. Happy path: find the host, listen, serve clients. Failures: one client's
+ * are a line on stderr; a socket that cannot be made ends the command (exit 1).
  */
 #include <jansson.h>
 #include <signal.h>

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `perfleet complete -- WORD...`: what a shell can offer in place of the last word, so that bash,
- * zsh and fish know the same.
+ * `perfleet complete -- WORD...`: completions of the last word, the same for bash, zsh and fish.
  *
- * Happy path: the words before it say which command it is, whether the word is the value of an
- * option, and which relay and hosts are meant; tables say what belongs there. What is known here is
- * printed first, then what the relay or the hosts say (cmd_complete.c). A value that is a list is
- * completed behind its last comma. Failures: a command or an option that is not known has no words.
- * Limits: CARRIED_MAX words of options go to the relay.
+ * Happy path: the words before it determine the command, whether the word is the value of an
+ * option, and the relay and hosts; tables have the possible words. Local words are printed first,
+ * then those from the relay or the hosts (cmd_complete.c). A value that is a list is completed
+ * after its last comma. Failures: an unknown command or option has no completions. Limits:
+ * CARRIED_MAX words of options go to the relay.
  */
 #include <stdio.h>
 #include <string.h>
@@ -175,7 +174,7 @@ static const struct place places[] = {
 };
 #define PLACES (sizeof(places) / sizeof(places[0]))
 
-/* ---- where the word stands ---- */
+/* ---- the position of the word ---- */
 
 static const struct pfl_command *find_command(const struct line *line, const char *name)
 {
@@ -212,7 +211,7 @@ static bool is_one_of(const char *name, const char *const *list)
     return false;
 }
 
-/* An option before the word, of `len` words; those that say who is asked are kept. */
+/* An option before the word, of `len` words; those that select relay and hosts are kept. */
 static void carry(struct line *line, const char *name, char **words, int len)
 {
     static const char *const of_relay[] = {"relay", "ca", "crl", "cert", "key", NULL};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The trace config that a command line names. Happy path: the file's or preset's bytes, parsed,
- * checked and made ready for the hosts. Failures are said on stderr with file, line and remedy.
+ * checked and prepared for the hosts. Failures are reported on stderr with file, line and remedy.
  */
 #include <errno.h>
 #include <string.h>

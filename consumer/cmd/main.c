@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `perfleet`: the table of commands; finds the one that is named and runs it. Failures: an unknown
- * command ends with exit 2 and the nearest one.
+ * `perfleet`: the table of commands; finds the named one and runs it. Failures: an unknown command
+ * ends with exit 2 and the nearest one.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -178,9 +178,9 @@ static int refuse(const char *name)
     return PFL_EXIT_USAGE;
 }
 
-/* For the shells' completions (deploy/completion), one word a line: `perfleet complete -- WORD...`
- * prints what can stand for the last word; `perfleet complete [COMMAND]` commands, or a command's
- * options; `perfleet complete @KIND [OPTIONS]` what a relay and hosts know. */
+/* For the shells' completions (deploy/completion), one word per line: `perfleet complete --
+ * WORD...` prints completions of the last word; `perfleet complete [COMMAND]` commands, or a
+ * command's options; `perfleet complete @KIND [OPTIONS]` words from a relay and hosts. */
 static int complete(int argc, char **argv)
 {
     const struct pfl_command *command = argc != 0 ? find(argv[0]) : NULL;

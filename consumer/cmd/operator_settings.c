@@ -2,12 +2,11 @@
 /*
  * Reads the operator's settings: see operator_settings.h.
  *
- * Happy path: variables of the environment, the user's file, the system's file, and the places
- * where certificates lie if nothing else is said; then all of them laid over each other. With
- * PERFLEET_CONFIG that file is read instead of both, with an empty one none.
- * Failures are said on stderr with place and remedy. A file that is not there, or lies in a folder
- * that the user may not enter, is none; one that others may write is refused, because it says whom
- * to trust. Limits: PFL_SETTINGS_MAX_BYTES a file.
+ * Happy path: environment variables, the user's file, the system's file, and the default places of
+ * certificates; then all of them are merged. With PERFLEET_CONFIG that file is read instead of
+ * both; if it is empty, none. Failures are reported on stderr with place and remedy. A missing
+ * file, or one in a folder that the user may not enter, is skipped; one that others may write is
+ * refused, because it selects what to trust. Limits: PFL_SETTINGS_MAX_BYTES a file.
  */
 #include "consumer/cmd/operator_settings.h"
 
@@ -130,7 +129,7 @@ static void find_files(struct pfl_operator_settings *s)
 
 /* ---- files ---- */
 
-/* Who runs the command, or ran sudo. */
+/* The user that runs the command, or ran sudo. */
 static bool is_own(uid_t owner)
 {
     const char *sudo = variable("SUDO_UID");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the operator's settings are read from: the command line, PERFLEET_* variables, the user's
- * perfleet.conf and the system's. What they say is consumer/config/operator_conf.h's.
+ * Reads the operator's settings: from the command line, PERFLEET_* variables, the user's
+ * perfleet.conf and the system's. consumer/config/operator_conf.h interprets them.
  */
 #ifndef PFL_CONSUMER_OPERATOR_SETTINGS_H
 #define PFL_CONSUMER_OPERATOR_SETTINGS_H
@@ -12,27 +12,28 @@
 
 #define PFL_OPERATOR_PATH_MAX 4096u
 
-/* A settings file, and what became of it: errno of the attempt to read it, 0 when it was read. */
+/* A settings file, and the result of reading it: an errno, 0 if it was read. */
 struct pfl_operator_file {
-    char path[PFL_OPERATOR_PATH_MAX]; /* "": there is to be none */
+    char path[PFL_OPERATOR_PATH_MAX]; /* "": no file */
     int error;
-    bool is_named; /* by the user: it has to be there */
+    bool is_named; /* by the user: it must exist */
 };
 
 struct pfl_operator_settings {
     struct pfl_operator_conf conf;
     struct pfl_operator_file user;
     struct pfl_operator_file system;
-    char folder[PFL_OPERATOR_PATH_MAX]; /* the user's: of the file and of certificates */
-    char list[PFL_OPERATOR_PATH_MAX];   /* where a revocation list counts once it is there */
+    char folder[PFL_OPERATOR_PATH_MAX]; /* the user's folder: of the file and of certificates */
+    char list[PFL_OPERATOR_PATH_MAX]; /* the revocation list's default path, used if the file exists
+                                       */
 };
 
 void pfl_operator_settings_init(struct pfl_operator_settings *self);
 void pfl_operator_settings_fini(struct pfl_operator_settings *self);
-/* An option of the command line; false: said on stderr what is wrong with it. */
+/* Takes an option of the command line; false: error reported on stderr. */
 bool pfl_operator_settings_take(struct pfl_operator_settings *self, const char *key,
                                 const char *value);
-/* After the last option: reads the rest. False: said on stderr what is wrong. */
+/* Call after the last option: reads the rest. False: error reported on stderr. */
 bool pfl_operator_settings_load(struct pfl_operator_settings *self);
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Progress on stderr. Happy path on a terminal: one line that is rewritten five times a second
- * and fits into it;
- * elsewhere: one line for each phase and each host that fails. Quiet says nothing but failures,
- * which are always said at once, with the reason, which the summary does not say again. Nothing
- * here can fail in a way that matters.
+ * Progress on stderr. Happy path on a terminal: one line, cut to its width, that is redrawn five
+ * times a second; elsewhere: one line for each phase and each host that fails. Quiet mode prints
+ * only failures. A failure is always printed at once, with the reason, which the summary does not
+ * repeat. Its own failures are ignored.
  */
 #include "consumer/cmd/progress.h"
 
@@ -31,7 +30,7 @@ struct totals {
     uint64_t read_bytes;
     size_t hosts;
     size_t done;
-    const char *slowest; /* whose share read is the smallest */
+    const char *slowest; /* the host with the smallest share read */
     double slowest_share;
 };
 
@@ -118,7 +117,7 @@ static void word_waiting(const struct pfl_recording *r, const struct pfl_recordi
              then);
 }
 
-/* Without a terminal: a line when somebody went away, or is waited for. */
+/* Without a terminal: a line when a host disconnected, or is waited for. */
 static void say_absent(struct pfl_progress *p, const struct pfl_recording *r,
                        const struct pfl_recording_absent *a)
 {
@@ -159,7 +158,7 @@ static void draw_waiting(struct pfl_progress *p, const struct pfl_recording *r,
     draw_bar(p, words, PFL_PROGRESS_NO_BAR, "");
 }
 
-/* While it is streamed: who loses data, when it has become more. */
+/* While streaming: reports hosts that lose data, when the loss grows. */
 static void say_losses(struct pfl_progress *p, const struct pfl_recording *r)
 {
     uint64_t now_ms = uv_now(p->timer.loop);
@@ -231,7 +230,7 @@ static void on_refresh(uv_timer_t *timer)
     } else if (pfl_recording_get_phase(r) == PFL_RECORDING_READ) {
         draw_reading(p, r);
     } else {
-        clear_bar(p); /* nobody is waited for any more */
+        clear_bar(p); /* the wait is over */
     }
 }
 

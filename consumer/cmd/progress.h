@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the operator sees while a recording goes on: a bar on a terminal, lines otherwise. */
+/* What the operator sees during a recording: a bar on a terminal, lines otherwise. */
 #ifndef PFL_CONSUMER_PROGRESS_H
 #define PFL_CONSUMER_PROGRESS_H
 
@@ -12,25 +12,25 @@ struct pfl_progress {
     uint64_t duration_ms;
     uint64_t run_began_ms;              /* of the loop; 0: not yet */
     uint64_t read_began_ms;             /* likewise */
-    struct pfl_recording_absent absent; /* as they were said last; not on a terminal */
+    struct pfl_recording_absent absent; /* as last printed; not on a terminal */
     bool is_streamed;
-    uint64_t losses;         /* of all hosts, as they were said last */
+    uint64_t losses;         /* of all hosts, as last printed */
     uint64_t losses_said_ms; /* of the loop */
     bool is_quiet;
     bool is_terminal;
-    bool has_bar; /* the terminal's last line is ours */
+    bool has_bar; /* the terminal's last line is the bar */
     bool is_open;
     bool is_closed; /* the timer, for good */
 };
 
 void pfl_progress_open(struct pfl_progress *self, const struct pfl_recording_conf *conf,
                        bool is_quiet);
-/* It connects to its hosts from now on; borrowed until close. */
+/* The recording begins to connect; borrowed until close. */
 void pfl_progress_begin(struct pfl_progress *self, const struct pfl_recording *recording);
 /* As pfl_recording_conf.on_progress. */
 void pfl_progress_update(struct pfl_progress *self, const struct pfl_recording *recording,
                          const struct pfl_host_link *link);
-/* The operator's Ctrl-C, the `nth`, is about to be taken. */
+/* Call before the operator's `nth` Ctrl-C is handled. */
 void pfl_progress_interrupt(struct pfl_progress *self, const struct pfl_recording *recording,
                             unsigned nth);
 /* Clears the bar; the timer's memory must live until the loop has run. Idempotent. */

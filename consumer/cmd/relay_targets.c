@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hosts behind a relay. Happy path: one connection to it, GET /v1/hosts, the hosts that --host
- * and --select mean become the targets; the connection stays and carries all their streams.
- * Failures before the answer (nobody there, not our fleet, refused) end the command with the
- * reason and exit 1; later ones are the tunnel's to mend. A host that is named and not known is
- * told at once. Limits: PFL_TARGETS_MAX_HOSTS.
+ * The hosts behind a relay. Happy path: one connection to it, GET /v1/hosts; the hosts that --host
+ * and --select name become the targets; the connection stays and carries all their streams.
+ * Failures before the answer (unreachable, not our fleet, refused) end the command with the reason
+ * and exit 1; the tunnel recovers from later ones. An unknown host is reported at once. Limits:
+ * PFL_TARGETS_MAX_HOSTS.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See rotation_args.h. Failures are said on stderr, with what would be right. */
+/* See rotation_args.h. Failures are reported on stderr, with the remedy. */
 #include "consumer/cmd/rotation_args.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Commands that end in one trace file. Happy path: run the recording on a loop with progress, then
- * summary and exit code. Ctrl-C (SIGTERM, a closed terminal): pfl_recording_interrupt; when nothing
- * is left that it could cut short, the process ends as if it had not been caught. Failures are said
- * by the recording and become lines of the summary.
+ * Commands that write one trace file. Happy path: run the recording on a loop with progress, then
+ * summary and exit code. Ctrl-C (SIGTERM, a closed terminal): pfl_recording_interrupt; if nothing
+ * is left to cut short, the signal ends the process as by default. The recording reports failures,
+ * which become lines of the summary.
  */
 #include <limits.h>
 #include <signal.h>

@@ -7,7 +7,7 @@
 #include "consumer/recording/recording.h"
 
 /* `conf` without hosts, output, quorum, on_progress, on_over and user: these are in `args`. Finds
- * the hosts, runs until all is over. Returns the exit code. */
+ * the hosts, runs until the recording is over. Returns the exit code. */
 int pfl_cmd_run_recording(struct pfl_args *args, const struct pfl_recording_conf *conf);
 
 #endif

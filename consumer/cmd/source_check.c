@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The check of data sources. Happy path: every host said at its setup which data sources of the
- * config it has (offers.h); all of them together have all. What nobody has is a warning, since a
- * producer may come later; a name that is a slip of the pen, in a config of which nobody has
- * anything, would make an empty file and is refused. Hosts that did not tell are not judged.
+ * Checks data sources. Happy path: every host reported at its setup which data sources of the
+ * config it has (offers.h); together they have all. A data source that no host has is a warning,
+ * because a producer may come later. If no host has any data source of the config, and a name is
+ * probably misspelt, the recording would be empty, and is refused. Hosts without a report are not
+ * checked.
  */
 #include "consumer/cmd/source_check.h"
 
@@ -94,7 +95,7 @@ static struct words list_missing(const struct offered *all, struct pfl_span conf
     return missing;
 }
 
-/* Hosts without any, where others have some. */
+/* Hosts without any of the data sources, if others have some. */
 static void warn_of_hosts(const struct pfl_recording *r)
 {
     struct words bare = {.len = 0};

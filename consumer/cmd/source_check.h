@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Before a recording starts: does somebody offer what it is to record? Said on stderr. */
+/* Checks before a recording starts whether any host offers its data sources. Reports on stderr. */
 #ifndef PFL_CONSUMER_SOURCE_CHECK_H
 #define PFL_CONSUMER_SOURCE_CHECK_H
 
@@ -8,10 +8,10 @@
 #define PFL_SOURCE_CHECK_WHY_BYTES 768u
 
 /*
- * All hosts are ready or have failed. Warns of data sources that no host offers and of hosts that
- * offer none of them; producers may come later. Not to be started, `ret_why` saying why:
- * `may_refuse`, all of the config's data sources are missing everywhere, and one of them is
- * misspelt.
+ * Call when all hosts are ready or have failed. Warns of data sources that no host offers and of
+ * hosts that offer none of them; producers may come later. False: do not start, `ret_why` has the
+ * reason: with `may_refuse`, if all of the config's data sources are missing everywhere, and one of
+ * them is misspelt.
  */
 bool pfl_source_check_passes(const struct pfl_recording *recording, struct pfl_span trace_config,
                              bool may_refuse, char ret_why[PFL_SOURCE_CHECK_WHY_BYTES]);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hosts by the user's own ssh: one `ssh -N -L LOCAL-SOCKET:REMOTE-SOCKET` for each, in a folder of
- * our own; then the host is a UNIX socket here. Needs nothing on the host but sshd and the service.
+ * Hosts by the user's own ssh: one `ssh -N -L LOCAL-SOCKET:REMOTE-SOCKET` for each, in a private
+ * folder; then the host is a local UNIX socket. The host needs only sshd and the service.
  *
  * Happy path: start all, wait until every local socket is there, and end the processes at the end.
- * Failures: an ssh that ends (it has said why on stderr) or takes too long ends the command.
- * Ctrl-C is for us alone: the forwards ignore it, because what was recorded is read after it.
- * Ownership: processes and the folder, until close.
+ * Failures: if an ssh ends (with a message on stderr) or takes too long, the command ends. The
+ * forwards ignore Ctrl-C, because data is read after it. Ownership: processes and the folder, until
+ * close.
  */
 #include <stdio.h>
 #include <stdlib.h>

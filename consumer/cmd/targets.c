@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hosts and certificates. Happy path: options are collected while they are read; certificates are
- * loaded once at the end, and again when the revocation list is another while the command runs.
- * Failures are said on stderr where they arise, with the remedy, and the command ends with its
- * usage exit code. Ownership: targets own their specs and the TLS conf; paths are borrowed from
- * argv.
+ * Hosts and certificates. Happy path: options are collected while they are parsed; certificates are
+ * loaded once at the end, and again when the revocation list changes while the command runs.
+ * Failures are reported on stderr with the remedy, and the command ends with its usage exit code.
+ * Ownership: targets own their specs and the TLS conf; paths are borrowed from argv.
  */
 #include "consumer/cmd/targets.h"
 
@@ -86,7 +85,7 @@ static bool can_connect(const char *path, int *ret_error)
     return is_there;
 }
 
-/* Nobody said which host: this machine, if its service answers. */
+/* No host was given: uses this machine, if its service answers. */
 static bool take_local(struct pfl_targets *t)
 {
     struct pfl_host_spec *spec;
@@ -145,7 +144,8 @@ static bool needs_tls(const struct pfl_targets *t)
     return false;
 }
 
-/* Whose fleet are we of? Without a name in our own certificate any fleet of the CA is accepted. */
+/* Takes the fleet from our own certificate. Without a name there, any fleet of the CA is
+ * accepted. */
 static void learn_fleet(struct pfl_targets *t)
 {
     char role[PFL_HOST_NAME_MAX];

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks again and again: see watch.h.
+ * Polls: see watch.h.
  *
  *     WAIT --2 s--> LIST (relay only) --> ASK --> shown, WAIT
  *
- * Happy path: the relay's hosts are asked for over the connection that stays, the hosts that are
- * meant are asked, what they answer is drawn, and drawn again when the terminal changes its size.
- * A screen is the terminal's alternate one: its lines are cut, it never scrolls, and the end (also
- * Ctrl-Z, until the command goes on) gives the terminal back as it was. Messages are a line of it.
- * Failures: when the relay goes away, the round is given up and the last one stays with a line
- * above it; the tunnel connects again. The first round's failures, and output that cannot be
- * written, end the command. Ownership: two rounds, of which one is shown; handles, on the loop of
- * the targets.
+ * Happy path: query the relay's hosts over the open connection, query the selected hosts, draw the
+ * answers, and redraw when the terminal changes its size. It uses the terminal's alternate screen:
+ * lines are cut, it never scrolls, and at the end (also during Ctrl-Z) the old screen is restored.
+ * Messages are a line of it. Failures: when the relay is lost, the round is aborted and the last
+ * one stays with a line above it; the tunnel reconnects. The first round's failures, and output
+ * that cannot be written, end the command. Ownership: two rounds, of which one is shown; handles,
+ * on the loop of the targets.
  */
 #include "consumer/cmd/watch.h"
 
@@ -50,7 +49,7 @@ struct watch {
     const struct pfl_watch_conf *conf;
     struct pfl_targets *targets;
     enum state state;
-    struct pfl_watch_round next;  /* while it is asked for */
+    struct pfl_watch_round next;  /* the round in progress */
     struct pfl_watch_round shown; /* the last whole one */
     bool is_asked;                /* `next` is over */
     bool is_given_up;             /* `next` is not to be shown */
@@ -135,7 +134,7 @@ static int add_screen(const struct watch *w, struct pfl_buf *out)
     return rc != 0 || w->shown.ask == NULL ? rc : w->conf->report(&w->shown, w->args, &screen, out);
 }
 
-/* Each line is cleared before it is written: behind a full one the cursor still stands on its last
+/* Each line is cleared before it is written: after a full one the cursor is still on its last
  * character. */
 static void draw_lines(struct watch *w, struct pfl_span text)
 {

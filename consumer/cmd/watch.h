@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A command that asks its hosts again every 2 s until Ctrl-C, over one connection to the relay: on
- * a terminal a screen of its own, elsewhere one report after the other.
+ * A command that polls its hosts every 2 s until Ctrl-C, over one connection to the relay: on a
+ * terminal with a screen of its own, elsewhere one report after the other.
  */
 #ifndef PFL_CONSUMER_WATCH_H
 #define PFL_CONSUMER_WATCH_H
@@ -9,17 +9,17 @@
 #include "consumer/cmd/args.h"
 #include "consumer/link/ask.h"
 
-/* The room that a report has. */
+/* The size of the screen. */
 struct pfl_watch_screen {
     unsigned columns;
     unsigned rows;
 };
 
-/* What one round found. */
+/* The results of one round. */
 struct pfl_watch_round {
-    struct pfl_ask *ask;             /* NULL: nothing was asked */
+    struct pfl_ask *ask;             /* NULL: no query was made */
     struct pfl_host_spec *specs;     /* of `ask` */
-    struct pfl_inventory *inventory; /* of then; NULL: no relay */
+    struct pfl_inventory *inventory; /* of that round; NULL: no relay */
 };
 
 struct pfl_watch_conf {

@@ -2,11 +2,10 @@
 /*
  * Words into a trace config: see category.h.
  *
- * Happy path: buffers, then linux.ftrace with the events of all categories and the events that are
- * named, compact where the scheduler's are among them; processes and the system's facts, without
- * which events have no names; then the data sources that are named.
- * Failures: a word that is none of these, with the nearest category. Words are checked before they
- * are written, so nothing needs to be quoted. Limits: `out`'s.
+ * Happy path: buffers, then linux.ftrace with the events of all categories and the named events,
+ * compact if they include the scheduler's; processes and system information, without which events
+ * have no names; then the named data sources. Failures: an unknown word, with the nearest category.
+ * Words are validated before they are written, so nothing needs quotes. Limits: `out`'s.
  */
 #include "consumer/config/category.h"
 
@@ -27,7 +26,7 @@ struct category {
     const char *events[EVENTS_MAX];
 };
 
-/* Those of atrace that mean something on Linux, with the kernel events that they stand for. */
+/* Categories of atrace that exist on Linux, with their kernel events. */
 static const struct category categories[] = {
     {"sched",
      {"sched/sched_switch", "sched/sched_waking", "sched/sched_wakeup_new",

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trace configs on their way to the hosts. Happy path: parse text where it is text, then copy the
- * serialized fields one by one, leaving out and replacing what a recording of many hosts decides
- * itself. Failures: text errors with their place; configs that write files on the hosts or wait for
- * triggers that only a host sees, refused with the reason and what to do instead.
+ * Prepares trace configs for the hosts. Happy path: parse text, then copy the serialized fields one
+ * by one, and omit or replace what a recording of many hosts decides itself. Failures: text errors
+ * with their place; configs that write files on the hosts, or wait for triggers that only a host
+ * sees, are refused with the reason and the remedy.
  */
 #include "consumer/config/config.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The operator's trace config: text or binary in, what every host gets out. Pure.
- */
+/* The operator's trace config: text or binary in, the hosts' config out. Pure. */
 #ifndef PFL_CONSUMER_CONFIG_H
 #define PFL_CONSUMER_CONFIG_H
 
@@ -13,46 +11,45 @@
 
 struct pfl_config_info {
     uint32_t duration_ms;      /* 0: until stopped */
-    uint32_t flush_timeout_ms; /* the protocol's default where the config has none */
+    uint32_t flush_timeout_ms; /* the protocol's default if the config has none */
     uint32_t stop_timeout_ms;
     uint32_t buffers;
     uint32_t data_sources;
     uint32_t smallest_buffer_kb;
     uint32_t clear_period_ms; /* of incremental state; 0: it is never cleared */
-    bool has_ring;    /* a buffer says RING_BUFFER: its last part may be all that is wanted */
-    bool has_discard; /* a buffer says DISCARD: likewise its first part */
+    bool has_ring;            /* a buffer has RING_BUFFER: perhaps only its last part is wanted */
+    bool has_discard;         /* a buffer has DISCARD: perhaps only its first part is wanted */
     bool has_triggers;
-    bool was_limited;    /* a duration was asked for and is left out */
-    bool was_compressed; /* compression was asked for and is left out */
-    /* Track events go to a ring, and producers are never asked to send interned data again. */
+    bool was_limited;    /* a duration was requested and omitted */
+    bool was_compressed; /* compression was requested and omitted */
+    /* Track events go to a ring, and producers are never asked to resend interned data. */
     bool loses_interned;
-    bool has_no_snapshots; /* clock snapshots are off: clocks but BOOTTIME cannot be placed */
+    bool has_no_snapshots; /* clock snapshots are off: only BOOTTIME can be aligned */
 };
 
-/* Why a config is not taken, in words for the operator; "" when it is. */
+/* Why a config is refused, as text for the operator; "" if it is not. */
 struct pfl_config_why {
     char text[512];
 };
 
 /*
- * The file's bytes as a serialized TraceConfig at the end of `out`; text (.pbtx) is distinguished
- * from binary by its bytes. PFL_EPARSE with `ret_why` = "name:line:column: what" , PFL_ELIMIT,
- * PFL_ENOMEM.
+ * Appends the file's bytes as a serialized TraceConfig to `out`; its bytes distinguish text (.pbtx)
+ * from binary. PFL_EPARSE with `ret_why` = "name:line:column: what" , PFL_ELIMIT, PFL_ENOMEM.
  */
 PFL_MUST_USE int pfl_config_read(struct pfl_span file, const char *name, struct pfl_buf *out,
                                  struct pfl_config_why *ret_why);
 
-/* What the operator wants beside the config. */
+/* The operator's changes to the config. */
 struct pfl_config_overrides {
-    uint32_t duration_ms; /* 0: the config's */
-    const char *session;  /* the session's unique name, for one that is left running; NULL: none */
-    uint32_t clear_period_ms; /* of incremental state, where the config has none; 0: none */
+    uint32_t duration_ms;     /* 0: the config's */
+    const char *session;      /* unique name of a session that is left running; NULL: none */
+    uint32_t clear_period_ms; /* of incremental state, if the config has none; 0: none */
 };
 
 /*
- * Checks a serialized config for what a fleet recording cannot do and appends it to `out` as it
- * goes to the hosts: deferred start, duration and name as wished, without compression. A session
- * that is left running has no duration (the service would free it unread). PFL_EINVAL with
+ * Checks a serialized config for what a fleet recording does not support, and appends the hosts'
+ * form of it to `out`: deferred start, duration and name as requested, without compression. A
+ * session that is left running has no duration (the service would free it unread). PFL_EINVAL with
  * `ret_why` = reason and remedy, PFL_ELIMIT, PFL_ENOMEM.
  */
 PFL_MUST_USE int pfl_config_prepare(struct pfl_span config,

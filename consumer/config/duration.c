@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spans of time: see duration.h. No failures but false, no allocation. */
+/* Durations: see duration.h. The only failure is false; no allocation. */
 #include "consumer/config/duration.h"
 
 #include <stddef.h>

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spans of time as operators write them. Pure. */
+/* Durations as operators write them. Pure. */
 #ifndef PFL_CONSUMER_DURATION_H
 #define PFL_CONSUMER_DURATION_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* "90", "1500ms", "10s", "5m", "2h", "3d" in milliseconds (a bare number is seconds); false: it is
- * none of these, is 0, or passes a week. */
+/* "90", "1500ms", "10s", "5m", "2h", "3d" in milliseconds (a bare number is seconds); false:
+ * malformed, 0, or more than a week. */
 bool pfl_duration_parse(const char *text, uint32_t *ret_ms);
 
-/* The same for how long ago something was, up to so many days. */
+/* The same for an age, up to this many days. */
 #define PFL_DURATION_AGE_DAYS 3650u
 bool pfl_duration_parse_age(const char *text, uint64_t *ret_ms);
 

@@ -2,9 +2,9 @@
 /*
  * The operator's settings: see operator_conf.h.
  *
- * Happy path: sources are taken in any order, then built into one message, whose paths are judged.
- * Failures: words with file and line, variable or flag, and with what would be right.
- * Ownership: the layers and the message. Limits: the layers'.
+ * Happy path: sources are taken in any order, then merged into one message, whose paths are
+ * checked. Failures: a text with file and line, variable or flag, and with the remedy. Ownership:
+ * the layers and the message. Limits: the layers'.
  */
 #include "consumer/config/operator_conf.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the operator's program learns from files, by its environment and by its command line: which
- * relay, as whom, which preset (proto/perfleet/config.proto, OperatorConfig). Pure: bytes and
- * values in, values and where they are from out.
+ * The operator's settings from files, environment and command line: relay, certificates, preset
+ * (proto/perfleet/config.proto, OperatorConfig). Pure: bytes and values in, values and their
+ * sources out.
  */
 #ifndef PFL_CONSUMER_OPERATOR_CONF_H
 #define PFL_CONSUMER_OPERATOR_CONF_H
@@ -19,7 +19,7 @@ struct pfl_operator_conf {
 
 void pfl_operator_conf_init(struct pfl_operator_conf *self);
 void pfl_operator_conf_fini(struct pfl_operator_conf *self);
-/* `key` is one of OperatorConfig's. PFL_EPARSE with `ret_error` = who gave it and what is right,
+/* `key` is one of OperatorConfig's. PFL_EPARSE with `ret_error` = the source and the remedy,
  * PFL_ENOMEM, PFL_ELIMIT. */
 PFL_MUST_USE int pfl_operator_conf_take(struct pfl_operator_conf *self,
                                         enum pfl_settings_source source, const char *key,
@@ -29,10 +29,10 @@ PFL_MUST_USE int pfl_operator_conf_take_file(struct pfl_operator_conf *self,
                                              enum pfl_settings_source source, const char *path,
                                              struct pfl_span text,
                                              char ret_error[PFL_SETTINGS_ERROR_MAX]);
-/* Lays the sources over each other: `values` holds them until fini. As take. */
+/* Merges the sources: `values` has the result until fini. As take. */
 PFL_MUST_USE int pfl_operator_conf_build(struct pfl_operator_conf *self,
                                          char ret_error[PFL_SETTINGS_ERROR_MAX]);
-/* Where the value of `key` is from. */
+/* The source of `key`'s value. */
 enum pfl_settings_source pfl_operator_conf_source(const struct pfl_operator_conf *self,
                                                   const char *key);
 /* {"files": `files`, "settings": {KEY: {"value": VALUE or null, "source": WHERE}, ...}}. Takes the

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many hosts asked at once. Happy path: open all connections, let the owner make requests as each
- * is bound, close what is done, return when all are closed. Failures end the host they concern,
- * with a sentence: no connection, no answer before the deadline, a request that cannot be made.
- * Ownership: connections, timers and answers; a host's memory lives until pfl_ask_free.
+ * Queries many hosts in parallel. Happy path: open all connections, let the owner make requests as
+ * each is bound, close finished ones, return when all are closed. Failures end their host, with a
+ * sentence: no connection, no answer before the deadline, a request that cannot be made. Ownership:
+ * connections, timers and answers; a host's memory lives until pfl_ask_free.
  */
 #include "consumer/link/ask.h"
 

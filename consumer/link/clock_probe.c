@@ -9,8 +9,8 @@
  *
  * Happy path: with no data source every flush ends at once; the n-th pair of events belongs to the
  * n-th round. Failures: a refused session, a failed flush, or events that do not match the rounds
- * (a service that does not note them): on_done(NULL), and the session is freed all the same.
- * Limits: rounds as many as the service remembers, fewer on a slow way.
+ * (a service that does not record them): on_done(NULL), and the session is freed, too. Limits: as
+ * many rounds as the service remembers, fewer on a slow path.
  */
 #include "consumer/link/clock_probe.h"
 
@@ -21,7 +21,7 @@
 
 #define PACKET_MAX_BYTES (256u * 1024)
 
-/* On a slow way fewer rounds must do: after so long no new one is begun. */
+/* On a slow path fewer rounds must suffice: after this time no new one is begun. */
 #define BUDGET_NS       1500000000
 #define ROUNDS_AT_LEAST 4u
 
@@ -117,8 +117,9 @@ static int ask_flush(struct pfl_clock_probe *p)
     return pfl_host_conn_invoke(p->conn, "Flush", pfl_span_of(NULL, 0), on_flushed, p);
 }
 
-/* The end of the probe's session; while running it is a refusal. A flush without a session is never
- * answered, so the first one is asked only after this could have come: see on_state. */
+/* The end of the probe's session; while running this is a refusal. A flush without a session is
+ * never answered, so the first one is sent only after a refusal could have arrived: see
+ * on_state. */
 static int on_disabled(void *user, const struct pfl_rpc_reply *reply)
 {
     struct pfl_clock_probe *p = user;

@@ -10,8 +10,8 @@
  * addresses in turn, handshake, check the certificate's name, bind ConsumerPort. Reading stays on
  * unless the owner stops it.
  *
- * Failures: each ends in CLOSING with a sentence that says what happened and what may help. An
- * address that refuses is followed by the next one. A host that breaks the protocol is dropped.
+ * Failures: each ends in CLOSING with a sentence that has the error and the remedy. After an
+ * address that refuses, the next one is tried. A host that breaks the protocol is closed.
  * Ownership: the stream, the rpc client, the resolver's result. The owner sets the deadlines.
  */
 #include "consumer/link/host_conn.h"
@@ -319,13 +319,13 @@ static void on_start(uv_timer_t *timer)
         c->is_resolving = true;
 }
 
-/* By the list of now; before the handshake nobody is. */
+/* By the current list; never before the handshake. */
 static bool is_revoked(const struct pfl_host_conn *c)
 {
     return pfl_tls_conf_is_revoked(*c->conf.tls, pfl_tls_stream_get_identity(c->stream));
 }
 
-/* Who answers, and is it whom the operator asked for? */
+/* Checks that the certificate is of the requested host. */
 static bool check_identity(struct pfl_host_conn *c)
 {
     const struct pfl_tls_identity *identity = pfl_tls_stream_get_identity(c->stream);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The machine of one host in a recording.
+ * The state machine of one host in a recording.
  *
  *     CONNECTING - CLOCK_BEFORE - SETUP - READY - STARTING - RECORDING - FLUSHING - DISABLING -
  *     STATS - CLOCK_AFTER - STOPPED - READING - READ_OUT - FREEING - CLOSING - DONE
  *
- * Happy path: straight on; a session that ends by itself goes from RECORDING to STATS. Sessions
- * left running end in DETACHING; copied, they go from READY (or, on a trigger, from RECORDING by
- * DETACHING) to CLONING and STATS. Read later, they go from READY to FLUSHING and DISABLING, and
- * when they have ended to CLONING: the copy is read, and the session is removed (REMOVING) when the
- * copy is in the file. What has no name is read itself. The clock is measured on a second
- * connection, because a connection owns one session.
+ * Happy path: in this order; a session that ends by itself goes from RECORDING to STATS. Sessions
+ * left running end in DETACHING. A copied session goes from READY (or, on a trigger, from RECORDING
+ * through DETACHING) to CLONING and STATS. A session that is read later goes from READY to FLUSHING
+ * and DISABLING, and when it has ended to CLONING: the copy is read, and the session is removed
+ * (REMOVING) when the copy is in the file. A session without a name is read itself. The clock is
+ * measured on a second connection, because a connection owns one session.
  *
- * Failures: every state but the barriers and RECORDING has a deadline; what misses it, what the
- * service refuses and what breaks ends in CLOSING and FAILED with step, reason and remedy. A clock
- * that cannot be measured is no failure: the host is placed by its wall clock. A flush that fails
- * is counted as a loss by the service and does not stop anything.
- * Ownership: two connections, one timer; the last of them to close frees nothing: the owner does.
+ * Failures: every state except the barriers and RECORDING has a deadline. A missed deadline, a
+ * refusal of the service or a broken connection ends in CLOSING and FAILED with step, reason and
+ * remedy. A clock that cannot be measured is not a failure: the host is aligned by its wall clock.
+ * The service counts a failed flush as a loss; the recording continues. Ownership: two connections,
+ * one timer; the last of them to close frees nothing: the owner does.
  */
 #include "consumer/link/host_link_impl.h"
 #include "consumer/link/session_find.h"
@@ -161,8 +161,8 @@ static bool is_session_there(const struct pfl_host_link *l)
            (l->is_copied || l->report.read_began_ns == 0);
 }
 
-/* READ: nobody has said whether its session is there, or it is attached and what is left of it is
- * up to the answer to Detach. */
+/* READ: it is not known whether its session exists, or it is attached and the answer to Detach
+ * decides what is left. */
 static bool is_session_unknown(const struct pfl_host_link *l)
 {
     return l->conf.task == PFL_LINK_READ && (!l->has_looked || l->is_attached);
@@ -227,8 +227,8 @@ uint64_t pfl_host_link_get_away_ms(struct pfl_host_link *self)
     return self->lost_ms != 0 ? now_ms - self->lost_ms + 1 : 0;
 }
 
-/* One that is away: how long it is waited for, the coordinator decides. Or one whose answers wait
- * for the disk, as we do. */
+/* The coordinator decides how long a disconnected host is waited for. Also excused: a host whose
+ * answers wait for our disk. */
 static bool is_excused(const struct pfl_host_link *l)
 {
     if (l->conn == NULL)
@@ -389,7 +389,7 @@ static int open_conns(struct pfl_host_link *l)
         return rc;
     conf.on_ready = on_clock_conn_ready;
     conf.on_closed = on_clock_conn_closed;
-    /* Without memory for it the clock is not measured: the link goes on without. */
+    /* Without memory for it the clock is not measured: the link continues without. */
     if (pfl_host_conn_open(&conf, &l->clock_conn) != 0)
         l->clock_conn = NULL;
     return 0;

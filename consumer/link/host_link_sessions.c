@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions that live on by themselves: found by name, visited, watched, copied, left.
+ * Sessions that outlive connections: found by name, visited, watched, copied, left.
  *
  *     find:  QueryServiceState -> a visit
  *     visit: Attach, [Flush or DisableTracing,] Detach, in one write
@@ -8,12 +8,12 @@
  *     watch: a visit -> EnableTracing of a session of our own with its triggers -> ObserveEvents
  *            -> the trigger -> FreeBuffers of our own
  *
- * Happy path: each request follows the answer before it; the last one moves the state on. Failures:
- * a session that is not there, that somebody else holds, or that the service will not copy; said in
- * words with the command that helps. A service frees what a connection is attached to when it ends.
- * So a session that is to be read is visited: the service does a visit's requests one after the
- * other, whatever happens to the connection, and answers the flush to who is not attached any more.
- * A session whose service does not tell its triggers is attached while they are waited for.
+ * Happy path: each request follows the previous answer; the last one advances the state. Failures:
+ * a session that is missing, that another consumer holds, or that the service will not copy,
+ * reported with the command that helps. When a connection ends, the service frees the attached
+ * session. So a session that is to be read is visited: the service does a visit's requests one
+ * after the other, even if the connection is lost, and answers the flush after the detach. If the
+ * service does not list a session's triggers, the session stays attached while waiting for them.
  */
 #include <stdio.h>
 #include <string.h>
@@ -179,7 +179,7 @@ static int on_attached(void *user, const struct pfl_rpc_reply *reply)
 
 static void ask_by_key(struct pfl_host_link *l, const char *method, pfl_rpc_reply_cb cb);
 
-/* Who closes before the answer has to detach as well: the service frees what is attached then. */
+/* Closing before the answer must detach as well: the service frees what is attached then. */
 static void ask_attach(struct pfl_host_link *l, pfl_rpc_reply_cb cb)
 {
     l->is_attached = true;
@@ -313,7 +313,7 @@ static bool has_only_key(const struct pfl_host_link *l)
            (ends_in(l->conf.session, ALARMS_COPY_SUFFIX) || ends_in(l->conf.session, KEPT_SUFFIX));
 }
 
-/* WATCH: the service tells the triggers. Without memory for them the session is attached. */
+/* WATCH: the service lists the triggers. Without memory for them the session is attached. */
 static bool is_wait_possible(struct pfl_host_link *l)
 {
     return l->conf.task == PFL_LINK_WATCH &&

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a host is asked in each state of a recording, and what its answers mean. Happy path:
- * entering a state makes its request, the answer moves on. Failures: a request that cannot be made
- * and an answer that says no end the link, with the service's words where it has some. Answers that
- * come after their state are ignored: the state has moved on for a reason.
+ * The requests to a host in each state of a recording, and the handling of its answers. Happy path:
+ * entering a state makes its request, the answer advances it. Failures: a request that cannot be
+ * made and a negative answer end the link, with the service's text if it has one. Answers that
+ * arrive after their state are ignored.
  */
 #include <stdio.h>
 
@@ -115,7 +115,7 @@ static int on_fence(void *user, const struct pfl_rpc_reply *reply)
     return 0;
 }
 
-/* What the host cannot tell stays unknown, and the recording goes on. */
+/* What the host cannot report stays unknown, and the recording continues. */
 static int on_offers(void *user, const struct pfl_rpc_reply *reply)
 {
     struct pfl_host_link *l = user;
@@ -176,7 +176,7 @@ static struct pfl_read_budget choose_budget(const struct pfl_host_link *l)
     return pfl_read_budget_of_limit(PFL_READ_UNKNOWN_MAX_BYTES);
 }
 
-/* A session that others made may be as large as its host says: nothing of it was read yet. */
+/* A session of others may be as large as its host reports: nothing of it was read yet. */
 static bool is_too_large(const struct pfl_host_link *l)
 {
     return !l->conf.has_read_limit && !is_config_ours(l) &&
@@ -424,7 +424,7 @@ static void act_on_session(struct pfl_host_link *l, void (*act)(struct pfl_host_
         act(l);
 }
 
-/* Packets may come in runs; a service that does not know of them does not mind. */
+/* Packets may come in runs; a service that does not know them ignores the request for them. */
 void pfl_host_link_ask_read(struct pfl_host_link *self)
 {
     uint8_t args[READ_REQUEST_MAX];
@@ -439,7 +439,7 @@ void pfl_host_link_ask_read(struct pfl_host_link *self)
     pfl_host_link_ask(self, "ReadBuffers", pfl_span_of(args, sizeof(args) - w.left), on_read);
 }
 
-/* One that is under way is as good. */
+/* A measurement in progress suffices. */
 void pfl_host_link_measure_clock(struct pfl_host_link *self)
 {
     if (!self->probe.is_running &&
@@ -447,7 +447,7 @@ void pfl_host_link_measure_clock(struct pfl_host_link *self)
         pfl_host_link_skip_clock(self);
 }
 
-/* A session that is over brings what its buffers hold, and what is on its way, in an agent's spool:
+/* A session that is over sends the content of its buffers, and data in flight in an agent's spool:
  * a host whose answer has no end is cut short. */
 static void bound_last_read(struct pfl_host_link *l)
 {

@@ -4,16 +4,15 @@
  *
  *     ReadBuffers -> ... -> the last reply -> GetTraceStats         Flush, now and then, beside it
  *
- * Happy path: a pass reads what is in the buffers, and its size says when the next one is due: at
- * once when it filled half of the smallest buffer, soon when a quarter, later when little came. Now
- * and then the producers are flushed, so that what they hold comes with the next pass, and the
- * clock is measured. No pass waits for a flush: a producer that does not answer would hold up the
- * others. When the session stops meanwhile the pass goes on beside it; the last read-out follows
- * it.
+ * Happy path: a pass reads what is in the buffers, and its size determines when the next one is
+ * due: at once if it filled half of the smallest buffer, soon if a quarter, later if little.
+ * Periodically the producers are flushed, so that the next pass gets their data, and the clock is
+ * measured. No pass waits for a flush: a producer that does not answer would delay the others. If
+ * the session stops meanwhile the pass continues; the last read-out follows it.
  *
- * Failures: as while READING; a host that is away is not asked. What it overwrote before we read it
- * is a loss, which its counters tell after each pass.
- * Limits: one pass at a time; PERIOD_MIN_MS to PERIOD_MAX_MS between them.
+ * Failures: as while READING; a disconnected host gets no requests. What it overwrote before we
+ * read it is a loss, which its counters show after each pass. Limits: one pass at a time;
+ * PERIOD_MIN_MS to PERIOD_MAX_MS between them.
  */
 #include "consumer/link/host_link_impl.h"
 #include "perfetto/consumer_port.fields.h"

@@ -2,9 +2,9 @@
 /*
  * The state of a host's service: see host_state.h.
  *
- * Happy path: one request, replies that are put one behind the other, the owner's callback after
- * the last one. Failures: a reply that cannot be taken ends the host's connection, as what is no
- * tracing protocol does. Ownership: the answer is the asked host's. Limits: the answer's.
+ * Happy path: one request, replies that are concatenated, the owner's callback after the last one.
+ * Failures: an invalid reply ends the host's connection, like any violation of the protocol.
+ * Ownership: the answer is the host's. Limits: the answer's.
  */
 #include "consumer/link/host_state.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of a host's service (QueryServiceState): asked for, put together from its replies, and
- * named. Every command and every page that wants it has it from here.
+ * Queries the state of a host's service (QueryServiceState), and concatenates its replies. The only
+ * implementation, for every command and page.
  */
 #ifndef PFL_CONSUMER_HOST_STATE_H
 #define PFL_CONSUMER_HOST_STATE_H
@@ -13,7 +13,7 @@ enum pfl_host_state_scope {
     PFL_HOST_STATE_SESSIONS, /* without producers and data sources */
 };
 
-/* What is known of a host when it has ended; borrowed from the ask. */
+/* The result for an ended host; borrowed from the ask. */
 struct pfl_host_state {
     const char *name;
     const char *address;
@@ -27,10 +27,10 @@ struct pfl_span pfl_host_state_encode(enum pfl_host_state_scope scope);
  * it is malformed; PFL_ENOMEM, PFL_ELIMIT. */
 PFL_MUST_USE int pfl_host_state_take(const struct pfl_rpc_reply *reply, struct pfl_buf *out,
                                      bool *ret_is_whole);
-/* Asks one host. `on_state`: all of it is in host->answer. A failure ends the host. */
+/* Queries one host. `on_state`: all of it is in host->answer. A failure ends the host. */
 void pfl_host_state_ask(struct pfl_asked_host *host, enum pfl_host_state_scope scope,
                         void (*on_state)(struct pfl_asked_host *host));
-/* An on_ready of struct pfl_ask_conf: asks for all of it, and that is the host's end. */
+/* An on_ready of struct pfl_ask_conf: queries all of it, and ends the host. */
 void pfl_host_state_on_ready(void *user, struct pfl_asked_host *host);
 /* Of one that has ended. */
 struct pfl_host_state pfl_host_state_get(const struct pfl_ask *ask, size_t host);

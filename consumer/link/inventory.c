@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a relay's inventory and applies selections to it. Happy path: parse the JSON, keep it, look
- * values up as they are wanted; entries without a usable name are left out, the others stand in the
- * order of their names, numbers by value. Failures: no JSON, or JSON of another shape. Limits:
+ * Parses a relay's inventory and applies selections to it. Happy path: parse the JSON, keep it,
+ * look values up on demand; entries without a valid name are left out, the others are sorted by
+ * name, numbers by value. Failures: not JSON, or JSON of another shape. Limits:
  * PFL_INVENTORY_MAX_HOSTS, jansson's own nesting limit.
  */
 #include "consumer/link/inventory.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a relay tells of its hosts (docs/protocol-tunnel.md section 2), and the hosts of it that a
- * selection means. Pure. The relay is trusted with names only: all else is a host's own claim.
+ * A relay's list of hosts (docs/protocol-tunnel.md section 2), and the hosts that a selection
+ * matches. Pure. Only names are the relay's word: everything else is a host's own claim.
  */
 #ifndef PFL_CONSUMER_INVENTORY_H
 #define PFL_CONSUMER_INVENTORY_H
@@ -23,7 +23,8 @@ size_t pfl_inventory_get_len(const struct pfl_inventory *self);
 
 struct pfl_inventory_host {
     const char *name;
-    const char *address; /* strings are "" where the relay does not tell; untrusted but `name` */
+    const char
+        *address; /* strings are "" if the relay does not send them; untrusted except `name` */
     const char *version;
     const char *tls; /* version of its agent's connection */
     double last_seen_s;
@@ -39,19 +40,19 @@ struct pfl_inventory_host {
 /* Borrowed until free. */
 void pfl_inventory_get_host(const struct pfl_inventory *self, size_t host,
                             struct pfl_inventory_host *ret_host);
-/* It is not connected, and has been away for longer than an agent needs to begin again. */
+/* It is not connected, for longer than an agent needs to restart. */
 #define PFL_INVENTORY_LEFT_S 60u
 bool pfl_inventory_has_left(const struct pfl_inventory_host *host);
-/* SIZE_MAX: there is none of that name. */
+/* SIZE_MAX: not found. */
 size_t pfl_inventory_find(const struct pfl_inventory *self, const char *name);
 
 /*
- * Does the selection mean this host? Terms with commas between them, all of which must hold:
+ * Does the selection match this host? Terms with commas between them, all of which must be true:
  * label=value, label!=value, label (it has one), !label; values may have * and ?. The label `name`
- * is the host's name. "" and "*" mean every host.
+ * is the host's name. "" and "*" match every host.
  */
 bool pfl_inventory_is_selected(const struct pfl_inventory_host *host, const char *selection);
-/* PFL_EINVAL with `ret_why` (room for why_len) saying what is wrong and what would be right. */
+/* PFL_EINVAL with `ret_why` (room for why_len): the error and the remedy. */
 PFL_MUST_USE int pfl_selection_check(const char *selection, char *ret_why, size_t why_len);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The states of one host in a recording, as tables: their words, what helps when one of them gets
- * stuck, and which may follow which. Nothing here can fail.
+ * The states of one host in a recording, as tables: their names, the remedy if a host is stuck, and
+ * the legal transitions. Nothing here can fail.
  */
 #include "consumer/link/host_link_impl.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What of a config a host can record. Happy path: for each data source of the config one walk over
- * the state's data sources; names that are close to a missing one are kept as a suggestion.
- * Failures: none; what is malformed ends the walk. Limits: PFL_OFFERS_MAX data
- * sources of the config, CANDIDATES_MAX names that are compared with one that is missing.
+ * Which data sources of a config a host can record. Happy path: for each data source of the config
+ * one walk over the state's data sources; names that are close to a missing one are kept as a
+ * suggestion. Failures: none; malformed bytes end the walk. Limits: PFL_OFFERS_MAX data sources of
+ * the config, CANDIDATES_MAX names that are compared with a missing one.
  */
 #include "consumer/link/offers.h"
 

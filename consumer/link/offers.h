@@ -5,25 +5,26 @@
 
 #include "base/bytes.h"
 
-#define PFL_OFFERS_MAX            64u /* data sources of a config that are looked for; more are not */
+/* data sources of a config that are checked; further ones are not */
+#define PFL_OFFERS_MAX            64u
 #define PFL_OFFERS_NAME_BYTES     128u
 #define PFL_OFFERS_PRODUCERS_MAX  32u
 #define PFL_OFFERS_PRODUCER_BYTES 121u /* with NUL; as much as base/log quotes */
-/* So few letters are a slip of the pen, and no other data source. */
+/* An edit distance up to this is a typing error, not another data source. */
 #define PFL_OFFERS_SLIP 2u
 
 struct pfl_offers {
-    bool is_known; /* the host was asked and answered */
+    bool is_known; /* the host answered */
     uint32_t wanted;
     uint64_t offered; /* bit n: the config's n-th data source */
-    /* The offered name that is closest to one that is not offered; "" none. */
+    /* The offered name that is closest to a missing one; "" none. */
     char near[PFL_OFFERS_NAME_BYTES];
     struct pfl_offers_producer {
         uint32_t pid; /* 0: no more */
         char name[PFL_OFFERS_PRODUCER_BYTES];
         bool is_cut;                       /* the name is longer */
-    } producers[PFL_OFFERS_PRODUCERS_MAX]; /* who was there when the session was made */
-    uint32_t near_of;                      /* its place in the config */
+    } producers[PFL_OFFERS_PRODUCERS_MAX]; /* producers when the session was made */
+    uint32_t near_of;                      /* index of the missing one in the config */
     unsigned near_distance;
 };
 

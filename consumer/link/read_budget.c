@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an honest host can bring: see read_budget.h.
+ * The maximum that an honest host can send: see read_budget.h.
  *
- * Happy path: each packet is charged what it took of the ring at least (`ring_left`), and what it
- * is (`bytes_left`); an honest host stays below both. Numbers saturate: nothing wraps around.
+ * Happy path: each packet is charged the minimum that it took in the ring (`ring_left`), and its
+ * size (`bytes_left`); an honest host stays below both. Numbers saturate instead of overflowing.
  */
 #include "consumer/link/read_budget.h"
 

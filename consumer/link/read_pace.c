@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The least rate of a read-out: see read_pace.h. Bytes become time in microseconds, so that what
- * rounding takes is little, however often it is asked. No failures; numbers saturate.
+ * The minimal rate of a read-out: see read_pace.h. Bytes are converted to microseconds, so that
+ * rounding errors stay small at any frequency of calls. No failures; numbers saturate.
  */
 #include "consumer/link/read_pace.h"
 

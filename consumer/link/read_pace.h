@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How slowly a host may bring its trace. Each PFL_READ_PACE_BYTES that come give it the time of a
- * step, and so do the first ones: a read-out takes at most 1 + bytes / PFL_READ_PACE_BYTES steps.
- * Hosts that are read at the same time share the operator's link, so each may be as many times
- * slower as there are. Pure.
+ * Minimal rate of a read-out: a host gets one step's time, and one more for each
+ * PFL_READ_PACE_BYTES received, so that it takes at most 1 + bytes / PFL_READ_PACE_BYTES steps.
+ * Hosts that are read at the same time share the operator's link, so each may be slower by their
+ * number. Pure.
  */
 #ifndef PFL_CONSUMER_READ_PACE_H
 #define PFL_CONSUMER_READ_PACE_H
@@ -17,13 +17,13 @@
 struct pfl_read_pace {
     uint64_t step_us;
     uint64_t left_us;
-    uint64_t bytes; /* for which it has had the time */
+    uint64_t bytes; /* bytes that were converted into time */
 };
 
-/* It has brought `bytes` before. */
+/* It has sent `bytes` before. */
 void pfl_read_pace_begin(struct pfl_read_pace *self, uint64_t step_ms, uint64_t bytes);
-/* So much time passed while `hosts` (1 or more, with this one) were read; `bytes` are all that it
- * has brought. False: it is too slow. */
+/* `elapsed_ms` passed while `hosts` (1 or more, with this one) were read; `bytes` are all that it
+ * has sent. False: it is too slow. */
 bool pfl_read_pace_take(struct pfl_read_pace *self, uint64_t elapsed_ms, uint64_t bytes,
                         size_t hosts);
 

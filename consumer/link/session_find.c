@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the sessions of a service's state in place. Happy path: one walk over the message, one over
- * each session; and collects the state from its parts, without what fills descriptors. Failures:
- * malformed bytes end the walk; what was found until then counts.
+ * Finds sessions in a service's state in place. Happy path: one walk over the message, one over
+ * each session; also collects the state from its parts, without the large parts of descriptors.
+ * Failures: malformed bytes end the walk; earlier results count.
  */
 #include "consumer/link/session_find.h"
 
@@ -18,7 +18,7 @@
 #define FTRACE_NO_PRINT_TAG_BYTES 3u
 #define FTRACE_WHY_MAX_BYTES      200u
 
-/* Of track events, for who wants to know what can be recorded. */
+/* Of track events, for listing what can be recorded. */
 #define CATEGORIES_MAX          256u
 #define CATEGORY_NAME_MAX_BYTES 100u
 
@@ -183,7 +183,7 @@ static int encode_descriptor(struct pfl_span descriptor, struct pfl_buf *out)
     return rc == 0 ? pfl_buf_append(out, tail, sizeof(tail) - t.left) : rc;
 }
 
-/* Descriptors may have tens of megabytes in sum, of which nobody here wants more. */
+/* Descriptors may have tens of megabytes in all, most of which is not needed here. */
 static int take_source(struct pfl_span source, struct pfl_buf *out)
 {
     struct pfl_reader r = pfl_reader_of(source);
@@ -242,7 +242,7 @@ static int take_fields(struct pfl_span state, struct pfl_buf *out)
         }
         at = end;
     }
-    /* What cannot be read is taken, too: who unpacks it says so. */
+    /* Malformed bytes are copied, too: the unpacker reports them. */
     return rc != 0 ? rc : pfl_buf_append(out, begin, (size_t)(state.data + state.len - begin));
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks for a session by its unique name in a service's state (docs/abi/service.md 12). Pure. */
+/* Finds a session by its unique name in a service's state (docs/abi/service.md 12). Pure. */
 #ifndef PFL_CONSUMER_SESSION_FIND_H
 #define PFL_CONSUMER_SESSION_FIND_H
 
@@ -13,17 +13,16 @@ enum pfl_session_found {
     PFL_SESSION_OVER,    /* stopped, and waits to be read */
 };
 
-/* `state`: a serialized TracingServiceState. Copies are not looked at. */
+/* `state`: a serialized TracingServiceState. Copies are ignored. */
 enum pfl_session_found pfl_session_find(struct pfl_span state, const char *name);
-/* Likewise, by the key under which it was left; of a service that tells it. */
+/* The same by the key under which it was detached; for a service that reports it. */
 enum pfl_session_found pfl_session_find_left(struct pfl_span state, const char *key);
-/* Of that name: a serialized TracingSession in `state`. False: there is none. */
+/* Of that name: a serialized TracingSession in `state`. False: none. */
 bool pfl_session_get(struct pfl_span state, const char *name, struct pfl_span *ret_session);
-/* How many triggers would make a snapshot of it; -1: the service does not tell, or there is no such
- * session. */
+/* How many triggers clone it; -1: the service does not report that, or there is no such session. */
 int pfl_session_count_triggers(struct pfl_span state, const char *name);
-/* Appends the TracingServiceState in one QueryServiceStateResponse, of descriptors their names
- * and those of their categories. PFL_ENOMEM, PFL_ELIMIT. */
+/* Appends the TracingServiceState in one QueryServiceStateResponse; of descriptors only names and
+ * categories. PFL_ENOMEM, PFL_ELIMIT. */
 PFL_MUST_USE int pfl_session_take_state(struct pfl_span response, struct pfl_buf *out);
 
 #endif

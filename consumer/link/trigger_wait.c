@@ -2,8 +2,8 @@
 /*
  * The config of a session that waits for another's triggers: see trigger_wait.h.
  *
- * Happy path: the triggers are copied as the service tells them, into a CLONE_SNAPSHOT config with
- * the smallest buffer. Failures: a service that tells none; no memory. Limits: the buffer's.
+ * Happy path: the triggers are copied from the service's state into a CLONE_SNAPSHOT config with
+ * the smallest buffer. Failures: a service that lists none; no memory. Limits: the buffer's.
  */
 #include "consumer/link/trigger_wait.h"
 
@@ -13,7 +13,7 @@
 #include "perfetto/trace_config.fields.h"
 #include "proto/ipc/figures.h"
 
-#define LONGEST_MS 86400000u /* of a session whose service does not say when it ends */
+#define LONGEST_MS 86400000u /* for a session whose service does not report its end */
 
 static int add_bytes(struct pfl_buf *out, uint32_t id, struct pfl_span bytes)
 {

@@ -3,9 +3,9 @@
  * Open addressing with linear probing, grown at three quarters full.
  *
  * Happy path: the same id as last time costs one compare; a known one a probe or two; a new one is
- * given the next fresh id. Failures: out of memory, more ids than allowed (a host may not make the
- * operator's memory grow without end); both leave the map as it was. Ids are the host's choice:
- * places come of a random key, so that it cannot make them meet.
+ * given the next fresh id. Failures: out of memory, more ids than allowed (a host must not make the
+ * operator's memory grow without limit); both leave the map unchanged. The host chooses ids: slots
+ * depend on a random key, so that it cannot make them collide.
  */
 #include "consumer/merge/id_map.h"
 

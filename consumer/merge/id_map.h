@@ -24,14 +24,14 @@ struct pfl_id_map {
     struct pfl_id_map_slot last; /* the latest answer: packets come in runs of one sequence */
 };
 
-/* No allocation until the first id. The key is random: a host that knows it can choose ids that
- * meet in the table. */
+/* No allocation until the first id. The key is random and secret: with it a host could choose ids
+ * that collide in the table. */
 void pfl_id_map_init(struct pfl_id_map *self, size_t max_len, const struct pfl_hash_key *hash_key);
 void pfl_id_map_fini(struct pfl_id_map *self);
 
 /*
- * The id that `from` maps to; an unknown one gets *next_id, which is then counted up. `ret_is_new`
- * may be NULL. PFL_ELIMIT past max_len or when *next_id is used up (0), PFL_ENOMEM.
+ * The id that `from` maps to; a new one gets *next_id, which is then incremented. `ret_is_new` may
+ * be NULL. PFL_ELIMIT past max_len or when *next_id is used up (0), PFL_ENOMEM.
  */
 PFL_MUST_USE int pfl_id_map_get(struct pfl_id_map *self, uint32_t from, uint32_t *next_id,
                                 uint32_t *ret_to, bool *ret_is_new);

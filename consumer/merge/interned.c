@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Interned data that is there, or lost, by sequence.
+ * Interned data that is present, or lost, by sequence.
  *
  *     UNKNOWN -- CLEARED --> VALID -- a loss, then NEEDS_STATE --> BROKEN -- CLEARED --> VALID
  *        |-- NEEDS_STATE ------------------------------------------^
@@ -8,9 +8,8 @@
  *     VALID -- the next file --> LEAVING -- CLEARED --> VALID
  *                                   +-- the file before ends --> BROKEN
  *
- * Happy path: the first packet of a sequence brings its state, and nobody looks again.
- * Failure: out of memory. Limits: eight bytes a sequence of the file, whose number the merge
- * bounds.
+ * Happy path: the first packet of a sequence brings its state; later ones need no check. Failure:
+ * out of memory. Limits: eight bytes a sequence of the file, whose number the merge bounds.
  */
 #include "consumer/merge/interned.h"
 

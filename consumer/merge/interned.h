@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which packets of a sequence a reader can make sense of: SEQ_NEEDS_INCREMENTAL_STATE packets refer
- * to interned data that an earlier packet of their sequence has brought. Where that one is lost
- * (overwritten in a ring), Trace Processor skips them until the producer begins again
+ * Which packets of a sequence a reader can interpret: SEQ_NEEDS_INCREMENTAL_STATE packets refer to
+ * interned data of an earlier packet of their sequence. If that one is lost (overwritten in a
+ * ring), Trace Processor skips them until the producer resends the data
  * (SEQ_INCREMENTAL_STATE_CLEARED). Pure.
  */
 #ifndef PFL_CONSUMER_INTERNED_H
@@ -20,12 +20,12 @@ enum {
     PFL_SEQUENCE_NEEDS_STATE = 2,
 };
 
-/* After so many packets without flags the sequence is taken to have none. */
+/* After so many packets without flags the sequence counts as having none. */
 #define PFL_INTERNED_PLAIN_AFTER 16u
 
 enum pfl_interned_state {
     PFL_INTERNED_UNKNOWN,
-    PFL_INTERNED_PLAIN = PFL_INTERNED_PLAIN_AFTER, /* it does without */
+    PFL_INTERNED_PLAIN = PFL_INTERNED_PLAIN_AFTER, /* it has no flags */
     PFL_INTERNED_VALID,
     PFL_INTERNED_BROKEN,  /* what its packets refer to is lost */
     PFL_INTERNED_LEAVING, /* valid in the file before this one only */
@@ -44,7 +44,7 @@ struct pfl_interned {
 
 struct pfl_interned_counts {
     uint64_t skipped;   /* packets of sequences that stay broken */
-    uint64_t recovered; /* of sequences that began again later */
+    uint64_t recovered; /* of sequences that were cleared later */
 };
 
 void pfl_interned_fini(struct pfl_interned *self); /* zeros are an empty one */
@@ -52,10 +52,10 @@ void pfl_interned_fini(struct pfl_interned *self); /* zeros are an empty one */
 PFL_MUST_USE int pfl_interned_note(struct pfl_interned *self, uint32_t sequence, uint32_t flags,
                                    bool has_loss, struct pfl_interned_counts *counts);
 
-/* A new file begins: what the packets of VALID sequences refer to is in the one before. They are
- * LEAVING until they begin again. */
+/* A new file begins: packets of VALID sequences refer to data in the previous one. They are LEAVING
+ * until they are cleared. */
 void pfl_interned_cut(struct pfl_interned *self);
-/* The file before ends: what the packets of those that are still LEAVING refer to is lost. */
+/* The previous file ends: the data of sequences that are still LEAVING is lost. */
 void pfl_interned_end_cut(struct pfl_interned *self);
 
 static inline bool pfl_interned_is_leaving(const struct pfl_interned *self, uint32_t sequence)
@@ -63,7 +63,7 @@ static inline bool pfl_interned_is_leaving(const struct pfl_interned *self, uint
     return sequence < self->len && self->slots[sequence].state == PFL_INTERNED_LEAVING;
 }
 
-/* Its packets need no look, while they mark no loss. */
+/* Its packets need no check, as long as they mark no loss. */
 static inline bool pfl_interned_is_settled(const struct pfl_interned *self, uint32_t sequence)
 {
     return sequence < self->len && (self->slots[sequence].state == PFL_INTERNED_PLAIN ||

@@ -2,8 +2,8 @@
 /*
  * Packets that are repeated at the beginning of each file.
  *
- * Happy path: a packet takes the place of the one before it of its kind; there are few kinds.
- * Failure: out of memory; the old one is kept. Limits: number and bytes, in kept_packets.h.
+ * Happy path: a packet replaces the previous one of its kind; there are few kinds. Failure: out of
+ * memory; the old one is kept. Limits: number and bytes, in kept_packets.h.
  */
 #include "consumer/merge/kept_packets.h"
 

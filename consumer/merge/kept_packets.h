@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a host's service writes once, or now and then, and every file of a recording needs: its
- * config, its clocks, who it is. The last packet of each kind is kept, as it is in the file. Pure.
+ * Packets that a host's service writes once or rarely, and that every file of a recording needs:
+ * config, clocks, identity. The last packet of each kind is kept, as it is in the file. Pure.
  */
 #ifndef PFL_CONSUMER_KEPT_PACKETS_H
 #define PFL_CONSUMER_KEPT_PACKETS_H
@@ -13,7 +13,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
-/* Of one host. What does not fit is not kept: the later files do without it. */
+/* Of one host. Packets past the limits are not kept: later files lack them. */
 #define PFL_KEPT_PACKETS_MAX   1024u
 #define PFL_KEPT_PACKETS_BYTES (4u << 20)
 
@@ -32,8 +32,8 @@ struct pfl_kept_packets {
 };
 
 void pfl_kept_packets_fini(struct pfl_kept_packets *self); /* zeros are an empty one */
-/* Replaces the packet of that kind and machine, or, where there are many of a kind (`is_one` is
- * false), goes beside those that are different. PFL_ENOMEM. */
+/* Replaces the packet of that kind and machine, or, if there are many of a kind (`is_one` is
+ * false), adds it unless an equal one exists. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_kept_packets_put(struct pfl_kept_packets *self, uint32_t kind,
                                       uint32_t machine, bool is_one, struct pfl_span packet);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts of losses by process. Happy path: a place for each process that loses anything; there are
- * few. With more of them than places the counts are lower bounds. No failures.
+ * Counts of losses by process. Happy path: an entry for each process that loses data; there are
+ * few. With more processes than entries the counts are lower bounds. No failures.
  */
 #include "consumer/merge/losers.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose packets mark losses: counts by process. Pure. */
+/* Counts loss marks by process. Pure. */
 #ifndef PFL_CONSUMER_LOSERS_H
 #define PFL_CONSUMER_LOSERS_H
 
@@ -15,8 +15,8 @@ struct pfl_losers {
     } list[PFL_LOSERS_MAX];
 };
 
-/* A packet of `pid` marks a loss; 0: nobody is known, and nothing is counted. When all places are
- * taken, the one with the fewest marks gives way. */
+/* A packet of `pid` marks a loss; 0: the process is unknown, and nothing is counted. If the table
+ * is full, the entry with the fewest marks is replaced. */
 void pfl_losers_note(struct pfl_losers *self, uint32_t pid);
 
 #endif

@@ -2,17 +2,17 @@
 /*
  * The merge of many hosts' packets into one trace.
  *
- * Happy path of a packet: walk its fields once where they lie (packet_view.c), map the trusted
- * sequence id and the machine id, and copy the rest behind a preamble of the length that is then
- * known: once, without another look. The few packets that carry such ids deeper inside are joined
- * and rebuilt by merge_rewrite.c; so are, to be walked at all, those with a field in two slices.
+ * Happy path of a packet: walk its fields once in place (packet_view.c), map the trusted sequence
+ * id and the machine id, and copy the rest once, after a preamble with the length that is then
+ * known. The few packets that contain such ids deeper inside are joined and rebuilt by
+ * merge_rewrite.c. Packets with a field in two slices are joined first.
  *
  *     room   [0A len][... fields ...][10: sequence][98: machine]
  *
  * Failures: a packet that is no protobuf message, that is compressed, or that has too many trusted
- * fields is counted and left out, because one bad packet would make the whole file unreadable.
- * A host that invents ids without end is given up by the caller (PFL_ELIMIT).
- * Ownership: hosts, their maps and the scratch buffer belong to the merge; the room to the sink.
+ * fields is counted and left out, because one bad packet would make the whole file unreadable. A
+ * host with too many ids fails (PFL_ELIMIT). Ownership: hosts, their maps and the scratch buffer
+ * belong to the merge; the room to the sink.
  */
 #include "consumer/merge/merge.h"
 
@@ -25,7 +25,7 @@
 _Static_assert(PFL_PACKET_TAIL_MAX + PFL_MERGE_IDS_MAX <= PFL_MERGE_TAIL_BLOCK,
                "copied as a block");
 
-/* A packet on its way: what came, what the walk found, and the fields that it gets. */
+/* A packet in progress: its slices, the result of the walk, and its new fields. */
 struct packet {
     const struct iovec *slices;
     int slices_len;

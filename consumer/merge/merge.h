@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Packets of many hosts in, the bytes of one trace file out. Gives every host its machine id, all
- * sequences ids that are disjoint, and Trace Processor what it needs to put every host on the
- * reference host's timeline. How and why: docs/merged-trace.md. I/O-free.
+ * sequences disjoint ids, and Trace Processor the data to put every host on the reference host's
+ * timeline. docs/merged-trace.md has the method and the reasons. I/O-free.
  */
 #ifndef PFL_CONSUMER_MERGE_H
 #define PFL_CONSUMER_MERGE_H
@@ -24,35 +24,34 @@
 
 struct pfl_merge;
 
-/* Where the file's bytes go. */
+/* The destination of the file's bytes. */
 struct pfl_merge_sink {
     void *user;
     /* Room for `len` bytes; a second reserve without commit replaces the first and need not keep
-     * what was written. A negative return is passed on. */
+     * what was written. A negative return becomes the result. */
     int (*reserve)(void *user, size_t len, uint8_t **ret_room);
     /* `len` bytes of the room are the next whole packets of the file. */
     void (*commit)(void *user, size_t len);
 };
 
-/* Where packets go after a cut. */
+/* The destinations after a cut. */
 struct pfl_merge_next {
     struct pfl_merge_sink sink;   /* the next file */
-    struct pfl_merge_sink before; /* what was the file until now */
+    struct pfl_merge_sink before; /* the file until now */
 };
 
 struct pfl_merge_host_conf {
     const char *name; /* copied; what Trace Processor's machine table shows */
     /* Copied; the same instants on this host's boot clock and on the reference's, ascending. The
-     * reference host has exactly one; a host whose clock is unknown has none, and is placed by
-     * its wall clock. */
+     * reference host has exactly one; a host whose clock is unknown has none, and is aligned by its
+     * wall clock. */
     const struct pfl_clock_point *points;
     size_t points_len;
     bool is_reference; /* exactly one host of a merge */
-    /* What is known of its clock against the reference's, for readers of the trace: see
-     * docs/merged-trace.md. */
+    /* Its clock relative to the reference's, for readers of the trace: see docs/merged-trace.md. */
     bool has_clock;
     int64_t offset_ns; /* at the beginning */
-    int64_t drift_ns;  /* how much that changed until the end */
+    int64_t drift_ns;  /* its change until the end */
     int64_t error_ns;  /* a bound */
 };
 
@@ -63,14 +62,14 @@ struct pfl_merge_stats {
     uint64_t loss_marks;      /* packets before which something was lost */
     uint32_t loss_reasons;    /* all DataLossReason bits seen */
     uint32_t sequences;
-    /* Packets that refer to interned data which did not come, so that readers skip them. */
+    /* Packets whose interned data is missing, so that readers skip them. */
     struct pfl_interned_counts unreadable;
     struct pfl_losers losers; /* whose packets mark losses */
     uint64_t started_ns;      /* host's boot clock at its start of tracing; 0 unknown */
-    uint64_t cloned_ns;       /* likewise at the moment the session was copied; 0: it was not */
+    uint64_t cloned_ns;       /* likewise when the session was copied; 0: it was not */
 };
 
-/* The key is random: ids are the hosts' choice, and their places in tables are not. */
+/* The key is random and secret: hosts choose ids, and must not choose their slots in tables. */
 PFL_MUST_USE int pfl_merge_new(const struct pfl_merge_sink *sink,
                                const struct pfl_hash_key *hash_key, struct pfl_merge **ret_merge);
 void pfl_merge_free(struct pfl_merge *self); /* NULL is legal */
@@ -90,23 +89,23 @@ PFL_MUST_USE int pfl_merge_add_points(struct pfl_merge *self, size_t host,
 /*
  * One packet of a host (index from add_host), `bytes` long, in slices. A packet that cannot be
  * merged is counted and left out: 0. PFL_ELIMIT (more sequences or machines than one host may have:
- * give up that host), PFL_ENOMEM, or what the sink returned.
+ * the host fails), PFL_ENOMEM, or what the sink returned.
  */
 PFL_MUST_USE int pfl_merge_packet(struct pfl_merge *self, size_t host, const struct iovec *slices,
                                   int slices_len, size_t bytes);
-/* A run of packets (proto/packet_run.h): what pfl_merge_packet would do with each of them.
- * *ret_bytes: of them all, as the host has them. PFL_EPROTO besides: its columns do not fit
- * together; what came before that is written. */
+/* A run of packets (proto/packet_run.h): the same as pfl_merge_packet with each of them.
+ * *ret_bytes: the bytes of all, as the host has them. Also PFL_EPROTO: its columns are
+ * inconsistent; earlier packets are written. */
 PFL_MUST_USE int pfl_merge_run(struct pfl_merge *self, size_t host,
                                const struct pfl_packet_run *run, uint64_t *ret_bytes);
 /*
- * A recording in several files, each of which can be read by itself. What each of them needs is
- * kept from pfl_merge_keep_state on, which is called before pfl_merge_begin.
+ * A recording in several files, each of which can be read alone. What each of them needs is kept
+ * from pfl_merge_keep_state on, which is called before pfl_merge_begin.
  *
  * pfl_merge_cut begins the next file: with the hosts' names, clocks and configs. Sequences whose
- * packets refer to what the file before has (interned data, incremental timestamps) go on there
- * until their producers begin again (SEQ_INCREMENTAL_STATE_CLEARED); pfl_merge_is_cutting says
- * whether there are any. pfl_merge_end_cut: nothing goes to the file before any more. Failures: as
+ * packets refer to data in the previous file (interned data, incremental timestamps) continue there
+ * until their producers clear that state (SEQ_INCREMENTAL_STATE_CLEARED); pfl_merge_is_cutting says
+ * whether there are any. pfl_merge_end_cut: no more is written to the previous file. Failures: as
  * pfl_merge_packet; PFL_ESTATE while a cut has not ended.
  */
 void pfl_merge_keep_state(struct pfl_merge *self);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What merge.c and merge_rewrite.c share; nobody else includes it. */
+/* Shared by merge.c and merge_rewrite.c; private to them. */
 #ifndef PFL_CONSUMER_MERGE_IMPL_H
 #define PFL_CONSUMER_MERGE_IMPL_H
 
@@ -41,7 +41,7 @@ enum {
     PFL_PACKET_ZSTD_COMPRESSED = 133,
 };
 
-/* What the trusted fields at the end of packets are in the file. */
+/* The trusted fields of packets, as written to the file. */
 struct pfl_merge_tail {
     size_t len;
     uint32_t sequence; /* in the file; 0: none */
@@ -69,7 +69,7 @@ struct pfl_merge_host {
 struct pfl_merge {
     struct pfl_merge_sink sink;
     struct pfl_hash_key hash_key;
-    struct pfl_merge_sink before; /* of the file before, while is_cutting */
+    struct pfl_merge_sink before; /* the previous file, while is_cutting */
     bool is_cutting;
     bool keeps_state; /* what every file needs is kept */
     struct pfl_merge_host hosts[PFL_MERGE_MAX_HOSTS];
@@ -81,7 +81,7 @@ struct pfl_merge {
     struct pfl_buf scratch;
 };
 
-/* A packet that carries ids or clocks deeper inside. */
+/* A packet that contains ids or clocks deeper inside. */
 struct pfl_merge_special {
     uint32_t id;      /* of the field, one of the above */
     uint32_t machine; /* as the host wrote it */
@@ -91,8 +91,8 @@ struct pfl_merge_special {
 int pfl_merge_map_sequence(struct pfl_merge *self, struct pfl_merge_host *h, uint32_t from,
                            uint32_t *ret_to, bool *ret_is_new);
 
-/* Puts the rewritten packet into self->scratch; left empty: the packet is not wanted in the merged
- * file. PFL_EPARSE: malformed inside. */
+/* Writes the rewritten packet to self->scratch; empty: the packet is omitted from the merged file.
+ * PFL_EPARSE: malformed inside. */
 PFL_MUST_USE int pfl_merge_rewrite(struct pfl_merge *self, struct pfl_merge_host *h,
                                    const struct pfl_merge_special *special, struct pfl_span packet);
 
@@ -101,15 +101,15 @@ PFL_MUST_USE int pfl_merge_map_tail(struct pfl_merge *self, struct pfl_merge_hos
                                     const struct pfl_packet_view *view, struct pfl_span tail,
                                     struct pfl_merge_tail *ret_out);
 
-/* A packet as it is, into that file. */
+/* Writes a packet unchanged to that file. */
 PFL_MUST_USE int pfl_merge_emit(const struct pfl_merge_sink *sink, struct pfl_span packet);
-/* What pfl_merge_begin wrote, as it stands now, and the packets that are kept: into self->sink. */
+/* Writes what pfl_merge_begin wrote, in its current state, and the kept packets, to self->sink. */
 PFL_MUST_USE int pfl_merge_begin_again(struct pfl_merge *self);
 
 /*
- * After a remote_clock_sync of a machine behind a host, as it goes to the file: writes a packet
- * with a timestamp of that machine, for the reason given in merge_preamble.c. Nothing when it has
- * no boot clock in it.
+ * Call after a remote_clock_sync of a machine behind a host was written: writes a packet with a
+ * timestamp of that machine (merge_preamble.c has the reason). No effect without a boot clock in
+ * it.
  */
 PFL_MUST_USE int pfl_merge_emit_pin(struct pfl_merge *self, struct pfl_span sync_packet);
 

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The packets that a merged file begins with: who the hosts are and how their clocks stand.
+ * The packets that a merged file begins with: the hosts' identities and clocks.
  *
  *     reference   clock_snapshot {primary BOOTTIME}      its boot clock is the trace's timeline
  *                 system_info {machine_name}
  *     each other  remote_clock_sync, one per clock point
  *                 system_info {machine_name}, with a timestamp on the host's boot clock
  *
- * A host that joins later has its own packets of these just before its first ones. Each further
- * file of a recording begins so, too: with the last clock point of each host, and with the packets
- * that are kept of its service. The order matters to Trace Processor: the reference's packet must
- * be first, or the first other host would be taken for it; and the timestamp on another host's
- * first packet is converted at once, which keeps that host's own clock snapshots from redefining
- * the timeline.
+ * The packets of a host that joins later precede its first ones. Each further file of a recording
+ * begins with them, too: with the last clock point of each host, and with the kept packets of its
+ * service. The order matters to Trace Processor: the reference's packet must be first, otherwise
+ * the first other host counts as the reference. The timestamp on another host's first packet is
+ * converted at once, which prevents that host's own clock snapshots from redefining the timeline.
  *
  * A clock point is written as two equal exchanges, of which Trace Processor takes the mean: exactly
  * the offset. Failures: the sink's, out of memory.

@@ -93,8 +93,7 @@ static int put_name(struct rewriter *rw, struct pfl_span message, struct pfl_buf
                : append_message(out, SYSTEM_INFO__MACHINE_NAME, pfl_span_of(name, strlen(name)));
 }
 
-/* One Clock of host_clocks; only the boot clock of the host stands in a known relation to the
- * reference's. */
+/* One Clock of host_clocks; only the host's boot clock has a known relation to the reference's. */
 static int move_clock(struct rewriter *rw, struct pfl_span clock, struct pfl_buf *out)
 {
     const struct pfl_clock_point *p = &rw->host->points[0];

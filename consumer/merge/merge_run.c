@@ -5,14 +5,14 @@
  *     run    tail | rest, rest ... | time, time ... | length, length ...
  *     room          [0A len][40 time][rest][tail in the file]  [0A len][40 time]...
  *
- * Happy path: the tail is walked once, and mapped with the first plain packet; of each packet the
- * rest is looked at where it lies, for fields that would concern the merge, and the pieces are
- * copied once behind a preamble; many packets go to the sink at a time. Whatever is not plain (a
- * packet that names a sequence itself, one that is rewritten or refused, a tail that is more than
- * ids, a sequence whose interned data is not known to be there), and a run at the end of a reply,
- * behind which there is nothing that may be read, goes through pfl_merge_packet in pieces.
- * Failures: columns that do not fit together; pfl_merge_packet's. What came before is written.
- * Limits: lengths are bounded by the run, which is bounded by a frame.
+ * Happy path: the tail is walked once, and mapped with the first plain packet. The rest of each
+ * packet is checked in place for fields that concern the merge, and the pieces are copied once
+ * after a preamble; many packets are committed at a time. Other packets go through pfl_merge_packet
+ * in pieces: those that name a sequence themselves, or are rewritten or refused; those with a tail
+ * that is more than ids, or of a sequence whose interned data may be missing; and a run at the end
+ * of a reply, after which no bytes are readable. Failures: inconsistent columns;
+ * pfl_merge_packet's. Earlier packets are written. Limits: lengths are bounded by the run, which is
+ * bounded by a frame.
  */
 #include "consumer/merge/merge_impl.h"
 #include "proto/packet_run.h"
@@ -55,7 +55,7 @@ struct run {
     struct pfl_span tail;
     struct pfl_packet_view tail_view;
     bool is_tail_plain;        /* nothing but ids, and short in the file as far as is known */
-    bool is_tail_mapped;       /* with the first plain packet: others may not know its sequence */
+    bool is_tail_mapped;       /* with the first plain packet: others may not have this sequence */
     struct pfl_merge_tail out; /* the tail in the file, when it is mapped */
     struct columns columns;
     const uint8_t *readable_end;
@@ -123,7 +123,7 @@ static void flush(struct run *run)
     run->room = (struct room){0};
 }
 
-/* For a packet whose rest has `len` bytes, and for others. */
+/* For a packet whose rest has `len` bytes, and for further ones. */
 static int make_room(struct run *run, size_t len)
 {
     size_t wanted = OVERHEAD_MAX + len < ROOM_BYTES ? ROOM_BYTES : OVERHEAD_MAX + len;
@@ -139,7 +139,7 @@ static int make_room(struct run *run, size_t len)
 
 /* ---- any packet ---- */
 
-/* Bytes of the varint that the column goes on with; 0: it has no end in it. */
+/* Length of the column's next varint; 0: it is incomplete. */
 static size_t varint_len(const struct column *c)
 {
     size_t max = left_of(c) < TIME_MAX ? left_of(c) : TIME_MAX;
@@ -198,7 +198,7 @@ static int put_any(struct run *run)
     return pfl_merge_packet(run->merge, run->index, slices, slices_len, bytes);
 }
 
-/* ---- plain ones, behind whose columns BLOCK bytes can be read ---- */
+/* ---- plain packets, with BLOCK readable bytes after their columns ---- */
 
 /* More than TIME_PLAIN: it may have no end. */
 static inline size_t plain_time_len(const uint8_t *p)

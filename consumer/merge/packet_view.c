@@ -4,10 +4,10 @@
  *
  * Happy path: a tag of one or two bytes and a varint (a value, or a payload's length) are read at
  * once, from eight bytes; near the end these are loaded from before and shifted, so that what is
- * past the end reads as zero and is found by the length. A field that concerns nobody costs a look
- * into a table. What is spelled otherwise, or wrong, is left to pfl_reader_field. Where the rest
- * is the tail of the packet before, it means the same; a tail that is new is learnt.
- * Failures: false. Limits: PFL_PACKET_CUTS_MAX fields that are replaced.
+ * past the end reads as zero and is found by the length. An irrelevant field costs a table look-up.
+ * Other encodings, and errors, are left to pfl_reader_field. If the rest is equal to the tail of
+ * the previous packet, its result is reused; a new tail is remembered. Failures: false. Limits:
+ * PFL_PACKET_CUTS_MAX fields that are replaced.
  */
 #include "consumer/merge/packet_view.h"
 
@@ -170,14 +170,14 @@ static inline bool is_tail(const struct pfl_packet_tail *tail, const uint8_t *p)
            memcmp(p + last, tail->bytes + last, PFL_PACKET_TAIL_MIN) == 0;
 }
 
-/* Fields 3, 10 and 79 are nothing but the service's; any other begins a new tail. */
+/* Fields 3, 10 and 79 are only the service's; any other begins a new tail. */
 static inline bool may_be_in_tail(uint32_t id)
 {
     return id == PFL_PACKET_TRUSTED_UID || id == PFL_PACKET_SEQUENCE ||
            id == PFL_PACKET_TRUSTED_PID;
 }
 
-/* What stands from `begin` on, `at` bytes into the packet, and has one sequence in it. */
+/* Remembers the tail from `begin` on, `at` bytes into the packet, which has one sequence in it. */
 static void learn(struct pfl_packet_tail *tail, const struct pfl_packet_view *v, struct pfl_span is,
                   size_t at)
 {

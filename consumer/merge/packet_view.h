@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one walk over a packet's own fields found: all that the merge has to know of it. Pure. */
+/* The result of one walk over a packet's own fields: all that the merge needs. Pure. */
 #ifndef PFL_CONSUMER_PACKET_VIEW_H
 #define PFL_CONSUMER_PACKET_VIEW_H
 
@@ -33,34 +33,33 @@ struct pfl_packet_view {
 };
 
 /*
- * The trusted fields that a service ends its packets with, as they were last time: nearly always
- * they are the same again, and one comparison stands for their walk.
+ * The trusted fields at the end of the previous packet of a service: nearly always they are the
+ * same again, and one comparison replaces their walk.
  */
 #define PFL_PACKET_TAIL_MIN 8u
 #define PFL_PACKET_TAIL_MAX 16u
 
 struct pfl_packet_tail {
     size_t len;  /* 0: none is known */
-    bool is_new; /* another than at the last look; for the owner to take back */
+    bool is_new; /* differs from the last one; the owner resets it */
     uint8_t bytes[PFL_PACKET_TAIL_MAX];
     uint32_t sequence;
     struct pfl_packet_cut cut; /* the sequence's field, by its place in the tail */
 };
 
-/* False when a field does not end in its slice (then ask again with the slices joined), when the
- * packet is no protobuf message, and when it has more trusted fields than fit. `tail` (begins as
- * zeros) is used and kept up to date; packets of one service come with one tail. */
+/* False if a field does not end in its slice (then try again with the slices joined), if the packet
+ * is no protobuf message, and if it has more trusted fields than fit. `tail` (initially zeroed) is
+ * used and updated; packets of one service share one tail. */
 bool pfl_packet_view_of(struct pfl_packet_view *self, struct pfl_packet_tail *tail,
                         const struct iovec *slices, int slices_len);
 
-/* The usual packet, recognized by a shorter walk: nothing for the merge but the tail at its end.
- * Says nothing else: false leaves all to pfl_packet_view_of. */
+/* Recognizes the usual packet by a shorter walk: only the tail at its end concerns the merge.
+ * False: use pfl_packet_view_of. */
 bool pfl_packet_view_is_usual(const struct pfl_packet_tail *tail, const struct iovec *slice);
 
 /*
- * Whether nothing in these fields concerns the merge: not an id, not a loss, nothing that is
- * special. Asks for PFL_PACKET_PLAIN_ROOM readable bytes behind `end`. False where a shorter look
- * cannot tell.
+ * Whether nothing in these fields concerns the merge: no id, no loss, nothing special. Needs
+ * PFL_PACKET_PLAIN_ROOM readable bytes after `end`. False also if this short check cannot decide.
  */
 #define PFL_PACKET_PLAIN_ROOM 8u
 bool pfl_packet_view_is_plain(const uint8_t *begin, const uint8_t *end);

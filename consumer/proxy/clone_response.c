@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads packets and answers of clones: see clone_response.h. Happy path: a packet of the service's
- * own sequence is known by its content's field; statistics are copied but for one field. Failure: a
- * malformed message. Nothing is kept.
+ * Parses packets and answers of clones: see clone_response.h. Happy path: a packet of the service's
+ * own sequence is recognized by its content's field; statistics are copied except one field.
+ * Failure: a malformed message. Nothing is kept.
  */
 #include "consumer/proxy/clone_response.h"
 

@@ -6,10 +6,10 @@
  *                    Flush -> ReadBuffers -> packets to the file -> on_read_out
  *     at the end:    ReadBuffers -> packets to the file -> fdatasync -> on_finished
  *
- * Happy path: as drawn; a period that finds the last one unfinished is left out. Failures: a flush
- * that fails is the service's to count; a file that is full or broken gets nothing more (whole
- * packets only, as the service does) and on_full. Limits: writing a local file is done from the
- * loop, so a file on a slow disk slows the tunnel, and only it.
+ * Happy path: as drawn; a period is skipped while the last one is unfinished. Failures: the service
+ * counts failed flushes; a file that is full or broken gets nothing more (whole packets only, as
+ * the service does), and on_full is called. Limits: the loop writes the local file, so a file on a
+ * slow disk slows only the tunnel.
  */
 #include "consumer/proxy/file_pull.h"
 

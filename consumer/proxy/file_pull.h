@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * write_into_file at a distance: flushes and reads a host's session periodically and writes the
- * packets to a local descriptor, as the service would have done.
+ * Remote write_into_file: flushes and reads a host's session periodically and writes the packets to
+ * a local descriptor, as the service would.
  */
 #ifndef PFL_CONSUMER_FILE_PULL_H
 #define PFL_CONSUMER_FILE_PULL_H
@@ -30,14 +30,14 @@ struct pfl_file_pull {
     uv_timer_t timer;
     struct pfl_packet_scan scan; /* owned */
     uint64_t written_bytes;
-    uint64_t wanted; /* the newest mark that was asked for, that the read-out under way began with,
+    uint64_t wanted; /* the newest mark that was requested, that the current read-out began with,
                         and that is in the file */
     uint64_t begun;
     uint64_t had;
-    bool is_busy; /* a flush or read-out is on its way */
+    bool is_busy; /* a flush or read-out is in progress */
     bool is_full;
     bool is_finishing;
-    bool is_last_read; /* asked for after the session had ended */
+    bool is_last_read; /* requested after the session had ended */
     bool is_over;
     bool is_open; /* the timer */
     void (*on_closed)(void *user);
@@ -48,12 +48,13 @@ void pfl_file_pull_open(struct pfl_file_pull *self, const struct pfl_file_pull_c
 /* The session has ended: reads what is left. */
 void pfl_file_pull_finish(struct pfl_file_pull *self);
 /*
- * Reads out what there is by now, after what is being read out. `mark`: larger than any before;
+ * Reads out what there is by now, after the current read-out. `mark`: larger than any before;
  * pfl_file_pull_has says when it is done, which may be at once.
  */
 void pfl_file_pull_hurry(struct pfl_file_pull *self, uint64_t mark);
 bool pfl_file_pull_has(const struct pfl_file_pull *self, uint64_t mark);
-/* Asynchronous: `self` may go after on_closed. Makes no request and gets no answer any more. */
+/* Asynchronous: `self` may be freed after on_closed. Makes no request and gets no answer any
+ * more. */
 void pfl_file_pull_close(struct pfl_file_pull *self, void (*on_closed)(void *user));
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes write_into_file and what belongs to it out of a request. Happy path: the config is copied
- * field by field, its buffers too; everything else of the request stays. Failure: a malformed
- * request.
+ * Removes write_into_file and its options from a request. Happy path: the config is copied field by
+ * field, its buffers too; everything else of the request stays. Failure: a malformed request.
  */
 #include "consumer/proxy/file_request.h"
 

@@ -13,7 +13,7 @@ struct pfl_file_request {
     bool is_requested;  /* write_into_file, without output_path */
     uint32_t period_ms; /* at least PFL_FILE_REQUEST_MIN_PERIOD_MS */
     uint64_t max_bytes; /* 0: no limit */
-    uint64_t uuid_msb;  /* the trace's identity, by which its clones are known */
+    uint64_t uuid_msb;  /* the trace's identity, which its clones share */
     uint64_t uuid_lsb;
 };
 
@@ -21,10 +21,10 @@ struct pfl_file_request {
 #define PFL_FILE_REQUEST_MIN_PERIOD_MS 100u
 
 /*
- * Reads an EnableTracingRequest. When it wishes for a file, `out` gets the request without that,
- * without what a clone would do to the buffers (they are emptied into the file, and a clone is made
- * from that), and with `random` as the trace's identity if it gives none itself; otherwise nothing
- * is appended. PFL_EPARSE, PFL_ENOMEM, PFL_ELIMIT.
+ * Parses an EnableTracingRequest. If it asks for a file, `out` gets the request without that,
+ * without the buffers' options for a clone (buffers are emptied into the file, and a clone is made
+ * from that), and with `random` as the trace's identity if it has none; otherwise nothing is
+ * appended. PFL_EPARSE, PFL_ENOMEM, PFL_ELIMIT.
  */
 PFL_MUST_USE int pfl_file_request_take(struct pfl_span request, const uint64_t random[2],
                                        struct pfl_buf *out,

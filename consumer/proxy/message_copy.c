@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of messages: see message_copy.h. Happy path: measured, then copied field by field as it
- * lies there. Failures: the buffer's; a malformed message ends where it cannot be read.
+ * Copies of messages: see message_copy.h. Happy path: measured, then copied field by field in its
+ * encoded form. Failures: the buffer's; a malformed message ends at the error.
  */
 #include "consumer/proxy/message_copy.h"
 

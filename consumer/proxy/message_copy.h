@@ -5,15 +5,15 @@
 
 #include "base/buf.h"
 
-/* This field does not go into the copy. */
+/* True: this field is omitted from the copy. */
 typedef bool pfl_message_copy_leave(const struct pfl_field *field);
 
 /* The bytes of a field `id` with the copy of `message`, its tag and length included. */
 size_t pfl_message_copy_bytes(uint32_t id, struct pfl_span message, pfl_message_copy_leave *leave);
-/* That field at the end of `out`. PFL_ELIMIT, PFL_ENOMEM. */
+/* Appends that field to `out`. PFL_ELIMIT, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_message_copy_append(uint32_t id, struct pfl_span message,
                                          pfl_message_copy_leave *leave, struct pfl_buf *out);
-/* Tag and length alone, for `len` bytes to follow. Errors as above. */
+/* Appends only tag and length, for `len` bytes to follow. Errors as above. */
 PFL_MUST_USE int pfl_message_copy_append_header(uint32_t id, size_t len, struct pfl_buf *out);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The local socket. Happy path: each accepted client becomes a client object (proxy_client.c),
- * which lives until both its sides are closed. Closing: no more clients, the ones there are finish
- * their files, and when the last is gone, so is the proxy. Failures end one client, never the
- * proxy.
+ * which lives until both its sides are closed. Closing: no more clients are accepted, existing ones
+ * finish their files, and the last one frees the proxy. Failures end one client, never the proxy.
  */
 #include "consumer/proxy/proxy.h"
 

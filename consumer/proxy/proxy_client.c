@@ -5,14 +5,14 @@
  *     client --requests--> rpc host | forward | consumer connection --requests--> host
  *            <--replies---          |         |                     <--replies---
  *
- * Happy path: the client is read once the host is bound; each request goes on under its method's
- * name, each reply comes back as it is. EnableTracing with a descriptor goes on
- * without its write_into_file, and a file pull writes the file here; the client learns of the
- * session's end when its file is complete. Failures: a side that closes or breaks the protocol
- * closes the other; a client that leaves while its file is written has its session stopped and the
- * rest read first; one that detaches leaves its object behind, and who attaches is that one's
- * guest: it asks over its connection, and its leaving ends the session. Ownership: both streams,
- * the requests under way, the pull. Limits: a client that does not read holds its host back.
+ * Happy path: the client is read once the host is bound; each request is forwarded by its method's
+ * name, each reply is returned unchanged. EnableTracing with a descriptor is forwarded without
+ * write_into_file, and a file pull writes the file here; the client is notified of the session's
+ * end when its file is complete. Failures: if a side closes or breaks the protocol, the other is
+ * closed. If a client disconnects while its file is written, its session is stopped and the rest
+ * read first. A client that detaches leaves its object behind, and a client that attaches becomes
+ * its guest: it uses the owner's connection, and its end ends the session. Ownership: both streams,
+ * pending requests, the pull. Limits: reading the host stops while its client does not read.
  */
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +48,8 @@ void pfl_proxy_client_check_closed(struct pfl_proxy_client *c)
         !pfl_proxy_clone_is_closed(c))
         return;
     pfl_closer_close(c->fd, geteuid());
-    free_requests(c); /* not before: replies that came with the last one are still told to them */
+    free_requests(
+        c); /* not before: replies that were read together with the last one still use them */
     pfl_rpc_host_fini(&c->rpc);
     pfl_buf_fini(&c->end_body);
     pfl_buf_fini(&c->config);
@@ -269,7 +270,7 @@ static void on_client_fd(void *user, int fd)
     c->fd = fd;
 }
 
-/* The session of a client that detached, or has a guest, goes on without it. */
+/* The session of a client that detached, or has a guest, continues without it. */
 static bool is_kept(const struct pfl_proxy_client *c)
 {
     return c->key[0] != '\0' || c->guest != NULL;

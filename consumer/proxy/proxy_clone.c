@@ -5,13 +5,14 @@
  *     host's answer -> the source read out once more -> its file copied -> what the service tells
  *     of the clone behind it -> the client's answer
  *
- * Happy path: the host's clone has what the buffers had and no file; it is known as one of a pulled
- * session by the identity that they share. What was in the buffers comes with the source's own next
- * read-out, so the copy of its file has all of it, once, under one set of sequence ids; of the
- * host's clone only what the service says about it is used. Failures: no descriptor, a file that
- * cannot be read or written, a source that goes away: the client's answer says so, and the host's
- * clone is freed. Ownership: descriptors, answer and story while a clone is under way; the thread
- * that copies is told to stop and waited for. Limits: one clone a client, CLONE_STORY_MAX_BYTES.
+ * Happy path: the host's clone has the content of the buffers and no file; the shared identity
+ * marks it as a clone of a pulled session. The source's own next read-out brings the content of the
+ * buffers, so that the copy of its file has all of it, once, under one set of sequence ids. Of the
+ * host's clone only the service's packets about it are used. Failures: no descriptor, a file that
+ * cannot be read or written, a lost source: the client's answer has the reason, and the host's
+ * clone is freed. Ownership: descriptors, answer and packets while a clone is in progress; the
+ * copying thread is asked to stop and waited for. Limits: one clone per client,
+ * CLONE_STORY_MAX_BYTES.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +34,7 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* Nothing is under way any more. */
+/* No clone is in progress any more. */
 static void settle(struct pfl_proxy_clone *clone)
 {
     if (clone->state == PFL_PROXY_CLONE_PACKETS)
@@ -66,7 +67,7 @@ static int tell(struct pfl_proxy_client *c, struct pfl_rpc_request request, cons
     return rc;
 }
 
-/* The client is told why, and the host's clone goes. */
+/* The client gets the reason, and the host's clone is freed. */
 static void refuse(struct pfl_proxy_client *c, struct pfl_rpc_request request, const char *why)
 {
     int rc = tell(c, request, why);
@@ -85,7 +86,7 @@ static void give_up(struct pfl_proxy_client *c, const char *why)
     refuse(c, request, why);
 }
 
-/* The story of the clone. */
+/* The clone's packets. */
 
 /* 0 or an errno. */
 static int write_all(int fd, const uint8_t *data, size_t len)
@@ -186,7 +187,7 @@ static void copy(uv_work_t *work)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
-            clone->error = n < 0 ? errno : EIO; /* somebody cut it */
+            clone->error = n < 0 ? errno : EIO; /* another process truncated it */
             return;
         }
         clone->error = write_all(clone->to, part, (size_t)n);

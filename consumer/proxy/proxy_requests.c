@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a client of the local socket asks.
+ * Requests of a client of the local socket.
  *
- * Happy path: a request goes on to the host under its method's name, its reply comes back as it is.
- * What has to do with a file that is written here, or with a session that is detached here, is
- * answered here or goes on changed. Failures: a request that the host does not know fails; a host
- * that is gone ends the client. Ownership: a request under way is the client's until its last
- * reply.
+ * Happy path: a request is forwarded to the host by its method's name, its reply is returned
+ * unchanged. Requests for a file that is written here, or for a session that is detached here, are
+ * answered here or forwarded with changes. Failures: a request that the host does not know fails; a
+ * lost host ends the client. Ownership: a pending request is the client's until its last reply.
  */
 #include <assert.h>
 #include <string.h>
@@ -79,7 +78,7 @@ static int forward(struct pfl_proxy_client *c, struct pfl_rpc_request request, c
     return rc == PFL_ENOENT ? pfl_rpc_host_reply_failure(&c->rpc, request) : rc;
 }
 
-/* A guest says so once it is attached, to hear of the end. */
+/* A guest sends this after it attached, to be notified of the end. */
 static int await_end(struct pfl_proxy_client *guest, struct pfl_rpc_request request)
 {
     struct pfl_proxy_client *owner = guest->owner;
@@ -141,8 +140,8 @@ static struct pfl_proxy_client *find_detached(struct pfl_proxy *proxy, const cha
     return NULL;
 }
 
-/* A session whose file is written here stays with its connection, which is ours: the service is not
- * asked. */
+/* A session whose file is written here stays with its connection, which is ours: the service gets
+ * no request. */
 static int on_detach(void *user, struct pfl_rpc_request request, struct pfl_span args)
 {
     struct pfl_proxy_client *c = user;
@@ -151,7 +150,7 @@ static int on_detach(void *user, struct pfl_rpc_request request, struct pfl_span
 
     if (!owner->has_pull || owner->is_leaving)
         return forward(c, request, "Detach", args);
-    /* Who detached it has it no more: its guest has it, or whoever knows the key. */
+    /* The client that detached it no longer has it: its guest has it, or a client with the key. */
     if (c == owner && (owner->guest != NULL || owner->key[0] != '\0'))
         return pfl_rpc_host_reply_failure(&c->rpc, request);
     if (!pfl_detach_request_read_key(args, key) || find_detached(c->proxy, key) != NULL)

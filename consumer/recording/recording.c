@@ -8,13 +8,13 @@
  *
  * Happy path: the hosts start together, when all are ready. The file is opened before, so that a
  * bad path costs no recording. When one session ends by itself (duration, trigger) the others get a
- * short grace and are then stopped. Reading begins when all have stopped, or a second after the
- * first one: the clocks of those go to the file first. One that comes later joins. What was read is
- * freed on the hosts when the file is complete and on the disk.
+ * short grace period and are then stopped. Reading begins when all have stopped, or a second after
+ * the first one; their clocks are written first. Later hosts join. What was read is freed on the
+ * hosts when the file is complete and on the disk.
  *
- * Failures: a failed host is left out of what follows; too few of them end the recording. One that
- * is away holds up nobody (recording_absent.c). A file that cannot be written ends all hosts'
- * reading; what is in it stays valid, and what the hosts still have stays there.
+ * Failures: a failed host is left out of what follows; too few hosts end the recording. A
+ * disconnected host does not delay others (recording_absent.c). If the file cannot be written,
+ * reading of all hosts ends; its content stays valid, and unread data stays on the hosts.
  * Ownership: links, merge and file. Limits: reading of all hosts stops while the file is congested.
  */
 #include "consumer/recording/recording.h"
@@ -272,7 +272,7 @@ static void on_most_started(uv_timer_t *timer)
     evaluate(r);
 }
 
-/* Those that have started do not wait for the others. */
+/* Hosts that have started do not wait for the others. */
 static void look_at_start(struct pfl_recording *r)
 {
     if (!is_any_in(r, pfl_recording_waited_states(r)))
@@ -306,7 +306,7 @@ static void begin_read(struct pfl_recording *r)
     enter_phase(r, PFL_RECORDING_READ);
     uv_timer_stop(&r->timer);
     if (r->in[PFL_LINK_STOPPED] == 0 || is_streamed)
-        return; /* streamed: each goes on when it has stopped */
+        return; /* streamed: each continues when it has stopped */
     if (!can_be_read) {
         keep_all(r);
         return;
@@ -330,7 +330,7 @@ static void on_most_stopped(uv_timer_t *timer)
     evaluate(r);
 }
 
-/* One that was away when the others were stopped. */
+/* Stops a host that was disconnected when the others were stopped. */
 static void end_late_ones(struct pfl_recording *r)
 {
     if (is_any_in(r, IN(RECORDING)))

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hosts that are away while something is wanted of them: an agent that died, a network that is
- * down. Happy path: a look four times a second; nobody is away, or they come back while the others
- * are worked on, and nothing depends on them.
+ * Hosts that are disconnected while an answer is expected: an agent died, or a network is down.
+ * Happy path: a check four times a second; no host is disconnected, or it reconnects while the
+ * others continue.
  *
- * Failures: one that is away when nothing else is left to be done is waited for, and then given up:
- * before the recording runs after the time of a step, since nothing is lost by that; then after
- * wait_ms, since its data is lost by that. While the relay itself cannot be reached then, there is
- * nobody to go on with: unless the operator named a time, the streams' own (ten minutes) bounds the
- * wait.
+ * Failures: when nothing else is left to do, disconnected hosts are waited for, and then they fail:
+ * before the recording runs after the time of a step, because no data is lost; later after wait_ms,
+ * because their data is lost then. If the relay itself is unreachable, no host can continue: unless
+ * the operator set a time, the lifetime of streams (ten minutes) limits the wait.
  */
 #include <stdio.h>
 

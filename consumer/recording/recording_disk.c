@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A recording that lasts, and the disk: when the next file begins, and when there is no more room.
+ * Long recordings and the disk: when the next file begins, and when the disk is full.
  *
- * Happy path: when the current file is as old or as large as it is to become, the merge goes on in
- * the next one. The one before stays open for the sequences that still refer to what is in it, and
- * is completed when there are none. A part of the disk stays free: nobody knows how much a host
- * brings while it is streamed, and the disk is not for the recording alone.
+ * Happy path: when the current file reaches its age or size, the merge continues in the next one.
+ * The previous one stays open for sequences that still refer to its data, and is completed when
+ * there are none. A part of the disk stays free: how much a host will send while streaming is
+ * unknown, and others use the disk, too.
  *
- * Failures: a next file that cannot be opened ends the recording, the current one is complete. A
- * producer that does not begin its sequences again in time (change_ms) leaves packets that readers
- * skip; they are counted.
- * Limits: what the hosts still have when the disk is low is written in spite of it.
+ * Failures: if the next file cannot be opened the recording ends, and the current one is complete.
+ * If a producer does not clear its sequences' state in time (change_ms), readers skip some of its
+ * packets; they are counted. Limits: unread data of the hosts is written even if the disk is low.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -32,7 +31,7 @@ static uint64_t keep_free_of(const struct pfl_recording *r, uint64_t disk_bytes)
     return share < KEEP_FREE_MAX ? share : KEEP_FREE_MAX;
 }
 
-/* Whose part of what was written is the largest. */
+/* The host with the largest part of what was written. */
 static size_t find_largest(const struct pfl_recording *r, uint64_t *ret_bytes)
 {
     size_t largest = 0;

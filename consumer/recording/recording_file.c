@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why a recording's file cannot be written, in words that say what helps. Happy path: nobody asks,
- * but whether the file is there still and has room, before anything is taken from the hosts.
+ * Why a recording's file cannot be written, as text with a remedy. Also checks, before data is
+ * taken from the hosts, that the file still exists and the disk has room.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What recording.c and recording_merge.c share; nobody else includes it. */
+/* Shared by recording.c and recording_merge.c; private to them. */
 #ifndef PFL_CONSUMER_RECORDING_IMPL_H
 #define PFL_CONSUMER_RECORDING_IMPL_H
 
@@ -15,9 +15,9 @@ struct pfl_recording_member {
     size_t merge_index;
     bool is_merged;
     bool has_line;
-    struct pfl_clock_line line; /* against the operator's clock */
-    struct pfl_clock_line last; /* streamed: as it was measured last */
-    struct pfl_clock_line now;  /* streamed: through the last two; what points are laid by */
+    struct pfl_clock_line line; /* relative to the operator's clock */
+    struct pfl_clock_line last; /* streamed: the last measurement */
+    struct pfl_clock_line now;  /* streamed: through the last two; the basis of clock points */
     bool has_laid;
     int64_t laid_ns; /* its offset against the reference at the last point */
 };
@@ -32,24 +32,24 @@ struct pfl_recording {
     struct pfl_merge *merge;      /* owned; NULL before reading */
     struct pfl_trace_files *file; /* owned; NULL before start and after close */
     uv_timer_t timer;             /* of the phase */
-    uv_timer_t watch;             /* who is away? */
+    uv_timer_t watch;             /* checks for disconnected hosts */
     unsigned open_timers;
-    struct pfl_recording_absent absent; /* at the last look */
-    uint64_t waiting_since_ms; /* of the loop: nothing but absent hosts is left; 0: not so */
-    uint64_t pushed_ms;        /* streamed: when the file was given what there was */
+    struct pfl_recording_absent absent; /* at the last check */
+    uint64_t waiting_since_ms; /* of the loop: only disconnected hosts are left; 0: not so */
+    uint64_t pushed_ms;        /* streamed: the last push to the file */
     unsigned interrupts;
-    char *partial; /* owned; NULL: nothing is left beside the path */
+    char *partial; /* owned; NULL: no partial file */
     uint64_t run_began_ns;
     uint64_t file_bytes;
     int64_t merge_from_ns; /* operator's clock: what the clock points span */
     int64_t merge_to_ns;
-    uint32_t first_file; /* of a rotation, when it is over */
+    uint32_t first_file; /* of a rotation that is over */
     uint32_t last_file;
     uint64_t packets_before; /* in the files before the current one */
     int file_error;          /* errno */
     bool is_disk_low;
-    bool is_triggered;   /* a trigger was raised at some host */
-    bool has_self_ended; /* the session of some host ended by itself */
+    bool is_triggered;   /* a trigger was raised on a host */
+    bool has_self_ended; /* a host's session ended by itself */
     bool is_ending;
     bool is_gathering; /* in STOP: reading begins soon */
     bool is_aborted;
@@ -60,7 +60,7 @@ struct pfl_recording {
 
 /* Some hosts have stopped: writes names and clock points of those. */
 PFL_MUST_USE int pfl_recording_begin_merge(struct pfl_recording *self);
-/* One that stopped after them. */
+/* Adds a host that stopped after them. */
 PFL_MUST_USE int pfl_recording_join_merge(struct pfl_recording *self, size_t host);
 
 /* As struct pfl_host_link_conf has them; `user` is the member. */
@@ -69,24 +69,24 @@ int pfl_recording_on_packet(void *user, struct pfl_host_link *link, const struct
 int pfl_recording_on_run(void *user, struct pfl_host_link *link, const struct pfl_packet_run *run,
                          uint64_t *ret_bytes);
 
-/* The first reason stays. */
+/* The first reason is kept. */
 void pfl_recording_set_why(struct pfl_recording *self, const char *why);
 /* It cannot be written, or not be opened: an errno. */
 void pfl_recording_set_file_why(struct pfl_recording *self, const char *path, int err);
 void pfl_recording_set_open_why(struct pfl_recording *self, int err);
-/* Whether the file is where it was, and the disk has room for what the hosts say they have. */
+/* Whether the file is still in place, and the disk has room for the hosts' reported data. */
 PFL_MUST_USE bool pfl_recording_has_room(struct pfl_recording *self);
-/* The file cannot be written (errno): what the hosts have stays there. */
+/* The file cannot be written (errno): unread data stays on the hosts. */
 void pfl_recording_fail_file(struct pfl_recording *self, const char *path, int err);
 
-/* Streamed: the hosts that have started, and those that do so later. */
+/* Streamed: begins with the hosts that have started, and those that do so later. */
 PFL_MUST_USE int pfl_recording_begin_stream(struct pfl_recording *self);
-/* Streamed, often: has each host read what there is. */
+/* Streamed, call often: makes each host read its buffers. */
 void pfl_recording_stream(struct pfl_recording *self);
-/* Streamed: the disk has more than what is to stay free of it. False: the reason, in words. */
+/* Streamed: the disk has more free space than required. False: the reason as text. */
 bool pfl_recording_has_disk_room(const struct pfl_recording *self, char *ret_why, size_t why_size);
-/* Streamed: begins the next file, and completes the one before, when it is time. 0, or an errno:
- * the next one cannot be opened. */
+/* Streamed: when due, begins the next file, and completes the previous one. 0, or an errno: the
+ * next one cannot be opened. */
 int pfl_recording_rotate(struct pfl_recording *self);
 /* Streamed: a host's clock was measured again. */
 void pfl_recording_note_clock(struct pfl_recording *self, size_t host);
@@ -95,9 +95,9 @@ PFL_MUST_USE int pfl_recording_rejoin_merge(struct pfl_recording *self, size_t h
 
 /* Links that the phase waits for, as bits of enum pfl_link_state. */
 unsigned pfl_recording_waited_states(const struct pfl_recording *self);
-/* Looks who is away, and gives up those that were waited for long enough. */
+/* Checks for disconnected hosts, and fails those that were waited for long enough. */
 void pfl_recording_watch(struct pfl_recording *self);
-/* Those that are away are left out. */
+/* Leaves out disconnected hosts. */
 void pfl_recording_leave_absent(struct pfl_recording *self, const char *why);
 
 #endif

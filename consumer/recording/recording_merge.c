@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The recording's side of the merge: whose clock is the timeline, where the others' stand, and what
- * came of it.
+ * The recording's side of the merge: selects the reference clock, aligns the others, and collects
+ * the results.
  *
  * Happy path: every host's measurements before and after are joined to one line against the
  * operator's clock; the first host that has one is the reference; the others' points are the
- * difference of two lines. Failure: a host without a measurement gets no points and is placed by
+ * difference of two lines. Failure: a host without a measurement gets no points and is aligned by
  * its wall clock; without any measurement the first host is the reference.
  */
 #include <errno.h>
@@ -274,7 +274,7 @@ void pfl_recording_note_clock(struct pfl_recording *self, size_t host)
     struct pfl_recording_member *m = &self->hosts[host];
     const struct pfl_host_report *report = pfl_host_link_get_report(m->link);
 
-    /* One whose clock was not known at first is placed by its wall clock, and stays there. */
+    /* A host whose clock was initially unknown is aligned by its wall clock, and stays so. */
     if (!m->is_merged || !m->has_line || !report->has_clock_after)
         return;
     pfl_clock_sync_join(&m->last, &report->clock_after, &m->now);

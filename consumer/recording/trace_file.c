@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chunks on their way to disk.
+ * Writes chunks to disk.
  *
  *     reserve/commit -> current chunk -> queue -> (one write at a time, thread pool) -> spare
  *
  * Happy path: packets fill the current chunk; a full one is queued; the loop writes the head of the
- * queue, a short write goes on where it ended, a written chunk is kept for reuse. A packet larger
- * than a chunk gets a chunk of its own size.
+ * queue, a short write is continued, a written chunk is kept for reuse. A packet larger than a
+ * chunk gets a chunk of its own size.
  *
  * At the end the thread pool syncs the file, renames it from PATH.partial to PATH and syncs the
  * folder: the old file is there until the new one is complete.
  *
- * Failures: a write that fails (disk full) ends writing: the file is cut at the last whole packet
- * that lies in it, on_failed is called once, later packets are dropped with PFL_EIO; the partial
- * file stays. A folder in which nothing can be made leaves the path itself to be written.
- * Ownership: all chunks belong to the file; one uv_fs_t is in flight at most.
- * Limits: the owner stops at the high-water mark; what one read callback still brings goes on top.
+ * Failures: a failed write (disk full) ends writing: the file is truncated after its last whole
+ * packet, on_failed is called once, later packets are dropped with PFL_EIO; the partial file stays.
+ * If the folder is not writable, the path itself is written. Ownership: all chunks belong to the
+ * file; one uv_fs_t is in flight at most. Limits: the owner stops at the high-water mark; one more
+ * read callback may add to it.
  */
 #include "consumer/recording/trace_file.h"
 
@@ -95,8 +95,8 @@ static int open_direct(const char *path, bool no_clobber)
     return open(path, O_WRONLY | O_CREAT | (no_clobber ? O_EXCL : O_TRUNC) | O_CLOEXEC, 0644);
 }
 
-/* As the kernel does with fs.protected_symlinks, which readlink(2) does not ask: in a folder such
- * as /tmp a link of another user's may point at any file of ours. */
+/* The same as the kernel with fs.protected_symlinks, which does not apply to readlink(2): in a
+ * folder such as /tmp another user's link may point at any file of ours. */
 static bool may_follow(const char *folder, const struct stat *link)
 {
     struct stat dir;
@@ -227,7 +227,7 @@ static int open_partial(const struct pfl_trace_file *f)
 
     if (fd < 0 && errno == EEXIST)
         fd = open_left_over(f);
-    else if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) { /* taken by who came second */
+    else if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) { /* another process was faster */
         close(fd);
         errno = EBUSY;
         fd = -1;

@@ -4,13 +4,13 @@
  *
  *     current -- begin_next --> before -- end_before --> completed -- more than `keep` --> removed
  *
- * Happy path: a file is opened when it begins, under the next number, and completed as every trace
- * file is (trace_file.c) when its successor needs it no more. At most two are open. Old ones are
- * removed on the thread pool, one at a time.
+ * Happy path: a file is opened when it begins, under the next number, and completed like every
+ * trace file (trace_file.c) when no sequence refers to it any more. At most two are open. Old ones
+ * are removed on the thread pool, one at a time.
  *
- * Failures: one file that cannot be written ends writing; the other one is completed all the same.
- * An old file that cannot be removed stays, and no later one is removed in its place.
- * Ownership: both files and their names.
+ * Failures: if one file cannot be written, writing ends; the other one is still completed. An old
+ * file that cannot be removed stays, and no later one is removed instead. Ownership: both files and
+ * their names.
  */
 #include "consumer/recording/trace_files.h"
 

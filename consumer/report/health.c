@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The doctor's judgement. Happy path: each check looks at one host (or at what all have in common)
- * and says a finding with level, words and remedy; a host without findings is said to be well.
- * Failures: out of memory; a malformed state is a finding. Checks: reachability, certificates'
- * ends, the clock's error, data sources that the config wants and nobody has, ftrace/print that
- * cannot be recorded, room for one more session, versions that differ.
+ * The doctor's checks. Happy path: each check examines one host (or all together) and adds a
+ * finding with level, text and remedy; a host without findings is reported as healthy. Failures: out
+ * of memory; a malformed state is a finding. Checks: reachability, certificates' expiry, the
+ * clock's error, data sources of the config that no host has, ftrace/print that cannot be recorded,
+ * room for one more session, different versions.
  */
 #include "consumer/report/health.h"
 

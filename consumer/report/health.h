@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What could spoil a recording, judged from what is known of its hosts. Pure. */
+/* Finds what could spoil a recording from what is known about its hosts. Pure. */
 #ifndef PFL_CONSUMER_HEALTH_H
 #define PFL_CONSUMER_HEALTH_H
 
@@ -7,7 +7,7 @@
 
 enum pfl_health {
     PFL_HEALTH_GOOD,
-    PFL_HEALTH_WARNING, /* it would work, worse than it could or not for long */
+    PFL_HEALTH_WARNING, /* it would work, but worse than possible, or not for long */
     PFL_HEALTH_BAD,     /* that host would be missing */
 };
 
@@ -15,7 +15,7 @@ struct pfl_health_host {
     const char *name;
     const char *why;       /* "" or why it could not be asked */
     struct pfl_span state; /* serialized TracingServiceState */
-    const char *tls; /* version of its, or its agent's, connection; NULL, "": none, or not told */
+    const char *tls;    /* version of its, or its agent's, connection; NULL, "": none, or unknown */
     int64_t cert_end_s; /* its own, or its agent's; UNIX time; 0: none */
     const char *agent;  /* its agent's version; "" without one */
     bool has_clock;
@@ -33,7 +33,7 @@ struct pfl_health_conf {
     const char *own_version;      /* this program's; agents are compared with it */
 };
 
-/* What is wrong, a line each, then a line for each host that is well, or JSON; the worst is
+/* The problems, a line each, then a line for each host without one, or JSON; the worst is
  * `ret_worst`. PFL_ENOMEM, PFL_ELIMIT. */
 PFL_MUST_USE int pfl_health_text(const struct pfl_health_conf *conf, struct pfl_buf *out,
                                  enum pfl_health *ret_worst);

@@ -3,12 +3,11 @@
  * A table of hosts: see host_table.h.
  *
  * Happy path: each host's state is unpacked once and becomes a row of cells; columns are as wide as
- * their widest cell, and of the usual ones the least wanted are left out until a row fits; then a
- * line for each host that failed or should be looked at, and with more than one host a line that
- * sums up. When no host answers, there is no table. For a screen, rows and these lines share its
- * height, and lines are cut. Failures: out of memory. A malformed state
- * makes its host a failed one. Peers' strings are cut to CELL_MAX and lose what is not printable
- * ASCII. Ownership: the rows live in one call.
+ * their widest cell, and the least important default ones are omitted until a row fits; then a line
+ * for each host that failed or needs attention, and with more than one host a summary line. If no
+ * host answers, there is no table. On a screen, rows and these lines share its height, and lines
+ * are cut. Failures: out of memory. A malformed state makes its host a failed one. Peers' strings
+ * are cut to CELL_MAX and lose what is not printable ASCII. Ownership: the rows live in one call.
  */
 #include "consumer/report/host_table.h"
 
@@ -194,7 +193,7 @@ static void set_certificate(struct row *row, int64_t end_s, int64_t now_s)
     add_problem(row, text);
 }
 
-/* What the relay tells. */
+/* Takes the relay's facts. */
 static void take_told(struct row *row, const struct pfl_inventory_host *told, int64_t now_s)
 {
     char text[CELL_MAX];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Colours for a report's lines: see paint.h. Happy path: line by line, what is bad is red, what is
- * lost or doubtful yellow, the rest as it is. Lines for a screen are cut, colours or not. Failures:
- * the buffer's.
+ * Colours for a report's lines: see paint.h. Happy path: line by line, errors are red, losses and
+ * warnings yellow, the rest unchanged. Lines for a screen are cut, with or without colours.
+ * Failures: the buffer's.
  */
 #include "consumer/report/paint.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Colours of a terminal. Who decides whether there are any: consumer/cmd. */
+/* Terminal colours. consumer/cmd decides whether they are used. */
 #ifndef PFL_CONSUMER_PAINT_H
 #define PFL_CONSUMER_PAINT_H
 
@@ -16,11 +16,10 @@ static inline const char *pfl_paint(bool is_color, const char *code)
     return is_color ? code : "";
 }
 
-/* Lines of a report, with what is bad in red, and what is lost or doubtful in yellow. PFL_ENOMEM,
- * PFL_ELIMIT. */
+/* Colours a report's lines: errors red, losses and warnings yellow. PFL_ENOMEM, PFL_ELIMIT. */
 PFL_MUST_USE int pfl_paint_lines(struct pfl_span text, struct pfl_buf *out);
-/* Lines cut to `width` characters; escape sequences take no room, and stay. PFL_ENOMEM, PFL_ELIMIT.
- */
+/* Lines cut to `width` characters; escape sequences have no width, and stay. PFL_ENOMEM,
+ * PFL_ELIMIT. */
 PFL_MUST_USE int pfl_paint_cut_lines(struct pfl_span text, unsigned width, struct pfl_buf *out);
 
 #endif

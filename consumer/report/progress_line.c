@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lays a line of progress out. Happy path: words, a bar of CELLS_MAX cells and the tail fit.
- * No failures; what does not fit is left out. Limits: PFL_PROGRESS_LINE_BYTES.
+ * Formats a progress line. Happy path: words, a bar of CELLS_MAX cells and the tail fit. No
+ * failures; what does not fit is left out. Limits: PFL_PROGRESS_LINE_BYTES.
  */
 #include "consumer/report/progress_line.h"
 

@@ -11,9 +11,9 @@
 #define PFL_PROGRESS_NO_BAR (-1.0)
 
 /*
- * "words [####....] tail", a bar that is `share` full (0 to 1). It takes at most `columns` - 1, so
- * that no terminal wraps it: first the bar gets shorter, then it goes, then the parts of `tail`
- * behind its last commas and semicolons. `columns` 0: unknown, 80. ASCII.
+ * "words [####....] tail", with a bar that is `share` full (0 to 1). It takes at most `columns` - 1
+ * characters, so that no terminal wraps it: first the bar gets shorter, then it is omitted, then
+ * the parts of `tail` after its last commas and semicolons. `columns` 0: unknown, 80. ASCII.
  */
 void pfl_progress_line(unsigned columns, const char *words, double share, const char *tail,
                        char ret_line[PFL_PROGRESS_LINE_BYTES]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints what QueryServiceState answered. Happy path: unpack (bounded), print tables or JSON;
+ * Prints the answer to QueryServiceState. Happy path: unpack (bounded), print tables or JSON;
  * peers' strings are escaped for the terminal, and made UTF-8 for JSON. Failures: a malformed state
  * (PFL_EPARSE), out of memory.
  */
@@ -68,7 +68,7 @@ static int add_end(int64_t end_s, struct pfl_buf *out)
     return pfl_text_add(out, ", certificate until %s", day);
 }
 
-/* What the relay tells, as a line below the host's own. */
+/* The relay's facts, as a line below the host's own. */
 static int add_told(const struct pfl_inventory_host *told, struct pfl_buf *out)
 {
     int rc = told->is_connected
@@ -178,7 +178,7 @@ static int add_state(const state_t *state, struct pfl_buf *out)
     return rc;
 }
 
-/* One user registered more than his share of an answer. */
+/* One user registered more than its share of an answer. */
 static int add_left_out(const state_t *state, struct pfl_buf *out)
 {
     const left_out_t *l = state->perfleet_left_out;

@@ -10,12 +10,12 @@ struct pfl_service_state_host {
     const char *name;                      /* borrowed */
     const char *address;                   /* borrowed */
     const char *why;                       /* "" or why it could not be asked */
-    const struct pfl_inventory_host *told; /* what the relay tells of it; NULL without relay */
+    const struct pfl_inventory_host *told; /* the relay's facts about it; NULL without relay */
     struct pfl_span state; /* serialized TracingServiceState, merged from all replies */
 };
 
 enum pfl_service_state_detail {
-    PFL_SERVICE_STATE_BRIEF,    /* one line: name, version, how many of what */
+    PFL_SERVICE_STATE_BRIEF,    /* one line: name, version, numbers */
     PFL_SERVICE_STATE_SESSIONS, /* one line a session */
     PFL_SERVICE_STATE_ALL,      /* everything, as tables */
 };

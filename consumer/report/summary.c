@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The summary of a recording. Happy path: one line a host, one for the file, remarks only where
+ * The summary of a recording. Happy path: one line per host, one for the file, remarks only if
  * something is missing. The exit code is the worst of: file, no source, aborted, nothing, partial,
- * empty, loss.
- * Failures: out of memory. Names come from certificates and operators and are restricted already;
- * the reasons may quote peers and are escaped where they arise.
+ * empty, loss. Failures: out of memory. Names come from certificates and operators and are
+ * restricted already; reasons may quote peers and are escaped at their origin.
  */
 #include "consumer/report/summary.h"
 
@@ -21,7 +20,7 @@ struct counter {
 
 #define COUNTERS     7
 #define HOSTS_LISTED 20u /* of more hosts, those that are complete are counted only */
-#define HOSTS_NAMED  5u  /* of those that did not answer; the others are counted */
+#define HOSTS_NAMED  5u  /* of those that did not answer; others are only counted */
 
 static void list_counters(const struct pfl_losses *l, struct counter ret_counters[COUNTERS])
 {
@@ -115,7 +114,7 @@ static const struct pfl_offers_producer *find_producer(const struct pfl_summary_
     return &none;
 }
 
-/* Whose shared memory was full, and what to write into the config. */
+/* Processes whose shared memory was full, and the remedy in the config. */
 static int add_losers(const struct pfl_summary_host *h, struct pfl_buf *out)
 {
     int rc = 0;
@@ -208,8 +207,8 @@ static int add_clock(const struct pfl_summary_host *h, struct pfl_buf *out)
                         (double)h->error_ns / 1e9);
 }
 
-/* Once: with the reason, when that was not said as it came. Of those that are given up with all
- * others the line of all says why. */
+/* Once: with the reason, if it was not printed during the recording. Hosts that failed together
+ * with all others have it in the common line. */
 static int add_why(const struct pfl_summary_host *h, struct pfl_buf *out)
 {
     return h->failed_while != NULL ? pfl_text_add(out, " while %s\n", h->failed_while)

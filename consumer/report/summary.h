@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a recording came to: numbers in, text or JSON and an exit code out. Pure.
- */
+/* The result of a recording: numbers in, text or JSON and an exit code out. Pure. */
 #ifndef PFL_CONSUMER_SUMMARY_H
 #define PFL_CONSUMER_SUMMARY_H
 
@@ -19,34 +17,34 @@ enum pfl_exit {
     PFL_EXIT_LOSS = 3,    /* every host is in the file, but data was lost */
     PFL_EXIT_PARTIAL = 4, /* a host is missing or cut short */
     PFL_EXIT_FILE = 5,    /* the trace file could not be written, or has no more room */
-    PFL_EXIT_EMPTY = 6,   /* a host's data sources wrote nothing, or nobody offers them */
-    PFL_EXIT_ABORT = 130, /* given up by the operator */
+    PFL_EXIT_EMPTY = 6,   /* a host's data sources wrote nothing, or no host offers them */
+    PFL_EXIT_ABORT = 130, /* aborted by the operator */
 };
 
 struct pfl_summary_host {
     const char *name;         /* borrowed, like all strings here */
     const char *address;      /* as given */
     const char *why;          /* "" or why it failed */
-    const char *failed_while; /* NULL, or in which step; why was said already */
-    const char *trigger;      /* "" or NULL, or what was raised there */
+    const char *failed_while; /* NULL, or the step of the failure; `why` was printed already */
+    const char *trigger;      /* "" or NULL, or the trigger that was raised there */
     bool is_merged; /* its packets are in the file, perhaps not all; without file: it runs */
     bool is_reference;
     uint64_t packets;
     uint64_t bytes; /* in the file */
     uint32_t sequences;
-    bool is_given_up;         /* for the reason of the whole, which is said there */
-    bool is_kept;             /* what was not read is there as the summary's kept_session */
-    bool is_left;             /* its session, which was to be read, is there still, whole */
-    bool is_unknown;          /* it has not said whether its session is there still */
-    bool is_not_removed;      /* its session was read, and is there still */
+    bool is_given_up;         /* for the reason of the whole recording, which is printed there */
+    bool is_kept;             /* unread data is kept there as the summary's kept_session */
+    bool is_left;             /* its session, which was to be read, still exists completely */
+    bool is_unknown;          /* it is not known whether its session still exists */
+    bool is_not_removed;      /* its session was read, and still exists */
     unsigned resumes;         /* of its connection */
     double read_seconds;      /* 0: unknown */
-    uint64_t loss_marks;      /* gaps that packets tell of */
+    uint64_t loss_marks;      /* gaps that packets report */
     uint64_t refused_packets; /* that could not be merged */
     struct pfl_interned_counts unreadable;
     struct pfl_losers losers;
     const struct pfl_offers *offers; /* for producers' names; NULL: not known */
-    bool is_empty;   /* no producer's packet came, although the session was to record some */
+    bool is_empty;   /* no producer's packet arrived, although the session was to record some */
     bool has_losses; /* the service's own counters are known */
     struct pfl_losses losses;
     bool has_offset;
@@ -60,26 +58,26 @@ struct pfl_summary {
     size_t hosts_len;
     const char *path;         /* NULL: sessions were left running, nothing was read */
     const char *session;      /* its name, or NULL */
-    bool is_ring;             /* overwriting the oldest is what the session is for */
-    const char *partial;      /* NULL, or what is left beside the path */
+    bool is_ring;             /* overwriting the oldest data is intended */
+    const char *partial;      /* NULL, or the remaining partial file */
     const char *kept_session; /* of hosts with is_kept */
     uint64_t file_bytes;
-    const char *first_file; /* of a rotation: the complete files that are there; NULL: none */
+    const char *first_file; /* of a rotation: the existing complete files; NULL: none */
     const char *last_file;
     uint32_t files;         /* how many; 0: no rotation */
     uint32_t removed_files; /* before them */
     const char *why;        /* "" or why the whole failed */
     bool is_aborted;
     bool has_file_failed;
-    bool is_disk_low;   /* stopped, so that the disk keeps some room */
-    bool has_no_source; /* not begun: nobody offers what is to be recorded */
+    bool is_disk_low;   /* stopped to keep space on the disk free */
+    bool has_no_source; /* not started: no host offers its data sources */
     bool has_skew;
     int64_t skew_ns;
     double seconds; /* that were recorded */
 };
 
 enum pfl_exit pfl_summary_exit(const struct pfl_summary *summary);
-/* Everything that is known to be missing of this host's data, in events of loss. */
+/* All known losses of this host's data, in loss events. */
 uint64_t pfl_summary_losses(const struct pfl_summary *summary, const struct pfl_summary_host *host);
 /* PFL_ELIMIT, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_summary_text(const struct pfl_summary *summary, struct pfl_buf *out);

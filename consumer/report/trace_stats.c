@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What GetTraceStats tells of a session: how full its buffers are and what was lost. Happy path:
- * one line a host, one a buffer. Failure: malformed counters are told in their place.
+ * A session's GetTraceStats: how full its buffers are and what was lost. Happy path: one line per
+ * host, one per buffer. Failure: malformed counters are reported in their place.
  */
 #include "consumer/report/trace_stats.h"
 

@@ -5,12 +5,12 @@
  *     EnableTracing --> run of all hosts --(its end)--> reply; ReadBuffers --> the file, in slices
  *     CloneSession  --> likewise, of copies; the reply comes when they are in the file
  *
- * Happy path: as a service's client does it, so that the client need not know how many hosts there
- * are. A flush has nothing to do of its own: hosts are flushed before they are read, and nothing is
- * read before. Failures: what cannot be recorded is said in the reply's error, which the page
- * shows; hosts that are missing from a trace are said by on_client_gone and by an event. A client
- * that goes has its recording given up. Ownership: the run, the file, the chunk. Limits: one
- * recording a client, which must be freed, or its connection closed, before the next.
+ * Happy path: the protocol of a single service, so that the client need not know how many hosts
+ * there are. A flush needs no action: hosts are flushed before they are read, and nothing is read
+ * earlier. Failures: the reply's error, which the page shows, has the reason of a refusal;
+ * on_client_gone and an event name hosts that are missing from a trace. When a client disconnects,
+ * its recording is aborted. Ownership: the run, the file, the chunk. Limits: one recording per
+ * client, which must be freed, or its connection closed, before the next.
  */
 #include <stdio.h>
 #include <unistd.h>

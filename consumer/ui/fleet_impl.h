@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What fleet_port.c (all clients, the hosts' state) and fleet_client.c (one client) share. */
+/* Shared by fleet_port.c (all clients, the hosts' state) and fleet_client.c (one client). */
 #ifndef PFL_CONSUMER_UI_FLEET_IMPL_H
 #define PFL_CONSUMER_UI_FLEET_IMPL_H
 
@@ -13,21 +13,21 @@
 struct pfl_fleet {
     struct pfl_fleet_conf conf;
     struct pfl_list clients; /* owned */
-    struct pfl_ask *ask;     /* owned; NULL: nobody wants the state */
+    struct pfl_ask *ask;     /* owned; NULL: no state request is pending */
     unsigned recordings;     /* clients that have one, or its trace */
     bool is_closing;
 };
 
-/* A trace on its way to the client. */
+/* A trace being sent to the client. */
 struct pfl_fleet_reading {
     struct pfl_rpc_request request;
     struct pfl_trace_slices slices;
     uv_fs_t read;
     uint8_t *chunk; /* owned */
-    size_t len;     /* in the chunk, and of it taken */
+    size_t len;     /* in the chunk, and how much of it was taken */
     size_t taken;
-    int64_t offset; /* in the file, behind the chunk */
-    bool is_open;   /* its last reply has not gone */
+    int64_t offset; /* in the file, after the chunk */
+    bool is_open;   /* its last reply was not sent */
     bool is_busy;   /* a thread fills the chunk */
     bool is_held;   /* the client does not read */
 };
@@ -37,18 +37,18 @@ struct pfl_fleet_client {
     struct pfl_fleet *fleet;   /* borrowed */
     struct pfl_stream *stream; /* owned; NULL: closed */
     struct pfl_rpc_host rpc;
-    struct pfl_fleet_run *run; /* owned; NULL: none goes on */
+    struct pfl_fleet_run *run; /* owned; NULL: no recording */
     struct pfl_rpc_request run_request;
     struct pfl_rpc_request state_requests[PFL_FLEET_MAX_STATE_REQUESTS];
     unsigned state_requests_len; /* they wait for the fleet's ask */
     struct pfl_fleet_reading reading;
     int fd;              /* owned: the trace; -1: none */
-    struct pfl_buf note; /* what comes behind it */
-    uint64_t used_bytes; /* as the page got them last */
+    struct pfl_buf note; /* appended to it */
+    uint64_t used_bytes; /* as last sent to the page */
     uint64_t size_bytes;
     char why[512];
     bool is_clone;      /* the run: its reply is a CloneSession's */
-    bool is_freed;      /* nobody wants the run's trace */
+    bool is_freed;      /* the run's trace is no longer needed */
     bool has_recording; /* it is counted */
     bool is_closing;
 };
@@ -58,14 +58,14 @@ struct pfl_fleet_client {
 /* Takes `fd`. */
 void pfl_fleet_client_open(struct pfl_fleet *fleet, int fd);
 void pfl_fleet_client_close(struct pfl_fleet_client *c);
-/* The hosts' state has come, a serialized TracingServiceState. */
+/* The hosts' state is complete, a serialized TracingServiceState. */
 void pfl_fleet_client_give_state(struct pfl_fleet_client *c, struct pfl_span state);
 
 /* fleet_port.c */
 
-/* The client's state_requests are answered from the loop. PFL_ENOMEM. */
+/* Answers the client's state_requests from the loop. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_fleet_ask_state(struct pfl_fleet *fleet);
-/* A client is gone for good. */
+/* Call when a client is freed. */
 void pfl_fleet_check_closed(struct pfl_fleet *fleet);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two packets of the sequence that is the writer of the file itself (docs/merged-trace.md): the
- * track's descriptor, the event. No state.
+ * Two packets of the sequence of the file's writer (docs/merged-trace.md): the track's descriptor,
+ * the event. No state.
  */
 #include "consumer/ui/fleet_note.h"
 
@@ -13,7 +13,7 @@ enum {
 };
 
 #define TEXT_MAX     3072u
-#define TRACK        UINT64_C(0x7065726669656c64) /* any that nobody else takes */
+#define TRACK        UINT64_C(0x7065726669656c64) /* arbitrary, unused otherwise */
 #define HEAD_BYTES   128u
 #define PACKET_BYTES (TEXT_MAX + HEAD_BYTES)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a trace says of itself to whoever looks at it: an event that names hosts it lacks. Pure. */
+/* A note inside a trace for its viewer: an event that names missing hosts. Pure. */
 #ifndef PFL_CONSUMER_UI_FLEET_NOTE_H
 #define PFL_CONSUMER_UI_FLEET_NOTE_H
 

@@ -2,8 +2,8 @@
 /*
  * The port of all hosts: see fleet_port.h.
  *
- * Happy path: each adopted socket becomes a client (fleet_client.c). The hosts' state is asked for
- * by one round of connections at a time, and every client that wants it meanwhile gets that answer.
+ * Happy path: each adopted socket becomes a client (fleet_client.c). One round of connections at a
+ * time queries the hosts' state, and every client that requests it meanwhile gets that answer.
  * Failures: a host that does not answer is named in the state; without memory the clients that wait
  * for it end. Ownership: the clients and the round. Limits: as many clients as the owner adopts,
  * PFL_FLEET_MAX_RECORDINGS, STATE_TIMEOUT_MS a round.

@@ -2,12 +2,12 @@
 /*
  * A page's recording of all hosts.
  *
- * Happy path: the config is taken out of the request and made ready as for `perfleet record`; the
- * recording's coordinator writes the merged trace into a file that has no name, by its name among
- * this process's descriptors; at the end the file is the page's. Failures: a config that a fleet
- * cannot record, too few hosts, a file that cannot be written or grows too large: a sentence, and
- * no trace. A host that fails later is named, and the others' trace is there. Ownership: recording,
- * config, file and timer. Limits: conf.max_bytes, looked at WATCH_MS apart.
+ * Happy path: the config is taken from the request and prepared as for `perfleet record`. The
+ * recording's coordinator writes the merged trace into an unnamed file, through its path in
+ * /proc/self/fd; at the end the page gets the file. Failures: a config that a fleet cannot record,
+ * too few hosts, a file that cannot be written or grows too large: a sentence, and no trace. A host
+ * that fails later is named, and the trace has the others. Ownership: recording, config, file and
+ * timer. Limits: conf.max_bytes, looked at WATCH_MS apart.
  */
 #include "consumer/ui/fleet_run.h"
 
@@ -77,7 +77,7 @@ static bool open_file(struct pfl_fleet_run *run, char *ret_why)
 
 /* ---- the end ---- */
 
-/* Those that were ready, and did not start because others were not, are not at fault. */
+/* Hosts that were ready, and did not start because others were not. */
 static bool was_given_up(const struct pfl_host_report *report)
 {
     static const char words[] = "given up";

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Happy path: the producers and data sources of all hosts, copied; their ids get the host's place
- * in front, since every service counts its own. Failures: a host whose state is malformed has what
- * came before the fault; a state that does not fit is made again of ids alone. Limits: WORDS_MAX
- * hosts by name, WHY_BYTES of the reason.
+ * Happy path: copies the producers and data sources of all hosts; their ids get the host's index as
+ * a prefix, because every service counts its own. Failures: of a malformed state the part before
+ * the error is used; a state that does not fit is made again with ids only. Limits: WORDS_MAX hosts
+ * by name, WHY_BYTES of the reason.
  */
 #include "consumer/ui/fleet_state.h"
 
@@ -87,7 +87,7 @@ static int append_entry(const struct pfl_field *entry, size_t host, const char *
     return rc == 0 ? pfl_buf_append(out, tail, sizeof(tail) - w.left) : rc;
 }
 
-/* That there is one, and whose. */
+/* Only its existence, and its host. */
 static int append_brief(const struct pfl_field *entry, size_t host, struct pfl_buf *out)
 {
     uint32_t id = entry->id == TRACING_SERVICE_STATE__PRODUCERS

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The states of many hosts' services as the state of one. Pure. */
+/* Joins the states of many hosts' services into one. Pure. */
 #ifndef PFL_CONSUMER_UI_FLEET_STATE_H
 #define PFL_CONSUMER_UI_FLEET_STATE_H
 
 #include "base/buf.h"
 
-/* Of a joined state: less than one reply holds. The page reads replies of several parts as the last
- * part alone, so there is one. */
+/* Maximum of a joined state: less than one reply. The page uses only the last part of several
+ * replies, so there is one. */
 #define PFL_FLEET_STATE_MAX_BYTES (120u << 10)
 
 struct pfl_fleet_state_host {
@@ -16,11 +16,12 @@ struct pfl_fleet_state_host {
 };
 
 /*
- * Puts a TracingServiceState into `out`, whose maximum is at least PFL_FLEET_STATE_MAX_BYTES: all
- * producers, each with its host as its machine, all data sources, how many sessions there are; in
- * the place of the version, which a page shows before it records, how many hosts are there and
- * which are not. If that does not fit, producers and data sources have their ids alone, so that
- * their numbers, which the page shows, stay right; what does not fit then is left out. PFL_ENOMEM.
+ * Writes a TracingServiceState to `out`, whose maximum is at least PFL_FLEET_STATE_MAX_BYTES: all
+ * producers, each with its host as its machine, all data sources, the number of sessions. The
+ * version field, which a page shows before it records, has the number of available hosts and the
+ * names of the others. If that does not fit, producers and data sources have only their ids, so
+ * that their numbers, which the page shows, stay right; what still does not fit is left out.
+ * PFL_ENOMEM.
  */
 PFL_MUST_USE int pfl_fleet_state_join(const struct pfl_fleet_state_host *hosts, size_t len,
                                       const char *version, struct pfl_buf *out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Happy path: a packet's tag and length are read byte by byte, its bytes become slices as they
- * come, and the slice that ends it is marked. Failure: a field that is no packet.
+ * arrive, and the last slice is marked. Failure: a field that is no packet.
  */
 #include "consumer/ui/trace_slices.h"
 

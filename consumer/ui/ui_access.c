@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may come in: see ui_access.h.
+ * Access of browsers: see ui_access.h.
  *
- * Happy path: the Host field is this machine's loopback (a page whose name was made to point here
- * names another: DNS rebinding), the Origin is one of the list, the path a host. A request without
- * Origin is no browser's and is refused like a wrong one. Failures: a status. No state.
+ * Happy path: the Host field is this machine's loopback (a page whose name was made to resolve to
+ * it has another one: DNS rebinding), the Origin is on the list, the path is a host's. A request
+ * without Origin is not from a browser and is refused like a wrong one. Failures: a status. No
+ * state.
  */
 #include "consumer/ui/ui_access.h"
 

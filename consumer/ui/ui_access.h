@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may come in from a browser: the rules by which a WebSocket's opening request is judged, and
- * which host it means. Pure.
+ * Access of browsers: the checks of a WebSocket's opening request, and the host that it selects.
+ * Pure.
  */
 #ifndef PFL_CONSUMER_UI_ACCESS_H
 #define PFL_CONSUMER_UI_ACCESS_H
@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PFL_UI_PORT        8037u /* where the Perfetto UI looks for it */
-#define PFL_UI_MAX_ORIGINS 16u   /* besides those that are always there */
+#define PFL_UI_PORT        8037u /* the port that the Perfetto UI uses */
+#define PFL_UI_MAX_ORIGINS 16u   /* in addition to the default ones */
 
 struct pfl_ui_access {
     const char *const *origins; /* allowed besides ui.perfetto.dev and localhost:10000; borrowed */
@@ -23,7 +23,7 @@ struct pfl_ui_access {
 /* An origin as browsers send it: SCHEME://HOST[:PORT], nothing after it. */
 bool pfl_ui_is_origin(const char *text);
 
-/* An opening request's fields; NULL: there is none. */
+/* An opening request's fields; NULL: missing. */
 struct pfl_ui_visit {
     const char *host;
     const char *origin;
@@ -41,9 +41,9 @@ unsigned pfl_ui_access_judge(const struct pfl_ui_access *self, const struct pfl_
                              size_t *ret_host, const char **ret_why);
 
 /*
- * Reads lines of /proc/net/tcp or tcp6: the user who owns the end of a loopback connection from
- * `peer_port` to `own_port`. False: this line is not that connection, or its end was closed: then
- * nobody knows whose it was.
+ * Parses lines of /proc/net/tcp or tcp6: the user that owns the end of a loopback connection from
+ * `peer_port` to `own_port`. False: the line is not that connection, or its end was closed, and its
+ * owner is unknown.
  */
 bool pfl_ui_read_owner(const char *line, uint16_t peer_port, uint16_t own_port, uint32_t *ret_uid);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Happy path: the peer's port is looked for in the kernel's tables of TCP connections. Failure: a
- * connection that is in neither is nobody's.
+ * Happy path: searches the peer's port in the kernel's tables of TCP connections. Failure: a
+ * connection that is in neither has no owner.
  */
 #include "consumer/ui/ui_owner.h"
 

@@ -4,14 +4,14 @@
  *
  *     browser --WebSocket--> session --socket pair--> client of the host's proxy, or of the fleet
  *
- * Happy path: the opening request is judged (ui_access.h), and so is the user who makes it; then
- * bytes go both ways, held back where the other side is slow. The library runs in a loop of its own
- * inside ours: our loop waits on that one's descriptor, and turns it before it sleeps. So the
- * library's end is simple: its loop runs until it is empty. Failures: what comes in wrongly gets
- * its HTTP status; each side's end is the other's. Ownership: the library's context and loop, a
- * proxy for each host and the fleet's port, the sessions until both their sides are gone. Limits:
- * PFL_UI_MAX_CONNECTIONS, QUEUE_BYTES each way; of connections that are no session yet, and may
- * never be, PFL_UI_MAX_ARRIVALS and a deadline.
+ * Happy path: the opening request (ui_access.h) and its user are checked; then bytes are forwarded
+ * both ways, with back-pressure. The library runs in a loop of its own inside ours: our loop waits
+ * on that one's descriptor, and runs it before it sleeps. So the library can be closed simply: its
+ * loop runs until it is empty. Failures: an invalid request gets its HTTP status; the end of each
+ * side ends the other. Ownership: the library's context and loop, a proxy for each host and the
+ * fleet's port, the sessions until both their sides are gone. Limits: PFL_UI_MAX_CONNECTIONS,
+ * QUEUE_BYTES each way; connections that are not a session yet have a maximum of
+ * PFL_UI_MAX_ARRIVALS and a deadline.
  */
 #include "consumer/ui/ui_port.h"
 
@@ -322,7 +322,7 @@ struct slot {
     struct session *session; /* NULL until it is established */
 };
 
-/* Once more, now that there is a slot to keep the host in. */
+/* Again, now that there is a slot to store the host in. */
 static int choose_host(const struct pfl_ui *ui, struct lws *wsi, struct slot *slot)
 {
     const char *why;
