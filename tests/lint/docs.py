@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails on a document that points at nothing: a relative link to no file, or in docs/limits.md a
+"""Fails on a document that points at nothing: a relative link to no file or heading, or in docs/limits.md a
 constant that no source defines with the value given or a row without its share, in docs/abi/gotchas.md a gotcha without a test
 that there is, in docs/security.md a promise without one. In docs/adr, a decision that does not have the
 one form, or that the index does not list with its title and status, or whose status the decision that
@@ -20,7 +20,9 @@ import sys
 import csource
 import doc_names
 
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+FENCED = re.compile(r"^[ \t]*```.*?^[ \t]*```", re.M | re.S)
+HEADING = re.compile(r"^#+ +(.*?) *$", re.M)
 GOTCHA = re.compile(r"^(\d+)\. ", re.M)
 TESTED = re.compile(r"^\| (\d+) \| ([^|]+?) \|", re.M)
 PROMISE = re.compile(r"^- .*(?:\n  .*)*", re.M)
@@ -43,14 +45,30 @@ ADR_FORM = ("begin with '# NUMBER Title', an empty line, 'Status: accepted.' (or
             "'## Consequences'")
 
 
+def anchors(text):
+    """The fragments that a page has: of its headings, as GitHub makes them, and by name."""
+    found = set(re.findall(r'<a name="([^"]+)"', text))
+    for heading in HEADING.findall(FENCED.sub("", text)):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        slug, number = re.sub(r"[^\w\- ]", "", words).replace(" ", "-"), 0
+        while (slug if number == 0 else f"{slug}-{number}") in found:
+            number += 1
+        found.add(slug if number == 0 else f"{slug}-{number}")
+    return found
+
+
 def links(name, text):
     folder = os.path.dirname(name)
     for number, line in enumerate(text.split("\n"), 1):
-        for target in LINK.findall(line):
-            if "://" in target:
+        for target, fragment in LINK.findall(line):
+            if "://" in target or not target and not fragment:
                 continue
-            if not os.path.exists(os.path.join(csource.ROOT, folder, target)):
+            path = os.path.normpath(os.path.join(folder, target)) if target else name
+            if target and not os.path.exists(os.path.join(csource.ROOT, path)):
                 yield f"{name}:{number}: no file {target}"
+            elif fragment and path.endswith(".md") and \
+                    fragment not in anchors(csource.read(path) if target else text):
+                yield f"{name}:{number}: no heading #{fragment} in {path}"
 
 
 def limits(name, text, sources):
@@ -223,14 +241,16 @@ def adr_cases():
 
 def self_test():
     code = "#define PFL_A 3u /* x */\n#define PFL_B (1u << 20)\nstatic void it_is(void **state)\n"
-    bad = [("README.md", "[x](no/such.md)"), ("docs/limits.md", "| `PFL_A` = 4u |"),
+    bad = [("README.md", "[x](no/such.md)"), ("README.md", "[x](docs/style.md#no-such)"),
+           ("README.md", "# A\n[x](#b)"), ("docs/limits.md", "| `PFL_A` = 4u |"),
            ("docs/limits.md", "| `PFL_C` = 3u |"), ("docs/abi/gotchas.md", "1. x\n\n| 2 | `it_is` |"),
            ("docs/abi/gotchas.md", "1. x\n\n| 1 | `it_is_not` |"),
            ("docs/security.md", "- x\n  y")]
     bad += [("docs/limits.md", "| what | value | in |\n|---|---|---|\n| x | 1 | y |"),
             ("docs/limits.md", "| what | value | share of one user |\n|-|-|-|\n| x | 1 | |")]
     good = [("docs/limits.md", "| what | value | share of one user |\n|-|-|-|\n| x | 1 | half |"),
-            ("README.md", "[x](LICENSE) [y](https://x.y/z) [z](docs/style.md#a)"),
+            ("README.md", "[x](LICENSE) [y](https://x.y/z#a) [z](docs/style.md#2-names)"),
+            ("README.md", "# A b, `c`!\n[x](#a-b-c)"),
             ("docs/limits.md", "| `PFL_A` = 3u | `PFL_B` = (1u << 20) |"),
             ("docs/abi/gotchas.md", "1. x\n\n| 1 | `it_is`, `stock_test.sh` |"),
             ("docs/security.md", "- **Warning.** x.")]
