@@ -8,7 +8,8 @@
  * P60REDACTED, cut to their length or padded with '-': lengths never change, so the message around
  * the string stays as it is. Failures: an invalid rule, named by chain and index. If a match
  * exceeds its bounds, the whole string is overwritten, because it is unknown what the rule would
- * have hidden. The chain owns its rules. Limits: rules, bytes of their patterns.
+ * have hidden. The chain owns its rules. Limits: rules, bytes of their patterns,
+ * work to compile them.
  */
 #include "service/output/filter_strings.h"
 
@@ -166,6 +167,9 @@ static int add_rule(struct pfl_filter_strings *self, struct pfl_span bytes, char
         return refuse(why, wrong);
     if (self->len == PFL_FILTER_MAX_RULES)
         return refuse(why, "more than 1024 rules");
+    if (pfl_pattern_get_work(raw.pattern) > PFL_PATTERN_MAX_WORK - self->work)
+        return refuse(why, PFL_PATTERN_TOO_MUCH_WORK);
+    self->work += pfl_pattern_get_work(raw.pattern);
     rc = grow(self);
     if (rc == 0)
         rc = copy_rule(&raw, &rule, why);
@@ -212,6 +216,13 @@ void pfl_filter_strings_fini(struct pfl_filter_strings *self)
         fini_rule(&self->rules[i]);
     pfl_mem_free(self->rules);
     *self = (struct pfl_filter_strings){0};
+}
+
+void pfl_filter_strings_set_cancel(struct pfl_filter_strings *self, const atomic_bool *is_cancelled)
+{
+    self->is_cancelled = is_cancelled;
+    for (size_t i = 0; i < self->len; i++)
+        pfl_pattern_set_cancel(self->rules[i].pattern, is_cancelled);
 }
 
 /* ---- applying ---- */

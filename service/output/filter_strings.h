@@ -28,8 +28,10 @@ struct pfl_filter_strings {
     struct pfl_filter_rule *rules; /* owned */
     size_t len;
     size_t capacity;
-    size_t bytes; /* of the patterns */
-    /* Set by any thread: no further rule is applied. Borrowed; NULL: never. */
+    size_t bytes;  /* of the patterns */
+    uint64_t work; /* likewise */
+    /* Set by any thread: no further rule is applied, and the present one ends. Borrowed; NULL:
+     * never. */
     const atomic_bool *is_cancelled;
 };
 
@@ -39,6 +41,9 @@ PFL_MUST_USE int pfl_filter_strings_add(struct pfl_filter_strings *self, struct 
                                         const char *field, char ret_why[PFL_FILTER_WHY_BYTES]);
 void pfl_filter_strings_fini(struct pfl_filter_strings *self); /* legal on zeroed memory */
 
+/* Once all rules are there. */
+void pfl_filter_strings_set_cancel(struct pfl_filter_strings *self,
+                                   const atomic_bool *is_cancelled);
 static inline bool pfl_filter_strings_is_cancelled(const struct pfl_filter_strings *self)
 {
     return self->is_cancelled != NULL &&

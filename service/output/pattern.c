@@ -7,9 +7,13 @@
  * is not UTF-8 is matched byte by byte, by the same pattern compiled once more. No JIT: the
  * service's sandbox has no executable memory to give. Patterns come from operators, texts from
  * producers, so a match is bounded: steps, depth and heap (docs/adr/). The caller decides what to
- * do if the result is unknown. Producers' names are matched on the service's loop: such a pattern
- * has a callout before each of its items, which counts the work exactly. Compiled code is
- * base/mem's memory; what a match needs is libc's, because matches run in workers.
+ * do if the result is unknown.
+ * A step can look at the whole text, so a limit of steps alone bounds nothing. Counted code has a
+ * callout before each of its items, which counts the work by the length of the text, and ends the
+ * match if it is cancelled. Producers' names are matched on the service's loop, by counted code
+ * only. Strings of filters are matched in workers: short strings by plain code with few steps; long
+ * strings, and those that need more steps, by counted code.
+ * Compiled code is base/mem's memory; what a match needs is libc's, because matches run in workers.
  */
 #include "service/output/pattern.h"
 
@@ -20,22 +24,33 @@
 
 #include "base/mem.h"
 
-#define MATCH_STEPS_MAX 1000000u
-#define MATCH_DEPTH_MAX 10000u
-#define MATCH_HEAP_KIB  8192u
-#define NESTING_MAX     64u
+#define MATCH_STEPS_MAX  1000000u
+#define MATCH_DEPTH_MAX  10000u
+#define MATCH_HEAP_KIB   8192u
+#define MATCH_UNITS_MAX  ((uint64_t)1 << 28) /* of one text */
+#define PLAIN_STEPS_MAX  1000u               /* from each place where a search begins */
+#define PLAIN_TEXT_BYTES 256u
+#define NESTING_MAX      64u
+#define LAST_CHARACTER   0x10ffffu
+#define CHARACTER_WORK   16u /* of a range: as much as so many pairs of bytes */
 
 #define COMMON_OPTIONS (PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_UCP | PCRE2_NEVER_BACKSLASH_C)
 
+struct codes {
+    pcre2_code *utf;   /* owned; for texts in UTF-8 */
+    pcre2_code *bytes; /* owned; for all others; NULL: cannot be said in bytes */
+};
+
 struct pfl_pattern {
-    pcre2_code *code; /* owned; for texts in UTF-8 */
-    pcre2_code
-        *bytes_code; /* owned; for all other texts; NULL: the pattern has no meaning in bytes */
-    pcre2_match_data *match;      /* owned; both have the same groups */
-    bool is_utf;                  /* the text that is searched */
-    pcre2_match_context *context; /* owned: the bounds */
+    struct codes plain; /* NULL: a pattern that counts */
+    struct codes counted;
+    pcre2_match_data *match;         /* owned; all have the same groups */
+    pcre2_match_context *context;    /* owned: the bounds */
+    const atomic_bool *is_cancelled; /* borrowed; NULL: never */
+    uint64_t credit;                 /* what counted code may still cost */
     uint32_t groups;
-    uint64_t credit; /* of a pattern that counts: what the match may still cost */
+    bool is_utf;      /* the text that is searched */
+    bool is_counting; /* likewise: by counted code */
 };
 
 static void *take_memory(size_t bytes, void *user)
@@ -79,16 +94,15 @@ static int compile(struct pfl_span pattern, uint32_t options, pcre2_code **ret_c
     return PFL_EPARSE;
 }
 
-static int compile_both(struct pfl_pattern *self, struct pfl_span pattern, uint32_t options,
-                        char *why)
+static int compile_both(struct codes *codes, struct pfl_span pattern, uint32_t options, char *why)
 {
     char ignored[PFL_PATTERN_WHY_BYTES];
     int error;
-    int rc = compile(pattern, PCRE2_UTF | options, &self->code, &error, why);
+    int rc = compile(pattern, PCRE2_UTF | options, &codes->utf, &error, why);
 
     if (rc != 0)
         return rc;
-    rc = compile(pattern, PCRE2_NEVER_UTF | options, &self->bytes_code, &error, ignored);
+    rc = compile(pattern, PCRE2_NEVER_UTF | options, &codes->bytes, &error, ignored);
     if (rc == PFL_EPARSE && error != PCRE2_ERROR_UTF_IS_DISABLED)
         return 0; /* a character above 255, for example */
     if (rc == PFL_EPARSE)
@@ -102,16 +116,16 @@ static int prepare_match(struct pfl_pattern *self)
 
     if (memory == NULL)
         return PFL_ENOMEM;
-    self->match = pcre2_match_data_create_from_pattern(self->code, memory);
+    self->match = pcre2_match_data_create_from_pattern(self->counted.utf, memory);
     self->context = pcre2_match_context_create(memory);
     pcre2_general_context_free(memory);
     if (self->match == NULL || self->context == NULL)
         return PFL_ENOMEM;
-    (void)pcre2_set_match_limit(self->context, MATCH_STEPS_MAX);
     (void)pcre2_set_depth_limit(self->context, MATCH_DEPTH_MAX);
     (void)pcre2_set_heap_limit(self->context, MATCH_HEAP_KIB);
-    return pcre2_pattern_info(self->code, PCRE2_INFO_CAPTURECOUNT, &self->groups) == 0 ? 0
-                                                                                       : PFL_EPARSE;
+    return pcre2_pattern_info(self->counted.utf, PCRE2_INFO_CAPTURECOUNT, &self->groups) == 0
+               ? 0
+               : PFL_EPARSE;
 }
 
 static uint64_t cost_of_step(size_t text_len)
@@ -128,12 +142,18 @@ static bool pay(struct pfl_pattern *self, size_t text_len)
     return is_paid;
 }
 
-static int on_callout(pcre2_callout_block *block, void *user)
+static bool is_cancelled(const struct pfl_pattern *self)
 {
-    return pay(user, block->subject_length) ? 0 : PCRE2_ERROR_CALLOUT;
+    return self->is_cancelled != NULL &&
+           atomic_load_explicit(self->is_cancelled, memory_order_relaxed);
 }
 
-static int make(struct pfl_span pattern, uint32_t options, struct pfl_pattern **ret_pattern,
+static int on_callout(pcre2_callout_block *block, void *user)
+{
+    return pay(user, block->subject_length) && !is_cancelled(user) ? 0 : PCRE2_ERROR_CALLOUT;
+}
+
+static int make(struct pfl_span pattern, bool has_plain, struct pfl_pattern **ret_pattern,
                 char *ret_why)
 {
     struct pfl_pattern *self = pfl_mem_zalloc(sizeof(*self));
@@ -142,7 +162,9 @@ static int make(struct pfl_span pattern, uint32_t options, struct pfl_pattern **
     ret_why[0] = '\0';
     if (self == NULL)
         return PFL_ENOMEM;
-    rc = compile_both(self, pattern, options, ret_why);
+    rc = compile_both(&self->counted, pattern, PCRE2_AUTO_CALLOUT, ret_why);
+    if (rc == 0 && has_plain)
+        rc = compile_both(&self->plain, pattern, 0, ret_why);
     if (rc == 0)
         rc = prepare_match(self);
     if (rc != 0) {
@@ -157,13 +179,19 @@ static int make(struct pfl_span pattern, uint32_t options, struct pfl_pattern **
 int pfl_pattern_new(struct pfl_span pattern, struct pfl_pattern **ret_pattern,
                     char ret_why[PFL_PATTERN_WHY_BYTES])
 {
-    return make(pattern, 0, ret_pattern, ret_why);
+    return make(pattern, true, ret_pattern, ret_why);
 }
 
 int pfl_pattern_new_counted(struct pfl_span pattern, struct pfl_pattern **ret_pattern,
                             char ret_why[PFL_PATTERN_WHY_BYTES])
 {
-    return make(pattern, PCRE2_AUTO_CALLOUT, ret_pattern, ret_why);
+    return make(pattern, false, ret_pattern, ret_why);
+}
+
+static void free_codes(struct codes *codes)
+{
+    pcre2_code_free(codes->utf);
+    pcre2_code_free(codes->bytes);
 }
 
 void pfl_pattern_free(struct pfl_pattern *self)
@@ -172,21 +200,111 @@ void pfl_pattern_free(struct pfl_pattern *self)
         return;
     pcre2_match_data_free(self->match);
     pcre2_match_context_free(self->context);
-    pcre2_code_free(self->code);
-    pcre2_code_free(self->bytes_code);
+    free_codes(&self->plain);
+    free_codes(&self->counted);
     pfl_mem_free(self);
+}
+
+void pfl_pattern_set_cancel(struct pfl_pattern *self, const atomic_bool *is_cancelled)
+{
+    self->is_cancelled = is_cancelled;
+}
+
+static size_t get_code_bytes(const pcre2_code *code)
+{
+    size_t bytes = 0;
+
+    if (code != NULL)
+        (void)pcre2_pattern_info(code, PCRE2_INFO_SIZE, &bytes);
+    return bytes;
 }
 
 size_t pfl_pattern_get_bytes(const struct pfl_pattern *self)
 {
-    size_t bytes = 0;
-    size_t more = 0;
-
-    (void)pcre2_pattern_info(self->code, PCRE2_INFO_SIZE, &bytes);
-    if (self->bytes_code != NULL)
-        (void)pcre2_pattern_info(self->bytes_code, PCRE2_INFO_SIZE, &more);
-    return sizeof(*self) + bytes + more + pcre2_get_match_data_size(self->match);
+    return sizeof(*self) + get_code_bytes(self->plain.utf) + get_code_bytes(self->plain.bytes) +
+           get_code_bytes(self->counted.utf) + get_code_bytes(self->counted.bytes) +
+           pcre2_get_match_data_size(self->match);
 }
+
+/* ---- what compiling costs ---- */
+
+/* By an option within the pattern, "(?i)" or "(?x-si:"; or it looks as if. */
+static bool may_ignore_case(struct pfl_span pattern)
+{
+    bool is_option = false;
+
+    for (size_t i = 0; i < pattern.len; i++) {
+        uint8_t c = pattern.data[i];
+
+        if (is_option && c == 'i')
+            return true;
+        if (c == '?')
+            is_option = i != 0 && pattern.data[i - 1] == '(';
+        else
+            is_option = is_option &&
+                        ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '^');
+    }
+    return false;
+}
+
+static uint32_t read_hex(const uint8_t *at, const uint8_t *end)
+{
+    uint32_t value = 0;
+
+    for (; at < end && *at != '}' && value <= LAST_CHARACTER; at++) {
+        uint32_t digit = *at <= '9' ? *at - (uint32_t)'0' : (*at | 0x20u) - 'a' + 10u;
+
+        if (*at == ' ' || *at == '\t')
+            continue;
+        if (digit > 15)
+            return LAST_CHARACTER;
+        value = value << 4 | digit;
+    }
+    return value < LAST_CHARACTER ? value : LAST_CHARACTER;
+}
+
+static uint32_t read_escape(const uint8_t *at, const uint8_t *end)
+{
+    if (at == end || *at == 'Q' || *at == 'o' || *at == 'N')
+        return LAST_CHARACTER;
+    return *at == 'x' && at + 1 < end && at[1] == '{' ? read_hex(at + 2, end) : 0x1ff;
+}
+
+static uint32_t read_utf8(const uint8_t *at, const uint8_t *end)
+{
+    uint32_t len = *at < 0xc0 ? 1 : *at < 0xe0 ? 2 : *at < 0xf0 ? 3 : 4;
+    uint32_t value = len == 1 ? *at : *at & (0x7fu >> len);
+
+    for (uint32_t i = 1; i < len && at + i < end; i++)
+        value = value << 6 | (at[i] & 0x3fu);
+    return value;
+}
+
+/* The character before which a range ends at the latest, or more; `at` is behind a hyphen. */
+static uint32_t find_range_end(const uint8_t *at, const uint8_t *end)
+{
+    while (at < end && (*at == ' ' || *at == '\t' || (*at == '\\' && at + 1 < end && at[1] == 'E')))
+        at += *at == '\\' ? 2 : 1;
+    if (at == end)
+        return 0;
+    return *at == '\\' ? read_escape(at + 1, end) : read_utf8(at, end);
+}
+
+uint64_t pfl_pattern_get_work(struct pfl_span pattern)
+{
+    const uint8_t *end = pattern.data + pattern.len;
+    uint64_t work = (uint64_t)pattern.len * pattern.len;
+
+    if (!may_ignore_case(pattern))
+        return work;
+    for (const uint8_t *at = pattern.data; at < end; at++) {
+        if (*at == '-')
+            work += (uint64_t)CHARACTER_WORK * find_range_end(at + 1, end);
+    }
+    return work;
+}
+
+/* ---- matching ---- */
 
 static bool is_bad_utf(int rc)
 {
@@ -195,7 +313,8 @@ static bool is_bad_utf(int rc)
 
 /* The library looks whether the text is UTF-8 at its begin only: a search of a long text with many
  * matches would look at it again and again. */
-static int run(struct pfl_pattern *self, struct pfl_span text, size_t start, uint32_t options)
+static int run_codes(struct pfl_pattern *self, const struct codes *codes, struct pfl_span text,
+                     size_t start, uint32_t options)
 {
     const uint8_t *data = text.len != 0 ? text.data : (const uint8_t *)"";
     int rc = PCRE2_ERROR_UTF8_ERR1;
@@ -207,12 +326,12 @@ static int run(struct pfl_pattern *self, struct pfl_span text, size_t start, uin
     while (self->is_utf && start < text.len && start != 0 && (data[start] & 0xc0) == 0x80)
         start++; /* within a character */
     if (self->is_utf)
-        rc = pcre2_match(self->code, data, text.len, start, options, self->match, self->context);
+        rc = pcre2_match(codes->utf, data, text.len, start, options, self->match, self->context);
     if (is_bad_utf(rc)) {
         self->is_utf = false;
-        if (self->bytes_code == NULL)
+        if (codes->bytes == NULL)
             return PFL_ELIMIT;
-        rc = pcre2_match(self->bytes_code, data, text.len, start, options & ~PCRE2_NO_UTF_CHECK,
+        rc = pcre2_match(codes->bytes, data, text.len, start, options & ~PCRE2_NO_UTF_CHECK,
                          self->match, self->context);
     }
     if (rc == PCRE2_ERROR_NOMATCH)
@@ -220,8 +339,26 @@ static int run(struct pfl_pattern *self, struct pfl_span text, size_t start, uin
     return rc < 0 ? PFL_ELIMIT : 0;
 }
 
+static int run(struct pfl_pattern *self, struct pfl_span text, size_t start, uint32_t options)
+{
+    int rc = PFL_ELIMIT;
+
+    if (start == 0)
+        self->is_counting = self->plain.utf == NULL || text.len > PLAIN_TEXT_BYTES;
+    if (!self->is_counting) {
+        (void)pcre2_set_match_limit(self->context, PLAIN_STEPS_MAX);
+        rc = run_codes(self, &self->plain, text, start, options);
+    }
+    if (rc != PFL_ELIMIT)
+        return rc;
+    self->is_counting = true;
+    (void)pcre2_set_match_limit(self->context, MATCH_STEPS_MAX);
+    return run_codes(self, &self->counted, text, start, options);
+}
+
 int pfl_pattern_match(struct pfl_pattern *self, struct pfl_span text)
 {
+    self->credit = MATCH_UNITS_MAX;
     return run(self, text, 0, PCRE2_ANCHORED | PCRE2_ENDANCHORED);
 }
 
@@ -240,6 +377,8 @@ int pfl_pattern_match_within(struct pfl_pattern *self, struct pfl_span text, uin
 
 int pfl_pattern_search(struct pfl_pattern *self, struct pfl_span text, size_t start)
 {
+    if (start == 0)
+        self->credit = MATCH_UNITS_MAX;
     return start > text.len ? PFL_ENOENT : run(self, text, start, 0);
 }
 

@@ -7,16 +7,25 @@
 #ifndef PFL_SERVICE_PATTERN_H
 #define PFL_SERVICE_PATTERN_H
 
+#include <stdatomic.h>
+
 #include "base/bytes.h"
 #include "base/err.h"
 
 #define PFL_PATTERN_MAX_BYTES 4096u
+#define PFL_PATTERN_MAX_WORK  ((uint64_t)1 << 25) /* of all those that are compiled at once */
 #define PFL_PATTERN_WHY_BYTES 128u
+#define PFL_PATTERN_TOO_MUCH_WORK                                                                  \
+    "all those of the config together are too long, or their classes that ignore case too wide"
 
 struct pfl_pattern;
 
 /* Units of a match's work: a step, and this many bytes of the text, count one each. */
 #define PFL_PATTERN_UNIT_BYTES 64u
+
+/* What compiling it may cost: the square of its length and, if it ignores case, the characters of
+ * its ranges, which PCRE2 visits one by one. The caller limits the sum. */
+uint64_t pfl_pattern_get_work(struct pfl_span pattern);
 
 /* PFL_EPARSE: `ret_why` says what is wrong, and where. PFL_ENOMEM. Uses memory of base/mem, only
  * here and in free. */
@@ -26,6 +35,8 @@ PFL_MUST_USE int pfl_pattern_new(struct pfl_span pattern, struct pfl_pattern **r
 PFL_MUST_USE int pfl_pattern_new_counted(struct pfl_span pattern, struct pfl_pattern **ret_pattern,
                                          char ret_why[PFL_PATTERN_WHY_BYTES]);
 void pfl_pattern_free(struct pfl_pattern *self); /* NULL is legal */
+/* Set by any thread: a match ends soon, with PFL_ELIMIT. Borrowed. */
+void pfl_pattern_set_cancel(struct pfl_pattern *self, const atomic_bool *is_cancelled);
 /* Bytes that it holds. */
 size_t pfl_pattern_get_bytes(const struct pfl_pattern *self);
 

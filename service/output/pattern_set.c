@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Regular expressions of one config: see pattern_set.h. A walk over the set finds one; configs have
- * a few. Failures leave the set as it was.
+ * a few. Failures leave the set as it was, but for the work that they were.
  */
 #include "service/output/pattern_set.h"
 
@@ -33,6 +33,9 @@ int pfl_pattern_set_get(struct pfl_pattern_set *self, struct pfl_span text,
     }
     if (self->len == PFL_PATTERN_SET_MAX)
         return refuse(ret_why, "the config has more than 128 different ones");
+    if (pfl_pattern_get_work(text) > PFL_PATTERN_MAX_WORK - self->work)
+        return refuse(ret_why, PFL_PATTERN_TOO_MUCH_WORK);
+    self->work += pfl_pattern_get_work(text);
     rc = pfl_pattern_new_counted(text, &pattern, ret_why);
     if (rc != 0)
         return rc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The regular expressions of one config for producers' names. Each is compiled once, however often
- * the config has it. Number and size are limited.
+ * the config has it. Number, size and work are limited.
  */
 #ifndef PFL_SERVICE_PATTERN_SET_H
 #define PFL_SERVICE_PATTERN_SET_H
@@ -16,6 +16,7 @@ struct pfl_pattern_set {
     struct pfl_span texts[PFL_PATTERN_SET_MAX];        /* borrowed: the config's */
     size_t len;
     size_t bytes;
+    uint64_t work;
 };
 
 /* A zeroed set is empty. Finds or compiles; the set owns `*ret_pattern`. PFL_EPARSE: invalid, or

@@ -112,7 +112,7 @@ void pfl_trace_filter_free(struct pfl_trace_filter *self)
 
 void pfl_trace_filter_set_cancel(struct pfl_trace_filter *self, const atomic_bool *is_cancelled)
 {
-    self->strings.is_cancelled = is_cancelled;
+    pfl_filter_strings_set_cancel(&self->strings, is_cancelled);
 }
 
 /* ---- one packet ---- */

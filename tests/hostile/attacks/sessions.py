@@ -14,7 +14,7 @@ from config_text import varint
 from smb_producer import SmbProducer, fragments
 
 ATTACKS = ["raised_triggers", "exclusive_session", "lockdown", "privileged_group", "output_path",
-           "costly_patterns", "costly_semaphores", "thousands_of_triggers", "thousands_of_producers", "costly_filters",
+           "wide_patterns", "costly_patterns", "costly_semaphores", "thousands_of_triggers", "thousands_of_producers", "costly_filters",
            "stopped_filter", "costly_requests", "producers_requests", "large_clones", "freed_buffers", "output_path_fifo",
            "output_path_hangs", "output_path_hangs_later"]
 
@@ -170,6 +170,12 @@ def costly_patterns(build):
     return note
 
 
+def wide_patterns(build):
+    """nor do classes that ignore case and have all characters, each of which is compiled character by character"""
+    pattern = "(?i)" + r"[\x{100}-\x{10ffff}]" * 170
+    return play_configs(build, [BUFFER + SOURCE + string_filter(pattern, rules) for rules in (5, 10, 15, 20, 30)])[0]
+
+
 def costly_semaphores(build):
     """nor do thousands of semaphores"""
     config = fill(lambda i: field(39, field(1, "s%05d" % i) + field(2, 100)))[0]
@@ -196,13 +202,13 @@ def thousands_of_producers(build):
     return play_configs(build, configs, 1000, longest_s=0.5)[0]
 
 
-def string_filter(pattern):
+def string_filter(pattern, rules=1):
     """Of field 900 of each packet."""
     words, checksum = [1 << 3 | 3, 1, 0, 900 << 3 | 4, 0], 14695981039346656037
     for byte in b"".join(word.to_bytes(4, "little") for word in words):
         checksum = (checksum ^ byte) * 1099511628211 & (1 << 64) - 1
     code = b"".join(map(varint, words + [checksum & 0xFFFFFFFF]))
-    return field(33, field(1, code) + field(3, field(1, field(1, 1) + field(2, pattern) + field(5, 0))))
+    return field(33, field(1, code) + field(3, field(1, field(1, 1) + field(2, pattern) + field(5, 0)) * rules))
 
 
 def read_filtered(ready, consumers, producers, number):
@@ -240,14 +246,12 @@ def costly_filters(build):
         return "another user's compressed trace came after %.3f s" % took_s
 
 
-def read_one_packet(ready, consumers, producers):
-    """Of many strings, each of which takes a filter long."""
+def read_one_packet(ready, consumers, producers, pattern, packet):
     consumer = Consumer(consumers)
-    consumer.enable(field(1, field(1, 1024)) + field(2, field(1, field(1, "s")))
-                    + string_filter(".*.*.*.*[bd]"))
+    consumer.enable(field(1, field(1, 1024)) + field(2, field(1, field(1, "s"))) + string_filter(pattern))
     producer = LargePages(producers, "s").join()
     producer.start()
-    producer.commit(producer.move(producer.put(fragments(field(900, "a" * 200) * 150), 1)))
+    producer.commit(producer.move(producer.put(fragments(packet), 1)))
     consumer.call("DisableTracing")
     consumer.invoke("ReadBuffers", b"", lambda *_: None)
     time.sleep(0.2)
@@ -256,8 +260,14 @@ def read_one_packet(ready, consumers, producers):
 
 def stopped_filter(build):
     """nor does a stop of the service wait for the one packet at which a thread is"""
+    return ", ".join(stop_within(build, pattern, packet) for pattern, packet in (
+        (".*.*.*.*[bd]", field(900, "a" * 200) * 150),  # of many strings, each of which takes a filter long
+        (".*?.*?a*+[bd]", field(900, "a" * 30000))))  # of one, each step at which takes it long
+
+
+def stop_within(build, pattern, packet):
     with World(build) as world:
-        said = world.attack("member", read_one_packet, world.consumer, world.producer).wait_ready()
+        said = world.attack("member", read_one_packet, world.consumer, world.producer, pattern, packet).wait_ready()
         if said != "ready":
             raise Failed(said)
         begin = time.monotonic()

@@ -121,6 +121,96 @@ static void a_match_that_costs_too_much_is_given_up(void **state)
     pfl_pattern_free(pattern);
 }
 
+/* Each step may look at the whole text. */
+static void a_match_of_a_long_text_ends_when_it_is_cancelled(void **state)
+{
+    static const char *const patterns[] = {".*?.*?a*+[bd]", "(?:a*+[bd]|.)*",
+                                           "(?=a*+[bd]).|.*?a++c"};
+    char why[PFL_PATTERN_WHY_BYTES];
+    struct pfl_pattern *pattern;
+    static char text[100000];
+    atomic_bool is_cancelled;
+
+    (void)state;
+    atomic_init(&is_cancelled, true);
+    memset(text, 'a', sizeof(text));
+    for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+        assert_int_equal(pfl_pattern_new(span(patterns[i]), &pattern, why), 0);
+        pfl_pattern_set_cancel(pattern, &is_cancelled);
+        assert_int_equal(pfl_pattern_match(pattern, pfl_span_of(text, sizeof(text))), PFL_ELIMIT);
+        assert_int_equal(pfl_pattern_search(pattern, pfl_span_of(text, sizeof(text)), 0),
+                         PFL_ELIMIT);
+        pfl_pattern_free(pattern);
+    }
+}
+
+/* Plain code, plain code that gives up, and counted code. */
+static void texts_of_any_length_are_matched_alike(void **state)
+{
+    char why[PFL_PATTERN_WHY_BYTES];
+    struct pfl_pattern *pattern;
+    static char text[3000];
+
+    (void)state;
+    memset(text, 'a', sizeof(text));
+    assert_int_equal(pfl_pattern_new(span(".*.*(x)y"), &pattern, why), 0);
+    for (size_t len = 2; len < 1000; len += len < 300 ? 1 : 100) {
+        size_t begin = 0;
+        size_t end = 0;
+
+        assert_int_equal(pfl_pattern_match(pattern, pfl_span_of(text, len)), PFL_ENOENT);
+        assert_int_equal(pfl_pattern_search(pattern, pfl_span_of(text, len), 0), PFL_ENOENT);
+        memcpy(text + len - 2, "xy", 2);
+        assert_int_equal(pfl_pattern_match(pattern, pfl_span_of(text, len)), 0);
+        assert_int_equal(pfl_pattern_search(pattern, pfl_span_of(text, len), 0), 0);
+        assert_true(pfl_pattern_get_group(pattern, 1, &begin, &end));
+        assert_true(begin == len - 2 && end == len - 1);
+        assert_int_equal(pfl_pattern_search(pattern, pfl_span_of(text, len), len), PFL_ENOENT);
+        memset(text, 'a', sizeof(text));
+    }
+    pfl_pattern_free(pattern);
+}
+
+/* A class that ignores case is compiled character by character. */
+static void patterns_that_take_long_to_compile_are_refused(void **state)
+{
+    static const struct {
+        const char *range;
+        bool is_wide;
+    } cases[] = {
+        {"(?i)[a-z]", false},
+        {"(?i)[\xd0\xb0-\xd1\x8f]", false},
+        {"[\\x{100}-\\x{10ffff}]", false},
+        {"(?<i>)[\\x{100}-\\x{10ffff}]", false},
+        {"(?i)[\\x{100}-\\x{10ffff}]", true},
+        {"(?x-si:[\\x{100}-\xf4\x8f\xbf\xbf])", true},
+        {"(?^i)[ -\\E\\x{ 10ffff }]", true},
+        {"(?xxi)[a- \\o{4177777}]", true},
+        {"(?i)[a-\\Q\xf4\x8f\xbf\xbf\\E]", true},
+    };
+    static struct pfl_pattern_set set;
+    static char longest[PFL_PATTERN_MAX_BYTES];
+    char why[PFL_PATTERN_WHY_BYTES];
+    struct pfl_pattern *pattern;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_int_equal(pfl_pattern_get_work(span(cases[i].range)) > PFL_PATTERN_MAX_WORK / 4,
+                         cases[i].is_wide);
+    memset(longest, 'a', sizeof(longest));
+    assert_true(pfl_pattern_get_work(pfl_span_of(longest, sizeof(longest))) <=
+                PFL_PATTERN_MAX_WORK);
+    assert_int_equal(pfl_pattern_set_get(&set, span("(?i)[\\x{100}-\\x{10ffff}]"), &pattern, why),
+                     0);
+    assert_int_equal(pfl_pattern_set_get(&set, span("(?i)b[\\x{100}-\\x{10ffff}]"), &pattern, why),
+                     PFL_EPARSE);
+    assert_non_null(strstr(why, "together are too long"));
+    assert_int_equal(pfl_pattern_set_get(&set, span("(?i)[\\x{100}-\\x{10ffff}]"), &pattern, why),
+                     0);
+    assert_int_equal(pfl_pattern_set_get(&set, span("(?i)b[a-z]"), &pattern, why), 0);
+    pfl_pattern_set_fini(&set);
+}
+
 static void a_name_costs_no_more_than_the_credit(void **state)
 {
     static const char *const patterns[] = {"((a+)+)+[bd]", ".*.*.*.*[bd]", "(?:a|a)*[bd]",
@@ -260,6 +350,9 @@ int main(void)
         cmocka_unit_test(a_pattern_matches_the_whole_name_or_nothing),
         cmocka_unit_test(what_is_no_pattern_is_refused_with_its_place),
         cmocka_unit_test(a_match_that_costs_too_much_is_given_up),
+        cmocka_unit_test(a_match_of_a_long_text_ends_when_it_is_cancelled),
+        cmocka_unit_test(texts_of_any_length_are_matched_alike),
+        cmocka_unit_test(patterns_that_take_long_to_compile_are_refused),
         cmocka_unit_test(a_name_costs_no_more_than_the_credit),
         cmocka_unit_test(a_set_compiles_each_once_and_is_bounded),
         cmocka_unit_test(groups_say_where_they_matched),
