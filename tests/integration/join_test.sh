@@ -25,6 +25,12 @@ join() { # join FOLDER TOKEN [OPTION...]
 }
 token() { "$P" pki join-token "$D" "$@"; }
 
+# many_revoked NUMBER: further certificates of the book, and the list with them
+many_revoked() {
+    seq "$1" | awk -v fleet=test '{ printf "R\t350101000000Z\t260101000000Z\tAA%016X\tunknown\t/O=%s/CN=gone%d\n", $1, fleet, $1 }' >>"$D/index.txt"
+    "$P" pki crl "$D" >/dev/null
+}
+
 # --- the command
 check "perfleet pki is the authority's command" says "usage: perfleet pki COMMAND DIR" "$P" pki --help
 check "and says so in its own words" says "^perfleet pki: " "$P" pki nonsense
@@ -86,6 +92,9 @@ check "settings that cannot be written leave no certificate" eval \
 check "revoking it works as with any other" says "revoked" "$P" pki revoke "$D" host web1
 
 # --- what a token cannot do
+many_revoked 3000
+check "a host joins however many were revoked" join many "$(token many)"
+check "and has the whole list" cmp "$WORK/many/crl.pem" "$D/crl.pem"
 check "a token works once" says "it may have been used" join again "$T"
 check "and then nothing was written" not ls "$WORK"/again/*.pem
 check "a certificate that is there is kept" says "is there already" join web1 "$(token web1)"

@@ -91,6 +91,18 @@ pki revoke host web2
 # shellcheck disable=SC2046
 check "a revoked one gets no other" says "was revoked" renew --force $(files "$WORK/web2.pem" "$WORK/web2.key")
 check "what was there is as it was" cmp "$WORK/web2.pem" "$WORK/web2.before.pem"
+pki host busy --ip 127.0.0.1
+cp "$D/host-busy.pem" "$WORK/busy.pem" && cp "$D/host-busy.key" "$WORK/busy.key"
+ask_on_and_on() {
+    for _ in {1..12}; do
+        # shellcheck disable=SC2046
+        renew --force $(files "$WORK/busy.pem" "$WORK/busy.key") || return 0
+    done
+}
+check "one that asks on and on has to ask later" says "ask again later" ask_on_and_on
+check "and has no more than 8" test "$(grep -c 'CN=busy$' "$D/index.txt")" -eq 8
+pki revoke host busy
+check "which are revoked with it" test "$(grep -c '^R.*CN=busy$' "$D/index.txt")" -eq 8
 pki host late --days -1
 # shellcheck disable=SC2046
 check "one that has ended has to join" says "has ended: join again, with a token" \

@@ -10,7 +10,7 @@
 #include "proto/tunnel/identity.h"
 
 #define PFL_JOIN_HASH_BYTES 32u
-#define PFL_JOIN_ANSWER_MAX (64u * 1024)
+#define PFL_JOIN_ANSWER_MAX (4u << 20) /* with a list of some 80,000 that were revoked */
 
 struct pfl_join_token {
     char fleet[PFL_IDENTITY_NAME_BYTES];
