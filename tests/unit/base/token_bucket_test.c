@@ -71,12 +71,28 @@ static void what_was_taken_too_much_is_paid_first(void **state)
     assert_int_equal(pfl_token_bucket_get(&b, 501), 100);
 }
 
+static void what_is_given_back_pays_the_debt_and_then_fills_up(void **state)
+{
+    struct pfl_token_bucket b = {0};
+
+    (void)state;
+    pfl_token_bucket_set(&b, 1000, 100, 0);
+    pfl_token_bucket_take(&b, 130);
+    pfl_token_bucket_give(&b, 20);
+    assert_int_equal(pfl_token_bucket_get(&b, 0), 0);
+    pfl_token_bucket_give(&b, 25);
+    assert_int_equal(pfl_token_bucket_get(&b, 0), 15);
+    pfl_token_bucket_give(&b, 1000);
+    assert_int_equal(pfl_token_bucket_get(&b, 0), 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_rate_holds_to_the_byte),
         cmocka_unit_test(a_pause_fills_it_up_and_no_more),
         cmocka_unit_test(what_was_taken_too_much_is_paid_first),
+        cmocka_unit_test(what_is_given_back_pays_the_debt_and_then_fills_up),
         cmocka_unit_test(without_a_rate_there_is_no_limit),
     };
 

@@ -384,7 +384,8 @@ static int live(void *arg)
 static void every_failed_allocation_is_survived(void **state)
 {
     struct pfl_span configs[] = {pfl_span_of(copied_config, sizeof(copied_config)),
-                                 pfl_span_of(both_config, sizeof(both_config))};
+                                 pfl_span_of(both_config, sizeof(both_config)),
+                                 pfl_span_of(cleared_config, sizeof(cleared_config))};
 
     (void)state;
     for (size_t i = 0; i < sizeof(configs) / sizeof(configs[0]); i++)
