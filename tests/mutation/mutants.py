@@ -61,11 +61,13 @@ def judged(tokens, pairs):
 
 
 def body(tokens, pairs, begin):
-    at = begin + 1
+    at, hints = begin + 1, set()  # what a __builtin_expect expects changes no result
     while at < pairs[begin]:
+        if tokens[at][1] == "__builtin_expect":
+            hints.add(pairs[at + 1] - 1)
         if tokens[at][0] == "word" and NOT_JUDGED.match(tokens[at][1]) and at + 1 in pairs:
             at = pairs[at + 1]
-        else:
+        elif at not in hints:
             yield at
         at += 1
 

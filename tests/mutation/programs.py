@@ -202,7 +202,7 @@ class Programs:
                 test.link = must(["ninja", "-C", str(self.build), "-t", "commands", "-s", test.program]).strip()
         mine = self.compilers[name][1]
         head, tail = test.link.split(" -o %s " % test.program)
-        command = "%s %s -o %s %s" % (head, target, program, tail)
+        command = "%s -Wl,--strip-debug %s -o %s %s" % (head, target, program, tail)
         command = command.replace(" %s " % mine, " ")
         if quietly(["sh", "-c", command], cwd=self.build).returncode != 0:
             raise Failed("%s does not link with %s" % (test.name, name))
