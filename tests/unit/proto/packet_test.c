@@ -155,6 +155,19 @@ static void malformed_packets_are_refused(void **state)
                           "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"));
 }
 
+static void a_redundant_form_has_ten_bytes_at_most(void **state)
+{
+    (void)state;
+    assert_true(IS_VALID("\x5a\x83\x80\x80\x80\x80\x80\x80\x80\x80\x00"
+                         "abc"));
+    assert_false(IS_VALID("\x5a\x83\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00"
+                          "abc"));
+    assert_true(IS_VALID("\xda\x80\x80\x80\x80\x80\x80\x80\x80\x00\x01x"));
+    assert_false(IS_VALID("\xda\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00\x01x"));
+    assert_true(IS_VALID("\x40\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00"));
+    assert_false(IS_VALID("\x40\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00"));
+}
+
 static void packet_that_ends_inside_a_field_is_refused(void **state)
 {
     static const char packet[] = "\x40\x85\x01\x5a\x03"
@@ -268,6 +281,7 @@ int main(void)
         cmocka_unit_test(reserved_fields_in_redundant_form_are_refused),
         cmocka_unit_test(lengths_up_to_the_maximum_pass_and_no_further),
         cmocka_unit_test(malformed_packets_are_refused),
+        cmocka_unit_test(a_redundant_form_has_ten_bytes_at_most),
         cmocka_unit_test(packet_that_ends_inside_a_field_is_refused),
         cmocka_unit_test(any_short_packet_is_judged_as_its_slices_are),
         cmocka_unit_test(packets_of_a_real_trace_pass_without_what_the_service_added),
