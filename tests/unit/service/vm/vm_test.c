@@ -129,6 +129,24 @@ static void messages_taken_apart_are_skipped_where_that_is_wanted(void **state)
                packet);
 }
 
+static void only_messages_are_skipped_and_only_where_that_is_wanted(void **state)
+{
+    const struct kit_bytes first = KIT_MESSAGE(1, kit_number(1, 1), kit_text(2, "a"));
+    const struct kit_bytes second = KIT_MESSAGE(1, kit_number(1, 7), kit_text(2, "b"));
+
+    (void)state;
+    KIT_EXPECT(KIT_PROGRAM(put(kit_step(5), kit_merge(PFL_VM_MERGE_SKIP_SUBMESSAGES))),
+               KIT_MESSAGE(5, kit_number(1, 7), kit_text(2, "b")), first, second);
+    KIT_EXPECT(KIT_PROGRAM(KIT_JOIN(kit_select(SRC, false, kit_step(2)),
+                                    KIT_NESTED(KIT_JOIN(
+                                        kit_select(DST, true,
+                                                   KIT_PATH(kit_step(5), kit_step(2), kit_step(1))),
+                                        KIT_NESTED(kit_set())))),
+                           put(kit_step(5), kit_merge(0))),
+               KIT_MESSAGE(5, KIT_MESSAGE(2, kit_number(1, 1))),
+               KIT_JOIN(KIT_MESSAGE(1, kit_field(2, kit_number(1, 1))), kit_number(2, 7)));
+}
+
 /* For each element of field 1: its field 1 is the key in field 5. */
 static struct kit_bytes by_key(struct kit_bytes what)
 {
@@ -312,6 +330,7 @@ int main(void)
         cmocka_unit_test(merge_replaces_all_elements_of_a_repeated_field),
         cmocka_unit_test(an_empty_field_takes_one_out_where_that_is_wanted),
         cmocka_unit_test(messages_taken_apart_are_skipped_where_that_is_wanted),
+        cmocka_unit_test(only_messages_are_skipped_and_only_where_that_is_wanted),
         cmocka_unit_test(elements_are_found_and_made_by_their_keys),
         cmocka_unit_test(elements_of_a_message_that_came_whole_get_keys),
         cmocka_unit_test(a_key_is_the_lower_half_of_its_register),
