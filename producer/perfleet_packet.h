@@ -15,9 +15,9 @@
  *
  * Numbers and types come from the .proto file: Perfetto's trace_packet.proto and, for extensions,
  * your own. Fields are written in any order, repeated ones once for each value. Every begin needs
- * its end: the library closes what a packet left open, and ignores an end too many. A message may
- * be longer than a chunk, than all of the shared memory even: it is handed over as it grows, and
- * the sizes of messages that are still open follow as patches.
+ * its end: the library closes messages that a packet left open, and ignores a superfluous end. A
+ * message may be longer than a chunk, or than the whole shared memory: it is committed as it grows,
+ * and the sizes of open messages follow as patches.
  *
  *   uint32 uint64 bool enum    perfleet_uint      int32 int64        perfleet_int
  *   sint32 sint64              perfleet_sint      bool               perfleet_bool
@@ -41,13 +41,15 @@ extern "C" {
 
 #define PERFLEET_API __attribute__((visibility("default")))
 
-#define PERFLEET_MAX_NESTING 100u        /* open messages in a packet, as protobuf's own parsers */
-#define PERFLEET_MAX_PACKET  0x0fffffffu /* bytes; a packet beyond one of these two is dropped */
+/* open messages in a packet, the limit of protobuf's own parsers */
+#define PERFLEET_MAX_NESTING 100u
+/* bytes; a packet beyond one of these two limits is dropped */
+#define PERFLEET_MAX_PACKET 0x0fffffffu
 
-/* What the inline functions need; the rest is the library's. */
+/* Used by the inline functions; the rest is private. */
 struct perfleet_writer {
     uint8_t *pos; /* next byte */
-    uint8_t *end; /* of the room at hand */
+    uint8_t *end; /* of the current chunk's space */
 };
 
 /* --- packets ----------------------------------------------------------------------------- */
@@ -55,16 +57,16 @@ struct perfleet_writer {
 PERFLEET_API void perfleet_packet_begin(struct perfleet_writer *w);
 PERFLEET_API void perfleet_packet_end(struct perfleet_writer *w);
 
-/* A nested message (a field of a message type): its fields come until perfleet_end. */
+/* A nested message (a field of a message type): the following fields up to perfleet_end. */
 PERFLEET_API void perfleet_begin(struct perfleet_writer *w, uint32_t field);
 PERFLEET_API void perfleet_end(struct perfleet_writer *w);
 
-/* Bytes as they are, e.g. fields encoded elsewhere. */
+/* Bytes without encoding, e.g. fields encoded elsewhere. */
 PERFLEET_API void perfleet_raw(struct perfleet_writer *w, const void *data, size_t bytes);
 
 /* The default clock of timestamps: CLOCK_BOOTTIME in nanoseconds, to 1 us. On one thread it never
- * goes back. After the first perfleet_open it is made from the CPU's counter where the kernel does
- * so, too: half of what clock_gettime costs. */
+ * goes back. After the first perfleet_open it is computed from the CPU's counter if the kernel does
+ * that, too: half the cost of clock_gettime. */
 PERFLEET_API uint64_t perfleet_time_ns(void);
 
 static inline uint8_t *perfleet_put_varint_(uint8_t *p, uint64_t v)

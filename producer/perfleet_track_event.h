@@ -16,26 +16,26 @@
  *
  *     PERFLEET_EVENT (ev, &app, PERFLEET_SLICE_BEGIN, "read") {   // with more to say
  *         perfleet_arg(ev, "bytes", n);
- *         perfleet_arg(ev, "file", find_file_name());     // called only if somebody listens
+ *         perfleet_arg(ev, "file", find_file_name());     // called only for a session
  *         perfleet_event_flow(ev, request_id);
  *     }
  *     ...
  *     PERFLEET_TRACE_EVENT_END(&app);
  *
- * The block runs once for each session that wants the category, and not at all otherwise: then an
- * event is one load and one branch, and none of its arguments is evaluated. `break`, `return` and
- * exceptions may leave the block, longjmp may not. An event inside the block of another, on the
- * same thread, is left out; so is one in a signal handler that interrupted an event.
+ * The block runs once for each session that enables the category. Otherwise an event is one load
+ * and one branch, and none of its arguments is evaluated. `break`, `return` and exceptions may
+ * leave the block, longjmp may not. An event inside the block of another, on the same thread, is
+ * skipped; so is one in a signal handler that interrupted an event.
  *
  * Sessions choose categories by their TrackEventConfig (data source "track_event"): first exact
- * names, then patterns with a `*` at the end, then `*`; of equal rank enabled_categories win over
- * disabled_categories, disabled_tags and enabled_tags, in this order. What nothing matches is
- * enabled, except for the tags "slow" and "debug".
+ * names, then patterns with a `*` at the end, then `*`; within one of these steps
+ * enabled_categories take precedence over disabled_categories, disabled_tags and enabled_tags, in
+ * this order. A category that nothing matches is enabled, unless it has the tag "slow" or "debug".
  *
  * Strings. The name of an event that is a literal in the call is sent once and then by a number;
  * any other is sent in full (say PERFLEET_STATIC_NAME with the type if it never changes). Names of
- * arguments are always sent once. A string that is not the same when its address comes again is
- * found out, and sent in full.
+ * arguments are always sent once. If the string at a known address has changed, this is detected,
+ * and it is sent in full.
  *
  * Threads, fork: as in perfleet.h. Needs gcc or clang; usable from C11 and C++11.
  */
@@ -61,16 +61,16 @@ PERFLEET_API int perfleet_track_event_register(struct perfleet *tracing);
 PERFLEET_API int perfleet_track_event_open(const char *producer_name,
                                            struct perfleet **ret_tracing);
 
-/* Hands over what the calling thread wrote: as perfleet_writer_flush. */
+/* Commits what the calling thread wrote: as perfleet_writer_flush. */
 PERFLEET_API void perfleet_track_event_flush(void);
 
 /* --- categories -------------------------------------------------------------------------- */
 
-/* The first word is the library's, read here so that a category nobody wants costs nothing. */
+/* The first word is private, and read here so that a disabled category costs nothing. */
 struct perfleet_category {
-    uint32_t active;         /* bit i: session i wants it */
+    uint32_t active;         /* bit i: session i enables it */
     uint32_t number_;        /* the library's */
-    const char *name;        /* "net"; or "net,disk": wanted if one of the two is */
+    const char *name;        /* "net"; or "net,disk": enabled if one of the two is */
     const char *description; /* or NULL */
     const char *tags;        /* separated by commas, or NULL; "slow" and "debug": off by default */
     struct perfleet_category *next_;
@@ -82,8 +82,8 @@ struct perfleet_category {
     }
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): names of what is declared */
-/* Defines `struct perfleet_category id`, known from before main to the end of the program (or from
- * dlopen to dlclose). */
+/* Defines `struct perfleet_category id`, registered before main until the end of the program (or
+ * from dlopen to dlclose). */
 #define PERFLEET_CATEGORY_DEFINE(id, name, description, tags)                                      \
     struct perfleet_category id = PERFLEET_CATEGORY_INIT(name, description, tags);                 \
     __attribute__((constructor)) static void perfleet_category_register_##id##_(void)              \
@@ -99,19 +99,19 @@ struct perfleet_category {
 /* NOLINTEND(bugprone-macro-parentheses) */
 
 /*
- * Makes a category known: sessions that run and sessions to come may want it. The struct and its
- * strings stay where they are until perfleet_category_unregister. Registering twice is harmless.
- * Consumers see in the list of data sources what was registered before the data source was.
+ * Registers a category: current and later sessions may enable it. The struct and its strings must
+ * stay in place until perfleet_category_unregister. Registering twice has no effect. Consumers see
+ * in the list of data sources those that were registered before the data source.
  */
 PERFLEET_API void perfleet_category_register(struct perfleet_category *category);
 /* No other thread may use it from now on. */
 PERFLEET_API void perfleet_category_unregister(struct perfleet_category *category);
 
 /* A dynamic category: found by name or made. At most 1024 in a process; beyond, one that is always
- * off. Lives forever. Costs a look-up: keep the pointer where you can. */
+ * off. Lives forever. Costs a look-up: keep the pointer if you can. */
 PERFLEET_API struct perfleet_category *perfleet_category_get(const char *name);
 
-/* Does any session want it? */
+/* Does any session enable it? */
 static inline bool perfleet_category_is_enabled(const struct perfleet_category *category)
 {
     return __builtin_expect(__atomic_load_n(&category->active, __ATOMIC_RELAXED) != 0, 0);
@@ -148,18 +148,18 @@ enum perfleet_unit {
 };
 
 /*
- * Kind, name, id and parent make a track what it is: equal ones are the same track. Zero is a fine
- * value for every member but the name. A static one is fastest; one on the stack works too. Once
- * used it does not change, nor do its parents.
+ * Kind, name, id and parent identify a track: equal ones are the same track. Zero is a valid value
+ * for every member except the name. A static one is fastest; one on the stack works too. Once used
+ * it must not change, nor may its parents.
  */
 struct perfleet_track {
     enum perfleet_track_kind kind;
     const char *name;
-    uint64_t id;                   /* tells tracks of one name and parent apart */
+    uint64_t id;                   /* distinguishes tracks of one name and parent */
     struct perfleet_track *parent; /* NULL: the process; at most 16 levels */
     const char *description;
     enum perfleet_child_ordering child_ordering; /* how this track's children are shown */
-    int32_t sibling_order_rank;                  /* where the parent orders explicitly */
+    int32_t sibling_order_rank;                  /* if the parent orders explicitly */
     enum perfleet_merge_behavior merge_behavior;
     const char *merge_key; /* with PERFLEET_MERGE_BY_KEY */
     /* Counters. */
@@ -188,7 +188,7 @@ extern PERFLEET_API struct perfleet_track perfleet_thread_track;
 extern PERFLEET_API struct perfleet_track perfleet_process_track;
 extern PERFLEET_API struct perfleet_track perfleet_global_track;
 
-/* TrackDescriptor.uuid, as the calling thread sees the track. */
+/* TrackDescriptor.uuid of the track, for the calling thread. */
 PERFLEET_API uint64_t perfleet_track_uuid(struct perfleet_track *track);
 
 /* --- events ------------------------------------------------------------------------------ */
@@ -197,13 +197,13 @@ enum perfleet_event_type {
     PERFLEET_SLICE_BEGIN = 1,
     PERFLEET_SLICE_END = 2, /* of the slice that began last on the track; no name */
     PERFLEET_INSTANT = 3,
-    PERFLEET_COUNTER = 4,         /* on a counter track; no name; say perfleet_event_counter_... */
+    PERFLEET_COUNTER = 4,         /* on a counter track; no name; call perfleet_event_counter_... */
     PERFLEET_STATE = 5,           /* on a state track; the name is the state */
     PERFLEET_STATIC_NAME = 0x100, /* with one of the above: the name never changes */
 };
 
 /* Clocks of explicit times; others as in Perfetto's builtin_clock.proto, or 128 and more for those
- * that the program's own ClockSnapshot packets explain. */
+ * that the program's own ClockSnapshot packets describe. */
 enum perfleet_clock {
     PERFLEET_NOW = 0, /* the default clock, read by the library */
     PERFLEET_REALTIME = 1,
@@ -214,10 +214,10 @@ enum perfleet_clock {
 
 struct pfl_event_sequence;
 
-/* An event under way, in one session; all members are the library's. */
+/* An event in progress, in one session; all members are private. */
 struct perfleet_event {
     struct perfleet_category *category_;
-    uint32_t left_; /* sessions to come */
+    uint32_t left_; /* remaining sessions */
     uint32_t type_;
     const char *name_;
     struct perfleet_track *track_;
@@ -292,8 +292,8 @@ static inline void perfleet_event_fini_(struct perfleet_event *ev)
 #define PERFLEET_TRACE_EVENT(category, name)                                                       \
     PERFLEET_TRACE_EVENT_BEGIN(category, name);                                                    \
     PERFLEET_TRACE_EVENT_END_OF_SCOPE(category)
-/* Ends a slice that begins here, by whatever means, when the enclosing scope ends. Sessions that
- * came in the meantime do not see the end. */
+/* Ends a slice that begins here, in any way, when the enclosing scope ends. Sessions that started
+ * in the meantime do not get the end. */
 #define PERFLEET_TRACE_EVENT_END_OF_SCOPE(category)                                                \
     struct perfleet_scope PERFLEET_PASTE_(perfleet_scope_, __LINE__)                               \
         __attribute__((cleanup(perfleet_scope_end_), unused)) = perfleet_scope_begin_(category)
@@ -348,18 +348,18 @@ PERFLEET_API void perfleet_counter_write_double_(struct perfleet_category *categ
 PERFLEET_API void perfleet_event_counter_int(struct perfleet_event *ev, int64_t value);
 PERFLEET_API void perfleet_event_counter_double(struct perfleet_event *ev, double value);
 
-/* Arrows from event to event with the same id; the terminating one is the last. An id is valid in
- * the whole trace: perfleet_process_scoped_id makes one of a number that is unique in the process
- * only, such as a pointer. */
+/* Arrows between events with the same id; the terminating one is the last. An id is valid in the
+ * whole trace: perfleet_process_scoped_id makes one from a number that is unique only in the
+ * process, such as a pointer. */
 PERFLEET_API void perfleet_event_flow(struct perfleet_event *ev, uint64_t id);
 PERFLEET_API void perfleet_event_terminating_flow(struct perfleet_event *ev, uint64_t id);
 PERFLEET_API uint64_t perfleet_process_scoped_id(uint64_t id);
 
-/* Events with the same id belong together, e.g. to one request; one of the two. */
+/* Events with the same id belong together, e.g. to one request; use one of the two. */
 PERFLEET_API void perfleet_event_correlation_id(struct perfleet_event *ev, uint64_t id);
 PERFLEET_API void perfleet_event_correlation_id_str(struct perfleet_event *ev, const char *id);
 
-/* Where in the source; a static one is sent once. */
+/* A place in the source; a static one is sent once. */
 struct perfleet_source_location {
     const char *file;
     const char *function;
@@ -368,7 +368,7 @@ struct perfleet_source_location {
 };
 PERFLEET_API void perfleet_event_source_location(struct perfleet_event *ev,
                                                  struct perfleet_source_location *location);
-/* The line that says this. */
+/* The line of this macro. */
 #define PERFLEET_EVENT_SOURCE_LOCATION(ev)                                                         \
     do {                                                                                           \
         static struct perfleet_source_location perfleet_here_ = {__FILE__, __func__, __LINE__, 0}; \
@@ -389,8 +389,8 @@ enum perfleet_log_priority {
 PERFLEET_API void perfleet_event_log(struct perfleet_event *ev, enum perfleet_log_priority priority,
                                      const char *body, struct perfleet_source_location *where);
 
-/* The writer, with the TrackEvent message open: any more fields of TrackEvent, extension fields
- * too, by perfleet_uint, perfleet_begin and so on. Every begin needs its end. */
+/* The writer, with the TrackEvent message open: for further fields of TrackEvent, including
+ * extension fields, by perfleet_uint, perfleet_begin and so on. Every begin needs its end. */
 static inline struct perfleet_writer *perfleet_event_writer(struct perfleet_event *ev)
 {
     return ev->writer_;
@@ -422,7 +422,7 @@ struct perfleet_proto {
 PERFLEET_API void perfleet_arg_proto(struct perfleet_event *ev, const char *name,
                                      const struct perfleet_proto *message);
 
-/* Nested values: what comes until perfleet_arg_end is inside. At most 24 levels. */
+/* Nested values: those until perfleet_arg_end. At most 24 levels. */
 PERFLEET_API void perfleet_arg_dict(struct perfleet_event *ev, const char *name);
 PERFLEET_API void perfleet_arg_array(struct perfleet_event *ev, const char *name);
 PERFLEET_API void perfleet_arg_end(struct perfleet_event *ev);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The doctor's checks. Happy path: each check examines one host (or all together) and adds a
- * finding with level, text and remedy; a host without findings is reported as healthy. Failures: out
- * of memory; a malformed state is a finding. Checks: reachability, certificates' expiry, the
+ * finding with level, text and remedy; a host without findings is reported as healthy. Failures:
+ * out of memory; a malformed state is a finding. Checks: reachability, certificates' expiry, the
  * clock's error, data sources of the config that no host has, ftrace/print that cannot be recorded,
  * room for one more session, different versions.
  */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fork handlers. In the child the library's thread does not exist, and the shared memory and the
- * connection are still the parent's: the child gets private memory in its place, closes its copy of
- * the socket, every data source goes off, and all functions of the library turn away. Locks that
- * somebody held at the fork stay locked and are never taken in the child; what the library
- * allocated is left alone.
+ * Fork handlers. The child has no library thread, and the shared memory and the connection are
+ * still the parent's. So the child gets private memory instead, closes its copy of the socket,
+ * disables every data source, and all functions of the library return early. Locks that were held
+ * at the fork stay locked and are never taken in the child; the library's allocations are left
+ * alone.
  */
 #include "producer/data_source/fork_handlers.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The optional layer above the data sources: track events. What is below calls it by this table
- * alone, and a program that has no track events has no table.
+ * The optional layer above the data sources: track events. Lower layers call it only through this
+ * table; a program without track events has no table.
  */
 #ifndef PFL_PRODUCER_LAYER_H
 #define PFL_PRODUCER_LAYER_H
@@ -19,11 +19,11 @@ struct pfl_layer {
     void (*on_fork)(void);
 };
 
-/* Before the layer's first data source. `layer` is in static storage; the same one any number of
- * times. Any thread. */
+/* Call before the layer's first data source. `layer` is in static storage; the same one may be
+ * registered repeatedly. Any thread. */
 void pfl_layer_register(const struct pfl_layer *layer);
 
-/* Each calls the layer's function of the same name; without a layer nothing. */
+/* Each calls the layer's function of the same name; without a layer it does nothing. */
 void pfl_layer_flush_thread(void);
 void pfl_layer_drop_thread(void);
 void pfl_layer_on_turn(struct perfleet *tracing);

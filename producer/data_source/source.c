@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data sources and their instances: what the connection's thread tells the program.
+ * Data sources and their instances: calls the program back on the connection's thread.
  *
- * Happy path: setup takes a free instance, notes the target buffer and policy, gives the config to
- * the program; start sets the instance's bit, which is all that PERFLEET_TRACE looks at; stop
- * clears it. Threads' writers of an ended instance are found out by their generation (threads.c).
+ * Happy path: setup takes a free instance, notes the target buffer and policy, and passes the
+ * config to the program; start sets the instance's bit, which is all that PERFLEET_TRACE checks;
+ * stop clears it. A thread detects by the generation that its writer belongs to an ended instance
+ * (threads.c).
  *
- * Failures: more sessions than instances: the session does without this program.
- * Ownership: a source owns copies of its conf's strings; a used instance holds a reference on its
- * arbiter. Limits: PERFLEET_MAX_INSTANCES, PFL_SOURCES_IN_PROCESS.
+ * Failures: more sessions than instances: the session lacks this program. Ownership: a source owns
+ * copies of its conf's strings; a used instance holds a reference on its arbiter. Limits:
+ * PERFLEET_MAX_INSTANCES, PFL_SOURCES_IN_PROCESS.
  */
 #include "producer/data_source/source.h"
 

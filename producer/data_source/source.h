@@ -5,10 +5,10 @@
  *   instance:  FREE --setup--> SET_UP --start--> STARTED --stop--> (STOPPING) --> FREE
  *                                                                  asynchronous stop only
  *
- * Instances change on the connection's thread only. Other threads see an instance's bit in
+ * Instances change on the connection's thread only. Other threads read an instance's bit in
  * `active`, and its target under the source's lock when they make a writer. Every life of an
- * instance has a generation of its own, so that a thread finds out that its writer is old by one
- * load from static memory that outlives everything.
+ * instance has its own generation, so that a thread detects an old writer by one load from static
+ * memory that is never freed.
  */
 #ifndef PFL_PRODUCER_SOURCE_H
 #define PFL_PRODUCER_SOURCE_H
@@ -41,23 +41,24 @@ struct pfl_source_instance {
     uint32_t buffer;             /* startup: a reservation */
     enum perfleet_policy policy;
     struct pfl_state *program_state; /* a reference; NULL: none */
-    struct pfl_startup *startup;     /* owned; NULL: the service began it, or took it over */
+    struct pfl_startup
+        *startup; /* owned; NULL: the service started it, or a session took it over */
     uint32_t flushes_len;
-    uint64_t flushes[PFL_SOURCE_FLUSHES_MAX]; /* ids not done yet, oldest first */
+    uint64_t flushes[PFL_SOURCE_FLUSHES_MAX]; /* ids not completed yet, oldest first */
 };
 
-/* Where a source stands with the service; under the connection's lock. */
+/* A source's state of registration; under the connection's lock. */
 enum pfl_source_stage {
     PFL_SOURCE_NEW = 0, /* not registered on this connection */
     PFL_SOURCE_REGISTERED,
-    PFL_SOURCE_CHANGED, /* registered, with another descriptor by now */
+    PFL_SOURCE_CHANGED, /* registered, but the descriptor has changed since */
     PFL_SOURCE_LEAVING, /* perfleet_unregister waits for the thread */
     PFL_SOURCE_LEFT,
 };
 
 struct pfl_source {
     struct perfleet_source pub;
-    struct perfleet *owner; /* borrowed for life */
+    struct perfleet *owner; /* borrowed, outlives the source */
     pthread_t thread;       /* its connection's, on which callbacks run */
     struct pfl_source *next_in_process;
     uint32_t slot;
@@ -65,11 +66,11 @@ struct pfl_source {
     struct perfleet_source_conf conf; /* strings owned; the descriptor under the owner's lock */
     _Atomic(uint32_t) stop_done;      /* bits set by perfleet_stop_done */
     _Atomic(uint32_t) flush_done[PERFLEET_MAX_INSTANCES]; /* calls of perfleet_flush_done */
-    pthread_mutex_t lock;                                 /* guards what writers are made of */
+    pthread_mutex_t lock;                                 /* guards the data for making writers */
     struct pfl_source_instance instances[PERFLEET_MAX_INSTANCES];
 };
 
-/* A session's wish, as the service sent it. */
+/* A session's request, from the service. */
 struct pfl_source_instance_conf {
     uint64_t id;
     struct pfl_span config;      /* DataSourceConfig */
@@ -98,14 +99,14 @@ void pfl_source_start(struct pfl_source *self, uint32_t instance);
 bool pfl_source_stop(struct pfl_source *self, uint32_t instance);
 /* Ends the instance if the program said so. */
 bool pfl_source_finish_stop(struct pfl_source *self, uint32_t instance);
-/* The connection is gone: ends every instance, whatever the program says. */
+/* The connection is lost: ends every instance at once. */
 void pfl_source_stop_all(struct pfl_source *self);
 void pfl_source_clear_incremental(struct pfl_source *self, uint32_t instance);
-/* Asks the program to flush; an asynchronous flush is then owed. */
+/* Asks the program to flush; an asynchronous flush is pending then. */
 void pfl_source_flush(struct pfl_source *self, uint32_t instance, uint64_t flush_id,
                       uint64_t flush_flags);
-/* What the program has done of it. *oldest becomes the oldest flush that is owed, if it is older.
- */
+/* Completes the flushes that the program has done. *oldest becomes the oldest pending flush, if it
+ * is older. */
 void pfl_source_settle_flushes(struct pfl_source *self, uint64_t *oldest);
 
 /* A writer for an instance that is started or stopping; any thread. PFL_EINVAL, PFL_ENOMEM,
@@ -113,9 +114,9 @@ void pfl_source_settle_flushes(struct pfl_source *self, uint64_t *oldest);
 PFL_MUST_USE int pfl_source_open_writer(struct pfl_source *self, uint32_t instance,
                                         struct pfl_trace_writer **ret_writer);
 
-/* Gives back the chunks that the calling thread's writers hold. */
+/* Returns the chunks of the calling thread's writers. */
 void pfl_source_flush_thread(void);
-/* Frees the calling thread's writers; they are made anew when asked for. */
+/* Frees the calling thread's writers; new ones are made on demand. */
 void pfl_source_drop_thread(void);
 
 /* For fork. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Configs of startup sessions: made comparable, and compared (docs/abi/gotchas.md 18).
+ * Normalizes and compares configs of startup sessions (docs/abi/gotchas.md 18).
  *
- * A config is read field by field; those that the service fills in or that say nothing about the
- * data (target buffer, durations, session id, guardrails) are left out, the others are put in order
- * of their numbers, values of one number in their own order. Equal bytes: equal wishes.
+ * A config is read field by field. Fields that the service fills in or that do not affect the data
+ * (target buffer, durations, session id, guardrails) are omitted; the others are sorted by number,
+ * values of one number in their original order. Equal bytes mean equal requests.
  *
- * Failures: more than PFL_STARTUP_CONFIG_FIELDS fields or PFL_STARTUP_CONFIG_MAX bytes, or no
- * message at all: nothing is like it. Ownership: a startup owns its copy.
+ * Failures: more than PFL_STARTUP_CONFIG_FIELDS fields or PFL_STARTUP_CONFIG_MAX bytes, or a
+ * malformed message: it equals no config. Ownership: a startup owns its copy.
  */
 #include "producer/data_source/startup.h"
 

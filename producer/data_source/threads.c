@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Per thread: a table of writers, one place for each instance of each data source of the process.
+ * Per thread: a table of writers, one entry for each instance of each data source of the process.
  *
- * Happy path: perfleet_block_next_ takes the lowest bit, finds the thread's writer in the table
- * and compares its generation with the instance's: no lock, no call. A writer that is missing or
- * old is made anew under the source's lock; while at it, every other old writer of the thread is
- * freed, so that ended sessions do not keep shared memory. A thread's end frees its table.
+ * Happy path: perfleet_block_next_ takes the lowest bit, finds the thread's writer in the table and
+ * compares its generation with the instance's: no lock, no call. A missing or old writer is made
+ * under the source's lock; at the same time every other old writer of the thread is freed, so that
+ * ended sessions do not keep shared memory. A thread's end frees its table.
  *
- * Failures: no memory or no writer id: this instance is left out this time.
- * Ownership: a table owns its writers. Generations and counters are static and outlive all.
+ * Failures: no memory or no writer id: this instance is skipped this time. Ownership: a table owns
+ * its writers. Generations and counters are static and outlive all.
  */
 #include "producer/data_source/threads.h"
 

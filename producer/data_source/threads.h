@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The writers that each thread keeps, one for an instance, and how a thread finds out that one of
- * them belongs to a past life of its instance.
+ * The writers of each thread, one per instance, and the generations by which a thread detects that
+ * one of them belongs to a past life of its instance.
  */
 #ifndef PFL_PRODUCER_THREADS_H
 #define PFL_PRODUCER_THREADS_H

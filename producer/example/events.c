@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the example writes.
+ * The example's events.
  *
  * Load: TracePacket.for_testing with a counter of the sequence, field by field. Track events: each
- * thread serves requests, a slice with four slices in it and an argument, and has a counter of the
- * requests that wait. Every 16th request takes long, some 2 ms; an arrow leads from every tenth
- * request to the next.
+ * thread serves requests, a slice with four nested slices and an argument, and has a counter of
+ * waiting requests. Every 16th request is slow, some 2 ms; an arrow leads from every tenth request
+ * to the next.
  */
 #include <stdio.h>
 

@@ -43,11 +43,11 @@ struct example {
 int example_start(struct example *ex);
 void example_join(struct example *ex);
 
-/* events.c: what one step of a thread writes. */
+/* events.c: writes one step of a thread. */
 void example_write_load(struct example_thread *t, struct perfleet_writer *w, uint32_t seq_value);
 /* Returns how many events that are. */
 uint32_t example_write_track_events(struct example_thread *t);
-/* Does a session want what this example writes? */
+/* Is there a session for this example's data? */
 bool example_has_listeners(const struct example *ex);
 
 #endif

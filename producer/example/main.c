@@ -3,12 +3,12 @@
  * perfleet-example: a program that can be traced, to look at and to load a service with.
  *
  * Registers the data source "com.example.load" and writes, from each of its threads and while a
- * session wants it, packets that check themselves: TestEvent.seq_value counts from 0 in every
+ * session uses it, packets that can be verified: TestEvent.seq_value counts from 0 in every
  * sequence, TestEvent.str has the size asked for. With --track-events it writes slices and a
  * counter instead, which the Perfetto UI shows. At the end it prints what it wrote and dropped.
  *
  * Happy path: open, register, start threads, wait for their end or for a signal, print, close.
- * Failures: wrong usage is exit code 2; a service that is away is waited for. Limits: 64 threads.
+ * Failures: wrong usage is exit code 2; it waits for a missing service. Limits: 64 threads.
  */
 #include "producer/example/example.h"
 

@@ -2,9 +2,9 @@
 /*
  * The example's threads: one step, then sleep until the next is due.
  *
- * A thread that nobody traces only looks at the data source's active bits. Steps are due at
- * multiples of the period since the thread's start; one that is late is made up for, at most a
- * second's worth. With --count the last thread to end ends the program.
+ * A thread without a session only checks the data source's active bits. Steps are due at multiples
+ * of the period since the thread's start; late steps are made up for, at most a second's worth.
+ * With --count the last thread to end ends the program.
  */
 #include <errno.h>
 #include <signal.h>
@@ -76,7 +76,7 @@ static void sleep_until(uint64_t at_ns)
         ;
 }
 
-/* With nobody listening there is nothing to do but wait. */
+/* Without a session it only waits. */
 static void wait_for_session(const struct example *ex)
 {
     while (!is_ending(ex) && !example_has_listeners(ex))

@@ -2,16 +2,16 @@
 /*
  * The library's thread: one connection, its commands and commits.
  *
- * Happy path: connect; bind ProducerPort and learn the methods by name; InitializeConnection and
- * GetAsyncCommand at once; register the data sources; a Sync tells when they are known. Then poll:
- * commands become callbacks; finished memory is committed when its batch is due.
+ * Happy path: connect; bind ProducerPort and look up the methods by name; InitializeConnection and
+ * GetAsyncCommand at once; register the data sources; the reply to a Sync means that they are
+ * registered. Then poll: commands become callbacks; finished memory is committed when its batch is
+ * due.
  *
  * Failures: any error of the link, a refused greeting, malformed messages: everything of this
- * connection ends (instances stop, its memory is dead for writers) and a new one is tried after
- * 1 s, 2 s, ... 10 s, then every 30 s. A method that the service lacks is not called.
- * Ownership: this thread owns the link and a reference on the arbiter. Locks are never held while
- * the program's callbacks run.
- * Limits: the link's queue; commits wait until earlier ones have left.
+ * connection ends (instances stop, its memory is dead for writers) and a new one is tried after 1
+ * s, 2 s, ... 10 s, then every 30 s. A method that the service lacks is not called. Ownership: this
+ * thread owns the link and a reference on the arbiter. Locks are never held while the program's
+ * callbacks run. Limits: the link's queue; commits wait until earlier ones have left.
  */
 #include "producer/ipc/client.h"
 
@@ -277,7 +277,7 @@ static void disconnect(struct perfleet *p)
     p->syncs_done = p->syncs_wanted;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
-    /* Memory that no service has had waits for the next one, and startup sessions with it. */
+    /* Memory that no service has got yet is kept for the next one, and so are startup sessions. */
     if (p->own_fd >= 0 && p->arbiter != NULL)
         pfl_arbiter_set_online(p->arbiter, false, -1);
     else

@@ -55,11 +55,12 @@ struct perfleet {
     uint64_t lives; /* connections lost */
     uint64_t syncs_wanted;
     uint64_t syncs_done;
-    uint64_t registered_at; /* the sync that tells that all data sources are known */
+    uint64_t registered_at; /* the sync whose reply means that all data sources are registered */
     struct pfl_source *sources[PERFLEET_MAX_SOURCES]; /* owned; NULL: free */
     struct pfl_client_trigger triggers[PFL_CLIENT_TRIGGERS_MAX];
-    struct pfl_startup_request *startup_requests; /* of threads that wait; borrowed */
-    char refusal[PFL_SERVICE_USER_WHY_BYTES]; /* of whoever serves the socket; empty: not refused */
+    struct pfl_startup_request *startup_requests; /* of waiting threads; borrowed */
+    char refusal[PFL_SERVICE_USER_WHY_BYTES]; /* about the user that serves the socket; empty: not
+                                                 refused */
 
     /* The thread's own. */
     enum pfl_client_state state;
@@ -69,15 +70,15 @@ struct perfleet {
     uint64_t last_request;
     uint64_t greeting_request;
     uint64_t command_request;
-    uint64_t sync_request; /* 0: none under way */
+    uint64_t sync_request; /* 0: none in progress */
     uint64_t syncs_asked;  /* syncs_wanted when it was sent */
     bool has_startups;     /* there may be startup sessions */
     bool is_emulated;      /* no shared memory: chunks are sent */
-    int own_fd;            /* owned: our memory, to be offered to the service; -1: none */
-    int noted_err;         /* of the attempt that was noted last */
+    int own_fd;            /* owned: our memory, to offer to the service; -1: none */
+    int noted_err;         /* of the last logged attempt */
     bool is_own_adopted;   /* by the service of this connection */
-    bool is_refused;       /* ours: the next connection is made at once, without */
-    uint32_t flushes_len;  /* not answered yet */
+    bool is_refused; /* our memory was refused: the next connection is made at once, without it */
+    uint32_t flushes_len; /* not answered yet */
     uint64_t flushes[PFL_CLIENT_FLUSHES_MAX];
     struct pfl_arbiter *arbiter;             /* NULL until there is memory; a reference */
     struct pfl_arbiter_batch batch;          /* with the arbiter's send_lock */
@@ -87,13 +88,13 @@ struct perfleet {
     uint32_t retries;
 };
 
-/* 1000; a test may want it faster. Read when a connection was lost. */
+/* 1000; a test may use a smaller value. Read when a connection was lost. */
 extern uint32_t pfl_client_retry_step_ms;
 
 /* The thread. */
 void *pfl_client_run(void *arg);
 
-/* Any thread: the thread looks at everything again. */
+/* Any thread: makes the thread check everything again. */
 static inline void pfl_client_wake(const struct perfleet *p)
 {
     uint64_t one = 1;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the service tells the producer to do, on the library's thread (docs/abi/service.md).
+ * Executes the service's commands, on the library's thread (docs/abi/service.md).
  *
  * Happy path: SetupTracing brings the memory, once; setup, start and stop of an instance become the
- * program's callbacks and are answered; a flush asks the instances and is acknowledged when all
- * that were asked have done it. A setup whose config is that of a startup session takes it over:
- * the program is told nothing, its start binds what was written to the session's buffer.
+ * program's callbacks and are answered; a flush asks the instances and is acknowledged when all of
+ * them have done it. A setup with the config of a startup session takes that over without a
+ * callback; its start binds the written data to the session's buffer.
  *
- * Failures: memory that cannot be used, or a second one: the connection ends. Instances that are
- * not known, or one too many, are answered all the same: nobody shall wait for us.
+ * Failures: memory that cannot be used, or a second one: the connection ends. Commands for unknown
+ * instances, or one too many, are answered, too, so that the service does not wait.
  */
 #include "producer/ipc/commands.h"
 
@@ -63,7 +63,7 @@ static struct pfl_source *find_source_by_instance(struct perfleet *p, uint64_t i
     return found;
 }
 
-/* Memory of our own: nobody else sees it, chunks travel in CommitData. */
+/* Private memory: chunks are sent in CommitData. */
 static void *map_emulated(const struct perfleet *p, struct pfl_arbiter_conf *conf)
 {
     size_t bytes = p->conf.smb_kb == 0 ? EMULATED_SMB_BYTES : (size_t)p->conf.smb_kb * 1024;
@@ -80,8 +80,8 @@ static void *map_shared(int fd, struct pfl_arbiter_conf *conf)
     struct statfs fs;
     int seals;
 
-    /* A service is not trusted with our life: memory that shrinks, or huge pages whose pool is
-     * empty, would be SIGBUS in this program. */
+    /* The service is not trusted: memory that shrinks, or huge pages with an empty pool, would
+     * cause SIGBUS in this program. */
     seals = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstatfs(fd, &fs) != 0 ||
         fs.f_type != TMPFS_MAGIC || fstat(fd, &st) != 0 || st.st_size < 0 ||
@@ -168,7 +168,7 @@ static void on_start_command(struct perfleet *p)
         pfl_source_start(s, (uint32_t)instance);
         pfl_startups_bind(s, (uint32_t)instance);
     }
-    /* Also when we do without: nobody shall wait for us. */
+    /* Also without an instance, so that the service does not wait. */
     pfl_requests_invoke_number(p, PFL_IPC_NOTIFY_STARTED, p->command.instance_id);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the service commands. Library's thread. */
+/* Executes the service's commands. Library's thread. */
 #ifndef PFL_PRODUCER_COMMANDS_H
 #define PFL_PRODUCER_COMMANDS_H
 
@@ -7,9 +7,9 @@
 
 /* One GetAsyncCommandResponse. Malformed: the link fails. */
 void pfl_commands_do(struct perfleet *p, struct pfl_span body);
-/* Commits, and says that the instance has stopped. */
+/* Commits, and reports that the instance has stopped. */
 void pfl_commands_say_stopped(struct perfleet *p, uint64_t id);
-/* Acknowledges what asynchronous flushes have been done. */
+/* Acknowledges completed asynchronous flushes. */
 void pfl_commands_settle_flushes(struct perfleet *p);
 
 #endif

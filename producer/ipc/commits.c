@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When finished memory is told to the service, and by whom.
+ * When finished memory is committed, and by which thread.
  *
- * Happy path: the writer that makes the memory a quarter full commits it in its own thread. What is
- * less waits for the timer of the library's thread, which the first chunk of a batch starts. What
- * the socket does not take stays in the link's queue, and only the library's thread waits for it.
- * Failures: those of the link, which the library's thread finds and acts upon.
+ * Happy path: the writer that fills the memory to a quarter commits it in its own thread. Smaller
+ * amounts wait for the timer of the library's thread, which the first chunk of a batch starts.
+ * Bytes that the socket does not accept stay in the link's queue, and only the library's thread
+ * waits for it. Failures: those of the link; the library's thread detects and handles them.
  * Ownership: none. The arbiter's send_lock guards the link's outgoing half (requests.c takes it).
  */
 #include "producer/ipc/commits.h"
@@ -34,7 +34,7 @@ bool pfl_commits_now(void *user)
     struct perfleet *p = user;
 
     if (p->state != PFL_CLIENT_READY)
-        return false; /* startup: nobody is there to make room */
+        return false; /* startup: there is no service that makes room */
     pfl_requests_commit(p);
     pfl_commits_drain(p, 100);
     return !p->link.has_failed;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Encoding and decoding of the producer's messages by hand: few, small, and free of a dependency.
+ * Encodes and decodes the producer's messages without a generated parser: few, small, and free of a
+ * dependency.
  *
- * Decoding goes through bounds-checked readers; unknown fields are skipped, nested messages get a
- * reader of their own, anything malformed makes the whole message PFL_EPARSE. Encoding computes
- * lengths first. Nothing is allocated; spans point into the caller's frame.
+ * Decoding uses bounds-checked readers; unknown fields are skipped, nested messages get their own
+ * reader, anything malformed makes the whole message PFL_EPARSE. Encoding computes lengths first.
+ * Nothing is allocated; spans point into the caller's frame.
  */
 #include "producer/ipc/ipc.h"
 

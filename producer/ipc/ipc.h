@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The messages of ProducerPort as this library speaks them (docs/abi/wire.md, fields.tsv): frames
- * out, replies and commands in. Pure: bytes to structs and back. What comes in is untrusted.
+ * The messages of ProducerPort that this library uses (docs/abi/wire.md, fields.tsv): frames out,
+ * replies and commands in. Pure: bytes to structs and back. Input is untrusted.
  */
 #ifndef PFL_PRODUCER_IPC_H
 #define PFL_PRODUCER_IPC_H
@@ -30,14 +30,14 @@ enum pfl_ipc_method {
     PFL_IPC_METHODS,
 };
 
-/* From the reply to a bind; an id of 0: this service has no such method. */
+/* From the reply to a bind; an id of 0: the service lacks this method. */
 struct pfl_ipc_service {
     uint32_t service_id;
     uint32_t method_ids[PFL_IPC_METHODS];
 };
 
 enum pfl_ipc_kind {
-    PFL_IPC_OTHER, /* nothing for us */
+    PFL_IPC_OTHER, /* to be ignored */
     PFL_IPC_BIND_REPLY,
     PFL_IPC_INVOKE_REPLY,
     PFL_IPC_REQUEST_ERROR,
@@ -81,7 +81,7 @@ struct pfl_ipc_invoke {
     bool drop_reply;
 };
 
-/* A frame with its length prefix. What does not fit sets w->failed. */
+/* A frame with its length prefix. If it does not fit, sets w->failed. */
 void pfl_ipc_encode_bind(struct pfl_writer *w, uint64_t request_id);
 void pfl_ipc_encode_invoke(struct pfl_writer *w, const struct pfl_ipc_invoke *invoke);
 
@@ -90,11 +90,11 @@ PFL_MUST_USE int pfl_ipc_parse_frame(struct pfl_span frame, struct pfl_ipc_reply
 PFL_MUST_USE int pfl_ipc_parse_bind(struct pfl_span body, struct pfl_ipc_service *ret_service);
 PFL_MUST_USE int pfl_ipc_parse_command(struct pfl_span body, struct pfl_ipc_command *ret_command);
 
-/* How far a batch has been put into CommitData messages. */
+/* How far a batch was encoded into CommitData messages. */
 struct pfl_ipc_commit_pos {
     size_t moves;
     size_t patches;
-    const struct pfl_smb *emulated; /* chunks travel with their moves; NULL: they are shared */
+    const struct pfl_smb *emulated; /* chunks are sent with their moves; NULL: they are shared */
 };
 /* Appends the next CommitData of the batch's moves, patches and (with the last) flush id. True:
  * more must follow. `w` needs room for PFL_IPC_COMMIT_MAX bytes. */

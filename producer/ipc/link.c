@@ -2,13 +2,13 @@
 /*
  * The socket to the service (docs/abi/wire.md sections 1, 3 and 5).
  *
- * Happy path: connect, then reads fill one buffer of the largest frame and frames are handed out
- * in place; writes go through one queue. A descriptor comes with the first bytes of a frame and
- * waits in a single place; an older one that nobody took is closed.
+ * Happy path: connect, then reads fill one buffer of the largest frame and frames are returned in
+ * place; writes go through one queue. A descriptor arrives with the first bytes of a frame and
+ * waits in a single slot; an older one that was not taken is closed.
  *
- * Failures set has_failed, once and for all: end of stream, socket errors, a frame that is too
- * long, more than one descriptor at a time, more than PFL_LINK_OUT_MAX bytes waiting.
- * Ownership: the link owns its descriptors and buffers.
+ * Failures set has_failed, permanently: end of stream, socket errors, a frame that is too long,
+ * more than one descriptor at a time, more than PFL_LINK_OUT_MAX bytes waiting. Ownership: the link
+ * owns its descriptors and buffers.
  */
 #include "producer/ipc/link.h"
 
@@ -67,7 +67,7 @@ int pfl_link_find_address(const char *name, struct pfl_link_address *ret_address
     a.len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
     name = secure_getenv(PFL_SERVICE_USER_VARIABLE);
     if (name != NULL && name[0] != '\0')
-        (void)!pfl_service_users_parse(&a.users, name); /* who is not found is not trusted */
+        (void)!pfl_service_users_parse(&a.users, name); /* unknown users are not trusted */
     *ret_address = a;
     return 0;
 }
@@ -88,7 +88,7 @@ int pfl_link_adopt(struct pfl_link *self, int fd)
     return PFL_ENOMEM;
 }
 
-/* A socket whose connection is under way; a negative error. */
+/* Starts a connect and returns the socket; a negative error. */
 static int connect_to(const struct sockaddr *address, socklen_t len)
 {
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -317,7 +317,7 @@ void pfl_link_commit(struct pfl_link *self, const struct pfl_writer *w)
         self->out_len = (size_t)(w->pos - self->out);
 }
 
-/* The descriptor goes with the first of these bytes. */
+/* The descriptor is sent with the first of these bytes. */
 static ssize_t send_with_fd(struct pfl_link *self)
 {
     union {

@@ -12,21 +12,22 @@
 #include "base/service_user.h"
 
 #define PFL_LINK_IN_BYTES 131072u  /* a frame with its prefix */
-#define PFL_LINK_OUT_MAX  4194304u /* what may wait for the service; beyond it the link fails */
+#define PFL_LINK_OUT_MAX  4194304u /* maximum of queued bytes; past it the link fails */
 
 struct pfl_link_address {
-    struct sockaddr_un un; /* family AF_UNIX; or the name of a network address, as it is */
+    struct sockaddr_un un; /* family AF_UNIX; or an unresolved network address */
     socklen_t len;
-    bool is_network;                /* "host:port", "[v6]:port", "vsock://cid:port" */
-    struct pfl_service_users users; /* who may serve a UNIX socket, besides root and this user */
+    bool is_network; /* "host:port", "[v6]:port", "vsock://cid:port" */
+    struct pfl_service_users
+        users; /* the users that may serve a UNIX socket, besides root and this user */
 };
 
 struct pfl_link {
     int fd;      /* owned; -1: closed */
     int recv_fd; /* owned; the last descriptor received and not taken; -1: none */
-    int send_fd; /* borrowed: goes with the next bytes; -1: none */
+    int send_fd; /* borrowed: sent with the next bytes; -1: none */
     bool is_network;
-    _Atomic(bool) has_failed; /* also a writer's thread that sends sets it */
+    _Atomic(bool) has_failed; /* writers' threads that send may set it, too */
     uint8_t *in;              /* owned, PFL_LINK_IN_BYTES */
     size_t in_pos;
     size_t in_len;
@@ -36,31 +37,31 @@ struct pfl_link {
     size_t out_cap;
 };
 
-/* Where the service listens: `name`, or the environment's or the default place when NULL.
- * PFL_EINVAL: too long, or empty. */
+/* The service's address: `name`, or if NULL the environment's or the default. PFL_EINVAL: too long,
+ * or empty. */
 PFL_MUST_USE int pfl_link_find_address(const char *name, struct pfl_link_address *ret_address);
 
-/* PFL_ENOMEM, PFL_ECLOSED (nobody listens), PFL_EIO, PFL_ESTRANGER (words in `ret_why`, which is
- * empty otherwise). A network's answer may come later: then the link fails, or not. Resolves names,
- * which may take time. */
+/* PFL_ENOMEM, PFL_ECLOSED (nobody listens), PFL_EIO, PFL_ESTRANGER (text in `ret_why`, which is
+ * empty otherwise). A network connect may fail later: then the link fails. Resolves names, which
+ * may take time. */
 PFL_MUST_USE int pfl_link_open(struct pfl_link *self, const struct pfl_link_address *address,
                                char ret_why[PFL_SERVICE_USER_WHY_BYTES]);
-/* Legal in every state, and for a zeroed link that was never opened only after fd = -1. */
+/* Legal in every state; for a zeroed link that was never opened set fd = -1 first. */
 void pfl_link_close(struct pfl_link *self);
-/* Takes a socket that is connected already (tests). */
+/* Takes a connected socket (tests). */
 PFL_MUST_USE int pfl_link_adopt(struct pfl_link *self, int fd);
 
-/* Reads what is there; false when the link is at its end. */
+/* Reads available bytes; false at the end of the link. */
 bool pfl_link_read(struct pfl_link *self);
 /* The next whole frame's payload, borrowed until the next read; empty frames are skipped. */
 bool pfl_link_next_frame(struct pfl_link *self, struct pfl_span *ret_frame);
 /* The descriptor, now the caller's; -1: none came. */
 int pfl_link_take_fd(struct pfl_link *self);
 
-/* A writer on `bytes` of room at the end of what waits; nothing counts until pfl_link_commit. */
+/* A writer for `bytes` bytes at the end of the queue; they count after pfl_link_commit. */
 struct pfl_writer pfl_link_reserve(struct pfl_link *self, size_t bytes);
 void pfl_link_commit(struct pfl_link *self, const struct pfl_writer *w);
-/* `fd` goes along with what is sent next; it stays the caller's, until it is sent. */
+/* `fd` is sent with the next bytes; it stays the caller's. */
 static inline void pfl_link_give_fd(struct pfl_link *self, int fd)
 {
     self->send_fd = fd;
@@ -69,7 +70,7 @@ static inline bool pfl_link_can_send_fd(const struct pfl_link *self)
 {
     return !self->is_network;
 }
-/* Sends what waits as far as the socket takes it. */
+/* Sends queued bytes as far as the socket accepts them. */
 void pfl_link_send(struct pfl_link *self);
 size_t pfl_link_queued(const struct pfl_link *self);
 

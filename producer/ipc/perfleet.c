@@ -2,8 +2,8 @@
 /*
  * The program's side of the connection: open, register, wait, close. Any thread.
  *
- * Functions change what the lock guards, wake the library's thread, and wait for it where they
- * must. Failures leave nothing behind. Ownership: the connection owns its data sources.
+ * Functions change data under the lock, wake the library's thread, and wait for it if necessary.
+ * Failures leave nothing behind. Ownership: the connection owns its data sources.
  */
 #include "producer/perfleet.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the library's thread asks the service: requests and commits into the link's queue.
+ * Requests of the library's thread to the service: appends requests and commits to the link's
+ * queue.
  *
- * A method that the service does not have is not called. Almost all requests want no reply: their
- * success cannot be acted on. What does not fit the queue, and memory that is missing, end the
- * connection (link.has_failed); the next one starts anew. Nothing here waits.
+ * A method that the service lacks is not called. Almost all requests want no reply, because their
+ * result would not matter. If a request does not fit into the queue, or memory is missing, the
+ * connection ends (link.has_failed); the next one starts again. Nothing here waits.
  */
 #include "producer/ipc/requests.h"
 
@@ -61,7 +62,7 @@ uint64_t pfl_requests_invoke(struct perfleet *p, enum pfl_ipc_method method, str
     return id;
 }
 
-/* Of the requests whose only field is a number: it is the same field in each. */
+/* For requests whose only field is a number: it is the same field in each. */
 static void invoke_number(struct perfleet *p, enum pfl_ipc_method method, uint64_t number)
 {
     uint8_t bytes[16];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the library's thread asks the service: see requests.c. Only that thread calls these, but
- * for pfl_requests_try_commit. */
+/* Requests of the library's thread to the service: see requests.c. Only that thread calls these,
+ * except pfl_requests_try_commit. */
 #ifndef PFL_PRODUCER_REQUESTS_H
 #define PFL_PRODUCER_REQUESTS_H
 
 #include "producer/ipc/client.h"
 
-#define PFL_REQUESTS_FRAME_ROOM 64u /* what a frame adds to its arguments */
+#define PFL_REQUESTS_FRAME_ROOM 64u /* overhead of a frame */
 
-/* The request's id, 0 when the service has no such method. */
+/* The request's id, 0 if the service lacks the method. */
 uint64_t pfl_requests_invoke(struct perfleet *p, enum pfl_ipc_method method, struct pfl_span args,
                              bool drop_reply);
 /* A request whose only argument is field 1, a number; no reply. */
@@ -19,12 +19,12 @@ void pfl_requests_register_source(struct perfleet *p, const struct pfl_source *s
 /* Its descriptor has changed. */
 void pfl_requests_update_source(struct perfleet *p, const struct pfl_source *s);
 void pfl_requests_unregister_source(struct perfleet *p, const struct pfl_source *s);
-/* Everything that is pending: writers that came, CommitData, writers that went. */
+/* Sends everything that is pending: opened writers, CommitData, closed writers. */
 void pfl_requests_commit(struct perfleet *p);
 /* Any thread, with the arbiter's send_lock: commits and sends without waiting. False: the link is
- * not idle, nothing was done. `ret_is_rest`: the library's thread has to go on with it. */
+ * not idle, nothing was done. `ret_is_rest`: the library's thread must continue. */
 bool pfl_requests_try_commit(struct perfleet *p, bool *ret_is_rest);
-/* Sends what waits as far as the socket takes it; bytes that still wait. */
+/* Sends queued bytes as far as the socket accepts them; returns what is left. */
 size_t pfl_requests_send(struct perfleet *p);
 size_t pfl_requests_queued(struct perfleet *p);
 

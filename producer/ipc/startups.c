@@ -2,15 +2,16 @@
 /*
  * Tracing before there is a session, or a service (docs/abi/smb.md sections 5 and 7).
  *
- * Happy path: the program brings memory; perfleet_startup begins an instance whose buffer is a
- * reservation, so that all it writes is held. The service adopts the memory with the greeting; a
- * session with the same config takes the instance over, its start binds the reservation.
+ * Happy path: the program provides memory; perfleet_startup begins an instance whose buffer is a
+ * reservation, so that its data is held back. The service adopts the memory with
+ * InitializeConnection; a session with the same config takes the instance over, and its start binds
+ * the reservation.
  *
- * Failures: the memory is full: packets are dropped. The deadline: the instance stops, its chunks
- * go to buffer 0, which frees them. The service refuses the memory: all instances stop, and the
- * next connection is made without. The service is away: everything waits.
- * Ownership: an instance owns its pfl_startup; the connection owns the memory's descriptor until
- * a service has it. Limits: PFL_RESERVATIONS_MAX sessions for one memory.
+ * Failures: the memory is full: packets are dropped. After the deadline the instance stops, and its
+ * chunks are committed to buffer 0, which frees them. If the service refuses the memory, all
+ * instances stop, and the next connection is made without it. While there is no service everything
+ * waits. Ownership: an instance owns its pfl_startup; the connection owns the memory's descriptor
+ * until a service has it. Limits: PFL_RESERVATIONS_MAX sessions for one memory.
  */
 #include "producer/ipc/startups.h"
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * perfleet_time_ns: CLOCK_BOOTTIME, for half of what the kernel's own reading of it costs.
+ * perfleet_time_ns: CLOCK_BOOTTIME at half the cost of the kernel's own reading.
  *
- * Happy path: the CPU's counter is read and the line of tick_clock.c says the boot time.
- * Every 100 us one of the threads that ask reads both clocks and begins the next line. A thread
- * that may not (another does, or this is a signal handler in the middle of it) asks the kernel, as
- * all do before the line is known. No locks, no heap.
+ * Happy path: the CPU's counter is read, and the line of tick_clock.c converts it to boot time.
+ * Every 100 us one of the calling threads reads both clocks and begins the next line. A thread that
+ * may not do so (another does, or this is a signal handler in the middle of it) asks the kernel, as
+ * all do before there is a line. No locks, no heap.
  *
  * Used only where the kernel itself counts on that counter: x86-64 with an invariant rate and the
  * clock source "tsc", arm64 with "arch_sys_counter"; reading it not forbidden, nor trapped.
  * Elsewhere the kernel is asked each time. Within 1 us of CLOCK_BOOTTIME (some 20 ns in general);
  * where the kernel changes the clock's rate by a share r, 100 us * r more for one line. On one
- * thread it never goes back: what a new line would take back is held until it is made up for. The
- * counter is read without waiting for loads that are under way, so two threads' times may be some
- * 10 ns in another order than they were.
+ * thread it never goes back: if a new line would go back, the old value is held until the line
+ * catches up. The counter is read without waiting for pending loads, so the order of two threads'
+ * times may be wrong by some 10 ns.
  */
 #include "producer/platform/clock.h"
 
@@ -88,7 +88,7 @@ static void wait_for_loads(void)
 #define SOURCE      "arch_sys_counter\n"
 #define TOOK_MAX_NS 800u
 
-/* Kernels before 6.12 know no way to forbid it. */
+/* Kernels before 6.12 cannot forbid it. */
 static bool is_allowed(void)
 {
     int mode = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Closing what is a service's: see foreign_fd.h.
+ * Closes descriptors from a service: see foreign_fd.h.
  *
- * Happy path: nothing is unread, so there is nothing but the socket to close. Else a detached
+ * Happy path: nothing is unread, so that only the socket must be closed. Otherwise a detached
  * thread, without signals, closes one descriptor and ends. Failure: without a thread the caller
  * closes. Limits: PFL_FOREIGN_FD_THREADS.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Is the calling thread inside the library? Then a signal handler that interrupted it must not
- * enter: it would find locks taken and packets half written by its own thread.
+ * enter: its own thread may hold locks and have packets half written.
  */
 #ifndef PFL_PRODUCER_GUARD_H
 #define PFL_PRODUCER_GUARD_H
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Volatile: a handler looks at any moment. */
+/* Volatile: a handler may read it at any moment. */
 extern _Thread_local volatile uint32_t pfl_guard_depth;
 
 static inline bool pfl_guard_is_inside(void)

@@ -2,8 +2,8 @@
 /*
  * The producer library's allocations: libc's heap, and pages of the kernel, counted.
  *
- * Never called for a packet: connections and data sources live on the heap; writers, what threads
- * keep and the lists of a batch in pages. The counters are relaxed atomics; they order nothing.
+ * Never called for a packet. Connections and data sources live on the heap; writers, thread state
+ * and the lists of a batch in pages. The counters are relaxed atomics; they order nothing.
  */
 #include "producer/platform/heap.h"
 

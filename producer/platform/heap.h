@@ -15,12 +15,12 @@
 PFL_MUST_USE void *pfl_heap_zalloc(size_t size_bytes);
 /* As realloc for `count` elements: on failure `ptr` stays valid; new bytes are not zeroed. */
 PFL_MUST_USE void *pfl_heap_resize(void *ptr, size_t count, size_t size_bytes);
-/* `len` bytes and a NUL behind them. */
+/* `len` bytes followed by a NUL. */
 PFL_MUST_USE char *pfl_heap_copy(const void *src, size_t len);
 void pfl_heap_free(void *ptr);
 
 /* Whole pages from the kernel, zeroed: for what a thread may need inside a signal handler, where
- * malloc is out of bounds. `bytes` must be told again. */
+ * malloc is not allowed. `bytes` must be passed again to the functions below. */
 PFL_MUST_USE void *pfl_heap_map(size_t bytes);
 /* On failure `ptr` (NULL: none yet) stays valid; new bytes are zero. */
 PFL_MUST_USE void *pfl_heap_remap(void *ptr, size_t old_bytes, size_t bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library's only words. Happy path: one look at the environment for the life of the process,
+ * The library's only output. Happy path: one look at the environment for the life of the process,
  * then a line for each note. Failures: a line that cannot be written is lost. A program with other
- * rights than its user's (secure_getenv) says nothing. Limits: LINE_BYTES a line.
+ * rights than its user's (secure_getenv) prints nothing. Limits: LINE_BYTES a line.
  */
 #include "producer/platform/note.h"
 

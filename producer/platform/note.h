@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the library does, on standard error, when PERFLEET_LOG=debug is in the environment: who it
- * connects to, why not, data sources, sessions. Nothing otherwise: a library is silent.
+ * Traces the library's actions on standard error if PERFLEET_LOG=debug is in the environment:
+ * connections and their failures, data sources, sessions. Otherwise it prints nothing.
  */
 #ifndef PERFLEET_NOTE_H
 #define PERFLEET_NOTE_H

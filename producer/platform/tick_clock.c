@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Boot time as a line over a counter that the CPU gives for less than the kernel's clock costs.
+ * Boot time as a line over a CPU counter, which is cheaper to read than the kernel's clock.
  *
- * Happy path: a reading of both clocks begins a line, the rate measured since an earlier reading
- * is its slope, and it is good for PFL_TICK_CLOCK_WINDOW_NS. Then whoever asks takes the next
- * reading. The rate is measured anew every RATE_NS. Errors do not add up: each line begins at boot
- * time, half a reading (took_max / 2) away from it at most.
+ * Happy path: a reading of both clocks begins a line, the rate measured since an earlier reading is
+ * its slope, and it is valid for PFL_TICK_CLOCK_WINDOW_NS. Then the next caller takes the next
+ * reading. The rate is measured again every RATE_NS. Errors do not add up: each line begins at boot
+ * time, with an error of at most half a reading (took_max / 2).
  *
  *   boot time |            . /     the line before must have come close to the new reading;
  *             |         . x        if not, the counter or the kernel's clock has jumped, or one
@@ -13,12 +13,12 @@
  *             |   . x
  *             +---------- ticks    x: readings, WINDOW apart or more
  *
- * Failures: a line that missed: what was learned is forgotten, and the kernel's clock is used for a
- * while, twice as long when it comes again within FAILURES_NS; then two rates are measured
- * before a line is used. So a suspended machine, a process that was moved, a counter that is not
- * what it was said to be: wrong for one window at most, and only while the counter has gone on as
- * if nothing were. Limits: a pause of PAUSE_NS without a reading begins anew too.
- * Ownership: none. What has no _Atomic belongs to who has the turn.
+ * Failures: after a line that missed, its data is discarded, and the kernel's clock is used for a
+ * while, twice as long if it happens again within FAILURES_NS; then two rates are measured before a
+ * line is used. So after a suspend, a migration of the process, or a faulty counter the time is
+ * wrong for one window at most, and only while the counter continues undisturbed. Limits: a pause
+ * of PAUSE_NS without a reading restarts it, too. Ownership: none. Members without _Atomic belong
+ * to the thread that has the turn.
  */
 #include "producer/platform/tick_clock.h"
 
@@ -43,7 +43,7 @@ bool pfl_tick_clock_try_take(struct pfl_tick_clock *self)
                                                    memory_order_acquire, memory_order_relaxed);
 }
 
-/* Release: who reads the even turn reads the line that it was given back with, or a newer one. */
+/* Release: a reader of the even turn reads the line that it was released with, or a newer one. */
 void pfl_tick_clock_give_back(struct pfl_tick_clock *self)
 {
     uint32_t turn = atomic_load_explicit(&self->turn, memory_order_relaxed);

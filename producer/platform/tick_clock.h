@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Boot time from a counter of the CPU: a line through the last reading of both, good for a moment.
- * Any number of threads read it, one at a time renews it; nobody waits. See tick_clock.c.
+ * Boot time from a CPU counter: a line through the last reading of both, valid for a short time.
+ * Any number of threads read it, one at a time renews it; none waits. See tick_clock.c.
  */
 #ifndef PFL_PRODUCER_TICK_CLOCK_H
 #define PFL_PRODUCER_TICK_CLOCK_H
@@ -17,27 +17,27 @@ struct pfl_tick_reading {
     uint64_t ticks;
     uint64_t ns;
     uint64_t ticks_after;
-    uint64_t took_max; /* ticks: with more between the two it is of no use */
+    uint64_t took_max; /* ticks: a reading that took longer is not used */
 };
 
 struct pfl_tick_clock {
-    _Alignas(64) _Atomic(uint32_t) turn; /* odd: somebody renews what follows */
+    _Alignas(64) _Atomic(uint32_t) turn; /* odd: a thread renews what follows */
     _Atomic(uint64_t) ticks; /* the line: `ns` at `ticks`, for `window` ticks from there */
     _Atomic(uint64_t) ns;
     _Atomic(uint64_t) ns_per_tick; /* 32.32 */
-    _Atomic(uint64_t) window;      /* 0: the line is not to be used */
+    _Atomic(uint64_t) window;      /* 0: do not use the line */
     _Atomic(uint64_t) rest_until_ns;
 
-    uint64_t ref_ticks; /* who has the turn: where the rate is measured from; ref_ns 0: nowhere */
+    uint64_t ref_ticks; /* for the thread with the turn: start of the rate's measurement; ref_ns 0:
+                           none */
     uint64_t ref_ns;
     uint64_t rates;    /* measured since the last failure */
     uint32_t failures; /* close to each other */
 };
 
-/* False: the line is too old, or being renewed, or there is none.
- * Orders: the turn's acquire pairs with give_back: no value is older than the turn. Those of the
- * values pair with set in tick_clock.c: who reads one that is newer reads the odd turn afterwards.
- */
+/* False: the line is too old, or being renewed, or there is none. Order: the turn's acquire pairs
+ * with give_back: no value is older than the turn. Those of the values pair with set in
+ * tick_clock.c: a thread that reads a newer one reads the odd turn afterwards. */
 static inline bool pfl_tick_clock_read(const struct pfl_tick_clock *self, uint64_t ticks,
                                        uint64_t *ret_ns)
 {
@@ -53,20 +53,20 @@ static inline bool pfl_tick_clock_read(const struct pfl_tick_clock *self, uint64
                             1);
 }
 
-/* Is it given up for the time being? */
+/* Is it suspended after a failure? */
 static inline bool pfl_tick_clock_is_resting(const struct pfl_tick_clock *self, uint64_t now_ns)
 {
     return now_ns < atomic_load_explicit(&self->rest_until_ns, memory_order_relaxed);
 }
 
-/* The right to renew the line, until it is given back. False: another has it. */
+/* Takes the right to renew the line, until it is released. False: another thread has it. */
 bool pfl_tick_clock_try_take(struct pfl_tick_clock *self);
 void pfl_tick_clock_give_back(struct pfl_tick_clock *self);
-/* With that right. False: the reading took too long to be of use; another may be better. */
+/* With that right. False: the reading took too long; another may be better. */
 bool pfl_tick_clock_renew(struct pfl_tick_clock *self, const struct pfl_tick_reading *reading);
-/* With that right: no reading was of use, or somebody knows that what was learned is wrong. */
+/* With that right: no reading was usable, or the line is known to be wrong. */
 void pfl_tick_clock_rest(struct pfl_tick_clock *self, uint64_t now_ns);
-/* In the child of a fork, which has one thread: learns anew. */
+/* In the child of a fork, which has one thread: starts again. */
 void pfl_tick_clock_forget(struct pfl_tick_clock *self);
 
 #endif

@@ -5,13 +5,13 @@
  * Happy path: a writer asks for a chunk; the search starts where the last one ended, cuts a free
  * page into one chunk if need be, and takes the first free chunk by compare-and-swap. The full
  * chunk becomes Complete and is listed; the first one wakes the commit thread to start its timer.
- * The writer that makes a COMMIT_SHARE of the memory pending commits the batch itself: one
- * wake-up less before the service acts. If it cannot (somebody sends, the socket is full) it
- * wakes the commit thread. Who commits exchanges the batch for an empty one.
+ * The writer that makes a COMMIT_SHARE of the memory pending commits the batch itself: this saves a
+ * wake-up before the service acts. If it cannot (another thread sends, the socket is full) it wakes
+ * the commit thread. A commit exchanges the batch for an empty one.
  *
- * No chunk free: drop commits and fails; the stalling policies watch the page that should be the
- * next to come free, then commit and sleep longer and longer. A page whose bitmap was scribbled
- * over is skipped. What names a reservation (startup) is held aside until that is resolved.
+ * No chunk free: the drop policy commits and fails; the stalling policies watch the page that
+ * should become free next, then commit and sleep with increasing delays. A page with a corrupt
+ * bitmap is skipped. Chunks of a reservation (startup) are held back until it is resolved.
  * Ownership: reference counted; writers and the connection hold references. The mapping goes with
  * the last one. Limits: moves <= chunks of the SMB, patches <= PFL_ARBITER_PATCHES_MAX, then they
  * are counted and dropped (the packets they belong to stay incomplete in the service).
@@ -70,8 +70,8 @@ int pfl_arbiter_new(const struct pfl_arbiter_conf *conf, struct pfl_arbiter **re
     return 0;
 }
 
-/* Relaxed: who asks has a reference, or the lock of the list. The last unref acquires what all
- * others released: nobody is in this memory any more. */
+/* Relaxed: the caller has a reference, or the lock of the list. The last unref acquires what all
+ * others released: no other thread uses this memory any more. */
 void pfl_arbiter_ref(struct pfl_arbiter *self)
 {
     atomic_fetch_add_explicit(&self->refs, 1, memory_order_relaxed);
@@ -293,7 +293,7 @@ static bool wait_for_room(struct pfl_arbiter *self, uint32_t stalls)
     return true;
 }
 
-/* Nobody frees what waits for its buffer. */
+/* The service does not free chunks that are held back. */
 static bool is_held(struct pfl_arbiter *self, uint32_t buffer)
 {
     bool answer;
@@ -307,7 +307,8 @@ static bool is_held(struct pfl_arbiter *self, uint32_t buffer)
 bool pfl_arbiter_get_chunk(struct pfl_arbiter *self, const struct pfl_arbiter_want *want,
                            struct pfl_arbiter_chunk *ret_chunk)
 {
-    /* The commit thread cannot wait for ever: nobody else would notice that the service hangs. */
+    /* The commit thread must not wait forever: no other thread would detect that the service
+     * hangs. */
     bool is_patient = want->policy == PERFLEET_STALL && !is_commit_thread(self);
 
     for (uint32_t stalls = 0;; stalls++) {
@@ -351,7 +352,7 @@ void pfl_arbiter_give_chunk(struct pfl_arbiter *self, struct pfl_arbiter_chunk *
     bool is_enough = false;
 
     chunk->header = NULL;
-    /* Refused only when somebody scribbled over the page: then the chunk is nobody's. */
+    /* Refused only if the page was corrupted: then the chunk is lost. */
     if (pfl_fork_is_child() || pfl_state_complete(page, move.chunk) != PFL_STATE_DONE)
         return;
     pthread_mutex_lock(&self->lock);
@@ -369,7 +370,7 @@ void pfl_arbiter_give_chunk(struct pfl_arbiter *self, struct pfl_arbiter_chunk *
 
 /* --- the batch -------------------------------------------------------------------------- */
 
-/* Locked. Patches of what was given up are nobody's. */
+/* Locked. Drops patches of data that was given up. */
 static void add_patch(struct pfl_arbiter *self, struct pfl_arbiter_patch patch)
 {
     bool is_reserved = patch.buffer >= PFL_RESERVATION_FIRST;
@@ -414,7 +415,7 @@ void pfl_arbiter_unreserve(struct pfl_arbiter *self, uint32_t reservation)
     pthread_mutex_unlock(&self->lock);
 }
 
-/* Locked. What was held goes the way of all else; what still has to wait is held again. */
+/* Locked. Forwards held entries that are resolved; the others are held again. */
 static void release_held(struct pfl_arbiter *self)
 {
     struct pfl_arbiter_batch held = self->held;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One shared memory buffer and what is to be told to the service about it: chunks for writers,
- * finished chunks and patches for the next commit, writer ids.
+ * One shared memory buffer and its pending messages to the service: chunks for writers, finished
+ * chunks and patches for the next commit, writer ids.
  *
  * Any thread; a chunk is found without a lock, a finished one takes the lock for a few
- * instructions. Lives as long as somebody holds a reference, so that a writer may go on writing
- * when the connection is gone: it is then dead, hands out nothing and forwards nothing.
+ * instructions. Lives as long as there is a reference, so that a writer may continue when the
+ * connection is lost: the arbiter is then dead, returns no chunks and forwards nothing.
  */
 #ifndef PFL_PRODUCER_ARBITER_H
 #define PFL_PRODUCER_ARBITER_H
@@ -38,7 +38,7 @@ struct pfl_arbiter_patch {
     bool has_more; /* more patches of this chunk will follow */
 };
 
-/* A writer that came (buffer set) or went. */
+/* A writer that was opened (buffer set) or closed. */
 struct pfl_arbiter_writer_op {
     uint16_t writer_id;
     uint32_t buffer;
@@ -52,7 +52,8 @@ struct pfl_arbiter_writer_op {
         size_t cap;                                                                                \
     }
 
-/* What one commit tells. Order on the wire: opened writers, moves, patches, flush, closed ones. */
+/* The content of one commit. Order on the wire: opened writers, moves, patches, flush, closed
+ * ones. */
 struct pfl_arbiter_batch {
     PFL_ARBITER_LIST(pfl_arbiter_move) moves;
     PFL_ARBITER_LIST(pfl_arbiter_patch) patches;
@@ -72,11 +73,11 @@ struct pfl_arbiter_conf {
     uint32_t page_bytes; /* pfl_limits_is_layout holds */
     int wake_fd;         /* eventfd, borrowed until pfl_arbiter_kill; -1: none */
     int link_fd;         /* the connection, borrowed likewise: closed in the child of a fork */
-    /* Called when a writer on the commit thread finds no chunk: commits what is pending at once.
-     * False: the connection is gone. May be NULL. */
+    /* Called when a writer on the commit thread finds no chunk: commits pending entries at once.
+     * False: the connection is lost. May be NULL. */
     bool (*commit_now)(void *user);
     /* Called on any other thread, with send_lock, when enough is pending: commits it, without
-     * waiting. False: not possible now, the commit thread shall do it. May be NULL. */
+     * waiting. False: not possible now, the commit thread must do it. May be NULL. */
     bool (*commit_here)(void *user);
     void *user;
 };
@@ -92,27 +93,27 @@ struct pfl_arbiter {
     void *user;
     pthread_t commit_thread;             /* the connection's own */
     struct pfl_arbiter *next_in_process; /* the process's list, for fork */
-    pthread_mutex_t send_lock;           /* who takes a batch and sends it; taken before `lock` */
-    bool is_online;                      /* guarded by send_lock */
+    pthread_mutex_t send_lock; /* held while a batch is taken and sent; taken before `lock` */
+    bool is_online;            /* guarded by send_lock */
 
     pthread_mutex_t lock; /* guards all that follows */
     struct pfl_arbiter_batch pending;
-    struct pfl_arbiter_batch held; /* for buffers that are reserved only */
+    struct pfl_arbiter_batch held; /* for buffers that are only reserved */
     struct pfl_reservations reservations;
     size_t pending_bytes;
     int wake_fd;
     int link_fd; /* read in the child of a fork without the lock */
     enum pfl_arbiter_due due;
-    bool is_timed; /* the commit thread's timer runs: what is due later need not wake it */
+    bool is_timed; /* the commit thread's timer runs: non-urgent entries need not wake it */
     uint64_t patches_lost;
     uint16_t last_writer_id;
     uint32_t writers_live;
     uint32_t is_writer_live[(PFL_WRITER_ID_MAX + 1) / 32];
 };
 
-/* What a writer asks for. */
+/* A writer's request. */
 struct pfl_arbiter_want {
-    uint32_t buffer; /* reserved and not resolved: drop is the only policy */
+    uint32_t buffer; /* an unresolved reservation: drop is the only policy */
     uint16_t writer_id;
     uint16_t packets; /* the header's packets word */
     uint32_t chunk_id;
@@ -124,7 +125,7 @@ struct pfl_arbiter_want {
 PFL_MUST_USE int pfl_arbiter_new(const struct pfl_arbiter_conf *conf, struct pfl_arbiter **ret);
 void pfl_arbiter_ref(struct pfl_arbiter *self);
 void pfl_arbiter_unref(struct pfl_arbiter *self);
-/* The connection is gone: nobody is woken any more, stalled writers give up. */
+/* The connection is lost: wakes nobody any more, stalled writers fail. */
 void pfl_arbiter_kill(struct pfl_arbiter *self);
 
 /* PFL_ELIMIT (all ids live), PFL_ENOMEM, PFL_ECLOSED (dead). */
@@ -132,35 +133,36 @@ PFL_MUST_USE int pfl_arbiter_open_writer(struct pfl_arbiter *self, uint32_t buff
                                          uint16_t *ret_writer_id);
 void pfl_arbiter_close_writer(struct pfl_arbiter *self, uint16_t writer_id, uint32_t buffer);
 
-/* A stand-in for a buffer id; 0: all are used. What names it is held until it is resolved. */
+/* A placeholder for a buffer id; 0: all are used. Entries with it are held back until it is
+ * resolved. */
 uint32_t pfl_arbiter_reserve(struct pfl_arbiter *self);
-/* The last one, when nothing has used it: it can be taken again. */
+/* Returns the last reservation if nothing has used it. */
 void pfl_arbiter_unreserve(struct pfl_arbiter *self, uint32_t reservation);
-/* To a buffer id, or to 0: then the service frees the chunks. */
+/* Resolves it to a buffer id, or to 0: then the service frees the chunks. */
 void pfl_arbiter_resolve(struct pfl_arbiter *self, uint32_t reservation, uint32_t buffer);
-/* The calling thread, before there are writers. */
+/* The calling thread becomes the commit thread, before there are writers. */
 void pfl_arbiter_set_commit_thread(struct pfl_arbiter *self);
-/* Commits can be sent, or not; the connection that the child of a fork closes. Online from the
- * beginning if the conf has a connection. */
+/* Whether commits can be sent, and the connection that the child of a fork must close. Initially
+ * online if the conf has a connection. */
 void pfl_arbiter_set_online(struct pfl_arbiter *self, bool is_online, int link_fd);
 
-/* False: no memory within what the policy allows. */
+/* False: no memory within the limits of the policy. */
 bool pfl_arbiter_get_chunk(struct pfl_arbiter *self, const struct pfl_arbiter_want *want,
                            struct pfl_arbiter_chunk *ret_chunk);
 /* Marks the chunk complete and lists it for the next commit; chunk->header becomes NULL. */
 void pfl_arbiter_give_chunk(struct pfl_arbiter *self, struct pfl_arbiter_chunk *chunk,
                             uint32_t buffer);
 void pfl_arbiter_add_patch(struct pfl_arbiter *self, const struct pfl_arbiter_patch *patch);
-/* Acknowledges flushes up to flush_id with what is pending. */
+/* Acknowledges flushes up to flush_id with the next commit. */
 void pfl_arbiter_ack_flush(struct pfl_arbiter *self, uint64_t flush_id);
 
-/* Commit thread: is there something to commit, and how urgent is it? */
+/* Commit thread: is there anything to commit, and how urgent is it? */
 enum pfl_arbiter_due pfl_arbiter_get_due(struct pfl_arbiter *self);
-/* Commit thread: its timer runs (nobody wakes it for what is due later), or not any more. */
+/* Commit thread: its timer runs (non-urgent entries need not wake it), or no longer. */
 void pfl_arbiter_set_timed(struct pfl_arbiter *self, bool is_timed);
 /* With send_lock: exchanges the pending batch for `batch`, which must be empty. */
 void pfl_arbiter_take(struct pfl_arbiter *self, struct pfl_arbiter_batch *batch);
-/* Commit thread, memory that is not shared: these moves of the batch have been sent. */
+/* Commit thread, memory that is not shared: frees the chunks of these moves, which were sent. */
 void pfl_arbiter_free_moved(struct pfl_arbiter *self, const struct pfl_arbiter_batch *batch,
                             size_t first, size_t end);
 void pfl_arbiter_batch_clear(struct pfl_arbiter_batch *batch);

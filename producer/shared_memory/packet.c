@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What packets are made of and needs no writer's inside: packed arrays of varints.
+ * Parts of packets that do not need a writer's private data: packed arrays of varints.
  *
- * A packed array's length is computed first, so that it is as short as can be and nothing is left
- * to be patched: one pass to count, one to write.
+ * A packed array's length is computed first, so that its encoding is minimal and needs no patch:
+ * one pass to count, one to write.
  */
 #include "producer/perfleet_packet.h"
 

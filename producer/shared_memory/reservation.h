@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names for central buffers that are not known yet: what startup sessions write is held back under
- * a reservation until a session of the service tells the buffer, or nobody does (docs/abi/smb.md
- * 5). A reservation is a number above all buffer ids. One that was used is never used again.
+ * Placeholders for central buffers that are not known yet: data of startup sessions is held back
+ * under a reservation until a session of the service supplies the buffer, or the deadline passes
+ * (docs/abi/smb.md 5). A reservation is a number above all buffer ids. A used one is never used
+ * again.
  */
 #ifndef PFL_PRODUCER_RESERVATION_H
 #define PFL_PRODUCER_RESERVATION_H
@@ -28,14 +29,15 @@ static inline uint32_t pfl_reservation_take(struct pfl_reservations *self)
     return PFL_RESERVATION_FIRST + self->len++;
 }
 
-/* The last one that was taken, and that nothing was named after. */
+/* Returns the last one taken, if it was not used. */
 static inline void pfl_reservation_give_back(struct pfl_reservations *self, uint32_t reservation)
 {
     if (self->len > 0 && reservation == PFL_RESERVATION_FIRST + self->len - 1)
         self->len--;
 }
 
-/* A buffer id is what it is; a reservation what it was resolved to. False: not yet. */
+/* A buffer id stays unchanged; a reservation becomes what it was resolved to. False: not
+ * resolved. */
 static inline bool pfl_reservation_resolve(const struct pfl_reservations *self, uint32_t *buffer)
 {
     uint32_t at = *buffer - PFL_RESERVATION_FIRST;

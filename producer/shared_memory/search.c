@@ -3,10 +3,10 @@
  * The search for a free chunk, without a lock, by any number of threads.
  *
  * It starts where the last one ended, cuts a free page into one chunk if need be, and takes the
- * first free chunk by compare-and-swap. Memory that is full is found out cheaply: pages come free
- * in the order in which they were taken in, so one of them tells; a page whose bitmap was scribbled
- * over is skipped. What is remembered is hints alone: when they are wrong the search is longer, or
- * a full memory is noticed to be free some packets later. Nothing is owned.
+ * first free chunk by compare-and-swap. Full memory is detected cheaply: pages become free in the
+ * order in which they were taken, so checking one suffices. A page with a corrupt bitmap is
+ * skipped. Only hints are remembered: if they are wrong the search is longer, or free memory is
+ * detected some packets later. Owns nothing.
  */
 #include "producer/shared_memory/search.h"
 
@@ -77,8 +77,8 @@ bool pfl_search_take(struct pfl_search *self, const struct pfl_smb *smb,
     return false;
 }
 
-/* A search that finds nothing looks at every page, each in a cache line of its own. After one, the
- * page that is the first to come free tells enough, most of the time. */
+/* A failed search looks at every page, each in a cache line of its own. After one, checking the
+ * page that should become free first is mostly enough. */
 bool pfl_search_is_likely_full(struct pfl_search *self, const struct pfl_smb *smb)
 {
     uint32_t at = atomic_load_explicit(&self->next_page, memory_order_relaxed);

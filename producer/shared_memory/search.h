@@ -9,7 +9,7 @@
 
 #include "abi/state.h"
 
-/* A chunk in the hands of a writer; `header` NULL: none. */
+/* A chunk that a writer holds; `header` NULL: none. */
 struct pfl_arbiter_chunk {
     struct pfl_chunk_header *header;
     uint32_t page;
@@ -19,7 +19,7 @@ struct pfl_arbiter_chunk {
 
 struct pfl_search {
     _Atomic(uint32_t) next_page; /* where it starts */
-    _Atomic(uint32_t) misses;    /* in vain, since something was found */
+    _Atomic(uint32_t) misses;    /* failed searches since the last success */
 };
 
 static inline void pfl_search_init(struct pfl_search *self)
@@ -28,12 +28,12 @@ static inline void pfl_search_init(struct pfl_search *self)
     atomic_init(&self->misses, 0);
 }
 
-/* True: the chunk is being written, its header is still to be set. False: none is free. */
+/* True: the chunk is being written, its header must be set. False: none is free. */
 bool pfl_search_take(struct pfl_search *self, const struct pfl_smb *smb,
                      struct pfl_arbiter_chunk *ret_chunk);
-/* After a search in vain: would another be? Now and then it says no to find out. */
+/* After a failed search: would another fail? Sometimes returns false to test that. */
 bool pfl_search_is_likely_full(struct pfl_search *self, const struct pfl_smb *smb);
-/* Waits, yielding, until the page where the next search starts changes, or not any longer. */
+/* Waits, yielding, until the page where the next search starts changes, or a limit is reached. */
 void pfl_search_watch(struct pfl_search *self, const struct pfl_smb *smb);
 
 #endif

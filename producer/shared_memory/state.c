@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * State of a session, counted: the instance and each of its writers hold one reference. The last to
- * let go tells the program. In pages of its own: a thread may let go inside a signal handler.
+ * State of a session, reference-counted: the instance and each of its writers hold one reference.
+ * The last release calls the program. In pages of its own, because a release may happen inside a
+ * signal handler.
  */
 #include "producer/shared_memory/state.h"
 
@@ -27,7 +28,7 @@ int pfl_state_new(const struct perfleet_source_conf *conf, struct pfl_state **re
     return 0;
 }
 
-/* Relaxed: who asks has a reference. The last unref acquires what all others released. */
+/* Relaxed: the caller has a reference. The last unref acquires what all others released. */
 struct pfl_state *pfl_state_ref(struct pfl_state *self)
 {
     if (self != NULL)

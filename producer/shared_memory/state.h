@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the library keeps for the program: a block of state for a session, shared by the writers of
- * that session, and the sizes of what each writer has of its own.
+ * State that the library keeps for the program: a block per session, shared by its writers, and the
+ * sizes of each writer's own block.
  */
 #ifndef PFL_PRODUCER_STATE_H
 #define PFL_PRODUCER_STATE_H
@@ -23,8 +23,8 @@ struct pfl_state {
     _Alignas(16) uint8_t session[];
 };
 
-/* The data source's conf says what it wants. *ret_state is NULL when that is nothing. PFL_ENOMEM.
- */
+/* As requested in the data source's conf. *ret_state is NULL if nothing was requested.
+ * PFL_ENOMEM. */
 PFL_MUST_USE int pfl_state_new(const struct perfleet_source_conf *conf,
                                struct pfl_state **ret_state);
 /* NULL is legal. */

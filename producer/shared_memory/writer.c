@@ -4,20 +4,21 @@
  *
  * Happy path: packet_begin reserves 4 bytes for the fragment's size; the inline encoders write
  * between pos and end; begin/end of a nested message reserve and back-fill 4 bytes; packet_end
- * back-fills the size and raises the chunk's count once more, so that a scraper sees the packet
- * as whole; the next packet uses that slot, or an empty fragment fills it when the chunk goes.
+ * back-fills the size and raises the chunk's count once more, so that a scraper sees the packet as
+ * whole; the next packet uses that slot, or an empty fragment fills it when the chunk goes.
  *
  *   chunk 7: | size | aaaa {size ? bbb |      flag CONTINUES_NEXT, NEEDS_PATCH
  *   chunk 8: | size | bbbb } cc | size | ...  flag CONTINUES_PREV; at "}" a patch for chunk 7
  *
- * A message's patch is sent when the message ends. Messages end innermost first, so what is open
- * below it in the stack tells whether more patches of its chunk will follow: no list is kept.
+ * A message's patch is sent when the message ends. Messages end innermost first, so the open
+ * messages below it in the stack show whether more patches of its chunk will follow: no list is
+ * kept.
  *
- * No chunk to go on with: the last fragment's size becomes the drop marker, the chunk goes, and
- * the packet's rest goes to a scratch area. The next packet that finds a chunk (looked for when
- * the scratch area was filled once) says previous_packet_dropped.
- * Ownership: the writer belongs to one thread and holds a reference on its arbiter.
- * Limits: PERFLEET_MAX_NESTING, PERFLEET_MAX_PACKET: a packet beyond them is dropped.
+ * No further chunk: the last fragment's size becomes the drop marker, the chunk is committed, and
+ * the packet's rest goes to a scratch area. The next packet that gets a chunk (searched when the
+ * scratch area was filled once) has previous_packet_dropped. Ownership: the writer belongs to one
+ * thread and holds a reference on its arbiter. Limits: PERFLEET_MAX_NESTING, PERFLEET_MAX_PACKET: a
+ * packet beyond them is dropped.
  */
 #include "producer/shared_memory/writer.h"
 
@@ -85,7 +86,7 @@ static uint32_t position(const struct pfl_trace_writer *self)
     return (uint32_t)((uintptr_t)self->pub.pos - self->origin);
 }
 
-/* Goes on at `at`, without changing the position in the packet. */
+/* Continues at `at`, without changing the position in the packet. */
 static void move_to(struct pfl_trace_writer *self, uint8_t *at, uint8_t *end)
 {
     uint32_t pos = position(self);
@@ -128,7 +129,7 @@ static bool get_chunk(struct pfl_trace_writer *self, uint16_t packets,
 static void give_chunk(struct pfl_trace_writer *self)
 {
     if (self->is_inflated)
-        *self->next = 0; /* the empty fragment of the slot nobody used */
+        *self->next = 0; /* the empty fragment of the unused slot */
     self->is_inflated = false;
     pfl_guard_enter();
     pfl_arbiter_give_chunk(self->conf.arbiter, &self->chunk, self->conf.buffer);
@@ -163,7 +164,7 @@ static void lose_packet(struct pfl_trace_writer *self)
 
 /* --- fragments --------------------------------------------------------------------------- */
 
-/* The chunk at hand is full and the packet goes on: sizes and flags of the old chunk. */
+/* The current chunk is full and the packet continues: writes sizes and flags of the old chunk. */
 static void finish_fragment(struct pfl_trace_writer *self)
 {
     uint32_t chunk_id = self->next_chunk_id - 2; /* the new chunk has its number already */
@@ -371,7 +372,7 @@ void perfleet_end(struct perfleet_writer *w)
 
 /* --- packets ----------------------------------------------------------------------------- */
 
-/* Between packets: a chunk with room for a packet. False: none is to be had. */
+/* Between packets: gets a chunk with room for a packet. False: none is available. */
 static bool renew_chunk(struct pfl_trace_writer *self)
 {
     struct pfl_arbiter_chunk chunk;

@@ -27,13 +27,13 @@ struct pfl_trace_writer;
 /* PFL_ENOMEM, PFL_ELIMIT, PFL_ECLOSED. */
 PFL_MUST_USE int pfl_trace_writer_new(const struct pfl_trace_writer_conf *conf,
                                       struct pfl_trace_writer **ret_writer);
-/* Gives back the chunk in hand and the id. NULL is legal. */
+/* Returns the current chunk and the id. NULL is legal. */
 void pfl_trace_writer_free(struct pfl_trace_writer *self);
 struct perfleet_writer *pfl_trace_writer_get_public(struct pfl_trace_writer *self);
 /* As perfleet_begin for a message that is likely shorter than 128 bytes: then its size takes one
  * byte. Only the outermost message of a packet can be one. */
 void pfl_trace_writer_begin_small(struct perfleet_writer *w, uint32_t field);
-/* Points to what perfleet_writer_take_reset says of losses; lives as long as the writer. */
+/* Points to the loss state of perfleet_writer_take_reset; lives as long as the writer. */
 const bool *pfl_trace_writer_get_reset(const struct pfl_trace_writer *self);
 uint64_t pfl_trace_writer_generation(const struct pfl_trace_writer *self);
 

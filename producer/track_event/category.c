@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of categories, and each session's wishes.
+ * The list of categories, and each session's choice.
  *
  * Happy path: a category registers itself before main and gets a number, which is its interning id
- * in traces; a session's config is kept while the session runs and asked for every category when
- * the session starts, and for every later category when that registers. The answers are the bits of
- * perfleet_category.active, changed under the lock, read by events without.
+ * in traces. A session's config is kept while the session runs; it is evaluated for every category
+ * when the session starts, and for every later category when that registers. The results are the
+ * bits of perfleet_category.active, changed under the lock, read by events without it.
  *
- * Failures: no memory for a config: that session sees nothing. More categories than
- * PFL_CATEGORIES_MAX: the next have no number, their names are written out.
- * Ownership: static categories are the program's; dynamic ones are made here and live forever.
+ * Failures: no memory for a config: that session gets no events. Past PFL_CATEGORIES_MAX categories
+ * have no number, and their names are written in full. Ownership: static categories are the
+ * program's; dynamic ones are made here and live forever.
  */
 #include "producer/track_event/category.h"
 
@@ -155,7 +155,7 @@ void perfleet_category_unregister(struct perfleet_category *category)
     if (*at != NULL)
         *at = category->next_;
     set_active(category, 0);
-    /* The number stays taken: sequences have told readers what it means. */
+    /* The number stays reserved: sequences have announced its meaning to readers. */
     category->number_ = 0;
     pthread_mutex_unlock(&lock);
     pfl_event_source_on_categories();

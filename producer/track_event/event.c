@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events: packets with a TrackEvent, one for each session that wants the category.
+ * Events: packets with a TrackEvent, one for each session that enables the category.
  *
  * Happy path: for each session the thread's sequence is made ready (descriptors, if readers lack
  * them), then the packet is opened and gets time, type, category, name and track; the program's
@@ -8,8 +8,8 @@
  *
  *   packet { timestamp, sequence_flags, track_event { type, ..., (the block) }, interned_data }
  *
- * Failures: no sequence, or no memory to write to: the session is left out. An event while another
- * is open on this thread (in its block, or in a signal handler) is left out, too: guard.h.
+ * Failures: no sequence, or no memory to write to: the session is skipped. An event while another
+ * is open on this thread (in its block, or in a signal handler) is skipped, too: guard.h.
  * Ownership: an event borrows its thread's sequence until its end. No allocation, no lock.
  */
 #include <string.h>
@@ -51,7 +51,8 @@ static void write_category_names(struct perfleet_writer *w, const char *names)
     }
 }
 
-/* Where a few short fields go: into the chunk if they fit, else by way of `spare`. */
+/* Where to write a few short fields: into the chunk if they fit, else into `spare`, which is
+ * copied. */
 static uint8_t *begin_fields(const struct perfleet_writer *w, uint8_t *spare)
 {
     return w->end - w->pos >= (ptrdiff_t)FIELDS_BYTES ? w->pos : spare;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fields of an event under way: counters, flows, locations, log messages, and arguments.
+ * Fields of an event in progress: counters, flows, locations, log messages, and arguments.
  *
  * An argument is a DebugAnnotation: `debug_annotations` of the event, `dict_entries` or
- * `array_values` of the dictionary or array it stands in; ev->depth_ counts what is open, a bit of
- * ev->arrays_ tells arrays from dictionaries. Names are interned; where that fails they are sent.
+ * `array_values` of the dictionary or array it stands in; ev->depth_ counts open ones, a bit of
+ * ev->arrays_ distinguishes arrays from dictionaries. Names are interned; if that fails they are
+ * sent in full.
  *
- * Failures: deeper than DEPTH_MAX: the value is left out, with what is inside. A session that
- * hides arguments gets none. Calls on an event that is not open do nothing.
+ * Failures: deeper than DEPTH_MAX: the value is left out, with what is inside. A session that hides
+ * arguments gets none. Calls on an event that is not open do nothing.
  */
 #include <string.h>
 
@@ -95,7 +96,7 @@ void perfleet_event_source_location(struct perfleet_event *ev,
     perfleet_end(w);
 }
 
-/* Bodies exist interned only: each gets a number that no event before had. */
+/* Bodies can only be sent interned: each gets a number that no earlier event had. */
 static uint32_t tell_body(struct pfl_event_sequence *s, const char *body)
 {
     size_t room = sizeof(s->pending) - s->pending_len;
@@ -173,7 +174,7 @@ static bool begin_arg(struct perfleet_event *ev, const char *name)
 
 /*
  * A short argument whose value takes at most `value_bytes`, in one piece: tag, size, name; the
- * value goes to the returned place. NULL: it must be written the long way, or not at all.
+ * value is written to the returned place. NULL: use the general function, or skip it.
  */
 static uint8_t *begin_short(struct perfleet_event *ev, const char *name, size_t value_bytes)
 {

@@ -3,10 +3,10 @@
  * A session's choice of categories: the rules of Perfetto's C++ SDK.
  *
  * Three passes: names as they are, patterns (text before the first '*'), and "*" alone. In each
- * pass the first of these that matches decides: enabled_categories (yes), disabled_categories
- * (no), disabled_tags (no), enabled_tags (yes). With neither kind of tags in the config "slow" and
- * "debug" count as disabled_tags. What nothing matches is wanted. A category "a,b" is wanted if one
- * of its members is. The config is read again for every question: that is when a session starts or
+ * pass the first of these that matches decides: enabled_categories (yes), disabled_categories (no),
+ * disabled_tags (no), enabled_tags (yes). With neither kind of tags in the config "slow" and
+ * "debug" count as disabled_tags. A category that nothing matches is enabled. A category "a,b" is
+ * enabled if one of its members is. The config is parsed for every query: when a session starts or
  * a category is registered, never for an event.
  */
 #include "producer/track_event/event_filter.h"
@@ -23,7 +23,7 @@ static struct pfl_span span_of_str(const char *str)
     return pfl_span_of(str, str == NULL ? 0 : strlen(str));
 }
 
-/* Takes what stands before the next comma. */
+/* Takes the text before the next comma. */
 static bool take_word(struct pfl_span *list, struct pfl_span *ret_word)
 {
     const uint8_t *comma;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which categories a session wants, by its TrackEventConfig. Pure: bytes in, an answer out. */
+/* The categories that a session enables, by its TrackEventConfig. Pure: bytes in, an answer out. */
 #ifndef PFL_PRODUCER_EVENT_FILTER_H
 #define PFL_PRODUCER_EVENT_FILTER_H
 
@@ -9,7 +9,7 @@
 
 struct perfleet_category;
 
-/* Does a session with this TrackEventConfig want the category? Malformed rest of it is ignored. */
+/* Does a session with this TrackEventConfig enable the category? A malformed rest is ignored. */
 bool pfl_event_filter_wants(struct pfl_span config, const struct perfleet_category *category);
 
 #endif

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Incremental state of track events: what readers of a sequence know.
+ * Incremental state of track events: the data that readers of a sequence have.
  *
- * Happy path: a thread's first event in a session opens a writer and says in one packet: all known
- * before is void, timestamps count from here (clock 64), the thread's own track is the default.
- * Descriptors of thread and process follow. Later events name strings by numbers whose bits are
- * set, and tracks whose uuids are in the small table; everything else is told first. After a loss,
- * or when the session clears incremental state, all of this starts anew.
+ * Happy path: a thread's first event in a session opens a writer, and one packet clears earlier
+ * state, starts the timestamps (clock 64), and makes the thread's own track the default.
+ * Descriptors of thread and process follow. Later events refer to strings by numbers whose bits are
+ * set, and to tracks whose uuids are in the small table; everything else is announced first. After
+ * a loss, or when the session clears incremental state, all of this starts again.
  *
  *   timestamp = (time - last_ns) / unit      on clock 64, the default
  *   time < last_ns                           on the boot clock itself (or clock 65 with a unit)
  *
- * Failures: no memory, no writer: no sequence; the thread's events are left out. Interned data that
- * does not fit its buffer is not sent: the caller writes the string in full.
- * Ownership: a thread owns its sequences and they their writers; both go at the thread's end.
- * Limits: PFL_SEQUENCE_TRACKS, PFL_SEQUENCE_PENDING_BYTES; no allocation but for the sequence.
+ * Failures: no memory, no writer: no sequence; the thread's events are skipped. Interned data that
+ * does not fit its buffer is not sent: the caller writes the string in full. Ownership: a thread
+ * owns its sequences and they their writers; both are freed at the thread's end. Limits:
+ * PFL_SEQUENCE_TRACKS, PFL_SEQUENCE_PENDING_BYTES; no allocation but for the sequence.
  */
 #include "producer/track_event/event_sequence.h"
 
@@ -152,7 +152,7 @@ void pfl_event_sequence_write_thread_time(struct pfl_event_sequence *self, uint6
 
 /* --- tracks ------------------------------------------------------------------------------ */
 
-/* Was it told? Remembers that it is now. */
+/* Was it announced? Remembers that it is now. */
 static bool test_and_set_told(struct pfl_event_sequence *self, uint64_t uuid)
 {
     for (uint32_t i = 0; i < TRACK_PROBES; i++) {
@@ -197,7 +197,7 @@ uint64_t pfl_event_sequence_show_track(struct pfl_event_sequence *self,
     return uuid;
 }
 
-/* --- starting anew ----------------------------------------------------------------------- */
+/* --- starting again --------------------------------------------------------------------- */
 
 static void forget(struct pfl_event_sequence *self)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strings by address, with a copy to tell whether the address still holds the same one.
+ * Strings by address, with a copy to detect whether the string at the address has changed.
  *
  * Happy path: hash of the address, a few slots looked at, one strcmp. A new string takes the next
  * number under the lock; its slot's key is written last, with release order, so that readers
- * without the lock see a whole entry or none. Entries never change and never go: the number of a
- * string is the same in every thread and session, and which readers know it is one bit per number.
+ * without the lock see a whole entry or none. Entries never change and are never removed: the
+ * number of a string is the same in every thread and session, and one bit per number records
+ * whether readers have it.
  *
  * Failures: table, arena or all probed slots full, a long string, a changed one: number 0, the
  * event carries the string itself.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process's table of strings that events name by number. Any thread; a string that is known is
+ * The process's table of strings that events refer to by number. Any thread; a known string is
  * found without a lock. Static storage, no allocation.
  */
 #ifndef PFL_PRODUCER_INTERN_H
@@ -35,11 +35,11 @@ static inline uint32_t pfl_intern_number_of(const struct pfl_intern_slot *slot, 
     return strcmp(pfl_intern_arena + slot->offset, str) == 0 ? slot->number : 0;
 }
 
-/* The string is not in the slot where it belongs first. */
+/* Finds a string that is not in its first slot. */
 uint32_t pfl_intern_find(const char *str);
 
-/* The string's number; 0: it has none, for want of room or because another string stood at this
- * address before. */
+/* The string's number; 0: none, because the table is full or this address had another string
+ * before. */
 static inline uint32_t pfl_intern_get(const char *str)
 {
     const struct pfl_intern_slot *slot = &pfl_intern_slots[pfl_intern_hash((uintptr_t)str)];
@@ -50,7 +50,7 @@ static inline uint32_t pfl_intern_get(const char *str)
     return pfl_intern_find(str);
 }
 
-/* A number for something else than a string; 0: none is left. Not from the same space. */
+/* A number for something other than a string; 0: none is left. From a separate range. */
 uint32_t pfl_intern_take_number(void);
 
 #endif

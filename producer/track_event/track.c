@@ -2,13 +2,13 @@
 /*
  * Track ids and TrackDescriptors.
  *
- * The process's id is random; a thread's is made of it and the thread id; every other track's of
- * its parent's id and a hash of kind, name and id, so that equal tracks are one track in every
- * thread and session. Hash and id are kept in the track: relaxed, since every thread computes the
- * same; the id only where no thread is above.
- * Tracks below the global one have the same id in every process: that is how processes share them.
+ * The process's id is random; a thread's is derived from it and the thread id; every other track's
+ * from its parent's id and a hash of kind, name and id, so that equal tracks are one track in every
+ * thread and session. Hash and id are cached in the track: relaxed, because every thread computes
+ * the same; the id only if no thread track is above. Tracks below the global one have the same id
+ * in every process: that is how processes share them.
  *
- * Failures: without random numbers the id is made of pid and time.
+ * Failures: without random numbers the id is derived from pid and time.
  */
 #include "producer/track_event/track.h"
 
@@ -31,7 +31,7 @@ struct perfleet_track perfleet_global_track = {.kind = PERFLEET_TRACK_GLOBAL};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint64_t process_uuid;
-static char cmdline[CMDLINE_MAX]; /* strings one behind the other */
+static char cmdline[CMDLINE_MAX]; /* NUL-separated strings */
 static size_t cmdline_len;
 static _Thread_local uint64_t thread_uuid;
 static _Thread_local pid_t thread_id;

@@ -11,7 +11,7 @@
 uint64_t pfl_track_process_uuid(void);
 uint64_t pfl_track_thread_uuid(void);
 
-/* TracePacket.track_descriptor into an open packet. */
+/* Writes TracePacket.track_descriptor into an open packet. */
 void pfl_track_write_descriptor(struct perfleet_writer *w, struct perfleet_track *track);
 
 #endif

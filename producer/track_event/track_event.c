@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The data source "track_event": sessions come and go, categories follow.
+ * The data source "track_event": starts and stops sessions, and enables their categories.
  *
  * Happy path: register describes the categories and registers the data source; a session's setup
  * keeps its TrackEventConfig, its start sets the bits of the categories it wants, its stop clears

@@ -2,9 +2,9 @@
 /*
  * perfleet-trigger: raises triggers from a script on a host.
  *
- * Happy path: connect as a producer, raise each trigger, wait until the service has them, end.
- * Failures: wrong usage is exit 2; nobody there within --timeout, or a socket that a user serves
- * who is not trusted, is exit 1, with the place and the remedy.
+ * Happy path: connect as a producer, raise each trigger, wait until the service has them, exit.
+ * Failures: wrong usage is exit 2; no service within --timeout, or a socket of an untrusted user,
+ * is exit 1, with the socket and the remedy.
  */
 #include <errno.h>
 #include <getopt.h>
