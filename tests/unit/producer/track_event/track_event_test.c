@@ -419,6 +419,28 @@ static void a_session_may_hide_arguments_or_names(void **state)
     }
 }
 
+static void timestamps_are_relative_unless_the_session_wants_absolute_ones(void **state)
+{
+    /* timestamp_clock_id: BOOTTIME, and the sequence's own relative and absolute clocks. */
+    static const char boottime[] = "\xd0\x03\x06";
+    static const char relative[] = "\xd0\x03\x40";
+    static const char absolute[] = "\xd0\x03\x41";
+
+    (void)state;
+    for (unsigned is_absolute = 0; is_absolute < 2; is_absolute++) {
+        struct fixture f = {0};
+
+        open_fixture(&f);
+        connect_fixture(&f);
+        start_session_with(&f, TRACK_EVENT_CONFIG__DISABLE_INCREMENTAL_TIMESTAMPS, is_absolute);
+        PERFLEET_TRACE_EVENT_INSTANT(&cat_net, "timed");
+        assert_int_equal(count_bytes(&f, boottime), 1 + is_absolute); /* the first: of the packet */
+        assert_int_equal(count_bytes(&f, relative), 1 - is_absolute);
+        assert_int_equal(count_bytes(&f, absolute), 0);
+        close_fixture(&f);
+    }
+}
+
 static void values_may_nest_deeper_than_is_written(void **state)
 {
     struct fixture f = {0};
@@ -622,6 +644,7 @@ int main(void)
         cmocka_unit_test(a_signal_handler_that_interrupts_an_event_is_left_out),
         cmocka_unit_test(strings_are_sent_once_until_they_change),
         cmocka_unit_test(a_session_may_hide_arguments_or_names),
+        cmocka_unit_test(timestamps_are_relative_unless_the_session_wants_absolute_ones),
         cmocka_unit_test(values_may_nest_deeper_than_is_written),
         cmocka_unit_test(more_new_strings_than_fit_an_event_are_sent_in_full),
         cmocka_unit_test(events_allocate_nothing_after_the_first),
