@@ -2,6 +2,7 @@
 /* The library's callbacks note what they saw; a test reads it. See client_fixture.h. */
 #include "tests/unit/producer/client_fixture.h"
 
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -66,6 +67,22 @@ static void on_flush(void *user, uint32_t instance, uint64_t flags)
     write_in_callback(seen);
 }
 
+static void commit_and_wait(struct client_seen *seen)
+{
+    struct perfleet_writer *w;
+
+    PERFLEET_TRACE(seen->source, w)
+    {
+        perfleet_packet_begin(w);
+        perfleet_uint(w, 8, 1);
+        perfleet_packet_end(w);
+        perfleet_writer_flush(w);
+    }
+    perfleet_commit(seen->commits_in_clear);
+    for (uint32_t ms = 0; ms < 60000 && !atomic_load(&seen->is_released); ms++)
+        poll(NULL, 0, 1);
+}
+
 static void on_clear(void *user, uint32_t instance)
 {
     struct perfleet *tracing = ((struct client_seen *)user)->triggers_in_clear;
@@ -75,6 +92,8 @@ static void on_clear(void *user, uint32_t instance)
         assert_int_equal(perfleet_trigger(tracing, "first"), 0);
         assert_int_equal(perfleet_trigger(tracing, "second"), 0);
     }
+    if (((struct client_seen *)user)->commits_in_clear != NULL)
+        commit_and_wait(user);
     atomic_fetch_add(&((struct client_seen *)user)->clears, 1);
 }
 

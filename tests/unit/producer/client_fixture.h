@@ -23,6 +23,8 @@ struct client_seen {
     bool forks_in_start;
     pid_t child;
     struct perfleet *triggers_in_clear;
+    struct perfleet *commits_in_clear; /* and waits for the release, for a minute */
+    _Atomic(bool) is_released;
 };
 
 struct client_fixture {

@@ -97,6 +97,24 @@ static void triggers_arrive_in_their_order(void **state)
     client_close_fixture(&f);
 }
 
+static void a_callback_that_waits_may_hand_over_what_is_finished(void **state)
+{
+    static const uint8_t clear[] = {0x08, 11};
+    struct client_fixture f;
+
+    (void)state;
+    fake_listen(&f.service);
+    client_open_fixture(&f, 0);
+    client_start_session(&f);
+    f.seen.commits_in_clear = f.tracing;
+    fake_command(&f.service, 7, pfl_span_of(clear, sizeof(clear)));
+    fake_take_packets(&f.service, 1);
+    assert_int_equal(f.seen.clears, 0); /* it is still waiting */
+    atomic_store(&f.seen.is_released, true);
+    client_close_fixture(&f);
+    assert_int_equal(f.seen.clears, 1);
+}
+
 static void a_stop_done_that_nothing_waits_for_ends_no_later_stop(void **state)
 {
     static const uint8_t stop[] = {0x08, 11};
@@ -520,6 +538,7 @@ int main(void)
         cmocka_unit_test(a_session_is_set_up_started_flushed_and_stopped),
         cmocka_unit_test(an_asynchronous_stop_waits_for_the_program),
         cmocka_unit_test(triggers_arrive_in_their_order),
+        cmocka_unit_test(a_callback_that_waits_may_hand_over_what_is_finished),
         cmocka_unit_test(a_stop_done_that_nothing_waits_for_ends_no_later_stop),
         cmocka_unit_test(a_flush_that_comes_together_with_a_stop_is_answered),
         cmocka_unit_test(a_service_that_does_not_read_costs_no_cpu),
