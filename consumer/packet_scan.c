@@ -152,9 +152,11 @@ static int hand_out_run(const struct pfl_packet_scan *self, struct pfl_span byte
     struct pfl_reader r = pfl_reader_of(bytes);
     struct pfl_packet_run run = {.readable_end = readable_end};
 
-    if (self->on_run == NULL || self->is_open || !take_column(&r, PFL_RUN_TAIL, &run.tail) ||
-        !take_column(&r, PFL_RUN_REST, &run.rest) || !take_column(&r, PFL_RUN_TIMES, &run.times) ||
-        !take_column(&r, PFL_RUN_LENGTHS, &run.lengths) || r.left != 0 ||
+    if (self->on_run == NULL || self->is_open ||
+        !take_column(&r, READ_BUFFERS_RESPONSE__PACKET_RUN__TAIL, &run.tail) ||
+        !take_column(&r, READ_BUFFERS_RESPONSE__PACKET_RUN__REST, &run.rest) ||
+        !take_column(&r, READ_BUFFERS_RESPONSE__PACKET_RUN__TIMES, &run.times) ||
+        !take_column(&r, READ_BUFFERS_RESPONSE__PACKET_RUN__LENGTHS, &run.lengths) || r.left != 0 ||
         run.tail.len > PFL_RUN_TAIL_MAX_BYTES || run.lengths.len == 0)
         return PFL_EPROTO;
     return self->on_run(user, &run);
@@ -176,7 +178,7 @@ static inline bool next_slice(const struct pfl_packet_scan *self, struct pfl_rea
             *ret_rc = parse_slice(f.bytes, ret_slice);
             return *ret_rc == 0;
         }
-        if (f.id == PFL_READ_RUNS_FIELD)
+        if (f.id == READ_BUFFERS_RESPONSE__PERFLEET_RUNS)
             *ret_rc = hand_out_run(self, f.bytes, r->pos + r->left, user);
     }
     if (*ret_rc == 0 && r->failed)

@@ -12,6 +12,8 @@
 
 #include <assert.h>
 
+#include "perfetto/trace_packet.fields.h"
+
 #define LEN_MAX         0x0fffffffu /* 2^28 - 1 */
 #define RESERVED_ID_MAX 191u
 
@@ -21,12 +23,13 @@
 /* One bit an id, for the ids that only the service may write. */
 #define BIT(id) (1ull << ((id) % 64))
 static const uint64_t reserved[3] = {
-    BIT(PFL_PACKET_TRUSTED_UID) | BIT(PFL_PACKET_TRUSTED_SEQUENCE_ID) |
-        BIT(PFL_PACKET_TRACE_CONFIG) | BIT(PFL_PACKET_TRACE_STATS) |
-        BIT(PFL_PACKET_SYNCHRONIZATION_MARKER) | BIT(PFL_PACKET_COMPRESSED_PACKETS),
-    BIT(PFL_PACKET_SERVICE_EVENT) | BIT(PFL_PACKET_TRUSTED_PID) | BIT(PFL_PACKET_MACHINE_ID) |
-        BIT(PFL_PACKET_TRACE_PROVENANCE) | BIT(PFL_PACKET_PROTOVMS),
-    BIT(PFL_PACKET_ZSTD_COMPRESSED_PACKETS),
+    BIT(TRACE_PACKET__TRUSTED_UID) | BIT(TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID) |
+        BIT(TRACE_PACKET__TRACE_CONFIG) | BIT(TRACE_PACKET__TRACE_STATS) |
+        BIT(TRACE_PACKET__SYNCHRONIZATION_MARKER) | BIT(TRACE_PACKET__COMPRESSED_PACKETS),
+    BIT(TRACE_PACKET__SERVICE_EVENT) | BIT(TRACE_PACKET__TRUSTED_PID) |
+        BIT(TRACE_PACKET__MACHINE_ID) | BIT(TRACE_PACKET__TRACE_PROVENANCE) |
+        BIT(TRACE_PACKET__PROTOVMS),
+    BIT(TRACE_PACKET__ZSTD_COMPRESSED_PACKETS),
 };
 
 struct walker {
@@ -263,21 +266,22 @@ size_t pfl_packet_encode_trusted(uint8_t *dst, const struct pfl_packet_trusted *
 {
     struct pfl_writer w = pfl_writer_of(dst, PFL_PACKET_TRUSTED_MAX);
 
-    pfl_writer_field_varint(&w, PFL_PACKET_TRUSTED_UID, (uint64_t)(int64_t)(int32_t)trusted->uid);
-    pfl_writer_field_varint(&w, PFL_PACKET_TRUSTED_SEQUENCE_ID, trusted->sequence_id);
+    pfl_writer_field_varint(&w, TRACE_PACKET__TRUSTED_UID,
+                            (uint64_t)(int64_t)(int32_t)trusted->uid);
+    pfl_writer_field_varint(&w, TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID, trusted->sequence_id);
     if (trusted->pid != -1)
-        pfl_writer_field_varint(&w, PFL_PACKET_TRUSTED_PID,
+        pfl_writer_field_varint(&w, TRACE_PACKET__TRUSTED_PID,
                                 (uint64_t)(int64_t)(int32_t)trusted->pid);
     if (trusted->machine_id != 0)
-        pfl_writer_field_varint(&w, PFL_PACKET_MACHINE_ID, trusted->machine_id);
+        pfl_writer_field_varint(&w, TRACE_PACKET__MACHINE_ID, trusted->machine_id);
     if (trusted->loss_reasons != 0)
-        pfl_writer_field_varint(&w, PFL_PACKET_PREVIOUS_PACKET_DROPPED, trusted->loss_reasons);
+        pfl_writer_field_varint(&w, TRACE_PACKET__PREVIOUS_PACKET_DROPPED, trusted->loss_reasons);
     assert(!w.failed);
     return PFL_PACKET_TRUSTED_MAX - w.left;
 }
 
 size_t pfl_packet_encode_preamble(uint8_t dst[PFL_TRACE_PREAMBLE_MAX], size_t packet_bytes)
 {
-    dst[0] = PFL_TRACE_PACKET_FIELD << 3 | PFL_WIRE_BYTES;
+    dst[0] = TRACE__PACKET << 3 | PFL_WIRE_BYTES;
     return 1 + pfl_varint_put(dst + 1, packet_bytes);
 }

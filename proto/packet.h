@@ -10,44 +10,8 @@
 #include <sys/uio.h>
 
 #include "base/bytes.h"
+#include "perfetto/trace_packet.fields.h"
 
-enum pfl_packet_field {
-    PFL_PACKET_TRUSTED_UID = 3,
-    PFL_PACKET_CLOCK_SNAPSHOT = 6,
-    PFL_PACKET_TIMESTAMP = 8,
-    PFL_PACKET_TRUSTED_SEQUENCE_ID = 10,
-    PFL_PACKET_TRACK_EVENT = 11,
-    PFL_PACKET_INTERNED_DATA = 12,
-    PFL_PACKET_SEQUENCE_FLAGS = 13,
-    PFL_PACKET_TRACE_CONFIG = 33,
-    PFL_PACKET_TRACE_STATS = 35,
-    PFL_PACKET_SYNCHRONIZATION_MARKER = 36,
-    PFL_PACKET_INCREMENTAL_STATE_CLEARED = 41,
-    PFL_PACKET_PREVIOUS_PACKET_DROPPED = 42,
-    PFL_PACKET_SYSTEM_INFO = 45,
-    PFL_PACKET_TRIGGER = 46,
-    PFL_PACKET_COMPRESSED_PACKETS = 50,
-    PFL_PACKET_TIMESTAMP_CLOCK_ID = 58,
-    PFL_PACKET_TRACE_PACKET_DEFAULTS = 59,
-    PFL_PACKET_TRACK_DESCRIPTOR = 60,
-    PFL_PACKET_SERVICE_EVENT = 69,
-    PFL_PACKET_EXTENSION_DESCRIPTOR = 72,
-    PFL_PACKET_TRUSTED_PID = 79,
-    PFL_PACKET_FIRST_ON_SEQUENCE = 87,
-    PFL_PACKET_TRACE_UUID = 89,
-    PFL_PACKET_MACHINE_ID = 98,
-    PFL_PACKET_REMOTE_CLOCK_SYNC = 107,
-    PFL_PACKET_CLONE_SNAPSHOT_TRIGGER = 113,
-    PFL_PACKET_TRACE_PROVENANCE = 124,
-    PFL_PACKET_PROTOVMS = 125,
-    PFL_PACKET_TRACE_ATTRIBUTES = 126,
-    PFL_PACKET_ZSTD_COMPRESSED_PACKETS = 133,
-    PFL_PACKET_CONCURRENT_SESSION_EVENT = 134,
-    PFL_PACKET_FOR_TESTING = 900,
-};
-
-/* Field of Trace that holds the packets. */
-#define PFL_TRACE_PACKET_FIELD 1u
 /* Maximal size of the tag and size varint in front of a packet in a trace file. */
 #define PFL_TRACE_PREAMBLE_MAX 11u
 
@@ -68,7 +32,7 @@ static inline bool pfl_packet_is_valid_hot(const uint8_t *data, size_t len)
 {
     /* ids that fit a tag of one byte, and 0 */
     const unsigned reserved =
-        1u | 1u << PFL_PACKET_TRUSTED_UID | 1u << PFL_PACKET_TRUSTED_SEQUENCE_ID;
+        1u | 1u << TRACE_PACKET__TRUSTED_UID | 1u << TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID;
     const uint8_t *end = data + len;
 
     while (data < end) {

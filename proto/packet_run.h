@@ -22,16 +22,6 @@
 #ifndef PFL_PROTO_PACKET_RUN_H
 #define PFL_PROTO_PACKET_RUN_H
 
-#define PFL_READ_ACCEPTS_RUNS_FIELD 50001u /* of ReadBuffersRequest */
-#define PFL_READ_RUNS_FIELD         50001u /* of ReadBuffersResponse */
-
-enum pfl_run_field {
-    PFL_RUN_TAIL = 1,
-    PFL_RUN_REST = 2,
-    PFL_RUN_TIMES = 3,
-    PFL_RUN_LENGTHS = 4,
-};
-
 #define PFL_RUN_TIME_TAG 0x40u /* timestamp, varint */
 
 #define PFL_RUN_TAIL_MAX_BYTES 64u

@@ -40,7 +40,7 @@ static int read_field(struct pfl_service_view *self, const struct pfl_field *f)
             memcpy(self->version, f->bytes.data, len);
             self->version[len] = '\0';
         }
-        return f->id == PFL_FIGURES_FIELD ? read_figures(self, f->bytes) : 0;
+        return f->id == TRACING_SERVICE_STATE__PERFLEET_FIGURES ? read_figures(self, f->bytes) : 0;
     }
     if (f->type == PFL_WIRE_VARINT && f->id == TRACING_SERVICE_STATE__NUM_SESSIONS)
         self->sessions = f->value;

@@ -14,6 +14,7 @@
 
 #include "base/mem.h"
 #include "perfetto/consumer_port.fields.h"
+#include "perfetto/service_state.fields.h"
 #include "tunnel/service_conn.h"
 
 struct pfl_service_watch {
@@ -93,7 +94,7 @@ static void on_bound(void *user)
     struct pfl_writer writer = pfl_writer_of(args, sizeof(args));
 
     pfl_writer_field_varint(&writer, QUERY_SERVICE_STATE_REQUEST__SESSIONS_ONLY, 1);
-    pfl_writer_field_varint(&writer, PFL_FIGURES_FIELD, 1);
+    pfl_writer_field_varint(&writer, QUERY_SERVICE_STATE_REQUEST__PERFLEET_FIGURES, 1);
     if (pfl_service_conn_invoke(w->conn, "QueryServiceState",
                                 pfl_span_of(args, sizeof(args) - writer.left), on_state, w) != 0)
         pfl_service_conn_close(w->conn);

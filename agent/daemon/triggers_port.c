@@ -14,6 +14,7 @@
 #include "agent/daemon/port_impl.h"
 #include "base/io/fdsock.h"
 #include "base/mem.h"
+#include "perfleet/policy.fields.h"
 #include "proto/gate/role.h"
 #include "tunnel/raise_port.h"
 
@@ -132,7 +133,7 @@ static const char *find_forbidden(const struct pfl_agent_alarm_order *order, str
     for (size_t i = 0; role.len != 0 && i < order->triggers_len; i++) {
         const char *name = order->triggers[i];
 
-        if (!pfl_role_matches(role, PFL_ROLE_TRIGGER, pfl_span_of(name, strlen(name))))
+        if (!pfl_role_matches(role, ROLE__TRIGGER, pfl_span_of(name, strlen(name))))
             return name;
     }
     return NULL;
@@ -153,7 +154,7 @@ static bool is_allowed(struct pfl_h2_stream *leg, const struct pfl_route *route,
     forbidden = find_forbidden(order, pfl_buf_get(&role));
     if (forbidden != NULL) {
         pfl_role_copy_name(pfl_buf_get(&role), name);
-        pfl_role_list(pfl_buf_get(&role), PFL_ROLE_TRIGGER, allowed, sizeof(allowed));
+        pfl_role_list(pfl_buf_get(&role), ROLE__TRIGGER, allowed, sizeof(allowed));
         (void)snprintf(why, sizeof(why),
                        "refused by the relay's policy: role %s does not allow raising trigger %s "
                        "(allowed: %s); ask who keeps the policy",

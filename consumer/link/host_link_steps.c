@@ -13,7 +13,6 @@
 #include "consumer/link/host_link_impl.h"
 #include "consumer/link/session_find.h"
 #include "perfetto/consumer_port.fields.h"
-#include "proto/packet_run.h"
 
 #define FLUSH_FLAGS        (4u | 2u << 4) /* explicit, by a command line (docs/abi/service.md 4) */
 #define SETUP_HEADER_MAX   16u
@@ -435,7 +434,7 @@ void pfl_host_link_ask_read(struct pfl_host_link *self)
         self->report.read_began_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
     }
     self->scan.on_run = on_scanned_run;
-    pfl_writer_field_varint(&w, PFL_READ_ACCEPTS_RUNS_FIELD, 1);
+    pfl_writer_field_varint(&w, READ_BUFFERS_REQUEST__PERFLEET_ACCEPTS_RUNS, 1);
     pfl_host_link_ask(self, "ReadBuffers", pfl_span_of(args, sizeof(args) - w.left), on_read);
 }
 

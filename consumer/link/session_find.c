@@ -12,7 +12,6 @@
 #include "perfetto/consumer_port.fields.h"
 #include "perfetto/data_source_descriptor.fields.h"
 #include "perfetto/service_state.fields.h"
-#include "proto/ipc/figures.h"
 
 /* Of perfleet-probes, for the doctor. */
 #define FTRACE_NO_PRINT_TAG_BYTES 3u
@@ -70,7 +69,7 @@ enum pfl_session_found pfl_session_find(struct pfl_span state, const char *name)
 
 enum pfl_session_found pfl_session_find_left(struct pfl_span state, const char *key)
 {
-    return find(state, PFL_DETACH_KEY_FIELD, key);
+    return find(state, TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_DETACH_KEY, key);
 }
 
 static int count_triggers(struct pfl_span session)
@@ -80,7 +79,8 @@ static int count_triggers(struct pfl_span session)
     int count = -1;
 
     while (pfl_reader_field(&r, &f))
-        if (f.id == PFL_CLONE_TRIGGERS_FIELD && f.type == PFL_WIRE_VARINT)
+        if (f.id == TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_CLONE_TRIGGERS &&
+            f.type == PFL_WIRE_VARINT)
             count = f.value < INT_MAX ? (int)f.value : INT_MAX;
     return count;
 }

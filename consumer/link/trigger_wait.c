@@ -11,7 +11,6 @@
 #include "perfetto/consumer_port.fields.h"
 #include "perfetto/service_state.fields.h"
 #include "perfetto/trace_config.fields.h"
-#include "proto/ipc/figures.h"
 
 #define LONGEST_MS 86400000u /* for a session whose service does not report its end */
 
@@ -43,7 +42,8 @@ static uint64_t choose_timeout_ms(struct pfl_span session, uint64_t margin_ms)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == PFL_ENDS_IN_FIELD && f.type == PFL_WIRE_VARINT)
+        if (f.id == TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_ENDS_IN_MS &&
+            f.type == PFL_WIRE_VARINT)
             left_ms = f.value;
         if (f.id == TRACING_SERVICE_STATE__TRACING_SESSION__DURATION_MS &&
             f.type == PFL_WIRE_VARINT)
@@ -65,7 +65,8 @@ static int add_triggers(struct pfl_span session, struct pfl_buf *out)
     int rc = 0;
 
     while (rc == 0 && pfl_reader_field(&r, &f)) {
-        if (f.id != PFL_TRIGGERS_TOLD_FIELD || f.type != PFL_WIRE_BYTES)
+        if (f.id != TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_TRIGGERS ||
+            f.type != PFL_WIRE_BYTES)
             continue;
         rc = add_bytes(out, TRACE_CONFIG__TRIGGER_CONFIG__TRIGGERS, f.bytes);
         has_any = true;

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "perfetto/trace_packet.fields.h"
 
 #define SLOTS_MIN 64u
 
@@ -68,9 +69,9 @@ int pfl_interned_note(struct pfl_interned *self, uint32_t sequence, uint32_t fla
         self->leaving -= slot->state == PFL_INTERNED_LEAVING;
         slot->state = PFL_INTERNED_BROKEN;
     }
-    if ((flags & PFL_SEQUENCE_CLEARED) != 0) {
+    if ((flags & TRACE_PACKET__SEQ_INCREMENTAL_STATE_CLEARED) != 0) {
         clear(self, slot, counts);
-    } else if ((flags & PFL_SEQUENCE_NEEDS_STATE) != 0 && !is_whole(slot)) {
+    } else if ((flags & TRACE_PACKET__SEQ_NEEDS_INCREMENTAL_STATE) != 0 && !is_whole(slot)) {
         slot->state = PFL_INTERNED_BROKEN;
         counts->skipped += slot->skipped != UINT32_MAX;
         slot->skipped += slot->skipped != UINT32_MAX;

@@ -15,10 +15,6 @@
 #include "base/err.h"
 
 /* TracePacket.sequence_flags */
-enum {
-    PFL_SEQUENCE_CLEARED = 1,
-    PFL_SEQUENCE_NEEDS_STATE = 2,
-};
 
 /* After so many packets without flags the sequence counts as having none. */
 #define PFL_INTERNED_PLAIN_AFTER 16u

@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "consumer/merge/merge_impl.h"
 #include "consumer/packet_scan.h"
+#include "perfetto/trace_packet.fields.h"
 
 #define SCRATCH_MAX (2 * (size_t)PFL_PACKET_MAX_BYTES)
 
@@ -136,11 +137,11 @@ static void set_ids(struct packet *p, uint32_t sequence, uint32_t machine)
     uint8_t *end = p->ids;
 
     if (p->view.has_sequence) {
-        *end++ = PFL_PACKET_SEQUENCE << 3 | PFL_WIRE_VARINT;
+        *end++ = TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID << 3 | PFL_WIRE_VARINT;
         end += pfl_varint_put(end, sequence);
     }
     if (machine != 0) {
-        end += pfl_varint_put(end, PFL_PACKET_MACHINE << 3 | PFL_WIRE_VARINT);
+        end += pfl_varint_put(end, TRACE_PACKET__MACHINE_ID << 3 | PFL_WIRE_VARINT);
         end += pfl_varint_put(end, machine);
     }
     p->ids_len = (size_t)(end - p->ids);
@@ -209,7 +210,7 @@ static uint32_t find_pid(const struct packet *p)
         struct pfl_field f;
 
         while (pfl_reader_field(&r, &f))
-            if (f.id == PFL_PACKET_TRUSTED_PID && f.type == PFL_WIRE_VARINT)
+            if (f.id == TRACE_PACKET__TRUSTED_PID && f.type == PFL_WIRE_VARINT)
                 pid = (uint32_t)f.value;
     }
     return pid;
@@ -236,8 +237,8 @@ static uint32_t kind_of(const struct pfl_merge *self, const struct pfl_packet_vi
 {
     if (!self->keeps_state || (v->has_sequence && v->sequence != PFL_SERVICE_SEQUENCE))
         return 0;
-    if (v->special == PFL_PACKET_SYSTEM_INFO ||
-        (v->special == PFL_PACKET_REMOTE_CLOCK_SYNC && v->machine != 0))
+    if (v->special == TRACE_PACKET__SYSTEM_INFO ||
+        (v->special == TRACE_PACKET__REMOTE_CLOCK_SYNC && v->machine != 0))
         return v->special;
     return v->special == 0 ? v->kind : 0;
 }
@@ -255,7 +256,7 @@ static int keep(struct pfl_merge *self, struct pfl_merge_host *h, const struct p
         rc = pfl_merge_emit(&self->before, packet);
     if (rc == 0)
         rc = pfl_kept_packets_put(&h->kept, kind, v->machine,
-                                  kind != PFL_PACKET_EXTENSION_DESCRIPTOR, packet);
+                                  kind != TRACE_PACKET__EXTENSION_DESCRIPTOR, packet);
     return rc;
 }
 
@@ -287,7 +288,7 @@ static int emit_rewritten(struct pfl_merge *self, struct pfl_merge_host *h, cons
     rc = emit_scratch(self, h, p->sink);
     if (rc == 0)
         rc = keep(self, h, v, pfl_buf_get(&self->scratch));
-    if (rc == 0 && v->special == PFL_PACKET_REMOTE_CLOCK_SYNC && v->machine != 0)
+    if (rc == 0 && v->special == TRACE_PACKET__REMOTE_CLOCK_SYNC && v->machine != 0)
         rc = pfl_merge_emit_pin(self, pfl_buf_get(&self->scratch));
     return rc;
 }

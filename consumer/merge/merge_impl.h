@@ -18,28 +18,6 @@
 #define PFL_SERVICE_SEQUENCE   1u    /* of the packets that a host's service itself writes */
 
 /* TracePacket fields (docs/abi/fields.tsv). */
-enum {
-    PFL_PACKET_TRUSTED_UID = 3,
-    PFL_PACKET_CLOCK_SNAPSHOT = 6,
-    PFL_PACKET_TIMESTAMP = 8,
-    PFL_PACKET_SEQUENCE = 10,
-    PFL_PACKET_FLAGS = 13,
-    PFL_PACKET_TRACE_CONFIG = 33,
-    PFL_PACKET_TRACE_STATS = 35,
-    PFL_PACKET_DROPPED = 42,
-    PFL_PACKET_SYSTEM_INFO = 45,
-    PFL_PACKET_COMPRESSED = 50,
-    PFL_PACKET_TIMESTAMP_CLOCK = 58,
-    PFL_PACKET_SERVICE_EVENT = 69,
-    PFL_PACKET_EXTENSION_DESCRIPTOR = 72,
-    PFL_PACKET_TRUSTED_PID = 79,
-    PFL_PACKET_TRACE_UUID = 89,
-    PFL_PACKET_MACHINE = 98,
-    PFL_PACKET_REMOTE_CLOCK_SYNC = 107,
-    PFL_PACKET_PROVENANCE = 124,
-    PFL_PACKET_ATTRIBUTES = 126,
-    PFL_PACKET_ZSTD_COMPRESSED = 133,
-};
 
 /* The trusted fields of packets, as written to the file. */
 struct pfl_merge_tail {

@@ -20,6 +20,7 @@
 #include "perfetto/clocks.fields.h"
 #include "perfetto/system_info.fields.h"
 #include "perfetto/trace_config.fields.h"
+#include "perfetto/trace_packet.fields.h"
 
 #include <stdio.h>
 
@@ -69,9 +70,9 @@ static void put_snapshot(struct pfl_writer *w, uint32_t id, int64_t ns, bool is_
 
 static void put_ids(struct pfl_writer *w, const struct pfl_merge_host *h)
 {
-    pfl_writer_field_varint(w, PFL_PACKET_SEQUENCE, PFL_MERGE_OWN_SEQUENCE);
+    pfl_writer_field_varint(w, TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID, PFL_MERGE_OWN_SEQUENCE);
     if (h->machine_id != 0)
-        pfl_writer_field_varint(w, PFL_PACKET_MACHINE, h->machine_id);
+        pfl_writer_field_varint(w, TRACE_PACKET__MACHINE_ID, h->machine_id);
 }
 
 static int emit_reference_clock(struct pfl_merge *self, const struct pfl_merge_host *h)
@@ -79,7 +80,7 @@ static int emit_reference_clock(struct pfl_merge *self, const struct pfl_merge_h
     uint8_t packet[SMALL_BYTES];
     struct pfl_writer w = pfl_writer_of(packet, sizeof(packet));
 
-    put_snapshot(&w, PFL_PACKET_CLOCK_SNAPSHOT, h->points[0].host_ns, true);
+    put_snapshot(&w, TRACE_PACKET__CLOCK_SNAPSHOT, h->points[0].host_ns, true);
     put_ids(&w, h);
     return emit(self, written(packet, &w));
 }
@@ -94,11 +95,11 @@ static int emit_name(struct pfl_merge *self, const struct pfl_merge_host *h)
     pfl_writer_field_bytes(&i, SYSTEM_INFO__MACHINE_NAME, h->name, strlen(h->name));
     if (h->machine_id != 0 && h->points_len != 0) {
         pfl_writer_field_varint(
-            &w, PFL_PACKET_TIMESTAMP,
+            &w, TRACE_PACKET__TIMESTAMP,
             (uint64_t)(self->is_cutting ? h->last_point.host_ns : h->points[0].host_ns));
-        pfl_writer_field_varint(&w, PFL_PACKET_TIMESTAMP_CLOCK, BUILTIN_CLOCK_BOOTTIME);
+        pfl_writer_field_varint(&w, TRACE_PACKET__TIMESTAMP_CLOCK_ID, BUILTIN_CLOCK_BOOTTIME);
     }
-    pfl_writer_field_bytes(&w, PFL_PACKET_SYSTEM_INFO, info, written(info, &i).len);
+    pfl_writer_field_bytes(&w, TRACE_PACKET__SYSTEM_INFO, info, written(info, &i).len);
     put_ids(&w, h);
     return emit(self, written(packet, &w));
 }
@@ -118,7 +119,7 @@ static int emit_clock_point(const struct pfl_merge_sink *sink, const struct pfl_
     for (int i = 0; i < 2; i++)
         pfl_writer_field_bytes(&s, REMOTE_CLOCK_SYNC__SYNCED_CLOCKS, clocks,
                                written(clocks, &c).len);
-    pfl_writer_field_bytes(&w, PFL_PACKET_REMOTE_CLOCK_SYNC, sync, written(sync, &s).len);
+    pfl_writer_field_bytes(&w, TRACE_PACKET__REMOTE_CLOCK_SYNC, sync, written(sync, &s).len);
     put_ids(&w, h);
     return pfl_merge_emit(sink, written(packet, &w));
 }
@@ -146,9 +147,10 @@ static int emit_clock_quality(struct pfl_merge *self, const struct pfl_merge_hos
     put_attribute(&a, "clock_offset_ns", h->name, h->offset_ns);
     put_attribute(&a, "clock_drift_ns", h->name, h->drift_ns);
     put_attribute(&a, "clock_error_ns", h->name, h->error_ns);
-    pfl_writer_field_bytes(&w, PFL_PACKET_ATTRIBUTES, attributes, written(attributes, &a).len);
+    pfl_writer_field_bytes(&w, TRACE_PACKET__TRACE_ATTRIBUTES, attributes,
+                           written(attributes, &a).len);
     /* About the trace, not about a machine: no machine id. */
-    pfl_writer_field_varint(&w, PFL_PACKET_SEQUENCE, PFL_MERGE_OWN_SEQUENCE);
+    pfl_writer_field_varint(&w, TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID, PFL_MERGE_OWN_SEQUENCE);
     return emit(self, written(packet, &w));
 }
 
@@ -216,7 +218,7 @@ static int emit_kept(struct pfl_merge *self, const struct pfl_merge_host *h)
         struct pfl_span packet = pfl_span_of(k->bytes, k->len);
 
         rc = emit(self, packet);
-        if (rc == 0 && k->kind == PFL_PACKET_REMOTE_CLOCK_SYNC)
+        if (rc == 0 && k->kind == TRACE_PACKET__REMOTE_CLOCK_SYNC)
             rc = pfl_merge_emit_pin(self, packet);
     }
     return rc;
@@ -273,9 +275,9 @@ static uint64_t find_boot_ns(struct pfl_span message, const uint32_t *path)
 
 int pfl_merge_emit_pin(struct pfl_merge *self, struct pfl_span sync_packet)
 {
-    static const uint32_t path[] = {PFL_PACKET_REMOTE_CLOCK_SYNC, REMOTE_CLOCK_SYNC__SYNCED_CLOCKS,
-                                    REMOTE_CLOCK_SYNC__SYNCED_CLOCKS__CLIENT_CLOCKS,
-                                    CLOCK_SNAPSHOT__CLOCKS, 0};
+    static const uint32_t path[] = {
+        TRACE_PACKET__REMOTE_CLOCK_SYNC, REMOTE_CLOCK_SYNC__SYNCED_CLOCKS,
+        REMOTE_CLOCK_SYNC__SYNCED_CLOCKS__CLIENT_CLOCKS, CLOCK_SNAPSHOT__CLOCKS, 0};
     uint64_t ns = find_boot_ns(sync_packet, path);
     struct pfl_merge_host machine = {0};
     struct pfl_reader r = pfl_reader_of(sync_packet);
@@ -284,12 +286,12 @@ int pfl_merge_emit_pin(struct pfl_merge *self, struct pfl_span sync_packet)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f))
-        if (f.id == PFL_PACKET_MACHINE)
+        if (f.id == TRACE_PACKET__MACHINE_ID)
             machine.machine_id = (uint32_t)f.value;
     if (ns == 0 || machine.machine_id == 0)
         return 0;
-    pfl_writer_field_varint(&w, PFL_PACKET_TIMESTAMP, ns);
-    pfl_writer_field_varint(&w, PFL_PACKET_TIMESTAMP_CLOCK, BUILTIN_CLOCK_BOOTTIME);
+    pfl_writer_field_varint(&w, TRACE_PACKET__TIMESTAMP, ns);
+    pfl_writer_field_varint(&w, TRACE_PACKET__TIMESTAMP_CLOCK_ID, BUILTIN_CLOCK_BOOTTIME);
     put_ids(&w, &machine);
     return emit(self, written(packet, &w));
 }

@@ -18,6 +18,7 @@
 #include "perfetto/clocks.fields.h"
 #include "perfetto/service_packets.fields.h"
 #include "perfetto/system_info.fields.h"
+#include "perfetto/trace_packet.fields.h"
 #include "perfetto/trace_stats.fields.h"
 
 #define SMALL_MAX (1u << 20) /* a nested message that we rebuild */
@@ -177,15 +178,15 @@ static int rewrite_payload(struct rewriter *rw, const struct pfl_merge_special *
                                                TRACE_PROVENANCE__SEQUENCE__ID, 0};
 
     switch (special->id) {
-    case PFL_PACKET_TRACE_STATS:
+    case TRACE_PACKET__TRACE_STATS:
         return map_ids(rw, payload, stats_path, out);
-    case PFL_PACKET_PROVENANCE:
+    case TRACE_PACKET__TRACE_PROVENANCE:
         return map_ids(rw, payload, provenance_path, out);
-    case PFL_PACKET_SYSTEM_INFO:
+    case TRACE_PACKET__SYSTEM_INFO:
         if (special->machine == 0)
             return put_name(rw, payload, out);
         return pfl_buf_append(out, payload.data, payload.len);
-    case PFL_PACKET_REMOTE_CLOCK_SYNC:
+    case TRACE_PACKET__REMOTE_CLOCK_SYNC:
         if (rw->host->machine_id != 0)
             return move_clocks(rw, payload, 0, out);
         return pfl_buf_append(out, payload.data, payload.len);
@@ -203,7 +204,7 @@ static int rewrite_field(struct rewriter *rw, const struct pfl_merge_special *sp
     if (f->type != PFL_WIRE_BYTES)
         return PFL_EPARSE;
     *ret_is_wanted = true;
-    if (special->id == PFL_PACKET_SERVICE_EVENT)
+    if (special->id == TRACE_PACKET__SERVICE_EVENT)
         rc = note_event(rw, special, f->bytes, ret_is_wanted);
     pfl_buf_init(&payload, rw->merge->scratch.max_bytes);
     if (rc == 0)
@@ -224,7 +225,7 @@ int pfl_merge_rewrite(struct pfl_merge *self, struct pfl_merge_host *h,
     int rc = 0;
 
     pfl_buf_clear(&self->scratch);
-    if (special->id == PFL_PACKET_REMOTE_CLOCK_SYNC && h->machine_id != 0 && h->points_len == 0)
+    if (special->id == TRACE_PACKET__REMOTE_CLOCK_SYNC && h->machine_id != 0 && h->points_len == 0)
         return 0;
     while (rc == 0 && is_wanted && pfl_reader_field(&r, &f)) {
         if (f.id == special->id)

@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "consumer/merge/merge_impl.h"
+#include "perfetto/trace_packet.fields.h"
 
 #define WORD_BYTES 8
 
@@ -30,23 +31,23 @@ enum role {
 
 /* By field id; the last row is for all ids past it. */
 static const uint8_t roles[] = {
-    [PFL_PACKET_TIMESTAMP] = ROLE_TIME,
-    [PFL_PACKET_FLAGS] = ROLE_FLAGS,
-    [PFL_PACKET_DROPPED] = ROLE_LOSS,
-    [PFL_PACKET_SEQUENCE] = ROLE_CUT,
-    [PFL_PACKET_MACHINE] = ROLE_CUT,
-    [PFL_PACKET_CLOCK_SNAPSHOT] = ROLE_KIND,
-    [PFL_PACKET_TRACE_CONFIG] = ROLE_KIND,
-    [PFL_PACKET_EXTENSION_DESCRIPTOR] = ROLE_KIND,
-    [PFL_PACKET_TRACE_UUID] = ROLE_KIND,
-    [PFL_PACKET_TRACE_STATS] = ROLE_SPECIAL,
-    [PFL_PACKET_SYSTEM_INFO] = ROLE_SPECIAL,
-    [PFL_PACKET_SERVICE_EVENT] = ROLE_SPECIAL,
-    [PFL_PACKET_REMOTE_CLOCK_SYNC] = ROLE_SPECIAL,
-    [PFL_PACKET_PROVENANCE] = ROLE_SPECIAL,
-    [PFL_PACKET_COMPRESSED] = ROLE_COMPRESSED,
-    [PFL_PACKET_ZSTD_COMPRESSED] = ROLE_COMPRESSED,
-    [PFL_PACKET_ZSTD_COMPRESSED + 1] = ROLE_NONE,
+    [TRACE_PACKET__TIMESTAMP] = ROLE_TIME,
+    [TRACE_PACKET__SEQUENCE_FLAGS] = ROLE_FLAGS,
+    [TRACE_PACKET__PREVIOUS_PACKET_DROPPED] = ROLE_LOSS,
+    [TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID] = ROLE_CUT,
+    [TRACE_PACKET__MACHINE_ID] = ROLE_CUT,
+    [TRACE_PACKET__CLOCK_SNAPSHOT] = ROLE_KIND,
+    [TRACE_PACKET__TRACE_CONFIG] = ROLE_KIND,
+    [TRACE_PACKET__EXTENSION_DESCRIPTOR] = ROLE_KIND,
+    [TRACE_PACKET__TRACE_UUID] = ROLE_KIND,
+    [TRACE_PACKET__TRACE_STATS] = ROLE_SPECIAL,
+    [TRACE_PACKET__SYSTEM_INFO] = ROLE_SPECIAL,
+    [TRACE_PACKET__SERVICE_EVENT] = ROLE_SPECIAL,
+    [TRACE_PACKET__REMOTE_CLOCK_SYNC] = ROLE_SPECIAL,
+    [TRACE_PACKET__TRACE_PROVENANCE] = ROLE_SPECIAL,
+    [TRACE_PACKET__COMPRESSED_PACKETS] = ROLE_COMPRESSED,
+    [TRACE_PACKET__ZSTD_COMPRESSED_PACKETS] = ROLE_COMPRESSED,
+    [TRACE_PACKET__ZSTD_COMPRESSED_PACKETS + 1] = ROLE_NONE,
 };
 
 struct walk {
@@ -140,7 +141,7 @@ static bool cut(struct pfl_packet_view *v, size_t at, size_t len)
 
 static void note_id(struct pfl_packet_view *v, const struct walk *w)
 {
-    if (w->id == PFL_PACKET_MACHINE) {
+    if (w->id == TRACE_PACKET__MACHINE_ID) {
         v->machine = (uint32_t)w->value;
         return;
     }
@@ -173,8 +174,8 @@ static inline bool is_tail(const struct pfl_packet_tail *tail, const uint8_t *p)
 /* Fields 3, 10 and 79 are only the service's; any other begins a new tail. */
 static inline bool may_be_in_tail(uint32_t id)
 {
-    return id == PFL_PACKET_TRUSTED_UID || id == PFL_PACKET_SEQUENCE ||
-           id == PFL_PACKET_TRUSTED_PID;
+    return id == TRACE_PACKET__TRUSTED_UID || id == TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID ||
+           id == TRACE_PACKET__TRUSTED_PID;
 }
 
 /* Remembers the tail from `begin` on, `at` bytes into the packet, which has one sequence in it. */

@@ -10,6 +10,7 @@
 
 #include "consumer/proxy/message_copy.h"
 #include "perfetto/consumer_port.fields.h"
+#include "perfetto/trace_packet.fields.h"
 #include "perfetto/trace_stats.fields.h"
 #include "proto/packet.h"
 
@@ -19,9 +20,9 @@ enum {
 
 static bool is_story(uint32_t id)
 {
-    return id == PFL_PACKET_TRACE_UUID || id == PFL_PACKET_SERVICE_EVENT ||
-           id == PFL_PACKET_TRIGGER || id == PFL_PACKET_CLONE_SNAPSHOT_TRIGGER ||
-           id == PFL_PACKET_TRACE_STATS;
+    return id == TRACE_PACKET__TRACE_UUID || id == TRACE_PACKET__SERVICE_EVENT ||
+           id == TRACE_PACKET__TRIGGER || id == TRACE_PACKET__CLONE_SNAPSHOT_TRIGGER ||
+           id == TRACE_PACKET__TRACE_STATS;
 }
 
 static bool is_of_writers(const struct pfl_field *f)
@@ -31,7 +32,7 @@ static bool is_of_writers(const struct pfl_field *f)
 
 static bool is_stats(const struct pfl_field *f)
 {
-    return f->id == PFL_PACKET_TRACE_STATS && f->type == PFL_WIRE_BYTES;
+    return f->id == TRACE_PACKET__TRACE_STATS && f->type == PFL_WIRE_BYTES;
 }
 
 int pfl_clone_response_take_packet(struct pfl_span packet, struct pfl_buf *out)
@@ -45,7 +46,7 @@ int pfl_clone_response_take_packet(struct pfl_span packet, struct pfl_buf *out)
 
     while (pfl_reader_field(&r, &f)) {
         is_wanted = is_wanted || is_story(f.id);
-        if (f.id == PFL_PACKET_TRUSTED_SEQUENCE_ID)
+        if (f.id == TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID)
             sequence = f.value;
         kept += is_stats(&f) ? pfl_message_copy_bytes(f.id, f.bytes, is_of_writers) : f.raw.len;
     }
@@ -53,7 +54,7 @@ int pfl_clone_response_take_packet(struct pfl_span packet, struct pfl_buf *out)
         return PFL_EPARSE;
     if (!is_wanted || sequence != SERVICE_SEQUENCE)
         return 0;
-    rc = pfl_message_copy_append_header(PFL_TRACE_PACKET_FIELD, kept, out);
+    rc = pfl_message_copy_append_header(TRACE__PACKET, kept, out);
     r = pfl_reader_of(packet);
     while (rc == 0 && pfl_reader_field(&r, &f))
         rc = is_stats(&f) ? pfl_message_copy_append(f.id, f.bytes, is_of_writers, out)

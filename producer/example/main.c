@@ -10,6 +10,7 @@
  * Happy path: open, register, start threads, wait for their end or for a signal, print, close.
  * Failures: wrong usage is exit code 2; it waits for a missing service. Limits: 64 threads.
  */
+#include "perfetto/data_source_config.fields.h"
 #include "producer/example/example.h"
 
 #include <errno.h>
@@ -204,7 +205,7 @@ static int start_early(const struct example *ex, const char *name)
 
     if (len > 127)
         return PERFLEET_EINVAL;
-    config[0] = 1 << 3 | 2;
+    config[0] = DATA_SOURCE_CONFIG__NAME << 3 | 2;
     config[1] = (uint8_t)len;
     for (size_t i = 0; i < len; i++)
         config[2 + i] = (uint8_t)name[i];

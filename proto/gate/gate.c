@@ -13,11 +13,11 @@
 
 #include "base/mem.h"
 #include "perfetto/consumer_port.fields.h"
+#include "perfetto/ipc.fields.h"
 #include "perfetto/ipc.pb-c.h"
 #include "proto/gate/gate_impl.h"
 #include "proto/gate/role.h"
 #include "proto/gate/strict.h"
-#include "proto/ipc/ipc_frame.h"
 
 #define SERVICE_NAME "ConsumerPort"
 
@@ -56,7 +56,7 @@ static int answer(struct pfl_gate *g, uint64_t request_id, uint32_t kind, struct
     size_t len;
     int rc;
 
-    pfl_writer_field_varint(&w, PFL_IPC_REQUEST_ID, request_id);
+    pfl_writer_field_varint(&w, IPC_FRAME__REQUEST_ID, request_id);
     pfl_writer_field_bytes(&w, kind, message.data, message.len);
     len = sizeof(frame) - PFL_FRAME_PREFIX_BYTES - w.left;
     pfl_writer_u32(&prefix, (uint32_t)len);
@@ -90,12 +90,12 @@ static int answer_refused(struct pfl_gate *g, const struct request *r, const cha
 
     if (r->drop_reply)
         return 0;
-    pfl_writer_field_varint(&w, PFL_IPC_REPLY_SUCCESS, body_len != 0);
+    pfl_writer_field_varint(&w, IPC_FRAME__INVOKE_METHOD_REPLY__SUCCESS, body_len != 0);
     if (body_len != 0)
-        pfl_writer_field_bytes(&w, PFL_IPC_REPLY_BODY, body, body_len);
+        pfl_writer_field_bytes(&w, IPC_FRAME__INVOKE_METHOD_REPLY__REPLY_PROTO, body, body_len);
     else
-        pfl_writer_field_bytes(&w, PFL_IPC_REPLY_PERFLEET_WHY, why, strlen(why));
-    return answer(g, r->id, PFL_IPC_INVOKE_METHOD_REPLY,
+        pfl_writer_field_bytes(&w, IPC_FRAME__INVOKE_METHOD_REPLY__PERFLEET_WHY, why, strlen(why));
+    return answer(g, r->id, IPC_FRAME__MSG_INVOKE_METHOD_REPLY,
                   pfl_span_of(message, sizeof(message) - w.left));
 }
 
@@ -107,8 +107,8 @@ static int answer_error(struct pfl_gate *g, uint64_t request_id, const char *why
 
     if (g->conf.on_judged != NULL)
         g->conf.on_judged(g->conf.user, PFL_METHOD_UNKNOWN, why);
-    pfl_writer_field_bytes(&w, PFL_IPC_ERROR_TEXT, why, strlen(why));
-    return answer(g, request_id, PFL_IPC_REQUEST_ERROR,
+    pfl_writer_field_bytes(&w, IPC_FRAME__REQUEST_ERROR__ERROR, why, strlen(why));
+    return answer(g, request_id, IPC_FRAME__MSG_REQUEST_ERROR,
                   pfl_span_of(message, sizeof(message) - w.left));
 }
 
@@ -176,13 +176,13 @@ static int take_invoke(struct pfl_gate *g, struct request *r, struct pfl_span in
     int rc;
 
     while (pfl_reader_field(&reader, &f)) {
-        if (f.id == PFL_IPC_INVOKE_SERVICE_ID)
+        if (f.id == IPC_FRAME__INVOKE_METHOD__SERVICE_ID)
             service_id = f.value;
-        if (f.id == PFL_IPC_INVOKE_METHOD_ID)
+        if (f.id == IPC_FRAME__INVOKE_METHOD__METHOD_ID)
             method_id = f.value;
-        if (f.id == PFL_IPC_INVOKE_ARGS)
+        if (f.id == IPC_FRAME__INVOKE_METHOD__ARGS_PROTO)
             r->args = f.bytes;
-        if (f.id == PFL_IPC_INVOKE_DROP_REPLY)
+        if (f.id == IPC_FRAME__INVOKE_METHOD__DROP_REPLY)
             r->drop_reply = f.value != 0;
     }
     r->method = find_method(g, service_id, method_id);
@@ -207,7 +207,7 @@ static int take_bind(struct pfl_gate *g, const struct request *r, struct pfl_spa
                   memcmp(f.bytes.data, SERVICE_NAME, f.bytes.len) == 0;
     /* A failed bind is an empty answer. */
     if (!is_ours || g->binds == PFL_GATE_BINDS_MAX)
-        return answer(g, r->id, PFL_IPC_BIND_SERVICE_REPLY, pfl_span_of(NULL, 0));
+        return answer(g, r->id, IPC_FRAME__MSG_BIND_SERVICE_REPLY, pfl_span_of(NULL, 0));
     g->binds++;
     return g->conf.to_service(g->conf.user, r->frame);
 }
@@ -230,14 +230,14 @@ static int on_operator_frame(void *user, struct pfl_span payload)
         return answer_error(g, 0, text);
     }
     while (pfl_reader_field(&reader, &f)) {
-        if (f.id == PFL_IPC_REQUEST_ID)
+        if (f.id == IPC_FRAME__REQUEST_ID)
             r.id = f.value;
         else
             kind = f;
     }
-    if (kind.id == PFL_IPC_INVOKE_METHOD)
+    if (kind.id == IPC_FRAME__MSG_INVOKE_METHOD)
         return take_invoke(g, &r, kind.bytes);
-    if (kind.id == PFL_IPC_BIND_SERVICE)
+    if (kind.id == IPC_FRAME__MSG_BIND_SERVICE)
         return take_bind(g, &r, kind.bytes);
     return answer_error(g, r.id, "refused by the relay's policy: this is no request");
 }
@@ -257,9 +257,9 @@ static void learn_method(struct pfl_gate *g, struct pfl_span info)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == PFL_IPC_METHOD_ID)
+        if (f.id == IPC_FRAME__BIND_SERVICE_REPLY__METHOD_INFO__ID)
             id = (uint32_t)f.value;
-        if (f.id == PFL_IPC_METHOD_NAME)
+        if (f.id == IPC_FRAME__BIND_SERVICE_REPLY__METHOD_INFO__NAME)
             method = pfl_method_find(f.bytes);
     }
     if (method == PFL_METHOD_UNKNOWN || g->methods_len == PFL_GATE_METHODS_MAX)
@@ -277,11 +277,11 @@ static void learn_methods(struct pfl_gate *g, struct pfl_span answer)
 
     g->methods_len = 0;
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == PFL_IPC_BIND_REPLY_SUCCESS)
+        if (f.id == IPC_FRAME__BIND_SERVICE_REPLY__SUCCESS)
             is_bound = f.value != 0;
-        if (f.id == PFL_IPC_BIND_REPLY_SERVICE_ID)
+        if (f.id == IPC_FRAME__BIND_SERVICE_REPLY__SERVICE_ID)
             service_id = (uint32_t)f.value;
-        if (f.id == PFL_IPC_BIND_REPLY_METHODS)
+        if (f.id == IPC_FRAME__BIND_SERVICE_REPLY__METHODS)
             learn_method(g, f.bytes);
     }
     g->service_id = is_bound && !r.failed ? service_id : 0;
@@ -293,7 +293,7 @@ static void on_service_frame(struct pfl_gate *g)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id != PFL_IPC_BIND_SERVICE_REPLY)
+        if (f.id != IPC_FRAME__MSG_BIND_SERVICE_REPLY)
             continue;
         learn_methods(g, f.bytes);
         g->binds--;

@@ -17,6 +17,7 @@
 #include "perfetto/consumer_port.pb-c.h"
 #include "perfetto/data_source_config.fields.h"
 #include "perfetto/trace_config.fields.h"
+#include "perfleet/policy.fields.h"
 #include "proto/gate/role.h"
 #include "proto/gate/strict.h"
 
@@ -58,8 +59,7 @@ static void quote(struct pfl_span text_untrusted, char *dst, size_t room)
     dst[i] = '\0';
 }
 
-static bool refuse_name(struct judge *j, enum pfl_role_field field, const char *what,
-                        struct pfl_span name)
+static bool refuse_name(struct judge *j, uint32_t field, const char *what, struct pfl_span name)
 {
     char quoted[72];
     char list[160];
@@ -134,9 +134,9 @@ static bool judge_source(struct judge *j, struct pfl_span source)
     struct pfl_span name = get_bytes(config, DATA_SOURCE_CONFIG__NAME);
     struct pfl_field f;
 
-    if (pfl_role_has(j->role, PFL_ROLE_DATA_SOURCE) &&
-        !pfl_role_matches(j->role, PFL_ROLE_DATA_SOURCE, name))
-        return refuse_name(j, PFL_ROLE_DATA_SOURCE, "data source", name);
+    if (pfl_role_has(j->role, ROLE__DATA_SOURCE) &&
+        !pfl_role_matches(j->role, ROLE__DATA_SOURCE, name))
+        return refuse_name(j, ROLE__DATA_SOURCE, "data source", name);
     if (find(config, DATA_SOURCE_CONFIG__PRIORITY_BOOST, &f))
         return refuse(j, "priority_boost", "leave it out");
     return true;
@@ -145,7 +145,7 @@ static bool judge_source(struct judge *j, struct pfl_span source)
 static bool judge_lists(struct judge *j, struct pfl_span config)
 {
     struct pfl_reader r = pfl_reader_of(config);
-    uint64_t max_kb = pfl_role_get_number(j->role, PFL_ROLE_MAX_BUFFER_KB);
+    uint64_t max_kb = pfl_role_get_number(j->role, ROLE__MAX_BUFFER_KB);
     uint64_t sum_kb = 0;
     struct pfl_field f;
 
@@ -179,7 +179,7 @@ static uint64_t longest_delay(struct pfl_span triggers)
 /* A session that waits for triggers to stop or copy it has the timeout in place of the duration. */
 static bool judge_time(struct judge *j, struct pfl_span config)
 {
-    uint64_t max_ms = pfl_role_get_number(j->role, PFL_ROLE_MAX_DURATION_MS);
+    uint64_t max_ms = pfl_role_get_number(j->role, ROLE__MAX_DURATION_MS);
     uint64_t duration_ms = get_number(config, TRACE_CONFIG__DURATION_MS);
     struct pfl_span triggers = get_bytes(config, TRACE_CONFIG__TRIGGER_CONFIG);
     uint64_t mode = get_number(triggers, TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE);
@@ -225,14 +225,14 @@ static bool judge_key(struct judge *j, struct pfl_span args)
 {
     struct pfl_span key = get_bytes(args, DETACH_REQUEST__KEY);
 
-    return pfl_role_matches(j->role, PFL_ROLE_SESSION, key) ||
-           refuse_name(j, PFL_ROLE_SESSION, "leaving or taking over a session", key);
+    return pfl_role_matches(j->role, ROLE__SESSION, key) ||
+           refuse_name(j, ROLE__SESSION, "leaving or taking over a session", key);
 }
 
 static bool is_any_session(const struct judge *j)
 {
     /* Nothing but a star matches what cannot be a name. */
-    return pfl_role_matches(j->role, PFL_ROLE_SESSION, pfl_span_of("\n", 1));
+    return pfl_role_matches(j->role, ROLE__SESSION, pfl_span_of("\n", 1));
 }
 
 static bool judge_clone(struct judge *j, struct pfl_span args)
@@ -248,8 +248,8 @@ static bool judge_clone(struct judge *j, struct pfl_span args)
         return refuse(j, "copying a session by its number", "name it");
     if (name.len == 0 && is_any_session(j))
         return true;
-    return pfl_role_matches(j->role, PFL_ROLE_SESSION, name) ||
-           refuse_name(j, PFL_ROLE_SESSION, "a copy of session", name);
+    return pfl_role_matches(j->role, ROLE__SESSION, name) ||
+           refuse_name(j, ROLE__SESSION, "a copy of session", name);
 }
 
 static bool judge_bugreport(struct judge *j, struct pfl_span args)
@@ -317,8 +317,8 @@ bool pfl_judge_request(struct pfl_span role, enum pfl_method method, struct pfl_
     if (m->judge == NULL)
         return refuse(&j, "a method that the host did not name or that is not known here",
                       "use those of ConsumerPort");
-    if (pfl_role_has(role, PFL_ROLE_METHOD) && !pfl_role_matches(role, PFL_ROLE_METHOD, name))
-        return refuse_name(&j, PFL_ROLE_METHOD, "method", name);
+    if (pfl_role_has(role, ROLE__METHOD) && !pfl_role_matches(role, ROLE__METHOD, name))
+        return refuse_name(&j, ROLE__METHOD, "method", name);
     if (m->args != NULL && !pfl_strict_check(m->args, args_untrusted, finding, sizeof(finding))) {
         (void)snprintf(text, sizeof(text), "what cannot be judged (%s)", finding);
         return refuse(&j, text, "leave it out");

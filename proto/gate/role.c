@@ -10,6 +10,8 @@
 
 #include <stdio.h>
 
+#include "perfleet/policy.fields.h"
+
 #define MAX_BYTES_PER_S (1ull << 50)
 
 bool pfl_pattern_matches(struct pfl_span pattern, struct pfl_span name)
@@ -51,13 +53,13 @@ bool pfl_pattern_is_one(struct pfl_span text)
 
 static bool is_text(uint32_t id)
 {
-    return (id >= PFL_ROLE_NAME && id <= PFL_ROLE_SESSION) || id == PFL_ROLE_TRIGGER;
+    return (id >= ROLE__NAME && id <= ROLE__SESSION) || id == ROLE__TRIGGER;
 }
 
 static const char *check_field(const struct pfl_field *f, bool is_relays, unsigned *seen)
 {
-    bool is_own = f->id >= PFL_ROLE_MAX_BYTES_PER_S && f->id <= PFL_ROLE_LAST_OF_RELAY;
-    unsigned bit = is_own ? 1u << (f->id - PFL_ROLE_MAX_BYTES_PER_S + 16) : 1u << (f->id & 15);
+    bool is_own = f->id >= ROLE__MAX_BYTES_PER_S && f->id <= PFL_ROLE_LAST_OF_RELAY;
+    unsigned bit = is_own ? 1u << (f->id - ROLE__MAX_BYTES_PER_S + 16) : 1u << (f->id & 15);
 
     if ((f->id > PFL_ROLE_LAST_OF_AGENT && !(is_own && is_relays)) ||
         f->type != (is_text(f->id) ? PFL_WIRE_BYTES : PFL_WIRE_VARINT))
@@ -65,9 +67,9 @@ static const char *check_field(const struct pfl_field *f, bool is_relays, unsign
     if (is_text(f->id) && !pfl_pattern_is_one(f->bytes))
         return "names and patterns have 1 to 127 printable characters without blanks and quotes";
     if (!is_text(f->id) &&
-        f->value > (f->id == PFL_ROLE_MAX_BYTES_PER_S ? MAX_BYTES_PER_S : UINT32_MAX))
+        f->value > (f->id == ROLE__MAX_BYTES_PER_S ? MAX_BYTES_PER_S : UINT32_MAX))
         return "a number is too large";
-    if ((f->id == PFL_ROLE_NAME || !is_text(f->id)) && (*seen & bit) != 0)
+    if ((f->id == ROLE__NAME || !is_text(f->id)) && (*seen & bit) != 0)
         return "something is said twice that a role has once";
     *seen |= bit;
     return NULL;
@@ -84,7 +86,7 @@ const char *pfl_role_check(struct pfl_span role_untrusted, bool is_relays)
         why = check_field(&f, is_relays, &seen);
     if (why == NULL && r.failed)
         why = "it is malformed";
-    if (why == NULL && (seen & 1u << PFL_ROLE_NAME) == 0)
+    if (why == NULL && (seen & 1u << ROLE__NAME) == 0)
         why = "a role wants a name";
     return why;
 }
@@ -102,7 +104,7 @@ int pfl_role_cut(struct pfl_span role, struct pfl_buf *out)
     return rc;
 }
 
-static bool find(struct pfl_span role, enum pfl_role_field field, struct pfl_field *ret_field)
+static bool find(struct pfl_span role, uint32_t field, struct pfl_field *ret_field)
 {
     struct pfl_reader r = pfl_reader_of(role);
 
@@ -117,7 +119,7 @@ struct pfl_span pfl_role_get_name(struct pfl_span role)
 {
     struct pfl_field f;
 
-    return find(role, PFL_ROLE_NAME, &f) ? f.bytes : pfl_span_of(NULL, 0);
+    return find(role, ROLE__NAME, &f) ? f.bytes : pfl_span_of(NULL, 0);
 }
 
 void pfl_role_copy_name(struct pfl_span role, char ret_name[PFL_ROLE_PATTERN_MAX + 1])
@@ -128,21 +130,21 @@ void pfl_role_copy_name(struct pfl_span role, char ret_name[PFL_ROLE_PATTERN_MAX
                    (const char *)name.data);
 }
 
-uint64_t pfl_role_get_number(struct pfl_span role, enum pfl_role_field field)
+uint64_t pfl_role_get_number(struct pfl_span role, uint32_t field)
 {
     struct pfl_field f;
 
     return find(role, field, &f) ? f.value : 0;
 }
 
-bool pfl_role_has(struct pfl_span role, enum pfl_role_field field)
+bool pfl_role_has(struct pfl_span role, uint32_t field)
 {
     struct pfl_field f;
 
     return find(role, field, &f);
 }
 
-bool pfl_role_matches(struct pfl_span role, enum pfl_role_field field, struct pfl_span name)
+bool pfl_role_matches(struct pfl_span role, uint32_t field, struct pfl_span name)
 {
     struct pfl_reader r = pfl_reader_of(role);
     struct pfl_field f;
@@ -154,7 +156,7 @@ bool pfl_role_matches(struct pfl_span role, enum pfl_role_field field, struct pf
     return false;
 }
 
-void pfl_role_list(struct pfl_span role, enum pfl_role_field field, char *dst, size_t room)
+void pfl_role_list(struct pfl_span role, uint32_t field, char *dst, size_t room)
 {
     struct pfl_reader r = pfl_reader_of(role);
     struct pfl_field f;

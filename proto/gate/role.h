@@ -7,26 +7,16 @@
 #define PFL_PROTO_GATE_ROLE_H
 
 #include "base/buf.h"
+#include "perfleet/policy.fields.h"
 
 /* Serialized, without the relay's own fields: as hex it must fit into a head. */
 #define PFL_ROLE_MAX_BYTES   1400u
 #define PFL_ROLE_FIELD_BYTES (2 * PFL_ROLE_MAX_BYTES + 1) /* with NUL */
 #define PFL_ROLE_PATTERN_MAX 127u
 
-enum pfl_role_field {
-    PFL_ROLE_NAME = 1,
-    PFL_ROLE_METHOD = 2,
-    PFL_ROLE_DATA_SOURCE = 3,
-    PFL_ROLE_SESSION = 4,
-    PFL_ROLE_MAX_DURATION_MS = 5,
-    PFL_ROLE_MAX_BUFFER_KB = 6,
-    PFL_ROLE_TRIGGER = 7,
-    PFL_ROLE_LAST_OF_AGENT = PFL_ROLE_TRIGGER,
-    PFL_ROLE_MAX_BYTES_PER_S = 100,
-    PFL_ROLE_MAX_STREAMS = 101,
-    PFL_ROLE_MAX_NEW_STREAMS_PER_MIN = 102,
-    PFL_ROLE_FORGET = 103,
-    PFL_ROLE_LAST_OF_RELAY = PFL_ROLE_FORGET,
+enum {
+    PFL_ROLE_LAST_OF_AGENT = ROLE__TRIGGER,
+    PFL_ROLE_LAST_OF_RELAY = ROLE__FORGET,
 };
 
 /* Each "*" stands for any bytes, or none. */
@@ -43,11 +33,11 @@ PFL_MUST_USE int pfl_role_cut(struct pfl_span role, struct pfl_buf *out);
 /* Of a role that was checked. */
 struct pfl_span pfl_role_get_name(struct pfl_span role);
 void pfl_role_copy_name(struct pfl_span role, char ret_name[PFL_ROLE_PATTERN_MAX + 1]);
-uint64_t pfl_role_get_number(struct pfl_span role, enum pfl_role_field field); /* 0: none */
-bool pfl_role_has(struct pfl_span role, enum pfl_role_field field);
-bool pfl_role_matches(struct pfl_span role, enum pfl_role_field field, struct pfl_span name);
+uint64_t pfl_role_get_number(struct pfl_span role, uint32_t field); /* 0: none */
+bool pfl_role_has(struct pfl_span role, uint32_t field);
+bool pfl_role_matches(struct pfl_span role, uint32_t field, struct pfl_span name);
 /* The patterns of a field as text: "a, b-*". */
-void pfl_role_list(struct pfl_span role, enum pfl_role_field field, char *dst, size_t room);
+void pfl_role_list(struct pfl_span role, uint32_t field, char *dst, size_t room);
 
 /* Encodes `role`, of at most PFL_ROLE_MAX_BYTES, as the value of a header field; read decodes
  * it. */

@@ -15,9 +15,6 @@
  */
 PFL_MUST_USE int pfl_ds_config_find(struct pfl_span message, uint32_t id, struct pfl_span *ret);
 
-#define PFL_DS_CONFIG_TRACE_CONFIG_FIELD                                                           \
-    1u /* of EnableTracingRequest and ChangeTraceConfigRequest */
-
 /*
  * Walks TraceConfig.data_sources: the i-th call gives the raw `config` of data_sources[i] (empty
  * when it has none). PFL_EEOF after the last; PFL_EPARSE.

@@ -18,7 +18,7 @@
 #include <assert.h>
 
 #include "base/mem.h"
-#include "proto/ipc/ipc_frame.h"
+#include "perfetto/ipc.fields.h"
 
 #define METHODS_MAX          256u
 #define NAME_MAX_BYTES       63u
@@ -134,7 +134,7 @@ static int send_request(struct pfl_rpc_client *self, uint32_t kind, struct pfl_s
     if (frame_bytes > PFL_FRAME_PAYLOAD_MAX)
         return PFL_ELIMIT;
     pfl_writer_u32(&w, (uint32_t)frame_bytes);
-    pfl_writer_field_varint(&w, PFL_IPC_REQUEST_ID, id);
+    pfl_writer_field_varint(&w, IPC_FRAME__REQUEST_ID, id);
     pfl_writer_field_header(&w, kind, msg_bytes);
     pfl_writer_bytes(&w, head.data, head.len);
     assert(!w.failed);
@@ -156,11 +156,11 @@ int pfl_rpc_client_bind(struct pfl_rpc_client *self, const char *service_name, p
 
     if (rc != 0)
         return rc;
-    pfl_writer_field_header(&w, PFL_IPC_BIND_SERVICE_NAME, name_bytes);
+    pfl_writer_field_header(&w, IPC_FRAME__BIND_SERVICE__SERVICE_NAME, name_bytes);
     entry = (struct pending){
         .id = ++self->last_request_id, .is_bind = true, .on_bound = cb, .user = user};
     self->pending[self->pending_len++] = entry;
-    rc = send_request(self, PFL_IPC_BIND_SERVICE, pfl_span_of(head, sizeof(head) - w.left),
+    rc = send_request(self, IPC_FRAME__MSG_BIND_SERVICE, pfl_span_of(head, sizeof(head) - w.left),
                       pfl_span_of(service_name, name_bytes), -1);
     if (rc != 0)
         cancel_pending(self, entry.id);
@@ -210,19 +210,19 @@ int pfl_rpc_client_invoke(struct pfl_rpc_client *self, const char *method_name,
     rc = cb != NULL ? reserve_pending(self) : 0;
     if (rc != 0)
         return rc;
-    pfl_writer_field_varint(&w, PFL_IPC_INVOKE_SERVICE_ID, self->service_id);
-    pfl_writer_field_varint(&w, PFL_IPC_INVOKE_METHOD_ID, method->id);
+    pfl_writer_field_varint(&w, IPC_FRAME__INVOKE_METHOD__SERVICE_ID, self->service_id);
+    pfl_writer_field_varint(&w, IPC_FRAME__INVOKE_METHOD__METHOD_ID, method->id);
     if (cb == NULL)
-        pfl_writer_field_varint(&w, PFL_IPC_INVOKE_DROP_REPLY, 1);
-    pfl_writer_field_header(&w, PFL_IPC_INVOKE_ARGS, args.len);
+        pfl_writer_field_varint(&w, IPC_FRAME__INVOKE_METHOD__DROP_REPLY, 1);
+    pfl_writer_field_header(&w, IPC_FRAME__INVOKE_METHOD__ARGS_PROTO, args.len);
     entry = (struct pending){.id = ++self->last_request_id,
                              .may_have_more = is_streaming(method_name),
                              .on_reply = cb,
                              .user = user};
     if (cb != NULL)
         self->pending[self->pending_len++] = entry;
-    rc = send_request(self, PFL_IPC_INVOKE_METHOD, pfl_span_of(head, sizeof(head) - w.left), args,
-                      fd);
+    rc = send_request(self, IPC_FRAME__MSG_INVOKE_METHOD, pfl_span_of(head, sizeof(head) - w.left),
+                      args, fd);
     if (rc != 0)
         cancel_pending(self, entry.id);
     return rc;
@@ -235,11 +235,11 @@ static bool parse_frame(struct pfl_span payload, struct reply_frame *ret_frame)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == PFL_IPC_REQUEST_ID && f.type == PFL_WIRE_VARINT) {
+        if (f.id == IPC_FRAME__REQUEST_ID && f.type == PFL_WIRE_VARINT) {
             frame.request_id = f.value;
-        } else if (f.type == PFL_WIRE_BYTES &&
-                   (f.id == PFL_IPC_BIND_SERVICE_REPLY || f.id == PFL_IPC_INVOKE_METHOD_REPLY ||
-                    f.id == PFL_IPC_REQUEST_ERROR)) {
+        } else if (f.type == PFL_WIRE_BYTES && (f.id == IPC_FRAME__MSG_BIND_SERVICE_REPLY ||
+                                                f.id == IPC_FRAME__MSG_INVOKE_METHOD_REPLY ||
+                                                f.id == IPC_FRAME__MSG_REQUEST_ERROR)) {
             frame.kind = f.id;
             frame.msg = f.bytes;
         }
@@ -257,9 +257,10 @@ static bool parse_method(struct pfl_span bytes, struct method *ret_method)
 
     *ret_method = (struct method){0};
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == PFL_IPC_METHOD_ID && f.type == PFL_WIRE_VARINT)
+        if (f.id == IPC_FRAME__BIND_SERVICE_REPLY__METHOD_INFO__ID && f.type == PFL_WIRE_VARINT)
             ret_method->id = (uint32_t)f.value;
-        else if (f.id == PFL_IPC_METHOD_NAME && f.type == PFL_WIRE_BYTES)
+        else if (f.id == IPC_FRAME__BIND_SERVICE_REPLY__METHOD_INFO__NAME &&
+                 f.type == PFL_WIRE_BYTES)
             name = f.bytes;
     }
     if (r.failed || ret_method->id == 0 || name.len == 0 || name.len > NAME_MAX_BYTES)
@@ -275,7 +276,7 @@ static size_t count_methods(struct pfl_span msg)
     size_t n = 0;
 
     while (pfl_reader_field(&r, &f))
-        n += f.id == PFL_IPC_BIND_REPLY_METHODS && f.type == PFL_WIRE_BYTES;
+        n += f.id == IPC_FRAME__BIND_SERVICE_REPLY__METHODS && f.type == PFL_WIRE_BYTES;
     return n;
 }
 
@@ -302,11 +303,11 @@ static int keep_service(struct pfl_rpc_client *self, struct pfl_span msg)
     if (self->methods == NULL)
         return PFL_ENOMEM;
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == PFL_IPC_BIND_REPLY_SUCCESS && f.type == PFL_WIRE_VARINT)
+        if (f.id == IPC_FRAME__BIND_SERVICE_REPLY__SUCCESS && f.type == PFL_WIRE_VARINT)
             is_success = f.value != 0;
-        else if (f.id == PFL_IPC_BIND_REPLY_SERVICE_ID && f.type == PFL_WIRE_VARINT)
+        else if (f.id == IPC_FRAME__BIND_SERVICE_REPLY__SERVICE_ID && f.type == PFL_WIRE_VARINT)
             self->service_id = (uint32_t)f.value;
-        else if (f.id == PFL_IPC_BIND_REPLY_METHODS && f.type == PFL_WIRE_BYTES &&
+        else if (f.id == IPC_FRAME__BIND_SERVICE_REPLY__METHODS && f.type == PFL_WIRE_BYTES &&
                  parse_method(f.bytes, &self->methods[self->methods_len]))
             self->methods_len++;
     }
@@ -343,13 +344,13 @@ static int handle_reply(struct pfl_rpc_client *self, const struct reply_frame *f
     if (entry == NULL)
         return 0;
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == PFL_IPC_REPLY_SUCCESS && f.type == PFL_WIRE_VARINT)
+        if (f.id == IPC_FRAME__INVOKE_METHOD_REPLY__SUCCESS && f.type == PFL_WIRE_VARINT)
             reply.success = f.value != 0;
-        else if (f.id == PFL_IPC_REPLY_HAS_MORE && f.type == PFL_WIRE_VARINT)
+        else if (f.id == IPC_FRAME__INVOKE_METHOD_REPLY__HAS_MORE && f.type == PFL_WIRE_VARINT)
             reply.has_more = f.value != 0;
-        else if (f.id == PFL_IPC_REPLY_BODY && f.type == PFL_WIRE_BYTES)
+        else if (f.id == IPC_FRAME__INVOKE_METHOD_REPLY__REPLY_PROTO && f.type == PFL_WIRE_BYTES)
             reply.body = f.bytes;
-        else if (f.id == PFL_IPC_REPLY_PERFLEET_WHY && f.type == PFL_WIRE_BYTES)
+        else if (f.id == IPC_FRAME__INVOKE_METHOD_REPLY__PERFLEET_WHY && f.type == PFL_WIRE_BYTES)
             reply.why = f.bytes;
     }
     if (r.failed)
@@ -392,11 +393,11 @@ static int on_frame(void *user, struct pfl_span payload)
     if (!parse_frame(payload, &frame))
         return PFL_EPROTO;
     switch (frame.kind) {
-    case PFL_IPC_BIND_SERVICE_REPLY:
+    case IPC_FRAME__MSG_BIND_SERVICE_REPLY:
         return handle_bind_reply(self, &frame);
-    case PFL_IPC_INVOKE_METHOD_REPLY:
+    case IPC_FRAME__MSG_INVOKE_METHOD_REPLY:
         return handle_reply(self, &frame);
-    case PFL_IPC_REQUEST_ERROR:
+    case IPC_FRAME__MSG_REQUEST_ERROR:
         return handle_request_error(self, &frame);
     default:
         return 0;

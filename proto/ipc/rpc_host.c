@@ -17,7 +17,7 @@
 
 #include <assert.h>
 
-#include "proto/ipc/ipc_frame.h"
+#include "perfetto/ipc.fields.h"
 
 #define REPLY_MAX_PIECES   1023 /* with the header: IOV_MAX */
 #define SMALL_FRAME_BYTES  64u
@@ -70,15 +70,15 @@ static bool parse_frame(struct pfl_span payload, struct request_frame *ret_frame
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (is_varint(&f, PFL_IPC_REQUEST_ID)) {
+        if (is_varint(&f, IPC_FRAME__REQUEST_ID)) {
             frame.request_id = f.value;
-        } else if (is_bytes(&f, PFL_IPC_BIND_SERVICE)) {
+        } else if (is_bytes(&f, IPC_FRAME__MSG_BIND_SERVICE)) {
             frame.has_bind = true;
             frame.bind = f.bytes;
-        } else if (is_bytes(&f, PFL_IPC_INVOKE_METHOD)) {
+        } else if (is_bytes(&f, IPC_FRAME__MSG_INVOKE_METHOD)) {
             frame.has_invoke = true;
             frame.invoke = f.bytes;
-        } else if (is_bytes(&f, PFL_IPC_SET_PEER_IDENTITY)) {
+        } else if (is_bytes(&f, IPC_FRAME__SET_PEER_IDENTITY)) {
             frame.has_identity = true;
             frame.identity = f.bytes;
         }
@@ -97,7 +97,7 @@ static int send_frame(struct pfl_rpc_host *self, uint64_t request_id, uint32_t f
     size_t header_len = 1 + pfl_varint_size(request_id) + 1 + pfl_varint_size(msg.len);
 
     pfl_writer_u32(&w, (uint32_t)(header_len + msg.len));
-    pfl_writer_field_varint(&w, PFL_IPC_REQUEST_ID, request_id);
+    pfl_writer_field_varint(&w, IPC_FRAME__REQUEST_ID, request_id);
     pfl_writer_field_header(&w, field, msg.len);
     assert(!w.failed);
     iov[0].iov_base = header;
@@ -112,10 +112,12 @@ static void write_method(struct pfl_writer *w, uint32_t id, const char *name)
     uint8_t entry[256];
     struct pfl_writer e = pfl_writer_of(entry, sizeof(entry));
 
-    pfl_writer_field_varint(&e, PFL_IPC_METHOD_ID, id);
-    pfl_writer_field_bytes(&e, PFL_IPC_METHOD_NAME, name, strlen(name));
+    pfl_writer_field_varint(&e, IPC_FRAME__BIND_SERVICE_REPLY__METHOD_INFO__ID, id);
+    pfl_writer_field_bytes(&e, IPC_FRAME__BIND_SERVICE_REPLY__METHOD_INFO__NAME, name,
+                           strlen(name));
     assert(!e.failed);
-    pfl_writer_field_bytes(w, PFL_IPC_BIND_REPLY_METHODS, entry, sizeof(entry) - e.left);
+    pfl_writer_field_bytes(w, IPC_FRAME__BIND_SERVICE_REPLY__METHODS, entry,
+                           sizeof(entry) - e.left);
 }
 
 static int send_bind_reply(struct pfl_rpc_host *self, uint64_t request_id, size_t service)
@@ -124,12 +126,12 @@ static int send_bind_reply(struct pfl_rpc_host *self, uint64_t request_id, size_
     uint8_t msg[BIND_REPLY_BYTES];
     struct pfl_writer w = pfl_writer_of(msg, sizeof(msg));
 
-    pfl_writer_field_varint(&w, PFL_IPC_BIND_REPLY_SUCCESS, 1);
-    pfl_writer_field_varint(&w, PFL_IPC_BIND_REPLY_SERVICE_ID, service + 1);
+    pfl_writer_field_varint(&w, IPC_FRAME__BIND_SERVICE_REPLY__SUCCESS, 1);
+    pfl_writer_field_varint(&w, IPC_FRAME__BIND_SERVICE_REPLY__SERVICE_ID, service + 1);
     for (size_t i = 0; i < s->methods_len; i++)
         write_method(&w, (uint32_t)(i + 1), s->methods[i].name);
     assert(!w.failed); /* the tables are ours */
-    return send_frame(self, request_id, PFL_IPC_BIND_SERVICE_REPLY,
+    return send_frame(self, request_id, IPC_FRAME__MSG_BIND_SERVICE_REPLY,
                       pfl_span_of(msg, sizeof(msg) - w.left));
 }
 
@@ -140,7 +142,7 @@ static int handle_bind(struct pfl_rpc_host *self, const struct request_frame *fr
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (is_bytes(&f, PFL_IPC_BIND_SERVICE_NAME))
+        if (is_bytes(&f, IPC_FRAME__BIND_SERVICE__SERVICE_NAME))
             name = f.bytes;
     }
     for (size_t i = 0; i < self->conf.services_len && !r.failed; i++) {
@@ -149,7 +151,8 @@ static int handle_bind(struct pfl_rpc_host *self, const struct request_frame *fr
         if (name.len != 0 && strlen(known) == name.len && memcmp(known, name.data, name.len) == 0)
             return send_bind_reply(self, frame->request_id, i);
     }
-    return send_frame(self, frame->request_id, PFL_IPC_BIND_SERVICE_REPLY, pfl_span_of(NULL, 0));
+    return send_frame(self, frame->request_id, IPC_FRAME__MSG_BIND_SERVICE_REPLY,
+                      pfl_span_of(NULL, 0));
 }
 
 static bool parse_invocation(struct pfl_span bytes, struct invocation *ret_invocation)
@@ -159,13 +162,13 @@ static bool parse_invocation(struct pfl_span bytes, struct invocation *ret_invoc
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (is_varint(&f, PFL_IPC_INVOKE_SERVICE_ID))
+        if (is_varint(&f, IPC_FRAME__INVOKE_METHOD__SERVICE_ID))
             inv.service_id_untrusted = (uint32_t)f.value;
-        else if (is_varint(&f, PFL_IPC_INVOKE_METHOD_ID))
+        else if (is_varint(&f, IPC_FRAME__INVOKE_METHOD__METHOD_ID))
             inv.method_id_untrusted = (uint32_t)f.value;
-        else if (is_bytes(&f, PFL_IPC_INVOKE_ARGS))
+        else if (is_bytes(&f, IPC_FRAME__INVOKE_METHOD__ARGS_PROTO))
             inv.args = f.bytes;
-        else if (is_varint(&f, PFL_IPC_INVOKE_DROP_REPLY))
+        else if (is_varint(&f, IPC_FRAME__INVOKE_METHOD__DROP_REPLY))
             inv.drop_reply = f.value != 0;
     }
     *ret_invocation = inv;
@@ -187,7 +190,8 @@ static const struct pfl_rpc_method *find_method(const struct pfl_rpc_host *self,
 
 static int handle_invoke(struct pfl_rpc_host *self, const struct request_frame *frame)
 {
-    static const uint8_t refused[] = {TAG(PFL_IPC_REPLY_SUCCESS, PFL_WIRE_VARINT), 0};
+    static const uint8_t refused[] = {TAG(IPC_FRAME__INVOKE_METHOD_REPLY__SUCCESS, PFL_WIRE_VARINT),
+                                      0};
     const struct pfl_rpc_method *method = NULL;
     struct invocation inv;
     int rc = PFL_EPARSE;
@@ -201,7 +205,7 @@ static int handle_invoke(struct pfl_rpc_host *self, const struct request_frame *
     }
     if (rc != PFL_EPARSE)
         return rc;
-    return send_frame(self, frame->request_id, PFL_IPC_INVOKE_METHOD_REPLY,
+    return send_frame(self, frame->request_id, IPC_FRAME__MSG_INVOKE_METHOD_REPLY,
                       pfl_span_of(refused, sizeof(refused)));
 }
 
@@ -212,13 +216,13 @@ static void handle_identity(struct pfl_rpc_host *self, struct pfl_span bytes)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (is_varint(&f, PFL_IPC_IDENTITY_PID))
+        if (is_varint(&f, IPC_FRAME__SET_PEER_IDENTITY__PID))
             id.pid = (int32_t)(uint32_t)f.value;
-        else if (is_varint(&f, PFL_IPC_IDENTITY_UID))
+        else if (is_varint(&f, IPC_FRAME__SET_PEER_IDENTITY__UID))
             id.uid = (uint32_t)f.value;
-        else if (is_bytes(&f, PFL_IPC_IDENTITY_MACHINE_ID_HINT))
+        else if (is_bytes(&f, IPC_FRAME__SET_PEER_IDENTITY__MACHINE_ID_HINT))
             id.machine_id_hint = f.bytes;
-        else if (is_bytes(&f, PFL_IPC_IDENTITY_MACHINE_NAME))
+        else if (is_bytes(&f, IPC_FRAME__SET_PEER_IDENTITY__MACHINE_NAME))
             id.machine_name = f.bytes;
     }
     if (!r.failed && self->conf.on_peer_identity != NULL)
@@ -230,9 +234,9 @@ static int answer_unknown(struct pfl_rpc_host *self, uint64_t request_id)
     uint8_t msg[sizeof(UNKNOWN_FRAME_TEXT) + 2];
     struct pfl_writer w = pfl_writer_of(msg, sizeof(msg));
 
-    pfl_writer_field_bytes(&w, PFL_IPC_ERROR_TEXT, UNKNOWN_FRAME_TEXT,
+    pfl_writer_field_bytes(&w, IPC_FRAME__REQUEST_ERROR__ERROR, UNKNOWN_FRAME_TEXT,
                            sizeof(UNKNOWN_FRAME_TEXT) - 1);
-    return send_frame(self, request_id, PFL_IPC_REQUEST_ERROR,
+    return send_frame(self, request_id, IPC_FRAME__MSG_REQUEST_ERROR,
                       pfl_span_of(msg, sizeof(msg) - w.left));
 }
 
@@ -270,13 +274,14 @@ size_t pfl_rpc_encode_reply_header(uint8_t *end, uint64_t request_id, unsigned f
     struct pfl_writer w = pfl_writer_of(end - header_bytes, header_bytes);
 
     pfl_writer_u32(&w, (uint32_t)frame_bytes);
-    pfl_writer_field_varint(&w, PFL_IPC_REQUEST_ID, request_id);
-    pfl_writer_field_header(&w, PFL_IPC_INVOKE_METHOD_REPLY, msg_bytes);
+    pfl_writer_field_varint(&w, IPC_FRAME__REQUEST_ID, request_id);
+    pfl_writer_field_header(&w, IPC_FRAME__MSG_INVOKE_METHOD_REPLY, msg_bytes);
     if (is_success)
-        pfl_writer_field_varint(&w, PFL_IPC_REPLY_SUCCESS, 1);
-    pfl_writer_field_varint(&w, PFL_IPC_REPLY_HAS_MORE, (flags & PFL_RPC_HAS_MORE) != 0);
+        pfl_writer_field_varint(&w, IPC_FRAME__INVOKE_METHOD_REPLY__SUCCESS, 1);
+    pfl_writer_field_varint(&w, IPC_FRAME__INVOKE_METHOD_REPLY__HAS_MORE,
+                            (flags & PFL_RPC_HAS_MORE) != 0);
     if (is_success)
-        pfl_writer_field_header(&w, PFL_IPC_REPLY_BODY, body_bytes);
+        pfl_writer_field_header(&w, IPC_FRAME__INVOKE_METHOD_REPLY__REPLY_PROTO, body_bytes);
     assert(!w.failed && w.left == 0);
     return header_bytes;
 }

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "perfleet/policy.fields.h"
 #include "proto/gate/role.h"
 #include "relay/hub/audit_context.h"
 
@@ -33,7 +34,7 @@ static void respond(struct pfl_h2_stream *h2_stream, unsigned status, const char
 /* Only a role that says so permits this, because it changes what others see. */
 static bool may_forget(const struct pfl_policy_decision *decision)
 {
-    return decision->rates.len == 0 || pfl_role_get_number(decision->rates, PFL_ROLE_FORGET) != 0;
+    return decision->rates.len == 0 || pfl_role_get_number(decision->rates, ROLE__FORGET) != 0;
 }
 
 static void refuse_forgetting(const struct pfl_host_request *request)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "perfleet/policy.fields.h"
 
 /* Burst of bytes: half a second's rate, and at least one frame of the tunnel. */
 #define BURST_MIN_BYTES 32768u
@@ -71,8 +72,8 @@ static struct pfl_quota *find(struct pfl_quotas *self, const char *operator_name
 
 static void set_rates(struct pfl_quota *a, struct pfl_span role, uint64_t now_ms)
 {
-    uint64_t bytes = pfl_role_get_number(role, PFL_ROLE_MAX_BYTES_PER_S);
-    uint64_t openings = pfl_role_get_number(role, PFL_ROLE_MAX_NEW_STREAMS_PER_MIN);
+    uint64_t bytes = pfl_role_get_number(role, ROLE__MAX_BYTES_PER_S);
+    uint64_t openings = pfl_role_get_number(role, ROLE__MAX_NEW_STREAMS_PER_MIN);
     uint64_t burst = bytes / 2 > BURST_MIN_BYTES ? bytes / 2 : BURST_MIN_BYTES;
 
     if (bytes != a->bytes.per_s)
@@ -81,7 +82,7 @@ static void set_rates(struct pfl_quota *a, struct pfl_span role, uint64_t now_ms
         pfl_token_bucket_set(&a->openings, openings, openings * OPENING, now_ms);
         pfl_token_bucket_set(&a->strays, openings, openings * OPENING, now_ms);
     }
-    a->max_streams = pfl_role_get_number(role, PFL_ROLE_MAX_STREAMS);
+    a->max_streams = pfl_role_get_number(role, ROLE__MAX_STREAMS);
 }
 
 struct pfl_quota *pfl_quotas_get(struct pfl_quotas *self, const char *operator_name,

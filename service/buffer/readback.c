@@ -18,6 +18,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "proto/packet.h"
 #include "proto/packet_run.h"
 #include "service/buffer/readback_frame.h"
 

@@ -13,6 +13,8 @@
  */
 #include "service/buffer/readback_frame.h"
 
+#include "perfetto/consumer_port.fields.h"
+
 /* Slice: ..., last_slice_for_packet. */
 #define SLICE_TAIL 2u
 
@@ -72,21 +74,22 @@ static inline uint8_t *put_slice_head(struct pfl_reply_frame *self, size_t bytes
     dst = self->pos;
     self->budget -= bytes + PFL_READBACK_SLICE_COST;
     if (bytes < 0x80 - 2 - SLICE_TAIL) { /* both lengths in a byte, as mostly */
-        const uint8_t head[4] = {2 << 3 | PFL_WIRE_BYTES, (uint8_t)(2 + bytes + SLICE_TAIL),
-                                 1 << 3 | PFL_WIRE_BYTES, (uint8_t)bytes};
+        const uint8_t head[4] = {
+            READ_BUFFERS_RESPONSE__SLICES << 3 | PFL_WIRE_BYTES, (uint8_t)(2 + bytes + SLICE_TAIL),
+            READ_BUFFERS_RESPONSE__SLICE__DATA << 3 | PFL_WIRE_BYTES, (uint8_t)bytes};
 
         memcpy(dst, head, sizeof(head));
         return dst + sizeof(head);
     }
-    *dst++ = 2 << 3 | PFL_WIRE_BYTES; /* ReadBuffersResponse.slices */
+    *dst++ = READ_BUFFERS_RESPONSE__SLICES << 3 | PFL_WIRE_BYTES;
     dst = put_varint(dst, 1 + pfl_varint_size(bytes) + bytes + SLICE_TAIL);
-    *dst++ = 1 << 3 | PFL_WIRE_BYTES; /* Slice.data */
+    *dst++ = READ_BUFFERS_RESPONSE__SLICE__DATA << 3 | PFL_WIRE_BYTES;
     return put_varint(dst, bytes);
 }
 
 static inline uint8_t *put_slice_tail(uint8_t *dst, bool is_last)
 {
-    dst[0] = 2 << 3 | PFL_WIRE_VARINT; /* Slice.last_slice_for_packet */
+    dst[0] = READ_BUFFERS_RESPONSE__SLICE__LAST_SLICE_FOR_PACKET << 3 | PFL_WIRE_VARINT;
     dst[1] = is_last;
     return dst + SLICE_TAIL;
 }

@@ -6,8 +6,8 @@
 #ifndef PFL_SERVICE_READBACK_FRAME_H
 #define PFL_SERVICE_READBACK_FRAME_H
 
+#include "perfetto/trace_packet.fields.h"
 #include "proto/ipc/rpc_host.h"
-#include "proto/packet.h"
 #include "service/buffer/readback.h"
 
 /* Measured: docs/adr/0008. */
@@ -92,7 +92,7 @@ static inline uint8_t *pfl_reply_put_trusted(uint8_t *dst,
     memcpy(dst, packet->source->trusted, sizeof(packet->source->trusted));
     dst += packet->source->trusted_len;
     if (packet->loss_reasons != 0) {
-        dst += pfl_varint_put(dst, PFL_PACKET_PREVIOUS_PACKET_DROPPED << 3);
+        dst += pfl_varint_put(dst, TRACE_PACKET__PREVIOUS_PACKET_DROPPED << 3);
         dst += pfl_varint_put(dst, packet->loss_reasons);
     }
     return dst;

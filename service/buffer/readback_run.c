@@ -20,6 +20,8 @@
  */
 #include <assert.h>
 
+#include "perfetto/consumer_port.fields.h"
+#include "proto/packet.h"
 #include "proto/packet_run.h"
 #include "service/buffer/fragments.h"
 #include "service/buffer/readback_frame.h"
@@ -65,14 +67,14 @@ static void begin_run(struct pfl_reply_frame *self, const struct pfl_trace_buffe
 
     self->run_source = source;
     self->run = dst;
-    dst += pfl_varint_put(dst, TAG(PFL_READ_RUNS_FIELD));
+    dst += pfl_varint_put(dst, TAG(READ_BUFFERS_RESPONSE__PERFLEET_RUNS));
     assert(dst == self->run + TAG_BYTES);
     dst += LENGTH_BYTES;
-    *dst++ = TAG(PFL_RUN_TAIL);
+    *dst++ = TAG(READ_BUFFERS_RESPONSE__PACKET_RUN__TAIL);
     *dst++ = source->trusted_len;
     memcpy(dst, source->trusted, sizeof(source->trusted));
     dst += source->trusted_len;
-    *dst++ = TAG(PFL_RUN_REST);
+    *dst++ = TAG(READ_BUFFERS_RESPONSE__PACKET_RUN__REST);
     dst += LENGTH_BYTES;
     self->run_rest = dst;
     self->run_times = self->times;
@@ -97,8 +99,9 @@ void pfl_reply_frame_end_run(struct pfl_reply_frame *self)
     if (self->run_source == NULL)
         return;
     put_length(self->run_rest - LENGTH_BYTES, (size_t)(dst - self->run_rest));
-    dst = put_column(dst, TAG(PFL_RUN_TIMES), self->times, (size_t)(self->run_times - self->times));
-    dst = put_column(dst, TAG(PFL_RUN_LENGTHS), self->lengths,
+    dst = put_column(dst, TAG(READ_BUFFERS_RESPONSE__PACKET_RUN__TIMES), self->times,
+                     (size_t)(self->run_times - self->times));
+    dst = put_column(dst, TAG(READ_BUFFERS_RESPONSE__PACKET_RUN__LENGTHS), self->lengths,
                      (size_t)(self->run_lengths - self->lengths));
     put_length(self->run + TAG_BYTES, (size_t)(dst - self->run) - TAG_BYTES - LENGTH_BYTES);
     self->pos = dst;

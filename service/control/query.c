@@ -24,8 +24,8 @@
 #include "service/session/session_timers.h"
 
 enum {
-    STATE_FIGURES = PFL_FIGURES_FIELD,
-    STATE_LEFT_OUT = PFL_LEFT_OUT_FIELD,
+    STATE_FIGURES = TRACING_SERVICE_STATE__PERFLEET_FIGURES,
+    STATE_LEFT_OUT = TRACING_SERVICE_STATE__PERFLEET_LEFT_OUT,
 };
 
 #define KEY_TOLD_MAX_BYTES      128u /* a longer key was not typed by a person */
@@ -140,7 +140,8 @@ static size_t walk_triggers(struct pfl_span config, struct pfl_message *m)
                 continue;
             bytes += f.bytes.len;
             if (m != NULL)
-                pfl_message_bytes(m, PFL_TRIGGERS_TOLD_FIELD, f.bytes);
+                pfl_message_bytes(m, TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_TRIGGERS,
+                                  f.bytes);
         }
     }
     return bytes;
@@ -151,7 +152,8 @@ static void encode_triggers(struct pfl_message *m, const struct pfl_session_plan
 {
     bool is_clone = plan->trigger_mode == PFL_TRIGGER_CLONE;
 
-    pfl_message_varint(m, PFL_CLONE_TRIGGERS_FIELD, is_clone ? plan->index.triggers_len : 0);
+    pfl_message_varint(m, TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_CLONE_TRIGGERS,
+                       is_clone ? plan->index.triggers_len : 0);
     if (is_clone && walk_triggers(plan->config, NULL) <= TRIGGERS_TOLD_MAX_BYTES)
         (void)walk_triggers(plan->config, m);
 }
@@ -195,11 +197,11 @@ static void encode_session(struct pfl_message *m, const void *entry)
     if (session->state == PFL_SESSION_STARTED)
         pfl_message_varint(m, TRACING_SERVICE_STATE__TRACING_SESSION__IS_STARTED, 1);
     if (has_key_of_its_own(session))
-        pfl_message_bytes(m, PFL_DETACH_KEY_FIELD,
+        pfl_message_bytes(m, TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_DETACH_KEY,
                           pfl_span_of(session->detach_key, session->detach_key_len));
     encode_triggers(m, plan);
     if (left_ms != PFL_SESSION_NEVER)
-        pfl_message_varint(m, PFL_ENDS_IN_FIELD, left_ms);
+        pfl_message_varint(m, TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_ENDS_IN_MS, left_ms);
     pfl_message_end(m, mark);
 }
 

@@ -13,7 +13,6 @@
 
 #include "perfetto/service_packets.fields.h"
 #include "perfetto/trace_packet.fields.h"
-#include "proto/packet.h"
 #include "service/core/service.h"
 
 /* ConcurrentSessionEvent.State */
@@ -39,7 +38,7 @@ static void add(const struct pfl_service *service, struct pfl_concurrent *accoun
     if (account->len >= PFL_CONCURRENT_MAX)
         return;
     packet = pfl_service_packet_begin(&m, service->conf.facts);
-    pfl_message_varint(&m, PFL_PACKET_TIMESTAMP, other->concurrent.since_ns);
+    pfl_message_varint(&m, TRACE_PACKET__TIMESTAMP, other->concurrent.since_ns);
     content = pfl_message_begin(&m, TRACE_PACKET__CONCURRENT_SESSION_EVENT);
     pfl_message_varint(&m, CONCURRENT_SESSION_EVENT__STATE, get_number(other->state));
     if (name.len != 0)

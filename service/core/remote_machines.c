@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "base/shares.h"
 #include "perfetto/clocks.fields.h"
-#include "proto/packet.h"
+#include "perfetto/trace_packet.fields.h"
 
 #define SERVICE_SEQUENCE_ID 1u
 
@@ -151,12 +151,12 @@ void pfl_relay_add_pair(struct pfl_relay *self, const struct pfl_relay_clocks *c
 static void encode_info(struct pfl_message *m, const struct pfl_service_facts *facts,
                         const struct pfl_relay *relay)
 {
-    size_t packet = pfl_message_begin(m, PFL_TRACE_PACKET_FIELD);
+    size_t packet = pfl_message_begin(m, TRACE__PACKET);
 
-    pfl_message_bytes(m, PFL_PACKET_SYSTEM_INFO, pfl_span_of(relay->info, relay->info_len));
-    pfl_message_varint(m, PFL_PACKET_MACHINE_ID, relay->machine_id);
-    pfl_message_varint(m, PFL_PACKET_TRUSTED_UID, (uint64_t)(int64_t)(int32_t)facts->uid);
-    pfl_message_varint(m, PFL_PACKET_TRUSTED_SEQUENCE_ID, SERVICE_SEQUENCE_ID);
+    pfl_message_bytes(m, TRACE_PACKET__SYSTEM_INFO, pfl_span_of(relay->info, relay->info_len));
+    pfl_message_varint(m, TRACE_PACKET__MACHINE_ID, relay->machine_id);
+    pfl_message_varint(m, TRACE_PACKET__TRUSTED_UID, (uint64_t)(int64_t)(int32_t)facts->uid);
+    pfl_message_varint(m, TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID, SERVICE_SEQUENCE_ID);
     pfl_message_end(m, packet);
 }
 
@@ -180,12 +180,12 @@ static void encode_reading(struct pfl_message *m, uint32_t id,
 static void encode_pairs(struct pfl_message *m, const struct pfl_service_facts *facts,
                          const struct pfl_relay *relay)
 {
-    size_t packet = pfl_message_begin(m, PFL_TRACE_PACKET_FIELD);
+    size_t packet = pfl_message_begin(m, TRACE__PACKET);
     size_t sync;
 
-    pfl_message_varint(m, PFL_PACKET_MACHINE_ID, relay->machine_id);
-    pfl_message_varint(m, PFL_PACKET_TRUSTED_UID, (uint64_t)(int64_t)(int32_t)facts->uid);
-    sync = pfl_message_begin(m, PFL_PACKET_REMOTE_CLOCK_SYNC);
+    pfl_message_varint(m, TRACE_PACKET__MACHINE_ID, relay->machine_id);
+    pfl_message_varint(m, TRACE_PACKET__TRUSTED_UID, (uint64_t)(int64_t)(int32_t)facts->uid);
+    sync = pfl_message_begin(m, TRACE_PACKET__REMOTE_CLOCK_SYNC);
     for (size_t i = 0; i < relay->pairs_len; i++) {
         size_t pair = pfl_message_begin(m, REMOTE_CLOCK_SYNC__SYNCED_CLOCKS);
 

@@ -20,7 +20,7 @@ static const uint8_t sync_marker[16] = {0x82, 0x47, 0x7a, 0x76, 0xb2, 0x8d, 0x42
 
 size_t pfl_service_packet_begin(struct pfl_message *m, const struct pfl_service_facts *facts)
 {
-    size_t mark = pfl_message_begin(m, PFL_TRACE_PACKET_FIELD);
+    size_t mark = pfl_message_begin(m, TRACE__PACKET);
 
     pfl_message_varint(m, TRACE_PACKET__TRUSTED_UID, (uint64_t)(int64_t)(int32_t)facts->uid);
     pfl_message_varint(m, TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID, SERVICE_SEQUENCE_ID);

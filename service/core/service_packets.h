@@ -9,8 +9,6 @@
 #include "service/core/message.h"
 #include "service/core/session_events.h"
 
-#define PFL_TRACE_PACKET_FIELD 1u /* Trace.packet */
-
 /* Facts about this service and this host that do not change while the process lives. */
 struct pfl_service_facts {
     uint32_t uid;

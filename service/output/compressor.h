@@ -8,12 +8,13 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "perfetto/trace_config.fields.h"
 
 /* The field numbers of CompressionConfig. */
 enum pfl_codec {
     PFL_CODEC_NONE = 0,
-    PFL_CODEC_DEFLATE = 1,
-    PFL_CODEC_ZSTD = 2,
+    PFL_CODEC_DEFLATE = TRACE_CONFIG__COMPRESSION_CONFIG__DEFLATE,
+    PFL_CODEC_ZSTD = TRACE_CONFIG__COMPRESSION_CONFIG__ZSTD,
 };
 
 struct pfl_compressor;

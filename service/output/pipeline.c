@@ -21,7 +21,7 @@
 
 #define BATCH_MAX_BYTES ((size_t)1 << 29)
 #define KEPT_BYTES      ((size_t)2 * PFL_PIPELINE_BATCH_BYTES)
-#define PACKET_TAG      (1u << 3 | PFL_WIRE_BYTES)
+#define PACKET_TAG      (TRACE__PACKET << 3 | PFL_WIRE_BYTES)
 #define MARK_MALFORMED  253u
 
 struct pfl_pipeline {

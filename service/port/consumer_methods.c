@@ -14,8 +14,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "perfetto/consumer_port.fields.h"
+#include "perfetto/service_state.fields.h"
 #include "proto/ipc/ds_config.h"
-#include "proto/packet_run.h"
 #include "service/port/consumer_conn.h"
 #include "service/session/session_file.h"
 #include "service/session/session_flush.h"
@@ -202,7 +202,7 @@ static int read_buffers(void *user, struct pfl_rpc_request request, struct pfl_s
 
     if (request.drop_reply) /* packets whose reply is dropped stay in the buffers */
         return 0;
-    rc = read_flag(bytes, PFL_READ_ACCEPTS_RUNS_FIELD, &accepts_runs);
+    rc = read_flag(bytes, READ_BUFFERS_REQUEST__PERFLEET_ACCEPTS_RUNS, &accepts_runs);
     if (rc == 0)
         rc = set_slot(conn, &conn->read_slot, request);
     if (rc != 0)
@@ -316,7 +316,7 @@ static int query_service_state(void *user, struct pfl_rpc_request request, struc
     int rc = read_flag(bytes, QUERY_SERVICE_STATE_REQUEST__SESSIONS_ONLY, &query.sessions_only);
 
     if (rc == 0)
-        rc = read_flag(bytes, PFL_FIGURES_FIELD, &query.has_figures);
+        rc = read_flag(bytes, QUERY_SERVICE_STATE_REQUEST__PERFLEET_FIGURES, &query.has_figures);
     if (rc != 0 || request.drop_reply)
         return rc;
     if (conn->queries_len == PFL_CONSUMER_QUERIES_MAX)

@@ -21,7 +21,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "perfetto/service_packets.fields.h"
-#include "proto/packet.h"
+#include "perfetto/trace_packet.fields.h"
 #include "service/session/admission.h"
 #include "service/session/clone_inner.h"
 #include "service/session/session_file.h"
@@ -153,8 +153,8 @@ static int encode_trigger(struct pfl_buf *buf, const struct pfl_service *service
     if (trigger->name.len == 0)
         return 0;
     packet = pfl_service_packet_begin(&m, service->conf.facts);
-    pfl_message_varint(&m, PFL_PACKET_TIMESTAMP, trigger->boottime_ns);
-    content = pfl_message_begin(&m, PFL_PACKET_CLONE_SNAPSHOT_TRIGGER);
+    pfl_message_varint(&m, TRACE_PACKET__TIMESTAMP, trigger->boottime_ns);
+    content = pfl_message_begin(&m, TRACE_PACKET__CLONE_SNAPSHOT_TRIGGER);
     pfl_message_bytes(&m, TRIGGER__TRIGGER_NAME, trigger->name);
     pfl_message_bytes(&m, TRIGGER__PRODUCER_NAME, trigger->producer_name);
     pfl_message_varint(&m, TRIGGER__TRUSTED_PRODUCER_UID, (uint64_t)(int64_t)trigger->producer_uid);

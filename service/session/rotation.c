@@ -21,7 +21,6 @@
 
 #include "base/mem.h"
 #include "perfetto/trace_packet.fields.h"
-#include "proto/packet.h"
 
 #define SUFFIX_BYTES     16u
 #define SERVICE_SEQUENCE 1u
@@ -142,13 +141,13 @@ static struct facts read_facts(struct pfl_span packet)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == PFL_PACKET_TRUSTED_SEQUENCE_ID)
+        if (f.id == TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID)
             facts.sequence = f.value;
-        else if (f.id == PFL_PACKET_SEQUENCE_FLAGS)
+        else if (f.id == TRACE_PACKET__SEQUENCE_FLAGS)
             facts.flags |= f.value;
-        else if (f.id == PFL_PACKET_INCREMENTAL_STATE_CLEARED && f.value != 0)
+        else if (f.id == TRACE_PACKET__INCREMENTAL_STATE_CLEARED && f.value != 0)
             facts.flags |= TRACE_PACKET__SEQ_INCREMENTAL_STATE_CLEARED;
-        else if (f.id == PFL_PACKET_TRACE_STATS)
+        else if (f.id == TRACE_PACKET__TRACE_STATS)
             facts.is_stats = true;
     }
     return facts;

@@ -20,6 +20,7 @@
 
 #include "base/log.h"
 #include "perfetto/service_packets.fields.h"
+#include "perfetto/trace_packet.fields.h"
 #include "proto/packet.h"
 #include "service/session/session_file.h"
 #include "service/session/session_run.h"
@@ -74,8 +75,8 @@ static void encode_provenance(struct pfl_message *m, const struct pfl_service *s
     size_t packet = pfl_service_packet_begin(m, service->conf.facts);
     size_t content;
 
-    pfl_message_varint(m, PFL_PACKET_TIMESTAMP, pfl_service_boottime_ns(service));
-    content = pfl_message_begin(m, PFL_PACKET_TRACE_PROVENANCE);
+    pfl_message_varint(m, TRACE_PACKET__TIMESTAMP, pfl_service_boottime_ns(service));
+    content = pfl_message_begin(m, TRACE_PACKET__TRACE_PROVENANCE);
     for (size_t i = 0; i < session->plan->buffers_len; i++) {
         size_t buffer = pfl_message_begin(m, TRACE_PROVENANCE__BUFFERS);
 
@@ -219,7 +220,7 @@ static void encode_stats(struct pfl_message *m, const struct pfl_service *servic
                          struct pfl_session *session)
 {
     size_t packet = pfl_service_packet_begin(m, service->conf.facts);
-    size_t content = pfl_message_begin(m, PFL_PACKET_TRACE_STATS);
+    size_t content = pfl_message_begin(m, TRACE_PACKET__TRACE_STATS);
 
     pfl_stats_encode(m, service, session, STATS_ROOM_BYTES);
     pfl_message_end(m, content);

@@ -15,7 +15,6 @@
 
 #include "base/log.h"
 #include "perfetto/trace_packet.fields.h"
-#include "proto/packet.h"
 #include "service/plan/session_plan.h"
 #include "service/vm/vm_set.h"
 
@@ -172,7 +171,7 @@ void pfl_session_vms_encode(struct pfl_message *m, const struct pfl_service *ser
     if (!has_vms(session))
         return;
     packet = pfl_service_packet_begin(m, service->conf.facts);
-    content = pfl_message_begin(m, PFL_PACKET_PROTOVMS);
+    content = pfl_message_begin(m, TRACE_PACKET__PROTOVMS);
     for (size_t i = 0; i < session->plan->buffers_len; i++) {
         const struct pfl_vm_set *vms = pfl_trace_buffer_get_vms(session->buffers[i].ring);
 

@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 #include "perfetto/service_packets.fields.h"
-#include "proto/packet.h"
+#include "perfetto/trace_packet.fields.h"
 #include "service/output/pattern.h"
 #include "service/session/session_flush.h"
 #include "service/session/session_run.h"
@@ -275,8 +275,8 @@ void pfl_trigger_encode(struct pfl_message *m, const struct pfl_service_facts *f
         size_t packet = pfl_service_packet_begin(m, facts);
         size_t content;
 
-        pfl_message_varint(m, PFL_PACKET_TIMESTAMP, trigger->boottime_ns);
-        content = pfl_message_begin(m, PFL_PACKET_TRIGGER);
+        pfl_message_varint(m, TRACE_PACKET__TIMESTAMP, trigger->boottime_ns);
+        content = pfl_message_begin(m, TRACE_PACKET__TRIGGER);
         pfl_message_bytes(m, TRIGGER__TRIGGER_NAME, trigger->name);
         pfl_message_bytes(m, TRIGGER__PRODUCER_NAME, trigger->producer_name);
         pfl_message_varint(m, TRIGGER__TRUSTED_PRODUCER_UID, trigger->producer_uid);

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "consumer/merge/merge.h"
 #include "consumer/packet_scan.h"
+#include "perfetto/consumer_port.fields.h"
 #include "proto/packet_run.h"
 
 #define REPLY_BYTES (127u * 1024)
@@ -127,12 +128,14 @@ static int add_run(struct bench *b)
 
     if (b->lengths.len == 0)
         return 0;
-    pfl_writer_field_bytes(&w, PFL_RUN_TAIL, b->tail.data, b->tail.len);
-    pfl_writer_field_bytes(&w, PFL_RUN_REST, b->rest.data, b->rest.len);
-    pfl_writer_field_bytes(&w, PFL_RUN_TIMES, b->times.data, b->times.len);
-    pfl_writer_field_bytes(&w, PFL_RUN_LENGTHS, b->lengths.data, b->lengths.len);
-    rc = add_message(b, PFL_READ_RUNS_FIELD, pfl_span_of(data, sizeof(data) - w.left),
-                     pfl_span_of("", 0));
+    pfl_writer_field_bytes(&w, READ_BUFFERS_RESPONSE__PACKET_RUN__TAIL, b->tail.data, b->tail.len);
+    pfl_writer_field_bytes(&w, READ_BUFFERS_RESPONSE__PACKET_RUN__REST, b->rest.data, b->rest.len);
+    pfl_writer_field_bytes(&w, READ_BUFFERS_RESPONSE__PACKET_RUN__TIMES, b->times.data,
+                           b->times.len);
+    pfl_writer_field_bytes(&w, READ_BUFFERS_RESPONSE__PACKET_RUN__LENGTHS, b->lengths.data,
+                           b->lengths.len);
+    rc = add_message(b, READ_BUFFERS_RESPONSE__PERFLEET_RUNS,
+                     pfl_span_of(data, sizeof(data) - w.left), pfl_span_of("", 0));
     pfl_buf_clear(&b->rest);
     pfl_buf_clear(&b->times);
     pfl_buf_clear(&b->lengths);

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "perfetto/trace_packet.fields.h"
 #include "proto/packet.h"
 #include "tests/differential/compare.h"
 #include "tests/differential/outcome.h"
@@ -178,9 +179,9 @@ static void a_packet_is_told_by_its_fragments_and_what_the_service_said_of_it(vo
     (void)state;
     diff_text_init(&out);
     assert_true(diff_payload_put(&w, "5/3s"));
-    pfl_writer_field_varint(&w, PFL_PACKET_TRUSTED_UID, 1u << 30); /* nobody's */
-    pfl_writer_field_varint(&w, PFL_PACKET_TRUSTED_SEQUENCE_ID, 400);
-    pfl_writer_field_varint(&w, PFL_PACKET_PREVIOUS_PACKET_DROPPED, 65);
+    pfl_writer_field_varint(&w, TRACE_PACKET__TRUSTED_UID, 1u << 30); /* nobody's */
+    pfl_writer_field_varint(&w, TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID, 400);
+    pfl_writer_field_varint(&w, TRACE_PACKET__PREVIOUS_PACKET_DROPPED, 65);
     diff_outcome_packet(&out, pfl_span_of(room + 1, (size_t)(w.pos - room) - 1), &baseline);
     assert_string_equal(diff_text_get(&out), " 1 3 5 d434f56a trusted=odd loss=65\n");
     diff_text_fini(&out);

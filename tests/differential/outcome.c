@@ -12,7 +12,7 @@
 
 #include <unistd.h>
 
-#include "proto/packet.h"
+#include "perfetto/trace_packet.fields.h"
 #include "tests/differential/link.h"
 #include "tests/differential/payload.h"
 
@@ -34,16 +34,16 @@ struct packet {
 static void note_trusted(struct packet *p, const struct pfl_field *field)
 {
     switch (field->id) {
-    case PFL_PACKET_TRUSTED_UID:
+    case TRACE_PACKET__TRUSTED_UID:
         p->uid = field->value;
         break;
-    case PFL_PACKET_TRUSTED_SEQUENCE_ID:
+    case TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID:
         p->sequence = field->value;
         break;
-    case PFL_PACKET_TRUSTED_PID:
+    case TRACE_PACKET__TRUSTED_PID:
         p->pid = field->value;
         break;
-    case PFL_PACKET_PREVIOUS_PACKET_DROPPED:
+    case TRACE_PACKET__PREVIOUS_PACKET_DROPPED:
         p->loss = field->value;
         break;
     default:
@@ -53,12 +53,12 @@ static void note_trusted(struct packet *p, const struct pfl_field *field)
 
 static void note_own(struct packet *p, const struct pfl_field *field)
 {
-    if (field->id == PFL_PACKET_PREVIOUS_PACKET_DROPPED) {
+    if (field->id == TRACE_PACKET__PREVIOUS_PACKET_DROPPED) {
         p->own_loss = field->value;
         p->has_own_loss = true;
     }
-    p->has_first |= field->id == PFL_PACKET_FIRST_ON_SEQUENCE;
-    if (field->id == PFL_PACKET_TRUSTED_SEQUENCE_ID)
+    p->has_first |= field->id == TRACE_PACKET__FIRST_PACKET_ON_SEQUENCE;
+    if (field->id == TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID)
         p->sequence = field->value;
 }
 
@@ -69,7 +69,7 @@ static void look_at(struct packet *p, struct pfl_span bytes)
 
     *p = (struct packet){.bytes = bytes, .own_bytes = bytes.len};
     while (pfl_reader_field(&r, &field)) {
-        if (field.id == PFL_PACKET_TRUSTED_UID && !p->is_trusted) {
+        if (field.id == TRACE_PACKET__TRUSTED_UID && !p->is_trusted) {
             p->is_trusted = true;
             p->own_bytes = (size_t)(field.raw.data - bytes.data);
         }
@@ -88,7 +88,7 @@ static void print_ids(struct diff_text *out, const struct packet *p)
     unsigned shown = 0;
 
     while (pfl_reader_field(&r, &field)) {
-        if (field.id == PFL_PACKET_TIMESTAMP && shown++ < IDS_SHOWN)
+        if (field.id == TRACE_PACKET__TIMESTAMP && shown++ < IDS_SHOWN)
             diff_text_add(out, "%c%llu", shown == 1 ? ' ' : '+', (unsigned long long)field.value);
     }
 }
@@ -151,17 +151,17 @@ static void print_provenance(struct diff_text *out, struct pfl_span provenance)
 static void print_service_field(struct diff_text *out, const struct pfl_field *field, bool is_clone)
 {
     switch (field->id) {
-    case PFL_PACKET_TRUSTED_UID:
-    case PFL_PACKET_TRUSTED_SEQUENCE_ID:
-    case PFL_PACKET_TIMESTAMP:
+    case TRACE_PACKET__TRUSTED_UID:
+    case TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID:
+    case TRACE_PACKET__TIMESTAMP:
         break;
-    case PFL_PACKET_TRACE_CONFIG:
+    case TRACE_PACKET__TRACE_CONFIG:
         diff_text_add(out, " config %08x", diff_hash(DIFF_HASH_BEGIN, field->bytes));
         break;
-    case PFL_PACKET_SERVICE_EVENT:
+    case TRACE_PACKET__SERVICE_EVENT:
         print_event(out, field->bytes);
         break;
-    case PFL_PACKET_TRACE_PROVENANCE:
+    case TRACE_PACKET__TRACE_PROVENANCE:
         diff_text_add(out, " provenance");
         if (!is_clone)
             print_provenance(out, field->bytes);
@@ -187,7 +187,7 @@ void diff_outcome_packet(struct diff_text *out, struct pfl_span packet,
         diff_text_add(out, " unreadable\n");
         return;
     }
-    if (diff_find_field(packet, PFL_PACKET_CLOCK_SNAPSHOT, &field)) {
+    if (diff_find_field(packet, TRACE_PACKET__CLOCK_SNAPSHOT, &field)) {
         if (!baseline->has_clocks)
             diff_text_add(out, " svc clocks\n");
         baseline->has_clocks = true;
@@ -195,7 +195,7 @@ void diff_outcome_packet(struct diff_text *out, struct pfl_span packet,
     }
     diff_text_add(out, " svc");
     while (pfl_reader_field(&r, &field)) {
-        if (field.id == PFL_PACKET_TRACE_STATS) {
+        if (field.id == TRACE_PACKET__TRACE_STATS) {
             diff_text_add(out, " stats\n");
             diff_outcome_stats(out, field.bytes, baseline);
             return;

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "perfetto/consumer_port.fields.h"
 #include "proto/ipc/ds_config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -41,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct pfl_reader r;
 
     rewrite_twice(request);
-    if (pfl_ds_config_find(request, PFL_DS_CONFIG_TRACE_CONFIG_FIELD, &config) != 0)
+    if (pfl_ds_config_find(request, ENABLE_TRACING_REQUEST__TRACE_CONFIG, &config) != 0)
         return 0;
     r = pfl_reader_of(config);
     while (pfl_ds_config_next(&r, &raw) == 0)

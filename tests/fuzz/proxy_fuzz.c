@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "consumer/proxy/proxy.h"
-#include "proto/ipc/ipc_frame.h"
+#include "perfetto/ipc.fields.h"
 #include "tests/fuzz/played_host.h"
 
 #define CLIENTS  3u
@@ -190,12 +190,12 @@ static void ask(int sock, uint8_t method, struct pfl_span args)
     int fd = method & 0x80 ? memfd_create("file", MFD_CLOEXEC) : -1;
     size_t len;
 
-    pfl_writer_field_varint(&w, PFL_IPC_REQUEST_ID, ++requests);
-    pfl_writer_field_header(&w, PFL_IPC_INVOKE_METHOD,
+    pfl_writer_field_varint(&w, IPC_FRAME__REQUEST_ID, ++requests);
+    pfl_writer_field_header(&w, IPC_FRAME__MSG_INVOKE_METHOD,
                             4 + 1 + pfl_varint_size(args.len) + args.len);
-    pfl_writer_field_varint(&w, PFL_IPC_INVOKE_SERVICE_ID, 1);
-    pfl_writer_field_varint(&w, PFL_IPC_INVOKE_METHOD_ID, 1 + (method & 0x7f) % METHODS);
-    pfl_writer_field_header(&w, PFL_IPC_INVOKE_ARGS, args.len);
+    pfl_writer_field_varint(&w, IPC_FRAME__INVOKE_METHOD__SERVICE_ID, 1);
+    pfl_writer_field_varint(&w, IPC_FRAME__INVOKE_METHOD__METHOD_ID, 1 + (method & 0x7f) % METHODS);
+    pfl_writer_field_header(&w, IPC_FRAME__INVOKE_METHOD__ARGS_PROTO, args.len);
     pfl_writer_bytes(&w, args.data, args.len);
     if (w.failed)
         abort();

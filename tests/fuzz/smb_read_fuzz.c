@@ -6,8 +6,9 @@
  */
 #include <stdlib.h>
 
+#include "perfetto/consumer_port.fields.h"
+#include "perfetto/ipc.fields.h"
 #include "proto/ipc/frame.h"
-#include "proto/ipc/ipc_frame.h"
 #include "proto/packet_run.h"
 #include "service/buffer/readback.h"
 #include "service/buffer/smb_scrape.h"
@@ -112,10 +113,13 @@ static void add_time(struct digest *d, struct pfl_reader *times)
 static void add_run(struct digest *d, struct pfl_span run)
 {
     struct pfl_reader r = pfl_reader_of(run);
-    struct pfl_span tail = take_run_field(&r, PFL_RUN_TAIL);
-    struct pfl_reader rest = pfl_reader_of(take_run_field(&r, PFL_RUN_REST));
-    struct pfl_reader times = pfl_reader_of(take_run_field(&r, PFL_RUN_TIMES));
-    struct pfl_reader lengths = pfl_reader_of(take_run_field(&r, PFL_RUN_LENGTHS));
+    struct pfl_span tail = take_run_field(&r, READ_BUFFERS_RESPONSE__PACKET_RUN__TAIL);
+    struct pfl_reader rest =
+        pfl_reader_of(take_run_field(&r, READ_BUFFERS_RESPONSE__PACKET_RUN__REST));
+    struct pfl_reader times =
+        pfl_reader_of(take_run_field(&r, READ_BUFFERS_RESPONSE__PACKET_RUN__TIMES));
+    struct pfl_reader lengths =
+        pfl_reader_of(take_run_field(&r, READ_BUFFERS_RESPONSE__PACKET_RUN__LENGTHS));
 
     if (r.left != 0 || lengths.left == 0)
         abort();
@@ -138,7 +142,7 @@ static void add_body(struct digest *d, struct pfl_span body)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == PFL_READ_RUNS_FIELD)
+        if (f.id == READ_BUFFERS_RESPONSE__PERFLEET_RUNS)
             add_run(d, f.bytes);
         else
             add_slice(d, f.bytes);
@@ -163,8 +167,8 @@ static void add_frame(struct digest *d, const struct pfl_readback_frame *frame)
     while (pfl_reader_field(&r, &f)) {
         struct pfl_reader inner = pfl_reader_of(f.bytes);
 
-        while (f.id == PFL_IPC_INVOKE_METHOD_REPLY && pfl_reader_field(&inner, &reply)) {
-            if (reply.id == PFL_IPC_REPLY_BODY)
+        while (f.id == IPC_FRAME__MSG_INVOKE_METHOD_REPLY && pfl_reader_field(&inner, &reply)) {
+            if (reply.id == IPC_FRAME__INVOKE_METHOD_REPLY__REPLY_PROTO)
                 add_body(d, reply.bytes);
         }
     }

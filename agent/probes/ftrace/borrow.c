@@ -83,7 +83,7 @@ static void tell(struct pfl_probe_message *errors, const char *path, const char 
     (void)snprintf(text, sizeof(text), "%s: %s: %s",
                    strcmp(path, PFL_INSTANCE_TOP) == 0 ? "the top-level buffer" : path, what, why);
     pfl_log_warn("tracefs-not-borrowed", "path=\"%s\" reason=\"%s: %s\"", path, what, why);
-    pfl_probe_message_text(errors, PFL_STATS_SETUP_ERRORS, text);
+    pfl_probe_message_text(errors, FTRACE_STATS__ATRACE_ERRORS, text);
 }
 
 static int open_folder(struct pfl_ftrace_instance *self, struct pfl_ftrace_host *host)

@@ -83,7 +83,7 @@ static void tell_ignored(struct pfl_ftrace_session *s)
         return;
     pfl_ftrace_conf_list_ignored(&s->conf, text, sizeof(text));
     pfl_log_warn("ftrace-config-ignored", "fields=\"%s\"", text);
-    pfl_probe_message_text(&s->unknown, PFL_STATS_SETUP_ERRORS, text);
+    pfl_probe_message_text(&s->unknown, FTRACE_STATS__ATRACE_ERRORS, text);
 }
 
 static void tell_unknown_syscalls(struct pfl_ftrace_session *s)
@@ -129,7 +129,7 @@ static int prepare_symbols(struct pfl_ftrace *self, struct pfl_ftrace_session *s
     if (rc != 0)
         return rc;
     if (self->ksyms.count == 0)
-        pfl_probe_message_text(&s->unknown, PFL_STATS_SETUP_ERRORS,
+        pfl_probe_message_text(&s->unknown, FTRACE_STATS__ATRACE_ERRORS,
                                "the kernel hides its symbols (kptr_restrict): no names");
     s->ksyms = &self->ksyms;
     s->address_key = self->catalog.address_key;
@@ -209,7 +209,7 @@ static int find_path(const struct pfl_ftrace *self, struct pfl_ftrace_session *s
     if (s->conf.instance_name != NULL) {
         if (pfl_borrow_find_path(s->conf.instance_name, ret_path) == 0)
             return 0;
-        pfl_probe_message_text(&s->unknown, PFL_STATS_SETUP_ERRORS,
+        pfl_probe_message_text(&s->unknown, FTRACE_STATS__ATRACE_ERRORS,
                                "instance_name: not the name of an instance");
         return PFL_EINVAL;
     }
@@ -285,7 +285,7 @@ static int start_markers(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
     is_first = !has_started_session(self, in);
     in->is_watched |= !in->is_running;
     if (in->is_running && in->has_graph) {
-        pfl_probe_message_text(&s->unknown, PFL_STATS_SETUP_ERRORS,
+        pfl_probe_message_text(&s->unknown, FTRACE_STATS__ATRACE_ERRORS,
                                "the top-level buffer: in use: another session's function graph");
         rc = PFL_EPERM;
     } else {
@@ -307,7 +307,8 @@ static void fail_start(struct pfl_ftrace *self, uint32_t session)
 {
     struct pfl_ftrace_session *s = &self->sessions[session];
 
-    pfl_probe_message_text(&s->unknown, PFL_STATS_SETUP_ERRORS, "kernel events are not recorded");
+    pfl_probe_message_text(&s->unknown, FTRACE_STATS__ATRACE_ERRORS,
+                           "kernel events are not recorded");
     pfl_probe_message_clear(&s->stats_before);
     pfl_probe_message_uint(&s->stats_before, FTRACE_STATS__PHASE, FTRACE_STATS__START_OF_TRACE);
     pfl_ftrace_packets_write_stats(s, &s->stats_before, false);
@@ -447,7 +448,7 @@ static void look_for_others(struct pfl_ftrace *self, struct pfl_ftrace_instance 
         struct pfl_ftrace_session *s = &self->sessions[i];
 
         if (s->is_started && (s->main.in == in || s->markers.in == in))
-            pfl_probe_message_text(&s->unknown, PFL_STATS_SETUP_ERRORS, text);
+            pfl_probe_message_text(&s->unknown, FTRACE_STATS__ATRACE_ERRORS, text);
     }
 }
 

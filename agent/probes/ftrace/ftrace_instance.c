@@ -198,7 +198,7 @@ int pfl_ftrace_instance_start(struct pfl_ftrace_instance *self, struct pfl_ftrac
     int rc;
 
     if (self->is_running && self->is_lost) {
-        pfl_probe_message_text(errors, PFL_STATS_SETUP_ERRORS,
+        pfl_probe_message_text(errors, FTRACE_STATS__ATRACE_ERRORS,
                                "the top-level buffer: somebody else has begun to use it");
         return PFL_EPERM;
     }

@@ -18,9 +18,6 @@
 #define PFL_INSTANCE_PATH_MAX 96u
 #define PFL_INSTANCE_TOP      "."
 
-/* FtraceStats.atrace_errors: the field for errors of the setup. */
-#define PFL_STATS_SETUP_ERRORS 5u
-
 struct pfl_ftrace_instance {
     char path[PFL_INSTANCE_PATH_MAX]; /* below tracefs; "": own, made ahead; a name that no other
                                          has */

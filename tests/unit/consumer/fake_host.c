@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/io/fdsock.h"
 #include "base/mem.h"
-#include "proto/ipc/figures.h"
+#include "perfetto/service_state.fields.h"
 #include "proto/ipc/rpc_host.h"
 
 #define NOTES_MAX 64u
@@ -265,7 +265,7 @@ static int on_query(void *user, struct pfl_rpc_request request, struct pfl_span 
     pfl_writer_field_bytes(&s, 3, name, strlen(name));
     pfl_writer_field_bytes(&s, 4, "flight", 6);
     if (c->host->tells_triggers)
-        pfl_writer_field_bytes(&s, PFL_TRIGGERS_TOLD_FIELD,
+        pfl_writer_field_bytes(&s, TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_TRIGGERS,
                                "\x0a\x04"
                                "boom",
                                6);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "perfetto/consumer_port.fields.h"
 #include "proto/packet_run.h"
 #include "tests/support/capture.h"
 #include "tests/support/sweep.h"
@@ -283,11 +284,12 @@ static void put_run(struct pfl_writer *w, const char *tail, const char *lengths)
     uint8_t run[SMALL_MAX];
     struct pfl_writer r = pfl_writer_of(run, sizeof(run));
 
-    pfl_writer_field_bytes(&r, PFL_RUN_TAIL, tail, strlen(tail));
-    pfl_writer_field_bytes(&r, PFL_RUN_REST, "r", 1);
-    pfl_writer_field_bytes(&r, PFL_RUN_TIMES, "", 0);
-    pfl_writer_field_bytes(&r, PFL_RUN_LENGTHS, lengths, strlen(lengths));
-    pfl_writer_field_bytes(w, PFL_READ_RUNS_FIELD, run, sizeof(run) - r.left);
+    pfl_writer_field_bytes(&r, READ_BUFFERS_RESPONSE__PACKET_RUN__TAIL, tail, strlen(tail));
+    pfl_writer_field_bytes(&r, READ_BUFFERS_RESPONSE__PACKET_RUN__REST, "r", 1);
+    pfl_writer_field_bytes(&r, READ_BUFFERS_RESPONSE__PACKET_RUN__TIMES, "", 0);
+    pfl_writer_field_bytes(&r, READ_BUFFERS_RESPONSE__PACKET_RUN__LENGTHS, lengths,
+                           strlen(lengths));
+    pfl_writer_field_bytes(w, READ_BUFFERS_RESPONSE__PERFLEET_RUNS, run, sizeof(run) - r.left);
     assert_false(w->failed);
 }
 
@@ -371,12 +373,13 @@ static void malformed_runs_are_refused(void **state)
         if (i < sizeof(runs) / sizeof(runs[0])) {
             pfl_writer_bytes(&r, runs[i], strlen(runs[i]));
         } else {
-            pfl_writer_field_bytes(&r, PFL_RUN_TAIL, long_tail, sizeof(long_tail));
-            pfl_writer_field_bytes(&r, PFL_RUN_REST, "x", 1);
-            pfl_writer_field_bytes(&r, PFL_RUN_TIMES, "", 0);
-            pfl_writer_field_bytes(&r, PFL_RUN_LENGTHS, "\x02", 1);
+            pfl_writer_field_bytes(&r, READ_BUFFERS_RESPONSE__PACKET_RUN__TAIL, long_tail,
+                                   sizeof(long_tail));
+            pfl_writer_field_bytes(&r, READ_BUFFERS_RESPONSE__PACKET_RUN__REST, "x", 1);
+            pfl_writer_field_bytes(&r, READ_BUFFERS_RESPONSE__PACKET_RUN__TIMES, "", 0);
+            pfl_writer_field_bytes(&r, READ_BUFFERS_RESPONSE__PACKET_RUN__LENGTHS, "\x02", 1);
         }
-        pfl_writer_field_bytes(&b, PFL_READ_RUNS_FIELD, run, sizeof(run) - r.left);
+        pfl_writer_field_bytes(&b, READ_BUFFERS_RESPONSE__PERFLEET_RUNS, run, sizeof(run) - r.left);
         init(&w, SMALL_MAX);
         w.scan.on_run = on_run;
         assert_int_equal(feed(&w, pfl_span_of(body, sizeof(body) - b.left)), PFL_EPROTO);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Producers' packets: what passes, what does not, and that the cut into slices makes no difference.
  */
+#include "perfetto/trace_packet.fields.h"
 #include "proto/packet.h"
 
 #include <setjmp.h>
@@ -216,7 +217,7 @@ static size_t producers_part(struct pfl_span packet)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == PFL_PACKET_TRUSTED_UID)
+        if (f.id == TRACE_PACKET__TRUSTED_UID)
             return (size_t)(f.raw.data - packet.data);
     }
     return packet.len;

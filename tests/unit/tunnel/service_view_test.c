@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A service's state as figures: of perfleetd, of others, of nonsense. */
+#include "perfetto/service_state.fields.h"
 #include "tunnel/service_view.h"
 
 #include <setjmp.h>
@@ -33,7 +34,8 @@ static size_t put_state(uint8_t *at, size_t room, bool has_figures)
         pfl_writer_field_varint(&inner, i, 1000 + i);
     pfl_writer_field_varint(&inner, PFL_FIGURES, 7); /* of a newer service */
     if (has_figures)
-        pfl_writer_field_bytes(&w, PFL_FIGURES_FIELD, figures, sizeof(figures) - inner.left);
+        pfl_writer_field_bytes(&w, TRACING_SERVICE_STATE__PERFLEET_FIGURES, figures,
+                               sizeof(figures) - inner.left);
     assert_false(w.failed || inner.failed);
     return room - w.left;
 }

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "consumer/report/trace_stats.h"
-#include "proto/ipc/figures.h"
+#include "perfetto/service_state.fields.h"
 #include "tests/support/sweep.h"
 
 /* TracingServiceState { tracing_sessions { id state unique_session_name } } */
@@ -54,7 +54,8 @@ static void what_was_left_under_a_key_is_found_by_it(void **state)
     pfl_writer_field_header(&w, 6, 2 + 10 + 3 + 1 + 5);
     pfl_writer_field_varint(&w, 1, 7);
     pfl_writer_field_bytes(&w, 3, "DISABLED", 8);
-    pfl_writer_field_bytes(&w, PFL_DETACH_KEY_FIELD, "night", 5);
+    pfl_writer_field_bytes(&w, TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_DETACH_KEY, "night",
+                           5);
     all = pfl_span_of(bytes, sizeof(bytes) - w.left);
     assert_int_equal(pfl_session_find_left(all, "night"), PFL_SESSION_OVER);
     assert_int_equal(pfl_session_find_left(all, "nigh"), PFL_SESSION_NONE);
@@ -71,7 +72,7 @@ static void triggers_are_counted_where_the_service_tells_them(void **state)
     pfl_writer_field_header(&w, 6, 9 + 5 + 4);
     pfl_writer_field_bytes(&w, 3, "STARTED", 7);
     pfl_writer_field_bytes(&w, 4, "ask", 3);
-    pfl_writer_field_varint(&w, PFL_CLONE_TRIGGERS_FIELD, 3);
+    pfl_writer_field_varint(&w, TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_CLONE_TRIGGERS, 3);
     add_session(&w, "STARTED", "other");
     all = pfl_span_of(bytes, sizeof(bytes) - w.left);
     assert_int_equal(pfl_session_count_triggers(all, "ask"), 3);

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "proto/ipc/figures.h"
+#include "perfetto/service_state.fields.h"
 #include "tests/support/sweep.h"
 
 #define MARGIN_MS 1000u
@@ -36,12 +36,14 @@ static struct pfl_span encode_state(const struct told *told, uint8_t *dst, size_
 
         pfl_writer_field_bytes(&t, 1, i % 2 == 0 ? "boom" : "bang", 4);
         pfl_writer_field_varint(&t, 3, i);
-        pfl_writer_field_bytes(&s, PFL_TRIGGERS_TOLD_FIELD, trigger, sizeof(trigger) - t.left);
+        pfl_writer_field_bytes(&s, TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_TRIGGERS,
+                               trigger, sizeof(trigger) - t.left);
     }
     if (told->duration_ms >= 0)
         pfl_writer_field_varint(&s, 6, (uint64_t)told->duration_ms);
     if (told->ends_in_ms >= 0)
-        pfl_writer_field_varint(&s, PFL_ENDS_IN_FIELD, (uint64_t)told->ends_in_ms);
+        pfl_writer_field_varint(&s, TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_ENDS_IN_MS,
+                                (uint64_t)told->ends_in_ms);
     pfl_writer_field_bytes(&w, 6, session, sizeof(session) - s.left);
     return pfl_span_of(dst, room - w.left);
 }

@@ -8,11 +8,13 @@
 
 #include <cmocka.h>
 
+#include "perfetto/trace_packet.fields.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/consumer/merge/merge_world.h"
 
-#define NEEDS PFL_SEQUENCE_NEEDS_STATE
-#define CLEAR (PFL_SEQUENCE_CLEARED | PFL_SEQUENCE_NEEDS_STATE)
+#define NEEDS TRACE_PACKET__SEQ_NEEDS_INCREMENTAL_STATE
+#define CLEAR                                                                                      \
+    (TRACE_PACKET__SEQ_INCREMENTAL_STATE_CLEARED | TRACE_PACKET__SEQ_NEEDS_INCREMENTAL_STATE)
 #define FLAGS 13u
 
 static struct pfl_interned interned;

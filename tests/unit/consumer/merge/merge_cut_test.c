@@ -8,14 +8,15 @@
 
 #include <cmocka.h>
 
+#include "perfetto/trace_packet.fields.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/consumer/merge/merge_world.h"
 
 #define FLAGS          13u
 #define CLOCK_SNAPSHOT 6u
 #define TRACE_CONFIG   33u
-#define CLEARED        PFL_SEQUENCE_CLEARED
-#define NEEDS          PFL_SEQUENCE_NEEDS_STATE
+#define CLEARED        TRACE_PACKET__SEQ_INCREMENTAL_STATE_CLEARED
+#define NEEDS          TRACE_PACKET__SEQ_NEEDS_INCREMENTAL_STATE
 #define PREAMBLE       4u /* clock, name; clock point, name */
 
 struct world {

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "perfetto/trace_packet.fields.h"
 #include "proto/packet_run.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/consumer/merge/merge_world.h"
@@ -53,8 +54,8 @@ static void set_tail(struct pair *p, uint32_t sequence, uint32_t loss, uint32_t 
 {
     struct pfl_writer w = pfl_writer_of(p->tail, sizeof(p->tail));
 
-    pfl_writer_field_varint(&w, PFL_PACKET_TRUSTED_UID, 1000);
-    pfl_writer_field_varint(&w, PFL_PACKET_TRUSTED_PID, 4321);
+    pfl_writer_field_varint(&w, TRACE_PACKET__TRUSTED_UID, 1000);
+    pfl_writer_field_varint(&w, TRACE_PACKET__TRUSTED_PID, 4321);
     if (sequence != 0)
         pfl_writer_field_varint(&w, SEQUENCE, sequence);
     if (machine != 0)

@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 #include "perfetto/consumer_port.pb-c.h"
+#include "perfetto/ipc.fields.h"
 #include "perfleet/policy.pb-c.h"
 #include "proto/gate/role.h"
-#include "proto/ipc/ipc_frame.h"
 #include "proto/text/text_format.h"
 #include "tests/support/sweep.h"
 
@@ -97,9 +97,9 @@ void make_bind(struct frame *f, const char *service)
 {
     struct pfl_writer w = pfl_writer_of(f->bytes + 4, sizeof(f->bytes) - 4);
 
-    pfl_writer_field_varint(&w, PFL_IPC_REQUEST_ID, 1);
-    pfl_writer_field_header(&w, PFL_IPC_BIND_SERVICE, 2 + strlen(service));
-    pfl_writer_field_bytes(&w, PFL_IPC_BIND_SERVICE_NAME, service, strlen(service));
+    pfl_writer_field_varint(&w, IPC_FRAME__REQUEST_ID, 1);
+    pfl_writer_field_header(&w, IPC_FRAME__MSG_BIND_SERVICE, 2 + strlen(service));
+    pfl_writer_field_bytes(&w, IPC_FRAME__BIND_SERVICE__SERVICE_NAME, service, strlen(service));
     finish_frame(f, sizeof(f->bytes) - 4 - w.left);
 }
 
@@ -114,15 +114,16 @@ void make_bind_answer(struct frame *f)
     struct pfl_writer b = pfl_writer_of(body, sizeof(body));
     struct pfl_writer w = pfl_writer_of(f->bytes + 4, sizeof(f->bytes) - 4);
 
-    pfl_writer_field_varint(&b, PFL_IPC_BIND_REPLY_SUCCESS, 1);
-    pfl_writer_field_varint(&b, PFL_IPC_BIND_REPLY_SERVICE_ID, SERVICE);
+    pfl_writer_field_varint(&b, IPC_FRAME__BIND_SERVICE_REPLY__SUCCESS, 1);
+    pfl_writer_field_varint(&b, IPC_FRAME__BIND_SERVICE_REPLY__SERVICE_ID, SERVICE);
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        pfl_writer_field_header(&b, PFL_IPC_BIND_REPLY_METHODS, 4 + strlen(names[i]));
-        pfl_writer_field_varint(&b, PFL_IPC_METHOD_ID, READ + i);
-        pfl_writer_field_bytes(&b, PFL_IPC_METHOD_NAME, names[i], strlen(names[i]));
+        pfl_writer_field_header(&b, IPC_FRAME__BIND_SERVICE_REPLY__METHODS, 4 + strlen(names[i]));
+        pfl_writer_field_varint(&b, IPC_FRAME__BIND_SERVICE_REPLY__METHOD_INFO__ID, READ + i);
+        pfl_writer_field_bytes(&b, IPC_FRAME__BIND_SERVICE_REPLY__METHOD_INFO__NAME, names[i],
+                               strlen(names[i]));
     }
-    pfl_writer_field_varint(&w, PFL_IPC_REQUEST_ID, 1);
-    pfl_writer_field_bytes(&w, PFL_IPC_BIND_SERVICE_REPLY, body, sizeof(body) - b.left);
+    pfl_writer_field_varint(&w, IPC_FRAME__REQUEST_ID, 1);
+    pfl_writer_field_bytes(&w, IPC_FRAME__MSG_BIND_SERVICE_REPLY, body, sizeof(body) - b.left);
     finish_frame(f, sizeof(f->bytes) - 4 - w.left);
 }
 
@@ -132,11 +133,11 @@ void make_invoke(struct frame *f, uint64_t method, struct pfl_span args)
     struct pfl_writer b = pfl_writer_of(body, sizeof(body));
     struct pfl_writer w = pfl_writer_of(f->bytes + 4, sizeof(f->bytes) - 4);
 
-    pfl_writer_field_varint(&b, PFL_IPC_INVOKE_SERVICE_ID, SERVICE);
-    pfl_writer_field_varint(&b, PFL_IPC_INVOKE_METHOD_ID, method);
-    pfl_writer_field_bytes(&b, PFL_IPC_INVOKE_ARGS, args.data, args.len);
-    pfl_writer_field_varint(&w, PFL_IPC_REQUEST_ID, 9);
-    pfl_writer_field_bytes(&w, PFL_IPC_INVOKE_METHOD, body, sizeof(body) - b.left);
+    pfl_writer_field_varint(&b, IPC_FRAME__INVOKE_METHOD__SERVICE_ID, SERVICE);
+    pfl_writer_field_varint(&b, IPC_FRAME__INVOKE_METHOD__METHOD_ID, method);
+    pfl_writer_field_bytes(&b, IPC_FRAME__INVOKE_METHOD__ARGS_PROTO, args.data, args.len);
+    pfl_writer_field_varint(&w, IPC_FRAME__REQUEST_ID, 9);
+    pfl_writer_field_bytes(&w, IPC_FRAME__MSG_INVOKE_METHOD, body, sizeof(body) - b.left);
     assert_false(b.failed || w.failed);
     finish_frame(f, sizeof(f->bytes) - 4 - w.left);
 }

@@ -10,11 +10,12 @@
 #include <cmocka.h>
 
 #include "perfetto/commit_data.pb-c.h"
+#include "perfetto/consumer_port.fields.h"
 #include "perfetto/consumer_port.pb-c.h"
+#include "perfetto/ipc.fields.h"
 #include "perfetto/producer_port.pb-c.h"
 #include "proto/ipc/commit_data.h"
 #include "proto/ipc/ds_config.h"
-#include "proto/ipc/ipc_frame.h"
 #include "proto/ipc/rpc_client.h"
 #include "proto/ipc/rpc_host.h"
 #include "proto/unpack.h"
@@ -105,7 +106,7 @@ static int on_enable_tracing(void *user, struct pfl_rpc_request request, struct 
     int rc;
 
     assert_unpacks(P(enable_tracing_request), args);
-    rc = pfl_ds_config_find(args, PFL_DS_CONFIG_TRACE_CONFIG_FIELD, &config);
+    rc = pfl_ds_config_find(args, ENABLE_TRACING_REQUEST__TRACE_CONFIG, &config);
     reader = pfl_reader_of(config);
     while (rc == 0 && (rc = pfl_ds_config_next(&reader, &raw)) == 0) {
         assert_unpacks(P(data_source_config), raw);
@@ -201,9 +202,10 @@ static int on_host_send(void *user, const struct iovec *iov, int iov_len, int fd
     (void)fd;
 
     (void)pfl_reader_u32(&reader);
-    assert_int_equal(pfl_reader_varint(&reader), PFL_IPC_REQUEST_ID << 3 | PFL_WIRE_VARINT);
+    assert_int_equal(pfl_reader_varint(&reader), IPC_FRAME__REQUEST_ID << 3 | PFL_WIRE_VARINT);
     (void)pfl_reader_varint(&reader);
-    r->was_bind = pfl_reader_varint(&reader) == (PFL_IPC_BIND_SERVICE_REPLY << 3 | PFL_WIRE_BYTES);
+    r->was_bind =
+        pfl_reader_varint(&reader) == (IPC_FRAME__MSG_BIND_SERVICE_REPLY << 3 | PFL_WIRE_BYTES);
     r->refusals += !r->was_bind;
     r->binds += r->was_bind;
     return 0;

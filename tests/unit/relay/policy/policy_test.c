@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules: who may use which hosts; what is no policy. */
+#include "perfleet/policy.fields.h"
 #include "relay/policy/policy.h"
 
 #include <setjmp.h>
@@ -132,8 +133,8 @@ static void labels_and_roles_decide_and_the_first_rule_that_fits_does(void **sta
     d = decide(p, "ann", true);
     assert_true(d.is_allowed);
     assert_memory_equal(pfl_role_get_name(d.role).data, "look", 4);
-    assert_int_equal(pfl_role_get_number(d.rates, PFL_ROLE_MAX_STREAMS), 2);
-    assert_int_equal(pfl_role_get_number(d.role, PFL_ROLE_MAX_STREAMS), 0);
+    assert_int_equal(pfl_role_get_number(d.rates, ROLE__MAX_STREAMS), 2);
+    assert_int_equal(pfl_role_get_number(d.role, ROLE__MAX_STREAMS), 0);
     d = decide(p, "bob", true);
     assert_true(d.is_allowed);
     assert_memory_equal(pfl_role_get_name(d.role).data, "little", 6);
@@ -160,12 +161,12 @@ static void what_a_role_may_forget_stays_with_the_relay(void **state)
     (void)state;
     assert_int_equal(parse(text, &p), 0);
     d = decide(p, "ann", true);
-    assert_int_equal(pfl_role_get_number(d.rates, PFL_ROLE_FORGET), 1);
-    assert_false(pfl_role_has(d.role, PFL_ROLE_FORGET));
+    assert_int_equal(pfl_role_get_number(d.rates, ROLE__FORGET), 1);
+    assert_false(pfl_role_has(d.role, ROLE__FORGET));
     assert_null(pfl_role_check(d.role, false));
     d = decide(p, "bob", true);
-    assert_int_equal(pfl_role_get_number(d.rates, PFL_ROLE_FORGET), 0);
-    assert_false(pfl_role_has(d.role, PFL_ROLE_FORGET));
+    assert_int_equal(pfl_role_get_number(d.rates, ROLE__FORGET), 0);
+    assert_false(pfl_role_has(d.role, ROLE__FORGET));
     pfl_policy_free(p);
     pfl_sweep_assert_no_leak();
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Accounts: what a role gives an operator at a relay is not exceeded, and not lost by closing. */
+#include "perfleet/policy.fields.h"
 #include "relay/policy/quota.h"
 
 #include <setjmp.h>
@@ -15,10 +16,10 @@ static struct pfl_span make_role(uint8_t *dst, size_t room, uint64_t streams, ui
 {
     struct pfl_writer w = pfl_writer_of(dst, room);
 
-    pfl_writer_field_bytes(&w, PFL_ROLE_NAME, "r", 1);
-    pfl_writer_field_varint(&w, PFL_ROLE_MAX_BYTES_PER_S, 1000000);
-    pfl_writer_field_varint(&w, PFL_ROLE_MAX_STREAMS, streams);
-    pfl_writer_field_varint(&w, PFL_ROLE_MAX_NEW_STREAMS_PER_MIN, per_min);
+    pfl_writer_field_bytes(&w, ROLE__NAME, "r", 1);
+    pfl_writer_field_varint(&w, ROLE__MAX_BYTES_PER_S, 1000000);
+    pfl_writer_field_varint(&w, ROLE__MAX_STREAMS, streams);
+    pfl_writer_field_varint(&w, ROLE__MAX_NEW_STREAMS_PER_MIN, per_min);
     return pfl_span_of(dst, room - w.left);
 }
 

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "proto/ipc/ipc_frame.h"
-#include "proto/packet.h"
+#include "perfetto/ipc.fields.h"
+#include "perfetto/trace_packet.fields.h"
 #include "service/buffer/commit.h"
 #include "service/buffer/sequence.h"
 #include "tests/support/sweep.h"
@@ -89,12 +89,12 @@ static void take_bind_reply(struct replay *rp, struct pfl_span reply)
         uint64_t id = 0;
         bool is_commit = false;
 
-        if (f.id != PFL_IPC_BIND_REPLY_METHODS)
+        if (f.id != IPC_FRAME__BIND_SERVICE_REPLY__METHODS)
             continue;
         while (pfl_reader_field(&m, &g)) {
-            if (g.id == PFL_IPC_METHOD_ID)
+            if (g.id == IPC_FRAME__BIND_SERVICE_REPLY__METHOD_INFO__ID)
                 id = g.value;
-            else if (g.id == PFL_IPC_METHOD_NAME)
+            else if (g.id == IPC_FRAME__BIND_SERVICE_REPLY__METHOD_INFO__NAME)
                 is_commit = g.bytes.len == 10 && memcmp(g.bytes.data, "CommitData", 10) == 0;
         }
         if (is_commit)
@@ -119,9 +119,9 @@ static void take_invoke(struct replay *rp, struct pfl_span invoke)
     uint64_t flush_id;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == PFL_IPC_INVOKE_METHOD_ID)
+        if (f.id == IPC_FRAME__INVOKE_METHOD__METHOD_ID)
             method = f.value;
-        else if (f.id == PFL_IPC_INVOKE_ARGS)
+        else if (f.id == IPC_FRAME__INVOKE_METHOD__ARGS_PROTO)
             args = f.bytes;
     }
     if (method == rp->commit_method && method != 0)
@@ -134,9 +134,9 @@ static void take_frame(struct replay *rp, struct pfl_span frame)
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == PFL_IPC_BIND_SERVICE_REPLY)
+        if (f.id == IPC_FRAME__MSG_BIND_SERVICE_REPLY)
             take_bind_reply(rp, f.bytes);
-        else if (f.id == PFL_IPC_INVOKE_METHOD)
+        else if (f.id == IPC_FRAME__MSG_INVOKE_METHOD)
             take_invoke(rp, f.bytes);
     }
     assert_false(r.failed);
@@ -201,7 +201,7 @@ static void load_trace(struct replay *rp, struct pfl_span trace)
         struct pfl_field g;
 
         while (pfl_reader_field(&p, &g)) {
-            if (g.id == PFL_PACKET_TRUSTED_SEQUENCE_ID)
+            if (g.id == TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID)
                 packet.sequence_id = (uint32_t)g.value;
         }
         assert_true(rp->traced_len < PACKETS_MAX);

@@ -8,8 +8,9 @@
 
 #include <cmocka.h>
 
+#include "perfetto/consumer_port.fields.h"
+#include "perfetto/ipc.fields.h"
 #include "proto/ipc/frame.h"
-#include "proto/ipc/ipc_frame.h"
 #include "proto/packet_run.h"
 
 #define MAX_BYTES ((size_t)1 << 30)
@@ -92,12 +93,12 @@ static void feed_run(struct kit_trace *self, struct pfl_span run)
     struct pfl_span tail;
 
     assert_int_equal(self->partial.len, 0);
-    take_run_field(&r, PFL_RUN_TAIL, &tail);
+    take_run_field(&r, READ_BUFFERS_RESPONSE__PACKET_RUN__TAIL, &tail);
     assert_true(tail.len <= PFL_RUN_TAIL_MAX_BYTES);
     for (uint32_t i = 0; i < 3; i++) {
         struct pfl_span column;
 
-        take_run_field(&r, PFL_RUN_REST + i, &column);
+        take_run_field(&r, READ_BUFFERS_RESPONSE__PACKET_RUN__REST + i, &column);
         columns[i] = pfl_reader_of(column);
     }
     assert_int_equal(r.left, 0);
@@ -128,7 +129,7 @@ static void feed_body(struct kit_trace *self, struct pfl_span body)
 
     while (pfl_reader_field(&r, &f)) {
         assert_int_equal(f.type, PFL_WIRE_BYTES);
-        if (f.id == PFL_READ_RUNS_FIELD) {
+        if (f.id == READ_BUFFERS_RESPONSE__PERFLEET_RUNS) {
             feed_run(self, f.bytes);
             cost += f.raw.len;
             continue;
@@ -150,11 +151,11 @@ static void feed_reply(struct kit_trace *self, struct pfl_span reply, bool has_m
     bool is_success = false;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == PFL_IPC_REPLY_SUCCESS)
+        if (f.id == IPC_FRAME__INVOKE_METHOD_REPLY__SUCCESS)
             is_success = f.value != 0;
-        else if (f.id == PFL_IPC_REPLY_HAS_MORE)
+        else if (f.id == IPC_FRAME__INVOKE_METHOD_REPLY__HAS_MORE)
             got_more = f.value != 0;
-        else if (f.id == PFL_IPC_REPLY_BODY)
+        else if (f.id == IPC_FRAME__INVOKE_METHOD_REPLY__REPLY_PROTO)
             feed_body(self, f.bytes);
     }
     assert_false(r.failed);
@@ -180,9 +181,9 @@ void kit_trace_feed(struct kit_trace *self, const struct pfl_readback_frame *fra
     r = pfl_reader_of(pfl_span_of(bytes, len));
     assert_int_equal(pfl_reader_u32(&r), len - PFL_FRAME_PREFIX_BYTES);
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == PFL_IPC_REQUEST_ID)
+        if (f.id == IPC_FRAME__REQUEST_ID)
             assert_int_equal(f.value, request_id);
-        else if (f.id == PFL_IPC_INVOKE_METHOD_REPLY)
+        else if (f.id == IPC_FRAME__MSG_INVOKE_METHOD_REPLY)
             feed_reply(self, f.bytes, frame->has_more);
     }
     assert_false(r.failed);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The read-back: packets of buffers and of the service in, frames out and taken apart again. */
+#include "perfetto/trace_packet.fields.h"
 #include "service/buffer/readback.h"
 
 #include <setjmp.h>
@@ -91,7 +92,7 @@ static size_t make_packet(uint8_t *dst, char fill, size_t len)
 
     while (payload + pfl_varint_size(payload) + 2 > len)
         payload--;
-    pfl_writer_field_header(&w, PFL_PACKET_FOR_TESTING, payload);
+    pfl_writer_field_header(&w, TRACE_PACKET__FOR_TESTING, payload);
     memset(w.pos, fill, payload);
     return len - (w.left - payload);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of a service with many producers: parts that fit a frame and merge to the whole. */
+#include "perfetto/service_state.fields.h"
 #include "service/control/query.h"
 #include "service/control/registry.h"
 
@@ -77,7 +78,7 @@ static void look_at(struct seen *seen, struct pfl_span part)
     while (pfl_reader_field(&r, &f)) {
         seen->producers += f.id == 1;
         seen->versions += f.id == 5;
-        seen->left_outs += f.id == PFL_LEFT_OUT_FIELD;
+        seen->left_outs += f.id == TRACING_SERVICE_STATE__PERFLEET_LEFT_OUT;
         if (f.id == 2)
             look_at_source(seen, f.bytes);
     }

@@ -7,7 +7,6 @@
 
 #include <cmocka.h>
 
-#include "proto/packet.h"
 #include "service/core/session.h"
 #include "service/session/boost.h"
 #include "tests/unit/service/port/role_kit.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a service counts, over sessions that come, are cloned, and go. */
+#include "perfetto/service_state.fields.h"
 #include "service/core/figures.h"
 
 #include <setjmp.h>
@@ -139,7 +140,7 @@ static bool has_figures(const struct pfl_kit_reply *reply)
     assert_true(pfl_reader_field(&r, &f));
     r = pfl_reader_of(f.bytes);
     while (pfl_reader_field(&r, &f))
-        has = has || f.id == PFL_FIGURES_FIELD;
+        has = has || f.id == TRACING_SERVICE_STATE__PERFLEET_FIGURES;
     assert_false(r.failed);
     return has;
 }
@@ -155,7 +156,7 @@ static void only_who_asks_for_figures_gets_them(void **state)
                                   false);
     assert_false(has_figures(&reply));
     pfl_kit_reply_free(&reply);
-    pfl_writer_field_varint(&w, PFL_FIGURES_FIELD, 1);
+    pfl_writer_field_varint(&w, TRACING_SERVICE_STATE__PERFLEET_FIGURES, 1);
     reply = pfl_kit_client_expect(
         &client,
         pfl_kit_client_invoke(&client, KIT_QUERY, pfl_span_of(args, sizeof(args) - w.left)), true,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "perfetto/trace_packet.fields.h"
 #include "service/core/remote_machines.h"
 
 #include <setjmp.h>
@@ -8,7 +9,6 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "proto/packet.h"
 #include "service/port/peer.h"
 #include "tests/support/sweep.h"
 
@@ -46,7 +46,7 @@ static unsigned count(struct pfl_span trace, uint32_t id, uint64_t *ret_machine)
 
         while (pfl_reader_field(&p, &f)) {
             has = has || f.id == id;
-            if (f.id == PFL_PACKET_MACHINE_ID)
+            if (f.id == TRACE_PACKET__MACHINE_ID)
                 machine = f.value;
         }
         assert_false(p.failed);
@@ -72,8 +72,8 @@ static unsigned encode(const struct pfl_remote_machines *book, struct pfl_machin
     else
         pfl_remote_machines_encode_infos(book, &m, &facts, told);
     assert_int_equal(m.rc, 0);
-    found = count(pfl_buf_get(&buf), clocks ? PFL_PACKET_REMOTE_CLOCK_SYNC : PFL_PACKET_SYSTEM_INFO,
-                  &machine);
+    found = count(pfl_buf_get(&buf),
+                  clocks ? TRACE_PACKET__REMOTE_CLOCK_SYNC : TRACE_PACKET__SYSTEM_INFO, &machine);
     pfl_buf_fini(&buf);
     return found;
 }

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "proto/packet.h"
+#include "perfetto/trace_packet.fields.h"
 
 struct pfl_net pfl_net;
 
@@ -213,13 +213,13 @@ static void look_at(struct pfl_span packet, uint32_t id, struct pfl_net_found *f
 
     while (pfl_reader_field(&r, &field)) {
         has = has || field.id == id;
-        if (field.id == PFL_PACKET_MACHINE_ID)
+        if (field.id == TRACE_PACKET__MACHINE_ID)
             f.machine_id = field.value;
-        else if (field.id == PFL_PACKET_TRUSTED_UID)
+        else if (field.id == TRACE_PACKET__TRUSTED_UID)
             f.uid = field.value;
-        else if (field.id == PFL_PACKET_TRUSTED_PID)
+        else if (field.id == TRACE_PACKET__TRUSTED_PID)
             f.pid = field.value;
-        else if (field.id == PFL_PACKET_TRUSTED_SEQUENCE_ID)
+        else if (field.id == TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID)
             f.sequence_id = field.value;
     }
     assert_false(r.failed);

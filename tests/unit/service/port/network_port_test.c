@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "proto/packet.h"
-#include "proto/packet_run.h"
+#include "perfetto/consumer_port.fields.h"
+#include "perfetto/trace_packet.fields.h"
 #include "tests/unit/service/port/network_kit.h"
 
 #define ONLY_ON SOURCE "machine_name_filter: "
@@ -50,7 +50,7 @@ static void chunks_in_commits_reach_the_trace_with_the_peers_identity(void **sta
     (void)pfl_kit_consumer_enable(&pfl_net.consumer, BUFFER SOURCE "}" ALL);
     assert_int_equal(expect_start(), 4);
     pfl_net_commit(&pfl_net.producer, pfl_net_get_session()->buffers[0].id, 0);
-    found = pfl_net_read_and_find(PFL_PACKET_FOR_TESTING);
+    found = pfl_net_read_and_find(TRACE_PACKET__FOR_TESTING);
     assert_int_equal(found.packets, 1);
     assert_int_equal(found.machine_id, MACHINE);
     assert_int_equal(found.uid, 1234);
@@ -96,13 +96,14 @@ static void packets_come_in_runs_to_who_asks_for_them(void **state)
         struct pfl_writer w = pfl_writer_of(request, sizeof(request));
 
         if (cases[i].has_field)
-            pfl_writer_field_varint(&w, PFL_READ_ACCEPTS_RUNS_FIELD, cases[i].accepts);
+            pfl_writer_field_varint(&w, READ_BUFFERS_REQUEST__PERFLEET_ACCEPTS_RUNS,
+                                    cases[i].accepts);
         open_producer("vm");
         (void)pfl_kit_consumer_enable(&pfl_net.consumer, BUFFER SOURCE "}" ALL);
         assert_int_equal(expect_start(), 4);
-        assert_int_equal(
-            count_in_answer(pfl_span_of(request, sizeof(request) - w.left), PFL_READ_RUNS_FIELD),
-            cases[i].runs);
+        assert_int_equal(count_in_answer(pfl_span_of(request, sizeof(request) - w.left),
+                                         READ_BUFFERS_RESPONSE__PERFLEET_RUNS),
+                         cases[i].runs);
         (void)pfl_kit_client_invoke_drop(&pfl_net.consumer, KIT_FREE, (struct pfl_span){0});
         pfl_kit_client_close(&pfl_net.producer);
         pfl_kit_client_close(&pfl_net.consumer);
@@ -142,7 +143,7 @@ static void a_writer_of_another_machine_is_counted_under_its_own_sequence(void *
     (void)pfl_kit_consumer_enable(&pfl_net.consumer, BUFFER SOURCE "}" ALL);
     (void)expect_start();
     pfl_net_commit(&pfl_net.producer, pfl_net_get_session()->buffers[0].id, 0);
-    found = pfl_net_read_and_find(PFL_PACKET_FOR_TESTING);
+    found = pfl_net_read_and_find(TRACE_PACKET__FOR_TESTING);
     assert_int_equal(found.machine_id, MACHINE);
     assert_int_not_equal(found.sequence_id, 0);
     assert_int_equal(get_counted_sequence(), found.sequence_id);
@@ -155,7 +156,7 @@ static void a_chunk_for_a_foreign_buffer_is_discarded(void **state)
     open_producer("vm");
     (void)pfl_kit_consumer_enable(&pfl_net.consumer, BUFFER SOURCE "}");
     pfl_net_commit(&pfl_net.producer, pfl_net_get_session()->buffers[0].id, 0);
-    assert_int_equal(pfl_net_read_and_find(PFL_PACKET_FOR_TESTING).packets, 0);
+    assert_int_equal(pfl_net_read_and_find(TRACE_PACKET__FOR_TESTING).packets, 0);
     assert_int_equal(pfl_net.kit.service.commits.chunks_discarded, 1);
     pfl_kit_client_close(&pfl_net.producer);
 }
@@ -181,7 +182,7 @@ static void who_does_not_say_otherwise_is_of_this_machine(void **state)
     (void)pfl_kit_consumer_enable(&pfl_net.consumer, BUFFER SOURCE "}");
     (void)expect_start();
     pfl_net_commit(&pfl_net.producer, pfl_net_get_session()->buffers[0].id, 0);
-    found = pfl_net_read_and_find(PFL_PACKET_FOR_TESTING);
+    found = pfl_net_read_and_find(TRACE_PACKET__FOR_TESTING);
     assert_int_equal(found.packets, 1);
     assert_int_equal(found.machine_id, 0);
     assert_int_equal(found.pid, 0); /* unknown, so left out */
@@ -280,7 +281,7 @@ static void a_remote_producer_that_wants_scraping_is_asked_to_look_itself(void *
         (void)pfl_kit_consumer_enable(&pfl_net.consumer, BUFFER SOURCE "}" ALL);
         (void)expect_start();
         assert_int_equal(is_asked_to_flush(), wants != 0);
-        assert_int_equal(pfl_net_read_and_find(PFL_PACKET_FOR_TESTING).packets, wants);
+        assert_int_equal(pfl_net_read_and_find(TRACE_PACKET__FOR_TESTING).packets, wants);
         (void)pfl_kit_client_invoke_drop(&pfl_net.consumer, KIT_FREE, (struct pfl_span){0});
         pfl_kit_client_close(&pfl_net.producer);
         pfl_kit_client_close(&pfl_net.consumer);

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "proto/packet.h"
+#include "perfetto/trace_packet.fields.h"
 #include "tests/unit/service/port/network_kit.h"
 
 static void invoke_relay(struct pfl_kit_client *self, unsigned method, struct pfl_span args,
@@ -58,12 +58,12 @@ static void a_trace_tells_once_what_relays_told(void **state)
     tell_clocks(&relay, true);
     (void)pfl_kit_consumer_enable(&pfl_net.consumer, BUFFER ALL);
     pfl_net_read(&trace);
-    found = pfl_net_find(pfl_buf_get(&trace), PFL_PACKET_REMOTE_CLOCK_SYNC);
+    found = pfl_net_find(pfl_buf_get(&trace), TRACE_PACKET__REMOTE_CLOCK_SYNC);
     assert_int_equal(found.packets, 1);
     assert_int_equal(found.machine_id, MACHINE);
-    assert_int_equal(pfl_net_find(pfl_buf_get(&trace), PFL_PACKET_SYSTEM_INFO).packets, 2);
+    assert_int_equal(pfl_net_find(pfl_buf_get(&trace), TRACE_PACKET__SYSTEM_INFO).packets, 2);
     pfl_buf_fini(&trace);
-    assert_int_equal(pfl_net_read_and_find(PFL_PACKET_REMOTE_CLOCK_SYNC).packets, 0);
+    assert_int_equal(pfl_net_read_and_find(TRACE_PACKET__REMOTE_CLOCK_SYNC).packets, 0);
     pfl_kit_client_close(&relay);
 }
 
@@ -73,11 +73,11 @@ static void a_machine_that_comes_late_or_leaves_early_is_in_the_trace_too(void *
 
     (void)state;
     (void)pfl_kit_consumer_enable(&pfl_net.consumer, BUFFER ALL);
-    assert_int_equal(pfl_net_read_and_find(PFL_PACKET_REMOTE_CLOCK_SYNC).packets, 0);
+    assert_int_equal(pfl_net_read_and_find(TRACE_PACKET__REMOTE_CLOCK_SYNC).packets, 0);
     open_relay(&relay, HINT);
     tell_clocks(&relay, true);
     pfl_kit_client_close(&relay);
-    assert_int_equal(pfl_net_read_and_find(PFL_PACKET_REMOTE_CLOCK_SYNC).packets, 1);
+    assert_int_equal(pfl_net_read_and_find(TRACE_PACKET__REMOTE_CLOCK_SYNC).packets, 1);
     (void)pfl_kit_client_invoke_drop(&pfl_net.consumer, KIT_FREE, (struct pfl_span){0});
     pfl_port_kit_run(&pfl_net.kit);
     assert_int_equal(pfl_net.kit.service.relays.len, 0);
@@ -96,8 +96,8 @@ static void builtin_data_sources_that_are_off_stay_off_for_relays(void **state)
                                   BUFFER "builtin_data_sources { disable_clock_snapshotting: true "
                                          "disable_system_info: true }");
     pfl_net_read(&trace);
-    assert_int_equal(pfl_net_find(pfl_buf_get(&trace), PFL_PACKET_REMOTE_CLOCK_SYNC).packets, 0);
-    assert_int_equal(pfl_net_find(pfl_buf_get(&trace), PFL_PACKET_SYSTEM_INFO).packets, 0);
+    assert_int_equal(pfl_net_find(pfl_buf_get(&trace), TRACE_PACKET__REMOTE_CLOCK_SYNC).packets, 0);
+    assert_int_equal(pfl_net_find(pfl_buf_get(&trace), TRACE_PACKET__SYSTEM_INFO).packets, 0);
     pfl_buf_fini(&trace);
     pfl_kit_client_close(&relay);
 }
@@ -196,7 +196,7 @@ static void a_connection_may_end_at_every_byte(void **state)
         assert_int_equal(pfl_net_get_session()->instances_len, 0);
     }
     assert_true(pfl_net.kit.service.relays.len > 0);
-    assert_true(pfl_net_read_and_find(PFL_PACKET_REMOTE_CLOCK_SYNC).packets > 0);
+    assert_true(pfl_net_read_and_find(TRACE_PACKET__REMOTE_CLOCK_SYNC).packets > 0);
     pfl_buf_fini(&stream);
 }
 

@@ -13,7 +13,7 @@
 
 #include "abi/fragment.h"
 #include "base/mem.h"
-#include "proto/packet.h"
+#include "perfetto/trace_packet.fields.h"
 #include "service/session/session_timers.h"
 #include "tests/unit/service/port/role_kit.h"
 
@@ -85,7 +85,7 @@ static unsigned count_configs(int fd)
         struct pfl_field f;
 
         while (pfl_reader_field(&fields, &f))
-            count += f.id == PFL_PACKET_TRACE_CONFIG;
+            count += f.id == TRACE_PACKET__TRACE_CONFIG;
     }
     assert_false(r.failed);
     return count;

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "proto/packet.h"
+#include "perfetto/trace_packet.fields.h"
 #include "tests/unit/service/port/role_kit.h"
 
 #define NO_ARGS     ((struct pfl_span){0})
@@ -104,10 +104,10 @@ static void the_file_is_a_whole_trace_when_the_session_is_told_to_be_over(void *
     pfl_kit_client_expect_empty(&consumer, call(KIT_DISABLE), true, false);
     pfl_kit_consumer_expect_disabled(&consumer, enable, NULL);
     trace = pfl_span_of(bytes, read_file(fd, bytes, sizeof(bytes)));
-    assert_int_equal(count_packets(trace, PFL_PACKET_TRACE_CONFIG), 1);
-    assert_int_equal(count_packets(trace, PFL_PACKET_TRACE_UUID), 1);
+    assert_int_equal(count_packets(trace, TRACE_PACKET__TRACE_CONFIG), 1);
+    assert_int_equal(count_packets(trace, TRACE_PACKET__TRACE_UUID), 1);
     /* once in the first pass, once at the end */
-    assert_int_equal(count_packets(trace, PFL_PACKET_TRACE_STATS), 2);
+    assert_int_equal(count_packets(trace, TRACE_PACKET__TRACE_STATS), 2);
     (void)close(fd);
 }
 
@@ -200,7 +200,7 @@ static void a_full_file_ends_the_session_below_its_limit(void **state)
     (void)count_packets(trace, 0);
     /* what is left can be read again */
     pfl_kit_client_read_trace(&consumer, call(KIT_READ), &rest);
-    assert_int_equal(count_packets(pfl_buf_get(&rest), PFL_PACKET_TRACE_CONFIG), 0);
+    assert_int_equal(count_packets(pfl_buf_get(&rest), TRACE_PACKET__TRACE_CONFIG), 0);
     assert_true(rest.len > 0);
     pfl_buf_fini(&rest);
     (void)close(fd);
@@ -401,10 +401,10 @@ static void every_segment_begins_like_a_trace_and_is_in_the_index(void **state)
         fd = open(path, O_RDONLY | O_CLOEXEC);
         assert_true(fd >= 0);
         trace = pfl_span_of(bytes, read_file(fd, bytes, sizeof(bytes)));
-        assert_int_equal(count_packets(trace, PFL_PACKET_TRACE_CONFIG), 1);
-        assert_int_equal(count_packets(trace, PFL_PACKET_TRACE_UUID), 1);
-        assert_true(count_packets(trace, PFL_PACKET_CLOCK_SNAPSHOT) > 0);
-        assert_true(count_packets(trace, PFL_PACKET_TRACE_STATS) > 0);
+        assert_int_equal(count_packets(trace, TRACE_PACKET__TRACE_CONFIG), 1);
+        assert_int_equal(count_packets(trace, TRACE_PACKET__TRACE_UUID), 1);
+        assert_true(count_packets(trace, TRACE_PACKET__CLOCK_SNAPSHOT) > 0);
+        assert_true(count_packets(trace, TRACE_PACKET__TRACE_STATS) > 0);
         (void)close(fd);
         assert_int_equal(unlink(path), 0);
     }

@@ -8,7 +8,8 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "proto/packet.h"
+#include "perfetto/service_state.fields.h"
+#include "perfetto/trace_packet.fields.h"
 #include "service/control/query.h"
 #include "tests/unit/service/port/role_kit.h"
 
@@ -66,7 +67,7 @@ static unsigned count_triggers_of(struct pfl_kit_client *reader)
         struct pfl_field f;
 
         while (pfl_reader_field(&fields, &f))
-            count += f.id == PFL_PACKET_TRIGGER;
+            count += f.id == TRACE_PACKET__TRIGGER;
     }
     pfl_buf_fini(&trace);
     return count;
@@ -235,8 +236,8 @@ static unsigned count_told(uint64_t *ret_ends_in_ms)
     *ret_ends_in_ms = UINT64_MAX;
     r = pfl_reader_of(f.bytes);
     while (pfl_reader_field(&r, &f)) {
-        count += f.id == PFL_TRIGGERS_TOLD_FIELD;
-        if (f.id == PFL_ENDS_IN_FIELD)
+        count += f.id == TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_TRIGGERS;
+        if (f.id == TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_ENDS_IN_MS)
             *ret_ends_in_ms = f.value;
     }
     pfl_query_fini(&query);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "agent/daemon/alarm/alarm_port.h"
+#include "perfleet/policy.fields.h"
 #include "proto/gate/role.h"
 
 static bool reads(const char *text, struct pfl_agent_alarm_order *order)
@@ -49,9 +50,9 @@ static struct pfl_span make_role(uint8_t *dst, size_t room, const char *session)
 {
     struct pfl_writer w = pfl_writer_of(dst, room);
 
-    pfl_writer_field_bytes(&w, PFL_ROLE_NAME, "r", 1);
+    pfl_writer_field_bytes(&w, ROLE__NAME, "r", 1);
     if (session != NULL)
-        pfl_writer_field_bytes(&w, PFL_ROLE_SESSION, session, strlen(session));
+        pfl_writer_field_bytes(&w, ROLE__SESSION, session, strlen(session));
     return pfl_span_of(dst, room - w.left);
 }
 

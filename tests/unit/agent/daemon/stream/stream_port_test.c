@@ -22,8 +22,8 @@
 #include "base/io/loop.h"
 #include "base/mem.h"
 #include "base/stored_fds.h"
+#include "perfetto/ipc.fields.h"
 #include "proto/ipc/frame.h"
-#include "proto/ipc/ipc_frame.h"
 #include "tests/unit/proto/h2/h2_kit.h"
 
 #define ID       "0123456789abcdef0123456789abcdef"
@@ -455,9 +455,9 @@ static size_t write_bind(uint8_t *dst, size_t size)
     struct pfl_writer prefix = pfl_writer_of(dst, PFL_FRAME_PREFIX_BYTES);
     size_t len;
 
-    pfl_writer_field_bytes(&inner, PFL_IPC_BIND_SERVICE_NAME, name, sizeof(name) - 1);
-    pfl_writer_field_varint(&w_frame, PFL_IPC_REQUEST_ID, 1);
-    pfl_writer_field_bytes(&w_frame, PFL_IPC_BIND_SERVICE, bind, sizeof(bind) - inner.left);
+    pfl_writer_field_bytes(&inner, IPC_FRAME__BIND_SERVICE__SERVICE_NAME, name, sizeof(name) - 1);
+    pfl_writer_field_varint(&w_frame, IPC_FRAME__REQUEST_ID, 1);
+    pfl_writer_field_bytes(&w_frame, IPC_FRAME__MSG_BIND_SERVICE, bind, sizeof(bind) - inner.left);
     len = size - PFL_FRAME_PREFIX_BYTES - w_frame.left;
     pfl_writer_u32(&prefix, (uint32_t)len);
     return PFL_FRAME_PREFIX_BYTES + len;
