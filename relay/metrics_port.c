@@ -132,30 +132,6 @@ static void collect_hosts(const struct viewer *v, struct pfl_metrics *m)
     pfl_mem_free(are_seen);
 }
 
-static void add_direct(const struct pfl_tls_port *p, struct pfl_traffic *sum)
-{
-    struct pfl_direct_proxy_stats stats;
-    struct pfl_list *it;
-
-    PFL_LIST_EACH (it, &p->connections) {
-        const struct pfl_tls_port_connection *c =
-            PFL_CONTAINER_OF(it, struct pfl_tls_port_connection, node);
-
-        if (c->direct_proxy == NULL)
-            continue;
-        pfl_direct_proxy_get_stats(c->direct_proxy, &stats);
-        sum->open++;
-        sum->bytes_to_host += stats.bytes_to_local;
-        sum->bytes_to_operator += stats.bytes_to_remote;
-        pfl_traffic_add_queue(sum, stats.queued_to_local);
-        pfl_traffic_add_queue(sum, stats.queued_to_remote);
-    }
-    sum->begun += p->ended.begun;
-    sum->cut += p->ended.cut;
-    sum->bytes_to_host += p->ended.bytes_to_host;
-    sum->bytes_to_operator += p->ended.bytes_to_operator;
-}
-
 /* A family with one row for each direction. */
 static void both_ways(struct pfl_metrics *m, enum pfl_metrics_type type, const char *const text[2],
                       const uint64_t values[2])
@@ -196,7 +172,8 @@ static void collect_traffic(const struct pfl_tls_port *p, struct pfl_metrics *m)
 
     if (p->hub != NULL)
         pfl_hub_get_traffic(p->hub, &sum);
-    add_direct(p, &sum);
+    if (p->direct != NULL)
+        pfl_direct_add_traffic(p->direct, &sum);
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_relay_streams",
                        "Operators' streams to hosts now.", (double)sum.open);
     pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_relay_streams_total",

@@ -1,43 +1,76 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Direct mode: an operator's connection is forwarded to the consumer socket of this host.
+ * Direct mode: see direct_port.h.
  *
- * Happy path: the policy allows it, the operator's quota has room, the service is connected, and
- * bytes are forwarded (direct_proxy.h), through a gate if the operator has a role. Failures: each
- * ends that one connection with a log line with the reason and the remedy. Ownership: the
- * connection's; see tls_port.c.
+ * Happy path: the operator is admitted (direct_admission.h), the service is connected, and bytes
+ * are forwarded (direct_proxy.h), through a gate if the operator has a role. Failures: each ends
+ * that one connection with a log line with the reason and the remedy. Ownership: connections, each
+ * of which owns its proxy. Limits: max_per_operator, the proxy's queues; refusals in the log
+ * (log.h).
  */
-#include <errno.h>
+#include "relay/accept/direct_port.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/io/fdsock.h"
-#include "relay/accept/tls_port_impl.h"
+#include "base/io/tls_stream.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "relay/direct/direct_admission.h"
+#include "relay/direct/direct_proxy.h"
 
-static void audit(const struct pfl_tls_port_connection *c, const char *action, unsigned status,
+struct pfl_direct {
+    struct pfl_direct_conf conf;
+    const struct pfl_policy *policy; /* borrowed; NULL allows all */
+    struct pfl_list connections;     /* owned */
+    struct pfl_traffic ended;        /* `begun` of all, bytes of those that are over */
+    struct pfl_log_limit judged_log;
+    struct pfl_log_limit unreachable_log;
+    char host[PFL_IDENTITY_NAME_BYTES];
+};
+
+struct direct_connection {
+    struct pfl_list node;
+    struct pfl_direct *direct;      /* borrowed: outlives us */
+    struct pfl_direct_proxy *proxy; /* owned until its on_ended */
+    struct pfl_quota *quota;        /* borrowed; NULL: no role */
+    struct pfl_identity identity;
+    uint64_t start_ms;
+    char address[80];
+    char uri[256];
+    void (*on_ended)(void *user);
+    void *user;
+};
+
+static struct direct_connection *connection_of(struct pfl_list *node)
+{
+    return PFL_CONTAINER_OF(node, struct direct_connection, node);
+}
+
+/* ---- what is logged ---- */
+
+static void audit(const struct direct_connection *c, const char *action, unsigned status,
                   const struct pfl_direct_proxy_stats *stats)
 {
-    struct pfl_identity identity = {0};
     struct pfl_audit_log_entry entry = {
-        .who = identity.name,
+        .who = c->identity.name,
         .address = c->address,
         .action = action,
-        .host = c->port->name,
+        .host = c->direct->host,
         .stream = "",
         .status = status,
         .bytes_to_host = stats != NULL ? stats->bytes_to_local : 0,
         .bytes_to_operator = stats != NULL ? stats->bytes_to_remote : 0,
     };
 
-    if (pfl_identity_parse(c->uri, &identity) == 0)
-        pfl_audit_log_write(c->port->audit, &entry);
+    pfl_audit_log_write(c->direct->conf.audit, &entry);
 }
 
-static void on_forward_ended(void *user, const struct pfl_direct_proxy_stats *stats)
+static void log_end(const struct direct_connection *c, const struct pfl_direct_proxy_stats *stats)
 {
-    struct pfl_tls_port_connection *c = user;
-    uint64_t now_ms = uv_now(c->port->conf.loop);
+    uint64_t now_ms = uv_now(c->direct->conf.loop);
     const char *words = stats->remote_words;
 
     pfl_log_info("connection-ended",
@@ -48,22 +81,14 @@ static void on_forward_ended(void *user, const struct pfl_direct_proxy_stats *st
                  (unsigned long long)(now_ms - c->start_ms),
                  pfl_log_quote_reason(words[0] != '\0' ? words : pfl_err_str(stats->remote_err)),
                  pfl_err_str(stats->local_err), stats->is_idle_end ? " idle=yes" : "");
-    c->port->ended.bytes_to_host += stats->bytes_to_local;
-    c->port->ended.bytes_to_operator += stats->bytes_to_remote;
-    c->port->ended.cut += stats->remote_err != 0 || stats->local_err != 0;
-    audit(c, "end", 0, stats);
-    if (c->quota != NULL)
-        pfl_quota_close(c->quota);
-    c->direct_proxy = NULL;
-    pfl_tls_port_end_connection(c);
 }
 
 static void on_judged(void *user, enum pfl_method method, const char *why)
 {
-    struct pfl_tls_port_connection *c = user;
+    struct direct_connection *c = user;
+    struct pfl_direct *d = c->direct;
 
-    if (why != NULL &&
-        pfl_log_limit_take(&c->port->judged_log, "request-refused", uv_now(c->port->conf.loop)))
+    if (why != NULL && pfl_log_limit_take(&d->judged_log, "request-refused", uv_now(d->conf.loop)))
         pfl_log_warn("request-refused", "address=%s operator=%s method=%s reason=%s", c->address,
                      pfl_log_quote_str(c->uri), pfl_method_name(method), pfl_log_quote_str(why));
 }
@@ -87,91 +112,85 @@ static const char *remedy_of_connect(int rc)
     }
 }
 
-static void decide(const struct pfl_tls_port_connection *c,
-                   struct pfl_policy_decision *ret_decision)
-{
-    struct pfl_identity identity = {0};
-    struct pfl_policy_question question = {.operator_name = identity.name, .host = c->port->name};
+/* ---- the end of a connection ---- */
 
-    *ret_decision = (struct pfl_policy_decision){0};
-    if (pfl_identity_parse(c->uri, &identity) == 0)
-        pfl_policy_decide(c->port->policy, &question, ret_decision);
+static void free_connection(struct direct_connection *c)
+{
+    if (c->quota != NULL)
+        pfl_quota_close(c->quota);
+    pfl_list_remove(&c->node);
+    pfl_mem_free(c);
 }
 
-static bool has_too_many(const struct pfl_tls_port_connection *c)
+static void on_proxy_ended(void *user, const struct pfl_direct_proxy_stats *stats)
+{
+    struct direct_connection *c = user;
+    struct pfl_direct *d = c->direct;
+    void (*on_ended)(void *user) = c->on_ended;
+    void *ended_user = c->user;
+
+    log_end(c, stats);
+    d->ended.bytes_to_host += stats->bytes_to_local;
+    d->ended.bytes_to_operator += stats->bytes_to_remote;
+    d->ended.cut += stats->remote_err != 0 || stats->local_err != 0;
+    audit(c, "end", 0, stats);
+    free_connection(c);
+    on_ended(ended_user);
+}
+
+/* ---- a connection comes ---- */
+
+static unsigned count_of(const struct pfl_direct *d, const char *operator_name)
 {
     struct pfl_list *it;
     unsigned count = 0;
 
-    PFL_LIST_EACH (it, &c->port->connections) {
-        const struct pfl_tls_port_connection *other =
-            PFL_CONTAINER_OF(it, struct pfl_tls_port_connection, node);
-
-        count += other->direct_proxy != NULL && strcmp(other->uri, c->uri) == 0;
-    }
-    return count >= c->port->conf.max_per_operator;
+    PFL_LIST_EACH (it, &d->connections)
+        count += strcmp(connection_of(it)->identity.name, operator_name) == 0;
+    return count;
 }
 
-/* False: refused, and logged. */
-static bool is_permitted(struct pfl_tls_port_connection *c,
-                         struct pfl_policy_decision *ret_decision)
+static struct pfl_direct_admission_conf question_of(const struct direct_connection *c)
 {
-    struct pfl_tls_port *p = c->port;
-    struct pfl_identity identity = {0};
-    uint64_t now_ms = uv_now(p->conf.loop);
+    const struct pfl_direct *d = c->direct;
 
-    if (!pfl_tls_port_authorize(c, PFL_IDENTITY_OPERATOR))
-        return false;
-    if (has_too_many(c)) {
-        audit(c, "refuse", 429, NULL);
-        pfl_tls_port_log_refusal(c, "too many connections of this operator", "close some");
-        return false;
-    }
-    decide(c, ret_decision);
-    if (!ret_decision->is_allowed) {
-        audit(c, "refuse", 403, NULL);
-        pfl_tls_port_log_refusal(c, "no rule of the policy lets this operator use this host",
-                                 "add one to the policy, then SIGHUP");
-        return false;
-    }
-    if (ret_decision->rates.len == 0)
-        return true;
-    (void)!pfl_identity_parse(c->uri, &identity);
-    c->quota = pfl_quotas_get(&p->quotas, identity.name, ret_decision->rates, now_ms);
-    if (c->quota != NULL && pfl_quota_try_open(c->quota, true, now_ms))
-        return true;
-    c->quota = NULL;
-    audit(c, "refuse", 429, NULL);
-    pfl_tls_port_log_refusal(c, "this operator's role gives no more streams at the moment",
-                             "close some, or wait");
-    return false;
+    return (struct pfl_direct_admission_conf){
+        .policy = d->policy,
+        .quotas = d->conf.quotas,
+        .operator_name = c->identity.name,
+        .host = d->host,
+        .connections = count_of(d, c->identity.name),
+        .max_connections = d->conf.max_per_operator,
+        .now_ms = uv_now(d->conf.loop),
+    };
 }
 
-static int connect_service(struct pfl_tls_port_connection *c, int *ret_fd)
+static int connect_service(const struct direct_connection *c, int *ret_fd)
 {
-    struct pfl_tls_port *p = c->port;
-    int rc = pfl_fdsock_connect_service(p->conf.consumer_socket, ret_fd);
+    struct pfl_direct *d = c->direct;
+    int rc = pfl_fdsock_connect_service(d->conf.consumer_socket, ret_fd);
 
-    if (rc != 0 && pfl_log_limit_take(&p->unreachable_log, "consumer-socket-unreachable",
-                                      uv_now(p->conf.loop)))
+    if (rc != 0 && pfl_log_limit_take(&d->unreachable_log, "consumer-socket-unreachable",
+                                      uv_now(d->conf.loop)))
         pfl_log_error("consumer-socket-unreachable",
                       "socket=%s address=%s operator=%s reason=\"%s\" remedy=\"%s\"",
-                      pfl_log_quote_str(p->conf.consumer_socket), c->address,
+                      pfl_log_quote_str(d->conf.consumer_socket), c->address,
                       pfl_log_quote_str(c->uri), pfl_fdsock_get_service_why(),
                       remedy_of_connect(rc));
     return rc;
 }
 
-static int forward(struct pfl_tls_port_connection *c, const struct pfl_policy_decision *decision)
+static int forward(struct direct_connection *c, struct pfl_stream *remote, struct pfl_span role)
 {
+    struct pfl_direct *d = c->direct;
     struct pfl_direct_proxy_conf conf = {
-        .loop = c->port->conf.loop,
-        .remote = c->tls,
-        .half_closed_timeout_ms = c->port->conf.half_closed_timeout_ms,
-        .role = decision->role,
+        .loop = d->conf.loop,
+        .remote = remote,
+        .half_closed_timeout_ms = d->conf.half_closed_timeout_ms,
+        .role = role,
         .bucket = c->quota != NULL ? &c->quota->bytes : NULL,
         .on_judged = on_judged,
-        .on_ended = on_forward_ended,
+        .on_ended = on_proxy_ended,
         .user = c,
     };
     int fd = -1;
@@ -179,66 +198,153 @@ static int forward(struct pfl_tls_port_connection *c, const struct pfl_policy_de
 
     if (rc != 0)
         return rc;
-    rc = pfl_direct_proxy_new(&conf, fd, &c->direct_proxy);
-    if (rc == 0) {
-        c->port->ended.begun++;
+    rc = pfl_direct_proxy_new(&conf, fd, &c->proxy);
+    if (rc == 0)
         return 0;
-    }
     pfl_log_error("forward-failed", "address=%s reason=\"%s\"", c->address, pfl_err_str(rc));
     close(fd);
     return rc;
 }
 
-void pfl_direct_port_open(struct pfl_tls_port_connection *c)
+static int admit(struct direct_connection *c, struct pfl_stream *remote,
+                 struct pfl_identity_refusal *ret_refusal)
 {
-    struct pfl_policy_decision decision;
+    struct pfl_direct_admission_conf question = question_of(c);
+    struct pfl_direct_admission admission;
 
-    if (c->port->hub != NULL && !c->port->conf.is_socket_given) {
-        pfl_tls_port_log_refusal(c, "this meeting point has no consumer socket of its own",
-                                 "use the tunnel (ALPN h2), or start it with --consumer-socket");
-        pfl_tls_port_refuse(c);
-        return;
+    pfl_direct_admission_decide(&question, &admission);
+    c->quota = admission.quota;
+    if (admission.status == 0)
+        return forward(c, remote, admission.role);
+    audit(c, "refuse", admission.status, NULL);
+    *ret_refusal = admission.refusal;
+    return PFL_EPERM;
+}
+
+static struct direct_connection *make(struct pfl_direct *d, const struct pfl_direct_peer_conf *conf)
+{
+    struct direct_connection *c = pfl_mem_zalloc(sizeof(*c));
+
+    if (c == NULL)
+        return NULL;
+    c->direct = d;
+    c->identity = *conf->identity;
+    c->start_ms = conf->start_ms;
+    (void)snprintf(c->address, sizeof(c->address), "%s", conf->address);
+    (void)snprintf(c->uri, sizeof(c->uri), "%s", conf->uri);
+    c->on_ended = conf->on_ended;
+    c->user = conf->user;
+    return c;
+}
+
+int pfl_direct_take(struct pfl_direct *self, const struct pfl_direct_peer_conf *conf,
+                    struct pfl_identity_refusal *ret_refusal)
+{
+    struct direct_connection *c = make(self, conf);
+    const char *tls_version = pfl_tls_stream_get_version(conf->stream);
+    int rc;
+
+    *ret_refusal = (struct pfl_identity_refusal){"out of memory", "try again"};
+    if (c == NULL)
+        return PFL_ENOMEM;
+    ret_refusal->reason = NULL;
+    rc = admit(c, conf->stream, ret_refusal);
+    if (rc != 0) {
+        free_connection(c);
+        return rc;
     }
-    if (!is_permitted(c, &decision) || forward(c, &decision) != 0) {
-        if (c->quota != NULL)
-            pfl_quota_close(c->quota);
-        c->quota = NULL;
-        pfl_tls_port_refuse(c);
-        return;
-    }
+    pfl_list_append(&self->connections, &c->node);
+    self->ended.begun++;
     pfl_log_info("connection-started", "address=%s operator=%s tls=%s", c->address,
-                 pfl_log_quote_str(c->uri), pfl_tls_stream_get_version(c->tls));
-    c->tls = NULL;
+                 pfl_log_quote_str(c->uri), tls_version);
     audit(c, "connect", 0, NULL);
+    return 0;
 }
 
-/* Of the role as it is now, or of another. */
-static void take_rates(struct pfl_tls_port_connection *c, struct pfl_span role)
+/* ---- the policy, and the end ---- */
+
+static void review(struct direct_connection *c)
 {
-    struct pfl_tls_port *p = c->port;
-    struct pfl_quota *quota;
+    struct pfl_direct_admission_conf question = question_of(c);
+    struct pfl_direct_admission admission;
 
-    if (c->quota == NULL || role.len == 0)
-        return;
-    quota = pfl_quotas_get(&p->quotas, c->quota->operator_name, role, uv_now(p->conf.loop));
-    if (quota == NULL || quota == c->quota)
-        return;
-    quota->streams++;
-    pfl_quota_close(c->quota);
-    c->quota = quota;
-    pfl_direct_proxy_set_bucket(c->direct_proxy, &quota->bytes);
-}
-
-void pfl_direct_port_review(struct pfl_tls_port_connection *c)
-{
-    struct pfl_policy_decision decision;
-
-    decide(c, &decision);
-    if (decision.is_allowed) {
-        take_rates(c, decision.rates);
-        pfl_direct_proxy_set_role(c->direct_proxy, decision.role);
+    pfl_direct_admission_review(&question, c->quota, &admission);
+    if (admission.status != 0) {
+        audit(c, "forbid", admission.status, NULL);
+        pfl_direct_proxy_close(c->proxy);
         return;
     }
-    audit(c, "forbid", 403, NULL);
-    pfl_direct_proxy_close(c->direct_proxy);
+    if (admission.quota != c->quota)
+        pfl_direct_proxy_set_bucket(c->proxy, &admission.quota->bytes);
+    c->quota = admission.quota;
+    pfl_direct_proxy_set_role(c->proxy, admission.role);
+}
+
+void pfl_direct_set_policy(struct pfl_direct *self, const struct pfl_policy *policy)
+{
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    self->policy = policy;
+    PFL_LIST_EACH_SAFE (it, tmp, &self->connections)
+        review(connection_of(it));
+}
+
+void pfl_direct_drop(struct pfl_direct *self, const void *user)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &self->connections) {
+        if (connection_of(it)->user == user)
+            pfl_direct_proxy_close(connection_of(it)->proxy);
+    }
+}
+
+void pfl_direct_close(struct pfl_direct *self)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &self->connections)
+        pfl_direct_proxy_close(connection_of(it)->proxy);
+}
+
+void pfl_direct_add_traffic(const struct pfl_direct *self, struct pfl_traffic *traffic)
+{
+    struct pfl_direct_proxy_stats stats;
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &self->connections) {
+        pfl_direct_proxy_get_stats(connection_of(it)->proxy, &stats);
+        traffic->open++;
+        traffic->bytes_to_host += stats.bytes_to_local;
+        traffic->bytes_to_operator += stats.bytes_to_remote;
+        pfl_traffic_add_queue(traffic, stats.queued_to_local);
+        pfl_traffic_add_queue(traffic, stats.queued_to_remote);
+    }
+    traffic->begun += self->ended.begun;
+    traffic->cut += self->ended.cut;
+    traffic->bytes_to_host += self->ended.bytes_to_host;
+    traffic->bytes_to_operator += self->ended.bytes_to_operator;
+}
+
+int pfl_direct_new(const struct pfl_direct_conf *conf, struct pfl_direct **ret_direct)
+{
+    struct pfl_direct *d = pfl_mem_zalloc(sizeof(*d));
+
+    if (d == NULL)
+        return PFL_ENOMEM;
+    d->conf = *conf;
+    (void)snprintf(d->host, sizeof(d->host), "%s", conf->host);
+    pfl_list_init(&d->connections);
+    *ret_direct = d;
+    return 0;
+}
+
+void pfl_direct_free(struct pfl_direct *self)
+{
+    if (self == NULL)
+        return;
+    pfl_log_limit_flush(&self->judged_log, "request-refused");
+    pfl_log_limit_flush(&self->unreachable_log, "consumer-socket-unreachable");
+    pfl_mem_free(self);
 }

@@ -3,13 +3,12 @@
  * The TLS port: see tls_port.h.
  *
  * Happy path: accept -> TLS handshake (both sides show certificates) -> ALPN selects the kind ->
- * the peer's URI name is an operator's (an agent's: a host's) of our fleet -> the hub takes it, or
- * it is forwarded to the consumer socket until both sides are done. Failures: each ends that one
- * connection with a log line with the peer, the reason and the remedy. Ownership: owns the
- * listener, the TLS conf and its connections; a connection owns its TLS stream until a proxy or the
- * hub takes it. Freed when the listener and the last connection are gone. Limits: max_connections,
- * unfinished handshakes (base/io/handshake_queue.h), handshake_timeout_ms, the proxy's queues;
- * refusals in the log (log.h).
+ * the peer's URI name is an operator's (an agent's: a host's) of our fleet -> the hub or direct
+ * mode takes it. Failures: each ends that one connection with a log line with the peer, the reason
+ * and the remedy. Ownership: owns the listener, the TLS conf, the hub, direct mode and its
+ * connections; a connection owns its TLS stream until one of the two takes it. Freed when the
+ * listener and the last connection are gone. Limits: max_connections, unfinished handshakes
+ * (base/io/handshake_queue.h), handshake_timeout_ms; refusals in the log (log.h).
  */
 #include "relay/accept/tls_port.h"
 
@@ -37,6 +36,7 @@ static const char *const alpn[] = {PFL_TUNNEL_ALPN_AGENT, PFL_TUNNEL_ALPN_OPERAT
 static void free_port(struct pfl_tls_port *p)
 {
     pfl_hub_free(p->hub);
+    pfl_direct_free(p->direct);
     pfl_policy_free(p->policy);
     pfl_quotas_fini(&p->quotas);
     pfl_audit_log_close(p->audit);
@@ -56,8 +56,6 @@ static void finish_if_gone(struct pfl_tls_port *p)
         return;
     }
     pfl_log_limit_flush(&p->refused_log, "peer-refused");
-    pfl_log_limit_flush(&p->judged_log, "request-refused");
-    pfl_log_limit_flush(&p->unreachable_log, "consumer-socket-unreachable");
     pfl_log_limit_flush(&p->failed_log, "accept-failed");
     p->conf.on_closed(p->conf.user);
     free_port(p);
@@ -68,7 +66,7 @@ static void on_turn_closed(uv_handle_t *handle)
     finish_if_gone(handle->data);
 }
 
-void pfl_tls_port_end_connection(struct pfl_tls_port_connection *c)
+static void end_connection(struct pfl_tls_port_connection *c)
 {
     struct pfl_tls_port *p = c->port;
 
@@ -115,17 +113,16 @@ static void on_tls_closed(void *user, int err)
                      pfl_log_quote_str(id->subject), pfl_log_quote_str(id->uri),
                      reason_of_end(c, err));
     c->tls = NULL;
-    pfl_tls_port_end_connection(c);
+    end_connection(c);
 }
 
-void pfl_tls_port_refuse(struct pfl_tls_port_connection *c)
+static void refuse(struct pfl_tls_port_connection *c)
 {
     c->is_refused = true;
     pfl_stream_close_after_flush(c->tls, REFUSAL_TIMEOUT_MS);
 }
 
-void pfl_tls_port_log_refusal(struct pfl_tls_port_connection *c, const char *reason,
-                              const char *remedy)
+static void log_refusal(struct pfl_tls_port_connection *c, const char *reason, const char *remedy)
 {
     const struct pfl_tls_identity *id = pfl_tls_stream_get_identity(c->tls);
 
@@ -135,28 +132,32 @@ void pfl_tls_port_log_refusal(struct pfl_tls_port_connection *c, const char *rea
                      remedy);
 }
 
-bool pfl_tls_port_authorize(struct pfl_tls_port_connection *c, enum pfl_identity_role role)
+/* Its peer is an operator, or a host, of our fleet: c->identity and c->uri are set. False: not, and
+ * logged. */
+static bool authorize(struct pfl_tls_port_connection *c, enum pfl_identity_role role,
+                      struct pfl_identity *ret_identity)
 {
     const struct pfl_tls_identity *id = pfl_tls_stream_get_identity(c->tls);
-    struct pfl_identity_refusal why;
+    struct pfl_identity_refusal why = {.reason = "", .remedy = ""};
 
     if (pfl_tls_conf_is_revoked(c->port->tls, id)) { /* by a list that came during the handshake */
-        pfl_tls_port_log_refusal(c, "its certificate was revoked during the handshake",
-                                 "none: its owner needs another certificate");
+        log_refusal(c, "its certificate was revoked during the handshake",
+                    "none: its owner needs another certificate");
         return false;
     }
-    if (pfl_identity_authorize(id->uri, c->port->fleet, role, &why) == 0) {
+    if (pfl_identity_authorize(id->uri, c->port->fleet, role, &why) == 0 &&
+        pfl_identity_parse(id->uri, ret_identity) == 0) {
         (void)snprintf(c->uri, sizeof(c->uri), "%s", id->uri);
         c->identity = *id;
         return true;
     }
-    pfl_tls_port_log_refusal(c, why.reason, why.remedy);
+    log_refusal(c, why.reason, why.remedy);
     return false;
 }
 
-static void on_peer_ended(void *user)
+static void on_taker_ended(void *user)
 {
-    pfl_tls_port_end_connection(user);
+    end_connection(user);
 }
 
 /* False: refused. */
@@ -167,26 +168,56 @@ static bool hand_to_hub(struct pfl_tls_port_connection *c, enum pfl_identity_rol
         .stream = c->tls,
         .identity = &identity,
         .address = c->address,
-        .on_ended = on_peer_ended,
+        .on_ended = on_taker_ended,
         .user = c,
     };
 
     if (c->port->hub == NULL) {
-        pfl_tls_port_log_refusal(c, "this relay is no meeting point",
-                                 "give it a relay certificate: perfleet pki relay DIR NAME");
+        log_refusal(c, "this relay is no meeting point",
+                    "give it a relay certificate: perfleet pki relay DIR NAME");
         return false;
     }
-    if (!pfl_tls_port_authorize(c, role) || pfl_identity_parse(c->uri, &identity) != 0)
+    if (!authorize(c, role, &identity))
         return false;
-    c->is_peer = true;
-    if (pfl_hub_take(c->port->hub, &conf) == 0) {
-        c->tls = NULL;
-        return true;
+    if (pfl_hub_take(c->port->hub, &conf) != 0) {
+        log_refusal(c, "too many connections of this operator, or out of memory", "close some");
+        return false;
     }
-    c->is_peer = false;
-    pfl_tls_port_log_refusal(c, "too many connections of this operator, or out of memory",
-                             "close some");
-    return false;
+    c->taker = PFL_TLS_PORT_HUB;
+    c->tls = NULL;
+    return true;
+}
+
+/* The peer gets the consumer socket of this host. False: refused. */
+static bool hand_to_direct(struct pfl_tls_port_connection *c)
+{
+    struct pfl_identity identity;
+    struct pfl_direct_peer_conf conf = {
+        .stream = c->tls,
+        .identity = &identity,
+        .uri = c->uri,
+        .address = c->address,
+        .start_ms = c->start_ms,
+        .on_ended = on_taker_ended,
+        .user = c,
+    };
+    struct pfl_identity_refusal why;
+
+    if (c->port->direct == NULL) {
+        log_refusal(c, "this meeting point has no consumer socket of its own",
+                    "use the tunnel (ALPN h2), or start it with --consumer-socket");
+        return false;
+    }
+    if (!authorize(c, PFL_IDENTITY_OPERATOR, &identity))
+        return false;
+    if (pfl_direct_take(c->port->direct, &conf, &why) != 0) {
+        if (why.reason != NULL)
+            log_refusal(c, why.reason, why.remedy);
+        return false;
+    }
+    c->taker = PFL_TLS_PORT_DIRECT;
+    c->tls = NULL;
+    return true;
 }
 
 static void count_handshake(struct pfl_tls_port *p, const char *version)
@@ -197,17 +228,24 @@ static void count_handshake(struct pfl_tls_port *p, const char *version)
         p->handshakes_1_2++;
 }
 
+/* What a connection is, ALPN says. False: refused. */
+static bool hand_over(struct pfl_tls_port_connection *c)
+{
+    const char *protocol = pfl_tls_stream_get_alpn(c->tls);
+
+    if (protocol == NULL || strcmp(protocol, PFL_TUNNEL_ALPN_RAW) == 0)
+        return hand_to_direct(c);
+    return hand_to_hub(c, strcmp(protocol, PFL_TUNNEL_ALPN_AGENT) == 0 ? PFL_IDENTITY_HOST
+                                                                       : PFL_IDENTITY_OPERATOR);
+}
+
 static void on_tls_ready(void *user)
 {
     struct pfl_tls_port_connection *c = user;
-    const char *protocol = pfl_tls_stream_get_alpn(c->tls);
 
     count_handshake(c->port, pfl_tls_stream_get_version(c->tls));
-    if (protocol == NULL || strcmp(protocol, PFL_TUNNEL_ALPN_RAW) == 0)
-        pfl_direct_port_open(c);
-    else if (!hand_to_hub(c, strcmp(protocol, PFL_TUNNEL_ALPN_AGENT) == 0 ? PFL_IDENTITY_HOST
-                                                                          : PFL_IDENTITY_OPERATOR))
-        pfl_tls_port_refuse(c);
+    if (!hand_over(c))
+        refuse(c);
 }
 
 static const struct pfl_stream_ops tls_ops = {
@@ -296,21 +334,48 @@ static int load_tls(const struct pfl_tls_files *files, struct pfl_tls_conf **ret
     return 0;
 }
 
+static int open_hub(struct pfl_tls_port *p, const char *name)
+{
+    struct pfl_hub_conf conf = {.loop = p->conf.loop,
+                                .relay = name,
+                                .fleet = p->fleet,
+                                .audit = p->audit,
+                                .quotas = &p->quotas,
+                                .silence_ms = p->conf.silence_ms,
+                                .max_per_operator = p->conf.max_per_operator,
+                                .max_unread_mib = p->conf.max_unread_mib,
+                                .forget_after_ms = p->conf.forget_after_ms};
+    int rc = pfl_hub_new(&conf, &p->hub);
+
+    if (rc == 0)
+        pfl_hub_set_policy(p->hub, p->policy);
+    return rc;
+}
+
+static int open_direct(struct pfl_tls_port *p, const char *name)
+{
+    struct pfl_direct_conf conf = {.loop = p->conf.loop,
+                                   .consumer_socket = p->conf.consumer_socket,
+                                   .host = name,
+                                   .audit = p->audit,
+                                   .quotas = &p->quotas,
+                                   .max_per_operator = p->conf.max_per_operator,
+                                   .half_closed_timeout_ms = p->conf.half_closed_timeout_ms};
+    int rc = pfl_direct_new(&conf, &p->direct);
+
+    if (rc == 0)
+        pfl_direct_set_policy(p->direct, p->policy);
+    return rc;
+}
+
 /* Selects the fleet whose operators are admitted; with a relay's certificate this is a fleet
  * relay. */
 static int choose_role(struct pfl_tls_port *p)
 {
     const struct pfl_tls_identity *own = pfl_tls_conf_get_identity(p->tls);
     struct pfl_identity id = {.role = PFL_IDENTITY_HOST};
-    struct pfl_hub_conf hub = {.loop = p->conf.loop,
-                               .relay = id.name,
-                               .fleet = p->fleet,
-                               .quotas = &p->quotas,
-                               .silence_ms = p->conf.silence_ms,
-                               .max_per_operator = p->conf.max_per_operator,
-                               .max_unread_mib = p->conf.max_unread_mib,
-                               .forget_after_ms = p->conf.forget_after_ms};
     bool is_named = pfl_identity_parse(own->uri, &id) == 0;
+    bool is_meeting_point = id.role == PFL_IDENTITY_RELAY;
     int rc;
 
     if (!is_named && p->conf.fleet == NULL) {
@@ -322,14 +387,11 @@ static int choose_role(struct pfl_tls_port *p)
     }
     (void)snprintf(p->fleet, sizeof(p->fleet), "%s",
                    p->conf.fleet != NULL ? p->conf.fleet : id.fleet);
-    memcpy(p->name, id.name, sizeof(p->name));
     rc = pfl_policy_file_load(p->conf.policy_path, &p->policy);
-    if (rc != 0 || id.role != PFL_IDENTITY_RELAY)
-        return rc;
-    hub.audit = p->audit;
-    rc = pfl_hub_new(&hub, &p->hub);
-    if (rc == 0)
-        pfl_hub_set_policy(p->hub, p->policy);
+    if (rc == 0 && is_meeting_point)
+        rc = open_hub(p, id.name);
+    if (rc == 0 && (!is_meeting_point || p->conf.is_socket_given))
+        rc = open_direct(p, id.name);
     return rc;
 }
 
@@ -401,9 +463,9 @@ static void drop_revoked(struct pfl_tls_port *p)
             continue;
         pfl_log_warn("peer-dropped", "address=%s uri=%s reason=\"its certificate was revoked\"",
                      c->address, pfl_log_quote_str(c->uri));
-        if (c->direct_proxy != NULL)
-            pfl_direct_proxy_close(c->direct_proxy);
-        else if (c->is_peer)
+        if (c->taker == PFL_TLS_PORT_DIRECT)
+            pfl_direct_drop(p->direct, c);
+        else if (c->taker == PFL_TLS_PORT_HUB)
             pfl_hub_drop(p->hub, c);
     }
 }
@@ -412,21 +474,14 @@ static void reload_policy(struct pfl_tls_port *p)
 {
     struct pfl_policy *fresh = NULL;
     struct pfl_policy *old = p->policy;
-    struct pfl_list *it;
-    struct pfl_list *tmp;
 
     if (pfl_policy_file_load(p->conf.policy_path, &fresh) != 0)
         return;
     p->policy = fresh;
     if (p->hub != NULL)
         pfl_hub_set_policy(p->hub, fresh);
-    PFL_LIST_EACH_SAFE (it, tmp, &p->connections) {
-        struct pfl_tls_port_connection *c =
-            PFL_CONTAINER_OF(it, struct pfl_tls_port_connection, node);
-
-        if (c->direct_proxy != NULL)
-            pfl_direct_port_review(c);
-    }
+    if (p->direct != NULL)
+        pfl_direct_set_policy(p->direct, fresh);
     pfl_policy_free(old);
 }
 
@@ -472,11 +527,11 @@ void pfl_tls_port_close(struct pfl_tls_port *self)
         struct pfl_tls_port_connection *c =
             PFL_CONTAINER_OF(it, struct pfl_tls_port_connection, node);
 
-        if (c->direct_proxy != NULL)
-            pfl_direct_proxy_close(c->direct_proxy);
-        else if (c->tls != NULL)
+        if (c->tls != NULL)
             pfl_stream_close(c->tls);
     }
+    if (self->direct != NULL)
+        pfl_direct_close(self->direct);
     if (self->hub != NULL)
         pfl_hub_close(self->hub);
 }

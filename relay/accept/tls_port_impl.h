@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by tls_port.c (connections) and direct_port.c (those in direct mode). */
+/* The state of tls_port.c, which metrics_port.c reads. */
 #ifndef PFL_RELAY_ACCEPT_TLS_PORT_IMPL_H
 #define PFL_RELAY_ACCEPT_TLS_PORT_IMPL_H
 
 #include "base/io/listener.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "relay/accept/direct_port.h"
 #include "relay/accept/tls_port.h"
-#include "relay/direct/direct_proxy.h"
 #include "relay/hub/hub_port.h"
 
 struct pfl_tls_port {
     struct pfl_tls_port_conf conf;
     struct pfl_hub *hub;         /* owned; NULL: not a fleet relay */
+    struct pfl_direct *direct;   /* owned; NULL: it serves no consumer socket */
     struct pfl_audit_log *audit; /* owned */
     struct pfl_policy *policy;   /* owned; NULL allows all */
     struct pfl_quotas quotas;
@@ -24,48 +25,32 @@ struct pfl_tls_port {
     uint64_t refused;        /* of them: no handshake, or not admitted */
     uint64_t handshakes_1_2; /* completed, by version of TLS */
     uint64_t handshakes_1_3;
-    struct pfl_traffic ended; /* of direct mode: `begun` of all, bytes of ended ones */
     struct pfl_log_limit refused_log;
-    struct pfl_log_limit judged_log;
-    struct pfl_log_limit unreachable_log;
     struct pfl_log_limit failed_log;
     char fleet[PFL_IDENTITY_NAME_BYTES];
-    char name[PFL_IDENTITY_NAME_BYTES]; /* of this host, for the policy of direct mode */
-    uv_check_t turn;                    /* runs at the end of a loop turn, for the hub */
+    uv_check_t turn; /* runs at the end of a loop turn, for the hub */
     bool is_turn_open;
     bool is_draining;
+};
+
+/* Who has the TLS stream of a connection. */
+enum pfl_tls_port_taker {
+    PFL_TLS_PORT_ITSELF, /* during the handshake, and while a refusal is sent */
+    PFL_TLS_PORT_HUB,
+    PFL_TLS_PORT_DIRECT,
 };
 
 struct pfl_tls_port_connection {
     struct pfl_list node;
     struct pfl_tls_port *port;
-    struct pfl_listener *listener;         /* borrowed: lives until we release it */
-    struct pfl_stream *tls;                /* owned until `direct_proxy` is made */
-    struct pfl_direct_proxy *direct_proxy; /* owned until its on_ended */
-    struct pfl_quota *quota;               /* borrowed; of a proxy under a role */
+    struct pfl_listener *listener; /* borrowed: lives until we release it */
+    struct pfl_stream *tls;        /* owned; NULL: taken */
+    enum pfl_tls_port_taker taker;
     uint64_t start_ms;
     bool is_refused; /* logged already */
-    bool is_peer;    /* belongs to the hub */
     char address[80];
     char uri[256];
     struct pfl_tls_identity identity; /* once it is admitted */
 };
-
-/* Frees the connection, and the port with the last one. */
-void pfl_tls_port_end_connection(struct pfl_tls_port_connection *c);
-/* Checks that the peer is an operator, or a host, of our fleet, and sets c->identity and c->uri.
- * False: it is not; logged. */
-bool pfl_tls_port_authorize(struct pfl_tls_port_connection *c, enum pfl_identity_role role);
-void pfl_tls_port_log_refusal(struct pfl_tls_port_connection *c, const char *reason,
-                              const char *remedy);
-/* Closes a connection that only has its TLS stream. */
-void pfl_tls_port_refuse(struct pfl_tls_port_connection *c);
-
-/* ---- direct_port.c ---- */
-
-/* Connects the peer with the consumer socket of this host, or refuses it. */
-void pfl_direct_port_open(struct pfl_tls_port_connection *c);
-/* The policy changed: closes what it forbids now, and sets the new roles. */
-void pfl_direct_port_review(struct pfl_tls_port_connection *c);
 
 #endif

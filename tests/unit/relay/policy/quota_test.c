@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/mem.h"
 #include "tests/support/sweep.h"
 
 static struct pfl_span make_role(uint8_t *dst, size_t room, uint64_t streams, uint64_t per_min)
@@ -106,12 +107,44 @@ static void the_idle_make_room_and_nobody_else(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static void a_stream_moves_to_the_quota_of_another_role(void **state)
+{
+    uint8_t bytes[64];
+    uint8_t other_bytes[64];
+    struct pfl_span role = make_role(bytes, sizeof(bytes), 2, 3);
+    struct pfl_span other = make_role(other_bytes, sizeof(other_bytes), 9, 3);
+    struct pfl_quotas all;
+    struct pfl_quota *a;
+    struct pfl_quota *b;
+
+    (void)state;
+    other_bytes[2] = 'q'; /* its name */
+    pfl_quotas_init(&all);
+    a = pfl_quotas_get(&all, "ann", role, 0);
+    assert_true(pfl_quota_try_open(a, true, 0));
+    assert_ptr_equal(pfl_quotas_move(&all, a, role, 0), a);
+    assert_int_equal(a->streams, 1);
+    b = pfl_quotas_move(&all, a, other, 0);
+    assert_string_equal(b->role, "q");
+    assert_int_equal(b->max_streams, 9);
+    assert_int_equal(a->streams, 0);
+    assert_int_equal(b->streams, 1);
+    pfl_mem_fail_at(1); /* without a quota it stays where it is */
+    other_bytes[2] = 'p';
+    assert_ptr_equal(pfl_quotas_move(&all, b, other, 0), b);
+    pfl_mem_fail_at(0);
+    assert_int_equal(b->streams, 1);
+    pfl_quotas_fini(&all);
+    pfl_sweep_assert_no_leak();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streams_are_counted_at_a_time_and_per_minute),
         cmocka_unit_test(resumes_of_streams_that_nobody_has_count_as_new_ones),
         cmocka_unit_test(the_idle_make_room_and_nobody_else),
+        cmocka_unit_test(a_stream_moves_to_the_quota_of_another_role),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

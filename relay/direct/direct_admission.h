@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether an operator gets the consumer socket of this host, and under which role and quota. A
+ * core. */
+#ifndef PFL_RELAY_DIRECT_DIRECT_ADMISSION_H
+#define PFL_RELAY_DIRECT_DIRECT_ADMISSION_H
+
+#include "proto/tunnel/identity.h"
+#include "relay/policy/policy.h"
+#include "relay/policy/quota.h"
+
+struct pfl_direct_admission_conf {
+    const struct pfl_policy *policy; /* NULL: everything is allowed */
+    struct pfl_quotas *quotas;
+    const char *operator_name;
+    const char *host;     /* ours */
+    unsigned connections; /* that he has */
+    unsigned max_connections;
+    uint64_t now_ms;
+};
+
+struct pfl_direct_admission {
+    unsigned status; /* 0: he may; 403, 429: refused */
+    struct pfl_identity_refusal refusal;
+    struct pfl_span role;    /* what he is kept to; empty: nothing. Borrowed from the policy */
+    struct pfl_quota *quota; /* one stream of it is his until pfl_quota_close; NULL: no role */
+};
+
+void pfl_direct_admission_decide(const struct pfl_direct_admission_conf *conf,
+                                 struct pfl_direct_admission *ret_admission);
+/* The same for a connection that is there, with the quota that it has: the policy may be another
+ * one. `connections` do not count. A quota that it has stays one, with the rates of the new role if
+ * there is one. */
+void pfl_direct_admission_review(const struct pfl_direct_admission_conf *conf,
+                                 struct pfl_quota *quota,
+                                 struct pfl_direct_admission *ret_admission);
+
+#endif
