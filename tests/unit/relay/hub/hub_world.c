@@ -287,6 +287,7 @@ static void on_answer(void *user, const struct pfl_h2_head *head)
 
     a->status = pfl_h2_head_get_status(head);
     (void)snprintf(a->problem, sizeof(a->problem), "%s", problem != NULL ? problem : "");
+    pfl_h2_stream_wake(a->h2_stream);
 }
 
 static void on_answer_data(void *user, struct pfl_span data)
@@ -308,7 +309,7 @@ static size_t on_answer_pull(void *user, uint8_t *dst, size_t room, bool *ret_is
 
     memset(dst, 'o', len);
     a->to_send -= len;
-    *ret_is_end = false;
+    *ret_is_end = a->status != 0 && a->status != 200; /* refused: there is no stream to send in */
     return len;
 }
 
