@@ -1,50 +1,78 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A user's part of a turn: see fair_turn.h. Happy path: while no user uses up its part, each turn
- * is a round for everybody. When a part is used up, the connections that were served wait until a
- * turn skips nobody; the next turn begins another round. Round numbers are unique, so that a user
- * that was forgotten meanwhile gets a new one. No failures.
+ * A user's part of a turn: see fair_turn.h. Happy path: while no user uses up its part, nobody
+ * waits. When a part is used up, the user's other ready connections queue, and so do all that get
+ * ready before the queue is empty and its last ones are served. A turn costs in proportion to the
+ * connections that it serves, not to those that wait. No failures.
  */
 #include "base/fair_turn.h"
 
 #include <stddef.h>
 
+static struct pfl_fair_turn_conn *conn_of(struct pfl_list *node)
+{
+    return PFL_CONTAINER_OF(node, struct pfl_fair_turn_conn, node);
+}
+
+static bool can_forget(const struct pfl_fair_turn *self, const struct pfl_fair_turn_user *u)
+{
+    return !u->is_used || (u->turn != self->turn && pfl_list_is_empty(&u->waiting));
+}
+
 static struct pfl_fair_turn_user *find_user(struct pfl_fair_turn *self, uint64_t who)
 {
-    struct pfl_fair_turn_user *oldest = &self->users[who % PFL_FAIR_TURN_USERS];
+    struct pfl_fair_turn_user *oldest = NULL;
 
     for (size_t i = 0; i < PFL_FAIR_TURN_USERS; i++) {
         struct pfl_fair_turn_user *u = &self->users[i];
 
-        if (u->round != 0 && u->who == who)
+        if (u->is_used && u->who == who)
             return u;
-        if (u->turn < oldest->turn || (u->round == 0 && oldest->round != 0))
+        if (can_forget(self, u) &&
+            (oldest == NULL || (oldest->is_used && (!u->is_used || u->turn < oldest->turn))))
             oldest = u;
     }
-    if (oldest->round != 0 && oldest->turn == self->turn)
-        return oldest; /* all are in use at this turn */
-    *oldest = (struct pfl_fair_turn_user){.who = who, .turn = self->turn, .round = ++self->rounds};
+    if (oldest == NULL)
+        return &self->users[who % PFL_FAIR_TURN_USERS];
+    *oldest = (struct pfl_fair_turn_user){.who = who, .turn = self->turn, .is_used = true};
+    pfl_list_init(&oldest->waiting);
     return oldest;
 }
 
-bool pfl_fair_turn_may(struct pfl_fair_turn *self, uint64_t who, uint64_t *round)
+static uint64_t get_part_ns(const struct pfl_fair_turn *self)
 {
-    struct pfl_fair_turn_user *u = find_user(self, who);
+    return self->part_ns != 0 ? self->part_ns : PFL_FAIR_TURN_NS;
+}
 
+static bool wait_behind(struct pfl_list *node, struct pfl_fair_turn_conn *conn)
+{
+    conn->state = PFL_FAIR_TURN_WAITING;
+    pfl_list_append(node, &conn->node);
+    return false;
+}
+
+bool pfl_fair_turn_may(struct pfl_fair_turn *self, uint64_t who, struct pfl_fair_turn_conn *conn)
+{
+    struct pfl_fair_turn_user *u;
+    bool is_released = conn->state == PFL_FAIR_TURN_RELEASED;
+
+    if (conn->state == PFL_FAIR_TURN_WAITING || conn->served == self->turn + 1)
+        return false;
+    u = find_user(self, who);
     if (u->turn != self->turn) {
-        if (!u->was_left_out)
-            u->round = ++self->rounds;
         u->turn = self->turn;
         u->taken_ns = 0;
-        u->was_left_out = false;
+        u->served = 0;
     }
-    if (*round == u->round)
-        return false;
-    if (u->taken_ns >= (self->part_ns != 0 ? self->part_ns : PFL_FAIR_TURN_NS)) {
-        u->was_left_out = true;
-        return false;
-    }
-    *round = u->round;
+    if (u->taken_ns >= get_part_ns(self))
+        return wait_behind(is_released ? u->waiting.next : &u->waiting, conn);
+    if (!is_released && (u->released != 0 || !pfl_list_is_empty(&u->waiting)))
+        return wait_behind(&u->waiting, conn);
+    if (is_released && u->released != 0)
+        u->released--;
+    conn->state = PFL_FAIR_TURN_IDLE;
+    conn->served = self->turn + 1;
+    u->served++;
     return true;
 }
 
@@ -53,7 +81,40 @@ void pfl_fair_turn_take(struct pfl_fair_turn *self, uint64_t who, uint64_t cost_
     find_user(self, who)->taken_ns += cost_ns;
 }
 
-void pfl_fair_turn_end(struct pfl_fair_turn *self)
+/* As many as a part has time for, if they cost as much as those of the last turn. */
+static void release(struct pfl_fair_turn *self, struct pfl_fair_turn_user *u,
+                    void (*on_released)(struct pfl_fair_turn_conn *conn))
 {
+    uint64_t cost_ns = u->served != 0 ? u->taken_ns / u->served : 0;
+    uint64_t left_ns = get_part_ns(self);
+
+    u->released = 0;
+    while (u->released < PFL_FAIR_TURN_RELEASE && !pfl_list_is_empty(&u->waiting)) {
+        struct pfl_fair_turn_conn *conn = conn_of(u->waiting.next);
+
+        u->released++;
+        pfl_list_remove(&conn->node);
+        conn->state = PFL_FAIR_TURN_RELEASED;
+        if (on_released != NULL)
+            on_released(conn);
+        if (left_ns <= cost_ns)
+            return;
+        left_ns -= cost_ns;
+    }
+}
+
+void pfl_fair_turn_end(struct pfl_fair_turn *self,
+                       void (*on_released)(struct pfl_fair_turn_conn *conn))
+{
+    for (size_t i = 0; i < PFL_FAIR_TURN_USERS; i++)
+        if (self->users[i].is_used)
+            release(self, &self->users[i], on_released);
     self->turn++;
+}
+
+void pfl_fair_turn_leave(struct pfl_fair_turn_conn *conn)
+{
+    if (conn->state == PFL_FAIR_TURN_WAITING)
+        pfl_list_remove(&conn->node);
+    conn->state = PFL_FAIR_TURN_IDLE;
 }

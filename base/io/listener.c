@@ -25,8 +25,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-#define ACCEPT_BUDGET 64u
-#define ACCEPT_LOOK   16u /* accepts for which one look at what is spare is enough */
+#define ACCEPT_BUDGET 8u /* some 0.1 ms of a turn of the loop */
 #define RETRY_MS      500u
 #define SPARE_FDS     512u /* or a quarter of what may be open */
 
@@ -150,13 +149,13 @@ static void on_poll(uv_poll_t *handle, int status, int events)
         resume(l);
         return;
     }
+    if (l->live < l->max_connections && !has_spare_fds(l)) {
+        pause_exhausted(l, EMFILE);
+        return;
+    }
     for (unsigned i = 0; i < ACCEPT_BUDGET && !l->is_closing; i++) {
         if (l->live >= l->max_connections) {
             pause_full(l);
-            return;
-        }
-        if (i % ACCEPT_LOOK == 0 && !has_spare_fds(l)) {
-            pause_exhausted(l, EMFILE);
             return;
         }
         if (!accept_one(l))

@@ -20,9 +20,9 @@
 struct pfl_stream;
 
 struct pfl_stream_ops {
-    /* Input is available and will be read next. The owner may wait until there is more, but must
-     * not touch the stream. False: do not read in this turn of the loop; asked again in the next.
-     * May be NULL. */
+    /* Input is available and will be read next. The owner may wait until there is more. False: do
+     * not read in this turn of the loop; asked again in the next, or once reading is started again:
+     * pfl_stream_read_stop is the one call on the stream that is allowed here. May be NULL. */
     bool (*on_input)(void *user);
     /* Bytes arrived; borrowed until return. May call any function on the stream. */
     void (*on_data)(void *user, struct pfl_span data);

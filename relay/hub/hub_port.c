@@ -50,8 +50,8 @@ struct connection {
     uv_timer_t timer; /* until the peer's settings; then an agent's clock, an operator's pace */
     struct pfl_agent_hello hello; /* of an agent */
     uint64_t who;                 /* in turns of the loop: fair_turn.h */
-    uint64_t round;               /* of its turns */
-    uint64_t input_ns;            /* when it was read last */
+    struct pfl_fair_turn_conn turn;
+    uint64_t input_ns; /* when it was read last */
     void (*on_ended)(void *user);
     void *user;
 };
@@ -128,6 +128,7 @@ static void on_timer_closed(uv_handle_t *handle)
     void *user = p->user;
 
     pfl_peer_table_remove(&p->hub->peers, &p->peer);
+    pfl_fair_turn_leave(&p->turn);
     pfl_mem_free(p);
     on_ended(user);
 }
@@ -228,7 +229,7 @@ static bool on_input(void *user)
     struct connection *p = user;
 
     p->input_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
-    return pfl_fair_turn_may(&p->hub->fair_turn, p->who, &p->round);
+    return pfl_fair_turn_may(&p->hub->fair_turn, p->who, &p->turn);
 }
 
 /* Since it was asked, or since the piece before: decryption is in it, too. */
@@ -243,7 +244,7 @@ static void on_read(void *user)
 
 void pfl_hub_end_turn(struct pfl_hub *self)
 {
-    pfl_fair_turn_end(&self->fair_turn);
+    pfl_fair_turn_end(&self->fair_turn, NULL);
 }
 
 /* ---- a connection comes ---- */

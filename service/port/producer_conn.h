@@ -3,6 +3,7 @@
 #ifndef PFL_SERVICE_PRODUCER_CONN_H
 #define PFL_SERVICE_PRODUCER_CONN_H
 
+#include "base/fair_turn.h"
 #include "base/io/fdsock.h"
 #include "proto/ipc/rpc_host.h"
 #include "service/core/service.h"
@@ -20,10 +21,10 @@ struct pfl_producer_conn {
     int fd; /* owned: the last descriptor that no method took yet; -1: none */
     struct pfl_rpc_request commands; /* of GetAsyncCommand */
     bool has_commands;
-    uint64_t round;      /* of its user's turns: fair_turn.h */
-    uint64_t held_bytes; /* charged to the service's peer_bytes: queued data */
-    bool is_counted;     /* a connection is charged to its user */
-    bool is_accepted;    /* counts against the listener's maximum */
+    struct pfl_fair_turn_conn turn; /* its place in its user's part of a turn */
+    uint64_t held_bytes;            /* charged to the service's peer_bytes: queued data */
+    bool is_counted;                /* a connection is charged to its user */
+    bool is_accepted;               /* counts against the listener's maximum */
     bool is_closing;
     bool is_relay_refused; /* the refusal was logged */
 };

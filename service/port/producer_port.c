@@ -15,6 +15,7 @@
 #include "service/control/registry.h"
 
 #include <sched.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -28,6 +29,8 @@
 #include "service/port/network.h"
 #include "service/port/producer_conn.h"
 
+#define ANSWERS_BYTES 4096u
+
 struct pfl_producer_port {
     struct pfl_port_conf conf;
     struct pfl_rpc_service services[2]; /* ProducerPort, RelayPort */
@@ -35,7 +38,10 @@ struct pfl_producer_port {
     struct pfl_list conns;              /* owned */
     struct pfl_input_batching gather;
     struct pfl_fair_turn fair_turn;
-    uv_check_t turn_ends; /* keeps no loop running */
+    uv_check_t turn_ends;               /* keeps no loop running */
+    struct pfl_producer_conn *answered; /* whose input is handled: `answers` are for it */
+    size_t answers_len;
+    uint8_t answers[ANSWERS_BYTES]; /* sent together when its input is handled */
     bool is_closing;
     bool is_listener_closed;
     bool is_check_closed;
@@ -54,10 +60,41 @@ static void check_closed(struct pfl_producer_port *port)
         on_closed(user);
 }
 
+/* ---- answers ---- */
+
+static int send_answers(struct pfl_producer_conn *conn)
+{
+    struct pfl_producer_port *port = conn->port;
+    const struct iovec iov = {.iov_base = port->answers, .iov_len = port->answers_len};
+
+    if (port->answered != conn || port->answers_len == 0)
+        return 0;
+    port->answers_len = 0;
+    return conn->is_closing ? PFL_ECLOSED : pfl_stream_writev(conn->stream, &iov, 1, -1);
+}
+
+/* Does the frame wait for the end of the input that is handled? */
+static bool gather_answer(struct pfl_producer_conn *conn, const struct iovec *iov, int iov_len)
+{
+    struct pfl_producer_port *port = conn->port;
+    size_t len = 0;
+
+    for (int i = 0; i < iov_len; i++)
+        len += iov[i].iov_len;
+    if (port->answered != conn || len > sizeof(port->answers) - port->answers_len)
+        return false;
+    for (int i = 0; i < iov_len; i++) {
+        memcpy(port->answers + port->answers_len, iov[i].iov_base, iov[i].iov_len);
+        port->answers_len += iov[i].iov_len;
+    }
+    return true;
+}
+
 void pfl_producer_conn_fail(struct pfl_producer_conn *conn, const char *why)
 {
     if (conn->is_closing)
         return;
+    (void)send_answers(conn);
     conn->is_closing = true;
     pfl_log_warn("producer-disconnected", "producer=%s uid=%u pid=%lld reason=\"%s\"",
                  pfl_log_quote_str(conn->producer != NULL ? conn->producer->name : NULL),
@@ -82,8 +119,11 @@ static bool on_input(void *user)
     struct pfl_producer_conn *conn = user;
     struct pfl_input_batching *gather = &conn->port->gather;
 
-    if (!pfl_fair_turn_may(&conn->port->fair_turn, conn->peer.who, &conn->round))
+    if (!pfl_fair_turn_may(&conn->port->fair_turn, conn->peer.who, &conn->turn)) {
+        if (conn->turn.state == PFL_FAIR_TURN_WAITING)
+            pfl_stream_read_stop(conn->stream);
         return false;
+    }
     if (!pfl_input_batching_begin(gather, pfl_clock_now_ns(PFL_CLOCK_MONOTONIC)))
         return true;
     (void)sched_yield();
@@ -91,11 +131,16 @@ static bool on_input(void *user)
     return true;
 }
 
+static void on_released(struct pfl_fair_turn_conn *turn)
+{
+    pfl_stream_read_start(PFL_CONTAINER_OF(turn, struct pfl_producer_conn, turn)->stream);
+}
+
 static void on_turn_end(uv_check_t *handle)
 {
     struct pfl_producer_port *port = handle->data;
 
-    pfl_fair_turn_end(&port->fair_turn);
+    pfl_fair_turn_end(&port->fair_turn, on_released);
 }
 
 static void on_data(void *user, struct pfl_span data)
@@ -106,7 +151,12 @@ static void on_data(void *user, struct pfl_span data)
 
     if (conn->is_closing)
         return;
+    conn->port->answered = conn;
     rc = pfl_rpc_host_feed(&conn->rpc, data);
+    if (rc == 0 && !conn->is_closing)
+        rc = send_answers(conn);
+    conn->port->answered = NULL;
+    conn->port->answers_len = 0;
     pfl_fair_turn_take(&conn->port->fair_turn, conn->peer.who,
                        pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) - begin_ns);
     if (rc == PFL_ELIMIT)
@@ -158,6 +208,7 @@ static void on_closed(void *user, int err)
     (void)err;
     conn->is_closing = true;
     conn->has_commands = false;
+    pfl_fair_turn_leave(&conn->turn);
     if (conn->producer != NULL) {
         pfl_log_debug("producer-left", "id=%u name=%s", conn->producer->id,
                       pfl_log_quote_str(conn->producer->name));
@@ -190,7 +241,11 @@ static int send_frame(void *user, const struct iovec *iov, int iov_len, int fd)
 
     if (conn->is_closing)
         return PFL_ECLOSED;
-    rc = pfl_stream_writev(conn->stream, iov, iov_len, fd);
+    if (fd < 0 && gather_answer(conn, iov, iov_len))
+        return 0;
+    rc = send_answers(conn);
+    if (rc == 0)
+        rc = pfl_stream_writev(conn->stream, iov, iov_len, fd);
     if (rc == 0)
         count_waiting(conn);
     return rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A turn of the loop by user: a part of it, and each producer in turn. */
+/* A user's part of a turn of the loop, and the queue of its connections. */
 #include "base/fair_turn.h"
 
 #include <setjmp.h>
@@ -14,54 +14,73 @@
 #define COST_NS   (PFL_FAIR_TURN_NS / 10)
 
 static struct pfl_fair_turn turns;
-static uint64_t rounds[PRODUCERS];
+static struct pfl_fair_turn_conn conns[PRODUCERS];
 static unsigned served[PRODUCERS];
+static unsigned polled; /* connections that do not wait */
 
 static int reset(void **state)
 {
     (void)state;
     turns = (struct pfl_fair_turn){0};
     for (size_t i = 0; i < PRODUCERS; i++) {
-        rounds[i] = 0;
+        conns[i] = (struct pfl_fair_turn_conn){0};
         served[i] = 0;
     }
+    polled = PRODUCERS;
     return 0;
 }
 
-/* All of `who` are ready, always in the same order; how many were served. */
+static void on_released(struct pfl_fair_turn_conn *conn)
+{
+    assert_int_equal(conn->state, PFL_FAIR_TURN_RELEASED);
+    polled++;
+}
+
+/* All that are polled are ready, always in the same order; how many were served. */
 static unsigned take_turn(uint64_t who, uint64_t cost_ns)
 {
     unsigned count = 0;
 
     for (size_t i = 0; i < PRODUCERS; i++) {
-        if (!pfl_fair_turn_may(&turns, who, &rounds[i]))
+        if (conns[i].state == PFL_FAIR_TURN_WAITING)
             continue;
-        pfl_fair_turn_take(&turns, who, cost_ns);
-        served[i]++;
-        count++;
+        if (pfl_fair_turn_may(&turns, who, &conns[i])) {
+            pfl_fair_turn_take(&turns, who, cost_ns);
+            served[i]++;
+            count++;
+        } else {
+            assert_int_equal(conns[i].state, PFL_FAIR_TURN_WAITING);
+            polled--;
+        }
     }
     return count;
 }
 
-static void while_nobody_takes_his_part_all_are_served_at_each_turn(void **state)
+static void end_turn(void)
+{
+    pfl_fair_turn_end(&turns, on_released);
+}
+
+static void while_no_part_is_used_up_all_are_served_in_each_turn(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 10; i++) {
         assert_int_equal(take_turn(HOG, PFL_FAIR_TURN_NS / PRODUCERS), PRODUCERS);
-        pfl_fair_turn_end(&turns);
+        assert_int_equal(polled, PRODUCERS);
+        end_turn();
     }
 }
 
-static void a_user_takes_his_part_and_others_theirs(void **state)
+static void a_user_takes_its_part_and_others_theirs(void **state)
 {
-    uint64_t round = 0;
+    struct pfl_fair_turn_conn other = {0};
 
     (void)state;
     for (unsigned i = 0; i < 10; i++) {
         assert_int_equal(take_turn(HOG, COST_NS), 10);
-        assert_true(pfl_fair_turn_may(&turns, OTHER, &round));
+        assert_true(pfl_fair_turn_may(&turns, OTHER, &other));
         pfl_fair_turn_take(&turns, OTHER, COST_NS);
-        pfl_fair_turn_end(&turns);
+        end_turn();
     }
 }
 
@@ -71,63 +90,150 @@ static void a_part_may_be_smaller(void **state)
     turns.part_ns = 2 * COST_NS;
     for (unsigned i = 0; i < 10; i++) {
         assert_int_equal(take_turn(HOG, COST_NS), 2);
-        pfl_fair_turn_end(&turns);
+        end_turn();
     }
 }
 
-static void those_left_out_come_first(void **state)
+static void each_is_served_before_any_is_served_again(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < PRODUCERS / 10; i++) {
-        assert_int_equal(take_turn(HOG, COST_NS), 10);
-        pfl_fair_turn_end(&turns);
+    for (unsigned round = 1; round <= 3; round++) {
+        for (unsigned i = 0; i < PRODUCERS / 10; i++) {
+            assert_int_equal(take_turn(HOG, COST_NS), 10);
+            end_turn();
+        }
+        for (size_t i = 0; i < PRODUCERS; i++)
+            assert_int_equal(served[i], round);
+    }
+}
+
+static void a_turn_polls_only_those_that_it_has_time_for(void **state)
+{
+    (void)state;
+    (void)take_turn(HOG, COST_NS);
+    assert_int_equal(polled, 10);
+    for (unsigned i = 0; i < 30; i++) {
+        end_turn();
+        assert_int_equal(polled, 20); /* the released ones, and those that were served before */
+        (void)take_turn(HOG, COST_NS);
+        assert_int_equal(polled, 10);
+    }
+}
+
+static void one_is_released_however_long_the_last_ones_took(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2 * PRODUCERS; i++) {
+        assert_int_equal(take_turn(HOG, 5ull * PFL_FAIR_TURN_NS), 1);
+        end_turn();
     }
     for (size_t i = 0; i < PRODUCERS; i++)
-        assert_int_equal(served[i], 1);
-    assert_int_equal(take_turn(HOG, COST_NS), 10);
-    assert_int_equal(served[0], 2);
+        assert_int_equal(served[i], 2);
+}
+
+static void cheap_ones_are_released_in_bounded_numbers(void **state)
+{
+    (void)state;
+    assert_int_equal(take_turn(HOG, 2ull * PFL_FAIR_TURN_NS), 1);
+    end_turn();
+    assert_int_equal(polled, 2);
+    for (size_t i = 0; i < PRODUCERS; i++) /* what is released costs nothing from here on */
+        if (conns[i].state == PFL_FAIR_TURN_RELEASED)
+            assert_true(pfl_fair_turn_may(&turns, HOG, &conns[i]));
+    polled = 0;
+    end_turn();
+    assert_int_equal(polled, PFL_FAIR_TURN_RELEASE);
+}
+
+static void a_released_one_that_finds_the_part_used_up_comes_first_again(void **state)
+{
+    struct pfl_fair_turn_conn *first = NULL;
+
+    (void)state;
+    (void)take_turn(HOG, PFL_FAIR_TURN_NS / 2);
+    end_turn();
+    for (size_t i = 0; i < PRODUCERS; i++)
+        if (conns[i].state == PFL_FAIR_TURN_RELEASED && first == NULL)
+            first = &conns[i];
+    assert_non_null(first);
+    pfl_fair_turn_take(&turns, HOG, 0);
+    for (size_t i = 0; i < PRODUCERS; i++)
+        if (&conns[i] != first && conns[i].state == PFL_FAIR_TURN_RELEASED &&
+            pfl_fair_turn_may(&turns, HOG, &conns[i]))
+            pfl_fair_turn_take(&turns, HOG, PFL_FAIR_TURN_NS);
+    assert_false(pfl_fair_turn_may(&turns, HOG, first));
+    assert_int_equal(first->state, PFL_FAIR_TURN_WAITING);
+    end_turn();
+    assert_int_equal(first->state, PFL_FAIR_TURN_RELEASED);
+    assert_true(pfl_fair_turn_may(&turns, HOG, first));
 }
 
 static void one_is_served_once_in_a_turn(void **state)
 {
-    uint64_t round = 0;
+    struct pfl_fair_turn_conn conn = {0};
 
     (void)state;
-    assert_true(pfl_fair_turn_may(&turns, HOG, &round));
-    assert_false(pfl_fair_turn_may(&turns, HOG, &round));
-    pfl_fair_turn_end(&turns);
-    assert_true(pfl_fair_turn_may(&turns, HOG, &round));
+    assert_true(pfl_fair_turn_may(&turns, HOG, &conn));
+    assert_false(pfl_fair_turn_may(&turns, HOG, &conn));
+    assert_int_equal(conn.state, PFL_FAIR_TURN_IDLE);
+    end_turn();
+    assert_true(pfl_fair_turn_may(&turns, HOG, &conn));
 }
 
-static void who_was_forgotten_begins_again(void **state)
+static void one_that_waits_is_not_served_although_it_is_asked(void **state)
 {
-    uint64_t round = 0;
-    uint64_t others[2 * PFL_FAIR_TURN_USERS] = {0};
+    (void)state;
+    (void)take_turn(HOG, COST_NS);
+    assert_int_equal(conns[99].state, PFL_FAIR_TURN_WAITING);
+    assert_false(pfl_fair_turn_may(&turns, HOG, &conns[99]));
+    pfl_fair_turn_end(&turns, NULL);
+    assert_false(pfl_fair_turn_may(&turns, HOG, &conns[99]));
+    assert_int_equal(conns[10].state, PFL_FAIR_TURN_RELEASED);
+}
+
+static void one_that_ends_while_it_waits_leaves_the_queue(void **state)
+{
+    (void)state;
+    (void)take_turn(HOG, PFL_FAIR_TURN_NS);
+    for (size_t i = 1; i < PRODUCERS; i++) {
+        assert_int_equal(conns[i].state, PFL_FAIR_TURN_WAITING);
+        pfl_fair_turn_leave(&conns[i]);
+    }
+    end_turn();
+    for (size_t i = 1; i < PRODUCERS; i++)
+        assert_int_equal(conns[i].state, PFL_FAIR_TURN_IDLE);
+    assert_true(pfl_fair_turn_may(&turns, HOG, &conns[0]));
+}
+
+static void a_user_with_a_queue_is_not_forgotten(void **state)
+{
+    struct pfl_fair_turn_conn others[2 * PFL_FAIR_TURN_USERS] = {0};
 
     (void)state;
-    assert_true(pfl_fair_turn_may(&turns, HOG, &round));
-    pfl_fair_turn_end(&turns);
+    (void)take_turn(HOG, COST_NS);
     for (uint64_t i = 0; i < 2 * PFL_FAIR_TURN_USERS; i++) {
+        end_turn();
         assert_true(pfl_fair_turn_may(&turns, 100 + i, &others[i]));
-        pfl_fair_turn_end(&turns);
     }
-    assert_true(pfl_fair_turn_may(&turns, HOG, &round));
+    for (unsigned i = 0; i < PRODUCERS; i++)
+        end_turn();
+    for (size_t i = 0; i < PRODUCERS; i++)
+        assert_int_not_equal(conns[i].state, PFL_FAIR_TURN_WAITING);
 }
 
-static void more_users_than_are_told_apart_share_and_go_on(void **state)
+static void more_users_than_entries_share_one_and_all_are_served(void **state)
 {
-    uint64_t others[2 * PFL_FAIR_TURN_USERS] = {0};
-    unsigned count = 0;
+    struct pfl_fair_turn_conn others[2 * PFL_FAIR_TURN_USERS] = {0};
 
     (void)state;
-    for (unsigned turn = 0; turn < 10; turn++) {
+    for (unsigned turn = 0; turn < 100; turn++) {
         for (uint64_t i = 0; i < 2 * PFL_FAIR_TURN_USERS; i++)
-            count += pfl_fair_turn_may(&turns, 100 + i, &others[i]);
-        pfl_fair_turn_end(&turns);
+            if (pfl_fair_turn_may(&turns, 100 + i, &others[i]))
+                pfl_fair_turn_take(&turns, 100 + i, PFL_FAIR_TURN_NS);
+        pfl_fair_turn_end(&turns, NULL);
     }
-    assert_true(count >= 10 * PFL_FAIR_TURN_USERS);
     for (uint64_t i = 0; i < 2 * PFL_FAIR_TURN_USERS; i++)
-        assert_int_not_equal(others[i], 0);
+        assert_true(others[i].served > 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, reset)
@@ -135,13 +241,19 @@ static void more_users_than_are_told_apart_share_and_go_on(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(while_nobody_takes_his_part_all_are_served_at_each_turn),
-        TEST(a_user_takes_his_part_and_others_theirs),
+        TEST(while_no_part_is_used_up_all_are_served_in_each_turn),
+        TEST(a_user_takes_its_part_and_others_theirs),
         TEST(a_part_may_be_smaller),
-        TEST(those_left_out_come_first),
+        TEST(each_is_served_before_any_is_served_again),
+        TEST(a_turn_polls_only_those_that_it_has_time_for),
+        TEST(one_is_released_however_long_the_last_ones_took),
+        TEST(cheap_ones_are_released_in_bounded_numbers),
+        TEST(a_released_one_that_finds_the_part_used_up_comes_first_again),
         TEST(one_is_served_once_in_a_turn),
-        TEST(who_was_forgotten_begins_again),
-        TEST(more_users_than_are_told_apart_share_and_go_on),
+        TEST(one_that_waits_is_not_served_although_it_is_asked),
+        TEST(one_that_ends_while_it_waits_leaves_the_queue),
+        TEST(a_user_with_a_queue_is_not_forgotten),
+        TEST(more_users_than_entries_share_one_and_all_are_served),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
