@@ -14,7 +14,11 @@
 #include "base/mem.h"
 
 #define FIRST_SLOTS 1024u
-#define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15) /* 2^64 over the golden ratio */
+
+void pfl_open_files_init(struct pfl_open_files *self, const struct pfl_hash_key *hash_key)
+{
+    *self = (struct pfl_open_files){.hash_key = *hash_key};
+}
 
 void pfl_open_files_fini(struct pfl_open_files *self)
 {
@@ -30,9 +34,11 @@ static uint64_t make_key(struct pfl_open_file file)
 }
 
 /* Where the key is, or the free slot where it would be. */
-static size_t find_slot(const uint64_t *slots, size_t count, uint64_t key)
+static size_t find_slot(const struct pfl_open_files *self, const uint64_t *slots, size_t count,
+                        uint64_t key)
 {
-    size_t at = (size_t)(key * HASH_FACTOR >> 32) & (count - 1);
+    struct pfl_span bytes = pfl_span_of((const uint8_t *)&key, sizeof(key));
+    size_t at = (size_t)pfl_hash_keyed(&self->hash_key, bytes) & (count - 1);
 
     while (slots[at] != 0 && slots[at] != key)
         at = (at + 1) & (count - 1);
@@ -43,7 +49,8 @@ bool pfl_open_files_has(const struct pfl_open_files *self, struct pfl_open_file 
 {
     uint64_t key = make_key(file);
 
-    return self->slots != NULL && self->slots[find_slot(self->slots, self->slot_count, key)] == key;
+    return self->slots != NULL &&
+           self->slots[find_slot(self, self->slots, self->slot_count, key)] == key;
 }
 
 static bool grow(struct pfl_open_files *self)
@@ -55,7 +62,7 @@ static bool grow(struct pfl_open_files *self)
         return false;
     for (size_t i = 0; self->slots != NULL && i < self->slot_count; i++) {
         if (self->slots[i] != 0)
-            slots[find_slot(slots, count, self->slots[i])] = self->slots[i];
+            slots[find_slot(self, slots, count, self->slots[i])] = self->slots[i];
     }
     pfl_mem_free(self->slots);
     self->slots = slots;
@@ -72,7 +79,7 @@ void pfl_open_files_add(struct pfl_open_files *self, struct pfl_open_file file)
         return;
     if (2 * (self->used + 1) > self->slot_count && !grow(self))
         return;
-    at = find_slot(self->slots, self->slot_count, key);
+    at = find_slot(self, self->slots, self->slot_count, key);
     if (self->slots[at] == 0)
         self->used++;
     self->slots[at] = key;

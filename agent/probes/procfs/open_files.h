@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hash.h"
+
 #define PFL_OPEN_FILES_MAX       262144u /* that are remembered as written */
 #define PFL_OPEN_FILES_FRESH_MAX 4096u   /* opened between two readings */
 
@@ -24,6 +26,7 @@ struct pfl_open_files {
     size_t used;
     struct pfl_open_file *fresh; /* owned */
     size_t fresh_count;
+    struct pfl_hash_key hash_key;
 };
 
 /* How many files one reading of /proc may still look at, in the order of process ids. When that is
@@ -34,7 +37,9 @@ struct pfl_file_turn {
     int32_t next; /* of the next reading; 0: all */
 };
 
-/* A zeroed set is empty. */
+/* The key is random: processes choose their descriptors' numbers, and the key keeps them from
+ * choosing colliding ones. A zeroed set is an empty one, with a known key. */
+void pfl_open_files_init(struct pfl_open_files *self, const struct pfl_hash_key *hash_key);
 void pfl_open_files_fini(struct pfl_open_files *self);
 bool pfl_open_files_has(const struct pfl_open_files *self, struct pfl_open_file file);
 /* Without memory, or if the set is full, the file is not added: it is written again. */

@@ -12,6 +12,8 @@
  */
 #include "agent/probes/procfs/process_stats.h"
 
+#include <sys/random.h>
+
 #include "agent/probes/procfs/proc_reader.h"
 #include "agent/probes/procfs/proc_text.h"
 #include "base/mem.h"
@@ -28,7 +30,12 @@
 
 void pfl_process_stats_init(struct pfl_process_stats *self, struct pfl_span config)
 {
+    struct pfl_hash_key key = {0};
+
     memset(self, 0, sizeof(*self));
+    if (getrandom(&key, sizeof(key), 0) != (ssize_t)sizeof(key))
+        memset(&key, 0, sizeof(key));
+    pfl_open_files_init(&self->files, &key);
     pfl_process_conf_parse(config, &self->conf);
     pfl_probe_message_init(&self->message, PACKET_MAX_BYTES);
     self->was_cleared = true;

@@ -35,6 +35,40 @@ static void a_file_is_remembered_until_the_set_is_cleared(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+/* Of table places that are in use one behind the other. */
+static size_t find_longest_run(const struct pfl_open_files *files)
+{
+    size_t longest = 0;
+    size_t run = 0;
+
+    for (size_t i = 0; i < files->slot_count; i++) {
+        run = files->slots[i] != 0 ? run + 1 : 0;
+        longest = run > longest ? run : longest;
+    }
+    return longest;
+}
+
+/* By a process that knows how numbers are multiplied, but not the key. */
+static void descriptors_chosen_to_meet_do_not_meet(void **state)
+{
+    const struct pfl_hash_key key = {{0x123456789abcdef0u, 0xfedcba9876543210u}};
+    struct pfl_open_files files;
+    uint32_t count = 0;
+
+    (void)state;
+    pfl_open_files_init(&files, &key);
+    for (int32_t fd = 0; count < 3000; fd++) {
+        if (((((uint64_t)7 << 32 | (uint32_t)fd) * 0x9e3779b97f4a7c15u) >> 32 & 8191u) >= 100)
+            continue;
+        pfl_open_files_add(&files, file_of(7, fd));
+        count++;
+    }
+    assert_int_equal(files.slot_count, 8192);
+    assert_true(find_longest_run(&files) < 300);
+    pfl_open_files_fini(&files);
+    pfl_sweep_assert_no_leak();
+}
+
 static void a_full_set_takes_no_more(void **state)
 {
     struct pfl_open_files files = {0};
@@ -137,6 +171,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_is_remembered_until_the_set_is_cleared),
+        cmocka_unit_test(descriptors_chosen_to_meet_do_not_meet),
         cmocka_unit_test(a_full_set_takes_no_more),
         cmocka_unit_test(a_full_list_takes_no_more),
         cmocka_unit_test(processes_with_many_files_take_turns),
