@@ -3,8 +3,8 @@
  * Top-level walk over a packet's fields: see packet.h.
  *
  * Happy path: `walk_whole` walks a packet in one slice, with everything inline. A packet in several
- * slices is walked slice by slice: `struct walker` keeps what the end of a slice cuts (a payload to
- * skip, or up to 20 bytes of tag and value).
+ * slices is walked slice by slice: `struct pfl_packet_walk` keeps what the end of a slice cuts (a
+ * payload to skip, or up to 20 bytes of tag and value).
  *
  * Failures: any rule broken is `false`; nothing is allocated and nothing read past a slice.
  */
@@ -17,9 +17,6 @@
 #define LEN_MAX         0x0fffffffu /* 2^28 - 1 */
 #define RESERVED_ID_MAX 191u
 
-/* The part of a packet that the slices seen so far cut: at most a tag and one more varint. */
-#define CUT_MAX 20u
-
 /* One bit an id, for the ids that only the service may write. */
 #define BIT(id) (1ull << ((id) % 64))
 static const uint64_t reserved[3] = {
@@ -30,12 +27,6 @@ static const uint64_t reserved[3] = {
         BIT(TRACE_PACKET__MACHINE_ID) | BIT(TRACE_PACKET__TRACE_PROVENANCE) |
         BIT(TRACE_PACKET__PROTOVMS),
     BIT(TRACE_PACKET__ZSTD_COMPRESSED_PACKETS),
-};
-
-struct walker {
-    size_t skip; /* payload bytes that lie in slices to come */
-    size_t cut_len;
-    uint8_t cut[CUT_MAX];
 };
 
 enum step {
@@ -178,7 +169,7 @@ static bool walk_whole(const uint8_t *pos, const uint8_t *end)
 }
 
 /* Walks what lies in one of several pieces; keeps in `w` what its end cuts. */
-static bool walk(struct walker *w, const uint8_t *pos, const uint8_t *end)
+static bool walk(struct pfl_packet_walk *w, const uint8_t *pos, const uint8_t *end)
 {
     while (pos < end) {
         const uint8_t *start = pos;
@@ -188,7 +179,7 @@ static bool walk(struct walker *w, const uint8_t *pos, const uint8_t *end)
             return false;
         if (step == STEP_CUT) {
             w->cut_len = (size_t)(end - start);
-            assert(w->cut_len < CUT_MAX);
+            assert(w->cut_len < PFL_PACKET_CUT_MAX);
             memcpy(w->cut, start, w->cut_len);
             return true;
         }
@@ -203,13 +194,13 @@ static bool walk(struct walker *w, const uint8_t *pos, const uint8_t *end)
 }
 
 /* Completes a cut head byte by byte from *pos; rare, so simple. */
-static bool complete_cut(struct walker *w, const uint8_t **pos, const uint8_t *end)
+static bool complete_cut(struct pfl_packet_walk *w, const uint8_t **pos, const uint8_t *end)
 {
     while (w->cut_len != 0 && *pos < end) {
         const uint8_t *p = w->cut;
         enum step step;
 
-        if (w->cut_len == CUT_MAX)
+        if (w->cut_len == PFL_PACKET_CUT_MAX)
             return false;
         w->cut[w->cut_len++] = *(*pos)++;
         step = read_field(&p, w->cut + w->cut_len, &w->skip);
@@ -221,10 +212,11 @@ static bool complete_cut(struct walker *w, const uint8_t **pos, const uint8_t *e
     return true;
 }
 
-static bool walk_slice(struct walker *w, const struct iovec *slice)
+bool pfl_packet_walk_piece(struct pfl_packet_walk *self, const uint8_t *data, size_t len)
 {
-    const uint8_t *pos = slice->iov_base;
-    const uint8_t *end = pos + slice->iov_len;
+    struct pfl_packet_walk *w = self;
+    const uint8_t *pos = data;
+    const uint8_t *end = data + len;
 
     if (!complete_cut(w, &pos, end))
         return false;
@@ -237,17 +229,23 @@ static bool walk_slice(struct walker *w, const struct iovec *slice)
     return walk(w, pos, end);
 }
 
+bool pfl_packet_walk_is_whole(const struct pfl_packet_walk *self)
+{
+    return self->skip == 0 && self->cut_len == 0;
+}
+
 static bool walk_slices(const struct iovec *slices, size_t slices_len)
 {
-    struct walker w;
+    struct pfl_packet_walk w;
 
     w.skip = 0;
     w.cut_len = 0;
     for (size_t i = 0; i < slices_len; i++) {
-        if (slices[i].iov_len != 0 && !walk_slice(&w, &slices[i]))
+        if (slices[i].iov_len != 0 &&
+            !pfl_packet_walk_piece(&w, slices[i].iov_base, slices[i].iov_len))
             return false;
     }
-    return w.skip == 0 && w.cut_len == 0;
+    return pfl_packet_walk_is_whole(&w);
 }
 
 bool pfl_packet_is_valid(const struct iovec *slices, size_t slices_len)

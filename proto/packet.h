@@ -24,6 +24,19 @@ bool pfl_packet_is_valid(const struct iovec *slices, size_t slices_len);
 /* The same for a packet in one piece. */
 bool pfl_packet_is_valid_piece(const uint8_t *data, size_t len);
 
+/* The part of a packet that the pieces seen so far cut: at most a tag and one more varint. */
+#define PFL_PACKET_CUT_MAX 20u
+
+/* The same of a packet that comes piece by piece; begins zeroed. After false it is not used. */
+struct pfl_packet_walk {
+    size_t skip; /* payload bytes that lie in pieces to come */
+    size_t cut_len;
+    uint8_t cut[PFL_PACKET_CUT_MAX];
+};
+bool pfl_packet_walk_piece(struct pfl_packet_walk *self, const uint8_t *data, size_t len);
+/* Nothing is cut. */
+bool pfl_packet_walk_is_whole(const struct pfl_packet_walk *self);
+
 /*
  * The same for loops over short packets of the common kind: data sources' fields with tags of one
  * byte are accepted here, the rest is checked as above. Reads at most 8 bytes past the packet.

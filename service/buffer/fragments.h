@@ -12,6 +12,7 @@
 
 #include "abi/chunk.h"
 #include "abi/fragment.h"
+#include "service/buffer/trace_ring.h"
 
 /* Which part of a packet a fragment is. */
 enum pfl_fragment_kind {
@@ -47,6 +48,17 @@ static inline struct pfl_fragments pfl_fragments_of(const uint8_t *payload, size
 {
     return (struct pfl_fragments){
         .begin = payload, .pos = payload, .end = payload + bytes, .flags = flags};
+}
+
+/* The fragments of a record that are not consumed. */
+static inline struct pfl_fragments pfl_fragments_of_record(struct pfl_record *rec)
+{
+    uint8_t *payload = pfl_record_payload(rec);
+    struct pfl_fragments it =
+        pfl_fragments_of(payload, pfl_record_payload_bytes(rec), pfl_record_flags(rec));
+
+    it.pos = payload + rec->consumed_bytes;
+    return it;
 }
 
 /* The next fragment. A state other than OK is final. */

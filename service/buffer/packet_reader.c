@@ -4,7 +4,9 @@
  *
  * Happy path: a fragment that is a whole packet is consumed and returned in place. One that begins
  * a packet looks ahead over the next records, first to learn whether all is there, then to consume
- * one fragment of each. A record whose fragments are consumed leaves the list.
+ * one fragment of each. A record whose fragments are consumed leaves the list. A long packet is
+ * gathered in steps (gather.h); then its first fragment is consumed, and each other fragment when
+ * the walk reaches its record.
  * Missing data: if the rest of a packet, or its patches, may still come, the sequence stalls for
  * this pass. After a gap of chunk ids, a broken chain or a corrupt fragment, the packet is consumed
  * and dropped, and the next packet carries the reason. An erasing reader never stalls.
@@ -14,12 +16,14 @@
  */
 #include "service/buffer/packet_reader.h"
 
+#include "abi/ids.h"
 #include "base/mem.h"
 
 enum reassembly {
     REASSEMBLY_DONE,
     REASSEMBLY_WAITS,
     REASSEMBLY_LOST,
+    REASSEMBLY_IS_LONG, /* to be gathered in steps */
 };
 
 /* What looking ahead found. */
@@ -81,23 +85,13 @@ static void add_slice(struct pfl_slices *self, const struct pfl_fragment *fragme
     self->bytes += fragment->bytes;
 }
 
-static struct pfl_fragments fragments_of(struct pfl_record *rec)
-{
-    uint8_t *payload = pfl_record_payload(rec);
-    struct pfl_fragments it =
-        pfl_fragments_of(payload, pfl_record_payload_bytes(rec), pfl_record_flags(rec));
-
-    it.pos = payload + rec->consumed_bytes;
-    return it;
-}
-
 /* Makes the sequence's first record the current one, and reports a gap of chunk ids before it. */
 static void enter_first(struct pfl_packet_reader *self)
 {
     const struct pfl_sequence_consumed *last = &self->seq->consumed;
 
     self->rec = pfl_trace_ring_get(self->ring, self->seq->first);
-    self->it = fragments_of(self->rec);
+    self->it = pfl_fragments_of_record(self->rec);
     pfl_trace_ring_keep_header(self->ring, self->rec); /* until it is left */
     /* The gap before a partly read record was reported already; one stored again has none. */
     if (!last->is_known || self->rec->consumed_bytes != 0)
@@ -111,6 +105,7 @@ static void enter_first(struct pfl_packet_reader *self)
 void pfl_packet_reader_start(struct pfl_packet_reader *self, struct pfl_record *target)
 {
     self->target = target;
+    self->is_paused = false;
     self->seq = pfl_sequence_table_of(self->table, target);
     KEEP_GAP(false);
     enter_first(self);
@@ -164,6 +159,7 @@ static bool leave_record(struct pfl_packet_reader *self, enum pfl_fragments_stat
         stall(self);
         return false;
     }
+    pfl_gather_forget(self->gather, self->seq);
     pfl_sequence_erase_first(self->seq, self->ring);
     if (self->seq->first == 0)
         pfl_sequence_table_mark_empty(self->table, self->seq);
@@ -186,8 +182,9 @@ static struct lookahead look_ahead(const struct pfl_packet_reader *self)
     pfl_place place = self->seq->first;
     struct pfl_record *rec = self->rec;
     size_t fragments = 1;
+    size_t bytes = 0;
 
-    while ((pfl_record_flags(rec) & PFL_CHUNK_NEEDS_PATCH) == 0) {
+    for (size_t looks = 0; (pfl_record_flags(rec) & PFL_CHUNK_NEEDS_PATCH) == 0; looks++) {
         pfl_place next = pfl_sequence_after(self->ring, prev, place);
         uint32_t chunk_id = rec->chunk_id;
         struct pfl_fragments it;
@@ -196,6 +193,9 @@ static struct lookahead look_ahead(const struct pfl_packet_reader *self)
 
         if (next == 0)
             break;
+        if (!is_erasing(self) &&
+            (looks == PFL_LONG_PACKET_FRAGMENTS || bytes >= PFL_LONG_PACKET_BYTES))
+            return (struct lookahead){REASSEMBLY_IS_LONG, 0, fragments};
         prev = place;
         place = next;
         rec = pfl_trace_ring_get(self->ring, place);
@@ -203,7 +203,7 @@ static struct lookahead look_ahead(const struct pfl_packet_reader *self)
             break;
         if (is_behind_gap || rec->chunk_id != chunk_id + 1u)
             return lost(PFL_LOSS_REASSEMBLY_GAP, fragments);
-        it = fragments_of(rec);
+        it = pfl_fragments_of_record(rec);
         state = pfl_fragments_next(&it, &fragment);
         if (state == PFL_FRAGMENTS_CORRUPT)
             return lost(PFL_LOSS_CHUNK_CORRUPTED, fragments);
@@ -212,6 +212,7 @@ static struct lookahead look_ahead(const struct pfl_packet_reader *self)
         if (fragment.kind != PFL_FRAGMENT_CONTINUE && fragment.kind != PFL_FRAGMENT_END)
             return lost(PFL_LOSS_REASSEMBLY_BROKEN_CHAIN, fragments);
         fragments++;
+        bytes += fragment.bytes;
         if (fragment.kind == PFL_FRAGMENT_END)
             return (struct lookahead){REASSEMBLY_DONE, 0, fragments};
     }
@@ -243,18 +244,70 @@ static void take_fragments(struct pfl_packet_reader *self, const struct pfl_frag
             prev = place;
             place = next;
             rec = pfl_trace_ring_get(self->ring, place);
-            it = fragments_of(rec);
+            it = pfl_fragments_of_record(rec);
         } while (pfl_fragments_next(&it, &fragment) != PFL_FRAGMENTS_OK);
         pfl_trace_ring_keep_header(self->ring, rec);
     }
 }
 
-/* A packet begins at `first` and continues in later records. False: the sequence stalls. */
+/* One step of a long packet that begins at `first`. False: the sequence stalls, or the reader is
+ * paused. */
+static bool gather(struct pfl_packet_reader *self, const struct pfl_fragment *first,
+                   bool *ret_is_packet)
+{
+    uint32_t reason;
+    enum pfl_gather_result result =
+        pfl_gather_step(self->gather, self->ring, self->seq, first, &reason);
+
+    *ret_is_packet = result == PFL_GATHER_DONE;
+    if (result == PFL_GATHER_MORE) {
+        self->is_paused = true;
+        return false;
+    }
+    if (result == PFL_GATHER_DONE)
+        self->stats->readaheads_succeeded++;
+    else
+        self->stats->readaheads_failed++;
+    if (result == PFL_GATHER_WAITS) {
+        stall(self);
+        return false;
+    }
+    consume(self, self->rec, first);
+    self->seq->has_passed = true;
+    self->seq->passed_chunk_id = self->gather->last_chunk_id;
+    if (result == PFL_GATHER_LOST)
+        pfl_sequence_add_loss(self->seq, reason);
+    else if (self->gather->packet.bytes != 0)
+        add_slice(self->slices,
+                  &(struct pfl_fragment){.data = self->gather->packet.base,
+                                         .bytes = (uint32_t)self->gather->packet.bytes});
+    return true;
+}
+
+/* The fragment continues a long packet that was read or lost, or one whose beginning is missing. */
+static void pass_continuation(struct pfl_packet_reader *self, const struct pfl_fragment *fragment)
+{
+    struct pfl_sequence *seq = self->seq;
+
+    seq->has_passed =
+        seq->has_passed && pfl_ids_chunk_distance(seq->passed_chunk_id, self->rec->chunk_id) >= 0;
+    if (!seq->has_passed)
+        pfl_sequence_add_loss(seq, PFL_LOSS_ORPHAN_CONTINUATION);
+    consume(self, self->rec, fragment);
+}
+
+/* A packet begins at `first` and continues in later records. False: the sequence stalls, or the
+ * reader is paused. */
 static bool reassemble(struct pfl_packet_reader *self, const struct pfl_fragment *first,
                        bool *ret_is_packet)
 {
-    struct lookahead found = look_ahead(self);
+    struct lookahead found;
 
+    if (!is_erasing(self) && pfl_gather_is_at(self->gather, self->seq))
+        return gather(self, first, ret_is_packet);
+    found = look_ahead(self);
+    if (found.result == REASSEMBLY_IS_LONG)
+        return gather(self, first, ret_is_packet);
     *ret_is_packet = false;
     if (found.result == REASSEMBLY_DONE && is_collecting(self) &&
         reserve_slices(self->slices, found.fragments) != 0)
@@ -334,8 +387,7 @@ bool pfl_packet_reader_next(struct pfl_packet_reader *self)
             break;
         case PFL_FRAGMENT_CONTINUE:
         case PFL_FRAGMENT_END:
-            pfl_sequence_add_loss(self->seq, PFL_LOSS_ORPHAN_CONTINUATION);
-            consume(self, self->rec, &fragment);
+            pass_continuation(self, &fragment);
             break;
         case PFL_FRAGMENT_BEGIN:
             if (!reassemble(self, &fragment, &is_packet))

@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 
 #include "service/buffer/fragments.h"
+#include "service/buffer/gather.h"
 #include "service/buffer/sequence_table.h"
 
 #define PFL_SLICES_INLINE 16u
@@ -31,19 +32,22 @@ struct pfl_packet_reader {
     struct pfl_sequence_table *table;     /* borrowed */
     struct pfl_trace_buffer_stats *stats; /* borrowed */
     struct pfl_slices *slices; /* borrowed; NULL: erasing, and the packets are not needed */
+    struct pfl_gather *gather; /* borrowed: the reader's; an eraser reports erased records to it */
     bool is_erasing;
-    uint64_t pass; /* 0 when erasing */
+    bool is_paused; /* next returned false in the middle of a long packet */
+    uint64_t pass;  /* 0 when erasing */
     struct pfl_sequence *seq;
     struct pfl_record *rec; /* the sequence's first, being read */
     struct pfl_record *target;
     struct pfl_fragments it; /* over rec's payload */
 };
 
-/* `target` is not padding. The fields from ring to pass are set. */
+/* `target` is not padding. The fields from ring to pass are set, except is_paused. */
 void pfl_packet_reader_start(struct pfl_packet_reader *self, struct pfl_record *target);
 /*
- * Reads the next packet into `slices`. False: no packet is left up to the target. After erasing,
- * the target is padding then. Without slices, true only means that data was lost.
+ * Reads the next packet into `slices`. False: no packet is left up to the target, or is_paused:
+ * call again later, from start on. After erasing, the target is padding then. Without slices, true
+ * only means that data was lost.
  */
 bool pfl_packet_reader_next(struct pfl_packet_reader *self);
 

@@ -5,12 +5,13 @@
  *
  * Happy path: what is pending, then buffer after buffer. The frame is closed when the next packet
  * does not fit. That packet has left the buffer already: the bytes that did not fit are kept in
- * `pending` for the next frame. The service's own packets are kept there, too.
+ * `pending` for the next frame. The service's own packets are kept there, too. A long packet comes
+ * in its own memory (gather.h), and is sent, or lent, part by part.
  * Failures: out of memory for `pending` ends the reply. Packets that claim the service's fields or
  * are malformed are counted and skipped. A producer may fill a buffer with such packets, or with
  * records without a packet; a call looks at a part of them and pauses.
- * Owns the frame and `pending`; buffers are borrowed. Limits: one frame, and one pending packet
- * from the buffers (at most 2^28 bytes, mostly less than a frame).
+ * Owns the frame, `pending` and the long packet; buffers are borrowed. Limits: one frame, and one
+ * packet that is kept from the buffers (at most 2^28 bytes, mostly less than a frame).
  */
 #include "service/buffer/readback.h"
 
@@ -20,6 +21,7 @@
 #include "base/mem.h"
 #include "proto/packet.h"
 #include "proto/packet_run.h"
+#include "service/buffer/gather.h"
 #include "service/buffer/readback_frame.h"
 
 #define PENDING_MAX  ((size_t)1 << 30)
@@ -27,6 +29,12 @@
 /* Of refused packets, in one call: bytes, and so many more for each. */
 #define REFUSED_MAX  ((size_t)1 << 20)
 #define REFUSED_COST 16u
+
+/* In front of a packet, or a part. */
+struct pending {
+    uint32_t bytes; /* of this part, left */
+    uint32_t more;  /* of the packet, in parts behind it */
+};
 
 struct pfl_readback {
     struct pfl_readback_conf conf;
@@ -41,7 +49,12 @@ struct pfl_readback {
     size_t refused;    /* in this call, as REFUSED_MAX says */
     size_t lent_bytes; /* of pending, to next_packet's caller: gone at the next call */
     uint64_t invalid_packets;
-    struct pfl_buf pending;       /* u32 length and bytes of each packet or rest of one */
+    struct pfl_buf pending;       /* struct pending and bytes of each packet, or part of one */
+    struct pfl_long_packet rest;  /* owned: a long packet, or none; comes before what is pending */
+    size_t rest_at;               /* of it, sent or lent */
+    size_t rest_lent;             /* where the part begins that is lent */
+    unsigned rest_buffer;         /* the index of its buffer */
+    size_t rest_trusted;          /* its trusted fields, bytes at its end */
     struct pfl_reply_frame frame; /* last: it is large, and needs no zeroes */
 };
 
@@ -70,6 +83,10 @@ void pfl_readback_free(struct pfl_readback *self)
 {
     if (self == NULL)
         return;
+    if (self->buffers != NULL && self->at < self->conf.buffers_len &&
+        self->buffers[self->at] != NULL)
+        pfl_trace_buffer_end_read(self->buffers[self->at]);
+    pfl_long_packet_fini(&self->rest);
     pfl_buf_fini(&self->pending);
     pfl_mem_free(self->buffers);
     pfl_mem_free(self);
@@ -93,18 +110,28 @@ uint64_t pfl_readback_take_invalid_packets(struct pfl_readback *self)
 
 /* ---- pending packets ---- */
 
-static int begin_pending(struct pfl_readback *self, size_t bytes)
+static int begin_pending(struct pfl_readback *self, size_t bytes, size_t more)
 {
-    uint32_t len = (uint32_t)bytes;
+    struct pending head = {.bytes = (uint32_t)bytes, .more = (uint32_t)more};
     uint8_t *room;
     int rc;
 
-    if (bytes > UINT32_MAX)
+    if (bytes > UINT32_MAX || more > UINT32_MAX)
         return PFL_ELIMIT;
-    rc = pfl_buf_reserve(&self->pending, sizeof(len) + bytes, &room);
+    rc = pfl_buf_reserve(&self->pending, sizeof(head) + bytes, &room);
     if (rc == 0)
-        rc = pfl_buf_append(&self->pending, &len, sizeof(len));
+        rc = pfl_buf_append(&self->pending, &head, sizeof(head));
     return rc;
+}
+
+/* The first one, which is there. Returns where its bytes are. */
+static const uint8_t *get_pending(const struct pfl_readback *self, struct pending *ret_head)
+{
+    struct pfl_span queued = pfl_buf_get(&self->pending);
+
+    assert(queued.data != NULL && queued.len >= sizeof(*ret_head));
+    memcpy(ret_head, queued.data, sizeof(*ret_head));
+    return queued.data + sizeof(*ret_head);
 }
 
 void pfl_readback_set_request(struct pfl_readback *self, uint64_t request_id, bool accepts_runs)
@@ -115,17 +142,19 @@ void pfl_readback_set_request(struct pfl_readback *self, uint64_t request_id, bo
 
 int pfl_readback_push(struct pfl_readback *self, struct pfl_span packet)
 {
-    int rc;
+    return packet.len == 0 ? 0 : pfl_readback_push_part(self, packet, 0);
+}
 
-    if (packet.len == 0)
-        return 0;
-    rc = begin_pending(self, packet.len);
-    return rc != 0 ? rc : pfl_buf_append(&self->pending, packet.data, packet.len);
+int pfl_readback_push_part(struct pfl_readback *self, struct pfl_span part, size_t more)
+{
+    int rc = begin_pending(self, part.len, more);
+
+    return rc != 0 ? rc : pfl_buf_append(&self->pending, part.data, part.len);
 }
 
 int pfl_readback_push_empty(struct pfl_readback *self)
 {
-    return begin_pending(self, 0);
+    return begin_pending(self, 0, 0);
 }
 
 size_t pfl_readback_get_pending_bytes(const struct pfl_readback *self)
@@ -145,36 +174,96 @@ bool pfl_readback_is_held(const struct pfl_readback *self)
 
 /* ---- from pending ---- */
 
+/* How much of a packet's `bytes` fits; false: the frame is full. */
+static bool fits(const struct pfl_reply_frame *f, size_t bytes, size_t *ret_part)
+{
+    *ret_part = bytes;
+    if (pfl_reply_frame_has_room(f, bytes))
+        return true;
+    *ret_part = f->budget - PFL_READBACK_SLICE_COST;
+    return f->budget >= PFL_REPLY_CUT_MIN;
+}
+
 /* Copies of the first packet what fits. False: the frame is full. */
 static bool put_pending(struct pfl_readback *self)
 {
     struct pfl_reply_frame *f = &self->frame;
-    struct pfl_span queued = pfl_buf_get(&self->pending);
-    uint32_t left;
+    struct pending head;
+    const uint8_t *data = get_pending(self, &head);
     size_t part;
 
-    assert(queued.data != NULL && queued.len >= sizeof(left));
-    memcpy(&left, queued.data, sizeof(left));
-    part = left;
-    if (!pfl_reply_frame_has_room(f, part)) {
-        if (f->budget < PFL_REPLY_CUT_MIN)
-            return false;
-        part = f->budget - PFL_READBACK_SLICE_COST;
-    }
-    pfl_reply_frame_put_bytes(f, pfl_span_of(queued.data + sizeof(left), part), part == left);
+    if (!fits(f, head.bytes, &part))
+        return false;
+    pfl_reply_frame_put_bytes(f, pfl_span_of(data, part), part == head.bytes && head.more == 0);
 
     pfl_buf_consume(&self->pending, part);
-    left -= (uint32_t)part;
-    if (left != 0) {
-        queued = pfl_buf_get(&self->pending);
+    head.bytes -= (uint32_t)part;
+    if (head.bytes != 0) {
+        struct pfl_span queued = pfl_buf_get(&self->pending);
+
         assert(queued.data != NULL);
-        memcpy((uint8_t *)(uintptr_t)queued.data, &left, sizeof(left));
+        memcpy((uint8_t *)(uintptr_t)queued.data, &head, sizeof(head));
         return false;
     }
-    pfl_buf_consume(&self->pending, sizeof(left));
+    pfl_buf_consume(&self->pending, sizeof(head));
     if (self->pending.len == 0 && self->pending.capacity > PENDING_KEPT)
         pfl_buf_fini(&self->pending);
     return f->budget > PFL_READBACK_SLICE_COST;
+}
+
+/* ---- a long packet ---- */
+
+/* Copies of it what fits. False: the frame is full. */
+static bool put_rest(struct pfl_readback *self)
+{
+    struct pfl_reply_frame *f = &self->frame;
+    size_t left = self->rest.bytes - self->rest_at;
+    size_t part;
+
+    if (!fits(f, left, &part))
+        return false;
+    pfl_reply_frame_put_bytes(f, pfl_span_of(self->rest.base + self->rest_at, part), part == left);
+    pfl_long_packet_release(&self->rest, self->rest_at, self->rest_at + part);
+    self->rest_at += part;
+    if (part != left)
+        return false;
+    pfl_long_packet_fini(&self->rest);
+    return f->budget > PFL_READBACK_SLICE_COST;
+}
+
+/* Takes the buffer's last packet. */
+static void take_rest(struct pfl_readback *self, struct pfl_trace_buffer *buffer,
+                      const struct pfl_trace_buffer_packet *packet)
+{
+    uint8_t *end;
+
+    pfl_trace_buffer_take_long(buffer, &self->rest);
+    end = self->rest.base + self->rest.bytes;
+    self->rest_trusted = (size_t)(pfl_reply_put_trusted(end, packet) - end);
+    self->rest.bytes += self->rest_trusted;
+    self->rest_at = 0;
+    self->rest_buffer = (unsigned)self->at;
+}
+
+_Static_assert(PFL_REPLY_OVERRUN + PFL_TRUSTED_MAX_BYTES <= PFL_LONG_PACKET_TAIL, "trusted fields");
+
+static void lend_rest(struct pfl_readback *self, struct pfl_readback_packet *ret_packet)
+{
+    const uint8_t *data = self->rest.base + self->rest_at;
+    size_t left = self->rest.bytes - self->rest_at;
+    size_t part = left < PFL_READBACK_PART_BYTES ? left : PFL_READBACK_PART_BYTES;
+
+    *ret_packet = (struct pfl_readback_packet){
+        .tail = pfl_span_of(data, part),
+        .bytes = part,
+        .more = left - part,
+        .buffer = self->rest_buffer,
+    };
+    if (self->rest_at == 0)
+        ret_packet->trusted = pfl_span_of(data + left - self->rest_trusted, self->rest_trusted);
+    self->rest_lent = self->rest_at;
+    self->rest_at += part;
+    self->is_paused = left != part;
 }
 
 /* ---- from a buffer ---- */
@@ -185,7 +274,7 @@ static int carry_packet(struct pfl_readback *self, const struct pfl_trace_buffer
     uint8_t trusted[PFL_REPLY_OVERRUN];
     size_t trusted_len = (size_t)(pfl_reply_put_trusted(trusted, packet) - trusted);
     size_t skip = pfl_reply_frame_put_front(&self->frame, packet);
-    int rc = begin_pending(self, packet->bytes - skip + trusted_len);
+    int rc = begin_pending(self, packet->bytes - skip + trusted_len, 0);
 
     for (size_t i = 0; rc == 0 && i < packet->slices_len; i++) {
         const uint8_t *data = packet->slices[i].iov_base;
@@ -203,7 +292,9 @@ static int carry_packet(struct pfl_readback *self, const struct pfl_trace_buffer
 static inline bool is_sendable(struct pfl_readback *self,
                                const struct pfl_trace_buffer_packet *packet)
 {
-    if (!pfl_packet_is_valid(packet->slices, packet->slices_len)) {
+    if (__builtin_expect(packet->is_long, false)
+            ? !packet->is_valid
+            : !pfl_packet_is_valid(packet->slices, packet->slices_len)) {
         self->invalid_packets++;
         self->refused += REFUSED_COST + packet->bytes;
         return false;
@@ -263,7 +354,16 @@ static int put_buffer(struct pfl_readback *self, struct pfl_trace_buffer *buffer
         self->has_begun = true;
     }
     while (read_packet(self, buffer, &packet)) {
-        if (!is_sendable(self, &packet) || put_packet(self, buffer, &packet))
+        if (!is_sendable(self, &packet))
+            continue;
+        if (packet.is_long) {
+            take_rest(self, buffer, &packet);
+            *ret_is_full = !put_rest(self);
+            if (*ret_is_full)
+                return 0;
+            continue;
+        }
+        if (put_packet(self, buffer, &packet))
             continue;
         *ret_is_full = true;
         return carry_packet(self, &packet);
@@ -277,8 +377,8 @@ static int fill(struct pfl_readback *self, bool *ret_is_full)
     int rc;
 
     *ret_is_full = false;
-    if (self->pending.len != 0) {
-        *ret_is_full = !put_pending(self);
+    if (self->rest.base != NULL || self->pending.len != 0) {
+        *ret_is_full = self->rest.base != NULL ? !put_rest(self) : !put_pending(self);
         return 0;
     }
     if (self->at < self->conf.buffers_len) {
@@ -333,15 +433,14 @@ int pfl_readback_next_frame(struct pfl_readback *self, struct pfl_readback_frame
 
 static void lend_pending(struct pfl_readback *self, struct pfl_readback_packet *ret_packet)
 {
-    struct pfl_span queued = pfl_buf_get(&self->pending);
-    uint32_t len;
+    struct pending head;
+    const uint8_t *data = get_pending(self, &head);
 
-    assert(queued.data != NULL && queued.len >= sizeof(len));
-    memcpy(&len, queued.data, sizeof(len));
-    self->lent_bytes = sizeof(len) + len;
+    self->lent_bytes = sizeof(head) + head.bytes;
     *ret_packet = (struct pfl_readback_packet){
-        .tail = pfl_span_of(queued.data + sizeof(len), len),
-        .bytes = len,
+        .tail = pfl_span_of(data, head.bytes),
+        .bytes = head.bytes,
+        .more = head.more,
         .buffer = PFL_READBACK_PUSHED,
     };
 }
@@ -361,12 +460,18 @@ static bool lend_from_buffer(struct pfl_readback *self, struct pfl_trace_buffer 
         if (!read_packet(self, buffer, &packet))
             return false;
     } while (!is_sendable(self, &packet));
+    if (packet.is_long) {
+        take_rest(self, buffer, &packet);
+        lend_rest(self, ret_packet);
+        return true;
+    }
     tail_len = (size_t)(pfl_reply_put_trusted(scratch, &packet) - scratch);
     *ret_packet = (struct pfl_readback_packet){
         .slices = packet.slices,
         .slices_len = packet.slices_len,
         .tail = pfl_span_of(scratch, tail_len),
         .bytes = packet.bytes + tail_len,
+        .trusted = pfl_span_of(scratch, tail_len),
         .buffer = (unsigned)self->at,
     };
     return true;
@@ -377,6 +482,13 @@ int pfl_readback_next_packet(struct pfl_readback *self, struct pfl_readback_pack
     pfl_buf_consume(&self->pending, self->lent_bytes);
     self->lent_bytes = 0;
     begin_call(self);
+    if (self->rest.base != NULL && self->rest_at == self->rest.bytes)
+        pfl_long_packet_fini(&self->rest);
+    if (self->rest.base != NULL) {
+        pfl_long_packet_release(&self->rest, self->rest_lent, self->rest_at);
+        lend_rest(self, ret_packet);
+        return 0;
+    }
     for (;;) {
         if (self->pending.len != 0) {
             lend_pending(self, ret_packet);

@@ -62,6 +62,9 @@ void pfl_readback_set_request(struct pfl_readback *self, uint64_t request_id, bo
 /* Queues one whole serialized packet (trusted fields included) of up to 2^28 - 1 bytes. It is
  * copied, and sent before anything that is still in a buffer. PFL_ENOMEM, PFL_ELIMIT. */
 PFL_MUST_USE int pfl_readback_push(struct pfl_readback *self, struct pfl_span packet);
+/* The same in parts: the next calls push the other `more` bytes of the packet. */
+PFL_MUST_USE int pfl_readback_push_part(struct pfl_readback *self, struct pfl_span part,
+                                        size_t more);
 /* Queues a packet of 0 bytes: it is sent as an empty slice. */
 PFL_MUST_USE int pfl_readback_push_empty(struct pfl_readback *self);
 size_t pfl_readback_get_pending_bytes(const struct pfl_readback *self);
@@ -78,14 +81,17 @@ void pfl_readback_drop_buffer(struct pfl_readback *self, const struct pfl_trace_
 PFL_MUST_USE int pfl_readback_next_frame(struct pfl_readback *self,
                                          struct pfl_readback_frame *ret_frame);
 
-/* One packet, for readers that do not use frames; borrowed like a frame. Its trusted fields follow
- * its slices. */
+/* One packet, or a part of a long one, for readers that do not use frames; borrowed like a frame.
+ * Its trusted fields follow its slices. */
+#define PFL_READBACK_PART_BYTES ((size_t)256 * 1024)
 struct pfl_readback_packet {
     const struct iovec *slices;
     size_t slices_len;
     struct pfl_span tail;
-    size_t bytes;    /* of all */
-    unsigned buffer; /* index of its buffer; PFL_READBACK_PUSHED: it was pushed */
+    size_t bytes;            /* of all */
+    size_t more;             /* bytes of the same packet that the next calls return */
+    struct pfl_span trusted; /* the trusted fields of a buffer's packet, with its first part */
+    unsigned buffer;         /* index of its buffer; PFL_READBACK_PUSHED: it was pushed */
 };
 #define PFL_READBACK_PUSHED 254u
 /* The same packets as in the frames; do not mix with pfl_readback_next_frame. PFL_EEOF at the end,
@@ -93,8 +99,8 @@ struct pfl_readback_packet {
 PFL_MUST_USE int pfl_readback_next_packet(struct pfl_readback *self,
                                           struct pfl_readback_packet *ret_packet);
 
-/* After PFL_EAGAIN. Paused: the readback skipped much data without a packet to send. Serve others;
- * the next call continues. */
+/* After PFL_EAGAIN. Paused: the readback skipped much data without a packet to send, or is in the
+ * middle of a long packet. Serve others; the next call continues. Also after a part with `more`. */
 bool pfl_readback_is_paused(const struct pfl_readback *self);
 
 /* Packets refused since the beginning (malformed, or claiming trusted fields):

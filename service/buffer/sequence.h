@@ -45,6 +45,10 @@ struct pfl_sequence {
     uint32_t slot;
     uint64_t stalled_in_pass; /* the reader's pass in which nothing more can be read */
     struct pfl_sequence_consumed consumed;
+    /* Continuations up to this chunk belong to a long packet that was read or lost as a whole:
+     * they are skipped without a loss. */
+    uint32_t passed_chunk_id;
+    bool has_passed;
     /* By chunk id modulo the length; a hint: compare the chunk id. */
     struct pfl_sequence_recent recent[PFL_SEQUENCE_RECENT];
     struct pfl_list empties; /* in the table's list of sequences without records */

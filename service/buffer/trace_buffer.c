@@ -69,6 +69,7 @@ void pfl_trace_buffer_free(struct pfl_trace_buffer *self)
     pfl_ring_copy_free(self->copy);
     pfl_vm_set_free(self->vms);
     pfl_slices_fini(&self->slices);
+    pfl_gather_drop(&self->gather);
     pfl_sequence_table_fini(&self->sequences);
     pfl_trace_ring_fini(&self->ring);
     pfl_mem_free(self);
@@ -241,6 +242,7 @@ static bool recommit(struct pfl_trace_buffer *self, struct pfl_sequence *seq,
     in->skip_bytes = pfl_record_payload_bytes(rec);
     self->stats.chunks_relocated++;
     pfl_trace_ring_keep_header(&self->ring, rec);
+    pfl_gather_forget(&self->gather, seq);
     pfl_sequence_erase_first(seq, &self->ring);
     if (seq->first == 0)
         pfl_sequence_table_mark_empty(&self->sequences, seq);
@@ -274,6 +276,7 @@ static void overwrite_record(struct pfl_trace_buffer *self, struct pfl_record *r
                                        .table = &self->sequences,
                                        .stats = &self->stats,
                                        .slices = self->vms != NULL ? &self->slices : NULL,
+                                       .gather = &self->gather,
                                        .is_erasing = true};
     bool has_lost = false;
 

@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 
+struct pfl_long_packet;
 struct pfl_trace_buffer;
 struct pfl_vm_set;
 struct pfl_vm_set_conf;
@@ -161,6 +162,8 @@ struct pfl_trace_buffer_packet {
     size_t slices_len;          /* >= 1, at most PFL_PACKET_SLICES_MAX */
     size_t bytes;
     uint32_t loss_reasons; /* DataLossReason bits, 0 = nothing lost before it */
+    bool is_long;          /* its one slice is not in the ring: pfl_trace_buffer_take_long */
+    bool is_valid;         /* only if it is long: the result of pfl_packet_is_valid */
     struct pfl_trace_buffer_source *source;
 };
 
@@ -179,8 +182,14 @@ void pfl_trace_buffer_begin_read(struct pfl_trace_buffer *self);
 bool pfl_trace_buffer_read(struct pfl_trace_buffer *self,
                            struct pfl_trace_buffer_packet *ret_packet);
 
-/* After read returned false: it looked at many records without a packet, and continues at the next
- * call. Otherwise the pass is at its end. */
+/* Moves the memory of the last packet that read returned, which is long, to the caller
+ * (service/buffer/gather.h). Its slice stays valid until the memory is freed. */
+void pfl_trace_buffer_take_long(struct pfl_trace_buffer *self, struct pfl_long_packet *ret_packet);
+/* The reader ends this pass early: frees the memory of an incomplete long packet. */
+void pfl_trace_buffer_end_read(struct pfl_trace_buffer *self);
+
+/* After read returned false: it looked at many records without a packet, or is in the middle of a
+ * long packet, and continues at the next call. Otherwise the pass is at its end. */
 bool pfl_trace_buffer_is_paused(const struct pfl_trace_buffer *self);
 
 /*

@@ -116,6 +116,7 @@ int pfl_trace_buffer_take(struct pfl_trace_buffer *self, struct pfl_trace_buffer
     if (rc != 0)
         return rc;
     pfl_slices_fini(&self->slices);
+    pfl_gather_drop(&self->gather);
     contents = *self;
     *self = *taken;
     *taken = contents;

@@ -29,6 +29,7 @@ struct pfl_trace_buffer {
     struct pfl_trace_buffer_pass pass;
     struct pfl_packet_reader reader;
     struct pfl_slices slices;
+    struct pfl_gather gather;   /* of the pass: a long packet */
     struct pfl_vm_set *vms;     /* owned; NULL while there is none */
     struct pfl_ring_copy *copy; /* owned: copies what this clone's ring lacks; NULL: whole */
 };

@@ -3,7 +3,8 @@
  * A central trace buffer: packets out (docs/abi/tracebuffer.md, V2).
  *
  * Happy path: walk the records from the oldest on; at each, read its sequence up to it. If a record
- * has only whole packets ahead, the reader may take them directly (a stretch).
+ * has only whole packets ahead, the reader may take them directly (a stretch). A long packet is
+ * gathered in steps; the pass pauses between two of them (gather.h).
  * The read position survives commits between two packets; if its record is overwritten, it moves to
  * the oldest one left. The next pass starts at the first record that still holds data, so that many
  * passes cost no more than what they read.
@@ -28,6 +29,12 @@ void pfl_trace_buffer_begin_read(struct pfl_trace_buffer *self)
         pass->at = pass->unread;
     pass->has_unread = false;
     pfl_slices_fini(&self->slices);
+    pfl_gather_drop(&self->gather);
+}
+
+void pfl_trace_buffer_end_read(struct pfl_trace_buffer *self)
+{
+    pfl_gather_drop(&self->gather);
 }
 
 static void begin_record(struct pfl_trace_buffer *self, struct pfl_record *rec)
@@ -38,6 +45,7 @@ static void begin_record(struct pfl_trace_buffer *self, struct pfl_record *rec)
     reader->table = &self->sequences;
     reader->stats = &self->stats;
     reader->slices = &self->slices;
+    reader->gather = &self->gather;
     reader->pass = self->pass.number;
     pfl_packet_reader_start(reader, rec);
     self->pass.has_reader = true;
@@ -84,6 +92,8 @@ bool pfl_trace_buffer_read(struct pfl_trace_buffer *self,
 {
     struct pfl_trace_buffer_pass *pass = &self->pass;
 
+    if (self->gather.phase == PFL_GATHER_READY)
+        pfl_gather_drop(&self->gather);
     for (uint32_t looks = 0; looks < LOOKS_MAX && pass->is_walking; looks++) {
         struct pfl_record *rec = pfl_trace_ring_at(&self->ring, pass->at);
         struct pfl_sequence *seq;
@@ -98,13 +108,27 @@ bool pfl_trace_buffer_read(struct pfl_trace_buffer *self,
             ret_packet->bytes = self->slices.bytes;
             ret_packet->loss_reasons = seq->loss_reasons;
             ret_packet->source = &seq->source;
+            ret_packet->is_long = self->gather.phase == PFL_GATHER_READY;
+            ret_packet->is_valid = self->gather.is_valid;
             seq->loss_reasons = 0;
             return true;
+        }
+        if (pass->has_reader && self->reader.is_paused) {
+            pass->has_reader = false;
+            return false;
         }
         pass->has_reader = false;
         (void)advance(self);
     }
     return false;
+}
+
+void pfl_trace_buffer_take_long(struct pfl_trace_buffer *self, struct pfl_long_packet *ret_packet)
+{
+    assert(self->gather.phase == PFL_GATHER_READY);
+    *ret_packet = self->gather.packet;
+    self->gather.packet = (struct pfl_long_packet){0};
+    pfl_gather_drop(&self->gather);
 }
 
 struct pfl_trace_buffer_stretch pfl_trace_buffer_get_stretch(const struct pfl_trace_buffer *self)

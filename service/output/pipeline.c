@@ -33,6 +33,8 @@ struct pfl_pipeline {
     struct pfl_buf marks;
     struct pfl_buf mid;
     struct pfl_buf out;
+    size_t part_bytes; /* to come of a packet that is added in parts */
+    size_t part_at;    /* where it begins in `in` */
     struct pfl_pipeline_stats stats;
     atomic_bool is_cancelled;
     bool wants_plain;
@@ -91,7 +93,7 @@ void pfl_pipeline_set_plain(struct pfl_pipeline *self, bool is_plain)
 
 bool pfl_pipeline_is_full(const struct pfl_pipeline *self)
 {
-    return self->in.len >= PFL_PIPELINE_BATCH_BYTES;
+    return self->in.len >= PFL_PIPELINE_BATCH_BYTES && self->part_bytes == 0;
 }
 
 bool pfl_pipeline_is_empty(const struct pfl_pipeline *self)
@@ -99,30 +101,64 @@ bool pfl_pipeline_is_empty(const struct pfl_pipeline *self)
     return self->in.len == 0;
 }
 
-int pfl_pipeline_add(struct pfl_pipeline *self, const struct iovec *slices, size_t slices_len,
-                     struct pfl_span tail, unsigned mark)
+int pfl_pipeline_begin_packet(struct pfl_pipeline *self, size_t bytes, unsigned mark)
 {
     const uint8_t mark_byte = (uint8_t)mark;
     struct pfl_writer w;
-    size_t bytes = tail.len;
     uint8_t *room;
     int rc;
 
-    assert(!self->is_done);
-    for (size_t i = 0; i < slices_len; i++)
-        bytes += slices[i].iov_len;
+    assert(!self->is_done && self->part_bytes == 0);
     rc = pfl_buf_reserve(&self->in, 1 + PFL_VARINT_MAX_BYTES + bytes, &room);
     if (rc == 0)
         rc = pfl_buf_append(&self->marks, &mark_byte, 1);
     if (rc != 0)
         return rc;
-    w = pfl_writer_of(room, 1 + PFL_VARINT_MAX_BYTES + bytes);
+    self->part_at = self->in.len;
+    w = pfl_writer_of(room, 1 + PFL_VARINT_MAX_BYTES);
     pfl_writer_field_header(&w, TRACE__PACKET, bytes);
-    for (size_t i = 0; i < slices_len; i++)
-        pfl_writer_bytes(&w, slices[i].iov_base, slices[i].iov_len);
-    pfl_writer_bytes(&w, tail.data, tail.len);
     pfl_buf_extend(&self->in, (size_t)(w.pos - room));
+    self->part_bytes = bytes;
     return 0;
+}
+
+void pfl_pipeline_add_part(struct pfl_pipeline *self, struct pfl_span part)
+{
+    assert(part.len <= self->part_bytes);
+    if (part.len != 0)
+        memcpy(self->in.data + self->in.start + self->in.len, part.data, part.len);
+    pfl_buf_extend(&self->in, part.len);
+    self->part_bytes -= part.len;
+}
+
+bool pfl_pipeline_is_in_packet(const struct pfl_pipeline *self)
+{
+    return self->part_bytes != 0;
+}
+
+void pfl_pipeline_drop_packet(struct pfl_pipeline *self)
+{
+    if (self->part_bytes == 0)
+        return;
+    self->in.len = self->part_at;
+    self->marks.len--;
+    self->part_bytes = 0;
+}
+
+int pfl_pipeline_add(struct pfl_pipeline *self, const struct iovec *slices, size_t slices_len,
+                     struct pfl_span tail, unsigned mark)
+{
+    size_t bytes = tail.len;
+    int rc;
+
+    for (size_t i = 0; i < slices_len; i++)
+        bytes += slices[i].iov_len;
+    rc = pfl_pipeline_begin_packet(self, bytes, mark);
+    for (size_t i = 0; rc == 0 && i < slices_len; i++)
+        pfl_pipeline_add_part(self, pfl_span_of(slices[i].iov_base, slices[i].iov_len));
+    if (rc == 0)
+        pfl_pipeline_add_part(self, tail);
+    return rc;
 }
 
 int pfl_pipeline_seal(struct pfl_pipeline *self)
@@ -130,6 +166,7 @@ int pfl_pipeline_seal(struct pfl_pipeline *self)
     uint8_t *room;
     int rc = 0;
 
+    assert(self->part_bytes == 0);
     self->is_plain = self->wants_plain || self->compressor == NULL;
     if (self->filter != NULL)
         rc = pfl_buf_reserve(&self->mid, self->in.len, &room);
@@ -239,6 +276,7 @@ static void reset(struct pfl_pipeline *m)
     trim(&m->marks);
     trim(&m->mid);
     trim(&m->out);
+    m->part_bytes = 0;
     atomic_store_explicit(&m->is_cancelled, false, memory_order_relaxed);
     m->is_done = false;
 }

@@ -63,6 +63,13 @@ bool pfl_pipeline_is_empty(const struct pfl_pipeline *self);
  * is not added. */
 PFL_MUST_USE int pfl_pipeline_add(struct pfl_pipeline *self, const struct iovec *slices,
                                   size_t slices_len, struct pfl_span tail, unsigned mark);
+/* The same in parts. begin returns the codes; until all `bytes` are added the pipeline is not full,
+ * and must not be sealed. */
+PFL_MUST_USE int pfl_pipeline_begin_packet(struct pfl_pipeline *self, size_t bytes, unsigned mark);
+void pfl_pipeline_add_part(struct pfl_pipeline *self, struct pfl_span part);
+bool pfl_pipeline_is_in_packet(const struct pfl_pipeline *self);
+/* Removes a packet whose other parts do not come. */
+void pfl_pipeline_drop_packet(struct pfl_pipeline *self);
 /* PFL_ENOMEM: the batch cannot be run; seal it again later. */
 PFL_MUST_USE int pfl_pipeline_seal(struct pfl_pipeline *self);
 void pfl_pipeline_run(struct pfl_pipeline *self);

@@ -153,10 +153,9 @@ static struct facts read_facts(struct pfl_span packet)
     return facts;
 }
 
-bool pfl_rotation_goes_next(struct pfl_rotation *self, struct pfl_span packet)
+static bool sort(struct pfl_rotation *self, struct facts facts)
 {
     bool is_cutting = self->phase == PFL_ROTATION_CUTTING;
-    struct facts facts = read_facts(packet);
     uint8_t *state;
 
     if (facts.sequence <= SERVICE_SEQUENCE)
@@ -173,6 +172,20 @@ bool pfl_rotation_goes_next(struct pfl_rotation *self, struct pfl_span packet)
                             TRACE_PACKET__SEQ_NEEDS_INCREMENTAL_STATE;
     }
     return is_cutting && *state == SEQUENCE_MOVED;
+}
+
+bool pfl_rotation_goes_next(struct pfl_rotation *self, struct pfl_span packet)
+{
+    return sort(self, read_facts(packet));
+}
+
+bool pfl_rotation_long_goes_next(struct pfl_rotation *self, struct pfl_span begin,
+                                 struct pfl_span trusted)
+{
+    struct facts facts = read_facts(begin);
+
+    facts.sequence = read_facts(trusted).sequence;
+    return sort(self, facts);
 }
 
 void pfl_rotation_note(struct pfl_rotation *self, const struct iovec *slices, size_t slices_len,

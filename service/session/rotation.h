@@ -66,6 +66,9 @@ bool pfl_rotation_is_due(struct pfl_rotation *self, uint64_t boottime_ns);
 void pfl_rotation_begin_cut(struct pfl_rotation *self, uint64_t boottime_ns);
 /* Notes the packet; true when it belongs to the next segment. */
 bool pfl_rotation_goes_next(struct pfl_rotation *self, struct pfl_span packet);
+/* The same for a long packet: its first part, and its trusted fields. */
+bool pfl_rotation_long_goes_next(struct pfl_rotation *self, struct pfl_span begin,
+                                 struct pfl_span trusted);
 /* Notes a packet that goes into the open segment in another form: its slices, then its tail. */
 void pfl_rotation_note(struct pfl_rotation *self, const struct iovec *slices, size_t slices_len,
                        struct pfl_span tail);

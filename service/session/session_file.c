@@ -96,27 +96,69 @@ static int sort_packet(struct pfl_session_file *self, size_t begin, size_t head_
     return rc;
 }
 
+struct head {
+    size_t len;
+    uint8_t bytes[1 + PFL_VARINT_MAX_BYTES];
+};
+
+static struct head make_head(size_t bytes)
+{
+    struct head head = {.bytes = {TRACE_PACKET_TAG}};
+
+    head.len = 1 + pfl_varint_put(head.bytes + 1, bytes);
+    return head;
+}
+
+/* Would the file be too large with so much more? */
+static bool is_too_much(const struct pfl_session_file *self, size_t bytes)
+{
+    uint64_t max_bytes = self->session->plan->file.max_bytes;
+
+    return max_bytes != 0 && self->written_bytes + get_waiting_bytes(self) + bytes >= max_bytes;
+}
+
+/* A part of a long packet; with the first one its place is chosen. */
+static int append_part(struct pfl_session_file *self, const struct pfl_readback_packet *part)
+{
+    bool is_first = self->long_left == 0;
+    struct head head = make_head(part->bytes + part->more);
+    int rc = 0;
+
+    if (is_first && is_too_much(self, head.len + part->bytes + part->more))
+        return PFL_ELIMIT;
+    if (is_first) {
+        self->long_to = self->rotation != NULL && pfl_rotation_long_goes_next(
+                                                      self->rotation, part->tail, part->trusted)
+                            ? &self->rotation->next
+                            : &self->out;
+        rc = pfl_buf_append(self->long_to, head.bytes, head.len);
+    }
+    if (rc == 0)
+        rc = pfl_buf_append(self->long_to, part->tail.data, part->tail.len);
+    self->long_left = part->more;
+    return rc;
+}
+
 static int append_packet(struct pfl_session_file *self, const struct pfl_readback_packet *packet)
 {
     size_t begin = self->out.len;
-    uint8_t head[1 + PFL_VARINT_MAX_BYTES] = {TRACE_PACKET_TAG};
-    size_t head_len = 1 + pfl_varint_put(head + 1, packet->bytes);
-    uint64_t max_bytes = self->session->plan->file.max_bytes;
+    struct head head = make_head(packet->bytes);
     uint8_t *room;
     int rc;
 
-    if (max_bytes != 0 &&
-        self->written_bytes + get_waiting_bytes(self) + head_len + packet->bytes >= max_bytes)
+    if (packet->more != 0 || self->long_left != 0)
+        return append_part(self, packet);
+    if (is_too_much(self, head.len + packet->bytes))
         return PFL_ELIMIT;
-    rc = pfl_buf_reserve(&self->out, head_len + packet->bytes, &room);
+    rc = pfl_buf_reserve(&self->out, head.len + packet->bytes, &room);
     if (rc != 0)
         return PFL_ENOMEM;
-    rc = pfl_buf_append(&self->out, head, head_len);
+    rc = pfl_buf_append(&self->out, head.bytes, head.len);
     for (size_t i = 0; rc == 0 && i < packet->slices_len; i++)
         rc = pfl_buf_append(&self->out, packet->slices[i].iov_base, packet->slices[i].iov_len);
     if (rc == 0 && packet->tail.len != 0)
         rc = pfl_buf_append(&self->out, packet->tail.data, packet->tail.len);
-    return rc != 0 || self->rotation == NULL ? rc : sort_packet(self, begin, head_len);
+    return rc != 0 || self->rotation == NULL ? rc : sort_packet(self, begin, head.len);
 }
 
 /* PFL_EEOF: the pass is over. PFL_EAGAIN: its packets are with a worker, or it is paused.
@@ -229,7 +271,10 @@ static void on_packet(void *user, const struct pfl_readback_packet *packet)
 {
     struct pfl_session_file *self = user;
 
-    pfl_rotation_note(self->rotation, packet->slices, packet->slices_len, packet->tail);
+    if (packet->more != 0)
+        (void)pfl_rotation_long_goes_next(self->rotation, packet->tail, packet->trusted);
+    else
+        pfl_rotation_note(self->rotation, packet->slices, packet->slices_len, packet->tail);
 }
 
 /* Compressed packets cannot be sorted: those of a cut are not compressed, all others are noted
@@ -249,6 +294,7 @@ static void begin_pass(struct pfl_session_file *self)
     int rc;
 
     self->wants_pass = false;
+    self->long_left = 0;
     if (is_cutting) {
         pfl_session_tell_again(self->service, self->session);
         pfl_rotation_begin_cut(self->rotation, pfl_service_boottime_ns(self->service));

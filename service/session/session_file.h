@@ -20,6 +20,8 @@ struct pfl_session_file {
     struct pfl_session_read read;  /* the current pass */
     struct pfl_buf out;            /* owned: what the next job writes */
     uint64_t written_bytes;        /* by completed jobs */
+    size_t long_left;              /* bytes to come of a packet that is appended in parts */
+    struct pfl_buf *long_to;       /* borrowed: its buffer, `out` or the next segment's */
     uint64_t next_write_ms;        /* PFL_SESSION_NEVER: no period */
     struct pfl_rotation *rotation; /* owned; NULL: one file */
     bool is_reading;               /* a pass runs */

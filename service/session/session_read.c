@@ -276,18 +276,63 @@ static void on_back(void *user)
         consumer->ops->on_read_ready(consumer->port);
 }
 
-/* A malformed packet becomes an empty one in a file, and nothing for a reader on a socket. */
+/* A file with segments needs whole packets to sort them. */
+static size_t get_part_bytes(const struct pfl_session_read *self)
+{
+    bool is_cut = is_for_file(self) && self->session->file->rotation != NULL;
+
+    return is_cut ? SIZE_MAX : PFL_READBACK_PART_BYTES;
+}
+
+/* The next result, or a part of a long one. A malformed packet becomes an empty one in a file, and
+ * nothing for a reader on a socket. */
+static int take_result(struct pfl_session_read *self)
+{
+    struct pfl_span *result = &self->result;
+    size_t part = get_part_bytes(self);
+    int rc;
+
+    if (result->len == 0 && !pfl_pipeline_next(self->session->output->pipeline, result)) {
+        self->has_results = false;
+        return 0;
+    }
+    if (result->len == 0)
+        return result->data != NULL || is_for_file(self) ? pfl_readback_push_empty(self->readback)
+                                                         : 0;
+    part = result->len < part ? result->len : part;
+    rc =
+        pfl_readback_push_part(self->readback, pfl_span_of(result->data, part), result->len - part);
+    *result = pfl_span_of(result->data + part, result->len - part);
+    return rc;
+}
+
+/* Takes results up to the read-ahead limit; has_results says whether more are left. */
 static int take_results(struct pfl_session_read *self)
 {
-    struct pfl_span packet;
     int rc = 0;
 
-    while (rc == 0 && pfl_pipeline_next(self->session->output->pipeline, &packet)) {
-        if (packet.len != 0)
-            rc = pfl_readback_push(self->readback, packet);
-        else if (packet.data != NULL || is_for_file(self))
-            rc = pfl_readback_push_empty(self->readback);
+    while (rc == 0 && self->has_results &&
+           pfl_readback_get_pending_bytes(self->readback) < READ_AHEAD_BYTES)
+        rc = take_result(self);
+    return rc;
+}
+
+/* A packet, or a part of one. */
+static int add_packet(struct pfl_session_read *self, const struct pfl_readback_packet *packet)
+{
+    struct pfl_pipeline *pipeline = self->session->output->pipeline;
+    int rc = 0;
+
+    if (!pfl_pipeline_is_in_packet(pipeline)) {
+        if (self->on_packet != NULL)
+            self->on_packet(self->user, packet);
+        if (packet->more == 0)
+            return pfl_pipeline_add(pipeline, packet->slices, packet->slices_len, packet->tail,
+                                    packet->buffer);
+        rc = pfl_pipeline_begin_packet(pipeline, packet->bytes + packet->more, packet->buffer);
     }
+    if (rc == 0)
+        pfl_pipeline_add_part(pipeline, packet->tail); /* all bytes of a part are in its tail */
     return rc;
 }
 
@@ -305,11 +350,8 @@ static int fill_batch(struct pfl_session_read *self)
             self->phase = PFL_READ_STATISTICS;
         if (rc == PFL_EEOF || rc == PFL_EAGAIN) /* or it is paused */
             return 0;
-        if (rc == 0 && self->on_packet != NULL)
-            self->on_packet(self->user, &packet);
         if (rc == 0)
-            rc = pfl_pipeline_add(pipeline, packet.slices, packet.slices_len, packet.tail,
-                                  packet.buffer);
+            rc = add_packet(self, &packet);
         filled += packet.bytes;
     }
     return rc;
@@ -342,14 +384,18 @@ static int turn_pipeline(struct pfl_session_read *self)
     struct pfl_pipeline_job *job = self->session->output;
     int rc = take_results(self);
 
-    if (rc == 0 && self->phase == PFL_READ_PACKETS)
+    if (rc != 0 || self->has_results)
+        return rc;
+    if (self->phase == PFL_READ_PACKETS)
         rc = fill_batch(self);
-    else if (rc == 0 && self->phase == PFL_READ_STATISTICS)
+    else if (self->phase == PFL_READ_STATISTICS)
         rc = add_stats(self);
     if (rc != 0 || (self->phase == PFL_READ_PACKETS && !pfl_pipeline_is_full(job->pipeline)))
         return rc;
-    if (!pfl_pipeline_is_empty(job->pipeline))
+    if (!pfl_pipeline_is_empty(job->pipeline)) {
+        self->has_results = true;
         return pfl_pipeline_job_start(job);
+    }
     if (self->phase == PFL_READ_END)
         pfl_readback_hold(self->readback, false);
     return 0;
@@ -397,6 +443,7 @@ static int put_pipeline_between(struct pfl_session_read *self, uint64_t request_
     if (pfl_readback_new(&conf, &self->readback) != 0)
         return PFL_ENOMEM;
     pfl_readback_hold(self->readback, true);
+    self->has_results = true; /* maybe of the reader before this one */
     self->session->output->on_back = on_back;
     self->session->output->user = self;
     return 0;
@@ -434,6 +481,13 @@ int pfl_session_read_start(struct pfl_session_read *self, struct pfl_service *se
     return rc;
 }
 
+static void end_pipeline(struct pfl_pipeline_job *job)
+{
+    pfl_pipeline_job_abandon(job);
+    if (!job->is_running)
+        pfl_pipeline_drop_packet(job->pipeline);
+}
+
 void pfl_session_read_stop(struct pfl_session_read *self)
 {
     struct pfl_readback *reader = self->source != NULL ? self->source : self->readback;
@@ -441,7 +495,7 @@ void pfl_session_read_stop(struct pfl_session_read *self)
     if (reader != NULL && self->session != NULL)
         self->session->counters.invalid_packets += pfl_readback_take_invalid_packets(reader);
     if (self->source != NULL && self->session != NULL)
-        pfl_pipeline_job_abandon(self->session->output);
+        end_pipeline(self->session->output);
     pfl_readback_free(self->source);
     pfl_readback_free(self->readback);
     *self = (struct pfl_session_read){0};

@@ -24,7 +24,10 @@ struct pfl_session_read {
     struct pfl_readback *readback; /* owned; NULL when nothing is being read */
     struct pfl_readback *source;   /* owned; NULL without a pipeline */
     enum pfl_session_read_phase phase;
-    /* Called for each packet before the pipeline; set after start. NULL: not needed. */
+    struct pfl_span result; /* borrowed from the pipeline: the rest of a long result */
+    bool has_results;       /* the pipeline may have more results */
+    /* Called for each packet before the pipeline, with the first part of a long one; set after
+     * start. NULL: not needed. */
     void (*on_packet)(void *user, const struct pfl_readback_packet *packet);
     void *user;
 };

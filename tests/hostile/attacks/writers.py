@@ -8,9 +8,9 @@ import time
 from world import Client, Consumer, Failed, Producer, World, field, fields, get_slowness
 from config_text import varint
 
-ATTACKS = ["chosen_numbers", "worthless_packets", "memory_full_of_chunks"]
+ATTACKS = ["chosen_numbers", "worthless_packets", "memory_full_of_chunks", "long_packet"]
 PAGE, SMB = 4096, 32 << 20
-DIV14, CHUNKS, CHUNK = 5, 14, ((4096 - 8) // 14) & ~3
+DIV1, DIV14, CHUNKS, CHUNK = 1, 5, 14, ((4096 - 8) // 14) & ~3
 COMPLETE = 3
 SESSION = field(2, field(1, field(1, "track_event")))
 
@@ -149,3 +149,37 @@ def leave_uncommitted(ready, path, producers):
 def memory_full_of_chunks(build):
     """nor do 16 producers whose memory of 32 MiB is full of chunks, for each flush of anybody's to copy"""
     return record(build, 65536, b"", leave_uncommitted, 16)
+
+
+CONTINUES_PREV, CONTINUES_NEXT, COUNT_BITS = 1, 2, 10
+
+
+def long_size(number):
+    """As a fragment's size, in four bytes."""
+    return bytes((number >> shift & 0x7F) | (0x80 if shift < 21 else 0) for shift in (0, 7, 14, 21))
+
+
+def write_long_packet(ready, path, chunks):
+    """One packet, of fields of two bytes: a chunk in each page, as often as the memory takes."""
+    producer = Writers(path)
+    room = PAGE - 8 - 8 - 4
+    data = long_size(room) + b"\x20\1" * (room // 2)
+    for begin in range(0, chunks, SMB // PAGE):
+        pages = min(SMB // PAGE, chunks - begin)
+        image = bytearray(pages * PAGE)
+        for i in range(pages):
+            flags = (CONTINUES_PREV if begin + i != 0 else 0) | (
+                CONTINUES_NEXT if begin + i != chunks - 1 else 0)
+            struct.pack_into("<IIIHH", image, i * PAGE, DIV1 << 28 | COMPLETE, 0, begin + i, 1,
+                             1 | flags << COUNT_BITS)
+            image[i * PAGE + 16:i * PAGE + 16 + len(data)] = data
+        producer.memory[:len(image)] = bytes(image)
+        moves = [field(1, field(1, i) + field(2, 0) + field(3, producer.buffer)) for i in range(pages)]
+        producer.call("CommitData", b"".join(moves))
+    ready()
+
+
+def long_packet(build):
+    """nor does one packet of 223 MiB when it is read, compressed or not"""
+    return "; ".join(record(build, 512 << 10, more, write_long_packet, 57344)
+                     for more in (b"", field(24, 1)))

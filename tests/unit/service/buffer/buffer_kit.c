@@ -70,8 +70,10 @@ bool kit_read(struct pfl_trace_buffer *buffer, struct kit_packet *ret_packet)
 {
     struct pfl_trace_buffer_packet packet;
 
-    if (!pfl_trace_buffer_read(buffer, &packet))
-        return false;
+    while (!pfl_trace_buffer_read(buffer, &packet)) {
+        if (!pfl_trace_buffer_is_paused(buffer))
+            return false;
+    }
     ret_packet->producer_id = packet.source->producer_id;
     ret_packet->writer_id = packet.source->writer_id;
     ret_packet->loss_reasons = packet.loss_reasons;
