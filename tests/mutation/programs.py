@@ -209,6 +209,8 @@ class Programs:
 
     def survives(self, test, name, target, folder):
         """'alive', 'killed' or 'timeout'. A test that fails fails twice, so that noise kills nothing."""
+        if self.stopped:
+            raise Failed("interrupted")
         self.measure(test)
         program = folder / os.path.basename(test.program)
         self.link(test, name, target, program)

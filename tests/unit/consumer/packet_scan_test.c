@@ -175,6 +175,36 @@ static void more_slices_than_the_array_holds_are_spilled(void **state)
     fini(&w);
 }
 
+/* Behind the data: last_slice_for_packet with this value, or a field of another number. */
+static void only_a_slice_that_says_so_is_the_last_one(void **state)
+{
+    static const struct {
+        uint32_t field;
+        uint64_t value;
+        bool is_last;
+    } cases[] = {{2, 1, true}, {2, 0, false}, {3, 1, false}, {3, 0, false}};
+    static const size_t lengths[] = {1, 100, 200, 2000};
+    uint8_t data[2000] = {0};
+
+    (void)state;
+    for (size_t i = 0; i < 4 * sizeof(cases) / sizeof(cases[0]); i++) {
+        uint8_t slice[SMALL_MAX];
+        uint8_t body[SMALL_MAX];
+        struct pfl_writer s = pfl_writer_of(slice, sizeof(slice));
+        struct pfl_writer b = pfl_writer_of(body, sizeof(body));
+        struct world w;
+
+        pfl_writer_field_bytes(&s, 1, data, lengths[i % 4]);
+        pfl_writer_field_varint(&s, cases[i / 4].field, cases[i / 4].value);
+        pfl_writer_field_bytes(&b, 2, slice, sizeof(slice) - s.left);
+        init(&w, SMALL_MAX);
+        assert_int_equal(feed(&w, pfl_span_of(body, sizeof(body) - b.left)), 0);
+        assert_int_equal(w.packets, cases[i / 4].is_last);
+        assert_int_equal(pfl_packet_scan_is_open(&w.scan), !cases[i / 4].is_last);
+        fini(&w);
+    }
+}
+
 static void packet_past_the_maximum_is_refused(void **state)
 {
     static const uint8_t data[100];
@@ -425,6 +455,7 @@ int main(void)
         cmocka_unit_test(packets_of_every_length_come_out_as_they_went_in),
         cmocka_unit_test(packet_over_many_replies_is_put_together),
         cmocka_unit_test(more_slices_than_the_array_holds_are_spilled),
+        cmocka_unit_test(only_a_slice_that_says_so_is_the_last_one),
         cmocka_unit_test(packet_past_the_maximum_is_refused),
         cmocka_unit_test(empty_packets_and_empty_slices_are_harmless),
         cmocka_unit_test(reply_cut_anywhere_is_refused_or_gives_whole_packets),
