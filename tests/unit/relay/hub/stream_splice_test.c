@@ -431,9 +431,13 @@ static void invented_credit_resets_the_stream(void **state)
 
 static void a_resumed_operator_may_credit_what_it_held(void **state)
 {
+    struct pfl_stream_splice_stats stats;
+
     (void)state;
     assert_int_equal(try_connect("5000", "4900"), 0);
     pump();
+    pfl_stream_splice_get_stats(spliced, &stats);
+    assert_int_equal(stats.unused_to_operator, 100);
     pfl_h2_stream_credit(operator_end.h2_stream, 100);
     pump();
     assert_int_equal(agent_end.credited, 100);

@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -144,6 +145,32 @@ static void the_longest_record_of_each_event_fits_the_room_of_its_plan(void **st
     pfl_mem_free(room);
 }
 
+static void the_longest_numbers_of_an_unknown_event_fit_the_room_of_its_plan(void **state)
+{
+    enum { NUMBERS = 20 };
+    static struct pfl_trace_format format;
+    struct pfl_printk_formats printk = {0};
+    struct pfl_event_plan *plan;
+    uint8_t data[8 + 8 * NUMBERS];
+    uint8_t room[4096];
+    char text[4096];
+    int len = snprintf(text, sizeof(text),
+                       "name: thing\nID: 9\nformat:\n"
+                       "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
+                       "\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n"
+                       "\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n");
+
+    (void)state;
+    for (int i = 0; i < NUMBERS; i++)
+        len += snprintf(text + len, sizeof(text) - (size_t)len,
+                        "\tfield:long n%d;\toffset:%d;\tsize:8;\tsigned:1;\n", i, 8 + 8 * i);
+    memset(data, 0xff, sizeof(data));
+    assert_int_equal(pfl_trace_format_parse(pfl_span_of(text, (size_t)len), &format), 0);
+    assert_int_equal(pfl_event_plan_new("mine", &format, &printk, &plan), 0);
+    assert_true(encode(plan, data, sizeof(data), room).len > NUMBERS * (2 + PFL_VARINT_MAX_BYTES));
+    pfl_event_plan_free(plan);
+}
+
 static void dense_form_has_the_fields_by_number_and_a_descriptor(void **state)
 {
     static const uint32_t pid_path[] = {2, 0, 2, 0};
@@ -244,6 +271,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(unknown_event_travels_with_names, kit_setup, kit_teardown),
         cmocka_unit_test_setup_teardown(the_longest_record_of_each_event_fits_the_room_of_its_plan,
                                         kit_setup, kit_teardown),
+        cmocka_unit_test(the_longest_numbers_of_an_unknown_event_fit_the_room_of_its_plan),
         cmocka_unit_test_setup_teardown(dense_form_has_the_fields_by_number_and_a_descriptor,
                                         kit_setup, kit_teardown),
         cmocka_unit_test(addresses_become_numbers_that_tell_equal_from_different),
