@@ -44,6 +44,7 @@
 #include "service/port/sandbox.h"
 #include "service/session/scrape_turns.h"
 #include "service/session/session_attach.h"
+#include "service/session/session_due.h"
 #include "service/session/session_timers.h"
 
 /* Workers step back behind the loop: compressing costs another session's client as little as the
@@ -120,7 +121,7 @@ static void on_alarm(void *user)
 {
     struct daemon *d = user;
 
-    pfl_session_timers_run(&d->service);
+    pfl_session_due_run(&d->service);
 }
 
 static void on_prepare(uv_prepare_t *prepare)

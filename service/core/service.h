@@ -120,7 +120,7 @@ struct pfl_service {
     struct pfl_commit_counters commits;
     struct pfl_service_guard guards[PFL_SERVICE_GUARD_NAMES];
     size_t guards_next;
-    uint64_t due_ms;        /* nothing is due before this, CLOCK_MONOTONIC: session_timers.h */
+    uint64_t due_ms;        /* nothing is due before this, CLOCK_MONOTONIC: session_due.h */
     struct pfl_boost boost; /* in effect */
     bool is_locked_down;
     bool is_stopping; /* the loop has no more turns */
@@ -141,6 +141,13 @@ struct pfl_service {
     struct pfl_loop_budget vm_budget;     /* for producers' programs */
     struct pfl_figures gone;              /* counters of sessions that are gone */
 };
+
+/* Call after setting a deadline of a session or a flush: lowers the time of the next run
+ * (session_due.h). CLOCK_MONOTONIC. */
+static inline void pfl_service_look_at(struct pfl_service *self, uint64_t due_ms)
+{
+    self->due_ms = due_ms < self->due_ms ? due_ms : self->due_ms;
+}
 
 PFL_MUST_USE int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *conf);
 /* Producers and consumers must be gone. */

@@ -63,8 +63,21 @@ struct pfl_session_counters {
     uint32_t final_flush_outcome; /* TraceStats.FinalFlushOutcome */
 };
 
+/* What parts of a session tell its life (session_run.h). The session may be gone afterwards. */
+struct pfl_session_ops {
+    /* A pass over its producers' memory is over. */
+    void (*on_scraped)(struct pfl_service *service, struct pfl_session *session);
+    /* A flush is over that asked for more than a reply. */
+    void (*on_flushed)(struct pfl_service *service, struct pfl_session *session,
+                       const struct pfl_flush *flush, bool is_ok);
+    /* No data is in transit to its file. */
+    void (*on_file_idle)(struct pfl_service *service, struct pfl_session *session);
+    void (*on_file_closed)(struct pfl_service *service, struct pfl_session *session);
+};
+
 struct pfl_session {
     struct pfl_list node; /* in the service */
+    const struct pfl_session_ops *ops;
     uint64_t id;
     uint32_t uid;
     uint32_t who;                  /* the user whose share it uses: base/shares.h */

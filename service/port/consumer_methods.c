@@ -19,9 +19,10 @@
 #include "service/port/consumer_conn.h"
 #include "service/session/session_file.h"
 #include "service/session/session_flush.h"
+#include "service/session/session_instances.h"
 #include "service/session/session_run.h"
 #include "service/session/stats.h"
-#include "service/session/trigger.h"
+#include "service/session/trigger_state.h"
 
 #define REPLY_MAX_BYTES     (PFL_FRAME_PAYLOAD_MAX - 64u)
 #define STATS_ROOM_BYTES    100000u

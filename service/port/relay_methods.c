@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "perfetto/relay_port.fields.h"
 #include "service/port/producer_conn.h"
-#include "service/session/session_run.h"
+#include "service/session/session_record.h"
 
 static int get_relay(struct pfl_producer_conn *conn)
 {

@@ -10,7 +10,6 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "service/session/session_run.h"
 
 static int refuse(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -216,7 +215,9 @@ static int check_numbers(const struct pfl_service *service, const struct pfl_con
     return 0;
 }
 
-void pfl_admission_apply(struct pfl_service *service, const struct pfl_session *session)
+void pfl_admission_apply(struct pfl_service *service, const struct pfl_session *session,
+                         void (*abort_other)(struct pfl_service *service, struct pfl_session *other,
+                                             const char *why))
 {
     const struct pfl_session_plan *plan = session->plan;
     char reason[PFL_PLAN_WHY_BYTES];
@@ -233,7 +234,7 @@ void pfl_admission_apply(struct pfl_service *service, const struct pfl_session *
     while ((other = find_other(service, session)) != NULL) {
         pfl_log_info("session-ended", "session=%llu reason=\"%s\"", (unsigned long long)other->id,
                      reason);
-        pfl_session_abort(service, other, reason);
+        abort_other(service, other, reason);
     }
 }
 

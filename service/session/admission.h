@@ -11,8 +11,10 @@ PFL_MUST_USE int pfl_admission_check(struct pfl_service *service,
                                      const struct pfl_session_plan *plan,
                                      char ret_why[PFL_PLAN_WHY_BYTES]);
 /* Call when the session exists: applies its config's effects on others. An exclusive session ends
- * all others; a config may lock down or unlock the service. */
-void pfl_admission_apply(struct pfl_service *service, const struct pfl_session *session);
+ * all others, each by `abort_other`; a config may lock down or unlock the service. */
+void pfl_admission_apply(struct pfl_service *service, const struct pfl_session *session,
+                         void (*abort_other)(struct pfl_service *service, struct pfl_session *other,
+                                             const char *why));
 
 /* False if one more clone would exceed the limit of all or of this user. */
 bool pfl_admission_may_clone(const struct pfl_service *service, uint32_t who);

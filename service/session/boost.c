@@ -12,7 +12,6 @@
 #include "service/session/boost.h"
 
 #include "base/log.h"
-#include "service/session/session_run.h"
 
 static bool is_higher(const struct pfl_boost *a, const struct pfl_boost *b)
 {

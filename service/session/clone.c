@@ -26,8 +26,8 @@
 #include "service/session/clone_inner.h"
 #include "service/session/session_file.h"
 #include "service/session/session_flush.h"
-#include "service/session/session_run.h"
-#include "service/session/session_timers.h"
+#include "service/session/session_parts.h"
+#include "service/session/session_record.h"
 #include "service/session/session_vms.h"
 
 #define TRIGGER_MAX_BYTES 65536u
@@ -306,7 +306,7 @@ static struct pfl_clone *find_clone(const struct pfl_service *service, uint64_t 
 static void want_turn(struct pfl_service *service)
 {
     service->is_copying = true;
-    pfl_session_timers_look_at(service, 0);
+    pfl_service_look_at(service, 0);
 }
 
 static bool can_take(const struct pfl_session *session, bool is_transfer)
@@ -358,6 +358,7 @@ static const char *finish(struct pfl_service *service, struct pfl_session *sourc
         pfl_session_free(copy);
         return "all buffer ids are in use; free other sessions first";
     }
+    copy->ops = source->ops;
     copy->id = ++service->last_session_id;
     copy->uid = clone->consumer->uid;
     copy->who = clone->consumer->who;

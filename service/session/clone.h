@@ -50,7 +50,7 @@ void pfl_clone_forget_consumer(struct pfl_service *service, const struct pfl_con
 void pfl_clone_on_file_idle(struct pfl_service *service, struct pfl_session *session);
 /* The file of a clone is complete, or failed: its consumer is answered. */
 void pfl_clone_on_file_written(struct pfl_service *service, struct pfl_session *clone);
-/* Runs the next turn of copying: pfl_session_timers_run. */
+/* Runs the next turn of copying: pfl_session_due_run. */
 void pfl_clone_run(struct pfl_service *service);
 /* The clone ends before it, or its file, is whole: its consumer gets the failure. */
 void pfl_clone_give_up(const struct pfl_session *clone);

@@ -5,7 +5,8 @@
  */
 #include "base/mem.h"
 #include "service/session/clone_inner.h"
-#include "service/session/session_run.h"
+#include "service/session/session_parts.h"
+#include "service/session/session_record.h"
 
 /* The clone has the session's received triggers, whether their delay is over or not. Names point
  * into the config, which is the same in both plans. */

@@ -17,8 +17,6 @@
 
 #include "base/log.h"
 #include "service/buffer/smb_scrape.h"
-#include "service/session/session_flush.h"
-#include "service/session/session_timers.h"
 
 struct scope {
     const struct pfl_service *service;
@@ -132,7 +130,7 @@ static bool run_producer(struct pfl_service *service, struct pfl_producer *produ
 static void want_turn(struct pfl_service *service)
 {
     service->is_scraping = true;
-    pfl_session_timers_look_at(service, 0);
+    pfl_service_look_at(service, 0);
 }
 
 void pfl_scrape_turns_begin(struct pfl_service *service, struct pfl_session *session)
@@ -141,7 +139,7 @@ void pfl_scrape_turns_begin(struct pfl_service *service, struct pfl_session *ses
         (struct pfl_scrape_pass){.at = service->permitted.next, .last = service->permitted_seen};
     pfl_flush_book_join(&service->flushes, session->id);
     if (run_session(service, session))
-        pfl_session_on_scraped(service, session);
+        session->ops->on_scraped(service, session);
     else
         want_turn(service);
 }
@@ -209,7 +207,7 @@ static void take_turn(struct pfl_service *service, const struct next *next)
         service->last_scraped_who = next->session->who;
         next->session->scrape_turn = ++service->scrape_turns;
         if (run_session(service, next->session))
-            pfl_session_on_scraped(service, next->session);
+            next->session->ops->on_scraped(service, next->session);
     }
 }
 

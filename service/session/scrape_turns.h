@@ -12,13 +12,13 @@
 
 /*
  * Begins a pass of the session. A pass in progress starts again, and serves both requests. Calls
- * pfl_session_on_scraped at its end, maybe before this returns.
+ * the session's on_scraped at its end, maybe before this returns.
  */
 void pfl_scrape_turns_begin(struct pfl_service *service, struct pfl_session *session);
 /* The producer has left all lists of producers except that of the permitted. True: its memory is
  * scraped. Otherwise the service keeps it, and frees it when that is done. */
 bool pfl_scrape_turns_take_producer(struct pfl_service *service, struct pfl_producer *producer);
-/* Runs the next turn: pfl_session_timers_run. */
+/* Runs the next turn: pfl_session_due_run. */
 void pfl_scrape_turns_run(struct pfl_service *service);
 /* There are no more turns: current and new passes are done at once, within the limit of
  * loop_budget.h. */

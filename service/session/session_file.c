@@ -23,11 +23,10 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "service/session/clone.h"
 #include "service/session/session_flush.h"
-#include "service/session/session_run.h"
-#include "service/session/session_timers.h"
-#include "service/session/trigger.h"
+#include "service/session/session_instances.h"
+#include "service/session/session_record.h"
+#include "service/session/trigger_state.h"
 
 #define TRACE_PACKET_TAG 0x0au
 #define OUT_KEPT_BYTES   (4u << 20)
@@ -61,7 +60,7 @@ static void close_disk(struct pfl_session_file *self)
     self->service->conf.disk->close(self->disk);
     self->disk = NULL;
     pfl_buf_fini(&self->out);
-    pfl_session_on_file_closed(self->service, self->session); /* may free self */
+    self->session->ops->on_file_closed(self->service, self->session); /* may free self */
 }
 
 static void fail(struct pfl_session_file *self, const char *why, uint64_t lost_bytes)
@@ -267,6 +266,11 @@ static void submit(struct pfl_session_file *self, bool is_pass_over)
 
 /* ---- a pass ---- */
 
+static void on_ready(void *user)
+{
+    pfl_session_file_resume(user);
+}
+
 static void on_packet(void *user, const struct pfl_readback_packet *packet)
 {
     struct pfl_session_file *self = user;
@@ -285,7 +289,6 @@ static void follow_packets(struct pfl_session_file *self, bool is_cutting)
         return;
     pfl_pipeline_set_plain(self->session->output->pipeline, is_cutting);
     self->read.on_packet = is_cutting ? NULL : on_packet;
-    self->read.user = self;
 }
 
 static void begin_pass(struct pfl_session_file *self)
@@ -305,6 +308,8 @@ static void begin_pass(struct pfl_session_file *self)
     rc = pfl_session_read_start(&self->read, self->service, self->session, 0);
     self->is_reading = rc == 0;
     if (rc == 0) {
+        self->read.on_ready = on_ready;
+        self->read.user = self;
         follow_packets(self, is_cutting);
         return;
     }
@@ -370,7 +375,7 @@ static void pump(struct pfl_session_file *self)
             can_go_on = false;
     }
     if (pfl_session_file_is_idle(self))
-        pfl_clone_on_file_idle(self->service, self->session);
+        self->session->ops->on_file_idle(self->service, self->session);
 }
 
 /* ---- from outside ---- */
@@ -529,7 +534,7 @@ void pfl_session_file_start(struct pfl_session_file *self)
         return;
     self->next_write_ms =
         next_multiple(pfl_service_now_ms(self->service), self->session->plan->file.period_ms);
-    pfl_session_timers_look_at(self->service, self->next_write_ms);
+    pfl_service_look_at(self->service, self->next_write_ms);
 }
 
 static void flush(struct pfl_session_file *self, enum pfl_flush_then then)

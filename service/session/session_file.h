@@ -51,8 +51,8 @@ bool pfl_session_file_is_open(const struct pfl_session_file *self);
 bool pfl_session_file_is_idle(const struct pfl_session_file *self);
 /*
  * Opens a clone's file: what `source`, which is idle, has written so far, followed by the clone's
- * buffers. Takes `fd` and begins; pfl_session_on_file_closed follows as usual. PFL_EIO: the source
- * cannot be read; PFL_ENOMEM; `fd` is then still the caller's.
+ * buffers. Takes `fd` and begins; on_file_closed of the session follows as usual. PFL_EIO: the
+ * source cannot be read; PFL_ENOMEM; `fd` is then still the caller's.
  */
 PFL_MUST_USE int pfl_session_file_copy(struct pfl_service *service, struct pfl_session *clone,
                                        const struct pfl_session_file *source, int fd);
@@ -66,7 +66,7 @@ void pfl_session_file_write(struct pfl_session_file *self);
 /* The producers have flushed for the next segment. */
 void pfl_session_file_cut(struct pfl_session_file *self);
 /* The session is DISABLED: the last pass, with statistics; then the file is closed and
- * pfl_session_on_file_closed is called, never from within. */
+ * on_file_closed of the session is called, never from within. */
 void pfl_session_file_finish(struct pfl_session_file *self);
 /* A pass that waited for packets may continue. */
 void pfl_session_file_resume(struct pfl_session_file *self);

@@ -11,11 +11,8 @@
 #include "service/session/session_flush.h"
 
 #include "service/core/command.h"
-#include "service/session/clone.h"
 #include "service/session/scrape_turns.h"
-#include "service/session/session_file.h"
-#include "service/session/session_run.h"
-#include "service/session/session_timers.h"
+#include "service/session/session_record.h"
 
 static bool is_waiting(const struct pfl_flush *flush, const struct pfl_producer *producer)
 {
@@ -47,15 +44,6 @@ static void record_slow(struct pfl_service *service, struct pfl_session *session
     pfl_buf_fini(&buf);
 }
 
-/* What was recorded is only worth keeping for a consumer. */
-static void stop(struct pfl_service *service, struct pfl_session *session)
-{
-    if (pfl_session_is_detached(session))
-        pfl_session_end(service, session);
-    else
-        pfl_session_disable(service, session);
-}
-
 /* The end of a flush of a session that is still there. It may be gone afterwards. */
 static void end_flush(struct pfl_service *service, struct pfl_session *session,
                       const struct pfl_flush *flush, bool is_ok)
@@ -71,15 +59,10 @@ static void end_flush(struct pfl_service *service, struct pfl_session *session,
     counters->flushes_failed += !is_ok;
     if (flush->then == PFL_FLUSH_THEN_REPLY) {
         flush->consumer->ops->on_flush_done(flush->consumer->port, flush, is_ok);
-    } else if (flush->then == PFL_FLUSH_THEN_DISABLE) {
-        counters->final_flush_outcome = is_ok ? 1 : 2;
-        stop(service, session);
-    } else if (flush->then == PFL_FLUSH_THEN_CLONE) {
-        pfl_clone_on_flushed(service, session, flush->request_id, is_ok);
-    } else if (flush->then == PFL_FLUSH_THEN_WRITE) {
-        pfl_session_file_write(session->file);
-    } else if (flush->then == PFL_FLUSH_THEN_CUT) {
-        pfl_session_file_cut(session->file);
+    } else if (flush->then != PFL_FLUSH_THEN_NOTHING) {
+        if (flush->then == PFL_FLUSH_THEN_DISABLE)
+            counters->final_flush_outcome = is_ok ? 1 : 2;
+        session->ops->on_flushed(service, session, flush, is_ok);
     }
 }
 
@@ -93,7 +76,8 @@ static void on_answered(void *user, struct pfl_flush *flush)
         pfl_scrape_turns_begin(service, session);
 }
 
-void pfl_session_on_scraped(struct pfl_service *service, struct pfl_session *session)
+struct pfl_session *pfl_session_end_flushes(struct pfl_service *service,
+                                            struct pfl_session *session)
 {
     const uint64_t id = session->id;
     const bool is_whole = !session->scrape.is_cut;
@@ -105,13 +89,7 @@ void pfl_session_on_scraped(struct pfl_service *service, struct pfl_session *ses
         pfl_flush_free(flush);
         session = pfl_service_find_session(service, id);
     }
-    if (session != NULL && session->is_finishing && session->scrape.at == NULL) {
-        pfl_session_on_last_scraped(service, session);
-        session = pfl_service_find_session(service, id);
-    }
-    if (session != NULL && session->scrape.at == NULL &&
-        pfl_flush_book_has_answered(&service->flushes, id))
-        pfl_scrape_turns_begin(service, session);
+    return session;
 }
 
 /* The session ends: no scrape, no event; the consumer is answered. */
@@ -132,14 +110,8 @@ static void fail_flush(struct pfl_service *service, struct pfl_session *session,
 
     if (conf->then == PFL_FLUSH_THEN_REPLY)
         session->consumer->ops->on_flush_done(session->consumer->port, &flush, false);
-    else if (conf->then == PFL_FLUSH_THEN_DISABLE)
-        stop(service, session);
-    else if (conf->then == PFL_FLUSH_THEN_CLONE)
-        pfl_clone_on_flushed(service, session, conf->request_id, false);
-    else if (conf->then == PFL_FLUSH_THEN_WRITE)
-        pfl_session_file_write(session->file);
-    else if (conf->then == PFL_FLUSH_THEN_CUT)
-        pfl_session_file_cut(session->file);
+    else if (conf->then != PFL_FLUSH_THEN_NOTHING)
+        session->ops->on_flushed(service, session, &flush, false);
 }
 
 static void ask_producers(struct pfl_service *service, const struct pfl_session *session,
@@ -182,7 +154,7 @@ void pfl_session_flush(struct pfl_service *service, struct pfl_session *session,
     ask_producers(service, session, flush, conf->scope);
     pfl_flush_book_add(&service->flushes, flush);
     if (flush->waiting_len != 0)
-        pfl_session_timers_look_at(service, flush->deadline_ms);
+        pfl_service_look_at(service, flush->deadline_ms);
     else
         on_answered(service, flush);
 }

@@ -27,8 +27,9 @@ void pfl_session_expire_flushes(struct pfl_service *service);
 void pfl_session_cancel_flushes(struct pfl_service *service, const struct pfl_session *session);
 /* The consumer's connection ends: its flushes continue without an answer. */
 void pfl_session_forget_flushes(struct pfl_service *service, const struct pfl_consumer *consumer);
-/* A pass over its producers' memory is over: flushes, and a stop, that waited for it end. The
- * session may be freed. */
-void pfl_session_on_scraped(struct pfl_service *service, struct pfl_session *session);
+/* A pass over its producers' memory is over: flushes that waited for it end. The session, or NULL
+ * if that ended it. */
+struct pfl_session *pfl_session_end_flushes(struct pfl_service *service,
+                                            struct pfl_session *session);
 
 #endif

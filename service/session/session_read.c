@@ -23,10 +23,10 @@
 #include "perfetto/trace_packet.fields.h"
 #include "proto/packet.h"
 #include "service/session/session_file.h"
-#include "service/session/session_run.h"
+#include "service/session/session_record.h"
 #include "service/session/session_vms.h"
 #include "service/session/stats.h"
-#include "service/session/trigger.h"
+#include "service/session/trigger_state.h"
 
 #define PACKETS_MAX_BYTES (8u << 20)
 #define STATS_ROOM_BYTES  (2u << 20)    /* of writers, some 45,000 */
@@ -268,11 +268,9 @@ static void on_back(void *user)
     const struct pfl_session_read *self = user;
     const struct pfl_consumer *consumer = self->session->consumer;
 
-    if (is_for_file(self)) {
-        pfl_session_file_resume(self->session->file);
-        return;
-    }
-    if (consumer->ops->on_read_ready != NULL)
+    if (self->on_ready != NULL)
+        self->on_ready(self->user);
+    else if (consumer->ops->on_read_ready != NULL)
         consumer->ops->on_read_ready(consumer->port);
 }
 

@@ -29,6 +29,8 @@ struct pfl_session_read {
     /* Called for each packet before the pipeline, with the first part of a long one; set after
      * start. NULL: not needed. */
     void (*on_packet)(void *user, const struct pfl_readback_packet *packet);
+    /* A pass that got PFL_EAGAIN may continue; set likewise. NULL: the consumer's on_read_ready. */
+    void (*on_ready)(void *user);
     void *user;
 };
 

@@ -9,6 +9,9 @@
  * waiting, then free; it scrapes only for a file, in which case the session continues to exist,
  * invisible.
  *
+ * What flushes, scraping and the session's file tell comes by the session's ops, so that they call
+ * nothing here.
+ *
  * A session that could not be made leaves nothing behind but its id. Everything else cannot fail:
  * without memory events are missing from the trace.
  */
@@ -17,7 +20,6 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "perfetto/service_packets.fields.h"
 #include "service/core/command.h"
 #include "service/session/admission.h"
 #include "service/session/boost.h"
@@ -25,111 +27,14 @@
 #include "service/session/scrape_turns.h"
 #include "service/session/session_file.h"
 #include "service/session/session_flush.h"
+#include "service/session/session_instances.h"
+#include "service/session/session_parts.h"
+#include "service/session/session_record.h"
 #include "service/session/session_setup.h"
 #include "service/session/session_timers.h"
-#include "service/session/trigger.h"
+#include "service/session/trigger_state.h"
 
-static const enum pfl_clock_id snapshot_clocks[PFL_SESSION_CLOCKS] = {
-    PFL_CLOCK_BOOTTIME, PFL_CLOCK_REALTIME_COARSE, PFL_CLOCK_MONOTONIC_COARSE,
-    PFL_CLOCK_REALTIME, PFL_CLOCK_MONOTONIC,       PFL_CLOCK_MONOTONIC_RAW,
-    PFL_CLOCK_TSC,
-};
-
-struct pfl_clock_snapshot pfl_session_read_clocks(const struct pfl_service *service)
-{
-    struct pfl_clock_snapshot snapshot = {0};
-
-    for (size_t i = 0; i < PFL_SESSION_CLOCKS; i++) {
-        uint64_t value = service->conf.now_ns(service->conf.user, snapshot_clocks[i]);
-
-        if (snapshot_clocks[i] == PFL_CLOCK_TSC && value == 0)
-            continue;
-        snapshot.clocks[snapshot.clocks_len].clock_id = (uint32_t)snapshot_clocks[i];
-        snapshot.clocks[snapshot.clocks_len++].value = value;
-    }
-    return snapshot;
-}
-
-void pfl_session_snapshot_clocks(struct pfl_service *service, struct pfl_session *session)
-{
-    struct pfl_clock_snapshot snapshot;
-
-    if (session->plan->builtin.no_clock_snapshots)
-        return;
-    snapshot = pfl_session_read_clocks(service);
-    pfl_session_events_snapshot(&session->events, &snapshot);
-}
-
-void pfl_session_tell_again(struct pfl_service *service, struct pfl_session *session)
-{
-    session->pending =
-        (struct pfl_session_pending){.is_first_pass = true, .sync_marker = true, .stats = true};
-    session->infos_told.len = 0;
-    session->clocks_told.len = 0;
-    session->triggers.told_len = 0;
-    if (session->plan->builtin.no_clock_snapshots)
-        return;
-    /* In order: one that waits in the ring is older, and serves as well. */
-    if (session->events.ring_len != 0 || session->events.has_first) {
-        pfl_session_snapshot_clocks(service, session);
-        return;
-    }
-    session->events.first = pfl_session_read_clocks(service);
-    session->events.has_first = true;
-}
-
-void pfl_session_record(struct pfl_service *service, struct pfl_session *session,
-                        enum pfl_session_event_kind kind, struct pfl_span payload)
-{
-    pfl_session_events_record(&session->events, pfl_service_boottime_ns(service), kind, payload);
-}
-
-void pfl_session_encode_slow(struct pfl_message *m, const struct pfl_session *session,
-                             const struct pfl_instance *instance)
-{
-    size_t before = m->buf->len;
-    size_t entry = pfl_message_begin(m, TRACING_SERVICE_EVENT__DATA_SOURCES__DATA_SOURCE);
-
-    pfl_message_str(m, TRACING_SERVICE_EVENT__DATA_SOURCES__DATA_SOURCE__PRODUCER_NAME,
-                    instance->producer_name);
-    pfl_message_bytes(m, TRACING_SERVICE_EVENT__DATA_SOURCES__DATA_SOURCE__DATA_SOURCE_NAME,
-                      pfl_session_source_of(session, instance)->name);
-    pfl_message_end(m, entry);
-    if (m->rc != PFL_ELIMIT)
-        return;
-    m->buf->len = before; /* one with a long name is left out, not all of them */
-    m->rc = 0;
-}
-
-int pfl_session_make_parts(struct pfl_service *service, uint32_t who, struct pfl_session_plan *plan,
-                           struct pfl_session **ret_session)
-{
-    const struct pfl_pipeline_job_conf conf = {.submit = service->conf.submit,
-                                               .now_ns = service->conf.now_ns,
-                                               .user = service->conf.user,
-                                               .who = who};
-    struct pfl_pipeline_job *output;
-    int rc = pfl_pipeline_job_new(plan, &conf, &output);
-
-    if (rc != 0)
-        return rc;
-    rc = pfl_session_new(plan, &service->hash_key, ret_session);
-    if (rc != 0)
-        pfl_pipeline_job_free(output);
-    else
-        (*ret_session)->output = output;
-    return rc;
-}
-
-struct pfl_trace_uuid pfl_session_make_uuid(struct pfl_service *service)
-{
-    struct pfl_trace_uuid uuid;
-
-    service->conf.random(service->conf.user, &uuid, sizeof(uuid));
-    uuid.msb = (uuid.msb & ~0xf000ull) | 0x4000ull; /* RFC 4122, version 4 */
-    uuid.lsb = (uuid.lsb & ~(3ull << 62)) | (2ull << 62);
-    return uuid;
-}
+static const struct pfl_session_ops session_ops;
 
 static uint64_t sum_buffers(const struct pfl_session_plan *plan)
 {
@@ -180,6 +85,7 @@ static int make_session(struct pfl_service *service, struct pfl_consumer *consum
     session->uid = consumer->uid;
     session->who = consumer->who;
     session->service = service;
+    session->ops = &session_ops;
     session->held_bytes = held_bytes;
     session->consumer = consumer;
     session->instance_shares.owner = service->conf.facts->uid;
@@ -232,18 +138,6 @@ static int check_plan(struct pfl_service *service, struct pfl_consumer *consumer
     if (rc == 0 && plan->has_boost)
         rc = check_boost(service, plan, why);
     return rc;
-}
-
-bool pfl_session_may_close_later(const struct pfl_service *service, uint32_t who)
-{
-    struct pfl_list *it;
-    unsigned of_who = 0;
-
-    PFL_LIST_EACH (it, &service->closing) {
-        of_who += PFL_CONTAINER_OF(it, struct pfl_session, node)->who == who;
-    }
-    return service->closing_len < service->conf.sessions_max &&
-           of_who < service->conf.sessions_per_uid_max;
 }
 
 /* Rule 22: a descriptor or a path, and the file itself. */
@@ -315,39 +209,13 @@ int pfl_session_enable(struct pfl_service *service, struct pfl_consumer *consume
     rc = open_file(service, consumer->session, conf, ret_why);
     if (rc != 0)
         return rc;
-    pfl_admission_apply(service, consumer->session);
+    pfl_admission_apply(service, consumer->session, pfl_session_abort);
     pfl_session_setup_all(service, consumer->session);
     pfl_trigger_wait(service, consumer->session);
     pfl_concurrent_tell(service, consumer->session);
     if (!consumer->session->plan->deferred_start && !pfl_trigger_starts(consumer->session))
         (void)pfl_session_start(service, consumer->session);
     return 0;
-}
-
-void pfl_session_start_instance(struct pfl_session *session, struct pfl_instance *instance)
-{
-    bool waits = (instance->flags & PFL_DATA_SOURCE_NOTIFIES_START) != 0;
-
-    pfl_session_move_instance(session, instance,
-                              waits ? PFL_INSTANCE_STARTING : PFL_INSTANCE_STARTED);
-    pfl_command_start_source(instance);
-}
-
-void pfl_session_check_all_started(struct pfl_service *service, struct pfl_session *session)
-{
-    struct pfl_consumer *consumer = session->consumer;
-
-    if (session->is_all_started_told || pfl_session_is_detached(session) ||
-        session->state != PFL_SESSION_STARTED ||
-        !pfl_session_are_all(session, PFL_INSTANCE_STARTED))
-        return;
-    session->is_all_started_told = true;
-    session->timers.slow_ms = PFL_SESSION_NEVER;
-    pfl_session_snapshot_clocks(service, session);
-    pfl_session_record(service, session, PFL_EVENT_ALL_STARTED, (struct pfl_span){0});
-    pfl_observe_all_started(&consumer->observe);
-    if (pfl_observe_has_events(&consumer->observe))
-        consumer->ops->on_observed(consumer->port);
 }
 
 bool pfl_session_start(struct pfl_service *service, struct pfl_session *session)
@@ -407,47 +275,6 @@ static void finish(struct pfl_service *service, struct pfl_session *session)
     pfl_scrape_turns_begin(service, session);
 }
 
-void pfl_session_on_last_scraped(struct pfl_service *service, struct pfl_session *session)
-{
-    session->is_finishing = false;
-    pfl_session_snapshot_clocks(service, session);
-    pfl_session_record(service, session, PFL_EVENT_TRACING_DISABLED, (struct pfl_span){0});
-    if (session->file != NULL && session->file->is_orphan)
-        pfl_service_remove_buffers(service, session);
-    if (pfl_session_file_is_open(session->file))
-        pfl_session_file_finish(session->file);
-    else
-        session->consumer->ops->on_disabled(session->consumer->port, NULL);
-}
-
-static void free_session(struct pfl_service *service, struct pfl_session *session)
-{
-    pfl_shares_give(&service->shares.buffer_bytes, session->who, session->held_bytes);
-    pfl_session_file_free(session->file);
-    session->file = NULL;
-    pfl_session_free(session);
-}
-
-void pfl_session_on_file_closed(struct pfl_service *service, struct pfl_session *session)
-{
-    if (session->file->is_orphan) {
-        pfl_list_remove(&session->node);
-        service->closing_len--;
-        if (session->is_finishing)
-            pfl_service_remove_buffers(service, session);
-        free_session(service, session);
-    } else if (session->file->is_copy) {
-        pfl_clone_on_file_written(service, session);
-    } else if (session->is_finishing) {
-        pfl_clone_on_file_idle(service, session);
-    } else if (session->state == PFL_SESSION_DISABLED) {
-        pfl_clone_on_file_idle(service, session); /* those that waited for it */
-        session->consumer->ops->on_disabled(session->consumer->port, NULL);
-    } else {
-        pfl_session_disable(service, session);
-    }
-}
-
 static void stop_all(struct pfl_session *session, bool immediately)
 {
     struct pfl_list *it;
@@ -472,26 +299,7 @@ void pfl_session_disable(struct pfl_service *service, struct pfl_session *sessio
     pfl_concurrent_move(service, session, PFL_SESSION_STOP_WAIT);
     session->timers.duration_ms = PFL_SESSION_NEVER;
     session->timers.stop_ms = pfl_service_now_ms(service) + session->plan->stop_timeout_ms;
-    pfl_session_timers_look_at(service, session->timers.stop_ms);
-}
-
-/* Out of the service, with nothing left that refers to it from there but its buffers. */
-static void take_out(struct pfl_service *service, struct pfl_session *session)
-{
-    struct pfl_consumer *consumer = session->consumer;
-
-    consumer->ops->on_session_gone(consumer->port);
-    consumer->session = NULL;
-    pfl_list_remove(&session->node);
-    service->sessions_len--;
-    pfl_boost_lower(service);
-}
-
-void pfl_session_remove(struct pfl_service *service, struct pfl_session *session)
-{
-    take_out(service, session);
-    pfl_service_remove_buffers(service, session);
-    free_session(service, session);
+    pfl_service_look_at(service, session->timers.stop_ms);
 }
 
 /* Its file is still written: it lives on, unseen, until that is done. What its producers have for
@@ -504,7 +312,7 @@ static void orphan(struct pfl_service *service, struct pfl_session *session, con
         pfl_clone_give_up(session);
     else
         consumer->ops->on_disabled(consumer->port, why);
-    take_out(service, session);
+    pfl_session_take_out(service, session);
     session->consumer = &service->nobody;
     session->file->is_orphan = true;
     pfl_list_append(&service->closing, &session->node);
@@ -543,6 +351,86 @@ void pfl_session_abort(struct pfl_service *service, struct pfl_session *session,
         pfl_session_remove(service, session);
     }
 }
+
+/* ---- what its parts tell ---- */
+
+static void on_last_scraped(struct pfl_service *service, struct pfl_session *session)
+{
+    session->is_finishing = false;
+    pfl_session_snapshot_clocks(service, session);
+    pfl_session_record(service, session, PFL_EVENT_TRACING_DISABLED, (struct pfl_span){0});
+    if (session->file != NULL && session->file->is_orphan)
+        pfl_service_remove_buffers(service, session);
+    if (pfl_session_file_is_open(session->file))
+        pfl_session_file_finish(session->file);
+    else
+        session->consumer->ops->on_disabled(session->consumer->port, NULL);
+}
+
+static void on_scraped(struct pfl_service *service, struct pfl_session *session)
+{
+    const uint64_t id = session->id;
+
+    session = pfl_session_end_flushes(service, session);
+    if (session != NULL && session->is_finishing && session->scrape.at == NULL) {
+        on_last_scraped(service, session);
+        session = pfl_service_find_session(service, id);
+    }
+    if (session != NULL && session->scrape.at == NULL &&
+        pfl_flush_book_has_answered(&service->flushes, id))
+        pfl_scrape_turns_begin(service, session);
+}
+
+/* What was recorded is only worth keeping for a consumer. */
+static void stop_after_flush(struct pfl_service *service, struct pfl_session *session)
+{
+    if (pfl_session_is_detached(session))
+        pfl_session_end(service, session);
+    else
+        pfl_session_disable(service, session);
+}
+
+static void on_flushed(struct pfl_service *service, struct pfl_session *session,
+                       const struct pfl_flush *flush, bool is_ok)
+{
+    if (flush->then == PFL_FLUSH_THEN_DISABLE)
+        stop_after_flush(service, session);
+    else if (flush->then == PFL_FLUSH_THEN_CLONE)
+        pfl_clone_on_flushed(service, session, flush->request_id, is_ok);
+    else if (flush->then == PFL_FLUSH_THEN_WRITE)
+        pfl_session_file_write(session->file);
+    else if (flush->then == PFL_FLUSH_THEN_CUT)
+        pfl_session_file_cut(session->file);
+}
+
+static void on_file_closed(struct pfl_service *service, struct pfl_session *session)
+{
+    if (session->file->is_orphan) {
+        pfl_list_remove(&session->node);
+        service->closing_len--;
+        if (session->is_finishing)
+            pfl_service_remove_buffers(service, session);
+        pfl_session_drop(service, session);
+    } else if (session->file->is_copy) {
+        pfl_clone_on_file_written(service, session);
+    } else if (session->is_finishing) {
+        pfl_clone_on_file_idle(service, session);
+    } else if (session->state == PFL_SESSION_DISABLED) {
+        pfl_clone_on_file_idle(service, session); /* those that waited for it */
+        session->consumer->ops->on_disabled(session->consumer->port, NULL);
+    } else {
+        pfl_session_disable(service, session);
+    }
+}
+
+static const struct pfl_session_ops session_ops = {
+    .on_scraped = on_scraped,
+    .on_flushed = on_flushed,
+    .on_file_idle = pfl_clone_on_file_idle,
+    .on_file_closed = on_file_closed,
+};
+
+/* ---- stopping ---- */
 
 void pfl_session_finish_stop(struct pfl_service *service, struct pfl_session *session)
 {

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "service/core/command.h"
-#include "service/session/session_run.h"
+#include "service/session/session_instances.h"
 #include "service/session/session_vms.h"
 
 /* What does not fit into the user's share becomes the smallest memory there is. */

@@ -12,6 +12,7 @@
 #include "service/session/clone.h"
 #include "service/session/session_attach.h"
 #include "service/session/session_change.h"
+#include "service/session/session_due.h"
 #include "service/session/session_flush.h"
 #include "service/session/session_read.h"
 #include "service/session/session_run.h"
@@ -275,7 +276,7 @@ static void do_what(struct world *w, enum what what, struct pfl_span bytes)
         query(w);
     } else if (what == WHAT_TIME) {
         w->now_ns += (number_of(bytes) & 0xffffff) * 1000000;
-        pfl_session_timers_run(&w->service);
+        pfl_session_due_run(&w->service);
         if (pfl_session_timers_next_ms(&w->service) > pfl_session_timers_find_ms(&w->service))
             abort();
     } else if (what >= WHAT_DETACH) {

@@ -16,6 +16,7 @@
 #include "service/session/clone.h"
 #include "service/session/session_attach.h"
 #include "service/session/session_change.h"
+#include "service/session/session_due.h"
 #include "service/session/session_flush.h"
 #include "service/session/session_read.h"
 #include "service/session/session_run.h"
@@ -151,7 +152,7 @@ static void run_session(struct pfl_service *service, struct pfl_consumer *consum
     hand_over(service, consumer);
     pfl_session_flush(service, session, &flush);
     now_ns += 30000000000ull;
-    pfl_session_timers_run(service);
+    pfl_session_due_run(service);
     (void)pfl_session_timers_next_ms(service);
     read_all(service, session, read);
     query(service);
@@ -159,7 +160,7 @@ static void run_session(struct pfl_service *service, struct pfl_consumer *consum
     pfl_stats_encode(&m, service, session, 65536);
     pfl_buf_fini(&buf);
     now_ns += 30000000000ull;
-    pfl_session_timers_run(service);
+    pfl_session_due_run(service);
 }
 
 static int live(void *arg)

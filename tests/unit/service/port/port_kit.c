@@ -23,6 +23,7 @@
 #include "service/core/message.h"
 #include "service/port/disk_port.h"
 #include "service/session/session_attach.h"
+#include "service/session/session_due.h"
 #include "service/session/session_file.h"
 #include "service/session/session_timers.h"
 
@@ -124,7 +125,7 @@ void pfl_port_kit_run(struct pfl_port_kit *self)
     for (int i = 0; i < IDLE_TURNS; i++) {
         pfl_consumer_port_send_observed(self->consumers);
         if (self->service.is_scraping) /* as the daemon's alarm: it is due */
-            pfl_session_timers_run(&self->service);
+            pfl_session_due_run(&self->service);
         (void)uv_run(&self->loop, UV_RUN_NOWAIT);
         wait_for_disk(self);
     }
@@ -137,7 +138,7 @@ void pfl_port_kit_pass_ms(struct pfl_port_kit *self, uint64_t ms)
         assert_true(pfl_session_timers_next_ms(&self->service) <=
                     pfl_session_timers_find_ms(&self->service));
     self->now_ns += ms * 1000000;
-    pfl_session_timers_run(&self->service);
+    pfl_session_due_run(&self->service);
     pfl_port_kit_run(self);
 }
 

@@ -14,6 +14,7 @@
 #include "abi/fragment.h"
 #include "base/mem.h"
 #include "perfetto/trace_packet.fields.h"
+#include "service/session/session_due.h"
 #include "service/session/session_timers.h"
 #include "tests/unit/service/port/role_kit.h"
 
@@ -274,7 +275,7 @@ static void a_file_has_each_packet_once_though_its_buffers_are_copied_in_turns(v
     assert_int_equal(count_test_packets(from), CHUNKS);
     pfl_kit_client_expect_nothing(&cloner);
     while (kit.service.is_copying)
-        pfl_session_timers_run(&kit.service);
+        pfl_session_due_run(&kit.service);
     pfl_port_kit_run(&kit);
     expect_cloned(clone, true);
     assert_int_equal(count_test_packets(to), CHUNKS);

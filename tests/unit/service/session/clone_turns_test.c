@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clones that take more than one turn of the loop: what they have, who waits for whom, and who goes
- * in the middle. A turn is a call of pfl_session_timers_run. */
+ * in the middle. A turn is a call of pfl_session_due_run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +12,7 @@
 #include "service/control/registry.h"
 #include "service/session/clone.h"
 #include "service/session/session_attach.h"
+#include "service/session/session_due.h"
 #include "service/session/session_run.h"
 #include "service/session/session_timers.h"
 #include "tests/support/sweep.h"
@@ -140,7 +141,7 @@ static unsigned run_turns(void)
 
     for (; pfl_session_timers_next_ms(&service) == 0; turns++) {
         assert_true(turns < 1000);
-        pfl_session_timers_run(&service);
+        pfl_session_due_run(&service);
     }
     return turns;
 }
@@ -292,7 +293,7 @@ static void users_take_turns(void **state)
         pfl_clone_start(&service, &cloners[i].consumer, &request);
     }
     while (cloners[2].answers == 0)
-        pfl_session_timers_run(&service);
+        pfl_session_due_run(&service);
     assert_int_equal(cloners[1].answers, 0); /* though asked for before */
     (void)run_turns();
     expect_chunks(&cloners[0], 0, 'a', CHUNKS);
@@ -365,7 +366,7 @@ static int live(void *arg)
         fill(last, 'b', CHUNKS, CHUNKS / 2);
         start_clone(&cloners[0]);
         start_clone(&cloners[1]);
-        pfl_session_timers_run(&service);
+        pfl_session_due_run(&service);
         fill(last, 'c', 2 * CHUNKS, 5);
         (void)run_turns();
         assert_int_equal(cloners[0].answers, 1);

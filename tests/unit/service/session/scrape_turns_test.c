@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Producers' memory that is scraped in more than one turn of the loop: how much in each, who waits
- * for whom, and who goes in the middle. A turn is a call of pfl_session_timers_run. */
+ * for whom, and who goes in the middle. A turn is a call of pfl_session_due_run. */
 #include "service/control/registry.h"
 #include "service/session/scrape_turns.h"
 
@@ -14,6 +14,7 @@
 #include "abi/state.h"
 #include "service/buffer/smb_scrape.h"
 #include "service/session/session_attach.h"
+#include "service/session/session_due.h"
 #include "service/session/session_flush.h"
 #include "service/session/session_run.h"
 #include "service/session/session_timers.h"
@@ -137,7 +138,7 @@ static int close_all(void **state)
     for (uint32_t i = 0; i < CONSUMERS; i++)
         pfl_registry_remove_consumer(&service, &clients[i].consumer);
     while (service.leaving_len != 0)
-        pfl_session_timers_run(&service);
+        pfl_session_due_run(&service);
     assert_int_equal(service.shares.smb_bytes.used, 0);
     assert_int_equal(service.shares.peer_bytes.used, 0);
     pfl_service_fini(&service);
@@ -215,7 +216,7 @@ static bool has_turn(void)
 static void run_turn(void)
 {
     assert_true(has_turn());
-    pfl_session_timers_run(&service);
+    pfl_session_due_run(&service);
 }
 
 /* Turns until nothing is due at once. */

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "service/control/registry.h"
 #include "service/session/clone.h"
+#include "service/session/session_due.h"
 #include "service/session/session_file.h"
 #include "service/session/session_run.h"
 #include "service/session/session_timers.h"
@@ -185,7 +186,7 @@ static const uint8_t rotated_config[] = {PLAIN, 0xea, 0x01, 0x02, '/',  't',  0x
 static void pass_a_second(struct pfl_service *service)
 {
     now_ns += 1000000000ull;
-    pfl_session_timers_run(service);
+    pfl_session_due_run(service);
     run_disk();
 }
 

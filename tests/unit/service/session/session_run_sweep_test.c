@@ -19,6 +19,7 @@
 #include "proto/text/text_format.h"
 #include "service/control/registry.h"
 #include "service/core/disk.h"
+#include "service/session/session_due.h"
 #include "service/session/session_flush.h"
 #include "service/session/session_read.h"
 #include "service/session/session_run.h"
@@ -178,7 +179,7 @@ static void pass(struct pfl_service *service, uint64_t ns)
 {
     settle();
     now_ns += ns;
-    pfl_session_timers_run(service);
+    pfl_session_due_run(service);
     settle();
 }
 
