@@ -55,6 +55,17 @@ static inline struct pfl_span pfl_span_of(const void *data, size_t len)
     return (struct pfl_span){.data = (const uint8_t *)data, .len = len};
 }
 
+static inline bool pfl_span_eq(struct pfl_span a, struct pfl_span b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+}
+
+/* `text` without its NUL. */
+static inline bool pfl_span_is(struct pfl_span span, const char *text)
+{
+    return pfl_span_eq(span, pfl_span_of(text, strlen(text)));
+}
+
 static inline struct pfl_reader pfl_reader_of(struct pfl_span span)
 {
     return (struct pfl_reader){.pos = span.data, .left = span.len, .failed = false};

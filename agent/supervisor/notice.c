@@ -15,11 +15,6 @@ static const char *const passed_on[] = {
     "READY=",    "RELOADING=",           "STOPPING=",      "STATUS=",  "MONOTONIC_USEC=", "ERRNO=",
     "WATCHDOG=", "EXTEND_TIMEOUT_USEC=", "WATCHDOG_USEC=", "BUSERROR="};
 
-static bool is(struct pfl_span line, const char *text)
-{
-    return line.len == strlen(text) && memcmp(line.data, text, line.len) == 0;
-}
-
 static bool begins_with(struct pfl_span line, const char *text)
 {
     size_t len = strlen(text);
@@ -61,11 +56,11 @@ static void take_line(struct pfl_notice *self, struct pfl_span line)
 {
     static const char name[] = "FDNAME=";
 
-    if (is(line, "READY=1"))
+    if (pfl_span_is(line, "READY=1"))
         self->is_ready = true;
-    if (is(line, "FDSTORE=1"))
+    if (pfl_span_is(line, "FDSTORE=1"))
         self->stores = true;
-    else if (is(line, "FDSTOREREMOVE=1"))
+    else if (pfl_span_is(line, "FDSTOREREMOVE=1"))
         self->removes = true;
     else if (begins_with(line, name))
         take_name(self, line.data + strlen(name), line.len - strlen(name));

@@ -86,8 +86,7 @@ static bool is_offered(struct pfl_span wanted, struct pfl_span state)
             last_of(last_of(source, TRACING_SERVICE_STATE__DATA_SOURCE__DS_DESCRIPTOR),
                     DATA_SOURCE_DESCRIPTOR__NAME);
 
-        if (name.len == wanted.len &&
-            (name.len == 0 || memcmp(name.data, wanted.data, name.len) == 0))
+        if (pfl_span_eq(name, wanted))
             return true;
     }
     return false;

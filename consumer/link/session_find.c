@@ -21,11 +21,6 @@
 #define CATEGORIES_MAX          256u
 #define CATEGORY_NAME_MAX_BYTES 100u
 
-static bool is_text(struct pfl_span bytes, const char *text)
-{
-    return bytes.len == strlen(text) && memcmp(bytes.data, text, bytes.len) == 0;
-}
-
 /* `id`: of the field that says what it is called. */
 static enum pfl_session_found judge(struct pfl_span session, uint32_t id, const char *name)
 {
@@ -39,10 +34,10 @@ static enum pfl_session_found judge(struct pfl_span session, uint32_t id, const 
         if (f.type != PFL_WIRE_BYTES)
             continue;
         if (f.id == id)
-            is_named = is_text(f.bytes, name);
+            is_named = pfl_span_is(f.bytes, name);
         if (f.id == TRACING_SERVICE_STATE__TRACING_SESSION__STATE) {
-            is_over = is_text(f.bytes, "DISABLED");
-            is_copy = is_text(f.bytes, "CLONED_READ_ONLY");
+            is_over = pfl_span_is(f.bytes, "DISABLED");
+            is_copy = pfl_span_is(f.bytes, "CLONED_READ_ONLY");
         }
     }
     if (!is_named || is_copy)

@@ -67,11 +67,6 @@ static struct pfl_span get_text(struct pfl_span rule, uint32_t id)
     return pfl_span_of(NULL, 0);
 }
 
-static bool is_same(struct pfl_span a, struct pfl_span b)
-{
-    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
-}
-
 /* NULL: it is not of the form NAME=VALUE. */
 static const uint8_t *find_equals(struct pfl_span label)
 {
@@ -108,7 +103,7 @@ static bool fits_labels(struct pfl_span rule, const struct pfl_policy_question *
 static const struct role *find_role(const struct pfl_policy *p, struct pfl_span name)
 {
     for (unsigned i = 0; i < p->roles_len; i++) {
-        if (is_same(pfl_role_get_name(p->roles[i].whole), name))
+        if (pfl_span_eq(pfl_role_get_name(p->roles[i].whole), name))
             return &p->roles[i];
     }
     return NULL;

@@ -84,12 +84,6 @@ uint64_t pfl_producer_get_bytes(const struct pfl_producer *self)
            (self->sources_len != 0 ? BUFFER_IDS / 8 : 0); /* `allowed`, which sessions make */
 }
 
-static bool has_name(const struct pfl_data_source *source, struct pfl_span name)
-{
-    return source->info.name.len == name.len &&
-           memcmp(source->info.name.data, name.data, name.len) == 0;
-}
-
 struct pfl_data_source *pfl_producer_find_source(const struct pfl_producer *self,
                                                  struct pfl_span name)
 {
@@ -98,7 +92,7 @@ struct pfl_data_source *pfl_producer_find_source(const struct pfl_producer *self
     PFL_LIST_EACH (it, &self->sources) {
         struct pfl_data_source *source = PFL_CONTAINER_OF(it, struct pfl_data_source, node);
 
-        if (name.len != 0 && has_name(source, name))
+        if (name.len != 0 && pfl_span_eq(source->info.name, name))
             return source;
     }
     return NULL;

@@ -8,11 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_same(struct pfl_span a, struct pfl_span b)
-{
-    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
-}
-
 static int refuse(char *why, const char *what)
 {
     (void)snprintf(why, PFL_PATTERN_WHY_BYTES, "%s", what);
@@ -28,7 +23,7 @@ int pfl_pattern_set_get(struct pfl_pattern_set *self, struct pfl_span text,
 
     for (size_t i = 0; i < self->len; i++) {
         *ret_pattern = self->patterns[i];
-        if (is_same(self->texts[i], text))
+        if (pfl_span_eq(self->texts[i], text))
             return 0;
     }
     if (self->len == PFL_PATTERN_SET_MAX)

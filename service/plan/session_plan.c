@@ -15,16 +15,6 @@
 #include "perfetto/data_source_config.fields.h"
 #include "perfetto/trace_config.fields.h"
 
-bool pfl_span_eq(struct pfl_span a, struct pfl_span b)
-{
-    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
-}
-
-static bool is_str(struct pfl_span span, const char *str)
-{
-    return pfl_span_eq(span, pfl_span_of(str, strlen(str)));
-}
-
 static int read_buffer(struct pfl_span bytes, struct pfl_plan_buffer *b)
 {
     struct pfl_reader r = pfl_reader_of(bytes);
@@ -485,7 +475,7 @@ static bool wants_machine(const struct pfl_session_plan *plan, const struct pfl_
             continue;
         has_filter = true;
         if (pfl_span_eq(f->text, producer->machine_name) ||
-            (producer->machine_id == 0 && is_str(f->text, "host")))
+            (producer->machine_id == 0 && pfl_span_is(f->text, "host")))
             return true;
     }
     return !has_filter && (producer->machine_id == 0 || plan->trace_all_machines);

@@ -205,6 +205,4 @@ const struct pfl_plan_trigger *pfl_session_plan_find_trigger(const struct pfl_se
  * contains it. */
 void pfl_session_plan_set_duration(struct pfl_session_plan *self, uint32_t duration_ms);
 
-bool pfl_span_eq(struct pfl_span a, struct pfl_span b);
-
 #endif

@@ -56,18 +56,13 @@ void pfl_vm_set_free(struct pfl_vm_set *self)
     pfl_mem_free(self);
 }
 
-static bool is_equal(struct pfl_span a, struct pfl_span b)
-{
-    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
-}
-
 static struct pfl_vm_set_member *find(struct pfl_vm_set *self, const struct pfl_vm_set_conf *conf)
 {
     for (size_t i = 0; i < self->len; i++) {
         struct pfl_vm_set_member *m = &self->members[i];
 
-        if (is_equal(pfl_span_of(m->source, strlen(m->source)), conf->source) &&
-            is_equal(pfl_vm_get_program(m->vm), conf->program))
+        if (pfl_span_eq(pfl_span_of(m->source, strlen(m->source)), conf->source) &&
+            pfl_span_eq(pfl_vm_get_program(m->vm), conf->program))
             return m;
     }
     return NULL;

@@ -167,7 +167,7 @@ static const char *find_hit(const struct wait *wait, struct pfl_span hit)
              i++) {
             const char *name = wait->set.names[i];
 
-            if (f.bytes.len == strlen(name) && memcmp(f.bytes.data, name, f.bytes.len) == 0)
+            if (pfl_span_is(f.bytes, name))
                 return name;
         }
     }

@@ -66,11 +66,6 @@ uint64_t pfl_proc_number(struct pfl_span word)
     return is_negative ? ~n + 1 : n;
 }
 
-bool pfl_proc_is(struct pfl_span word, const char *text)
-{
-    return word.len == strlen(text) && memcmp(word.data, text, word.len) == 0;
-}
-
 bool pfl_proc_starts_with(struct pfl_span word, const char *text)
 {
     size_t len = strlen(text);

@@ -185,13 +185,13 @@ void pfl_sys_add_stat(struct pfl_probe_message *m, const struct pfl_sys_conf *co
         if (key.len > 3 && pfl_proc_starts_with(key, "cpu")) {
             if (wants_stat(conf, PFL_SYS_STAT_CPU_TIMES))
                 add_cpu_times(m, key, line, ns_per_tick);
-        } else if (pfl_proc_is(key, "intr")) {
+        } else if (pfl_span_is(key, "intr")) {
             if (wants_stat(conf, PFL_SYS_STAT_IRQS))
                 add_counts(m, SYS_STATS__NUM_IRQ_TOTAL, true, line);
-        } else if (pfl_proc_is(key, "softirq")) {
+        } else if (pfl_span_is(key, "softirq")) {
             if (wants_stat(conf, PFL_SYS_STAT_SOFTIRQS))
                 add_counts(m, SYS_STATS__NUM_SOFTIRQ_TOTAL, false, line);
-        } else if (pfl_proc_is(key, "processes") && wants_stat(conf, PFL_SYS_STAT_FORKS) &&
+        } else if (pfl_span_is(key, "processes") && wants_stat(conf, PFL_SYS_STAT_FORKS) &&
                    pfl_proc_take_word(&line, &value)) {
             pfl_probe_message_uint(m, SYS_STATS__NUM_FORKS, pfl_proc_number(value));
         }
@@ -255,7 +255,7 @@ void pfl_sys_add_psi(struct pfl_probe_message *m, uint32_t resource_some, struct
 
         if (!pfl_proc_take_word(&line, &word))
             continue;
-        if (pfl_proc_is(word, "full"))
+        if (pfl_span_is(word, "full"))
             resource++;
         while (pfl_proc_take_word(&line, &word)) {
             if (pfl_proc_starts_with(word, "total="))
@@ -301,7 +301,7 @@ bool pfl_sys_find_current_mhz(struct pfl_span text, uint64_t *ret_mhz)
         for (size_t i = 0; pfl_proc_take_word(&line, &word); i++) {
             if (i == 1)
                 mhz = pfl_proc_number(word);
-            is_current = pfl_proc_is(word, "*");
+            is_current = pfl_span_is(word, "*");
         }
         if (is_current && mhz != 0) {
             *ret_mhz = mhz;

@@ -84,12 +84,12 @@ static void add_cpus(struct pfl_probe_message *m, struct pfl_span text, struct p
     while (pfl_proc_take_line(&text, &line)) {
         if (!split_line(line, &key, &value))
             continue;
-        if (pfl_proc_is(key, "processor")) {
+        if (pfl_span_is(key, "processor")) {
             if (is_open)
                 end_cpu(m, cpu, model, file);
             is_open = true;
             cpu = pfl_proc_number(value);
-        } else if (pfl_proc_is(key, "model name") || pfl_proc_is(key, "Processor")) {
+        } else if (pfl_span_is(key, "model name") || pfl_span_is(key, "Processor")) {
             model = value;
         }
     }

@@ -129,6 +129,23 @@ static size_t make_message(uint8_t *bytes, size_t room)
     return (size_t)(w.pos - bytes);
 }
 
+static void spans_are_equal_by_their_bytes(void **state)
+{
+    static const char text[] = "ab\0c";
+    const struct pfl_span none = pfl_span_of(NULL, 0);
+
+    (void)state;
+    assert_true(pfl_span_eq(none, none));
+    assert_true(pfl_span_eq(none, pfl_span_of(text, 0)));
+    assert_true(pfl_span_is(none, ""));
+    assert_false(pfl_span_is(none, "a"));
+    assert_true(pfl_span_is(pfl_span_of(text, 2), "ab"));
+    assert_false(pfl_span_is(pfl_span_of(text, 3), "ab"));
+    assert_false(pfl_span_is(pfl_span_of(text, 1), "ab"));
+    assert_true(pfl_span_eq(pfl_span_of(text, 4), pfl_span_of("ab\0c", 4)));
+    assert_false(pfl_span_eq(pfl_span_of(text, 4), pfl_span_of("ab\0d", 4)));
+}
+
 static void fields_come_back_whole(void **state)
 {
     uint8_t bytes[64];
@@ -334,6 +351,7 @@ int main(void)
         cmocka_unit_test(integers_are_little_endian),
         cmocka_unit_test(failed_reader_stays_failed_and_yields_nothing),
         cmocka_unit_test(empty_input_may_be_null),
+        cmocka_unit_test(spans_are_equal_by_their_bytes),
         cmocka_unit_test(fields_come_back_whole),
         cmocka_unit_test(message_cut_inside_a_field_fails),
         cmocka_unit_test(malformed_fields_fail),
