@@ -8,8 +8,8 @@
 
 #include <stdint.h>
 
+#include "base/message.h"
 #include "proto/ipc/figures.h"
-#include "service/core/message.h"
 
 struct pfl_service;
 struct pfl_session;

@@ -6,8 +6,8 @@
 #ifndef PFL_SERVICE_OBSERVE_H
 #define PFL_SERVICE_OBSERVE_H
 
+#include "base/message.h"
 #include "service/core/data_source.h"
-#include "service/core/message.h"
 
 enum pfl_observe_mask {
     PFL_OBSERVE_INSTANCES = 1,

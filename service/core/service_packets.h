@@ -6,7 +6,7 @@
 #ifndef PFL_SERVICE_SERVICE_PACKETS_H
 #define PFL_SERVICE_SERVICE_PACKETS_H
 
-#include "service/core/message.h"
+#include "base/message.h"
 #include "service/core/session_events.h"
 
 /* Facts about this service and this host that do not change while the process lives. */

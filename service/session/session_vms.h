@@ -4,7 +4,7 @@
 #ifndef PFL_SERVICE_SESSION_VMS_H
 #define PFL_SERVICE_SESSION_VMS_H
 
-#include "service/core/message.h"
+#include "base/message.h"
 #include "service/core/service.h"
 #include "service/core/session.h"
 

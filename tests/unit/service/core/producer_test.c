@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "service/core/message.h"
+#include "base/message.h"
 #include "service/core/sequence_ids.h"
 #include "tests/support/sweep.h"
 

@@ -3,7 +3,7 @@
 #ifndef PFL_TESTS_SERVICE_NETWORK_KIT_H
 #define PFL_TESTS_SERVICE_NETWORK_KIT_H
 
-#include "service/core/message.h"
+#include "base/message.h"
 #include "tests/unit/service/port/role_kit.h"
 
 #define BUFFER    "buffers { size_kb: 64 } "

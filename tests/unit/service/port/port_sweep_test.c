@@ -21,7 +21,7 @@
 #include "base/io/fdsock.h"
 #include "base/io/loop.h"
 #include "base/mem.h"
-#include "service/core/message.h"
+#include "base/message.h"
 #include "service/port/disk_port.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/service/port/role_kit.h"

@@ -17,7 +17,7 @@
 
 #include "abi/page.h"
 #include "base/mem.h"
-#include "service/core/message.h"
+#include "base/message.h"
 #include "tests/support/capture.h"
 #include "tests/unit/service/port/port_kit.h"
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "service/core/message.h"
+#include "base/message.h"
 #include "tests/unit/service/port/role_kit.h"
 
 #define NO_ARGS    ((struct pfl_span){0})

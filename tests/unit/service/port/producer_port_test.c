@@ -14,7 +14,7 @@
 
 #include "base/io/fdsock.h"
 #include "base/mem.h"
-#include "service/core/message.h"
+#include "base/message.h"
 #include "tests/unit/service/port/role_kit.h"
 
 #define NO_ARGS    ((struct pfl_span){0})

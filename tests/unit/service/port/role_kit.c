@@ -9,9 +9,9 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "base/message.h"
 #include "perfetto/trace_config.pb-c.h"
 #include "proto/text/text_format.h"
-#include "service/core/message.h"
 
 uint64_t pfl_kit_client_call(struct pfl_kit_client *self, unsigned method, struct pfl_kit_args args)
 {

@@ -6,7 +6,7 @@
  * the length, so that every length is minimal. Failures: PFL_ELIMIT (the buffer's maximum) and
  * PFL_ENOMEM stick. The caller drops what was written before.
  */
-#include "service/core/message.h"
+#include "base/message.h"
 
 #include "base/bytes.h"
 

@@ -4,8 +4,8 @@
  * and makes the rest do nothing, so that an encoder reads like the message's definition and checks
  * once.
  */
-#ifndef PFL_SERVICE_MESSAGE_H
-#define PFL_SERVICE_MESSAGE_H
+#ifndef PFL_BASE_MESSAGE_H
+#define PFL_BASE_MESSAGE_H
 
 #include "base/buf.h"
 
