@@ -7,32 +7,13 @@
  */
 #include "consumer/link/trigger_wait.h"
 
+#include "base/message.h"
 #include "consumer/link/session_find.h"
-#include "perfetto/consumer_port.fields.h"
 #include "perfetto/service_state.fields.h"
 #include "perfetto/trace_config.fields.h"
+#include "proto/ipc/trigger_session.h"
 
 #define LONGEST_MS 86400000u /* for a session whose service does not report its end */
-
-static int add_bytes(struct pfl_buf *out, uint32_t id, struct pfl_span bytes)
-{
-    uint8_t header[16];
-    struct pfl_writer w = pfl_writer_of(header, sizeof(header));
-    int rc;
-
-    pfl_writer_field_header(&w, id, bytes.len);
-    rc = pfl_buf_append(out, header, sizeof(header) - w.left);
-    return rc == 0 ? pfl_buf_append(out, bytes.data, bytes.len) : rc;
-}
-
-static int add_varint(struct pfl_buf *out, uint32_t id, uint64_t value)
-{
-    uint8_t field[24];
-    struct pfl_writer w = pfl_writer_of(field, sizeof(field));
-
-    pfl_writer_field_varint(&w, id, value);
-    return pfl_buf_append(out, field, sizeof(field) - w.left);
-}
 
 static uint64_t choose_timeout_ms(struct pfl_span session, uint64_t margin_ms)
 {
@@ -61,34 +42,17 @@ static int add_triggers(struct pfl_span session, struct pfl_buf *out)
 {
     struct pfl_reader r = pfl_reader_of(session);
     struct pfl_field f;
+    struct pfl_message m = pfl_message_of(out);
     bool has_any = false;
-    int rc = 0;
 
-    while (rc == 0 && pfl_reader_field(&r, &f)) {
+    while (pfl_reader_field(&r, &f)) {
         if (f.id != TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_TRIGGERS ||
             f.type != PFL_WIRE_BYTES)
             continue;
-        rc = add_bytes(out, TRACE_CONFIG__TRIGGER_CONFIG__TRIGGERS, f.bytes);
+        pfl_message_bytes(&m, TRACE_CONFIG__TRIGGER_CONFIG__TRIGGERS, f.bytes);
         has_any = true;
     }
-    return rc != 0 || has_any ? rc : PFL_ENOENT;
-}
-
-static int encode_config(struct pfl_span session, uint64_t margin_ms, struct pfl_buf *triggers,
-                         struct pfl_buf *config)
-{
-    static const uint8_t buffer[] = {TRACE_CONFIG__BUFFER_CONFIG__SIZE_KB << 3, 4};
-    int rc = add_triggers(session, triggers);
-
-    if (rc == 0)
-        rc = add_varint(triggers, TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE,
-                        TRACE_CONFIG__TRIGGER_CONFIG__CLONE_SNAPSHOT);
-    if (rc == 0)
-        rc = add_varint(triggers, TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_TIMEOUT_MS,
-                        choose_timeout_ms(session, margin_ms));
-    if (rc == 0)
-        rc = add_bytes(config, TRACE_CONFIG__BUFFERS, pfl_span_of(buffer, sizeof(buffer)));
-    return rc == 0 ? add_bytes(config, TRACE_CONFIG__TRIGGER_CONFIG, pfl_buf_get(triggers)) : rc;
+    return m.rc != 0 || has_any ? m.rc : PFL_ENOENT;
 }
 
 int pfl_trigger_wait_encode(struct pfl_span state, const char *name, uint64_t margin_ms,
@@ -96,17 +60,15 @@ int pfl_trigger_wait_encode(struct pfl_span state, const char *name, uint64_t ma
 {
     struct pfl_span session;
     struct pfl_buf triggers;
-    struct pfl_buf config;
     int rc;
 
     if (!pfl_session_get(state, name, &session))
         return PFL_ENOENT;
     pfl_buf_init(&triggers, PFL_TRIGGER_WAIT_MAX_BYTES);
-    pfl_buf_init(&config, PFL_TRIGGER_WAIT_MAX_BYTES);
-    rc = encode_config(session, margin_ms, &triggers, &config);
+    rc = add_triggers(session, &triggers);
     if (rc == 0)
-        rc = add_bytes(out, ENABLE_TRACING_REQUEST__TRACE_CONFIG, pfl_buf_get(&config));
-    pfl_buf_fini(&config);
+        rc = pfl_trigger_session_encode(pfl_buf_get(&triggers),
+                                        choose_timeout_ms(session, margin_ms), out);
     pfl_buf_fini(&triggers);
     return rc;
 }

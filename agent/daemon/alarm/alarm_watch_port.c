@@ -17,9 +17,11 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "perfetto/consumer_port.fields.h"
 #include "perfetto/service_state.fields.h"
 #include "perfetto/trace_config.fields.h"
+#include "proto/ipc/trigger_session.h"
 #include "tunnel/service_conn.h"
 
 #define TRIGGER_BYTES (PFL_IDENTITY_NAME_BYTES + 16u)
@@ -231,34 +233,24 @@ static int on_ended(void *user, const struct pfl_rpc_reply *reply)
 /* ---- asking ---- */
 
 /* A session that records nothing. */
-static struct pfl_span encode_wait(const struct pfl_alarm_watch_set *set, uint8_t *dst)
+static int encode_wait(const struct pfl_alarm_watch_set *set, struct pfl_buf *out)
 {
-    uint8_t triggers[REQUEST_BYTES - 64];
-    uint8_t config[REQUEST_BYTES - 32];
-    uint8_t part[TRIGGER_BYTES];
-    struct pfl_writer t = pfl_writer_of(triggers, sizeof(triggers));
-    struct pfl_writer c = pfl_writer_of(config, sizeof(config));
-    struct pfl_writer w = pfl_writer_of(dst, REQUEST_BYTES);
-    struct pfl_writer p;
+    struct pfl_buf triggers;
+    struct pfl_message m = pfl_message_of(&triggers);
+    int rc;
 
-    pfl_writer_field_varint(&t, TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE,
-                            TRACE_CONFIG__TRIGGER_CONFIG__CLONE_SNAPSHOT);
+    pfl_buf_init(&triggers, REQUEST_BYTES);
     for (size_t i = 0; i < set->len; i++) {
-        p = pfl_writer_of(part, sizeof(part));
-        pfl_writer_field_bytes(&p, TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER__NAME, set->names[i],
-                               strlen(set->names[i]));
-        pfl_writer_field_bytes(&t, TRACE_CONFIG__TRIGGER_CONFIG__TRIGGERS, part,
-                               sizeof(part) - p.left);
+        size_t trigger = pfl_message_begin(&m, TRACE_CONFIG__TRIGGER_CONFIG__TRIGGERS);
+
+        pfl_message_str(&m, TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER__NAME, set->names[i]);
+        pfl_message_end(&m, trigger);
     }
-    pfl_writer_field_varint(&t, TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_TIMEOUT_MS,
-                            PFL_ALARM_WATCH_SESSION_MS);
-    p = pfl_writer_of(part, sizeof(part));
-    pfl_writer_field_varint(&p, TRACE_CONFIG__BUFFER_CONFIG__SIZE_KB, 4);
-    pfl_writer_field_bytes(&c, TRACE_CONFIG__BUFFERS, part, sizeof(part) - p.left);
-    pfl_writer_field_bytes(&c, TRACE_CONFIG__TRIGGER_CONFIG, triggers, sizeof(triggers) - t.left);
-    pfl_writer_field_bytes(&w, ENABLE_TRACING_REQUEST__TRACE_CONFIG, config,
-                           sizeof(config) - c.left);
-    return pfl_span_of(dst, REQUEST_BYTES - w.left);
+    rc = m.rc;
+    if (rc == 0)
+        rc = pfl_trigger_session_encode(pfl_buf_get(&triggers), PFL_ALARM_WATCH_SESSION_MS, out);
+    pfl_buf_fini(&triggers);
+    return rc;
 }
 
 static void on_bound(void *user)
@@ -266,10 +258,15 @@ static void on_bound(void *user)
     static const uint8_t observe[] = {OBSERVE_EVENTS_REQUEST__EVENTS_TO_OBSERVE << 3,
                                       OBSERVABLE_EVENTS__TYPE_CLONE_TRIGGER_HIT};
     struct wait *wait = user;
-    uint8_t args[REQUEST_BYTES];
-    int rc = pfl_service_conn_invoke(wait->conn, "EnableTracing", encode_wait(&wait->set, args),
-                                     on_ended, wait);
+    struct pfl_buf args;
+    int rc;
 
+    pfl_buf_init(&args, REQUEST_BYTES);
+    rc = encode_wait(&wait->set, &args);
+    if (rc == 0)
+        rc = pfl_service_conn_invoke(wait->conn, "EnableTracing", pfl_buf_get(&args), on_ended,
+                                     wait);
+    pfl_buf_fini(&args);
     if (rc == 0)
         rc = pfl_service_conn_invoke(wait->conn, "ObserveEvents",
                                      pfl_span_of(observe, sizeof(observe)), on_observed, wait);
