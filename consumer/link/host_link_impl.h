@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by host_link.c (the state machine) and host_link_steps.c (requests and replies). */
+/*
+ * One object in four files, which call each other: host_link.c (the state machine),
+ * host_link_steps.c (requests and replies), host_link_sessions.c (sessions that are found, watched,
+ * read and given back) and host_link_stream.c (a recording that is read while it runs).
+ */
 #ifndef PFL_CONSUMER_HOST_LINK_IMPL_H
 #define PFL_CONSUMER_HOST_LINK_IMPL_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by stream_port.c (a stream's life and its HTTP/2 streams), stream_out_port.c (bytes to the
- * operator), stream_service_port.c (the connection to the service) and stream_keep_port.c (state
- * for the next process). */
+/* One object in four files, which call each other: stream_port.c (a stream's life and its HTTP/2
+ * streams), stream_out_port.c (bytes to the operator), stream_service_port.c (the connection to the
+ * service) and stream_keep_port.c (state for the next process). */
 #ifndef PFL_AGENT_STREAM_IMPL_H
 #define PFL_AGENT_STREAM_IMPL_H
 
