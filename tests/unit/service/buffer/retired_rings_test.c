@@ -110,6 +110,25 @@ static void a_copy_that_is_given_up_leaves_the_ring_it_was_left(void **state)
     assert_false(is_mapped(base));
 }
 
+static void a_copy_that_is_given_up_releases_what_was_written(void **state)
+{
+    struct pfl_trace_ring from = make_ring(64 * MIB, 16 * MIB);
+    struct pfl_trace_ring to;
+    struct pfl_ring_copy *copy;
+    uint8_t *base = from.base;
+
+    (void)state;
+    assert_int_equal(pfl_trace_ring_init(&to, from.size_bytes), 0);
+    assert_int_equal(pfl_ring_copy_new(&from, &to, &copy), 0);
+    pfl_trace_ring_fini(&from);
+    pfl_ring_copy_free(copy);
+    assert_int_equal(pfl_retired_rings_get_bytes(), 16 * MIB);
+    assert_false(is_mapped(base + 16 * MIB));
+    to.used_bytes = 0;
+    pfl_trace_ring_fini(&to);
+    (void)run_turns();
+}
+
 static void turns_grow_with_what_waits(void **state)
 {
     uint64_t waits = 0;
@@ -141,6 +160,7 @@ int main(void)
         cmocka_unit_test(a_small_ring_is_released_at_once),
         cmocka_unit_test(several_rings_go_one_after_the_other),
         cmocka_unit_test(a_copy_that_is_given_up_leaves_the_ring_it_was_left),
+        cmocka_unit_test(a_copy_that_is_given_up_releases_what_was_written),
         cmocka_unit_test(turns_grow_with_what_waits),
     };
 

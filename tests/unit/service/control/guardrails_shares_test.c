@@ -10,6 +10,8 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "proto/ipc/frame.h"
+#include "service/buffer/retired_rings.h"
+#include "service/buffer/trace_ring.h"
 #include "service/control/guardrails.h"
 #include "service/control/registry.h"
 #include "service/session/session_run.h"
@@ -428,6 +430,20 @@ static void ids_in_use_are_not_given_again(void **state)
     assert_int_equal(add_producer(7)->id, 2);
 }
 
+static void memory_that_is_released_in_turns_counts_until_it_is(void **state)
+{
+    const uint64_t before = pfl_guardrails_get_limit(&service);
+    struct pfl_trace_ring ring;
+
+    (void)state;
+    assert_int_equal(pfl_trace_ring_init(&ring, 64u << 20), 0);
+    ring.used_bytes = ring.size_bytes; /* never written to: the kernel has no pages to make */
+    pfl_trace_ring_fini(&ring);
+    assert_int_equal(pfl_guardrails_get_limit(&service), before + (64u << 20));
+    pfl_retired_rings_release_all();
+    assert_int_equal(pfl_guardrails_get_limit(&service), before);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -444,6 +460,7 @@ int main(void)
         TEST(ids_in_use_are_not_given_again),
         TEST(names_chosen_to_meet_do_not_meet_in_the_lists_of_data_sources),
         TEST(names_chosen_to_meet_do_not_meet_in_the_history_of_triggers),
+        TEST(memory_that_is_released_in_turns_counts_until_it_is),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 #include "service/session/clone.h"
 #include "service/session/session_attach.h"
 #include "service/session/session_due.h"
+#include "service/session/session_flush.h"
 #include "service/session/session_run.h"
 #include "service/session/session_timers.h"
 #include "tests/support/sweep.h"
@@ -196,6 +197,46 @@ static void each_turn_copies_so_much(void **state)
     assert_int_equal(run_turns(), turns - 1 + turns);
     expect_chunks(&cloners[0], 0, 'a', CHUNKS);
     expect_chunks(&cloners[1], 0, 'a', CHUNKS);
+}
+
+static void ignore_command(void *port, struct pfl_span body, int fd, bool is_setup)
+{
+    (void)port;
+    (void)body;
+    (void)fd;
+    (void)is_setup;
+}
+
+static void vms_that_move_to_a_clone_are_not_charged_to_its_source(void **state)
+{
+    /* buffers { size_kb: 8192 transfer_on_clone: true }
+     * data_sources { config { name: "x" protovm_config { memory_limit_kb: 16 } } } */
+    static const uint8_t config[] = {0x0a, 0x05, 0x08, 0x80, 0x40, 0x28, 0x01, 0x12, 0x09,
+                                     0x0a, 0x07, 0x0a, 0x01, 'x',  0x62, 0x02, 0x08, 0x10};
+    /* name: "x" protovm_program: merge */
+    static const uint8_t descriptor[] = {0x0a, 0x01, 'x', 0x52, 0x04, 0x12, 0x02, 0x1a, 0x00};
+    static const struct pfl_producer_ops producer_ops = {.send_command = ignore_command};
+    const struct pfl_producer_conf conf = {
+        .name = {(const uint8_t *)"p", 1}, .is_emulated = true, .ops = &producer_ops};
+    struct pfl_producer *producer;
+    uint64_t held_bytes;
+
+    (void)state;
+    OPEN(config);
+    fill(0, 'a', 0, 1);
+    held_bytes = owner.session->held_bytes;
+    assert_int_equal(pfl_registry_add_producer(&service, &conf, &producer), 0);
+    assert_int_equal(pfl_registry_register_source(&service, producer,
+                                                  pfl_span_of(descriptor, sizeof(descriptor))),
+                     0);
+    assert_true(owner.session->held_bytes > held_bytes);
+    start_clone(&cloners[0]);
+    pfl_session_ack_flush(&service, producer, service.flushes.last_id);
+    (void)run_turns();
+    assert_true(cloners[0].is_ok);
+    assert_int_equal(pfl_trace_buffer_get_vm_bytes(owner.session->buffers[0].ring), 0);
+    assert_int_equal(owner.session->held_bytes, held_bytes);
+    (void)pfl_registry_remove_producer(&service, producer);
 }
 
 static void a_source_that_ends_meanwhile_is_cloned(void **state)
@@ -400,6 +441,7 @@ int main(void)
         TEST(a_small_clone_is_there_at_once),
         TEST(a_large_clone_is_what_was_there_when_its_flush_was_over),
         TEST(each_turn_copies_so_much),
+        TEST(vms_that_move_to_a_clone_are_not_charged_to_its_source),
         TEST(a_source_that_ends_meanwhile_is_cloned),
         TEST(who_frees_a_clone_meanwhile_is_answered_and_holds_up_no_other),
         TEST(who_waits_and_leaves_gets_nothing),

@@ -394,6 +394,48 @@ static void a_producer_that_leaves_may_free_a_session(void **state)
 }
 
 /* A page that was gone over may be written before the next flush is asked for. */
+/* Of two instances of one data source in a session, the one that it waits for is dropped first. */
+static void a_data_source_that_is_unregistered_may_free_a_session(void **state)
+{
+    static const uint8_t descriptor[] = {0x0a, 0x01, 'x', 0x10, 0x01};
+    static const struct pfl_producer_ops ops = {.send_command = ignore_command};
+    /* buffers { size_kb: 8192 } and twice data_sources { config { name: "x" } } */
+    static const uint8_t config[] = {0x0a, 0x03, 0x08, 0x80, 0x40, 0x12, 0x05, 0x0a, 0x03, 0x0a,
+                                     0x01, 'x',  0x12, 0x05, 0x0a, 0x03, 0x0a, 0x01, 'x'};
+    const struct pfl_producer_conf conf = {
+        .name = {(const uint8_t *)"q", 1}, .who = 5, .is_emulated = true, .ops = &ops};
+    const struct pfl_session_enable_conf enable = {.config = pfl_span_of(config, sizeof(config))};
+    const struct pfl_session_flush_conf end = {.timeout_ms = 5000, .then = PFL_FLUSH_THEN_DISABLE};
+    struct pfl_consumer *consumer = &clients[1].consumer;
+    struct pfl_producer *producer;
+    const struct pfl_instance *last;
+    char why[PFL_PLAN_WHY_BYTES];
+
+    (void)state;
+    pfl_session_end(&service, consumer->session);
+    (void)add_producer(0, 6, &clients[0], 120);
+    flush(&clients[0]);
+    run_turn();
+    assert_int_equal(pfl_session_enable(&service, consumer, &enable, why), 0);
+    assert_int_equal(pfl_registry_add_producer(&service, &conf, &producer), 0);
+    assert_int_equal(pfl_registry_register_source(&service, producer,
+                                                  pfl_span_of(descriptor, sizeof(descriptor))),
+                     0);
+    pfl_session_flush(&service, consumer->session, &end);
+    pfl_session_disable(&service, consumer->session);
+    assert_int_equal(consumer->session->state, PFL_SESSION_STOP_WAIT);
+    last = PFL_CONTAINER_OF(consumer->session->instances.prev, struct pfl_instance, of_session);
+    pfl_session_on_stopped(&service, producer, last->id);
+    assert_int_equal(pfl_session_detach(&service, consumer, pfl_span_of((const uint8_t *)"k", 1)),
+                     0);
+    pfl_session_ack_flush(&service, producer, service.flushes.last_id);
+    assert_int_equal(service.sessions_len, 2);
+    service.scrape_units_left = PFL_SCRAPE_TURN_UNITS; /* a turn that has some left */
+    pfl_registry_unregister_source(&service, producer, pfl_span_of((const uint8_t *)"x", 1));
+    assert_int_equal(service.sessions_len, 1);
+    (void)pfl_registry_remove_producer(&service, producer);
+}
+
 static void a_flush_meanwhile_has_what_was_written_meanwhile(void **state)
 {
     struct pfl_producer *producer = add_producer(0, MEMBER, &clients[0], 0);
@@ -556,6 +598,8 @@ int main(void)
         TEST(a_flush_does_not_end_with_the_pass_before_its_own),
         cmocka_unit_test_setup_teardown(a_producer_that_leaves_may_free_a_session, open_of_one,
                                         close_all),
+        cmocka_unit_test_setup_teardown(a_data_source_that_is_unregistered_may_free_a_session,
+                                        open_of_one, close_all),
         TEST(a_flush_meanwhile_has_what_was_written_meanwhile),
         TEST(flushes_that_wait_share_the_next_pass),
         TEST(a_stop_ends_when_all_is_scraped),
