@@ -258,10 +258,10 @@ void pfl_host_link_pace(struct pfl_host_link *self, size_t hosts)
     if (self->state != PFL_LINK_READING)
         return;
     self->paced_ms = now_ms;
-    if (!self->is_paused && is_excused(self))
-        self->away_sum_ms += elapsed_ms;
-    if (self->is_paused || (is_excused(self) && self->away_sum_ms < PFL_TUNNEL_TTL_DEFAULT_MS))
+    if (self->is_paused)
         elapsed_ms = 0;
+    else if (is_excused(self))
+        elapsed_ms = pfl_read_pace_charge_away(&self->away_sum_ms, elapsed_ms);
     if (pfl_read_pace_take(&self->pace, elapsed_ms, count_bytes(self), hosts))
         return;
     snprintf(why, sizeof(why),

@@ -45,3 +45,9 @@ bool pfl_read_pace_take(struct pfl_read_pace *self, uint64_t elapsed_ms, uint64_
     self->left_us -= elapsed_us;
     return true;
 }
+
+uint64_t pfl_read_pace_charge_away(uint64_t *away_sum_ms, uint64_t elapsed_ms)
+{
+    *away_sum_ms = add(*away_sum_ms, elapsed_ms);
+    return *away_sum_ms < PFL_READ_PACE_AWAY_MS ? 0 : elapsed_ms;
+}

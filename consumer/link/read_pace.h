@@ -27,4 +27,9 @@ void pfl_read_pace_begin(struct pfl_read_pace *self, uint64_t step_ms, uint64_t 
 bool pfl_read_pace_take(struct pfl_read_pace *self, uint64_t elapsed_ms, uint64_t bytes,
                         size_t hosts);
 
+/* Time away counts when it is more than that in sum. */
+#define PFL_READ_PACE_AWAY_MS (600u * 1000)
+/* How much of `elapsed_ms`, in which the host was away, counts; adds it to the sum. */
+uint64_t pfl_read_pace_charge_away(uint64_t *away_sum_ms, uint64_t elapsed_ms);
+
 #endif

@@ -98,6 +98,38 @@ static void the_largest_numbers_do_not_wrap_around(void **state)
     assert_false(pfl_read_pace_take(&pace, 1, UINT64_MAX, 1));
 }
 
+/* How long a host that brings nothing is read; of each ten seconds it is away for `away_ms`. */
+static uint64_t run_with_breaks(uint64_t away_ms)
+{
+    struct pfl_read_pace pace;
+    uint64_t away_sum_ms = 0;
+    uint64_t ms = 0;
+    uint64_t bytes = 0;
+    bool is_in_time = true;
+
+    pfl_read_pace_begin(&pace, STEP_MS, 0);
+    while (is_in_time && ms < 3600u * 1000) {
+        uint64_t elapsed_ms = TICK_MS;
+
+        if (ms % 10000 < away_ms)
+            elapsed_ms = pfl_read_pace_charge_away(&away_sum_ms, elapsed_ms);
+        else
+            bytes += PFL_READ_PACE_BYTES / 40; /* as slow as it may be */
+        ms += TICK_MS;
+        is_in_time = pfl_read_pace_take(&pace, elapsed_ms, bytes, 1);
+    }
+    return ms;
+}
+
+static void a_host_that_is_away_counts_after_ten_minutes_in_sum(void **state)
+{
+    (void)state;
+    assert_in_range(run_with_breaks(10000), PFL_READ_PACE_AWAY_MS, PFL_READ_PACE_AWAY_MS + 15000);
+    assert_in_range(run_with_breaks(5000), 2 * PFL_READ_PACE_AWAY_MS,
+                    2 * PFL_READ_PACE_AWAY_MS + 30000);
+    assert_int_equal(run_with_breaks(0), 3600u * 1000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -107,6 +139,7 @@ int main(void)
         cmocka_unit_test(a_read_out_is_no_longer_than_its_bytes_allow),
         cmocka_unit_test(one_byte_at_a_time_counts_as_all_at_once),
         cmocka_unit_test(the_largest_numbers_do_not_wrap_around),
+        cmocka_unit_test(a_host_that_is_away_counts_after_ten_minutes_in_sum),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
