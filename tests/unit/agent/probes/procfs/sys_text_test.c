@@ -86,8 +86,13 @@ static void disks_pressure_and_free_lists(void **state)
 {
     (void)state;
     pfl_sys_add_diskstat(&m, TEXT(" 8 0 sda 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n"));
-    assert_int_equal(value_at(13, 2), 3);
+    assert_int_equal(value_at(13, 2), 3); /* sectors and ms that were read */
+    assert_int_equal(value_at(13, 3), 4);
+    assert_int_equal(value_at(13, 4), 7); /* written */
     assert_int_equal(value_at(13, 5), 8);
+    assert_int_equal(value_at(13, 6), 14); /* discarded */
+    assert_int_equal(value_at(13, 7), 15);
+    assert_int_equal(value_at(13, 8), 16); /* flushes */
     assert_int_equal(value_at(13, 9), 17);
     pfl_sys_add_psi(&m, 3, TEXT("some avg10=0.0 total=12\nfull avg10=0.0 total=5\n"));
     assert_int_equal(value_at(14, 1), 3);
