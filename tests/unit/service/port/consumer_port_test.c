@@ -146,6 +146,34 @@ static void flush_waits_for_the_producer_and_fails_by_its_deadline(void **state)
     pfl_kit_client_close(&producer);
 }
 
+static void producers_are_told_why_there_is_a_flush(void **state)
+{
+    static const uint8_t args[] = {0x10, 0x93, 0x01}; /* flags: 0x93 */
+    struct pfl_kit_client producer;
+    struct pfl_kit_reply reply;
+    struct pfl_reader r;
+    struct pfl_field f;
+    uint64_t flags = 0;
+
+    (void)state;
+    (void)pfl_kit_producer_open(&producer, &kit, "kit.source", 0);
+    (void)pfl_kit_consumer_enable(&consumer, ONE_SOURCE);
+    (void)pfl_kit_producer_expect(&producer, KIT_CMD_SETUP_TRACING, NULL);
+    (void)pfl_kit_producer_expect(&producer, KIT_CMD_SETUP, NULL);
+    (void)pfl_kit_producer_expect(&producer, KIT_CMD_START, NULL);
+    (void)pfl_kit_client_invoke(&consumer, KIT_FLUSH, pfl_span_of(args, sizeof(args)));
+    assert_true(pfl_kit_client_take(&producer, &reply));
+    r = pfl_reader_of(pfl_span_of(reply.body, reply.body_len));
+    assert_true(pfl_reader_field(&r, &f));
+    assert_int_equal(f.id, KIT_CMD_FLUSH);
+    r = pfl_reader_of(f.bytes);
+    while (pfl_reader_field(&r, &f))
+        flags = f.id == 3 ? f.value : flags;
+    assert_int_equal(flags, 0x93);
+    pfl_kit_reply_free(&reply);
+    pfl_kit_client_close(&producer);
+}
+
 static void the_end_of_the_session_fails_its_flushes(void **state)
 {
     struct pfl_kit_client producer;
@@ -518,6 +546,7 @@ int main(void)
         TEST(flush_without_session_is_never_answered),
         TEST(flush_before_the_start_fails_and_after_it_succeeds),
         TEST(flush_waits_for_the_producer_and_fails_by_its_deadline),
+        TEST(producers_are_told_why_there_is_a_flush),
         TEST(the_end_of_the_session_fails_its_flushes),
         TEST(reading_without_session_is_one_empty_frame),
         TEST(the_first_pass_tells_everything_and_the_next_only_what_is_new),
