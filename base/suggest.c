@@ -20,38 +20,37 @@ static unsigned least(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-static char fold(char c)
-{
-    return (char)tolower((unsigned char)c);
-}
-
 /* Optimal string alignment. Row i of the table: `now`; i-1: `last`; i-2: `before`. */
-unsigned pfl_suggest_distance(const char *a, const char *b)
+unsigned pfl_suggest_distance_spans(struct pfl_span a, struct pfl_span b)
 {
     unsigned rows[3][PFL_SUGGEST_MAX + 1];
-    size_t a_len = strlen(a);
-    size_t b_len = strlen(b);
 
-    if (a_len > PFL_SUGGEST_MAX || b_len > PFL_SUGGEST_MAX)
+    if (a.len > PFL_SUGGEST_MAX || b.len > PFL_SUGGEST_MAX)
         return UINT_MAX;
-    for (unsigned j = 0; j <= b_len; j++)
+    for (unsigned j = 0; j <= b.len; j++)
         rows[0][j] = j;
-    for (unsigned i = 1; i <= a_len; i++) {
+    for (unsigned i = 1; i <= a.len; i++) {
         unsigned *now = rows[i % 3];
         const unsigned *last = rows[(i + 2) % 3];
         const unsigned *before = rows[(i + 1) % 3];
+        int c = tolower(a.data[i - 1]);
 
         now[0] = i;
-        for (unsigned j = 1; j <= b_len; j++) {
-            unsigned cost = fold(a[i - 1]) != fold(b[j - 1]);
+        for (unsigned j = 1; j <= b.len; j++) {
+            unsigned cost = c != tolower(b.data[j - 1]);
 
             now[j] = least(least(last[j] + 1, now[j - 1] + 1), last[j - 1] + cost);
-            if (i > 1 && j > 1 && fold(a[i - 1]) == fold(b[j - 2]) &&
-                fold(a[i - 2]) == fold(b[j - 1]))
+            if (i > 1 && j > 1 && c == tolower(b.data[j - 2]) &&
+                tolower(a.data[i - 2]) == tolower(b.data[j - 1]))
                 now[j] = least(now[j], before[j - 2] + 1);
         }
     }
-    return rows[a_len % 3][b_len];
+    return rows[a.len % 3][b.len];
+}
+
+unsigned pfl_suggest_distance(const char *a, const char *b)
+{
+    return pfl_suggest_distance_spans(pfl_span_of(a, strlen(a)), pfl_span_of(b, strlen(b)));
 }
 
 void pfl_suggest_init(struct pfl_suggest *self, const char *word)

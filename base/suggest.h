@@ -6,6 +6,8 @@
 #ifndef PFL_BASE_SUGGEST_H
 #define PFL_BASE_SUGGEST_H
 
+#include "base/bytes.h"
+
 #define PFL_SUGGEST_MAX 127u /* characters that are compared; longer words are never close */
 
 struct pfl_suggest {
@@ -23,5 +25,6 @@ const char *pfl_suggest_get(const struct pfl_suggest *self);
 /* Letters to insert, delete, change or swap with their neighbour, without regard to case;
  * UINT_MAX: a word is longer than PFL_SUGGEST_MAX. */
 unsigned pfl_suggest_distance(const char *a, const char *b);
+unsigned pfl_suggest_distance_spans(struct pfl_span a, struct pfl_span b);
 
 #endif
