@@ -54,6 +54,7 @@ struct pfl_ui {
     struct pfl_list arrivals; /* oldest first */
     unsigned arrivals_len;
     uint64_t turns;
+    struct pfl_log_limit log;
     bool is_closing;
 };
 
@@ -284,7 +285,8 @@ static int confirm(struct pfl_ui *ui, struct lws *wsi)
 
     if (status == 101)
         return 0;
-    pfl_log_warn("browser-refused", "status=%u reason=\"%s\"", status, why);
+    if (pfl_log_limit_take(&ui->log, "browser-refused", uv_now(ui->conf.host.loop)))
+        pfl_log_warn("browser-refused", "status=%u reason=\"%s\"", status, why);
     return lws_return_http_status(wsi, status, why) != 0 ? -1 : 1;
 }
 

@@ -75,8 +75,15 @@ if [ "$(id -u)" -eq 0 ]; then
     start others "${UI[@]}" halves "$PORT" 300 65534
     check "nor do another user's" page_comes_in others
     kill "$STARTED"
+    start strangers "${UI[@]}" strangers "$PORT" 400 65534
+    BEFORE=$SECONDS
+    check "nor do whole requests of another user with thousands of connections" page_comes_in strangers
+    check "for long" test $((SECONDS - BEFORE)) -lt 60
+    kill "$STARTED"
 else
     skip "nor do another user's" "no root"
+    skip "nor do whole requests of another user with thousands of connections" "no root"
+    skip "for long" "no root"
 fi
 
 if "${UI[0]}" -c 'import websockets' 2>/dev/null; then

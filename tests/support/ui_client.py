@@ -20,6 +20,7 @@ Usage: ui_client.py query URL ORIGIN             prints the service's version
        ui_client.py half PORT                    one of them: exits 0 when it is ended
        ui_client.py abuse PORT                   what is no WebSocket: exits 0 when it is ended"""
 import os
+import resource
 import select
 import socket
 import sys
@@ -231,6 +232,31 @@ def halves(port, count):
                 inside.pop(fd).close()
 
 
+def strangers(port, count):
+    """Whole requests, again and again, from a user who makes the kernel's table of connections long."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    listener = socket.create_server(("127.0.0.1", 0))
+    idle = []
+    for _ in range(min(9000, (limit - count - 100) // 2)):
+        idle += [socket.create_connection(listener.getsockname()), listener.accept()[0]]
+    request = ("GET /traced HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nOrigin: https://ui.perfetto.dev\r\n"
+               "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+               "Sec-WebSocket-Version: 13\r\n\r\n" % port).encode()
+    inside, poll = {}, select.poll()
+    while True:
+        while len(inside) < count:
+            sock = socket.create_connection(("127.0.0.1", port), timeout=60)
+            sock.sendall(request)
+            inside[sock.fileno()] = sock
+            poll.register(sock, select.POLLIN)
+        print("ready", flush=True)
+        for fd, _ in poll.poll():
+            is_ended(inside[fd])
+            poll.unregister(fd)
+            inside.pop(fd).close()
+
+
 def crowd(url, origin, count):
     inside = []
     for _ in range(count):
@@ -254,6 +280,9 @@ def main():
         if len(sys.argv) > 4:
             os.setresuid(*[int(sys.argv[4])] * 3)
         halves(int(sys.argv[2]), int(sys.argv[3]))
+    if mode == "strangers":
+        os.setresuid(*[int(sys.argv[4])] * 3)
+        strangers(int(sys.argv[2]), int(sys.argv[3]))
     if mode == "half":
         sock = begin_request(int(sys.argv[2]))
         sock.settimeout(8)
