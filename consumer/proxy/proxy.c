@@ -16,6 +16,7 @@ static void check_closed(struct pfl_proxy *proxy)
 
     if (!proxy->is_closing || proxy->is_listening || !pfl_list_is_empty(&proxy->clients))
         return;
+    pfl_worker_close(proxy->worker);
     pfl_mem_free(proxy);
     on_closed(user);
 }

@@ -26,6 +26,7 @@
 #define CLONE_STORY_MAX_BYTES  (4u << 20)
 #define CLONE_ANSWER_MAX_BYTES 65536u
 #define COPY_BYTES             65536u /* at a time, on the thread's stack */
+#define COPY_THREADS           4u
 
 static void close_fd(int *fd)
 {
@@ -172,10 +173,9 @@ static void read_story(struct pfl_proxy_client *c)
 /* The copy. */
 
 /* On a thread: the file's first bytes, which stay, whatever is appended meanwhile. */
-static void copy(uv_work_t *work)
+static void copy(struct pfl_work *work)
 {
-    struct pfl_proxy_client *c = work->data;
-    struct pfl_proxy_clone *clone = &c->clone;
+    struct pfl_proxy_clone *clone = PFL_CONTAINER_OF(work, struct pfl_proxy_clone, work);
     uint8_t part[COPY_BYTES];
     uint64_t at = 0;
 
@@ -195,11 +195,11 @@ static void copy(uv_work_t *work)
     }
 }
 
-static void on_copied(uv_work_t *work, int status)
+static void on_copied(struct pfl_work *work)
 {
-    struct pfl_proxy_client *c = work->data;
+    struct pfl_proxy_clone *clone = PFL_CONTAINER_OF(work, struct pfl_proxy_clone, work);
+    struct pfl_proxy_client *c = PFL_CONTAINER_OF(clone, struct pfl_proxy_client, clone);
 
-    (void)status;
     if (c->is_closing) {
         settle(&c->clone);
         pfl_proxy_client_check_closed(c);
@@ -208,6 +208,15 @@ static void on_copied(uv_work_t *work, int status)
     } else {
         read_story(c);
     }
+}
+
+static int submit(struct pfl_proxy *proxy, struct pfl_work *work)
+{
+    const struct pfl_worker_conf conf = {.loop = proxy->conf.host.loop,
+                                         .threads_max = COPY_THREADS};
+    int rc = proxy->worker == NULL ? pfl_worker_open(&conf, &proxy->worker) : 0;
+
+    return rc != 0 ? rc : pfl_worker_submit(proxy->worker, work);
 }
 
 static void start_copy(struct pfl_proxy_client *c)
@@ -225,9 +234,9 @@ static void start_copy(struct pfl_proxy_client *c)
     clone->copy_bytes = (uint64_t)end;
     clone->error = 0;
     atomic_store(&clone->is_cancelled, false);
-    clone->work.data = c;
+    clone->work = (struct pfl_work){.run = copy, .on_done = on_copied};
     clone->state = PFL_PROXY_CLONE_DISK;
-    if (uv_queue_work(c->proxy->conf.host.loop, &clone->work, copy, on_copied) != 0)
+    if (submit(c->proxy, &clone->work) != 0)
         give_up(c, "no thread can be started");
 }
 

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "base/io/listener.h"
+#include "base/io/worker.h"
 #include "base/list.h"
 #include "consumer/proxy/detach_request.h"
 #include "consumer/proxy/file_pull.h"
@@ -31,7 +32,7 @@ struct pfl_proxy_clone {
     struct pfl_buf answer;           /* owned: the host's answer */
     struct pfl_buf story;            /* owned */
     struct pfl_packet_scan scan;     /* owned while PACKETS */
-    uv_work_t work;                  /* while DISK */
+    struct pfl_work work;            /* while DISK */
     uint64_t copy_bytes;
     int from; /* owned, as `to`; -1: none */
     int to;
@@ -43,6 +44,7 @@ struct pfl_proxy {
     struct pfl_proxy_conf conf;
     struct pfl_listener *listener; /* owned until closed; NULL: clients are adopted */
     struct pfl_list clients;       /* owned */
+    struct pfl_worker *worker;     /* owned: copies files; NULL before the first */
     void (*on_client_freed)(struct pfl_proxy *self);
     bool is_listening; /* on_closed of the listener is pending */
     uint64_t last_mark;
