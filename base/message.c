@@ -10,37 +10,55 @@
 
 #include "base/bytes.h"
 
-static void append(struct pfl_message *m, const void *data, size_t len)
+static size_t put_tag(uint8_t *dst, uint32_t id, enum pfl_wire_type type)
 {
-    if (m->rc == 0)
-        m->rc = pfl_buf_append(m->buf, data, len);
+    return pfl_varint_put(dst, (uint64_t)id << 3 | (uint64_t)type);
 }
 
-static void append_tag(struct pfl_message *m, uint32_t id, enum pfl_wire_type type)
+int pfl_message_append_varint(struct pfl_buf *out, uint32_t id, uint64_t v)
 {
-    uint8_t bytes[PFL_VARINT_MAX_BYTES];
+    uint8_t field[2 * PFL_VARINT_MAX_BYTES];
+    size_t len = put_tag(field, id, PFL_WIRE_VARINT);
 
-    append(m, bytes, pfl_varint_put(bytes, (uint64_t)id << 3 | (uint64_t)type));
+    len += pfl_varint_put(field + len, v);
+    return pfl_buf_append(out, field, len);
 }
 
-static void append_varint(struct pfl_message *m, uint64_t v)
+int pfl_message_append_fixed64(struct pfl_buf *out, uint32_t id, uint64_t v)
 {
-    uint8_t bytes[PFL_VARINT_MAX_BYTES];
+    uint8_t field[PFL_VARINT_MAX_BYTES + sizeof(v)];
+    struct pfl_writer w = pfl_writer_of(field, sizeof(field));
 
-    append(m, bytes, pfl_varint_put(bytes, v));
+    pfl_writer_field_fixed64(&w, id, v);
+    return pfl_buf_append(out, field, sizeof(field) - w.left);
+}
+
+int pfl_message_append_header(struct pfl_buf *out, uint32_t id, size_t len)
+{
+    uint8_t header[2 * PFL_VARINT_MAX_BYTES];
+    size_t header_len = put_tag(header, id, PFL_WIRE_BYTES);
+
+    header_len += pfl_varint_put(header + header_len, len);
+    return pfl_buf_append(out, header, header_len);
+}
+
+int pfl_message_append_bytes(struct pfl_buf *out, uint32_t id, struct pfl_span bytes)
+{
+    int rc = pfl_message_append_header(out, id, bytes.len);
+
+    return rc != 0 || bytes.len == 0 ? rc : pfl_buf_append(out, bytes.data, bytes.len);
 }
 
 void pfl_message_varint(struct pfl_message *self, uint32_t id, uint64_t v)
 {
-    append_tag(self, id, PFL_WIRE_VARINT);
-    append_varint(self, v);
+    if (self->rc == 0)
+        self->rc = pfl_message_append_varint(self->buf, id, v);
 }
 
 void pfl_message_bytes(struct pfl_message *self, uint32_t id, struct pfl_span bytes)
 {
-    append_tag(self, id, PFL_WIRE_BYTES);
-    append_varint(self, bytes.len);
-    append(self, bytes.data, bytes.len);
+    if (self->rc == 0)
+        self->rc = pfl_message_append_bytes(self->buf, id, bytes);
 }
 
 void pfl_message_str(struct pfl_message *self, uint32_t id, const char *str)
@@ -50,12 +68,15 @@ void pfl_message_str(struct pfl_message *self, uint32_t id, const char *str)
 
 void pfl_message_raw(struct pfl_message *self, struct pfl_span fields)
 {
-    append(self, fields.data, fields.len);
+    if (self->rc == 0)
+        self->rc = pfl_buf_append(self->buf, fields.data, fields.len);
 }
 
 size_t pfl_message_begin(struct pfl_message *self, uint32_t id)
 {
-    append_tag(self, id, PFL_WIRE_BYTES);
+    uint8_t tag[PFL_VARINT_MAX_BYTES];
+
+    pfl_message_raw(self, pfl_span_of(tag, put_tag(tag, id, PFL_WIRE_BYTES)));
     return self->buf->len;
 }
 

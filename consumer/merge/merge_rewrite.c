@@ -14,6 +14,7 @@
  * Happy path: the packet is copied field by field to the scratch buffer, the one field rebuilt.
  * Failures: malformed inside (PFL_EPARSE, the packet is refused), out of memory, too many ids.
  */
+#include "base/message.h"
 #include "consumer/merge/merge_impl.h"
 #include "perfetto/clocks.fields.h"
 #include "perfetto/service_packets.fields.h"
@@ -27,26 +28,6 @@ struct rewriter {
     struct pfl_merge *merge;
     struct pfl_merge_host *host;
 };
-
-static int append_varint(struct pfl_buf *out, uint32_t id, uint64_t v)
-{
-    uint8_t bytes[20];
-    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
-
-    pfl_writer_field_varint(&w, id, v);
-    return pfl_buf_append(out, bytes, sizeof(bytes) - w.left);
-}
-
-static int append_message(struct pfl_buf *out, uint32_t id, struct pfl_span payload)
-{
-    uint8_t bytes[20];
-    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
-    int rc;
-
-    pfl_writer_field_header(&w, id, payload.len);
-    rc = pfl_buf_append(out, bytes, sizeof(bytes) - w.left);
-    return rc != 0 || payload.len == 0 ? rc : pfl_buf_append(out, payload.data, payload.len);
-}
 
 /* Copies a message, mapping the sequence id at the end of `path` (field ids, 0-terminated). */
 static int map_ids(struct rewriter *rw, struct pfl_span message, const uint32_t *path,
@@ -63,12 +44,12 @@ static int map_ids(struct rewriter *rw, struct pfl_span message, const uint32_t 
         if (f.id == path[0] && path[1] == 0 && f.type == PFL_WIRE_VARINT) {
             rc = pfl_merge_map_sequence(rw->merge, rw->host, (uint32_t)f.value, &to, NULL);
             if (rc == 0)
-                rc = append_varint(out, f.id, to);
+                rc = pfl_message_append_varint(out, f.id, to);
         } else if (f.id == path[0] && f.type == PFL_WIRE_BYTES) {
             pfl_buf_clear(&nested);
             rc = map_ids(rw, f.bytes, path + 1, &nested);
             if (rc == 0)
-                rc = append_message(out, f.id, pfl_buf_get(&nested));
+                rc = pfl_message_append_bytes(out, f.id, pfl_buf_get(&nested));
         } else {
             rc = pfl_buf_append(out, f.raw.data, f.raw.len);
         }
@@ -89,9 +70,9 @@ static int put_name(struct rewriter *rw, struct pfl_span message, struct pfl_buf
             rc = pfl_buf_append(out, f.raw.data, f.raw.len);
     if (rc == 0 && r.failed)
         rc = PFL_EPARSE;
-    return rc != 0
-               ? rc
-               : append_message(out, SYSTEM_INFO__MACHINE_NAME, pfl_span_of(name, strlen(name)));
+    return rc != 0 ? rc
+                   : pfl_message_append_bytes(out, SYSTEM_INFO__MACHINE_NAME,
+                                              pfl_span_of(name, strlen(name)));
 }
 
 /* One Clock of host_clocks; only the host's boot clock has a known relation to the reference's. */
@@ -118,7 +99,8 @@ static int move_clock(struct rewriter *rw, struct pfl_span clock, struct pfl_buf
     pfl_writer_field_varint(&w, CLOCK_SNAPSHOT__CLOCK__CLOCK_ID, id);
     pfl_writer_field_varint(&w, CLOCK_SNAPSHOT__CLOCK__TIMESTAMP,
                             ns - (uint64_t)p->host_ns + (uint64_t)p->reference_ns);
-    return append_message(out, CLOCK_SNAPSHOT__CLOCKS, pfl_span_of(bytes, sizeof(bytes) - w.left));
+    return pfl_message_append_bytes(out, CLOCK_SNAPSHOT__CLOCKS,
+                                    pfl_span_of(bytes, sizeof(bytes) - w.left));
 }
 
 /* level 0: RemoteClockSync, 1: SyncedClocks, 2: the ClockSnapshot host_clocks. */
@@ -143,7 +125,7 @@ static int move_clocks(struct rewriter *rw, struct pfl_span message, unsigned le
             pfl_buf_clear(&nested);
             rc = move_clocks(rw, f.bytes, level + 1, &nested);
             if (rc == 0)
-                rc = append_message(out, f.id, pfl_buf_get(&nested));
+                rc = pfl_message_append_bytes(out, f.id, pfl_buf_get(&nested));
         }
     }
     pfl_buf_fini(&nested);
@@ -210,7 +192,7 @@ static int rewrite_field(struct rewriter *rw, const struct pfl_merge_special *sp
     if (rc == 0)
         rc = rewrite_payload(rw, special, f->bytes, &payload);
     if (rc == 0)
-        rc = append_message(&rw->merge->scratch, f->id, pfl_buf_get(&payload));
+        rc = pfl_message_append_bytes(&rw->merge->scratch, f->id, pfl_buf_get(&payload));
     pfl_buf_fini(&payload);
     return rc;
 }

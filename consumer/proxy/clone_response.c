@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/message.h"
 #include "consumer/proxy/message_copy.h"
 #include "perfetto/consumer_port.fields.h"
 #include "perfetto/trace_packet.fields.h"
@@ -54,7 +55,7 @@ int pfl_clone_response_take_packet(struct pfl_span packet, struct pfl_buf *out)
         return PFL_EPARSE;
     if (!is_wanted || sequence != SERVICE_SEQUENCE)
         return 0;
-    rc = pfl_message_copy_append_header(TRACE__PACKET, kept, out);
+    rc = pfl_message_append_header(out, TRACE__PACKET, kept);
     r = pfl_reader_of(packet);
     while (rc == 0 && pfl_reader_field(&r, &f))
         rc = is_stats(&f) ? pfl_message_copy_append(f.id, f.bytes, is_of_writers, out)
@@ -97,6 +98,6 @@ int pfl_clone_response_refuse(const char *why, struct pfl_buf *out)
     int rc = pfl_buf_append(out, no_success, sizeof(no_success));
 
     if (rc == 0)
-        rc = pfl_message_copy_append_header(CLONE_SESSION_RESPONSE__ERROR, len, out);
+        rc = pfl_message_append_header(out, CLONE_SESSION_RESPONSE__ERROR, len);
     return rc != 0 ? rc : pfl_buf_append(out, why, len);
 }

@@ -5,6 +5,7 @@
  */
 #include "consumer/proxy/file_request.h"
 
+#include "base/message.h"
 #include "consumer/proxy/message_copy.h"
 #include "perfetto/consumer_port.fields.h"
 #include "perfetto/trace_config.fields.h"
@@ -82,7 +83,7 @@ static int append_config(struct pfl_span config, struct pfl_span more, struct pf
 
     while (pfl_reader_field(&r, &f))
         kept += measure_field(&f);
-    rc = pfl_message_copy_append_header(ENABLE_TRACING_REQUEST__TRACE_CONFIG, kept, out);
+    rc = pfl_message_append_header(out, ENABLE_TRACING_REQUEST__TRACE_CONFIG, kept);
     r = pfl_reader_of(config);
     while (rc == 0 && pfl_reader_field(&r, &f))
         rc = append_field(&f, out);

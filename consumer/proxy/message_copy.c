@@ -5,7 +5,7 @@
  */
 #include "consumer/proxy/message_copy.h"
 
-#define HEADER_MAX_BYTES 16u
+#include "base/message.h"
 
 static size_t measure(struct pfl_span message, pfl_message_copy_leave *leave)
 {
@@ -25,21 +25,12 @@ size_t pfl_message_copy_bytes(uint32_t id, struct pfl_span message, pfl_message_
     return pfl_varint_size((uint64_t)id << 3) + pfl_varint_size(len) + len;
 }
 
-int pfl_message_copy_append_header(uint32_t id, size_t len, struct pfl_buf *out)
-{
-    uint8_t header[HEADER_MAX_BYTES];
-    struct pfl_writer w = pfl_writer_of(header, sizeof(header));
-
-    pfl_writer_field_header(&w, id, len);
-    return pfl_buf_append(out, header, sizeof(header) - w.left);
-}
-
 int pfl_message_copy_append(uint32_t id, struct pfl_span message, pfl_message_copy_leave *leave,
                             struct pfl_buf *out)
 {
     struct pfl_reader r = pfl_reader_of(message);
     struct pfl_field f;
-    int rc = pfl_message_copy_append_header(id, measure(message, leave), out);
+    int rc = pfl_message_append_header(out, id, measure(message, leave));
 
     while (rc == 0 && pfl_reader_field(&r, &f))
         if (!leave(&f))

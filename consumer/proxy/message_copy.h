@@ -13,7 +13,5 @@ size_t pfl_message_copy_bytes(uint32_t id, struct pfl_span message, pfl_message_
 /* Appends that field to `out`. PFL_ELIMIT, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_message_copy_append(uint32_t id, struct pfl_span message,
                                          pfl_message_copy_leave *leave, struct pfl_buf *out);
-/* Appends only tag and length, for `len` bytes to follow. Errors as above. */
-PFL_MUST_USE int pfl_message_copy_append_header(uint32_t id, size_t len, struct pfl_buf *out);
 
 #endif

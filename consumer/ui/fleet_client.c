@@ -18,8 +18,8 @@
 #include "base/closer.h"
 #include "base/io/fdsock.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "consumer/proxy/clone_response.h"
-#include "consumer/proxy/message_copy.h"
 #include "consumer/ui/fleet_impl.h"
 #include "consumer/ui/fleet_state.h"
 #include "perfetto/consumer_port.fields.h"
@@ -287,8 +287,7 @@ void pfl_fleet_client_give_state(struct pfl_fleet_client *c, struct pfl_span sta
     int rc;
 
     pfl_buf_init(&body, PFL_RPC_REPLY_BODY_MAX);
-    rc = pfl_message_copy_append_header(QUERY_SERVICE_STATE_RESPONSE__SERVICE_STATE, state.len,
-                                        &body);
+    rc = pfl_message_append_header(&body, QUERY_SERVICE_STATE_RESPONSE__SERVICE_STATE, state.len);
     if (rc == 0)
         rc = pfl_buf_append(&body, state.data, state.len);
     for (unsigned i = 0; rc == 0 && i < c->state_requests_len; i++)

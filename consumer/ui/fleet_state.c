@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "base/message.h"
 #include "consumer/proxy/message_copy.h"
 #include "perfetto/service_state.fields.h"
 
@@ -79,8 +80,8 @@ static int append_entry(const struct pfl_field *entry, size_t host, const char *
     if (is_producer)
         pfl_writer_field_bytes(&w, TRACING_SERVICE_STATE__PRODUCER__MACHINE_NAME, name,
                                strlen(name));
-    rc = pfl_message_copy_append_header(
-        entry->id, measure_kept(entry->bytes, leave) + sizeof(tail) - w.left, out);
+    rc = pfl_message_append_header(out, entry->id,
+                                   measure_kept(entry->bytes, leave) + sizeof(tail) - w.left);
     while (rc == 0 && pfl_reader_field(&r, &f))
         if (!leave(&f))
             rc = pfl_buf_append(out, f.raw.data, f.raw.len);

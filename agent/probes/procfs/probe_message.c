@@ -10,6 +10,8 @@
 
 #include <assert.h>
 
+#include "base/message.h"
+
 #define LENGTH_BYTES 4u
 
 void pfl_probe_message_init(struct pfl_probe_message *self, size_t max_bytes)
@@ -30,39 +32,26 @@ void pfl_probe_message_clear(struct pfl_probe_message *self)
     self->failed = false;
 }
 
-static void append(struct pfl_probe_message *self, const void *data, size_t len)
+static void note(struct pfl_probe_message *self, int rc)
 {
-    if (pfl_buf_append(&self->buf, data, len) != 0)
+    if (rc != 0)
         self->failed = true;
 }
 
 void pfl_probe_message_uint(struct pfl_probe_message *self, uint32_t field, uint64_t value)
 {
-    uint8_t room[2 * PFL_VARINT_MAX_BYTES];
-    struct pfl_writer w = pfl_writer_of(room, sizeof(room));
-
-    pfl_writer_field_varint(&w, field, value);
-    append(self, room, sizeof(room) - w.left);
+    note(self, pfl_message_append_varint(&self->buf, field, value));
 }
 
 void pfl_probe_message_fixed64(struct pfl_probe_message *self, uint32_t field, uint64_t bits)
 {
-    uint8_t room[2 * PFL_VARINT_MAX_BYTES];
-    struct pfl_writer w = pfl_writer_of(room, sizeof(room));
-
-    pfl_writer_field_fixed64(&w, field, bits);
-    append(self, room, sizeof(room) - w.left);
+    note(self, pfl_message_append_fixed64(&self->buf, field, bits));
 }
 
 void pfl_probe_message_bytes(struct pfl_probe_message *self, uint32_t field, const void *data,
                              size_t len)
 {
-    uint8_t room[2 * PFL_VARINT_MAX_BYTES];
-    struct pfl_writer w = pfl_writer_of(room, sizeof(room));
-
-    pfl_writer_field_header(&w, field, len);
-    append(self, room, sizeof(room) - w.left);
-    append(self, data, len);
+    note(self, pfl_message_append_bytes(&self->buf, field, pfl_span_of(data, len)));
 }
 
 void pfl_probe_message_text(struct pfl_probe_message *self, uint32_t field, const char *text)
@@ -76,9 +65,10 @@ void pfl_probe_message_begin(struct pfl_probe_message *self, uint32_t field)
     uint8_t room[PFL_VARINT_MAX_BYTES];
 
     assert(self->depth < PFL_MESSAGE_DEPTH);
-    append(self, room, pfl_varint_put(room, (uint64_t)field << 3 | PFL_WIRE_BYTES));
+    note(self, pfl_buf_append(&self->buf, room,
+                              pfl_varint_put(room, (uint64_t)field << 3 | PFL_WIRE_BYTES)));
     self->starts[self->depth++] = self->buf.len;
-    append(self, zeros, LENGTH_BYTES);
+    note(self, pfl_buf_append(&self->buf, zeros, LENGTH_BYTES));
 }
 
 void pfl_probe_message_end(struct pfl_probe_message *self)

@@ -34,6 +34,19 @@ static void fields_are_appended_as_the_wire_has_them(void **state)
     pfl_buf_fini(&buf);
 }
 
+static void one_field_is_whole_or_not_there(void **state)
+{
+    struct pfl_buf buf;
+
+    (void)state;
+    pfl_buf_init(&buf, 12);
+    assert_int_equal(pfl_message_append_fixed64(&buf, 3, 1), 0);
+    assert_int_equal(pfl_message_append_varint(&buf, 1, UINT64_MAX), PFL_ELIMIT);
+    assert_int_equal(pfl_message_append_header(&buf, 2, 300), 0);
+    assert_bytes(&buf, "\x19\x01\0\0\0\0\0\0\0\x12\xac\x02", 12);
+    pfl_buf_fini(&buf);
+}
+
 static void each_length_of_a_nested_message_is_the_shortest(void **state)
 {
     static const size_t lengths[] = {0, 1, 127, 128, 2000};
@@ -86,6 +99,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_are_appended_as_the_wire_has_them),
+        cmocka_unit_test(one_field_is_whole_or_not_there),
         cmocka_unit_test(each_length_of_a_nested_message_is_the_shortest),
         cmocka_unit_test(nothing_is_appended_after_the_first_failure),
     };
