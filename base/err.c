@@ -22,7 +22,7 @@ static const char *const names[] = {
     [-PFL_ECLOSED] = "connection closed",
     [-PFL_ETLS] = "TLS failure",
     [-PFL_EEXPIRED] = "the peer's certificate has expired since it connected",
-    [-PFL_ESTRANGER] = "the socket is served by a user who is not trusted",
+    [-PFL_ESTRANGER] = "an untrusted user serves the socket",
 };
 
 const char *pfl_err_str(int err)

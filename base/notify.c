@@ -42,7 +42,8 @@ static int connect_manager(void)
         return -1;
     if (connect(fd, (const struct sockaddr *)&addr, len) == 0)
         return fd;
-    pfl_log_warn("manager-not-told", "NOTIFY_SOCKET=%s errno=%d", pfl_log_quote_str(name), errno);
+    pfl_log_warn("notify-failed", "was=manager-not-told NOTIFY_SOCKET=%s errno=%d",
+                 pfl_log_quote_str(name), errno);
     (void)close(fd);
     return -1;
 }
@@ -120,7 +121,7 @@ static int send_about(const char *format, const char *name, int fd)
     }
     rc = send_message(socket_fd, &message);
     if (rc == PFL_EIO)
-        pfl_log_warn("manager-not-told", "name=%s errno=%d", name, errno);
+        pfl_log_warn("notify-failed", "was=manager-not-told name=%s errno=%d", name, errno);
     if (socket_fd != kept_fd)
         (void)close(socket_fd);
     return rc;
@@ -135,7 +136,7 @@ int pfl_notify_store(const char *name, int fd)
 void pfl_notify_unstore(const char *name)
 {
     if (send_about("FDSTOREREMOVE=1\nFDNAME=%s", name, -1) == PFL_EAGAIN)
-        pfl_log_warn("manager-not-told", "name=%s", name);
+        pfl_log_warn("notify-failed", "was=manager-not-told name=%s", name);
 }
 
 uint64_t pfl_notify_get_watchdog_ms(void)

@@ -169,7 +169,8 @@ int pfl_service_user_check(int fd, const char *name, const struct pfl_service_us
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0) {
         (void)snprintf(ret_why, PFL_SERVICE_USER_WHY_BYTES,
-                       "who serves %.107s cannot be found out: %s", name, strerror(errno));
+                       "the user that serves %.107s cannot be determined: %s", name,
+                       strerror(errno));
         return PFL_ESTRANGER;
     }
     if (is_ours(cred.uid) || is_named(users, cred.uid) ||

@@ -75,7 +75,7 @@ the fleet's operators, through a relay that it dials." ${makes_users})
 pfl_package(relay perfleet-relay net "where operators and traced hosts of a fleet meet"
 "perfleet-relay carries operators' streams to the tracing services of hosts,
 over mutual TLS, by a policy, and writes down who did what. On a host itself
-it is that host's own door." ${makes_users})
+it gives access to that host." ${makes_users})
 pfl_package(operator perfleet net "traces a fleet of Linux hosts as if it were one machine"
 "The operator's command line: records many hosts at once, into one trace on one
 timeline, which Perfetto's UI and Trace Processor open. Also the fleet's

@@ -146,7 +146,7 @@ static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settin
     port->consumer_socket =
         m->consumer_socket != NULL ? m->consumer_socket : pfl_settings_default_consumer_socket();
     if (pfl_fdsock_trust(m->service_user) != 0)
-        return refuse(fault, "service_user", "wants at most 16 users, who exist", m->service_user);
+        return refuse(fault, "service_user", "wants at most 16 existing users", m->service_user);
     port->max_connections = m->max_connections;
     port->max_per_operator = m->max_connections_per_operator;
     port->max_handshakes_per_min = m->max_handshakes_per_min;

@@ -241,7 +241,7 @@ static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_m
     pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_relay_connections_total",
                        "Connections that came.", (double)p->accepted);
     pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_relay_connections_refused_total",
-                       "Of them, those that ended before they were let in.", (double)p->refused);
+                       "Of them, those that ended before they were admitted.", (double)p->refused);
     collect_handshakes(p, m);
     collect_traffic(p, m);
     collect_certificates(p, m);

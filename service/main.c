@@ -231,7 +231,7 @@ static void on_ready(void *user)
 
     pfl_readiness_tell();
     if (o->ready_fd >= 0 && write(o->ready_fd, "1", 1) != 1)
-        pfl_log_warn("parent-not-told", "errno=%d", errno);
+        pfl_log_warn("parent-notify-failed", "was=parent-not-told errno=%d", errno);
     if (o->ready_fd >= 0)
         (void)close(o->ready_fd);
     pfl_log_info("listening", "version=%s consumer=%s producer=%s", PFL_VERSION,

@@ -85,7 +85,7 @@ static int refuse_option(const struct pfl_settings_program *program,
     return fail(program, error);
 }
 
-/* -1 to go on. */
+/* -1: continue. */
 static int take_option(const struct pfl_settings_program *program, struct command_line *line,
                        int id, struct pfl_settings_layers *layers)
 {

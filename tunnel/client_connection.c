@@ -341,9 +341,9 @@ static void on_h2_stream_closed(void *user, uint32_t code)
     if (code == PFL_H2_CANCEL)
         pfl_client_stream_break(s, PFL_ECLOSED,
                                 "the stream was killed at the other side: its agent was "
-                                "stopped, or somebody ended it there");
+                                "stopped, or it was ended there");
     else if (s->resume.is_in_ended && s->resume.is_end_sent && pfl_resume_held(&s->resume) == 0)
-        pfl_resume_detach(&s->resume); /* all is said; the owner closes */
+        pfl_resume_detach(&s->resume); /* both directions are complete; the owner closes */
     else
         lose_h2_stream(s);
 }

@@ -248,7 +248,7 @@ static void raise_alarm(struct pfl_agent *a, struct pfl_h2_stream *leg,
     if (route->trigger == NULL || route->raised_at == NULL) {
         pfl_agent_refuse(leg, 400, "bad request", "which trigger was raised where?");
     } else if (alarm == NULL) {
-        pfl_agent_refuse(leg, 410, "no such alarm", "nobody set one here");
+        pfl_agent_refuse(leg, 410, "no such alarm", "no alarm was set here");
     } else if (route->raised_ago_ms > pfl_agent_alarm_get_age_ms(alarm)) {
         pfl_agent_refuse(leg, 410, "no such alarm", "it was set after that");
     } else if (is_allowed(leg, route)) {

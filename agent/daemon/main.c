@@ -150,7 +150,7 @@ static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settin
                                     ? pfl_raise_socket_beside(m->consumer_socket)
                                     : pfl_raise_default_socket();
     if (pfl_fdsock_trust(m->service_user) != 0)
-        return refuse(fault, "service_user", "wants at most 16 users, who exist", m->service_user);
+        return refuse(fault, "service_user", "wants at most 16 existing users", m->service_user);
     conf->max_streams = m->max_streams;
     conf->spool_bytes = (size_t)m->spool_mib << 20;
     conf->pool.max_bytes = (uint64_t)m->spool_total_mib << 20;

@@ -179,7 +179,7 @@ static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_m
 {
     const struct pfl_agent_metrics *self = user;
 
-    (void)who; /* nothing of it names anybody */
+    (void)who; /* no identity in it */
     collect_own(self, m);
     pfl_service_view_collect(pfl_service_watch_get(self->watch), m);
     collect_losses(self, m);

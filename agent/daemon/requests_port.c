@@ -178,9 +178,10 @@ static void find_or_begin(struct pfl_agent *a, struct pfl_h2_stream *leg,
         return;
     }
     if (s == NULL && ask->is_resume) {
-        pfl_agent_refuse(leg, 410, "stream gone",
-                         "it was killed, its time-to-live passed, or the host's agent was started "
-                         "anew without it");
+        pfl_agent_refuse(
+            leg, 410, "stream gone",
+            "it was killed, its time-to-live passed, or the host's agent was restarted "
+            "and continued without it");
         return;
     }
     if (s != NULL && !give_role(s, leg, ask->role))

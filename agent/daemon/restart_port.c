@@ -127,11 +127,14 @@ void pfl_agent_take_streams_back(struct pfl_agent *self, struct pfl_stored_fds *
         taken += rc == 0;
         if (rc == 0)
             continue;
-        pfl_log_warn("stream-not-taken-back", "stream=%s reason=\"%s\" effect=\"it ends\"",
+        pfl_log_warn("stream-not-restored",
+                     "was=stream-not-taken-back stream=%s reason=\"%s\" effect=\"it ends\"",
                      pfl_log_quote_str(id), pfl_err_str(rc));
         pfl_agent_stream_forget(id);
     }
     give_up(self, stored);
     if (taken != 0)
-        pfl_log_info("streams-taken-back", "count=%u effect=\"their operators go on\"", taken);
+        pfl_log_info("streams-restored",
+                     "was=streams-taken-back count=%u effect=\"their operators can continue\"",
+                     taken);
 }

@@ -157,7 +157,7 @@ static bool is_allowed(struct pfl_h2_stream *leg, const struct pfl_route *route,
         pfl_role_list(pfl_buf_get(&role), ROLE__TRIGGER, allowed, sizeof(allowed));
         (void)snprintf(why, sizeof(why),
                        "refused by the relay's policy: role %s does not allow raising trigger %s "
-                       "(allowed: %s); ask who keeps the policy",
+                       "(allowed: %s); ask the administrator of the policy",
                        name, forbidden, allowed);
         pfl_log_info("request-refused", "operator=%s reason=%s", order->operator_name,
                      pfl_log_quote_reason(why));

@@ -59,7 +59,7 @@ static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settin
 
     conf->producer_socket = m->producer_socket;
     if (m->service_user != NULL && !take_service_user(m->service_user)) {
-        *fault = (struct pfl_settings_fault){"service_user", "wants at most 16 users, who exist",
+        *fault = (struct pfl_settings_fault){"service_user", "wants at most 16 existing users",
                                              m->service_user};
         return false;
     }

@@ -29,10 +29,11 @@ int pfl_refusal_look(struct pfl_refusal *self, struct perfleet *tracing, int tim
     if (self->looks < LOOKS_BEFORE_WORDS && ++self->looks == LOOKS_BEFORE_WORDS &&
         self->text[0] == '\0') {
         self->is_waiting = true;
-        pfl_log_info("service-awaited",
-                     "reason=\"no tracing service accepts us yet\" remedy=\"start "
-                     "perfleetd; the log of PERFLEET_LOG=debug says where it is "
-                     "looked for\"");
+        pfl_log_info(
+            "waiting-for-service",
+            "was=service-awaited reason=\"no tracing service accepts us yet\" remedy=\"start "
+            "perfleetd; the log of PERFLEET_LOG=debug says where it is "
+            "looked for\"");
     }
     return timeout_ms < 0 || timeout_ms > AWAY_LOOK_MS ? AWAY_LOOK_MS : timeout_ms;
 }

@@ -54,7 +54,7 @@ static bool read_max_ms(const char *text, uint64_t *ret_ms)
            *ret_ms >= PFL_BACKOFF_MIN_MS && *ret_ms <= RESTART_MAX_MS;
 }
 
-/* -1: go on. */
+/* -1: continue. */
 static int read_options(int argc, char **argv, struct pfl_keep_conf *conf)
 {
     enum pfl_log_level level;

@@ -5,12 +5,11 @@
  * Happy path: accept; over TLS both sides show certificates and the owner decides; one request is
  * read (scrape.h) and answered with its length, at once or when the owner has fresh figures; then
  * our direction ends. The peer's end, or the timer, closes. Failures: a status for requests that
- * can be answered, otherwise the connection ends; logged (limited).
- * Ownership: the port owns listeners, TLS conf and connections; a connection owns its stream and
- * timer; the last of them frees the port. Limits: those of the header. (Over TLS, excess
- * connections of a certificate wait after their handshakes; the oldest one of the certificate with
- * most connections gives way to a certificate with fewer.) A text of PFL_METRICS_MAX_BYTES; a
- * request of PFL_SCRAPE_MAX_BYTES.
+ * can be answered, otherwise the connection ends; logged (limited). Ownership: the port owns
+ * listeners, TLS conf and connections; a connection owns its stream and timer; the last of them
+ * frees the port. Limits: those of the header. (Over TLS, excess connections of a certificate wait
+ * after their handshakes; the oldest one of the certificate with most connections is closed for a
+ * certificate with fewer.) A text of PFL_METRICS_MAX_BYTES; a request of PFL_SCRAPE_MAX_BYTES.
  */
 #include "base/io/metrics_port.h"
 

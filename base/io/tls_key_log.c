@@ -32,8 +32,7 @@ void pfl_tls_key_log_start(void)
         pfl_log_error("tls-key-log-failed", "file=%s reason=%s", pfl_log_quote_str(path),
                       pfl_log_quote_str(strerror(errno)));
     else
-        pfl_log_warn("tls-key-log",
-                     "file=%s effect=\"whoever reads it can decrypt all connections\"",
+        pfl_log_warn("tls-key-log", "file=%s effect=\"a reader of it can decrypt all connections\"",
                      pfl_log_quote_str(path));
 }
 

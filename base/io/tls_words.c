@@ -37,7 +37,7 @@ static const struct flag_words flag_table[] = {
                                          "connection (extended key usage): hosts serve, "
                                          "operators connect"},
     {MBEDTLS_X509_BADCRL_EXPIRED,
-     "our revocation list has expired, so nobody can be verified: renew the CRL file"},
+     "our revocation list has expired, so no peer can be verified: renew the CRL file"},
     {MBEDTLS_X509_BADCRL_FUTURE,
      "our revocation list is not valid yet: check this machine's clock, or the CRL file"},
     {MBEDTLS_X509_BADCRL_NOT_TRUSTED,

@@ -471,7 +471,7 @@ static void refuse_option(const struct pfl_command *command, int why, const char
         pfl_cmd_error("perfleet %s has no option --%s", command->name, name);
 }
 
-/* 0: go on, 1: help was asked for, -1: said on stderr what is wrong. */
+/* 0: continue, 1: help was requested, -1: error reported on stderr. */
 static int read_options(const struct pfl_command *command, struct pfl_args *args, int argc,
                         char **argv)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the commands share: questions to hosts, files. A failure is returned to the caller, who
- * says it on stderr.
+ * Shared by the commands: queries to hosts, files. A failure is returned to the caller, which
+ * reports it on stderr.
  */
 #include "consumer/cmd/cmd.h"
 

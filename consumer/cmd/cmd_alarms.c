@@ -257,7 +257,7 @@ static void on_sessions(struct pfl_asked_host *h)
             "disarm takes the order back";
         break;
     case PFL_SESSION_OVER:
-        r->lacks = "the session has ended, so that nothing new can be copied; see perfleet read";
+        r->lacks = "the session has ended, so there is nothing to copy; see perfleet read";
         break;
     case PFL_SESSION_RUNNING:
         break;
@@ -285,7 +285,7 @@ static void check_sessions(struct run *run)
         pfl_ask_free(ask);
 }
 
-/* ---- telling ---- */
+/* ---- output ---- */
 
 /* Whatever else a host says is not for a terminal. */
 static bool is_state(const char *text)

@@ -59,14 +59,15 @@ static void say_why(int err, const char *socket, char *dst, size_t room)
     dst[0] = '\0';
     if (err == PFL_ENOENT || err == PFL_ECLOSED)
         (void)snprintf(dst, room,
-                       "nobody serves producers at %s: is perfleetd (or traced) running?", quoted);
+                       "no service listens for producers at %s: is perfleetd (or traced) running?",
+                       quoted);
     else if (err == PFL_ESTRANGER)
         (void)snprintf(dst, room, "%s", pfl_fdsock_get_service_why());
     else if (err != 0)
         (void)snprintf(dst, room, "%s: %s", quoted, pfl_err_str(err));
 }
 
-/* What is said at the end. */
+/* The output at the end. */
 struct answer {
     struct pfl_buf text;
     json_t *list; /* owned; NULL: as text */
@@ -131,7 +132,7 @@ static void raise_here(uv_loop_t *loop, const struct pfl_args *args,
     add_host(answer, spec == NULL ? "local" : spec->text, why);
 }
 
-/* What is no host at all is said when the hosts are opened. */
+/* An invalid host is reported when the hosts are opened. */
 static bool has_only_sockets(const struct pfl_targets *targets)
 {
     struct pfl_host_spec spec;

@@ -56,10 +56,9 @@ static void fail_attach(struct pfl_asked_host *h, const struct pfl_rpc_reply *re
         snprintf(why, sizeof(why), "%s",
                  pfl_log_quote((const char *)reply->why.data, reply->why.len));
     else
-        snprintf(
-            why, sizeof(why),
-            "there is no session %s that was left running, or somebody holds it; see perfleet ps",
-            pfl_log_quote_str(name_of(h)));
+        snprintf(why, sizeof(why),
+                 "no session %s was left running, or another consumer holds it; see perfleet ps",
+                 pfl_log_quote_str(name_of(h)));
     pfl_ask_fail(h, why);
 }
 
@@ -130,7 +129,7 @@ static int on_disabled(void *user, const struct pfl_rpc_reply *reply)
     return on_detached(user, reply);
 }
 
-/* A flush that fails is counted by the service; the session is stopped all the same. */
+/* The service counts a failed flush; the session is stopped in any case. */
 static int on_flushed(void *user, const struct pfl_rpc_reply *reply)
 {
     static const struct act disable = {.method = "DisableTracing"};
@@ -194,7 +193,7 @@ static int on_counted(void *user, const struct pfl_rpc_reply *reply)
     if (reply->success && h->answer.len != 0)
         pfl_ask_done(h);
     else if (reply->success)
-        pfl_ask_fail(h, "the service does not tell its counters");
+        pfl_ask_fail(h, "the service does not report its counters");
     return on_detached(user, reply);
 }
 

@@ -17,9 +17,9 @@
 #define ANSWER_EXITS "0 all hosts answered, 1 none, 2 usage, 4 some did not"
 #define TRACE_EXITS                                                                                \
     "0 complete, 1 nothing recorded,\n2 usage, 3 data was lost, 4 a host is missing or cut "       \
-    "short, 5 the file could not be written,\n6 a host wrote nothing, or nobody offers what is "   \
-    "asked "                                                                                       \
-    "for, 130 given up"
+    "short, 5 the file could not be written,\n6 a host wrote nothing, or no host offers its data " \
+    "sources, "                                                                                    \
+    "130 aborted"
 
 #define HOSTS "HOSTS"
 
@@ -50,7 +50,7 @@ static const struct pfl_command commands[] = {
      "Then: perfleet ps, stats, snapshot, trigger, stop, read, kill.",
      "0 it runs on all hosts, 1 on none, 2 usage, 4 on some", STARTS, 1, PFL_ARGS_MAX_WORDS,
      pfl_cmd_start},
-    {"ps", "the sessions of hosts", HOSTS, "The sessions of each host, whoever made them.",
+    {"ps", "the sessions of hosts", HOSTS, "The sessions of each host, of all consumers.",
      ANSWER_EXITS, ASKS_ALL, 0, 0, pfl_cmd_ps},
     {"stats", "the counters of a session that was left running", "SESSION " HOSTS,
      "How much is in the buffers of SESSION on each host, and what was lost.", ANSWER_EXITS, ASKS,
@@ -58,7 +58,8 @@ static const struct pfl_command commands[] = {
     {"snapshot", "copy a running session of many hosts into one trace file",
      "[SESSION] -o FILE " HOSTS,
      "Copies the buffers of SESSION on all hosts at the same moment and reads the copies into one\n"
-     "trace file; the session goes on. Without SESSION: the one with the highest bugreport_score.",
+     "trace file; the session continues. Without SESSION: the one with the highest "
+     "bugreport_score.",
      TRACE_EXITS, TRACES, 0, 1, pfl_cmd_snapshot},
     {"trigger", "wait for a trigger on any host, then take a snapshot of all",
      "SESSION -o FILE " HOSTS,
@@ -68,13 +69,13 @@ static const struct pfl_command commands[] = {
      TRACE_EXITS, TRACES, 1, 1, pfl_cmd_trigger},
     {"arm", "have hosts copy a session when a trigger is raised on any of them",
      "SESSION TRIGGER... --relay ADDRESS " HOSTS,
-     "Gives the hosts' agents a standing order, for which nobody needs to stay connected: when "
-     "one\n"
-     "of the TRIGGERs is raised on one of the hosts, the relay tells the others, and each copies\n"
+     "Gives the hosts' agents a standing order that works while you are not connected: when one "
+     "of\n"
+     "the TRIGGERs is raised on one of the hosts, the relay notifies the others, and each copies\n"
      "SESSION. Then: perfleet alarms, perfleet read SESSION.triggered. An order makes one copy.",
      ANSWER_EXITS ",\n6 armed, but there is no such session", ASKS, 2, PFL_ARGS_MAX_WORDS,
      pfl_cmd_arm},
-    {"disarm", "cancel such an order", "SESSION --relay ADDRESS " HOSTS,
+    {"disarm", "cancel an order of perfleet arm", "SESSION --relay ADDRESS " HOSTS,
      "A copy that was made stays: perfleet read or kill SESSION.triggered.", ANSWER_EXITS, ASKS, 1,
      1, pfl_cmd_disarm},
     {"alarms", "your orders and their results", "--relay ADDRESS " HOSTS,
@@ -98,7 +99,7 @@ static const struct pfl_command commands[] = {
     {"kill", "discard a session that was left running", "SESSION " HOSTS,
      "Ends SESSION on all hosts; its data is gone.", ANSWER_EXITS, ASKS, 1, 1, pfl_cmd_kill},
     {"hosts", "hosts that answer, their version and number of producers", HOSTS " [--json]",
-     "A table: who answers there, and how busy it is; below it what is wrong, and the sum.",
+     "A table of the hosts that answer and their load; below it their problems, and a sum.",
      ANSWER_EXITS, ASKS_ALL | PFL_OPTIONS_TABLE | PFL_OPTIONS_LEFT_HOSTS, 0, 0, pfl_cmd_hosts},
     {"forget", "remove hosts that left from a relay's list",
      "HOST... | --older-than TIME [--select TERMS] [--relay ADDRESS]",
@@ -114,7 +115,7 @@ static const struct pfl_command commands[] = {
     {"doctor", "what could spoil a recording, before it begins", "[-c FILE | --preset NAME] " HOSTS,
      "Checks every host: does it answer, when do certificates expire, how well is its clock "
      "known,\n"
-     "does somebody offer the config's data sources, is there room for a session, do versions "
+     "does any producer offer the config's data sources, is there room for a session, do versions "
      "differ.",
      "0 all is well, 1 no host answered, 2 usage, 3 warnings, 4 a host would be missing",
      ASKS_ALL | PFL_OPTIONS_CONFIG | PFL_OPTIONS_LEFT_HOSTS, 0, 0, pfl_cmd_doctor},
@@ -210,8 +211,8 @@ static int help(const char *name)
     return command->run == NULL ? pfl_cmd_pki(2, argv) : pfl_args_run(command, 2, argv);
 }
 
-/* What is opened must not get the number of a standard stream that is closed: words for the
- * operator would go there. What is said into a closed one is an error still. */
+/* Opened files must not get the number of a closed standard stream: messages for the operator would
+ * be written there. Writing to a closed one is still an error. */
 static void fill_standard_streams(void)
 {
     int fd = open("/dev/null", O_RDONLY);

@@ -108,9 +108,9 @@ static void word_waiting(const struct pfl_recording *r, const struct pfl_recordi
 {
     char who[PFL_HOST_NAME_MAX + 32];
     const char *then = pfl_recording_get_phase(r) < PFL_RECORDING_START ? "gives up"
-                       : a->is_relay  ? "goes on without its hosts"
-                       : a->hosts > 1 ? "goes on without them"
-                                      : "goes on without it";
+                       : a->is_relay  ? "continues without its hosts"
+                       : a->hosts > 1 ? "continues without them"
+                                      : "continues without it";
 
     name_absent(a, who, sizeof(who));
     snprintf(out, size, "waiting for %s (away %.0f s); Ctrl-C %s", who, (double)a->away_ms / 1e3,
@@ -187,7 +187,7 @@ static void say_losses(struct pfl_progress *p, const struct pfl_recording *r)
     clear_bar(p);
     fprintf(stderr,
             "losses so far: %llu (%s %llu): larger buffers or fewer sources; the "
-            "summary tells which\n",
+            "summary names them\n",
             (unsigned long long)sum, worst, (unsigned long long)worst_losses);
 }
 

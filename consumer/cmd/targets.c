@@ -100,7 +100,7 @@ static bool take_local(struct pfl_targets *t)
     t->specs_len = 0;
     if (error == EACCES || error == EPERM)
         pfl_cmd_error("no host is given, and this machine's service at %s is not open to you: run "
-                      "the command as a user who may open that socket, or give --host, or --relay "
+                      "the command as a user that may open that socket, or give --host, or --relay "
                       "HOST:PORT with --select",
                       spec->address);
     else

@@ -58,7 +58,7 @@ static void note_hit(struct pfl_host_link *l, struct pfl_span hit)
         else if (f.type == PFL_WIRE_VARINT)
             pfl_writer_field_varint(&w, f.id + CLONE_AFTER_HIT, f.value);
     }
-    /* Without memory for it the copy is made all the same, only without the reason. */
+    /* Without memory for it the copy is made without the reason. */
     if (pfl_buf_append(&l->trigger, bytes, sizeof(bytes) - w.left) != 0)
         pfl_buf_clear(&l->trigger);
 }
@@ -172,7 +172,7 @@ static int on_attached(void *user, const struct pfl_rpc_reply *reply)
         ask_notice_of_end(l);
     else
         fail_refused(l, reply,
-                     "the session is held by somebody: only one that was left running "
+                     "another consumer holds the session: only one that was left running "
                      "(perfleet start, perfetto --detach) can be taken over");
     return 0;
 }
@@ -219,7 +219,7 @@ static int on_visit_attached(void *user, const struct pfl_rpc_reply *reply)
         pfl_host_link_close_now(l);
     } else {
         fail_refused(l, reply,
-                     "the session is held by somebody: only one that was left running "
+                     "another consumer holds the session: only one that was left running "
                      "(perfleet start, perfetto --detach) can be taken over");
     }
     return 0;
@@ -256,7 +256,7 @@ static void judge_stop(struct pfl_host_link *l)
         pfl_host_link_look_later(l);
     } else {
         l->has_session = false;
-        pfl_host_link_fail(l, "the session is gone: somebody killed it, or its duration is over");
+        pfl_host_link_fail(l, "the session is gone: it was killed, or its duration is over");
     }
 }
 
@@ -267,7 +267,7 @@ static int on_state_of_stop(void *user, const struct pfl_rpc_reply *reply)
     if (l->state != PFL_LINK_DISABLING)
         return 0;
     if (!reply->success || pfl_session_take_state(reply->body, &l->service_state) != 0)
-        fail_refused(l, reply, "the service does not tell its sessions");
+        fail_refused(l, reply, "the service does not report its sessions");
     else if (!reply->has_more)
         judge_stop(l);
     return 0;
@@ -348,8 +348,8 @@ static void take_session(struct pfl_host_link *l)
                               "it: leave out --keep");
     } else if (l->conf.task == PFL_LINK_WATCH &&
                pfl_session_count_triggers(pfl_buf_get(&l->service_state), l->conf.session) == 0) {
-        pfl_host_link_fail(l, "the session has no trigger that takes a snapshot, so it would be "
-                              "waited for in vain: its config wants trigger_config { trigger_mode: "
+        pfl_host_link_fail(l, "the session has no trigger that takes a snapshot, so the wait "
+                              "would never end: its config wants trigger_config { trigger_mode: "
                               "CLONE_SNAPSHOT triggers { name: \"x\" } }; see perfleet snapshot");
     } else if (l->conf.task == PFL_LINK_SNAPSHOT) {
         pfl_host_link_move(l, PFL_LINK_READY);
@@ -370,7 +370,7 @@ static int on_state(void *user, const struct pfl_rpc_reply *reply)
         return 0;
     l->has_looked = true;
     if (!reply->success || pfl_session_take_state(reply->body, &l->service_state) != 0)
-        fail_refused(l, reply, "the service does not tell its sessions");
+        fail_refused(l, reply, "the service does not report its sessions");
     else if (!reply->has_more)
         take_session(l);
     return 0;
@@ -406,7 +406,7 @@ static void judge_watched(struct pfl_host_link *l)
         l->report.has_ended_itself = true;
         pfl_host_link_move(l, PFL_LINK_DETACHING);
     } else {
-        pfl_host_link_fail(l, "the session is gone: somebody killed it");
+        pfl_host_link_fail(l, "the session is gone: it was killed");
     }
 }
 
@@ -417,7 +417,7 @@ static int on_state_of_watched(void *user, const struct pfl_rpc_reply *reply)
     if (l->state != PFL_LINK_RECORDING)
         return 0;
     if (!reply->success || pfl_session_take_state(reply->body, &l->service_state) != 0)
-        fail_refused(l, reply, "the service does not tell its sessions");
+        fail_refused(l, reply, "the service does not report its sessions");
     else if (!reply->has_more)
         judge_watched(l);
     return 0;

@@ -2,7 +2,7 @@
 /*
  * Pulls a session into a file.
  *
- *     every period, and when somebody is in a hurry:
+ *     every period, and on request (hurry):
  *                    Flush -> ReadBuffers -> packets to the file -> on_read_out
  *     at the end:    ReadBuffers -> packets to the file -> fdatasync -> on_finished
  *

@@ -14,7 +14,7 @@ enum {
     IDENTITY_MAX_BYTES = 24,
 };
 
-/* What the config wishes; also when it wishes for nothing. */
+/* The config's request for a file, which may be none. */
 static int read_config(struct pfl_span config, struct pfl_file_request *file_request)
 {
     struct pfl_reader r = pfl_reader_of(config);

@@ -513,7 +513,7 @@ bool pfl_recording_interrupt(struct pfl_recording *self)
     case PFL_RECORDING_STOP:
     case PFL_RECORDING_READ:
         pfl_recording_watch(self);
-        pfl_recording_leave_absent(self, "it was away, and you went on without it");
+        pfl_recording_leave_absent(self, "it was away, and you continued without it");
         if (self->interrupts > 1 && is_any_in(self, pfl_recording_waited_states(self)))
             pfl_recording_abort(self, self->conf.link.task == PFL_LINK_RECORD
                                           ? "interrupted: what was not read is lost"

@@ -122,9 +122,10 @@ static void check_source(struct judge *j, const struct pfl_health_host *h, const
             if (name.id != DATA_SOURCE_CONFIG__NAME || name.type != PFL_WIRE_BYTES ||
                 has_source(state, name.bytes))
                 continue;
-            snprintf(f.text, sizeof(f.text),
-                     "nobody there offers %s: is its program (perfleet-probes, the app) running?",
-                     pfl_log_quote((const char *)name.bytes.data, name.bytes.len));
+            snprintf(
+                f.text, sizeof(f.text),
+                "no producer there offers %s: is its program (perfleet-probes, the app) running?",
+                pfl_log_quote((const char *)name.bytes.data, name.bytes.len));
             say(j, h->name, &f);
         }
     }
@@ -161,7 +162,7 @@ static void check_print(struct judge *j, const struct pfl_health_host *h, const 
             continue;
         snprintf(f.text, sizeof(f.text),
                  "the kernel's top-level buffer, where it comes from before Linux 6.16, is "
-                 "somebody's: %s; end that recording, or do without",
+                 "in use: %s; end that recording, or do without",
                  pfl_log_quote_str(why));
         say(j, h->name, &f);
     }

@@ -186,10 +186,10 @@ static int add_losses(const struct pfl_summary *s, const struct pfl_summary_host
         rc =
             pfl_text_add(out, "  note: its connection was lost and resumed %u times\n", h->resumes);
     if (rc == 0 && h->is_not_removed)
-        rc = pfl_text_add(out, "  note: session %s was read, and is there still: perfleet kill\n",
+        rc = pfl_text_add(out, "  note: session %s was read, and still exists: perfleet kill\n",
                           s->session);
     if (rc == 0 && !h->has_losses && h->is_merged)
-        rc = pfl_text_add(out, "  the service did not tell its counters\n");
+        rc = pfl_text_add(out, "  the service did not report its counters\n");
     return rc;
 }
 

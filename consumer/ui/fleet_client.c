@@ -127,7 +127,7 @@ static int reply_run(struct pfl_fleet_client *c, struct pfl_rpc_request request,
 
 /* ---- recording ---- */
 
-/* It is said here, and by an event at the trace's start. Without memory for that, here alone. */
+/* Reported here, and by an event at the trace's start. Without memory for that, only here. */
 static void note_missing(struct pfl_fleet_client *c, const struct pfl_fleet_run *run)
 {
     const char *missing = pfl_fleet_run_get_missing(run);
@@ -167,7 +167,7 @@ static const char *find_obstacle(const struct pfl_fleet_client *c)
     if (c->run != NULL || c->fd >= 0)
         return "this connection has a recording already";
     if (c->fleet->recordings >= PFL_FLEET_MAX_RECORDINGS)
-        return "too many recordings of all hosts go on already; close the pages that have them";
+        return "too many recordings of all hosts are running; close the pages that have them";
     return "";
 }
 

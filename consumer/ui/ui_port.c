@@ -244,7 +244,8 @@ static void forget_arrival(struct pfl_ui *ui, struct arrival *a)
     pfl_mem_free(a);
 }
 
-/* The oldest first; but none that came in this turn, as what it asks has not been read. */
+/* The oldest first; but none that was accepted in this turn, because its request has not been
+ * read. */
 static void end_arrivals_in_excess(struct pfl_ui *ui)
 {
     while (ui->arrivals_len > PFL_UI_MAX_ARRIVALS) {
@@ -267,7 +268,7 @@ static unsigned judge(const struct pfl_ui *ui, struct lws *wsi, size_t *ret_host
     struct pfl_ui_visit visit;
 
     if (!pfl_ui_owner_is_ours(lws_get_socket_fd(wsi), pfl_ui_get_port(ui))) {
-        *ret_why = "another user's programs may not come in here";
+        *ret_why = "other users' programs have no access here";
         return 403;
     }
     visit.host = copy_field(wsi, WSI_TOKEN_HOST, host);
@@ -276,7 +277,7 @@ static unsigned judge(const struct pfl_ui *ui, struct lws *wsi, size_t *ret_host
     return pfl_ui_access_judge(&ui->conf.rules, &visit, ret_host, ret_why);
 }
 
-/* The library wants 0 to go on, 1 after an answer of ours. */
+/* The library expects 0 to continue, 1 after our own answer. */
 static int confirm(struct pfl_ui *ui, struct lws *wsi)
 {
     const char *why = "too many connections";

@@ -35,7 +35,7 @@ static const char help[] =
     "  --socket NAME     the service's producer socket (default as PERFETTO_PRODUCER_SOCK_NAME)\n"
     "  --name NAME       producer name (default perfleet-example)\n"
     "  --source NAME     data source name (default com.example.load)\n"
-    "  --smb-kb N        wish for the shared memory, in KiB\n"
+    "  --smb-kb N        requested size of the shared memory, in KiB\n"
     "  --startup-ms N    trace at once, into memory of its own (--smb-kb, default 256), and wait "
     "so\n"
     "                    long for a session of com.example.load that takes it over\n"

@@ -154,7 +154,7 @@ static void let_sources_go(struct perfleet *p)
 {
     struct pfl_source *s;
 
-    /* LEFT is announced only when the source was let go: two steps. */
+    /* LEFT is announced only after the source was released: two steps. */
     while ((s = take_source(p, PFL_SOURCE_LEAVING, PFL_SOURCE_NEW)) != NULL) {
         pthread_mutex_lock(&p->lock);
         s->stage = PFL_SOURCE_LEAVING;

@@ -63,7 +63,7 @@ enum pfl_ipc_command_kind {
 
 struct pfl_ipc_command {
     enum pfl_ipc_command_kind kind;
-    uint32_t page_kb;       /* setup_tracing; 0: not told */
+    uint32_t page_kb;       /* setup_tracing; 0: not given */
     uint64_t instance_id;   /* setup, start, stop */
     struct pfl_span config; /* setup, start: DataSourceConfig; borrowed */
     struct pfl_span name;   /* DataSourceConfig.name; borrowed */

@@ -55,7 +55,7 @@ const char *perfleet_err_str(int err)
         "no connection to the service",
         "not available in the child of a fork",
         "not legal inside a callback",
-        "the socket is served by a user who is not trusted",
+        "an untrusted user serves the socket",
     };
 
     if (err > 0 || (size_t)-err >= sizeof(words) / sizeof(words[0]))

@@ -293,7 +293,7 @@ void perfleet_arg_proto(struct perfleet_event *ev, const char *name,
 
 /* --- nested arguments -------------------------------------------------------------------- */
 
-/* Too deep a level, or a hidden one, is counted all the same, so that its end finds its match. */
+/* Too deep a level, or a hidden one, is counted, too, so that its end has a match. */
 static void open_level(struct perfleet_event *ev, const char *name, bool is_array)
 {
     begin_arg(ev, name);

@@ -57,7 +57,7 @@ static int take_timeout(const char *text, uint32_t *ret_ms)
     return -1;
 }
 
-/* -1: go on; else the exit code. */
+/* -1: continue; else the exit code. */
 static int read_options(int argc, char **argv, struct wish *wish)
 {
     static const struct option options[] = {

@@ -38,11 +38,10 @@ static bool refuse(struct judge *j, const char *what, const char *remedy)
 {
     struct pfl_span name = pfl_role_get_name(j->role);
 
-    (void)snprintf(
-        j->why, PFL_JUDGE_WHY_BYTES,
-        "refused by the relay's policy: role %.*s does not allow %s; %s, or ask who keeps "
-        "the policy",
-        (int)name.len, (const char *)name.data, what, remedy);
+    (void)snprintf(j->why, PFL_JUDGE_WHY_BYTES,
+                   "refused by the relay's policy: role %.*s does not allow %s; %s, or ask the "
+                   "administrator of the policy",
+                   (int)name.len, (const char *)name.data, what, remedy);
     return false;
 }
 

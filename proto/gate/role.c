@@ -70,7 +70,7 @@ static const char *check_field(const struct pfl_field *f, bool is_relays, unsign
         f->value > (f->id == ROLE__MAX_BYTES_PER_S ? MAX_BYTES_PER_S : UINT32_MAX))
         return "a number is too large";
     if ((f->id == ROLE__NAME || !is_text(f->id)) && (*seen & bit) != 0)
-        return "something is said twice that a role has once";
+        return "a field is repeated that a role has once";
     *seen |= bit;
     return NULL;
 }

@@ -99,7 +99,7 @@ static const char *remedy_of_connect(int rc)
     case PFL_ENOENT:
         return "start perfleetd, or give its socket with --consumer-socket";
     case PFL_ECLOSED:
-        return "nobody listens there: start perfleetd again";
+        return "no service listens there: start perfleetd again";
     case PFL_EPERM:
         return "let this user connect to it: perfleetd --set-socket-permissions, or the socket's "
                "group";

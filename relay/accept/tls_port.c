@@ -330,7 +330,7 @@ static int load_tls(const struct pfl_tls_files *files, struct pfl_tls_conf **ret
              "issue it again: perfleet pki renew DIR host NAME");
     if (files->crl_path != NULL)
         tell_end("crl", files->crl_path, pfl_tls_conf_get_crl_end(*ret_tls),
-                 "renew it, else nobody is let in: perfleet pki crl DIR, then SIGHUP");
+                 "renew it, else all peers are refused: perfleet pki crl DIR, then SIGHUP");
     return 0;
 }
 

@@ -105,7 +105,7 @@ static void begin_end(struct pfl_direct_proxy *f)
     }
 }
 
-/* Bytes that came in and are out again: a slow reader is not an idle one. */
+/* Received bytes that were sent again: a slow reader is not an idle one. */
 static uint64_t count_moved(const struct pfl_direct_proxy *f)
 {
     uint64_t moved = 0;

@@ -11,7 +11,7 @@ struct pfl_agent_hello {
     struct pfl_hub_peer *agent;           /* borrowed: has the same life */
     struct pfl_stream_table *streams;     /* borrowed */
     struct pfl_trigger_passing *triggers; /* borrowed */
-    int64_t asked_ns;                     /* the clock exchange under way */
+    int64_t asked_ns;                     /* the current clock exchange */
     unsigned rounds;                      /* of the burst of clock exchanges */
 };
 

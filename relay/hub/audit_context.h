@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who asks, from where, of which host and stream: what lines of the audit log and the log share. A
- * core; it is a copy, because the peer may be gone when the line is written. */
+/* The requester's name and address, host and stream: the common part of lines of the audit log and
+ * the log. A core; it is a copy, because the peer may be freed before the line is written. */
 #ifndef PFL_RELAY_HUB_AUDIT_CONTEXT_H
 #define PFL_RELAY_HUB_AUDIT_CONTEXT_H
 

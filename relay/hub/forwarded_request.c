@@ -64,7 +64,7 @@ static void on_end(void *user)
 }
 
 /* It counts for its operator as long as it has a stream of the agent's connection, which may be
- * slow to take what cancels it; the agent may have done it all the same. */
+ * slow to receive the cancel; the agent may have done the request nevertheless. */
 static void on_closed(void *user, uint32_t code)
 {
     struct forwarded *f = user;

@@ -18,7 +18,7 @@ struct pfl_host_list {
 
 /* Names are copied. */
 void pfl_host_list_init(struct pfl_host_list *self, const char *relay, const char *fleet);
-/* Answers in pieces, as the operator reads and his rate allows. */
+/* Answers in pieces, as the operator reads and the rate allows. */
 void pfl_host_list_send(struct pfl_host_list *self, struct pfl_hub_peer *peer,
                         struct pfl_h2_stream *h2_stream);
 

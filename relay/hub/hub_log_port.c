@@ -30,7 +30,7 @@ static void log_stream_detached(struct pfl_hub_log *self, const struct pfl_hub_r
     if (pfl_log_limit_take(&self->detached, "stream-detached", now_ms))
         pfl_log_warn("stream-detached",
                      "operator=%s host=%s stream=%s held_bytes=%llu reason=\"the operator has not "
-                     "read what waits for him here\" remedy=\"see --max-unread-mib\"",
+                     "read the data that waits here\" remedy=\"see --max-unread-mib\"",
                      r->context->who, r->context->host, r->context->stream,
                      (unsigned long long)r->number);
 }
@@ -58,7 +58,8 @@ static void log_of_agent(const struct pfl_hub_report *r)
         pfl_log_warn("events-ended", "host=%s code=%llu", c->host, (unsigned long long)r->number);
         return;
     case PFL_HUB_EVENTS_UNHEARD:
-        pfl_log_warn("events-unheard", "host=%s reason=\"%s\"", c->host, r->detail);
+        pfl_log_warn("events-not-received", "was=events-unheard host=%s reason=\"%s\"", c->host,
+                     r->detail);
         return;
     case PFL_HUB_HELLO_NOT_ASKED:
         pfl_log_warn("hello-unusable", "address=%s host=%s reason=\"it could not be asked\"",

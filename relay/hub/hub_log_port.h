@@ -9,7 +9,7 @@
 /* Zeroed memory is a fresh one. */
 struct pfl_hub_log {
     struct pfl_log_limit refused;  /* streams that hosts refuse are as many as an operator likes */
-    struct pfl_log_limit detached; /* the same for streams that nobody reads */
+    struct pfl_log_limit detached; /* the same for unread streams */
 };
 
 void pfl_hub_log_write(struct pfl_hub_log *self, const struct pfl_hub_report *report,

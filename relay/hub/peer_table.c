@@ -40,7 +40,7 @@ uint64_t pfl_peer_table_get_now_ms(const struct pfl_peer_table *self)
     return self->shell->get_now_ms(self->shell->user);
 }
 
-/* ---- who comes ---- */
+/* ---- admission ---- */
 
 static bool is_same(const struct pfl_identity *a, const struct pfl_identity *b)
 {
@@ -57,8 +57,8 @@ static unsigned count_of(const struct pfl_peer_table *self, const struct pfl_ide
     return count;
 }
 
-/* Connections that a host does not let go when it has newer ones must not fill the port: the oldest
- * that is not in use gives way. */
+/* Old connections that a host keeps when it has newer ones must not fill the port: the oldest
+ * unused one is closed. */
 static struct pfl_hub_peer *oust(struct pfl_peer_table *self, const struct pfl_identity *identity)
 {
     struct pfl_hub_peer *oldest = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agents and operators that are connected, the hosts that the agents stand for, and the policy
- * that says who may use which of them. A core: it says which connection gives way, and the shell
- * closes it.
+ * The connected agents and operators, the hosts of the agents, and the policy that says which
+ * operator may use which of them. A core: it selects the connection to close, and the shell closes
+ * it.
  *
  *     admit -> add -> settle -> leave -> remove       (hub_port.c calls them, in this order)
  *                       |         |
@@ -64,8 +64,8 @@ void pfl_peer_table_init(struct pfl_peer_table *self, const struct pfl_peer_tabl
 /* After the last peer was removed. */
 void pfl_peer_table_fini(struct pfl_peer_table *self);
 
-/* Whether one more connection may come. PFL_ELIMIT: the operator has as many as he may. Of a host,
- * *ret_ousted is the connection that is to be closed for it; NULL: none. */
+/* Whether one more connection is admitted. PFL_ELIMIT: the operator's maximum is reached. Of a
+ * host, *ret_ousted is the connection to close for it; NULL: none. */
 PFL_MUST_USE int pfl_peer_table_admit(struct pfl_peer_table *self,
                                       const struct pfl_identity *identity,
                                       struct pfl_hub_peer **ret_ousted);

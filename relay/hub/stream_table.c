@@ -268,7 +268,7 @@ static bool check_memory(const struct stream *c, const struct pfl_host_request *
     if (may_have_more(c->table, c->share))
         return true;
     (void)snprintf(detail, sizeof(detail),
-                   "%s has not read what waits for him at this relay: read it, or close streams",
+                   "%s has not read the data that waits at this relay: read it, or close streams",
                    c->context.who);
     pfl_host_request_forbid(
         request, &(struct pfl_problem){429, "relay", "too much is not read", detail}, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators' streams to hosts: who has which, what they may hold of the relay's memory, and what
- * becomes of them when the policy changes. A core.
+ * Operators' streams to hosts: the operator of each, its share of the relay's memory, and the
+ * effect of a changed policy. A core.
  */
 #ifndef PFL_RELAY_HUB_STREAM_TABLE_H
 #define PFL_RELAY_HUB_STREAM_TABLE_H
@@ -19,7 +19,7 @@ struct pfl_stream_table {
     struct pfl_peer_table *peers; /* borrowed */
     struct pfl_quotas *quotas;    /* borrowed */
     struct pfl_list streams;      /* they free themselves */
-    struct pfl_shares unread; /* memory for what came for an operator, or from him; by his name */
+    struct pfl_shares unread; /* memory for data from and for operators, by the operator's name */
     struct pfl_traffic ended; /* `begun` of all, bytes of those that are over */
 };
 
@@ -42,8 +42,8 @@ unsigned pfl_stream_table_count(const struct pfl_stream_table *self, const char 
 void pfl_stream_table_get_traffic(const struct pfl_stream_table *self,
                                   struct pfl_traffic *ret_traffic);
 
-/* Memory for other answers to this operator (`share`); what his streams hold without need is taken
- * first. False: there is none for him. */
+/* Memory for other answers to this operator (`share`); first takes what the operator's streams hold
+ * without need. False: the share is used up. */
 bool pfl_stream_table_take_memory(struct pfl_stream_table *self, uint64_t share, size_t bytes);
 void pfl_stream_table_give_memory(struct pfl_stream_table *self, uint64_t share, size_t bytes);
 /* An operator's number in the shares. */

@@ -19,9 +19,7 @@ struct pfl_audit_log_entry {
     uint64_t bytes_to_host;
     uint64_t bytes_to_operator;
     const char *method; /* of ConsumerPort; NULL: omitted */
-    const char
-        *detail; /* of anybody's making: what JSON does not take as it is is replaced; NULL or
-                    "": the line has none */
+    const char *detail; /* untrusted: characters that JSON lacks are replaced; NULL, "": none */
 };
 
 #endif

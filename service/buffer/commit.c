@@ -56,7 +56,7 @@ static void move_from_smb(const struct pfl_commit_conf *conf,
         conf->counters->chunks_stuck++;
 }
 
-/* The chunk comes in the message, with its header (docs/abi/smb.md 8). */
+/* The message contains the chunk, with its header (docs/abi/smb.md 8). */
 static void move_from_message(const struct pfl_commit_conf *conf,
                               const struct pfl_commit_data_move *move)
 {

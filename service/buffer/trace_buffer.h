@@ -67,7 +67,7 @@ struct pfl_trace_buffer_chunk {
     bool is_complete;       /* false: scraped while being written */
     const uint8_t *payload; /* after the chunk header; may be shared memory that changes */
     size_t payload_bytes;
-    /* Who wrote it, for the packets' trusted fields; kept with the sequence. */
+    /* The writer's identity, for the packets' trusted fields; kept with the sequence. */
     uint32_t producer_uid;
     int64_t producer_pid; /* -1 unknown */
     uint32_t machine_id;  /* 0 = this host */

@@ -107,7 +107,7 @@ static int check_file_mode(const struct pfl_session_plan *p, char *why)
     return 0;
 }
 
-/* perfleet's own: rejects segments that could not be told apart, sorted, or written. */
+/* perfleet's own: rejects segments that could not be distinguished, sorted, or written. */
 static int check_rotation(const struct pfl_session_plan *p, char *why)
 {
     const struct pfl_plan_file *file = &p->file;

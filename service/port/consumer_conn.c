@@ -44,7 +44,7 @@ void pfl_consumer_conn_count_waiting(struct pfl_consumer_conn *conn)
         return;
     if (!pfl_shares_set(&conn->service->shares.peer_bytes, conn->cred.who, &conn->held_bytes,
                         bytes))
-        end_conn(conn, "its user has his share of the service's memory");
+        end_conn(conn, "its user's share of the service's memory is used up");
 }
 
 int pfl_consumer_conn_reply(struct pfl_consumer_conn *conn, struct pfl_rpc_request request,

@@ -29,7 +29,7 @@ struct pfl_consumer_senders {
     uv_idle_t idle;            /* turns the loop while there are readers; `data` is this struct */
     struct pfl_list readers;   /* borrowed pfl_consumer_conn.reading */
     struct pfl_list observers; /* borrowed pfl_consumer_conn.observing */
-    bool is_closing;           /* nobody sends any more */
+    bool is_closing;           /* no one sends any more */
 };
 
 struct pfl_consumer_conn {

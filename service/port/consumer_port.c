@@ -245,8 +245,8 @@ static int take_share(struct pfl_consumer_conn *conn)
     if (conn->is_counted)
         return 0;
     pfl_log_warn("connection-refused",
-                 "socket=consumer uid=%u reason=\"this user has his share of "
-                 "connections, or of the service's memory\"",
+                 "socket=consumer uid=%u reason=\"this user's share of connections, "
+                 "or of the service's memory, is used up\"",
                  conn->cred.uid);
     return PFL_ELIMIT;
 }

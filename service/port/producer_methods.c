@@ -249,7 +249,8 @@ static int get_async_command(void *user, struct pfl_rpc_request request, struct 
         return rc;
     conn->commands = request;
     conn->has_commands = true;
-    /* Set up before anybody listened, or memory of its own: now is the time to say so. */
+    /* It was set up before it called GetAsyncCommand, or has its own memory: send the command
+     * now. */
     if (conn->producer->is_setup || conn->producer->smb.is_adopted)
         pfl_command_setup_tracing(conn->producer);
     return 0;
@@ -268,7 +269,7 @@ static int set_writer(struct pfl_producer_conn *conn, struct pfl_rpc_request req
     rc = pfl_registry_set_writer(conn->service, conn->producer, (uint32_t)args.number1,
                                  is_registration ? (uint32_t)args.number2 : 0);
     if (rc == PFL_ELIMIT) {
-        pfl_producer_conn_fail(conn, "its user has his share of the service's memory");
+        pfl_producer_conn_fail(conn, "its user's share of the service's memory is used up");
         return 0;
     }
     return rc != 0 ? rc : reply_empty(conn, request);

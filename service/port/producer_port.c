@@ -111,7 +111,7 @@ static void count_waiting(struct pfl_producer_conn *conn)
         return;
     if (!pfl_shares_set(&conn->service->shares.peer_bytes, conn->peer.who, &conn->held_bytes,
                         bytes))
-        pfl_producer_conn_fail(conn, "its user has his share of the service's memory");
+        pfl_producer_conn_fail(conn, "its user's share of the service's memory is used up");
 }
 
 static bool on_input(void *user)
@@ -265,8 +265,8 @@ static int take_share(struct pfl_producer_conn *conn)
     if (conn->is_counted)
         return 0;
     pfl_log_warn("connection-refused",
-                 "socket=producer uid=%u reason=\"this user has his share of "
-                 "connections, or of the service's memory\"",
+                 "socket=producer uid=%u reason=\"this user's share of connections, "
+                 "or of the service's memory, is used up\"",
                  conn->peer.uid);
     return PFL_ELIMIT;
 }

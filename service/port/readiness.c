@@ -16,11 +16,13 @@ static void tell_descriptor(const char *number)
     long fd = strtol(number, &end, 10);
 
     if (*number == '\0' || *end != '\0' || fd < 0 || fd > 1 << 20) {
-        pfl_log_warn("readiness-not-told", "TRACED_NOTIFY_FD=%s", pfl_log_quote_str(number));
+        pfl_log_warn("readiness-notify-failed", "was=readiness-not-told TRACED_NOTIFY_FD=%s",
+                     pfl_log_quote_str(number));
         return;
     }
     if (write((int)fd, "1", 1) != 1)
-        pfl_log_warn("readiness-not-told", "fd=%ld errno=%d", fd, errno);
+        pfl_log_warn("readiness-notify-failed", "was=readiness-not-told fd=%ld errno=%d", fd,
+                     errno);
     (void)close((int)fd);
 }
 

@@ -173,8 +173,9 @@ static bool hold(struct pfl_service *service, struct pfl_clone *clone, uint64_t 
 
 static const char *explain(int rc)
 {
-    return rc == PFL_EPERM ? "this user has his share of clones, or of memory for them; free some"
-                           : "the service has no memory for a clone now";
+    return rc == PFL_EPERM
+               ? "this user's share of clones, or of memory for them, is used up; free some"
+               : "the service has no memory for a clone now";
 }
 
 static int make_clone(struct pfl_service *service, const struct pfl_consumer *consumer,

@@ -144,9 +144,10 @@ static void tell(struct pfl_message *m, const struct pfl_session *session,
                      pfl_vm_get_why(member->vm) != NULL ? pfl_vm_get_why(member->vm)
                                                         : "a packet is too large");
     if (m->buf->len - begin + get_max_bytes(member) > PFL_SESSION_VMS_MAX_BYTES) {
-        pfl_log_warn("vm-not-told",
-                     "session=%llu source=%s reason=\"the packet would be too long\"",
-                     (unsigned long long)session->id, pfl_log_quote_str(member->source));
+        pfl_log_warn(
+            "vm-left-out",
+            "was=vm-not-told session=%llu source=%s reason=\"the packet would be too long\"",
+            (unsigned long long)session->id, pfl_log_quote_str(member->source));
         return;
     }
     encode_instance(m, member);

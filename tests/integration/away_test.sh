@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154
 # Hosts that go away in every phase of a recording: the others are stopped and read at once, --wait
-# bounds the wait, Ctrl-C goes on without them, and the file has what came.
+# bounds the wait, Ctrl-C continues without them, and the file has what came.
 . "$(dirname "$0")/lib.sh"
 NOTHING=1 PARTIAL=4
 
@@ -59,14 +59,14 @@ check "it records" said 'recording for'
 kill -KILL "$agent_web2"
 check "the host that went away is named while the others go on" said '^web2 is away'
 check "the healthy host is read although the other one is away" said 'host web1: read'
-check "and then it is said who is waited for" said 'waiting for web2 \(away [0-9]+ s\); Ctrl-C goes on without it'
+check "and then it is said who is waited for" said 'waiting for web2 \(away [0-9]+ s\); Ctrl-C continues without it'
 since=$SECONDS
 check "--wait ends it, the exit code says that a host is missing" ends_with $PARTIAL
 check "in time" ended_within "$since" 20
 check "the reason is said, once, and the summary names the host" eval 'has_said "host web2 .*away.*--wait" && has_said "host web2: FAILED while"'
 check "the file has the other one" has_one wait.pftrace
 
-# --- Ctrl-C goes on without it ---------------------------------------------------------------------
+# --- Ctrl-C continues without it ---------------------------------------------------------------------
 fresh_agents
 begin int.pftrace -c "$WORK/open.pbtx" --wait 300s
 check "it records" said 'recording until'

@@ -48,7 +48,7 @@ check "and thrown away" fleet kill flight --select role
 check "the doctor finds the hosts well" says '^well +one: clock' fleet doctor
 echo 'buffers { size_kb: 1024 } data_sources { config { name: "no.such.source" } }' >"$WORK/missing.pbtx"
 check "and tells of a data source that nobody has" \
-    says 'two: data source: nobody there offers "no.such.source"' fleet doctor -c "$WORK/missing.pbtx"
+    says 'two: data source: no producer there offers "no.such.source"' fleet doctor -c "$WORK/missing.pbtx"
 check "with an exit code for warnings" exits_with 3 fleet doctor -c "$WORK/missing.pbtx"
 pki operator brief --days 3
 brief() { "$P" doctor --relay "$RELAY" --ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-brief.pem" \

@@ -190,7 +190,7 @@ lonely lonely-example "$BIN/perfleet-example"
 check "a program that waits for a service says where" \
     wait_for 20 grep -q 'waiting for a tracing service (perfleetd) at .*/late.sock' lonely-example.log
 lonely lonely-probes "$BIN/perfleet-probes" --no-ftrace
-check "so do the probes" wait_for 20 grep -q 'service-awaited: .*remedy="start perfleetd' lonely-probes.log
+check "so do the probes" wait_for 20 grep -q 'waiting-for-service: .*remedy="start perfleetd' lonely-probes.log
 lonely lonely-debug env PERFLEET_LOG=debug "$BIN/perfleet-example"
 check "with PERFLEET_LOG=debug the library says why" \
     wait_for 20 grep -q '^perfleet\[[0-9]*\]: no tracing service at .*/late.sock: No such file' lonely-debug.log

@@ -220,7 +220,7 @@ reset_top
 echo 1 >$TOP/events/sched/sched_process_fork/enable
 (/bin/true)
 echo 0 >$TOP/events/sched/sched_process_fork/enable
-check "where a recording was left" is_refused left "it holds events of somebody's recording"
+check "where a recording was left" is_refused left "it holds events of another recording"
 reset_top
 echo 4096 >$TOP/buffer_size_kb
 mark "flight recorder"
@@ -281,7 +281,7 @@ cat $TOP/trace_pipe >"$WORK/pipe" &
 READER=$!
 is_noticed() {
     mark "for the reader"
-    is_left "somebody read or emptied it"
+    is_left "another program read or emptied it"
 }
 check "somebody reads trace_pipe: it is left to them" wait_for 20 is_noticed
 mark "theirs"
@@ -290,7 +290,7 @@ kill $READER
 wait $READER 2>/dev/null
 end_recording "$RECORD"
 check "the trace says so" $FIELDS "$WORK/piped.pftrace" \
-    "error:the top-level buffer is not read any more: somebody read or emptied it"
+    "error:the top-level buffer is not read any more: another program read or emptied it"
 check "when they have gone, the buffer is put back" is_as_before
 reset_top
 

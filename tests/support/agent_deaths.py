@@ -200,9 +200,9 @@ class Host:
 
     def die(self, is_over=lambda: False, is_to_be_carried=True):
         """And its next process has its streams, which their operators found, but for when these are done."""
-        before = self.said("streams-taken-back")
+        before = self.said("streams-restored")
         self.kill()
-        wait_until(lambda: self.said("streams-taken-back") > before or is_over(), f"{self.name}: nothing was taken back")
+        wait_until(lambda: self.said("streams-restored") > before or is_over(), f"{self.name}: nothing was restored")
 
         def is_carried():
             streams = self.streams()
@@ -365,7 +365,7 @@ def claim_ends(host):
         memory.write(b"\x63")
     host.kill()
     claim_gone(host, "what another version left ends: its session, what is kept; its operator is told that", pipe, "stream gone")
-    claim("and the log says so", host.said("stream-not-taken-back") == 1, host.fleet.log(f"agent-{host.name}"))
+    claim("and the log says so", host.said("stream-not-restored") == 1, host.fleet.log(f"agent-{host.name}"))
 
 
 def claim_without_keeper(fleet):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lines for relays: see event_log.h. Happy path: add, get, release. Failures: a full log, a line
- * that is too long and no memory are all the same loss, which is counted. Ownership: the lines.
+ * that is too long and no memory count as a loss alike. Ownership: the lines.
  */
 #include "agent/daemon/events/event_log.h"
 

@@ -117,7 +117,7 @@ static bool split_relay(struct join *j)
     return j->port[0] != '\0' && j->port[strspn(j->port, "0123456789")] == '\0';
 }
 
-/* -1 to go on. */
+/* -1: continue. */
 static int take_option(struct join *j, int id)
 {
     switch (id) {

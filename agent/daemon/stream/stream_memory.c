@@ -62,7 +62,7 @@ struct head {
     _Atomic uint32_t current;
     struct pfl_noted_call reading;
     struct pfl_noted_call writing;
-    uint32_t tries; /* to go on with it that have not ended: processes that died in it */
+    uint32_t tries; /* attempts to continue with it that did not end: processes that died in it */
 };
 _Static_assert(sizeof(struct head) <= PAGE_BYTES, "the head is one page, which is locked");
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stream at its host, its life and its HTTP/2 streams (legs): see stream_port.h.
+ * A stream at its host, its life and its HTTP/2 streams (`leg`): see stream_port.h.
  *
  * Happy path: service -> (spool ->) out ring -> HTTP/2 stream, and back through the in ring, with
  * credit both ways (stream_out_port.c, stream_service_port.c). When an HTTP/2 stream is lost, both

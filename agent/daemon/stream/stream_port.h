@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One stream of an operator at its host: the connection to the local consumer socket, and the
- * resume state that outlives the HTTP/2 streams (legs) which carry it.
+ * resume state that outlives the HTTP/2 streams (`leg`) which carry it.
  *
  * Reads the service at local speed into a bounded spool (memory, then a file), so that a service
  * with blocking sends does not wait for the network. When the spool is full, the socket's

@@ -80,7 +80,7 @@ static void tell(struct pfl_ftrace_session *s, uint32_t field, const char *group
     pfl_probe_message_text(&s->unknown, field, text);
 }
 
-/* --- wishes ------------------------------------------------------------------------------ */
+/* --- patterns ---------------------------------------------------------------------------- */
 
 static int add_event(struct pfl_ftrace_session *s, size_t index)
 {

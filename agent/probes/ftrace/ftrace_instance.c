@@ -199,7 +199,7 @@ int pfl_ftrace_instance_start(struct pfl_ftrace_instance *self, struct pfl_ftrac
 
     if (self->is_running && self->is_lost) {
         pfl_probe_message_text(errors, FTRACE_STATS__ATRACE_ERRORS,
-                               "the top-level buffer: somebody else has begun to use it");
+                               "the top-level buffer: another program has begun to use it");
         return PFL_EPERM;
     }
     if (self->is_running) {
@@ -399,7 +399,8 @@ void pfl_ftrace_instance_switch_off(struct pfl_ftrace_instance *self,
         return;
     if (path[0] != '\0' && pfl_tracefs_write(self->dir_fd, path, "0") != 0) {
         self->is_altered = true;
-        pfl_log_debug("tracefs-event-stays", "name=%s", catalog->events[event].name);
+        pfl_log_debug("tracefs-event-not-removed", "was=tracefs-event-stays name=%s",
+                      catalog->events[event].name);
     }
     drop_trigger(self, &catalog->events[event]);
 }

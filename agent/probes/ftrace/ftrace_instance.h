@@ -30,7 +30,7 @@ struct pfl_ftrace_instance {
     bool is_altered;   /* more was changed than stop restores: it is not used again */
     bool is_exclusive; /* the first session restricts what is recorded */
     bool has_graph;    /* the function graph tracer is on */
-    bool has_poll;     /* the kernel tells when a buffer is filling up */
+    bool has_poll;     /* the kernel reports that a buffer is filling up */
     /* Of the top-level buffer, borrowed for events that only it gets (adr/0031): */
     bool is_watched; /* set by the owner before the start; ends when another program uses it */
     bool is_lost;    /* another program uses it: nothing is read any more */

@@ -194,6 +194,7 @@ void pfl_function_graph_add(struct pfl_ftrace_instance *self, struct pfl_ftrace_
 void pfl_function_graph_remove(struct pfl_ftrace_instance *self)
 {
     if (self->has_graph && pfl_tracefs_write(self->dir_fd, "current_tracer", "nop") != 0)
-        pfl_log_warn("function-graph-stays", "path=%s errno=%d", self->path, errno);
+        pfl_log_warn("function-graph-not-removed", "was=function-graph-stays path=%s errno=%d",
+                     self->path, errno);
     self->has_graph = false;
 }

@@ -90,8 +90,8 @@ static bool is_markers_only(int root_fd)
 
 /* --- readers ----------------------------------------------------------------------------- */
 
-/* A file of that name elsewhere is none of tracefs's; anybody may have one open. A descriptor that
- * is gone reads nothing; one that cannot be looked at may. */
+/* A file of that name elsewhere does not belong to tracefs; any process may have one open. A closed
+ * descriptor reads nothing; one that cannot be examined may. */
 static bool is_reader(const struct pfl_proc_link *link, const struct statx *tracefs)
 {
     if (!link->is_looked_at)

@@ -71,17 +71,17 @@ enum pfl_top_use pfl_top_judge_change(const struct pfl_top_files *before,
 const char *pfl_top_explain(enum pfl_top_use use)
 {
     static const char *const texts[] = {
-        [PFL_TOP_FREE] = "nobody uses it",
+        [PFL_TOP_FREE] = "it is not in use",
         [PFL_TOP_TRACER] = "its current_tracer is not nop",
         [PFL_TOP_EVENTS] = "events are on (set_event)",
         [PFL_TOP_READER] = "a process reads its trace_pipe",
         [PFL_TOP_STOPPED] = "it is stopped (tracing_on) and holds events",
         [PFL_TOP_SIZED] = "it holds events and has another size or clock than the kernel gave it",
-        [PFL_TOP_CONTENT] = "it holds events of somebody's recording",
+        [PFL_TOP_CONTENT] = "it holds events of another recording",
         [PFL_TOP_SWITCHED] = "tracing_on was switched off",
         [PFL_TOP_CLOCK] = "its trace_clock was changed",
         [PFL_TOP_RESIZED] = "its buffer_size_kb was changed",
-        [PFL_TOP_CONSUMED] = "somebody read or emptied it",
+        [PFL_TOP_CONSUMED] = "another program read or emptied it",
     };
 
     return texts[use];

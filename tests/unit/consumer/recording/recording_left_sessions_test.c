@@ -410,7 +410,7 @@ static void of_a_host_that_did_not_answer_it_is_unknown_whether_the_session_is_t
     fini(&w);
 }
 
-/* The service goes on; it frees what the connection is attached to. */
+/* The service continues; it frees what the connection is attached to. */
 static void a_session_outlives_the_connection_that_ends_at_any_request(void **state)
 {
     static const struct misdeed ends[] = {
@@ -476,7 +476,7 @@ static void a_session_that_somebody_holds_is_left_to_him(void **state)
     run(w);
     assert_whole(w, 0);
     assert_int_equal(result(w, 1).report->failed_in, PFL_LINK_SETUP);
-    assert_non_null(strstr(result(w, 1).report->why, "held by somebody"));
+    assert_non_null(strstr(result(w, 1).report->why, "another consumer holds"));
     assert_false(result(w, 1).report->is_left);
     assert_false(w->fakes[1].was_flight_freed);
 }

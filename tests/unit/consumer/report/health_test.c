@@ -82,7 +82,7 @@ static void each_trouble_is_told_with_its_remedy(void **state)
     hosts[1].name = "b";
     hosts[1].state = pfl_span_of(state_b, sizeof(state_b));
     says(&conf, "warning b: version: the service is \"B\", elsewhere \"A\"\n", PFL_HEALTH_WARNING);
-    says(&conf, "warning b: data source: nobody there offers \"x\"", PFL_HEALTH_WARNING);
+    says(&conf, "warning b: data source: no producer there offers \"x\"", PFL_HEALTH_WARNING);
     hosts[1].state.len--;
     says(&conf, "BAD     b: reachable: its service state is malformed", PFL_HEALTH_BAD);
 }
@@ -106,7 +106,7 @@ static void a_host_that_cannot_record_ftrace_print_says_why(void **state)
     conf.trace_config = pfl_span_of(wanting, sizeof(wanting));
     says(&conf,
          "warning a: ftrace/print: the kernel's top-level buffer, where it comes from before Linux "
-         "6.16, is somebody's: \"its\";",
+         "6.16, is in use: \"its\";",
          PFL_HEALTH_WARNING);
     conf.trace_config.len = 0;
     says(&conf, "warning a: ftrace/print:", PFL_HEALTH_WARNING);
