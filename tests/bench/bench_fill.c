@@ -9,11 +9,11 @@
  * Waits until a session wants the data source (perfleet.bench), writes N packets (0: until the
  * session stops), waits until the service has taken them in, and prints one line of key=value on
  * stdout. It then stays connected and acknowledges flushes until its stdin ends or the service
- * goes; the next session that wants the data source begins anew.
+ * goes; the next session that wants the data source begins again.
  *
  * A packet is TracePacket {timestamp, for_testing {str of B bytes, seq_value}}, or, with
  * --track-events, slices of about 21 bytes as an SDK writes them. --stamped: a chunk's packets are
- * made once and every chunk is written with one copy of them, all anew: the producer is then as
+ * made once and every chunk is written with one copy of them, each time: the producer is then as
  * fast as the memory, and the service alone is the bound.
  */
 #include <poll.h>

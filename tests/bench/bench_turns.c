@@ -4,9 +4,10 @@
  * times what the process's first thread does between two waits (epoll_wait, epoll_pwait, poll), in
  * CPU time of that thread, so that other work on the machine does not count.
  *
- * PFL_TURNS names a file of eight bytes a number, made by whoever starts the service and mapped
- * here: [0] turns, [1] their CPU in ns, [2] the longest, [3 + i] turns of 2^i ns or more and less
- * than 2^(i + 1). Zeroed by the reader at any time to begin anew. No file: nothing is measured.
+ * PFL_TURNS names a file of eight bytes a number, made by the process that starts the service and
+ * mapped here: [0] turns, [1] their CPU in ns, [2] the longest, [3 + i] turns of 2^i ns or more and
+ * less than 2^(i + 1). Zeroed by the reader at any time to begin again. No file: nothing is
+ * measured.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

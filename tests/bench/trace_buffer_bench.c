@@ -121,7 +121,7 @@ static double now_ns(void)
     return (double)pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
 }
 
-/* Commits shape->total_bytes in chunks; ids go on from what `res` has. */
+/* Commits shape->total_bytes in chunks; ids continue from what `res` has. */
 static void commit_all(struct pfl_trace_buffer *buffer, const struct shape *shape,
                        struct result *res)
 {

@@ -121,7 +121,7 @@ static const char *behind(const struct line *line)
     return line->text + line->len + (line->text[line->len] == '\n');
 }
 
-/* Goes on as long as both agree; true: to the end of both. */
+/* Continues while both agree; true: to the end of both. */
 static bool walk(const char **ours, const char **peers, const struct rules *rules,
                  const char *shown[CONTEXT], unsigned *ret_lines)
 {

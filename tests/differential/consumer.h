@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A consumer with one session, under a schedule's orders. What it is told goes to `out`.
+ * A consumer with one session, under a schedule's orders. What it receives goes to `out`.
  */
 #ifndef PFL_TESTS_DIFFERENTIAL_CONSUMER_H
 #define PFL_TESTS_DIFFERENTIAL_CONSUMER_H

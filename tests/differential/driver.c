@@ -7,7 +7,7 @@
  * and waits for the answer: a reply; for new data sources the commands they cause; for
  * those who leave, that the service's own list says so. At the end all leave.
  * A flush is waited for as soon as all who owe an acknowledgement gave it; until then
- * the schedule goes on. A line that names what does not exist does nothing, on either service.
+ * the schedule continues. A line that names what does not exist does nothing, on either service.
  * A flush that is under way when its session is freed is not waited for.
  * Failures: the first link in trouble ends the run with a line that says so.
  */

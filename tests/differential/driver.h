@@ -10,7 +10,7 @@ struct diff_sockets {
     const char *consumer;
 };
 
-/* False when the service misbehaved (closed, silent, not there): it should be started anew. */
+/* False when the service misbehaved (closed, silent, not there): it should be started again. */
 bool diff_run(const struct diff_schedule *schedule, const struct diff_sockets *sockets,
               struct diff_text *out);
 

@@ -97,7 +97,7 @@ static void produce(struct gen *self)
         gen_patch(self, p);
 }
 
-/* Asks for a flush, goes on for a while, acknowledges: with what is left to commit, or alone. */
+/* Asks for a flush, continues for a while, acknowledges: with what is left to commit, or alone. */
 static void flush(struct gen *self, uint32_t s)
 {
     if (gen_chance(self, 4)) {

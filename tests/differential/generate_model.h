@@ -42,7 +42,7 @@ struct gen_writer {
     uint32_t id;
     uint32_t session, buffer;
     uint32_t next_chunk_id;
-    bool is_open; /* its last chunk goes on in the next */
+    bool is_open; /* its last chunk continues in the next */
 };
 
 struct gen_producer {

@@ -189,7 +189,7 @@ static void owe_patch(struct gen *self, struct gen_producer *producer, const str
     }
 }
 
-/* Flags of the next chunk of a writer, and whether it goes on. */
+/* Flags of the next chunk of a writer, and whether it continues. */
 static const char *chunk_flags(struct gen *self, struct gen_writer *writer, bool *ret_needs_patch)
 {
     static const char *const names[] = {"-", "p", "n", "pn", "x", "px", "nx", "pnx"};

@@ -198,7 +198,7 @@ static void step_replay(struct job *job, const char *name, struct diff_schedule 
     diff_text_fini(&outcome);
 }
 
-/* What differs once and not again was the machine's: both are started anew for the second look. */
+/* What differs once and not again was the machine's: both are started again for the second look. */
 static void step_compare(struct job *job, const char *name, struct diff_schedule *schedule,
                          const char *recorded)
 {

@@ -5,7 +5,7 @@
  * A packet is the service's when its sequence id is 1 or missing. A producer's packet ends in the
  * fields that the service appended, the first of which is trusted_uid: producers may not write
  * that one, so what precedes it is the producer's, byte for byte, and goes into the hash.
- * Of a session's clock snapshots the first is told.
+ * Of a session's clock snapshots the first is listed.
  * A packet whose sequence cannot be found, because it cannot be parsed so far, is "unreadable".
  */
 #include "tests/differential/outcome.h"

@@ -18,14 +18,14 @@ struct diff_baseline {
     uint64_t names[DIFF_NAMES]; /* sequence ids in the order in which packets showed them */
     unsigned names_len;
     bool has_batches; /* a read was so long that the stock service makes several passes of it */
-    bool is_clone;    /* writers are not told: the stock service forgets their statistics */
-    bool has_clocks;  /* a clock snapshot was told: when others follow depends on the time */
+    bool is_clone;    /* writers are not listed: the stock service forgets their statistics */
+    bool has_clocks;  /* a clock snapshot was listed: when others follow depends on the time */
 };
 
 /*
  * A line about one packet. The service's own:  " svc KIND ..."; a producer's:
  *   " SEQUENCE BYTES IDS HASH [own=..] [first] [trusted=odd] [loss=REASONS]"
- * where IDS are those of its fragments, and trusted is told when it is not as it should be.
+ * where IDS are those of its fragments, and trusted is listed when it is wrong.
  * SEQUENCE is 1, 2, ... in the order of the session's packets: which number a service gives to
  * which writer depends on the order of a hash table.
  */

@@ -4,7 +4,7 @@
  * them and another does not.
  *
  * Left out, because they count over the life of a service: producers_seen, data_sources_seen.
- * chunks_discarded and patches_discarded do too and are told as what came since the baseline.
+ * chunks_discarded and patches_discarded do too and are listed relative to the baseline.
  * readaheads_failed counts once a pass, and the stock service makes several passes of a long read:
  * left out then. writer_stats come in no order: they are sorted by buffer, sequence (0: it had no
  * packets yet) and numbers.

@@ -57,7 +57,7 @@ static bool locate(const struct diff_producer *self, struct place *place)
     return place->chunk != NULL;
 }
 
-/* Flags as letters: p continues the previous, n goes on in the next, x needs patches. */
+/* Flags as letters: p continues the previous, n continues in the next, x needs patches. */
 static uint32_t parse_flags(const char *word)
 {
     uint32_t flags = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a hostile agent tells unasked, line by line: whatever is taken of it is names of their
- * grammar, and the hosts that are to hear of it go through a list that stays bounded and in order.
+ * grammar, and the hosts that must receive it go through a list that stays bounded and in order.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -30,7 +30,7 @@ static int decode_piece(struct pfl_decoder *d, struct pfl_span piece, struct pfl
             abort(); /* it would never end */
         rc = pfl_buf_append(out, got.data, got.len);
         if (rc != 0)
-            return rc; /* as much as anybody wants */
+            return rc; /* enough */
     }
     return 0;
 }

@@ -29,7 +29,7 @@ enum kind {
     KIND_FOLDER,
     KIND_TWO_PIECES,  /* of control data */
     KIND_CREDENTIALS, /* besides */
-    KIND_END,         /* says no more, then goes on */
+    KIND_END,         /* ends its direction, then continues */
     KIND_LATE,        /* the receiver reads before the next one */
     KINDS,
 };

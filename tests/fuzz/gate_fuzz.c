@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The gate between a hostile operator and a service. Whatever the operator says: what reaches the
- * service is whole frames of his, in order and unchanged, and none that the role forbids by a
- * second, other reading of it (protobuf-c's); what reaches him is whole frames. Layout: piece size,
- * then records of direction (0 operator, 1 service), length (2 bytes), bytes.
+ * service is whole frames of the operator's, in order and unchanged, and none that the role forbids
+ * by a second, other reading of it (protobuf-c's); what reaches the operator is whole frames.
+ * Layout: piece size, then records of direction (0 operator, 1 service), length (2 bytes), bytes.
  */
 #include <stdlib.h>
 

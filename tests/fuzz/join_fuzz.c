@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A join token, and a signer's answer, from anybody. */
+/* A join token, and a signer's answer, from a stranger. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

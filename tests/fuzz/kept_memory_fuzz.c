@@ -3,7 +3,7 @@
  * A stream's memory as the next process of the agent finds it: a plausible one, in which the input
  * wrote. First byte: bits of what there is (a gate, zstd, a file, a service that is gone); then
  * records of `u8 area, u16 at, u8 len, bytes`, or, once AREA_SERVICE comes, what the service says.
- * Whatever it is: it is refused or goes on, and nothing is left of it, neither memory nor
+ * Whatever it is: it is refused or continues, and nothing is left of it, neither memory nor
  * descriptors.
  */
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stream's account in a head, from anybody: lines of `name value`. What is read is what was
+ * A stream's account in a head, from a stranger: lines of `name value`. What is read is what was
  * written, and what is written can be read.
  */
 #include <stdlib.h>

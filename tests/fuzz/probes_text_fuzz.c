@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The text of /proc and tracefs, of which any user shapes a part: names of processes and threads,
- * command lines, events that he defined. A byte that says which file, then its text in two parts,
- * the first byte of the text being where to cut. What comes out is a message that can be read back,
- * and an event's plan stays inside the record that its format describes.
+ * command lines, events that the user defined. A byte that says which file, then its text in two
+ * parts, the first byte of the text being where to cut. What comes out is a message that can be
+ * read back, and an event's plan stays inside the record that its format describes.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /*
  * The relay's middle between two hostile peers: the operator's bytes go into an answering session,
  * whose CONNECTs are spliced to an agent's asking session, which gets the rest of the input.
- * Whatever they say, both rings stay within their windows, and every end is told once. Layout:
+ * Whatever they say, both rings stay within their windows, and every end is reported once. Layout:
  * piece size, length of the operator's part (2 bytes), its bytes, the agent's bytes.
  */
 #include <stdlib.h>

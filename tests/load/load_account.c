@@ -7,7 +7,7 @@
  * tells how many of them the writer's own library dropped, the rest the service lost; the packet
  * after them must say that something was lost.
  *
- * Failures: a fault is counted, its first ones printed; the program goes on. No memory: exit.
+ * Failures: a fault is counted, its first ones printed; the program continues. No memory: exit.
  * Ownership: the account owns its table of writers. Limits: 2^20 writers, one level of compression,
  * 64 MiB for an unpacked batch.
  */

@@ -39,7 +39,7 @@ void pfl_load_account_trace(struct pfl_load_account *self, struct pfl_span trace
 void pfl_load_account_add_mark(struct pfl_load_account *self, uint64_t boottime_ns);
 
 uint64_t pfl_load_account_packets(const struct pfl_load_account *self);
-/* TraceStats.FinalFlushOutcome: 0 not told, 1 all producers answered, 2 not all. */
+/* TraceStats.FinalFlushOutcome: 0 unknown, 1 all producers answered, 2 not all. */
 uint32_t pfl_load_account_final_flush(const struct pfl_load_account *self);
 uint64_t pfl_load_account_fault(const struct pfl_load_account *self, enum pfl_load_fault fault);
 /*

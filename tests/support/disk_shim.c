@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A disk that fails or stands still at one call, for tests: preloaded into a program (LD_PRELOAD),
- * it makes PFL_DISK_CALL (write, fsync or rename) of a file called *.partial wait until somebody
+ * it makes PFL_DISK_CALL (write, fsync or rename) of a file called *.partial wait until a process
  * has opened the FIFO PFL_DISK_GATE for writing and closed it again, and fail with PFL_DISK_ERRNO.
  */
 #include <dlfcn.h>

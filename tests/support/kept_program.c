@@ -5,7 +5,7 @@
  *
  *     lives     killed at any moment while it stores, removes, writes; 0 after LIVES of them
  *     fill      more than the keeper takes; names that are there twice; removal
- *     stranger  another process of this user sends notices in vain
+ *     stranger  another process of this user sends notices, which are refused
  *     garbage   datagrams that make no sense
  *     signals   tells which signals come; SIGTERM ends it with 7
  *

@@ -4,7 +4,7 @@
  *
  *   tunnel_client RELAY FLEET CA CERT KEY call METHOD PATH   prints status and body
  *   ... cat HOST [TTL-MS]   stdin to the stream, the stream to stdout, until both have ended; what
- *                           happened is told on stderr
+ *                           happened is printed on stderr
  *   ... pull HOST           the same without input: its direction stays open
  *   ... stall HOST          reads nothing until SIGUSR1
  *   ... stray HOST          resumes a stream that there never was

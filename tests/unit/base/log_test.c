@@ -369,7 +369,7 @@ static int signal_fd;
 static void take_signals(void)
 {
     assert_true(pfl_log_take_signal(signal_fd));
-    assert_false(pfl_log_take_signal(signal_fd)); /* SIGTERM is somebody else's */
+    assert_false(pfl_log_take_signal(signal_fd)); /* SIGTERM is not its signal */
     assert_false(pfl_log_take_signal(signal_fd)); /* nothing is there */
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unfinished handshakes: whose turn it is, and who gives way to whom. */
+/* Unfinished handshakes: whose turn it is, and which one is closed for which. */
 #include "base/pending_handshakes.h"
 
 #include <arpa/inet.h>
@@ -133,7 +133,7 @@ static unsigned use_up(unsigned from, unsigned addresses)
     return steps;
 }
 
-/* ---- who gives way ---- */
+/* ---- which one is closed ---- */
 
 static void the_oldest_of_the_same_peer_gives_way(void **state)
 {

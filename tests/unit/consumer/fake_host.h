@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A service played on the test's own loop: answers the consumer port as docs/abi says, and
- * misbehaves at one method of the recording's session when told to.
+ * misbehaves at one method of the recording's session when asked to.
  */
 #ifndef PFL_TESTS_CONSUMER_FAKE_HOST_H
 #define PFL_TESTS_CONSUMER_FAKE_HOST_H
@@ -44,10 +44,10 @@ struct fake_host {
     /* A session "flight" that was left running. */
     bool has_flight;
     bool is_flight_over;       /* and has ended */
-    bool is_flight_held;       /* somebody is attached */
+    bool is_flight_held;       /* a consumer is attached */
     unsigned looks_until_over; /* it is stopped, and says so to the look after these */
-    bool tells_triggers;       /* of it: whoever waits for them need not hold it */
-    bool kills_flight;         /* somebody does, while its triggers are waited for */
+    bool tells_triggers;       /* of it: waiting for them does not need to hold it */
+    bool kills_flight;         /* ended from outside, while its triggers are waited for */
     bool stops_flight;         /* likewise */
     bool raises_trigger;       /* in it, once it is observed */
     bool was_flight_freed;     /* by FreeBuffers or a connection that ended */

@@ -39,7 +39,7 @@ struct fake_service {
     uint64_t command_id; /* of GetAsyncCommand */
     bool adopts_memory;  /* that the producer brings along */
     bool is_old;         /* says nothing that it need not say */
-    bool is_new;         /* says more than anybody knows */
+    bool is_new;         /* sends unknown fields */
     bool has_updates;    /* of data sources count */
     bool is_network;     /* chunks come with their commits */
     int own_fd;          /* the producer's memory; -1: none came */

@@ -112,7 +112,7 @@ static void cuts_anywhere_change_nothing(void **state)
     }
 }
 
-/* Each encoder goes after a flush, and the next one goes on. */
+/* Each encoder goes after a flush, and the next one continues. */
 static void encode_by_many(size_t total)
 {
     size_t at = 0;

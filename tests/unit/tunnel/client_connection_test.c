@@ -226,7 +226,7 @@ static void use_for_service(void)
         pfl_h2_stream_credit(agent.h2_stream, credit);
 }
 
-/* What goes on is what was used up, credited and kept; and a frame of the one before is ended. */
+/* What continues is what was used up, credited and kept; and a frame of the one before is ended. */
 static void replace_agent(void)
 {
     struct pfl_resume *r = &agent.resume;
@@ -388,7 +388,7 @@ static void step(uint32_t loss_sides)
     }
     if (roll(loss_sides) == 0)
         lose_something();
-    /* It is told that the connection is there, and need not wait for its timer. */
+    /* It is notified that the connection is up, and need not wait for its timer. */
     pfl_client_connection_rider_ops.on_up(
         PFL_CONTAINER_OF(client.streams.next, struct pfl_tunnel_rider, node), &client.ways[0]);
 }

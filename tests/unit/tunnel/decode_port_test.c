@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What was encoded comes back, in order, from the thread or from the loop; however it is cut, how
- * little it was, whoever closes when; and no more is decoded than is asked for. */
+ * little it was, at any time of a close; and no more is decoded than is asked for. */
 #include "tunnel/decode_port.h"
 
 #include <setjmp.h>
@@ -28,7 +28,7 @@ static struct pfl_buf wire;
 static size_t back;    /* bytes that came, each as it was */
 static size_t largest; /* piece */
 static unsigned pieces;
-static unsigned ready; /* how often it was told */
+static unsigned ready; /* how often it was notified */
 static bool is_closing_on_ready;
 static uint64_t dice;
 

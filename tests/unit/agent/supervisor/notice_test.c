@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Datagrams of a service: what they ask of the store, and what goes on to the manager above. */
+/* Datagrams of a service: their requests to the store, and what is passed to the manager above. */
 #include "agent/supervisor/notice.h"
 
 #include <setjmp.h>

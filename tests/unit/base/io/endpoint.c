@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The recording stream owner: see endpoint.h. A test that waits in vain is ended by ctest. */
+/* The recording stream owner: see endpoint.h. ctest ends a test that waits forever. */
 #include "tests/unit/base/io/endpoint.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the agent, the relay and perfleet connect to: a stranger in a folder like /tmp is not even
- * connected to. Root plays him. */
+ * connected to. Root plays that user. */
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -87,7 +87,7 @@ static void who_listens_counts_and_not_the_file(void **state)
     assert_int_equal(pfl_fdsock_connect_service(path, &fd), PFL_EPERM);
     assert_int_equal(seteuid(0), 0);
     assert_int_equal(chmod(path, 0777), 0);
-    assert_int_equal(pfl_fdsock_connect_service(path, &fd), 0); /* root gave it to him */
+    assert_int_equal(pfl_fdsock_connect_service(path, &fd), 0); /* root gave it to that user */
     (void)close(fd);
 }
 

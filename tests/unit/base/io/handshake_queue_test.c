@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handshakes of many clients on one loop take turns, wait, and give way. */
+/* Handshakes of many clients on one loop take turns, wait, and are closed. */
 #include "base/io/handshake_queue.h"
 
 #include <netinet/in.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The door of scrapers: who gets figures, when, and what is left when memory runs out. */
+/* The metrics listener: who gets metrics, when, and what is left when memory runs out. */
 #include "base/io/metrics_port.h"
 
 #include <netinet/in.h>
@@ -88,7 +88,7 @@ static int set_up(void **state)
     is_refusing = false;
     refreshes = collects = 0;
     port = NULL;
-    (void)snprintf(folder, sizeof(folder), "/tmp/pfl-door-XXXXXX");
+    (void)snprintf(folder, sizeof(folder), "/tmp/pfl-metrics-XXXXXX");
     assert_non_null(mkdtemp(folder));
     (void)snprintf(path, sizeof(path), "%s/s", folder);
     assert_int_equal(pfl_loop_init(&loop), 0);
@@ -389,7 +389,7 @@ static void end_log(int log, int old_stderr, char *text, size_t size)
     text[len] = '\0';
 }
 
-/* One certificate has all places and asks nothing; another's scraper is answered all the same.
+/* One certificate has all places and asks nothing; another's request is still answered.
  * (The port has no revocation list: to it operator-gone is one as any other.) */
 static void over_tls_the_certificate_that_has_most_gives_way(void **state)
 {

@@ -104,7 +104,7 @@ static void assert_refused(struct tls_side *s, const char *words)
         fail_msg("\"%s\" does not say \"%s\"", pfl_tls_engine_get_error(s->engine), words);
 }
 
-/* After the server refused: what the client hears. */
+/* After the server refused: what the client gets. */
 static void assert_client_hears(const char *words)
 {
     (void)tls_pair_carry(&tls_server, &tls_client, TLS_PAIR_WIRE_BYTES);
@@ -396,7 +396,7 @@ static void assert_conf_refused(const char *cert, const char *key, const char *c
         fail_msg("\"%s\" does not say \"%s\"", why, words);
 }
 
-/* Else revocation would be off without anybody knowing. */
+/* Otherwise revocation would silently be off. */
 static void each_authority_needs_its_revocation_list(void **state)
 {
     struct pfl_tls_files files = {

@@ -150,7 +150,7 @@ static void a_producers_name_is_whole_or_said_to_be_cut(void **state_of_test)
     memset(name, 'n', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
     put_producer(&state, name, 7);
-    put_producer(&state, name, 0); /* without a pid it cannot be told of */
+    put_producer(&state, name, 0); /* without a pid it cannot be named */
     put_producer(&state, name + 1, 8);
     pfl_offers_judge(pfl_span_of(NULL, 0), span_of(&state), &offers);
     assert_int_equal(offers.producers[0].pid, 7);

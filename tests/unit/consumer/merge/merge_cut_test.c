@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A merge that goes on in the next file: each file can be read by itself, no packet is in two. */
+/* A merge that continues in the next file: each file can be read by itself, no packet is in two. */
 #include "consumer/merge/merge.h"
 
 #include <setjmp.h>

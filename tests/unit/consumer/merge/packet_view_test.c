@@ -218,7 +218,7 @@ static void changed_bytes_are_seen_as_the_plain_walk_sees_them(void **state)
     }
 }
 
-/* A cut between fields makes no difference; one inside a field is told, whatever the tail. */
+/* A cut between fields makes no difference; one inside a field is detected, whatever the tail. */
 static void two_slices_are_seen_as_one_where_no_field_is_cut(void **state)
 {
     struct pfl_packet_tail tail = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Clients of a proxy before a played host: what is still under way when a client goes, and the
- * host answers it all the same. The files that a proxy writes: tests/integration/tunnel_test.sh.
+ * host answers it nevertheless. The files that a proxy writes: tests/integration/tunnel_test.sh.
  */
 #include <setjmp.h>
 #include <signal.h>

@@ -73,7 +73,7 @@ static void name_rotated(const struct recording_world *w, uint32_t number, char 
     snprintf(out, 96, "%.60s-%04u", w->path, number);
 }
 
-/* What the hosts' values in a file are, by host: each goes on where the file before ended. */
+/* What the hosts' values in a file are, by host: each continues where the file before ended. */
 static void check_values(const char *path, uint64_t values[HOSTS])
 {
     static uint8_t bytes[1u << 20];

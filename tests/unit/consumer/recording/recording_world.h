@@ -24,7 +24,7 @@ struct recording_world {
     uint32_t step_ms;
     uint64_t read_limit;  /* 0: none was given */
     bool is_left_running; /* the test does not stop it */
-    bool loses_file;      /* somebody removes it in the meantime */
+    bool loses_file;      /* it is removed in the meantime */
     unsigned passes;      /* streamed: it is stopped when each host was read so often */
     struct pfl_trace_files_rotation rotation;
     uint64_t keep_free; /* of the disk */

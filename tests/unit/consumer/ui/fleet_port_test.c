@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pages before the port of all hosts, with two played hosts: what they record, what they are told
+ * Pages before the port of all hosts, with two played hosts: what they record, what they receive
  * of hosts that fail, and what is left when they go at any moment: nothing.
  */
 #include <setjmp.h>

@@ -153,7 +153,7 @@ static void a_reading_that_took_long_is_not_used(void **state)
     assert_near(ns, &w, 10);
 }
 
-/* Boot time goes on while the counter stands still, starts anew, or went on. */
+/* Boot time continues while the counter stops, restarts, or ran ahead. */
 static void after_a_suspend_the_line_is_given_up(void **state)
 {
     static const double ticks_after[] = {0, -1e14, 3600e9 * 2.6};

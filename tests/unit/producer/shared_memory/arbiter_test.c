@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writer ids, urgency of commits, batches, and a page that somebody scribbled over. */
+/* Writer ids, urgency of commits, batches, and a corrupt page. */
 #include "producer/shared_memory/arbiter.h"
 
 #include <sys/eventfd.h>

@@ -228,7 +228,7 @@ static void take_complete(struct world *world)
     }
 }
 
-/* What a scraper copies while the writer goes on: all fragments but the last are whole. */
+/* What a scraper copies while the writer continues: all fragments but the last are whole. */
 static void look_into(struct world *world, struct pfl_page_header *page,
                       struct pfl_chunk_header *header)
 {

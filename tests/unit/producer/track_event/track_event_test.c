@@ -169,7 +169,7 @@ static void a_category_that_comes_late_is_switched_too(void **state)
 
 static void the_service_learns_of_categories_that_come_late(void **state)
 {
-    static const char name[] = "test.told-late";
+    static const char name[] = "test.announced-late";
     struct perfleet_category late = PERFLEET_CATEGORY_INIT(name, NULL, NULL);
     struct fixture f = {0};
     struct pfl_span args;

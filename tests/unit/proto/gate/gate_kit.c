@@ -217,7 +217,7 @@ void assert_passes(struct world *w, const struct frame *f)
     assert_int_equal(w->to_operator.len, 0);
 }
 
-/* It does not, and the operator is told, with this in the sentence. */
+/* It does not, and the operator gets a sentence with this. */
 void assert_refused(struct world *w, const struct frame *f, const char *with)
 {
     pfl_buf_clear(&w->to_service);

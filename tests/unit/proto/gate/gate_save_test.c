@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A gate that was saved anywhere goes on in another process as though nothing had been; bytes that
+/* A gate that was saved anywhere continues in another process unchanged; bytes that
  * no gate saved are refused. */
 #include <setjmp.h>
 #include <stdarg.h>

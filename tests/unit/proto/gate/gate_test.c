@@ -344,7 +344,7 @@ static void a_new_role_judges_again_what_runs(void **state)
     bind(&w);
     make_enable(&f, fine);
     assert_passes(&w, &f);
-    /* Asking to hear of the end does not take the config's place. */
+    /* Asking for a notice of the end does not take the config's place. */
     make_request(&f, ENABLE, &perfetto__protos__enable_tracing_request__descriptor,
                  "attach_notification_only: true");
     assert_passes(&w, &f);

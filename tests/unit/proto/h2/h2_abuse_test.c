@@ -20,7 +20,7 @@ static void garbage_ends_the_connection(void **state)
     assert_int_equal(pfl_h2_feed(kit.answerer, pfl_span_of("x", 1)), PFL_EPROTO);
 }
 
-/* A frame by hand, from the kit.asker's side. */
+/* A frame by hand, from the requesting side. */
 static int send_frame(uint8_t type, uint8_t flags, uint32_t id, struct pfl_span payload)
 {
     uint8_t head[9] = {(uint8_t)(payload.len >> 16),
@@ -94,7 +94,7 @@ static void rapid_reset_ends_the_connection(void **state)
     assert_true(sent <= PFL_H2_RESET_BURST + PFL_H2_RESET_PER_SEC + 2);
 }
 
-/* Who never acknowledges our settings is told of each stream that it is refused. */
+/* A peer that never acknowledges our settings gets a refusal of each stream. */
 static void a_flood_of_refused_streams_ends_the_connection(void **state)
 {
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -164,7 +164,7 @@ static void without_callback_no_reply_is_asked_for(void **state)
     bind();
     assert_int_equal(pfl_rpc_client_invoke(w.client, "Go", ARGS, -1, NULL, NULL), 0);
     ASSERT_SENT("\x0e\0\0\0\x10\x02\x2a\x0a\x08\x03\x10\x09\x20\x01\x1a\x02xy");
-    assert_int_equal(FEED("\x06\0\0\0\x10\x02\x32\x02\x08\x00"), 0); /* a refusal all the same */
+    assert_int_equal(FEED("\x06\0\0\0\x10\x02\x32\x02\x08\x00"), 0); /* still a refusal */
     assert_int_equal(w.replies, 0);
 }
 

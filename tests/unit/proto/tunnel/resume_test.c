@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams that outlive connections and processes: two ends, legs that are cut anywhere, nothing
- * lost or doubled. */
+/* Streams that outlive connections and processes: two ends, connections that are cut anywhere,
+ * nothing lost or doubled. */
 #include "proto/tunnel/resume.h"
 
 #include <setjmp.h>
@@ -117,7 +117,7 @@ static void what_cannot_have_been_kept_is_refused(void **state)
     pfl_sweep_assert_no_leak();
 }
 
-/* ---- two ends and legs between them ---- */
+/* ---- two ends and connections between them ---- */
 
 struct end {
     struct pfl_resume resume;
@@ -239,7 +239,7 @@ static void cut(void)
     }
 }
 
-/* The asker's offer was made some time before the answer comes. */
+/* The requesting side's offer was made some time before the answer comes. */
 static void join(void)
 {
     struct end *asker = &ends[0];
@@ -352,7 +352,7 @@ static void a_reader_that_never_reads_is_sent_one_window_however_often_it_comes_
         }
         cut();
     }
-    /* join uses some of what the asker has; the rest is at most the window. */
+    /* join uses some of what the requesting side has; the rest is at most the window. */
     assert_true(pfl_resume_held(&ends[0].resume) <= WINDOW);
     assert_true(pfl_replay_kept(&ends[1].resume.out) <= OUT);
     finish();

@@ -237,7 +237,7 @@ static void those_that_left_long_ago_are_forgotten_and_no_others(void **state)
     assert_non_null(pfl_host_inventory_find(&inventory, "young"));
 }
 
-/* Of an answer that is being read, one goes: the others are in it all the same. */
+/* Of an answer that is being read, one goes: it still has the others. */
 static void one_is_forgotten_while_all_are_read(void **state)
 {
     static const struct pfl_host_inventory_view view = {.relay = "r", .fleet = "lab"};

@@ -3,7 +3,7 @@
  * A hub without sockets, clocks or logs: its cores, a shell that writes down what it is asked, and
  * agents and operators at the far ends of HTTP/2 connections in memory.
  *
- * A run whose allocation fails goes on as far as it comes: `world_is_broken` says so, claims are
+ * A run whose allocation fails continues as far as possible: `world_is_broken` says so, claims are
  * only made otherwise.
  */
 #ifndef PFL_TESTS_UNIT_RELAY_HUB_HUB_WORLD_H
@@ -40,7 +40,7 @@ struct world_answer {
     bool is_reading; /* credits what comes */
 };
 
-/* A stream of an operator's as his agent has it. */
+/* A stream of an operator's as the host's agent has it. */
 struct world_service {
     struct pfl_h2_stream *h2_stream;
     size_t to_send;
@@ -109,7 +109,7 @@ struct world_peer *world_begin(enum pfl_identity_role role, const char *name);
 void world_disconnect(struct world_peer *p);
 /* Moves bytes until there are none. */
 void world_pump(void);
-/* The shell's timers: what is throttled goes on. */
+/* The shell's timers: throttled work continues. */
 void world_run_paced(void);
 void world_say_events(struct world_peer *agent, const char *lines);
 void world_answer_now(struct world_peer *agent, unsigned status, const char *body);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Triggers that hosts are to hear of: each once and in order, and no host pushes out others'. */
+/* Triggers to forward to hosts: each once and in order, and no host pushes out others'. */
 #include "relay/hub/trigger_log.h"
 
 #include <setjmp.h>
@@ -70,7 +70,8 @@ static void one_that_all_hosts_raise_is_one(void **state)
     assert_string_equal(pfl_trigger_log_next(&log, 0, 2000)->host, "h999");
 }
 
-/* Told twice after a lost connection; or a host that lies about when, to keep others from copying.
+/* Reported twice after a lost connection; or a host that lies about when, to keep others from
+ * copying.
  */
 static void what_was_raised_no_later_says_nothing_new(void **state)
 {

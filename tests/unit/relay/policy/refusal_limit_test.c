@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which refusals are told, and that the others are counted for him whose they are. */
+/* Which refusals are logged, and that the others are counted for their operator. */
 #include "relay/policy/refusal_limit.h"
 
 #include <setjmp.h>

@@ -236,7 +236,7 @@ static int assemble(struct model *self, struct model_record *first, const struct
     return result == 1;
 }
 
-/* The next packet of `target`'s sequence up to it; false: none, go on elsewhere. */
+/* The next packet of `target`'s sequence up to it; false: none, continue elsewhere. */
 static bool next_packet(struct model *self, int s, struct model_record *target, bool is_erasing,
                         struct kit_packet *out)
 {
@@ -371,7 +371,7 @@ static struct model_record *find(struct model *self, int s, uint32_t chunk_id)
     return NULL;
 }
 
-/* True when the stored copy takes the commit; false when the chunk must be stored anew. */
+/* True when the stored copy takes the commit; false when the chunk must be stored again. */
 static bool recommit(struct model *self, struct model_record *rec,
                      const struct pfl_trace_buffer_chunk *c, uint32_t valid, uint8_t flags)
 {

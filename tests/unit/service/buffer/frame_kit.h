@@ -9,7 +9,7 @@
 /* Packets in order: u32 length and bytes each. */
 struct kit_trace {
     struct pfl_buf packets;
-    struct pfl_buf partial; /* slices of a packet that goes on */
+    struct pfl_buf partial; /* slices of a packet that continues */
     size_t packets_len;
     size_t slices;
     size_t runs;

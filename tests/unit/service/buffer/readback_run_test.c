@@ -144,7 +144,7 @@ static void pushed_packets_stand_between_runs(void **state)
     assert_true(runs_expect_same() > 900);
 }
 
-/* Anything a writer may do, and some that he may not. */
+/* Anything a writer may do, and some that it may not. */
 static void commit_anything(struct kit_random *random, uint32_t *chunk_ids)
 {
     static uint8_t noise[64];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading while writers go on: commits and patches between any two packets of a pass. Writers
+ * Reading while writers continue: commits and patches between any two packets of a pass. Writers
  * number their packets, so that what must hold can be said without a model: numbers go up, one that
- * is missing is told by the next packet, and what was not overwritten arrives.
+ * is missing is reported by the next packet, and what was not overwritten arrives.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,7 +43,7 @@ static uint32_t below(uint32_t n)
     return kit_random(&live.random, n);
 }
 
-/* A fragment that begins with the packet's number, or one that only goes on. */
+/* A fragment that begins with the packet's number, or one that only continues. */
 static void add_fragment(struct writer *w, bool is_first)
 {
     uint8_t bytes[64];

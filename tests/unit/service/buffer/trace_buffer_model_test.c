@@ -31,7 +31,7 @@ struct open_chunk {
 
 struct writer {
     uint32_t next_id;
-    bool is_amid_packet; /* the last chunk ended in a packet that goes on */
+    bool is_amid_packet; /* the last chunk ended in a packet that continues */
     struct open_chunk open[OPEN_CHUNKS];
     size_t opened;
 };
@@ -238,8 +238,8 @@ static void step_clone(struct history *h)
     pfl_trace_buffer_free(taken);
 }
 
-/* A clone that is copied page by page while the history goes on. What it has to yield is read from
- * another one at once. */
+/* A clone that is copied page by page while the history continues. What it has to yield is read
+ * from another one at once. */
 static void begin_slow_clone(struct history *h)
 {
     static struct kit_packet got;

@@ -305,7 +305,7 @@ static void register_named(struct pfl_service *service, struct pfl_producer *pro
         pfl_registry_register_source(service, producer, pfl_span_of(descriptor, bytes)), want);
 }
 
-/* What fills the answer is one user's: of him names are told, of others all. */
+/* What fills the answer is one user's: of that user only names are sent, of others all. */
 static void an_answer_is_bounded_and_says_what_it_leaves_out(void **state)
 {
     struct pfl_producer_conf conf = {.name = {(const uint8_t *)"p", 1}, .uid = 7, .ops = &ops};

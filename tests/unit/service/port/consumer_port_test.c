@@ -338,7 +338,7 @@ static void instance_changes_of_one_turn_come_in_one_message(void **state)
     r = pfl_reader_of(f.bytes);
     while (pfl_reader_field(&r, &f))
         changes++;
-    assert_int_equal(changes, 2); /* configured, told as stopped; started */
+    assert_int_equal(changes, 2); /* configured, reported as stopped; started */
     pfl_kit_reply_free(&reply);
     pfl_kit_client_close(&producer);
 }

@@ -343,7 +343,7 @@ static void a_clone_waits_for_the_flush_and_fails_with_its_source(void **state)
     (void)pfl_kit_consumer_enable(&first, ONE_SOURCE);
     id = pfl_kit_client_call(&second, KIT_CLONE, (struct pfl_kit_args){.number1 = 2});
     pfl_kit_client_expect_nothing(&second);
-    pfl_port_kit_pass_ms(&kit, 5000); /* nobody acknowledges: the clone comes all the same */
+    pfl_port_kit_pass_ms(&kit, 5000); /* nobody acknowledges: the clone still comes */
     reply = pfl_kit_client_expect(&second, id, true, false);
     pfl_kit_reply_free(&reply);
     assert_int_equal(pfl_service_find_session(&kit.service, 3)->counters.final_flush_outcome, 2);

@@ -24,7 +24,7 @@ static int reset(void **state)
     return 0;
 }
 
-/* Input after `wait_ns`; whoever is let in then runs for `run_ns`. Was somebody let in? */
+/* Input after `wait_ns`; the other threads then run for `run_ns`. Did it yield? */
 static bool get_input(uint64_t wait_ns, uint64_t run_ns)
 {
     now_ns += wait_ns;
@@ -57,7 +57,7 @@ static void others_are_let_in_once_a_turn(void **state)
     assert_false(get_input(1 * US, 0));
 }
 
-/* How long nobody is let in, in ms, up to 200 s. */
+/* How long it does not yield, in ms, up to 200 s. */
 static unsigned measure_rest(void)
 {
     unsigned halves = 0;

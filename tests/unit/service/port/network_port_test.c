@@ -241,7 +241,7 @@ static void machines_are_chosen_by_their_names(void **state)
     pfl_kit_client_close(&pfl_net.producer);
 }
 
-/* Sends a flush; whether the producer hears of it. */
+/* Sends a flush; whether the producer gets it. */
 static bool is_asked_to_flush(void)
 {
     uint64_t flush_id = 0;

@@ -4,7 +4,7 @@
  * recorded consumer. The service must send the recorded commands, and the trace read back must
  * hold exactly the packets that the real service made of them, per writer and in order.
  *
- * Ids differ between services: ours is told to go on where the recorded one was.
+ * Ids differ between services: ours is made to continue where the recorded one was.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,7 +50,7 @@ static struct pfl_field get_field(struct pfl_span bytes, uint32_t id)
     return (struct pfl_field){0};
 }
 
-/* Makes ids go on where the recording's setup_data_source says. */
+/* Makes ids continue where the recording's setup_data_source says. */
 static void adopt_ids(struct pfl_port_kit *kit, const char *producer_cap)
 {
     struct pfl_capture cap;

@@ -343,7 +343,7 @@ static void a_producer_may_die_in_any_state_of_the_session(void **state)
         die_in((enum pfl_session_state)when);
 }
 
-/* The consumer dies; the producer must be told to stop, the session must be gone. */
+/* The consumer dies; the producer must get a stop, the session must be gone. */
 static void a_consumer_may_die_in_any_state_of_its_session(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cutting a trace: which packet goes where, when a segment is due, what the disk is told. */
+/* Cutting a trace: which packet goes where, when a segment is due, what the disk gets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -80,7 +80,7 @@ static void a_sequence_that_needs_what_came_before_is_counted(void **state)
     pfl_rotation_begin_cut(rotation, 9);
     assert_true(goes_next(2, 1));
     pfl_rotation_end_cut(rotation);
-    assert_false(goes_next(2, 2)); /* moved: it began anew */
+    assert_false(goes_next(2, 2)); /* moved: it was cleared */
     assert_int_equal(rotation->unresolved, 0);
     assert_false(goes_next(3, 2));
     assert_int_equal(rotation->unresolved, 1);

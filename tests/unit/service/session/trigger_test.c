@@ -113,7 +113,7 @@ static void a_start_trigger_starts_and_its_delay_is_the_duration(void **state)
     pfl_port_kit_pass_ms(&kit, 1);
     pfl_kit_consumer_expect_disabled(&consumer, enable, NULL);
     assert_int_equal(count_triggers(), 1);
-    assert_int_equal(count_triggers(), 0); /* told once */
+    assert_int_equal(count_triggers(), 0); /* reported once */
 }
 
 static void a_start_that_never_comes_ends_at_the_timeout_with_nothing(void **state)
@@ -209,7 +209,7 @@ static void a_clone_has_all_triggers_so_far_also_those_whose_delay_is_not_over(v
     assert_int_equal(count_triggers_of_clone(), 0);
     pfl_kit_client_expect_nothing(&consumer);
     pfl_port_kit_pass_ms(&kit, 9000);
-    expect_clone_hit(observe); /* it is announced all the same */
+    expect_clone_hit(observe); /* it is still announced */
     assert_int_equal(count_triggers_of_clone(), 0);
     activate("late");
     assert_int_equal(count_triggers_of_clone(), 1);

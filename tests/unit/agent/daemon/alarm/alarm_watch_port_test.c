@@ -110,7 +110,7 @@ static void on_gone(struct service_peer *p)
     fixture_of(p)->sessions -= p->has_session;
 }
 
-/* Of every session; those that have not this trigger are told, too. */
+/* Of every session; those without this trigger are reported to, too. */
 static void hit(struct fixture *f, const char *trigger)
 {
     uint8_t name[32];

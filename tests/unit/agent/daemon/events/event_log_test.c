@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The event log: numbered lines in order, never more than it may keep, and what is lost is told. */
+/* The event log: numbered lines in order, never more than it may keep, and what is lost is
+ * reported. */
 #include "agent/daemon/events/event_log.h"
 
 #include <setjmp.h>
@@ -57,7 +58,7 @@ static void what_does_not_fit_is_counted_and_told_when_there_is_room(void **stat
         pfl_event_log_add(&log, "x", false);
     assert_true(pfl_event_log_is_full(&log, false));
     assert_line(&log, room, "");
-    pfl_event_log_release(&log, 1); /* room for the count alone, which is told at once */
+    pfl_event_log_release(&log, 1); /* room for the count alone, which is reported at once */
     assert_line(&log, room, "{\"kind\":\"lost\",\"count\":3}\n");
     pfl_event_log_add(&log, "y", false);
     assert_line(&log, room + 1, "");

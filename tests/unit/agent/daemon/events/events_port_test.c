@@ -170,7 +170,7 @@ static void every_relay_gets_every_line_and_the_time(void **state)
     struct relay two;
 
     (void)state;
-    tell(3); /* before anybody listens */
+    tell(3); /* before there is a listener */
     assert_int_equal(open_relay(&one), 0);
     assert_int_equal(one.status, 200);
     assert_int_equal(one.now_ms, 4711);
@@ -220,7 +220,7 @@ static void a_relay_that_reads_nothing_holds_up_nobody(void **state)
     }
     assert_int_equal(count_of(&good, "\"request\""), 1000);
     assert_int_equal(count_of(&good, "\"lost\""), 0);
-    assert_null(stuck.stream); /* it was told */
+    assert_null(stuck.stream); /* it was notified */
     stuck.is_stuck = false;
     assert_int_equal(listen_as(&stuck), 0);
     tell(1);
@@ -244,7 +244,8 @@ static void when_nobody_reads_triggers_still_find_room(void **state)
     assert_non_null(r.stream);
     assert_int_equal(count_of(&r, "\"boom\""), 1);
     close_relay(&r);
-    assert_int_equal(open_relay(&r), 0); /* and what was lost is told as soon as there is room */
+    assert_int_equal(open_relay(&r),
+                     0); /* and what was lost is reported as soon as there is room */
     pump(&r);
     assert_int_equal(count_of(&r, "{\"kind\":\"lost\",\"count\":808}"), 1);
     close_relay(&r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is encoded on the worker or at once decodes to what was written, in order; however it is
- * cut, paced, ended, broken, closed, or gone on with by another port. */
+ * cut, paced, ended, broken, closed, or continued by another port. */
 #include "agent/daemon/stream/encode_port.h"
 
 #include <setjmp.h>
@@ -27,7 +27,7 @@ static struct pfl_buf wire;
 static struct pfl_buf back;
 static uint8_t *plain;
 static int answer; /* what on_output says */
-static int told;   /* the last that on_progress was told */
+static int told;   /* the last argument of on_progress */
 static unsigned progress;
 static bool is_closing_on_progress;
 static bool is_plain;
@@ -317,7 +317,7 @@ static void another_port_goes_on_where_one_was_noted(void **state)
         close_port();
         (void)uv_run(&loop, UV_RUN_DEFAULT);
         assert_int_equal(open_port(NULL), 0);
-        assert_int_equal(pfl_encode_port_wrote(port, 0), 0); /* goes on */
+        assert_int_equal(pfl_encode_port_wrote(port, 0), 0); /* continues */
         deaths++;
     }
     assert_int_equal(pfl_encode_port_end(port), 0);

@@ -385,7 +385,7 @@ static void after_its_end_nothing_is_sent_but_what_it_said_is_read(void **state)
     assert_int_equal(t.eofs, 1);
 }
 
-/* Whoever else holds the descriptor: a manager does. */
+/* Another process holds the descriptor, too: a manager does. */
 static void a_connection_that_is_broken_is_over_for_all(void **state)
 {
     int kept = dup(pfl_service_socket_get_fd(service));

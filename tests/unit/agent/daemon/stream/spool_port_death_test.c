@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes that are killed while they work with one spool, one after the other: each goes on where
- * the last that was noted says, in memory and a file that outlive them. Every byte comes once, in
- * order, whenever death came.
+ * Processes that are killed while they work with one spool, one after the other: each continues
+ * where the last that was noted says, in memory and a file that outlive them. Every byte comes
+ * once, in order, whenever death came.
  *
  * The parent has no loop and no thread: its children begin as it is.
  */

@@ -31,7 +31,7 @@
 #define MIB   (1024u * 1024)
 #define STEPS 6000u
 
-/* What an owner publishes: the spool's state and his own. */
+/* What an owner publishes: the spool's state and its own. */
 struct record {
     struct pfl_spool_state state;
     uint64_t written;

@@ -217,7 +217,7 @@ static void what_is_read_gives_room_to_what_comes(void **state)
     take_all(w);
 }
 
-/* Bytes in files when the operator has written all that he may. */
+/* Bytes in files when the operator has written the maximum. */
 static uint64_t fill_for(struct world *w, uint64_t who)
 {
     w->who = who;
@@ -237,7 +237,7 @@ static void one_operator_has_half_of_all_files(void **state)
     bytes = fill_for(w, 7);
     spools[1] = w->spool;
     assert_true(bytes > 7 * MIB && bytes <= 8 * MIB);
-    bytes = fill_for(w, 7); /* his next stream finds nothing */
+    bytes = fill_for(w, 7); /* the operator's next stream finds nothing */
     spools[2] = w->spool;
     assert_int_equal(bytes, 0);
     bytes = fill_for(w, 8);
@@ -286,7 +286,7 @@ static void a_full_disk_loses_nothing(void **state)
     assert_true(pfl_spool_is_full(w->spool));
     assert_true(w->pool.disk_used_bytes <= 2 * MIB + 1234);
     take_all(w);
-    fill(w, w->written + MIB, 60000); /* and it goes on, from the file's beginning */
+    fill(w, w->written + MIB, 60000); /* and it continues, from the file's beginning */
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     fill(w, w->written + 6 * MIB, 60000);
     assert_true(pfl_spool_file_bytes(w->spool) > 4 * MIB);

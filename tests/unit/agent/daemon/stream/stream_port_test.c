@@ -492,7 +492,7 @@ static void read_service(uint8_t *dst, size_t len)
     }
 }
 
-/* The operator has no say in it any more: what he would send again might be something else. */
+/* The operator has no say in it any more: a resend might be something else. */
 static void what_was_let_through_is_given_on_by_the_next_process(void **state)
 {
     static const uint8_t role[] = {0x0a, 1, 'r'};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether somebody uses the kernel's top-level ring buffer, by what its files say. */
+/* Whether the kernel's top-level ring buffer is in use, by its files. */
 #include "agent/probes/ftrace/top_state.h"
 
 #include <setjmp.h>

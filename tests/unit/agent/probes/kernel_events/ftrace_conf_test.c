@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FtraceConfig: which events a wish means, what is ignored, what is refused. */
+/* FtraceConfig: which events a pattern matches, what is ignored, what is refused. */
 #include "agent/probes/kernel_events/ftrace_conf.h"
 
 #include <setjmp.h>

@@ -134,7 +134,7 @@ static void a_step_that_does_not_end_is_left_and_what_was_before_it_counts(void 
     assert_int_equal(room->results[2].len, 0);
     assert_int_equal(room->results[3].len, 0);
     assert_int_equal(pfl_slow_work_count_stuck(), 1);
-    /* Another thread goes on; nothing else of that process is read. */
+    /* Another thread continues; nothing else of that process is read. */
     room = prepare(200, 3, 2, 2);
     assert_true(run(&tag));
     assert_int_equal(room->results[0].len, 0);

@@ -149,7 +149,7 @@ static void a_name_with_dots_is_a_name(void **state)
     assert_int_equal(unlinkat(root_fd, "instances", AT_REMOVEDIR), 0);
 }
 
-/* Somebody else's now: two of three files. */
+/* Another program's now: two of three files. */
 static void leave_two(struct pfl_undo *undo, rlim_t room)
 {
     (void)room;
