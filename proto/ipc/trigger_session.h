@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The request for a session that records nothing and waits for triggers: whoever started it
- * observes its events, which name each trigger that is activated.
+ * The request for a session that records nothing and waits for triggers: its consumer
+ * observes its events, which name each activated trigger.
  */
 #ifndef PFL_PROTO_IPC_TRIGGER_SESSION_H
 #define PFL_PROTO_IPC_TRIGGER_SESSION_H

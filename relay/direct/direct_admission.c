@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who gets the consumer socket: see direct_admission.h. Connections of the operator, the policy and
- * his quota are asked, in this order; the first that refuses is the reason. Owns nothing. Limits:
+ * Access to the consumer socket: see direct_admission.h. Checks the operator's connections, the
+ * policy and the quota, in this order; the first refusal is the reason. Owns nothing. Limits:
  * max_connections, quota.h's.
  */
 #include "relay/direct/direct_admission.h"

@@ -13,23 +13,22 @@ struct pfl_direct_admission_conf {
     struct pfl_quotas *quotas;
     const char *operator_name;
     const char *host;     /* ours */
-    unsigned connections; /* that he has */
+    unsigned connections; /* of the operator */
     unsigned max_connections;
     uint64_t now_ms;
 };
 
 struct pfl_direct_admission {
-    unsigned status; /* 0: he may; 403, 429: refused */
+    unsigned status; /* 0: permitted; 403, 429: refused */
     struct pfl_identity_refusal refusal;
-    struct pfl_span role;    /* what he is kept to; empty: nothing. Borrowed from the policy */
-    struct pfl_quota *quota; /* one stream of it is his until pfl_quota_close; NULL: no role */
+    struct pfl_span role;    /* the operator's; empty: none. Borrowed from the policy */
+    struct pfl_quota *quota; /* one stream of it is taken until pfl_quota_close; NULL: no role */
 };
 
 void pfl_direct_admission_decide(const struct pfl_direct_admission_conf *conf,
                                  struct pfl_direct_admission *ret_admission);
-/* The same for a connection that is there, with the quota that it has: the policy may be another
- * one. `connections` do not count. A quota that it has stays one, with the rates of the new role if
- * there is one. */
+/* The same for an existing connection with its quota, after the policy changed. `connections` do
+ * not count. An existing quota is kept, with the rates of the new role if there is one. */
 void pfl_direct_admission_review(const struct pfl_direct_admission_conf *conf,
                                  struct pfl_quota *quota,
                                  struct pfl_direct_admission *ret_admission);

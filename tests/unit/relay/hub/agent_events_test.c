@@ -204,11 +204,11 @@ static void without_memory_it_is_said_that_there_are_no_events(void **state)
     pfl_mem_fail_at(1);
     pfl_agent_events_start(&a->peer, &world.triggers);
     pfl_mem_fail_at(0);
-    world_assert_reported("events-unheard - a - 0 out of memory\n");
+    world_assert_reported("events-not-received - a - 0 out of memory\n");
     pfl_mem_fail_at(2);
     pfl_agent_events_start(&a->peer, &world.triggers);
     pfl_mem_fail_at(0);
-    world_assert_reported("events-unheard - a - 0 it could not be asked\n");
+    world_assert_reported("events-not-received - a - 0 it could not be asked\n");
     assert_null(a->peer.events);
 }
 

@@ -21,7 +21,7 @@ static void an_agent_is_asked_for_its_hello_once_and_for_its_clock_five_times(vo
     assert_int_equal(a->clocks, 10);
 }
 
-/* The far clock is 500 ns ahead of what it was when it was asked, and ours goes on by 1000 ns with
+/* The far clock is 500 ns ahead of what it was when it was asked, and ours advances by 1000 ns with
  * each look. */
 static void the_clock_is_between_asking_and_answer(void **state)
 {

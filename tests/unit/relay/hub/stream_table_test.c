@@ -33,7 +33,7 @@ static void service_sends(unsigned i, size_t bytes)
     world_pump();
 }
 
-/* In pieces, each of which has gone on as far as it may before the next one comes. */
+/* In pieces, each of which has continued as far as it may before the next one comes. */
 static void service_drips(unsigned i, size_t bytes)
 {
     for (; bytes != 0; bytes -= bytes < 5000 ? bytes : 5000)
@@ -313,14 +313,15 @@ static void who_has_not_read_begins_nothing(void **state)
     assert_int_equal(world.streams.unread.used, 65536);
     world.streams.unread.max = 140000;
     world_open_stream(ann, "a", WORLD_OTHER, NULL, &two);
-    world_assert_refused(&two, 429,
-                         "too much is not read: ann has not read what waits for him at this relay: "
-                         "read it, or close streams");
+    world_assert_refused(
+        &two, 429,
+        "too much is not read: ann has not read the data that waits at this relay: "
+        "read it, or close streams");
     world_assert_audited("refuse 429 ann a " WORLD_OTHER " 0/0 - -\n");
     bob = world_connect(PFL_IDENTITY_OPERATOR, "bob");
     world_open_stream(bob, "a", WORLD_OTHER, NULL, &three);
     assert_int_equal(three.status, 200);
-    /* What he has read is memory again, also before its ring has another use. */
+    /* What the operator has read is memory again, also before its ring has another use. */
     one.is_reading = true;
     pfl_h2_stream_credit(one.h2_stream, 100000);
     world_pump();

@@ -145,7 +145,7 @@ static void a_host_that_the_operator_may_not_use_does_not_get_it(void **state)
     world_say_events(a, RAISED("t"));
     assert_int_equal(world_count(b->asked, "PUT"), 1);
     assert_string_equal(world.peer[2].asked, "");
-    /* What c says of him goes nowhere. */
+    /* What c reports of the operator goes nowhere. */
     world_say_events(&world.peer[2], RAISED("u"));
     world_assert_audited("trigger 200 ann c - 0/0 - session=s trigger=u\n");
     assert_int_equal(world_count(b->asked, "PUT"), 1);

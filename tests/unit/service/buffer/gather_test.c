@@ -248,7 +248,7 @@ static void one_that_breaks_off_is_one_loss(void **state)
 {
     (void)state;
     commit_parts(0, CHUNKS - 2);
-    kit_commit(fx.buffer, 1, CHUNKS - 2, 0, 'n', 1); /* goes on with nothing */
+    kit_commit(fx.buffer, 1, CHUNKS - 2, 0, 'n', 1); /* continues with nothing */
     kit_commit(fx.buffer, 1, CHUNKS - 1, 0, 'o', 1);
     begin();
     expect_short(fx.buffer, 'n', PFL_LOSS_PRESENT | PFL_LOSS_REASSEMBLY_BROKEN_CHAIN);
