@@ -42,7 +42,8 @@ static void spend_credit(void *user, uint64_t who, uint64_t units)
     pfl_loop_budget_end(&session->service->vm_budget, session->who, who, units);
 }
 
-/* A VM that is made holds the memory that its state may have. */
+/* A VM that is made holds the memory that its state may have. A producer that joins a VM needs
+ * none. */
 static int add_vm(struct pfl_service *service, struct pfl_session *session,
                   struct pfl_session_buffer *buffer, const struct pfl_vm_set_conf *conf)
 {
@@ -55,6 +56,8 @@ static int add_vm(struct pfl_service *service, struct pfl_session *session,
     if (bytes > PFL_VM_MEMORY_MAX_BYTES)
         bytes = PFL_VM_MEMORY_MAX_BYTES;
     bytes += conf->program.len;
+    if (pfl_vm_set_has(pfl_trace_buffer_get_vms(buffer->ring), conf))
+        bytes = 0;
     if (!pfl_shares_take(shares, session->who, bytes))
         return PFL_EPERM;
     rc = pfl_trace_buffer_add_vm(buffer->ring, conf);

@@ -56,16 +56,24 @@ void pfl_vm_set_free(struct pfl_vm_set *self)
     pfl_mem_free(self);
 }
 
-static struct pfl_vm_set_member *find(struct pfl_vm_set *self, const struct pfl_vm_set_conf *conf)
+/* Index of the VM of this data source and program; `len` if there is none. */
+static size_t find(const struct pfl_vm_set *self, const struct pfl_vm_set_conf *conf)
 {
-    for (size_t i = 0; i < self->len; i++) {
-        struct pfl_vm_set_member *m = &self->members[i];
+    size_t at = 0;
+
+    for (; at < self->len; at++) {
+        const struct pfl_vm_set_member *m = &self->members[at];
 
         if (pfl_span_eq(pfl_span_of(m->source, strlen(m->source)), conf->source) &&
             pfl_span_eq(pfl_vm_get_program(m->vm), conf->program))
-            return m;
+            break;
     }
-    return NULL;
+    return at;
+}
+
+bool pfl_vm_set_has(const struct pfl_vm_set *self, const struct pfl_vm_set_conf *conf)
+{
+    return self != NULL && find(self, conf) != self->len;
 }
 
 /* Index of the first producer that is not less. */
@@ -133,12 +141,13 @@ static int add_producer(struct pfl_vm_set_member *member, const struct pfl_vm_se
 
 int pfl_vm_set_add(struct pfl_vm_set *self, const struct pfl_vm_set_conf *conf)
 {
-    struct pfl_vm_set_member *member = find(self, conf);
+    size_t at = find(self, conf);
+    struct pfl_vm_set_member *member;
     int rc;
 
     self->budget = conf->budget;
-    if (member != NULL)
-        return add_producer(member, conf);
+    if (at != self->len)
+        return add_producer(&self->members[at], conf);
     if (self->len == PFL_VM_SET_MAX)
         return PFL_ELIMIT;
     member = &self->members[self->len];

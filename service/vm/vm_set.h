@@ -60,6 +60,8 @@ void pfl_vm_set_free(struct pfl_vm_set *self);                /* NULL is legal *
 /* Adds a producer to the VM of its data source and program, which is made if it is missing.
  * PFL_ELIMIT: PFL_VM_SET_MAX, or as pfl_vm_new; PFL_EINVAL, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_vm_set_add(struct pfl_vm_set *self, const struct pfl_vm_set_conf *conf);
+/* Would add find the VM of this data source and program? False for NULL. */
+bool pfl_vm_set_has(const struct pfl_vm_set *self, const struct pfl_vm_set_conf *conf);
 /* Read-only: see pfl_vm_freeze. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_vm_set_clone(const struct pfl_vm_set *self, struct pfl_vm_set **ret_clone);
 

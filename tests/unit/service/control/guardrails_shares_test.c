@@ -16,6 +16,7 @@
 #include "service/control/registry.h"
 #include "service/session/session_run.h"
 #include "service/session/trigger.h"
+#include "service/vm/vm_set.h"
 #include "tests/support/sweep.h"
 
 #define SERVICE_USER 5u
@@ -430,6 +431,35 @@ static void ids_in_use_are_not_given_again(void **state)
     assert_int_equal(add_producer(7)->id, 2);
 }
 
+static void a_producer_that_joins_a_vm_needs_no_memory_of_the_users_share(void **state)
+{
+    /* buffers { size_kb: 8192 }
+     * data_sources { config { name: "x" protovm_config { memory_limit_kb: 16384 } } } */
+    static const uint8_t config[] = {0x0a, 0x03, 0x08, 0x80, 0x40, 0x12, 0x0b, 0x0a, 0x09,
+                                     0x0a, 0x01, 'x',  0x62, 0x04, 0x08, 0x80, 0x80, 0x01};
+    /* name: "x" protovm_program: merge */
+    static const uint8_t descriptor[] = {0x0a, 0x01, 'x', 0x52, 0x04, 0x12, 0x02, 0x1a, 0x00};
+    struct pfl_consumer *consumer = add_consumer(0, 7);
+    const struct pfl_vm_set *vms;
+    char why[PFL_PLAN_WHY_BYTES];
+
+    (void)state;
+    assert_int_equal(
+        pfl_session_enable(
+            &service, consumer,
+            &(struct pfl_session_enable_conf){.config = pfl_span_of(config, sizeof(config))}, why),
+        0);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(pfl_registry_register_source(&service, add_producer(20 + i),
+                                                      pfl_span_of(descriptor, sizeof(descriptor))),
+                         0);
+    vms = pfl_trace_buffer_get_vms(consumer->session->buffers[0].ring);
+    assert_int_equal(pfl_vm_set_len(vms), 1);
+    assert_int_equal(pfl_vm_set_get(vms, 0)->producers_len, 3);
+    pfl_session_end(&service, consumer->session);
+    assert_int_equal(service.shares.buffer_bytes.used, 0);
+}
+
 static void memory_that_is_released_in_turns_counts_until_it_is(void **state)
 {
     const uint64_t before = pfl_guardrails_get_limit(&service);
@@ -460,6 +490,7 @@ int main(void)
         TEST(ids_in_use_are_not_given_again),
         TEST(names_chosen_to_meet_do_not_meet_in_the_lists_of_data_sources),
         TEST(names_chosen_to_meet_do_not_meet_in_the_history_of_triggers),
+        TEST(a_producer_that_joins_a_vm_needs_no_memory_of_the_users_share),
         TEST(memory_that_is_released_in_turns_counts_until_it_is),
     };
 
