@@ -43,6 +43,7 @@ struct pfl_worker {
     bool is_closing;
     uv_thread_t threads[PFL_WORKER_THREADS_MAX];
     unsigned threads_len;
+    struct queue handing; /* the loop's: works whose on_done is next */
 };
 
 static void append(struct queue *queue, struct pfl_work *work)
@@ -137,23 +138,36 @@ static void run_thread(void *user)
 
 /* ---- on the loop ---- */
 
+/* An on_done may close the worker. Then pfl_worker_close hands out the others, and nothing is left
+ * here; the worker's memory stays for this turn of the loop. */
+static void hand_out(struct pfl_worker *w)
+{
+    struct pfl_work *work;
+
+    while ((work = w->handing.first) != NULL) {
+        w->handing.first = work->next;
+        pfl_wakeup_release(&w->wakeup);
+        work->on_done(work);
+    }
+}
+
 static void on_note(struct pfl_wakeup_note *note)
 {
     struct pfl_worker *w = PFL_CONTAINER_OF(note, struct pfl_worker, note);
-    struct pfl_work *work;
+    struct queue done;
 
     uv_mutex_lock(&w->lock);
-    work = w->done.first;
+    done = w->done;
     w->done = (struct queue){0};
     w->is_posted = false;
     uv_mutex_unlock(&w->lock);
-    while (work != NULL) {
-        struct pfl_work *next = work->next;
-
-        pfl_wakeup_release(&w->wakeup);
-        work->on_done(work); /* which may close the worker: its memory stays for this turn */
-        work = next;
+    if (w->handing.first == NULL) {
+        w->handing = done;
+    } else if (done.first != NULL) {
+        w->handing.last->next = done.first;
+        w->handing.last = done.last;
     }
+    hand_out(w);
 }
 
 static void on_closed(struct pfl_wakeup *wakeup)
@@ -212,6 +226,7 @@ void pfl_worker_close(struct pfl_worker *self)
     for (unsigned i = 0; i < self->threads_len; i++)
         (void)uv_thread_join(&self->threads[i]);
     pfl_wakeup_hand_out(&self->wakeup);
+    hand_out(self); /* if on_done called this: the works behind it */
     uv_cond_destroy(&self->wake);
     uv_mutex_destroy(&self->lock);
     pfl_wakeup_close_to(&self->wakeup, on_closed);

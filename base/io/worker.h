@@ -28,7 +28,7 @@ PFL_MUST_USE int pfl_worker_open(const struct pfl_worker_conf *conf,
 /* The user that is not bound by a share, besides root. Call before any work. */
 void pfl_worker_set_owner(struct pfl_worker *self, uint32_t uid);
 /* Waits for queued work, whose on_done is called before this returns; no further work is taken. The
- * memory is freed in the loop's next turn. NULL is legal. */
+ * memory is freed in the loop's next turn. May be called from an on_done. NULL is legal. */
 void pfl_worker_close(struct pfl_worker *self);
 
 /* on_done follows on the loop, which stays alive until then. PFL_EIO: no thread exists and none can

@@ -285,6 +285,49 @@ static void what_nobody_wants_any_more_does_not_wait_for_a_share(void **state)
         wait_for(&hogs[i]);
 }
 
+static void close_from_on_done(struct pfl_work *work)
+{
+    unsigned done = 0;
+
+    works[0].done += work == &works[0].work;
+    pfl_worker_close(worker);
+    for (unsigned i = 0; i < 3; i++)
+        done += works[i].done;
+    assert_int_equal(done, 3);
+    assert_int_equal(back, 2);
+}
+
+static void count_back(struct pfl_work *work)
+{
+    PFL_CONTAINER_OF(work, struct numbered, work)->done++;
+    back++;
+}
+
+static atomic_uint begun;
+
+static void count_begun(struct pfl_work *work)
+{
+    (void)work;
+    (void)atomic_fetch_add(&begun, 1);
+}
+
+static void an_on_done_may_close_the_worker(void **state)
+{
+    (void)state;
+    atomic_store(&begun, 0);
+    works[0].work.on_done = close_from_on_done;
+    for (unsigned i = 0; i < 3; i++) {
+        if (i != 0)
+            works[i].work.on_done = count_back;
+        works[i].work.run = count_begun;
+        assert_int_equal(pfl_worker_submit(worker, &works[i].work), 0);
+    }
+    while (atomic_load(&begun) != 3) /* the first two wait for the loop together */
+        uv_sleep(1);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(back, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -294,6 +337,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(
             a_worker_without_work_has_no_thread_and_does_not_hold_the_loop, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_on_done_may_close_the_worker, setup, teardown),
         cmocka_unit_test_setup_teardown(work_without_a_thread_is_not_taken, setup, teardown),
         cmocka_unit_test_setup_teardown(a_worker_that_is_closed_takes_no_more, setup, teardown),
         cmocka_unit_test_setup_teardown(every_failed_allocation_is_survived, setup, teardown),
