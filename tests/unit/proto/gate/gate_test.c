@@ -167,6 +167,28 @@ static void requests_before_the_bind_and_unknown_numbers_are_refused(void **stat
     end(&w);
 }
 
+static void a_service_that_gives_itself_no_number_gets_no_request(void **state)
+{
+    /* success: 1, methods { id: 41 name: "ReadBuffers" }; the request is for service 1. */
+    static const uint8_t answer[] = {23,  0,    0,   0,    0x10, 1,    0x22, 19,  0x08,
+                                     1,   0x1a, 15,  0x08, 41,   0x12, 11,   'R', 'e',
+                                     'a', 'd',  'B', 'u',  'f',  'f',  'e',  'r', 's'};
+    static const uint8_t request[] = {8, 0, 0, 0, 0x10, 9, 0x2a, 4, 0x08, 1, 0x10, 41};
+    struct frame f;
+    struct world w;
+
+    (void)state;
+    begin(&w, guests);
+    make_bind(&f, "ConsumerPort");
+    feed(&w, &f);
+    pfl_buf_clear(&w.to_service);
+    assert_int_equal(pfl_gate_from_service(w.gate, pfl_span_of(answer, sizeof(answer))), 0);
+    memcpy(f.bytes, request, sizeof(request));
+    f.len = sizeof(request);
+    assert_refused(&w, &f, "");
+    end(&w);
+}
+
 static void other_services_are_not_bound(void **state)
 {
     struct world w;
@@ -488,6 +510,7 @@ int main(void)
         cmocka_unit_test(what_it_does_not_allow_is_refused_in_words),
         cmocka_unit_test(what_can_be_read_in_two_ways_is_refused),
         cmocka_unit_test(requests_before_the_bind_and_unknown_numbers_are_refused),
+        cmocka_unit_test(a_service_that_gives_itself_no_number_gets_no_request),
         cmocka_unit_test(other_services_are_not_bound),
         cmocka_unit_test(frames_that_are_no_requests_are_refused),
         cmocka_unit_test(sessions_of_others_are_not_taken_over),
