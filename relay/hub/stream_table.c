@@ -28,9 +28,10 @@ struct stream {
     struct pfl_hub_peer *peer;        /* borrowed while the operator's HTTP/2 stream is there */
     struct pfl_quota *quota;          /* borrowed; NULL: no role */
     struct pfl_audit_context context;
-    char role[PFL_ROLE_FIELD_BYTES]; /* as the agent has it; "": none */
-    struct pfl_throttled throttled;  /* waits for its bytes a second */
-    uint64_t share;                  /* the sharer whose memory it takes (base/shares.h) */
+    char role[PFL_ROLE_FIELD_BYTES];       /* as the agent has it; "": none */
+    const struct role_change *last_change; /* borrowed until its answer: the last one; NULL: none */
+    struct pfl_throttled throttled;        /* waits for its bytes a second */
+    uint64_t share;                        /* the sharer whose memory it takes (base/shares.h) */
     bool is_resume;
 };
 
@@ -382,13 +383,16 @@ static void on_role_answered(void *user, int err, unsigned status, struct pfl_sp
     (void)body;
     PFL_LIST_EACH_SAFE (it, tmp, &t->table->streams) {
         struct stream *c = stream_of(it);
+        bool is_last = c->last_change == t;
 
+        if (is_last)
+            c->last_change = NULL;
         /* With a lost connection the stream is lost, too, and gets its role when it is resumed. */
         if (err == PFL_ECLOSED || !is_same_stream(&c->context, &t->context))
             continue;
-        if (err == 0 && status == 204)
+        if (err == 0 && status == 204 && is_last)
             memcpy(c->role, t->role, sizeof(c->role));
-        else
+        else if (err != 0 || status != 204)
             end_forbidden(c, err == 0 ? status : 502);
     }
     pfl_mem_free(t);
@@ -420,6 +424,8 @@ static int start_role_change(struct stream *c, const char *role)
     rc = pfl_h2_call_start(agent, &call, NULL);
     if (rc != 0)
         pfl_mem_free(t);
+    else
+        c->last_change = t;
     return rc;
 }
 
@@ -437,7 +443,8 @@ static void review(struct stream *c)
     if (c->quota != NULL && d.rates.len != 0)
         c->quota = pfl_quotas_move(c->table->quotas, c->quota, d.rates, now_of(c->table));
     pfl_role_write(d.role, role);
-    if (d.role.len == 0 || strcmp(role, c->role) == 0)
+    if (d.role.len == 0 ||
+        strcmp(role, c->last_change != NULL ? c->last_change->role : c->role) == 0)
         return;
     if (c->role[0] == '\0' || c->context.stream[0] == '\0' || start_role_change(c, role) != 0)
         end_forbidden(c, 403);

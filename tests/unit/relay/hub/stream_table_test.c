@@ -381,6 +381,29 @@ static void another_role_is_told_to_the_agent_which_keeps_it(void **state)
     assert_int_equal(world_count(world.audited, "forbid"), 0);
 }
 
+/* Else the agent would keep a role that the policy has taken back. */
+static void a_role_that_is_taken_back_before_its_answer_is_replaced(void **state)
+{
+    (void)state;
+    connect_both(ROLE "method: \"Q*\" }");
+    world_open_stream(ann, "a", WORLD_STREAM, NULL, &one);
+    a->answer = 0;
+    world_set_policy(OTHER_ROLE);
+    a->asked[0] = '\0';
+    world_set_policy(OTHER_ROLE); /* on its way */
+    assert_string_equal(a->asked, "");
+    a->answer = 204;
+    a->answer_body = "";
+    world_set_policy(ROLE "method: \"Q*\" }");
+    assert_int_equal(world_count(a->asked, "PUT /v1/streams/" WORLD_STREAM " operator=ann role="),
+                     1);
+    world_answer_now(a, 204, "");
+    a->asked[0] = '\0';
+    world_set_policy(ROLE "method: \"Q*\" }"); /* it has that one */
+    assert_string_equal(a->asked, "");
+    assert_non_null(one.h2_stream);
+}
+
 static void a_role_that_the_agent_does_not_take_ends_the_stream(void **state)
 {
     (void)state;
@@ -563,6 +586,7 @@ int main(void)
         WORLD_TEST(memory_for_answers_comes_from_rings_that_are_empty),
         WORLD_TEST(a_policy_that_forbids_kills_at_both_ends),
         WORLD_TEST(another_role_is_told_to_the_agent_which_keeps_it),
+        WORLD_TEST(a_role_that_is_taken_back_before_its_answer_is_replaced),
         WORLD_TEST(a_role_that_the_agent_does_not_take_ends_the_stream),
         WORLD_TEST(an_agent_that_answers_a_role_with_too_much_loses_the_stream),
         WORLD_TEST(a_role_for_one_stream_is_not_anothers),
